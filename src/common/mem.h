@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory.  Small allocations abort when there is none left: CSI calls are
+ * idempotent and the pod is restarted, so there is no path to test that could
+ * go on.  What a peer can make large is bounded instead: by the message limit,
+ * by limits.h, and by an arena with a cap.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+void *xmalloc(size_t n) __attribute__((malloc, returns_nonnull));
+void *xcalloc(size_t count, size_t size) __attribute__((malloc, returns_nonnull));
+void *xrealloc(void *p, size_t n) __attribute__((returns_nonnull));
+char *xstrdup(const char *s) __attribute__((malloc, returns_nonnull));
+char *xstrndup(const char *s, size_t n) __attribute__((malloc, returns_nonnull));
+char *xasprintf(const char *fmt, ...) PRINTF_(1, 2) __attribute__((returns_nonnull));
+
+/*
+ * One arena per call: what is allocated while serving it dies with it.
+ * Not shared between threads.
+ */
+struct arena_block;
+struct arena {
+	struct arena_block *head;
+	size_t used, cap; /* bytes handed out, and the most that will be; cap 0 = no cap */
+};
+
+#define ARENA_INIT(cap_) { .head = NULL, .used = 0, .cap = (cap_) }
+
+/* Zeroed, aligned for any type. NULL when the cap would be passed: only the unpacking of a
+   foreign message may meet that. */
+void *arena_try_alloc(struct arena *a, size_t n);
+/* The same for our own, small, needs: aborts instead of NULL and ignores the cap. */
+void *arena_alloc(struct arena *a, size_t n) __attribute__((returns_nonnull));
+char *arena_strdup(struct arena *a, const char *s) __attribute__((returns_nonnull));
+char *arena_printf(struct arena *a, const char *fmt, ...) PRINTF_(2, 3)
+	__attribute__((returns_nonnull));
+/* Frees everything; the arena is empty and may be used again. */
+void arena_clear(struct arena *a);

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a handler sees of an RPC.  No gRPC type appears here, so a handler is an
+ * ordinary function: a test builds a struct rpc_call on its stack and calls it,
+ * or goes through rpc_dispatch() with bytes.
+ */
+#pragma once
+
+#include <protobuf-c/protobuf-c.h>
+
+#include "common/deadline.h"
+#include "common/err.h"
+#include "common/keylock.h"
+#include "common/mem.h"
+#include "common/str.h"
+
+struct rpc_call {
+	const char *method;       /* "/csi.v1.Node/NodeStageVolume" */
+	uint64_t id;              /* of the log line; unique in this process */
+	int peer_pid;             /* 0 when unknown */
+	struct deadline deadline; /* carries &cancel */
+	struct cancel cancel;     /* set when the caller has gone or its deadline passed */
+	struct arena arena;       /* owns the request, the reply and all they point to */
+	struct str about;         /* "volume=pvc-1 node=n1 ..." for the log line, from the request */
+};
+
+void rpc_call_init(struct rpc_call *call, const char *method);
+void rpc_call_clear(struct rpc_call *call);
+
+/* *resp is allocated in call->arena (or static) and initialised; it may borrow strings that live as
+   long as `self`. */
+typedef int rpc_handler(void *self, struct rpc_call *call, const void *req,
+			ProtobufCMessage **resp, struct err *err);
+/* The volume that a request works on ("" = none named): the key of the one-operation-per-volume lock.
+   The string lives in the request or in call->arena. */
+typedef const char *rpc_key(struct rpc_call *call, const void *req);
+
+struct rpc_method {
+	const char *name;     /* as in the .proto: "NodeStageVolume" */
+	rpc_handler *handler;
+	rpc_key *key;         /* NULL: takes no lock */
+	bool on_poller;       /* answered by the poller thread: never blocks, takes microseconds */
+};
+
+/* A service: its generated descriptor and the methods that it has; the others are UNIMPLEMENTED. */
+struct rpc_service {
+	const ProtobufCServiceDescriptor *descriptor;
+	const struct rpc_method *methods;
+	size_t n_methods;
+	void *self;
+	struct keylock *locks; /* needed when a method has a key */
+};
+
+/* Allocates and initialises a reply message in the arena: RPC_NEW(call, csi__v1__probe_response). */
+#define RPC_NEW(call, type_) \
+	((void *)rpc_new_message((call), &type_##__descriptor))
+ProtobufCMessage *rpc_new_message(struct rpc_call *call, const ProtobufCMessageDescriptor *d);
+
+/*
+ * The whole of a unary call except the transport: wire checks (NUL, UTF-8, lengths: wire_check.h),
+ * unpack into the arena, volume lock, handler, pack. *ret_out is malloc'ed (NULL when empty).
+ * Malformed bytes: INVALID_ARGUMENT. Too big when unpacked: RESOURCE_EXHAUSTED.
+ */
+int rpc_dispatch(const struct rpc_service *service, const struct rpc_method *method,
+		 struct rpc_call *call, const uint8_t *in, size_t n_in, uint8_t **ret_out,
+		 size_t *ret_n_out, struct err *err) MUST_CHECK;
+/* Method by full path "/csi.v1.Node/NodeStageVolume"; NULL when no service has it. */
+const struct rpc_method *rpc_find(const struct rpc_service *services, size_t n_services,
+				  const char *path, size_t n_path,
+				  const struct rpc_service **ret_service);
