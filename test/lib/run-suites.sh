@@ -9,7 +9,7 @@ passed=0 failed=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 for program in "$@"; do
-	start=$(date +%s.%N)
+	start=$EPOCHREALTIME
 	"$program" >"$log" 2>&1
 	rc=$?
 	read -r checks bad <<<"$(sed -nE 's/^[0-9]+%: Checks: ([0-9]+), Failures: ([0-9]+), Errors: ([0-9]+).*/\1 \2 \3/p' "$log" |
@@ -24,7 +24,7 @@ for program in "$@"; do
 		printf 'FAIL %s (exit %d)\n' "$program" "$rc"
 	else
 		grep -E '^SKIP' "$log"
-		printf 'ok   %-60s %3d  %5.1f s\n' "$program" "$good" "$(echo "$(date +%s.%N) - $start" | bc)"
+		printf 'ok   %-60s %3d  %5.1f s\n' "$program" "$good" "$(awk "BEGIN {print $EPOCHREALTIME - $start}")"
 	fi
 done
 printf '%s: %d passed, %d failed\n' "$title" "$passed" "$failed"

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lookup in a borrowed string map; linear, maps have a dozen keys. */
+#include "common/kv.h"
+
+#include "common/str.h"
+
+const char *kvs_get(const struct kvs *map, const char *key)
+{
+	for (size_t i = 0; map && i < map->n; i++)
+		if (str_eq(map->v[i].key, key))
+			return map->v[i].value;
+	return NULL;
+}
+
+const char *kvs_get_or(const struct kvs *map, const char *key, const char *otherwise)
+{
+	const char *value = kvs_get(map, key);
+
+	return str_empty(value) ? otherwise : value;
+}
