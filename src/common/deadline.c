@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Deadlines on CLOCK_MONOTONIC and the cancellation that travels with them.
+ * Owns nothing; cancel_set() may come from any thread.
+ */
+#include "common/deadline.h"
+
+#include <limits.h>
+
+#include "common/cleanup.h"
+
+#define NS_PER_MS 1000000
+#define NS_PER_S 1000000000
+
+void cancel_init(struct cancel *c)
+{
+	*c = (struct cancel)CANCEL_INIT;
+}
+
+void cancel_destroy(struct cancel *c)
+{
+	pthread_mutex_destroy(&c->lock);
+}
+
+void cancel_set(struct cancel *c)
+{
+	WITH_LOCK(&c->lock);
+	if (c->set)
+		return;
+	c->set = true;
+	if (c->wake)
+		c->wake(c->arg);
+}
+
+bool cancel_is_set(struct cancel *c)
+{
+	if (!c)
+		return false;
+	WITH_LOCK(&c->lock);
+	return c->set;
+}
+
+bool cancel_on_set(struct cancel *c, void (*fn)(void *arg), void *arg)
+{
+	if (!c)
+		return false;
+	WITH_LOCK(&c->lock);
+	c->wake = fn;
+	c->arg = arg;
+	return c->set;
+}
+
+int64_t monotonic_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+struct deadline deadline_never(void)
+{
+	return (struct deadline) { .at = DEADLINE_NEVER };
+}
+
+struct deadline deadline_in_ms(int64_t ms)
+{
+	return deadline_clamp(deadline_never(), ms);
+}
+
+struct deadline deadline_clamp(struct deadline d, int64_t ms)
+{
+	int64_t now = monotonic_ns(), at;
+
+	if (ms < 0)
+		ms = 0;
+	if (ms > (DEADLINE_NEVER - now) / NS_PER_MS)
+		return d;
+	at = now + ms * NS_PER_MS;
+	if (at < d.at)
+		d.at = at;
+	return d;
+}
+
+struct deadline deadline_reserve(struct deadline d, int64_t min_ms, int percent)
+{
+	int64_t left, reserve;
+
+	if (d.at == DEADLINE_NEVER)
+		return d;
+	left = d.at - monotonic_ns();
+	reserve = left / 100 * percent;
+	if (reserve < min_ms * NS_PER_MS)
+		reserve = min_ms * NS_PER_MS;
+	/* A caller in more of a hurry than that still gets half of its time. */
+	if (reserve > left / 2)
+		reserve = left > 0 ? left / 2 : 0;
+	d.at -= reserve;
+	return d;
+}
+
+int deadline_left_ms(struct deadline d)
+{
+	int64_t left;
+
+	if (d.at == DEADLINE_NEVER)
+		return INT_MAX;
+	left = d.at - monotonic_ns();
+	if (left <= 0)
+		return 0;
+	left = (left + NS_PER_MS - 1) / NS_PER_MS;
+	return left > INT_MAX ? INT_MAX : (int)left;
+}
+
+bool deadline_passed(struct deadline d)
+{
+	return deadline_left_ms(d) == 0;
+}
+
+struct timespec deadline_timespec(struct deadline d)
+{
+	/* The kernel takes far less than INT64_MAX ns as "for ever". */
+	int64_t at =
+		d.at == DEADLINE_NEVER ? monotonic_ns() + (int64_t)365 * 86400 * NS_PER_S : d.at;
+
+	return (struct timespec) { .tv_sec = at / NS_PER_S, .tv_nsec = at % NS_PER_S };
+}
+
+int deadline_check(struct deadline d, struct err *err, const char *what)
+{
+	if (cancel_is_set(d.cancel))
+		return err_set(err, deadline_passed(d) ? ERR_DEADLINE : ERR_CANCELLED,
+		               deadline_passed(d) ? "%s: time ran out" : "%s: the caller has gone",
+		               what);
+	if (deadline_passed(d))
+		return err_set(err, ERR_DEADLINE, "%s: time ran out", what);
+	return 0;
+}
+
+struct sleeper {
+	pthread_mutex_t lock;
+	pthread_cond_t woken;
+	bool done;
+};
+
+static void wake_sleeper(void *arg)
+{
+	struct sleeper *s = arg;
+
+	WITH_LOCK(&s->lock);
+	s->done = true;
+	pthread_cond_signal(&s->woken);
+}
+
+int deadline_sleep(struct deadline d, int64_t ms, struct err *err, const char *what)
+{
+	struct sleeper s = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false };
+	struct timespec until = deadline_timespec(deadline_clamp(d, ms));
+	int rc = 0;
+
+	if (!cancel_on_set(d.cancel, wake_sleeper, &s)) {
+		WITH_LOCK(&s.lock);
+		while (!s.done && rc == 0)
+			rc = pthread_cond_clockwait(&s.woken, &s.lock, CLOCK_MONOTONIC, &until);
+	}
+	(void)cancel_on_set(d.cancel, NULL, NULL);
+	pthread_cond_destroy(&s.woken);
+	pthread_mutex_destroy(&s.lock);
+	return deadline_check(d, err, what);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The error value: setting, wrapping, and the one table from errno to a status code.
+ * No state, any thread.
+ */
+#include "common/err.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+	int sys;
+	enum err_code code;
+} errno_codes[] = {
+	{ EACCES, ERR_PERMISSION },
+	{ EPERM, ERR_PERMISSION },
+	{ EROFS, ERR_PRECONDITION },
+	{ ENOENT, ERR_NOT_FOUND },
+	{ ENOTDIR, ERR_PRECONDITION },
+	{ EISDIR, ERR_PRECONDITION },
+	{ ENOTEMPTY, ERR_PRECONDITION },
+	{ EEXIST, ERR_EXISTS },
+	{ EINVAL, ERR_INVALID },
+	{ ENAMETOOLONG, ERR_INVALID },
+	{ ELOOP, ERR_INVALID },
+	{ ERANGE, ERR_RANGE },
+	{ EFBIG, ERR_RANGE },
+	{ ENOSPC, ERR_EXHAUSTED },
+	{ EDQUOT, ERR_EXHAUSTED },
+	{ ENOMEM, ERR_EXHAUSTED },
+	{ EMFILE, ERR_EXHAUSTED },
+	{ ENFILE, ERR_EXHAUSTED },
+	{ ETIMEDOUT, ERR_DEADLINE },
+	{ ECANCELED, ERR_CANCELLED },
+	{ ENOSYS, ERR_UNIMPLEMENTED },
+	{ EOPNOTSUPP, ERR_UNIMPLEMENTED },
+	/* The thing may come back, or be free, a moment later: worth a retry. */
+	{ EBUSY, ERR_UNAVAILABLE },
+	{ EAGAIN, ERR_UNAVAILABLE },
+	{ EINTR, ERR_UNAVAILABLE },
+	{ EIO, ERR_UNAVAILABLE },
+	{ ENXIO, ERR_UNAVAILABLE },
+	{ ENODEV, ERR_UNAVAILABLE },
+	{ ESTALE, ERR_UNAVAILABLE },
+	{ ENOTCONN, ERR_UNAVAILABLE },
+	{ ECONNREFUSED, ERR_UNAVAILABLE },
+	{ ECONNRESET, ERR_UNAVAILABLE },
+	{ EPIPE, ERR_UNAVAILABLE },
+	{ EHOSTUNREACH, ERR_UNAVAILABLE },
+	{ ENETUNREACH, ERR_UNAVAILABLE },
+};
+
+enum err_code err_code_from_errno(int errnum)
+{
+	for (size_t i = 0; i < sizeof errno_codes / sizeof *errno_codes; i++)
+		if (errno_codes[i].sys == errnum)
+			return errno_codes[i].code;
+	return ERR_INTERNAL;
+}
+
+const char *err_code_name(enum err_code code)
+{
+	static const char *const names[] = {
+		"OK",
+		"CANCELLED",
+		"UNKNOWN",
+		"INVALID_ARGUMENT",
+		"DEADLINE_EXCEEDED",
+		"NOT_FOUND",
+		"ALREADY_EXISTS",
+		"PERMISSION_DENIED",
+		"RESOURCE_EXHAUSTED",
+		"FAILED_PRECONDITION",
+		"ABORTED",
+		"OUT_OF_RANGE",
+		"UNIMPLEMENTED",
+		"INTERNAL",
+		"UNAVAILABLE",
+		"DATA_LOSS",
+		"UNAUTHENTICATED",
+	};
+
+	if ((size_t)code >= sizeof names / sizeof *names)
+		return "UNKNOWN";
+	return names[code];
+}
+
+int err_set(struct err *err, enum err_code code, const char *fmt, ...)
+{
+	va_list ap;
+
+	assert(err->code == ERR_OK && code != ERR_OK);
+	err->code = code;
+	err->sys = 0;
+	va_start(ap, fmt);
+	vsnprintf(err->msg, sizeof err->msg, fmt, ap);
+	va_end(ap);
+	return -1;
+}
+
+int err_sys(struct err *err, int errnum, const char *fmt, ...)
+{
+	const char *why = strerrordesc_np(errnum);
+	va_list ap;
+	size_t n;
+
+	assert(err->code == ERR_OK);
+	err->code = err_code_from_errno(errnum);
+	err->sys = errnum;
+	va_start(ap, fmt);
+	vsnprintf(err->msg, sizeof err->msg, fmt, ap);
+	va_end(ap);
+	n = strlen(err->msg);
+	snprintf(err->msg + n, sizeof err->msg - n, ": %s", why ? why : "unknown error");
+	return -1;
+}
+
+int err_wrap(struct err *err, const char *fmt, ...)
+{
+	char inner[ERR_MSG_MAX];
+	va_list ap;
+	size_t n;
+
+	assert(err->code != ERR_OK);
+	memcpy(inner, err->msg, sizeof inner);
+	va_start(ap, fmt);
+	vsnprintf(err->msg, sizeof err->msg, fmt, ap);
+	va_end(ap);
+	n = strlen(err->msg);
+	snprintf(err->msg + n, sizeof err->msg - n, ": %.*s", (int)(sizeof inner - 1), inner);
+	return -1;
+}
+
+int err_recode(struct err *err, enum err_code code)
+{
+	assert(err->code != ERR_OK && code != ERR_OK);
+	err->code = code;
+	return -1;
+}
+
+void err_clear(struct err *err)
+{
+	err->code = ERR_OK;
+	err->sys = 0;
+	err->msg[0] = '\0';
+}

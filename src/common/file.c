@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Small files and directories by whole path.  No state, any thread.  Removes single
+ * files only: nothing here ever deletes a tree.
+ */
+#include "common/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/mem.h"
+
+static int read_all(int fd, const char *path, size_t max, struct str *out, struct err *err)
+{
+	char chunk[16384];
+
+	for (;;) {
+		ssize_t n = read(fd, chunk, sizeof chunk);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_sys(err, errno, "read %s", path);
+		if (n == 0)
+			return 0;
+		if (!str_addn(out, chunk, (size_t)n))
+			return err_set(err, ERR_EXHAUSTED, "read %s: larger than %zu bytes", path,
+			               max);
+	}
+}
+
+int file_read(const char *path, size_t max, char **ret, size_t *ret_len, struct err *err)
+{
+	AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	AUTO(str_clear) struct str out = STR_INIT(max);
+
+	if (fd < 0)
+		return err_sys(err, errno, "open %s", path);
+	if (read_all(fd, path, max, &out, err))
+		return -1;
+	if (ret_len)
+		*ret_len = out.len;
+	*ret = str_take(&out);
+	return 0;
+}
+
+int file_read_line(const char *path, size_t max, char **ret, struct err *err)
+{
+	AUTO(free) char *text = NULL;
+	size_t n;
+
+	if (file_read(path, max, &text, &n, err))
+		return -1;
+	while (n > 0 && strchr(" \t\r\n", text[n - 1]))
+		text[--n] = '\0';
+	*ret = TAKE(text);
+	return 0;
+}
+
+static int write_all(int fd, const char *path, const char *bytes, size_t n, struct err *err)
+{
+	while (n > 0) {
+		ssize_t done = write(fd, bytes, n);
+
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done < 0)
+			return err_sys(err, errno, "write %s", path);
+		bytes += done;
+		n -= (size_t)done;
+	}
+	return 0;
+}
+
+int file_write(const char *path, const char *text, struct err *err)
+{
+	AUTO(fd) int fd = open(path, O_WRONLY | O_CLOEXEC | O_TRUNC);
+	size_t n = strlen(text);
+	ssize_t done;
+
+	if (fd < 0)
+		return err_sys(err, errno, "open %s for writing", path);
+	/* Exactly one write: sysfs acts on each. */
+	do
+		done = write(fd, text, n);
+	while (done < 0 && errno == EINTR);
+	if (done < 0)
+		return err_sys(err, errno, "write %s", path);
+	if ((size_t)done != n)
+		return err_set(err, ERR_INTERNAL, "write %s: only %zd of %zu bytes were taken",
+		               path, done, n);
+	return 0;
+}
+
+static int sync_directory_of(const char *path, struct err *err)
+{
+	const char *slash = strrchr(path, '/');
+	AUTO(free)
+	char *dir =
+		slash ? xstrndup(path, slash == path ? 1 : (size_t)(slash - path)) : xstrdup(".");
+	AUTO(fd) int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return err_sys(err, errno, "open %s", dir);
+	if (fsync(fd))
+		return err_sys(err, errno, "sync %s", dir);
+	return 0;
+}
+
+static int write_synced(const char *path, const char *bytes, size_t n, mode_t mode, struct err *err)
+{
+	AUTO(fd) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
+
+	if (fd < 0)
+		return err_sys(err, errno, "create %s", path);
+	if (write_all(fd, path, bytes, n, err))
+		return -1;
+	if (fsync(fd))
+		return err_sys(err, errno, "sync %s", path);
+	if (close(TAKE_FD(fd)))
+		return err_sys(err, errno, "close %s", path);
+	return 0;
+}
+
+int file_replace(const char *path, const char *bytes, size_t n, mode_t mode, struct err *err)
+{
+	AUTO(free) char *tmp = xasprintf("%s.tmp", path);
+
+	if (write_synced(tmp, bytes, n, mode, err)) {
+		unlink(tmp);
+		return -1;
+	}
+	if (rename(tmp, path)) {
+		int why = errno;
+
+		unlink(tmp);
+		return err_sys(err, why, "rename %s to %s", tmp, path);
+	}
+	return sync_directory_of(path, err);
+}
+
+int file_remove(const char *path, struct err *err)
+{
+	if (unlink(path) && errno != ENOENT)
+		return err_sys(err, errno, "remove %s", path);
+	return 0;
+}
+
+static int make_one(const char *path, mode_t mode, struct err *err)
+{
+	struct stat st;
+
+	if (mkdir(path, mode) == 0)
+		return 0;
+	if (errno != EEXIST)
+		return err_sys(err, errno, "make directory %s", path);
+	if (stat(path, &st))
+		return err_sys(err, errno, "stat %s", path);
+	if (!S_ISDIR(st.st_mode))
+		return err_sys(err, ENOTDIR, "make directory %s", path);
+	return 0;
+}
+
+int dir_make(const char *path, mode_t mode, struct err *err)
+{
+	AUTO(free) char *part = xstrdup(path);
+
+	for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		/* Parents that are there are not looked at: one may be a mount that hangs. */
+		if (mkdir(part, mode) && errno != EEXIST)
+			return err_sys(err, errno, "make directory %s", part);
+		*slash = '/';
+	}
+	return make_one(path, mode, err);
+}
+
+int dir_list(const char *path, struct strs *ret, struct err *err)
+{
+	AUTO(closedir) DIR *dir = opendir(path);
+
+	if (!dir)
+		return err_sys(err, errno, "list %s", path);
+	for (;;) {
+		const struct dirent *entry;
+
+		errno = 0;
+		entry = readdir(dir);
+		if (!entry && errno)
+			return err_sys(err, errno, "list %s", path);
+		if (!entry)
+			break;
+		if (!str_eq(entry->d_name, ".") && !str_eq(entry->d_name, ".."))
+			strs_add(ret, entry->d_name);
+	}
+	strs_sort(ret);
+	return 0;
+}
+
+bool path_exists(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0;
+}
+
+int link_basename(const char *path, char **ret, struct err *err)
+{
+	char target[PATH_MAX];
+	ssize_t n = readlink(path, target, sizeof target - 1);
+	const char *slash;
+
+	if (n < 0 && errno == ENOENT)
+		return 1;
+	if (n < 0)
+		return err_sys(err, errno, "read link %s", path);
+	target[n] = '\0';
+	slash = strrchr(target, '/');
+	*ret = xstrdup(slash ? slash + 1 : target);
+	return 0;
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The only user of cJSON; struct json is a cJSON item.  What cJSON lets pass is caught here: bytes behind
+ * the value, embedded NUL, invalid UTF-8, deep nesting, numbers that a double cannot hold, member names
+ * compared without case.  No state, any thread; a tree belongs to one thread at a time.
+ */
+#include "common/json.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+#include "common/mem.h"
+#include "common/str.h"
+
+#define MAX_DEPTH 200
+#define MAX_EXACT 9007199254740992.0 /* 2^53 */
+
+static cJSON *item_of(struct json *j)
+{
+	return (cJSON *)(void *)j;
+}
+
+static const cJSON *item_of_const(const struct json *j)
+{
+	return (const cJSON *)(const void *)j;
+}
+
+static struct json *tree_of(cJSON *item)
+{
+	if (!item)
+		abort(); /* cJSON returns NULL only when there is no memory */
+	return (struct json *)(void *)item;
+}
+
+static const struct json *value_of(const cJSON *item)
+{
+	return (const struct json *)(const void *)item;
+}
+
+/* What cJSON does not look at, before it: depth, and \u0000 inside a string. Returns the offset of the
+   offence with *why set, or -1. */
+static ptrdiff_t find_offence(const char *text, size_t n, const char **why)
+{
+	bool in_string = false;
+	int depth = 0;
+
+	if (!utf8_valid(text, n))
+		return *why = "it is not valid UTF-8", 0;
+	for (size_t i = 0; i < n; i++) {
+		char c = text[i];
+
+		if (c == '\0')
+			return *why = "it has a NUL byte", (ptrdiff_t)i;
+		if (in_string && c == '\\') {
+			if (n - i >= 6 && memcmp(text + i, "\\u0000", 6) == 0)
+				return *why = "a string has an embedded NUL", (ptrdiff_t)i;
+			i++;
+		} else if (c == '"') {
+			in_string = !in_string;
+		} else if (!in_string && (c == '{' || c == '[')) {
+			if (++depth > MAX_DEPTH)
+				return *why = "it is nested too deeply", (ptrdiff_t)i;
+		} else if (!in_string && (c == '}' || c == ']')) {
+			depth--;
+		}
+	}
+	return -1;
+}
+
+int json_parse(const char *what, const char *text, size_t n, struct json **ret, struct err *err)
+{
+	const char *why = NULL, *end = NULL;
+	ptrdiff_t at = find_offence(text, n, &why);
+	cJSON *root;
+
+	if (at >= 0)
+		return err_set(err, ERR_INVALID, "%s: not JSON at byte %td: %s", what, at, why);
+	root = cJSON_ParseWithLengthOpts(text, n, &end, 0);
+	if (!root)
+		return err_set(err, ERR_INVALID, "%s: not JSON at byte %td", what,
+		               end ? end - text : 0);
+	while (end < text + n && strchr(" \t\r\n", *end))
+		end++;
+	if (end != text + n) {
+		cJSON_Delete(root);
+		return err_set(err, ERR_INVALID, "%s: not JSON: more than one value, at byte %td",
+		               what, end - text);
+	}
+	*ret = tree_of(root);
+	return 0;
+}
+
+void json_free(struct json *j)
+{
+	cJSON_Delete(item_of(j));
+}
+
+static char *taken(char *text)
+{
+	if (!text)
+		abort();
+	return text;
+}
+
+char *json_print(const struct json *j)
+{
+	return taken(cJSON_PrintUnformatted(item_of_const(j)));
+}
+
+char *json_print_pretty(const struct json *j)
+{
+	return taken(cJSON_Print(item_of_const(j)));
+}
+
+struct json *json_copy(const struct json *j)
+{
+	return tree_of(cJSON_Duplicate(item_of_const(j), true));
+}
+
+bool json_equal(const struct json *a, const struct json *b)
+{
+	if (!a || !b)
+		return a == b;
+	return cJSON_Compare(item_of_const(a), item_of_const(b), true);
+}
+
+bool json_is_object(const struct json *j)
+{
+	return cJSON_IsObject(item_of_const(j));
+}
+
+bool json_is_array(const struct json *j)
+{
+	return cJSON_IsArray(item_of_const(j));
+}
+
+bool json_is_string(const struct json *j)
+{
+	return cJSON_IsString(item_of_const(j));
+}
+
+static const cJSON *step(const cJSON *at, const char *name, size_t n)
+{
+	AUTO(free) char *part = xstrndup(name, n);
+	struct err ignored = ERR_INIT;
+	uint64_t index;
+
+	if (cJSON_IsObject(at))
+		return cJSON_GetObjectItemCaseSensitive(at, part);
+	if (!cJSON_IsArray(at) || parse_u64("index", part, &index, &ignored) || index > INT32_MAX)
+		return NULL;
+	return cJSON_GetArrayItem(at, (int)index);
+}
+
+const struct json *json_at(const struct json *j, const char *path)
+{
+	const cJSON *at = item_of_const(j);
+
+	while (at && *path) {
+		size_t n = strcspn(path, ".");
+
+		at = step(at, path, n);
+		path += n + (path[n] == '.');
+	}
+	return at && !cJSON_IsNull(at) ? value_of(at) : NULL;
+}
+
+struct json *json_at_mut(struct json *j, const char *path)
+{
+	return (struct json *)(uintptr_t)json_at(j, path);
+}
+
+const struct json *json_member(const struct json *j, const char *name)
+{
+	const cJSON *found = cJSON_GetObjectItemCaseSensitive(item_of_const(j), name);
+
+	return found && !cJSON_IsNull(found) ? value_of(found) : NULL;
+}
+
+const struct json *json_first(const struct json *j)
+{
+	const cJSON *item = item_of_const(j);
+
+	return item && (cJSON_IsObject(item) || cJSON_IsArray(item)) ? value_of(item->child) : NULL;
+}
+
+const struct json *json_next(const struct json *item)
+{
+	return value_of(item_of_const(item)->next);
+}
+
+const char *json_name(const struct json *item)
+{
+	return item_of_const(item)->string;
+}
+
+size_t json_count(const struct json *j)
+{
+	size_t n = 0;
+
+	json_foreach (item, j)
+		n++;
+	return n;
+}
+
+int json_get_str(const struct json *j, const char *path, const char **ret, struct err *err)
+{
+	const struct json *v = json_at(j, path);
+
+	if (!v)
+		return 1;
+	if (!json_is_string(v))
+		return err_set(err, ERR_INVALID, "%s: is not a string", path);
+	*ret = json_text(v);
+	return 0;
+}
+
+int json_get_i64(const struct json *j, const char *path, int64_t *ret, struct err *err)
+{
+	const struct json *v = json_at(j, path);
+	double d;
+
+	if (!v)
+		return 1;
+	if (cJSON_IsRaw(item_of_const(v))) /* one of our own, from json_int() */
+		return parse_i64(path, item_of_const(v)->valuestring, ret, err);
+	if (!cJSON_IsNumber(item_of_const(v)))
+		return err_set(err, ERR_INVALID, "%s: is not a number", path);
+	d = cJSON_GetNumberValue(item_of_const(v));
+	if (!(fabs(d) < MAX_EXACT) || d != trunc(d))
+		return err_set(err, ERR_INVALID, "%s: is not a whole number below 2^53", path);
+	*ret = (int64_t)d;
+	return 0;
+}
+
+int json_get_bool(const struct json *j, const char *path, bool *ret, struct err *err)
+{
+	const struct json *v = json_at(j, path);
+
+	if (!v)
+		return 1;
+	if (!cJSON_IsBool(item_of_const(v)))
+		return err_set(err, ERR_INVALID, "%s: is not a boolean", path);
+	*ret = cJSON_IsTrue(item_of_const(v));
+	return 0;
+}
+
+const char *json_str(const struct json *j, const char *path)
+{
+	return json_text(json_at(j, path));
+}
+
+const char *json_text(const struct json *value)
+{
+	return cJSON_GetStringValue(item_of_const(value));
+}
+
+struct json *json_object(void)
+{
+	return tree_of(cJSON_CreateObject());
+}
+
+struct json *json_array(void)
+{
+	return tree_of(cJSON_CreateArray());
+}
+
+struct json *json_string(const char *s)
+{
+	return tree_of(cJSON_CreateString(s));
+}
+
+struct json *json_int(int64_t v)
+{
+	char digits[32];
+
+	/* Small ones stay numbers that can be read back; cJSON prints 15 digits of any. */
+	if (v > -1000000000000000 && v < 1000000000000000)
+		return tree_of(cJSON_CreateNumber((double)v));
+	snprintf(digits, sizeof digits, "%" PRId64, v);
+	return tree_of(cJSON_CreateRaw(digits));
+}
+
+struct json *json_boolean(bool v)
+{
+	return tree_of(cJSON_CreateBool(v));
+}
+
+struct json *json_null(void)
+{
+	return tree_of(cJSON_CreateNull());
+}
+
+void json_set(struct json *object, const char *name, struct json *value)
+{
+	json_remove(object, name);
+	if (!cJSON_AddItemToObject(item_of(object), name, item_of(value)))
+		abort();
+}
+
+void json_set_str(struct json *object, const char *name, const char *s)
+{
+	if (s)
+		json_set(object, name, json_string(s));
+}
+
+void json_set_int(struct json *object, const char *name, int64_t v)
+{
+	json_set(object, name, json_int(v));
+}
+
+void json_set_bool(struct json *object, const char *name, bool v)
+{
+	json_set(object, name, json_boolean(v));
+}
+
+void json_remove(struct json *object, const char *name)
+{
+	cJSON_DeleteItemFromObjectCaseSensitive(item_of(object), name);
+}
+
+void json_append(struct json *array, struct json *value)
+{
+	if (!cJSON_AddItemToArray(item_of(array), item_of(value)))
+		abort();
+}
+
+struct json *json_sub(struct json *object, const char *name)
+{
+	cJSON *found = cJSON_GetObjectItemCaseSensitive(item_of(object), name);
+
+	if (!cJSON_IsObject(found)) {
+		found = item_of(json_object());
+		json_set(object, name, tree_of(found));
+	}
+	return tree_of(found);
+}
+
+void json_merge_patch(struct json *target, const struct json *patch)
+{
+	json_foreach (item, patch) {
+		const char *name = json_name(item);
+
+		if (cJSON_IsNull(item_of_const(item)))
+			json_remove(target, name);
+		else if (json_is_object(item))
+			json_merge_patch(json_sub(target, name), item);
+		else
+			json_set(target, name, json_copy(item));
+	}
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Log lines: text in klog's spirit (severity letter, time, message, key="value") or JSON, each
+ * written by one write(2), so that lines of several threads never mix.  Settings are written
+ * before threads start and only read afterwards.
+ */
+#include "common/log.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/deadline.h"
+#include "common/str.h"
+
+#define LINE_MAX_BYTES 8192
+
+static int verbosity_;
+static bool json_;
+static void (*redirect_)(void *arg, const char *line);
+static void *redirect_arg_;
+
+static const char level_letters[] = "EWID";
+static const char *const level_names[] = { "error", "warning", "info", "debug" };
+
+void log_setup(int verbosity, bool json)
+{
+	verbosity_ = verbosity;
+	json_ = json;
+}
+
+int log_verbosity(void)
+{
+	return verbosity_;
+}
+
+void log_redirect(void (*fn)(void *arg, const char *line), void *arg)
+{
+	redirect_ = fn;
+	redirect_arg_ = arg;
+}
+
+bool log_may(_Atomic long long *last, int seconds)
+{
+	long long now = monotonic_ns(), before = *last;
+
+	if (before && now - before < seconds * 1000000000LL)
+		return false;
+	return __atomic_compare_exchange_n((long long *)last, &before, now, false, __ATOMIC_RELAXED,
+	                                   __ATOMIC_RELAXED);
+}
+
+/* The inside of a JSON string; also what text values are quoted with. Bytes that are no UTF-8 become '?'. */
+static void add_escaped(struct str *line, const char *s)
+{
+	bool utf8 = utf8_valid(s, strlen(s));
+
+	for (; *s; s++) {
+		unsigned char c = (unsigned char)*s;
+
+		if (c == '"' || c == '\\')
+			str_addf(line, "\\%c", c);
+		else if (c == '\n')
+			str_add(line, "\\n");
+		else if (c < 0x20 || c == 0x7f)
+			str_addf(line, "\\u%04x", c);
+		else if (c >= 0x80 && !utf8)
+			str_add(line, "?");
+		else
+			str_addn(line, s, 1);
+	}
+}
+
+static bool plain(const char *s)
+{
+	return *s && s[strcspn(s, " \t\n\"\\={}")] == '\0' && utf8_valid(s, strlen(s));
+}
+
+static void add_pair(struct str *line, const char *key, const char *value)
+{
+	if (json_) {
+		str_addf(line, ",\"%s\":\"", key);
+		add_escaped(line, value);
+		str_add(line, "\"");
+	} else if (plain(value)) {
+		str_addf(line, " %s=%s", key, value);
+	} else {
+		str_addf(line, " %s=\"", key);
+		add_escaped(line, value);
+		str_add(line, "\"");
+	}
+}
+
+static void add_head(struct str *line, enum log_level level, const char *msg)
+{
+	struct timespec now;
+	struct tm tm;
+	char when[32];
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	gmtime_r(&now.tv_sec, &tm);
+	strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", &tm);
+	if (json_)
+		str_addf(line, "{\"ts\":\"%s.%06ldZ\",\"level\":\"%s\",\"msg\":\"", when,
+		         now.tv_nsec / 1000, level_names[level]);
+	else
+		str_addf(line, "%c %s.%06ldZ ", level_letters[level], when, now.tv_nsec / 1000);
+	add_escaped(line, msg);
+	if (json_)
+		str_add(line, "\"");
+}
+
+static void emit(struct str *line)
+{
+	ssize_t n;
+
+	if (redirect_) {
+		redirect_(redirect_arg_, line->ptr);
+		return;
+	}
+	str_add(line, "\n");
+	/* A full or closed stderr must not stop the driver: what cannot be written is lost. */
+	n = write(STDERR_FILENO, line->ptr, line->len);
+	(void)n;
+}
+
+void log_event(enum log_level level, const char *msg, ...)
+{
+	AUTO(str_clear) struct str line = STR_INIT(LINE_MAX_BYTES);
+	va_list ap;
+
+	if (level == LOG_DEBUG && verbosity_ < 5)
+		return;
+	add_head(&line, level, msg);
+	va_start(ap, msg);
+	for (const char *key = va_arg(ap, const char *); key; key = va_arg(ap, const char *)) {
+		const char *value = va_arg(ap, const char *);
+
+		if (value)
+			add_pair(&line, key, value);
+	}
+	va_end(ap);
+	if (json_)
+		str_add(&line, "}");
+	emit(&line);
+}
+
+void log_msg(enum log_level level, const char *fmt, ...)
+{
+	AUTO(free) char *msg = NULL;
+	va_list ap;
+	int n;
+
+	if (level == LOG_DEBUG && verbosity_ < 5)
+		return;
+	va_start(ap, fmt);
+	n = vasprintf(&msg, fmt, ap);
+	va_end(ap);
+	if (n >= 0)
+		log_event(level, msg, NULL);
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading text that came from outside: numbers, booleans, UTF-8, Kubernetes names; and the
+ * FNV hash that names are made of.  Declared in str.h.  Pure functions.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/str.h"
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+int parse_u64(const char *what, const char *text, uint64_t *ret, struct err *err)
+{
+	char *end = NULL;
+	uint64_t v;
+
+	if (!is_digit(text[0]))
+		return err_set(err, ERR_INVALID, "%s: \"%.64s\" is not a whole number", what, text);
+	errno = 0;
+	v = strtoull(text, &end, 10);
+	if (*end)
+		return err_set(err, ERR_INVALID, "%s: \"%.64s\" is not a whole number", what, text);
+	if (errno)
+		return err_set(err, ERR_INVALID, "%s: %.64s is too large", what, text);
+	*ret = v;
+	return 0;
+}
+
+int parse_i64(const char *what, const char *text, int64_t *ret, struct err *err)
+{
+	bool negative = text[0] == '-';
+	uint64_t v, max = negative ? (uint64_t)INT64_MAX + 1 : INT64_MAX;
+
+	if (parse_u64(what, text + negative, &v, err))
+		return -1;
+	if (v > max)
+		return err_set(err, ERR_INVALID, "%s: %.64s is out of range", what, text);
+	*ret = negative ? (int64_t)(0 - v) : (int64_t)v;
+	return 0;
+}
+
+int parse_bool(const char *what, const char *text, bool *ret, struct err *err)
+{
+	static const char *const yes[] = { "1", "t", "T", "TRUE", "true", "True" };
+	static const char *const no[] = { "0", "f", "F", "FALSE", "false", "False" };
+
+	for (size_t i = 0; i < ARRAY_LEN(yes); i++) {
+		if (strcmp(text, yes[i]) == 0 || strcmp(text, no[i]) == 0) {
+			*ret = strcmp(text, yes[i]) == 0;
+			return 0;
+		}
+	}
+	return err_set(err, ERR_INVALID, "%s: is not a boolean value", what);
+}
+
+/* Length of the sequence that starts with this byte, and its smallest code point; 0 = cannot start one. */
+static size_t sequence_length(unsigned char c, uint32_t *bits, uint32_t *least)
+{
+	if (c < 0x80)
+		return *bits = c, *least = 1, 1;
+	if (c >= 0xc2 && c <= 0xdf)
+		return *bits = c & 0x1f, *least = 0x80, 2;
+	if (c >= 0xe0 && c <= 0xef)
+		return *bits = c & 0x0f, *least = 0x800, 3;
+	if (c >= 0xf0 && c <= 0xf4)
+		return *bits = c & 0x07, *least = 0x10000, 4;
+	return 0;
+}
+
+bool utf8_valid(const char *bytes, size_t n)
+{
+	for (size_t i = 0; i < n;) {
+		uint32_t code, least;
+		size_t len = sequence_length((unsigned char)bytes[i], &code, &least);
+
+		if (!len || len > n - i)
+			return false;
+		for (size_t k = 1; k < len; k++) {
+			unsigned char c = (unsigned char)bytes[i + k];
+
+			if ((c & 0xc0) != 0x80)
+				return false;
+			code = code << 6 | (c & 0x3f);
+		}
+		if (code < least || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
+			return false;
+		i += len;
+	}
+	return true;
+}
+
+static bool is_lower_alnum(char c)
+{
+	return is_digit(c) || (c >= 'a' && c <= 'z');
+}
+
+bool dns1123_subdomain(const char *s)
+{
+	size_t n = strlen(s);
+
+	if (n == 0 || n > 253)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		bool edge = i == 0 || i == n - 1 || s[i - 1] == '.' || s[i + 1] == '.';
+
+		if (is_lower_alnum(s[i]))
+			continue;
+		if (edge || (s[i] != '-' && s[i] != '.'))
+			return false;
+	}
+	return true;
+}
+
+__extension__ typedef unsigned __int128 uint128;
+
+static void fnv128_add(uint128 *h, const char *s)
+{
+	const uint128 prime = (uint128)1 << 88 | 0x13b;
+
+	for (; *s; s++) {
+		*h *= prime;
+		*h ^= (unsigned char)*s;
+	}
+}
+
+void fnv128_hex(const char *a, const char *b, char hex[33])
+{
+	uint128 h = (uint128)0x6c62272e07bb0142 << 64 | 0x62b821756295c58d;
+
+	fnv128_add(&h, a);
+	fnv128_add(&h, b);
+	snprintf(hex, 33, "%016" PRIx64 "%016" PRIx64, (uint64_t)(h >> 64), (uint64_t)h);
+}
+
+const char *str_bytes(uint64_t bytes, char buf[64])
+{
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+	double v = (double)bytes;
+	size_t u = 0;
+
+	for (; v >= 1024 && u + 1 < ARRAY_LEN(units); u++)
+		v /= 1024;
+	if (u == 0)
+		snprintf(buf, 64, "%" PRIu64 " bytes", bytes);
+	else
+		snprintf(buf, 64, "%.1f %s (%" PRIu64 " bytes)", v, units[u], bytes);
+	return buf;
+}
