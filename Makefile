@@ -13,6 +13,7 @@ VERSION := 1.0.0
 MAKEFLAGS += --no-builtin-rules --no-builtin-variables
 .SUFFIXES:
 .DELETE_ON_ERROR:
+.SECONDARY:
 .DEFAULT_GOAL := all
 
 ifneq ($(V),1)

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The error value: texts, wrapping, truncation, codes. */
+#include <errno.h>
+#include <string.h>
+
+#include "common/err.h"
+#include "test/lib/suite.h"
+
+START_TEST(an_errno_gives_code_and_description)
+{
+	struct err err = ERR_INIT;
+
+	ck_assert_int_eq(err_sys(&err, ENOENT, "open %s", "/x"), -1);
+	ck_assert_int_eq(err.code, ERR_NOT_FOUND);
+	ck_assert_int_eq(err.sys, ENOENT);
+	ck_assert_str_eq(err.msg, "open /x: No such file or directory");
+}
+END_TEST
+
+START_TEST(wrapping_puts_words_in_front_and_keeps_the_code)
+{
+	struct err err = ERR_INIT;
+
+	err_sys(&err, EBUSY, "mount /a");
+	ck_assert_int_eq(err_wrap(&err, "stage volume %s", "pvc-1"), -1);
+	ck_assert_str_eq(err.msg, "stage volume pvc-1: mount /a: Device or resource busy");
+	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
+	ck_assert_int_eq(err.sys, EBUSY);
+}
+END_TEST
+
+START_TEST(a_text_that_is_too_long_keeps_its_outer_words)
+{
+	struct err err = ERR_INIT;
+	char longest[2 * ERR_MSG_MAX];
+
+	memset(longest, 'x', sizeof longest - 1);
+	longest[sizeof longest - 1] = '\0';
+	err_set(&err, ERR_INTERNAL, "%s", longest);
+	ck_assert_uint_eq(strlen(err.msg), ERR_MSG_MAX - 1);
+	err_wrap(&err, "outer");
+	ck_assert_int_eq(strncmp(err.msg, "outer: xxx", 10), 0);
+	ck_assert_uint_eq(strlen(err.msg), ERR_MSG_MAX - 1);
+}
+END_TEST
+
+START_TEST(a_handled_error_can_be_set_again)
+{
+	struct err err = ERR_INIT;
+
+	err_set(&err, ERR_NOT_FOUND, "gone");
+	ck_assert_int_eq(err_recode(&err, ERR_ABORTED), -1);
+	ck_assert_int_eq(err.code, ERR_ABORTED);
+	err_clear(&err);
+	ck_assert_int_eq(err.code, ERR_OK);
+	err_set(&err, ERR_INTERNAL, "again");
+	ck_assert_str_eq(err.msg, "again");
+}
+END_TEST
+
+START_TEST(every_code_has_grpcs_name)
+{
+	ck_assert_str_eq(err_code_name(ERR_INVALID), "INVALID_ARGUMENT");
+	ck_assert_str_eq(err_code_name(ERR_UNAUTHENTICATED), "UNAUTHENTICATED");
+	ck_assert_str_eq(err_code_name((enum err_code)99), "UNKNOWN");
+}
+END_TEST
+
+START_TEST(errnos_map_to_codes)
+{
+	static const struct {
+		int sys;
+		enum err_code code;
+	} rows[] = {
+		{ EACCES, ERR_PERMISSION },  { EPERM, ERR_PERMISSION },   { ENOENT, ERR_NOT_FOUND },
+		{ ENODEV, ERR_UNAVAILABLE }, { EIO, ERR_UNAVAILABLE },    { ENOSPC, ERR_EXHAUSTED },
+		{ ETIMEDOUT, ERR_DEADLINE }, { EROFS, ERR_PRECONDITION }, { 123456, ERR_INTERNAL },
+	};
+
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		ck_assert_msg(err_code_from_errno(rows[i].sys) == rows[i].code, "errno %d",
+		              rows[i].sys);
+}
+END_TEST
+
+SUITE("err", an_errno_gives_code_and_description, wrapping_puts_words_in_front_and_keeps_the_code,
+      a_text_that_is_too_long_keeps_its_outer_words, a_handled_error_can_be_set_again,
+      every_code_has_grpcs_name, errnos_map_to_codes);

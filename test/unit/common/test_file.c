@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Small files and directories. */
+#include <fcntl.h>
+#include <string.h>
+
+#include "common/file.h"
+#include "common/mem.h"
+#include "test/lib/suite.h"
+
+static char dir[] = "/tmp/test-file-XXXXXX";
+
+static const char *in(const char *name)
+{
+	static char path[300];
+
+	snprintf(path, sizeof path, "%s/%s", dir, name);
+	return path;
+}
+
+START_TEST(a_replaced_file_reads_back_and_leaves_no_temporary)
+{
+	struct err err = ERR_INIT;
+	AUTO(strs_clear) struct strs names = STRS_INIT;
+	AUTO(free) char *text = NULL;
+	size_t n;
+
+	memcpy(dir, "/tmp/test-file-XXXXXX", sizeof dir);
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	ck_assert_int_eq(file_replace(in("a"), "one\n\n", 5, 0600, &err), 0);
+	ck_assert_int_eq(file_replace(in("a"), "two\n", 4, 0600, &err), 0);
+	ck_assert_int_eq(file_read(in("a"), 100, &text, &n, &err), 0);
+	ck_assert_str_eq(text, "two\n");
+	ck_assert_uint_eq(n, 4);
+	ck_assert_int_eq(dir_list(dir, &names, &err), 0);
+	ck_assert_uint_eq(names.n, 1);
+	ck_assert_int_eq(file_remove(in("a"), &err), 0);
+	ck_assert_int_eq(file_remove(in("a"), &err), 0);
+	rmdir(dir);
+}
+END_TEST
+
+START_TEST(errors_name_the_path)
+{
+	struct err err = ERR_INIT;
+	AUTO(free) char *text = NULL;
+
+	ck_assert_int_eq(file_read("/nonexistent/x", 100, &text, NULL, &err), -1);
+	ck_assert_str_eq(err.msg, "open /nonexistent/x: No such file or directory");
+	ck_assert_int_eq(err.code, ERR_NOT_FOUND);
+	err_clear(&err);
+	ck_assert_int_eq(file_write("/nonexistent/x", "1", &err), -1);
+	err_clear(&err);
+	ck_assert_int_eq(file_read("/proc/self/status", 10, &text, NULL, &err), -1);
+	ck_assert_int_eq(err.code, ERR_EXHAUSTED);
+}
+END_TEST
+
+START_TEST(an_attribute_loses_its_newline)
+{
+	struct err err = ERR_INIT;
+	AUTO(free) char *text = NULL;
+
+	ck_assert_int_eq(file_read_line("/proc/sys/kernel/ostype", 100, &text, &err), 0);
+	ck_assert_str_eq(text, "Linux");
+}
+END_TEST
+
+START_TEST(directories_are_made_with_their_parents)
+{
+	struct err err = ERR_INIT;
+
+	memcpy(dir, "/tmp/test-file-XXXXXX", sizeof dir);
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	ck_assert_int_eq(dir_make(in("a/b/c"), 0750, &err), 0);
+	ck_assert_int_eq(dir_make(in("a/b/c"), 0750, &err), 0);
+	ck_assert_int_eq(file_replace(in("a/f"), "", 0, 0600, &err), 0);
+	ck_assert_int_eq(dir_make(in("a/f"), 0750, &err), -1);
+	err_clear(&err);
+	ck_assert_int_eq(dir_make(in("a/f/g"), 0750, &err), -1);
+	unlink(in("a/f"));
+	rmdir(in("a/b/c"));
+	rmdir(in("a/b"));
+	rmdir(in("a"));
+	rmdir(dir);
+}
+END_TEST
+
+START_TEST(a_link_gives_its_last_component)
+{
+	struct err err = ERR_INIT;
+	AUTO(free) char *name = NULL;
+
+	ck_assert_int_eq(link_basename("/proc/self/nonexistent", &name, &err), 1);
+	ck_assert_int_eq(symlink("../../bus/pci/drivers/nvme", "/tmp/test-file-link"), 0);
+	ck_assert_int_eq(link_basename("/tmp/test-file-link", &name, &err), 0);
+	unlink("/tmp/test-file-link");
+	ck_assert_str_eq(name, "nvme");
+	ck_assert(!path_exists("/tmp/test-file-link"));
+}
+END_TEST
+
+SUITE("file", a_replaced_file_reads_back_and_leaves_no_temporary, errors_name_the_path,
+      an_attribute_loses_its_newline, directories_are_made_with_their_parents,
+      a_link_gives_its_last_component);

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* JSON: what is refused, exact integers, paths, builders, merge patch. */
+#include <string.h>
+
+#include "common/json.h"
+#include "test/lib/suite.h"
+
+static struct json *parsed(const char *text)
+{
+	struct err err = ERR_INIT;
+	struct json *j = NULL;
+
+	ck_assert_msg(json_parse("test", text, strlen(text), &j, &err) == 0, "%s: %s", text,
+	              err.msg);
+	return j;
+}
+
+START_TEST(what_is_not_one_sound_value_is_refused)
+{
+	static const char *const rows[] = {
+		"", "{", "{}{}", "{\"a\":1} x", "\"a\\u0000b\"", "\"\xff\"", "nul",
+	};
+	char deep[1000];
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct err err = ERR_INIT;
+		struct json *j = NULL;
+
+		ck_assert_msg(json_parse("body", rows[i], strlen(rows[i]), &j, &err) == -1, "%s",
+		              rows[i]);
+		ck_assert_int_eq(err.code, ERR_INVALID);
+		ck_assert_int_eq(strncmp(err.msg, "body: not JSON", 14), 0);
+	}
+	memset(deep, '[', sizeof deep);
+	struct err err = ERR_INIT;
+	struct json *j = NULL;
+	ck_assert_int_eq(json_parse("body", deep, sizeof deep, &j, &err), -1);
+}
+END_TEST
+
+START_TEST(an_escaped_backslash_before_u0000_is_no_nul)
+{
+	AUTO(json_free) struct json *j = parsed("\"a\\\\u0000b\"");
+
+	ck_assert_str_eq(json_text(j), "a\\u0000b");
+}
+END_TEST
+
+START_TEST(values_are_found_by_path)
+{
+	AUTO(json_free)
+	struct json *j =
+		parsed("{\"a\":{\"b\":[{\"c\":\"x\"}],\"B\":1},\"n\":null,\"k.y/z\":\"v\"}");
+
+	ck_assert_str_eq(json_str(j, "a.b.0.c"), "x");
+	ck_assert_ptr_null(json_at(j, "a.b.1"));
+	ck_assert_ptr_null(json_at(j, "A"));
+	ck_assert_ptr_null(json_at(j, "n"));
+	ck_assert_ptr_null(json_at(j, "a.b.0.c.d"));
+	ck_assert_str_eq(json_text(json_member(j, "k.y/z")), "v");
+	ck_assert_uint_eq(json_count(json_at(j, "a")), 2);
+	ck_assert_ptr_null(json_at(NULL, "a"));
+}
+END_TEST
+
+START_TEST(wrong_types_name_the_path)
+{
+	AUTO(json_free) struct json *j = parsed("{\"a\":{\"b\":\"x\"}}");
+	struct err err = ERR_INIT;
+	int64_t i = 5;
+	bool b;
+
+	ck_assert_int_eq(json_get_i64(j, "a.c", &i, &err), 1);
+	ck_assert_int_eq(json_get_i64(j, "a.b", &i, &err), -1);
+	ck_assert_str_eq(err.msg, "a.b: is not a number");
+	ck_assert_int_eq(i, 5);
+	err_clear(&err);
+	ck_assert_int_eq(json_get_bool(j, "a.b", &b, &err), -1);
+}
+END_TEST
+
+START_TEST(integers_are_exact_or_refused)
+{
+	static const struct {
+		const char *text;
+		int rc;
+		int64_t value;
+	} rows[] = {
+		{ "9007199254740991", 0, 9007199254740991 },
+		{ "-9007199254740991", 0, -9007199254740991 },
+		{ "9007199254740993", -1, 0 },
+		{ "1e400", -1, 0 },
+		{ "1.5", -1, 0 },
+		{ "4294967296", 0, 4294967296 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct json *j = parsed(rows[i].text);
+		struct err err = ERR_INIT;
+		int64_t v = 0;
+
+		ck_assert_msg(json_get_i64(j, "", &v, &err) == rows[i].rc, "%s", rows[i].text);
+		ck_assert_int_eq(v, rows[i].value);
+		json_free(j);
+	}
+}
+END_TEST
+
+START_TEST(integers_are_written_digit_by_digit)
+{
+	static const struct {
+		int64_t value;
+		const char *text;
+	} rows[] = {
+		{ 0, "0" },
+		{ 999999999999999, "999999999999999" },
+		{ 1000000000000000, "1000000000000000" },
+		{ 9007199254740993, "9007199254740993" },
+		{ INT64_MAX, "9223372036854775807" },
+		{ INT64_MIN, "-9223372036854775808" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		AUTO(json_free) struct json *j = json_int(rows[i].value);
+		AUTO(free) char *text = json_print(j);
+		struct err err = ERR_INIT;
+		int64_t back;
+
+		ck_assert_str_eq(text, rows[i].text);
+		ck_assert_int_eq(json_get_i64(j, "", &back, &err), 0);
+		ck_assert_int_eq(back, rows[i].value);
+	}
+}
+END_TEST
+
+START_TEST(a_built_tree_prints_and_replaces)
+{
+	AUTO(json_free) struct json *j = json_object();
+	AUTO(free) char *text = NULL;
+
+	json_set_str(j, "a", "1");
+	json_set_str(j, "a", "2");
+	json_set_str(j, "none", NULL);
+	json_set_bool(json_sub(json_sub(j, "s"), "t"), "on", true);
+	json_set(j, "l", json_array());
+	json_append(json_at_mut(j, "l"), json_int(1));
+	text = json_print(j);
+	ck_assert_str_eq(text, "{\"a\":\"2\",\"s\":{\"t\":{\"on\":true}},\"l\":[1]}");
+}
+END_TEST
+
+START_TEST(a_merge_patch_follows_rfc_7386)
+{
+	static const char *const rows[][3] = {
+		{ "{\"a\":\"b\"}", "{\"a\":\"c\"}", "{\"a\":\"c\"}" },
+		{ "{\"a\":\"b\"}", "{\"a\":null}", "{}" },
+		{ "{\"a\":{\"b\":\"c\"}}", "{\"a\":{\"b\":\"d\",\"c\":null}}",
+		  "{\"a\":{\"b\":\"d\"}}" },
+		{ "{\"a\":[1]}", "{\"a\":[2,3]}", "{\"a\":[2,3]}" },
+		{ "{\"a\":\"c\"}", "{\"a\":{\"b\":\"c\"}}", "{\"a\":{\"b\":\"c\"}}" },
+		{ "{}", "{\"a\":{\"bb\":{\"ccc\":null}}}", "{\"a\":{\"bb\":{}}}" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct json *target = parsed(rows[i][0]), *patch = parsed(rows[i][1]);
+		struct json *want = parsed(rows[i][2]);
+
+		json_merge_patch(target, patch);
+		ck_assert_msg(json_equal(target, want), "row %zu", i);
+		json_free(target);
+		json_free(patch);
+		json_free(want);
+	}
+}
+END_TEST
+
+SUITE("json", what_is_not_one_sound_value_is_refused, an_escaped_backslash_before_u0000_is_no_nul,
+      values_are_found_by_path, wrong_types_name_the_path, integers_are_exact_or_refused,
+      integers_are_written_digit_by_digit, a_built_tree_prints_and_replaces,
+      a_merge_patch_follows_rfc_7386);

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Log lines: quoting, JSON, levels, rate. */
+#include <string.h>
+
+#include "common/json.h"
+#include "common/log.h"
+#include "test/lib/suite.h"
+
+static char last_line[9000];
+static int lines;
+
+static void keep(void *arg, const char *line)
+{
+	(void)arg;
+	lines++;
+	snprintf(last_line, sizeof last_line, "%s", line);
+}
+
+START_TEST(values_are_quoted_when_they_need_it)
+{
+	log_setup(2, false);
+	log_redirect(keep, NULL);
+	log_event(LOG_INFO, "call", "volume", "pvc-1", "error", "a \"b\"\nc", "absent", NULL,
+	          "empty", "", NULL);
+	ck_assert_ptr_nonnull(
+		strstr(last_line, " call volume=pvc-1 error=\"a \\\"b\\\"\\nc\" empty=\"\""));
+	ck_assert_int_eq(last_line[0], 'I');
+}
+END_TEST
+
+START_TEST(a_json_line_is_json_whatever_the_bytes)
+{
+	AUTO(json_free) struct json *j = NULL;
+	struct err err = ERR_INIT;
+
+	log_setup(2, true);
+	log_redirect(keep, NULL);
+	log_event(LOG_ERROR, "bad\x01", "k", "\xff\"\\\t", NULL);
+	ck_assert_msg(json_parse("line", last_line, strlen(last_line), &j, &err) == 0, "%s",
+	              err.msg);
+	ck_assert_str_eq(json_str(j, "level"), "error");
+	ck_assert_str_eq(json_str(j, "k"), "?\"\\\t");
+}
+END_TEST
+
+START_TEST(debug_lines_need_verbosity_five)
+{
+	log_redirect(keep, NULL);
+	log_setup(4, false);
+	log_msg(LOG_DEBUG, "unseen");
+	ck_assert_int_eq(lines, 0);
+	log_setup(5, false);
+	log_msg(LOG_DEBUG, "seen %d", 1);
+	ck_assert_int_eq(lines, 1);
+}
+END_TEST
+
+START_TEST(what_repeats_is_said_once_in_a_while)
+{
+	log_redirect(keep, NULL);
+	for (int i = 0; i < 100; i++)
+		log_limited(LOG_WARNING, 3600, "watch is down");
+	ck_assert_int_eq(lines, 1);
+}
+END_TEST
+
+SUITE("log", values_are_quoted_when_they_need_it, a_json_line_is_json_whatever_the_bytes,
+      debug_lines_need_verbosity_five, what_repeats_is_said_once_in_a_while);

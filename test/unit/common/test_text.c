@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Numbers, booleans, UTF-8, Kubernetes names, FNV. */
+#include <string.h>
+
+#include "common/str.h"
+#include "test/lib/suite.h"
+
+START_TEST(whole_numbers_are_parsed_or_refused)
+{
+	static const struct {
+		const char *text;
+		int rc;
+		uint64_t value;
+	} rows[] = {
+		{ "0", 0, 0 },   { "18446744073709551615", 0, UINT64_MAX },
+		{ "", -1, 0 },   { "18446744073709551616", -1, 0 },
+		{ "-1", -1, 0 }, { "+1", -1, 0 },
+		{ " 1", -1, 0 }, { "1 ", -1, 0 },
+		{ "1x", -1, 0 }, { "0x10", -1, 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct err err = ERR_INIT;
+		uint64_t v = 7;
+
+		ck_assert_msg(parse_u64("nsid", rows[i].text, &v, &err) == rows[i].rc, "%s",
+		              rows[i].text);
+		ck_assert_uint_eq(v, rows[i].rc ? 7 : rows[i].value);
+		if (rows[i].rc)
+			ck_assert(str_has_prefix(err.msg, "nsid: "));
+	}
+}
+END_TEST
+
+START_TEST(signed_numbers_keep_their_range)
+{
+	struct err err = ERR_INIT;
+	int64_t v;
+
+	ck_assert_int_eq(parse_i64("n", "-9223372036854775808", &v, &err), 0);
+	ck_assert_int_eq(v, INT64_MIN);
+	ck_assert_int_eq(parse_i64("n", "9223372036854775808", &v, &err), -1);
+	err_clear(&err);
+	ck_assert_int_eq(parse_i64("n", "--1", &v, &err), -1);
+}
+END_TEST
+
+START_TEST(booleans_are_gos)
+{
+	struct err err = ERR_INIT;
+	bool v = false;
+
+	ck_assert_int_eq(parse_bool("hotplugFunction", "T", &v, &err), 0);
+	ck_assert(v);
+	ck_assert_int_eq(parse_bool("hotplugFunction", "False", &v, &err), 0);
+	ck_assert(!v);
+	ck_assert_int_eq(parse_bool("hotplugFunction", "yes", &v, &err), -1);
+	ck_assert_str_eq(err.msg, "hotplugFunction: is not a boolean value");
+}
+END_TEST
+
+START_TEST(utf8_is_told_from_bytes)
+{
+	static const struct {
+		const char *bytes;
+		bool valid;
+	} rows[] = {
+		{ "plain", true },         { "\xc3\xbc", true },      { "\xf0\x9f\x98\x80", true },
+		{ "\xff", false },         { "\xc3", false },         { "\xc0\x80", false },
+		{ "\xed\xa0\x80", false }, { "\xe0\x80\xaf", false }, { "\xf4\x90\x80\x80", false },
+		{ "\x80", false },         { "\xe2\x82", false },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		ck_assert_msg(utf8_valid(rows[i].bytes, strlen(rows[i].bytes)) == rows[i].valid,
+		              "row %zu", i);
+	ck_assert(!utf8_valid("a\0b", 3));
+}
+END_TEST
+
+START_TEST(kubernetes_names_are_told_from_others)
+{
+	static const struct {
+		const char *name;
+		bool valid;
+	} rows[] = {
+		{ "pvc-1", true }, { "a.b-c.d", true }, { "csi.snap.nvidia.com", true },
+		{ "0", true },     { "", false },       { "Pvc", false },
+		{ "-a", false },   { "a-", false },     { "a..b", false },
+		{ ".a", false },   { "a.", false },     { "a_b", false },
+		{ "a.-b", false }, { "a-.b", false },   { "a/b", false },
+	};
+	char longest[255];
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		ck_assert_msg(dns1123_subdomain(rows[i].name) == rows[i].valid, "%s", rows[i].name);
+	memset(longest, 'a', 254);
+	longest[254] = '\0';
+	ck_assert(!dns1123_subdomain(longest));
+	longest[253] = '\0';
+	ck_assert(dns1123_subdomain(longest));
+}
+END_TEST
+
+START_TEST(fnv_agrees_with_the_known_vectors)
+{
+	char hex[33], node[201], volume[65] = "pvc-";
+
+	fnv128_hex("", "", hex);
+	ck_assert_str_eq(hex, "6c62272e07bb014262b821756295c58d");
+	fnv128_hex("a", "", hex);
+	ck_assert_str_eq(hex, "d228cb69101a8caf78912b704e4a141e");
+	memset(node, 'n', 200);
+	node[200] = '\0';
+	memset(volume + 4, 'a', 60);
+	volume[64] = '\0';
+	fnv128_hex(node, volume, hex);
+	ck_assert_str_eq(hex, "0244e6d3b81bd7cffdd745e9815e94bf");
+}
+END_TEST
+
+START_TEST(sizes_read_well)
+{
+	char buf[64];
+
+	ck_assert_str_eq(str_bytes(512, buf), "512 bytes");
+	ck_assert_str_eq(str_bytes(1 << 30, buf), "1.0 GiB (1073741824 bytes)");
+}
+END_TEST
+
+SUITE("text", whole_numbers_are_parsed_or_refused, signed_numbers_keep_their_range,
+      booleans_are_gos, utf8_is_told_from_bytes, kubernetes_names_are_told_from_others,
+      fnv_agrees_with_the_known_vectors, sizes_read_well);
