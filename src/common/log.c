@@ -126,6 +126,21 @@ static void emit(struct str *line)
 	(void)n;
 }
 
+void log_pairs(enum log_level level, const char *msg, const struct kv *pairs, size_t n)
+{
+	AUTO(str_clear) struct str line = STR_INIT(LINE_MAX_BYTES);
+
+	if (level == LOG_DEBUG && verbosity_ < 5)
+		return;
+	add_head(&line, level, msg);
+	for (size_t i = 0; i < n; i++)
+		if (pairs[i].value)
+			add_pair(&line, pairs[i].key, pairs[i].value);
+	if (json_)
+		str_add(&line, "}");
+	emit(&line);
+}
+
 void log_event(enum log_level level, const char *msg, ...)
 {
 	AUTO(str_clear) struct str line = STR_INIT(LINE_MAX_BYTES);

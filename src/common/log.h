@@ -12,6 +12,7 @@
 #include <stdbool.h>
 
 #include "common/err.h"
+#include "common/kv.h"
 
 enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
 
@@ -22,6 +23,8 @@ int log_verbosity(void);
 
 /* Pairs are const char * key, const char * value ..., ended by NULL; a NULL value is left out. */
 void log_event(enum log_level level, const char *msg, ...) __attribute__((sentinel));
+/* The same with the pairs in an array. */
+void log_pairs(enum log_level level, const char *msg, const struct kv *pairs, size_t n);
 /* A plain formatted message. */
 void log_msg(enum log_level level, const char *fmt, ...) PRINTF_(2, 3);
 /* The same at most once per `seconds` for one call site: say what repeats, not how often. */

@@ -11,35 +11,42 @@
 #include "common/deadline.h"
 #include "common/err.h"
 #include "common/keylock.h"
+#include "common/kv.h"
 #include "common/mem.h"
-#include "common/str.h"
+
+#define RPC_ABOUT_MAX 24
 
 struct rpc_call {
 	const char *method;       /* "/csi.v1.Node/NodeStageVolume" */
 	uint64_t id;              /* of the log line; unique in this process */
 	int peer_pid;             /* 0 when unknown */
+	int64_t started;          /* monotonic_ns() of its arrival */
 	struct deadline deadline; /* carries &cancel */
 	struct cancel cancel;     /* set when the caller has gone or its deadline passed */
 	struct arena arena;       /* owns the request, the reply and all they point to */
-	struct str about;         /* "volume=pvc-1 node=n1 ..." for the log line, from the request */
+	struct kv about
+		[RPC_ABOUT_MAX]; /* volume=pvc-1 node=n1 ... for the log line, from the request */
+	size_t n_about;
 };
 
+/* `method` outlives the call. The struct must not move afterwards: deadline points to cancel. */
 void rpc_call_init(struct rpc_call *call, const char *method);
 void rpc_call_clear(struct rpc_call *call);
 
 /* *resp is allocated in call->arena (or static) and initialised; it may borrow strings that live as
    long as `self`. */
-typedef int rpc_handler(void *self, struct rpc_call *call, const void *req,
-			ProtobufCMessage **resp, struct err *err);
+typedef int rpc_handler(void *self, struct rpc_call *call, const void *req, ProtobufCMessage **resp,
+                        struct err *err);
 /* The volume that a request works on ("" = none named): the key of the one-operation-per-volume lock.
    The string lives in the request or in call->arena. */
 typedef const char *rpc_key(struct rpc_call *call, const void *req);
 
 struct rpc_method {
-	const char *name;     /* as in the .proto: "NodeStageVolume" */
+	const char *name; /* as in the .proto: "NodeStageVolume" */
 	rpc_handler *handler;
-	rpc_key *key;         /* NULL: takes no lock */
-	bool on_poller;       /* answered by the poller thread: never blocks, takes microseconds */
+	rpc_key *key;   /* NULL: takes no lock */
+	bool on_poller; /* answered by the poller thread: never blocks, takes microseconds */
+	bool quiet;     /* asked so often that success is logged at verbosity 5 only */
 };
 
 /* A service: its generated descriptor and the methods that it has; the others are UNIMPLEMENTED. */
@@ -52,19 +59,18 @@ struct rpc_service {
 };
 
 /* Allocates and initialises a reply message in the arena: RPC_NEW(call, csi__v1__probe_response). */
-#define RPC_NEW(call, type_) \
-	((void *)rpc_new_message((call), &type_##__descriptor))
+#define RPC_NEW(call, type_) ((void *)rpc_new_message((call), &type_##__descriptor))
 ProtobufCMessage *rpc_new_message(struct rpc_call *call, const ProtobufCMessageDescriptor *d);
 
 /*
  * The whole of a unary call except the transport: wire checks (NUL, UTF-8, lengths: wire_check.h),
- * unpack into the arena, volume lock, handler, pack. *ret_out is malloc'ed (NULL when empty).
+ * unpack into the arena (of a map key that was sent twice the last value stays), volume lock, handler, pack. *ret_out is malloc'ed (NULL when empty).
  * Malformed bytes: INVALID_ARGUMENT. Too big when unpacked: RESOURCE_EXHAUSTED.
  */
 int rpc_dispatch(const struct rpc_service *service, const struct rpc_method *method,
-		 struct rpc_call *call, const uint8_t *in, size_t n_in, uint8_t **ret_out,
-		 size_t *ret_n_out, struct err *err) MUST_CHECK;
+                 struct rpc_call *call, const uint8_t *in, size_t n_in, uint8_t **ret_out,
+                 size_t *ret_n_out, struct err *err) MUST_CHECK;
 /* Method by full path "/csi.v1.Node/NodeStageVolume"; NULL when no service has it. */
 const struct rpc_method *rpc_find(const struct rpc_service *services, size_t n_services,
-				  const char *path, size_t n_path,
-				  const struct rpc_service **ret_service);
+                                  const char *path, size_t n_path,
+                                  const struct rpc_service **ret_service);

@@ -15,12 +15,13 @@
 struct rpc_server;
 
 struct rpc_server_options {
-	const char *path;          /* of the unix socket; absolute or relative */
-	mode_t socket_mode;        /* 0: 0600 */
-	gid_t socket_group;        /* (gid_t)-1: unchanged */
-	unsigned max_workers;      /* 0: LIMIT_RPC_WORKERS */
-	unsigned max_connections;  /* 0: LIMIT_RPC_CONNECTIONS */
-	int preface_timeout_ms;    /* 0: LIMIT_RPC_PREFACE_MS */
+	const char *path;         /* of the unix socket; absolute or relative */
+	mode_t socket_mode;       /* 0: 0600 */
+	gid_t socket_group;       /* (gid_t)-1: unchanged */
+	unsigned max_workers;     /* 0: LIMIT_RPC_WORKERS */
+	unsigned max_queue;       /* 0: LIMIT_RPC_QUEUE */
+	unsigned max_connections; /* 0: LIMIT_RPC_CONNECTIONS */
+	int preface_timeout_ms;   /* 0: LIMIT_RPC_PREFACE_MS */
 };
 
 /* Clears GRPC_* from the environment; at the top of main, before any thread. */
@@ -30,7 +31,7 @@ void rpc_server_sanitize_environment(void);
    SIGTERM, SIGINT must be blocked in the calling thread before, so that gRPC's threads inherit that.
    services (and what they point to) outlive the server. */
 int rpc_server_start(const struct rpc_server_options *options, const struct rpc_service *services,
-		     size_t n_services, struct rpc_server **ret, struct err *err) MUST_CHECK;
+                     size_t n_services, struct rpc_server **ret, struct err *err) MUST_CHECK;
 /* Accepts no more, lets running calls finish for grace_ms, then cancels them, waits for their
    handlers, removes the socket if it is still ours, frees everything. NULL is fine. */
 void rpc_server_stop(struct rpc_server *s, int grace_ms);
