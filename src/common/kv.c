@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lookup in a borrowed string map; linear, maps have a dozen keys. */
+/*
+ * Lookup in a borrowed string map: linear, since maps have a dozen keys.  Owns nothing, copies
+ * nothing; any thread.
+ */
 #include "common/kv.h"
 
 #include "common/str.h"

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# The table of flags in README.md is what the program prints; `make readme` writes it.
+# Usage: flags.sh [--write]
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+table=${FLAGS_TABLE:-build/debug/test/lint/flags_table}
+[ -x "$table" ] || make --no-print-directory -s "$table" FLAVOUR=debug || exit 1
+fresh=$(mktemp)
+trap 'rm -f "$fresh"' EXIT
+awk -v table="$table" '
+/<!-- flags: / { print; print ""; while ((table | getline line) > 0) print line; print ""; skip = 1; next }
+/<!-- end of flags -->/ { skip = 0 }
+!skip' README.md >"$fresh"
+if [ "${1-}" = --write ]; then
+	cat "$fresh" >README.md
+elif ! diff -u --label README.md --label 'the program' README.md "$fresh"; then
+	echo 'README.md:1: the table of flags is not up to date: make readme'
+	exit 1
+fi

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Prints the table of flags for README.md (test/lint/flags.sh). */
+#include "common/flags.h"
+
+int main(void)
+{
+	flags_print_markdown(stdout);
+	return 0;
+}

@@ -1,0 +1,18 @@
+# Everything that can be said about the sources without running the driver.
+$(OUT)/test/lint/flags_table: $(OUT)/test/lint/flags_table.o $(LIB)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LINKSEC) $(LDFLAGS_$(FLAVOUR)) -o $@ $^ $(LIBS)
+
+.PHONY: lint format readme
+## lint: arrows, banned functions, layout, cppcheck, shellcheck, manifests, README's tables
+lint:
+	$(Q)$(MAKE) --no-print-directory FLAVOUR=debug $(BUILD)/debug/test/lint/flags_table
+	$(Q)FLAGS_TABLE=$(BUILD)/debug/test/lint/flags_table test/lint/run.sh
+
+## format: lay out the C files as .clang-format says
+format:
+	$(Q)find src test -name '*.[ch]' ! -path '*/data/*' -print0 | xargs -0 clang-format -i
+
+## readme: write the table of flags into README.md
+readme: $(OUT)/test/lint/flags_table
+	$(Q)FLAGS_TABLE=$< test/lint/flags.sh --write

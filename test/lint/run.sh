@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Runs every check of this folder and says which failed; ends with "lint: N passed, N failed".
+# Each check is a script that prints its findings as file:line: text and exits 1 when there are any; run one alone
+# by its name: test/lint/layers.sh. FLAGS_TABLE is the program that prints the table of flags (see rules.mk).
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+passed=0 failed=0
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+for check in layers foreign banned words heads untested format analyse shell yaml manifests flags; do
+	start=$EPOCHREALTIME
+	if "test/lint/$check.sh" >"$log" 2>&1; then
+		printf 'ok   %-12s %5.1f s\n' "$check" "$(awk "BEGIN {print $EPOCHREALTIME - $start}")"
+		passed=$((passed + 1))
+	else
+		cat "$log"
+		printf 'FAIL %s (test/lint/%s.sh)\n' "$check" "$check"
+		failed=$((failed + 1))
+	fi
+done
+printf 'lint: %d passed, %d failed\n' "$passed" "$failed"
+[ "$failed" -eq 0 ]
