@@ -66,7 +66,7 @@ static inline pthread_mutex_t *mutex_lock_(pthread_mutex_t *m)
 #define CAT__(a, b) a##b
 #define CAT_(a, b) CAT__(a, b)
 /* Holds the mutex to the end of the enclosing scope. No I/O in that scope. */
-#define WITH_LOCK(m)                                                                        \
+#define WITH_LOCK(m)                                                                           \
 	pthread_mutex_t *CAT_(lock_, __COUNTER__) AUTO(mutex_unlock) __attribute__((unused)) = \
 		mutex_lock_(m)
 

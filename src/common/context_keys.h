@@ -43,12 +43,13 @@
 
 /* Annotations on a DPUVolume: what the CR has no field for. Besides these, each prefixed StorageClass key is an
    annotation under its own name. */
-#define ANNOTATION_NAME DRIVER_PREFIX "name"                     /* the name of CreateVolume, verbatim */
-#define ANNOTATION_ACCESS_TYPE DRIVER_PREFIX "accessType"        /* "mount" or "block" */
-#define ANNOTATION_FUNCTION_TYPE DRIVER_PREFIX "functionType"    /* "vf" or "pf" */
-#define ANNOTATION_HOTPLUG DRIVER_PREFIX "hotplugFunction"       /* "true" or "false" */
-#define ANNOTATION_CONTEXT_FUNCTION DRIVER_PREFIX "functionInContext" /* "true": the StorageClass named it */
+#define ANNOTATION_NAME DRIVER_PREFIX "name"              /* the name of CreateVolume, verbatim */
+#define ANNOTATION_ACCESS_TYPE DRIVER_PREFIX "accessType" /* "mount" or "block" */
+#define ANNOTATION_FUNCTION_TYPE DRIVER_PREFIX "functionType" /* "vf" or "pf" */
+#define ANNOTATION_HOTPLUG DRIVER_PREFIX "hotplugFunction"    /* "true" or "false" */
+#define ANNOTATION_CONTEXT_FUNCTION \
+	DRIVER_PREFIX "functionInContext" /* "true": the StorageClass named it */
 #define ANNOTATION_PVC_NAME DRIVER_PREFIX "pvcName"
 #define ANNOTATION_PVC_NAMESPACE DRIVER_PREFIX "pvcNamespace"
 #define ANNOTATION_PV_NAME DRIVER_PREFIX "pvName"
-#define LABEL_MANAGED_BY "app.kubernetes.io/managed-by"          /* value: the driver's name */
+#define LABEL_MANAGED_BY "app.kubernetes.io/managed-by" /* value: the driver's name */

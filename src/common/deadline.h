@@ -27,11 +27,14 @@ struct cancel {
 	void *arg;
 };
 
-#define CANCEL_INIT { .lock = PTHREAD_MUTEX_INITIALIZER }
+#define CANCEL_INIT                               \
+	{                                         \
+		.lock = PTHREAD_MUTEX_INITIALIZER \
+	}
 void cancel_init(struct cancel *c);
 void cancel_destroy(struct cancel *c);
-void cancel_set(struct cancel *c);                /* any thread; idempotent */
-bool cancel_is_set(struct cancel *c);             /* NULL: false */
+void cancel_set(struct cancel *c);    /* any thread; idempotent */
+bool cancel_is_set(struct cancel *c); /* NULL: false */
 /* Registers what wakes the waiting thread; fn NULL takes it back. Returns true when already
    cancelled (fn is then registered but will not be called). c NULL: false. */
 bool cancel_on_set(struct cancel *c, void (*fn)(void *arg), void *arg);

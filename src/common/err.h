@@ -46,7 +46,10 @@ struct err {
 	char msg[ERR_MSG_MAX];
 };
 
-#define ERR_INIT { .code = ERR_OK }
+#define ERR_INIT               \
+	{                      \
+		.code = ERR_OK \
+	}
 
 #define PRINTF_(a, b) __attribute__((format(printf, a, b)))
 #define MUST_CHECK __attribute__((warn_unused_result))

@@ -19,15 +19,15 @@
 
 static const struct flag_row rows[] = {
 #define GROUP(title_) { .kind = FLAG_GROUP, .text = (title_) },
-#define FLAG(kind_, field_, name_, default__, modes_, value_, text_)                               \
-	{ .kind = FLAG_##kind_,                                                                    \
-	  .offset = offsetof(struct flags, field_),                                                \
-	  .name = (name_),                                                                         \
-	  .default_ = (default__),                                                                 \
-	  .modes = (modes_),                                                                       \
-	  .value = (value_),                                                                       \
+#define FLAG(kind_, field_, name_, default__, modes_, value_, text_) \
+	{ .kind = FLAG_##kind_,                                      \
+	  .offset = offsetof(struct flags, field_),                  \
+	  .name = (name_),                                           \
+	  .default_ = (default__),                                   \
+	  .modes = (modes_),                                         \
+	  .value = (value_),                                         \
 	  .text = (text_) },
-#define IGNORED(kind_, name_, text_)                                                               \
+#define IGNORED(kind_, name_, text_) \
 	{ .kind = FLAG_##kind_, .ignored = true, .name = (name_), .text = (text_) },
 #include "common/flags.def"
 };

@@ -38,9 +38,9 @@ struct flags_report {
 	bool usage; /* the command line itself could not be understood: exit status 2, not 1 */
 };
 
-#define FLAGS_REPORT_INIT                                                                          \
-	{                                                                                          \
-		.errors = STRS_INIT, .warnings = STRS_INIT, .usage = false                         \
+#define FLAGS_REPORT_INIT                                                  \
+	{                                                                  \
+		.errors = STRS_INIT, .warnings = STRS_INIT, .usage = false \
 	}
 
 /*

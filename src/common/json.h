@@ -28,7 +28,7 @@ void json_free(struct json *j); /* NULL is fine; only for roots */
 DEFINE_AUTO(struct json *, json_free);
 char *json_print(const struct json *j); /* compact, malloc'ed */
 char *json_print_pretty(const struct json *j);
-struct json *json_copy(const struct json *j); /* deep; a new root */
+struct json *json_copy(const struct json *j);                /* deep; a new root */
 bool json_equal(const struct json *a, const struct json *b); /* members in any order */
 
 bool json_is_object(const struct json *j); /* all of these: NULL is false */
@@ -51,7 +51,8 @@ size_t json_count(const struct json *j); /* members or elements; 0 for NULL and 
 
 /* Values at a path. 0 and *ret, 1 when there is none (*ret untouched), -1 wrong type or not exact.
    Strings point into the tree. */
-int json_get_str(const struct json *j, const char *path, const char **ret, struct err *err) MUST_CHECK;
+int json_get_str(const struct json *j, const char *path, const char **ret, struct err *err)
+	MUST_CHECK;
 int json_get_i64(const struct json *j, const char *path, int64_t *ret, struct err *err) MUST_CHECK;
 int json_get_bool(const struct json *j, const char *path, bool *ret, struct err *err) MUST_CHECK;
 /* For where any other value is as good as none: the string at the path or NULL. */
@@ -67,7 +68,8 @@ struct json *json_int(int64_t v);
 struct json *json_boolean(bool v);
 struct json *json_null(void);
 void json_set(struct json *object, const char *name, struct json *value);
-void json_set_str(struct json *object, const char *name, const char *s); /* s NULL: nothing is set */
+void json_set_str(struct json *object, const char *name,
+                  const char *s); /* s NULL: nothing is set */
 void json_set_int(struct json *object, const char *name, int64_t v);
 void json_set_bool(struct json *object, const char *name, bool v);
 void json_remove(struct json *object, const char *name);

@@ -16,6 +16,6 @@ struct keylock *keylock_free(struct keylock *k); /* nothing may be held; returns
 /* Takes `key` for `what` ("NodeStageVolume"; a string that outlives the hold), or fails at once with
    ERR_ABORTED "volume <key>: NodeStageVolume has been running for 3.2 s; ...". */
 int keylock_take(struct keylock *k, const char *key, const char *what, struct keylock_hold **ret,
-		 struct err *err) MUST_CHECK;
+                 struct err *err) MUST_CHECK;
 void keylock_release(struct keylock_hold *h);
 DEFINE_AUTO(struct keylock_hold *, keylock_release);

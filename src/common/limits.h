@@ -3,30 +3,30 @@
 #pragma once
 
 /* The wire (CSI specification, "Size Limits", and what this driver allows instead). */
-#define LIMIT_RPC_MESSAGE (1024 * 1024)     /* one request */
-#define LIMIT_RPC_ARENA (8 * 1024 * 1024)   /* memory one request may unpack to */
-#define LIMIT_RPC_METADATA (16 * 1024)      /* HTTP/2 headers of one call */
-#define LIMIT_RPC_STREAMS 128               /* concurrent calls of one connection */
-#define LIMIT_RPC_CONNECTIONS 64            /* accepted at once */
-#define LIMIT_RPC_PREFACE_MS 5000           /* a client says something by then, or is closed */
-#define LIMIT_RPC_QUEUE 256                 /* calls that wait for a worker */
-#define LIMIT_RPC_WORKERS 16                /* calls that run at once */
+#define LIMIT_RPC_MESSAGE (1024 * 1024)   /* one request */
+#define LIMIT_RPC_ARENA (8 * 1024 * 1024) /* memory one request may unpack to */
+#define LIMIT_RPC_METADATA (16 * 1024)    /* HTTP/2 headers of one call */
+#define LIMIT_RPC_STREAMS 128             /* concurrent calls of one connection */
+#define LIMIT_RPC_CONNECTIONS 64          /* accepted at once */
+#define LIMIT_RPC_PREFACE_MS 5000         /* a client says something by then, or is closed */
+#define LIMIT_RPC_QUEUE 256               /* calls that wait for a worker */
+#define LIMIT_RPC_WORKERS 16              /* calls that run at once */
 #define LIMIT_FIELD_PATH 4096
 #define LIMIT_FIELD_NODE_ID 256
-#define LIMIT_FIELD_NAME 253                /* volume_id, name: a DPUVolume name */
+#define LIMIT_FIELD_NAME 253 /* volume_id, name: a DPUVolume name */
 #define LIMIT_FIELD_MAP (4 * 1024)
 #define LIMIT_FIELD_SECRETS (64 * 1024)
 #define LIMIT_FIELD_MOUNT_FLAGS (4 * 1024)
 #define LIMIT_FIELD_STRING 128
 
 /* The Kubernetes API. */
-#define LIMIT_HTTP_BODY (32 * 1024 * 1024)  /* one response; a page of 500 objects is below 2 MiB */
+#define LIMIT_HTTP_BODY (32 * 1024 * 1024) /* one response; a page of 500 objects is below 2 MiB */
 #define LIMIT_HTTP_WATCH_LINE (4 * 1024 * 1024) /* one watch event */
-#define LIMIT_HTTP_IN_FLIGHT 90             /* requests handed to libcurl at once */
-#define LIMIT_KUBE_PAGE 500                 /* objects asked for at once */
-#define LIMIT_KUBE_FILE (1024 * 1024)       /* token, CA, kubeconfig */
+#define LIMIT_HTTP_IN_FLIGHT 90                 /* requests handed to libcurl at once */
+#define LIMIT_KUBE_PAGE 500                     /* objects asked for at once */
+#define LIMIT_KUBE_FILE (1024 * 1024)           /* token, CA, kubeconfig */
 
 /* The host. */
-#define LIMIT_SYSFS_ATTR (64 * 1024)        /* one attribute, VPD included */
-#define LIMIT_SPAWN_OUTPUT (64 * 1024)      /* kept of a child's output */
+#define LIMIT_SYSFS_ATTR (64 * 1024)   /* one attribute, VPD included */
+#define LIMIT_SPAWN_OUTPUT (64 * 1024) /* kept of a child's output */
 #define LIMIT_MOUNTINFO (64 * 1024 * 1024)

@@ -28,11 +28,11 @@ void log_pairs(enum log_level level, const char *msg, const struct kv *pairs, si
 /* A plain formatted message. */
 void log_msg(enum log_level level, const char *fmt, ...) PRINTF_(2, 3);
 /* The same at most once per `seconds` for one call site: say what repeats, not how often. */
-#define log_limited(level, seconds, ...)                                              \
-	do {                                                                          \
-		static _Atomic long long last_;                                       \
-		if (log_may(&last_, (seconds)))                                       \
-			log_msg((level), __VA_ARGS__);                                \
+#define log_limited(level, seconds, ...)               \
+	do {                                           \
+		static _Atomic long long last_;        \
+		if (log_may(&last_, (seconds)))        \
+			log_msg((level), __VA_ARGS__); \
 	} while (0)
 bool log_may(_Atomic long long *last, int seconds);
 /* Tests: hands each finished line (no newline) to fn instead of stderr; NULL restores. */

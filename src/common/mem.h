@@ -29,7 +29,10 @@ struct arena {
 	size_t used, cap; /* bytes handed out, and the most that will be; cap 0 = no cap */
 };
 
-#define ARENA_INIT(cap_) { .head = NULL, .used = 0, .cap = (cap_) }
+#define ARENA_INIT(cap_)                               \
+	{                                              \
+		.head = NULL, .used = 0, .cap = (cap_) \
+	}
 
 /* Zeroed, aligned for any type. NULL when the cap would be passed: only the unpacking of a
    foreign message may meet that. */

@@ -21,7 +21,7 @@
  * (DEADLINE). The caller's cancellation ends it too, when the deadline carries one.
  */
 int spawn_run(const struct strs *argv, struct deadline deadline, struct str *output,
-	      struct err *err) MUST_CHECK;
+              struct err *err) MUST_CHECK;
 /* Last non-empty line of a tool's output, for error texts; points into output, cut of its newline. */
 const char *spawn_last_line(struct str *output);
 /* Tests: directories searched before the normal PATH; NULL = none. Not thread-safe. */

@@ -30,7 +30,10 @@ bool str_addf(struct str *s, const char *fmt, ...) PRINTF_(2, 3);
 /* The text as a malloc'ed string; s becomes empty. */
 char *str_take(struct str *s);
 
-#define STR_INIT(max_) { .ptr = (char *)"", .len = 0, .cap = 0, .max = (max_), .cut = false }
+#define STR_INIT(max_)                                                             \
+	{                                                                          \
+		.ptr = (char *)"", .len = 0, .cap = 0, .max = (max_), .cut = false \
+	}
 static inline void str_clear_p(struct str *s)
 {
 	str_clear(s);
@@ -41,7 +44,10 @@ struct strs {
 	size_t n;
 };
 
-#define STRS_INIT { .v = NULL, .n = 0 }
+#define STRS_INIT                 \
+	{                         \
+		.v = NULL, .n = 0 \
+	}
 void strs_add(struct strs *l, const char *s);
 void strs_addf(struct strs *l, const char *fmt, ...) PRINTF_(2, 3);
 bool strs_has(const struct strs *l, const char *s);

@@ -26,10 +26,10 @@ enum access_mode {
 struct volume_cap {
 	enum access_type type;
 	enum access_mode mode;
-	const char *fs_type;             /* "" when not said; never for block */
-	const char *const *mount_flags;  /* n_mount_flags of them */
+	const char *fs_type;            /* "" when not said; never for block */
+	const char *const *mount_flags; /* n_mount_flags of them */
 	size_t n_mount_flags;
-	const char *mount_group;         /* volume_mount_group, "" when not said */
+	const char *mount_group; /* volume_mount_group, "" when not said */
 };
 
 bool access_mode_is_reader_only(enum access_mode mode);

@@ -10,5 +10,5 @@
 /* `field` ("VolumeCapability", "VolumeCapabilities[1]") starts the error text, in the Go plugin's words:
    "<field>: field is required", "<field>.AccessMode: field is required". Strings are borrowed from the
    message; arena holds the list of flags. Calls volume_cap_check(). */
-int volume_cap_from_csi(const Csi__V1__VolumeCapability *wire, const char *field, struct arena *arena,
-			struct volume_cap *ret, struct err *err) MUST_CHECK;
+int volume_cap_from_csi(const Csi__V1__VolumeCapability *wire, const char *field,
+                        struct arena *arena, struct volume_cap *ret, struct err *err) MUST_CHECK;

@@ -21,8 +21,8 @@ struct mkfs_params {
 };
 
 struct volume_params {
-	bool function_given;   /* functionType or hotplugFunction was there */
-	bool pf;               /* functionType is pf; default vf */
+	bool function_given; /* functionType or hotplugFunction was there */
+	bool pf;             /* functionType is pf; default vf */
 	bool hotplug;
 	enum emulation emulation;
 	enum format_policy format_policy;
@@ -33,8 +33,8 @@ struct volume_params {
 /* Parses the known keys; others without our prefix are skipped, an unknown key with our prefix is INVALID_ARGUMENT listing
    the known ones. Combination rules and messages are the Go plugin's. `fs_type` (NULL: unknown, or raw block) is what the mkfs
    keys are checked against: ext4BigAlloc with xfs is refused. A volume context without formatPolicy and without any key of ours gives FORMAT_BLANK. */
-int volume_params_parse(const struct kvs *map, enum emulation default_emulation, const char *fs_type,
-			struct volume_params *ret, struct err *err) MUST_CHECK;
+int volume_params_parse(const struct kvs *map, enum emulation default_emulation,
+                        const char *fs_type, struct volume_params *ret, struct err *err) MUST_CHECK;
 const char *emulation_name(enum emulation e);         /* "nvme", "virtiofs" */
 const char *format_policy_name(enum format_policy p); /* "blank", ... */
 /* Does this key belong to the driver (functionType, hotplugFunction, or a key with our prefix)? */

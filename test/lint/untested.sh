@@ -8,7 +8,7 @@ list=test/lint/untested.txt
 while read -r file; do
 	room=$(dirname "${file#src/}")
 	test="test/unit/$room/test_$(basename "$file")"
-	waiver=$(grep -E "^$file[[:space:]]+[^[:space:]]" "$list")
+	waiver=$(grep -E "^${file}[[:space:]]+[^[:space:]]" "$list")
 	if [ ! -e "$test" ] && [ -z "$waiver" ]; then
 		echo "$file:1: no $test, and no reason in $list"
 		bad=1

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Runs the suites one after the other, each with its log in build/check/, and adds up their closing lines
+# ("TITLE: N passed, N failed"; a suite without such a line counts as one). Goes on after a failure.
+# Usage: check.sh [SUITE...]; without names all of them. Ends with "N passed, N failed".
+set -u
+cd "$(dirname "$0")/.." || exit 1
+make='make --no-print-directory'
+jobs="-j$(nproc)"
+
+# name | what it is | command
+suites=$(cat <<END
+build-gcc|the driver by gcc, warnings are errors|$make $jobs WERROR=-Werror BUILD=build/strict
+build-clang|the driver by clang, warnings are errors|$make $jobs WERROR=-Werror CC=clang FLAVOUR=debug BUILD=build/clang
+build|the driver|$make $jobs
+unit-debug|unit tests|$make $jobs unit FLAVOUR=debug
+unit-asan|unit tests, AddressSanitizer and UBSan|$make $jobs unit FLAVOUR=asan
+unit-tsan|unit tests, ThreadSanitizer|$make $jobs unit FLAVOUR=tsan
+lint|what can be said without running|$make lint
+END
+)
+
+log_dir=build/check
+mkdir -p "$log_dir"
+passed=0 failed=0 begin=$EPOCHREALTIME
+seconds() { awk "BEGIN {printf \"%.0f\", $EPOCHREALTIME - $1}"; }
+
+run() { # name what command
+	local start=$EPOCHREALTIME log="$log_dir/$1.log" rc good bad line
+	printf '%-14s %s ... ' "$1" "$2"
+	$3 >"$log" 2>&1 </dev/null
+	rc=$?
+	line=$(grep -E '(^|: )[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
+	good=$(sed -nE 's/.*(^|[^0-9])([0-9]+) passed.*/\2/p' <<<"$line")
+	bad=$(sed -nE 's/.*[^0-9]([0-9]+) failed.*/\1/p' <<<"$line")
+	if [ -z "$line" ]; then
+		good=$((rc == 0)) bad=$((rc != 0))
+	elif [ "$rc" -ne 0 ] && [ "$bad" -eq 0 ]; then
+		bad=1
+	fi
+	passed=$((passed + good)) failed=$((failed + bad))
+	printf '%d passed, %d failed (%s s)\n' "$good" "$bad" "$(seconds "$start")"
+	grep -hE '^SKIP' "$log" | sort -u | sed 's/^/    /'
+	if [ "$bad" -ne 0 ]; then
+		echo "--- the end of $log:"
+		tail -n 60 "$log"
+		echo "---"
+	fi
+}
+
+while IFS='|' read -r name what command; do
+	if [ $# -eq 0 ] || [[ " $* " == *" $name "* ]]; then
+		run "$name" "$what" "$command"
+	fi
+done <<<"$suites"
+echo "check took $(seconds "$begin") s"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
