@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * HTTP to one server: the only user of libcurl, which is loaded when the first engine is
+ * made, so that a process without one never maps it.
+ *
+ * An engine is one thread.  Requests are started from any thread and end, always, with one
+ * call of on_done on the engine's thread.  All callbacks run there, without locks, and must
+ * not block.  libcurl times out neither what it queues nor a connection that hangs while
+ * something else keeps it alive; so deadlines, the queue and the choice of connections are
+ * kept here.  What shares connections is a generation: it is retired, and everything
+ * new goes to fresh connections, when its peer has gone silent or when the endpoint changes.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/deadline.h"
+#include "common/err.h"
+
+struct http;
+struct http_call;
+
+/* Where the server is and how it is trusted. PEM texts; everything is copied. */
+struct http_endpoint {
+	const char *url;      /* "https://10.96.0.1:443", perhaps with a path; no slash at the end */
+	const char *ca;       /* the only certificates trusted; NULL: those of the system */
+	const char *cert;     /* client certificate and its key, or NULL */
+	const char *key;
+	const char *tls_name; /* the name the certificate must have; NULL: the host of the URL */
+	const char *proxy;    /* NULL: none, whatever the environment says */
+	bool insecure;        /* the server's certificate is not looked at */
+};
+
+struct http_endpoint *http_endpoint_copy(const struct http_endpoint *e);
+struct http_endpoint *http_endpoint_free(struct http_endpoint *e); /* of a copy; returns NULL */
+bool http_endpoint_equal(const struct http_endpoint *a, const struct http_endpoint *b);
+/* Where "host:port" begins in a URL, and how long it is. */
+const char *http_url_authority(const char *url, size_t *ret_n);
+
+/* How patient the engine is; 0 takes the default. Tests make these short. */
+struct http_tuning {
+	int connect_ms; /* to a usable connection; 10 s */
+	int silence_ms; /* an unanswered request and no byte for so long: retire; 10 s */
+};
+
+enum http_end {
+	HTTP_ANSWERED,  /* status is set and the body is whole (a stream: it was closed properly) */
+	HTTP_NOT_SENT,  /* no connection: the server has not seen the request */
+	HTTP_CUT,       /* broken off: the server may have acted on it */
+	HTTP_DEADLINE,  /* its deadline passed; sent says whether the server may have seen it */
+	HTTP_CANCELLED, /* http_cancel() or http_free() */
+	HTTP_RETIRED,   /* a stream whose generation was retired: open it again */
+	HTTP_TOO_LARGE, /* the answer passes max_body */
+};
+
+struct http_result {
+	enum http_end end;
+	bool sent;
+	bool http2;
+	int status;         /* 0: no answer */
+	int retry_after_s;  /* of the answer; 0: not given */
+	char *body;         /* with a NUL behind it; NULL when there is none. on_done may take it */
+	size_t body_n;
+	char why[256];      /* what went wrong unless HTTP_ANSWERED; no secrets */
+};
+
+/* Strings are copied, except where it says otherwise. */
+struct http_request {
+	const char *method;
+	const char *path; /* behind the endpoint's URL: "/api/v1/nodes/a?x=y", encoded */
+	const char *content_type, *body;
+	size_t body_n;
+	const char *accept, *user_agent;
+	const char *bearer; /* token */
+	size_t max_body;
+	int64_t deadline_at; /* as in struct deadline; 0: none */
+	/* A stream: the body of a 2xx answer goes to on_bytes as it comes. It does not count as a request in
+	   flight, and is ended when its generation is retired. silence_ms (0: never) without any byte retires it. */
+	bool stream;
+	int silence_ms;
+	bool (*on_bytes)(void *arg, const char *bytes, size_t n); /* false: break off (HTTP_CUT) */
+	void (*on_done)(void *arg, struct http_result *result);
+	void *arg;
+};
+
+/* Loads libcurl and starts the thread; contacts nobody. UNAVAILABLE naming the package when there is no
+   libcurl. */
+int http_new(const struct http_endpoint *endpoint, const struct http_tuning *tuning,
+	     struct http **ret, struct err *err) MUST_CHECK;
+/* Ends all calls with HTTP_CANCELLED, then the thread. NULL is fine; returns NULL. */
+struct http *http_free(struct http *h);
+/* Any thread. A different endpoint retires the current generation. */
+void http_set_endpoint(struct http *h, const struct http_endpoint *endpoint);
+/* Any thread. The handle is valid until on_done is called. */
+struct http_call *http_start(struct http *h, const struct http_request *request);
+void http_cancel(struct http *h, struct http_call *call);
+/* Runs fn on the engine's thread, soon. */
+void http_post(struct http *h, void (*fn)(void *arg), void *arg);
+
+/* One alarm; only for the engine's thread. */
+struct http_timer {
+	void (*fn)(void *arg);
+	void *arg;
+	int64_t at;
+	struct http_timer *next;
+	bool set;
+};
+void http_timer_set(struct http *h, struct http_timer *t, int64_t at); /* again: moves it */
+void http_timer_clear(struct http *h, struct http_timer *t);
+
+/* Starts a request (whose callbacks and deadline are filled in here) and waits for its end, the
+   deadline or the caller's cancellation. *ret is always filled; its body is the caller's. */
+void http_do(struct http *h, struct http_request *request, struct deadline d,
+	     struct http_result *ret);
+
+struct http_stats {
+	unsigned long requests;    /* ended, however */
+	unsigned long connections; /* opened */
+	unsigned long generations; /* made */
+	unsigned long http2;       /* answers that came over HTTP/2 */
+	unsigned in_flight, queued, streams;
+};
+struct http_stats http_stats(struct http *h);
