@@ -50,11 +50,12 @@
 
 /* -------------------------------------------------------------- libcurl, loaded when first used */
 
-#define CURL_FUNCTIONS(X)                                                                      \
-	X(global_init) X(easy_init) X(easy_cleanup) X(easy_setopt) X(easy_getinfo)              \
-	X(easy_strerror) X(multi_init) X(multi_cleanup) X(multi_setopt) X(multi_add_handle)     \
-	X(multi_remove_handle) X(multi_perform) X(multi_poll) X(multi_timeout) X(multi_fdset)   \
-	X(multi_info_read) X(slist_append) X(slist_free_all)
+#define CURL_FUNCTIONS(X)                                                                          \
+	X(global_init)                                                                             \
+	X(easy_init) X(easy_cleanup) X(easy_setopt) X(easy_getinfo) X(easy_strerror) X(multi_init) \
+		X(multi_cleanup) X(multi_setopt) X(multi_add_handle) X(multi_remove_handle)        \
+			X(multi_perform) X(multi_poll) X(multi_timeout) X(multi_fdset)             \
+				X(multi_info_read) X(slist_append) X(slist_free_all)
 
 /* typecheck-gcc.h makes macros of some; the table wants the functions' own types. */
 #undef curl_easy_setopt
@@ -107,8 +108,8 @@ struct generation {
 
 struct http_call {
 	struct http_call *next;
-	struct http_request q; /* strings owned */
-	bool cancelled;        /* under lock */
+	struct http_request q;         /* strings owned */
+	bool cancelled;                /* under lock */
 	struct generation *generation; /* NULL: not handed to libcurl yet */
 	CURL *easy;
 	struct curl_slist *headers;
@@ -341,9 +342,9 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
 	long status = 0;
 	call_heard(c);
 	curl.easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
-	bool wanted = c->q.stream && status >= 200 && status < 300 ?
-			      c->q.on_bytes(c->q.arg, bytes, size * n) :
-			      str_addn(&c->body, bytes, size * n);
+	bool wanted = c->q.stream && status >= 200 && status < 300
+	                      ? c->q.on_bytes(c->q.arg, bytes, size * n)
+	                      : str_addn(&c->body, bytes, size * n);
 	return wanted ? size * n : size * n + 1; /* any other number breaks off */
 }
 
@@ -394,8 +395,8 @@ static void blob_set(CURL *easy, CURLoption option, const char *pem)
 	if (!pem)
 		return;
 	struct curl_blob blob = { .data = (void *)pem,
-				  .len = strlen(pem),
-				  .flags = CURL_BLOB_NOCOPY };
+		                  .len = strlen(pem),
+		                  .flags = CURL_BLOB_NOCOPY };
 	curl.easy_setopt(easy, option, &blob);
 }
 
@@ -431,7 +432,7 @@ static void setup_url(struct http_call *c, const struct http_endpoint *e)
 	bool has_port = strrchr(bracket ? bracket : address, ':') != NULL;
 	AUTO(free) char *target = xasprintf("::%s%s", address, has_port ? "" : ":443");
 	c->url = xasprintf("%.*s%s%s%s", (int)(authority - e->url), e->url, e->tls_name,
-			   authority + n, c->q.path);
+	                   authority + n, c->q.path);
 	c->connect_to = list_add(NULL, target);
 	header_add(c, "Host", address);
 	curl.easy_setopt(c->easy, CURLOPT_CONNECT_TO, c->connect_to);
@@ -452,8 +453,8 @@ static void setup_connection(struct http *h, struct http_call *c, const struct h
 	CURL *easy = c->easy;
 	curl.easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl.easy_setopt(easy, CURLOPT_HTTP_VERSION,
-			 str_has_prefix(e->url, "http:") ? CURL_HTTP_VERSION_1_1 :
-							   CURL_HTTP_VERSION_2TLS);
+	                 str_has_prefix(e->url, "http:") ? CURL_HTTP_VERSION_1_1
+	                                                 : CURL_HTTP_VERSION_2TLS);
 	curl.easy_setopt(easy, CURLOPT_PIPEWAIT, 1L);
 	curl.easy_setopt(easy, CURLOPT_PROXY, e->proxy ? e->proxy : "");
 	curl.easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
@@ -539,7 +540,7 @@ static void messages(struct http *h, struct generation *g)
 		enum http_end end = end_of_code(c, code);
 		if (end == HTTP_TOO_LARGE)
 			snprintf(text, sizeof(text), "the answer is larger than %zu bytes",
-				 c->q.max_body);
+			         c->q.max_body);
 		call_end(h, c, end, end == HTTP_ANSWERED ? NULL : text);
 	}
 }
@@ -553,11 +554,9 @@ static void judge_silence(struct http *h, const struct generation *g, int64_t no
 
 static void call_give_up(struct http *h, struct http_call *c, enum http_end end, const char *why)
 {
-	struct generation *g = c->generation;
-	bool stream = c->q.stream;
+	if (c->generation && !c->q.stream)
+		judge_silence(h, c->generation, monotonic_ns());
 	call_end(h, c, end, why);
-	if (g && !stream)
-		judge_silence(h, g, monotonic_ns());
 }
 
 /* -------------------------------------------------------------- the thread */
@@ -701,7 +700,7 @@ static int timeout_ms(const struct http *h)
 	int64_t at = next_alarm(h);
 	int ms = POLL_MAX_MS;
 	if (at != DEADLINE_NEVER) {
-		int left = deadline_left_ms((struct deadline){ .at = at });
+		int left = deadline_left_ms((struct deadline) { .at = at });
 		ms = left < ms ? left : ms;
 	}
 	if (h->current->next && ms > DRAIN_POLL_MS)
@@ -729,9 +728,9 @@ static unsigned drain_sockets(const struct http *h, struct curl_waitfd *fds, uns
 		curl.multi_fdset(g->multi, &in, &out, &bad, &last);
 		for (int fd = 0; fd <= last && n < max; fd++) {
 			short events = (short)((FD_ISSET(fd, &in) ? CURL_WAIT_POLLIN : 0) |
-					       (FD_ISSET(fd, &out) ? CURL_WAIT_POLLOUT : 0));
+			                       (FD_ISSET(fd, &out) ? CURL_WAIT_POLLOUT : 0));
 			if (events)
-				fds[n++] = (struct curl_waitfd){ .fd = fd, .events = events };
+				fds[n++] = (struct curl_waitfd) { .fd = fd, .events = events };
 		}
 	}
 	return n;
@@ -741,7 +740,7 @@ static void wait_for_something(struct http *h)
 {
 	struct curl_waitfd fds[64];
 	uint64_t count;
-	fds[0] = (struct curl_waitfd){ .fd = h->wake, .events = CURL_WAIT_POLLIN };
+	fds[0] = (struct curl_waitfd) { .fd = h->wake, .events = CURL_WAIT_POLLIN };
 	unsigned n = 1 + drain_sockets(h, fds + 1, ARRAY_LEN(fds) - 1);
 	curl.multi_poll(h->current->multi, fds, n, timeout_ms(h), NULL);
 	if (read(h->wake, &count, sizeof(count)) < 0 && errno != EAGAIN)
@@ -839,14 +838,15 @@ static int start_thread(struct http *h, struct err *err)
 }
 
 int http_new(const struct http_endpoint *endpoint, const struct http_tuning *tuning,
-	     struct http **ret, struct err *err)
+             struct http **ret, struct err *err)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	pthread_once(&once, curl_load);
 	if (curl_missing)
-		return err_set(err, ERR_UNAVAILABLE,
-			       "libcurl is needed to talk to Kubernetes (Debian package libcurl4): %s",
-			       curl_missing);
+		return err_set(
+			err, ERR_UNAVAILABLE,
+			"libcurl is needed to talk to Kubernetes (Debian package libcurl4): %s",
+			curl_missing);
 
 	struct http *h = xcalloc(1, sizeof(*h));
 	h->connect_ms = tuning && tuning->connect_ms ? tuning->connect_ms : CONNECT_MS;

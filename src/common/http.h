@@ -24,9 +24,9 @@ struct http_call;
 
 /* Where the server is and how it is trusted. PEM texts; everything is copied. */
 struct http_endpoint {
-	const char *url;      /* "https://10.96.0.1:443", perhaps with a path; no slash at the end */
-	const char *ca;       /* the only certificates trusted; NULL: those of the system */
-	const char *cert;     /* client certificate and its key, or NULL */
+	const char *url;  /* "https://10.96.0.1:443", perhaps with a path; no slash at the end */
+	const char *ca;   /* the only certificates trusted; NULL: those of the system */
+	const char *cert; /* client certificate and its key, or NULL */
 	const char *key;
 	const char *tls_name; /* the name the certificate must have; NULL: the host of the URL */
 	const char *proxy;    /* NULL: none, whatever the environment says */
@@ -59,11 +59,11 @@ struct http_result {
 	enum http_end end;
 	bool sent;
 	bool http2;
-	int status;         /* 0: no answer */
-	int retry_after_s;  /* of the answer; 0: not given */
-	char *body;         /* with a NUL behind it; NULL when there is none. on_done may take it */
+	int status;        /* 0: no answer */
+	int retry_after_s; /* of the answer; 0: not given */
+	char *body;        /* with a NUL behind it; NULL when there is none. on_done may take it */
 	size_t body_n;
-	char why[256];      /* what went wrong unless HTTP_ANSWERED; no secrets */
+	char why[256]; /* what went wrong unless HTTP_ANSWERED; no secrets */
 };
 
 /* Strings are copied, except where it says otherwise. */
@@ -88,7 +88,7 @@ struct http_request {
 /* Loads libcurl and starts the thread; contacts nobody. UNAVAILABLE naming the package when there is no
    libcurl. */
 int http_new(const struct http_endpoint *endpoint, const struct http_tuning *tuning,
-	     struct http **ret, struct err *err) MUST_CHECK;
+             struct http **ret, struct err *err) MUST_CHECK;
 /* Ends all calls with HTTP_CANCELLED, then the thread. NULL is fine; returns NULL. */
 struct http *http_free(struct http *h);
 /* Any thread. A different endpoint retires the current generation. */
@@ -113,7 +113,7 @@ void http_timer_clear(struct http *h, struct http_timer *t);
 /* Starts a request (whose callbacks and deadline are filled in here) and waits for its end, the
    deadline or the caller's cancellation. *ret is always filled; its body is the caller's. */
 void http_do(struct http *h, struct http_request *request, struct deadline d,
-	     struct http_result *ret);
+             struct http_result *ret);
 
 struct http_stats {
 	unsigned long requests;    /* ended, however */

@@ -49,11 +49,11 @@ static void waiter_wait(struct waiter *w, struct http *h, struct http_call *call
 }
 
 void http_do(struct http *h, struct http_request *request, struct deadline d,
-	     struct http_result *ret)
+             struct http_result *ret)
 {
 	struct waiter w = { .lock = PTHREAD_MUTEX_INITIALIZER,
-			    .ended = PTHREAD_COND_INITIALIZER,
-			    .result = ret };
+		            .ended = PTHREAD_COND_INITIALIZER,
+		            .result = ret };
 	request->on_done = waiter_done;
 	request->arg = &w;
 	if (!request->deadline_at || request->deadline_at > d.at)

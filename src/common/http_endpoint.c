@@ -19,13 +19,13 @@ static const char *copy(const char *s)
 struct http_endpoint *http_endpoint_copy(const struct http_endpoint *from)
 {
 	struct http_endpoint *e = xcalloc(1, sizeof(*e));
-	*e = (struct http_endpoint){ .url = copy(from->url),
-				     .ca = copy(from->ca),
-				     .cert = copy(from->cert),
-				     .key = copy(from->key),
-				     .tls_name = copy(from->tls_name),
-				     .proxy = copy(from->proxy),
-				     .insecure = from->insecure };
+	*e = (struct http_endpoint) { .url = copy(from->url),
+		                      .ca = copy(from->ca),
+		                      .cert = copy(from->cert),
+		                      .key = copy(from->key),
+		                      .tls_name = copy(from->tls_name),
+		                      .proxy = copy(from->proxy),
+		                      .insecure = from->insecure };
 	return e;
 }
 
@@ -53,8 +53,8 @@ static bool same(const char *a, const char *b)
 bool http_endpoint_equal(const struct http_endpoint *a, const struct http_endpoint *b)
 {
 	return same(a->url, b->url) && same(a->ca, b->ca) && same(a->cert, b->cert) &&
-	       same(a->key, b->key) && same(a->tls_name, b->tls_name) &&
-	       same(a->proxy, b->proxy) && a->insecure == b->insecure;
+	       same(a->key, b->key) && same(a->tls_name, b->tls_name) && same(a->proxy, b->proxy) &&
+	       a->insecure == b->insecure;
 }
 
 const char *http_url_authority(const char *url, size_t *ret_n)
