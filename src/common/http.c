@@ -50,12 +50,25 @@
 
 /* -------------------------------------------------------------- libcurl, loaded when first used */
 
-#define CURL_FUNCTIONS(X)                                                                          \
-	X(global_init)                                                                             \
-	X(easy_init) X(easy_cleanup) X(easy_setopt) X(easy_getinfo) X(easy_strerror) X(multi_init) \
-		X(multi_cleanup) X(multi_setopt) X(multi_add_handle) X(multi_remove_handle)        \
-			X(multi_perform) X(multi_poll) X(multi_timeout) X(multi_fdset)             \
-				X(multi_info_read) X(slist_append) X(slist_free_all)
+#define CURL_FUNCTIONS(X)       \
+	X(global_init);         \
+	X(easy_init);           \
+	X(easy_cleanup);        \
+	X(easy_setopt);         \
+	X(easy_getinfo);        \
+	X(easy_strerror);       \
+	X(multi_init);          \
+	X(multi_cleanup);       \
+	X(multi_setopt);        \
+	X(multi_add_handle);    \
+	X(multi_remove_handle); \
+	X(multi_perform);       \
+	X(multi_poll);          \
+	X(multi_timeout);       \
+	X(multi_fdset);         \
+	X(multi_info_read);     \
+	X(slist_append);        \
+	X(slist_free_all);
 
 /* typecheck-gcc.h makes macros of some; the table wants the functions' own types. */
 #undef curl_easy_setopt
@@ -63,7 +76,7 @@
 #undef curl_multi_setopt
 
 static struct {
-#define X(name) __typeof__(curl_##name) *name;
+#define X(name) __typeof__(curl_##name) *name
 	CURL_FUNCTIONS(X)
 #undef X
 } curl;
@@ -86,7 +99,7 @@ static void curl_load(void)
 		curl_missing = xstrdup(why ? why : "libcurl.so.4 cannot be loaded");
 		return;
 	}
-#define X(name) *(void **)&curl.name = curl_symbol(library, "curl_" #name);
+#define X(name) *(void **)&curl.name = curl_symbol(library, "curl_" #name)
 	CURL_FUNCTIONS(X)
 #undef X
 	if (!curl_missing && curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
