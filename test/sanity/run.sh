@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# Runs csi-sanity twice, with mount and with block volumes, against the driver in --mode=all and snap-sim, and
+# holds the skipped specs against test/sanity/skips. Needs root. Ends with "sanity: N passed, N failed".
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+. test/lib/world.sh
+
+world_need_root sanity
+KEEP_LOGS=$BUILD/logs/sanity
+world_begin
+passed=0 failed=0
+
+# One finding about the run itself, beside the specs.
+fail() {
+	printf 'FAIL %s\n' "$*"
+	failed=$((failed + 1))
+}
+
+# The capabilities that the driver advertises, one per line; those of the node as node:NAME.
+capabilities() {
+	local call=("$CSI_CALL" -e "$ENDPOINT")
+	"${call[@]}" ControllerGetCapabilities | jq -r '.capabilities[].rpc.type'
+	"${call[@]}" NodeGetCapabilities | jq -r '"node:" + .capabilities[].rpc.type'
+	"${call[@]}" GetPluginCapabilities | jq -r '.capabilities[].service.type // empty'
+}
+
+# specs REPORT STATE...: paths of the specs in one of the states.
+specs() {
+	local report=$1
+	shift
+	jq -r --args '.[0].SpecReports[] | select(.LeafNodeType == "It") |
+		select(.State as $s | $ARGS.positional | index($s)) |
+		(.ContainerHierarchyTexts + [.LeafNodeText]) | join(" > ")' "$@" <"$report"
+}
+
+# Every skipped spec has a line, every line a skipped spec and none that ran.
+check_skips() {
+	local report=$1 capability spec reason line explained=() skipped=() ran=() advertised
+	mapfile -t skipped < <(specs "$report" skipped pending)
+	mapfile -t ran < <(specs "$report" passed failed panicked timedout interrupted aborted)
+	advertised=$(capabilities)
+	while IFS='|' read -r capability spec reason; do
+		capability=${capability% } spec=${spec# } spec=${spec% }
+		[[ $capability == '#'* || -z $capability ]] && continue
+		[ -n "${reason// /}" ] || fail "skips: no reason for: $spec"
+		if grep -qxF -- "$capability" <<<"$advertised"; then
+			fail "skips: $capability is advertised, so this must run: $spec"
+		fi
+		local hits=0
+		for line in "${skipped[@]}"; do
+			matches "$line" "$spec" && explained+=("$line") && hits=$((hits + 1))
+		done
+		[ "$hits" -gt 0 ] || fail "skips: explains nothing that was skipped: $spec"
+		for line in "${ran[@]}"; do
+			matches "$line" "$spec" && fail "skips: it ran: $line"
+		done
+	done <test/sanity/skips
+	for line in "${skipped[@]}"; do
+		printf '%s\n' "${explained[@]}" | grep -qxF -- "$line" || fail "skipped without a reason: $line"
+	done
+}
+
+# The pattern is literal up to a * at its end.
+matches() {
+	if [[ $2 == *'*' ]]; then
+		[[ $1 == "${2%\*}"* ]]
+	else
+		[[ $1 == "$2" ]]
+	fi
+}
+
+# What a run must leave behind: nothing.
+check_leftovers() {
+	local left
+	left=$(world_mounts)
+	[ -z "$left" ] || fail "still mounted: $left"
+	left=$(curl -s --max-time 5 "${SIM_CURL[@]}" \
+		"$SIM_URL/apis/storage.dpu.nvidia.com/v1alpha1/namespaces/$NAMESPACE/dpuvolumes" | jq -r '.items[].metadata.name')
+	[ -z "$left" ] || fail "volumes that were not deleted: $left"
+	if grep -q marker-of- "$WORLD/all.log"; then
+		fail "the driver's log shows a secret: $(grep -m1 marker-of- "$WORLD/all.log")"
+	fi
+}
+
+run() {
+	local type=$1 report=$WORLD/$1.json log=$WORLD/$1.log rc start=$SECONDS
+	"$BUILD/tools/csi-sanity" -csi.endpoint="$ENDPOINT" -csi.testvolumeaccesstype="$type" \
+		-csi.testvolumeparameters=test/sanity/parameters.yaml -csi.secrets=test/sanity/secrets.yaml \
+		-csi.testvolumesize=1073741824 -csi.testvolumeexpandsize=1073741824 -csi.testnodevolumeattachlimit \
+		-csi.mountdir="$WORLD/$type-mount" -csi.stagingdir="$WORLD/$type-staging" \
+		-ginkgo.fail-on-empty -ginkgo.timeout=10m -ginkgo.no-color -ginkgo.json-report="$report" >"$log" 2>&1
+	rc=$?
+	if [ ! -s "$report" ]; then
+		cat "$log"
+		fail "csi-sanity with $type volumes made no report (exit $rc)"
+		return
+	fi
+	local good bad skipped pending
+	good=$(specs "$report" passed | wc -l)
+	bad=$(specs "$report" failed panicked timedout interrupted aborted | wc -l)
+	skipped=$(specs "$report" skipped | wc -l)
+	pending=$(specs "$report" pending | wc -l)
+	if [ "$rc" -ne 0 ]; then
+		sed -n '/^Summarizing/,$p' "$log"
+		[ "$bad" -gt 0 ] || fail "csi-sanity with $type volumes: exit $rc"
+		jq -r '.[0].SpecReports[] | select(.Failure) | "--- \(.LeafNodeText)\n\(.Failure.Message)"' "$report"
+	fi
+	printf '%-5s volumes: %d specs, %d run, %d passed, %d failed, %d skipped, %d disabled in csi-sanity, %d s\n' \
+		"$type" $((good + bad + skipped + pending)) $((good + bad)) "$good" "$bad" "$skipped" "$pending" \
+		$((SECONDS - start))
+	passed=$((passed + good)) failed=$((failed + bad))
+	check_skips "$report"
+	check_leftovers
+}
+
+world_sim "" || exit 1
+world_driver all --wait-timeout=20s --v=2 || exit 1
+printf 'csi-sanity %s\n' "$(awk '$1 == "github.com/kubernetes-csi/csi-test/v5" {print $2}' test/sanity/go.mod)"
+run mount
+run block
+world_stop "$DRIVER_PID"
+grep -E 'ERROR: (Address|Leak|Undefined|Thread)Sanitizer|runtime error:' "$WORLD/all.log" && fail 'a sanitizer spoke'
+printf 'sanity: %d passed, %d failed\n' "$passed" "$failed"
+[ "$failed" -eq 0 ]
