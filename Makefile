@@ -70,7 +70,7 @@ GRPC = $(or $(GRPC_$(FLAVOUR)),$(GRPC_SHARED))
 LIBS = $(GRPC) -lcjson -lyaml -lmount -lblkid -lpthread
 
 # ---------------------------------------------------------------- files
-SRCS     := $(shell find src -name '*.c' | sort)
+SRCS     := $(shell find src -name '*.c' 2>/dev/null | sort)
 LIB_SRCS := $(filter-out src/main.c,$(SRCS))
 PROTOS   := csi/csi.proto
 WKT      := google/protobuf/timestamp.proto google/protobuf/wrappers.proto
@@ -138,7 +138,7 @@ unit: $(UNIT_BINS)
 
 # ---------------------------------------------------------------- the house
 # What the driver is built with, and what only its tests and tools need. `make deps` installs what is missing.
-BUILD_PACKAGES := gcc make libc6-dev pkg-config protobuf-compiler libprotobuf-dev protobuf-c-compiler libprotobuf-c-dev \
+BUILD_PACKAGES := gcc libstdc++-12-dev make libc6-dev pkg-config protobuf-compiler libprotobuf-dev protobuf-c-compiler libprotobuf-c-dev \
 	libgrpc-dev zlib1g-dev libcurl4-openssl-dev libcjson-dev libyaml-dev libmount-dev libblkid-dev
 TEST_PACKAGES := check libsubunit-dev libmicrohttpd-dev clang libclang-rt-14-dev clang-format cppcheck shellcheck \
 	yamllint jq openssl nghttp2-proxy python3-grpcio e2fsprogs xfsprogs btrfs-progs fdisk buildah debootstrap

@@ -7,7 +7,7 @@ flags=$(grep -oE '^(FLAG|IGNORED)\([^"]*"[a-z-]+"' src/common/flags.def | sed 's
 find manifests -name '*.yaml' | sort | xargs awk -v flags="$flags" '
 BEGIN { n = split(flags, list, /[ \n]+/); for (i = 1; i <= n; i++) known[list[i]] = 1 }
 FNR == 1 { ours = 0 }
-/^ *- name: / { ours = 0 }
+/^        - name: / { ours = 0 } # the next container
 /^ *image: / { ours = /snap-csi/ }
 ours && match($0, /- *"?--[a-z-]+/) {
 	flag = substr($0, RSTART, RLENGTH); sub(/.*--/, "", flag)
