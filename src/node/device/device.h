@@ -5,7 +5,7 @@
  * a refusal.  Never by-id links, never recorded names.
  *
  * All paths are below the roots of struct device_world, so that recorded trees serve
- * as well as the real one.  No state; any thread.
+ * as well as the real one.  Any thread; the only state is who waits for which function.
  *
  * Sources: Documentation/ABI/testing/sysfs-bus-pci, drivers/nvme/host/{core,multipath,sysfs}.c,
  * PCI Local Bus 3.0 appendix I (VPD).
@@ -20,63 +20,88 @@
 #include "common/err.h"
 #include "common/str.h"
 
+struct sysfs_writer; /* sysfs.h */
+
 struct device_world {
-	const char *sysfs;             /* "/sys" */
-	const char *dev;               /* "/dev" */
-	const struct strs *vendors;    /* accepted PCI vendors, 4 lower-case hex digits: "15b3" */
-	const char *snap_device_id;    /* PCI device id of the emulated NVMe PF: "6001" */
+	const char *sysfs;                 /* "/sys" */
+	const char *dev;                   /* "/dev" */
+	const struct strs *vendors;        /* accepted PCI vendors, 4 lower-case digits: "15b3" */
+	const char *snap_device_id;        /* PCI device id of the emulated NVMe PF: "6001" */
+	const struct sysfs_writer *writer; /* NULL: sysfs is written; tests put a kernel here */
 };
 
-/* What the controller says about the device; a field that is unknown is "" or 0 and is not checked. */
+/* What the controller says about the device; a field that is "" or 0 is unknown, not checked. */
 struct device_want {
-	const char *volume_id;  /* for error texts */
-	const char *pci;        /* as published: "0000:26:0c.1", "26:0c.1", upper or lower case */
-	const char *vuid;       /* VPD field VU of the function (a VF: of its PF) */
-	uint32_t nsid;          /* never 0 */
+	const char *volume_id; /* put in front of error texts */
+	const char *pci;       /* as published: "0000:26:0c.1", "26:0c.1", upper or lower case */
+	const char *vuid;      /* VPD field VU of the function (a VF: of its PF) */
+	uint32_t nsid;         /* never 0 */
 	const char *uuid;
-	uint64_t capacity;      /* bytes; the device must have at least these */
+	uint64_t capacity; /* bytes; the device must have at least these */
 };
 
 struct device {
-	char name[64];      /* "nvme0n1": head of a multipath namespace, never a hidden path */
-	char path[4096];    /* <dev root>/<name> */
-	char pci[16];       /* "0000:26:0c.1" */
+	char name[64];   /* "nvme0n1": head of a multipath namespace, never a hidden path */
+	char path[4096]; /* <dev root>/<name> */
+	char pci[16];    /* "0000:26:0c.1" */
 	dev_t devno;
-	uint64_t size;      /* bytes */
+	uint64_t size;    /* bytes */
+	uint64_t diskseq; /* no other disk gets this number before the next boot; 0: unknown */
 	uint32_t nsid;
-	char uuid[40];      /* "" when the kernel shows none */
-	bool read_only;     /* the kernel's ro attribute */
+	char uuid[40];  /* "" when the kernel shows none */
+	bool read_only; /* the kernel's ro attribute */
 };
 
 /*
- * Looks once. 0: found and everything that is known agrees. 1: not there yet (function, driver, controller or namespace
- * missing, or size still 0); `why` (may be NULL) then says what is missing and where it was looked for.
- * -1: INVALID_ARGUMENT bad address; FAILED_PRECONDITION the address is no function that this driver may use (class, vendor, parent), several
- * domains match, or a contradiction naming both sides.
+ * Looks once. 0: found and everything that is known agrees. 1: not there yet (function, driver,
+ * controller, live state, namespace or disk missing, or size still 0; or, with a VUID, no function
+ * that is proven to have it); `why` (may be NULL) then says what is missing and where it was looked
+ * for. -1: INVALID_ARGUMENT bad address or nsid; FAILED_PRECONDITION the address is no function
+ * that this driver may use (class, vendor, parent), another driver holds it, several domains match,
+ * or a contradiction naming both sides.
  */
 int device_find(const struct device_world *w, const struct device_want *want, struct device *ret,
-		struct str *why, struct err *err) MUST_CHECK;
+                struct str *why, struct err *err) MUST_CHECK;
 /*
- * device_find() until it is there: binds the function to the nvme driver when no driver holds it (driver_override +
- * bind, override taken back when that fails; another driver is unbound only when the function is provably unused), then
- * waits for the namespace. DEADLINE with the last `why`. Everything that was changed is put back when it fails.
+ * device_find() until it is there: binds the function to the nvme driver when no driver holds it
+ * (driver_override + bind), then waits for the namespace. Ends with DEADLINE_EXCEEDED or CANCELLED
+ * and the last `why`; the caller's deadline leaves time for that. When it fails, what it changed is
+ * put back; a function below which a disk may be in use stays bound, and the text says so.
+ * A function is taken from another driver only when that one merely parks it (pci-stub).
+ * A volume is taken into use through this call, not device_find(): then no other call that
+ * gives up on the same function unbinds it.
  */
 int device_wait(const struct device_world *w, const struct device_want *want, struct deadline d,
-		struct device *ret, struct err *err) MUST_CHECK;
-/* The device by its number, as sysfs has it now: who is mounted here? 0, 1: no such device (it has gone), -1. */
+                struct device *ret, struct err *err) MUST_CHECK;
+/*
+ * The device by its number, as sysfs has it now: who is mounted here? 0; 1: no such device (it has
+ * gone); -1. Any block device; pci is "" unless exactly one PCI function leads to it, nsid 0 when
+ * it is no NVMe namespace.
+ */
 int device_by_number(const struct device_world *w, dev_t devno, struct device *ret, struct err *err)
 	MUST_CHECK;
-/* Does this device fulfil `want`? 0, or -1 FAILED_PRECONDITION naming both sides. Size is checked too. */
-int device_check(const struct device *dev, const struct device_want *want, struct err *err) MUST_CHECK;
+/* Does this device fulfil `want` (nsid, UUID, size)? 0, or -1 FAILED_PRECONDITION naming both
+   sides. */
+int device_check(const struct device *dev, const struct device_want *want, struct err *err)
+	MUST_CHECK;
 /*
- * Opens the node and proves that it is this device: a block special file, st_rdev == devno, size by BLKGETSIZE64.
- * flags: O_RDONLY|O_NONBLOCK, plus O_EXCL for the in-use check. *ret_diskseq (may be NULL) by BLKGETDISKSEQ, 0 when the kernel has none.
- * EBUSY with O_EXCL: FAILED_PRECONDITION. A dev root on a nodev mount: FAILED_PRECONDITION naming the mount.
+ * Opens the node and proves that it is this device: a block special file, st_rdev == devno, size by
+ * BLKGETSIZE64, disk number by BLKGETDISKSEQ where both sides have one.
+ * flags: O_RDONLY, plus O_EXCL for the in-use check; O_NONBLOCK and O_CLOEXEC are always added.
+ * *ret_diskseq (may be NULL) is 0 when the kernel has none. In use with O_EXCL, or a dev root on a
+ * nodev mount (named): FAILED_PRECONDITION. No node: UNAVAILABLE.
  */
 int device_open(const struct device *dev, int flags, int *ret_fd, uint64_t *ret_diskseq,
-		struct err *err) MUST_CHECK;
-/* After unstage: clears driver_override of the function if it is "nvme" (set by device_wait). A function that has gone is fine. */
+                struct err *err) MUST_CHECK;
+/*
+ * After unstage: clears driver_override of the function (struct device's pci) if it is "nvme", as
+ * device_wait() sets it. The function stays bound: unbinding one whose controller hangs takes
+ * minutes. "" and a function that has gone are fine.
+ */
 int device_release(const struct device_world *w, const char *pci, struct err *err) MUST_CHECK;
-/* Functions that volumes may be attached to: VFs of SNAP PFs. 0 and *ret_n = 0 when there is none; `where` (may be NULL) says where it was looked. */
+/*
+ * Functions that volumes may be attached to: VFs of SNAP PFs, as they are now. 0 and *ret_n = 0
+ * when there is none; `where` (may be NULL) says where it was looked and what is there.
+ */
 int device_count_functions(const struct device_world *w, unsigned *ret_n, struct str *where,
-			   struct err *err) MUST_CHECK;
+                           struct err *err) MUST_CHECK;

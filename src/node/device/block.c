@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What sysfs says about a block device.  Names and device numbers are reused at once, so
+ * the disk's sequence number is read before and after the rest.  Opens no device.
+ */
+#include "node/device/block.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+#include "common/mem.h"
+#include "node/device/sysfs.h"
+
+#define SECTOR 512 /* of the size attribute, whatever the device's own are */
+
+/* ---------------------------------------------------------------- UUIDs */
+
+/* The next digit in lower case, '\0' at the end. */
+static int next_digit(const char **p)
+{
+	while (**p == '-')
+		++*p;
+	return **p ? tolower((unsigned char)*(*p)++) : '\0';
+}
+
+bool uuid_equal(const char *a, const char *b)
+{
+	int x, y;
+
+	do {
+		x = next_digit(&a);
+		y = next_digit(&b);
+	} while (x && x == y);
+	return x == y;
+}
+
+bool uuid_known(const char *uuid)
+{
+	return uuid && uuid[strspn(uuid, "0-")] != '\0';
+}
+
+int block_uuid(const char *dir, char ret[40], struct err *err)
+{
+	AUTO(free) char *uuid = NULL;
+	AUTO(free) char *wwid = NULL;
+
+	*ret = '\0';
+	if (sysfs_attr(dir, "wwid", &wwid, err) < 0 || sysfs_attr(dir, "uuid", &uuid, err) < 0)
+		return -1;
+	/* wwid is made of the best identifier there is; the uuid attribute falls back to the
+	   NGUID. */
+	if (uuid && uuid_known(uuid) && (!wwid || str_has_prefix(wwid, "uuid.")))
+		snprintf(ret, 40, "%.39s", uuid);
+	return 0;
+}
+
+/* ---------------------------------------------------------------- one device */
+
+/* 1: the attribute is not there. */
+static int read_devno(const char *dir, dev_t *ret, struct err *err)
+{
+	AUTO(free) char *text = NULL;
+	unsigned major_no, minor_no;
+	char end;
+	int r = sysfs_attr(dir, "dev", &text, err);
+
+	if (r)
+		return r;
+	if (sscanf(text, "%u:%u%c", &major_no, &minor_no, &end) != 2)
+		return err_set(err, ERR_PRECONDITION, "%s/dev is \"%.40s\"", dir, text);
+	*ret = makedev(major_no, minor_no);
+	return 0;
+}
+
+/* 0 and *ret = otherwise when there is none. */
+static int read_u64_or(const char *dir, const char *name, uint64_t otherwise, uint64_t *ret,
+                       struct err *err)
+{
+	int r = sysfs_attr_u64(dir, name, ret, err);
+
+	if (r == 1)
+		*ret = otherwise;
+	return r < 0 ? -1 : 0;
+}
+
+static int read_once(const struct device_world *w, const char *dir, const char *name,
+                     struct device *d, struct err *err)
+{
+	uint64_t hidden, sectors, read_only, nsid, diskseq;
+	int r = read_devno(dir, &d->devno, err);
+
+	if (r)
+		return r;
+	if (read_u64_or(dir, "diskseq", 0, &d->diskseq, err) ||
+	    read_u64_or(dir, "hidden", 0, &hidden, err) ||
+	    read_u64_or(dir, "size", 0, &sectors, err) ||
+	    read_u64_or(dir, "ro", 0, &read_only, err) || read_u64_or(dir, "nsid", 0, &nsid, err) ||
+	    block_uuid(dir, d->uuid, err) || read_u64_or(dir, "diskseq", 0, &diskseq, err))
+		return -1;
+	if (hidden || diskseq != d->diskseq)
+		return 1;
+	if (sectors > UINT64_MAX / SECTOR || nsid > UINT32_MAX)
+		return err_set(err, ERR_PRECONDITION, "%s: size %ju or nsid %ju is impossible", dir,
+		               (uintmax_t)sectors, (uintmax_t)nsid);
+	d->size = sectors * SECTOR;
+	d->nsid = (uint32_t)nsid;
+	d->read_only = read_only != 0;
+	snprintf(d->name, sizeof d->name, "%s", name);
+	if ((size_t)snprintf(d->path, sizeof d->path, "%s/%s", w->dev, name) >= sizeof d->path)
+		return err_set(err, ERR_PRECONDITION, "the path of device %s is too long", name);
+	return 0;
+}
+
+int block_read(const struct device_world *w, const char *name, struct device *ret, struct err *err)
+{
+	AUTO(free) char *dir = xasprintf("%s/class/block/%s", w->sysfs, name);
+	struct device d = { 0 };
+	int r;
+
+	if (strlen(name) >= sizeof d.name)
+		return err_set(err, ERR_PRECONDITION, "the device name %.80s is too long", name);
+	r = read_once(w, dir, name, &d, err);
+	if (r == 0)
+		*ret = d;
+	return r;
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From what the controller published to one block device: address -> function -> driver -> the
+ * kind's own way down -> everything that is known must agree.  Looks only; device_wait.c waits and
+ * binds, device_open.c opens.  No state, any thread.
+ */
+#include "node/device/device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+#include "common/file.h"
+#include "common/mem.h"
+#include "node/device/block.h"
+#include "node/device/device_kind.h"
+#include "node/device/pci_driver.h"
+#include "node/device/sysfs.h"
+
+#define WHY_MAX 700 /* leaves room in an error's text for what callers put in front */
+
+/* Every kind of function; the first is what a namespace id means. */
+static const struct device_kind *const kinds[] = { &device_kind_nvme };
+
+/* ---------------------------------------------------------------- find */
+
+static int look_at_driver(const struct device_world *w, struct device_sight *sight, struct str *why,
+                          struct err *err)
+{
+	AUTO(free) char *driver = NULL;
+	int r = pci_driver(w, sight->pci, &driver, err);
+
+	if (r < 0)
+		return -1;
+	if (str_eq(driver, sight->kind->driver)) {
+		sight->stage = DEVICE_BOUND;
+		return 0;
+	}
+	if (driver && !pci_driver_parks(driver))
+		return pci_held_by_other(w, sight->pci, driver, err);
+	sight->stage = driver ? DEVICE_PARKED : DEVICE_NO_DRIVER;
+	str_addf(why, "PCI function %s is held by %s%s, not by driver %s", sight->pci,
+	         driver ? "driver " : "no driver", driver ? driver : "", sight->kind->driver);
+	return 1;
+}
+
+static int check(const struct device *dev, const struct device_want *want, struct err *err);
+
+int device_look(const struct device_world *w, const struct device_want *want, struct device *ret,
+                struct device_sight *ret_sight, struct str *why, struct err *err)
+{
+	const struct device_kind *kind = kinds[0];
+	struct device_sight sight = { .kind = kind, .stage = DEVICE_NO_FUNCTION };
+	struct pci_address address;
+	struct device found;
+	int r;
+
+	if (want->nsid == 0)
+		return err_set(err, ERR_INVALID, "the namespace id is 0");
+	if (pci_parse(want->pci, &address, err))
+		return -1;
+	r = pci_resolve(w, &address, want->vuid, kind->class_code, sight.pci, why, err);
+	if (!r) {
+		str_reset(why);
+		r = look_at_driver(w, &sight, why, err);
+	}
+	if (!r)
+		r = kind->find(w, sight.pci, want, &found, why, err);
+	if (!r)
+		r = check(&found, want, err);
+	if (r < 0)
+		return -1;
+	*ret_sight = sight;
+	if (!r)
+		*ret = found;
+	return r;
+}
+
+static int name_volume(const struct device_want *want, struct err *err)
+{
+	return str_empty(want->volume_id) ? -1 : err_wrap(err, "volume %s", want->volume_id);
+}
+
+int device_find(const struct device_world *w, const struct device_want *want, struct device *ret,
+                struct str *why, struct err *err)
+{
+	AUTO(str_clear) struct str own = STR_INIT(WHY_MAX);
+	struct device_sight sight;
+	int r;
+
+	if (why)
+		str_reset(why);
+	r = device_look(w, want, ret, &sight, why ? why : &own, err);
+	return r < 0 ? name_volume(want, err) : r;
+}
+
+/* ---------------------------------------------------------------- check */
+
+static int check(const struct device *dev, const struct device_want *want, struct err *err)
+{
+	char have[64], need[64];
+
+	if (want->nsid && dev->nsid != want->nsid)
+		return err_set(err, ERR_PRECONDITION,
+		               "device %s has namespace id %u, the attachment says %u", dev->name,
+		               dev->nsid, want->nsid);
+	if (uuid_known(want->uuid) && *dev->uuid && !uuid_equal(dev->uuid, want->uuid))
+		return err_set(err, ERR_PRECONDITION,
+		               "device %s (PCI function %s, namespace %u) has UUID %s, the "
+		               "attachment says %s: not this volume's disk",
+		               dev->name, dev->pci, dev->nsid, dev->uuid, want->uuid);
+	if (dev->size < want->capacity)
+		return err_set(err, ERR_PRECONDITION, "device %s has %s, the volume has %s",
+		               dev->name, str_bytes(dev->size, have),
+		               str_bytes(want->capacity, need));
+	return 0;
+}
+
+int device_check(const struct device *dev, const struct device_want *want, struct err *err)
+{
+	return check(dev, want, err) ? name_volume(want, err) : 0;
+}
+
+/* ---------------------------------------------------------------- by number */
+
+/* The last PCI function in a resolved sysfs path; ret is left alone when there is none. */
+static void function_in_path(const char *path, char ret[PCI_NAME_MAX])
+{
+	const char *end;
+
+	for (const char *p = path; *p; p = *end ? end + 1 : end) {
+		struct err not_an_address = ERR_INIT;
+		struct pci_address a;
+		char part[PCI_NAME_MAX];
+
+		end = strchrnul(p, '/');
+		if ((size_t)(end - p) >= sizeof part)
+			continue;
+		snprintf(part, sizeof part, "%.*s", (int)(end - p), p);
+		if (pci_parse(part, &a, &not_an_address) == 0 && a.has_domain)
+			pci_format(&a, ret);
+	}
+}
+
+/* Adds the function that the block entry (a disk, or a path of the disk) stands below. */
+static void add_function(const struct device_world *w, const char *entry, struct strs *ret)
+{
+	AUTO(free) char *link = xasprintf("%s/class/block/%s", w->sysfs, entry);
+	AUTO(free) char *path = realpath(link, NULL);
+	char pci[PCI_NAME_MAX] = "";
+
+	if (path)
+		function_in_path(path, pci);
+	if (*pci && !strs_has(ret, pci))
+		strs_add(ret, pci);
+}
+
+/* Is `entry` a hidden path of the disk? "nvme0c1n3" of "nvme0n3". */
+static bool is_path_of(const char *entry, const char *disk)
+{
+	size_t head, digits;
+
+	if (!str_has_prefix(disk, "nvme"))
+		return false;
+	head = 4 + strcspn(disk + 4, "n");
+	if (strncmp(entry, disk, head) != 0 || entry[head] != 'c')
+		return false;
+	digits = strspn(entry + head + 1, "0123456789");
+	return digits > 0 && str_eq(entry + head + 1 + digits, disk + head);
+}
+
+/* "" unless exactly one function leads to the disk. */
+static int function_of(const struct device_world *w, const char *disk, char ret[PCI_NAME_MAX],
+                       struct err *err)
+{
+	AUTO(free) char *dir = xasprintf("%s/class/block", w->sysfs);
+	AUTO(strs_clear) struct strs entries = STRS_INIT;
+	AUTO(strs_clear) struct strs functions = STRS_INIT;
+
+	if (sysfs_list(dir, &entries, err) < 0)
+		return -1;
+	for (size_t i = 0; i < entries.n; i++)
+		if (str_eq(entries.v[i], disk) || is_path_of(entries.v[i], disk))
+			add_function(w, entries.v[i], &functions);
+	snprintf(ret, PCI_NAME_MAX, "%s", functions.n == 1 ? functions.v[0] : "");
+	return 0;
+}
+
+int device_by_number(const struct device_world *w, dev_t devno, struct device *ret, struct err *err)
+{
+	AUTO(free) char *name = NULL;
+	AUTO(free) char *dir = xasprintf("%s/dev/block", w->sysfs);
+	char number[32];
+	struct device found;
+	int r;
+
+	snprintf(number, sizeof number, "%u:%u", major(devno), minor(devno));
+	r = sysfs_link(dir, number, &name, err);
+	if (!r)
+		r = block_read(w, name, &found, err);
+	if (!r && found.devno != devno)
+		r = 1;
+	if (!r && function_of(w, name, found.pci, err))
+		r = -1;
+	if (r < 0)
+		return err_wrap(err, "block device %s", number);
+	if (!r)
+		*ret = found;
+	return r;
+}
+
+/* ---------------------------------------------------------------- functions */
+
+int device_release(const struct device_world *w, const char *pci, struct err *err)
+{
+	const struct device_kind *kind = kinds[0];
+	struct pci_address a;
+	char name[PCI_NAME_MAX];
+	int r;
+
+	if (str_empty(pci))
+		return 0;
+	if (pci_parse(pci, &a, err))
+		return -1;
+	pci_format(&a, name);
+	r = pci_usable(w, name, kind->class_code, err);
+	if (r)
+		return r < 0 ? -1 : 0;
+	return pci_forget(w, name, kind->driver, err);
+}
+
+/* Is it a PF whose VFs are for volumes? What cannot be read is none. */
+static bool is_snap_pf(const struct device_world *w, const char *pci)
+{
+	AUTO(free) char *dir = pci_dir(w, pci);
+	AUTO(free) char *physfn = xasprintf("%s/physfn", dir);
+	struct err ignored = ERR_INIT;
+	char text[9];
+	uint32_t device;
+
+	if (path_exists(physfn) || pci_usable(w, pci, kinds[0]->class_code, &ignored) ||
+	    sysfs_attr_hex(dir, "device", &device, &ignored))
+		return false;
+	snprintf(text, sizeof text, "%04x", device);
+	return str_eq(text, w->snap_device_id);
+}
+
+static int count_vfs(const struct device_world *w, const char *pf, unsigned *ret, struct err *err)
+{
+	AUTO(free) char *dir = pci_dir(w, pf);
+	AUTO(strs_clear) struct strs names = STRS_INIT;
+
+	if (sysfs_list(dir, &names, err) < 0)
+		return -1;
+	*ret = 0;
+	for (size_t i = 0; i < names.n; i++)
+		*ret += str_has_prefix(names.v[i], "virtfn");
+	return 0;
+}
+
+int device_count_functions(const struct device_world *w, unsigned *ret_n, struct str *where,
+                           struct err *err)
+{
+	AUTO(free) char *dir = xasprintf("%s/bus/pci/devices", w->sysfs);
+	AUTO(free) char *vendors = strs_join(w->vendors, "|");
+	AUTO(str_clear) struct str found = STR_INIT(WHY_MAX);
+	AUTO(strs_clear) struct strs functions = STRS_INIT;
+	unsigned n = 0;
+
+	if (sysfs_list(dir, &functions, err) < 0)
+		return err_wrap(err, "count the functions for volumes");
+	for (size_t i = 0; i < functions.n; i++) {
+		unsigned vfs;
+
+		if (!is_snap_pf(w, functions.v[i]))
+			continue;
+		if (count_vfs(w, functions.v[i], &vfs, err))
+			return err_wrap(err, "count the functions for volumes");
+		str_addf(&found, "%s%s with %u VFs", found.len ? ", " : "", functions.v[i], vfs);
+		n += vfs;
+	}
+	if (where) {
+		str_reset(where);
+		str_addf(where, "NVMe PFs %s:%s in %s: %s", vendors, w->snap_device_id, dir,
+		         found.len ? found.ptr : "none");
+	}
+	*ret_n = n;
+	return 0;
+}

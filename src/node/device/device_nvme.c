@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NVMe functions: PCI function -> controller -> namespace -> disk.
+ *
+ * Below a controller stand its namespaces, as disks (nvme5n1) or, with native multipath, as hidden
+ * paths (nvme0c1n1) whose disk is the subsystem's head (nvme0n1).  The numbers in these names say
+ * nothing about controller or namespace id: only the nsid attribute does.  Writes nothing, any
+ * thread.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "node/device/block.h"
+#include "node/device/device_kind.h"
+#include "node/device/sysfs.h"
+
+/* One namespace as a controller shows it. */
+struct namespace
+{
+	char *dir;     /* of the disk or hidden path below the controller */
+	char disk[64]; /* name of the disk that is used */
+	uint32_t nsid;
+};
+
+struct namespaces {
+	struct namespace *v;
+	size_t n;
+};
+
+static void namespaces_clear_p(struct namespaces *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		free(l->v[i].dir);
+	free(l->v);
+}
+
+/* ---------------------------------------------------------------- names */
+
+/* Skips `letter` and the digits behind it; NULL when they are not there. */
+static const char *skip_number(const char *p, const char *letters)
+{
+	size_t n;
+
+	if (!p || !str_has_prefix(p, letters))
+		return NULL;
+	p += strlen(letters);
+	n = strspn(p, "0123456789");
+	return n > 0 && n < 10 ? p + n : NULL;
+}
+
+/* The disk of a namespace: nvme0n1 for nvme0n1 and for nvme0c1n1. False: the name is of
+   something else. */
+static bool disk_name(const char *name, char ret[64])
+{
+	const char *instance = skip_number(name, "nvme");
+	const char *path = skip_number(instance, "c");
+	const char *rest = path ? path : instance;
+	const char *end = skip_number(rest, "n");
+
+	if (!end || *end)
+		return false;
+	snprintf(ret, 64, "%.*s%s", (int)(instance - name), name, rest);
+	return true;
+}
+
+/* ---------------------------------------------------------------- what a function shows */
+
+static void add_namespace(struct namespaces *l, const char *dir, const char *disk, uint32_t nsid)
+{
+	struct namespace *n;
+
+	l->v = xrealloc(l->v, (l->n + 1) * sizeof *l->v);
+	n = &l->v[l->n++];
+	n->dir = xstrdup(dir);
+	n->nsid = nsid;
+	snprintf(n->disk, sizeof n->disk, "%s", disk);
+}
+
+static int list_of_controller(const char *controller, struct namespaces *ret, struct err *err)
+{
+	AUTO(strs_clear) struct strs names = STRS_INIT;
+
+	if (sysfs_list(controller, &names, err) < 0)
+		return -1;
+	for (size_t i = 0; i < names.n; i++) {
+		AUTO(free) char *dir = xasprintf("%s/%s", controller, names.v[i]);
+		char disk[64];
+		uint64_t nsid;
+		int r;
+
+		if (!disk_name(names.v[i], disk))
+			continue;
+		r = sysfs_attr_u64(dir, "nsid", &nsid, err);
+		if (r < 0)
+			return -1;
+		if (r == 0 && nsid > 0 && nsid <= UINT32_MAX)
+			add_namespace(ret, dir, disk, (uint32_t)nsid);
+	}
+	return 0;
+}
+
+/* Is it at work? A controller that resets or dies would let every read hang. 1: no, `why` says
+   so. */
+static int check_state(const char *controller, struct str *why, struct err *err)
+{
+	AUTO(free) char *state = NULL;
+
+	if (sysfs_attr(controller, "state", &state, err) < 0)
+		return -1;
+	if (!state || str_eq(state, "live"))
+		return 0;
+	str_addf(why, "NVMe controller %s is in state \"%.40s\"", strrchr(controller, '/') + 1,
+	         state);
+	return 1;
+}
+
+/* All namespaces below the function. With `why`: 1 when there is no controller, or one that is
+   not live. */
+static int list_namespaces(const struct device_world *w, const char *pci, struct namespaces *ret,
+                           struct str *why, struct err *err)
+{
+	AUTO(free) char *function = pci_dir(w, pci);
+	AUTO(free) char *nvme = xasprintf("%s/nvme", function);
+	AUTO(strs_clear) struct strs controllers = STRS_INIT;
+
+	if (sysfs_list(nvme, &controllers, err) < 0)
+		return -1;
+	if (controllers.n == 0 && why) {
+		str_addf(why, "no NVMe controller in %s", nvme);
+		return 1;
+	}
+	for (size_t i = 0; i < controllers.n; i++) {
+		AUTO(free) char *dir = xasprintf("%s/%s", nvme, controllers.v[i]);
+		int r = why ? check_state(dir, why, err) : 0;
+
+		if (r || list_of_controller(dir, ret, err))
+			return r ? r : -1;
+	}
+	return 0;
+}
+
+static int list_disks(const struct device_world *w, const char *pci, struct strs *ret,
+                      struct err *err)
+{
+	AUTO(namespaces_clear) struct namespaces l = { NULL, 0 };
+
+	if (list_namespaces(w, pci, &l, NULL, err))
+		return -1;
+	for (size_t i = 0; i < l.n; i++)
+		strs_add(ret, l.v[i].disk);
+	return 0;
+}
+
+/* ---------------------------------------------------------------- the one that is wanted */
+
+/* The namespace id is missing: does the wanted UUID stand under another one? */
+static int not_among(const struct namespaces *l, const char *pci, const struct device_want *want,
+                     struct str *why, struct err *err)
+{
+	str_addf(why, "PCI function %s has no namespace %u", pci, want->nsid);
+	for (size_t i = 0; i < l->n; i++) {
+		char uuid[40];
+
+		if (block_uuid(l->v[i].dir, uuid, err))
+			return -1;
+		if (uuid_known(want->uuid) && uuid_equal(uuid, want->uuid))
+			return err_set(err, ERR_PRECONDITION,
+			               "namespace %u (%s) of PCI function %s has UUID %s, which "
+			               "the attachment gives to namespace %u",
+			               l->v[i].nsid, l->v[i].disk, pci, uuid, want->nsid);
+		str_addf(why, "%s%u", i ? ", " : "; there is: ", l->v[i].nsid);
+	}
+	if (l->n == 0)
+		str_add(why, "; there is none at all");
+	return 1;
+}
+
+static int pick(const struct namespaces *l, const char *pci, const struct device_want *want,
+                const struct namespace **ret, struct str *why, struct err *err)
+{
+	const struct namespace *found = NULL;
+
+	for (size_t i = 0; i < l->n; i++) {
+		if (l->v[i].nsid != want->nsid)
+			continue;
+		if (found)
+			return err_set(err, ERR_PRECONDITION,
+			               "PCI function %s shows namespace %u twice: %s and %s; "
+			               "refusing to choose",
+			               pci, want->nsid, found->dir, l->v[i].dir);
+		found = &l->v[i];
+	}
+	if (!found)
+		return not_among(l, pci, want, why, err);
+	*ret = found;
+	return 0;
+}
+
+/* Is the disk what the controller's own entry says? With multipath these are two objects. */
+static int check_head(const struct namespace *n, const struct device *d, struct err *err)
+{
+	char uuid[40];
+
+	if (d->nsid != n->nsid)
+		return err_set(err, ERR_PRECONDITION, "%s has nsid %u, but its disk %s has nsid %u",
+		               n->dir, n->nsid, d->name, d->nsid);
+	if (block_uuid(n->dir, uuid, err))
+		return -1;
+	if (*uuid && *d->uuid && !uuid_equal(uuid, d->uuid))
+		return err_set(err, ERR_PRECONDITION, "%s has UUID %s, but its disk %s has UUID %s",
+		               n->dir, uuid, d->name, d->uuid);
+	return 0;
+}
+
+/* Contradiction, or only another namespace that took over the names while we looked? 1: the
+   latter. */
+static int still_there(const struct namespace *n, struct str *why, struct err *contradiction)
+{
+	struct err ignored = ERR_INIT;
+	uint64_t nsid;
+
+	if (sysfs_attr_u64(n->dir, "nsid", &nsid, &ignored) == 0 && nsid == n->nsid)
+		return -1;
+	err_clear(contradiction);
+	str_addf(why, "%s is changing", n->dir);
+	return 1;
+}
+
+static int find(const struct device_world *w, const char *pci, const struct device_want *want,
+                struct device *ret, struct str *why, struct err *err)
+{
+	AUTO(namespaces_clear) struct namespaces l = { NULL, 0 };
+	const struct namespace *n = NULL;
+	struct device d;
+	int r = list_namespaces(w, pci, &l, why, err);
+
+	if (!r)
+		r = pick(&l, pci, want, &n, why, err);
+	if (r)
+		return r;
+	r = block_read(w, n->disk, &d, err);
+	if (r == 1)
+		str_addf(why, "disk %s of namespace %u is not in %s/class/block", n->disk,
+		         want->nsid, w->sysfs);
+	if (r)
+		return r;
+	if (check_head(n, &d, err))
+		return still_there(n, why, err);
+	if (d.size == 0) {
+		str_addf(why, "disk %s has size 0", d.name);
+		return 1;
+	}
+	snprintf(d.pci, sizeof d.pci, "%s", pci);
+	*ret = d;
+	return 0;
+}
+
+const struct device_kind device_kind_nvme = {
+	.name = "NVMe",
+	.driver = "nvme",
+	.class_code = 0x0108,
+	.find = find,
+	.list = list_disks,
+};

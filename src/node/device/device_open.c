@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening a device node and proving that it is the disk which sysfs described.  The node
+ * is looked at through an O_PATH descriptor first, so that nothing foreign is ever opened.  Owns
+ * nothing, any thread.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/limits.h"
+#include "common/mem.h"
+#include "node/device/device.h"
+
+/* ---------------------------------------------------------------- the mount it is on */
+
+/* The mount point in the line of mountinfo that begins with this id, malloc'ed; NULL when there
+   is none. */
+static char *mount_point(const char *mountinfo, uint64_t id)
+{
+	AUTO(free) char *prefix = xasprintf("%ju ", (uintmax_t)id);
+
+	for (const char *line = mountinfo; line; line = strchr(line, '\n')) {
+		const char *p = line += *line == '\n';
+
+		if (!str_has_prefix(line, prefix))
+			continue;
+		for (int field = 0; p && field < 4; field++) {
+			p = strchr(p, ' ');
+			p = p ? p + 1 : NULL;
+		}
+		return p ? xstrndup(p, strcspn(p, " \n")) : NULL;
+	}
+	return NULL;
+}
+
+static char *mount_of(int fd)
+{
+	AUTO(free) char *mountinfo = NULL;
+	struct err ignored = ERR_INIT;
+	struct statx stx;
+
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &stx) || !(stx.stx_mask & STATX_MNT_ID) ||
+	    file_read("/proc/self/mountinfo", LIMIT_MOUNTINFO, &mountinfo, NULL, &ignored))
+		return NULL;
+	return mount_point(mountinfo, stx.stx_mnt_id);
+}
+
+static int check_mount(const struct device *dev, int fd, struct err *err)
+{
+	AUTO(free) char *mount = NULL;
+	struct statvfs vfs;
+
+	if (fstatvfs(fd, &vfs))
+		return err_sys(err, errno, "look at the mount of %s", dev->path);
+	if (!(vfs.f_flag & ST_NODEV))
+		return 0;
+	mount = mount_of(fd);
+	return err_set(err, ERR_PRECONDITION,
+	               "device nodes cannot be used on %s: it is mounted nodev (%s)",
+	               mount ? mount : "its mount", dev->path);
+}
+
+/* ---------------------------------------------------------------- the node */
+
+static int open_failed(const struct device *dev, int errnum, struct err *err)
+{
+	if (errnum == ENOENT) {
+		err_sys(err, errnum,
+		        "open %s, which sysfs shows as a disk (is this the host's /dev?)",
+		        dev->path);
+		return err_recode(err, ERR_UNAVAILABLE);
+	}
+	if (errnum == EBUSY)
+		return err_set(err, ERR_PRECONDITION,
+		               "device %s is in use: mounted, or part of a RAID, LVM or multipath "
+		               "device (see lsblk %s)",
+		               dev->path, dev->path);
+	return err_sys(err, errnum, "open %s", dev->path);
+}
+
+/* Is the file behind the descriptor the node of this device? */
+static int check_node(const struct device *dev, int fd, struct err *err)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return err_sys(err, errno, "stat %s", dev->path);
+	if (!S_ISBLK(st.st_mode))
+		return err_set(err, ERR_PRECONDITION, "%s is no block device node", dev->path);
+	if (st.st_rdev != dev->devno)
+		return err_set(err, ERR_PRECONDITION,
+		               "%s is the node of device %u:%u, sysfs says that %s is %u:%u",
+		               dev->path, major(st.st_rdev), minor(st.st_rdev), dev->name,
+		               major(dev->devno), minor(dev->devno));
+	return 0;
+}
+
+/* ---------------------------------------------------------------- the disk */
+
+static int check_size(const struct device *dev, int fd, struct err *err)
+{
+	char is[64], was[64];
+	uint64_t size;
+
+	if (ioctl(fd, BLKGETSIZE64, &size))
+		return err_sys(err, errno, "get the size of %s", dev->path);
+	if (size == dev->size)
+		return 0;
+	return err_set(err, ERR_PRECONDITION, "%s has %s, sysfs says %s", dev->path,
+	               str_bytes(size, is), str_bytes(dev->size, was));
+}
+
+/* Kernels before 5.15 count no disks: *ret = 0. */
+static int check_diskseq(const struct device *dev, int fd, uint64_t *ret, struct err *err)
+{
+	*ret = 0;
+	if (ioctl(fd, BLKGETDISKSEQ, ret)) {
+		*ret = 0;
+		return errno == ENOTTY || errno == EINVAL
+		               ? 0
+		               : err_sys(err, errno, "get the sequence number of %s", dev->path);
+	}
+	if (!dev->diskseq || !*ret || *ret == dev->diskseq)
+		return 0;
+	return err_set(
+		err, ERR_PRECONDITION,
+		"%s is disk number %ju since boot, the one that was looked at is number %ju: "
+		"the name was given to another disk",
+		dev->path, (uintmax_t)*ret, (uintmax_t)dev->diskseq);
+}
+
+int device_open(const struct device *dev, int flags, int *ret_fd, uint64_t *ret_diskseq,
+                struct err *err)
+{
+	AUTO(fd) int node = open(dev->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	AUTO(fd) int fd = -1;
+	char self[64];
+	uint64_t diskseq;
+
+	if (node < 0)
+		return open_failed(dev, errno, err);
+	if (check_node(dev, node, err) || check_mount(dev, node, err))
+		return -1;
+	snprintf(self, sizeof self, "/proc/self/fd/%d", node);
+	fd = open(self, flags | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return open_failed(dev, errno, err);
+	if (check_node(dev, fd, err) || check_size(dev, fd, err) ||
+	    check_diskseq(dev, fd, &diskseq, err))
+		return -1;
+	if (ret_diskseq)
+		*ret_diskseq = diskseq;
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}

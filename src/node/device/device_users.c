@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The list of waits per PCI function.  Owns one mutex and the links of entries that are
+ * owned by their threads; no I/O under the mutex.  At most as many entries as there are workers.
+ */
+#include "node/device/device_users.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#include "common/cleanup.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct device_user *users; /* under lock */
+
+static bool same_function(const struct device_user *a, const struct device_user *b)
+{
+	return a != b && str_eq(a->pci, b->pci) && str_eq(a->sysfs, b->sysfs);
+}
+
+static void unlink_locked(struct device_user *u)
+{
+	struct device_user **p = &users;
+
+	while (*p && *p != u)
+		p = &(*p)->next;
+	assert(*p == u);
+	*p = u->next;
+	*u->pci = '\0';
+}
+
+bool device_user_join(struct device_user *u, const char *sysfs, const char *pci)
+{
+	assert(!*u->pci);
+	u->sysfs = sysfs;
+	u->in_use = u->leaving = false;
+	snprintf(u->pci, sizeof u->pci, "%s", pci);
+	WITH_LOCK(&lock);
+	for (const struct device_user *other = users; other; other = other->next)
+		if (other->leaving && same_function(other, u)) {
+			*u->pci = '\0';
+			return false;
+		}
+	u->next = users;
+	users = u;
+	return true;
+}
+
+void device_user_changed(struct device_user *u, const struct pci_change *c)
+{
+	WITH_LOCK(&lock);
+	if (!*u->change.pci)
+		u->change = *c;
+}
+
+void device_user_succeed(struct device_user *u)
+{
+	if (!*u->pci)
+		return;
+	WITH_LOCK(&lock);
+	for (struct device_user *other = users; other; other = other->next)
+		if (same_function(other, u))
+			other->in_use = true;
+	unlink_locked(u);
+}
+
+/* The duty to give back goes to another user; where that has changed the function too, the state
+   before the first of both changes is the one to go back to. */
+static void hand_over_locked(const struct device_user *from, struct device_user *to)
+{
+	if (!*to->change.pci || str_eq(to->change.override_before, to->change.driver))
+		to->change = from->change;
+}
+
+bool device_user_fail(struct device_user *u)
+{
+	struct device_user *other;
+
+	if (!*u->pci)
+		return false;
+	WITH_LOCK(&lock);
+	for (other = users; other && !same_function(other, u);)
+		other = other->next;
+	if (*u->change.pci && !u->in_use && !other) {
+		u->leaving = true;
+		return true;
+	}
+	if (*u->change.pci && !u->in_use)
+		hand_over_locked(u, other);
+	unlink_locked(u);
+	return false;
+}
+
+void device_user_left(struct device_user *u)
+{
+	WITH_LOCK(&lock);
+	unlink_locked(u);
+}

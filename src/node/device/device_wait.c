@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Waiting for a device, and giving its function to the kernel driver.
+ *
+ * Look; when no driver holds the function, bind it; look again at each uevent, and at growing
+ * intervals where there are none.  What was bound in vain is given back, but only when nothing
+ * below it is in use: every disk there is held exclusively meanwhile, so that nobody can begin to
+ * use it.  Runs on the calling thread.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/mem.h"
+#include "node/device/block.h"
+#include "node/device/device_kind.h"
+#include "node/device/device_users.h"
+#include "node/device/uevent.h"
+
+enum {
+	WHY_MAX = 700,
+	CHECK_MS_MIN = 50,
+	CHECK_MS_MAX = 1000,
+	/* Between two binds: a probe that fails at once is not repeated at once. */
+	BIND_MS_MIN = 250,
+	BIND_MS_MAX = 2000,
+	DISKS_MAX = 32,
+};
+
+struct wait {
+	const struct device_world *world;
+	const struct device_want *want;
+	struct device_sight sight;
+	struct device_user user;
+	struct str why;
+	int64_t bind_at; /* not before that, CLOCK_MONOTONIC ns */
+	int bind_ms;
+};
+
+static void wait_clear_p(struct wait *w)
+{
+	str_clear(&w->why);
+}
+
+/* ---------------------------------------------------------------- giving back */
+
+struct held_disks {
+	int fds[DISKS_MAX];
+	size_t n;
+};
+
+static void held_disks_release_p(struct held_disks *h)
+{
+	while (h->n > 0)
+		close(h->fds[--h->n]);
+}
+
+/* Holds every disk below the function, or says why that is not possible. */
+static int hold_disks(const struct device_world *w, const struct device_sight *sight,
+                      const char *pci, struct held_disks *ret, struct err *err)
+{
+	AUTO(strs_clear) struct strs names = STRS_INIT;
+
+	if (sight->kind->list(w, pci, &names, err))
+		return -1;
+	if (names.n > DISKS_MAX)
+		return err_set(err, ERR_PRECONDITION, "there are %zu disks below it", names.n);
+	for (size_t i = 0; i < names.n; i++) {
+		struct device d;
+		int r = block_read(w, names.v[i], &d, err);
+
+		if (r == 1)
+			return err_set(err, ERR_PRECONDITION, "disk %s is changing", names.v[i]);
+		if (r || device_open(&d, O_RDONLY | O_EXCL, &ret->fds[ret->n], NULL, err))
+			return -1;
+		ret->n++;
+	}
+	return 0;
+}
+
+/* Undoes what was changed; adds to *err what had to stay. */
+static void give_back(struct wait *w, struct err *err)
+{
+	AUTO(held_disks_release) struct held_disks held = { .n = 0 };
+	const struct pci_change *c = &w->user.change;
+	struct err used = ERR_INIT, undo = ERR_INIT;
+	bool unused = hold_disks(w->world, &w->sight, c->pci, &held, &used) == 0;
+
+	if (!unused)
+		err_wrap(err, "PCI function %s stays with driver %s, as it may be in use (%s)",
+		         c->pci, c->driver, used.msg);
+	if (pci_give_back(w->world, c, unused, &undo))
+		err_wrap(err, "%s", undo.msg);
+}
+
+/* Ends a wait that failed with *err; always -1. */
+static int fail(struct wait *w, struct err *err)
+{
+	if (device_user_fail(&w->user)) {
+		give_back(w, err);
+		device_user_left(&w->user);
+	}
+	return str_empty(w->want->volume_id) ? -1 : err_wrap(err, "volume %s", w->want->volume_id);
+}
+
+/* ---------------------------------------------------------------- one round */
+
+/* Binds the function when that is what is missing. 0: go on waiting; -1. */
+static int bind_if_needed(struct wait *w, struct err *err)
+{
+	struct pci_change change = { 0 };
+	int64_t now = monotonic_ns();
+	int r;
+
+	if (w->sight.stage != DEVICE_NO_DRIVER && w->sight.stage != DEVICE_PARKED)
+		return 0;
+	if (now < w->bind_at)
+		return 0;
+	w->bind_at = now + w->bind_ms * INT64_C(1000000);
+	w->bind_ms = w->bind_ms * 2 < BIND_MS_MAX ? w->bind_ms * 2 : BIND_MS_MAX;
+	str_add(&w->why, "; ");
+	r = pci_give(w->world, w->sight.pci, w->sight.kind->driver, &change, &w->why, err);
+	if (r == 0 && *change.pci)
+		device_user_changed(&w->user, &change);
+	return r < 0 ? -1 : 0;
+}
+
+/* device_look(), as a user of the function from the moment on that it is known. */
+static int look(struct wait *w, struct device *ret, struct err *err)
+{
+	for (;;) {
+		int r;
+
+		str_reset(&w->why);
+		r = device_look(w->world, w->want, ret, &w->sight, &w->why, err);
+		if (r < 0 || !*w->sight.pci || str_eq(w->sight.pci, w->user.pci))
+			return r;
+		if (*w->user.pci)
+			return err_set(err, ERR_ABORTED,
+			               "the function moved from %s to %s while its device was "
+			               "waited for",
+			               w->user.pci, w->sight.pci);
+		if (!device_user_join(&w->user, w->world->sysfs, w->sight.pci)) {
+			str_reset(&w->why);
+			str_addf(&w->why, "PCI function %s is being given back by another call",
+			         w->sight.pci);
+			/* Not ours to bind before that is done. */
+			w->sight.stage = DEVICE_NO_FUNCTION;
+			return 1;
+		}
+		/* Before we were a user it may have been given back: what was seen may be over. */
+	}
+}
+
+static int check_time(const struct wait *w, struct deadline d, struct err *err)
+{
+	struct err end = ERR_INIT;
+
+	if (deadline_check(d, &end, "wait") == 0)
+		return 0;
+	return err_set(err, end.code, "%s while waiting for the device: %s",
+	               end.code == ERR_DEADLINE ? "time ran out" : "the caller has gone",
+	               w->why.ptr);
+}
+
+static int wait_for(struct wait *w, struct deadline d, struct device *ret, struct err *err)
+{
+	AUTO(uevent_close) struct uevent *events = uevent_open();
+	int ms = CHECK_MS_MIN;
+
+	for (;;) {
+		/* The subscription came first: what changes from here on wakes us. */
+		int r = look(w, ret, err);
+
+		if (r <= 0)
+			return r;
+		if (check_time(w, d, err) || bind_if_needed(w, err))
+			return -1;
+		if (uevent_wait(events, ms, d))
+			ms = CHECK_MS_MIN;
+		else
+			ms = ms * 2 < CHECK_MS_MAX ? ms * 2 : CHECK_MS_MAX;
+	}
+}
+
+int device_wait(const struct device_world *world, const struct device_want *want, struct deadline d,
+                struct device *ret, struct err *err)
+{
+	AUTO(wait_clear)
+	struct wait w = {
+		.world = world, .want = want, .why = STR_INIT(WHY_MAX), .bind_ms = BIND_MS_MIN
+	};
+	struct device found;
+	int r = look(&w, &found, err);
+
+	if (r == 1)
+		r = wait_for(&w, d, &found, err);
+	if (r < 0)
+		return fail(&w, err);
+	device_user_succeed(&w.user);
+	*ret = found;
+	return 0;
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * PCI functions as sysfs shows them.  Owns nothing, writes nothing, any thread.  Does not
+ * read the VPD of functions that are not ours to touch: on some devices that takes seconds.
+ */
+#include "node/device/pci.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "node/device/sysfs.h"
+#include "node/device/vpd.h"
+
+/* ---------------------------------------------------------------- addresses */
+
+/* Up to max_digits hex digits; the number must not pass max. Returns where they end, NULL when
+   there are none. */
+static const char *hex_part(const char *p, size_t max_digits, uint32_t max, uint32_t *ret)
+{
+	size_t n = strspn(p, "0123456789abcdefABCDEF");
+	char digits[9] = "";
+
+	if (n == 0 || n > max_digits || n >= sizeof digits)
+		return NULL;
+	memcpy(digits, p, n);
+	*ret = (uint32_t)strtoul(digits, NULL, 16);
+	return *ret <= max ? p + n : NULL;
+}
+
+/* "bus:device.function", the whole string. */
+static bool parse_short(const char *p, struct pci_address *a)
+{
+	uint32_t bus, device, function;
+
+	p = hex_part(p, 2, 0xff, &bus);
+	if (!p || *p++ != ':')
+		return false;
+	p = hex_part(p, 2, 0x1f, &device);
+	if (!p || *p++ != '.')
+		return false;
+	p = hex_part(p, 1, 7, &function);
+	if (!p || *p)
+		return false;
+	a->bus = (uint8_t)bus;
+	a->device = (uint8_t)device;
+	a->function = (uint8_t)function;
+	return true;
+}
+
+static bool parse_any(const char *text, struct pci_address *a)
+{
+	const char *first = strchr(text, ':'), *p;
+
+	if (!first || !strchr(first + 1, ':'))
+		return parse_short(text, a);
+	if (first == text)
+		return parse_short(text + 1, a);
+	/* Domains above ffff are the kernel's own (VMD: 10000 and up). */
+	p = hex_part(text, 5, 0x1ffff, &a->domain);
+	a->has_domain = true;
+	return p == first && parse_short(p + 1, a);
+}
+
+int pci_parse(const char *text, struct pci_address *ret, struct err *err)
+{
+	struct pci_address a = { 0 };
+
+	if (str_empty(text))
+		return err_set(err, ERR_INVALID, "the PCI address is empty");
+	if (!parse_any(text, &a))
+		return err_set(err, ERR_INVALID,
+		               "\"%.40s\" is no PCI address ([domain:]bus:device.function)", text);
+	if (a.bus == 0 && a.device == 0 && a.function == 0)
+		return err_set(
+			err, ERR_INVALID,
+			"PCI address \"%.40s\" is the host bridge: the DPU published it before "
+			"the host had enumerated its functions",
+			text);
+	*ret = a;
+	return 0;
+}
+
+void pci_format(const struct pci_address *a, char ret[PCI_NAME_MAX])
+{
+	/* The masks tell the compiler what pci_parse() made sure of. */
+	snprintf(ret, PCI_NAME_MAX, "%04x:%02x:%02x.%x", a->domain & 0xfffff, a->bus,
+	         a->device & 0x1fU, a->function & 7U);
+}
+
+/* ---------------------------------------------------------------- one function */
+
+char *pci_dir(const struct device_world *w, const char *pci)
+{
+	return xasprintf("%s/bus/pci/devices/%s", w->sysfs, pci);
+}
+
+/* "15b3" from "0x15b3". 1: gone. */
+static int read_id(const char *dir, const char *name, char ret[9], struct err *err)
+{
+	uint32_t id;
+	int r = sysfs_attr_hex(dir, name, &id, err);
+
+	if (r == 0)
+		snprintf(ret, 9, "%04x", id);
+	return r;
+}
+
+/* Class and vendor, which every function of ours must have. */
+static int check_kind(const struct device_world *w, const char *pci, const char *dir,
+                      uint16_t class_code, struct err *err)
+{
+	AUTO(free) char *accepted = NULL;
+	char vendor[9];
+	uint32_t class_bits;
+	int r = sysfs_attr_hex(dir, "class", &class_bits, err);
+
+	if (!r)
+		r = read_id(dir, "vendor", vendor, err);
+	if (r)
+		return r;
+	if (class_bits >> 8 != class_code)
+		return err_set(
+			err, ERR_PRECONDITION,
+			"PCI function %s has class 0x%06x, not 0x%04xxx: not a device of this "
+			"driver, left alone",
+			pci, class_bits, class_code);
+	if (strs_has(w->vendors, vendor))
+		return 0;
+	accepted = strs_join(w->vendors, ", ");
+	return err_set(err, ERR_PRECONDITION,
+	               "PCI function %s is of vendor %s, accepted are: %s; left alone", pci, vendor,
+	               accepted);
+}
+
+/* A VF belongs to us when its PF is a SNAP PF. */
+static int check_parent(const struct device_world *w, const char *pci, const char *pf,
+                        uint16_t class_code, struct err *err)
+{
+	AUTO(free) char *dir = pci_dir(w, pf);
+	char device[9];
+	int r = check_kind(w, pf, dir, class_code, err);
+
+	if (!r)
+		r = read_id(dir, "device", device, err);
+	if (r < 0)
+		return err_wrap(err, "parent of PCI function %s", pci);
+	if (r == 0 && !str_eq(device, w->snap_device_id))
+		return err_set(
+			err, ERR_PRECONDITION,
+			"PCI function %s is a VF of %s, which has device id %s, not the SNAP "
+			"controller's %s; left alone",
+			pci, pf, device, w->snap_device_id);
+	return r;
+}
+
+int pci_usable(const struct device_world *w, const char *pci, uint16_t class_code, struct err *err)
+{
+	AUTO(free) char *dir = pci_dir(w, pci);
+	AUTO(free) char *pf = NULL;
+	int r = check_kind(w, pci, dir, class_code, err);
+
+	if (r)
+		return r;
+	r = sysfs_link(dir, "physfn", &pf, err);
+	if (r)
+		return r < 0 ? -1 : 0;
+	return check_parent(w, pci, pf, class_code, err);
+}
+
+int pci_driver(const struct device_world *w, const char *pci, char **ret, struct err *err)
+{
+	AUTO(free) char *dir = pci_dir(w, pci);
+
+	return sysfs_link(dir, "driver", ret, err);
+}
+
+/* ---------------------------------------------------------------- which domain */
+
+/* The VUID of a function: field VU in its VPD or, for a VF, in its PF's. 1: it cannot be told,
+   `why` says why not. */
+static int read_vuid(const struct device_world *w, const char *pci, char ret[VPD_VALUE_MAX],
+                     struct str *why)
+{
+	AUTO(free) char *dir = pci_dir(w, pci);
+	AUTO(free) char *pf = NULL;
+	AUTO(free) char *bytes = NULL;
+	struct err err = ERR_INIT;
+	const char *name;
+	size_t n;
+	int r = sysfs_link(dir, "physfn", &pf, &err);
+
+	name = r == 0 ? "physfn/vpd" : "vpd";
+	if (r >= 0)
+		r = sysfs_bytes(dir, name, &bytes, &n, &err);
+	if (r == 0 && vpd_field(bytes, n, "VU", ret))
+		return 0;
+	str_addf(why, "; the VUID of %s cannot be told: %s", pci,
+	         r < 0    ? err.msg
+	         : r == 0 ? "its VPD has no field VU"
+	                  : "it has no VPD");
+	return 1;
+}
+
+/* Names of the functions with this bus, device and function number in any domain. */
+static int same_in_any_domain(const struct device_world *w, const struct pci_address *a,
+                              struct strs *ret, struct err *err)
+{
+	AUTO(free) char *dir = xasprintf("%s/bus/pci/devices", w->sysfs);
+	AUTO(strs_clear) struct strs all = STRS_INIT;
+	char wanted[PCI_NAME_MAX], name[PCI_NAME_MAX];
+
+	pci_format(a, wanted);
+	if (sysfs_list(dir, &all, err) < 0)
+		return -1;
+	for (size_t i = 0; i < all.n; i++) {
+		struct pci_address found;
+		struct err not_an_address = ERR_INIT;
+
+		if (pci_parse(all.v[i], &found, &not_an_address))
+			continue;
+		found.domain = a->domain;
+		pci_format(&found, name);
+		if (str_eq(name, wanted))
+			strs_add(ret, all.v[i]);
+	}
+	return 0;
+}
+
+static int several_match(const struct strs *found, const char *what, struct err *err)
+{
+	AUTO(free) char *names = strs_join(found, ", ");
+
+	return err_set(err, ERR_PRECONDITION, "%s: %s; refusing to choose", what, names);
+}
+
+/* Those candidates that may be touched go to ret; why the others may not goes to `why`. */
+static void keep_usable(const struct device_world *w, const struct strs *candidates,
+                        uint16_t class_code, struct strs *ret, struct str *why)
+{
+	for (size_t i = 0; i < candidates->n; i++) {
+		struct err err = ERR_INIT;
+		int r = pci_usable(w, candidates->v[i], class_code, &err);
+
+		if (r == 0)
+			strs_add(ret, candidates->v[i]);
+		else if (r < 0)
+			str_addf(why, "; %s", err.msg);
+	}
+}
+
+static int by_vuid(const struct device_world *w, const struct strs *usable, const char *vuid,
+                   char ret[PCI_NAME_MAX], struct str *why, struct err *err)
+{
+	AUTO(strs_clear) struct strs found = STRS_INIT;
+
+	for (size_t i = 0; i < usable->n; i++) {
+		char has[VPD_VALUE_MAX];
+
+		if (read_vuid(w, usable->v[i], has, why))
+			continue;
+		if (str_eq(has, vuid))
+			strs_add(&found, usable->v[i]);
+		else
+			str_addf(why, "; %s has VUID %s", usable->v[i], has);
+	}
+	if (found.n > 1)
+		return several_match(&found, "several PCI functions have the published VUID", err);
+	/* Another device may sit at these numbers in one domain while ours is still to be
+	   plugged into another: wait, and never take one that is not proven. */
+	if (found.n == 0)
+		return 1;
+	snprintf(ret, PCI_NAME_MAX, "%s", found.v[0]);
+	return 0;
+}
+
+static int in_domain(const struct device_world *w, const char *pci, uint16_t class_code,
+                     const struct strs *candidates, char ret[PCI_NAME_MAX], struct str *why,
+                     struct err *err)
+{
+	AUTO(free) char *others = NULL;
+	int r = pci_usable(w, pci, class_code, err);
+
+	if (r == 0)
+		snprintf(ret, PCI_NAME_MAX, "%s", pci);
+	if (r != 1 || candidates->n == 0)
+		return r;
+	others = strs_join(candidates, ", ");
+	str_addf(why, "; in another domain there is %s", others);
+	return 1;
+}
+
+static int in_only_domain(const struct device_world *w, const struct strs *candidates,
+                          uint16_t class_code, const struct strs *usable, char ret[PCI_NAME_MAX],
+                          struct err *err)
+{
+	if (usable->n > 1)
+		return several_match(usable,
+		                     "the PCI address was published without a domain, and several "
+		                     "domains have it",
+		                     err);
+	if (usable->n == 1) {
+		snprintf(ret, PCI_NAME_MAX, "%s", usable->v[0]);
+		return 0;
+	}
+	/* Says why the one that is there may not be touched. */
+	return candidates->n ? pci_usable(w, candidates->v[0], class_code, err) : 1;
+}
+
+int pci_resolve(const struct device_world *w, const struct pci_address *a, const char *vuid,
+                uint16_t class_code, char ret[PCI_NAME_MAX], struct str *why, struct err *err)
+{
+	AUTO(strs_clear) struct strs candidates = STRS_INIT;
+	AUTO(strs_clear) struct strs usable = STRS_INIT;
+	char pci[PCI_NAME_MAX];
+
+	pci_format(a, pci);
+	str_addf(why, "no PCI function %s%s%s in %s/bus/pci/devices", a->has_domain ? pci : pci + 5,
+	         str_empty(vuid) ? "" : " of any domain with VUID ", str_empty(vuid) ? "" : vuid,
+	         w->sysfs);
+	if (same_in_any_domain(w, a, &candidates, err))
+		return -1;
+	if (a->has_domain && str_empty(vuid))
+		return in_domain(w, pci, class_code, &candidates, ret, why, err);
+	keep_usable(w, &candidates, class_code, &usable, why);
+	if (!str_empty(vuid))
+		return by_vuid(w, &usable, vuid, ret, why, err);
+	return in_only_domain(w, &candidates, class_code, &usable, ret, err);
+}

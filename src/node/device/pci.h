@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * PCI functions in sysfs: addresses, what a function is, whether this driver may touch it,
+ * and in which domain it lives.  Reads only; pci_driver.h binds.  No state, any thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/str.h"
+#include "node/device/device.h"
+
+#define PCI_NAME_MAX 16 /* "0000:26:0c.1"; a domain may have 5 digits */
+
+struct pci_address {
+	uint32_t domain;
+	bool has_domain; /* false: domain is 0 and means nothing */
+	uint8_t bus, device, function;
+};
+
+/*
+ * "[domain:]bus:device.function" in hexadecimal, any case; the domain may be short or empty.
+ * INVALID_ARGUMENT: anything else, and 00:00.0 in any domain: a host bridge sits there, and DPF
+ * publishes it while the host still boots.
+ */
+int pci_parse(const char *text, struct pci_address *ret, struct err *err) MUST_CHECK;
+/* As sysfs names it: "0000:26:0c.1". */
+void pci_format(const struct pci_address *a, char ret[PCI_NAME_MAX]);
+
+/* <sysfs>/bus/pci/devices/<pci>, malloc'ed. */
+char *pci_dir(const struct device_world *w, const char *pci);
+/*
+ * May this driver touch the function? 0: yes. 1: there is no such function. -1
+ * FAILED_PRECONDITION: no, and why: its class (upper 16 of 24 bits) or vendor is another, or it is
+ * a VF whose PF is no SNAP PF.
+ */
+int pci_usable(const struct device_world *w, const char *pci, uint16_t class_code, struct err *err)
+	MUST_CHECK;
+/* Name of the driver that holds the function, malloc'ed. 1: none does, or the function has gone. */
+int pci_driver(const struct device_world *w, const char *pci, char **ret, struct err *err)
+	MUST_CHECK;
+/*
+ * The one function at this bus, device and function number. With a VUID: the one in any domain
+ * whose VPD (a VF: its PF's) has it as field VU; the given domain is ignored then, as the
+ * publisher does not know it. Without: the given domain, or, when there is none, the only domain
+ * that has a usable function there. 1: not there (yet), `why` says what is. -1
+ * FAILED_PRECONDITION: not usable, or several match.
+ */
+int pci_resolve(const struct device_world *w, const struct pci_address *a, const char *vuid,
+                uint16_t class_code, char ret[PCI_NAME_MAX], struct str *why, struct err *err)
+	MUST_CHECK;

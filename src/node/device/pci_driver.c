@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bind, unbind and driver_override of one PCI function.  Each change is either whole or undone
+ * before the function returns.  Does not decide whether a function may be touched, nor whether it
+ * is in use.  (Documentation/ABI/testing/sysfs-bus-pci, drivers/base/dd.c for the errnos.)
+ */
+#include "node/device/pci_driver.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "node/device/sysfs.h"
+
+bool pci_driver_parks(const char *driver)
+{
+	return str_eq(driver, "pci-stub");
+}
+
+int pci_held_by_other(const struct device_world *w, const char *pci, const char *driver,
+                      struct err *err)
+{
+	return err_set(err, ERR_PRECONDITION,
+	               "PCI function %s is held by driver %s and is not taken away from it; if "
+	               "nothing uses it there: echo %s > %s/bus/pci/drivers/%s/unbind",
+	               pci, driver, pci, w->sysfs, driver);
+}
+
+/* ---------------------------------------------------------------- single writes, 0 or an errno */
+
+static int write_override(const struct device_world *w, const char *pci, const char *driver)
+{
+	AUTO(free) char *dir = pci_dir(w, pci);
+	AUTO(free) char *path = xasprintf("%s/driver_override", dir);
+	AUTO(free) char *text = xasprintf("%s\n", driver);
+
+	return sysfs_write(w->writer, path, text);
+}
+
+static int write_to_driver(const struct device_world *w, const char *driver, const char *what,
+                           const char *pci)
+{
+	AUTO(free) char *path = xasprintf("%s/bus/pci/drivers/%s/%s", w->sysfs, driver, what);
+
+	return sysfs_write(w->writer, path, pci);
+}
+
+/* ---------------------------------------------------------------- errors */
+
+/* Errors that no waiting changes. */
+static bool is_lasting(int errnum)
+{
+	return errnum == EACCES || errnum == EPERM || errnum == EROFS;
+}
+
+static int write_failed(int errnum, const char *what, const char *pci, const char *driver,
+                        struct str *why, struct err *err)
+{
+	struct err text = ERR_INIT;
+
+	err_sys(&text, errnum, "%s of PCI function %s for driver %s", what, pci, driver);
+	if (is_lasting(errnum)) {
+		err_set(err, ERR_PRECONDITION, "%s (is sysfs writable for this process?)",
+		        text.msg);
+		return -1;
+	}
+	str_addf(why, "%s%s", text.msg,
+	         errnum == ENODEV   ? " (the driver refused it or its probe failed: see dmesg)"
+	         : errnum == ENOENT ? " (is the driver loaded?)"
+	         : errnum == EIO    ? " (its probe failed: see dmesg)"
+	                            : "");
+	return 1;
+}
+
+/* ---------------------------------------------------------------- give */
+
+/* driver_override as it is, "" when none is set ("(null)" is how kernels print that). 1: the
+   function has gone. */
+static int read_override(const struct device_world *w, const char *pci,
+                         char ret[PCI_DRIVER_NAME_MAX], struct err *err)
+{
+	AUTO(free) char *dir = pci_dir(w, pci);
+	AUTO(free) char *text = NULL;
+	int r = sysfs_attr(dir, "driver_override", &text, err);
+
+	if (r)
+		return r;
+	if (strlen(text) >= PCI_DRIVER_NAME_MAX)
+		return err_set(err, ERR_PRECONDITION, "%s/driver_override is \"%.80s\"", dir, text);
+	snprintf(ret, PCI_DRIVER_NAME_MAX, "%s", str_eq(text, "(null)") ? "" : text);
+	return 0;
+}
+
+enum { HELD_ALREADY = 2 };
+
+/* May it be bound, as things are? 0, 1 the function has gone, HELD_ALREADY by that driver, -1. */
+static int look_before(const struct device_world *w, const char *pci, const char *driver,
+                       struct pci_change *c, char parked_by[PCI_DRIVER_NAME_MAX], struct err *err)
+{
+	AUTO(free) char *holder = NULL;
+	int r = pci_driver(w, pci, &holder, err);
+
+	if (r < 0)
+		return -1;
+	if (str_eq(holder, driver))
+		return HELD_ALREADY;
+	if (holder && !pci_driver_parks(holder))
+		return pci_held_by_other(w, pci, holder, err);
+	if (holder)
+		snprintf(parked_by, PCI_DRIVER_NAME_MAX, "%s", holder);
+	r = read_override(w, pci, c->override_before, err);
+	if (r)
+		return r;
+	if (*c->override_before && !str_eq(c->override_before, driver) &&
+	    !pci_driver_parks(c->override_before))
+		return err_set(err, ERR_PRECONDITION,
+		               "PCI function %s is reserved for driver %s by its driver_override; "
+		               "if it should not be: echo > %s/bus/pci/devices/%s/driver_override",
+		               pci, c->override_before, w->sysfs, pci);
+	return 0;
+}
+
+/* The writes, in order; c says what was done. Returns 0, or the errno of the one that failed. */
+static int write_changes(const struct device_world *w, struct pci_change *c, const char *parked_by,
+                         const char **ret_what)
+{
+	int e;
+
+	if (*parked_by) {
+		*ret_what = "unbind";
+		e = write_to_driver(w, parked_by, "unbind", c->pci);
+		if (e)
+			return e;
+		snprintf(c->unbound_from, sizeof c->unbound_from, "%s", parked_by);
+	}
+	*ret_what = "driver_override";
+	e = write_override(w, c->pci, c->driver);
+	if (e)
+		return e;
+	c->override_set = true;
+	*ret_what = "bind";
+	return write_to_driver(w, c->driver, "bind", c->pci);
+}
+
+int pci_give(const struct device_world *w, const char *pci, const char *driver,
+             struct pci_change *ret, struct str *why, struct err *err)
+{
+	char parked_by[PCI_DRIVER_NAME_MAX] = "";
+	struct pci_change c = { 0 };
+	struct err undo = ERR_INIT;
+	const char *what = "";
+	int r = look_before(w, pci, driver, &c, parked_by, err), e;
+
+	if (r == 1)
+		str_addf(why, "PCI function %s has gone", pci);
+	if (r)
+		return r == HELD_ALREADY ? 0 : r;
+	snprintf(c.pci, sizeof c.pci, "%s", pci);
+	snprintf(c.driver, sizeof c.driver, "%s", driver);
+	e = write_changes(w, &c, parked_by, &what);
+	if (!e) {
+		*ret = c;
+		return 0;
+	}
+	r = write_failed(e, what, pci, driver, why, err);
+	if (pci_give_back(w, &c, false, &undo) && r < 0)
+		return err_wrap(err, "%s", undo.msg);
+	/* What could not be restored for a moment is tried again with the next attempt. */
+	if (undo.code)
+		str_addf(why, "; %s", undo.msg);
+	return r;
+}
+
+/* ---------------------------------------------------------------- give back */
+
+/* Keeps the first error; a function that has gone needs nothing. */
+static void note_failure(int e, const char *what, const struct pci_change *c, struct err *err)
+{
+	if (e && !sysfs_gone(e) && !err->code)
+		err_sys(err, e, "restore %s of PCI function %s", what, c->pci);
+}
+
+int pci_give_back(const struct device_world *w, const struct pci_change *c, bool unbind,
+                  struct err *err)
+{
+	AUTO(free) char *holder = NULL;
+	struct err failed = ERR_INIT;
+	bool held;
+
+	if (!*c->pci)
+		return 0;
+	if (pci_driver(w, c->pci, &holder, err) < 0)
+		return -1;
+	held = str_eq(holder, c->driver);
+	if (held && unbind) {
+		int e = write_to_driver(w, c->driver, "unbind", c->pci);
+
+		note_failure(e, "the unbound state", c, &failed);
+		held = e && !sysfs_gone(e);
+	}
+	if (c->override_set)
+		note_failure(write_override(w, c->pci, c->override_before), "driver_override", c,
+		             &failed);
+	if (*c->unbound_from && !held)
+		note_failure(write_to_driver(w, c->unbound_from, "bind", c->pci), "the driver", c,
+		             &failed);
+	if (!failed.code)
+		return 0;
+	*err = failed;
+	return -1;
+}
+
+int pci_forget(const struct device_world *w, const char *pci, const char *driver, struct err *err)
+{
+	char now[PCI_DRIVER_NAME_MAX];
+	int r = read_override(w, pci, now, err), e;
+
+	if (r < 0)
+		return -1;
+	if (r == 1 || !str_eq(now, driver))
+		return 0;
+	e = write_override(w, pci, "");
+	if (e && !sysfs_gone(e))
+		return err_sys(err, e, "clear driver_override of PCI function %s", pci);
+	return 0;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading and writing sysfs by whole paths.  Owns nothing, any thread.  Knows no
+ * device: what a missing attribute means is said by the callers.
+ */
+#include "node/device/sysfs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/file.h"
+#include "common/limits.h"
+#include "common/mem.h"
+
+/* ENODEV and ENXIO: the object was removed while its file was open. */
+bool sysfs_gone(int errnum)
+{
+	return errnum == ENOENT || errnum == ENOTDIR || errnum == ENODEV || errnum == ENXIO;
+}
+
+/* A failed read of something that has gone is the condition 1. */
+static int gone_or_error(struct err *err)
+{
+	if (!sysfs_gone(err->sys))
+		return -1;
+	err_clear(err);
+	return 1;
+}
+
+int sysfs_attr(const char *dir, const char *name, char **ret, struct err *err)
+{
+	AUTO(free) char *path = xasprintf("%s/%s", dir, name);
+
+	if (file_read_line(path, LIMIT_SYSFS_ATTR, ret, err))
+		return gone_or_error(err);
+	return 0;
+}
+
+int sysfs_attr_u64(const char *dir, const char *name, uint64_t *ret, struct err *err)
+{
+	AUTO(free) char *path = xasprintf("%s/%s", dir, name);
+	AUTO(free) char *text = NULL;
+	int r = sysfs_attr(dir, name, &text, err);
+
+	if (r)
+		return r;
+	if (parse_u64(path, text, ret, err))
+		return err_recode(err, ERR_PRECONDITION);
+	return 0;
+}
+
+int sysfs_attr_hex(const char *dir, const char *name, uint32_t *ret, struct err *err)
+{
+	AUTO(free) char *text = NULL;
+	const char *digits;
+	char *end;
+	int r = sysfs_attr(dir, name, &text, err);
+
+	if (r)
+		return r;
+	digits = str_has_prefix(text, "0x") ? text + 2 : text;
+	if (!*digits || strlen(digits) > 8 ||
+	    strspn(digits, "0123456789abcdefABCDEF") != strlen(digits))
+		return err_set(err, ERR_PRECONDITION, "%s/%s: \"%.40s\" is no hexadecimal number",
+		               dir, name, text);
+	*ret = (uint32_t)strtoul(digits, &end, 16);
+	return 0;
+}
+
+int sysfs_bytes(const char *dir, const char *name, char **ret, size_t *ret_len, struct err *err)
+{
+	AUTO(free) char *path = xasprintf("%s/%s", dir, name);
+
+	if (file_read(path, LIMIT_SYSFS_ATTR, ret, ret_len, err))
+		return gone_or_error(err);
+	return 0;
+}
+
+int sysfs_link(const char *dir, const char *name, char **ret, struct err *err)
+{
+	AUTO(free) char *path = xasprintf("%s/%s", dir, name);
+	int r = link_basename(path, ret, err);
+
+	return r < 0 ? gone_or_error(err) : r;
+}
+
+int sysfs_list(const char *dir, struct strs *ret, struct err *err)
+{
+	if (dir_list(dir, ret, err))
+		return gone_or_error(err);
+	return 0;
+}
+
+int sysfs_write(const struct sysfs_writer *w, const char *path, const char *text)
+{
+	struct err err = ERR_INIT;
+
+	if (w)
+		return w->write(w->arg, path, text);
+	if (file_write(path, text, &err) == 0)
+		return 0;
+	return err.sys ? err.sys : EIO;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Attributes, listings and links of sysfs below whole directory paths.  Things in sysfs
+ * vanish while they are looked at: a missing name and a removed object are the same
+ * documented condition, 1.  No inner buffers, no state, any thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/str.h"
+
+/* How sysfs is written to; tests put their own kernel behind it. */
+struct sysfs_writer {
+	/* One write of the text to an existing attribute. Returns 0 or an errno. */
+	int (*write)(void *arg, const char *path, const char *text);
+	void *arg;
+};
+
+/* <dir>/<name> without white space at the end, malloc'ed. 1: there is none. */
+int sysfs_attr(const char *dir, const char *name, char **ret, struct err *err) MUST_CHECK;
+/* A decimal number. 1: there is none; FAILED_PRECONDITION: it is not a number. */
+int sysfs_attr_u64(const char *dir, const char *name, uint64_t *ret, struct err *err) MUST_CHECK;
+/* A hexadecimal number with or without 0x ("0x010802"), at most 32 bits. */
+int sysfs_attr_hex(const char *dir, const char *name, uint32_t *ret, struct err *err) MUST_CHECK;
+/* The bytes of a binary attribute (vpd), malloc'ed. */
+int sysfs_bytes(const char *dir, const char *name, char **ret, size_t *ret_len, struct err *err)
+	MUST_CHECK;
+/* Last component of what the link points to. 1: there is no such link. */
+int sysfs_link(const char *dir, const char *name, char **ret, struct err *err) MUST_CHECK;
+/* Names in the directory, sorted, added to ret. 1: there is no such directory. */
+int sysfs_list(const char *dir, struct strs *ret, struct err *err) MUST_CHECK;
+/* Is this error one of "the object is not there (any more)"? */
+bool sysfs_gone(int errnum);
+/* Writes text to path through w (NULL: the file itself). Returns 0 or an errno: what an errno of
+   bind or unbind means is the caller's knowledge. */
+int sysfs_write(const struct sysfs_writer *w, const char *path, const char *text) MUST_CHECK;

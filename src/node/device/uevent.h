@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * "Something about PCI or NVMe changed": the kernel's uevents as a wake-up, never as a source of
+ * facts.  Where there are none (another network namespace's owner, a recorded or simulated tree)
+ * the caller's own interval ends the wait.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/cleanup.h"
+#include "common/deadline.h"
+
+struct uevent; /* a subscription; one thread at a time */
+
+/* Never fails: without a netlink socket only time passes in uevent_wait(). */
+struct uevent *uevent_open(void);
+void uevent_close(struct uevent *u);
+DEFINE_AUTO(struct uevent *, uevent_close);
+/* Until an event that matters came (true), or ms passed, the deadline was reached or the call
+   was cancelled (false). */
+bool uevent_wait(struct uevent *u, int ms, struct deadline d);
+/* Does this message (NUL-separated, as the kernel sends it) concern a PCI function or an NVMe
+   device? */
+bool uevent_matters(const char *msg, size_t n);

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A bounded walk over VPD resources and their fields.  Every length is checked against
+ * what is left before it is used; nothing is allocated.
+ */
+#include "node/device/vpd.h"
+
+#include <stdint.h>
+#include <string.h>
+
+enum {
+	TAG_LARGE = 0x80, /* else a small resource: name in bits 3-6, length in bits 0-2 */
+	TAG_VPD_R = 0x90,
+	TAG_VPD_W = 0x91,
+	SMALL_NAME_END = 0x0f,
+};
+
+struct span {
+	const uint8_t *p;
+	size_t n;
+};
+
+struct resource {
+	uint8_t tag; /* large: the whole byte; small: 0 */
+	struct span body;
+};
+
+/* Cuts n bytes off the front; false when there are fewer. */
+static bool take(struct span *from, size_t n, struct span *ret)
+{
+	if (n > from->n)
+		return false;
+	*ret = (struct span) { from->p, n };
+	from->p += n;
+	from->n -= n;
+	return true;
+}
+
+/* False at the end tag, at the end of the bytes and where they make no sense. */
+static bool next_resource(struct span *rest, struct resource *ret)
+{
+	struct span head;
+
+	if (!take(rest, 1, &head))
+		return false;
+	if (!(head.p[0] & TAG_LARGE)) {
+		ret->tag = 0;
+		return head.p[0] >> 3 != SMALL_NAME_END && take(rest, head.p[0] & 7, &ret->body);
+	}
+	ret->tag = head.p[0];
+	return take(rest, 2, &head) &&
+	       take(rest, (size_t)head.p[0] | (size_t)head.p[1] << 8, &ret->body);
+}
+
+static bool trimmed_away(uint8_t c)
+{
+	return c == '\0' || c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static bool copy_value(struct span value, char ret[VPD_VALUE_MAX])
+{
+	while (value.n > 0 && trimmed_away(value.p[value.n - 1]))
+		value.n--;
+	while (value.n > 0 && trimmed_away(value.p[0])) {
+		value.p++;
+		value.n--;
+	}
+	for (size_t i = 0; i < value.n; i++)
+		if (value.p[i] < 0x20 || value.p[i] > 0x7e)
+			return false;
+	memcpy(ret, value.p, value.n);
+	ret[value.n] = '\0';
+	return true;
+}
+
+/* 1: found; 0: not in here; -1: damaged, nothing behind this can be trusted. */
+static int find_in_resource(struct span fields, const char *keyword, struct span *ret)
+{
+	struct span head;
+
+	while (fields.n > 0) {
+		if (!take(&fields, 3, &head) || !take(&fields, head.p[2], ret))
+			return -1;
+		if (memcmp(head.p, keyword, 2) == 0)
+			return 1;
+	}
+	return 0;
+}
+
+bool vpd_field(const char *bytes, size_t n, const char *keyword, char ret[VPD_VALUE_MAX])
+{
+	struct span rest = { (const uint8_t *)bytes, n }, value;
+	struct resource r;
+
+	while (next_resource(&rest, &r)) {
+		int found;
+
+		if (r.tag != TAG_VPD_R && r.tag != TAG_VPD_W)
+			continue;
+		found = find_in_resource(r.body, keyword, &value);
+		if (found)
+			return found > 0 && copy_value(value, ret);
+	}
+	return false;
+}
