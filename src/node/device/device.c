@@ -231,7 +231,7 @@ int device_release(const struct device_world *w, const char *pci, struct err *er
 }
 
 /* Is it a PF whose VFs are for volumes? What cannot be read is none. */
-static bool is_snap_pf(const struct device_world *w, const char *pci)
+bool device_is_snap_pf(const struct device_world *w, const char *pci)
 {
 	AUTO(free) char *dir = pci_dir(w, pci);
 	AUTO(free) char *physfn = xasprintf("%s/physfn", dir);
@@ -273,7 +273,7 @@ int device_count_functions(const struct device_world *w, unsigned *ret_n, struct
 	for (size_t i = 0; i < functions.n; i++) {
 		unsigned vfs;
 
-		if (!is_snap_pf(w, functions.v[i]))
+		if (!device_is_snap_pf(w, functions.v[i]))
 			continue;
 		if (count_vfs(w, functions.v[i], &vfs, err))
 			return err_wrap(err, "count the functions for volumes");

@@ -40,3 +40,5 @@ struct device_sight {
    its texts. */
 int device_look(const struct device_world *w, const struct device_want *want, struct device *ret,
                 struct device_sight *ret_sight, struct str *why, struct err *err) MUST_CHECK;
+/* Is this function a physical one that the DPU makes VFs of? */
+bool device_is_snap_pf(const struct device_world *w, const char *pci);
