@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the transport's tests share. */
+#include "test/rpc/fixture.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/mem.h"
+
+extern char **environ;
+
+void fixture_init(struct fixture *f)
+{
+	*f = (struct fixture) { .options = { .socket_group = (gid_t)-1 } };
+	snprintf(f->dir, sizeof f->dir, "/tmp/rpc-test.XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(f->dir));
+	snprintf(f->path, sizeof f->path, "%s/csi.sock", f->dir);
+	f->options.path = f->path;
+	stub_init(&f->stub);
+}
+
+void fixture_start(struct fixture *f)
+{
+	struct rpc_client_options client = { .path = f->path };
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(rpc_server_start(&f->options, f->stub.services, ARRAY_LEN(f->stub.services),
+	                               &f->server, &err) == 0,
+	              "%s", err.msg);
+	f->client = rpc_client_new(&client);
+}
+
+static void remove_dir(const char *dir)
+{
+	AUTO(closedir) DIR *d = opendir(dir);
+
+	for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
+		if (e->d_name[0] != '.' || e->d_name[1]) {
+			AUTO(free) char *path = xasprintf("%s/%s", dir, e->d_name);
+
+			remove(path);
+		}
+	rmdir(dir);
+}
+
+void fixture_clear(struct fixture *f)
+{
+	rpc_client_free(f->client);
+	rpc_server_stop(f->server, 2000);
+	stub_clear(&f->stub);
+	remove_dir(f->dir);
+}
+
+struct rpc_pending *stage_start(struct rpc_client *c, const char *volume, const char *what,
+                                int timeout_ms)
+{
+	size_t n;
+	AUTO(free) uint8_t *in = stub_request(volume, what, &n);
+
+	return rpc_client_start(c, STAGE, in, n, timeout_ms);
+}
+
+int stage(struct rpc_client *c, const char *volume, const char *what, int timeout_ms, char *text)
+{
+	struct rpc_answer answer;
+	int code = rpc_pending_wait(stage_start(c, volume, what, timeout_ms), &answer);
+
+	if (text)
+		memcpy(text, answer.text, sizeof answer.text);
+	rpc_answer_clear(&answer);
+	return code;
+}
+
+int probe(struct rpc_client *c, int timeout_ms)
+{
+	struct rpc_answer answer;
+	int code = rpc_client_call_bytes(c, PROBE, NULL, 0, timeout_ms, &answer);
+
+	rpc_answer_clear(&answer);
+	return code;
+}
+
+void sleep_ms(int ms)
+{
+	struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
+
+	nanosleep(&t, NULL);
+}
+
+bool reaches(_Atomic int *counter, int n)
+{
+	for (int i = 0; i < 1000 && *counter < n; i++)
+		sleep_ms(10);
+	return *counter >= n;
+}
+
+pid_t server_spawn(struct fixture *f, const char *environment, unsigned nofile, int grace_ms)
+{
+	const char *program = getenv("STUB_SERVER");
+	AUTO(free)
+	char *command =
+		xasprintf("%s%u; exec env %s \"$0\" \"$1\" \"$2\"", nofile ? "ulimit -n " : ": ",
+	                  nofile, environment ? environment : "");
+	AUTO(free) char *grace = xasprintf("%d", grace_ms);
+	char *const argv[] = { (char *)"sh", (char *)"-c", command, (char *)program,
+		               f->path,      grace,        NULL };
+	posix_spawn_file_actions_t actions;
+	char word[6] = "";
+	int out[2];
+	pid_t pid;
+
+	ck_assert_msg(program != NULL, "STUB_SERVER is not set");
+	ck_assert_int_eq(pipe2(out, O_CLOEXEC), 0);
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
+	ck_assert_int_eq(posix_spawn(&pid, "/bin/sh", &actions, NULL, argv, environ), 0);
+	posix_spawn_file_actions_destroy(&actions);
+	close(out[1]);
+	(void)!read(out[0], word, 5);
+	close(out[0]);
+	ck_assert_str_eq(word, "ready");
+	return pid;
+}
+
+int server_wait(pid_t pid)
+{
+	int status = -1;
+
+	for (int i = 0; i < 2000; i++) {
+		if (waitpid(pid, &status, WNOHANG) == pid)
+			return status;
+		sleep_ms(10);
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	return -1;
+}

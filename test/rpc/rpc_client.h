@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A small gRPC client for tests and measurements: unary calls to a unix socket.
+ *
+ * Any thread may call; each call polls for itself.  Bytes or protobuf-c messages.
+ */
+#pragma once
+
+#include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rpc_client;
+struct rpc_pending;
+
+struct rpc_client_options {
+	const char *path;    /* of the socket */
+	bool gzip;           /* compress requests */
+	bool wait_for_ready; /* a call waits for a server instead of failing with UNAVAILABLE */
+};
+
+struct rpc_answer {
+	int code; /* gRPC's number, as enum err_code */
+	char text[1100];
+	uint8_t *bytes; /* the message; NULL when there was none */
+	size_t n;
+};
+
+struct rpc_client *rpc_client_new(const struct rpc_client_options *options);
+struct rpc_client *rpc_client_free(struct rpc_client *c); /* no call may be pending; returns NULL */
+
+/* Blocks. timeout_ms < 0: no deadline. Returns answer->code; rpc_answer_clear() afterwards. */
+int rpc_client_call_bytes(struct rpc_client *c, const char *method, const void *in, size_t n,
+                          int timeout_ms, struct rpc_answer *answer);
+/* The same with messages; *ret (may be NULL) is for protobuf_c_message_free_unpacked(), NULL unless the code is 0. */
+int rpc_client_call(struct rpc_client *c, const char *method, const ProtobufCMessage *req,
+                    const ProtobufCMessageDescriptor *resp, int timeout_ms, ProtobufCMessage **ret,
+                    struct rpc_answer *answer);
+void rpc_answer_clear(struct rpc_answer *answer);
+
+/* In two halves, to cancel in between or to have many calls in flight. Metadata: NULL, or one key and value. */
+struct rpc_pending *rpc_client_start(struct rpc_client *c, const char *method, const void *in,
+                                     size_t n, int timeout_ms);
+struct rpc_pending *rpc_client_start_with(struct rpc_client *c, const char *method, const void *in,
+                                          size_t n, int timeout_ms, const char *key,
+                                          const char *value);
+/* Requests of no or several messages, which no unary client sends: `count` times the same bytes. */
+struct rpc_pending *rpc_client_start_stream(struct rpc_client *c, const char *method,
+                                            const void *in, size_t n, int count, int timeout_ms);
+void rpc_pending_cancel(struct rpc_pending *p);
+/* Blocks until it has ended, frees it. */
+int rpc_pending_wait(struct rpc_pending *p, struct rpc_answer *answer);

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Services for the transport's tests: the real Identity, and a Node whose NodeStageVolume does what its
+ * staging_target_path says:
+ *   ""            answers at once
+ *   "sleep:MS"    waits, ends early when the call is cancelled
+ *   "busy:MS"     waits whatever happens
+ *   "deadline"    OUT_OF_RANGE "left=<ms>" ("left=never")
+ *   "peer"        OUT_OF_RANGE "pid=<pid>"
+ *   "odd-text"    INVALID_ARGUMENT with a newline, a percent sign and UTF-8
+ *   "length"      OUT_OF_RANGE "length=<of volume_id>"
+ *   "contexts"    OUT_OF_RANGE "k=v;..." of volume_context
+ *   "nothing"     returns success without an answer
+ */
+#pragma once
+
+#include "common/rpc/rpc.h"
+#include "common/rpc/rpc_server.h"
+
+#define STAGE "/csi.v1.Node/NodeStageVolume"
+#define PROBE "/csi.v1.Identity/Probe"
+
+struct stub {
+	struct rpc_service services[2];
+	struct keylock *locks;
+	_Atomic int running;   /* handlers, now */
+	_Atomic int cancelled; /* handlers that saw it */
+	_Atomic int entered;   /* handlers, ever */
+};
+
+void stub_init(struct stub *stub);
+void stub_clear(struct stub *stub);
+/* A NodeStageVolumeRequest: malloc'ed bytes. */
+uint8_t *stub_request(const char *volume_id, const char *what, size_t *ret_n);
