@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The only file that knows everybody: flags -> objects -> services -> server -> signals -> teardown.
+ *
+ * The main thread starts everything, sleeps in sigwait() and takes everything down in reverse. Nothing outside this
+ * process decides whether it starts: an API server or a DPU that is away is what single calls answer UNAVAILABLE for.
+ * Exit status: 0 after SIGTERM or SIGINT, 1 when something kept it from serving (the last log line says what to do),
+ * 2 for a command line that cannot be read.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/flags.h"
+#include "common/log.h"
+#include "common/rpc/identity_csi.h"
+#include "common/rpc/rpc_server.h"
+
+/* What running calls get before they are cancelled: the pods of the manifests have 30 s to end. */
+#define STOP_GRACE_MS 8000
+#define N_SERVICES_MAX 3
+
+/* All that runs; made in the order of its fields, taken down in reverse. */
+struct program {
+	struct flags flags;
+	struct identity identity;
+	struct rpc_service services[N_SERVICES_MAX];
+	size_t n_services;
+	struct rpc_server *server;
+};
+
+/* Descriptors 0, 1, 2 are never free to become a socket or a device. */
+static void open_standard_files(void)
+{
+	int fd;
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= 2);
+	if (fd > 2)
+		close(fd);
+}
+
+/* Blocked before the first thread starts, so that every thread inherits it and only sigwait() takes them. */
+static void block_signals(sigset_t *set)
+{
+	struct sigaction ignore = { .sa_handler = SIG_IGN };
+	sigaction(SIGPIPE, &ignore, NULL);
+	sigemptyset(set);
+	sigaddset(set, SIGTERM);
+	sigaddset(set, SIGINT);
+	pthread_sigmask(SIG_BLOCK, set, NULL);
+}
+
+static void exit_at_once(int number)
+{
+	(void)number;
+	static const char text[] = "second signal: exiting at once, running calls are cut\n";
+	if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
+		_exit(EXIT_FAILURE);
+	_exit(EXIT_FAILURE);
+}
+
+static void wait_for_signal(const sigset_t *set)
+{
+	int number = 0;
+	while (sigwait(set, &number))
+		;
+	struct sigaction second = { .sa_handler = exit_at_once };
+	sigaction(SIGTERM, &second, NULL);
+	sigaction(SIGINT, &second, NULL);
+	pthread_sigmask(SIG_UNBLOCK, set, NULL);
+	log_event(LOG_INFO, "stopping", "signal", number == SIGTERM ? "SIGTERM" : "SIGINT", NULL);
+}
+
+static int report_bad_flags(const struct flags_report *report)
+{
+	for (size_t i = 0; i < report->errors.n; i++)
+		fprintf(stderr, "invalid configuration: %s\n", report->errors.v[i]);
+	fputs("snap-csi-plugin --help lists all flags\n", stderr);
+	return report->usage ? 2 : 1;
+}
+
+static void add_identity(struct program *p)
+{
+	static const Csi__V1__PluginCapability__Service__Type controller[] = {
+		CSI__V1__PLUGIN_CAPABILITY__SERVICE__TYPE__CONTROLLER_SERVICE,
+	};
+	p->identity = (struct identity) {
+		.name = p->flags.name,
+		.version = SNAP_CSI_VERSION,
+		.services = controller,
+		.n_services = ARRAY_LEN(controller),
+	};
+	p->services[p->n_services++] = identity_service(&p->identity);
+}
+
+static int start(struct program *p, struct err *err)
+{
+	add_identity(p);
+	const struct rpc_server_options options = {
+		.path = p->flags.socket_path,
+		.socket_mode = p->flags.socket_mode,
+		.socket_group = p->flags.socket_gid,
+		.max_workers = (unsigned)p->flags.workers,
+	};
+	if (rpc_server_start(&options, p->services, p->n_services, &p->server, err))
+		return err_wrap(err, "serve %s", p->flags.socket_path);
+	log_event(LOG_INFO, "serving", "version", SNAP_CSI_VERSION, "driver", p->flags.name, "mode",
+	          p->flags.mode, "socket", p->flags.socket_path, NULL);
+	return 0;
+}
+
+static void stop(struct program *p)
+{
+	rpc_server_stop(p->server, STOP_GRACE_MS);
+}
+
+static int serve(struct program *p)
+{
+	struct err err = ERR_INIT;
+	sigset_t set;
+	block_signals(&set);
+	int rc = start(p, &err);
+	if (rc)
+		log_event(LOG_ERROR, "cannot serve", "error", err.msg, NULL);
+	else
+		wait_for_signal(&set);
+	stop(p);
+	if (!rc)
+		log_event(LOG_INFO, "stopped", NULL);
+	return rc ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int main(int argc, char *argv[])
+{
+	open_standard_files();
+	rpc_server_sanitize_environment();
+	umask(022);
+	struct program p = { .server = NULL };
+	struct flags_report report = FLAGS_REPORT_INIT;
+	int status = EXIT_SUCCESS;
+	if (flags_parse(&p.flags, argc, argv, getenv, &report)) {
+		status = report_bad_flags(&report);
+	} else if (p.flags.help) {
+		flags_print_help(stdout);
+	} else if (p.flags.version) {
+		puts("snap-csi-plugin " SNAP_CSI_VERSION);
+	} else {
+		log_setup((int)p.flags.verbosity, str_eq(p.flags.logging_format, "json"));
+		for (size_t i = 0; i < report.warnings.n; i++)
+			log_msg(LOG_WARNING, "%s", report.warnings.v[i]);
+		status = serve(&p);
+	}
+	flags_report_clear(&report);
+	flags_clear(&p.flags);
+	return status;
+}

@@ -1,0 +1,154 @@
+#!/usr/bin/env bash
+# The program as an operator meets it: exit codes, what it says, signals, what is in its memory. No root, no API
+# server. DRIVER and CSI_CALL name the programs. Ends with "main: N passed, N failed".
+# shellcheck disable=SC2016 # what is given to eval stands in single quotes
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+DRIVER=$(realpath "${DRIVER:-build/release/snap-csi-plugin}")
+CSI_CALL=$(realpath "${CSI_CALL:-build/release/csi-call}")
+unset KUBECONFIG CSI_ENDPOINT KUBERNETES_SERVICE_HOST
+dir=$(mktemp -d)
+pid=
+passed=0 failed=0
+clean_up() {
+	[ -z "$pid" ] || kill -KILL "$pid" 2>/dev/null
+	rm -rf "$dir"
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+log=$dir/log
+socket=$dir/csi.sock
+node=(--mode=node --node-id=n1 "--bind-address=unix://$socket" "--sysfs-root=$dir/sys")
+controller=(--mode=controller --namespace=ns "--bind-address=unix://$socket")
+
+# A kubeconfig of an API server that nobody runs.
+cat >"$dir/kubeconfig" <<'END'
+apiVersion: v1
+kind: Config
+current-context: away
+contexts: [{name: away, context: {cluster: away, user: nobody}}]
+clusters: [{name: away, cluster: {server: "http://127.0.0.1:9"}}]
+users: [{name: nobody, user: {token: none}}]
+END
+mkdir -p "$dir/sys/bus/pci/devices"
+
+ok() { # what
+	echo "ok   $1"
+	passed=$((passed + 1))
+}
+not_ok() { # what, details
+	printf 'FAIL %s\n' "$1"
+	[ ! -s "$log" ] || sed 's/^/     log: /' "$log"
+	failed=$((failed + 1))
+}
+check() { # what, command...
+	local what=$1
+	shift
+	if "$@"; then ok "$what"; else not_ok "$what"; fi
+}
+
+# Runs the program to its end: exit status in $rc, both outputs in $log.
+run() {
+	timeout 10 "$DRIVER" "$@" >"$log" 2>&1 </dev/null
+	rc=$?
+}
+said() { grep -qF -- "$1" "$log"; }
+ended() { [ "$rc" -eq "$1" ]; }
+probe() { "$CSI_CALL" -e "unix://$1" -t 3 Probe >/dev/null 2>&1; }
+call() { "$CSI_CALL" -e "unix://$socket" -t "$1" "${@:2}" 2>&1; }
+until_true() { # seconds, command...
+	local end=$((SECONDS + $1))
+	shift
+	until "$@"; do
+		[ "$SECONDS" -lt "$end" ] || return 1
+		sleep 0.02
+	done
+}
+begin() {
+	: >"$log"
+	"$DRIVER" "$@" >"$log" 2>&1 </dev/null &
+	pid=$!
+	until_true 10 probe "$socket"
+}
+end_with() { # signal: ends the program, status in $rc
+	kill -s "$1" "$pid"
+	wait "$pid" 2>/dev/null
+	rc=$?
+	pid=
+}
+gone() { [ ! -e "$1" ]; }
+
+run --help
+check '--help exits with 0' ended 0
+check '--help lists the flags' said '--bind-address=URL'
+run --version
+check '--version exits with 0' ended 0
+check '--version names the program' said 'snap-csi-plugin '
+
+run --mode=both --emulation-mode=scsi --max-volumes-per-node=-1 "--bind-address=unix://$socket"
+check 'a bad configuration exits with 1' ended 1
+check 'its first error is said' said 'invalid configuration: --mode: "both"'
+check 'its second error is said' said 'invalid configuration: --emulation-mode: "scsi"'
+check 'its third error is said' said 'invalid configuration: --max-volumes-per-node: -1'
+check 'nothing was started' gone "$socket"
+run "${node[@]}" --frobnicate
+check 'an unknown flag exits with 2' ended 2
+run --mode=node --node-id=n1 --bind-address=tcp://127.0.0.1:10000
+check 'tcp is refused' ended 1
+check 'and the reason given' said 'tcp is not served'
+run "${controller[@]}"
+check 'a controller outside a cluster and without kubeconfig exits with 1' ended 1
+check 'and says what to do' said 'kubeconfig'
+: >"$dir/file"
+run --mode=node --node-id=n1 "--bind-address=unix://$dir/file" "--sysfs-root=$dir/sys"
+check 'a path that is not a socket is refused' ended 1
+check 'and left alone' test -f "$dir/file"
+
+check 'node mode serves' begin "${node[@]}" --v=2
+check 'it says where' said "$socket"
+check 'the socket has mode 0600' [ "$(stat -c %a "$socket")" = 600 ]
+check 'node mode does not map libcurl' eval '! grep -q libcurl "/proc/$pid/maps"'
+check 'GetPluginInfo has the name' eval 'call 3 GetPluginInfo | grep -q csi.snap.nvidia.com'
+check 'a method of the controller is UNIMPLEMENTED' eval 'call 3 ControllerGetCapabilities | grep -q UNIMPLEMENTED'
+check 'a host without functions is UNAVAILABLE, not unlimited' eval 'call 3 NodeGetInfo | grep -q UNAVAILABLE'
+end_with TERM
+check 'SIGTERM ends it with 0' ended 0
+check 'the socket is gone' gone "$socket"
+begin "${node[@]}" --max-volumes-per-node=7
+check 'NodeGetInfo answers' eval 'call 3 NodeGetInfo | grep -q n1'
+end_with INT
+check 'SIGINT ends it with 0' ended 0
+begin "${node[@]}"
+end_with KILL
+check 'a killed one leaves its socket' test -S "$socket"
+check 'the next one replaces it' begin "${node[@]}"
+end_with TERM
+
+(cd "$dir" && CSI_ENDPOINT=unix://csi.sock exec "$DRIVER" --mode=node --node-id=n1 "--sysfs-root=$dir/sys" >"$log" 2>&1 </dev/null) &
+pid=$!
+check 'CSI_ENDPOINT may name a path below the working directory' until_true 10 probe "$socket"
+end_with TERM
+check 'one warning names the flags without effect' begin "${node[@]}" --log-flush-frequency=5s --vmodule=a=1
+check 'both in one line' [ "$(grep -c 'without effect' "$log")" = 1 ]
+end_with TERM
+begin "${node[@]}" --logging-format=json -v=2
+end_with TERM
+check 'every line of --logging-format=json is JSON' eval 'jq -es "length > 1" "$log" >/dev/null'
+
+check 'a controller whose API server is away serves' begin "${controller[@]}" "--kubeconfig=$dir/kubeconfig" -v 2
+check 'GetPluginInfo answers' eval 'call 3 GetPluginInfo | grep -q csi.snap.nvidia.com'
+create='{"name":"pvc-1","capacityRange":{"requiredBytes":"1073741824"},"parameters":{"policy":"p"},
+ "volumeCapabilities":[{"mount":{},"accessMode":{"mode":"SINGLE_NODE_WRITER"}}]}'
+check 'CreateVolume is UNAVAILABLE and names the server' eval 'call 5 CreateVolume "$create" | grep "^UNAVAILABLE" | grep -q 127.0.0.1'
+call 60 CreateVolume "$create" >"$dir/answer" &
+caller=$!
+sleep 0.5
+kill -TERM "$pid"
+sleep 0.3
+check 'a call that runs keeps it alive after SIGTERM' kill -0 "$pid"
+end_with TERM
+check 'a second signal ends it at once' ended 1
+wait "$caller" 2>/dev/null
+
+echo "main: $passed passed, $failed failed"
+[ "$failed" -eq 0 ]
