@@ -6,7 +6,7 @@
 
 FLAVOUR ?= release
 BUILD   ?= build
-CC      := $(if $(filter default,$(origin CC)),gcc,$(CC))
+CC      := $(if $(filter default undefined,$(origin CC)),gcc,$(CC))
 JOBS    ?= $(shell nproc)
 VERSION := 1.0.0
 
