@@ -15,6 +15,9 @@ build|the driver|$make $jobs
 unit-debug|unit tests|$make $jobs unit FLAVOUR=debug
 unit-asan|unit tests, AddressSanitizer and UBSan|$make $jobs unit FLAVOUR=asan
 unit-tsan|unit tests, ThreadSanitizer|$make $jobs unit FLAVOUR=tsan
+rpc-release|the RPC server on a socket|$make $jobs rpc-test
+rpc-asan|the same, AddressSanitizer and UBSan|$make $jobs rpc-test FLAVOUR=asan
+rpc-tsan|the same, ThreadSanitizer|$make $jobs rpc-test FLAVOUR=tsan
 lint|what can be said without running|$make lint
 END
 )

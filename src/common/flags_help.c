@@ -60,17 +60,17 @@ static void print_row(FILE *out, const struct flag_row *row)
 	wrap(out, right.ptr);
 }
 
-static void print_ignored(FILE *out, const struct flag_row *row, const struct flag_row *end)
+/* "--a, --b" of all flags without effect. */
+static void list_ignored(struct str *s, const struct flag_row *rows, size_t n)
 {
-	AUTO(str_clear) struct str all = STR_INIT(4000);
-	for (; row < end && row->kind != FLAG_GROUP; row++)
-		str_addf(&all, "%s--%s", all.len ? " " : "", row->name);
-	fprintf(out, "  %-*s", INDENT - 2, "(flags of the Go plugin)");
-	wrap(out, all.ptr);
+	for (size_t i = 0; i < n; i++)
+		if (rows[i].ignored)
+			str_addf(s, "%s--%s", s->len ? ", " : "", rows[i].name);
 }
 
 void flags_print_help(FILE *out)
 {
+	AUTO(str_clear) struct str ignored = STR_INIT(4000);
 	size_t n;
 	const struct flag_row *rows = flag_rows(&n);
 	fputs("snap-csi-plugin " SNAP_CSI_VERSION
@@ -78,30 +78,33 @@ void flags_print_help(FILE *out)
 	      "usage: snap-csi-plugin --mode=controller --namespace=NAME [flags]\n"
 	      "       snap-csi-plugin --mode=node --node-id=NAME [flags]\n",
 	      out);
-	for (size_t i = 0; i < n; i++) {
-		if (rows[i].kind == FLAG_GROUP) {
+	for (size_t i = 0; i < n; i++)
+		if (rows[i].kind == FLAG_GROUP)
 			fprintf(out, "\n%s\n", rows[i].text);
-			if (i + 1 < n && rows[i + 1].ignored)
-				print_ignored(out, &rows[i + 1], rows + n);
-		} else if (!rows[i].ignored) {
+		else if (!rows[i].ignored)
 			print_row(out, &rows[i]);
-		}
-	}
+	list_ignored(&ignored, rows, n);
+	fprintf(out, "  %-*s", INDENT - 2, "(flags of the Go plugin)");
+	wrap(out, ignored.ptr);
 }
 
 void flags_print_markdown(FILE *out)
 {
+	AUTO(str_clear) struct str ignored = STR_INIT(4000);
 	size_t n;
 	const struct flag_row *rows = flag_rows(&n);
 	fputs("| Flag | Default | Modes | Meaning |\n| --- | --- | --- | --- |\n", out);
 	for (size_t i = 0; i < n; i++) {
 		const struct flag_row *r = &rows[i];
-		if (r->kind == FLAG_GROUP)
+		if (r->kind == FLAG_GROUP || r->ignored)
 			continue;
 		const char *quote = str_empty(r->default_) ? "" : "`";
-		fprintf(out, "| `--%s` | %s%s%s | %s | %s%s |\n", r->name, quote,
-		        r->default_ ? r->default_ : "", quote,
-		        str_empty(r->modes) ? "both" : r->modes, r->ignored ? "no effect: " : "",
-		        r->text);
+		fprintf(out, "| `--%s` | %s%s%s | %s | %s |\n", r->name, quote, r->default_, quote,
+		        str_empty(r->modes) ? "all" : r->modes, r->text);
 	}
+	list_ignored(&ignored, rows, n);
+	fprintf(out,
+	        "\nAccepted without effect, so that command lines of the Go plugin keep working: "
+	        "%s.\n",
+	        ignored.ptr);
 }

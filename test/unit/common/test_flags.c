@@ -401,7 +401,7 @@ START_TEST(help_names_every_flag_within_100_columns)
 			continue;
 		char flag[100], cell[100];
 		snprintf(flag, sizeof(flag), "--%s", rows[i].name);
-		snprintf(cell, sizeof(cell), "| `--%s` |", rows[i].name);
+		snprintf(cell, sizeof(cell), rows[i].ignored ? "--%s" : "| `--%s` |", rows[i].name);
 		ck_assert_msg(strstr(text, flag), "%s is not in --help", flag);
 		ck_assert_msg(strstr(table, cell), "%s is not in the table", flag);
 	}
