@@ -38,8 +38,8 @@ static int type_from_csi(const Csi__V1__VolumeCapability *wire, const char *fiel
 	return 0;
 }
 
-int volume_cap_from_csi(const Csi__V1__VolumeCapability *wire, const char *field,
-                        struct arena *arena, struct volume_cap *ret, struct err *err)
+int volume_cap_shape_from_csi(const Csi__V1__VolumeCapability *wire, const char *field,
+                              struct arena *arena, struct volume_cap *ret, struct err *err)
 {
 	struct volume_cap cap = { .fs_type = "", .mount_group = "" };
 
@@ -50,7 +50,17 @@ int volume_cap_from_csi(const Csi__V1__VolumeCapability *wire, const char *field
 	cap.mode = (enum access_mode)(int)wire->access_mode->mode;
 	if (type_from_csi(wire, field, arena, &cap, err))
 		return -1;
-	if (volume_cap_check(&cap, field, err))
+	*ret = cap;
+	return 0;
+}
+
+int volume_cap_from_csi(const Csi__V1__VolumeCapability *wire, const char *field,
+                        struct arena *arena, struct volume_cap *ret, struct err *err)
+{
+	struct volume_cap cap;
+
+	if (volume_cap_shape_from_csi(wire, field, arena, &cap, err) ||
+	    volume_cap_check(&cap, field, err))
 		return -1;
 	*ret = cap;
 	return 0;

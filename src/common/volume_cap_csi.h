@@ -12,3 +12,7 @@
    message; arena holds the list of flags. Calls volume_cap_check(). */
 int volume_cap_from_csi(const Csi__V1__VolumeCapability *wire, const char *field,
                         struct arena *arena, struct volume_cap *ret, struct err *err) MUST_CHECK;
+/* The same without volume_cap_check(): only what is missing or malformed is an error. */
+int volume_cap_shape_from_csi(const Csi__V1__VolumeCapability *wire, const char *field,
+                              struct arena *arena, struct volume_cap *ret, struct err *err)
+	MUST_CHECK;

@@ -81,19 +81,23 @@ bool volume_param_is_ours(const char *key)
 	       str_has_prefix(key, DRIVER_PREFIX);
 }
 
+bool volume_param_is_prefixed(const char *key)
+{
+	for (size_t i = 0; i < ARRAY_LEN(prefixed_keys); i++)
+		if (str_eq(prefixed_keys[i], key))
+			return true;
+	return false;
+}
+
 static int refuse_unknown(const struct kvs *map, struct err *err)
 {
 	for (size_t i = 0; i < map->n; i++) {
 		struct str known AUTO(str_clear) = STR_INIT(800);
-		size_t k = 0;
 
-		if (!str_has_prefix(map->v[i].key, DRIVER_PREFIX))
+		if (!str_has_prefix(map->v[i].key, DRIVER_PREFIX) ||
+		    volume_param_is_prefixed(map->v[i].key))
 			continue;
-		while (k < ARRAY_LEN(prefixed_keys) && !str_eq(prefixed_keys[k], map->v[i].key))
-			k++;
-		if (k < ARRAY_LEN(prefixed_keys))
-			continue;
-		for (k = 0; k < ARRAY_LEN(prefixed_keys); k++)
+		for (size_t k = 0; k < ARRAY_LEN(prefixed_keys); k++)
 			str_addf(&known, "%s%s", k ? ", " : "",
 			         prefixed_keys[k] + strlen(DRIVER_PREFIX));
 		return err_set(err, ERR_INVALID, "%s: unknown key, those with this prefix are: %s",
@@ -165,7 +169,7 @@ static int parse_format_policy(const struct kvs *map, struct volume_params *p, s
 
 static uint64_t *mkfs_value(struct mkfs_params *m, const struct mkfs_key *k)
 {
-	return (uint64_t *)((char *)m + k->offset);
+	return (void *)((char *)m + k->offset);
 }
 
 /* The row of this key that holds for the filesystems in question, or NULL: it has none. */

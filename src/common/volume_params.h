@@ -39,3 +39,5 @@ const char *emulation_name(enum emulation e);         /* "nvme", "virtiofs" */
 const char *format_policy_name(enum format_policy p); /* "blank", ... */
 /* Does this key belong to the driver (functionType, hotplugFunction, or a key with our prefix)? */
 bool volume_param_is_ours(const char *key);
+/* May this key, which has our prefix, stand in a StorageClass (annotations share the prefix)? */
+bool volume_param_is_prefixed(const char *key);

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The two waits of the controller, over kube_wait.  A wait that ends early must say what was missing,
+ * so the newest state is kept until then.  Lives on the caller's stack and in its thread.
+ */
+#include "controller/await.h"
+
+#include "common/dpf/conditions.h"
+#include "common/mem.h"
+
+int await_open(const struct controller *c, const struct kube_kind *kind, const char *name,
+               struct deadline d, struct await *ret, struct err *err)
+{
+	*ret = (struct await) { .c = c, .kind = kind, .name = name, .d = d };
+	object_ref(c, kind, name, ret->ref);
+	return kube_wait_open(c->kube, kind, c->namespace, name, &ret->wait, err);
+}
+
+void await_close(struct await *a)
+{
+	if (a->wait)
+		kube_wait_close(a->wait);
+	json_free(a->last);
+	a->wait = NULL;
+	a->last = NULL;
+}
+
+static void keep(struct await *a, struct json *state)
+{
+	json_free(a->last);
+	a->last = state;
+}
+
+static bool same_uid(const struct json *object, const char *uid)
+{
+	return str_eq(json_str(object, "metadata.uid"), uid);
+}
+
+/* Why the wait could not go on, in front of it what was waited for. */
+static int gave_up(struct await *a, const char *goal, const char *why, struct err *err)
+{
+	enum err_code code = err->code;
+
+	if (code != ERR_DEADLINE && code != ERR_CANCELLED)
+		return err_wrap(err, "%s: %s", goal, a->ref);
+	if (!*why)
+		return err_wrap(err, "%s: %s: nothing was heard of it", goal, a->ref);
+	err_clear(err);
+	return err_set(err, code, "%s: %s %s", goal, a->ref, why);
+}
+
+/*
+ * "Does not exist" may be older than the object: the re-read of a watch that starts can have been answered
+ * just before our POST. 0: it is there, and kept. 1: it is really gone.
+ */
+static int confirm_gone(struct await *a, const char *uid, struct err *err)
+{
+	struct json *now = NULL;
+	int rc = kube_get(a->c->kube, a->kind, a->c->namespace, a->name, a->d, &now, err);
+
+	if (rc)
+		return rc;
+	if (!same_uid(now, uid)) {
+		json_free(now);
+		return 1;
+	}
+	keep(a, now);
+	return 0;
+}
+
+/* The next state of the object with that uid. 1: it is gone. */
+static int next_state(struct await *a, const char *uid, struct err *err)
+{
+	struct json *next = NULL;
+	int rc = kube_wait_next(a->wait, a->d, &next, err);
+
+	if (rc < 0)
+		return -1;
+	if (rc == 0 && same_uid(next, uid)) {
+		keep(a, next);
+		return 0;
+	}
+	json_free(next);
+	return confirm_gone(a, uid, err);
+}
+
+const char *object_uid(const struct json *object, const char *ref, struct err *err)
+{
+	const char *uid = json_str(object, "metadata.uid");
+
+	if (!str_empty(uid))
+		return uid;
+	err_set(err, ERR_UNAVAILABLE, "%s: metadata.uid is missing", ref);
+	return NULL;
+}
+
+int await_ready(struct await *a, struct json *first, const char *goal, await_judge *judge,
+                void *arg, struct err *err)
+{
+	struct str why AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
+	AUTO(free) char *uid = NULL;
+	int rc = 0;
+
+	keep(a, first);
+	uid = xstrdup(json_str(first, "metadata.uid"));
+	for (;;) {
+		str_reset(&why);
+		rc = judge(arg, a->last, &why, err);
+		if (rc < 0)
+			return err_wrap(err, "%s", a->ref);
+		if (rc == 0)
+			return 0;
+		rc = next_state(a, uid, err);
+		if (rc < 0)
+			return gave_up(a, goal, why.ptr, err);
+		if (rc > 0)
+			return err_set(err, ERR_ABORTED, "%s was deleted while it was waited for",
+			               a->ref);
+	}
+}
+
+static void why_still_there(const struct await *a, struct str *why)
+{
+	const char *message = json_str(a->last, "status.message");
+
+	str_add(why, "is still there");
+	if (!a->last)
+		return;
+	if (!str_empty(message))
+		str_addf(why, ": %s", message);
+	str_add(why, ": ");
+	conditions_describe(a->last, why);
+}
+
+int await_gone(struct await *a, const char *uid, const char *goal, struct err *err)
+{
+	struct str why AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
+	struct err ignored = ERR_INIT;
+	int rc;
+
+	do
+		rc = next_state(a, uid, err);
+	while (rc == 0);
+	if (rc > 0)
+		return 0;
+	/* Where watching is refused a look may still be allowed. */
+	if (!code_is_open(err->code) && confirm_gone(a, uid, &ignored) == 1) {
+		err_clear(err);
+		return 0;
+	}
+	why_still_there(a, &why);
+	return gave_up(a, goal, why.ptr, err);
+}
+
+int await_deleted(struct await *a, const struct json *object, const char *goal, struct err *err)
+{
+	const char *uid = object_uid(object, a->ref, err);
+	int rc = 0;
+
+	if (!uid)
+		return -1;
+	if (!json_at(object, "metadata.deletionTimestamp"))
+		rc = kube_delete(a->c->kube, a->kind, a->c->namespace, a->name, uid, a->d, err);
+	if (rc < 0)
+		return err_wrap(err, "%s", a->ref);
+	return rc ? 0 : await_gone(a, uid, goal, err);
+}
+
+int await_failed(const struct json *object, struct err *err)
+{
+	struct condition c;
+
+	if (!condition_failure(object, &c))
+		return 0;
+	return err_set(err, speaks_of_exhaustion(c.message) ? ERR_EXHAUSTED : ERR_UNAVAILABLE,
+	               "failed: %s=%s (Failure: %s)", c.type, c.status, c.message);
+}

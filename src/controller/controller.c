@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What create, publish and their opposites share: the time they have, how they name objects, and the
+ * reading of codes and failure texts.  Owns nothing, any thread.
+ */
+#include "controller/controller.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+
+struct deadline controller_deadline(const struct controller *c, struct deadline d)
+{
+	int wait = c->wait_timeout_ms ? c->wait_timeout_ms : CONTROLLER_WAIT_TIMEOUT_MS;
+
+	return deadline_clamp(deadline_reserve(d, 1000, 5), wait);
+}
+
+const char *object_ref(const struct controller *c, const struct kube_kind *kind, const char *name,
+                       char buf[OBJECT_REF_MAX])
+{
+	snprintf(buf, OBJECT_REF_MAX, "%s %s/%s", kind->kind, c->namespace, name);
+	return buf;
+}
+
+bool code_is_open(enum err_code code)
+{
+	return code == ERR_CANCELLED || code == ERR_DEADLINE || code == ERR_UNAVAILABLE ||
+	       code == ERR_ABORTED;
+}
+
+bool speaks_of_exhaustion(const char *text)
+{
+	static const char *const words[] = {
+		"capacity",      "quota",        "no space",
+		"enough space",  "out of space", "insufficient",
+		"exhausted",     "no free",      "none free",
+		"not enough",    "vendor full",  "pool is full",
+		"limit reached", "no available", "in use on this node",
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(words); i++)
+		if (strcasestr(text, words[i]))
+			return true;
+	return false;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Name mapping, as the Go plugin has it for attachments.  Two inputs may share a name (a plain join is
+ * ambiguous, a hash too): callers compare what the object says about itself.
+ */
+#include "controller/names.h"
+
+#include <stdio.h>
+
+#include "common/str.h"
+
+void volume_object_name(const char *name, char ret[OBJECT_NAME_MAX + 1])
+{
+	char hash[33];
+
+	if (dns1123_subdomain(name)) {
+		snprintf(ret, OBJECT_NAME_MAX + 1, "%s", name);
+		return;
+	}
+	fnv128_hex(name, "", hash);
+	snprintf(ret, OBJECT_NAME_MAX + 1, "v-%s", hash);
+}
+
+bool attachment_object_name(const char *node, const char *volume, char ret[OBJECT_NAME_MAX + 1])
+{
+	char hash[33];
+
+	if (snprintf(ret, OBJECT_NAME_MAX + 1, "%s-%s", node, volume) <= OBJECT_NAME_MAX)
+		return dns1123_subdomain(ret);
+	fnv128_hex(node, volume, hash);
+	snprintf(ret, OBJECT_NAME_MAX + 1, "va-%s", hash);
+	return true;
+}

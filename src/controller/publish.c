@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Attaching.
+ *
+ * Everything that can be refused is refused before the attachment is made: unknown volume, wrong access
+ * type, unknown node, a single-node volume that is elsewhere, a full node.  From then on the sidecar must believe that
+ * the volume may be attached, so no later error is a final one.  Detaching is in unpublish.c.
+ */
+#include "controller/publish.h"
+
+#include <inttypes.h>
+
+#include "common/context_keys.h"
+#include "common/dpf/conditions.h"
+#include "common/dpf/dpu_volume.h"
+#include "controller/attachments.h"
+#include "controller/await.h"
+#include "controller/names.h"
+#include "controller/nodes.h"
+#include "controller/publish_context.h"
+#include "controller/record.h"
+
+#define PUBLISH_GOAL "timeout occurred while waiting for volume attachment"
+
+/* ---------------------------------------------------------------- what is asked */
+
+/* The function keys of the volume context; those for mkfs are the node's. */
+static int read_function(const struct kvs *context, bool block, struct volume_params *ret,
+                         struct err *err)
+{
+	struct kv kept[2];
+	struct kvs map = { kept, 0 };
+
+	for (size_t i = 0; i < context->n; i++)
+		if (str_eq(context->v[i].key, PARAM_FUNCTION_TYPE) ||
+		    str_eq(context->v[i].key, PARAM_HOTPLUG_FUNCTION))
+			if (map.n < ARRAY_LEN(kept))
+				kept[map.n++] = context->v[i];
+	if (volume_params_parse(&map, block ? EMULATION_NVME : EMULATION_VIRTIOFS, NULL, ret, err))
+		return err_wrap(err, "invalid function type config");
+	return 0;
+}
+
+static int find_volume(const struct controller *c, const char *id, struct deadline d,
+                       struct json **ret, struct dpu_volume *v, struct err *err)
+{
+	char ref[OBJECT_REF_MAX];
+	int rc = dns1123_subdomain(id)
+	                 ? kube_get(c->kube, &dpu_volume_kind, c->namespace, id, d, ret, err)
+	                 : 1;
+
+	object_ref(c, &dpu_volume_kind, id, ref);
+	if (rc == 1)
+		return err_set(err, ERR_NOT_FOUND, "volume not found: there is no %s", ref);
+	if (rc < 0 || dpu_volume_decode(*ret, v, err))
+		return err_wrap(err, "%s", ref);
+	return 0;
+}
+
+static int check_volume(const struct dpu_volume *v, const struct publish_request *r,
+                        struct err *err)
+{
+	char have[64];
+
+	if (v->deleting)
+		return err_set(err, ERR_ABORTED, "volume %s is being deleted", v->name);
+	if (!v->block)
+		return err_set(
+			err, ERR_UNIMPLEMENTED,
+			"volume %s is a virtio-fs filesystem (volumeMode Filesystem), which is "
+			"not supported by this version of the driver",
+			v->name);
+	if (record_check_type(v, r->cap.type, err))
+		return -1;
+	if (!record_has_mode(v, r->cap.mode))
+		return err_set(
+			err, ERR_INVALID,
+			"VolumeCapability.AccessMode: volume %s has %s, which does not allow %s",
+			v->name, dpu_access_modes_text(v->access_modes, have),
+			access_mode_name(r->cap.mode));
+	return 0;
+}
+
+/* ---------------------------------------------------------------- where it is already */
+
+static int check_elsewhere(const struct publish_request *r, const struct attachment_scan *scan,
+                           struct err *err)
+{
+	if (access_mode_is_multi_node(r->cap.mode) || !scan->n_elsewhere)
+		return 0;
+	return err_set(
+		err, ERR_PRECONDITION,
+		"volume %s is attached to node %s (DPUVolumeAttachment %s); %s allows one node "
+		"at a time",
+		r->volume, scan->elsewhere, scan->elsewhere_name, access_mode_name(r->cap.mode));
+}
+
+/* Said at once where it is known; else the wait for a function that is not there says it. */
+static int check_full(struct controller *c, const struct publish_request *r,
+                      const struct attachment_scan *scan, struct deadline d, struct err *err)
+{
+	int64_t limit;
+
+	if (scan->here || !scan->on_node)
+		return 0;
+	limit = node_limit(c, r->node, d);
+	if (!limit || scan->on_node < (uint64_t)limit)
+		return 0;
+	return err_set(err, ERR_EXHAUSTED,
+	               "node %s has %zu volumes attached and functions for %" PRId64
+	               " (CSINode %s)",
+	               r->node, scan->on_node, limit, r->node);
+}
+
+static int look_around(struct controller *c, const struct publish_request *r, bool pf,
+                       struct deadline d, struct err *err)
+{
+	struct attachment_scan scan AUTO(attachment_scan_clear) = {
+		.volume = r->volume,
+		.node = r->node,
+		.pf = pf,
+	};
+
+	if (node_check(c, r->node, d, err))
+		return -1;
+	if (attachments_scan(c, d, &scan, err))
+		return err_wrap(err, "where is volume %s attached?", r->volume);
+	if (check_elsewhere(r, &scan, err))
+		return -1;
+	return check_full(c, r, &scan, d, err);
+}
+
+/* ---------------------------------------------------------------- the attachment */
+
+static int check_found(const struct json *found, const struct publish_request *r,
+                       const struct volume_params *p, const char *ref, struct err *err)
+{
+	struct dpu_attachment a;
+
+	if (dpu_attachment_decode(found, &a, err))
+		return err_wrap(err, "%s", ref);
+	if (!str_eq(a.key.node, r->node) || !str_eq(a.key.volume, r->volume) ||
+	    !str_eq(a.function_type, p->pf ? "pf" : "vf") || a.hotplug != p->hotplug)
+		return err_set(
+			err, ERR_EXISTS,
+			"DPUVolumeAttachment already exist but contains different parameters: "
+			"%s is volume %s on node %s by %s%s",
+			ref, a.key.volume, a.key.node, a.hotplug ? "hot-plugged " : "",
+			a.function_type);
+	if (a.key.deleting)
+		return err_set(err, ERR_ABORTED, "%s is being deleted; retry when it is gone", ref);
+	return 0;
+}
+
+static int obtain(struct controller *c, const struct publish_request *r,
+                  const struct volume_params *p, struct await *a, struct json **ret,
+                  struct err *err)
+{
+	AUTO(json_free)
+	struct json *object = dpu_attachment_encode(a->name, r->node, r->volume, p->pf, p->hotplug);
+	AUTO(json_free) struct json *got = NULL;
+	int rc;
+
+	json_set_str(json_sub(json_sub(object, "metadata"), "labels"), LABEL_MANAGED_BY,
+	             c->driver_name);
+	rc = kube_create(c->kube, a->kind, c->namespace, object, a->d, &got, err);
+	if (rc == 1) {
+		rc = kube_get(c->kube, a->kind, c->namespace, a->name, a->d, &got, err);
+		if (rc == 1)
+			return err_set(err, ERR_ABORTED, "%s was just deleted; retry", a->ref);
+		if (rc == 0 && check_found(got, r, p, a->ref, err))
+			return -1;
+	}
+	if (rc < 0)
+		return err_wrap(err, "%s", a->ref);
+	*ret = TAKE(got);
+	return 0;
+}
+
+/* What the status says besides its conditions, for errors. */
+static void why_not_attached(const struct json *object, const struct dpu_attachment *a,
+                             struct str *why)
+{
+	str_add(why, "is not attached: ");
+	if (*a->message)
+		str_addf(why, "%s; ", a->message);
+	if (a->attached && !attachment_is_complete(a, why))
+		str_add(why, "; ");
+	conditions_describe(object, why);
+}
+
+static int judge_attached(void *arg, const struct json *object, struct str *why, struct err *err)
+{
+	struct dpu_attachment *a = arg;
+	struct str unused AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
+
+	if (dpu_attachment_decode(object, a, err))
+		return -1;
+	if (a->key.deleting)
+		return err_set(err, ERR_ABORTED, "is being deleted; retry when it is gone");
+	if (a->attached && attachment_is_complete(a, &unused) &&
+	    condition_holds_or_absent(object, CONDITION_DPU_ATTACHED))
+		return 0;
+	why_not_attached(object, a, why);
+	return await_failed(object, err) ? -1 : 1;
+}
+
+/* The attachment exists: whatever went wrong, the volume may get attached, and no code may deny that. */
+static int attached_perhaps(struct err *err, const struct dpu_attachment *a)
+{
+	if (err->code == ERR_DEADLINE && speaks_of_exhaustion(a->message))
+		return err_recode(err, ERR_EXHAUSTED);
+	if (!code_is_open(err->code) && err->code != ERR_EXHAUSTED)
+		return err_recode(err, ERR_UNAVAILABLE);
+	return -1;
+}
+
+static int attach(struct controller *c, const struct publish_request *r,
+                  const struct volume_params *p, const char *name, struct deadline d,
+                  struct await *a, struct dpu_attachment *ret, struct err *err)
+{
+	AUTO(json_free) struct json *object = NULL;
+
+	*ret = (struct dpu_attachment) { .message = "" };
+	if (await_open(c, &dpu_attachment_kind, name, d, a, err) ||
+	    obtain(c, r, p, a, &object, err))
+		return -1;
+	if (!object_uid(object, a->ref, err) ||
+	    await_ready(a, TAKE(object), PUBLISH_GOAL, judge_attached, ret, err))
+		return attached_perhaps(err, ret);
+	return 0;
+}
+
+int publish_volume(struct controller *c, const struct publish_request *r, struct deadline d,
+                   struct arena *arena, struct kvs *ret, struct err *err)
+{
+	AUTO(json_free) struct json *object = NULL;
+	struct await a AUTO(await_close) = { .c = c };
+	char name[OBJECT_NAME_MAX + 1];
+	struct dpu_attachment attachment;
+	struct volume_params p;
+	struct dpu_volume v;
+
+	d = controller_deadline(c, d);
+	if (find_volume(c, r->volume, d, &object, &v, err) || check_volume(&v, r, err) ||
+	    read_function(&r->volume_context, v.block, &p, err) || look_around(c, r, p.pf, d, err))
+		return -1;
+	if (!attachment_object_name(r->node, r->volume, name))
+		return err_set(err, ERR_INVALID,
+		               "NodeId: \"%s\" cannot be part of an object's name", r->node);
+	if (attach(c, r, &p, name, d, &a, &attachment, err))
+		return -1;
+	*ret = publish_context(&attachment, v.capacity, arena);
+	return 0;
+}

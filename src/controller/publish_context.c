@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The publish context: what leads the node to the one right device.  Nothing is passed on that could
+ * name another one: an incomplete status is "not ready yet", and attachmentMetadata (the vendor's, of any content)
+ * never speaks in our name.
+ */
+#include "controller/publish_context.h"
+
+#include "common/cleanup.h"
+#include "common/context_keys.h"
+
+#include <inttypes.h>
+
+/* The address that DPF publishes while the host is still booting; with or without a domain. */
+static bool is_no_address(const char *pci)
+{
+	return str_eq(pci, "00:00.0") || str_has_suffix(pci, ":00:00.0");
+}
+
+bool attachment_is_complete(const struct dpu_attachment *a, struct str *why)
+{
+	const char *missing = NULL;
+
+	if (!a->has_dpu)
+		missing = "status.dpu is missing";
+	else if (!*a->pci_address)
+		missing = "status.dpu.pciAddress is missing";
+	else if (is_no_address(a->pci_address))
+		missing =
+			"status.dpu.pciAddress is 00:00.0, which is no address (is the host still "
+			"booting?)";
+	else if (!a->has_nvme)
+		missing = "status.dpu.nvmeAttrs is missing";
+	else if (a->nvme_nsid <= 0)
+		missing = "status.dpu.nvmeAttrs.namespaceID is missing";
+	if (missing)
+		str_add(why, missing);
+	return !missing;
+}
+
+/* Keys with a meaning of ours, also those that are absent this time: a vendor's value would be taken for ours. */
+static bool is_reserved(const char *key)
+{
+	static const char *const reserved[] = {
+		PUBLISH_VOLUME_NAME,  PUBLISH_ATTACHMENT_NAME, PUBLISH_PCI_ADDRESS,
+		PUBLISH_NVME_NSID,    PUBLISH_NVME_UUID,       PUBLISH_FUNC_VUID,
+		PUBLISH_VIRTIOFS_TAG,
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(reserved); i++)
+		if (str_eq(reserved[i], key))
+			return true;
+	return str_has_prefix(key, DRIVER_PREFIX);
+}
+
+static void add(struct kv *list, size_t *n, const char *key, const char *value, struct arena *arena)
+{
+	if (*value)
+		list[(*n)++] = (struct kv) { key, arena_strdup(arena, value) };
+}
+
+struct kvs publish_context(const struct dpu_attachment *a, int64_t capacity, struct arena *arena)
+{
+	struct kv *list = arena_alloc(arena, (8 + json_count(a->metadata)) * sizeof(*list));
+	size_t n = 0;
+
+	add(list, &n, PUBLISH_VOLUME_NAME, a->key.volume, arena);
+	add(list, &n, PUBLISH_ATTACHMENT_NAME, a->key.name, arena);
+	add(list, &n, PUBLISH_PCI_ADDRESS, a->pci_address, arena);
+	add(list, &n, PUBLISH_NVME_NSID, arena_printf(arena, "%" PRId64, a->nvme_nsid), arena);
+	add(list, &n, PUBLISH_NVME_UUID, a->nvme_uuid, arena);
+	add(list, &n, PUBLISH_FUNC_VUID, a->func_vuid, arena);
+	if (capacity > 0)
+		add(list, &n, PUBLISH_CAPACITY, arena_printf(arena, "%" PRId64, capacity), arena);
+	json_foreach (entry, a->metadata)
+		if (!is_reserved(json_name(entry)))
+			list[n++] = (struct kv) { arena_strdup(arena, json_name(entry)),
+				                  arena_strdup(arena, json_text(entry)) };
+	return (struct kvs) { list, n };
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The request and its record.  The CR has fields for policy, parameters, modes, size; what it has none
+ * for (name, access type, function, our keys) stands in annotations.  An object without them
+ * is the Go plugin's or made by hand: what it does not say counts as "any".
+ */
+#include "controller/record.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/context_keys.h"
+
+/* Annotations that copy a key of the sidecar's --extra-create-metadata; never compared. */
+static const struct {
+	const char *parameter, *annotation;
+} metadata_keys[] = {
+	{ PARAM_PVC_NAME, ANNOTATION_PVC_NAME },
+	{ PARAM_PVC_NAMESPACE, ANNOTATION_PVC_NAMESPACE },
+	{ PARAM_PV_NAME, ANNOTATION_PV_NAME },
+};
+
+static const char *function_word(const struct volume_params *p)
+{
+	return p->pf ? "pf" : "vf";
+}
+
+static const char *bool_word(bool b)
+{
+	return b ? "true" : "false";
+}
+
+const char *record_get(const struct dpu_volume *v, const char *annotation)
+{
+	return json_text(json_member(v->annotations, annotation));
+}
+
+/* ---------------------------------------------------------------- writing */
+
+static void encode_annotations(struct json *notes, const struct volume_request *r)
+{
+	json_set_str(notes, ANNOTATION_NAME, r->name);
+	json_set_str(notes, ANNOTATION_ACCESS_TYPE, access_type_name(volume_request_type(r)));
+	json_set_str(notes, ANNOTATION_FUNCTION_TYPE, function_word(&r->params));
+	json_set_str(notes, ANNOTATION_HOTPLUG, bool_word(r->params.hotplug));
+	if (r->params.function_given)
+		json_set_str(notes, ANNOTATION_CONTEXT_FUNCTION, "true");
+	for (size_t i = 0; i < r->parameters.n; i++)
+		if (volume_param_is_prefixed(r->parameters.v[i].key))
+			json_set_str(notes, r->parameters.v[i].key, r->parameters.v[i].value);
+	for (size_t i = 0; i < ARRAY_LEN(metadata_keys); i++)
+		json_set_str(notes, metadata_keys[i].annotation,
+		             kvs_get(&r->parameters, metadata_keys[i].parameter));
+}
+
+struct json *record_encode(const struct controller *c, const char *object_name,
+                           const struct volume_request *r)
+{
+	struct dpu_volume_spec spec = {
+		.policy = r->policy,
+		.parameters = r->vendor_parameters,
+		.access_modes = r->access_modes,
+		.requested = volume_request_bytes(r),
+		.limit = r->limit,
+		.block = r->params.emulation == EMULATION_NVME,
+	};
+	struct json *object = dpu_volume_encode(object_name, &spec);
+	struct json *metadata = json_sub(object, "metadata");
+
+	json_set_str(json_sub(metadata, "labels"), LABEL_MANAGED_BY, c->driver_name);
+	encode_annotations(json_sub(metadata, "annotations"), r);
+	return object;
+}
+
+/* ---------------------------------------------------------------- comparing */
+
+enum record_owner record_owner(const struct controller *c, const struct dpu_volume *v,
+                               const char *name)
+{
+	const char *recorded = record_get(v, ANNOTATION_NAME);
+
+	if (!recorded)
+		return RECORD_UNMARKED;
+	if (!str_eq(recorded, name))
+		return RECORD_OTHER;
+	return str_eq(json_text(json_member(v->labels, LABEL_MANAGED_BY)), c->driver_name)
+	               ? RECORD_OWN
+	               : RECORD_UNMARKED;
+}
+
+static bool differs(struct str *why, const char *what, const char *is, const char *asked)
+{
+	str_addf(why, "%s is %s, not %s", what, is && *is ? is : "not set",
+	         asked && *asked ? asked : "without it");
+	return false;
+}
+
+static bool parameters_fit(const struct dpu_volume *v, const struct volume_request *r,
+                           struct str *why)
+{
+	for (size_t i = 0; i < r->vendor_parameters.n; i++) {
+		const struct kv *kv = &r->vendor_parameters.v[i];
+		const char *have = json_text(json_member(v->parameters, kv->key));
+
+		if (!str_eq(have, kv->value)) {
+			str_addf(why, "parameter %s is %s", kv->key, have ? "another" : "not set");
+			return false;
+		}
+	}
+	json_foreach (member, v->parameters)
+		if (!kvs_get(&r->vendor_parameters, json_name(member))) {
+			str_addf(why, "it has parameter %s", json_name(member));
+			return false;
+		}
+	return true;
+}
+
+/* A choice that was not recorded fits anything. */
+static bool choice_fits(const struct dpu_volume *v, const char *annotation, const char *asked,
+                        struct str *why)
+{
+	const char *have = record_get(v, annotation);
+
+	return !have || str_eq(have, asked) || differs(why, annotation, have, asked);
+}
+
+static bool prefixed_keys_fit(const struct dpu_volume *v, const struct volume_request *r,
+                              struct str *why)
+{
+	if (!record_get(v, ANNOTATION_NAME))
+		return true;
+	for (size_t i = 0; i < r->parameters.n; i++) {
+		const struct kv *kv = &r->parameters.v[i];
+
+		if (volume_param_is_prefixed(kv->key) && !str_eq(record_get(v, kv->key), kv->value))
+			return differs(why, kv->key, record_get(v, kv->key), kv->value);
+	}
+	json_foreach (note, v->annotations)
+		if (volume_param_is_prefixed(json_name(note)) &&
+		    !kvs_get(&r->parameters, json_name(note)))
+			return differs(why, json_name(note), json_text(note), NULL);
+	return true;
+}
+
+static bool modes_fit(const struct dpu_volume *v, const struct volume_request *r, struct str *why)
+{
+	char have[64], asked[64];
+
+	if ((r->access_modes & ~v->access_modes) == 0)
+		return true;
+	return differs(why, "accessModes", dpu_access_modes_text(v->access_modes, have),
+	               dpu_access_modes_text(r->access_modes, asked));
+}
+
+bool record_capacity_fits(const struct dpu_volume *v, int64_t required, int64_t limit)
+{
+	int64_t have = v->capacity ? v->capacity : v->requested;
+
+	return have >= required && (limit <= 0 || have <= limit);
+}
+
+/* With the very same range in the spec the made size is judged when the volume is ready. */
+static bool size_fits(const struct dpu_volume *v, const struct volume_request *r, struct str *why)
+{
+	if (v->requested == volume_request_bytes(r) && v->limit == r->limit)
+		return true;
+	if (record_capacity_fits(v, r->required, r->limit))
+		return true;
+	str_addf(why,
+	         "its size is %" PRId64 ", not in the range of required %" PRId64
+	         " and limit %" PRId64,
+	         v->capacity ? v->capacity : v->requested, r->required, r->limit);
+	return false;
+}
+
+bool record_fits(const struct dpu_volume *v, const struct volume_request *r, struct str *why)
+{
+	bool block = r->params.emulation == EMULATION_NVME;
+
+	if (!str_eq(v->policy, r->policy))
+		return differs(why, "policy", v->policy, r->policy);
+	if (v->block != block)
+		return differs(why, "volumeMode", v->block ? "Block" : "Filesystem",
+		               block ? "Block" : "Filesystem");
+	return parameters_fit(v, r, why) && modes_fit(v, r, why) &&
+	       choice_fits(v, ANNOTATION_ACCESS_TYPE, access_type_name(volume_request_type(r)),
+	                   why) &&
+	       choice_fits(v, ANNOTATION_FUNCTION_TYPE, function_word(&r->params), why) &&
+	       choice_fits(v, ANNOTATION_HOTPLUG, bool_word(r->params.hotplug), why) &&
+	       prefixed_keys_fit(v, r, why) && size_fits(v, r, why);
+}
+
+/* ---------------------------------------------------------------- reading back */
+
+int record_check_type(const struct dpu_volume *v, enum access_type type, struct err *err)
+{
+	const char *have = record_get(v, ANNOTATION_ACCESS_TYPE);
+
+	if (!have || str_eq(have, access_type_name(type)))
+		return 0;
+	return err_set(err, ERR_INVALID,
+	               "VolumeCapability.AccessType: volume %s was made for access type %s, not %s",
+	               v->name, have, access_type_name(type));
+}
+
+bool record_has_mode(const struct dpu_volume *v, enum access_mode mode)
+{
+	const unsigned shared = DPU_READ_WRITE_ONCE | DPU_READ_ONLY_MANY;
+
+	/* external-attacher asks with this mode for a volume of ReadWriteOnce and ReadOnlyMany. */
+	if (mode == MODE_MULTI_NODE_SINGLE_WRITER && (v->access_modes & shared) == shared)
+		return true;
+	return v->access_modes & dpu_access_mode(access_mode_cr_name(mode));
+}
+
+static void add(struct kv *list, size_t *n, const char *key, const char *value, struct arena *arena)
+{
+	if (str_empty(value))
+		return;
+	list[(*n)++] = (struct kv) { key, arena_strdup(arena, value) };
+}
+
+static void add_function(struct kv *list, size_t *n, const struct dpu_volume *v,
+                         const struct kvs *asked, struct arena *arena)
+{
+	struct volume_params p;
+	struct err ignored = ERR_INIT;
+
+	if (str_eq(record_get(v, ANNOTATION_CONTEXT_FUNCTION), "true")) {
+		add(list, n, PARAM_FUNCTION_TYPE, record_get(v, ANNOTATION_FUNCTION_TYPE), arena);
+		add(list, n, PARAM_HOTPLUG_FUNCTION, record_get(v, ANNOTATION_HOTPLUG), arena);
+	} else if (asked && !record_get(v, ANNOTATION_NAME) &&
+	           !volume_params_parse(asked, v->block ? EMULATION_NVME : EMULATION_VIRTIOFS, NULL,
+	                                &p, &ignored) &&
+	           p.function_given) {
+		add(list, n, PARAM_FUNCTION_TYPE, function_word(&p), arena);
+		add(list, n, PARAM_HOTPLUG_FUNCTION, bool_word(p.hotplug), arena);
+	}
+}
+
+struct kvs record_context(const struct dpu_volume *v, const struct kvs *asked, struct arena *arena)
+{
+	size_t room = 5 + json_count(v->annotations) + (asked ? asked->n : 0);
+	struct kv *list = arena_alloc(arena, room * sizeof(*list));
+	bool marked = record_get(v, ANNOTATION_NAME);
+	size_t n = 0;
+
+	add(list, &n, CONTEXT_POLICY_NAME, v->policy, arena);
+	add(list, &n, CONTEXT_VENDOR_NAME, v->vendor, arena);
+	add(list, &n, CONTEXT_VENDOR_PLUGIN, v->vendor_plugin, arena);
+	add_function(list, &n, v, asked, arena);
+	if (marked) {
+		json_foreach (note, v->annotations)
+			if (volume_param_is_prefixed(json_name(note)))
+				add(list, &n, arena_strdup(arena, json_name(note)), json_text(note),
+				    arena);
+	} else {
+		for (size_t i = 0; asked && i < asked->n; i++)
+			if (volume_param_is_prefixed(asked->v[i].key))
+				add(list, &n, asked->v[i].key, asked->v[i].value, arena);
+	}
+	return (struct kvs) { list, n };
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CreateVolume's arguments among themselves: what is refused before the API server hears of it.
+ * Pure; the order and the words of the messages are the Go plugin's where it has them.
+ */
+#include "controller/request.h"
+
+#include "common/cleanup.h"
+#include "common/context_keys.h"
+#include "common/dpf/dpu_volume.h"
+#include "common/str.h"
+
+/* Below these mkfs refuses (xfsprogs 6.1, btrfs-progs 6.2): better said now than by a pod that does not start. */
+static const struct {
+	const char *filesystem;
+	int64_t bytes;
+} smallest[] = {
+	{ "xfs", INT64_C(300) << 20 },
+	{ "btrfs", 114294784 },
+};
+
+enum access_type volume_request_type(const struct volume_request *r)
+{
+	return r->caps[0].type;
+}
+
+int64_t volume_request_bytes(const struct volume_request *r)
+{
+	if (r->required > 0)
+		return r->required;
+	if (r->limit > 0 && r->limit < DEFAULT_VOLUME_BYTES)
+		return r->limit;
+	return DEFAULT_VOLUME_BYTES;
+}
+
+static bool is_writer(enum access_mode mode)
+{
+	return !access_mode_is_reader_only(mode);
+}
+
+/* Each capability was checked on its own; these are the rules for all of them. */
+static int check_caps(struct volume_request *r, struct err *err)
+{
+	bool writer = false, multi_node = false;
+
+	for (size_t i = 0; i < r->n_caps; i++) {
+		const struct volume_cap *cap = &r->caps[i];
+
+		if (cap->type != r->caps[0].type)
+			return err_set(err, ERR_INVALID,
+			               "VolumeCapabilities[%zu].AccessType: a volume is either a "
+			               "filesystem or raw block, not both",
+			               i);
+		writer |= is_writer(cap->mode);
+		multi_node |= access_mode_is_multi_node(cap->mode);
+		r->access_modes |= dpu_access_mode(access_mode_cr_name(cap->mode));
+	}
+	/* kubelet stages a ReadWriteOnce+ReadOnlyMany volume read-write on every node that has it. */
+	if (writer && multi_node && volume_request_type(r) == ACCESS_MOUNT)
+		return err_set(
+			err, ERR_INVALID,
+			"VolumeCapabilities: a filesystem that is written on one node cannot be "
+			"mounted on others at the same time; ask for one access mode, or for "
+			"raw block (volumeMode: Block)");
+	return 0;
+}
+
+static int check_range(const struct volume_request *r, struct err *err)
+{
+	char a[64], b[64];
+
+	if (r->required < 0 || r->limit < 0)
+		return err_set(err, ERR_INVALID, "CapacityRange: %s is negative",
+		               r->required < 0 ? "required_bytes" : "limit_bytes");
+	if (r->limit && r->required > r->limit)
+		return err_set(err, ERR_RANGE,
+		               "CapacityRange: required_bytes %s is more than limit_bytes %s",
+		               str_bytes((uint64_t)r->required, a),
+		               str_bytes((uint64_t)r->limit, b));
+	return 0;
+}
+
+static int check_filesystem_size(const struct volume_request *r, const struct volume_cap *cap,
+                                 struct err *err)
+{
+	const char *fs = filesystem_normalise(cap->fs_type);
+	char a[64], b[64];
+
+	for (size_t i = 0; i < ARRAY_LEN(smallest); i++)
+		if (str_eq(smallest[i].filesystem, fs) &&
+		    volume_request_bytes(r) < smallest[i].bytes)
+			return err_set(err, ERR_RANGE,
+			               "CapacityRange: %s is too small for %s, which needs %s",
+			               str_bytes((uint64_t)volume_request_bytes(r), a), fs,
+			               str_bytes((uint64_t)smallest[i].bytes, b));
+	return 0;
+}
+
+static int parse_parameters(const struct controller *c, struct volume_request *r, struct err *err)
+{
+	r->policy = kvs_get_or(&r->parameters, PARAM_POLICY, NULL);
+	if (!r->policy)
+		return err_set(err, ERR_INVALID, "Parameters." PARAM_POLICY ": field is required");
+	for (size_t i = 0; i < r->n_caps; i++) {
+		const char *fs = r->caps[i].type == ACCESS_MOUNT ? r->caps[i].fs_type : NULL;
+
+		if (volume_params_parse(&r->parameters, c->emulation, fs, &r->params, err))
+			return err_wrap(err, "Parameters");
+	}
+	if (r->params.emulation == EMULATION_VIRTIOFS)
+		return err_set(
+			err, ERR_UNIMPLEMENTED,
+			"Parameters: emulation virtiofs is not supported by this version of the "
+			"driver, use nvme");
+	return 0;
+}
+
+/* What is neither ours nor the sidecar's belongs to the vendor. */
+static void split_vendor_parameters(struct volume_request *r, struct arena *arena)
+{
+	struct kv *list = arena_alloc(arena, (r->parameters.n + 1) * sizeof(*list));
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->parameters.n; i++) {
+		const char *key = r->parameters.v[i].key;
+
+		if (!str_eq(key, PARAM_POLICY) && !volume_param_is_ours(key) &&
+		    !str_has_prefix(key, PARAM_SIDECAR_PREFIX))
+			list[n++] = r->parameters.v[i];
+	}
+	r->vendor_parameters = (struct kvs) { list, n };
+}
+
+int volume_request_check(const struct controller *c, struct volume_request *r, struct arena *arena,
+                         struct err *err)
+{
+	r->access_modes = 0;
+	if (check_caps(r, err) || parse_parameters(c, r, err) || check_range(r, err))
+		return -1;
+	for (size_t i = 0; i < r->n_caps; i++)
+		if (r->caps[i].type == ACCESS_MOUNT && check_filesystem_size(r, &r->caps[i], err))
+			return -1;
+	split_vendor_parameters(r, arena);
+	return 0;
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of a DPUVolume.
+ *
+ * Create: watch the name, POST, judge each state until the volume is bound.  When the POST finds an object
+ * of that name, it is read and compared instead.  When the end is an error that the sidecar
+ * takes as final ("nothing happened"), the object is removed first, or the error becomes ABORTED:
+ * volume_undo.c.  Owns nothing beyond a call; waits hold no lock but the caller's volume key.
+ */
+#include "controller/volume.h"
+
+#include <inttypes.h>
+
+#include "common/context_keys.h"
+#include "common/dpf/conditions.h"
+#include "controller/attachments.h"
+#include "controller/await.h"
+#include "controller/names.h"
+#include "controller/record.h"
+#include "controller/volume_undo.h"
+
+#define CREATE_GOAL "timeout occurred while waiting for volume creation"
+#define DELETE_GOAL "timeout occurred while waiting for volume deletion"
+#define POST_TRIES 3 /* an object that is deleted between POST and GET */
+
+/* ---------------------------------------------------------------- judging */
+
+static void why_not_bound(const struct json *object, const struct dpu_volume *v, struct str *why)
+{
+	if (dpu_volume_is_bound(v) && !v->capacity)
+		str_add(why, "is bound, but volume capacity is 0 "
+		             "(status.state.volumeInfo.capacity.storage)");
+	else if (dpu_volume_is_bound(v))
+		str_add(why, "is bound, but not ready");
+	else
+		str_addf(why, "is not bound (phase %s)", *v->phase ? v->phase : "not set");
+	str_add(why, ": ");
+	conditions_describe(object, why);
+}
+
+static int judge_bound(void *arg, const struct json *object, struct str *why, struct err *err)
+{
+	struct dpu_volume *v = arg;
+
+	if (dpu_volume_decode(object, v, err))
+		return -1;
+	if (v->deleting)
+		return err_set(err, ERR_ABORTED, "is being deleted; retry when it is gone");
+	if (dpu_volume_is_bound(v) && v->capacity &&
+	    condition_holds_or_absent(object, CONDITION_READY))
+		return 0;
+	why_not_bound(object, v, why);
+	return await_failed(object, err) ? -1 : 1;
+}
+
+static int check_capacity(const struct dpu_volume *v, const struct volume_request *r,
+                          const char *ref, struct err *err)
+{
+	char have[64], bound[64];
+	bool small = v->capacity < r->required;
+
+	if (record_capacity_fits(v, r->required, r->limit))
+		return 0;
+	return err_set(err, ERR_RANGE, "CapacityRange: %s was made with %s, %s %s", ref,
+	               str_bytes((uint64_t)v->capacity, have),
+	               small ? "less than required_bytes" : "more than limit_bytes",
+	               str_bytes((uint64_t)(small ? r->required : r->limit), bound));
+}
+
+/* ---------------------------------------------------------------- create */
+
+/* May an object that was there before stand for this request? */
+static int check_found(const struct controller *c, const struct json *found,
+                       const struct volume_request *r, const char *ref, struct err *err)
+{
+	struct str why AUTO(str_clear) = STR_INIT(ERR_MSG_MAX / 2);
+	struct dpu_volume v;
+
+	if (dpu_volume_decode(found, &v, err))
+		return err_wrap(err, "%s", ref);
+	if (record_owner(c, &v, r->name) == RECORD_OTHER)
+		return err_set(err, ERR_EXISTS, "%s already exists for another volume, \"%s\"", ref,
+		               record_get(&v, ANNOTATION_NAME));
+	if (v.deleting)
+		return err_set(err, ERR_ABORTED, "%s is being deleted; retry when it is gone", ref);
+	if (!record_fits(&v, r, &why))
+		return err_set(err, ERR_EXISTS,
+		               "volume already exist but with different parameters: %s: %s", ref,
+		               why.ptr);
+	return 0;
+}
+
+/* The object of this request, made or found. */
+static int obtain(const struct controller *c, const struct volume_request *r, struct await *a,
+                  struct json **ret, struct err *err)
+{
+	AUTO(json_free) struct json *object = record_encode(c, a->name, r);
+
+	for (int i = 0; i < POST_TRIES; i++) {
+		AUTO(json_free) struct json *got = NULL;
+		int rc = kube_create(c->kube, a->kind, c->namespace, object, a->d, &got, err);
+
+		if (rc == 1) {
+			rc = kube_get(c->kube, a->kind, c->namespace, a->name, a->d, &got, err);
+			if (rc == 1)
+				continue;
+			if (rc == 0 && check_found(c, got, r, a->ref, err))
+				return -1;
+		}
+		if (rc < 0)
+			return err_wrap(err, "%s", a->ref);
+		*ret = TAKE(got);
+		return 0;
+	}
+	return err_set(err, ERR_ABORTED, "%s comes and goes; is somebody else making it?", a->ref);
+}
+
+static int create_and_wait(const struct controller *c, const struct volume_request *r,
+                           struct await *a, struct dpu_volume *v, struct err *err)
+{
+	AUTO(json_free) struct json *object = NULL;
+
+	if (obtain(c, r, a, &object, err) || !object_uid(object, a->ref, err))
+		return -1;
+	if (await_ready(a, TAKE(object), CREATE_GOAL, judge_bound, v, err))
+		return -1;
+	return check_capacity(v, r, a->ref, err);
+}
+
+int volume_create(const struct controller *c, const struct volume_request *r, struct deadline d,
+                  struct arena *arena, struct volume *ret, struct err *err)
+{
+	char name[OBJECT_NAME_MAX + 1];
+	struct await a AUTO(await_close) = { .c = c };
+	struct dpu_volume v;
+
+	volume_object_name(r->name, name);
+	d = controller_deadline(c, d);
+	if (await_open(c, &dpu_volume_kind, name, d, &a, err))
+		return err_recode(err, ERR_UNAVAILABLE);
+	if (create_and_wait(c, r, &a, &v, err))
+		return volume_undo(c, r->name, &a, err);
+	*ret = (struct volume) {
+		.id = arena_strdup(arena, name),
+		.capacity = v.capacity,
+		.context = record_context(&v, &r->parameters, arena),
+	};
+	return 0;
+}
+
+/* ---------------------------------------------------------------- delete */
+
+static int refuse_attached(const struct controller *c, const char *id, struct deadline d,
+                           struct err *err)
+{
+	struct attachment_scan scan AUTO(attachment_scan_clear) = { .volume = id };
+	char more[40] = "";
+
+	if (attachments_scan(c, d, &scan, err))
+		return err_wrap(err, "is volume %s attached?", id);
+	if (!scan.n_elsewhere)
+		return 0;
+	if (scan.n_elsewhere > 1)
+		snprintf(more, sizeof(more), " and %zu more", scan.n_elsewhere - 1);
+	return err_set(err, ERR_PRECONDITION,
+	               "volume %s is attached to node %s (DPUVolumeAttachment %s/%s%s)", id,
+	               scan.elsewhere, c->namespace, scan.elsewhere_name, more);
+}
+
+int volume_delete(const struct controller *c, const char *id, struct deadline d, struct err *err)
+{
+	AUTO(json_free) struct json *object = NULL;
+	struct await a AUTO(await_close) = { .c = c };
+	int rc;
+
+	/* No object can have such a name. */
+	if (!dns1123_subdomain(id))
+		return 0;
+	d = controller_deadline(c, d);
+	if (await_open(c, &dpu_volume_kind, id, d, &a, err))
+		return -1;
+	rc = kube_get(c->kube, &dpu_volume_kind, c->namespace, id, d, &object, err);
+	if (rc)
+		return rc < 0 ? err_wrap(err, "%s", a.ref) : 0;
+	if (refuse_attached(c, id, d, err))
+		return -1;
+	return await_deleted(&a, object, DELETE_GOAL, err);
+}

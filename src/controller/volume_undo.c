@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * "Nothing happened" must be true when it is said: a final code makes external-provisioner forget the
+ * volume, and a DPUVolume that stays is a leak nobody looks for.  What may be deleted is only
+ * an object that carries our label and this very name, that nothing is attached to, and that
+ * was never handed out: CreateVolume never deletes a volume that could hold data.
+ */
+#include "controller/volume_undo.h"
+
+#include "controller/attachments.h"
+#include "controller/record.h"
+
+/* The answer when the first error cannot be given: open, so that the sidecar comes back. */
+static int instead(struct err *err, enum err_code code, const char *ref, const char *state)
+{
+	struct err first = *err;
+
+	err_clear(err);
+	return err_set(err, code, "%s %s because %s", ref, state, first.msg);
+}
+
+static int instead_of_unknown(struct err *err, const char *ref, const struct err *second)
+{
+	struct err first = *err;
+
+	err_clear(err);
+	return err_set(err, ERR_UNAVAILABLE, "%s (whether %s is left could not be learnt: %s)",
+	               first.msg, ref, second->msg);
+}
+
+/* A volume that is bound was or will be handed out by a call that succeeds, unless its size is why none can. */
+static bool was_never_usable(const struct dpu_volume *v, const struct err *first)
+{
+	return !dpu_volume_is_bound(v) || first->code == ERR_RANGE;
+}
+
+static int remove_left(const struct controller *c, const struct json *left, struct await *a,
+                       struct err *err)
+{
+	struct attachment_scan scan AUTO(attachment_scan_clear) = { .volume = a->name };
+	struct err second = ERR_INIT;
+
+	if (attachments_scan(c, a->d, &scan, &second))
+		return instead_of_unknown(err, a->ref, &second);
+	if (scan.n_elsewhere)
+		return -1;
+	if (await_deleted(a, left, "removal", &second) == 0)
+		return -1;
+	if (code_is_open(second.code))
+		return instead(err, ERR_ABORTED, a->ref, "is being removed");
+	return instead(err, ERR_ABORTED, a->ref, "is to be removed, which is refused,");
+}
+
+int volume_undo(const struct controller *c, const char *name, struct await *a, struct err *err)
+{
+	AUTO(json_free) struct json *left = NULL;
+	struct err second = ERR_INIT;
+	struct dpu_volume v;
+	int rc;
+
+	if (code_is_open(err->code) || err->code == ERR_EXISTS)
+		return -1;
+	rc = kube_get(c->kube, a->kind, c->namespace, a->name, a->d, &left, &second);
+	/* Not served at all: nothing of the kind can be there. */
+	if (rc == 1 || (rc < 0 && second.code == ERR_PRECONDITION))
+		return -1;
+	if (rc < 0 || dpu_volume_decode(left, &v, &second))
+		return instead_of_unknown(err, a->ref, &second);
+	if (record_owner(c, &v, name) != RECORD_OWN)
+		return -1;
+	if (!was_never_usable(&v, err))
+		return instead(err, ERR_UNAVAILABLE, a->ref,
+		               "is bound and stays, but is not answered");
+	return remove_left(c, left, a, err);
+}
