@@ -67,7 +67,7 @@ bool str_add(struct str *s, const char *text)
 	return str_addn(s, text, strlen(text));
 }
 
-static char *vprint(const char *fmt, va_list ap)
+static PRINTF_(1, 0) char *vprint(const char *fmt, va_list ap)
 {
 	char *text = NULL;
 
