@@ -13,12 +13,23 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/log.h"
 #include "common/mem.h"
 
 extern char **environ;
 
+/* Lines are made as in the driver, but only shown when somebody asks for them. */
+static void ignore_line(void *arg, const char *line)
+{
+	(void)arg;
+	if (getenv("SHOW_LOG"))
+		fprintf(stderr, "%s\n", line);
+}
+
 void fixture_init(struct fixture *f)
 {
+	log_setup(5, false);
+	log_redirect(ignore_line, NULL);
 	*f = (struct fixture) { .options = { .socket_group = (gid_t)-1 } };
 	snprintf(f->dir, sizeof f->dir, "/tmp/rpc-test.XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(f->dir));

@@ -213,7 +213,8 @@ START_TEST(the_deadline_reaches_the_handler)
 
 	ck_assert_int_eq(stage(f.client, "v", "deadline", 30000, text), ERR_RANGE);
 	left = strtol(text + strlen("left="), NULL, 10);
-	ck_assert_msg(left > 25000 && left <= 30001, "%s", text);
+	/* gRPC rounds the deadline up on its way. */
+	ck_assert_msg(left > 25000 && left <= 31000, "%s", text);
 }
 END_TEST
 

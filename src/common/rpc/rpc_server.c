@@ -41,6 +41,7 @@
 #define SLOTS 8          /* arrivals that gRPC can report at once */
 #define METHOD_SHOWN 200 /* of a method that nobody has */
 #define PING_INTERVAL_MS 5000
+#define GOODBYE_MS 100
 #define CENTURY_S INT64_C(3155760000)
 
 _Static_assert((int)ERR_OK == GRPC_STATUS_OK && (int)ERR_CANCELLED == GRPC_STATUS_CANCELLED &&
@@ -554,16 +555,27 @@ int rpc_server_start(const struct rpc_server_options *options, const struct rpc_
 	return 0;
 }
 
-/* Every call is gone and gRPC has shut the server down; false when that takes longer than `ms`. */
-static bool wait_quiet(struct rpc_server *s, struct deadline d)
+/* False when calls are left, or (`connections` too) clients that hold their connections, when d passes. */
+static bool wait_quiet(struct rpc_server *s, bool connections, struct deadline d)
 {
 	struct timespec until = deadline_timespec(d);
 
 	WITH_LOCK(&s->lock);
-	while (!s->notified || s->live)
+	while (s->live || (connections && !s->notified))
 		if (pthread_cond_clockwait(&s->changed, &s->lock, CLOCK_MONOTONIC, &until))
 			return false;
 	return true;
+}
+
+/* Calls get the grace; a client that sits on an idle connection and does not read that we leave gets a moment. */
+static void drain(struct rpc_server *s, int grace_ms)
+{
+	if (!wait_quiet(s, false, deadline_in_ms(grace_ms)))
+		log_msg(LOG_WARNING, "calls still run after %d ms: they are told to end", grace_ms);
+	else if (wait_quiet(s, true, deadline_in_ms(GOODBYE_MS)))
+		return;
+	grpc_server_cancel_all_calls(s->grpc);
+	wait_quiet(s, true, deadline_never());
 }
 
 static void begin_stop(struct rpc_server *s)
@@ -595,11 +607,8 @@ void rpc_server_stop(struct rpc_server *s, int grace_ms)
 	if (s->listener)
 		listener_stop(s->listener);
 	begin_stop(s);
-	if (s->polling && !wait_quiet(s, deadline_in_ms(grace_ms))) {
-		log_msg(LOG_WARNING, "calls still run after %d ms: they are told to end", grace_ms);
-		grpc_server_cancel_all_calls(s->grpc);
-		wait_quiet(s, deadline_never());
-	}
+	if (s->polling)
+		drain(s, grace_ms);
 	workers_free(s->workers);
 	/* Not before all calls are gone: a batch started on a queue that is shut down aborts. */
 	grpc_completion_queue_shutdown(s->queue);

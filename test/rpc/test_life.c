@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ends: of calls (deadline, cancel, a caller that dies), of servers (gracefully, at once), of processes. */
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "test/rpc/fixture.h"
+
+extern char **environ;
+
+START_TEST(a_deadline_ends_the_call_and_reaches_the_handler)
+{
+	SETUP(f);
+	int64_t begin = monotonic_ns(), ms;
+
+	ck_assert_int_eq(stage(f.client, "v", "sleep:20000", 300, NULL), ERR_DEADLINE);
+	ms = (monotonic_ns() - begin) / 1000000;
+	ck_assert_msg(ms >= 290 && ms < 5000, "%d ms", (int)ms);
+	ck_assert(reaches(&f.stub.cancelled, 1));
+	ck_assert_int_lt((monotonic_ns() - begin) / 1000000, 10000);
+}
+END_TEST
+
+START_TEST(a_cancelled_call_wakes_its_handler)
+{
+	SETUP(f);
+	struct rpc_pending *p = stage_start(f.client, "v", "sleep:60000", -1);
+	struct rpc_answer answer;
+
+	ck_assert(reaches(&f.stub.running, 1));
+	rpc_pending_cancel(p);
+	ck_assert_int_eq(rpc_pending_wait(p, &answer), ERR_CANCELLED);
+	rpc_answer_clear(&answer);
+	ck_assert(reaches(&f.stub.cancelled, 1));
+	ck_assert_int_eq(stage(f.client, "v", "", 5000, NULL), ERR_OK); /* its lock is free again */
+}
+END_TEST
+
+START_TEST(a_handler_that_does_not_listen_ends_in_its_own_time)
+{
+	SETUP(f);
+
+	ck_assert_int_eq(stage(f.client, "v", "busy:500", 100, NULL), ERR_DEADLINE);
+	ck_assert_int_eq(stage(f.client, "v", "", 5000, NULL), ERR_ABORTED); /* still holds it */
+	sleep_ms(700);
+	ck_assert_int_eq(stage(f.client, "v", "", 5000, NULL), ERR_OK);
+}
+END_TEST
+
+/* This program again, as a client that is going to be killed. */
+static int be_a_client(const char *path)
+{
+	struct rpc_client *c = rpc_client_new(&(struct rpc_client_options) { .path = path });
+
+	return stage(c, "v", "sleep:60000", -1, NULL);
+}
+
+START_TEST(a_caller_that_dies_cancels_its_call)
+{
+	SETUP(f);
+	char *const argv[] = { (char *)"test_life", (char *)"client", f.path, NULL };
+	pid_t pid;
+
+	ck_assert_int_eq(posix_spawn(&pid, "/proc/self/exe", NULL, NULL, argv, environ), 0);
+	ck_assert(reaches(&f.stub.running, 1));
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	ck_assert(reaches(&f.stub.cancelled, 1));
+}
+END_TEST
+
+/* ---------------------------------------------------------------- stopping */
+
+static void *stop_server(void *arg)
+{
+	struct fixture *f = arg;
+
+	rpc_server_stop(f->server, 5000);
+	f->server = NULL;
+	return NULL;
+}
+
+START_TEST(a_graceful_stop_lets_a_running_call_finish)
+{
+	SETUP(f);
+	struct rpc_pending *p = stage_start(f.client, "v", "sleep:500", 20000);
+	struct rpc_answer answer;
+	pthread_t stopper;
+
+	ck_assert(reaches(&f.stub.running, 1));
+	pthread_create(&stopper, NULL, stop_server, &f);
+	sleep_ms(100);
+	ck_assert_int_eq(probe(f.client, 1000), ERR_UNAVAILABLE); /* nothing new */
+	ck_assert_int_eq(rpc_pending_wait(p, &answer), ERR_OK);
+	rpc_answer_clear(&answer);
+	pthread_join(stopper, NULL);
+	ck_assert_int_ne(access(f.path, F_OK), 0);
+}
+END_TEST
+
+START_TEST(a_stop_after_the_grace_cancels_what_runs)
+{
+	SETUP(f);
+	struct rpc_pending *p = stage_start(f.client, "v", "sleep:60000", -1);
+	int64_t begin = monotonic_ns();
+	struct rpc_answer answer;
+	int code;
+
+	ck_assert(reaches(&f.stub.running, 1));
+	rpc_server_stop(f.server, 200);
+	f.server = NULL;
+	ck_assert_int_lt((monotonic_ns() - begin) / 1000000, 10000);
+	ck_assert_int_eq(f.stub.cancelled, 1);
+	code = rpc_pending_wait(p, &answer);
+	ck_assert_msg(code == ERR_UNAVAILABLE || code == ERR_CANCELLED, "%d %s", code, answer.text);
+	rpc_answer_clear(&answer);
+}
+END_TEST
+
+START_TEST(a_stop_waits_for_handlers_that_do_not_listen)
+{
+	SETUP(f);
+	struct rpc_pending *p = stage_start(f.client, "v", "busy:600", -1);
+	struct rpc_answer answer;
+
+	ck_assert(reaches(&f.stub.running, 1));
+	rpc_server_stop(f.server, 50);
+	f.server = NULL;
+	ck_assert_int_eq(f.stub.running, 0);
+	ck_assert_int_eq(f.stub.entered, 1);
+	rpc_pending_wait(p, &answer);
+	rpc_answer_clear(&answer);
+}
+END_TEST
+
+START_TEST(start_and_stop_leave_nothing_open)
+{
+	for (int i = 0; i < 10; i++) {
+		SETUP(f);
+
+		if (i % 2)
+			ck_assert_int_eq(stage(f.client, "v", "", 5000, NULL), ERR_OK);
+	}
+	ck_assert_int_lt(dup(0), 32); /* the lowest free number */
+}
+END_TEST
+
+/* ---------------------------------------------------------------- two servers */
+
+START_TEST(a_second_server_takes_the_path_over_and_keeps_it)
+{
+	SETUP(f);
+	struct rpc_server *second;
+	struct rpc_client *c;
+	struct err err = ERR_INIT;
+	struct stub other;
+
+	ck_assert_int_eq(probe(f.client, 5000), ERR_OK);
+	stub_init(&other);
+	ck_assert_int_eq(rpc_server_start(&f.options, other.services, ARRAY_LEN(other.services),
+	                                  &second, &err),
+	                 0);
+	ck_assert_int_eq(stage(f.client, "v", "", 5000, NULL),
+	                 ERR_OK); /* old connections live on */
+	ck_assert_int_eq(f.stub.entered, 1);
+	rpc_server_stop(f.server, 1000);
+	f.server = NULL;
+	c = rpc_client_new(&(struct rpc_client_options) { .path = f.path });
+	ck_assert_int_eq(stage(c, "v", "", 5000, NULL), ERR_OK);
+	ck_assert_int_eq(other.entered, 1);
+	rpc_client_free(c);
+	rpc_server_stop(second, 1000);
+	ck_assert_int_ne(access(f.path, F_OK), 0);
+	stub_clear(&other);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- processes */
+
+static void connect_client(struct fixture *f)
+{
+	struct rpc_client_options options = { .path = f->path, .wait_for_ready = true };
+
+	f->client = rpc_client_new(&options);
+	ck_assert_int_eq(probe(f->client, 10000), ERR_OK);
+}
+
+START_TEST(sigterm_lets_a_running_call_finish)
+{
+	AUTO(fixture_clear) struct fixture f;
+	struct rpc_pending *p;
+	struct rpc_answer answer;
+	pid_t pid;
+
+	fixture_init(&f);
+	pid = server_spawn(&f, NULL, 0, 5000);
+	connect_client(&f);
+	p = stage_start(f.client, "v", "sleep:700", 20000);
+	sleep_ms(300);
+	kill(pid, SIGTERM);
+	ck_assert_int_eq(rpc_pending_wait(p, &answer), ERR_OK);
+	rpc_answer_clear(&answer);
+	ck_assert_int_eq(server_wait(pid), 0);
+	ck_assert_int_ne(access(f.path, F_OK), 0);
+}
+END_TEST
+
+START_TEST(sigterm_ends_an_idle_server_soon)
+{
+	AUTO(fixture_clear) struct fixture f;
+	int64_t begin;
+	pid_t pid;
+
+	fixture_init(&f);
+	pid = server_spawn(&f, NULL, 0, 5000);
+	connect_client(&f);
+	begin = monotonic_ns();
+	kill(pid, SIGTERM);
+	ck_assert_int_eq(server_wait(pid), 0);
+	ck_assert_int_lt((monotonic_ns() - begin) / 1000000, 2000);
+}
+END_TEST
+
+START_TEST(after_kill_9_a_new_server_serves_on_the_stale_socket)
+{
+	AUTO(fixture_clear) struct fixture f;
+	pid_t pid;
+
+	fixture_init(&f);
+	pid = server_spawn(&f, NULL, 0, 1000);
+	connect_client(&f);
+	kill(pid, SIGKILL);
+	server_wait(pid);
+	ck_assert_int_eq(access(f.path, F_OK), 0); /* the stale one */
+	pid = server_spawn(&f, NULL, 0, 1000);
+	/* The client reads that its connection has died when it makes the next call. */
+	ck_assert(probe(f.client, 10000) == ERR_OK || probe(f.client, 10000) == ERR_OK);
+	kill(pid, SIGTERM);
+	ck_assert_int_eq(server_wait(pid), 0);
+}
+END_TEST
+
+START_TEST(grpc_variables_of_the_environment_have_no_effect)
+{
+	AUTO(fixture_clear) struct fixture f;
+	pid_t pid;
+
+	fixture_init(&f);
+	pid = server_spawn(&f, "GRPC_POLL_STRATEGY= GRPC_TRACE=all GRPC_VERBOSITY=DEBUG", 0, 1000);
+	connect_client(&f);
+	kill(pid, SIGTERM);
+	ck_assert_int_eq(server_wait(pid), 0);
+}
+END_TEST
+
+static int connect_raw(const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	memcpy(address.sun_path, path, strlen(path) + 1);
+	if (connect(fd, (const struct sockaddr *)&address, sizeof address) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+START_TEST(a_server_without_descriptors_recovers)
+{
+	AUTO(fixture_clear) struct fixture f;
+	int fds[60];
+	pid_t pid;
+
+	fixture_init(&f);
+	pid = server_spawn(&f, NULL, 32, 1000);
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		fds[i] = connect_raw(f.path);
+	sleep_ms(500); /* it now meets EMFILE */
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	connect_client(&f);
+	kill(pid, SIGTERM);
+	ck_assert_int_eq(server_wait(pid), 0);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	const TTest *const tests[] = {
+		a_deadline_ends_the_call_and_reaches_the_handler,
+		a_cancelled_call_wakes_its_handler,
+		a_handler_that_does_not_listen_ends_in_its_own_time,
+		a_caller_that_dies_cancels_its_call,
+		a_graceful_stop_lets_a_running_call_finish,
+		a_stop_after_the_grace_cancels_what_runs,
+		a_stop_waits_for_handlers_that_do_not_listen,
+		start_and_stop_leave_nothing_open,
+		a_second_server_takes_the_path_over_and_keeps_it,
+		sigterm_lets_a_running_call_finish,
+		sigterm_ends_an_idle_server_soon,
+		after_kill_9_a_new_server_serves_on_the_stale_socket,
+		grpc_variables_of_the_environment_have_no_effect,
+		a_server_without_descriptors_recovers,
+	};
+
+	if (argc == 3 && strcmp(argv[1], "client") == 0)
+		return be_a_client(argv[2]);
+	return suite_run("rpc life", 120, tests, ARRAY_LEN(tests));
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Too much of everything: bytes, headers, memory, calls. After each the server answers the next one. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/limits.h"
+#include "test/rpc/fixture.h"
+
+#define MIB (1024 * 1024)
+
+/* One field of NodeStageVolumeRequest with n bytes 'x'; number 2000 is unknown to it. */
+static uint8_t *field(unsigned number, size_t n, size_t *ret_n)
+{
+	uint8_t *all = xmalloc(n + 12), *p = all;
+	uint64_t words[2] = { number << 3 | 2, n };
+
+	for (int i = 0; i < 2; i++) {
+		for (; words[i] >= 0x80; words[i] >>= 7)
+			*p++ = (uint8_t)(words[i] | 0x80);
+		*p++ = (uint8_t)words[i];
+	}
+	memset(p, 'x', n);
+	*ret_n = (size_t)(p - all) + n;
+	return all;
+}
+
+/* `n` times the same bytes. */
+static uint8_t *times(const char *bytes, size_t size, size_t n)
+{
+	uint8_t *all = xmalloc(size * n);
+
+	for (size_t i = 0; i < n; i++)
+		memcpy(all + i * size, bytes, size);
+	return all;
+}
+
+static int send_bytes(struct rpc_client *c, const uint8_t *in, size_t n, char text[static 1100])
+{
+	struct rpc_answer answer;
+	int code = rpc_client_call_bytes(c, STAGE, in, n, 20000, &answer);
+
+	memcpy(text, answer.text, sizeof answer.text);
+	rpc_answer_clear(&answer);
+	return code;
+}
+
+START_TEST(a_message_just_below_the_limit_is_taken)
+{
+	SETUP(f);
+	size_t n;
+	AUTO(free) uint8_t *in = field(2000, MIB - 10, &n);
+	char text[1100];
+
+	ck_assert_msg(send_bytes(f.client, in, n, text) == ERR_OK, "%s", text);
+}
+END_TEST
+
+START_TEST(a_message_above_the_limit_is_refused)
+{
+	SETUP(f);
+	size_t n;
+	AUTO(free) uint8_t *in = field(1, 4 * MIB, &n);
+	char text[1100];
+
+	ck_assert_int_eq(send_bytes(f.client, in, n, text), ERR_EXHAUSTED);
+	ck_assert_msg(strstr(text, "larger than max") != NULL, "%s", text);
+	ck_assert_int_eq(f.stub.entered, 0);
+	ck_assert_int_eq(probe(f.client, 5000), ERR_OK);
+}
+END_TEST
+
+START_TEST(a_message_that_unpacks_to_much_memory_is_refused)
+{
+	SETUP(f);
+	AUTO(free) uint8_t *in = times("\xfa\x7f\x00", 3, MIB / 3);
+	char text[1100];
+
+	ck_assert_int_eq(send_bytes(f.client, in, MIB / 3 * 3, text), ERR_EXHAUSTED);
+	ck_assert_msg(strstr(text, "bytes of memory when unpacked") != NULL, "%s", text);
+	ck_assert_int_eq(probe(f.client, 5000), ERR_OK);
+}
+END_TEST
+
+START_TEST(empty_map_entries_have_an_end)
+{
+	SETUP(f);
+	AUTO(free) uint8_t *in = times("\x32\x00", 2, 5000);
+	char text[1100];
+
+	ck_assert_int_eq(send_bytes(f.client, in, 10000, text), ERR_INVALID);
+	ck_assert_str_eq(text,
+	                 "volume_context is longer than 4096 bytes (keys and values together)");
+}
+END_TEST
+
+/* ---------------------------------------------------------------- compression */
+
+static long high_water_kb(pid_t pid)
+{
+	AUTO(free) char *path = xasprintf("/proc/%d/status", (int)pid);
+	AUTO(fclose) FILE *f = fopen(path, "r");
+	char line[200];
+
+	while (f && fgets(line, sizeof line, f))
+		if (strncmp(line, "VmHWM:", 6) == 0)
+			return strtol(line + 6, NULL, 10);
+	return -1;
+}
+
+START_TEST(a_gzip_bomb_costs_nothing)
+{
+	AUTO(fixture_clear) struct fixture f;
+	struct rpc_client *gzip;
+	size_t n;
+	AUTO(free) uint8_t *in = field(2000, 100 * MIB, &n);
+	char text[1100];
+	pid_t pid;
+	long before;
+
+	fixture_init(&f);
+	pid = server_spawn(&f, NULL, 0, 1000);
+	f.client = rpc_client_new(&(struct rpc_client_options) { .path = f.path });
+	gzip = rpc_client_new(&(struct rpc_client_options) { .path = f.path, .gzip = true });
+	ck_assert_int_eq(probe(f.client, 5000), ERR_OK);
+	before = high_water_kb(pid);
+	ck_assert_int_eq(send_bytes(gzip, in, n, text), ERR_UNIMPLEMENTED);
+	rpc_client_free(gzip);
+	ck_assert_msg(strstr(text, "gzip") != NULL, "%s", text);
+	ck_assert_int_eq(probe(f.client, 5000), ERR_OK);
+	ck_assert_msg(before > 0 && high_water_kb(pid) - before < 20 * 1024, "%ld kB, then %ld kB",
+	              before, high_water_kb(pid));
+	kill(pid, SIGTERM);
+	ck_assert_int_eq(server_wait(pid), 0);
+}
+END_TEST
+
+START_TEST(a_small_compressed_message_is_refused_too)
+{
+	SETUP(f);
+	struct rpc_client *c =
+		rpc_client_new(&(struct rpc_client_options) { .path = f.path, .gzip = true });
+	size_t n;
+	AUTO(free) uint8_t *in = field(2000, MIB / 2, &n);
+	char text[1100];
+
+	ck_assert_int_eq(send_bytes(c, in, n, text), ERR_UNIMPLEMENTED);
+	ck_assert_str_eq(text, "Compression algorithm 'gzip' is disabled.");
+	rpc_client_free(c);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- headers */
+
+START_TEST(headers_above_the_limit_are_refused)
+{
+	SETUP(f);
+	AUTO(free) char *value = xcalloc(1, 20001);
+	struct rpc_answer answer;
+	int code = -1;
+
+	memset(value, 'v', 20000);
+	rpc_pending_wait(rpc_client_start_with(f.client, PROBE, NULL, 0, 5000, "x-big", value),
+	                 &answer);
+	ck_assert_int_ne(answer.code, ERR_OK);
+	rpc_answer_clear(&answer);
+	/* gRPC 1.51 may end the whole connection for it: the client then has to make a new one. */
+	for (int i = 0; i < 20 && code != ERR_OK; i++)
+		code = probe(f.client, 5000);
+	ck_assert_int_eq(code, ERR_OK);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- calls */
+
+static void volume_name(char name[static 20], int i)
+{
+	snprintf(name, 20, "pvc-%d", i);
+}
+
+START_TEST(a_full_queue_says_so_at_once)
+{
+	AUTO(fixture_clear) struct fixture f;
+	struct rpc_pending *calls[10];
+	int ok = 0, unavailable = 0;
+
+	fixture_init(&f);
+	f.options.max_workers = 1;
+	f.options.max_queue = 2;
+	fixture_start(&f);
+	for (int i = 0; i < 10; i++) {
+		char name[20];
+
+		volume_name(name, i);
+		calls[i] = stage_start(f.client, name, "sleep:300", 20000);
+	}
+	ck_assert_int_eq(probe(f.client, 5000), ERR_OK);
+	for (int i = 0; i < 10; i++) {
+		struct rpc_answer answer;
+		int code = rpc_pending_wait(calls[i], &answer);
+
+		ok += code == ERR_OK;
+		unavailable += code == ERR_UNAVAILABLE &&
+		               strstr(answer.text, "busy: 3 calls are running or waiting") != NULL;
+		rpc_answer_clear(&answer);
+	}
+	ck_assert_int_eq(ok, 3);
+	ck_assert_int_eq(unavailable, 7);
+	ck_assert_int_eq(stage(f.client, "v", "", 5000, NULL), ERR_OK);
+}
+END_TEST
+
+START_TEST(a_call_whose_time_ran_out_in_the_queue_is_not_run)
+{
+	AUTO(fixture_clear) struct fixture f;
+	struct rpc_pending *first, *second;
+	struct rpc_answer answer;
+
+	fixture_init(&f);
+	f.options.max_workers = 1;
+	fixture_start(&f);
+	first = stage_start(f.client, "a", "busy:600", 20000);
+	ck_assert(reaches(&f.stub.entered, 1));
+	second = stage_start(f.client, "b", "", 200);
+	ck_assert_int_eq(rpc_pending_wait(second, &answer), ERR_DEADLINE);
+	rpc_answer_clear(&answer);
+	ck_assert_int_eq(rpc_pending_wait(first, &answer), ERR_OK);
+	rpc_answer_clear(&answer);
+	ck_assert_int_eq(stage(f.client, "c", "", 5000, NULL), ERR_OK);
+	ck_assert_int_eq(f.stub.entered, 2);
+}
+END_TEST
+
+START_TEST(probes_pass_while_every_worker_is_busy)
+{
+	SETUP(f);
+	struct rpc_pending *calls[2 * LIMIT_RPC_WORKERS];
+	int64_t begin;
+
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
+		char name[20];
+
+		volume_name(name, (int)i);
+		calls[i] = stage_start(f.client, name, "sleep:1000", 60000);
+	}
+	ck_assert(reaches(&f.stub.running, LIMIT_RPC_WORKERS));
+	begin = monotonic_ns();
+	ck_assert_int_eq(probe(f.client, 5000), ERR_OK);
+	ck_assert_int_lt(monotonic_ns() - begin, 500 * INT64_C(1000000));
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
+		struct rpc_answer answer;
+
+		ck_assert_int_eq(rpc_pending_wait(calls[i], &answer), ERR_OK);
+		rpc_answer_clear(&answer);
+	}
+}
+END_TEST
+
+START_TEST(more_calls_than_streams_all_get_their_turn)
+{
+	SETUP(f);
+	struct rpc_pending *calls[LIMIT_RPC_STREAMS + 72];
+
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
+		char name[20];
+
+		volume_name(name, (int)i);
+		calls[i] = stage_start(f.client, name, "sleep:5", 60000);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
+		struct rpc_answer answer;
+
+		ck_assert_int_eq(rpc_pending_wait(calls[i], &answer), ERR_OK);
+		rpc_answer_clear(&answer);
+	}
+	ck_assert_int_eq(f.stub.entered, ARRAY_LEN(calls));
+}
+END_TEST
+
+static void *probe_50(void *arg)
+{
+	struct rpc_client *c = arg;
+	intptr_t ok = 0;
+
+	for (int i = 0; i < 50; i++)
+		ok += probe(c, 20000) == ERR_OK;
+	return (void *)ok;
+}
+
+START_TEST(sixteen_threads_probe_fifty_times)
+{
+	SETUP(f);
+	pthread_t threads[16];
+	intptr_t all = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
+		pthread_create(&threads[i], NULL, probe_50, f.client);
+	for (size_t i = 0; i < ARRAY_LEN(threads); i++) {
+		void *ok;
+
+		pthread_join(threads[i], &ok);
+		all += (intptr_t)ok;
+	}
+	ck_assert_int_eq(all, 800);
+}
+END_TEST
+
+static void *stage_own_client(void *arg)
+{
+	struct fixture *f = arg;
+	struct rpc_client *c = rpc_client_new(&(struct rpc_client_options) { .path = f->path });
+	intptr_t odd = 0;
+
+	for (int i = 0; i < 40; i++) {
+		int code = stage(c, i % 2 ? "shared" : "", i % 3 ? "" : "sleep:1", 20000, NULL);
+
+		odd += code != ERR_OK && code != ERR_ABORTED;
+	}
+	rpc_client_free(c);
+	return (void *)odd;
+}
+
+START_TEST(many_clients_stage_at_once)
+{
+	SETUP(f);
+	pthread_t threads[8];
+
+	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
+		pthread_create(&threads[i], NULL, stage_own_client, &f);
+	for (size_t i = 0; i < ARRAY_LEN(threads); i++) {
+		void *odd;
+
+		pthread_join(threads[i], &odd);
+		ck_assert_ptr_null(odd);
+	}
+}
+END_TEST
+
+SUITE_TIMEOUT("rpc limits", 120, a_message_just_below_the_limit_is_taken,
+              a_message_above_the_limit_is_refused,
+              a_message_that_unpacks_to_much_memory_is_refused, empty_map_entries_have_an_end,
+              a_gzip_bomb_costs_nothing, a_small_compressed_message_is_refused_too,
+              headers_above_the_limit_are_refused, a_full_queue_says_so_at_once,
+              a_call_whose_time_ran_out_in_the_queue_is_not_run,
+              probes_pass_while_every_worker_is_busy, more_calls_than_streams_all_get_their_turn,
+              sixteen_threads_probe_fifty_times, many_clients_stage_at_once);
