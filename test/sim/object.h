@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every Kubernetes object has: name, uid, times, finalizers, labels. Trees, one thread
+   each. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/json.h"
+#include "common/str.h"
+
+/* "2026-11-21T00:00:00Z" of now (whole seconds, as metav1.Time). */
+void object_now(char buf[32]);
+/* A random version 4 UUID. */
+void object_uuid(char buf[37]);
+
+const char *object_name(const struct json *o); /* "" when absent; so are the next three */
+const char *object_namespace(const struct json *o);
+const char *object_uid(const struct json *o);
+int64_t object_generation(const struct json *o);
+bool object_is_deleting(const struct json *o);
+const char *object_annotation(const struct json *o, const char *key); /* or NULL */
+
+bool object_has_finalizer(const struct json *o, const char *finalizer);
+void object_add_finalizer(struct json *o, const char *finalizer);
+void object_drop_finalizer(struct json *o, const char *finalizer);
+bool object_has_finalizers(const struct json *o);

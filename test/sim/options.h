@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* snap-sim's command line. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/str.h"
+
+struct options {
+	char *address; /* of --listen, without the port */
+	unsigned port;
+	char *port_file, *kubeconfig, *token; /* NULL: not given */
+	char *namespace;
+	struct strs nodes;
+	bool seed;
+	struct strs seed_files;
+	bool no_dpf;
+	unsigned bind_delay_ms, attach_delay_ms, detach_delay_ms, delete_delay_ms;
+	struct strs attachment_metadata; /* "key=value" */
+	uint64_t capacity_unit;
+	unsigned vfs, hotplug_slots;
+	bool short_pci, one_nsid;
+	bool no_fabric, no_multipath, hide_uuid, bind_vfs, no_vfs;
+	char *state;
+	unsigned sector_size;
+	unsigned history, bookmark_ms, verbosity;
+};
+
+enum options_end { OPTIONS_GO, OPTIONS_DONE }; /* DONE: --help or --version was answered */
+/* INVALID_ARGUMENT names the option. `ret` must be cleared in every case. */
+int options_parse(int argc, char **argv, struct options *ret, enum options_end *end,
+                  struct err *err) MUST_CHECK;
+void options_default(struct options *o);
+void options_clear(struct options *o);

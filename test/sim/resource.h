@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kinds that snap-sim serves, as rows. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct schema;
+
+struct resource {
+	const char *group; /* "" is the core group */
+	const char *version;
+	const char *plural, *singular, *kind;
+	bool namespaced;
+	bool status;                 /* has a /status subresource */
+	const struct schema *schema; /* NULL: the body is not looked at */
+};
+
+enum resource_id {
+	RES_NAMESPACES,
+	RES_NODES,
+	RES_VOLUMES,
+	RES_ATTACHMENTS,
+	RES_POLICIES,
+	RES_VENDORS,
+	RES_DPUNODES,
+	RES_DPUS,
+	RES_COUNT
+};
+
+extern const struct resource resources[RES_COUNT];
+
+#define RES(id) (&resources[RES_##id])
+
+/* NULL when no such resource is served. */
+const struct resource *resource_find(const char *group, const char *version, const char *plural);
+/* By its plural name alone, for faults and seeds. */
+const struct resource *resource_by_plural(const char *plural);
+bool resource_group_served(const char *group);
+/* "storage.dpu.nvidia.com/v1alpha1" or "v1", malloc'ed. */
+char *resource_api_version(const struct resource *r);
+/* "dpuvolumes.storage.dpu.nvidia.com" or "nodes", malloc'ed: how messages name a resource. */
+char *resource_qualified(const struct resource *r);

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* labelSelector (equality: a=b, a==b, a!=b, a, !a) and fieldSelector (metadata.name,
+   metadata.namespace). */
+#pragma once
+
+#include "test/sim/store.h"
+
+struct selector_term {
+	char *key, *value; /* value NULL: only whether the key is there */
+	bool negative;
+};
+
+struct selectors {
+	struct selector_term *labels;
+	size_t n_labels;
+	char *name, *ns; /* NULL: any */
+	bool any;        /* no condition at all */
+};
+
+/* NULL or "" select everything. INVALID_ARGUMENT names what is not understood. */
+int selectors_parse(const char *labels, const char *fields, struct selectors *ret, struct err *err)
+	MUST_CHECK;
+void selectors_clear(struct selectors *s);
+static inline void selectors_clear_p(struct selectors *s)
+{
+	selectors_clear(s);
+}
+/* For store_query.match; arg is a struct selectors. */
+bool selectors_match(const void *arg, const struct version *v);
