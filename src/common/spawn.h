@@ -5,7 +5,7 @@
  *
  * A child gets PATH=/usr/sbin:/usr/bin:/sbin:/bin (or the tool directory set for tests),
  * LC_ALL=C, stdin from /dev/null, stdout and stderr in one pipe, its own process
- * group, default signals, and no descriptor of ours but `inherit_fd`.
+ * group, default signals, and no descriptor of ours but the one given to spawn_run_fd().
  */
 #pragma once
 
@@ -22,6 +22,14 @@
  */
 int spawn_run(const struct strs *argv, struct deadline deadline, struct str *output,
               struct err *err) MUST_CHECK;
+/*
+ * The same; the child has `fd` as its descriptor SPAWN_FD, so that SPAWN_FD_PATH as an argument is the very
+ * file that we hold open, whatever its name means by then. fd -1: none.
+ */
+int spawn_run_fd(const struct strs *argv, int fd, struct deadline deadline, struct str *output,
+                 struct err *err) MUST_CHECK;
+#define SPAWN_FD 3
+#define SPAWN_FD_PATH "/proc/self/fd/3"
 /* Last non-empty line of a tool's output, for error texts; points into output, cut of its newline. */
 const char *spawn_last_line(struct str *output);
 /* Tests: directories searched before the normal PATH; NULL = none. Not thread-safe. */

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Child processes.  posix_spawn(3) only: it runs no atfork handler and copies no address space, so it
+ * is safe beside gRPC's threads.  A child is watched by a pidfd in the caller's own poll loop: no SIGCHLD, no
+ * thread, nothing shared between two callers.  The tool directory of tests is the one static.
+ * Does not interpret what a tool prints.
+ */
+#include "common/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+
+#define NORMAL_PATH "/usr/sbin:/usr/bin:/sbin:/bin"
+
+static const char *extra_path;
+
+void spawn_set_path(const char *dirs)
+{
+	extra_path = dirs;
+}
+
+/* The program's absolute path into `ret`, by our own search path: posix_spawnp() would use our environment's. */
+static int find_program(const char *path_list, const char *name, struct str *ret, struct err *err)
+{
+	if (strchr(name, '/')) {
+		str_add(ret, name);
+		return 0;
+	}
+	for (const char *dir = path_list; *dir;) {
+		size_t n = strcspn(dir, ":");
+
+		str_reset(ret);
+		if (n && str_addn(ret, dir, n) && str_addf(ret, "/%s", name) &&
+		    access(ret->ptr, X_OK) == 0)
+			return 0;
+		dir += n + (dir[n] == ':');
+	}
+	return err_set(err, ERR_NOT_FOUND, "program %s is not installed (looked in %s)", name,
+		       path_list);
+}
+
+/* What the child starts with: descriptors 0, 1, 2 and perhaps SPAWN_FD, and nothing else of ours. */
+static int plan_descriptors(posix_spawn_file_actions_t *plan, int out, int fd)
+{
+	int rc = posix_spawn_file_actions_addopen(plan, 0, "/dev/null", O_RDONLY, 0);
+
+	if (!rc)
+		rc = posix_spawn_file_actions_adddup2(plan, out, 1);
+	if (!rc)
+		rc = posix_spawn_file_actions_adddup2(plan, out, 2);
+	if (!rc && fd >= 0)
+		rc = posix_spawn_file_actions_adddup2(plan, fd, SPAWN_FD);
+	if (!rc)
+		rc = posix_spawn_file_actions_addclosefrom_np(plan, fd >= 0 ? SPAWN_FD + 1 : 3);
+	return rc;
+}
+
+static int plan_signals(posix_spawnattr_t *attr)
+{
+	sigset_t all, none;
+	int rc;
+
+	sigfillset(&all);
+	sigemptyset(&none);
+	rc = posix_spawnattr_setsigdefault(attr, &all);
+	if (!rc)
+		rc = posix_spawnattr_setsigmask(attr, &none);
+	if (!rc)
+		rc = posix_spawnattr_setpgroup(attr, 0);
+	if (!rc)
+		rc = posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK |
+						    POSIX_SPAWN_SETPGROUP);
+	return rc;
+}
+
+static int start(const char *program, char **argv, const char *path_list, int out, int fd,
+		 pid_t *ret)
+{
+	struct str path AUTO(str_clear) = STR_INIT(2 * PATH_MAX);
+	char *envp[] = { NULL, (char *)"LC_ALL=C", NULL };
+	posix_spawn_file_actions_t plan;
+	posix_spawnattr_t attr;
+	int rc;
+
+	str_addf(&path, "PATH=%s", path_list);
+	envp[0] = path.ptr;
+	posix_spawn_file_actions_init(&plan);
+	posix_spawnattr_init(&attr);
+	rc = plan_descriptors(&plan, out, fd);
+	if (!rc)
+		rc = plan_signals(&attr);
+	if (!rc)
+		rc = posix_spawn(ret, program, &plan, &attr, argv, envp);
+	posix_spawnattr_destroy(&attr);
+	posix_spawn_file_actions_destroy(&plan);
+	return rc;
+}
+
+/* Reads what is there now. Returns false at the end of the output. */
+static bool drain(int fd, struct str *output)
+{
+	char buf[4096];
+
+	for (;;) {
+		ssize_t n = read(fd, buf, sizeof buf);
+
+		if (n > 0)
+			str_addn(output, buf, (size_t)n); /* what does not fit is dropped: the pipe never fills */
+		else if (n == 0)
+			return false;
+		else if (errno != EINTR)
+			return errno == EAGAIN;
+	}
+}
+
+static void wake_fd(void *arg)
+{
+	uint64_t one = 1;
+	ssize_t n = write(*(int *)arg, &one, sizeof one);
+
+	(void)n;
+}
+
+/* Blocks until the child has ended (0) or the deadline has (-1 with err). */
+static int watch(int pidfd, int out, int wake, struct deadline d, struct str *output,
+		 struct err *err, const char *what)
+{
+	struct pollfd fds[] = {
+		{ .fd = pidfd, .events = POLLIN },
+		{ .fd = out, .events = POLLIN },
+		{ .fd = wake, .events = POLLIN },
+	};
+
+	for (;;) {
+		int left = deadline_left_ms(d);
+		int n = poll(fds, ARRAY_LEN(fds), left == INT_MAX ? -1 : left);
+
+		if (n < 0 && errno != EINTR)
+			return err_sys(err, errno, "%s: poll", what);
+		if (fds[1].revents && !drain(out, output))
+			fds[1].fd = -1;
+		if (fds[0].revents)
+			return 0;
+		if (deadline_check(d, err, what))
+			return -1;
+	}
+}
+
+/* The child is reaped in any case: when the deadline has passed, after its group was killed. */
+static int finish(pid_t pid, int out, int wake, struct deadline d, struct str *output,
+		  const char *name, struct err *err)
+{
+	int pidfd AUTO(fd) = (int)syscall(SYS_pidfd_open, pid, 0);
+	int status = 0, rc;
+
+	rc = pidfd < 0 ? err_sys(err, errno, "%s: pidfd_open", name) :
+			 watch(pidfd, out, wake, d, output, err, name);
+	if (rc)
+		kill(-pid, SIGKILL);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (rc)
+		return -1;
+	/* The tool has ended; what its own children still print is not waited for. */
+	(void)drain(out, output);
+	if (WIFSIGNALED(status))
+		return err_set(err, ERR_INTERNAL, "%s: killed by signal %d (SIG%s)", name,
+			       WTERMSIG(status),
+			       sigabbrev_np(WTERMSIG(status)) ? sigabbrev_np(WTERMSIG(status)) : "?");
+	return WEXITSTATUS(status);
+}
+
+/* Our own descriptors above those that a child is given: dup2() in the child overwrites 0 to 3. */
+static int raise_fd(int fd)
+{
+	int high = fcntl(fd, F_DUPFD_CLOEXEC, SPAWN_FD + 1);
+
+	close(fd);
+	return high;
+}
+
+int spawn_run_fd(const struct strs *argv, int fd, struct deadline d, struct str *output,
+		 struct err *err)
+{
+	struct str path_list AUTO(str_clear) = STR_INIT(PATH_MAX);
+	struct str program AUTO(str_clear) = STR_INIT(PATH_MAX);
+	struct str ignored AUTO(str_clear) = STR_INIT(LIMIT_SPAWN_OUTPUT);
+	int ends[2], rc;
+	pid_t pid;
+
+	if (deadline_check(d, err, argv->v[0]))
+		return -1;
+	str_addf(&path_list, "%s%s" NORMAL_PATH, extra_path ? extra_path : "",
+		 extra_path ? ":" : "");
+	if (find_program(path_list.ptr, argv->v[0], &program, err))
+		return -1;
+	int wake AUTO(fd) = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (wake < 0 || pipe2(ends, O_CLOEXEC) < 0)
+		return err_sys(err, errno, "%s: pipe", argv->v[0]);
+	int in AUTO(fd) = ends[0];
+	int out AUTO(fd) = raise_fd(ends[1]);
+	int kept AUTO(fd) = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, SPAWN_FD + 1) : -1;
+	if (out < 0 || (fd >= 0 && kept < 0) || fcntl(in, F_SETFL, O_NONBLOCK) < 0)
+		return err_sys(err, errno, "%s: pipe", argv->v[0]);
+
+	rc = start(program.ptr, argv->v, path_list.ptr, out, kept, &pid);
+	if (rc)
+		return err_sys(err, rc, "start %s", program.ptr);
+	close(TAKE_FD(out)); /* or the pipe would never end */
+	if (cancel_on_set(d.cancel, wake_fd, &wake))
+		wake_fd(&wake);
+	rc = finish(pid, in, wake, d, output ? output : &ignored, argv->v[0], err);
+	(void)cancel_on_set(d.cancel, NULL, NULL);
+	return rc;
+}
+
+int spawn_run(const struct strs *argv, struct deadline d, struct str *output, struct err *err)
+{
+	return spawn_run_fd(argv, -1, d, output, err);
+}
+
+const char *spawn_last_line(struct str *output)
+{
+	char *end = output->ptr + output->len, *line;
+
+	while (end > output->ptr && strchr(" \t\r\n", end[-1]))
+		end--;
+	*end = '\0';
+	output->len = (size_t)(end - output->ptr);
+	line = strrchr(output->ptr, '\n');
+	return line ? line + 1 : output->ptr;
+}

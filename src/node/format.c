@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Formatting, and refusing to.
+ *
+ * Theory of operation.  A device may be formatted only when (1) it can be read, (2) libblkid finds no signature
+ * anywhere it knows, (3) it is blank (blank.h), (4) nobody has it open exclusively, and (5) the volume's formatPolicy and
+ * access mode allow it.  `unformatted` does without (3), `never` and reader-only modes without formatting.
+ *
+ * A killed mkfs leaves a device that is neither blank nor formatted, or an xfs that says so ("in progress").  Such a volume
+ * would be refused for ever.  So before mkfs a record is written to <plugin dir>/formatting and made durable: "this
+ * disk was proven empty and is being formatted".  It is removed after mkfs.  A later stage that finds the record, the
+ * same identity and no complete filesystem formats again.  The identity has the kernel's number for this very
+ * attachment (diskseq, boot id): a volume that was elsewhere meanwhile may have got data there, and a record of
+ * before proves nothing about it.  Then, and on another node, it is refused, and the text says how to clear the device.
+ * A complete filesystem always beats a record.
+ *
+ * mkfs runs to its end even when the caller has gone; a retry meets the volume's lock, then the finished filesystem.
+ */
+#include "node/format.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/mem.h"
+#include "node/mount/blank.h"
+#include "node/mount/mkfs.h"
+
+#define RECORD_MAX 4096
+
+/* ---------------------------------------------------------------- the record */
+
+static char *record_dir(const struct node *n)
+{
+	return xasprintf("%s/formatting", n->o.plugin_dir);
+}
+
+char *format_record_path(const struct node *n, const char *volume_id)
+{
+	char *dir AUTO(free) = record_dir(n);
+	char hash[33];
+
+	fnv128_hex(volume_id, "", hash);
+	return xasprintf("%s/%s", dir, hash);
+}
+
+static char *boot_id(const struct node *n)
+{
+	char *path AUTO(free) = xasprintf("%s/sys/kernel/random/boot_id", n->o.proc_root);
+	struct err ignored = ERR_INIT;
+	char *id = NULL;
+
+	return file_read_line(path, 64, &id, &ignored) ? xstrdup("unknown") : id;
+}
+
+static char *record_text(const struct node *n, const struct device *dev,
+			 const struct format_request *r, const char *fs_type)
+{
+	char *boot AUTO(free) = boot_id(n);
+
+	return xasprintf("volume=%s\nuuid=%s\nnsid=%u\nsize=%llu\nboot=%s\ndiskseq=%llu\n"
+			 "filesystem=%s\n",
+			 r->volume_id, dev->uuid, dev->nsid, (unsigned long long)dev->size, boot,
+			 (unsigned long long)r->diskseq, fs_type);
+}
+
+static int record_write(const struct node *n, const struct device *dev,
+			const struct format_request *r, const char *fs_type, struct err *err)
+{
+	char *dir AUTO(free) = record_dir(n);
+	char *path AUTO(free) = format_record_path(n, r->volume_id);
+	char *text AUTO(free) = record_text(n, dev, r, fs_type);
+
+	if (dir_make(dir, 0700, err) || file_replace(path, text, strlen(text), 0600, err)) {
+		err_wrap(err, "%s is not formatted: the record of it cannot be kept", dev->path);
+		return err_recode(err, ERR_UNAVAILABLE);
+	}
+	return 0;
+}
+
+/* 0: there is one and it speaks of this disk and filesystem; 1: none such. */
+static int record_matches(const struct node *n, const struct device *dev,
+			  const struct format_request *r, const char *fs_type, struct err *err)
+{
+	char *path AUTO(free) = format_record_path(n, r->volume_id);
+	char *expected AUTO(free) = record_text(n, dev, r, fs_type);
+	char *text AUTO(free) = NULL;
+
+	if (file_read(path, RECORD_MAX, &text, NULL, err)) {
+		if (err->code != ERR_NOT_FOUND)
+			return err_recode(err, ERR_UNAVAILABLE);
+		err_clear(err);
+		return 1;
+	}
+	return str_eq(text, expected) ? 0 : 1;
+}
+
+static int record_remove(const struct node *n, const char *volume_id, struct err *err)
+{
+	char *path AUTO(free) = format_record_path(n, volume_id);
+
+	if (file_remove(path, err))
+		return err_recode(err, ERR_UNAVAILABLE);
+	return 0;
+}
+
+/* ---------------------------------------------------------------- a turn */
+
+static int take_turn(struct node *n, struct deadline d, struct err *err)
+{
+	struct timespec until = deadline_timespec(d);
+	int rc = 0;
+
+	WITH_LOCK(&n->lock);
+	while (n->formats_running >= n->o.max_formats && rc == 0)
+		rc = pthread_cond_clockwait(&n->format_ended, &n->lock, CLOCK_MONOTONIC, &until);
+	if (n->formats_running >= n->o.max_formats)
+		return err_set(err, ERR_DEADLINE,
+			       "%u other volumes are being formatted on this node; time ran out "
+			       "before it was this one's turn",
+			       n->formats_running);
+	n->formats_running++;
+	return 0;
+}
+
+static void give_turn(struct node *n)
+{
+	WITH_LOCK(&n->lock);
+	n->formats_running--;
+	pthread_cond_signal(&n->format_ended);
+}
+
+/* ---------------------------------------------------------------- decisions */
+
+/* Claims the device for a moment: mounted, part of a RAID or held by a virtual machine it cannot be claimed. */
+static int check_unused(const struct device *dev, struct err *err)
+{
+	int fd AUTO(fd) = -1;
+
+	if (device_open(dev, O_RDONLY | O_NONBLOCK | O_EXCL, &fd, NULL, err))
+		return err_wrap(err, "%s is not formatted", dev->path);
+	return 0;
+}
+
+static int check_blank(const struct device *dev, struct err *err)
+{
+	struct blank blank;
+	int fd AUTO(fd) = -1;
+
+	if (device_open(dev, O_RDONLY | O_NONBLOCK | O_DIRECT, &fd, NULL, err) ||
+	    blank_check(fd, dev->path, dev->size, &blank, err))
+		return err_wrap(err, "%s is not formatted", dev->path);
+	if (blank.is_blank)
+		return 0;
+	return err_set(err, ERR_PRECONDITION,
+		       "%s has no known signature but is not blank (byte %llu is 0x%02x): it is not "
+		       "formatted. If this volume has never held data (an interrupted mkfs on another "
+		       "node, or a backend that does not zero what it frees), clear it with "
+		       "\"blkdiscard -z\" or set formatPolicy: unformatted in its StorageClass",
+		       dev->path, (unsigned long long)blank.offset, blank.byte);
+}
+
+/* May this device, which has no filesystem, be given one? `again`: an earlier mkfs of ours was interrupted. */
+static int check_may_format(const struct device *dev, const struct format_request *r, bool again,
+			    struct err *err)
+{
+	if (r->read_only)
+		return err_set(err, ERR_PRECONDITION,
+			       "%s has no filesystem, and a volume that is only read is never formatted",
+			       dev->path);
+	if (r->params->format_policy == FORMAT_NEVER)
+		return err_set(err, ERR_PRECONDITION,
+			       "%s has no filesystem, and its formatPolicy is never: make one by hand",
+			       dev->path);
+	if (check_unused(dev, err))
+		return -1;
+	if (again || r->params->format_policy == FORMAT_UNFORMATTED)
+		return 0;
+	return check_blank(dev, err);
+}
+
+static int probe_result(const struct device *dev, int fd, const char *fs_type, struct fsprobe *ret,
+			struct err *err)
+{
+	if (fsprobe_fd(fd, dev->path, ret, err))
+		return -1;
+	if (ret->kind != FSPROBE_FILESYSTEM || !str_eq(ret->type, fs_type) || ret->unfinished)
+		return err_set(err, ERR_INTERNAL,
+			       "%s was formatted as %s, but what is found on it is: %s", dev->path,
+			       fs_type, ret->found);
+	return 0;
+}
+
+static int run_mkfs(struct node *n, const struct device *dev, int fd,
+		    const struct format_request *r, const char *fs_type, struct err *err)
+{
+	if (record_write(n, dev, r, fs_type, err))
+		return -1;
+	if (mkfs_run(fs_type, &r->params->mkfs, fd, dev->path, err) == 0)
+		return 0;
+	if (err->code == ERR_NOT_FOUND) { /* never started: the device is as it was */
+		struct err ignored = ERR_INIT;
+
+		(void)record_remove(n, r->volume_id, &ignored);
+		err_recode(err, ERR_INTERNAL);
+	}
+	return -1;
+}
+
+static int format(struct node *n, const struct device *dev, int fd, const struct format_request *r,
+		  const char *fs_type, bool unfinished, struct deadline d, struct fsprobe *ret,
+		  struct err *err)
+{
+	int again = record_matches(n, dev, r, fs_type, err), rc;
+
+	if (again < 0)
+		return -1;
+	if (unfinished && again != 0)
+		return err_set(err, ERR_PRECONDITION,
+			       "%s has an xfs whose mkfs was interrupted, but not on this node since it "
+			       "was attached: it is not formatted again. If this volume has never held data, clear it with "
+			       "\"wipefs -a\"",
+			       dev->path);
+	if (check_may_format(dev, r, again == 0, err) ||
+	    mkfs_check(fs_type, dev->size, &r->params->mkfs, err) || take_turn(n, d, err))
+		return -1;
+	rc = unfinished ? mkfs_forget_unfinished(fd, dev->path, err) : 0;
+	if (!rc)
+		rc = run_mkfs(n, dev, fd, r, fs_type, err);
+	give_turn(n);
+	if (rc || probe_result(dev, fd, fs_type, ret, err))
+		return -1;
+	return record_remove(n, r->volume_id, err);
+}
+
+/* A filesystem is there. Is it the one? */
+static int accept(struct node *n, const struct device *dev, const struct format_request *r,
+		  const struct fsprobe *found, struct err *err)
+{
+	if (filesystem_normalise(found->type) == NULL ||
+	    (!str_empty(r->fs_type) && !str_eq(found->type, r->fs_type)))
+		return err_set(err, ERR_PRECONDITION,
+			       "%s holds %s, but the volume wants %s: it is neither mounted nor "
+			       "formatted",
+			       dev->path, found->found, str_empty(r->fs_type) ? "ext4" : r->fs_type);
+	return record_remove(n, r->volume_id, err);
+}
+
+int format_ensure(struct node *n, const struct device *dev, int fd, const struct format_request *r,
+		  struct deadline d, struct fsprobe *ret, struct err *err)
+{
+	const char *fs_type = str_empty(r->fs_type) ? "ext4" : r->fs_type;
+
+	if (fsprobe_fd(fd, dev->path, ret, err))
+		return -1;
+	switch (ret->kind) {
+	case FSPROBE_FILESYSTEM:
+		if (ret->unfinished && str_eq(ret->type, fs_type))
+			return format(n, dev, fd, r, fs_type, true, d, ret, err);
+		return accept(n, dev, r, ret, err);
+	case FSPROBE_NOTHING:
+		return format(n, dev, fd, r, fs_type, false, d, ret, err);
+	case FSPROBE_FOREIGN:
+		break;
+	}
+	return err_set(err, ERR_PRECONDITION,
+		       "%s holds %s, but the volume wants %s: it is neither mounted nor formatted",
+		       dev->path, ret->found, fs_type);
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Guarded statvfs.  Owns a list of looks in progress; a look is shared by its helper thread and its callers and
+ * dies with the last of them, so a helper that never returns keeps 300 bytes and its small stack, once
+ * per dead filesystem.  The lock guards the list and the looks' fields; no system call runs under it.
+ */
+#include "node/guard.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/sysmacros.h>
+
+#include "common/cleanup.h"
+#include "common/deadline.h"
+#include "common/mem.h"
+#include "common/str.h"
+
+/* All fields under shared->lock. */
+struct look {
+	struct look *next;
+	dev_t devno;
+	char *path;
+	int64_t since;
+	unsigned holders; /* helper and waiting callers */
+	bool done;
+	int sys; /* errno, 0 when it worked */
+	struct statvfs result;
+};
+
+/* Outlives the guard while a helper hangs. */
+struct shared {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct look *looks;
+	unsigned holders; /* the guard and each helper */
+	int (*statvfs)(const char *path, struct statvfs *ret);
+};
+
+struct guard {
+	struct shared *shared;
+};
+
+struct helper {
+	struct shared *shared;
+	struct look *look;
+};
+
+struct guard *guard_new(void)
+{
+	struct guard *g = xcalloc(1, sizeof *g);
+
+	g->shared = xcalloc(1, sizeof *g->shared);
+	pthread_mutex_init(&g->shared->lock, NULL);
+	pthread_cond_init(&g->shared->changed, NULL);
+	g->shared->holders = 1;
+	g->shared->statvfs = statvfs;
+	return g;
+}
+
+static void shared_put(struct shared *s)
+{
+	bool last;
+
+	{
+		WITH_LOCK(&s->lock);
+		last = --s->holders == 0;
+	}
+	if (!last)
+		return;
+	pthread_cond_destroy(&s->changed);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}
+
+struct guard *guard_free(struct guard *g)
+{
+	if (g)
+		shared_put(g->shared);
+	free(g);
+	return NULL;
+}
+
+void guard_set_statvfs(struct guard *g, int (*fn)(const char *path, struct statvfs *ret))
+{
+	g->shared->statvfs = fn ? fn : statvfs;
+}
+
+static void look_put_locked(struct look *l)
+{
+	if (--l->holders)
+		return;
+	free(l->path);
+	free(l);
+}
+
+static void unlink_locked(struct shared *s, struct look *l)
+{
+	for (struct look **p = &s->looks; *p; p = &(*p)->next)
+		if (*p == l) {
+			*p = l->next;
+			return;
+		}
+}
+
+static void *helper_main(void *arg)
+{
+	struct helper h = *(struct helper *)arg;
+	struct statvfs result = { 0 };
+	int sys;
+
+	free(arg);
+	sys = h.shared->statvfs(h.look->path, &result) < 0 ? errno : 0;
+	{
+		WITH_LOCK(&h.shared->lock);
+		h.look->result = result;
+		h.look->sys = sys;
+		h.look->done = true;
+		unlink_locked(h.shared, h.look);
+		look_put_locked(h.look);
+		pthread_cond_broadcast(&h.shared->changed);
+	}
+	shared_put(h.shared);
+	return NULL;
+}
+
+static int start_helper(struct shared *s, struct look *l)
+{
+	struct helper *h = xmalloc(sizeof *h);
+	pthread_attr_t attr;
+	pthread_t thread;
+	int rc;
+
+	*h = (struct helper) { s, l };
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, 128 * 1024);
+	rc = pthread_create(&thread, &attr, helper_main, h);
+	pthread_attr_destroy(&attr);
+	if (rc)
+		free(h);
+	return rc;
+}
+
+/* Under the lock. The caller holds the look that is returned; NULL with err when no thread could be had. */
+static struct look *begin_locked(struct shared *s, dev_t devno, const char *path, struct err *err)
+{
+	struct look *l = xcalloc(1, sizeof *l);
+	int rc;
+
+	*l = (struct look) { .next = s->looks, .devno = devno, .path = xstrdup(path),
+			     .since = monotonic_ns(), .holders = 2 };
+	s->holders++;
+	s->looks = l;
+	rc = start_helper(s, l);
+	if (rc == 0)
+		return l;
+	s->holders--;
+	s->looks = l->next;
+	l->holders = 1;
+	look_put_locked(l);
+	err_sys(err, rc, "start a thread to look at %s", path);
+	return NULL;
+}
+
+static int hangs(const struct look *l, const char *path, struct err *err)
+{
+	err_set(err, ERR_UNAVAILABLE,
+		"the filesystem on device %u:%u at %s has not answered for %.1f s: its device hangs",
+		major(l->devno), minor(l->devno), path,
+		(double)(monotonic_ns() - l->since) / 1e9);
+	err->sys = ETIMEDOUT;
+	return -1;
+}
+
+int guard_statvfs(struct guard *g, dev_t devno, const char *path, struct statvfs *ret,
+		  struct err *err)
+{
+	struct timespec until = deadline_timespec(deadline_in_ms(GUARD_MS));
+	struct shared *s = g->shared;
+	struct look *l = NULL;
+	int rc = 0;
+
+	WITH_LOCK(&s->lock);
+	for (struct look *other = s->looks; other; other = other->next) {
+		if (other->devno != devno)
+			continue;
+		if (monotonic_ns() - other->since > (int64_t)GUARD_MS * 1000000)
+			return hangs(other, path, err);
+		if (str_eq(other->path, path))
+			l = other;
+	}
+	if (l)
+		l->holders++;
+	else
+		l = begin_locked(s, devno, path, err);
+	if (!l)
+		return -1;
+	while (!l->done && rc == 0)
+		rc = pthread_cond_clockwait(&s->changed, &s->lock, CLOCK_MONOTONIC, &until);
+	if (!l->done)
+		rc = hangs(l, path, err);
+	else if (l->sys)
+		rc = err_sys(err, l->sys, "statvfs %s", path);
+	else
+		rc = 0;
+	if (rc == 0)
+		*ret = l->result;
+	look_put_locked(l);
+	return rc;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is on this device?  Every signature that libblkid knows, at every offset it knows, is looked for;
+ * more than one is never resolved by guessing.  "Could not read" and "nothing there" are different answers.
+ * No state, any thread.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/str.h"
+
+enum fsprobe_kind {
+	FSPROBE_NOTHING,    /* no known signature; says nothing about the bytes: see blank.h */
+	FSPROBE_FILESYSTEM, /* exactly one, a filesystem */
+	FSPROBE_FOREIGN,    /* anything else: partition table, LUKS, RAID or LVM member, swap, several at once */
+};
+
+struct fsprobe {
+	enum fsprobe_kind kind;
+	char type[32];      /* of a filesystem: "ext4", "xfs" */
+	char uuid[48];      /* of a filesystem, "" when it has none */
+	char found[256];    /* all of it, for people: "gpt partition table (signature at byte 512)" */
+	uint64_t size;      /* what the filesystem says it takes, in bytes; 0: not known for this type */
+	bool unfinished;    /* xfs: mkfs was interrupted (superblock "in progress") */
+};
+
+/* fd is open for reading; `name` is for the error. A read error is UNAVAILABLE. */
+int fsprobe_fd(int fd, const char *name, struct fsprobe *ret, struct err *err) MUST_CHECK;

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mkfs and growth: one table row per filesystem, from which the argument list is built.  Tools get the device as a
+ * descriptor that we hold open (SPAWN_FD_PATH), so that it is the one that was checked even if its name has gone to
+ * another disk meanwhile.  Discard is switched off everywhere: a blank volume has nothing to discard, and on a
+ * remote disk it takes longest.  No state, any thread.
+ *
+ * Sources: mke2fs(8), mkfs.xfs(8), mkfs.btrfs(8), resize2fs(8), xfs_growfs(8), btrfs-filesystem(8), xfs_format.h.
+ */
+#include "node/mount/mkfs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/spawn.h"
+#include "common/str.h"
+
+#define MIB (1024ULL * 1024)
+
+static void ext_options(struct strs *argv, const struct mkfs_params *p)
+{
+	if (p->block_size)
+		strs_addf(argv, "-b%llu", (unsigned long long)p->block_size);
+	if (p->inode_size)
+		strs_addf(argv, "-I%llu", (unsigned long long)p->inode_size);
+	if (p->bytes_per_inode)
+		strs_addf(argv, "-i%llu", (unsigned long long)p->bytes_per_inode);
+	if (p->number_of_inodes)
+		strs_addf(argv, "-N%llu", (unsigned long long)p->number_of_inodes);
+	if (p->ext4_bigalloc)
+		strs_add(argv, "-Obigalloc");
+	if (p->ext4_cluster_size)
+		strs_addf(argv, "-C%llu", (unsigned long long)p->ext4_cluster_size);
+}
+
+static void xfs_options(struct strs *argv, const struct mkfs_params *p)
+{
+	if (p->block_size)
+		strs_addf(argv, "-bsize=%llu", (unsigned long long)p->block_size);
+	if (p->inode_size)
+		strs_addf(argv, "-isize=%llu", (unsigned long long)p->inode_size);
+}
+
+static void no_options(struct strs *argv __attribute__((unused)),
+		       const struct mkfs_params *p __attribute__((unused)))
+{
+}
+
+static const struct maker {
+	const char *fs_type;
+	uint64_t min_size; /* what the tool itself asks for */
+	const char *argv[6];
+	void (*options)(struct strs *argv, const struct mkfs_params *p);
+	bool takes_params;
+	const char *grow[5]; /* %d: device, %m: where it is mounted */
+} makers[] = {
+	{ "ext4", 1 * MIB, { "mkfs.ext4", "-q", "-m0", "-Enodiscard" }, ext_options, true,
+	  { "resize2fs", "%d" } },
+	{ "ext3", 4 * MIB, { "mkfs.ext3", "-q", "-m0", "-Enodiscard" }, ext_options, true,
+	  { "resize2fs", "%d" } },
+	{ "xfs", 300 * MIB, { "mkfs.xfs", "-q", "-K" }, xfs_options, true,
+	  { "xfs_growfs", "-d", "%m" } },
+	{ "btrfs", 109 * MIB, { "mkfs.btrfs", "-q", "-K" }, no_options, false,
+	  { "btrfs", "filesystem", "resize", "max", "%m" } },
+};
+
+static const struct maker *maker_of(const char *fs_type, struct err *err)
+{
+	for (size_t i = 0; i < ARRAY_LEN(makers); i++)
+		if (str_eq(makers[i].fs_type, fs_type))
+			return &makers[i];
+	err_set(err, ERR_INVALID, "filesystem %s is not one that this driver makes", fs_type);
+	return NULL;
+}
+
+static void build_argv(const struct maker *m, const struct mkfs_params *params, struct strs *argv)
+{
+	for (size_t i = 0; i < ARRAY_LEN(m->argv) && m->argv[i]; i++)
+		strs_add(argv, m->argv[i]);
+	m->options(argv, params);
+	strs_add(argv, SPAWN_FD_PATH);
+}
+
+static bool any_params(const struct mkfs_params *p)
+{
+	return p->block_size || p->inode_size || p->bytes_per_inode || p->number_of_inodes ||
+	       p->ext4_cluster_size || p->ext4_bigalloc;
+}
+
+int mkfs_check(const char *fs_type, uint64_t size, const struct mkfs_params *params, struct err *err)
+{
+	const struct maker *m = maker_of(fs_type, err);
+	char have[64], need[64];
+
+	if (!m)
+		return -1;
+	if (!m->takes_params && any_params(params))
+		return err_set(err, ERR_INVALID, "%s takes none of the mkfs keys", fs_type);
+	if (size < m->min_size)
+		return err_set(err, ERR_INVALID, "%s needs at least %s, the volume has %s", fs_type,
+			       str_bytes(m->min_size, need), str_bytes(size, have));
+	return 0;
+}
+
+/* Runs a tool to its end; what it says last is the reason when it fails. */
+static int run(const struct strs *argv, int fd, struct deadline d, const char *name,
+	       struct err *err)
+{
+	struct str output AUTO(str_clear) = STR_INIT(LIMIT_SPAWN_OUTPUT);
+	int rc = spawn_run_fd(argv, fd, d, &output, err);
+
+	if (rc < 0)
+		return err_wrap(err, "%s of %s", argv->v[0], name);
+	if (rc > 0)
+		return err_set(err, ERR_INTERNAL, "%s of %s failed (exit status %d): %s",
+			       argv->v[0], name, rc, spawn_last_line(&output));
+	return 0;
+}
+
+int mkfs_run(const char *fs_type, const struct mkfs_params *params, int fd, const char *name,
+	     struct err *err)
+{
+	const struct maker *m = maker_of(fs_type, err);
+	struct strs argv AUTO(strs_clear) = STRS_INIT;
+
+	if (!m)
+		return -1;
+	build_argv(m, params, &argv);
+	return run(&argv, fd, deadline_never(), name, err);
+}
+
+int mkfs_forget_unfinished(int fd, const char *name, struct err *err)
+{
+	enum { IN_PROGRESS = 126 };
+	uint8_t sb[4096];
+	int rw AUTO(fd) = -1;
+	char path[64];
+
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	rw = open(path, O_RDWR | O_EXCL | O_CLOEXEC);
+	if (rw < 0 || pread(rw, sb, sizeof sb, 0) != (ssize_t)sizeof sb)
+		return err_sys(err, errno, "open the unfinished filesystem on %s", name);
+	if (memcmp(sb, "XFSB", 4) != 0 || sb[IN_PROGRESS] == 0)
+		return err_set(err, ERR_PRECONDITION, "%s: the xfs on it is not an unfinished one",
+			       name);
+	memset(sb, 0, sizeof sb);
+	if (pwrite(rw, sb, sizeof sb, 0) != (ssize_t)sizeof sb || fsync(rw) < 0)
+		return err_sys(err, errno, "clear the unfinished filesystem on %s", name);
+	return 0;
+}
+
+int fs_grow(const char *fs_type, const char *device, const char *mounted_at, struct deadline d,
+	    struct err *err)
+{
+	const struct maker *m = maker_of(fs_type, err);
+	struct strs argv AUTO(strs_clear) = STRS_INIT;
+
+	if (!m)
+		return -1;
+	for (size_t i = 0; i < ARRAY_LEN(m->grow) && m->grow[i]; i++)
+		strs_add(&argv, str_eq(m->grow[i], "%d") ? device :
+				str_eq(m->grow[i], "%m") ? mounted_at :
+							   m->grow[i]);
+	return run(&argv, -1, d, mounted_at, err);
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The node object, what it says of itself, and the publish context.  Owns the turn counter of formatting and the
+ * guard; everything else is borrowed.
+ */
+#include "node/node.h"
+
+#include <stdlib.h>
+
+#include "common/context_keys.h"
+#include "common/str.h"
+#include "node/guard.h"
+
+#define DEFAULT_FORMATS 2
+
+void node_init(struct node *n, const struct node_options *o)
+{
+	*n = (struct node) { .o = *o, .guard = guard_new() };
+	if (!n->o.max_formats)
+		n->o.max_formats = DEFAULT_FORMATS;
+	pthread_mutex_init(&n->lock, NULL);
+	pthread_cond_init(&n->format_ended, NULL);
+}
+
+void node_clear(struct node *n)
+{
+	n->guard = guard_free(n->guard);
+	pthread_cond_destroy(&n->format_ended);
+	pthread_mutex_destroy(&n->lock);
+}
+
+bool publish_context_given(const struct kvs *map)
+{
+	return !str_empty(kvs_get(map, PUBLISH_PCI_ADDRESS));
+}
+
+int publish_context_parse(const char *volume_id, const struct kvs *map, struct device_want *ret,
+			  struct err *err)
+{
+	const char *nsid = kvs_get(map, PUBLISH_NVME_NSID);
+	const char *capacity = kvs_get(map, PUBLISH_CAPACITY);
+	struct device_want want = {
+		.volume_id = volume_id,
+		.pci = kvs_get_or(map, PUBLISH_PCI_ADDRESS, ""),
+		.vuid = kvs_get_or(map, PUBLISH_FUNC_VUID, ""),
+		.uuid = kvs_get_or(map, PUBLISH_NVME_UUID, ""),
+	};
+	struct err ignored = ERR_INIT;
+	uint64_t n = 0;
+
+	if (str_empty(want.pci))
+		return err_set(err, ERR_INVALID,
+			       "PublishContext.pciDeviceAddress: field is required");
+	if (str_empty(nsid))
+		return err_set(err, ERR_INVALID, "PublishContext.nvmeNsID: field is required");
+	if (parse_u64("", nsid, &n, &ignored) || n == 0 || n > UINT32_MAX)
+		return err_set(err, ERR_INVALID,
+			       "PublishContext.nvmeNsID contains invalid NVME NS ID");
+	want.nsid = (uint32_t)n;
+	if (!str_empty(capacity) && parse_u64("PublishContext." PUBLISH_CAPACITY, capacity,
+					      &want.capacity, err))
+		return -1;
+	*ret = want;
+	return 0;
+}
+
+int node_max_volumes(struct node *n, int64_t *ret, struct err *err)
+{
+	struct str where AUTO(str_clear) = STR_INIT(500);
+	unsigned count = 0;
+
+	if (n->o.max_volumes > 0) {
+		*ret = n->o.max_volumes;
+		return 0;
+	}
+	if (device_count_functions(&n->o.world, &count, &where, err))
+		return -1;
+	/* 0 would mean "no limit" to the scheduler. */
+	if (count == 0)
+		return err_set(err, ERR_UNAVAILABLE,
+			       "no function that a volume could be attached to (%s); create the VFs, or "
+			       "set --max-volumes-per-node",
+			       where.ptr);
+	*ret = count;
+	return 0;
+}

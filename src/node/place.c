@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Places: one pass over mountinfo tells a filesystem (its root is "/") from a bound device node (its root is the
+ * node's name on devtmpfs).  Owns nothing but the resolved path.  Does not know which disk should be there.
+ */
+#include "node/place.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "common/cleanup.h"
+#include "common/mem.h"
+
+/* More layers than any retry storm has stacked; an end for a loop that the kernel could feed for ever. */
+#define MAX_LAYERS 256
+
+void place_clear(struct place *p)
+{
+	free(p->path);
+	*p = (struct place)PLACE_INIT;
+}
+
+char *place_block_file(const char *staging_path, const char *volume_id)
+{
+	return xasprintf("%s/%s", staging_path, volume_id);
+}
+
+int place_look(const struct mount_table *t, const char *path, struct place *ret, struct err *err)
+{
+	struct place p = PLACE_INIT;
+	struct stat st;
+	int rc = mount_place(path, &p.path, err);
+
+	if (rc < 0)
+		return -1;
+	p.m = rc == 0 ? mount_at(t, p.path) : NULL;
+	if (p.m && str_eq(p.m->root, "/")) {
+		p.kind = PLACE_FILESYSTEM;
+		p.disk = p.m->devno;
+	} else if (p.m) {
+		p.kind = PLACE_OTHER;
+		if (stat(p.path, &st) == 0 && S_ISBLK(st.st_mode)) {
+			p.kind = PLACE_BLOCK;
+			p.disk = st.st_rdev;
+		}
+	}
+	*ret = p;
+	return 0;
+}
+
+int place_look_staged(const struct mount_table *t, const char *staging_path, const char *volume_id,
+		      struct place *ret, struct err *err)
+{
+	char *file AUTO(free) = place_block_file(staging_path, volume_id);
+	struct place p AUTO(place_clear) = PLACE_INIT;
+
+	if (place_look(t, staging_path, ret, err))
+		return -1;
+	if (ret->kind != PLACE_NOTHING)
+		return 0;
+	if (place_look(t, file, &p, err)) {
+		place_clear(ret);
+		return -1;
+	}
+	if (p.kind != PLACE_NOTHING) {
+		place_clear(ret);
+		*ret = p;
+		p = (struct place)PLACE_INIT;
+	}
+	return 0;
+}
+
+const struct mount *place_elsewhere(const struct mount_table *t, const struct place *p,
+				    const struct place *but, bool whole, const struct mount *after)
+{
+	const char *root = p->kind == PLACE_BLOCK || whole ? p->m->root : NULL;
+	const struct mount *m = after;
+
+	while ((m = mount_of(t, p->m->devno, root, m))) {
+		if (mount_same_place(t, m, p->m))
+			continue;
+		if (but && but->path &&
+		    (str_eq(m->target, but->path) || (but->m && mount_same_place(t, m, but->m))))
+			continue;
+		/* The device node itself, when the device directory is no mount of its own. */
+		if (p->kind == PLACE_BLOCK && str_eq(m->root, "/"))
+			continue;
+		return m;
+	}
+	return NULL;
+}
+
+static int unmount_layer(const char *path, bool lazy, struct err *err)
+{
+	int rc = mount_remove(path, lazy, err);
+
+	if (rc < 0 && !lazy && mount_errno_is_dead(err->sys)) {
+		err_clear(err);
+		rc = mount_remove(path, true, err);
+	}
+	return rc;
+}
+
+int place_unmount(const struct place *p, const char *proc_root, bool lazy, struct err *err)
+{
+	for (unsigned i = 0; i < MAX_LAYERS; i++) {
+		struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+
+		if (mount_table_read(proc_root, &t, err))
+			return -1;
+		if (!mount_at(&t, p->path))
+			return 0;
+		if (unmount_layer(p->path, lazy, err) < 0)
+			return -1;
+	}
+	return err_set(err, ERR_INTERNAL, "unmount %s: there is still something after %d layers",
+		       p->path, MAX_LAYERS);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is staged or published at a path, decided from mountinfo.  A mounted filesystem is never
+ * touched to find out: it may be dead.  Only a bound device node is looked at, which lies on devtmpfs.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "node/mount/mount.h"
+
+enum place_kind {
+	PLACE_NOTHING,
+	PLACE_FILESYSTEM, /* the whole of a filesystem */
+	PLACE_BLOCK,      /* a device node, bound over a file */
+	PLACE_OTHER,      /* something that this driver does not mount */
+};
+
+struct place {
+	enum place_kind kind;
+	char *path;            /* as mountinfo has it; NULL when its directory does not exist */
+	const struct mount *m; /* the topmost mount; in the table that was given */
+	dev_t disk;            /* of PLACE_FILESYSTEM and PLACE_BLOCK: the disk's number */
+};
+
+#define PLACE_INIT { .kind = PLACE_NOTHING, .path = NULL, .m = NULL, .disk = 0 }
+int place_look(const struct mount_table *t, const char *path, struct place *ret, struct err *err)
+	MUST_CHECK;
+/* The same for the staged form of a volume: <staging>/<volume id> when a device node is bound there, else the staging path. */
+int place_look_staged(const struct mount_table *t, const char *staging_path, const char *volume_id,
+		      struct place *ret, struct err *err) MUST_CHECK;
+void place_clear(struct place *p);
+static inline void place_clear_p(struct place *p)
+{
+	place_clear(p);
+}
+
+/* The next mount of the same disk somewhere else, after `after` (NULL: the first); `but` (may be NULL) is left out, too.
+   whole: subdirectories of a filesystem that are bound elsewhere do not count. */
+const struct mount *place_elsewhere(const struct mount_table *t, const struct place *p,
+				    const struct place *but, bool whole, const struct mount *after);
+/* <staging>/<volume id>, malloc'ed: where raw block is staged. */
+char *place_block_file(const char *staging_path, const char *volume_id);
+/* Takes away every mount at the place; lazily when it is dead or `lazy`. */
+int place_unmount(const struct place *p, const char *proc_root, bool lazy, struct err *err)
+	MUST_CHECK;

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Staging: the volume's device made ready once per node.
+ *
+ * Theory of operation.  A volume on a node is in one of these states, and all of them can be read from the kernel:
+ *
+ *   absent      no mount at the staging path (filesystem) or at <staging>/<volume id> (raw block)
+ *   staged      the wanted disk is there: mountinfo's device number, or st_rdev of the bound node, equals the number that
+ *               the publish context leads to now
+ *   stale       a disk is there that this host has no more: taken away (lazily, it may be dead), then absent
+ *   foreign     another disk, or something else, is there: refused, both sides named; nothing is touched
+ *
+ * Stage goes absent -> staged: find the device (device_wait), hold it open, prove what is on it (format.c), make the
+ * mount point, mount, look again: the number in mountinfo, the disk sequence number and the read-only state must be
+ * what was meant.  While our descriptor is open the kernel gives the device's number to no other disk; the name
+ * is only trusted for the moment of mount(2) and is checked after.  Whatever was done is undone in reverse
+ * when a step fails, so that a final code leaves no mount, no driver binding, no file.
+ *
+ * Unstage goes staged -> absent: refuse while anything else shows the disk, unmount every layer (the Go plugin stacked
+ * them), prove that nobody holds it, write back, give the function's driver override back.
+ */
+#include "node/node.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "node/format.h"
+#include "node/guard.h"
+#include "node/mount/mkfs.h"
+#include "node/place.h"
+#include "node/target.h"
+
+/* A filesystem that is so much smaller than its device was not made for it: mkfs rounds down by less. */
+#define GROW_SLACK (16ULL * 1024 * 1024)
+
+/* One stage in progress, and what it has to undo. */
+struct staging {
+	struct node *node;
+	const struct stage_request *r;
+	struct device dev;
+	int fd;                /* of the device, held to the end */
+	uint64_t diskseq;
+	char *asked;           /* where the mount goes, as the request has it */
+	char *path;            /* the same in mountinfo's words, once it was made */
+	enum target_kind kind;
+	bool read_only;
+	unsigned made;         /* levels of it that were made */
+	bool mounted;
+	bool set_ro, was_ro;   /* BLKROSET was used; the state before */
+};
+
+/* ---------------------------------------------------------------- what is there already */
+
+static void describe_disk(const struct node *n, dev_t disk, struct str *text)
+{
+	struct err ignored = ERR_INIT;
+	struct device dev;
+	int rc = device_by_number(&n->o.world, disk, &dev, &ignored);
+
+	str_addf(text, "device %u:%u", major(disk), minor(disk));
+	if (rc == 0)
+		str_addf(text, " (%s, function %s, namespace %u%s%s)", dev.path, dev.pci, dev.nsid,
+			 *dev.uuid ? ", UUID " : "", dev.uuid);
+}
+
+static int foreign(const struct staging *s, const struct place *p, struct err *err)
+{
+	struct str there AUTO(str_clear) = STR_INIT(400);
+	struct str wanted AUTO(str_clear) = STR_INIT(400);
+
+	describe_disk(s->node, p->kind == PLACE_OTHER ? p->m->devno : p->disk, &there);
+	describe_disk(s->node, s->dev.devno, &wanted);
+	return err_set(err, ERR_PRECONDITION,
+		       "%s already shows %s (%s), but the volume is on %s: unmount it by hand if it "
+		       "is a leftover",
+		       p->path, there.ptr, p->m->fs_type, wanted.ptr);
+}
+
+/* A filesystem of the right disk is mounted there. 0: as wanted; 1: it is dead; -1. */
+static int check_mounted(const struct staging *s, const struct place *p, struct err *err)
+{
+	struct statvfs ignored;
+
+	if (!str_empty(s->r->cap.fs_type) && !str_eq(p->m->fs_type, s->r->cap.fs_type))
+		return err_set(err, ERR_EXISTS, "%s is already staged as %s, not as %s", p->path,
+			       p->m->fs_type, s->r->cap.fs_type);
+	if (p->m->read_only != s->read_only)
+		return err_set(err, ERR_EXISTS, "%s is already staged %s, not %s", p->path,
+			       p->m->read_only ? "read-only" : "read-write",
+			       s->read_only ? "read-only" : "read-write");
+	if (guard_statvfs(s->node->guard, p->disk, p->path, &ignored, err) == 0)
+		return 0;
+	if (!mount_errno_is_dead(err->sys))
+		return err_wrap(err, "volume is staged, but its filesystem cannot be looked at");
+	err_clear(err);
+	return 1;
+}
+
+/* The right device node is bound there. The number alone could have been given to another disk: compare the disks. */
+static int check_bound(const struct staging *s, const struct place *p, struct err *err)
+{
+	uint64_t seq = 0;
+	int ro = 0;
+	int fd AUTO(fd) = open(p->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd < 0)
+		return err_sys(err, errno, "open the staged device %s", p->path);
+	if (s->diskseq && ioctl(fd, BLKGETDISKSEQ, &seq) == 0 && seq != s->diskseq)
+		return err_set(err, ERR_PRECONDITION,
+			       "%s shows disk number %llu of this boot, the volume is number %llu",
+			       p->path, (unsigned long long)seq, (unsigned long long)s->diskseq);
+	if (ioctl(fd, BLKROGET, &ro) == 0 && (ro != 0) != s->read_only)
+		return err_set(err, ERR_EXISTS, "%s is already staged read-%s, not read-%s", p->path,
+			       ro ? "only" : "write", s->read_only ? "only" : "write");
+	return 0;
+}
+
+/* 0: staged as wanted; 1: nothing (left) there; -1. */
+static int look_at_present(struct staging *s, struct err *err)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct place p AUTO(place_clear) = PLACE_INIT;
+	bool block = s->kind == TARGET_FILE;
+	int rc = 1;
+
+	if (mount_table_read(s->node->o.proc_root, &t, err) ||
+	    place_look_staged(&t, s->r->staging_path, s->r->volume_id, &p, err))
+		return -1;
+	if (p.kind == PLACE_NOTHING)
+		return 1;
+	if (p.kind == PLACE_OTHER)
+		return foreign(s, &p, err);
+	if (p.disk != s->dev.devno) {
+		struct device other;
+		int gone = device_by_number(&s->node->o.world, p.disk, &other, err);
+
+		if (gone < 0)
+			err_clear(err);
+		if (gone != 1)
+			return foreign(s, &p, err);
+	} else if (block != (p.kind == PLACE_BLOCK)) {
+		return err_set(err, ERR_EXISTS, "the volume is already staged at %s as %s, not as %s",
+			       p.path, block ? "a filesystem" : "raw block",
+			       block ? "raw block" : "a filesystem");
+	} else {
+		rc = block ? check_bound(s, &p, err) : check_mounted(s, &p, err);
+	}
+	if (rc != 1)
+		return rc;
+	return place_unmount(&p, s->node->o.proc_root, true, err) ? -1 : 1;
+}
+
+/* ---------------------------------------------------------------- filesystem */
+
+/* The mount point, with the directories above it, and its name in mountinfo. */
+static int make_point(struct staging *s, struct err *err)
+{
+	int rc;
+
+	if (target_make(s->asked, s->kind, &s->made, err))
+		return -1;
+	rc = mount_place(s->asked, &s->path, err);
+	return rc == 1 ? err_set(err, ERR_UNAVAILABLE, "%s was removed by somebody", s->asked) : rc;
+}
+
+static int mount_options(const struct staging *s, const char *fs_type, struct strs *ret,
+			 struct err *err)
+{
+	if (mount_flags_check(s->r->cap.mount_flags, s->r->cap.n_mount_flags, ret, err))
+		return err_wrap(err, "VolumeCapability.Mount.MountFlags");
+	/* A clone or restored copy has its origin's UUID; xfs would refuse the second one on a node. */
+	if (str_eq(fs_type, "xfs") && !strs_has(ret, "nouuid"))
+		strs_add(ret, "nouuid");
+	if (s->read_only && !strs_has(ret, "ro"))
+		strs_add(ret, "ro");
+	return 0;
+}
+
+/* libmount drops context= where it sees no SELinux; a pod that counts on it must not start without. */
+static int check_context_kept(const struct strs *options, const struct mount *m, struct err *err)
+{
+	for (size_t i = 0; i < options->n; i++)
+		if (str_has_prefix(options->v[i], "context=") && !strstr(m->fs_options, "context="))
+			return err_set(err, ERR_PRECONDITION,
+				       "the mount option %s was asked for, but %s is mounted without: is "
+				       "/sys/fs/selinux visible to the driver?",
+				       options->v[i], m->target);
+	return 0;
+}
+
+/* After mount(2): is it the disk, and is it as it was meant? */
+static int check_result(const struct staging *s, const char *fs_type, const struct strs *options,
+			struct err *err)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	const struct mount *m;
+
+	if (mount_table_read(s->node->o.proc_root, &t, err))
+		return -1;
+	m = mount_at(&t, s->path);
+	if (!m || m->devno != s->dev.devno)
+		return err_set(err, ERR_UNAVAILABLE,
+			       "%s was mounted on %s, but device %u:%u is there: the disk has changed "
+			       "meanwhile",
+			       s->dev.path, s->path, m ? major(m->devno) : 0, m ? minor(m->devno) : 0);
+	if (!str_eq(m->fs_type, fs_type) || m->read_only != s->read_only)
+		return err_set(err, ERR_INTERNAL, "%s is mounted on %s as %s %s, not as %s %s",
+			       s->dev.path, s->path, m->fs_type, m->read_only ? "ro" : "rw", fs_type,
+			       s->read_only ? "ro" : "rw");
+	return check_context_kept(options, m, err);
+}
+
+/* A filesystem smaller than its disk (a restored or expanded volume) is grown. The data is there either way, so a
+   growth that fails is told in the log; NodeExpandVolume reports it to the user. */
+static void grow(const struct staging *s, const struct fsprobe *fs, struct deadline d)
+{
+	struct err err = ERR_INIT;
+
+	if (s->read_only || !fs->size || fs->size + GROW_SLACK >= s->dev.size)
+		return;
+	if (fs_grow(fs->type, s->dev.path, s->path, d, &err))
+		log_msg(LOG_WARNING, "volume %s is staged but could not be grown to its device: %s",
+			s->r->volume_id, err.msg);
+}
+
+static int stage_filesystem(struct staging *s, struct deadline d, struct err *err)
+{
+	const struct format_request fr = {
+		.volume_id = s->r->volume_id,
+		.fs_type = s->r->cap.fs_type,
+		.params = &s->r->params,
+		.read_only = s->read_only,
+		.diskseq = s->diskseq,
+	};
+	struct strs options AUTO(strs_clear) = STRS_INIT;
+	struct fsprobe fs;
+
+	if (format_ensure(s->node, &s->dev, s->fd, &fr, d, &fs, err) ||
+	    mount_options(s, fs.type, &options, err) ||
+	    make_point(s, err) ||
+	    mount_filesystem(s->dev.path, s->path, fs.type, &options, err))
+		return -1;
+	s->mounted = true;
+	if (check_result(s, fs.type, &options, err))
+		return -1;
+	grow(s, &fs, d);
+	return 0;
+}
+
+/* ---------------------------------------------------------------- raw block */
+
+/* The read-only flag of a bind mount means nothing for a device node: the device itself is switched. */
+static int set_device_read_only(struct staging *s, struct err *err)
+{
+	int was = 0, want = s->read_only;
+
+	if (ioctl(s->fd, BLKROGET, &was) < 0)
+		return err_sys(err, errno, "read-only state of %s", s->dev.path);
+	if (was == want)
+		return 0;
+	if (ioctl(s->fd, BLKROSET, &want) < 0)
+		return err_sys(err, errno, "make %s read-%s", s->dev.path, want ? "only" : "write");
+	s->set_ro = true;
+	s->was_ro = was;
+	if (ioctl(s->fd, BLKROGET, &was) < 0 || was != want)
+		return err_set(err, ERR_PRECONDITION, "%s is write-protected by its controller, and "
+			       "%s wants to write",
+			       s->dev.path, access_mode_name(s->r->cap.mode));
+	return 0;
+}
+
+static int stage_block(struct staging *s, struct err *err)
+{
+	struct stat st;
+	struct place p = { .path = s->path };
+
+	if (set_device_read_only(s, err) || make_point(s, err) ||
+	    mount_bind(s->dev.path, s->path, err))
+		return -1;
+	s->mounted = true;
+	if (stat(s->path, &st) < 0)
+		return err_sys(err, errno, "look at the staged device %s", s->path);
+	if (!S_ISBLK(st.st_mode) || st.st_rdev != s->dev.devno)
+		return err_set(err, ERR_UNAVAILABLE,
+			       "%s was bound to %s, but device %u:%u is there: the disk has changed "
+			       "meanwhile",
+			       s->dev.path, s->path, major(st.st_rdev), minor(st.st_rdev));
+	return check_bound(s, &p, err);
+}
+
+/* ---------------------------------------------------------------- stage */
+
+static void undo(struct staging *s)
+{
+	struct err ignored = ERR_INIT;
+	int was = s->was_ro;
+
+	if (s->mounted && mount_remove(s->path, false, &ignored) < 0) {
+		err_clear(&ignored);
+		(void)!mount_remove(s->path, true, &ignored);
+	}
+	target_unmake(s->asked, s->made);
+	if (s->set_ro)
+		ioctl(s->fd, BLKROSET, &was);
+}
+
+static bool flags_say_read_only(const struct volume_cap *cap)
+{
+	for (size_t i = 0; i < cap->n_mount_flags; i++)
+		if (str_eq(cap->mount_flags[i], "ro"))
+			return true;
+	return false;
+}
+
+static int stage_device(struct staging *s, struct deadline d, struct err *err)
+{
+	int rc = look_at_present(s, err);
+
+	if (rc <= 0)
+		return rc;
+	rc = s->kind == TARGET_FILE ? stage_block(s, err) : stage_filesystem(s, d, err);
+	if (rc)
+		undo(s);
+	return rc;
+}
+
+static int stage(struct staging *s, struct deadline d, struct err *err)
+{
+	const struct device_world *world = &s->node->o.world;
+	struct err ignored = ERR_INIT;
+	int rc;
+
+	if (device_wait(world, &s->r->want, d, &s->dev, err))
+		return -1;
+	rc = device_open(&s->dev, O_RDONLY | O_NONBLOCK | O_CLOEXEC, &s->fd, &s->diskseq, err);
+	if (!rc)
+		rc = stage_device(s, d, err);
+	if (rc)
+		(void)!device_release(world, s->dev.pci, &ignored);
+	return rc;
+}
+
+int node_stage(struct node *n, const struct stage_request *r, struct deadline d, struct err *err)
+{
+	struct staging s = {
+		.node = n,
+		.r = r,
+		.fd = -1,
+		.kind = r->cap.type == ACCESS_BLOCK ? TARGET_FILE : TARGET_DIR,
+		.read_only = access_mode_is_reader_only(r->cap.mode) || flags_say_read_only(&r->cap),
+	};
+	int rc;
+
+	/* Time to say why it was not enough. */
+	d = deadline_reserve(d, 1000, 5);
+	s.asked = s.kind == TARGET_FILE ? place_block_file(r->staging_path, r->volume_id) :
+					  xstrdup(r->staging_path);
+	rc = stage(&s, d, err);
+	if (s.fd >= 0)
+		close(s.fd);
+	free(s.asked);
+	free(s.path);
+	return rc ? err_wrap(err, "stage volume %s", r->volume_id) : 0;
+}

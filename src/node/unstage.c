@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Unstaging: the way back from stage.c, whoever staged.  The request has a volume id and a path and nothing else, so
+ * the disk is the one that mountinfo shows.  Refuses before it changes anything where that can be known before (other
+ * mounts; for raw block any exclusive user), and after the unmount for what only shows then: a filesystem
+ * that stays alive in another mount namespace is mounted again at the staging path, so that the next try refuses too.
+ */
+#include "node/node.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "node/place.h"
+#include "node/target.h"
+
+#define RELEASE_WAIT_MS 3000
+#define RELEASE_STEP_MS 50
+
+struct unstaging {
+	struct node *node;
+	const char *volume_id;
+	struct mount_table *table;
+	struct place place;
+	bool have_device; /* the host still has the disk, and it is one of ours */
+	struct device dev;
+};
+
+static int refuse_while_published(const struct unstaging *u, struct err *err)
+{
+	const struct mount *m = place_elsewhere(u->table, &u->place, NULL, false, NULL);
+	unsigned more = 0;
+
+	if (!m)
+		return 0;
+	for (const struct mount *o = m; (o = place_elsewhere(u->table, &u->place, NULL, false, o));)
+		more++;
+	return err_set(err, ERR_PRECONDITION,
+		       "it is still published or used at %s (and %u more mounts): unpublish first",
+		       m->target, more);
+}
+
+/* Nobody else has the device exclusively: 0. A user that lets go a moment later is waited for. */
+static int wait_until_free(const struct unstaging *u, struct deadline d, struct err *err)
+{
+	struct deadline end = deadline_clamp(d, RELEASE_WAIT_MS);
+
+	for (;;) {
+		struct err ignored = ERR_INIT;
+		int fd AUTO(fd) = -1;
+
+		if (device_open(&u->dev, O_RDONLY | O_NONBLOCK | O_EXCL | O_CLOEXEC, &fd, NULL, err) == 0)
+			return 0;
+		if (err->sys != EBUSY || deadline_sleep(end, RELEASE_STEP_MS, &ignored, ""))
+			return -1;
+		err_clear(err);
+	}
+}
+
+/* What is written back late is lost when the function goes: errors are told now, once. */
+static int write_back(const struct unstaging *u, struct err *err)
+{
+	int fd AUTO(fd) = -1;
+
+	if (device_open(&u->dev, O_RDONLY | O_NONBLOCK | O_CLOEXEC, &fd, NULL, err))
+		return -1;
+	if (fsync(fd) < 0)
+		return err_sys(err, errno, "write back %s", u->dev.path);
+	return 0;
+}
+
+static void make_writable(const struct unstaging *u)
+{
+	struct err ignored = ERR_INIT;
+	int fd AUTO(fd) = -1, off = 0;
+
+	if (device_open(&u->dev, O_RDONLY | O_NONBLOCK | O_CLOEXEC, &fd, NULL, &ignored) == 0)
+		ioctl(fd, BLKROSET, &off);
+}
+
+static void mount_again(const struct unstaging *u)
+{
+	const struct mount *m = u->place.m;
+	struct strs options AUTO(strs_clear) = STRS_INIT;
+	struct err ignored = ERR_INIT;
+
+	strs_add(&options, m->read_only ? "ro" : "rw");
+	if (str_eq(m->fs_type, "xfs"))
+		strs_add(&options, "nouuid");
+	(void)!mount_filesystem(u->dev.path, u->place.path, m->fs_type, &options, &ignored);
+}
+
+static int unstage_filesystem(struct unstaging *u, struct deadline d, struct err *err)
+{
+	if (place_unmount(&u->place, u->node->o.proc_root, !u->have_device, err))
+		return -1;
+	if (!u->have_device || wait_until_free(u, d, err) == 0)
+		return 0;
+	if (err->sys != EBUSY)
+		return -1;
+	mount_again(u);
+	return err_wrap(err,
+			"its filesystem is still mounted in another mount namespace or container, or "
+			"something else holds the device; it stays staged");
+}
+
+static int unstage_block(struct unstaging *u, struct deadline d, struct err *err)
+{
+	if (u->have_device && (wait_until_free(u, d, err) || write_back(u, err)))
+		return -1;
+	if (place_unmount(&u->place, u->node->o.proc_root, !u->have_device, err))
+		return -1;
+	if (u->have_device)
+		make_writable(u);
+	return 0;
+}
+
+/* Which disk is it, and does this host still have it? A disk that is none of ours is only unmounted. */
+static void identify(struct unstaging *u)
+{
+	struct err ignored = ERR_INIT;
+	int fd AUTO(fd) = -1;
+
+	u->have_device = device_by_number(&u->node->o.world, u->place.disk, &u->dev, &ignored) == 0 &&
+			 device_open(&u->dev, O_RDONLY | O_NONBLOCK | O_CLOEXEC, &fd, NULL, &ignored) == 0;
+}
+
+/* The file that raw block was bound over; also after a crash between unmount and here. */
+static int remove_block_file(const char *staging_path, const char *volume_id, struct err *err)
+{
+	char *file AUTO(free) = place_block_file(staging_path, volume_id);
+
+	return target_remove(file, err);
+}
+
+static int unstage(struct unstaging *u, struct deadline d, struct err *err)
+{
+	struct err ignored = ERR_INIT;
+	int rc;
+
+	if (u->place.kind == PLACE_OTHER)
+		return place_unmount(&u->place, u->node->o.proc_root, false, err);
+	identify(u);
+	if (refuse_while_published(u, err))
+		return -1;
+	rc = u->place.kind == PLACE_BLOCK ? unstage_block(u, d, err) : unstage_filesystem(u, d, err);
+	if (rc)
+		return -1;
+	if (u->have_device)
+		(void)!device_release(&u->node->o.world, u->dev.pci, &ignored);
+	return 0;
+}
+
+int node_unstage(struct node *n, const char *volume_id, const char *staging_path, struct deadline d,
+		 struct err *err)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct unstaging u = { .node = n, .volume_id = volume_id, .table = &t };
+	int rc = mount_table_read(n->o.proc_root, &t, err);
+
+	if (!rc)
+		rc = place_look_staged(&t, staging_path, volume_id, &u.place, err);
+	if (!rc && u.place.kind != PLACE_NOTHING)
+		rc = unstage(&u, deadline_reserve(d, 1000, 5), err);
+	place_clear(&u.place);
+	if (!rc)
+		rc = remove_block_file(staging_path, volume_id, err);
+	return rc ? err_wrap(err, "unstage volume %s", volume_id) : 0;
+}
