@@ -140,7 +140,7 @@ static int check_unused(const struct device *dev, struct err *err)
 {
 	int fd AUTO(fd) = -1;
 
-	if (device_open(dev, O_RDONLY | O_NONBLOCK | O_EXCL, &fd, NULL, err))
+	if (device_open(dev, O_RDONLY | O_EXCL, &fd, NULL, err))
 		return err_wrap(err, "%s is not formatted", dev->path);
 	return 0;
 }
@@ -150,7 +150,7 @@ static int check_blank(const struct device *dev, struct err *err)
 	struct blank blank;
 	int fd AUTO(fd) = -1;
 
-	if (device_open(dev, O_RDONLY | O_NONBLOCK | O_DIRECT, &fd, NULL, err) ||
+	if (device_open(dev, O_RDONLY | O_DIRECT, &fd, NULL, err) ||
 	    blank_check(fd, dev->path, dev->size, &blank, err))
 		return err_wrap(err, "%s is not formatted", dev->path);
 	if (blank.is_blank)

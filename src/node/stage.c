@@ -69,7 +69,7 @@ static void describe_disk(const struct node *n, dev_t disk, struct str *text)
 
 	str_addf(text, "device %u:%u", major(disk), minor(disk));
 	if (rc == 0)
-		str_addf(text, " (%s, function %s, namespace %u%s%s)", dev.path, dev.pci, dev.nsid,
+		str_addf(text, " (%s%s%s%s%s)", dev.path, *dev.pci ? " of function " : "", dev.pci,
 			 *dev.uuid ? ", UUID " : "", dev.uuid);
 }
 
@@ -342,7 +342,7 @@ static int stage(struct staging *s, struct deadline d, struct err *err)
 
 	if (device_wait(world, &s->r->want, d, &s->dev, err))
 		return -1;
-	rc = device_open(&s->dev, O_RDONLY | O_NONBLOCK | O_CLOEXEC, &s->fd, &s->diskseq, err);
+	rc = device_open(&s->dev, O_RDONLY, &s->fd, &s->diskseq, err);
 	if (!rc)
 		rc = stage_device(s, d, err);
 	if (rc)

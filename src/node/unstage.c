@@ -26,8 +26,9 @@ struct unstaging {
 	const char *volume_id;
 	struct mount_table *table;
 	struct place place;
-	bool have_device; /* the host still has the disk, and it is one of ours */
 	struct device dev;
+	bool gone;        /* the host has no disk of this number any more */
+	bool ours;        /* it has, and it is an NVMe namespace that can be opened: `dev` */
 };
 
 static int refuse_while_published(const struct unstaging *u, struct err *err)
@@ -53,7 +54,7 @@ static int wait_until_free(const struct unstaging *u, struct deadline d, struct 
 		struct err ignored = ERR_INIT;
 		int fd AUTO(fd) = -1;
 
-		if (device_open(&u->dev, O_RDONLY | O_NONBLOCK | O_EXCL | O_CLOEXEC, &fd, NULL, err) == 0)
+		if (device_open(&u->dev, O_RDONLY | O_EXCL, &fd, NULL, err) == 0)
 			return 0;
 		if (err->sys != EBUSY || deadline_sleep(end, RELEASE_STEP_MS, &ignored, ""))
 			return -1;
@@ -66,7 +67,7 @@ static int write_back(const struct unstaging *u, struct err *err)
 {
 	int fd AUTO(fd) = -1;
 
-	if (device_open(&u->dev, O_RDONLY | O_NONBLOCK | O_CLOEXEC, &fd, NULL, err))
+	if (device_open(&u->dev, O_RDONLY, &fd, NULL, err))
 		return -1;
 	if (fsync(fd) < 0)
 		return err_sys(err, errno, "write back %s", u->dev.path);
@@ -78,7 +79,7 @@ static void make_writable(const struct unstaging *u)
 	struct err ignored = ERR_INIT;
 	int fd AUTO(fd) = -1, off = 0;
 
-	if (device_open(&u->dev, O_RDONLY | O_NONBLOCK | O_CLOEXEC, &fd, NULL, &ignored) == 0)
+	if (device_open(&u->dev, O_RDONLY, &fd, NULL, &ignored) == 0)
 		ioctl(fd, BLKROSET, &off);
 }
 
@@ -96,9 +97,9 @@ static void mount_again(const struct unstaging *u)
 
 static int unstage_filesystem(struct unstaging *u, struct deadline d, struct err *err)
 {
-	if (place_unmount(&u->place, u->node->o.proc_root, !u->have_device, err))
+	if (place_unmount(&u->place, u->node->o.proc_root, u->gone, err))
 		return -1;
-	if (!u->have_device || wait_until_free(u, d, err) == 0)
+	if (!u->ours || wait_until_free(u, d, err) == 0)
 		return 0;
 	if (err->sys != EBUSY)
 		return -1;
@@ -110,23 +111,25 @@ static int unstage_filesystem(struct unstaging *u, struct deadline d, struct err
 
 static int unstage_block(struct unstaging *u, struct deadline d, struct err *err)
 {
-	if (u->have_device && (wait_until_free(u, d, err) || write_back(u, err)))
+	if (u->ours && (wait_until_free(u, d, err) || write_back(u, err)))
 		return -1;
-	if (place_unmount(&u->place, u->node->o.proc_root, !u->have_device, err))
+	if (place_unmount(&u->place, u->node->o.proc_root, u->gone, err))
 		return -1;
-	if (u->have_device)
+	if (u->ours)
 		make_writable(u);
 	return 0;
 }
 
-/* Which disk is it, and does this host still have it? A disk that is none of ours is only unmounted. */
+/* Which disk is it, and does this host still have it? One that is none of ours is only unmounted. */
 static void identify(struct unstaging *u)
 {
 	struct err ignored = ERR_INIT;
 	int fd AUTO(fd) = -1;
+	int rc = device_by_number(&u->node->o.world, u->place.disk, &u->dev, &ignored);
 
-	u->have_device = device_by_number(&u->node->o.world, u->place.disk, &u->dev, &ignored) == 0 &&
-			 device_open(&u->dev, O_RDONLY | O_NONBLOCK | O_CLOEXEC, &fd, NULL, &ignored) == 0;
+	u->gone = rc == 1;
+	u->ours = rc == 0 && u->dev.nsid != 0 &&
+		  device_open(&u->dev, O_RDONLY, &fd, NULL, &ignored) == 0;
 }
 
 /* The file that raw block was bound over; also after a crash between unmount and here. */
@@ -150,7 +153,7 @@ static int unstage(struct unstaging *u, struct deadline d, struct err *err)
 	rc = u->place.kind == PLACE_BLOCK ? unstage_block(u, d, err) : unstage_filesystem(u, d, err);
 	if (rc)
 		return -1;
-	if (u->have_device)
+	if (u->ours)
 		(void)!device_release(&u->node->o.world, u->dev.pci, &ignored);
 	return 0;
 }

@@ -80,11 +80,14 @@ static int open_failed(const struct device *dev, int errnum, struct err *err)
 		        dev->path);
 		return err_recode(err, ERR_UNAVAILABLE);
 	}
-	if (errnum == EBUSY)
-		return err_set(err, ERR_PRECONDITION,
-		               "device %s is in use: mounted, or part of a RAID, LVM or multipath "
-		               "device (see lsblk %s)",
-		               dev->path, dev->path);
+	if (errnum == EBUSY) {
+		err_set(err, ERR_PRECONDITION,
+		        "device %s is in use: mounted, or part of a RAID, LVM or multipath "
+		        "device (see lsblk %s)",
+		        dev->path, dev->path);
+		err->sys = errnum; /* unstage waits for a user that is just leaving */
+		return -1;
+	}
 	return err_sys(err, errnum, "open %s", dev->path);
 }
 

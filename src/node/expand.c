@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Growth on the node: the device has grown already (or not: then OUT_OF_RANGE), the filesystem follows.  Raw block has
+ * nothing to grow.  Never shrinks.  An expansion that was done before is done again as a no-op.
+ */
+#include "node/node.h"
+
+#include "common/cleanup.h"
+#include "node/located.h"
+#include "node/mount/mkfs.h"
+
+static int check_range(const struct expand_request *r, const struct device *dev, struct err *err)
+{
+	char want[64], have[64];
+
+	if (r->required > dev->size)
+		return err_set(err, ERR_RANGE, "%s asked for, but its device %s has %s: the backend has "
+			       "not grown it",
+			       str_bytes(r->required, want), dev->path, str_bytes(dev->size, have));
+	if (r->limit && dev->size > r->limit)
+		return err_set(err, ERR_RANGE, "at most %s asked for, but its device %s has %s",
+			       str_bytes(r->limit, want), dev->path, str_bytes(dev->size, have));
+	return 0;
+}
+
+static int check_type(const struct expand_request *r, const struct located *l, struct err *err)
+{
+	bool block = l->place.kind == PLACE_BLOCK;
+
+	if (!r->cap || (r->cap->type == ACCESS_BLOCK) == block)
+		return 0;
+	return err_set(err, ERR_INVALID, "VolumeCapability says %s, but %s shows %s",
+		       access_type_name(r->cap->type), l->place.path,
+		       block ? "raw block" : "a filesystem");
+}
+
+/* Where the filesystem can be written: a read-only publish is no place to grow it from. NULL: nowhere on this node. */
+static const struct mount *writable_mount(const struct located *l)
+{
+	const struct mount *m = NULL;
+
+	while ((m = mount_of(&l->table, l->place.disk, "/", m)))
+		if (!m->read_only)
+			return m;
+	return NULL;
+}
+
+static int expand(struct node *n, const struct expand_request *r, struct deadline d,
+		  struct located *l, struct err *err)
+{
+	const struct mount *m;
+
+	if (locate(n, r->volume_id, r->path, l, err) || check_type(r, l, err) ||
+	    located_open(l, err) || check_range(r, &l->dev, err))
+		return -1;
+	if (l->place.kind == PLACE_BLOCK)
+		return 0;
+	m = writable_mount(l);
+	/* Read-only here: it grows when it is staged where it may be written. */
+	return m ? fs_grow(m->fs_type, l->dev.path, m->target, d, err) : 0;
+}
+
+int node_expand(struct node *n, const struct expand_request *r, struct deadline d,
+		uint64_t *ret_bytes, struct err *err)
+{
+	struct located l AUTO(located_clear) = LOCATED_INIT;
+
+	if (expand(n, r, deadline_reserve(d, 1000, 5), &l, err))
+		return err_wrap(err, "expand volume %s", r->volume_id);
+	*ret_bytes = l.dev.size;
+	return 0;
+}

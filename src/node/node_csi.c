@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The wire door of the node: messages to plain structs and back, the argument rules of the specification, the
+ * method table.  Decides nothing about devices or mounts.  Field errors are in the Go plugin's words.
+ */
+#include "node/node_csi.h"
+
+#include "csi/csi.pb-c.h"
+
+#include "common/context_keys.h"
+#include "common/volume_cap_csi.h"
+
+/* All map entries that protoc-c generates look alike: base, key, value. */
+#define MAP_TO_KVS(call, entries, n) map_to_kvs((call), (void *const *)(entries), (n))
+
+struct map_entry {
+	ProtobufCMessage base;
+	char *key, *value;
+};
+
+static struct kvs map_to_kvs(struct rpc_call *call, void *const *entries, size_t n)
+{
+	struct kv *v = arena_alloc(&call->arena, (n + 1) * sizeof(*v));
+
+	for (size_t i = 0; i < n; i++) {
+		const struct map_entry *e = entries[i];
+
+		v[i] = (struct kv) { e->key, e->value };
+	}
+	return (struct kvs) { v, n };
+}
+
+/* ---------------------------------------------------------------- argument rules */
+
+static int require(const char *value, const char *field, struct err *err)
+{
+	return str_empty(value) ? err_set(err, ERR_INVALID, "%s: field is required", field) : 0;
+}
+
+/* The volume id becomes a file's name. */
+static int check_volume_id(const char *id, struct err *err)
+{
+	if (require(id, "VolumeId", err))
+		return -1;
+	for (const char *p = id; *p; p++)
+		if (*p == '/')
+			return err_set(err, ERR_INVALID, "VolumeId: \"%s\" has a slash", id);
+	if (str_eq(id, ".") || str_eq(id, ".."))
+		return err_set(err, ERR_INVALID, "VolumeId: \"%s\" is no name", id);
+	return 0;
+}
+
+/* Keys that only matter where the volume is made ready: stage and publish. */
+static int check_context(const struct node *n, const struct kvs *volume_context,
+                         const struct kvs *publish_context, const struct volume_cap *cap,
+                         struct volume_params *ret, struct err *err)
+{
+	const char *fs_type = cap->type == ACCESS_MOUNT ? cap->fs_type : NULL;
+
+	if (str_eq(kvs_get(volume_context, PARAM_EPHEMERAL), "true"))
+		return err_set(err, ERR_INVALID,
+		               "inline volumes are not supported: volumes are made on the DPU, by "
+		               "the controller; use a generic ephemeral volume");
+	if (volume_params_parse(volume_context, n->o.emulation, fs_type, ret, err))
+		return err_wrap(err, "VolumeContext");
+	if (ret->emulation == EMULATION_VIRTIOFS ||
+	    (!str_empty(kvs_get(publish_context, PUBLISH_VIRTIOFS_TAG)) &&
+	     str_empty(kvs_get(publish_context, PUBLISH_NVME_NSID))))
+		return err_set(err, ERR_UNIMPLEMENTED, "emulation virtiofs is not supported");
+	return 0;
+}
+
+/* ---------------------------------------------------------------- stage */
+
+static int stage_volume(void *self, struct rpc_call *call, const void *req, ProtobufCMessage **resp,
+                        struct err *err)
+{
+	const Csi__V1__NodeStageVolumeRequest *q = req;
+	Csi__V1__NodeStageVolumeResponse *r = RPC_NEW(call, csi__v1__node_stage_volume_response);
+	struct kvs volume_context = MAP_TO_KVS(call, q->volume_context, q->n_volume_context);
+	struct kvs publish_context = MAP_TO_KVS(call, q->publish_context, q->n_publish_context);
+	struct stage_request s = { .volume_id = q->volume_id,
+		                   .staging_path = q->staging_target_path };
+
+	*resp = &r->base;
+	if (check_volume_id(q->volume_id, err) ||
+	    require(q->staging_target_path, "StagingTargetPath", err) ||
+	    volume_cap_from_csi(q->volume_capability, "VolumeCapability", &call->arena, &s.cap,
+	                        err) ||
+	    check_context(self, &volume_context, &publish_context, &s.cap, &s.params, err) ||
+	    publish_context_parse(q->volume_id, &publish_context, &s.want, err))
+		return -1;
+	return node_stage(self, &s, call->deadline, err);
+}
+
+static int unstage_volume(void *self, struct rpc_call *call, const void *req,
+                          ProtobufCMessage **resp, struct err *err)
+{
+	const Csi__V1__NodeUnstageVolumeRequest *q = req;
+	Csi__V1__NodeUnstageVolumeResponse *r =
+		RPC_NEW(call, csi__v1__node_unstage_volume_response);
+
+	*resp = &r->base;
+	if (check_volume_id(q->volume_id, err) ||
+	    require(q->staging_target_path, "StagingTargetPath", err))
+		return -1;
+	return node_unstage(self, q->volume_id, q->staging_target_path, call->deadline, err);
+}
+
+/* ---------------------------------------------------------------- publish */
+
+static int publish_volume(void *self, struct rpc_call *call, const void *req,
+                          ProtobufCMessage **resp, struct err *err)
+{
+	const Csi__V1__NodePublishVolumeRequest *q = req;
+	Csi__V1__NodePublishVolumeResponse *r =
+		RPC_NEW(call, csi__v1__node_publish_volume_response);
+	struct kvs volume_context = MAP_TO_KVS(call, q->volume_context, q->n_volume_context);
+	struct kvs publish_context = MAP_TO_KVS(call, q->publish_context, q->n_publish_context);
+	struct publish_request p = { .volume_id = q->volume_id,
+		                     .staging_path = q->staging_target_path,
+		                     .target_path = q->target_path,
+		                     .read_only = q->readonly };
+	struct volume_params params;
+	struct device_want want;
+
+	*resp = &r->base;
+	if (check_volume_id(q->volume_id, err) || require(q->target_path, "TargetPath", err) ||
+	    volume_cap_from_csi(q->volume_capability, "VolumeCapability", &call->arena, &p.cap,
+	                        err) ||
+	    check_context(self, &volume_context, &publish_context, &p.cap, &params, err))
+		return -1;
+	if (str_empty(q->staging_target_path))
+		return err_set(err, ERR_PRECONDITION,
+		               "StagingTargetPath: field is required, volumes are staged first");
+	if (publish_context_given(&publish_context)) {
+		if (publish_context_parse(q->volume_id, &publish_context, &want, err))
+			return -1;
+		p.want = &want;
+	}
+	return node_publish(self, &p, call->deadline, err);
+}
+
+static int unpublish_volume(void *self, struct rpc_call *call, const void *req,
+                            ProtobufCMessage **resp, struct err *err)
+{
+	const Csi__V1__NodeUnpublishVolumeRequest *q = req;
+	Csi__V1__NodeUnpublishVolumeResponse *r =
+		RPC_NEW(call, csi__v1__node_unpublish_volume_response);
+
+	*resp = &r->base;
+	if (check_volume_id(q->volume_id, err) || require(q->target_path, "TargetPath", err))
+		return -1;
+	return node_unpublish(self, q->volume_id, q->target_path, err);
+}
+
+/* ---------------------------------------------------------------- stats and expand */
+
+static Csi__V1__VolumeUsage *usage(struct rpc_call *call, Csi__V1__VolumeUsage__Unit unit,
+                                   uint64_t total, uint64_t used, uint64_t available)
+{
+	Csi__V1__VolumeUsage *u = RPC_NEW(call, csi__v1__volume_usage);
+
+	u->unit = unit;
+	u->total = (int64_t)total;
+	u->used = (int64_t)used;
+	u->available = (int64_t)available;
+	return u;
+}
+
+static int get_volume_stats(void *self, struct rpc_call *call, const void *req,
+                            ProtobufCMessage **resp, struct err *err)
+{
+	const Csi__V1__NodeGetVolumeStatsRequest *q = req;
+	Csi__V1__NodeGetVolumeStatsResponse *r =
+		RPC_NEW(call, csi__v1__node_get_volume_stats_response);
+	struct volume_stats s;
+
+	*resp = &r->base;
+	if (check_volume_id(q->volume_id, err) || require(q->volume_path, "VolumePath", err) ||
+	    node_stats(self, q->volume_id, q->volume_path, &s, err))
+		return -1;
+	r->usage = arena_alloc(&call->arena, 2 * sizeof(*r->usage));
+	r->usage[r->n_usage++] = usage(call, CSI__V1__VOLUME_USAGE__UNIT__BYTES, s.total_bytes,
+	                               s.used_bytes, s.available_bytes);
+	/* btrfs has no number of inodes. */
+	if (!s.block && s.total_inodes)
+		r->usage[r->n_usage++] = usage(call, CSI__V1__VOLUME_USAGE__UNIT__INODES,
+		                               s.total_inodes, s.used_inodes, s.free_inodes);
+	return 0;
+}
+
+static int range_of(const Csi__V1__CapacityRange *wire, struct expand_request *ret, struct err *err)
+{
+	if (!wire)
+		return 0;
+	if (wire->required_bytes < 0 || wire->limit_bytes < 0)
+		return err_set(err, ERR_INVALID, "CapacityRange: a negative number of bytes");
+	if (wire->limit_bytes && wire->required_bytes > wire->limit_bytes)
+		return err_set(err, ERR_INVALID, "CapacityRange: more bytes required than allowed");
+	ret->required = (uint64_t)wire->required_bytes;
+	ret->limit = (uint64_t)wire->limit_bytes;
+	return 0;
+}
+
+static int expand_volume(void *self, struct rpc_call *call, const void *req,
+                         ProtobufCMessage **resp, struct err *err)
+{
+	const Csi__V1__NodeExpandVolumeRequest *q = req;
+	Csi__V1__NodeExpandVolumeResponse *r = RPC_NEW(call, csi__v1__node_expand_volume_response);
+	struct expand_request e = { .volume_id = q->volume_id, .path = q->volume_path };
+	struct volume_cap cap;
+	uint64_t bytes;
+
+	*resp = &r->base;
+	if (check_volume_id(q->volume_id, err) || require(q->volume_path, "VolumePath", err) ||
+	    range_of(q->capacity_range, &e, err))
+		return -1;
+	if (q->volume_capability) {
+		if (volume_cap_from_csi(q->volume_capability, "VolumeCapability", &call->arena,
+		                        &cap, err))
+			return -1;
+		e.cap = &cap;
+	}
+	if (node_expand(self, &e, call->deadline, &bytes, err))
+		return -1;
+	r->capacity_bytes = (int64_t)bytes;
+	return 0;
+}
+
+/* ---------------------------------------------------------------- what the node is */
+
+static int get_info(void *self, struct rpc_call *call, const void *req, ProtobufCMessage **resp,
+                    struct err *err)
+{
+	const struct node *n = self;
+	Csi__V1__NodeGetInfoResponse *r = RPC_NEW(call, csi__v1__node_get_info_response);
+
+	(void)req;
+	*resp = &r->base;
+	r->node_id = (char *)n->o.id;
+	return node_max_volumes(self, &r->max_volumes_per_node, err);
+}
+
+static const Csi__V1__NodeServiceCapability__RPC__Type capabilities[] = {
+	CSI__V1__NODE_SERVICE_CAPABILITY__RPC__TYPE__STAGE_UNSTAGE_VOLUME,
+	CSI__V1__NODE_SERVICE_CAPABILITY__RPC__TYPE__GET_VOLUME_STATS,
+	CSI__V1__NODE_SERVICE_CAPABILITY__RPC__TYPE__EXPAND_VOLUME,
+	CSI__V1__NODE_SERVICE_CAPABILITY__RPC__TYPE__SINGLE_NODE_MULTI_WRITER,
+};
+
+static int get_capabilities(void *self, struct rpc_call *call, const void *req,
+                            ProtobufCMessage **resp, struct err *err)
+{
+	Csi__V1__NodeGetCapabilitiesResponse *r =
+		RPC_NEW(call, csi__v1__node_get_capabilities_response);
+
+	(void)self;
+	(void)req;
+	(void)err;
+	*resp = &r->base;
+	r->capabilities =
+		arena_alloc(&call->arena, ARRAY_LEN(capabilities) * sizeof(*r->capabilities));
+	for (size_t i = 0; i < ARRAY_LEN(capabilities); i++) {
+		Csi__V1__NodeServiceCapability *c = RPC_NEW(call, csi__v1__node_service_capability);
+
+		c->type_case = CSI__V1__NODE_SERVICE_CAPABILITY__TYPE_RPC;
+		c->rpc = RPC_NEW(call, csi__v1__node_service_capability__rpc);
+		c->rpc->type = capabilities[i];
+		r->capabilities[r->n_capabilities++] = c;
+	}
+	return 0;
+}
+
+/* ---------------------------------------------------------------- the table */
+
+#define VOLUME_ID_OF(name, type)                                                                   \
+	static const char *name(struct rpc_call *call, const void *req)                            \
+	{                                                                                          \
+		(void)call;                                                                        \
+		return ((const type *)req)->volume_id;                                             \
+	}                                                                                          \
+	struct volume_id_semicolon_
+
+VOLUME_ID_OF(stage_key, Csi__V1__NodeStageVolumeRequest);
+VOLUME_ID_OF(unstage_key, Csi__V1__NodeUnstageVolumeRequest);
+VOLUME_ID_OF(publish_key, Csi__V1__NodePublishVolumeRequest);
+VOLUME_ID_OF(unpublish_key, Csi__V1__NodeUnpublishVolumeRequest);
+VOLUME_ID_OF(expand_key, Csi__V1__NodeExpandVolumeRequest);
+
+/* Stats take no lock: they change nothing, and a pod's metrics must not make its unmount ABORTED. */
+static const struct rpc_method node_methods[] = {
+	{ .name = "NodeStageVolume", .handler = stage_volume, .key = stage_key },
+	{ .name = "NodeUnstageVolume", .handler = unstage_volume, .key = unstage_key },
+	{ .name = "NodePublishVolume", .handler = publish_volume, .key = publish_key },
+	{ .name = "NodeUnpublishVolume", .handler = unpublish_volume, .key = unpublish_key },
+	{ .name = "NodeGetVolumeStats", .handler = get_volume_stats },
+	{ .name = "NodeExpandVolume", .handler = expand_volume, .key = expand_key },
+	{ .name = "NodeGetCapabilities", .handler = get_capabilities, .on_poller = true },
+	{ .name = "NodeGetInfo", .handler = get_info },
+};
+
+struct rpc_service node_service(struct node *n, struct keylock *locks)
+{
+	return (struct rpc_service) {
+		.descriptor = &csi__v1__node__descriptor,
+		.methods = node_methods,
+		.n_methods = ARRAY_LEN(node_methods),
+		.self = n,
+		.locks = locks,
+	};
+}

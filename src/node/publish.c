@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Publishing: the staged volume shown at one pod's path, by one bind mount.
+ *
+ * What is staged decides what can be published: the type must be the staged one, and the disk must still be the one that the
+ * publish context names.  "Already published" means the same disk, the whole of it, with the same read-only state; the
+ * source column of mountinfo is never compared (its text differs from distribution to distribution).  A
+ * read-only publish is a read-only bind; for raw block that protects nothing by itself (a device node ignores it), kubelet's
+ * device cgroup does; a volume that is only ever read was made read-only when it was staged.
+ */
+#include "node/node.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "common/cleanup.h"
+#include "node/place.h"
+#include "node/target.h"
+
+/* One publish in progress. */
+struct publishing {
+	struct node *node;
+	const struct publish_request *r;
+	struct mount_table *table;
+	struct place staged, target;
+	bool read_only;
+};
+
+/* ---------------------------------------------------------------- what is staged */
+
+static int check_staged_type(const struct publishing *p, struct err *err)
+{
+	enum place_kind want = p->r->cap.type == ACCESS_BLOCK ? PLACE_BLOCK : PLACE_FILESYSTEM;
+
+	if (p->staged.kind == PLACE_NOTHING)
+		return err_set(err, ERR_PRECONDITION,
+			       "it is not staged: nothing is mounted at %s (NodeStageVolume first)",
+			       p->r->staging_path);
+	if (p->staged.kind != want)
+		return err_set(err, ERR_PRECONDITION, "it is staged as %s, and cannot be published as %s",
+			       p->staged.kind == PLACE_BLOCK      ? "raw block" :
+			       p->staged.kind == PLACE_FILESYSTEM ? "a filesystem" :
+								    "something unknown",
+			       want == PLACE_BLOCK ? "raw block" : "a filesystem");
+	return 0;
+}
+
+/* Is what is staged the disk that the publish context leads to now? */
+static int check_staged_disk(const struct publishing *p, struct err *err)
+{
+	struct str why AUTO(str_clear) = STR_INIT(400);
+	struct device dev;
+	int rc;
+
+	if (!p->r->want)
+		return 0;
+	rc = device_find(&p->node->o.world, p->r->want, &dev, &why, err);
+	if (rc < 0)
+		return -1;
+	if (rc == 1)
+		return err_set(err, ERR_UNAVAILABLE, "it is staged, but its device has gone: %s", why.ptr);
+	if (dev.devno != p->staged.disk)
+		return err_set(err, ERR_PRECONDITION,
+			       "device %u:%u is staged at %s, but the volume is on %s (%u:%u, function "
+			       "%s, namespace %u)",
+			       major(p->staged.disk), minor(p->staged.disk), p->staged.path, dev.path,
+			       major(dev.devno), minor(dev.devno), dev.pci, dev.nsid);
+	return 0;
+}
+
+/* A volume for one pod: no second target. */
+static int check_single_pod(const struct publishing *p, struct err *err)
+{
+	const struct mount *other;
+
+	if (!access_mode_is_single_pod(p->r->cap.mode))
+		return 0;
+	other = place_elsewhere(p->table, &p->staged, &p->target, true, NULL);
+	if (!other)
+		return 0;
+	return err_set(err, ERR_PRECONDITION, "it is %s and already published at %s",
+		       access_mode_name(p->r->cap.mode), other->target);
+}
+
+/* ---------------------------------------------------------------- what is at the target */
+
+/* 0: published as wanted; 1: nothing (left) there; -1. */
+static int look_at_target(struct publishing *p, struct err *err)
+{
+	const struct place *t = &p->target;
+	struct device other;
+	int rc;
+
+	if (t->kind == PLACE_NOTHING)
+		return 1;
+	if (t->kind == p->staged.kind && t->disk == p->staged.disk) {
+		if (t->m->read_only != p->staged.m->read_only && !p->read_only)
+			return err_set(err, ERR_EXISTS, "%s is already published read-only", t->path);
+		if (p->read_only && !t->m->read_only)
+			return err_set(err, ERR_EXISTS, "%s is already published read-write", t->path);
+		return 0;
+	}
+	rc = t->kind == PLACE_OTHER ? 0 :
+				      device_by_number(&p->node->o.world, t->disk, &other, err);
+	if (rc < 0)
+		err_clear(err);
+	if (rc == 1) /* a leftover of a disk that has gone */
+		return place_unmount(t, p->node->o.proc_root, true, err) ? -1 : 1;
+	return err_set(err, ERR_PRECONDITION,
+		       "%s already shows something else (%s on device %u:%u), not device %u:%u",
+		       t->path, t->m->fs_type, major(t->m->devno), minor(t->m->devno),
+		       major(p->staged.disk), minor(p->staged.disk));
+}
+
+/* ---------------------------------------------------------------- the bind */
+
+static int check_result(const struct publishing *p, const char *path, struct err *err)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct place now AUTO(place_clear) = PLACE_INIT;
+
+	if (mount_table_read(p->node->o.proc_root, &t, err) || place_look(&t, path, &now, err))
+		return -1;
+	if (now.kind != p->staged.kind || now.disk != p->staged.disk)
+		return err_set(err, ERR_UNAVAILABLE,
+			       "device %u:%u was bound to %s, but something else is there: it was "
+			       "unstaged meanwhile",
+			       major(p->staged.disk), minor(p->staged.disk), path);
+	if (p->read_only && !now.m->read_only)
+		return err_set(err, ERR_INTERNAL, "%s did not get read-only", path);
+	return 0;
+}
+
+static int bind_at(const struct publishing *p, const char *path, struct err *err)
+{
+	struct err ignored = ERR_INIT;
+
+	if (mount_bind(p->staged.path, path, err))
+		return -1;
+	if ((!p->read_only || mount_set_read_only(path, err) == 0) && check_result(p, path, err) == 0)
+		return 0;
+	(void)!mount_remove(path, true, &ignored);
+	return -1;
+}
+
+static int make_and_bind(const struct publishing *p, struct err *err)
+{
+	enum target_kind kind = p->staged.kind == PLACE_BLOCK ? TARGET_FILE : TARGET_DIR;
+	const char *asked = p->r->target_path;
+	char *path AUTO(free) = NULL;
+	unsigned made = 0;
+	int rc;
+
+	if (target_make(asked, kind, &made, err))
+		return -1;
+	rc = mount_place(asked, &path, err);
+	if (rc == 1)
+		rc = err_set(err, ERR_UNAVAILABLE, "%s was removed by somebody", asked);
+	if (!rc)
+		rc = bind_at(p, path, err);
+	if (rc)
+		target_unmake(asked, made);
+	return rc;
+}
+
+static int publish(struct publishing *p, struct err *err)
+{
+	int rc;
+
+	if (mount_table_read(p->node->o.proc_root, p->table, err) ||
+	    place_look_staged(p->table, p->r->staging_path, p->r->volume_id, &p->staged, err) ||
+	    place_look(p->table, p->r->target_path, &p->target, err) || check_staged_type(p, err) ||
+	    check_staged_disk(p, err) || check_single_pod(p, err))
+		return -1;
+	p->read_only |= p->staged.m->read_only;
+	rc = look_at_target(p, err);
+	return rc == 1 ? make_and_bind(p, err) : rc;
+}
+
+int node_publish(struct node *n, const struct publish_request *r, struct deadline d, struct err *err)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct publishing p = {
+		.node = n,
+		.r = r,
+		.table = &t,
+		.read_only = r->read_only || access_mode_is_reader_only(r->cap.mode),
+	};
+	int rc = deadline_check(d, err, "publish");
+
+	if (!rc)
+		rc = publish(&p, err);
+	place_clear(&p.staged);
+	place_clear(&p.target);
+	return rc ? err_wrap(err, "publish volume %s at %s", r->volume_id, r->target_path) : 0;
+}
+
+/* ---------------------------------------------------------------- unpublish */
+
+static bool disk_has_gone(struct node *n, const struct place *p)
+{
+	struct err ignored = ERR_INIT;
+	struct device dev;
+
+	return (p->kind == PLACE_FILESYSTEM || p->kind == PLACE_BLOCK) &&
+	       device_by_number(&n->o.world, p->disk, &dev, &ignored) == 1;
+}
+
+int node_unpublish(struct node *n, const char *volume_id, const char *target_path, struct err *err)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct place p AUTO(place_clear) = PLACE_INIT;
+	int rc = mount_table_read(n->o.proc_root, &t, err);
+
+	if (!rc)
+		rc = place_look(&t, target_path, &p, err);
+	if (!rc && p.kind != PLACE_NOTHING)
+		rc = place_unmount(&p, n->o.proc_root, disk_has_gone(n, &p), err);
+	if (!rc && p.path)
+		rc = target_remove(p.path, err);
+	return rc ? err_wrap(err, "unpublish volume %s from %s", volume_id, target_path) : 0;
+}
