@@ -47,7 +47,7 @@ static int find_program(const char *path_list, const char *name, struct str *ret
 		dir += n + (dir[n] == ':');
 	}
 	return err_set(err, ERR_NOT_FOUND, "program %s is not installed (looked in %s)", name,
-		       path_list);
+	               path_list);
 }
 
 /* What the child starts with: descriptors 0, 1, 2 and perhaps SPAWN_FD, and nothing else of ours. */
@@ -80,12 +80,12 @@ static int plan_signals(posix_spawnattr_t *attr)
 		rc = posix_spawnattr_setpgroup(attr, 0);
 	if (!rc)
 		rc = posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK |
-						    POSIX_SPAWN_SETPGROUP);
+		                                            POSIX_SPAWN_SETPGROUP);
 	return rc;
 }
 
 static int start(const char *program, char **argv, const char *path_list, int out, int fd,
-		 pid_t *ret)
+                 pid_t *ret)
 {
 	struct str path AUTO(str_clear) = STR_INIT(2 * PATH_MAX);
 	char *envp[] = { NULL, (char *)"LC_ALL=C", NULL };
@@ -116,7 +116,9 @@ static bool drain(int fd, struct str *output)
 		ssize_t n = read(fd, buf, sizeof buf);
 
 		if (n > 0)
-			str_addn(output, buf, (size_t)n); /* what does not fit is dropped: the pipe never fills */
+			str_addn(
+				output, buf,
+				(size_t)n); /* what does not fit is dropped: the pipe never fills */
 		else if (n == 0)
 			return false;
 		else if (errno != EINTR)
@@ -134,7 +136,7 @@ static void wake_fd(void *arg)
 
 /* Blocks until the child has ended (0) or the deadline has (-1 with err). */
 static int watch(int pidfd, int out, int wake, struct deadline d, struct str *output,
-		 struct err *err, const char *what)
+                 struct err *err, const char *what)
 {
 	struct pollfd fds[] = {
 		{ .fd = pidfd, .events = POLLIN },
@@ -159,13 +161,13 @@ static int watch(int pidfd, int out, int wake, struct deadline d, struct str *ou
 
 /* The child is reaped in any case: when the deadline has passed, after its group was killed. */
 static int finish(pid_t pid, int out, int wake, struct deadline d, struct str *output,
-		  const char *name, struct err *err)
+                  const char *name, struct err *err)
 {
 	int pidfd AUTO(fd) = (int)syscall(SYS_pidfd_open, pid, 0);
 	int status = 0, rc;
 
-	rc = pidfd < 0 ? err_sys(err, errno, "%s: pidfd_open", name) :
-			 watch(pidfd, out, wake, d, output, err, name);
+	rc = pidfd < 0 ? err_sys(err, errno, "%s: pidfd_open", name)
+	               : watch(pidfd, out, wake, d, output, err, name);
 	if (rc)
 		kill(-pid, SIGKILL);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
@@ -176,8 +178,9 @@ static int finish(pid_t pid, int out, int wake, struct deadline d, struct str *o
 	(void)drain(out, output);
 	if (WIFSIGNALED(status))
 		return err_set(err, ERR_INTERNAL, "%s: killed by signal %d (SIG%s)", name,
-			       WTERMSIG(status),
-			       sigabbrev_np(WTERMSIG(status)) ? sigabbrev_np(WTERMSIG(status)) : "?");
+		               WTERMSIG(status),
+		               sigabbrev_np(WTERMSIG(status)) ? sigabbrev_np(WTERMSIG(status))
+		                                              : "?");
 	return WEXITSTATUS(status);
 }
 
@@ -191,7 +194,7 @@ static int raise_fd(int fd)
 }
 
 int spawn_run_fd(const struct strs *argv, int fd, struct deadline d, struct str *output,
-		 struct err *err)
+                 struct err *err)
 {
 	struct str path_list AUTO(str_clear) = STR_INIT(PATH_MAX);
 	struct str program AUTO(str_clear) = STR_INIT(PATH_MAX);
@@ -202,7 +205,7 @@ int spawn_run_fd(const struct strs *argv, int fd, struct deadline d, struct str 
 	if (deadline_check(d, err, argv->v[0]))
 		return -1;
 	str_addf(&path_list, "%s%s" NORMAL_PATH, extra_path ? extra_path : "",
-		 extra_path ? ":" : "");
+	         extra_path ? ":" : "");
 	if (find_program(path_list.ptr, argv->v[0], &program, err))
 		return -1;
 	int wake AUTO(fd) = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -14,12 +14,13 @@ static int check_range(const struct expand_request *r, const struct device *dev,
 	char want[64], have[64];
 
 	if (r->required > dev->size)
-		return err_set(err, ERR_RANGE, "%s asked for, but its device %s has %s: the backend has "
-			       "not grown it",
-			       str_bytes(r->required, want), dev->path, str_bytes(dev->size, have));
+		return err_set(err, ERR_RANGE,
+		               "%s asked for, but its device %s has %s: the backend has "
+		               "not grown it",
+		               str_bytes(r->required, want), dev->path, str_bytes(dev->size, have));
 	if (r->limit && dev->size > r->limit)
 		return err_set(err, ERR_RANGE, "at most %s asked for, but its device %s has %s",
-			       str_bytes(r->limit, want), dev->path, str_bytes(dev->size, have));
+		               str_bytes(r->limit, want), dev->path, str_bytes(dev->size, have));
 	return 0;
 }
 
@@ -30,8 +31,8 @@ static int check_type(const struct expand_request *r, const struct located *l, s
 	if (!r->cap || (r->cap->type == ACCESS_BLOCK) == block)
 		return 0;
 	return err_set(err, ERR_INVALID, "VolumeCapability says %s, but %s shows %s",
-		       access_type_name(r->cap->type), l->place.path,
-		       block ? "raw block" : "a filesystem");
+	               access_type_name(r->cap->type), l->place.path,
+	               block ? "raw block" : "a filesystem");
 }
 
 /* Where the filesystem can be written: a read-only publish is no place to grow it from. NULL: nowhere on this node. */
@@ -39,14 +40,14 @@ static const struct mount *writable_mount(const struct located *l)
 {
 	const struct mount *m = NULL;
 
-	while ((m = mount_of(&l->table, l->place.disk, "/", m)))
+	while ((m = mount_of(&l->table, l->place.m->devno, "/", m)))
 		if (!m->read_only)
 			return m;
 	return NULL;
 }
 
 static int expand(struct node *n, const struct expand_request *r, struct deadline d,
-		  struct located *l, struct err *err)
+                  struct located *l, struct err *err)
 {
 	const struct mount *m;
 
@@ -61,7 +62,7 @@ static int expand(struct node *n, const struct expand_request *r, struct deadlin
 }
 
 int node_expand(struct node *n, const struct expand_request *r, struct deadline d,
-		uint64_t *ret_bytes, struct err *err)
+                uint64_t *ret_bytes, struct err *err)
 {
 	struct located l AUTO(located_clear) = LOCATED_INIT;
 

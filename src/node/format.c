@@ -57,18 +57,18 @@ static char *boot_id(const struct node *n)
 }
 
 static char *record_text(const struct node *n, const struct device *dev,
-			 const struct format_request *r, const char *fs_type)
+                         const struct format_request *r, const char *fs_type)
 {
 	char *boot AUTO(free) = boot_id(n);
 
 	return xasprintf("volume=%s\nuuid=%s\nnsid=%u\nsize=%llu\nboot=%s\ndiskseq=%llu\n"
-			 "filesystem=%s\n",
-			 r->volume_id, dev->uuid, dev->nsid, (unsigned long long)dev->size, boot,
-			 (unsigned long long)r->diskseq, fs_type);
+	                 "filesystem=%s\n",
+	                 r->volume_id, dev->uuid, dev->nsid, (unsigned long long)dev->size, boot,
+	                 (unsigned long long)r->diskseq, fs_type);
 }
 
 static int record_write(const struct node *n, const struct device *dev,
-			const struct format_request *r, const char *fs_type, struct err *err)
+                        const struct format_request *r, const char *fs_type, struct err *err)
 {
 	char *dir AUTO(free) = record_dir(n);
 	char *path AUTO(free) = format_record_path(n, r->volume_id);
@@ -83,7 +83,7 @@ static int record_write(const struct node *n, const struct device *dev,
 
 /* 0: there is one and it speaks of this disk and filesystem; 1: none such. */
 static int record_matches(const struct node *n, const struct device *dev,
-			  const struct format_request *r, const char *fs_type, struct err *err)
+                          const struct format_request *r, const char *fs_type, struct err *err)
 {
 	char *path AUTO(free) = format_record_path(n, r->volume_id);
 	char *expected AUTO(free) = record_text(n, dev, r, fs_type);
@@ -119,9 +119,9 @@ static int take_turn(struct node *n, struct deadline d, struct err *err)
 		rc = pthread_cond_clockwait(&n->format_ended, &n->lock, CLOCK_MONOTONIC, &until);
 	if (n->formats_running >= n->o.max_formats)
 		return err_set(err, ERR_DEADLINE,
-			       "%u other volumes are being formatted on this node; time ran out "
-			       "before it was this one's turn",
-			       n->formats_running);
+		               "%u other volumes are being formatted on this node; time ran out "
+		               "before it was this one's turn",
+		               n->formats_running);
 	n->formats_running++;
 	return 0;
 }
@@ -155,26 +155,29 @@ static int check_blank(const struct device *dev, struct err *err)
 		return err_wrap(err, "%s is not formatted", dev->path);
 	if (blank.is_blank)
 		return 0;
-	return err_set(err, ERR_PRECONDITION,
-		       "%s has no known signature but is not blank (byte %llu is 0x%02x): it is not "
-		       "formatted. If this volume has never held data (an interrupted mkfs on another "
-		       "node, or a backend that does not zero what it frees), clear it with "
-		       "\"blkdiscard -z\" or set formatPolicy: unformatted in its StorageClass",
-		       dev->path, (unsigned long long)blank.offset, blank.byte);
+	return err_set(
+		err, ERR_PRECONDITION,
+		"%s has no known signature but is not blank (byte %llu is 0x%02x): it is not "
+		"formatted. If this volume has never held data (an interrupted mkfs on another "
+		"node, or a backend that does not zero what it frees), clear it with "
+		"\"blkdiscard -z\" or set formatPolicy: unformatted in its StorageClass",
+		dev->path, (unsigned long long)blank.offset, blank.byte);
 }
 
 /* May this device, which has no filesystem, be given one? `again`: an earlier mkfs of ours was interrupted. */
 static int check_may_format(const struct device *dev, const struct format_request *r, bool again,
-			    struct err *err)
+                            struct err *err)
 {
 	if (r->read_only)
-		return err_set(err, ERR_PRECONDITION,
-			       "%s has no filesystem, and a volume that is only read is never formatted",
-			       dev->path);
+		return err_set(
+			err, ERR_PRECONDITION,
+			"%s has no filesystem, and a volume that is only read is never formatted",
+			dev->path);
 	if (r->params->format_policy == FORMAT_NEVER)
-		return err_set(err, ERR_PRECONDITION,
-			       "%s has no filesystem, and its formatPolicy is never: make one by hand",
-			       dev->path);
+		return err_set(
+			err, ERR_PRECONDITION,
+			"%s has no filesystem, and its formatPolicy is never: make one by hand",
+			dev->path);
 	if (check_unused(dev, err))
 		return -1;
 	if (again || r->params->format_policy == FORMAT_UNFORMATTED)
@@ -183,19 +186,19 @@ static int check_may_format(const struct device *dev, const struct format_reques
 }
 
 static int probe_result(const struct device *dev, int fd, const char *fs_type, struct fsprobe *ret,
-			struct err *err)
+                        struct err *err)
 {
 	if (fsprobe_fd(fd, dev->path, ret, err))
 		return -1;
 	if (ret->kind != FSPROBE_FILESYSTEM || !str_eq(ret->type, fs_type) || ret->unfinished)
 		return err_set(err, ERR_INTERNAL,
-			       "%s was formatted as %s, but what is found on it is: %s", dev->path,
-			       fs_type, ret->found);
+		               "%s was formatted as %s, but what is found on it is: %s", dev->path,
+		               fs_type, ret->found);
 	return 0;
 }
 
 static int run_mkfs(struct node *n, const struct device *dev, int fd,
-		    const struct format_request *r, const char *fs_type, struct err *err)
+                    const struct format_request *r, const char *fs_type, struct err *err)
 {
 	if (record_write(n, dev, r, fs_type, err))
 		return -1;
@@ -211,19 +214,21 @@ static int run_mkfs(struct node *n, const struct device *dev, int fd,
 }
 
 static int format(struct node *n, const struct device *dev, int fd, const struct format_request *r,
-		  const char *fs_type, bool unfinished, struct deadline d, struct fsprobe *ret,
-		  struct err *err)
+                  const char *fs_type, bool unfinished, struct deadline d, struct fsprobe *ret,
+                  struct err *err)
 {
 	int again = record_matches(n, dev, r, fs_type, err), rc;
 
 	if (again < 0)
 		return -1;
 	if (unfinished && again != 0)
-		return err_set(err, ERR_PRECONDITION,
-			       "%s has an xfs whose mkfs was interrupted, but not on this node since it "
-			       "was attached: it is not formatted again. If this volume has never held data, clear it with "
-			       "\"wipefs -a\"",
-			       dev->path);
+		return err_set(
+			err, ERR_PRECONDITION,
+			"%s has an xfs whose mkfs was interrupted, but not on this node since it "
+			"was attached: it is not formatted again. If this volume has never held "
+		        "data, clear it with "
+			"\"wipefs -a\"",
+			dev->path);
 	if (check_may_format(dev, r, again == 0, err) ||
 	    mkfs_check(fs_type, dev->size, &r->params->mkfs, err) || take_turn(n, d, err))
 		return -1;
@@ -238,19 +243,20 @@ static int format(struct node *n, const struct device *dev, int fd, const struct
 
 /* A filesystem is there. Is it the one? */
 static int accept(struct node *n, const struct device *dev, const struct format_request *r,
-		  const struct fsprobe *found, struct err *err)
+                  const struct fsprobe *found, struct err *err)
 {
 	if (filesystem_normalise(found->type) == NULL ||
 	    (!str_empty(r->fs_type) && !str_eq(found->type, r->fs_type)))
 		return err_set(err, ERR_PRECONDITION,
-			       "%s holds %s, but the volume wants %s: it is neither mounted nor "
-			       "formatted",
-			       dev->path, found->found, str_empty(r->fs_type) ? "ext4" : r->fs_type);
+		               "%s holds %s, but the volume wants %s: it is neither mounted nor "
+		               "formatted",
+		               dev->path, found->found,
+		               str_empty(r->fs_type) ? "ext4" : r->fs_type);
 	return record_remove(n, r->volume_id, err);
 }
 
 int format_ensure(struct node *n, const struct device *dev, int fd, const struct format_request *r,
-		  struct deadline d, struct fsprobe *ret, struct err *err)
+                  struct deadline d, struct fsprobe *ret, struct err *err)
 {
 	const char *fs_type = str_empty(r->fs_type) ? "ext4" : r->fs_type;
 
@@ -267,6 +273,6 @@ int format_ensure(struct node *n, const struct device *dev, int fd, const struct
 		break;
 	}
 	return err_set(err, ERR_PRECONDITION,
-		       "%s holds %s, but the volume wants %s: it is neither mounted nor formatted",
-		       dev->path, ret->found, fs_type);
+	               "%s holds %s, but the volume wants %s: it is neither mounted nor formatted",
+	               dev->path, ret->found, fs_type);
 }

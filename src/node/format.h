@@ -11,10 +11,11 @@
 
 struct format_request {
 	const char *volume_id;
-	const char *fs_type;  /* "" : whatever is there; ext4 when nothing is */
+	const char *fs_type; /* "" : whatever is there; ext4 when nothing is */
 	const struct volume_params *params;
-	bool read_only;       /* never formats */
-	uint64_t diskseq;     /* of fd: which disk this is until the next boot; 0 when the kernel has none */
+	bool read_only; /* never formats */
+	uint64_t
+		diskseq; /* of fd: which disk this is until the next boot; 0 when the kernel has none */
 };
 
 /*
@@ -23,6 +24,6 @@ struct format_request {
  * a turn, never an mkfs that runs.
  */
 int format_ensure(struct node *n, const struct device *dev, int fd, const struct format_request *r,
-		  struct deadline d, struct fsprobe *ret, struct err *err) MUST_CHECK;
+                  struct deadline d, struct fsprobe *ret, struct err *err) MUST_CHECK;
 /* <plugin dir>/formatting/<hash of the volume id>, malloc'ed. */
 char *format_record_path(const struct node *n, const char *volume_id);

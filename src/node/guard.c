@@ -147,8 +147,11 @@ static struct look *begin_locked(struct shared *s, dev_t devno, const char *path
 	struct look *l = xcalloc(1, sizeof *l);
 	int rc;
 
-	*l = (struct look) { .next = s->looks, .devno = devno, .path = xstrdup(path),
-			     .since = monotonic_ns(), .holders = 2 };
+	*l = (struct look) { .next = s->looks,
+		             .devno = devno,
+		             .path = xstrdup(path),
+		             .since = monotonic_ns(),
+		             .holders = 2 };
 	s->holders++;
 	s->looks = l;
 	rc = start_helper(s, l);
@@ -165,15 +168,15 @@ static struct look *begin_locked(struct shared *s, dev_t devno, const char *path
 static int hangs(const struct look *l, const char *path, struct err *err)
 {
 	err_set(err, ERR_UNAVAILABLE,
-		"the filesystem on device %u:%u at %s has not answered for %.1f s: its device hangs",
-		major(l->devno), minor(l->devno), path,
-		(double)(monotonic_ns() - l->since) / 1e9);
+	        "the filesystem on device %u:%u at %s has not answered for %.1f s: its device "
+	        "hangs",
+	        major(l->devno), minor(l->devno), path, (double)(monotonic_ns() - l->since) / 1e9);
 	err->sys = ETIMEDOUT;
 	return -1;
 }
 
 int guard_statvfs(struct guard *g, dev_t devno, const char *path, struct statvfs *ret,
-		  struct err *err)
+                  struct err *err)
 {
 	struct timespec until = deadline_timespec(deadline_in_ms(GUARD_MS));
 	struct shared *s = g->shared;

@@ -22,6 +22,6 @@ struct guard *guard_free(struct guard *g);
  * of a call that failed.
  */
 int guard_statvfs(struct guard *g, dev_t devno, const char *path, struct statvfs *ret,
-		  struct err *err) MUST_CHECK;
+                  struct err *err) MUST_CHECK;
 /* Tests: what is called instead of statvfs(); NULL restores. */
 void guard_set_statvfs(struct guard *g, int (*fn)(const char *path, struct statvfs *ret));

@@ -18,7 +18,7 @@ void located_clear(struct located *l)
 }
 
 int locate(struct node *n, const char *volume_id, const char *path, struct located *ret,
-	   struct err *err)
+           struct err *err)
 {
 	int rc;
 
@@ -30,8 +30,8 @@ int locate(struct node *n, const char *volume_id, const char *path, struct locat
 	rc = device_by_number(&n->o.world, ret->place.disk, &ret->dev, err);
 	if (rc == 1)
 		return err_set(err, ERR_UNAVAILABLE,
-			       "the device %u:%u of %s has gone: it was detached while in use",
-			       major(ret->place.disk), minor(ret->place.disk), ret->place.path);
+		               "the device %u:%u of %s has gone: it was detached while in use",
+		               major(ret->place.disk), minor(ret->place.disk), ret->place.path);
 	return rc;
 }
 

@@ -11,11 +11,14 @@ struct located {
 	struct device dev;  /* the disk, as sysfs has it */
 };
 
-#define LOCATED_INIT { .table = MOUNT_TABLE_INIT, .place = PLACE_INIT }
+#define LOCATED_INIT                                           \
+	{                                                      \
+		.table = MOUNT_TABLE_INIT, .place = PLACE_INIT \
+	}
 /* `path` is the staging path (for raw block: the directory or the file in it) or a target path. NOT_FOUND: no
    volume is there; UNAVAILABLE: its device has gone. */
 int locate(struct node *n, const char *volume_id, const char *path, struct located *ret,
-	   struct err *err) MUST_CHECK;
+           struct err *err) MUST_CHECK;
 /* Opens the device and proves that it is still this disk, of this size. */
 int located_open(const struct located *l, struct err *err) MUST_CHECK;
 void located_clear(struct located *l);

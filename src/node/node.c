@@ -35,7 +35,7 @@ bool publish_context_given(const struct kvs *map)
 }
 
 int publish_context_parse(const char *volume_id, const struct kvs *map, struct device_want *ret,
-			  struct err *err)
+                          struct err *err)
 {
 	const char *nsid = kvs_get(map, PUBLISH_NVME_NSID);
 	const char *capacity = kvs_get(map, PUBLISH_CAPACITY);
@@ -50,15 +50,15 @@ int publish_context_parse(const char *volume_id, const struct kvs *map, struct d
 
 	if (str_empty(want.pci))
 		return err_set(err, ERR_INVALID,
-			       "PublishContext.pciDeviceAddress: field is required");
+		               "PublishContext.pciDeviceAddress: field is required");
 	if (str_empty(nsid))
 		return err_set(err, ERR_INVALID, "PublishContext.nvmeNsID: field is required");
 	if (parse_u64("", nsid, &n, &ignored) || n == 0 || n > UINT32_MAX)
 		return err_set(err, ERR_INVALID,
-			       "PublishContext.nvmeNsID contains invalid NVME NS ID");
+		               "PublishContext.nvmeNsID contains invalid NVME NS ID");
 	want.nsid = (uint32_t)n;
-	if (!str_empty(capacity) && parse_u64("PublishContext." PUBLISH_CAPACITY, capacity,
-					      &want.capacity, err))
+	if (!str_empty(capacity) &&
+	    parse_u64("PublishContext." PUBLISH_CAPACITY, capacity, &want.capacity, err))
 		return -1;
 	*ret = want;
 	return 0;
@@ -77,10 +77,11 @@ int node_max_volumes(struct node *n, int64_t *ret, struct err *err)
 		return -1;
 	/* 0 would mean "no limit" to the scheduler. */
 	if (count == 0)
-		return err_set(err, ERR_UNAVAILABLE,
-			       "no function that a volume could be attached to (%s); create the VFs, or "
-			       "set --max-volumes-per-node",
-			       where.ptr);
+		return err_set(
+			err, ERR_UNAVAILABLE,
+			"no function that a volume could be attached to (%s); create the VFs, or "
+			"set --max-volumes-per-node",
+			where.ptr);
 	*ret = count;
 	return 0;
 }

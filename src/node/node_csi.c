@@ -274,12 +274,12 @@ static int get_capabilities(void *self, struct rpc_call *call, const void *req,
 
 /* ---------------------------------------------------------------- the table */
 
-#define VOLUME_ID_OF(name, type)                                                                   \
-	static const char *name(struct rpc_call *call, const void *req)                            \
-	{                                                                                          \
-		(void)call;                                                                        \
-		return ((const type *)req)->volume_id;                                             \
-	}                                                                                          \
+#define VOLUME_ID_OF(name, type)                                        \
+	static const char *name(struct rpc_call *call, const void *req) \
+	{                                                               \
+		(void)call;                                             \
+		return ((const type *)req)->volume_id;                  \
+	}                                                               \
 	struct volume_id_semicolon_
 
 VOLUME_ID_OF(stage_key, Csi__V1__NodeStageVolumeRequest);

@@ -6,11 +6,17 @@
 #include "node/place.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/btrfs.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include "common/cleanup.h"
 #include "common/mem.h"
+#include "node/mount/fsprobe.h"
 
 /* More layers than any retry storm has stacked; an end for a loop that the kernel could feed for ever. */
 #define MAX_LAYERS 256
@@ -26,6 +32,52 @@ char *place_block_file(const char *staging_path, const char *volume_id)
 	return xasprintf("%s/%s", staging_path, volume_id);
 }
 
+dev_t place_disk(const struct mount *m)
+{
+	struct stat st;
+
+	if (major(m->devno) != 0)
+		return m->devno;
+	if (!str_eq(m->fs_type, "btrfs") || stat(m->source, &st) < 0 || !S_ISBLK(st.st_mode))
+		return 0;
+	return st.st_rdev;
+}
+
+/* The UUID of a mounted btrfs as blkid writes it. */
+static int btrfs_uuid(const char *path, char ret[37], struct err *err)
+{
+	struct btrfs_ioctl_fs_info_args info = { 0 };
+	int fd AUTO(fd) = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0 || ioctl(fd, BTRFS_IOC_FS_INFO, &info) < 0)
+		return err_sys(err, errno, "read the UUID of the btrfs at %s", path);
+	for (unsigned i = 0, n = 0; i < sizeof info.fsid; i++) {
+		if (i == 4 || i == 6 || i == 8 || i == 10)
+			ret[n++] = '-';
+		n += (unsigned)snprintf(ret + n, 3, "%02x", info.fsid[i]);
+	}
+	return 0;
+}
+
+int place_check_same(const struct place *p, const struct device *dev, struct err *err)
+{
+	struct fsprobe fs;
+	char uuid[37];
+	int fd AUTO(fd) = -1;
+
+	if (p->kind != PLACE_FILESYSTEM || !str_eq(p->m->fs_type, "btrfs"))
+		return 0;
+	if (btrfs_uuid(p->path, uuid, err) || device_open(dev, O_RDONLY, &fd, NULL, err) ||
+	    fsprobe_fd(fd, dev->path, &fs, err))
+		return -1;
+	if (str_eq(fs.uuid, uuid))
+		return 0;
+	return err_set(err, ERR_PRECONDITION,
+	               "%s shows the btrfs %s, but on %s is %s with UUID %s: its disk has gone and "
+	               "its name was given to another",
+	               p->path, uuid, dev->path, fs.found, *fs.uuid ? fs.uuid : "none");
+}
+
 int place_look(const struct mount_table *t, const char *path, struct place *ret, struct err *err)
 {
 	struct place p = PLACE_INIT;
@@ -37,7 +89,7 @@ int place_look(const struct mount_table *t, const char *path, struct place *ret,
 	p.m = rc == 0 ? mount_at(t, p.path) : NULL;
 	if (p.m && str_eq(p.m->root, "/")) {
 		p.kind = PLACE_FILESYSTEM;
-		p.disk = p.m->devno;
+		p.disk = place_disk(p.m);
 	} else if (p.m) {
 		p.kind = PLACE_OTHER;
 		if (stat(p.path, &st) == 0 && S_ISBLK(st.st_mode)) {
@@ -50,7 +102,7 @@ int place_look(const struct mount_table *t, const char *path, struct place *ret,
 }
 
 int place_look_staged(const struct mount_table *t, const char *staging_path, const char *volume_id,
-		      struct place *ret, struct err *err)
+                      struct place *ret, struct err *err)
 {
 	char *file AUTO(free) = place_block_file(staging_path, volume_id);
 	struct place p AUTO(place_clear) = PLACE_INIT;
@@ -72,7 +124,7 @@ int place_look_staged(const struct mount_table *t, const char *staging_path, con
 }
 
 const struct mount *place_elsewhere(const struct mount_table *t, const struct place *p,
-				    const struct place *but, bool whole, const struct mount *after)
+                                    const struct place *but, bool whole, const struct mount *after)
 {
 	const char *root = p->kind == PLACE_BLOCK || whole ? p->m->root : NULL;
 	const struct mount *m = after;
@@ -115,5 +167,5 @@ int place_unmount(const struct place *p, const char *proc_root, bool lazy, struc
 			return -1;
 	}
 	return err_set(err, ERR_INTERNAL, "unmount %s: there is still something after %d layers",
-		       p->path, MAX_LAYERS);
+	               p->path, MAX_LAYERS);
 }

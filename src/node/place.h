@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+#include "node/device/device.h"
 #include "node/mount/mount.h"
 
 enum place_kind {
@@ -23,12 +24,22 @@ struct place {
 	dev_t disk;            /* of PLACE_FILESYSTEM and PLACE_BLOCK: the disk's number */
 };
 
-#define PLACE_INIT { .kind = PLACE_NOTHING, .path = NULL, .m = NULL, .disk = 0 }
+#define PLACE_INIT                                                        \
+	{                                                                 \
+		.kind = PLACE_NOTHING, .path = NULL, .m = NULL, .disk = 0 \
+	}
 int place_look(const struct mount_table *t, const char *path, struct place *ret, struct err *err)
 	MUST_CHECK;
-/* The same for the staged form of a volume: <staging>/<volume id> when a device node is bound there, else the staging path. */
+/* The disk of a mounted filesystem: mountinfo's number, except for btrfs, which has an anonymous one there. 0: not known. */
+dev_t place_disk(const struct mount *m);
+/*
+ * What only btrfs needs: its disk is known by name alone, and names are reused. Is the filesystem mounted at the
+ * place the one that is on the device? 0; FAILED_PRECONDITION with both UUIDs. Any other kind of place: 0.
+ */
+int place_check_same(const struct place *p, const struct device *dev, struct err *err) MUST_CHECK;
+/* place_look() for the staged form of a volume: <staging>/<volume id> when a device node is bound there, else the staging path. */
 int place_look_staged(const struct mount_table *t, const char *staging_path, const char *volume_id,
-		      struct place *ret, struct err *err) MUST_CHECK;
+                      struct place *ret, struct err *err) MUST_CHECK;
 void place_clear(struct place *p);
 static inline void place_clear_p(struct place *p)
 {
@@ -38,7 +49,7 @@ static inline void place_clear_p(struct place *p)
 /* The next mount of the same disk somewhere else, after `after` (NULL: the first); `but` (may be NULL) is left out, too.
    whole: subdirectories of a filesystem that are bound elsewhere do not count. */
 const struct mount *place_elsewhere(const struct mount_table *t, const struct place *p,
-				    const struct place *but, bool whole, const struct mount *after);
+                                    const struct place *but, bool whole, const struct mount *after);
 /* <staging>/<volume id>, malloc'ed: where raw block is staged. */
 char *place_block_file(const char *staging_path, const char *volume_id);
 /* Takes away every mount at the place; lazily when it is dead or `lazy`. */

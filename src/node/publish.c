@@ -36,14 +36,15 @@ static int check_staged_type(const struct publishing *p, struct err *err)
 
 	if (p->staged.kind == PLACE_NOTHING)
 		return err_set(err, ERR_PRECONDITION,
-			       "it is not staged: nothing is mounted at %s (NodeStageVolume first)",
-			       p->r->staging_path);
+		               "it is not staged: nothing is mounted at %s (NodeStageVolume first)",
+		               p->r->staging_path);
 	if (p->staged.kind != want)
-		return err_set(err, ERR_PRECONDITION, "it is staged as %s, and cannot be published as %s",
-			       p->staged.kind == PLACE_BLOCK      ? "raw block" :
-			       p->staged.kind == PLACE_FILESYSTEM ? "a filesystem" :
-								    "something unknown",
-			       want == PLACE_BLOCK ? "raw block" : "a filesystem");
+		return err_set(err, ERR_PRECONDITION,
+		               "it is staged as %s, and cannot be published as %s",
+		               p->staged.kind == PLACE_BLOCK        ? "raw block"
+		               : p->staged.kind == PLACE_FILESYSTEM ? "a filesystem"
+		                                                    : "something unknown",
+		               want == PLACE_BLOCK ? "raw block" : "a filesystem");
 	return 0;
 }
 
@@ -60,14 +61,16 @@ static int check_staged_disk(const struct publishing *p, struct err *err)
 	if (rc < 0)
 		return -1;
 	if (rc == 1)
-		return err_set(err, ERR_UNAVAILABLE, "it is staged, but its device has gone: %s", why.ptr);
+		return err_set(err, ERR_UNAVAILABLE, "it is staged, but its device has gone: %s",
+		               why.ptr);
 	if (dev.devno != p->staged.disk)
-		return err_set(err, ERR_PRECONDITION,
-			       "device %u:%u is staged at %s, but the volume is on %s (%u:%u, function "
-			       "%s, namespace %u)",
-			       major(p->staged.disk), minor(p->staged.disk), p->staged.path, dev.path,
-			       major(dev.devno), minor(dev.devno), dev.pci, dev.nsid);
-	return 0;
+		return err_set(
+			err, ERR_PRECONDITION,
+			"device %u:%u is staged at %s, but the volume is on %s (%u:%u, function "
+			"%s, namespace %u)",
+			major(p->staged.disk), minor(p->staged.disk), p->staged.path, dev.path,
+			major(dev.devno), minor(dev.devno), dev.pci, dev.nsid);
+	return place_check_same(&p->staged, &dev, err);
 }
 
 /* A volume for one pod: no second target. */
@@ -81,7 +84,7 @@ static int check_single_pod(const struct publishing *p, struct err *err)
 	if (!other)
 		return 0;
 	return err_set(err, ERR_PRECONDITION, "it is %s and already published at %s",
-		       access_mode_name(p->r->cap.mode), other->target);
+	               access_mode_name(p->r->cap.mode), other->target);
 }
 
 /* ---------------------------------------------------------------- what is at the target */
@@ -97,21 +100,22 @@ static int look_at_target(struct publishing *p, struct err *err)
 		return 1;
 	if (t->kind == p->staged.kind && t->disk == p->staged.disk) {
 		if (t->m->read_only != p->staged.m->read_only && !p->read_only)
-			return err_set(err, ERR_EXISTS, "%s is already published read-only", t->path);
+			return err_set(err, ERR_EXISTS, "%s is already published read-only",
+			               t->path);
 		if (p->read_only && !t->m->read_only)
-			return err_set(err, ERR_EXISTS, "%s is already published read-write", t->path);
+			return err_set(err, ERR_EXISTS, "%s is already published read-write",
+			               t->path);
 		return 0;
 	}
-	rc = t->kind == PLACE_OTHER ? 0 :
-				      device_by_number(&p->node->o.world, t->disk, &other, err);
+	rc = t->kind == PLACE_OTHER ? 0 : device_by_number(&p->node->o.world, t->disk, &other, err);
 	if (rc < 0)
 		err_clear(err);
 	if (rc == 1) /* a leftover of a disk that has gone */
 		return place_unmount(t, p->node->o.proc_root, true, err) ? -1 : 1;
 	return err_set(err, ERR_PRECONDITION,
-		       "%s already shows something else (%s on device %u:%u), not device %u:%u",
-		       t->path, t->m->fs_type, major(t->m->devno), minor(t->m->devno),
-		       major(p->staged.disk), minor(p->staged.disk));
+	               "%s already shows something else (%s on device %u:%u), not device %u:%u",
+	               t->path, t->m->fs_type, major(t->m->devno), minor(t->m->devno),
+	               major(p->staged.disk), minor(p->staged.disk));
 }
 
 /* ---------------------------------------------------------------- the bind */
@@ -125,9 +129,9 @@ static int check_result(const struct publishing *p, const char *path, struct err
 		return -1;
 	if (now.kind != p->staged.kind || now.disk != p->staged.disk)
 		return err_set(err, ERR_UNAVAILABLE,
-			       "device %u:%u was bound to %s, but something else is there: it was "
-			       "unstaged meanwhile",
-			       major(p->staged.disk), minor(p->staged.disk), path);
+		               "device %u:%u was bound to %s, but something else is there: it was "
+		               "unstaged meanwhile",
+		               major(p->staged.disk), minor(p->staged.disk), path);
 	if (p->read_only && !now.m->read_only)
 		return err_set(err, ERR_INTERNAL, "%s did not get read-only", path);
 	return 0;
@@ -139,7 +143,8 @@ static int bind_at(const struct publishing *p, const char *path, struct err *err
 
 	if (mount_bind(p->staged.path, path, err))
 		return -1;
-	if ((!p->read_only || mount_set_read_only(path, err) == 0) && check_result(p, path, err) == 0)
+	if ((!p->read_only || mount_set_read_only(path, err) == 0) &&
+	    check_result(p, path, err) == 0)
 		return 0;
 	(void)!mount_remove(path, true, &ignored);
 	return -1;
@@ -179,7 +184,8 @@ static int publish(struct publishing *p, struct err *err)
 	return rc == 1 ? make_and_bind(p, err) : rc;
 }
 
-int node_publish(struct node *n, const struct publish_request *r, struct deadline d, struct err *err)
+int node_publish(struct node *n, const struct publish_request *r, struct deadline d,
+                 struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	struct publishing p = {

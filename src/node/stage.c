@@ -48,15 +48,15 @@ struct staging {
 	struct node *node;
 	const struct stage_request *r;
 	struct device dev;
-	int fd;                /* of the device, held to the end */
+	int fd; /* of the device, held to the end */
 	uint64_t diskseq;
-	char *asked;           /* where the mount goes, as the request has it */
-	char *path;            /* the same in mountinfo's words, once it was made */
+	char *asked; /* where the mount goes, as the request has it */
+	char *path;  /* the same in mountinfo's words, once it was made */
 	enum target_kind kind;
 	bool read_only;
-	unsigned made;         /* levels of it that were made */
+	unsigned made; /* levels of it that were made */
 	bool mounted;
-	bool set_ro, was_ro;   /* BLKROSET was used; the state before */
+	bool set_ro, was_ro; /* BLKROSET was used; the state before */
 };
 
 /* ---------------------------------------------------------------- what is there already */
@@ -70,7 +70,7 @@ static void describe_disk(const struct node *n, dev_t disk, struct str *text)
 	str_addf(text, "device %u:%u", major(disk), minor(disk));
 	if (rc == 0)
 		str_addf(text, " (%s%s%s%s%s)", dev.path, *dev.pci ? " of function " : "", dev.pci,
-			 *dev.uuid ? ", UUID " : "", dev.uuid);
+		         *dev.uuid ? ", UUID " : "", dev.uuid);
 }
 
 static int foreign(const struct staging *s, const struct place *p, struct err *err)
@@ -80,10 +80,11 @@ static int foreign(const struct staging *s, const struct place *p, struct err *e
 
 	describe_disk(s->node, p->kind == PLACE_OTHER ? p->m->devno : p->disk, &there);
 	describe_disk(s->node, s->dev.devno, &wanted);
-	return err_set(err, ERR_PRECONDITION,
-		       "%s already shows %s (%s), but the volume is on %s: unmount it by hand if it "
-		       "is a leftover",
-		       p->path, there.ptr, p->m->fs_type, wanted.ptr);
+	return err_set(
+		err, ERR_PRECONDITION,
+		"%s already shows %s (%s), but the volume is on %s: unmount it by hand if it "
+		"is a leftover",
+		p->path, there.ptr, p->m->fs_type, wanted.ptr);
 }
 
 /* A filesystem of the right disk is mounted there. 0: as wanted; 1: it is dead; -1. */
@@ -93,13 +94,13 @@ static int check_mounted(const struct staging *s, const struct place *p, struct 
 
 	if (!str_empty(s->r->cap.fs_type) && !str_eq(p->m->fs_type, s->r->cap.fs_type))
 		return err_set(err, ERR_EXISTS, "%s is already staged as %s, not as %s", p->path,
-			       p->m->fs_type, s->r->cap.fs_type);
+		               p->m->fs_type, s->r->cap.fs_type);
 	if (p->m->read_only != s->read_only)
 		return err_set(err, ERR_EXISTS, "%s is already staged %s, not %s", p->path,
-			       p->m->read_only ? "read-only" : "read-write",
-			       s->read_only ? "read-only" : "read-write");
+		               p->m->read_only ? "read-only" : "read-write",
+		               s->read_only ? "read-only" : "read-write");
 	if (guard_statvfs(s->node->guard, p->disk, p->path, &ignored, err) == 0)
-		return 0;
+		return place_check_same(p, &s->dev, err);
 	if (!mount_errno_is_dead(err->sys))
 		return err_wrap(err, "volume is staged, but its filesystem cannot be looked at");
 	err_clear(err);
@@ -107,21 +108,21 @@ static int check_mounted(const struct staging *s, const struct place *p, struct 
 }
 
 /* The right device node is bound there. The number alone could have been given to another disk: compare the disks. */
-static int check_bound(const struct staging *s, const struct place *p, struct err *err)
+static int check_bound(const struct staging *s, const char *path, struct err *err)
 {
 	uint64_t seq = 0;
 	int ro = 0;
-	int fd AUTO(fd) = open(p->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	int fd AUTO(fd) = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 
 	if (fd < 0)
-		return err_sys(err, errno, "open the staged device %s", p->path);
+		return err_sys(err, errno, "open the staged device %s", path);
 	if (s->diskseq && ioctl(fd, BLKGETDISKSEQ, &seq) == 0 && seq != s->diskseq)
 		return err_set(err, ERR_PRECONDITION,
-			       "%s shows disk number %llu of this boot, the volume is number %llu",
-			       p->path, (unsigned long long)seq, (unsigned long long)s->diskseq);
+		               "%s shows disk number %llu of this boot, the volume is number %llu",
+		               path, (unsigned long long)seq, (unsigned long long)s->diskseq);
 	if (ioctl(fd, BLKROGET, &ro) == 0 && (ro != 0) != s->read_only)
-		return err_set(err, ERR_EXISTS, "%s is already staged read-%s, not read-%s", p->path,
-			       ro ? "only" : "write", s->read_only ? "only" : "write");
+		return err_set(err, ERR_EXISTS, "%s is already staged read-%s, not read-%s", path,
+		               ro ? "only" : "write", s->read_only ? "only" : "write");
 	return 0;
 }
 
@@ -149,11 +150,12 @@ static int look_at_present(struct staging *s, struct err *err)
 		if (gone != 1)
 			return foreign(s, &p, err);
 	} else if (block != (p.kind == PLACE_BLOCK)) {
-		return err_set(err, ERR_EXISTS, "the volume is already staged at %s as %s, not as %s",
-			       p.path, block ? "a filesystem" : "raw block",
-			       block ? "raw block" : "a filesystem");
+		return err_set(err, ERR_EXISTS,
+		               "the volume is already staged at %s as %s, not as %s", p.path,
+		               block ? "a filesystem" : "raw block",
+		               block ? "raw block" : "a filesystem");
 	} else {
-		rc = block ? check_bound(s, &p, err) : check_mounted(s, &p, err);
+		rc = block ? check_bound(s, p.path, err) : check_mounted(s, &p, err);
 	}
 	if (rc != 1)
 		return rc;
@@ -174,7 +176,7 @@ static int make_point(struct staging *s, struct err *err)
 }
 
 static int mount_options(const struct staging *s, const char *fs_type, struct strs *ret,
-			 struct err *err)
+                         struct err *err)
 {
 	if (mount_flags_check(s->r->cap.mount_flags, s->r->cap.n_mount_flags, ret, err))
 		return err_wrap(err, "VolumeCapability.Mount.MountFlags");
@@ -191,33 +193,36 @@ static int check_context_kept(const struct strs *options, const struct mount *m,
 {
 	for (size_t i = 0; i < options->n; i++)
 		if (str_has_prefix(options->v[i], "context=") && !strstr(m->fs_options, "context="))
-			return err_set(err, ERR_PRECONDITION,
-				       "the mount option %s was asked for, but %s is mounted without: is "
-				       "/sys/fs/selinux visible to the driver?",
-				       options->v[i], m->target);
+			return err_set(
+				err, ERR_PRECONDITION,
+				"the mount option %s was asked for, but %s is mounted without: is "
+				"/sys/fs/selinux visible to the driver?",
+				options->v[i], m->target);
 	return 0;
 }
 
 /* After mount(2): is it the disk, and is it as it was meant? */
 static int check_result(const struct staging *s, const char *fs_type, const struct strs *options,
-			struct err *err)
+                        struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct place p AUTO(place_clear) = PLACE_INIT;
 	const struct mount *m;
 
-	if (mount_table_read(s->node->o.proc_root, &t, err))
+	if (mount_table_read(s->node->o.proc_root, &t, err) || place_look(&t, s->path, &p, err))
 		return -1;
-	m = mount_at(&t, s->path);
-	if (!m || m->devno != s->dev.devno)
-		return err_set(err, ERR_UNAVAILABLE,
-			       "%s was mounted on %s, but device %u:%u is there: the disk has changed "
-			       "meanwhile",
-			       s->dev.path, s->path, m ? major(m->devno) : 0, m ? minor(m->devno) : 0);
+	m = p.m;
+	if (p.kind != PLACE_FILESYSTEM || p.disk != s->dev.devno)
+		return err_set(
+			err, ERR_UNAVAILABLE,
+			"%s was mounted on %s, but device %u:%u is there: the disk has changed "
+			"meanwhile",
+			s->dev.path, s->path, major(p.disk), minor(p.disk));
 	if (!str_eq(m->fs_type, fs_type) || m->read_only != s->read_only)
 		return err_set(err, ERR_INTERNAL, "%s is mounted on %s as %s %s, not as %s %s",
-			       s->dev.path, s->path, m->fs_type, m->read_only ? "ro" : "rw", fs_type,
-			       s->read_only ? "ro" : "rw");
-	return check_context_kept(options, m, err);
+		               s->dev.path, s->path, m->fs_type, m->read_only ? "ro" : "rw",
+		               fs_type, s->read_only ? "ro" : "rw");
+	return check_context_kept(options, m, err) ? -1 : place_check_same(&p, &s->dev, err);
 }
 
 /* A filesystem smaller than its disk (a restored or expanded volume) is grown. The data is there either way, so a
@@ -230,7 +235,7 @@ static void grow(const struct staging *s, const struct fsprobe *fs, struct deadl
 		return;
 	if (fs_grow(fs->type, s->dev.path, s->path, d, &err))
 		log_msg(LOG_WARNING, "volume %s is staged but could not be grown to its device: %s",
-			s->r->volume_id, err.msg);
+		        s->r->volume_id, err.msg);
 }
 
 static int stage_filesystem(struct staging *s, struct deadline d, struct err *err)
@@ -246,8 +251,7 @@ static int stage_filesystem(struct staging *s, struct deadline d, struct err *er
 	struct fsprobe fs;
 
 	if (format_ensure(s->node, &s->dev, s->fd, &fr, d, &fs, err) ||
-	    mount_options(s, fs.type, &options, err) ||
-	    make_point(s, err) ||
+	    mount_options(s, fs.type, &options, err) || make_point(s, err) ||
 	    mount_filesystem(s->dev.path, s->path, fs.type, &options, err))
 		return -1;
 	s->mounted = true;
@@ -273,16 +277,16 @@ static int set_device_read_only(struct staging *s, struct err *err)
 	s->set_ro = true;
 	s->was_ro = was;
 	if (ioctl(s->fd, BLKROGET, &was) < 0 || was != want)
-		return err_set(err, ERR_PRECONDITION, "%s is write-protected by its controller, and "
-			       "%s wants to write",
-			       s->dev.path, access_mode_name(s->r->cap.mode));
+		return err_set(err, ERR_PRECONDITION,
+		               "%s is write-protected by its controller, and "
+		               "%s wants to write",
+		               s->dev.path, access_mode_name(s->r->cap.mode));
 	return 0;
 }
 
 static int stage_block(struct staging *s, struct err *err)
 {
 	struct stat st;
-	struct place p = { .path = s->path };
 
 	if (set_device_read_only(s, err) || make_point(s, err) ||
 	    mount_bind(s->dev.path, s->path, err))
@@ -291,11 +295,12 @@ static int stage_block(struct staging *s, struct err *err)
 	if (stat(s->path, &st) < 0)
 		return err_sys(err, errno, "look at the staged device %s", s->path);
 	if (!S_ISBLK(st.st_mode) || st.st_rdev != s->dev.devno)
-		return err_set(err, ERR_UNAVAILABLE,
-			       "%s was bound to %s, but device %u:%u is there: the disk has changed "
-			       "meanwhile",
-			       s->dev.path, s->path, major(st.st_rdev), minor(st.st_rdev));
-	return check_bound(s, &p, err);
+		return err_set(
+			err, ERR_UNAVAILABLE,
+			"%s was bound to %s, but device %u:%u is there: the disk has changed "
+			"meanwhile",
+			s->dev.path, s->path, major(st.st_rdev), minor(st.st_rdev));
+	return check_bound(s, s->path, err);
 }
 
 /* ---------------------------------------------------------------- stage */
@@ -357,14 +362,15 @@ int node_stage(struct node *n, const struct stage_request *r, struct deadline d,
 		.r = r,
 		.fd = -1,
 		.kind = r->cap.type == ACCESS_BLOCK ? TARGET_FILE : TARGET_DIR,
-		.read_only = access_mode_is_reader_only(r->cap.mode) || flags_say_read_only(&r->cap),
+		.read_only =
+			access_mode_is_reader_only(r->cap.mode) || flags_say_read_only(&r->cap),
 	};
 	int rc;
 
 	/* Time to say why it was not enough. */
 	d = deadline_reserve(d, 1000, 5);
-	s.asked = s.kind == TARGET_FILE ? place_block_file(r->staging_path, r->volume_id) :
-					  xstrdup(r->staging_path);
+	s.asked = s.kind == TARGET_FILE ? place_block_file(r->staging_path, r->volume_id)
+	                                : xstrdup(r->staging_path);
 	rc = stage(&s, d, err);
 	if (s.fd >= 0)
 		close(s.fd);

@@ -11,7 +11,7 @@
 #include "node/located.h"
 
 static int filesystem_stats(struct node *n, const struct located *l, struct volume_stats *ret,
-			    struct err *err)
+                            struct err *err)
 {
 	struct statvfs fs;
 
@@ -27,7 +27,7 @@ static int filesystem_stats(struct node *n, const struct located *l, struct volu
 }
 
 int node_stats(struct node *n, const char *volume_id, const char *path, struct volume_stats *ret,
-	       struct err *err)
+               struct err *err)
 {
 	struct located l AUTO(located_clear) = LOCATED_INIT;
 	struct volume_stats stats = { 0 };

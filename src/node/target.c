@@ -29,7 +29,7 @@ static int check_existing(const char *path, enum target_kind kind, struct err *e
 		return err_set(err, ERR_PRECONDITION, "%s is there and is not a file", path);
 	if (kind == TARGET_FILE && st.st_size != 0)
 		return err_set(err, ERR_PRECONDITION, "%s is a file with %lld bytes of data", path,
-			       (long long)st.st_size);
+		               (long long)st.st_size);
 	return 0;
 }
 
@@ -110,9 +110,9 @@ static int remove_dir(const char *path, struct err *err)
 	if (dir_list(path, &names, err))
 		return err_wrap(err, "%s is not mounted and not empty", path);
 	return err_set(err, ERR_PRECONDITION,
-		       "%s is not mounted and not empty (%zu entries, among them %s): its contents "
-		       "are not deleted; move them away if nobody needs them",
-		       path, names.n, names.n ? names.v[0] : "none");
+	               "%s is not mounted and not empty (%zu entries, among them %s): its contents "
+	               "are not deleted; move them away if nobody needs them",
+	               path, names.n, names.n ? names.v[0] : "none");
 }
 
 int target_remove(const char *path, struct err *err)
@@ -120,15 +120,17 @@ int target_remove(const char *path, struct err *err)
 	struct stat st;
 
 	if (lstat(path, &st) < 0)
-		return errno == ENOENT || errno == ENOTDIR ? 0 :
-							     err_sys(err, errno, "look at %s", path);
+		return errno == ENOENT || errno == ENOTDIR
+		               ? 0
+		               : err_sys(err, errno, "look at %s", path);
 	if (S_ISDIR(st.st_mode))
 		return remove_dir(path, err);
 	if (!S_ISREG(st.st_mode) || st.st_size != 0)
-		return err_set(err, ERR_PRECONDITION,
-			       "%s is not mounted and is not an empty file or directory (%lld bytes): "
-			       "it is left alone",
-			       path, (long long)st.st_size);
+		return err_set(
+			err, ERR_PRECONDITION,
+			"%s is not mounted and is not an empty file or directory (%lld bytes): "
+			"it is left alone",
+			path, (long long)st.st_size);
 	if (unlink(path) < 0 && errno != ENOENT)
 		return err_sys(err, errno, "remove file %s", path);
 	return 0;

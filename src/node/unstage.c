@@ -27,8 +27,8 @@ struct unstaging {
 	struct mount_table *table;
 	struct place place;
 	struct device dev;
-	bool gone;        /* the host has no disk of this number any more */
-	bool ours;        /* it has, and it is an NVMe namespace that can be opened: `dev` */
+	bool gone; /* the host has no disk of this number any more */
+	bool ours; /* it has, and it is an NVMe namespace that can be opened: `dev` */
 };
 
 static int refuse_while_published(const struct unstaging *u, struct err *err)
@@ -41,8 +41,8 @@ static int refuse_while_published(const struct unstaging *u, struct err *err)
 	for (const struct mount *o = m; (o = place_elsewhere(u->table, &u->place, NULL, false, o));)
 		more++;
 	return err_set(err, ERR_PRECONDITION,
-		       "it is still published or used at %s (and %u more mounts): unpublish first",
-		       m->target, more);
+	               "it is still published or used at %s (and %u more mounts): unpublish first",
+	               m->target, more);
 }
 
 /* Nobody else has the device exclusively: 0. A user that lets go a moment later is waited for. */
@@ -104,9 +104,9 @@ static int unstage_filesystem(struct unstaging *u, struct deadline d, struct err
 	if (err->sys != EBUSY)
 		return -1;
 	mount_again(u);
-	return err_wrap(err,
-			"its filesystem is still mounted in another mount namespace or container, or "
-			"something else holds the device; it stays staged");
+	return err_wrap(
+		err, "its filesystem is still mounted in another mount namespace or container, or "
+		     "something else holds the device; it stays staged");
 }
 
 static int unstage_block(struct unstaging *u, struct deadline d, struct err *err)
@@ -129,7 +129,7 @@ static void identify(struct unstaging *u)
 
 	u->gone = rc == 1;
 	u->ours = rc == 0 && u->dev.nsid != 0 &&
-		  device_open(&u->dev, O_RDONLY, &fd, NULL, &ignored) == 0;
+	          device_open(&u->dev, O_RDONLY, &fd, NULL, &ignored) == 0;
 }
 
 /* The file that raw block was bound over; also after a crash between unmount and here. */
@@ -150,7 +150,8 @@ static int unstage(struct unstaging *u, struct deadline d, struct err *err)
 	identify(u);
 	if (refuse_while_published(u, err))
 		return -1;
-	rc = u->place.kind == PLACE_BLOCK ? unstage_block(u, d, err) : unstage_filesystem(u, d, err);
+	rc = u->place.kind == PLACE_BLOCK ? unstage_block(u, d, err)
+	                                  : unstage_filesystem(u, d, err);
 	if (rc)
 		return -1;
 	if (u->ours)
@@ -159,7 +160,7 @@ static int unstage(struct unstaging *u, struct deadline d, struct err *err)
 }
 
 int node_unstage(struct node *n, const char *volume_id, const char *staging_path, struct deadline d,
-		 struct err *err)
+                 struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	struct unstaging u = { .node = n, .volume_id = volume_id, .table = &t };

@@ -13,11 +13,11 @@
 #include "common/cleanup.h"
 
 #define MIB (1024ULL * 1024)
-#define EDGE (4 * MIB)         /* read at the start and at the end */
-#define SMALL (16 * MIB)       /* read whole */
-#define CHUNK (1 * MIB)        /* one read */
-#define SAMPLE (16 * 1024ULL)  /* read at each place between */
-#define ALIGN 4096             /* for O_DIRECT on any logical block size */
+#define EDGE (4 * MIB)        /* read at the start and at the end */
+#define SMALL (16 * MIB)      /* read whole */
+#define CHUNK (1 * MIB)       /* one read */
+#define SAMPLE (16 * 1024ULL) /* read at each place between */
+#define ALIGN 4096            /* for O_DIRECT on any logical block size */
 #define EVEN_SAMPLES 64
 
 /* The first byte that is not zero, or n. */
@@ -51,7 +51,7 @@ static int scan_range(struct scan *s, uint64_t from, uint64_t to, struct err *er
 			continue;
 		if (got != (ssize_t)n) {
 			err_sys(err, got < 0 ? errno : EIO, "read %s at byte %llu", s->name,
-				(unsigned long long)from);
+			        (unsigned long long)from);
 			return err_recode(err, ERR_UNAVAILABLE);
 		}
 		at = first_nonzero(s->buf, n);

@@ -39,7 +39,8 @@ static void add_signature(blkid_probe p, unsigned nth, struct fsprobe *ret, stru
 {
 	const char *type = value(p, "TYPE"), *table = value(p, "PTTYPE");
 	bool filesystem = !str_empty(type) && str_eq(value(p, "USAGE"), "filesystem");
-	const char *at = value(p, filesystem || str_empty(table) ? "SBMAGIC_OFFSET" : "PTMAGIC_OFFSET");
+	const char *at =
+		value(p, filesystem || str_empty(table) ? "SBMAGIC_OFFSET" : "PTMAGIC_OFFSET");
 
 	str_addf(found, "%s%s", nth ? " and " : "", str_empty(type) ? table : type);
 	str_add(found, filesystem ? " filesystem" : str_empty(type) ? " partition table" : "");
@@ -65,8 +66,8 @@ static blkid_probe new_probe(int fd, const char *name, struct err *err)
 	}
 	blkid_probe_enable_superblocks(p, 1);
 	blkid_probe_set_superblocks_flags(p, BLKID_SUBLKS_TYPE | BLKID_SUBLKS_USAGE |
-						     BLKID_SUBLKS_UUID | BLKID_SUBLKS_MAGIC |
-						     BLKID_SUBLKS_BADCSUM);
+	                                             BLKID_SUBLKS_UUID | BLKID_SUBLKS_MAGIC |
+	                                             BLKID_SUBLKS_BADCSUM);
 	blkid_probe_enable_partitions(p, 1);
 	blkid_probe_set_partitions_flags(p, BLKID_PARTS_MAGIC);
 	return p;
@@ -152,7 +153,7 @@ static int read_superblock(int fd, const char *name, struct fsprobe *ret, struct
 			continue;
 		if (pread(fd, sb, sizeof sb, superblocks[i].offset) != (ssize_t)sizeof sb) {
 			err_sys(err, errno ? errno : EIO, "read the %s superblock of %s", ret->type,
-				name);
+			        name);
 			return err_recode(err, ERR_UNAVAILABLE);
 		}
 		superblocks[i].read(sb, ret);

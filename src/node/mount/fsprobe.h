@@ -14,16 +14,16 @@
 enum fsprobe_kind {
 	FSPROBE_NOTHING,    /* no known signature; says nothing about the bytes: see blank.h */
 	FSPROBE_FILESYSTEM, /* exactly one, a filesystem */
-	FSPROBE_FOREIGN,    /* anything else: partition table, LUKS, RAID or LVM member, swap, several at once */
+	FSPROBE_FOREIGN, /* anything else: partition table, LUKS, RAID or LVM member, swap, several at once */
 };
 
 struct fsprobe {
 	enum fsprobe_kind kind;
-	char type[32];      /* of a filesystem: "ext4", "xfs" */
-	char uuid[48];      /* of a filesystem, "" when it has none */
-	char found[256];    /* all of it, for people: "gpt partition table (signature at byte 512)" */
-	uint64_t size;      /* what the filesystem says it takes, in bytes; 0: not known for this type */
-	bool unfinished;    /* xfs: mkfs was interrupted (superblock "in progress") */
+	char type[32];   /* of a filesystem: "ext4", "xfs" */
+	char uuid[48];   /* of a filesystem, "" when it has none */
+	char found[256]; /* all of it, for people: "gpt partition table (signature at byte 512)" */
+	uint64_t size; /* what the filesystem says it takes, in bytes; 0: not known for this type */
+	bool unfinished; /* xfs: mkfs was interrupted (superblock "in progress") */
 };
 
 /* fd is open for reading; `name` is for the error. A read error is UNAVAILABLE. */

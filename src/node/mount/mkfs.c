@@ -46,7 +46,7 @@ static void xfs_options(struct strs *argv, const struct mkfs_params *p)
 }
 
 static void no_options(struct strs *argv __attribute__((unused)),
-		       const struct mkfs_params *p __attribute__((unused)))
+                       const struct mkfs_params *p __attribute__((unused)))
 {
 }
 
@@ -58,13 +58,29 @@ static const struct maker {
 	bool takes_params;
 	const char *grow[5]; /* %d: device, %m: where it is mounted */
 } makers[] = {
-	{ "ext4", 1 * MIB, { "mkfs.ext4", "-q", "-m0", "-Enodiscard" }, ext_options, true,
+	{ "ext4",
+	  1 * MIB,
+	  { "mkfs.ext4", "-q", "-m0", "-Enodiscard" },
+	  ext_options,
+	  true,
 	  { "resize2fs", "%d" } },
-	{ "ext3", 4 * MIB, { "mkfs.ext3", "-q", "-m0", "-Enodiscard" }, ext_options, true,
+	{ "ext3",
+	  4 * MIB,
+	  { "mkfs.ext3", "-q", "-m0", "-Enodiscard" },
+	  ext_options,
+	  true,
 	  { "resize2fs", "%d" } },
-	{ "xfs", 300 * MIB, { "mkfs.xfs", "-q", "-K" }, xfs_options, true,
+	{ "xfs",
+	  300 * MIB,
+	  { "mkfs.xfs", "-q", "-K" },
+	  xfs_options,
+	  true,
 	  { "xfs_growfs", "-d", "%m" } },
-	{ "btrfs", 109 * MIB, { "mkfs.btrfs", "-q", "-K" }, no_options, false,
+	{ "btrfs",
+	  109 * MIB,
+	  { "mkfs.btrfs", "-q", "-K" },
+	  no_options,
+	  false,
 	  { "btrfs", "filesystem", "resize", "max", "%m" } },
 };
 
@@ -91,7 +107,8 @@ static bool any_params(const struct mkfs_params *p)
 	       p->ext4_cluster_size || p->ext4_bigalloc;
 }
 
-int mkfs_check(const char *fs_type, uint64_t size, const struct mkfs_params *params, struct err *err)
+int mkfs_check(const char *fs_type, uint64_t size, const struct mkfs_params *params,
+               struct err *err)
 {
 	const struct maker *m = maker_of(fs_type, err);
 	char have[64], need[64];
@@ -102,13 +119,13 @@ int mkfs_check(const char *fs_type, uint64_t size, const struct mkfs_params *par
 		return err_set(err, ERR_INVALID, "%s takes none of the mkfs keys", fs_type);
 	if (size < m->min_size)
 		return err_set(err, ERR_INVALID, "%s needs at least %s, the volume has %s", fs_type,
-			       str_bytes(m->min_size, need), str_bytes(size, have));
+		               str_bytes(m->min_size, need), str_bytes(size, have));
 	return 0;
 }
 
 /* Runs a tool to its end; what it says last is the reason when it fails. */
 static int run(const struct strs *argv, int fd, struct deadline d, const char *name,
-	       struct err *err)
+               struct err *err)
 {
 	struct str output AUTO(str_clear) = STR_INIT(LIMIT_SPAWN_OUTPUT);
 	int rc = spawn_run_fd(argv, fd, d, &output, err);
@@ -117,12 +134,12 @@ static int run(const struct strs *argv, int fd, struct deadline d, const char *n
 		return err_wrap(err, "%s of %s", argv->v[0], name);
 	if (rc > 0)
 		return err_set(err, ERR_INTERNAL, "%s of %s failed (exit status %d): %s",
-			       argv->v[0], name, rc, spawn_last_line(&output));
+		               argv->v[0], name, rc, spawn_last_line(&output));
 	return 0;
 }
 
 int mkfs_run(const char *fs_type, const struct mkfs_params *params, int fd, const char *name,
-	     struct err *err)
+             struct err *err)
 {
 	const struct maker *m = maker_of(fs_type, err);
 	struct strs argv AUTO(strs_clear) = STRS_INIT;
@@ -146,7 +163,7 @@ int mkfs_forget_unfinished(int fd, const char *name, struct err *err)
 		return err_sys(err, errno, "open the unfinished filesystem on %s", name);
 	if (memcmp(sb, "XFSB", 4) != 0 || sb[IN_PROGRESS] == 0)
 		return err_set(err, ERR_PRECONDITION, "%s: the xfs on it is not an unfinished one",
-			       name);
+		               name);
 	memset(sb, 0, sizeof sb);
 	if (pwrite(rw, sb, sizeof sb, 0) != (ssize_t)sizeof sb || fsync(rw) < 0)
 		return err_sys(err, errno, "clear the unfinished filesystem on %s", name);
@@ -154,7 +171,7 @@ int mkfs_forget_unfinished(int fd, const char *name, struct err *err)
 }
 
 int fs_grow(const char *fs_type, const char *device, const char *mounted_at, struct deadline d,
-	    struct err *err)
+            struct err *err)
 {
 	const struct maker *m = maker_of(fs_type, err);
 	struct strs argv AUTO(strs_clear) = STRS_INIT;
@@ -162,8 +179,8 @@ int fs_grow(const char *fs_type, const char *device, const char *mounted_at, str
 	if (!m)
 		return -1;
 	for (size_t i = 0; i < ARRAY_LEN(m->grow) && m->grow[i]; i++)
-		strs_add(&argv, str_eq(m->grow[i], "%d") ? device :
-				str_eq(m->grow[i], "%m") ? mounted_at :
-							   m->grow[i]);
+		strs_add(&argv, str_eq(m->grow[i], "%d")   ? device
+		                : str_eq(m->grow[i], "%m") ? mounted_at
+		                                           : m->grow[i]);
 	return run(&argv, -1, d, mounted_at, err);
 }

@@ -15,14 +15,14 @@
 
 /* Can this filesystem be made on so many bytes, and is its tool here? Before anything is written: INVALID_ARGUMENT (too small,
    or keys it does not take). */
-int mkfs_check(const char *fs_type, uint64_t size, const struct mkfs_params *params, struct err *err)
-	MUST_CHECK;
+int mkfs_check(const char *fs_type, uint64_t size, const struct mkfs_params *params,
+               struct err *err) MUST_CHECK;
 /*
  * Formats the device that fd is open on; `name` is for the error. Takes as long as it takes: a half-made filesystem
  * is worse than a late answer. A tool that fails: INTERNAL with the last line it printed.
  */
 int mkfs_run(const char *fs_type, const struct mkfs_params *params, int fd, const char *name,
-	     struct err *err) MUST_CHECK;
+             struct err *err) MUST_CHECK;
 /*
  * Zeroes the xfs superblock that an interrupted mkfs.xfs has left, so that the next one does not take it for a filesystem.
  * Refuses (FAILED_PRECONDITION) when it is not marked "in progress".
@@ -30,4 +30,4 @@ int mkfs_run(const char *fs_type, const struct mkfs_params *params, int fd, cons
 int mkfs_forget_unfinished(int fd, const char *name, struct err *err) MUST_CHECK;
 /* Grows a mounted filesystem to the size of its device; nothing to do is fine. */
 int fs_grow(const char *fs_type, const char *device, const char *mounted_at, struct deadline d,
-	    struct err *err) MUST_CHECK;
+            struct err *err) MUST_CHECK;

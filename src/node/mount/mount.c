@@ -55,7 +55,7 @@ static void take_line(struct mount *m, struct libmnt_fs *fs)
 
 /* A line that cannot be understood is fatal: it could be the one that says what is mounted here. */
 static int refuse_line(struct libmnt_table *t __attribute__((unused)),
-		       const char *file __attribute__((unused)), int line __attribute__((unused)))
+                       const char *file __attribute__((unused)), int line __attribute__((unused)))
 {
 	return -EINVAL;
 }
@@ -88,7 +88,7 @@ void mount_table_clear(struct mount_table *t)
 	for (size_t i = 0; i < t->n; i++) {
 		struct mount *m = &t->v[i];
 		char *const strings[] = { m->root,   m->target,  m->fs_type,
-					  m->source, m->options, m->fs_options };
+			                  m->source, m->options, m->fs_options };
 
 		for (size_t k = 0; k < ARRAY_LEN(strings); k++)
 			free(strings[k]);
@@ -115,7 +115,7 @@ size_t mount_count_at(const struct mount_table *t, const char *target)
 }
 
 const struct mount *mount_of(const struct mount_table *t, dev_t devno, const char *root,
-			     const struct mount *after)
+                             const struct mount *after)
 {
 	for (size_t i = after ? (size_t)(after - t->v) + 1 : 0; i < t->n; i++)
 		if (t->v[i].devno == devno && (!root || str_eq(t->v[i].root, root)))
@@ -190,7 +190,7 @@ int mount_place(const char *path, char **ret, struct err *err)
 	const char *name = slash ? slash + 1 : copy_of;
 	if (str_empty(name) || str_eq(name, ".") || str_eq(name, ".."))
 		return err_set(err, ERR_INVALID, "path %s: names no file or directory of its own",
-			       path);
+		               path);
 	if (slash)
 		*slash = '\0';
 	dir = realpath(!slash ? "." : slash == copy_of ? "/" : copy_of, NULL);
@@ -247,7 +247,7 @@ static int check_flag(const char *flag, struct err *err)
 
 		if (prefix ? str_has_prefix(flag, name) : str_eq(flag, name))
 			return err_set(err, ERR_INVALID, "mount flag \"%s\" is refused: %s", flag,
-				       refused_flags[i].why);
+			               refused_flags[i].why);
 	}
 	return 0;
 }
@@ -274,7 +274,7 @@ int mount_flags_check(const char *const *flags, size_t n, struct strs *ret, stru
 		}
 		if (quoted)
 			return err_set(err, ERR_INVALID, "mount flag %s: a quote is not closed",
-				       flags[i]);
+			               flags[i]);
 	}
 	return 0;
 }
@@ -283,7 +283,7 @@ int mount_flags_check(const char *const *flags, size_t n, struct strs *ret, stru
 
 /* libmount knows what the errno of a mount means for this filesystem: its text, our code. */
 static int explain(struct libmnt_context *cxt, int rc, const char *device, const char *target,
-		   const char *fs_type, struct err *err)
+                   const char *fs_type, struct err *err)
 {
 	char text[400] = "";
 	int sys = mnt_context_syscall_called(cxt) ? mnt_context_get_syscall_errno(cxt) : 0;
@@ -291,15 +291,15 @@ static int explain(struct libmnt_context *cxt, int rc, const char *device, const
 	mnt_context_get_excode(cxt, rc, text, sizeof text);
 	if (str_empty(text))
 		return err_sys(err, sys ? sys : EINVAL, "mount %s (%s) on %s", device, fs_type,
-			       target);
+		               target);
 	err_set(err, sys ? err_code_from_errno(sys) : ERR_INTERNAL, "mount %s (%s) on %s: %s",
-		device, fs_type, target, text);
+	        device, fs_type, target, text);
 	err->sys = sys;
 	return -1;
 }
 
 int mount_filesystem(const char *device, const char *target, const char *fs_type,
-		     const struct strs *options, struct err *err)
+                     const struct strs *options, struct err *err)
 {
 	struct libmnt_context *cxt AUTO(mnt_free_context) = mnt_new_context();
 	char *list AUTO(free) = strs_join(options, ",");
@@ -316,8 +316,8 @@ int mount_filesystem(const char *device, const char *target, const char *fs_type
 	mnt_context_set_target(cxt, target);
 	mnt_context_set_fstype(cxt, fs_type);
 	if (!str_empty(list) && mnt_context_set_options(cxt, list))
-		return err_set(err, ERR_INVALID, "mount %s on %s: options %s cannot be read", device,
-			       target, list);
+		return err_set(err, ERR_INVALID, "mount %s on %s: options %s cannot be read",
+		               device, target, list);
 	rc = mnt_context_mount(cxt);
 	if (rc || !mnt_context_get_status(cxt))
 		return explain(cxt, rc, device, target, fs_type, err);
@@ -336,12 +336,9 @@ int mount_set_read_only(const char *target, struct err *err)
 	static const struct {
 		unsigned long st, ms;
 	} kept[] = {
-		{ ST_NOSUID, MS_NOSUID },
-		{ ST_NODEV, MS_NODEV },
-		{ ST_NOEXEC, MS_NOEXEC },
-		{ ST_NOATIME, MS_NOATIME },
-		{ ST_NODIRATIME, MS_NODIRATIME },
-		{ ST_RELATIME, MS_RELATIME },
+		{ ST_NOSUID, MS_NOSUID },         { ST_NODEV, MS_NODEV },
+		{ ST_NOEXEC, MS_NOEXEC },         { ST_NOATIME, MS_NOATIME },
+		{ ST_NODIRATIME, MS_NODIRATIME }, { ST_RELATIME, MS_RELATIME },
 	};
 	unsigned long flags = MS_BIND | MS_REMOUNT | MS_RDONLY;
 	struct statvfs now;

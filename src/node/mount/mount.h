@@ -20,14 +20,14 @@
 /* One line of mountinfo. */
 struct mount {
 	int id, parent_id;
-	dev_t devno;       /* of the filesystem: a disk's number, or an anonymous one */
-	char *root;        /* what of the filesystem is shown: "/" is all of it */
+	dev_t devno; /* of the filesystem: a disk's number, or an anonymous one */
+	char *root;  /* what of the filesystem is shown: "/" is all of it */
 	char *target;
 	char *fs_type;
-	char *source;      /* whatever the mounter called it: never evidence of anything */
-	char *options;     /* of this mount point: "rw,relatime" */
-	char *fs_options;  /* of the filesystem: "rw,nouuid" */
-	bool read_only;    /* the mount point or the filesystem is */
+	char *source;     /* whatever the mounter called it: never evidence of anything */
+	char *options;    /* of this mount point: "rw,relatime" */
+	char *fs_options; /* of the filesystem: "rw,nouuid" */
+	bool read_only;   /* the mount point or the filesystem is */
 };
 
 struct mount_table {
@@ -35,7 +35,10 @@ struct mount_table {
 	size_t n;
 };
 
-#define MOUNT_TABLE_INIT { .v = NULL, .n = 0 }
+#define MOUNT_TABLE_INIT          \
+	{                         \
+		.v = NULL, .n = 0 \
+	}
 int mount_table_read(const char *proc_root, struct mount_table *ret, struct err *err) MUST_CHECK;
 void mount_table_clear(struct mount_table *t);
 static inline void mount_table_clear_p(struct mount_table *t)
@@ -48,7 +51,7 @@ const struct mount *mount_at(const struct mount_table *t, const char *target);
 size_t mount_count_at(const struct mount_table *t, const char *target);
 /* The next mount after `after` (NULL: the first) that shows the same thing: devno and, when root is not NULL, root. */
 const struct mount *mount_of(const struct mount_table *t, dev_t devno, const char *root,
-			     const struct mount *after);
+                             const struct mount *after);
 /* The mount on whose filesystem `path` lies. */
 const struct mount *mount_containing(const struct mount_table *t, const char *path);
 /* Two lines for one mount point: a shared parent that is mounted twice shows each child twice. */
@@ -67,7 +70,7 @@ int mount_flags_check(const char *const *flags, size_t n, struct strs *ret, stru
 
 /* A filesystem. Read-write is never quietly turned into read-only. */
 int mount_filesystem(const char *device, const char *target, const char *fs_type,
-		     const struct strs *options, struct err *err) MUST_CHECK;
+                     const struct strs *options, struct err *err) MUST_CHECK;
 int mount_bind(const char *source, const char *target, struct err *err) MUST_CHECK;
 /* Makes one mount point (not its filesystem) read-only; other flags of it stay. */
 int mount_set_read_only(const char *target, struct err *err) MUST_CHECK;

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The pretended node: paths, requests, and what is looked at after a call. */
+#include "test/lib/node_world.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/mem.h"
+#include "common/spawn.h"
+#include "node/mount/mount.h"
+
+void node_world_init(struct node_world *w)
+{
+	memset(w, 0, sizeof *w);
+	nvme_world_init(&w->nvme);
+	w->plugin_dir = xasprintf("%s/plugin", w->nvme.root);
+	w->staging = xasprintf("%s/kubelet/staging", w->nvme.root);
+	w->target = xasprintf("%s/kubelet/pods/p1/target", w->nvme.root);
+	w->other_target = xasprintf("%s/kubelet/pods/p2/target", w->nvme.root);
+	w->block_file = xasprintf("%s/" VOLUME_ID, w->staging);
+	run_tool("mkdir -p %s", w->staging);
+	node_init(&w->node, &(struct node_options) { .id = "n1",
+	                                             .world = w->nvme.world,
+	                                             .proc_root = "/proc",
+	                                             .plugin_dir = w->plugin_dir });
+}
+
+void node_world_clear(struct node_world *w)
+{
+	node_clear(&w->node);
+	free(w->plugin_dir);
+	free(w->staging);
+	free(w->target);
+	free(w->other_target);
+	free(w->block_file);
+	nvme_world_clear(&w->nvme);
+}
+
+static struct volume_cap capability(const char *fs_type, enum access_mode mode)
+{
+	return (struct volume_cap) { .type = fs_type ? ACCESS_MOUNT : ACCESS_BLOCK,
+		                     .mode = mode,
+		                     .fs_type = fs_type ? fs_type : "",
+		                     .mount_group = "" };
+}
+
+struct stage_request stage_request(const struct node_world *w, const struct nvme_disk *d,
+                                   const char *fs_type, enum access_mode mode)
+{
+	return (struct stage_request) {
+		.volume_id = VOLUME_ID,
+		.staging_path = w->staging,
+		.cap = capability(fs_type, mode),
+		.want = { .volume_id = VOLUME_ID,
+		          .pci = d->pci,
+		          .vuid = "",
+		          .nsid = d->nsid,
+		          .uuid = d->uuid },
+	};
+}
+
+struct publish_request publish_request(const struct node_world *w, const char *target,
+                                       const char *fs_type, enum access_mode mode)
+{
+	return (struct publish_request) { .volume_id = VOLUME_ID,
+		                          .staging_path = w->staging,
+		                          .target_path = target,
+		                          .cap = capability(fs_type, mode) };
+}
+
+struct deadline soon(void)
+{
+	return deadline_in_ms(30000);
+}
+
+size_t mounts_below(const char *path)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct err err = ERR_INIT;
+	size_t n = 0;
+
+	if (mount_table_read("/proc", &t, &err))
+		abort();
+	for (size_t i = 0; i < t.n; i++)
+		n += str_has_prefix(t.v[i].target, path);
+	return n;
+}
+
+char *kubelet_tree(const struct node_world *w)
+{
+	struct str out = STR_INIT(65536);
+	struct strs argv AUTO(strs_clear) = STRS_INIT;
+	struct err err = ERR_INIT;
+
+	strs_add(&argv, "sh");
+	strs_add(&argv, "-c");
+	strs_addf(&argv, "cd %s && find kubelet -xdev -printf '%%y %%p\\n' | sort", w->nvme.root);
+	if (spawn_run(&argv, soon(), &out, &err))
+		abort();
+	return str_take(&out);
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The pretended host.  Directory and links are those that the recorded trees of QEMU's NVMe have, as far as
+ * discovery reads them; disk sequence numbers are the loop devices' own.  Loop devices are taken from the kernel's
+ * free ones and give themselves back (autoclear), also when the test is killed.
+ */
+#include "test/lib/nvme_world.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <linux/loop.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/deadline.h"
+#include "common/file.h"
+#include "common/mem.h"
+#include "common/spawn.h"
+
+#define PF "0000:26:00.0"
+
+static void need(int ok, const char *what)
+{
+	if (ok)
+		return;
+	fprintf(stderr, "nvme_world: %s: %s\n", what, strerrordesc_np(errno));
+	abort();
+}
+
+static void make_dir(const char *path)
+{
+	struct err err = ERR_INIT;
+
+	need(dir_make(path, 0755, &err) == 0, path);
+}
+
+static void write_attr(const char *dir, const char *name, const char *text)
+{
+	char *path AUTO(free) = xasprintf("%s/%s", dir, name);
+	FILE *f = fopen(path, "w");
+
+	need(f && fprintf(f, "%s\n", text) > 0 && fclose(f) == 0, path);
+}
+
+static void make_link(const char *to, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void make_link(const char *to, const char *fmt, ...)
+{
+	char path[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(path, sizeof path, fmt, ap);
+	va_end(ap);
+	unlink(path);
+	need(symlink(to, path) == 0, path);
+}
+
+void private_mounts(void)
+{
+	if (geteuid() != 0)
+		return;
+	need(unshare(CLONE_NEWNS) == 0, "unshare");
+	need(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0, "make / private");
+}
+
+void run_tool(const char *fmt, ...)
+{
+	struct strs argv AUTO(strs_clear) = STRS_INIT;
+	struct str out AUTO(str_clear) = STR_INIT(4096);
+	struct err err = ERR_INIT;
+	char line[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof line, fmt, ap);
+	va_end(ap);
+	strs_add(&argv, "sh");
+	strs_add(&argv, "-c");
+	strs_add(&argv, line);
+	if (spawn_run(&argv, deadline_in_ms(60000), &out, &err) == 0)
+		return;
+	fprintf(stderr, "%s: %s%s\n", line, err.msg, out.ptr);
+	abort();
+}
+
+/* ---------------------------------------------------------------- functions */
+
+static char *function_dir(const struct nvme_world *w, const char *pci)
+{
+	return xasprintf("%s/devices/pci0000:00/%s", w->sysfs, pci);
+}
+
+static void add_function(const struct nvme_world *w, const char *pci)
+{
+	char *dir AUTO(free) = function_dir(w, pci);
+	char *to AUTO(free) = xasprintf("../../../devices/pci0000:00/%s", pci);
+
+	make_dir(dir);
+	write_attr(dir, "vendor", "0x15b3");
+	write_attr(dir, "device", "0x6001");
+	write_attr(dir, "class", "0x010802");
+	write_attr(dir, "driver_override", "(null)");
+	make_link(to, "%s/bus/pci/devices/%s", w->sysfs, pci);
+	make_link("../../../bus/pci/drivers/nvme", "%s/driver", dir);
+}
+
+static void count_vfs(const struct nvme_world *w)
+{
+	char *dir AUTO(free) = function_dir(w, PF);
+	char n[16];
+
+	snprintf(n, sizeof n, "%zu", w->n);
+	write_attr(dir, "sriov_numvfs", n);
+	write_attr(dir, "sriov_totalvfs", n);
+}
+
+static char *below(const char *dir, const char *name)
+{
+	char *path = xasprintf("%s/%s", dir, name);
+
+	make_dir(path);
+	return path;
+}
+
+void nvme_world_init(struct nvme_world *w)
+{
+	static const char *const dirs[] = { "bus/pci/devices", "bus/pci/drivers/nvme",
+		                            "class/block", "dev/block" };
+	char template[] = "/var/tmp/snap-csi-test-XXXXXX";
+
+	memset(w, 0, sizeof *w);
+	need(mkdtemp(template) != NULL, template);
+	w->root = xstrdup(template);
+	w->sysfs = below(w->root, "sys");
+	w->dev = below(w->root, "dev");
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
+		free(below(w->sysfs, dirs[i]));
+	strs_add(&w->vendors, "15b3");
+	w->world = (struct device_world) {
+		.sysfs = w->sysfs, .dev = w->dev, .vendors = &w->vendors, .snap_device_id = "6001"
+	};
+	add_function(w, PF);
+	count_vfs(w);
+}
+
+/* ---------------------------------------------------------------- disks */
+
+/* The kernel's free loop device may be taken by somebody else before we have configured it; all may be in use for a moment. */
+static void attach_loop(struct nvme_disk *d)
+{
+	int image AUTO(fd) = open(d->image, O_RDWR | O_CLOEXEC);
+	int control AUTO(fd) = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+	struct loop_config config = { .fd = (unsigned)image };
+	struct stat st;
+
+	config.info.lo_flags = LO_FLAGS_AUTOCLEAR;
+	need(image >= 0 && control >= 0, "open image and loop-control");
+	for (int tries = 0; tries < 600; tries++) {
+		int n = ioctl(control, LOOP_CTL_GET_FREE);
+
+		snprintf(d->loop, sizeof d->loop, "/dev/loop%d", n);
+		d->fd = n < 0 ? -1 : open(d->loop, O_RDWR | O_CLOEXEC);
+		if (d->fd >= 0 && ioctl(d->fd, LOOP_CONFIGURE, &config) == 0) {
+			need(fstat(d->fd, &st) == 0, d->loop);
+			d->devno = st.st_rdev;
+			return;
+		}
+		if (d->fd >= 0)
+			close(d->fd);
+		usleep(50000);
+	}
+	need(0, "no free loop device within 30 s");
+}
+
+static void write_size(const struct nvme_disk *d)
+{
+	char text[32];
+
+	snprintf(text, sizeof text, "%llu", (unsigned long long)d->size / 512);
+	write_attr(d->dir, "size", text);
+}
+
+void nvme_world_attr(const struct nvme_disk *d, const char *name, const char *text)
+{
+	write_attr(d->dir, name, text);
+}
+
+void nvme_world_show(struct nvme_world *w, struct nvme_disk *d)
+{
+	char *to AUTO(free) =
+		xasprintf("../../devices/pci0000:00/%s/nvme/%.5s/%s", d->pci, d->name, d->name);
+	char text[64];
+	uint64_t seq = 0;
+
+	make_dir(d->dir);
+	snprintf(text, sizeof text, "%u:%u", major(d->devno), minor(d->devno));
+	write_attr(d->dir, "dev", text);
+	make_link(to, "%s/dev/block/%s", w->sysfs, text);
+	make_link(to, "%s/class/block/%s", w->sysfs, d->name);
+	snprintf(text, sizeof text, "%u", d->nsid);
+	write_attr(d->dir, "nsid", text);
+	write_attr(d->dir, "ro", "0");
+	write_attr(d->dir, "hidden", "0");
+	if (ioctl(d->fd, BLKGETDISKSEQ, &seq) == 0) {
+		snprintf(text, sizeof text, "%llu", (unsigned long long)seq);
+		write_attr(d->dir, "diskseq", text);
+	}
+	if (*d->uuid) {
+		snprintf(text, sizeof text, "uuid.%s", d->uuid);
+		write_attr(d->dir, "uuid", d->uuid);
+		write_attr(d->dir, "wwid", text);
+	}
+	write_size(d);
+	need(mknod(d->node, S_IFBLK | 0600, d->devno) == 0, d->node);
+}
+
+void nvme_world_hide(struct nvme_world *w, struct nvme_disk *d)
+{
+	run_tool("rm -rf %s %s %s/class/block/%s %s/dev/block/%u:%u", d->dir, d->node, w->sysfs,
+	         d->name, w->sysfs, major(d->devno), minor(d->devno));
+}
+
+struct nvme_disk *nvme_world_add(struct nvme_world *w, uint32_t nsid, const char *uuid,
+                                 uint64_t size)
+{
+	struct nvme_disk *d = &w->disks[w->n];
+	char *function AUTO(free) = NULL, *controller AUTO(free) = NULL, *up AUTO(free) = NULL;
+	unsigned vf = (unsigned)w->n + 1;
+	int fd;
+
+	need(w->n < NVME_WORLD_DISKS, "too many disks");
+	w->n++;
+	snprintf(d->name, sizeof d->name, "nvme%un1", vf);
+	snprintf(d->pci, sizeof d->pci, "0000:26:00.%u", vf);
+	snprintf(d->uuid, sizeof d->uuid, "%s", uuid);
+	d->nsid = nsid;
+	d->size = size;
+	d->node = xasprintf("%s/%s", w->dev, d->name);
+	d->image = xasprintf("%s/%s.img", w->root, d->name);
+	fd = open(d->image, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	need(fd >= 0 && ftruncate(fd, (off_t)size) == 0 && close(fd) == 0, d->image);
+	attach_loop(d);
+
+	add_function(w, d->pci);
+	function = function_dir(w, d->pci);
+	make_link("../" PF, "%s/physfn", function);
+	up = xasprintf("../%s", d->pci);
+	make_link(up, "%s/devices/pci0000:00/" PF "/virtfn%u", w->sysfs, vf - 1);
+	controller = xasprintf("%s/nvme/nvme%u", function, vf);
+	make_dir(controller);
+	write_attr(controller, "state", "live");
+	d->dir = xasprintf("%s/%s", controller, d->name);
+	nvme_world_show(w, d);
+	count_vfs(w);
+	return d;
+}
+
+void nvme_world_resize(struct nvme_disk *d, uint64_t size)
+{
+	need(truncate(d->image, (off_t)size) == 0, d->image);
+	need(ioctl(d->fd, LOOP_SET_CAPACITY, 0) == 0, "LOOP_SET_CAPACITY");
+	d->size = size;
+	write_size(d);
+}
+
+void nvme_disk_write(const struct nvme_disk *d, uint64_t offset, const void *bytes, size_t n)
+{
+	need(pwrite(d->fd, bytes, n, (off_t)offset) == (ssize_t)n && fsync(d->fd) == 0, d->loop);
+}
+
+void nvme_world_clear(struct nvme_world *w)
+{
+	char *root = w->root;
+
+	for (size_t i = 0; i < w->n; i++) {
+		struct nvme_disk *d = &w->disks[i];
+		int off = 0;
+
+		ioctl(d->fd, BLKROSET, &off);
+		close(d->fd);
+		free(d->node);
+		free(d->image);
+		free(d->dir);
+	}
+	free(w->sysfs);
+	free(w->dev);
+	strs_clear(&w->vendors);
+	/* What is still mounted below is not ours to delete through. */
+	run_tool("for m in $(awk '$5 ~ \"^%s/\" {print $5}' /proc/self/mountinfo | sort -r); do "
+	         "umount -l $m; done; rm -rf --one-file-system %s",
+	         root, root);
+	free(root);
+	memset(w, 0, sizeof *w);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A host with NVMe VFs whose namespaces are loop devices: a sysfs tree and a device directory
+ * below a folder of its own, for the real node code to run against.  One PF (0000:26:00.0) with as many
+ * VFs as there are disks, VF i at 0000:26:00.(i + 1), bound to the nvme driver.  Any failure aborts.
+ */
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/str.h"
+#include "node/device/device.h"
+
+#define NVME_WORLD_DISKS 4
+
+struct nvme_disk {
+	char name[32]; /* "nvme1n1" */
+	char pci[16];
+	char *node; /* <dev>/nvme1n1 */
+	char *image;
+	char *dir; /* its directory in sysfs */
+	uint32_t nsid;
+	char uuid[40];
+	uint64_t size;
+	dev_t devno;   /* of the loop device */
+	int fd;        /* keeps it; the last close frees it */
+	char loop[32]; /* "/dev/loop3" */
+};
+
+struct nvme_world {
+	char *root, *sysfs, *dev;
+	struct strs vendors;
+	struct device_world world;
+	struct nvme_disk disks[NVME_WORLD_DISKS];
+	size_t n;
+};
+
+/* Mounts of this process and its children are seen by nobody else and end with it. Needs root. */
+void private_mounts(void);
+void nvme_world_init(struct nvme_world *w);
+/* A new VF with one namespace; uuid "" : the kernel shows none. */
+struct nvme_disk *nvme_world_add(struct nvme_world *w, uint32_t nsid, const char *uuid,
+                                 uint64_t size);
+/* The namespace's entries go, as when it is detached; the loop device stays (something may be mounted). */
+void nvme_world_hide(struct nvme_world *w, struct nvme_disk *d);
+void nvme_world_show(struct nvme_world *w, struct nvme_disk *d);
+void nvme_world_resize(struct nvme_disk *d, uint64_t size);
+/* One attribute of the namespace anew. */
+void nvme_world_attr(const struct nvme_disk *d, const char *name, const char *text);
+void nvme_world_clear(struct nvme_world *w);
+/* The bytes of a pattern into the image at an offset (through the device: the caches agree). */
+void nvme_disk_write(const struct nvme_disk *d, uint64_t offset, const void *bytes, size_t n);
+/* Runs a command line by the shell in this process's mount namespace; aborts when it fails. */
+void run_tool(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

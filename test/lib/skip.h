@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one way for a test to say that this machine cannot run it; run-suites.sh shows the line. */
+#pragma once
+
+#include <stdio.h>
+#include <unistd.h>
+
+/* First lines of a START_TEST. */
+#define SKIP_IF(condition, why)                                    \
+	do {                                                       \
+		if (condition) {                                   \
+			printf("SKIP: %s: %s\n", __func__, (why)); \
+			fflush(stdout);                            \
+			return;                                    \
+		}                                                  \
+	} while (0)
+#define SKIP_UNLESS_ROOT(why) SKIP_IF(geteuid() != 0, "needs root: " why)
+/* Loop devices and mounts. */
+#define SKIP_UNLESS_LOOP()                                                       \
+	SKIP_IF(geteuid() != 0 || access("/dev/loop-control", R_OK | W_OK) != 0, \
+	        "needs root and loop devices")
