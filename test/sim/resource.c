@@ -26,6 +26,8 @@ const struct resource resources[RES_COUNT] = {
 	[RES_DPUNODES] = { PROVISIONING, "v1alpha1", "dpunodes", "dpunode", "DPUNode", true, true,
 	                   NULL },
 	[RES_DPUS] = { PROVISIONING, "v1alpha1", "dpus", "dpu", "DPU", true, true, NULL },
+	[RES_CSINODES] = { "storage.k8s.io", "v1", "csinodes", "csinode", "CSINode", false, false,
+	                   NULL },
 };
 
 const struct resource *resource_find(const char *group, const char *version, const char *plural)

@@ -25,6 +25,7 @@ enum resource_id {
 	RES_VENDORS,
 	RES_DPUNODES,
 	RES_DPUS,
+	RES_CSINODES,
 	RES_COUNT
 };
 
