@@ -6,11 +6,14 @@
  * has its time, --rate measures calls per second.  One thread but for --rate, which has one
  * per connection.
  */
+#include <errno.h>
 #include <getopt.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include "common/cleanup.h"
 #include "common/deadline.h"
@@ -18,7 +21,7 @@
 #include "common/mem.h"
 #include "common/str.h"
 #include "csi/csi.pb-c.h"
-#include "test/tools/csi_client.h"
+#include "test/rpc/rpc_client.h"
 #include "test/lib/message_json.h"
 
 static const ProtobufCServiceDescriptor *const services[] = {
@@ -140,29 +143,64 @@ static void call_clear(struct call *c)
 	json_free(c->reply);
 }
 
-static int call_run(struct call *c, struct csi_client *client, int timeout_ms)
+static int call_run(struct call *c, struct rpc_client *client, int timeout_ms)
 {
-	uint8_t *out AUTO(free) = NULL;
-	size_t n_out = 0;
+	struct rpc_answer answer = { .code = 0 };
 	int64_t start = monotonic_ns();
-	int r = csi_client_call(client, c->method.path, c->in, c->n_in, timeout_ms, &out, &n_out,
-	                        &c->err);
+	int code =
+		rpc_client_call_bytes(client, c->method.path, c->in, c->n_in, timeout_ms, &answer);
 	c->ms = (double)(monotonic_ns() - start) / 1e6;
-	if (r)
-		return -1;
-	ProtobufCMessage *m =
-		protobuf_c_message_unpack(c->method.descriptor->output, NULL, n_out, out);
-	if (!m)
-		return err_set(&c->err, ERR_INTERNAL, "the reply is no %s",
-		               c->method.descriptor->output->name);
-	c->reply = message_to_json(m);
-	protobuf_c_message_free_unpacked(m, NULL);
-	return 0;
+	ProtobufCMessage *m = NULL;
+	if (code)
+		err_set(&c->err, (enum err_code)code, "%s", answer.text);
+	else if (!(m = protobuf_c_message_unpack(c->method.descriptor->output, NULL, answer.n,
+	                                         answer.bytes)))
+		err_set(&c->err, ERR_INTERNAL, "the reply is no %s",
+		        c->method.descriptor->output->name);
+	else
+		c->reply = message_to_json(m);
+	rpc_answer_clear(&answer);
+	if (m)
+		protobuf_c_message_free_unpacked(m, NULL);
+	return c->reply ? 0 : -1;
+}
+
+/* The socket's path: behind unix:// or unix:, or the text itself. */
+static const char *socket_path(const char *endpoint)
+{
+	static const char *const schemes[] = { "unix://", "unix:" };
+	for (size_t i = 0; i < ARRAY_LEN(schemes); i++)
+		if (str_has_prefix(endpoint, schemes[i]))
+			return endpoint + strlen(schemes[i]);
+	return endpoint;
+}
+
+static struct rpc_client *new_client(const struct options *o)
+{
+	return rpc_client_new(&(struct rpc_client_options) { .path = socket_path(o->endpoint) });
+}
+
+/* Until somebody listens on the socket: gRPC's own waiting backs off by seconds. */
+static int await_listener(const struct options *o, struct err *err)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct deadline deadline = deadline_in_ms(o->timeout_ms);
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", socket_path(o->endpoint));
+	for (;;) {
+		int fd AUTO(fd) = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		if (fd < 0)
+			return err_sys(err, errno, "make a socket");
+		if (!connect(fd, (const struct sockaddr *)&address, sizeof(address)))
+			return 0;
+		if (deadline_passed(deadline))
+			return err_sys(err, errno, "connect to %s", address.sun_path);
+		nanosleep(&(struct timespec) { .tv_nsec = 200 * 1000 }, NULL);
+	}
 }
 
 /* ---------------------------------------------------------------- one call, a stream, a rate */
 
-static int one_call(const struct options *o, struct csi_client *client, char *const *words, int n)
+static int one_call(const struct options *o, struct rpc_client *client, char *const *words, int n)
 {
 	struct json *request AUTO(json_free) = NULL;
 	struct call c = { .reply = NULL };
@@ -203,7 +241,7 @@ static void print_stream_answer(struct call *c, const char *method)
 }
 
 /* A line is a method, a space and a JSON object; the object may be absent. */
-static int stream(const struct options *o, struct csi_client *client)
+static int stream(const struct options *o, struct rpc_client *client)
 {
 	char *line AUTO(free) = NULL;
 	size_t size = 0;
@@ -228,7 +266,7 @@ struct caller {
 	pthread_t thread;
 	const struct options *options;
 	const struct call *call;
-	struct csi_client *client;
+	struct rpc_client *client;
 	int64_t until;
 	uint64_t calls, failures;
 };
@@ -237,13 +275,12 @@ static void *caller_run(void *arg)
 {
 	struct caller *t = arg;
 	while (monotonic_ns() < t->until) {
-		uint8_t *out AUTO(free) = NULL;
-		size_t n_out = 0;
-		struct err err = ERR_INIT;
-		if (csi_client_call(t->client, t->call->method.path, t->call->in, t->call->n_in,
-		                    t->options->timeout_ms, &out, &n_out, &err))
+		struct rpc_answer answer = { .code = 0 };
+		if (rpc_client_call_bytes(t->client, t->call->method.path, t->call->in,
+		                          t->call->n_in, t->options->timeout_ms, &answer))
 			t->failures++;
 		t->calls++;
+		rpc_answer_clear(&answer);
 	}
 	return NULL;
 }
@@ -263,12 +300,9 @@ static int rate(const struct options *o, char *const *words, int n)
 		callers[i] = (struct caller) {
 			.options = o,
 			.call = &c,
+			.client = new_client(o),
 			.until = start + (int64_t)(o->rate_seconds * 1e9),
 		};
-		if (csi_client_new(o->endpoint, deadline_in_ms(0), &callers[i].client, &c.err)) {
-			fprintf(stderr, "%s\n", c.err.msg);
-			exit(1);
-		}
 		if (pthread_create(&callers[i].thread, NULL, caller_run, &callers[i]))
 			abort();
 	}
@@ -277,7 +311,7 @@ static int rate(const struct options *o, char *const *words, int n)
 		pthread_join(callers[i].thread, NULL);
 		calls += callers[i].calls;
 		failures += callers[i].failures;
-		csi_client_free(callers[i].client);
+		rpc_client_free(callers[i].client);
 	}
 	double seconds = (double)(monotonic_ns() - start) / 1e9;
 	printf("{\"calls\":%llu,\"failures\":%llu,\"per_second\":%.0f}\n",
@@ -368,14 +402,14 @@ int main(int argc, char **argv)
 	}
 	if (o.rate_seconds > 0)
 		return rate(&o, argv + optind, argc - optind);
-	struct csi_client *client = NULL;
 	struct err err = ERR_INIT;
-	if (csi_client_new(o.endpoint, deadline_in_ms(o.first ? o.timeout_ms : 0), &client, &err)) {
+	if (o.first && await_listener(&o, &err)) {
 		fprintf(stderr, "%s: %s\n", err_code_name(err.code), err.msg);
 		return 1;
 	}
+	struct rpc_client *client = new_client(&o);
 	int status =
 		o.stream ? stream(&o, client) : one_call(&o, client, argv + optind, argc - optind);
-	csi_client_free(client);
+	rpc_client_free(client);
 	return status;
 }

@@ -1,8 +1,8 @@
 # csi-call: a CSI client for the shell.
 CSI_CALL := $(OUT)/csi-call
-TOOL_OBJS := $(patsubst %.c,$(OUT)/%.o,$(wildcard test/tools/*.c) test/lib/message_json.c)
+CSI_CALL_OBJS := $(patsubst %.c,$(OUT)/%.o,test/tools/csi_call.c test/lib/message_json.c test/rpc/rpc_client.c)
 
-$(CSI_CALL): $(TOOL_OBJS) $(LIB)
+$(CSI_CALL): $(CSI_CALL_OBJS) $(LIB)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LINKSEC) $(LDFLAGS_$(FLAVOUR)) $(LDFLAGS) -o $@ $^ $(LIBS)
 
