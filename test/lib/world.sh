@@ -3,8 +3,14 @@
 #
 #   world_need_root NAME      ends the script (exit 77) with what to do when this machine cannot do it
 #   world_begin               makes $WORLD and arms the clean-up: also on failure, Ctrl-C and TERM
-#   world_sim [ARG...]        starts snap-sim
+#   world_sim [ARG...]        starts snap-sim; its API is at $SIM_URL
 #   world_driver MODE [ARG...] starts the driver, waits until it answers Probe; socket $ENDPOINT, log $WORLD/MODE.log
+#   world_stream              opens one connection to the driver for csi_ask; world_stream_end closes it
+#   csi_ask METHOD JSON       one call on it; sets $answer ({"code","ms","error" or "reply"}) and $code
+#   world_api PATH            GET of an object or a list of DPF's storage API
+#   world_apply FILE          creates the objects of a JSON list
+#   world_register            tells the API what NodeGetInfo says, as kubelet does (CSINode)
+#   world_switch METHOD PATH [JSON]  snap-sim's own switches: /sim/faults, /sim/requests, ...
 #   world_stop PID [SIGNAL]   ends one process that was started here and waits for it
 #   world_end                 undoes everything; called by the trap
 #
@@ -21,6 +27,7 @@ NODE=dpu-host-1
 FUNCTIONS=${FUNCTIONS:-4}
 WORLD=
 SIM_PID=
+SIM_URL=
 DRIVER_PID=
 WORLD_PIDS=()
 
@@ -40,15 +47,14 @@ container the host'"'"'s /dev (docker run --privileged -v /dev:/dev ...)'
 }
 
 world_begin() {
-	WORLD=$(mktemp -d "${TMPDIR:-/tmp}/snap-csi-world.XXXXXX")
+	WORLD=$(mktemp -d "${TMPDIR:-/var/tmp}/snap-csi-world.XXXXXX")
 	trap world_end EXIT
 	trap 'exit 130' INT
 	trap 'exit 143' TERM HUP
 	mkdir "$WORLD/run"
-	# Mounts made here stay in this tree when it is unmounted: they must not spread to other namespaces.
 	export SOCKET=$WORLD/run/csi.sock
 	export ENDPOINT=unix://$SOCKET
-	KUBECONFIG_FILE=$WORLD/sim/kubeconfig
+	KUBECONFIG_FILE=$WORLD/kubeconfig
 }
 
 # Waits up to $1 seconds for the command to succeed.
@@ -62,8 +68,9 @@ world_until() {
 }
 
 world_sim() {
-	"$SNAP_SIM" --dir="$WORLD/sim" --namespace="$NAMESPACE" --node="$NODE" --functions="$FUNCTIONS" "$@" \
-		>"$WORLD/sim.log" 2>&1 &
+	local token=marker-of-token-$$
+	"$SNAP_SIM" --state="$WORLD/sim" --write-kubeconfig="$KUBECONFIG_FILE" --port-file="$WORLD/port" --token="$token" \
+		--namespace="$NAMESPACE" --node="$NODE" --vfs="$FUNCTIONS" "$@" >"$WORLD/sim.log" 2>&1 &
 	SIM_PID=$!
 	WORLD_PIDS+=("$SIM_PID")
 	if ! world_until 10 world_sim_ready; then
@@ -71,24 +78,31 @@ world_sim() {
 		cat "$WORLD/sim.log" >&2
 		return 1
 	fi
+	SIM_URL=http://127.0.0.1:$(cat "$WORLD/port")
+	printf 'Authorization: Bearer %s\n' "$token" >"$WORLD/header"
 }
 
 world_sim_ready() {
-	kill -0 "$SIM_PID" 2>/dev/null || return 0
-	[ -s "$KUBECONFIG_FILE" ]
+	kill -0 "$SIM_PID" 2>/dev/null || return 1
+	[ -s "$WORLD/port" ] && [ -s "$KUBECONFIG_FILE" ]
 }
 
-world_driver() {
+# Starts it and does not wait.
+world_spawn_driver() {
 	local mode=$1
 	shift
 	"$DRIVER" --mode="$mode" --bind-address="$ENDPOINT" --namespace="$NAMESPACE" --node-id="$NODE" \
-		--kubeconfig="$KUBECONFIG_FILE" --sysfs-root="$WORLD/sim/sys" --dev-root="$WORLD/sim/dev" \
+		--kubeconfig="$KUBECONFIG_FILE" --sysfs-root="$WORLD/sim/$NODE/sys" --dev-root="$WORLD/sim/$NODE/dev" \
 		--node-nvme-load-driver=false --plugin-dir="$WORLD/run" "$@" >>"$WORLD/$mode.log" 2>&1 &
 	DRIVER_PID=$!
 	WORLD_PIDS+=("$DRIVER_PID")
+}
+
+world_driver() {
+	world_spawn_driver "$@"
 	if ! world_until 10 world_driver_ready; then
 		echo "the driver did not start:" >&2
-		tail -n 20 "$WORLD/$mode.log" >&2
+		tail -n 20 "$WORLD/$1.log" >&2
 		return 1
 	fi
 }
@@ -96,6 +110,69 @@ world_driver() {
 world_driver_ready() {
 	kill -0 "$DRIVER_PID" 2>/dev/null || return 1
 	[ -S "$SOCKET" ] && "$CSI_CALL" -e "$ENDPOINT" -t 2 Probe >/dev/null 2>&1
+}
+
+world_stream() {
+	coproc CSI { exec "$CSI_CALL" --endpoint="$ENDPOINT" --timeout="${CALL_TIMEOUT:-120}" --stream; }
+	# shellcheck disable=SC2153 # bash sets CSI_PID
+	WORLD_STREAM_PID=$CSI_PID
+}
+
+world_stream_end() {
+	local out=${CSI[1]}
+	exec {out}>&-
+	wait "$WORLD_STREAM_PID" 2>/dev/null
+}
+
+csi_ask() {
+	printf '%s %s\n' "$1" "${2//[$'\n\t']/}" >&"${CSI[1]}"
+	read -r answer <&"${CSI[0]}" || return 1
+	code=${answer#*'"code":"'} code=${code%%'"'*}
+}
+
+# The bearer token stays out of the process list.
+world_curl() {
+	curl --silent --show-error --max-time 10 --header @"$WORLD/header" "$@"
+}
+
+world_api_url() {
+	printf '%s/apis/storage.dpu.nvidia.com/v1alpha1/namespaces/%s/%s' "$SIM_URL" "$NAMESPACE" "$1"
+}
+
+world_api() {
+	world_curl "$(world_api_url "$1")"
+}
+
+world_apply() {
+	local object resource
+	while read -r object; do
+		case $(jq -r .kind <<<"$object") in
+		DPUStorageVendor) resource=dpustoragevendors ;;
+		DPUStoragePolicy) resource=dpustoragepolicies ;;
+		DPUVolume) resource=dpuvolumes ;;
+		*) return 1 ;;
+		esac
+		world_curl --fail-with-body --output "$WORLD/applied" --header 'Content-Type: application/json' \
+			--data "$object" "$(world_api_url "$resource")" || { cat "$WORLD/applied" >&2; return 1; }
+	done < <(jq -c '.[]' "$1")
+}
+
+# Needs an open stream.
+world_register() {
+	local name count
+	csi_ask GetPluginInfo '{}'
+	name=$(jq -r .reply.name <<<"$answer")
+	csi_ask NodeGetInfo '{}'
+	count=$(jq -r '.reply.max_volumes_per_node // 0' <<<"$answer")
+	world_curl --fail --output /dev/null --header 'Content-Type: application/json' --data @- \
+		"$SIM_URL/apis/storage.k8s.io/v1/csinodes" <<-END
+			{"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": "$NODE"},
+			 "spec": {"drivers": [{"name": "$name", "nodeID": "$NODE", "topologyKeys": [], "allocatable": {"count": $count}}]}}
+		END
+}
+
+world_switch() {
+	world_curl --request "$1" ${3:+--data "$3"} "$SIM_URL$2"
 }
 
 world_stop() {

@@ -71,14 +71,15 @@ matches() {
 
 # What a run must leave behind: nothing.
 check_leftovers() {
-	local left
+	local left what
 	left=$(world_mounts)
 	[ -z "$left" ] || fail "still mounted: $left"
-	left=$(curl -s --max-time 5 "${SIM_CURL[@]}" \
-		"$SIM_URL/apis/storage.dpu.nvidia.com/v1alpha1/namespaces/$NAMESPACE/dpuvolumes" | jq -r '.items[].metadata.name')
-	[ -z "$left" ] || fail "volumes that were not deleted: $left"
+	left=$(for what in dpuvolumes dpuvolumeattachments; do
+		world_api "$what" | jq -r '.items[] | .kind + " " + .metadata.name'
+	done)
+	[ -z "$left" ] || fail "objects that were not deleted: $left"
 	if grep -q marker-of- "$WORLD/all.log"; then
-		fail "the driver's log shows a secret: $(grep -m1 marker-of- "$WORLD/all.log")"
+		fail "the driver's log shows a secret or the token: $(grep -m1 marker-of- "$WORLD/all.log")"
 	fi
 }
 
@@ -113,8 +114,11 @@ run() {
 	check_leftovers
 }
 
-world_sim "" || exit 1
+world_sim --seed || exit 1
 world_driver all --wait-timeout=20s --v=2 || exit 1
+world_stream
+world_register || exit 1
+world_stream_end
 printf 'csi-sanity %s\n' "$(awk '$1 == "github.com/kubernetes-csi/csi-test/v5" {print $2}' test/sanity/go.mod)"
 run mount
 run block

@@ -1,0 +1,190 @@
+#!/usr/bin/env bash
+# Measures the driver in one run and prints a table: what, measured, target, and the same of the Go plugin where it
+# is known (measured once, on two cores, against a real API server). Needs root. Numbers are medians; a busy
+# machine moves them, so nothing here fails because of a number.
+# Variables: RUNS (of each start, 15), CREATES (100), STAGES (10), PROBE_SECONDS (3).
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+. test/lib/world.sh
+. test/lib/requests.sh
+
+RUNS=${RUNS:-15} CREATES=${CREATES:-100} STAGES=${STAGES:-10} PROBE_SECONDS=${PROBE_SECONDS:-3}
+
+world_need_root bench
+world_begin
+
+row() {
+	printf '%-50s %12s   %-18s %s\n' "$1" "$2" "${3:-}" "${4:-}"
+}
+
+median() {
+	sort -g | awk '{v[NR] = $1} END {print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2}'
+}
+
+milliseconds() {
+	awk -v from="$1" -v to="$2" 'BEGIN {print (to - from) * 1000}'
+}
+
+# User and system time of a process in ms.
+cpu_ms() {
+	awk -v hz="$(getconf CLK_TCK)" '{print ($14 + $15) * 1000 / hz}' "/proc/$1/stat"
+}
+
+# ---------------------------------------------------------------- calls on one open connection
+
+# ask METHOD JSON: sets $answer; ends the run when it is refused.
+ask() {
+	csi_ask "$1" "$2"
+	if [ "$code" != OK ]; then
+		printf 'bench: %s\n' "$answer" >&2
+		exit 1
+	fi
+}
+
+answer_ms() {
+	jq -r .ms <<<"$answer"
+}
+
+type=mount fs=ext4
+
+create() {
+	ask CreateVolume "$(create_request "$1")"
+	id=$1
+}
+
+delete() {
+	ask DeleteVolume "$(delete_request)"
+}
+
+# ---------------------------------------------------------------- start and memory
+
+# From exec to the first answer, in ms.
+start_ms() {
+	local mode=$1 first=$WORLD/first began waiter
+	rm -f "$SOCKET"
+	"$CSI_CALL" -e "$ENDPOINT" --first Probe >"$first" &
+	waiter=$!
+	sleep 0.05
+	began=$EPOCHREALTIME
+	world_spawn_driver "$mode"
+	wait "$waiter"
+	milliseconds "$began" "$(cat "$first")"
+	world_stop "$DRIVER_PID"
+}
+
+start_row() {
+	local i ms
+	for ((i = 0; i < RUNS; i++)); do
+		start_ms "$1"
+	done >"$WORLD/starts"
+	ms=$(median <"$WORLD/starts")
+	row "start to first Probe, $1" "$(printf '%.1f ms' "$ms")" '<= 15 ms' "$2"
+}
+
+memory_rows() {
+	local mode=$1 pss anon threads
+	world_driver "$mode" || exit 1
+	if [ "$mode" != node ]; then # opens the watch
+		world_stream
+		create bench-memory
+		delete
+		world_stream_end
+	fi
+	sleep 3
+	read -r pss anon < <(awk '/^Pss:/ {p = $2} /^Anonymous:/ {a = $2} END {print p, a}' "/proc/$DRIVER_PID/smaps_rollup")
+	threads=$(awk '/^Threads:/ {print $2}' "/proc/$DRIVER_PID/status")
+	row "idle memory (PSS), $mode" "$pss kB" "$2" "$3"
+	row "  of it anonymous" "$anon kB" "$4" "$5"
+	row "  threads" "$threads" '' "$6"
+	world_stop "$DRIVER_PID"
+}
+
+# ---------------------------------------------------------------- calls
+
+probe_rows() {
+	local parallel
+	for parallel in 1 8; do
+		row "Probe, $parallel connection(s)" \
+			"$("$CSI_CALL" -e "$ENDPOINT" --rate="$PROBE_SECONDS" --parallel="$parallel" Probe | jq -r .per_second)/s"
+	done
+}
+
+create_rows() {
+	local i cpu requests
+	create bench-warm
+	delete
+	world_switch DELETE /sim/requests >/dev/null
+	cpu=$(cpu_ms "$DRIVER_PID")
+	for ((i = 0; i < CREATES; i++)); do
+		create "bench-$i"
+		answer_ms
+	done >"$WORLD/create"
+	cpu=$(awk -v from="$cpu" -v to="$(cpu_ms "$DRIVER_PID")" -v n="$CREATES" 'BEGIN {printf "%.2f", (to - from) / n}')
+	requests=$(world_switch GET /sim/requests | jq -r --argjson n "$CREATES" '[.[] | add] | add / $n')
+	for ((i = 0; i < CREATES; i++)); do
+		id=bench-$i
+		delete
+		answer_ms
+	done >"$WORLD/delete"
+	row 'CreateVolume, p50' "$(median <"$WORLD/create") ms" '<= API + 2 ms' '270.8 ms'
+	row '  CPU of the driver per CreateVolume' "$cpu ms" '<= 0.5 ms' '2.0-7.4 ms'
+	row '  API requests per CreateVolume' "$requests" '1 write, 0-1 reads' '1'
+	row 'DeleteVolume, p50' "$(median <"$WORLD/delete") ms"
+}
+
+# The same work by hand: what is on it, mkfs as the driver calls it, mount. One loop device, a new file each time.
+script_ms() {
+	local device began
+	rm -f "$WORLD/disk"
+	truncate -s 1G "$WORLD/disk"
+	device=$(losetup --find --show "$WORLD/disk") || return 1
+	mkdir -p "$WORLD/by-hand"
+	began=$EPOCHREALTIME
+	blkid --probe "$device" >/dev/null
+	mkfs.ext4 -q -m0 -Enodiscard "$device" && mount -t ext4 "$device" "$WORLD/by-hand"
+	milliseconds "$began" "$EPOCHREALTIME"
+	umount "$WORLD/by-hand"
+	losetup --detach "$device"
+}
+
+stage_ms() {
+	create "bench-stage-$1"
+	context=$(jq -c '.reply.volume.volume_context // {}' <<<"$answer")
+	volume_paths
+	ask ControllerPublishVolume "$(attach_request)"
+	publish=$(jq -c .reply.publish_context <<<"$answer")
+	ask NodeStageVolume "$(stage_request)"
+	answer_ms
+	ask NodeUnstageVolume "$(unstage_request)"
+	ask ControllerUnpublishVolume "$(detach_request)"
+	delete
+}
+
+stage_rows() {
+	local i by_us by_hand
+	for ((i = 0; i < STAGES; i++)); do
+		stage_ms "$i" >>"$WORLD/by-us.ms" || exit 1
+		script_ms >>"$WORLD/by-hand.ms" || exit 1
+	done
+	by_us=$(median <"$WORLD/by-us.ms") by_hand=$(median <"$WORLD/by-hand.ms")
+	row 'NodeStageVolume with mkfs.ext4, p50' "$by_us ms"
+	row '  a shell script: blkid, mkfs.ext4, mount, p50' "$by_hand ms"
+	row '  the difference' "$(awk -v a="$by_us" -v b="$by_hand" 'BEGIN {printf "%.1f ms", a - b}')" '<= 5 ms'
+}
+
+world_sim --seed || exit 1
+row 'what' 'measured' 'target' 'Go plugin'
+row 'binary, stripped' "$(strip -o "$WORLD/stripped" "$DRIVER" && stat -c %s "$WORLD/stripped" | awk '{printf "%.1f MB", $1 / 1e6}')" '' '41.2 MB'
+start_row controller '45.7 ms'
+start_row node '33.8 ms'
+start_row all ''
+memory_rows node '<= 6144 kB' '32.8 MB' '<= 3072 kB' '6.5 MB' '7-8'
+memory_rows controller '<= 15360 kB' '35.8 MB' '<= 3072 kB' '7.3 MB' '7-8'
+memory_rows all '' '' '' '' ''
+world_driver all || exit 1
+world_stream
+probe_rows
+create_rows
+stage_rows
+world_stream_end
+echo 'bench: done'

@@ -1,0 +1,194 @@
+#!/usr/bin/env bash
+# The life of a filesystem volume and of a raw block volume on a simulated DPU, told step by step: every step is a
+# gRPC call to the real driver, which talks to a Kubernetes API over HTTP and mounts real block devices.
+# Needs root. Cleans up after itself, also on Ctrl-C.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+. test/lib/world.sh
+. test/lib/requests.sh
+
+world_need_root demo
+world_begin
+began=$EPOCHREALTIME calls=0 refusals=0
+bold='' dim='' plain=''
+[ -t 1 ] && bold=$'\e[1m' dim=$'\e[2m' plain=$'\e[0m'
+
+chapter() {
+	printf '\n%s%s%s\n' "$bold" "$1" "$plain"
+}
+
+# A line of the story with its time in ms, and lines below it that show what there is now.
+step() {
+	printf '%9.1f ms  %s\n' "$1" "$2"
+}
+show() {
+	sed "s/^/              $dim/; s/\$/$plain/"
+}
+
+# Sets $reply, or ends the demo.
+call() {
+	local text=$1 method=$2 request=$3
+	ask "$method" "$request"
+	if [ "$code" != OK ]; then
+		printf '\ndemo: %s failed: %s\n' "$method" "$(jq -r '.code + ": " + .error' <<<"$answer")" >&2
+		tail -n 5 "$WORLD/all.log" >&2
+		exit 1
+	fi
+	step "$(jq -r .ms <<<"$answer")" "$method: $text"
+	reply=$(jq -c .reply <<<"$answer")
+}
+
+ask() {
+	csi_ask "$1" "$2" || exit 1
+	calls=$((calls + 1))
+}
+
+# A piece of work of the pod: timed like a call.
+work() {
+	local text=$1 start=$EPOCHREALTIME
+	shift
+	"$@" || exit 1
+	step "$(awk "BEGIN {print ($EPOCHREALTIME - $start) * 1000}")" "$text"
+}
+
+mounts() {
+	awk -v at="$WORLD/kubelet" 'index($5, at) == 1 {
+		split($0, half, " - "); split(half[2], fs, " ")
+		printf "%s on %s type %s (%s)\n", fs[2], substr($5, length(at) + 1), fs[1], $6
+	}' /proc/self/mountinfo
+}
+
+objects() {
+	world_api "$1" | jq -r "$2"
+}
+
+volume_object() {
+	objects "dpuvolumes/$1" '"DPUVolume \(.metadata.name): \(.status.phase), " +
+		"\(.status.state.volumeInfo.capacity.storage) from vendor \(.status.state.selectedDPUStorageVendorName)"'
+}
+
+attachment_object() {
+	objects "dpuvolumeattachments/$NODE-$1" '"DPUVolumeAttachment \(.metadata.name): attached as PCI function " +
+		"\(.status.dpu.pciAddress), namespace \(.status.dpu.nvmeAttrs.namespaceID), UUID \(.status.dpu.nvmeAttrs.namespaceUUID)"'
+}
+
+create() {
+	type=$1 fs=
+	call "1 GiB, $2" CreateVolume "$(create_request "pvc-$(cat /proc/sys/kernel/random/uuid)")"
+	id=$(jq -r .volume.volume_id <<<"$reply")
+	context=$(jq -c '.volume.volume_context // {}' <<<"$reply")
+	volume_paths
+	volume_object "$id" | show
+}
+
+attach() {
+	call 'a VF of the DPU gets the volume' ControllerPublishVolume "$(attach_request)"
+	publish=$(jq -c .publish_context <<<"$reply")
+	attachment_object "$id" | show
+}
+
+stage() {
+	call "$1" NodeStageVolume "$(stage_request)"
+}
+
+publish() {
+	call "the pod's path" NodePublishVolume "$(publish_request)"
+	mounts | show
+}
+
+release() {
+	call 'the pod has gone' NodeUnpublishVolume "$(unpublish_request)"
+	call 'flushed, let go' NodeUnstageVolume "$(unstage_request)"
+	[ -z "$(mounts)" ] || { mounts; echo 'demo: still mounted' >&2; exit 1; }
+	detach
+}
+
+detach() {
+	call 'the VF is free again' ControllerUnpublishVolume "$(detach_request)"
+}
+
+delete() {
+	call 'gone from the API and from the storage' DeleteVolume "$(delete_request)"
+}
+
+write_files() {
+	dd if=/dev/urandom of="$target/data" bs=1M count=16 conv=fsync status=none && sha256sum <"$target/data" >"$WORLD/sum"
+}
+check_files() {
+	sha256sum <"$target/data" | cmp -s - "$WORLD/sum" || { echo 'demo: the data has changed' >&2; false; }
+}
+write_block() {
+	dd if=/dev/urandom of="$WORLD/pattern" bs=1M count=16 status=none && dd if="$WORLD/pattern" of="$target" bs=1M conv=fsync status=none
+}
+check_block() {
+	cmp -s -n $((16 << 20)) "$WORLD/pattern" "$target" || { echo 'demo: the data has changed' >&2; false; }
+}
+
+printf '%ssnap-csi demo%s: a host whose (simulated) BlueField DPU offers %s NVMe functions, on loop devices.\n' "$bold" "$plain" "$FUNCTIONS"
+
+chapter 'The cluster and the driver'
+work 'snap-sim: a Kubernetes API with the storage objects of DPF, and the DPU' world_sim
+work 'snap-csi-plugin --mode=all: answers Probe' world_driver all --v=2
+world_stream
+call 'who are you' GetPluginInfo '{}'
+jq -r '"\(.name) \(.vendor_version)"' <<<"$reply" | show
+call 'which node is this' NodeGetInfo '{}'
+jq -r '"\(.node_id), room for \(.max_volumes_per_node) volumes"' <<<"$reply" | show
+
+chapter "The administrator's part"
+work 'DPUStorageVendor example-vendor, DPUStoragePolicy example-policy' world_apply test/demo/storage.json
+objects dpustoragepolicies/example-policy '"DPUStoragePolicy \(.metadata.name): vendors \(.spec.dpuStorageVendors | join(", ")), " +
+	"Ready=\(.status.conditions // [] | map(select(.type == "Ready"))[0].status // "not yet")"' | show
+printf '%12s  StorageClass snap-nvme: %s\n' '' "$(jq -r 'to_entries | map("\(.key)=\(.value)") | join(" ")' <<<"$parameters")"
+
+chapter 'A filesystem volume'
+create mount ext4
+attach
+stage 'found by PCI function, namespace and UUID; blank, so mkfs.ext4; mounted'
+publish
+work 'the pod writes 16 MiB and syncs' write_files
+call 'as kubelet asks for its metrics' NodeGetVolumeStats "{\"volume_id\":\"$id\",\"volume_path\":\"$target\"}"
+jq -r '.usage[] | "\(.unit): \(.used) used of \(.total)"' <<<"$reply" | show
+release
+
+chapter 'The same volume, attached again'
+attach
+stage 'has its filesystem: not formatted, mounted'
+publish
+work 'the data is there, byte for byte' check_files
+release
+delete
+
+chapter 'A raw block volume'
+create block 'raw block'
+attach
+stage 'found and checked, nothing written'
+publish
+work 'the pod writes 16 MiB to the device' write_block
+release
+attach
+stage 'the same device again'
+publish
+work 'the data is there, byte for byte' check_block
+release
+
+chapter 'A mistake that would cost data'
+attach
+type=mount
+ask NodeStageVolume "$(stage_request)"
+if [ "$code" = OK ]; then
+	echo 'demo: a volume with data was formatted' >&2
+	exit 1
+fi
+refusals=$((refusals + 1))
+step "$(jq -r .ms <<<"$answer")" 'NodeStageVolume as a filesystem, of the raw volume that has data: refused'
+jq -r '.code + ": " + .error' <<<"$answer" | fold -s -w 100 | show
+detach
+delete
+
+chapter 'What is left'
+left=$(objects dpuvolumes '.items | length')/$(objects dpuvolumeattachments '.items | length')
+printf '%12s  DPUVolumes/DPUVolumeAttachments %s, mounts %s, loop devices of volumes %s\n' '' "$left" \
+	"$(mounts | wc -l)" "$(world_loops | wc -l)"
+printf '\ndemo: 2 volumes, %d calls, %d refused on purpose, %.1f s; everything is cleaned up\n' "$calls" "$refusals" \
+	"$(awk "BEGIN {print $EPOCHREALTIME - $began}")"

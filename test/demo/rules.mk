@@ -1,0 +1,7 @@
+.PHONY: demo demo-built
+## demo: a volume's life on a simulated DPU, told step by step (root, loop devices)
+demo: deps
+	$(Q)$(MAKE) --no-print-directory demo-built
+
+demo-built: $(BIN) $(OUT)/snap-sim $(OUT)/csi-call
+	$(Q)BUILD=$(BUILD) FLAVOUR=$(FLAVOUR) test/demo/demo.sh

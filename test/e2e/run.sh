@@ -1,0 +1,165 @@
+#!/usr/bin/env bash
+# The driver and snap-sim together, under what happens to them in real life: the driver is killed in the middle of each
+# step and the step is asked for again, as kubelet and the sidecars do; many volumes compete for few functions.
+# Needs root. Ends with "e2e: N passed, N failed".
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+. test/lib/world.sh
+. test/lib/requests.sh
+
+world_need_root e2e
+KEEP_LOGS=$BUILD/logs/e2e
+world_begin
+passed=0 failed=0
+
+# run_case SENTENCE FUNCTION [ARG...]: a case fails when the function does or says why on its last line.
+run_case() {
+	local what=$1 start=$EPOCHREALTIME
+	shift
+	if "$@" >"$WORLD/case" 2>&1; then
+		passed=$((passed + 1))
+		printf 'ok   %-76s %5.1f s\n' "$what" "$(awk "BEGIN {print $EPOCHREALTIME - $start}")"
+	else
+		failed=$((failed + 1))
+		printf 'FAIL %s\n' "$what"
+		tail -n 5 "$WORLD/case" | sed 's/^/     /'
+	fi
+}
+
+# Asks again until the answer is OK, as the callers of a driver do; 30 s at the most.
+until_ok() {
+	local end=$((SECONDS + 30))
+	while :; do
+		csi_ask "$1" "$2" || return 1
+		[ "$code" != OK ] || return 0
+		if [ "$SECONDS" -ge "$end" ]; then
+			printf '%s: %s\n' "$1" "$answer"
+			return 1
+		fi
+		sleep 0.1
+	done
+}
+
+# until_ok, but the driver is killed so many seconds after the first request was sent.
+kill_and_retry() {
+	local after=$1 method=$2 request=$3
+	printf '%s %s\n' "$method" "$request" >&"${CSI[1]}"
+	sleep "$after"
+	kill -KILL "$DRIVER_PID"
+	wait "$DRIVER_PID" 2>/dev/null
+	world_stream_end
+	world_driver all --v=2 || return 1
+	world_stream
+	until_ok "$method" "$request"
+}
+
+take_context() {
+	context=$(jq -c '.reply.volume.volume_context // {}' <<<"$answer")
+	volume_paths
+}
+
+take_publish() {
+	publish=$(jq -c .reply.publish_context <<<"$answer")
+}
+
+nothing_left() {
+	local left
+	left=$(world_mounts | grep "$WORLD/kubelet")
+	[ -z "$left" ] || { printf 'still mounted: %s\n' "$left"; return 1; }
+	left=$(for what in dpuvolumes dpuvolumeattachments; do
+		world_api "$what" | jq -r '.items[] | .kind + " " + .metadata.name'
+	done)
+	[ -z "$left" ] || { printf 'objects left: %s\n' "$left"; return 1; }
+	left=$(find "$WORLD/kubelet" "$WORLD/run" -type f -o -type b | grep -v 'csi\.sock')
+	[ -z "$left" ] || { printf 'files left: %s\n' "$left"; return 1; }
+}
+
+# Each step is killed once after the given time, and the data must survive all of it.
+life_with_kills() {
+	local after=$1
+	type=$2 fs=$3 id=e2e-kill-$2-${after/./-} context='{}'
+	kill_and_retry "$after" CreateVolume "$(create_request "$id")" || return
+	take_context
+	kill_and_retry "$after" ControllerPublishVolume "$(attach_request)" || return
+	take_publish
+	kill_and_retry "$after" NodeStageVolume "$(stage_request)" || return
+	kill_and_retry "$after" NodePublishVolume "$(publish_request)" || return
+	if [ "$type" = mount ]; then
+		head -c 1M /dev/urandom >"$target/data" && cp "$target/data" "$WORLD/data" || return
+	else
+		head -c 1M /dev/urandom >"$WORLD/data" && dd if="$WORLD/data" of="$target" conv=fsync status=none || return
+	fi
+	kill_and_retry "$after" NodeUnpublishVolume "$(unpublish_request)" || return
+	kill_and_retry "$after" NodeUnstageVolume "$(unstage_request)" || return
+	kill_and_retry "$after" ControllerUnpublishVolume "$(detach_request)" || return
+	until_ok ControllerPublishVolume "$(attach_request)" || return
+	take_publish
+	until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" || return
+	if [ "$type" = mount ]; then
+		cmp "$WORLD/data" "$target/data" || return
+	else
+		cmp -n 1048576 "$WORLD/data" "$target" || return
+	fi
+	until_ok NodeUnpublishVolume "$(unpublish_request)" && until_ok NodeUnstageVolume "$(unstage_request)" &&
+		until_ok ControllerUnpublishVolume "$(detach_request)" || return
+	kill_and_retry "$after" DeleteVolume "$(delete_request)" || return
+	nothing_left
+}
+
+# One volume from creation to deletion, with a file in it.
+life() {
+	until_ok CreateVolume "$(create_request "$id")" || return
+	take_context
+	until_ok ControllerPublishVolume "$(attach_request)" || return
+	take_publish
+	until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" || return
+	echo "$id" >"$target/whose" || return
+	until_ok NodeUnpublishVolume "$(unpublish_request)" && until_ok NodeUnstageVolume "$(unstage_request)" || return
+	[ ! -e "$target" ] || { echo "$target is still there"; return 1; }
+	until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" || return
+	[ "$(cat "$target/whose")" = "$id" ] || { echo "$id has the data of another volume"; return 1; }
+	until_ok NodeUnpublishVolume "$(unpublish_request)" && until_ok NodeUnstageVolume "$(unstage_request)" &&
+		until_ok ControllerUnpublishVolume "$(detach_request)" && until_ok DeleteVolume "$(delete_request)"
+}
+
+lives() {
+	local i
+	type=mount fs=$3
+	world_stream
+	for ((i = 0; i < $2; i++)); do
+		id=e2e-many-$1-$i context='{}'
+		life || return
+	done
+	world_stream_end
+}
+
+# WORKERS x VOLUMES lives at once; with more workers than functions, attaching waits its turn.
+many_volumes() {
+	local worker pids=() status=0 kinds=(ext4 xfs)
+	for ((worker = 0; worker < $1; worker++)); do
+		(
+			trap - EXIT
+			lives "$worker" "$2" "${kinds[worker % 2]}"
+		) &
+		pids+=("$!")
+	done
+	for worker in "${pids[@]}"; do
+		wait "$worker" || status=1
+	done
+	[ "$status" -eq 0 ] && nothing_left
+}
+
+world_sim --seed || exit 1
+world_driver all --v=2 || exit 1
+world_stream
+for after in 0 0.003 0.01 0.03 0.08; do
+	run_case "an ext4 volume whose driver is killed $after s into each step" life_with_kills "$after" mount ext4
+	run_case "an xfs volume whose driver is killed $after s into each step" life_with_kills "$after" mount xfs
+	run_case "a raw block volume whose driver is killed $after s into each step" life_with_kills "$after" block ''
+done
+run_case 'twenty volumes live in parallel, four at a time' many_volumes 4 5
+run_case 'eight at a time compete for four functions' many_volumes 8 1
+world_stream_end
+world_stop "$DRIVER_PID"
+printf 'e2e: %d passed, %d failed\n' "$passed" "$failed"
+[ "$failed" -eq 0 ]
