@@ -13,6 +13,8 @@ VERSION := 1.0.0
 MAKEFLAGS += --no-builtin-rules --no-builtin-variables
 .SUFFIXES:
 .DELETE_ON_ERROR:
+# Object files of tests are made by chains of pattern rules; keep them.
+.SECONDARY:
 .SECONDARY:
 .DEFAULT_GOAL := all
 

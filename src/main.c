@@ -17,9 +17,12 @@
 
 #include "common/cleanup.h"
 #include "common/flags.h"
+#include "common/keylock.h"
 #include "common/log.h"
 #include "common/rpc/identity_csi.h"
 #include "common/rpc/rpc_server.h"
+#include "node/node_csi.h"
+#include "node/prepare.h"
 
 /* What running calls get before they are cancelled: the pods of the manifests have 30 s to end. */
 #define STOP_GRACE_MS 8000
@@ -29,6 +32,9 @@
 struct program {
 	struct flags flags;
 	struct identity identity;
+	struct node node;
+	bool has_node;
+	struct keylock *node_locks;
 	struct rpc_service services[N_SERVICES_MAX];
 	size_t n_services;
 	struct rpc_server *server;
@@ -99,9 +105,53 @@ static void add_identity(struct program *p)
 	p->services[p->n_services++] = identity_service(&p->identity);
 }
 
+static enum emulation emulation_of(const struct flags *f)
+{
+	return str_eq(f->emulation_mode, "virtiofs") ? EMULATION_VIRTIOFS : EMULATION_NVME;
+}
+
+static void add_node(struct program *p)
+{
+	const struct flags *f = &p->flags;
+	const struct node_options options = {
+		.id = f->node_id,
+		.world = {
+			.sysfs = f->sysfs_root,
+			.dev = f->dev_root,
+			.vendors = &f->node_pci_vendors,
+			.snap_device_id = f->snap_device_id,
+		},
+		.proc_root = f->proc_root,
+		.plugin_dir = f->plugin_dir,
+		.max_volumes = f->max_volumes_per_node,
+		.emulation = emulation_of(f),
+		/* Behind a sysfs of tests there is no kernel that could load something. */
+		.load_driver = f->nvme_load_driver && str_eq(f->sysfs_root, "/sys"),
+		.create_vfs = f->nvme_create_vfs,
+	};
+	node_init(&p->node, &options);
+	p->has_node = true;
+	p->node_locks = keylock_new();
+	p->services[p->n_services++] = node_service(&p->node, p->node_locks);
+}
+
+/* What takes seconds at the first start after a boot happens while calls are served already. */
+static void prepare_node(struct program *p)
+{
+	AUTO(str_clear) struct str did = STR_INIT(2000);
+	struct err err = ERR_INIT;
+	if (node_prepare(&p->node, &did, &err))
+		log_event(LOG_WARNING, "this host is not ready for new volumes", "error", err.msg,
+		          NULL);
+	if (did.len)
+		log_event(LOG_INFO, "prepared this host", "did", did.ptr, NULL);
+}
+
 static int start(struct program *p, struct err *err)
 {
 	add_identity(p);
+	if (p->flags.node)
+		add_node(p);
 	const struct rpc_server_options options = {
 		.path = p->flags.socket_path,
 		.socket_mode = p->flags.socket_mode,
@@ -118,6 +168,16 @@ static int start(struct program *p, struct err *err)
 static void stop(struct program *p)
 {
 	rpc_server_stop(p->server, STOP_GRACE_MS);
+	if (p->has_node)
+		node_clear(&p->node);
+	p->node_locks = keylock_free(p->node_locks);
+}
+
+static void run(struct program *p, const sigset_t *set)
+{
+	if (p->flags.node)
+		prepare_node(p);
+	wait_for_signal(set);
 }
 
 static int serve(struct program *p)
@@ -129,7 +189,7 @@ static int serve(struct program *p)
 	if (rc)
 		log_event(LOG_ERROR, "cannot serve", "error", err.msg, NULL);
 	else
-		wait_for_signal(&set);
+		run(p, &set);
 	stop(p);
 	if (!rc)
 		log_event(LOG_INFO, "stopped", NULL);

@@ -10,6 +10,7 @@
 #include "common/context_keys.h"
 #include "common/str.h"
 #include "node/guard.h"
+#include "node/prepare.h"
 
 #define DEFAULT_FORMATS 2
 
@@ -64,16 +65,31 @@ int publish_context_parse(const char *volume_id, const struct kvs *map, struct d
 	return 0;
 }
 
+/* The DPU may have come up, or the VFs been removed, since the start: what main did then is tried again. */
+static int count_again(struct node *n, unsigned *ret_n, struct str *where, struct err *err)
+{
+	struct str did AUTO(str_clear) = STR_INIT(500);
+	struct err failed = ERR_INIT;
+	int rc = node_prepare(n, &did, &failed);
+
+	if (device_count_functions(&n->o.world, ret_n, where, err))
+		return -1;
+	if (rc)
+		str_addf(where, "; %s", failed.msg);
+	return 0;
+}
+
 int node_max_volumes(struct node *n, int64_t *ret, struct err *err)
 {
-	struct str where AUTO(str_clear) = STR_INIT(500);
+	struct str where AUTO(str_clear) = STR_INIT(900);
 	unsigned count = 0;
 
 	if (n->o.max_volumes > 0) {
 		*ret = n->o.max_volumes;
 		return 0;
 	}
-	if (device_count_functions(&n->o.world, &count, &where, err))
+	if (device_count_functions(&n->o.world, &count, &where, err) ||
+	    (count == 0 && count_again(n, &count, &where, err)))
 		return -1;
 	/* 0 would mean "no limit" to the scheduler. */
 	if (count == 0)

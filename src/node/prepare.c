@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Makes a host ready for volumes: one modprobe, and VFs where there are none.
+ *
+ * Both are things that somebody else may have done already, at boot; then nothing is written and no process started. A
+ * failure is the caller's to report: it never keeps the node from serving, since the volumes of running pods must be
+ * unpublished also on a host whose DPU is away.
+ */
+#include "node/prepare.h"
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/mem.h"
+#include "common/spawn.h"
+
+#define MODPROBE_MS 20000
+
+static int load_nvme(const char *sysfs, struct str *did, struct err *err)
+{
+	AUTO(free) char *driver = xasprintf("%s/bus/pci/drivers/nvme", sysfs);
+	AUTO(strs_clear) struct strs argv = STRS_INIT;
+	AUTO(str_clear) struct str output = STR_INIT(1000);
+	if (path_exists(driver))
+		return 0;
+	strs_add(&argv, "modprobe");
+	strs_add(&argv, "nvme");
+	int rc = spawn_run(&argv, deadline_in_ms(MODPROBE_MS), &output, err);
+	if (rc > 0)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "load the kernel module nvme: modprobe exited with %d: %s", rc,
+		               spawn_last_line(&output));
+	if (rc)
+		return err_wrap(err, "load the kernel module nvme");
+	str_add(did, "loaded nvme");
+	return 0;
+}
+
+int node_prepare(const struct node *n, struct str *did, struct err *err)
+{
+	const struct node_options *o = &n->o;
+	AUTO(str_clear) struct str made = STR_INIT(1000);
+	struct err load = ERR_INIT, create = ERR_INIT;
+	int rc = 0;
+	if (o->load_driver && load_nvme(o->world.sysfs, did, &load))
+		rc = -1;
+	if (o->create_vfs && device_create_vfs(&o->world, &made, &create))
+		rc = -1;
+	if (made.len)
+		str_addf(did, "%s%s", did->len ? ", " : "", made.ptr);
+	if (rc && load.code && create.code)
+		return err_set(err, load.code, "%.480s; %.480s", load.msg, create.msg);
+	if (rc)
+		*err = load.code ? load : create;
+	return rc;
+}

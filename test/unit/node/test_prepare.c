@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What is done to a host before its first volume: modprobe is a script here, sysfs a folder. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/file.h"
+#include "common/mem.h"
+#include "common/spawn.h"
+#include "node/prepare.h"
+#include "test/lib/suite.h"
+
+static char root[] = "/tmp/test_prepare.XXXXXX";
+static struct strs vendors;
+static struct device_world world = { .dev = "/dev", .vendors = &vendors, .snap_device_id = "6001" };
+
+static void make_dir(const char *name)
+{
+	struct err err = ERR_INIT;
+	char *path = xasprintf("%s/%s", root, name);
+	ck_assert_msg(!dir_make(path, 0755, &err), "%s", err.msg);
+	free(path);
+}
+
+static void make_file(const char *name, const char *text, mode_t mode)
+{
+	struct err err = ERR_INIT;
+	char *path = xasprintf("%s/%s", root, name);
+	ck_assert_msg(!file_replace(path, text, strlen(text), mode, &err), "%s", err.msg);
+	free(path);
+}
+
+/* A sysfs with one SNAP PF and a modprobe that writes down what it was asked for. */
+static void set_up(void)
+{
+	static char tools[100], sysfs[100];
+	ck_assert_ptr_nonnull(mkdtemp(root));
+	snprintf(tools, sizeof tools, "%s/tools", root);
+	snprintf(sysfs, sizeof sysfs, "%s/sys", root);
+	make_dir("tools");
+	make_dir("sys/bus/pci/devices/0000:01:00.0");
+	make_file("sys/bus/pci/devices/0000:01:00.0/vendor", "0x15b3\n", 0644);
+	make_file("sys/bus/pci/devices/0000:01:00.0/device", "0x6001\n", 0644);
+	make_file("sys/bus/pci/devices/0000:01:00.0/class", "0x010802\n", 0644);
+	make_file("sys/bus/pci/devices/0000:01:00.0/sriov_totalvfs", "4\n", 0644);
+	make_file("sys/bus/pci/devices/0000:01:00.0/sriov_numvfs", "0\n", 0644);
+	make_file("sys/bus/pci/devices/0000:01:00.0/sriov_drivers_autoprobe", "1\n", 0644);
+	make_dir("sys/bus/pci/drivers");
+	char *link = xasprintf("%s/bus/pci/devices/0000:01:00.0/driver", sysfs);
+	ck_assert(!symlink("../../drivers/nvme", link));
+	free(link);
+	strs_add(&vendors, "15b3");
+	world.sysfs = sysfs;
+	spawn_set_path(tools);
+}
+
+static void tear_down(void)
+{
+	char *command = xasprintf("rm -rf '%s'", root);
+	ck_assert_int_eq(system(command), 0);
+	free(command);
+	strs_clear(&vendors);
+	memcpy(root + strlen(root) - 6, "XXXXXX", 6);
+}
+
+static void make_modprobe(const char *lines)
+{
+	char *script = xasprintf("#!/bin/sh\necho \"$*\" >>%s/asked\n%s\n", root, lines);
+	make_file("tools/modprobe", script, 0755);
+	free(script);
+}
+
+static char *content(const char *name)
+{
+	struct err err = ERR_INIT;
+	char *path = xasprintf("%s/%s", root, name), *text = NULL;
+	if (!path_exists(path) || file_read_line(path, 1000, &text, &err))
+		text = xstrdup("");
+	free(path);
+	return text;
+}
+
+static int prepare(bool load, bool create, struct str *did, struct err *err)
+{
+	struct node n;
+	const struct node_options options = {
+		.id = "n", .world = world, .load_driver = load, .create_vfs = create
+	};
+	node_init(&n, &options);
+	int rc = node_prepare(&n, did, err);
+	node_clear(&n);
+	return rc;
+}
+
+#define FILE_IS(name, want)                    \
+	do {                                   \
+		char *text_ = content(name);   \
+		ck_assert_str_eq(text_, want); \
+		free(text_);                   \
+	} while (0)
+#define NUMVFS "sys/bus/pci/devices/0000:01:00.0/sriov_numvfs"
+
+START_TEST(what_is_missing_is_done_once)
+{
+	struct err err = ERR_INIT;
+	struct str did = STR_INIT(500);
+	set_up();
+	make_modprobe("exit 0");
+	ck_assert_msg(!prepare(true, true, &did, &err), "%s", err.msg);
+	ck_assert_str_eq(did.ptr, "loaded nvme, 4 VFs on 0000:01:00.0");
+	FILE_IS("asked", "nvme");
+	FILE_IS(NUMVFS, "4");
+	FILE_IS("sys/bus/pci/devices/0000:01:00.0/sriov_drivers_autoprobe", "0");
+	make_dir("sys/bus/pci/drivers/nvme");
+	str_reset(&did);
+	ck_assert_msg(!prepare(true, true, &did, &err), "%s", err.msg);
+	ck_assert_str_eq(did.ptr, "");
+	FILE_IS("asked", "nvme");
+	str_clear(&did);
+	tear_down();
+}
+END_TEST
+
+START_TEST(what_is_switched_off_is_left_alone)
+{
+	struct err err = ERR_INIT;
+	struct str did = STR_INIT(500);
+	set_up();
+	make_modprobe("exit 0");
+	ck_assert(!prepare(false, false, &did, &err));
+	ck_assert_str_eq(did.ptr, "");
+	FILE_IS("asked", "");
+	FILE_IS(NUMVFS, "0");
+	tear_down();
+}
+END_TEST
+
+START_TEST(a_failed_modprobe_is_told_and_the_rest_done)
+{
+	struct err err = ERR_INIT;
+	struct str did = STR_INIT(500);
+	set_up();
+	make_modprobe("echo 'modprobe: FATAL: Module nvme not found.' >&2; exit 1");
+	ck_assert_int_eq(prepare(true, true, &did, &err), -1);
+	ck_assert_str_eq(did.ptr, "4 VFs on 0000:01:00.0");
+	ck_assert_str_eq(err.msg,
+	                 "load the kernel module nvme: modprobe exited with 1: modprobe: FATAL: "
+	                 "Module nvme not found.");
+	str_clear(&did);
+	tear_down();
+}
+END_TEST
+
+SUITE("prepare", what_is_missing_is_done_once, what_is_switched_off_is_left_alone,
+      a_failed_modprobe_is_told_and_the_rest_done);
