@@ -15,7 +15,6 @@ MAKEFLAGS += --no-builtin-rules --no-builtin-variables
 .DELETE_ON_ERROR:
 # Object files of tests are made by chains of pattern rules; keep them.
 .SECONDARY:
-.SECONDARY:
 .DEFAULT_GOAL := all
 
 ifneq ($(V),1)

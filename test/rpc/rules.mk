@@ -5,7 +5,6 @@ RPC_SHARED  := $(patsubst %.c,$(OUT)/%.o,$(filter-out test/rpc/test_% test/rpc/s
 STUB_SERVER := $(OUT)/test/rpc/stub_server
 # gRPC is not instrumented; what it orders is told by annotations in rpc_server.c.
 RPC_ENV = TSAN_OPTIONS="ignore_noninstrumented_modules=1 $$TSAN_OPTIONS" CK_FORK=no STUB_SERVER=$(STUB_SERVER)
-.SECONDARY: $(RPC_SHARED) $(RPC_TESTS:%=%.o) $(STUB_SERVER).o
 
 $(RPC_TESTS) $(STUB_SERVER): $(OUT)/test/rpc/%: $(OUT)/test/rpc/%.o $(RPC_SHARED) $(TEST_LIB_OBJS) $(LIB)
 	$(call say,LINK,$@)
