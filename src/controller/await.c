@@ -42,7 +42,7 @@ static int gave_up(struct await *a, const char *goal, const char *why, struct er
 	enum err_code code = err->code;
 
 	if (code != ERR_DEADLINE && code != ERR_CANCELLED)
-		return err_wrap(err, "%s: %s", goal, a->ref);
+		return err_wrap(err, "waiting for %s", a->ref);
 	if (!*why)
 		return err_wrap(err, "%s: %s: nothing was heard of it", goal, a->ref);
 	err_clear(err);
@@ -84,6 +84,15 @@ static int next_state(struct await *a, const char *uid, struct err *err)
 	return confirm_gone(a, uid, err);
 }
 
+/* The judge's words go on where the object's name ends: "... is being deleted". */
+static int judged(const struct await *a, struct err *err)
+{
+	struct err words = *err;
+
+	err_clear(err);
+	return err_set(err, words.code, "%s %s", a->ref, words.msg);
+}
+
 const char *object_uid(const struct json *object, const char *ref, struct err *err)
 {
 	const char *uid = json_str(object, "metadata.uid");
@@ -107,7 +116,7 @@ int await_ready(struct await *a, struct json *first, const char *goal, await_jud
 		str_reset(&why);
 		rc = judge(arg, a->last, &why, err);
 		if (rc < 0)
-			return err_wrap(err, "%s", a->ref);
+			return judged(a, err);
 		if (rc == 0)
 			return 0;
 		rc = next_state(a, uid, err);

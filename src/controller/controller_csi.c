@@ -16,23 +16,23 @@
 #include "controller/volume.h"
 
 /* A map field of a message as a list of pairs in the arena. */
-#define KVS_FROM(arena_, n_, entries_)                                                             \
-	__extension__({                                                                            \
-		struct kv *list_ = arena_alloc((arena_), ((n_) + 1) * sizeof(*list_));             \
-		for (size_t i_ = 0; i_ < (n_); i_++)                                               \
-			list_[i_] = (struct kv) { (entries_)[i_]->key, (entries_)[i_]->value };    \
-		(struct kvs) { list_, (n_) };                                                      \
+#define KVS_FROM(arena_, n_, entries_)                                                          \
+	__extension__({                                                                         \
+		struct kv *list_ = arena_alloc((arena_), ((n_) + 1) * sizeof(*list_));          \
+		for (size_t i_ = 0; i_ < (n_); i_++)                                            \
+			list_[i_] = (struct kv) { (entries_)[i_]->key, (entries_)[i_]->value }; \
+		(struct kvs) { list_, (n_) };                                                   \
 	})
 
 /* And back: type_ is the entry's ("csi__v1__volume__volume_context_entry"). */
-#define KVS_TO(call_, map_, n_, entries_, type_)                                                   \
-	do {                                                                                       \
-		(entries_) = arena_alloc(&(call_)->arena, ((map_)->n + 1) * sizeof(*(entries_)));  \
-		for ((n_) = 0; (n_) < (map_)->n; (n_)++) {                                         \
-			(entries_)[(n_)] = RPC_NEW(call_, type_);                                  \
-			(entries_)[(n_)]->key = (char *)(map_)->v[(n_)].key;                       \
-			(entries_)[(n_)]->value = (char *)(map_)->v[(n_)].value;                   \
-		}                                                                                  \
+#define KVS_TO(call_, map_, n_, entries_, type_)                                                  \
+	do {                                                                                      \
+		(entries_) = arena_alloc(&(call_)->arena, ((map_)->n + 1) * sizeof(*(entries_))); \
+		for ((n_) = 0; (n_) < (map_)->n; (n_)++) {                                        \
+			(entries_)[(n_)] = RPC_NEW(call_, type_);                                 \
+			(entries_)[(n_)]->key = (char *)(map_)->v[(n_)].key;                      \
+			(entries_)[(n_)]->value = (char *)(map_)->v[(n_)].value;                  \
+		}                                                                                 \
 	} while (0)
 
 static int require(const char *value, const char *field, struct err *err)

@@ -11,12 +11,12 @@
 #include "controller/record.h"
 
 /* The answer when the first error cannot be given: open, so that the sidecar comes back. */
-static int instead(struct err *err, enum err_code code, const char *ref, const char *state)
+static int instead(struct err *err, const char *ref, const char *state)
 {
 	struct err first = *err;
 
 	err_clear(err);
-	return err_set(err, code, "%s %s because %s", ref, state, first.msg);
+	return err_set(err, ERR_ABORTED, "%s %s because %s", ref, state, first.msg);
 }
 
 static int instead_of_unknown(struct err *err, const char *ref, const struct err *second)
@@ -46,9 +46,9 @@ static int remove_left(const struct controller *c, const struct json *left, stru
 		return -1;
 	if (await_deleted(a, left, "removal", &second) == 0)
 		return -1;
-	if (code_is_open(second.code))
-		return instead(err, ERR_ABORTED, a->ref, "is being removed");
-	return instead(err, ERR_ABORTED, a->ref, "is to be removed, which is refused,");
+	if (code_is_open(second.code) || json_at(a->last, "metadata.deletionTimestamp"))
+		return instead(err, a->ref, "is being removed");
+	return instead(err, a->ref, "was to be removed, which is refused,");
 }
 
 int volume_undo(const struct controller *c, const char *name, struct await *a, struct err *err)
@@ -69,7 +69,6 @@ int volume_undo(const struct controller *c, const char *name, struct await *a, s
 	if (record_owner(c, &v, name) != RECORD_OWN)
 		return -1;
 	if (!was_never_usable(&v, err))
-		return instead(err, ERR_UNAVAILABLE, a->ref,
-		               "is bound and stays, but is not answered");
+		return err_recode(err, ERR_UNAVAILABLE);
 	return remove_left(c, left, a, err);
 }

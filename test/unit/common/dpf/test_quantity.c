@@ -78,7 +78,7 @@ START_TEST(a_quantity_is_a_number_of_bytes_rounded_up)
 	} else {
 		ck_assert_msg(rc == 0, "\"%s\": %s", rows[_i].text, err.msg);
 		ck_assert_msg(got == rows[_i].bytes, "\"%s\" gave %lld", rows[_i].text,
-			      (long long)got);
+		              (long long)got);
 	}
 }
 END_TEST

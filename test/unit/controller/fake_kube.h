@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An API server in this process, in place of src/common/kube: the functions of kube.h over a list of
+ * objects, with a script of what DPF does next.  No clock: a wait whose script has ended is at its
+ * deadline.  Definitions, not declarations: include it in one file of a test program.
+ */
+#pragma once
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/kube/kube.h"
+#include "common/mem.h"
+#include "common/str.h"
+
+#define FAKE_NS "dpf"
+#define FAKE_MAX 64
+
+struct fake_object {
+	struct json *tree;
+	char plural[32], name[254];
+	int version; /* of the last change */
+	bool gone;
+};
+
+struct fake_step {
+	char plural[32], name[254];
+	struct json *patch; /* NULL: the object goes */
+};
+
+struct fake_refusal {
+	const char *verb, *plural;
+	enum err_code code;
+	const char *text;
+	int skip; /* requests that pass before */
+};
+
+static struct {
+	struct fake_object objects[FAKE_MAX];
+	size_t n_objects;
+	struct fake_step steps[FAKE_MAX];
+	size_t n_steps, next_step;
+	struct fake_refusal refusals[8];
+	size_t n_refusals;
+	struct json *on_create; /* patch right after a POST */
+	bool hold;              /* finalizers: a DELETE only marks */
+	bool comes_and_goes;    /* there for every POST, gone for every GET */
+	bool stale_gone;        /* the first wait says "does not exist" whatever is true */
+	enum err_code end;      /* of a wait without more to come */
+	int version, uid;
+	int creates, gets, lists, deletes, waits_open;
+} fake;
+
+static struct json *fake_json(const char *text)
+{
+	struct json *j = NULL;
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(json_parse("test", text, strlen(text), &j, &err) == 0, "%s: %s", text,
+	              err.msg);
+	return j;
+}
+
+static void fake_reset(void)
+{
+	for (size_t i = 0; i < fake.n_objects; i++)
+		json_free(fake.objects[i].tree);
+	for (size_t i = 0; i < fake.n_steps; i++)
+		json_free(fake.steps[i].patch);
+	json_free(fake.on_create);
+	memset(&fake, 0, sizeof fake);
+	fake.end = ERR_DEADLINE;
+}
+
+static struct fake_object *fake_find(const char *plural, const char *name)
+{
+	for (size_t i = 0; i < fake.n_objects; i++) {
+		struct fake_object *o = &fake.objects[i];
+
+		if (!o->gone && !strcmp(o->plural, plural) && !strcmp(o->name, name))
+			return o;
+	}
+	return NULL;
+}
+
+static struct fake_object *fake_add(const char *plural, const struct json *tree)
+{
+	struct fake_object *o = &fake.objects[fake.n_objects++];
+	struct json *metadata;
+	char uid[32];
+
+	ck_assert_uint_lt(fake.n_objects, FAKE_MAX);
+	*o = (struct fake_object) { .tree = json_copy(tree), .version = ++fake.version };
+	snprintf(o->plural, sizeof o->plural, "%s", plural);
+	snprintf(o->name, sizeof o->name, "%s", json_str(tree, "metadata.name"));
+	metadata = json_sub(o->tree, "metadata");
+	snprintf(uid, sizeof uid, "uid-%d", ++fake.uid);
+	if (!json_str(o->tree, "metadata.uid"))
+		json_set_str(metadata, "uid", uid);
+	json_set_int(metadata, "generation", 1);
+	return o;
+}
+
+__attribute__((unused)) static void fake_put(const char *plural, const char *text)
+{
+	struct json *j = fake_json(text);
+
+	fake_add(plural, j);
+	json_free(j);
+}
+
+static void fake_change(struct fake_object *o, const struct json *patch)
+{
+	json_merge_patch(o->tree, patch);
+	o->version = ++fake.version;
+}
+
+__attribute__((unused)) static void fake_change_text(const char *plural, const char *name,
+                                                     const char *patch)
+{
+	struct json *j = fake_json(patch);
+
+	fake_change(fake_find(plural, name), j);
+	json_free(j);
+}
+
+/* What happens next, each when somebody waits: a patch, or NULL: the object goes. */
+__attribute__((unused)) static void fake_then(const char *plural, const char *name,
+                                              const char *patch)
+{
+	struct fake_step *s = &fake.steps[fake.n_steps++];
+
+	ck_assert_uint_lt(fake.n_steps, FAKE_MAX);
+	snprintf(s->plural, sizeof s->plural, "%s", plural);
+	snprintf(s->name, sizeof s->name, "%s", name);
+	s->patch = patch ? fake_json(patch) : NULL;
+}
+
+__attribute__((unused)) static void fake_refuse_after(int skip, const char *verb,
+                                                      const char *plural, enum err_code code,
+                                                      const char *text)
+{
+	fake.refusals[fake.n_refusals++] = (struct fake_refusal) { verb, plural, code, text, skip };
+}
+
+__attribute__((unused)) static void fake_refuse(const char *verb, const char *plural,
+                                                enum err_code code, const char *text)
+{
+	fake_refuse_after(0, verb, plural, code, text);
+}
+
+static int fake_refused(const char *verb, const struct kube_kind *kind, struct err *err)
+{
+	for (size_t i = 0; i < fake.n_refusals; i++) {
+		struct fake_refusal *r = &fake.refusals[i];
+
+		if (!strcmp(r->verb, verb) && !strcmp(r->plural, kind->plural) && r->skip-- <= 0)
+			return err_set(err, r->code, "%s", r->text);
+	}
+	return 0;
+}
+
+static bool fake_run_step(void)
+{
+	struct fake_step *s = &fake.steps[fake.next_step];
+	struct fake_object *o;
+
+	if (fake.next_step == fake.n_steps)
+		return false;
+	fake.next_step++;
+	o = fake_find(s->plural, s->name);
+	if (o && s->patch)
+		fake_change(o, s->patch);
+	else if (o)
+		*o = (struct fake_object) { .tree = o->tree, .gone = true };
+	return true;
+}
+
+/* ---------------------------------------------------------------- kube.h */
+
+int kube_get(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
+             struct deadline d, struct json **ret, struct err *err)
+{
+	struct fake_object *o = fake_find(kind->plural, name);
+
+	(void)k, (void)d;
+	fake.gets++;
+	if (strcmp(kind->plural, "nodes") && strcmp(kind->plural, "csinodes"))
+		ck_assert_str_eq(ns, FAKE_NS);
+	if (fake_refused("get", kind, err))
+		return -1;
+	if (!o || fake.comes_and_goes)
+		return 1;
+	*ret = json_copy(o->tree);
+	return 0;
+}
+
+int kube_create(struct kube *k, const struct kube_kind *kind, const char *ns, struct json *object,
+                struct deadline d, struct json **ret, struct err *err)
+{
+	struct fake_object *o = fake_find(kind->plural, json_str(object, "metadata.name"));
+
+	(void)k, (void)d;
+	fake.creates++;
+	ck_assert_str_eq(ns, FAKE_NS);
+	if (fake_refused("create", kind, err))
+		return -1;
+	if (o)
+		return 1;
+	o = fake_add(kind->plural, object);
+	*ret = json_copy(o->tree);
+	if (fake.on_create)
+		fake_change(o, fake.on_create);
+	return 0;
+}
+
+int kube_delete(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
+                const char *uid, struct deadline d, struct err *err)
+{
+	struct fake_object *o = fake_find(kind->plural, name);
+
+	(void)k, (void)d;
+	fake.deletes++;
+	ck_assert_str_eq(ns, FAKE_NS);
+	ck_assert_msg(uid && *uid, "a DELETE without uid");
+	if (fake_refused("delete", kind, err))
+		return -1;
+	if (!o || strcmp(json_str(o->tree, "metadata.uid"), uid))
+		return 1;
+	if (fake.hold) {
+		json_set_str(json_sub(o->tree, "metadata"), "deletionTimestamp",
+		             "2026-01-01T00:00:00Z");
+		o->version = ++fake.version;
+	} else {
+		*o = (struct fake_object) { .tree = o->tree, .gone = true };
+	}
+	return 0;
+}
+
+int kube_list(struct kube *k, const struct kube_kind *kind, const char *ns,
+              const char *label_selector,
+              int (*fn)(void *arg, const struct json *item, struct err *err), void *arg,
+              struct deadline d, struct err *err)
+{
+	(void)k, (void)d, (void)label_selector;
+	fake.lists++;
+	ck_assert_str_eq(ns, FAKE_NS);
+	if (fake_refused("list", kind, err))
+		return -1;
+	for (size_t i = 0; i < fake.n_objects; i++) {
+		struct fake_object *o = &fake.objects[i];
+		int rc = o->gone || strcmp(o->plural, kind->plural) ? 0 : fn(arg, o->tree, err);
+
+		if (rc)
+			return rc < 0 ? -1 : 0;
+	}
+	return 0;
+}
+
+struct kube_wait {
+	struct kube_kind kind;
+	char name[254];
+	int seen;
+	bool had, said_gone;
+};
+
+int kube_wait_open(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
+                   struct kube_wait **ret, struct err *err)
+{
+	struct fake_object *o = fake_find(kind->plural, name);
+	struct kube_wait *w = xcalloc(1, sizeof *w);
+
+	(void)k, (void)err;
+	ck_assert_str_eq(ns, FAKE_NS);
+	fake.waits_open++;
+	w->kind = *kind;
+	snprintf(w->name, sizeof w->name, "%s", name);
+	w->had = o != NULL;
+	*ret = w;
+	return 0;
+}
+
+int kube_wait_next(struct kube_wait *w, struct deadline d, struct json **ret, struct err *err)
+{
+	(void)d;
+	if (fake_refused("watch", &w->kind, err))
+		return -1;
+	if (fake.stale_gone) {
+		fake.stale_gone = false;
+		return 1;
+	}
+	do {
+		struct fake_object *o = fake_find(w->kind.plural, w->name);
+
+		if (o && o->version > w->seen) {
+			w->seen = o->version;
+			w->had = true;
+			*ret = json_copy(o->tree);
+			return 0;
+		}
+		if (!o && w->had && !w->said_gone) {
+			w->said_gone = true;
+			return 1;
+		}
+	} while (fake_run_step());
+	return err_set(err, fake.end, "fake wait ended");
+}
+
+void kube_wait_close(struct kube_wait *w)
+{
+	fake.waits_open--;
+	free(w);
+}

@@ -1,0 +1,573 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every way in which CreateVolume can fail: what it answers, and what it leaves in the API.  The same table stands in
+ * docs/error-paths.md; this program fails when the two differ (UPDATE_DOCS=1 writes the file).
+ */
+#include "test/unit/controller/door.h"
+#include "test/unit/controller/fake_kube.h"
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "test/lib/suite.h"
+
+#define GOOD                                                                           \
+	"{\"name\":\"pvc-1\",\"capacity_range\":{\"required_bytes\":1073741824},"      \
+	"\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"SINGLE_NODE_WRITER\"}," \
+	"\"mount\":{\"fs_type\":\"ext4\"}}],\"parameters\":{\"policy\":\"gold\"}}"
+#define MINE                                                                                  \
+	"{\"metadata\":{\"name\":\"pvc-1\",\"labels\":{\"app.kubernetes.io/managed-by\":"     \
+	"\"csi.snap.nvidia.com\"},\"annotations\":{\"csi.snap.nvidia.com/name\":\"pvc-1\"}}," \
+	"\"spec\":{\"dpuStoragePolicyName\":\"gold\",\"accessModes\":[\"ReadWriteOnce\"],"    \
+	"\"resources\":{\"requests\":{\"storage\":\"1Gi\"}},\"volumeMode\":\"Block\"}}"
+#define V "dpuvolumes"
+#define A "dpuvolumeattachments"
+#define CONDITION(type, status, reason, message)                                \
+	"{\"type\":\"" type "\",\"status\":\"" status "\",\"reason\":\"" reason \
+	"\",\"message\":\"" message "\"}"
+#define PENDING(conditions) "{\"status\":{\"phase\":\"Pending\",\"conditions\":[" conditions "]}}"
+#define BOUND(size)                                                                              \
+	"{\"status\":{\"phase\":\"Bound\",\"state\":{\"volumeInfo\":{\"capacity\":{\"storage\":" \
+	"\"" size "\"}}}}}"
+#define NO_VENDOR CONDITION("Scheduled", "False", "Pending", "no DPUStorageVendor fits policy gold")
+#define FULL CONDITION("Scheduled", "False", "Failure", "vendor v1 has no capacity left")
+#define BROKEN CONDITION("Bound", "False", "Failure", "the PVC was lost")
+#define AWAY CONDITION("Ready", "False", "Pending", "backend away")
+#define FORBIDDEN(verb) "dpuvolumes is forbidden: cannot " verb
+
+static void on_create(const char *patch)
+{
+	fake.on_create = fake_json(patch);
+}
+
+/* ---------------------------------------------------------------- worlds */
+
+static void empty(void)
+{
+}
+static void create_forbidden(void)
+{
+	fake_refuse("create", V, ERR_PERMISSION, FORBIDDEN("create"));
+}
+static void nothing_allowed(void)
+{
+	create_forbidden();
+	fake_refuse("get", V, ERR_PERMISSION, FORBIDDEN("get"));
+}
+static void not_served(void)
+{
+	const char *text = "API group storage.dpu.nvidia.com/v1alpha1 is not served";
+
+	fake_refuse("create", V, ERR_PRECONDITION, text);
+	fake_refuse("get", V, ERR_PRECONDITION, text);
+}
+static void invalid_for_crd(void)
+{
+	fake_refuse("create", V, ERR_INVALID, "spec.parameters: Invalid value");
+}
+static void quota(void)
+{
+	fake_refuse("create", V, ERR_EXHAUSTED, "exceeded quota: volumes");
+}
+static void server_away(void)
+{
+	fake_refuse("create", V, ERR_UNAVAILABLE, "connection refused");
+}
+static void conflict(void)
+{
+	fake_refuse("create", V, ERR_ABORTED, "conflict");
+}
+static void token_expired(void)
+{
+	fake_refuse("create", V, ERR_UNAUTHENTICATED, "the token was refused");
+}
+static void watch_forbidden(void)
+{
+	fake_refuse("watch", V, ERR_PERMISSION, FORBIDDEN("watch"));
+}
+static void watch_forbidden_and_held(void)
+{
+	watch_forbidden();
+	fake.hold = true;
+}
+static void never_bound(void)
+{
+	on_create(PENDING(NO_VENDOR));
+}
+static void silent(void)
+{
+}
+static void caller_leaves(void)
+{
+	never_bound();
+	fake.end = ERR_CANCELLED;
+}
+static void no_capacity_known(void)
+{
+	on_create("{\"status\":{\"phase\":\"Bound\"}}");
+}
+static void not_ready(void)
+{
+	on_create("{\"status\":{\"phase\":\"Bound\",\"state\":{\"volumeInfo\":{\"capacity\":{"
+	          "\"storage\":\"1Gi\"}}},\"conditions\":[" CONDITION("Ready", "False", "Pending",
+	                                                              "backend away") "]}}");
+}
+static void old_ready(void)
+{
+	on_create("{\"status\":{\"phase\":\"Bound\",\"state\":{\"volumeInfo\":{\"capacity\":{"
+	          "\"storage\":\"1Gi\"}}},\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\","
+	          "\"observedGeneration\":7}]}}");
+}
+static void full(void)
+{
+	on_create(PENDING(FULL));
+}
+static void full_and_held(void)
+{
+	full();
+	fake.hold = true;
+}
+static void full_and_undeletable(void)
+{
+	full();
+	fake_refuse("delete", V, ERR_PERMISSION, FORBIDDEN("delete"));
+}
+static void full_and_unlistable(void)
+{
+	full();
+	fake_refuse("list", A, ERR_UNAVAILABLE, "connection refused");
+}
+static void full_and_attached(void)
+{
+	full();
+	fake_put(A, "{\"metadata\":{\"name\":\"x\"},\"spec\":{\"dpuVolumeName\":\"pvc-1\","
+	            "\"dpuNodeName\":\"n1\"}}");
+}
+static void broken(void)
+{
+	on_create(PENDING(BROKEN));
+}
+static void too_big(void)
+{
+	on_create(BOUND("3Gi"));
+}
+static void too_small(void)
+{
+	on_create(BOUND("1Mi"));
+}
+static void malformed(void)
+{
+	on_create("{\"status\":{\"phase\":7}}");
+}
+static void deleted_meanwhile(void)
+{
+	never_bound();
+	fake_then(V, "pvc-1", NULL);
+}
+static void marked_meanwhile(void)
+{
+	fake_then(V, "pvc-1", "{\"metadata\":{\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"}}");
+}
+static void mine_earlier(const char *patch)
+{
+	fake_put(V, MINE);
+	fake_change_text(V, "pvc-1", patch ? patch : "{}");
+}
+static void earlier_going(void)
+{
+	mine_earlier("{\"metadata\":{\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"}}");
+}
+static void earlier_other_policy(void)
+{
+	mine_earlier("{\"spec\":{\"dpuStoragePolicyName\":\"silver\"}}");
+}
+static void earlier_other_size(void)
+{
+	mine_earlier("{\"spec\":{\"resources\":{\"requests\":{\"storage\":\"512Mi\"}}}}");
+}
+static void earlier_other_type(void)
+{
+	mine_earlier("{\"metadata\":{\"annotations\":{\"csi.snap.nvidia.com/accessType\":"
+	             "\"block\"}}}");
+}
+static void earlier_other_name(void)
+{
+	mine_earlier("{\"metadata\":{\"annotations\":{\"csi.snap.nvidia.com/name\":\"PVC-1\"}}}");
+}
+static void earlier_full(void)
+{
+	mine_earlier(PENDING(FULL));
+}
+static void by_hand_full(void)
+{
+	mine_earlier("{\"metadata\":{\"annotations\":null,\"labels\":null}}");
+	fake_then(V, "pvc-1", PENDING(FULL));
+}
+static void bound_then_full(void)
+{
+	mine_earlier(BOUND("1Gi"));
+	fake_change_text(V, "pvc-1", "{\"status\":{\"conditions\":[" AWAY "]}}");
+	fake_then(V, "pvc-1", "{\"status\":{\"conditions\":[" AWAY "," FULL "]}}");
+}
+static void earlier_and_create_forbidden(void)
+{
+	mine_earlier(PENDING(NO_VENDOR));
+	create_forbidden();
+}
+static void unreadable(void)
+{
+	mine_earlier(NULL);
+	fake_refuse("get", V, ERR_UNAVAILABLE, "connection refused");
+}
+static void comes_and_goes(void)
+{
+	mine_earlier(NULL);
+	fake.comes_and_goes = true;
+}
+
+static struct keylock *locks;
+static struct keylock_hold *hold;
+static void busy(void)
+{
+	struct err err = ERR_INIT;
+
+	ck_assert_int_eq(keylock_take(locks, "pvc-1", "DeleteVolume", &hold, &err), 0);
+}
+
+/* ---------------------------------------------------------------- the table */
+
+enum left { NOTHING, PENDING_VOLUME, BOUND_VOLUME, GOING, ANOTHERS, UNKNOWN };
+static const char *const left_words[] = {
+	"nothing",
+	"the DPUVolume; the same call goes on with it",
+	"the DPUVolume, bound; the same call answers it when it is ready",
+	"the DPUVolume, on its way out",
+	"the DPUVolume that was there before, untouched",
+	"not known; the same call finds out",
+};
+
+static const struct row {
+	const char *what;
+	const char *patch; /* of the good request */
+	void (*world)(void);
+	enum err_code code;
+	enum left left;
+	const char *text;
+} rows[] = {
+	/* Refused at the door: the API server hears nothing. */
+	{ "no name", "{\"name\":null}", empty, ERR_INVALID, NOTHING, "Name: field is required" },
+	{ "no capabilities", "{\"volume_capabilities\":null}", empty, ERR_INVALID, NOTHING,
+	  "VolumeCapabilities: field is required" },
+	{ "a capability without access mode", "{\"volume_capabilities\":[{\"mount\":{}}]}", empty,
+	  ERR_INVALID, NOTHING, "VolumeCapabilities[0].AccessMode: field is required" },
+	{ "a capability without access type",
+	  "{\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"SINGLE_NODE_WRITER\"}}]}", empty,
+	  ERR_INVALID, NOTHING, "VolumeCapabilities[0].AccessType: field is required" },
+	{ "an unknown filesystem",
+	  "{\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"SINGLE_NODE_WRITER\"},"
+	  "\"mount\":{\"fs_type\":\"ntfs\"}}]}",
+	  empty, ERR_INVALID, NOTHING,
+	  "VolumeCapabilities[0].Mount.FsType: unsupported filesystem \"ntfs\", supported are "
+	  "ext4, "
+	  "ext3, xfs, btrfs" },
+	{ "several nodes writing one filesystem",
+	  "{\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"MULTI_NODE_MULTI_WRITER\"},"
+	  "\"mount\":{}}]}",
+	  empty, ERR_INVALID, NOTHING,
+	  "VolumeCapabilities[0].AccessMode: MULTI_NODE_MULTI_WRITER needs a raw block volume "
+	  "(volumeMode: Block): ext4 is no cluster filesystem, writing it while other nodes have "
+	  "it "
+	  "mounted would destroy it" },
+	{ "one node writing what others read",
+	  "{\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"SINGLE_NODE_WRITER\"},"
+	  "\"mount\":{}},{\"access_mode\":{\"mode\":\"MULTI_NODE_READER_ONLY\"},\"mount\":{}}]}",
+	  empty, ERR_INVALID, NOTHING,
+	  "VolumeCapabilities: a filesystem that is written on one node cannot be mounted on "
+	  "others at "
+	  "the same time; ask for one access mode, or for raw block (volumeMode: Block)" },
+	{ "mount and block at once",
+	  "{\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"SINGLE_NODE_WRITER\"},"
+	  "\"mount\":{}},{\"access_mode\":{\"mode\":\"SINGLE_NODE_WRITER\"},\"block\":{}}]}",
+	  empty, ERR_INVALID, NOTHING,
+	  "VolumeCapabilities[1].AccessType: a volume is either a filesystem or raw block, not "
+	  "both" },
+	{ "a content source", "{\"volume_content_source\":{\"snapshot\":{\"snapshot_id\":\"s\"}}}",
+	  empty, ERR_INVALID, NOTHING, "volume content source is not supported" },
+	{ "mutable parameters", "{\"mutable_parameters\":{\"iops\":\"1\"}}", empty, ERR_INVALID,
+	  NOTHING,
+	  "MutableParameters: volumes cannot be modified, so none are supported "
+	  "(VolumeAttributesClass)" },
+	{ "no policy", "{\"parameters\":null}", empty, ERR_INVALID, NOTHING,
+	  "Parameters.policy: field is required" },
+	{ "a function type that is none", "{\"parameters\":{\"functionType\":\"sf\"}}", empty,
+	  ERR_INVALID, NOTHING,
+	  "Parameters: functionType: unsupported value sf, supported values are: vf, pf" },
+	{ "a hot-plugged vf", "{\"parameters\":{\"hotplugFunction\":\"true\"}}", empty, ERR_INVALID,
+	  NOTHING, "Parameters: hotplugFunction: must be false when functionType is vf" },
+	{ "a typo in a key of ours",
+	  "{\"parameters\":{\"csi.snap.nvidia.com/formatpolicy\":\"never\"}}", empty, ERR_INVALID,
+	  NOTHING,
+	  "Parameters: csi.snap.nvidia.com/formatpolicy: unknown key, those with this prefix are: "
+	  "emulation, formatPolicy, blockSize, inodeSize, bytesPerInode, numberOfInodes, "
+	  "ext4BigAlloc, ext4ClusterSize" },
+	{ "an mkfs key that the filesystem has not",
+	  "{\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"SINGLE_NODE_WRITER\"},"
+	  "\"mount\":{\"fs_type\":\"xfs\"}}],\"parameters\":{"
+	  "\"csi.snap.nvidia.com/ext4BigAlloc\":\"true\"}}",
+	  empty, ERR_INVALID, NOTHING,
+	  "Parameters: csi.snap.nvidia.com/ext4BigAlloc: has no meaning for xfs" },
+	{ "virtio-fs",
+	  "{\"parameters\":{\"functionType\":\"pf\",\"hotplugFunction\":\"true\","
+	  "\"csi.snap.nvidia.com/emulation\":\"virtiofs\"}}",
+	  empty, ERR_UNIMPLEMENTED, NOTHING,
+	  "Parameters: emulation virtiofs is not supported by this version of the driver, use "
+	  "nvme" },
+	{ "a negative size", "{\"capacity_range\":{\"required_bytes\":-1}}", empty, ERR_INVALID,
+	  NOTHING, "CapacityRange: required_bytes is negative" },
+	{ "required above limit", "{\"capacity_range\":{\"limit_bytes\":1048576}}", empty,
+	  ERR_RANGE, NOTHING,
+	  "CapacityRange: required_bytes 1.0 GiB (1073741824 bytes) is more than limit_bytes 1.0 "
+	  "MiB "
+	  "(1048576 bytes)" },
+	{ "too small for its filesystem",
+	  "{\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"SINGLE_NODE_WRITER\"},"
+	  "\"mount\":{\"fs_type\":\"xfs\"}}],\"capacity_range\":{\"required_bytes\":104857600}}",
+	  empty, ERR_RANGE, NOTHING,
+	  "CapacityRange: 100.0 MiB (104857600 bytes) is too small for xfs, which needs 300.0 MiB "
+	  "(314572800 bytes)" },
+
+	{ "another call works on the volume", "{}", busy, ERR_ABORTED, UNKNOWN,
+	  "volume pvc-1: DeleteVolume has been running for 0.0 s; retry when it has ended" },
+
+	/* The POST. */
+	{ "may not create", "{}", create_forbidden, ERR_PERMISSION, NOTHING,
+	  "DPUVolume dpf/pvc-1: " FORBIDDEN("create") },
+	{ "may not even read", "{}", nothing_allowed, ERR_UNAVAILABLE, UNKNOWN,
+	  "DPUVolume dpf/pvc-1: " FORBIDDEN("create") " (whether DPUVolume dpf/pvc-1 is left could "
+	                                              "not be learnt: " FORBIDDEN("get") ")" },
+	{ "the token is refused", "{}", token_expired, ERR_UNAUTHENTICATED, NOTHING,
+	  "DPUVolume dpf/pvc-1: the token was refused" },
+	{ "the CRD is not installed", "{}", not_served, ERR_PRECONDITION, NOTHING,
+	  "DPUVolume dpf/pvc-1: API group storage.dpu.nvidia.com/v1alpha1 is not served" },
+	{ "the CRD or a webhook refuses the object", "{}", invalid_for_crd, ERR_INVALID, NOTHING,
+	  "DPUVolume dpf/pvc-1: spec.parameters: Invalid value" },
+	{ "the namespace's quota is used up", "{}", quota, ERR_EXHAUSTED, NOTHING,
+	  "DPUVolume dpf/pvc-1: exceeded quota: volumes" },
+	{ "the API server is away", "{}", server_away, ERR_UNAVAILABLE, UNKNOWN,
+	  "DPUVolume dpf/pvc-1: connection refused" },
+	{ "a conflict", "{}", conflict, ERR_ABORTED, UNKNOWN, "DPUVolume dpf/pvc-1: conflict" },
+	{ "may not create, and an earlier call's object is there", "{}",
+	  earlier_and_create_forbidden, ERR_PERMISSION, NOTHING,
+	  "DPUVolume dpf/pvc-1: " FORBIDDEN("create") },
+
+	/* An object of that name is there. */
+	{ "it was made with another policy", "{}", earlier_other_policy, ERR_EXISTS, ANOTHERS,
+	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: policy is "
+	  "silver, "
+	  "not gold" },
+	{ "it was made with another size", "{}", earlier_other_size, ERR_EXISTS, ANOTHERS,
+	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: its size is "
+	  "536870912, not in the range of required 1073741824 and limit 0" },
+	{ "it was made for another access type", "{}", earlier_other_type, ERR_EXISTS, ANOTHERS,
+	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: "
+	  "csi.snap.nvidia.com/accessType is block, not mount" },
+	{ "it was made for another name", "{}", earlier_other_name, ERR_EXISTS, ANOTHERS,
+	  "DPUVolume dpf/pvc-1 already exists for another volume, \"PVC-1\"" },
+	{ "it is being deleted", "{}", earlier_going, ERR_ABORTED, GOING,
+	  "DPUVolume dpf/pvc-1 is being deleted; retry when it is gone" },
+	{ "it cannot be read", "{}", unreadable, ERR_UNAVAILABLE, PENDING_VOLUME,
+	  "DPUVolume dpf/pvc-1: connection refused" },
+	{ "it is deleted whenever it is looked at", "{}", comes_and_goes, ERR_ABORTED, UNKNOWN,
+	  "DPUVolume dpf/pvc-1 comes and goes; is somebody else making it?" },
+
+	/* The wait. */
+	{ "no vendor fits until the deadline", "{}", never_bound, ERR_DEADLINE, PENDING_VOLUME,
+	  "timeout occurred while waiting for volume creation: DPUVolume dpf/pvc-1 is not bound "
+	  "(phase Pending): Scheduled=False (Pending: no DPUStorageVendor fits policy gold)" },
+	{ "DPF says nothing until the deadline", "{}", silent, ERR_DEADLINE, PENDING_VOLUME,
+	  "timeout occurred while waiting for volume creation: DPUVolume dpf/pvc-1 is not bound "
+	  "(phase not set): no conditions yet" },
+	{ "the caller goes away", "{}", caller_leaves, ERR_CANCELLED, PENDING_VOLUME,
+	  "timeout occurred while waiting for volume creation: DPUVolume dpf/pvc-1 is not bound "
+	  "(phase Pending): Scheduled=False (Pending: no DPUStorageVendor fits policy gold)" },
+	{ "bound, but without a capacity", "{}", no_capacity_known, ERR_DEADLINE, BOUND_VOLUME,
+	  "timeout occurred while waiting for volume creation: DPUVolume dpf/pvc-1 is bound, but "
+	  "volume capacity is 0 (status.state.volumeInfo.capacity.storage): no conditions yet" },
+	{ "bound, but not ready", "{}", not_ready, ERR_DEADLINE, BOUND_VOLUME,
+	  "timeout occurred while waiting for volume creation: DPUVolume dpf/pvc-1 is bound, but "
+	  "not "
+	  "ready: Ready=False (Pending: backend away)" },
+	{ "ready only for an older generation", "{}", old_ready, ERR_DEADLINE, BOUND_VOLUME,
+	  "timeout occurred while waiting for volume creation: DPUVolume dpf/pvc-1 is bound, but "
+	  "not "
+	  "ready: Ready=True (about an older generation)" },
+	{ "may not watch", "{}", watch_forbidden, ERR_PERMISSION, NOTHING,
+	  "waiting for DPUVolume dpf/pvc-1: " FORBIDDEN("watch") },
+	{ "may not watch, and the object will not go", "{}", watch_forbidden_and_held, ERR_ABORTED,
+	  GOING,
+	  "DPUVolume dpf/pvc-1 is being removed because waiting for DPUVolume "
+	  "dpf/pvc-1: " FORBIDDEN("watch") },
+	{ "somebody deletes the object", "{}", deleted_meanwhile, ERR_ABORTED, NOTHING,
+	  "DPUVolume dpf/pvc-1 was deleted while it was waited for" },
+	{ "somebody starts to delete the object", "{}", marked_meanwhile, ERR_ABORTED, GOING,
+	  "DPUVolume dpf/pvc-1 is being deleted; retry when it is gone" },
+	{ "its status cannot be understood", "{}", malformed, ERR_UNAVAILABLE, PENDING_VOLUME,
+	  "DPUVolume dpf/pvc-1 status.phase: is not a string" },
+
+	/* DPF or the vendor fails for good. */
+	{ "the vendor is full", "{}", full, ERR_EXHAUSTED, NOTHING,
+	  "DPUVolume dpf/pvc-1 failed: Scheduled=False (Failure: vendor v1 has no capacity left)" },
+	{ "the vendor is full, on a retry", "{}", earlier_full, ERR_EXHAUSTED, NOTHING,
+	  "DPUVolume dpf/pvc-1 failed: Scheduled=False (Failure: vendor v1 has no capacity left)" },
+	{ "the vendor is full, and the object will not go", "{}", full_and_held, ERR_ABORTED, GOING,
+	  "DPUVolume dpf/pvc-1 is being removed because DPUVolume dpf/pvc-1 failed: "
+	  "Scheduled=False "
+	  "(Failure: vendor v1 has no capacity left)" },
+	{ "the vendor is full, and the object may not be deleted", "{}", full_and_undeletable,
+	  ERR_ABORTED, PENDING_VOLUME,
+	  "DPUVolume dpf/pvc-1 was to be removed, which is refused, because DPUVolume dpf/pvc-1 "
+	  "failed: Scheduled=False (Failure: vendor v1 has no capacity left)" },
+	{ "the vendor is full, and who is attached cannot be learnt", "{}", full_and_unlistable,
+	  ERR_UNAVAILABLE, PENDING_VOLUME,
+	  "DPUVolume dpf/pvc-1 failed: Scheduled=False (Failure: vendor v1 has no capacity left) "
+	  "(whether DPUVolume dpf/pvc-1 is left could not be learnt: connection refused)" },
+	{ "the vendor is full, and the volume is attached", "{}", full_and_attached, ERR_EXHAUSTED,
+	  ANOTHERS,
+	  "DPUVolume dpf/pvc-1 failed: Scheduled=False (Failure: vendor v1 has no capacity left)" },
+	{ "the vendor is full, and the object was made by hand", "{}", by_hand_full, ERR_EXHAUSTED,
+	  ANOTHERS,
+	  "DPUVolume dpf/pvc-1 failed: Scheduled=False (Failure: vendor v1 has no capacity left)" },
+	{ "the volume was bound before its vendor failed", "{}", bound_then_full, ERR_UNAVAILABLE,
+	  BOUND_VOLUME,
+	  "DPUVolume dpf/pvc-1 failed: Scheduled=False (Failure: vendor v1 has no capacity left)" },
+	{ "another failure", "{}", broken, ERR_UNAVAILABLE, PENDING_VOLUME,
+	  "DPUVolume dpf/pvc-1 failed: Bound=False (Failure: the PVC was lost)" },
+	{ "made bigger than limit_bytes", "{\"capacity_range\":{\"limit_bytes\":2147483648}}",
+	  too_big, ERR_RANGE, NOTHING,
+	  "CapacityRange: DPUVolume dpf/pvc-1 was made with 3.0 GiB (3221225472 bytes), more than "
+	  "limit_bytes 2.0 GiB (2147483648 bytes)" },
+	{ "made smaller than required_bytes", "{}", too_small, ERR_RANGE, NOTHING,
+	  "CapacityRange: DPUVolume dpf/pvc-1 was made with 1.0 MiB (1048576 bytes), less than "
+	  "required_bytes 1.0 GiB (1073741824 bytes)" },
+};
+
+static void run(const struct row *r, struct err *err)
+{
+	struct controller c = { .namespace = FAKE_NS, .driver_name = "csi.snap.nvidia.com" };
+	AUTO(json_free) struct json *request = fake_json(GOOD);
+	AUTO(json_free) struct json *patch = fake_json(r->patch);
+	int rc;
+
+	locks = keylock_new();
+	fake_reset();
+	r->world();
+	json_merge_patch(request, patch);
+	rc = door_call(&c, locks, "CreateVolume", request, NULL, err);
+	ck_assert_msg(rc == -1, "%s: succeeded", r->what);
+	ck_assert_msg(fake.waits_open == 0, "%s: a wait is left open", r->what);
+	if (hold)
+		keylock_release(TAKE(hold));
+	keylock_free(locks);
+}
+
+static void check_left(const struct row *r)
+{
+	struct fake_object *o = fake_find(V, "pvc-1");
+	bool going = o && json_at(o->tree, "metadata.deletionTimestamp");
+	bool bound = o && str_eq(json_str(o->tree, "status.phase"), "Bound");
+
+	switch (r->left) {
+	case NOTHING:
+		ck_assert_msg(!o, "%s: the object is left", r->what);
+		break;
+	case PENDING_VOLUME:
+		ck_assert_msg(o && !going && !bound, "%s: no pending object", r->what);
+		break;
+	case BOUND_VOLUME:
+		ck_assert_msg(o && !going && bound, "%s: no bound object", r->what);
+		break;
+	case GOING:
+		ck_assert_msg(going, "%s: no object on its way out", r->what);
+		break;
+	case ANOTHERS:
+		ck_assert_msg(o && !going, "%s: the object was touched", r->what);
+		ck_assert_msg(fake.deletes == 0, "%s: a DELETE was sent", r->what);
+		break;
+	case UNKNOWN:
+		break;
+	}
+	/* The promise of a final code. */
+	if (!code_is_open(r->code))
+		ck_assert_msg(r->left == NOTHING || r->left == ANOTHERS, "%s", r->what);
+}
+
+START_TEST(every_error_has_its_code_its_text_and_leaves_what_it_says)
+{
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct err err = ERR_INIT;
+
+		run(&rows[i], &err);
+		ck_assert_msg(err.code == rows[i].code, "%s: %s %s", rows[i].what,
+		              err_code_name(err.code), err.msg);
+		ROW_STR_EQ(rows[i].what, err.msg, rows[i].text);
+		check_left(&rows[i]);
+	}
+	fake_reset();
+}
+END_TEST
+
+START_TEST(what_is_refused_at_the_door_costs_no_request)
+{
+	for (size_t i = 0; i < ARRAY_LEN(rows) && rows[i].world == empty; i++) {
+		struct err err = ERR_INIT;
+
+		run(&rows[i], &err);
+		ck_assert_int_eq(fake.creates + fake.gets + fake.lists + fake.deletes, 0);
+	}
+	fake_reset();
+}
+END_TEST
+
+/* ---------------------------------------------------------------- the document */
+
+#define DOC "docs/error-paths.md"
+#define DOC_BEGIN "<!-- CreateVolume: begin -->\n"
+#define DOC_END "<!-- CreateVolume: end -->\n"
+
+static char *table_text(void)
+{
+	struct str out = STR_INIT(1 << 20);
+
+	str_add(&out, "| what happens | code | text | what is left |\n| --- | --- | --- | --- |\n");
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		bool final = !code_is_open(rows[i].code);
+
+		str_addf(&out, "| %s | %s%s%s | %s | %s |\n", rows[i].what, final ? "**" : "",
+		         err_code_name(rows[i].code), final ? "**" : "", rows[i].text,
+		         left_words[rows[i].left]);
+	}
+	return str_take(&out);
+}
+
+START_TEST(the_document_has_this_table)
+{
+	AUTO(free) char *doc = NULL, *table = table_text(), *want = NULL;
+	struct err err = ERR_INIT;
+	char *begin, *end;
+
+	if (file_read(DOC, 1 << 20, &doc, NULL, &err))
+		ck_abort_msg("%s (run from the top of the repository)", err.msg);
+	begin = strstr(doc, DOC_BEGIN);
+	end = strstr(doc, DOC_END);
+	ck_assert_msg(begin && end && begin < end, DOC " has no place for the table");
+	begin += strlen(DOC_BEGIN);
+	want = xasprintf("%.*s%s%s", (int)(begin - doc), doc, table, end);
+	if (getenv("UPDATE_DOCS") && strcmp(want, doc))
+		ck_assert_int_eq(file_replace(DOC, want, strlen(want), 0644, &err), 0);
+	else
+		ck_assert_msg(!strcmp(want, doc), DOC " differs; UPDATE_DOCS=1 %s writes it",
+		              "build/debug/test/unit/controller/test_create_errors");
+}
+END_TEST
+
+SUITE("create_errors", every_error_has_its_code_its_text_and_leaves_what_it_says,
+      what_is_refused_at_the_door_costs_no_request, the_document_has_this_table);
