@@ -148,7 +148,8 @@ struct http {
 	struct http_call *incoming, **incoming_tail; /* under lock, as all of this block */
 	struct task *tasks, **tasks_tail;
 	struct http_endpoint *new_endpoint;
-	bool stop;
+	bool stopped; /* http_stop() was called */
+	bool leave;   /* the thread is to end */
 	struct http_stats stats;
 
 	/* The thread's own. */
@@ -337,28 +338,37 @@ static void call_heard(struct http_call *c)
 	generation_byte(c->generation, c->last_byte);
 }
 
+static bool is_streaming(struct http_call *c)
+{
+	long status = 0;
+	if (!c->q.stream)
+		return false;
+	curl.easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
+	return status >= 200 && status < 300;
+}
+
 static size_t on_header(char *bytes, size_t size, size_t n, void *arg)
 {
 	struct http_call *c = arg;
 	struct generation *g = c->generation;
+	size_t length = size * n;
 	call_heard(c);
-	if (!g->http1 && size * n >= 7 && memcmp(bytes, "HTTP/1.", 7) == 0) {
+	if (!g->http1 && length >= 7 && memcmp(bytes, "HTTP/1.", 7) == 0) {
 		g->http1 = true;
 		generation_limit(g);
 	}
-	return size * n;
+	bool last = length <= 2;
+	return !last || !is_streaming(c) || c->q.on_bytes(c->q.arg, "", 0) ? length : length + 1;
 }
 
 static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
 {
 	struct http_call *c = arg;
-	long status = 0;
+	size_t length = size * n;
 	call_heard(c);
-	curl.easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
-	bool wanted = c->q.stream && status >= 200 && status < 300
-	                      ? c->q.on_bytes(c->q.arg, bytes, size * n)
-	                      : str_addn(&c->body, bytes, size * n);
-	return wanted ? size * n : size * n + 1; /* any other number breaks off */
+	bool wanted = is_streaming(c) ? c->q.on_bytes(c->q.arg, bytes, length)
+	                              : str_addn(&c->body, bytes, length);
+	return wanted ? length : length + 1; /* any other number breaks off */
 }
 
 static int on_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
@@ -666,12 +676,24 @@ static void take_endpoint(struct http *h, struct http_endpoint *endpoint)
 		http_endpoint_free(endpoint);
 }
 
-/* Takes over what other threads have left. Returns false when the engine is to stop. */
+static void end_calls(struct http *h)
+{
+	while (h->active)
+		call_end(h, h->active, HTTP_CANCELLED, "the client is being stopped");
+	while (h->queued) {
+		struct http_call *c = h->queued;
+		h->queued = c->next;
+		call_end(h, c, HTTP_CANCELLED, "the client is being stopped");
+	}
+	h->queued_tail = &h->queued;
+}
+
+/* Takes over what other threads have left. Returns false when the thread is to end. */
 static bool take_incoming(struct http *h)
 {
 	struct task *tasks;
 	struct http_endpoint *endpoint;
-	bool stop;
+	bool leave, stopped;
 	{
 		WITH_LOCK(&h->lock);
 		*h->queued_tail = h->incoming;
@@ -683,11 +705,14 @@ static bool take_incoming(struct http *h)
 		h->tasks = NULL;
 		h->tasks_tail = &h->tasks;
 		endpoint = TAKE(h->new_endpoint);
-		stop = h->stop;
+		leave = h->leave;
+		stopped = h->stopped;
 	}
 	take_endpoint(h, endpoint);
 	run_tasks(tasks);
-	return !stop;
+	if (stopped)
+		end_calls(h);
+	return !leave;
 }
 
 static int64_t earliest(int64_t a, int64_t b)
@@ -783,18 +808,6 @@ static void publish_stats(struct http *h)
 	h->stats.streams = streams;
 }
 
-static void end_calls(struct http *h)
-{
-	while (h->active)
-		call_end(h, h->active, HTTP_CANCELLED, "the client is being stopped");
-	while (h->queued) {
-		struct http_call *c = h->queued;
-		h->queued = c->next;
-		call_end(h, c, HTTP_CANCELLED, "the client is being stopped");
-	}
-	h->queued_tail = &h->queued;
-}
-
 /* A callback may start something while the calls are being ended. */
 static void end_everything(struct http *h)
 {
@@ -887,7 +900,7 @@ struct http *http_free(struct http *h)
 		return NULL;
 	{
 		WITH_LOCK(&h->lock);
-		h->stop = true;
+		h->leave = true;
 	}
 	wake(h);
 	pthread_join(h->thread, NULL);
@@ -896,6 +909,15 @@ struct http *http_free(struct http *h)
 	pthread_mutex_destroy(&h->lock);
 	free(h);
 	return NULL;
+}
+
+void http_stop(struct http *h)
+{
+	{
+		WITH_LOCK(&h->lock);
+		h->stopped = true;
+	}
+	wake(h);
 }
 
 void http_set_endpoint(struct http *h, const struct http_endpoint *endpoint)

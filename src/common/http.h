@@ -76,11 +76,13 @@ struct http_request {
 	const char *bearer; /* token */
 	size_t max_body;
 	int64_t deadline_at; /* as in struct deadline; 0: none */
-	/* A stream: the body of a 2xx answer goes to on_bytes as it comes. It does not count as a request in
-	   flight, and is ended when its generation is retired. silence_ms (0: never) without any byte retires it. */
+	/* A stream: the body of a 2xx answer goes to on_bytes as it comes, which is called with n 0 when the
+	   answer begins and returns false to break off (HTTP_CUT). A stream does not count as a request in
+	   flight, and is ended when its generation is retired. silence_ms (0: never) without any byte
+	   retires it. */
 	bool stream;
 	int silence_ms;
-	bool (*on_bytes)(void *arg, const char *bytes, size_t n); /* false: break off (HTTP_CUT) */
+	bool (*on_bytes)(void *arg, const char *bytes, size_t n);
 	void (*on_done)(void *arg, struct http_result *result);
 	void *arg;
 };
@@ -91,6 +93,8 @@ int http_new(const struct http_endpoint *endpoint, const struct http_tuning *tun
              struct http **ret, struct err *err) MUST_CHECK;
 /* Ends all calls with HTTP_CANCELLED, then the thread. NULL is fine; returns NULL. */
 struct http *http_free(struct http *h);
+/* Ends all calls, and from now on each that is started, with HTTP_CANCELLED; the thread goes on. */
+void http_stop(struct http *h);
 /* Any thread. A different endpoint retires the current generation. */
 void http_set_endpoint(struct http *h, const struct http_endpoint *endpoint);
 /* Any thread. The handle is valid until on_done is called. */

@@ -30,9 +30,10 @@ struct kube_kind {
 struct kube_options {
 	const char *kubeconfig; /* file; NULL: in-cluster (environment and ServiceAccount files) */
 	const char *context;    /* of the kubeconfig; NULL: its current-context */
-	const char *user_agent; /* "snap-csi/1.0" : also the fieldManager's name is its part before '/' */
+	const char *
+		user_agent; /* "snap-csi/1.0" : also the fieldManager's name is its part before '/' */
 	const char *service_account_dir; /* NULL: /var/run/secrets/kubernetes.io/serviceaccount */
-	double qps;             /* 0: unlimited */
+	double qps;                      /* 0: unlimited */
 	int burst;
 };
 
@@ -46,25 +47,26 @@ struct kube *kube_free(struct kube *k);
 /* ns NULL: a cluster-scoped kind. *ret is a new root, the caller frees it. */
 /* 0, or 1: no such object. */
 int kube_get(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
-	     struct deadline d, struct json **ret, struct err *err) MUST_CHECK;
+             struct deadline d, struct json **ret, struct err *err) MUST_CHECK;
 /* POST; apiVersion and kind are added to `object` (which stays the caller's). 0 and the stored object,
    or 1: an object of this name exists. A POST whose answer was lost may be retried by the caller. */
-int kube_create(struct kube *k, const struct kube_kind *kind, const char *ns,
-		struct json *object, struct deadline d, struct json **ret, struct err *err) MUST_CHECK;
+int kube_create(struct kube *k, const struct kube_kind *kind, const char *ns, struct json *object,
+                struct deadline d, struct json **ret, struct err *err) MUST_CHECK;
 /* Merge patch; ret may be NULL. 0, or 1: no such object. */
 int kube_patch(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
-	       const struct json *patch, struct deadline d, struct json **ret, struct err *err)
+               const struct json *patch, struct deadline d, struct json **ret, struct err *err)
 	MUST_CHECK;
 /* DELETE with the uid as precondition. 0: accepted (the object may stay until its finalizers are gone),
    or 1: no object of that name with that uid. */
 int kube_delete(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
-		const char *uid, struct deadline d, struct err *err) MUST_CHECK;
+                const char *uid, struct deadline d, struct err *err) MUST_CHECK;
 /* Every object, page by page; label_selector may be NULL. fn returns 0 to go on, 1 to stop (kube_list then returns
-   0), -1 with err. The item is only valid during the call. */
+   0), -1 with err. The item is only valid during the call. When the server's snapshot expires on the way, an
+   object may be handed out twice. */
 int kube_list(struct kube *k, const struct kube_kind *kind, const char *ns,
-	      const char *label_selector,
-	      int (*fn)(void *arg, const struct json *item, struct err *err), void *arg,
-	      struct deadline d, struct err *err) MUST_CHECK;
+              const char *label_selector,
+              int (*fn)(void *arg, const struct json *item, struct err *err), void *arg,
+              struct deadline d, struct err *err) MUST_CHECK;
 
 /*
  * Waiting.  Open first, then read or create the object, then take its states one after the other:
@@ -74,7 +76,7 @@ int kube_list(struct kube *k, const struct kube_kind *kind, const char *ns,
  */
 struct kube_wait;
 int kube_wait_open(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
-		   struct kube_wait **ret, struct err *err) MUST_CHECK;
+                   struct kube_wait **ret, struct err *err) MUST_CHECK;
 /* Blocks until the object has a state that this wait has not yet given out. 0 and the object (a new root), or 1: it
    was deleted / does not exist (given once, when a re-read or an event says so). Objects of one name with different
    uids may follow each other: compare metadata.uid. -1: DEADLINE, CANCELLED, or why watching is
@@ -82,5 +84,8 @@ int kube_wait_open(struct kube *k, const struct kube_kind *kind, const char *ns,
    is away is waited for. */
 int kube_wait_next(struct kube_wait *w, struct deadline d, struct json **ret, struct err *err)
 	MUST_CHECK;
+/* Which object the wait is about. With it, the deletion of that object is told by its event; without, an event of deletion is
+   first confirmed by reading (it may be about an earlier object of the name), which costs a request. */
+void kube_wait_expect(struct kube_wait *w, const char *uid);
 void kube_wait_close(struct kube_wait *w);
 DEFINE_AUTO(struct kube_wait *, kube_wait_close);

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Between the two sides of waiting: kube_wait.c, which callers' threads enter, and kube_watch.c, the
+ * state machine on the HTTP engine's thread.  What both touch is under the client's lock.
+ */
+#pragma once
+
+#include "common/kube/kube_priv.h"
+
+#define RESOURCE_VERSION_MAX 128
+
+enum watch_phase {
+	WATCH_IDLE,    /* nothing under way, nobody waits */
+	WATCH_LISTING, /* asking for a resourceVersion to start from */
+	WATCH_STREAMING,
+	WATCH_PAUSED, /* until the timer rings */
+};
+
+struct kube_wait {
+	struct kube_wait *next;
+	struct kube_watch *watch;
+	char *name;
+
+	/* Under the client's lock. */
+	pthread_cond_t told;
+	char *uid;                          /* expected, or NULL */
+	struct json *state;                 /* the newest that was not given out, or NULL */
+	bool gone;                          /* to be told that there is no such object */
+	bool gone_told;                     /* ... which was the last thing told */
+	char version[RESOURCE_VERSION_MAX]; /* of the newest state, given out or not */
+	bool asked; /* kube_wait_next() was called: what is read now is not older than its question */
+	bool must_read; /* events may have been missed: its object is to be read */
+	bool failed;    /* err is to be told */
+	bool cancelled;
+	struct err err;
+};
+
+/* One per collection; stays for the life of the client. */
+struct kube_watch {
+	struct kube_watch *next;
+	struct kube *k;
+	struct kube_kind kind; /* strings owned */
+	char *ns;
+
+	/* Under the client's lock. */
+	struct kube_wait *waits;
+	bool live;      /* each change from now on comes as an event, if need be after a resume */
+	bool kicked;    /* watch_run() is on its way */
+	char down[256]; /* why there is no stream at the moment; "" when there is */
+
+	/* The engine's thread only. */
+	enum watch_phase phase;
+	bool hopeless;   /* paused by an error that does not pass by itself */
+	bool refused;    /* the credentials were: read them again before the next try */
+	bool lost;       /* the stream's place is lost: start again with a list */
+	bool lost_badly; /* ... and not right now */
+	unsigned failures, read_failures;
+	int64_t tried_at, opened_at;        /* opened_at 0: the stream has not been answered */
+	char version[RESOURCE_VERSION_MAX]; /* of the last event */
+	struct str line;
+	struct http_timer pause, read_pause;
+};
+
+/* kube_watch.c, lock held: has the engine's thread look at what is to be done. */
+void watch_kick(struct kube_watch *w);
+/* kube_watch.c: a new, idle one. */
+struct kube_watch *watch_new(struct kube *k, const struct kube_kind *kind, const char *ns);
+
+/* kube_wait.c, lock held: what the watch has learned about a name. */
+bool waits_any(const struct kube_watch *w, const char *name, size_t n);
+/* A state; deleted: the last one of an object that is no more. */
+void waits_tell(struct kube_watch *w, const char *name, const struct json *object, bool deleted);
+void waits_tell_gone(struct kube_watch *w, const char *name); /* a read found nothing */
+/* name NULL: all. */
+void waits_tell_error(struct kube_watch *w, const char *name, const struct err *err);
+void waits_forget_error(struct kube_watch *w);
+void waits_must_read(struct kube_watch *w, const char *name);
+/* A name that is to be read now, malloc'ed, no longer marked; NULL when there is none. */
+char *waits_take_unread(struct kube_watch *w);

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See kube_fake.h. Owns a directory below $TMPDIR or /tmp. */
+#include "test/lib/kube_fake.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/file.h"
+#include "common/mem.h"
+
+const struct kube_kind kind_volume = { .group = "storage.dpu.nvidia.com",
+	                               .version = "v1alpha1",
+	                               .plural = "dpuvolumes",
+	                               .kind = "DPUVolume" };
+
+static const struct kube_tuning short_pauses = {
+	.http = { .connect_ms = 2000, .silence_ms = 300 },
+	.attempt_ms = 2000,
+	.watch_silence_ms = 5000,
+	.watch_backoff_ms = 20,
+	.watch_backoff_most_ms = 100,
+	.watch_timeout_s = 240,
+	.page = 2,
+};
+
+void kube_fake_file(struct kube_fake *f, const char *name, const char *text)
+{
+	struct err err = ERR_INIT;
+	AUTO(free) char *path = xasprintf("%s/%s", f->dir, name);
+	ck_assert_msg(file_replace(path, text, strlen(text), 0600, &err) == 0, "%s", err.msg);
+}
+
+void kube_fake_config(struct kube_fake *f, const char *url, const char *cluster, const char *user)
+{
+	AUTO(free)
+	char *text = xasprintf("apiVersion: v1\n"
+	                       "kind: Config\n"
+	                       "current-context: c\n"
+	                       "contexts:\n"
+	                       "- name: c\n"
+	                       "  context: {cluster: k, user: u}\n"
+	                       "clusters:\n"
+	                       "- name: k\n"
+	                       "  cluster:\n"
+	                       "    server: %s\n%s"
+	                       "users:\n"
+	                       "- name: u\n"
+	                       "  user:\n"
+	                       "    ignored: 1\n%s",
+	                       url, cluster, user);
+	kube_fake_file(f, "kubeconfig", text);
+}
+
+void kube_fake_start(struct kube_fake *f, const struct kube_tuning *tuning)
+{
+	const char *tmp = getenv("TMPDIR");
+	struct err err = ERR_INIT;
+	snprintf(f->dir, sizeof(f->dir), "%s/kube-XXXXXX", tmp && strlen(tmp) < 40 ? tmp : "/tmp");
+	ck_assert_ptr_nonnull(mkdtemp(f->dir));
+	snprintf(f->kubeconfig, sizeof(f->kubeconfig), "%s/kubeconfig", f->dir);
+	f->server = fake_http_start();
+	kube_fake_config(f, fake_http_url(f->server), "", "    token: token-1\n");
+	struct kube_options options = { .kubeconfig = f->kubeconfig, .user_agent = "snap-csi/1.0" };
+	ck_assert_msg(kube_new_tuned(&options, tuning ? tuning : &short_pauses, &f->kube, &err) ==
+	                      0,
+	              "%s", err.msg);
+}
+
+void kube_fake_stop(struct kube_fake *f)
+{
+	AUTO(strs_clear) struct strs names = STRS_INIT;
+	struct err err = ERR_INIT;
+	f->kube = kube_free(f->kube);
+	fake_http_stop(f->server);
+	if (dir_list(f->dir, &names, &err))
+		return;
+	for (size_t i = 0; i < names.n; i++) {
+		AUTO(free) char *path = xasprintf("%s/%s", f->dir, names.v[i]);
+		unlink(path);
+	}
+	rmdir(f->dir);
+}

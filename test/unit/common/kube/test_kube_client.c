@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The verbs, their retries and their errors, against a scripted API server. */
+#include <string.h>
+
+#include "common/mem.h"
+#include "test/lib/kube_fake.h"
+#include "test/lib/suite.h"
+
+#define OBJECT                                                                                     \
+	"{\"apiVersion\":\"storage.dpu.nvidia.com/v1alpha1\",\"kind\":\"DPUVolume\",\"metadata\":" \
+	"{\"name\":\"a\",\"namespace\":\"ns\",\"uid\":\"u-1\",\"resourceVersion\":\"10\"},"        \
+	"\"spec\":{\"size\":9007199254740991}}"
+
+static struct json *object_named(const char *name)
+{
+	struct json *object = json_object();
+	json_set_str(json_sub(object, "metadata"), "name", name);
+	json_set_int(json_sub(object, "spec"), "size", 9223372036854775807);
+	return object;
+}
+
+START_TEST(get_returns_the_object_or_that_there_is_none)
+{
+	struct kube_fake f;
+	struct err err = ERR_INIT;
+	struct json *object = NULL;
+	kube_fake_start(&f, NULL);
+	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a", .body = OBJECT });
+	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/b",
+	                                             .status = 404,
+	                                             .body = STATUS("NotFound", "not found") });
+	ck_assert_int_eq(
+		kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(5000), &object, &err), 0);
+	ck_assert_str_eq(json_str(object, "metadata.uid"), "u-1");
+	int64_t size = 0;
+	ck_assert_int_eq(json_get_i64(object, "spec.size", &size, &err), 0);
+	ck_assert_int_eq(size, 9007199254740991);
+	json_free(object);
+	object = NULL;
+	ck_assert_int_eq(
+		kube_get(f.kube, &kind_volume, "ns", "b", deadline_in_ms(5000), &object, &err), 1);
+	ck_assert_ptr_null(object);
+	AUTO(free) char *seen = fake_http_last(f.server, "GET " VOLUMES "/a");
+	ck_assert_ptr_nonnull(strstr(seen, "Authorization: Bearer token-1\r\n"));
+	ck_assert_ptr_nonnull(strstr(seen, "User-Agent: snap-csi/1.0\r\n"));
+	kube_fake_stop(&f);
+}
+END_TEST
+
+START_TEST(create_names_version_kind_and_field_manager_and_writes_integers_exactly)
+{
+	struct kube_fake f;
+	struct err err = ERR_INIT;
+	struct json *stored = NULL;
+	AUTO(json_free) struct json *object = object_named("a");
+	kube_fake_start(&f, NULL);
+	fake_http_on(f.server, (struct fake_reply) { .on = "POST " VOLUMES "?fieldManager=snap-csi",
+	                                             .status = 201,
+	                                             .times = 1,
+	                                             .body = OBJECT });
+	fake_http_on(f.server, (struct fake_reply) { .on = "POST " VOLUMES,
+	                                             .status = 409,
+	                                             .body = STATUS("AlreadyExists", "exists") });
+	ck_assert_int_eq(kube_create(f.kube, &kind_volume, "ns", object, deadline_in_ms(5000),
+	                             &stored, &err),
+	                 0);
+	ck_assert_str_eq(json_str(stored, "metadata.uid"), "u-1");
+	json_free(stored);
+	AUTO(free) char *seen = fake_http_last(f.server, "POST " VOLUMES);
+	ck_assert_ptr_nonnull(strstr(seen, "\"size\":9223372036854775807"));
+	ck_assert_ptr_nonnull(strstr(seen, "\"apiVersion\":\"storage.dpu.nvidia.com/v1alpha1\""));
+	ck_assert_ptr_nonnull(strstr(seen, "\"kind\":\"DPUVolume\""));
+	ck_assert_int_eq(kube_create(f.kube, &kind_volume, "ns", object, deadline_in_ms(5000),
+	                             &stored, &err),
+	                 1);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+START_TEST(patch_is_a_merge_patch)
+{
+	struct kube_fake f;
+	struct err err = ERR_INIT;
+	AUTO(json_free) struct json *patch = json_object();
+	json_set(json_sub(patch, "metadata"), "finalizers", json_null());
+	kube_fake_start(&f, NULL);
+	fake_http_on(f.server,
+	             (struct fake_reply) { .on = "PATCH " VOLUMES "/a?fieldManager=snap-csi",
+	                                   .body = OBJECT });
+	ck_assert_int_eq(kube_patch(f.kube, &kind_volume, "ns", "a", patch, deadline_in_ms(5000),
+	                            NULL, &err),
+	                 0);
+	AUTO(free) char *seen = fake_http_last(f.server, "PATCH *");
+	ck_assert_ptr_nonnull(strstr(seen, "Content-Type: application/merge-patch+json\r\n"));
+	ck_assert_ptr_nonnull(strstr(seen, "{\"metadata\":{\"finalizers\":null}}"));
+	kube_fake_stop(&f);
+}
+END_TEST
+
+START_TEST(delete_carries_the_uid_and_tells_another_object_from_a_conflict)
+{
+	static const struct {
+		const char *what, *uid;
+		int rc;
+		enum err_code code;
+	} rows[] = {
+		{ "the object of that name is a newer one", "u-old", 1, ERR_OK },
+		{ "a passing conflict", "u-1", -1, ERR_ABORTED },
+	};
+	struct kube_fake f;
+	struct err err = ERR_INIT;
+	kube_fake_start(&f, NULL);
+	fake_http_on(f.server, (struct fake_reply) {
+				       .on = "DELETE " VOLUMES "/a", .times = 1, .body = OBJECT });
+	fake_http_on(f.server, (struct fake_reply) { .on = "DELETE " VOLUMES "/a",
+	                                             .status = 409,
+	                                             .body = STATUS("Conflict", "no") });
+	fake_http_on(f.server, (struct fake_reply) { .on = "DELETE " VOLUMES "/gone",
+	                                             .status = 404,
+	                                             .body = STATUS("NotFound", "not found") });
+	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a", .body = OBJECT });
+	ck_assert_int_eq(
+		kube_delete(f.kube, &kind_volume, "ns", "a", "u-1", deadline_in_ms(5000), &err), 0);
+	AUTO(free) char *seen = fake_http_last(f.server, "DELETE *");
+	ck_assert_ptr_nonnull(strstr(seen, "\"preconditions\":{\"uid\":\"u-1\"}"));
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		int rc = kube_delete(f.kube, &kind_volume, "ns", "a", rows[i].uid,
+		                     deadline_in_ms(5000), &err);
+		ck_assert_msg(rc == rows[i].rc && err.code == rows[i].code, "%s: %d %s",
+		              rows[i].what, rc, err.msg);
+		err_clear(&err);
+	}
+	ck_assert_int_eq(
+		kube_delete(f.kube, &kind_volume, "ns", "gone", "u-1", deadline_in_ms(5000), &err),
+		1);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+static int collect(void *arg, const struct json *item, struct err *err)
+{
+	struct str *names = arg;
+	(void)err;
+	str_add(names, json_str(item, "metadata.name"));
+	return str_eq(json_str(item, "metadata.name"), "stop") ? 1 : 0;
+}
+
+#define PAGE(token, a, b)                                                                  \
+	"{\"metadata\":{\"resourceVersion\":\"5\",\"continue\":\"" token "\"},\"items\":[" \
+	"{\"metadata\":{\"name\":\"" a "\"}},{\"metadata\":{\"name\":\"" b "\"}}]}"
+
+START_TEST(list_goes_page_by_page_and_survives_an_expired_token)
+{
+	struct kube_fake f;
+	struct err err = ERR_INIT;
+	AUTO(str_clear) struct str names = STR_INIT(1000);
+	kube_fake_start(&f, NULL);
+	fake_http_on(f.server,
+	             (struct fake_reply) { .on = "GET " VOLUMES "?limit=2&labelSelector=x%3Dy",
+	                                   .body = PAGE("t/1", "a", "b") });
+	fake_http_on(f.server,
+	             (struct fake_reply) { .on = "GET " VOLUMES
+	                                         "?limit=2&labelSelector=x%3Dy&continue=t%2F1",
+	                                   .status = 410,
+	                                   .body = "{\"kind\":\"Status\",\"code\":410,\"metadata\":"
+	                                           "{\"continue\":\"t2\"}}" });
+	fake_http_on(f.server,
+	             (struct fake_reply) { .on = "GET " VOLUMES
+	                                         "?limit=2&labelSelector=x%3Dy&continue=t2",
+	                                   .body = PAGE("", "c", "d") });
+	int rc = kube_list(f.kube, &kind_volume, "ns", "x=y", collect, &names, deadline_in_ms(5000),
+	                   &err);
+	ck_assert_msg(rc == 0, "%s", err.msg);
+	ck_assert_str_eq(names.ptr, "abcd");
+	ck_assert_uint_eq(fake_http_unexpected(f.server), 0);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+START_TEST(list_starts_again_when_an_expired_token_has_no_successor)
+{
+	struct kube_fake f;
+	struct err err = ERR_INIT;
+	AUTO(str_clear) struct str names = STR_INIT(1000);
+	kube_fake_start(&f, NULL);
+	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "?limit=2",
+	                                             .times = 1,
+	                                             .body = PAGE("t1", "a", "b") });
+	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "?limit=2&continue=t1",
+	                                             .status = 410,
+	                                             .body = "{\"kind\":\"Status\"}" });
+	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "?limit=2",
+	                                             .body = PAGE("never", "a", "stop") });
+	int rc = kube_list(f.kube, &kind_volume, "ns", NULL, collect, &names, deadline_in_ms(5000),
+	                   &err);
+	ck_assert_msg(rc == 0, "%s", err.msg);
+	ck_assert_str_eq(names.ptr, "abastop");
+	kube_fake_stop(&f);
+}
+END_TEST
+
+START_TEST(what_passes_is_tried_again_and_a_post_only_when_it_cannot_have_acted)
+{
+	static const struct {
+		const char *what, *method;
+		struct fake_reply first;
+		unsigned times, requests;
+		enum err_code code;
+	} rows[] = {
+		{ "get, 500", "GET", { .status = 500, .body = "{}" }, 1, 2, ERR_OK },
+		{ "get, cut", "GET", { .cut = true }, 1, 2, ERR_OK },
+		{ "get, 429", "GET", { .status = 429, .body = "{}" }, 2, 3, ERR_OK },
+		{ "get, 500 for ever",
+		  "GET",
+		  { .status = 500, .body = "{}" },
+		  0,
+		  6,
+		  ERR_UNAVAILABLE },
+		{ "get, 403", "GET", { .status = 403, .body = "{}" }, 1, 1, ERR_PERMISSION },
+		{ "post, 503", "POST", { .status = 503, .body = "{}" }, 1, 2, ERR_OK },
+		{ "post, 429", "POST", { .status = 429, .body = "{}" }, 1, 2, ERR_OK },
+		{ "post, 500", "POST", { .status = 500, .body = "{}" }, 1, 1, ERR_UNAVAILABLE },
+		{ "post, cut", "POST", { .cut = true }, 1, 1, ERR_UNAVAILABLE },
+		{ "post, answer that is no JSON",
+		  "POST",
+		  { .body = "<html>" },
+		  1,
+		  1,
+		  ERR_UNAVAILABLE },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct kube_fake f;
+		struct err err = ERR_INIT;
+		AUTO(json_free) struct json *ret = NULL, *object = object_named("a");
+		bool post = str_eq(rows[i].method, "POST");
+		struct fake_reply first = rows[i].first;
+		kube_fake_start(&f, NULL);
+		first.on = post ? "POST " VOLUMES : "GET " VOLUMES "/a";
+		first.times = rows[i].times;
+		fake_http_on(f.server, first);
+		fake_http_on(f.server, (struct fake_reply) { .on = first.on, .body = OBJECT });
+		int rc = post ? kube_create(f.kube, &kind_volume, "ns", object,
+		                            deadline_in_ms(20000), &ret, &err)
+		              : kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(20000),
+		                         &ret, &err);
+		ck_assert_msg(rc == (rows[i].code ? -1 : 0) && err.code == rows[i].code,
+		              "%s: %d %s", rows[i].what, rc, err.msg);
+		ck_assert_msg(fake_http_count(f.server, first.on) == rows[i].requests,
+		              "%s: %u requests", rows[i].what, fake_http_count(f.server, first.on));
+		kube_fake_stop(&f);
+	}
+}
+END_TEST
+
+START_TEST(retry_after_is_waited_for_within_the_deadline_only)
+{
+	struct kube_fake f;
+	struct err err = ERR_INIT;
+	AUTO(json_free) struct json *ret = NULL;
+	kube_fake_start(&f, NULL);
+	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a",
+	                                             .status = 429,
+	                                             .headers = "Retry-After: 1\r\n",
+	                                             .body = "{}",
+	                                             .times = 1 });
+	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a",
+	                                             .status = 429,
+	                                             .headers = "Retry-After: 30\r\n",
+	                                             .body = STATUS("TooManyRequests", "slow down"),
+	                                             .times = 1 });
+	int64_t before = monotonic_ns();
+	ck_assert_int_eq(
+		kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(3000), &ret, &err), -1);
+	int64_t took_ms = (monotonic_ns() - before) / 1000000;
+	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
+	ck_assert_msg(strstr(err.msg, "slow down") != NULL, "%s", err.msg);
+	ck_assert_msg(took_ms >= 1000 && took_ms < 2900, "took %ld ms", (long)took_ms);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+START_TEST(an_api_server_that_is_away_is_unavailable_and_comes_back)
+{
+	struct kube_fake f;
+	struct err err = ERR_INIT;
+	AUTO(json_free) struct json *ret = NULL;
+	kube_fake_start(&f, NULL);
+	kube_fake_config(&f, "http://127.0.0.1:1", "", "    token: token-1\n");
+	ck_assert_int_eq(kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(700), &ret, &err),
+	                 -1);
+	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
+	ck_assert_msg(strstr(err.msg, "cannot reach the API server http://127.0.0.1:1") &&
+	                      strstr(err.msg, "Connection refused"),
+	              "%s", err.msg);
+	ck_assert_msg(strstr(err.msg, "dpuvolumes.storage.dpu.nvidia.com ns/a") != NULL, "%s",
+	              err.msg);
+	err_clear(&err);
+	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a", .body = OBJECT });
+	kube_fake_config(&f, fake_http_url(f.server), "", "    token: token-1\n");
+	int rc = kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(5000), &ret, &err);
+	ck_assert_msg(rc == 0, "%s", err.msg);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+START_TEST(a_refused_token_is_read_again_once)
+{
+	struct kube_fake f;
+	struct err err = ERR_INIT;
+	AUTO(json_free) struct json *ret = NULL;
+	kube_fake_start(&f, NULL);
+	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a",
+	                                             .status = 401,
+	                                             .body = STATUS("Unauthorized", "Unauthorized"),
+	                                             .times = 1 });
+	fake_http_on(f.server,
+	             (struct fake_reply) { .on = "GET " VOLUMES "/a", .body = OBJECT, .times = 1 });
+	fake_http_on(f.server,
+	             (struct fake_reply) { .on = "GET " VOLUMES "/a",
+	                                   .status = 401,
+	                                   .body = STATUS("Unauthorized", "Unauthorized") });
+	ck_assert_int_eq(
+		kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(5000), &ret, &err), 0);
+	json_free(TAKE(ret));
+	ck_assert_int_eq(
+		kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(5000), &ret, &err), -1);
+	ck_assert_int_eq(err.code, ERR_UNAUTHENTICATED);
+	ck_assert_msg(strstr(err.msg, "kubeconfig") && !strstr(err.msg, "token-1"), "%s", err.msg);
+	ck_assert_uint_eq(fake_http_count(f.server, "GET " VOLUMES "/a"), 4);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+struct canceller {
+	struct cancel cancel;
+	struct kube *kube;
+	int ms;
+};
+
+static void *cancel_after(void *arg)
+{
+	struct canceller *c = arg;
+	usleep((unsigned)c->ms * 1000);
+	cancel_set(&c->cancel);
+	return NULL;
+}
+
+START_TEST(a_cancelled_caller_leaves_a_request_and_a_pause_at_once)
+{
+	static const struct {
+		const char *what;
+		struct fake_reply reply;
+	} rows[] = {
+		{ "request", { .hang = true } },
+		{ "pause", { .status = 429, .headers = "Retry-After: 20\r\n", .body = "{}" } },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct kube_fake f;
+		struct err err = ERR_INIT;
+		struct json *ret = NULL;
+		struct canceller c = { .cancel = CANCEL_INIT, .ms = 150 };
+		struct fake_reply reply = rows[i].reply;
+		struct kube_tuning patient = { .attempt_ms = 20000 };
+		struct deadline d = deadline_in_ms(60000);
+		pthread_t t;
+		d.cancel = &c.cancel;
+		reply.on = "GET *";
+		kube_fake_start(&f, &patient);
+		fake_http_on(f.server, reply);
+		pthread_create(&t, NULL, cancel_after, &c);
+		int64_t before = monotonic_ns();
+		int rc = kube_get(f.kube, &kind_volume, "ns", "a", d, &ret, &err);
+		ck_assert_msg(rc == -1 && err.code == ERR_CANCELLED, "%s: %s", rows[i].what,
+		              err.msg);
+		ck_assert_msg(monotonic_ns() - before < INT64_C(3000000000), "%s: too late",
+		              rows[i].what);
+		pthread_join(t, NULL);
+		cancel_destroy(&c.cancel);
+		kube_fake_stop(&f);
+	}
+}
+END_TEST
+
+struct getter {
+	struct kube *kube;
+	struct err err;
+};
+
+static void *get_thread(void *arg)
+{
+	struct getter *g = arg;
+	struct json *ret = NULL;
+	ck_assert_int_eq(
+		kube_get(g->kube, &kind_volume, "ns", "a", deadline_in_ms(60000), &ret, &g->err),
+		-1);
+	return NULL;
+}
+
+START_TEST(freeing_the_client_ends_requests_of_other_threads)
+{
+	struct kube_fake f;
+	struct kube_tuning patient = { .attempt_ms = 20000 };
+	pthread_t t;
+	kube_fake_start(&f, &patient);
+	struct getter g = { .kube = f.kube, .err = ERR_INIT };
+	fake_http_on(f.server, (struct fake_reply) { .on = "GET *", .hang = true });
+	pthread_create(&t, NULL, get_thread, &g);
+	ck_assert(fake_http_wait(f.server, "GET " VOLUMES "/a", 1));
+	f.kube = kube_free(f.kube);
+	pthread_join(t, NULL);
+	ck_assert_int_eq(g.err.code, ERR_CANCELLED);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+START_TEST(requests_are_limited_per_second)
+{
+	struct kube_fake f;
+	struct err err = ERR_INIT;
+	kube_fake_start(&f, NULL);
+	kube_limiter_destroy(&f.kube->limiter);
+	kube_limiter_init(&f.kube->limiter, 20, 2);
+	fake_http_on(f.server, (struct fake_reply) { .on = "GET *", .body = OBJECT });
+	int64_t before = monotonic_ns();
+	for (int i = 0; i < 8; i++) {
+		AUTO(json_free) struct json *ret = NULL;
+		ck_assert_int_eq(
+			kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(5000), &ret, &err),
+			0);
+	}
+	int64_t took_ms = (monotonic_ns() - before) / 1000000;
+	ck_assert_msg(took_ms >= 290 && took_ms < 3000, "took %ld ms", (long)took_ms);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+SUITE_TIMEOUT("kube_client", 60, get_returns_the_object_or_that_there_is_none,
+              create_names_version_kind_and_field_manager_and_writes_integers_exactly,
+              patch_is_a_merge_patch,
+              delete_carries_the_uid_and_tells_another_object_from_a_conflict,
+              list_goes_page_by_page_and_survives_an_expired_token,
+              list_starts_again_when_an_expired_token_has_no_successor,
+              what_passes_is_tried_again_and_a_post_only_when_it_cannot_have_acted,
+              retry_after_is_waited_for_within_the_deadline_only,
+              an_api_server_that_is_away_is_unavailable_and_comes_back,
+              a_refused_token_is_read_again_once,
+              a_cancelled_caller_leaves_a_request_and_a_pause_at_once,
+              freeing_the_client_ends_requests_of_other_threads, requests_are_limited_per_second);
