@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting for objects: the watch, its resumes, and what is told to whom. */
+#include <malloc.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/mem.h"
+#include "test/lib/kube_fake.h"
+#include "test/lib/suite.h"
+
+#define LIST "GET " VOLUMES "?limit=1"
+#define WATCH "GET " VOLUMES "?watch=1*"
+#define EMPTY_LIST(version) "{\"metadata\":{\"resourceVersion\":\"" version "\"},\"items\":[]}"
+#define META(name, uid, version)                                                     \
+	"\"metadata\":{\"managedFields\":[{\"name\":\"not this\"}],\"name\":\"" name \
+	"\",\"namespace\":\"ns\",\"resourceVersion\":\"" version "\",\"uid\":\"" uid "\"}"
+#define OBJECT(name, uid, version, phase)                     \
+	"{\"apiVersion\":\"v\",\"kind\":\"DPUVolume\"," META( \
+		name, uid, version) ","                       \
+				    "\"status\":{\"phase\":\"" phase "\"}}"
+#define EVENT(type, object) "{\"type\":\"" type "\",\"object\":" object "}\n"
+#define BOOKMARK(version) \
+	EVENT("BOOKMARK", \
+	      "{\"kind\":\"DPUVolume\",\"metadata\":{\"resourceVersion\":\"" version "\"}}")
+#define NOT_FOUND .status = 404, .body = STATUS("NotFound", "not found")
+
+static struct kube_wait *wait_for(struct kube_fake *f, const char *name)
+{
+	struct kube_wait *w = NULL;
+	struct err err = ERR_INIT;
+	ck_assert_int_eq(kube_wait_open(f->kube, &kind_volume, "ns", name, &w, &err), 0);
+	return w;
+}
+
+/* The next thing told: the object's phase, "gone", or the error's code. */
+static char *next(struct kube_wait *w, int ms)
+{
+	struct err err = ERR_INIT;
+	AUTO(json_free) struct json *object = NULL;
+	int rc = kube_wait_next(w, deadline_in_ms(ms), &object, &err);
+	if (rc < 0)
+		return xasprintf("%s: %s", err_code_name(err.code), err.msg);
+	return rc ? xstrdup("gone") : xstrdup(json_str(object, "status.phase"));
+}
+
+#define NEXT_IS(w, want)                                 \
+	do {                                             \
+		AUTO(free) char *got_ = next((w), 5000); \
+		ck_assert_str_eq(got_, (want));          \
+	} while (0)
+#define NEXT_STARTS(w, ms, want)                                         \
+	do {                                                             \
+		AUTO(free) char *got_ = next((w), (ms));                 \
+		ck_assert_msg(str_has_prefix(got_, (want)), "%s", got_); \
+	} while (0)
+
+/* A stream that is open, with the wait's first read answered by 404. */
+static struct kube_wait *begin(struct kube_fake *f, const char *name)
+{
+	AUTO(free) char *object = xasprintf("GET " VOLUMES "/%s", name);
+	kube_fake_start(f, NULL);
+	fake_http_on(f->server,
+	             (struct fake_reply) { .on = LIST, .body = EMPTY_LIST("100"), .times = 1 });
+	fake_http_on(f->server, (struct fake_reply) { .on = object, NOT_FOUND, .times = 1 });
+	fake_http_on(f->server, (struct fake_reply) { .on = WATCH, .stream = true });
+	struct kube_wait *w = wait_for(f, name);
+	NEXT_IS(w, "gone");
+	ck_assert(fake_http_wait_streams(f->server, WATCH, 1));
+	return w;
+}
+
+START_TEST(states_come_one_after_the_other_and_only_for_awaited_names)
+{
+	struct kube_fake f;
+	struct kube_wait *w = begin(&f, "a");
+	AUTO(free) char *seen = fake_http_last(f.server, WATCH);
+	ck_assert_ptr_nonnull(strstr(seen, "resourceVersion=100&"));
+	ck_assert_ptr_nonnull(strstr(seen, "allowWatchBookmarks=true"));
+	const char *timeout = strstr(seen, "timeoutSeconds=");
+	ck_assert_ptr_nonnull(timeout);
+	ck_assert_int_ge(strtol(timeout + 15, NULL, 10), 240);
+	ck_assert_int_le(strtol(timeout + 15, NULL, 10), 300);
+
+	fake_http_push(f.server, WATCH, EVENT("ADDED", OBJECT("b", "u2", "101", "Other")));
+	fake_http_push(f.server, WATCH, EVENT("ADDED", OBJECT("a", "u1", "102", "Pending")));
+	NEXT_IS(w, "Pending");
+	/* Two events in one piece, one event in two pieces: the newest counts. */
+	fake_http_push(f.server, WATCH,
+	               EVENT("MODIFIED", OBJECT("a", "u1", "103", "Half"))
+	                       EVENT("MODIFIED", OBJECT("a", "u1", "104", "Bound")));
+	fake_http_push(f.server, WATCH, "{\"type\":\"BOOKMARK\",\"object\":{\"metadata\":{\"resou");
+	fake_http_push(f.server, WATCH, "rceVersion\":\"110\"}}}\n");
+	AUTO(free) char *last = next(w, 5000);
+	if (strcmp(last, "Half") == 0)
+		NEXT_IS(w, "Bound");
+	else
+		ck_assert_str_eq(last, "Bound");
+	NEXT_STARTS(w, 100, "DEADLINE_EXCEEDED: watch dpuvolumes.storage.dpu.nvidia.com ns/a");
+	kube_wait_close(w);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+START_TEST(the_first_read_is_made_after_the_question)
+{
+	struct kube_fake f;
+	kube_fake_start(&f, NULL);
+	fake_http_on(f.server, (struct fake_reply) { .on = LIST, .body = EMPTY_LIST("100") });
+	fake_http_on(f.server, (struct fake_reply) { .on = WATCH, .stream = true });
+	struct kube_wait *w = wait_for(&f, "a");
+	ck_assert(fake_http_wait_streams(f.server, WATCH, 1));
+	usleep(100000);
+	ck_assert_uint_eq(fake_http_count(f.server, "GET " VOLUMES "/a"), 0);
+	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a",
+	                                             .body = OBJECT("a", "u1", "101", "Bound") });
+	NEXT_IS(w, "Bound");
+	/* A second wait on the open watch reads nothing: whoever opens it reads or creates itself. */
+	struct kube_wait *second = wait_for(&f, "a");
+	fake_http_push(f.server, WATCH, EVENT("MODIFIED", OBJECT("a", "u1", "102", "Later")));
+	NEXT_IS(second, "Later");
+	NEXT_IS(w, "Later");
+	ck_assert_uint_eq(fake_http_count(f.server, "GET " VOLUMES "/a"), 1);
+	ck_assert_uint_eq(fake_http_count(f.server, LIST), 1);
+	kube_wait_close(w);
+	kube_wait_close(second);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+START_TEST(a_stream_that_ends_is_resumed_behind_the_last_event)
+{
+	static const struct {
+		const char *what, *event, *version;
+		bool cut;
+	} rows[] = {
+		{ "ended after an event", EVENT("ADDED", OBJECT("x", "u", "150", "p")),
+		  "resourceVersion=150&", false },
+		{ "cut after an event", EVENT("ADDED", OBJECT("x", "u", "151", "p")),
+		  "resourceVersion=151&", true },
+		{ "cut after a bookmark", BOOKMARK("152"), "resourceVersion=152&", true },
+		{ "cut in the middle of an event", "{\"type\":\"ADDED\",\"obj",
+		  "resourceVersion=100&", true },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct kube_fake f;
+		struct kube_wait *w = begin(&f, "a");
+		fake_http_push(f.server, WATCH, rows[i].event);
+		usleep(50000);
+		if (rows[i].cut)
+			fake_http_cut_streams(f.server, WATCH);
+		else
+			fake_http_end_streams(f.server, WATCH);
+		ck_assert_msg(fake_http_wait(f.server, WATCH, 2), "%s", rows[i].what);
+		AUTO(free) char *seen = fake_http_last(f.server, WATCH);
+		ck_assert_msg(strstr(seen, rows[i].version) != NULL, "%s: %s", rows[i].what, seen);
+		ck_assert(fake_http_wait_streams(f.server, WATCH, 1));
+		fake_http_push(f.server, WATCH, EVENT("ADDED", OBJECT("a", "u1", "160", "Bound")));
+		NEXT_IS(w, "Bound");
+		ck_assert_uint_eq(fake_http_count(f.server, LIST), 1);
+		kube_wait_close(w);
+		kube_fake_stop(&f);
+	}
+}
+END_TEST
+
+START_TEST(a_lost_place_is_made_good_by_reading_exactly_the_awaited_names)
+{
+	static const char expired[] = "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\","
+				      "\"metadata\":{},\"code\":410,\"reason\":\"Expired\"}}\n";
+	static const char internal[] =
+		"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":500,"
+		"\"message\":\"etcd is away\"}}\n";
+	static const struct {
+		const char *what, *event;
+		bool http410;
+	} rows[] = {
+		{ "410 as an event", expired, false },
+		{ "410 as the answer", NULL, true },
+		{ "another ERROR event", internal, false },
+		{ "a line that is no event", "garbage\n", false },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct kube_fake f;
+		struct kube_wait *w = begin(&f, "a"), *other = wait_for(&f, "b");
+		fake_http_forget(f.server);
+		fake_http_on(f.server,
+		             (struct fake_reply) { .on = LIST, .body = EMPTY_LIST("900") });
+		fake_http_on(f.server,
+		             (struct fake_reply) { .on = "GET " VOLUMES "/a",
+		                                   .body = OBJECT("a", "u1", "899", "Bound") });
+		fake_http_on(f.server,
+		             (struct fake_reply) { .on = "GET " VOLUMES "/b", NOT_FOUND });
+		if (rows[i].http410)
+			fake_http_on(f.server,
+			             (struct fake_reply) { .on = WATCH,
+			                                   .status = 410,
+			                                   .body = "{\"kind\":\"Status\"}",
+			                                   .times = 1 });
+		fake_http_on(f.server, (struct fake_reply) { .on = WATCH, .stream = true });
+		if (rows[i].http410)
+			fake_http_cut_streams(f.server, WATCH);
+		else
+			fake_http_push(f.server, WATCH, rows[i].event);
+		NEXT_IS(w, "Bound");
+		NEXT_IS(other, "gone");
+		ck_assert(fake_http_wait_streams(f.server, WATCH, 1));
+		AUTO(free) char *seen = fake_http_last(f.server, WATCH);
+		ck_assert_msg(strstr(seen, "resourceVersion=900&") != NULL, "%s: %s", rows[i].what,
+		              seen);
+		ck_assert_uint_eq(fake_http_unexpected(f.server), 0);
+		kube_wait_close(w);
+		kube_wait_close(other);
+		kube_fake_stop(&f);
+	}
+}
+END_TEST
+
+START_TEST(a_deletion_is_told_by_its_event_when_the_uid_is_known)
+{
+	struct kube_fake f;
+	struct kube_wait *w = begin(&f, "a");
+	kube_wait_expect(w, "u2");
+	fake_http_push(f.server, WATCH, EVENT("DELETED", OBJECT("a", "u1", "101", "Old")));
+	fake_http_push(f.server, WATCH, EVENT("ADDED", OBJECT("a", "u2", "102", "New")));
+	NEXT_IS(w, "New");
+	fake_http_push(f.server, WATCH, EVENT("DELETED", OBJECT("a", "u2", "103", "New")));
+	NEXT_IS(w, "gone");
+	ck_assert_uint_eq(fake_http_count(f.server, "GET " VOLUMES "/a"), 1);
+	kube_wait_close(w);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+START_TEST(a_deletion_without_known_uid_is_confirmed_by_a_read)
+{
+	struct kube_fake f;
+	struct kube_wait *w = begin(&f, "a");
+	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a",
+	                                             .body = OBJECT("a", "u2", "105", "New"),
+	                                             .times = 1 });
+	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a", NOT_FOUND });
+	fake_http_push(f.server, WATCH, EVENT("DELETED", OBJECT("a", "u1", "101", "Old")));
+	NEXT_IS(w, "New");
+	fake_http_push(f.server, WATCH, EVENT("DELETED", OBJECT("a", "u2", "106", "New")));
+	NEXT_IS(w, "gone");
+	kube_wait_close(w);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+START_TEST(what_does_not_pass_is_told_and_tried_again_for_the_next_who_asks)
+{
+	static const struct {
+		const char *what, *body, *type, *want;
+		int status;
+	} rows[] = {
+		{ "not allowed", STATUS("Forbidden", "no list for you"), NULL,
+		  "PERMISSION_DENIED: not allowed to list dpuvolumes (API group "
+		  "storage.dpu.nvidia.com) in namespace ns: no list for you",
+		  403 },
+		{ "not served", "404 page not found", "text/plain",
+		  "FAILED_PRECONDITION: list dpuvolumes.storage.dpu.nvidia.com ns: the API server "
+		  "does "
+		  "not serve dpuvolumes of API group storage.dpu.nvidia.com/v1alpha1",
+		  404 },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct kube_fake f;
+		kube_fake_start(&f, NULL);
+		fake_http_on(f.server, (struct fake_reply) { .on = LIST,
+		                                             .status = rows[i].status,
+		                                             .type = rows[i].type,
+		                                             .body = rows[i].body });
+		struct kube_wait *w = wait_for(&f, "a");
+		NEXT_STARTS(w, 5000, rows[i].want);
+		fake_http_forget(f.server);
+		fake_http_on(f.server, (struct fake_reply) { .on = LIST, .body = EMPTY_LIST("1") });
+		fake_http_on(f.server, (struct fake_reply) { .on = WATCH, .stream = true });
+		fake_http_on(f.server,
+		             (struct fake_reply) { .on = "GET " VOLUMES "/a",
+		                                   .body = OBJECT("a", "u1", "1", "Bound") });
+		NEXT_IS(w, "Bound");
+		kube_wait_close(w);
+		kube_fake_stop(&f);
+	}
+}
+END_TEST
+
+START_TEST(a_watch_that_may_not_be_opened_names_the_verb)
+{
+	struct kube_fake f;
+	kube_fake_start(&f, NULL);
+	fake_http_on(f.server, (struct fake_reply) { .on = LIST, .body = EMPTY_LIST("1") });
+	fake_http_on(f.server, (struct fake_reply) { .on = WATCH,
+	                                             .status = 403,
+	                                             .body = STATUS("Forbidden", "no") });
+	struct kube_wait *w = wait_for(&f, "a");
+	NEXT_STARTS(w, 5000, "PERMISSION_DENIED: not allowed to watch dpuvolumes");
+	kube_wait_close(w);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+START_TEST(what_passes_is_waited_for)
+{
+	static const struct fake_reply rows[] = {
+		{ .on = LIST, .status = 503, .body = "{}", .times = 3 },
+		{ .on = LIST, .status = 429, .body = "{}", .times = 3 },
+		{ .on = LIST, .cut = true, .times = 3 },
+		{ .on = WATCH, .status = 429, .body = "{}", .times = 2 },
+		{ .on = WATCH, .status = 500, .body = "{}", .times = 5 },
+		{ .on = "GET " VOLUMES "/a", .status = 500, .body = "{}", .times = 3 },
+		{ .on = LIST, .status = 401, .body = "{}", .times = 1 },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct kube_fake f;
+		kube_fake_start(&f, NULL);
+		fake_http_on(f.server, rows[i]);
+		fake_http_on(f.server, (struct fake_reply) { .on = LIST, .body = EMPTY_LIST("1") });
+		fake_http_on(f.server, (struct fake_reply) { .on = WATCH, .stream = true });
+		fake_http_on(f.server,
+		             (struct fake_reply) { .on = "GET " VOLUMES "/a",
+		                                   .body = OBJECT("a", "u1", "1", "Bound") });
+		struct kube_wait *w = wait_for(&f, "a");
+		NEXT_IS(w, "Bound");
+		ck_assert(fake_http_wait_streams(f.server, WATCH, 1));
+		fake_http_push(f.server, WATCH, EVENT("MODIFIED", OBJECT("a", "u1", "2", "Later")));
+		NEXT_IS(w, "Later");
+		kube_wait_close(w);
+		kube_fake_stop(&f);
+	}
+}
+END_TEST
+
+START_TEST(out_of_time_says_why_there_is_no_watch)
+{
+	struct kube_fake f;
+	kube_fake_start(&f, NULL);
+	kube_fake_config(&f, "http://127.0.0.1:1", "", "    token: t\n");
+	struct kube_wait *w = wait_for(&f, "a");
+	AUTO(free) char *got = next(w, 400);
+	ck_assert_msg(str_has_prefix(got, "DEADLINE_EXCEEDED: watch dpuvolumes") &&
+	                      strstr(got, "Connection refused"),
+	              "%s", got);
+	kube_wait_close(w);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+START_TEST(a_silent_watch_is_opened_again)
+{
+	struct kube_fake f;
+	struct kube_tuning t = { .watch_silence_ms = 200, .watch_backoff_ms = 20 };
+	kube_fake_start(&f, &t);
+	fake_http_on(f.server, (struct fake_reply) { .on = LIST, .body = EMPTY_LIST("1") });
+	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a", NOT_FOUND });
+	fake_http_on(f.server, (struct fake_reply) { .on = WATCH, .stream = true });
+	struct kube_wait *w = wait_for(&f, "a");
+	NEXT_IS(w, "gone");
+	ck_assert(fake_http_wait(f.server, WATCH, 3));
+	ck_assert_uint_ge(http_stats(f.kube->http).generations, 3);
+	ck_assert_uint_eq(fake_http_count(f.server, LIST), 1);
+	kube_wait_close(w);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+struct waiter {
+	struct kube_wait *wait;
+	struct cancel cancel;
+	char *got;
+};
+
+static void *wait_thread(void *arg)
+{
+	struct waiter *w = arg;
+	struct json *object = NULL;
+	struct err err = ERR_INIT;
+	struct deadline d = deadline_in_ms(60000);
+	d.cancel = &w->cancel;
+	int rc = kube_wait_next(w->wait, d, &object, &err);
+	w->got = xasprintf("%d %s", rc, err_code_name(err.code));
+	json_free(object);
+	kube_wait_close(w->wait);
+	return NULL;
+}
+
+START_TEST(cancelling_and_freeing_wake_those_who_wait)
+{
+	struct kube_fake f;
+	pthread_t a, b;
+	kube_wait_close(begin(&f, "x"));
+	struct waiter cancelled = { .wait = wait_for(&f, "a"), .cancel = CANCEL_INIT };
+	struct waiter freed = { .wait = wait_for(&f, "b"), .cancel = CANCEL_INIT };
+	pthread_create(&a, NULL, wait_thread, &cancelled);
+	pthread_create(&b, NULL, wait_thread, &freed);
+	usleep(50000);
+	int64_t before = monotonic_ns();
+	cancel_set(&cancelled.cancel);
+	pthread_join(a, NULL);
+	ck_assert_str_eq(cancelled.got, "-1 CANCELLED");
+	f.kube = kube_free(f.kube);
+	pthread_join(b, NULL);
+	ck_assert_str_eq(freed.got, "-1 CANCELLED");
+	ck_assert_int_lt((monotonic_ns() - before) / 1000000, 2000);
+	free(cancelled.got);
+	free(freed.got);
+	cancel_destroy(&cancelled.cancel);
+	cancel_destroy(&freed.cancel);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+static char *padded_events(unsigned first, unsigned n)
+{
+	AUTO(str_clear) struct str text = STR_INIT(64 * 1024 * 1024);
+	char pad[2001];
+	memset(pad, 'x', 2000);
+	pad[2000] = 0;
+	for (unsigned i = first; i < first + n; i++)
+		str_addf(&text,
+		         "{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"v-%u\",\"uid\":"
+		         "\"u\","
+		         "\"resourceVersion\":\"%u\"},\"pad\":\"%s\"}}\n",
+		         i, 1000 + i, pad);
+	return str_take(&text);
+}
+
+START_TEST(memory_does_not_grow_with_objects_nobody_waits_for)
+{
+	struct kube_fake f;
+	struct kube_wait *w = begin(&f, "a");
+	AUTO(free) char *warm = padded_events(0, 200);
+	AUTO(free) char *events = padded_events(200, 200);
+	fake_http_push(f.server, WATCH, warm);
+	fake_http_push(f.server, WATCH, EVENT("ADDED", OBJECT("a", "u1", "1", "Warm")));
+	NEXT_IS(w, "Warm");
+	size_t before = mallinfo2().uordblks;
+	for (int i = 0; i < 50; i++) /* 10,000 objects, 20 MB */
+		fake_http_push(f.server, WATCH, events);
+	fake_http_push(f.server, WATCH, EVENT("MODIFIED", OBJECT("a", "u1", "2", "Done")));
+	NEXT_IS(w, "Done");
+	size_t after = mallinfo2().uordblks;
+	ck_assert_msg(after < before + 256 * 1024, "%zu bytes more", after - before);
+	kube_wait_close(w);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+static char logged[4000];
+
+static void keep_log(void *arg, const char *line)
+{
+	(void)arg;
+	size_t n = strlen(logged);
+	snprintf(logged + n, sizeof(logged) - n, "%s\n", line);
+}
+
+START_TEST(repeated_failures_are_logged_once_and_tokens_never)
+{
+	struct kube_fake f;
+	log_redirect(keep_log, NULL);
+	kube_fake_start(&f, NULL);
+	fake_http_on(f.server, (struct fake_reply) { .on = LIST, .status = 503, .body = "{}" });
+	struct kube_wait *w = wait_for(&f, "a");
+	ck_assert(fake_http_wait(f.server, LIST, 6));
+	kube_wait_close(w);
+	kube_fake_stop(&f);
+	log_redirect(NULL, NULL);
+	const char *first = strstr(logged, "list dpuvolumes");
+	ck_assert_msg(first && !strstr(first + 1, "list dpuvolumes"), "%s", logged);
+	ck_assert_ptr_null(strstr(logged, "token-1"));
+}
+END_TEST
+
+SUITE_TIMEOUT("kube_wait", 60, states_come_one_after_the_other_and_only_for_awaited_names,
+              the_first_read_is_made_after_the_question,
+              a_stream_that_ends_is_resumed_behind_the_last_event,
+              a_lost_place_is_made_good_by_reading_exactly_the_awaited_names,
+              a_deletion_is_told_by_its_event_when_the_uid_is_known,
+              a_deletion_without_known_uid_is_confirmed_by_a_read,
+              what_does_not_pass_is_told_and_tried_again_for_the_next_who_asks,
+              a_watch_that_may_not_be_opened_names_the_verb, what_passes_is_waited_for,
+              out_of_time_says_why_there_is_no_watch, a_silent_watch_is_opened_again,
+              cancelling_and_freeing_wake_those_who_wait,
+              memory_does_not_grow_with_objects_nobody_waits_for,
+              repeated_failures_are_logged_once_and_tokens_never);
