@@ -18,9 +18,11 @@
 #include "common/cleanup.h"
 #include "common/flags.h"
 #include "common/keylock.h"
+#include "common/kube/kube.h"
 #include "common/log.h"
 #include "common/rpc/identity_csi.h"
 #include "common/rpc/rpc_server.h"
+#include "controller/controller_csi.h"
 #include "node/node_csi.h"
 #include "node/prepare.h"
 
@@ -32,6 +34,9 @@
 struct program {
 	struct flags flags;
 	struct identity identity;
+	struct kube *kube;
+	struct controller controller;
+	struct keylock *controller_locks;
 	struct node node;
 	bool has_node;
 	struct keylock *node_locks;
@@ -110,6 +115,30 @@ static enum emulation emulation_of(const struct flags *f)
 	return str_eq(f->emulation_mode, "virtiofs") ? EMULATION_VIRTIOFS : EMULATION_NVME;
 }
 
+/* Reads configuration and credentials; contacts nobody. */
+static int add_controller(struct program *p, struct err *err)
+{
+	const struct flags *f = &p->flags;
+	const struct kube_options options = {
+		.kubeconfig = str_empty(f->kubeconfig) ? NULL : f->kubeconfig,
+		.user_agent = "snap-csi/" SNAP_CSI_VERSION,
+		.qps = f->kube_api_qps,
+		.burst = (int)f->kube_api_burst,
+	};
+	if (kube_new(&options, &p->kube, err))
+		return -1;
+	p->controller_locks = keylock_new();
+	p->controller = (struct controller) {
+		.kube = p->kube,
+		.namespace = f->namespace_,
+		.driver_name = f->name,
+		.emulation = emulation_of(f),
+		.wait_timeout_ms = (int)f->wait_timeout_ms,
+	};
+	p->services[p->n_services++] = controller_service(&p->controller, p->controller_locks);
+	return 0;
+}
+
 static void add_node(struct program *p)
 {
 	const struct flags *f = &p->flags;
@@ -150,6 +179,8 @@ static void prepare_node(struct program *p)
 static int start(struct program *p, struct err *err)
 {
 	add_identity(p);
+	if (p->flags.controller && add_controller(p, err))
+		return -1;
 	if (p->flags.node)
 		add_node(p);
 	const struct rpc_server_options options = {
@@ -170,7 +201,9 @@ static void stop(struct program *p)
 	rpc_server_stop(p->server, STOP_GRACE_MS);
 	if (p->has_node)
 		node_clear(&p->node);
+	p->kube = kube_free(p->kube);
 	p->node_locks = keylock_free(p->node_locks);
+	p->controller_locks = keylock_free(p->controller_locks);
 }
 
 static void run(struct program *p, const sigset_t *set)

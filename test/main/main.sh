@@ -137,8 +137,8 @@ check 'every line of --logging-format=json is JSON' eval 'jq -es "length > 1" "$
 
 check 'a controller whose API server is away serves' begin "${controller[@]}" "--kubeconfig=$dir/kubeconfig" -v 2
 check 'GetPluginInfo answers' eval 'call 3 GetPluginInfo | grep -q csi.snap.nvidia.com'
-create='{"name":"pvc-1","capacityRange":{"requiredBytes":"1073741824"},"parameters":{"policy":"p"},
- "volumeCapabilities":[{"mount":{},"accessMode":{"mode":"SINGLE_NODE_WRITER"}}]}'
+create='{"name":"pvc-1","capacity_range":{"required_bytes":1073741824},"parameters":{"policy":"p"},
+ "volume_capabilities":[{"mount":{},"access_mode":{"mode":"SINGLE_NODE_WRITER"}}]}'
 check 'CreateVolume is UNAVAILABLE and names the server' eval 'call 5 CreateVolume "$create" | grep "^UNAVAILABLE" | grep -q 127.0.0.1'
 call 60 CreateVolume "$create" >"$dir/answer" &
 caller=$!
