@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The kernel that recorded trees lack.  Owns the list of writes; changes only the tree that it
+ * was given.  Knows PCI binding as drivers/base/bus.c does it, and where namespaces show.
+ */
+#include "test/lib/kernel.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/mem.h"
+
+/* ---------------------------------------------------------------- bind and unbind */
+
+static char *function_path(const char *pci, const char *name)
+{
+	return xasprintf("/sys/bus/pci/devices/%s/%s", pci, name);
+}
+
+/* Name of the driver, malloc'ed, or NULL. */
+static char *driver_of(const struct kernel *k, const char *pci)
+{
+	AUTO(free) char *path = function_path(pci, "driver");
+	AUTO(free) char *whole = tree_path(k->tree, path);
+	struct err err = ERR_INIT;
+	char *name;
+
+	return link_basename(whole, &name, &err) == 0 ? name : NULL;
+}
+
+/* Would the driver take the function? Only by override where autoprobe is off, as recorded. */
+static bool matches(const struct kernel *k, const char *pci, const char *driver)
+{
+	AUTO(free) char *override_path = function_path(pci, "driver_override");
+	AUTO(free) char *override = tree_read(k->tree, override_path);
+	AUTO(free) char *probe_path = function_path(pci, "physfn/sriov_drivers_autoprobe");
+	AUTO(free) char *autoprobe = tree_read(k->tree, probe_path);
+
+	if (override && *override && strcmp(override, "(null)") != 0)
+		return strcmp(override, driver) == 0;
+	return !autoprobe || strcmp(autoprobe, "1") == 0;
+}
+
+static int apply_bind(const struct kernel *k, const char *driver, const char *pci)
+{
+	AUTO(free) char *function = function_path(pci, "vendor");
+	AUTO(free) char *link = function_path(pci, "driver");
+	AUTO(free) char *holder = driver_of(k, pci);
+	AUTO(free) char *present = tree_read(k->tree, function);
+	AUTO(free) char *target = xasprintf("../../../../bus/pci/drivers/%s", driver);
+
+	if (!present || !matches(k, pci, driver))
+		return ENODEV;
+	if (holder)
+		return EBUSY;
+	tree_link(k->tree, link, target);
+	return 0;
+}
+
+static int apply_unbind(const struct kernel *k, const char *driver, const char *pci)
+{
+	AUTO(free) char *holder = driver_of(k, pci);
+	AUTO(free) char *link = function_path(pci, "driver");
+	AUTO(free) char *controllers = function_path(pci, "nvme");
+	AUTO(free) char *whole = tree_path(k->tree, controllers);
+
+	if (!holder || strcmp(holder, driver) != 0)
+		return ENODEV;
+	if (path_exists(whole))
+		tree_remove(k->tree, controllers);
+	tree_remove(k->tree, link);
+	return 0;
+}
+
+static int apply_override(const struct kernel *k, const char *path, const char *text)
+{
+	const char *in_tree = path + strlen(k->tree->root);
+
+	if (!path_exists(path))
+		return ENOENT;
+	tree_write(k->tree, in_tree, strcmp(text, "\n") == 0 ? "(null)\n" : text);
+	return 0;
+}
+
+/* ---------------------------------------------------------------- the writer */
+
+static struct kernel_fault *fault_for(struct kernel *k, const char *attribute)
+{
+	for (size_t i = 0; i < ARRAY_LEN(k->faults); i++) {
+		struct kernel_fault *f = &k->faults[i];
+
+		if (f->attribute && f->times > 0 && strcmp(f->attribute, attribute) == 0)
+			return f;
+	}
+	return NULL;
+}
+
+static int apply(struct kernel *k, const char *path, const char *attribute, const char *text)
+{
+	/* <root>/sys/bus/pci/drivers/<driver>/bind */
+	AUTO(free) char *dir = xstrndup(path, (size_t)(attribute - 1 - path));
+	const char *driver = strrchr(dir, '/') + 1;
+
+	if (strcmp(attribute, "bind") == 0)
+		return apply_bind(k, driver, text);
+	if (strcmp(attribute, "unbind") == 0)
+		return apply_unbind(k, driver, text);
+	if (strcmp(attribute, "driver_override") == 0)
+		return apply_override(k, path, text);
+	return EACCES;
+}
+
+static int write_locked(struct kernel *k, const char *path, const char *text)
+{
+	const char *attribute = strrchr(path, '/') + 1;
+	struct kernel_fault *fault = fault_for(k, attribute);
+
+	strs_addf(&k->writes, "%s %.*s", attribute, (int)strcspn(text, "\n"), text);
+	if (!fault)
+		return apply(k, path, attribute, text);
+	fault->times--;
+	if (fault->applied)
+		apply(k, path, attribute, text);
+	return fault->errnum;
+}
+
+static int write_attribute(void *arg, const char *path, const char *text)
+{
+	struct kernel *k = arg;
+	int e;
+
+	{
+		WITH_LOCK(&k->lock);
+		e = write_locked(k, path, text);
+	}
+	if (e == 0 && str_has_suffix(path, "/bind") && k->on_bind)
+		k->on_bind(k, text);
+	return e;
+}
+
+void kernel_init(struct kernel *k, const struct tree *t)
+{
+	*k = (struct kernel) { .tree = t, .lock = PTHREAD_MUTEX_INITIALIZER, .writes = STRS_INIT };
+	k->writer = (struct sysfs_writer) { .write = write_attribute, .arg = k };
+}
+
+void kernel_clear(struct kernel *k)
+{
+	strs_clear(&k->writes);
+}
+
+char *kernel_writes(struct kernel *k)
+{
+	WITH_LOCK(&k->lock);
+	return strs_join(&k->writes, "; ");
+}
+
+/* ---------------------------------------------------------------- namespaces */
+
+static void write_attr(const struct tree *t, const char *dir, const char *name, const char *fmt,
+                       ...) PRINTF_(4, 5);
+static void write_attr(const struct tree *t, const char *dir, const char *name, const char *fmt,
+                       ...)
+{
+	AUTO(free) char *path = xasprintf("%s/%s", dir, name);
+	char text[100];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	tree_write(t, path, text);
+}
+
+static void add_disk(const struct tree *t, const char *dir, const char *name,
+                     const struct kernel_namespace *n, bool hidden)
+{
+	AUTO(free) char *made = xasprintf("%s/.%s", dir, name);
+	AUTO(free) char *final = xasprintf("%s/%s", dir, name);
+	AUTO(free) char *link = xasprintf("/sys/class/block/%s", name);
+	AUTO(free) char *target = xasprintf("../../%s", final + strlen("/sys/"));
+
+	write_attr(t, made, "nsid", "%u\n", n->nsid);
+	write_attr(t, made, "size", "%ju\n", (uintmax_t)n->size / 512);
+	write_attr(t, made, "ro", "0\n");
+	write_attr(t, made, "hidden", "%d\n", hidden);
+	if (n->diskseq)
+		write_attr(t, made, "diskseq", "%ju\n", (uintmax_t)n->diskseq);
+	if (n->uuid) {
+		write_attr(t, made, "uuid", "%s\n", n->uuid);
+		write_attr(t, made, "wwid", "uuid.%s\n", n->uuid);
+	}
+	if (!hidden)
+		write_attr(t, made, "dev", "%s\n", n->dev);
+	tree_rename(t, made, final);
+	tree_link(t, link, target);
+}
+
+void kernel_add_namespace(const struct tree *t, const struct kernel_namespace *n)
+{
+	AUTO(free) char *controller = xasprintf("%s/nvme/nvme%u", n->function, n->controller);
+	AUTO(free)
+	char *path = xasprintf("nvme%uc%un%u", n->subsystem, n->controller, n->instance);
+	AUTO(free) char *head = xasprintf("nvme%un%u", n->subsystem, n->instance);
+	AUTO(free)
+	char *subsystem =
+		xasprintf("/sys/devices/virtual/nvme-subsystem/nvme-subsys%u", n->subsystem);
+	AUTO(free) char *number = xasprintf("/sys/dev/block/%s", n->dev);
+	AUTO(free) char *target = xasprintf("../../%s/%s", subsystem + strlen("/sys/"), head);
+
+	write_attr(t, controller, "state", "live\n");
+	add_disk(t, controller, path, n, true);
+	add_disk(t, subsystem, head, n, false);
+	tree_link(t, number, target);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A kernel for recorded trees: behind struct sysfs_writer it does to the tree what writes to
+ * bind, unbind and driver_override do, remembers them, and fails those it is told to fail.
+ * Namespaces come and go by calls. Thread-safe.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "common/str.h"
+#include "node/device/sysfs.h"
+#include "test/lib/tree.h"
+
+struct kernel_fault {
+	const char *attribute; /* "bind", "unbind", "driver_override" */
+	int errnum;
+	unsigned times; /* how many writes fail; 0: none */
+	bool applied;   /* the write does its work all the same */
+};
+
+struct kernel {
+	struct sysfs_writer writer;
+	const struct tree *tree;
+	pthread_mutex_t lock;
+	struct strs writes; /* "bind 0000:01:00.1", in order; under lock */
+	struct kernel_fault faults[4];
+	/* Called after each bind that worked, outside the lock; may be NULL. */
+	void (*on_bind)(struct kernel *k, const char *pci);
+};
+
+void kernel_init(struct kernel *k, const struct tree *t);
+void kernel_clear(struct kernel *k);
+static inline void kernel_clear_p(struct kernel *k)
+{
+	kernel_clear(k);
+}
+/* All writes so far, joined by "; ". malloc'ed. */
+char *kernel_writes(struct kernel *k);
+
+/* A namespace as the kernel shows it with multipath: hidden path below the function's
+   controller, head in the subsystem. */
+struct kernel_namespace {
+	const char *function; /* directory of the function: "/sys/devices/..." */
+	unsigned subsystem, controller, instance; /* nvme<subsystem>c<controller>n<instance> */
+	uint32_t nsid;
+	const char *uuid; /* NULL: no such attribute */
+	uint64_t size;    /* bytes */
+	const char *dev;  /* "259:7" */
+	uint64_t diskseq; /* 0: no such attribute */
+};
+/* The hidden path and then the head; not before all of a directory's attributes are there. */
+void kernel_add_namespace(const struct tree *t, const struct kernel_namespace *n);

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A recorded world in a temporary directory: unpacked from a manifest of test/data, changed by a
+ * test, removed at its end. Paths are as in the manifest ("/sys/..."); a link is resolved inside
+ * the tree by the kernel, as recorded links are relative. Everything that goes wrong fails the
+ * running check test.
+ */
+#pragma once
+
+#include <stddef.h>
+
+#include "common/str.h"
+
+struct tree {
+	char root[64];  /* the temporary directory */
+	char sysfs[80]; /* <root>/sys */
+	char dev[80];   /* <root>/dev, exists */
+};
+
+/* The manifest test/data/sysfs/<name>.manifest.jsonl, or an empty tree when name is NULL. */
+void tree_unpack(struct tree *t, const char *name);
+/* Removes the directory. */
+void tree_clear(struct tree *t);
+static inline void tree_clear_p(struct tree *t)
+{
+	tree_clear(t);
+}
+
+/* <root><path>, malloc'ed. */
+char *tree_path(const struct tree *t, const char *path);
+/* A file with this content, replacing what is there; parents are made. */
+void tree_write(const struct tree *t, const char *path, const char *text);
+void tree_write_bytes(const struct tree *t, const char *path, const void *bytes, size_t n);
+/* A symbolic link, replacing what is there; parents are made. */
+void tree_link(const struct tree *t, const char *path, const char *target);
+void tree_mkdir(const struct tree *t, const char *path);
+/* A file, a link or a directory with all that is in it. */
+void tree_remove(const struct tree *t, const char *path);
+void tree_rename(const struct tree *t, const char *from, const char *to);
+/* The content without white space at its end, malloc'ed; NULL when there is no such file. */
+char *tree_read(const struct tree *t, const char *path);

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Binding a function to a driver, and what is left when a step fails. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "node/device/pci_driver.h"
+#include "test/lib/kernel.h"
+#include "test/lib/suite.h"
+
+#define VF "0000:01:00.1"
+#define VF_DIR "/sys/bus/pci/devices/" VF
+
+static char *vendor_list[] = { (char *)"1b36", NULL };
+static const struct strs vendors = { vendor_list, 1 };
+
+struct fixture {
+	struct tree tree;
+	struct kernel kernel;
+	struct device_world world;
+	struct pci_change change;
+	struct str why;
+	struct err err;
+};
+
+static void fixture_clear_p(struct fixture *f)
+{
+	kernel_clear(&f->kernel);
+	tree_clear(&f->tree);
+	str_clear(&f->why);
+}
+
+/* Unbound VFs, autoprobe 0. */
+static void fixture_init(struct fixture *f)
+{
+	*f = (struct fixture) { .why = STR_INIT(700) };
+	tree_unpack(&f->tree, "s2-vfs-unbound");
+	kernel_init(&f->kernel, &f->tree);
+	f->world = (struct device_world) { .sysfs = f->tree.sysfs,
+		                           .dev = f->tree.dev,
+		                           .vendors = &vendors,
+		                           .snap_device_id = "0010",
+		                           .writer = &f->kernel.writer };
+}
+
+static int give(struct fixture *f)
+{
+	return pci_give(&f->world, VF, "nvme", &f->change, &f->why, &f->err);
+}
+
+static void assert_writes(struct fixture *f, const char *what, const char *want)
+{
+	AUTO(free) char *got = kernel_writes(&f->kernel);
+
+	ROW_STR_EQ(what, got, want);
+}
+
+static void assert_state(struct fixture *f, const char *what, const char *driver,
+                         const char *override)
+{
+	AUTO(free) char *got = tree_read(&f->tree, VF_DIR "/driver_override");
+	AUTO(free) char *holder = NULL;
+	struct err err = ERR_INIT;
+	int r = pci_driver(&f->world, VF, &holder, &err);
+
+	ck_assert_int_ge(r, 0);
+	ROW_STR_EQ(what, r == 1 ? "" : holder, driver);
+	ROW_STR_EQ(what, got, override);
+}
+
+START_TEST(a_free_function_is_bound_by_override)
+{
+	AUTO(fixture_clear) struct fixture f;
+
+	fixture_init(&f);
+	ck_assert_int_eq(give(&f), 0);
+	assert_writes(&f, "give", "driver_override nvme; bind " VF);
+	assert_state(&f, "give", "nvme", "nvme");
+	ck_assert_str_eq(f.change.pci, VF);
+	/* Again: held already, nothing is written, nothing to give back. */
+	memset(&f.change, 0, sizeof f.change);
+	ck_assert_int_eq(give(&f), 0);
+	assert_writes(&f, "again", "driver_override nvme; bind " VF);
+	ck_assert_str_eq(f.change.pci, "");
+}
+END_TEST
+
+START_TEST(what_was_given_can_be_taken_back)
+{
+	AUTO(fixture_clear) struct fixture f;
+
+	fixture_init(&f);
+	ck_assert_int_eq(give(&f), 0);
+	ck_assert_int_eq(pci_give_back(&f.world, &f.change, false, &f.err), 0);
+	assert_state(&f, "override only", "nvme", "(null)");
+	tree_write(&f.tree, VF_DIR "/driver_override", "nvme\n");
+	ck_assert_int_eq(pci_give_back(&f.world, &f.change, true, &f.err), 0);
+	assert_state(&f, "all", "", "(null)");
+	/* Once more, on a function that has gone meanwhile. */
+	tree_remove(&f.tree, VF_DIR);
+	ck_assert_int_eq(pci_give_back(&f.world, &f.change, true, &f.err), 0);
+}
+END_TEST
+
+START_TEST(a_failed_step_leaves_nothing_behind)
+{
+	static const struct {
+		const char *what, *attribute;
+		int errnum, want; /* 1: worth another attempt; -1: never */
+		const char *says, *writes;
+	} rows[] = {
+		{ "bind refused", "bind", ENODEV, 1, "see dmesg",
+		  "driver_override nvme; bind " VF "; driver_override " },
+		{ "bind busy", "bind", EBUSY, 1, "bind of PCI function " VF,
+		  "driver_override nvme; bind " VF "; driver_override " },
+		{ "probe failed", "bind", EIO, 1, "see dmesg",
+		  "driver_override nvme; bind " VF "; driver_override " },
+		{ "probe deferred", "bind", EAGAIN, 1, "bind",
+		  "driver_override nvme; bind " VF "; driver_override " },
+		{ "no driver", "bind", ENOENT, 1, "is the driver loaded?",
+		  "driver_override nvme; bind " VF "; driver_override " },
+		{ "bind forbidden", "bind", EACCES, -1, "is sysfs writable",
+		  "driver_override nvme; bind " VF "; driver_override " },
+		{ "override failed", "driver_override", EIO, 1, "driver_override of PCI function",
+		  "driver_override nvme" },
+		{ "function gone", "driver_override", ENODEV, 1, "driver_override of PCI function",
+		  "driver_override nvme" },
+		{ "read-only sysfs", "driver_override", EROFS, -1, "is sysfs writable",
+		  "driver_override nvme" },
+		{ "not allowed", "driver_override", EPERM, -1, "is sysfs writable",
+		  "driver_override nvme" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		AUTO(fixture_clear) struct fixture f;
+		int r;
+
+		fixture_init(&f);
+		f.kernel.faults[0] =
+			(struct kernel_fault) { rows[i].attribute, rows[i].errnum, 1, false };
+		r = give(&f);
+		ck_assert_msg(r == rows[i].want, "%s: %d", rows[i].what, r);
+		ck_assert_msg(strstr(r < 0 ? f.err.msg : f.why.ptr, rows[i].says), "%s: %s%s",
+		              rows[i].what, f.err.msg, f.why.ptr);
+		if (r < 0)
+			ck_assert_int_eq(f.err.code, ERR_PRECONDITION);
+		assert_writes(&f, rows[i].what, rows[i].writes);
+		assert_state(&f, rows[i].what, "", "(null)");
+		ck_assert_str_eq(f.change.pci, "");
+	}
+}
+END_TEST
+
+START_TEST(an_undo_that_fails_is_told)
+{
+	AUTO(fixture_clear) struct fixture f;
+
+	fixture_init(&f);
+	f.kernel.faults[0] = (struct kernel_fault) { "bind", EPERM, 1, false };
+	/* The second write of the override is the undo. */
+	f.kernel.faults[1] = (struct kernel_fault) { "driver_override", 0, 1, true };
+	f.kernel.faults[2] = (struct kernel_fault) { "driver_override", EIO, 1, false };
+	ck_assert_int_eq(give(&f), -1);
+	ck_assert_msg(str_has_prefix(f.err.msg, "restore driver_override of PCI function " VF),
+	              "%s", f.err.msg);
+	ck_assert_int_eq(f.err.code, ERR_PRECONDITION);
+}
+END_TEST
+
+static void hold_by(struct fixture *f, const char *driver)
+{
+	char target[100];
+
+	snprintf(target, sizeof target, "../../../../bus/pci/drivers/%s", driver);
+	tree_link(&f->tree, VF_DIR "/driver", target);
+}
+
+START_TEST(another_driver_is_never_displaced)
+{
+	AUTO(fixture_clear) struct fixture f;
+
+	fixture_init(&f);
+	hold_by(&f, "vfio-pci");
+	ck_assert_int_eq(give(&f), -1);
+	ck_assert_int_eq(f.err.code, ERR_PRECONDITION);
+	ck_assert_ptr_nonnull(strstr(f.err.msg, VF " is held by driver vfio-pci"));
+	assert_writes(&f, "held", "");
+}
+END_TEST
+
+START_TEST(an_override_for_another_driver_is_respected)
+{
+	AUTO(fixture_clear) struct fixture f;
+
+	fixture_init(&f);
+	tree_write(&f.tree, VF_DIR "/driver_override", "vfio-pci\n");
+	ck_assert_int_eq(give(&f), -1);
+	ck_assert_int_eq(f.err.code, ERR_PRECONDITION);
+	ck_assert_ptr_nonnull(strstr(f.err.msg, "is reserved for driver vfio-pci"));
+	assert_writes(&f, "reserved", "");
+}
+END_TEST
+
+START_TEST(a_parked_function_is_taken_and_parked_again)
+{
+	AUTO(fixture_clear) struct fixture f;
+
+	fixture_init(&f);
+	hold_by(&f, "pci-stub");
+	tree_write(&f.tree, VF_DIR "/driver_override", "pci-stub\n");
+	ck_assert_int_eq(give(&f), 0);
+	assert_state(&f, "taken", "nvme", "nvme");
+	ck_assert_int_eq(pci_give_back(&f.world, &f.change, true, &f.err), 0);
+	assert_state(&f, "parked again", "pci-stub", "pci-stub");
+	/* A bind that fails parks it again at once. */
+	f.kernel.faults[0] = (struct kernel_fault) { "bind", EIO, 1, false };
+	ck_assert_int_eq(give(&f), 1);
+	assert_state(&f, "bind failed", "pci-stub", "pci-stub");
+	/* An unbind that fails changes nothing. */
+	f.kernel.faults[0] = (struct kernel_fault) { "unbind", EIO, 1, false };
+	ck_assert_int_eq(give(&f), 1);
+	assert_state(&f, "unbind failed", "pci-stub", "pci-stub");
+}
+END_TEST
+
+START_TEST(a_leftover_override_of_ours_is_kept_for_the_undo)
+{
+	AUTO(fixture_clear) struct fixture f;
+
+	fixture_init(&f);
+	tree_write(&f.tree, VF_DIR "/driver_override", "nvme\n");
+	f.kernel.faults[0] = (struct kernel_fault) { "bind", EIO, 1, false };
+	ck_assert_int_eq(give(&f), 1);
+	assert_state(&f, "as before", "", "nvme");
+}
+END_TEST
+
+START_TEST(forgetting_clears_only_our_override)
+{
+	static const struct {
+		const char *what, *before, *after, *writes;
+	} rows[] = {
+		{ "ours", "nvme\n", "(null)", "driver_override " },
+		{ "none", "(null)\n", "(null)", "" },
+		{ "an empty line", "\n", "", "" },
+		{ "another driver's", "vfio-pci\n", "vfio-pci", "" },
+		{ "one that begins the same", "nvme-x\n", "nvme-x", "" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		AUTO(fixture_clear) struct fixture f;
+
+		fixture_init(&f);
+		tree_write(&f.tree, VF_DIR "/driver_override", rows[i].before);
+		ck_assert_int_eq(pci_forget(&f.world, VF, "nvme", &f.err), 0);
+		assert_writes(&f, rows[i].what, rows[i].writes);
+		assert_state(&f, rows[i].what, "", rows[i].after);
+	}
+}
+END_TEST
+
+START_TEST(forgetting_a_function_that_has_gone_is_fine)
+{
+	AUTO(fixture_clear) struct fixture f;
+
+	fixture_init(&f);
+	ck_assert_int_eq(pci_forget(&f.world, "0000:77:00.1", "nvme", &f.err), 0);
+	tree_write(&f.tree, VF_DIR "/driver_override", "nvme\n");
+	f.kernel.faults[0] = (struct kernel_fault) { "driver_override", ENODEV, 1, false };
+	ck_assert_int_eq(pci_forget(&f.world, VF, "nvme", &f.err), 0);
+	f.kernel.faults[0] = (struct kernel_fault) { "driver_override", EIO, 1, false };
+	ck_assert_int_eq(pci_forget(&f.world, VF, "nvme", &f.err), -1);
+	ck_assert_ptr_nonnull(strstr(f.err.msg, "clear driver_override of PCI function " VF));
+}
+END_TEST
+
+SUITE("pci_driver", a_free_function_is_bound_by_override, what_was_given_can_be_taken_back,
+      a_failed_step_leaves_nothing_behind, an_undo_that_fails_is_told,
+      another_driver_is_never_displaced, an_override_for_another_driver_is_respected,
+      a_parked_function_is_taken_and_parked_again, a_leftover_override_of_ours_is_kept_for_the_undo,
+      forgetting_clears_only_our_override, forgetting_a_function_that_has_gone_is_fine);
