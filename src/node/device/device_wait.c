@@ -19,8 +19,10 @@
 #include "node/device/uevent.h"
 
 enum {
-	WHY_MAX = 700,
-	CHECK_MS_MIN = 50,
+	WHY_MAX = 500,
+	BIND_FAILURE_MAX = 300,
+	/* Without uevents. The first looks come quickly: a namespace often follows its bind at once. */
+	CHECK_MS_MIN = 10,
 	CHECK_MS_MAX = 1000,
 	/* Between two binds: a probe that fails at once is not repeated at once. */
 	BIND_MS_MIN = 250,
@@ -33,14 +35,16 @@ struct wait {
 	const struct device_want *want;
 	struct device_sight sight;
 	struct device_user user;
-	struct str why;
-	int64_t bind_at; /* not before that, CLOCK_MONOTONIC ns */
+	struct str why;          /* what is missing, as of the last look */
+	struct str bind_failure; /* why the last bind did not work */
+	int64_t bind_at;         /* not before that, CLOCK_MONOTONIC ns */
 	int bind_ms;
 };
 
 static void wait_clear_p(struct wait *w)
 {
 	str_clear(&w->why);
+	str_clear(&w->bind_failure);
 }
 
 /* ---------------------------------------------------------------- giving back */
@@ -106,7 +110,7 @@ static int fail(struct wait *w, struct err *err)
 
 /* ---------------------------------------------------------------- one round */
 
-/* Binds the function when that is what is missing. 0: go on waiting; -1. */
+/* Binds the function when that is what is missing. 1: it is bound now; 0: nothing changed; -1. */
 static int bind_if_needed(struct wait *w, struct err *err)
 {
 	struct pci_change change = { 0 };
@@ -119,11 +123,11 @@ static int bind_if_needed(struct wait *w, struct err *err)
 		return 0;
 	w->bind_at = now + w->bind_ms * INT64_C(1000000);
 	w->bind_ms = w->bind_ms * 2 < BIND_MS_MAX ? w->bind_ms * 2 : BIND_MS_MAX;
-	str_add(&w->why, "; ");
-	r = pci_give(w->world, w->sight.pci, w->sight.kind->driver, &change, &w->why, err);
+	str_reset(&w->bind_failure);
+	r = pci_give(w->world, w->sight.pci, w->sight.kind->driver, &change, &w->bind_failure, err);
 	if (r == 0 && *change.pci)
 		device_user_changed(&w->user, &change);
-	return r < 0 ? -1 : 0;
+	return r < 0 ? -1 : r == 0;
 }
 
 /* device_look(), as a user of the function from the moment on that it is known. */
@@ -155,13 +159,15 @@ static int look(struct wait *w, struct device *ret, struct err *err)
 
 static int check_time(const struct wait *w, struct deadline d, struct err *err)
 {
+	bool unbound = w->sight.stage == DEVICE_NO_DRIVER || w->sight.stage == DEVICE_PARKED;
+	const char *failure = unbound ? w->bind_failure.ptr : "";
 	struct err end = ERR_INIT;
 
 	if (deadline_check(d, &end, "wait") == 0)
 		return 0;
-	return err_set(err, end.code, "%s while waiting for the device: %s",
+	return err_set(err, end.code, "%s while waiting for the device: %s%s%s",
 	               end.code == ERR_DEADLINE ? "time ran out" : "the caller has gone",
-	               w->why.ptr);
+	               w->why.ptr, *failure ? "; " : "", failure);
 }
 
 static int wait_for(struct wait *w, struct deadline d, struct device *ret, struct err *err)
@@ -175,8 +181,13 @@ static int wait_for(struct wait *w, struct deadline d, struct device *ret, struc
 
 		if (r <= 0)
 			return r;
-		if (check_time(w, d, err) || bind_if_needed(w, err))
+		if (check_time(w, d, err))
 			return -1;
+		r = bind_if_needed(w, err);
+		if (r < 0)
+			return -1;
+		if (r == 1)
+			ms = CHECK_MS_MIN;
 		if (uevent_wait(events, ms, d))
 			ms = CHECK_MS_MIN;
 		else
@@ -188,9 +199,11 @@ int device_wait(const struct device_world *world, const struct device_want *want
                 struct device *ret, struct err *err)
 {
 	AUTO(wait_clear)
-	struct wait w = {
-		.world = world, .want = want, .why = STR_INIT(WHY_MAX), .bind_ms = BIND_MS_MIN
-	};
+	struct wait w = { .world = world,
+		          .want = want,
+		          .why = STR_INIT(WHY_MAX),
+		          .bind_failure = STR_INIT(BIND_FAILURE_MAX),
+		          .bind_ms = BIND_MS_MIN };
 	struct device found;
 	int r = look(&w, &found, err);
 

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A block device to play with: one of the machine's free loop devices over a sparse file of a
+ * tree. It frees itself when the last descriptor is closed, also when the test dies. Needs root
+ * (skip.h).
+ */
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "test/lib/tree.h"
+
+struct loop {
+	int fd; /* read-write, keeps the device */
+	dev_t devno;
+	uint64_t size;
+	uint64_t diskseq; /* 0 when the kernel has none */
+};
+
+/* Waits while all loop devices are taken by others; fails the test after half a minute. */
+void loop_attach(struct loop *l, const struct tree *t, uint64_t size);
+void loop_detach(struct loop *l);
+static inline void loop_detach_p(struct loop *l)
+{
+	loop_detach(l);
+}
+/* A node of the device, <dev root>/<name>. */
+void loop_node(const struct loop *l, const struct tree *t, const char *name);

@@ -1,0 +1,693 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which block device a volume is, over recorded trees; and every reason to refuse. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+#include "common/cleanup.h"
+#include "common/mem.h"
+#include "node/device/device.h"
+#include "test/lib/kernel.h"
+#include "test/lib/suite.h"
+
+#define U1 "11111111-aaaa-4bbb-8ccc-000000000001"
+#define U2 "22222222-aaaa-4bbb-8ccc-000000000002"
+#define U3 "33333333-aaaa-4bbb-8ccc-000000000003"
+#define U5 "55555555-aaaa-4bbb-8ccc-000000000005"
+#define U6 "66666666-aaaa-4bbb-8ccc-000000000006"
+#define MIB (UINT64_C(1) << 20)
+
+static char *vendor_list[] = { (char *)"15b3", (char *)"1b36", NULL };
+static const struct strs vendors = { vendor_list, 2 };
+
+struct fixture {
+	struct tree tree;
+	struct kernel kernel; /* to see that looking writes nothing */
+	struct device_world world;
+	struct device dev;
+	struct str why;
+	struct err err;
+};
+
+static void fixture_clear_p(struct fixture *f)
+{
+	kernel_clear(&f->kernel);
+	tree_clear(&f->tree);
+	str_clear(&f->why);
+}
+
+static void fixture_init(struct fixture *f, const char *state)
+{
+	*f = (struct fixture) { .why = STR_INIT(700) };
+	tree_unpack(&f->tree, state);
+	kernel_init(&f->kernel, &f->tree);
+	f->world = (struct device_world) { .sysfs = f->tree.sysfs,
+		                           .dev = f->tree.dev,
+		                           .vendors = &vendors,
+		                           .snap_device_id =
+		                                   state && state[1] == '9' ? "6001" : "0010",
+		                           .writer = &f->kernel.writer };
+}
+
+static int find(struct fixture *f, const char *pci, uint32_t nsid, const char *uuid,
+                uint64_t capacity)
+{
+	struct device_want want = {
+		.volume_id = "vol", .pci = pci, .nsid = nsid, .uuid = uuid, .capacity = capacity
+	};
+	int r;
+
+	err_clear(&f->err);
+	r = device_find(&f->world, &want, &f->dev, &f->why, &f->err);
+	ck_assert_uint_eq(f->kernel.writes.n, 0);
+	return r;
+}
+
+/* ---------------------------------------------------------------- recorded trees */
+
+struct found {
+	const char *state, *pci;
+	uint32_t nsid;
+	const char *uuid;
+	const char *name; /* NULL: not there yet */
+	unsigned minor;
+	uint64_t mib;
+	const char *why; /* when it is not there */
+};
+
+static const struct found table[] = {
+	/* Hidden paths lead to the head in the subsystem (facts 1 and 2). */
+	{ "s3-multipath-attached", "0000:01:00.1", 1, U1, "nvme0n1", 1, 512, NULL },
+	{ "s3-multipath-attached", "0000:01:00.1", 3, U3, "nvme0n3", 5, 1536, NULL },
+	{ "s3-multipath-attached", "0000:01:00.2", 2, U2, "nvme0n2", 3, 1024, NULL },
+	{ "s3-multipath-attached", "0000:01:00.2", 1, U1, NULL, 0, 0,
+	  "PCI function 0000:01:00.2 has no namespace 1; there is: 2" },
+	{ "s3-multipath-attached", "0000:01:00.3", 1, U1, NULL, 0, 0, "there is none at all" },
+	{ "s3-multipath-attached", "0000:01:00.4", 1, U1, NULL, 0, 0,
+	  "PCI function 0000:01:00.4 is held by no driver, not by driver nvme" },
+	{ "s3-multipath-attached", "0000:01:00.5", 1, U1, NULL, 0, 0,
+	  "no PCI function 0000:01:00.5 in " },
+	/* The Y of nvmeXnY is not the namespace id (fact 3); two PFs have equal ones. */
+	{ "s5-two-pfs-multipath", "0000:01:00.1", 2, U2, "nvme0n1", 1, 1024, NULL },
+	{ "s5-two-pfs-multipath", "0000:01:00.3", 1, U1, "nvme0n2", 3, 512, NULL },
+	{ "s5-two-pfs-multipath", "0000:02:00.1", 1, U5, "nvme1n1", 5, 256, NULL },
+	{ "s5-two-pfs-multipath", "0000:02:00.2", 2, U6, "nvme1n2", 7, 256, NULL },
+	{ "s5-two-pfs-multipath", "0000:02:00.1", 2, "", NULL, 0, 0, "there is: 1" },
+	/* Without multipath the disk stands below the controller. */
+	{ "s6-two-pfs-no-multipath", "0000:01:00.1", 2, U2, "nvme5n1", 0, 1024, NULL },
+	{ "s6-two-pfs-no-multipath", "0000:01:00.3", 1, U1, "nvme4n2", 1, 512, NULL },
+	{ "s6-two-pfs-no-multipath", "0000:02:00.1", 1, U5, "nvme2n1", 2, 256, NULL },
+	{ "s6-two-pfs-no-multipath", "0000:02:00.2", 2, U6, "nvme3n2", 3, 256, NULL },
+	/* More functions than one device number holds. */
+	{ "s7-20-vfs", "0000:01:00.1", 1, "00000001-aaaa-4bbb-8ccc-000000000001", "nvme0n1", 1, 320,
+	  NULL },
+	{ "s7-20-vfs", "0000:01:01.0", 8, "00000008-aaaa-4bbb-8ccc-000000000008", "nvme0n8", 15,
+	  320, NULL },
+	{ "s7-20-vfs", "0000:01:02.4", 20, "00000014-aaaa-4bbb-8ccc-000000000014", "nvme0n20", 39,
+	  320, NULL },
+	/* Patched vendor, VPD without VU. */
+	{ "s9-bf3-vpd-15b3", "0000:01:00.1", 1, U1, "nvme0n1", 1, 512, NULL },
+	{ "s9-bf3-vpd-15b3", "01:00.1", 3, U3, "nvme0n3", 5, 1536, NULL },
+	/* States on the way. */
+	{ "s1-pf-only", "0000:01:00.1", 1, U1, NULL, 0, 0, "no PCI function 0000:01:00.1" },
+	{ "s2-vfs-unbound", "0000:01:00.1", 1, U1, NULL, 0, 0, "held by no driver" },
+	{ "s3a-vfs-bound-no-ns", "0000:01:00.1", 1, U1, NULL, 0, 0, "there is none at all" },
+	{ "s10-k612-vfs-gone-while-mounted", "0000:01:00.1", 1, U1, NULL, 0, 0,
+	  "no PCI function 0000:01:00.1" },
+};
+
+START_TEST(every_recorded_namespace_is_found_and_nothing_else)
+{
+	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+		const struct found *want = &table[i];
+		AUTO(fixture_clear) struct fixture f;
+		AUTO(free) char *what = xasprintf("%s %s/%u", want->state, want->pci, want->nsid);
+		int r;
+
+		fixture_init(&f, want->state);
+		r = find(&f, want->pci, want->nsid, want->uuid, want->mib * MIB);
+		ck_assert_msg(r == (want->name ? 0 : 1), "%s: %d %s %s", what, r, f.why.ptr,
+		              f.err.msg);
+		if (r == 1) {
+			ck_assert_msg(strstr(f.why.ptr, want->why), "%s: %s", what, f.why.ptr);
+			continue;
+		}
+		ROW_STR_EQ(what, f.dev.name, want->name);
+		ROW_STR_EQ(what, f.dev.uuid, want->uuid);
+		ck_assert_msg(f.dev.devno == makedev(259, want->minor), "%s: %u:%u", what,
+		              major(f.dev.devno), minor(f.dev.devno));
+		ck_assert_msg(f.dev.size == want->mib * MIB, "%s: %ju", what,
+		              (uintmax_t)f.dev.size);
+		ck_assert_uint_eq(f.dev.nsid, want->nsid);
+		ck_assert(!f.dev.read_only);
+		ck_assert_uint_ne(f.dev.diskseq, 0);
+		ck_assert(str_has_prefix(f.dev.path, f.tree.dev) &&
+		          str_has_suffix(f.dev.path, want->name));
+		ck_assert(str_has_suffix(f.dev.pci, want->pci));
+	}
+}
+END_TEST
+
+START_TEST(asynchronous_probing_changes_no_answer)
+{
+	/* s8 is s5 on a kernel that numbers controllers in no order (fact 4). */
+	AUTO(fixture_clear) struct fixture a, b;
+
+	fixture_init(&a, "s5-two-pfs-multipath");
+	fixture_init(&b, "s8-k612-two-pfs-multipath");
+	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+		if (!str_eq(table[i].state, "s5-two-pfs-multipath") || !table[i].name)
+			continue;
+		ck_assert_int_eq(find(&a, table[i].pci, table[i].nsid, table[i].uuid, 0), 0);
+		ck_assert_msg(find(&b, table[i].pci, table[i].nsid, table[i].uuid, 0) == 0, "%s %s",
+		              b.why.ptr, b.err.msg);
+		ck_assert_str_eq(a.dev.uuid, b.dev.uuid);
+	}
+}
+END_TEST
+
+/* ---------------------------------------------------------------- refusals */
+
+#define S3_VF "/sys/devices/pci0000:00/0000:00:04.0/0000:01:00.1"
+#define S3_PATH S3_VF "/nvme/nvme1/nvme0c1n1"
+#define S3_HEAD "/sys/devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1"
+
+struct edit {
+	const char *path, *text; /* text NULL: removed */
+};
+
+static void apply_edits(const struct tree *t, const struct edit *edits, size_t n)
+{
+	for (size_t i = 0; i < n && edits[i].path; i++)
+		if (edits[i].text)
+			tree_write(t, edits[i].path, edits[i].text);
+		else
+			tree_remove(t, edits[i].path);
+}
+
+START_TEST(contradictions_are_refused_and_missing_facts_are_not_contradictions)
+{
+	static const struct {
+		const char *what;
+		struct edit edits[6];
+		const char *pci;
+		uint32_t nsid;
+		const char *uuid;
+		uint64_t capacity;
+		int want;
+		const char *says;
+	} rows[] = {
+		{ "all agrees", { { 0 } }, "0000:01:00.1", 1, U1, 512 * MIB, 0, NULL },
+		{ "upper case UUID",
+		  { { 0 } },
+		  "0000:01:00.1",
+		  1,
+		  "11111111-AAAA-4BBB-8CCC-000000000001",
+		  0,
+		  0,
+		  NULL },
+		{ "UUID without dashes",
+		  { { 0 } },
+		  "0000:01:00.1",
+		  1,
+		  "11111111aaaa4bbb8ccc000000000001",
+		  0,
+		  0,
+		  NULL },
+		{ "no UUID published", { { 0 } }, "0000:01:00.1", 1, "", 0, 0, NULL },
+		{ "UUID of zeros published",
+		  { { 0 } },
+		  "0000:01:00.1",
+		  1,
+		  "00000000-0000-0000-0000-000000000000",
+		  0,
+		  0,
+		  NULL },
+		{ "another UUID",
+		  { { 0 } },
+		  "0000:01:00.1",
+		  1,
+		  U2,
+		  0,
+		  -1,
+		  "volume vol: device nvme0n1 (PCI function 0000:01:00.1, namespace 1) has UUID " U1
+		  ", the attachment says " U2 },
+		{ "a UUID that is longer",
+		  { { 0 } },
+		  "0000:01:00.1",
+		  1,
+		  U1 "0",
+		  0,
+		  -1,
+		  "has UUID" },
+		{ "a UUID that is shorter",
+		  { { 0 } },
+		  "0000:01:00.1",
+		  1,
+		  "11111111",
+		  0,
+		  -1,
+		  "has UUID" },
+		{ "the UUID under another namespace id",
+		  { { 0 } },
+		  "0000:01:00.1",
+		  2,
+		  U1,
+		  0,
+		  -1,
+		  "namespace 1 (nvme0n1) of PCI function 0000:01:00.1 has UUID " U1
+		  ", which the attachment gives to namespace 2" },
+		{ "bogus identifiers: no uuid attribute",
+		  { { S3_HEAD "/uuid", NULL },
+		    { S3_HEAD "/wwid", "nvme.1b36-4d54-51454d55-00000001\n" },
+		    { S3_PATH "/uuid", NULL },
+		    { S3_PATH "/wwid", "nvme.1b36-4d54-51454d55-00000001\n" } },
+		  "0000:01:00.1",
+		  1,
+		  U2,
+		  0,
+		  0,
+		  NULL },
+		{ "the uuid attribute shows the NGUID",
+		  { { S3_HEAD "/uuid", U2 "\n" },
+		    { S3_HEAD "/wwid", "eui.22222222aaaa4bbb8ccc000000000002\n" },
+		    { S3_PATH "/uuid", U2 "\n" },
+		    { S3_PATH "/wwid", "eui.22222222aaaa4bbb8ccc000000000002\n" } },
+		  "0000:01:00.1",
+		  1,
+		  U1,
+		  0,
+		  0,
+		  NULL },
+		{ "a kernel without wwid",
+		  { { S3_HEAD "/wwid", NULL }, { S3_PATH "/wwid", NULL } },
+		  "0000:01:00.1",
+		  1,
+		  U2,
+		  0,
+		  -1,
+		  "has UUID " U1 },
+		{ "smaller than the volume",
+		  { { 0 } },
+		  "0000:01:00.1",
+		  1,
+		  U1,
+		  512 * MIB + 1,
+		  -1,
+		  "device nvme0n1 has 512.0 MiB (536870912 bytes), the volume has" },
+		{ "larger than the volume", { { 0 } }, "0000:01:00.1", 1, U1, MIB, 0, NULL },
+		{ "size 0",
+		  { { S3_HEAD "/size", "0\n" } },
+		  "0000:01:00.1",
+		  1,
+		  U1,
+		  0,
+		  1,
+		  "has size 0" },
+		{ "no size",
+		  { { S3_HEAD "/size", NULL } },
+		  "0000:01:00.1",
+		  1,
+		  U1,
+		  0,
+		  1,
+		  "has size 0" },
+		{ "a size that is no number",
+		  { { S3_HEAD "/size", "many\n" } },
+		  "0000:01:00.1",
+		  1,
+		  U1,
+		  0,
+		  -1,
+		  "size" },
+		{ "an impossible size",
+		  { { S3_HEAD "/size", "18446744073709551615\n" } },
+		  "0000:01:00.1",
+		  1,
+		  U1,
+		  0,
+		  -1,
+		  "impossible" },
+		{ "no head yet",
+		  { { S3_HEAD, NULL } },
+		  "0000:01:00.1",
+		  1,
+		  U1,
+		  0,
+		  1,
+		  "disk nvme0n1 of namespace 1 is not in" },
+		{ "no device number yet",
+		  { { S3_HEAD "/dev", NULL } },
+		  "0000:01:00.1",
+		  1,
+		  U1,
+		  0,
+		  1,
+		  "disk nvme0n1" },
+		{ "a device number that is none",
+		  { { S3_HEAD "/dev", "259\n" } },
+		  "0000:01:00.1",
+		  1,
+		  U1,
+		  0,
+		  -1,
+		  "/dev is \"259\"" },
+		{ "the head is hidden",
+		  { { S3_HEAD "/hidden", "1\n" } },
+		  "0000:01:00.1",
+		  1,
+		  U1,
+		  0,
+		  1,
+		  "disk nvme0n1" },
+		{ "path and head differ in nsid",
+		  { { S3_HEAD "/nsid", "7\n" } },
+		  "0000:01:00.1",
+		  1,
+		  U1,
+		  0,
+		  -1,
+		  "has nsid 1, but its disk nvme0n1 has nsid 7" },
+		{ "path and head differ in UUID",
+		  { { S3_HEAD "/uuid", U2 "\n" }, { S3_HEAD "/wwid", "uuid." U2 "\n" } },
+		  "0000:01:00.1",
+		  1,
+		  U1,
+		  0,
+		  -1,
+		  "but its disk nvme0n1 has UUID " U2 },
+		{ "the same nsid twice",
+		  { { S3_VF "/nvme/nvme1/nvme0c1n3/nsid", "1\n" } },
+		  "0000:01:00.1",
+		  1,
+		  U1,
+		  0,
+		  -1,
+		  "shows namespace 1 twice" },
+		{ "a controller that resets",
+		  { { S3_VF "/nvme/nvme1/state", "resetting\n" } },
+		  "0000:01:00.1",
+		  1,
+		  U1,
+		  0,
+		  1,
+		  "controller nvme1 is in state \"resetting\"" },
+		{ "a controller that dies",
+		  { { S3_VF "/nvme/nvme1/state", "deleting (no IO)\n" } },
+		  "0000:01:00.1",
+		  1,
+		  U1,
+		  0,
+		  1,
+		  "deleting (no IO)" },
+		{ "a controller that says nothing",
+		  { { S3_VF "/nvme/nvme1/state", NULL } },
+		  "0000:01:00.1",
+		  1,
+		  U1,
+		  0,
+		  0,
+		  NULL },
+		{ "bound, but no controller yet",
+		  { { S3_VF "/nvme", NULL } },
+		  "0000:01:00.1",
+		  1,
+		  U1,
+		  0,
+		  1,
+		  "no NVMe controller in" },
+		{ "another class",
+		  { { S3_VF "/class", "0x010601\n" } },
+		  "0000:01:00.1",
+		  1,
+		  U1,
+		  0,
+		  -1,
+		  "class 0x010601" },
+		{ "another vendor",
+		  { { S3_VF "/vendor", "0x8086\n" } },
+		  "0000:01:00.1",
+		  1,
+		  U1,
+		  0,
+		  -1,
+		  "vendor 8086" },
+		{ "no address", { { 0 } }, "", 1, U1, 0, -1, "the PCI address is empty" },
+		{ "the host bridge", { { 0 } }, "00:00.0", 1, U1, 0, -1, "host bridge" },
+		{ "namespace id 0",
+		  { { 0 } },
+		  "0000:01:00.1",
+		  0,
+		  U1,
+		  0,
+		  -1,
+		  "the namespace id is 0" },
+		{ "a bridge", { { 0 } }, "0000:00:04.0", 1, U1, 0, -1, "class 0x060400" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		AUTO(fixture_clear) struct fixture f;
+		int r;
+
+		fixture_init(&f, "s3-multipath-attached");
+		apply_edits(&f.tree, rows[i].edits, ARRAY_LEN(rows[i].edits));
+		memset(&f.dev, 0x55, sizeof f.dev);
+		r = find(&f, rows[i].pci, rows[i].nsid, rows[i].uuid, rows[i].capacity);
+		ck_assert_msg(r == rows[i].want, "%s: %d %s %s", rows[i].what, r, f.why.ptr,
+		              f.err.msg);
+		if (r)
+			ck_assert_msg(strstr(r < 0 ? f.err.msg : f.why.ptr, rows[i].says),
+			              "%s: %s %s", rows[i].what, f.err.msg, f.why.ptr);
+		if (r)
+			ck_assert_msg(f.dev.name[0] == 0x55, "%s: ret was written", rows[i].what);
+	}
+}
+END_TEST
+
+START_TEST(a_bad_address_is_invalid_and_a_wrong_device_a_failed_precondition)
+{
+	AUTO(fixture_clear) struct fixture f;
+
+	fixture_init(&f, "s3-multipath-attached");
+	ck_assert_int_eq(find(&f, "01:00", 1, "", 0), -1);
+	ck_assert_int_eq(f.err.code, ERR_INVALID);
+	ck_assert(str_has_prefix(f.err.msg, "volume vol: "));
+	ck_assert_int_eq(find(&f, "0000:01:00.1", 0, "", 0), -1);
+	ck_assert_int_eq(f.err.code, ERR_INVALID);
+	ck_assert_int_eq(find(&f, "0000:01:00.1", 1, U2, 0), -1);
+	ck_assert_int_eq(f.err.code, ERR_PRECONDITION);
+}
+END_TEST
+
+START_TEST(a_function_of_another_driver_is_refused_and_a_parked_one_awaited)
+{
+	AUTO(fixture_clear) struct fixture f;
+
+	fixture_init(&f, "s2-vfs-unbound");
+	tree_link(&f.tree, S3_VF "/driver", "../../../../bus/pci/drivers/vfio-pci");
+	ck_assert_int_eq(find(&f, "0000:01:00.1", 1, U1, 0), -1);
+	ck_assert_int_eq(f.err.code, ERR_PRECONDITION);
+	ck_assert_ptr_nonnull(strstr(f.err.msg, "held by driver vfio-pci"));
+	tree_link(&f.tree, S3_VF "/driver", "../../../../bus/pci/drivers/pci-stub");
+	ck_assert_int_eq(find(&f, "0000:01:00.1", 1, U1, 0), 1);
+	ck_assert_ptr_nonnull(strstr(f.why.ptr, "held by driver pci-stub, not by driver nvme"));
+}
+END_TEST
+
+START_TEST(the_disk_number_may_be_missing_but_not_nonsense)
+{
+	AUTO(fixture_clear) struct fixture f;
+
+	fixture_init(&f, "s3-multipath-attached");
+	tree_remove(&f.tree, S3_HEAD "/diskseq");
+	ck_assert_int_eq(find(&f, "0000:01:00.1", 1, U1, 0), 0);
+	ck_assert_uint_eq(f.dev.diskseq, 0);
+	tree_write(&f.tree, S3_HEAD "/diskseq", "x\n");
+	ck_assert_int_eq(find(&f, "0000:01:00.1", 1, U1, 0), -1);
+	ck_assert_ptr_nonnull(strstr(f.err.msg, "diskseq"));
+}
+END_TEST
+
+/* ---------------------------------------------------------------- check */
+
+START_TEST(a_device_is_checked_against_what_is_wanted)
+{
+	static const struct {
+		const char *what;
+		struct device_want want;
+		const char *says; /* NULL: fine */
+	} rows[] = {
+		{ "nothing is known", { .volume_id = "vol" }, NULL },
+		{ "all agrees", { "vol", "", "", 3, U3, MIB }, NULL },
+		{ "nsid",
+		  { "vol", "", "", 4, U3, MIB },
+		  "volume vol: device nvme0n3 has namespace id 3, the attachment says 4" },
+		{ "uuid",
+		  { "vol", "", "", 3, U1, MIB },
+		  "has UUID " U3 ", the attachment says " U1 },
+		{ "size", { "vol", "", "", 3, U3, MIB + 1 }, "device nvme0n3 has 1.0 MiB" },
+		{ "no volume id", { "", "", "", 4, "", 0 }, "device nvme0n3 has namespace id 3" },
+	};
+	struct device dev = { .name = "nvme0n3", .nsid = 3, .uuid = U3, .size = MIB };
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct err err = ERR_INIT;
+		int r = device_check(&dev, &rows[i].want, &err);
+
+		ck_assert_msg(r == (rows[i].says ? -1 : 0), "%s: %d", rows[i].what, r);
+		if (r)
+			ck_assert_msg(strstr(err.msg, rows[i].says) && err.code == ERR_PRECONDITION,
+			              "%s: %s", rows[i].what, err.msg);
+	}
+	*dev.uuid = '\0';
+	ck_assert_int_eq(device_check(&dev, &rows[3].want, &(struct err)ERR_INIT), 0);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- by number */
+
+START_TEST(a_device_is_found_by_its_number)
+{
+	static const struct {
+		const char *what, *state;
+		unsigned minor;
+		const char *name, *pci;
+		uint32_t nsid;
+	} rows[] = {
+		{ "a multipath head", "s3-multipath-attached", 5, "nvme0n3", "0000:01:00.1", 3 },
+		{ "a head of the second subsystem", "s5-two-pfs-multipath", 7, "nvme1n2",
+		  "0000:02:00.2", 2 },
+		{ "without multipath", "s6-two-pfs-no-multipath", 0, "nvme5n1", "0000:01:00.1", 2 },
+		{ "a two-digit path", "s7-20-vfs", 39, "nvme0n20", "0000:01:02.4", 20 },
+		{ "nvme0n1, not nvme0n10", "s7-20-vfs", 1, "nvme0n1", "0000:01:00.1", 1 },
+		{ "a mount whose device vanished", "s10-k612-vfs-gone-while-mounted", 1, NULL, NULL,
+		  0 },
+		{ "another number", "s3-multipath-attached", 77, NULL, NULL, 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		AUTO(fixture_clear) struct fixture f;
+		int r;
+
+		fixture_init(&f, rows[i].state);
+		r = device_by_number(&f.world, makedev(259, rows[i].minor), &f.dev, &f.err);
+		ck_assert_msg(r == (rows[i].name ? 0 : 1), "%s: %d %s", rows[i].what, r, f.err.msg);
+		if (r)
+			continue;
+		ROW_STR_EQ(rows[i].what, f.dev.name, rows[i].name);
+		ROW_STR_EQ(rows[i].what, f.dev.pci, rows[i].pci);
+		ck_assert_uint_eq(f.dev.nsid, rows[i].nsid);
+	}
+}
+END_TEST
+
+START_TEST(a_number_that_moved_to_another_disk_is_no_device)
+{
+	AUTO(fixture_clear) struct fixture f;
+
+	fixture_init(&f, "s3-multipath-attached");
+	tree_write(&f.tree, S3_HEAD "/dev", "259:9\n");
+	ck_assert_int_eq(device_by_number(&f.world, makedev(259, 1), &f.dev, &f.err), 1);
+}
+END_TEST
+
+START_TEST(a_disk_with_two_functions_names_neither)
+{
+	AUTO(fixture_clear) struct fixture f;
+
+	fixture_init(&f, "s3-multipath-attached");
+	tree_link(&f.tree, "/sys/class/block/nvme0c2n1",
+	          "../../devices/pci0000:00/0000:00:04.0/0000:01:00.2/nvme/nvme2");
+	ck_assert_int_eq(device_by_number(&f.world, makedev(259, 1), &f.dev, &f.err), 0);
+	ck_assert_str_eq(f.dev.pci, "");
+}
+END_TEST
+
+START_TEST(any_block_device_has_a_number)
+{
+	AUTO(fixture_clear) struct fixture f;
+
+	fixture_init(&f, NULL);
+	tree_write(&f.tree, "/sys/devices/virtual/block/sd/dev", "7:3\n");
+	tree_write(&f.tree, "/sys/devices/virtual/block/sd/size", "8\n");
+	tree_link(&f.tree, "/sys/class/block/sd", "../../devices/virtual/block/sd");
+	tree_link(&f.tree, "/sys/dev/block/7:3", "../../devices/virtual/block/sd");
+	ck_assert_int_eq(device_by_number(&f.world, makedev(7, 3), &f.dev, &f.err), 0);
+	ck_assert_str_eq(f.dev.name, "sd");
+	ck_assert_uint_eq(f.dev.size, 4096);
+	ck_assert_uint_eq(f.dev.nsid, 0);
+	ck_assert_str_eq(f.dev.pci, "");
+}
+END_TEST
+
+/* ---------------------------------------------------------------- functions */
+
+START_TEST(functions_of_snap_pfs_are_counted)
+{
+	static const struct {
+		const char *what, *state, *device_id;
+		unsigned want;
+		const char *where;
+	} rows[] = {
+		{ "no VFs yet", "s1-pf-only", "0010", 0, "0000:01:00.0 with 0 VFs" },
+		{ "unbound ones count", "s2-vfs-unbound", "0010", 4, "0000:01:00.0 with 4 VFs" },
+		{ "two PFs", "s5-two-pfs-multipath", "0010", 5,
+		  "0000:01:00.0 with 3 VFs, 0000:02:00.0 with 2 VFs" },
+		{ "20", "s7-20-vfs", "0010", 20, "with 20 VFs" },
+		{ "another device id", "s7-20-vfs", "6001", 0, "NVMe PFs 15b3|1b36:6001 in " },
+		{ "vendor 15b3", "s9-bf3-vpd-15b3", "6001", 4, "with 4 VFs" },
+		{ "no PCI", NULL, "6001", 0, "/sys/bus/pci/devices: none" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		AUTO(fixture_clear) struct fixture f;
+		unsigned n = 77;
+
+		fixture_init(&f, rows[i].state);
+		f.world.snap_device_id = rows[i].device_id;
+		ck_assert_int_eq(device_count_functions(&f.world, &n, &f.why, &f.err), 0);
+		ck_assert_msg(n == rows[i].want, "%s: %u", rows[i].what, n);
+		ck_assert_msg(strstr(f.why.ptr, rows[i].where), "%s: %s", rows[i].what, f.why.ptr);
+		ck_assert_int_eq(device_count_functions(&f.world, &n, NULL, &f.err), 0);
+	}
+}
+END_TEST
+
+START_TEST(release_clears_our_override_and_touches_nothing_else)
+{
+	static const struct {
+		const char *what, *pci, *writes;
+		int want;
+	} rows[] = {
+		{ "ours", "0000:01:00.1", "driver_override ", 0 },
+		{ "one without override", "0000:01:00.2", "", 0 },
+		{ "one that has gone", "0000:01:00.7", "", 0 },
+		{ "none", "", "", 0 },
+		{ "a bridge", "0000:00:04.0", "", -1 },
+		{ "no address", "garbage", "", -1 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		AUTO(fixture_clear) struct fixture f;
+		AUTO(free) char *writes = NULL;
+		int r;
+
+		fixture_init(&f, "s3-multipath-attached");
+		tree_write(&f.tree, "/sys/bus/pci/devices/0000:00:04.0/driver_override", "nvme\n");
+		r = device_release(&f.world, rows[i].pci, &f.err);
+		ck_assert_msg(r == rows[i].want, "%s: %d %s", rows[i].what, r, f.err.msg);
+		writes = kernel_writes(&f.kernel);
+		ROW_STR_EQ(rows[i].what, writes, rows[i].writes);
+	}
+}
+END_TEST
+
+SUITE("device", every_recorded_namespace_is_found_and_nothing_else,
+      asynchronous_probing_changes_no_answer,
+      contradictions_are_refused_and_missing_facts_are_not_contradictions,
+      a_bad_address_is_invalid_and_a_wrong_device_a_failed_precondition,
+      a_function_of_another_driver_is_refused_and_a_parked_one_awaited,
+      the_disk_number_may_be_missing_but_not_nonsense, a_device_is_checked_against_what_is_wanted,
+      a_device_is_found_by_its_number, a_number_that_moved_to_another_disk_is_no_device,
+      a_disk_with_two_functions_names_neither, any_block_device_has_a_number,
+      functions_of_snap_pfs_are_counted, release_clears_our_override_and_touches_nothing_else);

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening a device and proving that it is the one which sysfs described. Loop devices, root. */
+#include <fcntl.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "common/cleanup.h"
+#include "node/device/device.h"
+#include "test/lib/loop.h"
+#include "test/lib/skip.h"
+#include "test/lib/suite.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+struct fixture {
+	struct tree tree;
+	struct loop loop;
+	struct device dev; /* describes the loop device truthfully */
+};
+
+static void fixture_clear_p(struct fixture *f)
+{
+	loop_detach(&f->loop);
+	tree_clear(&f->tree);
+}
+
+static void fixture_init(struct fixture *f)
+{
+	tree_unpack(&f->tree, NULL);
+	loop_attach(&f->loop, &f->tree, 16 * MIB);
+	loop_node(&f->loop, &f->tree, "nvme0n1");
+	f->dev = (struct device) { .name = "nvme0n1",
+		                   .devno = f->loop.devno,
+		                   .size = f->loop.size,
+		                   .diskseq = f->loop.diskseq };
+	snprintf(f->dev.path, sizeof f->dev.path, "%s/nvme0n1", f->tree.dev);
+}
+
+static void refused(const struct fixture *f, int flags, enum err_code code, const char *says)
+{
+	struct err err = ERR_INIT;
+	int fd = 77;
+
+	ck_assert_int_eq(device_open(&f->dev, flags, &fd, NULL, &err), -1);
+	ck_assert_msg(strstr(err.msg, says) && err.code == code, "want \"%s\", got %s %s", says,
+	              err_code_name(err.code), err.msg);
+	ck_assert_int_eq(fd, 77);
+}
+
+START_TEST(the_right_device_is_opened)
+{
+	AUTO(fixture_clear) struct fixture f = { .loop = { .fd = -1 } };
+	AUTO(fd) int fd = -1;
+	struct err err = ERR_INIT;
+	uint64_t seq = 0;
+
+	SKIP_UNLESS_LOOP();
+	fixture_init(&f);
+	ck_assert_msg(device_open(&f.dev, O_RDONLY, &fd, &seq, &err) == 0, "%s", err.msg);
+	ck_assert_uint_eq(seq, f.loop.diskseq);
+	ck_assert_int_eq(fcntl(fd, F_GETFL) & O_ACCMODE, O_RDONLY);
+	ck_assert_int_ne(fcntl(fd, F_GETFL) & O_NONBLOCK, 0);
+	ck_assert_int_ne(fcntl(fd, F_GETFD) & FD_CLOEXEC, 0);
+	close(TAKE_FD(fd));
+	/* A kernel or a tree without disk numbers. */
+	f.dev.diskseq = 0;
+	ck_assert_int_eq(device_open(&f.dev, O_RDONLY | O_EXCL, &fd, NULL, &err), 0);
+}
+END_TEST
+
+START_TEST(anything_else_is_refused)
+{
+	AUTO(fixture_clear) struct fixture f = { .loop = { .fd = -1 } };
+	struct device good;
+	char other[32];
+
+	SKIP_UNLESS_LOOP();
+	fixture_init(&f);
+	good = f.dev;
+	f.dev.size += 512;
+	refused(&f, O_RDONLY, ERR_PRECONDITION, "has 16.0 MiB (16777216 bytes), sysfs says");
+	f.dev = good;
+	f.dev.devno = makedev(major(good.devno), minor(good.devno) + 1);
+	snprintf(other, sizeof other, "sysfs says that nvme0n1 is %u:%u", major(f.dev.devno),
+	         minor(f.dev.devno));
+	refused(&f, O_RDONLY, ERR_PRECONDITION, other);
+	f.dev = good;
+	if (good.diskseq) {
+		f.dev.diskseq++;
+		refused(&f, O_RDONLY, ERR_PRECONDITION, "the name was given to another disk");
+	}
+	f.dev = good;
+	snprintf(f.dev.path, sizeof f.dev.path, "%s/nvme9n9", f.tree.dev);
+	refused(&f, O_RDONLY, ERR_UNAVAILABLE, "is this the host's /dev?");
+}
+END_TEST
+
+START_TEST(only_block_device_nodes_are_opened)
+{
+	AUTO(tree_clear) struct tree t = { 0 };
+	struct fixture f = { 0 };
+	char path[300];
+
+	tree_unpack(&t, NULL);
+	tree_write(&t, "/dev/file", "data");
+	tree_link(&t, "/dev/link", "/dev/null");
+	snprintf(path, sizeof path, "%s/fifo", t.dev);
+	ck_assert_int_eq(mkfifo(path, 0600), 0);
+	/* Opening the FIFO would hang. */
+	for (size_t i = 0; i < 3; i++) {
+		static const char *const names[] = { "file", "link", "fifo" };
+
+		snprintf(f.dev.path, sizeof f.dev.path, "%s/%s", t.dev, names[i]);
+		refused(&f, O_RDONLY, ERR_PRECONDITION, "is no block device node");
+	}
+}
+END_TEST
+
+START_TEST(a_device_in_use_is_not_opened_exclusively)
+{
+	AUTO(fixture_clear) struct fixture f = { .loop = { .fd = -1 } };
+	AUTO(fd) int first = -1;
+	AUTO(fd) int plain = -1;
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	fixture_init(&f);
+	ck_assert_int_eq(device_open(&f.dev, O_RDONLY | O_EXCL, &first, NULL, &err), 0);
+	refused(&f, O_RDONLY | O_EXCL, ERR_PRECONDITION, "is in use: mounted, or part of");
+	ck_assert_int_eq(device_open(&f.dev, O_RDONLY, &plain, NULL, &err), 0);
+}
+END_TEST
+
+START_TEST(a_nodev_mount_is_named)
+{
+	AUTO(fixture_clear) struct fixture f = { .loop = { .fd = -1 } };
+	char says[200];
+
+	SKIP_UNLESS_LOOP();
+	/* This test's process alone sees the mount; it ends with it. */
+	SKIP_IF(unshare(CLONE_NEWNS) != 0, "needs a mount namespace of its own");
+	fixture_init(&f);
+	ck_assert_int_eq(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+	ck_assert_int_eq(mount(f.tree.dev, f.tree.dev, NULL, MS_BIND, NULL), 0);
+	ck_assert_int_eq(mount(NULL, f.tree.dev, NULL, MS_REMOUNT | MS_BIND | MS_NODEV, NULL), 0);
+	snprintf(says, sizeof says, "device nodes cannot be used on %s: it is mounted nodev",
+	         f.tree.dev);
+	refused(&f, O_RDONLY, ERR_PRECONDITION, says);
+	ck_assert_int_eq(umount(f.tree.dev), 0);
+}
+END_TEST
+
+SUITE("device_open", the_right_device_is_opened, anything_else_is_refused,
+      only_block_device_nodes_are_opened, a_device_in_use_is_not_opened_exclusively,
+      a_nodev_mount_is_named);

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Uevents: which ones matter, and that a wait ends. */
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "node/device/uevent.h"
+#include "test/lib/suite.h"
+
+#define MS INT64_C(1000000)
+#define MESSAGE(s) (s), sizeof(s)
+
+START_TEST(events_of_pci_and_nvme_matter)
+{
+	static const struct {
+		const char *what, *msg;
+		size_t n;
+		bool want;
+	} rows[] = {
+		{ "a PCI function",
+		  MESSAGE("add@/devices/pci0000:00/0000:01:00.1\0ACTION=add\0SUBSYSTEM=pci"),
+		  true },
+		{ "a bind", MESSAGE("bind@/devices/x\0ACTION=bind\0DRIVER=nvme\0SUBSYSTEM=pci"),
+		  true },
+		{ "a controller", MESSAGE("add@/devices/x/nvme/nvme1\0SUBSYSTEM=nvme"), true },
+		{ "a subsystem", MESSAGE("add@/x\0SUBSYSTEM=nvme-subsystem"), true },
+		{ "an NVMe disk",
+		  MESSAGE("add@/x\0DEVPATH=/devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1\0"
+		          "SUBSYSTEM=block\0DEVTYPE=disk"),
+		  true },
+		{ "a loop device",
+		  MESSAGE("change@/x\0DEVPATH=/devices/virtual/block/loop0\0SUBSYSTEM=block"),
+		  false },
+		{ "a network interface",
+		  MESSAGE("add@/x\0DEVPATH=/devices/virtual/net/eth0\0SUBSYSTEM=net"), false },
+		{ "NVMe in the path of another subsystem",
+		  MESSAGE("add@/x\0DEVPATH=/devices/x/nvme/nvme0/hwmon1\0SUBSYSTEM=hwmon"), false },
+		{ "a subsystem that begins the same", MESSAGE("add@/x\0SUBSYSTEM=pci_express"),
+		  false },
+		{ "nothing", MESSAGE(""), false },
+		{ "no NUL at the end", "SUBSYSTEM=pci", 13, true },
+		{ "cut off", "SUBSYSTEM=pc", 12, false },
+		{ "no bytes", "", 0, false },
+		{ "only NULs", "\0\0\0\0", 4, false },
+	};
+
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		ck_assert_msg(uevent_matters(rows[i].msg, rows[i].n) == rows[i].want, "%s",
+		              rows[i].what);
+}
+END_TEST
+
+START_TEST(a_wait_ends_by_its_interval_and_by_the_deadline)
+{
+	AUTO(uevent_close) struct uevent *u = uevent_open();
+	int64_t start = monotonic_ns(), took;
+
+	/* Somebody may plug a device in meanwhile; then it is shorter, never longer. */
+	uevent_wait(u, 30, deadline_never());
+	uevent_wait(u, 10000, deadline_in_ms(30));
+	took = monotonic_ns() - start;
+	ck_assert_msg(took < 5000 * MS, "took %jd ms", (intmax_t)(took / MS));
+	ck_assert(!uevent_wait(u, 10000, deadline_in_ms(0)));
+}
+END_TEST
+
+static void *cancel_soon(void *arg)
+{
+	usleep(50000);
+	cancel_set(arg);
+	return NULL;
+}
+
+START_TEST(a_cancelled_call_wakes_its_wait)
+{
+	AUTO(uevent_close) struct uevent *u = uevent_open();
+	struct cancel cancel = CANCEL_INIT;
+	struct deadline d = deadline_in_ms(20000);
+	int64_t start = monotonic_ns();
+	pthread_t thread;
+
+	d.cancel = &cancel;
+	ck_assert_int_eq(pthread_create(&thread, NULL, cancel_soon, &cancel), 0);
+	while (!cancel_is_set(&cancel))
+		uevent_wait(u, 20000, d);
+	ck_assert_int_lt(monotonic_ns() - start, 10000 * MS);
+	/* And one that was cancelled before does not even begin. */
+	ck_assert(!uevent_wait(u, 20000, d));
+	ck_assert_int_lt(monotonic_ns() - start, 10000 * MS);
+	pthread_join(thread, NULL);
+	cancel_destroy(&cancel);
+}
+END_TEST
+
+SUITE("uevent", events_of_pci_and_nvme_matter, a_wait_ends_by_its_interval_and_by_the_deadline,
+      a_cancelled_call_wakes_its_wait);
