@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Giving a PCI function to a driver and taking that back.  The only place that writes to
- * sysfs.  Callers have checked with pci_usable() that the function is ours to touch.
- * No state, any thread; two threads on one function meet in the kernel's own errors.
+ * Giving a PCI function to a driver and taking that back.  Callers have checked with pci_usable()
+ * that the function is ours to touch. No state, any thread; two threads on one function meet in
+ * the kernel's own errors.
  */
 #pragma once
 

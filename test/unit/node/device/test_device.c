@@ -682,12 +682,14 @@ START_TEST(release_clears_our_override_and_touches_nothing_else)
 }
 END_TEST
 
-SUITE("device", every_recorded_namespace_is_found_and_nothing_else,
-      asynchronous_probing_changes_no_answer,
-      contradictions_are_refused_and_missing_facts_are_not_contradictions,
-      a_bad_address_is_invalid_and_a_wrong_device_a_failed_precondition,
-      a_function_of_another_driver_is_refused_and_a_parked_one_awaited,
-      the_disk_number_may_be_missing_but_not_nonsense, a_device_is_checked_against_what_is_wanted,
-      a_device_is_found_by_its_number, a_number_that_moved_to_another_disk_is_no_device,
-      a_disk_with_two_functions_names_neither, any_block_device_has_a_number,
-      functions_of_snap_pfs_are_counted, release_clears_our_override_and_touches_nothing_else);
+SUITE_TIMEOUT("device", 120, every_recorded_namespace_is_found_and_nothing_else,
+              asynchronous_probing_changes_no_answer,
+              contradictions_are_refused_and_missing_facts_are_not_contradictions,
+              a_bad_address_is_invalid_and_a_wrong_device_a_failed_precondition,
+              a_function_of_another_driver_is_refused_and_a_parked_one_awaited,
+              the_disk_number_may_be_missing_but_not_nonsense,
+              a_device_is_checked_against_what_is_wanted, a_device_is_found_by_its_number,
+              a_number_that_moved_to_another_disk_is_no_device,
+              a_disk_with_two_functions_names_neither, any_block_device_has_a_number,
+              functions_of_snap_pfs_are_counted,
+              release_clears_our_override_and_touches_nothing_else);

@@ -372,7 +372,8 @@ START_TEST(a_tree_without_pci_has_no_function)
 }
 END_TEST
 
-SUITE("pci", addresses_are_parsed_and_padded, a_domain_that_was_not_given_is_not_known,
-      only_nvme_functions_of_accepted_vendors_and_snap_parents_are_usable,
-      a_vendor_id_is_compared_whole, the_domain_is_found_by_vuid_or_must_be_unique,
-      a_function_that_may_not_be_touched_is_never_a_candidate, a_tree_without_pci_has_no_function);
+SUITE_TIMEOUT("pci", 120, addresses_are_parsed_and_padded, a_domain_that_was_not_given_is_not_known,
+              only_nvme_functions_of_accepted_vendors_and_snap_parents_are_usable,
+              a_vendor_id_is_compared_whole, the_domain_is_found_by_vuid_or_must_be_unique,
+              a_function_that_may_not_be_touched_is_never_a_candidate,
+              a_tree_without_pci_has_no_function);

@@ -275,8 +275,10 @@ START_TEST(forgetting_a_function_that_has_gone_is_fine)
 }
 END_TEST
 
-SUITE("pci_driver", a_free_function_is_bound_by_override, what_was_given_can_be_taken_back,
-      a_failed_step_leaves_nothing_behind, an_undo_that_fails_is_told,
-      another_driver_is_never_displaced, an_override_for_another_driver_is_respected,
-      a_parked_function_is_taken_and_parked_again, a_leftover_override_of_ours_is_kept_for_the_undo,
-      forgetting_clears_only_our_override, forgetting_a_function_that_has_gone_is_fine);
+SUITE_TIMEOUT("pci_driver", 120, a_free_function_is_bound_by_override,
+              what_was_given_can_be_taken_back, a_failed_step_leaves_nothing_behind,
+              an_undo_that_fails_is_told, another_driver_is_never_displaced,
+              an_override_for_another_driver_is_respected,
+              a_parked_function_is_taken_and_parked_again,
+              a_leftover_override_of_ours_is_kept_for_the_undo, forgetting_clears_only_our_override,
+              forgetting_a_function_that_has_gone_is_fine);
