@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The socket itself: its name, its mode, who may say what on it, and how many. Raw connections, no client library. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/file.h"
+#include "test/rpc/fixture.h"
+
+#define PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+#define SETTINGS "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+
+static int connect_raw(const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	memcpy(address.sun_path, path, strlen(path) + 1);
+	ck_assert_int_eq(connect(fd, (const struct sockaddr *)&address, sizeof address), 0);
+	return fd;
+}
+
+/* Does the server say something (1), close (0), or neither (-1) within ms? */
+static int answer_within(int fd, int ms)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	char byte;
+
+	if (poll(&p, 1, ms) == 0)
+		return -1;
+	return recv(fd, &byte, 1, 0) == 1;
+}
+
+static int try_start(struct fixture *f, struct err *err)
+{
+	return rpc_server_start(&f->options, f->stub.services, ARRAY_LEN(f->stub.services),
+	                        &f->server, err);
+}
+
+static size_t names_in(const char *dir)
+{
+	AUTO(strs_clear) struct strs names = STRS_INIT;
+	struct err err = ERR_INIT;
+
+	ck_assert_int_eq(dir_list(dir, &names, &err), 0);
+	return names.n;
+}
+
+START_TEST(the_mode_is_0600)
+{
+	SETUP(f);
+	struct stat st;
+
+	ck_assert_int_eq(lstat(f.path, &st), 0);
+	ck_assert(S_ISSOCK(st.st_mode));
+	ck_assert_int_eq(st.st_mode & 07777, 0600);
+	ck_assert_uint_eq(names_in(f.dir), 1); /* no temporary name is left */
+}
+END_TEST
+
+START_TEST(mode_and_group_can_be_chosen)
+{
+	AUTO(fixture_clear) struct fixture f;
+	struct stat st;
+
+	fixture_init(&f);
+	f.options.socket_mode = 0660;
+	f.options.socket_group = getgid();
+	fixture_start(&f);
+	ck_assert_int_eq(lstat(f.path, &st), 0);
+	ck_assert_int_eq(st.st_mode & 07777, 0660);
+	ck_assert_uint_eq(st.st_gid, getgid());
+}
+END_TEST
+
+START_TEST(the_umask_does_not_matter)
+{
+	mode_t before = umask(0);
+	SETUP(f);
+	struct stat st;
+
+	umask(before);
+	ck_assert_int_eq(lstat(f.path, &st), 0);
+	ck_assert_int_eq(st.st_mode & 07777, 0600);
+}
+END_TEST
+
+START_TEST(a_file_at_the_path_is_refused_and_kept)
+{
+	AUTO(fixture_clear) struct fixture f;
+	AUTO(free) char *text = NULL;
+	struct err err = ERR_INIT;
+
+	fixture_init(&f);
+	ck_assert_int_eq(file_replace(f.path, "precious", 8, 0644, &err), 0);
+	ck_assert_int_eq(try_start(&f, &err), -1);
+	ck_assert_int_eq(err.code, ERR_PRECONDITION);
+	ck_assert_msg(strstr(err.msg, "is a regular file, not a socket") != NULL, "%s", err.msg);
+	err_clear(&err);
+	ck_assert_int_eq(file_read(f.path, 100, &text, NULL, &err), 0);
+	ck_assert_str_eq(text, "precious");
+	ck_assert_uint_eq(names_in(f.dir), 1);
+}
+END_TEST
+
+START_TEST(a_symbolic_link_at_the_path_is_refused_and_kept)
+{
+	AUTO(fixture_clear) struct fixture f;
+	struct err err = ERR_INIT;
+	struct stat st;
+
+	fixture_init(&f);
+	ck_assert_int_eq(symlink("/nowhere", f.path), 0);
+	ck_assert_int_eq(try_start(&f, &err), -1);
+	ck_assert_msg(strstr(err.msg, "is a symbolic link, not a socket") != NULL, "%s", err.msg);
+	ck_assert(lstat(f.path, &st) == 0 && S_ISLNK(st.st_mode));
+}
+END_TEST
+
+START_TEST(a_directory_at_the_path_is_refused)
+{
+	AUTO(fixture_clear) struct fixture f;
+	struct err err = ERR_INIT;
+
+	fixture_init(&f);
+	ck_assert_int_eq(mkdir(f.path, 0700), 0);
+	ck_assert_int_eq(try_start(&f, &err), -1);
+	ck_assert_msg(strstr(err.msg, "is a directory, not a socket") != NULL, "%s", err.msg);
+}
+END_TEST
+
+START_TEST(a_path_that_no_socket_can_have_is_refused)
+{
+	char long_name[200];
+	const char *const paths[] = { "", "/tmp/", "/nonexistent-directory/csi.sock", long_name };
+	const int codes[] = { ERR_INVALID, ERR_INVALID, ERR_NOT_FOUND, ERR_INVALID };
+
+	memset(long_name, 'x', sizeof long_name - 1);
+	long_name[0] = '/';
+	long_name[sizeof long_name - 1] = '\0';
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+		AUTO(fixture_clear) struct fixture f;
+		struct err err = ERR_INIT;
+
+		fixture_init(&f);
+		f.options.path = paths[i];
+		ck_assert_int_eq(try_start(&f, &err), -1);
+		ck_assert_msg((int)err.code == codes[i], "%s: %d %s", paths[i], (int)err.code,
+		              err.msg);
+	}
+}
+END_TEST
+
+START_TEST(a_relative_path_serves)
+{
+	AUTO(fixture_clear) struct fixture f;
+	char before[PATH_MAX];
+
+	fixture_init(&f);
+	ck_assert_ptr_nonnull(getcwd(before, sizeof before));
+	ck_assert_int_eq(chdir(f.dir), 0);
+	f.options.path = "csi.sock";
+	fixture_start(&f);
+	ck_assert_int_eq(probe(f.client, 5000), ERR_OK);
+	rpc_server_stop(f.server, 1000);
+	f.server = NULL;
+	ck_assert_int_ne(access(f.path, F_OK), 0);
+	ck_assert_int_eq(chdir(before), 0);
+}
+END_TEST
+
+START_TEST(a_foreign_file_is_not_removed_by_a_stop)
+{
+	SETUP(f);
+	struct err err = ERR_INIT;
+
+	ck_assert_int_eq(unlink(f.path), 0);
+	ck_assert_int_eq(file_replace(f.path, "x", 1, 0600, &err), 0);
+	rpc_server_stop(f.server, 1000);
+	f.server = NULL;
+	ck_assert_int_eq(access(f.path, F_OK), 0);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- first words */
+
+static void setup_impatient(struct fixture *f, unsigned max_connections)
+{
+	fixture_init(f);
+	f->options.preface_timeout_ms = 400;
+	f->options.max_connections = max_connections;
+	fixture_start(f);
+}
+
+START_TEST(a_silent_client_is_closed)
+{
+	AUTO(fixture_clear) struct fixture f;
+	int64_t begin;
+	AUTO(fd) int fd = -1;
+
+	setup_impatient(&f, 0);
+	begin = monotonic_ns();
+	fd = connect_raw(f.path);
+	ck_assert_int_eq(answer_within(fd, 5000), 0);
+	ck_assert_int_ge((monotonic_ns() - begin) / 1000000, 390);
+	ck_assert_int_eq(probe(f.client, 5000), ERR_OK);
+}
+END_TEST
+
+START_TEST(a_client_that_stops_in_the_middle_is_closed)
+{
+	AUTO(fixture_clear) struct fixture f;
+	AUTO(fd) int fd = -1;
+
+	setup_impatient(&f, 0);
+	fd = connect_raw(f.path);
+	ck_assert_int_eq(send(fd, PREFACE, 10, 0), 10);
+	ck_assert_int_eq(answer_within(fd, 5000), 0);
+}
+END_TEST
+
+START_TEST(first_words_may_come_in_pieces)
+{
+	AUTO(fixture_clear) struct fixture f;
+	static const char words[] = PREFACE SETTINGS;
+	AUTO(fd) int fd = -1;
+
+	fixture_init(&f);
+	fixture_start(&f);
+	fd = connect_raw(f.path);
+	for (size_t i = 0; i < sizeof words - 1; i++) {
+		ck_assert_int_eq(send(fd, &words[i], 1, 0), 1);
+		sleep_ms(2);
+	}
+	ck_assert_int_eq(answer_within(fd, 5000), 1); /* the server's SETTINGS */
+}
+END_TEST
+
+START_TEST(another_protocol_is_closed_at_once)
+{
+	AUTO(fixture_clear) struct fixture f;
+	int64_t begin;
+	AUTO(fd) int fd = -1;
+
+	fixture_init(&f);
+	fixture_start(&f);
+	fd = connect_raw(f.path);
+	begin = monotonic_ns();
+	ck_assert_int_eq(send(fd, "GET / HTTP/1.1\r\n", 16, 0), 16);
+	ck_assert_int_eq(answer_within(fd, 5000), 0);
+	ck_assert_int_lt((monotonic_ns() - begin) / 1000000, 2000);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- how many */
+
+START_TEST(connections_have_a_cap_and_the_closed_ones_do_not_count)
+{
+	AUTO(fixture_clear) struct fixture f;
+	static const char words[] = PREFACE SETTINGS;
+	int fds[3], extra;
+
+	fixture_init(&f);
+	f.options.max_connections = 3;
+	fixture_start(&f);
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+		fds[i] = connect_raw(f.path);
+		ck_assert_int_eq(send(fds[i], words, sizeof words - 1, 0), sizeof words - 1);
+		ck_assert_int_eq(answer_within(fds[i], 5000), 1);
+	}
+	extra = connect_raw(f.path);
+	ck_assert_int_eq(answer_within(extra, 5000), 0);
+	close(extra);
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		close(fds[i]);
+	for (int i = 0, code = -1; code != ERR_OK; i++) {
+		code = probe(f.client, 1000);
+		ck_assert_int_lt(i, 50);
+	}
+}
+END_TEST
+
+START_TEST(silent_connections_count_and_time_out)
+{
+	AUTO(fixture_clear) struct fixture f;
+	int fds[8], code = -1;
+
+	setup_impatient(&f, 4);
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		fds[i] = connect_raw(f.path);
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		ck_assert_int_eq(answer_within(fds[i], 5000), 0);
+	for (int i = 0; code != ERR_OK && i < 50; i++)
+		code = probe(f.client, 1000);
+	ck_assert_int_eq(code, ERR_OK);
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		close(fds[i]);
+}
+END_TEST
+
+START_TEST(a_hundred_connections_one_after_the_other)
+{
+	SETUP(f);
+
+	for (int i = 0; i < 100; i++) {
+		struct rpc_client *c =
+			rpc_client_new(&(struct rpc_client_options) { .path = f.path });
+
+		ck_assert_int_eq(probe(c, 5000), ERR_OK);
+		rpc_client_free(c);
+	}
+}
+END_TEST
+
+SUITE_TIMEOUT("rpc socket", 60, the_mode_is_0600, mode_and_group_can_be_chosen,
+              the_umask_does_not_matter, a_file_at_the_path_is_refused_and_kept,
+              a_symbolic_link_at_the_path_is_refused_and_kept, a_directory_at_the_path_is_refused,
+              a_path_that_no_socket_can_have_is_refused, a_relative_path_serves,
+              a_foreign_file_is_not_removed_by_a_stop, a_silent_client_is_closed,
+              a_client_that_stops_in_the_middle_is_closed, first_words_may_come_in_pieces,
+              another_protocol_is_closed_at_once,
+              connections_have_a_cap_and_the_closed_ones_do_not_count,
+              silent_connections_count_and_time_out, a_hundred_connections_one_after_the_other);

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sends every request of CSI with a marker in every field that the official file calls secret, and in the values of context
+ * keys that sound like secrets, whole and damaged; then looks for the marker in every log line (at the highest verbosity)
+ * and every error.  First to services that succeed, then to services that fail, then to the driver itself.
+ * Usage: markers SECRETS_LIST [DRIVER].
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "csi/csi.pb-c.h"
+
+#include "common/file.h"
+#include "common/limits.h"
+#include "common/log.h"
+#include "common/rpc/wire_check.h"
+#include "test/rpc/fixture.h"
+
+#define MARKER "xyzzy-marker"
+#define LOG_MAX (64 * 1024 * 1024)
+
+extern char **environ;
+
+static const char *list_path, *driver;
+
+static const ProtobufCServiceDescriptor *const service_list[] = {
+	&csi__v1__identity__descriptor,
+	&csi__v1__controller__descriptor,
+	&csi__v1__group_controller__descriptor,
+	&csi__v1__snapshot_metadata__descriptor,
+	&csi__v1__node__descriptor,
+};
+
+/* Of volume contexts and parameters: what kubelet and administrators put there. */
+static const char *const sensitive_keys[] = {
+	"csi.storage.k8s.io/serviceAccount.tokens", "password", "apiKey", "clientSecret", "TOKEN",
+};
+
+/* ---------------------------------------------------------------- requests */
+
+enum damage { WHOLE, CUT, TOO_LONG, NUL_INSIDE, NOT_UTF8, DAMAGES };
+
+static void add_varint(struct str *s, uint64_t v)
+{
+	for (; v >= 0x80; v >>= 7)
+		str_addn(s, &(char) { (char)(v | 0x80) }, 1);
+	str_addn(s, &(char) { (char)v }, 1);
+}
+
+static void add_bytes(struct str *s, uint32_t field, const char *bytes, size_t n)
+{
+	add_varint(s, (uint64_t)field << 3 | 2);
+	add_varint(s, n);
+	str_addn(s, bytes, n);
+}
+
+static void add_entry(struct str *s, uint32_t field, const char *key, const char *value, size_t n)
+{
+	AUTO(str_clear) struct str entry = STR_INIT(LIMIT_RPC_MESSAGE);
+
+	add_bytes(&entry, 1, key, strlen(key));
+	add_bytes(&entry, 2, value, n);
+	add_bytes(s, field, entry.ptr, entry.len);
+}
+
+static void add_marker(struct str *s, uint32_t field, const char *key, enum damage damage)
+{
+	AUTO(free) char *value = xcalloc(1, 70000);
+	size_t n = strlen(MARKER);
+
+	memcpy(value, MARKER, n);
+	if (damage == TOO_LONG) {
+		memset(value + n, 'x', 66000);
+		n += 66000;
+	} else if (damage == NUL_INSIDE) {
+		n += 3;
+	} else if (damage == NOT_UTF8) {
+		value[n++] = '\xff';
+	}
+	add_entry(s, field, key, value, n);
+}
+
+static const char *plausible(const char *field)
+{
+	if (str_has_suffix(field, "_path"))
+		return "/nonexistent/snap-csi/marker-test";
+	return str_eq(field, "fs_type") ? "ext4" : "marker-test";
+}
+
+static void add_message(struct str *s, const ProtobufCMessageDescriptor *d, enum damage damage);
+
+static void add_field(struct str *s, const ProtobufCFieldDescriptor *f, enum damage damage)
+{
+	AUTO(str_clear) struct str below = STR_INIT(LIMIT_RPC_MESSAGE);
+
+	if (wire_is_secret(f)) {
+		add_marker(s, f->id, MARKER "-key", damage);
+		return;
+	}
+	if (wire_is_map(f)) {
+		add_entry(s, f->id, "policy", "gold", 4);
+		for (size_t i = 0; i < ARRAY_LEN(sensitive_keys); i++)
+			add_marker(s, f->id, sensitive_keys[i], damage);
+		return;
+	}
+	switch ((int)f->type) {
+	case PROTOBUF_C_TYPE_STRING:
+		add_bytes(s, f->id, plausible(f->name), strlen(plausible(f->name)));
+		break;
+	case PROTOBUF_C_TYPE_MESSAGE:
+		add_message(&below, f->descriptor, damage);
+		add_bytes(s, f->id, below.ptr, below.len);
+		break;
+	default: /* numbers, enums and booleans are varints in CSI */
+		add_varint(s, (uint64_t)f->id << 3);
+		add_varint(s, 1);
+		break;
+	}
+}
+
+static void add_message(struct str *s, const ProtobufCMessageDescriptor *d, enum damage damage)
+{
+	for (unsigned i = 0; i < d->n_fields; i++)
+		if (!str_eq(d->fields[i].name, "volume_content_source"))
+			add_field(s, &d->fields[i], damage);
+}
+
+/* Sends it; the answer's code. Fails the test when the error shows the marker. */
+static int send_damaged(struct rpc_client *c, const char *service,
+                        const ProtobufCMethodDescriptor *m, enum damage damage)
+{
+	AUTO(str_clear) struct str in = STR_INIT(LIMIT_RPC_MESSAGE);
+	AUTO(free) char *path = xasprintf("/%s/%s", service, m->name);
+	struct rpc_answer answer;
+	int code;
+
+	add_message(&in, m->input, damage);
+	code = rpc_client_call_bytes(c, path, in.ptr, damage == CUT && in.len ? in.len - 1 : in.len,
+	                             3000, &answer);
+	ck_assert_msg(!strstr(answer.text, MARKER), "%s says \"%s\"", path, answer.text);
+	rpc_answer_clear(&answer);
+	return code;
+}
+
+/* All methods, all damages. Returns how many were sent. */
+static int send_all(struct rpc_client *c, bool expect_ok)
+{
+	int sent = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(service_list); i++)
+		for (unsigned k = 0; k < service_list[i]->n_methods; k++)
+			for (enum damage damage = WHOLE; damage < DAMAGES; damage++, sent++) {
+				int code = send_damaged(c, service_list[i]->name,
+				                        &service_list[i]->methods[k], damage);
+
+				ck_assert(!expect_ok || damage != WHOLE || code == ERR_OK);
+			}
+	return sent;
+}
+
+/* ---------------------------------------------------------------- services that have every method */
+
+struct all_services {
+	struct rpc_service services[ARRAY_LEN(service_list)];
+	struct rpc_method *methods[ARRAY_LEN(service_list)];
+	bool fail;
+	_Atomic int handled;
+};
+
+static const ProtobufCMethodDescriptor *method_of(const char *path)
+{
+	for (size_t i = 0; i < ARRAY_LEN(service_list); i++)
+		for (unsigned k = 0; k < service_list[i]->n_methods; k++)
+			if (str_eq(service_list[i]->methods[k].name, strrchr(path, '/') + 1))
+				return &service_list[i]->methods[k];
+	return NULL;
+}
+
+static int handle(void *self, struct rpc_call *call, const void *req, ProtobufCMessage **resp,
+                  struct err *err)
+{
+	struct all_services *all = self;
+
+	(void)req;
+	all->handled++;
+	if (all->fail)
+		return err_set(err, ERR_UNAVAILABLE, "%s: not today", call->method);
+	*resp = rpc_new_message(call, method_of(call->method)->output);
+	return 0;
+}
+
+static void all_services_init(struct all_services *all, bool fail)
+{
+	*all = (struct all_services) { .fail = fail };
+	for (size_t i = 0; i < ARRAY_LEN(service_list); i++) {
+		unsigned n = service_list[i]->n_methods;
+
+		all->methods[i] = xcalloc(n, sizeof(struct rpc_method));
+		for (unsigned k = 0; k < n; k++)
+			all->methods[i][k] =
+				(struct rpc_method) { .name = service_list[i]->methods[k].name,
+				                      .handler = handle };
+		all->services[i] = (struct rpc_service) { .descriptor = service_list[i],
+			                                  .methods = all->methods[i],
+			                                  .n_methods = n,
+			                                  .self = all };
+	}
+}
+
+static void all_services_clear(struct all_services *all)
+{
+	for (size_t i = 0; i < ARRAY_LEN(service_list); i++)
+		free(all->methods[i]);
+}
+
+/* ---------------------------------------------------------------- the log */
+
+struct seen {
+	pthread_mutex_t lock;
+	int lines, marked, with_keys;
+	char first[500];
+};
+
+static void see_line(void *arg, const char *line)
+{
+	struct seen *seen = arg;
+
+	WITH_LOCK(&seen->lock);
+	seen->lines++;
+	seen->with_keys += strstr(line, "serviceAccount.tokens") != NULL;
+	if (strstr(line, MARKER) && seen->marked++ == 0)
+		snprintf(seen->first, sizeof seen->first, "%s", line);
+}
+
+static void serve_and_look(bool fail)
+{
+	AUTO(fixture_clear) struct fixture f;
+	struct seen seen = { .lock = PTHREAD_MUTEX_INITIALIZER };
+	struct all_services all;
+	struct err err = ERR_INIT;
+	int sent;
+
+	fixture_init(&f);
+	all_services_init(&all, fail);
+	log_setup(10, false);
+	log_redirect(see_line, &seen);
+	ck_assert_int_eq(rpc_server_start(&f.options, all.services, ARRAY_LEN(all.services),
+	                                  &f.server, &err),
+	                 0);
+	f.client = rpc_client_new(&(struct rpc_client_options) { .path = f.path });
+	sent = send_all(f.client, !fail);
+	rpc_client_free(TAKE(f.client));
+	rpc_server_stop(TAKE(f.server), 1000);
+	log_redirect(NULL, NULL);
+	printf("sent %d requests to services that %s: %d reached a handler, %d log lines\n", sent,
+	       fail ? "fail" : "succeed", all.handled, seen.lines);
+	ck_assert_int_eq(seen.lines, sent);
+	ck_assert_int_ge(all.handled, sent / DAMAGES);
+	ck_assert_msg(seen.marked == 0, "%d lines, the first: %s", seen.marked, seen.first);
+	ck_assert_int_gt(seen.with_keys, 5); /* key names are there, at this verbosity */
+	all_services_clear(&all);
+}
+
+START_TEST(answers_of_services_that_succeed_show_no_secret)
+{
+	serve_and_look(false);
+}
+END_TEST
+
+START_TEST(answers_of_services_that_fail_show_no_secret)
+{
+	serve_and_look(true);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- what the official file calls secret */
+
+static bool is_filled(const char *message, const char *field)
+{
+	for (size_t i = 0; i < ARRAY_LEN(service_list); i++)
+		for (unsigned k = 0; k < service_list[i]->n_methods; k++) {
+			const ProtobufCMessageDescriptor *d = service_list[i]->methods[k].input;
+			const ProtobufCFieldDescriptor *f =
+				protobuf_c_message_descriptor_get_field_by_name(d, field);
+
+			if (str_eq(d->name, message))
+				return f && wire_is_map(f) && wire_is_secret(f);
+		}
+	return false;
+}
+
+START_TEST(every_secret_field_of_the_official_file_is_one_here)
+{
+	AUTO(fclose) FILE *list = fopen(list_path, "re");
+	char message[100], field[100];
+	int n = 0;
+
+	ck_assert_ptr_nonnull(list);
+	for (; fscanf(list, "%99s %99s", message, field) == 2; n++)
+		ck_assert_msg(is_filled(message, field), "%s.%s", message, field);
+	ck_assert_int_eq(n, 22);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- the driver */
+
+static pid_t spawn_driver(const struct fixture *f, const char *log)
+{
+	AUTO(free) char *address = xasprintf("--bind-address=unix://%s", f->path);
+	AUTO(free) char *kubeconfig = xasprintf("--kubeconfig=%s/kubeconfig", f->dir);
+	AUTO(free) char *sysfs = xasprintf("--sysfs-root=%s/sys", f->dir);
+	AUTO(free) char *dev = xasprintf("--dev-root=%s/dev", f->dir);
+	char *const argv[] = { (char *)driver,
+		               (char *)"--mode=all",
+		               (char *)"--v=10",
+		               (char *)"--namespace=marker-test",
+		               (char *)"--node-id=marker-test",
+		               (char *)"--node-nvme-load-driver=false",
+		               (char *)"--node-nvme-create-vfs=false",
+		               address,
+		               kubeconfig,
+		               sysfs,
+		               dev,
+		               NULL };
+	posix_spawn_file_actions_t actions;
+	pid_t pid;
+
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log,
+	                                 O_CREAT | O_WRONLY | O_APPEND, 0600);
+	ck_assert_int_eq(posix_spawn(&pid, driver, &actions, NULL, argv, environ), 0);
+	posix_spawn_file_actions_destroy(&actions);
+	return pid;
+}
+
+/* A Kubernetes API that is not there: nothing listens on port 1. */
+static void write_world(const struct fixture *f)
+{
+	static const char config[] =
+		"apiVersion: v1\nkind: Config\ncurrent-context: c\n"
+		"contexts: [{name: c, context: {cluster: c, user: u}}]\n"
+		"clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n"
+		"users: [{name: u, user: {token: " MARKER "}}]\n";
+	AUTO(free) char *kubeconfig = xasprintf("%s/kubeconfig", f->dir);
+	AUTO(free) char *sys = xasprintf("%s/sys", f->dir);
+	AUTO(free) char *dev = xasprintf("%s/dev", f->dir);
+	struct err err = ERR_INIT;
+
+	ck_assert_int_eq(file_replace(kubeconfig, config, sizeof config - 1, 0600, &err), 0);
+	ck_assert_int_eq(mkdir(sys, 0700), 0);
+	ck_assert_int_eq(mkdir(dev, 0700), 0);
+}
+
+START_TEST(the_driver_shows_no_secret)
+{
+	AUTO(fixture_clear) struct fixture f;
+	AUTO(free) char *log = NULL;
+	AUTO(free) char *text = NULL;
+	struct err err = ERR_INIT;
+	pid_t pid;
+	int sent;
+
+	if (!driver) {
+		puts("SKIP: no driver was given");
+		return;
+	}
+	fixture_init(&f);
+	write_world(&f);
+	log = xasprintf("%s/log", f.dir);
+	pid = spawn_driver(&f, log);
+	f.client = rpc_client_new(
+		&(struct rpc_client_options) { .path = f.path, .wait_for_ready = true });
+	if (probe(f.client, 20000) != ERR_OK) {
+		kill(pid, SIGKILL);
+		server_wait(pid);
+		ck_assert_int_eq(file_read(log, LOG_MAX, &text, NULL, &err), 0);
+		ck_abort_msg("the driver does not serve: %s", text);
+	}
+	sent = send_all(f.client, false);
+	kill(pid, SIGTERM);
+	ck_assert_int_eq(server_wait(pid), 0);
+	ck_assert_int_eq(file_read(log, LOG_MAX, &text, NULL, &err), 0);
+	printf("sent %d requests to the driver: %zu bytes of log\n", sent, strlen(text));
+	ck_assert_ptr_nonnull(strstr(text, "Probe code=OK")); /* that is its log */
+	ck_assert_msg(!strstr(text, MARKER), "... %.400s", strstr(text, MARKER) - 200);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	const TTest *const tests[] = {
+		every_secret_field_of_the_official_file_is_one_here,
+		answers_of_services_that_succeed_show_no_secret,
+		answers_of_services_that_fail_show_no_secret,
+		the_driver_shows_no_secret,
+	};
+
+	list_path = argc > 1 ? argv[1] : "/dev/null";
+	driver = argc > 2 ? argv[2] : NULL;
+	return suite_run("wire markers", 300, tests, ARRAY_LEN(tests));
+}
