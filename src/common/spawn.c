@@ -239,8 +239,10 @@ const char *spawn_last_line(struct str *output)
 
 	while (end > output->ptr && strchr(" \t\r\n", end[-1]))
 		end--;
-	*end = '\0';
-	output->len = (size_t)(end - output->ptr);
+	if (output->len > (size_t)(end - output->ptr)) {
+		*end = '\0';
+		output->len = (size_t)(end - output->ptr);
+	}
 	line = strrchr(output->ptr, '\n');
 	return line ? line + 1 : output->ptr;
 }

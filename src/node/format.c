@@ -90,8 +90,10 @@ static int record_matches(const struct node *n, const struct device *dev,
 	char *text AUTO(free) = NULL;
 
 	if (file_read(path, RECORD_MAX, &text, NULL, err)) {
-		if (err->code != ERR_NOT_FOUND)
+		if (err->code != ERR_NOT_FOUND) {
+			err_wrap(err, "is there a formatting record of this volume?");
 			return err_recode(err, ERR_UNAVAILABLE);
+		}
 		err_clear(err);
 		return 1;
 	}
@@ -226,7 +228,7 @@ static int format(struct node *n, const struct device *dev, int fd, const struct
 			err, ERR_PRECONDITION,
 			"%s has an xfs whose mkfs was interrupted, but not on this node since it "
 			"was attached: it is not formatted again. If this volume has never held "
-		        "data, clear it with "
+			"data, clear it with "
 			"\"wipefs -a\"",
 			dev->path);
 	if (check_may_format(dev, r, again == 0, err) ||

@@ -35,13 +35,12 @@ bool publish_context_given(const struct kvs *map)
 	return !str_empty(kvs_get(map, PUBLISH_PCI_ADDRESS));
 }
 
-int publish_context_parse(const char *volume_id, const struct kvs *map, struct device_want *ret,
-                          struct err *err)
+int publish_context_parse(const struct kvs *map, struct device_want *ret, struct err *err)
 {
 	const char *nsid = kvs_get(map, PUBLISH_NVME_NSID);
 	const char *capacity = kvs_get(map, PUBLISH_CAPACITY);
 	struct device_want want = {
-		.volume_id = volume_id,
+		.volume_id = "", /* who asks puts it in front */
 		.pci = kvs_get_or(map, PUBLISH_PCI_ADDRESS, ""),
 		.vuid = kvs_get_or(map, PUBLISH_FUNC_VUID, ""),
 		.uuid = kvs_get_or(map, PUBLISH_NVME_UUID, ""),

@@ -46,8 +46,8 @@ void node_clear(struct node *n);
 
 /* publish_context to what device_find() looks for. `want` borrows from the map. PCI address and nsid are required, in the Go
    plugin's words; any other missing key means "unknown" and is not checked. */
-int publish_context_parse(const char *volume_id, const struct kvs *map, struct device_want *ret,
-                          struct err *err) MUST_CHECK;
+int publish_context_parse(const struct kvs *map, struct device_want *ret, struct err *err)
+	MUST_CHECK;
 /* Was there a PCI address at all? NodePublish may come without. */
 bool publish_context_given(const struct kvs *map);
 

@@ -88,7 +88,7 @@ static int stage_volume(void *self, struct rpc_call *call, const void *req, Prot
 	    volume_cap_from_csi(q->volume_capability, "VolumeCapability", &call->arena, &s.cap,
 	                        err) ||
 	    check_context(self, &volume_context, &publish_context, &s.cap, &s.params, err) ||
-	    publish_context_parse(q->volume_id, &publish_context, &s.want, err))
+	    publish_context_parse(&publish_context, &s.want, err))
 		return -1;
 	return node_stage(self, &s, call->deadline, err);
 }
@@ -134,7 +134,7 @@ static int publish_volume(void *self, struct rpc_call *call, const void *req,
 		return err_set(err, ERR_PRECONDITION,
 		               "StagingTargetPath: field is required, volumes are staged first");
 	if (publish_context_given(&publish_context)) {
-		if (publish_context_parse(q->volume_id, &publish_context, &want, err))
+		if (publish_context_parse(&publish_context, &want, err))
 			return -1;
 		p.want = &want;
 	}

@@ -88,8 +88,8 @@ int place_look(const struct mount_table *t, const char *path, struct place *ret,
 		return -1;
 	p.m = rc == 0 ? mount_at(t, p.path) : NULL;
 	if (p.m && str_eq(p.m->root, "/")) {
-		p.kind = PLACE_FILESYSTEM;
 		p.disk = place_disk(p.m);
+		p.kind = p.disk ? PLACE_FILESYSTEM : PLACE_OTHER;
 	} else if (p.m) {
 		p.kind = PLACE_OTHER;
 		if (stat(p.path, &st) == 0 && S_ISBLK(st.st_mode)) {

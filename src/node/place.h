@@ -12,7 +12,7 @@
 
 enum place_kind {
 	PLACE_NOTHING,
-	PLACE_FILESYSTEM, /* the whole of a filesystem */
+	PLACE_FILESYSTEM, /* the whole of a filesystem on a disk */
 	PLACE_BLOCK,      /* a device node, bound over a file */
 	PLACE_OTHER,      /* something that this driver does not mount */
 };

@@ -80,11 +80,11 @@ static int foreign(const struct staging *s, const struct place *p, struct err *e
 
 	describe_disk(s->node, p->kind == PLACE_OTHER ? p->m->devno : p->disk, &there);
 	describe_disk(s->node, s->dev.devno, &wanted);
-	return err_set(
-		err, ERR_PRECONDITION,
-		"%s already shows %s (%s), but the volume is on %s: unmount it by hand if it "
-		"is a leftover",
-		p->path, there.ptr, p->m->fs_type, wanted.ptr);
+	return err_set(err, ERR_PRECONDITION,
+	               "%s already shows %s of %s, but the volume is on %s: unmount it by hand "
+	               "if it is a leftover",
+	               p->path, p->kind == PLACE_BLOCK ? "raw block" : p->m->fs_type, there.ptr,
+	               wanted.ptr);
 }
 
 /* A filesystem of the right disk is mounted there. 0: as wanted; 1: it is dead; -1. */

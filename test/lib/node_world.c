@@ -53,7 +53,7 @@ struct stage_request stage_request(const struct node_world *w, const struct nvme
 		.volume_id = VOLUME_ID,
 		.staging_path = w->staging,
 		.cap = capability(fs_type, mode),
-		.want = { .volume_id = VOLUME_ID,
+		.want = { .volume_id = "",
 		          .pci = d->pci,
 		          .vuid = "",
 		          .nsid = d->nsid,

@@ -58,7 +58,7 @@ static blkid_probe new_probe(int fd, const char *name, struct err *err)
 	if (!p)
 		abort();
 	errno = 0;
-	if (blkid_probe_set_device(p, fd, 0, 0)) {
+	if (blkid_probe_set_device(p, fd, 0, 0) || blkid_probe_get_size(p) <= 0) {
 		err_set(err, ERR_UNAVAILABLE, "read %s: the size cannot be had", name);
 		err->sys = errno;
 		blkid_free_probe(p);
@@ -178,6 +178,8 @@ int fsprobe_fd(int fd, const char *name, struct fsprobe *ret, struct err *err)
 		err_sys(err, errno ? errno : EIO, "look for signatures on %s", name);
 		return err_recode(err, ERR_UNAVAILABLE);
 	}
+	if (r.kind == FSPROBE_FOREIGN)
+		r.type[0] = r.uuid[0] = '\0';
 	copy(r.found, sizeof r.found, n ? found.ptr : "no known signature");
 	if (r.kind == FSPROBE_FILESYSTEM && read_superblock(fd, name, &r, err))
 		return -1;

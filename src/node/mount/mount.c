@@ -71,8 +71,10 @@ int mount_table_read(const char *proc_root, struct mount_table *ret, struct err 
 	if (!table || !it)
 		abort();
 	mnt_table_set_parser_errcb(table, refuse_line);
-	if (access(path, R_OK) < 0)
-		return err_sys(err, errno, "read %s", path);
+	if (access(path, R_OK) < 0) {
+		err_sys(err, errno, "read %s", path);
+		return err_recode(err, ERR_INTERNAL);
+	}
 	rc = mnt_table_parse_file(table, path);
 	if (rc)
 		return err_set(err, ERR_INTERNAL, "read %s: a line that is no mountinfo", path);
@@ -281,6 +283,13 @@ int mount_flags_check(const char *const *flags, size_t n, struct strs *ret, stru
 
 /* ---------------------------------------------------------------- changes */
 
+static enum err_code code_of_mount(int sys)
+{
+	if (sys == EUCLEAN || sys == EBADMSG)
+		return ERR_DATA_LOSS; /* "Structure needs cleaning": the filesystem is damaged */
+	return sys ? err_code_from_errno(sys) : ERR_INTERNAL;
+}
+
 /* libmount knows what the errno of a mount means for this filesystem: its text, our code. */
 static int explain(struct libmnt_context *cxt, int rc, const char *device, const char *target,
                    const char *fs_type, struct err *err)
@@ -292,8 +301,7 @@ static int explain(struct libmnt_context *cxt, int rc, const char *device, const
 	if (str_empty(text))
 		return err_sys(err, sys ? sys : EINVAL, "mount %s (%s) on %s", device, fs_type,
 		               target);
-	err_set(err, sys ? err_code_from_errno(sys) : ERR_INTERNAL, "mount %s (%s) on %s: %s",
-	        device, fs_type, target, text);
+	err_set(err, code_of_mount(sys), "mount %s (%s) on %s: %s", device, fs_type, target, text);
 	err->sys = sys;
 	return -1;
 }

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Child processes: what a child gets, what comes back, and that it ends when it should. */
+#include "test/lib/suite.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/limits.h"
+#include "common/mem.h"
+#include "common/spawn.h"
+
+static int sh(const char *script, struct deadline d, struct str *out, struct err *err)
+{
+	struct strs argv AUTO(strs_clear) = STRS_INIT;
+
+	strs_add(&argv, "sh");
+	strs_add(&argv, "-c");
+	strs_add(&argv, script);
+	return spawn_run(&argv, d, out, err);
+}
+
+START_TEST(a_child_answers_with_its_status_and_output)
+{
+	static const struct {
+		const char *what, *script;
+		int status;
+		const char *output;
+	} rows[] = {
+		{ "success", "exit 0", 0, "" },
+		{ "status", "exit 7", 7, "" },
+		{ "status 255", "exit 255", 255, "" },
+		{ "both streams", "echo out; echo err >&2", 0, "out\nerr\n" },
+		{ "nothing on stdin", "cat; echo end", 0, "end\n" },
+		{ "the C locale", "echo $LC_ALL", 0, "C\n" },
+		{ "a path of its own", "echo $PATH", 0, "/usr/sbin:/usr/bin:/sbin:/bin\n" },
+		{ "nothing else of our environment", "echo ${SNAP_TEST-unset}", 0, "unset\n" },
+	};
+
+	setenv("SNAP_TEST", "1", 1);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct str out AUTO(str_clear) = STR_INIT(1000);
+		struct err err = ERR_INIT;
+		int rc = sh(rows[i].script, deadline_in_ms(20000), &out, &err);
+
+		ck_assert_msg(rc == rows[i].status, "%s: %d %s", rows[i].what, rc, err.msg);
+		ROW_STR_EQ(rows[i].what, out.ptr, rows[i].output);
+	}
+}
+END_TEST
+
+START_TEST(a_child_has_no_descriptor_of_ours_but_the_one_given)
+{
+	struct str out AUTO(str_clear) = STR_INIT(1000);
+	struct strs argv AUTO(strs_clear) = STRS_INIT;
+	struct err err = ERR_INIT;
+	int leaky = open("/dev/null", O_RDONLY);
+	int given AUTO(fd) = open("/etc/hostname", O_RDONLY | O_CLOEXEC);
+
+	ck_assert_int_ge(dup2(leaky, 90), 0); /* without O_CLOEXEC */
+	/* ls itself opens the directory: one more than it was born with. */
+	ck_assert_int_eq(sh("ls /proc/self/fd | tr '\\n' ' '", deadline_in_ms(20000), &out, &err),
+	                 0);
+	ck_assert_str_eq(out.ptr, "0 1 2 3 ");
+	str_reset(&out);
+	strs_add(&argv, "readlink");
+	strs_add(&argv, SPAWN_FD_PATH);
+	ck_assert_int_eq(spawn_run_fd(&argv, given, deadline_in_ms(20000), &out, &err), 0);
+	ck_assert_str_eq(spawn_last_line(&out), "/etc/hostname");
+	close(leaky);
+	close(90);
+}
+END_TEST
+
+START_TEST(a_low_descriptor_of_ours_is_not_overwritten_on_the_way)
+{
+	struct str out AUTO(str_clear) = STR_INIT(1000);
+	struct strs argv AUTO(strs_clear) = STRS_INIT;
+	struct err err = ERR_INIT;
+	pid_t pid = fork();
+
+	if (pid == 0) { /* where our 0 is closed, the pipe's ends get the low numbers */
+		close(0);
+		close(3);
+		int given = open("/etc/hostname", O_RDONLY | O_CLOEXEC);
+		strs_add(&argv, "readlink");
+		strs_add(&argv, SPAWN_FD_PATH);
+		int rc = spawn_run_fd(&argv, given, deadline_in_ms(20000), &out, &err);
+		_exit(rc == 0 && strcmp(spawn_last_line(&out), "/etc/hostname") == 0 ? 0 : 1);
+	}
+	int status = -1;
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+}
+END_TEST
+
+START_TEST(a_missing_program_is_named)
+{
+	struct strs argv AUTO(strs_clear) = STRS_INIT;
+	struct err err = ERR_INIT;
+
+	strs_add(&argv, "mkfs.nonsense");
+	ck_assert_int_eq(spawn_run(&argv, deadline_never(), NULL, &err), -1);
+	ck_assert_int_eq(err.code, ERR_NOT_FOUND);
+	ck_assert_str_eq(err.msg, "program mkfs.nonsense is not installed (looked in "
+	                          "/usr/sbin:/usr/bin:/sbin:/bin)");
+}
+END_TEST
+
+START_TEST(the_deadline_ends_the_whole_group)
+{
+	struct str out AUTO(str_clear) = STR_INIT(1000);
+	struct err err = ERR_INIT;
+	int64_t start = monotonic_ns();
+	long pid;
+
+	ck_assert_int_eq(sh("sleep 30 & echo $!; sleep 30", deadline_in_ms(300), &out, &err), -1);
+	ck_assert_int_eq(err.code, ERR_DEADLINE);
+	ck_assert_int_lt((monotonic_ns() - start) / 1000000, 5000);
+	pid = strtol(out.ptr, NULL, 10);
+	ck_assert_int_gt(pid, 1);
+	for (int i = 0; i < 100 && kill((pid_t)pid, 0) == 0; i++)
+		usleep(20000); /* init reaps it */
+	ck_assert_int_ne(kill((pid_t)pid, 0), 0);
+}
+END_TEST
+
+static void *cancel_later(void *arg)
+{
+	usleep(200000);
+	cancel_set(arg);
+	return NULL;
+}
+
+START_TEST(the_callers_leaving_ends_it_at_once)
+{
+	struct cancel cancel = CANCEL_INIT;
+	struct deadline d = deadline_in_ms(30000);
+	struct err err = ERR_INIT;
+	int64_t start = monotonic_ns();
+	pthread_t thread;
+
+	d.cancel = &cancel;
+	pthread_create(&thread, NULL, cancel_later, &cancel);
+	ck_assert_int_eq(sh("sleep 30", d, NULL, &err), -1);
+	ck_assert_int_eq(err.code, ERR_CANCELLED);
+	ck_assert_int_lt((monotonic_ns() - start) / 1000000, 10000);
+	pthread_join(thread, NULL);
+	err_clear(&err);
+	ck_assert_int_eq(sh("true", d, NULL, &err), -1); /* not even started */
+	ck_assert_int_eq(err.code, ERR_CANCELLED);
+}
+END_TEST
+
+START_TEST(a_killed_child_is_an_error)
+{
+	struct err err = ERR_INIT;
+
+	ck_assert_int_eq(sh("kill -9 $$", deadline_in_ms(20000), NULL, &err), -1);
+	ck_assert_int_eq(err.code, ERR_INTERNAL);
+	ck_assert_str_eq(err.msg, "sh: killed by signal 9 (SIGKILL)");
+}
+END_TEST
+
+START_TEST(signals_are_as_in_a_fresh_process)
+{
+	struct str out AUTO(str_clear) = STR_INIT(1000);
+	struct err err = ERR_INIT;
+	struct sigaction ignore = { .sa_handler = SIG_IGN };
+	const unsigned long long glibcs_own = 3ULL << 31; /* signals 32 and 33: not ours to set */
+	unsigned long long blocked, ignored;
+	sigset_t term;
+
+	sigaction(SIGPIPE, &ignore, NULL);
+	sigemptyset(&term);
+	sigaddset(&term, SIGTERM);
+	pthread_sigmask(SIG_BLOCK, &term, NULL);
+	ck_assert_int_eq(sh("sed -nE 's/^Sig(Blk|Ign):\\s*//p' /proc/self/status",
+	                    deadline_in_ms(20000), &out, &err),
+	                 0);
+	ck_assert_int_eq(sscanf(out.ptr, "%llx\n%llx", &blocked, &ignored), 2);
+	ck_assert_uint_eq(blocked, 0);
+	ck_assert_uint_eq(ignored & ~glibcs_own, 0);
+}
+END_TEST
+
+START_TEST(endless_output_is_cut_and_does_not_block)
+{
+	struct str out AUTO(str_clear) = STR_INIT(LIMIT_SPAWN_OUTPUT);
+	struct err err = ERR_INIT;
+
+	ck_assert_int_eq(
+		sh("head -c 3000000 /dev/zero | tr '\\0' x", deadline_in_ms(20000), &out, &err), 0);
+	ck_assert_uint_eq(out.len, LIMIT_SPAWN_OUTPUT);
+	ck_assert(out.cut);
+}
+END_TEST
+
+START_TEST(a_grandchild_that_keeps_the_pipe_is_not_waited_for)
+{
+	struct str out AUTO(str_clear) = STR_INIT(1000);
+	struct err err = ERR_INIT;
+	int64_t start = monotonic_ns();
+
+	ck_assert_int_eq(sh("sleep 5 & echo done", deadline_in_ms(20000), &out, &err), 0);
+	ck_assert_str_eq(out.ptr, "done\n");
+	ck_assert_int_lt((monotonic_ns() - start) / 1000000, 4000);
+}
+END_TEST
+
+START_TEST(the_last_line_is_found)
+{
+	static const struct {
+		const char *what, *text, *last;
+	} rows[] = {
+		{ "nothing", "", "" },
+		{ "one", "a", "a" },
+		{ "newline at the end", "a\nb\n", "b" },
+		{ "blank lines at the end", "a\nb \n\n \n", "b" },
+		{ "only blank", "\n\n", "" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct str out AUTO(str_clear) = STR_INIT(1000);
+
+		str_add(&out, rows[i].text);
+		ROW_STR_EQ(rows[i].what, spawn_last_line(&out), rows[i].last);
+	}
+}
+END_TEST
+
+START_TEST(tools_of_a_test_come_first)
+{
+	char dir[] = "/tmp/spawn-test-XXXXXX";
+	struct str out AUTO(str_clear) = STR_INIT(1000);
+	struct strs argv AUTO(strs_clear) = STRS_INIT;
+	struct err err = ERR_INIT;
+
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	char *tool AUTO(free) = xasprintf("%s/mkfs.ext4", dir);
+	FILE *f = fopen(tool, "w");
+	fputs("#!/bin/sh\necho fake $1\n", f);
+	fclose(f);
+	chmod(tool, 0755);
+	spawn_set_path(dir);
+	strs_add(&argv, "mkfs.ext4");
+	strs_add(&argv, "x");
+	ck_assert_int_eq(spawn_run(&argv, deadline_in_ms(20000), &out, &err), 0);
+	ck_assert_str_eq(out.ptr, "fake x\n");
+	spawn_set_path(NULL);
+	unlink(tool);
+	rmdir(dir);
+}
+END_TEST
+
+static void *many(void *arg)
+{
+	long *failed = arg;
+
+	for (int i = 0; i < 20; i++) {
+		struct str out AUTO(str_clear) = STR_INIT(100);
+		struct err err = ERR_INIT;
+
+		*failed += sh("echo hello; exit 3", deadline_in_ms(20000), &out, &err) != 3 ||
+		           strcmp(out.ptr, "hello\n") != 0;
+	}
+	return NULL;
+}
+
+START_TEST(children_of_many_threads_do_not_mix)
+{
+	pthread_t threads[4];
+	long failed[4] = { 0 };
+
+	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
+		pthread_create(&threads[i], NULL, many, &failed[i]);
+	for (size_t i = 0; i < ARRAY_LEN(threads); i++) {
+		pthread_join(threads[i], NULL);
+		ck_assert_int_eq(failed[i], 0);
+	}
+}
+END_TEST
+
+SUITE_TIMEOUT("spawn", 60, a_child_answers_with_its_status_and_output,
+              a_child_has_no_descriptor_of_ours_but_the_one_given,
+              a_low_descriptor_of_ours_is_not_overwritten_on_the_way, a_missing_program_is_named,
+              the_deadline_ends_the_whole_group, the_callers_leaving_ends_it_at_once,
+              a_killed_child_is_an_error, signals_are_as_in_a_fresh_process,
+              endless_output_is_cut_and_does_not_block,
+              a_grandchild_that_keeps_the_pipe_is_not_waited_for, the_last_line_is_found,
+              tools_of_a_test_come_first, children_of_many_threads_do_not_mix);

@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every way in which NodeStageVolume fails: code, text, and what is left behind afterwards, which is nothing. Printed as
+ * a table when the program is run by itself.
+ */
+#include "test/lib/suite.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/file.h"
+#include "common/mem.h"
+#include "common/spawn.h"
+#include "node/format.h"
+#include "test/lib/node_world.h"
+#include "test/lib/skip.h"
+
+#define UUID "11111111-aaaa-4bbb-8ccc-000000000001"
+#define OTHER_UUID "22222222-aaaa-4bbb-8ccc-000000000002"
+
+/* One case while it runs. */
+struct attempt {
+	struct node_world w;
+	struct nvme_disk *d;
+	struct stage_request r;
+	const char *flag;
+	struct deadline deadline;
+	struct cancel cancel;
+	int held; /* a descriptor to close at the end */
+	char text[256];
+};
+
+/* ---------------------------------------------------------------- what is wrong */
+
+static void bad_address(struct attempt *a)
+{
+	a->r.want.pci = "0000:zz:00.1";
+}
+
+static void host_bridge(struct attempt *a)
+{
+	a->r.want.pci = "00:00.0";
+}
+
+static void no_function(struct attempt *a)
+{
+	a->r.want.pci = "0000:27:00.1";
+}
+
+static void function_attr(struct attempt *a, const char *name, const char *value)
+{
+	run_tool("echo %s > %s/bus/pci/devices/%s/%s", value, a->w.nvme.sysfs, a->d->pci, name);
+}
+
+static void network_card(struct attempt *a)
+{
+	function_attr(a, "class", "0x020000");
+}
+
+static void other_vendor(struct attempt *a)
+{
+	function_attr(a, "vendor", "0x144d");
+}
+
+static void other_driver(struct attempt *a)
+{
+	run_tool("ln -sfn ../../../bus/pci/drivers/vfio-pci %s/bus/pci/devices/%s/driver",
+	         a->w.nvme.sysfs, a->d->pci);
+}
+
+static void wrong_nsid(struct attempt *a)
+{
+	a->r.want.nsid = 9;
+	a->r.want.uuid = "";
+}
+
+static void uuid_under_other_nsid(struct attempt *a)
+{
+	a->r.want.nsid = 9;
+	a->r.want.uuid = UUID;
+}
+
+static void wrong_uuid(struct attempt *a)
+{
+	a->r.want.uuid = OTHER_UUID;
+}
+
+static void too_small(struct attempt *a)
+{
+	a->r.want.capacity = 1024 * MIB;
+}
+
+static void size_zero(struct attempt *a)
+{
+	nvme_world_attr(a->d, "size", "0");
+}
+
+static void resetting(struct attempt *a)
+{
+	run_tool("echo resetting > %s/../state", a->d->dir);
+}
+
+static void no_node(struct attempt *a)
+{
+	unlink(a->d->node);
+}
+
+static void other_node(struct attempt *a)
+{
+	unlink(a->d->node);
+	run_tool("mknod %s b 1 250", a->d->node);
+}
+
+static void read_error(struct attempt *a)
+{
+	ck_assert_int_eq(truncate(a->d->image, 0), 0);
+}
+
+static void read_error_at_the_end(struct attempt *a)
+{
+	ck_assert_int_eq(truncate(a->d->image, 300 << 20), 0);
+}
+
+static void has_ext4(struct attempt *a)
+{
+	run_tool("mkfs.ext4 -q %s", a->d->loop);
+}
+
+static void has_gpt(struct attempt *a)
+{
+	run_tool("echo 'label: gpt\n,' | sfdisk -q --no-reread --no-tell-kernel %s", a->d->loop);
+}
+
+static void has_luks(struct attempt *a)
+{
+	nvme_disk_write(a->d, 0, "LUKS\272\276\0\1", 8);
+}
+
+static void has_two(struct attempt *a)
+{
+	run_tool("mkfs.xfs -q %s", a->d->loop);
+	nvme_disk_write(a->d, 1024 + 0x38, "\123\357", 2);
+	nvme_disk_write(a->d, 1024, "\0\10\0\0\0\100\1\0", 8);
+}
+
+static void data_at_10_mib(struct attempt *a)
+{
+	char bytes[4096];
+
+	memset(bytes, 0x5a, sizeof bytes);
+	nvme_disk_write(a->d, 10 * MIB, bytes, sizeof bytes);
+}
+
+static void data_at_the_end(struct attempt *a)
+{
+	nvme_disk_write(a->d, a->d->size - 1000, "x", 1);
+}
+
+static void policy_never(struct attempt *a)
+{
+	a->r.params.format_policy = FORMAT_NEVER;
+}
+
+static void reader_only(struct attempt *a)
+{
+	a->r.cap.mode = MODE_MULTI_NODE_READER_ONLY;
+}
+
+static void held_exclusively(struct attempt *a)
+{
+	a->held = open(a->d->node, O_RDONLY | O_EXCL);
+	ck_assert_int_ge(a->held, 0);
+}
+
+static void small_xfs(struct attempt *a)
+{
+	nvme_world_resize(a->d, 200 * MIB);
+}
+
+static void no_place_for_the_record(struct attempt *a)
+{
+	a->w.node.o.plugin_dir = "/proc/nowhere";
+}
+
+static void record_is_unreadable(struct attempt *a)
+{
+	run_tool("touch %s", a->w.plugin_dir);
+}
+
+static void mkfs_missing(struct attempt *a)
+{
+	(void)a;
+	run_tool("mount --bind /dev/null $(readlink -f $(command -v mkfs.xfs))");
+}
+
+static void fake_mkfs(struct attempt *a, const char *body)
+{
+	run_tool("mkdir %s/tools; printf '#!/bin/sh\\n%s\\n' > %s/tools/mkfs.xfs; chmod +x "
+	         "%s/tools/mkfs.xfs",
+	         a->w.nvme.root, body, a->w.nvme.root, a->w.nvme.root);
+	snprintf(a->text, sizeof a->text, "%s/tools", a->w.nvme.root);
+	spawn_set_path(a->text);
+}
+
+static void mkfs_fails(struct attempt *a)
+{
+	fake_mkfs(a, "echo no space left for the log; exit 1");
+}
+
+static void mkfs_is_killed(struct attempt *a)
+{
+	fake_mkfs(a, "kill -9 $$");
+}
+
+static void mkfs_does_nothing(struct attempt *a)
+{
+	fake_mkfs(a, "exit 0");
+}
+
+static void flag_refused(struct attempt *a)
+{
+	a->flag = "loop";
+}
+
+static void flag_unknown(struct attempt *a)
+{
+	a->flag = "nonsense=1";
+}
+
+static void flag_context(struct attempt *a)
+{
+	a->flag = "context=system_u:object_r:container_file_t:s0";
+}
+
+static void damaged(struct attempt *a)
+{
+	run_tool("mkfs.xfs -q %s", a->d->loop);
+	nvme_disk_write(a->d, 108, "x", 1); /* the checksum of the superblock no longer fits */
+}
+
+static void damaged_beyond_recognition(struct attempt *a)
+{
+	run_tool("mkfs.xfs -q %s", a->d->loop);
+	nvme_disk_write(a->d, 0, "x", 1);
+}
+
+static void unfinished(struct attempt *a)
+{
+	run_tool("mkfs.xfs -q %s", a->d->loop);
+	nvme_disk_write(a->d, 126, "\1", 1);
+}
+
+static void staging_is_a_file(struct attempt *a)
+{
+	run_tool("rmdir %s && touch %s", a->w.staging, a->w.staging);
+}
+
+static void staging_below_a_file(struct attempt *a)
+{
+	run_tool("touch %s/f", a->w.staging);
+	snprintf(a->text, sizeof a->text, "%s/f/globalmount", a->w.staging);
+	a->r.staging_path = a->text;
+}
+
+static void staging_is_a_link(struct attempt *a)
+{
+	run_tool("rmdir %s && mkdir %s.elsewhere && ln -s %s.elsewhere %s", a->w.staging,
+	         a->w.staging, a->w.staging, a->w.staging);
+}
+
+static void block_file_has_data(struct attempt *a)
+{
+	run_tool("echo data > %s", a->w.block_file);
+}
+
+static void other_disk_mounted(struct attempt *a)
+{
+	struct nvme_disk *other = nvme_world_add(&a->w.nvme, 1, OTHER_UUID, 64 * MIB);
+
+	run_tool("mkfs.ext4 -q %s && mount %s %s", other->loop, other->node, a->w.staging);
+}
+
+static void other_disk_bound(struct attempt *a)
+{
+	struct nvme_disk *other = nvme_world_add(&a->w.nvme, 1, OTHER_UUID, 64 * MIB);
+
+	run_tool("touch %s && mount --bind %s %s", a->w.block_file, other->node, a->w.block_file);
+}
+
+static void something_else_mounted(struct attempt *a)
+{
+	run_tool("mount -t tmpfs x %s", a->w.staging);
+}
+
+static void staged_block_before(struct attempt *a)
+{
+	run_tool("touch %s && mount --bind %s %s", a->w.block_file, a->d->node, a->w.block_file);
+}
+
+static void staged_ext4_before(struct attempt *a)
+{
+	run_tool("mkfs.ext4 -q %s && mount %s %s", a->d->loop, a->d->node, a->w.staging);
+}
+
+static void staged_read_only_before(struct attempt *a)
+{
+	run_tool("mkfs.xfs -q %s && mount -o ro,nouuid %s %s", a->d->loop, a->d->node,
+	         a->w.staging);
+}
+
+static void no_mountinfo(struct attempt *a)
+{
+	a->w.node.o.proc_root = "/nonexistent";
+}
+
+static void time_is_over(struct attempt *a)
+{
+	a->deadline = deadline_in_ms(0);
+	no_function(a);
+}
+
+static void caller_has_gone(struct attempt *a)
+{
+	cancel_init(&a->cancel);
+	cancel_set(&a->cancel);
+	a->deadline.cancel = &a->cancel;
+	no_function(a);
+}
+
+static void others_are_formatting(struct attempt *a)
+{
+	a->w.node.formats_running = a->w.node.o.max_formats;
+}
+
+/* ---------------------------------------------------------------- the table */
+
+enum left { NOTHING, THE_MOUNT_THAT_WAS_THERE, A_FORMATTING_RECORD };
+
+static const struct {
+	const char *what;
+	const char *fs_type; /* NULL: raw block */
+	void (*spoil)(struct attempt *a);
+	enum err_code code;
+	const char *text; /* contained in the message */
+	enum left left;
+} rows[] = {
+	{ "address is none", "xfs", bad_address, ERR_INVALID, "is no PCI address", NOTHING },
+	{ "address 00:00.0", "xfs", host_bridge, ERR_INVALID, "before the host had enumerated",
+	  NOTHING },
+	{ "function not there", "xfs", no_function, ERR_DEADLINE, "no PCI function 0000:27:00.1",
+	  NOTHING },
+	{ "function is a network card", "xfs", network_card, ERR_PRECONDITION, "class 0x020000",
+	  NOTHING },
+	{ "function of another vendor", "xfs", other_vendor, ERR_PRECONDITION, "vendor 144d",
+	  NOTHING },
+	{ "another driver has it", "xfs", other_driver, ERR_PRECONDITION, "vfio-pci", NOTHING },
+	{ "controller resets", "xfs", resetting, ERR_DEADLINE, "in state \"resetting\"", NOTHING },
+	{ "wrong nsid", "xfs", wrong_nsid, ERR_DEADLINE, "has no namespace 9; there is: 1",
+	  NOTHING },
+	{ "UUID under another nsid", "xfs", uuid_under_other_nsid, ERR_PRECONDITION,
+	  "which the attachment gives to namespace 9", NOTHING },
+	{ "wrong UUID", "xfs", wrong_uuid, ERR_PRECONDITION, "the attachment says " OTHER_UUID,
+	  NOTHING },
+	{ "smaller than the volume", "xfs", too_small, ERR_PRECONDITION, "the volume has 1.0 GiB",
+	  NOTHING },
+	{ "size 0", "xfs", size_zero, ERR_DEADLINE, "has size 0", NOTHING },
+	{ "no device node", "xfs", no_node, ERR_UNAVAILABLE, "is this the host's /dev?", NOTHING },
+	{ "node of another device", "xfs", other_node, ERR_PRECONDITION,
+	  "is the node of device 1:250", NOTHING },
+	{ "read error", "xfs", read_error, ERR_UNAVAILABLE, "look for signatures on", NOTHING },
+	{ "read error near the end", "xfs", read_error_at_the_end, ERR_UNAVAILABLE,
+	  "Input/output error", NOTHING },
+	{ "ext4 where xfs is wanted", "xfs", has_ext4, ERR_PRECONDITION,
+	  "holds ext4 filesystem (signature at byte 1080), but the volume wants xfs", NOTHING },
+	{ "gpt", "xfs", has_gpt, ERR_PRECONDITION,
+	  "holds gpt partition table (signature at byte 512), but the volume wants xfs", NOTHING },
+	{ "LUKS", "ext4", has_luks, ERR_PRECONDITION,
+	  "holds crypto_LUKS (signature at byte 0), but the volume wants ext4", NOTHING },
+	{ "two filesystems", "xfs", has_two, ERR_PRECONDITION, " and ", NOTHING },
+	{ "data at 10 MiB", "xfs", data_at_10_mib, ERR_PRECONDITION,
+	  "not blank (byte 10485760 is 0x5a)", NOTHING },
+	{ "one byte in the last MiB", "xfs", data_at_the_end, ERR_PRECONDITION,
+	  "not blank (byte 335543320 is 0x78)", NOTHING },
+	{ "blank, formatPolicy never", "xfs", policy_never, ERR_PRECONDITION,
+	  "formatPolicy is never", NOTHING },
+	{ "blank, reader-only mode", "xfs", reader_only, ERR_PRECONDITION,
+	  "only read is never formatted", NOTHING },
+	{ "blank, held by somebody", "xfs", held_exclusively, ERR_PRECONDITION, "is in use",
+	  NOTHING },
+	{ "too small for xfs", "xfs", small_xfs, ERR_INVALID, "xfs needs at least 300.0 MiB",
+	  NOTHING },
+	{ "unfinished xfs, no record", "xfs", unfinished, ERR_PRECONDITION, "mkfs was interrupted",
+	  NOTHING },
+	{ "record cannot be written", "xfs", no_place_for_the_record, ERR_UNAVAILABLE,
+	  "the record of it cannot be kept", NOTHING },
+	{ "record cannot be read", "xfs", record_is_unreadable, ERR_UNAVAILABLE,
+	  "is there a formatting record", NOTHING },
+	{ "others are being formatted", "xfs", others_are_formatting, ERR_DEADLINE,
+	  "this one's turn", NOTHING },
+	{ "mkfs not installed", "xfs", mkfs_missing, ERR_INTERNAL, "mkfs.xfs is not installed",
+	  NOTHING },
+	{ "mkfs fails", "xfs", mkfs_fails, ERR_INTERNAL, "no space left for the log",
+	  A_FORMATTING_RECORD },
+	{ "mkfs is killed", "xfs", mkfs_is_killed, ERR_INTERNAL, "killed by signal 9",
+	  A_FORMATTING_RECORD },
+	{ "mkfs leaves nothing", "xfs", mkfs_does_nothing, ERR_INTERNAL, "what is found on it is",
+	  A_FORMATTING_RECORD },
+	{ "mount flag refused", "xfs", flag_refused, ERR_INVALID, "mount flag \"loop\" is refused",
+	  NOTHING },
+	{ "mount option unknown", "xfs", flag_unknown, ERR_INVALID, "(xfs)", NOTHING },
+	{ "context= without SELinux", "xfs", flag_context, ERR_PRECONDITION, "is mounted without",
+	  NOTHING },
+	{ "damaged filesystem", "xfs", damaged, ERR_DATA_LOSS, "(xfs)", NOTHING },
+	{ "damaged beyond recognition", "xfs", damaged_beyond_recognition, ERR_PRECONDITION,
+	  "not blank (byte 0 is 0x78)", NOTHING },
+	{ "staging path is a file", "xfs", staging_is_a_file, ERR_PRECONDITION,
+	  "is not a directory", NOTHING },
+	{ "staging path below a file", "xfs", staging_below_a_file, ERR_PRECONDITION,
+	  "Not a directory", NOTHING },
+	{ "staging path is a link", "xfs", staging_is_a_link, ERR_PRECONDITION,
+	  "is not a directory", NOTHING },
+	{ "another disk mounted there", "xfs", other_disk_mounted, ERR_PRECONDITION, OTHER_UUID,
+	  THE_MOUNT_THAT_WAS_THERE },
+	{ "a tmpfs mounted there", "xfs", something_else_mounted, ERR_PRECONDITION,
+	  "shows tmpfs of device 0:", THE_MOUNT_THAT_WAS_THERE },
+	{ "staged as block before", "xfs", staged_block_before, ERR_EXISTS, "as raw block, not as",
+	  THE_MOUNT_THAT_WAS_THERE },
+	{ "staged as ext4 before", "xfs", staged_ext4_before, ERR_EXISTS,
+	  "staged as ext4, not as xfs", THE_MOUNT_THAT_WAS_THERE },
+	{ "staged read-only before", "xfs", staged_read_only_before, ERR_EXISTS,
+	  "staged read-only, not", THE_MOUNT_THAT_WAS_THERE },
+	{ "mountinfo unreadable", "xfs", no_mountinfo, ERR_INTERNAL, "/nonexistent/self/mountinfo",
+	  NOTHING },
+	{ "deadline over", "xfs", time_is_over, ERR_DEADLINE, "time ran out", NOTHING },
+	{ "caller has gone", "xfs", caller_has_gone, ERR_CANCELLED, "the caller has gone",
+	  NOTHING },
+	{ "block: wrong UUID", NULL, wrong_uuid, ERR_PRECONDITION, OTHER_UUID, NOTHING },
+	{ "block: file has data", NULL, block_file_has_data, ERR_PRECONDITION, "5 bytes of data",
+	  NOTHING },
+	{ "block: another disk bound there", NULL, other_disk_bound, ERR_PRECONDITION, OTHER_UUID,
+	  THE_MOUNT_THAT_WAS_THERE },
+	{ "block: staged as ext4 before", NULL, staged_ext4_before, ERR_EXISTS,
+	  "as a filesystem, not as raw block", THE_MOUNT_THAT_WAS_THERE },
+	{ "block: no device node", NULL, no_node, ERR_UNAVAILABLE, "is this the host's /dev?",
+	  NOTHING },
+};
+
+/* ---------------------------------------------------------------- before and after */
+
+/* All that a failed stage could leave: mounts, files, the driver override, the read-only switch, the record. */
+struct state {
+	size_t mounts;
+	char *tree;
+	char *override;
+	int read_only;
+	bool record;
+};
+
+static struct state state_of(const struct attempt *a)
+{
+	struct state s = { .mounts = mounts_below(a->w.nvme.root), .tree = kubelet_tree(&a->w) };
+	char *override AUTO(free) =
+		xasprintf("%s/bus/pci/devices/%s/driver_override", a->w.nvme.sysfs, a->d->pci);
+	char *record AUTO(free) = format_record_path(&a->w.node, VOLUME_ID);
+	struct err err = ERR_INIT;
+
+	ck_assert_int_eq(file_read(override, 100, &s.override, NULL, &err), 0);
+	ck_assert_int_eq(ioctl(a->d->fd, BLKROGET, &s.read_only), 0);
+	s.record = path_exists(record);
+	return s;
+}
+
+static void state_clear(struct state *s)
+{
+	free(s->tree);
+	free(s->override);
+}
+
+static void check_unchanged(size_t i, const struct state *was, const struct state *is)
+{
+	const char *what = rows[i].what;
+
+	ck_assert_msg(was->mounts == is->mounts, "%s: %zu mounts, then %zu", what, was->mounts,
+	              is->mounts);
+	ck_assert_msg(was->mounts == (rows[i].left == THE_MOUNT_THAT_WAS_THERE), "%s", what);
+	ROW_STR_EQ(what, is->tree, was->tree);
+	ROW_STR_EQ(what, is->override, was->override);
+	ck_assert_msg(was->read_only == is->read_only, "%s", what);
+	ck_assert_msg(is->record == (rows[i].left == A_FORMATTING_RECORD), "%s: record", what);
+}
+
+static bool is_final(enum err_code code)
+{
+	return code != ERR_CANCELLED && code != ERR_DEADLINE && code != ERR_UNAVAILABLE &&
+	       code != ERR_ABORTED && code != ERR_EXHAUSTED;
+}
+
+static void print_row(size_t i, const struct attempt *a, const struct err *err)
+{
+	static const char *const left[] = { "nothing", "the mount that was there, untouched",
+		                            "the formatting record, for the retry" };
+	struct str text AUTO(str_clear) = STR_INIT(2000);
+	size_t n = strlen(a->w.nvme.root);
+
+	for (const char *p = err->msg; *p;) {
+		if (strncmp(p, a->w.nvme.root, n) == 0)
+			p += n; /* the same text in every run */
+		else
+			str_addn(&text, p++, 1);
+	}
+	printf("| %s | %s | %s%s | %s | %s |\n", rows[i].fs_type ? "mount" : "block", rows[i].what,
+	       err_code_name(err->code), is_final(err->code) ? "" : " (not final)", text.ptr,
+	       left[rows[i].left]);
+}
+
+START_TEST(a_failed_stage_leaves_nothing)
+{
+	size_t i = (size_t)_i;
+	struct attempt a = { .held = -1, .deadline = deadline_in_ms(700) };
+	struct err err = ERR_INIT;
+	struct state was, is;
+
+	SKIP_UNLESS_LOOP();
+	private_mounts();
+	node_world_init(&a.w);
+	a.d = nvme_world_add(&a.w.nvme, 1, UUID, 320 * MIB);
+	a.r = stage_request(&a.w, a.d, rows[i].fs_type, MODE_SINGLE_NODE_WRITER);
+	rows[i].spoil(&a);
+	if (a.flag) {
+		a.r.cap.mount_flags = &a.flag;
+		a.r.cap.n_mount_flags = 1;
+	}
+	was = state_of(&a);
+	ck_assert_msg(node_stage(&a.w.node, &a.r, a.deadline, &err) == -1, "%s: staged",
+	              rows[i].what);
+	spawn_set_path(NULL);
+	print_row(i, &a, &err);
+	fflush(stdout);
+	ck_assert_msg(err.code == rows[i].code, "%s: %s: %s", rows[i].what, err_code_name(err.code),
+	              err.msg);
+	ck_assert_msg(strstr(err.msg, rows[i].text) != NULL, "%s: %s", rows[i].what, err.msg);
+	ck_assert_msg(str_has_prefix(err.msg, "stage volume " VOLUME_ID ": "), "%s", err.msg);
+	is = state_of(&a);
+	check_unchanged(i, &was, &is);
+	if (a.held >= 0)
+		close(a.held);
+	state_clear(&was);
+	state_clear(&is);
+	a.w.node.formats_running = 0;
+	node_world_clear(&a.w);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("stage errors");
+	TCase *tcase = tcase_create("stage errors");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	printf("| type | what is wrong | code | text | left behind |\n|---|---|---|---|---|\n");
+	fflush(stdout);
+	tcase_set_timeout(tcase, 60);
+	tcase_add_loop_test(tcase, a_failed_stage_leaves_nothing, 0, (int)ARRAY_LEN(rows));
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
