@@ -5,6 +5,7 @@
  */
 #include "controller/controller.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,18 +32,26 @@ bool code_is_open(enum err_code code)
 	       code == ERR_ABORTED;
 }
 
+static bool has_word(const char *text, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *at = text; (at = strcasestr(at, word)); at += n)
+		if ((at == text || !isalnum((unsigned char)at[-1])) &&
+		    !isalnum((unsigned char)at[n]))
+			return true;
+	return false;
+}
+
 bool speaks_of_exhaustion(const char *text)
 {
 	static const char *const words[] = {
-		"capacity",      "quota",        "no space",
-		"enough space",  "out of space", "insufficient",
-		"exhausted",     "no free",      "none free",
-		"not enough",    "vendor full",  "pool is full",
-		"limit reached", "no available", "in use on this node",
+		"capacity",  "quota",        "space",   "full",
+		"exhausted", "insufficient", "no free", "limit reached",
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(words); i++)
-		if (strcasestr(text, words[i]))
+		if (has_word(text, words[i]))
 			return true;
 	return false;
 }

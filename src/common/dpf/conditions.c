@@ -93,24 +93,16 @@ static void add_one_line(struct str *out, const char *text)
 /* "Bound=False (Pending: the PVC is not bound)" */
 static void describe_one(const struct condition *c, bool current, struct str *out)
 {
-	const char *open = " (";
+	bool reason = *c->reason, message = *c->message;
 
 	str_addf(out, "%s=%s", c->type, *c->status ? c->status : "Unknown");
-	if (*c->reason) {
-		str_addf(out, "%s%s", open, c->reason);
-		open = ": ";
-	}
-	if (*c->message) {
-		str_add(out, open);
-		add_one_line(out, c->message);
-		open = "; ";
-	}
-	if (!current) {
-		str_addf(out, "%sabout an older generation", open);
-		open = "; ";
-	}
-	if (open[1] != '(')
-		str_add(out, ")");
+	if (!reason && !message && current)
+		return;
+	str_addf(out, " (%s%s", c->reason, reason && message ? ": " : "");
+	add_one_line(out, c->message);
+	if (!current)
+		str_addf(out, "%sabout an older generation", reason || message ? "; " : "");
+	str_add(out, ")");
 }
 
 /* Adds those that are unmet; returns how many conditions were there at all. */

@@ -1,0 +1,596 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ControllerPublishVolume and ControllerUnpublishVolume: what is attached, what the node is told, every refusal. */
+#include "test/unit/controller/door.h"
+#include "test/unit/controller/fake_kube.h"
+
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "test/lib/suite.h"
+
+#define V "dpuvolumes"
+#define A "dpuvolumeattachments"
+#define N "dpunodes"
+#define NAME "n1-pvc-1"
+#define STATUS(more)                                                                             \
+	"{\"status\":{\"controllerAttached\":true,\"dpuAttached\":true,\"dpu\":{\"pciAddress\":" \
+	"\"0000:00:1f.2\",\"nvmeAttrs\":{\"namespaceID\":1}}" more "}}"
+#define ATTACHMENT(name, volume, node)                                                       \
+	"{\"metadata\":{\"name\":\"" name "\",\"labels\":{\"app.kubernetes.io/managed-by\":" \
+	"\"csi.snap.nvidia.com\"}},\"spec\":{\"dpuVolumeName\":\"" volume                    \
+	"\",\"dpuNodeName\":\"" node "\",\"functionType\":\"vf\",\"hotplugFunction\":false}}"
+
+static struct controller c;
+static struct keylock *locks;
+
+static void setup(void)
+{
+	fake_reset();
+	c = (struct controller) { .namespace = FAKE_NS, .driver_name = "csi.snap.nvidia.com" };
+	locks = keylock_new();
+	fake_put(V, "{\"metadata\":{\"name\":\"pvc-1\",\"annotations\":{"
+	            "\"csi.snap.nvidia.com/name\":\"pvc-1\",\"csi.snap.nvidia.com/accessType\":"
+	            "\"mount\"}},\"spec\":{\"accessModes\":[\"ReadWriteOnce\",\"ReadWriteMany\"],"
+	            "\"volumeMode\":\"Block\"},\"status\":{\"phase\":\"Bound\",\"state\":{"
+	            "\"volumeInfo\":{\"capacity\":{\"storage\":\"1Gi\"}}}}}");
+	fake_put(N, "{\"metadata\":{\"name\":\"n1\"}}");
+}
+
+static void teardown(void)
+{
+	ck_assert_int_eq(fake.waits_open, 0);
+	locks = keylock_free(locks);
+	fake_reset();
+}
+
+static int publish(const char *patch, struct json **reply, struct err *err)
+{
+	AUTO(json_free)
+	struct json *q = fake_json("{\"volume_id\":\"pvc-1\",\"node_id\":\"n1\",\"volume_"
+	                           "capability\":{\"access_mode\":"
+	                           "{\"mode\":\"SINGLE_NODE_WRITER\"},\"mount\":{}}}");
+	AUTO(json_free) struct json *p = fake_json(patch);
+
+	json_merge_patch(q, p);
+	return door_call(&c, locks, "ControllerPublishVolume", q, reply, err);
+}
+
+static void same(const char *what, const struct json *got, const char *want)
+{
+	AUTO(json_free) struct json *j = fake_json(want);
+	AUTO(free) char *text = got ? json_print(got) : NULL;
+
+	ck_assert_msg(got && json_equal(got, j), "%s: got %s, want %s", what,
+	              text ? text : "nothing", want);
+}
+
+/* ---------------------------------------------------------------- what the node is told */
+
+#define BASE                                                                    \
+	"\"nv-volumeName\":\"pvc-1\",\"nv-volumeAttachmentName\":\"n1-pvc-1\"," \
+	"\"nv-pciDeviceAddress\":\"0000:00:1f.2\",\"nv-nvmeNsID\":\"1\","       \
+	"\"csi.snap.nvidia.com/capacityBytes\":\"1073741824\""
+
+static const struct {
+	const char *what, *status, *context;
+} told[] = {
+	{ "the least", STATUS(""), "{" BASE "}" },
+	{ "the vendor's own",
+	  STATUS(",\"attachmentMetadata\":{\"test-publish-param\":\"x\",\"nv-other\":\"y\"}"),
+	  "{" BASE ",\"test-publish-param\":\"x\",\"nv-other\":\"y\"}" },
+	{ "a vendor that speaks in our name",
+	  STATUS(",\"attachmentMetadata\":{\"nv-volumeName\":\"x\",\"nv-pciDeviceAddress\":\"x\","
+	         "\"nv-nvmeNsID\":\"9\",\"nv-nvmeUUID\":\"x\",\"nv-funcVUID\":\"x\","
+	         "\"nv-virtioFsTag\":\"x\",\"csi.snap.nvidia.com/capacityBytes\":\"1\"}"),
+	  "{" BASE "}" },
+	{ "uuid and vuid",
+	  "{\"status\":{\"dpuAttached\":true,\"dpu\":{\"pciAddress\":\"0000:00:1f.2\",\"funcVUID\":"
+	  "\"MT2328\",\"nvmeAttrs\":{\"namespaceID\":1,\"namespaceUUID\":\"u-1\"}}}}",
+	  "{" BASE ",\"nv-nvmeUUID\":\"u-1\",\"nv-funcVUID\":\"MT2328\"}" },
+	{ "conditions that hold",
+	  STATUS(",\"conditions\":[{\"type\":\"DPUAttached\",\"status\":\"True\"},"
+	         "{\"type\":\"Ready\",\"status\":\"Unknown\"}]"),
+	  "{" BASE "}" },
+};
+
+START_TEST(the_node_is_told_where_its_device_is)
+{
+	for (size_t i = 0; i < ARRAY_LEN(told); i++) {
+		AUTO(json_free) struct json *reply = NULL, *again = NULL;
+		struct err err = ERR_INIT;
+
+		setup();
+		fake.on_create = fake_json(told[i].status);
+		ck_assert_msg(publish("{}", &reply, &err) == 0, "%s: %s", told[i].what, err.msg);
+		same(told[i].what, json_at(reply, "publish_context"), told[i].context);
+		ck_assert_int_eq(publish("{}", &again, &err), 0);
+		ck_assert(json_equal(reply, again));
+		teardown();
+	}
+}
+END_TEST
+
+START_TEST(an_attachment_is_made_as_the_go_plugin_makes_it)
+{
+	AUTO(json_free) struct json *reply = NULL;
+	struct err err = ERR_INIT;
+
+	setup();
+	fake.on_create = fake_json(STATUS(""));
+	ck_assert_int_eq(publish("{\"volume_context\":{\"functionType\":\"pf\",\"hotplugFunction\":"
+	                         "\"true\",\"csi.snap.nvidia.com/blockSize\":\"4096\","
+	                         "\"storage.kubernetes.io/csiProvisionerIdentity\":\"x\"}}",
+	                         &reply, &err),
+	                 0);
+	same("spec", json_at(fake_find(A, NAME)->tree, "spec"),
+	     "{\"dpuNodeName\":\"n1\",\"dpuVolumeName\":\"pvc-1\",\"functionType\":\"pf\","
+	     "\"hotplugFunction\":true}");
+	same("labels", json_at(fake_find(A, NAME)->tree, "metadata.labels"),
+	     "{\"app.kubernetes.io/managed-by\":\"csi.snap.nvidia.com\"}");
+	teardown();
+}
+END_TEST
+
+/* ---------------------------------------------------------------- not ready yet */
+
+START_TEST(an_incomplete_status_is_never_passed_on)
+{
+	static const struct {
+		const char *what, *status, *why;
+	} rows[] = {
+		{ "nothing", "{}", "no conditions yet" },
+		{ "not attached, with a message",
+		  "{\"status\":{\"message\":\"DPUAttach not ready: no NVMe controller\"}}",
+		  "DPUAttach not ready: no NVMe controller; no conditions yet" },
+		{ "no dpu", "{\"status\":{\"dpuAttached\":true}}",
+		  "status.dpu is missing; no conditions yet" },
+		{ "no address",
+		  "{\"status\":{\"dpuAttached\":true,\"dpu\":{\"nvmeAttrs\":{\"namespaceID\":1}}}}",
+		  "status.dpu.pciAddress is missing; no conditions yet" },
+		{ "no nvme",
+		  "{\"status\":{\"dpuAttached\":true,\"dpu\":{\"pciAddress\":\"26:0c.1\"}}}",
+		  "status.dpu.nvmeAttrs is missing; no conditions yet" },
+		{ "nsid 0",
+		  "{\"status\":{\"dpuAttached\":true,\"dpu\":{\"pciAddress\":\"26:0c.1\","
+		  "\"nvmeAttrs\":{\"namespaceID\":0,\"namespaceUUID\":\"u\"}}}}",
+		  "status.dpu.nvmeAttrs.namespaceID is missing; no conditions yet" },
+		{ "the address of a booting host",
+		  "{\"status\":{\"dpuAttached\":true,\"dpu\":{\"pciAddress\":\"00:00.0\","
+		  "\"nvmeAttrs\":{\"namespaceID\":1}}}}",
+		  "status.dpu.pciAddress is 00:00.0, which is no address (is the host still "
+		  "booting?); no conditions yet" },
+		{ "the same with a domain",
+		  "{\"status\":{\"dpuAttached\":true,\"dpu\":{\"pciAddress\":\"0000:00:00.0\","
+		  "\"nvmeAttrs\":{\"namespaceID\":1}}}}",
+		  "status.dpu.pciAddress is 00:00.0, which is no address (is the host still "
+		  "booting?); no conditions yet" },
+		{ "attached once, not any more",
+		  STATUS(",\"conditions\":[{\"type\":\"DPUAttached\",\"status\":\"False\","
+		         "\"reason\":\"Pending\",\"message\":\"re-attaching\"}]"),
+		  "DPUAttached=False (Pending: re-attaching)" },
+		{ "attached for an older generation",
+		  STATUS(",\"conditions\":[{\"type\":\"DPUAttached\",\"status\":\"True\","
+		         "\"observedGeneration\":7}]"),
+		  "DPUAttached=True (about an older generation)" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		AUTO(free)
+		char *want = xasprintf(
+			"timeout occurred while waiting for volume attachment: DPUVolumeAttachment "
+			"dpf/n1-pvc-1 is not attached: %s",
+			rows[i].why);
+		struct err err = ERR_INIT;
+		AUTO(json_free) struct json *reply = NULL;
+
+		setup();
+		fake.on_create = fake_json(rows[i].status);
+		ck_assert_msg(publish("{}", &reply, &err) == -1, "%s", rows[i].what);
+		ck_assert_int_eq(err.code, ERR_DEADLINE);
+		ROW_STR_EQ(rows[i].what, err.msg, want);
+		/* Later it is, and the same call succeeds. */
+		err_clear(&err);
+		fake_change_text(A, NAME, "{\"status\":null}");
+		fake_change_text(A, NAME, STATUS(""));
+		ck_assert_msg(publish("{}", &reply, &err) == 0, "%s: %s", rows[i].what, err.msg);
+		teardown();
+	}
+}
+END_TEST
+
+/* ---------------------------------------------------------------- refusals */
+
+static void nothing(void)
+{
+}
+static void going_volume(void)
+{
+	fake_change_text(V, "pvc-1", "{\"metadata\":{\"deletionTimestamp\":\"x\"}}");
+}
+static void virtiofs_volume(void)
+{
+	fake_change_text(V, "pvc-1", "{\"spec\":{\"volumeMode\":\"Filesystem\"}}");
+}
+static void once_volume(void)
+{
+	fake_change_text(V, "pvc-1", "{\"spec\":{\"accessModes\":[\"ReadWriteOnce\"]}}");
+}
+static void block_volume(void)
+{
+	fake_change_text(V, "pvc-1",
+	                 "{\"metadata\":{\"annotations\":{\"csi.snap.nvidia.com/accessType\":"
+	                 "\"block\"}}}");
+}
+static void elsewhere(void)
+{
+	fake_put(A, ATTACHMENT("n2-pvc-1", "pvc-1", "n2"));
+}
+static void no_dpunodes(void)
+{
+	fake_refuse("get", N, ERR_PRECONDITION, "API group is not served");
+}
+static void neither_nodes(void)
+{
+	no_dpunodes();
+	fake_refuse("get", "nodes", ERR_PERMISSION, "nodes is forbidden");
+}
+static void nodes_away(void)
+{
+	fake_refuse("get", N, ERR_UNAVAILABLE, "connection refused");
+}
+static void list_forbidden(void)
+{
+	fake_refuse("list", A, ERR_PERMISSION, "cannot list");
+}
+static void full_node(void)
+{
+	fake_put(A, ATTACHMENT("n1-pvc-2", "pvc-2", "n1"));
+	fake_put(A, ATTACHMENT("n1-pvc-3", "pvc-3", "n1"));
+	fake_put("csinodes", "{\"metadata\":{\"name\":\"n1\"},\"spec\":{\"drivers\":[{\"name\":"
+	                     "\"other\",\"allocatable\":{\"count\":99}},{\"name\":"
+	                     "\"csi.snap.nvidia.com\",\"allocatable\":{\"count\":2}}]}}");
+}
+static void no_functions_left(void)
+{
+	fake.on_create = fake_json("{\"status\":{\"message\":\"DPUAttach not ready: no free "
+	                           "function: all 4 of kind vf "
+	                           "on DPUNode n1 are in use\"}}");
+}
+static void failed_attachment(void)
+{
+	fake.on_create = fake_json(
+		"{\"status\":{\"conditions\":[{\"type\":\"DPUAttached\",\"status\":\"False\","
+		"\"reason\":\"Failure\",\"message\":\"SNAP is gone\"}]}}");
+}
+static void quota_failed(void)
+{
+	fake.on_create =
+		fake_json("{\"status\":{\"conditions\":[{\"type\":\"ControllerAttached\","
+	                  "\"status\":\"False\","
+	                  "\"reason\":\"Failure\",\"message\":\"quota of the vendor\"}]}}");
+}
+static void other_function(void)
+{
+	fake_put(A, ATTACHMENT(NAME, "pvc-1", "n1"));
+	fake_change_text(A, NAME, "{\"spec\":{\"functionType\":\"pf\",\"hotplugFunction\":true}}");
+}
+static void other_volume(void)
+{
+	fake_put(A, ATTACHMENT(NAME, "1", "n1-pvc"));
+}
+static void going_attachment(void)
+{
+	fake_put(A, ATTACHMENT(NAME, "pvc-1", "n1"));
+	fake_change_text(A, NAME, "{\"metadata\":{\"deletionTimestamp\":\"x\"}}");
+}
+static void deleted_attachment(void)
+{
+	fake_then(A, NAME, NULL);
+}
+static void watch_forbidden(void)
+{
+	fake_refuse("watch", A, ERR_PERMISSION, "cannot watch");
+}
+static void create_forbidden(void)
+{
+	fake_refuse("create", A, ERR_PERMISSION, "cannot create");
+}
+static void malformed_status(void)
+{
+	fake.on_create = fake_json("{\"status\":{\"dpuAttached\":\"yes\"}}");
+}
+static void volume_away(void)
+{
+	fake_refuse("get", V, ERR_UNAVAILABLE, "connection refused");
+}
+
+static const struct {
+	const char *what, *patch;
+	void (*world)(void);
+	enum err_code code;
+	const char *text;
+	bool attachment; /* one of that name is there afterwards */
+} refused[] = {
+	{ "no volume", "{\"volume_id\":null}", nothing, ERR_INVALID, "VolumeId: field is required",
+	  false },
+	{ "no node", "{\"node_id\":null}", nothing, ERR_INVALID, "NodeId: field is required",
+	  false },
+	{ "no capability", "{\"volume_capability\":null}", nothing, ERR_INVALID,
+	  "VolumeCapability: field is required", false },
+	{ "no access mode", "{\"volume_capability\":{\"access_mode\":null}}", nothing, ERR_INVALID,
+	  "VolumeCapability.AccessMode: field is required", false },
+	{ "an unknown volume", "{\"volume_id\":\"pvc-9\"}", nothing, ERR_NOT_FOUND,
+	  "volume not found: there is no DPUVolume dpf/pvc-9", false },
+	{ "a volume that cannot be", "{\"volume_id\":\"A B\"}", nothing, ERR_NOT_FOUND,
+	  "volume not found: there is no DPUVolume dpf/A B", false },
+	{ "a volume that cannot be read", "{}", volume_away, ERR_UNAVAILABLE,
+	  "DPUVolume dpf/pvc-1: connection refused", false },
+	{ "a volume on its way out", "{}", going_volume, ERR_ABORTED,
+	  "volume pvc-1 is being deleted", false },
+	{ "a virtio-fs volume", "{}", virtiofs_volume, ERR_UNIMPLEMENTED,
+	  "volume pvc-1 is a virtio-fs filesystem (volumeMode Filesystem), which is not supported "
+	  "by "
+	  "this version of the driver",
+	  false },
+	{ "another access type", "{}", block_volume, ERR_INVALID,
+	  "VolumeCapability.AccessType: volume pvc-1 was made for access type block, not mount",
+	  false },
+	{ "a mode that the volume has not",
+	  "{\"volume_capability\":{\"access_mode\":{\"mode\":\"MULTI_NODE_READER_ONLY\"}}}",
+	  once_volume, ERR_INVALID,
+	  "VolumeCapability.AccessMode: volume pvc-1 has ReadWriteOnce, which does not allow "
+	  "MULTI_NODE_READER_ONLY",
+	  false },
+	{ "bad function keys", "{\"volume_context\":{\"functionType\":\"sf\"}}", nothing,
+	  ERR_INVALID,
+	  "invalid function type config: functionType: unsupported value sf, supported values are: "
+	  "vf, pf",
+	  false },
+	{ "a static pf", "{\"volume_context\":{\"functionType\":\"pf\"}}", nothing, ERR_INVALID,
+	  "invalid function type config: hotplugFunction: must be true when functionType is pf",
+	  false },
+	{ "an unknown node", "{\"node_id\":\"n9\"}", nothing, ERR_NOT_FOUND,
+	  "node not found: there is no DPUNode dpf/n9; a node id is the name of a DPUNode in the "
+	  "driver's namespace",
+	  false },
+	{ "a node that cannot be", "{\"node_id\":\"N_9\"}", nothing, ERR_NOT_FOUND,
+	  "node not found: \"N_9\" is no name of a Kubernetes object", false },
+	{ "an unknown node where DPUNode is not served", "{}", no_dpunodes, ERR_NOT_FOUND,
+	  "node not found: there is no Node n1", false },
+	{ "nodes cannot be reached", "{}", nodes_away, ERR_UNAVAILABLE,
+	  "node n1: connection refused", false },
+	{ "attachments may not be listed", "{}", list_forbidden, ERR_PERMISSION,
+	  "where is volume pvc-1 attached?: cannot list", false },
+	{ "attached elsewhere", "{}", elsewhere, ERR_PRECONDITION,
+	  "volume pvc-1 is attached to node n2 (DPUVolumeAttachment n2-pvc-1); SINGLE_NODE_WRITER "
+	  "allows one node at a time",
+	  false },
+	{ "a full node", "{}", full_node, ERR_EXHAUSTED,
+	  "node n1 has 2 volumes attached and functions for 2 (CSINode n1)", false },
+	{ "no function is free until the deadline", "{}", no_functions_left, ERR_EXHAUSTED,
+	  "timeout occurred while waiting for volume attachment: DPUVolumeAttachment dpf/n1-pvc-1 "
+	  "is "
+	  "not attached: DPUAttach not ready: no free function: all 4 of kind vf on DPUNode n1 are "
+	  "in "
+	  "use; no conditions yet",
+	  true },
+	{ "a failure", "{}", failed_attachment, ERR_UNAVAILABLE,
+	  "DPUVolumeAttachment dpf/n1-pvc-1 failed: DPUAttached=False (Failure: SNAP is gone)",
+	  true },
+	{ "a failure by quota", "{}", quota_failed, ERR_EXHAUSTED,
+	  "DPUVolumeAttachment dpf/n1-pvc-1 failed: ControllerAttached=False (Failure: quota of "
+	  "the "
+	  "vendor)",
+	  true },
+	{ "attached by another function", "{}", other_function, ERR_EXISTS,
+	  "DPUVolumeAttachment already exist but contains different parameters: "
+	  "DPUVolumeAttachment "
+	  "dpf/n1-pvc-1 is volume pvc-1 on node n1 by hot-plugged pf",
+	  true },
+	{ "another volume and node of the same joined name", "{}", other_volume, ERR_EXISTS,
+	  "DPUVolumeAttachment already exist but contains different parameters: "
+	  "DPUVolumeAttachment "
+	  "dpf/n1-pvc-1 is volume 1 on node n1-pvc by vf",
+	  true },
+	{ "an attachment on its way out", "{}", going_attachment, ERR_ABORTED,
+	  "DPUVolumeAttachment dpf/n1-pvc-1 is being deleted; retry when it is gone", true },
+	{ "an attachment deleted by somebody", "{}", deleted_attachment, ERR_ABORTED,
+	  "DPUVolumeAttachment dpf/n1-pvc-1 was deleted while it was waited for", false },
+	{ "may not create", "{}", create_forbidden, ERR_PERMISSION,
+	  "DPUVolumeAttachment dpf/n1-pvc-1: cannot create", false },
+	{ "may not watch: it may get attached, so nothing final", "{}", watch_forbidden,
+	  ERR_UNAVAILABLE, "waiting for DPUVolumeAttachment dpf/n1-pvc-1: cannot watch", true },
+	{ "a status that cannot be understood", "{}", malformed_status, ERR_UNAVAILABLE,
+	  "DPUVolumeAttachment dpf/n1-pvc-1 status.dpuAttached: is not a boolean", true },
+};
+
+START_TEST(publish_is_refused_with_a_reason)
+{
+	for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
+		struct err err = ERR_INIT;
+
+		setup();
+		refused[i].world();
+		ck_assert_msg(publish(refused[i].patch, NULL, &err) == -1, "%s", refused[i].what);
+		ck_assert_msg(err.code == refused[i].code, "%s: %s %s", refused[i].what,
+		              err_code_name(err.code), err.msg);
+		ROW_STR_EQ(refused[i].what, err.msg, refused[i].text);
+		ck_assert_msg(!fake_find(A, NAME) == !refused[i].attachment, "%s: attachment",
+		              refused[i].what);
+		teardown();
+	}
+}
+END_TEST
+
+START_TEST(publish_succeeds_where_it_may)
+{
+	static const struct {
+		const char *what, *patch;
+		void (*world)(void);
+	} rows[] = {
+		{ "one pod",
+		  "{\"volume_capability\":{\"access_mode\":{\"mode\":\"SINGLE_NODE_SINGLE_WRITER\"}"
+		  "}}",
+		  nothing },
+		{ "many nodes",
+		  "{\"volume_capability\":{\"access_mode\":{\"mode\":\"MULTI_NODE_MULTI_WRITER\"},"
+		  "\"mount\":null,\"block\":{}}}",
+		  elsewhere },
+		{ "no node can be checked", "{}", neither_nodes },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct err err = ERR_INIT;
+
+		setup();
+		rows[i].world();
+		if (i == 1)
+			block_volume();
+		fake.on_create = fake_json(STATUS(""));
+		ck_assert_msg(publish(rows[i].patch, NULL, &err) == 0, "%s: %s", rows[i].what,
+		              err.msg);
+		teardown();
+	}
+}
+END_TEST
+
+static int warnings;
+
+static void count_warnings(void *arg, const char *line)
+{
+	(void)arg;
+	if (strstr(line, "neither DPUNode nor Node"))
+		warnings++;
+}
+
+START_TEST(a_node_check_that_is_forbidden_warns_once_and_asks_seldom)
+{
+	struct err err = ERR_INIT;
+	int gets;
+
+	setup();
+	neither_nodes();
+	fake.on_create = fake_json(STATUS(""));
+	log_redirect(count_warnings, NULL);
+	ck_assert_int_eq(publish("{}", NULL, &err), 0);
+	gets = fake.gets;
+	ck_assert_int_eq(publish("{}", NULL, &err), 0);
+	log_redirect(NULL, NULL);
+	ck_assert_int_eq(warnings, 1);
+	/* The volume, both nodes; then the volume and the attachment. */
+	ck_assert_int_eq(gets, 3);
+	ck_assert_int_eq(fake.gets - gets, 2);
+	teardown();
+}
+END_TEST
+
+/* ---------------------------------------------------------------- unpublish */
+
+static void attached(void)
+{
+	fake_put(A, ATTACHMENT(NAME, "pvc-1", "n1"));
+	fake_put(A, ATTACHMENT("n1-pvc-2", "pvc-2", "n1"));
+}
+static void attached_without_volume(void)
+{
+	attached();
+	fake_then(V, "pvc-1", NULL);
+	fake_run_step();
+}
+static void attached_to_many(void)
+{
+	attached();
+	elsewhere();
+	fake_put(A, ATTACHMENT("by-hand", "pvc-1", "n3"));
+}
+static void attached_and_held(void)
+{
+	attached();
+	fake.hold = true;
+	fake_then(A, NAME, "{\"status\":{\"message\":\"DPUDetach not ready: busy\"}}");
+}
+static void attached_held_then_gone(void)
+{
+	attached();
+	fake.hold = true;
+	fake_then(A, NAME, "{}");
+	fake_then(A, NAME, NULL);
+}
+static void detach_going(void)
+{
+	going_attachment();
+	fake_then(A, NAME, NULL);
+}
+static void detach_forbidden(void)
+{
+	attached();
+	fake_refuse("delete", A, ERR_PERMISSION, "cannot delete");
+}
+
+static const struct {
+	const char *what, *volume, *node;
+	void (*world)(void);
+	enum err_code code;
+	const char *text;
+	unsigned left; /* attachments */
+} detached[] = {
+	{ "no volume", "", "n1", nothing, ERR_INVALID, "VolumeId: field is required", 0 },
+	{ "never attached", "pvc-1", "n1", nothing, ERR_OK, NULL, 0 },
+	{ "an unknown volume", "pvc-9", "n1", nothing, ERR_OK, NULL, 0 },
+	{ "a name that cannot be", "PVC_9", "N 1", nothing, ERR_OK, NULL, 0 },
+	{ "attached", "pvc-1", "n1", attached, ERR_OK, NULL, 1 },
+	{ "attached, and the volume is gone", "pvc-1", "n1", attached_without_volume, ERR_OK, NULL,
+	  1 },
+	{ "with a finalizer", "pvc-1", "n1", attached_held_then_gone, ERR_OK, NULL, 1 },
+	{ "on its way out", "pvc-1", "n1", detach_going, ERR_OK, NULL, 0 },
+	{ "from every node, but not what was made by hand", "pvc-1", "", attached_to_many, ERR_OK,
+	  NULL, 2 },
+	{ "from one of two nodes", "pvc-1", "n2", attached_to_many, ERR_OK, NULL, 3 },
+	{ "another volume and node of the same joined name", "pvc-1", "n1", other_volume, ERR_OK,
+	  NULL, 1 },
+	{ "it stays", "pvc-1", "n1", attached_and_held, ERR_DEADLINE,
+	  "timeout occurred while waiting for volume attachment deletion: DPUVolumeAttachment "
+	  "dpf/n1-pvc-1 is still there: DPUDetach not ready: busy: no conditions yet",
+	  2 },
+	{ "may not delete", "pvc-1", "n1", detach_forbidden, ERR_PERMISSION,
+	  "DPUVolumeAttachment dpf/n1-pvc-1: cannot delete", 2 },
+	{ "from every node, and may not list", "pvc-1", "", list_forbidden, ERR_PERMISSION,
+	  "where is volume pvc-1 attached?: cannot list", 0 },
+};
+
+static unsigned count_attachments(void)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < fake.n_objects; i++)
+		n += !fake.objects[i].gone && str_eq(fake.objects[i].plural, A);
+	return n;
+}
+
+START_TEST(unpublish_leaves_no_attachment_of_ours)
+{
+	for (size_t i = 0; i < ARRAY_LEN(detached); i++) {
+		AUTO(json_free) struct json *q = json_object();
+		struct err err = ERR_INIT;
+
+		setup();
+		detached[i].world();
+		json_set_str(q, "volume_id", detached[i].volume);
+		json_set_str(q, "node_id", detached[i].node);
+		if (door_call(&c, locks, "ControllerUnpublishVolume", q, NULL, &err) == 0)
+			ck_assert_int_eq(detached[i].code, ERR_OK);
+		ck_assert_msg(err.code == detached[i].code, "%s: %s %s", detached[i].what,
+		              err_code_name(err.code), err.msg);
+		if (detached[i].text)
+			ROW_STR_EQ(detached[i].what, err.msg, detached[i].text);
+		ck_assert_msg(count_attachments() == detached[i].left, "%s: %u left",
+		              detached[i].what, count_attachments());
+		teardown();
+	}
+}
+END_TEST
+
+SUITE("publish", the_node_is_told_where_its_device_is,
+      an_attachment_is_made_as_the_go_plugin_makes_it, an_incomplete_status_is_never_passed_on,
+      publish_is_refused_with_a_reason, publish_succeeds_where_it_may,
+      a_node_check_that_is_forbidden_warns_once_and_asks_seldom,
+      unpublish_leaves_no_attachment_of_ours);

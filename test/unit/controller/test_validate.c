@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ValidateVolumeCapabilities confirms what is true, and says what is not. */
+#include "test/unit/controller/door.h"
+#include "test/unit/controller/fake_kube.h"
+
+#include "common/cleanup.h"
+#include "test/lib/suite.h"
+
+#define V "dpuvolumes"
+#define CAPS(mode, type) \
+	"\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"" mode "\"},\"" type "\":{}}]"
+#define RWO CAPS("SINGLE_NODE_WRITER", "mount")
+
+static struct controller c = { .namespace = FAKE_NS, .driver_name = "csi.snap.nvidia.com" };
+
+static void world(void)
+{
+	fake_reset();
+	fake_put(V,
+	         "{\"metadata\":{\"name\":\"ours\",\"annotations\":{\"csi.snap.nvidia.com/name\":"
+	         "\"ours\",\"csi.snap.nvidia.com/accessType\":\"mount\","
+	         "\"csi.snap.nvidia.com/functionType\":\"pf\",\"csi.snap.nvidia.com/"
+	         "hotplugFunction\":"
+	         "\"true\",\"csi.snap.nvidia.com/functionInContext\":\"true\","
+	         "\"csi.snap.nvidia.com/formatPolicy\":\"never\"}},\"spec\":{"
+	         "\"dpuStoragePolicyName\":\"gold\",\"parameters\":{\"pool\":\"p1\"},"
+	         "\"accessModes\":[\"ReadWriteOnce\"],\"volumeMode\":\"Block\"},\"status\":{"
+	         "\"phase\":"
+	         "\"Bound\",\"state\":{\"selectedDPUStorageVendorName\":\"v1\"}}}");
+	fake_put(V,
+	         "{\"metadata\":{\"name\":\"theirs\"},\"spec\":{\"dpuStoragePolicyName\":\"gold\","
+	         "\"parameters\":{\"pool\":\"p1\"},\"accessModes\":[\"ReadWriteOnce\","
+	         "\"ReadWriteMany\"],\"volumeMode\":\"Block\"}}");
+	fake_put(V, "{\"metadata\":{\"name\":\"going\",\"deletionTimestamp\":\"x\"},\"spec\":{"
+	            "\"accessModes\":[\"ReadWriteOnce\"],\"volumeMode\":\"Block\"}}");
+}
+
+static const struct {
+	const char *what, *request;
+	enum err_code code;
+	const char *text; /* of the error or the message; NULL: confirmed */
+} rows[] = {
+	{ "no volume", "{" RWO "}", ERR_INVALID, "VolumeId: field is required" },
+	{ "no capabilities", "{\"volume_id\":\"ours\"}", ERR_INVALID,
+	  "VolumeCapabilities: field is required" },
+	{ "no access type",
+	  "{\"volume_id\":\"ours\",\"volume_capabilities\":[{\"access_mode\":{\"mode\":1}}]}",
+	  ERR_INVALID, "VolumeCapabilities[0].AccessType: field is required" },
+	{ "an unknown volume", "{\"volume_id\":\"none\"," RWO "}", ERR_NOT_FOUND,
+	  "volume not found: there is no DPUVolume dpf/none" },
+	{ "one that cannot be", "{\"volume_id\":\"N one\"," RWO "}", ERR_NOT_FOUND,
+	  "volume not found: there is no DPUVolume dpf/N one" },
+	{ "a mode that it has", "{\"volume_id\":\"ours\"," RWO "}", ERR_OK, NULL },
+	{ "one pod", "{\"volume_id\":\"ours\"," CAPS("SINGLE_NODE_SINGLE_WRITER", "mount") "}",
+	  ERR_OK, NULL },
+	{ "a mode that it has not",
+	  "{\"volume_id\":\"ours\"," CAPS("MULTI_NODE_READER_ONLY", "mount") "}", ERR_OK,
+	  "accessModes mismatch: the volume has ReadWriteOnce, which does not allow "
+	  "MULTI_NODE_READER_ONLY" },
+	{ "the other access type",
+	  "{\"volume_id\":\"ours\"," CAPS("SINGLE_NODE_WRITER", "block") "}", ERR_OK,
+	  "VolumeCapability.AccessType: volume ours was made for access type mount, not block" },
+	{ "either access type, of a volume that does not say",
+	  "{\"volume_id\":\"theirs\"," CAPS("MULTI_NODE_MULTI_WRITER", "block") "}", ERR_OK, NULL },
+	{ "several nodes writing one filesystem",
+	  "{\"volume_id\":\"theirs\"," CAPS("MULTI_NODE_MULTI_WRITER", "mount") "}", ERR_OK,
+	  "VolumeCapabilities.AccessMode: MULTI_NODE_MULTI_WRITER needs a raw block volume "
+	  "(volumeMode: Block): ext4 is no cluster filesystem, writing it while other nodes have "
+	  "it "
+	  "mounted would destroy it" },
+	{ "the real context",
+	  "{\"volume_id\":\"ours\"," RWO ",\"volume_context\":{\"storagePolicyName\":\"gold\","
+	  "\"storageVendorName\":\"v1\",\"functionType\":\"pf\",\"hotplugFunction\":\"true\","
+	  "\"csi.snap.nvidia.com/formatPolicy\":\"never\","
+	  "\"storage.kubernetes.io/csiProvisionerIdentity\":\"7\","
+	  "\"csi.storage.k8s.io/pod.name\":\"x\"}}",
+	  ERR_OK, NULL },
+	{ "part of the real context",
+	  "{\"volume_id\":\"ours\"," RWO ",\"volume_context\":{\"functionType\":\"pf\"}}", ERR_OK,
+	  NULL },
+	{ "another context",
+	  "{\"volume_id\":\"ours\"," RWO ",\"volume_context\":{\"functionType\":\"vf\"}}", ERR_OK,
+	  "volumeCtx mismatch: functionType is another" },
+	{ "a context key that it has not",
+	  "{\"volume_id\":\"ours\"," RWO ",\"volume_context\":{\"x\":\"y\"}}", ERR_OK,
+	  "volumeCtx mismatch: x is not in the volume's context" },
+	{ "function keys of a volume that does not say",
+	  "{\"volume_id\":\"theirs\"," RWO ",\"volume_context\":{\"functionType\":\"pf\","
+	  "\"hotplugFunction\":\"true\",\"csi.snap.nvidia.com/blockSize\":\"4096\"}}",
+	  ERR_OK, NULL },
+	{ "the StorageClass",
+	  "{\"volume_id\":\"ours\"," RWO ",\"parameters\":{\"policy\":\"gold\",\"pool\":\"p1\","
+	  "\"functionType\":\"PF\",\"hotplugFunction\":\"1\","
+	  "\"csi.snap.nvidia.com/formatPolicy\":\"never\",\"csi.storage.k8s.io/fstype\":\"ext4\"}}",
+	  ERR_OK, NULL },
+	{ "another policy",
+	  "{\"volume_id\":\"ours\"," RWO ",\"parameters\":{\"policy\":\"silver\","
+	  "\"functionType\":\"PF\",\"hotplugFunction\":\"1\"}}",
+	  ERR_OK, "parameters mismatch: policy is another" },
+	{ "another function",
+	  "{\"volume_id\":\"ours\"," RWO ",\"parameters\":{\"policy\":\"gold\"}}", ERR_OK,
+	  "parameters mismatch: the volume is for functionType pf, hotplugFunction true" },
+	{ "a vendor's key that it has not",
+	  "{\"volume_id\":\"theirs\"," RWO ",\"parameters\":{\"x\":\"y\"}}", ERR_OK,
+	  "parameters mismatch: x is not set" },
+	{ "a key of ours that it has not",
+	  "{\"volume_id\":\"ours\"," RWO ",\"parameters\":{\"functionType\":\"pf\","
+	  "\"hotplugFunction\":\"true\",\"csi.snap.nvidia.com/blockSize\":\"4096\"}}",
+	  ERR_OK, "parameters mismatch: csi.snap.nvidia.com/blockSize is not set" },
+	{ "a key of ours, of a volume that does not say",
+	  "{\"volume_id\":\"theirs\"," RWO
+	  ",\"parameters\":{\"csi.snap.nvidia.com/blockSize\":\"4096\"}}",
+	  ERR_OK, NULL },
+	{ "another emulation",
+	  "{\"volume_id\":\"theirs\"," RWO ",\"parameters\":{\"csi.snap.nvidia.com/emulation\":"
+	  "\"virtiofs\",\"functionType\":\"pf\",\"hotplugFunction\":\"true\"}}",
+	  ERR_OK, "volumeMode mismatch: the volume is emulated by nvme" },
+	{ "bad parameters",
+	  "{\"volume_id\":\"ours\"," RWO ",\"parameters\":{\"functionType\":\"sf\"}}", ERR_OK,
+	  "parameters mismatch: functionType: unsupported value sf, supported values are: vf, pf" },
+	{ "mutable parameters",
+	  "{\"volume_id\":\"ours\"," RWO ",\"mutable_parameters\":{\"a\":\"b\"}}", ERR_OK,
+	  "mutable parameters are not supported" },
+	{ "a volume on its way out", "{\"volume_id\":\"going\"," RWO "}", ERR_OK,
+	  "the volume is being deleted" },
+};
+
+static void check_confirmed(const char *what, const struct json *q, const struct json *reply)
+{
+	static const char *const echoed[] = { "volume_capabilities", "volume_context",
+		                              "parameters" };
+	const struct json *confirmed = json_at(reply, "confirmed");
+
+	ck_assert_msg(confirmed, "%s: %s", what, json_str(reply, "message"));
+	for (size_t i = 0; i < ARRAY_LEN(echoed); i++) {
+		const struct json *asked = json_at(q, echoed[i]);
+
+		ck_assert_msg(!asked || json_equal(asked, json_at(confirmed, echoed[i])), "%s: %s",
+		              what, echoed[i]);
+	}
+}
+
+START_TEST(what_is_true_is_confirmed_and_what_is_not_is_told)
+{
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		AUTO(json_free) struct json *q = fake_json(rows[i].request), *reply = NULL;
+		struct keylock *locks = keylock_new();
+		struct err err = ERR_INIT;
+
+		world();
+		if (door_call(&c, locks, "ValidateVolumeCapabilities", q, &reply, &err)) {
+			ck_assert_msg(err.code == rows[i].code, "%s: %s", rows[i].what, err.msg);
+			ROW_STR_EQ(rows[i].what, err.msg, rows[i].text);
+		} else if (rows[i].text) {
+			ck_assert_msg(!json_at(reply, "confirmed"), "%s: confirmed", rows[i].what);
+			ROW_STR_EQ(rows[i].what, json_str(reply, "message"), rows[i].text);
+		} else {
+			check_confirmed(rows[i].what, q, reply);
+		}
+		ck_assert_int_eq(fake.creates + fake.deletes + fake.lists, 0);
+		keylock_free(locks);
+	}
+	fake_reset();
+}
+END_TEST
+
+SUITE("validate", what_is_true_is_confirmed_and_what_is_not_is_told);

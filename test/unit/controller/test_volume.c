@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* CreateVolume and DeleteVolume when they do what they should; their errors are in test_create_errors.c. */
+#include "test/unit/controller/door.h"
+#include "test/unit/controller/fake_kube.h"
+
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "controller/names.h"
+#include "test/lib/suite.h"
+
+#define V "dpuvolumes"
+#define A "dpuvolumeattachments"
+#define BOUND                                                                                  \
+	"{\"status\":{\"phase\":\"Bound\",\"state\":{\"selectedDPUStorageVendorName\":\"v1\"," \
+	"\"storageVendorPluginName\":\"plugin\",\"volumeInfo\":{\"capacity\":{\"storage\":"    \
+	"\"2Gi\"}}}}}"
+
+static struct controller c = { .namespace = FAKE_NS, .driver_name = "csi.snap.nvidia.com" };
+static struct keylock *locks;
+
+static void setup(void)
+{
+	fake_reset();
+	locks = keylock_new();
+}
+
+static void teardown(void)
+{
+	ck_assert_int_eq(fake.waits_open, 0);
+	locks = keylock_free(locks);
+	fake_reset();
+}
+
+/* The request patched onto a good one. */
+static struct json *request(const char *patch)
+{
+	struct json *j = fake_json(
+		"{\"name\":\"pvc-1\",\"capacity_range\":{\"required_bytes\":1073741824},"
+		"\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"SINGLE_NODE_WRITER\"},"
+		"\"mount\":{\"fs_type\":\"ext4\"}}],\"parameters\":{\"policy\":\"gold\"}}");
+	AUTO(json_free) struct json *p = fake_json(patch);
+
+	json_merge_patch(j, p);
+	return j;
+}
+
+static struct json *create(const char *patch)
+{
+	AUTO(json_free) struct json *q = request(patch);
+	struct json *reply = NULL;
+	struct err err = ERR_INIT;
+	int rc = door_call(&c, locks, "CreateVolume", q, &reply, &err);
+
+	ck_assert_msg(rc == 0, "%s: %s", err_code_name(err.code), err.msg);
+	return reply;
+}
+
+static void same(const char *what, const struct json *got, const char *want)
+{
+	AUTO(json_free) struct json *j = fake_json(want);
+	AUTO(free) char *text = got ? json_print(got) : NULL;
+
+	ck_assert_msg(got && json_equal(got, j), "%s: got %s, want %s", what,
+	              text ? text : "nothing", want);
+}
+
+/* ---------------------------------------------------------------- create */
+
+static const struct {
+	const char *what, *patch;
+	const char *name, *annotations, *spec, *context;
+} made[] = {
+	{ "the least that is needed", "{\"capacity_range\":null}", "pvc-1",
+	  "{\"csi.snap.nvidia.com/name\":\"pvc-1\",\"csi.snap.nvidia.com/accessType\":\"mount\","
+	  "\"csi.snap.nvidia.com/functionType\":\"vf\",\"csi.snap.nvidia.com/hotplugFunction\":"
+	  "\"false\"}",
+	  "{\"dpuStoragePolicyName\":\"gold\",\"parameters\":{},\"accessModes\":"
+	  "[\"ReadWriteOnce\"],\"resources\":{\"requests\":{\"storage\":\"1Gi\"}},"
+	  "\"volumeMode\":\"Block\"}",
+	  "{\"storagePolicyName\":\"gold\",\"storageVendorName\":\"v1\","
+	  "\"storageVendorPluginName\":\"plugin\"}" },
+	{ "raw block for many nodes, with a limit, on a hot-plugged function",
+	  "{\"capacity_range\":{\"required_bytes\":1000000000,\"limit_bytes\":3221225472},"
+	  "\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"SINGLE_NODE_WRITER\"},\"block\":"
+	  "{}},{\"access_mode\":{\"mode\":\"MULTI_NODE_MULTI_WRITER\"},\"block\":{}},{"
+	  "\"access_mode\":{\"mode\":\"SINGLE_NODE_SINGLE_WRITER\"},\"block\":{}}],"
+	  "\"parameters\":{\"functionType\":\"PF\",\"hotplugFunction\":\"1\"}}",
+	  "pvc-1",
+	  "{\"csi.snap.nvidia.com/name\":\"pvc-1\",\"csi.snap.nvidia.com/accessType\":\"block\","
+	  "\"csi.snap.nvidia.com/functionType\":\"pf\",\"csi.snap.nvidia.com/hotplugFunction\":"
+	  "\"true\",\"csi.snap.nvidia.com/functionInContext\":\"true\"}",
+	  "{\"dpuStoragePolicyName\":\"gold\",\"parameters\":{},\"accessModes\":"
+	  "[\"ReadWriteOnce\",\"ReadWriteMany\"],\"resources\":{\"requests\":{\"storage\":"
+	  "\"1000000000\"},\"limits\":{\"storage\":\"3Gi\"}},\"volumeMode\":\"Block\"}",
+	  "{\"storagePolicyName\":\"gold\",\"storageVendorName\":\"v1\","
+	  "\"storageVendorPluginName\":\"plugin\",\"functionType\":\"pf\",\"hotplugFunction\":"
+	  "\"true\"}" },
+	{ "keys of all kinds",
+	  "{\"parameters\":{\"pool\":\"p1\",\"csi.snap.nvidia.com/formatPolicy\":\"never\","
+	  "\"csi.snap.nvidia.com/emulation\":\"nvme\",\"csi.storage.k8s.io/pvc/name\":\"data\","
+	  "\"csi.storage.k8s.io/pvc/namespace\":\"shop\",\"csi.storage.k8s.io/pv/name\":"
+	  "\"pvc-1\",\"csi.storage.k8s.io/fstype\":\"xfs\",\"hotplugFunction\":\"false\"}}",
+	  "pvc-1",
+	  "{\"csi.snap.nvidia.com/name\":\"pvc-1\",\"csi.snap.nvidia.com/accessType\":\"mount\","
+	  "\"csi.snap.nvidia.com/functionType\":\"vf\",\"csi.snap.nvidia.com/hotplugFunction\":"
+	  "\"false\",\"csi.snap.nvidia.com/functionInContext\":\"true\","
+	  "\"csi.snap.nvidia.com/formatPolicy\":\"never\",\"csi.snap.nvidia.com/emulation\":"
+	  "\"nvme\",\"csi.snap.nvidia.com/pvcName\":\"data\","
+	  "\"csi.snap.nvidia.com/pvcNamespace\":\"shop\",\"csi.snap.nvidia.com/pvName\":"
+	  "\"pvc-1\"}",
+	  "{\"dpuStoragePolicyName\":\"gold\",\"parameters\":{\"pool\":\"p1\"},\"accessModes\":"
+	  "[\"ReadWriteOnce\"],\"resources\":{\"requests\":{\"storage\":\"1Gi\"}},"
+	  "\"volumeMode\":\"Block\"}",
+	  "{\"storagePolicyName\":\"gold\",\"storageVendorName\":\"v1\","
+	  "\"storageVendorPluginName\":\"plugin\",\"functionType\":\"vf\",\"hotplugFunction\":"
+	  "\"false\",\"csi.snap.nvidia.com/formatPolicy\":\"never\","
+	  "\"csi.snap.nvidia.com/emulation\":\"nvme\"}" },
+	{ "a name that Kubernetes does not take", "{\"name\":\"PVC-1\"}",
+	  "v-f1fd65373483d94f708038b03ccabf98",
+	  "{\"csi.snap.nvidia.com/name\":\"PVC-1\",\"csi.snap.nvidia.com/accessType\":\"mount\","
+	  "\"csi.snap.nvidia.com/functionType\":\"vf\",\"csi.snap.nvidia.com/hotplugFunction\":"
+	  "\"false\"}",
+	  NULL, NULL },
+	{ "a limit below the default size",
+	  "{\"capacity_range\":{\"required_bytes\":0,"
+	  "\"limit_bytes\":4294967296}}",
+	  "pvc-1", NULL,
+	  "{\"dpuStoragePolicyName\":\"gold\",\"parameters\":{},\"accessModes\":"
+	  "[\"ReadWriteOnce\"],\"resources\":{\"requests\":{\"storage\":\"1Gi\"},\"limits\":{"
+	  "\"storage\":\"4Gi\"}},\"volumeMode\":\"Block\"}",
+	  NULL },
+};
+
+START_TEST(a_request_becomes_a_dpuvolume_and_its_state_a_reply)
+{
+	for (size_t i = 0; i < ARRAY_LEN(made); i++) {
+		AUTO(json_free) struct json *reply = NULL;
+		struct fake_object *o;
+
+		setup();
+		fake.on_create = fake_json(BOUND);
+		reply = create(made[i].patch);
+		o = fake_find(V, made[i].name);
+		ck_assert_msg(o, "%s: no object", made[i].what);
+		same(made[i].what, json_at(o->tree, "metadata.labels"),
+		     "{\"app.kubernetes.io/managed-by\":\"csi.snap.nvidia.com\"}");
+		if (made[i].annotations)
+			same(made[i].what, json_at(o->tree, "metadata.annotations"),
+			     made[i].annotations);
+		if (made[i].spec)
+			same(made[i].what, json_at(o->tree, "spec"), made[i].spec);
+		ROW_STR_EQ(made[i].what, json_str(reply, "volume.volume_id"), made[i].name);
+		same(made[i].what, json_at(reply, "volume.capacity_bytes"), "2147483648");
+		if (made[i].context)
+			same(made[i].what, json_at(reply, "volume.volume_context"),
+			     made[i].context);
+		/* One write, no read: the watch told the rest. */
+		ck_assert_int_eq(fake.creates, 1);
+		ck_assert_int_eq(fake.gets + fake.lists + fake.deletes, 0);
+		teardown();
+	}
+}
+END_TEST
+
+START_TEST(a_volume_is_waited_for_through_its_states)
+{
+	setup();
+	fake_then(V, "pvc-1", "{\"status\":{\"phase\":\"Pending\"}}");
+	fake_then(V, "pvc-1", "{\"status\":{\"phase\":\"Bound\"}}");
+	fake_then(V, "pvc-1", BOUND);
+	json_free(create("{}"));
+	ck_assert_int_eq(fake.creates, 1);
+	ck_assert_int_eq(fake.gets, 0);
+	teardown();
+}
+END_TEST
+
+START_TEST(news_that_are_older_than_the_object_are_not_believed)
+{
+	setup();
+	fake.stale_gone = true;
+	fake_then(V, "pvc-1", BOUND);
+	json_free(create("{}"));
+	ck_assert_int_eq(fake.gets, 1);
+	teardown();
+}
+END_TEST
+
+START_TEST(the_same_request_again_gives_the_same_volume)
+{
+	for (size_t i = 0; i < ARRAY_LEN(made); i++) {
+		AUTO(json_free) struct json *first = NULL, *second = NULL;
+
+		setup();
+		fake.on_create = fake_json(BOUND);
+		first = create(made[i].patch);
+		second = create(made[i].patch);
+		ck_assert_msg(json_equal(first, second), "%s", made[i].what);
+		ck_assert_int_eq(fake.creates, 2);
+		ck_assert_int_eq(fake.gets, 1);
+		teardown();
+	}
+}
+END_TEST
+
+START_TEST(a_compatible_request_gives_the_volume_that_is_there)
+{
+	static const struct {
+		const char *what, *patch;
+	} rows[] = {
+		{ "less", "{\"capacity_range\":{\"required_bytes\":1048576}}" },
+		{ "no size", "{\"capacity_range\":null}" },
+		{ "a range around it", "{\"capacity_range\":{\"required_bytes\":2147483648,\"limit_"
+		                       "bytes\":2147483648}}" },
+		{ "other names of the claim", "{\"parameters\":{\"csi.storage.k8s.io/pvc/name\":"
+		                              "\"other\"}}" },
+		{ "the default said", "{\"parameters\":{\"functionType\":\"vf\"}}" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		setup();
+		fake.on_create = fake_json(BOUND);
+		json_free(create("{}"));
+		json_free(create(rows[i].patch));
+		ck_assert_uint_eq(fake.n_objects, 1);
+		teardown();
+	}
+}
+END_TEST
+
+START_TEST(a_volume_of_the_go_plugin_is_taken_for_what_it_does_not_say)
+{
+	AUTO(json_free) struct json *reply = NULL;
+
+	setup();
+	fake_put(V,
+	         "{\"metadata\":{\"name\":\"pvc-1\"},\"spec\":{\"dpuStoragePolicyName\":\"gold\","
+	         "\"accessModes\":[\"ReadWriteOnce\",\"ReadWriteOnce\"],\"resources\":{"
+	         "\"requests\":{\"storage\":\"1Gi\"}},\"volumeMode\":\"Block\"}}");
+	fake_change_text(V, "pvc-1", BOUND);
+	reply = create("{\"parameters\":{\"functionType\":\"PF\",\"hotplugFunction\":\"true\","
+	               "\"csi.snap.nvidia.com/formatPolicy\":\"never\"}}");
+	same("context", json_at(reply, "volume.volume_context"),
+	     "{\"storagePolicyName\":\"gold\",\"storageVendorName\":\"v1\","
+	     "\"storageVendorPluginName\":\"plugin\",\"functionType\":\"pf\","
+	     "\"hotplugFunction\":\"true\",\"csi.snap.nvidia.com/formatPolicy\":\"never\"}");
+	teardown();
+}
+END_TEST
+
+/* ---------------------------------------------------------------- delete */
+
+static int delete_volume(const char *id, struct err *err)
+{
+	AUTO(json_free) struct json *q = json_object();
+
+	json_set_str(q, "volume_id", id);
+	return door_call(&c, locks, "DeleteVolume", q, NULL, err);
+}
+
+static void a_volume(void)
+{
+	fake_put(V, "{\"metadata\":{\"name\":\"pvc-1\"}}");
+}
+static void a_volume_held(void)
+{
+	a_volume();
+	fake.hold = true;
+	fake_then(
+		V, "pvc-1",
+		"{\"status\":{\"conditions\":[{\"type\":\"DPUVolumeReconciled\",\"status\":"
+		"\"False\",\"reason\":\"AwaitingDeletion\",\"message\":\"volume is attached\"}]}}");
+}
+static void a_volume_held_then_gone(void)
+{
+	a_volume();
+	fake.hold = true;
+	fake_then(V, "pvc-1", "{\"status\":{\"phase\":\"Bound\"}}");
+	fake_then(V, "pvc-1", NULL);
+}
+static void a_volume_going(void)
+{
+	fake_put(V, "{\"metadata\":{\"name\":\"pvc-1\",\"deletionTimestamp\":"
+	            "\"2026-01-01T00:00:00Z\"}}");
+	fake_then(V, "pvc-1", NULL);
+}
+static void an_attached_volume(void)
+{
+	a_volume();
+	fake_put(A, "{\"metadata\":{\"name\":\"n2-pvc-2\"},\"spec\":{\"dpuVolumeName\":\"pvc-2\","
+	            "\"dpuNodeName\":\"n2\"}}");
+	fake_put(A, "{\"metadata\":{\"name\":\"by-hand\"},\"spec\":{\"dpuVolumeName\":\"pvc-1\","
+	            "\"dpuNodeName\":\"n1\"}}");
+}
+static void a_volume_attached_twice(void)
+{
+	an_attached_volume();
+	fake_put(A, "{\"metadata\":{\"name\":\"n2-pvc-1\"},\"spec\":{\"dpuVolumeName\":\"pvc-1\","
+	            "\"dpuNodeName\":\"n2\"}}");
+}
+static void a_volume_failed(void)
+{
+	fake_put(V,
+	         "{\"metadata\":{\"name\":\"pvc-1\"},\"status\":{\"conditions\":[{\"type\":"
+	         "\"Bound\",\"status\":\"False\",\"reason\":\"Failure\",\"message\":\"full\"}]}}");
+	fake.hold = true;
+	fake_then(V, "pvc-1", NULL);
+}
+static void no_list(void)
+{
+	a_volume();
+	fake_refuse("list", A, ERR_PERMISSION, "cannot list");
+}
+static void no_delete(void)
+{
+	a_volume();
+	fake_refuse("delete", V, ERR_PERMISSION, "cannot delete");
+}
+static void no_watch(void)
+{
+	a_volume();
+	fake_refuse("watch", V, ERR_PERMISSION, "cannot watch");
+}
+static void no_watch_held(void)
+{
+	no_watch();
+	fake.hold = true;
+}
+static void no_server(void)
+{
+	fake_refuse("get", V, ERR_UNAVAILABLE, "connection refused");
+}
+static void nothing(void)
+{
+}
+
+static const struct {
+	const char *what, *id;
+	void (*world)(void);
+	enum err_code code;
+	const char *text;
+	int deletes;
+} deletes[] = {
+	{ "no id", "", nothing, ERR_INVALID, "VolumeID: field is required", 0 },
+	{ "one that never was", "pvc-1", nothing, ERR_OK, NULL, 0 },
+	{ "one that cannot be", "Pvc_1", nothing, ERR_OK, NULL, 0 },
+	{ "one that is there", "pvc-1", a_volume, ERR_OK, NULL, 1 },
+	{ "one with a finalizer", "pvc-1", a_volume_held_then_gone, ERR_OK, NULL, 1 },
+	{ "one on its way out", "pvc-1", a_volume_going, ERR_OK, NULL, 0 },
+	{ "one that failed", "pvc-1", a_volume_failed, ERR_OK, NULL, 1 },
+	{ "one that stays", "pvc-1", a_volume_held, ERR_DEADLINE,
+	  "timeout occurred while waiting for volume deletion: DPUVolume dpf/pvc-1 is still there: "
+	  "DPUVolumeReconciled=False (AwaitingDeletion: volume is attached)",
+	  1 },
+	{ "an attached one", "pvc-1", an_attached_volume, ERR_PRECONDITION,
+	  "volume pvc-1 is attached to node n1 (DPUVolumeAttachment dpf/by-hand)", 0 },
+	{ "one attached twice", "pvc-1", a_volume_attached_twice, ERR_PRECONDITION,
+	  "volume pvc-1 is attached to node n1 (DPUVolumeAttachment dpf/by-hand and 1 more)", 0 },
+	{ "attachments that may not be listed", "pvc-1", no_list, ERR_PERMISSION,
+	  "is volume pvc-1 attached?: cannot list", 0 },
+	{ "may not delete", "pvc-1", no_delete, ERR_PERMISSION,
+	  "DPUVolume dpf/pvc-1: cannot delete", 1 },
+	{ "may not watch, but it goes", "pvc-1", no_watch, ERR_OK, NULL, 1 },
+	{ "may not watch, and it stays", "pvc-1", no_watch_held, ERR_PERMISSION,
+	  "waiting for DPUVolume dpf/pvc-1: cannot watch", 1 },
+	{ "the API server is away", "pvc-1", no_server, ERR_UNAVAILABLE,
+	  "DPUVolume dpf/pvc-1: connection refused", 0 },
+};
+
+START_TEST(delete_ends_when_the_object_is_gone)
+{
+	for (size_t i = 0; i < ARRAY_LEN(deletes); i++) {
+		struct err err = ERR_INIT;
+
+		setup();
+		deletes[i].world();
+		delete_volume(deletes[i].id, &err);
+		ck_assert_msg(err.code == deletes[i].code, "%s: %s %s", deletes[i].what,
+		              err_code_name(err.code), err.msg);
+		if (deletes[i].text)
+			ROW_STR_EQ(deletes[i].what, err.msg, deletes[i].text);
+		else
+			ck_assert_msg(!fake_find(V, "pvc-1"), "%s: still there", deletes[i].what);
+		ck_assert_msg(fake.deletes == deletes[i].deletes, "%s: %d DELETEs", deletes[i].what,
+		              fake.deletes);
+		teardown();
+	}
+}
+END_TEST
+
+START_TEST(create_and_delete_of_one_volume_exclude_each_other)
+{
+	static const char *const names[] = { "pvc-1", "PVC-1" };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		char id[OBJECT_NAME_MAX + 1];
+		struct keylock_hold *hold = NULL;
+		struct err err = ERR_INIT;
+		AUTO(free) char *patch = xasprintf("{\"name\":\"%s\"}", names[i]);
+		AUTO(json_free) struct json *q = NULL;
+
+		setup();
+		q = request(patch);
+		volume_object_name(names[i], id);
+		ck_assert_int_eq(keylock_take(locks, id, "DeleteVolume", &hold, &err), 0);
+		ck_assert_int_eq(door_call(&c, locks, "CreateVolume", q, NULL, &err), -1);
+		ck_assert_int_eq(err.code, ERR_ABORTED);
+		err_clear(&err);
+		ck_assert_int_eq(delete_volume(id, &err), -1);
+		ck_assert_int_eq(err.code, ERR_ABORTED);
+		keylock_release(hold);
+		teardown();
+	}
+}
+END_TEST
+
+START_TEST(two_capabilities_are_advertised)
+{
+	AUTO(json_free) struct json *q = json_object(), *reply = NULL;
+	struct err err = ERR_INIT;
+
+	setup();
+	ck_assert_int_eq(door_call(&c, locks, "ControllerGetCapabilities", q, &reply, &err), 0);
+	same("capabilities", reply,
+	     "{\"capabilities\":[{\"rpc\":{\"type\":\"CREATE_DELETE_VOLUME\"}},"
+	     "{\"rpc\":{\"type\":\"PUBLISH_UNPUBLISH_VOLUME\"}}]}");
+	teardown();
+}
+END_TEST
+
+SUITE("volume", a_request_becomes_a_dpuvolume_and_its_state_a_reply,
+      a_volume_is_waited_for_through_its_states,
+      news_that_are_older_than_the_object_are_not_believed,
+      the_same_request_again_gives_the_same_volume,
+      a_compatible_request_gives_the_volume_that_is_there,
+      a_volume_of_the_go_plugin_is_taken_for_what_it_does_not_say,
+      delete_ends_when_the_object_is_gone, create_and_delete_of_one_volume_exclude_each_other,
+      two_capabilities_are_advertised);
