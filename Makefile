@@ -68,7 +68,7 @@ GRPC_STATIC = -Wl,-Bstatic -Wl,--start-group -lgrpc_unsecure -lgpr -laddress_sor
 GRPC_SHARED = -lgrpc_unsecure -lgpr -lprotobuf-c
 GRPC_release = $(GRPC_STATIC)
 GRPC = $(or $(GRPC_$(FLAVOUR)),$(GRPC_SHARED))
-LIBS = $(GRPC) -lcjson -lyaml -lmount -lblkid -lpthread
+LIBS = $(GRPC) -lcjson -lyaml -lmount -lblkid -lpthread -lm
 
 # ---------------------------------------------------------------- files
 SRCS     := $(shell find src -name '*.c' 2>/dev/null | sort)
