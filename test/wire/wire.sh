@@ -36,7 +36,7 @@ try 'a lost field' '/bool readonly = 4;/d'
 test/wire/describe.sh --secrets "$official" >"$work/secrets"
 [ "$(wc -l <"$work/secrets")" -eq 22 ]
 result $? 'the official file marks 22 fields as secret'
-CK_FORK=no "$markers" "$work/secrets" $driver >"$work/log" 2>&1
+CK_FORK=no "$markers" "$work/secrets" ${driver:+"$driver"} >"$work/log" 2>&1
 result $? 'no secret and no value of a sensitive key is in a log line or an error'
 grep -E '^(sent|FAIL|[0-9]+%|.*:[FE]:)' "$work/log" || tail -n 50 "$work/log"
 printf 'wire: %d passed, %d failed\n' "$passed" "$failed"
