@@ -18,6 +18,7 @@ unit-tsan|unit tests, ThreadSanitizer|$make $jobs unit FLAVOUR=tsan
 rpc-release|the RPC server on a socket|$make $jobs rpc-test
 rpc-asan|the same, AddressSanitizer and UBSan|$make $jobs rpc-test FLAVOUR=asan
 rpc-tsan|the same, ThreadSanitizer|$make $jobs rpc-test FLAVOUR=tsan
+wire|csi.proto against the official file, secrets in no log|$make $jobs wire-test
 lint|what can be said without running|$make lint
 END
 )
