@@ -99,6 +99,16 @@ int probe(struct rpc_client *c, int timeout_ms)
 	return code;
 }
 
+bool serves_again(struct rpc_client *c)
+{
+	for (int i = 0; i < 200; i++) {
+		if (probe(c, 5000) == ERR_OK)
+			return true;
+		sleep_ms(50);
+	}
+	return false;
+}
+
 void sleep_ms(int ms)
 {
 	struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
