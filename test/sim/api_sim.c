@@ -10,6 +10,8 @@
 #include "common/mem.h"
 #include "test/sim/counters.h"
 #include "test/sim/dpf.h"
+#include "test/sim/fabric.h"
+#include "test/sim/options.h"
 #include "test/sim/store.h"
 
 static struct json *body_of(const struct call *call, struct reply *ret)
@@ -116,11 +118,32 @@ static void post_resize(const struct call *call, struct reply *ret)
 		reply_done(ret);
 }
 
+/* Where the trees are: the driver's --sysfs-root and --dev-root. */
+static struct json *nodes_json(const struct sim *sim)
+{
+	struct json *list = json_array();
+
+	for (size_t i = 0; i < sim->options->nodes.n; i++) {
+		const char *name = sim->options->nodes.v[i];
+		struct json *node = json_object();
+		AUTO(free) char *sys = xasprintf("%s/%s/sys", fabric_path(sim->fabric), name);
+		AUTO(free) char *dev = xasprintf("%s/%s/dev", fabric_path(sim->fabric), name);
+
+		json_set_str(node, "name", name);
+		json_set_str(node, "sysfsRoot", sys);
+		json_set_str(node, "devRoot", dev);
+		json_append(list, node);
+	}
+	return list;
+}
+
 static void get_state(const struct call *call, struct reply *ret)
 {
 	AUTO(json_free)
 	struct json *o = call->sim->dpf ? dpf_state(call->sim->dpf) : json_object();
 
+	if (call->sim->fabric)
+		json_set(o, "nodes", nodes_json(call->sim));
 	reply_json(ret, 200, o);
 }
 

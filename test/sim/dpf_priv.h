@@ -20,8 +20,8 @@ struct backing {
 	char uid[37]; /* of the DPUVolume */
 	char *ns, *volume, *vendor;
 	uint32_t nsid;
-	char uuid[37]; /* of the NVMe namespace */
-	uint64_t bytes;
+	char uuid[37];          /* of the NVMe namespace */
+	_Atomic uint64_t bytes; /* HTTP threads grow it */
 	struct backing *next;
 };
 

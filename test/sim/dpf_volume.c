@@ -18,6 +18,7 @@
 #include "test/sim/conditions.h"
 #include "test/sim/object.h"
 #include "test/sim/quantity.h"
+#include "test/sim/sim.h"
 
 #define FINALIZER "storage.dpu.nvidia.com/dpuvolume"
 #define RETRY_MS 500
@@ -144,7 +145,7 @@ static void set_info(struct json *o, const struct backing *b)
 	struct json *claim = json_sub(state, "persistentVolumeClaimRef");
 	char bytes[24];
 
-	snprintf(bytes, sizeof bytes, "%" PRIu64, b->bytes);
+	snprintf(bytes, sizeof bytes, "%" PRIu64, (uint64_t)b->bytes);
 	AUTO(free) char *pvc = xasprintf("%s-pvc", b->volume);
 	AUTO(free) char *pv = xasprintf("pvc-%s", b->uuid);
 
@@ -190,8 +191,8 @@ static int64_t bind(struct dpf *d, struct version *v, struct json *o)
 	set_info(o, b);
 	json_set_str(json_sub(o, "status"), "phase", "Bound");
 	conditions_set(o, "Bound", "True", REASON_SUCCESS, "");
-	log_msg(LOG_DEBUG, "DPUVolume %s/%s is bound: %" PRIu64 " bytes at %s", v->ns, v->name,
-	        b->bytes, b->vendor);
+	sim_log("DPUVolume %s/%s is bound: %" PRIu64 " bytes at %s", v->ns, v->name,
+	        (uint64_t)b->bytes, b->vendor);
 	put(d, v, o);
 	return RECONCILE_IDLE;
 }

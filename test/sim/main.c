@@ -15,6 +15,7 @@
 #include "common/mem.h"
 #include "test/sim/counters.h"
 #include "test/sim/dpf.h"
+#include "test/sim/fabric.h"
 #include "test/sim/faults.h"
 #include "test/sim/http_server.h"
 #include "test/sim/kubeconfig.h"
@@ -27,6 +28,8 @@ static void on_faults(void *arg)
 	struct sim *sim = arg;
 
 	store_wake(sim->store);
+	if (sim->fabric)
+		fabric_poke(sim->fabric);
 	if (sim->dpf)
 		dpf_poke(sim->dpf);
 }
@@ -48,10 +51,9 @@ static int announce(const struct sim *sim, const struct http_server *server, str
 		return err_wrap(err, "--write-kubeconfig");
 	if (o->port_file && write_port(o, port, err))
 		return err_wrap(err, "--port-file");
-	printf("snap-sim serves http://%s:%u, namespace %s, %s\n", o->address, port, o->namespace,
-	       sim->fabric ? "devices below" : "no devices");
-	if (sim->fabric)
-		printf("%s\n", o->state);
+	printf("snap-sim serves http://%s:%u, namespace %s, %s%s\n", o->address, port, o->namespace,
+	       sim->fabric ? "devices below " : "no devices",
+	       sim->fabric ? fabric_path(sim->fabric) : "");
 	fflush(stdout);
 	return 0;
 }
@@ -88,7 +90,10 @@ static int serve(const struct options *o, const sigset_t *signals, struct err *e
 	sim.store = store_new(o->history);
 	sim.faults = faults_new();
 	sim.counters = counters_new();
-	rc = run(&sim, signals, err);
+	rc = o->no_fabric ? 0 : fabric_new(o, sim.faults, &sim.fabric, err);
+	if (!rc)
+		rc = run(&sim, signals, err);
+	fabric_free(sim.fabric);
 	counters_free(sim.counters);
 	faults_free(sim.faults);
 	store_free(sim.store);

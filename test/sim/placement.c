@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "test/sim/fabric.h"
 #include "test/sim/object.h"
 
 struct backing *backing_find(struct dpf *d, const char *ns, const char *volume)
@@ -42,7 +43,8 @@ struct backing *backing_new(struct dpf *d, const struct json *volume, uint64_t b
 
 int backing_remove(struct dpf *d, struct backing *b, struct err *err)
 {
-	(void)err;
+	if (d->sim->fabric && fabric_remove_image(d->sim->fabric, b->ns, b->volume, err))
+		return -1;
 	{
 		WITH_LOCK(&d->lock);
 		struct backing **at = &d->backings;
@@ -150,19 +152,46 @@ void placement_release(struct dpf *d, struct placement *p)
 	free(p);
 }
 
+static struct fabric_namespace namespace_of(const struct placement *p)
+{
+	return (struct fabric_namespace) { .node = p->node,
+		                           .kind = p->kind,
+		                           .index = p->index,
+		                           .ns = p->ns,
+		                           .volume = p->volume,
+		                           .nsid = p->of->nsid,
+		                           .uuid = p->of->uuid,
+		                           .bytes = p->of->bytes };
+}
+
+static void set_device(struct dpf *d, struct placement *p, bool device)
+{
+	WITH_LOCK(&d->lock);
+	p->device = device;
+}
+
 int placement_show(struct dpf *d, struct placement *p, struct err *err)
 {
-	(void)d;
-	(void)p;
-	(void)err;
+	struct fabric_namespace n = namespace_of(p);
+
+	/* virtio-fs volumes have no namespace: nothing to show yet. */
+	if (!d->sim->fabric || p->device || !n.nsid)
+		return 0;
+	if (fabric_show(d->sim->fabric, &n, err))
+		return -1;
+	set_device(d, p, true);
 	return 0;
 }
 
 int placement_hide(struct dpf *d, struct placement *p, struct err *err)
 {
-	(void)d;
-	(void)p;
-	(void)err;
+	struct fabric_namespace n = namespace_of(p);
+
+	if (!d->sim->fabric || !p->device)
+		return 0;
+	if (fabric_hide(d->sim->fabric, &n, err))
+		return -1;
+	set_device(d, p, false);
 	return 0;
 }
 
@@ -180,7 +209,9 @@ void placement_vuid(const struct dpf *d, const struct placement *p, char buf[32]
 	function_vuid(p->node, p->kind, p->index, buf);
 }
 
-int dpf_resize(struct dpf *d, const char *volume, uint64_t bytes, struct err *err)
+/* Sets the new size; *ret_ns is the namespace of the volume, malloc'ed. */
+static int resize_backing(struct dpf *d, const char *volume, uint64_t bytes, char **ret_ns,
+                          struct err *err)
 {
 	WITH_LOCK(&d->lock);
 	for (struct backing *b = d->backings; b; b = b->next) {
@@ -189,12 +220,24 @@ int dpf_resize(struct dpf *d, const char *volume, uint64_t bytes, struct err *er
 		if (bytes < b->bytes)
 			return err_set(err, ERR_INVALID,
 			               "volume %s has %" PRIu64 " bytes: it can only grow", volume,
-			               b->bytes);
+			               (uint64_t)b->bytes);
 		b->bytes = bytes;
-		dpf_poke(d);
+		*ret_ns = xstrdup(b->ns);
 		return 0;
 	}
 	return err_set(err, ERR_NOT_FOUND, "no bound volume is named %s", volume);
+}
+
+int dpf_resize(struct dpf *d, const char *volume, uint64_t bytes, struct err *err)
+{
+	AUTO(free) char *ns = NULL;
+
+	if (resize_backing(d, volume, bytes, &ns, err))
+		return -1;
+	if (d->sim->fabric && fabric_grow(d->sim->fabric, ns, volume, bytes, err))
+		return -1;
+	dpf_poke(d);
+	return 0;
 }
 
 static struct json *volume_json(const struct backing *b)
@@ -206,7 +249,7 @@ static struct json *volume_json(const struct backing *b)
 	json_set_str(o, "vendor", b->vendor);
 	json_set_int(o, "nsid", b->nsid);
 	json_set_str(o, "uuid", b->uuid);
-	json_set_int(o, "bytes", (int64_t)b->bytes);
+	json_set_int(o, "bytes", (int64_t)(uint64_t)b->bytes);
 	return o;
 }
 

@@ -6,6 +6,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/log.h"
+
+/* What DPF and the fabric do, with --v=1. */
+#define sim_log(...)                                    \
+	do {                                            \
+		if (log_verbosity() >= 1)               \
+			log_msg(LOG_INFO, __VA_ARGS__); \
+	} while (0)
+
 struct store;
 struct faults;
 struct counters;

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files, links and directories below one root.  Knows nothing of devices. */
+#include "test/sim/sysfs_tree.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/file.h"
+#include "common/mem.h"
+#include "common/str.h"
+
+static char *whole(const struct tree *t, const char *dir, const char *name)
+{
+	return name ? xasprintf("%s/%s/%s", t->root, dir, name) : xasprintf("%s/%s", t->root, dir);
+}
+
+void tree_dir(struct tree *t, const char *path)
+{
+	AUTO(free) char *p = whole(t, path, NULL);
+
+	if (!t->err.code && dir_make(p, 0755, &t->err))
+		err_wrap(&t->err, "build the sysfs tree");
+}
+
+void tree_bytes(struct tree *t, const char *dir, const char *name, const void *bytes, size_t n)
+{
+	AUTO(free) char *p = whole(t, dir, name);
+	AUTO(fd) int fd = -1;
+
+	if (t->err.code)
+		return;
+	fd = open(p, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	if (fd < 0 || write(fd, bytes, n) != (ssize_t)n)
+		err_sys(&t->err, errno, "write %s", p);
+}
+
+void tree_attr(struct tree *t, const char *dir, const char *name, const char *fmt, ...)
+{
+	char text[1024];
+	va_list args;
+	int n;
+
+	va_start(args, fmt);
+	n = vsnprintf(text, sizeof text, fmt, args);
+	va_end(args);
+	tree_bytes(t, dir, name, text, (size_t)n);
+}
+
+void tree_symlink(struct tree *t, const char *dir, const char *name, const char *target)
+{
+	AUTO(free) char *p = whole(t, dir, name);
+
+	if (!t->err.code && symlink(target, p))
+		err_sys(&t->err, errno, "link %s", p);
+}
+
+void tree_link(struct tree *t, const char *dir, const char *name, const char *home,
+               const char *target)
+{
+	AUTO(str_clear) struct str text = STR_INIT(4096);
+
+	for (const char *s = home; s; s = strchr(s + 1, '/'))
+		str_add(&text, "../");
+	str_add(&text, target);
+	tree_symlink(t, dir, name, text.ptr);
+}
+
+void tree_fifo(struct tree *t, const char *dir, const char *name)
+{
+	AUTO(free) char *p = whole(t, dir, name);
+
+	if (!t->err.code && mkfifo(p, 0600))
+		err_sys(&t->err, errno, "make %s", p);
+}
+
+void tree_rename(struct tree *t, const char *from, const char *to)
+{
+	AUTO(free) char *a = whole(t, from, NULL);
+	AUTO(free) char *b = whole(t, to, NULL);
+
+	if (!t->err.code && rename(a, b))
+		err_sys(&t->err, errno, "rename %s to %s", a, b);
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	(void)st;
+	(void)type;
+	(void)at;
+	return remove(path) && errno != ENOENT;
+}
+
+static int remove_tree(const char *path)
+{
+	return nftw(path, remove_one, 32, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
+void tree_remove(struct tree *t, const char *path)
+{
+	AUTO(free) char *p = whole(t, path, NULL);
+
+	if (path_exists(p) && remove_tree(p) && !t->err.code)
+		err_sys(&t->err, errno, "remove %s", p);
+}
+
+bool tree_has(const struct tree *t, const char *path)
+{
+	AUTO(free) char *p = whole(t, path, NULL);
+
+	return path_exists(p);
+}
+
+int tree_end(struct tree *t, struct err *err)
+{
+	if (!t->err.code)
+		return 0;
+	*err = t->err;
+	return -1;
+}
+
+static bool is_kept(const char *name, const char *const *keep)
+{
+	for (; keep && *keep; keep++)
+		if (str_eq(*keep, name))
+			return true;
+	return false;
+}
+
+void tree_clear(const char *path, const char *const *keep)
+{
+	AUTO(strs_clear) struct strs names = STRS_INIT;
+	struct err err = ERR_INIT;
+
+	if (dir_list(path, &names, &err))
+		return;
+	for (size_t i = 0; i < names.n; i++) {
+		AUTO(free) char *p = xasprintf("%s/%s", path, names.v[i]);
+
+		if (!is_kept(names.v[i], keep))
+			(void)remove_tree(p);
+	}
+}
