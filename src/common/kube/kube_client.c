@@ -253,6 +253,25 @@ static int operation_failed(struct kube *k, const struct operation *op,
 	return -1;
 }
 
+static void send_once(struct kube *k, const struct operation *op, const char *path, bool refused,
+                      struct deadline d, struct http_result *ret)
+{
+	struct kube_access *access = kube_config_get(k->config, refused);
+	attempt(k, op, path, access, d, ret);
+	kube_config_put(k->config, access);
+}
+
+/* When the time ends in a later attempt, what the one before it met says more than "no answer". */
+static void keep_the_telling_one(struct http_result *result, struct http_result *before)
+{
+	if (result->end != HTTP_DEADLINE || before->end == HTTP_DEADLINE) {
+		free(before->body);
+		return;
+	}
+	free(result->body);
+	*result = *before;
+}
+
 /* Sends it, again where that is allowed and there is time. 0: *ret is what came of it, its body the
    caller's; -1: cancelled or out of time before there was anything to tell. */
 static int exchange(struct kube *k, const struct operation *op, struct deadline d,
@@ -260,28 +279,31 @@ static int exchange(struct kube *k, const struct operation *op, struct deadline 
 {
 	AUTO(free) char *object = kube_path(op->target.kind, op->target.ns, op->target.name);
 	AUTO(free) char *path = xasprintf("%s%s", object, op->query ? op->query : "");
+	struct http_result before = { .end = HTTP_DEADLINE };
 	bool refused = false;
+	char text[512];
+	kube_target_text(&op->target, text);
 	for (unsigned n = 1;; n++) {
-		char text[512];
 		if (wait_for_turn(k, d, err))
-			return -1;
-		struct kube_access *access = kube_config_get(k->config, refused);
-		attempt(k, op, path, access, d, ret);
-		kube_config_put(k->config, access);
-
+			break;
+		send_once(k, op, path, refused, d, ret);
 		int pause_ms = kube_retry_ms(op->method, ret, n);
 		if (ret->end == HTTP_ANSWERED && ret->status == 401 && !refused) {
 			refused = true;
 			pause_ms = 0;
 		}
 		int64_t at = monotonic_ns() + pause_ms * INT64_C(1000000);
-		if (pause_ms < 0 || at >= d.at)
+		if (pause_ms < 0 || at >= d.at) {
+			keep_the_telling_one(ret, &before);
 			return 0;
-		free(TAKE(ret->body));
-		kube_target_text(&op->target, text);
+		}
+		free(before.body);
+		before = *ret;
 		if (pause_ms > 0 && sleep_until(k, at, d, err, text))
-			return -1;
+			break;
 	}
+	free(before.body);
+	return -1;
 }
 
 static bool is_success(const struct http_result *r)

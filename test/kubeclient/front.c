@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Certificates by openssl(1), nghttpx as a child that dies with the test. */
+#include "test/kubeclient/front.h"
+
+#include <arpa/inet.h>
+#include <check.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/deadline.h"
+#include "common/mem.h"
+
+#define READY_MS 10000
+
+/* Runs in a process group of its own; output is dropped. */
+static pid_t start(const char *command)
+{
+	const char *argv[] = { "/bin/sh", "-c", command, NULL };
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	pid_t pid;
+	posix_spawnattr_init(&attr);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP);
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+	posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+	ck_assert_int_eq(posix_spawn(&pid, argv[0], &actions, &attr, (char **)argv, environ), 0);
+	posix_spawn_file_actions_destroy(&actions);
+	posix_spawnattr_destroy(&attr);
+	return pid;
+}
+
+void shell(const char *command)
+{
+	int status;
+	pid_t pid = start(command);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "failed: %s", command);
+}
+
+void certificate_authority(const char *dir, const char *name)
+{
+	AUTO(free)
+	char *command = xasprintf("cd %s && exec openssl req -x509 -newkey ec -pkeyopt "
+	                          "ec_paramgen_curve:P-256 -nodes -days 2 "
+	                          "-subj '/CN=%s' -keyout %s.key -out %s.pem",
+	                          dir, name, name, name);
+	shell(command);
+}
+
+void certificate(const char *dir, const char *ca, const char *name, const char *subject_alt_name)
+{
+	AUTO(free)
+	char *command = xasprintf(
+		"cd %s && echo 'subjectAltName=%s' >%s.ext && "
+		"openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj '/CN=%s' "
+		"-keyout %s.key -out %s.csr && "
+		"exec openssl x509 -req -in %s.csr -CA %s.pem -CAkey %s.key -CAcreateserial -days "
+		"2 "
+		"-extfile %s.ext -out %s.pem",
+		dir, subject_alt_name, name, name, name, name, name, ca, ca, name, name);
+	shell(command);
+}
+
+static struct sockaddr_in loopback(int port)
+{
+	return (struct sockaddr_in) { .sin_family = AF_INET,
+		                      .sin_port = htons((uint16_t)port),
+		                      .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+}
+
+int free_port(void)
+{
+	struct sockaddr_in address = loopback(0);
+	socklen_t n = sizeof(address);
+	AUTO(fd) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, n), 0);
+	ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &n), 0);
+	return ntohs(address.sin_port);
+}
+
+static bool takes_connections(int port)
+{
+	struct sockaddr_in address = loopback(port);
+	AUTO(fd) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	return connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
+}
+
+/* A test that is killed leaves no server behind: nghttpx is told when its parent dies. */
+struct front front_start(const char *dir, const char *cert, int port, int backend_port,
+                         const char *options)
+{
+	struct front f = { .port = port ? port : free_port() };
+	AUTO(free)
+	char *command = xasprintf(
+		"cd %s && exec setpriv --pdeathsig=TERM nghttpx --conf=/dev/null -n1 --no-ocsp "
+		"--errorlog-file=nghttpx.log --backend-read-timeout=1h "
+		"--frontend-http2-read-timeout=1h -f'127.0.0.1,%d' -b'127.0.0.1,%d' %s %s.key "
+		"%s.pem",
+		dir, f.port, backend_port, options, cert, cert);
+	f.pid = start(command);
+	int64_t until = monotonic_ns() + READY_MS * INT64_C(1000000);
+	while (!takes_connections(f.port)) {
+		ck_assert_msg(monotonic_ns() < until && waitpid(f.pid, NULL, WNOHANG) == 0,
+		              "nghttpx (Debian package nghttp2-proxy) does not start");
+		usleep(5000);
+	}
+	return f;
+}
+
+void front_stop(struct front *f)
+{
+	int64_t until = monotonic_ns() + READY_MS * INT64_C(1000000);
+	kill(-f->pid, SIGKILL); /* it has a worker process, which outlives it for a moment */
+	waitpid(f->pid, NULL, 0);
+	while (takes_connections(f->port) && monotonic_ns() < until)
+		usleep(2000);
+	f->pid = 0;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What stands between the client and the scripted server in these tests: certificates, and
+ * nghttpx, which ends TLS and HTTP/2.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+void shell(const char *command); /* must succeed */
+/* Makes <dir>/<name>.pem and .key: a self-signed CA. */
+void certificate_authority(const char *dir, const char *name);
+/* Makes <dir>/<name>.pem and .key, signed by <dir>/<ca>; subject_alt_name: "IP:127.0.0.1". */
+void certificate(const char *dir, const char *ca, const char *name, const char *subject_alt_name);
+
+struct front {
+	pid_t pid;
+	int port;
+};
+
+/* Starts nghttpx with <dir>/<cert> before a server on backend_port, and waits until it takes connections. port 0: a
+   free one. options: further ones of its command line. */
+struct front front_start(const char *dir, const char *cert, int port, int backend_port,
+                         const char *options);
+void front_stop(struct front *f); /* at once; waits for the process */
+int free_port(void);

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A TCP relay that can turn into a peer that takes bytes and never answers: a hung server, or a load balancer that lost
+   its way, as seen from the client. */
+#pragma once
+
+struct relay;
+
+struct relay *relay_start(int target_port);
+int relay_port(const struct relay *r);
+/* The connections open now forward nothing any more, but stay open; new ones work. */
+void relay_freeze(struct relay *r);
+unsigned relay_connections(struct relay *r); /* accepted so far */
+void relay_stop(struct relay *r);
