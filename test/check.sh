@@ -11,17 +11,22 @@ jobs="-j$(nproc)"
 suites=$(cat <<END
 build-gcc|the driver by gcc, warnings are errors|$make $jobs WERROR=-Werror BUILD=build/strict
 build-clang|the driver by clang, warnings are errors|$make $jobs WERROR=-Werror CC=clang FLAVOUR=debug BUILD=build/clang
-build|the driver|$make $jobs
+build|the driver, snap-sim and csi-call|$make $jobs all sim tools
 unit-debug|unit tests|$make $jobs unit FLAVOUR=debug
 unit-asan|unit tests, AddressSanitizer and UBSan|$make $jobs unit FLAVOUR=asan
 unit-tsan|unit tests, ThreadSanitizer|$make $jobs unit FLAVOUR=tsan
-rpc-release|the RPC server on a socket|$make $jobs rpc-test
+rpc|the RPC server on a socket|$make $jobs rpc-test
 rpc-asan|the same, AddressSanitizer and UBSan|$make $jobs rpc-test FLAVOUR=asan
 rpc-tsan|the same, ThreadSanitizer|$make $jobs rpc-test FLAVOUR=tsan
 wire|csi.proto against the official file, secrets in no log|$make $jobs wire-test
 kubeclient|the Kubernetes client over TLS and HTTP/2|$make $jobs kubeclient-test FLAVOUR=debug
 kubeclient-asan|the same, AddressSanitizer and UBSan|$make $jobs kubeclient-test FLAVOUR=asan
 kubeclient-tsan|the same, ThreadSanitizer|$make $jobs kubeclient-test FLAVOUR=tsan
+sim|snap-sim itself|$make $jobs sim-test FLAVOUR=asan
+main|the program from outside|$make $jobs main-test
+sanity|csi-sanity, mount and block|$make $jobs sanity
+e2e|kills, retries, many volumes|$make $jobs e2e
+errors|every error path of create, attach, stage|$make $jobs errors
 lint|what can be said without running|$make lint
 END
 )

@@ -3,7 +3,6 @@ MARKERS := $(OUT)/test/wire/markers
 $(MARKERS): $(OUT)/test/wire/markers.o $(RPC_SHARED) $(TEST_LIB_OBJS) $(LIB)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LINKSEC) $(LDFLAGS_$(FLAVOUR)) -o $@ $^ $(LIBS) -lcheck -lsubunit -lrt -lm
-.SECONDARY: $(OUT)/test/wire/markers.o
 
 .PHONY: wire-test
 ## wire-test: csi.proto against the official file; secrets in no log line and no error
