@@ -216,7 +216,8 @@ int listener_peer_pid(struct listener *l, int fd)
 
 static void drop(struct listener *l, struct connection *c, const char *why)
 {
-	log_limited(LOG_INFO, 10, "closed a connection of process %d: it %s", c->pid, why);
+	/* Debugging only: a script that looks whether somebody listens is nobody's business. */
+	log_msg(LOG_DEBUG, "closed a connection of process %d: it %s", c->pid, why);
 	close(c->fd);
 	forget(l, c);
 }
