@@ -339,10 +339,31 @@ static int stage_device(struct staging *s, struct deadline d, struct err *err)
 	return rc;
 }
 
+/* Codes after which kubelet tries again, or unstages: the driver may stay bound. */
+static bool will_be_retried(enum err_code code)
+{
+	return code == ERR_CANCELLED || code == ERR_DEADLINE || code == ERR_UNAVAILABLE ||
+	       code == ERR_ABORTED || code == ERR_EXHAUSTED;
+}
+
+static void let_device_go(struct staging *s, struct err *err)
+{
+	const struct device_world *world = &s->node->o.world;
+	struct err failed = ERR_INIT;
+
+	if (will_be_retried(err->code)) {
+		(void)!device_release(world, s->dev.pci, &failed);
+		return;
+	}
+	if (s->fd >= 0)
+		close(TAKE_FD(s->fd));
+	if (device_abandon(world, &s->dev, &failed))
+		err_wrap(err, "%s", failed.msg);
+}
+
 static int stage(struct staging *s, struct deadline d, struct err *err)
 {
 	const struct device_world *world = &s->node->o.world;
-	struct err ignored = ERR_INIT;
 	int rc;
 
 	if (device_wait(world, &s->r->want, d, &s->dev, err))
@@ -351,7 +372,7 @@ static int stage(struct staging *s, struct deadline d, struct err *err)
 	if (!rc)
 		rc = stage_device(s, d, err);
 	if (rc)
-		(void)!device_release(world, s->dev.pci, &ignored);
+		let_device_go(s, err);
 	return rc;
 }
 

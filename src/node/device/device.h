@@ -40,6 +40,13 @@ struct device_want {
 	uint64_t capacity; /* bytes; the device must have at least these */
 };
 
+/* What a device_wait() changed to get at its device, for device_abandon(). */
+struct device_binding {
+	bool done;
+	char override_before[64];
+	char parked_by[64]; /* the driver it was taken from, or "" */
+};
+
 struct device {
 	char name[64];   /* "nvme0n1": head of a multipath namespace, never a hidden path */
 	char path[4096]; /* <dev root>/<name> */
@@ -48,8 +55,9 @@ struct device {
 	uint64_t size;    /* bytes */
 	uint64_t diskseq; /* no other disk gets this number before the next boot; 0: unknown */
 	uint32_t nsid;
-	char uuid[40];  /* "" when the kernel shows none */
-	bool read_only; /* the kernel's ro attribute */
+	char uuid[40];                 /* "" when the kernel shows none */
+	bool read_only;                /* the kernel's ro attribute */
+	struct device_binding binding; /* of device_wait() only */
 };
 
 /*
@@ -93,6 +101,14 @@ int device_check(const struct device *dev, const struct device_want *want, struc
  */
 int device_open(const struct device *dev, int flags, int *ret_fd, uint64_t *ret_diskseq,
                 struct err *err) MUST_CHECK;
+/*
+ * The device that device_wait() returned will not be used after all: what that call changed is put
+ * back (nothing, when the function was bound before). The function is unbound only when this disk
+ * is the only one below it and can be held exclusively; else -1 FAILED_PRECONDITION says why it
+ * stays bound, with driver_override put back all the same.
+ */
+int device_abandon(const struct device_world *w, const struct device *dev, struct err *err)
+	MUST_CHECK;
 /*
  * After unstage: clears driver_override of the function (struct device's pci) if it is "nvme", as
  * device_wait() sets it. The function stays bound: unbinding one whose controller hangs takes

@@ -61,12 +61,12 @@ static void held_disks_release_p(struct held_disks *h)
 }
 
 /* Holds every disk below the function, or says why that is not possible. */
-static int hold_disks(const struct device_world *w, const struct device_sight *sight,
-                      const char *pci, struct held_disks *ret, struct err *err)
+static int hold_disks(const struct device_world *w, const struct device_kind *kind, const char *pci,
+                      struct held_disks *ret, struct err *err)
 {
 	AUTO(strs_clear) struct strs names = STRS_INIT;
 
-	if (sight->kind->list(w, pci, &names, err))
+	if (kind->list(w, pci, &names, err))
 		return -1;
 	if (names.n > DISKS_MAX)
 		return err_set(err, ERR_PRECONDITION, "there are %zu disks below it", names.n);
@@ -83,13 +83,32 @@ static int hold_disks(const struct device_world *w, const struct device_sight *s
 	return 0;
 }
 
+/* The same when no other volume can live there: a raw block volume is in use without being held. */
+static int hold_only_disk(const struct device_world *w, const struct device *dev,
+                          struct held_disks *ret, struct err *err)
+{
+	AUTO(strs_clear) struct strs names = STRS_INIT;
+
+	if (device_kind_nvme.list(w, dev->pci, &names, err))
+		return -1;
+	for (size_t i = 0; i < names.n; i++)
+		if (!str_eq(names.v[i], dev->name))
+			return err_set(err, ERR_PRECONDITION, "%s is below it, too", names.v[i]);
+	if (names.n == 0)
+		return 0;
+	if (device_open(dev, O_RDONLY | O_EXCL, &ret->fds[0], NULL, err))
+		return -1;
+	ret->n = 1;
+	return 0;
+}
+
 /* Undoes what was changed; adds to *err what had to stay. */
 static void give_back(struct wait *w, struct err *err)
 {
 	AUTO(held_disks_release) struct held_disks held = { .n = 0 };
 	const struct pci_change *c = &w->user.change;
 	struct err used = ERR_INIT, undo = ERR_INIT;
-	bool unused = hold_disks(w->world, &w->sight, c->pci, &held, &used) == 0;
+	bool unused = hold_disks(w->world, w->sight.kind, c->pci, &held, &used) == 0;
 
 	if (!unused)
 		err_wrap(err, "PCI function %s stays with driver %s, as it may be in use (%s)",
@@ -195,6 +214,15 @@ static int wait_for(struct wait *w, struct deadline d, struct device *ret, struc
 	}
 }
 
+static struct device_binding binding_of(const struct pci_change *c)
+{
+	struct device_binding b = { .done = *c->pci != '\0' };
+
+	snprintf(b.override_before, sizeof b.override_before, "%s", c->override_before);
+	snprintf(b.parked_by, sizeof b.parked_by, "%s", c->unbound_from);
+	return b;
+}
+
 int device_wait(const struct device_world *world, const struct device_want *want, struct deadline d,
                 struct device *ret, struct err *err)
 {
@@ -213,5 +241,49 @@ int device_wait(const struct device_world *world, const struct device_want *want
 		return fail(&w, err);
 	device_user_succeed(&w.user);
 	*ret = found;
+	ret->binding = binding_of(&w.user.change);
 	return 0;
+}
+
+static struct pci_change change_of(const struct device *dev)
+{
+	struct pci_change c = { .override_set = true };
+
+	snprintf(c.pci, sizeof c.pci, "%s", dev->pci);
+	snprintf(c.driver, sizeof c.driver, "%s", device_kind_nvme.driver);
+	snprintf(c.override_before, sizeof c.override_before, "%s", dev->binding.override_before);
+	snprintf(c.unbound_from, sizeof c.unbound_from, "%s", dev->binding.parked_by);
+	return c;
+}
+
+static int abandon(const struct device_world *world, const struct device *dev,
+                   const struct pci_change *c, struct err *err)
+{
+	AUTO(held_disks_release) struct held_disks held = { .n = 0 };
+	struct err used = ERR_INIT;
+	bool unused = hold_only_disk(world, dev, &held, &used) == 0;
+
+	if (pci_give_back(world, c, unused, err))
+		return -1;
+	return unused ? 0
+	              : err_set(err, ERR_PRECONDITION,
+	                        "PCI function %s stays with driver %s, as it may be in use (%s)",
+	                        c->pci, c->driver, used.msg);
+}
+
+int device_abandon(const struct device_world *world, const struct device *dev, struct err *err)
+{
+	struct device_user user = { 0 };
+	struct pci_change change = change_of(dev);
+	int rc;
+
+	/* As one more wait that failed: who waits for a neighbour now takes the duty over. */
+	if (!dev->binding.done || !device_user_join(&user, world->sysfs, dev->pci))
+		return 0;
+	device_user_changed(&user, &change);
+	if (!device_user_fail(&user))
+		return 0;
+	rc = abandon(world, dev, &change, err);
+	device_user_left(&user);
+	return rc;
 }

@@ -25,6 +25,7 @@
 #define MS INT64_C(1000000)
 #define VF "0000:01:00.1"
 #define VF_DIR "/sys/devices/pci0000:00/0000:00:04.0/" VF
+#define HEAD "/sys/devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1"
 #define OVERRIDE "/sys/bus/pci/devices/" VF "/driver_override"
 
 static char *vendor_list[] = { (char *)"1b36", NULL };
@@ -427,6 +428,86 @@ START_TEST(a_wrong_disk_that_nobody_uses_is_let_go)
 }
 END_TEST
 
+/* ---------------------------------------------------------------- a device that is not wanted after all */
+
+/* The loop device as what comes with the bind, matching the UUID that is wanted. */
+static void right_disk_on_bind(struct kernel *k, const char *pci)
+{
+	wrong_disk_on_bind(k, pci);
+	tree_write(k->tree, HEAD "/uuid", U1 "\n");
+	tree_write(k->tree, HEAD "/wwid", "uuid." U1 "\n");
+	tree_write(k->tree, VF_DIR "/nvme/nvme1/nvme0c1n1/uuid", U1 "\n");
+	tree_write(k->tree, VF_DIR "/nvme/nvme1/nvme0c1n1/wwid", "uuid." U1 "\n");
+}
+
+static void wait_for_loop(struct fixture *f, const struct loop *loop)
+{
+	loop_node(loop, &f->tree, "nvme0n1");
+	wrong_disk = loop;
+	f->kernel.on_bind = right_disk_on_bind;
+	ck_assert_msg(wait_ms(f, 20000) == 0, "%s", f->err.msg);
+}
+
+START_TEST(an_abandoned_device_is_unbound_when_nobody_uses_it)
+{
+	AUTO(fixture_clear) struct fixture f;
+	AUTO(loop_detach) struct loop loop = { .fd = -1 };
+
+	SKIP_UNLESS_LOOP();
+	fixture_init(&f, "s2-vfs-unbound");
+	loop_attach(&loop, &f.tree, 64 * MIB);
+	wait_for_loop(&f, &loop);
+	ck_assert_msg(device_abandon(&f.world, &f.dev, &f.err) == 0, "%s", f.err.msg);
+	assert_writes(&f, BOUND_AND_BACK);
+	assert_override(&f, "(null)");
+}
+END_TEST
+
+START_TEST(an_abandoned_device_in_use_keeps_its_driver)
+{
+	AUTO(fixture_clear) struct fixture f;
+	AUTO(loop_detach) struct loop loop = { .fd = -1 };
+	AUTO(fd) int user = -1;
+
+	SKIP_UNLESS_LOOP();
+	fixture_init(&f, "s2-vfs-unbound");
+	loop_attach(&loop, &f.tree, 64 * MIB);
+	wait_for_loop(&f, &loop);
+	ck_assert_int_eq(device_open(&f.dev, O_RDONLY | O_EXCL, &user, NULL, &f.err), 0);
+	ck_assert_int_eq(device_abandon(&f.world, &f.dev, &f.err), -1);
+	ck_assert_ptr_nonnull(strstr(f.err.msg, "stays with driver nvme"));
+	assert_writes(&f, BOUND "; driver_override ");
+	assert_override(&f, "(null)");
+}
+END_TEST
+
+START_TEST(an_abandoned_device_with_a_neighbour_keeps_its_driver)
+{
+	AUTO(fixture_clear) struct fixture f;
+	AUTO(loop_detach) struct loop loop = { .fd = -1 };
+
+	SKIP_UNLESS_LOOP();
+	fixture_init(&f, "s2-vfs-unbound");
+	loop_attach(&loop, &f.tree, 64 * MIB);
+	wait_for_loop(&f, &loop);
+	add_namespace(&f.tree, 2, U2);
+	ck_assert_int_eq(device_abandon(&f.world, &f.dev, &f.err), -1);
+	ck_assert_ptr_nonnull(strstr(f.err.msg, "nvme0n2 is below it, too"));
+	assert_writes(&f, BOUND "; driver_override ");
+}
+END_TEST
+
+START_TEST(abandoning_a_device_that_was_bound_before_changes_nothing)
+{
+	AUTO(fixture_clear) struct fixture f;
+
+	fixture_init(&f, "s3-multipath-attached");
+	ck_assert_int_eq(wait_ms(&f, 0), 0);
+	ck_assert_int_eq(device_abandon(&f.world, &f.dev, &f.err), 0);
+	assert_writes(&f, "");
+}
+END_TEST
+
 /* ---------------------------------------------------------------- two volumes, one function */
 
 struct waiter {
@@ -472,6 +553,26 @@ START_TEST(a_wait_that_fails_leaves_the_function_to_one_that_found_its_device)
 	ck_assert_int_eq(loser.err.code, ERR_DEADLINE);
 	assert_writes(&f, BOUND);
 	assert_override(&f, "nvme");
+}
+END_TEST
+
+START_TEST(an_abandoned_device_is_left_to_whoever_waits_for_its_neighbour)
+{
+	AUTO(fixture_clear) struct fixture f;
+	struct waiter neighbour;
+
+	fixture_init(&f, "s2-vfs-unbound");
+	f.kernel.on_bind = namespace_on_bind;
+	ck_assert_int_eq(wait_ms(&f, 10000), 0);
+	start_waiter(&neighbour, &f, 9, 700);
+	usleep(200000);
+	ck_assert_int_eq(device_abandon(&f.world, &f.dev, &f.err), 0);
+	assert_writes(&f, BOUND);
+	/* Which fails too; the disk has no node here, so nobody can prove that it is unused. */
+	pthread_join(neighbour.thread, NULL);
+	ck_assert_int_eq(neighbour.result, -1);
+	ck_assert_ptr_nonnull(strstr(neighbour.err.msg, "stays with driver nvme"));
+	assert_override(&f, "(null)");
 }
 END_TEST
 
@@ -528,6 +629,11 @@ SUITE_TIMEOUT("device_wait", 120, what_is_there_is_found_without_a_write,
               a_function_that_vanishes_is_awaited_and_named,
               a_wrong_disk_that_may_be_in_use_keeps_its_driver,
               a_wrong_disk_that_nobody_uses_is_let_go,
+              an_abandoned_device_is_unbound_when_nobody_uses_it,
+              an_abandoned_device_in_use_keeps_its_driver,
+              an_abandoned_device_with_a_neighbour_keeps_its_driver,
+              abandoning_a_device_that_was_bound_before_changes_nothing,
               a_wait_that_fails_leaves_the_function_to_one_that_found_its_device,
+              an_abandoned_device_is_left_to_whoever_waits_for_its_neighbour,
               the_last_of_two_waits_that_fail_gives_the_function_back,
               many_waits_on_one_function_end_in_one_state);
