@@ -32,15 +32,24 @@ char *place_block_file(const char *staging_path, const char *volume_id)
 	return xasprintf("%s/%s", staging_path, volume_id);
 }
 
-dev_t place_disk(const struct mount *m)
+/*
+ * The disk of a mounted filesystem: mountinfo's number, except for btrfs, which has an anonymous one there and is
+ * known by the name of its device node alone (place_check_same() makes up for that). No node of that name: the
+ * disk has gone, *ret is a number that no disk has. False: not the filesystem of a disk.
+ */
+static bool disk_of(const struct mount *m, dev_t *ret)
 {
 	struct stat st;
 
+	*ret = m->devno;
 	if (major(m->devno) != 0)
-		return m->devno;
-	if (!str_eq(m->fs_type, "btrfs") || stat(m->source, &st) < 0 || !S_ISBLK(st.st_mode))
-		return 0;
-	return st.st_rdev;
+		return true;
+	if (!str_eq(m->fs_type, "btrfs"))
+		return false;
+	if (stat(m->source, &st) < 0)
+		return errno == ENOENT;
+	*ret = st.st_rdev;
+	return S_ISBLK(st.st_mode);
 }
 
 /* The UUID of a mounted btrfs as blkid writes it. */
@@ -88,8 +97,7 @@ int place_look(const struct mount_table *t, const char *path, struct place *ret,
 		return -1;
 	p.m = rc == 0 ? mount_at(t, p.path) : NULL;
 	if (p.m && str_eq(p.m->root, "/")) {
-		p.disk = place_disk(p.m);
-		p.kind = p.disk ? PLACE_FILESYSTEM : PLACE_OTHER;
+		p.kind = disk_of(p.m, &p.disk) ? PLACE_FILESYSTEM : PLACE_OTHER;
 	} else if (p.m) {
 		p.kind = PLACE_OTHER;
 		if (stat(p.path, &st) == 0 && S_ISBLK(st.st_mode)) {

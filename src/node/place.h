@@ -30,8 +30,6 @@ struct place {
 	}
 int place_look(const struct mount_table *t, const char *path, struct place *ret, struct err *err)
 	MUST_CHECK;
-/* The disk of a mounted filesystem: mountinfo's number, except for btrfs, which has an anonymous one there. 0: not known. */
-dev_t place_disk(const struct mount *m);
 /*
  * What only btrfs needs: its disk is known by name alone, and names are reused. Is the filesystem mounted at the
  * place the one that is on the device? 0; FAILED_PRECONDITION with both UUIDs. Any other kind of place: 0.

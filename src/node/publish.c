@@ -53,8 +53,15 @@ static int check_staged_disk(const struct publishing *p, struct err *err)
 {
 	struct str why AUTO(str_clear) = STR_INIT(400);
 	struct device dev;
-	int rc;
+	int rc = device_by_number(&p->node->o.world, p->staged.disk, &dev, err);
 
+	if (rc < 0)
+		return -1;
+	if (rc == 1)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "it is staged at %s, but its device %u:%u has gone: it was detached "
+		               "while in use",
+		               p->staged.path, major(p->staged.disk), minor(p->staged.disk));
 	if (!p->r->want)
 		return 0;
 	rc = device_find(&p->node->o.world, p->r->want, &dev, &why, err);

@@ -123,7 +123,28 @@ int mkfs_check(const char *fs_type, uint64_t size, const struct mkfs_params *par
 	return 0;
 }
 
-/* Runs a tool to its end; what it says last is the reason when it fails. */
+/* The line that says why: the last one that starts with one word and a colon ("resize2fs:", "ERROR:"), else the last one. (What a tool
+   prints to stdout comes out of its buffer after what it prints to stderr.) */
+static const char *reason(struct str *output)
+{
+	const char *found = NULL;
+
+	for (char *line = output->ptr, *end; *line; line = end) {
+		size_t n = strcspn(line, "\n");
+		const char *colon = memchr(line, ':', n);
+
+		end = line + n + (line[n] == '\n');
+		if (colon && colon > line && !memchr(line, ' ', (size_t)(colon - line)) &&
+		    !memchr(line, '=', (size_t)(colon - line)) && line[0] != '/')
+			found = line;
+	}
+	if (!found)
+		return spawn_last_line(output);
+	output->ptr[(size_t)(found - output->ptr) + strcspn(found, "\n")] = '\0';
+	return found;
+}
+
+/* Runs a tool to its end; what it says is the reason when it fails. */
 static int run(const struct strs *argv, int fd, struct deadline d, const char *name,
                struct err *err)
 {
@@ -134,7 +155,7 @@ static int run(const struct strs *argv, int fd, struct deadline d, const char *n
 		return err_wrap(err, "%s of %s", argv->v[0], name);
 	if (rc > 0)
 		return err_set(err, ERR_INTERNAL, "%s of %s failed (exit status %d): %s",
-		               argv->v[0], name, rc, spawn_last_line(&output));
+		               argv->v[0], name, rc, reason(&output));
 	return 0;
 }
 

@@ -108,6 +108,36 @@ START_TEST(a_failing_tool_is_quoted)
 }
 END_TEST
 
+START_TEST(the_telling_line_is_quoted_wherever_it_stands)
+{
+	static const struct {
+		const char *output, *quoted;
+	} rows[] = {
+		{ "one\\ntwo", "two" },
+		{ "mkfs.ext4: no space\\nwritten: 3 of 4", "written: 3 of 4" },
+		{ "mke2fs 1.47 (5-Feb-2023)\\nmkfs.ext4: no space\\nold = 3, new = 5",
+		  "mkfs.ext4: no space" },
+		{ "ERROR: no space\\nSee http://x", "ERROR: no space" },
+		{ "mkfs.ext4: no space\\n/dev/x: is mounted", "mkfs.ext4: no space" },
+		{ "", "" },
+	};
+	struct mkfs_params none = { 0 };
+
+	fake_tools();
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct err err = ERR_INIT;
+		char *want AUTO(free) =
+			xasprintf("mkfs.ext4 of dev failed (exit status 1): %s", rows[i].quoted);
+
+		run_tool("printf '#!/bin/sh\\nprintf \"%s\"\\nexit 1\\n' > %s/mkfs.ext4",
+		         rows[i].output, tools);
+		ck_assert_int_eq(mkfs_run("ext4", &none, 0, "dev", &err), -1);
+		ROW_STR_EQ(rows[i].output, err.msg, want);
+	}
+	no_fake_tools();
+}
+END_TEST
+
 START_TEST(growth_is_asked_of_the_right_tool)
 {
 	static const struct {
@@ -263,7 +293,8 @@ START_TEST(xfs_grows_to_its_device)
 END_TEST
 
 SUITE_TIMEOUT("mkfs", 120, arguments_follow_the_volumes_keys_and_never_force,
-              a_failing_tool_is_quoted, growth_is_asked_of_the_right_tool,
+              a_failing_tool_is_quoted, the_telling_line_is_quoted_wherever_it_stands,
+              growth_is_asked_of_the_right_tool,
               what_cannot_become_this_filesystem_is_refused_before,
               the_real_tools_make_what_is_asked, only_an_unfinished_xfs_is_forgotten,
               xfs_grows_to_its_device);

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Publishing and unpublishing: one bind, the right disk, nothing deleted that is not ours. */
+#include "test/lib/suite.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/file.h"
+#include "common/mem.h"
+#include "node/mount/mount.h"
+#include "test/lib/node_world.h"
+#include "test/lib/skip.h"
+
+#define UUID "11111111-aaaa-4bbb-8ccc-000000000001"
+#define OTHER_UUID "22222222-aaaa-4bbb-8ccc-000000000002"
+
+static struct node_world w;
+static struct nvme_disk *disk;
+static struct stage_request staged;
+
+static void begin(const char *fs_type, enum access_mode mode)
+{
+	struct err err = ERR_INIT;
+
+	private_mounts();
+	node_world_init(&w);
+	disk = nvme_world_add(&w.nvme, 1, UUID, 320 * MIB);
+	staged = stage_request(&w, disk, fs_type, mode);
+	if (access_mode_is_reader_only(mode) && fs_type)
+		run_tool("mkfs.%s -q %s", fs_type, disk->loop);
+	ck_assert_msg(node_stage(&w.node, &staged, soon(), &err) == 0, "%s", err.msg);
+}
+
+static void publish_ok(const struct publish_request *r)
+{
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(node_publish(&w.node, r, soon(), &err) == 0, "%s", err.msg);
+}
+
+/* Refused, and nothing has changed. */
+static void publish_refused(const struct publish_request *r, enum err_code code, const char *text)
+{
+	char *before AUTO(free) = kubelet_tree(&w), *after AUTO(free) = NULL;
+	size_t mounts = mounts_below(w.nvme.root);
+	struct err err = ERR_INIT;
+
+	ck_assert_int_eq(node_publish(&w.node, r, soon(), &err), -1);
+	ck_assert_msg(err.code == code, "%s: %s", err_code_name(err.code), err.msg);
+	ck_assert_msg(strstr(err.msg, text) != NULL, "%s", err.msg);
+	after = kubelet_tree(&w);
+	ck_assert_str_eq(after, before);
+	ck_assert_uint_eq(mounts_below(w.nvme.root), mounts);
+}
+
+static void unpublish_ok(const char *target)
+{
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(node_unpublish(&w.node, VOLUME_ID, target, &err) == 0, "%s", err.msg);
+	ck_assert(!path_exists(target));
+}
+
+static const char *const types[] = { "ext4", "xfs", "btrfs", NULL };
+
+START_TEST(a_volume_is_published_once_and_taken_back)
+{
+	const char *type = types[_i];
+
+	SKIP_UNLESS_LOOP();
+	begin(type, MODE_SINGLE_NODE_WRITER);
+	struct publish_request r = publish_request(&w, w.target, type, MODE_SINGLE_NODE_WRITER);
+	r.want = &staged.want;
+	publish_ok(&r);
+	publish_ok(&r);
+	ck_assert_uint_eq(mounts_below(w.nvme.root), 2); /* staging and one target */
+	if (type)
+		run_tool("echo data > %s/f && grep -q data %s/f", w.target, w.staging);
+	else
+		run_tool("test -b %s && echo x | dd of=%s 2>/dev/null", w.target, w.target);
+	unpublish_ok(w.target);
+	unpublish_ok(w.target);
+	ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(a_read_only_publish_cannot_be_written)
+{
+	SKIP_UNLESS_LOOP();
+	begin("ext4", MODE_SINGLE_NODE_WRITER);
+	struct publish_request r = publish_request(&w, w.target, "ext4", MODE_SINGLE_NODE_WRITER);
+	struct publish_request rw =
+		publish_request(&w, w.other_target, "ext4", MODE_SINGLE_NODE_WRITER);
+	r.read_only = true;
+	publish_ok(&r);
+	publish_ok(&r);
+	publish_ok(&rw); /* one pod reads, one writes */
+	run_tool("! touch %s/f 2>/dev/null && touch %s/f && test -e %s/f", w.target, w.other_target,
+	         w.target);
+	/* The other way than it is there already. */
+	r.read_only = false;
+	publish_refused(&r, ERR_EXISTS, "already published read-only");
+	rw.read_only = true;
+	publish_refused(&rw, ERR_EXISTS, "already published read-write");
+	unpublish_ok(w.target);
+	unpublish_ok(w.other_target);
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(a_reader_only_volume_is_published_read_only)
+{
+	SKIP_UNLESS_LOOP();
+	begin("ext4", MODE_MULTI_NODE_READER_ONLY);
+	struct publish_request r =
+		publish_request(&w, w.target, "ext4", MODE_MULTI_NODE_READER_ONLY);
+	publish_ok(&r);
+	publish_ok(&r);
+	run_tool("! touch %s/f 2>/dev/null", w.target);
+	unpublish_ok(w.target);
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(raw_block_can_be_published_read_only)
+{
+	SKIP_UNLESS_LOOP();
+	begin(NULL, MODE_SINGLE_NODE_WRITER);
+	struct publish_request r = publish_request(&w, w.target, NULL, MODE_SINGLE_NODE_WRITER);
+	r.read_only = true;
+	publish_ok(&r);
+	publish_ok(&r);
+	ck_assert_uint_eq(mounts_below(w.nvme.root), 2);
+	unpublish_ok(w.target);
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(a_volume_for_one_pod_has_one_target)
+{
+	const char *type = types[_i];
+
+	SKIP_UNLESS_LOOP();
+	begin(type, MODE_SINGLE_NODE_SINGLE_WRITER);
+	struct publish_request first =
+		publish_request(&w, w.target, type, MODE_SINGLE_NODE_SINGLE_WRITER);
+	struct publish_request second =
+		publish_request(&w, w.other_target, type, MODE_SINGLE_NODE_SINGLE_WRITER);
+	publish_ok(&first);
+	publish_ok(&first);
+	publish_refused(&second, ERR_PRECONDITION, "already published at");
+	/* Shared by the pods of a node: as many as there are. */
+	second.cap.mode = MODE_SINGLE_NODE_MULTI_WRITER;
+	publish_ok(&second);
+	unpublish_ok(w.target);
+	unpublish_ok(w.other_target);
+	first.target_path = w.other_target;
+	publish_ok(&first);
+	unpublish_ok(w.other_target);
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(what_is_not_staged_is_not_published)
+{
+	SKIP_UNLESS_LOOP();
+	begin("ext4", MODE_SINGLE_NODE_WRITER);
+	struct publish_request r = publish_request(&w, w.target, NULL, MODE_SINGLE_NODE_WRITER);
+	publish_refused(&r, ERR_PRECONDITION,
+	                "staged as a filesystem, and cannot be published as raw block");
+	run_tool("umount %s", w.staging);
+	publish_refused(&r, ERR_PRECONDITION, "it is not staged");
+	r = publish_request(&w, w.target, "ext4", MODE_SINGLE_NODE_WRITER);
+	publish_refused(&r, ERR_PRECONDITION, "it is not staged");
+	r.staging_path = "/nonexistent/staging";
+	publish_refused(&r, ERR_PRECONDITION, "it is not staged");
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(raw_block_is_not_published_as_a_filesystem)
+{
+	SKIP_UNLESS_LOOP();
+	begin(NULL, MODE_SINGLE_NODE_WRITER);
+	struct publish_request r = publish_request(&w, w.target, "ext4", MODE_SINGLE_NODE_WRITER);
+	publish_refused(&r, ERR_PRECONDITION,
+	                "staged as raw block, and cannot be published as a filesystem");
+	node_world_clear(&w);
+}
+END_TEST
+
+/* The staging path shows the disk of another volume. */
+START_TEST(another_disk_than_the_attachments_is_not_published)
+{
+	const char *type = types[_i];
+
+	SKIP_UNLESS_LOOP();
+	begin(type, MODE_SINGLE_NODE_WRITER);
+	struct nvme_disk *other = nvme_world_add(&w.nvme, 1, OTHER_UUID, 64 * MIB);
+	struct publish_request r = publish_request(&w, w.target, type, MODE_SINGLE_NODE_WRITER);
+	struct device_want want = staged.want;
+
+	r.want = &want;
+	want.pci = other->pci;
+	want.uuid = other->uuid;
+	publish_refused(&r, ERR_PRECONDITION, "but the volume is on");
+	want.uuid = UUID;
+	publish_refused(&r, ERR_PRECONDITION, "the attachment says " UUID);
+	want = staged.want;
+	publish_ok(&r);
+	unpublish_ok(w.target);
+	nvme_world_hide(&w.nvme, disk);
+	publish_refused(&r, ERR_UNAVAILABLE, "has gone: it was detached while in use");
+	r.want = NULL; /* also when the orchestrator did not say which */
+	publish_refused(&r, ERR_UNAVAILABLE, "its device");
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(a_taken_target_is_refused)
+{
+	SKIP_UNLESS_LOOP();
+	begin("ext4", MODE_SINGLE_NODE_WRITER);
+	struct publish_request r = publish_request(&w, w.target, "ext4", MODE_SINGLE_NODE_WRITER);
+	struct nvme_disk *other = nvme_world_add(&w.nvme, 1, OTHER_UUID, 64 * MIB);
+	run_tool("mkfs.ext4 -q %s && mkdir -p %s && mount %s %s", other->loop, w.target,
+	         other->node, w.target);
+	publish_refused(&r, ERR_PRECONDITION, "already shows something else");
+	/* The disk of that mount vanishes: a leftover, which makes room. */
+	nvme_world_hide(&w.nvme, other);
+	publish_ok(&r);
+	ck_assert_uint_eq(mounts_below(w.nvme.root), 2);
+	unpublish_ok(w.target);
+
+	run_tool("mkdir %s && mount -t tmpfs x %s", w.target, w.target);
+	publish_refused(&r, ERR_PRECONDITION, "already shows something else (tmpfs");
+	run_tool("umount %s && rmdir %s && touch %s", w.target, w.target, w.target);
+	publish_refused(&r, ERR_PRECONDITION, "is not a directory");
+	run_tool("rm %s && ln -s / %s", w.target, w.target);
+	publish_refused(&r, ERR_PRECONDITION, "is not a directory");
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(a_late_caller_gets_nothing)
+{
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin("ext4", MODE_SINGLE_NODE_WRITER);
+	struct publish_request r = publish_request(&w, w.target, "ext4", MODE_SINGLE_NODE_WRITER);
+	ck_assert_int_eq(node_publish(&w.node, &r, deadline_in_ms(0), &err), -1);
+	ck_assert_int_eq(err.code, ERR_DEADLINE);
+	ck_assert(!path_exists(w.target));
+	node_world_clear(&w);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- unpublish */
+
+static void unpublish_refused(const char *text)
+{
+	struct err err = ERR_INIT;
+
+	ck_assert_int_eq(node_unpublish(&w.node, VOLUME_ID, w.target, &err), -1);
+	ck_assert_msg(err.code == ERR_PRECONDITION, "%s: %s", err_code_name(err.code), err.msg);
+	ck_assert_msg(strstr(err.msg, text) != NULL, "%s", err.msg);
+}
+
+START_TEST(what_is_not_mounted_is_removed_only_when_empty)
+{
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_ROOT("mounts");
+	private_mounts();
+	node_world_init(&w);
+	unpublish_ok(w.target); /* nothing there, nor its parents */
+	ck_assert_int_eq(node_unpublish(&w.node, "no-such", "relative/path", &err), 0);
+	run_tool("mkdir -p %s", w.target);
+	unpublish_ok(w.target);
+	run_tool("touch %s", w.target);
+	unpublish_ok(w.target);
+
+	run_tool("mkdir -p %s/database && echo rows > %s/database/table", w.target, w.target);
+	unpublish_refused("not mounted and not empty (1 entries, among them database)");
+	run_tool("grep -q rows %s/database/table && rm -r %s", w.target, w.target);
+	run_tool("echo data > %s", w.target);
+	unpublish_refused("is left alone");
+	run_tool("grep -q data %s && rm %s && ln -s / %s", w.target, w.target, w.target);
+	unpublish_refused("is left alone");
+	run_tool("test -L %s && rm %s", w.target, w.target);
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(stacked_binds_all_go)
+{
+	SKIP_UNLESS_LOOP();
+	begin(NULL, MODE_SINGLE_NODE_WRITER);
+	run_tool(
+		"mkdir -p $(dirname %s) && touch %s && for i in 1 2 3; do mount --bind %s %s; done",
+		w.target, w.target, w.block_file, w.target);
+	unpublish_ok(w.target);
+	ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(a_busy_target_is_tried_again_and_a_dead_one_goes)
+{
+	const char *type = types[_i];
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin(type, MODE_SINGLE_NODE_WRITER);
+	struct publish_request r = publish_request(&w, w.target, type, MODE_SINGLE_NODE_WRITER);
+	publish_ok(&r);
+	int fd AUTO(fd) = open(w.target, O_RDONLY);
+	if (type) { /* an open device node does not hold its bind */
+		ck_assert_int_eq(node_unpublish(&w.node, VOLUME_ID, w.target, &err), -1);
+		ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
+		err_clear(&err);
+	}
+	nvme_world_hide(&w.nvme, disk);
+	unpublish_ok(w.target);
+	node_world_clear(&w);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("publish");
+	TCase *tcase = tcase_create("publish");
+	SRunner *runner = srunner_create(suite);
+	const TTest *const tests[] = {
+		a_read_only_publish_cannot_be_written,
+		a_reader_only_volume_is_published_read_only,
+		raw_block_can_be_published_read_only,
+		what_is_not_staged_is_not_published,
+		raw_block_is_not_published_as_a_filesystem,
+		a_taken_target_is_refused,
+		a_late_caller_gets_nothing,
+		what_is_not_mounted_is_removed_only_when_empty,
+		stacked_binds_all_go,
+	};
+	int failed;
+
+	tcase_set_timeout(tcase, 60);
+	tcase_add_loop_test(tcase, a_volume_is_published_once_and_taken_back, 0, 4);
+	tcase_add_loop_test(tcase, a_volume_for_one_pod_has_one_target, 0, 4);
+	tcase_add_loop_test(tcase, another_disk_than_the_attachments_is_not_published, 0, 4);
+	tcase_add_loop_test(tcase, a_busy_target_is_tried_again_and_a_dead_one_goes, 0, 4);
+	for (size_t i = 0; i < ARRAY_LEN(tests); i++)
+		tcase_add_test(tcase, tests[i]);
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

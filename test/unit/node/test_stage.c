@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Staging that works: each type of volume, again, after a leftover, and how long it may take. How it fails: test_stage_errors.c. */
+#include "test/lib/suite.h"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/file.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/spawn.h"
+#include "node/mount/fsprobe.h"
+#include "node/mount/mount.h"
+#include "test/lib/node_world.h"
+#include "test/lib/skip.h"
+
+#define UUID "11111111-aaaa-4bbb-8ccc-000000000001"
+
+static struct node_world w;
+static struct nvme_disk *disk;
+
+/* A node with one disk of this size. */
+static void begin(uint64_t size)
+{
+	private_mounts();
+	node_world_init(&w);
+	disk = nvme_world_add(&w.nvme, 1, UUID, size);
+}
+
+static void stage_ok(const struct stage_request *r)
+{
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(node_stage(&w.node, r, soon(), &err) == 0, "%s", err.msg);
+}
+
+/* The one mount below the world, by the path it should be at; the table stays readable until the next call. */
+static const struct mount *only_mount(const char *path)
+{
+	static struct mount_table t = MOUNT_TABLE_INIT;
+	struct err err = ERR_INIT;
+
+	mount_table_clear(&t);
+	ck_assert_int_eq(mount_table_read("/proc", &t, &err), 0);
+	ck_assert_uint_eq(mounts_below(w.nvme.root), path ? 1 : 0);
+	return path ? mount_at(&t, path) : NULL;
+}
+
+START_TEST(a_blank_disk_becomes_the_filesystem_that_was_asked_for)
+{
+	static const struct {
+		const char *asked, *made;
+	} rows[] = {
+		{ "", "ext4" },   { "ext4", "ext4" },   { "ext3", "ext3" },
+		{ "xfs", "xfs" }, { "btrfs", "btrfs" },
+	};
+	const struct mount *m;
+
+	SKIP_UNLESS_LOOP();
+	begin(320 * MIB);
+	struct stage_request r = stage_request(&w, disk, rows[_i].asked, MODE_SINGLE_NODE_WRITER);
+	stage_ok(&r);
+	m = only_mount(w.staging);
+	ck_assert_ptr_nonnull(m);
+	ck_assert_str_eq(m->fs_type, rows[_i].made);
+	ck_assert(!m->read_only);
+	if (str_eq(rows[_i].made, "xfs"))
+		ck_assert_ptr_nonnull(strstr(m->fs_options, "nouuid"));
+	run_tool("echo data > %s/file", w.staging);
+
+	/* Again: nothing more is mounted, nothing is formatted, the data is there. */
+	stage_ok(&r);
+	ck_assert_ptr_nonnull(only_mount(w.staging));
+	run_tool("grep -q data %s/file", w.staging);
+
+	/* And after the pod went and came back. */
+	run_tool("umount %s", w.staging);
+	stage_ok(&r);
+	run_tool("grep -q data %s/file", w.staging);
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(without_a_wish_the_filesystem_that_is_there_is_taken)
+{
+	SKIP_UNLESS_LOOP();
+	begin(320 * MIB);
+	run_tool("mkfs.xfs -q %s", disk->loop);
+	struct stage_request r = stage_request(&w, disk, "", MODE_SINGLE_NODE_WRITER);
+	stage_ok(&r);
+	ck_assert_str_eq(only_mount(w.staging)->fs_type, "xfs");
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(mount_flags_reach_the_mount)
+{
+	static const char *const flags[] = { "noatime", "nosuid,nodev" };
+
+	SKIP_UNLESS_LOOP();
+	begin(64 * MIB);
+	struct stage_request r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
+	r.cap.mount_flags = flags;
+	r.cap.n_mount_flags = ARRAY_LEN(flags);
+	stage_ok(&r);
+	ck_assert_str_eq(only_mount(w.staging)->options, "rw,nosuid,nodev,noatime");
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(mkfs_keys_reach_mkfs)
+{
+	SKIP_UNLESS_LOOP();
+	begin(64 * MIB);
+	struct stage_request r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
+	r.params.mkfs = (struct mkfs_params) { .block_size = 4096, .number_of_inodes = 1024 };
+	stage_ok(&r);
+	run_tool("dumpe2fs -h %s 2>/dev/null | grep -E '^Block size: *4096$'", disk->loop);
+	run_tool("dumpe2fs -h %s 2>/dev/null | grep -E '^Inode count: *1024$'", disk->loop);
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(a_reader_only_volume_is_mounted_read_only)
+{
+	static const enum access_mode modes[] = { MODE_SINGLE_NODE_READER_ONLY,
+		                                  MODE_MULTI_NODE_READER_ONLY };
+	static const char *const ro_flag = "ro";
+
+	SKIP_UNLESS_LOOP();
+	begin(64 * MIB);
+	run_tool("mkfs.ext4 -q %s", disk->loop);
+	for (size_t i = 0; i < ARRAY_LEN(modes) + 1; i++) {
+		bool by_flag = i == ARRAY_LEN(modes);
+		struct stage_request r = stage_request(
+			&w, disk, "ext4", by_flag ? MODE_SINGLE_NODE_WRITER : modes[i]);
+
+		if (by_flag) {
+			r.cap.mount_flags = &ro_flag;
+			r.cap.n_mount_flags = 1;
+		}
+		stage_ok(&r);
+		stage_ok(&r);
+		ck_assert(only_mount(w.staging)->read_only);
+		run_tool("umount %s", w.staging);
+	}
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(data_without_a_signature_is_formatted_only_when_told)
+{
+	SKIP_UNLESS_LOOP();
+	begin(64 * MIB);
+	nvme_disk_write(disk, 10 * MIB, "data", 4);
+	struct stage_request r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
+	r.params.format_policy = FORMAT_UNFORMATTED;
+	stage_ok(&r);
+	node_world_clear(&w);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- raw block */
+
+START_TEST(raw_block_is_the_device_itself)
+{
+	struct stat st;
+
+	SKIP_UNLESS_LOOP();
+	begin(16 * MIB);
+	nvme_disk_write(disk, 0, "anything", 8);
+	struct stage_request r = stage_request(&w, disk, NULL, MODE_SINGLE_NODE_WRITER);
+	stage_ok(&r);
+	stage_ok(&r);
+	ck_assert_ptr_nonnull(only_mount(w.block_file));
+	ck_assert_int_eq(stat(w.block_file, &st), 0);
+	ck_assert(S_ISBLK(st.st_mode));
+	ck_assert_uint_eq(st.st_rdev, disk->devno);
+	run_tool("echo hello | dd of=%s bs=512 conv=sync,fsync 2>/dev/null", w.block_file);
+	run_tool("head -c 5 %s | grep -q hello", disk->loop);
+	node_world_clear(&w);
+}
+END_TEST
+
+static int read_only_switch(void)
+{
+	int ro = -1;
+
+	ck_assert_int_eq(ioctl(disk->fd, BLKROGET, &ro), 0);
+	return ro;
+}
+
+START_TEST(raw_block_that_is_only_read_cannot_be_written)
+{
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin(16 * MIB);
+	struct stage_request r = stage_request(&w, disk, NULL, MODE_MULTI_NODE_READER_ONLY);
+	stage_ok(&r);
+	stage_ok(&r);
+	ck_assert_int_eq(read_only_switch(), 1);
+	run_tool("! dd if=/dev/zero of=%s bs=512 count=1 2>/dev/null", w.block_file);
+	/* For a writer it is staged the wrong way. */
+	struct stage_request writer = stage_request(&w, disk, NULL, MODE_SINGLE_NODE_WRITER);
+	ck_assert_int_eq(node_stage(&w.node, &writer, soon(), &err), -1);
+	ck_assert_int_eq(err.code, ERR_EXISTS);
+	err_clear(&err);
+	ck_assert_int_eq(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err), 0);
+	ck_assert_int_eq(read_only_switch(), 0);
+
+	/* A switch that a crash has left is put right for a writer. */
+	int on = 1;
+	ck_assert_int_eq(ioctl(disk->fd, BLKROSET, &on), 0);
+	stage_ok(&writer);
+	ck_assert_int_eq(read_only_switch(), 0);
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(a_failed_stage_puts_the_read_only_switch_back)
+{
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin(16 * MIB);
+	run_tool("echo data > %s", w.block_file);
+	struct stage_request r = stage_request(&w, disk, NULL, MODE_MULTI_NODE_READER_ONLY);
+	ck_assert_int_eq(node_stage(&w.node, &r, soon(), &err), -1);
+	ck_assert_int_eq(read_only_switch(), 0);
+	node_world_clear(&w);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- leftovers */
+
+START_TEST(a_mount_of_a_disk_that_has_gone_makes_room)
+{
+	static const char *const types[] = { "ext4", NULL };
+	const char *type = types[_i];
+
+	SKIP_UNLESS_LOOP();
+	begin(64 * MIB);
+	struct nvme_disk *gone = nvme_world_add(&w.nvme, 1, "", 64 * MIB);
+	struct stage_request before = stage_request(&w, gone, type, MODE_SINGLE_NODE_WRITER);
+	stage_ok(&before);
+	nvme_world_hide(&w.nvme, gone);
+	struct stage_request r = stage_request(&w, disk, type, MODE_SINGLE_NODE_WRITER);
+	stage_ok(&r);
+	const struct mount *m = only_mount(type ? w.staging : w.block_file);
+	ck_assert_ptr_nonnull(m);
+	if (type)
+		ck_assert_uint_eq(m->devno, disk->devno);
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(an_empty_block_file_of_a_crash_is_used_again)
+{
+	SKIP_UNLESS_LOOP();
+	begin(16 * MIB);
+	run_tool("touch %s", w.block_file);
+	struct stage_request r = stage_request(&w, disk, NULL, MODE_SINGLE_NODE_WRITER);
+	stage_ok(&r);
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(a_staging_path_that_is_not_there_is_made)
+{
+	SKIP_UNLESS_LOOP();
+	begin(16 * MIB);
+	run_tool("rm -r %s/kubelet", w.nvme.root);
+	struct stage_request r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
+	stage_ok(&r);
+	ck_assert_ptr_nonnull(only_mount(w.staging));
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(a_staging_path_through_a_link_is_the_same_place)
+{
+	char path[256];
+
+	SKIP_UNLESS_LOOP();
+	begin(16 * MIB);
+	run_tool("ln -s kubelet %s/link", w.nvme.root);
+	snprintf(path, sizeof path, "%s/link/staging", w.nvme.root);
+	struct stage_request r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
+	r.staging_path = path;
+	stage_ok(&r);
+	stage_ok(&r);
+	r.staging_path = w.staging;
+	stage_ok(&r);
+	ck_assert_ptr_nonnull(only_mount(w.staging));
+	node_world_clear(&w);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- growth and time */
+
+START_TEST(a_filesystem_smaller_than_its_disk_grows)
+{
+	struct err err = ERR_INIT;
+	struct fsprobe p;
+
+	SKIP_UNLESS_LOOP();
+	begin(320 * MIB);
+	run_tool("mkfs.xfs -q %s", disk->loop);
+	nvme_world_resize(disk, 640 * MIB);
+	struct stage_request r = stage_request(&w, disk, "xfs", MODE_SINGLE_NODE_WRITER);
+	stage_ok(&r);
+	run_tool("umount %s", w.staging);
+	ck_assert_int_eq(fsprobe_fd(disk->fd, "disk", &p, &err), 0);
+	ck_assert_uint_eq(p.size, 640 * MIB);
+	node_world_clear(&w);
+}
+END_TEST
+
+static char logged[1000];
+static void keep_line(void *arg, const char *line)
+{
+	(void)arg;
+	snprintf(logged, sizeof logged, "%s", line);
+}
+
+START_TEST(growth_that_fails_is_told_but_does_not_keep_the_data_away)
+{
+	SKIP_UNLESS_LOOP();
+	begin(320 * MIB);
+	run_tool("mkfs.xfs -q %s && mkdir %s/tools && printf '#!/bin/sh\\necho no; exit 1\\n' > "
+	         "%s/tools/xfs_growfs && chmod +x %s/tools/xfs_growfs",
+	         disk->loop, w.nvme.root, w.nvme.root, w.nvme.root);
+	nvme_world_resize(disk, 640 * MIB);
+	char *tools AUTO(free) = xasprintf("%s/tools", w.nvme.root);
+	spawn_set_path(tools);
+	log_redirect(keep_line, NULL);
+	struct stage_request r = stage_request(&w, disk, "xfs", MODE_SINGLE_NODE_WRITER);
+	stage_ok(&r);
+	log_redirect(NULL, NULL);
+	spawn_set_path(NULL);
+	ck_assert_msg(strstr(logged, "could not be grown to its device") != NULL, "%s", logged);
+	ck_assert_ptr_nonnull(only_mount(w.staging));
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(mkfs_runs_to_its_end_when_the_caller_has_gone)
+{
+	struct cancel cancel = CANCEL_INIT;
+	struct err err = ERR_INIT;
+	struct fsprobe p;
+
+	SKIP_UNLESS_LOOP();
+	begin(320 * MIB);
+	run_tool("mkdir %s/tools && printf '#!/bin/sh\\nsleep 1\\nexec /sbin/mkfs.xfs \"$@\"\\n' > "
+	         "%s/tools/mkfs.xfs && chmod +x %s/tools/mkfs.xfs",
+	         w.nvme.root, w.nvme.root, w.nvme.root);
+	char *tools AUTO(free) = xasprintf("%s/tools", w.nvme.root);
+	spawn_set_path(tools);
+	struct stage_request r = stage_request(&w, disk, "xfs", MODE_SINGLE_NODE_WRITER);
+	struct deadline d = deadline_in_ms(400);
+	d.cancel = &cancel;
+	/* What it answers nobody hears; what counts is that the disk is whole. */
+	(void)!node_stage(&w.node, &r, d, &err);
+	spawn_set_path(NULL);
+	ck_assert_int_eq(fsprobe_fd(disk->fd, "disk", &p, &err), 0);
+	ck_assert_str_eq(p.type, "xfs");
+	ck_assert(!p.unfinished);
+	node_world_clear(&w);
+}
+END_TEST
+
+struct stager {
+	pthread_t thread;
+	struct stage_request r;
+	char id[16], path[256];
+	struct err err;
+	int rc;
+};
+
+static void *stage_one(void *arg)
+{
+	struct stager *s = arg;
+
+	s->rc = node_stage(&w.node, &s->r, soon(), &s->err);
+	return NULL;
+}
+
+START_TEST(volumes_are_staged_side_by_side)
+{
+	struct stager s[3] = { 0 };
+
+	SKIP_UNLESS_LOOP();
+	begin(64 * MIB);
+	for (size_t i = 0; i < ARRAY_LEN(s); i++) {
+		struct nvme_disk *d = i ? nvme_world_add(&w.nvme, 1, "", 64 * MIB) : disk;
+
+		snprintf(s[i].id, sizeof s[i].id, "pvc-%zu", i);
+		snprintf(s[i].path, sizeof s[i].path, "%s/%zu", w.staging, i);
+		s[i].r = stage_request(&w, d, "ext4", MODE_SINGLE_NODE_WRITER);
+		s[i].r.volume_id = s[i].id;
+		s[i].r.staging_path = s[i].path;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(s); i++)
+		pthread_create(&s[i].thread, NULL, stage_one, &s[i]);
+	for (size_t i = 0; i < ARRAY_LEN(s); i++) {
+		pthread_join(s[i].thread, NULL);
+		ck_assert_msg(s[i].rc == 0, "%s", s[i].err.msg);
+	}
+	ck_assert_uint_eq(mounts_below(w.nvme.root), 3);
+	ck_assert_uint_eq(w.node.formats_running, 0);
+	node_world_clear(&w);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("stage");
+	TCase *tcase = tcase_create("stage");
+	SRunner *runner = srunner_create(suite);
+	const TTest *const tests[] = {
+		without_a_wish_the_filesystem_that_is_there_is_taken,
+		mount_flags_reach_the_mount,
+		mkfs_keys_reach_mkfs,
+		a_reader_only_volume_is_mounted_read_only,
+		data_without_a_signature_is_formatted_only_when_told,
+		raw_block_is_the_device_itself,
+		raw_block_that_is_only_read_cannot_be_written,
+		a_failed_stage_puts_the_read_only_switch_back,
+		an_empty_block_file_of_a_crash_is_used_again,
+		a_staging_path_that_is_not_there_is_made,
+		a_staging_path_through_a_link_is_the_same_place,
+		a_filesystem_smaller_than_its_disk_grows,
+		growth_that_fails_is_told_but_does_not_keep_the_data_away,
+		mkfs_runs_to_its_end_when_the_caller_has_gone,
+		volumes_are_staged_side_by_side,
+	};
+	int failed;
+
+	tcase_set_timeout(tcase, 60);
+	tcase_add_loop_test(tcase, a_blank_disk_becomes_the_filesystem_that_was_asked_for, 0, 5);
+	tcase_add_loop_test(tcase, a_mount_of_a_disk_that_has_gone_makes_room, 0, 2);
+	for (size_t i = 0; i < ARRAY_LEN(tests); i++)
+		tcase_add_test(tcase, tests[i]);
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

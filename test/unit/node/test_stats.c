@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Usage by staging and by publish path, of filesystems and raw block, and of what is dead or hangs. */
+#include "test/lib/suite.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/mem.h"
+#include "node/guard.h"
+#include "test/lib/node_world.h"
+#include "test/lib/skip.h"
+
+static struct node_world w;
+static struct nvme_disk *disk;
+
+static void begin(const char *fs_type)
+{
+	struct err err = ERR_INIT;
+
+	private_mounts();
+	node_world_init(&w);
+	disk = nvme_world_add(&w.nvme, 1, "", 320 * MIB);
+	struct stage_request s = stage_request(&w, disk, fs_type, MODE_SINGLE_NODE_WRITER);
+	struct publish_request p = publish_request(&w, w.target, fs_type, MODE_SINGLE_NODE_WRITER);
+	ck_assert_msg(node_stage(&w.node, &s, soon(), &err) == 0, "%s", err.msg);
+	ck_assert_msg(node_publish(&w.node, &p, soon(), &err) == 0, "%s", err.msg);
+}
+
+static void check_filesystem(const char *path, const char *fs_type)
+{
+	struct volume_stats s;
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(node_stats(&w.node, VOLUME_ID, path, &s, &err) == 0, "%s", err.msg);
+	ck_assert(!s.block);
+	ck_assert_uint_gt(s.total_bytes, 200 * MIB);
+	ck_assert_uint_le(s.total_bytes, 320 * MIB);
+	ck_assert_uint_gt(s.used_bytes, 20 * MIB); /* what the test has written */
+	ck_assert_uint_gt(s.available_bytes, 100 * MIB);
+	ck_assert_uint_le(s.used_bytes + s.available_bytes, s.total_bytes);
+	if (strcmp(fs_type, "btrfs") != 0) {
+		ck_assert_uint_gt(s.total_inodes, 1000);
+		ck_assert_uint_eq(s.free_inodes + s.used_inodes, s.total_inodes);
+	}
+}
+
+START_TEST(a_filesystem_by_staging_and_by_publish_path)
+{
+	static const char *const types[] = { "ext4", "xfs", "btrfs" };
+
+	SKIP_UNLESS_LOOP();
+	begin(types[_i]);
+	run_tool("head -c %llu /dev/urandom > %s/file && sync -f %s", 24 * MIB, w.staging,
+	         w.staging);
+	check_filesystem(w.staging, types[_i]);
+	check_filesystem(w.target, types[_i]);
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(raw_block_by_staging_and_by_publish_path)
+{
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin(NULL);
+	const char *const paths[] = { w.staging, w.block_file, w.target };
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+		struct volume_stats s;
+
+		ck_assert_msg(node_stats(&w.node, VOLUME_ID, paths[i], &s, &err) == 0, "%s: %s",
+		              paths[i], err.msg);
+		ck_assert(s.block);
+		ck_assert_uint_eq(s.total_bytes, 320 * MIB);
+	}
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(where_nothing_is_mounted_nothing_is_measured)
+{
+	SKIP_UNLESS_LOOP();
+	begin("ext4");
+	char *inside AUTO(free) = xasprintf("%s/lost+found", w.target);
+	const char *const paths[] = { "some/path", "/nonexistent", "/proc", inside, w.nvme.root };
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+		struct volume_stats s = { .total_bytes = 7 };
+		struct err err = ERR_INIT;
+
+		ck_assert_msg(node_stats(&w.node, VOLUME_ID, paths[i], &s, &err) == -1, "%s",
+		              paths[i]);
+		ck_assert_msg(err.code == ERR_NOT_FOUND, "%s: %s", err_code_name(err.code),
+		              err.msg);
+		ck_assert_uint_eq(s.total_bytes, 7);
+	}
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(a_volume_whose_device_has_gone_says_so)
+{
+	static const char *const types[] = { "ext4", "btrfs", NULL };
+	struct volume_stats s;
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin(types[_i]);
+	nvme_world_hide(&w.nvme, disk);
+	ck_assert_int_eq(node_stats(&w.node, VOLUME_ID, w.target, &s, &err), -1);
+	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
+	ck_assert_msg(strstr(err.msg, "has gone: it was detached while in use") != NULL, "%s",
+	              err.msg);
+	node_world_clear(&w);
+}
+END_TEST
+
+static int hang(const char *path, struct statvfs *ret)
+{
+	(void)path;
+	(void)ret;
+	sleep(5);
+	errno = EIO;
+	return -1;
+}
+
+START_TEST(a_hung_filesystem_answers_within_seconds_and_others_go_on)
+{
+	struct volume_stats s;
+	struct err err = ERR_INIT;
+	int64_t start;
+
+	SKIP_UNLESS_LOOP();
+	begin("ext4");
+	guard_set_statvfs(w.node.guard, hang);
+	start = monotonic_ns();
+	ck_assert_int_eq(node_stats(&w.node, VOLUME_ID, w.target, &s, &err), -1);
+	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
+	ck_assert_msg(strstr(err.msg, "its device hangs") != NULL, "%s", err.msg);
+	ck_assert_int_lt((monotonic_ns() - start) / 1000000, GUARD_MS + 1000);
+	/* While it hangs: at once. */
+	err_clear(&err);
+	start = monotonic_ns();
+	ck_assert_int_eq(node_stats(&w.node, VOLUME_ID, w.staging, &s, &err), -1);
+	ck_assert_int_lt((monotonic_ns() - start) / 1000000, 500);
+	sleep(3);
+	guard_set_statvfs(w.node.guard, NULL);
+	err_clear(&err);
+	ck_assert_msg(node_stats(&w.node, VOLUME_ID, w.target, &s, &err) == 0, "%s", err.msg);
+	node_world_clear(&w);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("stats");
+	TCase *tcase = tcase_create("stats");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_set_timeout(tcase, 60);
+	tcase_add_loop_test(tcase, a_filesystem_by_staging_and_by_publish_path, 0, 3);
+	tcase_add_test(tcase, raw_block_by_staging_and_by_publish_path);
+	tcase_add_test(tcase, where_nothing_is_mounted_nothing_is_measured);
+	tcase_add_loop_test(tcase, a_volume_whose_device_has_gone_says_so, 0, 3);
+	tcase_add_test(tcase, a_hung_filesystem_answers_within_seconds_and_others_go_on);
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Unstaging: what it takes away, what it refuses, and what is left of volumes that were staged otherwise. */
+#include "test/lib/suite.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/file.h"
+#include "common/mem.h"
+#include "node/mount/mount.h"
+#include "test/lib/node_world.h"
+#include "test/lib/skip.h"
+
+#define UUID "11111111-aaaa-4bbb-8ccc-000000000001"
+
+static struct node_world w;
+static struct nvme_disk *disk;
+
+static void begin(void)
+{
+	private_mounts();
+	node_world_init(&w);
+	disk = nvme_world_add(&w.nvme, 1, UUID, 64 * MIB);
+}
+
+static void stage(const char *fs_type)
+{
+	struct stage_request r = stage_request(&w, disk, fs_type, MODE_SINGLE_NODE_WRITER);
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(node_stage(&w.node, &r, soon(), &err) == 0, "%s", err.msg);
+}
+
+static void publish(const char *target, const char *fs_type)
+{
+	struct publish_request r = publish_request(&w, target, fs_type, MODE_SINGLE_NODE_WRITER);
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(node_publish(&w.node, &r, soon(), &err) == 0, "%s", err.msg);
+}
+
+static void unstage_ok(void)
+{
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err) == 0, "%s",
+	              err.msg);
+	ck_assert_uint_eq(mounts_below(w.nvme.root), 0);
+}
+
+static void unstage_refused(enum err_code code, const char *text)
+{
+	struct err err = ERR_INIT;
+
+	ck_assert_int_eq(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err), -1);
+	ck_assert_msg(err.code == code, "%s: %s", err_code_name(err.code), err.msg);
+	ck_assert_msg(strstr(err.msg, text) != NULL, "%s", err.msg);
+}
+
+static const char *const types[] = { "ext4", "xfs", "btrfs", NULL };
+
+START_TEST(what_was_staged_goes_and_again_is_fine)
+{
+	const char *type = types[_i];
+	char *before AUTO(free) = NULL, *after AUTO(free) = NULL;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	nvme_world_resize(disk, 320 * MIB);
+	before = kubelet_tree(&w);
+	stage(type);
+	unstage_ok();
+	after = kubelet_tree(&w);
+	ck_assert_str_eq(after, before);
+	unstage_ok();
+	stage(type); /* the data is there: nothing refuses */
+	unstage_ok();
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(what_never_was_is_unstaged)
+{
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	unstage_ok();
+	ck_assert_int_eq(node_unstage(&w.node, "no-such", "/nonexistent/path", soon(), &err), 0);
+	ck_assert_int_eq(node_unstage(&w.node, "no-such", "relative/path", soon(), &err), 0);
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(a_published_volume_stays_staged)
+{
+	const char *type = types[_i];
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	nvme_world_resize(disk, 320 * MIB);
+	stage(type);
+	publish(w.target, type);
+	publish(w.other_target, type);
+	unstage_refused(ERR_PRECONDITION, "still published or used at");
+	ck_assert_uint_eq(mounts_below(w.nvme.root), 3);
+	ck_assert_int_eq(node_unpublish(&w.node, VOLUME_ID, w.target, &err), 0);
+	ck_assert_int_eq(node_unpublish(&w.node, VOLUME_ID, w.other_target, &err), 0);
+	unstage_ok();
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(a_subdirectory_bound_elsewhere_counts_as_use)
+{
+	SKIP_UNLESS_LOOP();
+	begin();
+	stage("ext4");
+	run_tool("mkdir %s/sub %s/elsewhere && mount --bind %s/sub %s/elsewhere", w.staging,
+	         w.nvme.root, w.staging, w.nvme.root);
+	unstage_refused(ERR_PRECONDITION, "/elsewhere");
+	run_tool("umount %s/elsewhere", w.nvme.root);
+	unstage_ok();
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(a_mount_point_seen_twice_is_not_use_elsewhere)
+{
+	SKIP_UNLESS_LOOP();
+	begin();
+	/* The kubelet folder is bound to a second place and shared: each mount in it shows up in both. */
+	run_tool("cd %s && mkdir mirror && mount --bind kubelet kubelet && mount --make-shared "
+	         "kubelet "
+	         "&& mount --bind kubelet mirror",
+	         w.nvme.root);
+	stage("ext4");
+	ck_assert_uint_eq(mounts_below(w.nvme.root), 4);
+	struct err err = ERR_INIT;
+	ck_assert_msg(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err) == 0, "%s",
+	              err.msg);
+	ck_assert_uint_eq(mounts_below(w.nvme.root), 2);
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(layers_that_retries_have_stacked_all_go)
+{
+	SKIP_UNLESS_LOOP();
+	begin();
+	/* As the Go plugin leaves it on hosts whose devtmpfs is not called "udev". */
+	run_tool("touch %s && mount --bind %s %s && mount --bind %s %s && mount --bind %s %s",
+	         w.block_file, disk->node, w.block_file, disk->node, w.block_file, disk->node,
+	         w.block_file);
+	unstage_ok();
+	ck_assert(!path_exists(w.block_file));
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(raw_block_in_exclusive_use_stays)
+{
+	SKIP_UNLESS_LOOP();
+	begin();
+	stage(NULL);
+	int holder = open(disk->node, O_RDONLY | O_EXCL);
+	ck_assert_int_ge(holder, 0);
+	unstage_refused(ERR_PRECONDITION, "is in use");
+	ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
+	close(holder);
+	unstage_ok();
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(an_open_file_keeps_the_filesystem)
+{
+	SKIP_UNLESS_LOOP();
+	begin();
+	stage("ext4");
+	char *file AUTO(free) = xasprintf("%s/f", w.staging);
+	int fd = open(file, O_CREAT | O_WRONLY, 0600);
+	unstage_refused(ERR_UNAVAILABLE, "Device or resource busy");
+	ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
+	close(fd);
+	unstage_ok();
+	node_world_clear(&w);
+}
+END_TEST
+
+/* A process with a mount namespace of its own, as a container that was started while the volume was staged. */
+static pid_t capture_mounts(void)
+{
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+		    write(ready[1], "x", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	close(ready[1]);
+	return pid;
+}
+
+START_TEST(a_captured_mount_is_refused_each_time)
+{
+	const char *type = types[_i];
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	nvme_world_resize(disk, 320 * MIB);
+	stage(type);
+	pid_t holder = capture_mounts();
+	for (int again = 0; again < 2; again++) {
+		unstage_refused(ERR_PRECONDITION, "another mount namespace");
+		ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
+	}
+	kill(holder, SIGKILL);
+	waitpid(holder, NULL, 0);
+	unstage_ok();
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(the_mount_of_a_vanished_disk_goes_lazily)
+{
+	const char *type = types[_i];
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	nvme_world_resize(disk, 320 * MIB);
+	stage(type);
+	/* Somebody still sits in it: a plain unmount would say busy for ever. */
+	int fd AUTO(fd) = open(type ? w.staging : w.block_file, O_RDONLY);
+	ck_assert_int_ge(fd, 0);
+	nvme_world_hide(&w.nvme, disk);
+	unstage_ok();
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(the_driver_override_is_given_back)
+{
+	struct err err = ERR_INIT;
+	char *path AUTO(free) = NULL, *text AUTO(free) = NULL;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	path = xasprintf("%s/bus/pci/devices/%s/driver_override", w.nvme.sysfs, disk->pci);
+	run_tool("echo nvme > %s", path);
+	stage("ext4");
+	unstage_ok();
+	ck_assert_int_eq(file_read_line(path, 100, &text, &err), 0);
+	ck_assert_str_eq(text, "");
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(a_file_with_data_in_the_block_files_place_is_not_deleted)
+{
+	SKIP_UNLESS_LOOP();
+	begin();
+	run_tool("echo data > %s", w.block_file);
+	unstage_refused(ERR_PRECONDITION, "is left alone");
+	ck_assert(path_exists(w.block_file));
+	node_world_clear(&w);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("unstage");
+	TCase *tcase = tcase_create("unstage");
+	SRunner *runner = srunner_create(suite);
+	const TTest *const tests[] = {
+		what_never_was_is_unstaged,
+		a_subdirectory_bound_elsewhere_counts_as_use,
+		a_mount_point_seen_twice_is_not_use_elsewhere,
+		layers_that_retries_have_stacked_all_go,
+		raw_block_in_exclusive_use_stays,
+		an_open_file_keeps_the_filesystem,
+		the_driver_override_is_given_back,
+		a_file_with_data_in_the_block_files_place_is_not_deleted,
+	};
+	int failed;
+
+	tcase_set_timeout(tcase, 60);
+	tcase_add_loop_test(tcase, what_was_staged_goes_and_again_is_fine, 0, 4);
+	tcase_add_loop_test(tcase, a_published_volume_stays_staged, 0, 4);
+	tcase_add_loop_test(tcase, a_captured_mount_is_refused_each_time, 0, 3);
+	tcase_add_loop_test(tcase, the_mount_of_a_vanished_disk_goes_lazily, 0, 4);
+	for (size_t i = 0; i < ARRAY_LEN(tests); i++)
+		tcase_add_test(tcase, tests[i]);
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
