@@ -229,7 +229,7 @@ static int format(struct node *n, const struct device *dev, int fd, const struct
 			"%s has an xfs whose mkfs was interrupted, but not on this node since it "
 			"was attached: it is not formatted again. If this volume has never held "
 			"data, clear it with "
-			"\"wipefs -a\"",
+			"\"blkdiscard -z\"",
 			dev->path);
 	if (check_may_format(dev, r, again == 0, err) ||
 	    mkfs_check(fs_type, dev->size, &r->params->mkfs, err) || take_turn(n, d, err))

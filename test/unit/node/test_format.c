@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The formatting record: an interrupted mkfs is finished here, refused elsewhere, and never costs data. */
+#include "test/lib/suite.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/file.h"
+#include "common/mem.h"
+#include "common/spawn.h"
+#include "node/format.h"
+#include "test/lib/node_world.h"
+#include "test/lib/skip.h"
+
+#define UUID "11111111-aaaa-4bbb-8ccc-000000000001"
+
+static struct node_world w;
+static struct nvme_disk *disk;
+static char *record;
+
+static void begin(void)
+{
+	private_mounts();
+	node_world_init(&w);
+	disk = nvme_world_add(&w.nvme, 1, UUID, 320 * MIB);
+	record = format_record_path(&w.node, VOLUME_ID);
+}
+
+static void end(void)
+{
+	free(record);
+	node_world_clear(&w);
+}
+
+static int stage(const char *fs_type, struct err *err)
+{
+	struct stage_request r = stage_request(&w, disk, fs_type, MODE_SINGLE_NODE_WRITER);
+
+	return node_stage(&w.node, &r, soon(), err);
+}
+
+static void stage_ok(const char *fs_type)
+{
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(stage(fs_type, &err) == 0, "%s", err.msg);
+	ck_assert(!path_exists(record));
+}
+
+static void stage_refused(const char *fs_type, const char *text)
+{
+	struct err err = ERR_INIT;
+
+	ck_assert_int_eq(stage(fs_type, &err), -1);
+	ck_assert_msg(err.code == ERR_PRECONDITION && strstr(err.msg, text), "%s: %s",
+	              err_code_name(err.code), err.msg);
+	ck_assert_uint_eq(mounts_below(w.nvme.root), 0);
+}
+
+/* A tool of this name that runs `body` first and the real one then. */
+static void wrap_tool(const char *name, const char *body)
+{
+	static char dir[256];
+
+	snprintf(dir, sizeof dir, "%s/tools", w.nvme.root);
+	run_tool("mkdir -p %s && printf '#!/bin/sh\\n%s\\nexec /sbin/%s \"$@\"\\n' > %s/%s && chmod +x "
+	         "%s/%s",
+	         dir, body, name, dir, name, dir, name);
+	spawn_set_path(dir);
+}
+
+/* A stage whose mkfs is cut short: it writes what a killed one leaves, and dies. */
+static void interrupted(const char *fs_type, const char *leaves)
+{
+	struct err err = ERR_INIT;
+	char *tool AUTO(free) = xasprintf("mkfs.%s", fs_type);
+
+	wrap_tool(tool, leaves);
+	ck_assert_int_eq(stage(fs_type, &err), -1);
+	ck_assert_int_eq(err.code, ERR_INTERNAL);
+	spawn_set_path(NULL);
+	ck_assert(path_exists(record));
+	ck_assert_uint_eq(mounts_below(w.nvme.root), 0);
+}
+
+#define EXT4_HALF_WAY "tr \"\\\\0\" x < /dev/zero | dd of=/proc/self/fd/3 bs=4k seek=40 count=6 iflag=fullblock 2>/dev/null; kill -9 $$"
+#define XFS_HALF_WAY                                                                               \
+	"/sbin/mkfs.xfs \"$@\"; printf \"\\\\1\" | dd of=/proc/self/fd/3 bs=1 seek=126 conv=notrunc "   \
+	"2>/dev/null; kill -9 $$"
+
+static const struct {
+	const char *fs_type, *leaves;
+} kinds[] = { { "ext4", EXT4_HALF_WAY }, { "xfs", XFS_HALF_WAY } };
+
+START_TEST(an_interrupted_mkfs_is_finished_on_the_same_node)
+{
+	SKIP_UNLESS_LOOP();
+	begin();
+	interrupted(kinds[_i].fs_type, kinds[_i].leaves);
+	stage_ok(kinds[_i].fs_type);
+	end();
+}
+END_TEST
+
+START_TEST(without_a_record_it_is_refused_with_the_way_out)
+{
+	SKIP_UNLESS_LOOP();
+	begin();
+	interrupted(kinds[_i].fs_type, kinds[_i].leaves);
+	ck_assert_int_eq(unlink(record), 0); /* another node */
+	stage_refused(kinds[_i].fs_type, "If this volume has never held data");
+	/* What the text advises. */
+	run_tool("blkdiscard -z %s", disk->loop);
+	stage_ok(kinds[_i].fs_type);
+	end();
+}
+END_TEST
+
+START_TEST(the_driver_may_die_at_any_time_of_it)
+{
+	SKIP_UNLESS_LOOP();
+	begin();
+	/* The whole process is killed while mkfs runs; mkfs lives on, or dies with its container. */
+	wrap_tool("mkfs.ext4", "kill -9 $PPID; sleep 0.2; kill -9 $$");
+	pid_t pid = fork();
+	if (pid == 0) {
+		struct err err = ERR_INIT;
+		_exit(stage("ext4", &err) ? 1 : 0);
+	}
+	int status;
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFSIGNALED(status));
+	spawn_set_path(NULL);
+	ck_assert(path_exists(record));
+	usleep(500000);
+	stage_ok("ext4");
+	end();
+}
+END_TEST
+
+START_TEST(the_record_is_there_before_the_first_byte_is_written)
+{
+	char *body AUTO(free) = NULL;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	body = xasprintf("cp %s %s/seen", record, w.nvme.root);
+	wrap_tool("mkfs.ext4", body);
+	stage_ok("ext4");
+	spawn_set_path(NULL);
+	run_tool("grep -qx volume=" VOLUME_ID " %s/seen && grep -qx uuid=" UUID " %s/seen && "
+	         "grep -qx size=335544320 %s/seen && grep -qx filesystem=ext4 %s/seen",
+	         w.nvme.root, w.nvme.root, w.nvme.root, w.nvme.root);
+	end();
+}
+END_TEST
+
+/* Data on a disk whose signature was lost later must not fall to a record of long ago. */
+START_TEST(a_record_of_another_attachment_proves_nothing)
+{
+	static const struct {
+		const char *what, *edit;
+	} rows[] = {
+		{ "another disk sequence number", "s/^diskseq=.*/diskseq=1/" },
+		{ "before a reboot", "s/^boot=.*/boot=00000000-0000-0000-0000-000000000000/" },
+		{ "another UUID", "s/^uuid=.*/uuid=22222222-aaaa-4bbb-8ccc-000000000002/" },
+		{ "another namespace", "s/^nsid=.*/nsid=2/" },
+		{ "another size", "s/^size=.*/size=4096/" },
+		{ "another filesystem", "s/^filesystem=.*/filesystem=xfs/" },
+		{ "another volume", "s/^volume=.*/volume=pvc-2/" },
+		{ "cut", "$d" },
+		{ "empty", "d" },
+	};
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	interrupted("ext4", EXT4_HALF_WAY);
+	run_tool("cp %s %s.orig", record, record);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		run_tool("sed '%s' %s.orig > %s", rows[i].edit, record, record);
+		stage_refused("ext4", "is not blank");
+	}
+	run_tool("cp %s.orig %s", record, record);
+	stage_ok("ext4");
+	end();
+}
+END_TEST
+
+START_TEST(a_complete_filesystem_beats_the_record)
+{
+	char *copy AUTO(free) = NULL;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	interrupted("ext4", EXT4_HALF_WAY);
+	copy = xasprintf("%s/copy", w.nvme.root);
+	run_tool("cp %s %s", record, copy);
+	stage_ok("ext4");
+	run_tool("echo data > %s/file && umount %s && cp %s %s", w.staging, w.staging, copy, record);
+	/* The crash came between mkfs and the removal of the record. */
+	stage_ok("ext4");
+	run_tool("grep -q data %s/file", w.staging);
+	end();
+}
+END_TEST
+
+START_TEST(a_record_does_not_lift_the_volumes_own_rules)
+{
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	interrupted("ext4", EXT4_HALF_WAY);
+	struct stage_request r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_READER_ONLY);
+	ck_assert_int_eq(node_stage(&w.node, &r, soon(), &err), -1);
+	ck_assert_msg(strstr(err.msg, "only read is never formatted") != NULL, "%s", err.msg);
+	err_clear(&err);
+	r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
+	r.params.format_policy = FORMAT_NEVER;
+	ck_assert_int_eq(node_stage(&w.node, &r, soon(), &err), -1);
+	ck_assert_msg(strstr(err.msg, "formatPolicy is never") != NULL, "%s", err.msg);
+	ck_assert(path_exists(record));
+	end();
+}
+END_TEST
+
+/* ---------------------------------------------------------------- turns */
+
+struct stager {
+	pthread_t thread;
+	struct stage_request r;
+	char id[16], path[256];
+	struct err err;
+	int rc;
+};
+
+static void *stage_one(void *arg)
+{
+	struct stager *s = arg;
+
+	s->rc = node_stage(&w.node, &s->r, soon(), &s->err);
+	return NULL;
+}
+
+START_TEST(only_so_many_are_formatted_at_once)
+{
+	struct stager s[4] = { 0 };
+	char *body AUTO(free) = NULL;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	/* Each notes how many there are while it runs. */
+	body = xasprintf("mkdir -p %s/now; touch %s/now/$$; sleep 0.3; ls %s/now | wc -l >> %s/counts; "
+	                 "/sbin/mkfs.ext4 \"$@\"; rc=$?; rm %s/now/$$; exit $rc",
+	                 w.nvme.root, w.nvme.root, w.nvme.root, w.nvme.root, w.nvme.root);
+	wrap_tool("mkfs.ext4", body);
+	for (size_t i = 0; i < ARRAY_LEN(s); i++) {
+		struct nvme_disk *d = i ? nvme_world_add(&w.nvme, 1, "", 16 * MIB) : disk;
+
+		snprintf(s[i].id, sizeof s[i].id, "pvc-%zu", i);
+		snprintf(s[i].path, sizeof s[i].path, "%s/%zu", w.staging, i);
+		s[i].r = stage_request(&w, d, "ext4", MODE_SINGLE_NODE_WRITER);
+		s[i].r.volume_id = s[i].id;
+		s[i].r.staging_path = s[i].path;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(s); i++)
+		pthread_create(&s[i].thread, NULL, stage_one, &s[i]);
+	for (size_t i = 0; i < ARRAY_LEN(s); i++) {
+		pthread_join(s[i].thread, NULL);
+		ck_assert_msg(s[i].rc == 0, "%s", s[i].err.msg);
+	}
+	spawn_set_path(NULL);
+	run_tool("test $(wc -l < %s/counts) = 4 && ! grep -v '^[12]$' %s/counts", w.nvme.root, w.nvme.root);
+	end();
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("format");
+	TCase *tcase = tcase_create("format");
+	SRunner *runner = srunner_create(suite);
+	const TTest *const tests[] = {
+		the_driver_may_die_at_any_time_of_it,
+		the_record_is_there_before_the_first_byte_is_written,
+		a_record_of_another_attachment_proves_nothing,
+		a_complete_filesystem_beats_the_record,
+		a_record_does_not_lift_the_volumes_own_rules,
+		only_so_many_are_formatted_at_once,
+	};
+	int failed;
+
+	tcase_set_timeout(tcase, 60);
+	tcase_add_loop_test(tcase, an_interrupted_mkfs_is_finished_on_the_same_node, 0, 2);
+	tcase_add_loop_test(tcase, without_a_record_it_is_refused_with_the_way_out, 0, 2);
+	for (size_t i = 0; i < ARRAY_LEN(tests); i++)
+		tcase_add_test(tcase, tests[i]);
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Looks that hang: the caller goes on, one thread per filesystem is spent, others are not held up. */
+#include "test/lib/suite.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/deadline.h"
+#include "node/guard.h"
+
+static atomic_int looks;
+static atomic_bool release;
+
+/* "/hang..." blocks until released; anything else answers. */
+static int fake(const char *path, struct statvfs *ret)
+{
+	looks++;
+	while (strncmp(path, "/hang", 5) == 0 && !release)
+		usleep(10000);
+	if (strcmp(path, "/eio") == 0) {
+		errno = EIO;
+		return -1;
+	}
+	ret->f_blocks = strlen(path);
+	return 0;
+}
+
+static int64_t ms_since(int64_t start)
+{
+	return (monotonic_ns() - start) / 1000000;
+}
+
+START_TEST(what_answers_is_handed_on)
+{
+	struct guard *g = guard_new();
+	struct statvfs st = { 0 };
+	struct err err = ERR_INIT;
+
+	ck_assert_int_eq(guard_statvfs(g, 1, "/", &st, &err), 0); /* the real one */
+	ck_assert_uint_gt(st.f_blocks, 0);
+	guard_set_statvfs(g, fake);
+	ck_assert_int_eq(guard_statvfs(g, 1, "/abc", &st, &err), 0);
+	ck_assert_uint_eq(st.f_blocks, 4);
+	ck_assert_int_eq(guard_statvfs(g, 1, "/eio", &st, &err), -1);
+	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
+	ck_assert_int_eq(err.sys, EIO);
+	guard_free(g);
+}
+END_TEST
+
+START_TEST(a_hung_filesystem_costs_one_thread_and_three_seconds_once)
+{
+	struct guard *g = guard_new();
+	struct statvfs st = { 0 };
+	struct err err = ERR_INIT;
+	int64_t start = monotonic_ns();
+
+	guard_set_statvfs(g, fake);
+	ck_assert_int_eq(guard_statvfs(g, 1, "/hang", &st, &err), -1);
+	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
+	ck_assert_int_ge(ms_since(start), GUARD_MS - 100);
+	ck_assert_int_lt(ms_since(start), GUARD_MS + 1500);
+	for (int i = 0; i < 100; i++) {
+		err_clear(&err);
+		start = monotonic_ns();
+		ck_assert_int_eq(guard_statvfs(g, 1, i % 2 ? "/hang" : "/other", &st, &err), -1);
+		ck_assert_int_lt(ms_since(start), 500);
+	}
+	ck_assert_int_eq(looks, 1);
+	/* Another filesystem is not concerned. */
+	err_clear(&err);
+	ck_assert_int_eq(guard_statvfs(g, 2, "/fine", &st, &err), 0);
+	/* It comes back. */
+	release = true;
+	usleep(200000);
+	ck_assert_int_eq(guard_statvfs(g, 1, "/hang", &st, &err), 0);
+	guard_free(g);
+}
+END_TEST
+
+START_TEST(the_guard_may_go_while_a_look_hangs)
+{
+	struct guard *g = guard_new();
+	struct statvfs st = { 0 };
+	struct err err = ERR_INIT;
+
+	guard_set_statvfs(g, fake);
+	ck_assert_int_eq(guard_statvfs(g, 1, "/hang", &st, &err), -1);
+	guard_free(g);
+	release = true;
+	usleep(200000); /* the helper cleans up: the leak checker agrees */
+}
+END_TEST
+
+struct caller {
+	pthread_t thread;
+	struct guard *g;
+	const char *path;
+	dev_t devno;
+	int wrong;
+};
+
+static void *call_often(void *arg)
+{
+	struct caller *c = arg;
+
+	for (int i = 0; i < 100; i++) {
+		struct statvfs st = { 0 };
+		struct err err = ERR_INIT;
+
+		c->wrong += guard_statvfs(c->g, c->devno, c->path, &st, &err) != 0 ||
+		            st.f_blocks != strlen(c->path);
+	}
+	return NULL;
+}
+
+START_TEST(many_callers_get_their_own_answers)
+{
+	static const char *const paths[] = { "/a", "/a", "/bb", "/ccc", "/dddd", "/dddd" };
+	struct caller c[ARRAY_LEN(paths)];
+	struct guard *g = guard_new();
+
+	guard_set_statvfs(g, fake);
+	for (size_t i = 0; i < ARRAY_LEN(c); i++) {
+		c[i] = (struct caller) { .g = g, .path = paths[i], .devno = i / 3 };
+		pthread_create(&c[i].thread, NULL, call_often, &c[i]);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(c); i++) {
+		pthread_join(c[i].thread, NULL);
+		ck_assert_int_eq(c[i].wrong, 0);
+	}
+	guard_free(g);
+}
+END_TEST
+
+SUITE_TIMEOUT("guard", 60, what_answers_is_handed_on,
+              a_hung_filesystem_costs_one_thread_and_three_seconds_once,
+              the_guard_may_go_while_a_look_hangs, many_callers_get_their_own_answers);

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The publish context and the number of volumes. */
+#include "test/lib/suite.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/context_keys.h"
+#include "node/node.h"
+#include "test/lib/node_world.h"
+#include "test/lib/skip.h"
+
+START_TEST(the_publish_context_says_which_disk)
+{
+	static const struct {
+		const char *what;
+		struct kv v[6];
+		size_t n;
+		const char *error; /* NULL: fine */
+		struct device_want want;
+	} rows[] = {
+		{ "what the Go plugin publishes",
+		  { { PUBLISH_VOLUME_NAME, "pvc-1" },
+		    { PUBLISH_ATTACHMENT_NAME, "n1-pvc-1" },
+		    { PUBLISH_PCI_ADDRESS, "26:0c.1" },
+		    { PUBLISH_NVME_NSID, "1" } },
+		  4, NULL, { .pci = "26:0c.1", .vuid = "", .nsid = 1, .uuid = "" } },
+		{ "all",
+		  { { PUBLISH_PCI_ADDRESS, "0000:26:0c.1" },
+		    { PUBLISH_NVME_NSID, "4294967295" },
+		    { PUBLISH_NVME_UUID, "u" },
+		    { PUBLISH_FUNC_VUID, "v" },
+		    { PUBLISH_CAPACITY, "1073741824" } },
+		  5, NULL,
+		  { .pci = "0000:26:0c.1", .vuid = "v", .nsid = 4294967295, .uuid = "u",
+		    .capacity = 1073741824 } },
+		{ "no address", { { PUBLISH_NVME_NSID, "1" } }, 1,
+		  "PublishContext.pciDeviceAddress: field is required", { 0 } },
+		{ "empty address", { { PUBLISH_PCI_ADDRESS, "" }, { PUBLISH_NVME_NSID, "1" } }, 2,
+		  "PublishContext.pciDeviceAddress: field is required", { 0 } },
+		{ "no nsid", { { PUBLISH_PCI_ADDRESS, "26:0c.1" } }, 1,
+		  "PublishContext.nvmeNsID: field is required", { 0 } },
+		{ "nsid 0", { { PUBLISH_PCI_ADDRESS, "a" }, { PUBLISH_NVME_NSID, "0" } }, 2,
+		  "PublishContext.nvmeNsID contains invalid NVME NS ID", { 0 } },
+		{ "nsid too large", { { PUBLISH_PCI_ADDRESS, "a" }, { PUBLISH_NVME_NSID, "4294967296" } }, 2,
+		  "PublishContext.nvmeNsID contains invalid NVME NS ID", { 0 } },
+		{ "nsid no number", { { PUBLISH_PCI_ADDRESS, "a" }, { PUBLISH_NVME_NSID, "1x" } }, 2,
+		  "PublishContext.nvmeNsID contains invalid NVME NS ID", { 0 } },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct kvs map = { rows[i].v, rows[i].n };
+		struct device_want want;
+		struct err err = ERR_INIT;
+		int rc = publish_context_parse(&map, &want, &err);
+
+		ck_assert_msg(rc == (rows[i].error ? -1 : 0), "%s: %s", rows[i].what, err.msg);
+		if (rc) {
+			ck_assert_int_eq(err.code, ERR_INVALID);
+			ROW_STR_EQ(rows[i].what, err.msg, rows[i].error);
+			continue;
+		}
+		ROW_STR_EQ(rows[i].what, want.pci, rows[i].want.pci);
+		ROW_STR_EQ(rows[i].what, want.vuid, rows[i].want.vuid);
+		ROW_STR_EQ(rows[i].what, want.uuid, rows[i].want.uuid);
+		ck_assert_uint_eq(want.nsid, rows[i].want.nsid);
+		ck_assert_uint_eq(want.capacity, rows[i].want.capacity);
+	}
+}
+END_TEST
+
+START_TEST(a_bad_capacity_is_named)
+{
+	static const struct kv v[] = { { PUBLISH_PCI_ADDRESS, "a" },
+		                       { PUBLISH_NVME_NSID, "1" },
+		                       { PUBLISH_CAPACITY, "1Gi" } };
+	struct kvs map = { v, 3 };
+	struct device_want want;
+	struct err err = ERR_INIT;
+
+	ck_assert_int_eq(publish_context_parse(&map, &want, &err), -1);
+	ck_assert_int_eq(err.code, ERR_INVALID);
+	ck_assert_msg(strstr(err.msg, "PublishContext." PUBLISH_CAPACITY) != NULL, "%s", err.msg);
+}
+END_TEST
+
+START_TEST(the_number_of_volumes_is_never_unlimited)
+{
+	struct node_world w;
+	struct err err = ERR_INIT;
+	int64_t n = 0;
+
+	SKIP_UNLESS_LOOP();
+	private_mounts();
+	node_world_init(&w);
+	ck_assert_int_eq(node_max_volumes(&w.node, &n, &err), -1);
+	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
+	ck_assert_msg(strstr(err.msg, w.nvme.sysfs) != NULL, "%s", err.msg);
+	err_clear(&err);
+	nvme_world_add(&w.nvme, 1, "", 16 * MIB);
+	ck_assert_int_eq(node_max_volumes(&w.node, &n, &err), 0);
+	ck_assert_int_eq(n, 1);
+	nvme_world_add(&w.nvme, 1, "", 16 * MIB); /* counted live */
+	ck_assert_int_eq(node_max_volumes(&w.node, &n, &err), 0);
+	ck_assert_int_eq(n, 2);
+	w.node.o.max_volumes = 7;
+	ck_assert_int_eq(node_max_volumes(&w.node, &n, &err), 0);
+	ck_assert_int_eq(n, 7);
+	node_world_clear(&w);
+}
+END_TEST
+
+SUITE("node", the_publish_context_says_which_disk, a_bad_capacity_is_named,
+      the_number_of_volumes_is_never_unlimited);

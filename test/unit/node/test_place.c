@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is at a path, from recorded mountinfo: other users of the same disk, and what is no disk at all. */
+#include "test/lib/suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "common/file.h"
+#include "common/mem.h"
+#include "node/place.h"
+#include "test/lib/nvme_world.h"
+
+static char root[64];
+static struct mount_table table;
+
+/* A proc root with this mountinfo, in which every %R is a folder of the test; read into `table`. */
+static void begin(const char *mountinfo)
+{
+	struct str text AUTO(str_clear) = STR_INIT(65536);
+	struct err err = ERR_INIT;
+
+	snprintf(root, sizeof root, "/tmp/place-test-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(root));
+	for (const char *p = mountinfo; *p; p++)
+		if (p[0] == '%' && p[1] == 'R')
+			str_add(&text, root), p++;
+		else
+			str_addn(&text, p, 1);
+	run_tool("mkdir -p %s/self %s/staging %s/pod %s/other", root, root, root, root);
+	char *file AUTO(free) = xasprintf("%s/self/mountinfo", root);
+	ck_assert_int_eq(file_replace(file, text.ptr, text.len, 0644, &err), 0);
+	ck_assert_msg(mount_table_read(root, &table, &err) == 0, "%s", err.msg);
+}
+
+static void end(void)
+{
+	mount_table_clear(&table);
+	run_tool("rm -rf %s", root);
+}
+
+static struct place look(const char *name)
+{
+	char *path AUTO(free) = xasprintf("%s/%s", root, name);
+	struct place p = PLACE_INIT;
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(place_look(&table, path, &p, &err) == 0, "%s", err.msg);
+	return p;
+}
+
+START_TEST(kinds_are_told_from_mountinfo)
+{
+	const struct {
+		const char *what, *line;
+		enum place_kind kind;
+		dev_t disk;
+	} rows[] = {
+		{ "nothing", "", PLACE_NOTHING, 0 },
+		{ "a filesystem of a disk", "40 1 259:3 / %R/staging rw - ext4 /dev/nvme0n1 rw\n",
+		  PLACE_FILESYSTEM, makedev(259, 3) },
+		{ "the topmost counts",
+		  "40 1 259:3 / %R/staging rw - ext4 /dev/nvme0n1 rw\n"
+		  "41 40 259:4 / %R/staging rw - ext4 /dev/nvme1n1 rw\n",
+		  PLACE_FILESYSTEM, makedev(259, 4) },
+		{ "a subdirectory of one", "40 1 259:3 /sub %R/staging rw - ext4 /dev/nvme0n1 rw\n",
+		  PLACE_OTHER, 0 },
+		{ "tmpfs", "40 1 0:40 / %R/staging rw - tmpfs tmpfs rw\n", PLACE_OTHER, 0 },
+		{ "nfs", "40 1 0:41 / %R/staging rw - nfs4 host:/x rw\n", PLACE_OTHER, 0 },
+		{ "btrfs of a node that has gone", "40 1 0:42 / %R/staging rw - btrfs /dev/gone rw\n",
+		  PLACE_FILESYSTEM, makedev(0, 42) },
+		{ "btrfs of something that is no disk", "40 1 0:42 / %R/staging rw - btrfs /dev/null rw\n",
+		  PLACE_OTHER, 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		begin(rows[i].line);
+		struct place p = look("staging");
+
+		ck_assert_msg(p.kind == rows[i].kind, "%s: %d", rows[i].what, p.kind);
+		if (rows[i].kind == PLACE_FILESYSTEM)
+			ck_assert_msg(p.disk == rows[i].disk, "%s", rows[i].what);
+		place_clear(&p);
+		end();
+	}
+}
+END_TEST
+
+START_TEST(use_elsewhere_is_found_and_mirrors_are_not_use)
+{
+	begin("20 1 254:1 / / rw - ext4 /dev/vda rw\n"
+	      "21 20 254:1 %R/staging-parent %R/mirror rw shared:1 - ext4 /dev/vda rw\n"
+	      "40 20 259:3 / %R/staging rw - ext4 /dev/nvme0n1 rw\n"
+	      "41 20 259:3 / %R/pod rw - ext4 /dev/nvme0n1 rw\n"
+	      "42 20 259:3 /sub %R/other rw - ext4 /dev/nvme0n1 rw\n"
+	      "43 20 259:9 / %R/unrelated rw - ext4 /dev/nvme9n1 rw\n");
+	struct place staging = look("staging"), pod = look("pod");
+	const struct mount *m = place_elsewhere(&table, &staging, NULL, false, NULL);
+
+	ck_assert_int_eq(m->id, 41);
+	m = place_elsewhere(&table, &staging, NULL, false, m);
+	ck_assert_int_eq(m->id, 42);
+	ck_assert_ptr_null(place_elsewhere(&table, &staging, NULL, false, m));
+	/* For "one pod only": whole filesystems, but not the pod's own target. */
+	ck_assert_ptr_null(place_elsewhere(&table, &staging, &pod, true, NULL));
+	place_clear(&staging);
+	place_clear(&pod);
+	end();
+}
+END_TEST
+
+START_TEST(the_staged_form_is_the_filesystem_or_the_file)
+{
+	struct place p = PLACE_INIT;
+	struct err err = ERR_INIT;
+
+	begin("40 1 259:3 / %R/staging rw - ext4 /dev/nvme0n1 rw\n");
+	char *staging AUTO(free) = xasprintf("%s/staging", root);
+	ck_assert_int_eq(place_look_staged(&table, staging, "vol", &p, &err), 0);
+	ck_assert_int_eq(p.kind, PLACE_FILESYSTEM);
+	place_clear(&p);
+	end();
+
+	begin("40 1 0:5 /x %R/staging/vol rw - devtmpfs udev rw\n");
+	char *again AUTO(free) = xasprintf("%s/staging", root);
+	ck_assert_int_eq(place_look_staged(&table, again, "vol", &p, &err), 0);
+	ck_assert_int_eq(p.kind, PLACE_OTHER); /* no device node there: this test needs no root */
+	ck_assert(str_has_suffix(p.path, "/staging/vol"));
+	place_clear(&p);
+	ck_assert_int_eq(place_look_staged(&table, again, "other", &p, &err), 0);
+	ck_assert_int_eq(p.kind, PLACE_NOTHING);
+	place_clear(&p);
+	end();
+}
+END_TEST
+
+SUITE("place", kinds_are_told_from_mountinfo, use_elsewhere_is_found_and_mirrors_are_not_use,
+      the_staged_form_is_the_filesystem_or_the_file);
