@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Uevents: which ones matter, and that a wait ends. */
+#include <linux/netlink.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "node/device/uevent.h"
+#include "test/lib/skip.h"
 #include "test/lib/suite.h"
 
 #define MS INT64_C(1000000)
@@ -64,6 +67,28 @@ START_TEST(a_wait_ends_by_its_interval_and_by_the_deadline)
 }
 END_TEST
 
+/* A message as the kernel would multicast it; others ignore what does not come from the kernel. */
+static bool send_event(const char *msg, size_t n)
+{
+	struct sockaddr_nl group = { .nl_family = AF_NETLINK, .nl_groups = 1 };
+	AUTO(fd) int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_KOBJECT_UEVENT);
+
+	return fd >= 0 && sendto(fd, msg, n, 0, (const struct sockaddr *)&group, sizeof group) > 0;
+}
+
+START_TEST(an_event_ends_a_wait)
+{
+	AUTO(uevent_close) struct uevent *u = uevent_open();
+	int64_t start = monotonic_ns();
+
+	SKIP_IF(!send_event(MESSAGE("add@/x\0SUBSYSTEM=net")), "may not send uevents");
+	ck_assert(send_event(MESSAGE("add@/x\0ACTION=add\0SUBSYSTEM=nvme")));
+	/* Sent before the wait, as what happens between a look and a wait is. */
+	ck_assert(uevent_wait(u, 20000, deadline_never()));
+	ck_assert_int_lt(monotonic_ns() - start, 10000 * MS);
+}
+END_TEST
+
 static void *cancel_soon(void *arg)
 {
 	usleep(50000);
@@ -92,5 +117,5 @@ START_TEST(a_cancelled_call_wakes_its_wait)
 }
 END_TEST
 
-SUITE("uevent", events_of_pci_and_nvme_matter, a_wait_ends_by_its_interval_and_by_the_deadline,
-      a_cancelled_call_wakes_its_wait);
+SUITE("uevent", events_of_pci_and_nvme_matter, an_event_ends_a_wait,
+      a_wait_ends_by_its_interval_and_by_the_deadline, a_cancelled_call_wakes_its_wait);
