@@ -102,6 +102,25 @@ static int hold_only_disk(const struct device_world *w, const struct device *dev
 	return 0;
 }
 
+/* The reason of the failure stays in front: what could not be undone is said behind it. */
+static void add_behind(struct err *err, const char *text)
+{
+	struct err first = *err;
+
+	err_clear(err);
+	err_set(err, first.code, "%s; %s", first.msg, text);
+	err->sys = first.sys;
+}
+
+static void add_stays(struct err *err, const struct pci_change *c, const struct err *used)
+{
+	AUTO(free)
+	char *text = xasprintf("PCI function %s stays with driver %s, as it may be in use (%s)",
+	                       c->pci, c->driver, used->msg);
+
+	add_behind(err, text);
+}
+
 /* Undoes what was changed; adds to *err what had to stay. */
 static void give_back(struct wait *w, struct err *err)
 {
@@ -111,10 +130,9 @@ static void give_back(struct wait *w, struct err *err)
 	bool unused = hold_disks(w->world, w->sight.kind, c->pci, &held, &used) == 0;
 
 	if (!unused)
-		err_wrap(err, "PCI function %s stays with driver %s, as it may be in use (%s)",
-		         c->pci, c->driver, used.msg);
+		add_stays(err, c, &used);
 	if (pci_give_back(w->world, c, unused, &undo))
-		err_wrap(err, "%s", undo.msg);
+		add_behind(err, undo.msg);
 }
 
 /* Ends a wait that failed with *err; always -1. */
