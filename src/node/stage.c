@@ -349,7 +349,7 @@ static bool will_be_retried(enum err_code code)
 static void let_device_go(struct staging *s, struct err *err)
 {
 	const struct device_world *world = &s->node->o.world;
-	struct err failed = ERR_INIT;
+	struct err failed = ERR_INIT, first = *err;
 
 	if (will_be_retried(err->code)) {
 		(void)!device_release(world, s->dev.pci, &failed);
@@ -357,8 +357,10 @@ static void let_device_go(struct staging *s, struct err *err)
 	}
 	if (s->fd >= 0)
 		close(TAKE_FD(s->fd));
-	if (device_abandon(world, &s->dev, &failed))
-		err_wrap(err, "%s", failed.msg);
+	if (!device_abandon(world, &s->dev, &failed))
+		return;
+	err_clear(err);
+	err_set(err, first.code, "%s; %s", first.msg, failed.msg);
 }
 
 static int stage(struct staging *s, struct deadline d, struct err *err)
