@@ -43,6 +43,7 @@ struct guard {
 struct helper {
 	struct shared *shared;
 	struct look *look;
+	int (*statvfs)(const char *path, struct statvfs *ret);
 };
 
 struct guard *guard_new(void)
@@ -82,6 +83,7 @@ struct guard *guard_free(struct guard *g)
 
 void guard_set_statvfs(struct guard *g, int (*fn)(const char *path, struct statvfs *ret))
 {
+	WITH_LOCK(&g->shared->lock);
 	g->shared->statvfs = fn ? fn : statvfs;
 }
 
@@ -109,7 +111,7 @@ static void *helper_main(void *arg)
 	int sys;
 
 	free(arg);
-	sys = h.shared->statvfs(h.look->path, &result) < 0 ? errno : 0;
+	sys = h.statvfs(h.look->path, &result) < 0 ? errno : 0;
 	{
 		WITH_LOCK(&h.shared->lock);
 		h.look->result = result;
@@ -130,7 +132,7 @@ static int start_helper(struct shared *s, struct look *l)
 	pthread_t thread;
 	int rc;
 
-	*h = (struct helper) { s, l };
+	*h = (struct helper) { s, l, s->statvfs };
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, 128 * 1024);

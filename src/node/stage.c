@@ -53,6 +53,7 @@ struct staging {
 	char *asked; /* where the mount goes, as the request has it */
 	char *path;  /* the same in mountinfo's words, once it was made */
 	enum target_kind kind;
+	struct strs flags; /* of the mount, one each */
 	bool read_only;
 	unsigned made; /* levels of it that were made */
 	bool mounted;
@@ -175,17 +176,15 @@ static int make_point(struct staging *s, struct err *err)
 	return rc == 1 ? err_set(err, ERR_UNAVAILABLE, "%s was removed by somebody", s->asked) : rc;
 }
 
-static int mount_options(const struct staging *s, const char *fs_type, struct strs *ret,
-                         struct err *err)
+static void mount_options(const struct staging *s, const char *fs_type, struct strs *ret)
 {
-	if (mount_flags_check(s->r->cap.mount_flags, s->r->cap.n_mount_flags, ret, err))
-		return err_wrap(err, "VolumeCapability.Mount.MountFlags");
+	for (size_t i = 0; i < s->flags.n; i++)
+		strs_add(ret, s->flags.v[i]);
 	/* A clone or restored copy has its origin's UUID; xfs would refuse the second one on a node. */
 	if (str_eq(fs_type, "xfs") && !strs_has(ret, "nouuid"))
 		strs_add(ret, "nouuid");
 	if (s->read_only && !strs_has(ret, "ro"))
 		strs_add(ret, "ro");
-	return 0;
 }
 
 /* libmount drops context= where it sees no SELinux; a pod that counts on it must not start without. */
@@ -250,9 +249,10 @@ static int stage_filesystem(struct staging *s, struct deadline d, struct err *er
 	struct strs options AUTO(strs_clear) = STRS_INIT;
 	struct fsprobe fs;
 
-	if (format_ensure(s->node, &s->dev, s->fd, &fr, d, &fs, err) ||
-	    mount_options(s, fs.type, &options, err) || make_point(s, err) ||
-	    mount_filesystem(s->dev.path, s->path, fs.type, &options, err))
+	if (format_ensure(s->node, &s->dev, s->fd, &fr, d, &fs, err))
+		return -1;
+	mount_options(s, fs.type, &options);
+	if (make_point(s, err) || mount_filesystem(s->dev.path, s->path, fs.type, &options, err))
 		return -1;
 	s->mounted = true;
 	if (check_result(s, fs.type, &options, err))
@@ -319,14 +319,6 @@ static void undo(struct staging *s)
 		ioctl(s->fd, BLKROSET, &was);
 }
 
-static bool flags_say_read_only(const struct volume_cap *cap)
-{
-	for (size_t i = 0; i < cap->n_mount_flags; i++)
-		if (str_eq(cap->mount_flags[i], "ro"))
-			return true;
-	return false;
-}
-
 static int stage_device(struct staging *s, struct deadline d, struct err *err)
 {
 	int rc = look_at_present(s, err);
@@ -378,6 +370,16 @@ static int stage(struct staging *s, struct deadline d, struct err *err)
 	return rc;
 }
 
+static int parse_flags(struct staging *s, struct err *err)
+{
+	const struct volume_cap *cap = &s->r->cap;
+
+	if (mount_flags_check(cap->mount_flags, cap->n_mount_flags, &s->flags, err))
+		return err_wrap(err, "VolumeCapability.Mount.MountFlags");
+	s->read_only = access_mode_is_reader_only(cap->mode) || strs_has(&s->flags, "ro");
+	return 0;
+}
+
 int node_stage(struct node *n, const struct stage_request *r, struct deadline d, struct err *err)
 {
 	struct staging s = {
@@ -385,8 +387,7 @@ int node_stage(struct node *n, const struct stage_request *r, struct deadline d,
 		.r = r,
 		.fd = -1,
 		.kind = r->cap.type == ACCESS_BLOCK ? TARGET_FILE : TARGET_DIR,
-		.read_only =
-			access_mode_is_reader_only(r->cap.mode) || flags_say_read_only(&r->cap),
+		.flags = STRS_INIT,
 	};
 	int rc;
 
@@ -394,9 +395,12 @@ int node_stage(struct node *n, const struct stage_request *r, struct deadline d,
 	d = deadline_reserve(d, 1000, 5);
 	s.asked = s.kind == TARGET_FILE ? place_block_file(r->staging_path, r->volume_id)
 	                                : xstrdup(r->staging_path);
-	rc = stage(&s, d, err);
+	rc = parse_flags(&s, err);
+	if (!rc)
+		rc = stage(&s, d, err);
 	if (s.fd >= 0)
 		close(s.fd);
+	strs_clear(&s.flags);
 	free(s.asked);
 	free(s.path);
 	return rc ? err_wrap(err, "stage volume %s", r->volume_id) : 0;

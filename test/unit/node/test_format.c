@@ -69,7 +69,8 @@ static void wrap_tool(const char *name, const char *body)
 	static char dir[256];
 
 	snprintf(dir, sizeof dir, "%s/tools", w.nvme.root);
-	run_tool("mkdir -p %s && printf '#!/bin/sh\\n%s\\nexec /sbin/%s \"$@\"\\n' > %s/%s && chmod +x "
+	run_tool("mkdir -p %s && printf '#!/bin/sh\\n%s\\nexec /sbin/%s \"$@\"\\n' > %s/%s && "
+	         "chmod +x "
 	         "%s/%s",
 	         dir, body, name, dir, name, dir, name);
 	spawn_set_path(dir);
@@ -89,9 +90,12 @@ static void interrupted(const char *fs_type, const char *leaves)
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 0);
 }
 
-#define EXT4_HALF_WAY "tr \"\\\\0\" x < /dev/zero | dd of=/proc/self/fd/3 bs=4k seek=40 count=6 iflag=fullblock 2>/dev/null; kill -9 $$"
-#define XFS_HALF_WAY                                                                               \
-	"/sbin/mkfs.xfs \"$@\"; printf \"\\\\1\" | dd of=/proc/self/fd/3 bs=1 seek=126 conv=notrunc "   \
+#define EXT4_HALF_WAY                                                               \
+	"tr \"\\\\0\" x < /dev/zero | dd of=/proc/self/fd/3 bs=4k seek=40 count=6 " \
+	"iflag=fullblock 2>/dev/null; kill -9 $$"
+#define XFS_HALF_WAY                                                                     \
+	"/sbin/mkfs.xfs \"$@\"; printf \"\\\\1\" | dd of=/proc/self/fd/3 bs=1 seek=126 " \
+	"conv=notrunc "                                                                  \
 	"2>/dev/null; kill -9 $$"
 
 static const struct {
@@ -202,7 +206,8 @@ START_TEST(a_complete_filesystem_beats_the_record)
 	copy = xasprintf("%s/copy", w.nvme.root);
 	run_tool("cp %s %s", record, copy);
 	stage_ok("ext4");
-	run_tool("echo data > %s/file && umount %s && cp %s %s", w.staging, w.staging, copy, record);
+	run_tool("echo data > %s/file && umount %s && cp %s %s", w.staging, w.staging, copy,
+	         record);
 	/* The crash came between mkfs and the removal of the record. */
 	stage_ok("ext4");
 	run_tool("grep -q data %s/file", w.staging);
@@ -256,9 +261,10 @@ START_TEST(only_so_many_are_formatted_at_once)
 	SKIP_UNLESS_LOOP();
 	begin();
 	/* Each notes how many there are while it runs. */
-	body = xasprintf("mkdir -p %s/now; touch %s/now/$$; sleep 0.3; ls %s/now | wc -l >> %s/counts; "
-	                 "/sbin/mkfs.ext4 \"$@\"; rc=$?; rm %s/now/$$; exit $rc",
-	                 w.nvme.root, w.nvme.root, w.nvme.root, w.nvme.root, w.nvme.root);
+	body = xasprintf(
+		"mkdir -p %s/now; touch %s/now/$$; sleep 0.3; ls %s/now | wc -l >> %s/counts; "
+		"/sbin/mkfs.ext4 \"$@\"; rc=$?; rm %s/now/$$; exit $rc",
+		w.nvme.root, w.nvme.root, w.nvme.root, w.nvme.root, w.nvme.root);
 	wrap_tool("mkfs.ext4", body);
 	for (size_t i = 0; i < ARRAY_LEN(s); i++) {
 		struct nvme_disk *d = i ? nvme_world_add(&w.nvme, 1, "", 16 * MIB) : disk;
@@ -276,7 +282,8 @@ START_TEST(only_so_many_are_formatted_at_once)
 		ck_assert_msg(s[i].rc == 0, "%s", s[i].err.msg);
 	}
 	spawn_set_path(NULL);
-	run_tool("test $(wc -l < %s/counts) = 4 && ! grep -v '^[12]$' %s/counts", w.nvme.root, w.nvme.root);
+	run_tool("test $(wc -l < %s/counts) = 4 && ! grep -v '^[12]$' %s/counts", w.nvme.root,
+	         w.nvme.root);
 	end();
 }
 END_TEST

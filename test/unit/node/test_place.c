@@ -70,10 +70,11 @@ START_TEST(kinds_are_told_from_mountinfo)
 		  PLACE_OTHER, 0 },
 		{ "tmpfs", "40 1 0:40 / %R/staging rw - tmpfs tmpfs rw\n", PLACE_OTHER, 0 },
 		{ "nfs", "40 1 0:41 / %R/staging rw - nfs4 host:/x rw\n", PLACE_OTHER, 0 },
-		{ "btrfs of a node that has gone", "40 1 0:42 / %R/staging rw - btrfs /dev/gone rw\n",
-		  PLACE_FILESYSTEM, makedev(0, 42) },
-		{ "btrfs of something that is no disk", "40 1 0:42 / %R/staging rw - btrfs /dev/null rw\n",
-		  PLACE_OTHER, 0 },
+		{ "btrfs of a node that has gone",
+		  "40 1 0:42 / %R/staging rw - btrfs /dev/gone rw\n", PLACE_FILESYSTEM,
+		  makedev(0, 42) },
+		{ "btrfs of something that is no disk",
+		  "40 1 0:42 / %R/staging rw - btrfs /dev/null rw\n", PLACE_OTHER, 0 },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {

@@ -132,7 +132,7 @@ START_TEST(a_reader_only_volume_is_mounted_read_only)
 {
 	static const enum access_mode modes[] = { MODE_SINGLE_NODE_READER_ONLY,
 		                                  MODE_MULTI_NODE_READER_ONLY };
-	static const char *const ro_flag = "ro";
+	static const char *const ro_flag = "noatime,ro";
 
 	SKIP_UNLESS_LOOP();
 	begin(64 * MIB);

@@ -25,7 +25,8 @@ static void begin(void)
 {
 	snprintf(root, sizeof root, "/tmp/target-test-XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(root));
-	run_tool("cd %s && mkdir dir full && touch full/x empty && echo 1 > data && ln -s dir link && "
+	run_tool("cd %s && mkdir dir full && touch full/x empty && echo 1 > data && ln -s dir link "
+	         "&& "
 	         "mkfifo fifo",
 	         root);
 }
@@ -50,7 +51,8 @@ START_TEST(levels_that_are_missing_are_made_and_taken_back)
 		{ "one that has something in it", "full", TARGET_DIR, 0, NULL },
 		{ "an empty file that is there", "empty", TARGET_FILE, 0, NULL },
 		{ "slash at the end", "new/", TARGET_DIR, 1, NULL },
-		{ "a file in the way of a directory", "empty", TARGET_DIR, 0, "is not a directory" },
+		{ "a file in the way of a directory", "empty", TARGET_DIR, 0,
+		  "is not a directory" },
 		{ "a directory in the way of a file", "dir", TARGET_FILE, 0, "is not a file" },
 		{ "a file with data", "data", TARGET_FILE, 0, "2 bytes of data" },
 		{ "a link to a directory", "link", TARGET_DIR, 0, "is not a directory" },
@@ -68,8 +70,8 @@ START_TEST(levels_that_are_missing_are_made_and_taken_back)
 		ck_assert_msg(rc == (rows[i].error ? -1 : 0), "%s: %s", rows[i].what, err.msg);
 		ck_assert_msg(made == rows[i].made, "%s: %u", rows[i].what, made);
 		if (rc)
-			ck_assert_msg(strstr(err.msg, rows[i].error) != NULL, "%s: %s", rows[i].what,
-			              err.msg);
+			ck_assert_msg(strstr(err.msg, rows[i].error) != NULL, "%s: %s",
+			              rows[i].what, err.msg);
 		else
 			target_unmake(path, made);
 		run_tool("cd %s && test \"$(find . | sort | tr '\\n' ' ')\" = "

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The wire door: argument rules in the words of the CSI specification's tables, and one volume's life in bytes. */
+#include "test/lib/suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "csi/csi.pb-c.h"
+
+#include "common/json.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "node/node_csi.h"
+#include "test/lib/message_json.h"
+#include "test/lib/node_world.h"
+#include "test/lib/skip.h"
+
+#define UUID "11111111-aaaa-4bbb-8ccc-000000000001"
+
+static const ProtobufCMethodDescriptor *method_of(const char *name)
+{
+	for (unsigned i = 0; i < csi__v1__node__descriptor.n_methods; i++)
+		if (strcmp(csi__v1__node__descriptor.methods[i].name, name) == 0)
+			return &csi__v1__node__descriptor.methods[i];
+	ck_abort_msg("no method %s", name);
+}
+
+/* One call, from JSON to JSON, through the bytes. The code; *reply (may be NULL) is a new root when it is OK. */
+static enum err_code call_node(const struct rpc_service *service, const char *name,
+                               const char *request, struct json **reply, struct err *err)
+{
+	char *path AUTO(free) = xasprintf("/csi.v1.Node/%s", name);
+	const struct rpc_service *found;
+	const struct rpc_method *method = rpc_find(service, 1, path, strlen(path), &found);
+	struct arena arena = ARENA_INIT(0);
+	ProtobufCMessage *message;
+	struct json *j;
+	uint8_t *out = NULL, *in;
+	size_t n_in, n_out = 0;
+	struct rpc_call call;
+
+	ck_assert_msg(method != NULL, "%s", name);
+	ck_assert_msg(json_parse("request", request, strlen(request), &j, err) == 0, "%s",
+	              err->msg);
+	ck_assert_msg(message_from_json(method_of(name)->input, j, &arena, &message, err) == 0,
+	              "%s", err->msg);
+	json_free(j);
+	n_in = protobuf_c_message_get_packed_size(message);
+	in = xmalloc(n_in + 1);
+	protobuf_c_message_pack(message, in);
+	rpc_call_init(&call, path);
+	call.deadline = deadline_clamp(call.deadline, 30000);
+	if (rpc_dispatch(service, method, &call, in, n_in, &out, &n_out, err) == 0 && reply) {
+		ProtobufCMessage *answer =
+			protobuf_c_message_unpack(method_of(name)->output, NULL, n_out, out);
+		*reply = message_to_json(answer);
+		protobuf_c_message_free_unpacked(answer, NULL);
+	}
+	rpc_call_clear(&call);
+	arena_clear(&arena);
+	free(in);
+	free(out);
+	return err->code;
+}
+
+#define CAP                                                                                  \
+	"\"volume_capability\":{\"mount\":{\"fs_type\":\"ext4\"},\"access_mode\":{\"mode\":" \
+	"\"SINGLE_NODE_WRITER\"}}"
+#define PUB "\"publish_context\":{\"nv-pciDeviceAddress\":\"26:00.7\",\"nv-nvmeNsID\":\"1\"}"
+
+START_TEST(arguments_are_checked_first)
+{
+	static const struct {
+		const char *method, *request;
+		enum err_code code;
+		const char *text;
+	} rows[] = {
+		{ "NodeStageVolume", "{}", ERR_INVALID, "VolumeId: field is required" },
+		{ "NodeStageVolume", "{\"volume_id\":\"v\"}", ERR_INVALID,
+		  "StagingTargetPath: field is required" },
+		{ "NodeStageVolume", "{\"volume_id\":\"v\",\"staging_target_path\":\"/s\"}",
+		  ERR_INVALID, "VolumeCapability: field is required" },
+		{ "NodeStageVolume", "{\"volume_id\":\"v\",\"staging_target_path\":\"/s\"," CAP "}",
+		  ERR_INVALID, "PublishContext.pciDeviceAddress: field is required" },
+		{ "NodeStageVolume",
+		  "{\"volume_id\":\"v\",\"staging_target_path\":\"/s\"," CAP
+		  ",\"publish_context\":{\"nv-pciDeviceAddress\":\"26:00.1\"}}",
+		  ERR_INVALID, "PublishContext.nvmeNsID: field is required" },
+		{ "NodeStageVolume", "{\"volume_id\":\"a/b\",\"staging_target_path\":\"/s\"}",
+		  ERR_INVALID, "has a slash" },
+		{ "NodeStageVolume", "{\"volume_id\":\"..\",\"staging_target_path\":\"/s\"}",
+		  ERR_INVALID, "is no name" },
+		{ "NodeStageVolume",
+		  "{\"volume_id\":\"v\",\"staging_target_path\":\"/s\"," CAP "," PUB
+		  ",\"volume_context\":{\"csi.snap.nvidia.com/formatPolicy\":\"yes\"}}",
+		  ERR_INVALID, "VolumeContext: " },
+		{ "NodeStageVolume",
+		  "{\"volume_id\":\"v\",\"staging_target_path\":\"/s\"," CAP "," PUB
+		  ",\"volume_context\":{\"csi.snap.nvidia.com/emulation\":\"virtiofs\","
+		  "\"functionType\":\"pf\",\"hotplugFunction\":\"true\"}}",
+		  ERR_UNIMPLEMENTED, "virtiofs is not supported" },
+		{ "NodeStageVolume",
+		  "{\"volume_id\":\"v\",\"staging_target_path\":\"/s\"," CAP
+		  ",\"publish_context\":{\"nv-pciDeviceAddress\":\"26:00.1\",\"nv-virtioFsTag\":"
+		  "\"t\"}}",
+		  ERR_UNIMPLEMENTED, "virtiofs is not supported" },
+		{ "NodeUnstageVolume", "{}", ERR_INVALID, "VolumeId: field is required" },
+		{ "NodeUnstageVolume", "{\"volume_id\":\"v\"}", ERR_INVALID,
+		  "StagingTargetPath: field is required" },
+		{ "NodeUnstageVolume", "{\"volume_id\":\"v\",\"staging_target_path\":\"/no/such\"}",
+		  ERR_OK, "" },
+		{ "NodePublishVolume", "{}", ERR_INVALID, "VolumeId: field is required" },
+		{ "NodePublishVolume", "{\"volume_id\":\"v\"}", ERR_INVALID,
+		  "TargetPath: field is required" },
+		{ "NodePublishVolume", "{\"volume_id\":\"v\",\"target_path\":\"/t\"}", ERR_INVALID,
+		  "VolumeCapability: field is required" },
+		{ "NodePublishVolume", "{\"volume_id\":\"v\",\"target_path\":\"/t\"," CAP "}",
+		  ERR_PRECONDITION, "StagingTargetPath: field is required" },
+		{ "NodePublishVolume",
+		  "{\"volume_id\":\"v\",\"target_path\":\"/t\"," CAP
+		  ",\"volume_context\":{\"csi.storage.k8s.io/ephemeral\":\"true\"}}",
+		  ERR_INVALID, "inline volumes are not supported" },
+		{ "NodePublishVolume",
+		  "{\"volume_id\":\"v\",\"target_path\":\"/no/such/t\",\"staging_target_path\":\"/"
+		  "no/such\"," CAP "}",
+		  ERR_PRECONDITION, "it is not staged" },
+		{ "NodeUnpublishVolume", "{}", ERR_INVALID, "VolumeId: field is required" },
+		{ "NodeUnpublishVolume", "{\"volume_id\":\"v\"}", ERR_INVALID,
+		  "TargetPath: field is required" },
+		{ "NodeUnpublishVolume", "{\"volume_id\":\"v\",\"target_path\":\"/no/such/t\"}",
+		  ERR_OK, "" },
+		{ "NodeGetVolumeStats", "{}", ERR_INVALID, "VolumeId: field is required" },
+		{ "NodeGetVolumeStats", "{\"volume_id\":\"v\"}", ERR_INVALID,
+		  "VolumePath: field is required" },
+		{ "NodeGetVolumeStats", "{\"volume_id\":\"v\",\"volume_path\":\"some/path\"}",
+		  ERR_NOT_FOUND, "no volume is staged or published at some/path" },
+		{ "NodeExpandVolume", "{}", ERR_INVALID, "VolumeId: field is required" },
+		{ "NodeExpandVolume", "{\"volume_id\":\"v\"}", ERR_INVALID,
+		  "VolumePath: field is required" },
+		{ "NodeExpandVolume", "{\"volume_id\":\"v\",\"volume_path\":\"some/path\"}",
+		  ERR_NOT_FOUND, "no volume is staged or published at some/path" },
+		{ "NodeExpandVolume",
+		  "{\"volume_id\":\"v\",\"volume_path\":\"p\",\"capacity_range\":{\"required_"
+		  "bytes\":-1}}",
+		  ERR_INVALID, "a negative number of bytes" },
+		{ "NodeExpandVolume",
+		  "{\"volume_id\":\"v\",\"volume_path\":\"p\",\"capacity_range\":{\"required_"
+		  "bytes\":2,"
+		  "\"limit_bytes\":1}}",
+		  ERR_INVALID, "more bytes required than allowed" },
+		{ "NodeGetInfo", "{}", ERR_UNAVAILABLE,
+		  "no function that a volume could be attached to" },
+	};
+	struct keylock *locks = keylock_new();
+	struct node n;
+
+	/* An empty host: nothing can be found. */
+	node_init(&n, &(struct node_options) { .id = "n1",
+	                                       .world = { .sysfs = "/nonexistent",
+	                                                  .dev = "/nonexistent",
+	                                                  .vendors = &(struct strs)STRS_INIT,
+	                                                  .snap_device_id = "6001" },
+	                                       .proc_root = "/proc",
+	                                       .plugin_dir = "/nonexistent" });
+	struct rpc_service service = node_service(&n, locks);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct err err = ERR_INIT;
+		enum err_code code =
+			call_node(&service, rows[i].method, rows[i].request, NULL, &err);
+
+		ck_assert_msg(code == rows[i].code && strstr(err.msg, rows[i].text),
+		              "%s %s: %s: %s", rows[i].method, rows[i].request, err_code_name(code),
+		              err.msg);
+	}
+	node_clear(&n);
+	keylock_free(locks);
+}
+END_TEST
+
+START_TEST(what_the_node_can_do)
+{
+	struct keylock *locks = keylock_new();
+	struct node n;
+	struct err err = ERR_INIT;
+	struct json *reply AUTO(json_free) = NULL;
+
+	node_init(&n, &(struct node_options) { .id = "n1" });
+	struct rpc_service service = node_service(&n, locks);
+	ck_assert_int_eq(call_node(&service, "NodeGetCapabilities", "{}", &reply, &err), ERR_OK);
+	char *text AUTO(free) = json_print(reply);
+	ck_assert_str_eq(text, "{\"capabilities\":[{\"rpc\":{\"type\":\"STAGE_UNSTAGE_VOLUME\"}},"
+	                       "{\"rpc\":{\"type\":\"GET_VOLUME_STATS\"}},"
+	                       "{\"rpc\":{\"type\":\"EXPAND_VOLUME\"}},"
+	                       "{\"rpc\":{\"type\":\"SINGLE_NODE_MULTI_WRITER\"}}]}");
+	node_clear(&n);
+	keylock_free(locks);
+}
+END_TEST
+
+/* What kubelet sends over a volume's life. */
+START_TEST(a_volumes_life_in_bytes)
+{
+	struct node_world w;
+	struct keylock *locks = keylock_new();
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	private_mounts();
+	node_world_init(&w);
+	struct nvme_disk *d = nvme_world_add(&w.nvme, 3, UUID, 64 * MIB);
+	struct rpc_service service = node_service(&w.node, locks);
+	char *common AUTO(free) = xasprintf(
+		"\"volume_id\":\"pvc-1\",\"staging_target_path\":\"%s\"," CAP
+		",\"publish_context\":{\"nv-pciDeviceAddress\":\"%s\",\"nv-nvmeNsID\":\"3\","
+		"\"nv-nvmeUUID\":\"" UUID "\",\"csi.snap.nvidia.com/capacityBytes\":\"%llu\","
+		"\"nv-volumeName\":\"pvc-1\"},\"secrets\":{\"password\":\"marker\"},"
+		"\"volume_context\":{\"storagePolicyName\":\"gold\",\"functionType\":\"vf\","
+		"\"storage.kubernetes.io/csiProvisionerIdentity\":\"x\","
+		"\"csi.snap.nvidia.com/blockSize\":\"4096\"}",
+		w.staging, d->pci, 64 * MIB);
+	char *stage AUTO(free) = xasprintf("{%s}", common);
+	char *publish AUTO(free) = xasprintf("{%s,\"target_path\":\"%s\"}", common, w.target);
+	char *path AUTO(free) =
+		xasprintf("{\"volume_id\":\"pvc-1\",\"volume_path\":\"%s\"}", w.target);
+	char *unpublish AUTO(free) =
+		xasprintf("{\"volume_id\":\"pvc-1\",\"target_path\":\"%s\"}", w.target);
+	char *unstage AUTO(free) =
+		xasprintf("{\"volume_id\":\"pvc-1\",\"staging_target_path\":\"%s\"}", w.staging);
+	struct json *info AUTO(json_free) = NULL, *stats AUTO(json_free) = NULL,
+			  *size AUTO(json_free) = NULL;
+	const struct {
+		const char *method, *request;
+		struct json **reply;
+	} life[] = {
+		{ "NodeGetInfo", "{}", &info },         { "NodeStageVolume", stage, NULL },
+		{ "NodePublishVolume", publish, NULL }, { "NodeGetVolumeStats", path, &stats },
+		{ "NodeExpandVolume", path, &size },    { "NodeUnpublishVolume", unpublish, NULL },
+		{ "NodeUnstageVolume", unstage, NULL },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(life); i++)
+		ck_assert_msg(call_node(&service, life[i].method, life[i].request, life[i].reply,
+		                        &err) == ERR_OK,
+		              "%s: %s", life[i].method, err.msg);
+	int64_t n = 0;
+	ck_assert_str_eq(json_str(info, "node_id"), "n1");
+	ck_assert_int_eq(json_get_i64(info, "max_volumes_per_node", &n, &err), 0);
+	ck_assert_int_eq(n, 1);
+	ck_assert_uint_eq(json_count(json_at(stats, "usage")), 2);
+	ck_assert_str_eq(json_str(stats, "usage.0.unit"), "BYTES");
+	ck_assert_str_eq(json_str(stats, "usage.1.unit"), "INODES");
+	ck_assert_int_eq(json_get_i64(size, "capacity_bytes", &n, &err), 0);
+	ck_assert_int_eq(n, (int64_t)(64 * MIB));
+	run_tool("dumpe2fs -h %s 2>/dev/null | grep -qE '^Block size: *4096$'", d->loop);
+	ck_assert_uint_eq(mounts_below(w.nvme.root), 0);
+	keylock_free(locks);
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(a_volume_that_is_worked_on_is_busy_but_may_be_measured)
+{
+	struct keylock *locks = keylock_new();
+	struct keylock_hold *hold = NULL;
+	struct node n;
+	struct err err = ERR_INIT;
+
+	node_init(&n, &(struct node_options) { .id = "n1", .proc_root = "/proc" });
+	struct rpc_service service = node_service(&n, locks);
+	ck_assert_int_eq(keylock_take(locks, "v", "NodeStageVolume", &hold, &err), 0);
+	ck_assert_int_eq(call_node(&service, "NodeUnstageVolume",
+	                           "{\"volume_id\":\"v\",\"staging_target_path\":\"/no/such\"}",
+	                           NULL, &err),
+	                 ERR_ABORTED);
+	err_clear(&err);
+	ck_assert_int_eq(call_node(&service, "NodeGetVolumeStats",
+	                           "{\"volume_id\":\"v\",\"volume_path\":\"some/path\"}", NULL,
+	                           &err),
+	                 ERR_NOT_FOUND);
+	keylock_release(hold);
+	node_clear(&n);
+	keylock_free(locks);
+}
+END_TEST
+
+SUITE("node_csi", arguments_are_checked_first, what_the_node_can_do, a_volumes_life_in_bytes,
+      a_volume_that_is_worked_on_is_busy_but_may_be_measured);
