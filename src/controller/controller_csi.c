@@ -245,6 +245,8 @@ static int get_capabilities(void *self, struct rpc_call *call, const void *req,
 	static const Csi__V1__ControllerServiceCapability__RPC__Type types[] = {
 		CSI__V1__CONTROLLER_SERVICE_CAPABILITY__RPC__TYPE__CREATE_DELETE_VOLUME,
 		CSI__V1__CONTROLLER_SERVICE_CAPABILITY__RPC__TYPE__PUBLISH_UNPUBLISH_VOLUME,
+		/* The node keeps a single writer single (publish.c there). */
+		CSI__V1__CONTROLLER_SERVICE_CAPABILITY__RPC__TYPE__SINGLE_NODE_MULTI_WRITER,
 	};
 	Csi__V1__ControllerGetCapabilitiesResponse *out =
 		RPC_NEW(call, csi__v1__controller_get_capabilities_response);

@@ -423,7 +423,8 @@ START_TEST(two_capabilities_are_advertised)
 	ck_assert_int_eq(door_call(&c, locks, "ControllerGetCapabilities", q, &reply, &err), 0);
 	same("capabilities", reply,
 	     "{\"capabilities\":[{\"rpc\":{\"type\":\"CREATE_DELETE_VOLUME\"}},"
-	     "{\"rpc\":{\"type\":\"PUBLISH_UNPUBLISH_VOLUME\"}}]}");
+	     "{\"rpc\":{\"type\":\"PUBLISH_UNPUBLISH_VOLUME\"}},"
+	     "{\"rpc\":{\"type\":\"SINGLE_NODE_MULTI_WRITER\"}}]}");
 	teardown();
 }
 END_TEST
