@@ -181,18 +181,19 @@ static int64_t bind(struct dpf *d, struct version *v, struct json *o)
 	struct backing *b = backing_find(d, v->ns, v->name);
 	int64_t wait;
 
-	if (held_by_fault(d, v, o))
-		return RECONCILE_IDLE;
-	wait = b ? 0 : dpf_delay(d, v->uid, "bind", d->options->bind_delay_ms);
-	if (wait)
-		return wait;
-	if (!b)
+	if (!b) {
+		if (held_by_fault(d, v, o))
+			return RECONCILE_IDLE;
+		wait = dpf_delay(d, v->uid, "bind", d->options->bind_delay_ms);
+		if (wait)
+			return wait;
 		b = backing_new(d, o, capacity_of(d, v, o));
+		sim_log("DPUVolume %s/%s is bound: %" PRIu64 " bytes at %s", v->ns, v->name,
+		        (uint64_t)b->bytes, b->vendor);
+	}
 	set_info(o, b);
 	json_set_str(json_sub(o, "status"), "phase", "Bound");
 	conditions_set(o, "Bound", "True", REASON_SUCCESS, "");
-	sim_log("DPUVolume %s/%s is bound: %" PRIu64 " bytes at %s", v->ns, v->name,
-	        (uint64_t)b->bytes, b->vendor);
 	put(d, v, o);
 	return RECONCILE_IDLE;
 }

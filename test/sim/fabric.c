@@ -141,7 +141,7 @@ static void host_free(struct host *h)
 			struct err err = ERR_INIT;
 			bool busy = false;
 
-			if (loop_detach(&k->loop, &busy, &err))
+			if (loopdev_detach(&k->loop, &busy, &err))
 				log_msg(LOG_WARNING, "%s: %s", k->volume, err.msg);
 			else if (busy)
 				log_msg(LOG_WARNING,
@@ -231,7 +231,7 @@ static int prepare_image(struct fabric *f, const struct fabric_namespace *n, cha
 	AUTO(free) char *image = state_dir_image(&f->state, n->ns, n->volume);
 	struct dpf_fault fault;
 
-	if (!image_is_attached(f, n->ns, n->volume) && loop_is_over(image))
+	if (!image_is_attached(f, n->ns, n->volume) && loopdev_is_over(image))
 		return err_set(err, ERR_UNAVAILABLE,
 		               "the device of the last attachment of volume %s is still in use "
 		               "(mounted or open)",
@@ -287,7 +287,7 @@ static int plug(struct function *fn, struct err *err)
 	return 0;
 }
 
-static struct disk *disk_new(const struct fabric_namespace *n, const struct loop *loop)
+static struct disk *disk_new(const struct fabric_namespace *n, const struct loopdev *loop)
 {
 	struct disk *k = xcalloc(1, sizeof *k);
 
@@ -306,7 +306,7 @@ static int remove_disk(struct function *fn, struct disk **at, struct err *err)
 	bool busy = false;
 
 	disk_vanish(fn, k);
-	if (loop_detach(&k->loop, &busy, err))
+	if (loopdev_detach(&k->loop, &busy, err))
 		return -1;
 	if (busy)
 		log_msg(LOG_WARNING,
@@ -326,12 +326,12 @@ int fabric_show(struct fabric *f, const struct fabric_namespace *n, struct err *
 	struct function *fn = find_function(f, n);
 	AUTO(free) char *image = NULL;
 	struct disk *k;
-	struct loop loop;
+	struct loopdev loop;
 
 	if (!fn || *find_disk(fn, n))
 		return 0;
 	if (prepare_image(f, n, &image, err) ||
-	    loop_attach(image, f->options->sector_size, &loop, err))
+	    loopdev_attach(image, f->options->sector_size, &loop, err))
 		return -1;
 	k = disk_new(n, &loop);
 	k->next = fn->disks;
@@ -360,7 +360,7 @@ int fabric_hide(struct fabric *f, const struct fabric_namespace *n, struct err *
 static int grow_disk(struct function *fn, struct disk *k, uint64_t bytes, struct err *err)
 {
 	k->bytes = bytes;
-	if (loop_grow(&k->loop, err))
+	if (loopdev_grow(&k->loop, err))
 		return -1;
 	return disk_resized(fn, k, err);
 }

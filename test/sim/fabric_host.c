@@ -260,12 +260,12 @@ static void refuse_bind(struct host *h)
 
 static void accept_bind(struct host *h)
 {
-	struct tree t = TREE_INIT(h->root);
+	struct devtree t = DEVTREE_INIT(h->root);
 	struct err err = ERR_INIT;
 
-	tree_remove(&t, DRIVER "/bind");
-	tree_fifo(&t, DRIVER, "bind");
-	if (tree_end(&t, &err) || open_fifo(h, DRIVER "/bind", &h->bind_fd, &err))
+	devtree_remove(&t, DRIVER "/bind");
+	devtree_fifo(&t, DRIVER, "bind");
+	if (devtree_end(&t, &err) || open_fifo(h, DRIVER "/bind", &h->bind_fd, &err))
 		log_msg(LOG_ERROR, "%s: %s", h->name, err.msg);
 }
 

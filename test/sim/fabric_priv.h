@@ -8,9 +8,9 @@
 #include <pthread.h>
 
 #include "test/sim/fabric.h"
-#include "test/sim/loop.h"
+#include "test/sim/loopdev.h"
 #include "test/sim/state_dir.h"
-#include "test/sim/sysfs_tree.h"
+#include "test/sim/devtree.h"
 
 #define BDF_LENGTH 12 /* "0000:26:00.1" */
 
@@ -20,7 +20,7 @@ struct disk {
 	char uuid[37];
 	char *ns, *volume;
 	uint64_t bytes;
-	struct loop loop;
+	struct loopdev loop;
 	unsigned head; /* Y of nvmeXnY */
 	bool visible;  /* in the tree */
 	char name[32]; /* "nvme0n1": what there is below <dev> */

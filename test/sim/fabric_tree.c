@@ -39,42 +39,42 @@ static bool multipath(const struct host *h)
 }
 
 /* A link in a class or bus directory, which is its own home. */
-static void tree_entry(struct tree *t, const char *dir, const char *name, const char *target)
+static void devtree_entry(struct devtree *t, const char *dir, const char *name, const char *target)
 {
 	AUTO(free) char *below_root = xasprintf(SYS "%s", dir);
 
-	tree_dir(t, below_root);
-	tree_link(t, below_root, name, dir, target);
+	devtree_dir(t, below_root);
+	devtree_link(t, below_root, name, dir, target);
 }
 
-static void tree_remove_entry(struct tree *t, const char *dir, const char *name)
+static void devtree_remove_entry(struct devtree *t, const char *dir, const char *name)
 {
 	AUTO(free) char *path = xasprintf(SYS "%s/%s", dir, name);
 
-	tree_remove(t, path);
+	devtree_remove(t, path);
 }
 
 /* ------------------------------------------------------------ the bus */
 
-static void build_port(struct tree *t, const char *bdf)
+static void build_port(struct devtree *t, const char *bdf)
 {
 	AUTO(free) char *home = xasprintf("devices/pci0000:00/%s", bdf);
 	AUTO(free) char *dir = xasprintf(SYS "%s", home);
 
-	tree_dir(t, dir);
-	tree_attr(t, dir, "class", "0x060400\n");
-	tree_attr(t, dir, "vendor", "0x15b3\n");
-	tree_attr(t, dir, "device", "0x197b\n");
-	tree_attr(t, dir, "driver_override", "(null)\n");
-	tree_attr(t, dir, "uevent",
-	          "DRIVER=pcieport\nPCI_CLASS=60400\nPCI_ID=15B3:197B\nPCI_SLOT_NAME=%s\n", bdf);
-	tree_link(t, dir, "subsystem", home, "bus/pci");
-	tree_link(t, dir, "driver", home, "bus/pci/drivers/pcieport");
-	tree_entry(t, "bus/pci/devices", bdf, home);
-	tree_entry(t, "bus/pci/drivers/pcieport", bdf, home);
+	devtree_dir(t, dir);
+	devtree_attr(t, dir, "class", "0x060400\n");
+	devtree_attr(t, dir, "vendor", "0x15b3\n");
+	devtree_attr(t, dir, "device", "0x197b\n");
+	devtree_attr(t, dir, "driver_override", "(null)\n");
+	devtree_attr(t, dir, "uevent",
+	             "DRIVER=pcieport\nPCI_CLASS=60400\nPCI_ID=15B3:197B\nPCI_SLOT_NAME=%s\n", bdf);
+	devtree_link(t, dir, "subsystem", home, "bus/pci");
+	devtree_link(t, dir, "driver", home, "bus/pci/drivers/pcieport");
+	devtree_entry(t, "bus/pci/devices", bdf, home);
+	devtree_entry(t, "bus/pci/drivers/pcieport", bdf, home);
 }
 
-static void build_bus(struct tree *t, const struct host *h)
+static void build_bus(struct devtree *t, const struct host *h)
 {
 	static const char *const dirs[] = {
 		"new",
@@ -94,27 +94,27 @@ static void build_bus(struct tree *t, const struct host *h)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
-		tree_dir(t, dirs[i]);
-	tree_fifo(t, SYS NVME_DRIVER, "bind");
-	tree_fifo(t, SYS NVME_DRIVER, "unbind");
-	tree_fifo(t, SYS "bus/pci", "drivers_probe");
-	tree_attr(t, SYS "bus/pci", "drivers_autoprobe", "1\n");
-	tree_link(t, SYS NVME_DRIVER, "module", NVME_DRIVER, "module/nvme");
-	tree_attr(t, SYS "module/nvme_core/parameters", "multipath", "%s\n",
-	          multipath(h) ? "Y" : "N");
-	tree_attr(t, SYS "module/nvme_core/parameters", "io_timeout", "30\n");
-	tree_attr(t, SYS "module/nvme/parameters", "io_queue_depth", "1024\n");
+		devtree_dir(t, dirs[i]);
+	devtree_fifo(t, SYS NVME_DRIVER, "bind");
+	devtree_fifo(t, SYS NVME_DRIVER, "unbind");
+	devtree_fifo(t, SYS "bus/pci", "drivers_probe");
+	devtree_attr(t, SYS "bus/pci", "drivers_autoprobe", "1\n");
+	devtree_link(t, SYS NVME_DRIVER, "module", NVME_DRIVER, "module/nvme");
+	devtree_attr(t, SYS "module/nvme_core/parameters", "multipath", "%s\n",
+	             multipath(h) ? "Y" : "N");
+	devtree_attr(t, SYS "module/nvme_core/parameters", "io_timeout", "30\n");
+	devtree_attr(t, SYS "module/nvme/parameters", "io_queue_depth", "1024\n");
 	build_port(t, "0000:00:04.0");
 	build_port(t, "0000:00:05.0");
 }
 
 int host_build(struct host *h, struct err *err)
 {
-	struct tree t = TREE_INIT(h->root);
+	struct devtree t = DEVTREE_INIT(h->root);
 
-	tree_dir(&t, "");
+	devtree_dir(&t, "");
 	build_bus(&t, h);
-	return tree_end(&t, err);
+	return devtree_end(&t, err);
 }
 
 bool host_autoprobe(const struct host *h)
@@ -142,7 +142,7 @@ static size_t vpd_field(unsigned char *at, const char *keyword, const char *valu
 }
 
 /* Identifier string, VPD-R, end tag: as a BlueField has it, with the function's VUID as VU. */
-static void build_vpd(struct tree *t, const struct function *fn, const char *dir)
+static void build_vpd(struct devtree *t, const struct function *fn, const char *dir)
 {
 	static const char board[] = "BlueField-3 DPU";
 	unsigned char vpd[256] = { 0x82, sizeof board - 1, 0 };
@@ -159,33 +159,33 @@ static void build_vpd(struct tree *t, const struct function *fn, const char *dir
 	vpd[start + 1] = (unsigned char)((at - start - 3) & 0xff);
 	vpd[start + 2] = 0;
 	vpd[at++] = 0x78;
-	tree_bytes(t, dir, "vpd", vpd, at);
+	devtree_bytes(t, dir, "vpd", vpd, at);
 }
 
-static void write_uevent(struct tree *t, const struct function *fn, const char *dir)
+static void write_uevent(struct devtree *t, const struct function *fn, const char *dir)
 {
-	tree_attr(t, dir, "uevent",
-	          "%sPCI_CLASS=10802\nPCI_ID=15B3:6001\nPCI_SUBSYS_ID=15B3:0000\n"
-	          "PCI_SLOT_NAME=%s\nMODALIAS=pci:"
-	          "v000015B3d00006001sv000015B3sd00000000bc01sc08i02\n",
-	          fn->bound ? "DRIVER=nvme\n" : "", fn->bdf);
+	devtree_attr(t, dir, "uevent",
+	             "%sPCI_CLASS=10802\nPCI_ID=15B3:6001\nPCI_SUBSYS_ID=15B3:0000\n"
+	             "PCI_SLOT_NAME=%s\nMODALIAS=pci:"
+	             "v000015B3d00006001sv000015B3sd00000000bc01sc08i02\n",
+	             fn->bound ? "DRIVER=nvme\n" : "", fn->bdf);
 }
 
-static void build_sriov(struct tree *t, const struct function *pf, const char *dir)
+static void build_sriov(struct devtree *t, const struct function *pf, const char *dir)
 {
 	const struct options *o = pf->host->fabric->options;
 
-	tree_attr(t, dir, "sriov_totalvfs", "%u\n", o->vfs);
-	tree_attr(t, dir, "sriov_numvfs", "%u\n", o->no_vfs ? 0 : o->vfs);
-	tree_attr(t, dir, "sriov_offset", "1\n");
-	tree_attr(t, dir, "sriov_stride", "1\n");
-	tree_attr(t, dir, "sriov_vf_device", "6001\n");
+	devtree_attr(t, dir, "sriov_totalvfs", "%u\n", o->vfs);
+	devtree_attr(t, dir, "sriov_numvfs", "%u\n", o->no_vfs ? 0 : o->vfs);
+	devtree_attr(t, dir, "sriov_offset", "1\n");
+	devtree_attr(t, dir, "sriov_stride", "1\n");
+	devtree_attr(t, dir, "sriov_vf_device", "6001\n");
 	/* What the Go plugin sets before it makes VFs: they wait for a bind. */
-	tree_attr(t, dir, "sriov_drivers_autoprobe", "%d\n", o->no_vfs || o->bind_vfs);
+	devtree_attr(t, dir, "sriov_drivers_autoprobe", "%d\n", o->no_vfs || o->bind_vfs);
 }
 
 /* virtfnN of the PF and physfn of the VF. */
-static void link_to_pf(struct tree *t, const struct function *vf, const char *dir)
+static void link_to_pf(struct devtree *t, const struct function *vf, const char *dir)
 {
 	const struct function *pf = &vf->host->functions[0];
 	AUTO(free) char *pf_dir = xasprintf(SYS "%s", pf->dir);
@@ -193,37 +193,38 @@ static void link_to_pf(struct tree *t, const struct function *vf, const char *di
 	AUTO(free) char *to_pf = xasprintf("../%s", pf->bdf);
 	AUTO(free) char *to_vf = xasprintf("../%s", vf->bdf);
 
-	tree_symlink(t, dir, "physfn", to_pf);
-	tree_symlink(t, pf_dir, virtfn, to_vf);
+	devtree_symlink(t, dir, "physfn", to_pf);
+	devtree_symlink(t, pf_dir, virtfn, to_vf);
 }
 
 int function_appear(struct function *fn, struct err *err)
 {
-	struct tree t = TREE_INIT(fn->host->root);
+	struct devtree t = DEVTREE_INIT(fn->host->root);
 	AUTO(free) char *dir = xasprintf("new/%s", fn->bdf);
 	AUTO(free) char *final = xasprintf(SYS "%s", fn->dir);
 
-	tree_dir(&t, dir);
-	tree_attr(&t, dir, "class", NVME_CLASS);
-	tree_attr(&t, dir, "vendor", "0x15b3\n");
-	tree_attr(&t, dir, "device", "0x6001\n");
-	tree_attr(&t, dir, "subsystem_vendor", "0x15b3\n");
-	tree_attr(&t, dir, "subsystem_device", "0x0000\n");
-	tree_attr(&t, dir, "revision", "0x01\n");
-	tree_attr(&t, dir, "numa_node", "-1\n");
-	tree_attr(&t, dir, "driver_override", "(null)\n");
-	tree_attr(&t, dir, "modalias", "pci:v000015B3d00006001sv000015B3sd00000000bc01sc08i02\n");
+	devtree_dir(&t, dir);
+	devtree_attr(&t, dir, "class", NVME_CLASS);
+	devtree_attr(&t, dir, "vendor", "0x15b3\n");
+	devtree_attr(&t, dir, "device", "0x6001\n");
+	devtree_attr(&t, dir, "subsystem_vendor", "0x15b3\n");
+	devtree_attr(&t, dir, "subsystem_device", "0x0000\n");
+	devtree_attr(&t, dir, "revision", "0x01\n");
+	devtree_attr(&t, dir, "numa_node", "-1\n");
+	devtree_attr(&t, dir, "driver_override", "(null)\n");
+	devtree_attr(&t, dir, "modalias",
+	             "pci:v000015B3d00006001sv000015B3sd00000000bc01sc08i02\n");
 	write_uevent(&t, fn, dir);
-	tree_link(&t, dir, "subsystem", fn->dir, "bus/pci");
+	devtree_link(&t, dir, "subsystem", fn->dir, "bus/pci");
 	if (fn->kind == FUNCTION_VF)
 		link_to_pf(&t, fn, dir);
 	else
 		build_vpd(&t, fn, dir);
 	if (fn->kind == FUNCTION_PF)
 		build_sriov(&t, fn, dir);
-	tree_rename(&t, dir, final);
-	tree_entry(&t, "bus/pci/devices", fn->bdf, fn->dir);
-	if (tree_end(&t, err))
+	devtree_rename(&t, dir, final);
+	devtree_entry(&t, "bus/pci/devices", fn->bdf, fn->dir);
+	if (devtree_end(&t, err))
 		return -1;
 	fn->present = true;
 	return 0;
@@ -231,17 +232,17 @@ int function_appear(struct function *fn, struct err *err)
 
 void function_vanish(struct function *fn)
 {
-	struct tree t = TREE_INIT(fn->host->root);
+	struct devtree t = DEVTREE_INIT(fn->host->root);
 	AUTO(free) char *dir = xasprintf(SYS "%s", fn->dir);
 
 	function_unbind(fn);
-	tree_remove_entry(&t, "bus/pci/devices", fn->bdf);
+	devtree_remove_entry(&t, "bus/pci/devices", fn->bdf);
 	if (fn->kind == FUNCTION_VF) {
 		AUTO(free) char *virtfn = xasprintf("virtfn%u", fn->index);
 
-		tree_remove_entry(&t, fn->host->functions[0].dir, virtfn);
+		devtree_remove_entry(&t, fn->host->functions[0].dir, virtfn);
 	}
-	tree_remove(&t, dir);
+	devtree_remove(&t, dir);
 	fn->present = false;
 }
 
@@ -306,29 +307,29 @@ static char *subsystem_dir(const struct function *fn)
 	return xasprintf("devices/virtual/nvme-subsystem/nvme-subsys%u", fn->subsystem);
 }
 
-static void build_subsystem(struct tree *t, const struct function *fn)
+static void build_subsystem(struct devtree *t, const struct function *fn)
 {
 	AUTO(free) char *home = subsystem_dir(fn);
 	AUTO(free) char *final = xasprintf(SYS "%s", home);
 	AUTO(free) char *name = xasprintf("nvme-subsys%u", fn->subsystem);
 	AUTO(free) char *dir = xasprintf("new/%s", name);
 
-	if (tree_has(t, final))
+	if (devtree_has(t, final))
 		return;
-	tree_dir(t, dir);
-	tree_attr(t, dir, "model", MODEL "\n");
-	tree_attr(t, dir, "serial", SERIAL "\n");
-	tree_attr(t, dir, "firmware_rev", FIRMWARE "\n");
-	tree_attr(t, dir, "iopolicy", "numa\n");
-	tree_attr(t, dir, "subsystype", "nvm\n");
-	tree_attr(t, dir, "subsysnqn", "nqn.2022-10.io.nvda.nvme:snap-sim-%u\n", fn->subsystem);
-	tree_attr(t, dir, "uevent", "%s", "");
-	tree_link(t, dir, "subsystem", home, "class/nvme-subsystem");
-	tree_rename(t, dir, final);
-	tree_entry(t, "class/nvme-subsystem", name, home);
+	devtree_dir(t, dir);
+	devtree_attr(t, dir, "model", MODEL "\n");
+	devtree_attr(t, dir, "serial", SERIAL "\n");
+	devtree_attr(t, dir, "firmware_rev", FIRMWARE "\n");
+	devtree_attr(t, dir, "iopolicy", "numa\n");
+	devtree_attr(t, dir, "subsystype", "nvm\n");
+	devtree_attr(t, dir, "subsysnqn", "nqn.2022-10.io.nvda.nvme:snap-sim-%u\n", fn->subsystem);
+	devtree_attr(t, dir, "uevent", "%s", "");
+	devtree_link(t, dir, "subsystem", home, "class/nvme-subsystem");
+	devtree_rename(t, dir, final);
+	devtree_entry(t, "class/nvme-subsystem", name, home);
 }
 
-static void build_controller(struct tree *t, const struct function *fn)
+static void build_controller(struct devtree *t, const struct function *fn)
 {
 	AUTO(free) char *name = xasprintf("nvme%u", fn->instance);
 	AUTO(free) char *home = xasprintf("%s/nvme/%s", fn->dir, name);
@@ -338,31 +339,31 @@ static void build_controller(struct tree *t, const struct function *fn)
 	AUTO(free) char *device = xasprintf("../../../%s", fn->bdf);
 	AUTO(free) char *subsystem = subsystem_dir(fn);
 
-	tree_dir(t, dir);
-	tree_attr(t, dir, "address", "%s\n", fn->bdf);
-	tree_attr(t, dir, "cntlid", "%u\n", fn->kind == FUNCTION_VF ? fn->index + 1 : 0);
-	tree_attr(t, dir, "cntrltype", "io\n");
-	tree_attr(t, dir, "dev", "%d:%u\n", CONTROLLER_MAJOR, fn->instance);
-	tree_attr(t, dir, "firmware_rev", FIRMWARE "\n");
-	tree_attr(t, dir, "model", MODEL "\n");
-	tree_attr(t, dir, "serial", SERIAL "\n");
-	tree_attr(t, dir, "queue_count", "2\n");
-	tree_attr(t, dir, "state", "live\n");
-	tree_attr(t, dir, "subsysnqn", "nqn.2022-10.io.nvda.nvme:snap-sim-%u\n", fn->subsystem);
-	tree_attr(t, dir, "transport", "pcie\n");
-	tree_attr(t, dir, "uevent", "MAJOR=%d\nMINOR=%u\nDEVNAME=%s\nNVME_TRTYPE=pcie\n",
-	          CONTROLLER_MAJOR, fn->instance, name);
-	tree_symlink(t, dir, "device", device);
-	tree_link(t, dir, "subsystem", home, "class/nvme");
-	tree_dir(t, parent);
-	tree_rename(t, dir, final);
-	tree_entry(t, "class/nvme", name, home);
-	tree_entry(t, subsystem, name, home);
+	devtree_dir(t, dir);
+	devtree_attr(t, dir, "address", "%s\n", fn->bdf);
+	devtree_attr(t, dir, "cntlid", "%u\n", fn->kind == FUNCTION_VF ? fn->index + 1 : 0);
+	devtree_attr(t, dir, "cntrltype", "io\n");
+	devtree_attr(t, dir, "dev", "%d:%u\n", CONTROLLER_MAJOR, fn->instance);
+	devtree_attr(t, dir, "firmware_rev", FIRMWARE "\n");
+	devtree_attr(t, dir, "model", MODEL "\n");
+	devtree_attr(t, dir, "serial", SERIAL "\n");
+	devtree_attr(t, dir, "queue_count", "2\n");
+	devtree_attr(t, dir, "state", "live\n");
+	devtree_attr(t, dir, "subsysnqn", "nqn.2022-10.io.nvda.nvme:snap-sim-%u\n", fn->subsystem);
+	devtree_attr(t, dir, "transport", "pcie\n");
+	devtree_attr(t, dir, "uevent", "MAJOR=%d\nMINOR=%u\nDEVNAME=%s\nNVME_TRTYPE=pcie\n",
+	             CONTROLLER_MAJOR, fn->instance, name);
+	devtree_symlink(t, dir, "device", device);
+	devtree_link(t, dir, "subsystem", home, "class/nvme");
+	devtree_dir(t, parent);
+	devtree_rename(t, dir, final);
+	devtree_entry(t, "class/nvme", name, home);
+	devtree_entry(t, subsystem, name, home);
 }
 
 int function_bind(struct function *fn, struct err *err)
 {
-	struct tree t = TREE_INIT(fn->host->root);
+	struct devtree t = DEVTREE_INIT(fn->host->root);
 	AUTO(free) char *dir = xasprintf(SYS "%s", fn->dir);
 
 	if (fn->bound || !fn->present)
@@ -370,20 +371,20 @@ int function_bind(struct function *fn, struct err *err)
 	fn->instance = free_instance(fn->host);
 	fn->subsystem = subsystem_of(fn);
 	fn->bound = true;
-	tree_link(&t, dir, "driver", fn->dir, NVME_DRIVER);
-	tree_entry(&t, NVME_DRIVER, fn->bdf, fn->dir);
+	devtree_link(&t, dir, "driver", fn->dir, NVME_DRIVER);
+	devtree_entry(&t, NVME_DRIVER, fn->bdf, fn->dir);
 	write_uevent(&t, fn, dir);
 	build_subsystem(&t, fn);
 	build_controller(&t, fn);
 	for (struct disk *k = fn->disks; k; k = k->next)
 		if (disk_appear(fn, k, err))
 			return -1;
-	return tree_end(&t, err);
+	return devtree_end(&t, err);
 }
 
 void function_unbind(struct function *fn)
 {
-	struct tree t = TREE_INIT(fn->host->root);
+	struct devtree t = DEVTREE_INIT(fn->host->root);
 	AUTO(free) char *dir = xasprintf(SYS "%s", fn->dir);
 	AUTO(free) char *name = xasprintf("nvme%u", fn->instance);
 	AUTO(free) char *subsystem = NULL;
@@ -394,18 +395,18 @@ void function_unbind(struct function *fn)
 		disk_vanish(fn, k);
 	subsystem = subsystem_dir(fn);
 	fn->bound = false;
-	tree_remove_entry(&t, subsystem, name);
-	tree_remove_entry(&t, "class/nvme", name);
-	tree_remove_entry(&t, fn->dir, "nvme");
-	tree_remove_entry(&t, NVME_DRIVER, fn->bdf);
-	tree_remove_entry(&t, fn->dir, "driver");
+	devtree_remove_entry(&t, subsystem, name);
+	devtree_remove_entry(&t, "class/nvme", name);
+	devtree_remove_entry(&t, fn->dir, "nvme");
+	devtree_remove_entry(&t, NVME_DRIVER, fn->bdf);
+	devtree_remove_entry(&t, fn->dir, "driver");
 	write_uevent(&t, fn, dir);
 	if (!subsystem_is_used(fn->host, fn->subsystem)) {
 		AUTO(free) char *whole = xasprintf(SYS "%s", subsystem);
 		AUTO(free) char *link = xasprintf("nvme-subsys%u", fn->subsystem);
 
-		tree_remove_entry(&t, "class/nvme-subsystem", link);
-		tree_remove(&t, whole);
+		devtree_remove_entry(&t, "class/nvme-subsystem", link);
+		devtree_remove(&t, whole);
 	}
 }
 
@@ -433,42 +434,43 @@ static unsigned free_head(const struct function *fn)
 }
 
 /* What a path, a head and a plain disk have in common. */
-static void write_block(struct tree *t, const struct function *fn, const struct disk *k,
+static void write_block(struct devtree *t, const struct function *fn, const struct disk *k,
                         const char *dir, const char *home, bool hidden)
 {
 	AUTO(free) char *holders = xasprintf("%s/holders", dir);
 	AUTO(free) char *slaves = xasprintf("%s/slaves", dir);
 	AUTO(free) char *queue = xasprintf("%s/queue", dir);
 
-	tree_dir(t, dir);
-	tree_dir(t, holders);
-	tree_dir(t, slaves);
-	tree_dir(t, queue);
-	tree_attr(t, queue, "logical_block_size", "%u\n", fn->host->fabric->options->sector_size);
-	tree_attr(t, queue, "rotational", "0\n");
-	tree_attr(t, dir, "nsid", "%" PRIu32 "\n", k->nsid);
-	tree_attr(t, dir, "size", "%" PRIu64 "\n", k->bytes / 512);
-	tree_attr(t, dir, "ro", "0\n");
-	tree_attr(t, dir, "removable", "0\n");
-	tree_attr(t, dir, "hidden", "%d\n", hidden);
-	tree_attr(t, dir, "diskseq", "%" PRIu64 "\n", k->loop.diskseq);
+	devtree_dir(t, dir);
+	devtree_dir(t, holders);
+	devtree_dir(t, slaves);
+	devtree_dir(t, queue);
+	devtree_attr(t, queue, "logical_block_size", "%u\n",
+	             fn->host->fabric->options->sector_size);
+	devtree_attr(t, queue, "rotational", "0\n");
+	devtree_attr(t, dir, "nsid", "%" PRIu32 "\n", k->nsid);
+	devtree_attr(t, dir, "size", "%" PRIu64 "\n", k->bytes / 512);
+	devtree_attr(t, dir, "ro", "0\n");
+	devtree_attr(t, dir, "removable", "0\n");
+	devtree_attr(t, dir, "hidden", "%d\n", hidden);
+	devtree_attr(t, dir, "diskseq", "%" PRIu64 "\n", k->loop.diskseq);
 	if (fn->host->fabric->options->hide_uuid) {
-		tree_attr(t, dir, "wwid", "nvme.15b3-%s-%s-%08" PRIx32 "\n", SERIAL, "SNAP",
-		          k->nsid);
+		devtree_attr(t, dir, "wwid", "nvme.15b3-%s-%s-%08" PRIx32 "\n", SERIAL, "SNAP",
+		             k->nsid);
 	} else {
-		tree_attr(t, dir, "uuid", "%s\n", k->uuid);
-		tree_attr(t, dir, "wwid", "uuid.%s\n", k->uuid);
+		devtree_attr(t, dir, "uuid", "%s\n", k->uuid);
+		devtree_attr(t, dir, "wwid", "uuid.%s\n", k->uuid);
 	}
 	if (!hidden)
-		tree_attr(t, dir, "dev", "%u:%u\n", major(k->loop.devno), minor(k->loop.devno));
-	tree_link(t, dir, "subsystem", home, "class/block");
+		devtree_attr(t, dir, "dev", "%u:%u\n", major(k->loop.devno), minor(k->loop.devno));
+	devtree_link(t, dir, "subsystem", home, "class/block");
 }
 
-static void write_disk_uevent(struct tree *t, const struct disk *k, const char *dir)
+static void write_disk_uevent(struct devtree *t, const struct disk *k, const char *dir)
 {
-	tree_attr(t, dir, "uevent",
-	          "MAJOR=%u\nMINOR=%u\nDEVNAME=%s\nDEVTYPE=disk\nDISKSEQ=%" PRIu64 "\n",
-	          major(k->loop.devno), minor(k->loop.devno), k->name, k->loop.diskseq);
+	devtree_attr(t, dir, "uevent",
+	             "MAJOR=%u\nMINOR=%u\nDEVNAME=%s\nDEVTYPE=disk\nDISKSEQ=%" PRIu64 "\n",
+	             major(k->loop.devno), minor(k->loop.devno), k->name, k->loop.diskseq);
 }
 
 static char *controller_home(const struct function *fn)
@@ -485,7 +487,7 @@ static char *disk_home(const struct function *fn, const struct disk *k)
 	return xasprintf("%s/%s", parent, k->name);
 }
 
-static void build_path(struct tree *t, const struct function *fn, const struct disk *k)
+static void build_path(struct devtree *t, const struct function *fn, const struct disk *k)
 {
 	AUTO(free) char *parent = controller_home(fn);
 	AUTO(free) char *home = xasprintf("%s/%s", parent, k->path);
@@ -494,15 +496,15 @@ static void build_path(struct tree *t, const struct function *fn, const struct d
 	AUTO(free) char *device = xasprintf("../../nvme%u", fn->instance);
 
 	write_block(t, fn, k, dir, home, true);
-	tree_attr(t, dir, "uevent", "DEVTYPE=disk\nDISKSEQ=%" PRIu64 "\n", k->loop.diskseq);
-	tree_symlink(t, dir, "device", device);
-	tree_rename(t, dir, final);
-	tree_entry(t, "class/block", k->path, home);
-	tree_entry(t, "block", k->path, home);
+	devtree_attr(t, dir, "uevent", "DEVTYPE=disk\nDISKSEQ=%" PRIu64 "\n", k->loop.diskseq);
+	devtree_symlink(t, dir, "device", device);
+	devtree_rename(t, dir, final);
+	devtree_entry(t, "class/block", k->path, home);
+	devtree_entry(t, "block", k->path, home);
 }
 
 /* The character device beside each disk; nobody may take it for one. */
-static void build_generic(struct tree *t, const char *parent, const struct disk *k,
+static void build_generic(struct devtree *t, const char *parent, const struct disk *k,
                           const char *device)
 {
 	AUTO(free) char *name = xasprintf("ng%s", k->name + strlen("nvme"));
@@ -510,17 +512,17 @@ static void build_generic(struct tree *t, const char *parent, const struct disk 
 	AUTO(free) char *final = xasprintf(SYS "%s", home);
 	AUTO(free) char *dir = xasprintf("new/%s", name);
 
-	tree_dir(t, dir);
-	tree_attr(t, dir, "dev", "%d:%u\n", GENERIC_MAJOR, k->head);
-	tree_attr(t, dir, "uevent", "MAJOR=%d\nMINOR=%u\nDEVNAME=%s\n", GENERIC_MAJOR, k->head,
-	          name);
-	tree_symlink(t, dir, "device", device);
-	tree_link(t, dir, "subsystem", home, "class/nvme-generic");
-	tree_rename(t, dir, final);
-	tree_entry(t, "class/nvme-generic", name, home);
+	devtree_dir(t, dir);
+	devtree_attr(t, dir, "dev", "%d:%u\n", GENERIC_MAJOR, k->head);
+	devtree_attr(t, dir, "uevent", "MAJOR=%d\nMINOR=%u\nDEVNAME=%s\n", GENERIC_MAJOR, k->head,
+	             name);
+	devtree_symlink(t, dir, "device", device);
+	devtree_link(t, dir, "subsystem", home, "class/nvme-generic");
+	devtree_rename(t, dir, final);
+	devtree_entry(t, "class/nvme-generic", name, home);
 }
 
-static void build_disk(struct tree *t, const struct function *fn, const struct disk *k)
+static void build_disk(struct devtree *t, const struct function *fn, const struct disk *k)
 {
 	AUTO(free) char *home = disk_home(fn, k);
 	AUTO(free) char *final = xasprintf(SYS "%s", home);
@@ -535,15 +537,15 @@ static void build_disk(struct tree *t, const struct function *fn, const struct d
 
 	write_block(t, fn, k, dir, home, false);
 	write_disk_uevent(t, k, dir);
-	tree_symlink(t, dir, "device", device);
-	tree_rename(t, dir, final);
-	tree_entry(t, "dev/block", number, home);
-	tree_entry(t, "class/block", k->name, home);
-	tree_entry(t, "block", k->name, home);
+	devtree_symlink(t, dir, "device", device);
+	devtree_rename(t, dir, final);
+	devtree_entry(t, "dev/block", number, home);
+	devtree_entry(t, "class/block", k->name, home);
+	devtree_entry(t, "block", k->name, home);
 	build_generic(t, parent, k, device);
 }
 
-static void make_node(struct tree *t, const struct disk *k)
+static void make_node(struct devtree *t, const struct disk *k)
 {
 	AUTO(free) char *path = xasprintf("%s/dev/%s", t->root, k->name);
 
@@ -553,7 +555,7 @@ static void make_node(struct tree *t, const struct disk *k)
 
 int disk_appear(struct function *fn, struct disk *k, struct err *err)
 {
-	struct tree t = TREE_INIT(fn->host->root);
+	struct devtree t = DEVTREE_INIT(fn->host->root);
 
 	if (k->visible || !fn->bound)
 		return 0;
@@ -566,12 +568,12 @@ int disk_appear(struct function *fn, struct disk *k, struct err *err)
 		build_path(&t, fn, k);
 	build_disk(&t, fn, k);
 	make_node(&t, k);
-	return tree_end(&t, err);
+	return devtree_end(&t, err);
 }
 
 void disk_vanish(struct function *fn, struct disk *k)
 {
-	struct tree t = TREE_INIT(fn->host->root);
+	struct devtree t = DEVTREE_INIT(fn->host->root);
 	AUTO(free) char *node = xasprintf("dev/%s", k->name);
 	AUTO(free) char *home = disk_home(fn, k);
 	AUTO(free) char *dir = xasprintf(SYS "%s", home);
@@ -584,33 +586,33 @@ void disk_vanish(struct function *fn, struct disk *k)
 		return;
 	AUTO(free) char *generic = xasprintf("ng%s", k->name + strlen("nvme"));
 
-	tree_remove(&t, node);
-	tree_remove_entry(&t, "class/nvme-generic", generic);
-	tree_remove_entry(&t, parent, generic);
-	tree_remove_entry(&t, "dev/block", number);
-	tree_remove_entry(&t, "class/block", k->name);
-	tree_remove_entry(&t, "block", k->name);
-	tree_remove(&t, dir);
+	devtree_remove(&t, node);
+	devtree_remove_entry(&t, "class/nvme-generic", generic);
+	devtree_remove_entry(&t, parent, generic);
+	devtree_remove_entry(&t, "dev/block", number);
+	devtree_remove_entry(&t, "class/block", k->name);
+	devtree_remove_entry(&t, "block", k->name);
+	devtree_remove(&t, dir);
 	if (multipath(fn->host)) {
-		tree_remove_entry(&t, "class/block", k->path);
-		tree_remove_entry(&t, "block", k->path);
-		tree_remove_entry(&t, controller, k->path);
+		devtree_remove_entry(&t, "class/block", k->path);
+		devtree_remove_entry(&t, "block", k->path);
+		devtree_remove_entry(&t, controller, k->path);
 	}
 	k->visible = false;
 }
 
 /* A new size attribute in place of the old one. */
-static void replace_size(struct tree *t, const char *home, const struct disk *k)
+static void replace_size(struct devtree *t, const char *home, const struct disk *k)
 {
 	AUTO(free) char *path = xasprintf(SYS "%s/size", home);
 
-	tree_attr(t, "new", "size", "%" PRIu64 "\n", k->bytes / 512);
-	tree_rename(t, "new/size", path);
+	devtree_attr(t, "new", "size", "%" PRIu64 "\n", k->bytes / 512);
+	devtree_rename(t, "new/size", path);
 }
 
 int disk_resized(struct function *fn, struct disk *k, struct err *err)
 {
-	struct tree t = TREE_INIT(fn->host->root);
+	struct devtree t = DEVTREE_INIT(fn->host->root);
 	AUTO(free) char *home = disk_home(fn, k);
 	AUTO(free) char *controller = controller_home(fn);
 	AUTO(free) char *path = xasprintf("%s/%s", controller, k->path);
@@ -620,5 +622,5 @@ int disk_resized(struct function *fn, struct disk *k, struct err *err)
 	replace_size(&t, home, k);
 	if (multipath(fn->host))
 		replace_size(&t, path, k);
-	return tree_end(&t, err);
+	return devtree_end(&t, err);
 }

@@ -19,8 +19,8 @@
 #include "common/file.h"
 #include "common/mem.h"
 #include "common/str.h"
-#include "test/sim/loop.h"
-#include "test/sim/sysfs_tree.h"
+#include "test/sim/loopdev.h"
+#include "test/sim/devtree.h"
 
 #define LOCK_NAME ".snap-sim.lock"
 #define MOUNTINFO_MAX (64 * 1024 * 1024)
@@ -115,10 +115,10 @@ static void remove_leftovers(const struct state_dir *s)
 		for (size_t i = 0; i < names.n; i++) {
 			AUTO(free) char *image = xasprintf("%s/%s", images, names.v[i]);
 
-			loop_detach_all(image);
+			loopdev_detach_all(image);
 		}
 	}
-	tree_clear(s->path, keep);
+	devtree_clear(s->path, keep);
 }
 
 int state_dir_open(const char *path, struct state_dir *ret, struct err *err)
@@ -149,7 +149,7 @@ void state_dir_close(struct state_dir *s)
 	if (!s->path)
 		return;
 	remove_leftovers(s);
-	tree_clear(s->path, NULL);
+	devtree_clear(s->path, NULL);
 	if (s->created)
 		rmdir(s->path);
 	close(s->lock_fd);

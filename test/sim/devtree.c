@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files, links and directories below one root.  Knows nothing of devices. */
-#include "test/sim/sysfs_tree.h"
+#include "test/sim/devtree.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,12 +15,12 @@
 #include "common/mem.h"
 #include "common/str.h"
 
-static char *whole(const struct tree *t, const char *dir, const char *name)
+static char *whole(const struct devtree *t, const char *dir, const char *name)
 {
 	return name ? xasprintf("%s/%s/%s", t->root, dir, name) : xasprintf("%s/%s", t->root, dir);
 }
 
-void tree_dir(struct tree *t, const char *path)
+void devtree_dir(struct devtree *t, const char *path)
 {
 	AUTO(free) char *p = whole(t, path, NULL);
 
@@ -28,7 +28,8 @@ void tree_dir(struct tree *t, const char *path)
 		err_wrap(&t->err, "build the sysfs tree");
 }
 
-void tree_bytes(struct tree *t, const char *dir, const char *name, const void *bytes, size_t n)
+void devtree_bytes(struct devtree *t, const char *dir, const char *name, const void *bytes,
+                   size_t n)
 {
 	AUTO(free) char *p = whole(t, dir, name);
 	AUTO(fd) int fd = -1;
@@ -40,7 +41,7 @@ void tree_bytes(struct tree *t, const char *dir, const char *name, const void *b
 		err_sys(&t->err, errno, "write %s", p);
 }
 
-void tree_attr(struct tree *t, const char *dir, const char *name, const char *fmt, ...)
+void devtree_attr(struct devtree *t, const char *dir, const char *name, const char *fmt, ...)
 {
 	char text[1024];
 	va_list args;
@@ -49,10 +50,10 @@ void tree_attr(struct tree *t, const char *dir, const char *name, const char *fm
 	va_start(args, fmt);
 	n = vsnprintf(text, sizeof text, fmt, args);
 	va_end(args);
-	tree_bytes(t, dir, name, text, (size_t)n);
+	devtree_bytes(t, dir, name, text, (size_t)n);
 }
 
-void tree_symlink(struct tree *t, const char *dir, const char *name, const char *target)
+void devtree_symlink(struct devtree *t, const char *dir, const char *name, const char *target)
 {
 	AUTO(free) char *p = whole(t, dir, name);
 
@@ -60,18 +61,18 @@ void tree_symlink(struct tree *t, const char *dir, const char *name, const char 
 		err_sys(&t->err, errno, "link %s", p);
 }
 
-void tree_link(struct tree *t, const char *dir, const char *name, const char *home,
-               const char *target)
+void devtree_link(struct devtree *t, const char *dir, const char *name, const char *home,
+                  const char *target)
 {
 	AUTO(str_clear) struct str text = STR_INIT(4096);
 
 	for (const char *s = home; s; s = strchr(s + 1, '/'))
 		str_add(&text, "../");
 	str_add(&text, target);
-	tree_symlink(t, dir, name, text.ptr);
+	devtree_symlink(t, dir, name, text.ptr);
 }
 
-void tree_fifo(struct tree *t, const char *dir, const char *name)
+void devtree_fifo(struct devtree *t, const char *dir, const char *name)
 {
 	AUTO(free) char *p = whole(t, dir, name);
 
@@ -79,7 +80,7 @@ void tree_fifo(struct tree *t, const char *dir, const char *name)
 		err_sys(&t->err, errno, "make %s", p);
 }
 
-void tree_rename(struct tree *t, const char *from, const char *to)
+void devtree_rename(struct devtree *t, const char *from, const char *to)
 {
 	AUTO(free) char *a = whole(t, from, NULL);
 	AUTO(free) char *b = whole(t, to, NULL);
@@ -101,7 +102,7 @@ static int remove_tree(const char *path)
 	return nftw(path, remove_one, 32, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
-void tree_remove(struct tree *t, const char *path)
+void devtree_remove(struct devtree *t, const char *path)
 {
 	AUTO(free) char *p = whole(t, path, NULL);
 
@@ -109,14 +110,14 @@ void tree_remove(struct tree *t, const char *path)
 		err_sys(&t->err, errno, "remove %s", p);
 }
 
-bool tree_has(const struct tree *t, const char *path)
+bool devtree_has(const struct devtree *t, const char *path)
 {
 	AUTO(free) char *p = whole(t, path, NULL);
 
 	return path_exists(p);
 }
 
-int tree_end(struct tree *t, struct err *err)
+int devtree_end(struct devtree *t, struct err *err)
 {
 	if (!t->err.code)
 		return 0;
@@ -132,7 +133,7 @@ static bool is_kept(const char *name, const char *const *keep)
 	return false;
 }
 
-void tree_clear(const char *path, const char *const *keep)
+void devtree_clear(const char *path, const char *const *keep)
 {
 	AUTO(strs_clear) struct strs names = STRS_INIT;
 	struct err err = ERR_INIT;

@@ -4,7 +4,7 @@
  * numbers, not
  * of udev's), so that more than the machine's static /dev/loop0..7 can be had.  No state.
  */
-#include "test/sim/loop.h"
+#include "test/sim/loopdev.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -76,10 +76,10 @@ static int configure(unsigned number, int image, unsigned sector_size, uint64_t 
 	return 0;
 }
 
-int loop_attach(const char *image, unsigned sector_size, struct loop *ret, struct err *err)
+int loopdev_attach(const char *image, unsigned sector_size, struct loopdev *ret, struct err *err)
 {
 	AUTO(fd) int fd = open(image, O_RDWR | O_CLOEXEC);
-	struct loop l = { 0 };
+	struct loopdev l = { 0 };
 	int rc = 1;
 
 	if (fd < 0)
@@ -99,7 +99,7 @@ int loop_attach(const char *image, unsigned sector_size, struct loop *ret, struc
 	return 0;
 }
 
-int loop_detach(const struct loop *l, bool *ret_busy, struct err *err)
+int loopdev_detach(const struct loopdev *l, bool *ret_busy, struct err *err)
 {
 	AUTO(fd) int fd = open_loop(l->number, O_RDONLY);
 	struct loop_info64 now;
@@ -109,12 +109,12 @@ int loop_detach(const struct loop *l, bool *ret_busy, struct err *err)
 	if (ioctl(fd, LOOP_CLR_FD) && errno != ENXIO)
 		return err_sys(err, errno, "detach /dev/loop%u", l->number);
 	/* With another opener LOOP_CLR_FD only marks the device: it is still there. Our own
-	   open counts, too, on newer kernels, so the caller asks loop_is_over() for the truth. */
+	   open counts, too, on newer kernels, so the caller asks loopdev_is_over() for the truth. */
 	*ret_busy = ioctl(fd, LOOP_GET_STATUS64, &now) == 0;
 	return 0;
 }
 
-int loop_grow(const struct loop *l, struct err *err)
+int loopdev_grow(const struct loopdev *l, struct err *err)
 {
 	AUTO(fd) int fd = open_loop(l->number, O_RDONLY);
 
@@ -140,7 +140,7 @@ static bool is_over(unsigned number, const struct stat *image)
 	       info.lo_device == image->st_dev && info.lo_inode == image->st_ino;
 }
 
-bool loop_is_over(const char *image)
+bool loopdev_is_over(const char *image)
 {
 	struct stat st;
 
@@ -152,7 +152,7 @@ bool loop_is_over(const char *image)
 	return false;
 }
 
-void loop_detach_all(const char *image)
+void loopdev_detach_all(const char *image)
 {
 	struct stat st;
 
