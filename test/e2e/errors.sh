@@ -139,7 +139,7 @@ stage_row() { # WHAT CODE JQ-FILTER [EARLY-FAULT] [FAULT]
 
 world_sim --seed || exit 1
 world_driver all --v=2 || exit 1
-CALL_TIMEOUT=5 world_stream
+CALL_TIMEOUT=3 world_stream
 
 table 'CreateVolume: the request'
 create_row 'no name' INVALID_ARGUMENT '.name = ""'
@@ -158,7 +158,7 @@ create_row 'hotplugFunction is not a boolean' INVALID_ARGUMENT '.parameters.hotp
 create_row 'a typing error in a key of ours' INVALID_ARGUMENT '.parameters["csi.snap.nvidia.com/formatPolcy"] = "never"'
 create_row 'a format policy that does not exist' INVALID_ARGUMENT '.parameters["csi.snap.nvidia.com/formatPolicy"] = "always"'
 create_row 'virtio-fs' UNIMPLEMENTED '.parameters = {"policy": "example-policy", "functionType": "pf", "hotplugFunction": "true", "csi.snap.nvidia.com/emulation": "virtiofs"}'
-create_row 'required above limit' INVALID_ARGUMENT '.capacity_range.limit_bytes = 1'
+create_row 'required above limit' OUT_OF_RANGE '.capacity_range.limit_bytes = 1'
 create_row 'a negative size' INVALID_ARGUMENT '.capacity_range.required_bytes = -1'
 
 table 'CreateVolume: the storage'
@@ -177,7 +177,7 @@ create_row 'unauthorized' UNAUTHENTICATED . '{"verb":"create","resource":"dpuvol
 create_row 'an internal error, again and again' UNAVAILABLE . '{"verb":"create","resource":"dpuvolumes","status":500,"reason":"InternalError","message":"etcd"}'
 create_row 'too many requests, again and again' UNAVAILABLE . '{"verb":"create","resource":"dpuvolumes","status":429,"reason":"TooManyRequests","message":"slow down","retryAfterSeconds":1}'
 create_row 'too many requests once' OK . '{"verb":"create","resource":"dpuvolumes","status":429,"retryAfterSeconds":1,"times":1}'
-create_row 'the answer to the POST is lost' OK . '{"verb":"create","resource":"dpuvolumes","applied":true,"cut":true,"times":1}'
+create_row 'the answer to the POST is lost' UNAVAILABLE . '{"verb":"create","resource":"dpuvolumes","applied":true,"cut":true,"times":1}'
 create_row 'no answer at all' DEADLINE_EXCEEDED . '{"verb":"create","resource":"dpuvolumes","hang":true}'
 create_row 'the API group is not served' FAILED_PRECONDITION . '{"verb":"create","resource":"dpuvolumes","unserved":true}'
 

@@ -102,9 +102,10 @@ run() {
 	skipped=$(specs "$report" skipped | wc -l)
 	pending=$(specs "$report" pending | wc -l)
 	if [ "$rc" -ne 0 ]; then
-		sed -n '/^Summarizing/,$p' "$log"
 		[ "$bad" -gt 0 ] || fail "csi-sanity with $type volumes: exit $rc"
-		jq -r '.[0].SpecReports[] | select(.Failure) | "--- \(.LeafNodeText)\n\(.Failure.Message)"' "$report"
+		jq -r '.[0].SpecReports[] | select(.Failure and .State != "skipped") |
+			"FAIL \(.ContainerHierarchyTexts + [.LeafNodeText] | join(" > "))",
+			(.Failure.Message | split("\n")[:3][] | "     " + .)' "$report"
 	fi
 	printf '%-5s volumes: %d specs, %d run, %d passed, %d failed, %d skipped, %d disabled in csi-sanity, %d s\n' \
 		"$type" $((good + bad + skipped + pending)) $((good + bad)) "$good" "$bad" "$skipped" "$pending" \
