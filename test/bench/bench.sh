@@ -25,9 +25,9 @@ milliseconds() {
 	awk -v from="$1" -v to="$2" 'BEGIN {print (to - from) * 1000}'
 }
 
-# User and system time of a process in ms.
+# CPU time of all threads of a process in ms.
 cpu_ms() {
-	awk -v hz="$(getconf CLK_TCK)" '{print ($14 + $15) * 1000 / hz}' "/proc/$1/stat"
+	cat "/proc/$1/task/"*/schedstat | awk '{ns += $1} END {print ns / 1e6}'
 }
 
 # ---------------------------------------------------------------- calls on one open connection
@@ -126,10 +126,10 @@ create_rows() {
 		delete
 		answer_ms
 	done >"$WORLD/delete"
-	row 'CreateVolume, p50' "$(median <"$WORLD/create") ms" '<= API + 2 ms' '270.8 ms'
+	row 'CreateVolume, p50' "$(median <"$WORLD/create" | xargs printf '%.1f ms')" '<= API + 2 ms' '270.8 ms'
 	row '  CPU of the driver per CreateVolume' "$cpu ms" '<= 0.5 ms' '2.0-7.4 ms'
 	row '  API requests per CreateVolume' "$requests" '1 write, 0-1 reads' '1'
-	row 'DeleteVolume, p50' "$(median <"$WORLD/delete") ms"
+	row 'DeleteVolume, p50' "$(median <"$WORLD/delete" | xargs printf '%.1f ms')"
 }
 
 # The same work by hand: what is on it, mkfs as the driver calls it, mount. One loop device, a new file each time.
@@ -167,12 +167,13 @@ stage_rows() {
 		script_ms >>"$WORLD/by-hand.ms" || exit 1
 	done
 	by_us=$(median <"$WORLD/by-us.ms") by_hand=$(median <"$WORLD/by-hand.ms")
-	row 'NodeStageVolume with mkfs.ext4, p50' "$by_us ms"
-	row '  a shell script: blkid, mkfs.ext4, mount, p50' "$by_hand ms"
+	row 'NodeStageVolume with mkfs.ext4, p50' "$(printf '%.1f ms' "$by_us")"
+	row '  a shell script: blkid, mkfs.ext4, mount, p50' "$(printf '%.1f ms' "$by_hand")"
 	row '  the difference' "$(awk -v a="$by_us" -v b="$by_hand" 'BEGIN {printf "%.1f ms", a - b}')" '<= 5 ms'
 }
 
 world_sim --seed || exit 1
+echo "load average before: $(cut -d' ' -f1 /proc/loadavg) on $(nproc) processors"
 row 'what' 'measured' 'target' 'Go plugin'
 row 'binary, stripped' "$(strip -o "$WORLD/stripped" "$DRIVER" && stat -c %s "$WORLD/stripped" | awk '{printf "%.1f MB", $1 / 1e6}')" '' '41.2 MB'
 start_row controller '45.7 ms'
