@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "common/mem.h"
 #include "node/device/block.h"
@@ -167,6 +168,16 @@ static int bind_if_needed(struct wait *w, struct err *err)
 	return r < 0 ? -1 : r == 0;
 }
 
+/* The kernel shows a disk in sysfs a moment before its node is in /dev. */
+static int look_for_node(struct wait *w, const struct device *dev)
+{
+	if (access(dev->path, F_OK) == 0 || errno != ENOENT)
+		return 0;
+	str_addf(&w->why, "there is no %s for the disk %s that sysfs shows (is this the host's /dev?)",
+	         dev->path, dev->name);
+	return 1;
+}
+
 /* device_look(), as a user of the function from the moment on that it is known. */
 static int look(struct wait *w, struct device *ret, struct err *err)
 {
@@ -176,7 +187,7 @@ static int look(struct wait *w, struct device *ret, struct err *err)
 		str_reset(&w->why);
 		r = device_look(w->world, w->want, ret, &w->sight, &w->why, err);
 		if (r < 0 || !*w->sight.pci || str_eq(w->sight.pci, w->user.pci))
-			return r;
+			return r ? r : look_for_node(w, ret);
 		if (*w->user.pci)
 			return err_set(err, ERR_ABORTED,
 			               "the function moved from %s to %s while its device was "

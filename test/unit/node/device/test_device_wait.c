@@ -56,6 +56,8 @@ static void fixture_init(struct fixture *f, const char *state)
 		                          .capacity = 64 * MIB },
 		                .start = monotonic_ns() };
 	tree_unpack(&f->tree, state);
+	/* Recorded trees have no nodes. This one is there, but opens as no disk. */
+	tree_write(&f->tree, "/dev/nvme0n1", "");
 	kernel_init(&f->kernel, &f->tree);
 	f->world = (struct device_world) { .sysfs = f->tree.sysfs,
 		                           .dev = f->tree.dev,
@@ -179,6 +181,23 @@ static void *function_later(void *arg)
 	tree_rename(t, "/sys/bus/pci/devices/." VF, "/sys/bus/pci/devices/" VF);
 	return NULL;
 }
+
+START_TEST(a_disk_whose_node_comes_late_is_awaited)
+{
+	AUTO(fixture_clear) struct fixture f;
+
+	fixture_init(&f, "s2-vfs-unbound");
+	f.kernel.on_bind = namespace_on_bind;
+	tree_remove(&f.tree, "/dev/nvme0n1");
+	ck_assert_int_eq(wait_ms(&f, 300), -1);
+	ck_assert_int_eq(f.err.code, ERR_DEADLINE);
+	ck_assert_msg(strstr(f.err.msg, "/dev/nvme0n1 for the disk nvme0n1") != NULL, "%s",
+	              f.err.msg);
+	err_clear(&f.err);
+	tree_write(&f.tree, "/dev/nvme0n1", "");
+	ck_assert_int_eq(wait_ms(&f, 20000), 0);
+}
+END_TEST
 
 START_TEST(a_function_that_is_plugged_late_is_awaited_and_bound)
 {
@@ -363,7 +382,7 @@ START_TEST(a_wrong_disk_that_may_be_in_use_keeps_its_driver)
 {
 	AUTO(fixture_clear) struct fixture f;
 
-	/* There is no node by which to show that nobody uses it. */
+	/* Its node is no disk by which to show that nobody uses it. */
 	fixture_init(&f, "s2-vfs-unbound");
 	f.kernel.on_bind = wrong_namespace_on_bind;
 	ck_assert_int_eq(wait_ms(&f, 20000), -1);
@@ -405,6 +424,7 @@ START_TEST(a_wrong_disk_that_nobody_uses_is_let_go)
 	SKIP_UNLESS_LOOP();
 	fixture_init(&f, "s2-vfs-unbound");
 	loop_attach(&loop, &f.tree, 64 * MIB);
+	tree_remove(&f.tree, "/dev/nvme0n1");
 	loop_node(&loop, &f.tree, "nvme0n1");
 	wrong_disk = &loop;
 	f.kernel.on_bind = wrong_disk_on_bind;
@@ -619,6 +639,7 @@ END_TEST
 SUITE_TIMEOUT("device_wait", 120, what_is_there_is_found_without_a_write,
               a_function_without_driver_is_bound_and_stays_so,
               a_namespace_that_comes_late_is_awaited,
+              a_disk_whose_node_comes_late_is_awaited,
               a_function_that_is_plugged_late_is_awaited_and_bound,
               a_bind_that_fails_is_tried_again, somebody_elses_bind_is_as_good,
               time_that_runs_out_says_what_is_missing_and_puts_everything_back,
