@@ -37,6 +37,15 @@ static int require(const char *value, const char *field, struct err *err)
 	return str_empty(value) ? err_set(err, ERR_INVALID, "%s: field is required", field) : 0;
 }
 
+/* Mounts are made there: a path that depends on our working directory is a mistake. */
+static int require_path(const char *path, const char *field, struct err *err)
+{
+	if (require(path, field, err))
+		return -1;
+	return *path == '/' ? 0
+	                    : err_set(err, ERR_INVALID, "%s: \"%s\" is not absolute", field, path);
+}
+
 /* The volume id becomes a file's name. */
 static int check_volume_id(const char *id, struct err *err)
 {
@@ -84,7 +93,7 @@ static int stage_volume(void *self, struct rpc_call *call, const void *req, Prot
 
 	*resp = &r->base;
 	if (check_volume_id(q->volume_id, err) ||
-	    require(q->staging_target_path, "StagingTargetPath", err) ||
+	    require_path(q->staging_target_path, "StagingTargetPath", err) ||
 	    volume_cap_from_csi(q->volume_capability, "VolumeCapability", &call->arena, &s.cap,
 	                        err) ||
 	    check_context(self, &volume_context, &publish_context, &s.cap, &s.params, err) ||
@@ -102,7 +111,7 @@ static int unstage_volume(void *self, struct rpc_call *call, const void *req,
 
 	*resp = &r->base;
 	if (check_volume_id(q->volume_id, err) ||
-	    require(q->staging_target_path, "StagingTargetPath", err))
+	    require_path(q->staging_target_path, "StagingTargetPath", err))
 		return -1;
 	return node_unstage(self, q->volume_id, q->staging_target_path, call->deadline, err);
 }
@@ -125,7 +134,7 @@ static int publish_volume(void *self, struct rpc_call *call, const void *req,
 	struct device_want want;
 
 	*resp = &r->base;
-	if (check_volume_id(q->volume_id, err) || require(q->target_path, "TargetPath", err) ||
+	if (check_volume_id(q->volume_id, err) || require_path(q->target_path, "TargetPath", err) ||
 	    volume_cap_from_csi(q->volume_capability, "VolumeCapability", &call->arena, &p.cap,
 	                        err) ||
 	    check_context(self, &volume_context, &publish_context, &p.cap, &params, err))
@@ -133,6 +142,8 @@ static int publish_volume(void *self, struct rpc_call *call, const void *req,
 	if (str_empty(q->staging_target_path))
 		return err_set(err, ERR_PRECONDITION,
 		               "StagingTargetPath: field is required, volumes are staged first");
+	if (require_path(q->staging_target_path, "StagingTargetPath", err))
+		return -1;
 	if (publish_context_given(&publish_context)) {
 		if (publish_context_parse(&publish_context, &want, err))
 			return -1;
@@ -149,7 +160,7 @@ static int unpublish_volume(void *self, struct rpc_call *call, const void *req,
 		RPC_NEW(call, csi__v1__node_unpublish_volume_response);
 
 	*resp = &r->base;
-	if (check_volume_id(q->volume_id, err) || require(q->target_path, "TargetPath", err))
+	if (check_volume_id(q->volume_id, err) || require_path(q->target_path, "TargetPath", err))
 		return -1;
 	return node_unpublish(self, q->volume_id, q->target_path, err);
 }
