@@ -51,10 +51,14 @@ work() {
 	step "$(awk "BEGIN {print ($EPOCHREALTIME - $start) * 1000}")" "$text"
 }
 
+# What is mounted for pods, without the folder of this demo. A raw block volume is a device file: its "root" is the node.
 mounts() {
 	awk -v at="$WORLD/kubelet" 'index($5, at) == 1 {
 		split($0, half, " - "); split(half[2], fs, " ")
-		printf "%s on %s type %s (%s)\n", fs[2], substr($5, length(at) + 1), fs[1], $6
+		what = fs[2]; kind = "type " fs[1] " (" $6 ")"
+		if ($4 ~ /\/dev\//) { what = $4; kind = "as a device file" }
+		sub(/.*\//, "", what)
+		printf "%s on %s %s\n", what, substr($5, length(at) + 1), kind
 	}' /proc/self/mountinfo
 }
 
@@ -68,13 +72,13 @@ volume_object() {
 }
 
 attachment_object() {
-	objects "dpuvolumeattachments/$NODE-$1" '"DPUVolumeAttachment \(.metadata.name): attached as PCI function " +
-		"\(.status.dpu.pciAddress), namespace \(.status.dpu.nvmeAttrs.namespaceID), UUID \(.status.dpu.nvmeAttrs.namespaceUUID)"'
+	objects "dpuvolumeattachments/$NODE-$1" '"DPUVolumeAttachment \(.metadata.name): PCI function " +
+		"\(.status.dpu.pciAddress), namespace \(.status.dpu.nvmeAttrs.namespaceID),", "UUID \(.status.dpu.nvmeAttrs.namespaceUUID)"'
 }
 
 create() {
 	type=$1 fs=
-	call "1 GiB, $2" CreateVolume "$(create_request "pvc-$(cat /proc/sys/kernel/random/uuid)")"
+	call "1 GiB, $2" CreateVolume "$(create_request "pvc-$(head -c 8 /proc/sys/kernel/random/uuid)")"
 	id=$(jq -r .volume.volume_id <<<"$reply")
 	context=$(jq -c '.volume.volume_context // {}' <<<"$reply")
 	volume_paths
@@ -182,7 +186,7 @@ if [ "$code" = OK ]; then
 fi
 refusals=$((refusals + 1))
 step "$(jq -r .ms <<<"$answer")" 'NodeStageVolume as a filesystem, of the raw volume that has data: refused'
-jq -r '.code + ": " + .error' <<<"$answer" | fold -s -w 100 | show
+jq -r '.code + ": " + .error' <<<"$answer" | sed "s|$WORLD/sim/$NODE||g" | fold -s -w 100 | show
 detach
 delete
 

@@ -82,6 +82,20 @@ sweep() {
 		world_curl --request DELETE --output /dev/null "$(world_api_url "$name")"
 	done < <(world_api dpuvolumes | jq -r '.items[] | "dpuvolumes/" + .metadata.name')
 	world_until 10 world_is_empty
+	free_functions
+}
+
+# The driver leaves a function with the kernel's driver; each row begins with functions as the host's boot leaves them.
+free_functions() {
+	local function
+	for function in "$WORLD/sim/$NODE"/sys/bus/pci/devices/*; do
+		if [ ! -e "$function/physfn" ] || [ ! -e "$function/driver" ]; then
+			continue
+		fi
+		basename "$function" >"$WORLD/sim/$NODE/sys/bus/pci/drivers/nvme/unbind"
+		echo >"$function/driver_override"
+		world_until 5 test ! -e "$function/driver"
+	done
 }
 
 world_is_empty() {
@@ -125,14 +139,14 @@ attach_row() { # WHAT CODE JQ-FILTER [FAULT]
 	sweep
 }
 
-# The fault may have to be there before the attachment is: `early` posts it then.
-stage_row() { # WHAT CODE JQ-FILTER [EARLY-FAULT] [FAULT]
+# The fault is there before the attachment is.
+stage_row() { # WHAT CODE JQ-FILTER [FAULT]
 	n=$((n + 1))
-	type=${stage_type:-mount} fs=${stage_fs:-ext4} id=pvc-error-$n
+	type=mount fs=ext4 id=pvc-error-$n
 	[ -z "${4:-}" ] || world_switch POST /sim/faults "$4" >/dev/null
 	must_create
 	must_attach
-	row "$1" "$2" NodeStageVolume "$(edit "$(stage_request)" "$3")" "${5:-}"
+	row "$1" "$2" NodeStageVolume "$(edit "$(stage_request)" "$3")"
 	csi_ask NodeUnstageVolume "$(unstage_request)"
 	sweep
 }
@@ -224,7 +238,7 @@ stage_row 'another UUID' FAILED_PRECONDITION . '{"dpf":"wrong-uuid"}'
 stage_row 'another size' FAILED_PRECONDITION '.publish_context["csi.snap.nvidia.com/capacityBytes"] = "2147483648"'
 stage_row 'no such function' DEADLINE_EXCEEDED '.publish_context["nv-pciDeviceAddress"] = "0000:7f:1f.7"'
 stage_row 'the namespace comes too late' DEADLINE_EXCEEDED . '{"dpf":"device-late","ms":60000}'
-stage_row 'the kernel refuses to bind' UNAVAILABLE . '{"dpf":"bind-refused"}'
+stage_row 'the kernel refuses to bind' DEADLINE_EXCEEDED . '{"dpf":"bind-refused"}'
 stage_row 'the kernel ignores the binding' DEADLINE_EXCEEDED . '{"dpf":"bind-ignored"}'
 
 table 'NodeStageVolume: what is on the device'
@@ -238,8 +252,8 @@ n=$((n + 1)) type=mount fs=ext4 id=pvc-error-$n
 must_create
 must_attach
 must NodeStageVolume "$(stage_request)"
-row 'another filesystem than the one it has' FAILED_PRECONDITION NodeStageVolume "$(edit "$(stage_request)" '.volume_capability.mount.fs_type = "xfs"')"
-row 'staged for mount, asked for block' FAILED_PRECONDITION NodeStageVolume "$(edit "$(stage_request)" '.volume_capability |= (del(.mount) | .block = {})')"
+row 'another filesystem than the one it has' ALREADY_EXISTS NodeStageVolume "$(edit "$(stage_request)" '.volume_capability.mount.fs_type = "xfs"')"
+row 'staged for mount, asked for block' ALREADY_EXISTS NodeStageVolume "$(edit "$(stage_request)" '.volume_capability |= (del(.mount) | .block = {})')"
 csi_ask NodeUnstageVolume "$(unstage_request)"
 row 'xfs wanted, ext4 is on it' FAILED_PRECONDITION NodeStageVolume "$(edit "$(stage_request)" '.volume_capability.mount.fs_type = "xfs"')"
 mount -t tmpfs none "$staging"
