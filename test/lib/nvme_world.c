@@ -139,6 +139,39 @@ static void count_vfs(const struct nvme_world *w)
 	write_attr(dir, "sriov_totalvfs", n);
 }
 
+/* What a function shows while a driver has it is put aside while none has. */
+static void set_bound(const struct nvme_world *w, const char *pci, bool bound)
+{
+	char *dir AUTO(free) = function_dir(w, pci);
+
+	if (bound)
+		run_tool("ln -sfn ../../../bus/pci/drivers/nvme %s/driver && mv %s/.nvme %s/nvme",
+		         dir, dir, dir);
+	else
+		run_tool("rm %s/driver && mv %s/nvme %s/.nvme", dir, dir, dir);
+}
+
+void nvme_world_unbind(struct nvme_world *w, struct nvme_disk *d)
+{
+	set_bound(w, d->pci, false);
+}
+
+static int write_as_kernel(void *arg, const char *path, const char *text)
+{
+	const struct nvme_world *w = arg;
+	char pci[16];
+
+	snprintf(pci, sizeof pci, "%.15s", text);
+	pci[strcspn(pci, "\n")] = '\0';
+	if (str_has_suffix(path, "/drivers/nvme/bind"))
+		set_bound(w, pci, true);
+	else if (str_has_suffix(path, "/unbind"))
+		set_bound(w, pci, false);
+	else /* an empty override reads as "(null)" */
+		run_tool("echo '%s' > %s", *pci ? pci : "(null)", path);
+	return 0;
+}
+
 static char *below(const char *dir, const char *name)
 {
 	char *path = xasprintf("%s/%s", dir, name);
@@ -162,9 +195,12 @@ void nvme_world_init(struct nvme_world *w)
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
 		free(below(w->sysfs, dirs[i]));
 	strs_add(&w->vendors, "15b3");
-	w->world = (struct device_world) {
-		.sysfs = w->sysfs, .dev = w->dev, .vendors = &w->vendors, .snap_device_id = "6001"
-	};
+	w->writer = (struct sysfs_writer) { write_as_kernel, w };
+	w->world = (struct device_world) { .writer = &w->writer,
+		                           .sysfs = w->sysfs,
+		                           .dev = w->dev,
+		                           .vendors = &w->vendors,
+		                           .snap_device_id = "6001" };
 	add_function(w, PF);
 	count_vfs(w);
 }

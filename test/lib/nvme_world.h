@@ -11,6 +11,7 @@
 
 #include "common/str.h"
 #include "node/device/device.h"
+#include "node/device/sysfs.h"
 
 #define NVME_WORLD_DISKS 4
 
@@ -32,6 +33,7 @@ struct nvme_world {
 	char *root, *sysfs, *dev;
 	struct strs vendors;
 	struct device_world world;
+	struct sysfs_writer writer; /* does what the kernel does on bind and unbind */
 	struct nvme_disk disks[NVME_WORLD_DISKS];
 	size_t n;
 };
@@ -45,6 +47,8 @@ struct nvme_disk *nvme_world_add(struct nvme_world *w, uint32_t nsid, const char
 /* The namespace's entries go, as when it is detached; the loop device stays (something may be mounted). */
 void nvme_world_hide(struct nvme_world *w, struct nvme_disk *d);
 void nvme_world_show(struct nvme_world *w, struct nvme_disk *d);
+/* No driver has the disk's function, as after sriov_numvfs with autoprobe off. */
+void nvme_world_unbind(struct nvme_world *w, struct nvme_disk *d);
 void nvme_world_resize(struct nvme_disk *d, uint64_t size);
 /* One attribute of the namespace anew. */
 void nvme_world_attr(const struct nvme_disk *d, const char *name, const char *text);

@@ -303,6 +303,9 @@ static int explain(struct libmnt_context *cxt, int rc, const char *device, const
 		               target);
 	err_set(err, code_of_mount(sys), "mount %s (%s) on %s: %s", device, fs_type, target, text);
 	err->sys = sys;
+	if (err->code == ERR_DATA_LOSS)
+		err_wrap(err, "the filesystem is damaged; it is not repaired by itself (fsck.ext4, "
+		              "xfs_repair and the like by hand)");
 	return -1;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every way in which NodeStageVolume fails: code, text, and what is left behind afterwards, which is nothing. Printed as
- * a table when the program is run by itself.
+ * Every way in which NodeStageVolume fails: code, text, and what is left behind afterwards, which is nothing. The same
+ * table stands in docs/error-paths.md; this program fails when the two differ (UPDATE_DOCS=1 writes the file).
  */
 #include "test/lib/suite.h"
 
@@ -131,6 +131,18 @@ static void read_error_at_the_end(struct attempt *a)
 static void has_ext4(struct attempt *a)
 {
 	run_tool("mkfs.ext4 -q %s", a->d->loop);
+}
+
+static void unbound_with_ext4(struct attempt *a)
+{
+	has_ext4(a);
+	nvme_world_unbind(&a->w.nvme, a->d);
+}
+
+static void unbound_without_record(struct attempt *a)
+{
+	nvme_world_unbind(&a->w.nvme, a->d);
+	a->w.node.o.plugin_dir = "/proc/nowhere";
 }
 
 static void has_gpt(struct attempt *a)
@@ -341,7 +353,12 @@ static void others_are_formatting(struct attempt *a)
 
 /* ---------------------------------------------------------------- the table */
 
-enum left { NOTHING, THE_MOUNT_THAT_WAS_THERE, A_FORMATTING_RECORD };
+enum left {
+	NOTHING,
+	THE_MOUNT_THAT_WAS_THERE,
+	A_FORMATTING_RECORD,
+	THE_DRIVER_FOR_THE_RETRY,
+};
 
 static const struct {
 	const char *what;
@@ -379,6 +396,10 @@ static const struct {
 	  "Input/output error", NOTHING },
 	{ "ext4 where xfs is wanted", "xfs", has_ext4, ERR_PRECONDITION,
 	  "holds ext4 filesystem (signature at byte 1080), but the volume wants xfs", NOTHING },
+	{ "no driver had it, then ext4", "xfs", unbound_with_ext4, ERR_PRECONDITION, "holds ext4",
+	  NOTHING },
+	{ "no driver had it, then not final", "xfs", unbound_without_record, ERR_UNAVAILABLE,
+	  "the record of it cannot be kept", THE_DRIVER_FOR_THE_RETRY },
 	{ "gpt", "xfs", has_gpt, ERR_PRECONDITION,
 	  "holds gpt partition table (signature at byte 512), but the volume wants xfs", NOTHING },
 	{ "LUKS", "ext4", has_luks, ERR_PRECONDITION,
@@ -459,6 +480,7 @@ struct state {
 	size_t mounts;
 	char *tree;
 	char *override;
+	bool driver;
 	int read_only;
 	bool record;
 };
@@ -468,9 +490,12 @@ static struct state state_of(const struct attempt *a)
 	struct state s = { .mounts = mounts_below(a->w.nvme.root), .tree = kubelet_tree(&a->w) };
 	char *override AUTO(free) =
 		xasprintf("%s/bus/pci/devices/%s/driver_override", a->w.nvme.sysfs, a->d->pci);
+	char *driver AUTO(free) =
+		xasprintf("%s/bus/pci/devices/%s/driver", a->w.nvme.sysfs, a->d->pci);
 	char *record AUTO(free) = format_record_path(&a->w.node, VOLUME_ID);
 	struct err err = ERR_INIT;
 
+	s.driver = path_exists(driver);
 	ck_assert_int_eq(file_read(override, 100, &s.override, NULL, &err), 0);
 	ck_assert_int_eq(ioctl(a->d->fd, BLKROGET, &s.read_only), 0);
 	s.record = path_exists(record);
@@ -492,6 +517,8 @@ static void check_unchanged(size_t i, const struct state *was, const struct stat
 	ck_assert_msg(was->mounts == (rows[i].left == THE_MOUNT_THAT_WAS_THERE), "%s", what);
 	ROW_STR_EQ(what, is->tree, was->tree);
 	ROW_STR_EQ(what, is->override, was->override);
+	ck_assert_msg(is->driver == (was->driver || rows[i].left == THE_DRIVER_FOR_THE_RETRY),
+	              "%s: driver", what);
 	ck_assert_msg(was->read_only == is->read_only, "%s", what);
 	ck_assert_msg(is->record == (rows[i].left == A_FORMATTING_RECORD), "%s: record", what);
 }
@@ -502,23 +529,80 @@ static bool is_final(enum err_code code)
 	       code != ERR_ABORTED && code != ERR_EXHAUSTED;
 }
 
-static void print_row(size_t i, const struct attempt *a, const struct err *err)
+/* ---------------------------------------------------------------- the document */
+
+#define DOC "docs/error-paths.md"
+#define DOC_BEGIN "<!-- NodeStageVolume: begin -->\n"
+#define DOC_END "<!-- NodeStageVolume: end -->\n"
+
+/* Each row's line, by the process that ran it; the program puts them together. */
+static char lines_dir[] = "/tmp/stage-errors-XXXXXX";
+
+/* The same in every run: without the folder, the loop devices' numbers and anonymous ones. */
+static void plain_text(const struct attempt *a, const char *text, struct str *ret)
 {
-	static const char *const left[] = { "nothing", "the mount that was there, untouched",
-		                            "the formatting record, for the retry" };
-	struct str text AUTO(str_clear) = STR_INIT(2000);
 	size_t n = strlen(a->w.nvme.root);
 
-	for (const char *p = err->msg; *p;) {
-		if (strncmp(p, a->w.nvme.root, n) == 0)
-			p += n; /* the same text in every run */
-		else
-			str_addn(&text, p++, 1);
+	for (const char *p = text; *p;) {
+		if (strncmp(p, a->w.nvme.root, n) == 0) {
+			p += n;
+		} else if ((str_has_prefix(p, " 7:") || str_has_prefix(p, " 0:")) && p[3] >= '0' &&
+		           p[3] <= '9') {
+			str_addf(ret, "%.3sN", p);
+			p += 3 + strspn(p + 3, "0123456789");
+		} else {
+			str_addn(ret, p++, 1);
+		}
 	}
-	printf("| %s | %s | %s%s | %s | %s |\n", rows[i].fs_type ? "mount" : "block", rows[i].what,
-	       err_code_name(err->code), is_final(err->code) ? "" : " (not final)", text.ptr,
-	       left[rows[i].left]);
 }
+
+static void write_row(size_t i, const struct attempt *a, const struct err *err)
+{
+	static const char *const left[] = { "nothing", "the mount that was there, untouched",
+		                            "the formatting record, for the retry",
+		                            "the driver's hold of the function, for the retry" };
+	struct str text AUTO(str_clear) = STR_INIT(4000), line AUTO(str_clear) = STR_INIT(8000);
+	char *path AUTO(free) = xasprintf("%s/%03zu", lines_dir, i);
+	struct err ignored = ERR_INIT;
+	const char *bold = is_final(err->code) ? "**" : "";
+
+	plain_text(a, err->msg, &text);
+	str_addf(&line, "| %s | %s | %s%s%s | %s | %s |\n", rows[i].what,
+	         rows[i].fs_type ? "mount" : "block", bold, err_code_name(err->code), bold,
+	         text.ptr, left[rows[i].left]);
+	ck_assert_int_eq(file_replace(path, line.ptr, line.len, 0600, &ignored), 0);
+}
+
+START_TEST(the_document_has_this_table)
+{
+	struct str table AUTO(str_clear) = STR_INIT(1 << 20);
+	char *doc AUTO(free) = NULL, *want AUTO(free) = NULL, *begin, *end;
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	str_add(&table, "| what is wrong | type | code | text | what is left |\n"
+	                "| --- | --- | --- | --- | --- |\n");
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char *path AUTO(free) = xasprintf("%s/%03zu", lines_dir, i);
+		char *line AUTO(free) = NULL;
+
+		ck_assert_msg(file_read(path, 8192, &line, NULL, &err) == 0, "%s", err.msg);
+		str_add(&table, line);
+	}
+	if (file_read(DOC, 1 << 20, &doc, NULL, &err))
+		ck_abort_msg("%s (run from the top of the repository)", err.msg);
+	begin = strstr(doc, DOC_BEGIN);
+	end = strstr(doc, DOC_END);
+	ck_assert_msg(begin && end && begin < end, DOC " has no place for the table");
+	begin += strlen(DOC_BEGIN);
+	want = xasprintf("%.*s%s%s", (int)(begin - doc), doc, table.ptr, end);
+	if (getenv("UPDATE_DOCS") && strcmp(want, doc) != 0)
+		ck_assert_int_eq(file_replace(DOC, want, strlen(want), 0644, &err), 0);
+	else
+		ck_assert_msg(strcmp(want, doc) == 0, DOC " differs; UPDATE_DOCS=1 %s writes it",
+		              "build/debug/test/unit/node/test_stage_errors");
+}
+END_TEST
 
 START_TEST(a_failed_stage_leaves_nothing)
 {
@@ -541,8 +625,7 @@ START_TEST(a_failed_stage_leaves_nothing)
 	ck_assert_msg(node_stage(&a.w.node, &a.r, a.deadline, &err) == -1, "%s: staged",
 	              rows[i].what);
 	spawn_set_path(NULL);
-	print_row(i, &a, &err);
-	fflush(stdout);
+	write_row(i, &a, &err);
 	ck_assert_msg(err.code == rows[i].code, "%s: %s: %s", rows[i].what, err_code_name(err.code),
 	              err.msg);
 	ck_assert_msg(strstr(err.msg, rows[i].text) != NULL, "%s: %s", rows[i].what, err.msg);
@@ -565,13 +648,15 @@ int main(void)
 	SRunner *runner = srunner_create(suite);
 	int failed;
 
-	printf("| type | what is wrong | code | text | left behind |\n|---|---|---|---|---|\n");
-	fflush(stdout);
+	if (!mkdtemp(lines_dir))
+		return EXIT_FAILURE;
 	tcase_set_timeout(tcase, 60);
 	tcase_add_loop_test(tcase, a_failed_stage_leaves_nothing, 0, (int)ARRAY_LEN(rows));
+	tcase_add_test(tcase, the_document_has_this_table);
 	suite_add_tcase(suite, tcase);
 	srunner_run_all(runner, CK_NORMAL);
 	failed = srunner_ntests_failed(runner);
 	srunner_free(runner);
+	run_tool("rm -r %s", lines_dir);
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
