@@ -294,20 +294,6 @@ static void take_timers(struct dpf *d)
 	}
 }
 
-static void run_ready(struct dpf *d)
-{
-	while (d->ready) {
-		struct work *w = d->ready;
-
-		d->ready = w->next;
-		if (!d->ready)
-			d->ready_end = &d->ready;
-		reconcile(d, w);
-		work_free(w);
-		(void)!take_events(d);
-	}
-}
-
 static int ms_to_next_timer(const struct dpf *d)
 {
 	int64_t now = monotonic_ns(), first = INT64_MAX;
@@ -338,6 +324,21 @@ static void look_at_everything(struct dpf *d)
 		index_attachment(d, page.v[i], true);
 	for (size_t i = 0; i < ARRAY_LEN(controllers); i++)
 		enqueue_all(d, controllers[i].res, NULL);
+}
+
+static void run_ready(struct dpf *d)
+{
+	while (d->ready) {
+		struct work *w = d->ready;
+
+		d->ready = w->next;
+		if (!d->ready)
+			d->ready_end = &d->ready;
+		reconcile(d, w);
+		work_free(w);
+		if (!take_events(d))
+			look_at_everything(d);
+	}
 }
 
 static void *run(void *arg)
