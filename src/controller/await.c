@@ -112,6 +112,7 @@ int await_ready(struct await *a, struct json *first, const char *goal, await_jud
 
 	keep(a, first);
 	uid = xstrdup(json_str(first, "metadata.uid"));
+	kube_wait_expect(a->wait, uid);
 	for (;;) {
 		str_reset(&why);
 		rc = judge(arg, a->last, &why, err);
@@ -147,6 +148,7 @@ int await_gone(struct await *a, const char *uid, const char *goal, struct err *e
 	struct err ignored = ERR_INIT;
 	int rc;
 
+	kube_wait_expect(a->wait, uid);
 	do
 		rc = next_state(a, uid, err);
 	while (rc == 0);
