@@ -20,8 +20,7 @@
 
 #define READY_MS 10000
 
-/* Runs in a process group of its own; output is dropped. */
-static pid_t start(const char *command)
+pid_t start_process(const char *command)
 {
 	const char *argv[] = { "/bin/sh", "-c", command, NULL };
 	posix_spawn_file_actions_t actions;
@@ -42,7 +41,7 @@ static pid_t start(const char *command)
 void shell(const char *command)
 {
 	int status;
-	pid_t pid = start(command);
+	pid_t pid = start_process(command);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "failed: %s", command);
 }
@@ -107,7 +106,7 @@ struct front front_start(const char *dir, const char *cert, int port, int backen
 		"--frontend-http2-read-timeout=1h -f'127.0.0.1,%d' -b'127.0.0.1,%d' %s %s.key "
 		"%s.pem",
 		dir, f.port, backend_port, options, cert, cert);
-	f.pid = start(command);
+	f.pid = start_process(command);
 	int64_t until = monotonic_ns() + READY_MS * INT64_C(1000000);
 	while (!takes_connections(f.port)) {
 		ck_assert_msg(monotonic_ns() < until && waitpid(f.pid, NULL, WNOHANG) == 0,

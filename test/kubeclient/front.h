@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+/* A shell command in a process group of its own; its output is dropped. */
+pid_t start_process(const char *command);
 void shell(const char *command); /* must succeed */
 /* Makes <dir>/<name>.pem and .key: a self-signed CA. */
 void certificate_authority(const char *dir, const char *name);

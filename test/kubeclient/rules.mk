@@ -1,5 +1,5 @@
 # The Kubernetes client over TLS and HTTP/2: nghttpx (Debian's nghttp2-proxy) in front of the scripted server, with
-# certificates that openssl makes for each test.
+# certificates that openssl makes for each test; and before snap-sim.
 KUBECLIENT_TESTS  := $(patsubst %.c,$(OUT)/%,$(wildcard test/kubeclient/test_*.c))
 KUBECLIENT_SHARED := $(OUT)/test/kubeclient/front.o $(OUT)/test/kubeclient/relay.o
 KUBECLIENT_IDLE   := $(OUT)/test/kubeclient/idle
@@ -10,8 +10,8 @@ $(KUBECLIENT_TESTS) $(KUBECLIENT_IDLE): $(OUT)/test/kubeclient/%: $(OUT)/test/ku
 
 .PHONY: kubeclient-test kubeclient-idle
 ## kubeclient-test: the Kubernetes client over TLS and HTTP/2, one FLAVOUR, with counts
-kubeclient-test: $(KUBECLIENT_TESTS)
-	$(Q)test/lib/run-suites.sh "kubeclient $(FLAVOUR)" $(KUBECLIENT_TESTS)
+kubeclient-test: $(KUBECLIENT_TESTS) $(SIM)
+	$(Q)SNAP_SIM=$(SIM) test/lib/run-suites.sh "kubeclient $(FLAVOUR)" $(KUBECLIENT_TESTS)
 ## kubeclient-idle: memory of a process whose client has an open watch over TLS
 kubeclient-idle: $(KUBECLIENT_IDLE)
 	$(Q)CK_FORK=no $(KUBECLIENT_IDLE)
