@@ -10,8 +10,8 @@ $(KUBECLIENT_TESTS) $(KUBECLIENT_IDLE): $(OUT)/test/kubeclient/%: $(OUT)/test/ku
 
 .PHONY: kubeclient-test kubeclient-idle
 ## kubeclient-test: the Kubernetes client over TLS and HTTP/2, one FLAVOUR, with counts
-kubeclient-test: $(KUBECLIENT_TESTS) $(SIM)
-	$(Q)SNAP_SIM=$(SIM) test/lib/run-suites.sh "kubeclient $(FLAVOUR)" $(KUBECLIENT_TESTS)
+kubeclient-test: $(KUBECLIENT_TESTS) $(OUT)/snap-sim
+	$(Q)SNAP_SIM=$(OUT)/snap-sim test/lib/run-suites.sh "kubeclient $(FLAVOUR)" $(KUBECLIENT_TESTS)
 ## kubeclient-idle: memory of a process whose client has an open watch over TLS
 kubeclient-idle: $(KUBECLIENT_IDLE)
 	$(Q)CK_FORK=no $(KUBECLIENT_IDLE)

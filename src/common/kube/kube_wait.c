@@ -202,6 +202,7 @@ void waits_tell(struct kube_watch *w, const char *name, const struct json *objec
 	for (struct kube_wait *i = w->waits; i; i = i->next) {
 		if (!str_eq(i->name, name))
 			continue;
+		i->reading = 0;
 		if (deleted)
 			tell_deleted(i, object);
 		else
@@ -209,23 +210,67 @@ void waits_tell(struct kube_watch *w, const char *name, const struct json *objec
 	}
 }
 
-void waits_tell_gone(struct kube_watch *w, const char *name)
+static void tell_error(struct kube_wait *w, const struct err *err)
 {
-	for (struct kube_wait *i = w->waits; i; i = i->next)
-		if (str_eq(i->name, name))
-			tell_gone(i);
+	w->failed = true;
+	w->err = *err;
+	w->must_read = true;
+	pthread_cond_signal(&w->told);
 }
 
-void waits_tell_error(struct kube_watch *w, const char *name, const struct err *err)
+char *waits_take_unread(struct kube_watch *w, unsigned long read)
+{
+	char *name = NULL;
+	for (struct kube_wait *i = w->waits; i; i = i->next) {
+		if (!i->must_read || !i->asked || (name && !str_eq(i->name, name)))
+			continue;
+		i->must_read = false;
+		i->reading = read;
+		if (!name)
+			name = xstrdup(i->name);
+	}
+	return name;
+}
+
+/* True once for a wait that the read is for. */
+static bool was_read(struct kube_wait *w, unsigned long read)
+{
+	if (w->reading != read)
+		return false;
+	w->reading = 0;
+	return true;
+}
+
+void waits_tell_read(struct kube_watch *w, unsigned long read, const struct json *object)
 {
 	for (struct kube_wait *i = w->waits; i; i = i->next) {
-		if (name && !str_eq(i->name, name))
+		if (!was_read(i, read))
 			continue;
-		i->failed = true;
-		i->err = *err;
-		i->must_read = true;
-		pthread_cond_signal(&i->told);
+		if (object)
+			tell_state(i, object);
+		else
+			tell_gone(i);
 	}
+}
+
+void waits_tell_read_error(struct kube_watch *w, unsigned long read, const struct err *err)
+{
+	for (struct kube_wait *i = w->waits; i; i = i->next)
+		if (was_read(i, read))
+			tell_error(i, err);
+}
+
+void waits_read_again(struct kube_watch *w, unsigned long read)
+{
+	for (struct kube_wait *i = w->waits; i; i = i->next)
+		if (was_read(i, read))
+			i->must_read = true;
+}
+
+void waits_tell_error(struct kube_watch *w, const struct err *err)
+{
+	for (struct kube_wait *i = w->waits; i; i = i->next)
+		tell_error(i, err);
 }
 
 void waits_forget_error(struct kube_watch *w)
@@ -234,24 +279,10 @@ void waits_forget_error(struct kube_watch *w)
 		i->failed = false;
 }
 
-void waits_must_read(struct kube_watch *w, const char *name)
+void waits_must_read(struct kube_watch *w)
 {
 	for (struct kube_wait *i = w->waits; i; i = i->next)
-		if (!name || str_eq(i->name, name))
-			i->must_read = true;
-}
-
-char *waits_take_unread(struct kube_watch *w)
-{
-	char *name = NULL;
-	for (struct kube_wait *i = w->waits; i; i = i->next) {
-		if (!i->must_read || !i->asked || (name && !str_eq(i->name, name)))
-			continue;
-		i->must_read = false;
-		if (!name)
-			name = xstrdup(i->name);
-	}
-	return name;
+		i->must_read = true;
 }
 
 void kube_waits_stop(struct kube *k)

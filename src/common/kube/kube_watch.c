@@ -143,7 +143,7 @@ static void lose_place(struct kube_watch *w)
 {
 	WITH_LOCK(&w->k->lock);
 	w->live = false;
-	waits_must_read(w, NULL);
+	waits_must_read(w);
 }
 
 static bool passes_by_itself(const struct http_result *r)
@@ -190,7 +190,7 @@ static void watch_failed(struct kube_watch *w, const char *verb, const struct ht
 	lose_place(w);
 	{
 		WITH_LOCK(&w->k->lock);
-		waits_tell_error(w, NULL, &err);
+		waits_tell_error(w, &err);
 	}
 	backoff(w, HOPELESS_MS, 0);
 }
@@ -441,11 +441,14 @@ static void stream_start(struct kube_watch *w)
 
 struct reading {
 	struct kube_watch *w;
+	unsigned long number;
 	char *name;
 };
 
-static void read_result(struct kube_watch *w, const char *name, const struct http_result *r)
+static void read_result(const struct reading *reading, const struct http_result *r)
 {
+	struct kube_watch *w = reading->w;
+	const char *name = reading->name;
 	AUTO(json_free) struct json *object = NULL;
 	struct err err = ERR_INIT;
 	const struct kube_target t = { .verb = "get", .kind = &w->kind, .ns = w->ns, .name = name };
@@ -461,13 +464,13 @@ static void read_result(struct kube_watch *w, const char *name, const struct htt
 	{
 		WITH_LOCK(&w->k->lock);
 		if (found)
-			waits_tell(w, name, object, false);
+			waits_tell_read(w, reading->number, object);
 		else if (none)
-			waits_tell_gone(w, name);
+			waits_tell_read(w, reading->number, NULL);
 		else if (later)
-			waits_must_read(w, name);
+			waits_read_again(w, reading->number);
 		else
-			waits_tell_error(w, name, &err);
+			waits_tell_read_error(w, reading->number, &err);
 	}
 	if (!later) {
 		w->read_failures = 0;
@@ -484,7 +487,7 @@ static void read_done(void *arg, struct http_result *r)
 {
 	struct reading *reading = arg;
 	if (r->end != HTTP_CANCELLED)
-		read_result(reading->w, reading->name, r);
+		read_result(reading, r);
 	free(reading->name);
 	free(reading);
 }
@@ -497,6 +500,7 @@ static void read_start(struct kube_watch *w, char *name)
 		.path = path, .deadline_at = attempt_end(w), .on_done = read_done, .arg = reading
 	};
 	reading->w = w;
+	reading->number = w->reads;
 	reading->name = name;
 	(void)start(w, &q, w->refused);
 }
@@ -504,7 +508,7 @@ static void read_start(struct kube_watch *w, char *name)
 static char *take_unread(struct kube_watch *w)
 {
 	WITH_LOCK(&w->k->lock);
-	return waits_take_unread(w);
+	return waits_take_unread(w, w->reads + 1);
 }
 
 static void reads_start(struct kube_watch *w)
@@ -512,8 +516,10 @@ static void reads_start(struct kube_watch *w)
 	char *name;
 	if (w->read_pause.set)
 		return;
-	while ((name = take_unread(w)))
+	while ((name = take_unread(w))) {
+		w->reads++;
 		read_start(w, name);
+	}
 }
 
 static void read_pause_over(void *arg)

@@ -30,7 +30,10 @@ struct kube_wait {
 	char version[RESOURCE_VERSION_MAX]; /* of the newest state, given out or not */
 	bool asked; /* kube_wait_next() was called: what is read now is not older than its question */
 	bool must_read; /* events may have been missed: its object is to be read */
-	bool failed;    /* err is to be told */
+	/* The read under way whose result counts, or 0. An event makes it 0: what the read brings may be older than the event,
+	   and all that is newer comes as events too. */
+	unsigned long reading;
+	bool failed; /* err is to be told */
 	bool cancelled;
 	struct err err;
 };
@@ -55,6 +58,7 @@ struct kube_watch {
 	bool lost;       /* the stream's place is lost: start again with a list */
 	bool lost_badly; /* ... and not right now */
 	unsigned failures, read_failures;
+	unsigned long reads;                /* numbers them, from 1 */
 	int64_t tried_at, opened_at;        /* opened_at 0: the stream has not been answered */
 	char version[RESOURCE_VERSION_MAX]; /* of the last event */
 	struct str line;
@@ -68,12 +72,15 @@ struct kube_watch *watch_new(struct kube *k, const struct kube_kind *kind, const
 
 /* kube_wait.c, lock held: what the watch has learned about a name. */
 bool waits_any(const struct kube_watch *w, const char *name, size_t n);
-/* A state; deleted: the last one of an object that is no more. */
+/* An event: a state, or with deleted the last one of an object that is no more. */
 void waits_tell(struct kube_watch *w, const char *name, const struct json *object, bool deleted);
-void waits_tell_gone(struct kube_watch *w, const char *name); /* a read found nothing */
-/* name NULL: all. */
-void waits_tell_error(struct kube_watch *w, const char *name, const struct err *err);
+/* A name that is to be read now, malloc'ed, by the read of this number; NULL when there is none. */
+char *waits_take_unread(struct kube_watch *w, unsigned long read);
+/* What the read brought: an object, NULL for "no such object". */
+void waits_tell_read(struct kube_watch *w, unsigned long read, const struct json *object);
+void waits_tell_read_error(struct kube_watch *w, unsigned long read, const struct err *err);
+void waits_read_again(struct kube_watch *w, unsigned long read);
+/* All waits: the watch failed, works again, may have missed events. */
+void waits_tell_error(struct kube_watch *w, const struct err *err);
 void waits_forget_error(struct kube_watch *w);
-void waits_must_read(struct kube_watch *w, const char *name);
-/* A name that is to be read now, malloc'ed, no longer marked; NULL when there is none. */
-char *waits_take_unread(struct kube_watch *w);
+void waits_must_read(struct kube_watch *w);

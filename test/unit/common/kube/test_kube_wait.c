@@ -248,6 +248,38 @@ START_TEST(a_deletion_without_known_uid_is_confirmed_by_a_read)
 }
 END_TEST
 
+/* The answer of a read and the event of a later change come by different streams, in any order. */
+START_TEST(a_read_that_an_event_overtakes_is_dropped)
+{
+	static const struct fake_reply late[] = {
+		{ .on = "GET " VOLUMES "/a",
+		  .delay_ms = 300,
+		  .body = OBJECT("a", "u1", "101", "Older") },
+		{ .on = "GET " VOLUMES "/a", .delay_ms = 300, NOT_FOUND },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(late); i++) {
+		struct kube_fake f;
+		struct json *ret = NULL;
+		struct err err = ERR_INIT;
+		kube_fake_start(&f, NULL);
+		fake_http_on(f.server,
+		             (struct fake_reply) { .on = LIST, .body = EMPTY_LIST("100") });
+		fake_http_on(f.server, (struct fake_reply) { .on = WATCH, .stream = true });
+		fake_http_on(f.server, late[i]);
+		struct kube_wait *w = wait_for(&f, "a");
+		ck_assert(fake_http_wait_streams(f.server, WATCH, 1));
+		ck_assert_int_eq(kube_wait_next(w, deadline_in_ms(50), &ret, &err), -1);
+		ck_assert(fake_http_wait(f.server, "GET " VOLUMES "/a", 1));
+		fake_http_push(f.server, WATCH, EVENT("ADDED", OBJECT("a", "u1", "102", "Newer")));
+		usleep(500000);
+		NEXT_IS(w, "Newer");
+		NEXT_STARTS(w, 50, "DEADLINE_EXCEEDED");
+		kube_wait_close(w);
+		kube_fake_stop(&f);
+	}
+}
+END_TEST
+
 START_TEST(what_does_not_pass_is_told_and_tried_again_for_the_next_who_asks)
 {
 	static const struct {
@@ -479,6 +511,7 @@ SUITE_TIMEOUT("kube_wait", 60, states_come_one_after_the_other_and_only_for_awai
               a_lost_place_is_made_good_by_reading_exactly_the_awaited_names,
               a_deletion_is_told_by_its_event_when_the_uid_is_known,
               a_deletion_without_known_uid_is_confirmed_by_a_read,
+              a_read_that_an_event_overtakes_is_dropped,
               what_does_not_pass_is_told_and_tried_again_for_the_next_who_asks,
               a_watch_that_may_not_be_opened_names_the_verb, what_passes_is_waited_for,
               out_of_time_says_why_there_is_no_watch, a_silent_watch_is_opened_again,
