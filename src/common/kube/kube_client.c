@@ -302,6 +302,11 @@ static int exchange(struct kube *k, const struct operation *op, struct deadline 
 		if (pause_ms > 0 && sleep_until(k, at, d, err, text))
 			break;
 	}
+	if (err->code == ERR_DEADLINE && before.end != HTTP_DEADLINE) {
+		err_clear(err);
+		*ret = before;
+		return 0;
+	}
 	free(before.body);
 	return -1;
 }
