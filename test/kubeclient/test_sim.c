@@ -47,7 +47,7 @@ static int start_sim(struct world *w)
 	AUTO(free)
 	char *command = xasprintf(
 		"exec setpriv --pdeathsig=TERM %s --no-fabric --node worker-1 --seed "
-	        "--namespace " NS
+		"--namespace " NS
 		" --port-file %s --bookmark-ms 200 --bind-delay-ms 50 --delete-delay-ms 50",
 		sim, port_file);
 	w->pid = start_process(command);

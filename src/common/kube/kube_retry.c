@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Retry rules and the request limiter; see kube_retry.h. The lock guards the bucket only. */
+/*
+ * Retry rules and the request limiter; see kube_retry.h. The lock guards the bucket only; nothing sleeps
+ * here: callers are told how long.
+ */
 #include "common/kube/kube_retry.h"
 
 #include <stdlib.h>

@@ -214,10 +214,10 @@ struct stream {
 	int status;
 };
 
-#define STREAM_INIT                                                                                \
-	{                                                                                          \
-		.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER,            \
-		.bytes = STR_INIT(100000)                                                          \
+#define STREAM_INIT                                                                     \
+	{                                                                               \
+		.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, \
+		.bytes = STR_INIT(100000)                                               \
 	}
 
 static bool stream_bytes(void *arg, const char *bytes, size_t n)

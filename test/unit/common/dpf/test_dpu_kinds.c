@@ -27,7 +27,7 @@ START_TEST(a_volume_is_read_field_by_field)
 		"\"dpuStoragePolicyName\":\"p\",\"parameters\":{\"k\":\"w\"},\"accessModes\":["
 		"\"ReadWriteMany\",\"ReadWriteOnce\",\"Future\"],\"resources\":{\"requests\":{"
 		"\"storage\":\"1.5Gi\"},\"limits\":{\"storage\":3221225472}},\"volumeMode\":"
-	        "\"Block\"},"
+		"\"Block\"},"
 		"\"status\":{\"phase\":\"Bound\",\"state\":{\"selectedDPUStorageVendorName\":\"x\","
 		"\"storageVendorPluginName\":\"y\",\"volumeInfo\":{\"capacity\":{\"storage\":"
 		"\"2Gi\"}}}}}");
@@ -121,9 +121,9 @@ START_TEST(an_attachment_is_read_field_by_field)
 	struct json *j = parse(
 		"{\"metadata\":{\"name\":\"a\",\"uid\":\"u\"},\"spec\":{\"dpuNodeName\":\"n\","
 		"\"dpuVolumeName\":\"v\",\"functionType\":\"pf\",\"hotplugFunction\":true},"
-	        "\"status\":{"
+		"\"status\":{"
 		"\"dpuAttached\":true,\"message\":\"m\",\"attachmentMetadata\":{\"k\":\"w\"},"
-	        "\"dpu\":{"
+		"\"dpu\":{"
 		"\"pciAddress\":\"26:0c.1\",\"funcVUID\":\"F\",\"nvmeAttrs\":{\"namespaceID\":7,"
 		"\"namespaceUUID\":\"x\"},\"virtioFSAttrs\":{\"filesystemTag\":\"t\"}}}}");
 	struct dpu_attachment a;

@@ -638,8 +638,7 @@ END_TEST
 
 SUITE_TIMEOUT("device_wait", 120, what_is_there_is_found_without_a_write,
               a_function_without_driver_is_bound_and_stays_so,
-              a_namespace_that_comes_late_is_awaited,
-              a_disk_whose_node_comes_late_is_awaited,
+              a_namespace_that_comes_late_is_awaited, a_disk_whose_node_comes_late_is_awaited,
               a_function_that_is_plugged_late_is_awaited_and_bound,
               a_bind_that_fails_is_tried_again, somebody_elses_bind_is_as_good,
               time_that_runs_out_says_what_is_missing_and_puts_everything_back,
