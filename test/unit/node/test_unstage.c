@@ -267,7 +267,7 @@ START_TEST(the_driver_override_is_given_back)
 	stage("ext4");
 	unstage_ok();
 	ck_assert_int_eq(file_read_line(path, 100, &text, &err), 0);
-	ck_assert_str_eq(text, "");
+	ck_assert_str_eq(text, "(null)");
 	node_world_clear(&w);
 }
 END_TEST
