@@ -61,15 +61,36 @@ void devtree_symlink(struct devtree *t, const char *dir, const char *name, const
 		err_sys(&t->err, errno, "link %s", p);
 }
 
+/* Length of the leading components that both have, with their slash. */
+static size_t common_part(const char *a, const char *b)
+{
+	size_t end = 0;
+
+	for (size_t i = 0; a[i] && a[i] == b[i]; i++)
+		if (a[i] == '/')
+			end = i + 1;
+	return end;
+}
+
 void devtree_link(struct devtree *t, const char *dir, const char *name, const char *home,
                   const char *target)
 {
 	AUTO(str_clear) struct str text = STR_INIT(4096);
+	size_t common = common_part(home, target);
 
-	for (const char *s = home; s; s = strchr(s + 1, '/'))
+	for (const char *s = home + common; s; s = strchr(s + 1, '/'))
 		str_add(&text, "../");
-	str_add(&text, target);
+	str_add(&text, target + common);
 	devtree_symlink(t, dir, name, text.ptr);
+}
+
+void devtree_replace(struct devtree *t, const char *dir, const char *name, const char *text)
+{
+	AUTO(free) char *from = xasprintf("new/%s", name);
+	AUTO(free) char *to = xasprintf("%s/%s", dir, name);
+
+	devtree_bytes(t, "new", name, text, strlen(text));
+	devtree_rename(t, from, to);
 }
 
 void devtree_fifo(struct devtree *t, const char *dir, const char *name)

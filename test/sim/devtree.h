@@ -27,9 +27,12 @@ void devtree_attr(struct devtree *t, const char *dir, const char *name, const ch
 	PRINTF_(4, 5);
 void devtree_bytes(struct devtree *t, const char *dir, const char *name, const void *bytes,
                    size_t n);
+/* Another text for an attribute that is there: readers see the old or the new one. Needs "new". */
+void devtree_replace(struct devtree *t, const char *dir, const char *name, const char *text);
 /* A raw target. */
 void devtree_symlink(struct devtree *t, const char *dir, const char *name, const char *target);
-/* A relative link to `target` (a path below sys) for a link that will be in `home` (below sys). */
+/* The shortest relative link to `target` (a path below sys) for one that will be in `home`
+   (below sys). */
 void devtree_link(struct devtree *t, const char *dir, const char *name, const char *home,
                   const char *target);
 void devtree_fifo(struct devtree *t, const char *dir, const char *name);

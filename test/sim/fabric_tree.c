@@ -164,11 +164,13 @@ static void build_vpd(struct devtree *t, const struct function *fn, const char *
 
 static void write_uevent(struct devtree *t, const struct function *fn, const char *dir)
 {
-	devtree_attr(t, dir, "uevent",
-	             "%sPCI_CLASS=10802\nPCI_ID=15B3:6001\nPCI_SUBSYS_ID=15B3:0000\n"
-	             "PCI_SLOT_NAME=%s\nMODALIAS=pci:"
-	             "v000015B3d00006001sv000015B3sd00000000bc01sc08i02\n",
-	             fn->bound ? "DRIVER=nvme\n" : "", fn->bdf);
+	AUTO(free)
+	char *text = xasprintf("%sPCI_CLASS=10802\nPCI_ID=15B3:6001\nPCI_SUBSYS_ID=15B3:0000\n"
+	                       "PCI_SLOT_NAME=%s\n"
+	                       "MODALIAS=pci:v000015B3d00006001sv000015B3sd00000000bc01sc08i02\n",
+	                       fn->bound ? "DRIVER=nvme\n" : "", fn->bdf);
+
+	devtree_replace(t, dir, "uevent", text);
 }
 
 static void build_sriov(struct devtree *t, const struct function *pf, const char *dir)
@@ -371,9 +373,9 @@ int function_bind(struct function *fn, struct err *err)
 	fn->instance = free_instance(fn->host);
 	fn->subsystem = subsystem_of(fn);
 	fn->bound = true;
+	write_uevent(&t, fn, dir);
 	devtree_link(&t, dir, "driver", fn->dir, NVME_DRIVER);
 	devtree_entry(&t, NVME_DRIVER, fn->bdf, fn->dir);
-	write_uevent(&t, fn, dir);
 	build_subsystem(&t, fn);
 	build_controller(&t, fn);
 	for (struct disk *k = fn->disks; k; k = k->next)
@@ -566,8 +568,8 @@ int disk_appear(struct function *fn, struct disk *k, struct err *err)
 	snprintf(k->path, sizeof k->path, "nvme%uc%un%u", fn->subsystem, fn->instance, k->head);
 	if (multipath(fn->host))
 		build_path(&t, fn, k);
-	build_disk(&t, fn, k);
 	make_node(&t, k);
+	build_disk(&t, fn, k);
 	return devtree_end(&t, err);
 }
 
@@ -601,13 +603,12 @@ void disk_vanish(struct function *fn, struct disk *k)
 	k->visible = false;
 }
 
-/* A new size attribute in place of the old one. */
 static void replace_size(struct devtree *t, const char *home, const struct disk *k)
 {
-	AUTO(free) char *path = xasprintf(SYS "%s/size", home);
+	AUTO(free) char *dir = xasprintf(SYS "%s", home);
+	AUTO(free) char *text = xasprintf("%" PRIu64 "\n", k->bytes / 512);
 
-	devtree_attr(t, "new", "size", "%" PRIu64 "\n", k->bytes / 512);
-	devtree_rename(t, "new/size", path);
+	devtree_replace(t, dir, "size", text);
 }
 
 int disk_resized(struct function *fn, struct disk *k, struct err *err)

@@ -53,7 +53,8 @@ char *attachment_json_text(const char *name, const char *node, const char *volum
 void world_make_volume(struct world *w, const char *name);
 void world_make_attachment(struct world *w, const char *name, const char *node, const char *volume);
 
-/* Waits until the string at the path of the object ("dpuvolumes/pvc-1") is `value`; value NULL: until
+/* Waits until the string at the path of the object ("dpuvolumes/pvc-1") is `value`; value NULL:
+   until
    the object is gone. Returns the object (a new root), NULL when gone. */
 struct json *world_until(struct world *w, const char *object, const char *path, const char *value);
 void world_wait(struct world *w, const char *object, const char *path, const char *value);

@@ -109,7 +109,8 @@ int loopdev_detach(const struct loopdev *l, bool *ret_busy, struct err *err)
 	if (ioctl(fd, LOOP_CLR_FD) && errno != ENXIO)
 		return err_sys(err, errno, "detach /dev/loop%u", l->number);
 	/* With another opener LOOP_CLR_FD only marks the device: it is still there. Our own
-	   open counts, too, on newer kernels, so the caller asks loopdev_is_over() for the truth. */
+	   open counts, too, on newer kernels, so the caller asks loopdev_is_over() for the truth.
+	   */
 	*ret_busy = ioctl(fd, LOOP_GET_STATUS64, &now) == 0;
 	return 0;
 }

@@ -23,6 +23,7 @@
 #include "test/sim/devtree.h"
 
 #define LOCK_NAME ".snap-sim.lock"
+#define MADE " made this directory"
 #define MOUNTINFO_MAX (64 * 1024 * 1024)
 
 /* The mount point that a path is on, by mount id; malloc'ed, "?" when it cannot be told. */
@@ -84,20 +85,23 @@ static int check_ours(const char *path, struct err *err)
 static int take_lock(struct state_dir *s, struct err *err)
 {
 	AUTO(free) char *path = xasprintf("%s/" LOCK_NAME, s->path);
-	char pid[32] = "", own[32];
+	char before[64] = "", own[64];
 	ssize_t n;
 
 	s->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
 	if (s->lock_fd < 0)
 		return err_sys(err, errno, "open %s", path);
+	n = read(s->lock_fd, before, sizeof before - 1);
+	before[n > 0 ? n : 0] = '\0';
 	if (flock(s->lock_fd, LOCK_EX | LOCK_NB)) {
-		n = read(s->lock_fd, pid, sizeof pid - 1);
-		pid[n > 0 ? strcspn(pid, "\n") : 0] = '\0';
+		before[strcspn(before, " \n")] = '\0';
 		return err_set(err, ERR_PRECONDITION,
 		               "--state %s is in use by another snap-sim (process %s)", s->path,
-		               *pid ? pid : "?");
+		               *before ? before : "?");
 	}
-	snprintf(own, sizeof own, "%d\n", (int)getpid());
+	/* Whoever made the directory may have been killed: it is still ours to remove. */
+	s->created |= strstr(before, MADE) != NULL;
+	snprintf(own, sizeof own, "%d%s\n", (int)getpid(), s->created ? MADE : "");
 	if (ftruncate(s->lock_fd, 0) ||
 	    pwrite(s->lock_fd, own, strlen(own), 0) != (ssize_t)strlen(own))
 		return err_sys(err, errno, "write %s", path);
