@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A guest with the driver in it, and the host's two roles: the DPU (attach, detach) and kubelet (calls)."""
+import shutil
+
+from kubelet import Kubelet, Refused, Volume
+from vm import VM
+
+MIB = 1 << 20
+DRIVER_FLAGS = ("--mode=node --node-id=snap-guest --bind-address=unix:///csi.sock --node-pci-vendor=1b36 "
+                "--node-snap-controller-device-id=0010 --node-nvme-load-driver=false --node-nvme-create-vfs=false "
+                "--plugin-dir=/var/lib/kubelet/plugins/csi.snap.nvidia.com --v=4")
+
+
+class Failed(AssertionError):
+    pass
+
+
+class World:
+    def __init__(self, image, binary, messages, namespaces, **vm_options):
+        self.vm = VM(image, namespaces, **vm_options)
+        self.binary, self.messages, self.kubelet = binary, messages, None
+        self.pf = []
+
+    def __enter__(self):
+        shutil.copy(self.binary, self.vm.share + "/driver")
+        try:
+            self.vm.start()
+            self.pf = self.vm.sh("pfs").split()
+            self.vm.sh("show_uuids")
+            for i, pf in enumerate(self.pf):
+                self.vm.sh(f"vf_up {pf} {self.vm.vfs[i]}")
+            self.start_driver()
+        except BaseException:
+            self.vm.stop()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        if self.kubelet:
+            self.kubelet.close()
+        self.vm.stop()
+
+    # -- the driver -----------------------------------------------------------------------------
+    def start_driver(self, flags=""):
+        self.vm.sh(f"(setsid /host/driver {DRIVER_FLAGS} {flags} >>/tmp/driver.log 2>&1 & echo $! >/tmp/driver.pid)\n"
+                   "[ -e /tmp/socat.pid ] || { setsid socat TCP-LISTEN:9000,reuseaddr,fork UNIX-CONNECT:/csi.sock"
+                   " >/dev/null 2>&1 & echo $! >/tmp/socat.pid; }\n"
+                   "i=0; until [ -S /csi.sock ] && kill -0 $(cat /tmp/driver.pid); do i=$((i + 1)); [ $i -lt 100 ]"
+                   " || { cat /tmp/driver.log; exit 1; }; sleep 0.05; done")
+        if self.kubelet:
+            self.kubelet.close()
+        self.kubelet = Kubelet(self.messages, self.vm.rpc_port)
+        for attempt in range(50):
+            try:
+                self.kubelet.call("Identity", "Probe", timeout=5)
+                return
+            except Refused:
+                if attempt == 49:
+                    raise
+
+    def kill_driver(self):
+        self.vm.sh("kill -9 $(cat /tmp/driver.pid); while kill -0 $(cat /tmp/driver.pid) 2>/dev/null; do sleep 0.02; done")
+
+    def stop_driver(self):
+        self.vm.sh("kill $(cat /tmp/driver.pid); while kill -0 $(cat /tmp/driver.pid) 2>/dev/null; do sleep 0.02; done")
+
+    def log(self):
+        return self.vm.sh("cat /tmp/driver.log")
+
+    # -- the DPU --------------------------------------------------------------------------------
+    def vf(self, index, pf=0):
+        return self.vm.sh(f"vf {self.pf[pf]} {index}").strip()
+
+    def attach(self, ns, vf, pf=None):
+        """The controller of VF n is n + 1."""
+        self.vm.sh(f"attach {self.pf[ns.pf if pf is None else pf]} {ns.nsid} {vf + 1}")
+
+    def detach(self, ns, vf):
+        self.vm.sh(f"detach {self.pf[ns.pf]} {ns.nsid} {vf + 1}")
+
+    def context(self, ns, vf, **changes):
+        context = {"nv-volumeName": "v", "nv-pciDeviceAddress": self.vf(vf, ns.pf), "nv-nvmeNsID": str(ns.nsid),
+                   "nv-nvmeUUID": ns.uuid, "csi.snap.nvidia.com/capacityBytes": str(ns.mib * MIB)}
+        context.update({k.replace("__", "/"): v for k, v in changes.items()})
+        return {k: v for k, v in context.items() if v is not None}
+
+    def volume(self, name, ns, vf, **options):
+        return Volume(self.kubelet, name, self.context(ns, vf, **options.pop("context", {})), **options)
+
+    def device_of(self, ns):
+        """/dev path of an attached namespace, by its size: the guest's kernel may hide its uuid."""
+        return "/dev/" + self.vm.sh("for d in /sys/block/nvme*n*; do [ -e $d/dev ] && [ $(cat $d/size) = "
+                                    f"{ns.mib * 2048} ] && basename $d; done").split()[0]
+
+    def blank(self, name):
+        """The DPU hands out an empty volume again: zeroes, not just no signature."""
+        ns = self.ns[name]
+        self.attach(ns, 3 if ns.pf == 0 and self.vm.vfs[0] > 3 else 1)
+        vf = self.vf(3 if self.vm.vfs[0] > 3 else 1, ns.pf)
+        self.vm.sh(f"echo nvme >/sys/bus/pci/devices/{vf}/driver_override; echo {vf} >/sys/bus/pci/drivers/nvme/bind;"
+                   "i=0; while [ $i -lt 100 ] && ! ls /sys/block/nvme*n1 >/dev/null 2>&1; do sleep 0.05; i=$((i+1)); done")
+        self.vm.sh(f"blkdiscard -z {self.device_of(ns)} 2>/dev/null || dd if=/dev/zero of={self.device_of(ns)} bs=1M 2>/dev/null; sync")
+        self.detach(ns, 3 if self.vm.vfs[0] > 3 else 1)
+        self.vm.sh(f"echo {vf} >/sys/bus/pci/drivers/nvme/unbind; echo >/sys/bus/pci/devices/{vf}/driver_override")
+
+    def reset(self):
+        """After a failed scenario: no mounts, no attachments, whatever state it left."""
+        self.vm.sh("for i in 1 2 3; do awk '$5 ~ \"^/var/lib/kubelet/\" {print $5}' /proc/self/mountinfo | sort -r |"
+                   " while read -r m; do umount -l $m; done; done", check=False)
+        for ns in self.ns.values():
+            for vf in range(self.vm.vfs[ns.pf]):
+                self.vm.sh(f"detach {self.pf[ns.pf]} {ns.nsid} {vf + 1} 2>/dev/null", check=False)
+        for name in self.ns:
+            self.blank(name)
+
+    # -- what the tests ask ---------------------------------------------------------------------
+    def mounts(self, below="/var/lib/kubelet"):
+        return [line for line in self.vm.sh("cat /proc/self/mountinfo").splitlines() if line.split()[4].startswith(below)]
+
+    def expect(self, code, call, *words):
+        """The call must be refused with this code and a text that has these words; returns the text."""
+        try:
+            call()
+        except Refused as refused:
+            if refused.code != code:
+                raise Failed(f"wanted {code}, got {refused}") from refused
+            for word in words:
+                if word not in refused.text:
+                    raise Failed(f"{refused} does not say {word!r}") from refused
+            return refused.text
+        raise Failed(f"wanted {code}, but the call went through")
+
+    @staticmethod
+    def check(true, what):
+        if not true:
+            raise Failed(what)
