@@ -11,6 +11,7 @@ import sys
 import time
 import traceback
 
+import scenarios_faults  # noqa: F401  pylint: disable=unused-import
 import scenarios_life  # noqa: F401  pylint: disable=unused-import
 from kubelet import load_messages
 from scenario import SCENARIOS

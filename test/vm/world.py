@@ -92,6 +92,18 @@ class World:
         return "/dev/" + self.vm.sh("for d in /sys/block/nvme*n*; do [ -e $d/dev ] && [ $(cat $d/size) = "
                                     f"{ns.mib * 2048} ] && basename $d; done").split()[0]
 
+    def bind(self, vf, pf=0):
+        """Binds a function to the nvme driver by hand and waits for its namespaces."""
+        address = self.vf(vf, pf)
+        self.vm.sh(f"[ -e /sys/bus/pci/devices/{address}/driver ] || {{ echo nvme >/sys/bus/pci/devices/{address}/driver_override;"
+                   f" echo {address} >/sys/bus/pci/drivers/nvme/bind; }}; sleep 1")
+
+    def other(self, volume):
+        """The same volume under another staging path: nothing of it is staged there."""
+        again = Volume(self.kubelet, volume.id, volume.publish_context, fs=volume.fs, block=volume.block)
+        again.staging += "-other"
+        return again
+
     def blank(self, name):
         """The DPU hands out an empty volume again: zeroes, not just no signature."""
         ns = self.ns[name]

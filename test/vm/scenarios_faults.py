@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults on real functions: what the driver answers while they last, and that nothing is left when they are over."""
+import threading
+import time
+
+from kubelet import Refused
+from scenario import scenario
+
+
+def clean(w, volume):
+    """kubelet's tear-down after a fault: both calls go through, nothing stays."""
+    volume.unpublish()
+    volume.unstage()
+    w.check(not w.mounts(), "nothing stays mounted: " + "\n".join(w.mounts()))
+
+
+def in_use(w, name, ns, vf, **options):
+    w.attach(ns, vf)
+    volume = w.volume(name, ns, vf, **options)
+    volume.stage()
+    volume.publish()
+    return volume
+
+
+def writer(w, path):
+    w.vm.sh(f"(i=0; while :; do i=$((i+1)); echo $i >>{path} && sync {path} 2>/dev/null || break; done; touch /tmp/writer-ended)"
+            " >/dev/null 2>&1 & echo $! >/tmp/writer.pid")
+    time.sleep(1)
+
+
+def writer_ends(w, seconds=60):
+    w.vm.sh(f"i=0; until [ -e /tmp/writer-ended ]; do i=$((i+1)); [ $i -lt {seconds * 10} ] || exit 1; sleep 0.1; done;"
+            "rm -f /tmp/writer-ended", timeout=seconds + 20)
+
+
+@scenario("multipath", "plain", "newer")
+def detached_under_a_mount(w):
+    """namespace detached under a writer: torn down cleanly, data there after re-attach"""
+    ns = w.ns["a"]
+    for fs in ("ext4", "xfs"):
+        w.blank("a")
+        volume = in_use(w, f"pvc-{fs}", ns, 0, fs=fs)
+        w.vm.sh(f"echo kept >{volume.target('pod-1')}/kept; sync")
+        writer(w, volume.target("pod-1") + "/log")
+        w.detach(ns, 0)
+        writer_ends(w)
+        clean(w, volume)
+        volume = in_use(w, f"pvc-{fs}", ns, 0, fs=fs)
+        w.check(w.vm.sh(f"cat {volume.target('pod-1')}/kept") == "kept", "the data is lost")
+        clean(w, volume)
+        w.detach(ns, 0)
+    w.blank("a")
+
+
+@scenario("multipath", "plain")
+def stats_of_a_dead_mount(w):
+    """statistics of a mount whose device has gone: an error that says so, at once"""
+    ns = w.ns["a"]
+    volume = in_use(w, "pvc-dead", ns, 0)
+    w.detach(ns, 0)
+    began = time.monotonic()
+    try:
+        volume.stats()
+    except Refused as refused:
+        w.check(refused.code in ("NOT_FOUND", "UNAVAILABLE", "FAILED_PRECONDITION", "INTERNAL"), str(refused))
+    w.check(time.monotonic() - began < 6, "it took too long")
+    clean(w, volume)
+    w.blank("a")
+
+
+@scenario("multipath")
+def functions_gone_under_a_writer(w):
+    """sriov_numvfs=0 under a writer: torn down cleanly, works again when they are back"""
+    ns = w.ns["a"]
+    volume = in_use(w, "pvc-gone", ns, 0)
+    w.vm.sh(f"echo kept >{volume.target('pod-1')}/kept; sync")
+    writer(w, volume.target("pod-1") + "/log")
+    w.vm.sh(f"echo 0 >/sys/bus/pci/devices/{w.pf[0]}/sriov_numvfs")
+    writer_ends(w)
+    w.expect("DEADLINE_EXCEEDED", lambda: w.other(volume).stage(timeout=5))
+    clean(w, volume)
+    w.vm.sh(f"vf_up {w.pf[0]} 4")
+    volume = in_use(w, "pvc-gone", ns, 0)
+    w.check(w.vm.sh(f"cat {volume.target('pod-1')}/kept") == "kept", "the data is lost")
+    clean(w, volume)
+    w.detach(ns, 0)
+    w.blank("a")
+
+
+@scenario("multipath")
+def controller_offline(w):
+    """controller offline (I/O hangs 30 s): statistics end within 6 s, other calls go on"""
+    ns, other = w.ns["a"], w.ns["b"]
+    volume = in_use(w, "pvc-hang", ns, 0)
+    w.vm.sh(f"nvme virt-mgmt /dev/$(controller_of {w.pf[0]}) -c 1 -r 0 -a 7 -n 0")
+    w.vm.sh(f"(dd if=/dev/zero of={volume.target('pod-1')}/x bs=1M count=8 conv=fsync; touch /tmp/writer-ended) >/dev/null 2>&1 &")
+    time.sleep(2)
+    began = time.monotonic()
+    try:
+        volume.stats(timeout=20)
+    except Refused as refused:
+        w.check(refused.code in ("UNAVAILABLE", "DEADLINE_EXCEEDED"), str(refused))
+    w.check(time.monotonic() - began < 6, f"statistics took {time.monotonic() - began:.1f} s")
+    began = time.monotonic()
+    w.kubelet.call("Identity", "Probe", timeout=5)
+    healthy = in_use(w, "pvc-well", other, 1, block=True)
+    w.check(time.monotonic() - began < 15, "another volume waited")
+    clean_block(w, healthy)
+    writer_ends(w, 120)
+    time.sleep(2)
+    clean(w, volume)
+    w.vm.sh(f"nvme virt-mgmt /dev/$(controller_of {w.pf[0]}) -c 1 -r 0 -a 9 -n 0", check=False)
+    w.detach(other, 1)
+    w.vm.sh(f"detach {w.pf[0]} {ns.nsid} 1", check=False)
+    w.vm.sh(f"echo 0 >/sys/bus/pci/devices/{w.pf[0]}/sriov_numvfs; vf_up {w.pf[0]} 4")
+    w.blank("a")
+    w.blank("b")
+
+
+def clean_block(w, volume):
+    volume.unpublish()
+    volume.unstage()
+    w.check(not w.mounts(volume.staging) and not w.mounts(volume.target("pod-1")), "the other volume stays mounted")
+
+
+@scenario("multipath", "plain")
+def another_disk_under_the_name(w):
+    """another disk under the same name and number: 'already staged' does not believe it"""
+    a, b = w.ns["a"], w.ns["b"]
+    for block in (False, True):
+        volume = in_use(w, "pvc-a", a, 0, block=block)
+        w.detach(a, 0)
+        w.attach(b, 0)
+        time.sleep(1)
+        w.expect("FAILED_PRECONDITION", w.volume("pvc-a", b, 0, block=block, context={"nv-nvmeUUID": a.uuid}).stage)
+        w.expect("FAILED_PRECONDITION", volume.publish)
+        clean(w, volume)
+        w.detach(b, 0)
+    w.blank("a")
+    w.blank("b")
+
+
+@scenario("multipath", "newer")
+def killed_while_formatting(w):
+    """driver and mkfs killed half way: the same node finishes, the disk is never mounted half made"""
+    ns = w.ns["a"]
+    for fs in ("ext4", "xfs"):
+        w.blank("a")
+        w.attach(ns, 0)
+        volume = w.volume(f"pvc-{fs}", ns, 0, fs=fs)
+        thread = threading.Thread(target=lambda v=volume: swallow(v.stage))
+        w.vm.sh(f"(while ! pid=$(pidof mkfs.{fs}); do :; done; kill -9 $(cat /tmp/driver.pid) $pid; touch /tmp/killed) >/dev/null 2>&1 &")
+        thread.start()
+        thread.join()
+        w.vm.sh("i=0; until [ -e /tmp/killed ]; do i=$((i+1)); [ $i -lt 100 ] || exit 1; sleep 0.1; done; rm /tmp/killed")
+        w.check(not w.mounts(), "a half-made filesystem is mounted")
+        w.start_driver()
+        volume = w.volume(f"pvc-{fs}", ns, 0, fs=fs)
+        volume.stage()
+        volume.publish()
+        w.vm.sh(f"echo fine >{volume.target('pod-1')}/x; sync")
+        clean(w, volume)
+        w.detach(ns, 0)
+    w.blank("a")
+
+
+def swallow(call):
+    try:
+        call()
+    except Refused:
+        pass
+
+
+@scenario("multipath", "plain")
+def killed_between_calls(w):
+    """driver killed -9 between all calls: kubelet's retries find everything as it was"""
+    ns = w.ns["a"]
+    for block in (False, True):
+        w.blank("a")
+        w.attach(ns, 0)
+        for step in ("stage", "publish", "unpublish", "unstage"):
+            getattr(w.volume("pvc-k", ns, 0, block=block), step)()
+            w.kill_driver()
+            w.start_driver()
+            getattr(w.volume("pvc-k", ns, 0, block=block), step)()
+            w.check(len(w.mounts()) <= 2, "a double mount: " + "\n".join(w.mounts()))
+        w.check(not w.mounts(), "nothing stays mounted")
+        w.detach(ns, 0)
+    w.blank("a")
+
+
+@scenario("multipath")
+def grown_on_stage(w):
+    """a filesystem smaller than its device grows when it is staged (ext4, xfs)"""
+    ns = w.ns["a"]
+    for fs, make in (("ext4", "mkfs.ext4 -q {0} 100M"), ("xfs", "mkfs.xfs -qf -d size=310m {0}")):
+        w.attach(ns, 0)
+        w.bind(0)
+        w.vm.sh(make.format(w.device_of(ns)))
+        volume = in_use_staged(w, f"pvc-{fs}", ns, 0, fs)
+        size = int(w.vm.sh(f"df -k {volume.staging} | awk 'END {{print $2}}'"))
+        w.check(size > 330 * 1024, f"{fs} has {size} KiB")
+        clean(w, volume)
+        w.detach(ns, 0)
+        w.blank("a")
+
+
+def in_use_staged(w, name, ns, vf, fs):
+    volume = w.volume(name, ns, vf, fs=fs)
+    volume.stage()
+    volume.publish()
+    return volume
+
+
+@scenario("multipath")
+def expanded_online(w):
+    """NodeExpandVolume grows mounted ext4 and xfs online, by publish path, as kubelet calls it"""
+    ns = w.ns["a"]
+    for fs, make in (("ext4", "mkfs.ext4 -q {0} 100M"), ("xfs", "mkfs.xfs -qf -d size=310m {0}")):
+        w.attach(ns, 0)
+        w.bind(0)
+        volume = w.volume(f"pvc-{fs}", ns, 0, fs=fs)
+        w.vm.sh(f"{make.format(w.device_of(ns))}; mkdir -p {volume.staging}; mount {w.device_of(ns)} {volume.staging}")
+        volume.publish()
+        volume.expand(required=ns.mib << 20)
+        size = int(w.vm.sh(f"df -k {volume.target('pod-1')} | awk 'END {{print $2}}'"))
+        w.check(size > 330 * 1024, f"{fs} has {size} KiB")
+        w.expect("OUT_OF_RANGE", lambda v=volume: v.expand(required=1 << 40), str(1 << 40), str(ns.mib << 20))
+        clean(w, volume)
+        w.detach(ns, 0)
+        w.blank("a")
+
+
+@scenario("multipath")
+def staged_by_the_go_plugin(w):
+    """a raw block volume that the Go plugin staged, with stacked binds: published, unpublished, unstaged"""
+    ns = w.ns["b"]
+    w.attach(ns, 0)
+    w.bind(0)
+    volume = w.volume("pvc-go", ns, 0, block=True)
+    device = w.device_of(ns)
+    w.vm.sh(f"mkdir -p {volume.staging}; : >{volume.staging}/pvc-go; mount --bind {device} {volume.staging}/pvc-go;"
+            f"mount --bind {device} {volume.staging}/pvc-go")
+    volume.stage()
+    volume.publish()
+    w.vm.sh(f"t={volume.target('pod-1')}; mount --bind {volume.staging}/pvc-go $t")
+    clean(w, volume)
+    w.check(w.vm.sh(f"ls {volume.staging}") == "", "the staging file stays")
+    w.detach(ns, 0)
+
+
+@scenario("multipath", "plain")
+def unstaged_while_in_use(w):
+    """unstage of a device that somebody else holds: refused, the holder named, nothing undone"""
+    ns = w.ns["a"]
+    volume = in_use(w, "pvc-held", ns, 0)
+    w.vm.sh(f"mkdir -p /mnt/held; mount --bind {volume.staging} /mnt/held")
+    volume.unpublish()
+    w.expect("FAILED_PRECONDITION", volume.unstage, "/mnt/held")
+    w.vm.sh("umount /mnt/held")
+    volume.unstage()
+    w.check(not w.mounts(), "nothing stays mounted")
+    w.detach(ns, 0)
+    w.blank("a")
+
+
+@scenario("multipath")
+def one_namespace_on_two_functions(w):
+    """raw block RWX: written through one function, read through another"""
+    ns = w.ns["shared"]
+    w.attach(ns, 0)
+    w.attach(ns, 1)
+    one, two = w.volume("pvc-one", ns, 0, block=True, mode=5), w.volume("pvc-two", ns, 1, block=True, mode=5)
+    for volume in (one, two):
+        volume.stage()
+        volume.publish()
+    w.vm.sh(f"echo across | dd of={one.target('pod-1')} bs=4096 conv=sync oflag=direct 2>/dev/null")
+    w.check("across" in w.vm.sh(f"dd if={two.target('pod-1')} bs=4096 count=1 iflag=direct 2>/dev/null"), "not read back")
+    for volume in (one, two):
+        volume.unpublish()
+        volume.unstage()
+    w.check(not w.mounts(), "nothing stays mounted")
+    w.detach(ns, 0)
+    w.detach(ns, 1)
