@@ -4,7 +4,7 @@ VM_DIR := $(BUILD)/vm
 .PHONY: deps-vm e2e-vm
 ## deps-vm: what e2e-vm needs beyond `make deps` (QEMU, busybox, nvme-cli)
 deps-vm:
-	$(Q)test/lib/apt-install.sh qemu-system-x86 busybox-static nvme-cli e2fsprogs xfsprogs btrfs-progs cpio kmod socat \
+	$(Q)test/lib/apt-missing.sh qemu-system-x86 busybox-static nvme-cli e2fsprogs xfsprogs btrfs-progs cpio kmod socat \
 		xz-utils zstd python3-grpcio python3-protobuf protobuf-compiler
 
 ## e2e-vm: the node service on real NVMe functions of QEMU guests (kernel 6.1, and backports where it can be had)
