@@ -34,13 +34,13 @@ class Kubelet:
     def close(self):
         self.channel.close()
 
-    def call(self, service, method, timeout=60, **fields):
+    def call(self, service, method, timeout=60, wait_for_ready=None, **fields):
         request = getattr(self.pb, method + "Request")(**fields)
         stub = self.channel.unary_unary(f"/csi.v1.{service}/{method}",
                                         request_serializer=lambda m: m.SerializeToString(),
                                         response_deserializer=getattr(self.pb, method + "Response").FromString)
         try:
-            return stub(request, timeout=timeout)
+            return stub(request, timeout=timeout, wait_for_ready=wait_for_ready)
         except grpc.RpcError as error:
             raise Refused(method, error) from error
 

@@ -23,7 +23,7 @@ def in_use(w, name, ns, vf, **options):
 
 
 def writer(w, path):
-    w.vm.sh(f"(i=0; while :; do i=$((i+1)); echo $i >>{path} && sync {path} 2>/dev/null || break; done; touch /tmp/writer-ended)"
+    w.vm.sh(f"(i=0; while :; do i=$((i+1)); echo $i >>{path} && sync {path} 2>/dev/null || break; sleep 0.05; done; touch /tmp/writer-ended)"
             " >/dev/null 2>&1 & echo $! >/tmp/writer.pid")
     time.sleep(1)
 
@@ -133,7 +133,7 @@ def another_disk_under_the_name(w):
         w.attach(b, 0)
         time.sleep(1)
         w.expect("FAILED_PRECONDITION", w.volume("pvc-a", b, 0, block=block, context={"nv-nvmeUUID": a.uuid}).stage)
-        w.expect("FAILED_PRECONDITION", volume.publish)
+        w.expect("FAILED_PRECONDITION|UNAVAILABLE", volume.publish)
         clean(w, volume)
         w.detach(b, 0)
     w.blank("a")

@@ -22,7 +22,12 @@ class Namespace:
     """A private NVMe namespace on a sparse file; attached to one controller at a time."""
 
     def __init__(self, pf, nsid, mib, uuid, shared=False):
-        self.pf, self.nsid, self.mib, self.uuid, self.shared = pf, nsid, mib, uuid, shared
+        self.pf, self.nsid, self.mib, self.uuid, self.shared, self.path = pf, nsid, mib, uuid, shared, None
+
+    def blank(self):
+        with open(self.path, "r+b") as f:
+            f.truncate(0)
+            f.truncate(self.mib * MIB)
 
 
 def free_port():
