@@ -24,7 +24,7 @@ def in_use(w, name, ns, vf, **options):
 
 def writer(w, path):
     w.vm.sh(f"(i=0; while :; do i=$((i+1)); echo $i >>{path} && sync {path} 2>/dev/null || break; sleep 0.05; done; touch /tmp/writer-ended)"
-            " >/dev/null 2>&1 & echo $! >/tmp/writer.pid")
+            " </dev/null >/dev/null 2>&1 & echo $! >/tmp/writer.pid")
     time.sleep(1)
 
 
@@ -93,7 +93,7 @@ def controller_offline(w):
     ns, other = w.ns["a"], w.ns["b"]
     volume = in_use(w, "pvc-hang", ns, 0)
     w.vm.sh(f"nvme virt-mgmt /dev/$(controller_of {w.pf[0]}) -c 1 -r 0 -a 7 -n 0")
-    w.vm.sh(f"(dd if=/dev/zero of={volume.target('pod-1')}/x bs=1M count=8 conv=fsync; touch /tmp/writer-ended) >/dev/null 2>&1 &")
+    w.vm.sh(f"(dd if=/dev/zero of={volume.target('pod-1')}/x bs=1M count=8 conv=fsync; touch /tmp/writer-ended) </dev/null >/dev/null 2>&1 &")
     time.sleep(2)
     began = time.monotonic()
     try:
@@ -149,7 +149,7 @@ def killed_while_formatting(w):
         w.attach(ns, 0)
         volume = w.volume(f"pvc-{fs}", ns, 0, fs=fs)
         thread = threading.Thread(target=lambda v=volume: swallow(v.stage))
-        w.vm.sh(f"(while ! pid=$(pidof mkfs.{fs}); do :; done; kill -9 $(cat /tmp/driver.pid) $pid; touch /tmp/killed) >/dev/null 2>&1 &")
+        w.vm.sh(f"(while ! pid=$(pidof mkfs.{fs}); do :; done; kill -9 $(cat /tmp/driver.pid) $pid; touch /tmp/killed) </dev/null >/dev/null 2>&1 &")
         thread.start()
         thread.join()
         w.vm.sh("i=0; until [ -e /tmp/killed ]; do i=$((i+1)); [ $i -lt 100 ] || exit 1; sleep 0.1; done; rm /tmp/killed")

@@ -156,7 +156,7 @@ def wrong_address(w):
 def late_namespace(w):
     """a namespace that is 20 s late: staging waits for it and goes on"""
     ns = w.ns["a"]
-    w.vm.sh(f"(sleep 20; . /etc/guest-lib.sh; attach {w.pf[0]} {ns.nsid} 1) >/dev/null 2>&1 &")
+    w.vm.sh(f"(sleep 20; . /etc/guest-lib.sh; attach {w.pf[0]} {ns.nsid} 1) </dev/null >/dev/null 2>&1 &")
     volume = w.volume("pvc-late", ns, 0, fs="ext4")
     volume.stage(timeout=60)
     volume.unstage()

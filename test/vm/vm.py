@@ -5,6 +5,7 @@ Always TCG: where /dev/kvm exists it may still be slower than that for a stock k
 """
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -12,6 +13,7 @@ import tempfile
 import time
 
 MIB = 1 << 20
+RESULT = re.compile(rb"\nRC=\d+\n$")
 
 
 class GuestError(Exception):
@@ -127,6 +129,9 @@ class VM:
                 if not part:
                     break
                 out += part
+                # Not the end of the stream: a background job may keep it open.
+                if RESULT.search(out):
+                    break
         text = out.decode(errors="replace")
         at = text.rfind("\nRC=")
         if at < 0:
