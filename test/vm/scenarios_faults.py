@@ -264,7 +264,7 @@ def unstaged_while_in_use(w):
     w.blank("a")
 
 
-@scenario("multipath")
+@scenario("plain")  # native multipath makes one disk of both
 def one_namespace_on_two_functions(w):
     """raw block RWX: written through one function, read through another"""
     ns = w.ns["shared"]

@@ -95,7 +95,9 @@ def identity(w):
     w.expect("FAILED_PRECONDITION",
              w.volume("pvc-x", ns, 0, context={"csi.snap.nvidia.com/capacityBytes": str(4096 * MIB)}).stage,
              str(4096 * MIB), str(ns.mib * MIB))
-    w.expect("DEADLINE_EXCEEDED", lambda: w.volume("pvc-x", ns, 0, context={"nv-nvmeNsID": "77"}).stage(timeout=6), "77")
+    w.expect("FAILED_PRECONDITION", w.volume("pvc-x", ns, 0, context={"nv-nvmeNsID": "77"}).stage, "77", ns.uuid)
+    absent = {"nv-nvmeNsID": "77", "nv-nvmeUUID": None}
+    w.expect("DEADLINE_EXCEEDED", lambda: w.volume("pvc-x", ns, 0, context=absent).stage(timeout=6), "77")
     w.check(not w.mounts(), "nothing is mounted")
     w.detach(ns, 0)
 
