@@ -149,7 +149,7 @@ def wrong_address(w):
         if w.vm.sh(f"cat /sys/bus/pci/devices/{address}/class") == "0x010802":
             continue
         volume = w.volume("pvc-w", w.ns["a"], 0, context={"nv-pciDeviceAddress": address})
-        w.expect("FAILED_PRECONDITION", volume.stage, address)
+        w.expect("FAILED_PRECONDITION|INVALID_ARGUMENT", volume.stage, address)
     after = w.vm.sh("for d in /sys/bus/pci/devices/*; do echo $d $(readlink $d/driver) $(cat $d/driver_override); done")
     w.check(bound == after, "a driver changed hands")
 
