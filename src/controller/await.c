@@ -5,6 +5,8 @@
  */
 #include "controller/await.h"
 
+#include <string.h>
+
 #include "common/dpf/conditions.h"
 #include "common/mem.h"
 
@@ -39,14 +41,17 @@ static bool same_uid(const struct json *object, const char *uid)
 /* Why the wait could not go on, in front of it what was waited for. */
 static int gave_up(struct await *a, const char *goal, const char *why, struct err *err)
 {
+	AUTO(free) char *text = NULL;
 	enum err_code code = err->code;
+	const char *down;
 
 	if (code != ERR_DEADLINE && code != ERR_CANCELLED)
 		return err_wrap(err, "waiting for %s", a->ref);
-	if (!*why)
-		return err_wrap(err, "%s: %s: nothing was heard of it", goal, a->ref);
+	/* kube says behind a semicolon why nothing was heard, when that is the reason. */
+	down = strchr(err->msg, ';');
+	text = xasprintf("%s: %s %s%s", goal, a->ref, why, down ? down : "");
 	err_clear(err);
-	return err_set(err, code, "%s: %s %s", goal, a->ref, why);
+	return err_set(err, code, "%s", text);
 }
 
 /*
@@ -74,14 +79,14 @@ static int next_state(struct await *a, const char *uid, struct err *err)
 	struct json *next = NULL;
 	int rc = kube_wait_next(a->wait, a->d, &next, err);
 
-	if (rc < 0)
-		return -1;
-	if (rc == 0 && same_uid(next, uid)) {
-		keep(a, next);
-		return 0;
+	if (rc)
+		return rc;
+	if (!same_uid(next, uid)) {
+		json_free(next);
+		return 1;
 	}
-	json_free(next);
-	return confirm_gone(a, uid, err);
+	keep(a, next);
+	return 0;
 }
 
 /* The judge's words go on where the object's name ends: "... is being deleted". */
@@ -121,6 +126,8 @@ int await_ready(struct await *a, struct json *first, const char *goal, await_jud
 		if (rc == 0)
 			return 0;
 		rc = next_state(a, uid, err);
+		if (rc > 0)
+			rc = confirm_gone(a, uid, err);
 		if (rc < 0)
 			return gave_up(a, goal, why.ptr, err);
 		if (rc > 0)
