@@ -10,6 +10,10 @@
 #include "common/dpf/conditions.h"
 #include "common/mem.h"
 
+/* After lost answers, together 1.5 s: then the caller may come again. */
+#define POST_RETRIES 4
+#define POST_PAUSE_MS 100
+
 int await_open(const struct controller *c, const struct kube_kind *kind, const char *name,
                struct deadline d, struct await *ret, struct err *err)
 {
@@ -25,6 +29,21 @@ void await_close(struct await *a)
 	json_free(a->last);
 	a->wait = NULL;
 	a->last = NULL;
+}
+
+int await_create(struct await *a, struct json *object, struct json **ret, struct err *err)
+{
+	int64_t pause = POST_PAUSE_MS;
+
+	for (int i = 0;; i++, pause *= 2) {
+		struct err ignored = ERR_INIT;
+		int rc = kube_create(a->c->kube, a->kind, a->c->namespace, object, a->d, ret, err);
+
+		if (rc >= 0 || err->code != ERR_UNAVAILABLE || i == POST_RETRIES ||
+		    deadline_sleep(a->d, pause, &ignored, "POST"))
+			return rc;
+		err_clear(err);
+	}
 }
 
 static void keep(struct await *a, struct json *state)
@@ -177,6 +196,8 @@ int await_deleted(struct await *a, const struct json *object, const char *goal, 
 
 	if (!uid)
 		return -1;
+	/* Before the DELETE: its event may be there before its answer. */
+	kube_wait_expect(a->wait, uid);
 	if (!json_at(object, "metadata.deletionTimestamp"))
 		rc = kube_delete(a->c->kube, a->kind, a->c->namespace, a->name, uid, a->d, err);
 	if (rc < 0)

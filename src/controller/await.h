@@ -29,6 +29,9 @@ static inline void await_close_p(struct await *a)
 	await_close(a);
 }
 
+/* As kube_create(), again after an answer that was lost: whether the object is there then shows. */
+int await_create(struct await *a, struct json *object, struct json **ret, struct err *err)
+	MUST_CHECK;
 /* metadata.uid; NULL with UNAVAILABLE when there is none, as no API server answers. */
 const char *object_uid(const struct json *object, const char *ref, struct err *err) MUST_CHECK;
 /* Waits until the object is judged ready; a->last is then that state. `first` (taken over) is the state to begin

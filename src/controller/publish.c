@@ -9,6 +9,7 @@
 #include "controller/publish.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "common/context_keys.h"
 #include "common/dpf/conditions.h"
@@ -163,7 +164,7 @@ static int obtain(struct controller *c, const struct publish_request *r,
 
 	json_set_str(json_sub(json_sub(object, "metadata"), "labels"), LABEL_MANAGED_BY,
 	             c->driver_name);
-	rc = kube_create(c->kube, a->kind, c->namespace, object, a->d, &got, err);
+	rc = await_create(a, object, &got, err);
 	if (rc == 1) {
 		rc = kube_get(c->kube, a->kind, c->namespace, a->name, a->d, &got, err);
 		if (rc == 1)
@@ -177,16 +178,19 @@ static int obtain(struct controller *c, const struct publish_request *r,
 	return 0;
 }
 
-/* What the status says besides its conditions, for errors. */
+/* status.message is most often the message of a condition too: said once. */
 static void why_not_attached(const struct json *object, const struct dpu_attachment *a,
                              struct str *why)
 {
+	struct str conditions AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
+
+	conditions_describe(object, &conditions);
 	str_add(why, "is not attached: ");
-	if (*a->message)
+	if (*a->message && !strstr(conditions.ptr, a->message))
 		str_addf(why, "%s; ", a->message);
 	if (a->attached && !attachment_is_complete(a, why))
 		str_add(why, "; ");
-	conditions_describe(object, why);
+	str_add(why, conditions.ptr);
 }
 
 static int judge_attached(void *arg, const struct json *object, struct str *why, struct err *err)

@@ -98,7 +98,7 @@ static int obtain(const struct controller *c, const struct volume_request *r, st
 
 	for (int i = 0; i < POST_TRIES; i++) {
 		AUTO(json_free) struct json *got = NULL;
-		int rc = kube_create(c->kube, a->kind, c->namespace, object, a->d, &got, err);
+		int rc = await_create(a, object, &got, err);
 
 		if (rc == 1) {
 			rc = kube_get(c->kube, a->kind, c->namespace, a->name, a->d, &got, err);

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * snap-sim as a child on a free port, its faults, and a Kubernetes client for it.  The child dies with
+ * this process.  Include it in one file of a test program.
+ */
+#pragma once
+
+#include <arpa/inet.h>
+#include <check.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/file.h"
+#include "common/kube/kube.h"
+#include "common/mem.h"
+#include "common/str.h"
+
+#define SIM_NS "dpf"
+
+static struct {
+	pid_t pid;
+	int port;
+	char dir[64];
+	struct kube *kube;
+} sim;
+
+static void sim_cleanup(void)
+{
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+	struct err err = ERR_INIT;
+
+	if (sim.pid > 0) {
+		kill(sim.pid, SIGKILL);
+		waitpid(sim.pid, NULL, 0);
+		sim.pid = 0;
+	}
+	if (!*sim.dir || dir_list(sim.dir, &names, &err))
+		return;
+	for (size_t i = 0; i < names.n; i++) {
+		AUTO(free) char *path = xasprintf("%s/%s", sim.dir, names.v[i]);
+
+		unlink(path);
+	}
+	rmdir(sim.dir);
+	*sim.dir = 0;
+}
+
+static void sim_wait_port(const char *file)
+{
+	for (int i = 0; i < 1000; i++) {
+		AUTO(free) char *text = NULL;
+		struct err err = ERR_INIT;
+		uint64_t port;
+
+		if (!file_read_line(file, 64, &text, &err) &&
+		    !parse_u64("port", text, &port, &err)) {
+			sim.port = (int)port;
+			return;
+		}
+		usleep(10000);
+	}
+	ck_abort_msg("snap-sim did not start");
+}
+
+static void sim_start(void)
+{
+	const char *program = getenv("SNAP_SIM");
+	AUTO(free) char *port = NULL, *config = NULL;
+	struct kube_options o = { .user_agent = "snap-csi/test" };
+	struct err err = ERR_INIT;
+	static bool registered;
+
+	ck_assert_msg(program, "SNAP_SIM is not set (make controller-test)");
+	if (!registered && !atexit(sim_cleanup))
+		registered = true;
+	snprintf(sim.dir, sizeof sim.dir, "/tmp/controller-test-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(sim.dir));
+	port = xasprintf("%s/port", sim.dir);
+	config = xasprintf("%s/kubeconfig", sim.dir);
+	char *argv[] = { (char *)program,
+		         (char *)"--no-fabric",
+		         (char *)"--seed",
+		         (char *)"--node",
+		         (char *)"n1",
+		         (char *)"--node",
+		         (char *)"n2",
+		         (char *)"--namespace",
+		         (char *)SIM_NS,
+		         (char *)"--port-file",
+		         port,
+		         (char *)"--write-kubeconfig",
+		         config,
+		         NULL };
+	posix_spawn_file_actions_t actions;
+
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+	ck_assert_int_eq(posix_spawn(&sim.pid, program, &actions, NULL, argv, environ), 0);
+	posix_spawn_file_actions_destroy(&actions);
+	sim_wait_port(port);
+	o.kubeconfig = config;
+	ck_assert_msg(kube_new(&o, &sim.kube, &err) == 0, "%s", err.msg);
+}
+
+static void sim_stop(void)
+{
+	sim.kube = kube_free(sim.kube);
+	sim_cleanup();
+}
+
+/* One request to /sim/...; the body of the answer, malloc'ed. */
+static char *sim_http(const char *method, const char *path, const char *body)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)sim.port) };
+	struct str answer AUTO(str_clear) = STR_INIT(1 << 20);
+	AUTO(free)
+	char *request = xasprintf("%s %s HTTP/1.1\r\nHost: sim\r\nConnection: "
+	                          "close\r\nContent-Type: application/json\r\n"
+	                          "Content-Length: %zu\r\n\r\n%s",
+	                          method, path, strlen(body), body);
+	AUTO(fd) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	char buf[4096];
+	ssize_t n;
+
+	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	ck_assert_int_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+	ck_assert_int_eq(write(fd, request, strlen(request)), (ssize_t)strlen(request));
+	while ((n = read(fd, buf, sizeof buf)) > 0)
+		str_addn(&answer, buf, (size_t)n);
+	ck_assert_msg(strstr(answer.ptr, " 200 ") || strstr(answer.ptr, " 201 ") ||
+	                      strstr(answer.ptr, " 204 "),
+	              "%s %s: %s", method, path, answer.ptr);
+	return xstrdup(strstr(answer.ptr, "\r\n\r\n") + 4);
+}
+
+static void sim_fault(const char *json)
+{
+	free(sim_http("POST", "/sim/faults", json));
+}
+
+static void sim_heal(void)
+{
+	free(sim_http("DELETE", "/sim/faults", ""));
+}
+
+/* The counts of requests since the last call: {"create":{"dpuvolumes":1}}. */
+static char *sim_requests(void)
+{
+	char *text = sim_http("GET", "/sim/requests", "");
+
+	free(sim_http("DELETE", "/sim/requests", ""));
+	return text;
+}

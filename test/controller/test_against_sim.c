@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The controller with its real Kubernetes client against snap-sim: the life of a volume, what each operation costs,
+ * what it answers and leaves when the API server or DPF misbehaves, many at once, and cancellation.
+ */
+#include "test/controller/sim_process.h"
+#include "test/unit/controller/door.h"
+
+#include <pthread.h>
+
+#include "common/cleanup.h"
+#include "common/dpf/dpu_attachment.h"
+#include "common/dpf/dpu_volume.h"
+#include "controller/volume.h"
+#include "test/lib/suite.h"
+
+static struct controller c;
+static struct keylock *locks;
+
+static void start(void)
+{
+	sim_start();
+	c = (struct controller) {
+		.kube = sim.kube,
+		.namespace = SIM_NS,
+		.driver_name = "csi.snap.nvidia.com",
+		.wait_timeout_ms = 10000,
+	};
+	locks = keylock_new();
+}
+
+static void stop(void)
+{
+	locks = keylock_free(locks);
+	sim_stop();
+}
+
+static struct json *parse(const char *text)
+{
+	struct json *j = NULL;
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(json_parse("test", text, strlen(text), &j, &err) == 0, "%s: %s", text,
+	              err.msg);
+	return j;
+}
+
+static int call(const char *method, const char *request, struct json **ret, struct err *err)
+{
+	AUTO(json_free) struct json *q = parse(request);
+
+	return door_call(&c, locks, method, q, ret, err);
+}
+
+static void succeeds(const char *method, const char *request)
+{
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(call(method, request, NULL, &err) == 0, "%s %s: %s %s", method, request,
+	              err_code_name(err.code), err.msg);
+}
+
+#define CAP "{\"access_mode\":{\"mode\":\"SINGLE_NODE_WRITER\"},\"mount\":{\"fs_type\":\"ext4\"}}"
+#define CREATE(name)                                                                \
+	"{\"name\":\"" name "\",\"capacity_range\":{\"required_bytes\":1073741824," \
+	"\"limit_bytes\":2147483648},\"volume_capabilities\":[" CAP                 \
+	"],\"parameters\":{\"policy\":\"example-policy\"}}"
+#define PUBLISH(name, node) \
+	"{\"volume_id\":\"" name "\",\"node_id\":\"" node "\",\"volume_capability\":" CAP "}"
+#define UNPUBLISH(name, node) "{\"volume_id\":\"" name "\",\"node_id\":\"" node "\"}"
+#define DELETE(name) "{\"volume_id\":\"" name "\"}"
+
+static bool exists(const struct kube_kind *kind, const char *name, bool *going)
+{
+	AUTO(json_free) struct json *object = NULL;
+	struct err err = ERR_INIT;
+	int rc = kube_get(sim.kube, kind, SIM_NS, name, deadline_in_ms(5000), &object, &err);
+
+	ck_assert_msg(rc >= 0, "%s", err.msg);
+	*going = object && json_at(object, "metadata.deletionTimestamp");
+	return rc == 0;
+}
+
+static void costs(const char *what, const char *want)
+{
+	AUTO(free) char *text = sim_requests();
+	AUTO(json_free) struct json *got = parse(text), *expected = parse(want);
+
+	ck_assert_msg(json_equal(got, expected), "%s costs %s, not %s", what, text, want);
+}
+
+/* ---------------------------------------------------------------- the life of a volume */
+
+START_TEST(a_volume_lives_from_create_to_delete)
+{
+	AUTO(json_free) struct json *reply = NULL, *told = NULL;
+	struct err err = ERR_INIT;
+	bool going;
+
+	start();
+	/* The first call of each kind starts its watch. */
+	succeeds("CreateVolume", CREATE("first"));
+	succeeds("ControllerPublishVolume", PUBLISH("first", "n2"));
+	free(sim_requests());
+
+	ck_assert_msg(call("CreateVolume", CREATE("pvc-1"), &reply, &err) == 0, "%s", err.msg);
+	costs("CreateVolume", "{\"create\":{\"dpuvolumes\":1}}");
+	ck_assert_str_eq(json_str(reply, "volume.volume_id"), "pvc-1");
+	succeeds("CreateVolume", CREATE("pvc-1"));
+	costs("a retry", "{\"create\":{\"dpuvolumes\":1},\"get\":{\"dpuvolumes\":1}}");
+
+	ck_assert_msg(call("ControllerPublishVolume", PUBLISH("pvc-1", "n1"), &told, &err) == 0,
+	              "%s", err.msg);
+	costs("Publish", "{\"get\":{\"dpuvolumes\":1,\"dpunodes\":1},\"list\":{"
+	                 "\"dpuvolumeattachments\":1},\"create\":{\"dpuvolumeattachments\":1}}");
+	const struct json *context = json_at(told, "publish_context");
+	ck_assert_str_eq(json_text(json_member(context, "nv-volumeName")), "pvc-1");
+	ck_assert_str_eq(json_text(json_member(context, "nv-volumeAttachmentName")), "n1-pvc-1");
+	ck_assert_ptr_nonnull(json_member(context, "nv-pciDeviceAddress"));
+	ck_assert_ptr_nonnull(json_member(context, "nv-nvmeNsID"));
+	ck_assert_str_eq(json_text(json_member(context, "csi.snap.nvidia.com/capacityBytes")),
+	                 "1073741824");
+
+	succeeds("ValidateVolumeCapabilities",
+	         "{\"volume_id\":\"pvc-1\",\"volume_capabilities\":[" CAP "]}");
+	ck_assert_int_eq(call("ControllerPublishVolume", PUBLISH("pvc-1", "n2"), NULL, &err), -1);
+	ck_assert_int_eq(err.code, ERR_PRECONDITION);
+	err_clear(&err);
+	ck_assert_int_eq(call("DeleteVolume", DELETE("pvc-1"), NULL, &err), -1);
+	ck_assert_int_eq(err.code, ERR_PRECONDITION);
+	free(sim_requests());
+
+	succeeds("ControllerUnpublishVolume", UNPUBLISH("pvc-1", "n1"));
+	costs("Unpublish", "{\"get\":{\"dpuvolumeattachments\":1},\"delete\":{"
+	                   "\"dpuvolumeattachments\":1}}");
+	ck_assert(!exists(&dpu_attachment_kind, "n1-pvc-1", &going));
+	succeeds("ControllerUnpublishVolume", UNPUBLISH("pvc-1", "n1"));
+	free(sim_requests());
+	succeeds("DeleteVolume", DELETE("pvc-1"));
+	costs("DeleteVolume", "{\"get\":{\"dpuvolumes\":1},\"list\":{\"dpuvolumeattachments\":1},"
+	                      "\"delete\":{\"dpuvolumes\":1}}");
+	ck_assert(!exists(&dpu_volume_kind, "pvc-1", &going));
+	succeeds("DeleteVolume", DELETE("pvc-1"));
+	stop();
+}
+END_TEST
+
+START_TEST(unpublish_from_all_nodes_leaves_none)
+{
+	static const char block[] = "{\"volume_id\":\"pvc-1\",\"node_id\":\"%s\",\"volume_"
+				    "capability\":{\"access_mode\":{"
+				    "\"mode\":\"MULTI_NODE_MULTI_WRITER\"},\"block\":{}}}";
+	bool going;
+
+	start();
+	succeeds("CreateVolume",
+	         "{\"name\":\"pvc-1\",\"volume_capabilities\":[{\"access_mode\":{\"mode\":"
+	         "\"MULTI_NODE_MULTI_WRITER\"},\"block\":{}}],\"parameters\":{\"policy\":"
+	         "\"example-policy\"}}");
+	for (int i = 1; i <= 2; i++) {
+		char node[8];
+		AUTO(free) char *request = NULL;
+
+		snprintf(node, sizeof node, "n%d", i);
+		request = xasprintf(block, node);
+		succeeds("ControllerPublishVolume", request);
+	}
+	succeeds("ControllerUnpublishVolume", UNPUBLISH("pvc-1", ""));
+	ck_assert(!exists(&dpu_attachment_kind, "n1-pvc-1", &going));
+	ck_assert(!exists(&dpu_attachment_kind, "n2-pvc-1", &going));
+	stop();
+}
+END_TEST
+
+/* ---------------------------------------------------------------- faults */
+
+enum left { NOTHING, OBJECT, GOING };
+#define RC(verb, more) "{\"verb\":\"" verb "\",\"resource\":\"dpuvolumes\"," more "}"
+
+static const struct fault_row {
+	const char *what, *method, *fault;
+	enum err_code code;
+	const char *text; /* part of it */
+	enum left left;   /* of the volume, or of the attachment for Publish and Unpublish */
+	int wait_ms;
+} rows[] = {
+	{ "429 twice, then fine", "CreateVolume", RC("create", "\"times\":2,\"status\":429"),
+	  ERR_OK, NULL, OBJECT, 5000 },
+	{ "500 once, then fine", "CreateVolume", RC("create", "\"times\":1,\"status\":500"), ERR_OK,
+	  NULL, OBJECT, 5000 },
+	{ "made, but the answer lost", "CreateVolume",
+	  RC("create", "\"times\":1,\"status\":500,\"applied\":true"), ERR_OK, NULL, OBJECT, 5000 },
+	{ "the connection cut in the answer", "CreateVolume",
+	  RC("create", "\"times\":1,\"cut\":true"), ERR_OK, NULL, OBJECT, 5000 },
+	{ "the watch dropped", "CreateVolume",
+	  "[{\"resource\":\"dpuvolumes\",\"dropWatch\":true,\"times\":1}]", ERR_OK, NULL, OBJECT,
+	  5000 },
+	{ "the watch expired", "CreateVolume",
+	  "[{\"resource\":\"dpuvolumes\",\"expireWatch\":true,\"times\":1}]", ERR_OK, NULL, OBJECT,
+	  5000 },
+	{ "the watch refused for a moment", "CreateVolume",
+	  "[{\"resource\":\"dpuvolumes\",\"dropWatch\":true,\"times\":1},"
+	  "{\"verb\":\"watch\",\"resource\":\"dpuvolumes\",\"status\":503,\"times\":2}]",
+	  ERR_OK, NULL, OBJECT, 8000 },
+	{ "403 for POST", "CreateVolume", RC("create", "\"status\":403"), ERR_PERMISSION, "create",
+	  NOTHING, 2000 },
+	{ "422 for POST", "CreateVolume", RC("create", "\"status\":422"), ERR_INVALID, "pvc-1",
+	  NOTHING, 2000 },
+	{ "401 for everything", "CreateVolume", "{\"resource\":\"dpuvolumes\",\"status\":401}",
+	  ERR_UNAVAILABLE, "could not be learnt", NOTHING, 2000 },
+	{ "503 for every POST", "CreateVolume", RC("create", "\"status\":503"), ERR_UNAVAILABLE,
+	  "pvc-1", NOTHING, 1500 },
+	{ "the API group is not served", "CreateVolume",
+	  "{\"resource\":\"dpuvolumes\",\"unserved\":true}", ERR_PRECONDITION,
+	  "storage.dpu.nvidia.com", NOTHING, 2000 },
+	{ "no answer to the POST", "CreateVolume", RC("create", "\"hang\":true"), ERR_DEADLINE,
+	  "pvc-1", NOTHING, 1500 },
+	{ "403 for the watch", "CreateVolume",
+	  "[{\"resource\":\"dpuvolumes\",\"dropWatch\":true,\"times\":1},"
+	  "{\"verb\":\"watch\",\"resource\":\"dpuvolumes\",\"status\":403},"
+	  "{\"dpf\":\"volume-never-bound\"}]",
+	  ERR_PERMISSION, "watch", NOTHING, 5000 },
+	{ "never bound", "CreateVolume",
+	  "{\"dpf\":\"volume-never-bound\",\"text\":\"no pool fits\"}", ERR_DEADLINE,
+	  "no pool fits", OBJECT, 1500 },
+	{ "vendor full", "CreateVolume", "{\"dpf\":\"volume-failure\"}", ERR_EXHAUSTED,
+	  "vendor full", NOTHING, 5000 },
+	{ "another failure", "CreateVolume",
+	  "{\"dpf\":\"volume-failure\",\"text\":\"the PVC was lost\"}", ERR_UNAVAILABLE,
+	  "the PVC was lost", OBJECT, 5000 },
+	{ "vendor full, and the object stays", "CreateVolume",
+	  "[{\"dpf\":\"volume-failure\"},{\"dpf\":\"volume-finalizer-stuck\"}]", ERR_ABORTED,
+	  "is being removed because DPUVolume dpf/pvc-1 failed", GOING, 1500 },
+	{ "bigger than the limit", "CreateVolume",
+	  "{\"dpf\":\"volume-capacity\",\"value\":\"3Gi\"}", ERR_RANGE, "more than limit_bytes",
+	  NOTHING, 5000 },
+	{ "smaller than asked", "CreateVolume", "{\"dpf\":\"volume-capacity\",\"value\":\"1Mi\"}",
+	  ERR_RANGE, "less than required_bytes", NOTHING, 5000 },
+
+	{ "503 once for DELETE", "DeleteVolume", RC("delete", "\"times\":1,\"status\":503"), ERR_OK,
+	  NULL, NOTHING, 5000 },
+	{ "deleted, but the answer lost", "DeleteVolume",
+	  RC("delete", "\"times\":1,\"status\":500,\"applied\":true"), ERR_OK, NULL, NOTHING,
+	  5000 },
+	{ "403 for DELETE", "DeleteVolume", RC("delete", "\"status\":403"), ERR_PERMISSION,
+	  "delete", OBJECT, 2000 },
+	{ "a finalizer that stays", "DeleteVolume", "{\"dpf\":\"volume-finalizer-stuck\"}",
+	  ERR_DEADLINE, "is still there", GOING, 1500 },
+
+	{ "attachment never ready", "ControllerPublishVolume",
+	  "{\"dpf\":\"attachment-never-ready\",\"text\":\"no NVMe controller\"}", ERR_DEADLINE,
+	  "no NVMe controller", OBJECT, 1500 },
+	{ "attachment failed", "ControllerPublishVolume",
+	  "{\"dpf\":\"attachment-failure\",\"text\":\"SNAP is gone\"}", ERR_UNAVAILABLE,
+	  "SNAP is gone", OBJECT, 5000 },
+	{ "no status.dpu", "ControllerPublishVolume", "{\"dpf\":\"missing\",\"value\":\"dpu\"}",
+	  ERR_DEADLINE, "status.dpu is missing", OBJECT, 1500 },
+	{ "no address", "ControllerPublishVolume",
+	  "{\"dpf\":\"missing\",\"value\":\"dpu.pciAddress\"}", ERR_DEADLINE,
+	  "status.dpu.pciAddress is missing", OBJECT, 1500 },
+	{ "no nsid", "ControllerPublishVolume",
+	  "{\"dpf\":\"missing\",\"value\":\"dpu.nvmeAttrs.namespaceID\"}", ERR_DEADLINE,
+	  "namespaceID is missing", OBJECT, 1500 },
+	{ "the address of a booting host first", "ControllerPublishVolume",
+	  "{\"dpf\":\"pci-zero-first\",\"ms\":300}", ERR_OK, NULL, OBJECT, 5000 },
+	{ "an nsid that is late", "ControllerPublishVolume",
+	  "{\"dpf\":\"late\",\"value\":\"dpu.nvmeAttrs.namespaceID\",\"ms\":300}", ERR_OK, NULL,
+	  OBJECT, 5000 },
+	{ "403 for DPUNode", "ControllerPublishVolume",
+	  "{\"verb\":\"get\",\"resource\":\"dpunodes\",\"status\":403}", ERR_OK, NULL, OBJECT,
+	  5000 },
+	{ "DPUNode is not served", "ControllerPublishVolume",
+	  "{\"resource\":\"dpunodes\",\"unserved\":true}", ERR_OK, NULL, OBJECT, 5000 },
+
+	{ "an attachment that stays", "ControllerUnpublishVolume",
+	  "{\"dpf\":\"attachment-finalizer-stuck\"}", ERR_DEADLINE, "is still there", GOING, 1500 },
+};
+
+static bool is_about_attachments(const struct fault_row *r)
+{
+	return strstr(r->method, "publish") || strstr(r->method, "Publish");
+}
+
+static const char *request_of(const struct fault_row *r)
+{
+	if (str_eq(r->method, "CreateVolume"))
+		return CREATE("pvc-1");
+	if (str_eq(r->method, "DeleteVolume"))
+		return DELETE("pvc-1");
+	if (str_eq(r->method, "ControllerPublishVolume"))
+		return PUBLISH("pvc-1", "n1");
+	return UNPUBLISH("pvc-1", "n1");
+}
+
+/* What the method needs to be there, and a watch that is open. */
+static void prepare(const struct fault_row *r)
+{
+	succeeds("CreateVolume", CREATE("other"));
+	succeeds("ControllerPublishVolume", PUBLISH("other", "n2"));
+	if (!str_eq(r->method, "CreateVolume"))
+		succeeds("CreateVolume", CREATE("pvc-1"));
+	if (str_eq(r->method, "ControllerUnpublishVolume"))
+		succeeds("ControllerPublishVolume", PUBLISH("pvc-1", "n1"));
+}
+
+START_TEST(a_fault_has_its_code_its_text_and_leaves_what_it_says)
+{
+	const struct fault_row *r = &rows[_i];
+	struct err err = ERR_INIT;
+	bool there, going;
+
+	start();
+	prepare(r);
+	sim_fault(r->fault);
+	c.wait_timeout_ms = r->wait_ms;
+	(void)!call(r->method, request_of(r), NULL, &err);
+	/* What is there is asked by requests, too. */
+	if (!strstr(r->fault, "\"dpf\""))
+		sim_heal();
+	ck_assert_msg(err.code == r->code, "%s: %s %s", r->what, err_code_name(err.code), err.msg);
+	ck_assert_msg(!r->text || strstr(err.msg, r->text), "%s: %s", r->what, err.msg);
+	there = exists(is_about_attachments(r) ? &dpu_attachment_kind : &dpu_volume_kind,
+	               is_about_attachments(r) ? "n1-pvc-1" : "pvc-1", &going);
+	ck_assert_msg(there == (r->left != NOTHING) && going == (r->left == GOING),
+	              "%s: %s, the object is %s", r->what, err.msg,
+	              going   ? "going"
+	              : there ? "there"
+	                      : "not there");
+	/* Healed, the sidecar's retry succeeds. */
+	sim_heal();
+	c.wait_timeout_ms = 10000;
+	for (int i = 0; err.code != ERR_OK && i < 100; i++) {
+		usleep(20000);
+		err_clear(&err);
+		if (call(r->method, request_of(r), NULL, &err) == 0)
+			break;
+		ck_assert_msg(code_is_open(err.code), "%s, healed: %s", r->what, err.msg);
+	}
+	ck_assert_msg(err.code == ERR_OK, "%s, healed: %s", r->what, err.msg);
+	stop();
+}
+END_TEST
+
+/* ---------------------------------------------------------------- threads */
+
+#define THREADS 8
+#define EACH 12
+
+static void *many(void *arg)
+{
+	int thread = *(int *)arg;
+
+	for (int i = 0; i < EACH; i++) {
+		AUTO(free) char *create = NULL, *delete = NULL;
+		struct err err = ERR_INIT;
+
+		create = xasprintf("{\"name\":\"pvc-%d-%d\",\"volume_capabilities\":[" CAP
+		                   "],\"parameters\":{\"policy\":\"example-policy\"}}",
+		                   thread, i);
+		delete = xasprintf("{\"volume_id\":\"pvc-%d-%d\"}", thread, i);
+		if (call("CreateVolume", create, NULL, &err) ||
+		    call("DeleteVolume", delete, NULL, &err))
+			return xasprintf("pvc-%d-%d: %s", thread, i, err.msg);
+	}
+	return NULL;
+}
+
+START_TEST(many_volumes_at_once_do_not_disturb_each_other)
+{
+	pthread_t threads[THREADS];
+	int numbers[THREADS];
+
+	start();
+	c.wait_timeout_ms = 60000;
+	for (int i = 0; i < THREADS; i++) {
+		numbers[i] = i;
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, many, &numbers[i]), 0);
+	}
+	for (int i = 0; i < THREADS; i++) {
+		void *said = NULL;
+
+		pthread_join(threads[i], &said);
+		ck_assert_msg(!said, "%s", (char *)said);
+	}
+	stop();
+}
+END_TEST
+
+static void *cancel_soon(void *arg)
+{
+	usleep(300000);
+	cancel_set(arg);
+	return NULL;
+}
+
+START_TEST(a_caller_that_goes_ends_the_wait)
+{
+	struct volume_cap cap = { .type = ACCESS_MOUNT,
+		                  .mode = MODE_SINGLE_NODE_WRITER,
+		                  .fs_type = "ext4" };
+	static const struct kv kv[] = { { "policy", "example-policy" } };
+	struct volume_request r = {
+		.name = "pvc-1", .caps = &cap, .n_caps = 1, .parameters = { kv, 1 }
+	};
+	struct cancel cancel;
+	struct deadline d = deadline_in_ms(30000);
+	struct arena arena = ARENA_INIT(0);
+	int64_t begin = monotonic_ns();
+	struct err err = ERR_INIT;
+	struct volume v;
+	pthread_t thread;
+
+	start();
+	sim_fault("{\"dpf\":\"volume-never-bound\"}");
+	cancel_init(&cancel);
+	d.cancel = &cancel;
+	ck_assert_int_eq(volume_request_check(&c, &r, &arena, &err), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, cancel_soon, &cancel), 0);
+	ck_assert_int_eq(volume_create(&c, &r, d, &arena, &v, &err), -1);
+	pthread_join(thread, NULL);
+	ck_assert_msg(err.code == ERR_CANCELLED, "%s", err.msg);
+	ck_assert_msg(strstr(err.msg, "is not bound"), "%s", err.msg);
+	ck_assert_int_lt((monotonic_ns() - begin) / 1000000, 5000);
+	arena_clear(&arena);
+	cancel_destroy(&cancel);
+	stop();
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("controller against snap-sim");
+	TCase *t = tcase_create("controller against snap-sim");
+	SRunner *r = srunner_create(s);
+	int failed;
+
+	tcase_set_timeout(t, 120);
+	tcase_add_test(t, a_volume_lives_from_create_to_delete);
+	tcase_add_test(t, unpublish_from_all_nodes_leaves_none);
+	tcase_add_loop_test(t, a_fault_has_its_code_its_text_and_leaves_what_it_says, 0,
+	                    ARRAY_LEN(rows));
+	tcase_add_test(t, many_volumes_at_once_do_not_disturb_each_other);
+	tcase_add_test(t, a_caller_that_goes_ends_the_wait);
+	suite_add_tcase(s, t);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
