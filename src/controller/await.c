@@ -13,6 +13,9 @@
 /* After lost answers, together 1.5 s: then the caller may come again. */
 #define POST_RETRIES 4
 #define POST_PAUSE_MS 100
+/* Without a watch, together 3.2 s. */
+#define LOOKS 7
+#define LOOK_PAUSE_MS 50
 
 int await_open(const struct controller *c, const struct kube_kind *kind, const char *name,
                struct deadline d, struct await *ret, struct err *err)
@@ -98,6 +101,8 @@ static int next_state(struct await *a, const char *uid, struct err *err)
 	struct json *next = NULL;
 	int rc = kube_wait_next(a->wait, a->d, &next, err);
 
+	if (rc < 0)
+		a->unwatchable = !code_is_open(err->code);
 	if (rc)
 		return rc;
 	if (!same_uid(next, uid)) {
@@ -168,23 +173,39 @@ static void why_still_there(const struct await *a, struct str *why)
 	conditions_describe(a->last, why);
 }
 
+/* Where watching is refused there are no events, but a look may still be allowed: a few, ever further apart. */
+static bool look_until_gone(struct await *a, const char *uid)
+{
+	int64_t pause = LOOK_PAUSE_MS;
+
+	for (int i = 0; i < LOOKS; i++, pause *= 2) {
+		struct err ignored = ERR_INIT;
+		int rc = confirm_gone(a, uid, &ignored);
+
+		if (rc)
+			return rc == 1;
+		if (deadline_sleep(a->d, pause, &ignored, "look"))
+			return false;
+	}
+	return false;
+}
+
 int await_gone(struct await *a, const char *uid, const char *goal, struct err *err)
 {
 	struct str why AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
-	struct err ignored = ERR_INIT;
-	int rc;
+	int rc = 0;
 
 	kube_wait_expect(a->wait, uid);
-	do
+	while (!a->unwatchable && rc == 0)
 		rc = next_state(a, uid, err);
-	while (rc == 0);
 	if (rc > 0)
 		return 0;
-	/* Where watching is refused a look may still be allowed. */
-	if (!code_is_open(err->code) && confirm_gone(a, uid, &ignored) == 1) {
+	if (a->unwatchable && look_until_gone(a, uid)) {
 		err_clear(err);
 		return 0;
 	}
+	if (rc == 0)
+		err_set(err, ERR_DEADLINE, "looked %d times", LOOKS);
 	why_still_there(a, &why);
 	return gave_up(a, goal, why.ptr, err);
 }

@@ -15,6 +15,7 @@ struct await {
 	struct kube_wait *wait;
 	struct deadline d;
 	struct json *last; /* the newest state seen, owned */
+	bool unwatchable;  /* watching was refused: no event will come */
 	char ref[OBJECT_REF_MAX];
 };
 

@@ -69,6 +69,12 @@ static void sim_wait_port(const char *file)
 	ck_abort_msg("snap-sim did not start");
 }
 
+static void sim_stop(void)
+{
+	sim.kube = kube_free(sim.kube);
+	sim_cleanup();
+}
+
 static void sim_start(void)
 {
 	const char *program = getenv("SNAP_SIM");
@@ -77,6 +83,7 @@ static void sim_start(void)
 	struct err err = ERR_INIT;
 	static bool registered;
 
+	sim_stop(); /* of a test that failed */
 	ck_assert_msg(program, "SNAP_SIM is not set (make controller-test)");
 	if (!registered && !atexit(sim_cleanup))
 		registered = true;
@@ -101,18 +108,13 @@ static void sim_start(void)
 	posix_spawn_file_actions_t actions;
 
 	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+	for (int fd = 1; fd <= 2; fd++)
+		posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_WRONLY, 0);
 	ck_assert_int_eq(posix_spawn(&sim.pid, program, &actions, NULL, argv, environ), 0);
 	posix_spawn_file_actions_destroy(&actions);
 	sim_wait_port(port);
 	o.kubeconfig = config;
 	ck_assert_msg(kube_new(&o, &sim.kube, &err) == 0, "%s", err.msg);
-}
-
-static void sim_stop(void)
-{
-	sim.kube = kube_free(sim.kube);
-	sim_cleanup();
 }
 
 /* One request to /sim/...; the body of the answer, malloc'ed. */

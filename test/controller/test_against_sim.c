@@ -150,6 +150,7 @@ START_TEST(unpublish_from_all_nodes_leaves_none)
 	static const char block[] = "{\"volume_id\":\"pvc-1\",\"node_id\":\"%s\",\"volume_"
 				    "capability\":{\"access_mode\":{"
 				    "\"mode\":\"MULTI_NODE_MULTI_WRITER\"},\"block\":{}}}";
+	static const char *const nodes[] = { "n1", "n2" };
 	bool going;
 
 	start();
@@ -157,12 +158,9 @@ START_TEST(unpublish_from_all_nodes_leaves_none)
 	         "{\"name\":\"pvc-1\",\"volume_capabilities\":[{\"access_mode\":{\"mode\":"
 	         "\"MULTI_NODE_MULTI_WRITER\"},\"block\":{}}],\"parameters\":{\"policy\":"
 	         "\"example-policy\"}}");
-	for (int i = 1; i <= 2; i++) {
-		char node[8];
-		AUTO(free) char *request = NULL;
+	for (size_t i = 0; i < ARRAY_LEN(nodes); i++) {
+		AUTO(free) char *request = xasprintf(block, nodes[i]);
 
-		snprintf(node, sizeof node, "n%d", i);
-		request = xasprintf(block, node);
 		succeeds("ControllerPublishVolume", request);
 	}
 	succeeds("ControllerUnpublishVolume", UNPUBLISH("pvc-1", ""));

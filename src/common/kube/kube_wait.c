@@ -193,7 +193,8 @@ static void tell_state(struct kube_wait *w, const struct json *object)
 	json_free(w->state);
 	w->state = json_copy(object);
 	w->gone = false;
-	w->failed = false;
+	/* A read that succeeds is no comfort while watching is refused: there will be no next state. */
+	w->failed = w->failed && !w->watch->live;
 	pthread_cond_signal(&w->told);
 }
 
