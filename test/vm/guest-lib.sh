@@ -9,10 +9,14 @@ pfs() {
 	done
 }
 # controller_of BDF: its nvme controller's name
-controller_of() { ls "/sys/bus/pci/devices/$1/nvme" 2>/dev/null | head -n 1; }
+controller_of() {
+	for c in "/sys/bus/pci/devices/$1/nvme"/nvme*; do
+		[ ! -e "$c" ] || { basename "$c" && break; }
+	done
+}
 # vf PF-BDF N: PCI address of its N-th virtual function
 vf() { basename "$(readlink "/sys/bus/pci/devices/$1/virtfn$2")"; }
-# vf_resources PF N: gives the secondary controllers 1..N their queues and puts them online
+# vf_online PF N: gives the secondary controllers 1..N their queues and puts them online
 vf_online() {
 	c=$(controller_of "$1")
 	i=1
