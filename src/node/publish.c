@@ -184,11 +184,14 @@ static int publish(struct publishing *p, struct err *err)
 	if (mount_table_read(p->node->o.proc_root, p->table, err) ||
 	    place_look_staged(p->table, p->r->staging_path, p->r->volume_id, &p->staged, err) ||
 	    place_look(p->table, p->r->target_path, &p->target, err) || check_staged_type(p, err) ||
-	    check_staged_disk(p, err) || check_single_pod(p, err))
+	    check_staged_disk(p, err))
 		return -1;
 	p->read_only |= p->staged.m->read_only;
 	rc = look_at_target(p, err);
-	return rc == 1 ? make_and_bind(p, err) : rc;
+	/* Asked again for the same pod, kubelet has its own binds of it by now: only a new target counts. */
+	if (rc != 1 || check_single_pod(p, err))
+		return rc == 0 ? 0 : -1;
+	return make_and_bind(p, err);
 }
 
 int node_publish(struct node *n, const struct publish_request *r, struct deadline d,

@@ -282,6 +282,14 @@ void nvme_world_hide(struct nvme_world *w, struct nvme_disk *d)
 	         d->name, w->sysfs, major(d->devno), minor(d->devno));
 }
 
+void nvme_world_reattach(struct nvme_world *w, struct nvme_disk *d)
+{
+	nvme_world_hide(w, d);
+	close(d->fd);
+	attach_loop(d);
+	nvme_world_show(w, d);
+}
+
 struct nvme_disk *nvme_world_add(struct nvme_world *w, uint32_t nsid, const char *uuid,
                                  uint64_t size)
 {

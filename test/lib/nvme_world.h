@@ -47,6 +47,8 @@ struct nvme_disk *nvme_world_add(struct nvme_world *w, uint32_t nsid, const char
 /* The namespace's entries go, as when it is detached; the loop device stays (something may be mounted). */
 void nvme_world_hide(struct nvme_world *w, struct nvme_disk *d);
 void nvme_world_show(struct nvme_world *w, struct nvme_disk *d);
+/* Detached and attached again: the same bytes and identity, another disk for the kernel. */
+void nvme_world_reattach(struct nvme_world *w, struct nvme_disk *d);
 /* No driver has the disk's function, as after sriov_numvfs with autoprobe off. */
 void nvme_world_unbind(struct nvme_world *w, struct nvme_disk *d);
 void nvme_world_resize(struct nvme_disk *d, uint64_t size);

@@ -196,6 +196,18 @@ START_TEST(a_record_of_another_attachment_proves_nothing)
 }
 END_TEST
 
+START_TEST(a_disk_that_was_away_meanwhile_is_not_formatted_again)
+{
+	SKIP_UNLESS_LOOP();
+	begin();
+	interrupted("ext4", EXT4_HALF_WAY);
+	nvme_world_reattach(&w.nvme, disk);
+	stage_refused("ext4", "is not blank");
+	ck_assert(path_exists(record));
+	end();
+}
+END_TEST
+
 START_TEST(a_complete_filesystem_beats_the_record)
 {
 	char *copy AUTO(free) = NULL;
@@ -297,6 +309,7 @@ int main(void)
 		the_driver_may_die_at_any_time_of_it,
 		the_record_is_there_before_the_first_byte_is_written,
 		a_record_of_another_attachment_proves_nothing,
+		a_disk_that_was_away_meanwhile_is_not_formatted_again,
 		a_complete_filesystem_beats_the_record,
 		a_record_does_not_lift_the_volumes_own_rules,
 		only_so_many_are_formatted_at_once,

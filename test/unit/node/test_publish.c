@@ -152,7 +152,11 @@ START_TEST(a_volume_for_one_pod_has_one_target)
 	struct publish_request second =
 		publish_request(&w, w.other_target, type, MODE_SINGLE_NODE_SINGLE_WRITER);
 	publish_ok(&first);
+	/* kubelet binds a published device node to places of its own, and may ask again. */
+	run_tool("%s %s/kubelet/own && mount --bind %s %s/kubelet/own", type ? "mkdir" : "touch",
+	         w.nvme.root, w.target, w.nvme.root);
 	publish_ok(&first);
+	run_tool("umount %s/kubelet/own", w.nvme.root);
 	publish_refused(&second, ERR_PRECONDITION, "already published at");
 	/* Shared by the pods of a node: as many as there are. */
 	second.cap.mode = MODE_SINGLE_NODE_MULTI_WRITER;
