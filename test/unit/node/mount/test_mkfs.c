@@ -239,6 +239,8 @@ START_TEST(the_real_tools_make_what_is_asked)
 		struct fsprobe p;
 
 		unlink(name); /* the tool gets it all the same */
+		if (str_eq(rows[i].fs_type, "btrfs") && geteuid() != 0)
+			continue; /* it wants to look at loop devices */
 		ck_assert_int_eq(ftruncate(fd, (off_t)rows[i].size), 0);
 		ck_assert_msg(mkfs_run(rows[i].fs_type, &rows[i].params, fd, "img", &err) == 0,
 		              "%s: %s", rows[i].what, err.msg);
