@@ -59,6 +59,25 @@ char *kube_path(const struct kube_kind *kind, const char *ns, const char *name);
 /* Appends text with everything but unreserved characters percent-encoded. */
 void kube_path_encode(struct str *path, const char *text);
 
+struct kube_operation {
+	const char *method;
+	struct kube_target target;
+	const char *query; /* with its '?', or NULL */
+	const char *content_type;
+	const char *body;
+};
+
+/* kube_exchange.c. Sends it, again where that is allowed and there is time. 0: *ret is what came of it, its body the
+   caller's; -1: cancelled or out of time before there was anything to tell. */
+int kube_exchange(struct kube *k, const struct kube_operation *op, struct deadline d,
+                  struct http_result *ret, struct err *err) MUST_CHECK;
+bool kube_is_success(const struct http_result *r);
+/* Always -1: sets the error for a result that is no success. */
+int kube_operation_failed(struct kube *k, const struct kube_operation *op,
+                          const struct http_result *result, struct err *err);
+int kube_parse_answer(const struct kube_operation *op, const struct http_result *r,
+                      struct json **ret, struct err *err) MUST_CHECK;
+
 /* kube_watch.c */
 void kube_watches_free(struct kube *k); /* the HTTP engine has ended */
 void kube_waits_stop(struct kube *k);   /* lock held: wakes all that wait */

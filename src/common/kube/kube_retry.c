@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Retry rules and the request limiter; see kube_retry.h. The lock guards the bucket only; nothing sleeps
- * here: callers are told how long.
+ * Which results are tried again and when, and the request limiter; the rules are told in kube_retry.h.
+ * Pure functions but for the limiter, whose lock guards its bucket only. Nobody waits here.
  */
 #include "common/kube/kube_retry.h"
 

@@ -214,11 +214,12 @@ struct stream {
 	int status;
 };
 
-#define STREAM_INIT                                                                     \
-	{                                                                               \
-		.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, \
-		.bytes = STR_INIT(100000)                                               \
-	}
+static struct stream stream_new(void)
+{
+	return (struct stream) { .lock = PTHREAD_MUTEX_INITIALIZER,
+		                 .changed = PTHREAD_COND_INITIALIZER,
+		                 .bytes = STR_INIT(100000) };
+}
 
 static bool stream_bytes(void *arg, const char *bytes, size_t n)
 {
@@ -266,7 +267,7 @@ START_TEST(a_stream_brings_bytes_as_they_come_and_says_how_it_ended)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct fake_http *f = fake_http_start();
 		struct http *h = engine_for(fake_http_url(f), NULL);
-		struct stream s = STREAM_INIT;
+		struct stream s = stream_new();
 		fake_http_on(
 			f, (struct fake_reply) { .on = "GET /w", .stream = true, .body = "one\n" });
 		struct http_request q = stream_request(&s, "/w");
@@ -291,7 +292,7 @@ START_TEST(a_silent_stream_is_retired)
 {
 	struct fake_http *f = fake_http_start();
 	struct http *h = engine_for(fake_http_url(f), NULL);
-	struct stream s = STREAM_INIT;
+	struct stream s = stream_new();
 	fake_http_on(f, (struct fake_reply) { .on = "GET /w", .stream = true });
 	struct http_request q = stream_request(&s, "/w");
 	q.silence_ms = 200;
@@ -309,7 +310,7 @@ START_TEST(a_new_endpoint_retires_streams_and_lets_requests_finish)
 {
 	struct fake_http *a = fake_http_start(), *b = fake_http_start();
 	struct http *h = engine_for(fake_http_url(a), NULL);
-	struct stream s = STREAM_INIT, slow = STREAM_INIT;
+	struct stream s = stream_new(), slow = stream_new();
 	struct http_result r;
 	fake_http_on(a, (struct fake_reply) { .on = "GET /w", .stream = true });
 	fake_http_on(a, (struct fake_reply) { .on = "GET /slow", .delay_ms = 300, .body = "late" });
@@ -362,7 +363,7 @@ START_TEST(stopping_ends_what_is_open)
 {
 	struct fake_http *f = fake_http_start();
 	struct http *h = engine_for(fake_http_url(f), NULL);
-	struct stream s = STREAM_INIT, hang = STREAM_INIT;
+	struct stream s = stream_new(), hang = stream_new();
 	fake_http_on(f, (struct fake_reply) { .on = "GET /w", .stream = true });
 	fake_http_on(f, (struct fake_reply) { .on = "GET /hang", .hang = true });
 	struct http_request q = stream_request(&s, "/w");

@@ -223,6 +223,8 @@ START_TEST(a_deletion_is_told_by_its_event_when_the_uid_is_known)
 	fake_http_push(f.server, WATCH, EVENT("DELETED", OBJECT("a", "u1", "101", "Old")));
 	fake_http_push(f.server, WATCH, EVENT("ADDED", OBJECT("a", "u2", "102", "New")));
 	NEXT_IS(w, "New");
+	fake_http_push(f.server, WATCH, EVENT("DELETED", OBJECT("a", "u1", "101", "Old")));
+	NEXT_STARTS(w, 100, "DEADLINE_EXCEEDED");
 	fake_http_push(f.server, WATCH, EVENT("DELETED", OBJECT("a", "u2", "103", "New")));
 	NEXT_IS(w, "gone");
 	ck_assert_uint_eq(fake_http_count(f.server, "GET " VOLUMES "/a"), 1);
