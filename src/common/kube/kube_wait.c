@@ -172,7 +172,7 @@ static void tell_gone(struct kube_wait *w)
 	w->version[0] = 0;
 	w->must_read = false;
 	w->gone = !w->gone_told;
-	w->failed = false;
+	w->failed = w->failed && !w->watch->live;
 	pthread_cond_signal(&w->told);
 }
 
