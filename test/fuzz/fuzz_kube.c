@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What an API server, or whoever answers in its place, can send: the first byte chooses a watch line, a body
+ * with a Status, a quantity or a kubeconfig; the rest is the text.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/dpf/dpu_attachment.h"
+#include "common/dpf/dpu_volume.h"
+#include "common/dpf/quantity.h"
+#include "common/json.h"
+#include "common/kube/kube_event.h"
+#include "common/kube/kube_yaml.h"
+#include "common/mem.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+static void decode(const struct json *object)
+{
+	struct dpu_attachment a;
+	struct dpu_volume v;
+	struct err err = ERR_INIT;
+
+	(void)!dpu_volume_decode(object, &v, &err);
+	err_clear(&err);
+	(void)!dpu_attachment_decode(object, &a, &err);
+}
+
+static void body(const char *text, size_t n)
+{
+	AUTO(json_free) struct json *object = NULL;
+	struct err err = ERR_INIT;
+
+	if (json_parse("body", text, n, &object, &err) == 0) {
+		AUTO(free) char *again = json_print(object);
+
+		decode(object);
+	}
+}
+
+static void watch_line(const char *text, size_t n)
+{
+	struct kube_event e;
+
+	if (kube_event_scan(text, n, &e))
+		body(e.object.at, e.object.n);
+}
+
+static void number(const char *text, size_t n)
+{
+	struct err err = ERR_INIT;
+	int64_t bytes;
+
+	(void)n;
+	if (quantity_parse("q", text, &bytes, &err) == 0 && bytes < 0)
+		abort();
+}
+
+static void yaml(const char *text, size_t n)
+{
+	AUTO(json_free) struct json *tree = NULL;
+	struct err err = ERR_INIT;
+
+	(void)!kube_yaml_parse("kubeconfig", text, n, &tree, &err);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+	static void (*const parsers[])(const char *, size_t) = { watch_line, body, number, yaml };
+	AUTO(free) char *text = NULL;
+
+	if (n < 1)
+		return 0;
+	text = xmalloc(n);
+	memcpy(text, data + 1, n - 1);
+	text[n - 1] = '\0';
+	parsers[data[0] % ARRAY_LEN(parsers)](text, n - 1);
+	return 0;
+}

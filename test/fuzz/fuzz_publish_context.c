@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Text of lines "key=value" as publish and volume context: the node's parsers of what the controller and
+ * PersistentVolumes hand over, the PCI address among them.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/context_keys.h"
+#include "common/mem.h"
+#include "common/volume_params.h"
+#include "node/device/pci.h"
+#include "node/node.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+#define PAIRS 16
+
+static size_t split(char *text, struct kv pairs[PAIRS])
+{
+	size_t n = 0;
+	char *at = text;
+
+	while (at && *at && n < PAIRS) {
+		char *line = strsep(&at, "\n"), *value = strchr(line, '=');
+
+		if (!value)
+			continue;
+		*value++ = '\0';
+		pairs[n++] = (struct kv) { line, value };
+	}
+	return n;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+	AUTO(free) char *text = xstrndup((const char *)data, n);
+	struct kv pairs[PAIRS];
+	struct kvs map = { pairs, split(text, pairs) };
+	struct volume_params params;
+	struct device_want want;
+	struct err err = ERR_INIT;
+	struct pci_address address;
+
+	if (publish_context_parse(&map, &want, &err) == 0) {
+		if (!want.nsid || str_empty(want.pci))
+			abort();
+		err_clear(&err);
+		(void)!pci_parse(want.pci, &address, &err);
+	}
+	err_clear(&err);
+	(void)!volume_params_parse(&map, EMULATION_NVME, "ext4", &params, &err);
+	return 0;
+}
