@@ -21,6 +21,7 @@
 #include "common/kube/kube.h"
 #include "common/log.h"
 #include "common/rpc/identity_csi.h"
+#include "common/rpc/registration.h"
 #include "common/rpc/rpc_server.h"
 #include "controller/controller_csi.h"
 #include "node/node_csi.h"
@@ -43,6 +44,7 @@ struct program {
 	struct rpc_service services[N_SERVICES_MAX];
 	size_t n_services;
 	struct rpc_server *server;
+	struct registration *registration;
 };
 
 /* Descriptors 0, 1, 2 are never free to become a socket or a device. */
@@ -176,6 +178,19 @@ static void prepare_node(struct program *p)
 		log_event(LOG_INFO, "prepared this host", "did", did.ptr, NULL);
 }
 
+/* Last: kubelet asks the driver for its node as soon as it finds the socket. */
+static int start_registration(struct program *p, struct err *err)
+{
+	const struct registration_options options = {
+		.dir = p->flags.registration_dir,
+		.driver = p->flags.name,
+		.endpoint = p->flags.registration_path,
+	};
+	if (str_empty(p->flags.registration_path))
+		return 0;
+	return registration_start(&options, &p->registration, err);
+}
+
 static int start(struct program *p, struct err *err)
 {
 	add_identity(p);
@@ -193,11 +208,12 @@ static int start(struct program *p, struct err *err)
 		return err_wrap(err, "serve %s", p->flags.socket_path);
 	log_event(LOG_INFO, "serving", "version", SNAP_CSI_VERSION, "driver", p->flags.name, "mode",
 	          p->flags.mode, "socket", p->flags.socket_path, NULL);
-	return 0;
+	return start_registration(p, err);
 }
 
 static void stop(struct program *p)
 {
+	p->registration = registration_stop(p->registration);
 	rpc_server_stop(p->server, STOP_GRACE_MS);
 	if (p->has_node)
 		node_clear(&p->node);

@@ -200,9 +200,17 @@ static void check_node(const struct flags *f, struct strs *errors)
 			          "--node-pci-vendor: \"%s\" is not four lower-case hex digits "
 			          "like 15b3",
 			          f->node_pci_vendors.v[i]);
+	if (*f->registration_path && !f->node)
+		strs_addf(errors,
+		          "--kubelet-registration-path: --mode=%s serves no node to register",
+		          f->mode);
+	else if (*f->registration_path && *f->registration_path != '/')
+		strs_addf(errors, "--kubelet-registration-path: \"%s\" is not an absolute path",
+		          f->registration_path);
 	const struct {
 		const char *flag, *value;
 	} roots[] = {
+		{ "plugin-registration-path", f->registration_dir },
 		{ "sysfs-root", f->sysfs_root },
 		{ "dev-root", f->dev_root },
 		{ "proc-root", f->proc_root },

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Registration with kubelet: what its socket answers, and that the socket is there whatever happens to it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "csi/pluginregistration.pb-c.h"
+
+#include "common/file.h"
+#include "common/log.h"
+#include "common/rpc/registration.h"
+#include "test/rpc/fixture.h"
+
+#define DRIVER "csi.example.com"
+#define ENDPOINT "/var/lib/kubelet/plugins/csi.example.com/csi.sock"
+#define METHOD(name) "/pluginregistration.Registration/" name
+
+struct world {
+	char dir[64], registry[80], socket[108];
+	struct registration *registration;
+	struct rpc_client *client;
+};
+
+static pthread_mutex_t lines_lock = PTHREAD_MUTEX_INITIALIZER;
+static char lines[8192]; /* under lines_lock */
+
+static void keep_line(void *arg, const char *line)
+{
+	(void)arg;
+	WITH_LOCK(&lines_lock);
+	size_t n = strlen(lines);
+
+	snprintf(lines + n, sizeof lines - n, "%s", line);
+}
+
+static bool logged(const char *text)
+{
+	WITH_LOCK(&lines_lock);
+	return strstr(lines, text) != NULL;
+}
+
+static void world_init(struct world *w)
+{
+	*w = (struct world) { 0 };
+	snprintf(w->dir, sizeof w->dir, "/tmp/snap-csi-registration.XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(w->dir));
+	snprintf(w->registry, sizeof w->registry, "%s/registry", w->dir);
+	snprintf(w->socket, sizeof w->socket, "%s/" DRIVER "-reg.sock", w->registry);
+	lines[0] = 0;
+	log_redirect(keep_line, NULL);
+}
+
+static void world_start(struct world *w)
+{
+	const struct registration_options options = {
+		.dir = w->registry, .driver = DRIVER, .endpoint = ENDPOINT, .look_again_ms = 20
+	};
+	const struct rpc_client_options client = { .path = w->socket, .wait_for_ready = true };
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(registration_start(&options, &w->registration, &err) == 0, "%s", err.msg);
+	w->client = rpc_client_new(&client);
+}
+
+static void world_clear_p(struct world *w)
+{
+	w->client = rpc_client_free(w->client);
+	w->registration = registration_stop(w->registration);
+	log_redirect(NULL, NULL);
+	unlink(w->socket);
+	rmdir(w->registry);
+	rmdir(w->dir);
+}
+
+/* A world with kubelet's folder and the socket in it. */
+#define SERVED(w)                                               \
+	struct world w __attribute__((cleanup(world_clear_p))); \
+	world_init(&w);                                         \
+	ck_assert_int_eq(mkdir(w.registry, 0755), 0);           \
+	world_start(&w)
+
+static int get_info(struct world *w, Pluginregistration__PluginInfo **ret)
+{
+	Pluginregistration__InfoRequest request = PLUGINREGISTRATION__INFO_REQUEST__INIT;
+	struct rpc_answer answer;
+	ProtobufCMessage *reply = NULL;
+	int code = rpc_client_call(w->client, METHOD("GetInfo"), &request.base,
+	                           &pluginregistration__plugin_info__descriptor, 10000, &reply,
+	                           &answer);
+
+	rpc_answer_clear(&answer);
+	*ret = (Pluginregistration__PluginInfo *)reply;
+	return code;
+}
+
+static bool answers(struct world *w)
+{
+	Pluginregistration__PluginInfo *info = NULL;
+	int code = get_info(w, &info);
+
+	if (info)
+		pluginregistration__plugin_info__free_unpacked(info, NULL);
+	return code == 0;
+}
+
+static bool socket_is(const struct world *w, bool there)
+{
+	struct stat st;
+
+	for (int i = 0; i < 1000; i++) {
+		if ((lstat(w->socket, &st) == 0) == there)
+			return true;
+		sleep_ms(10);
+	}
+	return false;
+}
+
+static void notify(struct world *w, bool registered, const char *error)
+{
+	Pluginregistration__RegistrationStatus request =
+		PLUGINREGISTRATION__REGISTRATION_STATUS__INIT;
+	struct rpc_answer answer;
+
+	request.plugin_registered = registered;
+	request.error = (char *)error;
+	ck_assert_int_eq(
+		rpc_client_call(w->client, METHOD("NotifyRegistrationStatus"), &request.base,
+	                        &pluginregistration__registration_status_response__descriptor,
+	                        10000, NULL, &answer),
+		0);
+	rpc_answer_clear(&answer);
+}
+
+START_TEST(kubelet_learns_name_version_and_socket)
+{
+	SERVED(w);
+	Pluginregistration__PluginInfo *info = NULL;
+
+	ck_assert_int_eq(get_info(&w, &info), 0);
+	ck_assert_str_eq(info->type, "CSIPlugin");
+	ck_assert_str_eq(info->name, DRIVER);
+	ck_assert_str_eq(info->endpoint, ENDPOINT);
+	ck_assert_uint_eq(info->n_supported_versions, 1);
+	ck_assert_str_eq(info->supported_versions[0], "1.0.0");
+	pluginregistration__plugin_info__free_unpacked(info, NULL);
+}
+END_TEST
+
+START_TEST(only_root_may_talk_to_the_socket)
+{
+	SERVED(w);
+	struct stat st;
+
+	ck_assert(socket_is(&w, true));
+	ck_assert_int_eq(lstat(w.socket, &st), 0);
+	ck_assert_int_eq(st.st_mode & 07777, 0600);
+}
+END_TEST
+
+START_TEST(success_and_refusal_are_logged)
+{
+	SERVED(w);
+
+	notify(&w, true, "");
+	ck_assert(logged("registered with kubelet"));
+	notify(&w, false, "no such driver wanted");
+	ck_assert(logged("kubelet refused this driver"));
+	ck_assert(logged("no such driver wanted"));
+}
+END_TEST
+
+START_TEST(a_socket_that_is_removed_comes_back)
+{
+	SERVED(w);
+
+	ck_assert(answers(&w));
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(unlink(w.socket), 0);
+		ck_assert(socket_is(&w, true));
+		ck_assert(answers(&w));
+	}
+}
+END_TEST
+
+START_TEST(a_folder_that_is_not_there_yet_is_waited_for)
+{
+	struct world w __attribute__((cleanup(world_clear_p)));
+
+	world_init(&w);
+	world_start(&w);
+	sleep_ms(50);
+	ck_assert(logged(w.registry));
+	ck_assert_int_eq(mkdir(w.registry, 0755), 0);
+	ck_assert(answers(&w));
+}
+END_TEST
+
+START_TEST(a_folder_that_is_made_anew_gets_a_socket_too)
+{
+	SERVED(w);
+
+	ck_assert(answers(&w));
+	ck_assert_int_eq(unlink(w.socket), 0);
+	while (rmdir(w.registry)) /* it may have come back already */
+		unlink(w.socket);
+	sleep_ms(50);
+	ck_assert_int_eq(mkdir(w.registry, 0755), 0);
+	ck_assert(socket_is(&w, true));
+	ck_assert(answers(&w));
+}
+END_TEST
+
+START_TEST(the_end_takes_the_socket_along)
+{
+	SERVED(w);
+
+	ck_assert(answers(&w));
+	w.client = rpc_client_free(w.client);
+	w.registration = registration_stop(w.registration);
+	ck_assert(socket_is(&w, false));
+}
+END_TEST
+
+START_TEST(a_path_that_no_socket_can_have_is_refused)
+{
+	const struct registration_options options = {
+		.dir = "/a/folder/whose/name/goes/on/and/on/and/on/and/on/and/on/and/on/and/on/and/"
+		       "on",
+		.driver = "a-driver.with.a.long.name.example.com",
+		.endpoint = ENDPOINT,
+	};
+	struct registration *r = NULL;
+	struct err err = ERR_INIT;
+
+	ck_assert_int_eq(registration_start(&options, &r, &err), -1);
+	ck_assert_int_eq(err.code, ERR_INVALID);
+	ck_assert_ptr_null(r);
+}
+END_TEST
+
+SUITE_TIMEOUT("rpc registration", 60, kubelet_learns_name_version_and_socket,
+              only_root_may_talk_to_the_socket, success_and_refusal_are_logged,
+              a_socket_that_is_removed_comes_back, a_folder_that_is_not_there_yet_is_waited_for,
+              a_folder_that_is_made_anew_gets_a_socket_too, the_end_takes_the_socket_along,
+              a_path_that_no_socket_can_have_is_refused);
