@@ -158,7 +158,7 @@ build-deps:
 	$(Q)test/lib/apt-missing.sh $(BUILD_PACKAGES)
 
 ## check: everything that proves the driver, with counts (about ten minutes; root for the parts with mounts)
-check:
+check: deps
 	$(Q)test/check.sh
 
 ## asan: the unit and RPC tests under AddressSanitizer and UndefinedBehaviorSanitizer

@@ -128,7 +128,9 @@ static int add_controller(struct program *p, struct err *err)
 		.burst = (int)f->kube_api_burst,
 	};
 	if (kube_new(&options, &p->kube, err))
-		return -1;
+		return err_wrap(
+			err, "credentials for the Kubernetes API (in a pod its ServiceAccount's, "
+			     "elsewhere --kubeconfig)");
 	p->controller_locks = keylock_new();
 	p->controller = (struct controller) {
 		.kube = p->kube,

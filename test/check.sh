@@ -44,6 +44,11 @@ run() { # name what command
 	line=$(grep -E '(^|: )[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
 	good=$(sed -nE 's/.*(^|[^0-9])([0-9]+) passed.*/\2/p' <<<"$line")
 	bad=$(sed -nE 's/.*[^0-9]([0-9]+) failed.*/\1/p' <<<"$line")
+	if [ -z "$line" ] && grep -q 'Error 77$' "$log"; then
+		# It cannot run here, and says what it would need.
+		printf 'skipped\n%s\n' "$(grep -v '^make' "$log" | sed 's/^/    SKIP: /')"
+		return
+	fi
 	if [ -z "$line" ]; then
 		good=$((rc == 0)) bad=$((rc != 0))
 	elif [ "$rc" -ne 0 ] && [ "$bad" -eq 0 ]; then

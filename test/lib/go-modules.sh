@@ -4,7 +4,7 @@
 set -eu
 cd "$(dirname "$0")/../.."
 if ! command -v go >/dev/null; then
-	echo 'deps: there is no go; the tests need Go 1.24 or newer: https://go.dev/dl' >&2
+	echo 'deps: there is no go; the tests need Go 1.25 or newer: https://go.dev/dl' >&2
 	exit 1
 fi
 for folder in test/*/go.mod; do
