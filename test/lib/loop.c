@@ -69,6 +69,7 @@ void loop_node(const struct loop *l, const struct tree *t, const char *name)
 	char path[200];
 
 	snprintf(path, sizeof path, "%s/%s", t->dev, name);
+	unlink(path); /* a plain file that stood for it */
 	ck_assert_msg(mknod(path, S_IFBLK | 0600, l->devno) == 0, "mknod %s: errno %d", path,
 	              errno);
 }
