@@ -247,15 +247,21 @@ static void read_inotify(struct fabric *f)
 
 /* ------------------------------------------------------------ faults */
 
-/* A node of a device that does not exist: open() fails with ENXIO. */
+/* A node of a device that does not exist, so that open() fails with ENXIO, in place of the FIFO. */
 static void refuse_bind(struct host *h)
 {
-	AUTO(free) char *path = path_of(h, DRIVER "/bind");
+	AUTO(free) char *node = path_of(h, "new/bind");
+	struct devtree t = DEVTREE_INIT(h->root);
+	struct err err = ERR_INIT;
 
-	close(TAKE_FD(h->bind_fd));
-	unlink(path);
-	if (mknod(path, S_IFCHR | 0200, makedev(0, 0)))
+	if (mknod(node, S_IFCHR | 0200, makedev(0, 0))) {
 		log_msg(LOG_ERROR, "%s: cannot make bind refuse", h->name);
+		return;
+	}
+	devtree_rename(&t, "new/bind", DRIVER "/bind");
+	if (devtree_end(&t, &err))
+		log_msg(LOG_ERROR, "%s: %s", h->name, err.msg);
+	close(TAKE_FD(h->bind_fd));
 }
 
 static void accept_bind(struct host *h)
@@ -263,8 +269,8 @@ static void accept_bind(struct host *h)
 	struct devtree t = DEVTREE_INIT(h->root);
 	struct err err = ERR_INIT;
 
-	devtree_remove(&t, DRIVER "/bind");
-	devtree_fifo(&t, DRIVER, "bind");
+	devtree_fifo(&t, "new", "bind");
+	devtree_rename(&t, "new/bind", DRIVER "/bind");
 	if (devtree_end(&t, &err) || open_fifo(h, DRIVER "/bind", &h->bind_fd, &err))
 		log_msg(LOG_ERROR, "%s: %s", h->name, err.msg);
 }
