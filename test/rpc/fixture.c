@@ -118,7 +118,7 @@ void sleep_ms(int ms)
 
 bool reaches(_Atomic int *counter, int n)
 {
-	for (int i = 0; i < 1000 && *counter < n; i++)
+	for (int i = 0; i < 3000 && *counter < n; i++)
 		sleep_ms(10);
 	return *counter >= n;
 }

@@ -37,7 +37,7 @@ struct rpc_pending *stage_start(struct rpc_client *c, const char *volume, const 
 int probe(struct rpc_client *c, int timeout_ms);
 /* Probes until one succeeds, 10 s at the most: a client that lost its connection waits a moment before it makes another. */
 bool serves_again(struct rpc_client *c);
-/* Waits until *counter >= n, 10 s at the most. */
+/* Waits until *counter >= n, 30 s at the most. */
 bool reaches(_Atomic int *counter, int n);
 void sleep_ms(int ms);
 

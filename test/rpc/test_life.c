@@ -23,9 +23,9 @@ START_TEST(a_deadline_ends_the_call_and_reaches_the_handler)
 
 	ck_assert_int_eq(stage(f.client, "v", "sleep:20000", 300, NULL), ERR_DEADLINE);
 	ms = (monotonic_ns() - begin) / 1000000;
-	ck_assert_msg(ms >= 290 && ms < 5000, "%d ms", (int)ms);
+	ck_assert_msg(ms >= 290 && ms < 15000, "%d ms", (int)ms);
 	ck_assert(reaches(&f.stub.cancelled, 1));
-	ck_assert_int_lt((monotonic_ns() - begin) / 1000000, 10000);
+	ck_assert_int_lt((monotonic_ns() - begin) / 1000000, 15000);
 }
 END_TEST
 
@@ -40,7 +40,8 @@ START_TEST(a_cancelled_call_wakes_its_handler)
 	ck_assert_int_eq(rpc_pending_wait(p, &answer), ERR_CANCELLED);
 	rpc_answer_clear(&answer);
 	ck_assert(reaches(&f.stub.cancelled, 1));
-	ck_assert_int_eq(stage(f.client, "v", "", 5000, NULL), ERR_OK); /* its lock is free again */
+	ck_assert_int_eq(stage(f.client, "v", "", 30000, NULL),
+	                 ERR_OK); /* its lock is free again */
 }
 END_TEST
 
@@ -48,10 +49,12 @@ START_TEST(a_handler_that_does_not_listen_ends_in_its_own_time)
 {
 	SETUP(f);
 
-	ck_assert_int_eq(stage(f.client, "v", "busy:500", 100, NULL), ERR_DEADLINE);
-	ck_assert_int_eq(stage(f.client, "v", "", 5000, NULL), ERR_ABORTED); /* still holds it */
-	sleep_ms(700);
-	ck_assert_int_eq(stage(f.client, "v", "", 5000, NULL), ERR_OK);
+	ck_assert_int_eq(stage(f.client, "v", "busy:3000", 300, NULL), ERR_DEADLINE);
+	ck_assert_int_eq(stage(f.client, "v", "", 30000, NULL), ERR_ABORTED); /* still holds it */
+	while (f.stub.running)
+		sleep_ms(10);
+	sleep_ms(100); /* it lets its volume go */
+	ck_assert_int_eq(stage(f.client, "v", "", 30000, NULL), ERR_OK);
 }
 END_TEST
 
@@ -83,7 +86,7 @@ static void *stop_server(void *arg)
 {
 	struct fixture *f = arg;
 
-	rpc_server_stop(f->server, 5000);
+	rpc_server_stop(f->server, 30000);
 	f->server = NULL;
 	return NULL;
 }
@@ -149,7 +152,7 @@ START_TEST(start_and_stop_leave_nothing_open)
 		SETUP(f);
 
 		if (i % 2)
-			ck_assert_int_eq(stage(f.client, "v", "", 5000, NULL), ERR_OK);
+			ck_assert_int_eq(stage(f.client, "v", "", 30000, NULL), ERR_OK);
 	}
 	ck_assert_int_lt(dup(0), 32); /* the lowest free number */
 }
@@ -165,18 +168,18 @@ START_TEST(a_second_server_takes_the_path_over_and_keeps_it)
 	struct err err = ERR_INIT;
 	struct stub other;
 
-	ck_assert_int_eq(probe(f.client, 5000), ERR_OK);
+	ck_assert_int_eq(probe(f.client, 30000), ERR_OK);
 	stub_init(&other);
 	ck_assert_int_eq(rpc_server_start(&f.options, other.services, ARRAY_LEN(other.services),
 	                                  &second, &err),
 	                 0);
-	ck_assert_int_eq(stage(f.client, "v", "", 5000, NULL),
+	ck_assert_int_eq(stage(f.client, "v", "", 30000, NULL),
 	                 ERR_OK); /* old connections live on */
 	ck_assert_int_eq(f.stub.entered, 1);
 	rpc_server_stop(f.server, 1000);
 	f.server = NULL;
 	c = rpc_client_new(&(struct rpc_client_options) { .path = f.path });
-	ck_assert_int_eq(stage(c, "v", "", 5000, NULL), ERR_OK);
+	ck_assert_int_eq(stage(c, "v", "", 30000, NULL), ERR_OK);
 	ck_assert_int_eq(other.entered, 1);
 	rpc_client_free(c);
 	rpc_server_stop(second, 1000);
@@ -203,10 +206,10 @@ START_TEST(sigterm_lets_a_running_call_finish)
 	pid_t pid;
 
 	fixture_init(&f);
-	pid = server_spawn(&f, NULL, 0, 5000);
+	pid = server_spawn(&f, NULL, 0, 30000);
 	connect_client(&f);
-	p = stage_start(f.client, "v", "sleep:700", 20000);
-	sleep_ms(300);
+	p = stage_start(f.client, "v", "sleep:1500", 30000);
+	sleep_ms(800);
 	kill(pid, SIGTERM);
 	ck_assert_int_eq(rpc_pending_wait(p, &answer), ERR_OK);
 	rpc_answer_clear(&answer);
@@ -222,12 +225,12 @@ START_TEST(sigterm_ends_an_idle_server_soon)
 	pid_t pid;
 
 	fixture_init(&f);
-	pid = server_spawn(&f, NULL, 0, 5000);
+	pid = server_spawn(&f, NULL, 0, 60000);
 	connect_client(&f);
 	begin = monotonic_ns();
 	kill(pid, SIGTERM);
 	ck_assert_int_eq(server_wait(pid), 0);
-	ck_assert_int_lt((monotonic_ns() - begin) / 1000000, 2000);
+	ck_assert_int_lt((monotonic_ns() - begin) / 1000000, 15000);
 }
 END_TEST
 

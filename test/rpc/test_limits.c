@@ -68,7 +68,7 @@ START_TEST(a_message_above_the_limit_is_refused)
 	ck_assert_int_eq(send_bytes(f.client, in, n, text), ERR_EXHAUSTED);
 	ck_assert_msg(strstr(text, "larger than max") != NULL, "%s", text);
 	ck_assert_int_eq(f.stub.entered, 0);
-	ck_assert_int_eq(probe(f.client, 5000), ERR_OK);
+	ck_assert_int_eq(probe(f.client, 30000), ERR_OK);
 }
 END_TEST
 
@@ -80,14 +80,14 @@ START_TEST(a_message_that_unpacks_to_much_memory_is_refused)
 
 	ck_assert_int_eq(send_bytes(f.client, in, MIB / 3 * 3, text), ERR_EXHAUSTED);
 	ck_assert_msg(strstr(text, "bytes of memory when unpacked") != NULL, "%s", text);
-	ck_assert_int_eq(probe(f.client, 5000), ERR_OK);
+	ck_assert_int_eq(probe(f.client, 30000), ERR_OK);
 }
 END_TEST
 
 START_TEST(empty_map_entries_have_an_end)
 {
 	SETUP(f);
-	AUTO(free) uint8_t *in = times("\x32\x00", 2, 5000);
+	AUTO(free) uint8_t *in = times("\x32\x00", 2, 30000);
 	char text[1100];
 
 	ck_assert_int_eq(send_bytes(f.client, in, 10000, text), ERR_INVALID);
@@ -124,12 +124,12 @@ START_TEST(a_gzip_bomb_costs_nothing)
 	pid = server_spawn(&f, NULL, 0, 1000);
 	f.client = rpc_client_new(&(struct rpc_client_options) { .path = f.path });
 	gzip = rpc_client_new(&(struct rpc_client_options) { .path = f.path, .gzip = true });
-	ck_assert_int_eq(probe(f.client, 5000), ERR_OK);
+	ck_assert_int_eq(probe(f.client, 30000), ERR_OK);
 	before = high_water_kb(pid);
 	ck_assert_int_eq(send_bytes(gzip, in, n, text), ERR_UNIMPLEMENTED);
 	rpc_client_free(gzip);
 	ck_assert_msg(strstr(text, "gzip") != NULL, "%s", text);
-	ck_assert_int_eq(probe(f.client, 5000), ERR_OK);
+	ck_assert_int_eq(probe(f.client, 30000), ERR_OK);
 	ck_assert_msg(before > 0 && high_water_kb(pid) - before < 20 * 1024, "%ld kB, then %ld kB",
 	              before, high_water_kb(pid));
 	kill(pid, SIGTERM);
@@ -154,17 +154,25 @@ END_TEST
 
 /* ---------------------------------------------------------------- headers */
 
-START_TEST(headers_above_the_limit_are_refused)
+static int probe_with_header(struct rpc_client *c, size_t n)
+{
+	AUTO(free) char *value = xcalloc(1, n + 1);
+	struct rpc_answer answer;
+	int code;
+
+	memset(value, 'v', n);
+	code = rpc_pending_wait(rpc_client_start_with(c, PROBE, NULL, 0, 30000, "x-big", value),
+	                        &answer);
+	rpc_answer_clear(&answer);
+	return code;
+}
+
+START_TEST(headers_have_a_limit)
 {
 	SETUP(f);
-	AUTO(free) char *value = xcalloc(1, 20001);
-	struct rpc_answer answer;
 
-	memset(value, 'v', 20000);
-	rpc_pending_wait(rpc_client_start_with(f.client, PROBE, NULL, 0, 5000, "x-big", value),
-	                 &answer);
-	ck_assert_int_ne(answer.code, ERR_OK);
-	rpc_answer_clear(&answer);
+	ck_assert_int_eq(probe_with_header(f.client, 12000), ERR_OK);
+	ck_assert_int_ne(probe_with_header(f.client, 20000), ERR_OK);
 	/* gRPC 1.51 may end the whole connection for it: the client then has to make a new one. */
 	ck_assert(serves_again(f.client));
 }
@@ -191,9 +199,9 @@ START_TEST(a_full_queue_says_so_at_once)
 		char name[20];
 
 		volume_name(name, i);
-		calls[i] = stage_start(f.client, name, "sleep:300", 20000);
+		calls[i] = stage_start(f.client, name, "sleep:1500", 60000);
 	}
-	ck_assert_int_eq(probe(f.client, 5000), ERR_OK);
+	ck_assert_int_eq(probe(f.client, 30000), ERR_OK);
 	for (int i = 0; i < 10; i++) {
 		struct rpc_answer answer;
 		int code = rpc_pending_wait(calls[i], &answer);
@@ -205,7 +213,7 @@ START_TEST(a_full_queue_says_so_at_once)
 	}
 	ck_assert_int_eq(ok, 3);
 	ck_assert_int_eq(unavailable, 7);
-	ck_assert_int_eq(stage(f.client, "v", "", 5000, NULL), ERR_OK);
+	ck_assert_int_eq(stage(f.client, "v", "", 30000, NULL), ERR_OK);
 }
 END_TEST
 
@@ -218,14 +226,14 @@ START_TEST(a_call_whose_time_ran_out_in_the_queue_is_not_run)
 	fixture_init(&f);
 	f.options.max_workers = 1;
 	fixture_start(&f);
-	first = stage_start(f.client, "a", "busy:600", 20000);
+	first = stage_start(f.client, "a", "busy:2000", 30000);
 	ck_assert(reaches(&f.stub.entered, 1));
 	second = stage_start(f.client, "b", "", 200);
 	ck_assert_int_eq(rpc_pending_wait(second, &answer), ERR_DEADLINE);
 	rpc_answer_clear(&answer);
 	ck_assert_int_eq(rpc_pending_wait(first, &answer), ERR_OK);
 	rpc_answer_clear(&answer);
-	ck_assert_int_eq(stage(f.client, "c", "", 5000, NULL), ERR_OK);
+	ck_assert_int_eq(stage(f.client, "c", "", 30000, NULL), ERR_OK);
 	ck_assert_int_eq(f.stub.entered, 2);
 }
 END_TEST
@@ -234,22 +242,21 @@ START_TEST(probes_pass_while_every_worker_is_busy)
 {
 	SETUP(f);
 	struct rpc_pending *calls[2 * LIMIT_RPC_WORKERS];
-	int64_t begin;
 
 	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
 		char name[20];
 
 		volume_name(name, (int)i);
-		calls[i] = stage_start(f.client, name, "sleep:1000", 60000);
+		calls[i] = stage_start(f.client, name, "sleep:600000", -1);
 	}
 	ck_assert(reaches(&f.stub.running, LIMIT_RPC_WORKERS));
-	begin = monotonic_ns();
-	ck_assert_int_eq(probe(f.client, 5000), ERR_OK);
-	ck_assert_int_lt(monotonic_ns() - begin, 500 * INT64_C(1000000));
+	ck_assert_int_eq(probe(f.client, 30000), ERR_OK);
+	ck_assert_int_eq(f.stub.running, LIMIT_RPC_WORKERS);
 	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
 		struct rpc_answer answer;
 
-		ck_assert_int_eq(rpc_pending_wait(calls[i], &answer), ERR_OK);
+		rpc_pending_cancel(calls[i]);
+		ck_assert_int_eq(rpc_pending_wait(calls[i], &answer), ERR_CANCELLED);
 		rpc_answer_clear(&answer);
 	}
 }
@@ -339,7 +346,7 @@ SUITE_TIMEOUT("rpc limits", 120, a_message_just_below_the_limit_is_taken,
               a_message_above_the_limit_is_refused,
               a_message_that_unpacks_to_much_memory_is_refused, empty_map_entries_have_an_end,
               a_gzip_bomb_costs_nothing, a_small_compressed_message_is_refused_too,
-              headers_above_the_limit_are_refused, a_full_queue_says_so_at_once,
+              headers_have_a_limit, a_full_queue_says_so_at_once,
               a_call_whose_time_ran_out_in_the_queue_is_not_run,
               probes_pass_while_every_worker_is_busy, more_calls_than_streams_all_get_their_turn,
               sixteen_threads_probe_fifty_times, many_clients_stage_at_once);

@@ -169,7 +169,7 @@ START_TEST(a_relative_path_serves)
 	ck_assert_int_eq(chdir(f.dir), 0);
 	f.options.path = "csi.sock";
 	fixture_start(&f);
-	ck_assert_int_eq(probe(f.client, 5000), ERR_OK);
+	ck_assert_int_eq(probe(f.client, 30000), ERR_OK);
 	rpc_server_stop(f.server, 1000);
 	f.server = NULL;
 	ck_assert_int_ne(access(f.path, F_OK), 0);
@@ -209,9 +209,9 @@ START_TEST(a_silent_client_is_closed)
 	setup_impatient(&f, 0);
 	begin = monotonic_ns();
 	fd = connect_raw(f.path);
-	ck_assert_int_eq(answer_within(fd, 5000), 0);
+	ck_assert_int_eq(answer_within(fd, 30000), 0);
 	ck_assert_int_ge((monotonic_ns() - begin) / 1000000, 390);
-	ck_assert_int_eq(probe(f.client, 5000), ERR_OK);
+	ck_assert_int_eq(probe(f.client, 30000), ERR_OK);
 }
 END_TEST
 
@@ -223,7 +223,7 @@ START_TEST(a_client_that_stops_in_the_middle_is_closed)
 	setup_impatient(&f, 0);
 	fd = connect_raw(f.path);
 	ck_assert_int_eq(send(fd, PREFACE, 10, 0), 10);
-	ck_assert_int_eq(answer_within(fd, 5000), 0);
+	ck_assert_int_eq(answer_within(fd, 30000), 0);
 }
 END_TEST
 
@@ -240,23 +240,21 @@ START_TEST(first_words_may_come_in_pieces)
 		ck_assert_int_eq(send(fd, &words[i], 1, 0), 1);
 		sleep_ms(2);
 	}
-	ck_assert_int_eq(answer_within(fd, 5000), 1); /* the server's SETTINGS */
+	ck_assert_int_eq(answer_within(fd, 30000), 1); /* the server's SETTINGS */
 }
 END_TEST
 
 START_TEST(another_protocol_is_closed_at_once)
 {
 	AUTO(fixture_clear) struct fixture f;
-	int64_t begin;
 	AUTO(fd) int fd = -1;
 
 	fixture_init(&f);
+	f.options.preface_timeout_ms = 300000;
 	fixture_start(&f);
 	fd = connect_raw(f.path);
-	begin = monotonic_ns();
 	ck_assert_int_eq(send(fd, "GET / HTTP/1.1\r\n", 16, 0), 16);
-	ck_assert_int_eq(answer_within(fd, 5000), 0);
-	ck_assert_int_lt((monotonic_ns() - begin) / 1000000, 2000);
+	ck_assert_int_eq(answer_within(fd, 30000), 0);
 }
 END_TEST
 
@@ -270,14 +268,15 @@ START_TEST(connections_have_a_cap_and_the_closed_ones_do_not_count)
 
 	fixture_init(&f);
 	f.options.max_connections = 3;
+	f.options.preface_timeout_ms = 300000; /* not what closes the fourth */
 	fixture_start(&f);
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
 		fds[i] = connect_raw(f.path);
 		ck_assert_int_eq(send(fds[i], words, sizeof words - 1, 0), sizeof words - 1);
-		ck_assert_int_eq(answer_within(fds[i], 5000), 1);
+		ck_assert_int_eq(answer_within(fds[i], 30000), 1);
 	}
 	extra = connect_raw(f.path);
-	ck_assert_int_eq(answer_within(extra, 5000), 0);
+	ck_assert_int_eq(answer_within(extra, 30000), 0);
 	close(extra);
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		close(fds[i]);
@@ -294,7 +293,7 @@ START_TEST(silent_connections_count_and_time_out)
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		fds[i] = connect_raw(f.path);
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
-		ck_assert_int_eq(answer_within(fds[i], 5000), 0);
+		ck_assert_int_eq(answer_within(fds[i], 30000), 0);
 	ck_assert(serves_again(f.client));
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		close(fds[i]);
@@ -309,7 +308,7 @@ START_TEST(a_hundred_connections_one_after_the_other)
 		struct rpc_client *c =
 			rpc_client_new(&(struct rpc_client_options) { .path = f.path });
 
-		ck_assert_int_eq(probe(c, 5000), ERR_OK);
+		ck_assert_int_eq(probe(c, 30000), ERR_OK);
 		rpc_client_free(c);
 	}
 }

@@ -143,14 +143,14 @@ static int send_damaged(struct rpc_client *c, const char *service,
 
 	add_message(&in, m->input, damage);
 	code = rpc_client_call_bytes(c, path, in.ptr, damage == CUT && in.len ? in.len - 1 : in.len,
-	                             3000, &answer);
+	                             timeout_ms, &answer);
 	ck_assert_msg(!strstr(answer.text, MARKER), "%s says \"%s\"", path, answer.text);
 	rpc_answer_clear(&answer);
 	return code;
 }
 
 /* All methods, all damages. Returns how many were sent. */
-static int send_all(struct rpc_client *c, bool expect_ok)
+static int send_all(struct rpc_client *c, bool expect_ok, int timeout_ms)
 {
 	int sent = 0;
 
@@ -158,7 +158,8 @@ static int send_all(struct rpc_client *c, bool expect_ok)
 		for (unsigned k = 0; k < service_list[i]->n_methods; k++)
 			for (enum damage damage = WHOLE; damage < DAMAGES; damage++, sent++) {
 				int code = send_damaged(c, service_list[i]->name,
-				                        &service_list[i]->methods[k], damage);
+				                        &service_list[i]->methods[k], damage,
+				                        timeout_ms);
 
 				ck_assert(!expect_ok || damage != WHOLE || code == ERR_OK);
 			}
@@ -255,7 +256,7 @@ static void serve_and_look(bool fail)
 	                                  &f.server, &err),
 	                 0);
 	f.client = rpc_client_new(&(struct rpc_client_options) { .path = f.path });
-	sent = send_all(f.client, !fail);
+	sent = send_all(f.client, !fail, 30000);
 	rpc_client_free(TAKE(f.client));
 	rpc_server_stop(TAKE(f.server), 1000);
 	log_redirect(NULL, NULL);
@@ -383,7 +384,7 @@ START_TEST(the_driver_shows_no_secret)
 		ck_assert_int_eq(file_read(log, LOG_MAX, &text, NULL, &err), 0);
 		ck_abort_msg("the driver does not serve: %s", text);
 	}
-	sent = send_all(f.client, false);
+	sent = send_all(f.client, false, 3000);
 	kill(pid, SIGTERM);
 	ck_assert_int_eq(server_wait(pid), 0);
 	ck_assert_int_eq(file_read(log, LOG_MAX, &text, NULL, &err), 0);
