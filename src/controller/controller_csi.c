@@ -277,7 +277,7 @@ static const struct rpc_method controller_methods[] = {
 	{ "ControllerPublishVolume", publish, .key = publish_key },
 	{ "ControllerUnpublishVolume", unpublish, .key = unpublish_key },
 	{ "ValidateVolumeCapabilities", validate, .key = NULL },
-	{ "ControllerGetCapabilities", get_capabilities, .on_poller = true },
+	{ "ControllerGetCapabilities", get_capabilities, .on_poller = true, .quiet = true },
 };
 
 struct rpc_service controller_service(struct controller *controller, struct keylock *locks)

@@ -307,7 +307,10 @@ static const struct rpc_method node_methods[] = {
 	{ .name = "NodeUnpublishVolume", .handler = unpublish_volume, .key = unpublish_key },
 	{ .name = "NodeGetVolumeStats", .handler = get_volume_stats },
 	{ .name = "NodeExpandVolume", .handler = expand_volume, .key = expand_key },
-	{ .name = "NodeGetCapabilities", .handler = get_capabilities, .on_poller = true },
+	{ .name = "NodeGetCapabilities",
+	  .handler = get_capabilities,
+	  .on_poller = true,
+	  .quiet = true },
 	{ .name = "NodeGetInfo", .handler = get_info },
 };
 

@@ -15,6 +15,7 @@
 
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/str.h"
 
 extern char **environ;
 
@@ -26,13 +27,71 @@ static void ignore_line(void *arg, const char *line)
 		fprintf(stderr, "%s\n", line);
 }
 
+/* What is left when a test ends in the middle (it jumps out of its function): children and directories. */
+static pid_t children[16];
+static char dirs[16][64];
+
+static void remove_dir(const char *dir)
+{
+	AUTO(closedir) DIR *d = opendir(dir);
+
+	for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
+		if (!str_eq(e->d_name, ".") && !str_eq(e->d_name, "..")) {
+			AUTO(free) char *path = xasprintf("%s/%s", dir, e->d_name);
+
+			remove(path);
+		}
+	rmdir(dir);
+}
+
+static void clean_up(void)
+{
+	for (size_t i = 0; i < ARRAY_LEN(children); i++)
+		if (children[i])
+			kill(children[i], SIGKILL);
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
+		if (dirs[i][0])
+			remove_dir(dirs[i]);
+}
+
+void child_started(pid_t pid)
+{
+	for (size_t i = 0; i < ARRAY_LEN(children); i++)
+		if (!children[i]) {
+			children[i] = pid;
+			return;
+		}
+}
+
+static void child_ended(pid_t pid)
+{
+	for (size_t i = 0; i < ARRAY_LEN(children); i++)
+		if (children[i] == pid)
+			children[i] = 0;
+}
+
+/* Puts `now` where `before` is ("" for a free place). */
+static void remember_dir(const char *before, const char *now)
+{
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
+		if (str_eq(dirs[i], before)) {
+			snprintf(dirs[i], sizeof dirs[i], "%s", now);
+			return;
+		}
+}
+
 void fixture_init(struct fixture *f)
 {
+	static bool registered;
+
+	if (!registered)
+		registered = atexit(clean_up) == 0;
 	log_setup(5, false);
 	log_redirect(ignore_line, NULL);
 	*f = (struct fixture) { .options = { .socket_group = (gid_t)-1 } };
 	snprintf(f->dir, sizeof f->dir, "/tmp/rpc-test.XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(f->dir));
+	remember_dir("", f->dir);
 	snprintf(f->path, sizeof f->path, "%s/csi.sock", f->dir);
 	f->options.path = f->path;
 	stub_init(&f->stub);
@@ -49,25 +108,13 @@ void fixture_start(struct fixture *f)
 	f->client = rpc_client_new(&client);
 }
 
-static void remove_dir(const char *dir)
-{
-	AUTO(closedir) DIR *d = opendir(dir);
-
-	for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
-		if (e->d_name[0] != '.' || e->d_name[1]) {
-			AUTO(free) char *path = xasprintf("%s/%s", dir, e->d_name);
-
-			remove(path);
-		}
-	rmdir(dir);
-}
-
 void fixture_clear(struct fixture *f)
 {
 	rpc_client_free(f->client);
 	rpc_server_stop(f->server, 2000);
 	stub_clear(&f->stub);
 	remove_dir(f->dir);
+	remember_dir(f->dir, "");
 }
 
 struct rpc_pending *stage_start(struct rpc_client *c, const char *volume, const char *what,
@@ -143,6 +190,7 @@ pid_t server_spawn(struct fixture *f, const char *environment, unsigned nofile, 
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
 	ck_assert_int_eq(posix_spawn(&pid, "/bin/sh", &actions, NULL, argv, environ), 0);
+	child_started(pid);
 	posix_spawn_file_actions_destroy(&actions);
 	close(out[1]);
 	(void)!read(out[0], word, 5);
@@ -156,11 +204,14 @@ int server_wait(pid_t pid)
 	int status = -1;
 
 	for (int i = 0; i < 2000; i++) {
-		if (waitpid(pid, &status, WNOHANG) == pid)
+		if (waitpid(pid, &status, WNOHANG) == pid) {
+			child_ended(pid);
 			return status;
+		}
 		sleep_ms(10);
 	}
 	kill(pid, SIGKILL);
 	waitpid(pid, &status, 0);
+	child_ended(pid);
 	return -1;
 }

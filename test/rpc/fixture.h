@@ -44,5 +44,7 @@ void sleep_ms(int ms);
 /* The program stub_server on f->path. `environment` (may be NULL) is put in front of ours; nofile 0: unchanged. Waits for "ready";
    the pid. */
 pid_t server_spawn(struct fixture *f, const char *environment, unsigned nofile, int grace_ms);
-/* Exit status of waitpid(). */
+/* Status of waitpid(), -1 when it had to be killed after 20 s. */
 int server_wait(pid_t pid);
+/* Any other child: killed when this program ends before server_wait() has seen its end. */
+void child_started(pid_t pid);

@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "test/rpc/fixture.h"
@@ -73,9 +72,10 @@ START_TEST(a_caller_that_dies_cancels_its_call)
 	pid_t pid;
 
 	ck_assert_int_eq(posix_spawn(&pid, "/proc/self/exe", NULL, NULL, argv, environ), 0);
+	child_started(pid);
 	ck_assert(reaches(&f.stub.running, 1));
 	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
+	server_wait(pid);
 	ck_assert(reaches(&f.stub.cancelled, 1));
 }
 END_TEST

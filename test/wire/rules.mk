@@ -6,5 +6,5 @@ $(MARKERS): $(OUT)/test/wire/markers.o $(RPC_SHARED) $(TEST_LIB_OBJS) $(LIB)
 
 .PHONY: wire-test
 ## wire-test: csi.proto against the official file; secrets in no log line and no error
-wire-test: $(MARKERS) $(BIN)
-	$(Q)$(RPC_ENV) test/wire/wire.sh $(MARKERS) $(BIN)
+wire-test: $(MARKERS) $(BIN) $(OUT)/snap-sim
+	$(Q)$(RPC_ENV) test/wire/wire.sh $(MARKERS) $(BIN) $(OUT)/snap-sim

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Is csi/csi.proto the interface of CSI v1.13.0, and do its secrets stay out of logs and errors?
-# Usage: wire.sh MARKERS_PROGRAM [DRIVER]. Ends with "wire: N passed, N failed".
+# Usage: wire.sh MARKERS_PROGRAM [DRIVER SNAP_SIM]. Ends with "wire: N passed, N failed".
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-markers=$1 driver=${2-}
+markers=$1
+shift
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 passed=0 failed=0
@@ -36,7 +37,7 @@ try 'a lost field' '/bool readonly = 4;/d'
 test/wire/describe.sh --secrets "$official" >"$work/secrets"
 [ "$(wc -l <"$work/secrets")" -eq 22 ]
 result $? 'the official file marks 22 fields as secret'
-CK_FORK=no "$markers" "$work/secrets" ${driver:+"$driver"} >"$work/log" 2>&1
+CK_FORK=no "$markers" "$work/secrets" "$@" >"$work/log" 2>&1
 result $? 'no secret and no value of a sensitive key is in a log line or an error'
 grep -E '^(sent|FAIL|[0-9]+%|.*:[FE]:)' "$work/log" || tail -n 50 "$work/log"
 printf 'wire: %d passed, %d failed\n' "$passed" "$failed"
