@@ -89,10 +89,11 @@ enum record_owner record_owner(const struct controller *c, const struct dpu_volu
 	               : RECORD_UNMARKED;
 }
 
+/* NULL or "": not there. */
 static bool differs(struct str *why, const char *what, const char *is, const char *asked)
 {
-	str_addf(why, "%s is %s, not %s", what, is && *is ? is : "not set",
-	         asked && *asked ? asked : "without it");
+	str_addf(why, "%s is %s, asked for is %s", what, str_empty(is) ? "not set" : is,
+	         str_empty(asked) ? "a volume without it" : asked);
 	return false;
 }
 

@@ -21,7 +21,7 @@ enum record_owner {
 enum record_owner record_owner(const struct controller *c, const struct dpu_volume *v,
                                const char *name);
 
-/* Would the request have made this volume? False: `why` says what differs, "policy is gold, not silver". */
+/* Would the request have made this volume? False: `why` says what differs, "policy is gold, asked for is silver". */
 bool record_fits(const struct dpu_volume *v, const struct volume_request *r, struct str *why);
 /* Is the size of the made volume one that the request allows? Capacity 0 (unknown): the requested one counts. */
 bool record_capacity_fits(const struct dpu_volume *v, int64_t required, int64_t limit);

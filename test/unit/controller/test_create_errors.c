@@ -189,6 +189,32 @@ static void earlier_other_type(void)
 	mine_earlier("{\"metadata\":{\"annotations\":{\"csi.snap.nvidia.com/accessType\":"
 	             "\"block\"}}}");
 }
+static void earlier_pending(void)
+{
+	mine_earlier(NULL);
+}
+static void earlier_other_mode(void)
+{
+	mine_earlier("{\"spec\":{\"accessModes\":[\"ReadOnlyMany\"]}}");
+}
+static void earlier_more_parameters(void)
+{
+	mine_earlier("{\"spec\":{\"parameters\":{\"pool\":\"p1\"}}}");
+}
+static void earlier_other_function(void)
+{
+	mine_earlier(
+		"{\"metadata\":{\"annotations\":{\"csi.snap.nvidia.com/functionType\":\"pf\"}}}");
+}
+static void earlier_other_key(void)
+{
+	mine_earlier("{\"metadata\":{\"annotations\":{\"csi.snap.nvidia.com/formatPolicy\":"
+	             "\"never\"}}}");
+}
+static void earlier_virtiofs(void)
+{
+	mine_earlier("{\"spec\":{\"volumeMode\":\"Filesystem\"}}");
+}
 static void earlier_other_name(void)
 {
 	mine_earlier("{\"metadata\":{\"annotations\":{\"csi.snap.nvidia.com/name\":\"PVC-1\"}}}");
@@ -363,13 +389,37 @@ static const struct row {
 	{ "it was made with another policy", "{}", earlier_other_policy, ERR_EXISTS, ANOTHERS,
 	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: policy is "
 	  "silver, "
-	  "not gold" },
+	  "asked for is gold" },
 	{ "it was made with another size", "{}", earlier_other_size, ERR_EXISTS, ANOTHERS,
 	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: its size is "
 	  "536870912, not in the range of required 1073741824 and limit 0" },
 	{ "it was made for another access type", "{}", earlier_other_type, ERR_EXISTS, ANOTHERS,
 	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: "
-	  "csi.snap.nvidia.com/accessType is block, not mount" },
+	  "csi.snap.nvidia.com/accessType is block, asked for is mount" },
+	{ "it was made for another access mode", "{}", earlier_other_mode, ERR_EXISTS, ANOTHERS,
+	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: accessModes is "
+	  "ReadOnlyMany, asked for is ReadWriteOnce" },
+	{ "it was made with more parameters", "{}", earlier_more_parameters, ERR_EXISTS, ANOTHERS,
+	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: it has "
+	  "parameter pool" },
+	{ "it was made with other parameters", "{\"parameters\":{\"pool\":\"p2\"}}",
+	  earlier_more_parameters, ERR_EXISTS, ANOTHERS,
+	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: parameter pool "
+	  "is another" },
+	{ "it was made for another function", "{}", earlier_other_function, ERR_EXISTS, ANOTHERS,
+	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: "
+	  "csi.snap.nvidia.com/functionType is pf, asked for is vf" },
+	{ "it was made with a key of ours", "{}", earlier_other_key, ERR_EXISTS, ANOTHERS,
+	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: "
+	  "csi.snap.nvidia.com/formatPolicy is never, asked for is a volume without it" },
+	{ "a key of ours that it was made without",
+	  "{\"parameters\":{\"csi.snap.nvidia.com/formatPolicy\":\"never\"}}", earlier_pending,
+	  ERR_EXISTS, ANOTHERS,
+	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: "
+	  "csi.snap.nvidia.com/formatPolicy is not set, asked for is never" },
+	{ "it is virtio-fs", "{}", earlier_virtiofs, ERR_EXISTS, ANOTHERS,
+	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: volumeMode is "
+	  "Filesystem, asked for is Block" },
 	{ "it was made for another name", "{}", earlier_other_name, ERR_EXISTS, ANOTHERS,
 	  "DPUVolume dpf/pvc-1 already exists for another volume, \"PVC-1\"" },
 	{ "it is being deleted", "{}", earlier_going, ERR_ABORTED, GOING,
