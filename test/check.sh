@@ -22,6 +22,8 @@ wire|csi.proto against the official file, secrets in no log|$make $jobs wire-tes
 kubeclient|the Kubernetes client over TLS and HTTP/2|$make $jobs kubeclient-test FLAVOUR=debug
 kubeclient-asan|the same, AddressSanitizer and UBSan|$make $jobs kubeclient-test FLAVOUR=asan
 kubeclient-tsan|the same, ThreadSanitizer|$make $jobs kubeclient-test FLAVOUR=tsan
+controller-asan|the controller against snap-sim and its faults, AddressSanitizer and UBSan|$make $jobs controller-test FLAVOUR=asan
+controller-tsan|the same, ThreadSanitizer|$make $jobs controller-test FLAVOUR=tsan
 sim|snap-sim itself|$make $jobs sim-test FLAVOUR=asan
 main|the program from outside|$make $jobs main-test
 sanity|csi-sanity, mount and block|$make $jobs sanity
