@@ -2,14 +2,19 @@
 /* The HTTP engine against a scripted HTTP/1.1 server. */
 #include "common/http.h"
 
+#include <glob.h>
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/file.h"
 #include "common/mem.h"
 #include "common/str.h"
 #include "test/lib/fake_http.h"
+#include "test/lib/skip.h"
 #include "test/lib/suite.h"
 
 static struct http *engine_for(const char *url, const struct http_tuning *tuning)
@@ -20,6 +25,43 @@ static struct http *engine_for(const char *url, const struct http_tuning *tuning
 	ck_assert_msg(http_new(&e, tuning, &h, &err) == 0, "%s", err.msg);
 	return h;
 }
+
+static bool libcurl_is_mapped(void)
+{
+	AUTO(free) char *maps = NULL;
+	struct err err = ERR_INIT;
+	ck_assert_int_eq(file_read("/proc/self/maps", 1 << 20, &maps, NULL, &err), 0);
+	return strstr(maps, "libcurl") != NULL;
+}
+
+/* It brings thirty libraries and 5 MB: node mode has no use for them. */
+START_TEST(libcurl_is_loaded_with_the_first_engine_only)
+{
+	ck_assert(!libcurl_is_mapped());
+	struct http *h = engine_for("http://127.0.0.1:1", NULL);
+	ck_assert(libcurl_is_mapped());
+	http_free(h);
+}
+END_TEST
+
+START_TEST(a_missing_libcurl_is_named_with_its_package)
+{
+	SKIP_UNLESS_ROOT("a mount namespace without libcurl");
+	struct http *h = NULL;
+	struct err err = ERR_INIT;
+	struct http_endpoint e = { .url = "http://127.0.0.1:1" };
+	glob_t found;
+	ck_assert_int_eq(glob("/usr/lib/*/libcurl.so.4", 0, NULL, &found), 0);
+	ck_assert_int_eq(unshare(CLONE_NEWNS), 0);
+	ck_assert_int_eq(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+	for (size_t i = 0; i < found.gl_pathc; i++)
+		ck_assert_int_eq(mount("/dev/null", found.gl_pathv[i], NULL, MS_BIND, NULL), 0);
+	globfree(&found);
+	ck_assert_int_eq(http_new(&e, NULL, &h, &err), -1);
+	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
+	ck_assert_msg(strstr(err.msg, "Debian package libcurl4") != NULL, "%s", err.msg);
+}
+END_TEST
 
 static struct http_request request_for(const char *method, const char *path)
 {
@@ -437,7 +479,8 @@ START_TEST(timers_ring_in_order_and_can_be_taken_back)
 }
 END_TEST
 
-SUITE("http", a_request_brings_status_body_and_retry_after,
+SUITE("http", libcurl_is_loaded_with_the_first_engine_only,
+      a_missing_libcurl_is_named_with_its_package, a_request_brings_status_body_and_retry_after,
       a_server_that_is_away_is_told_from_an_answer_that_was_lost,
       a_deadline_ends_a_request_that_hangs, a_cancelled_caller_is_woken_at_once,
       a_body_above_the_limit_is_refused, many_parallel_requests_share_few_connections,
