@@ -30,8 +30,7 @@ struct kube_kind {
 struct kube_options {
 	const char *kubeconfig; /* file; NULL: in-cluster (environment and ServiceAccount files) */
 	const char *context;    /* of the kubeconfig; NULL: its current-context */
-	const char *
-		user_agent; /* "snap-csi/1.0" : also the fieldManager's name is its part before '/' */
+	const char *user_agent; /* "snap-csi/1.0"; up to the '/' it is the fieldManager */
 	const char *service_account_dir; /* NULL: /var/run/secrets/kubernetes.io/serviceaccount */
 	double qps;                      /* 0: unlimited */
 	int burst;
@@ -40,8 +39,8 @@ struct kube_options {
 /* Reads the configuration and starts the I/O thread; contacts nobody: an API server that is away is no
    error here. Configuration that cannot be read: INVALID_ARGUMENT naming file and field. */
 int kube_new(const struct kube_options *options, struct kube **ret, struct err *err) MUST_CHECK;
-/* Requests in flight fail with CANCELLED; waits too. No call may be running in another thread when
-   this returns. NULL is fine; returns NULL. */
+/* Requests in flight and waits fail with CANCELLED. Returns when no call runs any more and all waits are
+   closed by those who opened them. NULL is fine; returns NULL. */
 struct kube *kube_free(struct kube *k);
 
 /* ns NULL: a cluster-scoped kind. *ret is a new root, the caller frees it. */
@@ -84,8 +83,9 @@ int kube_wait_open(struct kube *k, const struct kube_kind *kind, const char *ns,
    is away is waited for. */
 int kube_wait_next(struct kube_wait *w, struct deadline d, struct json **ret, struct err *err)
 	MUST_CHECK;
-/* Which object the wait is about. With it, the deletion of that object is told by its event; without, an event of deletion is
-   first confirmed by reading (it may be about an earlier object of the name), which costs a request. */
+/* Which object the wait is about. With it, the deletion of that object is told by its event; without,
+   an event of deletion is first confirmed by reading (it may be about an earlier object of the name),
+   which costs a request. */
 void kube_wait_expect(struct kube_wait *w, const char *uid);
 void kube_wait_close(struct kube_wait *w);
 DEFINE_AUTO(struct kube_wait *, kube_wait_close);

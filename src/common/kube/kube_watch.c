@@ -383,6 +383,8 @@ static void stream_resume(struct kube_watch *w, const char *why)
 	if (w->lost)
 		lose_place(w);
 	if (w->lost_badly || w->failures > 0) {
+		if (!w->lost_badly)
+			set_down(w, why);
 		log_limited(LOG_WARNING, 30, "watch %s: %s; trying again", w->kind.plural, why);
 		backoff(w, w->k->tuning.watch_backoff_ms, 0);
 		return;
@@ -407,7 +409,9 @@ static void stream_done(void *arg, struct http_result *r)
 	if (r->end == HTTP_RETIRED)
 		stream_start(w);
 	else if (opened || w->lost)
-		stream_resume(w, w->lost ? "lost its place" : r->why);
+		stream_resume(w, w->lost     ? "lost its place"
+		                 : r->why[0] ? r->why
+		                             : "the server ended it at once");
 	else
 		watch_failed(w, "watch", r);
 }
