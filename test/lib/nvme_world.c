@@ -216,6 +216,8 @@ static void attach_loop(struct nvme_disk *d)
 	struct stat st;
 
 	config.info.lo_flags = LO_FLAGS_AUTOCLEAR;
+	/* mkfs.btrfs takes loop devices of one name for one device, and none is a name, too. */
+	snprintf((char *)config.info.lo_file_name, sizeof config.info.lo_file_name, "%s", d->image);
 	need(image >= 0 && control >= 0, "open image and loop-control");
 	for (int tries = 0; tries < 600; tries++) {
 		int n = ioctl(control, LOOP_CTL_GET_FREE);

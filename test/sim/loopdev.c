@@ -66,6 +66,9 @@ static int configure(unsigned number, int image, unsigned sector_size, uint64_t 
 
 	if (fd < 0)
 		return err_sys(err, errno, "open /dev/loop%u", number);
+	/* mkfs.btrfs takes loop devices of one name for one device, and none is a name, too. */
+	snprintf((char *)config.info.lo_file_name, sizeof config.info.lo_file_name, "/dev/loop%u",
+	         number);
 	if (ioctl(fd, LOOP_CONFIGURE, &config))
 		return errno == EBUSY ? 1 : err_sys(err, errno, "configure /dev/loop%u", number);
 	*diskseq = 0;
