@@ -126,6 +126,7 @@ create_rows() {
 		delete
 		answer_ms
 	done >"$WORLD/delete"
+	row 'CreateVolume, fastest' "$(sort -g "$WORLD/create" | head -n 1 | xargs printf '%.1f ms')" '<= API + 2 ms'
 	row 'CreateVolume, p50' "$(median <"$WORLD/create" | xargs printf '%.1f ms')" '<= API + 2 ms' '270.8 ms'
 	row '  CPU of the driver per CreateVolume' "$cpu ms" '<= 0.5 ms' '2.0-7.4 ms'
 	row '  API requests per CreateVolume' "$requests" '1 write, 0-1 reads' '1'
@@ -161,15 +162,20 @@ stage_ms() {
 }
 
 stage_rows() {
-	local i by_us by_hand
+	local i
 	for ((i = 0; i < STAGES; i++)); do
 		stage_ms "$i" >>"$WORLD/by-us.ms" || exit 1
 		script_ms >>"$WORLD/by-hand.ms" || exit 1
 	done
-	by_us=$(median <"$WORLD/by-us.ms") by_hand=$(median <"$WORLD/by-hand.ms")
-	row 'NodeStageVolume with mkfs.ext4, p50' "$(printf '%.1f ms' "$by_us")"
-	row '  a shell script: blkid, mkfs.ext4, mount, p50' "$(printf '%.1f ms' "$by_hand")"
-	row '  the difference' "$(awk -v a="$by_us" -v b="$by_hand" 'BEGIN {printf "%.1f ms", a - b}')" '<= 5 ms'
+	stage_pair p50 "$(median <"$WORLD/by-us.ms")" "$(median <"$WORLD/by-hand.ms")"
+	# On a busy machine the least disturbed run of each says more.
+	stage_pair fastest "$(sort -g "$WORLD/by-us.ms" | head -n 1)" "$(sort -g "$WORLD/by-hand.ms" | head -n 1)"
+}
+
+stage_pair() {
+	row "NodeStageVolume with mkfs.ext4, $1" "$(printf '%.1f ms' "$2")"
+	row "  a shell script: blkid, mkfs.ext4, mount, $1" "$(printf '%.1f ms' "$3")"
+	row '  the difference' "$(awk -v a="$2" -v b="$3" 'BEGIN {printf "%.1f ms", a - b}')" '<= 5 ms'
 }
 
 world_sim --seed || exit 1

@@ -191,7 +191,7 @@ create_row 'unauthorized' UNAUTHENTICATED . '{"verb":"create","resource":"dpuvol
 create_row 'an internal error, again and again' UNAVAILABLE . '{"verb":"create","resource":"dpuvolumes","status":500,"reason":"InternalError","message":"etcd"}'
 create_row 'too many requests, again and again' UNAVAILABLE . '{"verb":"create","resource":"dpuvolumes","status":429,"reason":"TooManyRequests","message":"slow down","retryAfterSeconds":1}'
 create_row 'too many requests once' OK . '{"verb":"create","resource":"dpuvolumes","status":429,"retryAfterSeconds":1,"times":1}'
-create_row 'the answer to the POST is lost' UNAVAILABLE . '{"verb":"create","resource":"dpuvolumes","applied":true,"cut":true,"times":1}'
+create_row 'the answer to the POST is lost' OK . '{"verb":"create","resource":"dpuvolumes","applied":true,"cut":true,"times":1}'
 create_row 'no answer at all' DEADLINE_EXCEEDED . '{"verb":"create","resource":"dpuvolumes","hang":true}'
 create_row 'the API group is not served' FAILED_PRECONDITION . '{"verb":"create","resource":"dpuvolumes","unserved":true}'
 
@@ -242,7 +242,7 @@ stage_row 'the kernel refuses to bind' DEADLINE_EXCEEDED . '{"dpf":"bind-refused
 stage_row 'the kernel ignores the binding' DEADLINE_EXCEEDED . '{"dpf":"bind-ignored"}'
 
 table 'NodeStageVolume: what is on the device'
-stage_row 'a foreign signature' FAILED_PRECONDITION . '{"dpf":"foreign-data","text":"LABELONE","value":"512"}'
+stage_row 'a foreign signature' FAILED_PRECONDITION . '{"dpf":"foreign-data","text":"_BHRfS_M","value":"65600"}'
 stage_row 'non-zero data at its begin' FAILED_PRECONDITION . '{"dpf":"foreign-data","text":"somebody was here","value":"65536"}'
 stage_row 'non-zero data at its end' FAILED_PRECONDITION . '{"dpf":"foreign-data","text":"somebody was here","value":"1073737728"}'
 stage_row 'blank, but the policy is never to format' FAILED_PRECONDITION '.volume_context["csi.snap.nvidia.com/formatPolicy"] = "never"'
