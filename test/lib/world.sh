@@ -57,12 +57,15 @@ world_begin() {
 	KUBECONFIG_FILE=$WORLD/kubeconfig
 }
 
-# Waits up to $1 seconds for the command to succeed.
+# Waits up to $1 seconds for the command to succeed; it is over when that answers 2.
 world_until() {
-	local end=$((SECONDS + $1))
+	local end=$((SECONDS + $1)) status
 	shift
-	until "$@"; do
-		[ "$SECONDS" -lt "$end" ] || return 1
+	while :; do
+		"$@"
+		status=$?
+		[ "$status" -ne 0 ] || return 0
+		[ "$status" -ne 2 ] && [ "$SECONDS" -lt "$end" ] || return 1
 		sleep 0.02
 	done
 }
@@ -73,7 +76,7 @@ world_sim() {
 		--namespace="$NAMESPACE" --node="$NODE" --vfs="$FUNCTIONS" "$@" >"$WORLD/sim.log" 2>&1 &
 	SIM_PID=$!
 	WORLD_PIDS+=("$SIM_PID")
-	if ! world_until 10 world_sim_ready; then
+	if ! world_until 60 world_sim_ready; then
 		echo "snap-sim did not start:" >&2
 		cat "$WORLD/sim.log" >&2
 		return 1
@@ -83,7 +86,7 @@ world_sim() {
 }
 
 world_sim_ready() {
-	kill -0 "$SIM_PID" 2>/dev/null || return 1
+	kill -0 "$SIM_PID" 2>/dev/null || return 2
 	[ -s "$WORLD/port" ] && [ -s "$KUBECONFIG_FILE" ]
 }
 
@@ -108,7 +111,7 @@ world_driver() {
 }
 
 world_driver_ready() {
-	kill -0 "$DRIVER_PID" 2>/dev/null || return 1
+	kill -0 "$DRIVER_PID" 2>/dev/null || return 2
 	[ -S "$SOCKET" ] && "$CSI_CALL" -e "$ENDPOINT" -t 2 Probe >/dev/null 2>&1
 }
 
