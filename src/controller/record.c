@@ -161,10 +161,10 @@ bool record_capacity_fits(const struct dpu_volume *v, int64_t required, int64_t 
 	return have >= required && (limit <= 0 || have <= limit);
 }
 
-/* With the very same range in the spec the made size is judged when the volume is ready. */
+/* Of a volume that was asked for with this very range and is not made yet the size is judged when it is. */
 static bool size_fits(const struct dpu_volume *v, const struct volume_request *r, struct str *why)
 {
-	if (v->requested == volume_request_bytes(r) && v->limit == r->limit)
+	if (!v->capacity && v->requested == volume_request_bytes(r) && v->limit == r->limit)
 		return true;
 	if (record_capacity_fits(v, r->required, r->limit))
 		return true;

@@ -116,12 +116,13 @@ static int obtain(const struct controller *c, const struct volume_request *r, st
 }
 
 static int create_and_wait(const struct controller *c, const struct volume_request *r,
-                           struct await *a, struct dpu_volume *v, struct err *err)
+                           struct await *a, struct dpu_volume *v, bool *was_bound, struct err *err)
 {
 	AUTO(json_free) struct json *object = NULL;
 
 	if (obtain(c, r, a, &object, err) || !object_uid(object, a->ref, err))
 		return -1;
+	*was_bound = str_eq(json_str(object, "status.phase"), "Bound");
 	if (await_ready(a, TAKE(object), CREATE_GOAL, judge_bound, v, err))
 		return -1;
 	return check_capacity(v, r, a->ref, err);
@@ -132,14 +133,15 @@ int volume_create(const struct controller *c, const struct volume_request *r, st
 {
 	char name[OBJECT_NAME_MAX + 1];
 	struct await a AUTO(await_close) = { .c = c };
+	bool was_bound = false;
 	struct dpu_volume v;
 
 	volume_object_name(r->name, name);
 	d = controller_deadline(c, d);
 	if (await_open(c, &dpu_volume_kind, name, d, &a, err))
 		return err_recode(err, ERR_UNAVAILABLE);
-	if (create_and_wait(c, r, &a, &v, err))
-		return volume_undo(c, r->name, &a, err);
+	if (create_and_wait(c, r, &a, &v, &was_bound, err))
+		return volume_undo(c, r->name, was_bound, &a, err);
 	*ret = (struct volume) {
 		.id = arena_strdup(arena, name),
 		.capacity = v.capacity,

@@ -28,10 +28,11 @@ static int instead_of_unknown(struct err *err, const char *ref, const struct err
 	               first.msg, ref, second->msg);
 }
 
-/* A volume that is bound was or will be handed out by a call that succeeds, unless its size is why none can. */
-static bool was_never_usable(const struct dpu_volume *v, const struct err *first)
+/* A volume that is bound was or will be handed out by a call that succeeds, unless this very call saw it made with a
+   size that it cannot answer. */
+static bool may_be_in_use(const struct dpu_volume *v, bool was_bound, const struct err *first)
 {
-	return !dpu_volume_is_bound(v) || first->code == ERR_RANGE;
+	return was_bound || (dpu_volume_is_bound(v) && first->code != ERR_RANGE);
 }
 
 static int remove_left(const struct controller *c, const struct json *left, struct await *a,
@@ -51,7 +52,8 @@ static int remove_left(const struct controller *c, const struct json *left, stru
 	return instead(err, a->ref, "was to be removed, which is refused,");
 }
 
-int volume_undo(const struct controller *c, const char *name, struct await *a, struct err *err)
+int volume_undo(const struct controller *c, const char *name, bool was_bound, struct await *a,
+                struct err *err)
 {
 	AUTO(json_free) struct json *left = NULL;
 	struct err second = ERR_INIT;
@@ -68,7 +70,7 @@ int volume_undo(const struct controller *c, const char *name, struct await *a, s
 		return instead_of_unknown(err, a->ref, &second);
 	if (record_owner(c, &v, name) != RECORD_OWN)
 		return -1;
-	if (!was_never_usable(&v, err))
+	if (may_be_in_use(&v, was_bound, err))
 		return err_recode(err, ERR_UNAVAILABLE);
 	return remove_left(c, left, a, err);
 }

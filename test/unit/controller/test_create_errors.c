@@ -234,6 +234,22 @@ static void bound_then_full(void)
 	fake_change_text(V, "pvc-1", "{\"status\":{\"conditions\":[" AWAY "]}}");
 	fake_then(V, "pvc-1", "{\"status\":{\"conditions\":[" AWAY "," FULL "]}}");
 }
+static void earlier_bound_too_big(void)
+{
+	mine_earlier("{\"spec\":{\"resources\":{\"limits\":{\"storage\":\"2Gi\"}}}}");
+	fake_change_text(V, "pvc-1", BOUND("3Gi"));
+}
+static void earlier_gets_too_big(void)
+{
+	mine_earlier("{\"spec\":{\"resources\":{\"limits\":{\"storage\":\"2Gi\"}}}}");
+	fake_then(V, "pvc-1", BOUND("3Gi"));
+}
+static void earlier_bound_loses_size(void)
+{
+	mine_earlier("{\"spec\":{\"resources\":{\"limits\":{\"storage\":\"2Gi\"}}},"
+	             "\"status\":{\"phase\":\"Bound\"}}");
+	fake_then(V, "pvc-1", BOUND("3Gi"));
+}
 static void earlier_and_create_forbidden(void)
 {
 	mine_earlier(PENDING(NO_VENDOR));
@@ -493,6 +509,21 @@ static const struct row {
 	  "DPUVolume dpf/pvc-1 failed: Bound=False (Failure: the PVC was lost)" },
 	{ "made bigger than limit_bytes", "{\"capacity_range\":{\"limit_bytes\":2147483648}}",
 	  too_big, ERR_RANGE, NOTHING,
+	  "CapacityRange: DPUVolume dpf/pvc-1 was made with 3.0 GiB (3221225472 bytes), more than "
+	  "limit_bytes 2.0 GiB (2147483648 bytes)" },
+	{ "an earlier call's object gets bigger than limit_bytes",
+	  "{\"capacity_range\":{\"limit_bytes\":2147483648}}", earlier_gets_too_big, ERR_RANGE,
+	  NOTHING,
+	  "CapacityRange: DPUVolume dpf/pvc-1 was made with 3.0 GiB (3221225472 bytes), more than "
+	  "limit_bytes 2.0 GiB (2147483648 bytes)" },
+	{ "a volume that is there has grown beyond limit_bytes",
+	  "{\"capacity_range\":{\"limit_bytes\":2147483648}}", earlier_bound_too_big, ERR_EXISTS,
+	  ANOTHERS,
+	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: its size is "
+	  "3221225472, not in the range of required 1073741824 and limit 2147483648" },
+	{ "the same, and its size is not known at first",
+	  "{\"capacity_range\":{\"limit_bytes\":2147483648}}", earlier_bound_loses_size,
+	  ERR_UNAVAILABLE, BOUND_VOLUME,
 	  "CapacityRange: DPUVolume dpf/pvc-1 was made with 3.0 GiB (3221225472 bytes), more than "
 	  "limit_bytes 2.0 GiB (2147483648 bytes)" },
 	{ "made smaller than required_bytes", "{}", too_small, ERR_RANGE, NOTHING,
