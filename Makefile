@@ -106,7 +106,7 @@ $(OUT)/test/%.o: test/%.c | gen-headers
 	$(Q)mkdir -p $(@D) && $(CC) $(ALL_CFLAGS) -I. -MMD -MP -c -o $@ $<
 
 # Generated code: no warnings of ours, the same hardening.
-$(OUT)/gen/%.o: $(GEN)/%.c
+$(OUT)/gen/%.o: $(GEN)/%.c | gen-headers
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D) && $(CC) $(CSTD) -w $(HARDEN) $(CFLAGS_$(FLAVOUR)) -isystem $(GEN) $(CFLAGS) -MMD -MP -c -o $@ $<
 
