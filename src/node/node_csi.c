@@ -9,6 +9,7 @@
 
 #include "common/context_keys.h"
 #include "common/volume_cap_csi.h"
+#include "node/health.h"
 
 /* All map entries that protoc-c generates look alike: base, key, value. */
 #define MAP_TO_KVS(call, entries, n) map_to_kvs((call), (void *const *)(entries), (n))
@@ -239,6 +240,68 @@ static int expand_volume(void *self, struct rpc_call *call, const void *req,
 	return 0;
 }
 
+/* ---------------------------------------------------------------- health */
+
+static Csi__V1__VolumeHealth *volume_health(struct rpc_call *call, const char *volume_id,
+                                            const struct health *h)
+{
+	Csi__V1__VolumeHealth *r = RPC_NEW(call, csi__v1__volume_health);
+
+	r->volume_id = (char *)volume_id;
+	r->health_statuses = arena_alloc(&call->arena, h->n * sizeof(*r->health_statuses));
+	for (size_t i = 0; i < h->n; i++) {
+		Csi__V1__VolumeHealth__VolumeHealthEntry *e =
+			RPC_NEW(call, csi__v1__volume_health__volume_health_entry);
+
+		e->status = (Csi__V1__VolumeHealthErrorType)h->v[i].status;
+		e->reason = (char *)h->v[i].reason;
+		e->message = arena_strdup(&call->arena, h->v[i].message);
+		r->health_statuses[r->n_health_statuses++] = e;
+	}
+	return r;
+}
+
+static int get_volume_health(void *self, struct rpc_call *call, const void *req,
+                             ProtobufCMessage **resp, struct err *err)
+{
+	const Csi__V1__NodeGetVolumeHealthRequest *q = req;
+	Csi__V1__NodeGetVolumeHealthResponse *r =
+		RPC_NEW(call, csi__v1__node_get_volume_health_response);
+	struct health h;
+
+	*resp = &r->base;
+	if (check_volume_id(q->volume_id, err) ||
+	    node_volume_health(self, q->volume_id, q->volume_publish_path, q->staging_target_path,
+	                       &h, err))
+		return -1;
+	r->volume_health = volume_health(call, q->volume_id, &h);
+	return 0;
+}
+
+static int get_storage_health(void *self, struct rpc_call *call, const void *req,
+                              ProtobufCMessage **resp, struct err *err)
+{
+	Csi__V1__NodeGetStorageHealthResponse *r =
+		RPC_NEW(call, csi__v1__node_get_storage_health_response);
+	struct health h;
+
+	(void)req;
+	*resp = &r->base;
+	if (node_storage_health(self, &h, err))
+		return -1;
+	r->backend_health = arena_alloc(&call->arena, h.n * sizeof(*r->backend_health));
+	for (size_t i = 0; i < h.n; i++) {
+		Csi__V1__NodeGetStorageHealthResponse__StorageBackendHealth *b = RPC_NEW(
+			call, csi__v1__node_get_storage_health_response__storage_backend_health);
+
+		b->status = (Csi__V1__StorageHealthErrorType)h.v[i].status;
+		b->reason = (char *)h.v[i].reason;
+		b->message = arena_strdup(&call->arena, h.v[i].message);
+		r->backend_health[r->n_backend_health++] = b;
+	}
+	return 0;
+}
+
 /* ---------------------------------------------------------------- what the node is */
 
 static int get_info(void *self, struct rpc_call *call, const void *req, ProtobufCMessage **resp,
@@ -258,6 +321,8 @@ static const Csi__V1__NodeServiceCapability__RPC__Type capabilities[] = {
 	CSI__V1__NODE_SERVICE_CAPABILITY__RPC__TYPE__GET_VOLUME_STATS,
 	CSI__V1__NODE_SERVICE_CAPABILITY__RPC__TYPE__EXPAND_VOLUME,
 	CSI__V1__NODE_SERVICE_CAPABILITY__RPC__TYPE__SINGLE_NODE_MULTI_WRITER,
+	CSI__V1__NODE_SERVICE_CAPABILITY__RPC__TYPE__GET_VOLUME_HEALTH,
+	CSI__V1__NODE_SERVICE_CAPABILITY__RPC__TYPE__GET_STORAGE_HEALTH,
 };
 
 static int get_capabilities(void *self, struct rpc_call *call, const void *req,
@@ -299,13 +364,15 @@ VOLUME_ID_OF(publish_key, Csi__V1__NodePublishVolumeRequest);
 VOLUME_ID_OF(unpublish_key, Csi__V1__NodeUnpublishVolumeRequest);
 VOLUME_ID_OF(expand_key, Csi__V1__NodeExpandVolumeRequest);
 
-/* Stats take no lock: they change nothing, and a pod's metrics must not make its unmount ABORTED. */
+/* Stats and health take no lock: they change nothing, and a pod's metrics must not make its unmount ABORTED. */
 static const struct rpc_method node_methods[] = {
 	{ .name = "NodeStageVolume", .handler = stage_volume, .key = stage_key },
 	{ .name = "NodeUnstageVolume", .handler = unstage_volume, .key = unstage_key },
 	{ .name = "NodePublishVolume", .handler = publish_volume, .key = publish_key },
 	{ .name = "NodeUnpublishVolume", .handler = unpublish_volume, .key = unpublish_key },
 	{ .name = "NodeGetVolumeStats", .handler = get_volume_stats },
+	{ .name = "NodeGetVolumeHealth", .handler = get_volume_health },
+	{ .name = "NodeGetStorageHealth", .handler = get_storage_health },
 	{ .name = "NodeExpandVolume", .handler = expand_volume, .key = expand_key },
 	{ .name = "NodeGetCapabilities",
 	  .handler = get_capabilities,

@@ -210,6 +210,13 @@ int device_by_number(const struct device_world *w, dev_t devno, struct device *r
 	return r;
 }
 
+int device_controllers_live(const struct device_world *w, const struct device *dev, struct str *why,
+                            struct err *err)
+{
+	/* A disk of several functions (native multipath) has no one function to ask. */
+	return *dev->pci ? kinds[0]->live(w, dev->pci, why, err) : 0;
+}
+
 /* ---------------------------------------------------------------- functions */
 
 int device_release(const struct device_world *w, const char *pci, struct err *err)

@@ -92,6 +92,9 @@ int device_by_number(const struct device_world *w, dev_t devno, struct device *r
    sides. */
 int device_check(const struct device *dev, const struct device_want *want, struct err *err)
 	MUST_CHECK;
+/* Are all controllers of this device's function at work? 0, or 1: one is not, and `why` names it and its state. */
+int device_controllers_live(const struct device_world *w, const struct device *dev, struct str *why,
+                            struct err *err) MUST_CHECK;
 /*
  * Opens the node and proves that it is this device: a block special file, st_rdev == devno, size by
  * BLKGETSIZE64, disk number by BLKGETDISKSEQ where both sides have one.

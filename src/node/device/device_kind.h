@@ -15,6 +15,9 @@ struct device_kind {
 	/* As device_find(), below a function that the driver holds; appends to `why`. */
 	int (*find)(const struct device_world *w, const char *pci, const struct device_want *want,
 	            struct device *ret, struct str *why, struct err *err) MUST_CHECK;
+	/* 0: the controllers of the function work; 1: one does not, `why` says which. */
+	int (*live)(const struct device_world *w, const char *pci, struct str *why, struct err *err)
+		MUST_CHECK;
 	/* Names of all block devices below the function, added to ret. */
 	int (*list)(const struct device_world *w, const char *pci, struct strs *ret,
 	            struct err *err) MUST_CHECK;

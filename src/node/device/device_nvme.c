@@ -257,10 +257,18 @@ static int find(const struct device_world *w, const char *pci, const struct devi
 	return 0;
 }
 
+static int live(const struct device_world *w, const char *pci, struct str *why, struct err *err)
+{
+	AUTO(namespaces_clear) struct namespaces ignored = { NULL, 0 };
+
+	return list_namespaces(w, pci, &ignored, why, err);
+}
+
 const struct device_kind device_kind_nvme = {
 	.name = "NVMe",
 	.driver = "nvme",
 	.class_code = 0x0108,
 	.find = find,
+	.live = live,
 	.list = list_disks,
 };

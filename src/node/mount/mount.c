@@ -38,6 +38,9 @@ static bool has_option(const char *options, const char *name)
 static void take_line(struct mount *m, struct libmnt_fs *fs)
 {
 	const char *options = mnt_fs_get_vfs_options(fs), *fs_options = mnt_fs_get_fs_options(fs);
+	unsigned long propagation = 0;
+
+	(void)mnt_fs_get_propagation(fs, &propagation);
 
 	*m = (struct mount) {
 		.id = mnt_fs_get_id(fs),
@@ -50,6 +53,7 @@ static void take_line(struct mount *m, struct libmnt_fs *fs)
 		.options = copy(options),
 		.fs_options = copy(fs_options),
 		.read_only = has_option(options, "ro") || has_option(fs_options, "ro"),
+		.shared = (propagation & MS_SHARED) != 0,
 	};
 }
 

@@ -28,6 +28,7 @@ struct mount {
 	char *options;    /* of this mount point: "rw,relatime" */
 	char *fs_options; /* of the filesystem: "rw,nouuid" */
 	bool read_only;   /* the mount point or the filesystem is */
+	bool shared;      /* mounts below it reach other namespaces (propagation shared:N) */
 };
 
 struct mount_table {

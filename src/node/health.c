@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Health of volumes and of the node's storage, read from mountinfo and sysfs at the moment of the question: no
+ * state, no watcher.  A fault is an answer, not an error; an error means that it could not be found out.
+ *
+ * With a volume id alone the volume is looked for among the mounts: the file of raw block carries its name; for a
+ * filesystem kubelet keeps vol_data.json beside the staging path.
+ */
+#include "node/health.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/json.h"
+#include "common/mem.h"
+#include "node/guard.h"
+#include "node/place.h"
+
+#define VOL_DATA_MAX 65536
+#define GLOBAL_MOUNT "/globalmount"
+
+static void fault(struct health *h, enum health_status status, const char *reason, const char *fmt,
+                  ...) __attribute__((format(printf, 4, 5)));
+
+static void fault(struct health *h, enum health_status status, const char *reason, const char *fmt,
+                  ...)
+{
+	struct health_fault *f = &h->v[h->n];
+	va_list ap;
+
+	if (h->n == HEALTH_FAULTS_MAX)
+		return;
+	h->n++;
+	f->status = status;
+	f->reason = reason;
+	va_start(ap, fmt);
+	vsnprintf(f->message, sizeof(f->message), fmt, ap);
+	va_end(ap);
+}
+
+/* ---------------------------------------------------------------- where is it? */
+
+/* Does kubelet say that the staging path of this mount belongs to the volume? */
+static bool staged_for(const struct mount *m, const char *volume_id)
+{
+	size_t dir = strlen(m->target) - strlen(GLOBAL_MOUNT);
+	AUTO(free) char *path = xasprintf("%.*s/vol_data.json", (int)dir, m->target);
+	AUTO(free) char *text = NULL;
+	AUTO(json_free) struct json *tree = NULL;
+	struct err ignored = ERR_INIT;
+	size_t n;
+
+	return file_read(path, VOL_DATA_MAX, &text, &n, &ignored) == 0 &&
+	       json_parse(path, text, n, &tree, &ignored) == 0 &&
+	       str_eq(json_str(tree, "volumeHandle"), volume_id);
+}
+
+static const struct mount *find_by_id(const struct mount_table *t, const char *volume_id)
+{
+	AUTO(free) char *name = xasprintf("/%s", volume_id);
+
+	for (size_t i = 0; i < t->n; i++) {
+		const struct mount *m = &t->v[i];
+
+		if (str_has_suffix(m->target, name) ||
+		    (str_has_suffix(m->target, GLOBAL_MOUNT) && staged_for(m, volume_id)))
+			return m;
+	}
+	return NULL;
+}
+
+/* 0: place is set, perhaps to nothing; 1: the node knows nothing of the volume; -1. */
+static int find_place(const struct mount_table *t, const char *volume_id, const char *publish_path,
+                      const char *staging_path, struct place *ret, struct err *err)
+{
+	const struct mount *m;
+
+	if (!str_empty(publish_path))
+		return place_look(t, publish_path, ret, err);
+	if (!str_empty(staging_path))
+		return place_look_staged(t, staging_path, volume_id, ret, err);
+	m = find_by_id(t, volume_id);
+	return m ? place_look(t, m->target, ret, err) : 1;
+}
+
+/* ---------------------------------------------------------------- what is wrong with it? */
+
+/* The filesystem was made read-only by the kernel: its mount points were not. */
+static bool turned_read_only(const struct mount *m)
+{
+	return m->read_only && !str_eq(m->options, "ro") && !str_has_prefix(m->options, "ro,");
+}
+
+static void check_filesystem(struct node *n, const struct place *p, struct health *h)
+{
+	struct err err = ERR_INIT;
+	struct statvfs ignored;
+
+	if (strstr(p->m->fs_options, "shutdown"))
+		fault(h, HEALTH_INACCESSIBLE, "FilesystemShutDown",
+		      "%s at %s has shut itself down after an error: unmount and mount it again",
+		      p->m->fs_type, p->path);
+	else if (turned_read_only(p->m))
+		fault(h, HEALTH_DEGRADED, "ReadOnlyAfterError",
+		      "%s at %s was made read-only by the kernel after an error: see the node's "
+		      "kernel log",
+		      p->m->fs_type, p->path);
+	if (!guard_statvfs(n->guard, p->disk, p->path, &ignored, &err))
+		return;
+	if (mount_errno_is_dead(err.sys))
+		fault(h, HEALTH_INACCESSIBLE, "FilesystemDead", "%s", err.msg);
+	else
+		fault(h, HEALTH_INACCESSIBLE, "FilesystemNotResponding", "%s", err.msg);
+}
+
+static void check_block(const struct place *p, const struct device *dev, struct health *h)
+{
+	struct err err = ERR_INIT;
+	AUTO(fd) int fd = -1;
+
+	/* The number of a device that has gone may have been given to another one. */
+	if (device_open(dev, O_RDONLY, &fd, NULL, &err))
+		fault(h, HEALTH_INACCESSIBLE, "DeviceReplaced", "%s shows another disk: %s",
+		      p->path, err.msg);
+}
+
+static int check_device(struct node *n, const struct place *p, struct health *h, struct err *err)
+{
+	AUTO(str_clear) struct str why = STR_INIT(300);
+	struct device dev;
+	int rc = device_by_number(&n->o.world, p->disk, &dev, err);
+
+	if (rc < 0)
+		return -1;
+	if (rc == 1) {
+		fault(h, HEALTH_INACCESSIBLE, "DeviceGone",
+		      "the device %u:%u of %s has gone: it was detached while in use",
+		      major(p->disk), minor(p->disk), p->path);
+		return 0;
+	}
+	rc = device_controllers_live(&n->o.world, &dev, &why, err);
+	if (rc < 0)
+		return -1;
+	if (rc == 1) {
+		fault(h, HEALTH_INACCESSIBLE, "ControllerNotLive", "%s: %s", dev.name, why.ptr);
+		return 0;
+	}
+	if (p->kind == PLACE_BLOCK)
+		check_block(p, &dev, h);
+	else
+		check_filesystem(n, p, h);
+	return 0;
+}
+
+int node_volume_health(struct node *n, const char *volume_id, const char *publish_path,
+                       const char *staging_path, struct health *ret, struct err *err)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct place p AUTO(place_clear) = PLACE_INIT;
+	int rc;
+
+	ret->n = 0;
+	rc = mount_table_read(n->o.proc_root, &t, err);
+	if (!rc)
+		rc = find_place(&t, volume_id, publish_path, staging_path, &p, err);
+	if (!rc && p.kind == PLACE_NOTHING)
+		fault(ret, HEALTH_INACCESSIBLE, "NotMounted", "nothing is mounted at %s",
+		      str_empty(publish_path) ? staging_path : publish_path);
+	else if (!rc && p.kind == PLACE_OTHER)
+		fault(ret, HEALTH_INACCESSIBLE, "ForeignMount",
+		      "%s shows %s of %s, which this driver did not mount", p.path, p.m->fs_type,
+		      p.m->source);
+	else if (!rc)
+		rc = check_device(n, &p, ret, err);
+	return rc < 0 ? err_wrap(err, "health of volume %s", volume_id) : 0;
+}
+
+int node_storage_health(struct node *n, struct health *ret, struct err *err)
+{
+	AUTO(str_clear) struct str where = STR_INIT(300);
+	unsigned functions;
+
+	ret->n = 0;
+	if (device_count_functions(&n->o.world, &functions, &where, err))
+		return err_wrap(err, "health of the storage");
+	if (!functions)
+		fault(ret, HEALTH_INACCESSIBLE, "NoFunctions",
+		      "the DPU offers this host no NVMe functions: %s", where.ptr);
+	return 0;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is wrong with a volume on this node, or with the node's way to its storage (CSI 1.13, volume health).
+ * Reads only, touches no dead filesystem, answers within seconds whatever the device does.
+ */
+#pragma once
+
+#include "node/node.h"
+
+#define HEALTH_FAULTS_MAX 4
+
+/* CSI's numbers: the statuses of a volume; those of storage are 1 (degraded) and 2 (unreachable). */
+enum health_status {
+	HEALTH_DEGRADED = 1,
+	HEALTH_INACCESSIBLE = 2,
+};
+
+struct health_fault {
+	enum health_status status;
+	const char *reason; /* CamelCase, static; unique within one answer */
+	char message[400];
+};
+
+struct health {
+	struct health_fault v[HEALTH_FAULTS_MAX];
+	size_t n; /* 0: nothing wrong, or nothing known */
+};
+
+/*
+ * publish_path and staging_path may be NULL or "": the first that is given is looked at; with neither the volume is
+ * looked for by its id. A volume that this node knows nothing of has no faults.
+ */
+int node_volume_health(struct node *n, const char *volume_id, const char *publish_path,
+                       const char *staging_path, struct health *ret, struct err *err) MUST_CHECK;
+/* The DPU's functions as a whole. */
+int node_storage_health(struct node *n, struct health *ret, struct err *err) MUST_CHECK;

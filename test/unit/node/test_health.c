@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Health of volumes on loop devices that pretend to be NVMe namespaces. */
+#include <errno.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include "common/file.h"
+#include "node/guard.h"
+#include "node/health.h"
+#include "test/lib/node_world.h"
+#include "test/lib/skip.h"
+#include "test/lib/suite.h"
+
+static struct node_world w;
+static struct nvme_disk *disk;
+
+static void set_up(const char *fs_type)
+{
+	struct err err = ERR_INIT;
+	struct stage_request r;
+
+	private_mounts();
+	node_world_init(&w);
+	disk = nvme_world_add(&w.nvme, 1, "11111111-aaaa-4bbb-8ccc-000000000001", 64 * MIB);
+	r = stage_request(&w, disk, fs_type, MODE_SINGLE_NODE_WRITER);
+	ck_assert_msg(node_stage(&w.node, &r, soon(), &err) == 0, "%s", err.msg);
+}
+
+static struct health ask(const char *volume_id, const char *publish, const char *staging)
+{
+	struct err err = ERR_INIT;
+	struct health h;
+
+	ck_assert_msg(node_volume_health(&w.node, volume_id, publish, staging, &h, &err) == 0, "%s",
+	              err.msg);
+	return h;
+}
+
+static void expect(const struct health *h, const char *reason, enum health_status status)
+{
+	ck_assert_msg(h->n == 1, "%zu faults, wanted %s", h->n, reason);
+	ck_assert_str_eq(h->v[0].reason, reason);
+	ck_assert_int_eq(h->v[0].status, status);
+}
+
+START_TEST(a_sound_volume_has_no_faults_by_path_and_by_id)
+{
+	static const char *const kinds[] = { "ext4", NULL };
+
+	SKIP_UNLESS_LOOP();
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		set_up(kinds[i]);
+		ck_assert_uint_eq(ask(VOLUME_ID, NULL, w.staging).n, 0);
+		ck_assert_uint_eq(ask(VOLUME_ID, "", "").n, 0);
+		node_world_clear(&w);
+	}
+}
+END_TEST
+
+START_TEST(a_volume_that_was_never_here_is_unknown_not_ill)
+{
+	SKIP_UNLESS_LOOP();
+	private_mounts();
+	node_world_init(&w);
+	ck_assert_uint_eq(ask("pvc-unknown", NULL, NULL).n, 0);
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(a_mount_that_is_missing_is_told)
+{
+	struct health h;
+
+	SKIP_UNLESS_LOOP();
+	set_up("ext4");
+	h = ask(VOLUME_ID, w.target, w.staging);
+	expect(&h, "NotMounted", HEALTH_INACCESSIBLE);
+	ck_assert_ptr_nonnull(strstr(h.v[0].message, w.target));
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(a_mount_that_is_not_ours_is_told)
+{
+	struct health h;
+
+	SKIP_UNLESS_LOOP();
+	private_mounts();
+	node_world_init(&w);
+	ck_assert_int_eq(mount("none", w.staging, "tmpfs", 0, NULL), 0);
+	h = ask(VOLUME_ID, NULL, w.staging);
+	expect(&h, "ForeignMount", HEALTH_INACCESSIBLE);
+	umount(w.staging);
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(a_device_that_has_gone_is_told)
+{
+	struct health h;
+
+	SKIP_UNLESS_LOOP();
+	set_up("ext4");
+	nvme_world_hide(&w.nvme, disk);
+	h = ask(VOLUME_ID, NULL, w.staging);
+	expect(&h, "DeviceGone", HEALTH_INACCESSIBLE);
+	node_world_clear(&w);
+}
+END_TEST
+
+static int dead(const char *path, struct statvfs *ret)
+{
+	(void)path;
+	(void)ret;
+	errno = EIO;
+	return -1;
+}
+
+START_TEST(a_filesystem_that_answers_eio_is_told)
+{
+	struct health h;
+
+	SKIP_UNLESS_LOOP();
+	set_up("ext4");
+	guard_set_statvfs(w.node.guard, dead);
+	h = ask(VOLUME_ID, NULL, w.staging);
+	expect(&h, "FilesystemDead", HEALTH_INACCESSIBLE);
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(a_filesystem_turned_read_only_is_degraded)
+{
+	struct health h;
+
+	SKIP_UNLESS_LOOP();
+	set_up("ext4");
+	/* As errors=remount-ro does it: the filesystem, not the mount point. */
+	ck_assert_int_eq(mount(NULL, w.staging, NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
+	ck_assert_int_eq(mount(NULL, w.staging, NULL, MS_REMOUNT | MS_BIND, NULL), 0);
+	h = ask(VOLUME_ID, NULL, w.staging);
+	expect(&h, "ReadOnlyAfterError", HEALTH_DEGRADED);
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(the_storage_is_well_while_there_are_functions)
+{
+	struct err err = ERR_INIT;
+	struct health h;
+
+	SKIP_UNLESS_LOOP();
+	private_mounts();
+	node_world_init(&w);
+	nvme_world_add(&w.nvme, 1, "", 64 * MIB);
+	ck_assert_int_eq(node_storage_health(&w.node, &h, &err), 0);
+	ck_assert_uint_eq(h.n, 0);
+	w.node.o.world.sysfs = "/nonexistent";
+	ck_assert_int_eq(node_storage_health(&w.node, &h, &err), 0);
+	expect(&h, "NoFunctions", HEALTH_INACCESSIBLE);
+	node_world_clear(&w);
+}
+END_TEST
+
+SUITE("health", a_sound_volume_has_no_faults_by_path_and_by_id,
+      a_volume_that_was_never_here_is_unknown_not_ill, a_mount_that_is_missing_is_told,
+      a_mount_that_is_not_ours_is_told, a_device_that_has_gone_is_told,
+      a_filesystem_that_answers_eio_is_told, a_filesystem_turned_read_only_is_degraded,
+      the_storage_is_well_while_there_are_functions);
