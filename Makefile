@@ -87,7 +87,7 @@ all: $(BIN)
 ## help: this list
 help:
 	@echo 'snap-csi $(VERSION): CSI driver for NVIDIA DPUs'
-	@sed -n 's/^## \([a-z0-9-]*\): \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | sort | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
+	@sed -n 's/^## \([a-z0-9-]*\): \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | sort | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
 
 $(BIN): $(OUT)/src/main.o $(LIB)
 	$(call say,LINK,$@)
@@ -138,7 +138,7 @@ $(OUT)/test/unit/%: $(OUT)/test/unit/%.o $(TEST_LIB) $(LIB)
 .PHONY: unit
 ## unit: the unit tests of one FLAVOUR, with counts
 unit: $(UNIT_BINS)
-	$(Q)test/lib/run-suites.sh "unit $(FLAVOUR)" $(UNIT_BINS)
+	$(Q)RUN_JOBS=2 test/lib/run-suites.sh "unit $(FLAVOUR)" $(UNIT_BINS)
 
 -include $(wildcard test/*/rules.mk)
 

@@ -25,10 +25,13 @@ kubeclient-tsan|the same, ThreadSanitizer|$make $jobs kubeclient-test FLAVOUR=ts
 controller-asan|the controller against snap-sim and its faults, AddressSanitizer and UBSan|$make $jobs controller-test FLAVOUR=asan
 controller-tsan|the same, ThreadSanitizer|$make $jobs controller-test FLAVOUR=tsan
 sim|snap-sim itself|$make $jobs sim-test FLAVOUR=asan
+controller-asan|the controller and snap-sim's faults, ASan and UBSan|$make $jobs controller-test FLAVOUR=asan
+controller-tsan|the same, ThreadSanitizer|$make $jobs controller-test FLAVOUR=tsan
 main|the program from outside|$make $jobs main-test
 sanity|csi-sanity, mount and block|$make $jobs sanity
 e2e|kills, retries, many volumes|$make $jobs e2e
 errors|every error path of create, attach, stage|$make $jobs errors
+demo|the story of make demo|$make demo-built
 lint|what can be said without running|$make lint
 END
 )
@@ -40,7 +43,7 @@ seconds() { awk "BEGIN {printf \"%.0f\", $EPOCHREALTIME - $1}"; }
 
 run() { # name what command
 	local start=$EPOCHREALTIME log="$log_dir/$1.log" rc good bad line
-	printf '%-14s %s ... ' "$1" "$2"
+	printf '%-15s %s ... ' "$1" "$2"
 	$3 >"$log" 2>&1 </dev/null
 	rc=$?
 	line=$(grep -E '(^|: )[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs test programs one after the other and adds up their Check summaries
+# Runs test programs, RUN_JOBS (1) at a time, and adds up their Check summaries
 # ("100%: Checks: 3, Failures: 0, Errors: 0"). Usage: run-suites.sh TITLE PROGRAM...
 # Ends with "TITLE: N passed, N failed"; exit 1 when anything failed.
 set -u
@@ -7,11 +7,12 @@ set -u
 export TSAN_OPTIONS="${TSAN_OPTIONS:+$TSAN_OPTIONS:}ignore_noninstrumented_modules=1"
 title=$1
 shift
-passed=0 failed=0
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-for program in "$@"; do
-	start=$EPOCHREALTIME
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+# One program; its line (a failure: all that it said) is printed in one piece, its counts kept for the sum.
+run_one() { # number program
+	local log=$dir/$1.log program=$2 start=$EPOCHREALTIME rc checks bad good
 	"$program" >"$log" 2>&1
 	rc=$?
 	read -r checks bad <<<"$(sed -nE 's/^[0-9]+%: Checks: ([0-9]+), Failures: ([0-9]+), Errors: ([0-9]+).*/\1 \2 \3/p' "$log" |
@@ -20,14 +21,29 @@ for program in "$@"; do
 		bad=1 # ended by a signal or a sanitizer: no summary
 	fi
 	good=$((checks > bad ? checks - bad : 0))
-	passed=$((passed + good)) failed=$((failed + bad))
-	if [ "$bad" -ne 0 ]; then
-		cat "$log"
-		printf 'FAIL %s (exit %d)\n' "$program" "$rc"
-	else
-		grep -E '^SKIP' "$log"
-		printf 'ok   %-60s %3d  %5.1f s\n' "$program" "$good" "$(awk "BEGIN {print $EPOCHREALTIME - $start}")"
-	fi
+	(
+		flock 9
+		echo "$good $bad" >>"$dir/counts"
+		if [ "$bad" -ne 0 ]; then
+			cat "$log"
+			printf 'FAIL %s (exit %d)\n' "$program" "$rc"
+		else
+			grep -E '^SKIP' "$log"
+			printf 'ok   %-60s %3d  %5.1f s\n' "$program" "$good" "$(awk "BEGIN {print $EPOCHREALTIME - $start}")"
+		fi
+	) 9>"$dir/lock"
+}
+
+: >"$dir/counts"
+number=0
+for program in "$@"; do
+	number=$((number + 1))
+	while [ "$(jobs -rp | wc -l)" -ge "${RUN_JOBS:-1}" ]; do
+		wait -n
+	done
+	run_one "$number" "$program" &
 done
+wait
+read -r passed failed <<<"$(awk '{p += $1; f += $2} END {print p + 0, f + 0}' "$dir/counts")"
 printf '%s: %d passed, %d failed\n' "$title" "$passed" "$failed"
 [ "$failed" -eq 0 ]

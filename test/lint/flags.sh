@@ -4,7 +4,7 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 table=${FLAGS_TABLE:-build/debug/test/lint/flags_table}
-[ -x "$table" ] || make --no-print-directory -s "$table" FLAVOUR=debug || exit 1
+[ -n "${FLAGS_TABLE-}" ] || make --no-print-directory -s "$table" FLAVOUR=debug || exit 1
 fresh=$(mktemp)
 trap 'rm -f "$fresh"' EXIT
 awk -v table="$table" '
