@@ -25,8 +25,6 @@ kubeclient-tsan|the same, ThreadSanitizer|$make $jobs kubeclient-test FLAVOUR=ts
 controller-asan|the controller against snap-sim and its faults, AddressSanitizer and UBSan|$make $jobs controller-test FLAVOUR=asan
 controller-tsan|the same, ThreadSanitizer|$make $jobs controller-test FLAVOUR=tsan
 sim|snap-sim itself|$make $jobs sim-test FLAVOUR=asan
-controller-asan|the controller and snap-sim's faults, ASan and UBSan|$make $jobs controller-test FLAVOUR=asan
-controller-tsan|the same, ThreadSanitizer|$make $jobs controller-test FLAVOUR=tsan
 main|the program from outside|$make $jobs main-test
 sanity|csi-sanity, mount and block|$make $jobs sanity
 e2e|kills, retries, many volumes|$make $jobs e2e
