@@ -53,13 +53,41 @@ void kube_fake_config(struct kube_fake *f, const char *url, const char *cluster,
 	kube_fake_file(f, "kubeconfig", text);
 }
 
-void kube_fake_start(struct kube_fake *f, const struct kube_tuning *tuning)
+static char left_over[64]; /* the directory, until it is removed */
+
+/* Also when an assertion ends the test, whose process then exits. */
+static void directory_remove(void)
 {
-	const char *tmp = getenv("TMPDIR");
+	AUTO(strs_clear) struct strs names = STRS_INIT;
 	struct err err = ERR_INIT;
+	if (!left_over[0] || dir_list(left_over, &names, &err))
+		return;
+	for (size_t i = 0; i < names.n; i++) {
+		AUTO(free) char *path = xasprintf("%s/%s", left_over, names.v[i]);
+		unlink(path);
+	}
+	rmdir(left_over);
+	left_over[0] = 0;
+}
+
+static void directory_make(struct kube_fake *f)
+{
+	static bool registered;
+	const char *tmp = getenv("TMPDIR");
+	directory_remove();
 	snprintf(f->dir, sizeof(f->dir), "%s/kube-XXXXXX", tmp && strlen(tmp) < 40 ? tmp : "/tmp");
 	ck_assert_ptr_nonnull(mkdtemp(f->dir));
+	snprintf(left_over, sizeof(left_over), "%s", f->dir);
 	snprintf(f->kubeconfig, sizeof(f->kubeconfig), "%s/kubeconfig", f->dir);
+	if (!registered)
+		atexit(directory_remove);
+	registered = true;
+}
+
+void kube_fake_start(struct kube_fake *f, const struct kube_tuning *tuning)
+{
+	struct err err = ERR_INIT;
+	directory_make(f);
 	f->server = fake_http_start();
 	kube_fake_config(f, fake_http_url(f->server), "", "    token: token-1\n");
 	struct kube_options options = { .kubeconfig = f->kubeconfig, .user_agent = "snap-csi/1.0" };
@@ -70,15 +98,7 @@ void kube_fake_start(struct kube_fake *f, const struct kube_tuning *tuning)
 
 void kube_fake_stop(struct kube_fake *f)
 {
-	AUTO(strs_clear) struct strs names = STRS_INIT;
-	struct err err = ERR_INIT;
 	f->kube = kube_free(f->kube);
 	fake_http_stop(f->server);
-	if (dir_list(f->dir, &names, &err))
-		return;
-	for (size_t i = 0; i < names.n; i++) {
-		AUTO(free) char *path = xasprintf("%s/%s", f->dir, names.v[i]);
-		unlink(path);
-	}
-	rmdir(f->dir);
+	directory_remove();
 }
