@@ -296,6 +296,22 @@ START_TEST(an_attached_volume_is_not_deleted_before_it_is_detached)
 }
 END_TEST
 
+START_TEST(a_condition_of_an_older_generation_does_not_count)
+{
+	SEEDED(w);
+
+	world_make_volume(&w, "v");
+	world_make_attachment(&w, "one-v", "one", "v");
+	json_free(attached(&w, "one-v"));
+	world_ok(&w, "DELETE", VOLUMES "/v", NULL, 200);
+	world_wait_condition(&w, "dpuvolumes/v", "DPUVolumeReconciled", "AwaitingDeletion", "");
+	/* Its Bound condition is True still, but was observed before the deletion. */
+	world_make_attachment(&w, "two-v", "two", "v");
+	world_wait_condition(&w, "dpuvolumeattachments/two-v", "DPUVolumeAttachmentReconciled",
+	                     "Pending", "DPUVolume " NS "/v is not ready");
+}
+END_TEST
+
 START_TEST(delays_delay)
 {
 	SEEDED_WITH(w, "--bind-delay-ms=60", "--attach-delay-ms=60", "--detach-delay-ms=60",
@@ -585,8 +601,9 @@ SUITE("sim dpf", a_volume_is_bound_in_the_steps_of_dpf,
       the_volumes_parameters_win_over_the_policys, an_attachment_gets_a_function,
       what_an_attachment_lacks_is_its_message, of_several_dpus_one_must_be_preferred,
       functions_run_out_and_come_back, an_attached_volume_is_not_deleted_before_it_is_detached,
-      delays_delay, volumes_fail_as_told_and_heal, the_capacity_may_be_another,
-      deletion_may_be_stuck, attachments_fail_as_told_and_heal, parts_of_the_status_may_be_missing,
+      a_condition_of_an_older_generation_does_not_count, delays_delay,
+      volumes_fail_as_told_and_heal, the_capacity_may_be_another, deletion_may_be_stuck,
+      attachments_fail_as_told_and_heal, parts_of_the_status_may_be_missing,
       the_status_may_be_late_or_wrong, every_kind_of_function_has_its_place,
       a_filesystem_volume_has_a_tag_instead_of_a_namespace, storage_grows_when_told,
       finalizers_taken_by_force_free_what_they_held, many_volumes_at_once_all_live_and_die);
