@@ -111,7 +111,7 @@ static int record_remove(const struct node *n, const char *volume_id, struct err
 
 /* ---------------------------------------------------------------- a turn */
 
-static int take_turn(struct node *n, struct deadline d, struct err *err)
+int format_take_turn(struct node *n, struct deadline d, struct err *err)
 {
 	struct timespec until = deadline_timespec(d);
 	int rc = 0;
@@ -128,7 +128,7 @@ static int take_turn(struct node *n, struct deadline d, struct err *err)
 	return 0;
 }
 
-static void give_turn(struct node *n)
+void format_give_turn(struct node *n)
 {
 	WITH_LOCK(&n->lock);
 	n->formats_running--;
@@ -232,12 +232,12 @@ static int format(struct node *n, const struct device *dev, int fd, const struct
 			"\"blkdiscard -z\"",
 			dev->path);
 	if (check_may_format(dev, r, again == 0, err) ||
-	    mkfs_check(fs_type, dev->size, &r->params->mkfs, err) || take_turn(n, d, err))
+	    mkfs_check(fs_type, dev->size, &r->params->mkfs, err) || format_take_turn(n, d, err))
 		return -1;
 	rc = unfinished ? mkfs_forget_unfinished(fd, dev->path, err) : 0;
 	if (!rc)
 		rc = run_mkfs(n, dev, fd, r, fs_type, err);
-	give_turn(n);
+	format_give_turn(n);
 	if (rc || probe_result(dev, fd, fs_type, ret, err))
 		return -1;
 	return record_remove(n, r->volume_id, err);

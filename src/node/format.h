@@ -27,3 +27,6 @@ int format_ensure(struct node *n, const struct device *dev, int fd, const struct
                   struct deadline d, struct fsprobe *ret, struct err *err) MUST_CHECK;
 /* <plugin dir>/formatting/<hash of the volume id>, malloc'ed. */
 char *format_record_path(const struct node *n, const char *volume_id);
+/* mkfs and fsck take turns, --max-concurrent-formats at once: DEADLINE_EXCEEDED when none came. */
+int format_take_turn(struct node *n, struct deadline d, struct err *err) MUST_CHECK;
+void format_give_turn(struct node *n);

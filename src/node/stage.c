@@ -34,6 +34,7 @@
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "node/check.h"
 #include "node/format.h"
 #include "node/guard.h"
 #include "node/mount/mkfs.h"
@@ -249,7 +250,8 @@ static int stage_filesystem(struct staging *s, struct deadline d, struct err *er
 	struct strs options AUTO(strs_clear) = STRS_INIT;
 	struct fsprobe fs;
 
-	if (format_ensure(s->node, &s->dev, s->fd, &fr, d, &fs, err))
+	if (format_ensure(s->node, &s->dev, s->fd, &fr, d, &fs, err) ||
+	    check_filesystem(s->node, &s->dev, s->fd, &fs, s->read_only, d, err))
 		return -1;
 	mount_options(s, fs.type, &options);
 	if (make_point(s, err) || mount_filesystem(s->dev.path, s->path, fs.type, &options, err))

@@ -294,6 +294,13 @@ static enum err_code code_of_mount(int sys)
 	return sys ? err_code_from_errno(sys) : ERR_INTERNAL;
 }
 
+static const char *repair_command(const char *fs_type)
+{
+	return str_eq(fs_type, "xfs")     ? "xfs_repair"
+	       : str_eq(fs_type, "btrfs") ? "btrfs check"
+	                                  : "e2fsck -f";
+}
+
 /* libmount knows what the errno of a mount means for this filesystem: its text, our code. */
 static int explain(struct libmnt_context *cxt, int rc, const char *device, const char *target,
                    const char *fs_type, struct err *err)
@@ -308,8 +315,9 @@ static int explain(struct libmnt_context *cxt, int rc, const char *device, const
 	err_set(err, code_of_mount(sys), "mount %s (%s) on %s: %s", device, fs_type, target, text);
 	err->sys = sys;
 	if (err->code == ERR_DATA_LOSS)
-		err_wrap(err, "the filesystem is damaged; it is not repaired by itself (fsck.ext4, "
-		              "xfs_repair and the like by hand)");
+		err_wrap(err,
+		         "the filesystem is damaged; it is not repaired by itself (by hand: %s %s)",
+		         repair_command(fs_type), device);
 	return -1;
 }
 

@@ -257,6 +257,20 @@ static void damaged(struct attempt *a)
 	nvme_disk_write(a->d, 108, "x", 1); /* the checksum of the superblock no longer fits */
 }
 
+static void damaged_ext4(struct attempt *a)
+{
+	run_tool("mkfs.ext4 -q %s && printf 'sif <2> mode 0100644\nssv state 3\n' | debugfs -w -f "
+	         "/dev/stdin %s > /dev/null 2>&1",
+	         a->d->loop, a->d->loop);
+}
+
+static void ext4_with_errors_write_protected(struct attempt *a)
+{
+	run_tool("mkfs.ext4 -q %s && debugfs -w -R 'ssv state 3' %s 2> /dev/null", a->d->loop,
+	         a->d->loop);
+	nvme_world_attr(a->d, "ro", "1");
+}
+
 static void damaged_beyond_recognition(struct attempt *a)
 {
 	run_tool("mkfs.xfs -q %s", a->d->loop);
@@ -439,6 +453,10 @@ static const struct {
 	{ "context= without SELinux", "xfs", flag_context, ERR_PRECONDITION, "is mounted without",
 	  NOTHING },
 	{ "damaged filesystem", "xfs", damaged, ERR_DATA_LOSS, "(xfs)", NOTHING },
+	{ "damaged ext4, error flag set", "ext4", damaged_ext4, ERR_PRECONDITION,
+	  "e2fsck -p cannot repair", NOTHING },
+	{ "ext4 with errors, write-protected", "ext4", ext4_with_errors_write_protected,
+	  ERR_PRECONDITION, "the device is read-only", NOTHING },
 	{ "damaged beyond recognition", "xfs", damaged_beyond_recognition, ERR_PRECONDITION,
 	  "not blank (byte 0 is 0x78)", NOTHING },
 	{ "staging path is a file", "xfs", staging_is_a_file, ERR_PRECONDITION,

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * e2fsck, and the few bytes of an ext superblock that say whether it is needed.  The tool gets the device as a descriptor
+ * that we hold open, as mkfs does (mkfs.c).  No state, any thread.  Does not decide when a volume is checked: check.c.
+ *
+ * Sources: Documentation/filesystems/ext4/super.rst, e2fsck(8).
+ */
+#include "node/mount/fsck.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/spawn.h"
+
+enum {
+	SUPERBLOCK = 1024,
+	S_MAGIC = 0x38,
+	S_STATE = 0x3a,
+	S_FEATURE_INCOMPAT = 0x60,
+	MAGIC = 0xef53,
+	STATE_CLEAN = 1,
+	STATE_ERRORS = 2,
+	INCOMPAT_RECOVER = 4,
+	FSCK_REPAIRED = 1, /* exit status */
+};
+
+static unsigned le16(const uint8_t *p)
+{
+	return p[0] | (unsigned)p[1] << 8;
+}
+
+int ext_state_read(int fd, const char *name, struct ext_state *ret, struct err *err)
+{
+	uint8_t sb[1024];
+	ssize_t n = pread(fd, sb, sizeof sb, SUPERBLOCK);
+
+	if (n != (ssize_t)sizeof sb) {
+		err_sys(err, n < 0 ? errno : EIO, "read the superblock of %s", name);
+		return err_recode(err, ERR_UNAVAILABLE);
+	}
+	if (le16(sb + S_MAGIC) != MAGIC)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "%s had an ext filesystem a moment ago, and has none now", name);
+	*ret = (struct ext_state) {
+		.unclean = !(le16(sb + S_STATE) & STATE_CLEAN),
+		.errors = le16(sb + S_STATE) & STATE_ERRORS,
+		.journal_dirty = le16(sb + S_FEATURE_INCOMPAT) & INCOMPAT_RECOVER,
+	};
+	return 0;
+}
+
+const char *ext_state_asks(const struct ext_state *s)
+{
+	return s->errors ? "its error flag is set" : s->unclean ? "it was not unmounted" : NULL;
+}
+
+/* The last thing that it found, without the name that it has for the device; else the last line. */
+static const char *finding(struct str *output)
+{
+	static const char before[] = SPAWN_FD_PATH ": ", summary[] = "UNEXPECTED INCONSISTENCY";
+	char *found = NULL;
+
+	for (char *line = output->ptr; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (str_has_prefix(line, before) && !str_has_prefix(line + strlen(before), summary))
+			found = line + strlen(before);
+	}
+	if (!found)
+		return spawn_last_line(output);
+	size_t n = strcspn(found, "\n");
+
+	while (n && found[n - 1] == ' ')
+		n--;
+	found[n] = '\0';
+	return found;
+}
+
+int fsck_run(int fd, const char *name, struct err *err)
+{
+	struct str output AUTO(str_clear) = STR_INIT(LIMIT_SPAWN_OUTPUT);
+	struct strs argv AUTO(strs_clear) = STRS_INIT;
+	int rc;
+
+	strs_add(&argv, "e2fsck");
+	strs_add(&argv, "-p");
+	strs_add(&argv, SPAWN_FD_PATH);
+	rc = spawn_run_fd(&argv, fd, deadline_never(), &output, err);
+	if (rc < 0) {
+		err_wrap(err, "e2fsck of %s", name);
+		return err_recode(err, ERR_INTERNAL);
+	}
+	if (rc == 0 || rc == FSCK_REPAIRED)
+		return 0;
+	return err_set(
+		err, ERR_PRECONDITION,
+		"e2fsck -p cannot repair %s by itself (exit status %d): %s; by hand, while it "
+		"is not mounted: e2fsck -f %s",
+		name, rc, finding(&output), name);
+}

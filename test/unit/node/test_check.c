@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A filesystem is checked before it is mounted when it asks for it, and only then. */
+#include "test/lib/suite.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/mem.h"
+#include "common/spawn.h"
+#include "node/mount/fsck.h"
+#include "test/lib/node_world.h"
+#include "test/lib/skip.h"
+
+static struct node_world w;
+static struct nvme_disk *disk;
+static char *tools;
+
+/* An e2fsck that leaves a note each time it is run. */
+static void begin(const char *fs_type)
+{
+	private_mounts();
+	node_world_init(&w);
+	disk = nvme_world_add(&w.nvme, 1, "", str_eq(fs_type, "xfs") ? 320 * MIB : 32 * MIB);
+	run_tool("mkfs.%s -q %s", fs_type, disk->loop);
+	tools = xasprintf("%s/tools", w.nvme.root);
+	run_tool("mkdir %s && printf '#!/bin/sh\necho \"$*\" >> %s/notes\nexec /sbin/e2fsck "
+	         "\"$@\"\n' "
+	         "> %s/e2fsck && chmod +x %s/e2fsck && touch %s/notes",
+	         tools, tools, tools, tools, tools);
+	spawn_set_path(tools);
+}
+
+static void end(void)
+{
+	spawn_set_path(NULL);
+	free(tools);
+	node_world_clear(&w);
+}
+
+static void ran(unsigned times)
+{
+	run_tool("test $(wc -l < %s/notes) = %u", tools, times);
+}
+
+static int stage(const char *fs_type, enum access_mode mode, struct err *err)
+{
+	struct stage_request r = stage_request(&w, disk, fs_type, mode);
+
+	return node_stage(&w.node, &r, soon(), err);
+}
+
+static void debugfs(const char *commands)
+{
+	run_tool("printf '%s' | debugfs -w -f /dev/stdin %s >/dev/null 2>&1", commands, disk->loop);
+}
+
+static struct ext_state state(void)
+{
+	struct ext_state ret;
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(ext_state_read(disk->fd, "disk", &ret, &err) == 0, "%s", err.msg);
+	return ret;
+}
+
+START_TEST(what_does_not_ask_is_not_checked)
+{
+	static const char *const types[] = { "ext4", "ext3", "xfs" };
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin(types[_i]);
+	ck_assert_msg(stage(types[_i], MODE_SINGLE_NODE_WRITER, &err) == 0, "%s", err.msg);
+	ran(0);
+	end();
+}
+END_TEST
+
+START_TEST(an_error_flag_is_checked_and_cleared)
+{
+	static const char *const types[] = { "ext4", "ext3" };
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin(types[_i]);
+	debugfs("ssv state 3\n");
+	ck_assert_msg(stage(types[_i], MODE_SINGLE_NODE_WRITER, &err) == 0, "%s", err.msg);
+	ran(1);
+	ck_assert(!state().errors);
+	end();
+}
+END_TEST
+
+START_TEST(more_damage_than_e2fsck_repairs_unasked_is_left_as_it_is)
+{
+	char *before AUTO(free) = NULL;
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin("ext4");
+	/* The root directory is a file: -p gives up on that. */
+	debugfs("sif <2> mode 0100644\nssv state 3\n");
+	ck_assert_int_eq(stage("ext4", MODE_SINGLE_NODE_WRITER, &err), -1);
+	ck_assert_int_eq(err.code, ERR_PRECONDITION);
+	ck_assert_msg(strstr(err.msg, "is damaged (its error flag is set) and is not mounted") &&
+	                      strstr(err.msg, "Root inode is not a directory") &&
+	                      strstr(err.msg, "by hand, while it is not mounted: e2fsck -f"),
+	              "%s", err.msg);
+	ck_assert_uint_eq(mounts_below(w.nvme.root), 0);
+	/* Nor by the next try, nor ever formatted. */
+	err_clear(&err);
+	ck_assert_int_eq(stage("ext4", MODE_SINGLE_NODE_WRITER, &err), -1);
+	ran(2);
+	/* What the text advises. */
+	run_tool("/sbin/e2fsck -fy %s >/dev/null 2>&1; true", disk->loop);
+	err_clear(&err);
+	ck_assert_msg(stage("ext4", MODE_SINGLE_NODE_WRITER, &err) == 0, "%s", err.msg);
+	end();
+}
+END_TEST
+
+START_TEST(a_volume_that_is_only_read_is_not_checked)
+{
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin("ext4");
+	debugfs("ssv state 3\n");
+	ck_assert_msg(stage("ext4", MODE_SINGLE_NODE_READER_ONLY, &err) == 0, "%s", err.msg);
+	ran(0);
+	ck_assert(state().errors);
+	end();
+}
+END_TEST
+
+START_TEST(a_device_in_use_is_not_checked)
+{
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin("ext4");
+	debugfs("ssv state 3\n");
+	int held = open(disk->loop, O_RDONLY | O_EXCL | O_CLOEXEC);
+	ck_assert_int_ge(held, 0);
+	ck_assert_int_eq(stage("ext4", MODE_SINGLE_NODE_WRITER, &err), -1);
+	ck_assert_msg(err.code == ERR_PRECONDITION && strstr(err.msg, "is in use"), "%s", err.msg);
+	ran(0);
+	close(held);
+	end();
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("check");
+	TCase *tcase = tcase_create("check");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_set_timeout(tcase, 60);
+	tcase_add_loop_test(tcase, what_does_not_ask_is_not_checked, 0, 3);
+	tcase_add_loop_test(tcase, an_error_flag_is_checked_and_cleared, 0, 2);
+	tcase_add_test(tcase, more_damage_than_e2fsck_repairs_unasked_is_left_as_it_is);
+	tcase_add_test(tcase, a_volume_that_is_only_read_is_not_checked);
+	tcase_add_test(tcase, a_device_in_use_is_not_checked);
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
