@@ -161,5 +161,6 @@ run_case 'twenty volumes live in parallel, four at a time' many_volumes 4 5
 run_case 'eight at a time compete for four functions' many_volumes 8 1
 world_stream_end
 world_stop "$DRIVER_PID"
+run_case 'no sanitizer has found anything' world_reports
 printf 'e2e: %d passed, %d failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ]

@@ -11,6 +11,7 @@
 #   world_apply FILE          creates the objects of a JSON list
 #   world_register            tells the API what NodeGetInfo says, as kubelet does (CSINode)
 #   world_switch METHOD PATH [JSON]  snap-sim's own switches: /sim/faults, /sim/requests, ...
+#   world_reports             prints what sanitizers have said in the driver's log; fails when they have
 #   world_stop PID [SIGNAL]   ends one process that was started here and waits for it
 #   world_end                 undoes everything; called by the trap
 #
@@ -187,6 +188,10 @@ world_stop() {
 	done
 	wait "$pid" 2>/dev/null
 	return 0
+}
+
+world_reports() {
+	! grep -hE -A30 'ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|runtime error:' "$WORLD"/*.log
 }
 
 # Mount points below $WORLD, innermost first.

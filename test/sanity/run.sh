@@ -124,6 +124,6 @@ printf 'csi-sanity %s\n' "$(awk '$1 == "github.com/kubernetes-csi/csi-test/v5" {
 run mount
 run block
 world_stop "$DRIVER_PID"
-grep -E 'ERROR: (Address|Leak|Undefined|Thread)Sanitizer|runtime error:' "$WORLD/all.log" && fail 'a sanitizer spoke'
+world_reports || fail 'a sanitizer has found something'
 printf 'sanity: %d passed, %d failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ]
