@@ -192,7 +192,9 @@ START_TEST(what_the_node_can_do)
 	ck_assert_str_eq(text, "{\"capabilities\":[{\"rpc\":{\"type\":\"STAGE_UNSTAGE_VOLUME\"}},"
 	                       "{\"rpc\":{\"type\":\"GET_VOLUME_STATS\"}},"
 	                       "{\"rpc\":{\"type\":\"EXPAND_VOLUME\"}},"
-	                       "{\"rpc\":{\"type\":\"SINGLE_NODE_MULTI_WRITER\"}}]}");
+	                       "{\"rpc\":{\"type\":\"SINGLE_NODE_MULTI_WRITER\"}},"
+	                       "{\"rpc\":{\"type\":\"GET_VOLUME_HEALTH\"}},"
+	                       "{\"rpc\":{\"type\":\"GET_STORAGE_HEALTH\"}}]}");
 	node_clear(&n);
 	keylock_free(locks);
 }
