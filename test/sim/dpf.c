@@ -15,6 +15,7 @@
 #include "common/deadline.h"
 #include "common/mem.h"
 #include "test/sim/conditions.h"
+#include "test/sim/mirror.h"
 #include "test/sim/object.h"
 
 struct work {
@@ -66,7 +67,9 @@ void dpf_put(struct dpf *d, struct version *v, struct json *o)
 
 	if (json_equal(o, old))
 		return;
-	if (object_is_deleting(o) && !object_has_finalizers(o))
+	if (d->sim->mirror && mirror_has(v->res))
+		mirror_write(d->sim->mirror, v, o);
+	else if (object_is_deleting(o) && !object_has_finalizers(o))
 		(void)!store_remove(d->sim->store, v);
 	else
 		(void)!store_put(d->sim->store, v->res, o, v, NULL);

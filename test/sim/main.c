@@ -19,6 +19,7 @@
 #include "test/sim/faults.h"
 #include "test/sim/http_server.h"
 #include "test/sim/kubeconfig.h"
+#include "test/sim/mirror.h"
 #include "test/sim/options.h"
 #include "test/sim/seed.h"
 #include "test/sim/store.h"
@@ -65,6 +66,8 @@ static int run(struct sim *sim, const sigset_t *signals, struct err *err)
 
 	if (seed_all(sim, err))
 		return -1;
+	if (sim->options->api && mirror_new(sim, sim->options->api, &sim->mirror, err))
+		return err_wrap(err, "--kubeconfig");
 	if (!sim->options->no_dpf)
 		sim->dpf = dpf_new(sim);
 	faults_on_change(sim->faults, on_faults, sim);
@@ -75,7 +78,9 @@ static int run(struct sim *sim, const sigset_t *signals, struct err *err)
 		sigwait(signals, &signal_number);
 	eventfd_write(sim->stop_fd, 1);
 	http_server_free(server);
+	mirror_stop(sim->mirror);
 	dpf_free(sim->dpf);
+	mirror_free(sim->mirror);
 	return rc;
 }
 

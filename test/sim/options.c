@@ -43,6 +43,8 @@ static const struct option_row rows[] = {
 	{ "seed-file", "FILE", LIST, AT(seed_files),
 	  "create the objects in FILE (JSON: one object, a list of them, or a List); repeatable" },
 	{ NULL, NULL, HEADING, 0, "DPF" },
+	{ "kubeconfig", "FILE", TEXT, AT(api),
+	  "run DPF against the objects of that API server; this one only shows a copy of them" },
 	{ "no-dpf", NULL, FLAG, AT(no_dpf), "an API server only: nobody reconciles anything" },
 	{ "bind-delay-ms", "MS", NUMBER, AT(bind_delay_ms),
 	  "a volume is bound this long after it was scheduled (0)" },
@@ -100,6 +102,7 @@ void options_clear(struct options *o)
 	free(o->port_file);
 	free(o->kubeconfig);
 	free(o->token);
+	free(o->api);
 	free(o->namespace);
 	free(o->state);
 	strs_clear(&o->nodes);
@@ -221,6 +224,10 @@ static int check(const struct options *o, struct err *err)
 			return err_set(err, ERR_INVALID,
 			               "--attachment-metadata: \"%s\" is not KEY=VALUE",
 			               o->attachment_metadata.v[i]);
+	if (o->api && (o->seed || o->seed_files.n || o->no_dpf))
+		return err_set(err, ERR_INVALID,
+		               "--kubeconfig: --seed, --seed-file and --no-dpf make no sense with "
+		               "it; create the objects there");
 	return dns1123_subdomain(o->namespace)
 	               ? 0
 	               : err_set(err, ERR_INVALID, "--namespace: \"%s\" is no Kubernetes name",

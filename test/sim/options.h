@@ -10,7 +10,7 @@
 struct options {
 	char *address; /* of --listen, without the port */
 	unsigned port;
-	char *port_file, *kubeconfig, *token; /* NULL: not given */
+	char *port_file, *kubeconfig, *token, *api; /* NULL: not given */
 	char *namespace;
 	struct strs nodes;
 	bool seed;

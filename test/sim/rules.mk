@@ -2,7 +2,7 @@
 SIM_SRCS := $(filter-out test/sim/main.c test/sim/harness.c test/sim/test_%.c,$(wildcard test/sim/*.c))
 SIM_OBJS := $(SIM_SRCS:%.c=$(OUT)/%.o)
 SIM      := $(OUT)/snap-sim
-SIM_LIBS := -lmicrohttpd -lcjson -lpthread -lm
+SIM_LIBS := -lmicrohttpd -lcjson -lyaml -lpthread -lm
 
 .PHONY: sim sim-test
 ## sim: snap-sim, the fake cluster and DPU for tests and development (test/sim/README.md)

@@ -20,6 +20,7 @@ struct faults;
 struct counters;
 struct dpf;
 struct fabric;
+struct mirror;
 struct options;
 
 struct sim {
@@ -29,5 +30,6 @@ struct sim {
 	struct counters *counters;
 	struct dpf *dpf;       /* NULL: no DPF behaviour, an API server only */
 	struct fabric *fabric; /* NULL: no devices */
+	struct mirror *mirror; /* NULL: the objects are the store's own */
 	int stop_fd;           /* readable when the end has come */
 };

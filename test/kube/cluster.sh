@@ -1,0 +1,440 @@
+#!/usr/bin/env bash
+# A one-node Kubernetes on this machine: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, containerd and
+# kubelet, with snap-sim as DPF and DPU, the driver and its sidecars. All of it in one network namespace and one folder.
+#
+#   cluster.sh up        starts it (after taking down what an earlier run left); ends when the node is Ready
+#   cluster.sh driver    starts (again) driver, csi-provisioner and csi-attacher as processes beside kubelet
+#   cluster.sh check     exit 0 when every process runs and the node is Ready
+#   cluster.sh stop NAME [SIGNAL] | start NAME   one process: kubelet, driver, provisioner, attacher, sim, apiserver, ...
+#   cluster.sh ensure NAME       starts it if it does not run
+#   cluster.sh down      ends every process that was started, unmounts, removes the folder and the namespace
+#
+# Environment: BUILD, FLAVOUR as in make; CLUSTER_DIR, the folder (/var/tmp/snap-csi-cluster). Needs root.
+# A process is ended only when its id and its start time are those that were noted when it was started, or when it is
+# in the cluster's own cgroup (pods).
+# shellcheck disable=SC2015 # in `a && b || die` only a failure goes to die
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
+here=$PWD/test/kube
+BUILD=$(realpath -m "${BUILD:-build}")
+OUT=$BUILD/${FLAVOUR:-release}
+BIN=$BUILD/kube/bin
+DIR=${CLUSTER_DIR:-/var/tmp/snap-csi-cluster}
+NETNS=snap-csi-cluster
+CGROUP=snap-csi-cluster
+NODE=n1
+ADDRESS=198.51.100.1
+NAMESPACE=dpf-operator-system
+DRIVER_NAME=csi.snap.nvidia.com
+ADMIN=$DIR/admin.kubeconfig
+KUBELET_DIR=$DIR/kubelet
+PLUGIN_DIR=$KUBELET_DIR/plugins/$DRIVER_NAME
+CSI_SOCKET=$PLUGIN_DIR/csi.sock
+
+say() { printf '%6.1f s  %s\n' "$(awk "BEGIN {print $EPOCHREALTIME - $began}")" "$*"; }
+die() {
+	printf 'cluster: %s\n' "$*" >&2
+	exit 1
+}
+
+# nsenter and not `ip netns exec`: that one makes a mount namespace too, and then the mounts of driver, kubelet and
+# pods do not meet.
+net() { nsenter --net="/run/netns/$NETNS" "$@"; }
+kubectl() { net "$BIN/kubectl" --kubeconfig="$ADMIN" "$@"; }
+
+# ---------------------------------------------------------------- processes
+start_time() { # PID: the clock tick at which it was started; the name in field 2 may have blanks
+	local stat
+	stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
+	stat=${stat##*) }
+	# shellcheck disable=SC2086 # fields
+	set -- $stat
+	[ "$1" != Z ] && echo "${20}"
+}
+
+alive() { # NAME
+	local pid began_at
+	read -r pid began_at 2>/dev/null <"$DIR/run/$1.pid" || return 1
+	[ "$(start_time "$pid")" = "$began_at" ]
+}
+
+run() { # NAME COMMAND...
+	local name=$1 pid
+	shift
+	nsenter --net="/run/netns/$NETNS" setsid "$@" </dev/null >>"$DIR/log/$name.log" 2>&1 &
+	pid=$!
+	echo "$pid $(start_time "$pid")" >"$DIR/run/$name.pid"
+}
+
+# The same for what ends when its driver does, and is started again then, as kubelet does with containers.
+run_again() {
+	local name=$1
+	shift
+	# shellcheck disable=SC2016 # for the inner shell
+	run "$name" bash -c 'while :; do "$@"; sleep 0.5; done' loop "$@"
+}
+
+stop() { # NAME [SIGNAL [SECONDS until SIGKILL]]
+	local pid end=$((SECONDS + ${3:-10}))
+	alive "$1" || return 0
+	read -r pid _ <"$DIR/run/$1.pid"
+	# With its group, of which it is the leader (setsid): a loop goes with its child.
+	kill -s "${2:-TERM}" -- "-$pid" 2>/dev/null
+	while alive "$1"; do
+		[ "$SECONDS" -lt "$end" ] || kill -s KILL -- "-$pid" 2>/dev/null
+		sleep 0.05
+	done
+	rm -f "$DIR/run/$1.pid"
+}
+
+wait_for() { # SECONDS PROCESS COMMAND...: until the command succeeds
+	local end=$((SECONDS + $1)) process=$2
+	shift 2
+	until "$@" >/dev/null 2>&1; do
+		alive "$process" || { tail -n 15 "$DIR/log/$process.log" >&2; die "$process has ended"; }
+		[ "$SECONDS" -lt "$end" ] || { tail -n 15 "$DIR/log/$process.log" >&2; die "timeout: $*"; }
+		sleep 0.1
+	done
+}
+
+# ---------------------------------------------------------------- certificates and configuration
+certificate() { # NAME SUBJECT ALTERNATIVE-NAMES
+	openssl req -newkey rsa:2048 -nodes -keyout "$1.key" -subj "$2" -out "$1.csr" 2>/dev/null &&
+		openssl x509 -req -in "$1.csr" -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -out "$1.crt" -extfile \
+			<(printf 'subjectAltName=%s\nextendedKeyUsage=serverAuth,clientAuth' "$3") 2>/dev/null ||
+		die "openssl could not make the certificate of $1"
+}
+
+kubeconfig() { # FILE then lines of the user
+	local file=$1
+	shift
+	{
+		printf '%s\n' 'apiVersion: v1' 'kind: Config' 'current-context: cluster' \
+			'clusters:' '- name: cluster' '  cluster:' '    server: https://127.0.0.1:6443' \
+			"    certificate-authority: $DIR/pki/ca.crt" \
+			'contexts:' '- name: cluster' '  context: {cluster: cluster, user: user}' 'users:' '- name: user' '  user:'
+		printf '    %s\n' "$@"
+	} >"$file"
+	chmod 600 "$file"
+}
+
+make_certificates() (
+	mkdir -p "$DIR/pki" && cd "$DIR/pki" || exit 1
+	openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -subj /CN=cluster-ca -days 2 -out ca.crt 2>/dev/null || exit 1
+	certificate apiserver /CN=kube-apiserver "DNS:localhost,DNS:kubernetes.default.svc,IP:127.0.0.1,IP:$ADDRESS,IP:10.96.0.1"
+	certificate admin /O=system:masters/CN=admin DNS:admin
+	certificate kubelet "/O=system:nodes/CN=system:node:$NODE" "DNS:$NODE,IP:$ADDRESS"
+	openssl genrsa -out sa.key 2048 2>/dev/null && openssl rsa -in sa.key -pubout -out sa.pub 2>/dev/null
+)
+
+write_configuration() {
+	make_certificates || die 'no certificates'
+	kubeconfig "$ADMIN" "client-certificate: $DIR/pki/admin.crt" "client-key: $DIR/pki/admin.key"
+	kubeconfig "$DIR/kubelet.kubeconfig" "client-certificate: $DIR/pki/kubelet.crt" "client-key: $DIR/pki/kubelet.key"
+	# Every request of the driver's and the sidecars' account, for the proof that the role is the minimum.
+	cat >"$DIR/audit.yaml" <<-END
+		apiVersion: audit.k8s.io/v1
+		kind: Policy
+		omitStages: [RequestReceived]
+		rules:
+		- level: Metadata
+		  users: ["system:serviceaccount:$NAMESPACE:snap-csi-controller"]
+		- level: None
+	END
+	# Without CAP_SYS_RESOURCE runc cannot lower oom_score_adj, and every sandbox would die of it.
+	cat >"$DIR/containerd.toml" <<-END
+		version = 2
+		root = "$DIR/containerd/root"
+		state = "$DIR/containerd/state"
+		[grpc]
+		  address = "$DIR/run/containerd.sock"
+		[plugins."io.containerd.grpc.v1.cri"]
+		  sandbox_image = "docker.io/local/pause:1"
+		  restrict_oom_score_adj = true
+		  [plugins."io.containerd.grpc.v1.cri".cni]
+		    bin_dir = "/usr/lib/cni"
+		    conf_dir = "$DIR/cni"
+	END
+	mkdir -p "$DIR/cni"
+	cat >"$DIR/cni/10-pods.conflist" <<-END
+		{"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "ptp", "ipam": {"type": "host-local",
+		 "dataDir": "$DIR/cni-leases", "ranges": [[{"subnet": "10.244.0.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}
+	END
+	cat >"$DIR/kubelet.yaml" <<-END
+		apiVersion: kubelet.config.k8s.io/v1beta1
+		kind: KubeletConfiguration
+		authentication: {x509: {clientCAFile: $DIR/pki/ca.crt}, anonymous: {enabled: false}, webhook: {enabled: true}}
+		authorization: {mode: Webhook}
+		tlsCertFile: $DIR/pki/kubelet.crt
+		tlsPrivateKeyFile: $DIR/pki/kubelet.key
+		containerRuntimeEndpoint: unix://$DIR/run/containerd.sock
+		cgroupDriver: cgroupfs
+		cgroupRoot: /$CGROUP
+		failCgroupV1: false
+		failSwapOn: false
+		enforceNodeAllocatable: []
+		evictionHard: {nodefs.available: "1%", imagefs.available: "1%", memory.available: "50Mi"}
+		clusterDNS: [10.96.0.10]
+		resolvConf: /dev/null
+		podLogsDir: $DIR/podlogs
+		volumePluginDir: $KUBELET_DIR/exec
+		syncFrequency: 10s
+		nodeStatusUpdateFrequency: 2s
+	END
+}
+
+# ---------------------------------------------------------------- up
+start_etcd() { run etcd "$BIN/etcd" --data-dir="$DIR/etcd" --unsafe-no-fsync; }
+
+start_apiserver() {
+	run apiserver "$BIN/kube-apiserver" --etcd-servers=http://127.0.0.1:2379 --bind-address=0.0.0.0 \
+		--advertise-address="$ADDRESS" --allow-privileged --authorization-mode=Node,RBAC \
+		--tls-cert-file="$DIR/pki/apiserver.crt" --tls-private-key-file="$DIR/pki/apiserver.key" \
+		--client-ca-file="$DIR/pki/ca.crt" --kubelet-preferred-address-types=InternalIP \
+		--kubelet-client-certificate="$DIR/pki/admin.crt" --kubelet-client-key="$DIR/pki/admin.key" \
+		--kubelet-certificate-authority="$DIR/pki/ca.crt" --service-account-key-file="$DIR/pki/sa.pub" \
+		--service-account-signing-key-file="$DIR/pki/sa.key" --service-account-issuer=https://kubernetes.default.svc \
+		--service-cluster-ip-range=10.96.0.0/16 --audit-policy-file="$DIR/audit.yaml" \
+		--audit-log-path="$DIR/log/audit.jsonl"
+}
+
+start_controllers() {
+	run controllers "$BIN/kube-controller-manager" --kubeconfig="$ADMIN" --root-ca-file="$DIR/pki/ca.crt" \
+		--service-account-private-key-file="$DIR/pki/sa.key" --use-service-account-credentials --leader-elect=false \
+		--controllers='*,-node-ipam-controller'
+}
+
+start_scheduler() { run scheduler "$BIN/kube-scheduler" --kubeconfig="$ADMIN" --leader-elect=false; }
+start_containerd() { run containerd containerd --config "$DIR/containerd.toml"; }
+
+start_kubelet() {
+	run kubelet "$BIN/kubelet" --config="$DIR/kubelet.yaml" --kubeconfig="$DIR/kubelet.kubeconfig" \
+		--root-dir="$KUBELET_DIR" --hostname-override="$NODE" --node-ip="$ADDRESS"
+}
+
+start_sim() {
+	run sim "$OUT/snap-sim" --kubeconfig="$ADMIN" --namespace="$NAMESPACE" --node="$NODE" --vfs=4 \
+		--state="$DIR/sim" --port-file="$DIR/run/sim.port" --v=1
+}
+
+node_ready() {
+	[ "$(kubectl get node "$NODE" -o 'jsonpath={.status.conditions[?(@.type=="Ready")].status}')" = True ]
+}
+
+make_network() {
+	ip netns add "$NETNS" && ip -n "$NETNS" link set lo up && ip -n "$NETNS" addr add "$ADDRESS/32" dev lo &&
+		ip -n "$NETNS" route add default dev lo || die "cannot make the network namespace $NETNS"
+}
+
+make_cgroups() {
+	local at
+	for at in /sys/fs/cgroup/*/; do
+		if [ -e "$at/cgroup.procs" ] && [ ! -e /sys/fs/cgroup/cgroup.procs ]; then
+			mkdir -p "$at$CGROUP"
+		fi
+	done
+	[ ! -e /sys/fs/cgroup/cgroup.procs ] || mkdir -p "/sys/fs/cgroup/$CGROUP"
+	# A child cpuset is empty until somebody fills it.
+	at=/sys/fs/cgroup/cpuset
+	if [ -e "$at/$CGROUP/cpuset.cpus" ]; then
+		cat "$at/cpuset.cpus" >"$at/$CGROUP/cpuset.cpus"
+		cat "$at/cpuset.mems" >"$at/$CGROUP/cpuset.mems"
+	fi
+}
+
+import_images() {
+	python3 "$here/images.py" "$DIR/images.tar" && wait_for 20 containerd ctr -a "$DIR/run/containerd.sock" version &&
+		ctr -a "$DIR/run/containerd.sock" -n k8s.io images import "$DIR/images.tar" >/dev/null || die 'no images'
+}
+
+need() {
+	local what missing=()
+	[ "$(id -u)" -eq 0 ] || die 'needs root: network namespace, mounts, loop devices, containers'
+	for what in containerd runc ip openssl busybox nsenter python3; do
+		command -v "$what" >/dev/null || missing+=("$what")
+	done
+	[ -x /usr/lib/cni/ptp ] || missing+=(containernetworking-plugins)
+	[ ${#missing[@]} -eq 0 ] || die "missing: ${missing[*]}; 'make kube-deps' installs what is needed"
+	for what in "$BIN/kube-apiserver" "$OUT/snap-sim" "$OUT/snap-csi-plugin"; do
+		[ -x "$what" ] || die "$what is not there; run make cluster-up"
+	done
+}
+
+up() {
+	need
+	down
+	mkdir -p "$DIR"/{log,run} "$KUBELET_DIR"/{plugins_registry,plugins} "$PLUGIN_DIR"
+	# What the driver mounts must reach the pods, whatever the folder above is.
+	mount --bind "$KUBELET_DIR" "$KUBELET_DIR" && mount --make-rshared "$KUBELET_DIR" || die 'cannot mount'
+	make_network
+	make_cgroups
+	write_configuration
+	start_etcd
+	start_apiserver
+	start_containerd
+	import_images
+	wait_for 60 apiserver kubectl get --raw /readyz
+	say 'API server'
+	start_controllers
+	start_scheduler
+	start_kubelet
+	kubectl apply -f "$here/crds" >/dev/null || die 'the CRDs are refused'
+	kubectl wait --for=condition=Established --timeout=30s crd --all >/dev/null || die 'the CRDs are not served'
+	kubectl apply -f "$here/world.yaml" >/dev/null || die 'test/kube/world.yaml is refused'
+	wait_for 60 kubelet node_ready
+	say 'node Ready'
+	start_sim
+	wait_for 20 sim test -s "$DIR/run/sim.port"
+	apply_manifests
+	driver
+	wait_for 30 controllers kubectl get serviceaccount default -n default
+	wait_for 30 driver kubectl get csinode "$NODE" -o "jsonpath={.spec.drivers[0].nodeID}"
+	wait_for 30 driver registered
+	say 'driver registered with kubelet'
+}
+
+registered() {
+	kubectl get csinode "$NODE" -o 'jsonpath={.spec.drivers[*].name}' | grep -qw "$DRIVER_NAME"
+}
+
+# ---------------------------------------------------------------- the driver
+# Of manifests/ what makes sense without pods: the CSIDriver object, accounts and roles, word for word.
+apply_manifests() {
+	kubectl kustomize manifests/base | python3 "$here/only.py" CSIDriver ServiceAccount Role RoleBinding \
+		ClusterRole ClusterRoleBinding | kubectl apply -f - >/dev/null || die 'manifests/base is refused'
+}
+
+start_driver() {
+	run driver "$OUT/snap-csi-plugin" --mode=all --name="$DRIVER_NAME" --bind-address="unix://$CSI_SOCKET" \
+		--namespace="$NAMESPACE" --kubeconfig="$DIR/account.kubeconfig" --node-id="$NODE" \
+		--sysfs-root="$DIR/sim/$NODE/sys" --dev-root="$DIR/sim/$NODE/dev" --node-nvme-load-driver=false \
+		--kubelet-registration-path="$CSI_SOCKET" --plugin-registration-path="$KUBELET_DIR/plugins_registry" --v=2
+}
+
+# A killed leader's lease is waited for.
+election=(--leader-election --leader-election-namespace="$NAMESPACE" --leader-election-lease-duration=5s
+	--leader-election-renew-deadline=4s --leader-election-retry-period=1s)
+
+start_provisioner() {
+	run_again provisioner "$BIN/csi-provisioner" --kubeconfig="$DIR/account.kubeconfig" --csi-address="$CSI_SOCKET" \
+		--timeout=120s --extra-create-metadata --default-fstype=ext4 --retry-interval-start=500ms "${election[@]}" --v=2
+}
+
+start_attacher() {
+	run_again attacher "$BIN/csi-attacher" --kubeconfig="$DIR/account.kubeconfig" --csi-address="$CSI_SOCKET" \
+		--timeout=120s --retry-interval-start=500ms "${election[@]}" --v=2
+}
+
+driver() {
+	stop attacher
+	stop provisioner
+	stop driver
+	kubeconfig "$DIR/account.kubeconfig" "token: $(kubectl create token -n "$NAMESPACE" snap-csi-controller --duration=24h)"
+	start_driver
+	wait_for 10 driver test -S "$CSI_SOCKET"
+	start_provisioner
+	start_attacher
+}
+
+# ---------------------------------------------------------------- check and down
+processes='etcd apiserver controllers scheduler containerd kubelet sim driver provisioner attacher'
+
+check() {
+	local name status=0
+	for name in $processes; do
+		if alive "$name"; then
+			printf '%-12s runs\n' "$name"
+		else
+			printf '%-12s does not run; its log: %s\n' "$name" "$DIR/log/$name.log"
+			status=1
+		fi
+	done
+	if [ "$status" -eq 0 ] && node_ready; then
+		echo "node $NODE    is Ready"
+	else
+		status=1
+	fi
+	return "$status"
+}
+
+# What is in the cluster's own cgroup are its pods, whoever started them.
+kill_pods() {
+	local end=$((SECONDS + 10)) pids
+	while pids=$(find /sys/fs/cgroup -path "*/$CGROUP/*" -name cgroup.procs -exec cat {} + 2>/dev/null | sort -u) && [ -n "$pids" ]; do
+		# shellcheck disable=SC2086 # a list
+		kill -s KILL $pids 2>/dev/null
+		[ "$SECONDS" -lt "$end" ] || { echo "cluster: these processes do not end: $pids" >&2; break; }
+		sleep 0.1
+	done
+}
+
+# containerd's shims outlive it; they name our socket on their command line.
+kill_shims() {
+	local at
+	for at in /proc/[0-9]*; do
+		if tr '\0' ' ' <"$at/cmdline" 2>/dev/null | grep -q "^[^ ]*containerd-shim.* $DIR/run/containerd.sock"; then
+			kill -s KILL "${at#/proc/}"
+		fi
+	done 2>/dev/null
+}
+
+remove_cgroups() {
+	find /sys/fs/cgroup -path "*/$CGROUP*" -type d -name '*' -depth -exec rmdir {} \; 2>/dev/null
+}
+
+down() {
+	local name file at
+	stop kubelet TERM 3
+	for name in attacher provisioner driver; do
+		stop "$name" TERM 3
+	done
+	kill_pods
+	stop containerd TERM 3
+	kill_shims
+	while read -r at; do
+		umount -l "$at"
+	done < <(awk -v at="$DIR/" 'index($5, at) == 1 && index($5, at "sim/") != 1 {print $5}' /proc/self/mountinfo | tac)
+	stop sim TERM 10
+	for file in "$DIR"/run/*.pid; do
+		[ -e "$file" ] && stop "$(basename "$file" .pid)" KILL
+	done
+	while read -r at; do
+		losetup --detach "$at"
+	done < <(losetup --list --noheadings --raw --output NAME,BACK-FILE | awk -v at="$DIR/" 'index($2, at) == 1 {print $1}')
+	while read -r at; do
+		umount -l "$at"
+	done < <(awk -v at="$DIR/" 'index($5, at) == 1 {print $5}' /proc/self/mountinfo | tac)
+	[ ! -e "/run/netns/$NETNS" ] || ip netns del "$NETNS"
+	remove_cgroups
+	rm -rf --one-file-system "$DIR"
+}
+
+hint() {
+	cat <<-END
+
+		export KUBECONFIG=$ADMIN
+		alias kubectl='nsenter --net=/run/netns/$NETNS $BIN/kubectl'     # the cluster is in a network of its own
+
+		Try:
+		  kubectl get nodes,csidrivers,csinodes,storageclasses
+		  kubectl apply -f test/kube/try.yaml && kubectl get pvc,pods -w
+		  kubectl get dpuvolumes,dpuvolumeattachments -n $NAMESPACE
+		Logs: $DIR/log/driver.log and its neighbours. The end: make cluster-down
+	END
+}
+
+began=$EPOCHREALTIME
+command=${1:-}
+[ $# -eq 0 ] || shift
+case $command in
+up) up && hint ;;
+down) down ;;
+check) check ;;
+driver) driver ;;
+stop) stop "$@" ;;
+start) "start_${1:?which}" ;;
+ensure) alive "${1:?which}" || "start_$1" ;;
+kubectl) kubectl "$@" ;;
+*) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; exit 2 ;;
+esac

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# The scenarios of e2e.py in a cluster of their own, which is taken down at the end, whatever happens.
+# E2E_ONLY=WORDS runs only scenarios whose title has one of the words; KEEP_CLUSTER=1 leaves the cluster.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+export CLUSTER_DIR=${CLUSTER_DIR:-/var/tmp/snap-csi-cluster}
+finish() {
+	local status=$?
+	trap - EXIT
+	trap '' INT TERM HUP
+	if [ "$status" -ne 0 ]; then
+		mkdir -p "${BUILD:-build}/kube/logs" && cp "$CLUSTER_DIR"/log/*.log "${BUILD:-build}/kube/logs/" 2>/dev/null
+		echo "logs are in ${BUILD:-build}/kube/logs"
+	fi
+	[ -n "${KEEP_CLUSTER:-}" ] || test/kube/cluster.sh down
+	exit "$status"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+test/kube/cluster.sh up || { echo 'e2e-kube: 0 passed, 1 failed, 0 skipped'; exit 1; }
+nsenter --net=/run/netns/snap-csi-cluster python3 test/kube/e2e.py

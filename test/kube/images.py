@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""images.py OUT: a docker archive for `ctr images import`, made of Debian's static busybox: docker.io/local/pause:1
+(the sandbox of every pod) and docker.io/local/busybox:1 (what the pods of the tests run). No registry is needed."""
+import hashlib
+import io
+import json
+import shutil
+import sys
+import tarfile
+
+BUSYBOX = shutil.which("busybox", path="/bin:/usr/bin")
+APPLETS = ("sh cat ls dd sync sleep echo mount umount touch stat df id sha256sum cmp head tail grep rm mkdir wc test chmod "
+           "chown ln mv cp env true false blockdev date seq kill ps").split()
+IMAGES = {"docker.io/local/pause:1": ["/bin/sleep", "infinity"], "docker.io/local/busybox:1": ["/bin/sh"]}
+
+
+def layer():
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as tar:
+        for name, mode in (("bin", 0o755), ("tmp", 0o1777), ("etc", 0o755), ("dev", 0o755), ("proc", 0o755), ("sys", 0o755)):
+            info = tarfile.TarInfo(name)
+            info.type, info.mode = tarfile.DIRTYPE, mode
+            tar.addfile(info)
+        info = tar.gettarinfo(BUSYBOX, "bin/busybox")
+        info.mode, info.mtime = 0o755, 0
+        with open(BUSYBOX, "rb") as program:
+            tar.addfile(info, program)
+        for applet in APPLETS:
+            info = tarfile.TarInfo("bin/" + applet)
+            info.type, info.linkname = tarfile.SYMTYPE, "busybox"
+            tar.addfile(info)
+    return data.getvalue()
+
+
+def main():
+    blob = layer()
+    digest = hashlib.sha256(blob).hexdigest()
+    files = {f"{digest}/layer.tar": blob}
+    manifest = []
+    for tag, command in IMAGES.items():
+        config = json.dumps({"architecture": "amd64", "os": "linux", "config": {"Entrypoint": command, "Env": ["PATH=/bin"]},
+                             "rootfs": {"type": "layers", "diff_ids": ["sha256:" + digest]}}).encode()
+        name = hashlib.sha256(config).hexdigest() + ".json"
+        files[name] = config
+        manifest.append({"Config": name, "RepoTags": [tag], "Layers": [f"{digest}/layer.tar"]})
+    files["manifest.json"] = json.dumps(manifest).encode()
+    with tarfile.open(sys.argv[1], "w") as tar:
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+
+
+main()

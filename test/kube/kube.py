@@ -1,0 +1,252 @@
+"""What the scenarios know of the cluster of cluster.sh: its API by HTTPS, its pods by kubectl, snap-sim's switches, its
+processes. Standard library only. Runs inside the cluster's network namespace."""
+import http.client
+import json
+import os
+import re
+import ssl
+import subprocess
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+DIR = os.environ.get("CLUSTER_DIR", "/var/tmp/snap-csi-cluster")
+BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
+DPF = "dpf-operator-system"
+DRIVER = "csi.snap.nvidia.com"
+NODE = "n1"
+SOCKET_DIR = f"{DIR}/kubelet/plugins_registry"
+
+# kind: (path of the group, plural, namespaced)
+KINDS = {
+    "Pod": ("/api/v1", "pods", True),
+    "Namespace": ("/api/v1", "namespaces", False),
+    "Node": ("/api/v1", "nodes", False),
+    "Event": ("/api/v1", "events", True),
+    "PersistentVolumeClaim": ("/api/v1", "persistentvolumeclaims", True),
+    "PersistentVolume": ("/api/v1", "persistentvolumes", False),
+    "StatefulSet": ("/apis/apps/v1", "statefulsets", True),
+    "CSINode": ("/apis/storage.k8s.io/v1", "csinodes", False),
+    "VolumeAttachment": ("/apis/storage.k8s.io/v1", "volumeattachments", False),
+    "Role": ("/apis/rbac.authorization.k8s.io/v1", "roles", True),
+    "ClusterRole": ("/apis/rbac.authorization.k8s.io/v1", "clusterroles", False),
+    "DPUVolume": ("/apis/storage.dpu.nvidia.com/v1alpha1", "dpuvolumes", True),
+    "DPUVolumeAttachment": ("/apis/storage.dpu.nvidia.com/v1alpha1", "dpuvolumeattachments", True),
+}
+
+
+class Failed(Exception):
+    """A scenario's expectation that did not come true."""
+
+
+class Api:
+    def __init__(self):
+        self.tls = ssl.create_default_context(cafile=f"{DIR}/pki/ca.crt")
+        self.tls.load_cert_chain(f"{DIR}/pki/admin.crt", f"{DIR}/pki/admin.key")
+
+    def call(self, method, path, body=None, content="application/json"):
+        """(status, object); tries again while the API server is away."""
+        end = time.monotonic() + 60
+        while True:
+            connection = http.client.HTTPSConnection("127.0.0.1", 6443, context=self.tls, timeout=30)
+            try:
+                connection.request(method, path, json.dumps(body) if body is not None else None, {"Content-Type": content})
+                answer = connection.getresponse()
+                text = answer.read()
+                if answer.status not in (429, 503) or time.monotonic() > end:
+                    return answer.status, json.loads(text)
+            except (OSError, http.client.HTTPException):
+                if time.monotonic() > end:
+                    raise
+            finally:
+                connection.close()
+            time.sleep(0.3)
+
+
+api = Api()
+
+
+def path_of(kind, namespace=None, name=None):
+    group, plural, namespaced = KINDS[kind]
+    path = group + (f"/namespaces/{namespace}" if namespaced and namespace else "") + "/" + plural
+    return path + (f"/{name}" if name else "")
+
+
+def get(kind, namespace, name):
+    """The object, or None."""
+    status, body = api.call("GET", path_of(kind, namespace, name))
+    return body if status == 200 else None
+
+
+def find(kind, namespace=None):
+    status, body = api.call("GET", path_of(kind, namespace))
+    if status != 200:
+        raise Failed(f"list {kind}: {body.get('message')}")
+    return body["items"]
+
+
+def create(obj, namespace=None):
+    kind = obj["kind"]
+    group = KINDS[kind][0]
+    obj["apiVersion"] = group[len("/apis/"):] if group.startswith("/apis/") else "v1"
+    status, body = api.call("POST", path_of(kind, namespace), obj)
+    if status not in (200, 201):
+        raise Failed(f"create {kind} {obj['metadata']['name']}: {body.get('message')}")
+    return body
+
+
+def patch(kind, namespace, name, change):
+    status, body = api.call("PATCH", path_of(kind, namespace, name), change, "application/merge-patch+json")
+    if status != 200:
+        raise Failed(f"patch {kind} {name}: {body.get('message')}")
+    return body
+
+
+def delete(kind, namespace, name, grace=None):
+    query = "" if grace is None else f"?gracePeriodSeconds={grace}"
+    api.call("DELETE", path_of(kind, namespace, name) + query)
+
+
+def until(what, condition, seconds=60):
+    """Waits for a true value of condition() and returns it."""
+    end = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise Failed(f"not within {seconds} s: {what}")
+        time.sleep(0.1)
+
+
+def gone(kind, namespace, name, seconds=60):
+    until(f"{kind} {name} is gone", lambda: get(kind, namespace, name) is None, seconds)
+
+
+def running(namespace, name, seconds=60):
+    def look():
+        pod = get("Pod", namespace, name)
+        if not pod or pod["metadata"].get("deletionTimestamp"):
+            return False
+        return any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", []))
+    try:
+        until(f"pod {name} runs", look, seconds)
+    except Failed as failure:
+        raise Failed(f"{failure}; its events: {events(namespace, name)}") from None
+
+
+def bound(namespace, name, seconds=60):
+    """The claim's PersistentVolume."""
+    try:
+        until(f"claim {name} is bound",
+              lambda: (get("PersistentVolumeClaim", namespace, name) or {}).get("status", {}).get("phase") == "Bound", seconds)
+    except Failed as failure:
+        raise Failed(f"{failure}; its events: {events(namespace, name)}") from None
+    return get("PersistentVolume", None, get("PersistentVolumeClaim", namespace, name)["spec"]["volumeName"])
+
+
+def events(namespace, name):
+    return [f"{e['reason']}: {e['message']}" for e in find("Event", namespace) if e["involvedObject"]["name"] == name]
+
+
+def event_with(namespace, name, text, seconds=60):
+    def look():
+        return next((e for e in events(namespace, name) if text in e), None)
+    try:
+        return until(f'an event of {name} with "{text}"', look, seconds)
+    except Failed as failure:
+        raise Failed(f"{failure}; there are: {events(namespace, name)}") from None
+
+
+def kubectl(*arguments):
+    return subprocess.run([f"{BUILD}/kube/bin/kubectl", f"--kubeconfig={DIR}/admin.kubeconfig", *arguments],
+                          capture_output=True, text=True, timeout=120, check=False)
+
+
+def shell(namespace, pod, script, ok=True):
+    """Output of a script in the pod; with ok=False it must fail, and its error text is returned."""
+    done = kubectl("exec", "-n", namespace, pod, "--", "sh", "-c", script)
+    if (done.returncode == 0) != ok:
+        raise Failed(f"in pod {pod}: {script}: exit status {done.returncode}: {done.stdout}{done.stderr}")
+    return (done.stdout if ok else done.stdout + done.stderr).strip()
+
+
+def cluster(*arguments):
+    subprocess.run([f"{ROOT}/test/kube/cluster.sh", *arguments], check=True, stdout=subprocess.DEVNULL, timeout=120)
+
+
+def log(process):
+    with open(f"{DIR}/log/{process}.log", encoding="utf-8", errors="replace") as lines:
+        return lines.read()
+
+
+# ---------------------------------------------------------------- snap-sim's faults
+def sim(method, path, body=None):
+    with open(f"{DIR}/run/sim.port", encoding="ascii") as file:
+        connection = http.client.HTTPConnection("127.0.0.1", int(file.read()), timeout=10)
+    connection.request(method, path, json.dumps(body) if body is not None else None)
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    if answer.status >= 300:
+        raise Failed(f"snap-sim: {method} {path}: {text}")
+    return text
+
+
+def fault(**what):
+    sim("POST", "/sim/faults", what)
+
+
+def heal():
+    sim("DELETE", "/sim/faults")
+
+
+# ---------------------------------------------------------------- objects
+def claim(name, storage_class="snap-nvme", mode="ReadWriteOnce", block=False, size="64Mi", volume=None):
+    spec = {"storageClassName": storage_class, "accessModes": [mode], "resources": {"requests": {"storage": size}}}
+    if block:
+        spec["volumeMode"] = "Block"
+    if volume:
+        spec["volumeName"] = volume
+    return {"kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": spec}
+
+
+def pod_spec(mounts=(), devices=(), volumes=(), security=None, script="exec sleep infinity"):
+    container = {"name": "main", "image": "docker.io/local/busybox:1", "imagePullPolicy": "Never",
+                 "command": ["sh", "-c", script], "volumeMounts": list(mounts), "volumeDevices": list(devices)}
+    spec = {"terminationGracePeriodSeconds": 1, "containers": [container], "volumes": list(volumes),
+            "automountServiceAccountToken": False, "enableServiceLinks": False}
+    if security:
+        spec["securityContext"] = security
+    return spec
+
+
+def pod(name, claim_name, read_only=False, block=False, sub_path=None, **more):
+    mounts = [] if block else [{"name": "data", "mountPath": "/data", **({"subPath": sub_path} if sub_path else {})}]
+    devices = [{"name": "data", "devicePath": "/dev/data"}] if block else []
+    source = {"claimName": claim_name, **({"readOnly": True} if read_only else {})}
+    volumes = [{"name": "data", "persistentVolumeClaim": source}]
+    return {"kind": "Pod", "metadata": {"name": name}, "spec": pod_spec(mounts, devices, volumes, **more)}
+
+
+def stateful_set(name, replicas, block):
+    mounts = [] if block else [{"name": "data", "mountPath": "/data"}]
+    devices = [{"name": "data", "devicePath": "/dev/data"}] if block else []
+    template = {"metadata": {"labels": {"app": name}}, "spec": pod_spec(mounts, devices)}
+    return {"kind": "StatefulSet", "metadata": {"name": name},
+            "spec": {"serviceName": name, "replicas": replicas, "selector": {"matchLabels": {"app": name}},
+                     "podManagementPolicy": "Parallel", "template": template, "volumeClaimTemplates": [claim("data", block=block)]}}
+
+
+# ---------------------------------------------------------------- what is left
+def mounts():
+    with open("/proc/self/mountinfo", encoding="utf-8") as lines:
+        return [m for m in (line.split()[4] for line in lines)
+                if re.match(re.escape(DIR) + "/kubelet/(plugins/kubernetes.io/csi|pods/.*kubernetes.io~csi)/", m)]
+
+
+def nothing_left(seconds=60):
+    def look():
+        left = [f"{o['kind'] if 'kind' in o else kind} {o['metadata']['name']}" for kind in
+                ("DPUVolume", "DPUVolumeAttachment", "VolumeAttachment", "PersistentVolume") for o in find(kind)]
+        return left + mounts()
+    until("all volumes, attachments and mounts are gone", lambda: not look(), seconds)

@@ -1,0 +1,28 @@
+# A real Kubernetes on this machine (test/kube/cluster.sh), its programs from pinned Go modules.
+KUBE_BIN := $(BUILD)/kube/bin
+KUBE_PACKAGES := containerd runc containernetworking-plugins busybox-static iproute2 openssl util-linux
+KUBE_ENV = BUILD=$(BUILD) FLAVOUR=$(FLAVOUR)
+
+# One module and one k8s.io version, so that the shared packages compile once. The version is set as in a release
+# build: kubelet and API server compare theirs.
+$(KUBE_BIN)/.built: test/kube/tools/go.mod test/kube/tools/go.sum test/kube/tools/tools.go
+	$(call say,GO,$(KUBE_BIN))
+	$(Q)test/kube/build-tools.sh $(abspath $(KUBE_BIN)) && touch $@
+
+.PHONY: kube-deps kube-tools cluster-up cluster-down cluster-check e2e-kube
+kube-deps:
+	$(Q)test/lib/apt-missing.sh $(KUBE_PACKAGES)
+kube-tools: $(KUBE_BIN)/.built
+
+## cluster-up: a Kubernetes node with the driver, to play with (root; the first build of its programs takes ten minutes)
+cluster-up: $(BIN) $(OUT)/snap-sim $(KUBE_BIN)/.built
+	$(Q)$(KUBE_ENV) test/kube/cluster.sh up
+## cluster-check: does all of it run
+cluster-check:
+	$(Q)$(KUBE_ENV) test/kube/cluster.sh check
+## cluster-down: the end of it, nothing stays behind
+cluster-down:
+	$(Q)$(KUBE_ENV) test/kube/cluster.sh down
+## e2e-kube: claims and pods through a real API server, kubelet and sidecars (root)
+e2e-kube: $(BIN) $(OUT)/snap-sim $(KUBE_BIN)/.built
+	$(Q)$(KUBE_ENV) test/kube/e2e.sh
