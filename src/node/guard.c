@@ -6,8 +6,10 @@
  */
 #include "node/guard.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/sysmacros.h>
 
 #include "common/cleanup.h"
@@ -23,7 +25,8 @@ struct look {
 	int64_t since;
 	unsigned holders; /* helper and waiting callers */
 	bool done;
-	int sys; /* errno, 0 when it worked */
+	bool hung; /* somebody has waited GUARD_MS for it */
+	int sys;   /* errno, 0 when it worked */
 	struct statvfs result;
 };
 
@@ -46,6 +49,28 @@ struct helper {
 	int (*statvfs)(const char *path, struct statvfs *ret);
 };
 
+/* An xfs that has shut itself down still answers statvfs from memory, but gives no directory entry. */
+static int look(const char *path, struct statvfs *ret)
+{
+	struct stat st;
+	DIR *dir;
+	int sys = 0;
+
+	if (statvfs(path, ret) < 0)
+		return -1;
+	if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
+		return 0;
+	dir = opendir(path);
+	if (!dir)
+		return -1;
+	errno = 0;
+	if (!readdir(dir))
+		sys = errno;
+	closedir(dir);
+	errno = sys;
+	return sys ? -1 : 0;
+}
+
 struct guard *guard_new(void)
 {
 	struct guard *g = xcalloc(1, sizeof *g);
@@ -54,7 +79,7 @@ struct guard *guard_new(void)
 	pthread_mutex_init(&g->shared->lock, NULL);
 	pthread_cond_init(&g->shared->changed, NULL);
 	g->shared->holders = 1;
-	g->shared->statvfs = statvfs;
+	g->shared->statvfs = look;
 	return g;
 }
 
@@ -84,7 +109,7 @@ struct guard *guard_free(struct guard *g)
 void guard_set_statvfs(struct guard *g, int (*fn)(const char *path, struct statvfs *ret))
 {
 	WITH_LOCK(&g->shared->lock);
-	g->shared->statvfs = fn ? fn : statvfs;
+	g->shared->statvfs = fn ? fn : look;
 }
 
 static void look_put_locked(struct look *l)
@@ -189,7 +214,7 @@ int guard_statvfs(struct guard *g, dev_t devno, const char *path, struct statvfs
 	for (struct look *other = s->looks; other; other = other->next) {
 		if (other->devno != devno)
 			continue;
-		if (monotonic_ns() - other->since > (int64_t)GUARD_MS * 1000000)
+		if (other->hung)
 			return hangs(other, path, err);
 		if (str_eq(other->path, path))
 			l = other;
@@ -202,12 +227,14 @@ int guard_statvfs(struct guard *g, dev_t devno, const char *path, struct statvfs
 		return -1;
 	while (!l->done && rc == 0)
 		rc = pthread_cond_clockwait(&s->changed, &s->lock, CLOCK_MONOTONIC, &until);
-	if (!l->done)
+	if (!l->done) {
+		l->hung = true;
 		rc = hangs(l, path, err);
-	else if (l->sys)
-		rc = err_sys(err, l->sys, "statvfs %s", path);
-	else
+	} else if (l->sys) {
+		rc = err_sys(err, l->sys, "look at the filesystem at %s", path);
+	} else {
 		rc = 0;
+	}
 	if (rc == 0)
 		*ret = l->result;
 	look_put_locked(l);

@@ -18,7 +18,7 @@ struct guard *guard_new(void);
 /* Helpers that still hang keep what they need and end with the process. NULL is fine; returns NULL. */
 struct guard *guard_free(struct guard *g);
 /*
- * statvfs(path), which lies on the filesystem `devno`. UNAVAILABLE when it does not answer in time; err->sys is the errno
+ * statvfs(path), which lies on the filesystem `devno`, and a read of its first directory entry. UNAVAILABLE when it does not answer in time; err->sys is the errno
  * of a call that failed.
  */
 int guard_statvfs(struct guard *g, dev_t devno, const char *path, struct statvfs *ret,
