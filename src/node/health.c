@@ -18,6 +18,7 @@
 #include "common/file.h"
 #include "common/json.h"
 #include "common/mem.h"
+#include "node/device/sysfs.h"
 #include "node/guard.h"
 #include "node/place.h"
 
@@ -96,7 +97,24 @@ static bool turned_read_only(const struct mount *m)
 	return m->read_only && !str_eq(m->options, "ro") && !str_has_prefix(m->options, "ro,");
 }
 
-static void check_filesystem(struct node *n, const struct place *p, struct health *h)
+/* After an error ext4 refuses writes but, since Linux 6.12 and its backports, does not show itself read-only. */
+static void check_ext_errors(const struct node *n, const struct place *p, const struct device *dev,
+                             struct health *h)
+{
+	AUTO(free) char *dir = xasprintf("%s/fs/ext4/%s", n->o.world.sysfs, dev->name);
+	struct err ignored = ERR_INIT;
+	uint64_t errors = 0;
+
+	if (str_has_prefix(p->m->fs_type, "ext") &&
+	    sysfs_attr_u64(dir, "errors_count", &errors, &ignored) == 0 && errors)
+		fault(h, HEALTH_DEGRADED, "FilesystemErrors",
+		      "%s at %s has met %llu errors since it was last checked and may refuse "
+		      "writes: see the node's kernel log",
+		      p->m->fs_type, p->path, (unsigned long long)errors);
+}
+
+static void check_filesystem(struct node *n, const struct place *p, const struct device *dev,
+                             struct health *h)
 {
 	struct err err = ERR_INIT;
 	struct statvfs ignored;
@@ -110,6 +128,7 @@ static void check_filesystem(struct node *n, const struct place *p, struct healt
 		      "%s at %s was made read-only by the kernel after an error: see the node's "
 		      "kernel log",
 		      p->m->fs_type, p->path);
+	check_ext_errors(n, p, dev, h);
 	if (!guard_statvfs(n->guard, p->disk, p->path, &ignored, &err))
 		return;
 	if (mount_errno_is_dead(err.sys))
@@ -153,7 +172,7 @@ static int check_device(struct node *n, const struct place *p, struct health *h,
 	if (p->kind == PLACE_BLOCK)
 		check_block(p, &dev, h);
 	else
-		check_filesystem(n, p, h);
+		check_filesystem(n, p, &dev, h);
 	return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "common/file.h"
+#include "common/mem.h"
 #include "node/guard.h"
 #include "node/health.h"
 #include "test/lib/node_world.h"
@@ -145,6 +146,25 @@ START_TEST(a_filesystem_turned_read_only_is_degraded)
 }
 END_TEST
 
+START_TEST(errors_that_ext4_has_counted_are_told)
+{
+	struct err err = ERR_INIT;
+	struct health h;
+
+	SKIP_UNLESS_LOOP();
+	set_up("ext4");
+	char *dir AUTO(free) = xasprintf("%s/fs/ext4/%s", w.nvme.sysfs, disk->name);
+	char *path AUTO(free) = xasprintf("%s/errors_count", dir);
+	ck_assert_int_eq(dir_make(dir, 0755, &err), 0);
+	ck_assert_int_eq(file_replace(path, "0\n", 2, 0644, &err), 0);
+	ck_assert_uint_eq(ask(VOLUME_ID, NULL, w.staging).n, 0);
+	ck_assert_int_eq(file_replace(path, "3\n", 2, 0644, &err), 0);
+	h = ask(VOLUME_ID, NULL, w.staging);
+	expect(&h, "FilesystemErrors", HEALTH_DEGRADED);
+	node_world_clear(&w);
+}
+END_TEST
+
 START_TEST(the_storage_is_well_while_there_are_functions)
 {
 	struct err err = ERR_INIT;
@@ -167,4 +187,4 @@ SUITE("health", a_sound_volume_has_no_faults_by_path_and_by_id,
       a_volume_that_was_never_here_is_unknown_not_ill, a_mount_that_is_missing_is_told,
       a_mount_that_is_not_ours_is_told, a_device_that_has_gone_is_told,
       a_filesystem_that_answers_eio_is_told, a_filesystem_turned_read_only_is_degraded,
-      the_storage_is_well_while_there_are_functions);
+      errors_that_ext4_has_counted_are_told, the_storage_is_well_while_there_are_functions);
