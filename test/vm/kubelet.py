@@ -99,3 +99,6 @@ class Volume:
         return self.k.node("NodeExpandVolume", timeout, volume_id=self.id, volume_path=self.target(pod),
                            staging_target_path=self.staging, volume_capability=self.capability(),
                            capacity_range={"required_bytes": required})
+
+    def health(self, timeout=20, **where):
+        return self.k.node("NodeGetVolumeHealth", timeout, volume_id=self.id, **where)

@@ -12,6 +12,7 @@ import time
 import traceback
 
 import scenarios_faults  # noqa: F401  pylint: disable=unused-import
+import scenarios_health  # noqa: F401  pylint: disable=unused-import
 import scenarios_life  # noqa: F401  pylint: disable=unused-import
 from kubelet import load_messages
 from scenario import SCENARIOS

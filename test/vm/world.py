@@ -102,6 +102,12 @@ class World:
         """The DPU hands out an empty volume again: zeroes, not just no signature. On the host, while it is attached nowhere."""
         self.ns[name].blank()
 
+    def blank_attached(self, ns, vf):
+        """The same, then attached again."""
+        self.detach(ns, vf)
+        ns.blank()
+        self.attach(ns, vf)
+
     def reset(self):
         """After a failed scenario: no mounts, no attachments, whatever state it left."""
         self.vm.sh("for i in 1 2 3; do awk '$5 ~ \"^/var/lib/kubelet/\" {print $5}' /proc/self/mountinfo | sort -r |"
