@@ -158,6 +158,7 @@ static void add_node(struct program *p)
 		.plugin_dir = f->plugin_dir,
 		.max_volumes = f->max_volumes_per_node,
 		.emulation = emulation_of(f),
+		.max_formats = (unsigned)f->max_concurrent_formats,
 		/* Behind a sysfs of tests there is no kernel that could load something. */
 		.load_driver = f->nvme_load_driver && str_eq(f->sysfs_root, "/sys"),
 		.create_vfs = f->nvme_create_vfs,

@@ -23,7 +23,8 @@
 
 #define NORMAL_PATH "/usr/sbin:/usr/bin:/sbin:/bin"
 
-static const char *extra_path;
+/* Atomic, since a tool of an earlier test may still be starting. */
+static const char *_Atomic extra_path;
 
 void spawn_set_path(const char *dirs)
 {
@@ -204,8 +205,8 @@ int spawn_run_fd(const struct strs *argv, int fd, struct deadline d, struct str 
 
 	if (deadline_check(d, err, argv->v[0]))
 		return -1;
-	str_addf(&path_list, "%s%s" NORMAL_PATH, extra_path ? extra_path : "",
-	         extra_path ? ":" : "");
+	const char *extra = extra_path;
+	str_addf(&path_list, "%s%s" NORMAL_PATH, extra ? extra : "", extra ? ":" : "");
 	if (find_program(path_list.ptr, argv->v[0], &program, err))
 		return -1;
 	int wake AUTO(fd) = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

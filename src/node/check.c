@@ -7,11 +7,15 @@
 #include "node/check.h"
 
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "common/str.h"
-#include "node/format.h"
+#include "node/job.h"
 #include "node/mount/fsck.h"
 
 static int check_unused(const struct device *dev, struct err *err)
@@ -21,12 +25,56 @@ static int check_unused(const struct device *dev, struct err *err)
 	return device_open(dev, O_RDONLY | O_EXCL, &fd, NULL, err);
 }
 
-int check_filesystem(struct node *n, const struct device *dev, int fd, const struct fsprobe *fs,
-                     bool read_only, struct deadline d, struct err *err)
+/* All that e2fsck needs when the call that wanted it has ended. */
+struct checking {
+	int fd;
+	char name[sizeof((struct device *)0)->path];
+	char fs_type[32], why[40];
+};
+
+static void checking_free(void *arg)
+{
+	struct checking *c = arg;
+
+	close(c->fd);
+	free(c);
+}
+
+static int checking_run(void *arg, struct err *err)
+{
+	const struct checking *c = arg;
+
+	if (fsck_run(c->fd, c->name, err))
+		return err_wrap(err, "the %s on %s is damaged (%s) and is not mounted", c->fs_type,
+		                c->name, c->why);
+	log_msg(LOG_WARNING, "%s on %s was checked, for %s", c->fs_type, c->name, c->why);
+	return 0;
+}
+
+static int run_job(struct node *n, const char *volume_id, const struct device *dev, int fd,
+                   const char *fs_type, const char *why, struct deadline d, struct err *err)
+{
+	struct checking *c = xcalloc(1, sizeof *c);
+	char *what AUTO(free) = xasprintf("e2fsck of %s", dev->path);
+
+	c->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	snprintf(c->name, sizeof c->name, "%s", dev->path);
+	snprintf(c->fs_type, sizeof c->fs_type, "%s", fs_type);
+	snprintf(c->why, sizeof c->why, "%s", why);
+	return job_run(n->jobs,
+	               &(struct job_order) { .key = volume_id,
+	                                     .what = what,
+	                                     .run = checking_run,
+	                                     .free = checking_free,
+	                                     .arg = c },
+	               d, err);
+}
+
+int check_filesystem(struct node *n, const char *volume_id, const struct device *dev, int fd,
+                     const struct fsprobe *fs, bool read_only, struct deadline d, struct err *err)
 {
 	struct ext_state state;
 	const char *why;
-	int rc;
 
 	if (read_only || (!str_eq(fs->type, "ext4") && !str_eq(fs->type, "ext3")))
 		return 0;
@@ -39,14 +87,8 @@ int check_filesystem(struct node *n, const struct device *dev, int fd, const str
 		return err_set(err, ERR_PRECONDITION,
 		               "the %s on %s asks for a check (%s), but the device is read-only",
 		               fs->type, dev->path, why);
-	if (check_unused(dev, err) || format_take_turn(n, d, err))
+	if (check_unused(dev, err))
 		return err_wrap(err, "the %s on %s asks for a check (%s)", fs->type, dev->path,
 		                why);
-	rc = fsck_run(fd, dev->path, err);
-	format_give_turn(n);
-	if (rc)
-		return err_wrap(err, "the %s on %s is damaged (%s) and is not mounted", fs->type,
-		                dev->path, why);
-	log_msg(LOG_WARNING, "%s on %s was checked and repaired, for %s", fs->type, dev->path, why);
-	return 0;
+	return run_job(n, volume_id, dev, fd, fs->type, why, d, err);
 }

@@ -14,7 +14,8 @@
  * before proves nothing about it.  Then, and on another node, it is refused, and the text says how to clear the device.
  * A complete filesystem always beats a record.
  *
- * mkfs runs to its end even when the caller has gone; a retry meets the volume's lock, then the finished filesystem.
+ * mkfs runs to its end even when the caller has gone, as a job (job.h) that has all it needs; a retry joins it, then
+ * meets the finished filesystem.
  */
 #include "node/format.h"
 
@@ -26,6 +27,7 @@
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/mem.h"
+#include "node/job.h"
 #include "node/mount/blank.h"
 #include "node/mount/mkfs.h"
 
@@ -67,20 +69,6 @@ static char *record_text(const struct node *n, const struct device *dev,
 	                 (unsigned long long)r->diskseq, fs_type);
 }
 
-static int record_write(const struct node *n, const struct device *dev,
-                        const struct format_request *r, const char *fs_type, struct err *err)
-{
-	char *dir AUTO(free) = record_dir(n);
-	char *path AUTO(free) = format_record_path(n, r->volume_id);
-	char *text AUTO(free) = record_text(n, dev, r, fs_type);
-
-	if (dir_make(dir, 0700, err) || file_replace(path, text, strlen(text), 0600, err)) {
-		err_wrap(err, "%s is not formatted: the record of it cannot be kept", dev->path);
-		return err_recode(err, ERR_UNAVAILABLE);
-	}
-	return 0;
-}
-
 /* 0: there is one and it speaks of this disk and filesystem; 1: none such. */
 static int record_matches(const struct node *n, const struct device *dev,
                           const struct format_request *r, const char *fs_type, struct err *err)
@@ -107,32 +95,6 @@ static int record_remove(const struct node *n, const char *volume_id, struct err
 	if (file_remove(path, err))
 		return err_recode(err, ERR_UNAVAILABLE);
 	return 0;
-}
-
-/* ---------------------------------------------------------------- a turn */
-
-int format_take_turn(struct node *n, struct deadline d, struct err *err)
-{
-	struct timespec until = deadline_timespec(d);
-	int rc = 0;
-
-	WITH_LOCK(&n->lock);
-	while (n->formats_running >= n->o.max_formats && rc == 0)
-		rc = pthread_cond_clockwait(&n->format_ended, &n->lock, CLOCK_MONOTONIC, &until);
-	if (n->formats_running >= n->o.max_formats)
-		return err_set(err, ERR_DEADLINE,
-		               "%u other volumes are being formatted on this node; time ran out "
-		               "before it was this one's turn",
-		               n->formats_running);
-	n->formats_running++;
-	return 0;
-}
-
-void format_give_turn(struct node *n)
-{
-	WITH_LOCK(&n->lock);
-	n->formats_running--;
-	pthread_cond_signal(&n->format_ended);
 }
 
 /* ---------------------------------------------------------------- decisions */
@@ -199,27 +161,97 @@ static int probe_result(const struct device *dev, int fd, const char *fs_type, s
 	return 0;
 }
 
-static int run_mkfs(struct node *n, const struct device *dev, int fd,
-                    const struct format_request *r, const char *fs_type, struct err *err)
+/* ---------------------------------------------------------------- the job */
+
+/* All that mkfs needs when the call that wanted it has ended. */
+struct formatting {
+	struct device dev;
+	int fd;
+	char *fs_type;
+	struct mkfs_params mkfs;
+	bool unfinished; /* an interrupted xfs is there, to be forgotten first */
+	char *record_dir, *record_path, *record;
+};
+
+static void formatting_free(void *arg)
 {
-	if (record_write(n, dev, r, fs_type, err))
+	struct formatting *f = arg;
+
+	close(f->fd);
+	free(f->fs_type);
+	free(f->record_dir);
+	free(f->record_path);
+	free(f->record);
+	free(f);
+}
+
+static int record_write(const struct formatting *f, struct err *err)
+{
+	if (dir_make(f->record_dir, 0700, err) ||
+	    file_replace(f->record_path, f->record, strlen(f->record), 0600, err)) {
+		err_wrap(err, "%s is not formatted: the record of it cannot be kept", f->dev.path);
+		return err_recode(err, ERR_UNAVAILABLE);
+	}
+	return 0;
+}
+
+static int run_mkfs(const struct formatting *f, struct err *err)
+{
+	if (record_write(f, err))
 		return -1;
-	if (mkfs_run(fs_type, &r->params->mkfs, fd, dev->path, err) == 0)
+	if (mkfs_run(f->fs_type, &f->mkfs, f->fd, f->dev.path, err) == 0)
 		return 0;
 	if (err->code == ERR_NOT_FOUND) { /* never started: the device is as it was */
 		struct err ignored = ERR_INIT;
 
-		(void)record_remove(n, r->volume_id, &ignored);
+		(void)!file_remove(f->record_path, &ignored);
 		err_recode(err, ERR_INTERNAL);
 	}
 	return -1;
+}
+
+static int formatting_run(void *arg, struct err *err)
+{
+	const struct formatting *f = arg;
+	struct fsprobe made;
+
+	if (f->unfinished && mkfs_forget_unfinished(f->fd, f->dev.path, err))
+		return -1;
+	if (run_mkfs(f, err) || probe_result(&f->dev, f->fd, f->fs_type, &made, err))
+		return -1;
+	return file_remove(f->record_path, err) ? err_recode(err, ERR_UNAVAILABLE) : 0;
+}
+
+static int run_job(struct node *n, const struct device *dev, int fd, const struct format_request *r,
+                   const char *fs_type, bool unfinished, struct deadline d, struct err *err)
+{
+	struct formatting *f = xcalloc(1, sizeof *f);
+	char *what AUTO(free) = xasprintf("mkfs.%s of %s", fs_type, dev->path);
+
+	*f = (struct formatting) {
+		.dev = *dev,
+		.fd = fcntl(fd, F_DUPFD_CLOEXEC, 3),
+		.fs_type = xstrdup(fs_type),
+		.mkfs = r->params->mkfs,
+		.unfinished = unfinished,
+		.record_dir = record_dir(n),
+		.record_path = format_record_path(n, r->volume_id),
+		.record = record_text(n, dev, r, fs_type),
+	};
+	return job_run(n->jobs,
+	               &(struct job_order) { .key = r->volume_id,
+	                                     .what = what,
+	                                     .run = formatting_run,
+	                                     .free = formatting_free,
+	                                     .arg = f },
+	               d, err);
 }
 
 static int format(struct node *n, const struct device *dev, int fd, const struct format_request *r,
                   const char *fs_type, bool unfinished, struct deadline d, struct fsprobe *ret,
                   struct err *err)
 {
-	int again = record_matches(n, dev, r, fs_type, err), rc;
+	int again = record_matches(n, dev, r, fs_type, err);
 
 	if (again < 0)
 		return -1;
@@ -232,15 +264,10 @@ static int format(struct node *n, const struct device *dev, int fd, const struct
 			"\"blkdiscard -z\"",
 			dev->path);
 	if (check_may_format(dev, r, again == 0, err) ||
-	    mkfs_check(fs_type, dev->size, &r->params->mkfs, err) || format_take_turn(n, d, err))
+	    mkfs_check(fs_type, dev->size, &r->params->mkfs, err) ||
+	    run_job(n, dev, fd, r, fs_type, unfinished, d, err))
 		return -1;
-	rc = unfinished ? mkfs_forget_unfinished(fd, dev->path, err) : 0;
-	if (!rc)
-		rc = run_mkfs(n, dev, fd, r, fs_type, err);
-	format_give_turn(n);
-	if (rc || probe_result(dev, fd, fs_type, ret, err))
-		return -1;
-	return record_remove(n, r->volume_id, err);
+	return probe_result(dev, fd, fs_type, ret, err);
 }
 
 /* A filesystem is there. Is it the one? */

@@ -20,13 +20,10 @@ struct format_request {
 
 /*
  * fd is open on the device. *ret: the filesystem that is there now, complete. FAILED_PRECONDITION with what was found where when it is
- * something else or data without a signature; UNAVAILABLE when it cannot be read. The deadline ends the wait for
- * a turn, never an mkfs that runs.
+ * something else or data without a signature; UNAVAILABLE when it cannot be read. The deadline ends the wait, never
+ * an mkfs that runs: it goes on as the volume's job (job.h), which the caller has joined before it calls this.
  */
 int format_ensure(struct node *n, const struct device *dev, int fd, const struct format_request *r,
                   struct deadline d, struct fsprobe *ret, struct err *err) MUST_CHECK;
 /* <plugin dir>/formatting/<hash of the volume id>, malloc'ed. */
 char *format_record_path(const struct node *n, const char *volume_id);
-/* mkfs and fsck take turns, --max-concurrent-formats at once: DEADLINE_EXCEEDED when none came. */
-int format_take_turn(struct node *n, struct deadline d, struct err *err) MUST_CHECK;
-void format_give_turn(struct node *n);

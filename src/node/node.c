@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The node object, what it says of itself, and the publish context.  Owns the turn counter of formatting and the
- * guard; everything else is borrowed.
+ * The node object, what it says of itself, and the publish context.  Owns the guard and the jobs;
+ * everything else is borrowed.
  */
 #include "node/node.h"
 
@@ -10,6 +10,7 @@
 #include "common/context_keys.h"
 #include "common/str.h"
 #include "node/guard.h"
+#include "node/job.h"
 #include "node/prepare.h"
 
 #define DEFAULT_FORMATS 2
@@ -19,15 +20,13 @@ void node_init(struct node *n, const struct node_options *o)
 	*n = (struct node) { .o = *o, .guard = guard_new() };
 	if (!n->o.max_formats)
 		n->o.max_formats = DEFAULT_FORMATS;
-	pthread_mutex_init(&n->lock, NULL);
-	pthread_cond_init(&n->format_ended, NULL);
+	n->jobs = jobs_new(n->o.max_formats);
 }
 
 void node_clear(struct node *n)
 {
 	n->guard = guard_free(n->guard);
-	pthread_cond_destroy(&n->format_ended);
-	pthread_mutex_destroy(&n->lock);
+	n->jobs = jobs_free(n->jobs);
 }
 
 bool publish_context_given(const struct kvs *map)

@@ -7,7 +7,6 @@
  */
 #pragma once
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -26,19 +25,18 @@ struct node_options {
 		plugin_dir; /* <kubelet>/plugins/<driver>: formatting records live below; survives restarts */
 	int64_t max_volumes;          /* > 0 wins over counting */
 	enum emulation emulation;     /* of volumes whose context does not say */
-	unsigned max_formats;         /* mkfs at the same time; 0: 2 */
+	unsigned max_formats;         /* mkfs and fsck at the same time; 0: 2 */
 	bool load_driver, create_vfs; /* what node_prepare() may do to the host */
 };
 
 struct guard;
+struct jobs;
 
 /* What points into node_options is borrowed for the node's life. */
 struct node {
 	struct node_options o;
-	pthread_mutex_t lock; /* guards formats_running only */
-	pthread_cond_t format_ended;
-	unsigned formats_running;
 	struct guard *guard; /* system calls that may hang: guard.h */
+	struct jobs *jobs;   /* mkfs and fsck that run: job.h */
 };
 
 void node_init(struct node *n, const struct node_options *o);

@@ -37,6 +37,7 @@
 #include "node/check.h"
 #include "node/format.h"
 #include "node/guard.h"
+#include "node/job.h"
 #include "node/mount/mkfs.h"
 #include "node/place.h"
 #include "node/target.h"
@@ -251,7 +252,7 @@ static int stage_filesystem(struct staging *s, struct deadline d, struct err *er
 	struct fsprobe fs;
 
 	if (format_ensure(s->node, &s->dev, s->fd, &fr, d, &fs, err) ||
-	    check_filesystem(s->node, &s->dev, s->fd, &fs, s->read_only, d, err))
+	    check_filesystem(s->node, s->r->volume_id, &s->dev, s->fd, &fs, s->read_only, d, err))
 		return -1;
 	mount_options(s, fs.type, &options);
 	if (make_point(s, err) || mount_filesystem(s->dev.path, s->path, fs.type, &options, err))
@@ -323,8 +324,12 @@ static void undo(struct staging *s)
 
 static int stage_device(struct staging *s, struct deadline d, struct err *err)
 {
-	int rc = look_at_present(s, err);
+	int rc;
 
+	/* What an earlier call of ours began on this volume comes first, and its error is this call's, too. */
+	if (job_join(s->node->jobs, s->r->volume_id, d, err))
+		return -1;
+	rc = look_at_present(s, err);
 	if (rc <= 0)
 		return rc;
 	rc = s->kind == TARGET_FILE ? stage_block(s, err) : stage_filesystem(s, d, err);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "node/job.h"
 #include "node/place.h"
 #include "node/target.h"
 
@@ -164,8 +165,10 @@ int node_unstage(struct node *n, const char *volume_id, const char *staging_path
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	struct unstaging u = { .node = n, .volume_id = volume_id, .table = &t };
-	int rc = mount_table_read(n->o.proc_root, &t, err);
+	int rc = job_forget(n->jobs, volume_id, err);
 
+	if (!rc)
+		rc = mount_table_read(n->o.proc_root, &t, err);
 	if (!rc)
 		rc = place_look_staged(&t, staging_path, volume_id, &u.place, err);
 	if (!rc && u.place.kind != PLACE_NOTHING)

@@ -300,6 +300,118 @@ START_TEST(only_so_many_are_formatted_at_once)
 }
 END_TEST
 
+/* ---------------------------------------------------------------- longer than its call */
+
+/* An mkfs that counts its runs and ends when <root>/go is there. */
+static void slow_mkfs(const char *tool)
+{
+	char *body AUTO(free) =
+		xasprintf("echo >> %s/runs; until test -e %s/go; do sleep 0.05; done", w.nvme.root,
+	                  w.nvme.root);
+
+	wrap_tool(tool, body);
+}
+
+static void go(void)
+{
+	run_tool("touch %s/go", w.nvme.root);
+}
+
+static int stage_within(int64_t ms, struct err *err)
+{
+	struct stage_request r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
+
+	err_clear(err);
+	return node_stage(&w.node, &r, deadline_in_ms(1000 + ms), err);
+}
+
+START_TEST(mkfs_outlives_its_call_and_the_retry_joins_it)
+{
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	slow_mkfs("mkfs.ext4");
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(stage_within(300, &err), -1);
+		ck_assert_msg(err.code == ERR_DEADLINE && strstr(err.msg, "mkfs.ext4 of ") &&
+		                      strstr(err.msg, " s and goes on; the next call joins it"),
+		              "%s", err.msg);
+		ck_assert_uint_eq(mounts_below(w.nvme.root), 0);
+	}
+	/* Nor can the volume be taken away from under it. */
+	err_clear(&err);
+	ck_assert_int_eq(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err), -1);
+	ck_assert_int_eq(err.code, ERR_ABORTED);
+	go();
+	stage_ok("ext4");
+	run_tool("test $(wc -l < %s/runs) = 1", w.nvme.root);
+	spawn_set_path(NULL);
+	end();
+}
+END_TEST
+
+START_TEST(what_failed_meanwhile_is_told_to_the_retry_once)
+{
+	struct err err = ERR_INIT;
+	char *body AUTO(free) = NULL;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	body = xasprintf("sleep 1; echo no luck; exit 1");
+	wrap_tool("mkfs.ext4", body);
+	ck_assert_int_eq(stage_within(200, &err), -1);
+	ck_assert_int_eq(err.code, ERR_DEADLINE);
+	ck_assert_int_eq(stage_within(20000, &err), -1);
+	ck_assert_msg(err.code == ERR_INTERNAL && strstr(err.msg, "no luck"), "%s", err.msg);
+	spawn_set_path(NULL);
+	stage_ok("ext4");
+	end();
+}
+END_TEST
+
+START_TEST(unstage_forgets_what_failed_meanwhile)
+{
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	wrap_tool("mkfs.ext4", "sleep 0.5; exit 1");
+	ck_assert_int_eq(stage_within(100, &err), -1);
+	spawn_set_path(NULL);
+	usleep(1500000);
+	err_clear(&err);
+	ck_assert_msg(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err) == 0, "%s",
+	              err.msg);
+	stage_ok("ext4");
+	end();
+}
+END_TEST
+
+START_TEST(the_end_of_the_driver_does_not_end_mkfs)
+{
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	slow_mkfs("mkfs.ext4");
+	ck_assert_int_eq(stage_within(300, &err), -1);
+	node_clear(&w.node);
+	go();
+	for (int i = 0; path_exists(record) && i < 200; i++)
+		usleep(50000);
+	ck_assert(!path_exists(record));
+	spawn_set_path(NULL);
+	node_init(&w.node, &(struct node_options) { .id = "n1",
+	                                            .world = w.nvme.world,
+	                                            .proc_root = "/proc",
+	                                            .plugin_dir = w.plugin_dir });
+	stage_ok("ext4");
+	run_tool("test $(wc -l < %s/runs) = 1", w.nvme.root);
+	end();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("format");
@@ -313,6 +425,10 @@ int main(void)
 		a_complete_filesystem_beats_the_record,
 		a_record_does_not_lift_the_volumes_own_rules,
 		only_so_many_are_formatted_at_once,
+		mkfs_outlives_its_call_and_the_retry_joins_it,
+		what_failed_meanwhile_is_told_to_the_retry_once,
+		unstage_forgets_what_failed_meanwhile,
+		the_end_of_the_driver_does_not_end_mkfs,
 	};
 	int failed;
 

@@ -19,6 +19,7 @@
 #include "common/mem.h"
 #include "common/spawn.h"
 #include "node/format.h"
+#include "node/job.h"
 #include "test/lib/node_world.h"
 #include "test/lib/skip.h"
 
@@ -360,9 +361,30 @@ static void caller_has_gone(struct attempt *a)
 	no_function(a);
 }
 
+static int wait_for_the_end(void *arg, struct err *err)
+{
+	(void)arg;
+	(void)err;
+	pause(); /* the end of this case's process ends it */
+	return 0;
+}
+
+static void keep(void *arg)
+{
+	(void)arg;
+}
+
 static void others_are_formatting(struct attempt *a)
 {
-	a->w.node.formats_running = a->w.node.o.max_formats;
+	for (unsigned i = 0; i < a->w.node.o.max_formats; i++) {
+		struct err err = ERR_INIT;
+		struct job_order o = { .key = i ? "pvc-8" : "pvc-9",
+			               .what = "mkfs",
+			               .run = wait_for_the_end,
+			               .free = keep,
+			               .arg = NULL };
+		ck_assert_int_eq(job_run(a->w.node.jobs, &o, deadline_in_ms(1), &err), -1);
+	}
 }
 
 /* ---------------------------------------------------------------- the table */
@@ -654,7 +676,6 @@ START_TEST(a_failed_stage_leaves_nothing)
 		close(a.held);
 	state_clear(&was);
 	state_clear(&is);
-	a.w.node.formats_running = 0;
 	node_world_clear(&a.w);
 }
 END_TEST

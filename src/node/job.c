@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Jobs.  Owns the list of those that run, or have failed and were not asked for yet; one that ended well leaves it at
+ * once, since its work can be seen on the disk.  A job is held by its thread, the list and the calls that wait; what all share lives until
+ * the last job has ended, also after jobs_free().  The lock guards the list and the jobs' fields; no work runs
+ * under it.  Turns and ends are eventfds, so that a call waits for them and for its cancellation by one poll().
+ * Ends nothing: a tool runs in a process group of its own, and is not signalled when the driver stops.
+ */
+#include "node/job.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/str.h"
+
+struct job {
+	struct job *next;
+	struct jobs *jobs;
+	struct job_order order; /* strings are ours */
+	int64_t since;
+	int ended_fd; /* readable for ever when it has ended */
+	/* Under jobs->lock: */
+	unsigned holders;
+	bool listed, ended, awaited;
+	int rc;
+	struct err err;
+};
+
+struct jobs {
+	pthread_mutex_t lock;
+	struct job *list;
+	unsigned holders; /* the owner and each job */
+	unsigned at_once;
+	int turns_fd; /* a semaphore: free turns */
+};
+
+struct jobs *jobs_new(unsigned at_once)
+{
+	struct jobs *j = xcalloc(1, sizeof *j);
+
+	pthread_mutex_init(&j->lock, NULL);
+	j->holders = 1;
+	j->at_once = at_once;
+	j->turns_fd = eventfd(at_once, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
+	return j;
+}
+
+static void jobs_put(struct jobs *j)
+{
+	bool last;
+
+	{
+		WITH_LOCK(&j->lock);
+		last = --j->holders == 0;
+	}
+	if (!last)
+		return;
+	close(j->turns_fd);
+	pthread_mutex_destroy(&j->lock);
+	free(j);
+}
+
+static void job_free(struct job *job)
+{
+	struct jobs *j = job->jobs;
+
+	close(job->ended_fd);
+	free((char *)job->order.key);
+	free((char *)job->order.what);
+	free(job);
+	jobs_put(j);
+}
+
+static void job_put(struct job *job)
+{
+	bool last;
+
+	{
+		WITH_LOCK(&job->jobs->lock);
+		last = --job->holders == 0;
+	}
+	if (last)
+		job_free(job);
+}
+
+/* Takes it from the list; the caller has to put the list's hold, outside the lock. */
+static bool unlist_locked(struct job *job)
+{
+	for (struct job **p = &job->jobs->list; *p; p = &(*p)->next)
+		if (*p == job) {
+			*p = job->next;
+			job->listed = false;
+			return true;
+		}
+	return false;
+}
+
+struct jobs *jobs_free(struct jobs *j)
+{
+	for (struct job *job = NULL; j; job = NULL) {
+		{
+			WITH_LOCK(&j->lock);
+			job = j->list;
+			if (job)
+				unlist_locked(job);
+		}
+		if (!job)
+			break;
+		job_put(job);
+	}
+	if (j)
+		jobs_put(j);
+	return NULL;
+}
+
+/* ---------------------------------------------------------------- waiting */
+
+static void wake(void *arg)
+{
+	(void)!eventfd_write(*(int *)arg, 1);
+}
+
+/* Until fd is readable: true; the deadline has come or the caller has gone: false. */
+static bool wait_readable(int fd, struct deadline d)
+{
+	int wake_fd AUTO(fd) = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	struct pollfd fds[] = {
+		{ .fd = fd, .events = POLLIN },
+		{ .fd = wake_fd, .events = POLLIN },
+	};
+
+	if (cancel_on_set(d.cancel, wake, &wake_fd))
+		wake(&wake_fd);
+	for (;;) {
+		int left = deadline_left_ms(d);
+		int n = poll(fds, ARRAY_LEN(fds), left == INT_MAX ? -1 : left);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0 || fds[0].revents || fds[1].revents)
+			break;
+	}
+	(void)cancel_on_set(d.cancel, NULL, NULL);
+	return fds[0].revents & POLLIN;
+}
+
+static enum err_code why_not(struct deadline d)
+{
+	return cancel_is_set(d.cancel) ? ERR_CANCELLED : ERR_DEADLINE;
+}
+
+static int take_turn(struct jobs *j, struct deadline d, struct err *err)
+{
+	eventfd_t ignored;
+
+	while (eventfd_read(j->turns_fd, &ignored) < 0)
+		if (!wait_readable(j->turns_fd, d))
+			return err_set(
+				err, why_not(d),
+				"%u other volumes are being formatted on this node; %s before it "
+				"was this one's turn",
+				j->at_once,
+				cancel_is_set(d.cancel) ? "the caller has gone" : "time ran out");
+	return 0;
+}
+
+static double seconds_since(int64_t since)
+{
+	return (double)(monotonic_ns() - since) / 1e9;
+}
+
+/* ---------------------------------------------------------------- a job's thread */
+
+static void end_job(struct job *job, int rc, const struct err *err)
+{
+	bool listed, alone;
+
+	{
+		WITH_LOCK(&job->jobs->lock);
+		job->rc = rc;
+		job->err = *err;
+		job->ended = true;
+		alone = !job->awaited;
+		listed = job->listed && rc == 0 && unlist_locked(job);
+	}
+	if (alone)
+		log_msg(rc ? LOG_WARNING : LOG_INFO,
+		        "%s, which outlived its call, has ended after %.1f s%s%s", job->order.what,
+		        seconds_since(job->since), rc ? ": " : "", rc ? err->msg : "");
+	eventfd_write(job->ended_fd, 1);
+	if (listed)
+		job_put(job);
+}
+
+static void *job_main(void *arg)
+{
+	struct job *job = arg;
+	struct err err = ERR_INIT;
+	int rc = job->order.run(job->order.arg, &err);
+
+	job->order.free(job->order.arg);
+	eventfd_write(job->jobs->turns_fd, 1);
+	end_job(job, rc, &err);
+	job_put(job);
+	return NULL;
+}
+
+static int start_thread(struct job *job)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	int rc;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	rc = pthread_create(&thread, &attr, job_main, job);
+	pthread_attr_destroy(&attr);
+	return rc;
+}
+
+/* The job with one hold for the list and one for its thread. */
+static struct job *job_new(struct jobs *j, const struct job_order *o)
+{
+	struct job *job = xcalloc(1, sizeof *job);
+
+	*job = (struct job) {
+		.jobs = j,
+		.order = *o,
+		.since = monotonic_ns(),
+		.ended_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC),
+		.holders = 2,
+		.listed = true,
+		.awaited = true, /* by who makes it */
+	};
+	job->order.key = xstrdup(o->key);
+	job->order.what = xstrdup(o->what);
+	WITH_LOCK(&j->lock);
+	j->holders++;
+	job->next = j->list;
+	j->list = job;
+	return job;
+}
+
+/* ---------------------------------------------------------------- for calls */
+
+static struct job *find_locked(struct jobs *j, const char *key)
+{
+	for (struct job *job = j->list; job; job = job->next)
+		if (str_eq(job->order.key, key))
+			return job;
+	return NULL;
+}
+
+/* After the wait: what came of it, in the caller's hands. Returns whether the list's hold is to be put. */
+static bool claim(struct job *job, struct deadline d, int *ret, struct err *err)
+{
+	WITH_LOCK(&job->jobs->lock);
+	job->awaited = false;
+	if (!job->ended) {
+		*ret = err_set(err, why_not(d),
+		               "%s has been running for %.1f s and goes on; the next call joins it",
+		               job->order.what, seconds_since(job->since));
+		return false;
+	}
+	*ret = job->rc;
+	if (job->rc)
+		*err = job->err;
+	return job->listed && unlist_locked(job);
+}
+
+int job_join(struct jobs *j, const char *key, struct deadline d, struct err *err)
+{
+	struct job *job;
+	int rc;
+
+	{
+		WITH_LOCK(&j->lock);
+		job = find_locked(j, key);
+		if (!job)
+			return 0;
+		job->holders++;
+		job->awaited = true;
+	}
+	(void)wait_readable(job->ended_fd, d);
+	if (claim(job, d, &rc, err))
+		job_put(job);
+	job_put(job);
+	return rc;
+}
+
+int job_run(struct jobs *j, const struct job_order *o, struct deadline d, struct err *err)
+{
+	struct job *job;
+	int rc = take_turn(j, d, err);
+
+	if (rc) {
+		o->free(o->arg);
+		return rc;
+	}
+	job = job_new(j, o);
+	rc = job->ended_fd < 0 ? EMFILE : start_thread(job);
+	if (!rc)
+		return job_join(j, o->key, d, err);
+	o->free(o->arg);
+	eventfd_write(j->turns_fd, 1);
+	{
+		WITH_LOCK(&j->lock);
+		unlist_locked(job);
+	}
+	job_put(job);
+	job_put(job);
+	err_sys(err, rc, "a thread for %s", o->what);
+	return err_recode(err, ERR_UNAVAILABLE);
+}
+
+int job_forget(struct jobs *j, const char *key, struct err *err)
+{
+	struct job *job;
+
+	{
+		WITH_LOCK(&j->lock);
+		job = find_locked(j, key);
+		if (!job)
+			return 0;
+		if (!job->ended)
+			return err_set(err, ERR_ABORTED,
+			               "%s has been running for %.1f s: once it has ended",
+			               job->order.what, seconds_since(job->since));
+		unlist_locked(job);
+	}
+	job_put(job);
+	return 0;
+}

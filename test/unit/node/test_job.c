@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Jobs: what a call and its retry get of work that takes longer than they may. */
+#include "test/lib/suite.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "node/job.h"
+
+/* Work that ends when it is told to. */
+struct work {
+	int gate[2];
+	int rc;
+	_Atomic int started, freed;
+};
+
+static void work_init(struct work *w, int rc)
+{
+	ck_assert_int_eq(pipe(w->gate), 0);
+	w->rc = rc;
+	w->started = w->freed = 0;
+}
+
+static void open_gate(struct work *w)
+{
+	ck_assert_int_eq(write(w->gate[1], "x", 1), 1);
+}
+
+static int run(void *arg, struct err *err)
+{
+	struct work *w = arg;
+	char c;
+
+	w->started++;
+	while (read(w->gate[0], &c, 1) != 1)
+		;
+	return w->rc ? err_set(err, ERR_INTERNAL, "no luck") : 0;
+}
+
+static void done(void *arg)
+{
+	struct work *w = arg;
+
+	w->freed++;
+}
+
+static struct job_order order(const char *key, struct work *w)
+{
+	return (struct job_order) {
+		.key = key, .what = "mkfs of x", .run = run, .free = done, .arg = w
+	};
+}
+
+static int start(struct jobs *j, const char *key, struct work *w, int ms, struct err *err)
+{
+	struct job_order o = order(key, w);
+
+	err_clear(err);
+	return job_run(j, &o, deadline_in_ms(ms), err);
+}
+
+static void wait_freed(struct work *w)
+{
+	for (int i = 0; !w->freed && i < 500; i++)
+		usleep(10000);
+	ck_assert_int_eq(w->freed, 1);
+}
+
+START_TEST(work_that_ends_in_time_answers_its_call)
+{
+	static const int rcs[] = { 0, -1 };
+
+	for (size_t i = 0; i < ARRAY_LEN(rcs); i++) {
+		struct jobs *j = jobs_new(1);
+		struct err err = ERR_INIT;
+		struct work w;
+
+		work_init(&w, rcs[i]);
+		open_gate(&w);
+		ck_assert_int_eq(start(j, "a", &w, 5000, &err), rcs[i]);
+		if (rcs[i])
+			ck_assert_str_eq(err.msg, "no luck");
+		wait_freed(&w);
+		/* It was told; there is nothing to join. */
+		err_clear(&err);
+		ck_assert_int_eq(job_join(j, "a", deadline_in_ms(0), &err), 0);
+		jobs_free(j);
+	}
+}
+END_TEST
+
+START_TEST(a_retry_joins_and_gets_the_result_once)
+{
+	static const int rcs[] = { 0, -1 };
+
+	for (size_t i = 0; i < ARRAY_LEN(rcs); i++) {
+		struct jobs *j = jobs_new(1);
+		struct err err = ERR_INIT;
+		struct work w;
+
+		work_init(&w, rcs[i]);
+		ck_assert_int_eq(start(j, "a", &w, 20, &err), -1);
+		ck_assert_int_eq(err.code, ERR_DEADLINE);
+		ck_assert_msg(strstr(err.msg, "mkfs of x has been running for 0.") &&
+		                      strstr(err.msg, "goes on"),
+		              "%s", err.msg);
+		err_clear(&err);
+		ck_assert_int_eq(job_join(j, "other", deadline_in_ms(0), &err), 0);
+		ck_assert_int_eq(job_join(j, "a", deadline_in_ms(20), &err), -1);
+		ck_assert_int_eq(err.code, ERR_DEADLINE);
+		err_clear(&err);
+		ck_assert_int_eq(job_forget(j, "a", &err), -1);
+		ck_assert_int_eq(err.code, ERR_ABORTED);
+		err_clear(&err);
+		open_gate(&w);
+		ck_assert_int_eq(job_join(j, "a", deadline_in_ms(5000), &err), rcs[i]);
+		err_clear(&err);
+		ck_assert_int_eq(job_join(j, "a", deadline_in_ms(0), &err), 0);
+		ck_assert_int_eq(w.started, 1);
+		jobs_free(j);
+	}
+}
+END_TEST
+
+START_TEST(a_failure_is_kept_until_it_is_asked_for_or_forgotten)
+{
+	struct jobs *j = jobs_new(1);
+	struct err err = ERR_INIT;
+	struct work w;
+
+	work_init(&w, -1);
+	ck_assert_int_eq(start(j, "a", &w, 20, &err), -1);
+	open_gate(&w);
+	wait_freed(&w);
+	usleep(50000);
+	err_clear(&err);
+	ck_assert_int_eq(job_join(j, "a", deadline_in_ms(0), &err), -1);
+	ck_assert_str_eq(err.msg, "no luck");
+
+	w.freed = 0;
+	ck_assert_int_eq(start(j, "a", &w, 20, &err), -1);
+	open_gate(&w);
+	wait_freed(&w);
+	usleep(50000);
+	err_clear(&err);
+	ck_assert_int_eq(job_forget(j, "a", &err), 0);
+	ck_assert_int_eq(job_join(j, "a", deadline_in_ms(0), &err), 0);
+	jobs_free(j);
+}
+END_TEST
+
+START_TEST(who_waits_for_a_turn_waits_until_his_deadline)
+{
+	struct jobs *j = jobs_new(1);
+	struct err err = ERR_INIT;
+	struct work first, second;
+
+	work_init(&first, 0);
+	work_init(&second, 0);
+	ck_assert_int_eq(start(j, "a", &first, 20, &err), -1);
+	ck_assert_int_eq(start(j, "b", &second, 20, &err), -1);
+	ck_assert_int_eq(err.code, ERR_DEADLINE);
+	ck_assert_msg(strstr(err.msg, "1 other volumes are being formatted"), "%s", err.msg);
+	ck_assert_int_eq(second.started, 0);
+	ck_assert_int_eq(second.freed, 1);
+	open_gate(&first);
+	open_gate(&second);
+	ck_assert_msg(start(j, "b", &second, 5000, &err) == 0, "%s", err.msg);
+	jobs_free(j);
+}
+END_TEST
+
+struct canceller {
+	struct cancel cancel;
+	pthread_t thread;
+};
+
+static void *cancel_soon(void *arg)
+{
+	struct canceller *c = arg;
+
+	usleep(50000);
+	cancel_set(&c->cancel);
+	return NULL;
+}
+
+START_TEST(a_caller_that_goes_away_leaves_at_once)
+{
+	struct jobs *j = jobs_new(1);
+	struct work w, second;
+	struct err err = ERR_INIT;
+
+	work_init(&w, 0);
+	work_init(&second, 0);
+	for (int i = 0; i < 2; i++) {
+		struct canceller c = { 0 };
+		struct deadline d = deadline_in_ms(20000);
+		struct job_order o = i ? order("b", &second) : order("a", &w);
+		int64_t since = monotonic_ns();
+
+		cancel_init(&c.cancel);
+		d.cancel = &c.cancel;
+		pthread_create(&c.thread, NULL, cancel_soon, &c);
+		err_clear(&err);
+		ck_assert_int_eq(job_run(j, &o, d, &err), -1);
+		ck_assert_int_eq(err.code, ERR_CANCELLED);
+		ck_assert_int_lt((monotonic_ns() - since) / 1000000, 10000);
+		pthread_join(c.thread, NULL);
+		cancel_destroy(&c.cancel);
+	}
+	open_gate(&w);
+	err_clear(&err);
+	ck_assert_int_eq(job_join(j, "a", deadline_in_ms(5000), &err), 0);
+	jobs_free(j);
+}
+END_TEST
+
+START_TEST(jobs_go_on_after_their_owner)
+{
+	struct jobs *j = jobs_new(3);
+	struct work w[3];
+	struct err err = ERR_INIT;
+	const char *const keys[] = { "a", "b", "c" };
+
+	for (size_t i = 0; i < ARRAY_LEN(w); i++) {
+		work_init(&w[i], i == 1 ? -1 : 0);
+		ck_assert_int_eq(start(j, keys[i], &w[i], 10, &err), -1);
+	}
+	open_gate(&w[1]); /* failed, and nobody asks */
+	wait_freed(&w[1]);
+	ck_assert_ptr_null(jobs_free(j));
+	ck_assert_ptr_null(jobs_free(NULL));
+	open_gate(&w[0]);
+	open_gate(&w[2]);
+	wait_freed(&w[0]);
+	wait_freed(&w[2]);
+}
+END_TEST
+
+SUITE("job", work_that_ends_in_time_answers_its_call, a_retry_joins_and_gets_the_result_once,
+      a_failure_is_kept_until_it_is_asked_for_or_forgotten,
+      who_waits_for_a_turn_waits_until_his_deadline, a_caller_that_goes_away_leaves_at_once,
+      jobs_go_on_after_their_owner);
