@@ -149,6 +149,32 @@ many_volumes() {
 	[ "$status" -eq 0 ] && nothing_left
 }
 
+# Nobody hears from the API server for three seconds: liveness answers meanwhile, the call goes on afterwards.
+api_hangs() {
+	type=mount fs=ext4 id=e2e-hang context='{}'
+	kill -STOP "$SIM_PID"
+	printf 'CreateVolume %s\n' "$(create_request "$id")" >&"${CSI[1]}"
+	sleep 3
+	"$CSI_CALL" -e "$ENDPOINT" -t 1 Probe || { kill -CONT "$SIM_PID"; return 1; }
+	kill -CONT "$SIM_PID"
+	read -r answer <&"${CSI[0]}"
+	echo "$answer"
+	until_ok CreateVolume "$(create_request "$id")" && until_ok DeleteVolume "$(delete_request)" && nothing_left
+}
+
+# It is gone, and then there is one again that knows nothing.
+api_restarts() {
+	local port
+	port=$(cat "$WORLD/port")
+	type=mount fs=ext4 id=e2e-restart context='{}'
+	world_stop "$SIM_PID"
+	csi_ask CreateVolume "$(create_request "$id")"
+	[ "$code" = UNAVAILABLE ] || { echo "without an API server: $answer"; return 1; }
+	"$CSI_CALL" -e "$ENDPOINT" -t 1 Probe || return
+	world_sim --seed --listen="127.0.0.1:$port" || return
+	until_ok CreateVolume "$(create_request "$id")" && take_context && life && nothing_left
+}
+
 world_sim --seed || exit 1
 world_driver all --v=2 || exit 1
 world_stream
@@ -159,6 +185,8 @@ for after in 0 0.003 0.01 0.03 0.08; do
 done
 run_case 'twenty volumes live in parallel, four at a time' many_volumes 4 5
 run_case 'eight at a time compete for four functions' many_volumes 8 1
+run_case 'the API server hangs for three seconds' api_hangs
+run_case 'the API server is gone and comes back empty' api_restarts
 world_stream_end
 world_stop "$DRIVER_PID"
 run_case 'no sanitizer has found anything' world_reports
