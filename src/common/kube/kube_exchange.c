@@ -88,6 +88,8 @@ static void send_once(struct kube *k, const struct kube_operation *op, const cha
 {
 	struct kube_access *access = kube_config_get(k->config, refused);
 	attempt(k, op, path, access, d, ret);
+	if (ret->end == HTTP_ANSWERED)
+		atomic_store(&k->answered_at, monotonic_ns());
 	kube_config_put(k->config, access);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "common/http.h"
 #include "common/kube/kube.h"
@@ -30,6 +31,7 @@ struct kube {
 	struct kube_limiter limiter;
 	struct kube_tuning tuning;
 	char *user_agent, *field_manager;
+	_Atomic int64_t answered_at; /* a caller's request was answered last; monotonic ns */
 
 	pthread_mutex_t lock;   /* guards what follows, and all waits */
 	pthread_cond_t changed; /* stopping, or a user has left */

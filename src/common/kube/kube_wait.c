@@ -123,7 +123,7 @@ static int next_locked(struct kube_wait *w, struct deadline d, struct json **ret
 	struct timespec ts = deadline_timespec(until);
 	WITH_LOCK(&k->lock);
 	w->asked = true;
-	if (w->must_read || !w->watch->live)
+	if (w->must_read || !w->watch->live || *w->watch->down)
 		watch_kick(w->watch);
 	for (;;) {
 		int rc = tell(w, ret, err);

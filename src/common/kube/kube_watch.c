@@ -95,6 +95,13 @@ static void set_down(struct kube_watch *w, const char *why)
 	snprintf(w->down, sizeof(w->down), "%s", why);
 }
 
+/* The pause is for a server that is away, and a caller's request has just been answered. */
+static bool server_is_back(const struct kube_watch *w)
+{
+	return w->phase == WATCH_PAUSED && w->unheard &&
+	       atomic_load(&w->k->answered_at) > w->tried_at;
+}
+
 /* Somebody opened a wait or asks for its object. */
 static void watch_run(void *arg)
 {
@@ -107,6 +114,8 @@ static void watch_run(void *arg)
 	bool try_again = w->phase == WATCH_PAUSED && w->hopeless && since > HOPELESS_MS * NS_PER_MS;
 	if (w->phase == WATCH_IDLE || try_again)
 		list_start(w);
+	else if (server_is_back(w))
+		pause_over(w);
 	else if (is_live(w))
 		reads_start(w);
 }
@@ -180,6 +189,7 @@ static void watch_failed(struct kube_watch *w, const char *verb, const struct ht
 	set_down(w, err.msg);
 	log_limited(LOG_WARNING, 30, "%s; trying again", err.msg);
 	w->hopeless = !passes_by_itself(r);
+	w->unheard = r->end != HTTP_ANSWERED;
 	if (!w->hopeless) {
 		/* Perhaps it is the place that the server cannot serve (another server, a restored backup). */
 		if (w->failures >= PLACE_TRIES)

@@ -54,6 +54,7 @@ struct kube_watch {
 	/* The engine's thread only. */
 	enum watch_phase phase;
 	bool hopeless;   /* paused by an error that does not pass by itself */
+	bool unheard;    /* paused because nobody answered */
 	bool refused;    /* the credentials were: read them again before the next try */
 	bool lost;       /* the stream's place is lost: start again with a list */
 	bool lost_badly; /* ... and not right now */

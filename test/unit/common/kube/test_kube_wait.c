@@ -366,6 +366,29 @@ START_TEST(what_passes_is_waited_for)
 }
 END_TEST
 
+START_TEST(a_server_that_answers_again_ends_the_pause_of_a_watch)
+{
+	struct kube_fake f;
+	struct kube_tuning minute = { .watch_backoff_ms = 60000, .watch_backoff_most_ms = 60000 };
+	AUTO(json_free) struct json *object = NULL;
+	struct err err = ERR_INIT;
+	kube_fake_start(&f, &minute);
+	fake_http_on(f.server, (struct fake_reply) { .on = LIST, .cut = true, .times = 1 });
+	fake_http_on(f.server, (struct fake_reply) { .on = LIST, .body = EMPTY_LIST("1") });
+	fake_http_on(f.server, (struct fake_reply) { .on = WATCH, .stream = true });
+	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a",
+	                                             .body = OBJECT("a", "u1", "1", "Bound") });
+	struct kube_wait *w = wait_for(&f, "a");
+	NEXT_STARTS(w, 300, "DEADLINE_EXCEEDED");
+	ck_assert_int_eq(
+		kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(5000), &object, &err), 0);
+	NEXT_IS(w, "Bound");
+	ck_assert(fake_http_wait_streams(f.server, WATCH, 1));
+	kube_wait_close(w);
+	kube_fake_stop(&f);
+}
+END_TEST
+
 START_TEST(out_of_time_says_why_there_is_no_watch)
 {
 	struct kube_fake f;
@@ -516,6 +539,7 @@ SUITE_TIMEOUT("kube_wait", 60, states_come_one_after_the_other_and_only_for_awai
               a_read_that_an_event_overtakes_is_dropped,
               what_does_not_pass_is_told_and_tried_again_for_the_next_who_asks,
               a_watch_that_may_not_be_opened_names_the_verb, what_passes_is_waited_for,
+              a_server_that_answers_again_ends_the_pause_of_a_watch,
               out_of_time_says_why_there_is_no_watch, a_silent_watch_is_opened_again,
               cancelling_and_freeing_wake_those_who_wait,
               memory_does_not_grow_with_objects_nobody_waits_for,
