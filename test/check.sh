@@ -19,7 +19,6 @@ rpc|the RPC server on a socket|$make $jobs rpc-test
 rpc-asan|the same, AddressSanitizer and UBSan|$make $jobs rpc-test FLAVOUR=asan
 rpc-tsan|the same, ThreadSanitizer|$make $jobs rpc-test FLAVOUR=tsan
 wire|csi.proto against the official file, secrets in no log|$make $jobs wire-test
-kubeclient|the Kubernetes client over TLS and HTTP/2|$make $jobs kubeclient-test FLAVOUR=debug
 kubeclient-asan|the same, AddressSanitizer and UBSan|$make $jobs kubeclient-test FLAVOUR=asan
 kubeclient-tsan|the same, ThreadSanitizer|$make $jobs kubeclient-test FLAVOUR=tsan
 controller-asan|the controller against snap-sim and its faults, AddressSanitizer and UBSan|$make $jobs controller-test FLAVOUR=asan
