@@ -19,7 +19,7 @@ rpc|the RPC server on a socket|$make $jobs rpc-test
 rpc-asan|the same, AddressSanitizer and UBSan|$make $jobs rpc-test FLAVOUR=asan
 rpc-tsan|the same, ThreadSanitizer|$make $jobs rpc-test FLAVOUR=tsan
 wire|csi.proto against the official file, secrets in no log|$make $jobs wire-test
-kubeclient-asan|the same, AddressSanitizer and UBSan|$make $jobs kubeclient-test FLAVOUR=asan
+kubeclient-asan|the Kubernetes client over TLS and HTTP/2, AddressSanitizer and UBSan|$make $jobs kubeclient-test FLAVOUR=asan
 kubeclient-tsan|the same, ThreadSanitizer|$make $jobs kubeclient-test FLAVOUR=tsan
 controller-asan|the controller against snap-sim and its faults, AddressSanitizer and UBSan|$make $jobs controller-test FLAVOUR=asan
 controller-tsan|the same, ThreadSanitizer|$make $jobs controller-test FLAVOUR=tsan
