@@ -22,9 +22,13 @@ END
 export CONTAINERS_STORAGE_CONF=$work/storage.conf BUILDAH_ISOLATION=chroot
 passed=0 failed=0 container=
 
-# Containers are removed also on Ctrl-C; base and layers stay for the next run.
+# Containers are removed also on Ctrl-C, and what buildah leaves mounted is unmounted, innermost first; base and layers
+# stay for the next run. The storage is this test's own, so all in it is.
 clean_up() {
-	[ -z "$container" ] || buildah rm "$container" >/dev/null 2>&1
+	buildah rm --all >/dev/null 2>&1
+	findmnt -rno TARGET | grep -F "$work/" | tac | while read -r target; do
+		umount "$target"
+	done
 	rm -rf "$work/rootfs"
 }
 trap clean_up EXIT
