@@ -29,6 +29,9 @@ enum {
 	BIND_MS_MIN = 250,
 	BIND_MS_MAX = 2000,
 	DISKS_MAX = 32,
+	/* A disk that is only just appearing is held within half a second, or not. */
+	HOLD_TRIES = 25,
+	HOLD_PAUSE_MS = 20,
 };
 
 struct wait {
@@ -61,9 +64,10 @@ static void held_disks_release_p(struct held_disks *h)
 		close(h->fds[--h->n]);
 }
 
-/* Holds every disk below the function, or says why that is not possible. */
-static int hold_disks(const struct device_world *w, const struct device_kind *kind, const char *pci,
-                      struct held_disks *ret, struct err *err)
+/* Holds every disk below the function, or says why that is not possible. 1: one of them is only
+   just appearing. */
+static int try_hold_disks(const struct device_world *w, const struct device_kind *kind,
+                          const char *pci, struct held_disks *ret, struct err *err)
 {
 	AUTO(strs_clear) struct strs names = STRS_INIT;
 
@@ -76,12 +80,33 @@ static int hold_disks(const struct device_world *w, const struct device_kind *ki
 		int r = block_read(w, names.v[i], &d, err);
 
 		if (r == 1)
-			return err_set(err, ERR_PRECONDITION, "disk %s is changing", names.v[i]);
-		if (r || device_open(&d, O_RDONLY | O_EXCL, &ret->fds[ret->n], NULL, err))
-			return -1;
+			return 1;
+		if (r || device_open(&d, O_RDONLY | O_EXCL, &ret->fds[ret->n], NULL, err)) {
+			if (err->sys != ENOENT)
+				return -1;
+			err_clear(err);
+			return 1;
+		}
 		ret->n++;
 	}
 	return 0;
+}
+
+/* A wait that fails right after its own bind meets disks that the kernel is still making: they get
+   a moment. */
+static int hold_disks(const struct device_world *w, const struct device_kind *kind, const char *pci,
+                      struct held_disks *ret, struct err *err)
+{
+	for (int i = 0; i < HOLD_TRIES; i++) {
+		struct err never = ERR_INIT;
+		int r = try_hold_disks(w, kind, pci, ret, err);
+
+		if (r <= 0)
+			return r;
+		held_disks_release_p(ret);
+		(void)!deadline_sleep(deadline_never(), HOLD_PAUSE_MS, &never, "");
+	}
+	return err_set(err, ERR_PRECONDITION, "a disk below it keeps changing");
 }
 
 /* The same when no other volume can live there: a raw block volume is in use without being held. */
