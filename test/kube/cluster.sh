@@ -152,6 +152,7 @@ write_configuration() {
 		[plugins."io.containerd.grpc.v1.cri"]
 		  sandbox_image = "docker.io/local/pause:1"
 		  restrict_oom_score_adj = true
+		  netns_mounts_under_state_dir = true
 		  [plugins."io.containerd.grpc.v1.cri".cni]
 		    bin_dir = "/usr/lib/cni"
 		    conf_dir = "$DIR/cni"
