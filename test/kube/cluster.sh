@@ -9,7 +9,8 @@
 #   cluster.sh ensure NAME       starts it if it does not run
 #   cluster.sh down      ends every process that was started, unmounts, removes the folder and the namespace
 #
-# Environment: BUILD, FLAVOUR as in make; CLUSTER_DIR, the folder (/var/tmp/snap-csi-cluster). Needs root.
+# Environment: BUILD, FLAVOUR as in make; CLUSTER_NAME (snap-csi-cluster), by which network namespace and cgroup go, so
+# that clusters can stand side by side; CLUSTER_DIR, the folder (/var/tmp/<name>). Needs root.
 # A process is ended only when its id and its start time are those that were noted when it was started, or when it is
 # in the cluster's own cgroup (pods).
 # shellcheck disable=SC2015 # in `a && b || die` only a failure goes to die
@@ -20,9 +21,9 @@ here=$PWD/test/kube
 BUILD=$(realpath -m "${BUILD:-build}")
 OUT=$BUILD/${FLAVOUR:-release}
 BIN=$BUILD/kube/bin
-DIR=${CLUSTER_DIR:-/var/tmp/snap-csi-cluster}
-NETNS=snap-csi-cluster
-CGROUP=snap-csi-cluster
+NETNS=${CLUSTER_NAME:-snap-csi-cluster}
+CGROUP=$NETNS
+DIR=${CLUSTER_DIR:-/var/tmp/$NETNS}
 NODE=n1
 ADDRESS=198.51.100.1
 NAMESPACE=dpf-operator-system

@@ -3,7 +3,8 @@
 # E2E_ONLY=WORDS runs only scenarios whose title has one of the words; KEEP_CLUSTER=1 leaves the cluster.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-export CLUSTER_DIR=${CLUSTER_DIR:-/var/tmp/snap-csi-cluster}
+export CLUSTER_NAME=${CLUSTER_NAME:-snap-csi-cluster}
+export CLUSTER_DIR=${CLUSTER_DIR:-/var/tmp/$CLUSTER_NAME}
 finish() {
 	local status=$?
 	trap - EXIT
@@ -19,4 +20,4 @@ trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 test/kube/cluster.sh up || { echo 'e2e-kube: 0 passed, 1 failed, 0 skipped'; exit 1; }
-nsenter --net=/run/netns/snap-csi-cluster python3 test/kube/e2e.py
+nsenter --net="/run/netns/$CLUSTER_NAME" python3 test/kube/e2e.py

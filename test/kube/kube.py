@@ -9,7 +9,8 @@ import subprocess
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-DIR = os.environ.get("CLUSTER_DIR", "/var/tmp/snap-csi-cluster")
+NAME = os.environ.get("CLUSTER_NAME", "snap-csi-cluster")
+DIR = os.environ.get("CLUSTER_DIR", f"/var/tmp/{NAME}")
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
 DPF = "dpf-operator-system"
 DRIVER = "csi.snap.nvidia.com"
