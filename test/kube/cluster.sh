@@ -4,6 +4,8 @@
 #
 #   cluster.sh up        starts it (after taking down what an earlier run left); ends when the node is Ready
 #   cluster.sh driver    starts (again) driver, csi-provisioner and csi-attacher as processes beside kubelet
+#   cluster.sh pods      the same as pods of manifests/ with the image of make image-test, in place of the processes
+#   cluster.sh reboot    ends every pod, mount, kubelet and the driver at once, and starts them again
 #   cluster.sh check     exit 0 when every process runs and the node is Ready
 #   cluster.sh stop NAME [SIGNAL] | start NAME   one process: kubelet, driver, provisioner, attacher, sim, apiserver, ...
 #   cluster.sh ensure NAME       starts it if it does not run
@@ -339,6 +341,50 @@ driver() {
 	start_attacher
 }
 
+# The same from the pods of manifests/ and the image of `make image-test`; needs both of them.
+pods() {
+	local container what
+	stop attacher
+	stop provisioner
+	stop driver
+	export CONTAINERS_STORAGE_CONF=$PWD/build/image/storage.conf BUILDAH_ISOLATION=chroot
+	container=$(buildah from --pull-never localhost/snap-csi:test) || die 'no image; run make image-test'
+	buildah copy -q "$container" "$BIN/csi-provisioner" "$BIN/csi-attacher" / >/dev/null &&
+		buildah config --entrypoint '[]' "$container" && buildah commit -q "$container" localhost/sidecars:test >/dev/null ||
+		die 'no image of the sidecars'
+	buildah rm "$container" >/dev/null
+	for what in snap-csi sidecars; do
+		rm -f "$DIR/$what.tar"
+		buildah push -q "localhost/$what:test" "docker-archive:$DIR/$what.tar:localhost/$what:test" &&
+			ctr -a "$DIR/run/containerd.sock" -n k8s.io images import "$DIR/$what.tar" >/dev/null || die "cannot import $what"
+	done
+	say 'images'
+	kubectl kustomize --load-restrictor=LoadRestrictionsNone test/kube/pods | sed "s#/var/lib/kubelet#$KUBELET_DIR#g; s#path: /simulated-host#path: $DIR/sim/$NODE#" |
+		kubectl apply -f - >/dev/null || die 'test/kube/pods is refused'
+	kubectl rollout status -n "$NAMESPACE" deployment/snap-csi-controller --timeout=120s &&
+		kubectl rollout status -n "$NAMESPACE" daemonset/snap-csi-node --timeout=120s || die 'the pods of the driver do not run'
+	wait_for 30 kubelet registered
+	say 'driver in pods registered with kubelet'
+}
+
+# What a reboot of the node is for its pods and mounts: all processes and mounts gone, folders and devices still there.
+reboot() {
+	stop kubelet
+	stop driver KILL
+	kill_pods
+	stop containerd
+	kill_shims
+	while read -r at; do
+		umount -l "$at"
+	done < <(awk -v a="$KUBELET_DIR/" -v b="$DIR/containerd/" 'index($5, a) == 1 || index($5, b) == 1 {print $5}' \
+		/proc/self/mountinfo | tac)
+	rm -rf --one-file-system "$DIR/containerd/state"
+	start_containerd
+	wait_for 20 containerd ctr -a "$DIR/run/containerd.sock" version
+	start_kubelet
+	start_driver
+}
+
 # ---------------------------------------------------------------- check and down
 processes='etcd apiserver controllers scheduler containerd kubelet sim driver provisioner attacher'
 
@@ -434,6 +480,8 @@ up) up && hint ;;
 down) down ;;
 check) check ;;
 driver) driver ;;
+pods) pods ;;
+reboot) reboot ;;
 stop) stop "$@" ;;
 start) "start_${1:?which}" ;;
 ensure) alive "${1:?which}" || "start_$1" ;;

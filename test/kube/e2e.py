@@ -2,22 +2,28 @@
 """Scenarios in the cluster of cluster.sh, each with claims and pods in a namespace of its own, which must leave nothing.
 Prints a table with seconds and "e2e-kube: N passed, N failed, N skipped". E2E_ONLY: words of titles to run."""
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 
-from kube import (DPF, DRIVER, NODE, SOCKET_DIR, DIR, Failed, bound, claim, cluster, create, delete, event_with, events, fault,
+from kube import (BUILD, DPF, PODS, DRIVER, NODE, SOCKET_DIR, DIR, Failed, bound, claim, cluster, create, delete, event_with, events, fault,
                   find, get, gone, heal, kubectl, log, mounts, nothing_left, patch, pod, pod_spec, running, shell, stateful_set,
                   until)
 from rbac import rights
 
 SCENARIOS = []
+SKIPPED = []
 
 
-def scenario(title):
+def scenario(title, where="both"):
+    """where: "both", "processes" or "pods", as the driver runs."""
     def add(function):
-        SCENARIOS.append((title, function))
+        if where in ("both", "pods" if PODS else "processes"):
+            SCENARIOS.append((title, function))
+        else:
+            SKIPPED.append(title)
         return function
     return add
 
@@ -226,6 +232,37 @@ def _(ns):
         raise Failed("the data are not there")
 
 
+STEPS = ("CreateVolume", "ControllerPublishVolume", "NodeStageVolume", "NodePublishVolume")
+
+
+@scenario("from claim to running pod: how long, and the driver's share of it")
+def _(ns):
+    waits, shares = [], []
+    for name in ("t0", "t1", "t2"):
+        begin = time.monotonic()
+        create(claim(name), ns)
+        create(pod(name, name), ns)
+        running(ns, name)
+        waits.append(time.monotonic() - begin)
+        volume = volume_of(ns, name)
+        calls = {}
+        for line in log("driver").splitlines():
+            call = re.search(r" (\w+) code=OK ms=([0-9.]+) .*" + re.escape(volume), line)
+            if call and call.group(1) in STEPS:
+                calls.setdefault(call.group(1), float(call.group(2)))
+        if set(calls) != set(STEPS):
+            raise Failed(f"the driver's log has only {sorted(calls)} of {volume}")
+        shares.append(calls)
+    for wait, calls in zip(waits, shares):
+        print(f"       {wait:4.1f} s, of these in the driver {sum(calls.values()):.0f} ms:",
+              ", ".join(f"{step} {calls[step]:.0f}" for step in STEPS))
+    with open(f"{BUILD}/kube/life.txt", "w", encoding="utf-8") as life:
+        for what in (["pvc,pod", "-n", ns], ["pv,volumeattachments,csinodes"], ["dpuvolumes,dpuvolumeattachments", "-n", DPF]):
+            life.write(kubectl("get", "-o", "wide", *what).stdout + "\n")
+        life.write(kubectl("describe", "pvc", "-n", ns, "t0").stdout)
+    print("       the objects of these volumes: build/kube/life.txt")
+
+
 # ---------------------------------------------------------------- refusals, as a user sees them
 @scenario("DPF refuses (vendor full): our text is in the claim's events, and it heals")
 def _(ns):
@@ -271,7 +308,7 @@ def check_load(ns, names):
             raise Failed(f"{name} has other data")
 
 
-@scenario("the driver is killed six times while pods come and go")
+@scenario("the driver is killed six times while pods come and go", "processes")
 def _(ns):
     names = [f"k{i}" for i in range(3)]
     load(ns, names)
@@ -295,6 +332,29 @@ def _(ns):
     check_load(ns, names)
 
 
+@scenario("the driver's pods are deleted four times while pods come and go", "pods")
+def _(ns):
+    names = [f"p{i}" for i in range(3)]
+
+    def replace_pods():
+        for _ in range(2):
+            time.sleep(0.7)
+            kubectl("delete", "pods", "-n", DPF, "--all", "--wait=false")
+            time.sleep(3)
+    load(ns, names)
+    replace_pods()
+    check_load(ns, names)
+    if len(find("DPUVolumeAttachment", DPF)) != 3:
+        raise Failed("there are not three attachments")
+    for name in names:
+        delete("Pod", ns, name)
+    replace_pods()
+    for name in names:
+        gone("Pod", ns, name, 180)
+        create(pod(name, name), ns)
+    check_load(ns, names)
+
+
 @scenario("kubelet restarts: the pod runs on, the driver is registered again")
 def _(ns):
     create(claim("stay"), ns)
@@ -312,6 +372,18 @@ def _(ns):
     shell(ns, "stay", "cat /data/x")
 
 
+@scenario("the node reboots, mounts are gone: the pod runs again with its data", "processes")
+def _(ns):
+    create(claim("boot"), ns)
+    create(pod("boot", "boot", script="date >>/data/boots; sync; exec sleep infinity"), ns)
+    running(ns, "boot")
+    cluster("reboot")
+    until("the pod was started again", lambda: get("Pod", ns, "boot")["status"]["containerStatuses"][0]["restartCount"], 120)
+    running(ns, "boot", 120)
+    if shell(ns, "boot", "wc -l </data/boots") != "2":
+        raise Failed("the pod does not find what it wrote: " + shell(ns, "boot", "cat /data/boots; mount | grep data"))
+
+
 @scenario("the registration socket is removed: it comes back, the driver stays registered")
 def _(ns):
     path = f"{SOCKET_DIR}/{DRIVER}-reg.sock"
@@ -326,7 +398,7 @@ def _(ns):
     running(ns, "after")
 
 
-@scenario("API server and sidecars restart while claims are made")
+@scenario("API server and sidecars restart while claims are made", "processes")
 def _(ns):
     names = [f"r{i}" for i in range(3)]
     load(ns, names)
@@ -358,7 +430,7 @@ def clean(ns):
 def rescue(ns):
     """After a failure: what is in the way of the next scenario is removed, as far as that is possible."""
     heal()
-    for name in ("apiserver", "kubelet", "driver", "provisioner", "attacher"):
+    for name in ("apiserver", "kubelet") if PODS else ("apiserver", "kubelet", "driver", "provisioner", "attacher"):
         cluster("ensure", name)
     for kind in ("StatefulSet", "Pod", "PersistentVolumeClaim"):
         for o in find(kind, ns):
@@ -395,8 +467,11 @@ def main():
     chosen = [s for s in SCENARIOS if not only or any(word in s[0] for word in only)]
     begin = time.monotonic()
     passed = sum(one(i, *s) for i, s in enumerate(chosen))
+    for title in SKIPPED:
+        print(f"skip  {title}: not with the driver in {'pods' if PODS else 'processes'}")
     print(f"{len(chosen)} scenarios in {time.monotonic() - begin:.0f} s")
-    print(f"e2e-kube: {passed} passed, {len(chosen) - passed} failed, {len(SCENARIOS) - len(chosen)} skipped")
+    skipped = len(SCENARIOS) - len(chosen) + len(SKIPPED)
+    print(f"e2e-kube: {passed} passed, {len(chosen) - passed} failed, {skipped} skipped")
     sys.exit(passed != len(chosen))
 
 

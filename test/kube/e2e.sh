@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # The scenarios of e2e.py in a cluster of their own, which is taken down at the end, whatever happens.
+# E2E_PODS=1 runs driver and sidecars as the pods of manifests/ (after make image-test).
 # E2E_ONLY=WORDS runs only scenarios whose title has one of the words; KEEP_CLUSTER=1 leaves the cluster.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -20,4 +21,8 @@ trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 test/kube/cluster.sh up || { echo 'e2e-kube: 0 passed, 1 failed, 0 skipped'; exit 1; }
+if [ -n "${E2E_PODS:-}" ] && ! test/kube/cluster.sh pods; then
+	echo 'e2e-kube: 0 passed, 1 failed, 0 skipped'
+	exit 1
+fi
 nsenter --net="/run/netns/$CLUSTER_NAME" python3 test/kube/e2e.py

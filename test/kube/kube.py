@@ -15,6 +15,7 @@ BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
 DPF = "dpf-operator-system"
 DRIVER = "csi.snap.nvidia.com"
 NODE = "n1"
+PODS = bool(os.environ.get("E2E_PODS"))  # the driver and its sidecars are pods of manifests/, not processes
 SOCKET_DIR = f"{DIR}/kubelet/plugins_registry"
 
 # kind: (path of the group, plural, namespaced)
@@ -176,6 +177,10 @@ def cluster(*arguments):
 
 
 def log(process):
+    """What a process has written so far; of the driver in pods what those that run now have."""
+    if process == "driver" and PODS:
+        return "".join(kubectl("logs", "-n", DPF, what, "-c", "snap-csi-plugin").stdout
+                       for what in ("deployment/snap-csi-controller", "daemonset/snap-csi-node"))
     with open(f"{DIR}/log/{process}.log", encoding="utf-8", errors="replace") as lines:
         return lines.read()
 

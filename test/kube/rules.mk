@@ -9,7 +9,7 @@ $(KUBE_BIN)/.built: test/kube/tools/go.mod test/kube/tools/go.sum test/kube/tool
 	$(call say,GO,$(KUBE_BIN))
 	$(Q)test/kube/build-tools.sh $(abspath $(KUBE_BIN)) && touch $@
 
-.PHONY: kube-deps kube-tools cluster-up cluster-down cluster-check e2e-kube
+.PHONY: e2e-kube-pods kube-deps kube-tools cluster-up cluster-down cluster-check e2e-kube
 kube-deps:
 	$(Q)test/lib/apt-missing.sh $(KUBE_PACKAGES)
 kube-tools: $(KUBE_BIN)/.built
@@ -26,3 +26,6 @@ cluster-down:
 ## e2e-kube: claims and pods through a real API server, kubelet and sidecars (root)
 e2e-kube: $(BIN) $(OUT)/snap-sim $(KUBE_BIN)/.built
 	$(Q)$(KUBE_ENV) test/kube/e2e.sh
+## e2e-kube-pods: the same with the driver in pods, from manifests/ and the image of make image-test (root)
+e2e-kube-pods: $(BIN) $(OUT)/snap-sim $(KUBE_BIN)/.built
+	$(Q)$(KUBE_ENV) E2E_PODS=1 test/kube/e2e.sh
