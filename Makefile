@@ -1,6 +1,6 @@
 # snap-csi: `make help` is the menu.
 #
-# One flavour per folder: build/release, build/debug, build/asan, build/tsan, build/fuzz. Everything but main.o goes into one
+# One flavour per folder: build/release, build/debug, build/asan, build/tsan, build/fuzz, build/kill. Everything but main.o goes into one
 # archive, so that every test links the objects that ship. Suites add their targets in test/*/rules.mk.
 # Variables: FLAVOUR, BUILD (another build folder), CC, V=1 (show the commands), JOBS.
 
@@ -42,9 +42,11 @@ CFLAGS_release := -O2 -g -D_FORTIFY_SOURCE=2 -ffunction-sections -fdata-sections
 CFLAGS_debug   := -O0 -g
 CFLAGS_asan    := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
 CFLAGS_tsan    := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
+# The release driver that can be told where to die: test/killpoints.
+CFLAGS_kill    := -O1 -g -DSNAP_CSI_KILL_POINTS
 CFLAGS_fuzz    := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
-ifeq ($(filter $(FLAVOUR),release debug asan tsan fuzz),)
-$(error FLAVOUR=$(FLAVOUR) is none of release debug asan tsan fuzz)
+ifeq ($(filter $(FLAVOUR),release debug asan tsan fuzz kill),)
+$(error FLAVOUR=$(FLAVOUR) is none of release debug asan tsan fuzz kill)
 endif
 ifeq ($(FLAVOUR),fuzz)
 CC := clang
@@ -67,6 +69,7 @@ GRPC_STATIC = -Wl,-Bstatic -Wl,--start-group -lgrpc_unsecure -lgpr -laddress_sor
           -Wl,-Bdynamic -lz -lm -static-libgcc
 GRPC_SHARED = -lgrpc_unsecure -lgpr -lprotobuf-c
 GRPC_release = $(GRPC_STATIC)
+GRPC_kill = $(GRPC_STATIC)
 GRPC = $(or $(GRPC_$(FLAVOUR)),$(GRPC_SHARED))
 LIBS = $(GRPC) -lcjson -lyaml -lmount -lblkid -lpthread -lm
 

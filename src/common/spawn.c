@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 
 #include "common/cleanup.h"
+#include "common/kill_point.h"
 #include "common/limits.h"
 
 #define NORMAL_PATH "/usr/sbin:/usr/bin:/sbin:/bin"
@@ -205,7 +206,7 @@ int spawn_run_fd(const struct strs *argv, int fd, struct deadline d, struct str 
 
 	if (deadline_check(d, err, argv->v[0]))
 		return -1;
-	const char *extra = extra_path;
+	const char *extra = extra_path ? extra_path : kill_point_tools();
 	str_addf(&path_list, "%s%s" NORMAL_PATH, extra ? extra : "", extra ? ":" : "");
 	if (find_program(path_list.ptr, argv->v[0], &program, err))
 		return -1;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/kill_point.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/str.h"
@@ -44,10 +45,12 @@ static int checking_run(void *arg, struct err *err)
 {
 	const struct checking *c = arg;
 
+	kill_point("check: decided");
 	if (fsck_run(c->fd, c->name, err))
 		return err_wrap(err, "the %s on %s is damaged (%s) and is not mounted", c->fs_type,
 		                c->name, c->why);
 	log_msg(LOG_WARNING, "%s on %s was checked, for %s", c->fs_type, c->name, c->why);
+	kill_point("check: e2fsck done");
 	return 0;
 }
 

@@ -6,6 +6,7 @@
 #include "node/node.h"
 
 #include "common/cleanup.h"
+#include "common/kill_point.h"
 #include "node/located.h"
 #include "node/mount/mkfs.h"
 
@@ -56,6 +57,7 @@ static int expand(struct node *n, const struct expand_request *r, struct deadlin
 		return -1;
 	if (l->place.kind == PLACE_BLOCK)
 		return 0;
+	kill_point("expand: device is large enough");
 	m = writable_mount(l);
 	/* Read-only here: it grows when it is staged where it may be written. */
 	return m ? fs_grow(m->fs_type, l->dev.path, m->target, d, err) : 0;
@@ -68,6 +70,7 @@ int node_expand(struct node *n, const struct expand_request *r, struct deadline 
 
 	if (expand(n, r, deadline_reserve(d, 1000, 5), &l, err))
 		return err_wrap(err, "expand volume %s", r->volume_id);
+	kill_point("expand: done, not answered");
 	*ret_bytes = l.dev.size;
 	return 0;
 }

@@ -26,6 +26,7 @@
 
 #include "common/cleanup.h"
 #include "common/file.h"
+#include "common/kill_point.h"
 #include "common/mem.h"
 #include "node/job.h"
 #include "node/mount/blank.h"
@@ -199,8 +200,11 @@ static int run_mkfs(const struct formatting *f, struct err *err)
 {
 	if (record_write(f, err))
 		return -1;
-	if (mkfs_run(f->fs_type, &f->mkfs, f->fd, f->dev.path, err) == 0)
+	kill_point("format: record written");
+	if (mkfs_run(f->fs_type, &f->mkfs, f->fd, f->dev.path, err) == 0) {
+		kill_point("format: mkfs done");
 		return 0;
+	}
 	if (err->code == ERR_NOT_FOUND) { /* never started: the device is as it was */
 		struct err ignored = ERR_INIT;
 
@@ -215,11 +219,17 @@ static int formatting_run(void *arg, struct err *err)
 	const struct formatting *f = arg;
 	struct fsprobe made;
 
+	kill_point("format: decided");
 	if (f->unfinished && mkfs_forget_unfinished(f->fd, f->dev.path, err))
 		return -1;
+	if (f->unfinished)
+		kill_point("format: unfinished xfs forgotten");
 	if (run_mkfs(f, err) || probe_result(&f->dev, f->fd, f->fs_type, &made, err))
 		return -1;
-	return file_remove(f->record_path, err) ? err_recode(err, ERR_UNAVAILABLE) : 0;
+	if (file_remove(f->record_path, err))
+		return err_recode(err, ERR_UNAVAILABLE);
+	kill_point("format: record removed");
+	return 0;
 }
 
 static int run_job(struct node *n, const struct device *dev, int fd, const struct format_request *r,

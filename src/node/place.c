@@ -15,6 +15,7 @@
 #include <sys/sysmacros.h>
 
 #include "common/cleanup.h"
+#include "common/kill_point.h"
 #include "common/mem.h"
 #include "node/mount/fsprobe.h"
 
@@ -173,6 +174,7 @@ int place_unmount(const struct place *p, const char *proc_root, bool lazy, struc
 			return 0;
 		if (unmount_layer(p->path, lazy, err) < 0)
 			return -1;
+		kill_point("unmount: one layer taken away");
 	}
 	return err_set(err, ERR_INTERNAL, "unmount %s: there is still something after %d layers",
 	               p->path, MAX_LAYERS);

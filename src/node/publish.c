@@ -16,6 +16,7 @@
 #include <sys/sysmacros.h>
 
 #include "common/cleanup.h"
+#include "common/kill_point.h"
 #include "node/place.h"
 #include "node/target.h"
 
@@ -150,6 +151,7 @@ static int bind_at(const struct publishing *p, const char *path, struct err *err
 
 	if (mount_bind(p->staged.path, path, err))
 		return -1;
+	kill_point("publish: bound");
 	if ((!p->read_only || mount_set_read_only(path, err) == 0) &&
 	    check_result(p, path, err) == 0)
 		return 0;
@@ -167,6 +169,7 @@ static int make_and_bind(const struct publishing *p, struct err *err)
 
 	if (target_make(asked, kind, &made, err))
 		return -1;
+	kill_point("publish: target made");
 	rc = mount_place(asked, &path, err);
 	if (rc == 1)
 		rc = err_set(err, ERR_UNAVAILABLE, "%s was removed by somebody", asked);
@@ -208,6 +211,7 @@ int node_publish(struct node *n, const struct publish_request *r, struct deadlin
 
 	if (!rc)
 		rc = publish(&p, err);
+	kill_point("publish: done, not answered");
 	place_clear(&p.staged);
 	place_clear(&p.target);
 	return rc ? err_wrap(err, "publish volume %s at %s", r->volume_id, r->target_path) : 0;
@@ -236,5 +240,6 @@ int node_unpublish(struct node *n, const char *volume_id, const char *target_pat
 		rc = place_unmount(&p, n->o.proc_root, disk_has_gone(n, &p), err);
 	if (!rc && p.path)
 		rc = target_remove(p.path, err);
+	kill_point("unpublish: target removed, not answered");
 	return rc ? err_wrap(err, "unpublish volume %s from %s", volume_id, target_path) : 0;
 }

@@ -32,6 +32,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/kill_point.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "node/check.h"
@@ -174,6 +175,7 @@ static int make_point(struct staging *s, struct err *err)
 
 	if (target_make(s->asked, s->kind, &s->made, err))
 		return -1;
+	kill_point("stage: mount point made");
 	rc = mount_place(s->asked, &s->path, err);
 	return rc == 1 ? err_set(err, ERR_UNAVAILABLE, "%s was removed by somebody", s->asked) : rc;
 }
@@ -237,6 +239,7 @@ static void grow(const struct staging *s, const struct fsprobe *fs, struct deadl
 	if (fs_grow(fs->type, s->dev.path, s->path, d, &err))
 		log_msg(LOG_WARNING, "volume %s is staged but could not be grown to its device: %s",
 		        s->r->volume_id, err.msg);
+	kill_point("stage: filesystem grown");
 }
 
 static int stage_filesystem(struct staging *s, struct deadline d, struct err *err)
@@ -258,8 +261,10 @@ static int stage_filesystem(struct staging *s, struct deadline d, struct err *er
 	if (make_point(s, err) || mount_filesystem(s->dev.path, s->path, fs.type, &options, err))
 		return -1;
 	s->mounted = true;
+	kill_point("stage: filesystem mounted");
 	if (check_result(s, fs.type, &options, err))
 		return -1;
+	kill_point("stage: mount looked at again");
 	grow(s, &fs, d);
 	return 0;
 }
@@ -279,6 +284,7 @@ static int set_device_read_only(struct staging *s, struct err *err)
 		return err_sys(err, errno, "make %s read-%s", s->dev.path, want ? "only" : "write");
 	s->set_ro = true;
 	s->was_ro = was;
+	kill_point("stage: device switched to read-only or back");
 	if (ioctl(s->fd, BLKROGET, &was) < 0 || was != want)
 		return err_set(err, ERR_PRECONDITION,
 		               "%s is write-protected by its controller, and "
@@ -295,6 +301,7 @@ static int stage_block(struct staging *s, struct err *err)
 	    mount_bind(s->dev.path, s->path, err))
 		return -1;
 	s->mounted = true;
+	kill_point("stage: device bound");
 	if (stat(s->path, &st) < 0)
 		return err_sys(err, errno, "look at the staged device %s", s->path);
 	if (!S_ISBLK(st.st_mode) || st.st_rdev != s->dev.devno)
@@ -317,7 +324,9 @@ static void undo(struct staging *s)
 		err_clear(&ignored);
 		(void)!mount_remove(s->path, true, &ignored);
 	}
+	kill_point("undo stage: unmounted");
 	target_unmake(s->asked, s->made);
+	kill_point("undo stage: mount point removed");
 	if (s->set_ro)
 		ioctl(s->fd, BLKROSET, &was);
 }
@@ -369,11 +378,13 @@ static int stage(struct staging *s, struct deadline d, struct err *err)
 
 	if (device_wait(world, &s->r->want, d, &s->dev, err))
 		return -1;
+	kill_point("stage: device found");
 	rc = device_open(&s->dev, O_RDONLY, &s->fd, &s->diskseq, err);
 	if (!rc)
 		rc = stage_device(s, d, err);
 	if (rc)
 		let_device_go(s, err);
+	kill_point("stage: done, not answered");
 	return rc;
 }
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/kill_point.h"
 #include "node/job.h"
 #include "node/place.h"
 #include "node/target.h"
@@ -104,7 +105,9 @@ static int unstage_filesystem(struct unstaging *u, struct deadline d, struct err
 		return 0;
 	if (err->sys != EBUSY)
 		return -1;
+	kill_point("unstage: unmounted, but somebody holds the device");
 	mount_again(u);
+	kill_point("unstage: mounted again");
 	return err_wrap(
 		err, "its filesystem is still mounted in another mount namespace or container, or "
 		     "something else holds the device; it stays staged");
@@ -114,10 +117,12 @@ static int unstage_block(struct unstaging *u, struct deadline d, struct err *err
 {
 	if (u->ours && (wait_until_free(u, d, err) || write_back(u, err)))
 		return -1;
+	kill_point("unstage: device written back");
 	if (place_unmount(&u->place, u->node->o.proc_root, u->gone, err))
 		return -1;
 	if (u->ours)
 		make_writable(u);
+	kill_point("unstage: device made writable");
 	return 0;
 }
 
@@ -151,10 +156,12 @@ static int unstage(struct unstaging *u, struct deadline d, struct err *err)
 	identify(u);
 	if (refuse_while_published(u, err))
 		return -1;
+	kill_point("unstage: nobody else shows it");
 	rc = u->place.kind == PLACE_BLOCK ? unstage_block(u, d, err)
 	                                  : unstage_filesystem(u, d, err);
 	if (rc)
 		return -1;
+	kill_point("unstage: device let go");
 	if (u->ours)
 		(void)!device_release(&u->node->o.world, u->dev.pci, &ignored);
 	return 0;
@@ -176,5 +183,6 @@ int node_unstage(struct node *n, const char *volume_id, const char *staging_path
 	place_clear(&u.place);
 	if (!rc)
 		rc = remove_block_file(staging_path, volume_id, err);
+	kill_point("unstage: done, not answered");
 	return rc ? err_wrap(err, "unstage volume %s", volume_id) : 0;
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/kill_point.h"
 #include "common/mem.h"
 #include "node/device/sysfs.h"
 
@@ -134,14 +135,18 @@ static int write_changes(const struct device_world *w, struct pci_change *c, con
 		if (e)
 			return e;
 		snprintf(c->unbound_from, sizeof c->unbound_from, "%s", parked_by);
+		kill_point("bind: function taken from pci-stub");
 	}
 	*ret_what = "driver_override";
 	e = write_override(w, c->pci, c->driver);
 	if (e)
 		return e;
 	c->override_set = true;
+	kill_point("bind: driver_override written");
 	*ret_what = "bind";
-	return write_to_driver(w, c->driver, "bind", c->pci);
+	e = write_to_driver(w, c->driver, "bind", c->pci);
+	kill_point("bind: function bound");
+	return e;
 }
 
 int pci_give(const struct device_world *w, const char *pci, const char *driver,
@@ -199,10 +204,13 @@ int pci_give_back(const struct device_world *w, const struct pci_change *c, bool
 
 		note_failure(e, "the unbound state", c, &failed);
 		held = e && !sysfs_gone(e);
+		kill_point("give back: function unbound");
 	}
-	if (c->override_set)
+	if (c->override_set) {
 		note_failure(write_override(w, c->pci, c->override_before), "driver_override", c,
 		             &failed);
+		kill_point("give back: driver_override restored");
+	}
 	if (*c->unbound_from && !held)
 		note_failure(write_to_driver(w, c->unbound_from, "bind", c->pci), "the driver", c,
 		             &failed);
@@ -222,6 +230,7 @@ int pci_forget(const struct device_world *w, const char *pci, const char *driver
 	if (r == 1 || !str_eq(now, driver))
 		return 0;
 	e = write_override(w, pci, "");
+	kill_point("forget: driver_override cleared");
 	if (e && !sysfs_gone(e))
 		return err_sys(err, e, "clear driver_override of PCI function %s", pci);
 	return 0;

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Dying where a test says so; empty in every build but FLAVOUR=kill.  Owns one counter.  SIGKILL and nothing softer: no
+ * handler, no flush, no other thread gets to do anything any more.
+ */
+#include "common/kill_point.h"
+
+#ifdef SNAP_CSI_KILL_POINTS
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+
+static _Atomic unsigned long passed; /* how often the point that was asked for */
+
+static void trace(const char *name)
+{
+	const char *path = getenv("SNAP_CSI_KILL_TRACE");
+	char line[100];
+	size_t n = strnlen(name, sizeof line - 1);
+
+	if (!path)
+		return;
+	int fd AUTO(fd) = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+
+	memcpy(line, name, n);
+	line[n++] = '\n';
+	/* A trace that lacks a line makes the test fail by itself. */
+	(void)!write(fd, line, n);
+}
+
+void kill_point(const char *name)
+{
+	const char *at = getenv("SNAP_CSI_KILL_AT");
+	size_t n = strlen(name);
+	unsigned long nth = 1;
+
+	trace(name);
+	if (!at || strncmp(at, name, n) != 0 || (at[n] && at[n] != '#'))
+		return;
+	if (at[n] == '#')
+		nth = strtoul(at + n + 1, NULL, 10);
+	if (++passed == nth)
+		kill(getpid(), SIGKILL);
+}
+
+const char *kill_point_tools(void)
+{
+	return getenv("SNAP_CSI_KILL_TOOLS");
+}
+#endif
