@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* labelSelector (equality: a=b, a==b, a!=b, a, !a) and fieldSelector (metadata.name,
-   metadata.namespace). */
+/* labelSelector and fieldSelector (metadata.name, metadata.namespace, by equality) of a request. */
 #pragma once
 
+#include "test/sim/label_selector.h"
 #include "test/sim/store.h"
 
-struct selector_term {
-	char *key, *value; /* value NULL: only whether the key is there */
-	bool negative;
-};
-
 struct selectors {
-	struct selector_term *labels;
-	size_t n_labels;
+	struct label_selector labels;
 	char *name, *ns; /* NULL: any */
 	bool any;        /* no condition at all */
 };

@@ -285,6 +285,10 @@ START_TEST(lists_are_selected)
 		{ "labelSelector=app=x", "a b " },
 		{ "labelSelector=app=x,tier=1", "b " },
 		{ "labelSelector=app!=x", "c " },
+		{ "labelSelector=app", "a b " },
+		{ "labelSelector=!app", "c " },
+		{ "labelSelector=app,!tier", "a " },
+		{ "labelSelector=app notin (y),tier in (1,2)", "b " },
 		{ "fieldSelector=metadata.name=c", "c " },
 	};
 	PLAIN(w);
@@ -301,7 +305,7 @@ START_TEST(lists_are_selected)
 			str_addf(&seen, "%s ", object_name(item));
 		ROW_STR_EQ(rows[i].query, seen.ptr, rows[i].names);
 	}
-	world_ok(&w, "GET", VOLUMES "?labelSelector=a in (b)", NULL, 400);
+	world_ok(&w, "GET", VOLUMES "?labelSelector=a in b", NULL, 400);
 }
 END_TEST
 

@@ -92,7 +92,36 @@ START_TEST(selectors_select)
 		{ "!c", "", true },
 		{ "!a", "", false },
 		{ " a = 1 , !c ", "", true },
+		{ "b", "", true },
+		{ "c=", "", false },
+		{ "b=", "", true },
+		{ "b!=", "", false },
+		{ "a=1,!b", "", false },
+		{ "example.com/v=pvc-1.2_3", "", true },
+		{ "example.com/v", "", true },
+		{ "!example.com/v", "", false },
+		{ "example.com=pvc-1.2_3", "", false },
+		{ "! c", "", true },
+		{ "a in (1)", "", true },
+		{ "a in (2,1)", "", true },
+		{ "a in(2, 3)", "", false },
+		{ "c in (1)", "", false },
+		{ "b in ()", "", true },
+		{ "b in (,x)", "", true },
+		{ "a in ()", "", false },
+		{ "a notin (1,2)", "", false },
+		{ "a notin (2)", "", true },
+		{ "c notin (1)", "", true },
+		{ "a in (1),c notin (in, notin),!d", "", true },
+		{ "a=in", "", false },
+		{ "a>0", "", true },
+		{ "a > 1", "", false },
+		{ "a<2", "", true },
+		{ "a<1", "", false },
+		{ "b<1", "", false },
+		{ "c<1", "", false },
 		{ "", "metadata.name=x", true },
+		{ "", "metadata.name==x", true },
 		{ "", "metadata.name=y", false },
 		{ "", "metadata.name=x,metadata.namespace=ns", true },
 		{ "", "metadata.namespace=other", false },
@@ -102,11 +131,13 @@ START_TEST(selectors_select)
 
 	strs_add(&v.labels, "a=1");
 	strs_add(&v.labels, "b=");
+	strs_add(&v.labels, "example.com/v=pvc-1.2_3");
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		AUTO(selectors_clear) struct selectors s = { 0 };
 		struct err err = ERR_INIT;
 
-		ck_assert_int_eq(selectors_parse(rows[i].labels, rows[i].fields, &s, &err), 0);
+		ck_assert_msg(selectors_parse(rows[i].labels, rows[i].fields, &s, &err) == 0,
+		              "%s / %s: %s", rows[i].labels, rows[i].fields, err.msg);
 		ck_assert_msg(selectors_match(&s, &v) == rows[i].match, "%s / %s", rows[i].labels,
 		              rows[i].fields);
 	}
@@ -119,10 +150,38 @@ START_TEST(selectors_that_are_not_understood_are_refused)
 	static const struct {
 		const char *labels, *fields;
 	} rows[] = {
-		{ "a in (b,c)", "" },
 		{ "a=1,,b=2", "" },
+		{ "a=1,", "" },
+		{ ",a=1", "" },
+		{ "=1", "" },
+		{ "!", "" },
+		{ "!!a", "" },
+		{ "!a=1", "" },
+		{ "!a in (b)", "" },
+		{ "a b", "" },
+		{ "a=1 2", "" },
+		{ "a=(1)", "" },
+		{ "a in", "" },
+		{ "a in b", "" },
+		{ "a in (b", "" },
+		{ "a in (b c)", "" },
+		{ "a in (b))", "" },
+		{ "a IN (b)", "" },
+		{ "in", "" },
+		{ "a>", "" },
+		{ "a>b", "" },
+		{ "a<=1", "" },
+		{ "-a", "" },
+		{ "A.example/b", "" },
+		{ "a=-1", "" },
+		{ "a in (b,-c)", "" },
+		{ "a=0123456789012345678901234567890123456789012345678901234567890123", "" },
 		{ "", "spec.nodeName=x" },
 		{ "", "metadata.name!=x" },
+		{ "", "metadata.name" },
+		{ "", "metadata.na=x" },
+		{ "", "=x" },
+		{ "", "metadata.name=x," },
 		{ "", "metadata.name=x,metadata.name=y" },
 	};
 

@@ -61,6 +61,16 @@ static bool is_qualified(const char *s)
 	return is_word(s, strlen(s));
 }
 
+bool label_key_is_valid(const char *key)
+{
+	return is_qualified(key);
+}
+
+bool label_value_is_valid(const char *value)
+{
+	return !*value || is_word(value, strlen(value));
+}
+
 static void check_name(const struct resource *res, const char *name, struct invalid *ret)
 {
 	bool is_namespace = res == RES(NAMESPACES);
@@ -93,7 +103,7 @@ static void check_labels(const struct json *object, struct invalid *ret)
 			invalid_add(ret, "FieldValueInvalid", "metadata.labels",
 			            "Invalid value: \"%s\": must be no more than 63 characters",
 			            value);
-		else if (*value && !is_word(value, strlen(value)))
+		else if (!label_value_is_valid(value))
 			invalid_add(ret, "FieldValueInvalid", "metadata.labels",
 			            "Invalid value: \"%s\": %s", value, label_value_rule);
 	}
