@@ -1,28 +1,70 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scan of all attachments.  The API has no selector for spec fields and attachments of other makers
- * carry no label, so each is looked at once and forgotten: memory follows one page.
+ * Finding attachments without reading all of them.  The API has no selector for spec fields, so ours carry
+ * labels; those of the Go plugin or of a person do not, and are asked for by that: where there are
+ * many of them, each look costs a list of them.  A label only finds: what counts is the spec.
  */
 #include "controller/attachments.h"
 
 #include "common/context_keys.h"
 #include "common/mem.h"
 #include "common/str.h"
+#include "controller/names.h"
+
+#define WITHOUT_LABEL "!" LABEL_VOLUME
+
+void attachment_label(const struct controller *c, struct json *object, const char *node,
+                      const char *volume)
+{
+	struct json *labels = json_sub(json_sub(object, "metadata"), "labels");
+	char value[LABEL_VALUE_MAX + 1];
+
+	json_set_str(labels, LABEL_MANAGED_BY, c->driver_name);
+	label_value(volume, value);
+	json_set_str(labels, LABEL_VOLUME, value);
+	label_value(node, value);
+	json_set_str(labels, LABEL_NODE, value);
+}
+
+typedef int each_fn(void *arg, const struct json *item, struct err *err);
+
+static int list(const struct controller *c, const char *selector, each_fn *fn, void *arg,
+                struct deadline d, struct err *err)
+{
+	return kube_list(c->kube, &dpu_attachment_kind, c->namespace, selector, fn, arg, d, err);
+}
+
+int attachments_each(const struct controller *c, const char *volume, each_fn *fn, void *arg,
+                     struct deadline d, struct err *err)
+{
+	char value[LABEL_VALUE_MAX + 1];
+	AUTO(free) char *selector = NULL;
+
+	label_value(volume, value);
+	selector = xasprintf(LABEL_VOLUME "=%s", value);
+	if (list(c, selector, fn, arg, d, err))
+		return -1;
+	return list(c, WITHOUT_LABEL, fn, arg, d, err);
+}
 
 struct pass {
 	const struct controller *c;
 	struct attachment_scan *scan;
 };
 
-static bool counts_on_node(const struct pass *p, const struct json *item,
-                           const struct dpu_attachment_key *key)
+/* Others' attachments may be of functions that the limit is not about. */
+static int count(void *arg, const struct json *item, struct err *err)
 {
+	const struct pass *p = arg;
 	const struct json *labels = json_at(item, "metadata.labels");
+	struct dpu_attachment_key key = dpu_attachment_key(item);
 
-	/* Others' attachments may be of functions that the limit is not about. */
-	return p->scan->node && str_eq(key->node, p->scan->node) &&
-	       str_eq(json_text(json_member(labels, LABEL_MANAGED_BY)), p->c->driver_name) &&
-	       str_eq(json_str(item, "spec.functionType"), p->scan->pf ? "pf" : "vf");
+	(void)err;
+	if (str_eq(key.node, p->scan->node) &&
+	    str_eq(json_text(json_member(labels, LABEL_MANAGED_BY)), p->c->driver_name) &&
+	    str_eq(json_str(item, "spec.functionType"), p->scan->pf ? "pf" : "vf"))
+		p->scan->on_node++;
+	return 0;
 }
 
 static int look_at(void *arg, const struct json *item, struct err *err)
@@ -30,10 +72,11 @@ static int look_at(void *arg, const struct json *item, struct err *err)
 	const struct pass *p = arg;
 	struct attachment_scan *scan = p->scan;
 	struct dpu_attachment_key key = dpu_attachment_key(item);
+	bool labelled = json_member(json_at(item, "metadata.labels"), LABEL_VOLUME);
 
-	(void)err;
-	if (counts_on_node(p, item, &key))
-		scan->on_node++;
+	/* Those with the label are counted by their node's. */
+	if (scan->node && !labelled)
+		(void)count(arg, item, err);
 	if (!str_eq(key.volume, scan->volume))
 		return 0;
 	if (scan->node && str_eq(key.node, scan->node)) {
@@ -52,7 +95,19 @@ int attachments_scan(const struct controller *c, struct deadline d, struct attac
 {
 	struct pass pass = { .c = c, .scan = scan };
 
-	return kube_list(c->kube, &dpu_attachment_kind, c->namespace, NULL, look_at, &pass, d, err);
+	return attachments_each(c, scan->volume, look_at, &pass, d, err);
+}
+
+int attachments_count(const struct controller *c, struct deadline d, struct attachment_scan *scan,
+                      struct err *err)
+{
+	struct pass pass = { .c = c, .scan = scan };
+	char value[LABEL_VALUE_MAX + 1];
+	AUTO(free) char *selector = NULL;
+
+	label_value(scan->node, value);
+	selector = xasprintf(LABEL_NODE "=%s," LABEL_VOLUME, value);
+	return list(c, selector, count, &pass, d, err);
 }
 
 void attachment_scan_clear(struct attachment_scan *scan)

@@ -6,6 +6,7 @@
 #include "controller/names.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "common/str.h"
 
@@ -30,4 +31,16 @@ bool attachment_object_name(const char *node, const char *volume, char ret[OBJEC
 	fnv128_hex(node, volume, hash);
 	snprintf(ret, OBJECT_NAME_MAX + 1, "va-%s", hash);
 	return true;
+}
+
+void label_value(const char *name, char ret[LABEL_VALUE_MAX + 1])
+{
+	char hash[33];
+
+	if (dns1123_subdomain(name) && strlen(name) <= LABEL_VALUE_MAX) {
+		snprintf(ret, LABEL_VALUE_MAX + 1, "%s", name);
+		return;
+	}
+	fnv128_hex(name, "", hash);
+	snprintf(ret, LABEL_VALUE_MAX + 1, "h-%s", hash);
 }

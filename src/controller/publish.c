@@ -98,11 +98,15 @@ static int check_elsewhere(const struct publish_request *r, const struct attachm
 
 /* Said at once where it is known; else the wait for a function that is not there says it. */
 static int check_full(struct controller *c, const struct publish_request *r,
-                      const struct attachment_scan *scan, struct deadline d, struct err *err)
+                      struct attachment_scan *scan, struct deadline d, struct err *err)
 {
 	int64_t limit;
 
-	if (scan->here || !scan->on_node)
+	if (scan->here)
+		return 0;
+	if (attachments_count(c, d, scan, err))
+		return err_wrap(err, "what is attached to node %s?", r->node);
+	if (!scan->on_node)
 		return 0;
 	limit = node_limit(c, r->node, d);
 	if (!limit || scan->on_node < (uint64_t)limit)
@@ -162,8 +166,7 @@ static int obtain(struct controller *c, const struct publish_request *r,
 	AUTO(json_free) struct json *got = NULL;
 	int rc;
 
-	json_set_str(json_sub(json_sub(object, "metadata"), "labels"), LABEL_MANAGED_BY,
-	             c->driver_name);
+	attachment_label(c, object, r->node, r->volume);
 	rc = await_create(a, object, &got, err);
 	if (rc == 1) {
 		rc = kube_get(c->kube, a->kind, c->namespace, a->name, a->d, &got, err);

@@ -6,6 +6,8 @@
 #include "controller/publish.h"
 
 #include "common/dpf/dpu_attachment.h"
+#include "common/mem.h"
+#include "controller/attachments.h"
 #include "controller/await.h"
 #include "controller/names.h"
 
@@ -34,35 +36,100 @@ static int detach(const struct controller *c, const char *volume, const char *no
 	return await_deleted(&a, object, UNPUBLISH_GOAL, err);
 }
 
-struct collect {
-	const char *volume;
-	struct strs *nodes;
+/* ---------------------------------------------------------------- from every node */
+
+struct detachment {
+	char *name, *uid;
+	struct await a;
 };
 
-static int collect_node(void *arg, const struct json *item, struct err *err)
+struct detachments {
+	const char *volume;
+	struct detachment *v;
+	size_t n;
+};
+
+static void detachments_clear(struct detachments *all)
 {
-	const struct collect *into = arg;
+	for (size_t i = 0; i < all->n; i++) {
+		await_close(&all->v[i].a);
+		free(all->v[i].name);
+		free(all->v[i].uid);
+	}
+	free(all->v);
+}
+static void detachments_clear_p(struct detachments *all)
+{
+	detachments_clear(all);
+}
+
+static bool is_there(const struct detachments *all, const char *uid)
+{
+	for (size_t i = 0; i < all->n; i++)
+		if (str_eq(all->v[i].uid, uid))
+			return true;
+	return false;
+}
+
+static int collect(void *arg, const struct json *item, struct err *err)
+{
+	struct detachments *all = arg;
 	struct dpu_attachment_key key = dpu_attachment_key(item);
 	char name[OBJECT_NAME_MAX + 1];
 
-	(void)err;
-	if (str_eq(key.volume, into->volume) &&
-	    attachment_object_name(key.node, key.volume, name) && str_eq(name, key.name))
-		strs_add(into->nodes, key.node);
+	if (!str_eq(key.volume, all->volume) ||
+	    !attachment_object_name(key.node, key.volume, name) || !str_eq(name, key.name) ||
+	    is_there(all, key.uid))
+		return 0;
+	if (!object_uid(item, key.name, err))
+		return -1;
+	all->v = xrealloc(all->v, (all->n + 1) * sizeof(*all->v));
+	all->v[all->n++] =
+		(struct detachment) { .name = xstrdup(key.name), .uid = xstrdup(key.uid) };
 	return 0;
 }
 
+/* Also one that is going already is deleted: it may have gone before its events are listened to, which the answer tells. */
+static int begin(const struct controller *c, struct detachment *one, struct deadline d,
+                 struct err *err)
+{
+	int rc;
+
+	if (await_open(c, &dpu_attachment_kind, one->name, d, &one->a, err))
+		return -1;
+	kube_wait_expect(one->a.wait, one->uid);
+	rc = kube_delete(c->kube, &dpu_attachment_kind, c->namespace, one->name, one->uid, d, err);
+	if (rc < 0)
+		return err_wrap(err, "%s", one->a.ref);
+	if (rc)
+		await_close(&one->a);
+	return 0;
+}
+
+/* One that cannot be deleted does not keep the others. The first error is the answer. */
+static int begin_all(const struct controller *c, struct detachments *all, struct deadline d,
+                     struct err *err)
+{
+	for (size_t i = 0; i < all->n; i++) {
+		struct err another = ERR_INIT;
+
+		(void)!begin(c, &all->v[i], d, err->code ? &another : err);
+	}
+	return err->code ? -1 : 0;
+}
+
+/* DPUs detach side by side: all are asked before the first is waited for. */
 static int detach_everywhere(const struct controller *c, const char *volume, struct deadline d,
                              struct err *err)
 {
-	struct strs nodes AUTO(strs_clear) = STRS_INIT;
-	struct collect into = { volume, &nodes };
+	struct detachments all AUTO(detachments_clear) = { .volume = volume };
 
-	if (kube_list(c->kube, &dpu_attachment_kind, c->namespace, NULL, collect_node, &into, d,
-	              err))
+	if (attachments_each(c, volume, collect, &all, d, err))
 		return err_wrap(err, "where is volume %s attached?", volume);
-	for (size_t i = 0; i < nodes.n; i++)
-		if (detach(c, volume, nodes.v[i], d, err))
+	if (begin_all(c, &all, d, err))
+		return -1;
+	for (size_t i = 0; i < all.n; i++)
+		if (all.v[i].a.wait && await_gone(&all.v[i].a, all.v[i].uid, UNPUBLISH_GOAL, err))
 			return -1;
 	return 0;
 }

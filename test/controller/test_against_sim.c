@@ -112,7 +112,7 @@ START_TEST(a_volume_lives_from_create_to_delete)
 	ck_assert_msg(call("ControllerPublishVolume", PUBLISH("pvc-1", "n1"), &told, &err) == 0,
 	              "%s", err.msg);
 	costs("Publish", "{\"get\":{\"dpuvolumes\":1,\"dpunodes\":1},\"list\":{"
-	                 "\"dpuvolumeattachments\":1},\"create\":{\"dpuvolumeattachments\":1}}");
+	                 "\"dpuvolumeattachments\":3},\"create\":{\"dpuvolumeattachments\":1}}");
 	const struct json *context = json_at(told, "publish_context");
 	ck_assert_str_eq(json_text(json_member(context, "nv-volumeName")), "pvc-1");
 	ck_assert_str_eq(json_text(json_member(context, "nv-volumeAttachmentName")), "n1-pvc-1");
@@ -137,7 +137,7 @@ START_TEST(a_volume_lives_from_create_to_delete)
 	succeeds("ControllerUnpublishVolume", UNPUBLISH("pvc-1", "n1"));
 	free(sim_requests());
 	succeeds("DeleteVolume", DELETE("pvc-1"));
-	costs("DeleteVolume", "{\"get\":{\"dpuvolumes\":1},\"list\":{\"dpuvolumeattachments\":1},"
+	costs("DeleteVolume", "{\"get\":{\"dpuvolumes\":1},\"list\":{\"dpuvolumeattachments\":2},"
 	                      "\"delete\":{\"dpuvolumes\":1}}");
 	ck_assert(!exists(&dpu_volume_kind, "pvc-1", &going));
 	succeeds("DeleteVolume", DELETE("pvc-1"));
@@ -163,9 +163,47 @@ START_TEST(unpublish_from_all_nodes_leaves_none)
 
 		succeeds("ControllerPublishVolume", request);
 	}
+	free(sim_requests());
 	succeeds("ControllerUnpublishVolume", UNPUBLISH("pvc-1", ""));
+	costs("Unpublish from all nodes", "{\"list\":{\"dpuvolumeattachments\":2},\"delete\":{"
+	                                  "\"dpuvolumeattachments\":2}}");
 	ck_assert(!exists(&dpu_attachment_kind, "n1-pvc-1", &going));
 	ck_assert(!exists(&dpu_attachment_kind, "n2-pvc-1", &going));
+	stop();
+}
+END_TEST
+
+/* As the Go plugin makes it: no labels, the function of its defaults. */
+static void attach_as_the_go_plugin(const char *volume, const char *node)
+{
+	AUTO(free) char *name = xasprintf("%s-%s", node, volume);
+	AUTO(json_free) struct json *made = NULL;
+	AUTO(json_free)
+	struct json *object = dpu_attachment_encode(name, node, volume, false, false);
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(kube_create(sim.kube, &dpu_attachment_kind, SIM_NS, object,
+	                          deadline_in_ms(5000), &made, &err) == 0,
+	              "%s", err.msg);
+}
+
+START_TEST(attachments_without_our_labels_count_like_ours)
+{
+	struct err err = ERR_INIT;
+	bool going;
+
+	start();
+	succeeds("CreateVolume", CREATE("pvc-1"));
+	attach_as_the_go_plugin("pvc-1", "n2");
+	ck_assert_int_eq(call("ControllerPublishVolume", PUBLISH("pvc-1", "n1"), NULL, &err), -1);
+	ck_assert_msg(err.code == ERR_PRECONDITION && strstr(err.msg, "n2-pvc-1"), "%s", err.msg);
+	err_clear(&err);
+	ck_assert_int_eq(call("DeleteVolume", DELETE("pvc-1"), NULL, &err), -1);
+	ck_assert_msg(err.code == ERR_PRECONDITION, "%s", err.msg);
+	succeeds("ControllerPublishVolume", PUBLISH("pvc-1", "n2"));
+	succeeds("ControllerUnpublishVolume", UNPUBLISH("pvc-1", ""));
+	ck_assert(!exists(&dpu_attachment_kind, "n2-pvc-1", &going));
+	succeeds("ControllerPublishVolume", PUBLISH("pvc-1", "n1"));
 	stop();
 }
 END_TEST
@@ -435,6 +473,7 @@ int main(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, a_volume_lives_from_create_to_delete);
 	tcase_add_test(t, unpublish_from_all_nodes_leaves_none);
+	tcase_add_test(t, attachments_without_our_labels_count_like_ours);
 	tcase_add_loop_test(t, a_fault_has_its_code_its_text_and_leaves_what_it_says, 0,
 	                    ARRAY_LEN(rows));
 	tcase_add_test(t, many_volumes_at_once_do_not_disturb_each_other);

@@ -44,13 +44,14 @@ static struct {
 	size_t n_steps, next_step;
 	struct fake_refusal refusals[8];
 	size_t n_refusals;
-	struct json *on_create; /* patch right after a POST */
-	bool hold;              /* finalizers: a DELETE only marks */
-	bool comes_and_goes;    /* there for every POST, gone for every GET */
-	bool stale_gone;        /* the first wait says "does not exist" whatever is true */
-	enum err_code end;      /* of a wait without more to come */
+	struct json *on_create;         /* patch right after a POST */
+	bool hold;                      /* finalizers: a DELETE only marks */
+	bool comes_and_goes;            /* there for every POST, gone for every GET */
+	bool stale_gone;                /* the first wait says "does not exist" whatever is true */
+	const char *gone_before_delete; /* the object of that name goes just before its DELETE */
+	enum err_code end;              /* of a wait without more to come */
 	int version, uid;
-	int creates, gets, lists, deletes, waits_open;
+	int creates, gets, lists, listed, deletes, waits_open;
 } fake;
 
 static struct json *fake_json(const char *text)
@@ -225,6 +226,10 @@ int kube_delete(struct kube *k, const struct kube_kind *kind, const char *ns, co
 	fake.deletes++;
 	ck_assert_str_eq(ns, FAKE_NS);
 	ck_assert_msg(uid && *uid, "a DELETE without uid");
+	if (o && fake.gone_before_delete && !strcmp(fake.gone_before_delete, name)) {
+		*o = (struct fake_object) { .tree = o->tree, .gone = true };
+		o = NULL;
+	}
 	if (fake_refused("delete", kind, err))
 		return -1;
 	if (!o || strcmp(json_str(o->tree, "metadata.uid"), uid))
@@ -239,20 +244,48 @@ int kube_delete(struct kube *k, const struct kube_kind *kind, const char *ns, co
 	return 0;
 }
 
+/* One of "key=value", "key", "!key". */
+static bool fake_term_holds(const struct json *labels, const char *term)
+{
+	size_t n = strcspn(term, "=");
+	AUTO(free) char *key = xstrndup(term + (*term == '!'), n - (*term == '!'));
+	const char *value = json_text(json_member(labels, key));
+
+	if (term[n])
+		return value && !strcmp(value, term + n + 1);
+	return (value != NULL) == (*term != '!');
+}
+
+static bool fake_is_selected(const struct json *object, const char *selector)
+{
+	AUTO(free) char *text = xstrdup(selector ? selector : "");
+	char *rest = NULL;
+
+	for (char *term = strtok_r(text, ",", &rest); term; term = strtok_r(NULL, ",", &rest))
+		if (!fake_term_holds(json_at(object, "metadata.labels"), term))
+			return false;
+	return true;
+}
+
 int kube_list(struct kube *k, const struct kube_kind *kind, const char *ns,
               const char *label_selector,
               int (*fn)(void *arg, const struct json *item, struct err *err), void *arg,
               struct deadline d, struct err *err)
 {
-	(void)k, (void)d, (void)label_selector;
+	(void)k, (void)d;
 	fake.lists++;
 	ck_assert_str_eq(ns, FAKE_NS);
 	if (fake_refused("list", kind, err))
 		return -1;
 	for (size_t i = 0; i < fake.n_objects; i++) {
 		struct fake_object *o = &fake.objects[i];
-		int rc = o->gone || strcmp(o->plural, kind->plural) ? 0 : fn(arg, o->tree, err);
+		int rc;
 
+		if (o->gone || strcmp(o->plural, kind->plural) ||
+		    !fake_is_selected(o->tree, label_selector))
+			continue;
+		fake.listed++;
+		rc = fn(arg, o->tree, err);
 		if (rc)
 			return rc < 0 ? -1 : 0;
 	}

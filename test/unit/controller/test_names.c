@@ -61,6 +61,31 @@ START_TEST(an_attachment_is_node_and_volume_or_their_hash)
 }
 END_TEST
 
+START_TEST(a_label_is_the_name_or_its_hash)
+{
+	AUTO(free) char *just = repeat("pvc-", 'a', 59);
+	AUTO(free) char *longer = repeat("pvc-", 'a', 60);
+	const struct {
+		const char *name, *value;
+	} rows[] = {
+		{ "pvc-0a1b2c3d", "pvc-0a1b2c3d" },
+		{ "worker-1.example.com", "worker-1.example.com" },
+		{ just, just },
+		{ longer, "h-25a4132995e6ea711eafe28bc63ba5df" },
+		{ "PVC-1", "h-f1fd65373483d94f708038b03ccabf98" },
+		{ "-a", "h-0880945b22ab1be95aa0733055270087" },
+		{ "a,b", "h-a68bb2a4728b5822836dbc78c6af33c0" },
+		{ "", "h-6c62272e07bb014262b821756295c58d" },
+	};
+	char value[LABEL_VALUE_MAX + 1];
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		label_value(rows[i].name, value);
+		ROW_STR_EQ(rows[i].name, value, rows[i].value);
+	}
+}
+END_TEST
+
 START_TEST(words_of_exhaustion_are_whole_words)
 {
 	static const struct {
@@ -112,5 +137,5 @@ START_TEST(a_wait_ends_before_its_caller_does)
 END_TEST
 
 SUITE("names", a_name_that_kubernetes_takes_is_the_volume_id,
-      an_attachment_is_node_and_volume_or_their_hash, words_of_exhaustion_are_whole_words,
-      a_wait_ends_before_its_caller_does);
+      an_attachment_is_node_and_volume_or_their_hash, a_label_is_the_name_or_its_hash,
+      words_of_exhaustion_are_whole_words, a_wait_ends_before_its_caller_does);

@@ -18,6 +18,12 @@
 	"{\"metadata\":{\"name\":\"" name "\",\"labels\":{\"app.kubernetes.io/managed-by\":" \
 	"\"csi.snap.nvidia.com\"}},\"spec\":{\"dpuVolumeName\":\"" volume                    \
 	"\",\"dpuNodeName\":\"" node "\",\"functionType\":\"vf\",\"hotplugFunction\":false}}"
+/* As it is made now; ATTACHMENT is as the Go plugin or an earlier version made it. */
+#define LABELLED(name, volume, node)                                                           \
+	"{\"metadata\":{\"name\":\"" name "\",\"labels\":{\"app.kubernetes.io/managed-by\":"   \
+	"\"csi.snap.nvidia.com\",\"csi.snap.nvidia.com/volume\":\"" volume                     \
+	"\",\"csi.snap.nvidia.com/node\":\"" node "\"}},\"spec\":{\"dpuVolumeName\":\"" volume \
+	"\",\"dpuNodeName\":\"" node "\",\"functionType\":\"vf\",\"hotplugFunction\":false}}"
 
 static struct controller c;
 static struct keylock *locks;
@@ -125,7 +131,56 @@ START_TEST(an_attachment_is_made_as_the_go_plugin_makes_it)
 	     "{\"dpuNodeName\":\"n1\",\"dpuVolumeName\":\"pvc-1\",\"functionType\":\"pf\","
 	     "\"hotplugFunction\":true}");
 	same("labels", json_at(fake_find(A, NAME)->tree, "metadata.labels"),
-	     "{\"app.kubernetes.io/managed-by\":\"csi.snap.nvidia.com\"}");
+	     "{\"app.kubernetes.io/managed-by\":\"csi.snap.nvidia.com\","
+	     "\"csi.snap.nvidia.com/volume\":\"pvc-1\",\"csi.snap.nvidia.com/node\":\"n1\"}");
+	teardown();
+}
+END_TEST
+
+START_TEST(attachments_of_other_volumes_are_not_even_read)
+{
+	struct err err = ERR_INIT;
+
+	setup();
+	for (int i = 2; i < 20; i++) {
+		AUTO(free)
+		char *other = xasprintf(LABELLED("n2-pvc-%d", "pvc-%d", "n2"), i, i, i);
+
+		fake_put(A, other);
+	}
+	fake_put(A, ATTACHMENT("n2-pvc-77", "pvc-77", "n2"));
+	fake_put(A, LABELLED("n1-pvc-88", "pvc-88", "n1"));
+	fake.on_create = fake_json(STATUS(""));
+	ck_assert_msg(publish("{}", NULL, &err) == 0, "%s", err.msg);
+	/* The one without a label, and the one of the node. */
+	ck_assert_int_eq(fake.listed, 2);
+	ck_assert_int_eq(fake.lists, 3);
+	teardown();
+}
+END_TEST
+
+START_TEST(a_volume_whose_name_is_no_label_is_found_by_its_hash)
+{
+#define LONG "pvc-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	AUTO(json_free)
+	struct json *name = fake_json("{\"metadata\":{\"name\":\"" LONG "\",\"uid\":null}}");
+	AUTO(json_free) struct json *volume = NULL;
+	struct err err = ERR_INIT;
+
+	setup();
+	volume = json_copy(fake_find(V, "pvc-1")->tree);
+	json_merge_patch(volume, name);
+	fake_add(V, volume);
+	fake_put(N, "{\"metadata\":{\"name\":\"n2\"}}");
+	fake.on_create = fake_json(STATUS(""));
+	ck_assert_msg(publish("{\"volume_id\":\"" LONG "\"}", NULL, &err) == 0, "%s", err.msg);
+	ck_assert_int_eq(strlen(json_text(json_member(
+				 json_at(fake_find(A, "n1-" LONG)->tree, "metadata.labels"),
+				 "csi.snap.nvidia.com/volume"))),
+	                 strlen("h-") + 32);
+	ck_assert_int_eq(publish("{\"volume_id\":\"" LONG "\",\"node_id\":\"n2\"}", NULL, &err),
+	                 -1);
+	ck_assert_msg(err.code == ERR_PRECONDITION, "%s", err.msg);
 	teardown();
 }
 END_TEST
@@ -224,6 +279,22 @@ static void elsewhere(void)
 {
 	fake_put(A, ATTACHMENT("n2-pvc-1", "pvc-1", "n2"));
 }
+static void elsewhere_labelled(void)
+{
+	fake_put(A, LABELLED("n2-pvc-1", "pvc-1", "n2"));
+}
+static void elsewhere_by_hand(void)
+{
+	fake_put(A, "{\"metadata\":{\"name\":\"mine\"},\"spec\":{\"dpuVolumeName\":\"pvc-1\","
+	            "\"dpuNodeName\":\"n2\",\"functionType\":\"vf\",\"hotplugFunction\":false}}");
+}
+/* Two volumes with names of one hash would look so: what counts is the spec. */
+static void label_of_another(void)
+{
+	fake_put(A, LABELLED("n2-pvc-9", "pvc-9", "n2"));
+	fake_change_text(A, "n2-pvc-9",
+	                 "{\"metadata\":{\"labels\":{\"csi.snap.nvidia.com/volume\":\"pvc-1\"}}}");
+}
 static void no_dpunodes(void)
 {
 	fake_refuse("get", N, ERR_PRECONDITION, "API group is not served");
@@ -241,10 +312,14 @@ static void list_forbidden(void)
 {
 	fake_refuse("list", A, ERR_PERMISSION, "cannot list");
 }
+static void list_forbidden_later(void)
+{
+	fake_refuse_after(2, "list", A, ERR_PERMISSION, "cannot list");
+}
 static void full_node(void)
 {
 	fake_put(A, ATTACHMENT("n1-pvc-2", "pvc-2", "n1"));
-	fake_put(A, ATTACHMENT("n1-pvc-3", "pvc-3", "n1"));
+	fake_put(A, LABELLED("n1-pvc-3", "pvc-3", "n1"));
 	fake_put("csinodes", "{\"metadata\":{\"name\":\"n1\"},\"spec\":{\"drivers\":[{\"name\":"
 	                     "\"other\",\"allocatable\":{\"count\":99}},{\"name\":"
 	                     "\"csi.snap.nvidia.com\",\"allocatable\":{\"count\":2}}]}}");
@@ -364,6 +439,16 @@ static const struct {
 	  "volume pvc-1 is attached to node n2 (DPUVolumeAttachment n2-pvc-1); SINGLE_NODE_WRITER "
 	  "allows one node at a time",
 	  false },
+	{ "attached elsewhere, with a label", "{}", elsewhere_labelled, ERR_PRECONDITION,
+	  "volume pvc-1 is attached to node n2 (DPUVolumeAttachment n2-pvc-1); SINGLE_NODE_WRITER "
+	  "allows one node at a time",
+	  false },
+	{ "attached elsewhere by hand", "{}", elsewhere_by_hand, ERR_PRECONDITION,
+	  "volume pvc-1 is attached to node n2 (DPUVolumeAttachment mine); SINGLE_NODE_WRITER "
+	  "allows one node at a time",
+	  false },
+	{ "attachments may not be listed any more", "{}", list_forbidden_later, ERR_PERMISSION,
+	  "what is attached to node n1?: cannot list", false },
 	{ "a full node", "{}", full_node, ERR_EXHAUSTED,
 	  "node n1 has 2 volumes attached and functions for 2 (CSINode n1)", false },
 	{ "no function is free until the deadline", "{}", no_functions_left, ERR_EXHAUSTED,
@@ -436,6 +521,7 @@ START_TEST(publish_succeeds_where_it_may)
 		  "\"mount\":null,\"block\":{}}}",
 		  elsewhere },
 		{ "no node can be checked", "{}", neither_nodes },
+		{ "another volume has the label", "{}", label_of_another },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -502,6 +588,28 @@ static void attached_to_many(void)
 	elsewhere();
 	fake_put(A, ATTACHMENT("by-hand", "pvc-1", "n3"));
 }
+static void attached_twice(void)
+{
+	fake_put(A, LABELLED(NAME, "pvc-1", "n1"));
+	elsewhere();
+	fake_put(A, LABELLED("n1-pvc-2", "pvc-2", "n1"));
+}
+static void attached_twice_one_gone(void)
+{
+	attached_twice();
+	fake.gone_before_delete = NAME;
+}
+static void attached_twice_and_held(void)
+{
+	attached_twice();
+	fake.hold = true;
+}
+static void attached_twice_and_held_for_a_while(void)
+{
+	attached_twice_and_held();
+	fake_then(A, "n2-pvc-1", NULL);
+	fake_then(A, NAME, NULL);
+}
 static void attached_and_held(void)
 {
 	attached();
@@ -544,6 +652,15 @@ static const struct {
 	{ "on its way out", "pvc-1", "n1", detach_going, ERR_OK, NULL, 0 },
 	{ "from every node, but not what was made by hand", "pvc-1", "", attached_to_many, ERR_OK,
 	  NULL, 2 },
+	{ "from every node, with and without label", "pvc-1", "", attached_twice, ERR_OK, NULL, 1 },
+	{ "from every node, one of which was faster", "pvc-1", "", attached_twice_one_gone, ERR_OK,
+	  NULL, 1 },
+	{ "from every node, with finalizers that go in any order", "pvc-1", "",
+	  attached_twice_and_held_for_a_while, ERR_OK, NULL, 1 },
+	{ "from every node, and it stays", "pvc-1", "", attached_twice_and_held, ERR_DEADLINE,
+	  "timeout occurred while waiting for volume attachment deletion: DPUVolumeAttachment "
+	  "dpf/n1-pvc-1 is still there: no conditions yet",
+	  3 },
 	{ "from one of two nodes", "pvc-1", "n2", attached_to_many, ERR_OK, NULL, 3 },
 	{ "another volume and node of the same joined name", "pvc-1", "n1", other_volume, ERR_OK,
 	  NULL, 1 },
@@ -589,8 +706,40 @@ START_TEST(unpublish_leaves_no_attachment_of_ours)
 }
 END_TEST
 
+START_TEST(every_node_is_asked_to_detach_before_the_first_is_waited_for)
+{
+	AUTO(json_free) struct json *q = fake_json("{\"volume_id\":\"pvc-1\"}");
+	static const struct {
+		const char *what;
+		int refused; /* DELETEs that pass before one is refused; -1: none is */
+		enum err_code code;
+	} rows[] = {
+		{ "all wait", -1, ERR_DEADLINE },
+		{ "the first is refused", 0, ERR_PERMISSION },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct err err = ERR_INIT;
+
+		setup();
+		attached_twice_and_held();
+		if (rows[i].refused >= 0)
+			fake_refuse_after(rows[i].refused, "delete", A, ERR_PERMISSION,
+			                  "cannot delete");
+		ck_assert_int_eq(door_call(&c, locks, "ControllerUnpublishVolume", q, NULL, &err),
+		                 -1);
+		ck_assert_msg(err.code == rows[i].code, "%s: %s", rows[i].what, err.msg);
+		ck_assert_msg(fake.deletes == 2, "%s: %d", rows[i].what, fake.deletes);
+		teardown();
+	}
+}
+END_TEST
+
 SUITE("publish", the_node_is_told_where_its_device_is,
       an_attachment_is_made_as_the_go_plugin_makes_it, an_incomplete_status_is_never_passed_on,
       publish_is_refused_with_a_reason, publish_succeeds_where_it_may,
+      attachments_of_other_volumes_are_not_even_read,
+      a_volume_whose_name_is_no_label_is_found_by_its_hash,
       a_node_check_that_is_forbidden_warns_once_and_asks_seldom,
-      unpublish_leaves_no_attachment_of_ours);
+      unpublish_leaves_no_attachment_of_ours,
+      every_node_is_asked_to_detach_before_the_first_is_waited_for);
