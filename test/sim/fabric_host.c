@@ -159,27 +159,37 @@ static void on_sigio(int number)
 	(void)number;
 }
 
+/* 0: says something; 1: empty, which means "no override"; -1: cannot be read. */
+static int override_is_empty(int fd)
+{
+	char text[64];
+	ssize_t n = pread(fd, text, sizeof text - 1, 0);
+
+	if (n < 0)
+		return -1;
+	text[n] = '\0';
+	return text[strspn(text, " \n")] ? 0 : 1;
+}
+
 /*
  * An empty write means "no override" and reads back as "(null)".  The file is rewritten under a
- * write lease: it is
- * only given when nobody has the file open, and an open by somebody waits until it ends, so no
- * write of the host can be lost to ours.
+ * write lease: it is only given when nobody has the file open, and an open by somebody waits until
+ * it ends, so no write of the host can be lost to ours.  It is opened for writing only when it must
+ * be written: the close of our own is an event, too.
  */
 void function_normalize_override(const struct function *fn)
 {
 	AUTO(free) char *path = xasprintf("%s/sys/%s/driver_override", fn->host->root, fn->dir);
-	AUTO(fd) int fd = open(path, O_RDWR | O_CLOEXEC);
-	char text[64];
-	ssize_t n;
+	AUTO(fd) int look = open(path, O_RDONLY | O_CLOEXEC);
 
+	if (look < 0 || override_is_empty(look) != 1)
+		return;
+	close(TAKE_FD(look));
+	AUTO(fd) int fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0 || fcntl(fd, F_SETLEASE, F_WRLCK))
 		return;
-	n = pread(fd, text, sizeof text - 1, 0);
-	if (n >= 0) {
-		text[n] = '\0';
-		if (!text[strspn(text, " \n")] && ftruncate(fd, 0) == 0)
-			(void)!pwrite(fd, "(null)\n", strlen("(null)\n"), 0);
-	}
+	if (override_is_empty(fd) == 1 && ftruncate(fd, 0) == 0)
+		(void)!pwrite(fd, "(null)\n", strlen("(null)\n"), 0);
 	fcntl(fd, F_SETLEASE, F_UNLCK);
 }
 

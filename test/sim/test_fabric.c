@@ -8,6 +8,7 @@
 #include <ftw.h>
 #include <linux/fs.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -376,6 +377,31 @@ START_TEST(an_empty_override_reads_as_none)
 }
 END_TEST
 
+/* A simulator that answers its own writes would do so for ever: some time of a second must be quiet. */
+START_TEST(a_driver_override_is_answered_once)
+{
+	static const char below[] = "sys/bus/pci/devices/" VF0 "/driver_override";
+	AUTO(fd) int events = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	char text[4096];
+	bool quiet = false;
+	SKIP_UNLESS_LOOP();
+	PLAIN_HOST(w);
+	AUTO(free) char *path = at(below);
+
+	ck_assert_int_ge(inotify_add_watch(events, path, IN_CLOSE_WRITE), 0);
+	say(below, "nvme");
+	say(below, "\n");
+	until(has_no_override, below, true);
+	for (int i = 0; !quiet && i < 20; i++) {
+		while (read(events, text, sizeof text) > 0)
+			;
+		usleep(50000);
+		quiet = read(events, text, sizeof text) < 0;
+	}
+	ck_assert_msg(quiet, "snap-sim writes %s again and again", below);
+}
+END_TEST
+
 START_TEST(two_writes_that_arrive_together_are_both_obeyed)
 {
 	SKIP_UNLESS_LOOP();
@@ -658,6 +684,7 @@ int main(void)
 		namespace_numbers_are_not_disk_numbers,
 		a_function_is_bound_by_the_rules_of_the_kernel,
 		an_empty_override_reads_as_none,
+		a_driver_override_is_answered_once,
 		two_writes_that_arrive_together_are_both_obeyed,
 		virtual_functions_come_and_go_with_their_number,
 		data_survive_detaching_and_go_with_the_volume,
