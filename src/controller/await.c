@@ -162,15 +162,9 @@ int await_ready(struct await *a, struct json *first, const char *goal, await_jud
 
 static void why_still_there(const struct await *a, struct str *why)
 {
-	const char *message = json_str(a->last, "status.message");
-
 	str_add(why, "is still there");
-	if (!a->last)
-		return;
-	if (!str_empty(message))
-		str_addf(why, ": %s", message);
-	str_add(why, ": ");
-	conditions_describe(a->last, why);
+	if (a->last)
+		state_describe(a->last, "", why);
 }
 
 /* Where watching is refused there are no events, but a look may still be allowed: a few, ever further apart. */

@@ -9,7 +9,6 @@
 #include "controller/publish.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #include "common/context_keys.h"
 #include "common/dpf/conditions.h"
@@ -181,19 +180,15 @@ static int obtain(struct controller *c, const struct publish_request *r,
 	return 0;
 }
 
-/* status.message is most often the message of a condition too: said once. */
 static void why_not_attached(const struct json *object, const struct dpu_attachment *a,
                              struct str *why)
 {
-	struct str conditions AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
+	struct str missing AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
 
-	conditions_describe(object, &conditions);
-	str_add(why, "is not attached: ");
-	if (*a->message && !strstr(conditions.ptr, a->message))
-		str_addf(why, "%s; ", a->message);
-	if (a->attached && !attachment_is_complete(a, why))
-		str_add(why, "; ");
-	str_add(why, conditions.ptr);
+	str_add(why, "is not attached");
+	if (a->attached)
+		(void)attachment_is_complete(a, &missing);
+	state_describe(object, missing.ptr, why);
 }
 
 static int judge_attached(void *arg, const struct json *object, struct str *why, struct err *err)

@@ -34,8 +34,7 @@ static void why_not_bound(const struct json *object, const struct dpu_volume *v,
 		str_add(why, "is bound, but not ready");
 	else
 		str_addf(why, "is not bound (phase %s)", *v->phase ? v->phase : "not set");
-	str_add(why, ": ");
-	conditions_describe(object, why);
+	state_describe(object, "", why);
 }
 
 static int judge_bound(void *arg, const struct json *object, struct str *why, struct err *err)

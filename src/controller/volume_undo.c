@@ -7,16 +7,34 @@
  */
 #include "controller/volume_undo.h"
 
+#include <string.h>
+
 #include "controller/attachments.h"
 #include "controller/record.h"
+
+/* Adds a text with "it" for the object that the sentence has named already. "object: why" becomes "why". */
+static void add_without(struct str *out, const char *ref, const char *text)
+{
+	const char *at = strstr(text, ref);
+	const char *rest = at ? at + strlen(ref) : text;
+
+	if (at == text && str_has_prefix(rest, ": ")) {
+		rest += 2;
+	} else if (at) {
+		str_addn(out, text, (size_t)(at - text));
+		str_add(out, "it");
+	}
+	str_add(out, rest);
+}
 
 /* The answer when the first error cannot be given: open, so that the sidecar comes back. */
 static int instead(struct err *err, const char *ref, const char *state)
 {
-	struct err first = *err;
+	struct str why AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
 
+	add_without(&why, ref, err->msg);
 	err_clear(err);
-	return err_set(err, ERR_ABORTED, "%s %s because %s", ref, state, first.msg);
+	return err_set(err, ERR_ABORTED, "%s %s because %s", ref, state, why.ptr);
 }
 
 static int instead_of_unknown(struct err *err, const char *ref, const struct err *second)
@@ -25,7 +43,7 @@ static int instead_of_unknown(struct err *err, const char *ref, const struct err
 
 	err_clear(err);
 	return err_set(err, ERR_UNAVAILABLE, "%s (whether %s is left could not be learnt: %s)",
-	               first.msg, ref, second->msg);
+	               first.msg, strstr(first.msg, ref) ? "it" : ref, second->msg);
 }
 
 /* A volume that is bound was or will be handed out by a call that succeeds, unless this very call saw it made with a

@@ -266,7 +266,7 @@ static const struct fault_row {
 	  "the PVC was lost", OBJECT, 5000 },
 	{ "vendor full, and the object stays", "CreateVolume",
 	  "[{\"dpf\":\"volume-failure\"},{\"dpf\":\"volume-finalizer-stuck\"}]", ERR_ABORTED,
-	  "is being removed because DPUVolume dpf/pvc-1 failed", GOING, 1500 },
+	  "DPUVolume dpf/pvc-1 is being removed because it failed", GOING, 1500 },
 	{ "bigger than the limit", "CreateVolume",
 	  "{\"dpf\":\"volume-capacity\",\"value\":\"3Gi\"}", ERR_RANGE, "more than limit_bytes",
 	  NOTHING, 5000 },

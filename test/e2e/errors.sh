@@ -52,6 +52,12 @@ row() {
 	text=$(jq -r '.error // ""' <<<"$answer")
 	text=${text//"$WORLD/"/} text=${text//|/\\|}
 	[ "$code" = "$want" ] || verdict="wants $want"
+	case $text in
+	*[\;:,] | *' ') verdict='the text ends in the air' ;;
+	esac
+	if grep -Eq '(DPUVolume(Attachment)?) ([^ /]+\/)?([^ :/]+)[: ].*\1 ([^ /]+\/)?\4([: ]|$)' <<<"$text"; then
+		verdict='the text names the object twice'
+	fi
 	if [ "$code" != OK ] && is_final "$method" "$code" && [ -n "$left" ]; then
 		verdict='final, but leaves something'
 	fi

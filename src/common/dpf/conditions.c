@@ -5,6 +5,8 @@
  */
 #include "common/dpf/conditions.h"
 
+#include <string.h>
+
 #include "common/err.h"
 
 #define MESSAGE_MAX 300 /* of one condition in an error text */
@@ -135,4 +137,26 @@ void conditions_describe(const struct json *object, struct str *out)
 	if (!text.len && !n)
 		str_add(&text, "no conditions yet");
 	str_add(out, text.ptr);
+}
+
+static void add_part(struct str *parts, const char *part)
+{
+	if (!*part)
+		return;
+	str_add(parts, parts->len ? "; " : ": ");
+	str_add(parts, part);
+}
+
+void state_describe(const struct json *object, const char *missing, struct str *out)
+{
+	struct str conditions AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
+	struct str parts AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
+	const char *message = text_or_empty(object, "status.message");
+
+	conditions_describe(object, &conditions);
+	if (!strstr(conditions.ptr, message))
+		add_part(&parts, message);
+	add_part(&parts, missing);
+	add_part(&parts, conditions.ptr);
+	str_add(out, parts.ptr);
 }

@@ -24,5 +24,9 @@ bool condition_holds_or_absent(const struct json *object, const char *type);
    only when no other has it. False: none. */
 bool condition_failure(const struct json *object, struct condition *ret);
 /* Appends every condition that is not True, "Scheduled=False (Pending: no vendor), Bound=Unknown (Pending)", the
-   summary Ready only when it is the only one; "no conditions yet" when there are none at all. */
+   summary Ready only when it is the only one; "no conditions yet" when there are none at all. Nothing when all are
+   True. */
 void conditions_describe(const struct json *object, struct str *out);
+/* Appends what the object says about itself: ": " and, with "; " between, status.message where no condition repeats
+   it, `missing` (may be ""), the conditions. Nothing when there is nothing to say. */
+void state_describe(const struct json *object, const char *missing, struct str *out);

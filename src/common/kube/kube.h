@@ -43,7 +43,8 @@ int kube_new(const struct kube_options *options, struct kube **ret, struct err *
    closed by those who opened them. NULL is fine; returns NULL. */
 struct kube *kube_free(struct kube *k);
 
-/* ns NULL: a cluster-scoped kind. *ret is a new root, the caller frees it. */
+/* ns NULL: a cluster-scoped kind. *ret is a new root, the caller frees it. Error texts say what was done and what came
+   back ("get dpuvolumes.storage.dpu.nvidia.com: cannot reach ..."); the caller puts the object in front. */
 /* 0, or 1: no such object. */
 int kube_get(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
              struct deadline d, struct json **ret, struct err *err) MUST_CHECK;

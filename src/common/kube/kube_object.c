@@ -57,14 +57,12 @@ int kube_create(struct kube *k, const struct kube_kind *kind, const char *ns, st
 	json_set_str(object, "apiVersion", version);
 	json_set_str(object, "kind", kind->kind);
 	AUTO(free) char *body = json_print(object);
-	const char *name = json_str(object, "metadata.name");
 	struct kube_operation op = { .method = "POST",
 		                     .target = { .verb = "create", .kind = kind, .ns = ns },
 		                     .query = query,
 		                     .content_type = "application/json",
 		                     .body = body };
-	int rc = operate(k, &op, d, already_exists, ret, err);
-	return rc < 0 && name ? err_wrap(err, "%s %s", kind->kind, name) : rc;
+	return operate(k, &op, d, already_exists, ret, err);
 }
 
 int kube_patch(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,

@@ -11,9 +11,19 @@
 #include "common/mem.h"
 #include "common/str.h"
 
+/* Which object it is about stands in front of the texts already (kube.h): it is not named a second time. */
+static bool is_about_one(const struct kube_target *t)
+{
+	return t->verb && (t->name || str_eq(t->verb, "create"));
+}
+
 const char *kube_target_text(const struct kube_target *t, char buf[512])
 {
 	const char *group = t->kind->group;
+	if (is_about_one(t)) {
+		snprintf(buf, 512, "%s%s%s", t->kind->plural, str_empty(group) ? "" : ".", group);
+		return buf;
+	}
 	snprintf(buf, 512, "%s%s%s%s%s%s%s", t->kind->plural, str_empty(group) ? "" : ".", group,
 	         t->ns || t->name ? " " : "", t->ns ? t->ns : "", t->ns && t->name ? "/" : "",
 	         t->name ? t->name : "");

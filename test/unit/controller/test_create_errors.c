@@ -384,7 +384,7 @@ static const struct row {
 	{ "may not create", "{}", create_forbidden, ERR_PERMISSION, NOTHING,
 	  "DPUVolume dpf/pvc-1: " FORBIDDEN("create") },
 	{ "may not even read", "{}", nothing_allowed, ERR_UNAVAILABLE, UNKNOWN,
-	  "DPUVolume dpf/pvc-1: " FORBIDDEN("create") " (whether DPUVolume dpf/pvc-1 is left could "
+	  "DPUVolume dpf/pvc-1: " FORBIDDEN("create") " (whether it is left could "
 	                                              "not be learnt: " FORBIDDEN("get") ")" },
 	{ "the token is refused", "{}", token_expired, ERR_UNAUTHENTICATED, NOTHING,
 	  "DPUVolume dpf/pvc-1: the token was refused" },
@@ -470,8 +470,7 @@ static const struct row {
 	  "waiting for DPUVolume dpf/pvc-1: " FORBIDDEN("watch") },
 	{ "may not watch, and the object will not go", "{}", watch_forbidden_and_held, ERR_ABORTED,
 	  GOING,
-	  "DPUVolume dpf/pvc-1 is being removed because waiting for DPUVolume "
-	  "dpf/pvc-1: " FORBIDDEN("watch") },
+	  "DPUVolume dpf/pvc-1 is being removed because waiting for it: " FORBIDDEN("watch") },
 	{ "somebody deletes the object", "{}", deleted_meanwhile, ERR_ABORTED, NOTHING,
 	  "DPUVolume dpf/pvc-1 was deleted while it was waited for" },
 	{ "somebody starts to delete the object", "{}", marked_meanwhile, ERR_ABORTED, GOING,
@@ -485,17 +484,17 @@ static const struct row {
 	{ "the vendor is full, on a retry", "{}", earlier_full, ERR_EXHAUSTED, NOTHING,
 	  "DPUVolume dpf/pvc-1 failed: Scheduled=False (Failure: vendor v1 has no capacity left)" },
 	{ "the vendor is full, and the object will not go", "{}", full_and_held, ERR_ABORTED, GOING,
-	  "DPUVolume dpf/pvc-1 is being removed because DPUVolume dpf/pvc-1 failed: "
+	  "DPUVolume dpf/pvc-1 is being removed because it failed: "
 	  "Scheduled=False "
 	  "(Failure: vendor v1 has no capacity left)" },
 	{ "the vendor is full, and the object may not be deleted", "{}", full_and_undeletable,
 	  ERR_ABORTED, PENDING_VOLUME,
-	  "DPUVolume dpf/pvc-1 was to be removed, which is refused, because DPUVolume dpf/pvc-1 "
+	  "DPUVolume dpf/pvc-1 was to be removed, which is refused, because it "
 	  "failed: Scheduled=False (Failure: vendor v1 has no capacity left)" },
 	{ "the vendor is full, and who is attached cannot be learnt", "{}", full_and_unlistable,
 	  ERR_UNAVAILABLE, PENDING_VOLUME,
 	  "DPUVolume dpf/pvc-1 failed: Scheduled=False (Failure: vendor v1 has no capacity left) "
-	  "(whether DPUVolume dpf/pvc-1 is left could not be learnt: connection refused)" },
+	  "(whether it is left could not be learnt: connection refused)" },
 	{ "the vendor is full, and the volume is attached", "{}", full_and_attached, ERR_EXHAUSTED,
 	  ANOTHERS,
 	  "DPUVolume dpf/pvc-1 failed: Scheduled=False (Failure: vendor v1 has no capacity left)" },

@@ -666,7 +666,7 @@ static const struct {
 	  NULL, 1 },
 	{ "it stays", "pvc-1", "n1", attached_and_held, ERR_DEADLINE,
 	  "timeout occurred while waiting for volume attachment deletion: DPUVolumeAttachment "
-	  "dpf/n1-pvc-1 is still there: DPUDetach not ready: busy: no conditions yet",
+	  "dpf/n1-pvc-1 is still there: DPUDetach not ready: busy; no conditions yet",
 	  2 },
 	{ "may not delete", "pvc-1", "n1", detach_forbidden, ERR_PERMISSION,
 	  "DPUVolumeAttachment dpf/n1-pvc-1: cannot delete", 2 },

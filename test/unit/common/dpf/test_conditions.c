@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/mem.h"
 #include "test/lib/suite.h"
 
 static struct json *object(const char *conditions)
@@ -82,6 +83,42 @@ START_TEST(conditions_are_judged_and_told)
 }
 END_TEST
 
+START_TEST(a_state_is_told_without_repeating_itself)
+{
+	static const struct {
+		const char *what, *status, *missing, *text;
+	} states[] = {
+		{ "nothing to say", "\"conditions\":[{\"type\":\"A\",\"status\":\"True\"}]", "",
+		  "" },
+		{ "no status", "", "", ": no conditions yet" },
+		{ "a part is missing", "\"conditions\":[{\"type\":\"A\",\"status\":\"True\"}]",
+		  "b is missing", ": b is missing" },
+		{ "a message of its own",
+		  "\"message\":\"busy\",\"conditions\":[{\"type\":\"A\",\"status\":\"False\"}]", "",
+		  ": busy; A=False" },
+		{ "a message that a condition has too",
+		  "\"message\":\"busy\",\"conditions\":[{\"type\":\"A\",\"status\":\"False\","
+		  "\"message\":"
+		  "\"is busy\"}]",
+		  "", ": A=False (is busy)" },
+		{ "an empty message", "\"message\":\"\"", "", ": no conditions yet" },
+		{ "all of it", "\"message\":\"busy\"", "b is missing",
+		  ": busy; b is missing; no conditions yet" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(states); i++) {
+		struct str text AUTO(str_clear) = STR_INIT(1000);
+		AUTO(json_free) struct json *j = NULL;
+		struct err err = ERR_INIT;
+		AUTO(free) char *object = xasprintf("{\"status\":{%s}}", states[i].status);
+
+		ck_assert_int_eq(json_parse("test", object, strlen(object), &j, &err), 0);
+		state_describe(j, states[i].missing, &text);
+		ROW_STR_EQ(states[i].what, text.ptr, states[i].text);
+	}
+}
+END_TEST
+
 START_TEST(a_long_message_is_cut_between_characters)
 {
 	struct str conditions AUTO(str_clear) = STR_INIT(2000);
@@ -99,4 +136,5 @@ START_TEST(a_long_message_is_cut_between_characters)
 }
 END_TEST
 
-SUITE("conditions", conditions_are_judged_and_told, a_long_message_is_cut_between_characters);
+SUITE("conditions", conditions_are_judged_and_told, a_state_is_told_without_repeating_itself,
+      a_long_message_is_cut_between_characters);

@@ -292,7 +292,7 @@ START_TEST(an_api_server_that_is_away_is_unavailable_and_comes_back)
 	ck_assert_msg(strstr(err.msg, "cannot reach the API server http://127.0.0.1:1") &&
 	                      strstr(err.msg, "Connection refused"),
 	              "%s", err.msg);
-	ck_assert_msg(strstr(err.msg, "dpuvolumes.storage.dpu.nvidia.com ns/a") != NULL, "%s",
+	ck_assert_msg(strstr(err.msg, "get dpuvolumes.storage.dpu.nvidia.com: ") == err.msg, "%s",
 	              err.msg);
 	err_clear(&err);
 	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a", .body = OBJECT });

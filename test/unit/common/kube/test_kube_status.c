@@ -27,7 +27,7 @@ START_TEST(an_answer_becomes_a_code_and_a_text)
 		const char *text; /* in it */
 	} rows[] = {
 		{ "bad request", 400, S("\"message\":\"bad field\""), ERR_INVALID,
-		  "get dpuvolumes.storage.dpu.nvidia.com ns/a: bad field" },
+		  "get dpuvolumes.storage.dpu.nvidia.com: bad field" },
 		{ "unprocessable", 422, S("\"message\":\"spec.size: Invalid value\""), ERR_INVALID,
 		  "spec.size: Invalid value" },
 		{ "unauthenticated", 401, S("\"message\":\"Unauthorized\""), ERR_UNAUTHENTICATED,
@@ -87,6 +87,29 @@ START_TEST(an_answer_becomes_a_code_and_a_text)
 }
 END_TEST
 
+START_TEST(texts_about_one_object_leave_its_name_to_the_caller)
+{
+	static const struct {
+		struct kube_target target;
+		const char *text;
+	} rows[] = {
+		{ { .verb = "get", .ns = "ns", .name = "a" }, "dpuvolumes.storage.dpu.nvidia.com" },
+		{ { .verb = "delete", .ns = "ns", .name = "a" },
+		  "dpuvolumes.storage.dpu.nvidia.com" },
+		{ { .verb = "create", .ns = "ns" }, "dpuvolumes.storage.dpu.nvidia.com" },
+		{ { .verb = "list", .ns = "ns" }, "dpuvolumes.storage.dpu.nvidia.com ns" },
+		{ { .verb = "list" }, "dpuvolumes.storage.dpu.nvidia.com" },
+		{ { .ns = "ns", .name = "a" }, "dpuvolumes.storage.dpu.nvidia.com ns/a" },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct kube_target t = rows[i].target;
+		char buf[512];
+		t.kind = &volume;
+		ck_assert_str_eq(kube_target_text(&t, buf), rows[i].text);
+	}
+}
+END_TEST
+
 START_TEST(no_answer_becomes_a_code_and_a_text)
 {
 	static const struct {
@@ -134,5 +157,6 @@ START_TEST(a_missing_object_is_told_from_a_missing_kind_and_namespace)
 }
 END_TEST
 
-SUITE("kube_status", an_answer_becomes_a_code_and_a_text, no_answer_becomes_a_code_and_a_text,
+SUITE("kube_status", an_answer_becomes_a_code_and_a_text,
+      texts_about_one_object_leave_its_name_to_the_caller, no_answer_becomes_a_code_and_a_text,
       a_missing_object_is_told_from_a_missing_kind_and_namespace);
