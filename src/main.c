@@ -26,6 +26,7 @@
 #include "controller/controller_csi.h"
 #include "node/node_csi.h"
 #include "node/prepare.h"
+#include "node/propagation.h"
 
 /* What running calls get before they are cancelled: the pods of the manifests have 30 s to end. */
 #define STOP_GRACE_MS 8000
@@ -156,6 +157,8 @@ static void add_node(struct program *p)
 		},
 		.proc_root = f->proc_root,
 		.plugin_dir = f->plugin_dir,
+		.kubelet_dir = f->kubelet_dir,
+		.own_mounts = propagation_matters(f->proc_root),
 		.max_volumes = f->max_volumes_per_node,
 		.emulation = emulation_of(f),
 		.max_formats = (unsigned)f->max_concurrent_formats,
@@ -167,6 +170,21 @@ static void add_node(struct program *p)
 	p->has_node = true;
 	p->node_locks = keylock_new();
 	p->services[p->n_services++] = node_service(&p->node, p->node_locks);
+}
+
+/* What is missing here is a line of the manifest: said once and loudly, and by each call that it would hurt. */
+static void check_propagation(const struct program *p)
+{
+	AUTO(strs_clear) struct strs errors = STRS_INIT;
+	AUTO(strs_clear) struct strs warnings = STRS_INIT;
+	struct err err = ERR_INIT;
+	if (propagation_look(&p->node.o, &errors, &warnings, &err))
+		log_event(LOG_WARNING, "cannot tell whether pods will see volumes", "error",
+		          err.msg, NULL);
+	for (size_t i = 0; i < errors.n; i++)
+		log_event(LOG_ERROR, "volumes will be refused", "error", errors.v[i], NULL);
+	for (size_t i = 0; i < warnings.n; i++)
+		log_event(LOG_WARNING, "mounts are not shared", "warning", warnings.v[i], NULL);
 }
 
 /* What takes seconds at the first start after a boot happens while calls are served already. */
@@ -199,8 +217,10 @@ static int start(struct program *p, struct err *err)
 	add_identity(p);
 	if (p->flags.controller && add_controller(p, err))
 		return -1;
-	if (p->flags.node)
+	if (p->flags.node) {
 		add_node(p);
+		check_propagation(p);
+	}
 	const struct rpc_server_options options = {
 		.path = p->flags.socket_path,
 		.socket_mode = p->flags.socket_mode,

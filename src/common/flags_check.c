@@ -212,6 +212,7 @@ static void check_node(const struct flags *f, struct strs *errors)
 		const char *flag, *value;
 	} roots[] = {
 		{ "plugin-registration-path", f->registration_dir },
+		{ "kubelet-dir", f->kubelet_dir },
 		{ "sysfs-root", f->sysfs_root },
 		{ "dev-root", f->dev_root },
 		{ "proc-root", f->proc_root },

@@ -23,7 +23,9 @@ struct node_options {
 	const char *proc_root; /* "/proc" */
 	const char *
 		plugin_dir; /* <kubelet>/plugins/<driver>: formatting records live below; survives restarts */
-	int64_t max_volumes;          /* > 0 wins over counting */
+	const char *kubelet_dir; /* kubelet's root directory, for propagation_look() */
+	bool own_mounts;         /* what propagation_matters() says: refuse what no pod would see */
+	int64_t max_volumes;     /* > 0 wins over counting */
 	enum emulation emulation;     /* of volumes whose context does not say */
 	unsigned max_formats;         /* mkfs and fsck at the same time; 0: 2 */
 	bool load_driver, create_vfs; /* what node_prepare() may do to the host */

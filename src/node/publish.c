@@ -18,6 +18,7 @@
 #include "common/cleanup.h"
 #include "common/kill_point.h"
 #include "node/place.h"
+#include "node/propagation.h"
 #include "node/target.h"
 
 /* One publish in progress. */
@@ -185,6 +186,7 @@ static int publish(struct publishing *p, struct err *err)
 	int rc;
 
 	if (mount_table_read(p->node->o.proc_root, p->table, err) ||
+	    propagation_check(&p->node->o, p->table, p->r->target_path, err) ||
 	    place_look_staged(p->table, p->r->staging_path, p->r->volume_id, &p->staged, err) ||
 	    place_look(p->table, p->r->target_path, &p->target, err) || check_staged_type(p, err) ||
 	    check_staged_disk(p, err))

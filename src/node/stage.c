@@ -41,6 +41,7 @@
 #include "node/job.h"
 #include "node/mount/mkfs.h"
 #include "node/place.h"
+#include "node/propagation.h"
 #include "node/target.h"
 
 /* A filesystem that is so much smaller than its device was not made for it: mkfs rounds down by less. */
@@ -414,6 +415,8 @@ int node_stage(struct node *n, const struct stage_request *r, struct deadline d,
 	s.asked = s.kind == TARGET_FILE ? place_block_file(r->staging_path, r->volume_id)
 	                                : xstrdup(r->staging_path);
 	rc = parse_flags(&s, err);
+	if (!rc)
+		rc = propagation_check(&n->o, NULL, s.asked, err);
 	if (!rc)
 		rc = stage(&s, d, err);
 	if (s.fd >= 0)

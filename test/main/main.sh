@@ -135,6 +135,23 @@ begin "${node[@]}" --logging-format=json -v=2
 end_with TERM
 check 'every line of --logging-format=json is JSON' eval 'jq -es "length > 1" "$log" >/dev/null'
 
+# A container whose manifest forgot the propagation: recorded, since the rule is about what /proc says.
+mkdir -p "$dir/proc/1"
+ln -s 1 "$dir/proc/self"
+echo '30 1 0:28 / / rw - overlay overlay rw
+40 30 259:2 / /nonexistent/kubelet/pods rw - ext4 /dev/sda2 rw' >"$dir/proc/1/mountinfo"
+begin "${node[@]}" "--proc-root=$dir/proc" --kubelet-dir=/nonexistent/kubelet
+check 'a container whose mounts no pod would see says so at start' said \
+	'/nonexistent/kubelet/pods is not a shared mount (it has mountPropagation: None)'
+check 'and which directory of kubelet is missing' said '/nonexistent/kubelet/plugins/kubernetes.io/csi is no mount of this container'
+check 'it serves all the same' probe "$socket"
+stage='{"volume_id":"v","staging_target_path":"/nonexistent/kubelet/plugins/kubernetes.io/csi/a/globalmount",
+ "publish_context":{"nv-pciDeviceAddress":"0000:00:01.0","nv-nvmeNsID":"1"},
+ "volume_capability":{"mount":{},"access_mode":{"mode":"SINGLE_NODE_WRITER"}}}'
+refused() { call 5 NodeStageVolume "$stage" | grep '^FAILED_PRECONDITION' | grep -qF -- "$1"; }
+check 'and refuses to stage' refused 'mountPropagation: Bidirectional'
+end_with TERM
+
 check 'a controller whose API server is away serves' begin "${controller[@]}" "--kubeconfig=$dir/kubeconfig" -v 2
 check 'GetPluginInfo answers' eval 'call 3 GetPluginInfo | grep -q csi.snap.nvidia.com'
 create='{"name":"pvc-1","capacity_range":{"required_bytes":1073741824},"parameters":{"policy":"p"},

@@ -54,6 +54,7 @@ static void take_line(struct mount *m, struct libmnt_fs *fs)
 		.fs_options = copy(fs_options),
 		.read_only = has_option(options, "ro") || has_option(fs_options, "ro"),
 		.shared = (propagation & MS_SHARED) != 0,
+		.slave = (propagation & MS_SLAVE) != 0,
 	};
 }
 

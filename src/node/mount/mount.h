@@ -29,6 +29,7 @@ struct mount {
 	char *fs_options; /* of the filesystem: "rw,nouuid" */
 	bool read_only;   /* the mount point or the filesystem is */
 	bool shared;      /* mounts below it reach other namespaces (propagation shared:N) */
+	bool slave;       /* mounts made elsewhere appear below it (propagation master:N) */
 };
 
 struct mount_table {

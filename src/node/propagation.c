@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Mount propagation, as mountinfo tells it: the mount that holds a path is "shared:N" or it is not.  Owns nothing.
+ * Cannot see who else is in that peer group; the container runtime has made sure that the host is when it
+ * carried out mountPropagation: Bidirectional.
+ */
+#include "node/propagation.h"
+
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/mem.h"
+#include "node/node.h"
+
+/* Below these kubelet has things mounted, seen from its root directory. */
+static const char *const kubelet_dirs[] = { "pods", "plugins/kubernetes.io/csi" };
+
+static char *link_of(const char *proc_root, const char *name)
+{
+	char *path AUTO(free) = xasprintf("%s/%s", proc_root, name), *text = NULL;
+	struct err ignored = ERR_INIT;
+
+	return link_basename(path, &text, &ignored) == 0 ? text : NULL;
+}
+
+bool propagation_matters(const char *proc_root)
+{
+	char *self AUTO(free) = link_of(proc_root, "self");
+	char *ours AUTO(free) = link_of(proc_root, "self/ns/mnt");
+	char *first AUTO(free) = link_of(proc_root, "1/ns/mnt");
+
+	return (self && str_eq(self, "1")) || (ours && first && !str_eq(ours, first));
+}
+
+/* The directory of `path`, with its links resolved as far as it exists. */
+static char *directory_of(const char *path)
+{
+	char *copy AUTO(free) = xstrdup(path);
+	const char *dir = dirname(copy);
+	char *whole AUTO(free) = xstrdup(dir);
+
+	for (;; dir = dirname(copy)) {
+		char *real AUTO(free) = realpath(dir, NULL);
+
+		if (real)
+			return xasprintf("%s%s", str_eq(real, "/") ? "" : real,
+			                 whole + (str_eq(dir, "/") ? 0 : strlen(dir)));
+		if (str_eq(dir, "/") || str_eq(dir, "."))
+			return xstrdup(whole);
+	}
+}
+
+/* Kubelet's directory in a path of kubelet's: what a volumeMount has to name. */
+static char *kubelet_dir_of(const char *path)
+{
+	char *copy AUTO(free) = xstrdup(path);
+
+	for (size_t i = 0; i < ARRAY_LEN(kubelet_dirs); i++) {
+		char *part AUTO(free) = xasprintf("/%s/", kubelet_dirs[i]);
+		const char *found = strstr(path, part);
+
+		if (found)
+			return xstrndup(path, (size_t)(found - path) + strlen(part) - 1);
+	}
+	return xstrdup(dirname(copy));
+}
+
+static int not_shared(const struct mount *m, const char *path, struct err *err)
+{
+	char *dir AUTO(free) = kubelet_dir_of(path);
+
+	if (!m || str_eq(m->target, "/"))
+		return err_set(
+			err, ERR_PRECONDITION,
+			"%s is no mount of this container: what is mounted at %s would be seen by "
+			"no pod. The container needs a volumeMount with mountPath: %s and "
+			"mountPropagation: Bidirectional, of a hostPath volume of the same path",
+			dir, path, dir);
+	return err_set(
+		err, ERR_PRECONDITION,
+		"%s is not a shared mount (it %s): what is mounted at %s would be seen by no pod. "
+		"The container's volumeMount with mountPath: %s needs mountPropagation: "
+		"Bidirectional",
+		m->target,
+		m->slave ? "has mountPropagation: HostToContainer, and passes nothing on"
+			 : "has mountPropagation: None",
+		path, m->target);
+}
+
+static int check(const struct mount_table *t, const char *path, struct err *err)
+{
+	char *dir AUTO(free) = directory_of(path);
+	const struct mount *m = mount_containing(t, dir);
+
+	return m && m->shared ? 0 : not_shared(m, path, err);
+}
+
+int propagation_check(const struct node_options *o, const struct mount_table *t, const char *path,
+                      struct err *err)
+{
+	struct mount_table own AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+
+	if (!o->own_mounts)
+		return 0;
+	if (!t && mount_table_read(o->proc_root, &own, err))
+		return -1;
+	return check(t ? t : &own, path, err);
+}
+
+/* On the host itself: this driver's mounts are seen, those of drivers in pods would not be. */
+static void look_on_host(const struct mount_table *t, const char *dir, struct strs *warnings)
+{
+	char *real AUTO(free) = realpath(dir, NULL);
+	const struct mount *m = real ? mount_containing(t, real) : NULL;
+
+	if (m && !m->shared)
+		strs_addf(warnings,
+		          "%s is on the mount %s, which is not shared: volumes of this driver are "
+		          "seen all the same, since it runs beside kubelet, but a driver in a pod "
+		          "and pods with mountPropagation need \"mount --make-rshared %s\"",
+		          dir, m->target, m->target);
+}
+
+int propagation_look(const struct node_options *o, struct strs *errors, struct strs *warnings,
+                     struct err *err)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+
+	if (mount_table_read(o->proc_root, &t, err))
+		return -1;
+	for (size_t i = 0; i < ARRAY_LEN(kubelet_dirs); i++) {
+		char *dir AUTO(free) = xasprintf("%s/%s", o->kubelet_dir, kubelet_dirs[i]);
+		char *below AUTO(free) = xasprintf("%s/VOLUME", dir);
+		struct err missing = ERR_INIT;
+
+		if (!o->own_mounts)
+			look_on_host(&t, dir, warnings);
+		else if (check(&t, below, &missing))
+			strs_add(errors, missing.msg);
+	}
+	return 0;
+}
