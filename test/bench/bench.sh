@@ -2,14 +2,14 @@
 # Measures the driver in one run and prints a table: what, measured, target, and the same of the Go plugin where it
 # is known (measured once, on two cores, against a real API server). Needs root. Numbers are medians; a busy
 # machine moves them, so nothing here fails because of a number.
-# Variables: RUNS (of each start, 15), CREATES (100), STAGES (10), PROBE_SECONDS (3), VOLUMES
-# (100000, among which the controller's memory is measured).
+# Variables: RUNS (of each start, 15), CREATES (100), STAGES (10), PUBLISHES (20, of each crowd), PROBE_SECONDS (3),
+# VOLUMES (100000, among which the controller's memory is measured).
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . test/lib/world.sh
 . test/lib/requests.sh
 
-RUNS=${RUNS:-15} CREATES=${CREATES:-100} STAGES=${STAGES:-10} PROBE_SECONDS=${PROBE_SECONDS:-3} VOLUMES=${VOLUMES:-100000}
+RUNS=${RUNS:-15} CREATES=${CREATES:-100} STAGES=${STAGES:-10} PROBE_SECONDS=${PROBE_SECONDS:-3} PUBLISHES=${PUBLISHES:-20} VOLUMES=${VOLUMES:-100000}
 
 world_need_root bench
 world_begin
@@ -125,6 +125,34 @@ crowd_rows() {
 	world_stop "$DRIVER_PID"
 }
 
+# What other attachments of the namespace cost: N of them, with the driver's labels or as the Go plugin makes them.
+attachments_file() {
+	jq -nc --arg ns "$NAMESPACE" --argjson n "$1" --argjson labelled "$2" '[range($n) | "pvc-\(.)" as $v | "node-\(. % 500)" as $node | {
+		apiVersion: "storage.dpu.nvidia.com/v1alpha1", kind: "DPUVolumeAttachment",
+		metadata: ({name: "\($node)-\($v)", namespace: $ns} + if $labelled then {labels: {
+			"app.kubernetes.io/managed-by": "csi.snap.nvidia.com", "csi.snap.nvidia.com/volume": $v,
+			"csi.snap.nvidia.com/node": $node}} else {} end),
+		spec: {dpuNodeName: $node, dpuVolumeName: $v, functionType: "vf", hotplugFunction: false}}]'
+}
+
+publish_row() {
+	local n=$1 labelled=$2 what=$3 go=${4:-} i
+	attachments_file "$n" "$labelled" >"$WORLD/crowd.json"
+	world_stop "$SIM_PID"
+	rm -f "$WORLD/port" "$KUBECONFIG_FILE"
+	world_sim --seed --no-fabric --vfs=$((PUBLISHES + 4)) --seed-file="$WORLD/crowd.json" || exit 1
+	world_driver controller || exit 1
+	world_stream
+	for ((i = -2; i < PUBLISHES; i++)); do # the first two open the watches
+		create "bench-publish-$i"
+		ask ControllerPublishVolume "$(attach_request)"
+		[ "$i" -lt 0 ] || answer_ms
+	done >"$WORLD/publish"
+	world_stream_end
+	world_stop "$DRIVER_PID"
+	row "ControllerPublishVolume, p50, among $what" "$(median <"$WORLD/publish" | xargs printf '%.1f ms')" '' "$go"
+}
+
 # ---------------------------------------------------------------- calls
 
 probe_rows() {
@@ -224,5 +252,9 @@ create_rows
 stage_rows
 world_stream_end
 world_stop "$DRIVER_PID"
+for n in 0 5000 50000; do
+	publish_row "$n" true "$n attachments"
+done
+publish_row 5000 false '5000 of the Go plugin'
 crowd_rows
 echo 'bench: done'

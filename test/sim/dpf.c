@@ -129,10 +129,19 @@ static void reference_free(struct reference *r)
 	free(r);
 }
 
+static struct reference **bucket_of(struct dpf *d, const char *attachment)
+{
+	unsigned hash = 5381;
+
+	for (const char *s = attachment; *s; s++)
+		hash = hash * 33 + (unsigned char)*s;
+	return &d->references[hash % REFERENCE_BUCKETS];
+}
+
 /* Keeps `references` what the attachments say. */
 static void index_attachment(struct dpf *d, const struct version *v, bool exists)
 {
-	struct reference **at = &d->references, *r;
+	struct reference **at = bucket_of(d, v->name), *r;
 	AUTO(json_free) struct json *o = NULL;
 	const char *volume, *node;
 
@@ -154,32 +163,35 @@ static void index_attachment(struct dpf *d, const struct version *v, bool exists
 	r->attachment = xstrdup(v->name);
 	r->volume = xstrdup(volume ? volume : "");
 	r->node = xstrdup(node ? node : "");
-	r->next = d->references;
-	d->references = r;
+	r->next = *at; /* the end of the bucket */
+	*at = r;
 }
 
 const struct reference *dpf_attached(const struct dpf *d, const char *ns, const char *volume)
 {
-	for (const struct reference *r = d->references; r; r = r->next)
-		if (str_eq(r->ns, ns) && str_eq(r->volume, volume))
-			return r;
+	for (size_t i = 0; i < REFERENCE_BUCKETS; i++)
+		for (const struct reference *r = d->references[i]; r; r = r->next)
+			if (str_eq(r->ns, ns) && str_eq(r->volume, volume))
+				return r;
 	return NULL;
 }
 
 /* volume or node NULL: any. */
 static void enqueue_attachments(struct dpf *d, const char *ns, const char *volume, const char *node)
 {
-	for (const struct reference *r = d->references; r; r = r->next)
-		if (str_eq(r->ns, ns) && (!volume || str_eq(r->volume, volume)) &&
-		    (!node || str_eq(r->node, node)))
-			dpf_enqueue(d, RES(ATTACHMENTS), r->ns, r->attachment);
+	for (size_t i = 0; i < REFERENCE_BUCKETS; i++)
+		for (const struct reference *r = d->references[i]; r; r = r->next)
+			if (str_eq(r->ns, ns) && (!volume || str_eq(r->volume, volume)) &&
+			    (!node || str_eq(r->node, node)))
+				dpf_enqueue(d, RES(ATTACHMENTS), r->ns, r->attachment);
 }
 
 void dpf_enqueue_waiting(struct dpf *d, const char *node)
 {
-	for (const struct reference *r = d->references; r; r = r->next)
-		if (str_eq(r->node, node) && !placement_find(d, r->ns, r->attachment))
-			dpf_enqueue(d, RES(ATTACHMENTS), r->ns, r->attachment);
+	for (size_t i = 0; i < REFERENCE_BUCKETS; i++)
+		for (const struct reference *r = d->references[i]; r; r = r->next)
+			if (str_eq(r->node, node) && !placement_find(d, r->ns, r->attachment))
+				dpf_enqueue(d, RES(ATTACHMENTS), r->ns, r->attachment);
 }
 
 /* ns NULL: all. */
@@ -415,11 +427,13 @@ struct dpf *dpf_free(struct dpf *d)
 
 		(void)!backing_remove(d, d->backings, &err);
 	}
-	while (d->references) {
-		struct reference *r = d->references;
+	for (size_t i = 0; i < REFERENCE_BUCKETS; i++) {
+		while (d->references[i]) {
+			struct reference *r = d->references[i];
 
-		d->references = r->next;
-		reference_free(r);
+			d->references[i] = r->next;
+			reference_free(r);
+		}
 	}
 	forget_marks(d, NULL);
 	free_work(d->ready);

@@ -39,8 +39,9 @@ struct placement {
 /* What attachments refer to, to find those that a change concerns. */
 struct reference {
 	char *ns, *attachment, *volume, *node;
-	struct reference *next;
+	struct reference *next; /* in its bucket */
 };
+#define REFERENCE_BUCKETS 8192
 
 /* When a delayed step is due. */
 struct mark {
@@ -59,7 +60,7 @@ struct dpf {
 	struct watcher *watcher;
 	struct work *ready, **ready_end,
 		*timers; /* the thread's own; so is all of the following but lists */
-	struct reference *references;
+	struct reference *references[REFERENCE_BUCKETS]; /* by the attachment's name */
 	struct mark *marks;
 	uint32_t last_nsid;
 	pthread_mutex_t lock; /* covers the lists of the next line: HTTP threads read them */

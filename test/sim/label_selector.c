@@ -2,7 +2,7 @@
 /*
  * The grammar of label selectors, read token by token.  What the API server refuses is refused: a
  * selector that is misread selects too much or too little.  "in" and "notin" are operators only
- * behind a key; among values they are words.  No state.
+ * behind a key; elsewhere they are words.  No state.
  */
 #include "test/sim/label_selector.h"
 
@@ -57,8 +57,7 @@ static bool ends(const struct reader *r)
 
 static int unexpected(const struct reader *r, const char *expected, struct err *err)
 {
-	return err_set(err, ERR_INVALID, "unable to parse requirement: found '%s', expected: %s",
-	               r->token, expected);
+	return err_set(err, ERR_INVALID, "found '%s', expected: %s", r->token, expected);
 }
 
 static const struct {
@@ -116,20 +115,16 @@ static int check(const struct label_requirement *q, struct err *err)
 	int64_t n;
 
 	if (!label_key_is_valid(q->key))
-		return err_set(err, ERR_INVALID,
-		               "unable to parse requirement: key: Invalid value: \"%s\"", q->key);
+		return err_set(err, ERR_INVALID, "key: Invalid value: \"%s\"", q->key);
 	for (size_t i = 0; i < q->values.n; i++) {
 		if (!label_value_is_valid(q->values.v[i]))
-			return err_set(err, ERR_INVALID,
-			               "unable to parse requirement: values[%zu][%s]: Invalid "
-			               "value: \"%s\"",
+			return err_set(err, ERR_INVALID, "values[%zu][%s]: Invalid value: \"%s\"",
 			               i, q->key, q->values.v[i]);
 		if ((q->op == LABEL_ABOVE || q->op == LABEL_BELOW) &&
 		    parse_i64(q->key, q->values.v[i], &n, &number))
 			return err_set(err, ERR_INVALID,
-			               "unable to parse requirement: values[%zu]: Invalid value: "
-			               "\"%s\": for 'Gt', 'Lt' operators, the value must be an "
-			               "integer",
+			               "values[%zu]: Invalid value: \"%s\": for 'Gt', 'Lt' "
+			               "operators, the value must be an integer",
 			               i, q->values.v[i]);
 	}
 	return 0;
@@ -142,7 +137,7 @@ static int read_requirement(struct reader *r, struct label_requirement *q, struc
 		q->op = LABEL_ABSENT;
 		next(r);
 	}
-	if (!r->word || str_eq(r->token, "in") || str_eq(r->token, "notin"))
+	if (!r->word)
 		return unexpected(r, "identifier", err);
 	q->key = xstrdup(r->token);
 	next(r);
@@ -161,12 +156,14 @@ static int read_all(struct reader *r, struct label_selector *s, struct err *err)
 		s->v[s->n] = (struct label_requirement) { .key = NULL };
 		s->n++;
 		if (read_requirement(r, &s->v[s->n - 1], err))
-			return -1;
+			return err_wrap(err, "unable to parse requirement");
 		if (is(r, ""))
 			return 0;
 		if (!is(r, ","))
 			return unexpected(r, "',' or 'end of string'", err);
 		next(r);
+		if (is(r, ""))
+			return unexpected(r, "identifier after ','", err);
 	}
 }
 
