@@ -16,6 +16,7 @@
 #include "common/str.h"
 
 #define MAX_DEPTH 200
+#define NAME_MAX_STEP 127            /* of a path: those are written in this program */
 #define MAX_EXACT 9007199254740992.0 /* 2^53 */
 
 static cJSON *item_of(struct json *j)
@@ -144,10 +145,14 @@ bool json_is_string(const struct json *j)
 
 static const cJSON *step(const cJSON *at, const char *name, size_t n)
 {
-	AUTO(free) char *part = xstrndup(name, n);
+	char part[NAME_MAX_STEP + 1];
 	struct err ignored = ERR_INIT;
 	uint64_t index;
 
+	if (n > NAME_MAX_STEP)
+		return NULL;
+	memcpy(part, name, n);
+	part[n] = 0;
 	if (cJSON_IsObject(at))
 		return cJSON_GetObjectItemCaseSensitive(at, part);
 	if (!cJSON_IsArray(at) || parse_u64("index", part, &index, &ignored) || index > INT32_MAX)

@@ -19,7 +19,8 @@ struct await {
 	char ref[OBJECT_REF_MAX];
 };
 
-/* Judges a state: 0 it is what was waited for; 1 not yet, and `why` says what is missing; -1 it will never be. */
+/* Judges a state: 0 it is what was waited for; 1 not yet, and `why` (unless NULL) says what is missing; -1 it will
+   never be. */
 typedef int await_judge(void *arg, const struct json *object, struct str *why, struct err *err);
 
 int await_open(const struct controller *c, const struct kube_kind *kind, const char *name,

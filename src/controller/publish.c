@@ -203,7 +203,8 @@ static int judge_attached(void *arg, const struct json *object, struct str *why,
 	if (a->attached && attachment_is_complete(a, &unused) &&
 	    condition_holds_or_absent(object, CONDITION_DPU_ATTACHED))
 		return 0;
-	why_not_attached(object, a, why);
+	if (why)
+		why_not_attached(object, a, why);
 	return await_failed(object, err) ? -1 : 1;
 }
 

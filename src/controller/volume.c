@@ -48,7 +48,8 @@ static int judge_bound(void *arg, const struct json *object, struct str *why, st
 	if (dpu_volume_is_bound(v) && v->capacity &&
 	    condition_holds_or_absent(object, CONDITION_READY))
 		return 0;
-	why_not_bound(object, v, why);
+	if (why)
+		why_not_bound(object, v, why);
 	return await_failed(object, err) ? -1 : 1;
 }
 

@@ -2,7 +2,8 @@
 /*
  * Waiting for one object: the callers' side.
  *
- * A wait holds at most one state, the newest not yet given out. Nothing else of the cluster is kept.
+ * A wait holds at most one state, the newest not yet given out, as text: who takes it parses it, in its own thread, and
+ * one that a newer state replaces is never parsed. Nothing else of the cluster is kept.
  * Everything is under the client's lock; conditions are per wait, so that an event wakes whom it concerns.
  *
  * Why a wait reads its object only after kube_wait_next() was called for the first time: a caller opens the wait
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/log.h"
 #include "common/mem.h"
 
 static struct kube_watch *watch_for(struct kube *k, const struct kube_kind *kind, const char *ns)
@@ -71,7 +73,7 @@ void kube_wait_close(struct kube_wait *w)
 		*at = w->next;
 	}
 	pthread_cond_destroy(&w->told);
-	json_free(w->state);
+	free(w->state);
 	free(w->name);
 	free(w->uid);
 	free(w);
@@ -92,14 +94,20 @@ static int out_of_time(const struct kube_wait *w, struct err *err)
 	return err_set(err, ERR_DEADLINE, "watch %s: no change in time", text);
 }
 
+/* The text of a state, taken out of a wait. */
+struct taken {
+	char *text;
+	size_t n;
+};
+
 /* Is there something to tell? 0, 1 or -1 as kube_wait_next(), 2: nothing yet. */
-static int tell(struct kube_wait *w, struct json **ret, struct err *err)
+static int tell(struct kube_wait *w, struct taken *ret, struct err *err)
 {
 	if (w->watch->k->stopping)
 		return err_set(err, ERR_CANCELLED, "watch %s: the client is being stopped",
 		               w->name);
 	if (w->state) {
-		*ret = TAKE(w->state);
+		*ret = (struct taken) { TAKE(w->state), w->state_n };
 		w->gone_told = false;
 		return 0;
 	}
@@ -116,7 +124,7 @@ static int tell(struct kube_wait *w, struct json **ret, struct err *err)
 	return 2;
 }
 
-static int next_locked(struct kube_wait *w, struct deadline d, struct json **ret, struct err *err)
+static int next_locked(struct kube_wait *w, struct deadline d, struct taken *ret, struct err *err)
 {
 	struct kube *k = w->watch->k;
 	struct deadline until = { .at = d.at };
@@ -146,29 +154,47 @@ static void wake(void *arg)
 	pthread_cond_signal(&w->told);
 }
 
+/* An event that is no JSON after all: what it was about is read. */
+static void read_instead(struct kube_wait *w)
+{
+	WITH_LOCK(&w->watch->k->lock);
+	w->version[0] = 0;
+	w->must_read = true;
+}
+
+static int next_parsed(struct kube_wait *w, struct deadline d, struct json **ret, struct err *err)
+{
+	for (;;) {
+		struct taken taken = { 0 };
+		struct err malformed = ERR_INIT;
+		int rc = next_locked(w, d, &taken, err);
+		if (rc)
+			return rc;
+		rc = json_parse(w->name, taken.text, taken.n, ret, &malformed);
+		free(taken.text);
+		if (rc == 0)
+			return 0;
+		log_limited(LOG_WARNING, 30, "watch %s: %s; reading it", w->watch->kind.plural,
+		            malformed.msg);
+		read_instead(w);
+	}
+}
+
 int kube_wait_next(struct kube_wait *w, struct deadline d, struct json **ret, struct err *err)
 {
 	w->cancelled = false;
 	if (cancel_on_set(d.cancel, wake, w))
 		wake(w);
-	int rc = next_locked(w, d, ret, err);
+	int rc = next_parsed(w, d, ret, err);
 	(void)cancel_on_set(d.cancel, NULL, NULL);
 	return rc;
 }
 
 /* -------------------------------------------------------------- what the watch tells */
 
-bool waits_any(const struct kube_watch *w, const char *name, size_t n)
-{
-	for (const struct kube_wait *i = w->waits; i; i = i->next)
-		if (strlen(i->name) == n && memcmp(i->name, name, n) == 0)
-			return true;
-	return false;
-}
-
 static void tell_gone(struct kube_wait *w)
 {
-	json_free(TAKE(w->state));
+	free(TAKE(w->state));
 	w->version[0] = 0;
 	w->must_read = false;
 	w->gone = !w->gone_told;
@@ -176,39 +202,45 @@ static void tell_gone(struct kube_wait *w)
 	pthread_cond_signal(&w->told);
 }
 
-static void tell_deleted(struct kube_wait *w, const struct json *object)
+static void tell_deleted(struct kube_wait *w, const struct kube_event *e)
 {
 	if (!w->uid)
 		w->must_read = true; /* perhaps an earlier object of the name */
-	else if (str_eq(json_str(object, "metadata.uid"), w->uid))
+	else if (span_eq(e->uid, w->uid))
 		tell_gone(w);
 }
 
-static void tell_state(struct kube_wait *w, const struct json *object)
+static void tell_state(struct kube_wait *w, const struct kube_event *e)
 {
-	const char *version = json_str(object, "metadata.resourceVersion");
-	if (version && str_eq(version, w->version))
+	struct span version = e->resource_version;
+	if (version.n > 0 && span_eq(version, w->version))
 		return;
-	snprintf(w->version, sizeof(w->version), "%s", version ? version : "");
-	json_free(w->state);
-	w->state = json_copy(object);
+	snprintf(w->version, sizeof(w->version), "%.*s", (int)version.n,
+	         version.n ? version.at : "");
+	free(w->state);
+	w->state = xcalloc(1, e->object.n + 1);
+	w->state_n = e->object.n;
+	memcpy(w->state, e->object.at, e->object.n);
 	w->gone = false;
 	/* A read that succeeds is no comfort while watching is refused: there will be no next state. */
 	w->failed = w->failed && !w->watch->live;
 	pthread_cond_signal(&w->told);
 }
 
-void waits_tell(struct kube_watch *w, const char *name, const struct json *object, bool deleted)
+bool waits_tell(struct kube_watch *w, const struct kube_event *e)
 {
+	bool unread = false;
 	for (struct kube_wait *i = w->waits; i; i = i->next) {
-		if (!str_eq(i->name, name))
+		if (!span_eq(e->name, i->name))
 			continue;
 		i->reading = 0;
-		if (deleted)
-			tell_deleted(i, object);
+		if (e->type == EVENT_DELETED)
+			tell_deleted(i, e);
 		else
-			tell_state(i, object);
+			tell_state(i, e);
+		unread |= i->must_read;
 	}
+	return unread;
 }
 
 static void tell_error(struct kube_wait *w, const struct err *err)
@@ -242,13 +274,13 @@ static bool was_read(struct kube_wait *w, unsigned long read)
 	return true;
 }
 
-void waits_tell_read(struct kube_watch *w, unsigned long read, const struct json *object)
+void waits_tell_read(struct kube_watch *w, unsigned long read, const struct kube_event *e)
 {
 	for (struct kube_wait *i = w->waits; i; i = i->next) {
 		if (!was_read(i, read))
 			continue;
-		if (object)
-			tell_state(i, object);
+		if (e)
+			tell_state(i, e);
 		else
 			tell_gone(i);
 	}

@@ -305,22 +305,9 @@ static void error_event(struct kube_watch *w, const struct kube_event *e)
 
 static void object_event(struct kube_watch *w, const struct kube_event *e)
 {
-	AUTO(json_free) struct json *object = NULL;
-	struct err err = ERR_INIT;
-	AUTO(free) char *name = xstrndup(e->name.at ? e->name.at : "", e->name.n);
-	{
-		WITH_LOCK(&w->k->lock);
-		if (!waits_any(w, name, e->name.n))
-			return;
-	}
-	if (json_parse("watch", e->object.at, e->object.n, &object, &err)) {
-		lose(w, true, err.msg);
-		return;
-	}
 	WITH_LOCK(&w->k->lock);
-	waits_tell(w, name, object, e->type == EVENT_DELETED);
-	if (e->type == EVENT_DELETED)
-		watch_kick(w); /* it may have to be confirmed */
+	if (waits_tell(w, e))
+		watch_kick(w);
 }
 
 static void line_event(struct kube_watch *w)
@@ -468,6 +455,9 @@ static void read_result(const struct reading *reading, const struct http_result 
 	const struct kube_target t = { .verb = "get", .kind = &w->kind, .ns = w->ns, .name = name };
 	bool found = r->end == HTTP_ANSWERED && r->status == 200 && r->body &&
 	             json_parse(name, r->body, r->body_n, &object, &err) == 0;
+	const char *version = json_str(object, "metadata.resourceVersion");
+	struct kube_event e = { .object = { r->body, r->body_n },
+		                .resource_version = { version, version ? strlen(version) : 0 } };
 	bool none = kube_status_no_object(&t, r);
 	bool later = !found && !none && (passes_by_itself(r) || (r->status == 401 && !w->refused));
 	err_clear(&err);
@@ -478,7 +468,7 @@ static void read_result(const struct reading *reading, const struct http_result 
 	{
 		WITH_LOCK(&w->k->lock);
 		if (found)
-			waits_tell_read(w, reading->number, object);
+			waits_tell_read(w, reading->number, &e);
 		else if (none)
 			waits_tell_read(w, reading->number, NULL);
 		else if (later)

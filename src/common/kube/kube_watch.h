@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "common/kube/kube_event.h"
 #include "common/kube/kube_priv.h"
 
 #define RESOURCE_VERSION_MAX 128
@@ -23,8 +24,9 @@ struct kube_wait {
 
 	/* Under the client's lock. */
 	pthread_cond_t told;
-	char *uid;                          /* expected, or NULL */
-	struct json *state;                 /* the newest that was not given out, or NULL */
+	char *uid; /* expected, or NULL */
+	char *state; /* the newest that was not given out, or NULL: its text, parsed by who takes it */
+	size_t state_n;
 	bool gone;                          /* to be told that there is no such object */
 	bool gone_told;                     /* ... which was the last thing told */
 	char version[RESOURCE_VERSION_MAX]; /* of the newest state, given out or not */
@@ -72,13 +74,12 @@ void watch_kick(struct kube_watch *w);
 struct kube_watch *watch_new(struct kube *k, const struct kube_kind *kind, const char *ns);
 
 /* kube_wait.c, lock held: what the watch has learned about a name. */
-bool waits_any(const struct kube_watch *w, const char *name, size_t n);
-/* An event: a state, or with deleted the last one of an object that is no more. */
-void waits_tell(struct kube_watch *w, const char *name, const struct json *object, bool deleted);
+/* An event: a state, or the last one of an object that is no more. True: it has to be confirmed by a read. */
+bool waits_tell(struct kube_watch *w, const struct kube_event *e);
 /* A name that is to be read now, malloc'ed, by the read of this number; NULL when there is none. */
 char *waits_take_unread(struct kube_watch *w, unsigned long read);
-/* What the read brought: an object, NULL for "no such object". */
-void waits_tell_read(struct kube_watch *w, unsigned long read, const struct json *object);
+/* What the read brought: an object (its text and resourceVersion), NULL for "no such object". */
+void waits_tell_read(struct kube_watch *w, unsigned long read, const struct kube_event *e);
 void waits_tell_read_error(struct kube_watch *w, unsigned long read, const struct err *err);
 void waits_read_again(struct kube_watch *w, unsigned long read);
 /* All waits: the watch failed, works again, may have missed events. */

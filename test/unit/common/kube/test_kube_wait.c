@@ -251,6 +251,29 @@ START_TEST(a_deletion_without_known_uid_is_confirmed_by_a_read)
 END_TEST
 
 /* The answer of a read and the event of a later change come by different streams, in any order. */
+START_TEST(an_event_that_is_no_json_after_all_is_replaced_by_a_read)
+{
+	static const char *const rows[] = { "tru", "\"\xff\"", "\"\\u0000\"" };
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct kube_fake f;
+		struct kube_wait *w = begin(&f, "a");
+		AUTO(free)
+		char *event = xasprintf(
+			EVENT("MODIFIED", "{" META("a", "u1", "101") ",\"status\":%s}"), rows[i]);
+		fake_http_on(f.server,
+		             (struct fake_reply) { .on = "GET " VOLUMES "/a",
+		                                   .body = OBJECT("a", "u1", "101", "Bound") });
+		fake_http_push(f.server, WATCH, event);
+		NEXT_IS(w, "Bound");
+		fake_http_push(f.server, WATCH,
+		               EVENT("MODIFIED", OBJECT("a", "u1", "102", "Later")));
+		NEXT_IS(w, "Later");
+		kube_wait_close(w);
+		kube_fake_stop(&f);
+	}
+}
+END_TEST
+
 START_TEST(a_read_that_an_event_overtakes_is_dropped)
 {
 	static const struct fake_reply late[] = {
@@ -536,6 +559,7 @@ SUITE_TIMEOUT("kube_wait", 60, states_come_one_after_the_other_and_only_for_awai
               a_lost_place_is_made_good_by_reading_exactly_the_awaited_names,
               a_deletion_is_told_by_its_event_when_the_uid_is_known,
               a_deletion_without_known_uid_is_confirmed_by_a_read,
+              an_event_that_is_no_json_after_all_is_replaced_by_a_read,
               a_read_that_an_event_overtakes_is_dropped,
               what_does_not_pass_is_told_and_tried_again_for_the_next_who_asks,
               a_watch_that_may_not_be_opened_names_the_verb, what_passes_is_waited_for,
