@@ -17,6 +17,7 @@
 
 #include "common/cleanup.h"
 #include "common/kill_point.h"
+#include "node/busy.h"
 #include "node/place.h"
 #include "node/propagation.h"
 #include "node/target.h"
@@ -239,7 +240,7 @@ int node_unpublish(struct node *n, const char *volume_id, const char *target_pat
 	if (!rc)
 		rc = place_look(&t, target_path, &p, err);
 	if (!rc && p.kind != PLACE_NOTHING)
-		rc = place_unmount(&p, n->o.proc_root, disk_has_gone(n, &p), err);
+		rc = busy_unmount(n, &p, disk_has_gone(n, &p), deadline_in_ms(2000), err);
 	if (!rc && p.path)
 		rc = target_remove(p.path, err);
 	kill_point("unpublish: target removed, not answered");

@@ -2,8 +2,9 @@
 /*
  * Unstaging: the way back from stage.c, whoever staged.  The request has a volume id and a path and nothing else, so
  * the disk is the one that mountinfo shows.  Refuses before it changes anything where that can be known before (other
- * mounts; for raw block any exclusive user), and after the unmount for what only shows then: a filesystem
- * that stays alive in another mount namespace is mounted again at the staging path, so that the next try refuses too.
+ * mounts; for raw block any exclusive user, anybody who writes, a loop device in use), and after the unmount for what
+ * only shows then: a filesystem that stays alive in another mount namespace is mounted again at the staging path, so
+ * that the next try refuses too.  Whoever is in the way is named, as far as this process can see.
  */
 #include "node/node.h"
 
@@ -16,7 +17,11 @@
 
 #include "common/cleanup.h"
 #include "common/kill_point.h"
+#include "common/log.h"
+#include "node/busy.h"
+#include "node/holders.h"
 #include "node/job.h"
+#include "node/loops.h"
 #include "node/place.h"
 #include "node/target.h"
 
@@ -46,6 +51,66 @@ static int refuse_while_published(const struct unstaging *u, struct err *err)
 	               "it is still published or used at %s (and %u more mounts): unpublish first",
 	               m->target, more);
 }
+
+/* ---------------------------------------------------------------- who is in the way */
+
+static struct holders_query who(const struct unstaging *u)
+{
+	return (struct holders_query) {
+		.proc_root = u->node->o.proc_root,
+		.disk = u->place.disk,
+		.fs = u->place.kind == PLACE_FILESYSTEM ? u->place.m->devno : 0,
+	};
+}
+
+/* Puts in front of the error who holds what could not be had. */
+static int name_holders(const struct unstaging *u, const char *what, struct deadline d,
+                        struct err *err)
+{
+	struct str text AUTO(str_clear) = STR_INIT(600);
+	struct holders h AUTO(holders_clear) = { 0 };
+	struct holders_query q = who(u);
+
+	q.mounts = true;
+	holders_find(&q, d, &h);
+	holders_say(&h, &q, u->dev.path, &text);
+	return err_wrap(err, "%s%s", what, text.ptr);
+}
+
+/*
+ * Raw block may be open without being claimed. Who only reads it loses nothing. A loop device that nobody uses is one
+ * that kubelet has left behind: it is named in the log and does not keep the pod from ending.
+ */
+static int refuse_while_written(const struct unstaging *u, struct deadline d, struct err *err)
+{
+	struct strs used AUTO(strs_clear) = STRS_INIT, idle AUTO(strs_clear) = STRS_INIT;
+	struct str text AUTO(str_clear) = STR_INIT(600);
+	struct holders h AUTO(holders_clear) = { 0 };
+	struct holders_query q = who(u);
+
+	loops_over(&u->node->o.world, u->table, u->place.disk, &used, &idle);
+	if (used.n)
+		return err_set(
+			err, ERR_PRECONDITION,
+			"%s is still used through the loop device %s: unmount what is on that "
+			"one, then losetup -d",
+			u->dev.path, used.v[0]);
+	q.writers = true;
+	holders_find(&q, d, &h);
+	holders_say(&h, &q, u->dev.path, &text);
+	if (h.n)
+		return err_set(err, ERR_PRECONDITION, "%s is still open for writing: %s",
+		               u->dev.path, text.ptr);
+	if (idle.n)
+		log_msg(LOG_WARNING,
+		        "volume %s is unstaged, but a loop device was left over it: %s; free it "
+		        "with "
+		        "losetup -d",
+		        u->volume_id, idle.v[0]);
+	return 0;
+}
+
+/* ---------------------------------------------------------------- the device */
 
 /* Nobody else has the device exclusively: 0. A user that lets go a moment later is waited for. */
 static int wait_until_free(const struct unstaging *u, struct deadline d, struct err *err)
@@ -99,26 +164,31 @@ static void mount_again(const struct unstaging *u)
 
 static int unstage_filesystem(struct unstaging *u, struct deadline d, struct err *err)
 {
-	if (place_unmount(&u->place, u->node->o.proc_root, u->gone, err))
+	if (busy_unmount(u->node, &u->place, u->gone, d, err))
 		return -1;
 	if (!u->ours || wait_until_free(u, d, err) == 0)
 		return 0;
 	if (err->sys != EBUSY)
 		return -1;
 	kill_point("unstage: unmounted, but somebody holds the device");
+	/* Before it is mounted again, which everybody would then see. */
+	name_holders(u,
+	             "its filesystem is still mounted in another mount namespace or container, or "
+	             "something else holds the device; it stays staged; ",
+	             d, err);
 	mount_again(u);
 	kill_point("unstage: mounted again");
-	return err_wrap(
-		err, "its filesystem is still mounted in another mount namespace or container, or "
-		     "something else holds the device; it stays staged");
+	return -1;
 }
 
 static int unstage_block(struct unstaging *u, struct deadline d, struct err *err)
 {
-	if (u->ours && (wait_until_free(u, d, err) || write_back(u, err)))
+	if (u->ours && wait_until_free(u, d, err))
+		return err->sys == EBUSY ? name_holders(u, "", d, err) : -1;
+	if (u->ours && (refuse_while_written(u, d, err) || write_back(u, err)))
 		return -1;
 	kill_point("unstage: device written back");
-	if (place_unmount(&u->place, u->node->o.proc_root, u->gone, err))
+	if (busy_unmount(u->node, &u->place, u->gone, d, err))
 		return -1;
 	if (u->ours)
 		make_writable(u);
@@ -152,7 +222,7 @@ static int unstage(struct unstaging *u, struct deadline d, struct err *err)
 	int rc;
 
 	if (u->place.kind == PLACE_OTHER)
-		return place_unmount(&u->place, u->node->o.proc_root, false, err);
+		return busy_unmount(u->node, &u->place, false, d, err);
 	identify(u);
 	if (refuse_while_published(u, err))
 		return -1;

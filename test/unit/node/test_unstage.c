@@ -15,6 +15,7 @@
 #include "common/file.h"
 #include "common/mem.h"
 #include "node/mount/mount.h"
+#include "test/lib/loop_over.h"
 #include "test/lib/node_world.h"
 #include "test/lib/skip.h"
 
@@ -181,14 +182,114 @@ START_TEST(raw_block_in_exclusive_use_stays)
 }
 END_TEST
 
-START_TEST(an_open_file_keeps_the_filesystem)
+/* A child with the device open, which is ready when this returns. */
+static pid_t open_device(int flags)
+{
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		if (open(disk->node, flags) < 0 || write(ready[1], "x", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	close(ready[1]);
+	return pid;
+}
+
+START_TEST(raw_block_that_somebody_writes_stays)
+{
+	SKIP_UNLESS_LOOP();
+	begin();
+	stage(NULL);
+	/* The child has the test's own descriptor of the disk, too: to write. */
+	pid_t writer = open_device(O_WRONLY);
+	char *name AUTO(free) =
+		xasprintf("still open for writing: held by pid %d (test_unstage)", (int)writer);
+	unstage_refused(ERR_PRECONDITION, name);
+	ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
+	kill(writer, SIGKILL);
+	waitpid(writer, NULL, 0);
+	unstage_ok();
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(raw_block_under_a_loop_device_in_use_stays)
+{
+	struct loop_over loop;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	stage(NULL);
+	/* Kubelet's own bind of the device, with kubelet's loop device over it. */
+	char *map AUTO(free) = xasprintf("%s/map", w.nvme.root);
+	run_tool("touch %s && mount --bind %s %s", map, disk->node, map);
+	loop_over_attach(&loop, &w.nvme, map);
+	run_tool("umount --lazy %s", map);
+	int claim = open(loop.node, O_RDONLY | O_EXCL);
+	ck_assert_int_ge(claim, 0);
+	unstage_refused(ERR_PRECONDITION, "still used through the loop device loop");
+	unstage_refused(ERR_PRECONDITION, loop.name);
+	close(claim);
+	/* One that nobody uses was left behind by kubelet: it keeps no pod from ending. */
+	struct err err = ERR_INIT;
+	ck_assert_msg(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err) == 0, "%s",
+	              err.msg);
+	ck_assert(!path_exists(w.block_file));
+	loop_over_detach(&loop);
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(a_loop_device_over_the_staged_file_itself_is_named)
+{
+	struct loop_over loop;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	stage(NULL);
+	loop_over_attach(&loop, &w.nvme, w.block_file);
+	char *name AUTO(free) = xasprintf("held by the loop device %s (over ", loop.name);
+	unstage_refused(ERR_UNAVAILABLE, name);
+	loop_over_detach(&loop);
+	unstage_ok();
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(what_is_mounted_below_is_named)
 {
 	SKIP_UNLESS_LOOP();
 	begin();
 	stage("ext4");
+	run_tool("mkdir %s/sub && mount -t tmpfs none %s/sub", w.staging, w.staging);
+	unstage_refused(ERR_UNAVAILABLE, "staging/sub is mounted below it");
+	run_tool("umount %s/sub", w.staging);
+	unstage_ok();
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(an_open_file_keeps_the_filesystem)
+{
+	const char *type = types[_i];
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	nvme_world_resize(disk, 320 * MIB);
+	stage(type);
 	char *file AUTO(free) = xasprintf("%s/f", w.staging);
+	char *holder AUTO(free) = xasprintf("pid %d (test_unstage) has ", (int)getpid());
 	int fd = open(file, O_CREAT | O_WRONLY, 0600);
 	unstage_refused(ERR_UNAVAILABLE, "Device or resource busy");
+	unstage_refused(ERR_UNAVAILABLE, holder);
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
 	close(fd);
 	unstage_ok();
@@ -227,8 +328,10 @@ START_TEST(a_captured_mount_is_refused_each_time)
 	nvme_world_resize(disk, 320 * MIB);
 	stage(type);
 	pid_t holder = capture_mounts();
+	char *name AUTO(free) = xasprintf("pid %d (test_unstage) has", (int)holder);
 	for (int again = 0; again < 2; again++) {
 		unstage_refused(ERR_PRECONDITION, "another mount namespace");
+		unstage_refused(ERR_PRECONDITION, name);
 		ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
 	}
 	kill(holder, SIGKILL);
@@ -294,7 +397,10 @@ int main(void)
 		a_mount_point_seen_twice_is_not_use_elsewhere,
 		layers_that_retries_have_stacked_all_go,
 		raw_block_in_exclusive_use_stays,
-		an_open_file_keeps_the_filesystem,
+		raw_block_that_somebody_writes_stays,
+		raw_block_under_a_loop_device_in_use_stays,
+		a_loop_device_over_the_staged_file_itself_is_named,
+		what_is_mounted_below_is_named,
 		the_driver_override_is_given_back,
 		a_file_with_data_in_the_block_files_place_is_not_deleted,
 	};
@@ -303,6 +409,7 @@ int main(void)
 	tcase_set_timeout(tcase, 60);
 	tcase_add_loop_test(tcase, what_was_staged_goes_and_again_is_fine, 0, 4);
 	tcase_add_loop_test(tcase, a_published_volume_stays_staged, 0, 4);
+	tcase_add_loop_test(tcase, an_open_file_keeps_the_filesystem, 0, 3);
 	tcase_add_loop_test(tcase, a_captured_mount_is_refused_each_time, 0, 3);
 	tcase_add_loop_test(tcase, the_mount_of_a_vanished_disk_goes_lazily, 0, 4);
 	for (size_t i = 0; i < ARRAY_LEN(tests); i++)

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Why an unmount is refused by the kernel: a mount below it, a loop device over it, or a process with something of this very mount
+ * (its other mounts are in nobody's way).  Looked for in this order.  Owns nothing.
+ */
+#include "node/busy.h"
+
+#include <errno.h>
+
+#include "common/cleanup.h"
+#include "node/holders.h"
+#include "node/loops.h"
+
+static const struct mount *mount_below(const struct mount_table *t, const struct mount *m)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (t->v[i].parent_id == m->id && t->v[i].id != m->id)
+			return &t->v[i];
+	return NULL;
+}
+
+static void say_processes(const struct node *n, const struct place *p, const struct mount *m,
+                          struct deadline d, struct str *text)
+{
+	const struct holders_query q = {
+		.proc_root = n->o.proc_root,
+		.disk = p->disk,
+		.fs = p->kind == PLACE_BLOCK ? 0 : m->devno,
+		.mount_id = m->id,
+	};
+	struct holders h AUTO(holders_clear) = { 0 };
+
+	holders_find(&q, d, &h);
+	holders_say(&h, &q, m->target, text);
+}
+
+static int explain(const struct node *n, const struct place *p, struct deadline d, struct err *err)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct strs used AUTO(strs_clear) = STRS_INIT, idle AUTO(strs_clear) = STRS_INIT;
+	struct str text AUTO(str_clear) = STR_INIT(600);
+	struct err ignored = ERR_INIT;
+	const struct mount *m, *below;
+
+	if (mount_table_read(n->o.proc_root, &t, &ignored) || !(m = mount_at(&t, p->path)))
+		return -1;
+	below = mount_below(&t, m);
+	if (below)
+		return err_wrap(err, "%s is mounted below it", below->target);
+	if (p->kind == PLACE_BLOCK)
+		loops_over(&n->o.world, &t, p->disk, &used, &idle);
+	if (used.n + idle.n)
+		return err_wrap(err, "held by the loop device %s (losetup -d frees it)",
+		                used.n ? used.v[0] : idle.v[0]);
+	say_processes(n, p, m, d, &text);
+	return err_wrap(err, "%s", text.ptr);
+}
+
+int busy_unmount(const struct node *n, const struct place *p, bool lazy, struct deadline d,
+                 struct err *err)
+{
+	if (place_unmount(p, n->o.proc_root, lazy, err) == 0)
+		return 0;
+	return err->sys == EBUSY ? explain(n, p, d, err) : -1;
+}

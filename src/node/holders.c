@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A walk over <proc root>: descriptors, then working directory, root and program, then the mount namespace.  Owns nothing
+ * beyond a call.  A process is named once, by the first thing that it holds; threads with descriptors of their own and
+ * memory maps without a descriptor are not looked at.
+ */
+#include "node/holders.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/mem.h"
+
+#define WALK_MS 2000
+#define PROCESSES_MAX 32768
+#define FILES_MAX (256 * 1024)
+#define MOUNTINFO_MAX (8 * 1024 * 1024)
+#define NAMED 3
+/* PROC_PID_INIT_INO of the kernel: the PID namespace of the host. */
+#define HOST_PIDS "pid:[4026531836]"
+
+struct walk {
+	const struct holders_query *q;
+	struct holders *h;
+	struct deadline until;
+	unsigned files;
+	char *self;             /* our process id */
+	struct strs namespaces; /* of mounts, seen already */
+};
+
+/* One process. */
+struct suspect {
+	struct walk *w;
+	const char *pid;
+};
+
+static char *read_link(const char *fmt, ...) PRINTF_(1, 2);
+static char *read_link(const char *fmt, ...)
+{
+	char path[PATH_MAX], target[PATH_MAX];
+	va_list ap;
+	ssize_t n;
+
+	va_start(ap, fmt);
+	vsnprintf(path, sizeof path, fmt, ap);
+	va_end(ap);
+	n = readlink(path, target, sizeof target);
+	return n < 0 ? NULL : xstrndup(target, (size_t)n);
+}
+
+/* What others choose freely goes into an error text: nothing that could break a line. */
+static void add_clean(struct str *text, const char *from, size_t max)
+{
+	for (size_t i = 0; i < max && from[i]; i++)
+		str_addf(text, "%c", isprint((unsigned char)from[i]) ? from[i] : '?');
+	if (strlen(from) > max)
+		str_add(text, "...");
+}
+
+static bool over(const struct walk *w)
+{
+	return w->files > FILES_MAX || w->h->processes >= PROCESSES_MAX ||
+	       deadline_passed(w->until);
+}
+
+/* ---------------------------------------------------------------- one process */
+
+static void found(const struct suspect *s, const char *has, const char *what, const char *end)
+{
+	struct str text AUTO(str_clear) = STR_INIT(300);
+	char *path AUTO(free) = xasprintf("%s/%s/comm", s->w->q->proc_root, s->pid);
+	char *comm AUTO(free) = NULL;
+	struct err ignored = ERR_INIT;
+
+	s->w->h->n++;
+	if (s->w->h->first.n == NAMED)
+		return;
+	str_addf(&text, "pid %s (", s->pid);
+	if (file_read_line(path, 64, &comm, &ignored) == 0)
+		add_clean(&text, comm, 32);
+	else
+		str_add(&text, "ended meanwhile");
+	str_addf(&text, ") %s ", has);
+	add_clean(&text, what, 120);
+	str_add(&text, end);
+	strs_add(&s->w->h->first, text.ptr);
+}
+
+enum match { MATCH_NONE, MATCH_FILE, MATCH_DEVICE };
+
+/* Through this mount? Kernels before 5.8 do not say: then by the filesystem, better one too many than none. */
+static bool is_of_filesystem(const struct holders_query *q, const struct statx *st)
+{
+	if (q->mount_id && (st->stx_mask & STATX_MNT_ID))
+		return st->stx_mnt_id == (uint64_t)q->mount_id;
+	return q->fs && makedev(st->stx_dev_major, st->stx_dev_minor) == q->fs;
+}
+
+/* No attribute is asked of a file server for this: the numbers are always there. */
+static enum match look_at(const struct holders_query *q, const char *path)
+{
+	struct statx st;
+
+	if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_TYPE | STATX_MNT_ID,
+	          &st))
+		return MATCH_NONE;
+	if (S_ISBLK(st.stx_mode) && makedev(st.stx_rdev_major, st.stx_rdev_minor) == q->disk)
+		return !q->mount_id || is_of_filesystem(q, &st) ? MATCH_DEVICE : MATCH_NONE;
+	return is_of_filesystem(q, &st) ? MATCH_FILE : MATCH_NONE;
+}
+
+static bool is_open_for_writing(const struct suspect *s, const char *fd)
+{
+	char *path AUTO(free) = xasprintf("%s/%s/fdinfo/%s", s->w->q->proc_root, s->pid, fd);
+	char *text AUTO(free) = NULL;
+	struct err ignored = ERR_INIT;
+	const char *flags;
+
+	if (file_read(path, 4096, &text, NULL, &ignored))
+		return false;
+	flags = strstr(text, "flags:");
+	return flags && (strtoul(flags + strlen("flags:"), NULL, 8) & O_ACCMODE) != O_RDONLY;
+}
+
+static bool holds_descriptor(const struct suspect *s, const char *fd)
+{
+	const struct holders_query *q = s->w->q;
+	char *path AUTO(free) = xasprintf("%s/%s/fd/%s", q->proc_root, s->pid, fd);
+	char *name AUTO(free) = NULL;
+	enum match match;
+
+	s->w->files++;
+	name = read_link("%s", path);
+	if (!name || *name != '/') /* socket:[1], pipe:[2], anon_inode:... */
+		return false;
+	match = look_at(q, path);
+	if (match == MATCH_NONE || (q->writers && match != MATCH_DEVICE))
+		return false;
+	if (q->writers && !is_open_for_writing(s, fd))
+		return false;
+	found(s, match == MATCH_DEVICE ? "has the device open as" : "has", name,
+	      match == MATCH_DEVICE ? "" : " open");
+	return true;
+}
+
+static bool holds_open_file(const struct suspect *s)
+{
+	char *path AUTO(free) = xasprintf("%s/%s/fd", s->w->q->proc_root, s->pid);
+	DIR *dir AUTO(closedir) = opendir(path);
+	const struct dirent *e;
+
+	while (dir && !over(s->w) && (e = readdir(dir)))
+		if (*e->d_name != '.' && holds_descriptor(s, e->d_name))
+			return true;
+	return false;
+}
+
+static bool holds_place(const struct suspect *s)
+{
+	static const struct {
+		const char *link, *has, *end;
+	} places[] = {
+		{ "cwd", "works in", "" },
+		{ "root", "has", " as its root" },
+		{ "exe", "runs", "" },
+	};
+	const struct holders_query *q = s->w->q;
+
+	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+		char *path AUTO(free) = xasprintf("%s/%s/%s", q->proc_root, s->pid, places[i].link);
+
+		if (look_at(q, path) != MATCH_FILE)
+			continue;
+		char *name AUTO(free) = read_link("%s", path);
+		found(s, places[i].has, name ? name : "a directory of it", places[i].end);
+		return true;
+	}
+	return false;
+}
+
+/* The mount point of a line of mountinfo that shows one of the two, malloc'ed, or NULL. */
+static char *mount_point_of(const struct holders_query *q, const char *line, size_t n)
+{
+	char *copy AUTO(free) = xstrndup(line, n), *rest = copy;
+	const char *field[5] = { "", "", "", "", "" };
+	unsigned major = 0, minor = 0;
+	char *end = NULL;
+
+	for (size_t i = 0; i < ARRAY_LEN(field) && rest; i++)
+		field[i] = strsep(&rest, " ");
+	major = (unsigned)strtoul(field[2], &end, 10);
+	if (*end == ':')
+		minor = (unsigned)strtoul(end + 1, NULL, 10);
+	if (makedev(major, minor) != q->disk && (!q->fs || makedev(major, minor) != q->fs))
+		return NULL;
+	return xstrdup(field[4]);
+}
+
+/* Each mount namespace is looked at once, and ours not at all: the caller knows that one. */
+static bool holds_mount(const struct suspect *s)
+{
+	const struct holders_query *q = s->w->q;
+	char *ns AUTO(free) = read_link("%s/%s/ns/mnt", q->proc_root, s->pid);
+	char *path AUTO(free) = xasprintf("%s/%s/mountinfo", q->proc_root, s->pid);
+	char *text AUTO(free) = NULL;
+	struct err ignored = ERR_INIT;
+
+	if (!ns || strs_has(&s->w->namespaces, ns))
+		return false;
+	strs_add(&s->w->namespaces, ns);
+	if (file_read(path, MOUNTINFO_MAX, &text, NULL, &ignored))
+		return false;
+	for (const char *line = text; *line;) {
+		size_t n = strcspn(line, "\n");
+		char *at AUTO(free) = mount_point_of(q, line, n);
+
+		if (at) {
+			found(s, "has it mounted at", at, " in a mount namespace of its own");
+			return true;
+		}
+		line += n + (line[n] == '\n');
+	}
+	return false;
+}
+
+/* ---------------------------------------------------------------- all of them */
+
+static void visit(struct walk *w, const char *pid)
+{
+	const struct suspect s = { w, pid };
+
+	if (!isdigit((unsigned char)*pid) || (w->q->writers && str_eq(pid, w->self)))
+		return;
+	w->h->processes++;
+	if (holds_open_file(&s) || w->q->writers || holds_place(&s))
+		return;
+	if (w->q->mounts)
+		(void)holds_mount(&s);
+}
+
+void holders_find(const struct holders_query *q, struct deadline d, struct holders *ret)
+{
+	char *pids AUTO(free) = read_link("%s/self/ns/pid", q->proc_root);
+	char *ours AUTO(free) = read_link("%s/self/ns/mnt", q->proc_root);
+	DIR *dir AUTO(closedir) = opendir(q->proc_root);
+	struct walk w = { .q = q,
+		          .h = ret,
+		          .until = deadline_clamp(d, WALK_MS),
+		          .self = read_link("%s/self", q->proc_root) };
+	const struct dirent *e;
+
+	*ret = (struct holders) { .everybody = str_eq(pids, HOST_PIDS) };
+	if (ours)
+		strs_add(&w.namespaces, ours);
+	while (dir && !over(&w) && (e = readdir(dir)))
+		visit(&w, e->d_name);
+	ret->cut = over(&w);
+	strs_clear(&w.namespaces);
+	free(w.self);
+}
+
+void holders_clear(struct holders *h)
+{
+	strs_clear(&h->first);
+	*h = (struct holders) { 0 };
+}
+
+static void say_nobody(const struct holders *h, const struct holders_query *q, const char *device,
+                       struct str *text)
+{
+	if (h->cut && !h->processes)
+		str_addf(text, "no time was left to see who holds it (fuser -vm %s)", device);
+	else if (h->cut)
+		str_addf(text,
+		         "the first %u processes do not hold it, and there are more (fuser -vm %s)",
+		         h->processes, device);
+	else if (h->everybody)
+		str_addf(text,
+		         "no process holds it, so the kernel does: RAID, LVM, swap, a loop device "
+		         "or an NFS export (lsblk %s, swapon, losetup -a)",
+		         device);
+	else
+		str_addf(
+			text,
+			"none of the %u processes that this container sees holds it; on the host: "
+			"fuser -vm %s, and grep -l ' %u:%u ' /proc/*/mountinfo (with hostPID: true "
+			"in the DaemonSet the driver would name it)",
+			h->processes, device, major(q->fs ? q->fs : q->disk),
+			minor(q->fs ? q->fs : q->disk));
+}
+
+void holders_say(const struct holders *h, const struct holders_query *q, const char *device,
+                 struct str *text)
+{
+	char *names AUTO(free) = NULL;
+
+	if (!h->n) {
+		say_nobody(h, q, device, text);
+		return;
+	}
+	names = strs_join(&h->first, ", ");
+	str_addf(text, "held by %s", names);
+	if (h->n > h->first.n)
+		str_addf(text, " and %u more", h->n - (unsigned)h->first.n);
+}

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who holds a volume: real processes that hold it in each way there is, and recorded ones for what cannot be had here. */
+#include "test/lib/suite.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/mem.h"
+#include "node/holders.h"
+#include "test/lib/node_world.h"
+#include "test/lib/skip.h"
+#include "test/lib/tree.h"
+
+#define UUID "11111111-aaaa-4bbb-8ccc-000000000001"
+
+static struct node_world w;
+static struct nvme_disk *disk;
+
+static void begin(void)
+{
+	struct err err = ERR_INIT;
+
+	private_mounts();
+	node_world_init(&w);
+	disk = nvme_world_add(&w.nvme, 1, UUID, 64 * MIB);
+	struct stage_request r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
+	ck_assert_msg(node_stage(&w.node, &r, soon(), &err) == 0, "%s", err.msg);
+	run_tool("touch %s/file && mkdir %s/dir && cp /bin/sleep %s/program", w.staging, w.staging,
+	         w.staging);
+}
+
+static void end(void)
+{
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err) == 0, "%s",
+	              err.msg);
+	node_world_clear(&w);
+}
+
+static int open_in(const char *name, int flags)
+{
+	char *path AUTO(free) = xasprintf("%s/%s", w.staging, name);
+
+	return open(path, flags);
+}
+
+/* ---------------------------------------------------------------- the ways to hold; in a child */
+
+static int a_file(void)
+{
+	return open_in("file", O_RDONLY);
+}
+
+static int a_deleted_file(void)
+{
+	char *path AUTO(free) = xasprintf("%s/deleted", w.staging);
+	int fd = open(path, O_CREAT | O_WRONLY, 0600);
+
+	unlink(path);
+	return fd;
+}
+
+static int a_directory(void)
+{
+	return open_in("dir", O_RDONLY | O_DIRECTORY);
+}
+
+static int to_work_there(void)
+{
+	char *path AUTO(free) = xasprintf("%s/dir", w.staging);
+
+	return chdir(path);
+}
+
+static int as_root(void)
+{
+	return chroot(w.staging);
+}
+
+static int the_device(void)
+{
+	return open(disk->node, O_RDONLY);
+}
+
+static int the_device_to_write(void)
+{
+	return open(disk->node, O_RDWR);
+}
+
+static int a_mount_namespace(void)
+{
+	return unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL);
+}
+
+static int nothing(void)
+{
+	return 0;
+}
+
+/* A child that holds, and tells when it does. */
+static pid_t hold(int (*how)(void))
+{
+	int ready[2];
+	char byte = 'n';
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		close(disk->fd); /* the loop device itself, which the test keeps */
+		prctl(PR_SET_NAME, "a hol\nder");
+		byte = how() < 0 ? 'n' : 'y';
+		if (write(ready[1], &byte, 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+	ck_assert_int_eq(byte, 'y');
+	close(ready[0]);
+	close(ready[1]);
+	return pid;
+}
+
+static void let_go(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+static struct holders_query query(void)
+{
+	return (struct holders_query) {
+		.proc_root = "/proc", .disk = disk->devno, .fs = disk->devno, .mounts = true
+	};
+}
+
+/* The test itself has the loop device open: it is among those that are found, and not of interest. */
+static bool names(const struct holders *h, pid_t pid, const char *text)
+{
+	char *start AUTO(free) = xasprintf("pid %d (a hol?der) %s", (int)pid, text);
+
+	for (size_t i = 0; i < h->first.n; i++)
+		if (strstr(h->first.v[i], start))
+			return true;
+	return false;
+}
+
+static const struct {
+	const char *what;
+	int (*how)(void);
+	const char *text; /* NULL: not found; %s is the staging path */
+	const char *end;
+	bool writes;
+} ways[] = {
+	{ "an open file", a_file, "has %s/file", " open", false },
+	{ "a deleted file", a_deleted_file, "has %s/deleted (deleted)", " open", false },
+	{ "a directory", a_directory, "has %s/dir", " open", false },
+	{ "a working directory", to_work_there, "works in %s/dir", "", false },
+	{ "a root", as_root, "has %s", " as its root", false },
+	{ "the device", the_device, "has the device open as ", "", false },
+	{ "the device, to write", the_device_to_write, "has the device open as ", "", true },
+	{ "a mount namespace", a_mount_namespace, "has it mounted at %s",
+	  " in a mount namespace of its own", false },
+	{ "a process that has nothing to do with it", nothing, NULL, "", false },
+};
+
+START_TEST(each_way_to_hold_it_is_named)
+{
+	SKIP_UNLESS_LOOP();
+	begin();
+	for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
+		struct holders h AUTO(holders_clear) = { 0 };
+		struct holders writers AUTO(holders_clear) = { 0 };
+		struct holders_query q = query();
+		const char *at = ways[i].text ? strstr(ways[i].text, "%s") : NULL;
+		char *text AUTO(free) =
+			!at ? xstrdup(ways[i].text ? ways[i].text : "")
+			    : xasprintf("%.*s%s%s%s", (int)(at - ways[i].text), ways[i].text,
+		                        w.staging, at + 2, ways[i].end);
+		pid_t pid = hold(ways[i].how);
+
+		holders_find(&q, soon(), &h);
+		ck_assert_msg(names(&h, pid, text) == (ways[i].text != NULL), "%s: %s",
+		              ways[i].what, h.first.n ? h.first.v[h.first.n - 1] : "nobody");
+		q.writers = true;
+		holders_find(&q, soon(), &writers);
+		ck_assert_msg(writers.n == (ways[i].writes ? 1 : 0), "%s: %u", ways[i].what,
+		              writers.n);
+		ck_assert(!h.cut && h.processes > 1);
+		let_go(pid);
+	}
+	end();
+}
+END_TEST
+
+START_TEST(mounts_elsewhere_are_only_looked_for_when_asked)
+{
+	SKIP_UNLESS_LOOP();
+	begin();
+	struct holders h AUTO(holders_clear) = { 0 };
+	struct holders_query q = query();
+	pid_t pid = hold(a_mount_namespace);
+
+	q.mounts = false;
+	holders_find(&q, soon(), &h);
+	ck_assert(!names(&h, pid, ""));
+	let_go(pid);
+	end();
+}
+END_TEST
+
+START_TEST(three_are_named_and_the_others_counted)
+{
+	struct str text AUTO(str_clear) = STR_INIT(2000);
+	struct holders h AUTO(holders_clear) = { 0 };
+	pid_t pids[5];
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	struct holders_query q = query();
+	for (size_t i = 0; i < ARRAY_LEN(pids); i++)
+		pids[i] = hold(a_file);
+	holders_find(&q, soon(), &h);
+	ck_assert_uint_eq(h.n, 6); /* and this test, which keeps the loop device */
+	ck_assert_uint_eq(h.first.n, 3);
+	holders_say(&h, &q, "/dev/x", &text);
+	ck_assert_msg(str_has_prefix(text.ptr, "held by pid ") &&
+	                      str_has_suffix(text.ptr, " and 3 more"),
+	              "%s", text.ptr);
+	for (size_t i = 0; i < ARRAY_LEN(pids); i++)
+		let_go(pids[i]);
+	end();
+}
+END_TEST
+
+/* ---------------------------------------------------------------- recorded */
+
+static void recorded(struct tree *t, const char *pid_namespace)
+{
+	tree_unpack(t, NULL);
+	tree_mkdir(t, "/proc/7");
+	tree_link(t, "/proc/self", "7");
+	if (pid_namespace)
+		tree_link(t, "/proc/7/ns/pid", pid_namespace);
+}
+
+START_TEST(nobody_found_says_where_to_look)
+{
+	static const struct {
+		const char *what, *pid_namespace;
+		int64_t ms;
+		const char *text;
+	} rows[] = {
+		{ "in a container", "pid:[4026532999]", 1000,
+		  "none of the 1 processes that this container sees holds it; on the host: fuser "
+		  "-vm "
+		  "/dev/nvme0n1, and grep -l ' 259:3 ' /proc/*/mountinfo (with hostPID: true in "
+		  "the "
+		  "DaemonSet the driver would name it)" },
+		{ "where nothing is known of it", NULL, 1000,
+		  "none of the 1 processes that this container sees holds it; on the host: fuser "
+		  "-vm "
+		  "/dev/nvme0n1, and grep -l ' 259:3 ' /proc/*/mountinfo (with hostPID: true in "
+		  "the "
+		  "DaemonSet the driver would name it)" },
+		{ "on the host", "pid:[4026531836]", 1000,
+		  "no process holds it, so the kernel does: RAID, LVM, swap, a loop device or an "
+		  "NFS "
+		  "export (lsblk /dev/nvme0n1, swapon, losetup -a)" },
+		{ "no time", "pid:[4026531836]", 0,
+		  "no time was left to see who holds it (fuser -vm /dev/nvme0n1)" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct str text AUTO(str_clear) = STR_INIT(2000);
+		struct holders h AUTO(holders_clear) = { 0 };
+		struct tree t;
+
+		recorded(&t, rows[i].pid_namespace);
+		char *proc AUTO(free) = tree_path(&t, "/proc");
+		const struct holders_query q = { .proc_root = proc,
+			                         .disk = makedev(259, 3),
+			                         .mounts = true };
+		holders_find(&q, deadline_in_ms(rows[i].ms), &h);
+		holders_say(&h, &q, "/dev/nvme0n1", &text);
+		ROW_STR_EQ(rows[i].what, text.ptr, rows[i].text);
+		tree_clear(&t);
+	}
+}
+END_TEST
+
+/* Between one look and the next a process ends: what it held is held no more, or its name is lost. */
+START_TEST(a_process_that_ends_meanwhile_is_no_error)
+{
+	struct holders h AUTO(holders_clear) = { 0 };
+	struct stat st;
+	struct tree t;
+
+	recorded(&t, NULL);
+	tree_write(&t, "/file", "x");
+	char *proc AUTO(free) = tree_path(&t, "/proc"), *file AUTO(free) = tree_path(&t, "/file");
+	ck_assert_int_eq(stat(file, &st), 0);
+	tree_link(&t, "/proc/8/fd/3", "/nonexistent/file"); /* closed */
+	tree_link(&t, "/proc/9/fd/3", file);                /* no comm any more */
+	tree_write(&t, "/proc/10/mountinfo", "");           /* no ns any more */
+	tree_link(&t, "/proc/11/ns/mnt", "mnt:[5]");        /* no mountinfo any more */
+	tree_write(&t, "/proc/12/mountinfo", "garbage\n\n1 2\n1 2 8:x / /a\n1 2 999999:1 / /b\n");
+	tree_link(&t, "/proc/12/ns/mnt", "mnt:[6]");
+	const struct holders_query q = {
+		.proc_root = proc, .disk = makedev(259, 3), .fs = st.st_dev, .mounts = true
+	};
+	holders_find(&q, soon(), &h);
+	ck_assert_uint_eq(h.n, 1);
+	ck_assert_msg(str_has_prefix(h.first.v[0], "pid 9 (ended meanwhile) has "), "%s",
+	              h.first.v[0]);
+	ck_assert_uint_eq(h.processes, 6);
+	tree_clear(&t);
+}
+END_TEST
+
+START_TEST(a_mount_namespace_is_looked_at_once)
+{
+	struct holders h AUTO(holders_clear) = { 0 };
+	struct tree t;
+
+	recorded(&t, NULL);
+	char *proc AUTO(free) = tree_path(&t, "/proc");
+	tree_link(&t, "/proc/7/ns/mnt", "mnt:[1]"); /* ours */
+	for (int pid = 7; pid < 20; pid++) {
+		char *mountinfo AUTO(free) = xasprintf("/proc/%d/mountinfo", pid);
+		char *ns AUTO(free) = xasprintf("/proc/%d/ns/mnt", pid);
+
+		tree_write(&t, mountinfo, "40 30 259:3 / /data rw - ext4 /dev/nvme0n1 rw\n");
+		tree_link(&t, ns, pid % 2 ? "mnt:[1]" : "mnt:[2]");
+	}
+	const struct holders_query q = { .proc_root = proc,
+		                         .disk = makedev(259, 3),
+		                         .mounts = true };
+	holders_find(&q, soon(), &h);
+	ck_assert_uint_eq(h.n, 1);
+	tree_clear(&t);
+}
+END_TEST
+
+SUITE_TIMEOUT("holders", 60, each_way_to_hold_it_is_named,
+              mounts_elsewhere_are_only_looked_for_when_asked,
+              three_are_named_and_the_others_counted, nobody_found_says_where_to_look,
+              a_process_that_ends_meanwhile_is_no_error, a_mount_namespace_is_looked_at_once);
