@@ -84,15 +84,23 @@ int target_make(const char *path, enum target_kind kind, unsigned *ret_made, str
 	return 0;
 }
 
+/* A file that somebody has written to meanwhile is data. */
+static bool is_empty_file(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0;
+}
+
 void target_unmake(const char *path, unsigned made)
 {
 	char *copy AUTO(free) = xstrdup(path);
 
 	/* The levels that could not be made do not count: go up until all that were made are gone. */
 	for (char *p = copy; made && !str_eq(p, "/") && !str_eq(p, "."); p = dirname(p)) {
-		if (unlink(p) == 0 || rmdir(p) == 0)
+		if ((is_empty_file(p) ? unlink(p) : rmdir(p)) == 0)
 			made--;
-		else if (errno != ENOENT && errno != ENOTDIR)
+		else if (errno != ENOENT)
 			return;
 	}
 }

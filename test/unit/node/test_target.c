@@ -93,7 +93,14 @@ START_TEST(taking_back_stops_where_somebody_has_put_something)
 	ck_assert_int_eq(target_make(path, TARGET_DIR, &made, &err), 0);
 	run_tool("touch %s/a/x", root);
 	target_unmake(path, made);
-	run_tool("cd %s && test -e a/x && ! test -e a/b", root);
+	run_tool("cd %s && test -e a/x && ! test -e a/b && rm a/x && rmdir a", root);
+
+	ck_assert_int_eq(target_make(path, TARGET_FILE, &made, &err), 0);
+	run_tool("echo rows > %s", path);
+	target_unmake(path, made);
+	run_tool("grep -q rows %s && rm %s && ln -s %s/data %s", path, path, root, path);
+	target_unmake(path, made);
+	run_tool("test -L %s && test -s %s/data", path, root);
 	end();
 }
 END_TEST

@@ -56,13 +56,18 @@ static void unstage_ok(void)
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 0);
 }
 
-static void unstage_refused(enum err_code code, const char *text)
+static void unstage_refused_with(enum err_code code, const char *text, const char *also)
 {
 	struct err err = ERR_INIT;
 
 	ck_assert_int_eq(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err), -1);
 	ck_assert_msg(err.code == code, "%s: %s", err_code_name(err.code), err.msg);
-	ck_assert_msg(strstr(err.msg, text) != NULL, "%s", err.msg);
+	ck_assert_msg(strstr(err.msg, text) && strstr(err.msg, also), "%s", err.msg);
+}
+
+static void unstage_refused(enum err_code code, const char *text)
+{
+	unstage_refused_with(code, text, "");
 }
 
 static const char *const types[] = { "ext4", "xfs", "btrfs", NULL };
@@ -235,8 +240,8 @@ START_TEST(raw_block_under_a_loop_device_in_use_stays)
 	run_tool("umount --lazy %s", map);
 	int claim = open(loop.node, O_RDONLY | O_EXCL);
 	ck_assert_int_ge(claim, 0);
-	unstage_refused(ERR_PRECONDITION, "still used through the loop device loop");
-	unstage_refused(ERR_PRECONDITION, loop.name);
+	unstage_refused_with(ERR_PRECONDITION, "still used through the loop device loop",
+	                     loop.name);
 	close(claim);
 	/* One that nobody uses was left behind by kubelet: it keeps no pod from ending. */
 	struct err err = ERR_INIT;
@@ -288,8 +293,7 @@ START_TEST(an_open_file_keeps_the_filesystem)
 	char *file AUTO(free) = xasprintf("%s/f", w.staging);
 	char *holder AUTO(free) = xasprintf("pid %d (test_unstage) has ", (int)getpid());
 	int fd = open(file, O_CREAT | O_WRONLY, 0600);
-	unstage_refused(ERR_UNAVAILABLE, "Device or resource busy");
-	unstage_refused(ERR_UNAVAILABLE, holder);
+	unstage_refused_with(ERR_UNAVAILABLE, "Device or resource busy", holder);
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
 	close(fd);
 	unstage_ok();
@@ -330,8 +334,7 @@ START_TEST(a_captured_mount_is_refused_each_time)
 	pid_t holder = capture_mounts();
 	char *name AUTO(free) = xasprintf("pid %d (test_unstage) has", (int)holder);
 	for (int again = 0; again < 2; again++) {
-		unstage_refused(ERR_PRECONDITION, "another mount namespace");
-		unstage_refused(ERR_PRECONDITION, name);
+		unstage_refused_with(ERR_PRECONDITION, "another mount namespace", name);
 		ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
 	}
 	kill(holder, SIGKILL);
@@ -375,13 +378,18 @@ START_TEST(the_driver_override_is_given_back)
 }
 END_TEST
 
-START_TEST(a_file_with_data_in_the_block_files_place_is_not_deleted)
+START_TEST(data_in_the_block_files_place_is_not_deleted)
 {
 	SKIP_UNLESS_LOOP();
 	begin();
 	run_tool("echo data > %s", w.block_file);
 	unstage_refused(ERR_PRECONDITION, "is left alone");
-	ck_assert(path_exists(w.block_file));
+	run_tool("grep -q data %s && rm %s && mkdir -p %s/sub/sub", w.block_file, w.block_file,
+	         w.block_file);
+	unstage_refused(ERR_PRECONDITION, "not empty (1 entries, among them sub)");
+	run_tool("rmdir %s/sub/sub %s/sub", w.block_file, w.block_file);
+	unstage_ok();
+	ck_assert(!path_exists(w.block_file));
 	node_world_clear(&w);
 }
 END_TEST
@@ -402,7 +410,7 @@ int main(void)
 		a_loop_device_over_the_staged_file_itself_is_named,
 		what_is_mounted_below_is_named,
 		the_driver_override_is_given_back,
-		a_file_with_data_in_the_block_files_place_is_not_deleted,
+		data_in_the_block_files_place_is_not_deleted,
 	};
 	int failed;
 
