@@ -22,6 +22,7 @@
 #include "common/log.h"
 #include "common/rpc/identity_csi.h"
 #include "common/rpc/registration.h"
+#include "common/rpc/rpc_probe.h"
 #include "common/rpc/rpc_server.h"
 #include "controller/controller_csi.h"
 #include "node/node_csi.h"
@@ -30,6 +31,8 @@
 
 /* What running calls get before they are cancelled: the pods of the manifests have 30 s to end. */
 #define STOP_GRACE_MS 8000
+/* Of --probe: a driver that is well answers in a millisecond, one on a node without a free CPU in a second. */
+#define PROBE_MS 8000
 #define N_SERVICES_MAX 3
 
 /* All that runs; made in the order of its fields, taken down in reverse. */
@@ -268,6 +271,15 @@ static int serve(struct program *p)
 	return rc ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
+static int probe(const struct flags *flags)
+{
+	struct err err = ERR_INIT;
+	if (!rpc_probe(flags->socket_path, PROBE_MS, &err))
+		return EXIT_SUCCESS;
+	fprintf(stderr, "%s\n", err.msg);
+	return EXIT_FAILURE;
+}
+
 int main(int argc, char *argv[])
 {
 	open_standard_files();
@@ -282,6 +294,8 @@ int main(int argc, char *argv[])
 		flags_print_help(stdout);
 	} else if (p.flags.version) {
 		puts("snap-csi-plugin " SNAP_CSI_VERSION);
+	} else if (p.flags.probe) {
+		status = probe(&p.flags);
 	} else {
 		log_setup((int)p.flags.verbosity, str_eq(p.flags.logging_format, "json"));
 		for (size_t i = 0; i < report.warnings.n; i++)

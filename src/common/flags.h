@@ -45,7 +45,8 @@ struct flags_report {
 
 /*
  * Fills *f from defaults, argv[1..] and env (getenv, or a test's), and validates the whole. Returns 0, or -1 when
- * report->errors has lines: all that is wrong, not the first. With --help or --version nothing is validated.
+ * report->errors has lines: all that is wrong, not the first. With --help or --version nothing is validated, with
+ * --probe only the endpoint.
  * flags_clear() in both cases.
  */
 int flags_parse(struct flags *f, int argc, char *const argv[], char *(*env)(const char *name),

@@ -225,6 +225,10 @@ static void check_node(const struct flags *f, struct strs *errors)
 
 void flags_check(struct flags *f, struct strs *errors)
 {
+	if (f->probe) { /* asks and starts nothing */
+		check_endpoint(f, errors);
+		return;
+	}
 	check_mode(f, errors);
 	check_names(f, errors);
 	check_endpoint(f, errors);

@@ -108,6 +108,12 @@ check 'node mode serves' begin "${node[@]}" --v=2
 check 'it says where' said "$socket"
 check 'the socket has mode 0600' [ "$(stat -c %a "$socket")" = 600 ]
 check 'node mode does not map libcurl' eval '! grep -q libcurl "/proc/$pid/maps"'
+run --probe "--bind-address=unix://$socket"
+check '--probe of a driver that serves exits with 0' ended 0
+check '--probe has nothing to say then' [ ! -s "$log" ]
+run --probe "--bind-address=unix://$dir/nobody.sock"
+check '--probe where nobody serves exits with 1' ended 1
+check 'and names the socket' said "$dir/nobody.sock"
 check 'GetPluginInfo has the name' eval 'call 3 GetPluginInfo | grep -q csi.snap.nvidia.com'
 check 'a method of the controller is UNIMPLEMENTED' eval 'call 3 ControllerGetCapabilities | grep -q UNIMPLEMENTED'
 check 'a host without functions is UNAVAILABLE, not unlimited' eval 'call 3 NodeGetInfo | grep -q UNAVAILABLE'

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gRPC server: the only module (rpc_server*.c) that includes <grpc/...>.
+ * The gRPC server: with rpc_probe.c, its client, the only module (rpc_server*.c) that includes <grpc/...>.
  *
  * Threads: one poller that never blocks, a bounded pool of workers (started when first needed, kept) that run
  * handlers to their end, one thread that accepts connections.  Every function here is

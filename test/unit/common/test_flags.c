@@ -422,6 +422,28 @@ static char *printed(void (*print)(FILE *out))
 	return text;
 }
 
+START_TEST(a_probe_needs_an_endpoint_and_nothing_else)
+{
+	struct flags f;
+	struct flags_report r = FLAGS_REPORT_INIT;
+	ck_assert_int_eq(
+		parse(&f, &r,
+	              (const char *[]) { "--probe", "--bind-address=unix://csi/csi.sock", NULL }),
+		0);
+	ck_assert(f.probe);
+	ck_assert_str_eq(f.socket_path, "csi/csi.sock");
+	flags_clear(&f);
+	ck_assert_int_eq(
+		parse(&f, &r, (const char *[]) { "--probe", "--bind-address=/csi.sock", NULL }),
+		-1);
+	check_errors("an endpoint that is none", &r,
+	             "--bind-address (CSI_ENDPOINT): \"/csi.sock\" has no scheme; write "
+	             "unix:///csi.sock");
+	flags_clear(&f);
+	flags_report_clear(&r);
+}
+END_TEST
+
 START_TEST(help_names_every_flag_within_100_columns)
 {
 	char *text = printed(flags_print_help), *table = printed(flags_print_markdown);
@@ -455,6 +477,7 @@ int main(void)
 	tcase_add_test(t, flags_without_effect_are_named_in_one_warning);
 	tcase_add_test(t, times_and_lists_are_read);
 	tcase_add_test(t, help_and_version_ask_for_nothing_else);
+	tcase_add_test(t, a_probe_needs_an_endpoint_and_nothing_else);
 	tcase_add_test(t, help_names_every_flag_within_100_columns);
 	Suite *s = suite_create("flags");
 	suite_add_tcase(s, t);

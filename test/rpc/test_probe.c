@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The liveness probe's client (snap-csi-plugin --probe): who is well, who is not, and that it never waits for ever. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/deadline.h"
+#include "common/rpc/rpc_probe.h"
+#include "test/rpc/fixture.h"
+
+static void check_refused(const char *what, const char *path, int timeout_ms)
+{
+	struct err err = ERR_INIT;
+	ck_assert_msg(rpc_probe(path, timeout_ms, &err) == -1, "%s: it is called well", what);
+	ck_assert_msg(strstr(err.msg, path) != NULL, "%s: \"%s\" does not name the socket", what,
+	              err.msg);
+}
+
+START_TEST(a_driver_that_serves_is_well)
+{
+	SETUP(f);
+	struct err err = ERR_INIT;
+	ck_assert_msg(!rpc_probe(f.path, 30000, &err), "%s", err.msg);
+	ck_assert_msg(!rpc_probe(f.path, 30000, &err), "the second time: %s", err.msg);
+}
+END_TEST
+
+/* A stage that takes long is no reason to kill the driver. */
+START_TEST(a_driver_whose_workers_are_all_busy_is_well)
+{
+	AUTO(fixture_clear) struct fixture f;
+	struct rpc_pending *busy[2];
+	struct rpc_answer answer;
+	struct err err = ERR_INIT;
+
+	fixture_init(&f);
+	f.options.max_workers = 1;
+	fixture_start(&f);
+	for (size_t i = 0; i < ARRAY_LEN(busy); i++)
+		busy[i] = stage_start(f.client, i ? "b" : "a", "sleep:60000", 90000);
+	ck_assert(reaches(&f.stub.entered, 1));
+	ck_assert_msg(!rpc_probe(f.path, 30000, &err), "%s", err.msg);
+	for (size_t i = 0; i < ARRAY_LEN(busy); i++) {
+		rpc_pending_cancel(busy[i]);
+		rpc_pending_wait(busy[i], &answer);
+		rpc_answer_clear(&answer);
+	}
+}
+END_TEST
+
+START_TEST(nobody_at_the_socket_is_refused_at_once)
+{
+	AUTO(fixture_clear) struct fixture f;
+	fixture_init(&f);
+	check_refused("no socket", f.path, 30000);
+}
+END_TEST
+
+/* Accepts connections and never says a word, as a driver whose threads hang. */
+START_TEST(a_driver_that_hangs_is_refused_at_the_deadline)
+{
+	AUTO(fixture_clear) struct fixture f;
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+	fixture_init(&f);
+	AUTO(fd) int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	memcpy(address.sun_path, f.path, strlen(f.path) + 1);
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	ck_assert_int_eq(listen(fd, 4), 0);
+	check_refused("a socket that does not answer", f.path, 300);
+	unlink(f.path);
+}
+END_TEST
+
+SUITE("probe", a_driver_that_serves_is_well, a_driver_whose_workers_are_all_busy_is_well,
+      nobody_at_the_socket_is_refused_at_once, a_driver_that_hangs_is_refused_at_the_deadline);
