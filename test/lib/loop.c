@@ -29,7 +29,8 @@ static int try_attach(int control, int image)
 
 	snprintf(path, sizeof path, "/dev/loop%d", n);
 	fd = n < 0 ? -1 : open(path, O_RDWR | O_CLOEXEC);
-	if (fd < 0 || ioctl(fd, LOOP_CONFIGURE, &config))
+	/* Somebody before us may have left it read-only; that outlives the image. */
+	if (fd < 0 || ioctl(fd, LOOP_CONFIGURE, &config) || ioctl(fd, BLKROSET, &(int) { 0 }))
 		return -1;
 	return TAKE_FD(fd);
 }

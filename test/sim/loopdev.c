@@ -71,6 +71,9 @@ static int configure(unsigned number, int image, unsigned sector_size, uint64_t 
 	         number);
 	if (ioctl(fd, LOOP_CONFIGURE, &config))
 		return errno == EBUSY ? 1 : err_sys(err, errno, "configure /dev/loop%u", number);
+	/* Somebody before us may have left it read-only; that outlives the image. */
+	if (ioctl(fd, BLKROSET, &(int) { 0 }))
+		return err_sys(err, errno, "make /dev/loop%u writable", number);
 	*diskseq = 0;
 #ifdef BLKGETDISKSEQ
 	if (ioctl(fd, BLKGETDISKSEQ, diskseq))
