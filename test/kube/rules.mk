@@ -29,3 +29,8 @@ e2e-kube: $(BIN) $(OUT)/snap-sim $(KUBE_BIN)/.built
 ## e2e-kube-pods: the same with the driver in pods, from manifests/ and the image of make image-test (root)
 e2e-kube-pods: $(BIN) $(OUT)/snap-sim $(KUBE_BIN)/.built
 	$(Q)$(KUBE_ENV) E2E_PODS=1 test/kube/e2e.sh
+
+.PHONY: e2e-kube-api
+## e2e-kube-api: what a real API server does to a client: conflicts, 410, 429, restarts, tokens and CAs replaced (root)
+e2e-kube-api: $(BIN) $(OUT)/snap-sim $(OUT)/csi-call $(KUBE_BIN)/.built
+	$(Q)$(KUBE_ENV) test/kube/api.sh

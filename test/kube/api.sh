@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# The rows of api.py against a real kube-apiserver and etcd; no kubelet, no pods.
+# In namespaces of its own for network, processes and mounts, so that nothing outlives it, however it ends. Needs root.
+# API_ONLY="token 429" runs only rows with one of the words.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+[ "$(id -u)" -eq 0 ] || {
+	echo 'kube-api: needs root, for a network namespace' >&2
+	exit 1
+}
+DIR=$(mktemp -d "/var/tmp/${CLUSTER_NAME:-snap-csi}-api-XXXXXX")
+finish() {
+	local status=$?
+	trap '' EXIT INT TERM HUP
+	[ -z "${child:-}" ] || kill -s KILL "$child" 2>/dev/null
+	mkdir -p "${BUILD:-build}/kube/logs/api" && cp "$DIR"/*.log "${BUILD:-build}/kube/logs/api/" 2>/dev/null
+	[ "$status" -eq 0 ] || echo "logs are in ${BUILD:-build}/kube/logs/api"
+	rm -rf --one-file-system "$DIR"
+	exit "$status"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+unshare --net --mount --pid --mount-proc --fork --kill-child=KILL python3 test/kube/api.py "$DIR" &
+child=$!
+wait "$child"
