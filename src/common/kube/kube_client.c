@@ -18,7 +18,7 @@
 #define ATTEMPT_MS 30000
 #define WATCH_SILENCE_MS 150000
 #define WATCH_BACKOFF_MS 250
-#define WATCH_BACKOFF_MOST_MS 15000
+#define WATCH_BACKOFF_MOST_MS 5000
 #define WATCH_TIMEOUT_S 240
 
 /* -------------------------------------------------------------- life */

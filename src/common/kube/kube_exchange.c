@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/log.h"
 #include "common/mem.h"
+
+#define DOUBT_MS 1000
 
 /* Woken by the caller's cancellation, whose lock is then held: it must not be asked for under ours. */
 struct sleeper {
@@ -104,6 +107,26 @@ static void keep_the_telling_one(struct http_result *result, struct http_result 
 	*result = *before;
 }
 
+/* 403 behind an attempt that found no server, or one that was not ready: it has just started, and refuses what it
+   has not read the roles of yet. Asked once more; nothing was done, so this holds for every method. */
+static bool is_doubtful(const struct http_result *before, const struct http_result *result)
+{
+	bool was_away =
+		before->end != HTTP_ANSWERED || before->status == 429 || before->status >= 500;
+
+	return result->end == HTTP_ANSWERED && result->status == 403 && was_away;
+}
+
+static void log_retry(struct kube *k, const struct kube_operation *op,
+                      const struct http_result *result, int pause_ms)
+{
+	struct err err = ERR_INIT;
+
+	(void)kube_operation_failed(k, op, result, &err);
+	log_limited(LOG_WARNING, 10, "%s; trying again in %d.%d s", err.msg, pause_ms / 1000,
+	            pause_ms % 1000 / 100);
+}
+
 int kube_exchange(struct kube *k, const struct kube_operation *op, struct deadline d,
                   struct http_result *ret, struct err *err)
 {
@@ -122,6 +145,8 @@ int kube_exchange(struct kube *k, const struct kube_operation *op, struct deadli
 			refused = true;
 			pause_ms = 0;
 		}
+		if (n > 1 && is_doubtful(&before, ret))
+			pause_ms = DOUBT_MS;
 		int64_t at = monotonic_ns() + pause_ms * INT64_C(1000000);
 		if (pause_ms < 0 || at >= d.at) {
 			keep_the_telling_one(ret, &before);
@@ -129,6 +154,8 @@ int kube_exchange(struct kube *k, const struct kube_operation *op, struct deadli
 		}
 		free(before.body);
 		before = *ret;
+		if (pause_ms > 0)
+			log_retry(k, op, ret, pause_ms);
 		if (pause_ms > 0 && sleep_until(k, at, d, err, text))
 			break;
 	}

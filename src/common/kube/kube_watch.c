@@ -177,6 +177,12 @@ static struct err error_of(struct kube_watch *w, const char *verb, const char *n
 	return err;
 }
 
+/* A server that starts refuses what it has not read the roles of yet: that is asked a second time before it is told. */
+static bool is_doubtful(const struct kube_watch *w, const struct http_result *r)
+{
+	return r->status == 403 && w->failures > 0 && !w->hopeless && !w->doubted;
+}
+
 /* A list or a stream that did not come about. */
 static void watch_failed(struct kube_watch *w, const char *verb, const struct http_result *r)
 {
@@ -188,6 +194,11 @@ static void watch_failed(struct kube_watch *w, const char *verb, const struct ht
 	struct err err = error_of(w, verb, NULL, r);
 	set_down(w, err.msg);
 	log_limited(LOG_WARNING, 30, "%s; trying again", err.msg);
+	if (is_doubtful(w, r)) {
+		w->doubted = true;
+		pause_for(w, HOPELESS_MS);
+		return;
+	}
 	w->hopeless = !passes_by_itself(r);
 	w->unheard = r->end != HTTP_ANSWERED;
 	if (!w->hopeless) {
@@ -253,6 +264,7 @@ static void list_done(void *arg, struct http_result *r)
 	}
 	w->refused = false;
 	w->hopeless = false;
+	w->doubted = false;
 	{
 		WITH_LOCK(&w->k->lock);
 		w->live = true;
@@ -322,6 +334,7 @@ static void line_event(struct kube_watch *w)
 		error_event(w, &e);
 		return;
 	}
+	w->relisted = false;
 	if (e.type != EVENT_BOOKMARK)
 		object_event(w, &e);
 	if (e.resource_version.n > 0)
@@ -343,6 +356,7 @@ static void stream_opened(struct kube_watch *w)
 {
 	w->opened_at = monotonic_ns();
 	w->refused = false;
+	w->doubted = false;
 	set_down(w, "");
 }
 
@@ -379,6 +393,13 @@ static void stream_resume(struct kube_watch *w, const char *why)
 		w->failures = 0;
 	if (w->lost)
 		lose_place(w);
+	/* A server that says 410 is there again, whatever it was before. */
+	if (w->lost && !w->lost_badly && !w->relisted) {
+		w->relisted = true;
+		list_start(w);
+		return;
+	}
+	w->unheard = true;
 	if (w->lost_badly || w->failures > 0) {
 		if (!w->lost_badly)
 			set_down(w, why);

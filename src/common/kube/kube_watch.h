@@ -55,9 +55,11 @@ struct kube_watch {
 
 	/* The engine's thread only. */
 	enum watch_phase phase;
-	bool hopeless;   /* paused by an error that does not pass by itself */
-	bool unheard;    /* paused because nobody answered */
-	bool refused;    /* the credentials were: read them again before the next try */
+	bool hopeless; /* paused by an error that does not pass by itself */
+	bool unheard;  /* paused because nobody answered */
+	bool refused;  /* the credentials were: read them again before the next try */
+	bool doubted; /* 403 behind a failure: the server may just have started, without its roles */
+	bool relisted;   /* the last place was lost too, without an event between */
 	bool lost;       /* the stream's place is lost: start again with a list */
 	bool lost_badly; /* ... and not right now */
 	unsigned failures, read_failures;

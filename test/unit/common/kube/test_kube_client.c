@@ -252,6 +252,45 @@ START_TEST(what_passes_is_tried_again_and_a_post_only_when_it_cannot_have_acted)
 }
 END_TEST
 
+START_TEST(a_server_that_has_just_started_may_refuse_once_what_is_allowed)
+{
+	static const struct {
+		const char *what;
+		struct fake_reply before;
+		unsigned refusals, requests;
+		enum err_code code;
+	} rows[] = {
+		{ "once", { .status = 503, .body = "{}" }, 1, 3, ERR_OK },
+		{ "once, busy before", { .status = 429, .body = "{}" }, 1, 3, ERR_OK },
+		{ "for ever", { .status = 503, .body = "{}" }, 0, 3, ERR_PERMISSION },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct kube_fake f;
+		struct err err = ERR_INIT;
+		AUTO(json_free) struct json *ret = NULL, *object = object_named("a");
+		struct fake_reply before = rows[i].before;
+		kube_fake_start(&f, NULL);
+		before.on = "POST " VOLUMES;
+		before.times = 1;
+		fake_http_on(f.server, before);
+		fake_http_on(f.server, (struct fake_reply) { .on = "POST " VOLUMES,
+		                                             .status = 403,
+		                                             .body = "{}",
+		                                             .times = rows[i].refusals });
+		fake_http_on(f.server,
+		             (struct fake_reply) { .on = "POST " VOLUMES, .body = OBJECT });
+		int rc = kube_create(f.kube, &kind_volume, "ns", object, deadline_in_ms(20000),
+		                     &ret, &err);
+		ck_assert_msg(rc == (rows[i].code ? -1 : 0) && err.code == rows[i].code,
+		              "%s: %d %s", rows[i].what, rc, err.msg);
+		ck_assert_msg(fake_http_count(f.server, "POST " VOLUMES) == rows[i].requests,
+		              "%s: %u requests", rows[i].what,
+		              fake_http_count(f.server, "POST " VOLUMES));
+		kube_fake_stop(&f);
+	}
+}
+END_TEST
+
 START_TEST(retry_after_is_waited_for_within_the_deadline_only)
 {
 	struct kube_fake f;
@@ -441,6 +480,7 @@ SUITE_TIMEOUT("kube_client", 60, get_returns_the_object_or_that_there_is_none,
               list_goes_page_by_page_and_survives_an_expired_token,
               list_starts_again_when_an_expired_token_has_no_successor,
               what_passes_is_tried_again_and_a_post_only_when_it_cannot_have_acted,
+              a_server_that_has_just_started_may_refuse_once_what_is_allowed,
               retry_after_is_waited_for_within_the_deadline_only,
               an_api_server_that_is_away_is_unavailable_and_comes_back,
               a_refused_token_is_read_again_once,

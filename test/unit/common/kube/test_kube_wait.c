@@ -389,6 +389,52 @@ START_TEST(what_passes_is_waited_for)
 }
 END_TEST
 
+START_TEST(a_watch_refused_by_a_server_that_has_just_started_is_asked_for_again)
+{
+	struct kube_fake f;
+	kube_fake_start(&f, NULL);
+	fake_http_on(f.server, (struct fake_reply) { .on = LIST, .body = EMPTY_LIST("1") });
+	fake_http_on(f.server,
+	             (struct fake_reply) { .on = WATCH, .status = 503, .body = "{}", .times = 1 });
+	fake_http_on(f.server, (struct fake_reply) { .on = WATCH,
+	                                             .status = 403,
+	                                             .body = STATUS("Forbidden", "no"),
+	                                             .times = 1 });
+	fake_http_on(f.server, (struct fake_reply) { .on = WATCH, .stream = true });
+	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a",
+	                                             .body = OBJECT("a", "u1", "1", "Bound") });
+	struct kube_wait *w = wait_for(&f, "a");
+	NEXT_IS(w, "Bound");
+	NEXT_STARTS(w, 300, "DEADLINE_EXCEEDED");
+	ck_assert(fake_http_wait_streams(f.server, WATCH, 1));
+	kube_wait_close(w);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+START_TEST(a_place_that_is_lost_behind_failures_is_sought_without_a_pause)
+{
+	static const char expired[] = "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\","
+				      "\"metadata\":{},\"code\":410,\"reason\":\"Expired\"}}\n";
+	struct kube_fake f;
+	struct kube_tuning minute = { .watch_backoff_ms = 60000, .watch_backoff_most_ms = 60000 };
+	kube_fake_start(&f, &minute);
+	fake_http_on(f.server, (struct fake_reply) { .on = LIST, .body = EMPTY_LIST("1") });
+	/* One that ends at once counts as a failure; the next would be paused for. */
+	fake_http_on(f.server, (struct fake_reply) { .on = WATCH, .body = "", .times = 1 });
+	fake_http_on(f.server, (struct fake_reply) { .on = WATCH, .body = expired, .times = 1 });
+	fake_http_on(f.server, (struct fake_reply) { .on = WATCH, .stream = true });
+	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a",
+	                                             .body = OBJECT("a", "u1", "1", "Bound") });
+	struct kube_wait *w = wait_for(&f, "a");
+	NEXT_IS(w, "Bound");
+	ck_assert(fake_http_wait_streams(f.server, WATCH, 1));
+	ck_assert_uint_eq(fake_http_count(f.server, LIST), 2);
+	kube_wait_close(w);
+	kube_fake_stop(&f);
+}
+END_TEST
+
 START_TEST(a_server_that_answers_again_ends_the_pause_of_a_watch)
 {
 	struct kube_fake f;
@@ -563,6 +609,8 @@ SUITE_TIMEOUT("kube_wait", 60, states_come_one_after_the_other_and_only_for_awai
               a_read_that_an_event_overtakes_is_dropped,
               what_does_not_pass_is_told_and_tried_again_for_the_next_who_asks,
               a_watch_that_may_not_be_opened_names_the_verb, what_passes_is_waited_for,
+              a_watch_refused_by_a_server_that_has_just_started_is_asked_for_again,
+              a_place_that_is_lost_behind_failures_is_sought_without_a_pause,
               a_server_that_answers_again_ends_the_pause_of_a_watch,
               out_of_time_says_why_there_is_no_watch, a_silent_watch_is_opened_again,
               cancelling_and_freeing_wake_those_who_wait,
