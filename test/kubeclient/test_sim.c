@@ -16,7 +16,7 @@
 #include "test/lib/suite.h"
 
 #define NS "nvidia-storage"
-#define WAIT_MS 20000
+#define WAIT_MS 60000
 
 struct world {
 	struct kube_fake fake; /* for its directory and kubeconfig; its server gets no request */
@@ -57,6 +57,7 @@ static int start_sim(struct world *w)
 static void world_start(struct world *w)
 {
 	struct err err = ERR_INIT;
+	struct json *none = NULL;
 	kube_fake_start(&w->fake, NULL);
 	int port = start_sim(w);
 	certificate_authority(w->fake.dir, "ca");
@@ -67,6 +68,10 @@ static void world_start(struct world *w)
 	kube_fake_config(&w->fake, url, "    certificate-authority: ca.pem\n", "");
 	ck_assert_int_eq(http_new(&(struct http_endpoint) { .url = straight }, NULL, &w->sim, &err),
 	                 0);
+	/* While one thread reads the new configuration, others still use the old one: it is read before they start. */
+	ck_assert_int_eq(kube_get(w->fake.kube, &kind_volume, NS, "none", deadline_in_ms(WAIT_MS),
+	                          &none, &err),
+	                 1);
 }
 
 static void world_stop(struct world *w)

@@ -105,6 +105,22 @@ static void told(struct kube_wait *wait, const char *phase)
 	ck_assert_str_eq(json_str(object, "status.phase"), phase);
 }
 
+/* A stream that has moved may be asked for before it is open, and its old end may still take events: pushed until
+   it is told, which one version is once. */
+static void push_until_told(struct world *w, struct kube_wait *wait)
+{
+	struct json *object = NULL;
+	int rc = -1;
+	for (int i = 0; rc && i < 100; i++) {
+		struct err err = ERR_INIT;
+		fake_http_push(w->fake.server, WATCH, EVENT("MODIFIED", OBJECT("a", "2", "Bound")));
+		rc = kube_wait_next(wait, deadline_in_ms(200), &object, &err);
+	}
+	ck_assert_int_eq(rc, 0);
+	ck_assert_str_eq(json_str(object, "status.phase"), "Bound");
+	json_free(object);
+}
+
 static struct http_stats stats(struct world *w)
 {
 	return http_stats(w->fake.kube->http);
@@ -362,7 +378,7 @@ END_TEST
 START_TEST(a_hung_peer_is_left_and_the_watch_with_it)
 {
 	struct world w;
-	struct kube_tuning t = { .http = { .silence_ms = 400 }, .attempt_ms = 300 };
+	struct kube_tuning t = { .http = { .silence_ms = 1500 }, .attempt_ms = 1000 };
 	world_start_tuned(&w, &t);
 	struct relay *relay = relay_start(w.front.port);
 	config(&w, relay_port(relay), w.ca, TOKEN);
@@ -372,13 +388,11 @@ START_TEST(a_hung_peer_is_left_and_the_watch_with_it)
 	relay_freeze(relay);
 	int64_t before = monotonic_ns();
 	get_works(&w, "the peer hangs, another connection works");
-	ck_assert_int_lt((monotonic_ns() - before) / 1000000, 10000);
+	ck_assert_int_lt((monotonic_ns() - before) / 1000000, 20000);
 	ck_assert_uint_gt(relay_connections(relay), connections);
 	/* Without any request of its own, the watch has moved too. */
 	ck_assert(fake_http_wait(w.fake.server, WATCH, 2));
-	usleep(100000);
-	fake_http_push(w.fake.server, WATCH, EVENT("MODIFIED", OBJECT("a", "2", "Bound")));
-	told(wait, "Bound");
+	push_until_told(&w, wait);
 	kube_wait_close(wait);
 	w.fake.kube = kube_free(w.fake.kube);
 	relay_stop(relay);
@@ -389,7 +403,7 @@ END_TEST
 START_TEST(a_watch_on_a_hung_peer_is_opened_again_without_any_request)
 {
 	struct world w;
-	struct kube_tuning t = { .watch_silence_ms = 500 };
+	struct kube_tuning t = { .watch_silence_ms = 2000 };
 	world_start_tuned(&w, &t);
 	struct relay *relay = relay_start(w.front.port);
 	config(&w, relay_port(relay), w.ca, TOKEN);
@@ -397,9 +411,7 @@ START_TEST(a_watch_on_a_hung_peer_is_opened_again_without_any_request)
 	struct kube_wait *wait = watch(&w);
 	relay_freeze(relay);
 	ck_assert(fake_http_wait(w.fake.server, WATCH, 2));
-	usleep(100000);
-	fake_http_push(w.fake.server, WATCH, EVENT("MODIFIED", OBJECT("a", "2", "Bound")));
-	told(wait, "Bound");
+	push_until_told(&w, wait);
 	kube_wait_close(wait);
 	w.fake.kube = kube_free(w.fake.kube);
 	relay_stop(relay);

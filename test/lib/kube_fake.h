@@ -12,7 +12,7 @@ struct kube_fake {
 	char kubeconfig[128];
 };
 
-/* Short pauses unless the caller has its own; url NULL: the scripted server's. */
+/* Short pauses and small pages unless the caller has its own. */
 void kube_fake_start(struct kube_fake *f, const struct kube_tuning *tuning);
 /* After the tests' own waits are closed: stops both, removes the directory. */
 void kube_fake_stop(struct kube_fake *f);

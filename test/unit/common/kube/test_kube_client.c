@@ -30,7 +30,7 @@ START_TEST(get_returns_the_object_or_that_there_is_none)
 	                                             .status = 404,
 	                                             .body = STATUS("NotFound", "not found") });
 	ck_assert_int_eq(
-		kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(5000), &object, &err), 0);
+		kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(20000), &object, &err), 0);
 	ck_assert_str_eq(json_str(object, "metadata.uid"), "u-1");
 	int64_t size = 0;
 	ck_assert_int_eq(json_get_i64(object, "spec.size", &size, &err), 0);
@@ -38,7 +38,7 @@ START_TEST(get_returns_the_object_or_that_there_is_none)
 	json_free(object);
 	object = NULL;
 	ck_assert_int_eq(
-		kube_get(f.kube, &kind_volume, "ns", "b", deadline_in_ms(5000), &object, &err), 1);
+		kube_get(f.kube, &kind_volume, "ns", "b", deadline_in_ms(20000), &object, &err), 1);
 	ck_assert_ptr_null(object);
 	AUTO(free) char *seen = fake_http_last(f.server, "GET " VOLUMES "/a");
 	ck_assert_ptr_nonnull(strstr(seen, "Authorization: Bearer token-1\r\n"));
@@ -61,7 +61,7 @@ START_TEST(create_names_version_kind_and_field_manager_and_writes_integers_exact
 	fake_http_on(f.server, (struct fake_reply) { .on = "POST " VOLUMES,
 	                                             .status = 409,
 	                                             .body = STATUS("AlreadyExists", "exists") });
-	ck_assert_int_eq(kube_create(f.kube, &kind_volume, "ns", object, deadline_in_ms(5000),
+	ck_assert_int_eq(kube_create(f.kube, &kind_volume, "ns", object, deadline_in_ms(20000),
 	                             &stored, &err),
 	                 0);
 	ck_assert_str_eq(json_str(stored, "metadata.uid"), "u-1");
@@ -70,7 +70,7 @@ START_TEST(create_names_version_kind_and_field_manager_and_writes_integers_exact
 	ck_assert_ptr_nonnull(strstr(seen, "\"size\":9223372036854775807"));
 	ck_assert_ptr_nonnull(strstr(seen, "\"apiVersion\":\"storage.dpu.nvidia.com/v1alpha1\""));
 	ck_assert_ptr_nonnull(strstr(seen, "\"kind\":\"DPUVolume\""));
-	ck_assert_int_eq(kube_create(f.kube, &kind_volume, "ns", object, deadline_in_ms(5000),
+	ck_assert_int_eq(kube_create(f.kube, &kind_volume, "ns", object, deadline_in_ms(20000),
 	                             &stored, &err),
 	                 1);
 	kube_fake_stop(&f);
@@ -87,7 +87,7 @@ START_TEST(patch_is_a_merge_patch)
 	fake_http_on(f.server,
 	             (struct fake_reply) { .on = "PATCH " VOLUMES "/a?fieldManager=snap-csi",
 	                                   .body = OBJECT });
-	ck_assert_int_eq(kube_patch(f.kube, &kind_volume, "ns", "a", patch, deadline_in_ms(5000),
+	ck_assert_int_eq(kube_patch(f.kube, &kind_volume, "ns", "a", patch, deadline_in_ms(20000),
 	                            NULL, &err),
 	                 0);
 	AUTO(free) char *seen = fake_http_last(f.server, "PATCH *");
@@ -120,18 +120,19 @@ START_TEST(delete_carries_the_uid_and_tells_another_object_from_a_conflict)
 	                                             .body = STATUS("NotFound", "not found") });
 	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a", .body = OBJECT });
 	ck_assert_int_eq(
-		kube_delete(f.kube, &kind_volume, "ns", "a", "u-1", deadline_in_ms(5000), &err), 0);
+		kube_delete(f.kube, &kind_volume, "ns", "a", "u-1", deadline_in_ms(20000), &err),
+		0);
 	AUTO(free) char *seen = fake_http_last(f.server, "DELETE *");
 	ck_assert_ptr_nonnull(strstr(seen, "\"preconditions\":{\"uid\":\"u-1\"}"));
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		int rc = kube_delete(f.kube, &kind_volume, "ns", "a", rows[i].uid,
-		                     deadline_in_ms(5000), &err);
+		                     deadline_in_ms(20000), &err);
 		ck_assert_msg(rc == rows[i].rc && err.code == rows[i].code, "%s: %d %s",
 		              rows[i].what, rc, err.msg);
 		err_clear(&err);
 	}
 	ck_assert_int_eq(
-		kube_delete(f.kube, &kind_volume, "ns", "gone", "u-1", deadline_in_ms(5000), &err),
+		kube_delete(f.kube, &kind_volume, "ns", "gone", "u-1", deadline_in_ms(20000), &err),
 		1);
 	kube_fake_stop(&f);
 }
@@ -168,8 +169,8 @@ START_TEST(list_goes_page_by_page_and_survives_an_expired_token)
 	             (struct fake_reply) { .on = "GET " VOLUMES
 	                                         "?limit=2&labelSelector=x%3Dy&continue=t2",
 	                                   .body = PAGE("", "c", "d") });
-	int rc = kube_list(f.kube, &kind_volume, "ns", "x=y", collect, &names, deadline_in_ms(5000),
-	                   &err);
+	int rc = kube_list(f.kube, &kind_volume, "ns", "x=y", collect, &names,
+	                   deadline_in_ms(20000), &err);
 	ck_assert_msg(rc == 0, "%s", err.msg);
 	ck_assert_str_eq(names.ptr, "abcd");
 	ck_assert_uint_eq(fake_http_unexpected(f.server), 0);
@@ -191,7 +192,7 @@ START_TEST(list_starts_again_when_an_expired_token_has_no_successor)
 	                                             .body = "{\"kind\":\"Status\"}" });
 	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "?limit=2",
 	                                             .body = PAGE("never", "a", "stop") });
-	int rc = kube_list(f.kube, &kind_volume, "ns", NULL, collect, &names, deadline_in_ms(5000),
+	int rc = kube_list(f.kube, &kind_volume, "ns", NULL, collect, &names, deadline_in_ms(20000),
 	                   &err);
 	ck_assert_msg(rc == 0, "%s", err.msg);
 	ck_assert_str_eq(names.ptr, "abastop");
@@ -336,7 +337,7 @@ START_TEST(an_api_server_that_is_away_is_unavailable_and_comes_back)
 	err_clear(&err);
 	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a", .body = OBJECT });
 	kube_fake_config(&f, fake_http_url(f.server), "", "    token: token-1\n");
-	int rc = kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(5000), &ret, &err);
+	int rc = kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(20000), &ret, &err);
 	ck_assert_msg(rc == 0, "%s", err.msg);
 	kube_fake_stop(&f);
 }
@@ -359,10 +360,10 @@ START_TEST(a_refused_token_is_read_again_once)
 	                                   .status = 401,
 	                                   .body = STATUS("Unauthorized", "Unauthorized") });
 	ck_assert_int_eq(
-		kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(5000), &ret, &err), 0);
+		kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(20000), &ret, &err), 0);
 	json_free(TAKE(ret));
 	ck_assert_int_eq(
-		kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(5000), &ret, &err), -1);
+		kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(20000), &ret, &err), -1);
 	ck_assert_int_eq(err.code, ERR_UNAUTHENTICATED);
 	ck_assert_msg(strstr(err.msg, "kubeconfig") && !strstr(err.msg, "token-1"), "%s", err.msg);
 	ck_assert_uint_eq(fake_http_count(f.server, "GET " VOLUMES "/a"), 4);
@@ -463,9 +464,9 @@ START_TEST(requests_are_limited_per_second)
 	int64_t before = monotonic_ns();
 	for (int i = 0; i < 8; i++) {
 		AUTO(json_free) struct json *ret = NULL;
-		ck_assert_int_eq(
-			kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(5000), &ret, &err),
-			0);
+		ck_assert_int_eq(kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(20000),
+		                          &ret, &err),
+		                 0);
 	}
 	int64_t took_ms = (monotonic_ns() - before) / 1000000;
 	ck_assert_msg(took_ms >= 290 && took_ms < 3000, "took %ld ms", (long)took_ms);

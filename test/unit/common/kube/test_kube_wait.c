@@ -43,10 +43,10 @@ static char *next(struct kube_wait *w, int ms)
 	return rc ? xstrdup("gone") : xstrdup(json_str(object, "status.phase"));
 }
 
-#define NEXT_IS(w, want)                                 \
-	do {                                             \
-		AUTO(free) char *got_ = next((w), 5000); \
-		ck_assert_str_eq(got_, (want));          \
+#define NEXT_IS(w, want)                                  \
+	do {                                              \
+		AUTO(free) char *got_ = next((w), 20000); \
+		ck_assert_str_eq(got_, (want));           \
 	} while (0)
 #define NEXT_STARTS(w, ms, want)                                         \
 	do {                                                             \
@@ -90,7 +90,7 @@ START_TEST(states_come_one_after_the_other_and_only_for_awaited_names)
 	                       EVENT("MODIFIED", OBJECT("a", "u1", "104", "Bound")));
 	fake_http_push(f.server, WATCH, "{\"type\":\"BOOKMARK\",\"object\":{\"metadata\":{\"resou");
 	fake_http_push(f.server, WATCH, "rceVersion\":\"110\"}}}\n");
-	AUTO(free) char *last = next(w, 5000);
+	AUTO(free) char *last = next(w, 20000);
 	if (strcmp(last, "Half") == 0)
 		NEXT_IS(w, "Bound");
 	else
@@ -139,13 +139,17 @@ START_TEST(a_stream_that_ends_is_resumed_behind_the_last_event)
 		  "resourceVersion=151&", true },
 		{ "cut after a bookmark", BOOKMARK("152"), "resourceVersion=152&", true },
 		{ "cut in the middle of an event", "{\"type\":\"ADDED\",\"obj",
-		  "resourceVersion=100&", true },
+		  "resourceVersion=149&", true },
 	};
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct kube_fake f;
 		struct kube_wait *w = begin(&f, "a");
-		fake_http_push(f.server, WATCH, rows[i].event);
-		usleep(50000);
+		/* In one piece with an awaited event: when that is told, the rest has come, too. */
+		AUTO(free)
+		char *piece = xasprintf(EVENT("ADDED", OBJECT("a", "u1", "149", "Early")) "%s",
+		                        rows[i].event);
+		fake_http_push(f.server, WATCH, piece);
+		NEXT_IS(w, "Early");
 		if (rows[i].cut)
 			fake_http_cut_streams(f.server, WATCH);
 		else
@@ -329,7 +333,7 @@ START_TEST(what_does_not_pass_is_told_and_tried_again_for_the_next_who_asks)
 		                                             .type = rows[i].type,
 		                                             .body = rows[i].body });
 		struct kube_wait *w = wait_for(&f, "a");
-		NEXT_STARTS(w, 5000, rows[i].want);
+		NEXT_STARTS(w, 20000, rows[i].want);
 		fake_http_forget(f.server);
 		fake_http_on(f.server, (struct fake_reply) { .on = LIST, .body = EMPTY_LIST("1") });
 		fake_http_on(f.server, (struct fake_reply) { .on = WATCH, .stream = true });
@@ -352,7 +356,7 @@ START_TEST(a_watch_that_may_not_be_opened_names_the_verb)
 	                                             .status = 403,
 	                                             .body = STATUS("Forbidden", "no") });
 	struct kube_wait *w = wait_for(&f, "a");
-	NEXT_STARTS(w, 5000, "PERMISSION_DENIED: not allowed to watch dpuvolumes");
+	NEXT_STARTS(w, 20000, "PERMISSION_DENIED: not allowed to watch dpuvolumes");
 	kube_wait_close(w);
 	kube_fake_stop(&f);
 }
@@ -440,6 +444,7 @@ START_TEST(a_server_that_answers_again_ends_the_pause_of_a_watch)
 	struct kube_fake f;
 	struct kube_tuning minute = { .watch_backoff_ms = 60000, .watch_backoff_most_ms = 60000 };
 	AUTO(json_free) struct json *object = NULL;
+	AUTO(free) char *got = NULL;
 	struct err err = ERR_INIT;
 	kube_fake_start(&f, &minute);
 	fake_http_on(f.server, (struct fake_reply) { .on = LIST, .cut = true, .times = 1 });
@@ -449,9 +454,17 @@ START_TEST(a_server_that_answers_again_ends_the_pause_of_a_watch)
 	                                             .body = OBJECT("a", "u1", "1", "Bound") });
 	struct kube_wait *w = wait_for(&f, "a");
 	NEXT_STARTS(w, 300, "DEADLINE_EXCEEDED");
-	ck_assert_int_eq(
-		kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(5000), &object, &err), 0);
-	NEXT_IS(w, "Bound");
+	ck_assert(fake_http_wait(f.server, LIST, 1));
+	/* Far less than the minute, also when the end of the list is noticed later than an answer. */
+	for (int i = 0; i < 20 && !str_eq(got, "Bound"); i++) {
+		json_free(TAKE(object));
+		ck_assert_int_eq(kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(20000),
+		                          &object, &err),
+		                 0);
+		free(got);
+		got = next(w, 1000);
+	}
+	ck_assert_str_eq(got, "Bound");
 	ck_assert(fake_http_wait_streams(f.server, WATCH, 1));
 	kube_wait_close(w);
 	kube_fake_stop(&f);
@@ -528,7 +541,7 @@ START_TEST(cancelling_and_freeing_wake_those_who_wait)
 	f.kube = kube_free(f.kube);
 	pthread_join(b, NULL);
 	ck_assert_str_eq(freed.got, "-1 CANCELLED");
-	ck_assert_int_lt((monotonic_ns() - before) / 1000000, 2000);
+	ck_assert_int_lt((monotonic_ns() - before) / 1000000, 20000); /* of a minute */
 	free(cancelled.got);
 	free(freed.got);
 	cancel_destroy(&cancelled.cancel);
