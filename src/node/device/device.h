@@ -127,6 +127,6 @@ int device_count_functions(const struct device_world *w, unsigned *ret_n, struct
 /*
  * Makes all VFs of each SNAP PF that has none yet (sriov_drivers_autoprobe 0, then sriov_numvfs); a PF without a driver
  * is given to nvme first. PFs that have VFs are left alone. `did` is told what was made, nothing when nothing was.
- * Tries every PF; -1 with the first failure.
+ * Tries every PF; -1 with the first failure; FAILED_PRECONDITION when there are SNAP PFs and none of them can have VFs.
  */
 int device_create_vfs(const struct device_world *w, struct str *did, struct err *err) MUST_CHECK;

@@ -20,13 +20,15 @@ static int bind_pf(const struct device_world *w, const char *pf, struct err *err
 {
 	AUTO(str_clear) struct str why = STR_INIT(500);
 	AUTO(free) char *driver = NULL;
-	struct pci_change ignored;
+	struct pci_change change;
 	int r = pci_driver(w, pf, &driver, err);
 
 	if (r < 0 || driver)
 		return r < 0 ? -1 : 0;
-	r = pci_give(w, pf, device_kind_nvme.driver, &ignored, &why, err);
-	return r == 1 ? err_set(err, ERR_UNAVAILABLE, "%s", why.ptr) : r;
+	r = pci_give(w, pf, device_kind_nvme.driver, &change, &why, err);
+	if (r)
+		return r == 1 ? err_set(err, ERR_UNAVAILABLE, "%s", why.ptr) : -1;
+	return pci_give_back(w, &change, false, err);
 }
 
 static int write_attr(const struct device_world *w, const char *dir, const char *name,
@@ -38,7 +40,9 @@ static int write_attr(const struct device_world *w, const char *dir, const char 
 	return e ? err_sys(err, e, "write %s to %s", text, path) : 0;
 }
 
-static int create_on(const struct device_world *w, const char *pf, struct str *did, struct err *err)
+/* 0: it has VFs. 1: it can have none, `why` says so. */
+static int create_on(const struct device_world *w, const char *pf, struct str *did, struct str *why,
+                     struct err *err)
 {
 	AUTO(free) char *dir = pci_dir(w, pf);
 	struct err ignored = ERR_INIT;
@@ -48,8 +52,13 @@ static int create_on(const struct device_world *w, const char *pf, struct str *d
 
 	if (!r)
 		r = sysfs_attr_u64(dir, "sriov_numvfs", &now, err);
-	if (r || now || !total)
+	if (r < 0 || now)
 		return r < 0 ? -1 : 0;
+	if (r || !total) {
+		str_addf(why, "%s%s/sriov_totalvfs is %s", why->len ? ", " : "", dir,
+		         r ? "missing" : "0");
+		return 1;
+	}
 	if (bind_pf(w, pf, err))
 		return -1;
 	/* VFs without a volume answer no probe; stage binds those that have one. Old kernels lack it. */
@@ -65,22 +74,37 @@ int device_create_vfs(const struct device_world *w, struct str *did, struct err 
 {
 	AUTO(free) char *dir = xasprintf("%s/bus/pci/devices", w->sysfs);
 	AUTO(strs_clear) struct strs functions = STRS_INIT;
+	AUTO(str_clear) struct str off = STR_INIT(500);
 	struct err first = ERR_INIT;
+	bool some = false;
 
 	if (sysfs_list(dir, &functions, err) < 0)
 		return -1;
 	for (size_t i = 0; i < functions.n; i++) {
 		struct err failed = ERR_INIT;
+		int r;
 
-		if (device_is_snap_pf(w, functions.v[i]) &&
-		    create_on(w, functions.v[i], did, &failed)) {
+		if (!device_is_snap_pf(w, functions.v[i]))
+			continue;
+		r = create_on(w, functions.v[i], did, &off, &failed);
+		some = some || r == 0;
+		if (r < 0) {
 			err_wrap(&failed, "create the VFs of %s", functions.v[i]);
 			if (!first.code)
 				first = failed;
 		}
 	}
-	if (!first.code)
+	if (first.code) {
+		*err = first;
+		return -1;
+	}
+	/* A hot-plugged PF beside one with VFs is as it should be. */
+	if (some || !off.len)
 		return 0;
-	*err = first;
-	return -1;
+	return err_set(
+		err, ERR_PRECONDITION,
+		"create VFs: SR-IOV is off (%s): turn it on in the host's firmware and give the "
+		"DPU's function VFs (NVME_EMULATION_NUM_VF), or start with "
+		"--node-nvme-create-vfs=false where volumes are only hot-plugged",
+		off.ptr);
 }
