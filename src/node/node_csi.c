@@ -100,6 +100,8 @@ static int stage_volume(void *self, struct rpc_call *call, const void *req, Prot
 	    check_context(self, &volume_context, &publish_context, &s.cap, &s.params, err) ||
 	    publish_context_parse(&publish_context, &s.want, err))
 		return -1;
+	if (s.params.function_given)
+		s.want.function = s.params.pf ? DEVICE_FUNCTION_PF : DEVICE_FUNCTION_VF;
 	return node_stage(self, &s, call->deadline, err);
 }
 

@@ -294,11 +294,19 @@ static int set_device_read_only(struct staging *s, struct err *err)
 	return 0;
 }
 
+/* What is mounted or claimed on this host must not be written behind its back, as a pod with the raw device would do. */
+static int check_not_in_use(const struct staging *s, struct err *err)
+{
+	int fd AUTO(fd) = -1;
+
+	return device_open(&s->dev, O_RDONLY | O_EXCL, &fd, NULL, err);
+}
+
 static int stage_block(struct staging *s, struct err *err)
 {
 	struct stat st;
 
-	if (set_device_read_only(s, err) || make_point(s, err) ||
+	if (check_not_in_use(s, err) || set_device_read_only(s, err) || make_point(s, err) ||
 	    mount_bind(s->dev.path, s->path, err))
 		return -1;
 	s->mounted = true;

@@ -47,6 +47,29 @@ static int look_at_driver(const struct device_world *w, struct device_sight *sig
 
 static int check(const struct device *dev, const struct device_want *want, struct err *err);
 
+/* A PF and its VFs are neighbours: an address that is off by one must not lead to the PF's own disks. */
+static int check_function(const struct device_world *w, const char *pci,
+                          enum device_function wanted, struct err *err)
+{
+	AUTO(free) char *dir = pci_dir(w, pci);
+	AUTO(free) char *pf = NULL;
+	int r;
+
+	if (wanted == DEVICE_FUNCTION_ANY)
+		return 0;
+	r = sysfs_link(dir, "physfn", &pf, err);
+	if (r < 0 || (r == 0) == (wanted == DEVICE_FUNCTION_VF))
+		return r < 0 ? -1 : 0;
+	if (r == 0)
+		return err_set(err, ERR_PRECONDITION,
+		               "PCI function %s is a VF of %s, but the volume's functionType is "
+		               "pf; left alone",
+		               pci, pf);
+	return err_set(err, ERR_PRECONDITION,
+	               "PCI function %s is no VF, but the volume's functionType is vf; left alone",
+	               pci);
+}
+
 int device_look(const struct device_world *w, const struct device_want *want, struct device *ret,
                 struct device_sight *ret_sight, struct str *why, struct err *err)
 {
@@ -61,6 +84,8 @@ int device_look(const struct device_world *w, const struct device_want *want, st
 	if (pci_parse(want->pci, &address, err))
 		return -1;
 	r = pci_resolve(w, &address, want->vuid, kind->class_code, sight.pci, why, err);
+	if (!r)
+		r = check_function(w, sight.pci, want->function, err);
 	if (!r) {
 		str_reset(why);
 		r = look_at_driver(w, &sight, why, err);

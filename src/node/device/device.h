@@ -30,6 +30,8 @@ struct device_world {
 	const struct sysfs_writer *writer; /* NULL: sysfs is written; tests put a kernel here */
 };
 
+enum device_function { DEVICE_FUNCTION_ANY, DEVICE_FUNCTION_VF, DEVICE_FUNCTION_PF };
+
 /* What the controller says about the device; a field that is "" or 0 is unknown, not checked. */
 struct device_want {
 	const char *volume_id; /* put in front of error texts */
@@ -37,7 +39,8 @@ struct device_want {
 	const char *vuid;      /* VPD field VU of the function (a VF: of its PF) */
 	uint32_t nsid;         /* never 0 */
 	const char *uuid;
-	uint64_t capacity; /* bytes; the device must have at least these */
+	uint64_t capacity;             /* bytes; the device must have at least these */
+	enum device_function function; /* where the StorageClass says it */
 };
 
 /* What a device_wait() changed to get at its device, for device_abandon(). */

@@ -188,8 +188,13 @@ static int bind_if_needed(struct wait *w, struct err *err)
 	w->bind_ms = w->bind_ms * 2 < BIND_MS_MAX ? w->bind_ms * 2 : BIND_MS_MAX;
 	str_reset(&w->bind_failure);
 	r = pci_give(w->world, w->sight.pci, w->sight.kind->driver, &change, &w->bind_failure, err);
-	if (r == 0 && *change.pci)
+	if (r == 0 && *change.pci) {
 		device_user_changed(&w->user, &change);
+		/* Told only when the function is found unbound again. */
+		str_addf(&w->bind_failure,
+		         "driver %s took it and let it go again (its probe failed: see dmesg)",
+		         w->sight.kind->driver);
+	}
 	return r < 0 ? -1 : r == 0;
 }
 

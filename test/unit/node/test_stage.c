@@ -190,6 +190,26 @@ START_TEST(raw_block_is_the_device_itself)
 }
 END_TEST
 
+START_TEST(raw_block_of_a_disk_that_somebody_has_mounted_is_refused)
+{
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin(64 * MIB);
+	run_tool("mkfs.ext4 -q %s", disk->loop);
+	run_tool("mkdir %s/theirs && mount %s %s/theirs", w.nvme.root, disk->loop, w.nvme.root);
+	struct stage_request r = stage_request(&w, disk, NULL, MODE_SINGLE_NODE_WRITER);
+	ck_assert_int_eq(node_stage(&w.node, &r, soon(), &err), -1);
+	ck_assert_int_eq(err.code, ERR_PRECONDITION);
+	ck_assert_msg(strstr(err.msg, "is in use: mounted"), "%s", err.msg);
+	ck_assert_ptr_null(only_mount(w.block_file));
+	run_tool("umount %s/theirs", w.nvme.root);
+	err_clear(&err);
+	stage_ok(&r);
+	node_world_clear(&w);
+}
+END_TEST
+
 static int read_only_switch(void)
 {
 	int ro = -1;
@@ -435,6 +455,7 @@ int main(void)
 		a_reader_only_volume_is_mounted_read_only,
 		data_without_a_signature_is_formatted_only_when_told,
 		raw_block_is_the_device_itself,
+		raw_block_of_a_disk_that_somebody_has_mounted_is_refused,
 		raw_block_that_is_only_read_cannot_be_written,
 		a_failed_stage_puts_the_read_only_switch_back,
 		an_empty_block_file_of_a_crash_is_used_again,

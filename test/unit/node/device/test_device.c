@@ -63,6 +63,48 @@ static int find(struct fixture *f, const char *pci, uint32_t nsid, const char *u
 	return r;
 }
 
+/* ---------------------------------------------------------------- the kind of function */
+
+static const struct {
+	const char *pci;
+	enum device_function wanted;
+	int rc;
+	const char *says;
+} function_rows[] = {
+	{ "0000:01:00.1", DEVICE_FUNCTION_ANY, 0, "" },
+	{ "0000:01:00.1", DEVICE_FUNCTION_VF, 0, "" },
+	{ "0000:01:00.1", DEVICE_FUNCTION_PF, -1,
+	  "volume vol: PCI function 0000:01:00.1 is a VF of 0000:01:00.0, but the volume's "
+	  "functionType is "
+	  "pf; left alone" },
+	{ "0000:01:00.0", DEVICE_FUNCTION_ANY, 1, "" },
+	{ "0000:01:00.0", DEVICE_FUNCTION_PF, 1, "" },
+	{ "0000:01:00.0", DEVICE_FUNCTION_VF, -1,
+	  "volume vol: PCI function 0000:01:00.0 is no VF, but the volume's functionType is vf; "
+	  "left alone" },
+};
+
+START_TEST(a_pf_is_not_taken_for_a_vf_nor_a_vf_for_a_pf)
+{
+	AUTO(fixture_clear) struct fixture f;
+
+	fixture_init(&f, "s3-multipath-attached");
+	for (size_t i = 0; i < ARRAY_LEN(function_rows); i++) {
+		const struct device_want want = { .volume_id = "vol",
+			                          .pci = function_rows[i].pci,
+			                          .nsid = 1,
+			                          .function = function_rows[i].wanted };
+		int r;
+
+		err_clear(&f.err);
+		r = device_find(&f.world, &want, &f.dev, &f.why, &f.err);
+		ck_assert_msg(r == function_rows[i].rc, "%zu: %d %s %s", i, r, f.why.ptr,
+		              f.err.msg);
+		ck_assert_str_eq(f.err.msg, function_rows[i].says);
+	}
+}
+END_TEST
+
 /* ---------------------------------------------------------------- recorded trees */
 
 struct found {
@@ -518,15 +560,19 @@ START_TEST(a_device_is_checked_against_what_is_wanted)
 		const char *says; /* NULL: fine */
 	} rows[] = {
 		{ "nothing is known", { .volume_id = "vol" }, NULL },
-		{ "all agrees", { "vol", "", "", 3, U3, MIB }, NULL },
+		{ "all agrees", { "vol", "", "", 3, U3, MIB, DEVICE_FUNCTION_ANY }, NULL },
 		{ "nsid",
-		  { "vol", "", "", 4, U3, MIB },
+		  { "vol", "", "", 4, U3, MIB, DEVICE_FUNCTION_ANY },
 		  "volume vol: device nvme0n3 has namespace id 3, the attachment says 4" },
 		{ "uuid",
-		  { "vol", "", "", 3, U1, MIB },
+		  { "vol", "", "", 3, U1, MIB, DEVICE_FUNCTION_ANY },
 		  "has UUID " U3 ", the attachment says " U1 },
-		{ "size", { "vol", "", "", 3, U3, MIB + 1 }, "device nvme0n3 has 1.0 MiB" },
-		{ "no volume id", { "", "", "", 4, "", 0 }, "device nvme0n3 has namespace id 3" },
+		{ "size",
+		  { "vol", "", "", 3, U3, MIB + 1, DEVICE_FUNCTION_ANY },
+		  "device nvme0n3 has 1.0 MiB" },
+		{ "no volume id",
+		  { "", "", "", 4, "", 0, DEVICE_FUNCTION_ANY },
+		  "device nvme0n3 has namespace id 3" },
 	};
 	struct device dev = { .name = "nvme0n3", .nsid = 3, .uuid = U3, .size = MIB };
 
@@ -682,7 +728,8 @@ START_TEST(release_clears_our_override_and_touches_nothing_else)
 }
 END_TEST
 
-SUITE_TIMEOUT("device", 120, every_recorded_namespace_is_found_and_nothing_else,
+SUITE_TIMEOUT("device", 120, a_pf_is_not_taken_for_a_vf_nor_a_vf_for_a_pf,
+              every_recorded_namespace_is_found_and_nothing_else,
               asynchronous_probing_changes_no_answer,
               contradictions_are_refused_and_missing_facts_are_not_contradictions,
               a_bad_address_is_invalid_and_a_wrong_device_a_failed_precondition,
