@@ -53,7 +53,7 @@ add() {
 }
 cp /usr/bin/busybox "$root/bin/busybox"
 chroot "$root" /bin/busybox --install -s /bin
-for tool in mount umount findmnt lsblk blkid losetup blockdev wipefs mkfs.ext4 mkfs.ext3 mkfs.xfs mkfs.btrfs e2fsck fsck.ext4 resize2fs dumpe2fs \
+for tool in mount umount findmnt lsblk blkid losetup blockdev blkdiscard wipefs mkfs.ext4 mkfs.ext3 mkfs.xfs mkfs.btrfs e2fsck fsck.ext4 resize2fs dumpe2fs \
 	tune2fs debugfs xfs_growfs xfs_repair xfs_io xfs_db btrfs nvme kmod socat setsid timeout; do
 	path=$(command -v "$tool" || true)
 	[ -n "$path" ] || { echo "build.sh: $tool is missing (make deps-vm)" >&2; exit 1; }
@@ -71,7 +71,7 @@ for lib in libmount.so.1 libblkid.so.1 libcjson.so.1 libyaml-0.so.2 libz.so.1 li
 	[ -n "$path" ] && { [ -e "$root$path" ] || { mkdir -p "$root$(dirname "$path")" && cp -L "$path" "$root$path"; }; }
 done
 
-modules="nvme ext4 xfs btrfs loop virtio_pci virtio_net virtio_blk virtio_console 9p 9pnet_virtio crc32c_generic crc32c_intel vfio_pci"
+modules="nvme ext4 xfs btrfs loop virtio_pci virtio_net virtio_blk virtio_console 9p 9pnet_virtio crc32c_generic crc32c_intel vfio_pci vfio_iommu_type1 overlay ahci sd_mod e1000e xhci_pci usb_storage"
 for module in $modules; do
 	{ modprobe -S "$release" -d "$dir/kernel" --show-depends "$module" 2>/dev/null || true; } | awk '$1 == "insmod" {print $2}'
 done | sort -u | while read -r file; do

@@ -38,7 +38,8 @@ vf_up() {
 	echo "$2" >"$p/sriov_numvfs"
 	vf_online "$1" "$2"
 }
-# Linux hides the UUIDs of QEMU's controllers (a quirk of 1b36:0010); a dynamic id without the quirk wins. Before the functions are bound.
+# Linux hides the UUIDs of QEMU's controllers (a quirk of 1b36:0010); a dynamic id without the quirk wins. Before the functions are bound;
+# those that nobody holds are bound by it.
 show_uuids() { echo "1b36 0010 ffffffff ffffffff 010802 ffffff 0" >/sys/bus/pci/drivers/nvme/new_id; }
 # attach PF NSID CNTLID / detach PF NSID CNTLID: what the DPU does to publish and withdraw a volume
 attach() { nvme attach-ns "/dev/$(controller_of "$1")" -n "$2" -c "$3"; }

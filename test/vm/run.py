@@ -3,7 +3,9 @@
 """Runs the scenarios in the guests that they need and prints the table.
 
 Usage: run.py --images DIR --binary FILE --out DIR [--only WORD] [--world NAME]
-Ends with "e2e-vm: N passed, N failed, N skipped".
+Ends with the table of all scenarios and "e2e-vm: N passed, N failed, N skipped".
+
+What the scenarios record of faults and answers is compared with docs/faults.md; UPDATE_DOCS=1 writes that file instead.
 """
 import argparse
 import os
@@ -11,9 +13,12 @@ import sys
 import time
 import traceback
 
+import faults
+import scenarios_address  # noqa: F401  pylint: disable=unused-import
 import scenarios_faults  # noqa: F401  pylint: disable=unused-import
 import scenarios_health  # noqa: F401  pylint: disable=unused-import
 import scenarios_life  # noqa: F401  pylint: disable=unused-import
+import scenarios_prepare  # noqa: F401  pylint: disable=unused-import
 from kubelet import load_messages
 from scenario import SCENARIOS
 from vm import Namespace
@@ -32,6 +37,18 @@ def two_pfs():
             "e": Namespace(1, 1, 96, UUID.format(5)), "f": Namespace(1, 2, 96, UUID.format(6))}
 
 
+def crowded():
+    return {"a": Namespace(0, 1, 64, UUID.format(1)), "b": Namespace(0, 2, 96, UUID.format(2)),
+            "foreign": Namespace(1, 1, 72, UUID.format(5)), "of-pf": Namespace(0, 3, 80, UUID.format(3))}
+
+
+# Everything else that a host has on its PCI bus: none of it is the driver's to touch.
+CROWD = ["-device", "ahci,id=ahci", "-drive", "file={dir}/boot.img,if=none,id=boot,format=raw", "-device", "ide-hd,bus=ahci.0,drive=boot",
+         "-drive", "file={dir}/vblk.img,if=none,id=vblk,format=raw", "-device", "virtio-blk-pci,drive=vblk",
+         "-netdev", "user,id=n1,restrict=on", "-device", "e1000e,netdev=n1,romfile=",
+         "-device", "qemu-xhci,id=xhci", "-drive", "file={dir}/stick.img,if=none,id=stick,format=raw",
+         "-device", "usb-storage,bus=xhci.0,drive=stick"]
+
 # name: kernel suite, namespaces, options of the guest
 WORLDS = {
     "multipath": ("stable", one_pf, {}),
@@ -39,17 +56,41 @@ WORLDS = {
     "newer": ("backports", one_pf, {}),
     "two-pfs": ("stable", two_pfs, {"vfs": (3, 2)}),
     "two-pfs-plain": ("stable", two_pfs, {"vfs": (3, 2), "append": "nvme_core.multipath=N"}),
+    # A SNAP PF, another vendor's PF with VFs, a SNAP PF without SR-IOV, and the crowd.
+    "crowded": ("stable", crowded, {"vfs": (2, 2, 0), "pf_options": {1: ",use-intel-id=on"}, "append": "intel_iommu=on",
+                                    "extra": CROWD, "disks": ("boot", "vblk", "stick"), "iommu": True}),
 }
+
+
+# As docs/faults.md names them: backports moves on.
+KERNELS = {"stable": "6.1", "backports": "backports"}
+
+
+def multipath(world):
+    return "N" if "multipath=N" in WORLDS[world][2].get("append", "") else "Y"
 
 
 class Table:
     def __init__(self):
-        self.passed = self.failed = self.skipped = 0
+        self.rows = []
 
     def row(self, name, world, kernel, result, seconds):
-        print(f"{result:4}  {name:86.86}  {world:13}  {kernel:20}  {seconds:5.1f} s", flush=True)
-        setattr(self, {"ok": "passed", "FAIL": "failed", "SKIP": "skipped"}[result],
-                getattr(self, {"ok": "passed", "FAIL": "failed", "SKIP": "skipped"}[result]) + 1)
+        self.rows.append((result, name, world, kernel, multipath(world), seconds))
+        print(self.text(self.rows[-1]), flush=True)
+
+    @staticmethod
+    def text(row):
+        result, name, world, kernel, has_multipath, seconds = row
+        return f"{result:4}  {name:92.92}  {world:13}  {kernel:20}  {has_multipath:9}  {seconds:7.1f}"
+
+    def count(self, result):
+        return sum(row[0] == result for row in self.rows)
+
+    def print(self):
+        """All rows together: what was printed on the way is among other lines."""
+        print(f"\n      {'scenario':92}  {'world':13}  {'kernel':20}  multipath  seconds")
+        for row in self.rows:
+            print(self.text(row))
 
 
 def run_world(name, scenarios, options, messages, table):
@@ -68,8 +109,10 @@ def run_world(name, scenarios, options, messages, table):
         print(f"      {name}: booted in {world.vm.boot_seconds:.1f} s, ready in {time.monotonic() - began:.1f} s")
         for function in scenarios:
             began = time.monotonic()
+            world.faults = faults.Recorder(options.faults, KERNELS[suite], multipath(name))
             try:
                 function(world)
+                world.verify()
                 table.row(function.__doc__, name, kernel, "ok", time.monotonic() - began)
             except Exception:  # pylint: disable=broad-except
                 table.row(function.__doc__, name, kernel, "FAIL", time.monotonic() - began)
@@ -88,13 +131,19 @@ def main():
     options = parser.parse_args()
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     messages = load_messages(options.out, root)
-    table = Table()
+    table, options.faults = Table(), faults.Answers(os.path.join(root, "docs/faults.md"))
     for name in WORLDS:
         chosen = [f for f, worlds in SCENARIOS if name in worlds and options.only in f.__doc__ + f.__name__]
         if chosen and options.world in ("", name):
             run_world(name, chosen, options, messages, table)
-    print(f"e2e-vm: {table.passed} passed, {table.failed} failed, {table.skipped} skipped")
-    return 1 if table.failed or not table.passed else 0
+    table.print()
+    whole = not options.only and not options.world and not table.count("SKIP") and not table.count("FAIL")
+    differences = options.faults.write() if os.environ.get("UPDATE_DOCS") else options.faults.differences(whole)
+    for line in differences:
+        print(line)
+    failed = table.count("FAIL") + bool(differences)
+    print(f"e2e-vm: {table.count('ok')} passed, {failed} failed, {table.count('SKIP')} skipped")
+    return 1 if failed or not table.count("ok") else 0
 
 
 if __name__ == "__main__":

@@ -39,8 +39,10 @@ def free_port():
 
 
 class VM:
-    def __init__(self, image, namespaces, vfs=(4,), append="", memory=640, extra=()):
+    def __init__(self, image, namespaces, vfs=(4,), pf_options=None, append="", memory=640, extra=(), disks=(), iommu=False):
+        """vfs: of each PF, 0 is one without SR-IOV; disks: empty ones that `extra` names as {dir}/NAME.img."""
         self.image, self.namespaces, self.vfs = image, namespaces, vfs
+        self.pf_options, self.disks, self.iommu = pf_options or {}, disks, iommu
         self.append, self.memory, self.extra = append, memory, list(extra)
         self.dir = tempfile.mkdtemp(prefix="snap-vm-")
         self.share = os.path.join(self.dir, "share")
@@ -50,16 +52,19 @@ class VM:
         self.boot_seconds = 0.0
 
     # -- arguments ------------------------------------------------------------------------------
+    @staticmethod
+    def _sriov(vfs):
+        return (f",max_ioqpairs={3 * vfs + 6},msix_qsize={3 * vfs + 6},sriov_max_vfs={vfs},sriov_vq_flexible={3 * vfs},"
+                f"sriov_vi_flexible={2 * vfs},sriov_max_vq_per_vf=3,sriov_max_vi_per_vf=2")
+
     def _nvme(self):
         args = []
         for pf, vfs in enumerate(self.vfs):
             args += ["-device", f"pcie-root-port,id=rp{pf},bus=pcie.0,chassis={pf + 1},slot={pf + 1}"]
             args += ["-device", f"nvme-subsys,id=subsys{pf},nqn=snap-{pf}"]
             args += ["-device",
-                     f"nvme,id=pf{pf},bus=rp{pf},serial=MT2334XZ0L{pf}F,subsys=subsys{pf},"
-                     f"max_ioqpairs={3 * vfs + 6},msix_qsize={3 * vfs + 6},sriov_max_vfs={vfs},"
-                     f"sriov_vq_flexible={3 * vfs},sriov_vi_flexible={2 * vfs},"
-                     "sriov_max_vq_per_vf=3,sriov_max_vi_per_vf=2"]
+                     f"nvme,id=pf{pf},bus=rp{pf},serial=MT2334XZ0L{pf}F,subsys=subsys{pf}"
+                     + self.pf_options.get(pf, "") + (self._sriov(vfs) if vfs else "")]
         for i, ns in enumerate(self.namespaces):
             path = os.path.join(self.dir, f"ns{i}.img")
             with open(path, "wb") as f:
@@ -71,9 +76,14 @@ class VM:
         return args
 
     def _command(self):
+        for name in self.disks:
+            with open(f"{self.dir}/{name}.img", "wb") as f:
+                f.truncate(32 * MIB)
+        extra = [argument.format(dir=self.dir) for argument in self.extra]
         forward = (f"hostfwd=tcp:127.0.0.1:{self.shell_port}-:2222,"
                    f"hostfwd=tcp:127.0.0.1:{self.rpc_port}-:9000")
         return ["qemu-system-x86_64", "-M", "q35", "-accel", "tcg", "-cpu", "max", "-smp", "2",
+                *(["-device", "intel-iommu"] if self.iommu else []),
                 "-m", str(self.memory), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
                 "-serial", f"file:{self.dir}/serial.log", "-kernel", f"{self.image}/vmlinux",
                 "-initrd", f"{self.image}/initramfs.cpio",
@@ -82,7 +92,7 @@ class VM:
                 "-device", "virtio-9p-pci,fsdev=host,mount_tag=host",
                 "-qmp", f"unix:{self.dir}/qmp.sock,server=on,wait=off",
                 "-netdev", f"user,id=n0,restrict=on,{forward}", "-device", "virtio-net-pci,netdev=n0,romfile=",
-                *self._nvme(), *self.extra]
+                *self._nvme(), *extra]
 
     # -- life -----------------------------------------------------------------------------------
     def start(self, timeout=120):

@@ -19,6 +19,7 @@ class World:
     def __init__(self, image, binary, messages, namespaces, **vm_options):
         self.vm = VM(image, namespaces, **vm_options)
         self.binary, self.messages, self.kubelet = binary, messages, None
+        self.faults = None
         self.pf = []
 
     def __enter__(self):
@@ -26,9 +27,9 @@ class World:
         try:
             self.vm.start()
             self.pf = self.vm.sh("pfs").split()
-            self.vm.sh("show_uuids")
             for i, pf in enumerate(self.pf):
-                self.vm.sh(f"vf_up {pf} {self.vm.vfs[i]}")
+                if self.vm.vfs[i]:
+                    self.vm.sh(f"vf_up {pf} {self.vm.vfs[i]}")
             self.start_driver()
         except BaseException:
             self.vm.stop()
@@ -89,8 +90,13 @@ class World:
     def bind(self, vf, pf=0):
         """Binds a function to the nvme driver by hand and waits for its namespaces."""
         address = self.vf(vf, pf)
-        self.vm.sh(f"[ -e /sys/bus/pci/devices/{address}/driver ] || {{ echo nvme >/sys/bus/pci/devices/{address}/driver_override;"
-                   f" echo {address} >/sys/bus/pci/drivers/nvme/bind; }}; sleep 1")
+        self.vm.sh(f"d=/sys/bus/pci/devices/{address}; [ -e $d/driver ] || {{ echo nvme >$d/driver_override;"
+                   f" echo {address} >/sys/bus/pci/drivers/nvme/bind; echo >$d/driver_override; }}; sleep 1")
+
+    def unbind(self, vf, pf=0):
+        """As before the first volume: no driver holds the function."""
+        address = self.vf(vf, pf)
+        self.vm.sh(f"[ ! -e /sys/bus/pci/devices/{address}/driver ] || echo {address} >/sys/bus/pci/devices/{address}/driver/unbind")
 
     def other(self, volume):
         """The same volume under another staging path: nothing of it is staged there."""
@@ -113,12 +119,29 @@ class World:
         self.vm.sh("for i in 1 2 3; do awk '$5 ~ \"^/var/lib/kubelet/\" {print $5}' /proc/self/mountinfo | sort -r |"
                    " while read -r m; do umount -l $m; done; done", check=False)
         for ns in self.ns.values():
-            for vf in range(self.vm.vfs[ns.pf]):
+            for vf in range(-1, self.vm.vfs[ns.pf]):
                 self.vm.sh(f"detach {self.pf[ns.pf]} {ns.nsid} {vf + 1} 2>/dev/null", check=False)
         for name in self.ns:
             self.blank(name)
+        self.vm.sh("for f in /sys/bus/pci/devices/*/driver_override; do echo >$f; done")
+        if self.vm.sh("kill -0 $(cat /tmp/driver.pid)", check=False)[0]:
+            self.start_driver()
+
+    def verify(self):
+        """After every scenario, whatever it did: no mount, no driver_override, no record of a format is left, and the driver serves."""
+        self.check(not self.mounts(), "left mounted: " + "\n".join(self.mounts()))
+        overrides = self.vm.sh("cd /sys/bus/pci/devices; for d in *; do o=$(cat $d/driver_override);"
+                               " [ -z \"$o\" ] || [ \"$o\" = '(null)' ] || echo $d: $o; done")
+        self.check(not overrides, "driver_override is left: " + overrides)
+        left = self.vm.sh("find /var/lib/kubelet/plugins/csi.snap.nvidia.com/formatting -type f 2>/dev/null; true")
+        self.check(not left, "a record of a format is left: " + left)
+        self.kubelet.call("Identity", "Probe", timeout=30)
 
     # -- what the tests ask ---------------------------------------------------------------------
+    def fault(self, what):
+        """A fault of which docs/faults.md tells."""
+        return self.faults.fault(what)
+
     def mounts(self, below="/var/lib/kubelet"):
         return [line for line in self.vm.sh("cat /proc/self/mountinfo").splitlines() if line.split()[4].startswith(below)]
 
