@@ -69,6 +69,15 @@ static int btrfs_uuid(const char *path, char ret[37], struct err *err)
 	return 0;
 }
 
+/* A mounted filesystem has its device claimed: the kernel then gives it to nobody else. */
+static bool is_claimed(const struct device *dev)
+{
+	struct err err = ERR_INIT;
+	int fd AUTO(fd) = -1;
+
+	return device_open(dev, O_RDONLY | O_EXCL, &fd, NULL, &err) != 0;
+}
+
 int place_check_same(const struct place *p, const struct device *dev, struct err *err)
 {
 	struct fsprobe fs;
@@ -81,7 +90,7 @@ int place_check_same(const struct place *p, const struct device *dev, struct err
 	    fsprobe_fd(fd, dev->path, &fs, err))
 		return -1;
 	if (str_eq(fs.uuid, uuid))
-		return 0;
+		return is_claimed(dev) ? 0 : 1;
 	return err_set(err, ERR_PRECONDITION,
 	               "%s shows the btrfs %s, but on %s is %s with UUID %s: its disk has gone and "
 	               "its name was given to another",

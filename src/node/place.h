@@ -32,7 +32,8 @@ int place_look(const struct mount_table *t, const char *path, struct place *ret,
 	MUST_CHECK;
 /*
  * What only btrfs needs: its disk is known by name alone, and names are reused. Is the filesystem mounted at the
- * place the one that is on the device? 0; FAILED_PRECONDITION with both UUIDs. Any other kind of place: 0.
+ * place the one that is on the device? 0; 1: it has the same UUID, but nobody has the device claimed, so it is mounted from a
+ * disk that has gone; FAILED_PRECONDITION with both UUIDs. Any other kind of place: 0.
  */
 int place_check_same(const struct place *p, const struct device *dev, struct err *err) MUST_CHECK;
 /* place_look() for the staged form of a volume: <staging>/<volume id> when a device node is bound there, else the staging path. */

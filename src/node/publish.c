@@ -51,10 +51,28 @@ static int check_staged_type(const struct publishing *p, struct err *err)
 	return 0;
 }
 
-/* Is what is staged the disk that the publish context leads to now? */
-static int check_staged_disk(const struct publishing *p, struct err *err)
+/* Is the disk that is staged the one that the publish context leads to? */
+static int check_wanted(const struct publishing *p, struct device *dev, struct err *err)
 {
 	struct str why AUTO(str_clear) = STR_INIT(400);
+	int rc = device_find(&p->node->o.world, p->r->want, dev, &why, err);
+
+	if (rc < 0)
+		return -1;
+	if (rc == 1)
+		return err_set(err, ERR_UNAVAILABLE, "it is staged, but its device has gone: %s",
+		               why.ptr);
+	if (dev->devno == p->staged.disk)
+		return 0;
+	return err_set(err, ERR_PRECONDITION,
+	               "device %u:%u is staged at %s, but the volume is on %s (%u:%u, function "
+	               "%s, namespace %u)",
+	               major(p->staged.disk), minor(p->staged.disk), p->staged.path, dev->path,
+	               major(dev->devno), minor(dev->devno), dev->pci, dev->nsid);
+}
+
+static int check_staged_disk(const struct publishing *p, struct err *err)
+{
 	struct device dev;
 	int rc = device_by_number(&p->node->o.world, p->staged.disk, &dev, err);
 
@@ -65,22 +83,14 @@ static int check_staged_disk(const struct publishing *p, struct err *err)
 		               "it is staged at %s, but its device %u:%u has gone: it was detached "
 		               "while in use",
 		               p->staged.path, major(p->staged.disk), minor(p->staged.disk));
-	if (!p->r->want)
-		return 0;
-	rc = device_find(&p->node->o.world, p->r->want, &dev, &why, err);
-	if (rc < 0)
+	if (p->r->want && check_wanted(p, &dev, err))
 		return -1;
+	rc = place_check_same(&p->staged, &dev, err);
 	if (rc == 1)
-		return err_set(err, ERR_UNAVAILABLE, "it is staged, but its device has gone: %s",
-		               why.ptr);
-	if (dev.devno != p->staged.disk)
-		return err_set(
-			err, ERR_PRECONDITION,
-			"device %u:%u is staged at %s, but the volume is on %s (%u:%u, function "
-			"%s, namespace %u)",
-			major(p->staged.disk), minor(p->staged.disk), p->staged.path, dev.path,
-			major(dev.devno), minor(dev.devno), dev.pci, dev.nsid);
-	return place_check_same(&p->staged, &dev, err);
+		return err_set(err, ERR_UNAVAILABLE,
+		               "it is staged at %s, but its disk has gone: %s is another one",
+		               p->staged.path, dev.path);
+	return rc;
 }
 
 /* A volume for one pod: no second target. */

@@ -212,6 +212,7 @@ static int check_result(const struct staging *s, const char *fs_type, const stru
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	struct place p AUTO(place_clear) = PLACE_INIT;
 	const struct mount *m;
+	int rc;
 
 	if (mount_table_read(s->node->o.proc_root, &t, err) || place_look(&t, s->path, &p, err))
 		return -1;
@@ -226,7 +227,13 @@ static int check_result(const struct staging *s, const char *fs_type, const stru
 		return err_set(err, ERR_INTERNAL, "%s is mounted on %s as %s %s, not as %s %s",
 		               s->dev.path, s->path, m->fs_type, m->read_only ? "ro" : "rw",
 		               fs_type, s->read_only ? "ro" : "rw");
-	return check_context_kept(options, m, err) ? -1 : place_check_same(&p, &s->dev, err);
+	if (check_context_kept(options, m, err))
+		return -1;
+	rc = place_check_same(&p, &s->dev, err);
+	if (rc == 1)
+		return err_set(err, ERR_UNAVAILABLE, "%s was mounted on %s and has gone since",
+		               s->dev.path, s->path);
+	return rc;
 }
 
 /* A filesystem smaller than its disk (a restored or expanded volume) is grown. The data is there either way, so a

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What users of other drivers suffered, as stories of several calls: those rows of the table in test/README.md that no single file's
+   test tells. */
+#include "test/lib/suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/mem.h"
+#include "node/mount/mount.h"
+#include "test/lib/node_world.h"
+#include "test/lib/skip.h"
+
+#define UUID "11111111-aaaa-4bbb-8ccc-000000000001"
+#define OTHER_UUID "11111111-aaaa-4bbb-8ccc-000000000002"
+
+static struct node_world w;
+static struct nvme_disk *disk;
+
+static void begin(void)
+{
+	private_mounts();
+	node_world_init(&w);
+	disk = nvme_world_add(&w.nvme, 1, UUID, 320 * MIB);
+}
+
+static void stage_ok(const struct stage_request *r)
+{
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(node_stage(&w.node, r, soon(), &err) == 0, "%s", err.msg);
+}
+
+static void unstage_ok(void)
+{
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err) == 0, "%s",
+	              err.msg);
+	ck_assert_uint_eq(mounts_below(w.nvme.root), 0);
+}
+
+static const char *const types[] = { "ext4", "xfs", "btrfs", NULL };
+#define N_FILESYSTEMS (ARRAY_LEN(types) - 1)
+
+/*
+ * A node is cut off, its volume is used elsewhere and comes back: the mount of before must not be taken for it, or its
+ * old pages would be written over newer data. (The node asks no API: only the disk tells.) Raw block has no pages of its own.
+ */
+START_TEST(a_volume_that_was_away_is_only_used_through_its_new_disk)
+{
+	const char *type = types[_i];
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	struct stage_request s = stage_request(&w, disk, type, MODE_SINGLE_NODE_WRITER);
+	struct publish_request p = publish_request(&w, w.target, type, MODE_SINGLE_NODE_WRITER);
+	stage_ok(&s);
+	dev_t before = disk->devno;
+	nvme_world_reattach(&w.nvme, disk);
+	ck_assert_uint_ne(disk->devno, before);
+
+	ck_assert_int_eq(node_publish(&w.node, &p, soon(), &err), -1);
+	ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "has gone") != NULL, "%s",
+	              err.msg);
+	err_clear(&err);
+	stage_ok(&s);
+	ck_assert_msg(node_publish(&w.node, &p, soon(), &err) == 0, "%s", err.msg);
+	ck_assert_uint_eq(mounts_below(w.nvme.root), 2);
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	ck_assert_int_eq(mount_table_read("/proc", &t, &err), 0);
+	ck_assert_ptr_null(mount_of(&t, before, NULL, NULL));
+	ck_assert_int_eq(node_unpublish(&w.node, VOLUME_ID, w.target, &err), 0);
+	unstage_ok();
+	node_world_clear(&w);
+}
+END_TEST
+
+/* xfs refuses a second filesystem of the same UUID on one host. */
+START_TEST(an_xfs_and_its_copy_are_mounted_side_by_side)
+{
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	struct stage_request one = stage_request(&w, disk, "xfs", MODE_SINGLE_NODE_WRITER);
+	stage_ok(&one);
+	run_tool("echo rows > %s/table", w.staging);
+	unstage_ok();
+	struct nvme_disk *copy = nvme_world_add(&w.nvme, 1, OTHER_UUID, 320 * MIB);
+	run_tool("dd if=%s of=%s bs=1M conv=sparse status=none && sync", disk->loop, copy->loop);
+	char *staging AUTO(free) = xasprintf("%s/kubelet/copy", w.nvme.root);
+	struct stage_request two = stage_request(&w, copy, "xfs", MODE_SINGLE_NODE_WRITER);
+	two.volume_id = "pvc-copy";
+	two.staging_path = staging;
+	stage_ok(&one);
+	stage_ok(&two);
+	run_tool("grep -q rows %s/table && grep -q rows %s/table", w.staging, staging);
+	ck_assert_msg(node_unstage(&w.node, "pvc-copy", staging, soon(), &err) == 0, "%s", err.msg);
+	unstage_ok();
+	node_world_clear(&w);
+}
+END_TEST
+
+/* After a reboot all mounts are gone and devices have other numbers; what was recorded before would be wrong. */
+START_TEST(after_a_reboot_nothing_of_before_is_needed)
+{
+	const char *type = types[_i];
+	struct str out AUTO(str_clear) = STR_INIT(1000);
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	struct stage_request s = stage_request(&w, disk, type, MODE_SINGLE_NODE_WRITER);
+	struct publish_request p = publish_request(&w, w.target, type, MODE_SINGLE_NODE_WRITER);
+	stage_ok(&s);
+	ck_assert_msg(node_publish(&w.node, &p, soon(), &err) == 0, "%s", err.msg);
+	if (type)
+		run_tool("echo rows > %s/table", w.target);
+	run_tool("umount %s %s && test -z \"$(find %s -type f 2>/dev/null)\"", w.target,
+	         type ? w.staging : w.block_file, w.plugin_dir);
+	nvme_world_reattach(&w.nvme, disk);
+
+	/* Kubelet takes back what it remembers, then begins anew. */
+	ck_assert_int_eq(node_unpublish(&w.node, VOLUME_ID, w.target, &err), 0);
+	unstage_ok();
+	stage_ok(&s);
+	ck_assert_msg(node_publish(&w.node, &p, soon(), &err) == 0, "%s", err.msg);
+	if (type)
+		run_tool("grep -q rows %s/table", w.target);
+	ck_assert_int_eq(node_unpublish(&w.node, VOLUME_ID, w.target, &err), 0);
+	unstage_ok();
+	node_world_clear(&w);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("pains");
+	TCase *tcase = tcase_create("pains");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_set_timeout(tcase, 60);
+	tcase_add_loop_test(tcase, a_volume_that_was_away_is_only_used_through_its_new_disk, 0,
+	                    N_FILESYSTEMS);
+	tcase_add_test(tcase, an_xfs_and_its_copy_are_mounted_side_by_side);
+	tcase_add_loop_test(tcase, after_a_reboot_nothing_of_before_is_needed, 0, ARRAY_LEN(types));
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
