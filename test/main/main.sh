@@ -130,6 +130,15 @@ check 'a killed one leaves its socket' test -S "$socket"
 check 'the next one replaces it' begin "${node[@]}"
 end_with TERM
 
+# Kubelet asks the driver as soon as it finds the socket of the registration.
+mkdir "$dir/registry"
+"$DRIVER" "${node[@]}" --max-volumes-per-node=7 "--kubelet-registration-path=$socket" \
+	"--plugin-registration-path=$dir/registry" >"$log" 2>&1 </dev/null &
+pid=$!
+until_true 10 test -S "$dir/registry/csi.snap.nvidia.com-reg.sock"
+check 'once kubelet can find the driver, it answers' eval 'call 3 NodeGetInfo | grep -q n1'
+end_with TERM
+
 (cd "$dir" && CSI_ENDPOINT=unix://csi.sock exec "$DRIVER" --mode=node --node-id=n1 "--sysfs-root=$dir/sys" >"$log" 2>&1 </dev/null) &
 pid=$!
 check 'CSI_ENDPOINT may name a path below the working directory' until_true 10 probe "$socket"

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# The table of pains in test/README.md: every row names at least one proof, and every test, scenario and check that is
+# named exists. In its last column:
+#   `node/test_unstage: a_name`   a test function (or the whole program, without a name) of test/unit or test/
+#   VM "title"                    a scenario of test/vm that begins so
+#   kube "title"                  a scenario of test/kube that begins so
+#   e2e "title", main "title"     a check of test/e2e/run.sh, test/main/main.sh
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+table=test/README.md
+bad=0
+wrong() { # row, text
+	echo "$table:$(grep -n "^| $1 |" "$table" | cut -d: -f1): $2"
+	bad=1
+}
+c_test() { # row, "node/test_x: name"
+	local file=${2%%: *} name=${2#*: } source
+	for source in "test/unit/$file.c" "test/$file.c"; do
+		[ -e "$source" ] || continue
+		[ "$name" = "$2" ] || grep -q "^START_TEST($name)" "$source" || wrong "$1" "there is no test $name in $source"
+		return
+	done
+	wrong "$1" "there is no test/unit/$file.c"
+}
+titled() { # row, suite, title
+	case $2 in
+	VM) grep -hF "\"\"\"$3" test/vm/scenarios*.py ;;
+	kube) grep -hF "@scenario(\"$3" test/kube/*.py ;;
+	e2e) grep -hF "'$3" test/e2e/run.sh ;;
+	main) grep -hF "check '$3" test/main/main.sh ;;
+	esac >/dev/null || wrong "$1" "there is no $2 scenario \"$3\""
+}
+rows=$(sed -n '/<!-- pains -->/,/<!-- end of pains -->/p' "$table" | grep '^| [0-9]')
+[ "$(wc -l <<<"$rows")" -ge 2 ] || { echo "$table:1: no table of pains"; exit 1; }
+last=0
+while IFS='|' read -r _ number _ _ proofs _; do
+	number=${number// /}
+	[ "$number" -gt "$last" ] || wrong "$number" "comes after row $last"
+	last=$number
+	found=0
+	while read -r token; do
+		[ -n "$token" ] || continue
+		found=$((found + 1))
+		c_test "$number" "$token"
+	done < <(tr '`' '\n' <<<"$proofs" | grep -E '^[a-z_/0-9]*test_')
+	while read -r suite title; do
+		[ -n "$suite" ] || continue
+		found=$((found + 1))
+		title=${title#\"}
+		titled "$number" "$suite" "${title%\"}"
+	done < <(grep -oE '\b(VM|kube|e2e|main) "[^"]*"' <<<"$proofs")
+	[ "$found" -gt 0 ] || wrong "$number" "no test is named"
+	[ "$(tr -cd '"' <<<"$proofs" | wc -c)" -eq "$((2 * $(grep -oE '\b(VM|kube|e2e|main) "[^"]*"' <<<"$proofs" | wc -l)))" ] ||
+		wrong "$number" "a title in quotes has no suite before it"
+done <<<"$rows"
+exit $bad
