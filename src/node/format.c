@@ -125,7 +125,8 @@ static int check_blank(const struct device *dev, struct err *err)
 		"%s has no known signature but is not blank (byte %llu is 0x%02x): it is not "
 		"formatted. If this volume has never held data (an interrupted mkfs on another "
 		"node, or a backend that does not zero what it frees), clear it with "
-		"\"blkdiscard -z\" or set formatPolicy: unformatted in its StorageClass",
+		"\"blkdiscard -z\"; for volumes yet to be made there is formatPolicy: "
+		"unformatted (README.md, \"What is formatted\")",
 		dev->path, (unsigned long long)blank.offset, blank.byte);
 }
 

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Where an error sends its reader is there: (README.md, "Heading") in a text of src is a heading of README.md. Links between
+# our own documents lead to a file, and to a heading when they name one.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+bad=0
+while IFS=: read -r file line heading; do
+	[ -n "$heading" ] || continue
+	grep -qE "^#+ $heading\$" README.md || { echo "$file:$line: README.md has no heading \"$heading\""; bad=1; }
+done < <(grep -rnoE 'README\.md, \\"[^"\\]+' src | sed 's/README\.md, \\"//')
+anchors() { # file: its headings as GitHub makes anchors of them
+	sed -nE 's/^#+ +//p' "$1" | tr '[:upper:]' '[:lower:]' | sed 's/[^a-z0-9 _-]//g; s/ /-/g'
+}
+while IFS=: read -r file line link; do
+	path=${link%%#*} anchor=
+	[[ $link != *#* ]] || anchor=${link#*#}
+	[ -n "$path" ] && target=$(dirname "$file")/$path || target=$file
+	if [ ! -e "$target" ]; then
+		echo "$file:$line: there is no $path"
+		bad=1
+	elif [ -n "$anchor" ] && ! anchors "$target" | grep -qxF "$anchor"; then
+		echo "$file:$line: $target has no heading for #$anchor"
+		bad=1
+	fi
+done < <(find . -name '*.md' ! -path './build/*' ! -path './.git/*' ! -path '*/node_modules/*' -print0 |
+	xargs -0 grep -nHoE '\]\([^) ]+\)' | sed -E 's/\]\(([^)]*)\)/\1/' | grep -vE ':(https?|mailto):')
+exit $bad
