@@ -12,6 +12,7 @@ import threading
 import time
 import traceback
 
+import api_cases
 from api_lab import (ATTACHMENTS, DIR, DPF, NODE, PORT, VOLUMES, Driver, Failed, Lab, ask, certify, compact, exists, make_account_key,
                      raw, remove, replace, slow_request, text_of, token, until)
 
@@ -446,7 +447,7 @@ def main():
     rows = [r for r in ROWS if not words or any(word in r[0] for word in words)]
     lab = Lab()
     print(f"     {time.monotonic() - began:5.1f} s  etcd, API server, snap-sim and drivers are up", flush=True)
-    results = [run(lab, *r) for r in rows]
+    results = api_cases.against_server(words) + [run(lab, *r) for r in rows]
     print(f"kube-api: {sum(results)} passed, {len(results) - sum(results)} failed")
     return 0 if all(results) else 1
 

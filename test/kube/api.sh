@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The rows of api.py against a real kube-apiserver and etcd; no kubelet, no pods.
+# The rows of api.py, and the cases of test/sim/cases.json, against a real kube-apiserver and etcd; no kubelet, no pods.
 # In namespaces of its own for network, processes and mounts, so that nothing outlives it, however it ends. Needs root.
-# API_ONLY="token 429" runs only rows with one of the words.
+# API_ONLY="token 429" runs only rows with one of the words; the word cases stands for all of cases.json.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 [ "$(id -u)" -eq 0 ] || {

@@ -84,6 +84,8 @@ static void reply_page(const struct target *t, const struct store_page *page, ui
 	         "{\"kind\":\"%sList\",\"apiVersion\":\"%s\",\"metadata\":{\"resourceVersion\":"
 	         "\"%" PRIu64 "\"",
 	         t->res->kind, api_version, rv);
+	if (!page->left)
+		str_add(&out, ",\"continue\":\"\"");
 	if (page->left) {
 		const struct version *last = page->v[page->n - 1];
 

@@ -43,6 +43,21 @@ static struct json *parse_body(const struct call *call, struct reply *ret)
 	return TAKE(body);
 }
 
+static bool is_string_map(const struct json *map)
+{
+	json_foreach (item, map) {
+		if (!json_is_string(item))
+			return false;
+	}
+	return !map || json_is_object(map);
+}
+
+static bool metadata_decodes(const struct json *object)
+{
+	return is_string_map(json_at(object, "metadata.labels")) &&
+	       is_string_map(json_at(object, "metadata.annotations"));
+}
+
 /* A whole object: its type and place must be those of the path. */
 static struct json *parse_object(const struct call *call, const struct target *t, struct reply *ret)
 {
@@ -60,14 +75,28 @@ static struct json *parse_object(const struct call *call, const struct target *t
 	if (!o)
 		return NULL;
 	ns = object_namespace(o);
-	if (!str_eq(json_str(o, "apiVersion"), api_version) ||
-	    !str_eq(json_str(o, "kind"), t->res->kind)) {
+	if (str_empty(json_str(o, "kind"))) {
 		reply_failure(ret, 400, NULL,
-		              "the API version and kind in the data (%s, %s) do not match the "
-		              "expected ones (%s, %s)",
-		              json_str(o, "apiVersion") ? json_str(o, "apiVersion") : "",
-		              json_str(o, "kind") ? json_str(o, "kind") : "", api_version,
+		              "the object provided is unrecognized (must be of type %s): Object "
+		              "'Kind' is missing",
 		              t->res->kind);
+		return NULL;
+	}
+	/* Of custom resources a wrong kind is found by validation. */
+	if (!str_eq(json_str(o, "apiVersion"), api_version) ||
+	    (!t->res->schema && !str_eq(json_str(o, "kind"), t->res->kind))) {
+		reply_failure(ret, 400, NULL,
+		              "the API version in the data (%s) does not match the expected API "
+		              "version (%s)",
+		              json_str(o, "apiVersion") ? json_str(o, "apiVersion") : "",
+		              api_version);
+		return NULL;
+	}
+	if (!metadata_decodes(o)) {
+		reply_failure(ret, 400, NULL,
+		              "%s in version \"%s\" cannot be handled as a %s: labels and "
+		              "annotations are maps of strings",
+		              t->res->kind, t->res->version, t->res->kind);
 		return NULL;
 	}
 	if (*ns && !str_eq(ns, t->ns)) {
@@ -147,7 +176,8 @@ void api_create(const struct call *call, const struct target *t, struct reply *r
 		return;
 	if (json_str(object, "metadata.resourceVersion") &&
 	    *json_str(object, "metadata.resourceVersion")) {
-		reply_failure(ret, 400, NULL,
+		/* As it is: an error of the server's that nobody has classified. */
+		reply_failure(ret, 500, NULL,
 		              "resourceVersion should not be set on objects to be created");
 		return;
 	}
@@ -308,11 +338,13 @@ void api_update(const struct call *call, const struct target *t, struct reply *r
 		return;
 	if (!named_rv) {
 		AUTO(invalid_clear) struct invalid causes;
+		struct resource as = *t->res;
 
+		as.kind = t->res->plural; /* so it says */
 		invalid_init(&causes);
 		invalid_add(&causes, "FieldValueInvalid", "metadata.resourceVersion",
 		            "Invalid value: 0: must be specified for an update");
-		reply_invalid(ret, t->res, t->name, &causes);
+		reply_invalid(ret, &as, t->name, &causes);
 		return;
 	}
 	AUTO(json_free) struct json *old = version_parse(current);
@@ -320,6 +352,16 @@ void api_update(const struct call *call, const struct target *t, struct reply *r
 
 	if (commit(call, t, object, old, current, ret))
 		reply_conflict(ret, t->res, t->name, MODIFIED);
+}
+
+static void reply_uid_is_fixed(const struct target *t, const struct json *patch, struct reply *ret)
+{
+	AUTO(invalid_clear) struct invalid causes;
+
+	invalid_init(&causes);
+	invalid_add(&causes, "FieldValueInvalid", "metadata.uid",
+	            "Invalid value: \"%s\": field is immutable", object_uid(patch));
+	reply_invalid(ret, t->res, t->name, &causes);
 }
 
 /* One attempt. 0: replied, 1: somebody was faster. */
@@ -332,6 +374,10 @@ static int try_patch(const struct call *call, const struct target *t, const stru
 
 	if (!current) {
 		reply_not_found(ret, t->res, t->name);
+		return 0;
+	}
+	if (*object_uid(patch) && !str_eq(object_uid(patch), current->uid)) {
+		reply_uid_is_fixed(t, patch, ret);
 		return 0;
 	}
 	if (!preconditions_hold(t, patch, current, &named_rv, ret))

@@ -72,7 +72,8 @@ static const struct {
 static int read_set(struct reader *r, struct strs *values, struct err *err)
 {
 	if (!is(r, "("))
-		return unexpected(r, "'('", err);
+		/* Without the comma of the others, as the server has it. */
+		return err_set(err, ERR_INVALID, "found '%s' expected: '('", r->token);
 	do {
 		next(r);
 		strs_add(values, r->word ? r->token : "");

@@ -20,4 +20,4 @@ $(OUT)/test/sim/test_%: $(OUT)/test/sim/test_%.o $(OUT)/test/sim/harness.o $(SIM
 ## sim-test: the tests of snap-sim itself in one FLAVOUR
 # Naming the object files keeps make from removing them as intermediate.
 sim-test: $(SIM_TEST_BINS) $(SIM) | $(SIM_TEST_SRCS:%.c=$(OUT)/%.o) $(OUT)/test/sim/harness.o
-	$(Q)SNAP_SIM=$(SIM) test/lib/run-suites.sh "sim $(FLAVOUR)" $(SIM_TEST_BINS)
+	$(Q)SNAP_SIM=$(SIM) test/lib/run-suites.sh "sim $(FLAVOUR)" $(SIM_TEST_BINS) test/sim/cases.py

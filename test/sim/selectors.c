@@ -14,22 +14,24 @@ static int unknown(const char *term, struct err *err)
 	return err_set(err, ERR_INVALID, "\"%s\" is not a known field selector", term);
 }
 
-/* "key=value" or "key==value". */
+/* "key=value", "key==value" or "key!=value". */
 static int parse_field(const char *term, struct selectors *ret, struct err *err)
 {
-	const char *value = strchr(term, '=');
-	size_t n = value ? (size_t)(value - term) : 0;
+	const char *equal = strchr(term, '=');
+	bool differs = equal && equal > term && equal[-1] == '!';
+	size_t n = equal ? (size_t)(equal - term) - differs : 0;
+	AUTO(free) char *key = xstrndup(term, n);
 	char **slot = NULL;
 
-	if (!value)
-		return unknown(term, err);
-	if (!strncmp(term, "metadata.name", n) && n == strlen("metadata.name"))
-		slot = &ret->name;
-	else if (!strncmp(term, "metadata.namespace", n) && n == strlen("metadata.namespace"))
-		slot = &ret->ns;
+	if (str_eq(key, "metadata.name"))
+		slot = differs ? &ret->not_name : &ret->name;
+	else if (str_eq(key, "metadata.namespace"))
+		slot = differs ? &ret->not_ns : &ret->ns;
+	if (equal && !slot)
+		return err_set(err, ERR_INVALID, "field label not supported: %s", key);
 	if (!slot || *slot)
 		return unknown(term, err);
-	*slot = xstrdup(value + (value[1] == '=' ? 2 : 1));
+	*slot = xstrdup(equal + (!differs && equal[1] == '=' ? 2 : 1));
 	return 0;
 }
 
@@ -56,7 +58,7 @@ int selectors_parse(const char *labels, const char *fields, struct selectors *re
 		selectors_clear(&s);
 		return -1;
 	}
-	s.any = !s.labels.n && !s.name && !s.ns;
+	s.any = !s.labels.n && !s.name && !s.ns && !s.not_name && !s.not_ns;
 	*ret = s;
 	return 0;
 }
@@ -66,6 +68,8 @@ void selectors_clear(struct selectors *s)
 	label_selector_clear(&s->labels);
 	free(s->name);
 	free(s->ns);
+	free(s->not_name);
+	free(s->not_ns);
 	*s = (struct selectors) { 0 };
 }
 
@@ -76,6 +80,9 @@ bool selectors_match(const void *arg, const struct version *v)
 	if (s->any)
 		return true;
 	if ((s->name && !str_eq(s->name, v->name)) || (s->ns && !str_eq(s->ns, v->ns)))
+		return false;
+	if ((s->not_name && str_eq(s->not_name, v->name)) ||
+	    (s->not_ns && str_eq(s->not_ns, v->ns)))
 		return false;
 	return label_selector_matches(&s->labels, &v->labels);
 }

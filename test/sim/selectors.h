@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* labelSelector and fieldSelector (metadata.name, metadata.namespace, by equality) of a request. */
+/* labelSelector and fieldSelector (metadata.name, metadata.namespace, equal or not) of a request. */
 #pragma once
 
 #include "test/sim/label_selector.h"
@@ -7,8 +7,8 @@
 
 struct selectors {
 	struct label_selector labels;
-	char *name, *ns; /* NULL: any */
-	bool any;        /* no condition at all */
+	char *name, *ns, *not_name, *not_ns; /* NULL: any */
+	bool any;                            /* no condition at all */
 };
 
 /* NULL or "" select everything. INVALID_ARGUMENT names what is not understood. */

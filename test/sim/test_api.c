@@ -12,11 +12,6 @@
 #define SPEC                                                                            \
 	"\"spec\":{\"dpuStoragePolicyName\":\"p\",\"accessModes\":[\"ReadWriteOnce\"]," \
 	"\"resources\":{\"requests\":{\"storage\":\"1Gi\"}}}"
-#define SPEC_WITH(member) "\"spec\":{" member "}"
-#define BASE_MEMBERS                                                          \
-	"\"dpuStoragePolicyName\":\"p\",\"accessModes\":[\"ReadWriteOnce\"]," \
-	"\"resources\":{\"requests\":{\"storage\":\"1Gi\"}}"
-
 #define PLAIN(w) WORLD(w, "--no-dpf", "--no-fabric")
 
 static void create(struct world *w, const char *name, const char *extra)
@@ -50,6 +45,7 @@ START_TEST(a_new_object_gets_what_the_server_gives)
 }
 END_TEST
 
+/* What validation refuses is in cases.json, which a real API server is asked too. */
 static const struct {
 	const char *what, *kind, *body;
 	unsigned code;
@@ -57,81 +53,8 @@ static const struct {
 } creations[] = {
 	{ "no JSON", "dpuvolumes", "{", 400, "BadRequest" },
 	{ "no object", "dpuvolumes", "[]", 400, "no JSON object" },
-	{ "no type", "dpuvolumes", "{\"metadata\":{\"name\":\"v\"}}", 400, "do not match" },
-	{ "other kind", "dpuvolumeattachments", "{" TYPE_META ",\"metadata\":{\"name\":\"v\"}}",
-	  400, "do not match" },
-	{ "other namespace", "dpuvolumes",
-	  "{" TYPE_META ",\"metadata\":{\"name\":\"v\",\"namespace\":\"x\"}," SPEC "}", 400,
-	  "does not match the namespace" },
-	{ "with a version", "dpuvolumes",
-	  "{" TYPE_META ",\"metadata\":{\"name\":\"v\",\"resourceVersion\":\"1\"}," SPEC "}", 400,
-	  "resourceVersion should not be set" },
-	{ "no name", "dpuvolumes", "{" TYPE_META ",\"metadata\":{}," SPEC "}", 422,
-	  "metadata.name: Required value: name or generateName is required" },
-	{ "upper case", "dpuvolumes", "{" TYPE_META ",\"metadata\":{\"name\":\"V\"}," SPEC "}", 422,
-	  "a lowercase RFC 1123 subdomain must consist of" },
-	{ "label value", "dpuvolumes",
-	  "{" TYPE_META ",\"metadata\":{\"name\":\"v\",\"labels\":{\"a\":\"b/c\"}}," SPEC "}", 422,
-	  "a valid label must be an empty string or consist of" },
-	{ "label key", "dpuvolumes",
-	  "{" TYPE_META ",\"metadata\":{\"name\":\"v\",\"labels\":{\"a/b/c\":\"\"}}," SPEC "}", 422,
-	  "metadata.labels: Invalid value: \\\"a/b/c\\\"" },
-	{ "annotation value", "dpuvolumes",
-	  "{" TYPE_META ",\"metadata\":{\"name\":\"v\",\"annotations\":{\"a\":true}}," SPEC "}",
-	  422, "metadata.annotations" },
-	{ "finalizer", "dpuvolumes",
-	  "{" TYPE_META ",\"metadata\":{\"name\":\"v\",\"finalizers\":[\"x y\"]}," SPEC "}", 422,
-	  "metadata.finalizers" },
-	{ "no spec", "dpuvolumes", "{" TYPE_META ",\"metadata\":{\"name\":\"v\"}}", 422,
-	  "spec: Required value" },
-	{ "empty spec", "dpuvolumes",
-	  "{" TYPE_META ",\"metadata\":{\"name\":\"v\"}," SPEC_WITH("") "}", 422,
-	  "DPUVolume.storage.dpu.nvidia.com \\\"v\\\" is invalid: [spec.dpuStoragePolicyName: "
-	  "Required value, spec.accessModes: Required value, spec.resources: Required value]" },
-	{ "empty policy", "dpuvolumes",
-	  "{" TYPE_META ",\"metadata\":{\"name\":\"v\"}," SPEC_WITH(
-		  "\"dpuStoragePolicyName\":\"\",\"accessModes\":[\"ReadWriteOnce\"],"
-		  "\"resources\":{\"requests\":{\"storage\":\"1\"}}") "}",
-	  422,
-	  "spec.dpuStoragePolicyName: Invalid value: \\\"\\\": spec.dpuStoragePolicyName in body "
-	  "should be at least 1 chars long" },
-	{ "ReadWriteOncePod", "dpuvolumes",
-	  "{" TYPE_META ",\"metadata\":{\"name\":\"v\"}," SPEC_WITH(
-		  "\"dpuStoragePolicyName\":\"p\",\"accessModes\":[\"ReadWriteOncePod\"],"
-		  "\"resources\":{\"requests\":{\"storage\":\"1\"}}") "}",
-	  422, "accessModes must be" },
-	{ "no modes", "dpuvolumes",
-	  "{" TYPE_META ",\"metadata\":{\"name\":\"v\"}," SPEC_WITH(
-		  "\"dpuStoragePolicyName\":\"p\",\"accessModes\":[],"
-		  "\"resources\":{\"requests\":{\"storage\":\"1\"}}") "}",
-	  422, "should have at least 1 items" },
-	{ "four modes", "dpuvolumes",
-	  "{" TYPE_META ",\"metadata\":{\"name\":\"v\"}," SPEC_WITH(
-		  "\"dpuStoragePolicyName\":\"p\",\"accessModes\":[\"ReadWriteOnce\","
-		  "\"ReadWriteOnce\",\"ReadWriteOnce\",\"ReadWriteOnce\"],"
-		  "\"resources\":{\"requests\":{\"storage\":\"1\"}}") "}",
-	  422, "Too many: 4: must have at most 3 items" },
-	{ "no storage", "dpuvolumes",
-	  "{" TYPE_META ",\"metadata\":{\"name\":\"v\"}," SPEC_WITH(
-		  "\"dpuStoragePolicyName\":\"p\",\"accessModes\":[\"ReadWriteOnce\"],"
-		  "\"resources\":{\"limits\":{\"storage\":\"1\"}}") "}",
-	  422, "requests.storage must be set" },
-	{ "no quantity", "dpuvolumes",
-	  "{" TYPE_META ",\"metadata\":{\"name\":\"v\"}," SPEC_WITH(
-		  "\"dpuStoragePolicyName\":\"p\",\"accessModes\":[\"ReadWriteOnce\"],"
-		  "\"resources\":{\"requests\":{\"storage\":\"1GiB\"}}") "}",
-	  422, "spec.resources.requests.storage: Invalid value: \\\"1GiB\\\"" },
-	{ "wrong mode", "dpuvolumes",
-	  "{" TYPE_META
-	  ",\"metadata\":{\"name\":\"v\"}," SPEC_WITH(BASE_MEMBERS ",\"volumeMode\":\"block\"") "}",
-	  422,
-	  "spec.volumeMode: Unsupported value: \\\"block\\\": supported values: "
-	  "\\\"Filesystem\\\", "
-	  "\\\"Block\\\"" },
-	{ "parameters that are no strings", "dpuvolumes",
-	  "{" TYPE_META
-	  ",\"metadata\":{\"name\":\"v\"}," SPEC_WITH(BASE_MEMBERS ",\"parameters\":{\"a\":1}") "}",
-	  422, "spec.parameters in body must be of type object" },
+	{ "no type", "dpuvolumes", "{\"metadata\":{\"name\":\"v\"}}", 400,
+	  "Object 'Kind' is missing" },
 };
 
 START_TEST(wrong_objects_are_refused_with_the_servers_words)
@@ -262,7 +185,7 @@ START_TEST(pages_hold_every_object_once)
 		json_foreach (item, json_at(a.json, "items"))
 			str_addf(&seen, "%s ", object_name(item));
 		free(path);
-		path = token ? xasprintf(VOLUMES "?limit=2&continue=%s", token) : NULL;
+		path = !str_empty(token) ? xasprintf(VOLUMES "?limit=2&continue=%s", token) : NULL;
 	}
 	ck_assert_str_eq(seen.ptr, "v0 v1 v2 v3 v4 ");
 	world_ok(&w, "GET", VOLUMES "?limit=x", NULL, 400);
@@ -344,7 +267,7 @@ START_TEST(patches_change_what_they_name_and_nothing_else)
 	                 json_str(status.json, "metadata.resourceVersion"));
 	world_ok(&w, "PATCH", VOLUMES "/x", "{}", 404);
 	world_ok(&w, "PATCH", VOLUMES "/v", "{\"metadata\":{\"resourceVersion\":\"1\"}}", 409);
-	world_ok(&w, "PATCH", VOLUMES "/v", "{\"metadata\":{\"uid\":\"1\"}}", 409);
+	world_ok(&w, "PATCH", VOLUMES "/v", "{\"metadata\":{\"uid\":\"1\"}}", 422);
 	world_ok(&w, "PATCH", VOLUMES "/v", "{\"metadata\":{\"name\":\"w\"}}", 400);
 }
 END_TEST

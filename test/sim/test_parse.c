@@ -178,7 +178,7 @@ START_TEST(selectors_that_are_not_understood_are_refused)
 		{ "a in (b,-c)", "" },
 		{ "a=0123456789012345678901234567890123456789012345678901234567890123", "" },
 		{ "", "spec.nodeName=x" },
-		{ "", "metadata.name!=x" },
+		{ "", "metadata.name!=x,metadata.name!=y" },
 		{ "", "metadata.name" },
 		{ "", "metadata.na=x" },
 		{ "", "=x" },

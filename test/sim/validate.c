@@ -112,8 +112,8 @@ static void attachment_rule(const struct json *spec, struct invalid *ret)
 		return;
 	if (!str_eq(json_str(spec, "functionType"), "pf"))
 		invalid_add(ret, "FieldValueInvalid", "spec",
-		            "Invalid value: \"object\": hotplugFunction can be true only when "
-		            "functionType is pf");
+		            "Invalid value: hotplugFunction can be true only when functionType is "
+		            "pf");
 }
 
 const struct schema schema_volume = { volume_fields, ARRAY_LEN(volume_fields), NULL };
@@ -238,7 +238,7 @@ static bool has_type(const struct json *value, enum field_type type)
 	case T_BOOLEAN:
 		return json_get_bool(value, "", &flag, &err) == 0;
 	case T_STRING_MAP:
-		return json_is_object(value) && all_strings(value);
+		return json_is_object(value);
 	case T_STRING_LIST:
 		return json_is_array(value) && all_strings(value);
 	case T_RESOURCES:
@@ -293,7 +293,7 @@ static void check_string(const struct field *f, const char *path, const char *va
 		check_enum(f, path, value, ret);
 }
 
-static void check_list(const struct field *f, const char *path, const struct json *list,
+static void check_list(const char *path, const struct field *f, const struct json *list,
                        struct invalid *ret)
 {
 	size_t n = json_count(list);
@@ -305,101 +305,187 @@ static void check_list(const struct field *f, const char *path, const struct jso
 	if (f->max && n > f->max)
 		invalid_add(ret, "FieldValueTooMany", path,
 		            "Too many: %zu: must have at most %u items", n, f->max);
-	if (!f->allowed)
-		return;
+}
+
+static void add_type_error(const char *path, const char *wanted, const struct json *value,
+                           struct invalid *ret)
+{
+	invalid_add(ret, "FieldValueTypeInvalid", path,
+	            "Invalid value: \"%s\": %s in body must be of type %s: \"%s\"", type_of(value),
+	            path, wanted, type_of(value));
+}
+
+static void check_strings(const char *path, const struct json *map, struct invalid *ret)
+{
+	json_foreach (item, map) {
+		AUTO(free) char *where = xasprintf("%s.%s", path, json_name(item));
+
+		if (!json_is_string(item))
+			add_type_error(where, "string", item, ret);
+	}
+}
+
+/* x-kubernetes-int-or-string */
+static bool is_int_or_string(const struct json *value)
+{
+	struct err err = ERR_INIT;
+	int64_t number;
+
+	return json_is_string(value) || json_get_i64(value, "", &number, &err) == 0;
+}
+
+static const char *const resource_parts[] = { "requests", "limits" };
+
+static void check_resources(const char *path, const struct json *value, struct invalid *ret)
+{
+	for (size_t i = 0; i < ARRAY_LEN(resource_parts); i++) {
+		json_foreach (item, json_member(value, resource_parts[i])) {
+			AUTO(free)
+			char *where =
+				xasprintf("%s.%s.%s", path, resource_parts[i], json_name(item));
+
+			if (!is_int_or_string(item))
+				add_type_error(where, "integer,string", item, ret);
+		}
+	}
+}
+
+/* What the schema says without its rules. */
+static void check_value(const struct field *f, const char *path, const struct json *value,
+                        struct invalid *ret)
+{
+	if (!has_type(value, f->type))
+		add_type_error(path, type_names[f->type], value, ret);
+	else if (f->type == T_STRING)
+		check_string(f, path, json_text(value), ret);
+	else if (f->type == T_STRING_LIST)
+		check_list(path, f, value, ret);
+	else if (f->type == T_STRING_MAP)
+		check_strings(path, value, ret);
+	else if (f->type == T_RESOURCES)
+		check_resources(path, value, ret);
+}
+
+/* ---------------------------------------------------------------- rules (CEL) */
+
+/* Of a rule that is broken the server shows a scalar's value. */
+static void add_broken(const char *path, const struct json *value, const char *message,
+                       struct invalid *ret)
+{
+	struct err err = ERR_INIT;
+	bool flag;
+
+	if (json_is_string(value))
+		invalid_add(ret, "FieldValueInvalid", path, "Invalid value: \"%s\": %s",
+		            json_text(value), message);
+	else if (json_get_bool(value, "", &flag, &err) == 0)
+		invalid_add(ret, "FieldValueInvalid", path, "Invalid value: %s: %s",
+		            flag ? "true" : "false", message);
+	else
+		invalid_add(ret, "FieldValueInvalid", path, "Invalid value: %s", message);
+}
+
+static void rule_of_modes(const struct field *f, const char *path, const struct json *list,
+                          struct invalid *ret)
+{
 	json_foreach (item, list) {
 		if (!is_allowed(f, json_text(item))) {
-			invalid_add(
-				ret, "FieldValueInvalid", path,
-				"Invalid value: \"array\": %s must be ReadWriteOnce, ReadOnlyMany "
-				"or ReadWriteMany",
-				f->name);
+			add_broken(path, list,
+			           "accessModes must be one of ReadWriteOnce, ReadOnlyMany, "
+			           "ReadWriteMany",
+			           ret);
 			return;
 		}
 	}
 }
 
-static void check_quantity(const char *path, const struct json *value, struct invalid *ret)
+static bool is_quantity(const struct json *value)
 {
 	struct err err = ERR_INIT;
 	uint64_t bytes;
-	int64_t number;
 
-	if (json_text(value) && quantity_parse(json_text(value), &bytes, &err) == 0)
-		return;
-	err_clear(&err);
-	if (!json_text(value) && json_get_i64(value, "", &number, &err) == 0)
-		return; /* x-kubernetes-int-or-string */
-	invalid_add(
-		ret, "FieldValueInvalid", path,
-		"Invalid value: \"%s\": %s in body should match "
-		"'^(\\+|-)?(([0-9]+(\\.[0-9]*)?)|(\\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\\+|-)?"
-		"(([0-9]+(\\.[0-9]*)?)|(\\.[0-9]+))))?$'",
-		json_text(value) ? json_text(value) : type_of(value), path);
+	return !json_text(value) || quantity_parse(json_text(value), &bytes, &err) == 0;
 }
 
-static void check_resources(const char *path, const struct json *value, struct invalid *ret)
+static void rule_of_resources(const char *path, const struct json *value, struct invalid *ret)
 {
-	static const char *const parts[] = { "requests", "limits" };
-
-	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
-		json_foreach (item, json_member(value, parts[i])) {
+	for (size_t i = 0; i < ARRAY_LEN(resource_parts); i++) {
+		json_foreach (item, json_member(value, resource_parts[i])) {
 			AUTO(free)
-			char *where = xasprintf("%s.%s.%s", path, parts[i], json_name(item));
+			char *where =
+				xasprintf("%s.%s[%s]", path, resource_parts[i], json_name(item));
 
-			check_quantity(where, item, ret);
+			if (!is_quantity(item))
+				add_broken(where, item, "must be a quantity", ret);
 		}
 	}
 	if (!json_at(value, "requests.storage"))
-		invalid_add(ret, "FieldValueInvalid", path,
-		            "Invalid value: \"object\": requests.storage must be set");
+		add_broken(path, value, "resources must have requests.storage", ret);
 }
 
-static void check_value(const struct field *f, const char *path, const struct json *value,
-                        struct invalid *ret)
-{
-	if (!has_type(value, f->type)) {
-		invalid_add(ret, "FieldValueTypeInvalid", path,
-		            "Invalid value: \"%s\": %s in body must be of type %s: \"%s\"",
-		            type_of(value), path, type_names[f->type], type_of(value));
-		return;
-	}
-	if (f->type == T_STRING)
-		check_string(f, path, json_text(value), ret);
-	else if (f->type == T_STRING_LIST)
-		check_list(f, path, value, ret);
-	else if (f->type == T_RESOURCES)
-		check_resources(path, value, ret);
-}
-
-static void check_immutable(const struct field *f, const char *path, const struct json *value,
-                            const struct json *old_spec, struct invalid *ret)
+static void check_rules(const struct field *f, const char *path, const struct json *value,
+                        const struct json *old_spec, struct invalid *ret)
 {
 	const struct json *old = json_member(old_spec, f->name);
 
+	if (f->type == T_STRING_LIST && f->allowed)
+		rule_of_modes(f, path, value, ret);
+	else if (f->type == T_RESOURCES)
+		rule_of_resources(path, value, ret);
 	if (f->immutable && old && !json_equal(old, value))
-		invalid_add(ret, "FieldValueInvalid", path, "Invalid value: \"%s\": %s",
-		            type_of(value), f->immutable);
+		add_broken(path, value, f->immutable, ret);
 }
 
-static void check_spec(const struct schema *schema, const struct json *spec,
-                       const struct json *old_spec, struct invalid *ret)
+/* ---------------------------------------------------------------- all of it */
+
+/* The kinds of errors behind which the server does not look at rules. */
+static bool is_blocking(const struct invalid *found)
+{
+	static const char *const reasons[] = { "FieldValueRequired", "FieldValueTypeInvalid",
+		                               "FieldValueNotSupported", "FieldValueTooMany",
+		                               "FieldValueTooLong" };
+
+	json_foreach (cause, found->causes)
+		for (size_t i = 0; i < ARRAY_LEN(reasons); i++)
+			if (str_eq(json_str(cause, "reason"), reasons[i]))
+				return true;
+	return false;
+}
+
+static bool has_rules(const struct schema *schema)
+{
+	for (size_t i = 0; i < schema->n; i++)
+		if (schema->fields[i].immutable)
+			return true;
+	return schema->rule;
+}
+
+static void check_spec(const struct schema *schema, const struct json *spec, struct invalid *ret)
 {
 	for (size_t i = 0; i < schema->n; i++) {
 		const struct field *f = &schema->fields[i];
 		const struct json *value = json_member(spec, f->name);
 		AUTO(free) char *path = xasprintf("spec.%s", f->name);
 
-		if (!value) {
-			if (f->required)
-				invalid_add(ret, "FieldValueRequired", path, "Required value");
-			continue;
-		}
-		check_value(f, path, value, ret);
-		check_immutable(f, path, value, old_spec, ret);
+		if (value)
+			check_value(f, path, value, ret);
+		else if (f->required)
+			invalid_add(ret, "FieldValueRequired", path, "Required value");
 	}
-	if (!ret->n && schema->rule)
+}
+
+static void check_spec_rules(const struct schema *schema, const struct json *spec,
+                             const struct json *old_spec, struct invalid *ret)
+{
+	if (schema->rule)
 		schema->rule(spec, ret);
+	for (size_t i = 0; i < schema->n; i++) {
+		const struct json *value = json_member(spec, schema->fields[i].name);
+		AUTO(free) char *path = xasprintf("spec.%s", schema->fields[i].name);
+
+		if (value)
+			check_rules(&schema->fields[i], path, value, old_spec, ret);
+	}
 }
 
 void validate_object(const struct resource *res, const struct json *object, const struct json *old,
@@ -410,8 +496,20 @@ void validate_object(const struct resource *res, const struct json *object, cons
 	validate_metadata(res, object, old, ret);
 	if (!res->schema)
 		return;
+	if (!str_eq(json_str(object, "kind"), res->kind))
+		invalid_add(ret, "FieldValueInvalid", "kind", "Invalid value: \"%s\": must be %s",
+		            json_str(object, "kind"), res->kind);
 	if (!json_is_object(spec))
 		invalid_add(ret, "FieldValueRequired", "spec", "Required value");
 	else
-		check_spec(res->schema, spec, json_at(old, "spec"), ret);
+		check_spec(res->schema, spec, ret);
+	if (!has_rules(res->schema))
+		return;
+	if (is_blocking(ret))
+		invalid_add(ret, "FieldValueInvalid", "<nil>",
+		            "Invalid value: null: some validation rules were not checked because "
+		            "the object was invalid; correct the existing errors to complete "
+		            "validation");
+	else
+		check_spec_rules(res->schema, spec, json_at(old, "spec"), ret);
 }

@@ -29,6 +29,11 @@ static const char label_value_rule[] =
 	"and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  "
 	"or "
 	"'12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+static const char label_key_rule[] =
+	"a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must "
+	"start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or "
+	"'123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with "
+	"an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')";
 static const char qualified_rule[] =
 	"name part must consist of alphanumeric characters, '-', '_' or '.', and must start and "
 	"end with "
@@ -95,14 +100,13 @@ static void check_labels(const struct json *object, struct invalid *ret)
 
 		if (!is_qualified(json_name(label)))
 			invalid_add(ret, "FieldValueInvalid", "metadata.labels",
-			            "Invalid value: \"%s\": %s", json_name(label), qualified_rule);
+			            "Invalid value: \"%s\": %s", json_name(label), label_key_rule);
 		if (!value)
 			invalid_add(ret, "FieldValueInvalid", "metadata.labels",
 			            "Invalid value: \"%s\": must be a string", json_name(label));
 		else if (strlen(value) > 63)
 			invalid_add(ret, "FieldValueInvalid", "metadata.labels",
-			            "Invalid value: \"%s\": must be no more than 63 characters",
-			            value);
+			            "Invalid value: \"%s\": must be no more than 63 bytes", value);
 		else if (!label_value_is_valid(value))
 			invalid_add(ret, "FieldValueInvalid", "metadata.labels",
 			            "Invalid value: \"%s\": %s", value, label_value_rule);
