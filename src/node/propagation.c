@@ -110,13 +110,30 @@ int propagation_check(const struct node_options *o, const struct mount_table *t,
 	return check(t ? t : &own, path, err);
 }
 
-/* On the host itself: this driver's mounts are seen, those of drivers in pods would not be. */
-static void look_on_host(const struct mount_table *t, const char *dir, struct strs *warnings)
+static bool is_first_process_hidden(const char *proc_root)
+{
+	char *first AUTO(free) = link_of(proc_root, "1/ns/mnt");
+
+	return !first;
+}
+
+/* On the host itself this driver's mounts are seen, those of drivers in pods would not be. Where this is cannot always be told. */
+static void look_on_host(const struct node_options *o, const struct mount_table *t, const char *dir,
+                         struct strs *warnings)
 {
 	char *real AUTO(free) = realpath(dir, NULL);
 	const struct mount *m = real ? mount_containing(t, real) : NULL;
 
-	if (m && !m->shared)
+	if (!m || m->shared)
+		return;
+	if (is_first_process_hidden(o->proc_root))
+		strs_addf(warnings,
+		          "%s is on the mount %s, which is not shared. Process 1 may not be looked "
+		          "at, so it cannot be told whether this is a container, and nothing is "
+		          "refused; if it is, no pod will see its volume: the volumeMount with "
+		          "mountPath: %s needs mountPropagation: Bidirectional",
+		          dir, m->target, dir);
+	else
 		strs_addf(warnings,
 		          "%s is on the mount %s, which is not shared: volumes of this driver are "
 		          "seen all the same, since it runs beside kubelet, but a driver in a pod "
@@ -137,7 +154,7 @@ int propagation_look(const struct node_options *o, struct strs *errors, struct s
 		struct err missing = ERR_INIT;
 
 		if (!o->own_mounts)
-			look_on_host(&t, dir, warnings);
+			look_on_host(o, &t, dir, warnings);
 		else if (check(&t, below, &missing))
 			strs_add(errors, missing.msg);
 	}
