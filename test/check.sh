@@ -35,6 +35,8 @@ END
 
 log_dir=build/check
 mkdir -p "$log_dir"
+failures=$log_dir/failures
+: >"$failures"
 passed=0 failed=0 begin=$EPOCHREALTIME
 seconds() { awk "BEGIN {printf \"%.0f\", $EPOCHREALTIME - $1}"; }
 
@@ -63,6 +65,10 @@ run() { # name what command
 		echo "--- the end of $log:"
 		tail -n 60 "$log"
 		echo "---"
+		{
+			printf '    %s: %s, in %s\n' "$1" "$2" "$log"
+			test/lib/failures.sh "$log" | sed 's/^/    /'
+		} >>"$failures"
 	fi
 }
 
@@ -71,6 +77,10 @@ while IFS='|' read -r name what command; do
 		run "$name" "$what" "$command"
 	fi
 done <<<"$suites"
+if [ -s "$failures" ]; then
+	echo 'failed:'
+	cat "$failures"
+fi
 echo "check took $(seconds "$begin") s"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -5,7 +5,7 @@
 #   cluster.sh up        starts it (after taking down what an earlier run left); ends when the node is Ready
 #   cluster.sh driver    starts (again) driver, csi-provisioner and csi-attacher as processes beside kubelet
 #   cluster.sh pods      the same as pods of manifests/ with the image of make image-test, in place of the processes
-#   cluster.sh reboot    ends every pod, mount, kubelet and the driver at once, and starts them again
+#   cluster.sh reboot    ends every pod, mount, kubelet and the driver at once (halt), and starts them again (boot)
 #   cluster.sh check     exit 0 when every process runs and the node is Ready
 #   cluster.sh stop NAME [SIGNAL] | start NAME   one process: kubelet, driver, provisioner, attacher, sim, apiserver, ...
 #   cluster.sh ensure NAME       starts it if it does not run
@@ -34,6 +34,8 @@ ADMIN=$DIR/admin.kubeconfig
 KUBELET_DIR=$DIR/kubelet
 PLUGIN_DIR=$KUBELET_DIR/plugins/$DRIVER_NAME
 CSI_SOCKET=$PLUGIN_DIR/csi.sock
+# For preventPodSchedulingIfMissing of the CSIDriver object.
+GATES=VolumeLimitScaling=true
 
 say() { printf '%6.1f s  %s\n' "$(awk "BEGIN {print $EPOCHREALTIME - $began}")" "$*"; }
 die() {
@@ -200,7 +202,7 @@ start_apiserver() {
 		--kubelet-certificate-authority="$DIR/pki/ca.crt" --service-account-key-file="$DIR/pki/sa.pub" \
 		--service-account-signing-key-file="$DIR/pki/sa.key" --service-account-issuer=https://kubernetes.default.svc \
 		--service-cluster-ip-range=10.96.0.0/16 --audit-policy-file="$DIR/audit.yaml" \
-		--audit-log-path="$DIR/log/audit.jsonl"
+		--audit-log-path="$DIR/log/audit.jsonl" --feature-gates="$GATES"
 }
 
 start_controllers() {
@@ -209,7 +211,9 @@ start_controllers() {
 		--controllers='*,-node-ipam-controller'
 }
 
-start_scheduler() { run scheduler "$BIN/kube-scheduler" --kubeconfig="$ADMIN" --leader-elect=false; }
+start_scheduler() {
+	run scheduler "$BIN/kube-scheduler" --kubeconfig="$ADMIN" --leader-elect=false --feature-gates="$GATES"
+}
 start_containerd() { run containerd containerd --config "$DIR/containerd.toml"; }
 
 start_kubelet() {
@@ -288,6 +292,8 @@ up() {
 	kubectl apply -f "$here/world.yaml" >/dev/null || die 'test/kube/world.yaml is refused'
 	wait_for 60 kubelet node_ready
 	say 'node Ready'
+	# As DPF's rule of node-feature-discovery does with hosts that have a DPU.
+	kubectl label node "$NODE" feature.node.kubernetes.io/dpu-enabled=true >/dev/null
 	start_sim
 	wait_for 20 sim test -s "$DIR/run/sim.port"
 	apply_manifests
@@ -313,7 +319,8 @@ start_driver() {
 	run driver "$OUT/snap-csi-plugin" --mode=all --name="$DRIVER_NAME" --bind-address="unix://$CSI_SOCKET" \
 		--namespace="$NAMESPACE" --kubeconfig="$DIR/account.kubeconfig" --node-id="$NODE" \
 		--sysfs-root="$DIR/sim/$NODE/sys" --dev-root="$DIR/sim/$NODE/dev" --node-nvme-load-driver=false \
-		--kubelet-registration-path="$CSI_SOCKET" --plugin-registration-path="$KUBELET_DIR/plugins_registry" --v=2
+		--kubelet-registration-path="$CSI_SOCKET" --plugin-registration-path="$KUBELET_DIR/plugins_registry" --v=2 --kubelet-dir="$KUBELET_DIR" \
+		${DRIVER_ARGUMENT:+"$DRIVER_ARGUMENT"}
 }
 
 # A killed leader's lease is waited for.
@@ -367,8 +374,8 @@ pods() {
 	say 'driver in pods registered with kubelet'
 }
 
-# What a reboot of the node is for its pods and mounts: all processes and mounts gone, folders and devices still there.
-reboot() {
+# What the end of a node is for its pods and mounts: all processes and mounts gone, folders and devices still there.
+halt() {
 	stop kubelet
 	stop driver KILL
 	kill_pods
@@ -379,6 +386,9 @@ reboot() {
 	done < <(awk -v a="$KUBELET_DIR/" -v b="$DIR/containerd/" 'index($5, a) == 1 || index($5, b) == 1 {print $5}' \
 		/proc/self/mountinfo | tac)
 	rm -rf --one-file-system "$DIR/containerd/state"
+}
+
+boot() {
 	start_containerd
 	wait_for 20 containerd ctr -a "$DIR/run/containerd.sock" version
 	start_kubelet
@@ -481,7 +491,9 @@ down) down ;;
 check) check ;;
 driver) driver ;;
 pods) pods ;;
-reboot) reboot ;;
+halt) halt ;;
+boot) boot ;;
+reboot) halt && boot ;;
 stop) stop "$@" ;;
 start) "start_${1:?which}" ;;
 ensure) alive "${1:?which}" || "start_$1" ;;

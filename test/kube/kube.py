@@ -1,5 +1,6 @@
 """What the scenarios know of the cluster of cluster.sh: its API by HTTPS, its pods by kubectl, snap-sim's switches, its
 processes. Standard library only. Runs inside the cluster's network namespace."""
+import contextlib
 import http.client
 import json
 import os
@@ -12,6 +13,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 NAME = os.environ.get("CLUSTER_NAME", "snap-csi-cluster")
 DIR = os.environ.get("CLUSTER_DIR", f"/var/tmp/{NAME}")
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
+FLAVOUR = os.environ.get("FLAVOUR", "release")
 DPF = "dpf-operator-system"
 DRIVER = "csi.snap.nvidia.com"
 NODE = "n1"
@@ -27,10 +29,13 @@ KINDS = {
     "PersistentVolumeClaim": ("/api/v1", "persistentvolumeclaims", True),
     "PersistentVolume": ("/api/v1", "persistentvolumes", False),
     "StatefulSet": ("/apis/apps/v1", "statefulsets", True),
+    "StorageClass": ("/apis/storage.k8s.io/v1", "storageclasses", False),
+    "CSIDriver": ("/apis/storage.k8s.io/v1", "csidrivers", False),
     "CSINode": ("/apis/storage.k8s.io/v1", "csinodes", False),
     "VolumeAttachment": ("/apis/storage.k8s.io/v1", "volumeattachments", False),
     "Role": ("/apis/rbac.authorization.k8s.io/v1", "roles", True),
     "ClusterRole": ("/apis/rbac.authorization.k8s.io/v1", "clusterroles", False),
+    "DPUStoragePolicy": ("/apis/storage.dpu.nvidia.com/v1alpha1", "dpustoragepolicies", True),
     "DPUVolume": ("/apis/storage.dpu.nvidia.com/v1alpha1", "dpuvolumes", True),
     "DPUVolumeAttachment": ("/apis/storage.dpu.nvidia.com/v1alpha1", "dpuvolumeattachments", True),
 }
@@ -96,8 +101,8 @@ def create(obj, namespace=None):
     return body
 
 
-def patch(kind, namespace, name, change):
-    status, body = api.call("PATCH", path_of(kind, namespace, name), change, "application/merge-patch+json")
+def patch(kind, namespace, name, change, subresource=""):
+    status, body = api.call("PATCH", path_of(kind, namespace, name) + subresource, change, "application/merge-patch+json")
     if status != 200:
         raise Failed(f"patch {kind} {name}: {body.get('message')}")
     return body
@@ -106,6 +111,18 @@ def patch(kind, namespace, name, change):
 def delete(kind, namespace, name, grace=None):
     query = "" if grace is None else f"?gracePeriodSeconds={grace}"
     api.call("DELETE", path_of(kind, namespace, name) + query)
+
+
+def allowed(user, group, resource, verb, namespace=DPF):
+    """What the API server's authorizer says now."""
+    name, _, subresource = resource.partition("/")
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {
+        "user": user, "groups": ["system:serviceaccounts", "system:authenticated"], "resourceAttributes": {
+            "group": group, "resource": name, "subresource": subresource, "verb": verb, "namespace": namespace}}}
+    status, body = api.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+    if status not in (200, 201):
+        raise Failed(f"SubjectAccessReview: {body.get('message')}")
+    return body["status"]["allowed"]
 
 
 def until(what, condition, seconds=60):
@@ -164,6 +181,75 @@ def kubectl(*arguments):
                           capture_output=True, text=True, timeout=120, check=False)
 
 
+def apply(text, *arguments):
+    """kubectl apply of a YAML text."""
+    done = subprocess.run([f"{BUILD}/kube/bin/kubectl", f"--kubeconfig={DIR}/admin.kubeconfig", "apply", "-f", "-", *arguments],
+                          input=text, capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode:
+        raise Failed(f"kubectl apply: {done.stderr}")
+
+
+def apply_manifest(path, kind):
+    """The one object of this kind that `kubectl kustomize` prints for a folder of manifests/."""
+    documents = kubectl("kustomize", f"{ROOT}/{path}").stdout.split("\n---\n")
+    apply(next(d for d in documents if re.search(rf"^kind: {kind}$", d, flags=re.M)))
+
+
+def rollout(*what):
+    """Waits until the pods of a Deployment or DaemonSet are those of its newest template, and ready."""
+    for name in what:
+        done = kubectl("rollout", "status", "-n", DPF, name, "--timeout=110s")
+        if done.returncode:
+            raise Failed(f"{name}: {done.stdout}{done.stderr}")
+
+
+@contextlib.contextmanager
+def sidecars_with(variable, value):
+    """csi-provisioner and csi-attacher with an environment variable."""
+    def restart(assignment):
+        if PODS:
+            for container in ("csi-provisioner", "csi-attacher"):
+                kubectl("set", "env", "-n", DPF, "deployment/snap-csi-controller", "-c", container, assignment)
+            rollout("deployment/snap-csi-controller")
+            return
+        for process in ("provisioner", "attacher"):
+            cluster("stop", process)
+            cluster("start", process)
+    if not PODS:
+        os.environ[variable] = value
+    try:
+        restart(f"{variable}={value}")
+        yield
+    finally:
+        os.environ.pop(variable, None)
+        restart(f"{variable}-")
+
+
+@contextlib.contextmanager
+def driver_with(argument):
+    """The controller with one more argument."""
+    if not PODS:
+        os.environ["DRIVER_ARGUMENT"] = argument
+        try:
+            for step in ("stop", "start"):
+                cluster(step, "driver")
+            yield
+        finally:
+            del os.environ["DRIVER_ARGUMENT"]
+            for step in ("stop", "start"):
+                cluster(step, "driver")
+        return
+    place = "/spec/template/spec/containers/0/args/-"
+    change = json.dumps([{"op": "add", "path": place, "value": argument}])
+    kubectl("patch", "-n", DPF, "deployment", "snap-csi-controller", "--type=json", "-p", change)
+    try:
+        rollout("deployment/snap-csi-controller")
+        yield
+    finally:
+        kubectl("rollout", "undo", "-n", DPF, "deployment/snap-csi-controller")
+        rollout("deployment/snap-csi-controller")
+
+
 def shell(namespace, pod, script, ok=True):
     """Output of a script in the pod; with ok=False it must fail, and its error text is returned."""
     done = kubectl("exec", "-n", namespace, pod, "--", "sh", "-c", script)
@@ -179,8 +265,7 @@ def cluster(*arguments):
 def log(process):
     """What a process has written so far; of the driver in pods what those that run now have."""
     if process == "driver" and PODS:
-        return "".join(kubectl("logs", "-n", DPF, what, "-c", "snap-csi-plugin").stdout
-                       for what in ("deployment/snap-csi-controller", "daemonset/snap-csi-node"))
+        return kubectl("logs", "-n", DPF, "-l", "app.kubernetes.io/name=snap-csi", "-c", "snap-csi-plugin", "--tail=-1").stdout
     with open(f"{DIR}/log/{process}.log", encoding="utf-8", errors="replace") as lines:
         return lines.read()
 
@@ -207,6 +292,11 @@ def heal():
 
 
 # ---------------------------------------------------------------- objects
+def volume_of(ns, name):
+    """The DPUVolume behind a claim."""
+    return bound(ns, name)["spec"]["csi"]["volumeHandle"]
+
+
 def claim(name, storage_class="snap-nvme", mode="ReadWriteOnce", block=False, size="64Mi", volume=None):
     spec = {"storageClassName": storage_class, "accessModes": [mode], "resources": {"requests": {"storage": size}}}
     if block:

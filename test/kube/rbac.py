@@ -1,35 +1,50 @@
 """The rights of the driver's account, from manifests/base/rbac.yaml as they are in the cluster, against what the API
-server's audit log says was asked for with them, by the driver and by its sidecars."""
+server's audit log says was asked for with them, by the driver and by its sidecars; and what the driver says when one of
+its own is missing. The sidecars' rights come from their own documents, and are only held against their use."""
+import contextlib
 import json
+import os
+import subprocess
 
-from kube import DIR, DPF, Failed, get
+from kube import BUILD, DIR, DPF, DRIVER, FLAVOUR, NODE, Failed, allowed, delete, find, get, patch, until
 
-# Granted for what these scenarios do not do, each with its reason.
-LISTED = "these sidecars list by watching (WatchList of client-go 0.35 and later); earlier ones ask for a list"
-RARE = "the provisioner reads or writes it afresh when a claim is moved to another node, or when its cache is behind"
-NOT_SEEN = {
-    ("", "persistentvolumes", "list"): LISTED,
-    ("", "persistentvolumeclaims", "list"): LISTED,
-    ("storage.k8s.io", "storageclasses", "list"): LISTED,
-    ("storage.k8s.io", "csinodes", "list"): LISTED,
-    ("storage.k8s.io", "volumeattachments", "list"): LISTED,
-    ("", "persistentvolumes", "get"): RARE,
-    ("", "persistentvolumeclaims", "get"): RARE,
-    ("", "persistentvolumeclaims", "update"): RARE,
-    ("storage.k8s.io", "storageclasses", "get"): RARE,
-    ("storage.k8s.io", "volumeattachments", "get"): "the attacher reads it afresh after a conflict",
-    ("", "nodes", "get"): "the driver asks only where no DPUNode is found, to tell an unknown node from a slow one",
+OWN, SIDECARS = "snap-csi-controller", "snap-csi-sidecars"
+ACCOUNT = f"system:serviceaccount:{DPF}:snap-csi-controller"
+STORAGE = "storage.dpu.nvidia.com"
+CALLS = ("CreateVolume", "ControllerPublishVolume", "ControllerUnpublishVolume", "DeleteVolume")
+
+# What fails first without the right. A call that waits reads the object afresh only where the watch was slower than it,
+# so that the next one may be the first to fail. None: the driver does without, for the reason given.
+NEEDED = {
+    (STORAGE, "dpuvolumes", "create"): ("CreateVolume",),
+    (STORAGE, "dpuvolumes", "list"): ("CreateVolume",),
+    (STORAGE, "dpuvolumes", "watch"): ("CreateVolume",),
+    (STORAGE, "dpuvolumes", "get"): ("CreateVolume", "ControllerPublishVolume"),
+    (STORAGE, "dpuvolumes", "delete"): ("DeleteVolume",),
+    (STORAGE, "dpuvolumeattachments", "create"): ("ControllerPublishVolume",),
+    (STORAGE, "dpuvolumeattachments", "list"): ("ControllerPublishVolume",),
+    (STORAGE, "dpuvolumeattachments", "watch"): ("ControllerPublishVolume",),
+    (STORAGE, "dpuvolumeattachments", "get"): ("ControllerPublishVolume", "ControllerUnpublishVolume"),
+    (STORAGE, "dpuvolumeattachments", "delete"): ("ControllerUnpublishVolume",),
+    ("provisioning.dpu.nvidia.com", "dpunodes", "get"): None,  # asks for the Node then
+    ("storage.k8s.io", "csinodes", "get"): None,  # the DPU itself refuses what is too much
+    ("", "nodes", "get"): None,  # asked for only where DPUNodes cannot be read
 }
 
 
-def granted():
-    found = set()
-    for role in (get("Role", DPF, "snap-csi-controller"), get("ClusterRole", None, "snap-csi-controller")):
-        for rule in role["rules"]:
-            for group in rule["apiGroups"]:
-                for resource in rule["resources"]:
-                    found.update((group, resource, verb) for verb in rule["verbs"])
-    return found
+# ---------------------------------------------------------------- every right is used
+def rules(*names):
+    for kind, namespace in (("Role", DPF), ("ClusterRole", None)):
+        for name in names:
+            for rule in get(kind, namespace, name)["rules"]:
+                for group in rule["apiGroups"]:
+                    for resource in rule["resources"]:
+                        for verb in rule["verbs"]:
+                            yield (group, resource, verb), kind, namespace, name
+
+
+def granted(*names):
+    return {right for right, *_ in rules(*names)}
 
 
 def asked():
@@ -51,17 +66,117 @@ def asked():
     return used, refused
 
 
-def text(rights):
-    return ", ".join(" ".join(r) for r in sorted(rights))
+def text(some):
+    return ", ".join(" ".join(r) for r in sorted(some))
 
 
 def rights():
-    have = granted()
+    """After one_less(), which makes use of those for rare cases."""
+    have = granted(OWN, SIDECARS)
     used, refused = asked()
     # An API server that has just started refuses for a moment what it has not read the roles of yet.
     if refused - have:
         raise Failed(f"refused: {text(refused - have)}")
-    unused = have - used - set(NOT_SEEN)
     print(f"       {len(have)} rights, {len(have & used)} of them seen in use")
-    if unused:
-        raise Failed(f"granted and not used: {text(unused)}")
+    if have - used:
+        raise Failed(f"granted and not used: {text(have - used)}")
+
+
+# ---------------------------------------------------------------- one verb less
+@contextlib.contextmanager
+def without(*missing):
+    """The account without these rights, which come back afterwards."""
+    saved = {}
+    for kind, namespace in (("Role", DPF), ("ClusterRole", None)):
+        before = get(kind, namespace, OWN)["rules"]
+        saved[kind, namespace] = before
+        after = []
+        for rule in before:
+            for group in rule["apiGroups"]:
+                for resource in rule["resources"]:
+                    verbs = [v for v in rule["verbs"] if (group, resource, v) not in missing]
+                    if verbs:
+                        after.append({"apiGroups": [group], "resources": [resource], "verbs": verbs})
+        patch(kind, namespace, OWN, {"rules": after})
+    try:
+        for right in missing:
+            until(f"{right} is taken away", lambda right=right: not allowed(ACCOUNT, *right))
+        yield
+    finally:
+        for (kind, namespace), before in saved.items():
+            patch(kind, namespace, OWN, {"rules": before})
+        for right in missing:
+            until(f"{right} is back", lambda right=right: allowed(ACCOUNT, *right))
+
+
+@contextlib.contextmanager
+def controller():
+    """A driver of its own with the account, which has nothing in memory yet. Gives a function that calls it."""
+    socket = f"{DIR}/run/rights.sock"
+    command = [f"{BUILD}/{FLAVOUR}/snap-csi-plugin", "--mode=controller", f"--name={DRIVER}", f"--bind-address=unix://{socket}",
+               f"--namespace={DPF}", f"--kubeconfig={DIR}/account.kubeconfig", "--wait-timeout=60s"]
+    with open(f"{DIR}/log/rights.log", "a", encoding="utf-8") as log:
+        driver = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        until("the driver serves", lambda: os.path.exists(socket))
+
+        def call(method, request):
+            done = subprocess.run([f"{BUILD}/{FLAVOUR}/csi-call", "-e", f"unix://{socket}", "-t", "90", method, json.dumps(request)],
+                                  capture_output=True, text=True, timeout=120, check=False)
+            return (json.loads(done.stdout or "{}"), None) if done.returncode == 0 else (None, (done.stdout + done.stderr).strip())
+        yield call
+    finally:
+        driver.terminate()
+        driver.wait(20)
+
+
+def life(call):
+    """Creates, attaches, detaches, deletes a volume: (the call that fails, its error), or None when none does."""
+    capability = {"access_mode": {"mode": "SINGLE_NODE_WRITER"}, "block": {}}
+    created, error = call("CreateVolume", {"name": "pvc-rights", "capacity_range": {"required_bytes": 1 << 20},
+                                           "volume_capabilities": [capability], "parameters": {"policy": "example-policy"}})
+    if error:
+        return "CreateVolume", error
+    volume = {"volume_id": "pvc-rights"}
+    requests = ({**volume, "node_id": NODE, "volume_capability": capability,
+                 "volume_context": created["volume"].get("volume_context", {})}, {**volume, "node_id": NODE}, volume)
+    for method, request in zip(CALLS[1:], requests):
+        error = call(method, request)[1]
+        if error:
+            return method, error
+    return None
+
+
+def one(right):
+    group, resource, verb = right
+    with without(right), controller() as call:
+        failed = life(call)
+    expected = NEEDED[right]
+    if (failed is None) != (expected is None) or failed and failed[0] not in expected:
+        raise Failed(f"without {' '.join(right)}: {failed or 'nothing fails'}; expected is {expected}")
+    if failed and f"not allowed to {verb} {resource}" not in failed[1]:
+        raise Failed(f"without {' '.join(right)} {failed[0]} does not say what is missing: {failed[1]}")
+    print(f"       {verb:7} {resource:21} {failed[0] + ': ' + failed[1].split(':')[0] if failed else 'the driver does without'}")
+    with controller() as call:
+        failed = life(call)
+    if failed:
+        raise Failed(f"with {' '.join(right)} again: {failed}")
+
+
+def one_less():
+    own = granted(OWN)
+    if own != set(NEEDED):
+        raise Failed(f"the role and this table differ: {text(own ^ set(NEEDED))}")
+    wrong = []
+    try:
+        for right in NEEDED:
+            try:
+                one(right)
+            except Failed as failure:
+                wrong.append(str(failure))
+        if wrong:
+            raise Failed("\n      ".join(wrong))
+    finally:
+        for kind in ("DPUVolumeAttachment", "DPUVolume"):
+            for left in find(kind, DPF):
+                delete(kind, DPF, left["metadata"]["name"])

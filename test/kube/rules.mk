@@ -24,10 +24,10 @@ cluster-check:
 cluster-down:
 	$(Q)$(KUBE_ENV) test/kube/cluster.sh down
 ## e2e-kube: claims and pods through a real API server, kubelet and sidecars (root)
-e2e-kube: $(BIN) $(OUT)/snap-sim $(KUBE_BIN)/.built
+e2e-kube: $(BIN) $(OUT)/snap-sim $(OUT)/csi-call $(KUBE_BIN)/.built
 	$(Q)$(KUBE_ENV) test/kube/e2e.sh
 ## e2e-kube-pods: the same with the driver in pods, from manifests/ and the image of make image-test (root)
-e2e-kube-pods: $(BIN) $(OUT)/snap-sim $(KUBE_BIN)/.built
+e2e-kube-pods: $(BIN) $(OUT)/snap-sim $(OUT)/csi-call $(KUBE_BIN)/.built
 	$(Q)$(KUBE_ENV) E2E_PODS=1 test/kube/e2e.sh
 
 .PHONY: e2e-kube-api

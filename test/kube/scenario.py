@@ -1,0 +1,16 @@
+"""The list of scenarios, in the order in which their files are read by e2e.py."""
+from kube import PODS
+
+SCENARIOS = []  # (title, function of the namespace)
+SKIPPED = []    # titles that make no sense with the driver where it runs
+
+
+def scenario(title, where="both"):
+    """where: "both", "processes" or "pods", as the driver runs."""
+    def add(function):
+        if where in ("both", "pods" if PODS else "processes"):
+            SCENARIOS.append((title, function))
+        else:
+            SKIPPED.append(title)
+        return function
+    return add

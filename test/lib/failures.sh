@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# failures.sh LOG: the lines of a suite's log that say what has failed, at most 20: for the end of a long run, of which
+# somebody may see the last lines only. A log that ends with such a list itself (check.sh) gives that.
+set -u
+if grep -q '^failed:$' "$1"; then
+	sed -n '/^failed:$/,$p' "$1" | grep '^    '
+else
+	grep -aE '^(FAIL|not ok)|:[0-9]+:[FE]:|: FAIL|ERROR: |runtime error|WARNING: ThreadSanitizer|[^ ]: error: |\*\*\* ' "$1" |
+		cut -c1-300 | head -n 20 | sed 's/^/    /'
+fi
+exit 0
