@@ -157,15 +157,31 @@ static int check_result(const struct publishing *p, const char *path, struct err
 	return 0;
 }
 
+/* A read-only target is never writable for a moment where the kernel can do that: a driver that is killed leaves either
+   what was asked for or nothing. */
+static int bind_to(const struct publishing *p, const char *path, struct err *err)
+{
+	struct err ignored = ERR_INIT;
+	int rc = p->read_only ? mount_bind_read_only(p->staged.path, path, err) : 1;
+
+	if (rc <= 0)
+		return rc;
+	if (mount_bind(p->staged.path, path, err))
+		return -1;
+	if (!p->read_only || mount_set_read_only(path, err) == 0)
+		return 0;
+	(void)!mount_remove(path, true, &ignored);
+	return -1;
+}
+
 static int bind_at(const struct publishing *p, const char *path, struct err *err)
 {
 	struct err ignored = ERR_INIT;
 
-	if (mount_bind(p->staged.path, path, err))
+	if (bind_to(p, path, err))
 		return -1;
 	kill_point("publish: bound");
-	if ((!p->read_only || mount_set_read_only(path, err) == 0) &&
-	    check_result(p, path, err) == 0)
+	if (check_result(p, path, err) == 0)
 		return 0;
 	(void)!mount_remove(path, true, &ignored);
 	return -1;

@@ -355,6 +355,25 @@ int mount_bind(const char *source, const char *target, struct err *err)
 	return 0;
 }
 
+int mount_bind_read_only(const char *source, const char *target, struct err *err)
+{
+	struct mount_attr read_only = { .attr_set = MOUNT_ATTR_RDONLY };
+	int fd AUTO(fd) = open_tree(AT_FDCWD, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+
+	/* EPERM: what container runtimes answer for a call that they do not know. */
+	if (fd < 0 && (errno == ENOSYS || errno == EPERM))
+		return 1;
+	if (fd < 0)
+		return err_sys(err, errno, "bind %s to %s", source, target);
+	if (mount_setattr(fd, "", AT_EMPTY_PATH, &read_only, sizeof read_only) < 0)
+		return errno == ENOSYS || errno == EPERM
+		               ? 1
+		               : err_sys(err, errno, "make the bind of %s read-only", source);
+	if (move_mount(fd, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		return err_sys(err, errno, "bind %s to %s", source, target);
+	return 0;
+}
+
 int mount_set_read_only(const char *target, struct err *err)
 {
 	static const struct {

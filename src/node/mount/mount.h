@@ -74,6 +74,8 @@ int mount_flags_check(const char *const *flags, size_t n, struct strs *ret, stru
 int mount_filesystem(const char *device, const char *target, const char *fs_type,
                      const struct strs *options, struct err *err) MUST_CHECK;
 int mount_bind(const char *source, const char *target, struct err *err) MUST_CHECK;
+/* A bind that is read-only from its first moment. 1: this kernel (before 5.12) cannot do that. */
+int mount_bind_read_only(const char *source, const char *target, struct err *err) MUST_CHECK;
 /* Makes one mount point (not its filesystem) read-only; other flags of it stay. */
 int mount_set_read_only(const char *target, struct err *err) MUST_CHECK;
 /* Takes away the topmost mount; a symbolic link is not followed. lazy: detach it now, whatever uses it.

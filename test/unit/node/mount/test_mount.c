@@ -273,6 +273,16 @@ START_TEST(bind_read_only_and_unmount)
 	ck_assert_str_eq(mount_at(&t, b)->options, "ro,nosuid,nodev,noexec,relatime");
 	ck_assert_int_eq(mount_remove(b, false, &err), 0);
 	ck_assert_int_eq(mount_remove(b, false, &err), 1);
+	/* The same in one step, where the kernel can. */
+	int rc = mount_bind_read_only(a, b, &err);
+	ck_assert_msg(rc >= 0, "%s", err.msg);
+	if (rc == 0) {
+		mount_table_clear(&t);
+		ck_assert_int_eq(mount_table_read("/proc", &t, &err), 0);
+		ck_assert_str_eq(mount_at(&t, b)->options, "ro,nosuid,nodev,noexec,relatime");
+		ck_assert(!mount_at(&t, a)->read_only);
+		ck_assert_int_eq(mount_remove(b, false, &err), 0);
+	}
 	ck_assert_int_eq(mount_remove(a, true, &err), 0);
 	run_tool("rm -r %s", dir);
 	ck_assert_int_eq(mount_remove(a, false, &err), 1);
