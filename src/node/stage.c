@@ -26,6 +26,7 @@
 #include <linux/fs.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -46,6 +47,9 @@
 
 /* A filesystem that is so much smaller than its device was not made for it: mkfs rounds down by less. */
 #define GROW_SLACK (16ULL * 1024 * 1024)
+
+#define LOCK_WAIT_MS 1000
+#define LOCK_STEP_MS 20
 
 /* One stage in progress, and what it has to undo. */
 struct staging {
@@ -92,6 +96,19 @@ static int foreign(const struct staging *s, const struct place *p, struct err *e
 	               wanted.ptr);
 }
 
+/* libmount drops context= where it sees no SELinux; a pod that counts on it must not start without. */
+static int check_context_kept(const struct strs *options, const struct mount *m, struct err *err)
+{
+	for (size_t i = 0; i < options->n; i++)
+		if (str_has_prefix(options->v[i], "context=") && !strstr(m->fs_options, "context="))
+			return err_set(
+				err, ERR_PRECONDITION,
+				"the mount option %s was asked for, but %s is mounted without: is "
+				"/sys/fs/selinux visible to the driver?",
+				options->v[i], m->target);
+	return 0;
+}
+
 /* A filesystem of the right disk is mounted there. 0: as wanted; 1: it is dead; -1. */
 static int check_mounted(const struct staging *s, const struct place *p, struct err *err)
 {
@@ -104,6 +121,8 @@ static int check_mounted(const struct staging *s, const struct place *p, struct 
 		return err_set(err, ERR_EXISTS, "%s is already staged %s, not %s", p->path,
 		               p->m->read_only ? "read-only" : "read-write",
 		               s->read_only ? "read-only" : "read-write");
+	if (check_context_kept(&s->flags, p->m, err))
+		return -1;
 	if (guard_statvfs(s->node->guard, p->disk, p->path, &ignored, err) == 0)
 		return place_check_same(p, &s->dev, err);
 	if (!mount_errno_is_dead(err->sys))
@@ -192,19 +211,6 @@ static void mount_options(const struct staging *s, const char *fs_type, struct s
 		strs_add(ret, "ro");
 }
 
-/* libmount drops context= where it sees no SELinux; a pod that counts on it must not start without. */
-static int check_context_kept(const struct strs *options, const struct mount *m, struct err *err)
-{
-	for (size_t i = 0; i < options->n; i++)
-		if (str_has_prefix(options->v[i], "context=") && !strstr(m->fs_options, "context="))
-			return err_set(
-				err, ERR_PRECONDITION,
-				"the mount option %s was asked for, but %s is mounted without: is "
-				"/sys/fs/selinux visible to the driver?",
-				options->v[i], m->target);
-	return 0;
-}
-
 /* After mount(2): is it the disk, and is it as it was meant? */
 static int check_result(const struct staging *s, const char *fs_type, const struct strs *options,
                         struct err *err)
@@ -250,6 +256,30 @@ static void grow(const struct staging *s, const struct fsprobe *fs, struct deadl
 	kill_point("stage: filesystem grown");
 }
 
+/*
+ * Tools are given our descriptor, and with it this lock: a mkfs or e2fsck that has outlived a killed driver still has it.
+ * (Not all of them have the device exclusively; udev takes the lock for a moment, too.)
+ */
+static int lock_device(const struct staging *s, struct deadline d, struct err *err)
+{
+	struct deadline end = deadline_clamp(d, LOCK_WAIT_MS);
+
+	while (flock(s->fd, LOCK_EX | LOCK_NB) < 0) {
+		struct err ignored = ERR_INIT;
+
+		if (errno != EWOULDBLOCK)
+			return err_sys(err, errno, "lock %s", s->dev.path);
+		if (deadline_sleep(end, LOCK_STEP_MS, &ignored, ""))
+			return err_set(
+				err, ERR_ABORTED,
+				"%s is locked by another process: a mkfs or e2fsck that was "
+				"begun before the driver was restarted goes on (see lslocks, "
+				"fuser %s); once it has ended",
+				s->dev.path, s->dev.path);
+	}
+	return 0;
+}
+
 static int stage_filesystem(struct staging *s, struct deadline d, struct err *err)
 {
 	const struct format_request fr = {
@@ -262,6 +292,8 @@ static int stage_filesystem(struct staging *s, struct deadline d, struct err *er
 	struct strs options AUTO(strs_clear) = STRS_INIT;
 	struct fsprobe fs;
 
+	if (lock_device(s, d, err))
+		return -1;
 	if (format_ensure(s->node, &s->dev, s->fd, &fr, d, &fs, err) ||
 	    check_filesystem(s->node, s->r->volume_id, &s->dev, s->fd, &fs, s->read_only, d, err))
 		return -1;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -294,6 +295,27 @@ START_TEST(an_empty_block_file_of_a_crash_is_used_again)
 }
 END_TEST
 
+/* What a killed driver has left running: it was given the driver's descriptor, lock and all. */
+START_TEST(a_tool_that_has_outlived_a_driver_is_waited_for)
+{
+	SKIP_UNLESS_LOOP();
+	begin(16 * MIB);
+	struct stage_request r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
+	struct err err = ERR_INIT;
+	int fd = open(disk->node, O_RDONLY | O_CLOEXEC);
+
+	ck_assert_int_eq(flock(fd, LOCK_EX), 0);
+	ck_assert_int_eq(node_stage(&w.node, &r, soon(), &err), -1);
+	ck_assert_int_eq(err.code, ERR_ABORTED);
+	ck_assert_ptr_nonnull(strstr(err.msg, "is locked by another process"));
+	ck_assert_ptr_null(only_mount(NULL));
+	close(fd);
+	stage_ok(&r);
+	ck_assert_ptr_nonnull(only_mount(w.staging));
+	node_world_clear(&w);
+}
+END_TEST
+
 START_TEST(a_staging_path_that_is_not_there_is_made)
 {
 	SKIP_UNLESS_LOOP();
@@ -459,6 +481,7 @@ int main(void)
 		raw_block_that_is_only_read_cannot_be_written,
 		a_failed_stage_puts_the_read_only_switch_back,
 		an_empty_block_file_of_a_crash_is_used_again,
+		a_tool_that_has_outlived_a_driver_is_waited_for,
 		a_staging_path_that_is_not_there_is_made,
 		a_staging_path_through_a_link_is_the_same_place,
 		a_filesystem_smaller_than_its_disk_grows,
