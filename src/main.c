@@ -28,6 +28,7 @@
 #include "node/node_csi.h"
 #include "node/prepare.h"
 #include "node/propagation.h"
+#include "node/recover.h"
 
 /* What running calls get before they are cancelled: the pods of the manifests have 30 s to end. */
 #define STOP_GRACE_MS 8000
@@ -191,6 +192,17 @@ static void check_propagation(const struct program *p)
 }
 
 /* What takes seconds at the first start after a boot happens while calls are served already. */
+static void recover_node(const struct program *p)
+{
+	AUTO(str_clear) struct str did = STR_INIT(2000);
+	struct err err = ERR_INIT;
+	if (node_recover(&p->node, &did, &err))
+		log_event(LOG_WARNING, "what an earlier start has left cannot be tidied up",
+		          "error", err.msg, NULL);
+	if (did.len)
+		log_event(LOG_INFO, "tidied up behind an earlier start", "removed", did.ptr, NULL);
+}
+
 static void prepare_node(struct program *p)
 {
 	AUTO(str_clear) struct str did = STR_INIT(2000);
@@ -223,6 +235,7 @@ static int start(struct program *p, struct err *err)
 	if (p->flags.node) {
 		add_node(p);
 		check_propagation(p);
+		recover_node(p);
 	}
 	const struct rpc_server_options options = {
 		.path = p->flags.socket_path,

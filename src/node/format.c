@@ -50,7 +50,7 @@ char *format_record_path(const struct node *n, const char *volume_id)
 	return xasprintf("%s/%s", dir, hash);
 }
 
-static char *boot_id(const struct node *n)
+char *format_boot_id(const struct node *n)
 {
 	char *path AUTO(free) = xasprintf("%s/sys/kernel/random/boot_id", n->o.proc_root);
 	struct err ignored = ERR_INIT;
@@ -62,7 +62,7 @@ static char *boot_id(const struct node *n)
 static char *record_text(const struct node *n, const struct device *dev,
                          const struct format_request *r, const char *fs_type)
 {
-	char *boot AUTO(free) = boot_id(n);
+	char *boot AUTO(free) = format_boot_id(n);
 
 	return xasprintf("volume=%s\nuuid=%s\nnsid=%u\nsize=%llu\nboot=%s\ndiskseq=%llu\n"
 	                 "filesystem=%s\n",

@@ -27,3 +27,5 @@ int format_ensure(struct node *n, const struct device *dev, int fd, const struct
                   struct deadline d, struct fsprobe *ret, struct err *err) MUST_CHECK;
 /* <plugin dir>/formatting/<hash of the volume id>, malloc'ed. */
 char *format_record_path(const struct node *n, const char *volume_id);
+/* What a record says of the time that it was written in, malloc'ed. */
+char *format_boot_id(const struct node *n);

@@ -262,6 +262,45 @@ int device_release(const struct device_world *w, const char *pci, struct err *er
 	return pci_forget(w, name, kind->driver, err);
 }
 
+/* 1: it has none of ours; the function may be anybody's. */
+static int forget_if_set(const struct device_world *w, const char *pci, struct err *err)
+{
+	const struct device_kind *kind = kinds[0];
+	AUTO(free) char *dir = pci_dir(w, pci);
+	AUTO(free) char *override = NULL;
+	struct err not_ours = ERR_INIT;
+
+	if (pci_usable(w, pci, kind->class_code, &not_ours) ||
+	    sysfs_attr(dir, "driver_override", &override, &not_ours) ||
+	    !str_eq(override, kind->driver))
+		return 1;
+	return pci_forget(w, pci, kind->driver, err);
+}
+
+int device_release_all(const struct device_world *w, struct str *did, struct err *err)
+{
+	AUTO(free) char *dir = xasprintf("%s/bus/pci/devices", w->sysfs);
+	AUTO(strs_clear) struct strs functions = STRS_INIT;
+	struct err first = ERR_INIT;
+
+	if (sysfs_list(dir, &functions, err) < 0)
+		return -1;
+	for (size_t i = 0; i < functions.n; i++) {
+		struct err failed = ERR_INIT;
+		int r = forget_if_set(w, functions.v[i], &failed);
+
+		if (r == 0)
+			str_addf(did, "%sdriver_override of %s", did->len ? ", " : "",
+			         functions.v[i]);
+		else if (r < 0 && !first.code)
+			first = failed;
+	}
+	if (!first.code)
+		return 0;
+	*err = first;
+	return -1;
+}
+
 /* Is it a PF whose VFs are for volumes? What cannot be read is none. */
 bool device_is_snap_pf(const struct device_world *w, const char *pci)
 {

@@ -121,6 +121,8 @@ int device_abandon(const struct device_world *w, const struct device *dev, struc
  * minutes. "" and a function that has gone are fine.
  */
 int device_release(const struct device_world *w, const char *pci, struct err *err) MUST_CHECK;
+/* The same for every function that this driver may use, in use or not. Tries all; -1 with the first failure. `did` is told which. */
+int device_release_all(const struct device_world *w, struct str *did, struct err *err) MUST_CHECK;
 /*
  * Functions that volumes may be attached to: VFs of SNAP PFs, as they are now. 0 and *ret_n = 0
  * when there is none; `where` (may be NULL) says where it was looked and what is there.

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is tidied up at the start, and what is not, on a recorded host. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/file.h"
+#include "common/mem.h"
+#include "node/format.h"
+#include "node/recover.h"
+#include "test/lib/suite.h"
+
+#define VF "0000:01:00.1"
+
+static char root[] = "/tmp/test_recover.XXXXXX";
+static struct strs vendors;
+static char sysfs[100], proc[100], plugin[100];
+
+static void put(const char *name, const char *text)
+{
+	struct err err = ERR_INIT;
+	char *path = xasprintf("%s/%s", root, name), *dir = xstrdup(path);
+
+	*strrchr(dir, '/') = '\0';
+	ck_assert_msg(!dir_make(dir, 0755, &err), "%s", err.msg);
+	ck_assert_msg(!file_replace(path, text, strlen(text), 0644, &err), "%s", err.msg);
+	free(path);
+	free(dir);
+}
+
+static void put_function(const char *pci, const char *vendor, const char *override)
+{
+	const char *const attrs[][2] = { { "vendor", vendor },
+		                         { "device", "0x6001\n" },
+		                         { "class", "0x010802\n" },
+		                         { "driver_override", override } };
+
+	for (size_t i = 0; i < ARRAY_LEN(attrs); i++) {
+		char *name = xasprintf("sys/bus/pci/devices/%s/%s", pci, attrs[i][0]);
+
+		put(name, attrs[i][1]);
+		free(name);
+	}
+}
+
+static void set_up(void)
+{
+	ck_assert_ptr_nonnull(mkdtemp(root));
+	snprintf(sysfs, sizeof sysfs, "%s/sys", root);
+	snprintf(proc, sizeof proc, "%s/proc", root);
+	snprintf(plugin, sizeof plugin, "%s/plugin", root);
+	put("proc/sys/kernel/random/boot_id", "this-boot\n");
+	ck_assert_int_eq(mkdir(plugin, 0755), 0);
+	put("sys/bus/pci/README", "");
+	strs_add(&vendors, "15b3");
+}
+
+static void tear_down(void)
+{
+	char *command = xasprintf("rm -rf '%s'", root);
+
+	ck_assert_int_eq(system(command), 0);
+	free(command);
+	strs_clear(&vendors);
+	memcpy(root + strlen(root) - 6, "XXXXXX", 6);
+}
+
+static void recover(struct str *did)
+{
+	struct err err = ERR_INIT;
+	struct node n;
+
+	node_init(&n, &(struct node_options) { .id = "n",
+	                                       .proc_root = proc,
+	                                       .plugin_dir = plugin,
+	                                       .world = { .sysfs = sysfs,
+	                                                  .dev = "/dev",
+	                                                  .vendors = &vendors,
+	                                                  .snap_device_id = "6001" } });
+	ck_assert_msg(node_recover(&n, did, &err) == 0, "%s", err.msg);
+	node_clear(&n);
+}
+
+static char *content(const char *name)
+{
+	struct err err = ERR_INIT;
+	char *path = xasprintf("%s/%s", root, name), *text = NULL;
+
+	if (file_read_line(path, 1000, &text, &err))
+		text = xstrdup("gone");
+	free(path);
+	return text;
+}
+
+START_TEST(only_our_own_override_of_a_function_for_volumes_is_cleared)
+{
+	static const struct {
+		const char *what, *vendor, *override, *after;
+	} rows[] = {
+		{ "ours", "0x15b3\n", "nvme\n", "" },
+		{ "none", "0x15b3\n", "(null)\n", "(null)" },
+		{ "parked by somebody", "0x15b3\n", "pci-stub\n", "pci-stub" },
+		{ "given to a virtual machine", "0x15b3\n", "vfio-pci\n", "vfio-pci" },
+		{ "another vendor's", "0x8086\n", "nvme\n", "nvme" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct str did AUTO(str_clear) = STR_INIT(500);
+
+		set_up();
+		put_function(VF, rows[i].vendor, rows[i].override);
+		recover(&did);
+		char *now AUTO(free) = content("sys/bus/pci/devices/" VF "/driver_override");
+		ck_assert_msg(str_eq(now, rows[i].after), "%s: %s", rows[i].what, now);
+		ck_assert_str_eq(did.ptr, *rows[i].after ? "" : "driver_override of " VF);
+		tear_down();
+	}
+}
+END_TEST
+
+START_TEST(records_that_can_match_no_disk_any_more_are_removed)
+{
+	static const struct {
+		const char *name, *text;
+		bool stays;
+	} rows[] = {
+		{ "this", "volume=a\nboot=this-boot\ndiskseq=7\n", true },
+		{ "other", "volume=b\nboot=that-boot\ndiskseq=7\n", false },
+		{ "longer", "volume=c\nboot=this-boot-2\ndiskseq=7\n", false },
+		{ "this.tmp", "volume=a\nboot=this-boot\n", false },
+	};
+	struct str did AUTO(str_clear) = STR_INIT(500);
+
+	set_up();
+	put_function(VF, "0x15b3\n", "(null)\n");
+	recover(&did); /* there is no folder yet */
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char *name AUTO(free) = xasprintf("plugin/formatting/%s", rows[i].name);
+
+		put(name, rows[i].text);
+	}
+	recover(&did);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char *path AUTO(free) = xasprintf("%s/formatting/%s", plugin, rows[i].name);
+
+		ck_assert_msg(path_exists(path) == rows[i].stays, "%s", rows[i].name);
+	}
+	ck_assert_ptr_nonnull(strstr(did.ptr, "formatting record other"));
+	tear_down();
+}
+END_TEST
+
+SUITE("recover", only_our_own_override_of_a_function_for_volumes_is_cleared,
+      records_that_can_match_no_disk_any_more_are_removed);
