@@ -5,6 +5,7 @@ Always TCG: where /dev/kvm exists it may still be slower than that for a stock k
 """
 import json
 import os
+import random
 import re
 import shutil
 import socket
@@ -33,9 +34,15 @@ class Namespace:
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """Below the ports that the kernel hands out (from 32768 on): until QEMU binds it, nobody else is given it."""
+    while True:
+        port = random.randrange(22000, 32000)
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 class VM:
