@@ -157,6 +157,49 @@ START_TEST(a_reader_only_volume_is_mounted_read_only)
 }
 END_TEST
 
+/* Of all bytes of the disk, as they are behind the page cache. */
+static void digest(char ret[41])
+{
+	char *command = xasprintf("blockdev --flushbufs %s && sha1sum <%s", disk->loop, disk->loop);
+	FILE *f = popen(command, "r");
+
+	ck_assert_ptr_nonnull(f);
+	ck_assert_ptr_nonnull(fgets(ret, 41, f));
+	ck_assert_int_eq(pclose(f), 0);
+	free(command);
+}
+
+/* Loop test: a filesystem whose journal was not replayed yet. */
+START_TEST(a_reader_writes_nothing_not_even_what_the_journal_holds)
+{
+	static const struct {
+		const char *type;
+		bool shuts_down; /* the filesystem has an ioctl that leaves its journal as it is */
+	} rows[] = { { "ext4", true }, { "ext3", true }, { "xfs", true }, { "btrfs", false } };
+	char before[41], after[41];
+
+	SKIP_UNLESS_LOOP();
+	begin(320 * MIB);
+	run_tool("mkfs.%s -q %s", rows[_i].type, disk->loop);
+	run_tool("mkdir %s/m && mount %s %s/m && touch %s/m/x && umount %s/m", w.nvme.root,
+	         disk->loop, w.nvme.root, w.nvme.root, w.nvme.root);
+	run_tool("mount %s %s/m && touch %s/m/y && sync %s/m", disk->loop, w.nvme.root, w.nvme.root,
+	         w.nvme.root);
+	if (rows[_i].shuts_down)
+		run_tool("xfs_io -x -c 'shutdown -f' %s/m", w.nvme.root);
+	run_tool("umount %s/m", w.nvme.root);
+	digest(before);
+	struct stage_request r =
+		stage_request(&w, disk, rows[_i].type, MODE_MULTI_NODE_READER_ONLY);
+	stage_ok(&r);
+	ck_assert(only_mount(w.staging)->read_only);
+	run_tool("test -e %s/x && umount %s", w.staging, w.staging);
+	digest(after);
+	ck_assert_str_eq(before, after);
+	node_world_clear(&w);
+}
+END_TEST
+
 START_TEST(data_without_a_signature_is_formatted_only_when_told)
 {
 	SKIP_UNLESS_LOOP();
@@ -494,6 +537,7 @@ int main(void)
 	tcase_set_timeout(tcase, 60);
 	tcase_add_loop_test(tcase, a_blank_disk_becomes_the_filesystem_that_was_asked_for, 0, 5);
 	tcase_add_loop_test(tcase, a_mount_of_a_disk_that_has_gone_makes_room, 0, 2);
+	tcase_add_loop_test(tcase, a_reader_writes_nothing_not_even_what_the_journal_holds, 0, 4);
 	for (size_t i = 0; i < ARRAY_LEN(tests); i++)
 		tcase_add_test(tcase, tests[i]);
 	suite_add_tcase(suite, tcase);
