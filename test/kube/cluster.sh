@@ -12,7 +12,9 @@
 #   cluster.sh down      ends every process that was started, unmounts, removes the folder and the namespace
 #
 # Environment: BUILD, FLAVOUR as in make; CLUSTER_NAME (snap-csi-cluster), by which network namespace and cgroup go, so
-# that clusters can stand side by side; CLUSTER_DIR, the folder (/var/tmp/<name>). Needs root.
+# that clusters can stand side by side; CLUSTER_DIR, the folder (/var/tmp/<name>); CLUSTER_VFS, the VFs of the DPU (4);
+# CLUSTER_KUBELET_DIR, kubelet's folder when it is not below CLUSTER_DIR (only in a mount namespace of one's own:
+# external.sh). Needs root.
 # A process is ended only when its id and its start time are those that were noted when it was started, or when it is
 # in the cluster's own cgroup (pods).
 # shellcheck disable=SC2015 # in `a && b || die` only a failure goes to die
@@ -31,7 +33,7 @@ ADDRESS=198.51.100.1
 NAMESPACE=dpf-operator-system
 DRIVER_NAME=csi.snap.nvidia.com
 ADMIN=$DIR/admin.kubeconfig
-KUBELET_DIR=$DIR/kubelet
+KUBELET_DIR=${CLUSTER_KUBELET_DIR:-$DIR/kubelet}
 PLUGIN_DIR=$KUBELET_DIR/plugins/$DRIVER_NAME
 CSI_SOCKET=$PLUGIN_DIR/csi.sock
 # For preventPodSchedulingIfMissing of the CSIDriver object.
@@ -222,7 +224,7 @@ start_kubelet() {
 }
 
 start_sim() {
-	run sim "$OUT/snap-sim" --kubeconfig="$ADMIN" --namespace="$NAMESPACE" --node="$NODE" --vfs=4 \
+	run sim "$OUT/snap-sim" --kubeconfig="$ADMIN" --namespace="$NAMESPACE" --node="$NODE" --vfs="${CLUSTER_VFS:-4}" \
 		--state="$DIR/sim" --port-file="$DIR/run/sim.port" --v=1
 }
 
@@ -452,7 +454,8 @@ down() {
 	kill_shims
 	while read -r at; do
 		umount -l "$at"
-	done < <(awk -v at="$DIR/" 'index($5, at) == 1 && index($5, at "sim/") != 1 {print $5}' /proc/self/mountinfo | tac)
+	done < <(awk -v at="$DIR/" -v kubelet="$KUBELET_DIR" 'index($5, at) == 1 && index($5, at "sim/") != 1 ||
+		index($5 "/", kubelet "/") == 1 {print $5}' /proc/self/mountinfo | tac)
 	stop sim TERM 10
 	for file in "$DIR"/run/*.pid; do
 		[ -e "$file" ] && stop "$(basename "$file" .pid)" KILL

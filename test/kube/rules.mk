@@ -34,3 +34,18 @@ e2e-kube-pods: $(BIN) $(OUT)/snap-sim $(OUT)/csi-call $(KUBE_BIN)/.built
 ## e2e-kube-api: what a real API server does to a client: conflicts, 410, 429, restarts, tokens and CAs replaced (root)
 e2e-kube-api: $(BIN) $(OUT)/snap-sim $(OUT)/csi-call $(KUBE_BIN)/.built
 	$(Q)$(KUBE_ENV) test/kube/api.sh
+
+# Apart from the others: what only Kubernetes' own storage suite needs takes ten minutes more to build.
+$(KUBE_BIN)/.built-e2e: test/kube/tools/go.mod test/kube/tools/go.sum test/kube/tools/e2e.go
+	$(call say,GO,$(KUBE_BIN)/e2e.test)
+	$(Q)test/kube/build-e2e-tools.sh $(abspath $(KUBE_BIN)) && touch $@
+EXTERNAL := $(BIN) $(OUT)/snap-sim $(KUBE_BIN)/.built $(KUBE_BIN)/.built-e2e
+
+.PHONY: kube-e2e-tools e2e-external e2e-external-subset
+kube-e2e-tools: $(KUBE_BIN)/.built-e2e
+## e2e-external: Kubernetes' own storage suite against the driver; E2E_FOCUS=REGEX for a slice (root)
+e2e-external: $(EXTERNAL)
+	$(Q)$(KUBE_ENV) test/kube/external.sh
+## e2e-external-subset: what of it tells most, in under ten minutes (root)
+e2e-external-subset: $(EXTERNAL)
+	$(Q)$(KUBE_ENV) E2E_FOCUS_FILE=test/kube/external-subset.txt test/kube/external.sh

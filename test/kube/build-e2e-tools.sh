@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# build-e2e-tools.sh DIR: Kubernetes' own end-to-end suite (e2e.test), ginkgo to run it, and agnhost, the program of its
+# pods, into DIR, from test/kube/tools. Apart from build-tools.sh: only make e2e-external needs them, and they take ten
+# minutes.
+set -eu
+out=$1
+cd "$(dirname "$0")/tools"
+mkdir -p "$out"
+version=$(awk '$1 == "k8s.io/kubernetes" && $2 ~ /^v/ {print $2; exit}' go.mod)
+package=k8s.io/component-base/version
+# Vet is the business of those who write it.
+go test -mod=readonly -vet=off -p "$(nproc)" -c -ldflags "-s -w -X $package.gitVersion=$version" -o "$out/e2e.test" \
+	k8s.io/kubernetes/test/e2e
+go build -mod=readonly -ldflags '-s -w' -o "$out/" github.com/onsi/ginkgo/v2/ginkgo
+# Static, for an image without libraries; and with cgo, without which everything would be compiled a second time. The
+# linker warns of name services, which nobody asks here.
+go build -mod=readonly -p "$(nproc)" -ldflags '-s -w -linkmode external -extldflags "-static -w"' -o "$out/" \
+	k8s.io/kubernetes/test/images/agnhost

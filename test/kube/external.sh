@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Kubernetes' own storage suite (k8s.io/kubernetes/test/e2e, "External Storage") against the driver, as
+# test/kube/testdriver.yaml describes it, in a cluster of its own. Closing line: e2e-external: N passed, N failed, N skipped.
+#
+# The suite looks into /var/lib/kubelet, and into the host by way of process 1. So the cluster gets process ids and
+# mounts of its own, where process 1 is this script and /var/lib is empty; the machine's own /var/lib is not touched.
+#
+# Environment: BUILD, FLAVOUR, CLUSTER_NAME, CLUSTER_DIR, CLUSTER_VFS (8) as for cluster.sh; E2E_FOCUS, a regular
+# expression of specs; E2E_FOCUS_FILE, a file with one on each line (# begins a comment); E2E_PROCS, specs at a time (3);
+# E2E_REPORT, where the report is left (BUILD/kube/external). The cluster ends with process 1, it cannot be kept.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+export BUILD
+BUILD=$(realpath -m "${BUILD:-build}")
+export CLUSTER_NAME=${CLUSTER_NAME:-snap-csi-external}
+export CLUSTER_DIR=${CLUSTER_DIR:-/var/tmp/$CLUSTER_NAME}
+report=$(realpath -m "${E2E_REPORT:-$BUILD/kube/external}")
+
+inside() {
+	mount -t tmpfs -o mode=755 tmpfs /var/lib && mkdir /var/lib/kubelet || exit 1
+	export CLUSTER_KUBELET_DIR=/var/lib/kubelet CLUSTER_VFS=${CLUSTER_VFS:-8}
+	trap finish EXIT
+	trap 'exit 130' INT
+	trap 'exit 143' TERM HUP
+	test/kube/cluster.sh up >"$report/up.log" 2>&1 || { cat "$report/up.log"; exit 1; }
+	python3 test/kube/external_images.py "$CLUSTER_DIR/external.tar" "$BUILD/kube/bin" &&
+		ctr -a "$CLUSTER_DIR/run/containerd.sock" -n k8s.io images import "$CLUSTER_DIR/external.tar" >/dev/null || exit 1
+	rm -f "$CLUSTER_DIR/external.tar"
+	focus=${E2E_FOCUS:-.}
+	[ -z "${E2E_FOCUS_FILE:-}" ] || focus=$(sed 's/[[:space:]]*#.*//; /^$/d' "$E2E_FOCUS_FILE" | paste -sd'|')
+	nsenter --net="/run/netns/$CLUSTER_NAME" "$BUILD/kube/bin/ginkgo" run --no-color --timeout=6h \
+		--procs="${E2E_PROCS:-3}" --focus="External.Storage.*($focus)" --skip="$(skips)" \
+		--output-dir="$report" --junit-report=junit.xml --silence-skips "$BUILD/kube/bin/e2e.test" -- \
+		--kubeconfig="$CLUSTER_DIR/admin.kubeconfig" --kubectl-path="$BUILD/kube/bin/kubectl" --provider=local \
+		--node-os-distro=debian --repo-root="$PWD" --storage.testdriver="$PWD/test/kube/testdriver.yaml" \
+		--disable-log-dump >"$report/suite.log" 2>&1 </dev/null
+}
+
+# Reasons are in the file; only its patterns go to ginkgo.
+skips() { sed 's/[[:space:]]*#.*//; /^$/d' test/kube/external-skip.txt | paste -sd'|'; }
+
+# shellcheck disable=SC2317 # called by trap
+finish() {
+	local status=$?
+	trap - EXIT
+	trap '' INT TERM HUP
+	cp "$CLUSTER_DIR"/log/*.log "$report/" 2>/dev/null
+	test/kube/cluster.sh down
+	exit "$status"
+}
+
+if [ "${1:-}" = inside ]; then
+	inside
+	exit
+fi
+mkdir -p "$report" && rm -f "$report"/*.log "$report/junit.xml"
+unshare --mount --pid --fork --mount-proc --kill-child "$0" inside &
+unshare=$!
+# unshare itself takes no heed of a signal; the script in there does.
+trap 'kill -TERM $(cat "/proc/$unshare/task/$unshare/children")' INT TERM HUP
+until wait "$unshare"; status=$?; [ ! -e "/proc/$unshare" ]; do :; done
+if [ ! -s "$report/junit.xml" ]; then
+	tail -n 30 "$report/suite.log" 2>/dev/null
+	echo 'e2e-external: 0 passed, 1 failed, 0 skipped'
+	exit 1
+fi
+python3 test/kube/external_table.py "$report/junit.xml" >"$report/table.md"
+tail -n 1 "$report/table.md" | sed 's/^/e2e-external: /'
+exit "$status"

@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""external_table.py JUNIT...: what Kubernetes' own storage suite said of the driver, as Markdown: first a line of numbers
+for each group of specs, then every spec that ran, then the reasons of those that did not. Of several reports of a spec
+the last one counts, so that the suite can run in slices. The last line are the numbers: N passed, N failed, N skipped."""
+import collections
+import re
+import sys
+import xml.etree.ElementTree as ET
+
+SPEC = re.compile(r"External Storage.*?\[Driver: [^]]*\] \[Testpattern: ([^]]*)\](.*)")
+LABELS = re.compile(r" \[(?!Testpattern)[A-Za-z0-9:, -]+\]$")
+
+
+def specs(reports):
+    found = {}
+    for report in reports:
+        for case in ET.parse(report).iter("testcase"):
+            match = SPEC.search(case.get("name"))
+            if not match:
+                continue
+            pattern, rest = match.group(1), match.group(2).strip()
+            while LABELS.search(rest):
+                rest = LABELS.sub("", rest)
+            suite, _, title = rest.partition(" ")
+            skipped, failed = case.find("skipped"), case.find("failure")
+            failed = failed if failed is not None else case.find("error")
+            if failed is not None:
+                outcome, why = "failed", failed.get("message") or ""
+            elif skipped is not None:
+                outcome, why = "skipped", (skipped.get("message") or "").removeprefix("skipped - ")
+            else:
+                outcome, why = "passed", ""
+            # A spec that the focus left out was not looked at.
+            if outcome == "skipped" and why in ("", "skipped"):
+                continue
+            found[(suite, title, pattern)] = (outcome, float(case.get("time", 0)), why.splitlines()[0] if why else "")
+    return found
+
+
+def cell(text):
+    return text.replace("|", "\\|")
+
+
+def main(reports):
+    found = specs(reports)
+    total = collections.Counter(outcome for outcome, _, _ in found.values())
+    groups = collections.defaultdict(collections.Counter)
+    for (suite, _, _), (outcome, _, _) in found.items():
+        groups[suite][outcome] += 1
+    print("| specs about | passed | failed | skipped |\n| --- | --- | --- | --- |")
+    for suite, count in sorted(groups.items()):
+        print(f"| {suite} | {count['passed']} | {count['failed']} | {count['skipped']} |")
+    print("\n| spec | volume | outcome | seconds |\n| --- | --- | --- | --- |")
+    for (suite, title, pattern), (outcome, seconds, why) in sorted(found.items()):
+        if outcome != "skipped":
+            print(f"| {suite} {cell(title)} | {cell(pattern)} | {outcome}{': ' + cell(why) if why else ''} | {seconds:.0f} |")
+    print("\n| skipped, because the suite says | specs |\n| --- | --- |")
+    reasons = collections.Counter(why for outcome, _, why in found.values() if outcome == "skipped")
+    for why, count in sorted(reasons.items()):
+        print(f"| {cell(why)} | {count} |")
+    print(f"\n{total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped")
+
+
+main(sys.argv[1:])
