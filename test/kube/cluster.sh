@@ -146,7 +146,7 @@ write_configuration() {
 		omitStages: [RequestReceived]
 		rules:
 		- level: Metadata
-		  users: ["system:serviceaccount:$NAMESPACE:snap-csi-controller"]
+		  users: ["system:serviceaccount:$NAMESPACE:snap-csi-controller", "system:serviceaccount:$NAMESPACE:swap-snap-csi-plugin-sa"]
 		- level: None
 	END
 	# Without CAP_SYS_RESOURCE runc cannot lower oom_score_adj, and every sandbox would die of it.

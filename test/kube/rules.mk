@@ -49,3 +49,11 @@ e2e-external: $(EXTERNAL)
 ## e2e-external-subset: what of it tells most, in under ten minutes (root)
 e2e-external-subset: $(EXTERNAL)
 	$(Q)$(KUBE_ENV) E2E_FOCUS_FILE=test/kube/external-subset.txt test/kube/external.sh
+
+.PHONY: e2e-kube-swap
+$(KUBE_BIN)/peer: test/kube/tools/peer/main.go test/kube/tools/go.mod test/kube/tools/go.sum
+	$(call say,GO,$@)
+	$(Q)cd test/kube/tools && go build -mod=readonly -ldflags '-s -w' -o $(abspath $@) ./peer
+## e2e-kube-swap: our image in the Go plugin's deployment, and the volumes that it left (root; after make image-test)
+e2e-kube-swap: $(OUT)/snap-sim $(BIN) $(OUT)/csi-call $(KUBE_BIN)/.built $(KUBE_BIN)/peer
+	$(Q)$(KUBE_ENV) test/kube/swap.sh
