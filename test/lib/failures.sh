@@ -5,7 +5,7 @@ set -u
 if grep -q '^failed:$' "$1"; then
 	sed -n '/^failed:$/,$p' "$1" | grep '^    '
 else
-	grep -aE '^(FAIL|not ok)|:[0-9]+:[FE]:|: FAIL|ERROR: |runtime error|WARNING: ThreadSanitizer|[^ ]: error: |\*\*\* ' "$1" |
+	grep -aE '^(FAIL|not ok)|:[0-9]+:[FE]:|: FAIL|ERROR: |runtime error|WARNING: ThreadSanitizer|^ +(Failed|[A-Z][A-Za-z]+Error): |[^ ]: error: |\*\*\* ' "$1" |
 		cut -c1-300 | head -n 20 | sed 's/^/    /'
 fi
 exit 0
