@@ -125,7 +125,7 @@ def allowed(user, group, resource, verb, namespace=DPF):
     return body["status"]["allowed"]
 
 
-def until(what, condition, seconds=60):
+def until(what, condition, seconds=120):
     """Waits for a true value of condition() and returns it."""
     end = time.monotonic() + seconds
     while True:
@@ -137,11 +137,11 @@ def until(what, condition, seconds=60):
         time.sleep(0.1)
 
 
-def gone(kind, namespace, name, seconds=60):
+def gone(kind, namespace, name, seconds=120):
     until(f"{kind} {name} is gone", lambda: get(kind, namespace, name) is None, seconds)
 
 
-def running(namespace, name, seconds=60):
+def running(namespace, name, seconds=120):
     def look():
         pod = get("Pod", namespace, name)
         if not pod or pod["metadata"].get("deletionTimestamp"):
@@ -153,7 +153,7 @@ def running(namespace, name, seconds=60):
         raise Failed(f"{failure}; its events: {events(namespace, name)}") from None
 
 
-def bound(namespace, name, seconds=60):
+def bound(namespace, name, seconds=120):
     """The claim's PersistentVolume."""
     try:
         until(f"claim {name} is bound",
@@ -340,7 +340,7 @@ def mounts():
                 if re.match(re.escape(DIR) + "/kubelet/(plugins/kubernetes.io/csi|pods/.*kubernetes.io~csi)/", m)]
 
 
-def nothing_left(seconds=60):
+def nothing_left(seconds=120):
     def look():
         left = [f"{o['kind'] if 'kind' in o else kind} {o['metadata']['name']}" for kind in
                 ("DPUVolume", "DPUVolumeAttachment", "VolumeAttachment", "PersistentVolume") for o in find(kind)]
