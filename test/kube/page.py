@@ -22,18 +22,23 @@ def same(text, numbers):
     text = re.sub(r"\b10\.244\.\d+\.\d+\b", "10.244.0.2", text)
     text = re.sub(r"\be2e-\d+\b", "default", text).replace(NAME, "cluster")
     text = re.sub(r"x\d+ over ", "x2 over ", text)
-    return re.sub(r"(?<=\s)\d+m?\d*s(?=\s|$|\))", "9s", text)
+    return re.sub(r"(?<![^\s])\d+m?\d*s(?=\s|$|\))", "9s", text)
 
 
-def align(text):
-    """The columns of kubectl's tables after their contents have changed their widths."""
+def table(lines, numbers):
+    """A table of kubectl, whose columns begin where those of its head do; some cells may be empty."""
+    starts = [m.start() for m in re.finditer(r"(?:(?<=  )|^)\S", lines[0])]
+    rows = [[same(line[start:end].strip(), numbers) for start, end in zip(starts, starts[1:] + [None])] for line in lines]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(starts))]
+    return ["   ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+
+
+def align(text, numbers):
+    """Tables one by one, since what is made equal in them changes the widths of their columns."""
     out = []
     for block in re.split(r"\n\s*\n", text.strip("\n")):
-        rows = [re.split(r"  +", line.strip()) for line in block.splitlines()]
-        if len({len(row) for row in rows}) == 1 and len(rows[0]) > 2:
-            widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-            block = "\n".join("   ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
-        out.append(block)
+        lines = block.splitlines()
+        out.append("\n".join(table(lines, numbers) if lines and lines[0].startswith("NAME") else [same(x, numbers) for x in lines]))
     return "\n\n".join(out)
 
 
@@ -41,7 +46,7 @@ numbers_of_page = {}
 
 
 def add(title, command, text):
-    sections.append((title, command, align(same(text, numbers_of_page))))
+    sections.append((title, command, align(text, numbers_of_page)))
 
 
 def show(title, command, *arguments):
