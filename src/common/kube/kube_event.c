@@ -29,17 +29,27 @@ static bool take(struct cursor *c, char wanted)
 	return true;
 }
 
+/* Behind an odd number of backslashes. */
+static bool is_escaped(const char *start, const char *quote)
+{
+	size_t n = 0;
+	while (quote - n > start && quote[-1 - (ptrdiff_t)n] == '\\')
+		n++;
+	return n % 2;
+}
+
 static bool take_string(struct cursor *c, struct span *ret)
 {
 	if (!take(c, '"'))
 		return false;
 	const char *start = c->at;
-	while (c->at < c->end && *c->at != '"')
-		c->at += *c->at == '\\' ? 2 : 1;
-	if (c->at >= c->end)
+	const char *quote = memchr(start, '"', (size_t)(c->end - start));
+	while (quote && is_escaped(start, quote))
+		quote = memchr(quote + 1, '"', (size_t)(c->end - quote - 1));
+	if (!quote)
 		return false;
-	*ret = (struct span) { start, (size_t)(c->at - start) };
-	c->at++;
+	*ret = (struct span) { start, (size_t)(quote - start) };
+	c->at = quote + 1;
 	return true;
 }
 
