@@ -59,8 +59,15 @@ class Answers:
             lines += ["docs/faults.md has, but was not seen: " + " | ".join(row) for row in sorted(written - seen)]
         return lines + (["UPDATE_DOCS=1 writes it"] if lines else [])
 
-    def write(self):
-        before, _, after = self._written()
+    def write(self, whole):
+        """Writes the table; unless every scenario has run, the rows of faults that were not caused stay."""
+        before, written, after = self._written()
+        caused = {(fault, guest) for (fault, *_), guests in self.rows.items() for guest in guests}
+        seen, self.rows = self._seen(), {}
+        kept = [] if whole else [(fault, [g for g in guests if (fault, g) not in caused], *rest) for fault, guests, *rest in written]
+        for fault, guests, *rest in kept + seen:
+            for guest in guests:
+                self.add(guest, fault, *rest)
         with open(self.path, "w", encoding="utf-8") as f:
             f.write(before + BEGIN + HEAD)
             for fault, guests, call, answer, afterwards in self._seen():
@@ -79,11 +86,14 @@ class Fault:
     def ask(self, call, function, wanted, *words, varies=False):
         """The call must end with this code (one of A|B, OK too) and a text that has these words. `varies`: which of the
         codes it is depends on the moment, so the text is not told."""
-        code, text = "OK", ""
-        try:
-            function()
-        except Refused as refused:
-            code, text = refused.code, refused.text
+        for _ in range(5):
+            code, text = "OK", ""
+            try:
+                function()
+            except Refused as refused:
+                code, text = refused.code, refused.text
+            if text != "Deadline Exceeded":
+                break  # those are this side's words: the machine was too slow for the driver's answer to arrive in time
         if code not in wanted.split("|"):
             raise AssertionError(f"{self.what}: {call}: wanted {wanted}, got {code}: {text}")
         if code != "OK":

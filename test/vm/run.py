@@ -15,10 +15,13 @@ import traceback
 
 import faults
 import scenarios_address  # noqa: F401  pylint: disable=unused-import
+import scenarios_domain  # noqa: F401  pylint: disable=unused-import
 import scenarios_faults  # noqa: F401  pylint: disable=unused-import
+import scenarios_growth  # noqa: F401  pylint: disable=unused-import
 import scenarios_health  # noqa: F401  pylint: disable=unused-import
 import scenarios_life  # noqa: F401  pylint: disable=unused-import
 import scenarios_prepare  # noqa: F401  pylint: disable=unused-import
+import scenarios_readonly  # noqa: F401  pylint: disable=unused-import
 from kubelet import load_messages
 from scenario import SCENARIOS
 from vm import Namespace
@@ -138,7 +141,7 @@ def main():
             run_world(name, chosen, options, messages, table)
     table.print()
     whole = not options.only and not options.world and not table.count("SKIP") and not table.count("FAIL")
-    differences = options.faults.write() if os.environ.get("UPDATE_DOCS") else options.faults.differences(whole)
+    differences = options.faults.write(whole) if os.environ.get("UPDATE_DOCS") else options.faults.differences(whole)
     for line in differences:
         print(line)
     failed = table.count("FAIL") + bool(differences)

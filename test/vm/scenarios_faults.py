@@ -50,9 +50,9 @@ def detached_under_a_mount(w):
         writer_ends(w)
         fault = w.fault(f"namespace detached under a writer, {fs}")
         fault.ask("NodeStageVolume", lambda v=volume: v.stage(timeout=5), "DEADLINE_EXCEEDED", "has no namespace 1")
-        fault.ask("NodePublishVolume", volume.publish, "UNAVAILABLE|FAILED_PRECONDITION", varies=True)
-        fault.ask("NodeGetVolumeStats", volume.stats, "UNAVAILABLE|NOT_FOUND|FAILED_PRECONDITION", varies=True)
-        fault.ask("NodeExpandVolume", lambda v=volume: v.expand(required=ns.mib << 20), "UNAVAILABLE|NOT_FOUND|FAILED_PRECONDITION", varies=True)
+        fault.ask("NodePublishVolume", volume.publish, "UNAVAILABLE", "gone")
+        fault.ask("NodeGetVolumeStats", volume.stats, "UNAVAILABLE", "has gone")
+        fault.ask("NodeExpandVolume", lambda v=volume: v.expand(required=ns.mib << 20), "UNAVAILABLE", "has gone")
         clean(w, volume, fault)
         volume = in_use(w, f"pvc-{fs}", ns, 0, fs=fs)
         w.check(w.vm.sh(f"cat {volume.target('pod-1')}/kept") == "kept", "the data is lost")
@@ -67,10 +67,12 @@ def stats_of_a_dead_mount(w):
     """statistics of a mount whose device has gone: an error that says so, at once"""
     ns = w.ns["a"]
     volume = in_use(w, "pvc-dead", ns, 0)
+    disk = w.device_of(ns)[5:]
     w.detach(ns, 0)
+    w.vm.sh(f"i=0; while [ -e /sys/block/{disk} ]; do i=$((i+1)); [ $i -lt 300 ] || exit 1; sleep 0.1; done", timeout=60)
     began = time.monotonic()
     fault = w.fault("namespace detached under an idle mount")
-    fault.ask("NodeGetVolumeStats", volume.stats, "NOT_FOUND|UNAVAILABLE|FAILED_PRECONDITION", varies=True)
+    fault.ask("NodeGetVolumeStats", volume.stats, "UNAVAILABLE", "has gone")
     w.check(time.monotonic() - began < 6, "it took too long")
     clean(w, volume, fault)
     fault.then("nothing stays mounted")
@@ -89,7 +91,7 @@ def functions_gone_under_a_writer(w):
     fault = w.fault("all VFs gone (sriov_numvfs=0) under a writer")
     fault.ask("NodeStageVolume", lambda: w.other(volume).stage(timeout=5), "DEADLINE_EXCEEDED", "no PCI function")
     fault.ask("NodeGetInfo", lambda: w.kubelet.node("NodeGetInfo"), "UNAVAILABLE", "0 VFs")
-    fault.ask("NodeGetVolumeStats", volume.stats, "NOT_FOUND|UNAVAILABLE|FAILED_PRECONDITION", varies=True)
+    fault.ask("NodeGetVolumeStats", volume.stats, "UNAVAILABLE", "has gone")
     clean(w, volume, fault)
     w.vm.sh(f"vf_up {w.pf[0]} 4")
     volume = in_use(w, "pvc-gone", ns, 0)
@@ -114,10 +116,12 @@ def controller_offline(w):
     w.check(time.monotonic() - began < 6, f"statistics took {time.monotonic() - began:.1f} s")
     began = time.monotonic()
     w.kubelet.call("Identity", "Probe", timeout=5)
-    healthy = in_use(w, "pvc-well", other, 1, block=True)
+    w.attach(other, 1)
+    healthy = w.volume("pvc-well", other, 1, block=True)
+    fault.ask("NodeStageVolume of another volume", healthy.stage, "OK")
+    fault.ask("NodePublishVolume of another volume", healthy.publish, "OK")
     w.check(time.monotonic() - began < 15, "another volume waited")
     clean_block(w, healthy)
-    fault.ask("NodeStageVolume and NodePublishVolume of another volume", lambda: None, "OK")
     writer_ends(w, 120)
     time.sleep(2)
     clean(w, volume, fault)
@@ -149,7 +153,7 @@ def another_disk_under_the_name(w):
         # As the DPU would say it, were only its namespace id wrong: the UUID is the one of the volume.
         swapped = w.volume("pvc-a", b, 0, block=block, context={"nv-nvmeUUID": a.uuid})
         fault.ask("NodeStageVolume", swapped.stage, "FAILED_PRECONDITION", a.uuid, b.uuid)
-        fault.ask("NodePublishVolume", volume.publish, "FAILED_PRECONDITION|UNAVAILABLE", varies=True)
+        fault.ask("NodePublishVolume", volume.publish, "FAILED_PRECONDITION|UNAVAILABLE")
         clean(w, volume, fault)
         fault.then("nothing stays mounted, neither disk was written to")
         w.detach(b, 0)
@@ -194,11 +198,11 @@ def half_made_elsewhere(w):
         w.bind(0)
         device = w.device_of(ns)
         w.vm.sh(f"mkfs.{fs} -q {device} && {unfinish.format(device)}")
-        half = w.vm.sh(f"head -c 64M {device} | md5sum")
+        half = ns.digest()
         fault = w.fault(f"mkfs.{fs} was killed half way on another node")
         volume = w.volume(f"pvc-half-{fs}", ns, 0, fs=fs)
         said = fault.ask("NodeStageVolume", volume.stage, "FAILED_PRECONDITION", device, "blkdiscard -z")
-        w.check(not w.mounts() and w.vm.sh(f"head -c 64M {device} | md5sum") == half, "the half-made filesystem was touched")
+        w.check(not w.mounts() and ns.digest() == half, "the half-made filesystem was touched")
         w.vm.sh("/sbin/" + re.search(r'"(blkdiscard -z)"', said).group(1) + " " + device)
         fault.ask("NodeStageVolume, after blkdiscard -z", volume.stage, "OK")
         volume.unstage()
@@ -230,48 +234,6 @@ def killed_between_calls(w):
         w.check(not w.mounts(), "nothing stays mounted")
         w.detach(ns, 0)
     w.blank("a")
-
-
-@scenario("multipath")
-def grown_on_stage(w):
-    """a filesystem smaller than its device grows when it is staged (ext4, xfs)"""
-    ns = w.ns["a"]
-    for fs, make in (("ext4", "mkfs.ext4 -q {0} 100M"), ("xfs", "mkfs.xfs -qf -d size=310m {0}")):
-        w.attach(ns, 0)
-        w.bind(0)
-        w.vm.sh(make.format(w.device_of(ns)))
-        volume = in_use_staged(w, f"pvc-{fs}", ns, 0, fs)
-        size = int(w.vm.sh(f"df -k {volume.staging} | awk 'END {{print $2}}'"))
-        w.check(size > 330 * 1024, f"{fs} has {size} KiB")
-        clean(w, volume)
-        w.detach(ns, 0)
-        w.blank("a")
-
-
-def in_use_staged(w, name, ns, vf, fs):
-    volume = w.volume(name, ns, vf, fs=fs)
-    volume.stage()
-    volume.publish()
-    return volume
-
-
-@scenario("multipath")
-def expanded_online(w):
-    """NodeExpandVolume grows mounted ext4 and xfs online, by publish path, as kubelet calls it"""
-    ns = w.ns["a"]
-    for fs, make in (("ext4", "mkfs.ext4 -q {0} 100M"), ("xfs", "mkfs.xfs -qf -d size=310m {0}")):
-        w.attach(ns, 0)
-        w.bind(0)
-        volume = w.volume(f"pvc-{fs}", ns, 0, fs=fs)
-        w.vm.sh(f"{make.format(w.device_of(ns))}; mkdir -p {volume.staging}; mount {w.device_of(ns)} {volume.staging}")
-        volume.publish()
-        volume.expand(required=ns.mib << 20)
-        size = int(w.vm.sh(f"df -k {volume.target('pod-1')} | awk 'END {{print $2}}'"))
-        w.check(size > 330 * 1024, f"{fs} has {size} KiB")
-        w.expect("OUT_OF_RANGE", lambda v=volume: v.expand(required=1 << 40), str(1 << 40), str(ns.mib << 20))
-        clean(w, volume)
-        w.detach(ns, 0)
-        w.blank("a")
 
 
 @scenario("multipath")

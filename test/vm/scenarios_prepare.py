@@ -93,7 +93,7 @@ def sriov_off(w):
     start(w, "")
 
 
-@scenario("multipath", "newer")
+@scenario("multipath")
 def driver_absent(w):
     """the kernel's nvme driver is not loaded: told, staged once it is; loaded at start when allowed"""
     ns = w.ns["a"]

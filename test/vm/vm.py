@@ -3,6 +3,7 @@
 
 Always TCG: where /dev/kvm exists it may still be slower than that for a stock kernel.
 """
+import hashlib
 import json
 import os
 import random
@@ -26,6 +27,11 @@ class Namespace:
 
     def __init__(self, pf, nsid, mib, uuid, shared=False):
         self.pf, self.nsid, self.mib, self.uuid, self.shared, self.path = pf, nsid, mib, uuid, shared, None
+
+    def digest(self):
+        """Of every byte, as the host sees them."""
+        with open(self.path, "rb") as f:
+            return hashlib.file_digest(f, "sha1").hexdigest()
 
     def blank(self):
         with open(self.path, "r+b") as f:
