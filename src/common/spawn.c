@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -109,6 +110,21 @@ static int start(const char *program, char **argv, const char *path_list, int ou
 	return rc;
 }
 
+/*
+ * When the pod's memory is used up the kernel takes the tool, not the driver: mkfs and e2fsck of a huge filesystem are the
+ * only ones that could use it up, and their failure is an answer. A child that has ended already needs it no more.
+ */
+static void offer_to_oom(pid_t pid)
+{
+	char path[64];
+	int fd AUTO(fd) = -1;
+
+	snprintf(path, sizeof path, "/proc/%d/oom_score_adj", (int)pid);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd >= 0)
+		(void)!write(fd, "1000", strlen("1000"));
+}
+
 /* Reads what is there now. Returns false at the end of the output. */
 static bool drain(int fd, struct str *output)
 {
@@ -179,10 +195,14 @@ static int finish(pid_t pid, int out, int wake, struct deadline d, struct str *o
 	/* The tool has ended; what its own children still print is not waited for. */
 	(void)drain(out, output);
 	if (WIFSIGNALED(status))
-		return err_set(err, ERR_INTERNAL, "%s: killed by signal %d (SIG%s)", name,
-		               WTERMSIG(status),
-		               sigabbrev_np(WTERMSIG(status)) ? sigabbrev_np(WTERMSIG(status))
-		                                              : "?");
+		return err_set(
+			err, ERR_INTERNAL, "%s: killed by signal %d (SIG%s)%s", name,
+			WTERMSIG(status),
+			sigabbrev_np(WTERMSIG(status)) ? sigabbrev_np(WTERMSIG(status)) : "?",
+			WTERMSIG(status) == SIGKILL
+				? "; when the kernel did that for want of memory (see its log), "
+				  "the driver's pod needs a higher memory limit"
+				: "");
 	return WEXITSTATUS(status);
 }
 
@@ -222,6 +242,7 @@ int spawn_run_fd(const struct strs *argv, int fd, struct deadline d, struct str 
 	rc = start(program.ptr, argv->v, path_list.ptr, out, kept, &pid);
 	if (rc)
 		return err_sys(err, rc, "start %s", program.ptr);
+	offer_to_oom(pid);
 	close(TAKE_FD(out)); /* or the pipe would never end */
 	if (cancel_on_set(d.cancel, wake_fd, &wake))
 		wake_fd(&wake);

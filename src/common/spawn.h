@@ -5,7 +5,8 @@
  *
  * A child gets PATH=/usr/sbin:/usr/bin:/sbin:/bin (or the tool directory set for tests),
  * LC_ALL=C, stdin from /dev/null, stdout and stderr in one pipe, its own process
- * group, default signals, and no descriptor of ours but the one given to spawn_run_fd().
+ * group, default signals, the first place in the queue when memory is short (oom_score_adj 1000: it goes,
+ * not the driver), and no descriptor of ours but the one given to spawn_run_fd().
  */
 #pragma once
 

@@ -40,6 +40,7 @@
 #include "node/format.h"
 #include "node/guard.h"
 #include "node/job.h"
+#include "node/mount/fsck.h"
 #include "node/mount/mkfs.h"
 #include "node/place.h"
 #include "node/propagation.h"
@@ -198,32 +199,6 @@ static int make_point(struct staging *s, struct err *err)
 	kill_point("stage: mount point made");
 	rc = mount_place(s->asked, &s->path, err);
 	return rc == 1 ? err_set(err, ERR_UNAVAILABLE, "%s was removed by somebody", s->asked) : rc;
-}
-
-/* "ro" alone still replays the journal, which writes to a disk that is only to be read. */
-static const char *no_replay(const char *fs_type)
-{
-	return str_eq(fs_type, "xfs")           ? "norecovery"
-	       : str_eq(fs_type, "btrfs")       ? "rescue=nologreplay"
-	       : str_has_prefix(fs_type, "ext") ? "noload"
-	                                        : NULL;
-}
-
-static void mount_options(const struct staging *s, const char *fs_type, struct strs *ret)
-{
-	const char *keep = no_replay(fs_type);
-
-	for (size_t i = 0; i < s->flags.n; i++)
-		strs_add(ret, s->flags.v[i]);
-	/* A clone or restored copy has its origin's UUID; xfs would refuse the second one on a node. */
-	if (str_eq(fs_type, "xfs") && !strs_has(ret, "nouuid"))
-		strs_add(ret, "nouuid");
-	if (!s->read_only)
-		return;
-	if (!strs_has(ret, "ro"))
-		strs_add(ret, "ro");
-	if (keep && !strs_has(ret, keep))
-		strs_add(ret, keep);
 }
 
 /* After mount(2): is it the disk, and is it as it was meant? */

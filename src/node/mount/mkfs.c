@@ -3,7 +3,7 @@
  * mkfs and growth: one table row per filesystem, from which the argument list is built.  Tools get the device as a
  * descriptor that we hold open (SPAWN_FD_PATH), so that it is the one that was checked even if its name has gone to
  * another disk meanwhile.  Discard is switched off everywhere: a blank volume has nothing to discard, and on a
- * remote disk it takes longest.  No state, any thread.
+ * remote disk it takes longest.  What the running kernel cannot mount is left out (mkfs_features.h).  No state, any thread.
  *
  * Sources: mke2fs(8), mkfs.xfs(8), mkfs.btrfs(8), resize2fs(8), xfs_growfs(8), btrfs-filesystem(8), xfs_format.h.
  */
@@ -11,13 +11,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "common/mem.h"
 #include "common/spawn.h"
 #include "common/str.h"
+#include "node/mount/mkfs_features.h"
 
 #define MIB (1024ULL * 1024)
 
@@ -93,12 +97,38 @@ static const struct maker *maker_of(const char *fs_type, struct err *err)
 	return NULL;
 }
 
-static void build_argv(const struct maker *m, const struct mkfs_params *params, struct strs *argv)
+/* The tools take one list of features: of several -O the last would win. */
+static void add_word(struct strs *argv, const char *word)
 {
+	for (size_t i = 0; i < argv->n; i++) {
+		char *old = argv->v[i];
+
+		if (!str_has_prefix(word, "-O") || !str_has_prefix(old, "-O"))
+			continue;
+		argv->v[i] = xasprintf("%s,%s", old, word + strlen("-O"));
+		free(old);
+		return;
+	}
+	strs_add(argv, word);
+}
+
+static int build_argv(const struct maker *m, const struct mkfs_params *params, struct strs *argv,
+                      struct err *err)
+{
+	struct strs off AUTO(strs_clear) = STRS_INIT;
+	struct utsname kernel;
+
+	if (uname(&kernel) < 0)
+		return err_sys(err, errno, "which kernel is this?");
+	if (mkfs_features_off(m->fs_type, m->argv[0], kernel.release, &off, err))
+		return -1;
 	for (size_t i = 0; i < ARRAY_LEN(m->argv) && m->argv[i]; i++)
 		strs_add(argv, m->argv[i]);
 	m->options(argv, params);
+	for (size_t i = 0; i < off.n; i++)
+		add_word(argv, off.v[i]);
 	strs_add(argv, SPAWN_FD_PATH);
+	return 0;
 }
 
 static bool any_params(const struct mkfs_params *p)
@@ -167,7 +197,8 @@ int mkfs_run(const char *fs_type, const struct mkfs_params *params, int fd, cons
 
 	if (!m)
 		return -1;
-	build_argv(m, params, &argv);
+	if (build_argv(m, params, &argv, err))
+		return -1;
 	return run(&argv, fd, deadline_never(), name, err);
 }
 

@@ -165,7 +165,25 @@ START_TEST(a_killed_child_is_an_error)
 
 	ck_assert_int_eq(sh("kill -9 $$", deadline_in_ms(20000), NULL, &err), -1);
 	ck_assert_int_eq(err.code, ERR_INTERNAL);
-	ck_assert_str_eq(err.msg, "sh: killed by signal 9 (SIGKILL)");
+	ck_assert_str_eq(err.msg,
+	                 "sh: killed by signal 9 (SIGKILL); when the kernel did that for want of "
+	                 "memory (see its log), the driver's pod needs a higher memory limit");
+	err_clear(&err);
+	ck_assert_int_eq(sh("kill -15 $$", deadline_in_ms(20000), NULL, &err), -1);
+	ck_assert_str_eq(err.msg, "sh: killed by signal 15 (SIGTERM)");
+}
+END_TEST
+
+/* It is told a moment after it was started, so the child waits for it. */
+START_TEST(a_child_goes_before_the_driver_when_memory_is_short)
+{
+	struct str out AUTO(str_clear) = STR_INIT(1000);
+	struct err err = ERR_INIT;
+	const char *wait = "while ! grep -qx 1000 /proc/self/oom_score_adj; do sleep 0.01; done; "
+			   "echo 1000";
+
+	ck_assert_int_eq(sh(wait, deadline_in_ms(20000), &out, &err), 0);
+	ck_assert_str_eq(out.ptr, "1000\n");
 }
 END_TEST
 
@@ -292,7 +310,7 @@ SUITE_TIMEOUT("spawn", 60, a_child_answers_with_its_status_and_output,
               a_child_has_no_descriptor_of_ours_but_the_one_given,
               a_low_descriptor_of_ours_is_not_overwritten_on_the_way, a_missing_program_is_named,
               the_deadline_ends_the_whole_group, the_callers_leaving_ends_it_at_once,
-              a_killed_child_is_an_error, signals_are_as_in_a_fresh_process,
-              endless_output_is_cut_and_does_not_block,
+              a_killed_child_is_an_error, a_child_goes_before_the_driver_when_memory_is_short,
+              signals_are_as_in_a_fresh_process, endless_output_is_cut_and_does_not_block,
               a_grandchild_that_keeps_the_pipe_is_not_waited_for, the_last_line_is_found,
               tools_of_a_test_come_first, children_of_many_threads_do_not_mix);
