@@ -647,7 +647,9 @@ END_TEST
 START_TEST(a_failed_stage_leaves_nothing)
 {
 	size_t i = (size_t)_i;
-	struct attempt a = { .held = -1, .deadline = deadline_in_ms(700) };
+	/* Time decides only where it is meant to: a busy machine takes long for the rest. */
+	bool waits = rows[i].code == ERR_DEADLINE;
+	struct attempt a = { .held = -1, .deadline = deadline_in_ms(waits ? 700 : 30000) };
 	struct err err = ERR_INIT;
 	struct state was, is;
 
