@@ -201,6 +201,64 @@ static int make_point(struct staging *s, struct err *err)
 	return rc == 1 ? err_set(err, ERR_UNAVAILABLE, "%s was removed by somebody", s->asked) : rc;
 }
 
+/* Keeps a read-only mount from replaying the journal, which writes to the device: ext4(5), xfs(5), btrfs(5). */
+static const char *no_replay_option(const char *fs_type)
+{
+	static const struct {
+		const char *fs_type, *option;
+	} rows[] = {
+		{ "ext4", "noload" },
+		{ "ext3", "noload" },
+		{ "xfs", "norecovery" },
+		{ "btrfs", "rescue=nologreplay" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (str_eq(rows[i].fs_type, fs_type))
+			return rows[i].option;
+	return NULL;
+}
+
+/*
+ * A volume that is only read may be written on another node at this very moment, and a write-protected device cannot be
+ * replayed.  With the flag "ro" alone a writer's volume is mounted: there the replay is what makes its files whole.
+ */
+static bool must_not_replay(const struct staging *s)
+{
+	return s->read_only && (s->dev.read_only || access_mode_is_reader_only(s->r->cap.mode));
+}
+
+static void warn_of_journal(const struct staging *s, const char *fs_type)
+{
+	struct ext_state state;
+	struct err ignored = ERR_INIT;
+
+	if ((str_eq(fs_type, "ext4") || str_eq(fs_type, "ext3")) &&
+	    !ext_state_read(s->fd, s->dev.path, &state, &ignored) && state.journal_dirty)
+		log_msg(LOG_WARNING,
+		        "volume %s is staged read-only with a journal that was not replayed: what "
+		        "was "
+		        "written last may be missing; a stage that may write replays it",
+		        s->r->volume_id);
+}
+
+static void mount_options(const struct staging *s, const char *fs_type, struct strs *ret)
+{
+	const char *no_replay = must_not_replay(s) ? no_replay_option(fs_type) : NULL;
+
+	for (size_t i = 0; i < s->flags.n; i++)
+		strs_add(ret, s->flags.v[i]);
+	/* A clone or restored copy has its origin's UUID; xfs would refuse the second one on a node. */
+	if (str_eq(fs_type, "xfs") && !strs_has(ret, "nouuid"))
+		strs_add(ret, "nouuid");
+	if (s->read_only && !strs_has(ret, "ro"))
+		strs_add(ret, "ro");
+	if (no_replay && !strs_has(ret, no_replay)) {
+		strs_add(ret, no_replay);
+		warn_of_journal(s, fs_type);
+	}
+}
+
 /* After mount(2): is it the disk, and is it as it was meant? */
 static int check_result(const struct staging *s, const char *fs_type, const struct strs *options,
                         struct err *err)
