@@ -23,9 +23,11 @@ inside() {
 	trap 'exit 130' INT
 	trap 'exit 143' TERM HUP
 	test/kube/cluster.sh up >"$report/up.log" 2>&1 || { cat "$report/up.log"; exit 1; }
-	python3 test/kube/external_images.py "$CLUSTER_DIR/external.tar" "$BUILD/kube/bin" &&
-		ctr -a "$CLUSTER_DIR/run/containerd.sock" -n k8s.io images import "$CLUSTER_DIR/external.tar" >/dev/null || exit 1
-	rm -f "$CLUSTER_DIR/external.tar"
+	mkdir "$CLUSTER_DIR/images" && python3 test/kube/external_images.py "$CLUSTER_DIR/images" "$BUILD/kube/bin" || exit 1
+	for image in "$CLUSTER_DIR"/images/*.tar; do
+		ctr -a "$CLUSTER_DIR/run/containerd.sock" -n k8s.io images import "$image" >/dev/null || exit 1
+	done
+	rm -r "$CLUSTER_DIR/images"
 	focus=${E2E_FOCUS:-.}
 	[ -z "${E2E_FOCUS_FILE:-}" ] || focus=$(sed 's/[[:space:]]*#.*//; /^$/d' "$E2E_FOCUS_FILE" | paste -sd'|')
 	nsenter --net="/run/netns/$CLUSTER_NAME" "$BUILD/kube/bin/ginkgo" run --no-color --timeout=6h \

@@ -15,7 +15,7 @@ IMAGES = {"docker.io/local/pause:1": ["/bin/sleep", "infinity"], "docker.io/loca
 
 
 def layer(applets=APPLETS, programs=()):
-    """Busybox under the names in applets, and (path, mode, file) of programs."""
+    """Busybox under the names in applets, and programs: (path, file)."""
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w") as tar:
         for name, mode in (("bin", 0o755), ("tmp", 0o1777), ("etc", 0o755), ("dev", 0o755), ("proc", 0o755), ("sys", 0o755)):
