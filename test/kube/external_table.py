@@ -1,26 +1,33 @@
 #!/usr/bin/env python3
 """external_table.py JUNIT...: what Kubernetes' own storage suite said of the driver, as Markdown: first a line of numbers
-for each group of specs, then every spec that ran, then the reasons of those that did not. Of several reports of a spec
+for each group of specs, then every spec that ran, the reasons of those that did not, and what external-skip.txt leaves out. Of several reports of a spec
 the last one counts, so that the suite can run in slices. The last line are the numbers: N passed, N failed, N skipped."""
 import collections
+import os
 import re
 import sys
 import xml.etree.ElementTree as ET
 
 SPEC = re.compile(r"External Storage.*?\[Driver: [^]]*\] \[Testpattern: ([^]]*)\](.*)")
-LABELS = re.compile(r" \[(?!Testpattern)[A-Za-z0-9:, -]+\]$")
+LABELS = re.compile(r"\s*\[[^]]*\]")
+
+
+def left_out():
+    """The patterns of external-skip.txt and their reasons."""
+    with open(os.path.join(os.path.dirname(__file__), "external-skip.txt"), encoding="utf-8") as lines:
+        rows = [line.strip().partition("#") for line in lines if line.strip() and not line.startswith("#")]
+    return [(pattern.strip(), reason.strip()) for pattern, _, reason in rows]
 
 
 def specs(reports):
     found = {}
+    skip = re.compile("|".join(pattern for pattern, _ in left_out()))
     for report in reports:
         for case in ET.parse(report).iter("testcase"):
             match = SPEC.search(case.get("name"))
-            if not match:
+            if not match or skip.search(case.get("name")):
                 continue
-            pattern, rest = match.group(1), match.group(2).strip()
-            while LABELS.search(rest):
-                rest = LABELS.sub("", rest)
+            pattern, rest = match.group(1), LABELS.sub("", match.group(2)).strip()
             suite, _, title = rest.partition(" ")
             skipped, failed = case.find("skipped"), case.find("failure")
             failed = failed if failed is not None else case.find("error")
@@ -58,6 +65,9 @@ def main(reports):
     reasons = collections.Counter(why for outcome, _, why in found.values() if outcome == "skipped")
     for why, count in sorted(reasons.items()):
         print(f"| {cell(why)} | {count} |")
+    print("\n| left out (external-skip.txt) | because |\n| --- | --- |")
+    for pattern, reason in left_out():
+        print(f"| `{cell(pattern)}` | {cell(reason)} |")
     print(f"\n{total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped")
 
 
