@@ -8,7 +8,7 @@ deps-vm:
 		xz-utils zstd python3-grpcio python3-protobuf protobuf-compiler
 
 ## e2e-vm: the node service on real NVMe functions of QEMU guests (kernel 6.1, and backports where it can be had)
-e2e-vm: deps-vm $(BIN)
+e2e-vm: deps-vm $(BIN) kill-build
 	$(Q)test/vm/build.sh $(VM_DIR) stable
 	$(Q)test/vm/build.sh $(VM_DIR) backports || [ $$? = 3 ]
 	$(Q)/usr/bin/python3 test/vm/run.py --images $(VM_DIR) --binary $(BIN) --out $(VM_DIR)/py $(VM_ARGS)

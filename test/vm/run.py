@@ -19,6 +19,7 @@ import scenarios_domain  # noqa: F401  pylint: disable=unused-import
 import scenarios_faults  # noqa: F401  pylint: disable=unused-import
 import scenarios_growth  # noqa: F401  pylint: disable=unused-import
 import scenarios_health  # noqa: F401  pylint: disable=unused-import
+import scenarios_kill  # noqa: F401  pylint: disable=unused-import
 import scenarios_life  # noqa: F401  pylint: disable=unused-import
 import scenarios_prepare  # noqa: F401  pylint: disable=unused-import
 import scenarios_readonly  # noqa: F401  pylint: disable=unused-import

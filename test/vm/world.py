@@ -42,8 +42,8 @@ class World:
         self.vm.stop()
 
     # -- the driver -----------------------------------------------------------------------------
-    def start_driver(self, flags=""):
-        self.vm.sh(f"(setsid /host/driver {DRIVER_FLAGS} {flags} >>/tmp/driver.log 2>&1 & echo $! >/tmp/driver.pid)\n"
+    def start_driver(self, flags="", program="/host/driver"):
+        self.vm.sh(f"(setsid {program} {DRIVER_FLAGS} {flags} >>/tmp/driver.log 2>&1 & echo $! >/tmp/driver.pid)\n"
                    "[ -e /tmp/socat.pid ] || { setsid socat TCP-LISTEN:9000,reuseaddr,fork UNIX-CONNECT:/csi.sock"
                    " >/dev/null 2>&1 & echo $! >/tmp/socat.pid; }\n"
                    "i=0; until [ -S /csi.sock ] && kill -0 $(cat /tmp/driver.pid); do i=$((i + 1)); [ $i -lt 100 ]"
