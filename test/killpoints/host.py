@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A host whose NVMe namespaces are loop devices (snap-sim), the driver on it, kubelet's calls, and a look at what is there.
+
+Everything is made in one directory, and whatever is below it is taken away again by Host.close(), also after a failure.
+"""
+import ctypes
+import fcntl
+import glob
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "test", "vm"))
+
+import grpc  # noqa: E402  pylint: disable=wrong-import-position
+import kubelet  # noqa: E402  pylint: disable=wrong-import-position
+from kubelet import Refused  # noqa: E402,F401  pylint: disable=wrong-import-position,unused-import
+
+MIB = 1 << 20
+NODE = "dpu-host-1"
+NAMESPACE = "dpf-operator-system"
+PR_SET_CHILD_SUBREAPER = 36
+
+
+class Failed(AssertionError):
+    pass
+
+
+def check(true, what):
+    if not true:
+        raise Failed(what)
+
+
+def until(what, question, seconds=20):
+    end = time.monotonic() + seconds
+    while not question():
+        check(time.monotonic() < end, f"{what} did not come true within {seconds} s")
+        time.sleep(0.005)
+
+
+def run(*argv, **options):
+    return subprocess.run(argv, check=True, stdin=subprocess.DEVNULL, capture_output=True, text=True, **options).stdout
+
+
+class Kubelet(kubelet.Kubelet):
+    """kubelet on a unix socket."""
+
+    def __init__(self, messages, socket):  # pylint: disable=super-init-not-called
+        self.pb = messages
+        self.channel = grpc.insecure_channel("unix:" + socket, options=[("grpc.enable_http_proxy", 0),
+                                             ("grpc.min_reconnect_backoff_ms", 20),
+                                             ("grpc.initial_reconnect_backoff_ms", 20)])
+
+
+class Host:
+    def __init__(self, out, kill_out, messages):
+        self.out, self.kill_out, self.messages = out, kill_out, messages
+        self.dir = tempfile.mkdtemp(prefix="snap-csi-kill.", dir=os.environ.get("TMPDIR", "/var/tmp"))
+        self.kubelet_dir = self.dir + "/kubelet"
+        self.sysfs = f"{self.dir}/sim/{NODE}/sys"
+        self.socket = self.dir + "/run/csi.sock"
+        self.sim = self.driver = self.kubelet = self.volume = None
+        self.settled = 0
+        self.log = open(self.dir + "/driver.log", "ab")
+        os.mkdir(self.dir + "/run")
+        # What a killed driver leaves running becomes a child of this process, and is seen.
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+    # -- snap-sim -------------------------------------------------------------------------------
+    def start_sim(self):
+        token = "marker-of-token"
+        with open(self.dir + "/sim.log", "wb") as log:
+            self.sim = subprocess.Popen(
+                [self.out + "/snap-sim", f"--state={self.dir}/sim", f"--write-kubeconfig={self.dir}/kubeconfig",
+                 f"--port-file={self.dir}/port", f"--token={token}", f"--namespace={NAMESPACE}", f"--node={NODE}",
+                 "--vfs=2", "--seed"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        until("snap-sim is ready", lambda: os.path.exists(self.dir + "/port") and os.path.exists(self.dir + "/kubeconfig"))
+        with open(self.dir + "/port", encoding="ascii") as f:
+            self.url = "http://127.0.0.1:" + f.read().strip()
+
+    def sim_post(self, path, body):
+        request = urllib.request.Request(self.url + path, data=json.dumps(body).encode(), method="POST")
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(request, timeout=20) as answer:
+            return answer.read()
+
+    # -- the driver -----------------------------------------------------------------------------
+    def spawn_driver(self, **environment):
+        """The driver that ships, or with an environment the one that can be told where to die."""
+        binary = (self.kill_out if environment else self.out) + "/snap-csi-plugin"
+        self.driver = subprocess.Popen(
+            [binary, "--mode=all", f"--bind-address=unix://{self.socket}", f"--namespace={NAMESPACE}",
+             f"--node-id={NODE}", f"--kubeconfig={self.dir}/kubeconfig", f"--sysfs-root={self.sysfs}",
+             f"--dev-root={self.dir}/sim/{NODE}/dev", "--node-nvme-load-driver=false", f"--plugin-dir={self.dir}/run"],
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env={**os.environ, **environment})
+
+    def start_driver(self, **environment):
+        self.spawn_driver(**environment)
+        self.kubelet = Kubelet(self.messages, self.socket)
+        self.kubelet.call("Identity", "Probe", timeout=60, wait_for_ready=True)
+
+    def kill_driver(self):
+        if self.driver and self.driver.poll() is None:
+            self.driver.kill()
+        self.wait_for_death()
+
+    def wait_for_death(self):
+        """How the driver ended, as Popen has it: -9 when it was killed."""
+        if not self.driver:
+            return None
+        status = self.driver.wait(60)
+        if self.kubelet:
+            self.kubelet.close()
+        self.driver = self.kubelet = None
+        return status
+
+    # -- what is there --------------------------------------------------------------------------
+    def mounts(self):
+        """Mount points below our directory, in mountinfo's order."""
+        with open("/proc/self/mountinfo", encoding="utf-8") as f:
+            return [line.split()[4] for line in f if line.split()[4].startswith(self.dir + "/")]
+
+    def mount_is_read_only(self, path):
+        with open("/proc/self/mountinfo", encoding="utf-8") as f:
+            return any(line.split()[4] == path and "ro" in line.split()[5].split(",") for line in f)
+
+    def loops(self):
+        text = run("losetup", "--list", "--noheadings", "--raw", "--output", "NAME,BACK-FILE")
+        return [line.split()[0] for line in text.splitlines() if line.split()[1:] and line.split()[1].startswith(self.dir + "/")]
+
+    def records(self):
+        return sorted(os.path.basename(path) for path in glob.glob(self.dir + "/run/formatting/*"))
+
+    def children(self):
+        """Names of the processes that a killed driver has left. Reaps those that have ended."""
+        known = {p.pid for p in (self.sim, self.driver, self.volume and self.volume.holder) if p}
+        left = []
+        with open("/proc/thread-self/children", encoding="ascii") as f:
+            pids = [int(word) for word in f.read().split()]
+        for pid in pids:
+            if pid in known:
+                continue
+            try:
+                if os.waitpid(pid, os.WNOHANG)[0] == 0:
+                    with open(f"/proc/{pid}/cmdline", "rb") as f:
+                        words = f.read().decode().split("\0")
+                    at = next((i for i, word in enumerate(words) if word.endswith("/tool.py")), None)
+                    left.append((pid, words[at + 3] if at is not None else os.path.basename(words[0])))
+            except (ChildProcessError, FileNotFoundError):
+                pass
+        return left
+
+    # -- functions ------------------------------------------------------------------------------
+    def function(self, pci):
+        """(driver or None, driver_override or "") of a PCI function."""
+        path = f"{self.sysfs}/bus/pci/devices/{pci}"
+        try:
+            driver = os.path.basename(os.readlink(path + "/driver"))
+        except FileNotFoundError:
+            driver = None
+        with open(path + "/driver_override", encoding="ascii") as f:
+            override = f.read().strip()
+        return driver, "" if override == "(null)" else override
+
+    def functions(self):
+        return [os.path.basename(os.path.dirname(p)) for p in sorted(glob.glob(self.sysfs + "/bus/pci/devices/*/physfn"))]
+
+    def settle(self):
+        """Until snap-sim has obeyed what was written to bind and unbind: it reads in order, and tells of what is no address."""
+        for name in ("unbind", "bind"):
+            self.settled += 1
+            word = f"mark{self.settled}."
+            with open(f"{self.sysfs}/bus/pci/drivers/nvme/{name}", "w", encoding="ascii") as f:
+                f.write(word + "\n")
+            until(f"{name} was obeyed", lambda w=word: w in self.sim_log())
+
+    def sim_log(self):
+        with open(self.dir + "/sim.log", encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    def free_functions(self):
+        """As the host's boot leaves them: no driver."""
+        for pci in self.functions():
+            if self.function(pci)[0]:
+                with open(self.sysfs + "/bus/pci/drivers/nvme/unbind", "w", encoding="ascii") as f:
+                    f.write(pci)
+                until(f"{pci} has no driver", lambda p=pci: self.function(p)[0] is None)
+
+    # -- the end --------------------------------------------------------------------------------
+    def close(self, keep_logs=None):
+        self.kill_driver()
+        for _, target in reversed(list(enumerate(self.mounts()))):
+            subprocess.run(["umount", "-l", target], check=False)
+        for pid, _ in self.children():
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        if self.sim:
+            self.sim.terminate()
+            self.sim.wait(30)
+        for loop in self.loops():
+            subprocess.run(["losetup", "--detach", loop], check=False)
+        self.log.close()
+        if keep_logs:
+            os.makedirs(keep_logs, exist_ok=True)
+            for path in glob.glob(self.dir + "/*.log"):
+                shutil.copy(path, keep_logs)
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+class Volume(kubelet.Volume):
+    """A volume that is made and attached through the controller service of the same driver."""
+    made = 0
+
+    def __init__(self, host, kind, mib=400, mode=1, flags=()):
+        Volume.made += 1
+        self.host, self.kind, self.readonly = host, kind, False
+        self.has_data = False
+        self.holder = self.refusal = None  # a process that keeps it; the code that its call is to be refused with
+        host.volume = self
+        block = kind == "block"
+        name = f"pvc-{Volume.made}"
+        super().__init__(host.kubelet, name, {}, fs="" if block else kind, mode=mode, block=block, flags=flags)
+        self.staging = f"{host.kubelet_dir}/plugins/{name}/globalmount"
+        self.target_path = f"{host.kubelet_dir}/pods/pod-1/volumes/{name}"
+        os.makedirs(self.staging)
+        os.makedirs(os.path.dirname(self.target_path), exist_ok=True)
+        self.bytes = mib * MIB
+        self.controller("CreateVolume", name=name, capacity_range={"required_bytes": self.bytes},
+                        volume_capabilities=[self.capability()],
+                        parameters={"policy": "example-policy", "functionType": "vf", "hotplugFunction": "false"},
+                        keep="volume_context", of="volume")
+        self.controller("ControllerPublishVolume", volume_id=name, node_id=NODE, volume_capability=self.capability(),
+                        volume_context=self.volume_context, keep="publish_context")
+        self.pci = self.publish_context["nv-pciDeviceAddress"]
+        self.loop = host.loops()[0]
+        self.make_writable()
+
+    def controller(self, method, keep=None, of=None, **fields):
+        answer = self.host.kubelet.call("Controller", method, timeout=60, **fields)
+        if keep:
+            setattr(self, keep, dict(getattr(getattr(answer, of) if of else answer, keep)))
+
+    def call(self, name):
+        """stage, publish, unpublish, unstage or expand, as kubelet asks for it now: OK, or what it was refused with."""
+        self.k = self.host.kubelet
+        if name == "publish":
+            return self.publish(readonly=self.readonly)
+        if name == "expand":
+            return self.expand(required=self.bytes)
+        return getattr(self, name)()
+
+    def target(self, pod="pod-1"):
+        return self.target_path
+
+    def staged_at(self):
+        return f"{self.staging}/{self.id}" if self.block else self.staging
+
+    # -- data -----------------------------------------------------------------------------------
+    def write_at(self, path):
+        """Bytes that are this volume's alone, made durable."""
+        text = f"data of {self.id}\n".encode().ljust(4096, b".")
+        fd = os.open(path if self.block else path + "/marker", os.O_WRONLY | (0 if self.block else os.O_CREAT), 0o644)
+        try:
+            os.write(fd, text)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def check_at(self, path):
+        with open(path if self.block else path + "/marker", "rb") as f:
+            check(f.read(4096) == f"data of {self.id}\n".encode().ljust(4096, b"."), "the data is lost")
+
+    def make_by_hand(self):
+        """Data that was there before: a filesystem (an xfs that is smaller than its device), or bytes at the begin of the device."""
+        if self.block:
+            return self.write_at(self.loop)
+        run("mkfs." + self.kind, "-q", *{"ext4": [], "xfs": ["-f", "-dsize=310m"]}[self.kind], self.loop)
+        point = self.host.dir + "/by-hand"
+        os.makedirs(point, exist_ok=True)
+        run("mount", self.loop, point)
+        try:
+            self.write_at(point)
+        finally:
+            run("umount", point)
+        return None
+
+    def grow_storage(self, mib):
+        self.bytes = mib * MIB
+        self.host.sim_post("/sim/resize", {"volume": self.id, "bytes": self.bytes})
+
+    def is_read_only(self):
+        """The device's own switch."""
+        fd = os.open(self.loop, os.O_RDONLY)
+        try:
+            return fcntl.ioctl(fd, 0x125e, b"\0" * 8)[0] != 0  # BLKROGET
+        finally:
+            os.close(fd)
+
+    def make_writable(self):
+        """A loop device keeps the switch for its next file."""
+        for loop in self.host.loops():
+            run("blockdev", "--setrw", loop)
+
+    def left(self):
+        """What there is of this volume on the host, in words."""
+        host, found = self.host, []
+        host.settle()
+        driver, override = host.function(self.pci)
+        found.append("function bound" if driver else "function not bound")
+        if override:
+            found[-1] += f", driver_override {override}"
+        for name in host.records():
+            found.append("half a formatting record" if name.endswith(".tmp") else "formatting record")
+        if self.is_read_only():
+            found.append("device read-only")
+        mounts = host.mounts()
+        for what, path in (("staged", self.staged_at()), ("published", self.target_path)):
+            n = mounts.count(path)
+            if n:
+                found.append(what + (" read-only" if host.mount_is_read_only(path) else "") + (f" {n} times" if n > 1 else ""))
+            elif os.path.lexists(path) and path != self.staging:
+                found.append("empty staging file" if what == "staged" else "empty target")
+        found += [name + " still runs" for _, name in host.children()]
+        return "; ".join(found)
+
+    def tell(self, text):
+        """A text of the driver without what differs from run to run."""
+        text = text.replace(self.host.dir, "").replace(self.id, "pvc-1").replace(self.pci, "0000:26:00.1")
+        text = re.sub(r"\bpid \d+\b", "pid 1234", text)
+        text = re.sub(r"\b7:\d+\b", "7:0", text)
+        text = re.sub(r"/sim/[^ ]*/(dev|sys)\b", r"/\1", text)
+        text = re.sub(r"nvme\d+(c\d+)?n\d+", "nvme0n1", text)
+        return re.sub(r"\d+\.\d s\b", "0.1 s", text)
+
+    def delete(self):
+        self.k = self.host.kubelet
+        self.make_writable()
+        self.controller("ControllerUnpublishVolume", volume_id=self.id, node_id=NODE)
+        self.controller("DeleteVolume", volume_id=self.id)

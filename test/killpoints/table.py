@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of docs/kill-points.md: rows that differ in the kind of volume alone become one."""
+import os
+
+from host import check
+
+BEGIN, END = "<!-- table: begin -->\n", "<!-- table: end -->\n"
+
+
+def merged(rows):
+    """{(operation, point, left, retry, state): kinds}, with the other way's answer beside the retry's."""
+    cases = {}
+    for operation, kind, point, way, left, answer, state in rows:
+        cases.setdefault((operation, kind, point), {"left": left})[way] = (answer, state)
+    together = {}
+    for (operation, kind, point), c in cases.items():
+        if "retry" not in c:
+            continue
+        other = c.get("give up", ("", ""))[0]
+        key = (operation, point, c["left"], *c["retry"], other)
+        together.setdefault(key, []).append(kind)
+    return together
+
+
+def text_of(rows):
+    out, last = [], None
+    together = merged(rows)
+    order = []
+    for key in together:
+        if key[0] not in order:
+            order.append(key[0])
+    for operation in order:
+        for key, kinds in together.items():
+            if key[0] != operation:
+                continue
+            _, point, left, answer, state, other = (part.replace("|", "\\|") for part in key)
+            if operation != last:
+                out.append(f"\n### {operation}\n\n| killed after | volume | what is left | the retry | then there is | "
+                           "unpublish, unstage instead |\n| --- | --- | --- | --- | --- | --- |\n")
+                last = operation
+            out.append(f"| {point} | {', '.join(kinds)} | {left} | {answer} | {state} | {other or '-'} |\n")
+    return "".join(out)
+
+
+def compare(path, rows):
+    with open(path, encoding="utf-8") as f:
+        doc = f.read()
+    head, rest = doc.split(BEGIN)
+    tail = rest.split(END)[1]
+    want = head + BEGIN + text_of(rows) + "\n" + END + tail
+    if os.environ.get("UPDATE_DOCS") and want != doc:
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(want)
+    else:
+        differ = [line for line in want.splitlines() if line not in doc.splitlines()]
+        check(want == doc, f"{path} differs; UPDATE_DOCS=1 make killpoints writes it. Not in it: {differ[:3]}")
