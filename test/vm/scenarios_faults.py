@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faults on real functions: what the driver answers while they last, and that nothing is left when they are over."""
 import re
-import threading
 import time
 
 from kubelet import Refused
@@ -161,6 +160,19 @@ def another_disk_under_the_name(w):
     w.blank("b")
 
 
+def dies_half_way(w, fs):
+    """The next mkfs is killed with the driver once it has written something. Looking for it from outside would come too late at times."""
+    w.vm.sh(f"""mkdir -p /tmp/whole; tool=$(command -v mkfs.{fs}); cp -L $tool /tmp/whole/mkfs.{fs}; rm $tool
+        cat >$tool <<'END'
+#!/bin/sh
+/tmp/whole/mkfs.{fs} "$@" &
+while grep -qx 'write_bytes: 0' /proc/$!/io 2>/dev/null; do :; done
+kill -9 $(cat /tmp/driver.pid) $!
+touch /tmp/killed
+END
+        chmod +x $tool""")
+
+
 @scenario("multipath", "newer")
 def killed_while_formatting(w):
     """driver and mkfs killed half way: the same node finishes, the disk is never mounted half made"""
@@ -169,11 +181,10 @@ def killed_while_formatting(w):
         w.blank("a")
         w.attach(ns, 0)
         volume = w.volume(f"pvc-{fs}", ns, 0, fs=fs)
-        thread = threading.Thread(target=lambda v=volume: swallow(v.stage))
-        w.vm.sh(f"(while ! pid=$(pidof mkfs.{fs}); do :; done; kill -9 $(cat /tmp/driver.pid) $pid; touch /tmp/killed) </dev/null >/dev/null 2>&1 &")
-        thread.start()
-        thread.join()
-        w.vm.sh("i=0; until [ -e /tmp/killed ]; do i=$((i+1)); [ $i -lt 100 ] || exit 1; sleep 0.1; done; rm /tmp/killed")
+        dies_half_way(w, fs)
+        swallow(volume.stage)
+        w.vm.sh("i=0; until [ -e /tmp/killed ]; do i=$((i+1)); [ $i -lt 600 ] || exit 1; sleep 0.1; done; rm /tmp/killed")
+        w.vm.sh(f"mv /tmp/whole/mkfs.{fs} $(command -v mkfs.{fs})")
         w.check(not w.mounts(), "a half-made filesystem is mounted")
         w.start_driver()
         volume = w.volume(f"pvc-{fs}", ns, 0, fs=fs)
