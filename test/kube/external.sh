@@ -67,5 +67,6 @@ if [ ! -s "$report/junit.xml" ]; then
 	exit 1
 fi
 python3 test/kube/external_table.py "$report/junit.xml" >"$report/table.md"
+[ -z "${E2E_FOCUS_FILE:-}" ] || python3 test/kube/external_focus.py "$report/junit.xml" "$E2E_FOCUS_FILE" || status=1
 tail -n 1 "$report/table.md" | sed 's/^/e2e-external: /'
 exit "$status"
