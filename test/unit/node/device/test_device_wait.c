@@ -119,6 +119,8 @@ static void assert_override(struct fixture *f, const char *want)
 }
 
 #define BOUND "driver_override nvme; bind " VF
+/* and found: the override has done its work */
+#define BOUND_AND_FOUND BOUND "; driver_override "
 #define BOUND_AND_BACK BOUND "; unbind " VF "; driver_override "
 
 /* ---------------------------------------------------------------- it comes */
@@ -128,10 +130,24 @@ START_TEST(what_is_there_is_found_without_a_write)
 	AUTO(fixture_clear) struct fixture f;
 
 	fixture_init(&f, "s3-multipath-attached");
+	tree_write(&f.tree, OVERRIDE, "(null)\n");
 	f.want.capacity = 512 * MIB;
 	ck_assert_int_eq(wait_ms(&f, 0), 0);
 	ck_assert_str_eq(f.dev.name, "nvme0n1");
 	assert_writes(&f, "");
+}
+END_TEST
+
+/* As the Go plugin leaves it while a volume is staged. */
+START_TEST(the_override_of_a_bound_function_is_cleared)
+{
+	AUTO(fixture_clear) struct fixture f;
+
+	fixture_init(&f, "s3-multipath-attached");
+	tree_write(&f.tree, OVERRIDE, "nvme\n");
+	ck_assert_int_eq(wait_ms(&f, 0), 0);
+	assert_writes(&f, "driver_override ");
+	assert_override(&f, "(null)");
 }
 END_TEST
 
@@ -144,8 +160,12 @@ START_TEST(a_function_without_driver_is_bound_and_stays_so)
 	ck_assert_msg(wait_ms(&f, 5000) == 0, "%s", f.err.msg);
 	ck_assert_str_eq(f.dev.name, "nvme0n1");
 	ck_assert_str_eq(f.dev.pci, VF);
-	assert_writes(&f, BOUND);
-	assert_override(&f, "nvme");
+	assert_writes(&f, BOUND_AND_FOUND);
+	assert_override(&f, "(null)");
+	/* Nothing is left to do, unless somebody sets it again. */
+	ck_assert_int_eq(device_release(&f.world, f.dev.pci, &f.err), 0);
+	assert_writes(&f, BOUND_AND_FOUND);
+	tree_write(&f.tree, OVERRIDE, "nvme\n");
 	ck_assert_int_eq(device_release(&f.world, f.dev.pci, &f.err), 0);
 	assert_override(&f, "(null)");
 	ck_assert_int_lt(took_ms(&f), 2000);
@@ -165,6 +185,7 @@ START_TEST(a_namespace_that_comes_late_is_awaited)
 	pthread_t thread;
 
 	fixture_init(&f, "s3a-vfs-bound-no-ns");
+	tree_write(&f.tree, OVERRIDE, "(null)\n");
 	ck_assert_int_eq(pthread_create(&thread, NULL, namespace_later, &f.tree), 0);
 	ck_assert_msg(wait_ms(&f, 10000) == 0, "%s", f.err.msg);
 	ck_assert_int_ge(took_ms(&f), 150);
@@ -210,7 +231,7 @@ START_TEST(a_function_that_is_plugged_late_is_awaited_and_bound)
 	ck_assert_int_eq(pthread_create(&thread, NULL, function_later, &f.tree), 0);
 	ck_assert_msg(wait_ms(&f, 10000) == 0, "%s", f.err.msg);
 	pthread_join(thread, NULL);
-	assert_writes(&f, BOUND);
+	assert_writes(&f, BOUND_AND_FOUND);
 }
 END_TEST
 
@@ -225,8 +246,8 @@ START_TEST(a_bind_that_fails_is_tried_again)
 		f.kernel.on_bind = namespace_on_bind;
 		f.kernel.faults[0] = (struct kernel_fault) { "bind", errnums[i], 1, false };
 		ck_assert_msg(wait_ms(&f, 20000) == 0, "errno %d: %s", errnums[i], f.err.msg);
-		assert_writes(&f, BOUND "; driver_override ; " BOUND);
-		assert_override(&f, "nvme");
+		assert_writes(&f, BOUND "; driver_override ; " BOUND_AND_FOUND);
+		assert_override(&f, "(null)");
 	}
 }
 END_TEST
@@ -478,7 +499,7 @@ START_TEST(an_abandoned_device_is_unbound_when_nobody_uses_it)
 	loop_attach(&loop, &f.tree, 64 * MIB);
 	wait_for_loop(&f, &loop);
 	ck_assert_msg(device_abandon(&f.world, &f.dev, &f.err) == 0, "%s", f.err.msg);
-	assert_writes(&f, BOUND_AND_BACK);
+	assert_writes(&f, BOUND_AND_FOUND "; unbind " VF "; driver_override ");
 	assert_override(&f, "(null)");
 }
 END_TEST
@@ -496,7 +517,7 @@ START_TEST(an_abandoned_device_in_use_keeps_its_driver)
 	ck_assert_int_eq(device_open(&f.dev, O_RDONLY | O_EXCL, &user, NULL, &f.err), 0);
 	ck_assert_int_eq(device_abandon(&f.world, &f.dev, &f.err), -1);
 	ck_assert_ptr_nonnull(strstr(f.err.msg, "stays with driver nvme"));
-	assert_writes(&f, BOUND "; driver_override ");
+	assert_writes(&f, BOUND_AND_FOUND "; driver_override ");
 	assert_override(&f, "(null)");
 }
 END_TEST
@@ -513,7 +534,7 @@ START_TEST(an_abandoned_device_with_a_neighbour_keeps_its_driver)
 	add_namespace(&f.tree, 2, U2);
 	ck_assert_int_eq(device_abandon(&f.world, &f.dev, &f.err), -1);
 	ck_assert_ptr_nonnull(strstr(f.err.msg, "nvme0n2 is below it, too"));
-	assert_writes(&f, BOUND "; driver_override ");
+	assert_writes(&f, BOUND_AND_FOUND "; driver_override ");
 }
 END_TEST
 
@@ -522,6 +543,7 @@ START_TEST(abandoning_a_device_that_was_bound_before_changes_nothing)
 	AUTO(fixture_clear) struct fixture f;
 
 	fixture_init(&f, "s3-multipath-attached");
+	tree_write(&f.tree, OVERRIDE, "(null)\n");
 	ck_assert_int_eq(wait_ms(&f, 0), 0);
 	ck_assert_int_eq(device_abandon(&f.world, &f.dev, &f.err), 0);
 	assert_writes(&f, "");
@@ -571,8 +593,8 @@ START_TEST(a_wait_that_fails_leaves_the_function_to_one_that_found_its_device)
 	ck_assert_msg(winner.result == 0, "%s", winner.err.msg);
 	ck_assert_int_eq(loser.result, -1);
 	ck_assert_int_eq(loser.err.code, ERR_DEADLINE);
-	assert_writes(&f, BOUND);
-	assert_override(&f, "nvme");
+	assert_writes(&f, BOUND_AND_FOUND);
+	assert_override(&f, "(null)");
 }
 END_TEST
 
@@ -587,7 +609,7 @@ START_TEST(an_abandoned_device_is_left_to_whoever_waits_for_its_neighbour)
 	start_waiter(&neighbour, &f, 9, 700);
 	usleep(200000);
 	ck_assert_int_eq(device_abandon(&f.world, &f.dev, &f.err), 0);
-	assert_writes(&f, BOUND);
+	assert_writes(&f, BOUND_AND_FOUND);
 	/* Which fails too; the disk has no node here, so nobody can prove that it is unused. */
 	pthread_join(neighbour.thread, NULL);
 	ck_assert_int_eq(neighbour.result, -1);
@@ -637,6 +659,7 @@ START_TEST(many_waits_on_one_function_end_in_one_state)
 END_TEST
 
 SUITE_TIMEOUT("device_wait", 120, what_is_there_is_found_without_a_write,
+              the_override_of_a_bound_function_is_cleared,
               a_function_without_driver_is_bound_and_stays_so,
               a_namespace_that_comes_late_is_awaited, a_disk_whose_node_comes_late_is_awaited,
               a_function_that_is_plugged_late_is_awaited_and_bound,
