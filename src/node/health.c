@@ -159,7 +159,7 @@ static int check_device(struct node *n, const struct place *p, struct health *h,
 	if (rc == 1) {
 		fault(h, HEALTH_INACCESSIBLE, "DeviceGone",
 		      "the device %u:%u of %s has gone: it was detached while in use",
-		      major(p->disk), minor(p->disk), p->path);
+		      major(p->shown), minor(p->shown), p->path);
 		return 0;
 	}
 	rc = device_controllers_live(&n->o.world, &dev, &why, err);

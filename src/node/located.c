@@ -31,7 +31,7 @@ int locate(struct node *n, const char *volume_id, const char *path, struct locat
 	if (rc == 1)
 		return err_set(err, ERR_UNAVAILABLE,
 		               "the device %u:%u of %s has gone: it was detached while in use",
-		               major(ret->place.disk), minor(ret->place.disk), ret->place.path);
+		               major(ret->place.shown), minor(ret->place.shown), ret->place.path);
 	return rc;
 }
 

@@ -21,6 +21,7 @@
 
 /* More layers than any retry storm has stacked; an end for a loop that the kernel could feed for ever. */
 #define MAX_LAYERS 256
+#define NO_DISK makedev(0, 0)
 
 void place_clear(struct place *p)
 {
@@ -51,6 +52,15 @@ static bool disk_of(const struct mount *m, dev_t *ret)
 		return errno == ENOENT;
 	*ret = st.st_rdev;
 	return S_ISBLK(st.st_mode);
+}
+
+/*
+ * A device node that was bound and then removed (proc_pid_mountinfo(5) has "//deleted" behind its name): the kernel does
+ * that when the disk goes. The bind lives on, and leads to whichever disk gets the number next.
+ */
+static bool node_is_removed(const struct mount *m)
+{
+	return str_has_suffix(m->root, "//deleted");
 }
 
 /* The UUID of a mounted btrfs as blkid writes it. */
@@ -108,11 +118,13 @@ int place_look(const struct mount_table *t, const char *path, struct place *ret,
 	p.m = rc == 0 ? mount_at(t, p.path) : NULL;
 	if (p.m && str_eq(p.m->root, "/")) {
 		p.kind = disk_of(p.m, &p.disk) ? PLACE_FILESYSTEM : PLACE_OTHER;
+		p.shown = p.disk;
 	} else if (p.m) {
 		p.kind = PLACE_OTHER;
 		if (stat(p.path, &st) == 0 && S_ISBLK(st.st_mode)) {
 			p.kind = PLACE_BLOCK;
-			p.disk = st.st_rdev;
+			p.shown = st.st_rdev;
+			p.disk = node_is_removed(p.m) ? NO_DISK : st.st_rdev;
 		}
 	}
 	*ret = p;

@@ -21,12 +21,16 @@ struct place {
 	enum place_kind kind;
 	char *path;            /* as mountinfo has it; NULL when its directory does not exist */
 	const struct mount *m; /* the topmost mount; in the table that was given */
-	dev_t disk;            /* of PLACE_FILESYSTEM and PLACE_BLOCK: the disk's number */
+	/*
+	 * Of PLACE_FILESYSTEM and PLACE_BLOCK: the disk's number. One that no disk has when the disk is known to have gone,
+	 * whoever has its number now; `shown` is then what it was, for texts.
+	 */
+	dev_t disk, shown;
 };
 
-#define PLACE_INIT                                                        \
-	{                                                                 \
-		.kind = PLACE_NOTHING, .path = NULL, .m = NULL, .disk = 0 \
+#define PLACE_INIT                                                                    \
+	{                                                                             \
+		.kind = PLACE_NOTHING, .path = NULL, .m = NULL, .disk = 0, .shown = 0 \
 	}
 int place_look(const struct mount_table *t, const char *path, struct place *ret, struct err *err)
 	MUST_CHECK;

@@ -82,7 +82,7 @@ static int check_staged_disk(const struct publishing *p, struct err *err)
 		return err_set(err, ERR_UNAVAILABLE,
 		               "it is staged at %s, but its device %u:%u has gone: it was detached "
 		               "while in use",
-		               p->staged.path, major(p->staged.disk), minor(p->staged.disk));
+		               p->staged.path, major(p->staged.shown), minor(p->staged.shown));
 	if (p->r->want && check_wanted(p, &dev, err))
 		return -1;
 	rc = place_check_same(&p->staged, &dev, err);

@@ -3,9 +3,14 @@
    test tells. */
 #include "test/lib/suite.h"
 
+#include <fcntl.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/file.h"
@@ -106,6 +111,70 @@ START_TEST(an_xfs_and_its_copy_are_mounted_side_by_side)
 }
 END_TEST
 
+/*
+ * The kernel gives the number of a disk that went to the next one, and a device node that is bound somewhere leads to that. Here
+ * it is in use by another volume that is only read: nothing of this volume may touch it, or be kept from ending by it.
+ */
+START_TEST(a_bound_node_of_before_does_not_stand_for_the_disk_with_its_number_now)
+{
+	struct err err = ERR_INIT;
+	struct volume_stats stats;
+	int on = 1, ro = 0;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	struct stage_request s = stage_request(&w, disk, NULL, MODE_SINGLE_NODE_WRITER);
+	struct publish_request p = publish_request(&w, w.target, NULL, MODE_SINGLE_NODE_WRITER);
+	stage_ok(&s);
+	ck_assert_msg(node_publish(&w.node, &p, soon(), &err) == 0, "%s", err.msg);
+	run_tool("rm %s && mknod %s b %u %u", disk->node, disk->node, major(disk->devno),
+	         minor(disk->devno));
+	int user = open(disk->node, O_RDONLY | O_EXCL);
+	ck_assert_int_ge(user, 0);
+	ck_assert_int_eq(ioctl(user, BLKROSET, &on), 0);
+
+	/* Also when the orchestrator did not say which disk it should be. */
+	p.want = NULL;
+	ck_assert_int_eq(node_publish(&w.node, &p, soon(), &err), -1);
+	ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "has gone") != NULL, "%s",
+	              err.msg);
+	char *number AUTO(free) = xasprintf("device %u:%u", major(disk->devno), minor(disk->devno));
+	ck_assert_msg(strstr(err.msg, number) != NULL, "%s", err.msg);
+	err_clear(&err);
+	ck_assert_int_eq(node_stats(&w.node, VOLUME_ID, w.target, &stats, &err), -1);
+	ck_assert_msg(err.code == ERR_UNAVAILABLE, "%s", err.msg);
+	err_clear(&err);
+
+	ck_assert_int_eq(node_unpublish(&w.node, VOLUME_ID, w.target, &err), 0);
+	unstage_ok();
+	ck_assert_int_eq(ioctl(user, BLKROGET, &ro), 0);
+	ck_assert_int_eq(ro, 1);
+	close(user);
+	node_world_clear(&w);
+}
+END_TEST
+
+/* The same, when it has come back itself: the bind of before makes room. */
+START_TEST(a_bound_node_of_before_makes_room)
+{
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	struct stage_request s = stage_request(&w, disk, NULL, MODE_SINGLE_NODE_WRITER);
+	stage_ok(&s);
+	run_tool("rm %s && mknod %s b %u %u", disk->node, disk->node, major(disk->devno),
+	         minor(disk->devno));
+	stage_ok(&s);
+	ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	ck_assert_int_eq(mount_table_read("/proc", &t, &err), 0);
+	ck_assert(!str_has_suffix(mount_at(&t, w.block_file)->root, "//deleted"));
+	unstage_ok();
+	node_world_clear(&w);
+}
+END_TEST
+
 /* After a reboot all mounts are gone and devices have other numbers; what was recorded before would be wrong. */
 START_TEST(after_a_reboot_nothing_of_before_is_needed)
 {
@@ -149,6 +218,9 @@ int main(void)
 	tcase_add_loop_test(tcase, a_volume_that_was_away_is_only_used_through_its_new_disk, 0,
 	                    N_FILESYSTEMS);
 	tcase_add_test(tcase, an_xfs_and_its_copy_are_mounted_side_by_side);
+	tcase_add_test(tcase,
+	               a_bound_node_of_before_does_not_stand_for_the_disk_with_its_number_now);
+	tcase_add_test(tcase, a_bound_node_of_before_makes_room);
 	tcase_add_loop_test(tcase, after_a_reboot_nothing_of_before_is_needed, 0, ARRAY_LEN(types));
 	suite_add_tcase(suite, tcase);
 	srunner_run_all(runner, CK_NORMAL);
