@@ -146,6 +146,7 @@ def another_disk_under_the_name(w):
     for block in (False, True):
         volume = in_use(w, "pvc-a", a, 0, block=block)
         w.detach(a, 0)
+        time.sleep(1)  # until the kernel has the number for another disk
         w.attach(b, 0)
         time.sleep(1)
         fault = w.fault(f"another disk came under the same name and number, {'raw block' if block else 'ext4'}")
@@ -156,6 +157,7 @@ def another_disk_under_the_name(w):
         clean(w, volume, fault)
         fault.then("nothing stays mounted, neither disk was written to")
         w.detach(b, 0)
+        time.sleep(1)
     w.blank("a")
     w.blank("b")
 
