@@ -80,7 +80,7 @@ def killed_at_every_step(w):
         else:
             volume(w).stage()
             w.vm.sh(f"echo kept >{volume(w).staging}/kept; sync {volume(w).staging}/kept")
-        if point.startswith("bind: "):
+        if point.startswith(("bind: ", "forget: ")):
             unbind(w)
         die_at(w, call, point)
         getattr(volume(w), call)()
