@@ -164,7 +164,10 @@ def die_at(host, volume, call, point):
     check(status == -signal.SIGKILL, f"the driver ended with {status}: {answer}")
 
 
-def die_starting(host, point):
+def die_starting(host, volume, point):
+    """There is a driver_override to clear: of a call that was killed while it waited for its disk, or of the Go plugin."""
+    with open(f"{host.sysfs}/bus/pci/devices/{volume.pci}/driver_override", "w", encoding="ascii") as f:
+        f.write("nvme\n")
     host.spawn_driver(SNAP_CSI_KILL_AT=point)
     status = host.wait_for_death()
     check(status == -signal.SIGKILL, f"the driver ended with {status}")
@@ -437,7 +440,7 @@ class Walk:
         forget = "forget: driver_override cleared"
         for kind in START.kinds:
             if self.only in START.name:
-                self.die(START, kind, forget, lambda v: die_starting(self.host, forget))
+                self.die(START, kind, forget, lambda v: die_starting(self.host, v, forget))
 
 
 def points_of_source():
