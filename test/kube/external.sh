@@ -16,6 +16,7 @@ export CLUSTER_NAME=${CLUSTER_NAME:-snap-csi-external}
 export CLUSTER_DIR=${CLUSTER_DIR:-/var/tmp/$CLUSTER_NAME}
 report=$(realpath -m "${E2E_REPORT:-$BUILD/kube/external}")
 
+suite=
 inside() {
 	mount -t tmpfs -o mode=755 tmpfs /var/lib && mkdir /var/lib/kubelet || exit 1
 	export CLUSTER_KUBELET_DIR=/var/lib/kubelet CLUSTER_VFS=${CLUSTER_VFS:-8}
@@ -35,7 +36,10 @@ inside() {
 		--output-dir="$report" --junit-report=junit.xml --silence-skips "$BUILD/kube/bin/e2e.test" -- \
 		--kubeconfig="$CLUSTER_DIR/admin.kubeconfig" --kubectl-path="$BUILD/kube/bin/kubectl" --provider=local \
 		--node-os-distro=debian --repo-root="$PWD" --storage.testdriver="$PWD/test/kube/testdriver.yaml" \
-		--disable-log-dump >"$report/suite.log" 2>&1 </dev/null
+		--disable-log-dump >"$report/suite.log" 2>&1 </dev/null &
+	suite=$!
+	# Not in the foreground: a signal would be heard when the suite has ended.
+	wait "$suite"
 }
 
 # Reasons are in the file; only its patterns go to ginkgo.
@@ -46,6 +50,7 @@ finish() {
 	local status=$?
 	trap - EXIT
 	trap '' INT TERM HUP
+	kill "$suite" 2>/dev/null
 	cp "$CLUSTER_DIR"/log/*.log "$report/" 2>/dev/null
 	test/kube/cluster.sh down
 	exit "$status"
