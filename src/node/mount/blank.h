@@ -3,7 +3,7 @@
  * Is a device empty?  Signatures are not enough: a killed mkfs, a database on the raw device or an unknown
  * filesystem have none.  Read and found zero are: the first and last 4 MiB, 64 places evenly between (among
  * them the quarters, where xfs keeps its copies), and places at growing distances from the start, where
- * data comes first.  Reads bypass the page cache: what answers is the device.
+ * data comes first; in this order, several at a time.  Reads bypass the page cache: what answers is the device.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 
 struct blank {
 	bool is_blank;
-	uint64_t offset; /* of the first non-zero byte that was met, when it is not */
+	uint64_t offset; /* of the first non-zero byte in the order above, when it is not */
 	uint8_t byte;    /* and its value */
 };
 

@@ -84,6 +84,50 @@ START_TEST(data_is_met_where_it_begins)
 }
 END_TEST
 
+/* Several readers, one answer: that of the first place in the header's order, whoever is quicker. */
+START_TEST(the_first_place_answers_every_time)
+{
+	static const uint64_t places[] = { 3 * MIB + 5, GIB - 1, 700 * MIB, 16 * MIB, 64 * MIB };
+	int fd AUTO(fd) = image(GIB, 0);
+
+	for (size_t first = ARRAY_LEN(places); first-- > 0;) {
+		ck_assert_int_eq(pwrite(fd, "x", 1, (off_t)places[first]), 1);
+		/* 700 MiB is between the even samples. */
+		for (int i = 0; i < 100; i++) {
+			struct err err = ERR_INIT;
+			struct blank b = { true, 0, 0 };
+			uint64_t want = places[first == 2 ? 3 : first];
+
+			ck_assert_int_eq(blank_check(fd, "img", GIB, &b, &err), 0);
+			ck_assert(!b.is_blank);
+			ck_assert_uint_eq(b.offset, want);
+		}
+	}
+}
+END_TEST
+
+START_TEST(a_read_error_counts_unless_data_is_met_before)
+{
+	int fd AUTO(fd) = image(10 * MIB, 0);
+
+	for (int i = 0; i < 100; i++) {
+		struct err err = ERR_INIT;
+		struct blank b = { true, 0, 0 };
+
+		ck_assert_int_eq(blank_check(fd, "img", 12 * MIB, &b, &err), -1);
+		ck_assert_msg(strstr(err.msg, "read img at byte 10485760") != NULL, "%s", err.msg);
+	}
+	ck_assert_int_eq(pwrite(fd, "x", 1, 10 * MIB - 1), 1);
+	for (int i = 0; i < 100; i++) {
+		struct err err = ERR_INIT;
+		struct blank b = { true, 0, 0 };
+
+		ck_assert_msg(blank_check(fd, "img", 12 * MIB, &b, &err) == 0, "%s", err.msg);
+		ck_assert_uint_eq(b.offset, 10 * MIB - 1);
+	}
+}
+END_TEST
+
 START_TEST(it_works_past_the_page_cache)
 {
 	int fd AUTO(fd) = image(100 * MIB + 512, O_DIRECT);
@@ -114,4 +158,5 @@ START_TEST(what_cannot_be_read_is_not_blank)
 END_TEST
 
 SUITE("blank", zeros_are_blank_at_every_size, data_is_met_where_it_begins,
+      the_first_place_answers_every_time, a_read_error_counts_unless_data_is_met_before,
       it_works_past_the_page_cache, what_cannot_be_read_is_not_blank);
