@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs the scenarios of its neighbours in the cluster of cluster.sh, each with claims and pods in a namespace of its own,
 which must leave nothing. Prints a table with seconds and "e2e-kube: N passed, N failed, N skipped".
-E2E_ONLY: words of titles to run. UPDATE_DOCS=1 writes docs/kubernetes-life.md with what the scenarios showed."""
+E2E_ONLY: words of titles to run. E2E_REST=1: what runs in this form (pods, processes) alone.
+UPDATE_DOCS=1 writes docs/kubernetes-life.md with what the scenarios showed."""
 import os
 import signal
 import sys
@@ -14,7 +15,7 @@ import restarts  # noqa: F401
 import install  # noqa: F401
 import page
 from kube import DPF, PODS, cluster, create, delete, find, gone, heal, kubectl, nothing_left, until
-from scenario import SCENARIOS, SKIPPED
+from scenario import ONLY_HERE, SCENARIOS, SKIPPED
 
 
 def clean(ns):
@@ -65,6 +66,8 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     only = os.environ.get("E2E_ONLY", "").split()
     chosen = [s for s in SCENARIOS if not only or any(word in s[0] for word in only)]
+    if os.environ.get("E2E_REST"):
+        chosen = [s for s in chosen if s[0] in ONLY_HERE]
     begin = time.monotonic()
     passed = sum(one(i, *s) for i, s in enumerate(chosen))
     for title in SKIPPED:

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The scenarios of e2e.py in a cluster of their own, which is taken down at the end, whatever happens.
 # E2E_PODS=1 runs driver and sidecars as the pods of manifests/ (after make image-test).
+# E2E_REST=1 runs only the scenarios that make no sense in the other form (pods or processes).
 # E2E_ONLY=WORDS runs only scenarios whose title has one of the words; KEEP_CLUSTER=1 leaves the cluster.
 set -u
 cd "$(dirname "$0")/../.." || exit 1

@@ -2,6 +2,7 @@
 from kube import PODS
 
 SCENARIOS = []  # (title, function of the namespace)
+ONLY_HERE = []  # titles of those that run in this form alone
 SKIPPED = []    # titles that make no sense with the driver where it runs
 
 
@@ -10,6 +11,8 @@ def scenario(title, where="both"):
     def add(function):
         if where in ("both", "pods" if PODS else "processes"):
             SCENARIOS.append((title, function))
+            if where != "both":
+                ONLY_HERE.append(title)
         else:
             SKIPPED.append(title)
         return function
