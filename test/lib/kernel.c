@@ -133,13 +133,16 @@ static int write_locked(struct kernel *k, const char *path, const char *text)
 static int write_attribute(void *arg, const char *path, const char *text)
 {
 	struct kernel *k = arg;
+	bool binds = str_has_suffix(path, "/bind");
 	int e;
 
+	if (binds)
+		usleep(k->bind_ms * 1000);
 	{
 		WITH_LOCK(&k->lock);
 		e = write_locked(k, path, text);
 	}
-	if (e == 0 && str_has_suffix(path, "/bind") && k->on_bind)
+	if (e == 0 && binds && k->on_bind)
 		k->on_bind(k, text);
 	return e;
 }

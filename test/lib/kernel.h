@@ -26,6 +26,7 @@ struct kernel {
 	pthread_mutex_t lock;
 	struct strs writes; /* "bind 0000:01:00.1", in order; under lock */
 	struct kernel_fault faults[4];
+	unsigned bind_ms; /* how long a bind takes */
 	/* Called after each bind that worked, outside the lock; may be NULL. */
 	void (*on_bind)(struct kernel *k, const char *pci);
 };

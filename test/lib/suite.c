@@ -4,17 +4,25 @@
 
 #include <stdlib.h>
 
+/* A case of its own per test, so that CK_RUN_CASE picks one by name. */
+static TCase *tcase_of(const TTest *test, double timeout)
+{
+	TCase *tcase = tcase_create(test->name);
+
+	tcase_set_timeout(tcase, timeout);
+	tcase_add_test(tcase, test);
+	return tcase;
+}
+
 int suite_run(const char *name, double timeout, const TTest *const *tests, size_t n)
 {
 	Suite *suite = suite_create(name);
-	TCase *tcase = tcase_create(name);
-	SRunner *runner = srunner_create(suite);
+	SRunner *runner;
 	int failed;
 
-	tcase_set_timeout(tcase, timeout);
 	for (size_t i = 0; i < n; i++)
-		tcase_add_test(tcase, tests[i]);
-	suite_add_tcase(suite, tcase);
+		suite_add_tcase(suite, tcase_of(tests[i], timeout));
+	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_NORMAL);
 	failed = srunner_ntests_failed(runner);
 	srunner_free(runner);

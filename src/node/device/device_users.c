@@ -33,7 +33,7 @@ bool device_user_join(struct device_user *u, const char *sysfs, const char *pci)
 {
 	assert(!*u->pci);
 	u->sysfs = sysfs;
-	u->in_use = u->leaving = false;
+	u->in_use = u->changing = u->leaving = false;
 	snprintf(u->pci, sizeof u->pci, "%s", pci);
 	WITH_LOCK(&lock);
 	for (const struct device_user *other = users; other; other = other->next)
@@ -44,6 +44,23 @@ bool device_user_join(struct device_user *u, const char *sysfs, const char *pci)
 	u->next = users;
 	users = u;
 	return true;
+}
+
+bool device_user_begin_change(struct device_user *u)
+{
+	WITH_LOCK(&lock);
+	for (const struct device_user *other = users; other; other = other->next)
+		if (other->changing && same_function(other, u))
+			return false;
+	u->changing = true;
+	return true;
+}
+
+void device_user_end_change(struct device_user *u)
+{
+	WITH_LOCK(&lock);
+	assert(u->changing);
+	u->changing = false;
 }
 
 void device_user_changed(struct device_user *u, const struct pci_change *c)
@@ -64,11 +81,11 @@ void device_user_succeed(struct device_user *u)
 	unlink_locked(u);
 }
 
-/* The duty to give back goes to another user; where that has changed the function too, the state
-   before the first of both changes is the one to go back to. */
+/* The duty to give back goes to another user; where that has changed the function too, and found
+   nothing to restore, the state before the first of both changes is the one to go back to. */
 static void hand_over_locked(const struct device_user *from, struct device_user *to)
 {
-	if (!*to->change.pci || str_eq(to->change.override_before, to->change.driver))
+	if (!*to->change.override_before && !*to->change.unbound_from)
 		to->change = from->change;
 }
 

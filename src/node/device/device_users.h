@@ -16,6 +16,7 @@ struct device_user {
 	char pci[PCI_NAME_MAX];   /* "": has not joined */
 	struct pci_change change; /* what is to be given back when the last user fails */
 	bool in_use;              /* another user found its device below the function meanwhile */
+	bool changing;            /* is binding the function just now */
 	bool leaving;             /* is giving the function back just now */
 	struct device_user *next;
 };
@@ -23,7 +24,11 @@ struct device_user {
 /* Joins the users of the function. False: somebody is giving it back just now; try again a
    little later. */
 bool device_user_join(struct device_user *u, const char *sysfs, const char *pci) MUST_CHECK;
-/* Says that this user changed the function. */
+/* Begins a change of the function. False: another user is changing it just now, and what is seen
+   of it meanwhile is not the state to go back to. */
+bool device_user_begin_change(struct device_user *u) MUST_CHECK;
+void device_user_end_change(struct device_user *u);
+/* Says that this user changed the function, now or earlier. */
 void device_user_changed(struct device_user *u, const struct pci_change *c);
 /* Leaves with a device that is going to be used. */
 void device_user_succeed(struct device_user *u);

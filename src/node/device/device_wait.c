@@ -182,7 +182,7 @@ static int bind_if_needed(struct wait *w, struct err *err)
 
 	if (w->sight.stage != DEVICE_NO_DRIVER && w->sight.stage != DEVICE_PARKED)
 		return 0;
-	if (now < w->bind_at)
+	if (now < w->bind_at || !device_user_begin_change(&w->user))
 		return 0;
 	w->bind_at = now + w->bind_ms * INT64_C(1000000);
 	w->bind_ms = w->bind_ms * 2 < BIND_MS_MAX ? w->bind_ms * 2 : BIND_MS_MAX;
@@ -195,6 +195,7 @@ static int bind_if_needed(struct wait *w, struct err *err)
 		         "driver %s took it and let it go again (its probe failed: see dmesg)",
 		         w->sight.kind->driver);
 	}
+	device_user_end_change(&w->user);
 	return r < 0 ? -1 : r == 0;
 }
 

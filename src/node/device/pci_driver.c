@@ -120,6 +120,9 @@ static int look_before(const struct device_world *w, const char *pci, const char
 		               "PCI function %s is reserved for driver %s by its driver_override; "
 		               "if it should not be: echo > %s/bus/pci/devices/%s/driver_override",
 		               pci, c->override_before, w->sysfs, pci);
+	/* Ours already: what a killed process left is nothing to go back to. */
+	if (str_eq(c->override_before, driver))
+		*c->override_before = '\0';
 	return 0;
 }
 

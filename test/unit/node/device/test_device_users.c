@@ -91,9 +91,8 @@ START_TEST(of_two_changes_the_state_before_the_first_counts)
 	struct pci_change earlier = change, later = change;
 	struct device_user first = { 0 }, last = { 0 };
 
-	/* The second found the override that the first had set. */
+	/* The second found the override that the first had set, which is nothing to go back to. */
 	memcpy(earlier.override_before, "pci-stub", sizeof "pci-stub");
-	memcpy(later.override_before, "nvme", sizeof "nvme");
 	join(&first);
 	join(&last);
 	device_user_changed(&first, &earlier);
@@ -105,7 +104,29 @@ START_TEST(of_two_changes_the_state_before_the_first_counts)
 }
 END_TEST
 
+START_TEST(one_user_at_a_time_changes_the_function)
+{
+	struct device_user one = { 0 }, two = { 0 }, other = { 0 };
+
+	join(&one);
+	join(&two);
+	ck_assert(device_user_join(&other, "/sys", "0000:01:00.2"));
+	ck_assert(device_user_begin_change(&one));
+	ck_assert(!device_user_begin_change(&two));
+	ck_assert(device_user_begin_change(&other));
+	device_user_end_change(&one);
+	ck_assert(device_user_begin_change(&two));
+	ck_assert(!device_user_begin_change(&one));
+	device_user_end_change(&two);
+	device_user_end_change(&other);
+	device_user_succeed(&one);
+	device_user_succeed(&two);
+	device_user_succeed(&other);
+}
+END_TEST
+
 SUITE("device_users", one_user_gives_back_what_it_changed,
       one_that_changed_nothing_or_never_joined_gives_nothing_back,
       nobody_joins_while_it_is_given_back, a_function_that_another_user_lives_on_is_not_given_back,
-      the_duty_goes_to_whoever_still_waits, of_two_changes_the_state_before_the_first_counts);
+      the_duty_goes_to_whoever_still_waits, of_two_changes_the_state_before_the_first_counts,
+      one_user_at_a_time_changes_the_function);

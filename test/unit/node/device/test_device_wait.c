@@ -637,6 +637,27 @@ START_TEST(the_last_of_two_waits_that_fail_gives_the_function_back)
 }
 END_TEST
 
+START_TEST(a_function_that_is_being_bound_is_not_bound_a_second_time)
+{
+	AUTO(fixture_clear) struct fixture f;
+	struct waiter first, second;
+
+	/* It would find the override of the first, and restore that when its bind meets EBUSY. */
+	fixture_init(&f, "s2-vfs-unbound");
+	f.kernel.bind_ms = 400;
+	start_waiter(&first, &f, 8, 600);
+	usleep(200000);
+	start_waiter(&second, &f, 9, 900);
+	pthread_join(first.thread, NULL);
+	assert_writes(&f, BOUND);
+	pthread_join(second.thread, NULL);
+	ck_assert_int_eq(first.result, -1);
+	ck_assert_int_eq(second.result, -1);
+	assert_writes(&f, BOUND_AND_BACK);
+	assert_override(&f, "(null)");
+}
+END_TEST
+
 START_TEST(many_waits_on_one_function_end_in_one_state)
 {
 	AUTO(fixture_clear) struct fixture f;
@@ -679,4 +700,5 @@ SUITE_TIMEOUT("device_wait", 120, what_is_there_is_found_without_a_write,
               a_wait_that_fails_leaves_the_function_to_one_that_found_its_device,
               an_abandoned_device_is_left_to_whoever_waits_for_its_neighbour,
               the_last_of_two_waits_that_fail_gives_the_function_back,
+              a_function_that_is_being_bound_is_not_bound_a_second_time,
               many_waits_on_one_function_end_in_one_state);

@@ -224,7 +224,7 @@ START_TEST(a_parked_function_is_taken_and_parked_again)
 }
 END_TEST
 
-START_TEST(a_leftover_override_of_ours_is_kept_for_the_undo)
+START_TEST(a_leftover_override_of_ours_is_cleared_by_the_undo)
 {
 	AUTO(fixture_clear) struct fixture f;
 
@@ -232,7 +232,7 @@ START_TEST(a_leftover_override_of_ours_is_kept_for_the_undo)
 	tree_write(&f.tree, VF_DIR "/driver_override", "nvme\n");
 	f.kernel.faults[0] = (struct kernel_fault) { "bind", EIO, 1, false };
 	ck_assert_int_eq(give(&f), 1);
-	assert_state(&f, "as before", "", "nvme");
+	assert_state(&f, "after the undo", "", "(null)");
 }
 END_TEST
 
@@ -280,5 +280,5 @@ SUITE_TIMEOUT("pci_driver", 120, a_free_function_is_bound_by_override,
               an_undo_that_fails_is_told, another_driver_is_never_displaced,
               an_override_for_another_driver_is_respected,
               a_parked_function_is_taken_and_parked_again,
-              a_leftover_override_of_ours_is_kept_for_the_undo, forgetting_clears_only_our_override,
-              forgetting_a_function_that_has_gone_is_fine);
+              a_leftover_override_of_ours_is_cleared_by_the_undo,
+              forgetting_clears_only_our_override, forgetting_a_function_that_has_gone_is_fine);
