@@ -14,88 +14,18 @@
 #include "common/cleanup.h"
 #include "common/mem.h"
 #include "node/device/device.h"
-#include "test/lib/kernel.h"
 #include "test/lib/loop.h"
 #include "test/lib/skip.h"
 #include "test/lib/suite.h"
+#include "test/lib/wait_world.h"
 
-#define U1 "11111111-aaaa-4bbb-8ccc-000000000001"
 #define U2 "22222222-aaaa-4bbb-8ccc-000000000002"
-#define MIB (UINT64_C(1) << 20)
 #define MS INT64_C(1000000)
-#define VF "0000:01:00.1"
-#define VF_DIR "/sys/devices/pci0000:00/0000:00:04.0/" VF
 #define HEAD "/sys/devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1"
-#define OVERRIDE "/sys/bus/pci/devices/" VF "/driver_override"
 
-static char *vendor_list[] = { (char *)"1b36", NULL };
-static const struct strs vendors = { vendor_list, 1 };
-
-struct fixture {
-	struct tree tree;
-	struct kernel kernel;
-	struct device_world world;
-	struct device_want want;
-	struct device dev;
-	struct err err;
-	int64_t start;
-};
-
-static void fixture_clear_p(struct fixture *f)
-{
-	kernel_clear(&f->kernel);
-	tree_clear(&f->tree);
-}
-
-static void fixture_init(struct fixture *f, const char *state)
-{
-	*f = (struct fixture) { .want = { .volume_id = "vol",
-		                          .pci = VF,
-		                          .nsid = 1,
-		                          .uuid = U1,
-		                          .capacity = 64 * MIB },
-		                .start = monotonic_ns() };
-	tree_unpack(&f->tree, state);
-	/* Recorded trees have no nodes. This one is there, but opens as no disk. */
-	tree_write(&f->tree, "/dev/nvme0n1", "");
-	kernel_init(&f->kernel, &f->tree);
-	f->world = (struct device_world) { .sysfs = f->tree.sysfs,
-		                           .dev = f->tree.dev,
-		                           .vendors = &vendors,
-		                           .snap_device_id = "0010",
-		                           .writer = &f->kernel.writer };
-}
-
-static int wait_ms(struct fixture *f, int ms)
-{
-	return device_wait(&f->world, &f->want, deadline_in_ms(ms), &f->dev, &f->err);
-}
-
-static int64_t took_ms(const struct fixture *f)
+static int64_t took_ms(const struct wait_world *f)
 {
 	return (monotonic_ns() - f->start) / MS;
-}
-
-static void add_namespace(const struct tree *t, uint32_t nsid, const char *uuid)
-{
-	char dev[16];
-	struct kernel_namespace n = { .function = VF_DIR,
-		                      .controller = 1,
-		                      .instance = nsid,
-		                      .nsid = nsid,
-		                      .uuid = uuid,
-		                      .size = 64 * MIB,
-		                      .dev = dev,
-		                      .diskseq = 40 + nsid };
-
-	snprintf(dev, sizeof dev, "259:%u", nsid);
-	kernel_add_namespace(t, &n);
-}
-
-static void namespace_on_bind(struct kernel *k, const char *pci)
-{
-	ck_assert_str_eq(pci, VF);
-	add_namespace(k->tree, 1, U1);
 }
 
 static void wrong_namespace_on_bind(struct kernel *k, const char *pci)
@@ -104,32 +34,13 @@ static void wrong_namespace_on_bind(struct kernel *k, const char *pci)
 	add_namespace(k->tree, 1, U2);
 }
 
-static void assert_writes(struct fixture *f, const char *want)
-{
-	AUTO(free) char *got = kernel_writes(&f->kernel);
-
-	ck_assert_str_eq(got, want);
-}
-
-static void assert_override(struct fixture *f, const char *want)
-{
-	AUTO(free) char *got = tree_read(&f->tree, OVERRIDE);
-
-	ck_assert_str_eq(got, want);
-}
-
-#define BOUND "driver_override nvme; bind " VF
-/* and found: the override has done its work */
-#define BOUND_AND_FOUND BOUND "; driver_override "
-#define BOUND_AND_BACK BOUND "; unbind " VF "; driver_override "
-
 /* ---------------------------------------------------------------- it comes */
 
 START_TEST(what_is_there_is_found_without_a_write)
 {
-	AUTO(fixture_clear) struct fixture f;
+	AUTO(wait_world_clear) struct wait_world f;
 
-	fixture_init(&f, "s3-multipath-attached");
+	wait_world_init(&f, "s3-multipath-attached");
 	tree_write(&f.tree, OVERRIDE, "(null)\n");
 	f.want.capacity = 512 * MIB;
 	ck_assert_int_eq(wait_ms(&f, 0), 0);
@@ -141,9 +52,9 @@ END_TEST
 /* As the Go plugin leaves it while a volume is staged. */
 START_TEST(the_override_of_a_bound_function_is_cleared)
 {
-	AUTO(fixture_clear) struct fixture f;
+	AUTO(wait_world_clear) struct wait_world f;
 
-	fixture_init(&f, "s3-multipath-attached");
+	wait_world_init(&f, "s3-multipath-attached");
 	tree_write(&f.tree, OVERRIDE, "nvme\n");
 	ck_assert_int_eq(wait_ms(&f, 0), 0);
 	assert_writes(&f, "driver_override ");
@@ -153,9 +64,9 @@ END_TEST
 
 START_TEST(a_function_without_driver_is_bound_and_stays_so)
 {
-	AUTO(fixture_clear) struct fixture f;
+	AUTO(wait_world_clear) struct wait_world f;
 
-	fixture_init(&f, "s2-vfs-unbound");
+	wait_world_init(&f, "s2-vfs-unbound");
 	f.kernel.on_bind = namespace_on_bind;
 	ck_assert_msg(wait_ms(&f, 5000) == 0, "%s", f.err.msg);
 	ck_assert_str_eq(f.dev.name, "nvme0n1");
@@ -181,10 +92,10 @@ static void *namespace_later(void *arg)
 
 START_TEST(a_namespace_that_comes_late_is_awaited)
 {
-	AUTO(fixture_clear) struct fixture f;
+	AUTO(wait_world_clear) struct wait_world f;
 	pthread_t thread;
 
-	fixture_init(&f, "s3a-vfs-bound-no-ns");
+	wait_world_init(&f, "s3a-vfs-bound-no-ns");
 	tree_write(&f.tree, OVERRIDE, "(null)\n");
 	ck_assert_int_eq(pthread_create(&thread, NULL, namespace_later, &f.tree), 0);
 	ck_assert_msg(wait_ms(&f, 10000) == 0, "%s", f.err.msg);
@@ -205,9 +116,9 @@ static void *function_later(void *arg)
 
 START_TEST(a_disk_whose_node_comes_late_is_awaited)
 {
-	AUTO(fixture_clear) struct fixture f;
+	AUTO(wait_world_clear) struct wait_world f;
 
-	fixture_init(&f, "s2-vfs-unbound");
+	wait_world_init(&f, "s2-vfs-unbound");
 	f.kernel.on_bind = namespace_on_bind;
 	tree_remove(&f.tree, "/dev/nvme0n1");
 	ck_assert_int_eq(wait_ms(&f, 300), -1);
@@ -222,10 +133,10 @@ END_TEST
 
 START_TEST(a_function_that_is_plugged_late_is_awaited_and_bound)
 {
-	AUTO(fixture_clear) struct fixture f;
+	AUTO(wait_world_clear) struct wait_world f;
 	pthread_t thread;
 
-	fixture_init(&f, "s2-vfs-unbound");
+	wait_world_init(&f, "s2-vfs-unbound");
 	f.kernel.on_bind = namespace_on_bind;
 	tree_rename(&f.tree, "/sys/bus/pci/devices/" VF, "/sys/bus/pci/devices/." VF);
 	ck_assert_int_eq(pthread_create(&thread, NULL, function_later, &f.tree), 0);
@@ -240,9 +151,9 @@ START_TEST(a_bind_that_fails_is_tried_again)
 	static const int errnums[] = { ENODEV, EBUSY, EIO, EAGAIN };
 
 	for (size_t i = 0; i < ARRAY_LEN(errnums); i++) {
-		AUTO(fixture_clear) struct fixture f;
+		AUTO(wait_world_clear) struct wait_world f;
 
-		fixture_init(&f, "s2-vfs-unbound");
+		wait_world_init(&f, "s2-vfs-unbound");
 		f.kernel.on_bind = namespace_on_bind;
 		f.kernel.faults[0] = (struct kernel_fault) { "bind", errnums[i], 1, false };
 		ck_assert_msg(wait_ms(&f, 20000) == 0, "errno %d: %s", errnums[i], f.err.msg);
@@ -254,11 +165,11 @@ END_TEST
 
 START_TEST(somebody_elses_bind_is_as_good)
 {
-	AUTO(fixture_clear) struct fixture f;
+	AUTO(wait_world_clear) struct wait_world f;
 	pthread_t thread;
 
 	/* The write finds the function bound a moment before. */
-	fixture_init(&f, "s2-vfs-unbound");
+	wait_world_init(&f, "s2-vfs-unbound");
 	f.kernel.faults[0] = (struct kernel_fault) { "bind", EBUSY, 1, true };
 	ck_assert_int_eq(pthread_create(&thread, NULL, namespace_later, &f.tree), 0);
 	ck_assert_msg(wait_ms(&f, 10000) == 0, "%s", f.err.msg);
@@ -272,9 +183,9 @@ END_TEST
 
 START_TEST(time_that_runs_out_says_what_is_missing_and_puts_everything_back)
 {
-	AUTO(fixture_clear) struct fixture f;
+	AUTO(wait_world_clear) struct wait_world f;
 
-	fixture_init(&f, "s2-vfs-unbound");
+	wait_world_init(&f, "s2-vfs-unbound");
 	ck_assert_int_eq(wait_ms(&f, 300), -1);
 	ck_assert_int_eq(f.err.code, ERR_DEADLINE);
 	ck_assert_msg(strstr(f.err.msg, "volume vol: time ran out while waiting for the device: "
@@ -289,9 +200,9 @@ END_TEST
 
 START_TEST(a_bind_that_always_fails_is_told_with_its_reason)
 {
-	AUTO(fixture_clear) struct fixture f;
+	AUTO(wait_world_clear) struct wait_world f;
 
-	fixture_init(&f, "s2-vfs-unbound");
+	wait_world_init(&f, "s2-vfs-unbound");
 	f.kernel.faults[0] = (struct kernel_fault) { "bind", ENODEV, 1000, false };
 	ck_assert_int_eq(wait_ms(&f, 600), -1);
 	ck_assert_int_eq(f.err.code, ERR_DEADLINE);
@@ -306,9 +217,9 @@ END_TEST
 
 START_TEST(a_sysfs_that_cannot_be_written_ends_the_wait_at_once)
 {
-	AUTO(fixture_clear) struct fixture f;
+	AUTO(wait_world_clear) struct wait_world f;
 
-	fixture_init(&f, "s2-vfs-unbound");
+	wait_world_init(&f, "s2-vfs-unbound");
 	f.kernel.faults[0] = (struct kernel_fault) { "driver_override", EROFS, 1000, false };
 	ck_assert_int_eq(wait_ms(&f, 20000), -1);
 	ck_assert_int_eq(f.err.code, ERR_PRECONDITION);
@@ -331,9 +242,9 @@ START_TEST(functions_that_are_not_ours_are_refused_without_a_write)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		AUTO(fixture_clear) struct fixture f;
+		AUTO(wait_world_clear) struct wait_world f;
 
-		fixture_init(&f, "s2-vfs-unbound");
+		wait_world_init(&f, "s2-vfs-unbound");
 		if (rows[i].path)
 			tree_write(&f.tree, rows[i].path, rows[i].text);
 		else
@@ -356,12 +267,12 @@ static void *cancel_later(void *arg)
 
 START_TEST(a_cancelled_call_stops_and_puts_everything_back)
 {
-	AUTO(fixture_clear) struct fixture f;
+	AUTO(wait_world_clear) struct wait_world f;
 	struct cancel cancel = CANCEL_INIT;
 	struct deadline d = deadline_in_ms(20000);
 	pthread_t thread;
 
-	fixture_init(&f, "s2-vfs-unbound");
+	wait_world_init(&f, "s2-vfs-unbound");
 	d.cancel = &cancel;
 	ck_assert_int_eq(pthread_create(&thread, NULL, cancel_later, &cancel), 0);
 	ck_assert_int_eq(device_wait(&f.world, &f.want, d, &f.dev, &f.err), -1);
@@ -385,10 +296,10 @@ static void *vanish_later(void *arg)
 
 START_TEST(a_function_that_vanishes_is_awaited_and_named)
 {
-	AUTO(fixture_clear) struct fixture f;
+	AUTO(wait_world_clear) struct wait_world f;
 	pthread_t thread;
 
-	fixture_init(&f, "s2-vfs-unbound");
+	wait_world_init(&f, "s2-vfs-unbound");
 	ck_assert_int_eq(pthread_create(&thread, NULL, vanish_later, &f.tree), 0);
 	ck_assert_int_eq(wait_ms(&f, 700), -1);
 	pthread_join(thread, NULL);
@@ -401,10 +312,10 @@ END_TEST
 
 START_TEST(a_wrong_disk_that_may_be_in_use_keeps_its_driver)
 {
-	AUTO(fixture_clear) struct fixture f;
+	AUTO(wait_world_clear) struct wait_world f;
 
 	/* Its node is no disk by which to show that nobody uses it. */
-	fixture_init(&f, "s2-vfs-unbound");
+	wait_world_init(&f, "s2-vfs-unbound");
 	f.kernel.on_bind = wrong_namespace_on_bind;
 	ck_assert_int_eq(wait_ms(&f, 20000), -1);
 	ck_assert_int_eq(f.err.code, ERR_PRECONDITION);
@@ -437,13 +348,13 @@ static void wrong_disk_on_bind(struct kernel *k, const char *pci)
 
 START_TEST(a_wrong_disk_that_nobody_uses_is_let_go)
 {
-	AUTO(fixture_clear) struct fixture f;
+	AUTO(wait_world_clear) struct wait_world f;
 	AUTO(loop_detach) struct loop loop = { .fd = -1 };
 	AUTO(fd) int user = -1;
 	struct device dev;
 
 	SKIP_UNLESS_LOOP();
-	fixture_init(&f, "s2-vfs-unbound");
+	wait_world_init(&f, "s2-vfs-unbound");
 	loop_attach(&loop, &f.tree, 64 * MIB);
 	tree_remove(&f.tree, "/dev/nvme0n1");
 	loop_node(&loop, &f.tree, "nvme0n1");
@@ -481,7 +392,7 @@ static void right_disk_on_bind(struct kernel *k, const char *pci)
 	tree_write(k->tree, VF_DIR "/nvme/nvme1/nvme0c1n1/wwid", "uuid." U1 "\n");
 }
 
-static void wait_for_loop(struct fixture *f, const struct loop *loop)
+static void wait_for_loop(struct wait_world *f, const struct loop *loop)
 {
 	loop_node(loop, &f->tree, "nvme0n1");
 	wrong_disk = loop;
@@ -491,11 +402,11 @@ static void wait_for_loop(struct fixture *f, const struct loop *loop)
 
 START_TEST(an_abandoned_device_is_unbound_when_nobody_uses_it)
 {
-	AUTO(fixture_clear) struct fixture f;
+	AUTO(wait_world_clear) struct wait_world f;
 	AUTO(loop_detach) struct loop loop = { .fd = -1 };
 
 	SKIP_UNLESS_LOOP();
-	fixture_init(&f, "s2-vfs-unbound");
+	wait_world_init(&f, "s2-vfs-unbound");
 	loop_attach(&loop, &f.tree, 64 * MIB);
 	wait_for_loop(&f, &loop);
 	ck_assert_msg(device_abandon(&f.world, &f.dev, &f.err) == 0, "%s", f.err.msg);
@@ -506,12 +417,12 @@ END_TEST
 
 START_TEST(an_abandoned_device_in_use_keeps_its_driver)
 {
-	AUTO(fixture_clear) struct fixture f;
+	AUTO(wait_world_clear) struct wait_world f;
 	AUTO(loop_detach) struct loop loop = { .fd = -1 };
 	AUTO(fd) int user = -1;
 
 	SKIP_UNLESS_LOOP();
-	fixture_init(&f, "s2-vfs-unbound");
+	wait_world_init(&f, "s2-vfs-unbound");
 	loop_attach(&loop, &f.tree, 64 * MIB);
 	wait_for_loop(&f, &loop);
 	ck_assert_int_eq(device_open(&f.dev, O_RDONLY | O_EXCL, &user, NULL, &f.err), 0);
@@ -524,11 +435,11 @@ END_TEST
 
 START_TEST(an_abandoned_device_with_a_neighbour_keeps_its_driver)
 {
-	AUTO(fixture_clear) struct fixture f;
+	AUTO(wait_world_clear) struct wait_world f;
 	AUTO(loop_detach) struct loop loop = { .fd = -1 };
 
 	SKIP_UNLESS_LOOP();
-	fixture_init(&f, "s2-vfs-unbound");
+	wait_world_init(&f, "s2-vfs-unbound");
 	loop_attach(&loop, &f.tree, 64 * MIB);
 	wait_for_loop(&f, &loop);
 	add_namespace(&f.tree, 2, U2);
@@ -540,142 +451,13 @@ END_TEST
 
 START_TEST(abandoning_a_device_that_was_bound_before_changes_nothing)
 {
-	AUTO(fixture_clear) struct fixture f;
+	AUTO(wait_world_clear) struct wait_world f;
 
-	fixture_init(&f, "s3-multipath-attached");
+	wait_world_init(&f, "s3-multipath-attached");
 	tree_write(&f.tree, OVERRIDE, "(null)\n");
 	ck_assert_int_eq(wait_ms(&f, 0), 0);
 	ck_assert_int_eq(device_abandon(&f.world, &f.dev, &f.err), 0);
 	assert_writes(&f, "");
-}
-END_TEST
-
-/* ---------------------------------------------------------------- two volumes, one function */
-
-struct waiter {
-	pthread_t thread;
-	struct fixture *f;
-	struct device_want want;
-	struct device dev;
-	struct err err;
-	int ms, result;
-};
-
-static void *run_waiter(void *arg)
-{
-	struct waiter *w = arg;
-
-	w->result = device_wait(&w->f->world, &w->want, deadline_in_ms(w->ms), &w->dev, &w->err);
-	return NULL;
-}
-
-static void start_waiter(struct waiter *w, struct fixture *f, uint32_t nsid, int ms)
-{
-	*w = (struct waiter) { .f = f, .want = f->want, .ms = ms };
-	w->want.nsid = nsid;
-	w->want.uuid = "";
-	ck_assert_int_eq(pthread_create(&w->thread, NULL, run_waiter, w), 0);
-}
-
-START_TEST(a_wait_that_fails_leaves_the_function_to_one_that_found_its_device)
-{
-	AUTO(fixture_clear) struct fixture f;
-	struct waiter loser, winner;
-
-	/* Namespace 1 comes with the bind; 9 never does. */
-	fixture_init(&f, "s2-vfs-unbound");
-	f.kernel.on_bind = namespace_on_bind;
-	start_waiter(&loser, &f, 9, 800);
-	usleep(200000); /* it is the one that binds */
-	start_waiter(&winner, &f, 1, 10000);
-	pthread_join(winner.thread, NULL);
-	pthread_join(loser.thread, NULL);
-	ck_assert_msg(winner.result == 0, "%s", winner.err.msg);
-	ck_assert_int_eq(loser.result, -1);
-	ck_assert_int_eq(loser.err.code, ERR_DEADLINE);
-	assert_writes(&f, BOUND_AND_FOUND);
-	assert_override(&f, "(null)");
-}
-END_TEST
-
-START_TEST(an_abandoned_device_is_left_to_whoever_waits_for_its_neighbour)
-{
-	AUTO(fixture_clear) struct fixture f;
-	struct waiter neighbour;
-
-	fixture_init(&f, "s2-vfs-unbound");
-	f.kernel.on_bind = namespace_on_bind;
-	ck_assert_int_eq(wait_ms(&f, 10000), 0);
-	start_waiter(&neighbour, &f, 9, 700);
-	usleep(200000);
-	ck_assert_int_eq(device_abandon(&f.world, &f.dev, &f.err), 0);
-	assert_writes(&f, BOUND_AND_FOUND);
-	/* Which fails too; the disk has no node here, so nobody can prove that it is unused. */
-	pthread_join(neighbour.thread, NULL);
-	ck_assert_int_eq(neighbour.result, -1);
-	ck_assert_ptr_nonnull(strstr(neighbour.err.msg, "stays with driver nvme"));
-	assert_override(&f, "(null)");
-}
-END_TEST
-
-START_TEST(the_last_of_two_waits_that_fail_gives_the_function_back)
-{
-	AUTO(fixture_clear) struct fixture f;
-	struct waiter first, last;
-
-	fixture_init(&f, "s2-vfs-unbound");
-	start_waiter(&first, &f, 8, 500); /* binds */
-	usleep(200000);
-	start_waiter(&last, &f, 9, 900);
-	pthread_join(first.thread, NULL);
-	assert_writes(&f, BOUND);
-	pthread_join(last.thread, NULL);
-	ck_assert_int_eq(first.result, -1);
-	ck_assert_int_eq(last.result, -1);
-	assert_writes(&f, BOUND_AND_BACK);
-	assert_override(&f, "(null)");
-}
-END_TEST
-
-START_TEST(a_function_that_is_being_bound_is_not_bound_a_second_time)
-{
-	AUTO(fixture_clear) struct fixture f;
-	struct waiter first, second;
-
-	/* It would find the override of the first, and restore that when its bind meets EBUSY. */
-	fixture_init(&f, "s2-vfs-unbound");
-	f.kernel.bind_ms = 400;
-	start_waiter(&first, &f, 8, 600);
-	usleep(200000);
-	start_waiter(&second, &f, 9, 900);
-	pthread_join(first.thread, NULL);
-	assert_writes(&f, BOUND);
-	pthread_join(second.thread, NULL);
-	ck_assert_int_eq(first.result, -1);
-	ck_assert_int_eq(second.result, -1);
-	assert_writes(&f, BOUND_AND_BACK);
-	assert_override(&f, "(null)");
-}
-END_TEST
-
-START_TEST(many_waits_on_one_function_end_in_one_state)
-{
-	AUTO(fixture_clear) struct fixture f;
-	AUTO(str_clear) struct str why = STR_INIT(300);
-	struct waiter w[8];
-
-	fixture_init(&f, "s2-vfs-unbound");
-	for (size_t i = 0; i < ARRAY_LEN(w); i++)
-		start_waiter(&w[i], &f, (uint32_t)i + 1, 100 + 60 * (int)i);
-	for (size_t i = 0; i < ARRAY_LEN(w); i++) {
-		pthread_join(w[i].thread, NULL);
-		ck_assert_int_eq(w[i].result, -1);
-		ck_assert_int_eq(w[i].err.code, ERR_DEADLINE);
-	}
-	assert_override(&f, "(null)");
-	/* The last write of a binding was its undoing. */
-	ck_assert_int_eq(device_find(&f.world, &f.want, &f.dev, &why, &f.err), 1);
-	ck_assert_ptr_nonnull(strstr(why.ptr, "is held by no driver"));
 }
 END_TEST
 
@@ -696,9 +478,4 @@ SUITE_TIMEOUT("device_wait", 120, what_is_there_is_found_without_a_write,
               an_abandoned_device_is_unbound_when_nobody_uses_it,
               an_abandoned_device_in_use_keeps_its_driver,
               an_abandoned_device_with_a_neighbour_keeps_its_driver,
-              abandoning_a_device_that_was_bound_before_changes_nothing,
-              a_wait_that_fails_leaves_the_function_to_one_that_found_its_device,
-              an_abandoned_device_is_left_to_whoever_waits_for_its_neighbour,
-              the_last_of_two_waits_that_fail_gives_the_function_back,
-              a_function_that_is_being_bound_is_not_bound_a_second_time,
-              many_waits_on_one_function_end_in_one_state);
+              abandoning_a_device_that_was_bound_before_changes_nothing);

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Several volumes wait for devices of one function: who binds it, and who gives it back. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "test/lib/suite.h"
+#include "test/lib/wait_world.h"
+
+struct waiter {
+	pthread_t thread;
+	struct wait_world *f;
+	struct device_want want;
+	struct device dev;
+	struct err err;
+	int ms, result;
+};
+
+static void *run_waiter(void *arg)
+{
+	struct waiter *w = arg;
+
+	w->result = device_wait(&w->f->world, &w->want, deadline_in_ms(w->ms), &w->dev, &w->err);
+	return NULL;
+}
+
+static void start_waiter(struct waiter *w, struct wait_world *f, uint32_t nsid, int ms)
+{
+	*w = (struct waiter) { .f = f, .want = f->want, .ms = ms };
+	w->want.nsid = nsid;
+	w->want.uuid = "";
+	ck_assert_int_eq(pthread_create(&w->thread, NULL, run_waiter, w), 0);
+}
+
+START_TEST(a_wait_that_fails_leaves_the_function_to_one_that_found_its_device)
+{
+	AUTO(wait_world_clear) struct wait_world f;
+	struct waiter loser, winner;
+
+	/* Namespace 1 comes with the bind; 9 never does. */
+	wait_world_init(&f, "s2-vfs-unbound");
+	f.kernel.on_bind = namespace_on_bind;
+	start_waiter(&loser, &f, 9, 800);
+	usleep(200000); /* it is the one that binds */
+	start_waiter(&winner, &f, 1, 10000);
+	pthread_join(winner.thread, NULL);
+	pthread_join(loser.thread, NULL);
+	ck_assert_msg(winner.result == 0, "%s", winner.err.msg);
+	ck_assert_int_eq(loser.result, -1);
+	ck_assert_int_eq(loser.err.code, ERR_DEADLINE);
+	assert_writes(&f, BOUND_AND_FOUND);
+	assert_override(&f, "(null)");
+}
+END_TEST
+
+START_TEST(an_abandoned_device_is_left_to_whoever_waits_for_its_neighbour)
+{
+	AUTO(wait_world_clear) struct wait_world f;
+	struct waiter neighbour;
+
+	wait_world_init(&f, "s2-vfs-unbound");
+	f.kernel.on_bind = namespace_on_bind;
+	ck_assert_int_eq(wait_ms(&f, 10000), 0);
+	start_waiter(&neighbour, &f, 9, 700);
+	usleep(200000);
+	ck_assert_int_eq(device_abandon(&f.world, &f.dev, &f.err), 0);
+	assert_writes(&f, BOUND_AND_FOUND);
+	/* Which fails too; the disk has no node here, so nobody can prove that it is unused. */
+	pthread_join(neighbour.thread, NULL);
+	ck_assert_int_eq(neighbour.result, -1);
+	ck_assert_ptr_nonnull(strstr(neighbour.err.msg, "stays with driver nvme"));
+	assert_override(&f, "(null)");
+}
+END_TEST
+
+/* The first binds and fails after first_ms; the second fails later. */
+static void two_waits_fail(struct wait_world *w, int first_ms)
+{
+	struct waiter first, second;
+
+	start_waiter(&first, w, 8, first_ms);
+	usleep(200000);
+	start_waiter(&second, w, 9, 900);
+	pthread_join(first.thread, NULL);
+	assert_writes(w, BOUND);
+	pthread_join(second.thread, NULL);
+	ck_assert_int_eq(first.result, -1);
+	ck_assert_int_eq(second.result, -1);
+	assert_writes(w, BOUND_AND_BACK);
+	assert_override(w, "(null)");
+}
+
+START_TEST(the_last_of_two_waits_that_fail_gives_the_function_back)
+{
+	AUTO(wait_world_clear) struct wait_world w;
+
+	wait_world_init(&w, "s2-vfs-unbound");
+	two_waits_fail(&w, 500);
+}
+END_TEST
+
+START_TEST(a_function_that_is_being_bound_is_not_bound_a_second_time)
+{
+	AUTO(wait_world_clear) struct wait_world w;
+
+	/* It would find the override of the first, and restore that when its bind meets EBUSY. */
+	wait_world_init(&w, "s2-vfs-unbound");
+	w.kernel.bind_ms = 400;
+	two_waits_fail(&w, 600);
+}
+END_TEST
+
+START_TEST(many_waits_on_one_function_end_in_one_state)
+{
+	AUTO(wait_world_clear) struct wait_world f;
+	AUTO(str_clear) struct str why = STR_INIT(300);
+	struct waiter w[8];
+
+	wait_world_init(&f, "s2-vfs-unbound");
+	for (size_t i = 0; i < ARRAY_LEN(w); i++)
+		start_waiter(&w[i], &f, (uint32_t)i + 1, 100 + 60 * (int)i);
+	for (size_t i = 0; i < ARRAY_LEN(w); i++) {
+		pthread_join(w[i].thread, NULL);
+		ck_assert_int_eq(w[i].result, -1);
+		ck_assert_int_eq(w[i].err.code, ERR_DEADLINE);
+	}
+	assert_override(&f, "(null)");
+	/* The last write of a binding was its undoing. */
+	ck_assert_int_eq(device_find(&f.world, &f.want, &f.dev, &why, &f.err), 1);
+	ck_assert_ptr_nonnull(strstr(why.ptr, "is held by no driver"));
+}
+END_TEST
+
+SUITE_TIMEOUT("device_share", 120,
+              a_wait_that_fails_leaves_the_function_to_one_that_found_its_device,
+              an_abandoned_device_is_left_to_whoever_waits_for_its_neighbour,
+              the_last_of_two_waits_that_fail_gives_the_function_back,
+              a_function_that_is_being_bound_is_not_bound_a_second_time,
+              many_waits_on_one_function_end_in_one_state);
