@@ -75,9 +75,10 @@ int device_find(const struct device_world *w, const struct device_want *want, st
                 struct str *why, struct err *err) MUST_CHECK;
 /*
  * device_find() until it is there: binds the function to the nvme driver when no driver holds it
- * (driver_override + bind), then waits for the namespace; driver_override is cleared when that is there. Ends with DEADLINE_EXCEEDED or CANCELLED
- * and the last `why`; the caller's deadline leaves time for that. When it fails, what it changed is
- * put back; a function below which a disk may be in use stays bound, and the text says so.
+ * (driver_override + bind), then waits for the namespace; driver_override is cleared when that is
+ * there. Ends with DEADLINE_EXCEEDED or CANCELLED and the last `why`; the caller's deadline leaves
+ * time for that. When it fails, what it changed is put back; a function below which a disk may be
+ * in use stays bound, and the text says so.
  * A function is taken from another driver only when that one merely parks it (pci-stub).
  * A volume is taken into use through this call, not device_find(): then no other call that
  * gives up on the same function unbinds it.
@@ -116,9 +117,9 @@ int device_open(const struct device *dev, int flags, int *ret_fd, uint64_t *ret_
 int device_abandon(const struct device_world *w, const struct device *dev, struct err *err)
 	MUST_CHECK;
 /*
- * After unstage: clears driver_override of the function (struct device's pci) if it is "nvme", as who
- * staged may have left it (the Go plugin does). The function stays bound: unbinding one whose controller hangs takes
- * minutes. "" and a function that has gone are fine.
+ * After unstage: clears driver_override of the function (struct device's pci) if it is "nvme", as
+ * who staged may have left it (the Go plugin does). The function stays bound: unbinding one whose
+ * controller hangs takes minutes. "" and a function that has gone are fine.
  */
 int device_release(const struct device_world *w, const char *pci, struct err *err) MUST_CHECK;
 /* The same for every function that this driver may use, in use or not. Tries all; -1 with the first failure. `did` is told which. */

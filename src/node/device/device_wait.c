@@ -301,8 +301,9 @@ int device_wait(const struct device_world *world, const struct device_want *want
 		r = wait_for(&w, d, &found, err);
 	if (r < 0)
 		return fail(&w, err);
-	/* The override has done its work, whoever wrote it. Later may be too late: a disk that goes takes the way to its
-	   function with it. What cannot be cleared now is tried again by device_release(). */
+	/* The override has done its work, whoever wrote it. Later may be too late: a disk that goes
+	   takes the way to its function with it. What cannot be cleared now is tried again by
+	   device_release(). */
 	if (*w.sight.pci)
 		(void)!pci_forget(world, w.sight.pci, w.sight.kind->driver, &ignored);
 	device_user_succeed(&w.user);

@@ -24,8 +24,8 @@
 #define ALIGN 4096            /* for O_DIRECT on any logical block size */
 #define EVEN_SAMPLES 64
 #define READERS 8
-/* The edges, or a small device; the even samples; four for each doubling of 64 bits, each cut at most once. */
-#define RANGES_MAX (SMALL / CHUNK + 2 + 2 * (EVEN_SAMPLES + 4 * 64))
+/* The edges, or a small device; the even samples; four for each doubling of 64 bits. */
+#define RANGES_MAX (SMALL / CHUNK + 2 + EVEN_SAMPLES + 4 * 64)
 
 /* The first byte that is not zero, or n. */
 static size_t first_nonzero(const uint8_t *buf, size_t n)
@@ -101,8 +101,8 @@ struct scan {
 	struct plan plan;
 	atomic_size_t next; /* the first range that no reader has taken */
 	atomic_size_t zero; /* how many were read and found zero */
-	atomic_size_t
-		decided; /* the first that is known not to be, or plan.n; those behind it matter no more */
+	/* The first that is known not to be, or plan.n; those behind it matter no more. */
+	atomic_size_t decided;
 	pthread_mutex_t lock; /* of what range `decided` gave: */
 	int rc;
 	struct blank found;
