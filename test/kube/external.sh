@@ -16,8 +16,9 @@ export CLUSTER_NAME=${CLUSTER_NAME:-snap-csi-external}
 export CLUSTER_DIR=${CLUSTER_DIR:-/var/tmp/$CLUSTER_NAME}
 report=$(realpath -m "${E2E_REPORT:-$BUILD/kube/external}")
 
-suite=
+suite= # its process id, while it runs
 inside() {
+	local status
 	mount -t tmpfs -o mode=755 tmpfs /var/lib && mkdir /var/lib/kubelet || exit 1
 	export CLUSTER_KUBELET_DIR=/var/lib/kubelet CLUSTER_VFS=${CLUSTER_VFS:-8}
 	trap finish EXIT
@@ -40,6 +41,9 @@ inside() {
 	suite=$!
 	# Not in the foreground: a signal would be heard when the suite has ended.
 	wait "$suite"
+	status=$?
+	suite=
+	return "$status"
 }
 
 # Reasons are in the file; only its patterns go to ginkgo.
@@ -50,7 +54,7 @@ finish() {
 	local status=$?
 	trap - EXIT
 	trap '' INT TERM HUP
-	kill "$suite" 2>/dev/null
+	[ -z "$suite" ] || kill "$suite" 2>/dev/null
 	cp "$CLUSTER_DIR"/log/*.log "$report/" 2>/dev/null
 	test/kube/cluster.sh down
 	exit "$status"
