@@ -6,7 +6,7 @@
  */
 #include "controller/attachments.h"
 
-#include "common/context_keys.h"
+#include "volume/context_keys.h"
 #include "common/mem.h"
 #include "common/str.h"
 #include "controller/names.h"

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "common/dpf/dpu_attachment.h"
+#include "dpf/dpu_attachment.h"
 #include "controller/controller.h"
 
 /* The labels of a new attachment. */

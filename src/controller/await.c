@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "common/dpf/conditions.h"
+#include "dpf/conditions.h"
 #include "common/mem.h"
 
 /* After lost answers, together 1.5 s: then the caller may come again. */

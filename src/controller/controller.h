@@ -6,8 +6,8 @@
 #include <stdbool.h>
 
 #include "common/deadline.h"
-#include "common/kube/kube.h"
-#include "common/volume_params.h"
+#include "kube/kube.h"
+#include "volume/volume_params.h"
 
 #define CONTROLLER_WAIT_TIMEOUT_MS 110000
 

@@ -9,7 +9,7 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
-#include "common/volume_cap_csi.h"
+#include "volume/volume_cap_csi.h"
 #include "controller/names.h"
 #include "controller/publish.h"
 #include "controller/validate.h"

@@ -2,7 +2,7 @@
 /* CSI's Controller service: the wire door of src/controller. */
 #pragma once
 
-#include "common/rpc/rpc.h"
+#include "rpc/rpc.h"
 #include "controller/controller.h"
 
 /* The service; controller and locks outlive it. Create and Delete of one volume take the same lock. */

@@ -7,7 +7,7 @@
 #include "controller/nodes.h"
 
 #include "common/cleanup.h"
-#include "common/dpf/dpu_node.h"
+#include "dpf/dpu_node.h"
 #include "common/log.h"
 #include "common/str.h"
 

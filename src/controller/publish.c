@@ -10,9 +10,9 @@
 
 #include <inttypes.h>
 
-#include "common/context_keys.h"
-#include "common/dpf/conditions.h"
-#include "common/dpf/dpu_volume.h"
+#include "volume/context_keys.h"
+#include "dpf/conditions.h"
+#include "dpf/dpu_volume.h"
 #include "controller/attachments.h"
 #include "controller/await.h"
 #include "controller/names.h"

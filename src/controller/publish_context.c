@@ -7,7 +7,7 @@
 #include "controller/publish_context.h"
 
 #include "common/cleanup.h"
-#include "common/context_keys.h"
+#include "volume/context_keys.h"
 
 #include <inttypes.h>
 

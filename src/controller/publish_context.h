@@ -2,7 +2,7 @@
 /* From an attachment's status to what the node is told. Pure. */
 #pragma once
 
-#include "common/dpf/dpu_attachment.h"
+#include "dpf/dpu_attachment.h"
 #include "common/kv.h"
 #include "common/mem.h"
 #include "common/str.h"

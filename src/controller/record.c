@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
-#include "common/context_keys.h"
+#include "volume/context_keys.h"
 
 /* Annotations that copy a key of the sidecar's --extra-create-metadata; never compared. */
 static const struct {

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "common/dpf/dpu_volume.h"
+#include "dpf/dpu_volume.h"
 #include "common/str.h"
 #include "controller/request.h"
 

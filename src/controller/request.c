@@ -6,8 +6,8 @@
 #include "controller/request.h"
 
 #include "common/cleanup.h"
-#include "common/context_keys.h"
-#include "common/dpf/dpu_volume.h"
+#include "volume/context_keys.h"
+#include "dpf/dpu_volume.h"
 #include "common/str.h"
 
 /* Below these mkfs refuses (xfsprogs 6.1, btrfs-progs 6.2): better said now than by a pod that does not start. */

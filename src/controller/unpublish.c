@@ -5,7 +5,7 @@
  */
 #include "controller/publish.h"
 
-#include "common/dpf/dpu_attachment.h"
+#include "dpf/dpu_attachment.h"
 #include "common/mem.h"
 #include "controller/attachments.h"
 #include "controller/await.h"

@@ -6,7 +6,7 @@
  */
 #include "controller/validate.h"
 
-#include "common/context_keys.h"
+#include "volume/context_keys.h"
 #include "common/str.h"
 #include "controller/record.h"
 

@@ -4,7 +4,7 @@
 
 #include "common/kv.h"
 #include "common/mem.h"
-#include "common/volume_cap.h"
+#include "volume/volume_cap.h"
 #include "controller/controller.h"
 
 struct validate_request {

@@ -11,8 +11,8 @@
 
 #include <inttypes.h>
 
-#include "common/context_keys.h"
-#include "common/dpf/conditions.h"
+#include "volume/context_keys.h"
+#include "dpf/conditions.h"
 #include "controller/attachments.h"
 #include "controller/await.h"
 #include "controller/names.h"

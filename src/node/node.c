@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "common/context_keys.h"
+#include "volume/context_keys.h"
 #include "common/str.h"
 #include "node/guard.h"
 #include "node/job.h"

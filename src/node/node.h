@@ -13,8 +13,8 @@
 #include "common/deadline.h"
 #include "common/err.h"
 #include "common/kv.h"
-#include "common/volume_cap.h"
-#include "common/volume_params.h"
+#include "volume/volume_cap.h"
+#include "volume/volume_params.h"
 #include "node/device/device.h"
 
 struct node_options {

@@ -7,8 +7,8 @@
 
 #include "csi/csi.pb-c.h"
 
-#include "common/context_keys.h"
-#include "common/volume_cap_csi.h"
+#include "volume/context_keys.h"
+#include "volume/volume_cap_csi.h"
 #include "node/health.h"
 
 /* All map entries that protoc-c generates look alike: base, key, value. */

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/keylock.h"
-#include "common/rpc/rpc.h"
+#include "rpc/rpc.h"
 #include "node/node.h"
 
 /* `n` and `locks` outlive it. */

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "common/file.h"
-#include "common/kube/kube.h"
+#include "kube/kube.h"
 #include "common/mem.h"
 #include "common/str.h"
 

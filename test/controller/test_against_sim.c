@@ -9,8 +9,8 @@
 #include <pthread.h>
 
 #include "common/cleanup.h"
-#include "common/dpf/dpu_attachment.h"
-#include "common/dpf/dpu_volume.h"
+#include "dpf/dpu_attachment.h"
+#include "dpf/dpu_volume.h"
 #include "controller/volume.h"
 #include "test/lib/suite.h"
 

@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/dpf/dpu_attachment.h"
-#include "common/dpf/dpu_volume.h"
-#include "common/dpf/quantity.h"
+#include "dpf/dpu_attachment.h"
+#include "dpf/dpu_volume.h"
+#include "dpf/quantity.h"
 #include "common/json.h"
-#include "common/kube/kube_event.h"
-#include "common/kube/kube_yaml.h"
+#include "kube/kube_event.h"
+#include "kube/kube_yaml.h"
 #include "common/mem.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/context_keys.h"
+#include "volume/context_keys.h"
 #include "common/mem.h"
-#include "common/volume_params.h"
+#include "volume/volume_params.h"
 #include "node/device/pci.h"
 #include "node/node.h"
 

@@ -9,7 +9,7 @@
 #include "csi/csi.pb-c.h"
 
 #include "common/log.h"
-#include "common/rpc/rpc_log.h"
+#include "rpc/rpc_log.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

@@ -2,7 +2,7 @@
 /* A Kubernetes client whose API server is a scripted one: what every test of the client starts with. */
 #pragma once
 
-#include "common/kube/kube_priv.h"
+#include "kube/kube_priv.h"
 #include "test/lib/fake_http.h"
 
 struct kube_fake {

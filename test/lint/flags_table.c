@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Prints the table of flags for README.md (test/lint/flags.sh). */
-#include "common/flags.h"
+#include "flags/flags.h"
 
 int main(void)
 {

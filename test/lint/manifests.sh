@@ -3,7 +3,7 @@
 # Sidecars have flags of their own; the driver's container is named snap-csi-plugin, and so is the program in its probes.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-flags=$(grep -oE '^(FLAG|IGNORED)\([^"]*"[a-z-]+"' src/common/flags.def | sed 's/.*"\(.*\)"/\1/')
+flags=$(grep -oE '^(FLAG|IGNORED)\([^"]*"[a-z-]+"' src/flags/flags.def | sed 's/.*"\(.*\)"/\1/')
 find manifests test/kube/pods -name '*.yaml' | sort | xargs awk -v flags="$flags" '
 function check(text, flag) {
 	while (match(text, /--[a-z][a-z-]*/)) {

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/rpc/identity_csi.h"
+#include "rpc/identity_csi.h"
 #include "common/str.h"
 
 static const Csi__V1__PluginCapability__Service__Type capabilities[] = {

@@ -14,8 +14,8 @@
  */
 #pragma once
 
-#include "common/rpc/rpc.h"
-#include "common/rpc/rpc_server.h"
+#include "rpc/rpc.h"
+#include "rpc/rpc_server.h"
 
 #define STAGE "/csi.v1.Node/NodeStageVolume"
 #define PROBE "/csi.v1.Identity/Probe"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/rpc/identity_csi.h"
+#include "rpc/identity_csi.h"
 #include "test/rpc/fixture.h"
 
 START_TEST(plugin_info_names_the_driver)

@@ -8,7 +8,7 @@
 
 #include "common/cleanup.h"
 #include "common/deadline.h"
-#include "common/rpc/rpc_probe.h"
+#include "rpc/rpc_probe.h"
 #include "test/rpc/fixture.h"
 
 static void check_refused(const char *what, const char *path, int timeout_ms)

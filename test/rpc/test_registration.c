@@ -10,7 +10,7 @@
 
 #include "common/file.h"
 #include "common/log.h"
-#include "common/rpc/registration.h"
+#include "rpc/registration.h"
 #include "test/rpc/fixture.h"
 
 #define DRIVER "csi.example.com"

@@ -15,8 +15,8 @@
 #include <string.h>
 
 #include "common/deadline.h"
-#include "common/http.h"
-#include "common/kube/kube_access.h"
+#include "http/http.h"
+#include "kube/kube_access.h"
 #include "common/limits.h"
 #include "common/log.h"
 #include "common/mem.h"

@@ -18,11 +18,11 @@
 
 #include "csi/csi.pb-c.h"
 
-#include "common/context_keys.h"
+#include "volume/context_keys.h"
 #include "common/file.h"
 #include "common/limits.h"
 #include "common/log.h"
-#include "common/rpc/wire_check.h"
+#include "rpc/wire_check.h"
 #include "test/rpc/fixture.h"
 
 #define MARKER "xyzzy-marker"

@@ -11,7 +11,7 @@
 
 #include "common/deadline.h"
 #include "common/err.h"
-#include "common/volume_params.h"
+#include "volume/volume_params.h"
 
 /* Can this filesystem be made on so many bytes, and is its tool here? Before anything is written: INVALID_ARGUMENT (too small,
    or keys it does not take). */

@@ -12,7 +12,7 @@
 
 #include "csi/csi.pb-c.h"
 
-#include "common/rpc/rpc.h"
+#include "rpc/rpc.h"
 #include "controller/controller_csi.h"
 #include "test/lib/message_json.h"
 

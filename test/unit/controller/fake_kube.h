@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An API server in this process, in place of src/common/kube: the functions of kube.h over a list of
+ * An API server in this process, in place of src/kube: the functions of kube.h over a list of
  * objects, with a script of what DPF does next.  No clock: a wait whose script has ended is at its
  * deadline.  Definitions, not declarations: include it in one file of a test program.
  */
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/kube/kube.h"
+#include "kube/kube.h"
 #include "common/mem.h"
 #include "common/str.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/context_keys.h"
+#include "volume/context_keys.h"
 #include "node/node.h"
 #include "test/lib/node_world.h"
 #include "test/lib/skip.h"

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * DPUVolumeAttachment: a table to read it, a few lines to write it.  Whether what it says is enough
+ * to hand to a node is decided in src/controller.
+ */
+#include "dpf/dpu_attachment.h"
+
+#include "common/cleanup.h"
+#include "dpf/decode.h"
+
+const struct kube_kind dpu_attachment_kind = {
+	.group = "storage.dpu.nvidia.com",
+	.version = "v1alpha1",
+	.plural = "dpuvolumeattachments",
+	.kind = "DPUVolumeAttachment",
+};
+
+static const char *text_or_empty(const struct json *object, const char *path)
+{
+	const char *s = json_str(object, path);
+
+	return s ? s : "";
+}
+
+struct dpu_attachment_key dpu_attachment_key(const struct json *object)
+{
+	return (struct dpu_attachment_key) {
+		.name = text_or_empty(object, "metadata.name"),
+		.uid = text_or_empty(object, "metadata.uid"),
+		.node = text_or_empty(object, "spec.dpuNodeName"),
+		.volume = text_or_empty(object, "spec.dpuVolumeName"),
+		.deleting = json_at(object, "metadata.deletionTimestamp") != NULL,
+	};
+}
+
+#define AT(member) offsetof(struct dpu_attachment, member)
+static const struct field fields[] = {
+	{ "spec.functionType", FIELD_TEXT, AT(function_type) },
+	{ "spec.hotplugFunction", FIELD_FLAG, AT(hotplug) },
+	{ "status.dpuAttached", FIELD_FLAG, AT(attached) },
+	{ "status.message", FIELD_TEXT, AT(message) },
+	{ "status.attachmentMetadata", FIELD_MAP, AT(metadata) },
+	{ "status.dpu", FIELD_PRESENT, AT(has_dpu) },
+	{ "status.dpu.pciAddress", FIELD_TEXT, AT(pci_address) },
+	{ "status.dpu.funcVUID", FIELD_TEXT, AT(func_vuid) },
+	{ "status.dpu.nvmeAttrs", FIELD_PRESENT, AT(has_nvme) },
+	{ "status.dpu.nvmeAttrs.namespaceID", FIELD_NUMBER, AT(nvme_nsid) },
+	{ "status.dpu.nvmeAttrs.namespaceUUID", FIELD_TEXT, AT(nvme_uuid) },
+	{ "status.dpu.virtioFSAttrs", FIELD_PRESENT, AT(has_virtiofs) },
+	{ "status.dpu.virtioFSAttrs.filesystemTag", FIELD_TEXT, AT(virtiofs_tag) },
+};
+
+int dpu_attachment_decode(const struct json *object, struct dpu_attachment *ret, struct err *err)
+{
+	struct dpu_attachment a = {
+		.key = dpu_attachment_key(object),
+		.function_type = "",
+		.message = "",
+		.pci_address = "",
+		.func_vuid = "",
+		.nvme_uuid = "",
+		.virtiofs_tag = "",
+	};
+
+	if (decode_fields(object, fields, ARRAY_LEN(fields), &a, err))
+		return -1;
+	*ret = a;
+	return 0;
+}
+
+struct json *dpu_attachment_encode(const char *name, const char *node, const char *volume, bool pf,
+                                   bool hotplug)
+{
+	struct json *object = json_object();
+	struct json *spec = json_sub(object, "spec");
+
+	json_set_str(json_sub(object, "metadata"), "name", name);
+	json_set_str(spec, "dpuNodeName", node);
+	json_set_str(spec, "dpuVolumeName", volume);
+	json_set_str(spec, "functionType", pf ? "pf" : "vf");
+	json_set_bool(spec, "hotplugFunction", hotplug);
+	return object;
+}

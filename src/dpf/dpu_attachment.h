@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* DPUVolumeAttachment of DPF (storage.dpu.nvidia.com/v1alpha1): its JSON as a plain struct, and back. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/json.h"
+#include "kube/kube.h"
+
+extern const struct kube_kind dpu_attachment_kind;
+
+/* Who is attached where; "" when absent. Strings point into the object. */
+struct dpu_attachment_key {
+	const char *name, *uid;
+	const char *node, *volume;
+	bool deleting;
+};
+
+/* Lenient: for passing over the objects of others in a list. */
+struct dpu_attachment_key dpu_attachment_key(const struct json *object);
+
+/* Strings and trees point into the decoded object; strings are "" and trees NULL when absent. */
+struct dpu_attachment {
+	struct dpu_attachment_key key;
+	const char *function_type; /* "vf" or "pf" */
+	bool hotplug;
+	bool attached; /* status.dpuAttached: stays true once it was; see the condition */
+	const char *message;
+	const struct json *metadata; /* status.attachmentMetadata */
+	bool has_dpu, has_nvme, has_virtiofs;
+	const char *pci_address, *func_vuid, *nvme_uuid, *virtiofs_tag;
+	int64_t nvme_nsid; /* 0: none */
+};
+
+/* -1 (UNAVAILABLE) when a member has a type that it cannot have. */
+int dpu_attachment_decode(const struct json *object, struct dpu_attachment *ret, struct err *err)
+	MUST_CHECK;
+/* A new object of that name; the caller adds labels. */
+struct json *dpu_attachment_encode(const char *name, const char *node, const char *volume, bool pf,
+                                   bool hotplug);

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kinds that stand for a host. Nothing of them is read but that they exist, and CSINode's count. */
+#include "dpf/dpu_node.h"
+
+#include "common/str.h"
+
+const struct kube_kind dpu_node_kind = {
+	.group = "provisioning.dpu.nvidia.com",
+	.version = "v1alpha1",
+	.plural = "dpunodes",
+	.kind = "DPUNode",
+};
+
+const struct kube_kind core_node_kind = {
+	.group = "",
+	.version = "v1",
+	.plural = "nodes",
+	.kind = "Node",
+};
+
+const struct kube_kind csi_node_kind = {
+	.group = "storage.k8s.io",
+	.version = "v1",
+	.plural = "csinodes",
+	.kind = "CSINode",
+};
+
+int64_t csi_node_limit(const struct json *csi_node, const char *driver)
+{
+	json_foreach (item, json_at(csi_node, "spec.drivers")) {
+		struct err ignored = ERR_INIT;
+		int64_t count;
+
+		if (!str_eq(json_str(item, "name"), driver))
+			continue;
+		if (json_get_i64(item, "allocatable.count", &count, &ignored) || count < 0)
+			return 0;
+		return count;
+	}
+	return 0;
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What the flags mean together: roles, endpoint, ranges, names.
+ *
+ * Each finding is a line that says which flag, what it has and what it should have. Nothing is opened or started;
+ * the group database is the only thing that is read.
+ */
+#include "flags/flags_priv.h"
+
+#include <grp.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/mem.h"
+
+/* Bytes that a socket path may have (sockaddr_un.sun_path with its NUL). */
+#define SOCKET_PATH_MAX 107
+/* CSI: a driver name has 63 characters at most, and kubelet refuses longer ones. */
+#define DRIVER_NAME_MAX 63
+
+static bool one_of(const char *text, const char *const *list)
+{
+	for (; *list; list++)
+		if (str_eq(text, *list))
+			return true;
+	return false;
+}
+
+static void check_mode(struct flags *f, struct strs *errors)
+{
+	static const char *const modes[] = { "controller", "node", "all", NULL };
+	if (str_empty(f->mode))
+		strs_add(errors, "--mode is required: controller, node or all");
+	else if (!one_of(f->mode, modes))
+		strs_addf(errors, "--mode: \"%s\" is none of controller, node, all", f->mode);
+	f->controller = str_eq(f->mode, "controller") || str_eq(f->mode, "all");
+	f->node = str_eq(f->mode, "node") || str_eq(f->mode, "all");
+}
+
+/* $(NODE_NAME) stays as it is when the container has no such variable: a common slip in a manifest. */
+static bool unexpanded(const char *flag, const char *text, struct strs *errors)
+{
+	if (!str_has_prefix(text, "$("))
+		return false;
+	strs_addf(errors,
+	          "--%s: \"%s\" was not replaced: the container has no such environment variable",
+	          flag, text);
+	return true;
+}
+
+static void check_names(const struct flags *f, struct strs *errors)
+{
+	if (str_empty(f->name))
+		strs_add(errors, "--name is empty; the default is csi.snap.nvidia.com");
+	else if (!dns1123_subdomain(f->name) || strlen(f->name) > DRIVER_NAME_MAX)
+		strs_addf(errors,
+		          "--name: \"%s\" is no driver name: at most %d lower-case letters, "
+		          "digits, '-' and '.'",
+		          f->name, DRIVER_NAME_MAX);
+	if (f->controller && str_empty(f->namespace_))
+		strs_addf(errors, "--namespace is required with --mode=%s", f->mode);
+	else if (f->controller && !unexpanded("namespace", f->namespace_, errors) &&
+	         (!dns1123_subdomain(f->namespace_) || strchr(f->namespace_, '.') ||
+	          strlen(f->namespace_) > 63))
+		strs_addf(errors, "--namespace: \"%s\" is not the name of a namespace",
+		          f->namespace_);
+	if (f->node && str_empty(f->node_id))
+		strs_addf(errors,
+		          "--node-id is required with --mode=%s: the name of this Kubernetes node",
+		          f->mode);
+	else if (f->node && !unexpanded("node-id", f->node_id, errors) &&
+	         strlen(f->node_id) > LIMIT_FIELD_NODE_ID)
+		strs_addf(errors, "--node-id: longer than %d bytes", LIMIT_FIELD_NODE_ID);
+}
+
+/* scheme "://" host path, and of that host + path: unix://csi/csi.sock is relative, as in the Go plugin. */
+int flags_endpoint_path(const char *url, char **ret, struct err *err)
+{
+	const char *path = NULL;
+	if (str_has_prefix(url, "tcp:"))
+		return err_set(err, ERR_INVALID,
+		               "\"%s\": tcp is not served, since everybody on the network could "
+		               "then mount and "
+		               "delete volumes; use unix:///csi/csi.sock",
+		               url);
+	if (str_has_prefix(url, "unix://"))
+		path = url + strlen("unix://");
+	else if (str_has_prefix(url, "unix:/"))
+		path = url + strlen("unix:");
+	else if (*url == '/')
+		return err_set(err, ERR_INVALID, "\"%s\" has no scheme; write unix://%s", url, url);
+	else
+		return err_set(err, ERR_INVALID,
+		               "\"%s\" is not an endpoint like unix:///csi/csi.sock", url);
+	if (!*path || str_has_suffix(path, "/"))
+		return err_set(err, ERR_INVALID,
+		               "\"%s\" names no socket; write unix:///csi/csi.sock", url);
+	if (strpbrk(path, "?#%@"))
+		return err_set(err, ERR_INVALID,
+		               "\"%s\": a socket path has none of ?, #, %%, @ here", url);
+	if (strlen(path) > SOCKET_PATH_MAX)
+		return err_set(err, ERR_INVALID,
+		               "\"%s\": the path of a socket has %d bytes at most", url,
+		               SOCKET_PATH_MAX);
+	*ret = xstrdup(path);
+	return 0;
+}
+
+static void check_endpoint(struct flags *f, struct strs *errors)
+{
+	struct err err = ERR_INIT;
+	if (flags_endpoint_path(f->bind_address, &f->socket_path, &err)) {
+		strs_addf(errors, "--bind-address (CSI_ENDPOINT): %s", err.msg);
+		return;
+	}
+	const char *slash = strrchr(f->socket_path, '/');
+	if (!slash)
+		f->socket_dir = xstrdup(".");
+	else if (slash == f->socket_path)
+		f->socket_dir = xstrdup("/");
+	else
+		f->socket_dir = xstrndup(f->socket_path, (size_t)(slash - f->socket_path));
+	if (str_empty(f->plugin_dir))
+		f->plugin_dir = f->socket_dir;
+}
+
+static void check_group(struct flags *f, struct strs *errors)
+{
+	if (str_empty(f->socket_group))
+		return;
+	struct err err = ERR_INIT;
+	uint64_t gid;
+	struct group entry, *found = NULL;
+	char buf[4096];
+	if (!parse_u64("--socket-group", f->socket_group, &gid, &err) && gid < UINT32_MAX)
+		f->socket_gid = (gid_t)gid;
+	else if (!getgrnam_r(f->socket_group, &entry, buf, sizeof(buf), &found) && found)
+		f->socket_gid = found->gr_gid;
+	else
+		strs_addf(errors, "--socket-group: there is no group \"%s\"", f->socket_group);
+}
+
+static void check_ranges(const struct flags *f, struct strs *errors)
+{
+	const struct {
+		const char *flag;
+		int64_t value, min, max;
+	} ranges[] = {
+		{ "max-volumes-per-node", f->max_volumes_per_node, 0, INT32_MAX },
+		{ "max-concurrent-formats", f->max_concurrent_formats, 1, 64 },
+		{ "workers", f->workers, 1, 256 },
+		{ "kube-api-burst", f->kube_api_burst, 1, 1000000 },
+		{ "v", f->verbosity, 0, INT32_MAX },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(ranges); i++)
+		if (ranges[i].value < ranges[i].min || ranges[i].value > ranges[i].max)
+			strs_addf(errors, "--%s: %lld is not between %lld and %lld", ranges[i].flag,
+			          (long long)ranges[i].value, (long long)ranges[i].min,
+			          (long long)ranges[i].max);
+	if (f->wait_timeout_ms < 1000)
+		strs_add(errors,
+		         "--wait-timeout: less than 1s leaves no time for anything to get ready");
+	if (f->socket_mode & ~(mode_t)0777)
+		strs_addf(errors, "--socket-mode: %04o has more than permission bits",
+		          (unsigned)f->socket_mode);
+}
+
+static bool pci_id(const char *text)
+{
+	return strlen(text) == 4 && strspn(text, "0123456789abcdef") == 4;
+}
+
+static void check_choices(const struct flags *f, struct strs *errors)
+{
+	static const char *const emulations[] = { "nvme", "virtiofs", NULL };
+	static const char *const formats[] = { "text", "json", NULL };
+	if (!one_of(f->emulation_mode, emulations))
+		strs_addf(errors, "--emulation-mode: \"%s\" is none of nvme, virtiofs",
+		          f->emulation_mode);
+	if (!one_of(f->logging_format, formats))
+		strs_addf(errors, "--logging-format: \"%s\" is none of text, json",
+		          f->logging_format);
+}
+
+static void check_node(const struct flags *f, struct strs *errors)
+{
+	if (!pci_id(f->snap_device_id))
+		strs_addf(errors,
+		          "--node-snap-controller-device-id: \"%s\" is not four lower-case hex "
+		          "digits like 6001",
+		          f->snap_device_id);
+	if (str_empty(f->virtiofs_filesystem_type))
+		strs_add(errors,
+		         "--node-virtiofs-filesystem-type is empty; the default is virtiofs");
+	if (!f->node_pci_vendors.n)
+		strs_add(errors, "--node-pci-vendor is empty; the default is 15b3");
+	for (size_t i = 0; i < f->node_pci_vendors.n; i++)
+		if (!pci_id(f->node_pci_vendors.v[i]))
+			strs_addf(errors,
+			          "--node-pci-vendor: \"%s\" is not four lower-case hex digits "
+			          "like 15b3",
+			          f->node_pci_vendors.v[i]);
+	if (*f->registration_path && !f->node)
+		strs_addf(errors,
+		          "--kubelet-registration-path: --mode=%s serves no node to register",
+		          f->mode);
+	else if (*f->registration_path && *f->registration_path != '/')
+		strs_addf(errors, "--kubelet-registration-path: \"%s\" is not an absolute path",
+		          f->registration_path);
+	const struct {
+		const char *flag, *value;
+	} roots[] = {
+		{ "plugin-registration-path", f->registration_dir },
+		{ "kubelet-dir", f->kubelet_dir },
+		{ "sysfs-root", f->sysfs_root },
+		{ "dev-root", f->dev_root },
+		{ "proc-root", f->proc_root },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(roots); i++)
+		if (*roots[i].value != '/')
+			strs_addf(errors, "--%s: \"%s\" is not an absolute path", roots[i].flag,
+			          roots[i].value);
+}
+
+void flags_check(struct flags *f, struct strs *errors)
+{
+	if (f->probe) { /* asks and starts nothing */
+		check_endpoint(f, errors);
+		return;
+	}
+	check_mode(f, errors);
+	check_names(f, errors);
+	check_endpoint(f, errors);
+	check_group(f, errors);
+	check_ranges(f, errors);
+	check_choices(f, errors);
+	check_node(f, errors);
+}

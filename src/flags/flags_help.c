@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The list of flags for people: --help for a terminal, a table of Markdown for README.md.
+ *
+ * Both are printed from the rows of flags.def, so that neither can differ from what the parser takes.
+ */
+#include "flags/flags_priv.h"
+
+#include <string.h>
+
+#include "common/cleanup.h"
+
+#define COLUMNS 100
+#define INDENT 38
+
+/* "--wait-timeout=TIME" */
+static void spell(struct str *s, const struct flag_row *row)
+{
+	str_addf(s, "--%s", row->name);
+	if (!str_empty(row->value))
+		str_addf(s, "=%s", row->value);
+	else if (row->kind == FLAG_BOOL && str_eq(row->default_, "true"))
+		str_add(s, "=false");
+}
+
+static bool worth_a_default(const struct flag_row *row)
+{
+	return !str_empty(row->default_) &&
+	       !(row->kind == FLAG_BOOL && str_eq(row->default_, "false"));
+}
+
+/* Breaks the text at spaces; the cursor stands at column INDENT already. */
+static void wrap(FILE *out, const char *text)
+{
+	size_t column = INDENT;
+	while (*text) {
+		size_t n = strcspn(text, " ");
+		if (column + n + 1 > COLUMNS) {
+			fprintf(out, "\n%*s", INDENT, "");
+			column = INDENT;
+		}
+		fprintf(out, "%s%.*s", column > INDENT ? " " : "", (int)n, text);
+		column += n + (column > INDENT);
+		text += n + (text[n] == ' ');
+	}
+	fputc('\n', out);
+}
+
+static void print_row(FILE *out, const struct flag_row *row)
+{
+	AUTO(str_clear) struct str left = STR_INIT(200);
+	AUTO(str_clear) struct str right = STR_INIT(1000);
+	spell(&left, row);
+	str_add(&right, row->text);
+	if (worth_a_default(row))
+		str_addf(&right, " (default %s)", row->default_);
+	fprintf(out, "  %-*s", INDENT - 2, left.ptr);
+	if (left.len + 2 >= INDENT)
+		fprintf(out, "\n%*s", INDENT, "");
+	wrap(out, right.ptr);
+}
+
+/* "--a, --b" of all flags without effect. */
+static void list_ignored(struct str *s, const struct flag_row *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (rows[i].ignored)
+			str_addf(s, "%s--%s", s->len ? ", " : "", rows[i].name);
+}
+
+void flags_print_help(FILE *out)
+{
+	AUTO(str_clear) struct str ignored = STR_INIT(4000);
+	size_t n;
+	const struct flag_row *rows = flag_rows(&n);
+	fputs("snap-csi-plugin " SNAP_CSI_VERSION
+	      ": CSI driver for storage on NVIDIA BlueField DPUs\n\n"
+	      "usage: snap-csi-plugin --mode=controller --namespace=NAME [flags]\n"
+	      "       snap-csi-plugin --mode=node --node-id=NAME [flags]\n",
+	      out);
+	for (size_t i = 0; i < n; i++)
+		if (rows[i].kind == FLAG_GROUP)
+			fprintf(out, "\n%s\n", rows[i].text);
+		else if (!rows[i].ignored)
+			print_row(out, &rows[i]);
+	list_ignored(&ignored, rows, n);
+	fprintf(out, "  %-*s", INDENT - 2, "(flags of the Go plugin)");
+	wrap(out, ignored.ptr);
+}
+
+void flags_print_markdown(FILE *out)
+{
+	AUTO(str_clear) struct str ignored = STR_INIT(4000);
+	size_t n;
+	const struct flag_row *rows = flag_rows(&n);
+	fputs("| Flag | Default | Modes | Meaning |\n| --- | --- | --- | --- |\n", out);
+	for (size_t i = 0; i < n; i++) {
+		const struct flag_row *r = &rows[i];
+		if (r->kind == FLAG_GROUP || r->ignored)
+			continue;
+		const char *quote = str_empty(r->default_) ? "" : "`";
+		fprintf(out, "| `--%s` | %s%s%s | %s | %s |\n", r->name, quote, r->default_, quote,
+		        str_empty(r->modes) ? "all" : r->modes, r->text);
+	}
+	list_ignored(&ignored, rows, n);
+	fprintf(out,
+	        "\nAccepted without effect, so that command lines of the Go plugin keep working: "
+	        "%s.\n",
+	        ignored.ptr);
+}

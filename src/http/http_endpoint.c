@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Endpoints as values: copies own their strings. Keys are wiped when a copy is freed.
+ * Nothing here knows how an endpoint is used; no threads, no libcurl.
+ */
+#include "http/http.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "common/str.h"
+
+static const char *copy(const char *s)
+{
+	return s ? xstrdup(s) : NULL;
+}
+
+struct http_endpoint *http_endpoint_copy(const struct http_endpoint *from)
+{
+	struct http_endpoint *e = xcalloc(1, sizeof(*e));
+	*e = (struct http_endpoint) { .url = copy(from->url),
+		                      .ca = copy(from->ca),
+		                      .cert = copy(from->cert),
+		                      .key = copy(from->key),
+		                      .tls_name = copy(from->tls_name),
+		                      .proxy = copy(from->proxy),
+		                      .insecure = from->insecure };
+	return e;
+}
+
+struct http_endpoint *http_endpoint_free(struct http_endpoint *e)
+{
+	if (!e)
+		return NULL;
+	if (e->key)
+		explicit_bzero((char *)e->key, strlen(e->key));
+	free((char *)e->url);
+	free((char *)e->ca);
+	free((char *)e->cert);
+	free((char *)e->key);
+	free((char *)e->tls_name);
+	free((char *)e->proxy);
+	free(e);
+	return NULL;
+}
+
+static bool same(const char *a, const char *b)
+{
+	return a == b || str_eq(a, b);
+}
+
+bool http_endpoint_equal(const struct http_endpoint *a, const struct http_endpoint *b)
+{
+	return same(a->url, b->url) && same(a->ca, b->ca) && same(a->cert, b->cert) &&
+	       same(a->key, b->key) && same(a->tls_name, b->tls_name) && same(a->proxy, b->proxy) &&
+	       a->insecure == b->insecure;
+}
+
+const char *http_url_authority(const char *url, size_t *ret_n)
+{
+	const char *scheme = strstr(url, "://");
+	const char *start = scheme ? scheme + 3 : url;
+	*ret_n = strcspn(start, "/?");
+	return start;
+}

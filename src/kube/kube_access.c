@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The current access, re-read when its files change.
+ *
+ * Asked before each request: six stat() calls at the most. One thread reads at a time, outside the
+ * lock; the others meanwhile use what is there. The lock guards `current`, all reference counts and `loading`.
+ */
+#include "kube/kube_access.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "common/deadline.h"
+#include "common/log.h"
+#include "common/mem.h"
+
+#define FAILED_PAUSE_NS INT64_C(1000000000)
+
+struct kube_config {
+	pthread_mutex_t lock;
+	pthread_cond_t loaded;
+	struct kube_access *current;
+	bool loading;
+	int64_t not_before; /* the next look after a reading that failed */
+	char *kubeconfig, *context, *service_account_dir;
+	void (*changed)(void *arg, const struct http_endpoint *endpoint);
+	void *arg;
+};
+
+static char *copy(const char *s)
+{
+	return s ? xstrdup(s) : NULL;
+}
+
+static struct kube_source source_of(const struct kube_config *c)
+{
+	return (struct kube_source) { .kubeconfig = c->kubeconfig,
+		                      .context = c->context,
+		                      .service_account_dir = c->service_account_dir };
+}
+
+int kube_config_new(const struct kube_source *source,
+                    void (*changed)(void *arg, const struct http_endpoint *endpoint), void *arg,
+                    struct kube_config **ret, struct err *err)
+{
+	struct kube_access *first = NULL;
+	if (kube_access_load(source, &first, err))
+		return -1;
+	struct kube_config *c = xcalloc(1, sizeof(*c));
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_cond_init(&c->loaded, NULL);
+	c->current = first;
+	c->current->refs = 1;
+	c->kubeconfig = copy(source->kubeconfig);
+	c->context = copy(source->context);
+	c->service_account_dir = copy(source->service_account_dir);
+	c->changed = changed;
+	c->arg = arg;
+	*ret = c;
+	return 0;
+}
+
+struct kube_config *kube_config_free(struct kube_config *c)
+{
+	if (!c)
+		return NULL;
+	kube_access_free(c->current);
+	free(c->kubeconfig);
+	free(c->context);
+	free(c->service_account_dir);
+	pthread_mutex_destroy(&c->lock);
+	pthread_cond_destroy(&c->loaded);
+	free(c);
+	return NULL;
+}
+
+static void unref_locked(struct kube_access *a)
+{
+	if (--a->refs == 0)
+		kube_access_free(a);
+}
+
+static struct kube_access *ref_current(struct kube_config *c)
+{
+	WITH_LOCK(&c->lock);
+	c->current->refs++;
+	return c->current;
+}
+
+void kube_config_put(struct kube_config *c, struct kube_access *a)
+{
+	WITH_LOCK(&c->lock);
+	unref_locked(a);
+}
+
+/* True when this thread is the one to read `seen` again. Waits for a reading under way when forced: its
+   result is newer than what the server has just refused. */
+static bool claim_load(struct kube_config *c, const struct kube_access *seen, bool force)
+{
+	WITH_LOCK(&c->lock);
+	bool waited = c->loading;
+	while (force && c->loading)
+		pthread_cond_wait(&c->loaded, &c->lock);
+	if (c->loading || c->current != seen || (force && waited))
+		return false;
+	if (!force && monotonic_ns() < c->not_before)
+		return false;
+	c->loading = true;
+	return true;
+}
+
+static void load(struct kube_config *c)
+{
+	struct kube_access *fresh = NULL;
+	struct kube_source source = source_of(c);
+	struct err err = ERR_INIT;
+	if (kube_access_load(&source, &fresh, &err))
+		log_limited(LOG_WARNING, 60,
+		            "credentials changed and cannot be read, the old ones stay in use: %s",
+		            err.msg);
+	WITH_LOCK(&c->lock);
+	c->loading = false;
+	pthread_cond_broadcast(&c->loaded);
+	if (!fresh) {
+		c->not_before = monotonic_ns() + FAILED_PAUSE_NS;
+		return;
+	}
+	fresh->refs = 1;
+	unref_locked(c->current);
+	c->current = fresh;
+	c->changed(c->arg, fresh->endpoint);
+}
+
+struct kube_access *kube_config_get(struct kube_config *c, bool force)
+{
+	struct kube_access *a = ref_current(c);
+	if (!force && !kube_access_is_stale(a))
+		return a;
+	if (claim_load(c, a, force))
+		load(c);
+	kube_config_put(c, a);
+	return ref_current(c);
+}

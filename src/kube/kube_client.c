@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The client: its life, and what a request looks like.
+ *
+ * Callers block in their own thread; the HTTP engine's thread does the I/O. `lock` in struct kube is held
+ * for moments only. Requests with their retries are in kube_exchange.c, the verbs in kube_object.c and
+ * kube_list.c, watching in kube_watch.c and kube_wait.c.
+ */
+#include "kube/kube_priv.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/limits.h"
+#include "common/mem.h"
+
+#define ATTEMPT_MS 30000
+#define WATCH_SILENCE_MS 150000
+#define WATCH_BACKOFF_MS 250
+#define WATCH_BACKOFF_MOST_MS 5000
+#define WATCH_TIMEOUT_S 240
+
+/* -------------------------------------------------------------- life */
+
+static void endpoint_changed(void *arg, const struct http_endpoint *endpoint)
+{
+	struct kube *k = arg;
+	if (k->http) /* else it is about to be made with this endpoint */
+		http_set_endpoint(k->http, endpoint);
+}
+
+static void tuning_default(int *value, int otherwise)
+{
+	if (*value == 0)
+		*value = otherwise;
+}
+
+static void tuning_complete(struct kube_tuning *t)
+{
+	tuning_default(&t->attempt_ms, ATTEMPT_MS);
+	tuning_default(&t->watch_silence_ms, WATCH_SILENCE_MS);
+	tuning_default(&t->watch_backoff_ms, WATCH_BACKOFF_MS);
+	tuning_default(&t->watch_backoff_most_ms, WATCH_BACKOFF_MOST_MS);
+	tuning_default(&t->watch_timeout_s, WATCH_TIMEOUT_S);
+	tuning_default(&t->page, LIMIT_KUBE_PAGE);
+}
+
+static struct kube *kube_destroy(struct kube *k)
+{
+	http_free(k->http);
+	kube_watches_free(k);
+	kube_config_free(k->config);
+	kube_limiter_destroy(&k->limiter);
+	pthread_mutex_destroy(&k->lock);
+	pthread_cond_destroy(&k->changed);
+	free(k->user_agent);
+	free(k->field_manager);
+	free(k);
+	return NULL;
+}
+
+static int start_engine(struct kube *k, struct err *err)
+{
+	struct kube_access *access = kube_config_get(k->config, false);
+	int rc = http_new(access->endpoint, &k->tuning.http, &k->http, err);
+	kube_config_put(k->config, access);
+	return rc;
+}
+
+int kube_new_tuned(const struct kube_options *o, const struct kube_tuning *tuning,
+                   struct kube **ret, struct err *err)
+{
+	struct kube_source source = { .kubeconfig = o->kubeconfig,
+		                      .context = o->context,
+		                      .service_account_dir = o->service_account_dir };
+	const char *agent = o->user_agent ? o->user_agent : "snap-csi";
+	struct kube *k = xcalloc(1, sizeof(*k));
+	if (tuning)
+		k->tuning = *tuning;
+	tuning_complete(&k->tuning);
+	pthread_mutex_init(&k->lock, NULL);
+	pthread_cond_init(&k->changed, NULL);
+	kube_limiter_init(&k->limiter, o->qps, o->burst);
+	k->user_agent = xstrdup(agent);
+	k->field_manager = xstrndup(agent, strcspn(agent, "/"));
+	if (kube_config_new(&source, endpoint_changed, k, &k->config, err) ||
+	    start_engine(k, err)) {
+		kube_destroy(k);
+		return -1;
+	}
+	*ret = k;
+	return 0;
+}
+
+int kube_new(const struct kube_options *options, struct kube **ret, struct err *err)
+{
+	return kube_new_tuned(options, NULL, ret, err);
+}
+
+struct kube *kube_free(struct kube *k)
+{
+	if (!k)
+		return NULL;
+	http_stop(k->http);
+	{
+		WITH_LOCK(&k->lock);
+		k->stopping = true;
+		kube_waits_stop(k);
+		pthread_cond_broadcast(&k->changed);
+		while (k->users > 0)
+			pthread_cond_wait(&k->changed, &k->lock);
+	}
+	return kube_destroy(k);
+}
+
+void kube_enter(struct kube *k)
+{
+	WITH_LOCK(&k->lock);
+	k->users++;
+}
+
+void kube_leave(struct kube *k)
+{
+	WITH_LOCK(&k->lock);
+	k->users--;
+	pthread_cond_broadcast(&k->changed);
+}
+
+/* -------------------------------------------------------------- paths */
+
+void kube_path_encode(struct str *path, const char *text)
+{
+	for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
+		if (isalnum(*c) || strchr("-._~", *c))
+			str_addn(path, (const char *)c, 1);
+		else
+			str_addf(path, "%%%02X", *c);
+	}
+}
+
+char *kube_path(const struct kube_kind *kind, const char *ns, const char *name)
+{
+	AUTO(str_clear) struct str path = STR_INIT(8192);
+	if (str_empty(kind->group))
+		str_addf(&path, "/api/%s", kind->version);
+	else
+		str_addf(&path, "/apis/%s/%s", kind->group, kind->version);
+	if (ns) {
+		str_add(&path, "/namespaces/");
+		kube_path_encode(&path, ns);
+	}
+	str_addf(&path, "/%s", kind->plural);
+	if (name) {
+		str_add(&path, "/");
+		kube_path_encode(&path, name);
+	}
+	return str_take(&path);
+}
+
+struct http_request kube_request(struct kube *k, const struct kube_access *access,
+                                 const char *method, const char *path)
+{
+	return (struct http_request) { .method = method,
+		                       .path = path,
+		                       .accept = "application/json",
+		                       .user_agent = k->user_agent,
+		                       .bearer = access->token,
+		                       .max_body = LIMIT_HTTP_BODY };
+}

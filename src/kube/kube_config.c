@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the configuration once: a kubeconfig (clusters, users, contexts) or the environment
+ * and ServiceAccount files of a pod.
+ *
+ * Each file is marked before it is read, so that a change during the reading is seen afterwards.
+ * No cache, no threads. Deliberately not supported, and refused by name instead of being ignored: exec
+ * plugins and auth providers (they run programs), passwords, impersonation.
+ */
+#include "kube/kube_access.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/file.h"
+#include "common/json.h"
+#include "kube/kube_yaml.h"
+#include "common/limits.h"
+#include "common/mem.h"
+#include "common/str.h"
+
+#define SERVICE_ACCOUNT_DIR "/var/run/secrets/kubernetes.io/serviceaccount"
+
+/* -------------------------------------------------------------- files */
+
+static void mark_take(struct file_mark *m, const char *path)
+{
+	struct stat st;
+	if (stat(path, &st))
+		memset(&st, 0, sizeof(st));
+	m->mtime_ns = st.st_mtim.tv_sec * 1000000000LL + st.st_mtim.tv_nsec;
+	m->ctime_ns = st.st_ctim.tv_sec * 1000000000LL + st.st_ctim.tv_nsec;
+	m->device = st.st_dev;
+	m->inode = st.st_ino;
+	m->size = (unsigned long long)st.st_size;
+}
+
+bool kube_access_is_stale(const struct kube_access *a)
+{
+	for (unsigned i = 0; i < a->n_files; i++) {
+		const struct file_mark *old = &a->files[i];
+		struct file_mark now;
+		mark_take(&now, old->path);
+		if (now.mtime_ns != old->mtime_ns || now.ctime_ns != old->ctime_ns ||
+		    now.device != old->device || now.inode != old->inode || now.size != old->size)
+			return true;
+	}
+	return false;
+}
+
+static int read_marked(struct kube_access *a, const char *path, char **ret, struct err *err)
+{
+	struct file_mark *m = &a->files[a->n_files++];
+	m->path = xstrdup(path);
+	mark_take(m, path);
+	if (file_read(path, LIMIT_KUBE_FILE, ret, NULL, err)) {
+		err_recode(err, ERR_INVALID);
+		return -1;
+	}
+	return 0;
+}
+
+/* What cannot be in a header is refused. */
+static int take_token(struct kube_access *a, const char *path, const char *token, struct err *err)
+{
+	if (!*token || strpbrk(token, " \t\r\n"))
+		return err_set(err, ERR_INVALID, "%s does not hold a token", path);
+	a->token = xstrdup(token);
+	return 0;
+}
+
+/* A token without the newline that editors leave. */
+static int read_token(struct kube_access *a, const char *path, struct err *err)
+{
+	AUTO(free) char *text = NULL;
+	if (read_marked(a, path, &text, err))
+		return -1;
+	size_t n = strlen(text);
+	while (n > 0 && strchr(" \t\r\n", text[n - 1]))
+		text[--n] = 0;
+	int rc = take_token(a, path, text, err);
+	explicit_bzero(text, n);
+	return rc;
+}
+
+static int check_pem(const char *what, const char *text, struct err *err)
+{
+	if (strstr(text, "-----BEGIN "))
+		return 0;
+	return err_set(err, ERR_INVALID, "%s does not hold PEM data", what);
+}
+
+static int read_pem(struct kube_access *a, const char *path, const char **ret, struct err *err)
+{
+	AUTO(free) char *text = NULL;
+	if (read_marked(a, path, &text, err) || check_pem(path, text, err))
+		return -1;
+	*ret = TAKE(text);
+	return 0;
+}
+
+void kube_access_free(struct kube_access *a)
+{
+	if (!a)
+		return;
+	for (unsigned i = 0; i < a->n_files; i++)
+		free(a->files[i].path);
+	if (a->token)
+		explicit_bzero(a->token, strlen(a->token));
+	free(a->token);
+	free(a->source);
+	http_endpoint_free(a->endpoint);
+	free(a);
+}
+
+static void kube_access_free_p(struct kube_access **a)
+{
+	kube_access_free(*a);
+}
+
+static struct kube_access *access_new(void)
+{
+	struct kube_access *a = xcalloc(1, sizeof(*a));
+	a->endpoint = xcalloc(1, sizeof(*a->endpoint));
+	return a;
+}
+
+/* -------------------------------------------------------------- in a pod */
+
+static int load_in_cluster(const char *dir, struct kube_access **ret, struct err *err)
+{
+	const char *host = getenv("KUBERNETES_SERVICE_HOST");
+	const char *port = getenv("KUBERNETES_SERVICE_PORT");
+	if (str_empty(host) || str_empty(port))
+		return err_set(err, ERR_INVALID,
+		               "not in a Kubernetes pod: KUBERNETES_SERVICE_HOST and "
+		               "KUBERNETES_SERVICE_PORT are not set; give --kubeconfig");
+	AUTO(kube_access_free) struct kube_access *a = access_new();
+	AUTO(free) char *token = xasprintf("%s/token", dir);
+	AUTO(free) char *ca = xasprintf("%s/ca.crt", dir);
+	a->source = xasprintf("ServiceAccount %s", dir);
+	a->endpoint->url = strchr(host, ':') ? xasprintf("https://[%s]:%s", host, port)
+	                                     : xasprintf("https://%s:%s", host, port);
+	if (read_token(a, token, err) || read_pem(a, ca, &a->endpoint->ca, err))
+		return -1;
+	*ret = TAKE(a);
+	return 0;
+}
+
+/* -------------------------------------------------------------- kubeconfig */
+
+static int base64_value(char c)
+{
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	const char *at = c ? strchr(digits, c) : NULL;
+	return at ? (int)(at - digits) : -1;
+}
+
+static char *base64_decode(const char *text)
+{
+	char *bytes = xmalloc(strlen(text) / 4 * 3 + 4);
+	size_t n = 0;
+	unsigned bits = 0, have = 0;
+	for (const char *c = text; *c && *c != '='; c++) {
+		int value = base64_value(*c);
+		if (strchr(" \t\r\n", *c))
+			continue;
+		if (value < 0) {
+			free(bytes);
+			return NULL;
+		}
+		bits = (bits << 6) | (unsigned)value;
+		have += 6;
+		if (have >= 8) {
+			have -= 8;
+			bytes[n++] = (char)(bits >> have);
+		}
+	}
+	bytes[n] = 0;
+	return bytes;
+}
+
+/* The entry {name: .., <member>: {..}} of the list, its <member>; NULL: none of that name. */
+static const struct json *named(const struct json *config, const char *list, const char *name,
+                                const char *member)
+{
+	json_foreach (item, json_at(config, list))
+		if (str_eq(json_str(item, "name"), name))
+			return json_member(item, member);
+	return NULL;
+}
+
+/* One of the two ways to give PEM data: "<field>-data" (base64) or "<field>" (a file, relative to the kubeconfig). */
+static int pem_field(struct kube_access *a, const char *kubeconfig, const struct json *object,
+                     const char *field, const char **ret, struct err *err)
+{
+	AUTO(free) char *data_field = xasprintf("%s-data", field);
+	const char *data = json_text(json_member(object, data_field));
+	const char *path = json_text(json_member(object, field));
+	if (!str_empty(data)) {
+		AUTO(free) char *what = xasprintf("%s: %s", kubeconfig, data_field);
+		AUTO(free) char *pem = base64_decode(data);
+		if (!pem)
+			return err_set(err, ERR_INVALID, "%s is not base64", what);
+		if (check_pem(what, pem, err))
+			return -1;
+		*ret = TAKE(pem);
+		return 0;
+	}
+	if (str_empty(path))
+		return 0;
+	const char *slash = strrchr(kubeconfig, '/');
+	AUTO(free)
+	char *whole = path[0] == '/' || !slash
+	                      ? xstrdup(path)
+	                      : xasprintf("%.*s/%s", (int)(slash - kubeconfig), kubeconfig, path);
+	if (read_pem(a, whole, ret, err))
+		return err_wrap(err, "%s: %s", kubeconfig, field);
+	return 0;
+}
+
+static bool is_true(const struct json *object, const char *field)
+{
+	bool value = false;
+	struct err ignored = ERR_INIT;
+	return json_get_bool(object, field, &value, &ignored) == 0 && value;
+}
+
+static int read_cluster(struct kube_access *a, const char *path, const struct json *cluster,
+                        struct err *err)
+{
+	const char *server = json_str(cluster, "server");
+	if (str_empty(server) ||
+	    (!str_has_prefix(server, "https://") && !str_has_prefix(server, "http://")))
+		return err_set(err, ERR_INVALID, "%s: server \"%s\" is not an http(s) URL", path,
+		               server ? server : "");
+	size_t n = strlen(server);
+	while (n > 0 && server[n - 1] == '/')
+		n--;
+	struct http_endpoint *e = a->endpoint;
+	const char *tls_name = json_str(cluster, "tls-server-name");
+	const char *proxy = json_str(cluster, "proxy-url");
+	e->url = xstrndup(server, n);
+	e->tls_name = str_empty(tls_name) ? NULL : xstrdup(tls_name);
+	e->proxy = str_empty(proxy) ? NULL : xstrdup(proxy);
+	e->insecure = is_true(cluster, "insecure-skip-tls-verify");
+	if (pem_field(a, path, cluster, "certificate-authority", &e->ca, err))
+		return -1;
+	if (e->insecure && e->ca)
+		return err_set(
+			err, ERR_INVALID,
+			"%s: insecure-skip-tls-verify and certificate-authority exclude each other",
+			path);
+	return 0;
+}
+
+static int refuse_unsupported(const char *path, const struct json *user, struct err *err)
+{
+	static const char *const fields[][2] = {
+		{ "exec", "exec plugins are not run" },
+		{ "auth-provider", "auth providers are not supported" },
+		{ "username", "passwords are not supported" },
+		{ "as", "impersonation is not supported" },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
+		if (json_member(user, fields[i][0]))
+			return err_set(
+				err, ERR_INVALID,
+				"%s: the user has \"%s\": %s; give a token, tokenFile or client "
+				"certificate",
+				path, fields[i][0], fields[i][1]);
+	return 0;
+}
+
+static int read_user(struct kube_access *a, const char *path, const struct json *user,
+                     struct err *err)
+{
+	const char *token = json_str(user, "token");
+	const char *token_file = json_str(user, "tokenFile");
+	struct http_endpoint *e = a->endpoint;
+	if (refuse_unsupported(path, user, err))
+		return -1;
+	if (!str_empty(token_file)) {
+		const char *slash = strrchr(path, '/');
+		AUTO(free)
+		char *whole = token_file[0] == '/' || !slash
+		                      ? xstrdup(token_file)
+		                      : xasprintf("%.*s/%s", (int)(slash - path), path, token_file);
+		if (read_token(a, whole, err))
+			return err_wrap(err, "%s: tokenFile", path);
+	} else if (!str_empty(token) && take_token(a, path, token, err)) {
+		return -1;
+	}
+	if (pem_field(a, path, user, "client-certificate", &e->cert, err) ||
+	    pem_field(a, path, user, "client-key", &e->key, err))
+		return -1;
+	if (!e->cert != !e->key)
+		return err_set(err, ERR_INVALID,
+		               "%s: client-certificate and client-key go together", path);
+	return 0;
+}
+
+static int read_context(struct kube_access *a, const char *path, const struct json *config,
+                        const char *name, struct err *err)
+{
+	const struct json *context = named(config, "contexts", name, "context");
+	if (!context)
+		return err_set(err, ERR_INVALID, "%s: there is no context \"%s\"", path, name);
+	const char *cluster = json_str(context, "cluster"), *user = json_str(context, "user");
+	const struct json *c = named(config, "clusters", cluster, "cluster");
+	const struct json *u = named(config, "users", user, "user");
+	if (!c)
+		return err_set(err, ERR_INVALID, "%s: context \"%s\": there is no cluster \"%s\"",
+		               path, name, cluster ? cluster : "");
+	if (!u && !str_empty(user))
+		return err_set(err, ERR_INVALID, "%s: context \"%s\": there is no user \"%s\"",
+		               path, name, user);
+	a->source = xasprintf("kubeconfig %s, context %s", path, name);
+	return read_cluster(a, path, c, err) || read_user(a, path, u, err) ? -1 : 0;
+}
+
+static int load_kubeconfig(const char *path, const char *context, struct kube_access **ret,
+                           struct err *err)
+{
+	AUTO(kube_access_free) struct kube_access *a = access_new();
+	AUTO(free) char *text = NULL;
+	AUTO(json_free) struct json *config = NULL;
+	if (read_marked(a, path, &text, err))
+		return err_wrap(err, "kubeconfig");
+	int rc = kube_yaml_parse(path, text, strlen(text), &config, err);
+	explicit_bzero(text, strlen(text));
+	if (rc)
+		return err_wrap(err, "kubeconfig");
+	if (str_empty(context))
+		context = json_str(config, "current-context");
+	if (str_empty(context))
+		return err_set(err, ERR_INVALID, "kubeconfig: %s: current-context is not set",
+		               path);
+	if (read_context(a, path, config, context, err))
+		return err_wrap(err, "kubeconfig");
+	*ret = TAKE(a);
+	return 0;
+}
+
+int kube_access_load(const struct kube_source *source, struct kube_access **ret, struct err *err)
+{
+	const char *dir = source->service_account_dir;
+	if (source->kubeconfig)
+		return load_kubeconfig(source->kubeconfig, source->context, ret, err);
+	return load_in_cluster(dir ? dir : SERVICE_ACCOUNT_DIR, ret, err);
+}

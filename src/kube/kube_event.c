@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The scanner: walks {"type":..,"object":{..,"metadata":{..}}} member by member, in any order, and skips
+ * every value that it does not need by counting brackets outside of strings. A name, a uid and a
+ * resourceVersion have no escapes; a string with one simply matches nothing.
+ * No allocation, no state.
+ */
+#include "kube/kube_event.h"
+
+#include <string.h>
+
+struct cursor {
+	const char *at, *end;
+};
+
+static void skip_space(struct cursor *c)
+{
+	while (c->at < c->end &&
+	       (*c->at == ' ' || *c->at == '\t' || *c->at == '\r' || *c->at == '\n'))
+		c->at++;
+}
+
+static bool take(struct cursor *c, char wanted)
+{
+	skip_space(c);
+	if (c->at >= c->end || *c->at != wanted)
+		return false;
+	c->at++;
+	return true;
+}
+
+/* Behind an odd number of backslashes. */
+static bool is_escaped(const char *start, const char *quote)
+{
+	size_t n = 0;
+	while (quote - n > start && quote[-1 - (ptrdiff_t)n] == '\\')
+		n++;
+	return n % 2;
+}
+
+static bool take_string(struct cursor *c, struct span *ret)
+{
+	if (!take(c, '"'))
+		return false;
+	const char *start = c->at;
+	const char *quote = memchr(start, '"', (size_t)(c->end - start));
+	while (quote && is_escaped(start, quote))
+		quote = memchr(quote + 1, '"', (size_t)(c->end - quote - 1));
+	if (!quote)
+		return false;
+	*ret = (struct span) { start, (size_t)(quote - start) };
+	c->at = quote + 1;
+	return true;
+}
+
+/* Past an object or array whose bracket is next. */
+static bool skip_nested(struct cursor *c)
+{
+	unsigned depth = 0;
+	while (c->at < c->end) {
+		struct span ignored;
+		if (*c->at == '"') {
+			if (!take_string(c, &ignored))
+				return false;
+			continue;
+		}
+		if (*c->at == '{' || *c->at == '[')
+			depth++;
+		else if (*c->at == '}' || *c->at == ']')
+			depth--;
+		c->at++;
+		if (depth == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool skip_value(struct cursor *c)
+{
+	struct span ignored;
+	skip_space(c);
+	if (c->at >= c->end)
+		return false;
+	if (*c->at == '"')
+		return take_string(c, &ignored);
+	if (*c->at == '{' || *c->at == '[')
+		return skip_nested(c);
+	const char *start = c->at;
+	while (c->at < c->end && !strchr(",}] \t\r\n", *c->at))
+		c->at++;
+	return c->at > start;
+}
+
+/* The next member's name; the cursor is then at its value. False at the end or when it is no member:
+   *ok tells which. */
+static bool next_member(struct cursor *c, bool *first, struct span *name, bool *ok)
+{
+	*ok = true;
+	if (take(c, '}'))
+		return false;
+	*ok = (*first || take(c, ',')) && take_string(c, name) && take(c, ':');
+	*first = false;
+	return *ok;
+}
+
+bool span_eq(struct span s, const char *text)
+{
+	return s.at && strlen(text) == s.n && memcmp(s.at, text, s.n) == 0;
+}
+
+static bool scan_metadata(struct cursor *c, struct kube_event *e)
+{
+	struct span name;
+	bool first = true, ok;
+	if (!take(c, '{'))
+		return false;
+	while (next_member(c, &first, &name, &ok)) {
+		struct span *wanted = span_eq(name, "name")              ? &e->name
+		                      : span_eq(name, "uid")             ? &e->uid
+		                      : span_eq(name, "resourceVersion") ? &e->resource_version
+		                                                         : NULL;
+		if (wanted ? !take_string(c, wanted) : !skip_value(c))
+			return false;
+	}
+	return ok;
+}
+
+static bool scan_object(struct cursor *c, struct kube_event *e)
+{
+	struct span name;
+	bool first = true, ok;
+	skip_space(c);
+	const char *start = c->at;
+	if (!take(c, '{'))
+		return false;
+	while (next_member(c, &first, &name, &ok)) {
+		/* Of an ERROR's Status the metadata is null or empty. */
+		bool into = span_eq(name, "metadata") && (skip_space(c), c->at < c->end) &&
+		            *c->at == '{';
+		if (into ? !scan_metadata(c, e) : !skip_value(c))
+			return false;
+	}
+	e->object = (struct span) { start, (size_t)(c->at - start) };
+	return ok;
+}
+
+static bool type_of(struct span text, enum event_type *ret)
+{
+	static const char *const names[] = { [EVENT_ADDED] = "ADDED",
+		                             [EVENT_MODIFIED] = "MODIFIED",
+		                             [EVENT_DELETED] = "DELETED",
+		                             [EVENT_BOOKMARK] = "BOOKMARK",
+		                             [EVENT_ERROR] = "ERROR" };
+	for (unsigned i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		if (!span_eq(text, names[i]))
+			continue;
+		*ret = (enum event_type)i;
+		return true;
+	}
+	return false;
+}
+
+bool kube_event_scan(const char *line, size_t n, struct kube_event *ret)
+{
+	struct cursor c = { line, line + n };
+	struct kube_event e = { 0 };
+	struct span name, type = { 0 };
+	bool first = true, ok;
+	if (!take(&c, '{'))
+		return false;
+	while (next_member(&c, &first, &name, &ok)) {
+		if (span_eq(name, "type")     ? !take_string(&c, &type)
+		    : span_eq(name, "object") ? !scan_object(&c, &e)
+		                              : !skip_value(&c))
+			return false;
+	}
+	skip_space(&c);
+	if (!ok || c.at != c.end || !e.object.at || !type_of(type, &e.type))
+		return false;
+	*ret = e;
+	return true;
+}

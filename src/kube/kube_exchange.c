@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One request with its retries, from the caller's thread, which sleeps between them: its deadline, its
+ * cancellation and kube_free() wake it. No state of its own.
+ */
+#include "kube/kube_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/mem.h"
+
+#define DOUBT_MS 1000
+
+/* Woken by the caller's cancellation, whose lock is then held: it must not be asked for under ours. */
+struct sleeper {
+	struct kube *k;
+	bool cancelled; /* under the client's lock */
+};
+
+static void wake_sleeper(void *arg)
+{
+	struct sleeper *s = arg;
+	WITH_LOCK(&s->k->lock);
+	s->cancelled = true;
+	pthread_cond_broadcast(&s->k->changed);
+}
+
+static bool sleep_locked(struct kube *k, const struct sleeper *s, struct deadline until)
+{
+	struct timespec ts = deadline_timespec(until);
+	WITH_LOCK(&k->lock);
+	while (!k->stopping && !s->cancelled && !deadline_passed(until))
+		pthread_cond_clockwait(&k->changed, &k->lock, CLOCK_MONOTONIC, &ts);
+	return k->stopping;
+}
+
+/* Sleeps until `at`, the end of d, its cancellation, or kube_free(). */
+static int sleep_until(struct kube *k, int64_t at, struct deadline d, struct err *err,
+                       const char *what)
+{
+	struct sleeper s = { .k = k };
+	if (cancel_on_set(d.cancel, wake_sleeper, &s))
+		return deadline_check(d, err, what);
+	bool stopping = sleep_locked(k, &s, (struct deadline) { .at = at < d.at ? at : d.at });
+	(void)cancel_on_set(d.cancel, NULL, NULL);
+	if (stopping)
+		return err_set(err, ERR_CANCELLED, "%s: the client is being stopped", what);
+	return deadline_check(d, err, what);
+}
+
+static int wait_for_turn(struct kube *k, struct deadline d, struct err *err)
+{
+	int64_t now = monotonic_ns();
+	int64_t wait = kube_limiter_take(&k->limiter, now);
+	if (wait == 0)
+		return 0;
+	if (sleep_until(k, now + wait, d, err, "waiting for the request limit (--kube-api-qps)")) {
+		kube_limiter_return(&k->limiter);
+		return -1;
+	}
+	return 0;
+}
+
+static void attempt(struct kube *k, const struct kube_operation *op, const char *path,
+                    const struct kube_access *access, struct deadline d, struct http_result *ret)
+{
+	struct http_request q = kube_request(k, access, op->method, path);
+	q.deadline_at = monotonic_ns() + k->tuning.attempt_ms * INT64_C(1000000);
+	q.content_type = op->content_type;
+	q.body = op->body;
+	q.body_n = op->body ? strlen(op->body) : 0;
+	http_do(k->http, &q, d, ret);
+}
+
+int kube_operation_failed(struct kube *k, const struct kube_operation *op,
+                          const struct http_result *result, struct err *err)
+{
+	struct kube_access *access = kube_config_get(k->config, false);
+	struct kube_target target = op->target;
+	target.server = access->endpoint->url;
+	target.source = access->source;
+	kube_status_error(&target, result, err);
+	kube_config_put(k->config, access);
+	return -1;
+}
+
+static void send_once(struct kube *k, const struct kube_operation *op, const char *path,
+                      bool refused, struct deadline d, struct http_result *ret)
+{
+	struct kube_access *access = kube_config_get(k->config, refused);
+	attempt(k, op, path, access, d, ret);
+	if (ret->end == HTTP_ANSWERED)
+		atomic_store(&k->answered_at, monotonic_ns());
+	kube_config_put(k->config, access);
+}
+
+/* When the time ends in a later attempt, what the one before it met says more than "no answer". */
+static void keep_the_telling_one(struct http_result *result, struct http_result *before)
+{
+	if (result->end != HTTP_DEADLINE || before->end == HTTP_DEADLINE) {
+		free(before->body);
+		return;
+	}
+	free(result->body);
+	*result = *before;
+}
+
+/* 403 behind an attempt that found no server, or one that was not ready: it has just started, and refuses what it
+   has not read the roles of yet. Asked once more; nothing was done, so this holds for every method. */
+static bool is_doubtful(const struct http_result *before, const struct http_result *result)
+{
+	bool was_away =
+		before->end != HTTP_ANSWERED || before->status == 429 || before->status >= 500;
+
+	return result->end == HTTP_ANSWERED && result->status == 403 && was_away;
+}
+
+static void log_retry(struct kube *k, const struct kube_operation *op,
+                      const struct http_result *result, int pause_ms)
+{
+	struct err err = ERR_INIT;
+
+	(void)kube_operation_failed(k, op, result, &err);
+	log_limited(LOG_WARNING, 10, "%s; trying again in %d.%d s", err.msg, pause_ms / 1000,
+	            pause_ms % 1000 / 100);
+}
+
+int kube_exchange(struct kube *k, const struct kube_operation *op, struct deadline d,
+                  struct http_result *ret, struct err *err)
+{
+	AUTO(free) char *object = kube_path(op->target.kind, op->target.ns, op->target.name);
+	AUTO(free) char *path = xasprintf("%s%s", object, op->query ? op->query : "");
+	struct http_result before = { .end = HTTP_DEADLINE };
+	bool refused = false;
+	char text[512];
+	kube_target_text(&op->target, text);
+	for (unsigned n = 1;; n++) {
+		if (wait_for_turn(k, d, err))
+			break;
+		send_once(k, op, path, refused, d, ret);
+		int pause_ms = kube_retry_ms(op->method, ret, n);
+		if (ret->end == HTTP_ANSWERED && ret->status == 401 && !refused) {
+			refused = true;
+			pause_ms = 0;
+		}
+		if (n > 1 && is_doubtful(&before, ret))
+			pause_ms = DOUBT_MS;
+		int64_t at = monotonic_ns() + pause_ms * INT64_C(1000000);
+		if (pause_ms < 0 || at >= d.at) {
+			keep_the_telling_one(ret, &before);
+			return 0;
+		}
+		free(before.body);
+		before = *ret;
+		if (pause_ms > 0)
+			log_retry(k, op, ret, pause_ms);
+		if (pause_ms > 0 && sleep_until(k, at, d, err, text))
+			break;
+	}
+	if (err->code == ERR_DEADLINE && before.end != HTTP_DEADLINE) {
+		err_clear(err);
+		*ret = before;
+		return 0;
+	}
+	free(before.body);
+	return -1;
+}
+
+bool kube_is_success(const struct http_result *r)
+{
+	return r->end == HTTP_ANSWERED && r->status >= 200 && r->status < 300;
+}
+
+int kube_parse_answer(const struct kube_operation *op, const struct http_result *r,
+                      struct json **ret, struct err *err)
+{
+	char text[512];
+	if (json_parse(kube_target_text(&op->target, text), r->body ? r->body : "", r->body_n, ret,
+	               err) == 0)
+		return 0;
+	/* The server may have acted: nothing final may be told from an answer that cannot be read. */
+	err_recode(err, ERR_UNAVAILABLE);
+	return err_wrap(err, "%s: the API server's answer", op->target.verb);
+}

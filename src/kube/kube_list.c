@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lists, page by page: one page of objects is in memory at a time, and a token of the server says where the
+ * next one starts. No state, any thread.
+ */
+#include "kube/kube_priv.h"
+
+#include <malloc.h>
+#include <stdlib.h>
+
+#include "common/json.h"
+#include "common/mem.h"
+
+#define RESTARTS_MAX 5
+
+struct listing {
+	struct kube *k;
+	struct kube_operation op;
+	const char *label_selector;
+	int (*fn)(void *arg, const struct json *item, struct err *err);
+	void *arg;
+	char *token; /* where the next page starts; "" at the beginning and at the end */
+	unsigned pages, restarts;
+};
+
+static char *list_query(const struct listing *l)
+{
+	AUTO(str_clear) struct str query = STR_INIT(64 * 1024);
+	str_addf(&query, "?limit=%d", l->k->tuning.page);
+	if (!str_empty(l->label_selector)) {
+		str_add(&query, "&labelSelector=");
+		kube_path_encode(&query, l->label_selector);
+	}
+	if (!str_empty(l->token)) {
+		str_add(&query, "&continue=");
+		kube_path_encode(&query, l->token);
+	}
+	return str_take(&query);
+}
+
+static void next_page_at(struct listing *l, const char *token)
+{
+	free(l->token);
+	l->token = xstrdup(token ? token : "");
+}
+
+static int hand_out(const struct listing *l, const struct json *page, struct err *err)
+{
+	json_foreach (item, json_at(page, "items")) {
+		int rc = l->fn(l->arg, item, err);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+/* The snapshot that the token names is gone. The server offers a token that goes on at the next name with
+   newer objects; without it the list starts again. */
+static int list_expired(struct listing *l, const struct http_result *r, struct err *err)
+{
+	AUTO(json_free) struct json *status = kube_status_parse(r);
+	if (str_empty(l->token) || ++l->restarts > RESTARTS_MAX)
+		return kube_operation_failed(l->k, &l->op, r, err);
+	next_page_at(l, json_str(status, "metadata.continue"));
+	return 0;
+}
+
+/* 0: there is more, 1: that was all. */
+static int list_page(struct listing *l, struct deadline d, struct err *err)
+{
+	AUTO(free) char *query = list_query(l);
+	AUTO(json_free) struct json *page = NULL;
+	struct http_result r = { 0 };
+	l->op.query = query;
+	if (kube_exchange(l->k, &l->op, d, &r, err))
+		return -1;
+	AUTO(free) char *body __attribute__((unused)) = r.body;
+	if (r.end == HTTP_ANSWERED && r.status == 410)
+		return list_expired(l, &r, err);
+	if (!kube_is_success(&r))
+		return kube_operation_failed(l->k, &l->op, &r, err);
+	if (kube_parse_answer(&l->op, &r, &page, err))
+		return -1;
+	l->pages++;
+	int rc = hand_out(l, page, err);
+	next_page_at(l, json_str(page, "metadata.continue"));
+	return rc ? rc : str_empty(l->token);
+}
+
+int kube_list(struct kube *k, const struct kube_kind *kind, const char *ns,
+              const char *label_selector,
+              int (*fn)(void *arg, const struct json *item, struct err *err), void *arg,
+              struct deadline d, struct err *err)
+{
+	KUBE_CALL(k);
+	struct listing l = { .k = k,
+		             .op = { .method = "GET",
+		                     .target = { .verb = "list", .kind = kind, .ns = ns } },
+		             .label_selector = label_selector,
+		             .fn = fn,
+		             .arg = arg,
+		             .token = xstrdup("") };
+	int rc;
+	do
+		rc = list_page(&l, d, err);
+	while (rc == 0);
+	free(l.token);
+	/* Trees of whole pages: without this 2 MB and more stay in the process. */
+	if (l.pages > 1)
+		malloc_trim(0);
+	return rc < 0 ? -1 : 0;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The verbs on one object: get, create, patch, delete. Each is one operation, whose conditions (no such object,
+ * exists already) are told apart from errors here. No state, any thread.
+ */
+#include "kube/kube_priv.h"
+
+#include <stdlib.h>
+
+#include "common/json.h"
+#include "common/mem.h"
+
+/* One operation on one object: 0 and the answer (ret may be NULL), 1 when `absent` says so. */
+static int operate(struct kube *k, const struct kube_operation *op, struct deadline d,
+                   bool (*absent)(const struct kube_target *t, const struct http_result *r),
+                   struct json **ret, struct err *err)
+{
+	struct http_result r = { 0 };
+	int rc;
+	if (kube_exchange(k, op, d, &r, err))
+		return -1;
+	if (kube_is_success(&r))
+		rc = ret ? kube_parse_answer(op, &r, ret, err) : 0;
+	else if (absent(&op->target, &r))
+		rc = 1;
+	else
+		rc = kube_operation_failed(k, op, &r, err);
+	free(r.body);
+	return rc;
+}
+
+int kube_get(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
+             struct deadline d, struct json **ret, struct err *err)
+{
+	KUBE_CALL(k);
+	struct kube_operation op = {
+		.method = "GET", .target = { .verb = "get", .kind = kind, .ns = ns, .name = name }
+	};
+	return operate(k, &op, d, kube_status_no_object, ret, err);
+}
+
+static bool already_exists(const struct kube_target *t, const struct http_result *r)
+{
+	(void)t;
+	return r->end == HTTP_ANSWERED && r->status == 409 &&
+	       kube_status_reason_is(r, "AlreadyExists");
+}
+
+int kube_create(struct kube *k, const struct kube_kind *kind, const char *ns, struct json *object,
+                struct deadline d, struct json **ret, struct err *err)
+{
+	KUBE_CALL(k);
+	AUTO(free)
+	char *version = str_empty(kind->group) ? xstrdup(kind->version)
+	                                       : xasprintf("%s/%s", kind->group, kind->version);
+	AUTO(free) char *query = xasprintf("?fieldManager=%s", k->field_manager);
+	json_set_str(object, "apiVersion", version);
+	json_set_str(object, "kind", kind->kind);
+	AUTO(free) char *body = json_print(object);
+	struct kube_operation op = { .method = "POST",
+		                     .target = { .verb = "create", .kind = kind, .ns = ns },
+		                     .query = query,
+		                     .content_type = "application/json",
+		                     .body = body };
+	return operate(k, &op, d, already_exists, ret, err);
+}
+
+int kube_patch(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
+               const struct json *patch, struct deadline d, struct json **ret, struct err *err)
+{
+	KUBE_CALL(k);
+	AUTO(free) char *query = xasprintf("?fieldManager=%s", k->field_manager);
+	AUTO(free) char *body = json_print(patch);
+	struct kube_operation op = {
+		.method = "PATCH",
+		.target = { .verb = "patch", .kind = kind, .ns = ns, .name = name },
+		.query = query,
+		.content_type = "application/merge-patch+json",
+		.body = body
+	};
+	return operate(k, &op, d, kube_status_no_object, ret, err);
+}
+
+/* 1: the object of that name is another one, or there is none; 0: it is the one. */
+static int is_other(struct kube *k, const struct kube_operation *op, const char *uid,
+                    struct deadline d, struct err *err)
+{
+	AUTO(json_free) struct json *object = NULL;
+	const struct kube_target *t = &op->target;
+	int rc = kube_get(k, t->kind, t->ns, t->name, d, &object, err);
+	if (rc)
+		return rc;
+	return !str_eq(json_str(object, "metadata.uid"), uid);
+}
+
+/* A conflict on DELETE is the uid precondition's, or a passing one of the server: asking for the object tells them
+   apart without reading the message. */
+static int delete_conflict(struct kube *k, const struct kube_operation *op, const char *uid,
+                           const struct http_result *r, struct deadline d, struct err *err)
+{
+	int other = uid ? is_other(k, op, uid, d, err) : 0;
+	return other ? other : kube_operation_failed(k, op, r, err);
+}
+
+int kube_delete(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
+                const char *uid, struct deadline d, struct err *err)
+{
+	KUBE_CALL(k);
+	AUTO(json_free) struct json *options = json_object();
+	json_set_str(options, "apiVersion", "v1");
+	json_set_str(options, "kind", "DeleteOptions");
+	if (uid)
+		json_set_str(json_sub(options, "preconditions"), "uid", uid);
+	AUTO(free) char *body = json_print(options);
+	struct kube_operation op = {
+		.method = "DELETE",
+		.target = { .verb = "delete", .kind = kind, .ns = ns, .name = name },
+		.content_type = "application/json",
+		.body = body
+	};
+	struct http_result r = { 0 };
+	int rc;
+	if (kube_exchange(k, &op, d, &r, err))
+		return -1;
+	if (kube_is_success(&r))
+		rc = 0;
+	else if (kube_status_no_object(&op.target, &r))
+		rc = 1;
+	else if (r.end == HTTP_ANSWERED && r.status == 409)
+		rc = delete_conflict(k, &op, uid, &r, d, err);
+	else
+		rc = kube_operation_failed(k, &op, &r, err);
+	free(r.body);
+	return rc;
+}

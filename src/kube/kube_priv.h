@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of this room share. Nobody else includes it, but the tests of this room. */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "http/http.h"
+#include "kube/kube.h"
+#include "kube/kube_access.h"
+#include "kube/kube_retry.h"
+#include "kube/kube_status.h"
+#include "common/str.h"
+
+/* How patient the client is; 0 takes the default. Tests make these short. */
+struct kube_tuning {
+	struct http_tuning http;
+	int attempt_ms;            /* one try of a request; 30 s */
+	int watch_silence_ms;      /* two bookmark periods and some; 150 s */
+	int watch_backoff_ms;      /* the first pause after a failure; 250 ms */
+	int watch_backoff_most_ms; /* 15 s */
+	int watch_timeout_s;       /* asked of the server; 240 and up to a quarter more */
+	int page;                  /* objects of a list asked for at once; LIMIT_KUBE_PAGE */
+};
+
+struct kube_watch;
+
+struct kube {
+	struct http *http;
+	struct kube_config *config;
+	struct kube_limiter limiter;
+	struct kube_tuning tuning;
+	char *user_agent, *field_manager;
+	_Atomic int64_t answered_at; /* a caller's request was answered last; monotonic ns */
+
+	pthread_mutex_t lock;   /* guards what follows, and all waits */
+	pthread_cond_t changed; /* stopping, or a user has left */
+	bool stopping;
+	unsigned users; /* calls that run, waits that are open */
+	struct kube_watch *watches;
+};
+
+int kube_new_tuned(const struct kube_options *options, const struct kube_tuning *tuning,
+                   struct kube **ret, struct err *err) MUST_CHECK;
+
+/* Each call of the outside is a user, so that kube_free() can wait for it. */
+void kube_enter(struct kube *k);
+void kube_leave(struct kube *k);
+static inline void kube_leave_p(struct kube **k)
+{
+	kube_leave(*k);
+}
+#define KUBE_CALL(k_) \
+	struct kube *kube_call_ AUTO(kube_leave) __attribute__((unused)) = (kube_enter(k_), (k_))
+
+/* A request as far as this room knows it. `path` is the caller's. */
+struct http_request kube_request(struct kube *k, const struct kube_access *access,
+                                 const char *method, const char *path);
+/* "/apis/group/version/namespaces/ns/plural/name", malloc'ed; name NULL: the collection. */
+char *kube_path(const struct kube_kind *kind, const char *ns, const char *name);
+/* Appends text with everything but unreserved characters percent-encoded. */
+void kube_path_encode(struct str *path, const char *text);
+
+struct kube_operation {
+	const char *method;
+	struct kube_target target;
+	const char *query; /* with its '?', or NULL */
+	const char *content_type;
+	const char *body;
+};
+
+/* kube_exchange.c. Sends it, again where that is allowed and there is time. 0: *ret is what came of it, its body the
+   caller's; -1: cancelled or out of time before there was anything to tell. */
+int kube_exchange(struct kube *k, const struct kube_operation *op, struct deadline d,
+                  struct http_result *ret, struct err *err) MUST_CHECK;
+bool kube_is_success(const struct http_result *r);
+/* Always -1: sets the error for a result that is no success. */
+int kube_operation_failed(struct kube *k, const struct kube_operation *op,
+                          const struct http_result *result, struct err *err);
+int kube_parse_answer(const struct kube_operation *op, const struct http_result *r,
+                      struct json **ret, struct err *err) MUST_CHECK;
+
+/* kube_watch.c */
+void kube_watches_free(struct kube *k); /* the HTTP engine has ended */
+void kube_waits_stop(struct kube *k);   /* lock held: wakes all that wait */

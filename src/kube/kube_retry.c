@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which results are tried again and when, and the request limiter; the rules are told in kube_retry.h.
+ * Pure functions but for the limiter, whose lock guards its bucket only. Nobody waits here.
+ */
+#include "kube/kube_retry.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+
+#define FIRST_MS 100
+#define MOST_MS 5000
+#define ATTEMPTS 6        /* about 3 s in all */
+#define ATTEMPTS_ASKED 10 /* when the server says how long to wait: as client-go */
+
+int kube_backoff_ms(unsigned failures, int first_ms, int most_ms)
+{
+	int64_t ms = first_ms;
+	for (unsigned i = 1; i < failures && ms < most_ms; i++)
+		ms *= 2;
+	if (ms > most_ms)
+		ms = most_ms;
+	return (int)(ms * 3 / 4 + arc4random_uniform((uint32_t)(ms / 2 + 1)));
+}
+
+enum again {
+	NEVER,
+	SAFE_ONLY, /* unless it is a POST: the server may have acted */
+	ALWAYS,
+};
+
+static enum again of_status(int status)
+{
+	switch (status) {
+	case 429:
+	case 503:
+		return ALWAYS;
+	case 500:
+	case 502:
+	case 504:
+		return SAFE_ONLY;
+	default:
+		return NEVER;
+	}
+}
+
+static enum again of_result(const struct http_result *result)
+{
+	switch (result->end) {
+	case HTTP_ANSWERED:
+		return of_status(result->status);
+	case HTTP_NOT_SENT:
+		return ALWAYS;
+	case HTTP_DEADLINE:
+		return result->sent ? SAFE_ONLY : ALWAYS;
+	case HTTP_CUT:
+	case HTTP_RETIRED:
+		return SAFE_ONLY;
+	case HTTP_CANCELLED:
+	case HTTP_TOO_LARGE:
+	default:
+		return NEVER;
+	}
+}
+
+int kube_retry_ms(const char *method, const struct http_result *result, unsigned attempt)
+{
+	enum again again = of_result(result);
+	unsigned attempts = result->retry_after_s > 0 ? ATTEMPTS_ASKED : ATTEMPTS;
+	if (again == NEVER || attempt >= attempts || (again == SAFE_ONLY && str_eq(method, "POST")))
+		return -1;
+	int backoff = kube_backoff_ms(attempt, FIRST_MS, MOST_MS);
+	int asked = result->retry_after_s * 1000;
+	return asked > 0 ? asked + backoff : backoff;
+}
+
+void kube_limiter_init(struct kube_limiter *l, double qps, int burst)
+{
+	*l = (struct kube_limiter) { .lock = PTHREAD_MUTEX_INITIALIZER,
+		                     .qps = qps > 0 ? qps : 0,
+		                     .burst = burst > 0 ? burst : 1,
+		                     .tokens = burst > 0 ? burst : 1 };
+}
+
+void kube_limiter_destroy(struct kube_limiter *l)
+{
+	pthread_mutex_destroy(&l->lock);
+}
+
+int64_t kube_limiter_take(struct kube_limiter *l, int64_t now)
+{
+	WITH_LOCK(&l->lock);
+	if (l->qps <= 0)
+		return 0;
+	if (l->at && now > l->at)
+		l->tokens += (double)(now - l->at) * l->qps / 1e9;
+	if (l->tokens > l->burst)
+		l->tokens = l->burst;
+	l->at = now;
+	l->tokens -= 1;
+	return l->tokens >= 0 ? 0 : (int64_t)(-l->tokens * 1e9 / l->qps);
+}
+
+void kube_limiter_return(struct kube_limiter *l)
+{
+	WITH_LOCK(&l->lock);
+	l->tokens += 1;
+}

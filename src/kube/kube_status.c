@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * HTTP status and Kubernetes Status to struct err. The texts name verb and object, repeat what the server said and
+ * end with what to look at next where the server does not say it. No state, any thread.
+ */
+#include "kube/kube_status.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "common/str.h"
+
+/* Which object it is about stands in front of the texts already (kube.h): it is not named a second time. */
+static bool is_about_one(const struct kube_target *t)
+{
+	return t->verb && (t->name || str_eq(t->verb, "create"));
+}
+
+const char *kube_target_text(const struct kube_target *t, char buf[512])
+{
+	const char *group = t->kind->group;
+	if (is_about_one(t)) {
+		snprintf(buf, 512, "%s%s%s", t->kind->plural, str_empty(group) ? "" : ".", group);
+		return buf;
+	}
+	snprintf(buf, 512, "%s%s%s%s%s%s%s", t->kind->plural, str_empty(group) ? "" : ".", group,
+	         t->ns || t->name ? " " : "", t->ns ? t->ns : "", t->ns && t->name ? "/" : "",
+	         t->name ? t->name : "");
+	return buf;
+}
+
+struct json *kube_status_parse(const struct http_result *result)
+{
+	struct err ignored = ERR_INIT;
+	struct json *status = NULL;
+	if (!result->body || json_parse("Status", result->body, result->body_n, &status, &ignored))
+		return NULL;
+	if (!str_eq(json_str(status, "kind"), "Status")) {
+		json_free(status);
+		return NULL;
+	}
+	return status;
+}
+
+/* Without a Status, or with the one that every path unknown to the server gets: not about an object. */
+static bool is_unknown_path(const struct json *status)
+{
+	return !status || str_eq(json_str(status, "message"),
+	                         "the server could not find the requested resource");
+}
+
+static bool has_cause(const struct json *status, const char *reason)
+{
+	json_foreach (cause, json_at(status, "details.causes"))
+		if (str_eq(json_str(cause, "reason"), reason))
+			return true;
+	return false;
+}
+
+/* -------------------------------------------------------------- the table */
+
+enum special {
+	PLAIN,
+	UNKNOWN,     /* the path itself is not known to the server */
+	QUOTA,       /* the message says so; there is no reason of its own */
+	TERMINATING, /* of the namespace */
+};
+
+struct row {
+	int from, to; /* HTTP status */
+	enum special special;
+	const char *reason; /* of the Status; NULL: any */
+	enum err_code code;
+	const char *hint; /* NULL: the server's text is enough */
+};
+
+static const struct row rows[] = {
+	{ 400, 400, PLAIN, NULL, ERR_INVALID, NULL },
+	{ 401, 401, PLAIN, NULL, ERR_UNAUTHENTICATED, "credentials" },
+	{ 403, 403, QUOTA, NULL, ERR_EXHAUSTED, NULL },
+	{ 403, 403, TERMINATING, NULL, ERR_PRECONDITION, NULL },
+	{ 403, 403, PLAIN, NULL, ERR_PERMISSION, "rbac" },
+	{ 404, 404, UNKNOWN, NULL, ERR_PRECONDITION, "group" },
+	{ 404, 404, PLAIN, NULL, ERR_NOT_FOUND, NULL },
+	{ 405, 405, PLAIN, NULL, ERR_PRECONDITION, NULL },
+	{ 409, 409, PLAIN, "AlreadyExists", ERR_EXISTS, NULL },
+	{ 409, 409, PLAIN, NULL, ERR_ABORTED, NULL },
+	{ 410, 410, PLAIN, NULL, ERR_ABORTED, NULL },
+	{ 413, 413, PLAIN, NULL, ERR_INVALID, NULL },
+	{ 422, 422, PLAIN, NULL, ERR_INVALID, NULL },
+	{ 429, 429, PLAIN, NULL, ERR_UNAVAILABLE, NULL },
+	{ 400, 499, PLAIN, NULL, ERR_INTERNAL, NULL },
+	{ 500, 599, PLAIN, NULL, ERR_UNAVAILABLE, NULL },
+};
+
+static bool applies(const struct row *row, int http_status, const struct json *status)
+{
+	const char *message = json_str(status, "message");
+	if (http_status < row->from || http_status > row->to)
+		return false;
+	if (row->reason && !str_eq(json_str(status, "reason"), row->reason))
+		return false;
+	switch (row->special) {
+	case UNKNOWN:
+		return is_unknown_path(status);
+	case QUOTA:
+		return message && strstr(message, "exceeded quota");
+	case TERMINATING:
+		return has_cause(status, "NamespaceTerminating");
+	case PLAIN:
+	default:
+		return true;
+	}
+}
+
+static const struct row *row_for(int http_status, const struct json *status)
+{
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (applies(&rows[i], http_status, status))
+			return &rows[i];
+	return NULL;
+}
+
+/* -------------------------------------------------------------- texts */
+
+static int set_with_hint(const struct kube_target *t, const struct row *row, const char *said,
+                         struct err *err)
+{
+	char object[512];
+	const char *group = str_empty(t->kind->group) ? "core" : t->kind->group;
+	kube_target_text(t, object);
+	if (str_eq(row->hint, "rbac"))
+		return err_set(
+			err, row->code,
+			"not allowed to %s %s (API group %s)%s%s: %s; check the ClusterRole of "
+			"the driver's ServiceAccount",
+			t->verb, t->kind->plural, group, t->ns ? " in namespace " : "",
+			t->ns ? t->ns : "", said);
+	if (str_eq(row->hint, "group"))
+		return err_set(
+			err, row->code,
+			"%s %s: the API server does not serve %s of API group %s/%s; are the "
+			"CustomResourceDefinitions installed?",
+			t->verb, object, t->kind->plural, group, t->kind->version);
+	if (str_eq(row->hint, "credentials"))
+		return err_set(err, row->code,
+		               "%s %s: the API server does not accept the credentials of %s: %s",
+		               t->verb, object, t->source ? t->source : "the configuration", said);
+	return err_set(err, row->code, "%s %s: %s", t->verb, object, said);
+}
+
+/* A namespace that does not exist is not the object's absence: somebody has to make it. */
+static bool is_missing_namespace(const struct json *status)
+{
+	return str_eq(json_str(status, "details.kind"), "namespaces");
+}
+
+int kube_status_error_of(const struct kube_target *t, int http_status, const struct json *status,
+                         struct err *err)
+{
+	static const struct row other = { .code = ERR_UNAVAILABLE };
+	static const struct row no_namespace = { .code = ERR_PRECONDITION };
+	char number[64];
+	const struct row *row = row_for(http_status, status);
+	const char *said = json_str(status, "message");
+	if (str_empty(said)) {
+		snprintf(number, sizeof(number), "the API server answered HTTP %d", http_status);
+		said = number;
+	}
+	if (!row)
+		row = &other;
+	if (http_status == 404 && is_missing_namespace(status) &&
+	    !str_eq(t->kind->plural, "namespaces"))
+		row = &no_namespace;
+	return set_with_hint(t, row, said, err);
+}
+
+int kube_status_error(const struct kube_target *t, const struct http_result *result,
+                      struct err *err)
+{
+	char object[512];
+	kube_target_text(t, object);
+	switch (result->end) {
+	case HTTP_ANSWERED: {
+		AUTO(json_free) struct json *status = kube_status_parse(result);
+		return kube_status_error_of(t, result->status, status, err);
+	}
+	case HTTP_CANCELLED:
+		return err_set(err, ERR_CANCELLED, "%s %s: cancelled", t->verb, object);
+	case HTTP_DEADLINE:
+		return err_set(err, ERR_DEADLINE, "%s %s: no answer from %s in time", t->verb,
+		               object, t->server);
+	case HTTP_NOT_SENT:
+		return err_set(err, ERR_UNAVAILABLE, "%s %s: cannot reach the API server %s: %s",
+		               t->verb, object, t->server, result->why);
+	case HTTP_CUT:
+	case HTTP_RETIRED:
+	case HTTP_TOO_LARGE:
+	default:
+		return err_set(err, ERR_UNAVAILABLE, "%s %s: no whole answer from %s: %s", t->verb,
+		               object, t->server, result->why);
+	}
+}
+
+bool kube_status_reason_is(const struct http_result *result, const char *reason)
+{
+	AUTO(json_free) struct json *status = kube_status_parse(result);
+	return str_eq(json_str(status, "reason"), reason);
+}
+
+bool kube_status_no_object(const struct kube_target *t, const struct http_result *result)
+{
+	if (result->end != HTTP_ANSWERED || result->status != 404 || !t->name)
+		return false;
+	AUTO(json_free) struct json *status = kube_status_parse(result);
+	return !is_unknown_path(status) && !is_missing_namespace(status);
+}

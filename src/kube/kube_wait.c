@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Waiting for one object: the callers' side.
+ *
+ * A wait holds at most one state, the newest not yet given out, as text: who takes it parses it, in its own thread, and
+ * one that a newer state replaces is never parsed. Nothing else of the cluster is kept.
+ * Everything is under the client's lock; conditions are per wait, so that an event wakes whom it concerns.
+ *
+ * Why a wait reads its object only after kube_wait_next() was called for the first time: a caller opens the wait
+ * first and then creates the object; "does not exist", read between the two, would be stale.
+ */
+#include "kube/kube_watch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/mem.h"
+
+static struct kube_watch *watch_for(struct kube *k, const struct kube_kind *kind, const char *ns)
+{
+	for (struct kube_watch *w = k->watches; w; w = w->next)
+		if (str_eq(w->kind.plural, kind->plural) && str_eq(w->kind.group, kind->group) &&
+		    str_eq(w->kind.version, kind->version) && (w->ns == ns || str_eq(w->ns, ns)))
+			return w;
+	struct kube_watch *w = watch_new(k, kind, ns);
+	w->next = k->watches;
+	k->watches = w;
+	return w;
+}
+
+int kube_wait_open(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
+                   struct kube_wait **ret, struct err *err)
+{
+	struct kube_wait *w = xcalloc(1, sizeof(*w));
+	pthread_cond_init(&w->told, NULL);
+	w->name = xstrdup(name);
+	WITH_LOCK(&k->lock);
+	if (k->stopping) {
+		free(w->name);
+		free(w);
+		return err_set(err, ERR_CANCELLED, "watch %s: the client is being stopped", name);
+	}
+	k->users++;
+	w->watch = watch_for(k, kind, ns);
+	w->next = w->watch->waits;
+	w->watch->waits = w;
+	if (!w->watch->live) {
+		w->must_read = true;
+		watch_kick(w->watch);
+	}
+	*ret = w;
+	return 0;
+}
+
+void kube_wait_expect(struct kube_wait *w, const char *uid)
+{
+	WITH_LOCK(&w->watch->k->lock);
+	free(w->uid);
+	w->uid = uid ? xstrdup(uid) : NULL;
+}
+
+void kube_wait_close(struct kube_wait *w)
+{
+	if (!w)
+		return;
+	struct kube *k = w->watch->k;
+	{
+		WITH_LOCK(&k->lock);
+		struct kube_wait **at = &w->watch->waits;
+		while (*at != w)
+			at = &(*at)->next;
+		*at = w->next;
+	}
+	pthread_cond_destroy(&w->told);
+	free(w->state);
+	free(w->name);
+	free(w->uid);
+	free(w);
+	kube_leave(k);
+}
+
+/* -------------------------------------------------------------- kube_wait_next */
+
+static int out_of_time(const struct kube_wait *w, struct err *err)
+{
+	const struct kube_watch *watch = w->watch;
+	const struct kube_target t = { .kind = &watch->kind, .ns = watch->ns, .name = w->name };
+	char text[512];
+	kube_target_text(&t, text);
+	if (watch->down[0])
+		return err_set(err, ERR_DEADLINE, "watch %s: no change seen in time; %s", text,
+		               watch->down);
+	return err_set(err, ERR_DEADLINE, "watch %s: no change in time", text);
+}
+
+/* The text of a state, taken out of a wait. */
+struct taken {
+	char *text;
+	size_t n;
+};
+
+/* Is there something to tell? 0, 1 or -1 as kube_wait_next(), 2: nothing yet. */
+static int tell(struct kube_wait *w, struct taken *ret, struct err *err)
+{
+	if (w->watch->k->stopping)
+		return err_set(err, ERR_CANCELLED, "watch %s: the client is being stopped",
+		               w->name);
+	if (w->state) {
+		*ret = (struct taken) { TAKE(w->state), w->state_n };
+		w->gone_told = false;
+		return 0;
+	}
+	if (w->gone) {
+		w->gone = false;
+		w->gone_told = true;
+		return 1;
+	}
+	if (w->failed) {
+		w->failed = false;
+		*err = w->err;
+		return -1;
+	}
+	return 2;
+}
+
+static int next_locked(struct kube_wait *w, struct deadline d, struct taken *ret, struct err *err)
+{
+	struct kube *k = w->watch->k;
+	struct deadline until = { .at = d.at };
+	struct timespec ts = deadline_timespec(until);
+	WITH_LOCK(&k->lock);
+	w->asked = true;
+	if (w->must_read || !w->watch->live || *w->watch->down)
+		watch_kick(w->watch);
+	for (;;) {
+		int rc = tell(w, ret, err);
+		if (rc != 2)
+			return rc;
+		if (w->cancelled)
+			return err_set(err, ERR_CANCELLED, "watch %s: cancelled", w->name);
+		if (deadline_passed(until))
+			return out_of_time(w, err);
+		pthread_cond_clockwait(&w->told, &k->lock, CLOCK_MONOTONIC, &ts);
+	}
+}
+
+/* Runs under the lock of the caller's cancellation, which is therefore never asked for under ours. */
+static void wake(void *arg)
+{
+	struct kube_wait *w = arg;
+	WITH_LOCK(&w->watch->k->lock);
+	w->cancelled = true;
+	pthread_cond_signal(&w->told);
+}
+
+/* An event that is no JSON after all: what it was about is read. */
+static void read_instead(struct kube_wait *w)
+{
+	WITH_LOCK(&w->watch->k->lock);
+	w->version[0] = 0;
+	w->must_read = true;
+}
+
+static int next_parsed(struct kube_wait *w, struct deadline d, struct json **ret, struct err *err)
+{
+	for (;;) {
+		struct taken taken = { 0 };
+		struct err malformed = ERR_INIT;
+		int rc = next_locked(w, d, &taken, err);
+		if (rc)
+			return rc;
+		rc = json_parse(w->name, taken.text, taken.n, ret, &malformed);
+		free(taken.text);
+		if (rc == 0)
+			return 0;
+		log_limited(LOG_WARNING, 30, "watch %s: %s; reading it", w->watch->kind.plural,
+		            malformed.msg);
+		read_instead(w);
+	}
+}
+
+int kube_wait_next(struct kube_wait *w, struct deadline d, struct json **ret, struct err *err)
+{
+	w->cancelled = false;
+	if (cancel_on_set(d.cancel, wake, w))
+		wake(w);
+	int rc = next_parsed(w, d, ret, err);
+	(void)cancel_on_set(d.cancel, NULL, NULL);
+	return rc;
+}
+
+/* -------------------------------------------------------------- what the watch tells */
+
+static void tell_gone(struct kube_wait *w)
+{
+	free(TAKE(w->state));
+	w->version[0] = 0;
+	w->must_read = false;
+	w->gone = !w->gone_told;
+	w->failed = w->failed && !w->watch->live;
+	pthread_cond_signal(&w->told);
+}
+
+static void tell_deleted(struct kube_wait *w, const struct kube_event *e)
+{
+	if (!w->uid)
+		w->must_read = true; /* perhaps an earlier object of the name */
+	else if (span_eq(e->uid, w->uid))
+		tell_gone(w);
+}
+
+static void tell_state(struct kube_wait *w, const struct kube_event *e)
+{
+	struct span version = e->resource_version;
+	if (version.n > 0 && span_eq(version, w->version))
+		return;
+	snprintf(w->version, sizeof(w->version), "%.*s", (int)version.n,
+	         version.n ? version.at : "");
+	free(w->state);
+	w->state = xcalloc(1, e->object.n + 1);
+	w->state_n = e->object.n;
+	memcpy(w->state, e->object.at, e->object.n);
+	w->gone = false;
+	/* A read that succeeds is no comfort while watching is refused: there will be no next state. */
+	w->failed = w->failed && !w->watch->live;
+	pthread_cond_signal(&w->told);
+}
+
+bool waits_tell(struct kube_watch *w, const struct kube_event *e)
+{
+	bool unread = false;
+	for (struct kube_wait *i = w->waits; i; i = i->next) {
+		if (!span_eq(e->name, i->name))
+			continue;
+		i->reading = 0;
+		if (e->type == EVENT_DELETED)
+			tell_deleted(i, e);
+		else
+			tell_state(i, e);
+		unread |= i->must_read;
+	}
+	return unread;
+}
+
+static void tell_error(struct kube_wait *w, const struct err *err)
+{
+	w->failed = true;
+	w->err = *err;
+	w->must_read = true;
+	pthread_cond_signal(&w->told);
+}
+
+char *waits_take_unread(struct kube_watch *w, unsigned long read)
+{
+	char *name = NULL;
+	for (struct kube_wait *i = w->waits; i; i = i->next) {
+		if (!i->must_read || !i->asked || (name && !str_eq(i->name, name)))
+			continue;
+		i->must_read = false;
+		i->reading = read;
+		if (!name)
+			name = xstrdup(i->name);
+	}
+	return name;
+}
+
+/* True once for a wait that the read is for. */
+static bool was_read(struct kube_wait *w, unsigned long read)
+{
+	if (w->reading != read)
+		return false;
+	w->reading = 0;
+	return true;
+}
+
+void waits_tell_read(struct kube_watch *w, unsigned long read, const struct kube_event *e)
+{
+	for (struct kube_wait *i = w->waits; i; i = i->next) {
+		if (!was_read(i, read))
+			continue;
+		if (e)
+			tell_state(i, e);
+		else
+			tell_gone(i);
+	}
+}
+
+void waits_tell_read_error(struct kube_watch *w, unsigned long read, const struct err *err)
+{
+	for (struct kube_wait *i = w->waits; i; i = i->next)
+		if (was_read(i, read))
+			tell_error(i, err);
+}
+
+void waits_read_again(struct kube_watch *w, unsigned long read)
+{
+	for (struct kube_wait *i = w->waits; i; i = i->next)
+		if (was_read(i, read))
+			i->must_read = true;
+}
+
+void waits_tell_error(struct kube_watch *w, const struct err *err)
+{
+	for (struct kube_wait *i = w->waits; i; i = i->next)
+		tell_error(i, err);
+}
+
+void waits_forget_error(struct kube_watch *w)
+{
+	for (struct kube_wait *i = w->waits; i; i = i->next)
+		i->failed = false;
+}
+
+void waits_must_read(struct kube_watch *w)
+{
+	for (struct kube_wait *i = w->waits; i; i = i->next)
+		i->must_read = true;
+}
+
+void kube_waits_stop(struct kube *k)
+{
+	for (struct kube_watch *w = k->watches; w; w = w->next)
+		for (struct kube_wait *i = w->waits; i; i = i->next)
+			pthread_cond_signal(&i->told);
+}

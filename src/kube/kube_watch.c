@@ -1,0 +1,555 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One watch per collection: the state machine on the HTTP engine's thread.
+ *
+ * Theory of operation.  A list of one object gives a resourceVersion; a stream from there brings every change, in
+ * order.  A stream that ends for any reason is opened again behind the last event that came, so nothing
+ * is missed.  When that place is lost (410, an ERROR event, a line that cannot be read) it starts again with a
+ * list, and the objects that somebody waits for, exactly those, are read one by one.
+ *
+ *   IDLE -> LISTING -> STREAMING -> (end) -> STREAMING, or LISTING when the place is lost
+ *              \-> PAUSED <-/   after failures, with backoff; Retry-After is honoured
+ *
+ * Errors that pass (no connection, 429, 5xx) are waited for. Others (403, no such API group) are told to all
+ * who wait, and tried again as long as somebody does.  Everything here runs on the engine's
+ * thread but watch_new() and watch_kick(); fields marked so in kube_watch.h are under the client's lock.
+ */
+#include "kube/kube_watch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kube/kube_event.h"
+#include "common/limits.h"
+#include "common/log.h"
+#include "common/mem.h"
+
+#define NS_PER_MS INT64_C(1000000)
+#define HEALTHY_MS 1000       /* a stream that lived so long was no failure */
+#define HOPELESS_MS 1000      /* the first pause after an error that does not pass */
+#define PLACE_TRIES 3         /* failures in a row before the place is given up */
+#define LINE_KEEP (64 * 1024) /* memory kept between lines */
+
+static void watch_run(void *arg);
+static void list_start(struct kube_watch *w);
+static void stream_start(struct kube_watch *w);
+static void reads_start(struct kube_watch *w);
+static void pause_over(void *arg);
+static void read_pause_over(void *arg);
+
+/* -------------------------------------------------------------- life */
+
+struct kube_watch *watch_new(struct kube *k, const struct kube_kind *kind, const char *ns)
+{
+	struct kube_watch *w = xcalloc(1, sizeof(*w));
+	w->k = k;
+	w->kind = (struct kube_kind) { .group = xstrdup(kind->group),
+		                       .version = xstrdup(kind->version),
+		                       .plural = xstrdup(kind->plural),
+		                       .kind = xstrdup(kind->kind) };
+	w->ns = ns ? xstrdup(ns) : NULL;
+	str_init(&w->line, LIMIT_HTTP_WATCH_LINE);
+	w->pause = (struct http_timer) { .fn = pause_over, .arg = w };
+	w->read_pause = (struct http_timer) { .fn = read_pause_over, .arg = w };
+	return w;
+}
+
+void kube_watches_free(struct kube *k)
+{
+	while (k->watches) {
+		struct kube_watch *w = k->watches;
+		k->watches = w->next;
+		free((char *)w->kind.group);
+		free((char *)w->kind.version);
+		free((char *)w->kind.plural);
+		free((char *)w->kind.kind);
+		free(w->ns);
+		str_clear(&w->line);
+		free(w);
+	}
+}
+
+void watch_kick(struct kube_watch *w)
+{
+	if (w->kicked)
+		return;
+	w->kicked = true;
+	http_post(w->k->http, watch_run, w);
+}
+
+static bool somebody_waits(struct kube_watch *w)
+{
+	WITH_LOCK(&w->k->lock);
+	return w->waits != NULL;
+}
+
+static bool is_live(struct kube_watch *w)
+{
+	WITH_LOCK(&w->k->lock);
+	return w->live;
+}
+
+static void set_down(struct kube_watch *w, const char *why)
+{
+	WITH_LOCK(&w->k->lock);
+	snprintf(w->down, sizeof(w->down), "%s", why);
+}
+
+/* The pause is for a server that is away, and a caller's request has just been answered. */
+static bool server_is_back(const struct kube_watch *w)
+{
+	return w->phase == WATCH_PAUSED && w->unheard &&
+	       atomic_load(&w->k->answered_at) > w->tried_at;
+}
+
+/* Somebody opened a wait or asks for its object. */
+static void watch_run(void *arg)
+{
+	struct kube_watch *w = arg;
+	{
+		WITH_LOCK(&w->k->lock);
+		w->kicked = false;
+	}
+	int64_t since = monotonic_ns() - w->tried_at;
+	bool try_again = w->phase == WATCH_PAUSED && w->hopeless && since > HOPELESS_MS * NS_PER_MS;
+	if (w->phase == WATCH_IDLE || try_again)
+		list_start(w);
+	else if (server_is_back(w))
+		pause_over(w);
+	else if (is_live(w))
+		reads_start(w);
+}
+
+/* -------------------------------------------------------------- pauses and failures */
+
+static void pause_for(struct kube_watch *w, int ms)
+{
+	w->phase = WATCH_PAUSED;
+	http_timer_set(w->k->http, &w->pause, monotonic_ns() + ms * NS_PER_MS);
+}
+
+static void pause_over(void *arg)
+{
+	struct kube_watch *w = arg;
+	if (w->hopeless && !somebody_waits(w)) {
+		w->phase = WATCH_IDLE;
+		return;
+	}
+	if (is_live(w))
+		stream_start(w);
+	else
+		list_start(w);
+}
+
+static void backoff(struct kube_watch *w, int first_ms, int asked_ms)
+{
+	int ms = kube_backoff_ms(++w->failures, first_ms, w->k->tuning.watch_backoff_most_ms);
+	pause_for(w, asked_ms + ms);
+}
+
+/* Events may have been missed from here on. */
+static void lose_place(struct kube_watch *w)
+{
+	WITH_LOCK(&w->k->lock);
+	w->live = false;
+	waits_must_read(w);
+}
+
+static bool passes_by_itself(const struct http_result *r)
+{
+	return r->end != HTTP_ANSWERED || r->status == 429 || r->status == 410 ||
+	       r->status >= 500 || (r->status >= 200 && r->status < 300);
+}
+
+static struct err error_of(struct kube_watch *w, const char *verb, const char *name,
+                           const struct http_result *r)
+{
+	struct err err = ERR_INIT;
+	struct kube_access *access = kube_config_get(w->k->config, false);
+	const struct kube_target t = { .verb = verb,
+		                       .kind = &w->kind,
+		                       .ns = w->ns,
+		                       .name = name,
+		                       .server = access->endpoint->url,
+		                       .source = access->source };
+	kube_status_error(&t, r, &err);
+	kube_config_put(w->k->config, access);
+	return err;
+}
+
+/* A server that starts refuses what it has not read the roles of yet: that is asked a second time before it is told. */
+static bool is_doubtful(const struct kube_watch *w, const struct http_result *r)
+{
+	return r->status == 403 && w->failures > 0 && !w->hopeless && !w->doubted;
+}
+
+/* A list or a stream that did not come about. */
+static void watch_failed(struct kube_watch *w, const char *verb, const struct http_result *r)
+{
+	if (r->end == HTTP_ANSWERED && r->status == 401 && !w->refused) {
+		w->refused = true;
+		pause_for(w, 0);
+		return;
+	}
+	struct err err = error_of(w, verb, NULL, r);
+	set_down(w, err.msg);
+	log_limited(LOG_WARNING, 30, "%s; trying again", err.msg);
+	if (is_doubtful(w, r)) {
+		w->doubted = true;
+		pause_for(w, HOPELESS_MS);
+		return;
+	}
+	w->hopeless = !passes_by_itself(r);
+	w->unheard = r->end != HTTP_ANSWERED;
+	if (!w->hopeless) {
+		/* Perhaps it is the place that the server cannot serve (another server, a restored backup). */
+		if (w->failures >= PLACE_TRIES)
+			lose_place(w);
+		backoff(w, w->k->tuning.watch_backoff_ms, r->retry_after_s * 1000);
+		return;
+	}
+	lose_place(w);
+	{
+		WITH_LOCK(&w->k->lock);
+		waits_tell_error(w, &err);
+	}
+	backoff(w, HOPELESS_MS, 0);
+}
+
+/* -------------------------------------------------------------- list */
+
+static struct http_call *start(struct kube_watch *w, struct http_request *q, bool force)
+{
+	struct kube_access *access = kube_config_get(w->k->config, force);
+	struct http_request whole = kube_request(w->k, access, "GET", q->path);
+	whole.deadline_at = q->deadline_at;
+	whole.stream = q->stream;
+	whole.silence_ms = q->silence_ms;
+	whole.on_bytes = q->on_bytes;
+	whole.on_done = q->on_done;
+	whole.arg = q->arg;
+	struct http_call *call = http_start(w->k->http, &whole);
+	kube_config_put(w->k->config, access);
+	return call;
+}
+
+static int64_t attempt_end(const struct kube_watch *w)
+{
+	return monotonic_ns() + w->k->tuning.attempt_ms * NS_PER_MS;
+}
+
+static bool take_version(struct kube_watch *w, const struct http_result *r)
+{
+	AUTO(json_free) struct json *list = NULL;
+	struct err ignored = ERR_INIT;
+	if (!r->body || json_parse("list", r->body, r->body_n, &list, &ignored))
+		return false;
+	const char *version = json_str(list, "metadata.resourceVersion");
+	if (str_empty(version) || strlen(version) >= sizeof(w->version))
+		return false;
+	snprintf(w->version, sizeof(w->version), "%s", version);
+	return true;
+}
+
+static void list_done(void *arg, struct http_result *r)
+{
+	struct kube_watch *w = arg;
+	if (r->end == HTTP_CANCELLED) {
+		w->phase = WATCH_IDLE;
+		return;
+	}
+	if (r->end != HTTP_ANSWERED || r->status != 200 || !take_version(w, r)) {
+		watch_failed(w, "list", r);
+		return;
+	}
+	w->refused = false;
+	w->hopeless = false;
+	w->doubted = false;
+	{
+		WITH_LOCK(&w->k->lock);
+		w->live = true;
+		waits_forget_error(w);
+	}
+	stream_start(w);
+	reads_start(w);
+}
+
+static void list_start(struct kube_watch *w)
+{
+	AUTO(free) char *collection = kube_path(&w->kind, w->ns, NULL);
+	AUTO(free) char *path = xasprintf("%s?limit=1", collection);
+	struct http_request q = {
+		.path = path, .deadline_at = attempt_end(w), .on_done = list_done, .arg = w
+	};
+	http_timer_clear(w->k->http, &w->pause);
+	w->phase = WATCH_LISTING;
+	w->tried_at = monotonic_ns();
+	(void)start(w, &q, w->refused);
+}
+
+/* -------------------------------------------------------------- events */
+
+static void lose(struct kube_watch *w, bool badly, const char *why)
+{
+	w->lost = true;
+	w->lost_badly = badly;
+	if (badly)
+		set_down(w, why);
+}
+
+/* The server ends a watch with a Status: 410 when it no longer has the place. */
+static void error_event(struct kube_watch *w, const struct kube_event *e)
+{
+	AUTO(json_free) struct json *status = NULL;
+	struct err err = ERR_INIT;
+	int64_t code = 0;
+	if (json_parse("watch", e->object.at, e->object.n, &status, &err) ||
+	    json_get_i64(status, "code", &code, &err) < 0)
+		err_clear(&err);
+	if (code == 410) {
+		lose(w, false, "");
+		return;
+	}
+	const struct kube_target t = { .verb = "watch", .kind = &w->kind, .ns = w->ns };
+	kube_status_error_of(&t, (int)code, status, &err);
+	lose(w, true, err.msg);
+}
+
+static void object_event(struct kube_watch *w, const struct kube_event *e)
+{
+	WITH_LOCK(&w->k->lock);
+	if (waits_tell(w, e))
+		watch_kick(w);
+}
+
+static void line_event(struct kube_watch *w)
+{
+	struct kube_event e;
+	if (!kube_event_scan(w->line.ptr, w->line.len, &e) ||
+	    e.resource_version.n >= sizeof(w->version)) {
+		lose(w, true, "the watch brought a line that is no event");
+		return;
+	}
+	if (e.type == EVENT_ERROR) {
+		error_event(w, &e);
+		return;
+	}
+	w->relisted = false;
+	if (e.type != EVENT_BOOKMARK)
+		object_event(w, &e);
+	if (e.resource_version.n > 0)
+		snprintf(w->version, sizeof(w->version), "%.*s", (int)e.resource_version.n,
+		         e.resource_version.at);
+}
+
+static void line_end(struct kube_watch *w)
+{
+	if (w->line.len > 0)
+		line_event(w);
+	if (w->line.cap > LINE_KEEP)
+		str_clear(&w->line);
+	else
+		str_reset(&w->line);
+}
+
+static void stream_opened(struct kube_watch *w)
+{
+	w->opened_at = monotonic_ns();
+	w->refused = false;
+	w->doubted = false;
+	set_down(w, "");
+}
+
+static bool stream_bytes(void *arg, const char *bytes, size_t n)
+{
+	struct kube_watch *w = arg;
+	if (n == 0)
+		stream_opened(w);
+	while (n > 0 && !w->lost) {
+		const char *newline = memchr(bytes, '\n', n);
+		size_t piece = newline ? (size_t)(newline - bytes) : n;
+		if (!str_addn(&w->line, bytes, piece))
+			lose(w, true, "the watch brought a line above the limit");
+		else if (newline)
+			line_end(w);
+		piece += newline ? 1 : 0;
+		bytes += piece;
+		n -= piece;
+	}
+	return !w->lost;
+}
+
+/* -------------------------------------------------------------- stream */
+
+static bool was_healthy(const struct kube_watch *w)
+{
+	return w->opened_at && monotonic_ns() - w->opened_at >= HEALTHY_MS * NS_PER_MS;
+}
+
+/* The stream had begun, and ended. */
+static void stream_resume(struct kube_watch *w, const char *why)
+{
+	if (was_healthy(w))
+		w->failures = 0;
+	if (w->lost)
+		lose_place(w);
+	/* A server that says 410 is there again, whatever it was before. */
+	if (w->lost && !w->lost_badly && !w->relisted) {
+		w->relisted = true;
+		list_start(w);
+		return;
+	}
+	w->unheard = true;
+	if (w->lost_badly || w->failures > 0) {
+		if (!w->lost_badly)
+			set_down(w, why);
+		log_limited(LOG_WARNING, 30, "watch %s: %s; trying again", w->kind.plural, why);
+		backoff(w, w->k->tuning.watch_backoff_ms, 0);
+		return;
+	}
+	w->failures++; /* until the next one has lived for a while */
+	if (w->lost)
+		list_start(w);
+	else
+		stream_start(w);
+}
+
+static void stream_done(void *arg, struct http_result *r)
+{
+	struct kube_watch *w = arg;
+	bool opened = w->opened_at != 0;
+	if (r->end == HTTP_CANCELLED) {
+		w->phase = WATCH_IDLE;
+		return;
+	}
+	if (r->end == HTTP_ANSWERED && r->status == 410)
+		w->lost = true;
+	if (r->end == HTTP_RETIRED)
+		stream_start(w);
+	else if (opened || w->lost)
+		stream_resume(w, w->lost     ? "lost its place"
+		                 : r->why[0] ? r->why
+		                             : "the server ended it at once");
+	else
+		watch_failed(w, "watch", r);
+}
+
+static void stream_start(struct kube_watch *w)
+{
+	struct kube *k = w->k;
+	unsigned base = (unsigned)k->tuning.watch_timeout_s;
+	AUTO(free) char *collection = kube_path(&w->kind, w->ns, NULL);
+	AUTO(free)
+	char *path = xasprintf(
+		"%s?watch=1&allowWatchBookmarks=true&resourceVersion=%s&timeoutSeconds=%u",
+		collection, w->version, base + arc4random_uniform(base / 4 + 1));
+	struct http_request q = { .path = path,
+		                  .stream = true,
+		                  .silence_ms = k->tuning.watch_silence_ms,
+		                  .on_bytes = stream_bytes,
+		                  .on_done = stream_done,
+		                  .arg = w };
+	http_timer_clear(k->http, &w->pause);
+	w->phase = WATCH_STREAMING;
+	w->tried_at = monotonic_ns();
+	w->opened_at = 0;
+	w->lost = false;
+	w->lost_badly = false;
+	str_reset(&w->line);
+	(void)start(w, &q, w->refused);
+}
+
+/* -------------------------------------------------------------- reading awaited objects */
+
+struct reading {
+	struct kube_watch *w;
+	unsigned long number;
+	char *name;
+};
+
+static void read_result(const struct reading *reading, const struct http_result *r)
+{
+	struct kube_watch *w = reading->w;
+	const char *name = reading->name;
+	AUTO(json_free) struct json *object = NULL;
+	struct err err = ERR_INIT;
+	const struct kube_target t = { .verb = "get", .kind = &w->kind, .ns = w->ns, .name = name };
+	bool found = r->end == HTTP_ANSWERED && r->status == 200 && r->body &&
+	             json_parse(name, r->body, r->body_n, &object, &err) == 0;
+	const char *version = json_str(object, "metadata.resourceVersion");
+	struct kube_event e = { .object = { r->body, r->body_n },
+		                .resource_version = { version, version ? strlen(version) : 0 } };
+	bool none = kube_status_no_object(&t, r);
+	bool later = !found && !none && (passes_by_itself(r) || (r->status == 401 && !w->refused));
+	err_clear(&err);
+	if (!found && !none)
+		err = error_of(w, "get", name, r);
+	if (r->status == 401)
+		w->refused = true;
+	{
+		WITH_LOCK(&w->k->lock);
+		if (found)
+			waits_tell_read(w, reading->number, &e);
+		else if (none)
+			waits_tell_read(w, reading->number, NULL);
+		else if (later)
+			waits_read_again(w, reading->number);
+		else
+			waits_tell_read_error(w, reading->number, &err);
+	}
+	if (!later) {
+		w->read_failures = 0;
+		return;
+	}
+	log_limited(LOG_WARNING, 30, "%s; trying again", err.msg);
+	int ms = kube_backoff_ms(++w->read_failures, w->k->tuning.watch_backoff_ms,
+	                         w->k->tuning.watch_backoff_most_ms);
+	http_timer_set(w->k->http, &w->read_pause,
+	               monotonic_ns() + (r->retry_after_s * 1000 + ms) * NS_PER_MS);
+}
+
+static void read_done(void *arg, struct http_result *r)
+{
+	struct reading *reading = arg;
+	if (r->end != HTTP_CANCELLED)
+		read_result(reading, r);
+	free(reading->name);
+	free(reading);
+}
+
+static void read_start(struct kube_watch *w, char *name)
+{
+	struct reading *reading = xcalloc(1, sizeof(*reading));
+	AUTO(free) char *path = kube_path(&w->kind, w->ns, name);
+	struct http_request q = {
+		.path = path, .deadline_at = attempt_end(w), .on_done = read_done, .arg = reading
+	};
+	reading->w = w;
+	reading->number = w->reads;
+	reading->name = name;
+	(void)start(w, &q, w->refused);
+}
+
+static char *take_unread(struct kube_watch *w)
+{
+	WITH_LOCK(&w->k->lock);
+	return waits_take_unread(w, w->reads + 1);
+}
+
+static void reads_start(struct kube_watch *w)
+{
+	char *name;
+	if (w->read_pause.set)
+		return;
+	while ((name = take_unread(w))) {
+		w->reads++;
+		read_start(w, name);
+	}
+}
+
+static void read_pause_over(void *arg)
+{
+	struct kube_watch *w = arg;
+	if (is_live(w))
+		reads_start(w);
+}

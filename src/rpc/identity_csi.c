@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The Identity service.  Answers from constants, so it runs on the poller thread and goes on answering
+ * while every worker is busy.  Probe is "ready" as long as the process serves: anything else makes the liveness
+ * sidecar kill a driver that is only waiting for an API server.
+ */
+#include "rpc/identity_csi.h"
+
+static int get_plugin_info(void *self, struct rpc_call *call, const void *req,
+                           ProtobufCMessage **resp, struct err *err)
+{
+	const struct identity *identity = self;
+	Csi__V1__GetPluginInfoResponse *r = RPC_NEW(call, csi__v1__get_plugin_info_response);
+
+	(void)req;
+	(void)err;
+	r->name = (char *)identity->name;
+	r->vendor_version = (char *)identity->version;
+	*resp = &r->base;
+	return 0;
+}
+
+static Csi__V1__PluginCapability *service_capability(struct rpc_call *call,
+                                                     Csi__V1__PluginCapability__Service__Type type)
+{
+	Csi__V1__PluginCapability *c = RPC_NEW(call, csi__v1__plugin_capability);
+
+	c->type_case = CSI__V1__PLUGIN_CAPABILITY__TYPE_SERVICE;
+	c->service = RPC_NEW(call, csi__v1__plugin_capability__service);
+	c->service->type = type;
+	return c;
+}
+
+static Csi__V1__PluginCapability *expansion_capability(
+	struct rpc_call *call, Csi__V1__PluginCapability__VolumeExpansion__Type type)
+{
+	Csi__V1__PluginCapability *c = RPC_NEW(call, csi__v1__plugin_capability);
+
+	c->type_case = CSI__V1__PLUGIN_CAPABILITY__TYPE_VOLUME_EXPANSION;
+	c->volume_expansion = RPC_NEW(call, csi__v1__plugin_capability__volume_expansion);
+	c->volume_expansion->type = type;
+	return c;
+}
+
+static int get_plugin_capabilities(void *self, struct rpc_call *call, const void *req,
+                                   ProtobufCMessage **resp, struct err *err)
+{
+	const struct identity *identity = self;
+	Csi__V1__GetPluginCapabilitiesResponse *r =
+		RPC_NEW(call, csi__v1__get_plugin_capabilities_response);
+
+	(void)req;
+	(void)err;
+	r->capabilities =
+		arena_alloc(&call->arena, (identity->n_services + 1) * sizeof(*r->capabilities));
+	for (size_t i = 0; i < identity->n_services; i++)
+		r->capabilities[r->n_capabilities++] =
+			service_capability(call, identity->services[i]);
+	if (identity->expansion)
+		r->capabilities[r->n_capabilities++] =
+			expansion_capability(call, identity->expansion);
+	*resp = &r->base;
+	return 0;
+}
+
+static int probe(void *self, struct rpc_call *call, const void *req, ProtobufCMessage **resp,
+                 struct err *err)
+{
+	Csi__V1__ProbeResponse *r = RPC_NEW(call, csi__v1__probe_response);
+
+	(void)self;
+	(void)req;
+	(void)err;
+	r->ready = RPC_NEW(call, google__protobuf__bool_value);
+	r->ready->value = true;
+	*resp = &r->base;
+	return 0;
+}
+
+static const struct rpc_method methods[] = {
+	{ "GetPluginInfo", get_plugin_info, .on_poller = true },
+	{ "GetPluginCapabilities", get_plugin_capabilities, .on_poller = true },
+	{ "Probe", probe, .on_poller = true, .quiet = true },
+};
+
+struct rpc_service identity_service(struct identity *identity)
+{
+	return (struct rpc_service) {
+		.descriptor = &csi__v1__identity__descriptor,
+		.methods = methods,
+		.n_methods = ARRAY_LEN(methods),
+		.self = identity,
+	};
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* CSI's Identity service: who the driver is and what it can do, in every mode. */
+#pragma once
+
+#include "csi/csi.pb-c.h"
+
+#include "rpc/rpc.h"
+
+struct identity {
+	const char *name; /* "csi.snap.nvidia.com" */
+	const char *version;
+	/* What GetPluginCapabilities answers, as main.c decides by mode. */
+	const Csi__V1__PluginCapability__Service__Type *services;
+	size_t n_services;
+	/* UNKNOWN (0): volumes do not grow. Goes together with EXPAND_VOLUME of the controller. */
+	Csi__V1__PluginCapability__VolumeExpansion__Type expansion;
+};
+
+/* The service; `identity` outlives it. Every method is answered on the poller. */
+struct rpc_service identity_service(struct identity *identity);

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Registration with kubelet: a second, small server, and one thread that owns it.
+ *
+ * The thread sleeps on inotify of the folder. Somebody who removes the socket (a cleaned-up node, another driver of the
+ * same name that ends) makes it serve a new one. While the folder itself is missing no event can tell that it
+ * appears, since it may be a mount point: then, and only then, it looks again every few seconds.
+ * Both methods run on the server's poller: they answer constants and write a log line.
+ */
+#include "rpc/registration.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "csi/pluginregistration.pb-c.h"
+
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "rpc/rpc_server.h"
+#include "common/str.h"
+
+#define LOOK_AGAIN_MS 5000
+#define STOP_MS 1000
+
+struct registration {
+	struct registration_options options;
+	char *path;
+	struct rpc_service service;
+	struct rpc_server *server; /* the thread's own, and so is inotify; NULL: not served now */
+	int inotify;               /* -1: the folder is not there */
+	int stop;                  /* readable when the end has come */
+	pthread_t thread;
+};
+
+/* ---------------------------------------------------------------- what kubelet calls */
+
+static int get_info(void *self, struct rpc_call *call, const void *req, ProtobufCMessage **resp,
+                    struct err *err)
+{
+	static char *versions[] = { (char *)"1.0.0" };
+	const struct registration *r = self;
+	Pluginregistration__PluginInfo *info = RPC_NEW(call, pluginregistration__plugin_info);
+
+	(void)req;
+	(void)err;
+	info->type = (char *)"CSIPlugin";
+	info->name = (char *)r->options.driver;
+	info->endpoint = (char *)r->options.endpoint;
+	info->supported_versions = versions;
+	info->n_supported_versions = ARRAY_LEN(versions);
+	*resp = &info->base;
+	return 0;
+}
+
+static int notify(void *self, struct rpc_call *call, const void *req, ProtobufCMessage **resp,
+                  struct err *err)
+{
+	const struct registration *r = self;
+	const Pluginregistration__RegistrationStatus *status = req;
+
+	(void)err;
+	if (status->plugin_registered)
+		log_event(LOG_INFO, "registered with kubelet", "driver", r->options.driver,
+		          "endpoint", r->options.endpoint, NULL);
+	else
+		log_event(LOG_ERROR,
+		          "kubelet refused this driver; pods get no volumes here until it does not",
+		          "driver", r->options.driver, "endpoint", r->options.endpoint, "error",
+		          status->error, NULL);
+	*resp = RPC_NEW(call, pluginregistration__registration_status_response);
+	return 0;
+}
+
+static const struct rpc_method methods[] = {
+	{ "GetInfo", get_info, .on_poller = true, .quiet = true },
+	{ "NotifyRegistrationStatus", notify, .on_poller = true, .quiet = true },
+};
+
+/* ---------------------------------------------------------------- the thread */
+
+static void unserve(struct registration *r)
+{
+	rpc_server_stop(TAKE(r->server), STOP_MS);
+}
+
+static int serve(struct registration *r, struct err *err)
+{
+	const struct rpc_server_options options = {
+		.path = r->path,
+		.socket_mode = 0600,
+		.socket_group = (gid_t)-1,
+		.max_workers = 1,
+	};
+
+	if (rpc_server_start(&options, &r->service, 1, &r->server, err))
+		return err_wrap(err, "serve %s", r->path);
+	log_event(LOG_INFO, "waiting for kubelet to register the driver", "socket", r->path, NULL);
+	return 0;
+}
+
+/* Watching first: what is removed after that is not missed. */
+static int look(struct registration *r, struct err *err)
+{
+	r->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (r->inotify < 0)
+		return err_sys(err, errno, "inotify");
+	if (inotify_add_watch(r->inotify, r->options.dir,
+	                      IN_DELETE | IN_MOVED_FROM | IN_DELETE_SELF | IN_MOVE_SELF |
+	                              IN_ONLYDIR) >= 0)
+		return 0;
+	err_sys(err, errno, "watch %s (kubelet's folder plugins_registry)", r->options.dir);
+	close(TAKE_FD(r->inotify));
+	return -1;
+}
+
+static void settle(struct registration *r)
+{
+	struct err err = ERR_INIT;
+	struct stat st;
+
+	if (r->server && lstat(r->path, &st))
+		unserve(r);
+	if (r->inotify < 0)
+		(void)!look(r, &err);
+	if (r->inotify >= 0 && !r->server)
+		(void)!serve(r, &err);
+	if (err.code)
+		log_limited(LOG_WARNING, 60, "not to be registered with kubelet yet: %s", err.msg);
+}
+
+/* The folder is not there any more: its watch says nothing from now on. */
+static void take_events(struct registration *r)
+{
+	char buf[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+	ssize_t n;
+	bool folder_gone = false;
+
+	while ((n = read(r->inotify, buf, sizeof(buf))) > 0) {
+		for (char *at = buf; at < buf + n;) {
+			const struct inotify_event *e = (const void *)at;
+
+			if (e->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED | IN_UNMOUNT))
+				folder_gone = true;
+			at += sizeof(*e) + e->len;
+		}
+	}
+	if (folder_gone)
+		close(TAKE_FD(r->inotify));
+}
+
+static void *run(void *arg)
+{
+	struct registration *r = arg;
+
+	int again = r->options.look_again_ms ? r->options.look_again_ms : LOOK_AGAIN_MS;
+
+	pthread_setname_np(pthread_self(), "registration");
+	for (;;) {
+		settle(r);
+		struct pollfd fds[] = {
+			{ .fd = r->stop, .events = POLLIN },
+			{ .fd = r->inotify, .events = POLLIN },
+		};
+		int timeout = r->inotify >= 0 && r->server ? -1 : again;
+
+		if (poll(fds, ARRAY_LEN(fds), timeout) < 0 && errno != EINTR)
+			break;
+		if (fds[0].revents)
+			break;
+		if (r->inotify >= 0 && fds[1].revents)
+			take_events(r);
+	}
+	unserve(r);
+	return NULL;
+}
+
+/* ---------------------------------------------------------------- start and stop */
+
+static struct registration *release(struct registration *r)
+{
+	if (r->inotify >= 0)
+		close(r->inotify);
+	if (r->stop >= 0)
+		close(r->stop);
+	free(r->path);
+	free(r);
+	return NULL;
+}
+
+static int start(struct registration *r, struct err *err)
+{
+	int rc;
+
+	if (strlen(r->path) >= sizeof(((struct sockaddr_un *)NULL)->sun_path))
+		return err_set(err, ERR_INVALID,
+		               "--plugin-registration-path: %s is too long for a socket", r->path);
+	r->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (r->stop < 0)
+		return err_sys(err, errno, "eventfd");
+	rc = pthread_create(&r->thread, NULL, run, r);
+	return rc ? err_sys(err, rc, "start the thread that registers with kubelet") : 0;
+}
+
+int registration_start(const struct registration_options *options, struct registration **ret,
+                       struct err *err)
+{
+	struct registration *r = xcalloc(1, sizeof(*r));
+
+	r->options = *options;
+	r->inotify = r->stop = -1;
+	r->path = xasprintf("%s/%s-reg.sock", options->dir, options->driver);
+	r->service = (struct rpc_service) {
+		.descriptor = &pluginregistration__registration__descriptor,
+		.methods = methods,
+		.n_methods = ARRAY_LEN(methods),
+		.self = r,
+	};
+	if (start(r, err)) {
+		release(r);
+		return -1;
+	}
+	*ret = r;
+	return 0;
+}
+
+struct registration *registration_stop(struct registration *r)
+{
+	if (!r)
+		return NULL;
+	(void)!eventfd_write(r->stop, 1);
+	pthread_join(r->thread, NULL);
+	return release(r);
+}

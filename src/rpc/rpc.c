@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From bytes to a handler and back, by protobuf-c's descriptors: one function for every method
+ * of every service.  Everything that belongs to a call lives in its arena; nothing here is shared
+ * between calls but the counter of ids.  Knows no transport: bytes, deadline and cancellation come
+ * with the call.
+ */
+#include "rpc/rpc.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/limits.h"
+#include "rpc/rpc_log.h"
+#include "rpc/wire_check.h"
+
+static _Atomic uint64_t last_id;
+
+void rpc_call_init(struct rpc_call *call, const char *method)
+{
+	*call = (struct rpc_call) {
+		.method = method,
+		.id = atomic_fetch_add(&last_id, 1) + 1,
+		.started = monotonic_ns(),
+		.arena = ARENA_INIT(LIMIT_RPC_ARENA),
+	};
+	cancel_init(&call->cancel);
+	call->deadline = (struct deadline) { .at = DEADLINE_NEVER, .cancel = &call->cancel };
+}
+
+void rpc_call_clear(struct rpc_call *call)
+{
+	arena_clear(&call->arena);
+	cancel_destroy(&call->cancel);
+}
+
+ProtobufCMessage *rpc_new_message(struct rpc_call *call, const ProtobufCMessageDescriptor *d)
+{
+	ProtobufCMessage *m = arena_alloc(&call->arena, d->sizeof_message);
+
+	protobuf_c_message_init(d, m);
+	return m;
+}
+
+const struct rpc_method *rpc_find(const struct rpc_service *services, size_t n_services,
+                                  const char *path, size_t n_path,
+                                  const struct rpc_service **ret_service)
+{
+	const char *slash = n_path > 1 && *path == '/' ? memrchr(path + 1, '/', n_path - 1) : NULL;
+	size_t n_service, n_method;
+
+	if (!slash)
+		return NULL;
+	n_service = (size_t)(slash - path) - 1;
+	n_method = n_path - n_service - 2;
+	for (const struct rpc_service *s = services; s < services + n_services; s++) {
+		if (strlen(s->descriptor->name) != n_service ||
+		    memcmp(s->descriptor->name, path + 1, n_service) != 0)
+			continue;
+		for (const struct rpc_method *m = s->methods; m < s->methods + s->n_methods; m++)
+			if (strlen(m->name) == n_method &&
+			    memcmp(m->name, slash + 1, n_method) == 0) {
+				*ret_service = s;
+				return m;
+			}
+	}
+	return NULL;
+}
+
+/* ---------------------------------------------------------------- one call */
+
+struct call_memory {
+	struct arena *arena;
+	bool exhausted;
+};
+
+static void *call_alloc(void *arg, size_t n)
+{
+	struct call_memory *memory = arg;
+	void *p = arena_try_alloc(memory->arena, n);
+
+	if (!p)
+		memory->exhausted = true;
+	return p;
+}
+
+static void call_free(void *arg, void *p)
+{
+	(void)arg;
+	(void)p;
+}
+
+static int unpack(const ProtobufCMessageDescriptor *d, struct rpc_call *call, const uint8_t *in,
+                  size_t n_in, ProtobufCMessage **ret, struct err *err)
+{
+	struct call_memory memory = { .arena = &call->arena };
+	ProtobufCAllocator allocator = { call_alloc, call_free, &memory };
+
+	if (wire_check(d, in, n_in, err))
+		return -1;
+	*ret = protobuf_c_message_unpack(d, &allocator, n_in, in);
+	if (!*ret && memory.exhausted)
+		return err_set(err, ERR_EXHAUSTED,
+		               "%s needs more than %d bytes of memory when unpacked", d->short_name,
+		               LIMIT_RPC_ARENA);
+	if (!*ret)
+		return err_set(err, ERR_INVALID, "malformed %s", d->short_name);
+	wire_settle_maps(*ret);
+	return 0;
+}
+
+/* The handler, under the lock of its volume. */
+static int run(const struct rpc_service *service, const struct rpc_method *method,
+               struct rpc_call *call, const ProtobufCMessage *req, ProtobufCMessage **resp,
+               struct err *err)
+{
+	const char *key = method->key ? method->key(call, req) : NULL;
+	AUTO(keylock_release) struct keylock_hold *hold = NULL;
+
+	if (key && *key && keylock_take(service->locks, key, method->name, &hold, err))
+		return -1;
+	if (method->handler(service->self, call, req, resp, err) == 0 && *resp)
+		return 0;
+	return err->code != ERR_OK
+	               ? -1
+	               : err_set(err, ERR_INTERNAL, "%s ended without an answer", method->name);
+}
+
+int rpc_dispatch(const struct rpc_service *service, const struct rpc_method *method,
+                 struct rpc_call *call, const uint8_t *in, size_t n_in, uint8_t **ret_out,
+                 size_t *ret_n_out, struct err *err)
+{
+	const ProtobufCMethodDescriptor *d =
+		protobuf_c_service_descriptor_get_method_by_name(service->descriptor, method->name);
+	ProtobufCMessage *req, *resp = NULL;
+	size_t n;
+
+	if (!d)
+		return err_set(err, ERR_INTERNAL, "%s has no method %s", service->descriptor->name,
+		               method->name);
+	if (unpack(d->input, call, in, n_in, &req, err))
+		return -1;
+	rpc_log_request(call, req);
+	if (run(service, method, call, req, &resp, err))
+		return -1;
+	if (resp->descriptor != d->output)
+		return err_set(err, ERR_INTERNAL, "%s answered with a %s", method->name,
+		               resp->descriptor->name);
+	n = protobuf_c_message_get_packed_size(resp);
+	*ret_out = n ? xmalloc(n) : NULL;
+	if (n)
+		protobuf_c_message_pack(resp, *ret_out);
+	*ret_n_out = n;
+	return 0;
+}

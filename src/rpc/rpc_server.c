@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The gRPC server: what it is made of, its start and its stop.  (The life of a call: rpc_server_call.c.)
+ *
+ * Threads: gRPC's own, the poller, the listener, workers once there is work.  All of them end in rpc_server_stop(), in
+ * an order that matters: no new connections, no new calls, the calls that run, the workers, the queue, the poller.
+ */
+#include "rpc/rpc_server_priv.h"
+
+#include <grpc/grpc_posix.h>
+#include <grpc/grpc_security.h>
+#include <grpc/support/log.h>
+#include <grpc/support/time.h>
+
+#include <stdlib.h>
+
+#include "common/limits.h"
+#include "common/log.h"
+#include "rpc/listener.h"
+#include "rpc/workers.h"
+#include "common/str.h"
+
+#define SLOTS 8 /* arrivals that gRPC can report at once */
+#define PING_INTERVAL_MS 5000
+#define GOODBYE_MS 100
+
+static void *poll_thread(void *arg)
+{
+	pthread_setname_np(pthread_self(), "rpc-poller");
+	rpc_poll(arg);
+	return NULL;
+}
+
+/* ---------------------------------------------------------------- start and stop */
+
+extern char **environ;
+
+void rpc_server_sanitize_environment(void)
+{
+	/* An empty or unknown GRPC_POLL_STRATEGY makes grpc_init() abort; none of them is our configuration. */
+	char **kept = environ;
+
+	for (char **e = environ; e && *e; e++)
+		if (!str_has_prefix(*e, "GRPC_"))
+			*kept++ = *e;
+	if (kept)
+		*kept = NULL;
+}
+
+static void log_grpc(gpr_log_func_args *args)
+{
+	log_limited(LOG_WARNING, 10, "gRPC: %s", args->message);
+}
+
+static void on_connected(void *arg, int fd)
+{
+	struct rpc_server *s = arg;
+
+	grpc_server_add_channel_from_fd(s->grpc, fd, s->credentials);
+}
+
+static grpc_server *new_grpc_server(void)
+{
+#define INTEGER(key_, value_) \
+	{ .type = GRPC_ARG_INTEGER, .key = (char *)key_, .value.integer = (value_) }
+	grpc_arg args[] = {
+		INTEGER(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, LIMIT_RPC_MESSAGE),
+		INTEGER(GRPC_ARG_MAX_METADATA_SIZE, LIMIT_RPC_METADATA),
+		INTEGER(GRPC_ARG_MAX_CONCURRENT_STREAMS, LIMIT_RPC_STREAMS),
+		INTEGER(GRPC_ARG_ENABLE_CHANNELZ, 0),
+		/* Identity only: a small gzip message may unpack to a gigabyte before any limit is looked at. */
+		INTEGER(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1),
+		/* Clients may ping an idle connection this often without being thrown out. */
+		INTEGER(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, PING_INTERVAL_MS),
+		INTEGER(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1),
+	};
+#undef INTEGER
+	grpc_channel_args all = { ARRAY_LEN(args), args };
+
+	return grpc_server_create(&all, NULL);
+}
+
+static struct rpc_server *server_new(const struct rpc_server_options *o,
+                                     const struct rpc_service *services, size_t n_services)
+{
+	unsigned workers = o->max_workers ? o->max_workers : LIMIT_RPC_WORKERS;
+	struct rpc_server *s = xcalloc(1, sizeof *s);
+
+	s->services = services;
+	s->n_services = n_services;
+	s->max_calls = workers + (o->max_queue ? o->max_queue : LIMIT_RPC_QUEUE);
+	s->shut = (struct tag) { SERVER_SHUT, NULL };
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->changed, NULL);
+	s->workers = workers_new(workers);
+	gpr_set_log_function(log_grpc);
+	gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
+	grpc_init();
+	s->grpc = new_grpc_server();
+	s->credentials = grpc_insecure_server_credentials_create();
+	s->queue = grpc_completion_queue_create_for_next(NULL);
+	grpc_server_register_completion_queue(s->grpc, s->queue, NULL);
+	return s;
+}
+
+static int bind_listener(struct rpc_server *s, const struct rpc_server_options *o, struct err *err)
+{
+	struct listener_options options = {
+		.path = o->path,
+		.mode = o->socket_mode ? o->socket_mode : 0600,
+		.group = o->socket_group,
+		.max_connections = o->max_connections ? o->max_connections : LIMIT_RPC_CONNECTIONS,
+		.preface_timeout_ms =
+			o->preface_timeout_ms ? o->preface_timeout_ms : LIMIT_RPC_PREFACE_MS,
+		.connected = on_connected,
+		.arg = s,
+	};
+
+	return listener_new(&options, &s->listener, err);
+}
+
+static int start_threads(struct rpc_server *s, struct err *err)
+{
+	int rc;
+
+	grpc_server_start(s->grpc);
+	for (int i = 0; i < SLOTS; i++)
+		rpc_post_slot(s);
+	rc = pthread_create(&s->poller, NULL, poll_thread, s);
+	if (rc)
+		return err_sys(err, rc, "start the thread that polls gRPC");
+	s->polling = true;
+	return listener_run(s->listener, err);
+}
+
+int rpc_server_start(const struct rpc_server_options *options, const struct rpc_service *services,
+                     size_t n_services, struct rpc_server **ret, struct err *err)
+{
+	struct rpc_server *s = server_new(options, services, n_services);
+
+	if (bind_listener(s, options, err) || start_threads(s, err)) {
+		rpc_server_stop(s, 0);
+		return -1;
+	}
+	*ret = s;
+	return 0;
+}
+
+/* False when calls are left, or (`connections` too) clients that hold their connections, when d passes. */
+static bool wait_quiet(struct rpc_server *s, bool connections, struct deadline d)
+{
+	struct timespec until = deadline_timespec(d);
+
+	WITH_LOCK(&s->lock);
+	while (s->live || (connections && !s->notified))
+		if (pthread_cond_clockwait(&s->changed, &s->lock, CLOCK_MONOTONIC, &until))
+			return false;
+	return true;
+}
+
+/* Calls get the grace; a client that sits on an idle connection and does not read that we leave gets a moment. */
+static void drain(struct rpc_server *s, int grace_ms)
+{
+	if (!wait_quiet(s, false, deadline_in_ms(grace_ms)))
+		log_msg(LOG_WARNING, "calls still run after %d ms: they are told to end", grace_ms);
+	else if (wait_quiet(s, true, deadline_in_ms(GOODBYE_MS)))
+		return;
+	grpc_server_cancel_all_calls(s->grpc);
+	wait_quiet(s, true, deadline_never());
+}
+
+static void begin_stop(struct rpc_server *s)
+{
+	{
+		WITH_LOCK(&s->lock);
+		s->stopping = true;
+	}
+	rpc_hand(s);
+	grpc_server_shutdown_and_notify(s->grpc, s->queue, &s->shut);
+}
+
+static void release(struct rpc_server *s)
+{
+	listener_free(s->listener);
+	grpc_completion_queue_destroy(s->queue);
+	grpc_server_destroy(s->grpc);
+	grpc_server_credentials_release(s->credentials);
+	grpc_shutdown_blocking();
+	pthread_mutex_destroy(&s->lock);
+	pthread_cond_destroy(&s->changed);
+	free(s);
+}
+
+void rpc_server_stop(struct rpc_server *s, int grace_ms)
+{
+	if (!s)
+		return;
+	if (s->listener)
+		listener_stop(s->listener);
+	begin_stop(s);
+	if (s->polling)
+		drain(s, grace_ms);
+	workers_free(s->workers);
+	/* Not before all calls are gone: a batch started on a queue that is shut down aborts. */
+	grpc_completion_queue_shutdown(s->queue);
+	if (s->polling)
+		pthread_join(s->poller, NULL);
+	else
+		rpc_poll(s);
+	release(s);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Maps after unpacking: protobuf-c keeps every entry that was sent, protobuf says that of one key the
+ * last is the value.  A handler must not see two, or a check of the first and a use of the second would differ.
+ * Works in place on the unpacked message; the entries that lose stay in the arena, unreachable.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "rpc/wire_check.h"
+
+/* The beginning of every generated map entry. */
+struct entry {
+	ProtobufCMessage base;
+	char *key;
+	char *value;
+};
+
+struct ranked {
+	struct entry *entry;
+	size_t rank;
+};
+
+static int by_key_then_rank(const void *a, const void *b)
+{
+	const struct ranked *x = a, *y = b;
+	int c = strcmp(x->entry->key, y->entry->key);
+
+	return c ? c : (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+static void settle(struct entry **entries, size_t *n)
+{
+	struct ranked *sorted;
+	size_t kept = 0;
+
+	if (*n < 2)
+		return;
+	sorted = xcalloc(*n, sizeof *sorted);
+	for (size_t i = 0; i < *n; i++)
+		sorted[i] = (struct ranked) { entries[i], i };
+	qsort(sorted, *n, sizeof *sorted, by_key_then_rank);
+	for (size_t i = 0; i + 1 < *n; i++)
+		if (strcmp(sorted[i].entry->key, sorted[i + 1].entry->key) == 0)
+			entries[sorted[i].rank] = NULL;
+	free(sorted);
+	for (size_t i = 0; i < *n; i++)
+		if (entries[i])
+			entries[kept++] = entries[i];
+	*n = kept;
+}
+
+static void settle_field(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
+{
+	char *base = (char *)message;
+	void *member = base + field->offset;
+	size_t *n = (void *)(base + field->quantifier_offset);
+	const uint32_t *oneof_case = (const void *)(base + field->quantifier_offset);
+	ProtobufCMessage **one = member;
+
+	if (wire_is_map(field)) {
+		settle(*(struct entry ***)member, n);
+	} else if (field->label == PROTOBUF_C_LABEL_REPEATED) {
+		for (size_t i = 0; i < *n; i++)
+			wire_settle_maps((*(ProtobufCMessage ***)member)[i]);
+	} else if (!(field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) || *oneof_case == field->id) {
+		if (*one)
+			wire_settle_maps(*one);
+	}
+}
+
+void wire_settle_maps(ProtobufCMessage *message)
+{
+	for (unsigned i = 0; i < message->descriptor->n_fields; i++)
+		if (message->descriptor->fields[i].type == PROTOBUF_C_TYPE_MESSAGE)
+			settle_field(message, &message->descriptor->fields[i]);
+}

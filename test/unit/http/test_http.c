@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The HTTP engine against a scripted HTTP/1.1 server. */
+#include "http/http.h"
+
+#include <glob.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/mem.h"
+#include "common/str.h"
+#include "test/lib/fake_http.h"
+#include "test/lib/skip.h"
+#include "test/lib/suite.h"
+
+static struct http *engine_for(const char *url, const struct http_tuning *tuning)
+{
+	struct http *h = NULL;
+	struct err err = ERR_INIT;
+	struct http_endpoint e = { .url = url };
+	ck_assert_msg(http_new(&e, tuning, &h, &err) == 0, "%s", err.msg);
+	return h;
+}
+
+static bool libcurl_is_mapped(void)
+{
+	AUTO(free) char *maps = NULL;
+	struct err err = ERR_INIT;
+	ck_assert_int_eq(file_read("/proc/self/maps", 1 << 20, &maps, NULL, &err), 0);
+	return strstr(maps, "libcurl") != NULL;
+}
+
+/* It brings thirty libraries and 5 MB: node mode has no use for them. */
+START_TEST(libcurl_is_loaded_with_the_first_engine_only)
+{
+	ck_assert(!libcurl_is_mapped());
+	struct http *h = engine_for("http://127.0.0.1:1", NULL);
+	ck_assert(libcurl_is_mapped());
+	http_free(h);
+}
+END_TEST
+
+START_TEST(a_missing_libcurl_is_named_with_its_package)
+{
+	SKIP_UNLESS_ROOT("a mount namespace without libcurl");
+	struct http *h = NULL;
+	struct err err = ERR_INIT;
+	struct http_endpoint e = { .url = "http://127.0.0.1:1" };
+	glob_t found;
+	ck_assert_int_eq(glob("/usr/lib/*/libcurl.so.4", 0, NULL, &found), 0);
+	ck_assert_int_eq(unshare(CLONE_NEWNS), 0);
+	ck_assert_int_eq(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+	for (size_t i = 0; i < found.gl_pathc; i++)
+		ck_assert_int_eq(mount("/dev/null", found.gl_pathv[i], NULL, MS_BIND, NULL), 0);
+	globfree(&found);
+	ck_assert_int_eq(http_new(&e, NULL, &h, &err), -1);
+	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
+	ck_assert_msg(strstr(err.msg, "Debian package libcurl4") != NULL, "%s", err.msg);
+}
+END_TEST
+
+static struct http_request request_for(const char *method, const char *path)
+{
+	return (struct http_request) { .method = method, .path = path, .max_body = 1 << 20 };
+}
+
+START_TEST(a_request_brings_status_body_and_retry_after)
+{
+	struct fake_http *f = fake_http_start();
+	struct http *h = engine_for(fake_http_url(f), NULL);
+	fake_http_on(f, (struct fake_reply) { .on = "POST /a",
+	                                      .status = 429,
+	                                      .headers = "Retry-After: 7\r\n",
+	                                      .body = "{\"x\":1}" });
+	struct http_request q = request_for("POST", "/a?fieldManager=snap-csi");
+	q.content_type = "application/json";
+	q.body = "{\"hello\":true}";
+	q.body_n = strlen(q.body);
+	q.bearer = "token-1";
+	q.user_agent = "snap-csi/1.0";
+	q.accept = "application/json";
+	struct http_result r;
+	http_do(h, &q, deadline_in_ms(5000), &r);
+	ck_assert_int_eq(r.end, HTTP_ANSWERED);
+	ck_assert_int_eq(r.status, 429);
+	ck_assert_int_eq(r.retry_after_s, 7);
+	ck_assert_str_eq(r.body, "{\"x\":1}");
+	free(r.body);
+
+	AUTO(free) char *seen = fake_http_last(f, "POST /a?fieldManager=snap-csi");
+	ck_assert_ptr_nonnull(seen);
+	ck_assert_ptr_nonnull(strstr(seen, "\r\nAuthorization: Bearer token-1\r\n"));
+	ck_assert_ptr_nonnull(strstr(seen, "\r\nUser-Agent: snap-csi/1.0\r\n"));
+	ck_assert_ptr_nonnull(strstr(seen, "\r\nContent-Type: application/json\r\n"));
+	ck_assert_ptr_nonnull(strstr(seen, "\r\n\r\n{\"hello\":true}"));
+	ck_assert_ptr_null(strcasestr(seen, "\r\nExpect:"));
+	http_free(h);
+	fake_http_stop(f);
+}
+END_TEST
+
+START_TEST(a_server_that_is_away_is_told_from_an_answer_that_was_lost)
+{
+	struct fake_http *f = fake_http_start();
+	struct http *away = engine_for("http://127.0.0.1:1", NULL);
+	struct http *h = engine_for(fake_http_url(f), NULL);
+	struct http_result r;
+	fake_http_on(f, (struct fake_reply) { .on = "POST /cut", .cut = true });
+
+	struct http_request q = request_for("GET", "/");
+	http_do(away, &q, deadline_in_ms(5000), &r);
+	ck_assert_int_eq(r.end, HTTP_NOT_SENT);
+	ck_assert_msg(strstr(r.why, "Connection refused") != NULL, "%s", r.why);
+
+	q = request_for("POST", "/cut");
+	q.body = "{}";
+	q.body_n = 2;
+	http_do(h, &q, deadline_in_ms(5000), &r);
+	ck_assert_int_eq(r.end, HTTP_CUT);
+	ck_assert_int_eq(r.status, 0);
+	ck_assert(r.why[0] != 0);
+	http_free(away);
+	http_free(h);
+	fake_http_stop(f);
+}
+END_TEST
+
+START_TEST(a_deadline_ends_a_request_that_hangs)
+{
+	struct fake_http *f = fake_http_start();
+	struct http *h = engine_for(fake_http_url(f), NULL);
+	struct http_result r;
+	fake_http_on(f, (struct fake_reply) { .on = "GET /hang", .hang = true });
+	struct http_request q = request_for("GET", "/hang");
+	int64_t before = monotonic_ns();
+	http_do(h, &q, deadline_in_ms(200), &r);
+	int64_t took = (monotonic_ns() - before) / 1000000;
+	ck_assert_int_eq(r.end, HTTP_DEADLINE);
+	ck_assert(r.sent);
+	ck_assert_msg(took >= 199 && took < 2000, "took %ld ms", (long)took);
+	http_free(h);
+	fake_http_stop(f);
+}
+END_TEST
+
+static void *cancel_later(void *arg)
+{
+	usleep(100 * 1000);
+	cancel_set(arg);
+	return NULL;
+}
+
+START_TEST(a_cancelled_caller_is_woken_at_once)
+{
+	struct fake_http *f = fake_http_start();
+	struct http *h = engine_for(fake_http_url(f), NULL);
+	struct http_result r;
+	struct cancel cancel = CANCEL_INIT;
+	struct deadline d = deadline_in_ms(20000);
+	pthread_t t;
+	fake_http_on(f, (struct fake_reply) { .on = "GET /hang", .hang = true });
+	d.cancel = &cancel;
+	struct http_request q = request_for("GET", "/hang");
+	pthread_create(&t, NULL, cancel_later, &cancel);
+	int64_t before = monotonic_ns();
+	http_do(h, &q, d, &r);
+	ck_assert_int_eq(r.end, HTTP_CANCELLED);
+	ck_assert_int_lt((monotonic_ns() - before) / 1000000, 2000);
+	pthread_join(t, NULL);
+
+	q = request_for("GET", "/hang");
+	http_do(h, &q, d, &r); /* already cancelled */
+	ck_assert_int_eq(r.end, HTTP_CANCELLED);
+	cancel_destroy(&cancel);
+	http_free(h);
+	fake_http_stop(f);
+}
+END_TEST
+
+START_TEST(a_body_above_the_limit_is_refused)
+{
+	struct fake_http *f = fake_http_start();
+	struct http *h = engine_for(fake_http_url(f), NULL);
+	struct http_result r;
+	AUTO(free) char *big = xmalloc(5001);
+	memset(big, 'x', 5000);
+	big[5000] = 0;
+	fake_http_on(f, (struct fake_reply) { .on = "GET /big", .body = big });
+	struct http_request q = request_for("GET", "/big");
+	q.max_body = 4000;
+	http_do(h, &q, deadline_in_ms(5000), &r);
+	ck_assert_int_eq(r.end, HTTP_TOO_LARGE);
+	ck_assert_msg(strstr(r.why, "4000 bytes") != NULL, "%s", r.why);
+	free(r.body);
+	q = request_for("GET", "/big");
+	q.max_body = 5000;
+	http_do(h, &q, deadline_in_ms(5000), &r);
+	ck_assert_int_eq(r.end, HTTP_ANSWERED);
+	ck_assert_uint_eq(r.body_n, 5000);
+	free(r.body);
+	http_free(h);
+	fake_http_stop(f);
+}
+END_TEST
+
+#define MANY 150
+struct many {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	unsigned good, ended;
+};
+
+static void many_done(void *arg, struct http_result *r)
+{
+	struct many *m = arg;
+	WITH_LOCK(&m->lock);
+	m->ended++;
+	m->good += r->end == HTTP_ANSWERED && r->status == 200;
+	pthread_cond_signal(&m->changed);
+}
+
+START_TEST(many_parallel_requests_share_few_connections)
+{
+	struct fake_http *f = fake_http_start();
+	struct http *h = engine_for(fake_http_url(f), NULL);
+	struct many m = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+	fake_http_on(f, (struct fake_reply) { .on = "GET /*", .delay_ms = 5, .body = "{}" });
+	for (unsigned i = 0; i < MANY; i++) {
+		struct http_request q = request_for("GET", "/x");
+		q.on_done = many_done;
+		q.arg = &m;
+		(void)http_start(h, &q);
+	}
+	{
+		WITH_LOCK(&m.lock);
+		while (m.ended < MANY)
+			pthread_cond_wait(&m.changed, &m.lock);
+	}
+	ck_assert_uint_eq(m.good, MANY);
+	ck_assert_msg(fake_http_open_most(f) <= 8, "%u connections", fake_http_open_most(f));
+	http_free(h);
+	fake_http_stop(f);
+}
+END_TEST
+
+struct stream {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct str bytes;
+	bool ended;
+	enum http_end end;
+	int status;
+};
+
+static struct stream stream_new(void)
+{
+	return (struct stream) { .lock = PTHREAD_MUTEX_INITIALIZER,
+		                 .changed = PTHREAD_COND_INITIALIZER,
+		                 .bytes = STR_INIT(100000) };
+}
+
+static bool stream_bytes(void *arg, const char *bytes, size_t n)
+{
+	struct stream *s = arg;
+	WITH_LOCK(&s->lock);
+	str_addn(&s->bytes, bytes, n);
+	pthread_cond_signal(&s->changed);
+	return true;
+}
+
+static void stream_done(void *arg, struct http_result *r)
+{
+	struct stream *s = arg;
+	WITH_LOCK(&s->lock);
+	s->ended = true;
+	s->end = r->end;
+	s->status = r->status;
+	pthread_cond_signal(&s->changed);
+}
+
+static struct http_request stream_request(struct stream *s, const char *path)
+{
+	struct http_request q = request_for("GET", path);
+	q.stream = true;
+	q.on_bytes = stream_bytes;
+	q.on_done = stream_done;
+	q.arg = s;
+	return q;
+}
+
+static void stream_wait(struct stream *s, const char *want)
+{
+	WITH_LOCK(&s->lock);
+	while (!s->ended && !(want && strstr(s->bytes.ptr, want)))
+		pthread_cond_wait(&s->changed, &s->lock);
+}
+
+START_TEST(a_stream_brings_bytes_as_they_come_and_says_how_it_ended)
+{
+	static const struct {
+		const char *what;
+		bool cut;
+		enum http_end end;
+	} rows[] = { { "ended", false, HTTP_ANSWERED }, { "cut", true, HTTP_CUT } };
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct fake_http *f = fake_http_start();
+		struct http *h = engine_for(fake_http_url(f), NULL);
+		struct stream s = stream_new();
+		fake_http_on(
+			f, (struct fake_reply) { .on = "GET /w", .stream = true, .body = "one\n" });
+		struct http_request q = stream_request(&s, "/w");
+		(void)http_start(h, &q);
+		stream_wait(&s, "one\n");
+		fake_http_push(f, "GET /w", "two\n");
+		stream_wait(&s, "two\n");
+		if (rows[i].cut)
+			fake_http_cut_streams(f, "GET /w");
+		else
+			fake_http_end_streams(f, "GET /w");
+		stream_wait(&s, NULL);
+		ck_assert_msg(s.end == rows[i].end, "%s: %d", rows[i].what, s.end);
+		str_clear(&s.bytes);
+		http_free(h);
+		fake_http_stop(f);
+	}
+}
+END_TEST
+
+START_TEST(a_silent_stream_is_retired)
+{
+	struct fake_http *f = fake_http_start();
+	struct http *h = engine_for(fake_http_url(f), NULL);
+	struct stream s = stream_new();
+	fake_http_on(f, (struct fake_reply) { .on = "GET /w", .stream = true });
+	struct http_request q = stream_request(&s, "/w");
+	q.silence_ms = 200;
+	(void)http_start(h, &q);
+	stream_wait(&s, NULL);
+	ck_assert_int_eq(s.end, HTTP_RETIRED);
+	ck_assert_uint_eq(http_stats(h).generations, 2);
+	str_clear(&s.bytes);
+	http_free(h);
+	fake_http_stop(f);
+}
+END_TEST
+
+START_TEST(a_new_endpoint_retires_streams_and_lets_requests_finish)
+{
+	struct fake_http *a = fake_http_start(), *b = fake_http_start();
+	struct http *h = engine_for(fake_http_url(a), NULL);
+	struct stream s = stream_new(), slow = stream_new();
+	struct http_result r;
+	fake_http_on(a, (struct fake_reply) { .on = "GET /w", .stream = true });
+	fake_http_on(a, (struct fake_reply) { .on = "GET /slow", .delay_ms = 300, .body = "late" });
+	fake_http_on(b, (struct fake_reply) { .on = "GET /x", .body = "new" });
+	struct http_request q = stream_request(&s, "/w");
+	(void)http_start(h, &q);
+	q = stream_request(&slow, "/slow");
+	q.stream = false;
+	(void)http_start(h, &q);
+	ck_assert(fake_http_wait_streams(a, "GET /w", 1));
+	ck_assert(fake_http_wait(a, "GET /slow", 1));
+
+	http_set_endpoint(h, &(struct http_endpoint) { .url = fake_http_url(a) }); /* the same */
+	struct http_request again = request_for("GET", "/x");
+	http_set_endpoint(h, &(struct http_endpoint) { .url = fake_http_url(b) });
+	http_do(h, &again, deadline_in_ms(5000), &r);
+	ck_assert_str_eq(r.body, "new");
+	free(r.body);
+	stream_wait(&s, NULL);
+	ck_assert_int_eq(s.end, HTTP_RETIRED);
+	stream_wait(&slow, NULL);
+	ck_assert_int_eq(slow.end, HTTP_ANSWERED);
+	ck_assert_uint_eq(http_stats(h).generations, 2);
+	str_clear(&s.bytes);
+	str_clear(&slow.bytes);
+	http_free(h);
+	fake_http_stop(a);
+	fake_http_stop(b);
+}
+END_TEST
+
+START_TEST(requests_without_an_answer_for_long_retire_the_generation)
+{
+	struct fake_http *f = fake_http_start();
+	struct http *h = engine_for(fake_http_url(f), &(struct http_tuning) { .silence_ms = 250 });
+	struct http_result r;
+	fake_http_on(f, (struct fake_reply) { .on = "GET /hang", .hang = true });
+	for (int i = 0; i < 3; i++) {
+		struct http_request q = request_for("GET", "/hang");
+		http_do(h, &q, deadline_in_ms(100), &r);
+		ck_assert_int_eq(r.end, HTTP_DEADLINE);
+		ck_assert_uint_eq(http_stats(h).generations, 1 + (i == 2));
+	}
+	http_free(h);
+	fake_http_stop(f);
+}
+END_TEST
+
+START_TEST(stopping_ends_what_is_open)
+{
+	struct fake_http *f = fake_http_start();
+	struct http *h = engine_for(fake_http_url(f), NULL);
+	struct stream s = stream_new(), hang = stream_new();
+	fake_http_on(f, (struct fake_reply) { .on = "GET /w", .stream = true });
+	fake_http_on(f, (struct fake_reply) { .on = "GET /hang", .hang = true });
+	struct http_request q = stream_request(&s, "/w");
+	(void)http_start(h, &q);
+	q = stream_request(&hang, "/hang");
+	q.stream = false;
+	(void)http_start(h, &q);
+	ck_assert(fake_http_wait_streams(f, "GET /w", 1));
+	http_free(h);
+	ck_assert_int_eq(s.end, HTTP_CANCELLED);
+	ck_assert_int_eq(hang.end, HTTP_CANCELLED);
+	str_clear(&s.bytes);
+	str_clear(&hang.bytes);
+	fake_http_stop(f);
+}
+END_TEST
+
+struct alarm {
+	struct http *h;
+	struct http_timer a, b, c;
+	struct str order;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool done;
+};
+
+static void ring_a(void *arg)
+{
+	struct alarm *x = arg;
+	str_add(&x->order, "a");
+}
+
+static void ring_b(void *arg)
+{
+	struct alarm *x = arg;
+	str_add(&x->order, "b");
+	WITH_LOCK(&x->lock);
+	x->done = true;
+	pthread_cond_signal(&x->changed);
+}
+
+static void set_alarms(void *arg)
+{
+	struct alarm *x = arg;
+	int64_t now = monotonic_ns();
+	http_timer_set(x->h, &x->b, now + 60000000);
+	http_timer_set(x->h, &x->c, now + 10000000);
+	http_timer_set(x->h, &x->a, now + 90000000);
+	http_timer_set(x->h, &x->a, now + 30000000);
+	http_timer_clear(x->h, &x->c);
+}
+
+START_TEST(timers_ring_in_order_and_can_be_taken_back)
+{
+	struct alarm x = { .h = engine_for("http://127.0.0.1:1", NULL),
+		           .order = STR_INIT(10),
+		           .lock = PTHREAD_MUTEX_INITIALIZER,
+		           .changed = PTHREAD_COND_INITIALIZER };
+	x.a = (struct http_timer) { .fn = ring_a, .arg = &x };
+	x.b = (struct http_timer) { .fn = ring_b, .arg = &x };
+	x.c = (struct http_timer) { .fn = ring_a, .arg = &x };
+	http_post(x.h, set_alarms, &x);
+	{
+		WITH_LOCK(&x.lock);
+		while (!x.done)
+			pthread_cond_wait(&x.changed, &x.lock);
+	}
+	http_free(x.h);
+	ck_assert_str_eq(x.order.ptr, "ab");
+	str_clear(&x.order);
+}
+END_TEST
+
+SUITE("http", libcurl_is_loaded_with_the_first_engine_only,
+      a_missing_libcurl_is_named_with_its_package, a_request_brings_status_body_and_retry_after,
+      a_server_that_is_away_is_told_from_an_answer_that_was_lost,
+      a_deadline_ends_a_request_that_hangs, a_cancelled_caller_is_woken_at_once,
+      a_body_above_the_limit_is_refused, many_parallel_requests_share_few_connections,
+      a_stream_brings_bytes_as_they_come_and_says_how_it_ended, a_silent_stream_is_retired,
+      a_new_endpoint_retires_streams_and_lets_requests_finish,
+      requests_without_an_answer_for_long_retire_the_generation, stopping_ends_what_is_open,
+      timers_ring_in_order_and_can_be_taken_back);

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is read from kubeconfigs and ServiceAccount files, and that changes are seen. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kube/kube_access.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "test/lib/kube_fake.h"
+#include "test/lib/suite.h"
+
+#define PEM_CA "-----BEGIN CERTIFICATE-----\nca\n-----END CERTIFICATE-----\n"
+#define PEM_CERT "-----BEGIN CERTIFICATE-----\ncert\n-----END CERTIFICATE-----\n"
+#define PEM_KEY "-----BEGIN PRIVATE KEY-----\nkey\n-----END PRIVATE KEY-----\n"
+/* base64 of PEM_CA */
+#define DATA_CA "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCmNhCi0tLS0tRU5EIENFUlRJRklDQVRFLS0tLS0K"
+
+static struct kube_access *load(struct kube_fake *f, const char *context, struct err *err)
+{
+	struct kube_access *a = NULL;
+	struct kube_source source = { .kubeconfig = f->kubeconfig, .context = context };
+	return kube_access_load(&source, &a, err) ? NULL : a;
+}
+
+START_TEST(a_kubeconfig_says_server_trust_and_credentials)
+{
+	struct kube_fake f;
+	struct err err = ERR_INIT;
+	kube_fake_start(&f, NULL);
+	kube_fake_file(&f, "cert.pem", PEM_CERT);
+	kube_fake_file(&f, "key.pem", PEM_KEY);
+	kube_fake_file(&f, "token", "from-file\n");
+	kube_fake_config(&f, "https://host:6443/",
+	                 "    certificate-authority-data: " DATA_CA "\n"
+	                 "    tls-server-name: kubernetes\n"
+	                 "    proxy-url: http://proxy:3128\n",
+	                 "    client-certificate: cert.pem\n"
+	                 "    client-key: key.pem\n"
+	                 "    token: ignored\n"
+	                 "    tokenFile: token\n");
+	struct kube_access *a = load(&f, NULL, &err);
+	ck_assert_msg(a != NULL, "%s", err.msg);
+	ck_assert_str_eq(a->endpoint->url, "https://host:6443");
+	ck_assert_str_eq(a->endpoint->ca, PEM_CA);
+	ck_assert_str_eq(a->endpoint->cert, PEM_CERT);
+	ck_assert_str_eq(a->endpoint->key, PEM_KEY);
+	ck_assert_str_eq(a->endpoint->tls_name, "kubernetes");
+	ck_assert_str_eq(a->endpoint->proxy, "http://proxy:3128");
+	ck_assert_str_eq(a->token, "from-file");
+	ck_assert(!a->endpoint->insecure);
+	ck_assert_msg(strstr(a->source, "context c") != NULL, "%s", a->source);
+	kube_access_free(a);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+START_TEST(what_is_wrong_in_a_kubeconfig_is_named)
+{
+	static const struct {
+		const char *what, *url, *cluster, *user, *context, *text;
+	} rows[] = {
+		{ "exec", "https://h", "", "    exec: {command: aws}\n", NULL,
+		  "the user has \"exec\": exec plugins are not run" },
+		{ "auth-provider", "https://h", "", "    auth-provider: {name: gcp}\n", NULL,
+		  "auth-provider" },
+		{ "password", "https://h", "", "    username: u\n    password: p\n", NULL,
+		  "passwords are not supported" },
+		{ "no file", "https://h", "    certificate-authority: /nowhere/ca\n", "", NULL,
+		  "certificate-authority: " },
+		{ "no base64", "https://h", "    certificate-authority-data: '***'\n", "", NULL,
+		  "certificate-authority-data is not base64" },
+		{ "no PEM", "https://h", "    certificate-authority-data: AAAA\n", "", NULL,
+		  "does not hold PEM data" },
+		{ "both", "https://h",
+		  "    certificate-authority-data: " DATA_CA
+		  "\n    insecure-skip-tls-verify: true\n",
+		  "", NULL, "exclude each other" },
+		{ "certificate without key", "https://h", "",
+		  "    client-certificate-data: " DATA_CA "\n", NULL, "go together" },
+		{ "no URL", "host:6443", "", "", NULL,
+		  "server \"host:6443\" is not an http(s) URL" },
+		{ "no context", "https://h", "", "", "x", "there is no context \"x\"" },
+		{ "two tokens in one", "https://h", "", "    token: \"a\\nb\"\n", NULL,
+		  "does not hold a token" },
+		{ "no YAML", "https://h", "", "    a: [\n", NULL, "line " },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct kube_fake f;
+		struct err err = ERR_INIT;
+		kube_fake_start(&f, NULL);
+		kube_fake_config(&f, rows[i].url, rows[i].cluster, rows[i].user);
+		ck_assert_msg(load(&f, rows[i].context, &err) == NULL, "%s", rows[i].what);
+		ck_assert_msg(err.code == ERR_INVALID, "%s: %s", rows[i].what,
+		              err_code_name(err.code));
+		ck_assert_msg(strstr(err.msg, rows[i].text) && strstr(err.msg, f.kubeconfig),
+		              "%s: %s", rows[i].what, err.msg);
+		kube_fake_stop(&f);
+	}
+}
+END_TEST
+
+START_TEST(aliases_do_not_multiply)
+{
+	struct kube_fake f;
+	struct err err = ERR_INIT;
+	AUTO(str_clear) struct str text = STR_INIT(10000);
+	kube_fake_start(&f, NULL);
+	str_add(&text, "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
+	for (int i = 1; i < 12; i++)
+		str_addf(&text, "a%d: &a%d [*a%d,*a%d,*a%d,*a%d,*a%d,*a%d]\n", i, i, i - 1, i - 1,
+		         i - 1, i - 1, i - 1, i - 1);
+	kube_fake_file(&f, "kubeconfig", text.ptr);
+	ck_assert_ptr_null(load(&f, NULL, &err));
+	ck_assert_msg(strstr(err.msg, "too large") != NULL, "%s", err.msg);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+START_TEST(a_pod_finds_its_server_and_its_service_account)
+{
+	struct kube_fake f;
+	struct err err = ERR_INIT;
+	struct kube_access *a = NULL;
+	kube_fake_start(&f, NULL);
+	struct kube_source source = { .service_account_dir = f.dir };
+	unsetenv("KUBERNETES_SERVICE_HOST");
+	ck_assert_int_eq(kube_access_load(&source, &a, &err), -1);
+	ck_assert_msg(strstr(err.msg, "--kubeconfig") != NULL, "%s", err.msg);
+	err_clear(&err);
+
+	setenv("KUBERNETES_SERVICE_HOST", "fd00::1", 1);
+	setenv("KUBERNETES_SERVICE_PORT", "443", 1);
+	ck_assert_int_eq(kube_access_load(&source, &a, &err), -1);
+	ck_assert_msg(strstr(err.msg, "/token") && err.code == ERR_INVALID, "%s", err.msg);
+	err_clear(&err);
+
+	kube_fake_file(&f, "token", "jwt\n");
+	kube_fake_file(&f, "ca.crt", PEM_CA);
+	ck_assert_int_eq(kube_access_load(&source, &a, &err), 0);
+	ck_assert_str_eq(a->endpoint->url, "https://[fd00::1]:443");
+	ck_assert_str_eq(a->endpoint->ca, PEM_CA);
+	ck_assert_str_eq(a->token, "jwt");
+	kube_access_free(a);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+struct seen {
+	unsigned changes;
+	char url[100];
+};
+
+static void note_change(void *arg, const struct http_endpoint *endpoint)
+{
+	struct seen *seen = arg;
+	seen->changes++;
+	snprintf(seen->url, sizeof(seen->url), "%s", endpoint->url);
+}
+
+static void drop_log(void *arg, const char *line)
+{
+	(void)arg;
+	(void)line;
+}
+
+START_TEST(a_changed_file_is_read_again_and_a_broken_one_changes_nothing)
+{
+	struct kube_fake f;
+	struct err err = ERR_INIT;
+	struct kube_config *c = NULL;
+	struct seen seen = { 0 };
+	kube_fake_start(&f, NULL);
+	kube_fake_file(&f, "token", "one");
+	kube_fake_config(&f, "https://a", "", "    tokenFile: token\n");
+	struct kube_source source = { .kubeconfig = f.kubeconfig };
+	ck_assert_int_eq(kube_config_new(&source, note_change, &seen, &c, &err), 0);
+	struct kube_access *first = kube_config_get(c, false), *same = kube_config_get(c, false);
+	ck_assert_ptr_eq(first, same);
+	ck_assert_uint_eq(seen.changes, 0);
+
+	kube_fake_file(&f, "token", "two");
+	struct kube_access *second = kube_config_get(c, false);
+	ck_assert_str_eq(second->token, "two");
+	ck_assert_str_eq(first->token, "one"); /* whoever has it may go on using it */
+
+	log_redirect(drop_log, NULL);
+	kube_fake_file(&f, "kubeconfig", "broken: [");
+	struct kube_access *third = kube_config_get(c, false);
+	ck_assert_ptr_eq(third, second);
+
+	usleep(1100000);
+	kube_fake_config(&f, "https://b", "", "    tokenFile: token\n");
+	struct kube_access *fourth = kube_config_get(c, false);
+	ck_assert_str_eq(fourth->endpoint->url, "https://b");
+	ck_assert_str_eq(seen.url, "https://b");
+	struct kube_access *fifth = kube_config_get(c, true); /* forced: read though unchanged */
+	ck_assert_ptr_ne(fourth, fifth);
+	struct kube_access *all[] = { first, same, second, third, fourth, fifth };
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		kube_config_put(c, all[i]);
+	kube_config_free(c);
+	log_redirect(NULL, NULL);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+/* As the kubelet does it: files behind a symbolic link to a directory that is replaced. */
+START_TEST(a_rotation_by_symbolic_link_is_seen)
+{
+	struct kube_fake f;
+	struct err err = ERR_INIT;
+	struct kube_config *c = NULL;
+	struct seen seen = { 0 };
+	kube_fake_start(&f, NULL);
+	AUTO(free) char *link = xasprintf("%s/token", f.dir);
+	AUTO(free) char *fresh = xasprintf("%s/token.new", f.dir);
+	kube_fake_file(&f, "t1", "aaa");
+	kube_fake_file(&f, "t2", "bbb");
+	kube_fake_config(&f, "https://a", "", "    tokenFile: token\n");
+	ck_assert_int_eq(symlink("t1", link), 0);
+	struct kube_source source = { .kubeconfig = f.kubeconfig };
+	ck_assert_int_eq(kube_config_new(&source, note_change, &seen, &c, &err), 0);
+	ck_assert_int_eq(symlink("t2", fresh), 0);
+	ck_assert_int_eq(rename(fresh, link), 0);
+	struct kube_access *a = kube_config_get(c, false);
+	ck_assert_str_eq(a->token, "bbb");
+	kube_config_put(c, a);
+	kube_config_free(c);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+SUITE("kube_config", a_kubeconfig_says_server_trust_and_credentials,
+      what_is_wrong_in_a_kubeconfig_is_named, aliases_do_not_multiply,
+      a_pod_finds_its_server_and_its_service_account,
+      a_changed_file_is_read_again_and_a_broken_one_changes_nothing,
+      a_rotation_by_symbolic_link_is_seen);

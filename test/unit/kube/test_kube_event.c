@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The scanner of watch lines. */
+#include "kube/kube_event.h"
+
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "test/lib/suite.h"
+
+static const struct {
+	const char *what, *line;
+	bool good;
+	enum event_type type;
+	const char *name, *version, *uid; /* NULL: not there */
+} rows[] = {
+	{ "an event",
+	  "{\"type\":\"ADDED\",\"object\":{\"kind\":\"X\",\"metadata\":{\"name\":\"a\","
+	  "\"resourceVersion\":"
+	  "\"12\",\"uid\":\"u\"},\"spec\":{\"n\":1}}}",
+	  true, EVENT_ADDED, "a", "12", "u" },
+	{ "members in another order, with spaces",
+	  " { \"object\" : { \"spec\" : [ 1 , {\"metadata\":{\"name\":\"no\"}} ] , \"metadata\" : "
+	  "{ "
+	  "\"uid\" : \"u\" , \"name\" : \"a\" } } , \"type\" : \"DELETED\" } \r",
+	  true, EVENT_DELETED, "a", NULL, "u" },
+	{ "names elsewhere are not the object's",
+	  "{\"type\":\"MODIFIED\",\"object\":{\"name\":\"no\",\"spec\":{\"name\":\"no\"},"
+	  "\"metadata\":{"
+	  "\"ownerReferences\":[{\"name\":\"no\",\"uid\":\"no\"}],\"labels\":{\"name\":\"no\"},"
+	  "\"name\":"
+	  "\"yes\"}}}",
+	  true, EVENT_MODIFIED, "yes", NULL, NULL },
+	{ "brackets, quotes and backslashes in strings",
+	  "{\"type\":\"ADDED\",\"object\":{\"a\":\"}]\\\"{\\\\\",\"b\":\"\\\\\\\"\",\"metadata\":{"
+	  "\"name\":"
+	  "\"a\"}}}",
+	  true, EVENT_ADDED, "a", NULL, NULL },
+	{ "a bookmark",
+	  "{\"type\":\"BOOKMARK\",\"object\":{\"metadata\":{\"resourceVersion\":\"99\","
+	  "\"creationTimestamp\":null}}}",
+	  true, EVENT_BOOKMARK, NULL, "99", NULL },
+	{ "an error",
+	  "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"metadata\":{},\"code\":410}}",
+	  true, EVENT_ERROR, NULL, NULL, NULL },
+	{ "an error whose metadata is null",
+	  "{\"type\":\"ERROR\",\"object\":{\"metadata\":null,\"code\":410}}", true, EVENT_ERROR,
+	  NULL, NULL, NULL },
+	{ "numbers and literals",
+	  "{\"type\":\"ADDED\",\"x\":-1.5e3,\"y\":true,\"z\":null,\"object\":{\"n\":"
+	  "9007199254740993}}",
+	  true, EVENT_ADDED, NULL, NULL, NULL },
+	{ "an empty object", "{\"type\":\"ADDED\",\"object\":{}}", true, EVENT_ADDED, NULL, NULL,
+	  NULL },
+	{ "nothing", "", false, 0, NULL, NULL, NULL },
+	{ "an unknown type", "{\"type\":\"NEW\",\"object\":{}}", false, 0, NULL, NULL, NULL },
+	{ "no object", "{\"type\":\"ADDED\"}", false, 0, NULL, NULL, NULL },
+	{ "an object that is none", "{\"type\":\"ADDED\",\"object\":[]}", false, 0, NULL, NULL,
+	  NULL },
+	{ "cut in a string", "{\"type\":\"ADDED\",\"object\":{\"a\":\"b\\", false, 0, NULL, NULL,
+	  NULL },
+	{ "cut in an object", "{\"type\":\"ADDED\",\"object\":{\"a\":{", false, 0, NULL, NULL,
+	  NULL },
+	{ "bytes behind it", "{\"type\":\"ADDED\",\"object\":{}}x", false, 0, NULL, NULL, NULL },
+	{ "a name that is a number", "{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":1}}}",
+	  false, 0, NULL, NULL, NULL },
+	{ "an array", "[]", false, 0, NULL, NULL, NULL },
+	{ "no comma", "{\"type\":\"ADDED\" \"object\":{}}", false, 0, NULL, NULL, NULL },
+};
+
+static bool is(struct span s, const char *want)
+{
+	return want ? span_eq(s, want) : s.n == 0;
+}
+
+START_TEST(a_line_is_read_without_a_tree)
+{
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct kube_event e = { 0 };
+		bool good = kube_event_scan(rows[i].line, strlen(rows[i].line), &e);
+		ck_assert_msg(good == rows[i].good, "%s", rows[i].what);
+		if (!good)
+			continue;
+		ck_assert_msg(e.type == rows[i].type, "%s", rows[i].what);
+		ck_assert_msg(is(e.name, rows[i].name), "%s: name", rows[i].what);
+		ck_assert_msg(is(e.resource_version, rows[i].version), "%s: version", rows[i].what);
+		ck_assert_msg(is(e.uid, rows[i].uid), "%s: uid", rows[i].what);
+	}
+}
+END_TEST
+
+/* Every cut of every line, in memory of exactly that size: ASan sees a read too far. */
+START_TEST(no_cut_of_a_line_is_read_beyond)
+{
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		size_t n = strlen(rows[i].line);
+		for (size_t cut = 0; cut < n; cut++) {
+			struct kube_event e;
+			AUTO(free) char *part = malloc(cut ? cut : 1);
+			memcpy(part, rows[i].line, cut);
+			(void)kube_event_scan(part, cut, &e);
+		}
+	}
+}
+END_TEST
+
+START_TEST(the_object_is_the_whole_object)
+{
+	static const char line[] = "{\"type\":\"ADDED\",\"object\": {\"a\":[1,2]} }";
+	struct kube_event e;
+	ck_assert(kube_event_scan(line, strlen(line), &e));
+	ck_assert(span_eq(e.object, "{\"a\":[1,2]}"));
+}
+END_TEST
+
+SUITE("kube_event", a_line_is_read_without_a_tree, no_cut_of_a_line_is_read_beyond,
+      the_object_is_the_whole_object);

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which results are tried again, how long after, and the request limiter. */
+#include "kube/kube_retry.h"
+
+#include "common/cleanup.h"
+#include "test/lib/suite.h"
+
+START_TEST(a_request_is_repeated_where_that_is_safe)
+{
+	static const struct {
+		const char *what;
+		struct http_result result;
+		bool get, post;
+	} rows[] = {
+		{ "no connection", { .end = HTTP_NOT_SENT }, true, true },
+		{ "cut", { .end = HTTP_CUT, .sent = true }, true, false },
+		{ "no answer", { .end = HTTP_DEADLINE, .sent = true }, true, false },
+		{ "no answer, still in the queue", { .end = HTTP_DEADLINE }, true, true },
+		{ "cancelled", { .end = HTTP_CANCELLED }, false, false },
+		{ "too large", { .end = HTTP_TOO_LARGE, .sent = true }, false, false },
+		{ "429", { .status = 429 }, true, true },
+		{ "503", { .status = 503 }, true, true },
+		{ "500", { .status = 500 }, true, false },
+		{ "502", { .status = 502 }, true, false },
+		{ "504", { .status = 504 }, true, false },
+		{ "501", { .status = 501 }, false, false },
+		{ "200", { .status = 200 }, false, false },
+		{ "401", { .status = 401 }, false, false },
+		{ "403", { .status = 403 }, false, false },
+		{ "404", { .status = 404 }, false, false },
+		{ "409", { .status = 409 }, false, false },
+		{ "422", { .status = 422 }, false, false },
+	};
+	static const char *const safe[] = { "GET", "DELETE", "PATCH" };
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		for (size_t m = 0; m < ARRAY_LEN(safe); m++)
+			ck_assert_msg((kube_retry_ms(safe[m], &rows[i].result, 1) >= 0) ==
+			                      rows[i].get,
+			              "%s: %s", safe[m], rows[i].what);
+		ck_assert_msg((kube_retry_ms("POST", &rows[i].result, 1) >= 0) == rows[i].post,
+		              "POST: %s", rows[i].what);
+	}
+}
+END_TEST
+
+START_TEST(pauses_double_with_jitter_and_end)
+{
+	struct http_result r = { .end = HTTP_NOT_SENT };
+	static const int least[] = { 75, 150, 300, 600, 1200 };
+	bool differ = false;
+	for (unsigned n = 1; n <= ARRAY_LEN(least); n++)
+		for (int i = 0; i < 50; i++) {
+			int ms = kube_retry_ms("GET", &r, n);
+			differ |= ms != kube_retry_ms("GET", &r, n);
+			ck_assert_int_ge(ms, least[n - 1]);
+			ck_assert_int_le(ms, least[n - 1] * 5 / 3 + 1);
+		}
+	ck_assert(differ);
+	ck_assert_int_eq(kube_retry_ms("GET", &r, 6), -1);
+	r = (struct http_result) { .status = 429, .retry_after_s = 3 };
+	ck_assert_int_ge(kube_retry_ms("GET", &r, 6), 3000);
+	ck_assert_int_eq(kube_retry_ms("GET", &r, 10), -1);
+	ck_assert_int_le(kube_backoff_ms(1000, 100, 5000), 6250);
+}
+END_TEST
+
+START_TEST(the_limiter_lets_a_burst_through_and_then_spaces)
+{
+	struct kube_limiter l;
+	int64_t now = 1000000000;
+	kube_limiter_init(&l, 10, 3);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(kube_limiter_take(&l, now), 0);
+	ck_assert_int_eq(kube_limiter_take(&l, now), 100000000);
+	ck_assert_int_eq(kube_limiter_take(&l, now), 200000000);
+	kube_limiter_return(&l);
+	ck_assert_int_eq(kube_limiter_take(&l, now), 200000000);
+	ck_assert_int_eq(kube_limiter_take(&l, now + 300000000), 0);
+	now += 100000000000;
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(kube_limiter_take(&l, now), 0);
+	ck_assert_int_gt(kube_limiter_take(&l, now), 0);
+	kube_limiter_destroy(&l);
+	kube_limiter_init(&l, 0, 0);
+	for (int i = 0; i < 1000; i++)
+		ck_assert_int_eq(kube_limiter_take(&l, now), 0);
+	kube_limiter_destroy(&l);
+}
+END_TEST
+
+SUITE("kube_retry", a_request_is_repeated_where_that_is_safe, pauses_double_with_jitter_and_end,
+      the_limiter_lets_a_burst_through_and_then_spaces);

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From HTTP and Status to an error code and a text, row by row. */
+#include "kube/kube_status.h"
+
+#include <string.h>
+
+#include "test/lib/suite.h"
+
+#define S(fields) "{\"kind\":\"Status\"," fields "}"
+
+static const struct kube_kind volume = { "storage.dpu.nvidia.com", "v1alpha1", "dpuvolumes",
+	                                 "DPUVolume" };
+static const struct kube_target target = { .verb = "get",
+	                                   .kind = &volume,
+	                                   .ns = "ns",
+	                                   .name = "a",
+	                                   .server = "https://10.0.0.1",
+	                                   .source = "kubeconfig /k, context c" };
+
+START_TEST(an_answer_becomes_a_code_and_a_text)
+{
+	static const struct {
+		const char *what;
+		int status;
+		const char *body;
+		enum err_code code;
+		const char *text; /* in it */
+	} rows[] = {
+		{ "bad request", 400, S("\"message\":\"bad field\""), ERR_INVALID,
+		  "get dpuvolumes.storage.dpu.nvidia.com: bad field" },
+		{ "unprocessable", 422, S("\"message\":\"spec.size: Invalid value\""), ERR_INVALID,
+		  "spec.size: Invalid value" },
+		{ "unauthenticated", 401, S("\"message\":\"Unauthorized\""), ERR_UNAUTHENTICATED,
+		  "credentials of kubeconfig /k, context c: Unauthorized" },
+		{ "forbidden", 403, S("\"message\":\"User x cannot get\""), ERR_PERMISSION,
+		  "not allowed to get dpuvolumes (API group storage.dpu.nvidia.com) in namespace "
+		  "ns: "
+		  "User x cannot get; check the ClusterRole" },
+		{ "forbidden, no Status", 403, "<html>", ERR_PERMISSION,
+		  "not allowed to get dpuvolumes" },
+		{ "quota", 403,
+		  S("\"reason\":\"Forbidden\",\"message\":\"dpuvolumes \\\"a\\\" is forbidden: "
+		    "exceeded "
+		    "quota: q\""),
+		  ERR_EXHAUSTED, "exceeded quota" },
+		{ "namespace going away", 403,
+		  S("\"message\":\"being terminated\",\"details\":{\"causes\":[{\"reason\":"
+		    "\"NamespaceTerminating\"}]}"),
+		  ERR_PRECONDITION, "being terminated" },
+		{ "group not served", 404, "404 page not found\n", ERR_PRECONDITION,
+		  "does not serve dpuvolumes of API group storage.dpu.nvidia.com/v1alpha1" },
+		{ "group not served, as a Status", 404,
+		  S("\"message\":\"the server could not find the requested resource\""),
+		  ERR_PRECONDITION, "CustomResourceDefinitions" },
+		{ "namespace missing", 404,
+		  S("\"message\":\"namespaces \\\"ns\\\" not "
+		    "found\",\"details\":{\"kind\":\"namespaces\"}"),
+		  ERR_PRECONDITION, "namespaces \"ns\" not found" },
+		{ "object missing", 404,
+		  S("\"message\":\"not found\",\"details\":{\"name\":\"a\"}"), ERR_NOT_FOUND,
+		  "not found" },
+		{ "exists", 409, S("\"reason\":\"AlreadyExists\",\"message\":\"exists\""),
+		  ERR_EXISTS, "exists" },
+		{ "conflict", 409, S("\"reason\":\"Conflict\",\"message\":\"modified\""),
+		  ERR_ABORTED, "modified" },
+		{ "expired", 410, S("\"reason\":\"Expired\""), ERR_ABORTED, "HTTP 410" },
+		{ "too large", 413, "", ERR_INVALID, "HTTP 413" },
+		{ "too many", 429, S("\"message\":\"slow down\""), ERR_UNAVAILABLE, "slow down" },
+		{ "teapot", 418, "", ERR_INTERNAL, "HTTP 418" },
+		{ "internal", 500, S("\"message\":\"etcd\""), ERR_UNAVAILABLE, "etcd" },
+		{ "unavailable", 503, "", ERR_UNAVAILABLE, "HTTP 503" },
+		{ "redirect", 302, "", ERR_UNAVAILABLE, "HTTP 302" },
+		{ "success that cannot be read", 200, "x", ERR_UNAVAILABLE, "HTTP 200" },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct err err = ERR_INIT;
+		struct http_result r = { .end = HTTP_ANSWERED,
+			                 .status = rows[i].status,
+			                 .body = (char *)rows[i].body,
+			                 .body_n = strlen(rows[i].body) };
+		ck_assert_int_eq(kube_status_error(&target, &r, &err), -1);
+		ck_assert_msg(err.code == rows[i].code, "%s: %s", rows[i].what,
+		              err_code_name(err.code));
+		ck_assert_msg(strstr(err.msg, rows[i].text) != NULL, "%s: %s", rows[i].what,
+		              err.msg);
+	}
+}
+END_TEST
+
+START_TEST(texts_about_one_object_leave_its_name_to_the_caller)
+{
+	static const struct {
+		struct kube_target target;
+		const char *text;
+	} rows[] = {
+		{ { .verb = "get", .ns = "ns", .name = "a" }, "dpuvolumes.storage.dpu.nvidia.com" },
+		{ { .verb = "delete", .ns = "ns", .name = "a" },
+		  "dpuvolumes.storage.dpu.nvidia.com" },
+		{ { .verb = "create", .ns = "ns" }, "dpuvolumes.storage.dpu.nvidia.com" },
+		{ { .verb = "list", .ns = "ns" }, "dpuvolumes.storage.dpu.nvidia.com ns" },
+		{ { .verb = "list" }, "dpuvolumes.storage.dpu.nvidia.com" },
+		{ { .ns = "ns", .name = "a" }, "dpuvolumes.storage.dpu.nvidia.com ns/a" },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct kube_target t = rows[i].target;
+		char buf[512];
+		t.kind = &volume;
+		ck_assert_str_eq(kube_target_text(&t, buf), rows[i].text);
+	}
+}
+END_TEST
+
+START_TEST(no_answer_becomes_a_code_and_a_text)
+{
+	static const struct {
+		enum http_end end;
+		enum err_code code;
+		const char *text;
+	} rows[] = {
+		{ HTTP_NOT_SENT, ERR_UNAVAILABLE,
+		  "cannot reach the API server https://10.0.0.1: why" },
+		{ HTTP_CUT, ERR_UNAVAILABLE, "no whole answer from https://10.0.0.1: why" },
+		{ HTTP_TOO_LARGE, ERR_UNAVAILABLE, "why" },
+		{ HTTP_RETIRED, ERR_UNAVAILABLE, "why" },
+		{ HTTP_DEADLINE, ERR_DEADLINE, "no answer from https://10.0.0.1 in time" },
+		{ HTTP_CANCELLED, ERR_CANCELLED, "cancelled" },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct err err = ERR_INIT;
+		struct http_result r = { .end = rows[i].end, .why = "why" };
+		ck_assert_int_eq(kube_status_error(&target, &r, &err), -1);
+		ck_assert_int_eq(err.code, rows[i].code);
+		ck_assert_msg(strstr(err.msg, rows[i].text) != NULL, "%s", err.msg);
+	}
+}
+END_TEST
+
+START_TEST(a_missing_object_is_told_from_a_missing_kind_and_namespace)
+{
+	static const struct {
+		const char *what, *body;
+		bool object;
+	} rows[] = {
+		{ "object", S("\"reason\":\"NotFound\",\"details\":{\"name\":\"a\"}"), true },
+		{ "path", "404 page not found", false },
+		{ "namespace", S("\"details\":{\"kind\":\"namespaces\"}"), false },
+		{ "JSON that is no Status", "{}", false },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct http_result r = { .end = HTTP_ANSWERED,
+			                 .status = 404,
+			                 .body = (char *)rows[i].body,
+			                 .body_n = strlen(rows[i].body) };
+		ck_assert_msg(kube_status_no_object(&target, &r) == rows[i].object, "%s",
+		              rows[i].what);
+	}
+}
+END_TEST
+
+SUITE("kube_status", an_answer_becomes_a_code_and_a_text,
+      texts_about_one_object_leave_its_name_to_the_caller, no_answer_becomes_a_code_and_a_text,
+      a_missing_object_is_told_from_a_missing_kind_and_namespace);

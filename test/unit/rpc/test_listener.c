@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The listener without gRPC: what it hands over, and what it knows of it. (Names, modes and refusals: test/rpc/test_socket.c.) */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "rpc/listener.h"
+#include "test/lib/suite.h"
+
+static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+struct taker {
+	char dir[40], path[64];
+	struct listener *listener;
+	atomic_int n;
+	int fds[32];
+};
+
+static void take(void *arg, int fd)
+{
+	struct taker *t = arg;
+
+	t->fds[t->n] = fd;
+	t->n++;
+}
+
+static void ignore_line(void *arg, const char *line)
+{
+	(void)arg;
+	(void)line;
+}
+
+static void taker_start(struct taker *t, unsigned max)
+{
+	struct listener_options options = { .path = t->path,
+		                            .mode = 0600,
+		                            .group = (gid_t)-1,
+		                            .max_connections = max,
+		                            .preface_timeout_ms = 300,
+		                            .connected = take,
+		                            .arg = t };
+	struct err err = ERR_INIT;
+
+	log_redirect(ignore_line, NULL);
+	*t = (struct taker) { .n = 0 };
+	snprintf(t->dir, sizeof t->dir, "/tmp/listener-test.XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(t->dir));
+	snprintf(t->path, sizeof t->path, "%s/s", t->dir);
+	ck_assert_msg(listener_new(&options, &t->listener, &err) == 0, "%s", err.msg);
+	ck_assert_int_eq(listener_run(t->listener, &err), 0);
+}
+
+static void taker_stop(struct taker *t)
+{
+	t->listener = listener_free(t->listener);
+	ck_assert_ptr_null(t->listener);
+	for (int i = 0; i < t->n; i++)
+		close(t->fds[i]);
+	ck_assert_int_eq(rmdir(t->dir), 0); /* nothing is left in it */
+}
+
+static int connect_to(const struct taker *t, const char *words)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	memcpy(address.sun_path, t->path, sizeof t->path);
+	ck_assert_int_eq(connect(fd, (const struct sockaddr *)&address, sizeof address), 0);
+	ck_assert_int_eq(send(fd, words, strlen(words), MSG_NOSIGNAL), (ssize_t)strlen(words));
+	return fd;
+}
+
+static bool taken(struct taker *t, int n)
+{
+	struct timespec pause = { .tv_nsec = 5000000 };
+
+	for (int i = 0; i < 1000 && t->n < n; i++)
+		nanosleep(&pause, NULL);
+	return t->n >= n;
+}
+
+START_TEST(a_connection_is_handed_over_with_all_it_said)
+{
+	struct taker t;
+	char said[100] = "";
+	int fd;
+
+	taker_start(&t, 4);
+	fd = connect_to(&t, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nand more");
+	ck_assert(taken(&t, 1));
+	ck_assert_int_eq(recv(t.fds[0], said, sizeof said - 1, 0), (ssize_t)strlen(preface) + 8);
+	ck_assert_ptr_nonnull(strstr(said, "and more"));
+	ck_assert_int_eq(listener_peer_pid(t.listener, t.fds[0]), getpid());
+	ck_assert_int_eq(listener_peer_pid(t.listener, 12345), 0);
+	close(fd);
+	taker_stop(&t);
+}
+END_TEST
+
+START_TEST(silence_and_nonsense_are_not_handed_over)
+{
+	struct taker t;
+	char byte;
+	int silent, odd;
+
+	taker_start(&t, 4);
+	silent = connect_to(&t, "");
+	odd = connect_to(&t, "PRI * HTTP/3");
+	ck_assert_int_eq(recv(odd, &byte, 1, 0) > 0, 0);
+	ck_assert_int_eq(recv(silent, &byte, 1, 0), 0);
+	ck_assert_int_eq(t.n, 0);
+	close(silent);
+	close(odd);
+	taker_stop(&t);
+}
+END_TEST
+
+START_TEST(a_number_that_is_used_again_is_another_connection)
+{
+	struct taker t;
+
+	taker_start(&t, 2);
+	for (int i = 0; i < 20; i++) {
+		int fd = connect_to(&t, preface);
+
+		ck_assert(taken(&t, i + 1));
+		close(fd);
+		close(t.fds[i]); /* the taker is done; the listener finds out by itself */
+	}
+	t.n = 0;
+	taker_stop(&t);
+}
+END_TEST
+
+START_TEST(a_closed_number_that_became_something_else_does_not_count)
+{
+	struct taker t;
+	int a, b, c, other;
+
+	taker_start(&t, 2);
+	a = connect_to(&t, preface);
+	b = connect_to(&t, preface);
+	ck_assert(taken(&t, 2));
+	close(t.fds[0]);
+	other = dup2(STDERR_FILENO, t.fds[0]);
+	ck_assert_int_eq(other, t.fds[0]);
+	c = connect_to(&t, preface);
+	ck_assert(taken(&t, 3));
+	close(a);
+	close(b);
+	close(c);
+	taker_stop(&t);
+}
+END_TEST
+
+START_TEST(connections_made_before_it_runs_are_served)
+{
+	struct taker t;
+	struct listener_options options = { .path = t.path,
+		                            .mode = 0600,
+		                            .group = (gid_t)-1,
+		                            .max_connections = 4,
+		                            .preface_timeout_ms = 300,
+		                            .connected = take,
+		                            .arg = &t };
+	struct err err = ERR_INIT;
+	int fd;
+
+	t = (struct taker) { .n = 0 };
+	snprintf(t.dir, sizeof t.dir, "/tmp/listener-test.XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(t.dir));
+	snprintf(t.path, sizeof t.path, "%s/s", t.dir);
+	ck_assert_int_eq(listener_new(&options, &t.listener, &err), 0);
+	fd = connect_to(&t, preface);
+	ck_assert_int_eq(listener_run(t.listener, &err), 0);
+	ck_assert(taken(&t, 1));
+	close(fd);
+	taker_stop(&t);
+}
+END_TEST
+
+START_TEST(one_that_never_ran_is_freed_and_its_name_removed)
+{
+	struct taker t;
+
+	taker_start(&t, 4);
+	listener_stop(t.listener);
+	ck_assert_int_ne(access(t.path, F_OK), 0);
+	taker_stop(&t); /* a second stop does nothing */
+	ck_assert_ptr_null(listener_free(NULL));
+}
+END_TEST
+
+SUITE("listener", a_connection_is_handed_over_with_all_it_said,
+      silence_and_nonsense_are_not_handed_over, a_number_that_is_used_again_is_another_connection,
+      a_closed_number_that_became_something_else_does_not_count,
+      connections_made_before_it_runs_are_served, one_that_never_ran_is_freed_and_its_name_removed);

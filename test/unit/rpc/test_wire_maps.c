@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Of equal keys the last stays, wherever the map is. */
+#include <stdio.h>
+#include <string.h>
+
+#include "csi/csi.pb-c.h"
+
+#include "common/mem.h"
+#include "rpc/wire_check.h"
+#include "test/lib/suite.h"
+
+typedef Csi__V1__CreateVolumeRequest__ParametersEntry entry;
+
+static const struct {
+	const char *what, *in, *out; /* one letter a key, one digit a value */
+} rows[] = {
+	{ "nothing", "", "" },
+	{ "one", "a1", "a1" },
+	{ "different keys keep their order", "c1a2b3", "c1a2b3" },
+	{ "the last of two", "a1a2", "a2" },
+	{ "the last of three, others between", "a1b2a3c4a5", "b2c4a5" },
+	{ "the same value", "a1a1", "a1" },
+	{ "all doubled", "a1b2c3a4b5c6", "a4b5c6" },
+};
+
+START_TEST(the_last_value_of_a_key_stays)
+{
+	struct arena arena = ARENA_INIT(0);
+	Csi__V1__CreateVolumeRequest req = CSI__V1__CREATE_VOLUME_REQUEST__INIT;
+	size_t n = strlen(rows[_i].in) / 2;
+	char out[32] = "";
+
+	req.parameters = arena_alloc(&arena, (n + 1) * sizeof(*req.parameters));
+	for (size_t i = 0; i < n; i++) {
+		req.parameters[i] = arena_alloc(&arena, sizeof(entry));
+		*req.parameters[i] = (entry)CSI__V1__CREATE_VOLUME_REQUEST__PARAMETERS_ENTRY__INIT;
+		req.parameters[i]->key = arena_printf(&arena, "%c", rows[_i].in[2 * i]);
+		req.parameters[i]->value = arena_printf(&arena, "%c", rows[_i].in[2 * i + 1]);
+	}
+	req.n_parameters = n;
+	wire_settle_maps(&req.base);
+	for (size_t i = 0; i < req.n_parameters; i++)
+		snprintf(out + 2 * i, sizeof out - 2 * i, "%s%s", req.parameters[i]->key,
+		         req.parameters[i]->value);
+	ROW_STR_EQ(rows[_i].what, out, rows[_i].out);
+	arena_clear(&arena);
+}
+END_TEST
+
+START_TEST(maps_below_lists_and_messages_are_settled_too)
+{
+	/* accessibility_requirements.requisite[0].segments {a: 1}, {a: 2} */
+	static const uint8_t in[] = "\x3a\x12\x0a\x10\x0a\x06\x0a\x01"
+				    "a\x12\x01"
+				    "1\x0a\x06\x0a\x01"
+				    "a\x12\x01"
+				    "2";
+	Csi__V1__CreateVolumeRequest *req =
+		csi__v1__create_volume_request__unpack(NULL, sizeof in - 1, in);
+	Csi__V1__Topology__SegmentsEntry *lost;
+	Csi__V1__Topology *t;
+
+	ck_assert_ptr_nonnull(req);
+	t = req->accessibility_requirements->requisite[0];
+	ck_assert_uint_eq(t->n_segments, 2);
+	lost = t->segments[0];
+	wire_settle_maps(&req->base);
+	ck_assert_uint_eq(t->n_segments, 1);
+	ck_assert_str_eq(t->segments[0]->value, "2");
+	/* Without an arena the lost one is ours to free. */
+	protobuf_c_message_free_unpacked(&lost->base, NULL);
+	csi__v1__create_volume_request__free_unpacked(req, NULL);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("wire_maps");
+	TCase *t = tcase_create("wire_maps");
+	SRunner *runner;
+	int failed;
+
+	tcase_add_loop_test(t, the_last_value_of_a_key_stays, 0, sizeof rows / sizeof *rows);
+	tcase_add_test(t, maps_below_lists_and_messages_are_settled_too);
+	suite_add_tcase(suite, t);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed;
+}

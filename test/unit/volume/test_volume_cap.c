@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Access modes, filesystems, and the wire form of a capability. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "volume/volume_cap.h"
+#include "volume/volume_cap_csi.h"
+
+START_TEST(every_access_mode_has_its_facts)
+{
+	static const struct {
+		const char *what;
+		int mode;
+		const char *cr;
+		bool reader, multi, pod;
+	} rows[] = {
+		{ "SINGLE_NODE_WRITER", 1, "ReadWriteOnce", false, false, false },
+		{ "SINGLE_NODE_READER_ONLY", 2, "ReadWriteOnce", true, false, false },
+		{ "MULTI_NODE_READER_ONLY", 3, "ReadOnlyMany", true, true, false },
+		{ "MULTI_NODE_SINGLE_WRITER", 4, "ReadWriteMany", false, true, false },
+		{ "MULTI_NODE_MULTI_WRITER", 5, "ReadWriteMany", false, true, false },
+		{ "SINGLE_NODE_SINGLE_WRITER", 6, "ReadWriteOnce", false, false, true },
+		{ "SINGLE_NODE_MULTI_WRITER", 7, "ReadWriteOnce", false, false, false },
+		{ "UNKNOWN", 0, "ReadWriteOnce", false, false, false },
+		{ "UNKNOWN", 99, "ReadWriteOnce", false, false, false },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		enum access_mode m = (enum access_mode)rows[i].mode;
+
+		ck_assert_str_eq(access_mode_name(m), rows[i].what);
+		ck_assert_str_eq(access_mode_cr_name(m), rows[i].cr);
+		ck_assert_msg(access_mode_is_reader_only(m) == rows[i].reader, "%s", rows[i].what);
+		ck_assert_msg(access_mode_is_multi_node(m) == rows[i].multi, "%s", rows[i].what);
+		ck_assert_msg(access_mode_is_single_pod(m) == rows[i].pod, "%s", rows[i].what);
+	}
+}
+END_TEST
+
+START_TEST(filesystems_are_named_or_refused)
+{
+	static const struct {
+		const char *in, *out;
+	} rows[] = {
+		{ "", "ext4" },   { NULL, "ext4" },     { "ext4", "ext4" }, { "ext3", "ext3" },
+		{ "xfs", "xfs" }, { "btrfs", "btrfs" }, { "EXT4", NULL },   { "ntfs", NULL },
+		{ "ext2", NULL }, { " xfs", NULL },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const char *got = filesystem_normalise(rows[i].in);
+
+		ck_assert_msg((!got && !rows[i].out) ||
+		                      (got && rows[i].out && !strcmp(got, rows[i].out)),
+		              "\"%s\" -> %s", rows[i].in ? rows[i].in : "(null)",
+		              got ? got : "(refused)");
+	}
+}
+END_TEST
+
+/* A wire message on the stack: what rows describe. */
+struct wire_row {
+	const char *what;
+	int mode; /* -1: no access mode */
+	enum { NO_TYPE, MOUNT, BLOCK, MOUNT_NULL, BLOCK_NULL } type;
+	const char *fs;
+	const char *error; /* NULL: accepted */
+};
+
+static const struct wire_row wire_rows[] = {
+	{ "mount, default filesystem", 1, MOUNT, "", NULL },
+	{ "mount, xfs", 1, MOUNT, "xfs", NULL },
+	{ "block", 1, BLOCK, NULL, NULL },
+	{ "one pod", 6, MOUNT, "", NULL },
+	{ "many readers of one filesystem", 3, MOUNT, "ext4", NULL },
+	{ "many writers of a raw block volume", 5, BLOCK, NULL, NULL },
+	{ "one writer, many nodes, raw block", 4, BLOCK, NULL, NULL },
+	{ "no access mode", -1, MOUNT, "", "F.AccessMode: field is required" },
+	{ "access mode UNKNOWN", 0, MOUNT, "", "F.AccessMode: field is required" },
+	{ "an access mode of the future", 99, MOUNT, "", "F.AccessMode: unknown access mode 99" },
+	{ "no access type", 1, NO_TYPE, NULL, "F.AccessType: field is required" },
+	{ "mount without content", 1, MOUNT_NULL, NULL, "F.Mount: field is required" },
+	{ "block without content", 1, BLOCK_NULL, NULL, "F.Block: field is required" },
+	{ "unknown filesystem", 1, MOUNT, "zfs",
+	  "F.Mount.FsType: unsupported filesystem \"zfs\", supported are ext4, ext3, xfs, btrfs" },
+	{ "many writers of one filesystem", 5, MOUNT, "ext4",
+	  "F.AccessMode: MULTI_NODE_MULTI_WRITER needs a raw block volume (volumeMode: Block): "
+	  "ext4 is no cluster filesystem, writing it while other nodes have it mounted would "
+	  "destroy it" },
+	{ "readers of what another node writes", 4, MOUNT, "xfs",
+	  "F.AccessMode: MULTI_NODE_SINGLE_WRITER needs a raw block volume (volumeMode: Block): "
+	  "xfs is no cluster filesystem, writing it while other nodes have it mounted would "
+	  "destroy it" },
+};
+
+START_TEST(the_wire_form_is_checked_at_the_door)
+{
+	const struct wire_row *r = &wire_rows[_i];
+	Csi__V1__VolumeCapability wire = CSI__V1__VOLUME_CAPABILITY__INIT;
+	Csi__V1__VolumeCapability__AccessMode mode = CSI__V1__VOLUME_CAPABILITY__ACCESS_MODE__INIT;
+	Csi__V1__VolumeCapability__MountVolume mount =
+		CSI__V1__VOLUME_CAPABILITY__MOUNT_VOLUME__INIT;
+	Csi__V1__VolumeCapability__BlockVolume block =
+		CSI__V1__VOLUME_CAPABILITY__BLOCK_VOLUME__INIT;
+	struct arena arena = ARENA_INIT(0);
+	struct volume_cap cap;
+	struct err err = ERR_INIT;
+	int rc;
+
+	if (r->mode >= 0) {
+		mode.mode = (Csi__V1__VolumeCapability__AccessMode__Mode)r->mode;
+		wire.access_mode = &mode;
+	}
+	if (r->type == MOUNT || r->type == MOUNT_NULL) {
+		wire.access_type_case = CSI__V1__VOLUME_CAPABILITY__ACCESS_TYPE_MOUNT;
+		mount.fs_type = (char *)r->fs;
+		wire.mount = r->type == MOUNT ? &mount : NULL;
+	} else if (r->type != NO_TYPE) {
+		wire.access_type_case = CSI__V1__VOLUME_CAPABILITY__ACCESS_TYPE_BLOCK;
+		wire.block = r->type == BLOCK ? &block : NULL;
+	}
+	rc = volume_cap_from_csi(&wire, "F", &arena, &cap, &err);
+	if (r->error) {
+		ck_assert_msg(rc == -1 && err.code == ERR_INVALID, "%s", r->what);
+		ck_assert_str_eq(err.msg, r->error);
+	} else {
+		ck_assert_msg(rc == 0, "%s: %s", r->what, err.msg);
+		ck_assert_int_eq((int)cap.mode, r->mode);
+		ck_assert_int_eq(cap.type, r->type == BLOCK ? ACCESS_BLOCK : ACCESS_MOUNT);
+		ck_assert_str_eq(cap.fs_type, r->fs ? r->fs : "");
+	}
+	arena_clear(&arena);
+}
+END_TEST
+
+START_TEST(a_missing_capability_is_named)
+{
+	struct arena arena = ARENA_INIT(0);
+	struct volume_cap cap;
+	struct err err = ERR_INIT;
+
+	ck_assert_int_eq(volume_cap_from_csi(NULL, "VolumeCapabilities[1]", &arena, &cap, &err),
+	                 -1);
+	ck_assert_str_eq(err.msg, "VolumeCapabilities[1]: field is required");
+	arena_clear(&arena);
+}
+END_TEST
+
+START_TEST(mount_flags_and_group_come_through)
+{
+	Csi__V1__VolumeCapability wire = CSI__V1__VOLUME_CAPABILITY__INIT;
+	Csi__V1__VolumeCapability__AccessMode mode = CSI__V1__VOLUME_CAPABILITY__ACCESS_MODE__INIT;
+	Csi__V1__VolumeCapability__MountVolume mount =
+		CSI__V1__VOLUME_CAPABILITY__MOUNT_VOLUME__INIT;
+	char *flags[] = { (char *)"noatime", (char *)"discard" };
+	struct arena arena = ARENA_INIT(0);
+	struct volume_cap cap;
+	struct err err = ERR_INIT;
+
+	mode.mode = CSI__V1__VOLUME_CAPABILITY__ACCESS_MODE__MODE__SINGLE_NODE_WRITER;
+	wire.access_mode = &mode;
+	wire.access_type_case = CSI__V1__VOLUME_CAPABILITY__ACCESS_TYPE_MOUNT;
+	wire.mount = &mount;
+	mount.mount_flags = flags;
+	mount.n_mount_flags = 2;
+	mount.volume_mount_group = (char *)"1000";
+	ck_assert_int_eq(volume_cap_from_csi(&wire, "F", &arena, &cap, &err), 0);
+	ck_assert_uint_eq(cap.n_mount_flags, 2);
+	ck_assert_str_eq(cap.mount_flags[1], "discard");
+	ck_assert_str_eq(cap.mount_group, "1000");
+	arena_clear(&arena);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("volume_cap");
+	TCase *t = tcase_create("volume_cap");
+	SRunner *r = srunner_create(s);
+	int failed;
+
+	tcase_add_test(t, every_access_mode_has_its_facts);
+	tcase_add_test(t, filesystems_are_named_or_refused);
+	tcase_add_loop_test(t, the_wire_form_is_checked_at_the_door, 0, ARRAY_LEN(wire_rows));
+	tcase_add_test(t, a_missing_capability_is_named);
+	tcase_add_test(t, mount_flags_and_group_come_through);
+	suite_add_tcase(s, t);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The driver's own StorageClass keys: values, defaults, combinations, messages. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "common/cleanup.h"
+#include "volume/context_keys.h"
+#include "volume/volume_params.h"
+
+#define P(key) DRIVER_PREFIX key
+
+/* k1=v1 and so on; fs NULL: not known. error NULL: accepted. */
+static const struct {
+	const char *what;
+	enum emulation emulation;
+	const char *fs;
+	struct kv v[4];
+	const char *error;
+} rows[] = {
+	{ "nothing", EMULATION_NVME, NULL, { { 0 } }, NULL },
+	{ "vf, in capitals", EMULATION_NVME, NULL, { { "functionType", "VF" } }, NULL },
+	{ "Go's false", EMULATION_NVME, NULL, { { "hotplugFunction", "F" } }, NULL },
+	{ "hot-plugged pf",
+	  EMULATION_NVME,
+	  NULL,
+	  { { "functionType", "Pf" }, { "hotplugFunction", "1" } },
+	  NULL },
+	{ "another function type",
+	  EMULATION_NVME,
+	  NULL,
+	  { { "functionType", "sf" } },
+	  "functionType: unsupported value sf, supported values are: vf, pf" },
+	{ "hotplug that is no boolean",
+	  EMULATION_NVME,
+	  NULL,
+	  { { "hotplugFunction", "yes" } },
+	  "hotplugFunction: is not a boolean value" },
+	{ "hot-plugged vf",
+	  EMULATION_NVME,
+	  NULL,
+	  { { "hotplugFunction", "true" } },
+	  "hotplugFunction: must be false when functionType is vf" },
+	{ "static pf",
+	  EMULATION_NVME,
+	  NULL,
+	  { { "functionType", "pf" } },
+	  "hotplugFunction: must be true when functionType is pf" },
+	{ "virtio-fs by default, on a vf",
+	  EMULATION_VIRTIOFS,
+	  NULL,
+	  { { 0 } },
+	  "functionType: must be pf, for the current plugin mode" },
+	{ "virtio-fs on a pf",
+	  EMULATION_VIRTIOFS,
+	  NULL,
+	  { { "functionType", "pf" }, { "hotplugFunction", "true" } },
+	  NULL },
+	{ "nvme asked for by key", EMULATION_VIRTIOFS, NULL, { { P("emulation"), "nvme" } }, NULL },
+	{ "virtio-fs asked for by key",
+	  EMULATION_NVME,
+	  NULL,
+	  { { P("emulation"), "virtiofs" } },
+	  "functionType: must be pf, for the current plugin mode" },
+	{ "an emulation that is none",
+	  EMULATION_NVME,
+	  NULL,
+	  { { P("emulation"), "NVMe" } },
+	  P("emulation") ": unsupported value NVMe, supported values are: nvme, virtiofs" },
+	{ "virtio-fs is not formatted",
+	  EMULATION_VIRTIOFS,
+	  NULL,
+	  { { "functionType", "pf" },
+	    { "hotplugFunction", "true" },
+	    { P("formatPolicy"), "never" } },
+	  P("formatPolicy") ": has no meaning with virtiofs, which is never formatted" },
+	{ "format policy", EMULATION_NVME, NULL, { { P("formatPolicy"), "unformatted" } }, NULL },
+	{ "a format policy that is none",
+	  EMULATION_NVME,
+	  NULL,
+	  { { P("formatPolicy"), "force" } },
+	  P("formatPolicy") ": unsupported value force, supported values are: blank, unformatted, "
+	                    "never" },
+	{ "a typo in a key of ours",
+	  EMULATION_NVME,
+	  NULL,
+	  { { P("formatpolicy"), "never" } },
+	  P("formatpolicy") ": unknown key, those with this prefix are: emulation, formatPolicy, "
+	                    "blockSize, inodeSize, bytesPerInode, numberOfInodes, ext4BigAlloc, "
+	                    "ext4ClusterSize" },
+	{ "others' keys pass", EMULATION_NVME, NULL, { { "policy", "gold" }, { "x", "y" } }, NULL },
+	{ "block and inode size of ext4",
+	  EMULATION_NVME,
+	  "ext4",
+	  { { P("blockSize"), "4096" }, { P("inodeSize"), "512" } },
+	  NULL },
+	{ "block size of xfs", EMULATION_NVME, "xfs", { { P("blockSize"), "1024" } }, NULL },
+	{ "block size above the page",
+	  EMULATION_NVME,
+	  "ext4",
+	  { { P("blockSize"), "8192" } },
+	  P("blockSize") ": 8192 is not a power of two from 1024 to 4096" },
+	{ "block size that is no power of two",
+	  EMULATION_NVME,
+	  "ext4",
+	  { { P("blockSize"), "3000" } },
+	  P("blockSize") ": 3000 is not a power of two from 1024 to 4096" },
+	{ "btrfs takes no block size",
+	  EMULATION_NVME,
+	  "btrfs",
+	  { { P("blockSize"), "4096" } },
+	  P("blockSize") ": has no meaning for btrfs" },
+	{ "xfs has its own inode sizes",
+	  EMULATION_NVME,
+	  "xfs",
+	  { { P("inodeSize"), "128" } },
+	  P("inodeSize") ": 128 is not a power of two from 256 to 2048" },
+	{ "an inode as big as half a block of xfs",
+	  EMULATION_NVME,
+	  "xfs",
+	  { { P("blockSize"), "1024" }, { P("inodeSize"), "1024" } },
+	  P("inodeSize") ": 1024 is more than 512, the most for blocks of 1024 bytes" },
+	{ "an inode bigger than its block",
+	  EMULATION_NVME,
+	  "ext4",
+	  { { P("blockSize"), "1024" }, { P("inodeSize"), "2048" } },
+	  P("inodeSize") ": 2048 is more than 1024, the most for blocks of 1024 bytes" },
+	{ "xfs counts no inodes",
+	  EMULATION_NVME,
+	  "xfs",
+	  { { P("numberOfInodes"), "1000" } },
+	  P("numberOfInodes") ": has no meaning for xfs" },
+	{ "two ways to count inodes",
+	  EMULATION_NVME,
+	  "ext4",
+	  { { P("numberOfInodes"), "1000" }, { P("bytesPerInode"), "16384" } },
+	  P("numberOfInodes") ": bytesPerInode is given too, only one of them can hold" },
+	{ "bigalloc with clusters",
+	  EMULATION_NVME,
+	  "ext4",
+	  { { P("ext4BigAlloc"), "true" }, { P("ext4ClusterSize"), "65536" } },
+	  NULL },
+	{ "bigalloc of ext3",
+	  EMULATION_NVME,
+	  "ext3",
+	  { { P("ext4BigAlloc"), "true" } },
+	  P("ext4BigAlloc") ": has no meaning for ext3" },
+	{ "bigalloc of xfs",
+	  EMULATION_NVME,
+	  "xfs",
+	  { { P("ext4BigAlloc"), "true" } },
+	  P("ext4BigAlloc") ": has no meaning for xfs" },
+	{ "clusters without bigalloc",
+	  EMULATION_NVME,
+	  "ext4",
+	  { { P("ext4ClusterSize"), "65536" } },
+	  P("ext4ClusterSize") ": needs ext4BigAlloc: \"true\"" },
+	{ "a cluster no bigger than a block",
+	  EMULATION_NVME,
+	  "",
+	  { { P("ext4BigAlloc"), "1" }, { P("ext4ClusterSize"), "4096" } },
+	  P("ext4ClusterSize") ": must be more than the block size, 4096" },
+	{ "with the filesystem unknown any key of any of them may be there",
+	  EMULATION_NVME,
+	  NULL,
+	  { { P("ext4BigAlloc"), "1" }, { P("inodeSize"), "256" }, { P("blockSize"), "4096" } },
+	  NULL },
+};
+
+static size_t count(const struct kv *v)
+{
+	size_t n = 0;
+
+	while (n < 4 && v[n].key)
+		n++;
+	return n;
+}
+
+START_TEST(keys_are_taken_or_refused_with_a_reason)
+{
+	struct kvs map = { rows[_i].v, count(rows[_i].v) };
+	struct volume_params p;
+	struct err err = ERR_INIT;
+	int rc = volume_params_parse(&map, rows[_i].emulation, rows[_i].fs, &p, &err);
+
+	if (!rows[_i].error) {
+		ck_assert_msg(rc == 0, "%s: %s", rows[_i].what, err.msg);
+		return;
+	}
+	ck_assert_msg(rc == -1, "%s: was taken", rows[_i].what);
+	ck_assert_int_eq(err.code, ERR_INVALID);
+	ck_assert_str_eq(err.msg, rows[_i].error);
+}
+END_TEST
+
+START_TEST(an_empty_map_means_the_defaults)
+{
+	struct kvs map = { NULL, 0 };
+	struct volume_params p;
+	struct err err = ERR_INIT;
+
+	ck_assert_int_eq(volume_params_parse(&map, EMULATION_NVME, "ext4", &p, &err), 0);
+	ck_assert(!p.function_given && !p.pf && !p.hotplug && !p.format_policy_given);
+	ck_assert_int_eq(p.emulation, EMULATION_NVME);
+	ck_assert_int_eq(p.format_policy, FORMAT_BLANK);
+	ck_assert_uint_eq(p.mkfs.block_size, 0);
+}
+END_TEST
+
+START_TEST(values_arrive_in_their_fields)
+{
+	static const struct kv v[] = {
+		{ "functionType", "PF" },       { "hotplugFunction", "TRUE" },
+		{ P("formatPolicy"), "never" }, { P("blockSize"), "1024" },
+		{ P("inodeSize"), "256" },      { P("bytesPerInode"), "8192" },
+		{ P("ext4BigAlloc"), "T" },     { P("ext4ClusterSize"), "16384" },
+	};
+	struct kvs map = { v, ARRAY_LEN(v) };
+	struct volume_params p;
+	struct err err = ERR_INIT;
+
+	ck_assert_int_eq(volume_params_parse(&map, EMULATION_NVME, "ext4", &p, &err), 0);
+	ck_assert(p.function_given && p.pf && p.hotplug && p.format_policy_given);
+	ck_assert_int_eq(p.format_policy, FORMAT_NEVER);
+	ck_assert_uint_eq(p.mkfs.block_size, 1024);
+	ck_assert_uint_eq(p.mkfs.inode_size, 256);
+	ck_assert_uint_eq(p.mkfs.bytes_per_inode, 8192);
+	ck_assert_uint_eq(p.mkfs.number_of_inodes, 0);
+	ck_assert_uint_eq(p.mkfs.ext4_cluster_size, 16384);
+	ck_assert(p.mkfs.ext4_bigalloc);
+}
+END_TEST
+
+START_TEST(ours_are_the_prefix_and_the_two_function_keys)
+{
+	ck_assert(volume_param_is_ours("functionType"));
+	ck_assert(volume_param_is_ours("hotplugFunction"));
+	ck_assert(volume_param_is_ours(PARAM_FORMAT_POLICY));
+	ck_assert(!volume_param_is_ours("policy"));
+	ck_assert(!volume_param_is_ours("csi.storage.k8s.io/pvc/name"));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("volume_params");
+	TCase *t = tcase_create("volume_params");
+	SRunner *r = srunner_create(s);
+	int failed;
+
+	tcase_add_loop_test(t, keys_are_taken_or_refused_with_a_reason, 0, ARRAY_LEN(rows));
+	tcase_add_test(t, an_empty_map_means_the_defaults);
+	tcase_add_test(t, values_arrive_in_their_fields);
+	tcase_add_test(t, ours_are_the_prefix_and_the_two_function_keys);
+	suite_add_tcase(s, t);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
