@@ -1,11 +1,13 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The only file that knows everybody: flags -> objects -> services -> server -> signals -> teardown.
+ * The only file that knows everybody: flags -> objects -> services -> server -> signals ->
+ * teardown.
  *
- * The main thread starts everything, sleeps in sigwait() and takes everything down in reverse. Nothing outside this
- * process decides whether it starts: an API server or a DPU that is away is what single calls answer UNAVAILABLE for.
- * Exit status: 0 after SIGTERM or SIGINT, 1 when something kept it from serving (the last log line says what to do),
- * 2 for a command line that cannot be read.
+ * The main thread starts everything, sleeps in sigwait() and takes everything down in reverse.
+ * Nothing outside this process decides whether it starts: an API server or a DPU that is away is
+ * what single calls answer UNAVAILABLE for. Exit status: 0 after SIGTERM or SIGINT, 1 when
+ * something kept it from serving (the last log line says what to do), 2 for a command line that
+ * cannot be read.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -32,7 +34,10 @@
 
 /* What running calls get before they are cancelled: the pods of the manifests have 30 s to end. */
 #define STOP_GRACE_MS 8000
-/* Of --probe: a driver that is well answers in a millisecond, one on a node without a free CPU in a second. */
+/*
+ * Of --probe: a driver that is well answers in a millisecond, one on a node without a free CPU in a
+ * second.
+ */
 #define PROBE_MS 8000
 #define N_SERVICES_MAX 3
 
@@ -63,7 +68,10 @@ static void open_standard_files(void)
 		close(fd);
 }
 
-/* Blocked before the first thread starts, so that every thread inherits it and only sigwait() takes them. */
+/*
+ * Blocked before the first thread starts, so that every thread inherits it and only sigwait() takes
+ * them.
+ */
 static void block_signals(sigset_t *set)
 {
 	struct sigaction ignore = { .sa_handler = SIG_IGN };
@@ -176,11 +184,14 @@ static void add_node(struct program *p)
 	p->services[p->n_services++] = node_service(&p->node, p->node_locks);
 }
 
-/* What is missing here is a line of the manifest: said once and loudly, and by each call that it would hurt. */
+/*
+ * What is missing here is a line of the manifest: said once and loudly, and by each call that it
+ * would hurt.
+ */
 static void check_propagation(const struct program *p)
 {
-	AUTO(strs_clear) struct strs errors = STRS_INIT;
-	AUTO(strs_clear) struct strs warnings = STRS_INIT;
+	struct strs errors AUTO(strs_clear) = STRS_INIT;
+	struct strs warnings AUTO(strs_clear) = STRS_INIT;
 	struct err err = ERR_INIT;
 	if (propagation_look(&p->node.o, &errors, &warnings, &err))
 		log_event(LOG_WARNING, "cannot tell whether pods will see volumes", "error",
@@ -194,7 +205,7 @@ static void check_propagation(const struct program *p)
 /* What takes seconds at the first start after a boot happens while calls are served already. */
 static void recover_node(const struct program *p)
 {
-	AUTO(str_clear) struct str did = STR_INIT(2000);
+	struct str did AUTO(str_clear) = STR_INIT(2000);
 	struct err err = ERR_INIT;
 	if (node_recover(&p->node, &did, &err))
 		log_event(LOG_WARNING, "what an earlier start has left cannot be tidied up",
@@ -205,7 +216,7 @@ static void recover_node(const struct program *p)
 
 static void prepare_node(struct program *p)
 {
-	AUTO(str_clear) struct str did = STR_INIT(2000);
+	struct str did AUTO(str_clear) = STR_INIT(2000);
 	struct err err = ERR_INIT;
 	if (node_prepare(&p->node, &did, &err))
 		log_event(LOG_WARNING, "this host is not ready for new volumes", "error", err.msg,

@@ -3,14 +3,16 @@
  * Scope-bound cleanup.
  *
  * AUTO(fn) marks a local that is released by fn##_p when its scope ends; such a
- * local is initialised where it is declared.  TAKE(var) hands the value to
+ * local is initialised where it is declared. TAKE(var) hands the value to
  * somebody else and leaves the local empty, so that its cleanup does nothing.
  * External effects (a mount, an API object) are never undone this way: undo is
  * part of the story there and is written out.
  */
 #pragma once
 
+#include <assert.h>
 #include <dirent.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,9 +67,28 @@ static inline pthread_mutex_t *mutex_lock_(pthread_mutex_t *m)
 
 #define CAT__(a, b) a##b
 #define CAT_(a, b) CAT__(a, b)
-/* Holds the mutex to the end of the enclosing scope. No I/O in that scope. */
-#define WITH_LOCK(m)                                                                           \
-	pthread_mutex_t *CAT_(lock_, __COUNTER__) AUTO(mutex_unlock) __attribute__((unused)) = \
-		mutex_lock_(m)
+/*
+ * Holds the mutex to the end of the enclosing scope. No I/O in that scope. The one declaration that
+ * may stand after a statement: where it stands is where the lock begins.
+ */
+#define WITH_LOCK(m)                                                                 \
+	_Pragma("GCC diagnostic push")                                               \
+		_Pragma("GCC diagnostic ignored \"-Wdeclaration-after-statement\"")  \
+			pthread_mutex_t *CAT_(lock_, __COUNTER__) AUTO(mutex_unlock) \
+				__attribute__((unused)) = mutex_lock_(m);            \
+	_Pragma("GCC diagnostic pop") struct with_lock_semicolon_
+
+/*
+ * Begins a function whose name ends in _locked: somebody holds the mutex. Whether it is this thread
+ * is not known.
+ */
+#define assert_locked(m) assert(pthread_mutex_trylock(m) == EBUSY)
+
+/* Calls for its effect: what comes back changes nothing here, and the line above says why. */
+#define IGNORE_RESULT(call)               \
+	do {                              \
+		__auto_type rc_ = (call); \
+		(void)rc_;                \
+	} while (0)
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof(*(a)))

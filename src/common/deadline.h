@@ -3,7 +3,7 @@
  * How long a piece of work may take, and whether anybody still wants it.
  *
  * A deadline is a value passed down by copy: a point in CLOCK_MONOTONIC and the
- * cancellation of the call it belongs to.  Waits look at both; work that must not
+ * cancellation of the call it belongs to. Waits look at both; work that must not
  * be left half done (a mount, mkfs) looks at neither.
  */
 #pragma once
@@ -17,7 +17,7 @@
 
 /*
  * Set once by whoever learns that the caller has gone; wakes the one waiter that
- * is registered.  lock guards all fields; wake runs under it, so it must not block
+ * is registered. lock guards all fields; wake runs under it, so it must not block
  * nor call back into this module.
  */
 struct cancel {
@@ -35,8 +35,10 @@ void cancel_init(struct cancel *c);
 void cancel_destroy(struct cancel *c);
 void cancel_set(struct cancel *c);    /* any thread; idempotent */
 bool cancel_is_set(struct cancel *c); /* NULL: false */
-/* Registers what wakes the waiting thread; fn NULL takes it back. Returns true when already
-   cancelled (fn is then registered but will not be called). c NULL: false. */
+/*
+ * Registers what wakes the waiting thread; fn NULL takes it back. Returns true when already
+ * cancelled (fn is then registered but will not be called). c NULL: false.
+ */
 bool cancel_on_set(struct cancel *c, void (*fn)(void *arg), void *arg);
 
 #define DEADLINE_NEVER INT64_MAX
@@ -51,7 +53,9 @@ struct deadline deadline_never(void);
 struct deadline deadline_in_ms(int64_t ms);
 /* The earlier of d and `ms` from now; keeps d's cancellation. */
 struct deadline deadline_clamp(struct deadline d, int64_t ms);
-/* Ends before d does, by max(min_ms, percent of what is left): time to say why it was not enough. */
+/*
+ * Ends before d does, by max(min_ms, percent of what is left): time to say why it was not enough.
+ */
 struct deadline deadline_reserve(struct deadline d, int64_t min_ms, int percent);
 /* Milliseconds left, rounded up, >= 0; INT_MAX for never: fits poll(). */
 int deadline_left_ms(struct deadline d);

@@ -55,7 +55,7 @@ static const struct {
 
 enum err_code err_code_from_errno(int errnum)
 {
-	for (size_t i = 0; i < sizeof errno_codes / sizeof *errno_codes; i++)
+	for (size_t i = 0; i < sizeof(errno_codes) / sizeof(*errno_codes); i++)
 		if (errno_codes[i].sys == errnum)
 			return errno_codes[i].code;
 	return ERR_INTERNAL;
@@ -83,7 +83,7 @@ const char *err_code_name(enum err_code code)
 		"UNAUTHENTICATED",
 	};
 
-	if ((size_t)code >= sizeof names / sizeof *names)
+	if ((size_t)code >= sizeof(names) / sizeof(*names))
 		return "UNKNOWN";
 	return names[code];
 }
@@ -96,7 +96,7 @@ int err_set(struct err *err, enum err_code code, const char *fmt, ...)
 	err->code = code;
 	err->sys = 0;
 	va_start(ap, fmt);
-	vsnprintf(err->msg, sizeof err->msg, fmt, ap);
+	vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
 	va_end(ap);
 	return -1;
 }
@@ -111,10 +111,10 @@ int err_sys(struct err *err, int errnum, const char *fmt, ...)
 	err->code = err_code_from_errno(errnum);
 	err->sys = errnum;
 	va_start(ap, fmt);
-	vsnprintf(err->msg, sizeof err->msg, fmt, ap);
+	vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
 	va_end(ap);
 	n = strlen(err->msg);
-	snprintf(err->msg + n, sizeof err->msg - n, ": %s", why ? why : "unknown error");
+	snprintf(err->msg + n, sizeof(err->msg) - n, ": %s", why ? why : "unknown error");
 	return -1;
 }
 
@@ -125,12 +125,12 @@ int err_wrap(struct err *err, const char *fmt, ...)
 	size_t n;
 
 	assert(err->code != ERR_OK);
-	memcpy(inner, err->msg, sizeof inner);
+	memcpy(inner, err->msg, sizeof(inner));
 	va_start(ap, fmt);
-	vsnprintf(err->msg, sizeof err->msg, fmt, ap);
+	vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
 	va_end(ap);
 	n = strlen(err->msg);
-	snprintf(err->msg + n, sizeof err->msg - n, ": %.*s", (int)(sizeof inner - 1), inner);
+	snprintf(err->msg + n, sizeof(err->msg) - n, ": %.*s", (int)(sizeof(inner) - 1), inner);
 	return -1;
 }
 

@@ -3,17 +3,17 @@
  * Errors: the one rule of this program.
  *
  * A function that can fail takes `struct err *err` last and returns 0 or -1.
- * On 0 *err is untouched.  On -1 *err says what was attempted, on which object
+ * On 0 *err is untouched. On -1 *err says what was attempted, on which object
  * and what came back, in words an operator can act on, with the status the RPC
- * caller will see.  A positive return is a documented condition of that one
+ * caller will see. A positive return is a documented condition of that one
  * function (see its header); *err is untouched and nobody passes the number on.
  *
  * The text is made where the facts are, callers put their own in front of it
  * (err_wrap), the RPC layer logs each failed call once; nothing below it logs an
- * error that it returns.  Secrets and tokens never enter a text.
+ * error that it returns. Secrets and tokens never enter a text.
  *
  * The struct is a value: no allocation, nothing to free, may be copied between
- * threads.  When the text is too long the outermost words are the ones kept.
+ * threads. When the text is too long the outermost words are the ones kept.
  */
 #pragma once
 
@@ -60,12 +60,18 @@ int err_set(struct err *err, enum err_code code, const char *fmt, ...) PRINTF_(3
 int err_sys(struct err *err, int errnum, const char *fmt, ...) PRINTF_(3, 4);
 /* Puts "text: " in front; code and errno stay; returns -1. */
 int err_wrap(struct err *err, const char *fmt, ...) PRINTF_(2, 3);
-/* Replaces the code (where the caller of the RPC needs another one than the facts gave); returns -1. */
+/*
+ * Replaces the code (where the caller of the RPC needs another one than the facts gave); returns
+ * -1.
+ */
 int err_recode(struct err *err, enum err_code code);
 /* Forgets an error that was handled. */
 void err_clear(struct err *err);
 
-/* EACCES/EPERM -> PERMISSION, ENOENT -> NOT_FOUND, EBUSY -> UNAVAILABLE, ... ; the table is in err.c. */
+/*
+ * EACCES/EPERM -> PERMISSION, ENOENT -> NOT_FOUND, EBUSY -> UNAVAILABLE, ... ; the table is in
+ * err.c.
+ */
 enum err_code err_code_from_errno(int errnum);
 /* "INVALID_ARGUMENT": gRPC's spelling, for logs. Never NULL. */
 const char *err_code_name(enum err_code code);

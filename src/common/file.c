@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small files and directories by whole path.  No state, any thread.  Removes single
+ * Small files and directories by whole path. No state, any thread. Removes single
  * files only: nothing here ever deletes a tree.
  */
 #include "common/file.h"
@@ -19,7 +19,7 @@ static int read_all(int fd, const char *path, size_t max, struct str *out, struc
 	char chunk[16384];
 
 	for (;;) {
-		ssize_t n = read(fd, chunk, sizeof chunk);
+		ssize_t n = read(fd, chunk, sizeof(chunk));
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -35,8 +35,8 @@ static int read_all(int fd, const char *path, size_t max, struct str *out, struc
 
 int file_read(const char *path, size_t max, char **ret, size_t *ret_len, struct err *err)
 {
-	AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
-	AUTO(str_clear) struct str out = STR_INIT(max);
+	int fd AUTO(fd) = open(path, O_RDONLY | O_CLOEXEC);
+	struct str out AUTO(str_clear) = STR_INIT(max);
 
 	if (fd < 0)
 		return err_sys(err, errno, "open %s", path);
@@ -50,7 +50,7 @@ int file_read(const char *path, size_t max, char **ret, size_t *ret_len, struct 
 
 int file_read_line(const char *path, size_t max, char **ret, struct err *err)
 {
-	AUTO(free) char *text = NULL;
+	char *text AUTO(free) = NULL;
 	size_t n;
 
 	if (file_read(path, max, &text, &n, err))
@@ -78,7 +78,7 @@ static int write_all(int fd, const char *path, const char *bytes, size_t n, stru
 
 int file_write(const char *path, const char *text, struct err *err)
 {
-	AUTO(fd) int fd = open(path, O_WRONLY | O_CLOEXEC | O_TRUNC);
+	int fd AUTO(fd) = open(path, O_WRONLY | O_CLOEXEC | O_TRUNC);
 	size_t n = strlen(text);
 	ssize_t done;
 
@@ -99,10 +99,9 @@ int file_write(const char *path, const char *text, struct err *err)
 static int sync_directory_of(const char *path, struct err *err)
 {
 	const char *slash = strrchr(path, '/');
-	AUTO(free)
-	char *dir =
+	char *dir AUTO(free) =
 		slash ? xstrndup(path, slash == path ? 1 : (size_t)(slash - path)) : xstrdup(".");
-	AUTO(fd) int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd AUTO(fd) = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (fd < 0)
 		return err_sys(err, errno, "open %s", dir);
@@ -113,7 +112,7 @@ static int sync_directory_of(const char *path, struct err *err)
 
 static int write_synced(const char *path, const char *bytes, size_t n, mode_t mode, struct err *err)
 {
-	AUTO(fd) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
+	int fd AUTO(fd) = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
 
 	if (fd < 0)
 		return err_sys(err, errno, "create %s", path);
@@ -128,7 +127,7 @@ static int write_synced(const char *path, const char *bytes, size_t n, mode_t mo
 
 int file_replace(const char *path, const char *bytes, size_t n, mode_t mode, struct err *err)
 {
-	AUTO(free) char *tmp = xasprintf("%s.tmp", path);
+	char *tmp AUTO(free) = xasprintf("%s.tmp", path);
 
 	if (write_synced(tmp, bytes, n, mode, err)) {
 		unlink(tmp);
@@ -167,7 +166,7 @@ static int make_one(const char *path, mode_t mode, struct err *err)
 
 int dir_make(const char *path, mode_t mode, struct err *err)
 {
-	AUTO(free) char *part = xstrdup(path);
+	char *part AUTO(free) = xstrdup(path);
 
 	for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
 		*slash = '\0';
@@ -181,7 +180,7 @@ int dir_make(const char *path, mode_t mode, struct err *err)
 
 int dir_list(const char *path, struct strs *ret, struct err *err)
 {
-	AUTO(closedir) DIR *dir = opendir(path);
+	DIR *dir AUTO(closedir) = opendir(path);
 
 	if (!dir)
 		return err_sys(err, errno, "list %s", path);
@@ -211,7 +210,7 @@ bool path_exists(const char *path)
 int link_basename(const char *path, char **ret, struct err *err)
 {
 	char target[PATH_MAX];
-	ssize_t n = readlink(path, target, sizeof target - 1);
+	ssize_t n = readlink(path, target, sizeof(target) - 1);
 	const char *slash;
 
 	if (n < 0 && errno == ENOENT)

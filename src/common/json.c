@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The only user of cJSON; struct json is a cJSON item.  What cJSON lets pass is caught here: bytes behind
- * the value, embedded NUL, invalid UTF-8, deep nesting, numbers that a double cannot hold, member names
- * compared without case.  No state, any thread; a tree belongs to one thread at a time.
+ * The only user of cJSON; struct json is a cJSON item. What cJSON lets pass is caught here: bytes
+ * behind the value, embedded NUL, invalid UTF-8, deep nesting, numbers that a double cannot hold,
+ * member names compared without case. No state, any thread; a tree belongs to one thread at a time.
  */
 #include "common/json.h"
 
@@ -41,8 +41,10 @@ static const struct json *value_of(const cJSON *item)
 	return (const struct json *)(const void *)item;
 }
 
-/* What cJSON does not look at, before it: depth, and \u0000 inside a string. Returns the offset of the
-   offence with *why set, or -1. */
+/*
+ * What cJSON does not look at, before it: depth, and \u0000 inside a string. Returns the offset of
+ * the offence with *why set, or -1.
+ */
 static ptrdiff_t find_offence(const char *text, size_t n, const char **why)
 {
 	bool in_string = false;
@@ -285,7 +287,7 @@ struct json *json_int(int64_t v)
 	/* Small ones stay numbers that can be read back; cJSON prints 15 digits of any. */
 	if (v > -1000000000000000 && v < 1000000000000000)
 		return tree_of(cJSON_CreateNumber((double)v));
-	snprintf(digits, sizeof digits, "%" PRId64, v);
+	snprintf(digits, sizeof(digits), "%" PRId64, v);
 	return tree_of(cJSON_CreateRaw(digits));
 }
 

@@ -3,8 +3,8 @@
  * JSON: the only user of cJSON.
  *
  * Reading is by path ("status.dpu.pciAddress"; members with a dot or slash, as in
- * annotations, go through json_member).  A missing value and null are the same.  A
- * wrong type is an error that names the path.  Integers are exact or refused: a
+ * annotations, go through json_member). A missing value and null are the same. A
+ * wrong type is an error that names the path. Integers are exact or refused: a
  * number above 2^53 cannot be told exactly from a double and is an error.
  * Writing builds trees that cannot fail; 64-bit integers are written digit by digit.
  * A tree belongs to one thread at a time.
@@ -20,8 +20,10 @@
 
 struct json; /* a value: object, array, string, number, boolean or null */
 
-/* Parses exactly one value; INVALID_ARGUMENT with the offset when it is not JSON, has bytes behind it,
-   an embedded \u0000 or is nested deeper than 200. `what` names the source in the error. */
+/*
+ * Parses exactly one value; INVALID_ARGUMENT with the offset when it is not JSON, has bytes behind
+ * it, an embedded \u0000 or is nested deeper than 200. `what` names the source in the error.
+ */
 int json_parse(const char *what, const char *text, size_t n, struct json **ret, struct err *err)
 	MUST_CHECK;
 void json_free(struct json *j); /* NULL is fine; only for roots */
@@ -40,8 +42,10 @@ const struct json *json_at(const struct json *j, const char *path);
 struct json *json_at_mut(struct json *j, const char *path);
 /* Member by its literal name. */
 const struct json *json_member(const struct json *j, const char *name);
-/* Walks an object's members or an array's elements (name is NULL then):
-   json_foreach(item, tree) { json_name(item) ... } */
+/*
+ * Walks an object's members or an array's elements (name is NULL then):
+ * json_foreach(item, tree) { json_name(item) ... }
+ */
 const struct json *json_first(const struct json *j);
 const struct json *json_next(const struct json *item);
 const char *json_name(const struct json *item);
@@ -49,8 +53,10 @@ const char *json_name(const struct json *item);
 	for (const struct json *item = json_first(j); item; item = json_next(item))
 size_t json_count(const struct json *j); /* members or elements; 0 for NULL and scalars */
 
-/* Values at a path. 0 and *ret, 1 when there is none (*ret untouched), -1 wrong type or not exact.
-   Strings point into the tree. */
+/*
+ * Values at a path. 0 and *ret, 1 when there is none (*ret untouched), -1 wrong type or not exact.
+ * Strings point into the tree.
+ */
 int json_get_str(const struct json *j, const char *path, const char **ret, struct err *err)
 	MUST_CHECK;
 int json_get_i64(const struct json *j, const char *path, int64_t *ret, struct err *err) MUST_CHECK;

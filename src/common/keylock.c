@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of volumes that an operation is running on.  A hold is an entry of a list, not a
+ * The table of volumes that an operation is running on. A hold is an entry of a list, not a
  * mutex held across the work; the list is as long as there are calls running (tens).
  */
 #include "common/keylock.h"
@@ -26,7 +26,7 @@ struct keylock {
 
 struct keylock *keylock_new(void)
 {
-	struct keylock *k = xcalloc(1, sizeof *k);
+	struct keylock *k = xcalloc(1, sizeof(*k));
 
 	pthread_mutex_init(&k->mutex, NULL);
 	return k;
@@ -53,7 +53,7 @@ static const struct keylock_hold *find_locked(const struct keylock *k, const cha
 static struct keylock_hold *hold_new(struct keylock *k, const char *key, const char *what)
 {
 	size_t n = strlen(key) + 1;
-	struct keylock_hold *h = xmalloc(sizeof *h + n);
+	struct keylock_hold *h = xmalloc(sizeof(*h) + n);
 
 	*h = (struct keylock_hold) { .lock = k, .what = what, .since = monotonic_ns() };
 	memcpy(h->key, key, n);
@@ -63,7 +63,7 @@ static struct keylock_hold *hold_new(struct keylock *k, const char *key, const c
 int keylock_take(struct keylock *k, const char *key, const char *what, struct keylock_hold **ret,
                  struct err *err)
 {
-	AUTO(free) struct keylock_hold *mine = hold_new(k, key, what);
+	struct keylock_hold *mine AUTO(free) = hold_new(k, key, what);
 	const struct keylock_hold *other;
 
 	WITH_LOCK(&k->mutex);

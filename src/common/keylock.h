@@ -13,8 +13,10 @@ struct keylock_hold;
 
 struct keylock *keylock_new(void);
 struct keylock *keylock_free(struct keylock *k); /* nothing may be held; returns NULL */
-/* Takes `key` for `what` ("NodeStageVolume"; a string that outlives the hold), or fails at once with
-   ERR_ABORTED "volume <key>: NodeStageVolume has been running for 3.2 s; ...". */
+/*
+ * Takes `key` for `what` ("NodeStageVolume"; a string that outlives the hold), or fails at once
+ * with ERR_ABORTED "volume <key>: NodeStageVolume has been running for 3.2 s; ...".
+ */
 int keylock_take(struct keylock *k, const char *key, const char *what, struct keylock_hold **ret,
                  struct err *err) MUST_CHECK;
 void keylock_release(struct keylock_hold *h);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dying where a test says so; empty in every build but FLAVOUR=kill.  Owns one counter.  SIGKILL and nothing softer: no
- * handler, no flush, no other thread gets to do anything any more.
+ * Dying where a test says so; empty in every build but FLAVOUR=kill. Owns one counter. SIGKILL and
+ * nothing softer: no handler, no flush, no other thread gets to do anything any more.
  */
 #include "common/kill_point.h"
 
@@ -20,7 +20,7 @@ static void trace(const char *name)
 {
 	const char *path = getenv("SNAP_CSI_KILL_TRACE");
 	char line[100];
-	size_t n = strnlen(name, sizeof line - 1);
+	size_t n = strnlen(name, sizeof(line) - 1);
 
 	if (!path)
 		return;
@@ -29,7 +29,7 @@ static void trace(const char *name)
 	memcpy(line, name, n);
 	line[n++] = '\n';
 	/* A trace that lacks a line makes the test fail by itself. */
-	(void)!write(fd, line, n);
+	IGNORE_RESULT(write(fd, line, n));
 }
 
 void kill_point(const char *name)

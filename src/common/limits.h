@@ -20,7 +20,7 @@
 #define LIMIT_FIELD_STRING 128
 
 /* The Kubernetes API. */
-#define LIMIT_HTTP_BODY (32 * 1024 * 1024) /* one response; a page of 500 objects is below 2 MiB */
+#define LIMIT_HTTP_BODY (32 * 1024 * 1024)      /* one response; a page of 500 objects is < 2 MiB */
 #define LIMIT_HTTP_WATCH_LINE (4 * 1024 * 1024) /* one watch event */
 #define LIMIT_HTTP_IN_FLIGHT 90                 /* requests handed to libcurl at once */
 #define LIMIT_KUBE_PAGE 500                     /* objects asked for at once */

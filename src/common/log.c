@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Log lines: text in klog's spirit (severity letter, time, message, key="value") or JSON, each
- * written by one write(2), so that lines of several threads never mix.  Settings are written
+ * written by one write(2), so that lines of several threads never mix. Settings are written
  * before threads start and only read afterwards.
  */
 #include "common/log.h"
@@ -52,7 +52,10 @@ bool log_may(_Atomic long long *last, int seconds)
 	                                   __ATOMIC_RELAXED);
 }
 
-/* The inside of a JSON string; also what text values are quoted with. Bytes that are no UTF-8 become '?'. */
+/*
+ * The inside of a JSON string; also what text values are quoted with. Bytes that are no UTF-8
+ * become '?'.
+ */
 static void add_escaped(struct str *line, const char *s)
 {
 	bool utf8 = utf8_valid(s, strlen(s));
@@ -101,7 +104,7 @@ static void add_head(struct str *line, enum log_level level, const char *msg)
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	gmtime_r(&now.tv_sec, &tm);
-	strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", &tm);
+	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm);
 	if (json_)
 		str_addf(line, "{\"ts\":\"%s.%06ldZ\",\"level\":\"%s\",\"msg\":\"", when,
 		         now.tv_nsec / 1000, level_names[level]);
@@ -128,7 +131,7 @@ static void emit(struct str *line)
 
 void log_pairs(enum log_level level, const char *msg, const struct kv *pairs, size_t n)
 {
-	AUTO(str_clear) struct str line = STR_INIT(LINE_MAX_BYTES);
+	struct str line AUTO(str_clear) = STR_INIT(LINE_MAX_BYTES);
 
 	if (level == LOG_DEBUG && verbosity_ < 5)
 		return;
@@ -143,7 +146,7 @@ void log_pairs(enum log_level level, const char *msg, const struct kv *pairs, si
 
 void log_event(enum log_level level, const char *msg, ...)
 {
-	AUTO(str_clear) struct str line = STR_INIT(LINE_MAX_BYTES);
+	struct str line AUTO(str_clear) = STR_INIT(LINE_MAX_BYTES);
 	va_list ap;
 
 	if (level == LOG_DEBUG && verbosity_ < 5)
@@ -164,7 +167,7 @@ void log_event(enum log_level level, const char *msg, ...)
 
 void log_msg(enum log_level level, const char *fmt, ...)
 {
-	AUTO(free) char *msg = NULL;
+	char *msg AUTO(free) = NULL;
 	va_list ap;
 	int n;
 

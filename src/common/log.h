@@ -2,9 +2,9 @@
 /*
  * Log lines on stderr, one write(2) each, text or JSON.
  *
- * A line is a message and key=value pairs.  Values are quoted when they need it.
+ * A line is a message and key=value pairs. Values are quoted when they need it.
  * Library code below the RPC layer logs only what no caller can be told (a watch
- * that reconnects, an environment variable that is ignored).  Thread-safe; set up
+ * that reconnects, an environment variable that is ignored). Thread-safe; set up
  * once before threads start.
  */
 #pragma once
@@ -16,8 +16,10 @@
 
 enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
 
-/* verbosity: klog's -v. 0 = errors, warnings and changes; 2 = every call that is not a probe (the
-   manifests' value); 4 = request fields; 5 and above = debug. */
+/*
+ * verbosity: klog's -v. 0 = errors, warnings and changes; 2 = every call that is not a probe (the
+ * manifests' value); 4 = request fields; 5 and above = debug.
+ */
 void log_setup(int verbosity, bool json);
 int log_verbosity(void);
 

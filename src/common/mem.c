@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Aborting allocators and the per-call arena.  The arena is a list of blocks; it
+ * Aborting allocators and the per-call arena. The arena is a list of blocks; it
  * never gives back a single allocation, only everything.
  */
 #include "common/mem.h"
@@ -49,6 +49,11 @@ char *xstrdup(const char *s)
 	return or_abort(strdup(s));
 }
 
+char *xstrdup_or_null(const char *s)
+{
+	return s ? xstrdup(s) : NULL;
+}
+
 char *xstrndup(const char *s, size_t n)
 {
 	return or_abort(strndup(s, n));
@@ -74,7 +79,7 @@ static void *block_take(struct arena *a, size_t n)
 	if (!b || b->size - b->used < n) {
 		size_t size = n > ARENA_BLOCK / 4 ? n : ARENA_BLOCK;
 
-		b = xcalloc(1, sizeof *b + size);
+		b = xcalloc(1, sizeof(*b) + size);
 		b->size = size;
 		/* A block of its own for a large piece does not end the use of the one before. */
 		if (a->head && n > ARENA_BLOCK / 4) {

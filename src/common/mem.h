@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory.  Small allocations abort when there is none left: CSI calls are
+ * Memory. Small allocations abort when there is none left: CSI calls are
  * idempotent and the pod is restarted, so there is no path to test that could
- * go on.  What a peer can make large is bounded instead: by the message limit,
+ * go on. What a peer can make large is bounded instead: by the message limit,
  * by limits.h, and by an arena with a cap.
  */
 #pragma once
@@ -17,6 +17,7 @@ void *xcalloc(size_t count, size_t size) __attribute__((malloc, returns_nonnull)
 void *xrealloc(void *p, size_t n) __attribute__((returns_nonnull));
 char *xstrdup(const char *s) __attribute__((malloc, returns_nonnull));
 char *xstrndup(const char *s, size_t n) __attribute__((malloc, returns_nonnull));
+char *xstrdup_or_null(const char *s); /* NULL stays NULL */
 char *xasprintf(const char *fmt, ...) PRINTF_(1, 2) __attribute__((returns_nonnull));
 
 /*
@@ -34,8 +35,10 @@ struct arena {
 		.head = NULL, .used = 0, .cap = (cap_) \
 	}
 
-/* Zeroed, aligned for any type. NULL when the cap would be passed: only the unpacking of a
-   foreign message may meet that. */
+/*
+ * Zeroed, aligned for any type. NULL when the cap would be passed: only the unpacking of a foreign
+ * message may meet that.
+ */
 void *arena_try_alloc(struct arena *a, size_t n);
 /* The same for our own, small, needs: aborts instead of NULL and ignores the cap. */
 void *arena_alloc(struct arena *a, size_t n) __attribute__((returns_nonnull));

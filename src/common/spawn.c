@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Child processes.  posix_spawn(3) only: it runs no atfork handler and copies no address space, so it
- * is safe beside gRPC's threads.  A child is watched by a pidfd in the caller's own poll loop: no SIGCHLD, no
- * thread, nothing shared between two callers.  The tool directory of tests is the one static.
- * Does not interpret what a tool prints.
+ * Child processes. posix_spawn(3) only: it runs no atfork handler and copies no address space, so
+ * it is safe beside gRPC's threads. A child is watched by a pidfd in the caller's own poll loop: no
+ * SIGCHLD, no thread, nothing shared between two callers. The tool directory of tests is the one
+ * static. Does not interpret what a tool prints.
  */
 #include "common/spawn.h"
 
@@ -33,7 +33,10 @@ void spawn_set_path(const char *dirs)
 	extra_path = dirs;
 }
 
-/* The program's absolute path into `ret`, by our own search path: posix_spawnp() would use our environment's. */
+/*
+ * The program's absolute path into `ret`, by our own search path: posix_spawnp() would use our
+ * environment's.
+ */
 static int find_program(const char *path_list, const char *name, struct str *ret, struct err *err)
 {
 	if (strchr(name, '/')) {
@@ -53,7 +56,9 @@ static int find_program(const char *path_list, const char *name, struct str *ret
 	               path_list);
 }
 
-/* What the child starts with: descriptors 0, 1, 2 and perhaps SPAWN_FD, and nothing else of ours. */
+/*
+ * What the child starts with: descriptors 0, 1, 2 and perhaps SPAWN_FD, and nothing else of ours.
+ */
 static int plan_descriptors(posix_spawn_file_actions_t *plan, int out, int fd)
 {
 	int rc = posix_spawn_file_actions_addopen(plan, 0, "/dev/null", O_RDONLY, 0);
@@ -111,18 +116,19 @@ static int start(const char *program, char **argv, const char *path_list, int ou
 }
 
 /*
- * When the pod's memory is used up the kernel takes the tool, not the driver: mkfs and e2fsck of a huge filesystem are the
- * only ones that could use it up, and their failure is an answer. A child that has ended already needs it no more.
+ * When the pod's memory is used up the kernel takes the tool, not the driver: mkfs and e2fsck of a
+ * huge filesystem are the only ones that could use it up, and their failure is an answer. A child
+ * that has ended already needs it no more.
  */
 static void offer_to_oom(pid_t pid)
 {
 	char path[64];
 	int fd AUTO(fd) = -1;
 
-	snprintf(path, sizeof path, "/proc/%d/oom_score_adj", (int)pid);
+	snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int)pid);
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd >= 0)
-		(void)!write(fd, "1000", strlen("1000"));
+		IGNORE_RESULT(write(fd, "1000", strlen("1000")));
 }
 
 /* Reads what is there now. Returns false at the end of the output. */
@@ -131,7 +137,7 @@ static bool drain(int fd, struct str *output)
 	char buf[4096];
 
 	for (;;) {
-		ssize_t n = read(fd, buf, sizeof buf);
+		ssize_t n = read(fd, buf, sizeof(buf));
 
 		if (n > 0)
 			str_addn(
@@ -147,7 +153,7 @@ static bool drain(int fd, struct str *output)
 static void wake_fd(void *arg)
 {
 	uint64_t one = 1;
-	ssize_t n = write(*(int *)arg, &one, sizeof one);
+	ssize_t n = write(*(int *)arg, &one, sizeof(one));
 
 	(void)n;
 }

@@ -3,10 +3,10 @@
  * Child processes: the only place that starts one (posix_spawn; fork is not
  * allowed in a process that runs gRPC).
  *
- * A child gets PATH=/usr/sbin:/usr/bin:/sbin:/bin (or the tool directory set for tests),
- * LC_ALL=C, stdin from /dev/null, stdout and stderr in one pipe, its own process
- * group, default signals, the first place in the queue when memory is short (oom_score_adj 1000: it goes,
- * not the driver), and no descriptor of ours but the one given to spawn_run_fd().
+ * A child gets PATH=/usr/sbin:/usr/bin:/sbin:/bin (or the tool directory set for tests), LC_ALL=C,
+ * stdin from /dev/null, stdout and stderr in one pipe, its own process group, default signals, the
+ * first place in the queue when memory is short (oom_score_adj 1000: it goes, not the driver), and
+ * no descriptor of ours but the one given to spawn_run_fd().
  */
 #pragma once
 
@@ -15,23 +15,25 @@
 #include "common/str.h"
 
 /*
- * Runs argv[0] (looked up in that PATH) and waits. Returns 0 when it exited with 0.
- * Positive: its exit status (1..255), which is a condition, not an error; `output` (may be NULL) then has
- * what it printed, cut at LIMIT_SPAWN_OUTPUT. -1: it could not be started (NOT_FOUND: no such
- * program), was killed by a signal (INTERNAL), or the deadline passed and its process group was killed
+ * Runs argv[0] (looked up in that PATH) and waits. Returns 0 when it exited with 0. Positive: its
+ * exit status (1..255), which is a condition, not an error; `output` (may be NULL) then has what it
+ * printed, cut at LIMIT_SPAWN_OUTPUT. -1: it could not be started (NOT_FOUND: no such program), was
+ * killed by a signal (INTERNAL), or the deadline passed and its process group was killed
  * (DEADLINE). The caller's cancellation ends it too, when the deadline carries one.
  */
 int spawn_run(const struct strs *argv, struct deadline deadline, struct str *output,
               struct err *err) MUST_CHECK;
 /*
- * The same; the child has `fd` as its descriptor SPAWN_FD, so that SPAWN_FD_PATH as an argument is the very
- * file that we hold open, whatever its name means by then. fd -1: none.
+ * The same; the child has `fd` as its descriptor SPAWN_FD, so that SPAWN_FD_PATH as an argument is
+ * the very file that we hold open, whatever its name means by then. fd -1: none.
  */
 int spawn_run_fd(const struct strs *argv, int fd, struct deadline deadline, struct str *output,
                  struct err *err) MUST_CHECK;
 #define SPAWN_FD 3
 #define SPAWN_FD_PATH "/proc/self/fd/3"
-/* Last non-empty line of a tool's output, for error texts; points into output, cut of its newline. */
+/*
+ * Last non-empty line of a tool's output, for error texts; points into output, cut of its newline.
+ */
 const char *spawn_last_line(struct str *output);
 /* Tests: directories searched before the normal PATH; NULL = none. Not thread-safe. */
 void spawn_set_path(const char *dirs);

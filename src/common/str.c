@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bounded growing strings and owned string lists.  No state, any thread; an object belongs
+ * Bounded growing strings and owned string lists. No state, any thread; an object belongs
  * to one thread at a time.
  */
 #include "common/str.h"
@@ -78,7 +78,7 @@ static PRINTF_(1, 0) char *vprint(const char *fmt, va_list ap)
 
 bool str_addf(struct str *s, const char *fmt, ...)
 {
-	AUTO(free) char *text = NULL;
+	char *text AUTO(free) = NULL;
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -97,7 +97,7 @@ char *str_take(struct str *s)
 
 static void strs_push(struct strs *l, char *owned)
 {
-	l->v = xrealloc(l->v, (l->n + 2) * sizeof *l->v);
+	l->v = xrealloc(l->v, (l->n + 2) * sizeof(*l->v));
 	l->v[l->n++] = owned;
 	l->v[l->n] = NULL;
 }
@@ -132,7 +132,7 @@ static int compare(const void *a, const void *b)
 void strs_sort(struct strs *l)
 {
 	if (l->n > 1)
-		qsort(l->v, l->n, sizeof *l->v, compare);
+		qsort(l->v, l->n, sizeof(*l->v), compare);
 }
 
 void strs_clear(struct strs *l)

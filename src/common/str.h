@@ -71,19 +71,25 @@ static inline bool str_empty(const char *s)
 	return !s || !*s;
 }
 
-/* Whole-string decimal parsers. `what` names the value in the error (INVALID_ARGUMENT); *ret is
-   left alone on failure. No sign for u64, no leading or trailing space, range checked. */
+/*
+ * Whole-string decimal parsers. `what` names the value in the error (INVALID_ARGUMENT); *ret is
+ * left alone on failure. No sign for u64, no leading or trailing space, range checked.
+ */
 int parse_u64(const char *what, const char *text, uint64_t *ret, struct err *err) MUST_CHECK;
 int parse_i64(const char *what, const char *text, int64_t *ret, struct err *err) MUST_CHECK;
-/* Go's strconv.ParseBool set: 1 t T TRUE true True 0 f F FALSE false False. Error text is
-   "<what>: is not a boolean value". */
+/*
+ * Go's strconv.ParseBool set: 1 t T TRUE true True 0 f F FALSE false False. Error text is "<what>:
+ * is not a boolean value".
+ */
 int parse_bool(const char *what, const char *text, bool *ret, struct err *err) MUST_CHECK;
 /* Valid UTF-8 without NUL: what protobuf calls a string. */
 bool utf8_valid(const char *bytes, size_t n);
 /* RFC 1123 subdomain, at most 253 characters: what Kubernetes takes as an object name. */
 bool dns1123_subdomain(const char *s);
-/* 128-bit FNV-1 (multiply, then xor; Go's fnv.New128) over parts a then b (either may be ""),
-   32 lower-case hex digits, big-endian, into hex. */
+/*
+ * 128-bit FNV-1 (multiply, then xor; Go's fnv.New128) over parts a then b (either may be ""), 32
+ * lower-case hex digits, big-endian, into hex.
+ */
 void fnv128_hex(const char *a, const char *b, char hex[33]);
 /* "1.0 GiB (1073741824 bytes)" into buf, for error texts; returns buf. */
 const char *str_bytes(uint64_t bytes, char buf[64]);

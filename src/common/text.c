@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reading text that came from outside: numbers, booleans, UTF-8, Kubernetes names; and the
- * FNV hash that names are made of.  Declared in str.h.  Pure functions.
+ * FNV hash that names are made of. Declared in str.h. Pure functions.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -58,7 +58,10 @@ int parse_bool(const char *what, const char *text, bool *ret, struct err *err)
 	return err_set(err, ERR_INVALID, "%s: is not a boolean value", what);
 }
 
-/* Length of the sequence that starts with this byte, and its smallest code point; 0 = cannot start one. */
+/*
+ * Length of the sequence that starts with this byte, and its smallest code point; 0 = cannot start
+ * one.
+ */
 static size_t sequence_length(unsigned char c, uint32_t *bits, uint32_t *least)
 {
 	if (c < 0x80)

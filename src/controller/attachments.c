@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding attachments without reading all of them.  The API has no selector for spec fields, so ours carry
- * labels; those of the Go plugin or of a person do not, and are asked for by that: where there are
- * many of them, each look costs a list of them.  A label only finds: what counts is the spec.
+ * Finding attachments without reading all of them. The API has no selector for spec fields, so ours
+ * carry labels; those of the Go plugin or of a person do not, and are asked for by that: where
+ * there are many of them, each look costs a list of them. A label only finds: what counts is the
+ * spec.
  */
 #include "controller/attachments.h"
 
@@ -38,7 +39,7 @@ int attachments_each(const struct controller *c, const char *volume, each_fn *fn
                      struct deadline d, struct err *err)
 {
 	char value[LABEL_VALUE_MAX + 1];
-	AUTO(free) char *selector = NULL;
+	char *selector AUTO(free) = NULL;
 
 	label_value(volume, value);
 	selector = xasprintf(LABEL_VOLUME "=%s", value);
@@ -103,7 +104,7 @@ int attachments_count(const struct controller *c, struct deadline d, struct atta
 {
 	struct pass pass = { .c = c, .scan = scan };
 	char value[LABEL_VALUE_MAX + 1];
-	AUTO(free) char *selector = NULL;
+	char *selector AUTO(free) = NULL;
 
 	label_value(scan->node, value);
 	selector = xasprintf(LABEL_NODE "=%s," LABEL_VOLUME, value);

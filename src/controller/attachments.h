@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who has a volume, and how many volumes a node has: by the labels of our own attachments, and one look at those that
- * have none.  Page by page, keeping nothing but counts and the few names asked for.
+ * Who has a volume, and how many volumes a node has: by the labels of our own attachments, and one
+ * look at those that have none. Page by page, keeping nothing but counts and the few names asked
+ * for.
  */
 #pragma once
 
@@ -17,7 +18,8 @@ struct attachment_scan {
 	const char *node;   /* asked about; NULL: no node */
 	bool pf;            /* function type asked about, for on_node */
 	/* answers */
-	char *elsewhere; /* a node other than `node` that has the volume (any node when that is NULL), or NULL */
+	char *elsewhere;      /* a node other than `node` that has the volume (any node when that is
+	                         NULL), or NULL */
 	char *elsewhere_name; /* its attachment */
 	size_t n_elsewhere;
 	bool here;      /* the volume has its attachment for `node` */
@@ -36,8 +38,10 @@ static inline void attachment_scan_clear_p(struct attachment_scan *scan)
 	attachment_scan_clear(scan);
 }
 
-/* Hands out every attachment that may be of the volume: those with its label and those without any. The same may be
-   handed out twice (kube_list). fn: see kube_list(). */
+/*
+ * Hands out every attachment that may be of the volume: those with its label and those without any.
+ * The same may be handed out twice (kube_list). fn: see kube_list().
+ */
 int attachments_each(const struct controller *c, const char *volume,
                      int (*fn)(void *arg, const struct json *item, struct err *err), void *arg,
                      struct deadline d, struct err *err) MUST_CHECK;

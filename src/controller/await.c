@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The two waits of the controller, over kube_wait.  A wait that ends early must say what was missing,
- * so the newest state is kept until then.  Lives on the caller's stack and in its thread.
+ * The two waits of the controller, over kube_wait. A wait that ends early must say what was
+ * missing, so the newest state is kept until then. Lives on the caller's stack and in its thread.
  */
 #include "controller/await.h"
 
 #include <string.h>
 
 #include "dpf/conditions.h"
+#include "common/cleanup.h"
 #include "common/mem.h"
 
 /* After lost answers, together 1.5 s: then the caller may come again. */
@@ -63,7 +64,7 @@ static bool same_uid(const struct json *object, const char *uid)
 /* Why the wait could not go on, in front of it what was waited for. */
 static int gave_up(struct await *a, const char *goal, const char *why, struct err *err)
 {
-	AUTO(free) char *text = NULL;
+	char *text AUTO(free) = NULL;
 	enum err_code code = err->code;
 	const char *down;
 
@@ -77,8 +78,8 @@ static int gave_up(struct await *a, const char *goal, const char *why, struct er
 }
 
 /*
- * "Does not exist" may be older than the object: the re-read of a watch that starts can have been answered
- * just before our POST. 0: it is there, and kept. 1: it is really gone.
+ * "Does not exist" may be older than the object: the re-read of a watch that starts can have been
+ * answered just before our POST. 0: it is there, and kept. 1: it is really gone.
  */
 static int confirm_gone(struct await *a, const char *uid, struct err *err)
 {
@@ -139,14 +140,14 @@ static int gave_up_unready(struct await *a, const char *goal, await_judge *judge
 	struct str why AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
 	struct err ignored = ERR_INIT;
 
-	(void)!judge(arg, a->last, &why, &ignored);
+	IGNORE_RESULT(judge(arg, a->last, &why, &ignored));
 	return gave_up(a, goal, why.ptr, err);
 }
 
 int await_ready(struct await *a, struct json *first, const char *goal, await_judge *judge,
                 void *arg, struct err *err)
 {
-	AUTO(free) char *uid = NULL;
+	char *uid AUTO(free) = NULL;
 	int rc = 0;
 
 	keep(a, first);
@@ -176,7 +177,10 @@ static void why_still_there(const struct await *a, struct str *why)
 		state_describe(a->last, "", why);
 }
 
-/* Where watching is refused there are no events, but a look may still be allowed: a few, ever further apart. */
+/*
+ * Where watching is refused there are no events, but a look may still be allowed: a few, ever
+ * further apart.
+ */
 static bool look_until_gone(struct await *a, const char *uid)
 {
 	int64_t pause = LOOK_PAUSE_MS;

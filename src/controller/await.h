@@ -19,8 +19,10 @@ struct await {
 	char ref[OBJECT_REF_MAX];
 };
 
-/* Judges a state: 0 it is what was waited for; 1 not yet, and `why` (unless NULL) says what is missing; -1 it will
-   never be. */
+/*
+ * Judges a state: 0 it is what was waited for; 1 not yet, and `why` (unless NULL) says what is
+ * missing; -1 it will never be.
+ */
 typedef int await_judge(void *arg, const struct json *object, struct str *why, struct err *err);
 
 int await_open(const struct controller *c, const struct kube_kind *kind, const char *name,
@@ -36,9 +38,11 @@ int await_create(struct await *a, struct json *object, struct json **ret, struct
 	MUST_CHECK;
 /* metadata.uid; NULL with UNAVAILABLE when there is none, as no API server answers. */
 const char *object_uid(const struct json *object, const char *ref, struct err *err) MUST_CHECK;
-/* Waits until the object is judged ready; a->last is then that state. `first` (taken over) is the state to begin
-   with, and the object with its uid the one that is meant. Time over: DEADLINE or CANCELLED "<goal>: <object>
-   <why>". Deleted meanwhile: ABORTED. */
+/*
+ * Waits until the object is judged ready; a->last is then that state. `first` (taken over) is the
+ * state to begin with, and the object with its uid the one that is meant. Time over: DEADLINE or
+ * CANCELLED "<goal>: <object> <why>". Deleted meanwhile: ABORTED.
+ */
 int await_ready(struct await *a, struct json *first, const char *goal, await_judge *judge,
                 void *arg, struct err *err) MUST_CHECK;
 /* Waits until there is no object of that name with that uid. */
@@ -46,6 +50,8 @@ int await_gone(struct await *a, const char *uid, const char *goal, struct err *e
 /* Deletes that very object, unless that is going on already, and waits until it is gone. */
 int await_deleted(struct await *a, const struct json *object, const char *goal, struct err *err)
 	MUST_CHECK;
-/* For judges: -1 when DPF says that it has failed for good (reason Failure): RESOURCE_EXHAUSTED when the text speaks
-   of space or quota, else UNAVAILABLE. */
+/*
+ * For judges: -1 when DPF says that it has failed for good (reason Failure): RESOURCE_EXHAUSTED
+ * when the text speaks of space or quota, else UNAVAILABLE.
+ */
 int await_failed(const struct json *object, struct err *err) MUST_CHECK;

@@ -27,8 +27,10 @@ struct controller {
 	atomic_bool node_check_warned;
 };
 
-/* How long an operation may work: the caller's time less what is needed to say why it was not enough,
-   and no longer than the wait timeout. */
+/*
+ * How long an operation may work: the caller's time less what is needed to say why it was not
+ * enough, and no longer than the wait timeout.
+ */
 struct deadline controller_deadline(const struct controller *c, struct deadline d);
 
 /* "DPUVolume nvidia-storage/pvc-1" into buf, for texts; returns buf. */
@@ -36,8 +38,11 @@ struct deadline controller_deadline(const struct controller *c, struct deadline 
 const char *object_ref(const struct controller *c, const struct kube_kind *kind, const char *name,
                        char buf[OBJECT_REF_MAX]);
 
-/* May the operation have happened in the eyes of the sidecars (they retry or undo it)? Else the code is final and
-   nothing may be left behind. RESOURCE_EXHAUSTED is not here: it is final for CreateVolume only. */
+/*
+ * May the operation have happened in the eyes of the sidecars (they retry or undo it)? Else the
+ * code is final and nothing may be left behind. RESOURCE_EXHAUSTED is not here: it is final for
+ * CreateVolume only.
+ */
 bool code_is_open(enum err_code code);
 /* Does the text of a failure speak of space, capacity or quota? */
 bool speaks_of_exhaustion(const char *text);

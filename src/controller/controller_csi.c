@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages to plain structs and back, and the checks for what is missing in a message, in the Go plugin's order
- * and words.  No request leaves here unchecked, no generated type goes further.  Secrets are not read.
+ * Messages to plain structs and back, and the checks for what is missing in a message, in the Go
+ * plugin's order and words. No request leaves here unchecked, no generated type goes further.
+ * Secrets are not read.
  */
 #include "controller/controller_csi.h"
 
@@ -60,7 +61,7 @@ static int read_caps(Csi__V1__VolumeCapability **wire, size_t n, cap_reader *rea
 	return 0;
 }
 
-/* ---------------------------------------------------------------- CreateVolume, DeleteVolume */
+/* ---- CreateVolume, DeleteVolume ---- */
 
 static const char *create_key(struct rpc_call *call, const void *req)
 {
@@ -139,7 +140,7 @@ static int delete_volume(void *self, struct rpc_call *call, const void *req,
 	return 0;
 }
 
-/* ---------------------------------------------------------------- ControllerPublish, Unpublish */
+/* ---- ControllerPublish, Unpublish ---- */
 
 static const char *publish_key(struct rpc_call *call, const void *req)
 {
@@ -190,7 +191,7 @@ static int unpublish(void *self, struct rpc_call *call, const void *req, Protobu
 	return 0;
 }
 
-/* ---------------------------------------------------------------- Validate, capabilities */
+/* ---- Validate, capabilities ---- */
 
 static void confirm(struct rpc_call *call, const Csi__V1__ValidateVolumeCapabilitiesRequest *q,
                     const struct validate_request *r,
@@ -269,7 +270,7 @@ static int get_capabilities(void *self, struct rpc_call *call, const void *req,
 	return 0;
 }
 
-/* ---------------------------------------------------------------- the table */
+/* ---- the table ---- */
 
 static const struct rpc_method controller_methods[] = {
 	{ "CreateVolume", create_volume, .key = create_key },

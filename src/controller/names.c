@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Name mapping, as the Go plugin has it for attachments.  Two inputs may share a name (a plain join is
- * ambiguous, a hash too): callers compare what the object says about itself.
+ * Name mapping, as the Go plugin has it for attachments. Two inputs may share a name (a plain join
+ * is ambiguous, a hash too): callers compare what the object says about itself.
  */
 #include "controller/names.h"
 

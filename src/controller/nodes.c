@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The node check and its fallbacks.  The Go plugin reads no nodes, so under its ClusterRole some of these
- * reads are forbidden; a kind that was refused is left alone for a while instead of costing
+ * The node check and its fallbacks. The Go plugin reads no nodes, so under its ClusterRole some of
+ * these reads are forbidden; a kind that was refused is left alone for a while instead of costing
  * every publish a request.
  */
 #include "controller/nodes.h"
@@ -34,7 +34,7 @@ static int look(struct controller *c, struct optional_kind *optional, const stru
 static int check_core_node(struct controller *c, const char *node, struct deadline d,
                            struct err *err)
 {
-	AUTO(json_free) struct json *object = NULL;
+	struct json *object AUTO(json_free) = NULL;
 	int rc = look(c, &c->nodes, &core_node_kind, NULL, node, d, &object, err);
 
 	if (rc == 1)
@@ -52,7 +52,7 @@ static int check_core_node(struct controller *c, const char *node, struct deadli
 
 int node_check(struct controller *c, const char *node, struct deadline d, struct err *err)
 {
-	AUTO(json_free) struct json *object = NULL;
+	struct json *object AUTO(json_free) = NULL;
 	char ref[OBJECT_REF_MAX];
 	int rc;
 
@@ -73,7 +73,7 @@ int node_check(struct controller *c, const char *node, struct deadline d, struct
 
 int64_t node_limit(struct controller *c, const char *node, struct deadline d)
 {
-	AUTO(json_free) struct json *object = NULL;
+	struct json *object AUTO(json_free) = NULL;
 	struct err ignored = ERR_INIT;
 
 	if (look(c, &c->csi_nodes, &csi_node_kind, NULL, node, d, &object, &ignored))

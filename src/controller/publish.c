@@ -2,9 +2,10 @@
 /*
  * Attaching.
  *
- * Everything that can be refused is refused before the attachment is made: unknown volume, wrong access
- * type, unknown node, a single-node volume that is elsewhere, a full node.  From then on the sidecar must believe that
- * the volume may be attached, so no later error is a final one.  Detaching is in unpublish.c.
+ * Everything that can be refused is refused before the attachment is made: unknown volume, wrong
+ * access type, unknown node, a single-node volume that is elsewhere, a full node. From then on the
+ * sidecar must believe that the volume may be attached, so no later error is a final one. Detaching
+ * is in unpublish.c.
  */
 #include "controller/publish.h"
 
@@ -22,7 +23,7 @@
 
 #define PUBLISH_GOAL "timeout occurred while waiting for volume attachment"
 
-/* ---------------------------------------------------------------- what is asked */
+/* ---- what is asked ---- */
 
 /* The function keys of the volume context; those for mkfs are the node's. */
 static int read_function(const struct kvs *context, bool block, struct volume_params *ret,
@@ -81,7 +82,7 @@ static int check_volume(const struct dpu_volume *v, const struct publish_request
 	return 0;
 }
 
-/* ---------------------------------------------------------------- where it is already */
+/* ---- where it is already ---- */
 
 static int check_elsewhere(const struct publish_request *r, const struct attachment_scan *scan,
                            struct err *err)
@@ -134,7 +135,7 @@ static int look_around(struct controller *c, const struct publish_request *r, bo
 	return check_full(c, r, &scan, d, err);
 }
 
-/* ---------------------------------------------------------------- the attachment */
+/* ---- the attachment ---- */
 
 static int check_found(const struct json *found, const struct publish_request *r,
                        const struct volume_params *p, const char *ref, struct err *err)
@@ -160,9 +161,9 @@ static int obtain(struct controller *c, const struct publish_request *r,
                   const struct volume_params *p, struct await *a, struct json **ret,
                   struct err *err)
 {
-	AUTO(json_free)
-	struct json *object = dpu_attachment_encode(a->name, r->node, r->volume, p->pf, p->hotplug);
-	AUTO(json_free) struct json *got = NULL;
+	struct json *object AUTO(json_free) =
+		dpu_attachment_encode(a->name, r->node, r->volume, p->pf, p->hotplug);
+	struct json *got AUTO(json_free) = NULL;
 	int rc;
 
 	attachment_label(c, object, r->node, r->volume);
@@ -208,7 +209,10 @@ static int judge_attached(void *arg, const struct json *object, struct str *why,
 	return await_failed(object, err) ? -1 : 1;
 }
 
-/* The attachment exists: whatever went wrong, the volume may get attached, and no code may deny that. */
+/*
+ * The attachment exists: whatever went wrong, the volume may get attached, and no code may deny
+ * that.
+ */
 static int attached_perhaps(struct err *err, const struct dpu_attachment *a)
 {
 	if (err->code == ERR_DEADLINE && speaks_of_exhaustion(a->message))
@@ -222,7 +226,7 @@ static int attach(struct controller *c, const struct publish_request *r,
                   const struct volume_params *p, const char *name, struct deadline d,
                   struct await *a, struct dpu_attachment *ret, struct err *err)
 {
-	AUTO(json_free) struct json *object = NULL;
+	struct json *object AUTO(json_free) = NULL;
 
 	*ret = (struct dpu_attachment) { .message = "" };
 	if (await_open(c, &dpu_attachment_kind, name, d, a, err) ||
@@ -237,7 +241,7 @@ static int attach(struct controller *c, const struct publish_request *r,
 int publish_volume(struct controller *c, const struct publish_request *r, struct deadline d,
                    struct arena *arena, struct kvs *ret, struct err *err)
 {
-	AUTO(json_free) struct json *object = NULL;
+	struct json *object AUTO(json_free) = NULL;
 	struct await a AUTO(await_close) = { .c = c };
 	char name[OBJECT_NAME_MAX + 1];
 	struct dpu_attachment attachment;

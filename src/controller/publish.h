@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ControllerPublishVolume and ControllerUnpublishVolume, in plain structs. Idempotent; any thread, one per volume. */
+/*
+ * ControllerPublishVolume and ControllerUnpublishVolume, in plain structs. Idempotent; any thread,
+ * one per volume.
+ */
 #pragma once
 
 #include "common/kv.h"
@@ -16,7 +19,9 @@ struct publish_request {
 /* Attaches, waits until the DPU has, and gives the publish context (in the arena). */
 int publish_volume(struct controller *c, const struct publish_request *r, struct deadline d,
                    struct arena *arena, struct kvs *ret, struct err *err) MUST_CHECK;
-/* Detaches and waits until the attachment is gone, whether or not the volume or the node still exists. node ""
-   or NULL: from all nodes, but only attachments that this driver's naming made. */
+/*
+ * Detaches and waits until the attachment is gone, whether or not the volume or the node still
+ * exists. node "" or NULL: from all nodes, but only attachments that this driver's naming made.
+ */
 int unpublish_volume(const struct controller *c, const char *volume, const char *node,
                      struct deadline d, struct err *err) MUST_CHECK;

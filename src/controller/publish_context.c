@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The publish context: what leads the node to the one right device.  Nothing is passed on that could
- * name another one: an incomplete status is "not ready yet", and attachmentMetadata (the vendor's, of any content)
- * never speaks in our name.
+ * The publish context: what leads the node to the one right device. Nothing is passed on that could
+ * name another one: an incomplete status is "not ready yet", and attachmentMetadata (the vendor's,
+ * of any content) never speaks in our name.
  */
 #include "controller/publish_context.h"
 
@@ -38,7 +38,10 @@ bool attachment_is_complete(const struct dpu_attachment *a, struct str *why)
 	return !missing;
 }
 
-/* Keys with a meaning of ours, also those that are absent this time: a vendor's value would be taken for ours. */
+/*
+ * Keys with a meaning of ours, also those that are absent this time: a vendor's value would be
+ * taken for ours.
+ */
 static bool is_reserved(const char *key)
 {
 	static const char *const reserved[] = {

@@ -7,7 +7,12 @@
 #include "common/mem.h"
 #include "common/str.h"
 
-/* Does status.dpu have all that the node needs to find the device? False: `why` names what is missing. */
+/*
+ * Does status.dpu have all that the node needs to find the device? False: `why` names what is
+ * missing.
+ */
 bool attachment_is_complete(const struct dpu_attachment *a, struct str *why);
-/* The publish context in the arena. capacity 0: not known, no key. The attachment must be complete. */
+/*
+ * The publish context in the arena. capacity 0: not known, no key. The attachment must be complete.
+ */
 struct kvs publish_context(const struct dpu_attachment *a, int64_t capacity, struct arena *arena);

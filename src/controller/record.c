@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The request and its record.  The CR has fields for policy, parameters, modes, size; what it has none
- * for (name, access type, function, our keys) stands in annotations.  An object without them
- * is the Go plugin's or made by hand: what it does not say counts as "any".
+ * The request and its record. The CR has fields for policy, parameters, modes, size; what it has
+ * none for (name, access type, function, our keys) stands in annotations. An object without them is
+ * the Go plugin's or made by hand: what it does not say counts as "any".
  */
 #include "controller/record.h"
 
@@ -36,7 +36,7 @@ const char *record_get(const struct dpu_volume *v, const char *annotation)
 	return json_text(json_member(v->annotations, annotation));
 }
 
-/* ---------------------------------------------------------------- writing */
+/* ---- writing ---- */
 
 static void encode_annotations(struct json *notes, const struct volume_request *r)
 {
@@ -73,7 +73,7 @@ struct json *record_encode(const struct controller *c, const char *object_name,
 	return object;
 }
 
-/* ---------------------------------------------------------------- comparing */
+/* ---- comparing ---- */
 
 enum record_owner record_owner(const struct controller *c, const struct dpu_volume *v,
                                const char *name)
@@ -161,7 +161,10 @@ bool record_capacity_fits(const struct dpu_volume *v, int64_t required, int64_t 
 	return have >= required && (limit <= 0 || have <= limit);
 }
 
-/* Of a volume that was asked for with this very range and is not made yet the size is judged when it is. */
+/*
+ * Of a volume that was asked for with this very range and is not made yet the size is judged when
+ * it is.
+ */
 static bool size_fits(const struct dpu_volume *v, const struct volume_request *r, struct str *why)
 {
 	if (!v->capacity && v->requested == volume_request_bytes(r) && v->limit == r->limit)
@@ -192,7 +195,7 @@ bool record_fits(const struct dpu_volume *v, const struct volume_request *r, str
 	       prefixed_keys_fit(v, r, why) && size_fits(v, r, why);
 }
 
-/* ---------------------------------------------------------------- reading back */
+/* ---- reading back ---- */
 
 int record_check_type(const struct dpu_volume *v, enum access_type type, struct err *err)
 {

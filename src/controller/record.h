@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a DPUVolume remembers of the CreateVolume that made it.  Spec, label and annotations are
+ * What a DPUVolume remembers of the CreateVolume that made it. Spec, label and annotations are
  * written from a request, compared with a later one, and turned back into the volume context.
  * Pure functions.
  */
@@ -14,16 +14,23 @@ struct json *record_encode(const struct controller *c, const char *object_name,
                            const struct volume_request *r);
 
 enum record_owner {
-	RECORD_OWN,   /* ours, made for this name */
-	RECORD_OTHER, /* made for another name that maps to the same object */
-	RECORD_UNMARKED, /* the Go plugin's or made by hand: compatible when it fits, never deleted by CreateVolume */
+	RECORD_OWN,      /* ours, made for this name */
+	RECORD_OTHER,    /* made for another name that maps to the same object */
+	RECORD_UNMARKED, /* the Go plugin's or made by hand: compatible when it fits, never deleted
+	                    by CreateVolume */
 };
 enum record_owner record_owner(const struct controller *c, const struct dpu_volume *v,
                                const char *name);
 
-/* Would the request have made this volume? False: `why` says what differs, "policy is gold, asked for is silver". */
+/*
+ * Would the request have made this volume? False: `why` says what differs, "policy is gold, asked
+ * for is silver".
+ */
 bool record_fits(const struct dpu_volume *v, const struct volume_request *r, struct str *why);
-/* Is the size of the made volume one that the request allows? Capacity 0 (unknown): the requested one counts. */
+/*
+ * Is the size of the made volume one that the request allows? Capacity 0 (unknown): the requested
+ * one counts.
+ */
 bool record_capacity_fits(const struct dpu_volume *v, int64_t required, int64_t limit);
 
 /* What was recorded, or NULL: unknown. A key of annotations. */
@@ -34,5 +41,8 @@ int record_check_type(const struct dpu_volume *v, enum access_type type, struct 
 /* Does the volume have this access mode? */
 bool record_has_mode(const struct dpu_volume *v, enum access_mode mode);
 
-/* The volume context, in the arena. For an unmarked volume the driver's own keys come from `asked` (may be NULL). */
+/*
+ * The volume context, in the arena. For an unmarked volume the driver's own keys come from `asked`
+ * (may be NULL).
+ */
 struct kvs record_context(const struct dpu_volume *v, const struct kvs *asked, struct arena *arena);

@@ -10,7 +10,10 @@
 #include "dpf/dpu_volume.h"
 #include "common/str.h"
 
-/* Below these mkfs refuses (xfsprogs 6.1, btrfs-progs 6.2): better said now than by a pod that does not start. */
+/*
+ * Below these mkfs refuses (xfsprogs 6.1, btrfs-progs 6.2): better said now than by a pod that does
+ * not start.
+ */
 static const struct {
 	const char *filesystem;
 	int64_t bytes;
@@ -55,7 +58,9 @@ static int check_caps(struct volume_request *r, struct err *err)
 		multi_node |= access_mode_is_multi_node(cap->mode);
 		r->access_modes |= dpu_access_mode(access_mode_cr_name(cap->mode));
 	}
-	/* kubelet stages a ReadWriteOnce+ReadOnlyMany volume read-write on every node that has it. */
+	/*
+	 * kubelet stages a ReadWriteOnce+ReadOnlyMany volume read-write on every node that has it.
+	 */
 	if (writer && multi_node && volume_request_type(r) == ACCESS_MOUNT)
 		return err_set(
 			err, ERR_INVALID,

@@ -22,7 +22,10 @@ struct volume_request {
 	unsigned access_modes;        /* DPU_READ_WRITE_ONCE, ... */
 };
 
-/* Checks what only needs the request: the policy, our keys, the capabilities together, the capacity range. */
+/*
+ * Checks what only needs the request: the policy, our keys, the capabilities together, the capacity
+ * range.
+ */
 int volume_request_check(const struct controller *c, struct volume_request *r, struct arena *arena,
                          struct err *err) MUST_CHECK;
 enum access_type volume_request_type(const struct volume_request *r);

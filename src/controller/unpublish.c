@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Detaching: the attachment is found by its derived name, not through the volume, which may be gone while its
- * attachment still holds a function of a DPU.  Attachments with names of other makers are theirs.
+ * Detaching: the attachment is found by its derived name, not through the volume, which may be gone
+ * while its attachment still holds a function of a DPU. Attachments with names of other makers are
+ * theirs.
  */
 #include "controller/publish.h"
 
 #include "dpf/dpu_attachment.h"
+#include "common/cleanup.h"
 #include "common/mem.h"
 #include "controller/attachments.h"
 #include "controller/await.h"
@@ -16,7 +18,7 @@
 static int detach(const struct controller *c, const char *volume, const char *node,
                   struct deadline d, struct err *err)
 {
-	AUTO(json_free) struct json *object = NULL;
+	struct json *object AUTO(json_free) = NULL;
 	struct await a AUTO(await_close) = { .c = c };
 	char name[OBJECT_NAME_MAX + 1];
 	struct dpu_attachment_key key;
@@ -36,7 +38,7 @@ static int detach(const struct controller *c, const char *volume, const char *no
 	return await_deleted(&a, object, UNPUBLISH_GOAL, err);
 }
 
-/* ---------------------------------------------------------------- from every node */
+/* ---- from every node ---- */
 
 struct detachment {
 	char *name, *uid;
@@ -89,7 +91,10 @@ static int collect(void *arg, const struct json *item, struct err *err)
 	return 0;
 }
 
-/* Also one that is going already is deleted: it may have gone before its events are listened to, which the answer tells. */
+/*
+ * Also one that is going already is deleted: it may have gone before its events are listened to,
+ * which the answer tells.
+ */
 static int begin(const struct controller *c, struct detachment *one, struct deadline d,
                  struct err *err)
 {
@@ -113,7 +118,7 @@ static int begin_all(const struct controller *c, struct detachments *all, struct
 	for (size_t i = 0; i < all->n; i++) {
 		struct err another = ERR_INIT;
 
-		(void)!begin(c, &all->v[i], d, err->code ? &another : err);
+		IGNORE_RESULT(begin(c, &all->v[i], d, err->code ? &another : err));
 	}
 	return err->code ? -1 : 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Confirming what is true of an existing volume: modes among the volume's, its access type, each given key of
- * context and parameters.  What the volume does not know about itself (made by the Go plugin or by hand) is not held
- * against the request.  One read, no write.
+ * Confirming what is true of an existing volume: modes among the volume's, its access type, each
+ * given key of context and parameters. What the volume does not know about itself (made by the Go
+ * plugin or by hand) is not held against the request. One read, no write.
  */
 #include "controller/validate.h"
 
@@ -137,7 +137,7 @@ int validate_volume(const struct controller *c, const struct validate_request *r
                     struct arena *arena, const char **ret_why, struct err *err)
 {
 	struct str why AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
-	AUTO(json_free) struct json *object = NULL;
+	struct json *object AUTO(json_free) = NULL;
 	char ref[OBJECT_REF_MAX];
 	struct dpu_volume v;
 	int rc = 1;

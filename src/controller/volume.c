@@ -2,10 +2,10 @@
 /*
  * The life of a DPUVolume.
  *
- * Create: watch the name, POST, judge each state until the volume is bound.  When the POST finds an object
- * of that name, it is read and compared instead.  When the end is an error that the sidecar
+ * Create: watch the name, POST, judge each state until the volume is bound. When the POST finds an
+ * object of that name, it is read and compared instead. When the end is an error that the sidecar
  * takes as final ("nothing happened"), the object is removed first, or the error becomes ABORTED:
- * volume_undo.c.  Owns nothing beyond a call; waits hold no lock but the caller's volume key.
+ * volume_undo.c. Owns nothing beyond a call; waits hold no lock but the caller's volume key.
  */
 #include "controller/volume.h"
 
@@ -23,7 +23,7 @@
 #define DELETE_GOAL "timeout occurred while waiting for volume deletion"
 #define POST_TRIES 3 /* an object that is deleted between POST and GET */
 
-/* ---------------------------------------------------------------- judging */
+/* ---- judging ---- */
 
 static void why_not_bound(const struct json *object, const struct dpu_volume *v, struct str *why)
 {
@@ -67,7 +67,7 @@ static int check_capacity(const struct dpu_volume *v, const struct volume_reques
 	               str_bytes((uint64_t)(small ? r->required : r->limit), bound));
 }
 
-/* ---------------------------------------------------------------- create */
+/* ---- create ---- */
 
 /* May an object that was there before stand for this request? */
 static int check_found(const struct controller *c, const struct json *found,
@@ -94,10 +94,10 @@ static int check_found(const struct controller *c, const struct json *found,
 static int obtain(const struct controller *c, const struct volume_request *r, struct await *a,
                   struct json **ret, struct err *err)
 {
-	AUTO(json_free) struct json *object = record_encode(c, a->name, r);
+	struct json *object AUTO(json_free) = record_encode(c, a->name, r);
 
 	for (int i = 0; i < POST_TRIES; i++) {
-		AUTO(json_free) struct json *got = NULL;
+		struct json *got AUTO(json_free) = NULL;
 		int rc = await_create(a, object, &got, err);
 
 		if (rc == 1) {
@@ -118,7 +118,7 @@ static int obtain(const struct controller *c, const struct volume_request *r, st
 static int create_and_wait(const struct controller *c, const struct volume_request *r,
                            struct await *a, struct dpu_volume *v, bool *was_bound, struct err *err)
 {
-	AUTO(json_free) struct json *object = NULL;
+	struct json *object AUTO(json_free) = NULL;
 
 	if (obtain(c, r, a, &object, err) || !object_uid(object, a->ref, err))
 		return -1;
@@ -150,7 +150,7 @@ int volume_create(const struct controller *c, const struct volume_request *r, st
 	return 0;
 }
 
-/* ---------------------------------------------------------------- delete */
+/* ---- delete ---- */
 
 static int refuse_attached(const struct controller *c, const char *id, struct deadline d,
                            struct err *err)
@@ -171,7 +171,7 @@ static int refuse_attached(const struct controller *c, const char *id, struct de
 
 int volume_delete(const struct controller *c, const char *id, struct deadline d, struct err *err)
 {
-	AUTO(json_free) struct json *object = NULL;
+	struct json *object AUTO(json_free) = NULL;
 	struct await a AUTO(await_close) = { .c = c };
 	int rc;
 

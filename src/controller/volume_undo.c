@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * "Nothing happened" must be true when it is said: a final code makes external-provisioner forget the
- * volume, and a DPUVolume that stays is a leak nobody looks for.  What may be deleted is only
- * an object that carries our label and this very name, that nothing is attached to, and that
- * was never handed out: CreateVolume never deletes a volume that could hold data.
+ * "Nothing happened" must be true when it is said: a final code makes external-provisioner forget
+ * the volume, and a DPUVolume that stays is a leak nobody looks for. What may be deleted is only an
+ * object that carries our label and this very name, that nothing is attached to, and that was never
+ * handed out: CreateVolume never deletes a volume that could hold data.
  */
 #include "controller/volume_undo.h"
 
@@ -12,7 +12,10 @@
 #include "controller/attachments.h"
 #include "controller/record.h"
 
-/* Adds a text with "it" for the object that the sentence has named already. "object: why" becomes "why". */
+/*
+ * Adds a text with "it" for the object that the sentence has named already. "object: why" becomes
+ * "why".
+ */
 static void add_without(struct str *out, const char *ref, const char *text)
 {
 	const char *at = strstr(text, ref);
@@ -46,8 +49,10 @@ static int instead_of_unknown(struct err *err, const char *ref, const struct err
 	               first.msg, strstr(first.msg, ref) ? "it" : ref, second->msg);
 }
 
-/* A volume that is bound was or will be handed out by a call that succeeds, unless this very call saw it made with a
-   size that it cannot answer. */
+/*
+ * A volume that is bound was or will be handed out by a call that succeeds, unless this very call
+ * saw it made with a size that it cannot answer.
+ */
 static bool may_be_in_use(const struct dpu_volume *v, bool was_bound, const struct err *first)
 {
 	return was_bound || (dpu_volume_is_bound(v) && first->code != ERR_RANGE);
@@ -73,7 +78,7 @@ static int remove_left(const struct controller *c, const struct json *left, stru
 int volume_undo(const struct controller *c, const char *name, bool was_bound, struct await *a,
                 struct err *err)
 {
-	AUTO(json_free) struct json *left = NULL;
+	struct json *left AUTO(json_free) = NULL;
 	struct err second = ERR_INIT;
 	struct dpu_volume v;
 	int rc;

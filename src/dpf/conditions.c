@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Conditions: reading them leniently (a malformed one is one that does not count) and saying
- * in one line which are unmet.  Pure functions over a tree.
+ * in one line which are unmet. Pure functions over a tree.
  */
 #include "dpf/conditions.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * status.conditions of a DPF object.  A condition counts only when its observedGeneration is absent or
- * the object's generation: what was said about an older spec is no answer.
+ * status.conditions of a DPF object. A condition counts only when its observedGeneration is absent
+ * or the object's generation: what was said about an older spec is no answer.
  */
 #pragma once
 
@@ -20,13 +20,20 @@ struct condition {
 
 /* There is no such condition, or it counts and is True. */
 bool condition_holds_or_absent(const struct json *object, const char *type);
-/* The first condition that counts and whose reason is Failure: it will not get better by waiting. The summary (Ready)
-   only when no other has it. False: none. */
+/*
+ * The first condition that counts and whose reason is Failure: it will not get better by waiting.
+ * The summary (Ready) only when no other has it. False: none.
+ */
 bool condition_failure(const struct json *object, struct condition *ret);
-/* Appends every condition that is not True, "Scheduled=False (Pending: no vendor), Bound=Unknown (Pending)", the
-   summary Ready only when it is the only one; "no conditions yet" when there are none at all. Nothing when all are
-   True. */
+/*
+ * Appends every condition that is not True, "Scheduled=False (Pending: no vendor), Bound=Unknown
+ * (Pending)", the summary Ready only when it is the only one; "no conditions yet" when there are
+ * none at all. Nothing when all are True.
+ */
 void conditions_describe(const struct json *object, struct str *out);
-/* Appends what the object says about itself: ": " and, with "; " between, status.message where no condition repeats
-   it, `missing` (may be ""), the conditions. Nothing when there is nothing to say. */
+/*
+ * Appends what the object says about itself: ": " and, with "; " between, status.message where no
+ * condition repeats it, `missing` (may be ""), the conditions. Nothing when there is nothing to
+ * say.
+ */
 void state_describe(const struct json *object, const char *missing, struct str *out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop behind the field tables.  Unknown members are ignored, a wrong type is an error that names
- * the path: an object that we misread must not be acted upon.
+ * The loop behind the field tables. Unknown members are ignored, a wrong type is an error that
+ * names the path: an object that we misread must not be acted upon.
  */
 #include "dpf/decode.h"
 

@@ -8,8 +8,10 @@
 
 enum field_type { FIELD_TEXT, FIELD_FLAG, FIELD_NUMBER, FIELD_QUANTITY, FIELD_MAP, FIELD_PRESENT };
 
-/* Where a value is and where it goes: const char *, bool, int64_t, int64_t, const struct json *
-   (an object whose members are strings), bool. Absent values leave the member as it is. */
+/*
+ * Where a value is and where it goes: const char *, bool, int64_t, int64_t, const struct json * (an
+ * object whose members are strings), bool. Absent values leave the member as it is.
+ */
 struct field {
 	const char *path;
 	enum field_type type;

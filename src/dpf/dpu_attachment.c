@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DPUVolumeAttachment: a table to read it, a few lines to write it.  Whether what it says is enough
+ * DPUVolumeAttachment: a table to read it, a few lines to write it. Whether what it says is enough
  * to hand to a node is decided in src/controller.
  */
 #include "dpf/dpu_attachment.h"

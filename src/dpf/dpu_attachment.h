@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DPUVolumeAttachment of DPF (storage.dpu.nvidia.com/v1alpha1): its JSON as a plain struct, and back. */
+/*
+ * DPUVolumeAttachment of DPF (storage.dpu.nvidia.com/v1alpha1): its JSON as a plain struct, and
+ * back.
+ */
 #pragma once
 
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DPUVolume: a table to read it, a few lines to write it.  What its fields mean for a CSI
+ * DPUVolume: a table to read it, a few lines to write it. What its fields mean for a CSI
  * volume is decided in src/controller.
  */
 #include "dpf/dpu_volume.h"

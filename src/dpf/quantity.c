@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Quantities in integers only: a size that went through a double would come back as another size.
- * A quantity is digits, a fraction and a factor of 2^n or 10^n; 18 digits of fraction times the largest
- * factor still fit 128 bits.  Pure functions.
+ * Quantities in integers only: a size that went through a double would come back as another size. A
+ * quantity is digits, a fraction and a factor of 2^n or 10^n; 18 digits of fraction times the
+ * largest factor still fit 128 bits. Pure functions.
  */
 #include "dpf/quantity.h"
 

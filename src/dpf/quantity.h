@@ -7,8 +7,10 @@
 #include "common/err.h"
 #include "common/json.h"
 
-/* What Go's Quantity.Value() gives: rounded up to a whole number. Not negative, below 2^63, at most 18
-   digits behind the point; else an error (INVALID_ARGUMENT) that starts with `what`. */
+/*
+ * What Go's Quantity.Value() gives: rounded up to a whole number. Not negative, below 2^63, at most
+ * 18 digits behind the point; else an error (INVALID_ARGUMENT) that starts with `what`.
+ */
 int quantity_parse(const char *what, const char *text, int64_t *ret, struct err *err) MUST_CHECK;
 /* The quantity at a path of an object: a string or a plain number. Returns 1 when there is none. */
 int quantity_get(const struct json *j, const char *path, int64_t *ret, struct err *err) MUST_CHECK;

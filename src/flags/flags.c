@@ -1,10 +1,10 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Flags: one table made from flags.def, and a parser that walks it.
  *
- * Reading a value and judging it are apart: the parser reports what it cannot read, flags_check.c what does not make
- * sense, and both add to one list, so that an operator sees everything that is wrong at once. Only argv and the
- * environment are read; no file, no thread.
+ * Reading a value and judging it are apart: the parser reports what it cannot read, flags_check.c
+ * what does not make sense, and both add to one list, so that an operator sees everything that is
+ * wrong at once. Only argv and the environment are read; no file, no thread.
  */
 #include "flags/flags.h"
 
@@ -128,7 +128,7 @@ static int set(struct flags *f, const struct flag_row *row, bool first, const ch
 	if (row->ignored)
 		return 0;
 	void *field = (char *)f + row->offset;
-	AUTO(free) char *what = xasprintf("--%s", row->name);
+	char *what AUTO(free) = xasprintf("--%s", row->name);
 	switch (row->kind) {
 	case FLAG_STRING:
 		*(const char **)field = text;
@@ -173,7 +173,7 @@ struct walk {
 static void usage_error(struct walk *w, const char *fmt, const char *arg)
 {
 	w->report->usage = true;
-	AUTO(str_clear) struct str s = STR_INIT(400);
+	struct str s AUTO(str_clear) = STR_INIT(400);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 	str_addf(&s, fmt, arg);
@@ -262,7 +262,7 @@ int flags_parse(struct flags *f, int argc, char *const argv[], char *(*env)(cons
 	walk_all(&w);
 	use_environment(&w, env);
 	if (w.ignored.n) {
-		AUTO(free) char *list = strs_join(&w.ignored, " ");
+		char *list AUTO(free) = strs_join(&w.ignored, " ");
 		strs_addf(&report->warnings, "flags without effect in this driver: %s", list);
 	}
 	strs_clear(&w.ignored);

@@ -2,8 +2,9 @@
 /*
  * The command line and the environment, as one struct made from flags.def.
  *
- * Forms: --name=value, --name value, --name (a boolean), and the same with one dash; -v2 too. A name may be written
- * with underscores for dashes. The last of several counts. A flag beats the environment.
+ * Forms: --name=value, --name value, --name (a boolean), and the same with one dash; -v2 too. A
+ * name may be written with underscores for dashes. The last of several counts. A flag beats the
+ * environment.
  */
 #pragma once
 
@@ -44,10 +45,9 @@ struct flags_report {
 	}
 
 /*
- * Fills *f from defaults, argv[1..] and env (getenv, or a test's), and validates the whole. Returns 0, or -1 when
- * report->errors has lines: all that is wrong, not the first. With --help or --version nothing is validated, with
- * --probe only the endpoint.
- * flags_clear() in both cases.
+ * Fills *f from defaults, argv[1..] and env (getenv, or a test's), and validates the whole. Returns
+ * 0, or -1 when report->errors has lines: all that is wrong, not the first. With --help or
+ * --version nothing is validated, with --probe only the endpoint. flags_clear() in both cases.
  */
 int flags_parse(struct flags *f, int argc, char *const argv[], char *(*env)(const char *name),
                 struct flags_report *report) MUST_CHECK;

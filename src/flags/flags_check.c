@@ -1,9 +1,9 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the flags mean together: roles, endpoint, ranges, names.
  *
- * Each finding is a line that says which flag, what it has and what it should have. Nothing is opened or started;
- * the group database is the only thing that is read.
+ * Each finding is a line that says which flag, what it has and what it should have. Nothing is
+ * opened or started; the group database is the only thing that is read.
  */
 #include "flags/flags_priv.h"
 
@@ -38,7 +38,9 @@ static void check_mode(struct flags *f, struct strs *errors)
 	f->node = str_eq(f->mode, "node") || str_eq(f->mode, "all");
 }
 
-/* $(NODE_NAME) stays as it is when the container has no such variable: a common slip in a manifest. */
+/*
+ * $(NODE_NAME) stays as it is when the container has no such variable: a common slip in a manifest.
+ */
 static bool unexpanded(const char *flag, const char *text, struct strs *errors)
 {
 	if (!str_has_prefix(text, "$("))
@@ -74,7 +76,10 @@ static void check_names(const struct flags *f, struct strs *errors)
 		strs_addf(errors, "--node-id: longer than %d bytes", LIMIT_FIELD_NODE_ID);
 }
 
-/* scheme "://" host path, and of that host + path: unix://csi/csi.sock is relative, as in the Go plugin. */
+/*
+ * scheme "://" host path, and of that host + path: unix://csi/csi.sock is relative, as in the Go
+ * plugin.
+ */
 int flags_endpoint_path(const char *url, char **ret, struct err *err)
 {
 	const char *path = NULL;

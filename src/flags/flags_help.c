@@ -1,8 +1,9 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The list of flags for people: --help for a terminal, a table of Markdown for README.md.
  *
- * Both are printed from the rows of flags.def, so that neither can differ from what the parser takes.
+ * Both are printed from the rows of flags.def, so that neither can differ from what the parser
+ * takes.
  */
 #include "flags/flags_priv.h"
 
@@ -48,8 +49,8 @@ static void wrap(FILE *out, const char *text)
 
 static void print_row(FILE *out, const struct flag_row *row)
 {
-	AUTO(str_clear) struct str left = STR_INIT(200);
-	AUTO(str_clear) struct str right = STR_INIT(1000);
+	struct str left AUTO(str_clear) = STR_INIT(200);
+	struct str right AUTO(str_clear) = STR_INIT(1000);
 	spell(&left, row);
 	str_add(&right, row->text);
 	if (worth_a_default(row))
@@ -70,7 +71,7 @@ static void list_ignored(struct str *s, const struct flag_row *rows, size_t n)
 
 void flags_print_help(FILE *out)
 {
-	AUTO(str_clear) struct str ignored = STR_INIT(4000);
+	struct str ignored AUTO(str_clear) = STR_INIT(4000);
 	size_t n;
 	const struct flag_row *rows = flag_rows(&n);
 	fputs("snap-csi-plugin " SNAP_CSI_VERSION
@@ -90,7 +91,7 @@ void flags_print_help(FILE *out)
 
 void flags_print_markdown(FILE *out)
 {
-	AUTO(str_clear) struct str ignored = STR_INIT(4000);
+	struct str ignored AUTO(str_clear) = STR_INIT(4000);
 	size_t n;
 	const struct flag_row *rows = flag_rows(&n);
 	fputs("| Flag | Default | Modes | Meaning |\n| --- | --- | --- | --- |\n", out);

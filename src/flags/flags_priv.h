@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by flags.c (table, parser), flags_check.c (what makes sense) and flags_help.c (what is printed). */
+/*
+ * Shared by flags.c (table, parser), flags_check.c (what makes sense) and flags_help.c (what is
+ * printed).
+ */
 #pragma once
 
 #include "flags/flags.h"

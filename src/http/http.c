@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libcurl: the only file that knows it. Loads it, sets transfers up, moves bytes and waits; what is sent when,
- * and what a silence means, is decided in http_engine.c. Runs on the engine's thread.
+ * libcurl: the only file that knows it. Loads it, sets transfers up, moves bytes and waits; what is
+ * sent when, and what a silence means, is decided in http_engine.c. Runs on the engine's thread.
  *
- * What libcurl 7.88 does and why the code looks as it does (all measured):
- *  - MAX_HOST_CONNECTIONS of 1 and a GOAWAY while a watch is open: whatever comes is queued for ever.
+ * What libcurl 7.88 does and why the code looks as it does (all measured): - MAX_HOST_CONNECTIONS
+ * of 1 and a GOAWAY while a watch is open: whatever comes is queued for ever.
  *    So 2 + streams over HTTP/2, and 8 + streams when the server speaks HTTP/1.1 only.
- *  - 150 parallel requests without a limit open up to 18 connections: hence the engine's queue, and PIPEWAIT.
- *  - CURLOPT_CAINFO_BLOB leaves CAPATH at /etc/ssl/certs, which is then trusted too: set to NULL.
- *  - Removing a handle whose name is being resolved waits for the resolver unless QUICK_EXIT is set.
- *  - It waits for one multi handle at a time: the sockets of draining generations are handed in beside.
+ * - 150 parallel requests without a limit open up to 18 connections: hence the engine's queue, and
+ * PIPEWAIT. - CURLOPT_CAINFO_BLOB leaves CAPATH at /etc/ssl/certs, which is then trusted too: set
+ * to NULL. - Removing a handle whose name is being resolved waits for the resolver unless
+ * QUICK_EXIT is set. - It waits for one multi handle at a time: the sockets of draining generations
+ * are handed in beside.
  */
 #include "http/http_engine.h"
 
@@ -34,7 +35,7 @@
 #define KEEPALIVE_INTERVAL_S 10L
 #define RETRY_AFTER_MAX_S 3600
 
-/* -------------------------------------------------------------- libcurl, loaded when first used */
+/* ---- libcurl, loaded when first used ---- */
 
 #define CURL_FUNCTIONS(X)       \
 	X(global_init);         \
@@ -103,7 +104,7 @@ int transfer_library(struct err *err)
 	               curl_missing);
 }
 
-/* -------------------------------------------------------------- generations */
+/* ---- generations ---- */
 
 void generation_limit(struct generation *g)
 {
@@ -131,7 +132,7 @@ void generation_free(struct generation *g)
 	free(g);
 }
 
-/* -------------------------------------------------------------- libcurl's callbacks */
+/* ---- libcurl's callbacks ---- */
 
 static bool is_streaming(struct http_call *c)
 {
@@ -175,7 +176,7 @@ static int on_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
 	return CURL_SOCKOPT_OK;
 }
 
-/* -------------------------------------------------------------- starting */
+/* ---- starting ---- */
 
 static struct curl_slist *list_add(struct curl_slist *list, const char *line)
 {
@@ -189,7 +190,7 @@ static void header_add(struct http_call *c, const char *name, const char *value)
 {
 	if (!value)
 		return;
-	AUTO(free) char *line = xasprintf("%s: %s", name, value);
+	char *line AUTO(free) = xasprintf("%s: %s", name, value);
 	c->headers = list_add(c->headers, line);
 	explicit_bzero(line, strlen(line));
 }
@@ -199,7 +200,7 @@ static void setup_headers(struct http_call *c)
 	header_add(c, "Accept", c->q.accept);
 	header_add(c, "Content-Type", c->q.content_type);
 	if (c->q.bearer) {
-		AUTO(free) char *value = xasprintf("Bearer %s", c->q.bearer);
+		char *value AUTO(free) = xasprintf("Bearer %s", c->q.bearer);
 		header_add(c, "Authorization", value);
 		explicit_bzero(value, strlen(value));
 	}
@@ -234,8 +235,10 @@ static void setup_trust(CURL *easy, const struct http_endpoint *e)
 	curl.easy_setopt(easy, CURLOPT_SSLKEYTYPE, "PEM");
 }
 
-/* A certificate for another name than the one we connect to: the URL carries the name, and
-   CONNECT_TO the address; the Host header stays the server's own. */
+/*
+ * A certificate for another name than the one we connect to: the URL carries the name, and
+ * CONNECT_TO the address; the Host header stays the server's own.
+ */
 static void setup_url(struct http_call *c, const struct http_endpoint *e)
 {
 	if (!e->tls_name) {
@@ -245,10 +248,10 @@ static void setup_url(struct http_call *c, const struct http_endpoint *e)
 	}
 	size_t n;
 	const char *authority = http_url_authority(e->url, &n);
-	AUTO(free) char *address = xstrndup(authority, n);
+	char *address AUTO(free) = xstrndup(authority, n);
 	const char *bracket = strrchr(address, ']');
 	bool has_port = strrchr(bracket ? bracket : address, ':') != NULL;
-	AUTO(free) char *target = xasprintf("::%s%s", address, has_port ? "" : ":443");
+	char *target AUTO(free) = xasprintf("::%s%s", address, has_port ? "" : ":443");
 	c->url = xasprintf("%.*s%s%s%s", (int)(authority - e->url), e->url, e->tls_name,
 	                   authority + n, c->q.path);
 	c->connect_to = list_add(NULL, target);
@@ -306,7 +309,7 @@ void transfer_start(struct http_call *c)
 		abort();
 }
 
-/* -------------------------------------------------------------- ending */
+/* ---- ending ---- */
 
 unsigned transfer_end(struct http_call *c, struct http_result *result)
 {
@@ -383,10 +386,12 @@ void transfers_perform(struct generation *g,
 	take_ended(g, ended);
 }
 
-/* -------------------------------------------------------------- waiting */
+/* ---- waiting ---- */
 
-/* The sockets of the generations that drain: libcurl waits for one multi handle at a time. Descriptors
-   that an fd_set cannot hold are looked after every DRAIN_POLL_MS. */
+/*
+ * The sockets of the generations that drain: libcurl waits for one multi handle at a time.
+ * Descriptors that an fd_set cannot hold are looked after every DRAIN_POLL_MS.
+ */
 static unsigned drain_sockets(const struct generation *g, struct curl_waitfd *fds, unsigned max)
 {
 	unsigned n = 0;

@@ -3,11 +3,11 @@
  * HTTP to one server: the only user of libcurl, which is loaded when the first engine is
  * made, so that a process without one never maps it.
  *
- * An engine is one thread.  Requests are started from any thread and end, always, with one
- * call of on_done on the engine's thread.  All callbacks run there, without locks, and must
- * not block.  libcurl times out neither what it queues nor a connection that hangs while
+ * An engine is one thread. Requests are started from any thread and end, always, with one
+ * call of on_done on the engine's thread. All callbacks run there, without locks, and must
+ * not block. libcurl times out neither what it queues nor a connection that hangs while
  * something else keeps it alive; so deadlines, the queue and the choice of connections are
- * kept here.  What shares connections is a generation: it is retired, and everything
+ * kept here. What shares connections is a generation: it is retired, and everything
  * new goes to fresh connections, when its peer has gone silent or when the endpoint changes.
  */
 #pragma once
@@ -76,10 +76,12 @@ struct http_request {
 	const char *bearer; /* token */
 	size_t max_body;
 	int64_t deadline_at; /* as in struct deadline; 0: none */
-	/* A stream: the body of a 2xx answer goes to on_bytes as it comes, which is called with n 0 when the
-	   answer begins and returns false to break off (HTTP_CUT). A stream does not count as a request in
-	   flight, and is ended when its generation is retired. silence_ms (0: never) without any byte
-	   retires it. */
+	/*
+	 * A stream: the body of a 2xx answer goes to on_bytes as it comes, which is called with n 0
+	 * when the answer begins and returns false to break off (HTTP_CUT). A stream does not count
+	 * as a request in flight, and is ended when its generation is retired. silence_ms (0:
+	 * never) without any byte retires it.
+	 */
 	bool stream;
 	int silence_ms;
 	bool (*on_bytes)(void *arg, const char *bytes, size_t n);
@@ -87,8 +89,10 @@ struct http_request {
 	void *arg;
 };
 
-/* Loads libcurl and starts the thread; contacts nobody. UNAVAILABLE naming the package when there is no
-   libcurl. */
+/*
+ * Loads libcurl and starts the thread; contacts nobody. UNAVAILABLE naming the package when there
+ * is no libcurl.
+ */
 int http_new(const struct http_endpoint *endpoint, const struct http_tuning *tuning,
              struct http **ret, struct err *err) MUST_CHECK;
 /* Ends all calls with HTTP_CANCELLED, then the thread. NULL is fine; returns NULL. */
@@ -114,8 +118,10 @@ struct http_timer {
 void http_timer_set(struct http *h, struct http_timer *t, int64_t at); /* again: moves it */
 void http_timer_clear(struct http *h, struct http_timer *t);
 
-/* Starts a request (whose callbacks and deadline are filled in here) and waits for its end, the
-   deadline or the caller's cancellation. *ret is always filled; its body is the caller's. */
+/*
+ * Starts a request (whose callbacks and deadline are filled in here) and waits for its end, the
+ * deadline or the caller's cancellation. *ret is always filled; its body is the caller's.
+ */
 void http_do(struct http *h, struct http_request *request, struct deadline d,
              struct http_result *ret);
 

@@ -11,20 +11,15 @@
 #include "common/mem.h"
 #include "common/str.h"
 
-static const char *copy(const char *s)
-{
-	return s ? xstrdup(s) : NULL;
-}
-
 struct http_endpoint *http_endpoint_copy(const struct http_endpoint *from)
 {
 	struct http_endpoint *e = xcalloc(1, sizeof(*e));
-	*e = (struct http_endpoint) { .url = copy(from->url),
-		                      .ca = copy(from->ca),
-		                      .cert = copy(from->cert),
-		                      .key = copy(from->key),
-		                      .tls_name = copy(from->tls_name),
-		                      .proxy = copy(from->proxy),
+	*e = (struct http_endpoint) { .url = xstrdup_or_null(from->url),
+		                      .ca = xstrdup_or_null(from->ca),
+		                      .cert = xstrdup_or_null(from->cert),
+		                      .key = xstrdup_or_null(from->key),
+		                      .tls_name = xstrdup_or_null(from->tls_name),
+		                      .proxy = xstrdup_or_null(from->proxy),
 		                      .insecure = from->insecure };
 	return e;
 }

@@ -2,15 +2,16 @@
 /*
  * The HTTP engine (see http.h for what it promises): what is sent when, and how long it may take.
  *
- * Life of a call: http_start() puts it on `incoming`; the thread moves it to `queued` and, when fewer than
- * LIMIT_HTTP_IN_FLIGHT requests are out, hands it to libcurl over the current generation; it ends by
- * an answer, an error, its deadline, a cancellation or a retirement, always in call_end().
+ * Life of a call: http_start() puts it on `incoming`; the thread moves it to `queued` and, when
+ * fewer than LIMIT_HTTP_IN_FLIGHT requests are out, hands it to libcurl over the current
+ * generation; it ends by an answer, an error, its deadline, a cancellation or a retirement, always
+ * in call_end().
  *
  * Threads: everything belongs to the engine's thread but the fields under `lock`, which is
  * never held while libcurl or a callback runs.
  *
- * A peer that acknowledges bytes and never answers is never given up by libcurl, least of all while a watch keeps its
- * connection in use: hence generations.
+ * A peer that acknowledges bytes and never answers is never given up by libcurl, least of all while
+ * a watch keeps its connection in use: hence generations.
  */
 #include "http/http_engine.h"
 
@@ -30,7 +31,7 @@
 #define SILENCE_MS 10000
 #define POLL_MAX_MS 60000
 
-/* -------------------------------------------------------------- generations */
+/* ---- generations ---- */
 
 static void generation_byte(struct generation *g, int64_t now)
 {
@@ -83,12 +84,7 @@ static void generations_reap(struct http *h)
 	}
 }
 
-/* -------------------------------------------------------------- calls */
-
-static char *copy(const char *s)
-{
-	return s ? xstrdup(s) : NULL;
-}
+/* ---- calls ---- */
 
 static void call_free(struct http_call *c)
 {
@@ -112,11 +108,11 @@ static struct http_call *call_new(struct http *h, const struct http_request *q)
 	c->q = *q;
 	c->q.method = xstrdup(q->method);
 	c->q.path = xstrdup(q->path);
-	c->q.content_type = copy(q->content_type);
+	c->q.content_type = xstrdup_or_null(q->content_type);
 	c->q.body = q->body ? xstrndup(q->body, q->body_n) : NULL;
-	c->q.accept = copy(q->accept);
-	c->q.user_agent = copy(q->user_agent);
-	c->q.bearer = copy(q->bearer);
+	c->q.accept = xstrdup_or_null(q->accept);
+	c->q.user_agent = xstrdup_or_null(q->user_agent);
+	c->q.bearer = xstrdup_or_null(q->bearer);
 	if (!c->q.deadline_at)
 		c->q.deadline_at = DEADLINE_NEVER;
 	str_init(&c->body, q->max_body);
@@ -191,7 +187,7 @@ static void call_activate(struct http *h, struct http_call *c)
 	transfer_start(c);
 }
 
-/* -------------------------------------------------------------- time */
+/* ---- time ---- */
 
 /* A request ended without an answer: is the whole generation dumb? */
 static void judge_silence(struct http *h, const struct generation *g, int64_t now)
@@ -256,7 +252,7 @@ static void expire_active(struct http *h, int64_t now)
 		c = expire_one(h, c, now) ? h->active : c->next;
 }
 
-/* -------------------------------------------------------------- the thread */
+/* ---- the thread ---- */
 
 static void start_queued(struct http *h)
 {
@@ -426,7 +422,7 @@ static void *engine(void *arg)
 	return NULL;
 }
 
-/* -------------------------------------------------------------- the outside */
+/* ---- the outside ---- */
 
 static void wake(struct http *h)
 {
@@ -435,8 +431,10 @@ static void wake(struct http *h)
 		abort();
 }
 
-/* No signal is ever taken by this thread: main waits for them, and a broken connection is an
-   error code here. */
+/*
+ * No signal is ever taken by this thread: main waits for them, and a broken connection is an error
+ * code here.
+ */
 static int start_thread(struct http *h, struct err *err)
 {
 	sigset_t all, before;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between the two halves of the HTTP engine: http_engine.c, which decides what is sent when, how long it may
- * take and over which generation of connections, and http.c, which does it with libcurl.  Nobody else
- * includes this.  Everything here belongs to the engine's thread but the fields under `lock`.
+ * Between the two halves of the HTTP engine: http_engine.c, which decides what is sent when, how
+ * long it may take and over which generation of connections, and http.c, which does it with
+ * libcurl. Nobody else includes this. Everything here belongs to the engine's thread but the fields
+ * under `lock`.
  */
 #pragma once
 
@@ -79,8 +80,10 @@ void generation_free(struct generation *g); /* nothing may be under way */
 void generation_limit(struct generation *g);
 /* Hands the call to c->generation. */
 void transfer_start(struct http_call *c);
-/* Takes it back, however far it is, and fills in what is known of the answer. Returns how many connections it
-   opened. */
+/*
+ * Takes it back, however far it is, and fills in what is known of the answer. Returns how many
+ * connections it opened.
+ */
 unsigned transfer_end(struct http_call *c, struct http_result *result);
 /* Moves bytes; `ended` for each transfer that is over (it calls transfer_end()). */
 void transfers_perform(struct generation *g,

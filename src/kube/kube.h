@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The Kubernetes API: objects as JSON trees, one request at a time per caller,
- * and waiting for one object by name.  Knows no kinds of its own and no volumes.
+ * and waiting for one object by name. Knows no kinds of its own and no volumes.
  *
- * Any thread may call; each blocks on its own request under its own deadline.  One thread inside
- * does all I/O.  Retries of 429 (Retry-After) and 5xx happen inside, within the deadline.
+ * Any thread may call; each blocks on its own request under its own deadline. One thread inside
+ * does all I/O. Retries of 429 (Retry-After) and 5xx happen inside, within the deadline.
  *
  * Codes: 400/422 INVALID_ARGUMENT, 401 UNAUTHENTICATED, 403 PERMISSION_DENIED naming verb and
- * resource (quota: RESOURCE_EXHAUSTED), 404 see below, 409 conflict ABORTED, 429 after retries and 5xx
- * and no connection UNAVAILABLE, API group not served FAILED_PRECONDITION naming it.
+ * resource (quota: RESOURCE_EXHAUSTED), 404 see below, 409 conflict ABORTED, 429 after retries and
+ * 5xx and no connection UNAVAILABLE, API group not served FAILED_PRECONDITION naming it.
  */
 #pragma once
 
@@ -36,57 +36,75 @@ struct kube_options {
 	int burst;
 };
 
-/* Reads the configuration and starts the I/O thread; contacts nobody: an API server that is away is no
-   error here. Configuration that cannot be read: INVALID_ARGUMENT naming file and field. */
+/*
+ * Reads the configuration and starts the I/O thread; contacts nobody: an API server that is away is
+ * no error here. Configuration that cannot be read: INVALID_ARGUMENT naming file and field.
+ */
 int kube_new(const struct kube_options *options, struct kube **ret, struct err *err) MUST_CHECK;
-/* Requests in flight and waits fail with CANCELLED. Returns when no call runs any more and all waits are
-   closed by those who opened them. NULL is fine; returns NULL. */
+/*
+ * Requests in flight and waits fail with CANCELLED. Returns when no call runs any more and all
+ * waits are closed by those who opened them. NULL is fine; returns NULL.
+ */
 struct kube *kube_free(struct kube *k);
 
-/* ns NULL: a cluster-scoped kind. *ret is a new root, the caller frees it. Error texts say what was done and what came
-   back ("get dpuvolumes.storage.dpu.nvidia.com: cannot reach ..."); the caller puts the object in front. */
+/*
+ * ns NULL: a cluster-scoped kind. *ret is a new root, the caller frees it. Error texts say what was
+ * done and what came back ("get dpuvolumes.storage.dpu.nvidia.com: cannot reach ..."); the caller
+ * puts the object in front.
+ */
 /* 0, or 1: no such object. */
 int kube_get(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
              struct deadline d, struct json **ret, struct err *err) MUST_CHECK;
-/* POST; apiVersion and kind are added to `object` (which stays the caller's). 0 and the stored object,
-   or 1: an object of this name exists. A POST whose answer was lost may be retried by the caller. */
+/*
+ * POST; apiVersion and kind are added to `object` (which stays the caller's). 0 and the stored
+ * object, or 1: an object of this name exists. A POST whose answer was lost may be retried by the
+ * caller.
+ */
 int kube_create(struct kube *k, const struct kube_kind *kind, const char *ns, struct json *object,
                 struct deadline d, struct json **ret, struct err *err) MUST_CHECK;
 /* Merge patch; ret may be NULL. 0, or 1: no such object. */
 int kube_patch(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
                const struct json *patch, struct deadline d, struct json **ret, struct err *err)
 	MUST_CHECK;
-/* DELETE with the uid as precondition. 0: accepted (the object may stay until its finalizers are gone),
-   or 1: no object of that name with that uid. */
+/*
+ * DELETE with the uid as precondition. 0: accepted (the object may stay until its finalizers are
+ * gone), or 1: no object of that name with that uid.
+ */
 int kube_delete(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
                 const char *uid, struct deadline d, struct err *err) MUST_CHECK;
-/* Every object, page by page; label_selector may be NULL. fn returns 0 to go on, 1 to stop (kube_list then returns
-   0), -1 with err. The item is only valid during the call. When the server's snapshot expires on the way, an
-   object may be handed out twice. */
+/*
+ * Every object, page by page; label_selector may be NULL. fn returns 0 to go on, 1 to stop
+ * (kube_list then returns 0), -1 with err. The item is only valid during the call. When the
+ * server's snapshot expires on the way, an object may be handed out twice.
+ */
 int kube_list(struct kube *k, const struct kube_kind *kind, const char *ns,
               const char *label_selector,
               int (*fn)(void *arg, const struct json *item, struct err *err), void *arg,
               struct deadline d, struct err *err) MUST_CHECK;
 
 /*
- * Waiting.  Open first, then read or create the object, then take its states one after the other:
- * no change between can be lost.  One watch per collection (kind, namespace) serves all
- * waits; it starts with the first and stays open.  Nothing is cached: a state is kept only for
+ * Waiting. Open first, then read or create the object, then take its states one after the other:
+ * no change between can be lost. One watch per collection (kind, namespace) serves all
+ * waits; it starts with the first and stays open. Nothing is cached: a state is kept only for
  * a name that somebody waits for, and only the newest.
  */
 struct kube_wait;
 int kube_wait_open(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
                    struct kube_wait **ret, struct err *err) MUST_CHECK;
-/* Blocks until the object has a state that this wait has not yet given out. 0 and the object (a new root), or 1: it
-   was deleted / does not exist (given once, when a re-read or an event says so). Objects of one name with different
-   uids may follow each other: compare metadata.uid. -1: DEADLINE, CANCELLED, or why watching is
-   impossible (PERMISSION_DENIED naming the verb, FAILED_PRECONDITION: not served). An API server that
-   is away is waited for. */
+/*
+ * Blocks until the object has a state that this wait has not yet given out. 0 and the object (a new
+ * root), or 1: it was deleted / does not exist (given once, when a re-read or an event says so).
+ * Objects of one name with different uids may follow each other: compare metadata.uid. -1:
+ * DEADLINE, CANCELLED, or why watching is impossible (PERMISSION_DENIED naming the verb,
+ * FAILED_PRECONDITION: not served). An API server that is away is waited for.
+ */
 int kube_wait_next(struct kube_wait *w, struct deadline d, struct json **ret, struct err *err)
 	MUST_CHECK;
-/* Which object the wait is about. With it, the deletion of that object is told by its event; without,
-   an event of deletion is first confirmed by reading (it may be about an earlier object of the name),
-   which costs a request. */
+/*
+ * Which object the wait is about. With it, the deletion of that object is told by its event;
+ * without, an event of deletion is first confirmed by reading (it may be about an earlier object of
+ * the name), which costs a request.
+ */
 void kube_wait_expect(struct kube_wait *w, const char *uid);
 void kube_wait_close(struct kube_wait *w);
 DEFINE_AUTO(struct kube_wait *, kube_wait_close);

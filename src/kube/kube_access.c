@@ -3,7 +3,8 @@
  * The current access, re-read when its files change.
  *
  * Asked before each request: six stat() calls at the most. One thread reads at a time, outside the
- * lock; the others meanwhile use what is there. The lock guards `current`, all reference counts and `loading`.
+ * lock; the others meanwhile use what is there. The lock guards `current`, all reference counts and
+ * `loading`.
  */
 #include "kube/kube_access.h"
 
@@ -27,11 +28,6 @@ struct kube_config {
 	void *arg;
 };
 
-static char *copy(const char *s)
-{
-	return s ? xstrdup(s) : NULL;
-}
-
 static struct kube_source source_of(const struct kube_config *c)
 {
 	return (struct kube_source) { .kubeconfig = c->kubeconfig,
@@ -51,9 +47,9 @@ int kube_config_new(const struct kube_source *source,
 	pthread_cond_init(&c->loaded, NULL);
 	c->current = first;
 	c->current->refs = 1;
-	c->kubeconfig = copy(source->kubeconfig);
-	c->context = copy(source->context);
-	c->service_account_dir = copy(source->service_account_dir);
+	c->kubeconfig = xstrdup_or_null(source->kubeconfig);
+	c->context = xstrdup_or_null(source->context);
+	c->service_account_dir = xstrdup_or_null(source->service_account_dir);
 	c->changed = changed;
 	c->arg = arg;
 	*ret = c;
@@ -93,8 +89,10 @@ void kube_config_put(struct kube_config *c, struct kube_access *a)
 	unref_locked(a);
 }
 
-/* True when this thread is the one to read `seen` again. Waits for a reading under way when forced: its
-   result is newer than what the server has just refused. */
+/*
+ * True when this thread is the one to read `seen` again. Waits for a reading under way when forced:
+ * its result is newer than what the server has just refused.
+ */
 static bool claim_load(struct kube_config *c, const struct kube_access *seen, bool force)
 {
 	WITH_LOCK(&c->lock);

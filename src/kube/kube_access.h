@@ -50,7 +50,10 @@ int kube_config_new(const struct kube_source *source,
                     void (*changed)(void *arg, const struct http_endpoint *endpoint), void *arg,
                     struct kube_config **ret, struct err *err) MUST_CHECK;
 struct kube_config *kube_config_free(struct kube_config *c);
-/* A reference; never NULL. Looks at the files first; force: reads them even when they look the same. When they cannot
-   be read (a rotation half done), the last good reading stays, and is logged at a limited rate. */
+/*
+ * A reference; never NULL. Looks at the files first; force: reads them even when they look the
+ * same. When they cannot be read (a rotation half done), the last good reading stays, and is logged
+ * at a limited rate.
+ */
 struct kube_access *kube_config_get(struct kube_config *c, bool force);
 void kube_config_put(struct kube_config *c, struct kube_access *a);

@@ -2,9 +2,9 @@
 /*
  * The client: its life, and what a request looks like.
  *
- * Callers block in their own thread; the HTTP engine's thread does the I/O. `lock` in struct kube is held
- * for moments only. Requests with their retries are in kube_exchange.c, the verbs in kube_object.c and
- * kube_list.c, watching in kube_watch.c and kube_wait.c.
+ * Callers block in their own thread; the HTTP engine's thread does the I/O. `lock` in struct kube
+ * is held for moments only. Requests with their retries are in kube_exchange.c, the verbs in
+ * kube_object.c and kube_list.c, watching in kube_watch.c and kube_wait.c.
  */
 #include "kube/kube_priv.h"
 
@@ -21,7 +21,7 @@
 #define WATCH_BACKOFF_MOST_MS 5000
 #define WATCH_TIMEOUT_S 240
 
-/* -------------------------------------------------------------- life */
+/* ---- life ---- */
 
 static void endpoint_changed(void *arg, const struct http_endpoint *endpoint)
 {
@@ -127,7 +127,7 @@ void kube_leave(struct kube *k)
 	pthread_cond_broadcast(&k->changed);
 }
 
-/* -------------------------------------------------------------- paths */
+/* ---- paths ---- */
 
 void kube_path_encode(struct str *path, const char *text)
 {
@@ -141,7 +141,7 @@ void kube_path_encode(struct str *path, const char *text)
 
 char *kube_path(const struct kube_kind *kind, const char *ns, const char *name)
 {
-	AUTO(str_clear) struct str path = STR_INIT(8192);
+	struct str path AUTO(str_clear) = STR_INIT(8192);
 	if (str_empty(kind->group))
 		str_addf(&path, "/api/%s", kind->version);
 	else

@@ -3,8 +3,8 @@
  * Reads the configuration once: a kubeconfig (clusters, users, contexts) or the environment
  * and ServiceAccount files of a pod.
  *
- * Each file is marked before it is read, so that a change during the reading is seen afterwards.
- * No cache, no threads. Deliberately not supported, and refused by name instead of being ignored: exec
+ * Each file is marked before it is read, so that a change during the reading is seen afterwards. No
+ * cache, no threads. Deliberately not supported, and refused by name instead of being ignored: exec
  * plugins and auth providers (they run programs), passwords, impersonation.
  */
 #include "kube/kube_access.h"
@@ -23,7 +23,7 @@
 
 #define SERVICE_ACCOUNT_DIR "/var/run/secrets/kubernetes.io/serviceaccount"
 
-/* -------------------------------------------------------------- files */
+/* ---- files ---- */
 
 static void mark_take(struct file_mark *m, const char *path)
 {
@@ -74,7 +74,7 @@ static int take_token(struct kube_access *a, const char *path, const char *token
 /* A token without the newline that editors leave. */
 static int read_token(struct kube_access *a, const char *path, struct err *err)
 {
-	AUTO(free) char *text = NULL;
+	char *text AUTO(free) = NULL;
 	if (read_marked(a, path, &text, err))
 		return -1;
 	size_t n = strlen(text);
@@ -94,7 +94,7 @@ static int check_pem(const char *what, const char *text, struct err *err)
 
 static int read_pem(struct kube_access *a, const char *path, const char **ret, struct err *err)
 {
-	AUTO(free) char *text = NULL;
+	char *text AUTO(free) = NULL;
 	if (read_marked(a, path, &text, err) || check_pem(path, text, err))
 		return -1;
 	*ret = TAKE(text);
@@ -127,7 +127,7 @@ static struct kube_access *access_new(void)
 	return a;
 }
 
-/* -------------------------------------------------------------- in a pod */
+/* ---- in a pod ---- */
 
 static int load_in_cluster(const char *dir, struct kube_access **ret, struct err *err)
 {
@@ -137,9 +137,9 @@ static int load_in_cluster(const char *dir, struct kube_access **ret, struct err
 		return err_set(err, ERR_INVALID,
 		               "not in a Kubernetes pod: KUBERNETES_SERVICE_HOST and "
 		               "KUBERNETES_SERVICE_PORT are not set; give --kubeconfig");
-	AUTO(kube_access_free) struct kube_access *a = access_new();
-	AUTO(free) char *token = xasprintf("%s/token", dir);
-	AUTO(free) char *ca = xasprintf("%s/ca.crt", dir);
+	struct kube_access *a AUTO(kube_access_free) = access_new();
+	char *token AUTO(free) = xasprintf("%s/token", dir);
+	char *ca AUTO(free) = xasprintf("%s/ca.crt", dir);
 	a->source = xasprintf("ServiceAccount %s", dir);
 	a->endpoint->url = strchr(host, ':') ? xasprintf("https://[%s]:%s", host, port)
 	                                     : xasprintf("https://%s:%s", host, port);
@@ -149,7 +149,7 @@ static int load_in_cluster(const char *dir, struct kube_access **ret, struct err
 	return 0;
 }
 
-/* -------------------------------------------------------------- kubeconfig */
+/* ---- kubeconfig ---- */
 
 static int base64_value(char c)
 {
@@ -193,16 +193,19 @@ static const struct json *named(const struct json *config, const char *list, con
 	return NULL;
 }
 
-/* One of the two ways to give PEM data: "<field>-data" (base64) or "<field>" (a file, relative to the kubeconfig). */
+/*
+ * One of the two ways to give PEM data: "<field>-data" (base64) or "<field>" (a file, relative to
+ * the kubeconfig).
+ */
 static int pem_field(struct kube_access *a, const char *kubeconfig, const struct json *object,
                      const char *field, const char **ret, struct err *err)
 {
-	AUTO(free) char *data_field = xasprintf("%s-data", field);
+	char *data_field AUTO(free) = xasprintf("%s-data", field);
 	const char *data = json_text(json_member(object, data_field));
 	const char *path = json_text(json_member(object, field));
 	if (!str_empty(data)) {
-		AUTO(free) char *what = xasprintf("%s: %s", kubeconfig, data_field);
-		AUTO(free) char *pem = base64_decode(data);
+		char *what AUTO(free) = xasprintf("%s: %s", kubeconfig, data_field);
+		char *pem AUTO(free) = base64_decode(data);
 		if (!pem)
 			return err_set(err, ERR_INVALID, "%s is not base64", what);
 		if (check_pem(what, pem, err))
@@ -213,10 +216,10 @@ static int pem_field(struct kube_access *a, const char *kubeconfig, const struct
 	if (str_empty(path))
 		return 0;
 	const char *slash = strrchr(kubeconfig, '/');
-	AUTO(free)
-	char *whole = path[0] == '/' || !slash
-	                      ? xstrdup(path)
-	                      : xasprintf("%.*s/%s", (int)(slash - kubeconfig), kubeconfig, path);
+	char *whole AUTO(free) =
+		path[0] == '/' || !slash
+			? xstrdup(path)
+			: xasprintf("%.*s/%s", (int)(slash - kubeconfig), kubeconfig, path);
 	if (read_pem(a, whole, ret, err))
 		return err_wrap(err, "%s: %s", kubeconfig, field);
 	return 0;
@@ -285,10 +288,10 @@ static int read_user(struct kube_access *a, const char *path, const struct json 
 		return -1;
 	if (!str_empty(token_file)) {
 		const char *slash = strrchr(path, '/');
-		AUTO(free)
-		char *whole = token_file[0] == '/' || !slash
-		                      ? xstrdup(token_file)
-		                      : xasprintf("%.*s/%s", (int)(slash - path), path, token_file);
+		char *whole AUTO(free) =
+			token_file[0] == '/' || !slash
+				? xstrdup(token_file)
+				: xasprintf("%.*s/%s", (int)(slash - path), path, token_file);
 		if (read_token(a, whole, err))
 			return err_wrap(err, "%s: tokenFile", path);
 	} else if (!str_empty(token) && take_token(a, path, token, err)) {
@@ -325,9 +328,9 @@ static int read_context(struct kube_access *a, const char *path, const struct js
 static int load_kubeconfig(const char *path, const char *context, struct kube_access **ret,
                            struct err *err)
 {
-	AUTO(kube_access_free) struct kube_access *a = access_new();
-	AUTO(free) char *text = NULL;
-	AUTO(json_free) struct json *config = NULL;
+	struct kube_access *a AUTO(kube_access_free) = access_new();
+	char *text AUTO(free) = NULL;
+	struct json *config AUTO(json_free) = NULL;
 	if (read_marked(a, path, &text, err))
 		return err_wrap(err, "kubeconfig");
 	int rc = kube_yaml_parse(path, text, strlen(text), &config, err);

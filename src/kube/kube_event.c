@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scanner: walks {"type":..,"object":{..,"metadata":{..}}} member by member, in any order, and skips
- * every value that it does not need by counting brackets outside of strings. A name, a uid and a
- * resourceVersion have no escapes; a string with one simply matches nothing.
- * No allocation, no state.
+ * The scanner: walks {"type":..,"object":{..,"metadata":{..}}} member by member, in any order, and
+ * skips every value that it does not need by counting brackets outside of strings. A name, a uid
+ * and a resourceVersion have no escapes; a string with one simply matches nothing. No allocation,
+ * no state.
  */
 #include "kube/kube_event.h"
 
@@ -91,8 +91,10 @@ static bool skip_value(struct cursor *c)
 	return c->at > start;
 }
 
-/* The next member's name; the cursor is then at its value. False at the end or when it is no member:
-   *ok tells which. */
+/*
+ * The next member's name; the cursor is then at its value. False at the end or when it is no
+ * member: ok tells which.
+ */
 static bool next_member(struct cursor *c, bool *first, struct span *name, bool *ok)
 {
 	*ok = true;

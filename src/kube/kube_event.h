@@ -22,7 +22,9 @@ struct kube_event {
 	struct span name, uid, resource_version; /* of its metadata; n 0: not there */
 };
 
-/* False when the line is not an event. Accepts some lines that are not quite JSON: who
-   uses the object parses it. */
+/*
+ * False when the line is not an event. Accepts some lines that are not quite JSON: who uses the
+ * object parses it.
+ */
 bool kube_event_scan(const char *line, size_t n, struct kube_event *ret);
 bool span_eq(struct span s, const char *text);

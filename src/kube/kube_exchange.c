@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One request with its retries, from the caller's thread, which sleeps between them: its deadline, its
- * cancellation and kube_free() wake it. No state of its own.
+ * One request with its retries, from the caller's thread, which sleeps between them: its deadline,
+ * its cancellation and kube_free() wake it. No state of its own.
  */
 #include "kube/kube_priv.h"
 
@@ -13,7 +13,9 @@
 
 #define DOUBT_MS 1000
 
-/* Woken by the caller's cancellation, whose lock is then held: it must not be asked for under ours. */
+/*
+ * Woken by the caller's cancellation, whose lock is then held: it must not be asked for under ours.
+ */
 struct sleeper {
 	struct kube *k;
 	bool cancelled; /* under the client's lock */
@@ -107,8 +109,11 @@ static void keep_the_telling_one(struct http_result *result, struct http_result 
 	*result = *before;
 }
 
-/* 403 behind an attempt that found no server, or one that was not ready: it has just started, and refuses what it
-   has not read the roles of yet. Asked once more; nothing was done, so this holds for every method. */
+/*
+ * 403 behind an attempt that found no server, or one that was not ready: it has just started, and
+ * refuses what it has not read the roles of yet. Asked once more; nothing was done, so this holds
+ * for every method.
+ */
 static bool is_doubtful(const struct http_result *before, const struct http_result *result)
 {
 	bool was_away =
@@ -130,8 +135,8 @@ static void log_retry(struct kube *k, const struct kube_operation *op,
 int kube_exchange(struct kube *k, const struct kube_operation *op, struct deadline d,
                   struct http_result *ret, struct err *err)
 {
-	AUTO(free) char *object = kube_path(op->target.kind, op->target.ns, op->target.name);
-	AUTO(free) char *path = xasprintf("%s%s", object, op->query ? op->query : "");
+	char *object AUTO(free) = kube_path(op->target.kind, op->target.ns, op->target.name);
+	char *path AUTO(free) = xasprintf("%s%s", object, op->query ? op->query : "");
 	struct http_result before = { .end = HTTP_DEADLINE };
 	bool refused = false;
 	char text[512];
@@ -180,7 +185,9 @@ int kube_parse_answer(const struct kube_operation *op, const struct http_result 
 	if (json_parse(kube_target_text(&op->target, text), r->body ? r->body : "", r->body_n, ret,
 	               err) == 0)
 		return 0;
-	/* The server may have acted: nothing final may be told from an answer that cannot be read. */
+	/*
+	 * The server may have acted: nothing final may be told from an answer that cannot be read.
+	 */
 	err_recode(err, ERR_UNAVAILABLE);
 	return err_wrap(err, "%s: the API server's answer", op->target.verb);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists, page by page: one page of objects is in memory at a time, and a token of the server says where the
- * next one starts. No state, any thread.
+ * Lists, page by page: one page of objects is in memory at a time, and a token of the server says
+ * where the next one starts. No state, any thread.
  */
 #include "kube/kube_priv.h"
 
@@ -25,7 +25,7 @@ struct listing {
 
 static char *list_query(const struct listing *l)
 {
-	AUTO(str_clear) struct str query = STR_INIT(64 * 1024);
+	struct str query AUTO(str_clear) = STR_INIT(64 * 1024);
 	str_addf(&query, "?limit=%d", l->k->tuning.page);
 	if (!str_empty(l->label_selector)) {
 		str_add(&query, "&labelSelector=");
@@ -54,11 +54,13 @@ static int hand_out(const struct listing *l, const struct json *page, struct err
 	return 0;
 }
 
-/* The snapshot that the token names is gone. The server offers a token that goes on at the next name with
-   newer objects; without it the list starts again. */
+/*
+ * The snapshot that the token names is gone. The server offers a token that goes on at the next
+ * name with newer objects; without it the list starts again.
+ */
 static int list_expired(struct listing *l, const struct http_result *r, struct err *err)
 {
-	AUTO(json_free) struct json *status = kube_status_parse(r);
+	struct json *status AUTO(json_free) = kube_status_parse(r);
 	if (str_empty(l->token) || ++l->restarts > RESTARTS_MAX)
 		return kube_operation_failed(l->k, &l->op, r, err);
 	next_page_at(l, json_str(status, "metadata.continue"));
@@ -68,13 +70,13 @@ static int list_expired(struct listing *l, const struct http_result *r, struct e
 /* 0: there is more, 1: that was all. */
 static int list_page(struct listing *l, struct deadline d, struct err *err)
 {
-	AUTO(free) char *query = list_query(l);
-	AUTO(json_free) struct json *page = NULL;
+	char *query AUTO(free) = list_query(l);
+	struct json *page AUTO(json_free) = NULL;
 	struct http_result r = { 0 };
 	l->op.query = query;
 	if (kube_exchange(l->k, &l->op, d, &r, err))
 		return -1;
-	AUTO(free) char *body __attribute__((unused)) = r.body;
+	char *body AUTO(free) __attribute__((unused)) = r.body;
 	if (r.end == HTTP_ANSWERED && r.status == 410)
 		return list_expired(l, &r, err);
 	if (!kube_is_success(&r))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The verbs on one object: get, create, patch, delete. Each is one operation, whose conditions (no such object,
- * exists already) are told apart from errors here. No state, any thread.
+ * The verbs on one object: get, create, patch, delete. Each is one operation, whose conditions (no
+ * such object, exists already) are told apart from errors here. No state, any thread.
  */
 #include "kube/kube_priv.h"
 
@@ -50,13 +50,13 @@ int kube_create(struct kube *k, const struct kube_kind *kind, const char *ns, st
                 struct deadline d, struct json **ret, struct err *err)
 {
 	KUBE_CALL(k);
-	AUTO(free)
-	char *version = str_empty(kind->group) ? xstrdup(kind->version)
-	                                       : xasprintf("%s/%s", kind->group, kind->version);
-	AUTO(free) char *query = xasprintf("?fieldManager=%s", k->field_manager);
+	char *version AUTO(free) = str_empty(kind->group)
+	                                   ? xstrdup(kind->version)
+	                                   : xasprintf("%s/%s", kind->group, kind->version);
+	char *query AUTO(free) = xasprintf("?fieldManager=%s", k->field_manager);
 	json_set_str(object, "apiVersion", version);
 	json_set_str(object, "kind", kind->kind);
-	AUTO(free) char *body = json_print(object);
+	char *body AUTO(free) = json_print(object);
 	struct kube_operation op = { .method = "POST",
 		                     .target = { .verb = "create", .kind = kind, .ns = ns },
 		                     .query = query,
@@ -69,8 +69,8 @@ int kube_patch(struct kube *k, const struct kube_kind *kind, const char *ns, con
                const struct json *patch, struct deadline d, struct json **ret, struct err *err)
 {
 	KUBE_CALL(k);
-	AUTO(free) char *query = xasprintf("?fieldManager=%s", k->field_manager);
-	AUTO(free) char *body = json_print(patch);
+	char *query AUTO(free) = xasprintf("?fieldManager=%s", k->field_manager);
+	char *body AUTO(free) = json_print(patch);
 	struct kube_operation op = {
 		.method = "PATCH",
 		.target = { .verb = "patch", .kind = kind, .ns = ns, .name = name },
@@ -85,7 +85,7 @@ int kube_patch(struct kube *k, const struct kube_kind *kind, const char *ns, con
 static int is_other(struct kube *k, const struct kube_operation *op, const char *uid,
                     struct deadline d, struct err *err)
 {
-	AUTO(json_free) struct json *object = NULL;
+	struct json *object AUTO(json_free) = NULL;
 	const struct kube_target *t = &op->target;
 	int rc = kube_get(k, t->kind, t->ns, t->name, d, &object, err);
 	if (rc)
@@ -93,8 +93,10 @@ static int is_other(struct kube *k, const struct kube_operation *op, const char 
 	return !str_eq(json_str(object, "metadata.uid"), uid);
 }
 
-/* A conflict on DELETE is the uid precondition's, or a passing one of the server: asking for the object tells them
-   apart without reading the message. */
+/*
+ * A conflict on DELETE is the uid precondition's, or a passing one of the server: asking for the
+ * object tells them apart without reading the message.
+ */
 static int delete_conflict(struct kube *k, const struct kube_operation *op, const char *uid,
                            const struct http_result *r, struct deadline d, struct err *err)
 {
@@ -106,12 +108,12 @@ int kube_delete(struct kube *k, const struct kube_kind *kind, const char *ns, co
                 const char *uid, struct deadline d, struct err *err)
 {
 	KUBE_CALL(k);
-	AUTO(json_free) struct json *options = json_object();
+	struct json *options AUTO(json_free) = json_object();
 	json_set_str(options, "apiVersion", "v1");
 	json_set_str(options, "kind", "DeleteOptions");
 	if (uid)
 		json_set_str(json_sub(options, "preconditions"), "uid", uid);
-	AUTO(free) char *body = json_print(options);
+	char *body AUTO(free) = json_print(options);
 	struct kube_operation op = {
 		.method = "DELETE",
 		.target = { .verb = "delete", .kind = kind, .ns = ns, .name = name },

@@ -69,8 +69,10 @@ struct kube_operation {
 	const char *body;
 };
 
-/* kube_exchange.c. Sends it, again where that is allowed and there is time. 0: *ret is what came of it, its body the
-   caller's; -1: cancelled or out of time before there was anything to tell. */
+/*
+ * kube_exchange.c. Sends it, again where that is allowed and there is time. 0: *ret is what came of
+ * it, its body the caller's; -1: cancelled or out of time before there was anything to tell.
+ */
 int kube_exchange(struct kube *k, const struct kube_operation *op, struct deadline d,
                   struct http_result *ret, struct err *err) MUST_CHECK;
 bool kube_is_success(const struct http_result *r);

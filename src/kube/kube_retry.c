@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which results are tried again and when, and the request limiter; the rules are told in kube_retry.h.
- * Pure functions but for the limiter, whose lock guards its bucket only. Nobody waits here.
+ * Which results are tried again and when, and the request limiter; the rules are told in
+ * kube_retry.h. Pure functions but for the limiter, whose lock guards its bucket only. Nobody waits
+ * here.
  */
 #include "kube/kube_retry.h"
 

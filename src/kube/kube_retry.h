@@ -11,9 +11,11 @@
 
 #include "http/http.h"
 
-/* Milliseconds to wait before the request is sent again, -1: not again. `attempt` counts from 1, the
-   one that has just ended. A POST is repeated only when the server cannot have acted on it: no
-   connection, or an answer of 429 or 503. */
+/*
+ * Milliseconds to wait before the request is sent again, -1: not again. `attempt` counts from 1,
+ * the one that has just ended. A POST is repeated only when the server cannot have acted on it: no
+ * connection, or an answer of 429 or 503.
+ */
 int kube_retry_ms(const char *method, const struct http_result *result, unsigned attempt);
 /* Doubles from first_ms to most_ms with `failures` (from 1), a quarter more or less at random. */
 int kube_backoff_ms(unsigned failures, int first_ms, int most_ms);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP status and Kubernetes Status to struct err. The texts name verb and object, repeat what the server said and
- * end with what to look at next where the server does not say it. No state, any thread.
+ * HTTP status and Kubernetes Status to struct err. The texts name verb and object, repeat what the
+ * server said and end with what to look at next where the server does not say it. No state, any
+ * thread.
  */
 #include "kube/kube_status.h"
 
@@ -11,7 +12,10 @@
 #include "common/mem.h"
 #include "common/str.h"
 
-/* Which object it is about stands in front of the texts already (kube.h): it is not named a second time. */
+/*
+ * Which object it is about stands in front of the texts already (kube.h): it is not named a second
+ * time.
+ */
 static bool is_about_one(const struct kube_target *t)
 {
 	return t->verb && (t->name || str_eq(t->verb, "create"));
@@ -43,7 +47,10 @@ struct json *kube_status_parse(const struct http_result *result)
 	return status;
 }
 
-/* Without a Status, or with the one that every path unknown to the server gets: not about an object. */
+/*
+ * Without a Status, or with the one that every path unknown to the server gets: not about an
+ * object.
+ */
 static bool is_unknown_path(const struct json *status)
 {
 	return !status || str_eq(json_str(status, "message"),
@@ -58,7 +65,7 @@ static bool has_cause(const struct json *status, const char *reason)
 	return false;
 }
 
-/* -------------------------------------------------------------- the table */
+/* ---- the table ---- */
 
 enum special {
 	PLAIN,
@@ -122,7 +129,7 @@ static const struct row *row_for(int http_status, const struct json *status)
 	return NULL;
 }
 
-/* -------------------------------------------------------------- texts */
+/* ---- texts ---- */
 
 static int set_with_hint(const struct kube_target *t, const struct row *row, const char *said,
                          struct err *err)
@@ -183,7 +190,7 @@ int kube_status_error(const struct kube_target *t, const struct http_result *res
 	kube_target_text(t, object);
 	switch (result->end) {
 	case HTTP_ANSWERED: {
-		AUTO(json_free) struct json *status = kube_status_parse(result);
+		struct json *status AUTO(json_free) = kube_status_parse(result);
 		return kube_status_error_of(t, result->status, status, err);
 	}
 	case HTTP_CANCELLED:
@@ -205,7 +212,7 @@ int kube_status_error(const struct kube_target *t, const struct http_result *res
 
 bool kube_status_reason_is(const struct http_result *result, const char *reason)
 {
-	AUTO(json_free) struct json *status = kube_status_parse(result);
+	struct json *status AUTO(json_free) = kube_status_parse(result);
 	return str_eq(json_str(status, "reason"), reason);
 }
 
@@ -213,6 +220,6 @@ bool kube_status_no_object(const struct kube_target *t, const struct http_result
 {
 	if (result->end != HTTP_ANSWERED || result->status != 404 || !t->name)
 		return false;
-	AUTO(json_free) struct json *status = kube_status_parse(result);
+	struct json *status AUTO(json_free) = kube_status_parse(result);
 	return !is_unknown_path(status) && !is_missing_namespace(status);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an answer of the API server, or the lack of one, means: the one table from HTTP to error codes. */
+/*
+ * What an answer of the API server, or the lack of one, means: the one table from HTTP to error
+ * codes.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -30,6 +33,8 @@ int kube_status_error_of(const struct kube_target *target, int http_status,
 /* 404 that means: this object does not exist (and not: the API group, resource or namespace). */
 bool kube_status_no_object(const struct kube_target *target, const struct http_result *result);
 bool kube_status_reason_is(const struct http_result *result, const char *reason);
-/* "dpuvolumes.storage.dpu.nvidia.com ns/name" into buf; without namespace and name for a verb on one object, whose
-   callers name it. Returns buf. */
+/*
+ * "dpuvolumes.storage.dpu.nvidia.com ns/name" into buf; without namespace and name for a verb on
+ * one object, whose callers name it. Returns buf.
+ */
 const char *kube_target_text(const struct kube_target *target, char buf[512]);

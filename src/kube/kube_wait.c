@@ -2,12 +2,14 @@
 /*
  * Waiting for one object: the callers' side.
  *
- * A wait holds at most one state, the newest not yet given out, as text: who takes it parses it, in its own thread, and
- * one that a newer state replaces is never parsed. Nothing else of the cluster is kept.
- * Everything is under the client's lock; conditions are per wait, so that an event wakes whom it concerns.
+ * A wait holds at most one state, the newest not yet given out, as text: who takes it parses it, in
+ * its own thread, and one that a newer state replaces is never parsed. Nothing else of the cluster
+ * is kept. Everything is under the client's lock; conditions are per wait, so that an event wakes
+ * whom it concerns.
  *
- * Why a wait reads its object only after kube_wait_next() was called for the first time: a caller opens the wait
- * first and then creates the object; "does not exist", read between the two, would be stale.
+ * Why a wait reads its object only after kube_wait_next() was called for the first time: a caller
+ * opens the wait first and then creates the object; "does not exist", read between the two, would
+ * be stale.
  */
 #include "kube/kube_watch.h"
 
@@ -57,7 +59,7 @@ void kube_wait_expect(struct kube_wait *w, const char *uid)
 {
 	WITH_LOCK(&w->watch->k->lock);
 	free(w->uid);
-	w->uid = uid ? xstrdup(uid) : NULL;
+	w->uid = xstrdup_or_null(uid);
 }
 
 void kube_wait_close(struct kube_wait *w)
@@ -80,7 +82,7 @@ void kube_wait_close(struct kube_wait *w)
 	kube_leave(k);
 }
 
-/* -------------------------------------------------------------- kube_wait_next */
+/* ---- kube_wait_next ---- */
 
 static int out_of_time(const struct kube_wait *w, struct err *err)
 {
@@ -145,7 +147,9 @@ static int next_locked(struct kube_wait *w, struct deadline d, struct taken *ret
 	}
 }
 
-/* Runs under the lock of the caller's cancellation, which is therefore never asked for under ours. */
+/*
+ * Runs under the lock of the caller's cancellation, which is therefore never asked for under ours.
+ */
 static void wake(void *arg)
 {
 	struct kube_wait *w = arg;
@@ -190,7 +194,7 @@ int kube_wait_next(struct kube_wait *w, struct deadline d, struct json **ret, st
 	return rc;
 }
 
-/* -------------------------------------------------------------- what the watch tells */
+/* ---- what the watch tells ---- */
 
 static void tell_gone(struct kube_wait *w)
 {
@@ -222,7 +226,10 @@ static void tell_state(struct kube_wait *w, const struct kube_event *e)
 	w->state_n = e->object.n;
 	memcpy(w->state, e->object.at, e->object.n);
 	w->gone = false;
-	/* A read that succeeds is no comfort while watching is refused: there will be no next state. */
+	/*
+	 * A read that succeeds is no comfort while watching is refused: there will be no next
+	 * state.
+	 */
 	w->failed = w->failed && !w->watch->live;
 	pthread_cond_signal(&w->told);
 }

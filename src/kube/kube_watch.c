@@ -2,17 +2,19 @@
 /*
  * One watch per collection: the state machine on the HTTP engine's thread.
  *
- * Theory of operation.  A list of one object gives a resourceVersion; a stream from there brings every change, in
- * order.  A stream that ends for any reason is opened again behind the last event that came, so nothing
- * is missed.  When that place is lost (410, an ERROR event, a line that cannot be read) it starts again with a
- * list, and the objects that somebody waits for, exactly those, are read one by one.
+ * Theory of operation. A list of one object gives a resourceVersion; a stream from there brings
+ * every change, in order. A stream that ends for any reason is opened again behind the last event
+ * that came, so nothing is missed. When that place is lost (410, an ERROR event, a line that cannot
+ * be read) it starts again with a list, and the objects that somebody waits for, exactly those, are
+ * read one by one.
  *
  *   IDLE -> LISTING -> STREAMING -> (end) -> STREAMING, or LISTING when the place is lost
  *              \-> PAUSED <-/   after failures, with backoff; Retry-After is honoured
  *
- * Errors that pass (no connection, 429, 5xx) are waited for. Others (403, no such API group) are told to all
- * who wait, and tried again as long as somebody does.  Everything here runs on the engine's
- * thread but watch_new() and watch_kick(); fields marked so in kube_watch.h are under the client's lock.
+ * Errors that pass (no connection, 429, 5xx) are waited for. Others (403, no such API group) are
+ * told to all who wait, and tried again as long as somebody does. Everything here runs on the
+ * engine's thread but watch_new() and watch_kick(); fields marked so in kube_watch.h are under the
+ * client's lock.
  */
 #include "kube/kube_watch.h"
 
@@ -37,7 +39,7 @@ static void reads_start(struct kube_watch *w);
 static void pause_over(void *arg);
 static void read_pause_over(void *arg);
 
-/* -------------------------------------------------------------- life */
+/* ---- life ---- */
 
 struct kube_watch *watch_new(struct kube *k, const struct kube_kind *kind, const char *ns)
 {
@@ -47,7 +49,7 @@ struct kube_watch *watch_new(struct kube *k, const struct kube_kind *kind, const
 		                       .version = xstrdup(kind->version),
 		                       .plural = xstrdup(kind->plural),
 		                       .kind = xstrdup(kind->kind) };
-	w->ns = ns ? xstrdup(ns) : NULL;
+	w->ns = xstrdup_or_null(ns);
 	str_init(&w->line, LIMIT_HTTP_WATCH_LINE);
 	w->pause = (struct http_timer) { .fn = pause_over, .arg = w };
 	w->read_pause = (struct http_timer) { .fn = read_pause_over, .arg = w };
@@ -120,7 +122,7 @@ static void watch_run(void *arg)
 		reads_start(w);
 }
 
-/* -------------------------------------------------------------- pauses and failures */
+/* ---- pauses and failures ---- */
 
 static void pause_for(struct kube_watch *w, int ms)
 {
@@ -177,7 +179,10 @@ static struct err error_of(struct kube_watch *w, const char *verb, const char *n
 	return err;
 }
 
-/* A server that starts refuses what it has not read the roles of yet: that is asked a second time before it is told. */
+/*
+ * A server that starts refuses what it has not read the roles of yet: that is asked a second time
+ * before it is told.
+ */
 static bool is_doubtful(const struct kube_watch *w, const struct http_result *r)
 {
 	return r->status == 403 && w->failures > 0 && !w->hopeless && !w->doubted;
@@ -202,7 +207,10 @@ static void watch_failed(struct kube_watch *w, const char *verb, const struct ht
 	w->hopeless = !passes_by_itself(r);
 	w->unheard = r->end != HTTP_ANSWERED;
 	if (!w->hopeless) {
-		/* Perhaps it is the place that the server cannot serve (another server, a restored backup). */
+		/*
+		 * Perhaps it is the place that the server cannot serve (another server, a restored
+		 * backup).
+		 */
 		if (w->failures >= PLACE_TRIES)
 			lose_place(w);
 		backoff(w, w->k->tuning.watch_backoff_ms, r->retry_after_s * 1000);
@@ -216,7 +224,7 @@ static void watch_failed(struct kube_watch *w, const char *verb, const struct ht
 	backoff(w, HOPELESS_MS, 0);
 }
 
-/* -------------------------------------------------------------- list */
+/* ---- list ---- */
 
 static struct http_call *start(struct kube_watch *w, struct http_request *q, bool force)
 {
@@ -240,7 +248,7 @@ static int64_t attempt_end(const struct kube_watch *w)
 
 static bool take_version(struct kube_watch *w, const struct http_result *r)
 {
-	AUTO(json_free) struct json *list = NULL;
+	struct json *list AUTO(json_free) = NULL;
 	struct err ignored = ERR_INIT;
 	if (!r->body || json_parse("list", r->body, r->body_n, &list, &ignored))
 		return false;
@@ -276,8 +284,8 @@ static void list_done(void *arg, struct http_result *r)
 
 static void list_start(struct kube_watch *w)
 {
-	AUTO(free) char *collection = kube_path(&w->kind, w->ns, NULL);
-	AUTO(free) char *path = xasprintf("%s?limit=1", collection);
+	char *collection AUTO(free) = kube_path(&w->kind, w->ns, NULL);
+	char *path AUTO(free) = xasprintf("%s?limit=1", collection);
 	struct http_request q = {
 		.path = path, .deadline_at = attempt_end(w), .on_done = list_done, .arg = w
 	};
@@ -287,7 +295,7 @@ static void list_start(struct kube_watch *w)
 	(void)start(w, &q, w->refused);
 }
 
-/* -------------------------------------------------------------- events */
+/* ---- events ---- */
 
 static void lose(struct kube_watch *w, bool badly, const char *why)
 {
@@ -300,7 +308,7 @@ static void lose(struct kube_watch *w, bool badly, const char *why)
 /* The server ends a watch with a Status: 410 when it no longer has the place. */
 static void error_event(struct kube_watch *w, const struct kube_event *e)
 {
-	AUTO(json_free) struct json *status = NULL;
+	struct json *status AUTO(json_free) = NULL;
 	struct err err = ERR_INIT;
 	int64_t code = 0;
 	if (json_parse("watch", e->object.at, e->object.n, &status, &err) ||
@@ -379,7 +387,7 @@ static bool stream_bytes(void *arg, const char *bytes, size_t n)
 	return !w->lost;
 }
 
-/* -------------------------------------------------------------- stream */
+/* ---- stream ---- */
 
 static bool was_healthy(const struct kube_watch *w)
 {
@@ -438,9 +446,8 @@ static void stream_start(struct kube_watch *w)
 {
 	struct kube *k = w->k;
 	unsigned base = (unsigned)k->tuning.watch_timeout_s;
-	AUTO(free) char *collection = kube_path(&w->kind, w->ns, NULL);
-	AUTO(free)
-	char *path = xasprintf(
+	char *collection AUTO(free) = kube_path(&w->kind, w->ns, NULL);
+	char *path AUTO(free) = xasprintf(
 		"%s?watch=1&allowWatchBookmarks=true&resourceVersion=%s&timeoutSeconds=%u",
 		collection, w->version, base + arc4random_uniform(base / 4 + 1));
 	struct http_request q = { .path = path,
@@ -459,7 +466,7 @@ static void stream_start(struct kube_watch *w)
 	(void)start(w, &q, w->refused);
 }
 
-/* -------------------------------------------------------------- reading awaited objects */
+/* ---- reading awaited objects ---- */
 
 struct reading {
 	struct kube_watch *w;
@@ -471,7 +478,7 @@ static void read_result(const struct reading *reading, const struct http_result 
 {
 	struct kube_watch *w = reading->w;
 	const char *name = reading->name;
-	AUTO(json_free) struct json *object = NULL;
+	struct json *object AUTO(json_free) = NULL;
 	struct err err = ERR_INIT;
 	const struct kube_target t = { .verb = "get", .kind = &w->kind, .ns = w->ns, .name = name };
 	bool found = r->end == HTTP_ANSWERED && r->status == 200 && r->body &&
@@ -520,7 +527,7 @@ static void read_done(void *arg, struct http_result *r)
 static void read_start(struct kube_watch *w, char *name)
 {
 	struct reading *reading = xcalloc(1, sizeof(*reading));
-	AUTO(free) char *path = kube_path(&w->kind, w->ns, name);
+	char *path AUTO(free) = kube_path(&w->kind, w->ns, name);
 	struct http_request q = {
 		.path = path, .deadline_at = attempt_end(w), .on_done = read_done, .arg = reading
 	};

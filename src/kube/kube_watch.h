@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between the two sides of waiting: kube_wait.c, which callers' threads enter, and kube_watch.c, the
- * state machine on the HTTP engine's thread.  What both touch is under the client's lock.
+ * Between the two sides of waiting: kube_wait.c, which callers' threads enter, and kube_watch.c,
+ * the state machine on the HTTP engine's thread. What both touch is under the client's lock.
  */
 #pragma once
 
@@ -24,16 +24,20 @@ struct kube_wait {
 
 	/* Under the client's lock. */
 	pthread_cond_t told;
-	char *uid; /* expected, or NULL */
-	char *state; /* the newest that was not given out, or NULL: its text, parsed by who takes it */
+	char *uid;   /* expected, or NULL */
+	char *state; /* the newest that was not given out, or NULL: its text, parsed by who takes it
+	              */
 	size_t state_n;
 	bool gone;                          /* to be told that there is no such object */
 	bool gone_told;                     /* ... which was the last thing told */
 	char version[RESOURCE_VERSION_MAX]; /* of the newest state, given out or not */
-	bool asked; /* kube_wait_next() was called: what is read now is not older than its question */
+	bool asked; /* kube_wait_next() was called: what is read now is not older than its question
+	             */
 	bool must_read; /* events may have been missed: its object is to be read */
-	/* The read under way whose result counts, or 0. An event makes it 0: what the read brings may be older than the event,
-	   and all that is newer comes as events too. */
+	/*
+	 * The read under way whose result counts, or 0. An event makes it 0: what the read brings
+	 * may be older than the event, and all that is newer comes as events too.
+	 */
 	unsigned long reading;
 	bool failed; /* err is to be told */
 	bool cancelled;
@@ -58,9 +62,10 @@ struct kube_watch {
 	bool hopeless; /* paused by an error that does not pass by itself */
 	bool unheard;  /* paused because nobody answered */
 	bool refused;  /* the credentials were: read them again before the next try */
-	bool doubted; /* 403 behind a failure: the server may just have started, without its roles */
-	bool relisted;   /* the last place was lost too, without an event between */
-	bool lost;       /* the stream's place is lost: start again with a list */
+	bool doubted;  /* 403 behind a failure: the server may just have started, without its roles
+	                */
+	bool relisted; /* the last place was lost too, without an event between */
+	bool lost;     /* the stream's place is lost: start again with a list */
 	bool lost_badly; /* ... and not right now */
 	unsigned failures, read_failures;
 	unsigned long reads;                /* numbers them, from 1 */
@@ -76,7 +81,10 @@ void watch_kick(struct kube_watch *w);
 struct kube_watch *watch_new(struct kube *k, const struct kube_kind *kind, const char *ns);
 
 /* kube_wait.c, lock held: what the watch has learned about a name. */
-/* An event: a state, or the last one of an object that is no more. True: it has to be confirmed by a read. */
+/*
+ * An event: a state, or the last one of an object that is no more. True: it has to be confirmed by
+ * a read.
+ */
 bool waits_tell(struct kube_watch *w, const struct kube_event *e);
 /* A name that is to be read now, malloc'ed, by the read of this number; NULL when there is none. */
 char *waits_take_unread(struct kube_watch *w, unsigned long read);

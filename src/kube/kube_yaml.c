@@ -39,7 +39,7 @@ static int convert(struct conversion *c, int index, int depth, struct json **ret
 static int convert_sequence(struct conversion *c, const yaml_node_t *node, int depth,
                             struct json **ret, struct err *err)
 {
-	AUTO(json_free) struct json *array = json_array();
+	struct json *array AUTO(json_free) = json_array();
 	for (const yaml_node_item_t *i = node->data.sequence.items.start;
 	     i < node->data.sequence.items.top; i++) {
 		struct json *item;
@@ -54,7 +54,7 @@ static int convert_sequence(struct conversion *c, const yaml_node_t *node, int d
 static int convert_mapping(struct conversion *c, const yaml_node_t *node, int depth,
                            struct json **ret, struct err *err)
 {
-	AUTO(json_free) struct json *object = json_object();
+	struct json *object AUTO(json_free) = json_object();
 	for (const yaml_node_pair_t *p = node->data.mapping.pairs.start;
 	     p < node->data.mapping.pairs.top; p++) {
 		const yaml_node_t *key = yaml_document_get_node(c->document, p->key);

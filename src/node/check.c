@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When is a filesystem checked?  An ext3 or ext4 that is to be written, when its superblock asks for it, and nobody has the
- * device: e2fsck beside a mount destroys what it means to repair.  A check takes one of the turns of formatting, for
- * both may need much memory.  xfs and btrfs have no such question: mounting them answers it.
+ * When is a filesystem checked? An ext3 or ext4 that is to be written, when its superblock asks for
+ * it, and nobody has the device: e2fsck beside a mount destroys what it means to repair. A check
+ * takes one of the turns of formatting, for both may need much memory. xfs and btrfs have no such
+ * question: mounting them answers it.
  */
 #include "node/check.h"
 
@@ -57,13 +58,13 @@ static int checking_run(void *arg, struct err *err)
 static int run_job(struct node *n, const char *volume_id, const struct device *dev, int fd,
                    const char *fs_type, const char *why, struct deadline d, struct err *err)
 {
-	struct checking *c = xcalloc(1, sizeof *c);
+	struct checking *c = xcalloc(1, sizeof(*c));
 	char *what AUTO(free) = xasprintf("e2fsck of %s", dev->path);
 
 	c->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	snprintf(c->name, sizeof c->name, "%s", dev->path);
-	snprintf(c->fs_type, sizeof c->fs_type, "%s", fs_type);
-	snprintf(c->why, sizeof c->why, "%s", why);
+	snprintf(c->name, sizeof(c->name), "%s", dev->path);
+	snprintf(c->fs_type, sizeof(c->fs_type), "%s", fs_type);
+	snprintf(c->why, sizeof(c->why), "%s", why);
 	return job_run(n->jobs,
 	               &(struct job_order) { .key = volume_id,
 	                                     .what = what,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Growth on the node: the device has grown already (or not: then OUT_OF_RANGE), the filesystem follows.  Raw block has
- * nothing to grow.  Never shrinks.  An expansion that was done before is done again as a no-op.
+ * Growth on the node: the device has grown already (or not: then OUT_OF_RANGE), the filesystem
+ * follows. Raw block has nothing to grow. Never shrinks. An expansion that was done before is done
+ * again as a no-op.
  */
 #include "node/node.h"
 
@@ -36,7 +37,10 @@ static int check_type(const struct expand_request *r, const struct located *l, s
 	               block ? "raw block" : "a filesystem");
 }
 
-/* Where the filesystem can be written: a read-only publish is no place to grow it from. NULL: nowhere on this node. */
+/*
+ * Where the filesystem can be written: a read-only publish is no place to grow it from. NULL:
+ * nowhere on this node.
+ */
 static const struct mount *writable_mount(const struct located *l)
 {
 	const struct mount *m = NULL;

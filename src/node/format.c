@@ -2,20 +2,22 @@
 /*
  * Formatting, and refusing to.
  *
- * Theory of operation.  A device may be formatted only when (1) it can be read, (2) libblkid finds no signature
- * anywhere it knows, (3) it is blank (blank.h), (4) nobody has it open exclusively, and (5) the volume's formatPolicy and
- * access mode allow it.  `unformatted` does without (3), `never` and reader-only modes without formatting.
+ * Theory of operation. A device may be formatted only when (1) it can be read, (2) libblkid finds
+ * no signature anywhere it knows, (3) it is blank (blank.h), (4) nobody has it open exclusively,
+ * and (5) the volume's formatPolicy and access mode allow it. `unformatted` does without (3),
+ * `never` and reader-only modes without formatting.
  *
- * A killed mkfs leaves a device that is neither blank nor formatted, or an xfs that says so ("in progress").  Such a volume
- * would be refused for ever.  So before mkfs a record is written to <plugin dir>/formatting and made durable: "this
- * disk was proven empty and is being formatted".  It is removed after mkfs.  A later stage that finds the record, the
- * same identity and no complete filesystem formats again.  The identity has the kernel's number for this very
- * attachment (diskseq, boot id): a volume that was elsewhere meanwhile may have got data there, and a record of
- * before proves nothing about it.  Then, and on another node, it is refused, and the text says how to clear the device.
- * A complete filesystem always beats a record.
+ * A killed mkfs leaves a device that is neither blank nor formatted, or an xfs that says so ("in
+ * progress"). Such a volume would be refused for ever. So before mkfs a record is written to
+ * <plugin dir>/formatting and made durable: "this disk was proven empty and is being formatted". It
+ * is removed after mkfs. A later stage that finds the record, the same identity and no complete
+ * filesystem formats again. The identity has the kernel's number for this very attachment (diskseq,
+ * boot id): a volume that was elsewhere meanwhile may have got data there, and a record of before
+ * proves nothing about it. Then, and on another node, it is refused, and the text says how to clear
+ * the device. A complete filesystem always beats a record.
  *
- * mkfs runs to its end even when the caller has gone, as a job (job.h) that has all it needs; a retry joins it, then
- * meets the finished filesystem.
+ * mkfs runs to its end even when the caller has gone, as a job (job.h) that has all it needs; a
+ * retry joins it, then meets the finished filesystem.
  */
 #include "node/format.h"
 
@@ -34,7 +36,7 @@
 
 #define RECORD_MAX 4096
 
-/* ---------------------------------------------------------------- the record */
+/* ---- the record ---- */
 
 static char *record_dir(const struct node *n)
 {
@@ -98,9 +100,12 @@ static int record_remove(const struct node *n, const char *volume_id, struct err
 	return 0;
 }
 
-/* ---------------------------------------------------------------- decisions */
+/* ---- decisions ---- */
 
-/* Claims the device for a moment: mounted, part of a RAID or held by a virtual machine it cannot be claimed. */
+/*
+ * Claims the device for a moment: mounted, part of a RAID or held by a virtual machine it cannot be
+ * claimed.
+ */
 static int check_unused(const struct device *dev, struct err *err)
 {
 	int fd AUTO(fd) = -1;
@@ -130,7 +135,10 @@ static int check_blank(const struct device *dev, struct err *err)
 		dev->path, (unsigned long long)blank.offset, blank.byte);
 }
 
-/* May this device, which has no filesystem, be given one? `again`: an earlier mkfs of ours was interrupted. */
+/*
+ * May this device, which has no filesystem, be given one? `again`: an earlier mkfs of ours was
+ * interrupted.
+ */
 static int check_may_format(const struct device *dev, const struct format_request *r, bool again,
                             struct err *err)
 {
@@ -163,7 +171,7 @@ static int probe_result(const struct device *dev, int fd, const char *fs_type, s
 	return 0;
 }
 
-/* ---------------------------------------------------------------- the job */
+/* ---- the job ---- */
 
 /* All that mkfs needs when the call that wanted it has ended. */
 struct formatting {
@@ -209,7 +217,7 @@ static int run_mkfs(const struct formatting *f, struct err *err)
 	if (err->code == ERR_NOT_FOUND) { /* never started: the device is as it was */
 		struct err ignored = ERR_INIT;
 
-		(void)!file_remove(f->record_path, &ignored);
+		IGNORE_RESULT(file_remove(f->record_path, &ignored));
 		err_recode(err, ERR_INTERNAL);
 	}
 	return -1;
@@ -236,7 +244,7 @@ static int formatting_run(void *arg, struct err *err)
 static int run_job(struct node *n, const struct device *dev, int fd, const struct format_request *r,
                    const char *fs_type, bool unfinished, struct deadline d, struct err *err)
 {
-	struct formatting *f = xcalloc(1, sizeof *f);
+	struct formatting *f = xcalloc(1, sizeof(*f));
 	char *what AUTO(free) = xasprintf("mkfs.%s of %s", fs_type, dev->path);
 
 	*f = (struct formatting) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Guarded statvfs.  Owns a list of looks in progress; a look is shared by its helper thread and its callers and
- * dies with the last of them, so a helper that never returns keeps 300 bytes and its small stack, once
- * per dead filesystem.  The lock guards the list and the looks' fields; no system call runs under it.
+ * Guarded statvfs. Owns a list of looks in progress; a look is shared by its helper thread and its
+ * callers and dies with the last of them, so a helper that never returns keeps 300 bytes and its
+ * small stack, once per dead filesystem. The lock guards the list and the looks' fields; no system
+ * call runs under it.
  */
 #include "node/guard.h"
 
@@ -49,7 +50,9 @@ struct helper {
 	int (*statvfs)(const char *path, struct statvfs *ret);
 };
 
-/* An xfs that has shut itself down still answers statvfs from memory, but gives no directory entry. */
+/*
+ * An xfs that has shut itself down still answers statvfs from memory, but gives no directory entry.
+ */
 static int look(const char *path, struct statvfs *ret)
 {
 	struct stat st;
@@ -73,9 +76,9 @@ static int look(const char *path, struct statvfs *ret)
 
 struct guard *guard_new(void)
 {
-	struct guard *g = xcalloc(1, sizeof *g);
+	struct guard *g = xcalloc(1, sizeof(*g));
 
-	g->shared = xcalloc(1, sizeof *g->shared);
+	g->shared = xcalloc(1, sizeof(*g->shared));
 	pthread_mutex_init(&g->shared->lock, NULL);
 	pthread_cond_init(&g->shared->changed, NULL);
 	g->shared->holders = 1;
@@ -152,7 +155,7 @@ static void *helper_main(void *arg)
 
 static int start_helper(struct shared *s, struct look *l)
 {
-	struct helper *h = xmalloc(sizeof *h);
+	struct helper *h = xmalloc(sizeof(*h));
 	pthread_attr_t attr;
 	pthread_t thread;
 	int rc;
@@ -168,10 +171,13 @@ static int start_helper(struct shared *s, struct look *l)
 	return rc;
 }
 
-/* Under the lock. The caller holds the look that is returned; NULL with err when no thread could be had. */
+/*
+ * Under the lock. The caller holds the look that is returned; NULL with err when no thread could be
+ * had.
+ */
 static struct look *begin_locked(struct shared *s, dev_t devno, const char *path, struct err *err)
 {
-	struct look *l = xcalloc(1, sizeof *l);
+	struct look *l = xcalloc(1, sizeof(*l));
 	int rc;
 
 	*l = (struct look) { .next = s->looks,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A look at a filesystem that may never answer.  statvfs(2) of a filesystem whose device hangs blocks without end and cannot
- * be interrupted; so a helper thread makes the call and the caller stops waiting after GUARD_MS.  One helper per
- * filesystem: while it hangs, later callers are told so at once, and no second thread is spent.
+ * A look at a filesystem that may never answer. statvfs(2) of a filesystem whose device hangs
+ * blocks without end and cannot be interrupted; so a helper thread makes the call and the caller
+ * stops waiting after GUARD_MS. One helper per filesystem: while it hangs, later callers are told
+ * so at once, and no second thread is spent.
  */
 #pragma once
 
@@ -15,11 +16,13 @@
 
 struct guard;
 struct guard *guard_new(void);
-/* Helpers that still hang keep what they need and end with the process. NULL is fine; returns NULL. */
+/*
+ * Helpers that still hang keep what they need and end with the process. NULL is fine; returns NULL.
+ */
 struct guard *guard_free(struct guard *g);
 /*
- * statvfs(path), which lies on the filesystem `devno`, and a read of its first directory entry. UNAVAILABLE when it does not answer in time; err->sys is the errno
- * of a call that failed.
+ * statvfs(path), which lies on the filesystem `devno`, and a read of its first directory entry.
+ * UNAVAILABLE when it does not answer in time; err->sys is the errno of a call that failed.
  */
 int guard_statvfs(struct guard *g, dev_t devno, const char *path, struct statvfs *ret,
                   struct err *err) MUST_CHECK;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Health of volumes and of the node's storage, read from mountinfo and sysfs at the moment of the question: no
- * state, no watcher.  A fault is an answer, not an error; an error means that it could not be found out.
+ * Health of volumes and of the node's storage, read from mountinfo and sysfs at the moment of the
+ * question: no state, no watcher. A fault is an answer, not an error; an error means that it could
+ * not be found out.
  *
- * With a volume id alone the volume is looked for among the mounts: the file of raw block carries its name; for a
- * filesystem kubelet keeps vol_data.json beside the staging path.
+ * With a volume id alone the volume is looked for among the mounts: the file of raw block carries
+ * its name; for a filesystem kubelet keeps vol_data.json beside the staging path.
  */
 #include "node/health.h"
 
@@ -44,15 +45,15 @@ static void fault(struct health *h, enum health_status status, const char *reaso
 	va_end(ap);
 }
 
-/* ---------------------------------------------------------------- where is it? */
+/* ---- where is it? ---- */
 
 /* Does kubelet say that the staging path of this mount belongs to the volume? */
 static bool staged_for(const struct mount *m, const char *volume_id)
 {
 	size_t dir = strlen(m->target) - strlen(GLOBAL_MOUNT);
-	AUTO(free) char *path = xasprintf("%.*s/vol_data.json", (int)dir, m->target);
-	AUTO(free) char *text = NULL;
-	AUTO(json_free) struct json *tree = NULL;
+	char *path AUTO(free) = xasprintf("%.*s/vol_data.json", (int)dir, m->target);
+	char *text AUTO(free) = NULL;
+	struct json *tree AUTO(json_free) = NULL;
 	struct err ignored = ERR_INIT;
 	size_t n;
 
@@ -63,7 +64,7 @@ static bool staged_for(const struct mount *m, const char *volume_id)
 
 static const struct mount *find_by_id(const struct mount_table *t, const char *volume_id)
 {
-	AUTO(free) char *name = xasprintf("/%s", volume_id);
+	char *name AUTO(free) = xasprintf("/%s", volume_id);
 
 	for (size_t i = 0; i < t->n; i++) {
 		const struct mount *m = &t->v[i];
@@ -89,7 +90,7 @@ static int find_place(const struct mount_table *t, const char *volume_id, const 
 	return m ? place_look(t, m->target, ret, err) : 1;
 }
 
-/* ---------------------------------------------------------------- what is wrong with it? */
+/* ---- what is wrong with it? ---- */
 
 /* The filesystem was made read-only by the kernel: its mount points were not. */
 static bool turned_read_only(const struct mount *m)
@@ -97,11 +98,14 @@ static bool turned_read_only(const struct mount *m)
 	return m->read_only && !str_eq(m->options, "ro") && !str_has_prefix(m->options, "ro,");
 }
 
-/* After an error ext4 refuses writes but, since Linux 6.12 and its backports, does not show itself read-only. */
+/*
+ * After an error ext4 refuses writes but, since Linux 6.12 and its backports, does not show itself
+ * read-only.
+ */
 static void check_ext_errors(const struct node *n, const struct place *p, const struct device *dev,
                              struct health *h)
 {
-	AUTO(free) char *dir = xasprintf("%s/fs/ext4/%s", n->o.world.sysfs, dev->name);
+	char *dir AUTO(free) = xasprintf("%s/fs/ext4/%s", n->o.world.sysfs, dev->name);
 	struct err ignored = ERR_INIT;
 	uint64_t errors = 0;
 
@@ -140,7 +144,7 @@ static void check_filesystem(struct node *n, const struct place *p, const struct
 static void check_block(const struct place *p, const struct device *dev, struct health *h)
 {
 	struct err err = ERR_INIT;
-	AUTO(fd) int fd = -1;
+	int fd AUTO(fd) = -1;
 
 	/* The number of a device that has gone may have been given to another one. */
 	if (device_open(dev, O_RDONLY, &fd, NULL, &err))
@@ -150,7 +154,7 @@ static void check_block(const struct place *p, const struct device *dev, struct 
 
 static int check_device(struct node *n, const struct place *p, struct health *h, struct err *err)
 {
-	AUTO(str_clear) struct str why = STR_INIT(300);
+	struct str why AUTO(str_clear) = STR_INIT(300);
 	struct device dev;
 	int rc = device_by_number(&n->o.world, p->disk, &dev, err);
 
@@ -201,7 +205,7 @@ int node_volume_health(struct node *n, const char *volume_id, const char *publis
 
 int node_storage_health(struct node *n, struct health *ret, struct err *err)
 {
-	AUTO(str_clear) struct str where = STR_INIT(300);
+	struct str where AUTO(str_clear) = STR_INIT(300);
 	unsigned functions;
 
 	ret->n = 0;

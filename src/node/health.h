@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is wrong with a volume on this node, or with the node's way to its storage (CSI 1.13, volume health).
- * Reads only, touches no dead filesystem, answers within seconds whatever the device does.
+ * What is wrong with a volume on this node, or with the node's way to its storage (CSI 1.13, volume
+ * health). Reads only, touches no dead filesystem, answers within seconds whatever the device does.
  */
 #pragma once
 
@@ -9,7 +9,9 @@
 
 #define HEALTH_FAULTS_MAX 4
 
-/* CSI's numbers: the statuses of a volume; those of storage are 1 (degraded) and 2 (unreachable). */
+/*
+ * CSI's numbers: the statuses of a volume; those of storage are 1 (degraded) and 2 (unreachable).
+ */
 enum health_status {
 	HEALTH_DEGRADED = 1,
 	HEALTH_INACCESSIBLE = 2,
@@ -27,8 +29,9 @@ struct health {
 };
 
 /*
- * publish_path and staging_path may be NULL or "": the first that is given is looked at; with neither the volume is
- * looked for by its id. A volume that this node knows nothing of has no faults.
+ * publish_path and staging_path may be NULL or "": the first that is given is looked at; with
+ * neither the volume is looked for by its id. A volume that this node knows nothing of has no
+ * faults.
  */
 int node_volume_health(struct node *n, const char *volume_id, const char *publish_path,
                        const char *staging_path, struct health *ret, struct err *err) MUST_CHECK;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A walk over <proc root>: descriptors, then working directory, root and program, then the mount namespace.  Owns nothing
- * beyond a call.  A process is named once, by the first thing that it holds; threads with descriptors of their own and
- * memory maps without a descriptor are not looked at.
+ * A walk over <proc root>: descriptors, then working directory, root and program, then the mount
+ * namespace. Owns nothing beyond a call. A process is named once, by the first thing that it holds;
+ * threads with descriptors of their own and memory maps without a descriptor are not looked at.
  */
 #include "node/holders.h"
 
@@ -53,9 +53,9 @@ static char *read_link(const char *fmt, ...)
 	ssize_t n;
 
 	va_start(ap, fmt);
-	vsnprintf(path, sizeof path, fmt, ap);
+	vsnprintf(path, sizeof(path), fmt, ap);
 	va_end(ap);
-	n = readlink(path, target, sizeof target);
+	n = readlink(path, target, sizeof(target));
 	return n < 0 ? NULL : xstrndup(target, (size_t)n);
 }
 
@@ -74,7 +74,7 @@ static bool over(const struct walk *w)
 	       deadline_passed(w->until);
 }
 
-/* ---------------------------------------------------------------- one process */
+/* ---- one process ---- */
 
 static void found(const struct suspect *s, const char *has, const char *what, const char *end)
 {
@@ -99,7 +99,10 @@ static void found(const struct suspect *s, const char *has, const char *what, co
 
 enum match { MATCH_NONE, MATCH_FILE, MATCH_DEVICE };
 
-/* Through this mount? Kernels before 5.8 do not say: then by the filesystem, better one too many than none. */
+/*
+ * Through this mount? Kernels before 5.8 do not say: then by the filesystem, better one too many
+ * than none.
+ */
 static bool is_of_filesystem(const struct holders_query *q, const struct statx *st)
 {
 	if (q->mount_id && (st->stx_mask & STATX_MNT_ID))
@@ -234,7 +237,7 @@ static bool holds_mount(const struct suspect *s)
 	return false;
 }
 
-/* ---------------------------------------------------------------- all of them */
+/* ---- all of them ---- */
 
 static void visit(struct walk *w, const char *pid)
 {

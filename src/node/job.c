@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Jobs.  Owns the list of those that run, or have failed and were not asked for yet; one that ended well leaves it at
- * once, since its work can be seen on the disk.  A job is held by its thread, the list and the calls that wait; what all share lives until
- * the last job has ended, also after jobs_free().  The lock guards the list and the jobs' fields; no work runs
- * under it.  Turns and ends are eventfds, so that a call waits for them and for its cancellation by one poll().
- * Ends nothing: a tool runs in a process group of its own, and is not signalled when the driver stops.
+ * Jobs. Owns the list of those that run, or have failed and were not asked for yet; one that ended
+ * well leaves it at once, since its work can be seen on the disk. A job is held by its thread, the
+ * list and the calls that wait; what all share lives until the last job has ended, also after
+ * jobs_free(). The lock guards the list and the jobs' fields; no work runs under it. Turns and ends
+ * are eventfds, so that a call waits for them and for its cancellation by one poll(). Ends nothing:
+ * a tool runs in a process group of its own, and is not signalled when the driver stops.
  */
 #include "node/job.h"
 
@@ -44,7 +45,7 @@ struct jobs {
 
 struct jobs *jobs_new(unsigned at_once)
 {
-	struct jobs *j = xcalloc(1, sizeof *j);
+	struct jobs *j = xcalloc(1, sizeof(*j));
 
 	pthread_mutex_init(&j->lock, NULL);
 	j->holders = 1;
@@ -121,11 +122,11 @@ struct jobs *jobs_free(struct jobs *j)
 	return NULL;
 }
 
-/* ---------------------------------------------------------------- waiting */
+/* ---- waiting ---- */
 
 static void wake(void *arg)
 {
-	(void)!eventfd_write(*(int *)arg, 1);
+	IGNORE_RESULT(eventfd_write(*(int *)arg, 1));
 }
 
 /* Until fd is readable: true; the deadline has come or the caller has gone: false. */
@@ -177,7 +178,7 @@ static double seconds_since(int64_t since)
 	return (double)(monotonic_ns() - since) / 1e9;
 }
 
-/* ---------------------------------------------------------------- a job's thread */
+/* ---- a job's thread ---- */
 
 static void end_job(struct job *job, int rc, const struct err *err)
 {
@@ -229,7 +230,7 @@ static int start_thread(struct job *job)
 /* The job with one hold for the list and one for its thread. */
 static struct job *job_new(struct jobs *j, const struct job_order *o)
 {
-	struct job *job = xcalloc(1, sizeof *job);
+	struct job *job = xcalloc(1, sizeof(*job));
 
 	*job = (struct job) {
 		.jobs = j,
@@ -249,7 +250,7 @@ static struct job *job_new(struct jobs *j, const struct job_order *o)
 	return job;
 }
 
-/* ---------------------------------------------------------------- for calls */
+/* ---- for calls ---- */
 
 static struct job *find_locked(struct jobs *j, const char *key)
 {
@@ -259,7 +260,10 @@ static struct job *find_locked(struct jobs *j, const char *key)
 	return NULL;
 }
 
-/* After the wait: what came of it, in the caller's hands. Returns whether the list's hold is to be put. */
+/*
+ * After the wait: what came of it, in the caller's hands. Returns whether the list's hold is to be
+ * put.
+ */
 static bool claim(struct job *job, struct deadline d, int *ret, struct err *err)
 {
 	WITH_LOCK(&job->jobs->lock);

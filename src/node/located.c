@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Locating a volume by path.  Owns the mount table that the place points into.  The disk is looked up by the number
- * that the kernel has for the mount; it is only opened where its own answer is needed, since a device that hangs
- * may hold up whoever opens it.
+ * Locating a volume by path. Owns the mount table that the place points into. The disk is looked up
+ * by the number that the kernel has for the mount; it is only opened where its own answer is
+ * needed, since a device that hangs may hold up whoever opens it.
  */
 #include "node/located.h"
 

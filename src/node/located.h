@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A volume found by a path where it is staged or published, with its disk: the start of stats and expand. */
+/*
+ * A volume found by a path where it is staged or published, with its disk: the start of stats and
+ * expand.
+ */
 #pragma once
 
 #include "node/node.h"
@@ -15,8 +18,10 @@ struct located {
 	{                                                      \
 		.table = MOUNT_TABLE_INIT, .place = PLACE_INIT \
 	}
-/* `path` is the staging path (for raw block: the directory or the file in it) or a target path. NOT_FOUND: no
-   volume is there; UNAVAILABLE: its device has gone. */
+/*
+ * `path` is the staging path (for raw block: the directory or the file in it) or a target path.
+ * NOT_FOUND: no volume is there; UNAVAILABLE: its device has gone.
+ */
 int locate(struct node *n, const char *volume_id, const char *path, struct located *ret,
            struct err *err) MUST_CHECK;
 /* Opens the device and proves that it is still this disk, of this size. */

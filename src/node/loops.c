@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop devices that <sysfs>/block has, each asked what it is over.  Opened without O_EXCL for that; only one over this
- * disk is claimed for a moment, to see whether somebody else has.  One over a file of a file server is not asked: the
- * answer needs that server.
+ * The loop devices that <sysfs>/block has, each asked what it is over. Opened without O_EXCL for
+ * that; only one over this disk is claimed for a moment, to see whether somebody else has. One over
+ * a file of a file server is not asked: the answer needs that server.
  */
 #include "node/loops.h"
 

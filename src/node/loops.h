@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loop devices over a raw-block volume.  Kubelet puts one on each published block file, as its own mark that the volume is in
- * use, and has been seen to leave it behind; an administrator may have mounted something through one.  The
- * kernel says by the device number what a loop is over, so that a file that was deleted counts as well.
+ * Loop devices over a raw-block volume. Kubelet puts one on each published block file, as its own
+ * mark that the volume is in use, and has been seen to leave it behind; an administrator may have
+ * mounted something through one. The kernel says by the device number what a loop is over, so that
+ * a file that was deleted counts as well.
  */
 #pragma once
 
@@ -10,6 +11,8 @@
 #include "node/device/device.h"
 #include "node/mount/mount.h"
 
-/* Adds "loop3 (over /path)" to `used` when somebody has that loop device claimed, else to `idle`. */
+/*
+ * Adds "loop3 (over /path)" to `used` when somebody has that loop device claimed, else to `idle`.
+ */
 void loops_over(const struct device_world *w, const struct mount_table *t, dev_t disk,
                 struct strs *used, struct strs *idle);

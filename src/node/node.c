@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The node object, what it says of itself, and the publish context.  Owns the guard and the jobs;
+ * The node object, what it says of itself, and the publish context. Owns the guard and the jobs;
  * everything else is borrowed.
  */
 #include "node/node.h"
@@ -63,7 +63,10 @@ int publish_context_parse(const struct kvs *map, struct device_want *ret, struct
 	return 0;
 }
 
-/* The DPU may have come up, or the VFs been removed, since the start: what main did then is tried again. */
+/*
+ * The DPU may have come up, or the VFs been removed, since the start: what main did then is tried
+ * again.
+ */
 static int count_again(struct node *n, unsigned *ret_n, struct str *where, struct err *err)
 {
 	struct str did AUTO(str_clear) = STR_INIT(500);

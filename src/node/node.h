@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The node service: volumes on this host.  Plain structs in and out; the wire is node_csi.c's.
+ * The node service: volumes on this host. Plain structs in and out; the wire is node_csi.c's.
  *
- * Any thread may call; two operations on one volume never run at once (the RPC layer's volume lock).
- * Everything known about a volume is in the request or in the kernel; the one exception is the formatting record (format.h).
+ * Any thread may call; two operations on one volume never run at once (the RPC layer's volume
+ * lock). Everything known about a volume is in the request or in the kernel; the one exception is
+ * the formatting record (format.h).
  */
 #pragma once
 
@@ -20,9 +21,9 @@
 struct node_options {
 	const char *id; /* this node's name: the DPUNode's and the Kubernetes node's */
 	struct device_world world;
-	const char *proc_root; /* "/proc" */
-	const char *
-		plugin_dir; /* <kubelet>/plugins/<driver>: formatting records live below; survives restarts */
+	const char *proc_root;   /* "/proc" */
+	const char *plugin_dir;  /* <kubelet>/plugins/<driver>: formatting records live below;
+	                            survives restarts */
 	const char *kubelet_dir; /* kubelet's root directory, for propagation_look() */
 	bool own_mounts;         /* what propagation_matters() says: refuse what no pod would see */
 	int64_t max_volumes;     /* > 0 wins over counting */
@@ -44,8 +45,11 @@ struct node {
 void node_init(struct node *n, const struct node_options *o);
 void node_clear(struct node *n);
 
-/* publish_context to what device_find() looks for. `want` borrows from the map. PCI address and nsid are required, in the Go
-   plugin's words; any other missing key means "unknown" and is not checked. */
+/*
+ * publish_context to what device_find() looks for. `want` borrows from the map. PCI address and
+ * nsid are required, in the Go plugin's words; any other missing key means "unknown" and is not
+ * checked.
+ */
 int publish_context_parse(const struct kvs *map, struct device_want *ret, struct err *err)
 	MUST_CHECK;
 /* Was there a PCI address at all? NodePublish may come without. */
@@ -58,7 +62,9 @@ struct stage_request {
 	struct volume_params params;
 	struct device_want want;
 };
-/* Final codes leave no mount, no driver binding and no file behind; stage.c tells the whole story. */
+/*
+ * Final codes leave no mount, no driver binding and no file behind; stage.c tells the whole story.
+ */
 int node_stage(struct node *n, const struct stage_request *r, struct deadline d, struct err *err)
 	MUST_CHECK;
 /* What is not staged is unstaged. FAILED_PRECONDITION while it is published or otherwise in use. */
@@ -83,7 +89,10 @@ struct volume_stats {
 	uint64_t total_bytes, available_bytes, used_bytes;
 	uint64_t total_inodes, free_inodes, used_inodes;
 };
-/* path: where the volume is staged or published. NOT_FOUND: nothing is there. Returns within 3 s, whatever the device does. */
+/*
+ * path: where the volume is staged or published. NOT_FOUND: nothing is there. Returns within 3 s,
+ * whatever the device does.
+ */
 int node_stats(struct node *n, const char *volume_id, const char *path, struct volume_stats *ret,
                struct err *err) MUST_CHECK;
 

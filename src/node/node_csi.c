@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The wire door of the node: messages to plain structs and back, the argument rules of the specification, the
- * method table.  Decides nothing about devices or mounts.  Field errors are in the Go plugin's words.
+ * The wire door of the node: messages to plain structs and back, the argument rules of the
+ * specification, the method table. Decides nothing about devices or mounts. Field errors are in the
+ * Go plugin's words.
  */
 #include "node/node_csi.h"
 
@@ -31,7 +32,7 @@ static struct kvs map_to_kvs(struct rpc_call *call, void *const *entries, size_t
 	return (struct kvs) { v, n };
 }
 
-/* ---------------------------------------------------------------- argument rules */
+/* ---- argument rules ---- */
 
 static int require(const char *value, const char *field, struct err *err)
 {
@@ -80,7 +81,7 @@ static int check_context(const struct node *n, const struct kvs *volume_context,
 	return 0;
 }
 
-/* ---------------------------------------------------------------- stage */
+/* ---- stage ---- */
 
 static int stage_volume(void *self, struct rpc_call *call, const void *req, ProtobufCMessage **resp,
                         struct err *err)
@@ -119,7 +120,7 @@ static int unstage_volume(void *self, struct rpc_call *call, const void *req,
 	return node_unstage(self, q->volume_id, q->staging_target_path, call->deadline, err);
 }
 
-/* ---------------------------------------------------------------- publish */
+/* ---- publish ---- */
 
 static int publish_volume(void *self, struct rpc_call *call, const void *req,
                           ProtobufCMessage **resp, struct err *err)
@@ -168,7 +169,7 @@ static int unpublish_volume(void *self, struct rpc_call *call, const void *req,
 	return node_unpublish(self, q->volume_id, q->target_path, err);
 }
 
-/* ---------------------------------------------------------------- stats and expand */
+/* ---- stats and expand ---- */
 
 static Csi__V1__VolumeUsage *usage(struct rpc_call *call, Csi__V1__VolumeUsage__Unit unit,
                                    uint64_t total, uint64_t used, uint64_t available)
@@ -242,7 +243,7 @@ static int expand_volume(void *self, struct rpc_call *call, const void *req,
 	return 0;
 }
 
-/* ---------------------------------------------------------------- health */
+/* ---- health ---- */
 
 static Csi__V1__VolumeHealth *volume_health(struct rpc_call *call, const char *volume_id,
                                             const struct health *h)
@@ -304,7 +305,7 @@ static int get_storage_health(void *self, struct rpc_call *call, const void *req
 	return 0;
 }
 
-/* ---------------------------------------------------------------- what the node is */
+/* ---- what the node is ---- */
 
 static int get_info(void *self, struct rpc_call *call, const void *req, ProtobufCMessage **resp,
                     struct err *err)
@@ -350,7 +351,7 @@ static int get_capabilities(void *self, struct rpc_call *call, const void *req,
 	return 0;
 }
 
-/* ---------------------------------------------------------------- the table */
+/* ---- the table ---- */
 
 #define VOLUME_ID_OF(name, type)                                        \
 	static const char *name(struct rpc_call *call, const void *req) \
@@ -366,7 +367,10 @@ VOLUME_ID_OF(publish_key, Csi__V1__NodePublishVolumeRequest);
 VOLUME_ID_OF(unpublish_key, Csi__V1__NodeUnpublishVolumeRequest);
 VOLUME_ID_OF(expand_key, Csi__V1__NodeExpandVolumeRequest);
 
-/* Stats and health take no lock: they change nothing, and a pod's metrics must not make its unmount ABORTED. */
+/*
+ * Stats and health take no lock: they change nothing, and a pod's metrics must not make its unmount
+ * ABORTED.
+ */
 static const struct rpc_method node_methods[] = {
 	{ .name = "NodeStageVolume", .handler = stage_volume, .key = stage_key },
 	{ .name = "NodeUnstageVolume", .handler = unstage_volume, .key = unstage_key },

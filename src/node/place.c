@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Places: one pass over mountinfo tells a filesystem (its root is "/") from a bound device node (its root is the
- * node's name on devtmpfs).  Owns nothing but the resolved path.  Does not know which disk should be there.
+ * Places: one pass over mountinfo tells a filesystem (its root is "/") from a bound device node
+ * (its root is the node's name on devtmpfs). Owns nothing but the resolved path. Does not know
+ * which disk should be there.
  */
 #include "node/place.h"
 
@@ -19,7 +20,10 @@
 #include "common/mem.h"
 #include "node/mount/fsprobe.h"
 
-/* More layers than any retry storm has stacked; an end for a loop that the kernel could feed for ever. */
+/*
+ * More layers than any retry storm has stacked; an end for a loop that the kernel could feed for
+ * ever.
+ */
 #define MAX_LAYERS 256
 #define NO_DISK makedev(0, 0)
 
@@ -35,9 +39,10 @@ char *place_block_file(const char *staging_path, const char *volume_id)
 }
 
 /*
- * The disk of a mounted filesystem: mountinfo's number, except for btrfs, which has an anonymous one there and is
- * known by the name of its device node alone (place_check_same() makes up for that). No node of that name: the
- * disk has gone, *ret is a number that no disk has. False: not the filesystem of a disk.
+ * The disk of a mounted filesystem: mountinfo's number, except for btrfs, which has an anonymous
+ * one there and is known by the name of its device node alone (place_check_same() makes up for
+ * that). No node of that name: the disk has gone, *ret is a number that no disk has. False: not the
+ * filesystem of a disk.
  */
 static bool disk_of(const struct mount *m, dev_t *ret)
 {
@@ -55,8 +60,9 @@ static bool disk_of(const struct mount *m, dev_t *ret)
 }
 
 /*
- * A device node that was bound and then removed (proc_pid_mountinfo(5) has "//deleted" behind its name): the kernel does
- * that when the disk goes. The bind lives on, and leads to whichever disk gets the number next.
+ * A device node that was bound and then removed (proc_pid_mountinfo(5) has "//deleted" behind its
+ * name): the kernel does that when the disk goes. The bind lives on, and leads to whichever disk
+ * gets the number next.
  */
 static bool node_is_removed(const struct mount *m)
 {
@@ -71,7 +77,7 @@ static int btrfs_uuid(const char *path, char ret[37], struct err *err)
 
 	if (fd < 0 || ioctl(fd, BTRFS_IOC_FS_INFO, &info) < 0)
 		return err_sys(err, errno, "read the UUID of the btrfs at %s", path);
-	for (unsigned i = 0, n = 0; i < sizeof info.fsid; i++) {
+	for (unsigned i = 0, n = 0; i < sizeof(info.fsid); i++) {
 		if (i == 4 || i == 6 || i == 8 || i == 10)
 			ret[n++] = '-';
 		n += (unsigned)snprintf(ret + n, 3, "%02x", info.fsid[i]);

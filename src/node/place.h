@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is staged or published at a path, decided from mountinfo.  A mounted filesystem is never
- * touched to find out: it may be dead.  Only a bound device node is looked at, which lies on devtmpfs.
+ * What is staged or published at a path, decided from mountinfo. A mounted filesystem is never
+ * touched to find out: it may be dead. Only a bound device node is looked at, which lies on
+ * devtmpfs.
  */
 #pragma once
 
@@ -22,8 +23,9 @@ struct place {
 	char *path;            /* as mountinfo has it; NULL when its directory does not exist */
 	const struct mount *m; /* the topmost mount; in the table that was given */
 	/*
-	 * Of PLACE_FILESYSTEM and PLACE_BLOCK: the disk's number. One that no disk has when the disk is known to have gone,
-	 * whoever has its number now; `shown` is then what it was, for texts.
+	 * Of PLACE_FILESYSTEM and PLACE_BLOCK: the disk's number. One that no disk has when the
+	 * disk is known to have gone, whoever has its number now; `shown` is then what it was, for
+	 * texts.
 	 */
 	dev_t disk, shown;
 };
@@ -35,12 +37,16 @@ struct place {
 int place_look(const struct mount_table *t, const char *path, struct place *ret, struct err *err)
 	MUST_CHECK;
 /*
- * What only btrfs needs: its disk is known by name alone, and names are reused. Is the filesystem mounted at the
- * place the one that is on the device? 0; 1: it has the same UUID, but nobody has the device claimed, so it is mounted from a
- * disk that has gone; FAILED_PRECONDITION with both UUIDs. Any other kind of place: 0.
+ * What only btrfs needs: its disk is known by name alone, and names are reused. Is the filesystem
+ * mounted at the place the one that is on the device? 0; 1: it has the same UUID, but nobody has
+ * the device claimed, so it is mounted from a disk that has gone; FAILED_PRECONDITION with both
+ * UUIDs. Any other kind of place: 0.
  */
 int place_check_same(const struct place *p, const struct device *dev, struct err *err) MUST_CHECK;
-/* place_look() for the staged form of a volume: <staging>/<volume id> when a device node is bound there, else the staging path. */
+/*
+ * place_look() for the staged form of a volume: <staging>/<volume id> when a device node is bound
+ * there, else the staging path.
+ */
 int place_look_staged(const struct mount_table *t, const char *staging_path, const char *volume_id,
                       struct place *ret, struct err *err) MUST_CHECK;
 void place_clear(struct place *p);
@@ -49,8 +55,11 @@ static inline void place_clear_p(struct place *p)
 	place_clear(p);
 }
 
-/* The next mount of the same disk somewhere else, after `after` (NULL: the first); `but` (may be NULL) is left out, too.
-   whole: subdirectories of a filesystem that are bound elsewhere do not count. */
+/*
+ * The next mount of the same disk somewhere else, after `after` (NULL: the first); `but` (may be
+ * NULL) is left out, too. whole: subdirectories of a filesystem that are bound elsewhere do not
+ * count.
+ */
 const struct mount *place_elsewhere(const struct mount_table *t, const struct place *p,
                                     const struct place *but, bool whole, const struct mount *after);
 /* <staging>/<volume id>, malloc'ed: where raw block is staged. */

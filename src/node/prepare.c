@@ -1,10 +1,10 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes a host ready for volumes: one modprobe, and VFs where there are none.
  *
- * Both are things that somebody else may have done already, at boot; then nothing is written and no process started. A
- * failure is the caller's to report: it never keeps the node from serving, since the volumes of running pods must be
- * unpublished also on a host whose DPU is away.
+ * Both are things that somebody else may have done already, at boot; then nothing is written and no
+ * process started. A failure is the caller's to report: it never keeps the node from serving, since
+ * the volumes of running pods must be unpublished also on a host whose DPU is away.
  */
 #include "node/prepare.h"
 
@@ -17,9 +17,9 @@
 
 static int load_nvme(const char *sysfs, struct str *did, struct err *err)
 {
-	AUTO(free) char *driver = xasprintf("%s/bus/pci/drivers/nvme", sysfs);
-	AUTO(strs_clear) struct strs argv = STRS_INIT;
-	AUTO(str_clear) struct str output = STR_INIT(1000);
+	char *driver AUTO(free) = xasprintf("%s/bus/pci/drivers/nvme", sysfs);
+	struct strs argv AUTO(strs_clear) = STRS_INIT;
+	struct str output AUTO(str_clear) = STR_INIT(1000);
 	if (path_exists(driver))
 		return 0;
 	strs_add(&argv, "modprobe");
@@ -38,7 +38,7 @@ static int load_nvme(const char *sysfs, struct str *did, struct err *err)
 int node_prepare(const struct node *n, struct str *did, struct err *err)
 {
 	const struct node_options *o = &n->o;
-	AUTO(str_clear) struct str made = STR_INIT(1000);
+	struct str made AUTO(str_clear) = STR_INIT(1000);
 	struct err load = ERR_INIT, create = ERR_INIT;
 	int rc = 0;
 	if (o->load_driver && load_nvme(o->world.sysfs, did, &load))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mount propagation, as mountinfo tells it: the mount that holds a path is "shared:N" or it is not.  Owns nothing.
- * Cannot see who else is in that peer group; the container runtime has made sure that the host is when it
- * carried out mountPropagation: Bidirectional.
+ * Mount propagation, as mountinfo tells it: the mount that holds a path is "shared:N" or it is not.
+ * Owns nothing. Cannot see who else is in that peer group; the container runtime has made sure that
+ * the host is when it carried out mountPropagation: Bidirectional.
  */
 #include "node/propagation.h"
 
@@ -117,7 +117,10 @@ static bool is_first_process_hidden(const char *proc_root)
 	return !first;
 }
 
-/* On the host itself this driver's mounts are seen, those of drivers in pods would not be. Where this is cannot always be told. */
+/*
+ * On the host itself this driver's mounts are seen, those of drivers in pods would not be. Where
+ * this is cannot always be told.
+ */
 static void look_on_host(const struct node_options *o, const struct mount_table *t, const char *dir,
                          struct strs *warnings)
 {

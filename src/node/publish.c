@@ -2,11 +2,12 @@
 /*
  * Publishing: the staged volume shown at one pod's path, by one bind mount.
  *
- * What is staged decides what can be published: the type must be the staged one, and the disk must still be the one that the
- * publish context names.  "Already published" means the same disk, the whole of it, with the same read-only state; the
- * source column of mountinfo is never compared (its text differs from distribution to distribution).  A
- * read-only publish is a read-only bind; for raw block that protects nothing by itself (a device node ignores it), kubelet's
- * device cgroup does; a volume that is only ever read was made read-only when it was staged.
+ * What is staged decides what can be published: the type must be the staged one, and the disk must
+ * still be the one that the publish context names. "Already published" means the same disk, the
+ * whole of it, with the same read-only state; the source column of mountinfo is never compared (its
+ * text differs from distribution to distribution). A read-only publish is a read-only bind; for raw
+ * block that protects nothing by itself (a device node ignores it), kubelet's device cgroup does; a
+ * volume that is only ever read was made read-only when it was staged.
  */
 #include "node/node.h"
 
@@ -31,7 +32,7 @@ struct publishing {
 	bool read_only;
 };
 
-/* ---------------------------------------------------------------- what is staged */
+/* ---- what is staged ---- */
 
 static int check_staged_type(const struct publishing *p, struct err *err)
 {
@@ -107,7 +108,7 @@ static int check_single_pod(const struct publishing *p, struct err *err)
 	               access_mode_name(p->r->cap.mode), other->target);
 }
 
-/* ---------------------------------------------------------------- what is at the target */
+/* ---- what is at the target ---- */
 
 /* 0: published as wanted; 1: nothing (left) there; -1. */
 static int look_at_target(struct publishing *p, struct err *err)
@@ -138,7 +139,7 @@ static int look_at_target(struct publishing *p, struct err *err)
 	               major(p->staged.disk), minor(p->staged.disk));
 }
 
-/* ---------------------------------------------------------------- the bind */
+/* ---- the bind ---- */
 
 static int check_result(const struct publishing *p, const char *path, struct err *err)
 {
@@ -157,8 +158,10 @@ static int check_result(const struct publishing *p, const char *path, struct err
 	return 0;
 }
 
-/* A read-only target is never writable for a moment where the kernel can do that: a driver that is killed leaves either
-   what was asked for or nothing. */
+/*
+ * A read-only target is never writable for a moment where the kernel can do that: a driver that is
+ * killed leaves either what was asked for or nothing.
+ */
 static int bind_to(const struct publishing *p, const char *path, struct err *err)
 {
 	struct err ignored = ERR_INIT;
@@ -170,7 +173,7 @@ static int bind_to(const struct publishing *p, const char *path, struct err *err
 		return -1;
 	if (!p->read_only || mount_set_read_only(path, err) == 0)
 		return 0;
-	(void)!mount_remove(path, true, &ignored);
+	IGNORE_RESULT(mount_remove(path, true, &ignored));
 	return -1;
 }
 
@@ -183,7 +186,7 @@ static int bind_at(const struct publishing *p, const char *path, struct err *err
 	kill_point("publish: bound");
 	if (check_result(p, path, err) == 0)
 		return 0;
-	(void)!mount_remove(path, true, &ignored);
+	IGNORE_RESULT(mount_remove(path, true, &ignored));
 	return -1;
 }
 
@@ -220,7 +223,10 @@ static int publish(struct publishing *p, struct err *err)
 		return -1;
 	p->read_only |= p->staged.m->read_only;
 	rc = look_at_target(p, err);
-	/* Asked again for the same pod, kubelet has its own binds of it by now: only a new target counts. */
+	/*
+	 * Asked again for the same pod, kubelet has its own binds of it by now: only a new target
+	 * counts.
+	 */
 	if (rc != 1 || check_single_pod(p, err))
 		return rc == 0 ? 0 : -1;
 	return make_and_bind(p, err);
@@ -246,7 +252,7 @@ int node_publish(struct node *n, const struct publish_request *r, struct deadlin
 	return rc ? err_wrap(err, "publish volume %s at %s", r->volume_id, r->target_path) : 0;
 }
 
-/* ---------------------------------------------------------------- unpublish */
+/* ---- unpublish ---- */
 
 static bool disk_has_gone(struct node *n, const struct place *p)
 {

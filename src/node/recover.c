@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tidying up behind a killed driver.  kubelet repeats its call, or unpublishes and unstages, and both find mounts, files and
- * disks by themselves.  What an unstage cannot find is a function that was prepared for a disk which never got
- * mounted: its request names no function.  A driver_override counts only while a function is being bound, so that
- * clearing it takes nothing from a volume in use.
+ * Tidying up behind a killed driver. kubelet repeats its call, or unpublishes and unstages, and
+ * both find mounts, files and disks by themselves. What an unstage cannot find is a function that
+ * was prepared for a disk which never got mounted: its request names no function. A driver_override
+ * counts only while a function is being bound, so that clearing it takes nothing from a volume in
+ * use.
  */
 #include "node/recover.h"
 

@@ -2,22 +2,25 @@
 /*
  * Staging: the volume's device made ready once per node.
  *
- * Theory of operation.  A volume on a node is in one of these states, and all of them can be read from the kernel:
+ * Theory of operation. A volume on a node is in one of these states, and all of them can be read
+ * from the kernel:
  *
  *   absent      no mount at the staging path (filesystem) or at <staging>/<volume id> (raw block)
- *   staged      the wanted disk is there: mountinfo's device number, or st_rdev of the bound node, equals the number that
- *               the publish context leads to now
- *   stale       a disk is there that this host has no more: taken away (lazily, it may be dead), then absent
- *   foreign     another disk, or something else, is there: refused, both sides named; nothing is touched
+ *   staged      the wanted disk is there: mountinfo's device number, or st_rdev of the bound node,
+ * equals the number that the publish context leads to now stale       a disk is there that this
+ * host has no more: taken away (lazily, it may be dead), then absent foreign     another disk, or
+ * something else, is there: refused, both sides named; nothing is touched
  *
- * Stage goes absent -> staged: find the device (device_wait), hold it open, prove what is on it (format.c), make the
- * mount point, mount, look again: the number in mountinfo, the disk sequence number and the read-only state must be
- * what was meant.  While our descriptor is open the kernel gives the device's number to no other disk; the name
- * is only trusted for the moment of mount(2) and is checked after.  Whatever was done is undone in reverse
- * when a step fails, so that a final code leaves no mount, no driver binding, no file.
+ * Stage goes absent -> staged: find the device (device_wait), hold it open, prove what is on it
+ * (format.c), make the mount point, mount, look again: the number in mountinfo, the disk sequence
+ * number and the read-only state must be what was meant. While our descriptor is open the kernel
+ * gives the device's number to no other disk; the name is only trusted for the moment of mount(2)
+ * and is checked after. Whatever was done is undone in reverse when a step fails, so that a final
+ * code leaves no mount, no driver binding, no file.
  *
- * Unstage goes staged -> absent: refuse while anything else shows the disk, unmount every layer (the Go plugin stacked
- * them), prove that nobody holds it, write back, give the function's driver override back.
+ * Unstage goes staged -> absent: refuse while anything else shows the disk, unmount every layer
+ * (the Go plugin stacked them), prove that nobody holds it, write back, give the function's driver
+ * override back.
  */
 #include "node/node.h"
 
@@ -46,7 +49,10 @@
 #include "node/propagation.h"
 #include "node/target.h"
 
-/* A filesystem that is so much smaller than its device was not made for it: mkfs rounds down by less. */
+/*
+ * A filesystem that is so much smaller than its device was not made for it: mkfs rounds down by
+ * less.
+ */
 #define GROW_SLACK (16ULL * 1024 * 1024)
 
 #define LOCK_WAIT_MS 1000
@@ -69,7 +75,7 @@ struct staging {
 	bool set_ro, was_ro; /* BLKROSET was used; the state before */
 };
 
-/* ---------------------------------------------------------------- what is there already */
+/* ---- what is there already ---- */
 
 static void describe_disk(const struct node *n, dev_t disk, struct str *text)
 {
@@ -97,7 +103,9 @@ static int foreign(const struct staging *s, const struct place *p, struct err *e
 	               wanted.ptr);
 }
 
-/* libmount drops context= where it sees no SELinux; a pod that counts on it must not start without. */
+/*
+ * libmount drops context= where it sees no SELinux; a pod that counts on it must not start without.
+ */
 static int check_context_kept(const struct strs *options, const struct mount *m, struct err *err)
 {
 	for (size_t i = 0; i < options->n; i++)
@@ -132,7 +140,10 @@ static int check_mounted(const struct staging *s, const struct place *p, struct 
 	return 1;
 }
 
-/* The right device node is bound there. The number alone could have been given to another disk: compare the disks. */
+/*
+ * The right device node is bound there. The number alone could have been given to another disk:
+ * compare the disks.
+ */
 static int check_bound(const struct staging *s, const char *path, struct err *err)
 {
 	uint64_t seq = 0;
@@ -187,7 +198,7 @@ static int look_at_present(struct staging *s, struct err *err)
 	return place_unmount(&p, s->node->o.proc_root, true, err) ? -1 : 1;
 }
 
-/* ---------------------------------------------------------------- filesystem */
+/* ---- filesystem ---- */
 
 /* The mount point, with the directories above it, and its name in mountinfo. */
 static int make_point(struct staging *s, struct err *err)
@@ -201,7 +212,10 @@ static int make_point(struct staging *s, struct err *err)
 	return rc == 1 ? err_set(err, ERR_UNAVAILABLE, "%s was removed by somebody", s->asked) : rc;
 }
 
-/* Keeps a read-only mount from replaying the journal, which writes to the device: ext4(5), xfs(5), btrfs(5). */
+/*
+ * Keeps a read-only mount from replaying the journal, which writes to the device: ext4(5), xfs(5),
+ * btrfs(5).
+ */
 static const char *no_replay_option(const char *fs_type)
 {
 	static const struct {
@@ -220,8 +234,9 @@ static const char *no_replay_option(const char *fs_type)
 }
 
 /*
- * A volume that is only read may be written on another node at this very moment, and a write-protected device cannot be
- * replayed.  With the flag "ro" alone a writer's volume is mounted: there the replay is what makes its files whole.
+ * A volume that is only read may be written on another node at this very moment, and a
+ * write-protected device cannot be replayed. With the flag "ro" alone a writer's volume is mounted:
+ * there the replay is what makes its files whole.
  */
 static bool must_not_replay(const struct staging *s)
 {
@@ -248,7 +263,10 @@ static void mount_options(const struct staging *s, const char *fs_type, struct s
 
 	for (size_t i = 0; i < s->flags.n; i++)
 		strs_add(ret, s->flags.v[i]);
-	/* A clone or restored copy has its origin's UUID; xfs would refuse the second one on a node. */
+	/*
+	 * A clone or restored copy has its origin's UUID; xfs would refuse the second one on a
+	 * node.
+	 */
 	if (str_eq(fs_type, "xfs") && !strs_has(ret, "nouuid"))
 		strs_add(ret, "nouuid");
 	if (s->read_only && !strs_has(ret, "ro"))
@@ -290,8 +308,10 @@ static int check_result(const struct staging *s, const char *fs_type, const stru
 	return rc;
 }
 
-/* A filesystem smaller than its disk (a restored or expanded volume) is grown. The data is there either way, so a
-   growth that fails is told in the log; NodeExpandVolume reports it to the user. */
+/*
+ * A filesystem smaller than its disk (a restored or expanded volume) is grown. The data is there
+ * either way, so a growth that fails is told in the log; NodeExpandVolume reports it to the user.
+ */
 static void grow(const struct staging *s, const struct fsprobe *fs, struct deadline d)
 {
 	struct err err = ERR_INIT;
@@ -305,8 +325,9 @@ static void grow(const struct staging *s, const struct fsprobe *fs, struct deadl
 }
 
 /*
- * Tools are given our descriptor, and with it this lock: a mkfs or e2fsck that has outlived a killed driver still has it.
- * (Not all of them have the device exclusively; udev takes the lock for a moment, too.)
+ * Tools are given our descriptor, and with it this lock: a mkfs or e2fsck that has outlived a
+ * killed driver still has it. (Not all of them have the device exclusively; udev takes the lock for
+ * a moment, too.)
  */
 static int lock_device(const struct staging *s, struct deadline d, struct err *err)
 {
@@ -357,9 +378,12 @@ static int stage_filesystem(struct staging *s, struct deadline d, struct err *er
 	return 0;
 }
 
-/* ---------------------------------------------------------------- raw block */
+/* ---- raw block ---- */
 
-/* The read-only flag of a bind mount means nothing for a device node: the device itself is switched. */
+/*
+ * The read-only flag of a bind mount means nothing for a device node: the device itself is
+ * switched.
+ */
 static int set_device_read_only(struct staging *s, struct err *err)
 {
 	int was = 0, want = s->read_only;
@@ -381,7 +405,10 @@ static int set_device_read_only(struct staging *s, struct err *err)
 	return 0;
 }
 
-/* What is mounted or claimed on this host must not be written behind its back, as a pod with the raw device would do. */
+/*
+ * What is mounted or claimed on this host must not be written behind its back, as a pod with the
+ * raw device would do.
+ */
 static int check_not_in_use(const struct staging *s, struct err *err)
 {
 	int fd AUTO(fd) = -1;
@@ -409,7 +436,7 @@ static int stage_block(struct staging *s, struct err *err)
 	return check_bound(s, s->path, err);
 }
 
-/* ---------------------------------------------------------------- stage */
+/* ---- stage ---- */
 
 static void undo(struct staging *s)
 {
@@ -418,7 +445,7 @@ static void undo(struct staging *s)
 
 	if (s->mounted && mount_remove(s->path, false, &ignored) < 0) {
 		err_clear(&ignored);
-		(void)!mount_remove(s->path, true, &ignored);
+		IGNORE_RESULT(mount_remove(s->path, true, &ignored));
 	}
 	kill_point("undo stage: unmounted");
 	target_unmake(s->asked, s->made);
@@ -431,7 +458,10 @@ static int stage_device(struct staging *s, struct deadline d, struct err *err)
 {
 	int rc;
 
-	/* What an earlier call of ours began on this volume comes first, and its error is this call's, too. */
+	/*
+	 * What an earlier call of ours began on this volume comes first, and its error is this
+	 * call's, too.
+	 */
 	if (job_join(s->node->jobs, s->r->volume_id, d, err))
 		return -1;
 	rc = look_at_present(s, err);
@@ -456,7 +486,7 @@ static void let_device_go(struct staging *s, struct err *err)
 	struct err failed = ERR_INIT, first = *err;
 
 	if (will_be_retried(err->code)) {
-		(void)!device_release(world, s->dev.pci, &failed);
+		IGNORE_RESULT(device_release(world, s->dev.pci, &failed));
 		return;
 	}
 	if (s->fd >= 0)

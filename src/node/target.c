@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making and removing mount points.  rmdir(2) and unlink(2) only; no state.  Callers have made sure by mountinfo
- * that nothing is mounted on what they pass, so nothing here can block on a dead device.
+ * Making and removing mount points. rmdir(2) and unlink(2) only; no state. Callers have made sure
+ * by mountinfo that nothing is mounted on what they pass, so nothing here can block on a dead
+ * device.
  */
 #include "node/target.h"
 
@@ -96,7 +97,9 @@ void target_unmake(const char *path, unsigned made)
 {
 	char *copy AUTO(free) = xstrdup(path);
 
-	/* The levels that could not be made do not count: go up until all that were made are gone. */
+	/*
+	 * The levels that could not be made do not count: go up until all that were made are gone.
+	 */
 	for (char *p = copy; made && !str_eq(p, "/") && !str_eq(p, "."); p = dirname(p)) {
 		if ((is_empty_file(p) ? unlink(p) : rmdir(p)) == 0)
 			made--;

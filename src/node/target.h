@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mount points in kubelet's directories: made with their parents (kubelet stopped doing that in 1.20) and taken
- * away again one by one, never recursively: what is not an empty directory or an empty file stays, and is an
- * error.  A symbolic link is never followed nor removed.
+ * Mount points in kubelet's directories: made with their parents (kubelet stopped doing that in
+ * 1.20) and taken away again one by one, never recursively: what is not an empty directory or an
+ * empty file stays, and is an error. A symbolic link is never followed nor removed.
  */
 #pragma once
 
@@ -10,11 +10,18 @@
 
 enum target_kind { TARGET_DIR, TARGET_FILE };
 
-/* One that is there is fine when it is an empty file, or a directory. *ret_made: how many levels were made, the target
-   itself included; 0 when it was there. */
+/*
+ * One that is there is fine when it is an empty file, or a directory. *ret_made: how many levels
+ * were made, the target itself included; 0 when it was there.
+ */
 int target_make(const char *path, enum target_kind kind, unsigned *ret_made, struct err *err)
 	MUST_CHECK;
-/* Takes back what target_make() made, as far as it is still empty: the roll-back of a failed call. */
+/*
+ * Takes back what target_make() made, as far as it is still empty: the roll-back of a failed call.
+ */
 void target_unmake(const char *path, unsigned made);
-/* Removes the target, which nothing is mounted on. Nothing there is fine. FAILED_PRECONDITION saying what is in it. */
+/*
+ * Removes the target, which nothing is mounted on. Nothing there is fine. FAILED_PRECONDITION
+ * saying what is in it.
+ */
 int target_remove(const char *path, struct err *err) MUST_CHECK;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Unstaging: the way back from stage.c, whoever staged.  The request has a volume id and a path and nothing else, so
- * the disk is the one that mountinfo shows.  Refuses before it changes anything where that can be known before (other
- * mounts; for raw block any exclusive user, anybody who writes, a loop device in use), and after the unmount for what
- * only shows then: a filesystem that stays alive in another mount namespace is mounted again at the staging path, so
- * that the next try refuses too.  Whoever is in the way is named, as far as this process can see.
+ * Unstaging: the way back from stage.c, whoever staged. The request has a volume id and a path and
+ * nothing else, so the disk is the one that mountinfo shows. Refuses before it changes anything
+ * where that can be known before (other mounts; for raw block any exclusive user, anybody who
+ * writes, a loop device in use), and after the unmount for what only shows then: a filesystem that
+ * stays alive in another mount namespace is mounted again at the staging path, so that the next try
+ * refuses too. Whoever is in the way is named, as far as this process can see.
  */
 #include "node/node.h"
 
@@ -52,7 +53,7 @@ static int refuse_while_published(const struct unstaging *u, struct err *err)
 	               m->target, more);
 }
 
-/* ---------------------------------------------------------------- who is in the way */
+/* ---- who is in the way ---- */
 
 static struct holders_query who(const struct unstaging *u)
 {
@@ -78,8 +79,9 @@ static int name_holders(const struct unstaging *u, const char *what, struct dead
 }
 
 /*
- * Raw block may be open without being claimed. Who only reads it loses nothing. A loop device that nobody uses is one
- * that kubelet has left behind: it is named in the log and does not keep the pod from ending.
+ * Raw block may be open without being claimed. Who only reads it loses nothing. A loop device that
+ * nobody uses is one that kubelet has left behind: it is named in the log and does not keep the pod
+ * from ending.
  */
 static int refuse_while_written(const struct unstaging *u, struct deadline d, struct err *err)
 {
@@ -110,7 +112,7 @@ static int refuse_while_written(const struct unstaging *u, struct deadline d, st
 	return 0;
 }
 
-/* ---------------------------------------------------------------- the device */
+/* ---- the device ---- */
 
 /* Nobody else has the device exclusively: 0. A user that lets go a moment later is waited for. */
 static int wait_until_free(const struct unstaging *u, struct deadline d, struct err *err)
@@ -159,7 +161,7 @@ static void mount_again(const struct unstaging *u)
 	strs_add(&options, m->read_only ? "ro" : "rw");
 	if (str_eq(m->fs_type, "xfs"))
 		strs_add(&options, "nouuid");
-	(void)!mount_filesystem(u->dev.path, u->place.path, m->fs_type, &options, &ignored);
+	IGNORE_RESULT(mount_filesystem(u->dev.path, u->place.path, m->fs_type, &options, &ignored));
 }
 
 static int unstage_filesystem(struct unstaging *u, struct deadline d, struct err *err)
@@ -196,7 +198,9 @@ static int unstage_block(struct unstaging *u, struct deadline d, struct err *err
 	return 0;
 }
 
-/* Which disk is it, and does this host still have it? One that is none of ours is only unmounted. */
+/*
+ * Which disk is it, and does this host still have it? One that is none of ours is only unmounted.
+ */
 static void identify(struct unstaging *u)
 {
 	struct err ignored = ERR_INIT;
@@ -233,7 +237,7 @@ static int unstage(struct unstaging *u, struct deadline d, struct err *err)
 		return -1;
 	kill_point("unstage: device let go");
 	if (u->ours)
-		(void)!device_release(&u->node->o.world, u->dev.pci, &ignored);
+		IGNORE_RESULT(device_release(&u->node->o.world, u->dev.pci, &ignored));
 	return 0;
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Owns the listening descriptor, the socket's name while it is ours, and the connections that have
- * not spoken yet.  A connection that was handed over belongs to its taker; of it only descriptor number and socket inode
- * are remembered, and when the table is full, those whose number has become something else are forgotten:
- * that costs nothing per connection and needs no word from the taker.
+ * not spoken yet. A connection that was handed over belongs to its taker; of it only descriptor
+ * number and socket inode are remembered, and when the table is full, those whose number has become
+ * something else are forgotten: that costs nothing per connection and needs no word from the taker.
  *
- * One thread; the table is also read by whoever asks for a peer, under its lock.  Signals are the caller's
- * business: they are blocked before.
+ * One thread; the table is also read by whoever asks for a peer, under its lock. Signals are the
+ * caller's business: they are blocked before.
  */
 #include "rpc/listener.h"
 
@@ -31,7 +31,7 @@
 
 /* RFC 9113, 3.4: what every HTTP/2 client says first. */
 static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-#define PREFACE_LEN (sizeof preface - 1)
+#define PREFACE_LEN (sizeof(preface) - 1)
 
 struct connection {
 	int fd;
@@ -54,7 +54,7 @@ struct listener {
 	struct connection table[];
 };
 
-/* ---------------------------------------------------------------- the name */
+/* ---- the name ---- */
 
 static const char *kind_of(mode_t mode)
 {
@@ -90,15 +90,15 @@ static int temporary_name(const char *path, struct sockaddr_un *ret, struct err 
 	size_t n_dir = slash ? (size_t)(slash - path) + 1 : 0;
 	unsigned random = 0;
 
-	if (n_dir + 8 >= sizeof ret->sun_path || strlen(path) >= sizeof ret->sun_path)
+	if (n_dir + 8 >= sizeof(ret->sun_path) || strlen(path) >= sizeof(ret->sun_path))
 		return err_set(err, ERR_INVALID,
 		               "socket path %s is too long: %zu characters are possible, 8 of them "
 		               "for the name",
-		               path, sizeof ret->sun_path - 1);
-	if (getrandom(&random, sizeof random, 0) < 0)
+		               path, sizeof(ret->sun_path) - 1);
+	if (getrandom(&random, sizeof(random), 0) < 0)
 		return err_sys(err, errno, "getrandom");
 	*ret = (struct sockaddr_un) { .sun_family = AF_UNIX };
-	snprintf(ret->sun_path, sizeof ret->sun_path, "%.*s.%07x", (int)n_dir, path,
+	snprintf(ret->sun_path, sizeof(ret->sun_path), "%.*s.%07x", (int)n_dir, path,
 	         random & 0xfffffffU);
 	return 0;
 }
@@ -134,7 +134,7 @@ static int bind_socket(struct listener *l, struct err *err)
 	l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (l->fd < 0)
 		return err_sys(err, errno, "make a unix socket");
-	if (bind(l->fd, (const struct sockaddr *)&address, sizeof address))
+	if (bind(l->fd, (const struct sockaddr *)&address, sizeof(address)))
 		return err_sys(err, errno, "make the socket %s in its directory", l->path);
 	if (dress(l, address.sun_path, err)) {
 		unlink(address.sun_path);
@@ -151,7 +151,7 @@ static void remove_name(const struct listener *l)
 		unlink(l->path);
 }
 
-/* ---------------------------------------------------------------- the table */
+/* ---- the table ---- */
 
 static ino_t inode_of(int fd)
 {
@@ -212,7 +212,7 @@ int listener_peer_pid(struct listener *l, int fd)
 	return c ? c->pid : 0;
 }
 
-/* ---------------------------------------------------------------- accepting */
+/* ---- accepting ---- */
 
 static void drop(struct listener *l, struct connection *c, const char *why)
 {
@@ -238,7 +238,7 @@ static void hand_over(struct listener *l, struct connection *c)
 static void hear(struct listener *l, struct connection *c, uint32_t events)
 {
 	char said[PREFACE_LEN];
-	ssize_t n = recv(c->fd, said, sizeof said, MSG_PEEK | MSG_DONTWAIT);
+	ssize_t n = recv(c->fd, said, sizeof(said), MSG_PEEK | MSG_DONTWAIT);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
@@ -255,7 +255,9 @@ static void hear(struct listener *l, struct connection *c, uint32_t events)
 static void add_connection(struct listener *l, int fd)
 {
 	struct connection c = { .fd = fd, .inode = inode_of(fd) };
-	/* Edge-triggered: an event for every byte that is new, none for those that we leave there. */
+	/*
+	 * Edge-triggered: an event for every byte that is new, none for those that we leave there.
+	 */
 	struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data.fd = fd };
 	socklen_t n = sizeof(struct ucred);
 	struct ucred peer = { 0 };
@@ -298,7 +300,7 @@ static void accept_one(struct listener *l)
 	}
 }
 
-/* ---------------------------------------------------------------- the thread */
+/* ---- the thread ---- */
 
 static int next_timeout_ms(const struct listener *l)
 {
@@ -377,7 +379,8 @@ int listener_run(struct listener *l, struct err *err)
 
 int listener_new(const struct listener_options *options, struct listener **ret, struct err *err)
 {
-	struct listener *l = xcalloc(1, sizeof *l + options->max_connections * sizeof l->table[0]);
+	struct listener *l =
+		xcalloc(1, sizeof(*l) + options->max_connections * sizeof(l->table[0]));
 
 	l->options = *options;
 	l->path = xstrdup(options->path);
@@ -407,7 +410,7 @@ void listener_stop(struct listener *l)
 {
 	uint64_t one = 1;
 
-	if (l->running && write(l->wake, &one, sizeof one) == (ssize_t)sizeof one)
+	if (l->running && write(l->wake, &one, sizeof(one)) == (ssize_t)sizeof(one))
 		pthread_join(l->thread, NULL);
 	l->running = false;
 	if (l->bound)

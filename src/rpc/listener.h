@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The unix socket: our own, because gRPC's listener dies for good when descriptors run out and removes
- * a successor's socket when it stops (CVE-2023-4785 and a race, both in Debian's 1.51).
+ * The unix socket: our own, because gRPC's listener dies for good when descriptors run out and
+ * removes a successor's socket when it stops (CVE-2023-4785 and a race, both in Debian's 1.51).
  *
- * One thread accepts, waits until a client has sent the first words of HTTP/2, and hands the descriptor over.
+ * One thread accepts, waits until a client has sent the first words of HTTP/2, and hands the
+ * descriptor over.
  */
 #pragma once
 
@@ -25,10 +26,10 @@ struct listener_options {
 };
 
 /*
- * Binds under a temporary name, gives it mode and group, listens, then renames it to `path`: a stale
- * socket is replaced without a moment in which there is none. Connections wait until listener_run().
- * INVALID_ARGUMENT: a path that no socket can have; FAILED_PRECONDITION: something is there that is not a socket
- * (it stays untouched).
+ * Binds under a temporary name, gives it mode and group, listens, then renames it to `path`: a
+ * stale socket is replaced without a moment in which there is none. Connections wait until
+ * listener_run(). INVALID_ARGUMENT: a path that no socket can have; FAILED_PRECONDITION: something
+ * is there that is not a socket (it stays untouched).
  */
 int listener_new(const struct listener_options *options, struct listener **ret, struct err *err)
 	MUST_CHECK;

@@ -1,11 +1,12 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Registration with kubelet: a second, small server, and one thread that owns it.
  *
- * The thread sleeps on inotify of the folder. Somebody who removes the socket (a cleaned-up node, another driver of the
- * same name that ends) makes it serve a new one. While the folder itself is missing no event can tell that it
- * appears, since it may be a mount point: then, and only then, it looks again every few seconds.
- * Both methods run on the server's poller: they answer constants and write a log line.
+ * The thread sleeps on inotify of the folder. Somebody who removes the socket (a cleaned-up node,
+ * another driver of the same name that ends) makes it serve a new one. While the folder itself is
+ * missing no event can tell that it appears, since it may be a mount point: then, and only then, it
+ * looks again every few seconds. Both methods run on the server's poller: they answer constants and
+ * write a log line.
  */
 #include "rpc/registration.h"
 
@@ -41,7 +42,7 @@ struct registration {
 	pthread_t thread;
 };
 
-/* ---------------------------------------------------------------- what kubelet calls */
+/* ---- what kubelet calls ---- */
 
 static int get_info(void *self, struct rpc_call *call, const void *req, ProtobufCMessage **resp,
                     struct err *err)
@@ -85,7 +86,7 @@ static const struct rpc_method methods[] = {
 	{ "NotifyRegistrationStatus", notify, .on_poller = true, .quiet = true },
 };
 
-/* ---------------------------------------------------------------- the thread */
+/* ---- the thread ---- */
 
 static void unserve(struct registration *r)
 {
@@ -130,9 +131,9 @@ static void settle(struct registration *r)
 	if (r->server && lstat(r->path, &st))
 		unserve(r);
 	if (r->inotify < 0)
-		(void)!look(r, &err);
+		IGNORE_RESULT(look(r, &err));
 	if (r->inotify >= 0 && !r->server)
-		(void)!serve(r, &err);
+		IGNORE_RESULT(serve(r, &err));
 	if (err.code)
 		log_limited(LOG_WARNING, 60, "not to be registered with kubelet yet: %s", err.msg);
 }
@@ -183,7 +184,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* ---------------------------------------------------------------- start and stop */
+/* ---- start and stop ---- */
 
 static struct registration *release(struct registration *r)
 {
@@ -236,7 +237,7 @@ struct registration *registration_stop(struct registration *r)
 {
 	if (!r)
 		return NULL;
-	(void)!eventfd_write(r->stop, 1);
+	IGNORE_RESULT(eventfd_write(r->stop, 1));
 	pthread_join(r->thread, NULL);
 	return release(r);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From bytes to a handler and back, by protobuf-c's descriptors: one function for every method
- * of every service.  Everything that belongs to a call lives in its arena; nothing here is shared
- * between calls but the counter of ids.  Knows no transport: bytes, deadline and cancellation come
+ * of every service. Everything that belongs to a call lives in its arena; nothing here is shared
+ * between calls but the counter of ids. Knows no transport: bytes, deadline and cancellation come
  * with the call.
  */
 #include "rpc/rpc.h"
@@ -68,7 +68,7 @@ const struct rpc_method *rpc_find(const struct rpc_service *services, size_t n_s
 	return NULL;
 }
 
-/* ---------------------------------------------------------------- one call */
+/* ---- one call ---- */
 
 struct call_memory {
 	struct arena *arena;
@@ -116,7 +116,7 @@ static int run(const struct rpc_service *service, const struct rpc_method *metho
                struct err *err)
 {
 	const char *key = method->key ? method->key(call, req) : NULL;
-	AUTO(keylock_release) struct keylock_hold *hold = NULL;
+	struct keylock_hold *hold AUTO(keylock_release) = NULL;
 
 	if (key && *key && keylock_take(service->locks, key, method->name, &hold, err))
 		return -1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a handler sees of an RPC.  No gRPC type appears here, so a handler is an
+ * What a handler sees of an RPC. No gRPC type appears here, so a handler is an
  * ordinary function: a test builds a struct rpc_call on its stack and calls it,
  * or goes through rpc_dispatch() with bytes.
  */
@@ -17,15 +17,15 @@
 #define RPC_ABOUT_MAX 24
 
 struct rpc_call {
-	const char *method;       /* "/csi.v1.Node/NodeStageVolume" */
-	uint64_t id;              /* of the log line; unique in this process */
-	int peer_pid;             /* 0 when unknown */
-	int64_t started;          /* monotonic_ns() of its arrival */
-	struct deadline deadline; /* carries &cancel */
-	struct cancel cancel;     /* set when the caller has gone or its deadline passed */
-	struct arena arena;       /* owns the request, the reply and all they point to */
-	struct kv about
-		[RPC_ABOUT_MAX]; /* volume=pvc-1 node=n1 ... for the log line, from the request */
+	const char *method;             /* "/csi.v1.Node/NodeStageVolume" */
+	uint64_t id;                    /* of the log line; unique in this process */
+	int peer_pid;                   /* 0 when unknown */
+	int64_t started;                /* monotonic_ns() of its arrival */
+	struct deadline deadline;       /* carries &cancel */
+	struct cancel cancel;           /* set when the caller has gone or its deadline passed */
+	struct arena arena;             /* owns the request, the reply and all they point to */
+	struct kv about[RPC_ABOUT_MAX]; /* volume=pvc-1 node=n1 ... for the log line, from the
+	                                   request */
 	size_t n_about;
 };
 
@@ -33,12 +33,16 @@ struct rpc_call {
 void rpc_call_init(struct rpc_call *call, const char *method);
 void rpc_call_clear(struct rpc_call *call);
 
-/* *resp is allocated in call->arena (or static) and initialised; it may borrow strings that live as
-   long as `self`. */
+/*
+ * *resp is allocated in call->arena (or static) and initialised; it may borrow strings that live as
+ * long as `self`.
+ */
 typedef int rpc_handler(void *self, struct rpc_call *call, const void *req, ProtobufCMessage **resp,
                         struct err *err);
-/* The volume that a request works on ("" = none named): the key of the one-operation-per-volume lock.
-   The string lives in the request or in call->arena. */
+/*
+ * The volume that a request works on ("" = none named): the key of the one-operation-per-volume
+ * lock. The string lives in the request or in call->arena.
+ */
 typedef const char *rpc_key(struct rpc_call *call, const void *req);
 
 struct rpc_method {
@@ -58,14 +62,17 @@ struct rpc_service {
 	struct keylock *locks; /* needed when a method has a key */
 };
 
-/* Allocates and initialises a reply message in the arena: RPC_NEW(call, csi__v1__probe_response). */
+/*
+ * Allocates and initialises a reply message in the arena: RPC_NEW(call, csi__v1__probe_response).
+ */
 #define RPC_NEW(call, type_) ((void *)rpc_new_message((call), &type_##__descriptor))
 ProtobufCMessage *rpc_new_message(struct rpc_call *call, const ProtobufCMessageDescriptor *d);
 
 /*
  * The whole of a unary call except the transport: wire checks (NUL, UTF-8, lengths: wire_check.h),
- * unpack into the arena (of a map key that was sent twice the last value stays), volume lock, handler, pack. *ret_out is malloc'ed (NULL when empty).
- * Malformed bytes: INVALID_ARGUMENT. Too big when unpacked: RESOURCE_EXHAUSTED.
+ * unpack into the arena (of a map key that was sent twice the last value stays), volume lock,
+ * handler, pack. *ret_out is malloc'ed (NULL when empty). Malformed bytes: INVALID_ARGUMENT. Too
+ * big when unpacked: RESOURCE_EXHAUSTED.
  */
 int rpc_dispatch(const struct rpc_service *service, const struct rpc_method *method,
                  struct rpc_call *call, const uint8_t *in, size_t n_in, uint8_t **ret_out,

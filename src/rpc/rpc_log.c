@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The line of a call, built by descriptor, so that a new method is logged without new code and a
- * new field is silent until it is put on the list.  Runs on the thread that ends the call, before the answer leaves:
- * who has the answer finds the line.
+ * new field is silent until it is put on the list. Runs on the thread that ends the call, before
+ * the answer leaves: who has the answer finds the line.
  */
 #include "rpc/rpc_log.h"
 
@@ -52,7 +52,7 @@ static void add_prefix(struct str *s, const struct prefix *p)
 static void add(struct rpc_call *call, const struct prefix *prefix, const char *key,
                 const char *value)
 {
-	AUTO(str_clear) struct str path = STR_INIT(200);
+	struct str path AUTO(str_clear) = STR_INIT(200);
 
 	if (call->n_about == RPC_ABOUT_MAX)
 		return;
@@ -75,7 +75,7 @@ static void add_string(struct rpc_call *call, const struct prefix *prefix, const
 static void add_map_keys(struct rpc_call *call, const struct prefix *prefix, const char *name,
                          ProtobufCMessage **entries, size_t n)
 {
-	AUTO(str_clear) struct str keys = STR_INIT(KEYS_MAX);
+	struct str keys AUTO(str_clear) = STR_INIT(KEYS_MAX);
 
 	for (size_t i = 0; i < n; i++) {
 		const ProtobufCFieldDescriptor *key = &entries[i]->descriptor->fields[0];
@@ -190,7 +190,7 @@ void rpc_log_request(struct rpc_call *call, const ProtobufCMessage *req)
 	add_message(call, NULL, req);
 }
 
-/* ---------------------------------------------------------------- the line */
+/* ---- the line ---- */
 
 /* Ours to repair, or the caller's? */
 static enum log_level level_of(const struct err *err)
@@ -210,9 +210,9 @@ void rpc_log_call(struct rpc_call *call, const struct rpc_method *method, const 
 
 	if (!err && log_verbosity() < (method && method->quiet ? QUIET_VERBOSITY : 2))
 		return;
-	snprintf(ms, sizeof ms, "%.1f", (double)(monotonic_ns() - call->started) / 1e6);
-	snprintf(id, sizeof id, "%" PRIu64, call->id);
-	snprintf(pid, sizeof pid, "%d", call->peer_pid);
+	snprintf(ms, sizeof(ms), "%.1f", (double)(monotonic_ns() - call->started) / 1e6);
+	snprintf(id, sizeof(id), "%" PRIu64, call->id);
+	snprintf(pid, sizeof(pid), "%d", call->peer_pid);
 	if (!method)
 		pairs[n++] = (struct kv) { "method", call->method };
 	pairs[n++] = (struct kv) { "code", err_code_name(err ? err->code : ERR_OK) };

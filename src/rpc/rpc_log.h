@@ -2,17 +2,21 @@
 /*
  * What the log says about a call: one line when it ends.
  *
- * Fields of a request reach it by an allow-list: names, ids and paths always; at verbosity 4 also numbers, enums
- * and, of maps, the keys. The value of a map is never logged (contexts carry tokens), nor anything of a secrets map.
+ * Fields of a request reach it by an allow-list: names, ids and paths always; at verbosity 4 also
+ * numbers, enums and, of maps, the keys. The value of a map is never logged (contexts carry
+ * tokens), nor anything of a secrets map.
  */
 #pragma once
 
 #include "rpc/rpc.h"
 
-/* Fills call->about from the unpacked request; the strings are borrowed from it or put into the arena. */
+/*
+ * Fills call->about from the unpacked request; the strings are borrowed from it or put into the
+ * arena.
+ */
 void rpc_log_request(struct rpc_call *call, const ProtobufCMessage *req);
 /*
- * The line. `method` NULL: nobody has it. err NULL: it succeeded, which is logged from verbosity 2 on (quiet methods: 5).
- * Failures are always logged.
+ * The line. `method` NULL: nobody has it. err NULL: it succeeded, which is logged from verbosity 2
+ * on (quiet methods: 5). Failures are always logged.
  */
 void rpc_log_call(struct rpc_call *call, const struct rpc_method *method, const struct err *err);

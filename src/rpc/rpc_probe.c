@@ -1,9 +1,10 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Identity.Probe as a client: one channel, one call, one completion queue, all of it in the calling thread.
+ * Identity.Probe as a client: one channel, one call, one completion queue, all of it in the calling
+ * thread.
  *
- * It owns nothing beyond the call, tries no second time (kubelet does, and counts), and never writes to a log: the
- * caller says on stderr what kubelet shows as the event of a failed probe.
+ * It owns nothing beyond the call, tries no second time (kubelet does, and counts), and never
+ * writes to a log: the caller says on stderr what kubelet shows as the event of a failed probe.
  */
 #include "rpc/rpc_probe.h"
 
@@ -61,9 +62,8 @@ static bool says_ready(grpc_byte_buffer *message)
 static int judge(const char *path, const struct answer *a, struct err *err)
 {
 	if (a->status != GRPC_STATUS_OK) {
-		AUTO(free)
-		char *text = xstrndup((const char *)GRPC_SLICE_START_PTR(a->text),
-		                      GRPC_SLICE_LENGTH(a->text));
+		char *text AUTO(free) = xstrndup((const char *)GRPC_SLICE_START_PTR(a->text),
+		                                 GRPC_SLICE_LENGTH(a->text));
 		return err_set(err, ERR_UNAVAILABLE,
 		               "the driver at %s does not answer: status %d: %s", path,
 		               (int)a->status, text);
@@ -96,7 +96,7 @@ static void exchange(grpc_call *call, grpc_completion_queue *queue, struct answe
 
 static grpc_channel *open_channel(const char *path)
 {
-	AUTO(free) char *target = xasprintf("unix:%s", path);
+	char *target AUTO(free) = xasprintf("unix:%s", path);
 	grpc_arg local = { .type = GRPC_ARG_INTEGER,
 		           .key = (char *)GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL,
 		           .value.integer = 1 };

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gRPC server: what it is made of, its start and its stop.  (The life of a call: rpc_server_call.c.)
+ * The gRPC server: what it is made of, its start and its stop. (The life of a call:
+ * rpc_server_call.c.)
  *
- * Threads: gRPC's own, the poller, the listener, workers once there is work.  All of them end in rpc_server_stop(), in
- * an order that matters: no new connections, no new calls, the calls that run, the workers, the queue, the poller.
+ * Threads: gRPC's own, the poller, the listener, workers once there is work. All of them end in
+ * rpc_server_stop(), in an order that matters: no new connections, no new calls, the calls that
+ * run, the workers, the queue, the poller.
  */
 #include "rpc/rpc_server_priv.h"
 
@@ -31,13 +33,16 @@ static void *poll_thread(void *arg)
 	return NULL;
 }
 
-/* ---------------------------------------------------------------- start and stop */
+/* ---- start and stop ---- */
 
 extern char **environ;
 
 void rpc_server_sanitize_environment(void)
 {
-	/* An empty or unknown GRPC_POLL_STRATEGY makes grpc_init() abort; none of them is our configuration. */
+	/*
+	 * An empty or unknown GRPC_POLL_STRATEGY makes grpc_init() abort; none of them is our
+	 * configuration.
+	 */
 	char **kept = environ;
 
 	for (char **e = environ; e && *e; e++)
@@ -68,7 +73,10 @@ static grpc_server *new_grpc_server(void)
 		INTEGER(GRPC_ARG_MAX_METADATA_SIZE, LIMIT_RPC_METADATA),
 		INTEGER(GRPC_ARG_MAX_CONCURRENT_STREAMS, LIMIT_RPC_STREAMS),
 		INTEGER(GRPC_ARG_ENABLE_CHANNELZ, 0),
-		/* Identity only: a small gzip message may unpack to a gigabyte before any limit is looked at. */
+		/*
+		 * Identity only: a small gzip message may unpack to a gigabyte before any limit is
+		 * looked at.
+		 */
 		INTEGER(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1),
 		/* Clients may ping an idle connection this often without being thrown out. */
 		INTEGER(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, PING_INTERVAL_MS),
@@ -84,7 +92,7 @@ static struct rpc_server *server_new(const struct rpc_server_options *o,
                                      const struct rpc_service *services, size_t n_services)
 {
 	unsigned workers = o->max_workers ? o->max_workers : LIMIT_RPC_WORKERS;
-	struct rpc_server *s = xcalloc(1, sizeof *s);
+	struct rpc_server *s = xcalloc(1, sizeof(*s));
 
 	s->services = services;
 	s->n_services = n_services;
@@ -146,7 +154,10 @@ int rpc_server_start(const struct rpc_server_options *options, const struct rpc_
 	return 0;
 }
 
-/* False when calls are left, or (`connections` too) clients that hold their connections, when d passes. */
+/*
+ * False when calls are left, or (`connections` too) clients that hold their connections, when d
+ * passes.
+ */
 static bool wait_quiet(struct rpc_server *s, bool connections, struct deadline d)
 {
 	struct timespec until = deadline_timespec(d);
@@ -158,7 +169,10 @@ static bool wait_quiet(struct rpc_server *s, bool connections, struct deadline d
 	return true;
 }
 
-/* Calls get the grace; a client that sits on an idle connection and does not read that we leave gets a moment. */
+/*
+ * Calls get the grace; a client that sits on an idle connection and does not read that we leave
+ * gets a moment.
+ */
 static void drain(struct rpc_server *s, int grace_ms)
 {
 	if (!wait_quiet(s, false, deadline_in_ms(grace_ms)))

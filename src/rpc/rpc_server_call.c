@@ -2,17 +2,18 @@
 /*
  * The life of a call on the gRPC server:
  *
- *   posted     a slot that waits for anybody's call; re-posted when one arrives, so slots never limit
- *   arrived    method looked up, counted against the cap, its end is watched (closed), its message asked for
- *   received   Identity is answered here, on the poller; everything else becomes a job of the workers
- *   run        rpc_dispatch(), the log line, then the answer is given to gRPC (sent)
- *   gone       when closed and sent have both come back; whichever is last frees it
+ *   posted     a slot that waits for anybody's call; re-posted when one arrives, so slots never
+ * limit arrived    method looked up, counted against the cap, its end is watched (closed), its
+ * message asked for received   Identity is answered here, on the poller; everything else becomes a
+ * job of the workers run        rpc_dispatch(), the log line, then the answer is given to gRPC
+ * (sent) gone       when closed and sent have both come back; whichever is last frees it
  *
- * closed comes early when the caller cancels, vanishes or its deadline passes (gRPC watches that itself): the
- * poller then sets the call's cancellation, which wakes its handler.  That is why the poller never blocks.
+ * closed comes early when the caller cancels, vanishes or its deadline passes (gRPC watches that
+ * itself): the poller then sets the call's cancellation, which wakes its handler. That is why the
+ * poller never blocks.
  *
- * The poller owns calls until they are submitted, the worker until it starts the sending; then nobody touches
- * them but the poller.
+ * The poller owns calls until they are submitted, the worker until it starts the sending; then
+ * nobody touches them but the poller.
  */
 #include "rpc/rpc_server_priv.h"
 
@@ -70,7 +71,7 @@ struct call {
 	grpc_slice text; /* of the status */
 };
 
-/* ---------------------------------------------------------------- ThreadSanitizer */
+/* ---- ThreadSanitizer ---- */
 
 #ifdef __has_feature
 #if __has_feature(thread_sanitizer)
@@ -98,11 +99,11 @@ void rpc_unhand(void *what)
 	__tsan_acquire(what);
 }
 
-/* ---------------------------------------------------------------- a call's beginning and end */
+/* ---- a call's beginning and end ---- */
 
 void rpc_post_slot(struct rpc_server *s)
 {
-	struct call *c = xcalloc(1, sizeof *c);
+	struct call *c = xcalloc(1, sizeof(*c));
 	grpc_call_error e;
 
 	c->server = s;
@@ -162,7 +163,10 @@ static void start(struct call *c, const grpc_op *ops, size_t n, struct tag *tag)
 	(void)e;
 }
 
-/* Logs the call and gives the answer to gRPC; the call must not be touched afterwards. out may be NULL. */
+/*
+ * Logs the call and gives the answer to gRPC; the call must not be touched afterwards. out may be
+ * NULL.
+ */
 static void answer(struct call *c, uint8_t *out, size_t n_out, const struct err *err)
 {
 	grpc_op ops[3] = { { .op = GRPC_OP_SEND_INITIAL_METADATA } };
@@ -189,7 +193,7 @@ static void answer(struct call *c, uint8_t *out, size_t n_out, const struct err 
 		grpc_byte_buffer_destroy(message);
 }
 
-/* ---------------------------------------------------------------- running it */
+/* ---- running it ---- */
 
 static void dispatch(struct call *c, struct err *err, uint8_t **out, size_t *n_out)
 {
@@ -250,7 +254,7 @@ static void on_received(struct call *c)
 	answer(c, NULL, 0, &err);
 }
 
-/* ---------------------------------------------------------------- arrival */
+/* ---- arrival ---- */
 
 static struct deadline to_deadline(gpr_timespec at, struct cancel *cancel)
 {
@@ -335,7 +339,7 @@ static void on_arrived(struct call *c)
 		ask_for_message(c);
 }
 
-/* ---------------------------------------------------------------- the poller */
+/* ---- the poller ---- */
 
 static bool stopping(struct rpc_server *s)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Private to rpc_server*.c: the server as its calls see it.
- */
+/* Private to rpc_server*.c: the server as its calls see it. */
 #pragma once
 
 #include <grpc/grpc.h>
@@ -39,7 +37,9 @@ struct rpc_server {
 void rpc_post_slot(struct rpc_server *s);
 /* The poller's loop: until the queue is shut down and empty. */
 void rpc_poll(struct rpc_server *s);
-/* Tell ThreadSanitizer what gRPC orders, which is not instrumented: all that was written before rpc_hand(what) is
-   seen after rpc_unhand(what) by whoever gets its tag from the queue. */
+/*
+ * Tell ThreadSanitizer what gRPC orders, which is not instrumented: all that was written before
+ * rpc_hand(what) is seen after rpc_unhand(what) by whoever gets its tag from the queue.
+ */
 void rpc_hand(void *what);
 void rpc_unhand(void *what);

@@ -2,7 +2,7 @@
 /*
  * A scanner over protobuf bytes, guided by protobuf-c's descriptors: checks what the unpacker
  * does not (NUL, UTF-8, lengths) and refuses what it might read differently (overlong tags, lengths
- * that leave the message, groups).  No allocation, no state; recursion follows the descriptors.
+ * that leave the message, groups). No allocation, no state; recursion follows the descriptors.
  * It does not replace unpacking: numbers and enums are skipped, not judged.
  */
 #include "rpc/wire_check.h"
@@ -82,7 +82,7 @@ static size_t string_limit(const char *name)
 	return is_path(name) ? LIMIT_FIELD_PATH - 1 : LIMIT_FIELD_STRING;
 }
 
-/* ---------------------------------------------------------------- error texts */
+/* ---- error texts ---- */
 
 static bool key_may_be_shown(const struct place *p)
 {
@@ -106,7 +106,10 @@ static void add_place(struct str *path, const struct place *p)
 	}
 }
 
-/* The path of `field` inside the message at `at`; inside a map entry that is the entry's, and which half it is. */
+/*
+ * The path of `field` inside the message at `at`; inside a map entry that is the entry's, and which
+ * half it is.
+ */
 static void add_field(struct str *path, const struct place *at,
                       const ProtobufCFieldDescriptor *field)
 {
@@ -122,7 +125,7 @@ static void add_field(struct str *path, const struct place *at,
 static int refuse(const struct place *at, const ProtobufCFieldDescriptor *field, struct err *err,
                   const char *what)
 {
-	AUTO(str_clear) struct str path = STR_INIT(400);
+	struct str path AUTO(str_clear) = STR_INIT(400);
 
 	add_field(&path, at, field);
 	return err_set(err, ERR_INVALID, "%s %s", path.ptr, what);
@@ -130,7 +133,7 @@ static int refuse(const struct place *at, const ProtobufCFieldDescriptor *field,
 
 static int malformed(const struct place *at, struct err *err, const char *what)
 {
-	AUTO(str_clear) struct str path = STR_INIT(400);
+	struct str path AUTO(str_clear) = STR_INIT(400);
 
 	while (at->up && at->field && wire_is_map(at->field))
 		at = at->up;
@@ -141,7 +144,7 @@ static int malformed(const struct place *at, struct err *err, const char *what)
 	               path.len ? ", in " : "", path.ptr, what);
 }
 
-/* ---------------------------------------------------------------- bytes */
+/* ---- bytes ---- */
 
 /* A varint of at most max_bytes; false when there is none. */
 static bool take_varint(struct bytes *in, unsigned max_bytes, uint64_t *ret)
@@ -200,13 +203,13 @@ static bool take_value(struct bytes *in, enum wire_type type, struct bytes *ret)
 	return true;
 }
 
-/* ---------------------------------------------------------------- checks */
+/* ---- checks ---- */
 
 static int check_string(const struct place *at, const ProtobufCFieldDescriptor *field,
                         struct bytes s, struct tally *tally, struct err *err)
 {
 	size_t n = (size_t)(s.end - s.p), max = string_limit(field->name);
-	AUTO(str_clear) struct str what = STR_INIT(100);
+	struct str what AUTO(str_clear) = STR_INIT(100);
 
 	if (n && memchr(s.p, 0, n))
 		return refuse(at, field, err, "contains a NUL byte");
@@ -224,12 +227,15 @@ static int check_string(const struct place *at, const ProtobufCFieldDescriptor *
 	return refuse(at, field, err, what.ptr);
 }
 
-/* Keys and values of one map; each entry counts for one byte at least, so that empty ones have an end too. */
+/*
+ * Keys and values of one map; each entry counts for one byte at least, so that empty ones have an
+ * end too.
+ */
 static int check_map_size(const struct place *at, const ProtobufCFieldDescriptor *field,
                           struct bytes entry, struct tally *tally, struct err *err)
 {
 	size_t max = wire_is_secret(field) ? LIMIT_FIELD_SECRETS : LIMIT_FIELD_MAP, n = 0;
-	AUTO(str_clear) struct str what = STR_INIT(100);
+	struct str what AUTO(str_clear) = STR_INIT(100);
 	struct bytes value;
 	enum wire_type type;
 	uint32_t id;
@@ -275,7 +281,10 @@ static int check_submessage(const struct place *at, const ProtobufCFieldDescript
 			return -1;
 		below.key = map_key(value);
 	} else if (field->label != PROTOBUF_C_LABEL_REPEATED && below.index > 0) {
-		/* Merging would let the parts pass limits that the whole does not. No encoder writes this. */
+		/*
+		 * Merging would let the parts pass limits that the whole does not. No encoder
+		 * writes this.
+		 */
 		return refuse(at, field, err, "is there twice");
 	}
 	return check_message(&below, value, err);

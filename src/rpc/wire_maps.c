@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Maps after unpacking: protobuf-c keeps every entry that was sent, protobuf says that of one key the
- * last is the value.  A handler must not see two, or a check of the first and a use of the second would differ.
- * Works in place on the unpacked message; the entries that lose stay in the arena, unreachable.
+ * Maps after unpacking: protobuf-c keeps every entry that was sent, protobuf says that of one key
+ * the last is the value. A handler must not see two, or a check of the first and a use of the
+ * second would differ. Works in place on the unpacked message; the entries that lose stay in the
+ * arena, unreachable.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -37,10 +38,10 @@ static void settle(struct entry **entries, size_t *n)
 
 	if (*n < 2)
 		return;
-	sorted = xcalloc(*n, sizeof *sorted);
+	sorted = xcalloc(*n, sizeof(*sorted));
 	for (size_t i = 0; i < *n; i++)
 		sorted[i] = (struct ranked) { entries[i], i };
-	qsort(sorted, *n, sizeof *sorted, by_key_then_rank);
+	qsort(sorted, *n, sizeof(*sorted), by_key_then_rank);
 	for (size_t i = 0; i + 1 < *n; i++)
 		if (strcmp(sorted[i].entry->key, sorted[i + 1].entry->key) == 0)
 			entries[sorted[i].rank] = NULL;

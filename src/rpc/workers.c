@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that run handlers.  One queue, one mutex, held for a few pointers only.  A thread is started
- * when more jobs wait than threads are idle, so an idle node keeps none and a busy one never more than the
- * maximum.  The queue has no bound of its own: rpc_server.c counts the calls that it lets in.
+ * Threads that run handlers. One queue, one mutex, held for a few pointers only. A thread is
+ * started when more jobs wait than threads are idle, so an idle node keeps none and a busy one
+ * never more than the maximum. The queue has no bound of its own: rpc_server.c counts the calls
+ * that it lets in.
  */
 #include "rpc/workers.h"
 
@@ -22,7 +23,7 @@ struct workers {
 
 struct workers *workers_new(unsigned max_threads)
 {
-	struct workers *w = xcalloc(1, sizeof *w + max_threads * sizeof w->threads[0]);
+	struct workers *w = xcalloc(1, sizeof(*w) + max_threads * sizeof(w->threads[0]));
 
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->work, NULL);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pool of threads, started when there is work that no idle one can take, up to a maximum, and kept. */
+/*
+ * A pool of threads, started when there is work that no idle one can take, up to a maximum, and
+ * kept.
+ */
 #pragma once
 
 #include <stdbool.h>

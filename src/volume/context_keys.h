@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names that live in PersistentVolumes, VolumeAttachments and StorageClasses of running
- * clusters: none may ever change.  Those without our prefix are the ones of the Go plugin.
+ * clusters: none may ever change. Those without our prefix are the ones of the Go plugin.
  */
 #pragma once
 
@@ -41,8 +41,10 @@
 #define PUBLISH_VIRTIOFS_TAG "nv-virtioFsTag"
 #define PUBLISH_CAPACITY DRIVER_PREFIX "capacityBytes"
 
-/* Annotations on a DPUVolume: what the CR has no field for. Besides these, each prefixed StorageClass key is an
-   annotation under its own name. */
+/*
+ * Annotations on a DPUVolume: what the CR has no field for. Besides these, each prefixed
+ * StorageClass key is an annotation under its own name.
+ */
 #define ANNOTATION_NAME DRIVER_PREFIX "name"              /* the name of CreateVolume, verbatim */
 #define ANNOTATION_ACCESS_TYPE DRIVER_PREFIX "accessType" /* "mount" or "block" */
 #define ANNOTATION_FUNCTION_TYPE DRIVER_PREFIX "functionType" /* "vf" or "pf" */
@@ -53,6 +55,9 @@
 #define ANNOTATION_PVC_NAMESPACE DRIVER_PREFIX "pvcNamespace"
 #define ANNOTATION_PV_NAME DRIVER_PREFIX "pvName"
 #define LABEL_MANAGED_BY "app.kubernetes.io/managed-by" /* value: the driver's name */
-/* Labels of a DPUVolumeAttachment, to find those of a volume or of a node among many: the name, see label_value(). */
+/*
+ * Labels of a DPUVolumeAttachment, to find those of a volume or of a node among many: the name, see
+ * label_value().
+ */
 #define LABEL_VOLUME DRIVER_PREFIX "volume"
 #define LABEL_NODE DRIVER_PREFIX "node"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What access modes and filesystems mean: tables of facts and the one rule that
- * keeps several nodes from writing one filesystem.  Pure functions, any thread.  What a
+ * keeps several nodes from writing one filesystem. Pure functions, any thread. What a
  * volume was created for (its recorded access type) is not known here.
  */
 #include "volume/volume_cap.h"
@@ -89,8 +89,10 @@ const char *filesystem_normalise(const char *fs_type)
 	return NULL;
 }
 
-/* A filesystem that one node writes is not safe to read on another either: readers keep stale
-   metadata, so MULTI_NODE_SINGLE_WRITER is refused as well. */
+/*
+ * A filesystem that one node writes is not safe to read on another either: readers keep stale
+ * metadata, so MULTI_NODE_SINGLE_WRITER is refused as well.
+ */
 int volume_cap_check(const struct volume_cap *cap, const char *field, struct err *err)
 {
 	const char *fs;

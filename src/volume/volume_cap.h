@@ -42,7 +42,13 @@ const char *access_mode_name(enum access_mode mode);
 /* What the DPUVolume CRD knows: ReadWriteOnce, ReadOnlyMany or ReadWriteMany. */
 const char *access_mode_cr_name(enum access_mode mode);
 const char *access_type_name(enum access_type type); /* "mount", "block" */
-/* Filesystems this driver makes and mounts: ext4 (also for ""), ext3, xfs, btrfs. Returns the name to use, or NULL. */
+/*
+ * Filesystems this driver makes and mounts: ext4 (also for ""), ext3, xfs, btrfs. Returns the name
+ * to use, or NULL.
+ */
 const char *filesystem_normalise(const char *fs_type);
-/* Several nodes writing one ext4/xfs/btrfs is refused (INVALID_ARGUMENT, `field` named); raw block may; unknown filesystems too. */
+/*
+ * Several nodes writing one ext4/xfs/btrfs is refused (INVALID_ARGUMENT, `field` named); raw block
+ * may; unknown filesystems too.
+ */
 int volume_cap_check(const struct volume_cap *cap, const char *field, struct err *err) MUST_CHECK;

@@ -2,7 +2,7 @@
 /*
  * The driver's own keys: one table for the numbers of mkfs, a few lines for each of the others.
  * Pure; the same code reads a StorageClass on the controller and a volume context on the node, so
- * what one side lets pass the other understands.  What mkfs does with the numbers is the node's.
+ * what one side lets pass the other understands. What mkfs does with the numbers is the node's.
  */
 #include "volume/volume_params.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver's own keys of a StorageClass, a volume context or the annotations of a DPUVolume: parsed
- * and validated by the same code on the controller and, again, on the node.
+ * The driver's own keys of a StorageClass, a volume context or the annotations of a DPUVolume:
+ * parsed and validated by the same code on the controller and, again, on the node.
  */
 #pragma once
 
@@ -30,9 +30,13 @@ struct volume_params {
 	struct mkfs_params mkfs;
 };
 
-/* Parses the known keys; others without our prefix are skipped, an unknown key with our prefix is INVALID_ARGUMENT listing
-   the known ones. Combination rules and messages are the Go plugin's. `fs_type` (NULL: unknown, or raw block) is what the mkfs
-   keys are checked against: ext4BigAlloc with xfs is refused. A volume context without formatPolicy and without any key of ours gives FORMAT_BLANK. */
+/*
+ * Parses the known keys; others without our prefix are skipped, an unknown key with our prefix is
+ * INVALID_ARGUMENT listing the known ones. Combination rules and messages are the Go plugin's.
+ * `fs_type` (NULL: unknown, or raw block) is what the mkfs keys are checked against: ext4BigAlloc
+ * with xfs is refused. A volume context without formatPolicy and without any key of ours gives
+ * FORMAT_BLANK.
+ */
 int volume_params_parse(const struct kvs *map, enum emulation default_emulation,
                         const char *fs_type, struct volume_params *ret, struct err *err) MUST_CHECK;
 const char *emulation_name(enum emulation e);         /* "nvme", "virtiofs" */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * snap-sim as a child on a free port, its faults, and a Kubernetes client for it.  The child dies with
- * this process.  Include it in one file of a test program.
+ * snap-sim as a child on a free port, its faults, and a Kubernetes client for it. The child dies
+ * with this process. Include it in one file of a test program.
  */
 #pragma once
 
@@ -44,7 +44,7 @@ static void sim_cleanup(void)
 	if (!*sim.dir || dir_list(sim.dir, &names, &err))
 		return;
 	for (size_t i = 0; i < names.n; i++) {
-		AUTO(free) char *path = xasprintf("%s/%s", sim.dir, names.v[i]);
+		char *path AUTO(free) = xasprintf("%s/%s", sim.dir, names.v[i]);
 
 		unlink(path);
 	}
@@ -55,7 +55,7 @@ static void sim_cleanup(void)
 static void sim_wait_port(const char *file)
 {
 	for (int i = 0; i < 1000; i++) {
-		AUTO(free) char *text = NULL;
+		char *text AUTO(free) = NULL;
 		struct err err = ERR_INIT;
 		uint64_t port;
 
@@ -78,7 +78,7 @@ static void sim_stop(void)
 static void sim_start(void)
 {
 	const char *program = getenv("SNAP_SIM");
-	AUTO(free) char *port = NULL, *config = NULL;
+	char *port AUTO(free) = NULL, *config AUTO(free) = NULL;
 	struct kube_options o = { .user_agent = "snap-csi/test" };
 	struct err err = ERR_INIT;
 	static bool registered;
@@ -87,7 +87,7 @@ static void sim_start(void)
 	ck_assert_msg(program, "SNAP_SIM is not set (make controller-test)");
 	if (!registered && !atexit(sim_cleanup))
 		registered = true;
-	snprintf(sim.dir, sizeof sim.dir, "/tmp/controller-test-XXXXXX");
+	snprintf(sim.dir, sizeof(sim.dir), "/tmp/controller-test-XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(sim.dir));
 	port = xasprintf("%s/port", sim.dir);
 	config = xasprintf("%s/kubeconfig", sim.dir);
@@ -122,19 +122,18 @@ static char *sim_http(const char *method, const char *path, const char *body)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)sim.port) };
 	struct str answer AUTO(str_clear) = STR_INIT(1 << 20);
-	AUTO(free)
-	char *request = xasprintf("%s %s HTTP/1.1\r\nHost: sim\r\nConnection: "
-	                          "close\r\nContent-Type: application/json\r\n"
-	                          "Content-Length: %zu\r\n\r\n%s",
-	                          method, path, strlen(body), body);
-	AUTO(fd) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	char *request AUTO(free) = xasprintf("%s %s HTTP/1.1\r\nHost: sim\r\nConnection: "
+	                                     "close\r\nContent-Type: application/json\r\n"
+	                                     "Content-Length: %zu\r\n\r\n%s",
+	                                     method, path, strlen(body), body);
+	int fd AUTO(fd) = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	char buf[4096];
 	ssize_t n;
 
 	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	ck_assert_int_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+	ck_assert_int_eq(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
 	ck_assert_int_eq(write(fd, request, strlen(request)), (ssize_t)strlen(request));
-	while ((n = read(fd, buf, sizeof buf)) > 0)
+	while ((n = read(fd, buf, sizeof(buf))) > 0)
 		str_addn(&answer, buf, (size_t)n);
 	ck_assert_msg(strstr(answer.ptr, " 200 ") || strstr(answer.ptr, " 201 ") ||
 	                      strstr(answer.ptr, " 204 "),

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The controller with its real Kubernetes client against snap-sim: the life of a volume, what each operation costs,
- * what it answers and leaves when the API server or DPF misbehaves, many at once, and cancellation.
+ * The controller with its real Kubernetes client against snap-sim: the life of a volume, what each
+ * operation costs, what it answers and leaves when the API server or DPF misbehaves, many at once,
+ * and cancellation.
  */
 #include "test/controller/sim_process.h"
 #include "test/unit/controller/door.h"
@@ -47,7 +48,7 @@ static struct json *parse(const char *text)
 
 static int call(const char *method, const char *request, struct json **ret, struct err *err)
 {
-	AUTO(json_free) struct json *q = parse(request);
+	struct json *q AUTO(json_free) = parse(request);
 
 	return door_call(&c, locks, method, q, ret, err);
 }
@@ -72,7 +73,7 @@ static void succeeds(const char *method, const char *request)
 
 static bool exists(const struct kube_kind *kind, const char *name, bool *going)
 {
-	AUTO(json_free) struct json *object = NULL;
+	struct json *object AUTO(json_free) = NULL;
 	struct err err = ERR_INIT;
 	int rc = kube_get(sim.kube, kind, SIM_NS, name, deadline_in_ms(5000), &object, &err);
 
@@ -83,17 +84,17 @@ static bool exists(const struct kube_kind *kind, const char *name, bool *going)
 
 static void costs(const char *what, const char *want)
 {
-	AUTO(free) char *text = sim_requests();
-	AUTO(json_free) struct json *got = parse(text), *expected = parse(want);
+	char *text AUTO(free) = sim_requests();
+	struct json *got AUTO(json_free) = parse(text), *expected AUTO(json_free) = parse(want);
 
 	ck_assert_msg(json_equal(got, expected), "%s costs %s, not %s", what, text, want);
 }
 
-/* ---------------------------------------------------------------- the life of a volume */
+/* ---- the life of a volume ---- */
 
 START_TEST(a_volume_lives_from_create_to_delete)
 {
-	AUTO(json_free) struct json *reply = NULL, *told = NULL;
+	struct json *reply AUTO(json_free) = NULL, *told AUTO(json_free) = NULL;
 	struct err err = ERR_INIT;
 	bool going;
 
@@ -159,7 +160,7 @@ START_TEST(unpublish_from_all_nodes_leaves_none)
 	         "\"MULTI_NODE_MULTI_WRITER\"},\"block\":{}}],\"parameters\":{\"policy\":"
 	         "\"example-policy\"}}");
 	for (size_t i = 0; i < ARRAY_LEN(nodes); i++) {
-		AUTO(free) char *request = xasprintf(block, nodes[i]);
+		char *request AUTO(free) = xasprintf(block, nodes[i]);
 
 		succeeds("ControllerPublishVolume", request);
 	}
@@ -176,10 +177,10 @@ END_TEST
 /* As the Go plugin makes it: no labels, the function of its defaults. */
 static void attach_as_the_go_plugin(const char *volume, const char *node)
 {
-	AUTO(free) char *name = xasprintf("%s-%s", node, volume);
-	AUTO(json_free) struct json *made = NULL;
-	AUTO(json_free)
-	struct json *object = dpu_attachment_encode(name, node, volume, false, false);
+	char *name AUTO(free) = xasprintf("%s-%s", node, volume);
+	struct json *made AUTO(json_free) = NULL;
+	struct json *object AUTO(json_free) =
+		dpu_attachment_encode(name, node, volume, false, false);
 	struct err err = ERR_INIT;
 
 	ck_assert_msg(kube_create(sim.kube, &dpu_attachment_kind, SIM_NS, object,
@@ -208,7 +209,7 @@ START_TEST(attachments_without_our_labels_count_like_ours)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- faults */
+/* ---- faults ---- */
 
 enum left { NOTHING, OBJECT, GOING };
 #define RC(verb, more) "{\"verb\":\"" verb "\",\"resource\":\"dpuvolumes\"," more "}"
@@ -349,7 +350,7 @@ START_TEST(a_fault_has_its_code_its_text_and_leaves_what_it_says)
 	prepare(r);
 	sim_fault(r->fault);
 	c.wait_timeout_ms = r->wait_ms;
-	(void)!call(r->method, request_of(r), NULL, &err);
+	IGNORE_RESULT(call(r->method, request_of(r), NULL, &err));
 	/* What is there is asked by requests, too. */
 	if (!strstr(r->fault, "\"dpf\""))
 		sim_heal();
@@ -377,7 +378,7 @@ START_TEST(a_fault_has_its_code_its_text_and_leaves_what_it_says)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- threads */
+/* ---- threads ---- */
 
 #define THREADS 8
 #define EACH 12
@@ -387,7 +388,7 @@ static void *many(void *arg)
 	int thread = *(int *)arg;
 
 	for (int i = 0; i < EACH; i++) {
-		AUTO(free) char *create = NULL, *delete = NULL;
+		char *create AUTO(free) = NULL, *delete AUTO(free) = NULL;
 		struct err err = ERR_INIT;
 
 		create = xasprintf("{\"name\":\"pvc-%d-%d\",\"volume_capabilities\":[" CAP

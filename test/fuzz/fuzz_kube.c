@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an API server, or whoever answers in its place, can send: the first byte chooses a watch line, a body
- * with a Status, a quantity or a kubeconfig; the rest is the text.
+ * What an API server, or whoever answers in its place, can send: the first byte chooses a watch
+ * line, a body with a Status, a quantity or a kubeconfig; the rest is the text.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -10,6 +10,7 @@
 #include "dpf/dpu_attachment.h"
 #include "dpf/dpu_volume.h"
 #include "dpf/quantity.h"
+#include "common/cleanup.h"
 #include "common/json.h"
 #include "kube/kube_event.h"
 #include "kube/kube_yaml.h"
@@ -23,18 +24,18 @@ static void decode(const struct json *object)
 	struct dpu_volume v;
 	struct err err = ERR_INIT;
 
-	(void)!dpu_volume_decode(object, &v, &err);
+	IGNORE_RESULT(dpu_volume_decode(object, &v, &err));
 	err_clear(&err);
-	(void)!dpu_attachment_decode(object, &a, &err);
+	IGNORE_RESULT(dpu_attachment_decode(object, &a, &err));
 }
 
 static void body(const char *text, size_t n)
 {
-	AUTO(json_free) struct json *object = NULL;
+	struct json *object AUTO(json_free) = NULL;
 	struct err err = ERR_INIT;
 
 	if (json_parse("body", text, n, &object, &err) == 0) {
-		AUTO(free) char *again = json_print(object);
+		char *again AUTO(free) = json_print(object);
 
 		decode(object);
 	}
@@ -60,16 +61,16 @@ static void number(const char *text, size_t n)
 
 static void yaml(const char *text, size_t n)
 {
-	AUTO(json_free) struct json *tree = NULL;
+	struct json *tree AUTO(json_free) = NULL;
 	struct err err = ERR_INIT;
 
-	(void)!kube_yaml_parse("kubeconfig", text, n, &tree, &err);
+	IGNORE_RESULT(kube_yaml_parse("kubeconfig", text, n, &tree, &err));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
 	static void (*const parsers[])(const char *, size_t) = { watch_line, body, number, yaml };
-	AUTO(free) char *text = NULL;
+	char *text AUTO(free) = NULL;
 
 	if (n < 1)
 		return 0;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Text of lines "key=value" as publish and volume context: the node's parsers of what the controller and
- * PersistentVolumes hand over, the PCI address among them.
+ * Text of lines "key=value" as publish and volume context: the node's parsers of what the
+ * controller and PersistentVolumes hand over, the PCI address among them.
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "volume/context_keys.h"
+#include "common/cleanup.h"
 #include "common/mem.h"
 #include "volume/volume_params.h"
 #include "node/device/pci.h"
@@ -35,7 +36,7 @@ static size_t split(char *text, struct kv pairs[PAIRS])
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-	AUTO(free) char *text = xstrndup((const char *)data, n);
+	char *text AUTO(free) = xstrndup((const char *)data, n);
 	struct kv pairs[PAIRS];
 	struct kvs map = { pairs, split(text, pairs) };
 	struct volume_params params;
@@ -47,9 +48,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		if (!want.nsid || str_empty(want.pci))
 			abort();
 		err_clear(&err);
-		(void)!pci_parse(want.pci, &address, &err);
+		IGNORE_RESULT(pci_parse(want.pci, &address, &err));
 	}
 	err_clear(&err);
-	(void)!volume_params_parse(&map, EMULATION_NVME, "ext4", &params, &err);
+	IGNORE_RESULT(volume_params_parse(&map, EMULATION_NVME, "ext4", &params, &err));
 	return 0;
 }

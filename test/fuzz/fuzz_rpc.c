@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes into rpc_dispatch(): the first two choose service and method, the rest is the request. The handler packs the
- * request again, so that every string and list of it is read. Finds: what the wire checks let through and should not.
+ * Bytes into rpc_dispatch(): the first two choose service and method, the rest is the request. The
+ * handler packs the request again, so that every string and list of it is read. Finds: what the
+ * wire checks let through and should not.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@ static int pack_again(void *self, struct rpc_call *call, const void *req, Protob
                       struct err *err)
 {
 	const ProtobufCMethodDescriptor *method = self;
-	AUTO(free) uint8_t *packed = xmalloc(protobuf_c_message_get_packed_size(req) + 1);
+	uint8_t *packed AUTO(free) = xmalloc(protobuf_c_message_get_packed_size(req) + 1);
 
 	(void)err;
 	protobuf_c_message_pack(req, packed);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes as the start of a disk of 8 MiB: what is on it, and is it blank? Whatever the answer, a disk
- * that has a byte that is not zero must never be both "nothing known" and "blank".
+ * Bytes as the start of a disk of 8 MiB: what is on it, and is it blank? Whatever the answer, a
+ * disk that has a byte that is not zero must never be both "nothing known" and "blank".
  */
 #include <stdint.h>
 #include <stdlib.h>

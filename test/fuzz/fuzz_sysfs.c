@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes as one attribute of a recorded sysfs tree: the first chooses which, the rest is its content. Then the
- * device of a volume is looked for. Whatever the attribute says: a device is only found when it has the wanted
- * UUID, or shows none, and the wanted namespace id and size.
+ * Bytes as one attribute of a recorded sysfs tree: the first chooses which, the rest is its
+ * content. Then the device of a volume is looked for. Whatever the attribute says: a device is only
+ * found when it has the wanted UUID, or shows none, and the wanted namespace id and size.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -96,7 +96,7 @@ static bool look(const char *uuid)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-	AUTO(free) char *before = NULL;
+	char *before AUTO(free) = NULL;
 	const char *attribute;
 
 	if (n < 1)

@@ -48,18 +48,16 @@ void shell(const char *command)
 
 void certificate_authority(const char *dir, const char *name)
 {
-	AUTO(free)
-	char *command = xasprintf("cd %s && exec openssl req -x509 -newkey ec -pkeyopt "
-	                          "ec_paramgen_curve:P-256 -nodes -days 2 "
-	                          "-subj '/CN=%s' -keyout %s.key -out %s.pem",
-	                          dir, name, name, name);
+	char *command AUTO(free) = xasprintf("cd %s && exec openssl req -x509 -newkey ec -pkeyopt "
+	                                     "ec_paramgen_curve:P-256 -nodes -days 2 "
+	                                     "-subj '/CN=%s' -keyout %s.key -out %s.pem",
+	                                     dir, name, name, name);
 	shell(command);
 }
 
 void certificate(const char *dir, const char *ca, const char *name, const char *subject_alt_name)
 {
-	AUTO(free)
-	char *command = xasprintf(
+	char *command AUTO(free) = xasprintf(
 		"cd %s && echo 'subjectAltName=%s' >%s.ext && "
 		"openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj '/CN=%s' "
 		"-keyout %s.key -out %s.csr && "
@@ -77,15 +75,18 @@ static struct sockaddr_in loopback(int port)
 		                      .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 }
 
-/* Below the ports that the kernel hands out (ip_local_port_range starts at 32768 or above): between the look and the
-   bind of a server no other test can be given it, and each process looks in a range of its own. */
+/*
+ * Below the ports that the kernel hands out (ip_local_port_range starts at 32768 or above): between
+ * the look and the bind of a server no other test can be given it, and each process looks in a
+ * range of its own.
+ */
 int free_port(void)
 {
 	static int tried;
 	for (int i = 0; i < 100; i++) {
 		int port = 12000 + ((int)getpid() % 2000) * 10 + tried++ % 10;
 		struct sockaddr_in address = loopback(port);
-		AUTO(fd) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		int fd AUTO(fd) = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 		if (bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
 			return port;
 	}
@@ -96,7 +97,7 @@ int free_port(void)
 static bool takes_connections(int port)
 {
 	struct sockaddr_in address = loopback(port);
-	AUTO(fd) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd AUTO(fd) = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	return connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
 }
 
@@ -105,8 +106,7 @@ struct front front_start(const char *dir, const char *cert, int port, int backen
                          const char *options)
 {
 	struct front f = { .port = port ? port : free_port() };
-	AUTO(free)
-	char *command = xasprintf(
+	char *command AUTO(free) = xasprintf(
 		"cd %s && exec setpriv --pdeathsig=TERM nghttpx --conf=/dev/null -n1 --no-ocsp "
 		"--errorlog-file=nghttpx.log --backend-read-timeout=1h "
 		"--frontend-http2-read-timeout=1h -f'127.0.0.1,%d' -b'127.0.0.1,%d' %s %s.key "

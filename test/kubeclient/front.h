@@ -21,8 +21,10 @@ struct front {
 	int port;
 };
 
-/* Starts nghttpx with <dir>/<cert> before a server on backend_port, and waits until it takes connections. port 0: a
-   free one. options: further ones of its command line. */
+/*
+ * Starts nghttpx with <dir>/<cert> before a server on backend_port, and waits until it takes
+ * connections. port 0: a free one. options: further ones of its command line.
+ */
 struct front front_start(const char *dir, const char *cert, int port, int backend_port,
                          const char *options);
 void front_stop(struct front *f); /* at once; waits for the process */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a client costs at rest: memory of a process before it has one, and with an open watch over TLS
- * and HTTP/2. The scripted server runs in a child, so that only the client is counted.
+ * What a client costs at rest: memory of a process before it has one, and with an open watch over
+ * TLS and HTTP/2. The scripted server runs in a child, so that only the client is counted.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@
 
 static void report(const char *what)
 {
-	AUTO(free) char *text = NULL;
+	char *text AUTO(free) = NULL;
 	struct err err = ERR_INIT;
 	unsigned long pss = 0, anonymous = 0, rss = 0;
 	if (file_read("/proc/self/smaps_rollup", 65536, &text, NULL, &err))
@@ -91,7 +91,7 @@ static void requests(struct kube_fake *f, int n)
 	double cpu = cpu_us();
 	int64_t begin = monotonic_ns();
 	for (int i = 0; i < n; i++) {
-		AUTO(json_free) struct json *object = NULL;
+		struct json *object AUTO(json_free) = NULL;
 		struct err err = ERR_INIT;
 		struct deadline d = deadline_in_ms(5000);
 		ck_assert_int_eq(kube_get(f->kube, &kind_volume, "ns", "a", d, &object, &err), 0);
@@ -110,7 +110,7 @@ START_TEST(a_client_at_rest)
 	certificate_authority(f.dir, "ca");
 	certificate(f.dir, "ca", "server", "IP:127.0.0.1");
 	struct front front = front_start(f.dir, "server", 0, port, "");
-	AUTO(free) char *url = xasprintf("https://127.0.0.1:%d", front.port);
+	char *url AUTO(free) = xasprintf("https://127.0.0.1:%d", front.port);
 	kube_fake_config(&f, url, "    certificate-authority: ca.pem\n", "    token: t\n");
 	report("with a client that was not used");
 	struct kube_wait *wait = watch(&f);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The relay: one thread, poll() over all sockets. A frozen connection is still read, so that the peer's bytes
-   are acknowledged, and its bytes are dropped. */
+/*
+ * The relay: one thread, poll() over all sockets. A frozen connection is still read, so that the
+ * peer's bytes are acknowledged, and its bytes are dropped.
+ */
 #include "test/kubeclient/relay.h"
 
 #include <arpa/inet.h>
@@ -70,7 +72,7 @@ static void forward(struct pair *p, int from, int to)
 	if (n <= 0)
 		pair_close(p);
 	else if (!p->frozen)
-		(void)!send(to, buf, (size_t)n, MSG_NOSIGNAL);
+		IGNORE_RESULT(send(to, buf, (size_t)n, MSG_NOSIGNAL));
 }
 
 static unsigned collect(struct relay *r, struct pollfd *fds)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A TCP relay that can turn into a peer that takes bytes and never answers: a hung server, or a load balancer that lost
-   its way, as seen from the client. */
+/*
+ * A TCP relay that can turn into a peer that takes bytes and never answers: a hung server, or a
+ * load balancer that lost its way, as seen from the client.
+ */
 #pragma once
 
 struct relay;

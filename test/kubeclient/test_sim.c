@@ -28,7 +28,7 @@ struct world {
 static int wait_for_port(const char *path)
 {
 	for (int i = 0; i < 1000; i++) {
-		AUTO(free) char *text = NULL;
+		char *text AUTO(free) = NULL;
 		struct err err = ERR_INIT;
 		uint64_t port;
 		if (file_read_line(path, 100, &text, &err) == 0 && text[0] &&
@@ -42,10 +42,9 @@ static int wait_for_port(const char *path)
 static int start_sim(struct world *w)
 {
 	const char *sim = getenv("SNAP_SIM");
-	AUTO(free) char *port_file = xasprintf("%s/port", w->fake.dir);
+	char *port_file AUTO(free) = xasprintf("%s/port", w->fake.dir);
 	ck_assert_msg(sim != NULL, "SNAP_SIM names no snap-sim");
-	AUTO(free)
-	char *command = xasprintf(
+	char *command AUTO(free) = xasprintf(
 		"exec setpriv --pdeathsig=TERM %s --no-fabric --node worker-1 --seed "
 		"--namespace " NS
 		" --port-file %s --bookmark-ms 200 --bind-delay-ms 50 --delete-delay-ms 50",
@@ -63,12 +62,15 @@ static void world_start(struct world *w)
 	certificate_authority(w->fake.dir, "ca");
 	certificate(w->fake.dir, "ca", "server", "IP:127.0.0.1");
 	w->front = front_start(w->fake.dir, "server", 0, port, "");
-	AUTO(free) char *url = xasprintf("https://127.0.0.1:%d", w->front.port);
-	AUTO(free) char *straight = xasprintf("http://127.0.0.1:%d", port);
+	char *url AUTO(free) = xasprintf("https://127.0.0.1:%d", w->front.port);
+	char *straight AUTO(free) = xasprintf("http://127.0.0.1:%d", port);
 	kube_fake_config(&w->fake, url, "    certificate-authority: ca.pem\n", "");
 	ck_assert_int_eq(http_new(&(struct http_endpoint) { .url = straight }, NULL, &w->sim, &err),
 	                 0);
-	/* While one thread reads the new configuration, others still use the old one: it is read before they start. */
+	/*
+	 * While one thread reads the new configuration, others still use the old one: it is read
+	 * before they start.
+	 */
 	ck_assert_int_eq(kube_get(w->fake.kube, &kind_volume, NS, "none", deadline_in_ms(WAIT_MS),
 	                          &none, &err),
 	                 1);
@@ -117,7 +119,7 @@ static struct json *volume(const char *name)
 /* The uid of the new object, malloc'ed. */
 static char *create(struct world *w, const char *name)
 {
-	AUTO(json_free) struct json *object = volume(name), *stored = NULL;
+	struct json *object AUTO(json_free) = volume(name), *stored AUTO(json_free) = NULL;
 	struct err err = ERR_INIT;
 	int rc = kube_create(w->fake.kube, &kind_volume, NS, object, deadline_in_ms(WAIT_MS),
 	                     &stored, &err);
@@ -136,7 +138,7 @@ static struct kube_wait *wait_for(struct world *w, const char *name)
 static void until_bound(struct kube_wait *wait)
 {
 	for (;;) {
-		AUTO(json_free) struct json *object = NULL;
+		struct json *object AUTO(json_free) = NULL;
 		struct err err = ERR_INIT;
 		int rc = kube_wait_next(wait, deadline_in_ms(WAIT_MS), &object, &err);
 		ck_assert_msg(rc == 0, "%d %s", rc, err.msg);
@@ -149,7 +151,7 @@ static void until_gone(struct kube_wait *wait)
 {
 	int rc;
 	do {
-		AUTO(json_free) struct json *object = NULL;
+		struct json *object AUTO(json_free) = NULL;
 		struct err err = ERR_INIT;
 		rc = kube_wait_next(wait, deadline_in_ms(WAIT_MS), &object, &err);
 		ck_assert_msg(rc >= 0, "%s", err.msg);
@@ -169,10 +171,11 @@ START_TEST(the_life_of_an_object)
 {
 	struct world w;
 	struct err err = ERR_INIT;
-	AUTO(json_free) struct json *got = NULL, *patch = json_object(), *again = volume("pvc-1");
+	struct json *got AUTO(json_free) = NULL, *patch AUTO(json_free) = json_object(),
+			 *again AUTO(json_free) = volume("pvc-1");
 	world_start(&w);
 	struct kube_wait *wait = wait_for(&w, "pvc-1");
-	AUTO(free) char *uid = create(&w, "pvc-1");
+	char *uid AUTO(free) = create(&w, "pvc-1");
 	kube_wait_expect(wait, uid);
 	ck_assert_int_eq(kube_create(w.fake.kube, &kind_volume, NS, again, deadline_in_ms(WAIT_MS),
 	                             &got, &err),
@@ -211,7 +214,7 @@ START_TEST(a_list_of_many_pages)
 	unsigned n = 0;
 	world_start(&w);
 	for (unsigned i = 0; i < 9; i++) {
-		AUTO(free) char *name = xasprintf("pvc-%u", i);
+		char *name AUTO(free) = xasprintf("pvc-%u", i);
 		free(create(&w, name));
 	}
 	int rc = kube_list(w.fake.kube, &kind_volume, NS, NULL, count, &n, deadline_in_ms(WAIT_MS),
@@ -246,9 +249,9 @@ START_TEST(a_wait_outlives_what_happens_to_its_watch)
 	struct world w;
 	world_start(&w);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		AUTO(free) char *name = xasprintf("pvc-%zu", i);
+		char *name AUTO(free) = xasprintf("pvc-%zu", i);
 		struct kube_wait *wait = wait_for(&w, name);
-		AUTO(free) char *uid = create(&w, name);
+		char *uid AUTO(free) = create(&w, name);
 		kube_wait_expect(wait, uid);
 		sim(&w, rows[i].path, rows[i].body);
 		until_bound(wait);
@@ -265,7 +268,7 @@ START_TEST(a_group_that_is_not_served_is_named_and_found_when_it_comes)
 {
 	struct world w;
 	struct err err = ERR_INIT;
-	AUTO(json_free) struct json *object = volume("pvc-1"), *ret = NULL;
+	struct json *object AUTO(json_free) = volume("pvc-1"), *ret AUTO(json_free) = NULL;
 	world_start(&w);
 	sim(&w, "/sim/faults", "{\"resource\":\"dpuvolumes\",\"unserved\":true,\"times\":2}");
 	struct kube_wait *wait = wait_for(&w, "pvc-1");
@@ -294,9 +297,9 @@ static void *live(void *arg)
 {
 	struct worker *worker = arg;
 	for (unsigned i = 0; i < 5; i++) {
-		AUTO(free) char *name = xasprintf("pvc-%u-%u", worker->id, i);
+		char *name AUTO(free) = xasprintf("pvc-%u-%u", worker->id, i);
 		struct kube_wait *wait = wait_for(worker->w, name);
-		AUTO(free) char *uid = create(worker->w, name);
+		char *uid AUTO(free) = create(worker->w, name);
 		kube_wait_expect(wait, uid);
 		until_bound(wait);
 		ck_assert_int_eq(delete (worker->w, name, uid), 0);

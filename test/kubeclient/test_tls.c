@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Kubernetes client over TLS and HTTP/2: what shares a connection, who is trusted, what happens when
- * certificates change, a peer hangs, or says that it goes away.
+ * The Kubernetes client over TLS and HTTP/2: what shares a connection, who is trusted, what happens
+ * when certificates change, a peer hangs, or says that it goes away.
  */
 #include <sched.h>
 #include <string.h>
@@ -31,7 +31,7 @@ struct world {
 
 static void config(struct world *w, int port, const char *cluster, const char *user)
 {
-	AUTO(free) char *url = xasprintf("https://127.0.0.1:%d", port);
+	char *url AUTO(free) = xasprintf("https://127.0.0.1:%d", port);
 	kube_fake_config(&w->fake, url, cluster, user);
 }
 
@@ -65,7 +65,7 @@ static void world_stop(struct world *w)
 
 static void serve_object(struct world *w, const char *version, const char *phase, unsigned times)
 {
-	AUTO(free) char *body = xasprintf(OBJECT("a", "%s", "%s"), version, phase);
+	char *body AUTO(free) = xasprintf(OBJECT("a", "%s", "%s"), version, phase);
 	fake_http_on(
 		w->fake.server,
 		(struct fake_reply) { .on = "GET " VOLUMES "/a", .body = body, .times = times });
@@ -73,7 +73,7 @@ static void serve_object(struct world *w, const char *version, const char *phase
 
 static int get(struct world *w, int ms, struct err *err)
 {
-	AUTO(json_free) struct json *object = NULL;
+	struct json *object AUTO(json_free) = NULL;
 	return kube_get(w->fake.kube, &kind_volume, "ns", "a", deadline_in_ms(ms), &object, err);
 }
 
@@ -88,7 +88,7 @@ static struct kube_wait *watch(struct world *w)
 {
 	struct kube_wait *wait = NULL;
 	struct err err = ERR_INIT;
-	AUTO(json_free) struct json *object = NULL;
+	struct json *object AUTO(json_free) = NULL;
 	ck_assert_int_eq(kube_wait_open(w->fake.kube, &kind_volume, "ns", "a", &wait, &err), 0);
 	int rc = kube_wait_next(wait, deadline_in_ms(20000), &object, &err);
 	ck_assert_msg(rc == 0, "%s", err.msg);
@@ -99,14 +99,16 @@ static struct kube_wait *watch(struct world *w)
 static void told(struct kube_wait *wait, const char *phase)
 {
 	struct err err = ERR_INIT;
-	AUTO(json_free) struct json *object = NULL;
+	struct json *object AUTO(json_free) = NULL;
 	int rc = kube_wait_next(wait, deadline_in_ms(20000), &object, &err);
 	ck_assert_msg(rc == 0, "%s", err.msg);
 	ck_assert_str_eq(json_str(object, "status.phase"), phase);
 }
 
-/* A stream that has moved may be asked for before it is open, and its old end may still take events: pushed until
-   it is told, which one version is once. */
+/*
+ * A stream that has moved may be asked for before it is open, and its old end may still take
+ * events: pushed until it is told, which one version is once.
+ */
 static void push_until_told(struct world *w, struct kube_wait *wait)
 {
 	struct json *object = NULL;
@@ -272,9 +274,8 @@ END_TEST
 /* A mount namespace of this test's own process, whose /etc/ssl/certs has the CA "system". */
 static void make_system_store(struct world *w)
 {
-	AUTO(free) char *store = xasprintf("%s/store", w->fake.dir);
-	AUTO(free)
-	char *command =
+	char *store AUTO(free) = xasprintf("%s/store", w->fake.dir);
+	char *command AUTO(free) =
 		xasprintf("mkdir %s && cp %s/system.pem %s/ca-certificates.crt && "
 	                  "cp %s/system.pem %s/$(openssl x509 -hash -noout -in %s/system.pem).0",
 	                  store, w->fake.dir, store, w->fake.dir, store, w->fake.dir);
@@ -305,7 +306,7 @@ START_TEST(a_certificate_of_the_system_store_is_refused_when_a_ca_is_given)
 	config(&w, w.front.port, w.ca, TOKEN);
 	ck_assert_int_eq(get(&w, 20000, &err), -1);
 	ck_assert_msg(strstr(err.msg, "certificate") != NULL, "%s", err.msg);
-	AUTO(free) char *command = xasprintf("rm -r %s/store", w.fake.dir);
+	char *command AUTO(free) = xasprintf("rm -r %s/store", w.fake.dir);
 	umount2("/etc/ssl/certs", MNT_DETACH);
 	shell(command);
 	world_stop(&w);
@@ -339,7 +340,7 @@ START_TEST(a_rotated_ca_is_followed_and_the_watch_moves)
 	struct kube_wait *wait = watch(&w);
 	unsigned long generations = stats(&w).generations;
 
-	AUTO(free) char *command = xasprintf("cd %s && rm ca.pem", w.fake.dir);
+	char *command AUTO(free) = xasprintf("cd %s && rm ca.pem", w.fake.dir);
 	front_stop(&w.front);
 	shell(command);
 	certificate_authority(w.fake.dir, "ca");
@@ -368,7 +369,7 @@ START_TEST(a_rotated_token_needs_no_new_connection)
 	unsigned long generations = stats(&w).generations;
 	kube_fake_file(&w.fake, "token", "second");
 	get_works(&w, "second");
-	AUTO(free) char *seen = fake_http_last(w.fake.server, "GET " VOLUMES "/a");
+	char *seen AUTO(free) = fake_http_last(w.fake.server, "GET " VOLUMES "/a");
 	ck_assert_msg(strcasestr(seen, "authorization: Bearer second\r\n") != NULL, "%s", seen);
 	ck_assert_uint_eq(stats(&w).generations, generations);
 	ck_assert_uint_eq(stats(&w).connections, 1);
@@ -420,8 +421,11 @@ START_TEST(a_watch_on_a_hung_peer_is_opened_again_without_any_request)
 }
 END_TEST
 
-/* A server that goes away politely keeps the watch's stream to its end and takes no new ones: were one connection
-   allowed, everything would wait for the watch, for ever. This one goes away after every 20 requests. */
+/*
+ * A server that goes away politely keeps the watch's stream to its end and takes no new ones: were
+ * one connection allowed, everything would wait for the watch, for ever. This one goes away after
+ * every 20 requests.
+ */
 START_TEST(a_goaway_with_an_open_watch_holds_nothing_up)
 {
 	struct world w;
@@ -455,19 +459,18 @@ struct soak {
 static void *soak_thread(void *arg)
 {
 	struct soak *s = arg;
-	AUTO(free) char *name = xasprintf("s%u", s->id);
+	char *name AUTO(free) = xasprintf("s%u", s->id);
 	for (unsigned i = 0; i < s->rounds; i++) {
 		struct err err = ERR_INIT;
-		AUTO(json_free) struct json *object = NULL, *state = NULL;
-		AUTO(kube_wait_close) struct kube_wait *wait = NULL;
+		struct json *object AUTO(json_free) = NULL, *state AUTO(json_free) = NULL;
+		struct kube_wait *wait AUTO(kube_wait_close) = NULL;
 		ck_assert_int_eq(
 			kube_wait_open(s->w->fake.kube, &kind_volume, "ns", name, &wait, &err), 0);
 		ck_assert_int_eq(kube_get(s->w->fake.kube, &kind_volume, "ns", "a",
 		                          deadline_in_ms(30000), &object, &err),
 		                 0);
-		AUTO(free)
-		char *event = xasprintf(EVENT("ADDED", OBJECT("s%u", "%u", "Bound")), s->id,
-		                        1000 + s->id * 1000 + i);
+		char *event AUTO(free) = xasprintf(EVENT("ADDED", OBJECT("s%u", "%u", "Bound")),
+		                                   s->id, 1000 + s->id * 1000 + i);
 		ck_assert(fake_http_wait_streams(s->w->fake.server, WATCH, 1));
 		fake_http_push(s->w->fake.server, WATCH, event);
 		int rc = kube_wait_next(wait, deadline_in_ms(30000), &state, &err);

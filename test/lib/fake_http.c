@@ -83,11 +83,11 @@ static void send_all(int fd, const char *bytes, size_t n)
 
 static void send_chunk(int fd, const char *bytes)
 {
-	AUTO(free) char *chunk = xasprintf("%zx\r\n%s\r\n", strlen(bytes), bytes);
+	char *chunk AUTO(free) = xasprintf("%zx\r\n%s\r\n", strlen(bytes), bytes);
 	send_all(fd, chunk, strlen(chunk));
 }
 
-/* -------------------------------------------------------------- one connection */
+/* ---- one connection ---- */
 
 /* Reads one request into `text`; *ret_line is malloc'ed. False at the end of the connection. */
 static bool request_read(int fd, struct str *text, char **ret_line)
@@ -191,15 +191,14 @@ static bool reply_send(struct conn *c, const struct fake_reply *reply, const cha
 	if (reply->hang || reply->cut)
 		return false;
 	const char *body = reply->body ? reply->body : "";
-	AUTO(free)
-	char *length = reply->stream ? xstrdup("Transfer-Encoding: chunked\r\n")
-	                             : xasprintf("Content-Length: %zu\r\n", strlen(body));
-	AUTO(free)
-	char *head = xasprintf("HTTP/1.1 %d Fake\r\nContent-Type: %s\r\n%s%s%s\r\n",
-	                       reply->status ? reply->status : 200,
-	                       reply->type ? reply->type : "application/json", length,
-	                       reply->headers ? reply->headers : "",
-	                       reply->close ? "Connection: close\r\n" : "");
+	char *length AUTO(free) = reply->stream
+	                                  ? xstrdup("Transfer-Encoding: chunked\r\n")
+	                                  : xasprintf("Content-Length: %zu\r\n", strlen(body));
+	char *head AUTO(free) = xasprintf("HTTP/1.1 %d Fake\r\nContent-Type: %s\r\n%s%s%s\r\n",
+	                                  reply->status ? reply->status : 200,
+	                                  reply->type ? reply->type : "application/json", length,
+	                                  reply->headers ? reply->headers : "",
+	                                  reply->close ? "Connection: close\r\n" : "");
 	send_all(c->fd, head, strlen(head));
 	if (reply->stream)
 		stream_run(c, reply, line);
@@ -213,8 +212,8 @@ static void *conn_run(void *arg)
 	struct conn *c = arg;
 	struct fake_http *f = c->f;
 	for (bool more = true; more;) {
-		AUTO(str_clear) struct str text = STR_INIT(64 * 1024 * 1024);
-		AUTO(free) char *line = NULL;
+		struct str text AUTO(str_clear) = STR_INIT(64 * 1024 * 1024);
+		char *line AUTO(free) = NULL;
 		if (!request_read(c->fd, &text, &line))
 			break;
 		struct fake_reply *reply = rule_find(f, line);
@@ -257,7 +256,7 @@ static void *accept_run(void *arg)
 	}
 }
 
-/* -------------------------------------------------------------- the outside */
+/* ---- the outside ---- */
 
 struct fake_http *fake_http_start(void)
 {
@@ -341,19 +340,14 @@ const char *fake_http_url(const struct fake_http *f)
 	return f->url;
 }
 
-static const char *copy(const char *s)
-{
-	return s ? xstrdup(s) : NULL;
-}
-
 void fake_http_on(struct fake_http *f, struct fake_reply reply)
 {
 	struct rule *r = xcalloc(1, sizeof(*r));
 	r->reply = reply;
-	r->reply.on = copy(reply.on);
-	r->reply.headers = copy(reply.headers);
-	r->reply.type = copy(reply.type);
-	r->reply.body = copy(reply.body);
+	r->reply.on = xstrdup_or_null(reply.on);
+	r->reply.headers = xstrdup_or_null(reply.headers);
+	r->reply.type = xstrdup_or_null(reply.type);
+	r->reply.body = xstrdup_or_null(reply.body);
 	WITH_LOCK(&f->lock);
 	*f->rules_tail = r;
 	f->rules_tail = &r->next;

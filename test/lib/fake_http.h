@@ -3,7 +3,7 @@
  * A scripted HTTP/1.1 server on a free port of 127.0.0.1, one thread per connection.
  *
  * A test adds rules ("GET /api/v1/nodes/a" -> reply); the first that matches and is not used up
- * answers.  A request without a rule gets 599 and is counted as unexpected.  Streams stay open;
+ * answers. A request without a rule gets 599 and is counted as unexpected. Streams stay open;
  * the test pushes bytes into them, ends them, or cuts them.
  */
 #pragma once
@@ -14,8 +14,10 @@
 struct fake_http;
 
 struct fake_reply {
-	/* "METHOD /path?query"; a '*' at the end matches any rest. A pattern without '?' ignores the
-	   query of the request. */
+	/*
+	 * "METHOD /path?query"; a '*' at the end matches any rest. A pattern without '?' ignores
+	 * the query of the request.
+	 */
 	const char *on;
 	int status;          /* 0: 200 */
 	const char *headers; /* further header lines, each with \r\n */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel that recorded trees lack.  Owns the list of writes; changes only the tree that it
- * was given.  Knows PCI binding as drivers/base/bus.c does it, and where namespaces show.
+ * The kernel that recorded trees lack. Owns the list of writes; changes only the tree that it
+ * was given. Knows PCI binding as drivers/base/bus.c does it, and where namespaces show.
  */
 #include "test/lib/kernel.h"
 
@@ -16,7 +16,7 @@
 #include "common/file.h"
 #include "common/mem.h"
 
-/* ---------------------------------------------------------------- bind and unbind */
+/* ---- bind and unbind ---- */
 
 static char *function_path(const char *pci, const char *name)
 {
@@ -26,8 +26,8 @@ static char *function_path(const char *pci, const char *name)
 /* Name of the driver, malloc'ed, or NULL. */
 static char *driver_of(const struct kernel *k, const char *pci)
 {
-	AUTO(free) char *path = function_path(pci, "driver");
-	AUTO(free) char *whole = tree_path(k->tree, path);
+	char *path AUTO(free) = function_path(pci, "driver");
+	char *whole AUTO(free) = tree_path(k->tree, path);
 	struct err err = ERR_INIT;
 	char *name;
 
@@ -37,10 +37,10 @@ static char *driver_of(const struct kernel *k, const char *pci)
 /* Would the driver take the function? Only by override where autoprobe is off, as recorded. */
 static bool matches(const struct kernel *k, const char *pci, const char *driver)
 {
-	AUTO(free) char *override_path = function_path(pci, "driver_override");
-	AUTO(free) char *override = tree_read(k->tree, override_path);
-	AUTO(free) char *probe_path = function_path(pci, "physfn/sriov_drivers_autoprobe");
-	AUTO(free) char *autoprobe = tree_read(k->tree, probe_path);
+	char *override_path AUTO(free) = function_path(pci, "driver_override");
+	char *override AUTO(free) = tree_read(k->tree, override_path);
+	char *probe_path AUTO(free) = function_path(pci, "physfn/sriov_drivers_autoprobe");
+	char *autoprobe AUTO(free) = tree_read(k->tree, probe_path);
 
 	if (override && *override && strcmp(override, "(null)") != 0)
 		return strcmp(override, driver) == 0;
@@ -49,11 +49,11 @@ static bool matches(const struct kernel *k, const char *pci, const char *driver)
 
 static int apply_bind(const struct kernel *k, const char *driver, const char *pci)
 {
-	AUTO(free) char *function = function_path(pci, "vendor");
-	AUTO(free) char *link = function_path(pci, "driver");
-	AUTO(free) char *holder = driver_of(k, pci);
-	AUTO(free) char *present = tree_read(k->tree, function);
-	AUTO(free) char *target = xasprintf("../../../../bus/pci/drivers/%s", driver);
+	char *function AUTO(free) = function_path(pci, "vendor");
+	char *link AUTO(free) = function_path(pci, "driver");
+	char *holder AUTO(free) = driver_of(k, pci);
+	char *present AUTO(free) = tree_read(k->tree, function);
+	char *target AUTO(free) = xasprintf("../../../../bus/pci/drivers/%s", driver);
 
 	if (!present || !matches(k, pci, driver))
 		return ENODEV;
@@ -65,10 +65,10 @@ static int apply_bind(const struct kernel *k, const char *driver, const char *pc
 
 static int apply_unbind(const struct kernel *k, const char *driver, const char *pci)
 {
-	AUTO(free) char *holder = driver_of(k, pci);
-	AUTO(free) char *link = function_path(pci, "driver");
-	AUTO(free) char *controllers = function_path(pci, "nvme");
-	AUTO(free) char *whole = tree_path(k->tree, controllers);
+	char *holder AUTO(free) = driver_of(k, pci);
+	char *link AUTO(free) = function_path(pci, "driver");
+	char *controllers AUTO(free) = function_path(pci, "nvme");
+	char *whole AUTO(free) = tree_path(k->tree, controllers);
 
 	if (!holder || strcmp(holder, driver) != 0)
 		return ENODEV;
@@ -88,7 +88,7 @@ static int apply_override(const struct kernel *k, const char *path, const char *
 	return 0;
 }
 
-/* ---------------------------------------------------------------- the writer */
+/* ---- the writer ---- */
 
 static struct kernel_fault *fault_for(struct kernel *k, const char *attribute)
 {
@@ -104,7 +104,7 @@ static struct kernel_fault *fault_for(struct kernel *k, const char *attribute)
 static int apply(struct kernel *k, const char *path, const char *attribute, const char *text)
 {
 	/* <root>/sys/bus/pci/drivers/<driver>/bind */
-	AUTO(free) char *dir = xstrndup(path, (size_t)(attribute - 1 - path));
+	char *dir AUTO(free) = xstrndup(path, (size_t)(attribute - 1 - path));
 	const char *driver = strrchr(dir, '/') + 1;
 
 	if (strcmp(attribute, "bind") == 0)
@@ -164,19 +164,19 @@ char *kernel_writes(struct kernel *k)
 	return strs_join(&k->writes, "; ");
 }
 
-/* ---------------------------------------------------------------- namespaces */
+/* ---- namespaces ---- */
 
 static void write_attr(const struct tree *t, const char *dir, const char *name, const char *fmt,
                        ...) PRINTF_(4, 5);
 static void write_attr(const struct tree *t, const char *dir, const char *name, const char *fmt,
                        ...)
 {
-	AUTO(free) char *path = xasprintf("%s/%s", dir, name);
+	char *path AUTO(free) = xasprintf("%s/%s", dir, name);
 	char text[100];
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof text, fmt, ap);
+	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	tree_write(t, path, text);
 }
@@ -184,10 +184,10 @@ static void write_attr(const struct tree *t, const char *dir, const char *name, 
 static void add_disk(const struct tree *t, const char *dir, const char *name,
                      const struct kernel_namespace *n, bool hidden)
 {
-	AUTO(free) char *made = xasprintf("%s/.%s", dir, name);
-	AUTO(free) char *final = xasprintf("%s/%s", dir, name);
-	AUTO(free) char *link = xasprintf("/sys/class/block/%s", name);
-	AUTO(free) char *target = xasprintf("../../%s", final + strlen("/sys/"));
+	char *made AUTO(free) = xasprintf("%s/.%s", dir, name);
+	char *final AUTO(free) = xasprintf("%s/%s", dir, name);
+	char *link AUTO(free) = xasprintf("/sys/class/block/%s", name);
+	char *target AUTO(free) = xasprintf("../../%s", final + strlen("/sys/"));
 
 	write_attr(t, made, "nsid", "%u\n", n->nsid);
 	write_attr(t, made, "size", "%ju\n", (uintmax_t)n->size / 512);
@@ -207,15 +207,13 @@ static void add_disk(const struct tree *t, const char *dir, const char *name,
 
 void kernel_add_namespace(const struct tree *t, const struct kernel_namespace *n)
 {
-	AUTO(free) char *controller = xasprintf("%s/nvme/nvme%u", n->function, n->controller);
-	AUTO(free)
-	char *path = xasprintf("nvme%uc%un%u", n->subsystem, n->controller, n->instance);
-	AUTO(free) char *head = xasprintf("nvme%un%u", n->subsystem, n->instance);
-	AUTO(free)
-	char *subsystem =
+	char *controller AUTO(free) = xasprintf("%s/nvme/nvme%u", n->function, n->controller);
+	char *path AUTO(free) = xasprintf("nvme%uc%un%u", n->subsystem, n->controller, n->instance);
+	char *head AUTO(free) = xasprintf("nvme%un%u", n->subsystem, n->instance);
+	char *subsystem AUTO(free) =
 		xasprintf("/sys/devices/virtual/nvme-subsystem/nvme-subsys%u", n->subsystem);
-	AUTO(free) char *number = xasprintf("/sys/dev/block/%s", n->dev);
-	AUTO(free) char *target = xasprintf("../../%s/%s", subsystem + strlen("/sys/"), head);
+	char *number AUTO(free) = xasprintf("/sys/dev/block/%s", n->dev);
+	char *target AUTO(free) = xasprintf("../../%s/%s", subsystem + strlen("/sys/"), head);
 
 	write_attr(t, controller, "state", "live\n");
 	add_disk(t, controller, path, n, true);

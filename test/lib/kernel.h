@@ -40,8 +40,10 @@ static inline void kernel_clear_p(struct kernel *k)
 /* All writes so far, joined by "; ". malloc'ed. */
 char *kernel_writes(struct kernel *k);
 
-/* A namespace as the kernel shows it with multipath: hidden path below the function's
-   controller, head in the subsystem. */
+/*
+ * A namespace as the kernel shows it with multipath: hidden path below the function's controller,
+ * head in the subsystem.
+ */
 struct kernel_namespace {
 	const char *function; /* directory of the function: "/sys/devices/..." */
 	unsigned subsystem, controller, instance; /* nvme<subsystem>c<controller>n<instance> */

@@ -15,8 +15,11 @@ const struct kube_kind kind_volume = { .group = "storage.dpu.nvidia.com",
 	                               .plural = "dpuvolumes",
 	                               .kind = "DPUVolume" };
 
-/* Only pauses are short. How long an answer may take is as it is in a cluster: on a busy machine a scripted server is
-   slow, too, and a client that has lost its patience opens a second watch, whose events nobody pushes. */
+/*
+ * Only pauses are short. How long an answer may take is as it is in a cluster: on a busy machine a
+ * scripted server is slow, too, and a client that has lost its patience opens a second watch, whose
+ * events nobody pushes.
+ */
 static const struct kube_tuning short_pauses = {
 	.watch_backoff_ms = 20,
 	.watch_backoff_most_ms = 100,
@@ -26,28 +29,27 @@ static const struct kube_tuning short_pauses = {
 void kube_fake_file(struct kube_fake *f, const char *name, const char *text)
 {
 	struct err err = ERR_INIT;
-	AUTO(free) char *path = xasprintf("%s/%s", f->dir, name);
+	char *path AUTO(free) = xasprintf("%s/%s", f->dir, name);
 	ck_assert_msg(file_replace(path, text, strlen(text), 0600, &err) == 0, "%s", err.msg);
 }
 
 void kube_fake_config(struct kube_fake *f, const char *url, const char *cluster, const char *user)
 {
-	AUTO(free)
-	char *text = xasprintf("apiVersion: v1\n"
-	                       "kind: Config\n"
-	                       "current-context: c\n"
-	                       "contexts:\n"
-	                       "- name: c\n"
-	                       "  context: {cluster: k, user: u}\n"
-	                       "clusters:\n"
-	                       "- name: k\n"
-	                       "  cluster:\n"
-	                       "    server: %s\n%s"
-	                       "users:\n"
-	                       "- name: u\n"
-	                       "  user:\n"
-	                       "    ignored: 1\n%s",
-	                       url, cluster, user);
+	char *text AUTO(free) = xasprintf("apiVersion: v1\n"
+	                                  "kind: Config\n"
+	                                  "current-context: c\n"
+	                                  "contexts:\n"
+	                                  "- name: c\n"
+	                                  "  context: {cluster: k, user: u}\n"
+	                                  "clusters:\n"
+	                                  "- name: k\n"
+	                                  "  cluster:\n"
+	                                  "    server: %s\n%s"
+	                                  "users:\n"
+	                                  "- name: u\n"
+	                                  "  user:\n"
+	                                  "    ignored: 1\n%s",
+	                                  url, cluster, user);
 	kube_fake_file(f, "kubeconfig", text);
 }
 
@@ -56,12 +58,12 @@ static char left_over[64]; /* the directory, until it is removed */
 /* Also when an assertion ends the test, whose process then exits. */
 static void directory_remove(void)
 {
-	AUTO(strs_clear) struct strs names = STRS_INIT;
+	struct strs names AUTO(strs_clear) = STRS_INIT;
 	struct err err = ERR_INIT;
 	if (!left_over[0] || dir_list(left_over, &names, &err))
 		return;
 	for (size_t i = 0; i < names.n; i++) {
-		AUTO(free) char *path = xasprintf("%s/%s", left_over, names.v[i]);
+		char *path AUTO(free) = xasprintf("%s/%s", left_over, names.v[i]);
 		unlink(path);
 	}
 	rmdir(left_over);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A Kubernetes client whose API server is a scripted one: what every test of the client starts with. */
+/*
+ * A Kubernetes client whose API server is a scripted one: what every test of the client starts
+ * with.
+ */
 #pragma once
 
 #include "kube/kube_priv.h"
@@ -16,7 +19,10 @@ struct kube_fake {
 void kube_fake_start(struct kube_fake *f, const struct kube_tuning *tuning);
 /* After the tests' own waits are closed: stops both, removes the directory. */
 void kube_fake_stop(struct kube_fake *f);
-/* Writes (anew) the kubeconfig: server URL, `cluster` and `user` further YAML lines, each ending in \n. */
+/*
+ * Writes (anew) the kubeconfig: server URL, `cluster` and `user` further YAML lines, each ending in
+ * \n.
+ */
 void kube_fake_config(struct kube_fake *f, const char *url, const char *cluster, const char *user);
 /* A file in the directory. */
 void kube_fake_file(struct kube_fake *f, const char *name, const char *text);

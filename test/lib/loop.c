@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loop devices for tests, freed by autoclear.  Owns the descriptor that keeps one; the kernel
+ * Loop devices for tests, freed by autoclear. Owns the descriptor that keeps one; the kernel
  * has few of them and other tests run beside this one, so a busy moment is waited out.
  */
 #include "test/lib/loop.h"
@@ -24,10 +24,10 @@ static int try_attach(int control, int image)
 	struct loop_config config = { .fd = (unsigned)image,
 		                      .info = { .lo_flags = LO_FLAGS_AUTOCLEAR } };
 	int n = ioctl(control, LOOP_CTL_GET_FREE);
-	AUTO(fd) int fd = -1;
+	int fd AUTO(fd) = -1;
 	char path[32];
 
-	snprintf(path, sizeof path, "/dev/loop%d", n);
+	snprintf(path, sizeof(path), "/dev/loop%d", n);
 	fd = n < 0 ? -1 : open(path, O_RDWR | O_CLOEXEC);
 	/* Somebody before us may have left it read-only; that outlives the image. */
 	if (fd < 0 || ioctl(fd, LOOP_CONFIGURE, &config) || ioctl(fd, BLKROSET, &(int) { 0 }))
@@ -37,9 +37,9 @@ static int try_attach(int control, int image)
 
 void loop_attach(struct loop *l, const struct tree *t, uint64_t size)
 {
-	AUTO(fd) int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
-	AUTO(fd) int image = -1;
-	AUTO(free) char *path = tree_path(t, "/image-XXXXXX");
+	int control AUTO(fd) = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+	int image AUTO(fd) = -1;
+	char *path AUTO(free) = tree_path(t, "/image-XXXXXX");
 	struct stat st;
 
 	image = mkostemp(path, O_CLOEXEC);
@@ -69,7 +69,7 @@ void loop_node(const struct loop *l, const struct tree *t, const char *name)
 {
 	char path[200];
 
-	snprintf(path, sizeof path, "%s/%s", t->dev, name);
+	snprintf(path, sizeof(path), "%s/%s", t->dev, name);
 	unlink(path); /* a plain file that stood for it */
 	ck_assert_msg(mknod(path, S_IFBLK | 0600, l->devno) == 0, "mknod %s: errno %d", path,
 	              errno);

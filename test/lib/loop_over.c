@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A loop device that frees itself with its last descriptor, and what the kernel would show of it in sysfs. */
+/*
+ * A loop device that frees itself with its last descriptor, and what the kernel would show of it in
+ * sysfs.
+ */
 #include "test/lib/loop_over.h"
 
 #include <fcntl.h>
@@ -28,8 +31,8 @@ static bool try_attach(struct loop_over *l, int control, int backing)
 	int n = ioctl(control, LOOP_CTL_GET_FREE);
 
 	config.info.lo_flags = LO_FLAGS_AUTOCLEAR;
-	snprintf(l->name, sizeof l->name, "loop%d", n);
-	snprintf(path, sizeof path, "/dev/%s", l->name);
+	snprintf(l->name, sizeof(l->name), "loop%d", n);
+	snprintf(path, sizeof(path), "/dev/%s", l->name);
 	l->fd = n < 0 ? -1 : open(path, O_RDWR | O_CLOEXEC);
 	if (l->fd >= 0 && ioctl(l->fd, LOOP_CONFIGURE, &config) == 0)
 		return true;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A loop device over a device node, as kubelet puts one on a published block file; it shows up in the world's sysfs. */
+/*
+ * A loop device over a device node, as kubelet puts one on a published block file; it shows up in
+ * the world's sysfs.
+ */
 #pragma once
 
 #include "test/lib/nvme_world.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The two directions of message_json.h, driven by protobuf-c's descriptors.  Reading
+ * The two directions of message_json.h, driven by protobuf-c's descriptors. Reading
  * writes straight into the message's memory at the offsets that the descriptor
- * gives; nothing here knows a CSI message by name.  Bytes fields and floating point
+ * gives; nothing here knows a CSI message by name. Bytes fields and floating point
  * do not occur in CSI and are refused.
  */
 #include "test/lib/message_json.h"
@@ -58,7 +58,7 @@ static enum kind kind_of(const ProtobufCFieldDescriptor *f)
 	return f->type < ARRAY_LEN(kinds) ? kinds[f->type] : KIND_NONE;
 }
 
-/* ---------------------------------------------------------------- JSON -> message */
+/* ---- JSON -> message ---- */
 
 static int integer_value(const char *what, const struct json *j, int64_t *ret, struct err *err)
 {
@@ -232,7 +232,7 @@ int message_from_json(const ProtobufCMessageDescriptor *d, const struct json *j,
 	return message_value(d, j, arena, ret, err);
 }
 
-/* ---------------------------------------------------------------- message -> JSON */
+/* ---- message -> JSON ---- */
 
 static struct json *enum_to_json(const ProtobufCEnumDescriptor *d, int32_t number)
 {
@@ -282,8 +282,10 @@ static struct json *repeated_to_json(const ProtobufCFieldDescriptor *f, const ch
 	return list;
 }
 
-/* Set, in proto3's sense: a member of a oneof that is chosen, a message that is there, any other value that
-   is not the type's zero. */
+/*
+ * Set, in proto3's sense: a member of a oneof that is chosen, a message that is there, any other
+ * value that is not the type's zero.
+ */
 static bool field_is_set(const ProtobufCFieldDescriptor *f, const char *message)
 {
 	const void *slot = message + f->offset;

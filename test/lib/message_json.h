@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON <-> any protobuf-c message, by its descriptor, in the manner of proto3's JSON mapping: members
- * are the names of the .proto, maps are objects, enums are names, wrappers are plain values.
- * What a person types is taken kindly: text where a number or a boolean is wanted, one value where
- * a list is wanted.
+ * JSON <-> any protobuf-c message, by its descriptor, in the manner of proto3's JSON mapping:
+ * members are the names of the .proto, maps are objects, enums are names, wrappers are plain
+ * values. What a person types is taken kindly: text where a number or a boolean is wanted, one
+ * value where a list is wanted.
  */
 #pragma once
 
@@ -13,8 +13,10 @@
 #include "common/json.h"
 #include "common/mem.h"
 
-/* A message of descriptor `d` from a JSON object; all of it lives in the arena. Unknown members are an error
-   that lists the known ones. */
+/*
+ * A message of descriptor `d` from a JSON object; all of it lives in the arena. Unknown members are
+ * an error that lists the known ones.
+ */
 int message_from_json(const ProtobufCMessageDescriptor *d, const struct json *j,
                       struct arena *arena, ProtobufCMessage **ret, struct err *err) MUST_CHECK;
 /* The fields that are set, as an object; a new root. */

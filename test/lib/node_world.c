@@ -13,7 +13,7 @@
 
 void node_world_init(struct node_world *w)
 {
-	memset(w, 0, sizeof *w);
+	memset(w, 0, sizeof(*w));
 	nvme_world_init(&w->nvme);
 	w->plugin_dir = xasprintf("%s/plugin", w->nvme.root);
 	w->staging = xasprintf("%s/kubelet/staging", w->nvme.root);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A node service on a pretended host (nvme_world.h), and the requests that kubelet would make for one of its
- * disks.  Staging and target paths lie below the world's folder.
+ * A node service on a pretended host (nvme_world.h), and the requests that kubelet would make for
+ * one of its disks. Staging and target paths lie below the world's folder.
  */
 #pragma once
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pretended host.  Directory and links are those that the recorded trees of QEMU's NVMe have, as far as
- * discovery reads them; disk sequence numbers are the loop devices' own.  Loop devices are taken from the kernel's
- * free ones and give themselves back (autoclear), also when the test is killed.
+ * The pretended host. Directory and links are those that the recorded trees of QEMU's NVMe have, as
+ * far as discovery reads them; disk sequence numbers are the loop devices' own. Loop devices are
+ * taken from the kernel's free ones and give themselves back (autoclear), also when the test is
+ * killed.
  */
 #include "test/lib/nvme_world.h"
 
@@ -74,7 +75,7 @@ static void make_link(const char *to, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(path, sizeof path, fmt, ap);
+	vsnprintf(path, sizeof(path), fmt, ap);
 	va_end(ap);
 	unlink(path);
 	need(symlink(to, path) == 0, path);
@@ -97,7 +98,7 @@ void run_tool(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(line, sizeof line, fmt, ap);
+	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
 	strs_add(&argv, "sh");
 	strs_add(&argv, "-c");
@@ -108,7 +109,7 @@ void run_tool(const char *fmt, ...)
 	abort();
 }
 
-/* ---------------------------------------------------------------- functions */
+/* ---- functions ---- */
 
 static char *function_dir(const struct nvme_world *w, const char *pci)
 {
@@ -134,7 +135,7 @@ static void count_vfs(const struct nvme_world *w)
 	char *dir AUTO(free) = function_dir(w, PF);
 	char n[16];
 
-	snprintf(n, sizeof n, "%zu", w->n);
+	snprintf(n, sizeof(n), "%zu", w->n);
 	write_attr(dir, "sriov_numvfs", n);
 	write_attr(dir, "sriov_totalvfs", n);
 }
@@ -161,7 +162,7 @@ static int write_as_kernel(void *arg, const char *path, const char *text)
 	const struct nvme_world *w = arg;
 	char pci[16];
 
-	snprintf(pci, sizeof pci, "%.15s", text);
+	snprintf(pci, sizeof(pci), "%.15s", text);
 	pci[strcspn(pci, "\n")] = '\0';
 	if (str_has_suffix(path, "/drivers/nvme/bind"))
 		set_bound(w, pci, true);
@@ -186,8 +187,8 @@ void nvme_world_init(struct nvme_world *w)
 		                            "class/block", "dev/block" };
 	char template[64];
 
-	memset(w, 0, sizeof *w);
-	snprintf(template, sizeof template, "/var/tmp/snap-csi-test-%d-XXXXXX", program);
+	memset(w, 0, sizeof(*w));
+	snprintf(template, sizeof(template), "/var/tmp/snap-csi-test-%d-XXXXXX", program);
 	need(mkdtemp(template) != NULL, template);
 	w->root = xstrdup(template);
 	w->sysfs = below(w->root, "sys");
@@ -205,9 +206,12 @@ void nvme_world_init(struct nvme_world *w)
 	count_vfs(w);
 }
 
-/* ---------------------------------------------------------------- disks */
+/* ---- disks ---- */
 
-/* The kernel's free loop device may be taken by somebody else before we have configured it; all may be in use for a moment. */
+/*
+ * The kernel's free loop device may be taken by somebody else before we have configured it; all may
+ * be in use for a moment.
+ */
 static void attach_loop(struct nvme_disk *d)
 {
 	int image AUTO(fd) = open(d->image, O_RDWR | O_CLOEXEC);
@@ -217,12 +221,13 @@ static void attach_loop(struct nvme_disk *d)
 
 	config.info.lo_flags = LO_FLAGS_AUTOCLEAR;
 	/* mkfs.btrfs takes loop devices of one name for one device, and none is a name, too. */
-	snprintf((char *)config.info.lo_file_name, sizeof config.info.lo_file_name, "%s", d->image);
+	snprintf((char *)config.info.lo_file_name, sizeof(config.info.lo_file_name), "%s",
+	         d->image);
 	need(image >= 0 && control >= 0, "open image and loop-control");
 	for (int tries = 0; tries < 600; tries++) {
 		int n = ioctl(control, LOOP_CTL_GET_FREE);
 
-		snprintf(d->loop, sizeof d->loop, "/dev/loop%d", n);
+		snprintf(d->loop, sizeof(d->loop), "/dev/loop%d", n);
 		d->fd = n < 0 ? -1 : open(d->loop, O_RDWR | O_CLOEXEC);
 		if (d->fd >= 0 && ioctl(d->fd, LOOP_CONFIGURE, &config) == 0) {
 			need(fstat(d->fd, &st) == 0, d->loop);
@@ -240,7 +245,7 @@ static void write_size(const struct nvme_disk *d)
 {
 	char text[32];
 
-	snprintf(text, sizeof text, "%llu", (unsigned long long)d->size / 512);
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)d->size / 512);
 	write_attr(d->dir, "size", text);
 }
 
@@ -257,20 +262,20 @@ void nvme_world_show(struct nvme_world *w, struct nvme_disk *d)
 	uint64_t seq = 0;
 
 	make_dir(d->dir);
-	snprintf(text, sizeof text, "%u:%u", major(d->devno), minor(d->devno));
+	snprintf(text, sizeof(text), "%u:%u", major(d->devno), minor(d->devno));
 	write_attr(d->dir, "dev", text);
 	make_link(to, "%s/dev/block/%s", w->sysfs, text);
 	make_link(to, "%s/class/block/%s", w->sysfs, d->name);
-	snprintf(text, sizeof text, "%u", d->nsid);
+	snprintf(text, sizeof(text), "%u", d->nsid);
 	write_attr(d->dir, "nsid", text);
 	write_attr(d->dir, "ro", "0");
 	write_attr(d->dir, "hidden", "0");
 	if (ioctl(d->fd, BLKGETDISKSEQ, &seq) == 0) {
-		snprintf(text, sizeof text, "%llu", (unsigned long long)seq);
+		snprintf(text, sizeof(text), "%llu", (unsigned long long)seq);
 		write_attr(d->dir, "diskseq", text);
 	}
 	if (*d->uuid) {
-		snprintf(text, sizeof text, "uuid.%s", d->uuid);
+		snprintf(text, sizeof(text), "uuid.%s", d->uuid);
 		write_attr(d->dir, "uuid", d->uuid);
 		write_attr(d->dir, "wwid", text);
 	}
@@ -302,9 +307,9 @@ struct nvme_disk *nvme_world_add(struct nvme_world *w, uint32_t nsid, const char
 
 	need(w->n < NVME_WORLD_DISKS, "too many disks");
 	w->n++;
-	snprintf(d->name, sizeof d->name, "nvme%un1", vf);
-	snprintf(d->pci, sizeof d->pci, "0000:26:00.%u", vf);
-	snprintf(d->uuid, sizeof d->uuid, "%s", uuid);
+	snprintf(d->name, sizeof(d->name), "nvme%un1", vf);
+	snprintf(d->pci, sizeof(d->pci), "0000:26:00.%u", vf);
+	snprintf(d->uuid, sizeof(d->uuid), "%s", uuid);
 	d->nsid = nsid;
 	d->size = size;
 	d->node = xasprintf("%s/%s", w->dev, d->name);
@@ -362,5 +367,5 @@ void nvme_world_clear(struct nvme_world *w)
 	         "umount -l $m; done; rm -rf --one-file-system %s",
 	         root, root);
 	free(root);
-	memset(w, 0, sizeof *w);
+	memset(w, 0, sizeof(*w));
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A host with NVMe VFs whose namespaces are loop devices: a sysfs tree and a device directory
- * below a folder of its own, for the real node code to run against.  One PF (0000:26:00.0) with as many
- * VFs as there are disks, VF i at 0000:26:00.(i + 1), bound to the nvme driver.  Any failure aborts.
+ * A host with NVMe VFs whose namespaces are loop devices: a sysfs tree and a device directory below
+ * a folder of its own, for the real node code to run against. One PF (0000:26:00.0) with as many
+ * VFs as there are disks, VF i at 0000:26:00.(i + 1), bound to the nvme driver. Any failure aborts.
  */
 #pragma once
 
@@ -44,7 +44,10 @@ void nvme_world_init(struct nvme_world *w);
 /* A new VF with one namespace; uuid "" : the kernel shows none. */
 struct nvme_disk *nvme_world_add(struct nvme_world *w, uint32_t nsid, const char *uuid,
                                  uint64_t size);
-/* The namespace's entries go, as when it is detached; the loop device stays (something may be mounted). */
+/*
+ * The namespace's entries go, as when it is detached; the loop device stays (something may be
+ * mounted).
+ */
 void nvme_world_hide(struct nvme_world *w, struct nvme_disk *d);
 void nvme_world_show(struct nvme_world *w, struct nvme_disk *d);
 /* Detached and attached again: the same bytes and identity, another disk for the kernel. */

@@ -5,15 +5,18 @@
 #include <check.h>
 #include <stddef.h>
 
-/* Runs the tests, each with `timeout` seconds (0: Check's default), prints Check's summary; the exit code of main. */
+/*
+ * Runs the tests, each with `timeout` seconds (0: Check's default), prints Check's summary; the
+ * exit code of main.
+ */
 int suite_run(const char *name, double timeout, const TTest *const *tests, size_t n);
 
-#define SUITE_TIMEOUT(name, timeout, ...)                                                    \
-	int main(void)                                                                       \
-	{                                                                                    \
-		const TTest *const tests_[] = { __VA_ARGS__ };                               \
-		return suite_run((name), (timeout), tests_, sizeof tests_ / sizeof *tests_); \
-	}                                                                                    \
+#define SUITE_TIMEOUT(name, timeout, ...)                                                      \
+	int main(void)                                                                         \
+	{                                                                                      \
+		const TTest *const tests_[] = { __VA_ARGS__ };                                 \
+		return suite_run((name), (timeout), tests_, sizeof(tests_) / sizeof(*tests_)); \
+	}                                                                                      \
 	struct suite_semicolon_
 #define SUITE(name, ...) SUITE_TIMEOUT(name, 30, __VA_ARGS__)
 

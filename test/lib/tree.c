@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Unpacks recorded trees for tests and edits them.  Owns the temporary directory of each tree;
- * never writes outside it.  Not for the driver: it fails the test instead of returning errors.
+ * Unpacks recorded trees for tests and edits them. Owns the temporary directory of each tree;
+ * never writes outside it. Not for the driver: it fails the test instead of returning errors.
  */
 #include "test/lib/tree.h"
 
@@ -22,7 +22,7 @@
 
 #define MANIFEST_MAX (4 * 1024 * 1024)
 
-/* ---------------------------------------------------------------- what failed tests leave */
+/* ---- what failed tests leave ---- */
 
 /* Check forks for each test, and one that fails ends without cleanup: the program itself sweeps. */
 static pid_t program;
@@ -58,7 +58,7 @@ static const char *base_dir(void)
 
 __attribute__((destructor)) static void sweep(void)
 {
-	AUTO(free) char *pattern = NULL;
+	char *pattern AUTO(free) = NULL;
 	glob_t left = { 0 };
 
 	if (getpid() != program)
@@ -70,7 +70,7 @@ __attribute__((destructor)) static void sweep(void)
 	globfree(&left);
 }
 
-/* ---------------------------------------------------------------- base64 */
+/* ---- base64 ---- */
 
 static int base64_digit(char c)
 {
@@ -100,7 +100,7 @@ static size_t base64_decode(const char *text, unsigned char *ret)
 	return n;
 }
 
-/* ---------------------------------------------------------------- editing */
+/* ---- editing ---- */
 
 char *tree_path(const struct tree *t, const char *path)
 {
@@ -111,7 +111,7 @@ char *tree_path(const struct tree *t, const char *path)
 static char *path_with_parents(const struct tree *t, const char *path)
 {
 	char *whole = tree_path(t, path);
-	AUTO(free) char *parent = xstrndup(whole, (size_t)(strrchr(whole, '/') - whole));
+	char *parent AUTO(free) = xstrndup(whole, (size_t)(strrchr(whole, '/') - whole));
 	struct err err = ERR_INIT;
 
 	/* Most entries have a sibling that came before them. */
@@ -122,7 +122,7 @@ static char *path_with_parents(const struct tree *t, const char *path)
 
 void tree_write_bytes(const struct tree *t, const char *path, const void *bytes, size_t n)
 {
-	AUTO(free) char *whole = path_with_parents(t, path);
+	char *whole AUTO(free) = path_with_parents(t, path);
 	FILE *f = fopen(whole, "w");
 
 	ck_assert_msg(f && fwrite(bytes, 1, n, f) == n && fclose(f) == 0, "write %s", whole);
@@ -135,7 +135,7 @@ void tree_write(const struct tree *t, const char *path, const char *text)
 
 void tree_link(const struct tree *t, const char *path, const char *target)
 {
-	AUTO(free) char *whole = path_with_parents(t, path);
+	char *whole AUTO(free) = path_with_parents(t, path);
 
 	(void)unlink(whole);
 	ck_assert_msg(symlink(target, whole) == 0, "link %s: errno %d", whole, errno);
@@ -143,7 +143,7 @@ void tree_link(const struct tree *t, const char *path, const char *target)
 
 void tree_mkdir(const struct tree *t, const char *path)
 {
-	AUTO(free) char *whole = tree_path(t, path);
+	char *whole AUTO(free) = tree_path(t, path);
 	struct err err = ERR_INIT;
 
 	ck_assert_msg(dir_make(whole, 0755, &err) == 0, "%s", err.msg);
@@ -151,29 +151,29 @@ void tree_mkdir(const struct tree *t, const char *path)
 
 void tree_remove(const struct tree *t, const char *path)
 {
-	AUTO(free) char *whole = tree_path(t, path);
+	char *whole AUTO(free) = tree_path(t, path);
 
 	ck_assert_msg(remove_all(whole) == 0, "remove %s: errno %d", whole, errno);
 }
 
 void tree_rename(const struct tree *t, const char *from, const char *to)
 {
-	AUTO(free) char *old = tree_path(t, from);
-	AUTO(free) char *new = path_with_parents(t, to);
+	char *old AUTO(free) = tree_path(t, from);
+	char *new AUTO(free) = path_with_parents(t, to);
 
 	ck_assert_msg(rename(old, new) == 0, "rename %s to %s: errno %d", old, new, errno);
 }
 
 char *tree_read(const struct tree *t, const char *path)
 {
-	AUTO(free) char *whole = tree_path(t, path);
+	char *whole AUTO(free) = tree_path(t, path);
 	struct err err = ERR_INIT;
 	char *text;
 
 	return file_read_line(whole, MANIFEST_MAX, &text, &err) == 0 ? text : NULL;
 }
 
-/* ---------------------------------------------------------------- unpacking */
+/* ---- unpacking ---- */
 
 static void unpack_entry(const struct tree *t, const struct json *entry)
 {
@@ -185,7 +185,7 @@ static void unpack_entry(const struct tree *t, const struct json *entry)
 	} else if ((text = json_str(entry, "l"))) {
 		tree_link(t, path, text);
 	} else if ((text = json_str(entry, "b64"))) {
-		AUTO(free) unsigned char *bytes = xmalloc(strlen(text) + 1);
+		unsigned char *bytes AUTO(free) = xmalloc(strlen(text) + 1);
 
 		tree_write_bytes(t, path, bytes, base64_decode(text, bytes));
 	} else {
@@ -195,14 +195,14 @@ static void unpack_entry(const struct tree *t, const struct json *entry)
 
 static void unpack_manifest(const struct tree *t, const char *name)
 {
-	AUTO(free) char *path = xasprintf("test/data/sysfs/%s.manifest.jsonl", name);
-	AUTO(free) char *text = NULL;
+	char *path AUTO(free) = xasprintf("test/data/sysfs/%s.manifest.jsonl", name);
+	char *text AUTO(free) = NULL;
 	struct err err = ERR_INIT;
 	char *line, *end;
 
 	ck_assert_msg(file_read(path, MANIFEST_MAX, &text, NULL, &err) == 0, "%s", err.msg);
 	for (line = text; *line; line = end + 1) {
-		AUTO(json_free) struct json *entry = NULL;
+		struct json *entry AUTO(json_free) = NULL;
 
 		end = strchr(line, '\n');
 		ck_assert_msg(end != NULL, "%s: no newline at its end", path);
@@ -214,10 +214,10 @@ static void unpack_manifest(const struct tree *t, const char *name)
 
 void tree_unpack(struct tree *t, const char *name)
 {
-	snprintf(t->root, sizeof t->root, "%s/tree-%d-XXXXXX", base_dir(), program);
+	snprintf(t->root, sizeof(t->root), "%s/tree-%d-XXXXXX", base_dir(), program);
 	ck_assert_ptr_nonnull(mkdtemp(t->root));
-	snprintf(t->sysfs, sizeof t->sysfs, "%s/sys", t->root);
-	snprintf(t->dev, sizeof t->dev, "%s/dev", t->root);
+	snprintf(t->sysfs, sizeof(t->sysfs), "%s/sys", t->root);
+	snprintf(t->dev, sizeof(t->dev), "%s/dev", t->root);
 	if (name)
 		unpack_manifest(t, name);
 	tree_mkdir(t, "/sys");

@@ -52,7 +52,7 @@ void add_namespace(const struct tree *t, uint32_t nsid, const char *uuid)
 		                      .dev = dev,
 		                      .diskseq = 40 + nsid };
 
-	snprintf(dev, sizeof dev, "259:%u", nsid);
+	snprintf(dev, sizeof(dev), "259:%u", nsid);
 	kernel_add_namespace(t, &n);
 }
 
@@ -64,14 +64,14 @@ void namespace_on_bind(struct kernel *k, const char *pci)
 
 void assert_writes(struct wait_world *w, const char *want)
 {
-	AUTO(free) char *got = kernel_writes(&w->kernel);
+	char *got AUTO(free) = kernel_writes(&w->kernel);
 
 	ck_assert_str_eq(got, want);
 }
 
 void assert_override(struct wait_world *w, const char *want)
 {
-	AUTO(free) char *got = tree_read(&w->tree, OVERRIDE);
+	char *got AUTO(free) = tree_read(&w->tree, OVERRIDE);
 
 	ck_assert_str_eq(got, want);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A recorded tree with one VF, the kernel of kernel.h behind it, and a volume whose device is
- * waited for: what the tests of device_wait() share.  Everything that goes wrong fails the running
+ * waited for: what the tests of device_wait() share. Everything that goes wrong fails the running
  * check test.
  */
 #pragma once

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Prints the table of flags for README.md (test/lint/flags.sh). */
 #include "flags/flags.h"
 

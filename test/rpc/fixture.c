@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/str.h"
@@ -27,17 +28,20 @@ static void ignore_line(void *arg, const char *line)
 		fprintf(stderr, "%s\n", line);
 }
 
-/* What is left when a test ends in the middle (it jumps out of its function): children and directories. */
+/*
+ * What is left when a test ends in the middle (it jumps out of its function): children and
+ * directories.
+ */
 static pid_t children[16];
 static char dirs[16][64];
 
 static void remove_dir(const char *dir)
 {
-	AUTO(closedir) DIR *d = opendir(dir);
+	DIR *d AUTO(closedir) = opendir(dir);
 
 	for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
 		if (!str_eq(e->d_name, ".") && !str_eq(e->d_name, "..")) {
-			AUTO(free) char *path = xasprintf("%s/%s", dir, e->d_name);
+			char *path AUTO(free) = xasprintf("%s/%s", dir, e->d_name);
 
 			remove(path);
 		}
@@ -75,7 +79,7 @@ static void remember_dir(const char *before, const char *now)
 {
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
 		if (str_eq(dirs[i], before)) {
-			snprintf(dirs[i], sizeof dirs[i], "%s", now);
+			snprintf(dirs[i], sizeof(dirs[i]), "%s", now);
 			return;
 		}
 }
@@ -89,10 +93,10 @@ void fixture_init(struct fixture *f)
 	log_setup(5, false);
 	log_redirect(ignore_line, NULL);
 	*f = (struct fixture) { .options = { .socket_group = (gid_t)-1 } };
-	snprintf(f->dir, sizeof f->dir, "/tmp/rpc-test.XXXXXX");
+	snprintf(f->dir, sizeof(f->dir), "/tmp/rpc-test.XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(f->dir));
 	remember_dir("", f->dir);
-	snprintf(f->path, sizeof f->path, "%s/csi.sock", f->dir);
+	snprintf(f->path, sizeof(f->path), "%s/csi.sock", f->dir);
 	f->options.path = f->path;
 	stub_init(&f->stub);
 }
@@ -121,7 +125,7 @@ struct rpc_pending *stage_start(struct rpc_client *c, const char *volume, const 
                                 int timeout_ms)
 {
 	size_t n;
-	AUTO(free) uint8_t *in = stub_request(volume, what, &n);
+	uint8_t *in AUTO(free) = stub_request(volume, what, &n);
 
 	return rpc_client_start(c, STAGE, in, n, timeout_ms);
 }
@@ -132,7 +136,7 @@ int stage(struct rpc_client *c, const char *volume, const char *what, int timeou
 	int code = rpc_pending_wait(stage_start(c, volume, what, timeout_ms), &answer);
 
 	if (text)
-		memcpy(text, answer.text, sizeof answer.text);
+		memcpy(text, answer.text, sizeof(answer.text));
 	rpc_answer_clear(&answer);
 	return code;
 }
@@ -173,11 +177,10 @@ bool reaches(_Atomic int *counter, int n)
 pid_t server_spawn(struct fixture *f, const char *environment, unsigned nofile, int grace_ms)
 {
 	const char *program = getenv("STUB_SERVER");
-	AUTO(free)
-	char *command =
+	char *command AUTO(free) =
 		xasprintf("%s%u; exec env %s \"$0\" \"$1\" \"$2\"", nofile ? "ulimit -n " : ": ",
 	                  nofile, environment ? environment : "");
-	AUTO(free) char *grace = xasprintf("%d", grace_ms);
+	char *grace AUTO(free) = xasprintf("%d", grace_ms);
 	char *const argv[] = { (char *)"sh", (char *)"-c", command, (char *)program,
 		               f->path,      grace,        NULL };
 	posix_spawn_file_actions_t actions;
@@ -193,7 +196,7 @@ pid_t server_spawn(struct fixture *f, const char *environment, unsigned nofile, 
 	child_started(pid);
 	posix_spawn_file_actions_destroy(&actions);
 	close(out[1]);
-	(void)!read(out[0], word, 5);
+	IGNORE_RESULT(read(out[0], word, 5));
 	close(out[0]);
 	ck_assert_str_eq(word, "ready");
 	return pid;

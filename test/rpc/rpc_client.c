@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gRPC core as a client: one channel with a connection of its own, one completion queue per call, so that
- * calls of several threads have nothing in common.  The calling thread does all the work of its call.
+ * gRPC core as a client: one channel with a connection of its own, one completion queue per call,
+ * so that calls of several threads have nothing in common. The calling thread does all the work of
+ * its call.
  */
 #include "test/rpc/rpc_client.h"
 
@@ -48,9 +49,9 @@ struct rpc_client *rpc_client_new(const struct rpc_client_options *options)
 	};
 #undef INTEGER
 	grpc_channel_args all = { ARRAY_LEN(args), args };
-	struct rpc_client *c = xcalloc(1, sizeof *c);
+	struct rpc_client *c = xcalloc(1, sizeof(*c));
 	grpc_channel_credentials *credentials;
-	AUTO(free) char *target = xasprintf("unix:%s", options->path);
+	char *target AUTO(free) = xasprintf("unix:%s", options->path);
 
 	grpc_init();
 	credentials = grpc_insecure_credentials_create();
@@ -94,7 +95,7 @@ static void wait_one(struct rpc_pending *p)
 static struct rpc_pending *pending_new(struct rpc_client *c, const char *method, const void *in,
                                        size_t n, int timeout_ms)
 {
-	struct rpc_pending *p = xcalloc(1, sizeof *p);
+	struct rpc_pending *p = xcalloc(1, sizeof(*p));
 	grpc_slice path = grpc_slice_from_copied_string(method);
 	grpc_slice body = grpc_slice_from_copied_buffer(in ? in : "", n);
 
@@ -225,8 +226,8 @@ int rpc_pending_wait(struct rpc_pending *p, struct rpc_answer *answer)
 		wait_one(p);
 	*answer = (struct rpc_answer) { .code = (int)p->status };
 	n = GRPC_SLICE_LENGTH(p->text);
-	if (n >= sizeof answer->text)
-		n = sizeof answer->text - 1;
+	if (n >= sizeof(answer->text))
+		n = sizeof(answer->text) - 1;
 	memcpy(answer->text, GRPC_SLICE_START_PTR(p->text), n);
 	take_response(p, answer);
 	pending_free(p);
@@ -244,7 +245,7 @@ int rpc_client_call(struct rpc_client *c, const char *method, const ProtobufCMes
                     struct rpc_answer *answer)
 {
 	size_t n = protobuf_c_message_get_packed_size(req);
-	AUTO(free) uint8_t *in = xmalloc(n + 1);
+	uint8_t *in AUTO(free) = xmalloc(n + 1);
 
 	protobuf_c_message_pack(req, in);
 	rpc_client_call_bytes(c, method, in, n, timeout_ms, answer);

@@ -2,7 +2,7 @@
 /*
  * A small gRPC client for tests and measurements: unary calls to a unix socket.
  *
- * Any thread may call; each call polls for itself.  Bytes or protobuf-c messages.
+ * Any thread may call; each call polls for itself. Bytes or protobuf-c messages.
  */
 #pragma once
 
@@ -33,13 +33,19 @@ struct rpc_client *rpc_client_free(struct rpc_client *c); /* no call may be pend
 /* Blocks. timeout_ms < 0: no deadline. Returns answer->code; rpc_answer_clear() afterwards. */
 int rpc_client_call_bytes(struct rpc_client *c, const char *method, const void *in, size_t n,
                           int timeout_ms, struct rpc_answer *answer);
-/* The same with messages; *ret (may be NULL) is for protobuf_c_message_free_unpacked(), NULL unless the code is 0. */
+/*
+ * The same with messages; *ret (may be NULL) is for protobuf_c_message_free_unpacked(), NULL unless
+ * the code is 0.
+ */
 int rpc_client_call(struct rpc_client *c, const char *method, const ProtobufCMessage *req,
                     const ProtobufCMessageDescriptor *resp, int timeout_ms, ProtobufCMessage **ret,
                     struct rpc_answer *answer);
 void rpc_answer_clear(struct rpc_answer *answer);
 
-/* In two halves, to cancel in between or to have many calls in flight. Metadata: NULL, or one key and value. */
+/*
+ * In two halves, to cancel in between or to have many calls in flight. Metadata: NULL, or one key
+ * and value.
+ */
 struct rpc_pending *rpc_client_start(struct rpc_client *c, const char *method, const void *in,
                                      size_t n, int timeout_ms);
 struct rpc_pending *rpc_client_start_with(struct rpc_client *c, const char *method, const void *in,

@@ -37,7 +37,7 @@ static int wait_ms(struct stub *stub, struct rpc_call *call, const char *what, s
 
 static int show_contexts(const Csi__V1__NodeStageVolumeRequest *req, struct err *err)
 {
-	AUTO(str_clear) struct str all = STR_INIT(500);
+	struct str all AUTO(str_clear) = STR_INIT(500);
 
 	for (size_t i = 0; i < req->n_volume_context; i++)
 		str_addf(&all, "%s=%s;", req->volume_context[i]->key,

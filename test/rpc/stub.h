@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Services for the transport's tests: the real Identity, and a Node whose NodeStageVolume does what its
- * staging_target_path says:
+ * Services for the transport's tests: the real Identity, and a Node whose NodeStageVolume does what
+ * its staging_target_path says:
  *   ""            answers at once
  *   "sleep:MS"    waits, ends early when the call is cancelled
  *   "busy:MS"     waits whatever happens

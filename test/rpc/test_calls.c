@@ -78,7 +78,7 @@ START_TEST(a_worker_answers_node_capabilities)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- bytes as they are */
+/* ---- bytes as they are ---- */
 
 struct row {
 	const char *what, *method;
@@ -154,7 +154,7 @@ static const struct {
 START_TEST(lengths_are_limited_by_field)
 {
 	SETUP(f);
-	AUTO(free) char *long_text = xcalloc(lengths[_i].n + 1, 1);
+	char *long_text AUTO(free) = xcalloc(lengths[_i].n + 1, 1);
 	char text[1100];
 	int code;
 
@@ -187,13 +187,13 @@ START_TEST(the_last_of_equal_map_keys_counts)
 	SETUP(f);
 	struct rpc_answer answer;
 
-	rpc_client_call_bytes(f.client, STAGE, in, sizeof in - 1, 30000, &answer);
+	rpc_client_call_bytes(f.client, STAGE, in, sizeof(in) - 1, 30000, &answer);
 	ck_assert_str_eq(answer.text, "b=2;a=3;");
 	rpc_answer_clear(&answer);
 }
 END_TEST
 
-/* ---------------------------------------------------------------- what a handler sees and says */
+/* ---- what a handler sees and says ---- */
 
 START_TEST(an_odd_text_arrives_whole)
 {
@@ -233,7 +233,7 @@ START_TEST(the_peer_is_known_by_its_pid)
 	SETUP(f);
 	char text[1100], want[32];
 
-	snprintf(want, sizeof want, "pid=%d", (int)getpid());
+	snprintf(want, sizeof(want), "pid=%d", (int)getpid());
 	ck_assert_int_eq(stage(f.client, "v", "peer", 30000, text), ERR_RANGE);
 	ck_assert_str_eq(text, want);
 }

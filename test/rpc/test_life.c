@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ends: of calls (deadline, cancel, a caller that dies), of servers (gracefully, at once), of processes. */
+/*
+ * Ends: of calls (deadline, cancel, a caller that dies), of servers (gracefully, at once), of
+ * processes.
+ */
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
@@ -80,7 +83,7 @@ START_TEST(a_caller_that_dies_cancels_its_call)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- stopping */
+/* ---- stopping ---- */
 
 static void *stop_server(void *arg)
 {
@@ -158,7 +161,7 @@ START_TEST(start_and_stop_leave_nothing_open)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- two servers */
+/* ---- two servers ---- */
 
 START_TEST(a_second_server_takes_the_path_over_and_keeps_it)
 {
@@ -188,7 +191,7 @@ START_TEST(a_second_server_takes_the_path_over_and_keeps_it)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- processes */
+/* ---- processes ---- */
 
 static void connect_client(struct fixture *f)
 {
@@ -200,7 +203,7 @@ static void connect_client(struct fixture *f)
 
 START_TEST(sigterm_lets_a_running_call_finish)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 	struct rpc_pending *p;
 	struct rpc_answer answer;
 	pid_t pid;
@@ -220,7 +223,7 @@ END_TEST
 
 START_TEST(sigterm_ends_an_idle_server_soon)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 	int64_t begin;
 	pid_t pid;
 
@@ -236,7 +239,7 @@ END_TEST
 
 START_TEST(after_kill_9_a_new_server_serves_on_the_stale_socket)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 	pid_t pid;
 
 	fixture_init(&f);
@@ -254,7 +257,7 @@ END_TEST
 
 START_TEST(grpc_variables_of_the_environment_have_no_effect)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 	pid_t pid;
 
 	fixture_init(&f);
@@ -271,7 +274,7 @@ static int connect_raw(const char *path)
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	memcpy(address.sun_path, path, strlen(path) + 1);
-	if (connect(fd, (const struct sockaddr *)&address, sizeof address) == 0)
+	if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0)
 		return fd;
 	close(fd);
 	return -1;
@@ -279,7 +282,7 @@ static int connect_raw(const char *path)
 
 START_TEST(a_server_without_descriptors_recovers)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 	int fds[60];
 	pid_t pid;
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Too much of everything: bytes, headers, memory, calls. After each the server answers the next one. */
+/*
+ * Too much of everything: bytes, headers, memory, calls. After each the server answers the next
+ * one.
+ */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -42,7 +45,7 @@ static int send_bytes(struct rpc_client *c, const uint8_t *in, size_t n, char te
 	struct rpc_answer answer;
 	int code = rpc_client_call_bytes(c, STAGE, in, n, 20000, &answer);
 
-	memcpy(text, answer.text, sizeof answer.text);
+	memcpy(text, answer.text, sizeof(answer.text));
 	rpc_answer_clear(&answer);
 	return code;
 }
@@ -51,7 +54,7 @@ START_TEST(a_message_just_below_the_limit_is_taken)
 {
 	SETUP(f);
 	size_t n;
-	AUTO(free) uint8_t *in = field(2000, MIB - 10, &n);
+	uint8_t *in AUTO(free) = field(2000, MIB - 10, &n);
 	char text[1100];
 
 	ck_assert_msg(send_bytes(f.client, in, n, text) == ERR_OK, "%s", text);
@@ -62,7 +65,7 @@ START_TEST(a_message_above_the_limit_is_refused)
 {
 	SETUP(f);
 	size_t n;
-	AUTO(free) uint8_t *in = field(1, 4 * MIB, &n);
+	uint8_t *in AUTO(free) = field(1, 4 * MIB, &n);
 	char text[1100];
 
 	ck_assert_int_eq(send_bytes(f.client, in, n, text), ERR_EXHAUSTED);
@@ -75,7 +78,7 @@ END_TEST
 START_TEST(a_message_that_unpacks_to_much_memory_is_refused)
 {
 	SETUP(f);
-	AUTO(free) uint8_t *in = times("\xfa\x7f\x00", 3, MIB / 3);
+	uint8_t *in AUTO(free) = times("\xfa\x7f\x00", 3, MIB / 3);
 	char text[1100];
 
 	ck_assert_int_eq(send_bytes(f.client, in, MIB / 3 * 3, text), ERR_EXHAUSTED);
@@ -87,7 +90,7 @@ END_TEST
 START_TEST(empty_map_entries_have_an_end)
 {
 	SETUP(f);
-	AUTO(free) uint8_t *in = times("\x32\x00", 2, 30000);
+	uint8_t *in AUTO(free) = times("\x32\x00", 2, 30000);
 	char text[1100];
 
 	ck_assert_int_eq(send_bytes(f.client, in, 10000, text), ERR_INVALID);
@@ -96,15 +99,15 @@ START_TEST(empty_map_entries_have_an_end)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- compression */
+/* ---- compression ---- */
 
 static long high_water_kb(pid_t pid)
 {
-	AUTO(free) char *path = xasprintf("/proc/%d/status", (int)pid);
-	AUTO(fclose) FILE *f = fopen(path, "r");
+	char *path AUTO(free) = xasprintf("/proc/%d/status", (int)pid);
+	FILE *f AUTO(fclose) = fopen(path, "r");
 	char line[200];
 
-	while (f && fgets(line, sizeof line, f))
+	while (f && fgets(line, sizeof(line), f))
 		if (strncmp(line, "VmHWM:", 6) == 0)
 			return strtol(line + 6, NULL, 10);
 	return -1;
@@ -112,10 +115,10 @@ static long high_water_kb(pid_t pid)
 
 START_TEST(a_gzip_bomb_costs_nothing)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 	struct rpc_client *gzip;
 	size_t n;
-	AUTO(free) uint8_t *in = field(2000, 100 * MIB, &n);
+	uint8_t *in AUTO(free) = field(2000, 100 * MIB, &n);
 	char text[1100];
 	pid_t pid;
 	long before;
@@ -143,7 +146,7 @@ START_TEST(a_small_compressed_message_is_refused_too)
 	struct rpc_client *c =
 		rpc_client_new(&(struct rpc_client_options) { .path = f.path, .gzip = true });
 	size_t n;
-	AUTO(free) uint8_t *in = field(2000, MIB / 2, &n);
+	uint8_t *in AUTO(free) = field(2000, MIB / 2, &n);
 	char text[1100];
 
 	ck_assert_int_eq(send_bytes(c, in, n, text), ERR_UNIMPLEMENTED);
@@ -152,11 +155,11 @@ START_TEST(a_small_compressed_message_is_refused_too)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- headers */
+/* ---- headers ---- */
 
 static int probe_with_header(struct rpc_client *c, size_t n)
 {
-	AUTO(free) char *value = xcalloc(1, n + 1);
+	char *value AUTO(free) = xcalloc(1, n + 1);
 	struct rpc_answer answer;
 	int code;
 
@@ -178,7 +181,7 @@ START_TEST(headers_have_a_limit)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- calls */
+/* ---- calls ---- */
 
 static void volume_name(char name[static 20], int i)
 {
@@ -187,7 +190,7 @@ static void volume_name(char name[static 20], int i)
 
 START_TEST(a_full_queue_says_so_at_once)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 	struct rpc_pending *calls[10];
 	int ok = 0, unavailable = 0;
 
@@ -219,7 +222,7 @@ END_TEST
 
 START_TEST(a_call_whose_time_ran_out_in_the_queue_is_not_run)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 	struct rpc_pending *first, *second;
 	struct rpc_answer answer;
 

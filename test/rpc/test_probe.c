@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The liveness probe's client (snap-csi-plugin --probe): who is well, who is not, and that it never waits for ever. */
+/*
+ * The liveness probe's client (snap-csi-plugin --probe): who is well, who is not, and that it never
+ * waits for ever.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -31,7 +34,7 @@ END_TEST
 /* A stage that takes long is no reason to kill the driver. */
 START_TEST(a_driver_whose_workers_are_all_busy_is_well)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 	struct rpc_pending *busy[2];
 	struct rpc_answer answer;
 	struct err err = ERR_INIT;
@@ -53,7 +56,7 @@ END_TEST
 
 START_TEST(nobody_at_the_socket_is_refused_at_once)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 	fixture_init(&f);
 	check_refused("no socket", f.path, 30000);
 }
@@ -62,11 +65,11 @@ END_TEST
 /* Accepts connections and never says a word, as a driver whose threads hang. */
 START_TEST(a_driver_that_hangs_is_refused_at_the_deadline)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 
 	fixture_init(&f);
-	AUTO(fd) int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	int fd AUTO(fd) = socket(AF_UNIX, SOCK_STREAM, 0);
 	memcpy(address.sun_path, f.path, strlen(f.path) + 1);
 	ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
 	ck_assert_int_eq(listen(fd, 4), 0);

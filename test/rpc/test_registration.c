@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registration with kubelet: what its socket answers, and that the socket is there whatever happens to it. */
+/*
+ * Registration with kubelet: what its socket answers, and that the socket is there whatever happens
+ * to it.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +35,7 @@ static void keep_line(void *arg, const char *line)
 	WITH_LOCK(&lines_lock);
 	size_t n = strlen(lines);
 
-	snprintf(lines + n, sizeof lines - n, "%s", line);
+	snprintf(lines + n, sizeof(lines) - n, "%s", line);
 }
 
 static bool logged(const char *text)
@@ -44,10 +47,10 @@ static bool logged(const char *text)
 static void world_init(struct world *w)
 {
 	*w = (struct world) { 0 };
-	snprintf(w->dir, sizeof w->dir, "/tmp/snap-csi-registration.XXXXXX");
+	snprintf(w->dir, sizeof(w->dir), "/tmp/snap-csi-registration.XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(w->dir));
-	snprintf(w->registry, sizeof w->registry, "%s/registry", w->dir);
-	snprintf(w->socket, sizeof w->socket, "%s/" DRIVER "-reg.sock", w->registry);
+	snprintf(w->registry, sizeof(w->registry), "%s/registry", w->dir);
+	snprintf(w->socket, sizeof(w->socket), "%s/" DRIVER "-reg.sock", w->registry);
 	lines[0] = 0;
 	log_redirect(keep_line, NULL);
 }

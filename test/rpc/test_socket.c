@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The socket itself: its name, its mode, who may say what on it, and how many. Raw connections, no client library. */
+/*
+ * The socket itself: its name, its mode, who may say what on it, and how many. Raw connections, no
+ * client library.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -24,7 +27,7 @@ static int connect_raw(const char *path)
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	memcpy(address.sun_path, path, strlen(path) + 1);
-	ck_assert_int_eq(connect(fd, (const struct sockaddr *)&address, sizeof address), 0);
+	ck_assert_int_eq(connect(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
 	return fd;
 }
 
@@ -47,7 +50,7 @@ static int try_start(struct fixture *f, struct err *err)
 
 static size_t names_in(const char *dir)
 {
-	AUTO(strs_clear) struct strs names = STRS_INIT;
+	struct strs names AUTO(strs_clear) = STRS_INIT;
 	struct err err = ERR_INIT;
 
 	ck_assert_int_eq(dir_list(dir, &names, &err), 0);
@@ -68,7 +71,7 @@ END_TEST
 
 START_TEST(mode_and_group_can_be_chosen)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 	struct stat st;
 
 	fixture_init(&f);
@@ -95,8 +98,8 @@ END_TEST
 
 START_TEST(a_file_at_the_path_is_refused_and_kept)
 {
-	AUTO(fixture_clear) struct fixture f;
-	AUTO(free) char *text = NULL;
+	struct fixture f AUTO(fixture_clear);
+	char *text AUTO(free) = NULL;
 	struct err err = ERR_INIT;
 
 	fixture_init(&f);
@@ -113,7 +116,7 @@ END_TEST
 
 START_TEST(a_symbolic_link_at_the_path_is_refused_and_kept)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 	struct err err = ERR_INIT;
 	struct stat st;
 
@@ -127,7 +130,7 @@ END_TEST
 
 START_TEST(a_directory_at_the_path_is_refused)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 	struct err err = ERR_INIT;
 
 	fixture_init(&f);
@@ -143,11 +146,11 @@ START_TEST(a_path_that_no_socket_can_have_is_refused)
 	const char *const paths[] = { "", "/tmp/", "/nonexistent-directory/csi.sock", long_name };
 	const int codes[] = { ERR_INVALID, ERR_INVALID, ERR_NOT_FOUND, ERR_INVALID };
 
-	memset(long_name, 'x', sizeof long_name - 1);
+	memset(long_name, 'x', sizeof(long_name) - 1);
 	long_name[0] = '/';
-	long_name[sizeof long_name - 1] = '\0';
+	long_name[sizeof(long_name) - 1] = '\0';
 	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
-		AUTO(fixture_clear) struct fixture f;
+		struct fixture f AUTO(fixture_clear);
 		struct err err = ERR_INIT;
 
 		fixture_init(&f);
@@ -161,11 +164,11 @@ END_TEST
 
 START_TEST(a_relative_path_serves)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 	char before[PATH_MAX];
 
 	fixture_init(&f);
-	ck_assert_ptr_nonnull(getcwd(before, sizeof before));
+	ck_assert_ptr_nonnull(getcwd(before, sizeof(before)));
 	ck_assert_int_eq(chdir(f.dir), 0);
 	f.options.path = "csi.sock";
 	fixture_start(&f);
@@ -190,7 +193,7 @@ START_TEST(a_foreign_file_is_not_removed_by_a_stop)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- first words */
+/* ---- first words ---- */
 
 static void setup_impatient(struct fixture *f, unsigned max_connections)
 {
@@ -202,9 +205,9 @@ static void setup_impatient(struct fixture *f, unsigned max_connections)
 
 START_TEST(a_silent_client_is_closed)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 	int64_t begin;
-	AUTO(fd) int fd = -1;
+	int fd AUTO(fd) = -1;
 
 	setup_impatient(&f, 0);
 	begin = monotonic_ns();
@@ -217,8 +220,8 @@ END_TEST
 
 START_TEST(a_client_that_stops_in_the_middle_is_closed)
 {
-	AUTO(fixture_clear) struct fixture f;
-	AUTO(fd) int fd = -1;
+	struct fixture f AUTO(fixture_clear);
+	int fd AUTO(fd) = -1;
 
 	setup_impatient(&f, 0);
 	fd = connect_raw(f.path);
@@ -229,14 +232,14 @@ END_TEST
 
 START_TEST(first_words_may_come_in_pieces)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 	static const char words[] = PREFACE SETTINGS;
-	AUTO(fd) int fd = -1;
+	int fd AUTO(fd) = -1;
 
 	fixture_init(&f);
 	fixture_start(&f);
 	fd = connect_raw(f.path);
-	for (size_t i = 0; i < sizeof words - 1; i++) {
+	for (size_t i = 0; i < sizeof(words) - 1; i++) {
 		ck_assert_int_eq(send(fd, &words[i], 1, 0), 1);
 		sleep_ms(2);
 	}
@@ -246,8 +249,8 @@ END_TEST
 
 START_TEST(another_protocol_is_closed_at_once)
 {
-	AUTO(fixture_clear) struct fixture f;
-	AUTO(fd) int fd = -1;
+	struct fixture f AUTO(fixture_clear);
+	int fd AUTO(fd) = -1;
 
 	fixture_init(&f);
 	f.options.preface_timeout_ms = 300000;
@@ -258,11 +261,11 @@ START_TEST(another_protocol_is_closed_at_once)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- how many */
+/* ---- how many ---- */
 
 START_TEST(connections_have_a_cap_and_the_closed_ones_do_not_count)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 	static const char words[] = PREFACE SETTINGS;
 	int fds[3], extra;
 
@@ -272,7 +275,7 @@ START_TEST(connections_have_a_cap_and_the_closed_ones_do_not_count)
 	fixture_start(&f);
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
 		fds[i] = connect_raw(f.path);
-		ck_assert_int_eq(send(fds[i], words, sizeof words - 1, 0), sizeof words - 1);
+		ck_assert_int_eq(send(fds[i], words, sizeof(words) - 1, 0), sizeof(words) - 1);
 		ck_assert_int_eq(answer_within(fds[i], 30000), 1);
 	}
 	extra = connect_raw(f.path);
@@ -286,7 +289,7 @@ END_TEST
 
 START_TEST(silent_connections_count_and_time_out)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 	int fds[8];
 
 	setup_impatient(&f, 4);

@@ -2,7 +2,7 @@
 /*
  * From a path to what is meant: group, version, namespace, resource, name, subresource; from method
  * and query to the verb of RBAC ("list", "watch", ...), by which requests are counted and
- * faults are matched.  Runs on the connection's thread.
+ * faults are matched. Runs on the connection's thread.
  */
 #include "test/sim/api.h"
 
@@ -61,7 +61,7 @@ static void split_path(const char *path, struct strs *ret)
 		size_t n = strcspn(path, "/");
 
 		if (n) {
-			AUTO(free) char *part = xstrndup(path, n);
+			char *part AUTO(free) = xstrndup(path, n);
 
 			strs_add(ret, part);
 		}
@@ -122,7 +122,7 @@ static const struct verb *verb_find(const struct call *call, const struct target
 /* The name in the path, or for a creation the one in the body: what faults match. */
 static char *name_for_faults(const struct call *call, const struct target *t)
 {
-	AUTO(json_free) struct json *body = NULL;
+	struct json *body AUTO(json_free) = NULL;
 	struct err err = ERR_INIT;
 	const char *name;
 
@@ -168,8 +168,7 @@ static void run_with_fault(const struct call *call, const struct verb *verb, con
 static void run(const struct call *call, const struct target *t, struct reply *ret)
 {
 	const struct verb *verb = verb_find(call, t);
-	AUTO(free)
-	char *resource =
+	char *resource AUTO(free) =
 		t->sub ? xasprintf("%s/%s", t->res->plural, t->sub) : xstrdup(t->res->plural);
 	struct request_fault fault = { 0 };
 
@@ -179,7 +178,7 @@ static void run(const struct call *call, const struct target *t, struct reply *r
 		return;
 	}
 	counters_count(call->sim->counters, verb->name, resource);
-	AUTO(free) char *name = name_for_faults(call, t);
+	char *name AUTO(free) = name_for_faults(call, t);
 
 	if (faults_request(call->sim->faults, verb->name, resource, name, &fault))
 		run_with_fault(call, verb, t, &fault, ret);
@@ -199,8 +198,8 @@ static bool authorized(const struct call *call)
 
 static void handle_resource(const struct call *call, struct reply *ret)
 {
-	AUTO(strs_clear) struct strs parts = STRS_INIT;
-	AUTO(target_clear) struct target t = { 0 };
+	struct strs parts AUTO(strs_clear) = STRS_INIT;
+	struct target t AUTO(target_clear) = { 0 };
 	bool core = str_has_prefix(call->path, "/api/");
 	const char *group;
 	size_t skip = core ? 2 : 3;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Kubernetes API: one request in, one reply (or a watch stream) out.  Knows nothing of sockets:
+ * The Kubernetes API: one request in, one reply (or a watch stream) out. Knows nothing of sockets:
  * http_server.c brings the requests, tests call it directly.
  *
  *   api.c        path -> target, faults, discovery
@@ -39,8 +39,9 @@ const char *call_query(const struct call *call, const char *key);
 bool call_flag(const struct call *call, const char *key);
 
 enum wait_end { WAIT_READY, WAIT_TIMEOUT, WAIT_GONE };
-/* Until fd (-1: none) is readable, ms (-1: for ever) have passed, or the client or snap-sim
-   goes. */
+/*
+ * Until fd (-1: none) is readable, ms (-1: for ever) have passed, or the client or snap-sim goes.
+ */
 enum wait_end call_wait(const struct call *call, int fd, int ms);
 
 void api_get(const struct call *call, const struct target *t, struct reply *ret);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What clients ask before anything else: /version, /api, /apis and the resource lists, made
- * from the table in resource.c.  No state.
+ * from the table in resource.c. No state.
  */
 #include "test/sim/api.h"
 
@@ -24,7 +24,7 @@ static struct json *header(const char *kind)
 
 static struct json *version_of(const struct resource *r)
 {
-	AUTO(free) char *group_version = resource_api_version(r);
+	char *group_version AUTO(free) = resource_api_version(r);
 	struct json *v = json_object();
 
 	json_set_str(v, "groupVersion", group_version);
@@ -54,7 +54,7 @@ static bool first_of_group(size_t i)
 
 static void reply_groups(struct reply *ret)
 {
-	AUTO(json_free) struct json *list = header("APIGroupList");
+	struct json *list AUTO(json_free) = header("APIGroupList");
 
 	json_set(list, "groups", json_array());
 	for (size_t i = 0; i < RES_COUNT; i++)
@@ -65,7 +65,7 @@ static void reply_groups(struct reply *ret)
 
 static void reply_core_versions(struct reply *ret)
 {
-	AUTO(json_free) struct json *o = json_object();
+	struct json *o AUTO(json_free) = json_object();
 
 	json_set_str(o, "kind", "APIVersions");
 	json_set(o, "versions", json_array());
@@ -77,7 +77,7 @@ static struct json *entry(const struct resource *r, const char *sub, const char 
                           size_t n_verbs)
 {
 	struct json *e = json_object();
-	AUTO(free) char *name = xasprintf("%s%s", r->plural, sub);
+	char *name AUTO(free) = xasprintf("%s%s", r->plural, sub);
 
 	json_set_str(e, "name", name);
 	json_set_str(e, "singularName", *sub ? "" : r->singular);
@@ -91,13 +91,13 @@ static struct json *entry(const struct resource *r, const char *sub, const char 
 
 static void reply_resources(const char *group_version, struct reply *ret)
 {
-	AUTO(json_free) struct json *list = header("APIResourceList");
+	struct json *list AUTO(json_free) = header("APIResourceList");
 	struct json *entries = json_array();
 
 	json_set_str(list, "groupVersion", group_version);
 	for (size_t i = 0; i < RES_COUNT; i++) {
 		const struct resource *r = &resources[i];
-		AUTO(free) char *own = resource_api_version(r);
+		char *own AUTO(free) = resource_api_version(r);
 
 		if (!str_eq(own, group_version))
 			continue;
@@ -112,7 +112,7 @@ static void reply_resources(const char *group_version, struct reply *ret)
 
 static void reply_version(struct reply *ret)
 {
-	AUTO(json_free) struct json *o = json_object();
+	struct json *o AUTO(json_free) = json_object();
 
 	json_set_str(o, "major", "1");
 	json_set_str(o, "minor", "36");
@@ -134,8 +134,8 @@ bool api_discovery(const char *path, struct reply *ret)
 	else
 		for (size_t i = 0; i < RES_COUNT; i++) {
 			const struct resource *r = &resources[i];
-			AUTO(free) char *group = xasprintf("/apis/%s", r->group);
-			AUTO(free) char *version = xasprintf("%s/%s", group, r->version);
+			char *group AUTO(free) = xasprintf("/apis/%s", r->group);
+			char *version AUTO(free) = xasprintf("%s/%s", group, r->version);
 
 			if (!*r->group)
 				continue;
@@ -144,7 +144,7 @@ bool api_discovery(const char *path, struct reply *ret)
 				return true;
 			}
 			if (str_eq(path, group)) {
-				AUTO(json_free) struct json *o = group_of(r);
+				struct json *o AUTO(json_free) = group_of(r);
 
 				json_set_str(o, "kind", "APIGroup");
 				json_set_str(o, "apiVersion", "v1");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * get and list.  A list is paged by limit/continue; the token holds the version of the first page
+ * get and list. A list is paged by limit/continue; the token holds the version of the first page
  * and
- * the last key.  Pages behind the first show the objects as they are now, under the first page's
+ * the last key. Pages behind the first show the objects as they are now, under the first page's
  * version: whoever
- * watches from there sees every change again.  No state.
+ * watches from there sees every change again. No state.
  */
 #include "test/sim/api.h"
 
@@ -20,8 +20,7 @@
 
 void api_get(const struct call *call, const struct target *t, struct reply *ret)
 {
-	AUTO(version_unref)
-	struct version *v = store_get(call->sim->store, t->res, t->ns, t->name);
+	struct version *v AUTO(version_unref) = store_get(call->sim->store, t->res, t->ns, t->name);
 
 	if (!v) {
 		reply_not_found(ret, t->res, t->name);
@@ -39,7 +38,7 @@ static bool parse_continue(const char *token, uint64_t *rv, const char **after)
 
 	if (!colon || !strchr(colon, '/'))
 		return false;
-	AUTO(free) char *number = xstrndup(token, (size_t)(colon - token));
+	char *number AUTO(free) = xstrndup(token, (size_t)(colon - token));
 
 	*after = colon + 1;
 	return parse_u64("continue", number, rv, &err) == 0;
@@ -77,8 +76,8 @@ static bool parse_paging(const struct call *call, struct store_query *q, uint64_
 static void reply_page(const struct target *t, const struct store_page *page, uint64_t rv,
                        bool count_left, struct reply *ret)
 {
-	AUTO(str_clear) struct str out = STR_INIT(LIST_MAX);
-	AUTO(free) char *api_version = resource_api_version(t->res);
+	struct str out AUTO(str_clear) = STR_INIT(LIST_MAX);
+	char *api_version AUTO(free) = resource_api_version(t->res);
 
 	str_addf(&out,
 	         "{\"kind\":\"%sList\",\"apiVersion\":\"%s\",\"metadata\":{\"resourceVersion\":"
@@ -107,8 +106,8 @@ static void reply_page(const struct target *t, const struct store_page *page, ui
 
 void api_list(const struct call *call, const struct target *t, struct reply *ret)
 {
-	AUTO(selectors_clear) struct selectors selectors = { 0 };
-	AUTO(store_page_clear) struct store_page page = { 0 };
+	struct selectors selectors AUTO(selectors_clear) = { 0 };
+	struct store_page page AUTO(store_page_clear) = { 0 };
 	struct store_query query = { .res = t->res, .ns = t->ns, .match = selectors_match };
 	struct err err = ERR_INIT;
 	uint64_t rv = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /sim/...: the simulator's own switches.  No token is asked for: whoever can reach the
+ * /sim/...: the simulator's own switches. No token is asked for: whoever can reach the
  * port may break the world, that is what it is for.
  */
 #include "test/sim/api.h"
@@ -16,7 +16,7 @@
 
 static struct json *body_of(const struct call *call, struct reply *ret)
 {
-	AUTO(json_free) struct json *body = NULL;
+	struct json *body AUTO(json_free) = NULL;
 	struct err err = ERR_INIT;
 
 	if (json_parse("body", call->body ? call->body : "", call->body_len, &body, &err)) {
@@ -28,7 +28,7 @@ static struct json *body_of(const struct call *call, struct reply *ret)
 
 static void reply_faults(const struct call *call, struct reply *ret)
 {
-	AUTO(json_free) struct json *list = faults_json(call->sim->faults);
+	struct json *list AUTO(json_free) = faults_json(call->sim->faults);
 
 	reply_json(ret, 200, list);
 }
@@ -40,7 +40,7 @@ static void get_faults(const struct call *call, struct reply *ret)
 
 static void post_faults(const struct call *call, struct reply *ret)
 {
-	AUTO(json_free) struct json *spec = body_of(call, ret);
+	struct json *spec AUTO(json_free) = body_of(call, ret);
 	struct err err = ERR_INIT;
 
 	if (!spec)
@@ -69,7 +69,7 @@ static void delete_faults(const struct call *call, struct reply *ret)
 
 static void get_requests(const struct call *call, struct reply *ret)
 {
-	AUTO(json_free) struct json *tree = counters_json(call->sim->counters);
+	struct json *tree AUTO(json_free) = counters_json(call->sim->counters);
 
 	reply_json(ret, 200, tree);
 }
@@ -82,7 +82,7 @@ static void delete_requests(const struct call *call, struct reply *ret)
 
 static void reply_done(struct reply *ret)
 {
-	AUTO(json_free) struct json *o = json_object();
+	struct json *o AUTO(json_free) = json_object();
 
 	reply_json(ret, 200, o);
 }
@@ -95,7 +95,7 @@ static void post_expire(const struct call *call, struct reply *ret)
 
 static void post_resize(const struct call *call, struct reply *ret)
 {
-	AUTO(json_free) struct json *spec = body_of(call, ret);
+	struct json *spec AUTO(json_free) = body_of(call, ret);
 	struct err err = ERR_INIT;
 	const char *volume = NULL;
 	int64_t bytes = 0;
@@ -126,8 +126,8 @@ static struct json *nodes_json(const struct sim *sim)
 	for (size_t i = 0; i < sim->options->nodes.n; i++) {
 		const char *name = sim->options->nodes.v[i];
 		struct json *node = json_object();
-		AUTO(free) char *sys = xasprintf("%s/%s/sys", fabric_path(sim->fabric), name);
-		AUTO(free) char *dev = xasprintf("%s/%s/dev", fabric_path(sim->fabric), name);
+		char *sys AUTO(free) = xasprintf("%s/%s/sys", fabric_path(sim->fabric), name);
+		char *dev AUTO(free) = xasprintf("%s/%s/dev", fabric_path(sim->fabric), name);
 
 		json_set_str(node, "name", name);
 		json_set_str(node, "sysfsRoot", sys);
@@ -139,8 +139,7 @@ static struct json *nodes_json(const struct sim *sim)
 
 static void get_state(const struct call *call, struct reply *ret)
 {
-	AUTO(json_free)
-	struct json *o = call->sim->dpf ? dpf_state(call->sim->dpf) : json_object();
+	struct json *o AUTO(json_free) = call->sim->dpf ? dpf_state(call->sim->dpf) : json_object();
 
 	if (call->sim->fabric)
 		json_set(o, "nodes", nodes_json(call->sim));
@@ -159,7 +158,7 @@ static const struct {
 
 void api_sim(const struct call *call, struct reply *ret)
 {
-	AUTO(str_clear) struct str known = STR_INIT(1024);
+	struct str known AUTO(str_clear) = STR_INIT(1024);
 
 	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
 		if (str_eq(paths[i].path, call->path) && str_eq(paths[i].method, call->method)) {

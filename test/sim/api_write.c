@@ -3,8 +3,8 @@
  * create, update, patch, delete: what the API server does around storing an object.
  *
  * An update is optimistic: read a version, make the new tree, validate, put it back; when somebody
- * was faster, a request that named a resourceVersion gets 409, any other starts again.  A change
- * that changes nothing makes no version and no event.  No state.
+ * was faster, a request that named a resourceVersion gets 409, any other starts again. A change
+ * that changes nothing makes no version and no event. No state.
  */
 #include "test/sim/api.h"
 
@@ -29,7 +29,7 @@ static bool is_json_type(const char *type)
 /* NULL: the reply says why. */
 static struct json *parse_body(const struct call *call, struct reply *ret)
 {
-	AUTO(json_free) struct json *body = NULL;
+	struct json *body AUTO(json_free) = NULL;
 	struct err err = ERR_INIT;
 
 	if (json_parse("body", call->body ? call->body : "", call->body_len, &body, &err)) {
@@ -61,8 +61,8 @@ static bool metadata_decodes(const struct json *object)
 /* A whole object: its type and place must be those of the path. */
 static struct json *parse_object(const struct call *call, const struct target *t, struct reply *ret)
 {
-	AUTO(json_free) struct json *o = NULL;
-	AUTO(free) char *api_version = resource_api_version(t->res);
+	struct json *o AUTO(json_free) = NULL;
+	char *api_version AUTO(free) = resource_api_version(t->res);
 	const char *ns;
 
 	if (!is_json_type(call->content_type)) {
@@ -112,7 +112,7 @@ static struct json *parse_object(const struct call *call, const struct target *t
 static bool is_valid(const struct target *t, const struct json *object, const struct json *old,
                      struct reply *ret)
 {
-	AUTO(invalid_clear) struct invalid causes;
+	struct invalid causes AUTO(invalid_clear);
 
 	invalid_init(&causes);
 	validate_object(t->res, object, old, &causes);
@@ -131,8 +131,8 @@ static void generate_name(struct json *metadata)
 		return;
 	object_uuid(uuid);
 	for (size_t i = 0; i < 5; i++)
-		suffix[i] = letters[(unsigned char)uuid[i] % (sizeof letters - 1)];
-	AUTO(free) char *name = xasprintf("%s%s", prefix, suffix);
+		suffix[i] = letters[(unsigned char)uuid[i] % (sizeof(letters) - 1)];
+	char *name AUTO(free) = xasprintf("%s%s", prefix, suffix);
 
 	json_set_str(metadata, "name", name);
 }
@@ -157,7 +157,7 @@ static void set_new_metadata(const struct target *t, struct json *object)
 
 static bool namespace_exists(const struct call *call, const struct target *t, struct reply *ret)
 {
-	AUTO(version_unref) struct version *ns = NULL;
+	struct version *ns AUTO(version_unref) = NULL;
 
 	if (!t->res->namespaced)
 		return true;
@@ -169,8 +169,8 @@ static bool namespace_exists(const struct call *call, const struct target *t, st
 
 void api_create(const struct call *call, const struct target *t, struct reply *ret)
 {
-	AUTO(json_free) struct json *object = parse_object(call, t, ret);
-	AUTO(version_unref) struct version *made = NULL;
+	struct json *object AUTO(json_free) = parse_object(call, t, ret);
+	struct version *made AUTO(version_unref) = NULL;
 
 	if (!object || !namespace_exists(call, t, ret))
 		return;
@@ -203,8 +203,8 @@ void api_create(const struct call *call, const struct target *t, struct reply *r
 /* Everything but metadata and status decides the generation. */
 static bool same_spec(const struct json *a, const struct json *b)
 {
-	AUTO(json_free) struct json *x = json_copy(a);
-	AUTO(json_free) struct json *y = json_copy(b);
+	struct json *x AUTO(json_free) = json_copy(a);
+	struct json *y AUTO(json_free) = json_copy(b);
 
 	json_remove(x, "metadata");
 	json_remove(x, "status");
@@ -264,7 +264,7 @@ static struct json *combine(const struct target *t, const struct json *wanted,
 static int commit(const struct call *call, const struct target *t, struct json *object,
                   const struct json *old, const struct version *expect, struct reply *ret)
 {
-	AUTO(version_unref) struct version *made = NULL;
+	struct version *made AUTO(version_unref) = NULL;
 
 	if (!is_valid(t, object, old, ret))
 		return 0;
@@ -294,12 +294,12 @@ static bool preconditions_hold(const struct target *t, const struct json *wanted
 	char own[24];
 
 	*named_rv = !str_empty(rv);
-	snprintf(own, sizeof own, "%" PRIu64, current->rv);
+	snprintf(own, sizeof(own), "%" PRIu64, current->rv);
 	if (*uid && !str_eq(uid, current->uid)) {
-		AUTO(free)
-		char *why = xasprintf("Precondition failed: UID in precondition: %s, UID in object "
-		                      "meta: %s",
-		                      uid, current->uid);
+		char *why AUTO(free) =
+			xasprintf("Precondition failed: UID in precondition: %s, UID in object "
+		                  "meta: %s",
+		                  uid, current->uid);
 
 		reply_conflict(ret, t->res, current->name, why);
 		return false;
@@ -323,9 +323,9 @@ static bool names_agree(const struct target *t, const struct json *wanted, struc
 
 void api_update(const struct call *call, const struct target *t, struct reply *ret)
 {
-	AUTO(json_free) struct json *wanted = parse_object(call, t, ret);
-	AUTO(version_unref)
-	struct version *current = store_get(call->sim->store, t->res, t->ns, t->name);
+	struct json *wanted AUTO(json_free) = parse_object(call, t, ret);
+	struct version *current AUTO(version_unref) =
+		store_get(call->sim->store, t->res, t->ns, t->name);
 	bool named_rv;
 
 	if (!wanted || !names_agree(t, wanted, ret))
@@ -337,7 +337,7 @@ void api_update(const struct call *call, const struct target *t, struct reply *r
 	if (!preconditions_hold(t, wanted, current, &named_rv, ret))
 		return;
 	if (!named_rv) {
-		AUTO(invalid_clear) struct invalid causes;
+		struct invalid causes AUTO(invalid_clear);
 		struct resource as = *t->res;
 
 		as.kind = t->res->plural; /* so it says */
@@ -347,8 +347,8 @@ void api_update(const struct call *call, const struct target *t, struct reply *r
 		reply_invalid(ret, &as, t->name, &causes);
 		return;
 	}
-	AUTO(json_free) struct json *old = version_parse(current);
-	AUTO(json_free) struct json *object = combine(t, wanted, old);
+	struct json *old AUTO(json_free) = version_parse(current);
+	struct json *object AUTO(json_free) = combine(t, wanted, old);
 
 	if (commit(call, t, object, old, current, ret))
 		reply_conflict(ret, t->res, t->name, MODIFIED);
@@ -356,7 +356,7 @@ void api_update(const struct call *call, const struct target *t, struct reply *r
 
 static void reply_uid_is_fixed(const struct target *t, const struct json *patch, struct reply *ret)
 {
-	AUTO(invalid_clear) struct invalid causes;
+	struct invalid causes AUTO(invalid_clear);
 
 	invalid_init(&causes);
 	invalid_add(&causes, "FieldValueInvalid", "metadata.uid",
@@ -368,8 +368,8 @@ static void reply_uid_is_fixed(const struct target *t, const struct json *patch,
 static int try_patch(const struct call *call, const struct target *t, const struct json *patch,
                      struct reply *ret)
 {
-	AUTO(version_unref)
-	struct version *current = store_get(call->sim->store, t->res, t->ns, t->name);
+	struct version *current AUTO(version_unref) =
+		store_get(call->sim->store, t->res, t->ns, t->name);
 	bool named_rv;
 
 	if (!current) {
@@ -382,11 +382,11 @@ static int try_patch(const struct call *call, const struct target *t, const stru
 	}
 	if (!preconditions_hold(t, patch, current, &named_rv, ret))
 		return 0;
-	AUTO(json_free) struct json *old = version_parse(current);
-	AUTO(json_free) struct json *wanted = json_copy(old);
+	struct json *old AUTO(json_free) = version_parse(current);
+	struct json *wanted AUTO(json_free) = json_copy(old);
 
 	json_merge_patch(wanted, patch);
-	AUTO(json_free) struct json *object = combine(t, wanted, old);
+	struct json *object AUTO(json_free) = combine(t, wanted, old);
 
 	if (commit(call, t, object, old, current, ret) == 0)
 		return 0;
@@ -398,7 +398,7 @@ static int try_patch(const struct call *call, const struct target *t, const stru
 
 void api_patch(const struct call *call, const struct target *t, struct reply *ret)
 {
-	AUTO(json_free) struct json *patch = NULL;
+	struct json *patch AUTO(json_free) = NULL;
 
 	if (!call->content_type ||
 	    !str_has_prefix(call->content_type, "application/merge-patch+json")) {
@@ -420,9 +420,9 @@ void api_patch(const struct call *call, const struct target *t, struct reply *re
 static bool delete_allowed(const struct call *call, const struct target *t,
                            const struct version *current, bool *named_rv, struct reply *ret)
 {
-	AUTO(json_free)
-	struct json *options = call->body_len ? parse_body(call, ret) : json_object();
-	AUTO(json_free) struct json *as_object = json_object();
+	struct json *options AUTO(json_free) =
+		call->body_len ? parse_body(call, ret) : json_object();
+	struct json *as_object AUTO(json_free) = json_object();
 	struct json *metadata = json_sub(as_object, "metadata");
 
 	if (!options)
@@ -438,7 +438,7 @@ static int mark_deleted(const struct call *call, const struct target *t, struct 
                         const struct version *current, struct reply *ret)
 {
 	struct json *metadata = json_sub(object, "metadata");
-	AUTO(version_unref) struct version *made = NULL;
+	struct version *made AUTO(version_unref) = NULL;
 	char now[32];
 
 	if (!object_is_deleting(object)) {
@@ -455,8 +455,8 @@ static int mark_deleted(const struct call *call, const struct target *t, struct 
 
 static int try_delete(const struct call *call, const struct target *t, struct reply *ret)
 {
-	AUTO(version_unref)
-	struct version *current = store_get(call->sim->store, t->res, t->ns, t->name);
+	struct version *current AUTO(version_unref) =
+		store_get(call->sim->store, t->res, t->ns, t->name);
 	bool named_rv;
 
 	if (!current) {
@@ -465,7 +465,7 @@ static int try_delete(const struct call *call, const struct target *t, struct re
 	}
 	if (!delete_allowed(call, t, current, &named_rv, ret))
 		return 0;
-	AUTO(json_free) struct json *object = version_parse(current);
+	struct json *object AUTO(json_free) = version_parse(current);
 
 	if (object_has_finalizers(object))
 		return mark_deleted(call, t, object, current, ret);

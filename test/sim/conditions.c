@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Conditions of one object's tree.  No state. */
+/* Conditions of one object's tree. No state. */
 #include "test/sim/conditions.h"
 
 #include "common/str.h"
@@ -14,7 +14,7 @@ static struct json *find(struct json *object, const char *type)
 		char index[24];
 
 		if (str_eq(json_str(item, "type"), type)) {
-			snprintf(index, sizeof index, "%zu", i);
+			snprintf(index, sizeof(index), "%zu", i);
 			return json_at_mut(list, index);
 		}
 		i++;
@@ -88,7 +88,7 @@ static int severity(const char *reason)
 void conditions_summarize(struct json *object, const char *const *types)
 {
 	static const char *const reasons[] = { REASON_PENDING, REASON_FAILURE, REASON_DELETION };
-	AUTO(str_clear) struct str text = STR_INIT(4096);
+	struct str text AUTO(str_clear) = STR_INIT(4096);
 	int worst = 0;
 
 	for (; *types; types++) {
@@ -105,7 +105,7 @@ void conditions_summarize(struct json *object, const char *const *types)
 		conditions_set(object, "Ready", "True", REASON_SUCCESS, "");
 		return;
 	}
-	AUTO(str_clear) struct str message = STR_INIT(4096);
+	struct str message AUTO(str_clear) = STR_INIT(4096);
 
 	str_addf(&message, "The following conditions are not ready:%s", text.ptr);
 	conditions_set(object, "Ready", "False", reasons[worst], message.ptr);

@@ -15,8 +15,10 @@ bool conditions_init(struct json *object, const char *const *types);
 /* status is "True", "False" or "Unknown". lastTransitionTime moves only when the status changes. */
 void conditions_set(struct json *object, const char *type, const char *status, const char *reason,
                     const char *message);
-/* Ready from the others: True/Success, or False with the worst reason and the list of what is
-   missing. */
+/*
+ * Ready from the others: True/Success, or False with the worst reason and the list of what is
+ * missing.
+ */
 void conditions_summarize(struct json *object, const char *const *types);
 /* True and observed at the object's generation. */
 bool conditions_true(const struct json *object, const char *type);

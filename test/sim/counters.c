@@ -11,7 +11,7 @@ struct counters {
 
 struct counters *counters_new(void)
 {
-	struct counters *c = xcalloc(1, sizeof *c);
+	struct counters *c = xcalloc(1, sizeof(*c));
 
 	pthread_mutex_init(&c->lock, NULL);
 	c->tree = json_object();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files, links and directories below one root.  Knows nothing of devices. */
+/* Files, links and directories below one root. Knows nothing of devices. */
 #include "test/sim/devtree.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ static char *whole(const struct devtree *t, const char *dir, const char *name)
 
 void devtree_dir(struct devtree *t, const char *path)
 {
-	AUTO(free) char *p = whole(t, path, NULL);
+	char *p AUTO(free) = whole(t, path, NULL);
 
 	if (!t->err.code && dir_make(p, 0755, &t->err))
 		err_wrap(&t->err, "build the sysfs tree");
@@ -31,8 +31,8 @@ void devtree_dir(struct devtree *t, const char *path)
 void devtree_bytes(struct devtree *t, const char *dir, const char *name, const void *bytes,
                    size_t n)
 {
-	AUTO(free) char *p = whole(t, dir, name);
-	AUTO(fd) int fd = -1;
+	char *p AUTO(free) = whole(t, dir, name);
+	int fd AUTO(fd) = -1;
 
 	if (t->err.code)
 		return;
@@ -48,14 +48,14 @@ void devtree_attr(struct devtree *t, const char *dir, const char *name, const ch
 	int n;
 
 	va_start(args, fmt);
-	n = vsnprintf(text, sizeof text, fmt, args);
+	n = vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	devtree_bytes(t, dir, name, text, (size_t)n);
 }
 
 void devtree_symlink(struct devtree *t, const char *dir, const char *name, const char *target)
 {
-	AUTO(free) char *p = whole(t, dir, name);
+	char *p AUTO(free) = whole(t, dir, name);
 
 	if (!t->err.code && symlink(target, p))
 		err_sys(&t->err, errno, "link %s", p);
@@ -75,7 +75,7 @@ static size_t common_part(const char *a, const char *b)
 void devtree_link(struct devtree *t, const char *dir, const char *name, const char *home,
                   const char *target)
 {
-	AUTO(str_clear) struct str text = STR_INIT(4096);
+	struct str text AUTO(str_clear) = STR_INIT(4096);
 	size_t common = common_part(home, target);
 
 	for (const char *s = home + common; s; s = strchr(s + 1, '/'))
@@ -86,8 +86,8 @@ void devtree_link(struct devtree *t, const char *dir, const char *name, const ch
 
 void devtree_replace(struct devtree *t, const char *dir, const char *name, const char *text)
 {
-	AUTO(free) char *from = xasprintf("new/%s", name);
-	AUTO(free) char *to = xasprintf("%s/%s", dir, name);
+	char *from AUTO(free) = xasprintf("new/%s", name);
+	char *to AUTO(free) = xasprintf("%s/%s", dir, name);
 
 	devtree_bytes(t, "new", name, text, strlen(text));
 	devtree_rename(t, from, to);
@@ -95,7 +95,7 @@ void devtree_replace(struct devtree *t, const char *dir, const char *name, const
 
 void devtree_fifo(struct devtree *t, const char *dir, const char *name)
 {
-	AUTO(free) char *p = whole(t, dir, name);
+	char *p AUTO(free) = whole(t, dir, name);
 
 	if (!t->err.code && mkfifo(p, 0600))
 		err_sys(&t->err, errno, "make %s", p);
@@ -103,8 +103,8 @@ void devtree_fifo(struct devtree *t, const char *dir, const char *name)
 
 void devtree_rename(struct devtree *t, const char *from, const char *to)
 {
-	AUTO(free) char *a = whole(t, from, NULL);
-	AUTO(free) char *b = whole(t, to, NULL);
+	char *a AUTO(free) = whole(t, from, NULL);
+	char *b AUTO(free) = whole(t, to, NULL);
 
 	if (!t->err.code && rename(a, b))
 		err_sys(&t->err, errno, "rename %s to %s", a, b);
@@ -125,7 +125,7 @@ static int remove_tree(const char *path)
 
 void devtree_remove(struct devtree *t, const char *path)
 {
-	AUTO(free) char *p = whole(t, path, NULL);
+	char *p AUTO(free) = whole(t, path, NULL);
 
 	if (path_exists(p) && remove_tree(p) && !t->err.code)
 		err_sys(&t->err, errno, "remove %s", p);
@@ -133,7 +133,7 @@ void devtree_remove(struct devtree *t, const char *path)
 
 bool devtree_has(const struct devtree *t, const char *path)
 {
-	AUTO(free) char *p = whole(t, path, NULL);
+	char *p AUTO(free) = whole(t, path, NULL);
 
 	return path_exists(p);
 }
@@ -156,13 +156,13 @@ static bool is_kept(const char *name, const char *const *keep)
 
 void devtree_clear(const char *path, const char *const *keep)
 {
-	AUTO(strs_clear) struct strs names = STRS_INIT;
+	struct strs names AUTO(strs_clear) = STRS_INIT;
 	struct err err = ERR_INIT;
 
 	if (dir_list(path, &names, &err))
 		return;
 	for (size_t i = 0; i < names.n; i++) {
-		AUTO(free) char *p = xasprintf("%s/%s", path, names.v[i]);
+		char *p AUTO(free) = xasprintf("%s/%s", path, names.v[i]);
 
 		if (!is_kept(names.v[i], keep))
 			(void)remove_tree(p);

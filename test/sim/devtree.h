@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing a tree of attributes and links below a root.  The first failure is kept in err and
+ * Writing a tree of attributes and links below a root. The first failure is kept in err and
  * everything after it does nothing: a caller builds a whole device and looks once at the end.
  * Directories are built aside and renamed into place, so that nobody sees half of one.
  */
@@ -31,19 +31,23 @@ void devtree_bytes(struct devtree *t, const char *dir, const char *name, const v
 void devtree_replace(struct devtree *t, const char *dir, const char *name, const char *text);
 /* A raw target. */
 void devtree_symlink(struct devtree *t, const char *dir, const char *name, const char *target);
-/* The shortest relative link to `target` (a path below sys) for one that will be in `home`
-   (below sys). */
+/*
+ * The shortest relative link to `target` (a path below sys) for one that will be in `home` (below
+ * sys).
+ */
 void devtree_link(struct devtree *t, const char *dir, const char *name, const char *home,
                   const char *target);
 void devtree_fifo(struct devtree *t, const char *dir, const char *name);
 void devtree_rename(struct devtree *t, const char *from, const char *to);
-/* A file, a link or a whole directory; one that is not there is fine. Works after a failure,
-   too. */
+/*
+ * A file, a link or a whole directory; one that is not there is fine. Works after a failure, too.
+ */
 void devtree_remove(struct devtree *t, const char *path);
 bool devtree_has(const struct devtree *t, const char *path);
 /* 0, or -1 and the first failure. */
 int devtree_end(struct devtree *t, struct err *err) MUST_CHECK;
-/* Removes everything in `path` (whole path) but the names in `keep` (NULL-terminated, may be
-   NULL); never
-   follows links nor leaves the filesystem. */
+/*
+ * Removes everything in `path` (whole path) but the names in `keep` (NULL-terminated, may be NULL);
+ * never follows links nor leaves the filesystem.
+ */
 void devtree_clear(const char *path, const char *const *keep);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The controllers' thread: changes of objects become work, work becomes calls of the
- * reconcile functions, delays become timers.  It sleeps in poll() until an object changes, a
+ * reconcile functions, delays become timers. It sleeps in poll() until an object changes, a
  * timer is due or somebody pokes.
  */
 #include "test/sim/dpf_priv.h"
@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
+#include "common/cleanup.h"
 #include "common/deadline.h"
 #include "common/mem.h"
 #include "test/sim/conditions.h"
@@ -38,7 +39,7 @@ static const struct {
 
 static struct work *work_new(const struct resource *res, const char *ns, const char *name)
 {
-	struct work *w = xcalloc(1, sizeof *w);
+	struct work *w = xcalloc(1, sizeof(*w));
 
 	w->res = res;
 	w->ns = xstrdup(ns);
@@ -63,16 +64,16 @@ void dpf_enqueue(struct dpf *d, const struct resource *res, const char *ns, cons
 
 void dpf_put(struct dpf *d, struct version *v, struct json *o)
 {
-	AUTO(json_free) struct json *old = version_parse(v);
+	struct json *old AUTO(json_free) = version_parse(v);
 
 	if (json_equal(o, old))
 		return;
 	if (d->sim->mirror && mirror_has(v->res))
 		mirror_write(d->sim->mirror, v, o);
 	else if (object_is_deleting(o) && !object_has_finalizers(o))
-		(void)!store_remove(d->sim->store, v);
+		IGNORE_RESULT(store_remove(d->sim->store, v));
 	else
-		(void)!store_put(d->sim->store, v->res, o, v, NULL);
+		IGNORE_RESULT(store_put(d->sim->store, v->res, o, v, NULL));
 }
 
 bool dpf_claim(struct dpf *d, struct version *v, struct json *o, const char *finalizer)
@@ -95,7 +96,7 @@ int64_t dpf_delay(struct dpf *d, const char *uid, const char *stage, unsigned ms
 		m = m->next;
 	if (m)
 		return m->due > now ? (m->due - now) / 1000000 + 1 : 0;
-	m = xcalloc(1, sizeof *m);
+	m = xcalloc(1, sizeof(*m));
 	m->uid = xstrdup(uid);
 	m->stage = xstrdup(stage);
 	m->due = now + (int64_t)ms * 1000000;
@@ -142,7 +143,7 @@ static struct reference **bucket_of(struct dpf *d, const char *attachment)
 static void index_attachment(struct dpf *d, const struct version *v, bool exists)
 {
 	struct reference **at = bucket_of(d, v->name), *r;
-	AUTO(json_free) struct json *o = NULL;
+	struct json *o AUTO(json_free) = NULL;
 	const char *volume, *node;
 
 	while (*at && !(str_eq((*at)->ns, v->ns) && str_eq((*at)->attachment, v->name)))
@@ -158,7 +159,7 @@ static void index_attachment(struct dpf *d, const struct version *v, bool exists
 	o = version_parse(v);
 	volume = json_str(o, "spec.dpuVolumeName");
 	node = json_str(o, "spec.dpuNodeName");
-	r = xcalloc(1, sizeof *r);
+	r = xcalloc(1, sizeof(*r));
 	r->ns = xstrdup(v->ns);
 	r->attachment = xstrdup(v->name);
 	r->volume = xstrdup(volume ? volume : "");
@@ -197,7 +198,7 @@ void dpf_enqueue_waiting(struct dpf *d, const char *node)
 /* ns NULL: all. */
 static void enqueue_all(struct dpf *d, enum resource_id id, const char *ns)
 {
-	AUTO(store_page_clear) struct store_page page = { 0 };
+	struct store_page page AUTO(store_page_clear) = { 0 };
 	struct store_query query = { .res = &resources[id], .ns = ns };
 
 	store_list(d->sim->store, &query, &page);
@@ -207,8 +208,8 @@ static void enqueue_all(struct dpf *d, enum resource_id id, const char *ns)
 
 static bool readiness_changed(const struct event *e)
 {
-	AUTO(json_free) struct json *now = version_parse(e->now);
-	AUTO(json_free) struct json *before = e->before ? version_parse(e->before) : json_object();
+	struct json *now AUTO(json_free) = version_parse(e->now);
+	struct json *before AUTO(json_free) = e->before ? version_parse(e->before) : json_object();
 
 	return e->type != EVENT_MODIFIED ||
 	       conditions_true(now, "Ready") != conditions_true(before, "Ready");
@@ -231,7 +232,7 @@ static void on_event(struct dpf *d, const struct event *e)
 	} else if (v->res == RES(ATTACHMENTS)) {
 		index_attachment(d, v, e->type != EVENT_DELETED);
 		if (e->type == EVENT_DELETED) {
-			AUTO(json_free) struct json *o = version_parse(v);
+			struct json *o AUTO(json_free) = version_parse(v);
 			const char *volume = json_str(o, "spec.dpuVolumeName");
 
 			dpf_enqueue(d, RES(VOLUMES), v->ns, volume ? volume : "");
@@ -260,9 +261,8 @@ static void set_timer(struct dpf *d, const struct work *w, int64_t ms)
 
 static void reconcile(struct dpf *d, const struct work *w)
 {
-	AUTO(version_unref)
-	struct version *v = store_get(d->sim->store, w->res, w->ns, w->name);
-	AUTO(json_free) struct json *o = v ? version_parse(v) : NULL;
+	struct version *v AUTO(version_unref) = store_get(d->sim->store, w->res, w->ns, w->name);
+	struct json *o AUTO(json_free) = v ? version_parse(v) : NULL;
 
 	for (size_t i = 0; i < ARRAY_LEN(controllers); i++) {
 		int64_t again = RECONCILE_IDLE;
@@ -326,7 +326,7 @@ static int ms_to_next_timer(const struct dpf *d)
 /* Starts from what is there. */
 static void look_at_everything(struct dpf *d)
 {
-	AUTO(store_page_clear) struct store_page page = { 0 };
+	struct store_page page AUTO(store_page_clear) = { 0 };
 	struct store_query query = { .res = RES(ATTACHMENTS) };
 
 	if (d->watcher)
@@ -374,7 +374,7 @@ static void *run(void *arg)
 			return NULL;
 		take_timers(d);
 		if (fds[1].revents)
-			(void)!eventfd_read(d->poke_fd, &ignored);
+			IGNORE_RESULT(eventfd_read(d->poke_fd, &ignored));
 		if (fds[1].revents || !take_events(d))
 			look_at_everything(d);
 	}
@@ -382,7 +382,7 @@ static void *run(void *arg)
 
 struct dpf *dpf_new(struct sim *sim)
 {
-	struct dpf *d = xcalloc(1, sizeof *d);
+	struct dpf *d = xcalloc(1, sizeof(*d));
 
 	d->sim = sim;
 	d->options = sim->options;
@@ -396,7 +396,7 @@ struct dpf *dpf_new(struct sim *sim)
 
 void dpf_poke(struct dpf *d)
 {
-	(void)!eventfd_write(d->poke_fd, 1);
+	IGNORE_RESULT(eventfd_write(d->poke_fd, 1));
 }
 
 static void free_work(struct work *list)
@@ -419,13 +419,13 @@ struct dpf *dpf_free(struct dpf *d)
 	while (d->placements) {
 		struct err err = ERR_INIT;
 
-		(void)!placement_hide(d, d->placements, &err);
+		IGNORE_RESULT(placement_hide(d, d->placements, &err));
 		placement_release(d, d->placements);
 	}
 	while (d->backings) {
 		struct err err = ERR_INIT;
 
-		(void)!backing_remove(d, d->backings, &err);
+		IGNORE_RESULT(backing_remove(d, d->backings, &err));
 	}
 	for (size_t i = 0; i < REFERENCE_BUCKETS; i++) {
 		while (d->references[i]) {

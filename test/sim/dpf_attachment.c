@@ -41,17 +41,19 @@ static const char *text(const struct json *o, const char *path)
 	return s ? s : "";
 }
 
-/* DPUs of the node: none, one, or several of which exactly one is preferred. NULL when all is
-   well, else a malloc'ed text. */
+/*
+ * DPUs of the node: none, one, or several of which exactly one is preferred. NULL when all is well,
+ * else a malloc'ed text.
+ */
 static char *why_no_dpu(struct dpf *d, const char *ns, const char *node)
 {
-	AUTO(store_page_clear) struct store_page page = { 0 };
+	struct store_page page AUTO(store_page_clear) = { 0 };
 	struct store_query query = { .res = RES(DPUS), .ns = ns };
 	size_t n = 0, preferred = 0;
 
 	store_list(d->sim->store, &query, &page);
 	for (size_t i = 0; i < page.n; i++) {
-		AUTO(json_free) struct json *dpu = version_parse(page.v[i]);
+		struct json *dpu AUTO(json_free) = version_parse(page.v[i]);
 
 		if (!str_eq(json_str(dpu, "spec.dpuNodeName"), node))
 			continue;
@@ -72,11 +74,11 @@ static char *why_no_dpu(struct dpf *d, const char *ns, const char *node)
 static char *why_not_reconciled(struct dpf *d, const struct version *v, const struct json *o)
 {
 	const char *volume = text(o, "spec.dpuVolumeName"), *node = text(o, "spec.dpuNodeName");
-	AUTO(version_unref)
-	struct version *vv = store_get(d->sim->store, RES(VOLUMES), v->ns, volume);
-	AUTO(json_free) struct json *vo = vv ? version_parse(vv) : NULL;
-	AUTO(version_unref)
-	struct version *nv = store_get(d->sim->store, RES(DPUNODES), v->ns, node);
+	struct version *vv AUTO(version_unref) =
+		store_get(d->sim->store, RES(VOLUMES), v->ns, volume);
+	struct json *vo AUTO(json_free) = vv ? version_parse(vv) : NULL;
+	struct version *nv AUTO(version_unref) =
+		store_get(d->sim->store, RES(DPUNODES), v->ns, node);
 
 	if (!vo)
 		return xasprintf("DPUVolume %s/%s not found", v->ns, volume);
@@ -95,7 +97,7 @@ static void attach_controller(struct dpf *d, struct json *o)
 	for (size_t i = 0; i < d->options->attachment_metadata.n; i++) {
 		const char *pair = d->options->attachment_metadata.v[i];
 		const char *equals = strchr(pair, '=');
-		AUTO(free) char *key = xstrndup(pair, (size_t)(equals - pair));
+		char *key AUTO(free) = xstrndup(pair, (size_t)(equals - pair));
 
 		json_set_str(json_sub(status, "attachmentMetadata"), key, equals + 1);
 	}
@@ -106,7 +108,7 @@ static void attach_controller(struct dpf *d, struct json *o)
 static int64_t not_attached(struct dpf *d, struct version *v, struct json *o, const char *reason,
                             const char *why)
 {
-	AUTO(free) char *message = xasprintf("DPUAttach not ready: %s", why);
+	char *message AUTO(free) = xasprintf("DPUAttach not ready: %s", why);
 
 	conditions_set(o, "DPUAttached", "False", reason, message);
 	json_set_str(json_sub(o, "status"), "message", message);
@@ -134,7 +136,7 @@ static bool held_by_fault(struct dpf *d, struct version *v, struct json *o)
 static void remove_path(struct json *from, const char *path)
 {
 	const char *dot = strrchr(path, '.');
-	AUTO(free) char *parent = dot ? xstrndup(path, (size_t)(dot - path)) : NULL;
+	char *parent AUTO(free) = dot ? xstrndup(path, (size_t)(dot - path)) : NULL;
 	struct json *object = parent ? json_at_mut(from, parent) : from;
 
 	if (json_is_object(object))
@@ -150,7 +152,7 @@ static void set_attributes(struct dpf *d, const struct version *v, struct json *
 	const char *uuid = p->of->uuid;
 
 	if (!block) {
-		AUTO(free) char *tag = xasprintf("%stag", text(dpu, "deviceName"));
+		char *tag AUTO(free) = xasprintf("%stag", text(dpu, "deviceName"));
 
 		json_set_str(attrs, "filesystemTag", tag);
 		return;
@@ -172,7 +174,7 @@ static int64_t spoil(struct dpf *d, const struct version *v, struct json *status
 
 	for (size_t i = 0;
 	     faults_dpf_nth(d->sim->faults, FAULT_LATE, i, v->name, p->volume, &fault); i++) {
-		AUTO(free) char *stage = xasprintf("late %s", fault.value);
+		char *stage AUTO(free) = xasprintf("late %s", fault.value);
 		int64_t left = dpf_delay(d, v->uid, stage, fault.ms);
 
 		if (!left)
@@ -204,7 +206,7 @@ static int64_t publish(struct dpf *d, struct version *v, struct json *o, struct 
 
 	placement_pci(d, p, pci);
 	placement_vuid(d, p, vuid);
-	snprintf(device, sizeof device, "nvme-%.8s", p->of->uuid);
+	snprintf(device, sizeof(device), "nvme-%.8s", p->of->uuid);
 	json_set_str(dpu, "pciAddress", pci);
 	json_set_str(dpu, "funcVUID", vuid);
 	json_set_str(dpu, "deviceName", device);
@@ -295,7 +297,7 @@ static int64_t detach(struct dpf *d, struct version *v, struct json *o)
 
 int64_t dpf_attachment(struct dpf *d, struct version *v, struct json *o)
 {
-	AUTO(free) char *why = NULL;
+	char *why AUTO(free) = NULL;
 	struct json *status;
 
 	if (object_is_deleting(o))

@@ -43,9 +43,9 @@ static char *why_not_valid(struct dpf *d, const struct version *v, const struct 
 {
 	json_foreach (item, json_at(policy, "spec.dpuStorageVendors")) {
 		const char *name = json_text(item) ? json_text(item) : "";
-		AUTO(version_unref)
-		struct version *vendor = store_get(d->sim->store, RES(VENDORS), v->ns, name);
-		AUTO(json_free) struct json *o = vendor ? version_parse(vendor) : NULL;
+		struct version *vendor AUTO(version_unref) =
+			store_get(d->sim->store, RES(VENDORS), v->ns, name);
+		struct json *o AUTO(json_free) = vendor ? version_parse(vendor) : NULL;
 
 		if (!o)
 			return xasprintf("DPUStorageVendor %s/%s not found", v->ns, name);
@@ -57,7 +57,7 @@ static char *why_not_valid(struct dpf *d, const struct version *v, const struct 
 
 int64_t dpf_policy(struct dpf *d, struct version *v, struct json *o)
 {
-	AUTO(free) char *why = NULL;
+	char *why AUTO(free) = NULL;
 
 	if (object_is_deleting(o)) {
 		object_drop_finalizer(o, POLICY_FINALIZER);

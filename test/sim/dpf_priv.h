@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between the files of the DPF part.  A reconcile function looks at one object, does at most one
+ * Between the files of the DPF part. A reconcile function looks at one object, does at most one
  * step
  * (one write) and returns in how many milliseconds to look again, or RECONCILE_IDLE: the
  * next change of the object, or of what it waits for, brings it back.
@@ -80,8 +80,10 @@ void dpf_attachment_gone(struct dpf *d, const char *ns, const char *name);
 void dpf_put(struct dpf *d, struct version *v, struct json *o);
 /* Adds the finalizer and stores. True when that was this step. */
 bool dpf_claim(struct dpf *d, struct version *v, struct json *o, const char *finalizer);
-/* Milliseconds until `ms` have passed since the first call for this stage of this object; 0:
-   they have. */
+/*
+ * Milliseconds until `ms` have passed since the first call for this stage of this object; 0: they
+ * have.
+ */
 int64_t dpf_delay(struct dpf *d, const char *uid, const char *stage, unsigned ms);
 /* Looks again at... */
 void dpf_enqueue(struct dpf *d, const struct resource *res, const char *ns, const char *name);

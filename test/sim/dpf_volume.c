@@ -85,18 +85,18 @@ static void merge_parameters(struct json *state, const struct json *policy, cons
 static int64_t schedule(struct dpf *d, struct version *v, struct json *o)
 {
 	const char *name = json_str(o, "spec.dpuStoragePolicyName");
-	AUTO(version_unref)
-	struct version *pv = store_get(d->sim->store, RES(POLICIES), v->ns, name ? name : "");
-	AUTO(json_free) struct json *policy = pv ? version_parse(pv) : NULL;
-	AUTO(version_unref) struct version *vv = NULL;
-	AUTO(json_free) struct json *vendor = NULL;
+	struct version *pv AUTO(version_unref) =
+		store_get(d->sim->store, RES(POLICIES), v->ns, name ? name : "");
+	struct json *policy AUTO(json_free) = pv ? version_parse(pv) : NULL;
+	struct version *vv AUTO(version_unref) = NULL;
+	struct json *vendor AUTO(json_free) = NULL;
 	struct json *state;
 	const char *chosen;
 
 	if (!policy || !conditions_true(policy, "Ready")) {
-		AUTO(free)
-		char *message = xasprintf("DPUStoragePolicy %s/%s %s", v->ns, name ? name : "",
-		                          policy ? "is not ready" : "not found");
+		char *message AUTO(free) =
+			xasprintf("DPUStoragePolicy %s/%s %s", v->ns, name ? name : "",
+		                  policy ? "is not ready" : "not found");
 
 		return pending(d, v, o, message);
 	}
@@ -145,9 +145,9 @@ static void set_info(struct json *o, const struct backing *b)
 	struct json *claim = json_sub(state, "persistentVolumeClaimRef");
 	char bytes[24];
 
-	snprintf(bytes, sizeof bytes, "%" PRIu64, (uint64_t)b->bytes);
-	AUTO(free) char *pvc = xasprintf("%s-pvc", b->volume);
-	AUTO(free) char *pv = xasprintf("pvc-%s", b->uuid);
+	snprintf(bytes, sizeof(bytes), "%" PRIu64, (uint64_t)b->bytes);
+	char *pvc AUTO(free) = xasprintf("%s-pvc", b->volume);
+	char *pv AUTO(free) = xasprintf("pvc-%s", b->uuid);
 
 	json_set_str(claim, "name", pvc);
 	json_set_str(claim, "namespace", b->ns);

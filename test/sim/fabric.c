@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which namespace is on which function, and the image and loop device behind it.  Public
+ * Which namespace is on which function, and the image and loop device behind it. Public
  * functions take fabric->lock and hold it to the end (fabric.h says why).
  */
 #include "test/sim/fabric_priv.h"
@@ -14,6 +14,7 @@
 #include <sys/inotify.h>
 #include <sys/stat.h>
 
+#include "common/cleanup.h"
 #include "common/file.h"
 #include "common/log.h"
 #include "common/mem.h"
@@ -29,7 +30,7 @@ static void init_function(struct host *h, struct function *fn, enum function_kin
 {
 	*fn = (struct function) { .host = h, .kind = kind, .index = index, .watch = -1 };
 	function_bdf(kind, index, fn->bdf);
-	snprintf(fn->dir, sizeof fn->dir, "%s/%s", kind == FUNCTION_HOTPLUG ? HOTPLUG_PORT : PORT,
+	snprintf(fn->dir, sizeof(fn->dir), "%s/%s", kind == FUNCTION_HOTPLUG ? HOTPLUG_PORT : PORT,
 	         fn->bdf);
 }
 
@@ -39,7 +40,7 @@ static void init_functions(struct host *h)
 	size_t i = 0;
 
 	h->n = 1 + o->vfs + o->hotplug_slots;
-	h->functions = xcalloc(h->n, sizeof *h->functions);
+	h->functions = xcalloc(h->n, sizeof(*h->functions));
 	init_function(h, &h->functions[i++], FUNCTION_PF, 0);
 	for (unsigned k = 0; k < o->vfs; k++)
 		init_function(h, &h->functions[i++], FUNCTION_VF, k);
@@ -64,7 +65,7 @@ static int add_functions(struct host *h, struct err *err)
 
 static int add_host(struct fabric *f, const char *name, struct err *err)
 {
-	struct host *h = xcalloc(1, sizeof *h);
+	struct host *h = xcalloc(1, sizeof(*h));
 
 	h->fabric = f;
 	h->name = xstrdup(name);
@@ -98,7 +99,7 @@ static int set_up(struct fabric *f, struct err *err)
 
 int fabric_new(const struct options *o, struct faults *faults, struct fabric **ret, struct err *err)
 {
-	struct fabric *f = xcalloc(1, sizeof *f);
+	struct fabric *f = xcalloc(1, sizeof(*f));
 
 	pthread_mutex_init(&f->lock, NULL);
 	f->options = o;
@@ -180,7 +181,7 @@ struct fabric *fabric_free(struct fabric *f)
 	return NULL;
 }
 
-/* ------------------------------------------------------------ images */
+/* ---- images ---- */
 
 static bool image_is_attached(const struct fabric *f, const char *ns, const char *volume)
 {
@@ -194,7 +195,7 @@ static bool image_is_attached(const struct fabric *f, const char *ns, const char
 
 static int make_image(const char *path, uint64_t bytes, struct err *err)
 {
-	AUTO(fd) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	int fd AUTO(fd) = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st))
@@ -207,8 +208,8 @@ static int make_image(const char *path, uint64_t bytes, struct err *err)
 /* "file:PATH" is that file's contents, anything else itself. */
 static int write_foreign(const char *image, const struct dpf_fault *fault, struct err *err)
 {
-	AUTO(fd) int fd = open(image, O_WRONLY | O_CLOEXEC);
-	AUTO(free) char *bytes = NULL;
+	int fd AUTO(fd) = open(image, O_WRONLY | O_CLOEXEC);
+	char *bytes AUTO(free) = NULL;
 	size_t n = strlen(fault->text);
 	uint64_t offset = 0;
 
@@ -228,7 +229,7 @@ static int write_foreign(const char *image, const struct dpf_fault *fault, struc
 static int prepare_image(struct fabric *f, const struct fabric_namespace *n, char **ret,
                          struct err *err)
 {
-	AUTO(free) char *image = state_dir_image(&f->state, n->ns, n->volume);
+	char *image AUTO(free) = state_dir_image(&f->state, n->ns, n->volume);
 	struct dpf_fault fault;
 
 	if (!image_is_attached(f, n->ns, n->volume) && loopdev_is_over(image))
@@ -248,12 +249,12 @@ static int prepare_image(struct fabric *f, const struct fabric_namespace *n, cha
 int fabric_remove_image(struct fabric *f, const char *ns, const char *volume, struct err *err)
 {
 	WITH_LOCK(&f->lock);
-	AUTO(free) char *image = state_dir_image(&f->state, ns, volume);
+	char *image AUTO(free) = state_dir_image(&f->state, ns, volume);
 
 	return file_remove(image, err);
 }
 
-/* ------------------------------------------------------------ namespaces */
+/* ---- namespaces ---- */
 
 static struct function *find_function(const struct fabric *f, const struct fabric_namespace *n)
 {
@@ -289,10 +290,10 @@ static int plug(struct function *fn, struct err *err)
 
 static struct disk *disk_new(const struct fabric_namespace *n, const struct loopdev *loop)
 {
-	struct disk *k = xcalloc(1, sizeof *k);
+	struct disk *k = xcalloc(1, sizeof(*k));
 
 	k->nsid = n->nsid;
-	snprintf(k->uuid, sizeof k->uuid, "%s", n->uuid);
+	snprintf(k->uuid, sizeof(k->uuid), "%s", n->uuid);
 	k->ns = xstrdup(n->ns);
 	k->volume = xstrdup(n->volume);
 	k->bytes = n->bytes;
@@ -324,7 +325,7 @@ int fabric_show(struct fabric *f, const struct fabric_namespace *n, struct err *
 {
 	WITH_LOCK(&f->lock);
 	struct function *fn = find_function(f, n);
-	AUTO(free) char *image = NULL;
+	char *image AUTO(free) = NULL;
 	struct disk *k;
 	struct loopdev loop;
 
@@ -339,7 +340,7 @@ int fabric_show(struct fabric *f, const struct fabric_namespace *n, struct err *
 	if (plug(fn, err) || disk_appear(fn, k, err)) {
 		struct err ignored = ERR_INIT;
 
-		(void)!remove_disk(fn, &fn->disks, &ignored);
+		IGNORE_RESULT(remove_disk(fn, &fn->disks, &ignored));
 		return -1;
 	}
 	sim_log("%s: namespace %" PRIu32 " of volume %s is on %s (/dev/loop%u)%s", n->node, n->nsid,
@@ -369,7 +370,7 @@ int fabric_grow(struct fabric *f, const char *ns, const char *volume, uint64_t b
                 struct err *err)
 {
 	WITH_LOCK(&f->lock);
-	AUTO(free) char *image = state_dir_image(&f->state, ns, volume);
+	char *image AUTO(free) = state_dir_image(&f->state, ns, volume);
 
 	/* Not there before the first attachment. */
 	if (path_exists(image) && make_image(image, bytes, err))

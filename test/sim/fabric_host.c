@@ -5,8 +5,8 @@
  * bind, unbind and drivers_probe are FIFOs: each write arrives whole and in order, as in the
  * kernel, also when two volumes are staged at once (two writers of a regular file would overwrite
  * each
- * other before anybody has looked).  driver_override and sriov_numvfs are regular files, because
- * they are read back, and are seen by inotify when their writer closes them.  Unlike the
+ * other before anybody has looked). driver_override and sriov_numvfs are regular files, because
+ * they are read back, and are seen by inotify when their writer closes them. Unlike the
  * kernel's, a write that is refused does not fail: the function just stays as it is.
  */
 #include "test/sim/fabric_priv.h"
@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "common/cleanup.h"
 #include "common/file.h"
 #include "common/log.h"
 #include "common/mem.h"
@@ -40,7 +41,7 @@ static char *path_of(const struct host *h, const char *below)
 /* Both ends are ours, so that a write never waits for a reader and a read never sees an end. */
 static int open_fifo(const struct host *h, const char *below, int *ret, struct err *err)
 {
-	AUTO(free) char *path = path_of(h, below);
+	char *path AUTO(free) = path_of(h, below);
 
 	*ret = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
 	return *ret < 0 ? err_sys(err, errno, "open %s", path) : 0;
@@ -48,7 +49,7 @@ static int open_fifo(const struct host *h, const char *below, int *ret, struct e
 
 static int watch(const struct host *h, const char *dir, const char *name)
 {
-	AUTO(free) char *path = xasprintf("%s/sys/%s/%s", h->root, dir, name);
+	char *path AUTO(free) = xasprintf("%s/sys/%s/%s", h->root, dir, name);
 
 	return inotify_add_watch(h->fabric->inotify_fd, path, IN_CLOSE_WRITE);
 }
@@ -84,7 +85,7 @@ static void log_host(const struct host *h, const char *what, const char *bdf, co
 /* Without driver_override a VF is only for drivers when its PF says so. */
 static bool may_bind(const struct function *fn)
 {
-	AUTO(free) char *override = function_override(fn);
+	char *override AUTO(free) = function_override(fn);
 
 	if (*override)
 		return str_eq(override, "nvme");
@@ -130,12 +131,14 @@ static void on_unbind(struct host *h, const char *bdf)
 	log_host(h, "unbind", bdf, "done");
 }
 
-/* Writers may leave the newline out, so that two writes come as one read: addresses have one
-   length. */
+/*
+ * Writers may leave the newline out, so that two writes come as one read: addresses have one
+ * length.
+ */
 static void read_fifo(struct host *h, int fd, void (*act)(struct host *h, const char *bdf))
 {
 	char text[4096];
-	ssize_t n = read(fd, text, sizeof text - 1);
+	ssize_t n = read(fd, text, sizeof(text) - 1);
 	const char *at = text;
 
 	if (n <= 0)
@@ -152,7 +155,7 @@ static void read_fifo(struct host *h, int fd, void (*act)(struct host *h, const 
 		log_msg(LOG_WARNING, "%s: \"%s\" is no PCI address", h->name, at);
 }
 
-/* ------------------------------------------------------------ attributes */
+/* ---- attributes ---- */
 
 static void on_sigio(int number)
 {
@@ -163,7 +166,7 @@ static void on_sigio(int number)
 static int override_is_empty(int fd)
 {
 	char text[64];
-	ssize_t n = pread(fd, text, sizeof text - 1, 0);
+	ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
 
 	if (n < 0)
 		return -1;
@@ -172,24 +175,24 @@ static int override_is_empty(int fd)
 }
 
 /*
- * An empty write means "no override" and reads back as "(null)".  The file is rewritten under a
+ * An empty write means "no override" and reads back as "(null)". The file is rewritten under a
  * write lease: it is only given when nobody has the file open, and an open by somebody waits until
- * it ends, so no write of the host can be lost to ours.  It is opened for writing only when it must
+ * it ends, so no write of the host can be lost to ours. It is opened for writing only when it must
  * be written: the close of our own is an event, too.
  */
 void function_normalize_override(const struct function *fn)
 {
-	AUTO(free) char *path = xasprintf("%s/sys/%s/driver_override", fn->host->root, fn->dir);
-	AUTO(fd) int look = open(path, O_RDONLY | O_CLOEXEC);
+	char *path AUTO(free) = xasprintf("%s/sys/%s/driver_override", fn->host->root, fn->dir);
+	int look AUTO(fd) = open(path, O_RDONLY | O_CLOEXEC);
 
 	if (look < 0 || override_is_empty(look) != 1)
 		return;
 	close(TAKE_FD(look));
-	AUTO(fd) int fd = open(path, O_RDWR | O_CLOEXEC);
+	int fd AUTO(fd) = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0 || fcntl(fd, F_SETLEASE, F_WRLCK))
 		return;
 	if (override_is_empty(fd) == 1 && ftruncate(fd, 0) == 0)
-		(void)!pwrite(fd, "(null)\n", strlen("(null)\n"), 0);
+		IGNORE_RESULT(pwrite(fd, "(null)\n", strlen("(null)\n"), 0));
 	fcntl(fd, F_SETLEASE, F_UNLCK);
 }
 
@@ -197,8 +200,8 @@ void function_normalize_override(const struct function *fn)
 static void on_numvfs(struct host *h)
 {
 	const struct options *o = h->fabric->options;
-	AUTO(free) char *path = xasprintf("%s/sys/%s/sriov_numvfs", h->root, h->functions[0].dir);
-	AUTO(free) char *text = NULL;
+	char *path AUTO(free) = xasprintf("%s/sys/%s/sriov_numvfs", h->root, h->functions[0].dir);
+	char *text AUTO(free) = NULL;
 	struct err err = ERR_INIT;
 	uint64_t wanted = 0;
 
@@ -243,24 +246,24 @@ static void on_attribute(struct fabric *f, int watch_id)
 static void read_inotify(struct fabric *f)
 {
 	char events[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
-	ssize_t n = read(f->inotify_fd, events, sizeof events);
+	ssize_t n = read(f->inotify_fd, events, sizeof(events));
 
 	for (ssize_t at = 0; at < n;) {
 		struct inotify_event e;
 
-		memcpy(&e, events + at, sizeof e);
+		memcpy(&e, events + at, sizeof(e));
 		if (e.mask & IN_CLOSE_WRITE)
 			on_attribute(f, e.wd);
-		at += (ssize_t)(sizeof e + e.len);
+		at += (ssize_t)(sizeof(e) + e.len);
 	}
 }
 
-/* ------------------------------------------------------------ faults */
+/* ---- faults ---- */
 
 /* A node of a device that does not exist, so that open() fails with ENXIO, in place of the FIFO. */
 static void refuse_bind(struct host *h)
 {
-	AUTO(free) char *node = path_of(h, "new/bind");
+	char *node AUTO(free) = path_of(h, "new/bind");
 	struct devtree t = DEVTREE_INIT(h->root);
 	struct err err = ERR_INIT;
 
@@ -299,10 +302,10 @@ static void apply_faults(struct fabric *f)
 
 void fabric_poke(struct fabric *f)
 {
-	(void)!eventfd_write(f->wake_fd, 1);
+	IGNORE_RESULT(eventfd_write(f->wake_fd, 1));
 }
 
-/* ------------------------------------------------------------ the thread */
+/* ---- the thread ---- */
 
 static nfds_t collect(const struct fabric *f, struct pollfd *fds)
 {
@@ -353,7 +356,7 @@ static void *run(void *arg)
 		if (poll(fds, n, -1) < 0 && errno != EINTR)
 			abort();
 		if (fds[0].revents)
-			(void)!eventfd_read(f->wake_fd, &ignored);
+			IGNORE_RESULT(eventfd_read(f->wake_fd, &ignored));
 		WITH_LOCK(&f->lock);
 		obey(f, fds);
 	}

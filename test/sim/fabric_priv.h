@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Between fabric.c (what is attached), fabric_tree.c (how it looks) and fabric_host.c (what the
- * host does to it).  Everything below is under fabric->lock.
+ * host does to it). Everything below is under fabric->lock.
  */
 #pragma once
 

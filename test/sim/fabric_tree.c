@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the hardware looks in sysfs: PCI functions, NVMe controllers, namespaces.  Names, attributes
+ * How the hardware looks in sysfs: PCI functions, NVMe controllers, namespaces. Names, attributes
  * and link targets follow the recorded trees of real kernels; what discovery does not need is left
  * out.
  *
@@ -8,7 +8,7 @@
  * (nvme0c1n1), the disk
  * below the subsystem (nvme0n1) and the disk's node in /dev; they appear in this order and vanish
  * in the
- * opposite one, as in the kernel.  Called with fabric->lock held.
+ * opposite one, as in the kernel. Called with fabric->lock held.
  */
 #include "test/sim/fabric_priv.h"
 
@@ -41,7 +41,7 @@ static bool multipath(const struct host *h)
 /* A link in a class or bus directory, which is its own home. */
 static void devtree_entry(struct devtree *t, const char *dir, const char *name, const char *target)
 {
-	AUTO(free) char *below_root = xasprintf(SYS "%s", dir);
+	char *below_root AUTO(free) = xasprintf(SYS "%s", dir);
 
 	devtree_dir(t, below_root);
 	devtree_link(t, below_root, name, dir, target);
@@ -49,17 +49,17 @@ static void devtree_entry(struct devtree *t, const char *dir, const char *name, 
 
 static void devtree_remove_entry(struct devtree *t, const char *dir, const char *name)
 {
-	AUTO(free) char *path = xasprintf(SYS "%s/%s", dir, name);
+	char *path AUTO(free) = xasprintf(SYS "%s/%s", dir, name);
 
 	devtree_remove(t, path);
 }
 
-/* ------------------------------------------------------------ the bus */
+/* ---- the bus ---- */
 
 static void build_port(struct devtree *t, const char *bdf)
 {
-	AUTO(free) char *home = xasprintf("devices/pci0000:00/%s", bdf);
-	AUTO(free) char *dir = xasprintf(SYS "%s", home);
+	char *home AUTO(free) = xasprintf("devices/pci0000:00/%s", bdf);
+	char *dir AUTO(free) = xasprintf(SYS "%s", home);
 
 	devtree_dir(t, dir);
 	devtree_attr(t, dir, "class", "0x060400\n");
@@ -119,16 +119,15 @@ int host_build(struct host *h, struct err *err)
 
 bool host_autoprobe(const struct host *h)
 {
-	AUTO(free)
-	char *path =
+	char *path AUTO(free) =
 		xasprintf("%s/" SYS "%s/sriov_drivers_autoprobe", h->root, h->functions[0].dir);
-	AUTO(free) char *text = NULL;
+	char *text AUTO(free) = NULL;
 	struct err err = ERR_INIT;
 
 	return file_read_line(path, ATTRIBUTE_MAX, &text, &err) == 0 && str_eq(text, "1");
 }
 
-/* ------------------------------------------------------------ functions */
+/* ---- functions ---- */
 
 /* One field of a VPD-R section: keyword, length, value. */
 static size_t vpd_field(unsigned char *at, const char *keyword, const char *value)
@@ -145,12 +144,12 @@ static size_t vpd_field(unsigned char *at, const char *keyword, const char *valu
 static void build_vpd(struct devtree *t, const struct function *fn, const char *dir)
 {
 	static const char board[] = "BlueField-3 DPU";
-	unsigned char vpd[256] = { 0x82, sizeof board - 1, 0 };
-	size_t start = 3 + sizeof board - 1, at = start + 3;
+	unsigned char vpd[256] = { 0x82, sizeof(board) - 1, 0 };
+	size_t start = 3 + sizeof(board) - 1, at = start + 3;
 	char vuid[32];
 
 	function_vuid(fn->host->name, fn->kind, fn->index, vuid);
-	memcpy(vpd + 3, board, sizeof board - 1);
+	memcpy(vpd + 3, board, sizeof(board) - 1);
 	at += vpd_field(vpd + at, "PN", "900-9D3B6-00CV-A");
 	at += vpd_field(vpd + at, "SN", "MT2328XZ17DF");
 	at += vpd_field(vpd + at, "VU", vuid);
@@ -164,11 +163,11 @@ static void build_vpd(struct devtree *t, const struct function *fn, const char *
 
 static void write_uevent(struct devtree *t, const struct function *fn, const char *dir)
 {
-	AUTO(free)
-	char *text = xasprintf("%sPCI_CLASS=10802\nPCI_ID=15B3:6001\nPCI_SUBSYS_ID=15B3:0000\n"
-	                       "PCI_SLOT_NAME=%s\n"
-	                       "MODALIAS=pci:v000015B3d00006001sv000015B3sd00000000bc01sc08i02\n",
-	                       fn->bound ? "DRIVER=nvme\n" : "", fn->bdf);
+	char *text AUTO(free) =
+		xasprintf("%sPCI_CLASS=10802\nPCI_ID=15B3:6001\nPCI_SUBSYS_ID=15B3:0000\n"
+	                  "PCI_SLOT_NAME=%s\n"
+	                  "MODALIAS=pci:v000015B3d00006001sv000015B3sd00000000bc01sc08i02\n",
+	                  fn->bound ? "DRIVER=nvme\n" : "", fn->bdf);
 
 	devtree_replace(t, dir, "uevent", text);
 }
@@ -190,10 +189,10 @@ static void build_sriov(struct devtree *t, const struct function *pf, const char
 static void link_to_pf(struct devtree *t, const struct function *vf, const char *dir)
 {
 	const struct function *pf = &vf->host->functions[0];
-	AUTO(free) char *pf_dir = xasprintf(SYS "%s", pf->dir);
-	AUTO(free) char *virtfn = xasprintf("virtfn%u", vf->index);
-	AUTO(free) char *to_pf = xasprintf("../%s", pf->bdf);
-	AUTO(free) char *to_vf = xasprintf("../%s", vf->bdf);
+	char *pf_dir AUTO(free) = xasprintf(SYS "%s", pf->dir);
+	char *virtfn AUTO(free) = xasprintf("virtfn%u", vf->index);
+	char *to_pf AUTO(free) = xasprintf("../%s", pf->bdf);
+	char *to_vf AUTO(free) = xasprintf("../%s", vf->bdf);
 
 	devtree_symlink(t, dir, "physfn", to_pf);
 	devtree_symlink(t, pf_dir, virtfn, to_vf);
@@ -202,8 +201,8 @@ static void link_to_pf(struct devtree *t, const struct function *vf, const char 
 int function_appear(struct function *fn, struct err *err)
 {
 	struct devtree t = DEVTREE_INIT(fn->host->root);
-	AUTO(free) char *dir = xasprintf("new/%s", fn->bdf);
-	AUTO(free) char *final = xasprintf(SYS "%s", fn->dir);
+	char *dir AUTO(free) = xasprintf("new/%s", fn->bdf);
+	char *final AUTO(free) = xasprintf(SYS "%s", fn->dir);
 
 	devtree_dir(&t, dir);
 	devtree_attr(&t, dir, "class", NVME_CLASS);
@@ -235,12 +234,12 @@ int function_appear(struct function *fn, struct err *err)
 void function_vanish(struct function *fn)
 {
 	struct devtree t = DEVTREE_INIT(fn->host->root);
-	AUTO(free) char *dir = xasprintf(SYS "%s", fn->dir);
+	char *dir AUTO(free) = xasprintf(SYS "%s", fn->dir);
 
 	function_unbind(fn);
 	devtree_remove_entry(&t, "bus/pci/devices", fn->bdf);
 	if (fn->kind == FUNCTION_VF) {
-		AUTO(free) char *virtfn = xasprintf("virtfn%u", fn->index);
+		char *virtfn AUTO(free) = xasprintf("virtfn%u", fn->index);
 
 		devtree_remove_entry(&t, fn->host->functions[0].dir, virtfn);
 	}
@@ -255,8 +254,8 @@ static char *override_path(const struct function *fn)
 
 char *function_override(const struct function *fn)
 {
-	AUTO(free) char *path = override_path(fn);
-	AUTO(free) char *text = NULL;
+	char *path AUTO(free) = override_path(fn);
+	char *text AUTO(free) = NULL;
 	struct err err = ERR_INIT;
 
 	if (file_read_line(path, ATTRIBUTE_MAX, &text, &err) || str_eq(text, "(null)"))
@@ -264,7 +263,7 @@ char *function_override(const struct function *fn)
 	return TAKE(text);
 }
 
-/* ------------------------------------------------------------ controllers */
+/* ---- controllers ---- */
 
 /* Lowest X that neither a controller nor a subsystem has. */
 static unsigned free_instance(const struct host *h)
@@ -311,10 +310,10 @@ static char *subsystem_dir(const struct function *fn)
 
 static void build_subsystem(struct devtree *t, const struct function *fn)
 {
-	AUTO(free) char *home = subsystem_dir(fn);
-	AUTO(free) char *final = xasprintf(SYS "%s", home);
-	AUTO(free) char *name = xasprintf("nvme-subsys%u", fn->subsystem);
-	AUTO(free) char *dir = xasprintf("new/%s", name);
+	char *home AUTO(free) = subsystem_dir(fn);
+	char *final AUTO(free) = xasprintf(SYS "%s", home);
+	char *name AUTO(free) = xasprintf("nvme-subsys%u", fn->subsystem);
+	char *dir AUTO(free) = xasprintf("new/%s", name);
 
 	if (devtree_has(t, final))
 		return;
@@ -333,13 +332,13 @@ static void build_subsystem(struct devtree *t, const struct function *fn)
 
 static void build_controller(struct devtree *t, const struct function *fn)
 {
-	AUTO(free) char *name = xasprintf("nvme%u", fn->instance);
-	AUTO(free) char *home = xasprintf("%s/nvme/%s", fn->dir, name);
-	AUTO(free) char *parent = xasprintf(SYS "%s/nvme", fn->dir);
-	AUTO(free) char *final = xasprintf(SYS "%s", home);
-	AUTO(free) char *dir = xasprintf("new/%s", name);
-	AUTO(free) char *device = xasprintf("../../../%s", fn->bdf);
-	AUTO(free) char *subsystem = subsystem_dir(fn);
+	char *name AUTO(free) = xasprintf("nvme%u", fn->instance);
+	char *home AUTO(free) = xasprintf("%s/nvme/%s", fn->dir, name);
+	char *parent AUTO(free) = xasprintf(SYS "%s/nvme", fn->dir);
+	char *final AUTO(free) = xasprintf(SYS "%s", home);
+	char *dir AUTO(free) = xasprintf("new/%s", name);
+	char *device AUTO(free) = xasprintf("../../../%s", fn->bdf);
+	char *subsystem AUTO(free) = subsystem_dir(fn);
 
 	devtree_dir(t, dir);
 	devtree_attr(t, dir, "address", "%s\n", fn->bdf);
@@ -366,7 +365,7 @@ static void build_controller(struct devtree *t, const struct function *fn)
 int function_bind(struct function *fn, struct err *err)
 {
 	struct devtree t = DEVTREE_INIT(fn->host->root);
-	AUTO(free) char *dir = xasprintf(SYS "%s", fn->dir);
+	char *dir AUTO(free) = xasprintf(SYS "%s", fn->dir);
 
 	if (fn->bound || !fn->present)
 		return 0;
@@ -387,9 +386,9 @@ int function_bind(struct function *fn, struct err *err)
 void function_unbind(struct function *fn)
 {
 	struct devtree t = DEVTREE_INIT(fn->host->root);
-	AUTO(free) char *dir = xasprintf(SYS "%s", fn->dir);
-	AUTO(free) char *name = xasprintf("nvme%u", fn->instance);
-	AUTO(free) char *subsystem = NULL;
+	char *dir AUTO(free) = xasprintf(SYS "%s", fn->dir);
+	char *name AUTO(free) = xasprintf("nvme%u", fn->instance);
+	char *subsystem AUTO(free) = NULL;
 
 	if (!fn->bound)
 		return;
@@ -404,15 +403,15 @@ void function_unbind(struct function *fn)
 	devtree_remove_entry(&t, fn->dir, "driver");
 	write_uevent(&t, fn, dir);
 	if (!subsystem_is_used(fn->host, fn->subsystem)) {
-		AUTO(free) char *whole = xasprintf(SYS "%s", subsystem);
-		AUTO(free) char *link = xasprintf("nvme-subsys%u", fn->subsystem);
+		char *whole AUTO(free) = xasprintf(SYS "%s", subsystem);
+		char *link AUTO(free) = xasprintf("nvme-subsys%u", fn->subsystem);
 
 		devtree_remove_entry(&t, "class/nvme-subsystem", link);
 		devtree_remove(&t, whole);
 	}
 }
 
-/* ------------------------------------------------------------ namespaces */
+/* ---- namespaces ---- */
 
 /* Lowest Y of nvmeXnY that is free in the subsystem. */
 static unsigned free_head(const struct function *fn)
@@ -439,9 +438,9 @@ static unsigned free_head(const struct function *fn)
 static void write_block(struct devtree *t, const struct function *fn, const struct disk *k,
                         const char *dir, const char *home, bool hidden)
 {
-	AUTO(free) char *holders = xasprintf("%s/holders", dir);
-	AUTO(free) char *slaves = xasprintf("%s/slaves", dir);
-	AUTO(free) char *queue = xasprintf("%s/queue", dir);
+	char *holders AUTO(free) = xasprintf("%s/holders", dir);
+	char *slaves AUTO(free) = xasprintf("%s/slaves", dir);
+	char *queue AUTO(free) = xasprintf("%s/queue", dir);
 
 	devtree_dir(t, dir);
 	devtree_dir(t, holders);
@@ -483,19 +482,18 @@ static char *controller_home(const struct function *fn)
 /* Directory below sys of the disk itself. */
 static char *disk_home(const struct function *fn, const struct disk *k)
 {
-	AUTO(free)
-	char *parent = multipath(fn->host) ? subsystem_dir(fn) : controller_home(fn);
+	char *parent AUTO(free) = multipath(fn->host) ? subsystem_dir(fn) : controller_home(fn);
 
 	return xasprintf("%s/%s", parent, k->name);
 }
 
 static void build_path(struct devtree *t, const struct function *fn, const struct disk *k)
 {
-	AUTO(free) char *parent = controller_home(fn);
-	AUTO(free) char *home = xasprintf("%s/%s", parent, k->path);
-	AUTO(free) char *final = xasprintf(SYS "%s", home);
-	AUTO(free) char *dir = xasprintf("new/%s", k->path);
-	AUTO(free) char *device = xasprintf("../../nvme%u", fn->instance);
+	char *parent AUTO(free) = controller_home(fn);
+	char *home AUTO(free) = xasprintf("%s/%s", parent, k->path);
+	char *final AUTO(free) = xasprintf(SYS "%s", home);
+	char *dir AUTO(free) = xasprintf("new/%s", k->path);
+	char *device AUTO(free) = xasprintf("../../nvme%u", fn->instance);
 
 	write_block(t, fn, k, dir, home, true);
 	devtree_attr(t, dir, "uevent", "DEVTYPE=disk\nDISKSEQ=%" PRIu64 "\n", k->loop.diskseq);
@@ -509,10 +507,10 @@ static void build_path(struct devtree *t, const struct function *fn, const struc
 static void build_generic(struct devtree *t, const char *parent, const struct disk *k,
                           const char *device)
 {
-	AUTO(free) char *name = xasprintf("ng%s", k->name + strlen("nvme"));
-	AUTO(free) char *home = xasprintf("%s/%s", parent, name);
-	AUTO(free) char *final = xasprintf(SYS "%s", home);
-	AUTO(free) char *dir = xasprintf("new/%s", name);
+	char *name AUTO(free) = xasprintf("ng%s", k->name + strlen("nvme"));
+	char *home AUTO(free) = xasprintf("%s/%s", parent, name);
+	char *final AUTO(free) = xasprintf(SYS "%s", home);
+	char *dir AUTO(free) = xasprintf("new/%s", name);
 
 	devtree_dir(t, dir);
 	devtree_attr(t, dir, "dev", "%d:%u\n", GENERIC_MAJOR, k->head);
@@ -526,16 +524,14 @@ static void build_generic(struct devtree *t, const char *parent, const struct di
 
 static void build_disk(struct devtree *t, const struct function *fn, const struct disk *k)
 {
-	AUTO(free) char *home = disk_home(fn, k);
-	AUTO(free) char *final = xasprintf(SYS "%s", home);
-	AUTO(free) char *dir = xasprintf("new/%s", k->name);
-	AUTO(free)
-	char *device = multipath(fn->host) ? xasprintf("../../nvme-subsys%u", fn->subsystem)
-	                                   : xasprintf("../../nvme%u", fn->instance);
-	AUTO(free)
-	char *parent = multipath(fn->host) ? subsystem_dir(fn) : controller_home(fn);
-	AUTO(free)
-	char *number = xasprintf("%u:%u", major(k->loop.devno), minor(k->loop.devno));
+	char *home AUTO(free) = disk_home(fn, k);
+	char *final AUTO(free) = xasprintf(SYS "%s", home);
+	char *dir AUTO(free) = xasprintf("new/%s", k->name);
+	char *device AUTO(free) = multipath(fn->host)
+	                                  ? xasprintf("../../nvme-subsys%u", fn->subsystem)
+	                                  : xasprintf("../../nvme%u", fn->instance);
+	char *parent AUTO(free) = multipath(fn->host) ? subsystem_dir(fn) : controller_home(fn);
+	char *number AUTO(free) = xasprintf("%u:%u", major(k->loop.devno), minor(k->loop.devno));
 
 	write_block(t, fn, k, dir, home, false);
 	write_disk_uevent(t, k, dir);
@@ -549,7 +545,7 @@ static void build_disk(struct devtree *t, const struct function *fn, const struc
 
 static void make_node(struct devtree *t, const struct disk *k)
 {
-	AUTO(free) char *path = xasprintf("%s/dev/%s", t->root, k->name);
+	char *path AUTO(free) = xasprintf("%s/dev/%s", t->root, k->name);
 
 	if (!t->err.code && mknod(path, S_IFBLK | 0600, k->loop.devno))
 		err_sys(&t->err, errno, "make the device node %s", path);
@@ -563,9 +559,9 @@ int disk_appear(struct function *fn, struct disk *k, struct err *err)
 		return 0;
 	k->head = free_head(fn);
 	k->visible = true;
-	snprintf(k->name, sizeof k->name, "nvme%un%u",
+	snprintf(k->name, sizeof(k->name), "nvme%un%u",
 	         multipath(fn->host) ? fn->subsystem : fn->instance, k->head);
-	snprintf(k->path, sizeof k->path, "nvme%uc%un%u", fn->subsystem, fn->instance, k->head);
+	snprintf(k->path, sizeof(k->path), "nvme%uc%un%u", fn->subsystem, fn->instance, k->head);
 	if (multipath(fn->host))
 		build_path(&t, fn, k);
 	make_node(&t, k);
@@ -576,17 +572,16 @@ int disk_appear(struct function *fn, struct disk *k, struct err *err)
 void disk_vanish(struct function *fn, struct disk *k)
 {
 	struct devtree t = DEVTREE_INIT(fn->host->root);
-	AUTO(free) char *node = xasprintf("dev/%s", k->name);
-	AUTO(free) char *home = disk_home(fn, k);
-	AUTO(free) char *dir = xasprintf(SYS "%s", home);
-	AUTO(free)
-	char *number = xasprintf("%u:%u", major(k->loop.devno), minor(k->loop.devno));
-	AUTO(free) char *parent = multipath(fn->host) ? subsystem_dir(fn) : controller_home(fn);
-	AUTO(free) char *controller = controller_home(fn);
+	char *node AUTO(free) = xasprintf("dev/%s", k->name);
+	char *home AUTO(free) = disk_home(fn, k);
+	char *dir AUTO(free) = xasprintf(SYS "%s", home);
+	char *number AUTO(free) = xasprintf("%u:%u", major(k->loop.devno), minor(k->loop.devno));
+	char *parent AUTO(free) = multipath(fn->host) ? subsystem_dir(fn) : controller_home(fn);
+	char *controller AUTO(free) = controller_home(fn);
 
 	if (!k->visible)
 		return;
-	AUTO(free) char *generic = xasprintf("ng%s", k->name + strlen("nvme"));
+	char *generic AUTO(free) = xasprintf("ng%s", k->name + strlen("nvme"));
 
 	devtree_remove(&t, node);
 	devtree_remove_entry(&t, "class/nvme-generic", generic);
@@ -605,8 +600,8 @@ void disk_vanish(struct function *fn, struct disk *k)
 
 static void replace_size(struct devtree *t, const char *home, const struct disk *k)
 {
-	AUTO(free) char *dir = xasprintf(SYS "%s", home);
-	AUTO(free) char *text = xasprintf("%" PRIu64 "\n", k->bytes / 512);
+	char *dir AUTO(free) = xasprintf(SYS "%s", home);
+	char *text AUTO(free) = xasprintf("%" PRIu64 "\n", k->bytes / 512);
 
 	devtree_replace(t, dir, "size", text);
 }
@@ -614,9 +609,9 @@ static void replace_size(struct devtree *t, const char *home, const struct disk 
 int disk_resized(struct function *fn, struct disk *k, struct err *err)
 {
 	struct devtree t = DEVTREE_INIT(fn->host->root);
-	AUTO(free) char *home = disk_home(fn, k);
-	AUTO(free) char *controller = controller_home(fn);
-	AUTO(free) char *path = xasprintf("%s/%s", controller, k->path);
+	char *home AUTO(free) = disk_home(fn, k);
+	char *controller AUTO(free) = controller_home(fn);
+	char *path AUTO(free) = xasprintf("%s/%s", controller, k->path);
 
 	if (!k->visible)
 		return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of faults and its matching.  One mutex; regular expressions are POSIX extended, not
+ * The list of faults and its matching. One mutex; regular expressions are POSIX extended, not
  * anchored, and run under it (they are short and so are names).
  */
 #include "test/sim/faults.h"
@@ -65,7 +65,7 @@ static const char *const known_members[] = {
 
 struct faults *faults_new(void)
 {
-	struct faults *f = xcalloc(1, sizeof *f);
+	struct faults *f = xcalloc(1, sizeof(*f));
 
 	pthread_mutex_init(&f->lock, NULL);
 	return f;
@@ -130,7 +130,7 @@ static int check_members(const struct json *spec, struct err *err)
 			i++;
 		if (i < ARRAY_LEN(known_members))
 			continue;
-		AUTO(str_clear) struct str list = STR_INIT(1024);
+		struct str list AUTO(str_clear) = STR_INIT(1024);
 
 		for (i = 0; i < ARRAY_LEN(known_members); i++)
 			str_addf(&list, " %s", known_members[i]);
@@ -168,7 +168,7 @@ static int get_text(const struct json *spec, const char *name, char *buf, size_t
 
 static int get_kind(const char *name, enum fault_kind *ret, struct err *err)
 {
-	AUTO(str_clear) struct str list = STR_INIT(1024);
+	struct str list AUTO(str_clear) = STR_INIT(1024);
 
 	for (unsigned i = 0; i < FAULT_KINDS; i++) {
 		if (str_eq(fault_kind_names[i], name)) {
@@ -241,10 +241,10 @@ static int get_effects(const struct json *spec, struct fault *x, struct err *err
 	    get_unsigned(spec, "status", &x->request.status, err) ||
 	    get_unsigned(spec, "retryAfterSeconds", &x->request.retry_after, err) ||
 	    get_unsigned(spec, "ms", &x->dpf.ms, err) ||
-	    get_text(spec, "reason", x->request.reason, sizeof x->request.reason, err) ||
-	    get_text(spec, "message", x->request.message, sizeof x->request.message, err) ||
-	    get_text(spec, "text", x->dpf.text, sizeof x->dpf.text, err) ||
-	    get_text(spec, "value", x->dpf.value, sizeof x->dpf.value, err))
+	    get_text(spec, "reason", x->request.reason, sizeof(x->request.reason), err) ||
+	    get_text(spec, "message", x->request.message, sizeof(x->request.message), err) ||
+	    get_text(spec, "text", x->dpf.text, sizeof(x->dpf.text), err) ||
+	    get_text(spec, "value", x->dpf.value, sizeof(x->dpf.value), err))
 		return -1;
 	if (x->request.status && (x->request.status < 400 || x->request.status > 599))
 		return err_set(err, ERR_INVALID, "fault: status %u is no failure (400 to 599)",
@@ -254,7 +254,7 @@ static int get_effects(const struct json *spec, struct fault *x, struct err *err
 
 static int fault_parse(const struct json *spec, struct fault **ret, struct err *err)
 {
-	AUTO(fault_free) struct fault *x = xcalloc(1, sizeof *x);
+	struct fault *x AUTO(fault_free) = xcalloc(1, sizeof(*x));
 
 	if (!json_is_object(spec))
 		return err_set(err, ERR_INVALID, "fault: an object or a list of objects is needed");

@@ -3,8 +3,8 @@
  * Faults that a test switches on and off while snap-sim runs (POST, GET, DELETE /sim/faults).
  *
  * A fault is one of two: what happens to a request (match: verb, resource, name, times), or how DPF
- * and the fabric misbehave for an object whose name matches (`dpf`: one of fault_kinds).  The
- * first one that matches wins.  README.md has the list.  Thread-safe.
+ * and the fabric misbehave for an object whose name matches (`dpf`: one of fault_kinds). The
+ * first one that matches wins. README.md has the list. Thread-safe.
  */
 #pragma once
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses: the static PF is 26:00.0 with its VFs behind it (as ARI numbers them), hot-plug
-   slot n is bus 30 + n. */
+/*
+ * Addresses: the static PF is 26:00.0 with its VFs behind it (as ARI numbers them), hot-plug slot n
+ * is bus 30 + n.
+ */
 #include "test/sim/function.h"
 
 #include <ctype.h>

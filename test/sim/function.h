@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The PCI functions that a node has, by kind and number: addresses and VPD names, the same on
-   every node. */
+/*
+ * The PCI functions that a node has, by kind and number: addresses and VPD names, the same on every
+ * node.
+ */
 #pragma once
 
 enum function_kind {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Puts the parts together for tests and asks them things.  Single threaded itself. */
+/* Puts the parts together for tests and asks them things. Single threaded itself. */
 #include "test/sim/harness.h"
 
 #include <check.h>
@@ -30,7 +30,7 @@ static void on_faults(void *arg)
 
 void world_start(struct world *w, const char *const *args)
 {
-	AUTO(strs_clear) struct strs argv = STRS_INIT;
+	struct strs argv AUTO(strs_clear) = STRS_INIT;
 	struct err err = ERR_INIT;
 	enum options_end end;
 
@@ -81,7 +81,7 @@ static void split_query(const char *path, char **bare, struct strs *query)
 	*bare = at ? xstrndup(path, (size_t)(at - path)) : xstrdup(path);
 	while (at && *at) {
 		size_t n = strcspn(++at, "&");
-		AUTO(free) char *pair = xstrndup(at, n);
+		char *pair AUTO(free) = xstrndup(at, n);
 
 		strs_add(query, pair);
 		at += n;
@@ -90,8 +90,8 @@ static void split_query(const char *path, char **bare, struct strs *query)
 
 struct answer world_call(struct world *w, const char *method, const char *path, const char *body)
 {
-	AUTO(strs_clear) struct strs query = STRS_INIT;
-	AUTO(free) char *bare = NULL;
+	struct strs query AUTO(strs_clear) = STRS_INIT;
+	char *bare AUTO(free) = NULL;
 	struct answer a = { 0 };
 	struct err err = ERR_INIT;
 
@@ -118,7 +118,7 @@ struct answer world_call(struct world *w, const char *method, const char *path, 
 void world_ok(struct world *w, const char *method, const char *path, const char *body,
               unsigned code)
 {
-	AUTO(answer_clear) struct answer a = world_call(w, method, path, body);
+	struct answer a AUTO(answer_clear) = world_call(w, method, path, body);
 
 	ck_assert_msg(a.code == code, "%s %s: %u instead of %u: %s", method, path, a.code, code,
 	              a.text ? a.text : "");
@@ -146,14 +146,14 @@ char *attachment_json_text(const char *name, const char *node, const char *volum
 
 void world_make_volume(struct world *w, const char *name)
 {
-	AUTO(free) char *body = volume_json_text(name, "example-policy", "64Mi");
+	char *body AUTO(free) = volume_json_text(name, "example-policy", "64Mi");
 
 	world_ok(w, "POST", STORAGE_API "/dpuvolumes", body, 201);
 }
 
 void world_make_attachment(struct world *w, const char *name, const char *node, const char *volume)
 {
-	AUTO(free) char *body = attachment_json_text(name, node, volume, "vf", false);
+	char *body AUTO(free) = attachment_json_text(name, node, volume, "vf", false);
 
 	world_ok(w, "POST", STORAGE_API "/dpuvolumeattachments", body, 201);
 }
@@ -161,7 +161,7 @@ void world_make_attachment(struct world *w, const char *name, const char *node, 
 static struct version *get_object(struct world *w, const char *object)
 {
 	const char *slash = strchr(object, '/');
-	AUTO(free) char *plural = xstrndup(object, (size_t)(slash - object));
+	char *plural AUTO(free) = xstrndup(object, (size_t)(slash - object));
 	const struct resource *res = resource_by_plural(plural);
 
 	ck_assert_ptr_nonnull(res);
@@ -173,12 +173,12 @@ static struct json *await(struct world *w, const char *object,
                           bool (*ok)(const void *arg, const struct json *o), const void *arg)
 {
 	struct deadline end = deadline_in_ms(PATIENCE_MS);
-	AUTO(watcher_close) struct watcher *watcher = NULL;
+	struct watcher *watcher AUTO(watcher_close) = NULL;
 	struct json *o = NULL;
 
 	ck_assert_int_eq(store_watch(w->sim.store, NULL, store_rv(w->sim.store), &watcher), 0);
 	for (;;) {
-		AUTO(version_unref) struct version *v = get_object(w, object);
+		struct version *v AUTO(version_unref) = get_object(w, object);
 		struct pollfd fd = { .fd = watcher_fd(watcher), .events = POLLIN };
 		struct event e = { 0 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A snap-sim inside a test: the same parts as main.c puts together, without HTTP.  Requests
- * go straight to api_handle().  What goes wrong here fails the running check test.
+ * A snap-sim inside a test: the same parts as main.c puts together, without HTTP. Requests
+ * go straight to api_handle(). What goes wrong here fails the running check test.
  */
 #pragma once
 
@@ -26,7 +26,7 @@ static inline void world_end_p(struct world *w)
 	world_end(w);
 }
 #define WORLD(w, ...)                   \
-	AUTO(world_end) struct world w; \
+	struct world w AUTO(world_end); \
 	world_start(&(w), (const char *const[]) { __VA_ARGS__, NULL })
 
 struct answer {
@@ -53,9 +53,10 @@ char *attachment_json_text(const char *name, const char *node, const char *volum
 void world_make_volume(struct world *w, const char *name);
 void world_make_attachment(struct world *w, const char *name, const char *node, const char *volume);
 
-/* Waits until the string at the path of the object ("dpuvolumes/pvc-1") is `value`; value NULL:
-   until
-   the object is gone. Returns the object (a new root), NULL when gone. */
+/*
+ * Waits until the string at the path of the object ("dpuvolumes/pvc-1") is `value`; value NULL:
+ * until the object is gone. Returns the object (a new root), NULL when gone.
+ */
 struct json *world_until(struct world *w, const char *object, const char *path, const char *value);
 void world_wait(struct world *w, const char *object, const char *path, const char *value);
 /* The message of a condition once it has the reason. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The only user of libmicrohttpd.  Collects a request, calls api_handle() on the
+ * The only user of libmicrohttpd. Collects a request, calls api_handle() on the
  * connection's thread (which may block there: that is what faults and watches do) and
  * sends the reply: a body, half a body, or a watch as chunks.
  */
@@ -101,7 +101,7 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, struct exch
 	if (r->retry_after) {
 		char seconds[16];
 
-		snprintf(seconds, sizeof seconds, "%u", r->retry_after);
+		snprintf(seconds, sizeof(seconds), "%u", r->retry_after);
 		MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, seconds);
 	}
 	rc = MHD_queue_response(connection, r->code, response);
@@ -153,7 +153,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
 
 	(void)version;
 	if (!x) {
-		x = xcalloc(1, sizeof *x);
+		x = xcalloc(1, sizeof(*x));
 		str_init(&x->body, BODY_MAX);
 		*state = x;
 		return MHD_YES;
@@ -190,7 +190,7 @@ __attribute__((format(printf, 2, 0))) static void on_log(void *arg, const char *
 	char line[512];
 
 	(void)arg;
-	vsnprintf(line, sizeof line, fmt, args);
+	vsnprintf(line, sizeof(line), fmt, args);
 	if (log_verbosity() >= 5)
 		log_msg(LOG_DEBUG, "libmicrohttpd: %s", line);
 }
@@ -223,7 +223,7 @@ static int start(struct http_server *s, struct err *err)
 
 int http_server_new(struct sim *sim, struct http_server **ret, struct err *err)
 {
-	struct http_server *s = xcalloc(1, sizeof *s);
+	struct http_server *s = xcalloc(1, sizeof(*s));
 
 	s->sim = sim;
 	if (start(s, err)) {

@@ -6,7 +6,7 @@
 
 int kubeconfig_write(const struct options *o, unsigned port, struct err *err)
 {
-	AUTO(str_clear) struct str out = STR_INIT(65536);
+	struct str out AUTO(str_clear) = STR_INIT(65536);
 
 	str_addf(&out,
 	         "apiVersion: v1\n"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The grammar of label selectors, read token by token.  What the API server refuses is refused: a
- * selector that is misread selects too much or too little.  "in" and "notin" are operators only
- * behind a key; elsewhere they are words.  No state.
+ * The grammar of label selectors, read token by token. What the API server refuses is refused: a
+ * selector that is misread selects too much or too little. "in" and "notin" are operators only
+ * behind a key; elsewhere they are words. No state.
  */
 #include "test/sim/label_selector.h"
 

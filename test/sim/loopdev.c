@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop driver's ioctls.  Devices are opened through private nodes (memory of the kernel's
+ * The loop driver's ioctls. Devices are opened through private nodes (memory of the kernel's
  * numbers, not
- * of udev's), so that more than the machine's static /dev/loop0..7 can be had.  No state.
+ * of udev's), so that more than the machine's static /dev/loop0..7 can be had. No state.
  */
 #include "test/sim/loopdev.h"
 
@@ -26,8 +26,8 @@
 /* -1 with errno. The node is made for the moment when /dev has none. */
 static int open_loop(unsigned number, int flags)
 {
-	AUTO(free) char *path = xasprintf("/dev/loop%u", number);
-	AUTO(free) char *own = NULL;
+	char *path AUTO(free) = xasprintf("/dev/loop%u", number);
+	char *own AUTO(free) = NULL;
 	int fd = open(path, flags | O_CLOEXEC), why;
 
 	if (fd >= 0 || errno != ENOENT)
@@ -44,7 +44,7 @@ static int open_loop(unsigned number, int flags)
 
 static int free_number(unsigned *ret, struct err *err)
 {
-	AUTO(fd) int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+	int control AUTO(fd) = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
 	int n;
 
 	if (control < 0)
@@ -61,13 +61,13 @@ static int free_number(unsigned *ret, struct err *err)
 static int configure(unsigned number, int image, unsigned sector_size, uint64_t *diskseq,
                      struct err *err)
 {
-	AUTO(fd) int fd = open_loop(number, O_RDWR);
+	int fd AUTO(fd) = open_loop(number, O_RDWR);
 	struct loop_config config = { .fd = (unsigned)image, .block_size = sector_size };
 
 	if (fd < 0)
 		return err_sys(err, errno, "open /dev/loop%u", number);
 	/* mkfs.btrfs takes loop devices of one name for one device, and none is a name, too. */
-	snprintf((char *)config.info.lo_file_name, sizeof config.info.lo_file_name, "/dev/loop%u",
+	snprintf((char *)config.info.lo_file_name, sizeof(config.info.lo_file_name), "/dev/loop%u",
 	         number);
 	if (ioctl(fd, LOOP_CONFIGURE, &config))
 		return errno == EBUSY ? 1 : err_sys(err, errno, "configure /dev/loop%u", number);
@@ -84,7 +84,7 @@ static int configure(unsigned number, int image, unsigned sector_size, uint64_t 
 
 int loopdev_attach(const char *image, unsigned sector_size, struct loopdev *ret, struct err *err)
 {
-	AUTO(fd) int fd = open(image, O_RDWR | O_CLOEXEC);
+	int fd AUTO(fd) = open(image, O_RDWR | O_CLOEXEC);
 	struct loopdev l = { 0 };
 	int rc = 1;
 
@@ -107,23 +107,24 @@ int loopdev_attach(const char *image, unsigned sector_size, struct loopdev *ret,
 
 int loopdev_detach(const struct loopdev *l, bool *ret_busy, struct err *err)
 {
-	AUTO(fd) int fd = open_loop(l->number, O_RDONLY);
+	int fd AUTO(fd) = open_loop(l->number, O_RDONLY);
 	struct loop_info64 now;
 
 	if (fd < 0)
 		return err_sys(err, errno, "open /dev/loop%u", l->number);
 	if (ioctl(fd, LOOP_CLR_FD) && errno != ENXIO)
 		return err_sys(err, errno, "detach /dev/loop%u", l->number);
-	/* With another opener LOOP_CLR_FD only marks the device: it is still there. Our own
-	   open counts, too, on newer kernels, so the caller asks loopdev_is_over() for the truth.
-	   */
+	/*
+	 * With another opener LOOP_CLR_FD only marks the device: it is still there. Our own open
+	 * counts, too, on newer kernels, so the caller asks loopdev_is_over() for the truth.
+	 */
 	*ret_busy = ioctl(fd, LOOP_GET_STATUS64, &now) == 0;
 	return 0;
 }
 
 int loopdev_grow(const struct loopdev *l, struct err *err)
 {
-	AUTO(fd) int fd = open_loop(l->number, O_RDONLY);
+	int fd AUTO(fd) = open_loop(l->number, O_RDONLY);
 
 	if (fd < 0)
 		return err_sys(err, errno, "open /dev/loop%u", l->number);
@@ -135,8 +136,8 @@ int loopdev_grow(const struct loopdev *l, struct err *err)
 /* Opened without O_EXCL and closed at once: looking does not change anything. */
 static bool is_over(unsigned number, const struct stat *image)
 {
-	AUTO(free) char *path = xasprintf("/sys/dev/block/%d:%u/loop", LOOP_MAJOR_NUMBER, number);
-	AUTO(fd) int fd = -1;
+	char *path AUTO(free) = xasprintf("/sys/dev/block/%d:%u/loop", LOOP_MAJOR_NUMBER, number);
+	int fd AUTO(fd) = -1;
 	struct loop_info64 info;
 
 	/* The attribute group is there only while the device has a backing file. */
@@ -166,7 +167,7 @@ void loopdev_detach_all(const char *image)
 	if (stat(image, &st))
 		return;
 	for (unsigned n = 0; n < LOOPS_MAX; n++) {
-		AUTO(fd) int fd = -1;
+		int fd AUTO(fd) = -1;
 
 		if (!is_over(n, &st))
 			continue;

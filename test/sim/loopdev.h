@@ -17,9 +17,10 @@ struct loopdev {
 /* RESOURCE_EXHAUSTED when there is no free one. */
 int loopdev_attach(const char *image, unsigned sector_size, struct loopdev *ret, struct err *err)
 	MUST_CHECK;
-/* Lets the device go. While somebody has it open or mounted it stays until they let go (the
-   kernel's
-   autoclear); *ret_busy says so. */
+/*
+ * Lets the device go. While somebody has it open or mounted it stays until they let go (the
+ * kernel's autoclear); *ret_busy says so.
+ */
 int loopdev_detach(const struct loopdev *l, bool *ret_busy, struct err *err) MUST_CHECK;
 /* The image has grown. */
 int loopdev_grow(const struct loopdev *l, struct err *err) MUST_CHECK;

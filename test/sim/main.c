@@ -39,7 +39,7 @@ static int write_port(const struct options *o, unsigned port, struct err *err)
 {
 	char text[16];
 
-	snprintf(text, sizeof text, "%u\n", port);
+	snprintf(text, sizeof(text), "%u\n", port);
 	return file_replace(o->port_file, text, strlen(text), 0644, err);
 }
 

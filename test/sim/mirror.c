@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread for each kind lists, then watches until the watch ends for whatever reason, and lists again. Events
- * are applied by the HTTP engine's thread, answers of writes by the writer; `lock` orders them, and what is
- * not newer than the store's copy is dropped.
+ * A thread for each kind lists, then watches until the watch ends for whatever reason, and lists
+ * again. Events are applied by the HTTP engine's thread, answers of writes by the writer; `lock`
+ * orders them, and what is not newer than the store's copy is dropped.
  *
- * The store numbers versions itself; the server's resourceVersion travels along as metadata.REMOTE and
- * is what writes are conditional on.
+ * The store numbers versions itself; the server's resourceVersion travels along as metadata.REMOTE
+ * and is what writes are conditional on.
  */
 #include "test/sim/mirror.h"
 
@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/cleanup.h"
 #include "common/deadline.h"
 #include "http/http.h"
 #include "kube/kube_access.h"
@@ -60,9 +61,12 @@ bool mirror_has(const struct resource *res)
 	return false;
 }
 
-/* -------------------------------------------------------------- requests */
+/* ---- requests ---- */
 
-/* "/apis/group/v1alpha1/dpuvolumes", or of one object with `rest` behind its name. Names are DNS names. */
+/*
+ * "/apis/group/v1alpha1/dpuvolumes", or of one object with `rest` behind its name. Names are DNS
+ * names.
+ */
 static char *path_of(const struct resource *res, const struct version *v, const char *rest)
 {
 	if (!v)
@@ -102,7 +106,7 @@ static void pause_ms(const struct mirror *m, int ms)
 	(void)poll(&end, 1, ms);
 }
 
-/* -------------------------------------------------------------- the store's copy */
+/* ---- the store's copy ---- */
 
 static uint64_t number(const char *text)
 {
@@ -112,39 +116,37 @@ static uint64_t number(const char *text)
 /* m->lock held. */
 static void put_locked(struct mirror *m, const struct resource *res, const struct json *object)
 {
-	AUTO(json_free) struct json *copy = json_copy(object);
-	AUTO(version_unref)
-	struct version *v =
+	struct json *copy AUTO(json_free) = json_copy(object);
+	struct version *v AUTO(version_unref) =
 		store_get(m->sim->store, res, object_namespace(object), object_name(object));
 	const char *version = json_str(object, "metadata.resourceVersion");
 
 	if (v) {
-		AUTO(json_free) struct json *old = version_parse(v);
+		struct json *old AUTO(json_free) = version_parse(v);
 
 		if (number(json_str(old, "metadata." REMOTE)) >= number(version))
 			return;
 	}
-	AUTO(free) char *api_version = resource_api_version(res);
+	char *api_version AUTO(free) = resource_api_version(res);
 	/* The items of a list do not say what they are. */
 	json_set_str(copy, "apiVersion", api_version);
 	json_set_str(copy, "kind", res->kind);
 	json_set_str(json_sub(copy, "metadata"), REMOTE, version);
 	if (v && !str_eq(v->uid, object_uid(object))) {
-		(void)!store_remove(m->sim->store, v);
-		(void)!store_put(m->sim->store, res, copy, NULL, NULL);
+		IGNORE_RESULT(store_remove(m->sim->store, v));
+		IGNORE_RESULT(store_put(m->sim->store, res, copy, NULL, NULL));
 	} else {
-		(void)!store_put(m->sim->store, res, copy, v, NULL);
+		IGNORE_RESULT(store_put(m->sim->store, res, copy, v, NULL));
 	}
 }
 
 static void remove_locked(struct mirror *m, const struct resource *res, const struct json *object)
 {
-	AUTO(version_unref)
-	struct version *v =
+	struct version *v AUTO(version_unref) =
 		store_get(m->sim->store, res, object_namespace(object), object_name(object));
 
 	if (v && str_eq(v->uid, object_uid(object)))
-		(void)!store_remove(m->sim->store, v);
+		IGNORE_RESULT(store_remove(m->sim->store, v));
 }
 
 static bool listed(const struct json *list, const struct version *v)
@@ -157,16 +159,16 @@ static bool listed(const struct json *list, const struct version *v)
 
 static void take_list(struct collection *c, const struct json *list)
 {
-	AUTO(store_page_clear) struct store_page page = { 0 };
+	struct store_page page AUTO(store_page_clear) = { 0 };
 	struct store_query query = { .res = c->res };
 	const char *version = json_str(list, "metadata.resourceVersion");
 
 	WITH_LOCK(&c->m->lock);
-	snprintf(c->version, sizeof c->version, "%s", version ? version : "");
+	snprintf(c->version, sizeof(c->version), "%s", version ? version : "");
 	store_list(c->m->sim->store, &query, &page);
 	for (size_t i = 0; i < page.n; i++)
 		if (!listed(list, page.v[i]))
-			(void)!store_remove(c->m->sim->store, page.v[i]);
+			IGNORE_RESULT(store_remove(c->m->sim->store, page.v[i]));
 	json_foreach (item, json_at(list, "items"))
 		put_locked(c->m, c->res, item);
 }
@@ -181,8 +183,8 @@ static int failed(const struct http_result *r, const char *what, const char *pat
 
 static int list(struct collection *c, struct err *err)
 {
-	AUTO(free) char *path = path_of(c->res, NULL, "");
-	AUTO(json_free) struct json *tree = NULL;
+	char *path AUTO(free) = path_of(c->res, NULL, "");
+	struct json *tree AUTO(json_free) = NULL;
 	struct http_result r;
 	int rc;
 
@@ -197,12 +199,12 @@ static int list(struct collection *c, struct err *err)
 	return rc;
 }
 
-/* -------------------------------------------------------------- the watch, on the engine's thread */
+/* ---- the watch, on the engine's thread ---- */
 
 /* False: this watch is of no use any more. */
 static bool take_event(struct collection *c, const char *text, size_t n)
 {
-	AUTO(json_free) struct json *event = NULL;
+	struct json *event AUTO(json_free) = NULL;
 	struct err err = ERR_INIT;
 
 	if (json_parse("watch", text, n, &event, &err))
@@ -252,11 +254,10 @@ static void on_done(void *arg, struct http_result *result)
 static void watch(struct collection *c)
 {
 	struct mirror *m = c->m;
-	AUTO(free)
-	char *rest =
+	char *rest AUTO(free) =
 		xasprintf("?watch=1&allowWatchBookmarks=true&timeoutSeconds=%d&resourceVersion=%s",
 	                  WATCH_SECONDS, c->version);
-	AUTO(free) char *path = path_of(c->res, NULL, rest);
+	char *path AUTO(free) = path_of(c->res, NULL, rest);
 	struct kube_access *access = kube_config_get(m->config, false);
 	struct http_request q = request(access, "GET", path);
 
@@ -290,12 +291,12 @@ static void *follow(void *arg)
 	return NULL;
 }
 
-/* -------------------------------------------------------------- writing */
+/* ---- writing ---- */
 
 /* What is written: the object as the server knows it, but for finalizers or status. */
 static char *body_of(const struct json *o)
 {
-	AUTO(json_free) struct json *copy = json_copy(o);
+	struct json *copy AUTO(json_free) = json_copy(o);
 	struct json *metadata = json_sub(copy, "metadata");
 
 	json_set_str(metadata, "resourceVersion", json_str(o, "metadata." REMOTE));
@@ -305,7 +306,7 @@ static char *body_of(const struct json *o)
 
 static void take_answer(struct mirror *m, const struct version *v, const struct http_result *r)
 {
-	AUTO(json_free) struct json *object = NULL;
+	struct json *object AUTO(json_free) = NULL;
 	struct err err = ERR_INIT;
 
 	if (json_parse(v->name, r->body, r->body_n, &object, &err)) {
@@ -313,7 +314,7 @@ static void take_answer(struct mirror *m, const struct version *v, const struct 
 		return;
 	}
 	WITH_LOCK(&m->lock);
-	AUTO(version_unref) struct version *now = store_get(m->sim->store, v->res, v->ns, v->name);
+	struct version *now AUTO(version_unref) = store_get(m->sim->store, v->res, v->ns, v->name);
 
 	/* Without its last finalizer it is gone already, as its event says. */
 	if (now && str_eq(now->uid, object_uid(object)))
@@ -322,11 +323,11 @@ static void take_answer(struct mirror *m, const struct version *v, const struct 
 
 void mirror_write(struct mirror *m, const struct version *v, const struct json *o)
 {
-	AUTO(json_free) struct json *old = version_parse(v);
+	struct json *old AUTO(json_free) = version_parse(v);
 	bool status =
 		json_equal(json_at(old, "metadata.finalizers"), json_at(o, "metadata.finalizers"));
-	AUTO(free) char *path = path_of(v->res, v, status ? "/status" : "");
-	AUTO(free) char *body = body_of(o);
+	char *path AUTO(free) = path_of(v->res, v, status ? "/status" : "");
+	char *body AUTO(free) = body_of(o);
 
 	while (!m->stopping) {
 		struct http_result r;
@@ -349,7 +350,7 @@ void mirror_write(struct mirror *m, const struct version *v, const struct json *
 	}
 }
 
-/* -------------------------------------------------------------- life */
+/* ---- life ---- */
 
 static void endpoint_changed(void *arg, const struct http_endpoint *endpoint)
 {
@@ -404,7 +405,7 @@ static int start(struct mirror *m, struct err *err)
 
 int mirror_new(struct sim *sim, const char *kubeconfig, struct mirror **ret, struct err *err)
 {
-	struct mirror *m = xcalloc(1, sizeof *m);
+	struct mirror *m = xcalloc(1, sizeof(*m));
 
 	m->sim = sim;
 	pthread_mutex_init(&m->lock, NULL);

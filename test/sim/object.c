@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Reading and writing the metadata of an object.  Knows no kinds.  No state.
- */
+/* Reading and writing the metadata of an object. Knows no kinds. No state. */
 #include "test/sim/object.h"
 
 #include <stdio.h>
@@ -21,7 +19,7 @@ void object_uuid(char buf[37])
 {
 	unsigned char b[16];
 
-	if (getrandom(b, sizeof b, 0) != (ssize_t)sizeof b)
+	if (getrandom(b, sizeof(b), 0) != (ssize_t)sizeof(b))
 		abort();
 	b[6] = (unsigned char)((b[6] & 0x0f) | 0x40);
 	b[8] = (unsigned char)((b[8] & 0x3f) | 0x80);

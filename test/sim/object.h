@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every Kubernetes object has: name, uid, times, finalizers, labels. Trees, one thread
-   each. */
+/*
+ * What every Kubernetes object has: name, uid, times, finalizers, labels. Trees, one thread each.
+ */
 #pragma once
 
 #include <stdbool.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The options as one table: name, kind, where it goes, help.  --help prints the table.
- */
+/* The options as one table: name, kind, where it goes, help. --help prints the table. */
 #include "test/sim/options.h"
 
 #include <stddef.h>
@@ -119,11 +117,11 @@ static void print_help(void)
 	     "Ends on SIGTERM or SIGINT and takes its devices along.");
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		const struct option_row *row = &rows[i];
-		AUTO(free)
-		char *left = row->kind == HEADING
-		                     ? NULL
-		                     : xasprintf("%s%s %s", strlen(row->name) == 1 ? " -" : "--",
-		                                 row->name, row->argument ? row->argument : "");
+		char *left AUTO(free) =
+			row->kind == HEADING
+				? NULL
+				: xasprintf("%s%s %s", strlen(row->name) == 1 ? " -" : "--",
+		                            row->name, row->argument ? row->argument : "");
 
 		if (!left)
 			printf("\n%s\n", row->help);
@@ -160,7 +158,7 @@ static int set_listen(struct options *o, const char *value, struct err *err)
 
 static int set_number(const struct option_row *row, void *place, const char *value, struct err *err)
 {
-	AUTO(free) char *what = xasprintf("--%s", row->name);
+	char *what AUTO(free) = xasprintf("--%s", row->name);
 	uint64_t n;
 
 	if (parse_u64(what, value, &n, err))

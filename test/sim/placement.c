@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What lies behind the objects: the storage of a volume (backing) and the function that an
- * attachment holds (placement).  The lists change on the controllers' thread, under dpf->lock; HTTP
- * threads read them under it.  Devices are the fabric's.
+ * attachment holds (placement). The lists change on the controllers' thread, under dpf->lock; HTTP
+ * threads read them under it. Devices are the fabric's.
  */
 #include "test/sim/dpf_priv.h"
 
@@ -25,9 +25,9 @@ struct backing *backing_find(struct dpf *d, const char *ns, const char *volume)
 struct backing *backing_new(struct dpf *d, const struct json *volume, uint64_t bytes)
 {
 	const char *vendor = json_str(volume, "status.state.selectedDPUStorageVendorName");
-	struct backing *b = xcalloc(1, sizeof *b);
+	struct backing *b = xcalloc(1, sizeof(*b));
 
-	snprintf(b->uid, sizeof b->uid, "%s", object_uid(volume));
+	snprintf(b->uid, sizeof(b->uid), "%s", object_uid(volume));
 	b->ns = xstrdup(object_namespace(volume));
 	b->volume = xstrdup(object_name(volume));
 	b->vendor = xstrdup(vendor ? vendor : "");
@@ -117,8 +117,8 @@ int placement_take(struct dpf *d, const struct json *attachment, struct backing 
 		return err_set(err, ERR_EXHAUSTED,
 		               "no free function: all %u of kind %s on DPUNode %s are in use", n,
 		               kind_names[kind], node);
-	p = xcalloc(1, sizeof *p);
-	snprintf(p->uid, sizeof p->uid, "%s", object_uid(attachment));
+	p = xcalloc(1, sizeof(*p));
+	snprintf(p->uid, sizeof(p->uid), "%s", object_uid(attachment));
 	p->ns = xstrdup(object_namespace(attachment));
 	p->attachment = xstrdup(object_name(attachment));
 	p->node = xstrdup(node);
@@ -230,7 +230,7 @@ static int resize_backing(struct dpf *d, const char *volume, uint64_t bytes, cha
 
 int dpf_resize(struct dpf *d, const char *volume, uint64_t bytes, struct err *err)
 {
-	AUTO(free) char *ns = NULL;
+	char *ns AUTO(free) = NULL;
 
 	if (resize_backing(d, volume, bytes, &ns, err))
 		return -1;

@@ -6,7 +6,8 @@
 
 #include "common/err.h"
 
-/* Bytes, fractions rounded up. INVALID_ARGUMENT for what is no quantity or is negative,
-   OUT_OF_RANGE
-   above 2^63 - 1. */
+/*
+ * Bytes, fractions rounded up. INVALID_ARGUMENT for what is no quantity or is negative,
+ * OUT_OF_RANGE above 2^63 - 1.
+ */
 int quantity_parse(const char *text, uint64_t *ret, struct err *err) MUST_CHECK;

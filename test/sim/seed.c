@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Creates the first objects through api_handle(), so that they are validated and completed like any
- * other.  They are not counted as requests.
+ * other. They are not counted as requests.
  */
 #include "test/sim/seed.h"
 
@@ -20,7 +20,7 @@
 static const struct resource *resource_of(const struct json *o)
 {
 	for (size_t i = 0; i < RES_COUNT; i++) {
-		AUTO(free) char *api_version = resource_api_version(&resources[i]);
+		char *api_version AUTO(free) = resource_api_version(&resources[i]);
 
 		if (str_eq(json_str(o, "apiVersion"), api_version) &&
 		    str_eq(json_str(o, "kind"), resources[i].kind))
@@ -37,7 +37,7 @@ static int create(struct sim *sim, const struct json *o, struct err *err)
 		.sim = sim, .method = "POST", .content_type = "application/json", .client_fd = -1
 	};
 	struct target target = { .res = res };
-	AUTO(free) char *body = json_print(o);
+	char *body AUTO(free) = json_print(o);
 	struct reply reply = { 0 };
 	int rc = 0;
 
@@ -62,8 +62,8 @@ static int create(struct sim *sim, const struct json *o, struct err *err)
 static int create_named(struct sim *sim, enum resource_id id, const char *name, const char *spec,
                         struct err *err)
 {
-	AUTO(json_free) struct json *o = json_object();
-	AUTO(free) char *api_version = resource_api_version(&resources[id]);
+	struct json *o AUTO(json_free) = json_object();
+	char *api_version AUTO(free) = resource_api_version(&resources[id]);
 	struct json *spec_tree = NULL;
 
 	json_set_str(o, "apiVersion", api_version);
@@ -92,8 +92,8 @@ static int seed_namespaces(struct sim *sim, struct err *err)
 
 static int seed_node(struct sim *sim, const char *node, struct err *err)
 {
-	AUTO(free) char *dpu = xasprintf("%s-0000-26-00", node);
-	AUTO(free) char *spec = xasprintf("{\"dpuNodeName\":\"%s\"}", node);
+	char *dpu AUTO(free) = xasprintf("%s-0000-26-00", node);
+	char *spec AUTO(free) = xasprintf("{\"dpuNodeName\":\"%s\"}", node);
 
 	if (create_named(sim, RES_NODES, node, "{}", err))
 		return -1;
@@ -118,8 +118,8 @@ static int seed_policy(struct sim *sim, struct err *err)
 
 static int seed_file(struct sim *sim, const char *path, struct err *err)
 {
-	AUTO(free) char *text = NULL;
-	AUTO(json_free) struct json *tree = NULL;
+	char *text AUTO(free) = NULL;
+	struct json *tree AUTO(json_free) = NULL;
 	const struct json *list;
 	size_t n = 0;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Label and field selector of a request, together.  What is not understood is refused with a text, never
- * ignored: a selector that is ignored selects too much.  No state.
+ * Label and field selector of a request, together. What is not understood is refused with a text,
+ * never ignored: a selector that is ignored selects too much. No state.
  */
 #include "test/sim/selectors.h"
 
@@ -20,7 +20,7 @@ static int parse_field(const char *term, struct selectors *ret, struct err *err)
 	const char *equal = strchr(term, '=');
 	bool differs = equal && equal > term && equal[-1] == '!';
 	size_t n = equal ? (size_t)(equal - term) - differs : 0;
-	AUTO(free) char *key = xstrndup(term, n);
+	char *key AUTO(free) = xstrndup(term, n);
 	char **slot = NULL;
 
 	if (str_eq(key, "metadata.name"))
@@ -39,7 +39,7 @@ static int parse_fields(const char *text, struct selectors *ret, struct err *err
 {
 	for (const char *s = text;;) {
 		size_t n = strcspn(s, ",");
-		AUTO(free) char *term = xstrndup(s, n);
+		char *term AUTO(free) = xstrndup(s, n);
 
 		if (parse_field(term, ret, err))
 			return -1;

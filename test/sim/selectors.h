@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* labelSelector and fieldSelector (metadata.name, metadata.namespace, equal or not) of a request. */
+/*
+ * labelSelector and fieldSelector (metadata.name, metadata.namespace, equal or not) of a request.
+ */
 #pragma once
 
 #include "test/sim/label_selector.h"

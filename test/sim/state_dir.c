@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What snap-sim owns on disk.  The lock file is also the mark by which a later start knows that it
+ * What snap-sim owns on disk. The lock file is also the mark by which a later start knows that it
  * may remove everything beside it.
  */
 #include "test/sim/state_dir.h"
@@ -30,7 +30,7 @@
 static char *mount_of(const char *path)
 {
 	struct err err = ERR_INIT;
-	AUTO(free) char *text = NULL;
+	char *text AUTO(free) = NULL;
 	struct statx st;
 
 	if (statx(AT_FDCWD, path, 0, STATX_MNT_ID, &st) ||
@@ -50,7 +50,7 @@ static char *mount_of(const char *path)
 
 static int check_nodev(const char *path, struct err *err)
 {
-	AUTO(free) char *mount = NULL;
+	char *mount AUTO(free) = NULL;
 	struct statvfs fs;
 
 	if (statvfs(path, &fs))
@@ -66,8 +66,8 @@ static int check_nodev(const char *path, struct err *err)
 
 static int check_ours(const char *path, struct err *err)
 {
-	AUTO(strs_clear) struct strs names = STRS_INIT;
-	AUTO(free) char *lock = xasprintf("%s/" LOCK_NAME, path);
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+	char *lock AUTO(free) = xasprintf("%s/" LOCK_NAME, path);
 
 	if (path_exists(lock))
 		return 0;
@@ -84,14 +84,14 @@ static int check_ours(const char *path, struct err *err)
 
 static int take_lock(struct state_dir *s, struct err *err)
 {
-	AUTO(free) char *path = xasprintf("%s/" LOCK_NAME, s->path);
+	char *path AUTO(free) = xasprintf("%s/" LOCK_NAME, s->path);
 	char before[64] = "", own[64];
 	ssize_t n;
 
 	s->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
 	if (s->lock_fd < 0)
 		return err_sys(err, errno, "open %s", path);
-	n = read(s->lock_fd, before, sizeof before - 1);
+	n = read(s->lock_fd, before, sizeof(before) - 1);
 	before[n > 0 ? n : 0] = '\0';
 	if (flock(s->lock_fd, LOCK_EX | LOCK_NB)) {
 		before[strcspn(before, " \n")] = '\0';
@@ -101,7 +101,7 @@ static int take_lock(struct state_dir *s, struct err *err)
 	}
 	/* Whoever made the directory may have been killed: it is still ours to remove. */
 	s->created |= strstr(before, MADE) != NULL;
-	snprintf(own, sizeof own, "%d%s\n", (int)getpid(), s->created ? MADE : "");
+	snprintf(own, sizeof(own), "%d%s\n", (int)getpid(), s->created ? MADE : "");
 	if (ftruncate(s->lock_fd, 0) ||
 	    pwrite(s->lock_fd, own, strlen(own), 0) != (ssize_t)strlen(own))
 		return err_sys(err, errno, "write %s", path);
@@ -111,13 +111,13 @@ static int take_lock(struct state_dir *s, struct err *err)
 static void remove_leftovers(const struct state_dir *s)
 {
 	static const char *const keep[] = { LOCK_NAME, NULL };
-	AUTO(free) char *images = xasprintf("%s/images", s->path);
-	AUTO(strs_clear) struct strs names = STRS_INIT;
+	char *images AUTO(free) = xasprintf("%s/images", s->path);
+	struct strs names AUTO(strs_clear) = STRS_INIT;
 	struct err err = ERR_INIT;
 
 	if (path_exists(images) && dir_list(images, &names, &err) == 0) {
 		for (size_t i = 0; i < names.n; i++) {
-			AUTO(free) char *image = xasprintf("%s/%s", images, names.v[i]);
+			char *image AUTO(free) = xasprintf("%s/%s", images, names.v[i]);
 
 			loopdev_detach_all(image);
 		}
@@ -127,7 +127,7 @@ static void remove_leftovers(const struct state_dir *s)
 
 int state_dir_open(const char *path, struct state_dir *ret, struct err *err)
 {
-	AUTO(free) char *images = xasprintf("%s/images", path);
+	char *images AUTO(free) = xasprintf("%s/images", path);
 
 	*ret = (struct state_dir) { .lock_fd = -1, .created = !path_exists(path) };
 	if (dir_make(path, 0755, err) || check_nodev(path, err) || check_ours(path, err)) {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Failures as Kubernetes words them: code, reason, message, details.  No state.
- */
+/* Failures as Kubernetes words them: code, reason, message, details. No state. */
 #include "test/sim/status.h"
 
 #include <stdarg.h>
@@ -88,9 +86,9 @@ void reply_failure(struct reply *r, unsigned code, const char *reason, const cha
 	va_list args;
 
 	va_start(args, fmt);
-	vsnprintf(message, sizeof message, fmt, args);
+	vsnprintf(message, sizeof(message), fmt, args);
 	va_end(args);
-	AUTO(json_free) struct json *s = status_failure(code, reason, message);
+	struct json *s AUTO(json_free) = status_failure(code, reason, message);
 
 	reply_json(r, code, s);
 }
@@ -111,7 +109,7 @@ static struct json *details(struct json *status, const struct resource *res, con
 static void reply_about(struct reply *r, unsigned code, const char *reason,
                         const struct resource *res, const char *name, const char *message)
 {
-	AUTO(json_free) struct json *s = status_failure(code, reason, message);
+	struct json *s AUTO(json_free) = status_failure(code, reason, message);
 
 	details(s, res, name, res->plural);
 	reply_json(r, code, s);
@@ -119,25 +117,24 @@ static void reply_about(struct reply *r, unsigned code, const char *reason,
 
 void reply_not_found(struct reply *r, const struct resource *res, const char *name)
 {
-	AUTO(free) char *what = resource_qualified(res);
-	AUTO(free) char *message = xasprintf("%s \"%s\" not found", what, name);
+	char *what AUTO(free) = resource_qualified(res);
+	char *message AUTO(free) = xasprintf("%s \"%s\" not found", what, name);
 
 	reply_about(r, 404, NULL, res, name, message);
 }
 
 void reply_exists(struct reply *r, const struct resource *res, const char *name)
 {
-	AUTO(free) char *what = resource_qualified(res);
-	AUTO(free) char *message = xasprintf("%s \"%s\" already exists", what, name);
+	char *what AUTO(free) = resource_qualified(res);
+	char *message AUTO(free) = xasprintf("%s \"%s\" already exists", what, name);
 
 	reply_about(r, 409, "AlreadyExists", res, name, message);
 }
 
 void reply_conflict(struct reply *r, const struct resource *res, const char *name, const char *why)
 {
-	AUTO(free) char *what = resource_qualified(res);
-	AUTO(free)
-	char *message =
+	char *what AUTO(free) = resource_qualified(res);
+	char *message AUTO(free) =
 		xasprintf("Operation cannot be fulfilled on %s \"%s\": %s", what, name, why);
 
 	reply_about(r, 409, "Conflict", res, name, message);
@@ -146,11 +143,10 @@ void reply_conflict(struct reply *r, const struct resource *res, const char *nam
 void reply_invalid(struct reply *r, const struct resource *res, const char *name,
                    const struct invalid *causes)
 {
-	AUTO(free) char *what = invalid_message(causes);
-	AUTO(free)
-	char *message = xasprintf("%s%s%s \"%s\" is invalid: %s", res->kind, *res->group ? "." : "",
-	                          res->group, name, what);
-	AUTO(json_free) struct json *s = status_failure(422, "Invalid", message);
+	char *what AUTO(free) = invalid_message(causes);
+	char *message AUTO(free) = xasprintf("%s%s%s \"%s\" is invalid: %s", res->kind,
+	                                     *res->group ? "." : "", res->group, name, what);
+	struct json *s AUTO(json_free) = status_failure(422, "Invalid", message);
 
 	json_set(details(s, res, name, res->kind), "causes", json_copy(causes->causes));
 	reply_json(r, 422, s);
@@ -158,7 +154,7 @@ void reply_invalid(struct reply *r, const struct resource *res, const char *name
 
 void reply_deleted(struct reply *r, const struct resource *res, const char *name, const char *uid)
 {
-	AUTO(json_free) struct json *s = status_object("Success");
+	struct json *s AUTO(json_free) = status_object("Success");
 
 	json_set_str(details(s, res, name, res->plural), "uid", uid);
 	reply_json(r, 200, s);
@@ -171,8 +167,7 @@ void reply_no_such_path(struct reply *r)
 
 void reply_no_such_resource(struct reply *r)
 {
-	AUTO(json_free)
-	struct json *s =
+	struct json *s AUTO(json_free) =
 		status_failure(404, NULL, "the server could not find the requested resource");
 
 	json_set(s, "details", json_object());

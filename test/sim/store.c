@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Objects by kind in arrays sorted by "ns/name", the ring of events, the list of watchers.
- * One mutex (store->lock) for all of it; version counts are atomic.  Knows nothing about
+ * One mutex (store->lock) for all of it; version counts are atomic. Knows nothing about
  * what an object means: that is api_write.c.
  */
 #include "test/sim/store.h"
@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
+#include "common/cleanup.h"
 #include "common/mem.h"
 #include "test/sim/object.h"
 
@@ -68,10 +69,10 @@ struct json *version_parse(const struct version *v)
 
 static struct version *version_new(const struct resource *res, struct json *object, uint64_t rv)
 {
-	struct version *v = xcalloc(1, sizeof *v);
+	struct version *v = xcalloc(1, sizeof(*v));
 	char text[24];
 
-	snprintf(text, sizeof text, "%" PRIu64, rv);
+	snprintf(text, sizeof(text), "%" PRIu64, rv);
 	json_set_str(json_sub(object, "metadata"), "resourceVersion", text);
 	v->res = res;
 	v->ns = xstrdup(res->namespaced ? object_namespace(object) : "");
@@ -89,11 +90,11 @@ static struct version *version_new(const struct resource *res, struct json *obje
 
 struct store *store_new(size_t history)
 {
-	struct store *s = xcalloc(1, sizeof *s);
+	struct store *s = xcalloc(1, sizeof(*s));
 
 	pthread_mutex_init(&s->lock, NULL);
 	s->history = history ? history : 1;
-	s->ring = xcalloc(s->history, sizeof *s->ring);
+	s->ring = xcalloc(s->history, sizeof(*s->ring));
 	s->rv = 1;
 	s->first = 2;
 	return s;
@@ -189,7 +190,7 @@ static size_t first_of(const struct table *t, const struct store_query *q)
 
 	if (!slash)
 		return q->ns ? table_seek(t, q->ns, "", &found) : 0;
-	AUTO(free) char *ns = xstrndup(q->after, (size_t)(slash - q->after));
+	char *ns AUTO(free) = xstrndup(q->after, (size_t)(slash - q->after));
 
 	at = table_seek(t, ns, slash + 1, &found);
 	return found ? at + 1 : at;
@@ -231,7 +232,7 @@ void store_page_clear(struct store_page *p)
 
 static void wake(const struct watcher *w)
 {
-	(void)!eventfd_write(w->fd, 1);
+	IGNORE_RESULT(eventfd_write(w->fd, 1));
 }
 
 /* Takes over the references of now and before. */
@@ -289,7 +290,7 @@ int store_put(struct store *s, const struct resource *res, struct json *object,
 
 int store_remove(struct store *s, const struct version *expect)
 {
-	AUTO(json_free) struct json *last = version_parse(expect);
+	struct json *last AUTO(json_free) = version_parse(expect);
 
 	WITH_LOCK(&s->lock);
 	struct table *t = table_of(s, expect->res);
@@ -313,7 +314,7 @@ int store_watch(struct store *s, const struct resource *res, uint64_t from, stru
 	WITH_LOCK(&s->lock);
 	if (from + 1 < s->first)
 		return 1;
-	w = xcalloc(1, sizeof *w);
+	w = xcalloc(1, sizeof(*w));
 	w->store = s;
 	w->res = res;
 	w->next = from + 1;
@@ -352,7 +353,7 @@ int watcher_next(struct watcher *w, struct event *ret)
 	eventfd_t ignored;
 
 	/* Emptied before looking: what comes after makes it readable again. */
-	(void)!eventfd_read(w->fd, &ignored);
+	IGNORE_RESULT(eventfd_read(w->fd, &ignored));
 	WITH_LOCK(&s->lock);
 	if (w->next < s->first)
 		return -1;

@@ -5,11 +5,11 @@
  * An object's state is an immutable, counted `version`: its JSON text and what selectors look at.
  * Changing one
  * means parsing the text, changing the tree and putting it back with the version it was made from;
- * when somebody was faster the put is refused and the caller starts again.  Every change has the
+ * when somebody was faster the put is refused and the caller starts again. Every change has the
  * next
  * resource version (+1, over all kinds) and one event, of which the last `history` are kept.
  *
- * Thread-safe.  The mutex covers tables and the printing of the changed object (its text carries
+ * Thread-safe. The mutex covers tables and the printing of the changed object (its text carries
  * the version that is given out under the lock), no I/O.
  */
 #pragma once
@@ -82,8 +82,10 @@ static inline void store_page_clear_p(struct store_page *p)
 	store_page_clear(p);
 }
 
-/* Stores the tree (and sets its resourceVersion) if the object still is `expect` (NULL: does not
-   exist). 0 and *ret (may be NULL), or 1: it is not. */
+/*
+ * Stores the tree (and sets its resourceVersion) if the object still is `expect` (NULL: does not
+ * exist). 0 and *ret (may be NULL), or 1: it is not.
+ */
 int store_put(struct store *s, const struct resource *res, struct json *object,
               const struct version *expect, struct version **ret) MUST_CHECK;
 /* Removes the object if it still is `expect`. 0, or 1: it is not. */
@@ -96,8 +98,10 @@ void watcher_close(struct watcher *w);
 DEFINE_AUTO(struct watcher *, watcher_close);
 /* Readable when watcher_next may have news; watcher_next empties it. */
 int watcher_fd(const struct watcher *w);
-/* 0 and *ret (the caller ends it with event_clear), 1: nothing now, -1: the watcher was too slow
-   or the history was dropped: its next event is no longer kept. */
+/*
+ * 0 and *ret (the caller ends it with event_clear), 1: nothing now, -1: the watcher was too slow or
+ * the history was dropped: its next event is no longer kept.
+ */
 int watcher_next(struct watcher *w, struct event *ret) MUST_CHECK;
 void event_clear(struct event *e);
 /* Every event up to this version has been given out or was of another kind. */

@@ -16,8 +16,7 @@
 
 static void create(struct world *w, const char *name, const char *extra)
 {
-	AUTO(free)
-	char *body =
+	char *body AUTO(free) =
 		xasprintf("{" TYPE_META ",\"metadata\":{\"name\":\"%s\"%s}," SPEC "}", name, extra);
 
 	world_ok(w, "POST", VOLUMES, body, 201);
@@ -26,10 +25,10 @@ static void create(struct world *w, const char *name, const char *extra)
 START_TEST(a_new_object_gets_what_the_server_gives)
 {
 	PLAIN(w);
-	AUTO(answer_clear)
-	struct answer a = world_call(&w, "POST", VOLUMES,
-	                             "{" TYPE_META ",\"metadata\":{\"name\":\"v\"}," SPEC
-	                             ",\"status\":{\"phase\":\"Bound\"},\"junk\":1}");
+	struct answer a AUTO(answer_clear) =
+		world_call(&w, "POST", VOLUMES,
+	                   "{" TYPE_META ",\"metadata\":{\"name\":\"v\"}," SPEC
+	                   ",\"status\":{\"phase\":\"Bound\"},\"junk\":1}");
 
 	ck_assert_uint_eq(a.code, 201);
 	ck_assert_uint_eq(strlen(object_uid(a.json)), 36);
@@ -62,9 +61,9 @@ START_TEST(wrong_objects_are_refused_with_the_servers_words)
 	PLAIN(w);
 
 	for (size_t i = 0; i < ARRAY_LEN(creations); i++) {
-		AUTO(free) char *path = xasprintf(STORAGE_API "/%s", creations[i].kind);
-		AUTO(answer_clear)
-		struct answer a = world_call(&w, "POST", path, creations[i].body);
+		char *path AUTO(free) = xasprintf(STORAGE_API "/%s", creations[i].kind);
+		struct answer a AUTO(answer_clear) =
+			world_call(&w, "POST", path, creations[i].body);
 
 		ck_assert_msg(a.code == creations[i].code, "%s: %u %s", creations[i].what, a.code,
 		              a.text);
@@ -89,9 +88,8 @@ START_TEST(attachments_are_validated)
 	PLAIN(w);
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		AUTO(free) char *name = xasprintf("a%zu", i);
-		AUTO(free)
-		char *body =
+		char *name AUTO(free) = xasprintf("a%zu", i);
+		char *body AUTO(free) =
 			attachment_json_text(name, "n", "v", rows[i].function, rows[i].hotplug);
 
 		world_ok(&w, "POST", STORAGE_API "/dpuvolumeattachments", body, rows[i].code);
@@ -102,13 +100,12 @@ END_TEST
 START_TEST(names_that_exist_or_do_not_are_told_in_details)
 {
 	PLAIN(w);
-	AUTO(free) char *body = volume_json_text("v", "p", "1Gi");
+	char *body AUTO(free) = volume_json_text("v", "p", "1Gi");
 
 	create(&w, "v", "");
-	AUTO(answer_clear) struct answer again = world_call(&w, "POST", VOLUMES, body);
-	AUTO(answer_clear) struct answer missing = world_call(&w, "GET", VOLUMES "/x", NULL);
-	AUTO(answer_clear)
-	struct answer space = world_call(
+	struct answer again AUTO(answer_clear) = world_call(&w, "POST", VOLUMES, body);
+	struct answer missing AUTO(answer_clear) = world_call(&w, "GET", VOLUMES "/x", NULL);
+	struct answer space AUTO(answer_clear) = world_call(
 		&w, "POST", "/apis/storage.dpu.nvidia.com/v1alpha1/namespaces/nowhere/dpuvolumes",
 		body);
 
@@ -159,8 +156,8 @@ START_TEST(paths_lead_where_they_should)
 	PLAIN(w);
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		AUTO(answer_clear)
-		struct answer a = world_call(&w, rows[i].method, rows[i].path, NULL);
+		struct answer a AUTO(answer_clear) =
+			world_call(&w, rows[i].method, rows[i].path, NULL);
 
 		ck_assert_msg(a.code == rows[i].code, "%s: %u", rows[i].path, a.code);
 		ck_assert_msg(strstr(a.text, rows[i].text), "%s: %s", rows[i].path, a.text);
@@ -171,14 +168,14 @@ END_TEST
 START_TEST(pages_hold_every_object_once)
 {
 	PLAIN(w);
-	AUTO(str_clear) struct str seen = STR_INIT(1000);
-	AUTO(free) char *path = xstrdup(VOLUMES "?limit=2");
+	struct str seen AUTO(str_clear) = STR_INIT(1000);
+	char *path AUTO(free) = xstrdup(VOLUMES "?limit=2");
 	char name[] = "v0";
 
 	for (; name[1] < '5'; name[1]++)
 		create(&w, name, "");
 	while (path) {
-		AUTO(answer_clear) struct answer a = world_call(&w, "GET", path, NULL);
+		struct answer a AUTO(answer_clear) = world_call(&w, "GET", path, NULL);
 		const char *token = json_str(a.json, "metadata.continue");
 
 		ck_assert_uint_eq(a.code, 200);
@@ -190,9 +187,9 @@ START_TEST(pages_hold_every_object_once)
 	ck_assert_str_eq(seen.ptr, "v0 v1 v2 v3 v4 ");
 	world_ok(&w, "GET", VOLUMES "?limit=x", NULL, 400);
 	world_ok(&w, "GET", VOLUMES "?continue=nonsense", NULL, 400);
-	AUTO(answer_clear) struct answer a = world_call(&w, "GET", VOLUMES "?limit=1", NULL);
-	AUTO(free)
-	char *stale = xasprintf(VOLUMES "?continue=%s", json_str(a.json, "metadata.continue"));
+	struct answer a AUTO(answer_clear) = world_call(&w, "GET", VOLUMES "?limit=1", NULL);
+	char *stale AUTO(free) =
+		xasprintf(VOLUMES "?continue=%s", json_str(a.json, "metadata.continue"));
 
 	create(&w, "late", "");
 	world_ok(&w, "POST", "/sim/expire", NULL, 200);
@@ -220,9 +217,9 @@ START_TEST(lists_are_selected)
 	create(&w, "b", ",\"labels\":{\"app\":\"x\",\"tier\":\"1\"}");
 	create(&w, "c", "");
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		AUTO(free) char *path = xasprintf(VOLUMES "?%s", rows[i].query);
-		AUTO(answer_clear) struct answer a = world_call(&w, "GET", path, NULL);
-		AUTO(str_clear) struct str seen = STR_INIT(1000);
+		char *path AUTO(free) = xasprintf(VOLUMES "?%s", rows[i].query);
+		struct answer a AUTO(answer_clear) = world_call(&w, "GET", path, NULL);
+		struct str seen AUTO(str_clear) = STR_INIT(1000);
 
 		json_foreach (item, json_at(a.json, "items"))
 			str_addf(&seen, "%s ", object_name(item));
@@ -242,11 +239,11 @@ START_TEST(patches_change_what_they_name_and_nothing_else)
 	PLAIN(w);
 
 	create(&w, "v", ",\"annotations\":{\"a\":\"1\",\"b\":\"2\"}");
-	AUTO(answer_clear)
-	struct answer a = patch(&w, VOLUMES "/v",
-	                        "{\"metadata\":{\"annotations\":{\"a\":null,\"c\":\"3\"},"
-	                        "\"generation\":9,\"creationTimestamp\":\"x\"},"
-	                        "\"status\":{\"phase\":\"Bound\"}}");
+	struct answer a AUTO(answer_clear) =
+		patch(&w, VOLUMES "/v",
+	              "{\"metadata\":{\"annotations\":{\"a\":null,\"c\":\"3\"},"
+	              "\"generation\":9,\"creationTimestamp\":\"x\"},"
+	              "\"status\":{\"phase\":\"Bound\"}}");
 
 	ck_assert_uint_eq(a.code, 200);
 	ck_assert_ptr_null(object_annotation(a.json, "a"));
@@ -254,14 +251,13 @@ START_TEST(patches_change_what_they_name_and_nothing_else)
 	ck_assert_str_eq(object_annotation(a.json, "c"), "3");
 	ck_assert_int_eq(object_generation(a.json), 1);
 	ck_assert_ptr_null(json_at(a.json, "status"));
-	AUTO(answer_clear)
-	struct answer status =
+	struct answer status AUTO(answer_clear) =
 		patch(&w, VOLUMES "/v/status", "{\"status\":{\"phase\":\"Bound\"},\"spec\":null}");
 
 	ck_assert_uint_eq(status.code, 200);
 	ck_assert_str_eq(json_str(status.json, "status.phase"), "Bound");
 	ck_assert_str_eq(json_str(status.json, "spec.dpuStoragePolicyName"), "p");
-	AUTO(answer_clear) struct answer same = patch(&w, VOLUMES "/v", "{}");
+	struct answer same AUTO(answer_clear) = patch(&w, VOLUMES "/v", "{}");
 
 	ck_assert_str_eq(json_str(same.json, "metadata.resourceVersion"),
 	                 json_str(status.json, "metadata.resourceVersion"));
@@ -288,8 +284,8 @@ START_TEST(immutable_fields_say_so)
 
 	create(&w, "v", "");
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		AUTO(free) char *body = xasprintf("{\"spec\":{%s}}", rows[i].spec);
-		AUTO(answer_clear) struct answer a = patch(&w, VOLUMES "/v", body);
+		char *body AUTO(free) = xasprintf("{\"spec\":{%s}}", rows[i].spec);
+		struct answer a AUTO(answer_clear) = patch(&w, VOLUMES "/v", body);
 
 		ck_assert_uint_eq(a.code, 422);
 		ck_assert_msg(strstr(a.text, rows[i].text), "%s: %s", rows[i].spec, a.text);
@@ -300,8 +296,7 @@ START_TEST(immutable_fields_say_so)
 		"\"metadata\":{\"name\":\"d\"},\"spec\":{\"storageClassName\":\"a\","
 		"\"pluginName\":\"b\"}}",
 		201);
-	AUTO(answer_clear)
-	struct answer a =
+	struct answer a AUTO(answer_clear) =
 		patch(&w, STORAGE_API "/dpustoragevendors/d", "{\"spec\":{\"pluginName\":\"c\"}}");
 
 	ck_assert_uint_eq(a.code, 200);
@@ -314,20 +309,20 @@ START_TEST(updates_need_the_newest_version)
 	PLAIN(w);
 
 	create(&w, "v", "");
-	AUTO(answer_clear) struct answer got = world_call(&w, "GET", VOLUMES "/v", NULL);
-	AUTO(json_free) struct json *o = json_copy(got.json);
+	struct answer got AUTO(answer_clear) = world_call(&w, "GET", VOLUMES "/v", NULL);
+	struct json *o AUTO(json_free) = json_copy(got.json);
 
 	json_set_str(json_sub(json_sub(o, "metadata"), "labels"), "a", "b");
-	AUTO(free) char *body = json_print(o);
+	char *body AUTO(free) = json_print(o);
 
 	world_ok(&w, "PUT", VOLUMES "/v", body, 200);
-	AUTO(answer_clear) struct answer stale = world_call(&w, "PUT", VOLUMES "/v", body);
+	struct answer stale AUTO(answer_clear) = world_call(&w, "PUT", VOLUMES "/v", body);
 
 	ck_assert_uint_eq(stale.code, 409);
 	ck_assert_str_eq(json_str(stale.json, "reason"), "Conflict");
 	ck_assert_ptr_nonnull(strstr(stale.text, "the object has been modified"));
 	json_remove(json_sub(o, "metadata"), "resourceVersion");
-	AUTO(free) char *without = json_print(o);
+	char *without AUTO(free) = json_print(o);
 
 	world_ok(&w, "PUT", VOLUMES "/v", without, 422);
 	world_ok(&w, "PUT", VOLUMES "/x", body, 400);
@@ -343,11 +338,11 @@ START_TEST(deletion_honours_preconditions_and_finalizers)
 	world_ok(&w, "DELETE", VOLUMES "/plain", "{\"preconditions\":{\"uid\":\"other\"}}", 409);
 	world_ok(&w, "DELETE", VOLUMES "/plain", "{\"preconditions\":{\"resourceVersion\":\"1\"}}",
 	         409);
-	AUTO(answer_clear) struct answer gone = world_call(&w, "DELETE", VOLUMES "/plain", NULL);
+	struct answer gone AUTO(answer_clear) = world_call(&w, "DELETE", VOLUMES "/plain", NULL);
 
 	ck_assert_str_eq(json_str(gone.json, "status"), "Success");
 	world_ok(&w, "GET", VOLUMES "/plain", NULL, 404);
-	AUTO(answer_clear) struct answer held = world_call(&w, "DELETE", VOLUMES "/held", NULL);
+	struct answer held AUTO(answer_clear) = world_call(&w, "DELETE", VOLUMES "/held", NULL);
 
 	ck_assert(object_is_deleting(held.json));
 	ck_assert_int_eq(object_generation(held.json), 2);
@@ -365,7 +360,7 @@ END_TEST
 START_TEST(a_dry_run_changes_nothing)
 {
 	PLAIN(w);
-	AUTO(free) char *body = volume_json_text("v", "p", "1Gi");
+	char *body AUTO(free) = volume_json_text("v", "p", "1Gi");
 
 	world_ok(&w, "POST", VOLUMES "?dryRun=All", body, 201);
 	world_ok(&w, "GET", VOLUMES "/v", NULL, 404);
@@ -403,12 +398,12 @@ START_TEST(requests_are_counted_by_verb_and_resource)
 	create(&w, "v", "");
 	world_ok(&w, "GET", VOLUMES, NULL, 200);
 	world_ok(&w, "PATCH", VOLUMES "/v/status", "{}", 200);
-	AUTO(answer_clear) struct answer a = world_call(&w, "GET", "/sim/requests", NULL);
+	struct answer a AUTO(answer_clear) = world_call(&w, "GET", "/sim/requests", NULL);
 
 	ck_assert_str_eq(a.text, "{\"create\":{\"dpuvolumes\":1},\"list\":{\"dpuvolumes\":1},"
 	                         "\"patch\":{\"dpuvolumes/status\":1}}");
 	world_ok(&w, "DELETE", "/sim/requests", NULL, 200);
-	AUTO(answer_clear) struct answer none = world_call(&w, "GET", "/sim/requests", NULL);
+	struct answer none AUTO(answer_clear) = world_call(&w, "GET", "/sim/requests", NULL);
 
 	ck_assert_str_eq(none.text, "{}");
 }

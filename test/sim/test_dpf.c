@@ -29,10 +29,10 @@ static void heal(struct world *w)
 
 static void make_vendor(struct world *w, const char *name)
 {
-	AUTO(free)
-	char *body = xasprintf(META "\"DPUStorageVendor\",\"metadata\":{\"name\":\"%s\"},\"spec\":{"
-	                            "\"storageClassName\":\"class-%s\",\"pluginName\":\"%s\"}}",
-	                       name, name, name);
+	char *body AUTO(free) =
+		xasprintf(META "\"DPUStorageVendor\",\"metadata\":{\"name\":\"%s\"},\"spec\":{"
+	                       "\"storageClassName\":\"class-%s\",\"pluginName\":\"%s\"}}",
+	                  name, name, name);
 
 	world_ok(w, "POST", STORAGE_API "/dpustoragevendors", body, 201);
 }
@@ -40,32 +40,32 @@ static void make_vendor(struct world *w, const char *name)
 static void make_policy(struct world *w, const char *name, const char *vendors,
                         const char *algorithm)
 {
-	AUTO(free)
-	char *body = xasprintf(META "\"DPUStoragePolicy\",\"metadata\":{\"name\":\"%s\"},\"spec\":{"
-	                            "\"dpuStorageVendors\":%s,\"selectionAlgorithm\":\"%s\","
-	                            "\"parameters\":{\"a\":\"policy\",\"b\":\"policy\"}}}",
-	                       name, vendors, algorithm);
+	char *body AUTO(free) =
+		xasprintf(META "\"DPUStoragePolicy\",\"metadata\":{\"name\":\"%s\"},\"spec\":{"
+	                       "\"dpuStorageVendors\":%s,\"selectionAlgorithm\":\"%s\","
+	                       "\"parameters\":{\"a\":\"policy\",\"b\":\"policy\"}}}",
+	                  name, vendors, algorithm);
 
 	world_ok(w, "POST", STORAGE_API "/dpustoragepolicies", body, 201);
 }
 
 static void make_volume(struct world *w, const char *name, const char *policy)
 {
-	AUTO(free) char *body = volume_json_text(name, policy, "64Mi");
+	char *body AUTO(free) = volume_json_text(name, policy, "64Mi");
 
 	world_ok(w, "POST", VOLUMES, body, 201);
 }
 
 static struct json *bound(struct world *w, const char *name)
 {
-	AUTO(free) char *object = xasprintf("dpuvolumes/%s", name);
+	char *object AUTO(free) = xasprintf("dpuvolumes/%s", name);
 
 	return world_until(w, object, "status.phase", "Bound");
 }
 
 static struct json *attached(struct world *w, const char *name)
 {
-	AUTO(free) char *object = xasprintf("dpuvolumeattachments/%s", name);
+	char *object AUTO(free) = xasprintf("dpuvolumeattachments/%s", name);
 
 	world_wait_condition(w, object, "DPUAttached", "Success", "");
 	return world_until(w, object, "metadata.name", name);
@@ -74,17 +74,17 @@ static struct json *attached(struct world *w, const char *name)
 START_TEST(a_volume_is_bound_in_the_steps_of_dpf)
 {
 	SEEDED_WITH(w, "--capacity-unit=100000000");
-	AUTO(watcher_close) struct watcher *watcher = NULL;
-	AUTO(str_clear) struct str steps = STR_INIT(1000);
+	struct watcher *watcher AUTO(watcher_close) = NULL;
+	struct str steps AUTO(str_clear) = STR_INIT(1000);
 	struct event e = { 0 };
 
 	ck_assert_int_eq(store_watch(w.sim.store, RES(VOLUMES), store_rv(w.sim.store), &watcher),
 	                 0);
 	make_volume(&w, "v", "example-policy");
-	AUTO(json_free) struct json *o = bound(&w, "v");
+	struct json *o AUTO(json_free) = bound(&w, "v");
 
 	while (watcher_next(watcher, &e) == 0) {
-		AUTO(json_free) struct json *step = version_parse(e.now);
+		struct json *step AUTO(json_free) = version_parse(e.now);
 
 		str_addf(&steps, "%d%s%d%d ", object_has_finalizers(step),
 		         json_str(step, "status.phase") ? json_str(step, "status.phase") : "-",
@@ -111,7 +111,7 @@ START_TEST(a_volume_waits_for_its_policy_and_the_policy_for_its_vendors)
 	world_wait_condition(&w, "dpuvolumes/v", "DPUVolumeReconciled", "Pending",
 	                     "DPUStoragePolicy " NS "/gold is not ready");
 	make_vendor(&w, "acme");
-	AUTO(json_free) struct json *o = bound(&w, "v");
+	struct json *o AUTO(json_free) = bound(&w, "v");
 
 	ck_assert_str_eq(json_str(o, "status.state.storageClassName"), "class-acme");
 }
@@ -120,7 +120,7 @@ END_TEST
 START_TEST(the_vendor_with_the_fewest_volumes_is_taken)
 {
 	WORLD(w, "--no-fabric");
-	AUTO(str_clear) struct str chosen = STR_INIT(100);
+	struct str chosen AUTO(str_clear) = STR_INIT(100);
 	char name[] = "v0";
 
 	make_vendor(&w, "b");
@@ -128,7 +128,7 @@ START_TEST(the_vendor_with_the_fewest_volumes_is_taken)
 	make_policy(&w, "p", "[\"b\",\"a\"]", "NumberVolumes");
 	for (; name[1] < '4'; name[1]++) {
 		make_volume(&w, name, "p");
-		AUTO(json_free) struct json *o = bound(&w, name);
+		struct json *o AUTO(json_free) = bound(&w, name);
 
 		str_add(&chosen, json_str(o, "status.state.selectedDPUStorageVendorName"));
 	}
@@ -136,7 +136,7 @@ START_TEST(the_vendor_with_the_fewest_volumes_is_taken)
 	world_ok(&w, "DELETE", VOLUMES "/v1", NULL, 200);
 	world_wait(&w, "dpuvolumes/v1", NULL, NULL);
 	make_volume(&w, "v9", "p");
-	AUTO(json_free) struct json *o = bound(&w, "v9");
+	struct json *o AUTO(json_free) = bound(&w, "v9");
 
 	ck_assert_str_eq(json_str(o, "status.state.selectedDPUStorageVendorName"), "b");
 }
@@ -151,10 +151,10 @@ START_TEST(random_selection_uses_every_vendor_in_the_end)
 	make_vendor(&w, "b");
 	make_policy(&w, "p", "[\"b\",\"a\"]", "Random");
 	for (int i = 0; i < 64 && !(seen[0] && seen[1]); i++) {
-		AUTO(free) char *name = xasprintf("v%d", i);
+		char *name AUTO(free) = xasprintf("v%d", i);
 
 		make_volume(&w, name, "p");
-		AUTO(json_free) struct json *o = bound(&w, name);
+		struct json *o AUTO(json_free) = bound(&w, name);
 
 		seen[*json_str(o, "status.state.selectedDPUStorageVendorName") - 'a'] = true;
 	}
@@ -174,7 +174,7 @@ START_TEST(the_volumes_parameters_win_over_the_policys)
 	              "\"parameters\":{\"b\":\"volume\"},"
 	              "\"resources\":{\"requests\":{\"storage\":\"1\"}}}}",
 	         201);
-	AUTO(json_free) struct json *o = bound(&w, "v");
+	struct json *o AUTO(json_free) = bound(&w, "v");
 
 	ck_assert_str_eq(json_str(o, "status.state.parameters.a"), "policy");
 	ck_assert_str_eq(json_str(o, "status.state.parameters.b"), "volume");
@@ -187,7 +187,7 @@ START_TEST(an_attachment_gets_a_function)
 
 	world_make_volume(&w, "v");
 	world_make_attachment(&w, "one-v", "one", "v");
-	AUTO(json_free) struct json *o = attached(&w, "one-v");
+	struct json *o AUTO(json_free) = attached(&w, "one-v");
 	struct err err = ERR_INIT;
 	int64_t nsid = 0;
 	bool flag = false;
@@ -233,11 +233,11 @@ END_TEST
 
 static void make_dpu(struct world *w, const char *name, const char *annotations)
 {
-	AUTO(free)
-	char *body = xasprintf("{\"apiVersion\":\"provisioning.dpu.nvidia.com/v1alpha1\",\"kind\":"
-	                       "\"DPU\",\"metadata\":{\"name\":\"%s\",\"annotations\":{%s}},"
-	                       "\"spec\":{\"dpuNodeName\":\"one\"}}",
-	                       name, annotations);
+	char *body AUTO(free) =
+		xasprintf("{\"apiVersion\":\"provisioning.dpu.nvidia.com/v1alpha1\",\"kind\":"
+	                  "\"DPU\",\"metadata\":{\"name\":\"%s\",\"annotations\":{%s}},"
+	                  "\"spec\":{\"dpuNodeName\":\"one\"}}",
+	                  name, annotations);
 
 	world_ok(w, "POST", "/apis/provisioning.dpu.nvidia.com/v1alpha1/namespaces/" NS "/dpus",
 	         body, 201);
@@ -272,7 +272,7 @@ START_TEST(functions_run_out_and_come_back)
 	world_make_attachment(&w, "two-b", "two", "b");
 	json_free(attached(&w, "two-b"));
 	world_ok(&w, "DELETE", ATTACHMENTS "/one-a", NULL, 200);
-	AUTO(json_free) struct json *o = attached(&w, "one-b");
+	struct json *o AUTO(json_free) = attached(&w, "one-b");
 
 	ck_assert_str_eq(json_str(o, "status.dpu.pciAddress"), "0000:26:00.1");
 	ck_assert_ptr_null(json_at(o, "status.message"));
@@ -365,7 +365,7 @@ START_TEST(the_capacity_may_be_another)
 
 	fault(&w, "{\"dpf\":\"volume-capacity\",\"value\":\"3Gi\",\"name\":\"^v$\"}");
 	world_make_volume(&w, "v");
-	AUTO(json_free) struct json *o = bound(&w, "v");
+	struct json *o AUTO(json_free) = bound(&w, "v");
 
 	ck_assert_str_eq(json_str(o, "status.state.volumeInfo.capacity.storage"), "3221225472");
 }
@@ -442,7 +442,7 @@ START_TEST(parts_of_the_status_may_be_missing)
 		fault(&w, rows[i].fault);
 		world_make_volume(&w, "v");
 		world_make_attachment(&w, "one-v", "one", "v");
-		AUTO(json_free) struct json *o = attached(&w, "one-v");
+		struct json *o AUTO(json_free) = attached(&w, "one-v");
 
 		ck_assert_msg(!json_at(o, rows[i].absent), "%s", rows[i].fault);
 		ck_assert_msg(json_at(o, rows[i].present) != NULL, "%s", rows[i].fault);
@@ -462,21 +462,19 @@ START_TEST(the_status_may_be_late_or_wrong)
 	          "{\"dpf\":\"wrong-uuid\"},{\"dpf\":\"wrong-nsid\"}]");
 	world_make_volume(&w, "v");
 	world_make_attachment(&w, "one-v", "one", "v");
-	AUTO(json_free)
-	struct json *first =
+	struct json *first AUTO(json_free) =
 		world_until(&w, "dpuvolumeattachments/one-v", "status.dpu.pciAddress", "00:00.0");
 	struct err err = ERR_INIT;
 	int64_t nsid = 0;
 
 	ck_assert_ptr_null(json_at(first, "status.dpu.funcVUID"));
-	AUTO(json_free)
-	struct json *o =
+	struct json *o AUTO(json_free) =
 		world_until(&w, "dpuvolumeattachments/one-v", "status.dpu.pciAddress", "26:00.1");
 
 	ck_assert_int_eq(json_get_i64(o, "status.dpu.nvmeAttrs.namespaceID", &nsid, &err), 0);
 	ck_assert_int_eq(nsid, 1001);
 	ck_assert_ptr_nonnull(strstr(json_str(o, "status.dpu.nvmeAttrs.namespaceUUID"), "dead"));
-	AUTO(answer_clear) struct answer state = world_call(&w, "GET", "/sim/state", NULL);
+	struct answer state AUTO(answer_clear) = world_call(&w, "GET", "/sim/state", NULL);
 
 	world_wait(&w, "dpuvolumeattachments/one-v", "status.dpu.funcVUID",
 	           json_str(state.json, "attachments.0.funcVUID"));
@@ -498,12 +496,11 @@ START_TEST(every_kind_of_function_has_its_place)
 
 	world_make_volume(&w, "v");
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		AUTO(free)
-		char *body = attachment_json_text(rows[i].name, "one", "v", rows[i].function,
-		                                  rows[i].hotplug);
+		char *body AUTO(free) = attachment_json_text(rows[i].name, "one", "v",
+		                                             rows[i].function, rows[i].hotplug);
 
 		world_ok(&w, "POST", ATTACHMENTS, body, 201);
-		AUTO(json_free) struct json *o = attached(&w, rows[i].name);
+		struct json *o AUTO(json_free) = attached(&w, rows[i].name);
 
 		ck_assert_str_eq(json_str(o, "status.dpu.pciAddress"), rows[i].pci);
 	}
@@ -521,7 +518,7 @@ START_TEST(a_filesystem_volume_has_a_tag_instead_of_a_namespace)
 	              "\"resources\":{\"requests\":{\"storage\":\"1Gi\"}}}}",
 	         201);
 	world_make_attachment(&w, "one-v", "one", "v");
-	AUTO(json_free) struct json *o = attached(&w, "one-v");
+	struct json *o AUTO(json_free) = attached(&w, "one-v");
 
 	ck_assert_ptr_null(json_at(o, "status.dpu.nvmeAttrs"));
 	ck_assert_ptr_nonnull(strstr(json_str(o, "status.dpu.virtioFSAttrs.filesystemTag"), "tag"));
@@ -566,12 +563,12 @@ static void *many_volumes(void *arg)
 	const char *prefix = ((void **)arg)[1];
 
 	for (int i = 0; i < MANY; i++) {
-		AUTO(free) char *name = xasprintf("%s%d", prefix, i);
+		char *name AUTO(free) = xasprintf("%s%d", prefix, i);
 
 		world_make_volume(w, name);
 		json_free(bound(w, name));
-		AUTO(free) char *path = xasprintf(VOLUMES "/%s", name);
-		AUTO(free) char *object = xasprintf("dpuvolumes/%s", name);
+		char *path AUTO(free) = xasprintf(VOLUMES "/%s", name);
+		char *object AUTO(free) = xasprintf("dpuvolumes/%s", name);
 
 		world_ok(w, "DELETE", path, NULL, 200);
 		world_wait(w, object, NULL, NULL);
@@ -589,7 +586,7 @@ START_TEST(many_volumes_at_once_all_live_and_die)
 		pthread_create(&threads[i], NULL, many_volumes, args[i]);
 	for (int i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
-	AUTO(answer_clear) struct answer a = world_call(&w, "GET", "/sim/state", NULL);
+	struct answer a AUTO(answer_clear) = world_call(&w, "GET", "/sim/state", NULL);
 
 	ck_assert_str_eq(a.text, "{\"volumes\":[],\"attachments\":[]}");
 }

@@ -49,14 +49,14 @@ static char *at(const char *below)
 
 static bool there(const char *below)
 {
-	AUTO(free) char *path = at(below);
+	char *path AUTO(free) = at(below);
 
 	return path_exists(path);
 }
 
 static char *content(const char *below)
 {
-	AUTO(free) char *path = at(below);
+	char *path AUTO(free) = at(below);
 	char *text = NULL;
 	struct err err = ERR_INIT;
 
@@ -65,7 +65,7 @@ static char *content(const char *below)
 
 static void say(const char *below, const char *text)
 {
-	AUTO(free) char *path = at(below);
+	char *path AUTO(free) = at(below);
 	struct err err = ERR_INIT;
 
 	ck_assert_msg(file_write(path, text, &err) == 0, "%s", err.msg);
@@ -95,7 +95,7 @@ static void until_gone(const char *below)
 
 static void attach(struct world *w, const char *name, const char *volume)
 {
-	AUTO(free) char *object = xasprintf("dpuvolumeattachments/%s", name);
+	char *object AUTO(free) = xasprintf("dpuvolumeattachments/%s", name);
 
 	world_make_attachment(w, name, "one", volume);
 	world_wait_condition(w, object, "DPUAttached", "Success", "");
@@ -103,8 +103,8 @@ static void attach(struct world *w, const char *name, const char *volume)
 
 static void detach(struct world *w, const char *name)
 {
-	AUTO(free) char *object = xasprintf("dpuvolumeattachments/%s", name);
-	AUTO(free) char *path = xasprintf(ATTACHMENTS "/%s", name);
+	char *object AUTO(free) = xasprintf("dpuvolumeattachments/%s", name);
+	char *path AUTO(free) = xasprintf(ATTACHMENTS "/%s", name);
 
 	world_ok(w, "DELETE", path, NULL, 200);
 	world_wait(w, object, NULL, NULL);
@@ -112,15 +112,15 @@ static void detach(struct world *w, const char *name)
 
 static void bind(const char *bdf)
 {
-	AUTO(free) char *override = xasprintf("sys/bus/pci/devices/%s/driver_override", bdf);
-	AUTO(free) char *driver = xasprintf("sys/bus/pci/devices/%s/driver", bdf);
+	char *override AUTO(free) = xasprintf("sys/bus/pci/devices/%s/driver_override", bdf);
+	char *driver AUTO(free) = xasprintf("sys/bus/pci/devices/%s/driver", bdf);
 
 	say(override, "nvme");
 	say("sys/bus/pci/drivers/nvme/bind", bdf);
 	until_there(driver);
 }
 
-/* ------------------------------------------------------------ shape */
+/* ---- shape ---- */
 
 static struct strs shape;
 static size_t shape_root;
@@ -172,7 +172,7 @@ static void add_shape(const char *path, struct str *ret)
 
 static int collect(const char *path, const struct stat *st, int type, struct FTW *place)
 {
-	AUTO(str_clear) struct str line = STR_INIT(4096);
+	struct str line AUTO(str_clear) = STR_INIT(4096);
 	char target[1024];
 	ssize_t n;
 
@@ -181,7 +181,7 @@ static int collect(const char *path, const struct stat *st, int type, struct FTW
 		return 0;
 	add_shape(path + shape_root, &line);
 	if (S_ISLNK(st->st_mode)) {
-		n = readlink(path, target, sizeof target - 1);
+		n = readlink(path, target, sizeof(target) - 1);
 		target[n > 0 ? n : 0] = '\0';
 		str_add(&line, " -> ");
 		add_shape(target, &line);
@@ -226,10 +226,10 @@ START_TEST(the_tree_has_the_shape_of_recorded_ones)
 	SKIP_UNLESS_LOOP();
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		HOST(w, rows[i].option, "--hotplug-slots=0");
-		AUTO(tree_clear) struct tree recorded;
-		AUTO(strs_clear) struct strs want = STRS_INIT;
-		AUTO(strs_clear) struct strs got = STRS_INIT;
-		AUTO(free) char *sysfs = at("sys");
+		struct tree recorded AUTO(tree_clear);
+		struct strs want AUTO(strs_clear) = STRS_INIT;
+		struct strs got AUTO(strs_clear) = STRS_INIT;
+		char *sysfs AUTO(free) = at("sys");
 
 		tree_unpack(&recorded, rows[i].recorded);
 		want = shape_of(recorded.sysfs);
@@ -246,16 +246,16 @@ START_TEST(the_tree_has_the_shape_of_recorded_ones)
 }
 END_TEST
 
-/* ------------------------------------------------------------ discovery */
+/* ---- discovery ---- */
 
 /* What the controller would publish, through the eyes of the driver's device code. */
 static void find_by_status(struct world *w, const char *attachment, struct device *ret)
 {
-	AUTO(free) char *object = xasprintf("dpuvolumeattachments/%s", attachment);
-	AUTO(json_free) struct json *o = world_until(w, object, "metadata.name", attachment);
-	AUTO(strs_clear) struct strs vendors = STRS_INIT;
-	AUTO(free) char *sys = at("sys");
-	AUTO(free) char *dev = at("dev");
+	char *object AUTO(free) = xasprintf("dpuvolumeattachments/%s", attachment);
+	struct json *o AUTO(json_free) = world_until(w, object, "metadata.name", attachment);
+	struct strs vendors AUTO(strs_clear) = STRS_INIT;
+	char *sys AUTO(free) = at("sys");
+	char *dev AUTO(free) = at("dev");
 	struct device_world world = {
 		.sysfs = sys, .dev = dev, .vendors = &vendors, .snap_device_id = "6001"
 	};
@@ -292,7 +292,7 @@ START_TEST(the_driver_binds_the_function_and_finds_the_disk)
 	SKIP_UNLESS_LOOP();
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		HOST(w, rows[i].options[0], rows[i].options[1], rows[i].options[2]);
-		AUTO(fd) int fd = -1;
+		int fd AUTO(fd) = -1;
 		struct device dev;
 		struct err err = ERR_INIT;
 
@@ -327,15 +327,17 @@ START_TEST(namespace_numbers_are_not_disk_numbers)
 }
 END_TEST
 
-/* ------------------------------------------------------------ what the host writes */
+/* ---- what the host writes ---- */
 
 START_TEST(a_function_is_bound_by_the_rules_of_the_kernel)
 {
 	SKIP_UNLESS_LOOP();
 	PLAIN_HOST(w);
 
-	/* Neither an override nor autoprobe: refused. The second write proves that the first was
-	   seen. */
+	/*
+	 * Neither an override nor autoprobe: refused. The second write proves that the first was
+	 * seen.
+	 */
 	say("sys/bus/pci/drivers/nvme/bind", VF0);
 	bind(VF1);
 	ck_assert(!there("sys/bus/pci/devices/" VF0 "/driver"));
@@ -350,7 +352,7 @@ START_TEST(a_function_is_bound_by_the_rules_of_the_kernel)
 	say("sys/bus/pci/devices/" PF "/sriov_drivers_autoprobe", "1");
 	say("sys/bus/pci/drivers_probe", VF0);
 	until_there("sys/bus/pci/devices/" VF0 "/driver");
-	AUTO(free) char *uevent = content("sys/bus/pci/devices/" VF0 "/uevent");
+	char *uevent AUTO(free) = content("sys/bus/pci/devices/" VF0 "/uevent");
 
 	ck_assert_ptr_nonnull(strstr(uevent, "DRIVER=nvme"));
 }
@@ -358,7 +360,7 @@ END_TEST
 
 static bool has_no_override(const char *below)
 {
-	AUTO(free) char *text = content(below);
+	char *text AUTO(free) = content(below);
 
 	return str_eq(text, "(null)");
 }
@@ -367,7 +369,7 @@ START_TEST(an_empty_override_reads_as_none)
 {
 	SKIP_UNLESS_LOOP();
 	PLAIN_HOST(w);
-	AUTO(free) char *text = NULL;
+	char *text AUTO(free) = NULL;
 
 	say("sys/bus/pci/devices/" VF0 "/driver_override", "nvme");
 	text = content("sys/bus/pci/devices/" VF0 "/driver_override");
@@ -377,26 +379,29 @@ START_TEST(an_empty_override_reads_as_none)
 }
 END_TEST
 
-/* A simulator that answers its own writes would do so for ever: some time of a second must be quiet. */
+/*
+ * A simulator that answers its own writes would do so for ever: some time of a second must be
+ * quiet.
+ */
 START_TEST(a_driver_override_is_answered_once)
 {
 	static const char below[] = "sys/bus/pci/devices/" VF0 "/driver_override";
-	AUTO(fd) int events = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	int events AUTO(fd) = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	char text[4096];
 	bool quiet = false;
 	SKIP_UNLESS_LOOP();
 	PLAIN_HOST(w);
-	AUTO(free) char *path = at(below);
+	char *path AUTO(free) = at(below);
 
 	ck_assert_int_ge(inotify_add_watch(events, path, IN_CLOSE_WRITE), 0);
 	say(below, "nvme");
 	say(below, "\n");
 	until(has_no_override, below, true);
 	for (int i = 0; !quiet && i < 20; i++) {
-		while (read(events, text, sizeof text) > 0)
+		while (read(events, text, sizeof(text)) > 0)
 			;
 		usleep(50000);
-		quiet = read(events, text, sizeof text) < 0;
+		quiet = read(events, text, sizeof(text)) < 0;
 	}
 	ck_assert_msg(quiet, "snap-sim writes %s again and again", below);
 }
@@ -434,12 +439,12 @@ START_TEST(virtual_functions_come_and_go_with_their_number)
 }
 END_TEST
 
-/* ------------------------------------------------------------ data */
+/* ---- data ---- */
 
 static void write_disk(const char *name, const char *text)
 {
-	AUTO(free) char *path = xasprintf("%s/one/dev/%s", state, name);
-	AUTO(fd) int fd = open(path, O_WRONLY | O_CLOEXEC);
+	char *path AUTO(free) = xasprintf("%s/one/dev/%s", state, name);
+	int fd AUTO(fd) = open(path, O_WRONLY | O_CLOEXEC);
 
 	ck_assert_msg(fd >= 0, "%s: %d", path, errno);
 	ck_assert_int_eq(pwrite(fd, text, strlen(text), 0), (ssize_t)strlen(text));
@@ -448,8 +453,8 @@ static void write_disk(const char *name, const char *text)
 
 static void read_disk(const char *name, off_t offset, const char *want)
 {
-	AUTO(free) char *path = xasprintf("%s/one/dev/%s", state, name);
-	AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char *path AUTO(free) = xasprintf("%s/one/dev/%s", state, name);
+	int fd AUTO(fd) = open(path, O_RDONLY | O_CLOEXEC);
 	char buf[64] = "";
 
 	ck_assert_msg(fd >= 0, "%s: %d", path, errno);
@@ -461,7 +466,7 @@ START_TEST(data_survive_detaching_and_go_with_the_volume)
 {
 	SKIP_UNLESS_LOOP();
 	HOST(w, "--bind-vfs");
-	AUTO(free) char *image = xasprintf("%s/images/" NS ".v", state);
+	char *image AUTO(free) = xasprintf("%s/images/" NS ".v", state);
 
 	world_make_volume(&w, "v");
 	attach(&w, "one-v", "v");
@@ -487,8 +492,8 @@ START_TEST(a_disk_that_is_still_open_is_not_attached_again)
 {
 	SKIP_UNLESS_LOOP();
 	HOST(w, "--bind-vfs");
-	AUTO(free) char *node = at("dev/nvme0n1");
-	AUTO(fd) int fd = -1;
+	char *node AUTO(free) = at("dev/nvme0n1");
+	int fd AUTO(fd) = -1;
 
 	world_make_volume(&w, "v");
 	attach(&w, "one-v", "v");
@@ -508,10 +513,10 @@ START_TEST(a_disk_grows_where_it_is)
 {
 	SKIP_UNLESS_LOOP();
 	HOST(w, "--bind-vfs");
-	AUTO(free) char *node = at("dev/nvme0n1");
-	AUTO(free) char *head = NULL;
-	AUTO(free) char *path = NULL;
-	AUTO(fd) int fd = -1;
+	char *node AUTO(free) = at("dev/nvme0n1");
+	char *head AUTO(free) = NULL;
+	char *path AUTO(free) = NULL;
+	int fd AUTO(fd) = -1;
 	uint64_t bytes = 0;
 
 	world_make_volume(&w, "v");
@@ -531,7 +536,7 @@ START_TEST(a_hot_plugged_function_is_there_while_it_has_a_volume)
 {
 	SKIP_UNLESS_LOOP();
 	PLAIN_HOST(w);
-	AUTO(free) char *body = attachment_json_text("hot", "one", "v", "pf", true);
+	char *body AUTO(free) = attachment_json_text("hot", "one", "v", "pf", true);
 	struct device dev;
 
 	world_make_volume(&w, "v");
@@ -545,13 +550,13 @@ START_TEST(a_hot_plugged_function_is_there_while_it_has_a_volume)
 }
 END_TEST
 
-/* ------------------------------------------------------------ faults */
+/* ---- faults ---- */
 
 START_TEST(devices_misbehave_as_told)
 {
 	SKIP_UNLESS_LOOP();
 	PLAIN_HOST(w);
-	AUTO(free) char *path = at("sys/bus/pci/drivers/nvme/bind");
+	char *path AUTO(free) = at("sys/bus/pci/drivers/nvme/bind");
 	struct err err = ERR_INIT;
 	struct timespec moment = { .tv_nsec = 1000000 };
 
@@ -587,13 +592,13 @@ START_TEST(devices_misbehave_as_told)
 }
 END_TEST
 
-/* ------------------------------------------------------------ the state directory */
+/* ---- the state directory ---- */
 
 /* Somebody else may have taken the device in the meantime. */
 static bool loop_has_ours(unsigned number)
 {
-	AUTO(free) char *path = xasprintf("/sys/dev/block/7:%u/loop/backing_file", number);
-	AUTO(free) char *text = NULL;
+	char *path AUTO(free) = xasprintf("/sys/dev/block/7:%u/loop/backing_file", number);
+	char *text AUTO(free) = NULL;
 	struct err err = ERR_INIT;
 
 	return file_read_line(path, 4096, &text, &err) == 0 && str_has_prefix(text, base);
@@ -607,8 +612,8 @@ START_TEST(what_a_killed_process_left_is_removed)
 	struct err err = ERR_INIT;
 
 	ck_assert_msg(state_dir_open(state, &first, &err) == 0, "%s", err.msg);
-	AUTO(free) char *image = state_dir_image(&first, "ns", "v");
-	AUTO(free) char *rest = xasprintf("%s/one", state);
+	char *image AUTO(free) = state_dir_image(&first, "ns", "v");
+	char *rest AUTO(free) = xasprintf("%s/one", state);
 
 	ck_assert_int_eq(file_replace(image, "", 0, 0600, &err), 0);
 	ck_assert_int_eq(truncate(image, 1024 * 1024), 0);
@@ -631,8 +636,8 @@ END_TEST
 START_TEST(directories_that_cannot_be_used_are_refused)
 {
 	SKIP_UNLESS_ROOT("mounts a tmpfs");
-	AUTO(free) char *dir = xasprintf("%s/other", base);
-	AUTO(free) char *file = xasprintf("%s/file", dir);
+	char *dir AUTO(free) = xasprintf("%s/other", base);
+	char *file AUTO(free) = xasprintf("%s/file", dir);
 	struct state_dir s;
 	struct err err = ERR_INIT;
 
@@ -647,7 +652,7 @@ START_TEST(directories_that_cannot_be_used_are_refused)
 
 	umount2(dir, MNT_DETACH);
 	ck_assert_int_eq(rc, -1);
-	AUTO(free) char *want = xasprintf("is on the mount %s, which has the option nodev", dir);
+	char *want AUTO(free) = xasprintf("is on the mount %s, which has the option nodev", dir);
 
 	ck_assert_msg(strstr(err.msg, want), "%s", err.msg);
 	unlink(file);
@@ -658,8 +663,8 @@ END_TEST
 START_TEST(everything_is_gone_at_the_end)
 {
 	SKIP_UNLESS_LOOP();
-	AUTO(free) char *image = xasprintf("%s/images/" NS ".v", state);
-	AUTO(free) char *node = NULL;
+	char *image AUTO(free) = xasprintf("%s/images/" NS ".v", state);
+	char *node AUTO(free) = NULL;
 	struct stat st = { 0 };
 
 	{
@@ -702,7 +707,7 @@ int main(void)
 
 	if (!mkdtemp(base))
 		return 1;
-	snprintf(state, sizeof state, "%s/state", base);
+	snprintf(state, sizeof(state), "%s/state", base);
 	rc = suite_run("sim fabric", 60, tests, ARRAY_LEN(tests));
 	/* A test that failed has left its devices: this is what --state does at the next start. */
 	if (geteuid() == 0 && state_dir_open(state, &leftovers, &err) == 0)

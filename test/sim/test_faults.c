@@ -17,7 +17,7 @@ static void add(struct world *w, const char *fault)
 
 static void create(struct world *w, const char *name, unsigned code)
 {
-	AUTO(free) char *body = volume_json_text(name, "p", "1Gi");
+	char *body AUTO(free) = volume_json_text(name, "p", "1Gi");
 
 	world_ok(w, "POST", VOLUMES, body, code);
 }
@@ -42,13 +42,13 @@ START_TEST(mistakes_are_named)
 	PLAIN(w);
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		AUTO(answer_clear)
-		struct answer a = world_call(&w, "POST", "/sim/faults", rows[i].fault);
+		struct answer a AUTO(answer_clear) =
+			world_call(&w, "POST", "/sim/faults", rows[i].fault);
 
 		ck_assert_msg(a.code == 400, "%s: %u", rows[i].fault, a.code);
 		ck_assert_msg(strstr(a.text, rows[i].text), "%s: %s", rows[i].fault, a.text);
 	}
-	AUTO(answer_clear) struct answer list = world_call(&w, "GET", "/sim/faults", NULL);
+	struct answer list AUTO(answer_clear) = world_call(&w, "GET", "/sim/faults", NULL);
 
 	ck_assert_str_eq(list.text, "[]");
 }
@@ -87,7 +87,7 @@ START_TEST(the_failure_looks_as_it_was_asked_to)
 	PLAIN(w);
 
 	add(&w, "{\"status\":429,\"retryAfterSeconds\":3,\"message\":\"slow down\"}");
-	AUTO(answer_clear) struct answer a = world_call(&w, "GET", VOLUMES "/a", NULL);
+	struct answer a AUTO(answer_clear) = world_call(&w, "GET", VOLUMES "/a", NULL);
 
 	ck_assert_uint_eq(a.code, 429);
 	ck_assert_uint_eq(a.reply.retry_after, 3);
@@ -95,7 +95,7 @@ START_TEST(the_failure_looks_as_it_was_asked_to)
 	ck_assert_str_eq(json_str(a.json, "message"), "slow down");
 	world_ok(&w, "DELETE", "/sim/faults", NULL, 200);
 	add(&w, "{\"status\":403,\"reason\":\"Forbidden\",\"message\":\"exceeded quota\"}");
-	AUTO(answer_clear) struct answer b = world_call(&w, "GET", VOLUMES "/a", NULL);
+	struct answer b AUTO(answer_clear) = world_call(&w, "GET", VOLUMES "/a", NULL);
 
 	ck_assert_str_eq(json_str(b.json, "message"), "exceeded quota");
 }
@@ -112,7 +112,7 @@ START_TEST(latency_and_cuts_are_applied)
 	before = monotonic_ns();
 	world_ok(&w, "GET", VOLUMES "/a", NULL, 200);
 	ck_assert_int_ge(monotonic_ns() - before, 80 * 1000000);
-	AUTO(answer_clear) struct answer a = world_call(&w, "GET", VOLUMES "/a", NULL);
+	struct answer a AUTO(answer_clear) = world_call(&w, "GET", VOLUMES "/a", NULL);
 
 	ck_assert(a.reply.cut);
 	ck_assert_ptr_nonnull(a.text);
@@ -125,7 +125,7 @@ START_TEST(faults_are_listed_and_removed_one_by_one)
 
 	add(&w, "[{\"status\":500,\"verb\":\"get\"},{\"status\":503,\"verb\":\"create\"}]");
 	create(&w, "a", 503);
-	AUTO(answer_clear) struct answer list = world_call(&w, "GET", "/sim/faults", NULL);
+	struct answer list AUTO(answer_clear) = world_call(&w, "GET", "/sim/faults", NULL);
 	struct err err = ERR_INIT;
 	int64_t n = 0;
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The API over real sockets: streams, broken answers, many clients, and an end that waits for
-   nobody. */
+/*
+ * The API over real sockets: streams, broken answers, many clients, and an end that waits for
+ * nobody.
+ */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <poll.h>
@@ -19,7 +21,7 @@
 
 #define SERVED(w, s, ...)                                          \
 	WORLD(w, "--no-dpf", "--no-fabric", "--v=0", __VA_ARGS__); \
-	AUTO(server_end) struct http_server *s = serve(&(w))
+	struct http_server *s AUTO(server_end) = serve(&(w))
 
 static struct http_server *serve(struct world *w)
 {
@@ -50,7 +52,7 @@ static void client_open(struct client *c, struct http_server *s)
 
 	c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	str_init(&c->in, 16 * 1024 * 1024);
-	ck_assert_int_eq(connect(c->fd, (struct sockaddr *)&to, sizeof to), 0);
+	ck_assert_int_eq(connect(c->fd, (struct sockaddr *)&to, sizeof(to)), 0);
 }
 
 static void client_close(struct client *c)
@@ -81,10 +83,10 @@ static void send_text(struct client *c, const char *text)
 static void request(struct client *c, const char *method, const char *path, const char *headers,
                     const char *body)
 {
-	AUTO(free)
-	char *text = xasprintf("%s %s HTTP/1.1\r\nHost: x\r\n%sContent-Type: application/json\r\n"
-	                       "Content-Length: %zu\r\n\r\n%s",
-	                       method, path, headers, strlen(body), body);
+	char *text AUTO(free) =
+		xasprintf("%s %s HTTP/1.1\r\nHost: x\r\n%sContent-Type: application/json\r\n"
+	                  "Content-Length: %zu\r\n\r\n%s",
+	                  method, path, headers, strlen(body), body);
 
 	send_text(c, text);
 }
@@ -101,7 +103,7 @@ static bool read_until(struct client *c, const char *text)
 
 		ck_assert_msg(poll(&fd, 1, deadline_left_ms(end)) == 1, "no \"%s\" in: %s", text,
 		              c->in.ptr);
-		n = read(c->fd, buf, sizeof buf);
+		n = read(c->fd, buf, sizeof(buf));
 		if (n <= 0)
 			return false;
 		str_addn(&c->in, buf, (size_t)n);
@@ -116,14 +118,14 @@ static void expect_end(struct client *c)
 
 static void make_volume(struct world *w, const char *name)
 {
-	AUTO(free) char *body = volume_json_text(name, "p", "1Gi");
+	char *body AUTO(free) = volume_json_text(name, "p", "1Gi");
 
 	world_ok(w, "POST", VOLUMES, body, 201);
 }
 
 static unsigned threads_now(void)
 {
-	AUTO(closedir) DIR *dir = opendir("/proc/self/task");
+	DIR *dir AUTO(closedir) = opendir("/proc/self/task");
 	unsigned n = 0;
 
 	while (readdir(dir))
@@ -144,8 +146,8 @@ static void until_threads(unsigned n)
 START_TEST(a_connection_serves_one_request_after_the_other)
 {
 	SERVED(w, s, "--token=secret");
-	AUTO(client_close) struct client c;
-	AUTO(free) char *body = volume_json_text("v", "p", "1Gi");
+	struct client c AUTO(client_close);
+	char *body AUTO(free) = volume_json_text("v", "p", "1Gi");
 
 	client_open(&c, s);
 	request(&c, "POST", VOLUMES, "", body);
@@ -162,7 +164,7 @@ END_TEST
 START_TEST(a_watch_is_streamed_as_things_happen)
 {
 	SERVED(w, s, "--seed");
-	AUTO(client_close) struct client c;
+	struct client c AUTO(client_close);
 	unsigned before = threads_now();
 
 	client_open(&c, s);
@@ -180,7 +182,7 @@ END_TEST
 START_TEST(answers_are_cut_where_faults_say)
 {
 	SERVED(w, s, "--seed");
-	AUTO(client_close) struct client half, none, watch;
+	struct client half AUTO(client_close), none AUTO(client_close), watch AUTO(client_close);
 	unsigned long length;
 
 	make_volume(&w, "v");
@@ -210,10 +212,10 @@ END_TEST
 START_TEST(a_request_may_hang_with_or_without_being_done)
 {
 	SERVED(w, s, "--seed");
-	AUTO(client_close) struct client done, not_done;
+	struct client done AUTO(client_close), not_done AUTO(client_close);
 	unsigned before = threads_now();
-	AUTO(free) char *a = volume_json_text("a", "p", "1Gi");
-	AUTO(free) char *b = volume_json_text("b", "p", "1Gi");
+	char *a AUTO(free) = volume_json_text("a", "p", "1Gi");
+	char *b AUTO(free) = volume_json_text("b", "p", "1Gi");
 
 	world_ok(&w, "POST", "/sim/faults",
 	         "[{\"name\":\"^a$\",\"verb\":\"create\",\"hang\":true},"
@@ -235,9 +237,9 @@ END_TEST
 START_TEST(a_body_that_is_too_large_is_refused)
 {
 	SERVED(w, s, "--seed");
-	AUTO(client_close) struct client c;
+	struct client c AUTO(client_close);
 	size_t n = 4 * 1024 * 1024;
-	AUTO(free) char *body = xmalloc(n + 1);
+	char *body AUTO(free) = xmalloc(n + 1);
 
 	memset(body, ' ', n);
 	body[n] = '\0';
@@ -254,12 +256,12 @@ static void *create_often(void *arg)
 {
 	struct http_server *s = ((void **)arg)[0];
 	const char *prefix = ((void **)arg)[1];
-	AUTO(client_close) struct client c;
+	struct client c AUTO(client_close);
 
 	client_open(&c, s);
 	for (int i = 0; i < EACH; i++) {
-		AUTO(free) char *name = xasprintf("%s%d", prefix, i);
-		AUTO(free) char *body = volume_json_text(name, "p", "1Gi");
+		char *name AUTO(free) = xasprintf("%s%d", prefix, i);
+		char *body AUTO(free) = volume_json_text(name, "p", "1Gi");
 
 		str_reset(&c.in);
 		request(&c, "POST", VOLUMES, "", body);
@@ -272,7 +274,7 @@ START_TEST(many_clients_are_served_at_once)
 {
 	SERVED(w, s, "--seed");
 	static const char *const prefixes[CLIENTS] = { "a", "b", "c", "d", "e", "f", "g", "h" };
-	AUTO(client_close) struct client watch;
+	struct client watch AUTO(client_close);
 	pthread_t threads[CLIENTS];
 	void *args[CLIENTS][2];
 
@@ -285,11 +287,11 @@ START_TEST(many_clients_are_served_at_once)
 	}
 	for (int i = 0; i < CLIENTS; i++)
 		pthread_join(threads[i], NULL);
-	AUTO(answer_clear) struct answer a = world_call(&w, "GET", VOLUMES, NULL);
+	struct answer a AUTO(answer_clear) = world_call(&w, "GET", VOLUMES, NULL);
 
 	ck_assert_uint_eq(json_count(json_at(a.json, "items")), CLIENTS * EACH);
 	for (int i = 0; i < CLIENTS; i++) {
-		AUTO(free) char *last = xasprintf("\"name\":\"%s%d\"", prefixes[i], EACH - 1);
+		char *last AUTO(free) = xasprintf("\"name\":\"%s%d\"", prefixes[i], EACH - 1);
 
 		ck_assert(read_until(&watch, last));
 	}
@@ -299,7 +301,7 @@ END_TEST
 START_TEST(the_end_does_not_wait_for_clients)
 {
 	int64_t start;
-	AUTO(client_close) struct client watch, hung, idle;
+	struct client watch AUTO(client_close), hung AUTO(client_close), idle AUTO(client_close);
 
 	{
 		SERVED(w, s, "--seed");

@@ -135,7 +135,7 @@ START_TEST(selectors_select)
 	strs_add(&v.labels, "b=");
 	strs_add(&v.labels, "example.com/v=pvc-1.2_3");
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		AUTO(selectors_clear) struct selectors s = { 0 };
+		struct selectors s AUTO(selectors_clear) = { 0 };
 		struct err err = ERR_INIT;
 
 		ck_assert_msg(selectors_parse(rows[i].labels, rows[i].fields, &s, &err) == 0,

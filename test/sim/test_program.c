@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program itself: its command line, its files, its end; also when it is killed. SNAP_SIM is
-   its path. */
+/*
+ * The program itself: its command line, its files, its end; also when it is killed. SNAP_SIM is its
+ * path.
+ */
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
@@ -35,9 +37,9 @@ static const char *program(void)
 /* Starts it and waits until it serves (the port file is written then). */
 static pid_t start(const char *const *more)
 {
-	AUTO(strs_clear) struct strs argv = STRS_INIT;
-	AUTO(free) char *port = in("port");
-	AUTO(free) char *kubeconfig = in("kubeconfig");
+	struct strs argv AUTO(strs_clear) = STRS_INIT;
+	char *port AUTO(free) = in("port");
+	char *kubeconfig AUTO(free) = in("kubeconfig");
 	struct timespec moment = { .tv_nsec = 1000000 };
 	pid_t pid = 0;
 
@@ -78,8 +80,8 @@ START_TEST(help_and_mistakes_are_for_people)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		AUTO(str_clear) struct str output = STR_INIT(65536);
-		AUTO(strs_clear) struct strs argv = STRS_INIT;
+		struct str output AUTO(str_clear) = STR_INIT(65536);
+		struct strs argv AUTO(strs_clear) = STRS_INIT;
 		struct err err = ERR_INIT;
 		int rc;
 
@@ -99,8 +101,8 @@ START_TEST(it_writes_its_files_and_ends_on_sigterm)
 	static const char *const options[] = { "--no-fabric", "--token=marker", "--namespace=ns",
 		                               NULL };
 	pid_t pid = start(options);
-	AUTO(free) char *kubeconfig = in("kubeconfig");
-	AUTO(free) char *text = NULL;
+	char *kubeconfig AUTO(free) = in("kubeconfig");
+	char *text AUTO(free) = NULL;
 	struct err err = ERR_INIT;
 	struct stat st;
 
@@ -116,8 +118,8 @@ END_TEST
 
 START_TEST(seed_files_make_objects)
 {
-	AUTO(free) char *file = in("seed.json");
-	AUTO(free) char *option = xasprintf("--seed-file=%s", file);
+	char *file AUTO(free) = in("seed.json");
+	char *option AUTO(free) = xasprintf("--seed-file=%s", file);
 	static const struct {
 		const char *text;
 		int exit;
@@ -131,12 +133,12 @@ START_TEST(seed_files_make_objects)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		AUTO(str_clear) struct str output = STR_INIT(65536);
+		struct str output AUTO(str_clear) = STR_INIT(65536);
 		struct err err = ERR_INIT;
 
 		ck_assert_int_eq(file_replace(file, rows[i].text, strlen(rows[i].text), 0600, &err),
 		                 0);
-		AUTO(strs_clear) struct strs argv = STRS_INIT;
+		struct strs argv AUTO(strs_clear) = STRS_INIT;
 
 		strs_add(&argv, program());
 		strs_add(&argv, "--no-fabric");
@@ -152,11 +154,11 @@ END_TEST
 START_TEST(the_next_start_cleans_up_after_a_kill)
 {
 	SKIP_UNLESS_LOOP();
-	AUTO(free) char *state = in("state");
-	AUTO(free) char *state_option = xasprintf("--state=%s", state);
-	AUTO(free) char *seed = in("seed.json");
-	AUTO(free) char *seed_option = xasprintf("--seed-file=%s", seed);
-	AUTO(free) char *image = xasprintf("%s/images/nvidia-storage.v", state);
+	char *state AUTO(free) = in("state");
+	char *state_option AUTO(free) = xasprintf("--state=%s", state);
+	char *seed AUTO(free) = in("seed.json");
+	char *seed_option AUTO(free) = xasprintf("--seed-file=%s", seed);
+	char *image AUTO(free) = xasprintf("%s/images/nvidia-storage.v", state);
 	static const char objects[] =
 		"[{\"apiVersion\":\"storage.dpu.nvidia.com/v1alpha1\",\"kind\":\"DPUVolume\","
 		"\"metadata\":{\"name\":\"v\"},\"spec\":{\"dpuStoragePolicyName\":\"example-"
@@ -204,7 +206,7 @@ int main(void)
 		return 1;
 	rc = suite_run("sim program", 60, tests, ARRAY_LEN(tests));
 	for (size_t i = 0; i < ARRAY_LEN(made); i++) {
-		AUTO(free) char *path = in(made[i]);
+		char *path AUTO(free) = in(made[i]);
 
 		unlink(path);
 	}

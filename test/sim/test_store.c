@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/cleanup.h"
 #include "common/mem.h"
 #include "test/lib/suite.h"
 #include "test/sim/object.h"
@@ -21,7 +22,7 @@ static struct json *object(const char *ns, const char *name)
 
 static struct version *put(struct store *s, const char *ns, const char *name)
 {
-	AUTO(json_free) struct json *o = object(ns, name);
+	struct json *o AUTO(json_free) = object(ns, name);
 	struct version *v = NULL;
 
 	ck_assert_int_eq(store_put(s, RES(VOLUMES), o, NULL, &v), 0);
@@ -36,9 +37,9 @@ static void put_only(struct store *s, const char *ns, const char *name)
 START_TEST(an_object_is_stored_once_and_changed_only_from_its_newest_version)
 {
 	struct store *s = store_new(10);
-	AUTO(version_unref) struct version *first = put(s, "ns", "a");
-	AUTO(version_unref) struct version *second = NULL;
-	AUTO(json_free) struct json *o = version_parse(first);
+	struct version *first AUTO(version_unref) = put(s, "ns", "a");
+	struct version *second AUTO(version_unref) = NULL;
+	struct json *o AUTO(json_free) = version_parse(first);
 
 	ck_assert_int_eq(store_put(s, RES(VOLUMES), o, NULL, NULL), 1);
 	json_set_str(o, "spec", "x");
@@ -57,7 +58,7 @@ START_TEST(lists_are_sorted_by_namespace_and_name_and_can_be_paged)
 {
 	static const char *const names[] = { "c", "a", "b", "d" };
 	struct store *s = store_new(10);
-	AUTO(str_clear) struct str seen = STR_INIT(100);
+	struct str seen AUTO(str_clear) = STR_INIT(100);
 	char after[32] = "";
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
@@ -65,7 +66,7 @@ START_TEST(lists_are_sorted_by_namespace_and_name_and_can_be_paged)
 	put_only(s, "one", "z");
 	put_only(s, "three", "a");
 	for (;;) {
-		AUTO(store_page_clear) struct store_page page = { 0 };
+		struct store_page page AUTO(store_page_clear) = { 0 };
 		struct store_query q = {
 			.res = RES(VOLUMES), .ns = "two", .limit = 3, .after = *after ? after : NULL
 		};
@@ -76,7 +77,7 @@ START_TEST(lists_are_sorted_by_namespace_and_name_and_can_be_paged)
 		str_addf(&seen, "+%zu ", page.left);
 		if (!page.left)
 			break;
-		snprintf(after, sizeof after, "%s/%s", page.v[page.n - 1]->ns,
+		snprintf(after, sizeof(after), "%s/%s", page.v[page.n - 1]->ns,
 		         page.v[page.n - 1]->name);
 	}
 	ck_assert_str_eq(seen.ptr, "abc+1 d+0 ");
@@ -87,7 +88,7 @@ END_TEST
 START_TEST(a_watcher_sees_every_change_of_its_kind_in_order)
 {
 	struct store *s = store_new(10);
-	AUTO(version_unref) struct version *v = NULL;
+	struct version *v AUTO(version_unref) = NULL;
 	struct watcher *w = NULL;
 	struct event e = { 0 };
 
@@ -96,7 +97,7 @@ START_TEST(a_watcher_sees_every_change_of_its_kind_in_order)
 	ck_assert_int_eq(watcher_next(w, &e), 1);
 	v = put(s, "ns", "a");
 	{
-		AUTO(json_free) struct json *node = object(NULL, "n");
+		struct json *node AUTO(json_free) = object(NULL, "n");
 
 		ck_assert_int_eq(store_put(s, RES(NODES), node, NULL, NULL), 0);
 	}
@@ -127,7 +128,7 @@ START_TEST(history_that_is_no_longer_kept_is_told_and_not_skipped)
 
 	ck_assert_int_eq(store_watch(s, NULL, start, &slow), 0);
 	for (int i = 0; i < 4; i++) {
-		snprintf(name, sizeof name, "v%d", i);
+		snprintf(name, sizeof(name), "v%d", i);
 		put_only(s, "ns", name);
 	}
 	ck_assert_int_eq(watcher_next(slow, &e), -1);
@@ -135,7 +136,7 @@ START_TEST(history_that_is_no_longer_kept_is_told_and_not_skipped)
 	ck_assert(!store_keeps(s, start));
 	ck_assert_int_eq(store_watch(s, NULL, start + 1, &w), 0);
 	for (int i = 1; i < 4; i++) {
-		snprintf(name, sizeof name, "v%d", i);
+		snprintf(name, sizeof(name), "v%d", i);
 		ck_assert_int_eq(watcher_next(w, &e), 0);
 		ck_assert_str_eq(e.now->name, name);
 		event_clear(&e);
@@ -157,12 +158,12 @@ static void *write_often(void *arg)
 	struct store *s = arg;
 
 	for (int done = 0; done < ROUNDS;) {
-		AUTO(version_unref) struct version *v = store_get(s, RES(VOLUMES), "ns", "a");
-		AUTO(json_free) struct json *o = version_parse(v);
+		struct version *v AUTO(version_unref) = store_get(s, RES(VOLUMES), "ns", "a");
+		struct json *o AUTO(json_free) = version_parse(v);
 		struct err err = ERR_INIT;
 		int64_t n = 0;
 
-		(void)!json_get_i64(o, "n", &n, &err);
+		IGNORE_RESULT(json_get_i64(o, "n", &n, &err));
 		json_set_int(o, "n", n + 1);
 		done += store_put(s, RES(VOLUMES), o, v, NULL) == 0;
 	}
@@ -189,8 +190,8 @@ START_TEST(writers_never_lose_each_others_changes)
 		event_clear(&e);
 	}
 	ck_assert_uint_eq(events, WRITERS * ROUNDS);
-	AUTO(version_unref) struct version *v = store_get(s, RES(VOLUMES), "ns", "a");
-	AUTO(json_free) struct json *o = version_parse(v);
+	struct version *v AUTO(version_unref) = store_get(s, RES(VOLUMES), "ns", "a");
+	struct json *o AUTO(json_free) = version_parse(v);
 	struct err err = ERR_INIT;
 	int64_t n = 0;
 

@@ -21,7 +21,7 @@ struct seen {
 
 static void watch_open(struct seen *s, struct world *w, const char *query)
 {
-	AUTO(free) char *path = xasprintf(VOLUMES "?watch=1%s", query);
+	char *path AUTO(free) = xasprintf(VOLUMES "?watch=1%s", query);
 
 	str_init(&s->text, 1024 * 1024);
 	s->answer = world_call(w, "GET", path, NULL);
@@ -44,7 +44,7 @@ static struct json *next(struct seen *s, ssize_t *ret_end)
 	struct err err = ERR_INIT;
 
 	while (!(newline = strchr(s->text.ptr, '\n'))) {
-		ssize_t n = watch_read(s->answer.reply.stream, buf, sizeof buf);
+		ssize_t n = watch_read(s->answer.reply.stream, buf, sizeof(buf));
 
 		if (n <= 0) {
 			if (ret_end)
@@ -55,7 +55,7 @@ static struct json *next(struct seen *s, ssize_t *ret_end)
 	}
 	ck_assert_int_eq(
 		json_parse("event", s->text.ptr, (size_t)(newline - s->text.ptr), &event, &err), 0);
-	AUTO(free) char *rest = xstrdup(newline + 1);
+	char *rest AUTO(free) = xstrdup(newline + 1);
 
 	str_reset(&s->text);
 	str_add(&s->text, rest);
@@ -65,10 +65,10 @@ static struct json *next(struct seen *s, ssize_t *ret_end)
 /* The next n events as "TYPE name ...". */
 static void expect(struct seen *s, const char *want)
 {
-	AUTO(str_clear) struct str got = STR_INIT(10000);
+	struct str got AUTO(str_clear) = STR_INIT(10000);
 
 	while (got.len < strlen(want)) {
-		AUTO(json_free) struct json *e = next(s, NULL);
+		struct json *e AUTO(json_free) = next(s, NULL);
 
 		ck_assert_msg(e != NULL, "ended after \"%s\"", got.ptr);
 		if (!str_eq(json_str(e, "type"), "BOOKMARK"))
@@ -80,14 +80,14 @@ static void expect(struct seen *s, const char *want)
 
 static void create(struct world *w, const char *name)
 {
-	AUTO(free) char *body = volume_json_text(name, "p", "1Gi");
+	char *body AUTO(free) = volume_json_text(name, "p", "1Gi");
 
 	world_ok(w, "POST", VOLUMES, body, 201);
 }
 
 static char *version_now(struct world *w)
 {
-	AUTO(answer_clear) struct answer a = world_call(w, "GET", VOLUMES "?limit=1", NULL);
+	struct answer a AUTO(answer_clear) = world_call(w, "GET", VOLUMES "?limit=1", NULL);
 
 	return xstrdup(json_str(a.json, "metadata.resourceVersion"));
 }
@@ -95,7 +95,7 @@ static char *version_now(struct world *w)
 START_TEST(without_a_version_it_starts_with_what_exists)
 {
 	PLAIN(w);
-	AUTO(seen_clear) struct seen s;
+	struct seen s AUTO(seen_clear);
 
 	create(&w, "a");
 	create(&w, "b");
@@ -110,11 +110,11 @@ END_TEST
 START_TEST(with_a_version_it_shows_what_came_after)
 {
 	PLAIN(w);
-	AUTO(seen_clear) struct seen s;
+	struct seen s AUTO(seen_clear);
 
 	create(&w, "a");
-	AUTO(free) char *rv = version_now(&w);
-	AUTO(free) char *query = xasprintf("&resourceVersion=%s", rv);
+	char *rv AUTO(free) = version_now(&w);
+	char *query AUTO(free) = xasprintf("&resourceVersion=%s", rv);
 
 	create(&w, "b");
 	watch_open(&s, &w, query);
@@ -126,7 +126,7 @@ END_TEST
 START_TEST(objects_come_and_go_with_the_selector)
 {
 	PLAIN(w);
-	AUTO(seen_clear) struct seen labels, names;
+	struct seen labels AUTO(seen_clear), names AUTO(seen_clear);
 
 	watch_open(&labels, &w, "&labelSelector=x=y");
 	watch_open(&names, &w, "&fieldSelector=metadata.name=b");
@@ -145,13 +145,13 @@ END_TEST
 START_TEST(bookmarks_carry_the_version_of_all_that_was_seen)
 {
 	PLAIN(w);
-	AUTO(seen_clear) struct seen s;
+	struct seen s AUTO(seen_clear);
 
 	watch_open(&s, &w, "&allowWatchBookmarks=true&resourceVersion=1");
 	world_ok(&w, "POST", "/api/v1/nodes",
 	         "{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":\"n\"}}", 201);
-	AUTO(free) char *rv = version_now(&w);
-	AUTO(json_free) struct json *e = next(&s, NULL);
+	char *rv AUTO(free) = version_now(&w);
+	struct json *e AUTO(json_free) = next(&s, NULL);
 
 	ck_assert_str_eq(json_str(e, "type"), "BOOKMARK");
 	ck_assert_str_eq(json_str(e, "object.metadata.resourceVersion"), rv);
@@ -162,11 +162,11 @@ END_TEST
 START_TEST(the_time_that_was_asked_for_ends_it_with_a_bookmark)
 {
 	WORLD(w, "--no-dpf", "--no-fabric");
-	AUTO(seen_clear) struct seen s;
+	struct seen s AUTO(seen_clear);
 	ssize_t end = 42;
 
 	watch_open(&s, &w, "&allowWatchBookmarks=1&timeoutSeconds=1&resourceVersion=1");
-	AUTO(json_free) struct json *e = next(&s, NULL);
+	struct json *e AUTO(json_free) = next(&s, NULL);
 
 	ck_assert_str_eq(json_str(e, "type"), "BOOKMARK");
 	ck_assert_ptr_null(next(&s, &end));
@@ -177,12 +177,12 @@ END_TEST
 START_TEST(a_version_that_is_too_old_is_an_error_event)
 {
 	PLAIN(w);
-	AUTO(seen_clear) struct seen s;
+	struct seen s AUTO(seen_clear);
 
 	create(&w, "a");
 	world_ok(&w, "POST", "/sim/expire", NULL, 200);
 	watch_open(&s, &w, "&resourceVersion=1");
-	AUTO(json_free) struct json *e = next(&s, NULL);
+	struct json *e AUTO(json_free) = next(&s, NULL);
 	struct err err = ERR_INIT;
 	int64_t code = 0;
 
@@ -217,7 +217,7 @@ START_TEST(faults_end_watches_that_are_open)
 	WORLD(w, "--no-dpf", "--no-fabric");
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		AUTO(seen_clear) struct seen s;
+		struct seen s AUTO(seen_clear);
 		void *arg[] = { &w, (void *)rows[i].fault };
 		pthread_t thread;
 		ssize_t end = 42;
@@ -225,7 +225,7 @@ START_TEST(faults_end_watches_that_are_open)
 		watch_open(&s, &w, "&resourceVersion=1");
 		pthread_create(&thread, NULL, post_faults, arg);
 		if (rows[i].type) {
-			AUTO(json_free) struct json *e = next(&s, NULL);
+			struct json *e AUTO(json_free) = next(&s, NULL);
 
 			ck_assert_str_eq(json_str(e, "type"), rows[i].type);
 		}
@@ -243,7 +243,7 @@ START_TEST(wrong_parameters_are_refused)
 	PLAIN(w);
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		AUTO(free) char *path = xasprintf(VOLUMES "?watch=1%s", rows[i]);
+		char *path AUTO(free) = xasprintf(VOLUMES "?watch=1%s", rows[i]);
 
 		world_ok(&w, "GET", path, NULL, 400);
 	}

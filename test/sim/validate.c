@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The schemas of DPF's custom resources as tables of fields, and the checks that go with a
- * table.  Field errors read as the API server writes them ("spec.x: Required value"), because
- * clients pass them on to people.  No state.
+ * table. Field errors read as the API server writes them ("spec.x: Required value"), because
+ * clients pass them on to people. No state.
  *
  * Not checked: status (only the host controller writes it).
  */
@@ -141,7 +141,7 @@ void invalid_add(struct invalid *i, const char *reason, const char *field, const
 	va_list args;
 
 	va_start(args, fmt);
-	vsnprintf(message, sizeof message, fmt, args);
+	vsnprintf(message, sizeof(message), fmt, args);
 	va_end(args);
 	json_set_str(cause, "reason", reason);
 	json_set_str(cause, "message", message);
@@ -166,7 +166,7 @@ static const struct field *field_find(const struct schema *schema, const char *n
 static void keep_only(struct json *object, bool (*known)(const void *arg, const char *name),
                       const void *arg)
 {
-	AUTO(strs_clear) struct strs unknown = STRS_INIT;
+	struct strs unknown AUTO(strs_clear) = STRS_INIT;
 
 	json_foreach (member, object) {
 		if (!known(arg, json_name(member)))
@@ -272,7 +272,7 @@ static bool is_allowed(const struct field *f, const char *value)
 static void check_enum(const struct field *f, const char *path, const char *value,
                        struct invalid *ret)
 {
-	AUTO(str_clear) struct str list = STR_INIT(1024);
+	struct str list AUTO(str_clear) = STR_INIT(1024);
 
 	if (is_allowed(f, value))
 		return;
@@ -318,7 +318,7 @@ static void add_type_error(const char *path, const char *wanted, const struct js
 static void check_strings(const char *path, const struct json *map, struct invalid *ret)
 {
 	json_foreach (item, map) {
-		AUTO(free) char *where = xasprintf("%s.%s", path, json_name(item));
+		char *where AUTO(free) = xasprintf("%s.%s", path, json_name(item));
 
 		if (!json_is_string(item))
 			add_type_error(where, "string", item, ret);
@@ -340,8 +340,7 @@ static void check_resources(const char *path, const struct json *value, struct i
 {
 	for (size_t i = 0; i < ARRAY_LEN(resource_parts); i++) {
 		json_foreach (item, json_member(value, resource_parts[i])) {
-			AUTO(free)
-			char *where =
+			char *where AUTO(free) =
 				xasprintf("%s.%s.%s", path, resource_parts[i], json_name(item));
 
 			if (!is_int_or_string(item))
@@ -366,7 +365,7 @@ static void check_value(const struct field *f, const char *path, const struct js
 		check_resources(path, value, ret);
 }
 
-/* ---------------------------------------------------------------- rules (CEL) */
+/* ---- rules (CEL) ---- */
 
 /* Of a rule that is broken the server shows a scalar's value. */
 static void add_broken(const char *path, const struct json *value, const char *message,
@@ -411,8 +410,7 @@ static void rule_of_resources(const char *path, const struct json *value, struct
 {
 	for (size_t i = 0; i < ARRAY_LEN(resource_parts); i++) {
 		json_foreach (item, json_member(value, resource_parts[i])) {
-			AUTO(free)
-			char *where =
+			char *where AUTO(free) =
 				xasprintf("%s.%s[%s]", path, resource_parts[i], json_name(item));
 
 			if (!is_quantity(item))
@@ -436,7 +434,7 @@ static void check_rules(const struct field *f, const char *path, const struct js
 		add_broken(path, value, f->immutable, ret);
 }
 
-/* ---------------------------------------------------------------- all of it */
+/* ---- all of it ---- */
 
 /* The kinds of errors behind which the server does not look at rules. */
 static bool is_blocking(const struct invalid *found)
@@ -465,7 +463,7 @@ static void check_spec(const struct schema *schema, const struct json *spec, str
 	for (size_t i = 0; i < schema->n; i++) {
 		const struct field *f = &schema->fields[i];
 		const struct json *value = json_member(spec, f->name);
-		AUTO(free) char *path = xasprintf("spec.%s", f->name);
+		char *path AUTO(free) = xasprintf("spec.%s", f->name);
 
 		if (value)
 			check_value(f, path, value, ret);
@@ -481,7 +479,7 @@ static void check_spec_rules(const struct schema *schema, const struct json *spe
 		schema->rule(spec, ret);
 	for (size_t i = 0; i < schema->n; i++) {
 		const struct json *value = json_member(spec, schema->fields[i].name);
-		AUTO(free) char *path = xasprintf("spec.%s", schema->fields[i].name);
+		char *path AUTO(free) = xasprintf("spec.%s", schema->fields[i].name);
 
 		if (value)
 			check_rules(&schema->fields[i], path, value, old_spec, ret);

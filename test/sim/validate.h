@@ -37,6 +37,9 @@ void validate_prune(const struct resource *res, struct json *object);
 /* old NULL: a creation. Adds to ret what is wrong. */
 void validate_object(const struct resource *res, const struct json *object, const struct json *old,
                      struct invalid *ret);
-/* A qualified name ("app", "example.com/app"); empty or at most 63 of [-_.A-Za-z0-9], as labels have them. */
+/*
+ * A qualified name ("app", "example.com/app"); empty or at most 63 of [-_.A-Za-z0-9], as labels
+ * have them.
+ */
 bool label_key_is_valid(const char *key);
 bool label_value_is_valid(const char *value);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Metadata rules: names, labels, annotations, finalizers, what may not change.  The texts are
- * those of k8s.io/apimachinery's validation.  No state.
+ * Metadata rules: names, labels, annotations, finalizers, what may not change. The texts are
+ * those of k8s.io/apimachinery's validation. No state.
  */
 #include "test/sim/validate_priv.h"
 
@@ -57,7 +57,7 @@ static bool is_qualified(const char *s)
 	const char *slash = strchr(s, '/');
 
 	if (slash) {
-		AUTO(free) char *prefix = xstrndup(s, (size_t)(slash - s));
+		char *prefix AUTO(free) = xstrndup(s, (size_t)(slash - s));
 
 		if (!dns1123_subdomain(prefix))
 			return false;

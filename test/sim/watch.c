@@ -6,8 +6,8 @@
  * otherwise
  * with the event after that version, or one ERROR 410 when the history no longer reaches so far.
  * An
- * object that starts or stops to match the selectors is ADDED or DELETED.  Bookmarks are sent
- * every --bookmark-interval seconds and at the end.  Lives on its connection's thread, which
+ * object that starts or stops to match the selectors is ADDED or DELETED. Bookmarks are sent
+ * every --bookmark-interval seconds and at the end. Lives on its connection's thread, which
  * sleeps in poll() until there is news, the client goes or time is up.
  */
 #include "test/sim/api.h"
@@ -50,11 +50,10 @@ static void add_line(struct watch_stream *w, const char *type, const char *objec
 
 static void add_error(struct watch_stream *w, uint64_t from)
 {
-	AUTO(free)
-	char *message = xasprintf("too old resource version: %" PRIu64 " (%" PRIu64 ")", from,
-	                          store_rv(w->call.sim->store));
-	AUTO(json_free) struct json *status = status_failure(410, NULL, message);
-	AUTO(free) char *text = json_print(status);
+	char *message AUTO(free) = xasprintf("too old resource version: %" PRIu64 " (%" PRIu64 ")",
+	                                     from, store_rv(w->call.sim->store));
+	struct json *status AUTO(json_free) = status_failure(410, NULL, message);
+	char *text AUTO(free) = json_print(status);
 
 	add_line(w, "ERROR", text, strlen(text));
 	w->ended = true;
@@ -62,11 +61,11 @@ static void add_error(struct watch_stream *w, uint64_t from)
 
 static void add_bookmark(struct watch_stream *w)
 {
-	AUTO(free) char *api_version = resource_api_version(w->res);
-	AUTO(free)
-	char *text = xasprintf("{\"kind\":\"%s\",\"apiVersion\":\"%s\",\"metadata\":{"
-	                       "\"resourceVersion\":\"%" PRIu64 "\",\"creationTimestamp\":null}}",
-	                       w->res->kind, api_version, w->rv);
+	char *api_version AUTO(free) = resource_api_version(w->res);
+	char *text AUTO(free) =
+		xasprintf("{\"kind\":\"%s\",\"apiVersion\":\"%s\",\"metadata\":{"
+	                  "\"resourceVersion\":\"%" PRIu64 "\",\"creationTimestamp\":null}}",
+	                  w->res->kind, api_version, w->rv);
 
 	if (w->bookmarks)
 		add_line(w, "BOOKMARK", text, strlen(text));
@@ -139,10 +138,10 @@ void api_watch(const struct call *call, const struct target *t, struct reply *re
 		reply_failure(ret, 400, NULL, "%s", err.msg);
 		return;
 	}
-	w = xcalloc(1, sizeof *w);
+	w = xcalloc(1, sizeof(*w));
 	w->call = (struct call) { .sim = call->sim, .client_fd = call->client_fd };
 	w->res = t->res;
-	w->ns = t->ns ? xstrdup(t->ns) : NULL;
+	w->ns = xstrdup_or_null(t->ns);
 	w->selectors = selectors;
 	str_init(&w->line, LINE_MAX_BYTES);
 	w->end = deadline_in_ms((int64_t)(seconds ? seconds : DEFAULT_SECONDS) * 1000);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * csi-call: calls a CSI driver from a shell.  The request is JSON or path=value
+ * csi-call: calls a CSI driver from a shell. The request is JSON or path=value
  * words, the reply is printed as JSON; a refusal is printed as "CODE: text" and is
- * exit status 1.  --stream reads a call per line from stdin and answers each with one line that
- * has its time, --rate measures calls per second.  One thread but for --rate, which has one
+ * exit status 1. --stream reads a call per line from stdin and answers each with one line that
+ * has its time, --rate measures calls per second. One thread but for --rate, which has one
  * per connection.
  */
 #include <errno.h>
@@ -69,7 +69,7 @@ static void list_methods(void)
 			printf("/%s/%s\n", services[i]->name, services[i]->methods[m].name);
 }
 
-/* ---------------------------------------------------------------- requests */
+/* ---- requests ---- */
 
 /* "a.b.c=value" into the object; a value that starts as JSON does is JSON. */
 static int add_assignment(struct json *root, const char *word, struct err *err)
@@ -124,17 +124,17 @@ static int call_prepare(struct call *c, const char *method, const struct json *r
 {
 	struct arena arena = ARENA_INIT(0);
 	ProtobufCMessage *message = NULL;
-	int r = find_method(method, &c->method, &c->err);
-	if (!r)
-		r = message_from_json(c->method.descriptor->input, request, &arena, &message,
-		                      &c->err);
-	if (!r) {
+	int rc = find_method(method, &c->method, &c->err);
+	if (!rc)
+		rc = message_from_json(c->method.descriptor->input, request, &arena, &message,
+		                       &c->err);
+	if (!rc) {
 		c->n_in = protobuf_c_message_get_packed_size(message);
 		c->in = xmalloc(c->n_in + 1);
 		protobuf_c_message_pack(message, c->in);
 	}
 	arena_clear(&arena);
-	return r;
+	return rc;
 }
 
 static void call_clear(struct call *c)
@@ -198,18 +198,18 @@ static int await_listener(const struct options *o, struct err *err)
 	}
 }
 
-/* ---------------------------------------------------------------- one call, a stream, a rate */
+/* ---- one call, a stream, a rate ---- */
 
 static int one_call(const struct options *o, struct rpc_client *client, char *const *words, int n)
 {
 	struct json *request AUTO(json_free) = NULL;
 	struct call c = { .reply = NULL };
-	int r = request_from_words(words + 1, n - 1, &request, &c.err);
-	if (!r)
-		r = call_prepare(&c, words[0], request);
-	if (!r)
-		r = call_run(&c, client, o->timeout_ms);
-	if (r) {
+	int rc = request_from_words(words + 1, n - 1, &request, &c.err);
+	if (!rc)
+		rc = call_prepare(&c, words[0], request);
+	if (!rc)
+		rc = call_run(&c, client, o->timeout_ms);
+	if (rc) {
 		fprintf(stderr, "%s: %s\n", err_code_name(c.err.code), c.err.msg);
 	} else if (o->first) {
 		struct timespec now;
@@ -220,7 +220,7 @@ static int one_call(const struct options *o, struct rpc_client *client, char *co
 		puts(text);
 	}
 	call_clear(&c);
-	return r ? 1 : 0;
+	return rc ? 1 : 0;
 }
 
 static void print_stream_answer(struct call *c, const char *method)
@@ -255,7 +255,7 @@ static int stream(const struct options *o, struct rpc_client *client)
 		const char *text = space ? space : "{}";
 		if (!json_parse("the request", text, strlen(text), &request, &c.err) &&
 		    !call_prepare(&c, line, request))
-			(void)!call_run(&c, client, o->timeout_ms);
+			IGNORE_RESULT(call_run(&c, client, o->timeout_ms));
 		print_stream_answer(&c, line);
 		call_clear(&c);
 	}
@@ -320,7 +320,7 @@ static int rate(const struct options *o, char *const *words, int n)
 	return failures ? 1 : 0;
 }
 
-/* ---------------------------------------------------------------- command line */
+/* ---- command line ---- */
 
 static const char usage[] =
 	"csi-call [OPTION...] METHOD [JSON | path=value]...\n"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sends every request of CSI with a marker in every field that the official file calls secret, and in the values of context
- * keys that sound like secrets, whole and damaged; then looks for the marker in every log line (at the highest verbosity)
- * and every error.  First to services that succeed, then to services that fail, then to the driver itself, with snap-sim (whose
- * bearer token is the marker too) behind it.
- * Usage: markers SECRETS_LIST [DRIVER SNAP_SIM].
+ * Sends every request of CSI with a marker in every field that the official file calls secret, and
+ * in the values of context keys that sound like secrets, whole and damaged; then looks for the
+ * marker in every log line (at the highest verbosity) and every error. First to services that
+ * succeed, then to services that fail, then to the driver itself, with snap-sim (whose bearer token
+ * is the marker too) behind it. Usage: markers SECRETS_LIST [DRIVER SNAP_SIM].
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -45,7 +45,7 @@ static const char *const sensitive_keys[] = {
 	"csi.storage.k8s.io/serviceAccount.tokens", "password", "apiKey", "clientSecret", "TOKEN",
 };
 
-/* ---------------------------------------------------------------- requests */
+/* ---- requests ---- */
 
 /* WHOLE has what a sidecar sends; FULL also what is refused as not supported. */
 enum damage { WHOLE, FULL, CUT, TOO_LONG, NUL_INSIDE, NOT_UTF8, DAMAGES };
@@ -66,7 +66,7 @@ static void add_bytes(struct str *s, uint32_t field, const char *bytes, size_t n
 
 static void add_entry(struct str *s, uint32_t field, const char *key, const char *value, size_t n)
 {
-	AUTO(str_clear) struct str entry = STR_INIT(LIMIT_RPC_MESSAGE);
+	struct str entry AUTO(str_clear) = STR_INIT(LIMIT_RPC_MESSAGE);
 
 	add_bytes(&entry, 1, key, strlen(key));
 	add_bytes(&entry, 2, value, n);
@@ -75,7 +75,7 @@ static void add_entry(struct str *s, uint32_t field, const char *key, const char
 
 static void add_marker(struct str *s, uint32_t field, const char *key, enum damage damage)
 {
-	AUTO(free) char *value = xcalloc(1, 70000);
+	char *value AUTO(free) = xcalloc(1, 70000);
 	size_t n = strlen(MARKER);
 
 	memcpy(value, MARKER, n);
@@ -128,7 +128,7 @@ static void add_map(struct str *s, const ProtobufCFieldDescriptor *f, enum damag
 
 static void add_field(struct str *s, const ProtobufCFieldDescriptor *f, enum damage damage)
 {
-	AUTO(str_clear) struct str below = STR_INIT(LIMIT_RPC_MESSAGE);
+	struct str below AUTO(str_clear) = STR_INIT(LIMIT_RPC_MESSAGE);
 
 	if (wire_is_map(f)) {
 		add_map(s, f, damage);
@@ -166,8 +166,8 @@ static void add_message(struct str *s, const ProtobufCMessageDescriptor *d, enum
 static int send_damaged(struct rpc_client *c, const char *service,
                         const ProtobufCMethodDescriptor *m, enum damage damage, int timeout_ms)
 {
-	AUTO(str_clear) struct str in = STR_INIT(LIMIT_RPC_MESSAGE);
-	AUTO(free) char *path = xasprintf("/%s/%s", service, m->name);
+	struct str in AUTO(str_clear) = STR_INIT(LIMIT_RPC_MESSAGE);
+	char *path AUTO(free) = xasprintf("/%s/%s", service, m->name);
 	struct rpc_answer answer;
 	int code;
 
@@ -196,7 +196,7 @@ static int send_all(struct rpc_client *c, bool expect_ok, int timeout_ms)
 	return sent;
 }
 
-/* ---------------------------------------------------------------- services that have every method */
+/* ---- services that have every method ---- */
 
 struct all_services {
 	struct rpc_service services[ARRAY_LEN(service_list)];
@@ -255,7 +255,7 @@ static void all_services_clear(struct all_services *all)
 		free(all->methods[i]);
 }
 
-/* ---------------------------------------------------------------- the log */
+/* ---- the log ---- */
 
 struct seen {
 	pthread_mutex_t lock;
@@ -271,12 +271,12 @@ static void see_line(void *arg, const char *line)
 	seen->lines++;
 	seen->with_keys += strstr(line, "serviceAccount.tokens") != NULL;
 	if (strstr(line, MARKER) && seen->marked++ == 0)
-		snprintf(seen->first, sizeof seen->first, "%s", line);
+		snprintf(seen->first, sizeof(seen->first), "%s", line);
 }
 
 static void serve_and_look(bool fail)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 	struct seen seen = { .lock = PTHREAD_MUTEX_INITIALIZER };
 	struct all_services all;
 	struct err err = ERR_INIT;
@@ -315,7 +315,7 @@ START_TEST(answers_of_services_that_fail_show_no_secret)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- what the official file calls secret */
+/* ---- what the official file calls secret ---- */
 
 static bool is_filled(const char *message, const char *field)
 {
@@ -333,7 +333,7 @@ static bool is_filled(const char *message, const char *field)
 
 START_TEST(every_secret_field_of_the_official_file_is_one_here)
 {
-	AUTO(fclose) FILE *list = fopen(list_path, "re");
+	FILE *list AUTO(fclose) = fopen(list_path, "re");
 	char message[100], field[100];
 	int n = 0;
 
@@ -344,14 +344,14 @@ START_TEST(every_secret_field_of_the_official_file_is_one_here)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- the driver */
+/* ---- the driver ---- */
 
 static pid_t spawn_driver(const struct fixture *f, const char *log)
 {
-	AUTO(free) char *address = xasprintf("--bind-address=unix://%s", f->path);
-	AUTO(free) char *kubeconfig = xasprintf("--kubeconfig=%s/kubeconfig", f->dir);
-	AUTO(free) char *sysfs = xasprintf("--sysfs-root=%s/sys", f->dir);
-	AUTO(free) char *dev = xasprintf("--dev-root=%s/dev", f->dir);
+	char *address AUTO(free) = xasprintf("--bind-address=unix://%s", f->path);
+	char *kubeconfig AUTO(free) = xasprintf("--kubeconfig=%s/kubeconfig", f->dir);
+	char *sysfs AUTO(free) = xasprintf("--sysfs-root=%s/sys", f->dir);
+	char *dev AUTO(free) = xasprintf("--dev-root=%s/dev", f->dir);
 	char *const argv[] = { (char *)driver,
 		               (char *)"--mode=all",
 		               (char *)"--v=10",
@@ -378,8 +378,8 @@ static pid_t spawn_driver(const struct fixture *f, const char *log)
 
 static pid_t spawn_sim(const struct fixture *f)
 {
-	AUTO(free) char *kubeconfig = xasprintf("--write-kubeconfig=%s/kubeconfig", f->dir);
-	AUTO(free) char *written = xasprintf("%s/kubeconfig", f->dir);
+	char *kubeconfig AUTO(free) = xasprintf("--write-kubeconfig=%s/kubeconfig", f->dir);
+	char *written AUTO(free) = xasprintf("%s/kubeconfig", f->dir);
 	char *const argv[] = { (char *)sim,
 		               (char *)"--no-fabric",
 		               (char *)"--seed",
@@ -399,14 +399,17 @@ static pid_t spawn_sim(const struct fixture *f)
 
 static void make_roots(const struct fixture *f)
 {
-	AUTO(free) char *sys = xasprintf("%s/sys", f->dir);
-	AUTO(free) char *dev = xasprintf("%s/dev", f->dir);
+	char *sys AUTO(free) = xasprintf("%s/sys", f->dir);
+	char *dev AUTO(free) = xasprintf("%s/dev", f->dir);
 
 	ck_assert_int_eq(mkdir(sys, 0700), 0);
 	ck_assert_int_eq(mkdir(dev, 0700), 0);
 }
 
-/* A volume that is there, attached and asked for again with other secrets: the texts about differences. */
+/*
+ * A volume that is there, attached and asked for again with other secrets: the texts about
+ * differences.
+ */
 static void send_a_life(struct rpc_client *c)
 {
 	static const char *const methods[] = { "CreateVolume", "CreateVolume",
@@ -424,9 +427,9 @@ static void send_a_life(struct rpc_client *c)
 
 START_TEST(the_driver_shows_no_secret)
 {
-	AUTO(fixture_clear) struct fixture f;
-	AUTO(free) char *log = NULL;
-	AUTO(free) char *text = NULL;
+	struct fixture f AUTO(fixture_clear);
+	char *log AUTO(free) = NULL;
+	char *text AUTO(free) = NULL;
 	struct err err = ERR_INIT;
 	pid_t pid, sim_pid;
 	int sent;

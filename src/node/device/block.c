@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What sysfs says about a block device.  Names and device numbers are reused at once, so
- * the disk's sequence number is read before and after the rest.  Opens no device.
+ * What sysfs says about a block device. Names and device numbers are reused at once, so
+ * the disk's sequence number is read before and after the rest. Opens no device.
  */
 #include "node/device/block.h"
 
@@ -16,7 +16,7 @@
 
 #define SECTOR 512 /* of the size attribute, whatever the device's own are */
 
-/* ---------------------------------------------------------------- UUIDs */
+/* ---- UUIDs ---- */
 
 /* The next digit in lower case, '\0' at the end. */
 static int next_digit(const char **p)
@@ -44,31 +44,32 @@ bool uuid_known(const char *uuid)
 
 int block_uuid(const char *dir, char ret[40], struct err *err)
 {
-	AUTO(free) char *uuid = NULL;
-	AUTO(free) char *wwid = NULL;
+	char *uuid AUTO(free) = NULL;
+	char *wwid AUTO(free) = NULL;
 
 	*ret = '\0';
 	if (sysfs_attr(dir, "wwid", &wwid, err) < 0 || sysfs_attr(dir, "uuid", &uuid, err) < 0)
 		return -1;
-	/* wwid is made of the best identifier there is; the uuid attribute falls back to the
-	   NGUID. */
+	/*
+	 * wwid is made of the best identifier there is; the uuid attribute falls back to the NGUID.
+	 */
 	if (uuid && uuid_known(uuid) && (!wwid || str_has_prefix(wwid, "uuid.")))
 		snprintf(ret, 40, "%.39s", uuid);
 	return 0;
 }
 
-/* ---------------------------------------------------------------- one device */
+/* ---- one device ---- */
 
 /* 1: the attribute is not there. */
 static int read_devno(const char *dir, dev_t *ret, struct err *err)
 {
-	AUTO(free) char *text = NULL;
+	char *text AUTO(free) = NULL;
 	unsigned major_no, minor_no;
 	char end;
-	int r = sysfs_attr(dir, "dev", &text, err);
+	int rc = sysfs_attr(dir, "dev", &text, err);
 
-	if (r)
-		return r;
+	if (rc)
+		return rc;
 	if (sscanf(text, "%u:%u%c", &major_no, &minor_no, &end) != 2)
 		return err_set(err, ERR_PRECONDITION, "%s/dev is \"%.40s\"", dir, text);
 	*ret = makedev(major_no, minor_no);
@@ -79,21 +80,21 @@ static int read_devno(const char *dir, dev_t *ret, struct err *err)
 static int read_u64_or(const char *dir, const char *name, uint64_t otherwise, uint64_t *ret,
                        struct err *err)
 {
-	int r = sysfs_attr_u64(dir, name, ret, err);
+	int rc = sysfs_attr_u64(dir, name, ret, err);
 
-	if (r == 1)
+	if (rc == 1)
 		*ret = otherwise;
-	return r < 0 ? -1 : 0;
+	return rc < 0 ? -1 : 0;
 }
 
 static int read_once(const struct device_world *w, const char *dir, const char *name,
                      struct device *d, struct err *err)
 {
 	uint64_t hidden, sectors, read_only, nsid, diskseq;
-	int r = read_devno(dir, &d->devno, err);
+	int rc = read_devno(dir, &d->devno, err);
 
-	if (r)
-		return r;
+	if (rc)
+		return rc;
 	if (read_u64_or(dir, "diskseq", 0, &d->diskseq, err) ||
 	    read_u64_or(dir, "hidden", 0, &hidden, err) ||
 	    read_u64_or(dir, "size", 0, &sectors, err) ||
@@ -108,22 +109,22 @@ static int read_once(const struct device_world *w, const char *dir, const char *
 	d->size = sectors * SECTOR;
 	d->nsid = (uint32_t)nsid;
 	d->read_only = read_only != 0;
-	snprintf(d->name, sizeof d->name, "%s", name);
-	if ((size_t)snprintf(d->path, sizeof d->path, "%s/%s", w->dev, name) >= sizeof d->path)
+	snprintf(d->name, sizeof(d->name), "%s", name);
+	if ((size_t)snprintf(d->path, sizeof(d->path), "%s/%s", w->dev, name) >= sizeof(d->path))
 		return err_set(err, ERR_PRECONDITION, "the path of device %s is too long", name);
 	return 0;
 }
 
 int block_read(const struct device_world *w, const char *name, struct device *ret, struct err *err)
 {
-	AUTO(free) char *dir = xasprintf("%s/class/block/%s", w->sysfs, name);
+	char *dir AUTO(free) = xasprintf("%s/class/block/%s", w->sysfs, name);
 	struct device d = { 0 };
-	int r;
+	int rc;
 
-	if (strlen(name) >= sizeof d.name)
+	if (strlen(name) >= sizeof(d.name))
 		return err_set(err, ERR_PRECONDITION, "the device name %.80s is too long", name);
-	r = read_once(w, dir, name, &d, err);
-	if (r == 0)
+	rc = read_once(w, dir, name, &d, err);
+	if (rc == 0)
 		*ret = d;
-	return r;
+	return rc;
 }

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Attributes of one block device in <sysfs>/class/block, all of the same disk even while
- * names are being reused.  No state, any thread.
+ * names are being reused. No state, any thread.
  */
 #pragma once
 
 #include "node/device/device.h"
 
-/* Fills all of ret but pci. 1: there is no such device, or it is hidden, or it is changing just
-   now. */
+/*
+ * Fills all of ret but pci. 1: there is no such device, or it is hidden, or it is changing just
+ * now.
+ */
 int block_read(const struct device_world *w, const char *name, struct device *ret, struct err *err)
 	MUST_CHECK;
-/* A namespace's UUID in the directory of its block device or hidden path. "" when the kernel
-   knows none: its uuid attribute shows the NGUID then. */
+/*
+ * A namespace's UUID in the directory of its block device or hidden path. "" when the kernel knows
+ * none: its uuid attribute shows the NGUID then.
+ */
 int block_uuid(const char *dir, char ret[40], struct err *err) MUST_CHECK;
 /* Are these the same UUID, whatever their case and dashes? */
 bool uuid_equal(const char *a, const char *b);

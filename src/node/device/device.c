@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From what the controller published to one block device: address -> function -> driver -> the
- * kind's own way down -> everything that is known must agree.  Looks only; device_wait.c waits and
- * binds, device_open.c opens.  No state, any thread.
+ * kind's own way down -> everything that is known must agree. Looks only; device_wait.c waits and
+ * binds, device_open.c opens. No state, any thread.
  */
 #include "node/device/device.h"
 
@@ -23,15 +23,15 @@
 /* Every kind of function; the first is what a namespace id means. */
 static const struct device_kind *const kinds[] = { &device_kind_nvme };
 
-/* ---------------------------------------------------------------- find */
+/* ---- find ---- */
 
 static int look_at_driver(const struct device_world *w, struct device_sight *sight, struct str *why,
                           struct err *err)
 {
-	AUTO(free) char *driver = NULL;
-	int r = pci_driver(w, sight->pci, &driver, err);
+	char *driver AUTO(free) = NULL;
+	int rc = pci_driver(w, sight->pci, &driver, err);
 
-	if (r < 0)
+	if (rc < 0)
 		return -1;
 	if (str_eq(driver, sight->kind->driver)) {
 		sight->stage = DEVICE_BOUND;
@@ -47,20 +47,23 @@ static int look_at_driver(const struct device_world *w, struct device_sight *sig
 
 static int check(const struct device *dev, const struct device_want *want, struct err *err);
 
-/* A PF and its VFs are neighbours: an address that is off by one must not lead to the PF's own disks. */
+/*
+ * A PF and its VFs are neighbours: an address that is off by one must not lead to the PF's own
+ * disks.
+ */
 static int check_function(const struct device_world *w, const char *pci,
                           enum device_function wanted, struct err *err)
 {
-	AUTO(free) char *dir = pci_dir(w, pci);
-	AUTO(free) char *pf = NULL;
-	int r;
+	char *dir AUTO(free) = pci_dir(w, pci);
+	char *pf AUTO(free) = NULL;
+	int rc;
 
 	if (wanted == DEVICE_FUNCTION_ANY)
 		return 0;
-	r = sysfs_link(dir, "physfn", &pf, err);
-	if (r < 0 || (r == 0) == (wanted == DEVICE_FUNCTION_VF))
-		return r < 0 ? -1 : 0;
-	if (r == 0)
+	rc = sysfs_link(dir, "physfn", &pf, err);
+	if (rc < 0 || (rc == 0) == (wanted == DEVICE_FUNCTION_VF))
+		return rc < 0 ? -1 : 0;
+	if (rc == 0)
 		return err_set(err, ERR_PRECONDITION,
 		               "PCI function %s is a VF of %s, but the volume's functionType is "
 		               "pf; left alone",
@@ -77,29 +80,29 @@ int device_look(const struct device_world *w, const struct device_want *want, st
 	struct device_sight sight = { .kind = kind, .stage = DEVICE_NO_FUNCTION };
 	struct pci_address address;
 	struct device found;
-	int r;
+	int rc;
 
 	if (want->nsid == 0)
 		return err_set(err, ERR_INVALID, "the namespace id is 0");
 	if (pci_parse(want->pci, &address, err))
 		return -1;
-	r = pci_resolve(w, &address, want->vuid, kind->class_code, sight.pci, why, err);
-	if (!r)
-		r = check_function(w, sight.pci, want->function, err);
-	if (!r) {
+	rc = pci_resolve(w, &address, want->vuid, kind->class_code, sight.pci, why, err);
+	if (!rc)
+		rc = check_function(w, sight.pci, want->function, err);
+	if (!rc) {
 		str_reset(why);
-		r = look_at_driver(w, &sight, why, err);
+		rc = look_at_driver(w, &sight, why, err);
 	}
-	if (!r)
-		r = kind->find(w, sight.pci, want, &found, why, err);
-	if (!r)
-		r = check(&found, want, err);
-	if (r < 0)
+	if (!rc)
+		rc = kind->find(w, sight.pci, want, &found, why, err);
+	if (!rc)
+		rc = check(&found, want, err);
+	if (rc < 0)
 		return -1;
 	*ret_sight = sight;
-	if (!r)
+	if (!rc)
 		*ret = found;
-	return r;
+	return rc;
 }
 
 static int name_volume(const struct device_want *want, struct err *err)
@@ -110,17 +113,17 @@ static int name_volume(const struct device_want *want, struct err *err)
 int device_find(const struct device_world *w, const struct device_want *want, struct device *ret,
                 struct str *why, struct err *err)
 {
-	AUTO(str_clear) struct str own = STR_INIT(WHY_MAX);
+	struct str own AUTO(str_clear) = STR_INIT(WHY_MAX);
 	struct device_sight sight;
-	int r;
+	int rc;
 
 	if (why)
 		str_reset(why);
-	r = device_look(w, want, ret, &sight, why ? why : &own, err);
-	return r < 0 ? name_volume(want, err) : r;
+	rc = device_look(w, want, ret, &sight, why ? why : &own, err);
+	return rc < 0 ? name_volume(want, err) : rc;
 }
 
-/* ---------------------------------------------------------------- check */
+/* ---- check ---- */
 
 static int check(const struct device *dev, const struct device_want *want, struct err *err)
 {
@@ -147,7 +150,7 @@ int device_check(const struct device *dev, const struct device_want *want, struc
 	return check(dev, want, err) ? name_volume(want, err) : 0;
 }
 
-/* ---------------------------------------------------------------- by number */
+/* ---- by number ---- */
 
 /* The last PCI function in a resolved sysfs path; ret is left alone when there is none. */
 static void function_in_path(const char *path, char ret[PCI_NAME_MAX])
@@ -160,9 +163,9 @@ static void function_in_path(const char *path, char ret[PCI_NAME_MAX])
 		char part[PCI_NAME_MAX];
 
 		end = strchrnul(p, '/');
-		if ((size_t)(end - p) >= sizeof part)
+		if ((size_t)(end - p) >= sizeof(part))
 			continue;
-		snprintf(part, sizeof part, "%.*s", (int)(end - p), p);
+		snprintf(part, sizeof(part), "%.*s", (int)(end - p), p);
 		if (pci_parse(part, &a, &not_an_address) == 0 && a.has_domain)
 			pci_format(&a, ret);
 	}
@@ -171,8 +174,8 @@ static void function_in_path(const char *path, char ret[PCI_NAME_MAX])
 /* Adds the function that the block entry (a disk, or a path of the disk) stands below. */
 static void add_function(const struct device_world *w, const char *entry, struct strs *ret)
 {
-	AUTO(free) char *link = xasprintf("%s/class/block/%s", w->sysfs, entry);
-	AUTO(free) char *path = realpath(link, NULL);
+	char *link AUTO(free) = xasprintf("%s/class/block/%s", w->sysfs, entry);
+	char *path AUTO(free) = realpath(link, NULL);
 	char pci[PCI_NAME_MAX] = "";
 
 	if (path)
@@ -199,9 +202,9 @@ static bool is_path_of(const char *entry, const char *disk)
 static int function_of(const struct device_world *w, const char *disk, char ret[PCI_NAME_MAX],
                        struct err *err)
 {
-	AUTO(free) char *dir = xasprintf("%s/class/block", w->sysfs);
-	AUTO(strs_clear) struct strs entries = STRS_INIT;
-	AUTO(strs_clear) struct strs functions = STRS_INIT;
+	char *dir AUTO(free) = xasprintf("%s/class/block", w->sysfs);
+	struct strs entries AUTO(strs_clear) = STRS_INIT;
+	struct strs functions AUTO(strs_clear) = STRS_INIT;
 
 	if (sysfs_list(dir, &entries, err) < 0)
 		return -1;
@@ -214,25 +217,25 @@ static int function_of(const struct device_world *w, const char *disk, char ret[
 
 int device_by_number(const struct device_world *w, dev_t devno, struct device *ret, struct err *err)
 {
-	AUTO(free) char *name = NULL;
-	AUTO(free) char *dir = xasprintf("%s/dev/block", w->sysfs);
+	char *name AUTO(free) = NULL;
+	char *dir AUTO(free) = xasprintf("%s/dev/block", w->sysfs);
 	char number[32];
 	struct device found;
-	int r;
+	int rc;
 
-	snprintf(number, sizeof number, "%u:%u", major(devno), minor(devno));
-	r = sysfs_link(dir, number, &name, err);
-	if (!r)
-		r = block_read(w, name, &found, err);
-	if (!r && found.devno != devno)
-		r = 1;
-	if (!r && function_of(w, name, found.pci, err))
-		r = -1;
-	if (r < 0)
+	snprintf(number, sizeof(number), "%u:%u", major(devno), minor(devno));
+	rc = sysfs_link(dir, number, &name, err);
+	if (!rc)
+		rc = block_read(w, name, &found, err);
+	if (!rc && found.devno != devno)
+		rc = 1;
+	if (!rc && function_of(w, name, found.pci, err))
+		rc = -1;
+	if (rc < 0)
 		return err_wrap(err, "block device %s", number);
-	if (!r)
+	if (!rc)
 		*ret = found;
-	return r;
+	return rc;
 }
 
 int device_controllers_live(const struct device_world *w, const struct device *dev, struct str *why,
@@ -242,23 +245,23 @@ int device_controllers_live(const struct device_world *w, const struct device *d
 	return *dev->pci ? kinds[0]->live(w, dev->pci, why, err) : 0;
 }
 
-/* ---------------------------------------------------------------- functions */
+/* ---- functions ---- */
 
 int device_release(const struct device_world *w, const char *pci, struct err *err)
 {
 	const struct device_kind *kind = kinds[0];
 	struct pci_address a;
 	char name[PCI_NAME_MAX];
-	int r;
+	int rc;
 
 	if (str_empty(pci))
 		return 0;
 	if (pci_parse(pci, &a, err))
 		return -1;
 	pci_format(&a, name);
-	r = pci_usable(w, name, kind->class_code, err);
-	if (r)
-		return r < 0 ? -1 : 0;
+	rc = pci_usable(w, name, kind->class_code, err);
+	if (rc)
+		return rc < 0 ? -1 : 0;
 	return pci_forget(w, name, kind->driver, err);
 }
 
@@ -266,8 +269,8 @@ int device_release(const struct device_world *w, const char *pci, struct err *er
 static int forget_if_set(const struct device_world *w, const char *pci, struct err *err)
 {
 	const struct device_kind *kind = kinds[0];
-	AUTO(free) char *dir = pci_dir(w, pci);
-	AUTO(free) char *override = NULL;
+	char *dir AUTO(free) = pci_dir(w, pci);
+	char *override AUTO(free) = NULL;
 	struct err not_ours = ERR_INIT;
 
 	if (pci_usable(w, pci, kind->class_code, &not_ours) ||
@@ -279,20 +282,20 @@ static int forget_if_set(const struct device_world *w, const char *pci, struct e
 
 int device_release_all(const struct device_world *w, struct str *did, struct err *err)
 {
-	AUTO(free) char *dir = xasprintf("%s/bus/pci/devices", w->sysfs);
-	AUTO(strs_clear) struct strs functions = STRS_INIT;
+	char *dir AUTO(free) = xasprintf("%s/bus/pci/devices", w->sysfs);
+	struct strs functions AUTO(strs_clear) = STRS_INIT;
 	struct err first = ERR_INIT;
 
 	if (sysfs_list(dir, &functions, err) < 0)
 		return -1;
 	for (size_t i = 0; i < functions.n; i++) {
 		struct err failed = ERR_INIT;
-		int r = forget_if_set(w, functions.v[i], &failed);
+		int rc = forget_if_set(w, functions.v[i], &failed);
 
-		if (r == 0)
+		if (rc == 0)
 			str_addf(did, "%sdriver_override of %s", did->len ? ", " : "",
 			         functions.v[i]);
-		else if (r < 0 && !first.code)
+		else if (rc < 0 && !first.code)
 			first = failed;
 	}
 	if (!first.code)
@@ -304,8 +307,8 @@ int device_release_all(const struct device_world *w, struct str *did, struct err
 /* Is it a PF whose VFs are for volumes? What cannot be read is none. */
 bool device_is_snap_pf(const struct device_world *w, const char *pci)
 {
-	AUTO(free) char *dir = pci_dir(w, pci);
-	AUTO(free) char *physfn = xasprintf("%s/physfn", dir);
+	char *dir AUTO(free) = pci_dir(w, pci);
+	char *physfn AUTO(free) = xasprintf("%s/physfn", dir);
 	struct err ignored = ERR_INIT;
 	char text[9];
 	uint32_t device;
@@ -313,14 +316,14 @@ bool device_is_snap_pf(const struct device_world *w, const char *pci)
 	if (path_exists(physfn) || pci_usable(w, pci, kinds[0]->class_code, &ignored) ||
 	    sysfs_attr_hex(dir, "device", &device, &ignored))
 		return false;
-	snprintf(text, sizeof text, "%04x", device);
+	snprintf(text, sizeof(text), "%04x", device);
 	return str_eq(text, w->snap_device_id);
 }
 
 static int count_vfs(const struct device_world *w, const char *pf, unsigned *ret, struct err *err)
 {
-	AUTO(free) char *dir = pci_dir(w, pf);
-	AUTO(strs_clear) struct strs names = STRS_INIT;
+	char *dir AUTO(free) = pci_dir(w, pf);
+	struct strs names AUTO(strs_clear) = STRS_INIT;
 
 	if (sysfs_list(dir, &names, err) < 0)
 		return -1;
@@ -333,10 +336,10 @@ static int count_vfs(const struct device_world *w, const char *pf, unsigned *ret
 int device_count_functions(const struct device_world *w, unsigned *ret_n, struct str *where,
                            struct err *err)
 {
-	AUTO(free) char *dir = xasprintf("%s/bus/pci/devices", w->sysfs);
-	AUTO(free) char *vendors = strs_join(w->vendors, "|");
-	AUTO(str_clear) struct str found = STR_INIT(WHY_MAX);
-	AUTO(strs_clear) struct strs functions = STRS_INIT;
+	char *dir AUTO(free) = xasprintf("%s/bus/pci/devices", w->sysfs);
+	char *vendors AUTO(free) = strs_join(w->vendors, "|");
+	struct str found AUTO(str_clear) = STR_INIT(WHY_MAX);
+	struct strs functions AUTO(strs_clear) = STRS_INIT;
 	unsigned n = 0;
 
 	if (sysfs_list(dir, &functions, err) < 0)

@@ -2,10 +2,10 @@
 /*
  * "Which block device is this volume?"  From the publish context (PCI function,
  * namespace id, UUID, size) to one kernel block device, through sysfs only, or
- * a refusal.  Never by-id links, never recorded names.
+ * a refusal. Never by-id links, never recorded names.
  *
  * All paths are below the roots of struct device_world, so that recorded trees serve
- * as well as the real one.  Any thread; the only state is who waits for which function.
+ * as well as the real one. Any thread; the only state is who waits for which function.
  *
  * Sources: Documentation/ABI/testing/sysfs-bus-pci, drivers/nvme/host/{core,multipath,sysfs}.c,
  * PCI Local Bus 3.0 appendix I (VPD).
@@ -92,11 +92,16 @@ int device_wait(const struct device_world *w, const struct device_want *want, st
  */
 int device_by_number(const struct device_world *w, dev_t devno, struct device *ret, struct err *err)
 	MUST_CHECK;
-/* Does this device fulfil `want` (nsid, UUID, size)? 0, or -1 FAILED_PRECONDITION naming both
-   sides. */
+/*
+ * Does this device fulfil `want` (nsid, UUID, size)? 0, or -1 FAILED_PRECONDITION naming both
+ * sides.
+ */
 int device_check(const struct device *dev, const struct device_want *want, struct err *err)
 	MUST_CHECK;
-/* Are all controllers of this device's function at work? 0, or 1: one is not, and `why` names it and its state. */
+/*
+ * Are all controllers of this device's function at work? 0, or 1: one is not, and `why` names it
+ * and its state.
+ */
 int device_controllers_live(const struct device_world *w, const struct device *dev, struct str *why,
                             struct err *err) MUST_CHECK;
 /*
@@ -122,7 +127,10 @@ int device_abandon(const struct device_world *w, const struct device *dev, struc
  * controller hangs takes minutes. "" and a function that has gone are fine.
  */
 int device_release(const struct device_world *w, const char *pci, struct err *err) MUST_CHECK;
-/* The same for every function that this driver may use, in use or not. Tries all; -1 with the first failure. `did` is told which. */
+/*
+ * The same for every function that this driver may use, in use or not. Tries all; -1 with the first
+ * failure. `did` is told which.
+ */
 int device_release_all(const struct device_world *w, struct str *did, struct err *err) MUST_CHECK;
 /*
  * Functions that volumes may be attached to: VFs of SNAP PFs, as they are now. 0 and *ret_n = 0
@@ -131,8 +139,9 @@ int device_release_all(const struct device_world *w, struct str *did, struct err
 int device_count_functions(const struct device_world *w, unsigned *ret_n, struct str *where,
                            struct err *err) MUST_CHECK;
 /*
- * Makes all VFs of each SNAP PF that has none yet (sriov_drivers_autoprobe 0, then sriov_numvfs); a PF without a driver
- * is given to nvme first. PFs that have VFs are left alone. `did` is told what was made, nothing when nothing was.
- * Tries every PF; -1 with the first failure; FAILED_PRECONDITION when there are SNAP PFs and none of them can have VFs.
+ * Makes all VFs of each SNAP PF that has none yet (sriov_drivers_autoprobe 0, then sriov_numvfs); a
+ * PF without a driver is given to nvme first. PFs that have VFs are left alone. `did` is told what
+ * was made, nothing when nothing was. Tries every PF; -1 with the first failure;
+ * FAILED_PRECONDITION when there are SNAP PFs and none of them can have VFs.
  */
 int device_create_vfs(const struct device_world *w, struct str *did, struct err *err) MUST_CHECK;

@@ -39,8 +39,10 @@ struct device_sight {
 	char pci[PCI_NAME_MAX];
 };
 
-/* device_find() that also says how far it came (on 0 and 1) and leaves the volume's name out of
-   its texts. */
+/*
+ * device_find() that also says how far it came (on 0 and 1) and leaves the volume's name out of its
+ * texts.
+ */
 int device_look(const struct device_world *w, const struct device_want *want, struct device *ret,
                 struct device_sight *ret_sight, struct str *why, struct err *err) MUST_CHECK;
 /* Is this function a physical one that the DPU makes VFs of? */

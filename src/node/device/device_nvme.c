@@ -3,8 +3,8 @@
  * NVMe functions: PCI function -> controller -> namespace -> disk.
  *
  * Below a controller stand its namespaces, as disks (nvme5n1) or, with native multipath, as hidden
- * paths (nvme0c1n1) whose disk is the subsystem's head (nvme0n1).  The numbers in these names say
- * nothing about controller or namespace id: only the nsid attribute does.  Writes nothing, any
+ * paths (nvme0c1n1) whose disk is the subsystem's head (nvme0n1). The numbers in these names say
+ * nothing about controller or namespace id: only the nsid attribute does. Writes nothing, any
  * thread.
  */
 #include <stdio.h>
@@ -36,7 +36,7 @@ static void namespaces_clear_p(struct namespaces *l)
 	free(l->v);
 }
 
-/* ---------------------------------------------------------------- names */
+/* ---- names ---- */
 
 /* Skips `letter` and the digits behind it; NULL when they are not there. */
 static const char *skip_number(const char *p, const char *letters)
@@ -50,8 +50,10 @@ static const char *skip_number(const char *p, const char *letters)
 	return n > 0 && n < 10 ? p + n : NULL;
 }
 
-/* The disk of a namespace: nvme0n1 for nvme0n1 and for nvme0c1n1. False: the name is of
-   something else. */
+/*
+ * The disk of a namespace: nvme0n1 for nvme0n1 and for nvme0c1n1. False: the name is of something
+ * else.
+ */
 static bool disk_name(const char *name, char ret[64])
 {
 	const char *instance = skip_number(name, "nvme");
@@ -65,47 +67,48 @@ static bool disk_name(const char *name, char ret[64])
 	return true;
 }
 
-/* ---------------------------------------------------------------- what a function shows */
+/* ---- what a function shows ---- */
 
 static void add_namespace(struct namespaces *l, const char *dir, const char *disk, uint32_t nsid)
 {
 	struct namespace *n;
 
-	l->v = xrealloc(l->v, (l->n + 1) * sizeof *l->v);
+	l->v = xrealloc(l->v, (l->n + 1) * sizeof(*l->v));
 	n = &l->v[l->n++];
 	n->dir = xstrdup(dir);
 	n->nsid = nsid;
-	snprintf(n->disk, sizeof n->disk, "%s", disk);
+	snprintf(n->disk, sizeof(n->disk), "%s", disk);
 }
 
 static int list_of_controller(const char *controller, struct namespaces *ret, struct err *err)
 {
-	AUTO(strs_clear) struct strs names = STRS_INIT;
+	struct strs names AUTO(strs_clear) = STRS_INIT;
 
 	if (sysfs_list(controller, &names, err) < 0)
 		return -1;
 	for (size_t i = 0; i < names.n; i++) {
-		AUTO(free) char *dir = xasprintf("%s/%s", controller, names.v[i]);
+		char *dir AUTO(free) = xasprintf("%s/%s", controller, names.v[i]);
 		char disk[64];
 		uint64_t nsid;
-		int r;
+		int rc;
 
 		if (!disk_name(names.v[i], disk))
 			continue;
-		r = sysfs_attr_u64(dir, "nsid", &nsid, err);
-		if (r < 0)
+		rc = sysfs_attr_u64(dir, "nsid", &nsid, err);
+		if (rc < 0)
 			return -1;
-		if (r == 0 && nsid > 0 && nsid <= UINT32_MAX)
+		if (rc == 0 && nsid > 0 && nsid <= UINT32_MAX)
 			add_namespace(ret, dir, disk, (uint32_t)nsid);
 	}
 	return 0;
 }
 
-/* Is it at work? A controller that resets or dies would let every read hang. 1: no, `why` says
-   so. */
+/*
+ * Is it at work? A controller that resets or dies would let every read hang. 1: no, `why` says so.
+ */
 static int check_state(const char *controller, struct str *why, struct err *err)
 {
-	AUTO(free) char *state = NULL;
+	char *state AUTO(free) = NULL;
 
 	if (sysfs_attr(controller, "state", &state, err) < 0)
 		return -1;
@@ -116,14 +119,16 @@ static int check_state(const char *controller, struct str *why, struct err *err)
 	return 1;
 }
 
-/* All namespaces below the function. With `why`: 1 when there is no controller, or one that is
-   not live. */
+/*
+ * All namespaces below the function. With `why`: 1 when there is no controller, or one that is not
+ * live.
+ */
 static int list_namespaces(const struct device_world *w, const char *pci, struct namespaces *ret,
                            struct str *why, struct err *err)
 {
-	AUTO(free) char *function = pci_dir(w, pci);
-	AUTO(free) char *nvme = xasprintf("%s/nvme", function);
-	AUTO(strs_clear) struct strs controllers = STRS_INIT;
+	char *function AUTO(free) = pci_dir(w, pci);
+	char *nvme AUTO(free) = xasprintf("%s/nvme", function);
+	struct strs controllers AUTO(strs_clear) = STRS_INIT;
 
 	if (sysfs_list(nvme, &controllers, err) < 0)
 		return -1;
@@ -132,11 +137,11 @@ static int list_namespaces(const struct device_world *w, const char *pci, struct
 		return 1;
 	}
 	for (size_t i = 0; i < controllers.n; i++) {
-		AUTO(free) char *dir = xasprintf("%s/%s", nvme, controllers.v[i]);
-		int r = why ? check_state(dir, why, err) : 0;
+		char *dir AUTO(free) = xasprintf("%s/%s", nvme, controllers.v[i]);
+		int rc = why ? check_state(dir, why, err) : 0;
 
-		if (r || list_of_controller(dir, ret, err))
-			return r ? r : -1;
+		if (rc || list_of_controller(dir, ret, err))
+			return rc ? rc : -1;
 	}
 	return 0;
 }
@@ -144,7 +149,7 @@ static int list_namespaces(const struct device_world *w, const char *pci, struct
 static int list_disks(const struct device_world *w, const char *pci, struct strs *ret,
                       struct err *err)
 {
-	AUTO(namespaces_clear) struct namespaces l = { NULL, 0 };
+	struct namespaces l AUTO(namespaces_clear) = { NULL, 0 };
 
 	if (list_namespaces(w, pci, &l, NULL, err))
 		return -1;
@@ -153,7 +158,7 @@ static int list_disks(const struct device_world *w, const char *pci, struct strs
 	return 0;
 }
 
-/* ---------------------------------------------------------------- the one that is wanted */
+/* ---- the one that is wanted ---- */
 
 /* The namespace id is missing: does the wanted UUID stand under another one? */
 static int not_among(const struct namespaces *l, const char *pci, const struct device_want *want,
@@ -214,8 +219,9 @@ static int check_head(const struct namespace *n, const struct device *d, struct 
 	return 0;
 }
 
-/* Contradiction, or only another namespace that took over the names while we looked? 1: the
-   latter. */
+/*
+ * Contradiction, or only another namespace that took over the names while we looked? 1: the latter.
+ */
 static int still_there(const struct namespace *n, struct str *why, struct err *contradiction)
 {
 	struct err ignored = ERR_INIT;
@@ -231,35 +237,35 @@ static int still_there(const struct namespace *n, struct str *why, struct err *c
 static int find(const struct device_world *w, const char *pci, const struct device_want *want,
                 struct device *ret, struct str *why, struct err *err)
 {
-	AUTO(namespaces_clear) struct namespaces l = { NULL, 0 };
+	struct namespaces l AUTO(namespaces_clear) = { NULL, 0 };
 	const struct namespace *n = NULL;
 	struct device d;
-	int r = list_namespaces(w, pci, &l, why, err);
+	int rc = list_namespaces(w, pci, &l, why, err);
 
-	if (!r)
-		r = pick(&l, pci, want, &n, why, err);
-	if (r)
-		return r;
-	r = block_read(w, n->disk, &d, err);
-	if (r == 1)
+	if (!rc)
+		rc = pick(&l, pci, want, &n, why, err);
+	if (rc)
+		return rc;
+	rc = block_read(w, n->disk, &d, err);
+	if (rc == 1)
 		str_addf(why, "disk %s of namespace %u is not in %s/class/block", n->disk,
 		         want->nsid, w->sysfs);
-	if (r)
-		return r;
+	if (rc)
+		return rc;
 	if (check_head(n, &d, err))
 		return still_there(n, why, err);
 	if (d.size == 0) {
 		str_addf(why, "disk %s has size 0", d.name);
 		return 1;
 	}
-	snprintf(d.pci, sizeof d.pci, "%s", pci);
+	snprintf(d.pci, sizeof(d.pci), "%s", pci);
 	*ret = d;
 	return 0;
 }
 
 static int live(const struct device_world *w, const char *pci, struct str *why, struct err *err)
 {
-	AUTO(namespaces_clear) struct namespaces ignored = { NULL, 0 };
+	struct namespaces ignored AUTO(namespaces_clear) = { NULL, 0 };
 
 	return list_namespaces(w, pci, &ignored, why, err);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening a device node and proving that it is the disk which sysfs described.  The node
- * is looked at through an O_PATH descriptor first, so that nothing foreign is ever opened.  Owns
+ * Opening a device node and proving that it is the disk which sysfs described. The node
+ * is looked at through an O_PATH descriptor first, so that nothing foreign is ever opened. Owns
  * nothing, any thread.
  */
 #include <errno.h>
@@ -21,13 +21,15 @@
 #include "common/mem.h"
 #include "node/device/device.h"
 
-/* ---------------------------------------------------------------- the mount it is on */
+/* ---- the mount it is on ---- */
 
-/* The mount point in the line of mountinfo that begins with this id, malloc'ed; NULL when there
-   is none. */
+/*
+ * The mount point in the line of mountinfo that begins with this id, malloc'ed; NULL when there is
+ * none.
+ */
 static char *mount_point(const char *mountinfo, uint64_t id)
 {
-	AUTO(free) char *prefix = xasprintf("%ju ", (uintmax_t)id);
+	char *prefix AUTO(free) = xasprintf("%ju ", (uintmax_t)id);
 
 	for (const char *line = mountinfo; line; line = strchr(line, '\n')) {
 		const char *p = line += *line == '\n';
@@ -45,7 +47,7 @@ static char *mount_point(const char *mountinfo, uint64_t id)
 
 static char *mount_of(int fd)
 {
-	AUTO(free) char *mountinfo = NULL;
+	char *mountinfo AUTO(free) = NULL;
 	struct err ignored = ERR_INIT;
 	struct statx stx;
 
@@ -57,7 +59,7 @@ static char *mount_of(int fd)
 
 static int check_mount(const struct device *dev, int fd, struct err *err)
 {
-	AUTO(free) char *mount = NULL;
+	char *mount AUTO(free) = NULL;
 	struct statvfs vfs;
 
 	if (fstatvfs(fd, &vfs))
@@ -70,7 +72,7 @@ static int check_mount(const struct device *dev, int fd, struct err *err)
 	               mount ? mount : "its mount", dev->path);
 }
 
-/* ---------------------------------------------------------------- the node */
+/* ---- the node ---- */
 
 static int open_failed(const struct device *dev, int errnum, struct err *err)
 {
@@ -108,7 +110,7 @@ static int check_node(const struct device *dev, int fd, struct err *err)
 	return 0;
 }
 
-/* ---------------------------------------------------------------- the disk */
+/* ---- the disk ---- */
 
 static int check_size(const struct device *dev, int fd, struct err *err)
 {
@@ -145,8 +147,8 @@ static int check_diskseq(const struct device *dev, int fd, uint64_t *ret, struct
 int device_open(const struct device *dev, int flags, int *ret_fd, uint64_t *ret_diskseq,
                 struct err *err)
 {
-	AUTO(fd) int node = open(dev->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	AUTO(fd) int fd = -1;
+	int node AUTO(fd) = open(dev->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	int fd AUTO(fd) = -1;
 	char self[64];
 	uint64_t diskseq;
 
@@ -154,7 +156,7 @@ int device_open(const struct device *dev, int flags, int *ret_fd, uint64_t *ret_
 		return open_failed(dev, errno, err);
 	if (check_node(dev, node, err) || check_mount(dev, node, err))
 		return -1;
-	snprintf(self, sizeof self, "/proc/self/fd/%d", node);
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", node);
 	fd = open(self, flags | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return open_failed(dev, errno, err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of waits per PCI function.  Owns one mutex and the links of entries that are
- * owned by their threads; no I/O under the mutex.  At most as many entries as there are workers.
+ * The list of waits per PCI function. Owns one mutex and the links of entries that are
+ * owned by their threads; no I/O under the mutex. At most as many entries as there are workers.
  */
 #include "node/device/device_users.h"
 
@@ -34,7 +34,7 @@ bool device_user_join(struct device_user *u, const char *sysfs, const char *pci)
 	assert(!*u->pci);
 	u->sysfs = sysfs;
 	u->in_use = u->changing = u->leaving = false;
-	snprintf(u->pci, sizeof u->pci, "%s", pci);
+	snprintf(u->pci, sizeof(u->pci), "%s", pci);
 	WITH_LOCK(&lock);
 	for (const struct device_user *other = users; other; other = other->next)
 		if (other->leaving && same_function(other, u)) {
@@ -81,8 +81,10 @@ void device_user_succeed(struct device_user *u)
 	unlink_locked(u);
 }
 
-/* The duty to give back goes to another user; where that has changed the function too, and found
-   nothing to restore, the state before the first of both changes is the one to go back to. */
+/*
+ * The duty to give back goes to another user; where that has changed the function too, and found
+ * nothing to restore, the state before the first of both changes is the one to go back to.
+ */
 static void hand_over_locked(const struct device_user *from, struct device_user *to)
 {
 	if (!*to->change.override_before && !*to->change.unbound_from)

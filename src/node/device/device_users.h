@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who in this process waits for devices of which PCI function.  Two volumes may share a
+ * Who in this process waits for devices of which PCI function. Two volumes may share a
  * function: the wait that bound it and then fails must not take it from under the other one.
- * Private to device_wait.c.  Thread-safe; entries live on the stacks of the waiting threads.
+ * Private to device_wait.c. Thread-safe; entries live on the stacks of the waiting threads.
  */
 #pragma once
 
@@ -21,11 +21,15 @@ struct device_user {
 	struct device_user *next;
 };
 
-/* Joins the users of the function. False: somebody is giving it back just now; try again a
-   little later. */
+/*
+ * Joins the users of the function. False: somebody is giving it back just now; try again a little
+ * later.
+ */
 bool device_user_join(struct device_user *u, const char *sysfs, const char *pci) MUST_CHECK;
-/* Begins a change of the function. False: another user is changing it just now, and what is seen
-   of it meanwhile is not the state to go back to. */
+/*
+ * Begins a change of the function. False: another user is changing it just now, and what is seen of
+ * it meanwhile is not the state to go back to.
+ */
 bool device_user_begin_change(struct device_user *u) MUST_CHECK;
 void device_user_end_change(struct device_user *u);
 /* Says that this user changed the function, now or earlier. */

@@ -1,10 +1,11 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The VFs of SNAP PFs, made once after the host has booted.
  *
- * Nobody else creates them on a host with the Go plugin, so nobody does with this one either. Writes sriov_numvfs only
- * where it is 0: changing another number would need the VFs removed first, with the volumes on them. No state; one
- * thread at a time (two that write sriov_numvfs meet in the kernel's EBUSY).
+ * Nobody else creates them on a host with the Go plugin, so nobody does with this one either.
+ * Writes sriov_numvfs only where it is 0: changing another number would need the VFs removed first,
+ * with the volumes on them. No state; one thread at a time (two that write sriov_numvfs meet in the
+ * kernel's EBUSY).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,23 +19,23 @@
 /* sriov_configure is a method of the driver: a PF that none holds cannot have VFs. */
 static int bind_pf(const struct device_world *w, const char *pf, struct err *err)
 {
-	AUTO(str_clear) struct str why = STR_INIT(500);
-	AUTO(free) char *driver = NULL;
+	struct str why AUTO(str_clear) = STR_INIT(500);
+	char *driver AUTO(free) = NULL;
 	struct pci_change change;
-	int r = pci_driver(w, pf, &driver, err);
+	int rc = pci_driver(w, pf, &driver, err);
 
-	if (r < 0 || driver)
-		return r < 0 ? -1 : 0;
-	r = pci_give(w, pf, device_kind_nvme.driver, &change, &why, err);
-	if (r)
-		return r == 1 ? err_set(err, ERR_UNAVAILABLE, "%s", why.ptr) : -1;
+	if (rc < 0 || driver)
+		return rc < 0 ? -1 : 0;
+	rc = pci_give(w, pf, device_kind_nvme.driver, &change, &why, err);
+	if (rc)
+		return rc == 1 ? err_set(err, ERR_UNAVAILABLE, "%s", why.ptr) : -1;
 	return pci_give_back(w, &change, false, err);
 }
 
 static int write_attr(const struct device_world *w, const char *dir, const char *name,
                       const char *text, struct err *err)
 {
-	AUTO(free) char *path = xasprintf("%s/%s", dir, name);
+	char *path AUTO(free) = xasprintf("%s/%s", dir, name);
 	int e = sysfs_write(w->writer, path, text);
 
 	return e ? err_sys(err, e, "write %s to %s", text, path) : 0;
@@ -44,26 +45,29 @@ static int write_attr(const struct device_world *w, const char *dir, const char 
 static int create_on(const struct device_world *w, const char *pf, struct str *did, struct str *why,
                      struct err *err)
 {
-	AUTO(free) char *dir = pci_dir(w, pf);
+	char *dir AUTO(free) = pci_dir(w, pf);
 	struct err ignored = ERR_INIT;
 	uint64_t total = 0, now = 0;
 	char text[24];
-	int r = sysfs_attr_u64(dir, "sriov_totalvfs", &total, err);
+	int rc = sysfs_attr_u64(dir, "sriov_totalvfs", &total, err);
 
-	if (!r)
-		r = sysfs_attr_u64(dir, "sriov_numvfs", &now, err);
-	if (r < 0 || now)
-		return r < 0 ? -1 : 0;
-	if (r || !total) {
+	if (!rc)
+		rc = sysfs_attr_u64(dir, "sriov_numvfs", &now, err);
+	if (rc < 0 || now)
+		return rc < 0 ? -1 : 0;
+	if (rc || !total) {
 		str_addf(why, "%s%s/sriov_totalvfs is %s", why->len ? ", " : "", dir,
-		         r ? "missing" : "0");
+		         rc ? "missing" : "0");
 		return 1;
 	}
 	if (bind_pf(w, pf, err))
 		return -1;
-	/* VFs without a volume answer no probe; stage binds those that have one. Old kernels lack it. */
+	/*
+	 * VFs without a volume answer no probe; stage binds those that have one. Old kernels lack
+	 * it.
+	 */
 	(void)write_attr(w, dir, "sriov_drivers_autoprobe", "0", &ignored);
-	snprintf(text, sizeof text, "%llu", (unsigned long long)total);
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)total);
 	if (write_attr(w, dir, "sriov_numvfs", text, err))
 		return -1;
 	str_addf(did, "%s%s VFs on %s", did->len ? ", " : "", text, pf);
@@ -72,9 +76,9 @@ static int create_on(const struct device_world *w, const char *pf, struct str *d
 
 int device_create_vfs(const struct device_world *w, struct str *did, struct err *err)
 {
-	AUTO(free) char *dir = xasprintf("%s/bus/pci/devices", w->sysfs);
-	AUTO(strs_clear) struct strs functions = STRS_INIT;
-	AUTO(str_clear) struct str off = STR_INIT(500);
+	char *dir AUTO(free) = xasprintf("%s/bus/pci/devices", w->sysfs);
+	struct strs functions AUTO(strs_clear) = STRS_INIT;
+	struct str off AUTO(str_clear) = STR_INIT(500);
 	struct err first = ERR_INIT;
 	bool some = false;
 
@@ -82,13 +86,13 @@ int device_create_vfs(const struct device_world *w, struct str *did, struct err 
 		return -1;
 	for (size_t i = 0; i < functions.n; i++) {
 		struct err failed = ERR_INIT;
-		int r;
+		int rc;
 
 		if (!device_is_snap_pf(w, functions.v[i]))
 			continue;
-		r = create_on(w, functions.v[i], did, &off, &failed);
-		some = some || r == 0;
-		if (r < 0) {
+		rc = create_on(w, functions.v[i], did, &off, &failed);
+		some = some || rc == 0;
+		if (rc < 0) {
 			err_wrap(&failed, "create the VFs of %s", functions.v[i]);
 			if (!first.code)
 				first = failed;

@@ -3,9 +3,9 @@
  * Waiting for a device, and giving its function to the kernel driver.
  *
  * Look; when no driver holds the function, bind it; look again at each uevent, and at growing
- * intervals where there are none.  What was bound in vain is given back, but only when nothing
+ * intervals where there are none. What was bound in vain is given back, but only when nothing
  * below it is in use: every disk there is held exclusively meanwhile, so that nobody can begin to
- * use it.  Runs on the calling thread.
+ * use it. Runs on the calling thread.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
 #include "common/mem.h"
 #include "node/device/block.h"
 #include "node/device/device_kind.h"
@@ -22,7 +23,10 @@
 enum {
 	WHY_MAX = 500,
 	BIND_FAILURE_MAX = 300,
-	/* Without uevents. The first looks come quickly: a namespace often follows its bind at once. */
+	/*
+	 * Without uevents. The first looks come quickly: a namespace often follows its bind at
+	 * once.
+	 */
 	CHECK_MS_MIN = 10,
 	CHECK_MS_MAX = 1000,
 	/* Between two binds: a probe that fails at once is not repeated at once. */
@@ -51,7 +55,7 @@ static void wait_clear_p(struct wait *w)
 	str_clear(&w->bind_failure);
 }
 
-/* ---------------------------------------------------------------- giving back */
+/* ---- giving back ---- */
 
 struct held_disks {
 	int fds[DISKS_MAX];
@@ -64,12 +68,14 @@ static void held_disks_release_p(struct held_disks *h)
 		close(h->fds[--h->n]);
 }
 
-/* Holds every disk below the function, or says why that is not possible. 1: one of them is only
-   just appearing. */
+/*
+ * Holds every disk below the function, or says why that is not possible. 1: one of them is only
+ * just appearing.
+ */
 static int try_hold_disks(const struct device_world *w, const struct device_kind *kind,
                           const char *pci, struct held_disks *ret, struct err *err)
 {
-	AUTO(strs_clear) struct strs names = STRS_INIT;
+	struct strs names AUTO(strs_clear) = STRS_INIT;
 
 	if (kind->list(w, pci, &names, err))
 		return -1;
@@ -77,11 +83,11 @@ static int try_hold_disks(const struct device_world *w, const struct device_kind
 		return err_set(err, ERR_PRECONDITION, "there are %zu disks below it", names.n);
 	for (size_t i = 0; i < names.n; i++) {
 		struct device d;
-		int r = block_read(w, names.v[i], &d, err);
+		int rc = block_read(w, names.v[i], &d, err);
 
-		if (r == 1)
+		if (rc == 1)
 			return 1;
-		if (r || device_open(&d, O_RDONLY | O_EXCL, &ret->fds[ret->n], NULL, err)) {
+		if (rc || device_open(&d, O_RDONLY | O_EXCL, &ret->fds[ret->n], NULL, err)) {
 			if (err->sys != ENOENT)
 				return -1;
 			err_clear(err);
@@ -92,19 +98,21 @@ static int try_hold_disks(const struct device_world *w, const struct device_kind
 	return 0;
 }
 
-/* A wait that fails right after its own bind meets disks that the kernel is still making: they get
-   a moment. */
+/*
+ * A wait that fails right after its own bind meets disks that the kernel is still making: they get
+ * a moment.
+ */
 static int hold_disks(const struct device_world *w, const struct device_kind *kind, const char *pci,
                       struct held_disks *ret, struct err *err)
 {
 	for (int i = 0; i < HOLD_TRIES; i++) {
 		struct err never = ERR_INIT;
-		int r = try_hold_disks(w, kind, pci, ret, err);
+		int rc = try_hold_disks(w, kind, pci, ret, err);
 
-		if (r <= 0)
-			return r;
+		if (rc <= 0)
+			return rc;
 		held_disks_release_p(ret);
-		(void)!deadline_sleep(deadline_never(), HOLD_PAUSE_MS, &never, "");
+		IGNORE_RESULT(deadline_sleep(deadline_never(), HOLD_PAUSE_MS, &never, ""));
 	}
 	return err_set(err, ERR_PRECONDITION, "a disk below it keeps changing");
 }
@@ -113,7 +121,7 @@ static int hold_disks(const struct device_world *w, const struct device_kind *ki
 static int hold_only_disk(const struct device_world *w, const struct device *dev,
                           struct held_disks *ret, struct err *err)
 {
-	AUTO(strs_clear) struct strs names = STRS_INIT;
+	struct strs names AUTO(strs_clear) = STRS_INIT;
 
 	if (device_kind_nvme.list(w, dev->pci, &names, err))
 		return -1;
@@ -140,9 +148,9 @@ static void add_behind(struct err *err, const char *text)
 
 static void add_stays(struct err *err, const struct pci_change *c, const struct err *used)
 {
-	AUTO(free)
-	char *text = xasprintf("PCI function %s stays with driver %s, as it may be in use (%s)",
-	                       c->pci, c->driver, used->msg);
+	char *text AUTO(free) =
+		xasprintf("PCI function %s stays with driver %s, as it may be in use (%s)", c->pci,
+	                  c->driver, used->msg);
 
 	add_behind(err, text);
 }
@@ -150,7 +158,7 @@ static void add_stays(struct err *err, const struct pci_change *c, const struct 
 /* Undoes what was changed; adds to *err what had to stay. */
 static void give_back(struct wait *w, struct err *err)
 {
-	AUTO(held_disks_release) struct held_disks held = { .n = 0 };
+	struct held_disks held AUTO(held_disks_release) = { .n = 0 };
 	const struct pci_change *c = &w->user.change;
 	struct err used = ERR_INIT, undo = ERR_INIT;
 	bool unused = hold_disks(w->world, w->sight.kind, c->pci, &held, &used) == 0;
@@ -171,14 +179,14 @@ static int fail(struct wait *w, struct err *err)
 	return str_empty(w->want->volume_id) ? -1 : err_wrap(err, "volume %s", w->want->volume_id);
 }
 
-/* ---------------------------------------------------------------- one round */
+/* ---- one round ---- */
 
 /* Binds the function when that is what is missing. 1: it is bound now; 0: nothing changed; -1. */
 static int bind_if_needed(struct wait *w, struct err *err)
 {
 	struct pci_change change = { 0 };
 	int64_t now = monotonic_ns();
-	int r;
+	int rc;
 
 	if (w->sight.stage != DEVICE_NO_DRIVER && w->sight.stage != DEVICE_PARKED)
 		return 0;
@@ -187,8 +195,9 @@ static int bind_if_needed(struct wait *w, struct err *err)
 	w->bind_at = now + w->bind_ms * INT64_C(1000000);
 	w->bind_ms = w->bind_ms * 2 < BIND_MS_MAX ? w->bind_ms * 2 : BIND_MS_MAX;
 	str_reset(&w->bind_failure);
-	r = pci_give(w->world, w->sight.pci, w->sight.kind->driver, &change, &w->bind_failure, err);
-	if (r == 0 && *change.pci) {
+	rc = pci_give(w->world, w->sight.pci, w->sight.kind->driver, &change, &w->bind_failure,
+	              err);
+	if (rc == 0 && *change.pci) {
 		device_user_changed(&w->user, &change);
 		/* Told only when the function is found unbound again. */
 		str_addf(&w->bind_failure,
@@ -196,7 +205,7 @@ static int bind_if_needed(struct wait *w, struct err *err)
 		         w->sight.kind->driver);
 	}
 	device_user_end_change(&w->user);
-	return r < 0 ? -1 : r == 0;
+	return rc < 0 ? -1 : rc == 0;
 }
 
 /* The kernel shows a disk in sysfs a moment before its node is in /dev. */
@@ -214,12 +223,12 @@ static int look_for_node(struct wait *w, const struct device *dev)
 static int look(struct wait *w, struct device *ret, struct err *err)
 {
 	for (;;) {
-		int r;
+		int rc;
 
 		str_reset(&w->why);
-		r = device_look(w->world, w->want, ret, &w->sight, &w->why, err);
-		if (r < 0 || !*w->sight.pci || str_eq(w->sight.pci, w->user.pci))
-			return r ? r : look_for_node(w, ret);
+		rc = device_look(w->world, w->want, ret, &w->sight, &w->why, err);
+		if (rc < 0 || !*w->sight.pci || str_eq(w->sight.pci, w->user.pci))
+			return rc ? rc : look_for_node(w, ret);
 		if (*w->user.pci)
 			return err_set(err, ERR_ABORTED,
 			               "the function moved from %s to %s while its device was "
@@ -252,21 +261,21 @@ static int check_time(const struct wait *w, struct deadline d, struct err *err)
 
 static int wait_for(struct wait *w, struct deadline d, struct device *ret, struct err *err)
 {
-	AUTO(uevent_close) struct uevent *events = uevent_open();
+	struct uevent *events AUTO(uevent_close) = uevent_open();
 	int ms = CHECK_MS_MIN;
 
 	for (;;) {
 		/* The subscription came first: what changes from here on wakes us. */
-		int r = look(w, ret, err);
+		int rc = look(w, ret, err);
 
-		if (r <= 0)
-			return r;
+		if (rc <= 0)
+			return rc;
 		if (check_time(w, d, err))
 			return -1;
-		r = bind_if_needed(w, err);
-		if (r < 0)
+		rc = bind_if_needed(w, err);
+		if (rc < 0)
 			return -1;
-		if (r == 1)
+		if (rc == 1)
 			ms = CHECK_MS_MIN;
 		if (uevent_wait(events, ms, d))
 			ms = CHECK_MS_MIN;
@@ -279,33 +288,34 @@ static struct device_binding binding_of(const struct pci_change *c)
 {
 	struct device_binding b = { .done = *c->pci != '\0' };
 
-	snprintf(b.override_before, sizeof b.override_before, "%s", c->override_before);
-	snprintf(b.parked_by, sizeof b.parked_by, "%s", c->unbound_from);
+	snprintf(b.override_before, sizeof(b.override_before), "%s", c->override_before);
+	snprintf(b.parked_by, sizeof(b.parked_by), "%s", c->unbound_from);
 	return b;
 }
 
 int device_wait(const struct device_world *world, const struct device_want *want, struct deadline d,
                 struct device *ret, struct err *err)
 {
-	AUTO(wait_clear)
-	struct wait w = { .world = world,
-		          .want = want,
-		          .why = STR_INIT(WHY_MAX),
-		          .bind_failure = STR_INIT(BIND_FAILURE_MAX),
-		          .bind_ms = BIND_MS_MIN };
+	struct wait w AUTO(wait_clear) = { .world = world,
+		                           .want = want,
+		                           .why = STR_INIT(WHY_MAX),
+		                           .bind_failure = STR_INIT(BIND_FAILURE_MAX),
+		                           .bind_ms = BIND_MS_MIN };
 	struct err ignored = ERR_INIT;
 	struct device found;
-	int r = look(&w, &found, err);
+	int rc = look(&w, &found, err);
 
-	if (r == 1)
-		r = wait_for(&w, d, &found, err);
-	if (r < 0)
+	if (rc == 1)
+		rc = wait_for(&w, d, &found, err);
+	if (rc < 0)
 		return fail(&w, err);
-	/* The override has done its work, whoever wrote it. Later may be too late: a disk that goes
-	   takes the way to its function with it. What cannot be cleared now is tried again by
-	   device_release(). */
+	/*
+	 * The override has done its work, whoever wrote it. Later may be too late: a disk that goes
+	 * takes the way to its function with it. What cannot be cleared now is tried again by
+	 * device_release().
+	 */
 	if (*w.sight.pci)
-		(void)!pci_forget(world, w.sight.pci, w.sight.kind->driver, &ignored);
+		IGNORE_RESULT(pci_forget(world, w.sight.pci, w.sight.kind->driver, &ignored));
 	device_user_succeed(&w.user);
 	*ret = found;
 	ret->binding = binding_of(&w.user.change);
@@ -316,17 +326,17 @@ static struct pci_change change_of(const struct device *dev)
 {
 	struct pci_change c = { .override_set = true };
 
-	snprintf(c.pci, sizeof c.pci, "%s", dev->pci);
-	snprintf(c.driver, sizeof c.driver, "%s", device_kind_nvme.driver);
-	snprintf(c.override_before, sizeof c.override_before, "%s", dev->binding.override_before);
-	snprintf(c.unbound_from, sizeof c.unbound_from, "%s", dev->binding.parked_by);
+	snprintf(c.pci, sizeof(c.pci), "%s", dev->pci);
+	snprintf(c.driver, sizeof(c.driver), "%s", device_kind_nvme.driver);
+	snprintf(c.override_before, sizeof(c.override_before), "%s", dev->binding.override_before);
+	snprintf(c.unbound_from, sizeof(c.unbound_from), "%s", dev->binding.parked_by);
 	return c;
 }
 
 static int abandon(const struct device_world *world, const struct device *dev,
                    const struct pci_change *c, struct err *err)
 {
-	AUTO(held_disks_release) struct held_disks held = { .n = 0 };
+	struct held_disks held AUTO(held_disks_release) = { .n = 0 };
 	struct err used = ERR_INIT;
 	bool unused = hold_only_disk(world, dev, &held, &used) == 0;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PCI functions as sysfs shows them.  Owns nothing, writes nothing, any thread.  Does not
+ * PCI functions as sysfs shows them. Owns nothing, writes nothing, any thread. Does not
  * read the VPD of functions that are not ours to touch: on some devices that takes seconds.
  */
 #include "node/device/pci.h"
@@ -13,16 +13,18 @@
 #include "node/device/sysfs.h"
 #include "node/device/vpd.h"
 
-/* ---------------------------------------------------------------- addresses */
+/* ---- addresses ---- */
 
-/* Up to max_digits hex digits; the number must not pass max. Returns where they end, NULL when
-   there are none. */
+/*
+ * Up to max_digits hex digits; the number must not pass max. Returns where they end, NULL when
+ * there are none.
+ */
 static const char *hex_part(const char *p, size_t max_digits, uint32_t max, uint32_t *ret)
 {
 	size_t n = strspn(p, "0123456789abcdefABCDEF");
 	char digits[9] = "";
 
-	if (n == 0 || n > max_digits || n >= sizeof digits)
+	if (n == 0 || n > max_digits || n >= sizeof(digits))
 		return NULL;
 	memcpy(digits, p, n);
 	*ret = (uint32_t)strtoul(digits, NULL, 16);
@@ -89,7 +91,7 @@ void pci_format(const struct pci_address *a, char ret[PCI_NAME_MAX])
 	         a->device & 0x1fU, a->function & 7U);
 }
 
-/* ---------------------------------------------------------------- one function */
+/* ---- one function ---- */
 
 char *pci_dir(const struct device_world *w, const char *pci)
 {
@@ -100,26 +102,26 @@ char *pci_dir(const struct device_world *w, const char *pci)
 static int read_id(const char *dir, const char *name, char ret[9], struct err *err)
 {
 	uint32_t id;
-	int r = sysfs_attr_hex(dir, name, &id, err);
+	int rc = sysfs_attr_hex(dir, name, &id, err);
 
-	if (r == 0)
+	if (rc == 0)
 		snprintf(ret, 9, "%04x", id);
-	return r;
+	return rc;
 }
 
 /* Class and vendor, which every function of ours must have. */
 static int check_kind(const struct device_world *w, const char *pci, const char *dir,
                       uint16_t class_code, struct err *err)
 {
-	AUTO(free) char *accepted = NULL;
+	char *accepted AUTO(free) = NULL;
 	char vendor[9];
 	uint32_t class_bits;
-	int r = sysfs_attr_hex(dir, "class", &class_bits, err);
+	int rc = sysfs_attr_hex(dir, "class", &class_bits, err);
 
-	if (!r)
-		r = read_id(dir, "vendor", vendor, err);
-	if (r)
-		return r;
+	if (!rc)
+		rc = read_id(dir, "vendor", vendor, err);
+	if (rc)
+		return rc;
 	if (class_bits >> 8 != class_code)
 		return err_set(
 			err, ERR_PRECONDITION,
@@ -138,68 +140,70 @@ static int check_kind(const struct device_world *w, const char *pci, const char 
 static int check_parent(const struct device_world *w, const char *pci, const char *pf,
                         uint16_t class_code, struct err *err)
 {
-	AUTO(free) char *dir = pci_dir(w, pf);
+	char *dir AUTO(free) = pci_dir(w, pf);
 	char device[9];
-	int r = check_kind(w, pf, dir, class_code, err);
+	int rc = check_kind(w, pf, dir, class_code, err);
 
-	if (!r)
-		r = read_id(dir, "device", device, err);
-	if (r < 0)
+	if (!rc)
+		rc = read_id(dir, "device", device, err);
+	if (rc < 0)
 		return err_wrap(err, "parent of PCI function %s", pci);
-	if (r == 0 && !str_eq(device, w->snap_device_id))
+	if (rc == 0 && !str_eq(device, w->snap_device_id))
 		return err_set(
 			err, ERR_PRECONDITION,
 			"PCI function %s is a VF of %s, which has device id %s, not the SNAP "
 			"controller's %s; left alone",
 			pci, pf, device, w->snap_device_id);
-	return r;
+	return rc;
 }
 
 int pci_usable(const struct device_world *w, const char *pci, uint16_t class_code, struct err *err)
 {
-	AUTO(free) char *dir = pci_dir(w, pci);
-	AUTO(free) char *pf = NULL;
-	int r = check_kind(w, pci, dir, class_code, err);
+	char *dir AUTO(free) = pci_dir(w, pci);
+	char *pf AUTO(free) = NULL;
+	int rc = check_kind(w, pci, dir, class_code, err);
 
-	if (r)
-		return r;
-	r = sysfs_link(dir, "physfn", &pf, err);
-	if (r)
-		return r < 0 ? -1 : 0;
+	if (rc)
+		return rc;
+	rc = sysfs_link(dir, "physfn", &pf, err);
+	if (rc)
+		return rc < 0 ? -1 : 0;
 	return check_parent(w, pci, pf, class_code, err);
 }
 
 int pci_driver(const struct device_world *w, const char *pci, char **ret, struct err *err)
 {
-	AUTO(free) char *dir = pci_dir(w, pci);
+	char *dir AUTO(free) = pci_dir(w, pci);
 
 	return sysfs_link(dir, "driver", ret, err);
 }
 
-/* ---------------------------------------------------------------- which domain */
+/* ---- which domain ---- */
 
-/* The VUID of a function: field VU in its VPD or, for a VF, in its PF's. 1: it cannot be told,
-   `why` says why not. */
+/*
+ * The VUID of a function: field VU in its VPD or, for a VF, in its PF's. 1: it cannot be told,
+ * `why` says why not.
+ */
 static int read_vuid(const struct device_world *w, const char *pci, char ret[VPD_VALUE_MAX],
                      struct str *why)
 {
-	AUTO(free) char *dir = pci_dir(w, pci);
-	AUTO(free) char *pf = NULL;
-	AUTO(free) char *bytes = NULL;
+	char *dir AUTO(free) = pci_dir(w, pci);
+	char *pf AUTO(free) = NULL;
+	char *bytes AUTO(free) = NULL;
 	struct err err = ERR_INIT;
 	const char *name;
 	size_t n;
-	int r = sysfs_link(dir, "physfn", &pf, &err);
+	int rc = sysfs_link(dir, "physfn", &pf, &err);
 
-	name = r == 0 ? "physfn/vpd" : "vpd";
-	if (r >= 0)
-		r = sysfs_bytes(dir, name, &bytes, &n, &err);
-	if (r == 0 && vpd_field(bytes, n, "VU", ret))
+	name = rc == 0 ? "physfn/vpd" : "vpd";
+	if (rc >= 0)
+		rc = sysfs_bytes(dir, name, &bytes, &n, &err);
+	if (rc == 0 && vpd_field(bytes, n, "VU", ret))
 		return 0;
 	str_addf(why, "; the VUID of %s cannot be told: %s", pci,
-	         r < 0    ? err.msg
-	         : r == 0 ? "its VPD has no field VU"
-	                  : "it has no VPD");
+	         rc < 0    ? err.msg
+	         : rc == 0 ? "its VPD has no field VU"
+	                   : "it has no VPD");
 	return 1;
 }
 
@@ -207,8 +211,8 @@ static int read_vuid(const struct device_world *w, const char *pci, char ret[VPD
 static int same_in_any_domain(const struct device_world *w, const struct pci_address *a,
                               struct strs *ret, struct err *err)
 {
-	AUTO(free) char *dir = xasprintf("%s/bus/pci/devices", w->sysfs);
-	AUTO(strs_clear) struct strs all = STRS_INIT;
+	char *dir AUTO(free) = xasprintf("%s/bus/pci/devices", w->sysfs);
+	struct strs all AUTO(strs_clear) = STRS_INIT;
 	char wanted[PCI_NAME_MAX], name[PCI_NAME_MAX];
 
 	pci_format(a, wanted);
@@ -230,7 +234,7 @@ static int same_in_any_domain(const struct device_world *w, const struct pci_add
 
 static int several_match(const struct strs *found, const char *what, struct err *err)
 {
-	AUTO(free) char *names = strs_join(found, ", ");
+	char *names AUTO(free) = strs_join(found, ", ");
 
 	return err_set(err, ERR_PRECONDITION, "%s: %s; refusing to choose", what, names);
 }
@@ -241,11 +245,11 @@ static void keep_usable(const struct device_world *w, const struct strs *candida
 {
 	for (size_t i = 0; i < candidates->n; i++) {
 		struct err err = ERR_INIT;
-		int r = pci_usable(w, candidates->v[i], class_code, &err);
+		int rc = pci_usable(w, candidates->v[i], class_code, &err);
 
-		if (r == 0)
+		if (rc == 0)
 			strs_add(ret, candidates->v[i]);
-		else if (r < 0)
+		else if (rc < 0)
 			str_addf(why, "; %s", err.msg);
 	}
 }
@@ -253,7 +257,7 @@ static void keep_usable(const struct device_world *w, const struct strs *candida
 static int by_vuid(const struct device_world *w, const struct strs *usable, const char *vuid,
                    char ret[PCI_NAME_MAX], struct str *why, struct err *err)
 {
-	AUTO(strs_clear) struct strs found = STRS_INIT;
+	struct strs found AUTO(strs_clear) = STRS_INIT;
 
 	for (size_t i = 0; i < usable->n; i++) {
 		char has[VPD_VALUE_MAX];
@@ -267,8 +271,10 @@ static int by_vuid(const struct device_world *w, const struct strs *usable, cons
 	}
 	if (found.n > 1)
 		return several_match(&found, "several PCI functions have the published VUID", err);
-	/* Another device may sit at these numbers in one domain while ours is still to be
-	   plugged into another: wait, and never take one that is not proven. */
+	/*
+	 * Another device may sit at these numbers in one domain while ours is still to be plugged
+	 * into another: wait, and never take one that is not proven.
+	 */
 	if (found.n == 0)
 		return 1;
 	snprintf(ret, PCI_NAME_MAX, "%s", found.v[0]);
@@ -279,13 +285,13 @@ static int in_domain(const struct device_world *w, const char *pci, uint16_t cla
                      const struct strs *candidates, char ret[PCI_NAME_MAX], struct str *why,
                      struct err *err)
 {
-	AUTO(free) char *others = NULL;
-	int r = pci_usable(w, pci, class_code, err);
+	char *others AUTO(free) = NULL;
+	int rc = pci_usable(w, pci, class_code, err);
 
-	if (r == 0)
+	if (rc == 0)
 		snprintf(ret, PCI_NAME_MAX, "%s", pci);
-	if (r != 1 || candidates->n == 0)
-		return r;
+	if (rc != 1 || candidates->n == 0)
+		return rc;
 	others = strs_join(candidates, ", ");
 	str_addf(why, "; in another domain there is %s", others);
 	return 1;
@@ -311,8 +317,8 @@ static int in_only_domain(const struct device_world *w, const struct strs *candi
 int pci_resolve(const struct device_world *w, const struct pci_address *a, const char *vuid,
                 uint16_t class_code, char ret[PCI_NAME_MAX], struct str *why, struct err *err)
 {
-	AUTO(strs_clear) struct strs candidates = STRS_INIT;
-	AUTO(strs_clear) struct strs usable = STRS_INIT;
+	struct strs candidates AUTO(strs_clear) = STRS_INIT;
+	struct strs usable AUTO(strs_clear) = STRS_INIT;
 	char pci[PCI_NAME_MAX];
 
 	pci_format(a, pci);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * PCI functions in sysfs: addresses, what a function is, whether this driver may touch it,
- * and in which domain it lives.  Reads only; pci_driver.h binds.  No state, any thread.
+ * and in which domain it lives. Reads only; pci_driver.h binds. No state, any thread.
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bind, unbind and driver_override of one PCI function.  Each change is either whole or undone
- * before the function returns.  Does not decide whether a function may be touched, nor whether it
- * is in use.  (Documentation/ABI/testing/sysfs-bus-pci, drivers/base/dd.c for the errnos.)
+ * bind, unbind and driver_override of one PCI function. Each change is either whole or undone
+ * before the function returns. Does not decide whether a function may be touched, nor whether it
+ * is in use. (Documentation/ABI/testing/sysfs-bus-pci, drivers/base/dd.c for the errnos.)
  */
 #include "node/device/pci_driver.h"
 
@@ -29,13 +29,13 @@ int pci_held_by_other(const struct device_world *w, const char *pci, const char 
 	               pci, driver, pci, w->sysfs, driver);
 }
 
-/* ---------------------------------------------------------------- single writes, 0 or an errno */
+/* ---- single writes, 0 or an errno ---- */
 
 static int write_override(const struct device_world *w, const char *pci, const char *driver)
 {
-	AUTO(free) char *dir = pci_dir(w, pci);
-	AUTO(free) char *path = xasprintf("%s/driver_override", dir);
-	AUTO(free) char *text = xasprintf("%s\n", driver);
+	char *dir AUTO(free) = pci_dir(w, pci);
+	char *path AUTO(free) = xasprintf("%s/driver_override", dir);
+	char *text AUTO(free) = xasprintf("%s\n", driver);
 
 	return sysfs_write(w->writer, path, text);
 }
@@ -43,12 +43,12 @@ static int write_override(const struct device_world *w, const char *pci, const c
 static int write_to_driver(const struct device_world *w, const char *driver, const char *what,
                            const char *pci)
 {
-	AUTO(free) char *path = xasprintf("%s/bus/pci/drivers/%s/%s", w->sysfs, driver, what);
+	char *path AUTO(free) = xasprintf("%s/bus/pci/drivers/%s/%s", w->sysfs, driver, what);
 
 	return sysfs_write(w->writer, path, pci);
 }
 
-/* ---------------------------------------------------------------- errors */
+/* ---- errors ---- */
 
 /* Errors that no waiting changes. */
 static bool is_lasting(int errnum)
@@ -75,19 +75,21 @@ static int write_failed(int errnum, const char *what, const char *pci, const cha
 	return 1;
 }
 
-/* ---------------------------------------------------------------- give */
+/* ---- give ---- */
 
-/* driver_override as it is, "" when none is set ("(null)" is how kernels print that). 1: the
-   function has gone. */
+/*
+ * driver_override as it is, "" when none is set ("(null)" is how kernels print that). 1: the
+ * function has gone.
+ */
 static int read_override(const struct device_world *w, const char *pci,
                          char ret[PCI_DRIVER_NAME_MAX], struct err *err)
 {
-	AUTO(free) char *dir = pci_dir(w, pci);
-	AUTO(free) char *text = NULL;
-	int r = sysfs_attr(dir, "driver_override", &text, err);
+	char *dir AUTO(free) = pci_dir(w, pci);
+	char *text AUTO(free) = NULL;
+	int rc = sysfs_attr(dir, "driver_override", &text, err);
 
-	if (r)
-		return r;
+	if (rc)
+		return rc;
 	if (strlen(text) >= PCI_DRIVER_NAME_MAX)
 		return err_set(err, ERR_PRECONDITION, "%s/driver_override is \"%.80s\"", dir, text);
 	snprintf(ret, PCI_DRIVER_NAME_MAX, "%s", str_eq(text, "(null)") ? "" : text);
@@ -100,10 +102,10 @@ enum { HELD_ALREADY = 2 };
 static int look_before(const struct device_world *w, const char *pci, const char *driver,
                        struct pci_change *c, char parked_by[PCI_DRIVER_NAME_MAX], struct err *err)
 {
-	AUTO(free) char *holder = NULL;
-	int r = pci_driver(w, pci, &holder, err);
+	char *holder AUTO(free) = NULL;
+	int rc = pci_driver(w, pci, &holder, err);
 
-	if (r < 0)
+	if (rc < 0)
 		return -1;
 	if (str_eq(holder, driver))
 		return HELD_ALREADY;
@@ -111,9 +113,9 @@ static int look_before(const struct device_world *w, const char *pci, const char
 		return pci_held_by_other(w, pci, holder, err);
 	if (holder)
 		snprintf(parked_by, PCI_DRIVER_NAME_MAX, "%s", holder);
-	r = read_override(w, pci, c->override_before, err);
-	if (r)
-		return r;
+	rc = read_override(w, pci, c->override_before, err);
+	if (rc)
+		return rc;
 	if (*c->override_before && !str_eq(c->override_before, driver) &&
 	    !pci_driver_parks(c->override_before))
 		return err_set(err, ERR_PRECONDITION,
@@ -137,7 +139,7 @@ static int write_changes(const struct device_world *w, struct pci_change *c, con
 		e = write_to_driver(w, parked_by, "unbind", c->pci);
 		if (e)
 			return e;
-		snprintf(c->unbound_from, sizeof c->unbound_from, "%s", parked_by);
+		snprintf(c->unbound_from, sizeof(c->unbound_from), "%s", parked_by);
 		kill_point("bind: function taken from pci-stub");
 	}
 	*ret_what = "driver_override";
@@ -159,29 +161,29 @@ int pci_give(const struct device_world *w, const char *pci, const char *driver,
 	struct pci_change c = { 0 };
 	struct err undo = ERR_INIT;
 	const char *what = "";
-	int r = look_before(w, pci, driver, &c, parked_by, err), e;
+	int rc = look_before(w, pci, driver, &c, parked_by, err), e;
 
-	if (r == 1)
+	if (rc == 1)
 		str_addf(why, "PCI function %s has gone", pci);
-	if (r)
-		return r == HELD_ALREADY ? 0 : r;
-	snprintf(c.pci, sizeof c.pci, "%s", pci);
-	snprintf(c.driver, sizeof c.driver, "%s", driver);
+	if (rc)
+		return rc == HELD_ALREADY ? 0 : rc;
+	snprintf(c.pci, sizeof(c.pci), "%s", pci);
+	snprintf(c.driver, sizeof(c.driver), "%s", driver);
 	e = write_changes(w, &c, parked_by, &what);
 	if (!e) {
 		*ret = c;
 		return 0;
 	}
-	r = write_failed(e, what, pci, driver, why, err);
-	if (pci_give_back(w, &c, false, &undo) && r < 0)
+	rc = write_failed(e, what, pci, driver, why, err);
+	if (pci_give_back(w, &c, false, &undo) && rc < 0)
 		return err_wrap(err, "%s", undo.msg);
 	/* What could not be restored for a moment is tried again with the next attempt. */
 	if (undo.code)
 		str_addf(why, "; %s", undo.msg);
-	return r;
+	return rc;
 }
 
-/* ---------------------------------------------------------------- give back */
+/* ---- give back ---- */
 
 /* Keeps the first error; a function that has gone needs nothing. */
 static void note_failure(int e, const char *what, const struct pci_change *c, struct err *err)
@@ -193,7 +195,7 @@ static void note_failure(int e, const char *what, const struct pci_change *c, st
 int pci_give_back(const struct device_world *w, const struct pci_change *c, bool unbind,
                   struct err *err)
 {
-	AUTO(free) char *holder = NULL;
+	char *holder AUTO(free) = NULL;
 	struct err failed = ERR_INIT;
 	bool held;
 
@@ -226,11 +228,11 @@ int pci_give_back(const struct device_world *w, const struct pci_change *c, bool
 int pci_forget(const struct device_world *w, const char *pci, const char *driver, struct err *err)
 {
 	char now[PCI_DRIVER_NAME_MAX];
-	int r = read_override(w, pci, now, err), e;
+	int rc = read_override(w, pci, now, err), e;
 
-	if (r < 0)
+	if (rc < 0)
 		return -1;
-	if (r == 1 || !str_eq(now, driver))
+	if (rc == 1 || !str_eq(now, driver))
 		return 0;
 	e = write_override(w, pci, "");
 	kill_point("forget: driver_override cleared");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Giving a PCI function to a driver and taking that back.  Callers have checked with pci_usable()
+ * Giving a PCI function to a driver and taking that back. Callers have checked with pci_usable()
  * that the function is ours to touch. No state, any thread; two threads on one function meet in
  * the kernel's own errors.
  */
@@ -42,8 +42,9 @@ int pci_give_back(const struct device_world *w, const struct pci_change *c, bool
 /* Clears driver_override when it names `driver`. A function that has gone is fine. */
 int pci_forget(const struct device_world *w, const char *pci, const char *driver, struct err *err)
 	MUST_CHECK;
-/* Does this driver hold functions only to keep others off (pci-stub)? Then nothing can be using
-   it. */
+/*
+ * Does this driver hold functions only to keep others off (pci-stub)? Then nothing can be using it.
+ */
 bool pci_driver_parks(const char *driver);
 /* The refusal for a function that another driver holds; returns -1. */
 int pci_held_by_other(const struct device_world *w, const char *pci, const char *driver,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading and writing sysfs by whole paths.  Owns nothing, any thread.  Knows no
+ * Reading and writing sysfs by whole paths. Owns nothing, any thread. Knows no
  * device: what a missing attribute means is said by the callers.
  */
 #include "node/device/sysfs.h"
@@ -30,7 +30,7 @@ static int gone_or_error(struct err *err)
 
 int sysfs_attr(const char *dir, const char *name, char **ret, struct err *err)
 {
-	AUTO(free) char *path = xasprintf("%s/%s", dir, name);
+	char *path AUTO(free) = xasprintf("%s/%s", dir, name);
 
 	if (file_read_line(path, LIMIT_SYSFS_ATTR, ret, err))
 		return gone_or_error(err);
@@ -39,12 +39,12 @@ int sysfs_attr(const char *dir, const char *name, char **ret, struct err *err)
 
 int sysfs_attr_u64(const char *dir, const char *name, uint64_t *ret, struct err *err)
 {
-	AUTO(free) char *path = xasprintf("%s/%s", dir, name);
-	AUTO(free) char *text = NULL;
-	int r = sysfs_attr(dir, name, &text, err);
+	char *path AUTO(free) = xasprintf("%s/%s", dir, name);
+	char *text AUTO(free) = NULL;
+	int rc = sysfs_attr(dir, name, &text, err);
 
-	if (r)
-		return r;
+	if (rc)
+		return rc;
 	if (parse_u64(path, text, ret, err))
 		return err_recode(err, ERR_PRECONDITION);
 	return 0;
@@ -52,13 +52,13 @@ int sysfs_attr_u64(const char *dir, const char *name, uint64_t *ret, struct err 
 
 int sysfs_attr_hex(const char *dir, const char *name, uint32_t *ret, struct err *err)
 {
-	AUTO(free) char *text = NULL;
+	char *text AUTO(free) = NULL;
 	const char *digits;
 	char *end;
-	int r = sysfs_attr(dir, name, &text, err);
+	int rc = sysfs_attr(dir, name, &text, err);
 
-	if (r)
-		return r;
+	if (rc)
+		return rc;
 	digits = str_has_prefix(text, "0x") ? text + 2 : text;
 	if (!*digits || strlen(digits) > 8 ||
 	    strspn(digits, "0123456789abcdefABCDEF") != strlen(digits))
@@ -70,7 +70,7 @@ int sysfs_attr_hex(const char *dir, const char *name, uint32_t *ret, struct err 
 
 int sysfs_bytes(const char *dir, const char *name, char **ret, size_t *ret_len, struct err *err)
 {
-	AUTO(free) char *path = xasprintf("%s/%s", dir, name);
+	char *path AUTO(free) = xasprintf("%s/%s", dir, name);
 
 	if (file_read(path, LIMIT_SYSFS_ATTR, ret, ret_len, err))
 		return gone_or_error(err);
@@ -79,10 +79,10 @@ int sysfs_bytes(const char *dir, const char *name, char **ret, size_t *ret_len, 
 
 int sysfs_link(const char *dir, const char *name, char **ret, struct err *err)
 {
-	AUTO(free) char *path = xasprintf("%s/%s", dir, name);
-	int r = link_basename(path, ret, err);
+	char *path AUTO(free) = xasprintf("%s/%s", dir, name);
+	int rc = link_basename(path, ret, err);
 
-	return r < 0 ? gone_or_error(err) : r;
+	return rc < 0 ? gone_or_error(err) : rc;
 }
 
 int sysfs_list(const char *dir, struct strs *ret, struct err *err)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attributes, listings and links of sysfs below whole directory paths.  Things in sysfs
+ * Attributes, listings and links of sysfs below whole directory paths. Things in sysfs
  * vanish while they are looked at: a missing name and a removed object are the same
- * documented condition, 1.  No inner buffers, no state, any thread.
+ * documented condition, 1. No inner buffers, no state, any thread.
  */
 #pragma once
 
@@ -34,6 +34,8 @@ int sysfs_link(const char *dir, const char *name, char **ret, struct err *err) M
 int sysfs_list(const char *dir, struct strs *ret, struct err *err) MUST_CHECK;
 /* Is this error one of "the object is not there (any more)"? */
 bool sysfs_gone(int errnum);
-/* Writes text to path through w (NULL: the file itself). Returns 0 or an errno: what an errno of
-   bind or unbind means is the caller's knowledge. */
+/*
+ * Writes text to path through w (NULL: the file itself). Returns 0 or an errno: what an errno of
+ * bind or unbind means is the caller's knowledge.
+ */
 int sysfs_write(const struct sysfs_writer *w, const char *path, const char *text) MUST_CHECK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernel uevents over netlink.  A subscription owns a socket and an eventfd by which a cancelled
- * call wakes the poll.  Events are counted, not believed: whoever sends a false one makes us look
+ * Kernel uevents over netlink. A subscription owns a socket and an eventfd by which a cancelled
+ * call wakes the poll. Events are counted, not believed: whoever sends a false one makes us look
  * once more.
  */
 #include "node/device/uevent.h"
@@ -30,18 +30,17 @@ struct uevent {
 static int open_socket(void)
 {
 	struct sockaddr_nl address = { .nl_family = AF_NETLINK, .nl_groups = GROUP_KERNEL };
-	AUTO(fd)
-	int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
-	                NETLINK_KOBJECT_UEVENT);
+	int fd AUTO(fd) = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
+	                         NETLINK_KOBJECT_UEVENT);
 
-	if (fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof address))
+	if (fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof(address)))
 		return -1;
 	return TAKE_FD(fd);
 }
 
 struct uevent *uevent_open(void)
 {
-	struct uevent *u = xcalloc(1, sizeof *u);
+	struct uevent *u = xcalloc(1, sizeof(*u));
 
 	u->socket = open_socket();
 	u->cancelled = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -86,7 +85,7 @@ static bool drain(struct uevent *u)
 	char msg[MESSAGE_MAX];
 
 	for (;;) {
-		ssize_t n = recv(u->socket, msg, sizeof msg, MSG_DONTWAIT);
+		ssize_t n = recv(u->socket, msg, sizeof(msg), MSG_DONTWAIT);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -103,7 +102,7 @@ static void wake(void *arg)
 	uint64_t one = 1;
 
 	/* Fails only when it was woken 2^64 times before. */
-	if (write(u->cancelled, &one, sizeof one) < 0)
+	if (write(u->cancelled, &one, sizeof(one)) < 0)
 		return;
 }
 

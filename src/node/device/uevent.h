@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * "Something about PCI or NVMe changed": the kernel's uevents as a wake-up, never as a source of
- * facts.  Where there are none (another network namespace's owner, a recorded or simulated tree)
+ * facts. Where there are none (another network namespace's owner, a recorded or simulated tree)
  * the caller's own interval ends the wait.
  */
 #pragma once
@@ -18,9 +18,13 @@ struct uevent; /* a subscription; one thread at a time */
 struct uevent *uevent_open(void);
 void uevent_close(struct uevent *u);
 DEFINE_AUTO(struct uevent *, uevent_close);
-/* Until an event that matters came (true), or ms passed, the deadline was reached or the call
-   was cancelled (false). */
+/*
+ * Until an event that matters came (true), or ms passed, the deadline was reached or the call was
+ * cancelled (false).
+ */
 bool uevent_wait(struct uevent *u, int ms, struct deadline d);
-/* Does this message (NUL-separated, as the kernel sends it) concern a PCI function or an NVMe
-   device? */
+/*
+ * Does this message (NUL-separated, as the kernel sends it) concern a PCI function or an NVMe
+ * device?
+ */
 bool uevent_matters(const char *msg, size_t n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A bounded walk over VPD resources and their fields.  Every length is checked against
+ * A bounded walk over VPD resources and their fields. Every length is checked against
  * what is left before it is used; nothing is allocated.
  */
 #include "node/device/vpd.h"

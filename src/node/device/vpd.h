@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Vital product data of a PCI function (PCI Local Bus 3.0, appendix I): bytes in, one field
- * out.  The bytes come from a device and are not trusted.  No state, any thread.
+ * out. The bytes come from a device and are not trusted. No state, any thread.
  */
 #pragma once
 

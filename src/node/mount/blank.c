@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The blank check: reads about 10 MiB of any device, however large; devices up to 16 MiB are read whole.
- * The places are listed first and then read by a few threads of the call's own: most of the hundred reads are small, and on
- * network storage each of them waits for its own round trip.  Writes nothing and decides nothing.
+ * The blank check: reads about 10 MiB of any device, however large; devices up to 16 MiB are read
+ * whole. The places are listed first and then read by a few threads of the call's own: most of the
+ * hundred reads are small, and on network storage each of them waits for its own round trip. Writes
+ * nothing and decides nothing.
  */
 #include "node/mount/blank.h"
 
@@ -39,7 +40,7 @@ static size_t first_nonzero(const uint8_t *buf, size_t n)
 	return i;
 }
 
-/* ---------------------------------------------------------------- where to look */
+/* ---- where to look ---- */
 
 struct range {
 	uint64_t from;
@@ -86,14 +87,17 @@ static void make_plan(struct plan *p, uint64_t size)
 	add(p, (size - EDGE) / ALIGN * ALIGN, size);
 	for (unsigned i = 1; i < EVEN_SAMPLES; i++)
 		add_sample(p, size / EVEN_SAMPLES * i - SAMPLE / 2, size);
-	/* 5, 6, 7, 8, 10, 12, 14, 16, 20 ... MiB: the backup superblocks of ext4 and btrfs are among them. */
+	/*
+	 * 5, 6, 7, 8, 10, 12, 14, 16, 20 ... MiB: the backup superblocks of ext4 and btrfs are
+	 * among them.
+	 */
 	for (uint64_t base = EDGE; base < size && base < UINT64_MAX / 2; base *= 2)
 		for (unsigned quarter = 4; quarter < 8; quarter++)
 			if (base / 4 * quarter < size)
 				add_sample(p, base / 4 * quarter, size);
 }
 
-/* ---------------------------------------------------------------- looking */
+/* ---- looking ---- */
 
 struct scan {
 	int fd;
@@ -144,7 +148,10 @@ static void decide(struct scan *s, size_t i, int rc, const struct blank *found,
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* Takes range after range. Ranges are taken in order: all in front of the one that decides are read, too. */
+/*
+ * Takes range after range. Ranges are taken in order: all in front of the one that decides are
+ * read, too.
+ */
 static void *read_ranges(void *arg)
 {
 	struct scan *s = arg;
@@ -168,7 +175,7 @@ static void *read_ranges(void *arg)
 
 int blank_check(int fd, const char *name, uint64_t size, struct blank *ret, struct err *err)
 {
-	struct scan *s AUTO(free) = xcalloc(1, sizeof *s);
+	struct scan *s AUTO(free) = xcalloc(1, sizeof(*s));
 	pthread_t helpers[READERS - 1];
 	unsigned n = 0;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * e2fsck, and the few bytes of an ext superblock that say whether it is needed.  The tool gets the device as a descriptor
- * that we hold open, as mkfs does (mkfs.c).  No state, any thread.  Does not decide when a volume is checked: check.c.
+ * e2fsck, and the few bytes of an ext superblock that say whether it is needed. The tool gets the
+ * device as a descriptor that we hold open, as mkfs does (mkfs.c). No state, any thread. Does not
+ * decide when a volume is checked: check.c.
  *
  * Sources: Documentation/filesystems/ext4/super.rst, e2fsck(8).
  */
@@ -36,9 +37,9 @@ static unsigned le16(const uint8_t *p)
 int ext_state_read(int fd, const char *name, struct ext_state *ret, struct err *err)
 {
 	uint8_t sb[1024];
-	ssize_t n = pread(fd, sb, sizeof sb, SUPERBLOCK);
+	ssize_t n = pread(fd, sb, sizeof(sb), SUPERBLOCK);
 
-	if (n != (ssize_t)sizeof sb) {
+	if (n != (ssize_t)sizeof(sb)) {
 		err_sys(err, n < 0 ? errno : EIO, "read the superblock of %s", name);
 		return err_recode(err, ERR_UNAVAILABLE);
 	}

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Signatures on a device: the only user of libblkid.  All superblocks and partition tables are asked for one
- * after the other, bad checksums included: a damaged filesystem is still somebody's filesystem.  The few numbers
- * that libblkid does not give (size, xfs "in progress") are read from the superblocks themselves.
- * Does not decide what may be overwritten.
+ * Signatures on a device: the only user of libblkid. All superblocks and partition tables are asked
+ * for one after the other, bad checksums included: a damaged filesystem is still somebody's
+ * filesystem. The few numbers that libblkid does not give (size, xfs "in progress") are read from
+ * the superblocks themselves. Does not decide what may be overwritten.
  *
- * Sources: ext4 Documentation/filesystems/ext4/super.rst, xfs_format.h (struct xfs_dsb), btrfs on-disk format.
+ * Sources: ext4 Documentation/filesystems/ext4/super.rst, xfs_format.h (struct xfs_dsb), btrfs
+ * on-disk format.
  */
 #include "node/mount/fsprobe.h"
 
@@ -47,8 +48,8 @@ static void add_signature(blkid_probe p, unsigned nth, struct fsprobe *ret, stru
 	if (!str_empty(at))
 		str_addf(found, " (signature at byte %s)", at);
 	ret->kind = filesystem && nth == 0 ? FSPROBE_FILESYSTEM : FSPROBE_FOREIGN;
-	copy(ret->type, sizeof ret->type, filesystem ? type : "");
-	copy(ret->uuid, sizeof ret->uuid, filesystem ? value(p, "UUID") : "");
+	copy(ret->type, sizeof(ret->type), filesystem ? type : "");
+	copy(ret->uuid, sizeof(ret->uuid), filesystem ? value(p, "UUID") : "");
 }
 
 static blkid_probe new_probe(int fd, const char *name, struct err *err)
@@ -73,13 +74,13 @@ static blkid_probe new_probe(int fd, const char *name, struct err *err)
 	return p;
 }
 
-/* ---------------------------------------------------------------- superblocks */
+/* ---- superblocks ---- */
 
 static uint32_t le32(const uint8_t *p)
 {
 	uint32_t v;
 
-	memcpy(&v, p, sizeof v);
+	memcpy(&v, p, sizeof(v));
 	return le32toh(v);
 }
 
@@ -87,7 +88,7 @@ static uint64_t le64(const uint8_t *p)
 {
 	uint64_t v;
 
-	memcpy(&v, p, sizeof v);
+	memcpy(&v, p, sizeof(v));
 	return le64toh(v);
 }
 
@@ -95,7 +96,7 @@ static uint32_t be32(const uint8_t *p)
 {
 	uint32_t v;
 
-	memcpy(&v, p, sizeof v);
+	memcpy(&v, p, sizeof(v));
 	return be32toh(v);
 }
 
@@ -103,7 +104,7 @@ static uint64_t be64(const uint8_t *p)
 {
 	uint64_t v;
 
-	memcpy(&v, p, sizeof v);
+	memcpy(&v, p, sizeof(v));
 	return be64toh(v);
 }
 
@@ -151,7 +152,7 @@ static int read_superblock(int fd, const char *name, struct fsprobe *ret, struct
 	for (size_t i = 0; i < ARRAY_LEN(superblocks); i++) {
 		if (!str_eq(superblocks[i].type, ret->type))
 			continue;
-		if (pread(fd, sb, sizeof sb, superblocks[i].offset) != (ssize_t)sizeof sb) {
+		if (pread(fd, sb, sizeof(sb), superblocks[i].offset) != (ssize_t)sizeof(sb)) {
 			err_sys(err, errno ? errno : EIO, "read the %s superblock of %s", ret->type,
 			        name);
 			return err_recode(err, ERR_UNAVAILABLE);
@@ -163,7 +164,7 @@ static int read_superblock(int fd, const char *name, struct fsprobe *ret, struct
 
 int fsprobe_fd(int fd, const char *name, struct fsprobe *ret, struct err *err)
 {
-	struct str found AUTO(str_clear) = STR_INIT(sizeof ret->found - 1);
+	struct str found AUTO(str_clear) = STR_INIT(sizeof(ret->found) - 1);
 	blkid_probe p AUTO(blkid_free_probe) = new_probe(fd, name, err);
 	struct fsprobe r = { .kind = FSPROBE_NOTHING };
 	unsigned n = 0;
@@ -180,7 +181,7 @@ int fsprobe_fd(int fd, const char *name, struct fsprobe *ret, struct err *err)
 	}
 	if (r.kind == FSPROBE_FOREIGN)
 		r.type[0] = r.uuid[0] = '\0';
-	copy(r.found, sizeof r.found, n ? found.ptr : "no known signature");
+	copy(r.found, sizeof(r.found), n ? found.ptr : "no known signature");
 	if (r.kind == FSPROBE_FILESYSTEM && read_superblock(fd, name, &r, err))
 		return -1;
 	*ret = r;

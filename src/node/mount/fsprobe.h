@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is on this device?  Every signature that libblkid knows, at every offset it knows, is looked for;
- * more than one is never resolved by guessing.  "Could not read" and "nothing there" are different answers.
- * No state, any thread.
+ * What is on this device? Every signature that libblkid knows, at every offset it knows, is looked
+ * for; more than one is never resolved by guessing. "Could not read" and "nothing there" are
+ * different answers. No state, any thread.
  */
 #pragma once
 
@@ -14,7 +14,8 @@
 enum fsprobe_kind {
 	FSPROBE_NOTHING,    /* no known signature; says nothing about the bytes: see blank.h */
 	FSPROBE_FILESYSTEM, /* exactly one, a filesystem */
-	FSPROBE_FOREIGN, /* anything else: partition table, LUKS, RAID or LVM member, swap, several at once */
+	FSPROBE_FOREIGN, /* anything else: partition table, LUKS, RAID or LVM member, swap, several
+	                    at once */
 };
 
 struct fsprobe {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mkfs and growth: one table row per filesystem, from which the argument list is built.  Tools get the device as a
- * descriptor that we hold open (SPAWN_FD_PATH), so that it is the one that was checked even if its name has gone to
- * another disk meanwhile.  Discard is switched off everywhere: a blank volume has nothing to discard, and on a
- * remote disk it takes longest.  What the running kernel cannot mount is left out (mkfs_features.h).  No state, any thread.
+ * mkfs and growth: one table row per filesystem, from which the argument list is built. Tools get
+ * the device as a descriptor that we hold open (SPAWN_FD_PATH), so that it is the one that was
+ * checked even if its name has gone to another disk meanwhile. Discard is switched off everywhere:
+ * a blank volume has nothing to discard, and on a remote disk it takes longest. What the running
+ * kernel cannot mount is left out (mkfs_features.h). No state, any thread.
  *
- * Sources: mke2fs(8), mkfs.xfs(8), mkfs.btrfs(8), resize2fs(8), xfs_growfs(8), btrfs-filesystem(8), xfs_format.h.
+ * Sources: mke2fs(8), mkfs.xfs(8), mkfs.btrfs(8), resize2fs(8), xfs_growfs(8), btrfs-filesystem(8),
+ * xfs_format.h.
  */
 #include "node/mount/mkfs.h"
 
@@ -153,8 +155,11 @@ int mkfs_check(const char *fs_type, uint64_t size, const struct mkfs_params *par
 	return 0;
 }
 
-/* The line that says why: the last one that starts with one word and a colon ("resize2fs:", "ERROR:"), else the last one. (What a tool
-   prints to stdout comes out of its buffer after what it prints to stderr.) */
+/*
+ * The line that says why: the last one that starts with one word and a colon ("resize2fs:",
+ * "ERROR:"), else the last one. (What a tool prints to stdout comes out of its buffer after what it
+ * prints to stderr.)
+ */
 static const char *reason(struct str *output)
 {
 	const char *found = NULL;
@@ -209,15 +214,15 @@ int mkfs_forget_unfinished(int fd, const char *name, struct err *err)
 	int rw AUTO(fd) = -1;
 	char path[64];
 
-	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	rw = open(path, O_RDWR | O_EXCL | O_CLOEXEC);
-	if (rw < 0 || pread(rw, sb, sizeof sb, 0) != (ssize_t)sizeof sb)
+	if (rw < 0 || pread(rw, sb, sizeof(sb), 0) != (ssize_t)sizeof(sb))
 		return err_sys(err, errno, "open the unfinished filesystem on %s", name);
 	if (memcmp(sb, "XFSB", 4) != 0 || sb[IN_PROGRESS] == 0)
 		return err_set(err, ERR_PRECONDITION, "%s: the xfs on it is not an unfinished one",
 		               name);
-	memset(sb, 0, sizeof sb);
-	if (pwrite(rw, sb, sizeof sb, 0) != (ssize_t)sizeof sb || fsync(rw) < 0)
+	memset(sb, 0, sizeof(sb));
+	if (pwrite(rw, sb, sizeof(sb), 0) != (ssize_t)sizeof(sb) || fsync(rw) < 0)
 		return err_sys(err, errno, "clear the unfinished filesystem on %s", name);
 	return 0;
 }

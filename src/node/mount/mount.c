@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mounts: the only user of libmount.  libmount parses mountinfo and turns option lists into mount(2)'s flags; one
- * context per call, never shared (its objects are not thread-safe).  Helpers, fstab, canonicalising and
- * the fallback to read-only of mount(8) are off.  Binds, remounts and unmounts are one system call each and
- * are made directly: libmount's versions look the target up, and looking at a dead mount hangs.
- * Does not decide what may be mounted where.
+ * Mounts: the only user of libmount. libmount parses mountinfo and turns option lists into
+ * mount(2)'s flags; one context per call, never shared (its objects are not thread-safe). Helpers,
+ * fstab, canonicalising and the fallback to read-only of mount(8) are off. Binds, remounts and
+ * unmounts are one system call each and are made directly: libmount's versions look the target up,
+ * and looking at a dead mount hangs. Does not decide what may be mounted where.
  */
 #include "node/mount/mount.h"
 
@@ -23,9 +23,10 @@ DEFINE_AUTO(struct libmnt_table *, mnt_unref_table);
 DEFINE_AUTO(struct libmnt_iter *, mnt_free_iter);
 DEFINE_AUTO(struct libmnt_context *, mnt_free_context);
 
-/* ---------------------------------------------------------------- the table */
+/* ---- the table ---- */
 
-static char *copy(const char *s)
+/* libmount says NULL where there are none. */
+static char *text_of(const char *s)
 {
 	return xstrdup(s ? s : "");
 }
@@ -46,12 +47,12 @@ static void take_line(struct mount *m, struct libmnt_fs *fs)
 		.id = mnt_fs_get_id(fs),
 		.parent_id = mnt_fs_get_parent_id(fs),
 		.devno = mnt_fs_get_devno(fs),
-		.root = copy(mnt_fs_get_root(fs)),
-		.target = copy(mnt_fs_get_target(fs)),
-		.fs_type = copy(mnt_fs_get_fstype(fs)),
-		.source = copy(mnt_fs_get_source(fs)),
-		.options = copy(options),
-		.fs_options = copy(fs_options),
+		.root = text_of(mnt_fs_get_root(fs)),
+		.target = text_of(mnt_fs_get_target(fs)),
+		.fs_type = text_of(mnt_fs_get_fstype(fs)),
+		.source = text_of(mnt_fs_get_source(fs)),
+		.options = text_of(options),
+		.fs_options = text_of(fs_options),
 		.read_only = has_option(options, "ro") || has_option(fs_options, "ro"),
 		.shared = (propagation & MS_SHARED) != 0,
 		.slave = (propagation & MS_SLAVE) != 0,
@@ -83,7 +84,7 @@ int mount_table_read(const char *proc_root, struct mount_table *ret, struct err 
 	rc = mnt_table_parse_file(table, path);
 	if (rc)
 		return err_set(err, ERR_INTERNAL, "read %s: a line that is no mountinfo", path);
-	ret->v = xcalloc((size_t)mnt_table_get_nents(table) + 1, sizeof *ret->v);
+	ret->v = xcalloc((size_t)mnt_table_get_nents(table) + 1, sizeof(*ret->v));
 	ret->n = 0;
 	while (mnt_table_next_fs(table, it, &fs) == 0)
 		take_line(&ret->v[ret->n++], fs);
@@ -209,7 +210,7 @@ int mount_place(const char *path, char **ret, struct err *err)
 	return 0;
 }
 
-/* ---------------------------------------------------------------- options */
+/* ---- options ---- */
 
 /* A name ending in '=' or '.' stands for all that begin so. */
 static const struct {
@@ -286,7 +287,7 @@ int mount_flags_check(const char *const *flags, size_t n, struct strs *ret, stru
 	return 0;
 }
 
-/* ---------------------------------------------------------------- changes */
+/* ---- changes ---- */
 
 static enum err_code code_of_mount(int sys)
 {
@@ -309,7 +310,7 @@ static int explain(struct libmnt_context *cxt, int rc, const char *device, const
 	char text[400] = "";
 	int sys = mnt_context_syscall_called(cxt) ? mnt_context_get_syscall_errno(cxt) : 0;
 
-	mnt_context_get_excode(cxt, rc, text, sizeof text);
+	mnt_context_get_excode(cxt, rc, text, sizeof(text));
 	if (str_empty(text))
 		return err_sys(err, sys ? sys : EINVAL, "mount %s (%s) on %s", device, fs_type,
 		               target);
@@ -365,7 +366,7 @@ int mount_bind_read_only(const char *source, const char *target, struct err *err
 		return 1;
 	if (fd < 0)
 		return err_sys(err, errno, "bind %s to %s", source, target);
-	if (mount_setattr(fd, "", AT_EMPTY_PATH, &read_only, sizeof read_only) < 0)
+	if (mount_setattr(fd, "", AT_EMPTY_PATH, &read_only, sizeof(read_only)) < 0)
 		return errno == ENOSYS || errno == EPERM
 		               ? 1
 		               : err_sys(err, errno, "make the bind of %s read-only", source);

@@ -2,9 +2,9 @@
 /*
  * Mounts: the table as the kernel has it, and the few changes this driver makes to it.
  *
- * The table is read from <proc root>/self/mountinfo, so a recorded file serves as well. Changes go to the
- * kernel of the calling process. Paths given to the changing functions are used as they
- * are: mount_place() first. No state, any thread.
+ * The table is read from <proc root>/self/mountinfo, so a recorded file serves as well. Changes go
+ * to the kernel of the calling process. Paths given to the changing functions are used as they are:
+ * mount_place() first. No state, any thread.
  *
  * Sources: Documentation/filesystems/proc.rst (mountinfo), mount(2), umount(2).
  */
@@ -51,7 +51,10 @@ static inline void mount_table_clear_p(struct mount_table *t)
 /* What one sees at `target`: the topmost mount there, or NULL. */
 const struct mount *mount_at(const struct mount_table *t, const char *target);
 size_t mount_count_at(const struct mount_table *t, const char *target);
-/* The next mount after `after` (NULL: the first) that shows the same thing: devno and, when root is not NULL, root. */
+/*
+ * The next mount after `after` (NULL: the first) that shows the same thing: devno and, when root is
+ * not NULL, root.
+ */
 const struct mount *mount_of(const struct mount_table *t, dev_t devno, const char *root,
                              const struct mount *after);
 /* The mount on whose filesystem `path` lies. */
@@ -60,13 +63,17 @@ const struct mount *mount_containing(const struct mount_table *t, const char *pa
 bool mount_same_place(const struct mount_table *t, const struct mount *a, const struct mount *b);
 
 /*
- * The name that mountinfo has for a path: its directory resolved, the last component as it is, so that a mount which hangs
- * there is not touched. 0, 1: the directory does not exist (so nothing is there).
+ * The name that mountinfo has for a path: its directory resolved, the last component as it is, so
+ * that a mount which hangs there is not touched. 0, 1: the directory does not exist (so nothing is
+ * there).
  */
 int mount_place(const char *path, char **ret, struct err *err) MUST_CHECK;
 
-/* Splits a list of mount flags at its commas (not within double quotes) and refuses those that reach outside
-   this volume (another device, a helper program, a changed propagation): INVALID_ARGUMENT naming the flag and why. */
+/*
+ * Splits a list of mount flags at its commas (not within double quotes) and refuses those that
+ * reach outside this volume (another device, a helper program, a changed propagation):
+ * INVALID_ARGUMENT naming the flag and why.
+ */
 int mount_flags_check(const char *const *flags, size_t n, struct strs *ret, struct err *err)
 	MUST_CHECK;
 
@@ -78,8 +85,10 @@ int mount_bind(const char *source, const char *target, struct err *err) MUST_CHE
 int mount_bind_read_only(const char *source, const char *target, struct err *err) MUST_CHECK;
 /* Makes one mount point (not its filesystem) read-only; other flags of it stay. */
 int mount_set_read_only(const char *target, struct err *err) MUST_CHECK;
-/* Takes away the topmost mount; a symbolic link is not followed. lazy: detach it now, whatever uses it.
-   Nothing mounted there: 1. */
+/*
+ * Takes away the topmost mount; a symbolic link is not followed. lazy: detach it now, whatever uses
+ * it. Nothing mounted there: 1.
+ */
 int mount_remove(const char *target, bool lazy, struct err *err) MUST_CHECK;
 /* Is this errno what a filesystem answers whose device has gone? */
 bool mount_errno_is_dead(int errnum);

@@ -34,8 +34,8 @@ START_TEST(a_text_that_is_too_long_keeps_its_outer_words)
 	struct err err = ERR_INIT;
 	char longest[2 * ERR_MSG_MAX];
 
-	memset(longest, 'x', sizeof longest - 1);
-	longest[sizeof longest - 1] = '\0';
+	memset(longest, 'x', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = '\0';
 	err_set(&err, ERR_INTERNAL, "%s", longest);
 	ck_assert_uint_eq(strlen(err.msg), ERR_MSG_MAX - 1);
 	err_wrap(&err, "outer");
@@ -77,7 +77,7 @@ START_TEST(errnos_map_to_codes)
 		{ ETIMEDOUT, ERR_DEADLINE }, { EROFS, ERR_PRECONDITION }, { 123456, ERR_INTERNAL },
 	};
 
-	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
 		ck_assert_msg(err_code_from_errno(rows[i].sys) == rows[i].code, "errno %d",
 		              rows[i].sys);
 }

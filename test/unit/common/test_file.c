@@ -13,18 +13,18 @@ static const char *in(const char *name)
 {
 	static char path[300];
 
-	snprintf(path, sizeof path, "%s/%s", dir, name);
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
 	return path;
 }
 
 START_TEST(a_replaced_file_reads_back_and_leaves_no_temporary)
 {
 	struct err err = ERR_INIT;
-	AUTO(strs_clear) struct strs names = STRS_INIT;
-	AUTO(free) char *text = NULL;
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+	char *text AUTO(free) = NULL;
 	size_t n;
 
-	memcpy(dir, "/tmp/test-file-XXXXXX", sizeof dir);
+	memcpy(dir, "/tmp/test-file-XXXXXX", sizeof(dir));
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	ck_assert_int_eq(file_replace(in("a"), "one\n\n", 5, 0600, &err), 0);
 	ck_assert_int_eq(file_replace(in("a"), "two\n", 4, 0600, &err), 0);
@@ -42,7 +42,7 @@ END_TEST
 START_TEST(errors_name_the_path)
 {
 	struct err err = ERR_INIT;
-	AUTO(free) char *text = NULL;
+	char *text AUTO(free) = NULL;
 
 	ck_assert_int_eq(file_read("/nonexistent/x", 100, &text, NULL, &err), -1);
 	ck_assert_str_eq(err.msg, "open /nonexistent/x: No such file or directory");
@@ -58,7 +58,7 @@ END_TEST
 START_TEST(an_attribute_loses_its_newline)
 {
 	struct err err = ERR_INIT;
-	AUTO(free) char *text = NULL;
+	char *text AUTO(free) = NULL;
 
 	ck_assert_int_eq(file_read_line("/proc/sys/kernel/ostype", 100, &text, &err), 0);
 	ck_assert_str_eq(text, "Linux");
@@ -69,7 +69,7 @@ START_TEST(directories_are_made_with_their_parents)
 {
 	struct err err = ERR_INIT;
 
-	memcpy(dir, "/tmp/test-file-XXXXXX", sizeof dir);
+	memcpy(dir, "/tmp/test-file-XXXXXX", sizeof(dir));
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	ck_assert_int_eq(dir_make(in("a/b/c"), 0750, &err), 0);
 	ck_assert_int_eq(dir_make(in("a/b/c"), 0750, &err), 0);
@@ -88,7 +88,7 @@ END_TEST
 START_TEST(a_link_gives_its_last_component)
 {
 	struct err err = ERR_INIT;
-	AUTO(free) char *name = NULL;
+	char *name AUTO(free) = NULL;
 
 	ck_assert_int_eq(link_basename("/proc/self/nonexistent", &name, &err), 1);
 	ck_assert_int_eq(symlink("../../bus/pci/drivers/nvme", "/tmp/test-file-link"), 0);

@@ -31,16 +31,16 @@ START_TEST(what_is_not_one_sound_value_is_refused)
 		ck_assert_int_eq(err.code, ERR_INVALID);
 		ck_assert_int_eq(strncmp(err.msg, "body: not JSON", 14), 0);
 	}
-	memset(deep, '[', sizeof deep);
+	memset(deep, '[', sizeof(deep));
 	struct err err = ERR_INIT;
 	struct json *j = NULL;
-	ck_assert_int_eq(json_parse("body", deep, sizeof deep, &j, &err), -1);
+	ck_assert_int_eq(json_parse("body", deep, sizeof(deep), &j, &err), -1);
 }
 END_TEST
 
 START_TEST(an_escaped_backslash_before_u0000_is_no_nul)
 {
-	AUTO(json_free) struct json *j = parsed("\"a\\\\u0000b\"");
+	struct json *j AUTO(json_free) = parsed("\"a\\\\u0000b\"");
 
 	ck_assert_str_eq(json_text(j), "a\\u0000b");
 }
@@ -48,8 +48,7 @@ END_TEST
 
 START_TEST(values_are_found_by_path)
 {
-	AUTO(json_free)
-	struct json *j =
+	struct json *j AUTO(json_free) =
 		parsed("{\"a\":{\"b\":[{\"c\":\"x\"}],\"B\":1},\"n\":null,\"k.y/z\":\"v\"}");
 
 	ck_assert_str_eq(json_str(j, "a.b.0.c"), "x");
@@ -65,7 +64,7 @@ END_TEST
 
 START_TEST(wrong_types_name_the_path)
 {
-	AUTO(json_free) struct json *j = parsed("{\"a\":{\"b\":\"x\"}}");
+	struct json *j AUTO(json_free) = parsed("{\"a\":{\"b\":\"x\"}}");
 	struct err err = ERR_INIT;
 	int64_t i = 5;
 	bool b;
@@ -121,8 +120,8 @@ START_TEST(integers_are_written_digit_by_digit)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		AUTO(json_free) struct json *j = json_int(rows[i].value);
-		AUTO(free) char *text = json_print(j);
+		struct json *j AUTO(json_free) = json_int(rows[i].value);
+		char *text AUTO(free) = json_print(j);
 		struct err err = ERR_INIT;
 		int64_t back;
 
@@ -135,8 +134,8 @@ END_TEST
 
 START_TEST(a_built_tree_prints_and_replaces)
 {
-	AUTO(json_free) struct json *j = json_object();
-	AUTO(free) char *text = NULL;
+	struct json *j AUTO(json_free) = json_object();
+	char *text AUTO(free) = NULL;
 
 	json_set_str(j, "a", "1");
 	json_set_str(j, "a", "2");

@@ -13,7 +13,7 @@ static void keep(void *arg, const char *line)
 {
 	(void)arg;
 	lines++;
-	snprintf(last_line, sizeof last_line, "%s", line);
+	snprintf(last_line, sizeof(last_line), "%s", line);
 }
 
 START_TEST(values_are_quoted_when_they_need_it)
@@ -30,7 +30,7 @@ END_TEST
 
 START_TEST(a_json_line_is_json_whatever_the_bytes)
 {
-	AUTO(json_free) struct json *j = NULL;
+	struct json *j AUTO(json_free) = NULL;
 	struct err err = ERR_INIT;
 
 	log_setup(2, true);

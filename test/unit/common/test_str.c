@@ -25,7 +25,7 @@ END_TEST
 
 START_TEST(what_passes_the_maximum_is_cut_and_said)
 {
-	AUTO(str_clear) struct str s = STR_INIT(5);
+	struct str s AUTO(str_clear) = STR_INIT(5);
 
 	ck_assert(str_add(&s, "abc"));
 	ck_assert(!str_add(&s, "defg"));
@@ -40,7 +40,7 @@ END_TEST
 
 START_TEST(a_list_owns_sorts_finds_and_joins)
 {
-	AUTO(strs_clear) struct strs l = STRS_INIT;
+	struct strs l AUTO(strs_clear) = STRS_INIT;
 	char *joined;
 
 	ck_assert(!strs_has(&l, "b"));

@@ -31,7 +31,7 @@ static int door_call(struct controller *c, struct keylock *locks, const char *me
 	char path[100];
 	int rc;
 
-	snprintf(path, sizeof path, "/csi.v1.Controller/%s", method);
+	snprintf(path, sizeof(path), "/csi.v1.Controller/%s", method);
 	m = rpc_find(&service, 1, path, strlen(path), &found);
 	ck_assert_msg(m && found, "%s: no such method", method);
 	d = protobuf_c_service_descriptor_get_method_by_name(service.descriptor, method);

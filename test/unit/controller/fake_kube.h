@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An API server in this process, in place of src/kube: the functions of kube.h over a list of
- * objects, with a script of what DPF does next.  No clock: a wait whose script has ended is at its
- * deadline.  Definitions, not declarations: include it in one file of a test program.
+ * objects, with a script of what DPF does next. No clock: a wait whose script has ended is at its
+ * deadline. Definitions, not declarations: include it in one file of a test program.
  */
 #pragma once
 
@@ -71,7 +71,7 @@ static void fake_reset(void)
 	for (size_t i = 0; i < fake.n_steps; i++)
 		json_free(fake.steps[i].patch);
 	json_free(fake.on_create);
-	memset(&fake, 0, sizeof fake);
+	memset(&fake, 0, sizeof(fake));
 	fake.end = ERR_DEADLINE;
 }
 
@@ -94,10 +94,10 @@ static struct fake_object *fake_add(const char *plural, const struct json *tree)
 
 	ck_assert_uint_lt(fake.n_objects, FAKE_MAX);
 	*o = (struct fake_object) { .tree = json_copy(tree), .version = ++fake.version };
-	snprintf(o->plural, sizeof o->plural, "%s", plural);
-	snprintf(o->name, sizeof o->name, "%s", json_str(tree, "metadata.name"));
+	snprintf(o->plural, sizeof(o->plural), "%s", plural);
+	snprintf(o->name, sizeof(o->name), "%s", json_str(tree, "metadata.name"));
 	metadata = json_sub(o->tree, "metadata");
-	snprintf(uid, sizeof uid, "uid-%d", ++fake.uid);
+	snprintf(uid, sizeof(uid), "uid-%d", ++fake.uid);
 	if (!json_str(o->tree, "metadata.uid"))
 		json_set_str(metadata, "uid", uid);
 	json_set_int(metadata, "generation", 1);
@@ -134,8 +134,8 @@ __attribute__((unused)) static void fake_then(const char *plural, const char *na
 	struct fake_step *s = &fake.steps[fake.n_steps++];
 
 	ck_assert_uint_lt(fake.n_steps, FAKE_MAX);
-	snprintf(s->plural, sizeof s->plural, "%s", plural);
-	snprintf(s->name, sizeof s->name, "%s", name);
+	snprintf(s->plural, sizeof(s->plural), "%s", plural);
+	snprintf(s->name, sizeof(s->name), "%s", name);
 	s->patch = patch ? fake_json(patch) : NULL;
 }
 
@@ -179,7 +179,7 @@ static bool fake_run_step(void)
 	return true;
 }
 
-/* ---------------------------------------------------------------- kube.h */
+/* ---- kube.h ---- */
 
 int kube_get(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
              struct deadline d, struct json **ret, struct err *err)
@@ -248,7 +248,7 @@ int kube_delete(struct kube *k, const struct kube_kind *kind, const char *ns, co
 static bool fake_term_holds(const struct json *labels, const char *term)
 {
 	size_t n = strcspn(term, "=");
-	AUTO(free) char *key = xstrndup(term + (*term == '!'), n - (*term == '!'));
+	char *key AUTO(free) = xstrndup(term + (*term == '!'), n - (*term == '!'));
 	const char *value = json_text(json_member(labels, key));
 
 	if (term[n])
@@ -258,7 +258,7 @@ static bool fake_term_holds(const struct json *labels, const char *term)
 
 static bool fake_is_selected(const struct json *object, const char *selector)
 {
-	AUTO(free) char *text = xstrdup(selector ? selector : "");
+	char *text AUTO(free) = xstrdup(selector ? selector : "");
 	char *rest = NULL;
 
 	for (char *term = strtok_r(text, ",", &rest); term; term = strtok_r(NULL, ",", &rest))
@@ -303,13 +303,13 @@ int kube_wait_open(struct kube *k, const struct kube_kind *kind, const char *ns,
                    struct kube_wait **ret, struct err *err)
 {
 	struct fake_object *o = fake_find(kind->plural, name);
-	struct kube_wait *w = xcalloc(1, sizeof *w);
+	struct kube_wait *w = xcalloc(1, sizeof(*w));
 
 	(void)k, (void)err;
 	ck_assert_str_eq(ns, FAKE_NS);
 	fake.waits_open++;
 	w->kind = *kind;
-	snprintf(w->name, sizeof w->name, "%s", name);
+	snprintf(w->name, sizeof(w->name), "%s", name);
 	w->had = o != NULL;
 	*ret = w;
 	return 0;

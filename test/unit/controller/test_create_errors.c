@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every way in which CreateVolume can fail: what it answers, and what it leaves in the API.  The same table stands in
- * docs/error-paths.md; this program fails when the two differ (UPDATE_DOCS=1 writes the file).
+ * Every way in which CreateVolume can fail: what it answers, and what it leaves in the API. The
+ * same table stands in docs/error-paths.md; this program fails when the two differ (UPDATE_DOCS=1
+ * writes the file).
  */
 #include "test/unit/controller/door.h"
 #include "test/unit/controller/fake_kube.h"
@@ -39,7 +40,7 @@ static void on_create(const char *patch)
 	fake.on_create = fake_json(patch);
 }
 
-/* ---------------------------------------------------------------- worlds */
+/* ---- worlds ---- */
 
 static void empty(void)
 {
@@ -275,7 +276,7 @@ static void busy(void)
 	ck_assert_int_eq(keylock_take(locks, "pvc-1", "DeleteVolume", &hold, &err), 0);
 }
 
-/* ---------------------------------------------------------------- the table */
+/* ---- the table ---- */
 
 enum left { NOTHING, PENDING_VOLUME, BOUND_VOLUME, GOING, ANOTHERS, UNKNOWN };
 static const char *const left_words[] = {
@@ -533,8 +534,8 @@ static const struct row {
 static void run(const struct row *r, struct err *err)
 {
 	struct controller c = { .namespace = FAKE_NS, .driver_name = "csi.snap.nvidia.com" };
-	AUTO(json_free) struct json *request = fake_json(GOOD);
-	AUTO(json_free) struct json *patch = fake_json(r->patch);
+	struct json *request AUTO(json_free) = fake_json(GOOD);
+	struct json *patch AUTO(json_free) = fake_json(r->patch);
 	int rc;
 
 	locks = keylock_new();
@@ -607,7 +608,7 @@ START_TEST(what_is_refused_at_the_door_costs_no_request)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- the document */
+/* ---- the document ---- */
 
 #define DOC "docs/error-paths.md"
 #define DOC_BEGIN "<!-- CreateVolume: begin -->\n"
@@ -630,7 +631,7 @@ static char *table_text(void)
 
 START_TEST(the_document_has_this_table)
 {
-	AUTO(free) char *doc = NULL, *table = table_text(), *want = NULL;
+	char *doc AUTO(free) = NULL, *table AUTO(free) = table_text(), *want AUTO(free) = NULL;
 	struct err err = ERR_INIT;
 	char *begin, *end;
 

@@ -44,9 +44,9 @@ END_TEST
 
 START_TEST(an_attachment_is_node_and_volume_or_their_hash)
 {
-	AUTO(free) char *long_node = repeat("", 'n', 200);
-	AUTO(free) char *long_volume = repeat("pvc-", 'a', 60);
-	AUTO(free) char *just = repeat("", 'v', 52);
+	char *long_node AUTO(free) = repeat("", 'n', 200);
+	char *long_volume AUTO(free) = repeat("pvc-", 'a', 60);
+	char *just AUTO(free) = repeat("", 'v', 52);
 	char name[OBJECT_NAME_MAX + 1];
 
 	ck_assert(attachment_object_name("dpu-node", "volume-name", name));
@@ -63,8 +63,8 @@ END_TEST
 
 START_TEST(a_label_is_the_name_or_its_hash)
 {
-	AUTO(free) char *just = repeat("pvc-", 'a', 59);
-	AUTO(free) char *longer = repeat("pvc-", 'a', 60);
+	char *just AUTO(free) = repeat("pvc-", 'a', 59);
+	char *longer AUTO(free) = repeat("pvc-", 'a', 60);
 	const struct {
 		const char *name, *value;
 	} rows[] = {

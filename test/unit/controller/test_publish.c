@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ControllerPublishVolume and ControllerUnpublishVolume: what is attached, what the node is told, every refusal. */
+/*
+ * ControllerPublishVolume and ControllerUnpublishVolume: what is attached, what the node is told,
+ * every refusal.
+ */
 #include "test/unit/controller/door.h"
 #include "test/unit/controller/fake_kube.h"
 
@@ -50,11 +53,11 @@ static void teardown(void)
 
 static int publish(const char *patch, struct json **reply, struct err *err)
 {
-	AUTO(json_free)
-	struct json *q = fake_json("{\"volume_id\":\"pvc-1\",\"node_id\":\"n1\",\"volume_"
-	                           "capability\":{\"access_mode\":"
-	                           "{\"mode\":\"SINGLE_NODE_WRITER\"},\"mount\":{}}}");
-	AUTO(json_free) struct json *p = fake_json(patch);
+	struct json *q AUTO(json_free) =
+		fake_json("{\"volume_id\":\"pvc-1\",\"node_id\":\"n1\",\"volume_"
+	                  "capability\":{\"access_mode\":"
+	                  "{\"mode\":\"SINGLE_NODE_WRITER\"},\"mount\":{}}}");
+	struct json *p AUTO(json_free) = fake_json(patch);
 
 	json_merge_patch(q, p);
 	return door_call(&c, locks, "ControllerPublishVolume", q, reply, err);
@@ -62,14 +65,14 @@ static int publish(const char *patch, struct json **reply, struct err *err)
 
 static void same(const char *what, const struct json *got, const char *want)
 {
-	AUTO(json_free) struct json *j = fake_json(want);
-	AUTO(free) char *text = got ? json_print(got) : NULL;
+	struct json *j AUTO(json_free) = fake_json(want);
+	char *text AUTO(free) = got ? json_print(got) : NULL;
 
 	ck_assert_msg(got && json_equal(got, j), "%s: got %s, want %s", what,
 	              text ? text : "nothing", want);
 }
 
-/* ---------------------------------------------------------------- what the node is told */
+/* ---- what the node is told ---- */
 
 #define BASE                                                                    \
 	"\"nv-volumeName\":\"pvc-1\",\"nv-volumeAttachmentName\":\"n1-pvc-1\"," \
@@ -101,7 +104,7 @@ static const struct {
 START_TEST(the_node_is_told_where_its_device_is)
 {
 	for (size_t i = 0; i < ARRAY_LEN(told); i++) {
-		AUTO(json_free) struct json *reply = NULL, *again = NULL;
+		struct json *reply AUTO(json_free) = NULL, *again AUTO(json_free) = NULL;
 		struct err err = ERR_INIT;
 
 		setup();
@@ -117,7 +120,7 @@ END_TEST
 
 START_TEST(an_attachment_is_made_as_the_go_plugin_makes_it)
 {
-	AUTO(json_free) struct json *reply = NULL;
+	struct json *reply AUTO(json_free) = NULL;
 	struct err err = ERR_INIT;
 
 	setup();
@@ -143,8 +146,7 @@ START_TEST(attachments_of_other_volumes_are_not_even_read)
 
 	setup();
 	for (int i = 2; i < 20; i++) {
-		AUTO(free)
-		char *other = xasprintf(LABELLED("n2-pvc-%d", "pvc-%d", "n2"), i, i, i);
+		char *other AUTO(free) = xasprintf(LABELLED("n2-pvc-%d", "pvc-%d", "n2"), i, i, i);
 
 		fake_put(A, other);
 	}
@@ -162,9 +164,9 @@ END_TEST
 START_TEST(a_volume_whose_name_is_no_label_is_found_by_its_hash)
 {
 #define LONG "pvc-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-	AUTO(json_free)
-	struct json *name = fake_json("{\"metadata\":{\"name\":\"" LONG "\",\"uid\":null}}");
-	AUTO(json_free) struct json *volume = NULL;
+	struct json *name AUTO(json_free) =
+		fake_json("{\"metadata\":{\"name\":\"" LONG "\",\"uid\":null}}");
+	struct json *volume AUTO(json_free) = NULL;
 	struct err err = ERR_INIT;
 
 	setup();
@@ -185,7 +187,7 @@ START_TEST(a_volume_whose_name_is_no_label_is_found_by_its_hash)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- not ready yet */
+/* ---- not ready yet ---- */
 
 START_TEST(an_incomplete_status_is_never_passed_on)
 {
@@ -229,13 +231,12 @@ START_TEST(an_incomplete_status_is_never_passed_on)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		AUTO(free)
-		char *want = xasprintf(
+		char *want AUTO(free) = xasprintf(
 			"timeout occurred while waiting for volume attachment: DPUVolumeAttachment "
 			"dpf/n1-pvc-1 is not attached: %s",
 			rows[i].why);
 		struct err err = ERR_INIT;
-		AUTO(json_free) struct json *reply = NULL;
+		struct json *reply AUTO(json_free) = NULL;
 
 		setup();
 		fake.on_create = fake_json(rows[i].status);
@@ -252,7 +253,7 @@ START_TEST(an_incomplete_status_is_never_passed_on)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- refusals */
+/* ---- refusals ---- */
 
 static void nothing(void)
 {
@@ -569,7 +570,7 @@ START_TEST(a_node_check_that_is_forbidden_warns_once_and_asks_seldom)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- unpublish */
+/* ---- unpublish ---- */
 
 static void attached(void)
 {
@@ -686,7 +687,7 @@ static unsigned count_attachments(void)
 START_TEST(unpublish_leaves_no_attachment_of_ours)
 {
 	for (size_t i = 0; i < ARRAY_LEN(detached); i++) {
-		AUTO(json_free) struct json *q = json_object();
+		struct json *q AUTO(json_free) = json_object();
 		struct err err = ERR_INIT;
 
 		setup();
@@ -708,7 +709,7 @@ END_TEST
 
 START_TEST(every_node_is_asked_to_detach_before_the_first_is_waited_for)
 {
-	AUTO(json_free) struct json *q = fake_json("{\"volume_id\":\"pvc-1\"}");
+	struct json *q AUTO(json_free) = fake_json("{\"volume_id\":\"pvc-1\"}");
 	static const struct {
 		const char *what;
 		int refused; /* DELETEs that pass before one is refused; -1: none is */

@@ -143,7 +143,8 @@ static void check_confirmed(const char *what, const struct json *q, const struct
 START_TEST(what_is_true_is_confirmed_and_what_is_not_is_told)
 {
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		AUTO(json_free) struct json *q = fake_json(rows[i].request), *reply = NULL;
+		struct json *q AUTO(json_free) = fake_json(rows[i].request),
+			       *reply AUTO(json_free) = NULL;
 		struct keylock *locks = keylock_new();
 		struct err err = ERR_INIT;
 

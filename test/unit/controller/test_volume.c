@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CreateVolume and DeleteVolume when they do what they should; their errors are in test_create_errors.c. */
+/*
+ * CreateVolume and DeleteVolume when they do what they should; their errors are in
+ * test_create_errors.c.
+ */
 #include "test/unit/controller/door.h"
 #include "test/unit/controller/fake_kube.h"
 
@@ -38,7 +41,7 @@ static struct json *request(const char *patch)
 		"{\"name\":\"pvc-1\",\"capacity_range\":{\"required_bytes\":1073741824},"
 		"\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"SINGLE_NODE_WRITER\"},"
 		"\"mount\":{\"fs_type\":\"ext4\"}}],\"parameters\":{\"policy\":\"gold\"}}");
-	AUTO(json_free) struct json *p = fake_json(patch);
+	struct json *p AUTO(json_free) = fake_json(patch);
 
 	json_merge_patch(j, p);
 	return j;
@@ -46,7 +49,7 @@ static struct json *request(const char *patch)
 
 static struct json *create(const char *patch)
 {
-	AUTO(json_free) struct json *q = request(patch);
+	struct json *q AUTO(json_free) = request(patch);
 	struct json *reply = NULL;
 	struct err err = ERR_INIT;
 	int rc = door_call(&c, locks, "CreateVolume", q, &reply, &err);
@@ -57,14 +60,14 @@ static struct json *create(const char *patch)
 
 static void same(const char *what, const struct json *got, const char *want)
 {
-	AUTO(json_free) struct json *j = fake_json(want);
-	AUTO(free) char *text = got ? json_print(got) : NULL;
+	struct json *j AUTO(json_free) = fake_json(want);
+	char *text AUTO(free) = got ? json_print(got) : NULL;
 
 	ck_assert_msg(got && json_equal(got, j), "%s: got %s, want %s", what,
 	              text ? text : "nothing", want);
 }
 
-/* ---------------------------------------------------------------- create */
+/* ---- create ---- */
 
 static const struct {
 	const char *what, *patch;
@@ -134,7 +137,7 @@ static const struct {
 START_TEST(a_request_becomes_a_dpuvolume_and_its_state_a_reply)
 {
 	for (size_t i = 0; i < ARRAY_LEN(made); i++) {
-		AUTO(json_free) struct json *reply = NULL;
+		struct json *reply AUTO(json_free) = NULL;
 		struct fake_object *o;
 
 		setup();
@@ -189,7 +192,7 @@ END_TEST
 START_TEST(the_same_request_again_gives_the_same_volume)
 {
 	for (size_t i = 0; i < ARRAY_LEN(made); i++) {
-		AUTO(json_free) struct json *first = NULL, *second = NULL;
+		struct json *first AUTO(json_free) = NULL, *second AUTO(json_free) = NULL;
 
 		setup();
 		fake.on_create = fake_json(BOUND);
@@ -230,7 +233,7 @@ END_TEST
 
 START_TEST(a_volume_of_the_go_plugin_is_taken_for_what_it_does_not_say)
 {
-	AUTO(json_free) struct json *reply = NULL;
+	struct json *reply AUTO(json_free) = NULL;
 
 	setup();
 	fake_put(V,
@@ -248,11 +251,11 @@ START_TEST(a_volume_of_the_go_plugin_is_taken_for_what_it_does_not_say)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- delete */
+/* ---- delete ---- */
 
 static int delete_volume(const char *id, struct err *err)
 {
-	AUTO(json_free) struct json *q = json_object();
+	struct json *q AUTO(json_free) = json_object();
 
 	json_set_str(q, "volume_id", id);
 	return door_call(&c, locks, "DeleteVolume", q, NULL, err);
@@ -396,8 +399,8 @@ START_TEST(create_and_delete_of_one_volume_exclude_each_other)
 		char id[OBJECT_NAME_MAX + 1];
 		struct keylock_hold *hold = NULL;
 		struct err err = ERR_INIT;
-		AUTO(free) char *patch = xasprintf("{\"name\":\"%s\"}", names[i]);
-		AUTO(json_free) struct json *q = NULL;
+		char *patch AUTO(free) = xasprintf("{\"name\":\"%s\"}", names[i]);
+		struct json *q AUTO(json_free) = NULL;
 
 		setup();
 		q = request(patch);
@@ -416,7 +419,7 @@ END_TEST
 
 START_TEST(two_capabilities_are_advertised)
 {
-	AUTO(json_free) struct json *q = json_object(), *reply = NULL;
+	struct json *q AUTO(json_free) = json_object(), *reply AUTO(json_free) = NULL;
 	struct err err = ERR_INIT;
 
 	setup();

@@ -12,7 +12,7 @@ static struct json *object(const char *conditions)
 {
 	struct json *j = NULL;
 	struct err err = ERR_INIT;
-	AUTO(free) char *text = NULL;
+	char *text AUTO(free) = NULL;
 
 	if (asprintf(&text, "{\"metadata\":{\"generation\":2},\"status\":{\"conditions\":[%s]}}",
 	             conditions) < 0)
@@ -67,7 +67,7 @@ static const struct {
 START_TEST(conditions_are_judged_and_told)
 {
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		AUTO(json_free) struct json *j = object(rows[i].conditions);
+		struct json *j AUTO(json_free) = object(rows[i].conditions);
 		struct str text AUTO(str_clear) = STR_INIT(1000);
 		struct condition failure;
 		bool failed = condition_failure(j, &failure);
@@ -108,9 +108,9 @@ START_TEST(a_state_is_told_without_repeating_itself)
 
 	for (size_t i = 0; i < ARRAY_LEN(states); i++) {
 		struct str text AUTO(str_clear) = STR_INIT(1000);
-		AUTO(json_free) struct json *j = NULL;
+		struct json *j AUTO(json_free) = NULL;
 		struct err err = ERR_INIT;
-		AUTO(free) char *object = xasprintf("{\"status\":{%s}}", states[i].status);
+		char *object AUTO(free) = xasprintf("{\"status\":{%s}}", states[i].status);
 
 		ck_assert_int_eq(json_parse("test", object, strlen(object), &j, &err), 0);
 		state_describe(j, states[i].missing, &text);
@@ -122,7 +122,7 @@ END_TEST
 START_TEST(a_long_message_is_cut_between_characters)
 {
 	struct str conditions AUTO(str_clear) = STR_INIT(2000);
-	AUTO(json_free) struct json *j = NULL;
+	struct json *j AUTO(json_free) = NULL;
 	struct str text AUTO(str_clear) = STR_INIT(1000);
 
 	str_add(&conditions, "{\"type\":\"A\",\"status\":\"False\",\"message\":\"x");

@@ -20,8 +20,7 @@ static struct json *parse(const char *text)
 
 START_TEST(a_volume_is_read_field_by_field)
 {
-	AUTO(json_free)
-	struct json *j = parse(
+	struct json *j AUTO(json_free) = parse(
 		"{\"metadata\":{\"name\":\"v\",\"uid\":\"u\",\"labels\":{\"a/b\":\"c\"},"
 		"\"annotations\":{\"d.e/f\":\"g\"},\"deletionTimestamp\":\"x\"},\"spec\":{"
 		"\"dpuStoragePolicyName\":\"p\",\"parameters\":{\"k\":\"w\"},\"accessModes\":["
@@ -53,7 +52,7 @@ END_TEST
 
 START_TEST(an_empty_volume_is_unknown_in_everything)
 {
-	AUTO(json_free) struct json *j = parse("{}");
+	struct json *j AUTO(json_free) = parse("{}");
 	struct dpu_volume v;
 	struct err err = ERR_INIT;
 
@@ -78,7 +77,7 @@ START_TEST(a_volume_of_wrong_types_is_not_acted_upon)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		AUTO(json_free) struct json *j = parse(rows[i].text);
+		struct json *j AUTO(json_free) = parse(rows[i].text);
 		struct dpu_volume v;
 		struct err err = ERR_INIT;
 
@@ -100,7 +99,7 @@ START_TEST(a_volume_that_was_written_is_read_the_same)
 		.limit = 9007199254740993,
 		.block = true,
 	};
-	AUTO(json_free) struct json *j = dpu_volume_encode("v", &spec);
+	struct json *j AUTO(json_free) = dpu_volume_encode("v", &spec);
 	struct dpu_volume v;
 	struct err err = ERR_INIT;
 	char buf[64];
@@ -117,8 +116,7 @@ END_TEST
 
 START_TEST(an_attachment_is_read_field_by_field)
 {
-	AUTO(json_free)
-	struct json *j = parse(
+	struct json *j AUTO(json_free) = parse(
 		"{\"metadata\":{\"name\":\"a\",\"uid\":\"u\"},\"spec\":{\"dpuNodeName\":\"n\","
 		"\"dpuVolumeName\":\"v\",\"functionType\":\"pf\",\"hotplugFunction\":true},"
 		"\"status\":{"
@@ -147,8 +145,7 @@ END_TEST
 
 START_TEST(the_attachment_limit_is_that_of_the_driver)
 {
-	AUTO(json_free)
-	struct json *j =
+	struct json *j AUTO(json_free) =
 		parse("{\"spec\":{\"drivers\":[{\"name\":\"a\",\"allocatable\":{\"count\":3}},"
 	              "{\"name\":\"b\"},{\"name\":\"c\",\"allocatable\":{\"count\":-1}},7]}}");
 

@@ -109,7 +109,7 @@ END_TEST
 START_TEST(a_quantity_in_json_may_be_text_or_number)
 {
 	const char *text = "{\"a\":\"1Gi\",\"b\":4096,\"c\":true,\"d\":-1,\"e\":null}";
-	AUTO(json_free) struct json *j = NULL;
+	struct json *j AUTO(json_free) = NULL;
 	struct err err = ERR_INIT;
 	int64_t v = 0;
 

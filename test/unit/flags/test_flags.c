@@ -1,5 +1,8 @@
-// SPDX-License-Identifier: Apache-2.0
-/* Flags: the forms of the command line, the environment, the endpoint's forms, and that all errors come at once. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Flags: the forms of the command line, the environment, the endpoint's forms, and that all errors
+ * come at once.
+ */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

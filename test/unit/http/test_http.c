@@ -28,7 +28,7 @@ static struct http *engine_for(const char *url, const struct http_tuning *tuning
 
 static bool libcurl_is_mapped(void)
 {
-	AUTO(free) char *maps = NULL;
+	char *maps AUTO(free) = NULL;
 	struct err err = ERR_INIT;
 	ck_assert_int_eq(file_read("/proc/self/maps", 1 << 20, &maps, NULL, &err), 0);
 	return strstr(maps, "libcurl") != NULL;
@@ -91,7 +91,7 @@ START_TEST(a_request_brings_status_body_and_retry_after)
 	ck_assert_str_eq(r.body, "{\"x\":1}");
 	free(r.body);
 
-	AUTO(free) char *seen = fake_http_last(f, "POST /a?fieldManager=snap-csi");
+	char *seen AUTO(free) = fake_http_last(f, "POST /a?fieldManager=snap-csi");
 	ck_assert_ptr_nonnull(seen);
 	ck_assert_ptr_nonnull(strstr(seen, "\r\nAuthorization: Bearer token-1\r\n"));
 	ck_assert_ptr_nonnull(strstr(seen, "\r\nUser-Agent: snap-csi/1.0\r\n"));
@@ -186,7 +186,7 @@ START_TEST(a_body_above_the_limit_is_refused)
 	struct fake_http *f = fake_http_start();
 	struct http *h = engine_for(fake_http_url(f), NULL);
 	struct http_result r;
-	AUTO(free) char *big = xmalloc(5001);
+	char *big AUTO(free) = xmalloc(5001);
 	memset(big, 'x', 5000);
 	big[5000] = 0;
 	fake_http_on(f, (struct fake_reply) { .on = "GET /big", .body = big });

@@ -40,7 +40,7 @@ START_TEST(get_returns_the_object_or_that_there_is_none)
 	ck_assert_int_eq(
 		kube_get(f.kube, &kind_volume, "ns", "b", deadline_in_ms(20000), &object, &err), 1);
 	ck_assert_ptr_null(object);
-	AUTO(free) char *seen = fake_http_last(f.server, "GET " VOLUMES "/a");
+	char *seen AUTO(free) = fake_http_last(f.server, "GET " VOLUMES "/a");
 	ck_assert_ptr_nonnull(strstr(seen, "Authorization: Bearer token-1\r\n"));
 	ck_assert_ptr_nonnull(strstr(seen, "User-Agent: snap-csi/1.0\r\n"));
 	kube_fake_stop(&f);
@@ -52,7 +52,7 @@ START_TEST(create_names_version_kind_and_field_manager_and_writes_integers_exact
 	struct kube_fake f;
 	struct err err = ERR_INIT;
 	struct json *stored = NULL;
-	AUTO(json_free) struct json *object = object_named("a");
+	struct json *object AUTO(json_free) = object_named("a");
 	kube_fake_start(&f, NULL);
 	fake_http_on(f.server, (struct fake_reply) { .on = "POST " VOLUMES "?fieldManager=snap-csi",
 	                                             .status = 201,
@@ -66,7 +66,7 @@ START_TEST(create_names_version_kind_and_field_manager_and_writes_integers_exact
 	                 0);
 	ck_assert_str_eq(json_str(stored, "metadata.uid"), "u-1");
 	json_free(stored);
-	AUTO(free) char *seen = fake_http_last(f.server, "POST " VOLUMES);
+	char *seen AUTO(free) = fake_http_last(f.server, "POST " VOLUMES);
 	ck_assert_ptr_nonnull(strstr(seen, "\"size\":9223372036854775807"));
 	ck_assert_ptr_nonnull(strstr(seen, "\"apiVersion\":\"storage.dpu.nvidia.com/v1alpha1\""));
 	ck_assert_ptr_nonnull(strstr(seen, "\"kind\":\"DPUVolume\""));
@@ -81,7 +81,7 @@ START_TEST(patch_is_a_merge_patch)
 {
 	struct kube_fake f;
 	struct err err = ERR_INIT;
-	AUTO(json_free) struct json *patch = json_object();
+	struct json *patch AUTO(json_free) = json_object();
 	json_set(json_sub(patch, "metadata"), "finalizers", json_null());
 	kube_fake_start(&f, NULL);
 	fake_http_on(f.server,
@@ -90,7 +90,7 @@ START_TEST(patch_is_a_merge_patch)
 	ck_assert_int_eq(kube_patch(f.kube, &kind_volume, "ns", "a", patch, deadline_in_ms(20000),
 	                            NULL, &err),
 	                 0);
-	AUTO(free) char *seen = fake_http_last(f.server, "PATCH *");
+	char *seen AUTO(free) = fake_http_last(f.server, "PATCH *");
 	ck_assert_ptr_nonnull(strstr(seen, "Content-Type: application/merge-patch+json\r\n"));
 	ck_assert_ptr_nonnull(strstr(seen, "{\"metadata\":{\"finalizers\":null}}"));
 	kube_fake_stop(&f);
@@ -122,7 +122,7 @@ START_TEST(delete_carries_the_uid_and_tells_another_object_from_a_conflict)
 	ck_assert_int_eq(
 		kube_delete(f.kube, &kind_volume, "ns", "a", "u-1", deadline_in_ms(20000), &err),
 		0);
-	AUTO(free) char *seen = fake_http_last(f.server, "DELETE *");
+	char *seen AUTO(free) = fake_http_last(f.server, "DELETE *");
 	ck_assert_ptr_nonnull(strstr(seen, "\"preconditions\":{\"uid\":\"u-1\"}"));
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		int rc = kube_delete(f.kube, &kind_volume, "ns", "a", rows[i].uid,
@@ -154,7 +154,7 @@ START_TEST(list_goes_page_by_page_and_survives_an_expired_token)
 {
 	struct kube_fake f;
 	struct err err = ERR_INIT;
-	AUTO(str_clear) struct str names = STR_INIT(1000);
+	struct str names AUTO(str_clear) = STR_INIT(1000);
 	kube_fake_start(&f, NULL);
 	fake_http_on(f.server,
 	             (struct fake_reply) { .on = "GET " VOLUMES "?limit=2&labelSelector=x%3Dy",
@@ -182,7 +182,7 @@ START_TEST(list_starts_again_when_an_expired_token_has_no_successor)
 {
 	struct kube_fake f;
 	struct err err = ERR_INIT;
-	AUTO(str_clear) struct str names = STR_INIT(1000);
+	struct str names AUTO(str_clear) = STR_INIT(1000);
 	kube_fake_start(&f, NULL);
 	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "?limit=2",
 	                                             .times = 1,
@@ -232,7 +232,8 @@ START_TEST(what_passes_is_tried_again_and_a_post_only_when_it_cannot_have_acted)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct kube_fake f;
 		struct err err = ERR_INIT;
-		AUTO(json_free) struct json *ret = NULL, *object = object_named("a");
+		struct json *ret AUTO(json_free) = NULL,
+				 *object AUTO(json_free) = object_named("a");
 		bool post = str_eq(rows[i].method, "POST");
 		struct fake_reply first = rows[i].first;
 		kube_fake_start(&f, NULL);
@@ -268,7 +269,8 @@ START_TEST(a_server_that_has_just_started_may_refuse_once_what_is_allowed)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct kube_fake f;
 		struct err err = ERR_INIT;
-		AUTO(json_free) struct json *ret = NULL, *object = object_named("a");
+		struct json *ret AUTO(json_free) = NULL,
+				 *object AUTO(json_free) = object_named("a");
 		struct fake_reply before = rows[i].before;
 		kube_fake_start(&f, NULL);
 		before.on = "POST " VOLUMES;
@@ -296,7 +298,7 @@ START_TEST(retry_after_is_waited_for_within_the_deadline_only)
 {
 	struct kube_fake f;
 	struct err err = ERR_INIT;
-	AUTO(json_free) struct json *ret = NULL;
+	struct json *ret AUTO(json_free) = NULL;
 	kube_fake_start(&f, NULL);
 	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a",
 	                                             .status = 429,
@@ -323,7 +325,7 @@ START_TEST(an_api_server_that_is_away_is_unavailable_and_comes_back)
 {
 	struct kube_fake f;
 	struct err err = ERR_INIT;
-	AUTO(json_free) struct json *ret = NULL;
+	struct json *ret AUTO(json_free) = NULL;
 	kube_fake_start(&f, NULL);
 	kube_fake_config(&f, "http://127.0.0.1:1", "", "    token: token-1\n");
 	ck_assert_int_eq(kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(700), &ret, &err),
@@ -347,7 +349,7 @@ START_TEST(a_refused_token_is_read_again_once)
 {
 	struct kube_fake f;
 	struct err err = ERR_INIT;
-	AUTO(json_free) struct json *ret = NULL;
+	struct json *ret AUTO(json_free) = NULL;
 	kube_fake_start(&f, NULL);
 	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a",
 	                                             .status = 401,
@@ -463,7 +465,7 @@ START_TEST(requests_are_limited_per_second)
 	fake_http_on(f.server, (struct fake_reply) { .on = "GET *", .body = OBJECT });
 	int64_t before = monotonic_ns();
 	for (int i = 0; i < 8; i++) {
-		AUTO(json_free) struct json *ret = NULL;
+		struct json *ret AUTO(json_free) = NULL;
 		ck_assert_int_eq(kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(20000),
 		                          &ret, &err),
 		                 0);

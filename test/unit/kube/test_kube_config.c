@@ -104,7 +104,7 @@ START_TEST(aliases_do_not_multiply)
 {
 	struct kube_fake f;
 	struct err err = ERR_INIT;
-	AUTO(str_clear) struct str text = STR_INIT(10000);
+	struct str text AUTO(str_clear) = STR_INIT(10000);
 	kube_fake_start(&f, NULL);
 	str_add(&text, "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
 	for (int i = 1; i < 12; i++)
@@ -213,8 +213,8 @@ START_TEST(a_rotation_by_symbolic_link_is_seen)
 	struct kube_config *c = NULL;
 	struct seen seen = { 0 };
 	kube_fake_start(&f, NULL);
-	AUTO(free) char *link = xasprintf("%s/token", f.dir);
-	AUTO(free) char *fresh = xasprintf("%s/token.new", f.dir);
+	char *link AUTO(free) = xasprintf("%s/token", f.dir);
+	char *fresh AUTO(free) = xasprintf("%s/token.new", f.dir);
 	kube_fake_file(&f, "t1", "aaa");
 	kube_fake_file(&f, "t2", "bbb");
 	kube_fake_config(&f, "https://a", "", "    tokenFile: token\n");

@@ -95,7 +95,7 @@ START_TEST(no_cut_of_a_line_is_read_beyond)
 		size_t n = strlen(rows[i].line);
 		for (size_t cut = 0; cut < n; cut++) {
 			struct kube_event e;
-			AUTO(free) char *part = malloc(cut ? cut : 1);
+			char *part AUTO(free) = malloc(cut ? cut : 1);
 			memcpy(part, rows[i].line, cut);
 			(void)kube_event_scan(part, cut, &e);
 		}

@@ -36,7 +36,7 @@ static struct kube_wait *wait_for(struct kube_fake *f, const char *name)
 static char *next(struct kube_wait *w, int ms)
 {
 	struct err err = ERR_INIT;
-	AUTO(json_free) struct json *object = NULL;
+	struct json *object AUTO(json_free) = NULL;
 	int rc = kube_wait_next(w, deadline_in_ms(ms), &object, &err);
 	if (rc < 0)
 		return xasprintf("%s: %s", err_code_name(err.code), err.msg);
@@ -45,19 +45,19 @@ static char *next(struct kube_wait *w, int ms)
 
 #define NEXT_IS(w, want)                                  \
 	do {                                              \
-		AUTO(free) char *got_ = next((w), 20000); \
+		char *got_ AUTO(free) = next((w), 20000); \
 		ck_assert_str_eq(got_, (want));           \
 	} while (0)
 #define NEXT_STARTS(w, ms, want)                                         \
 	do {                                                             \
-		AUTO(free) char *got_ = next((w), (ms));                 \
+		char *got_ AUTO(free) = next((w), (ms));                 \
 		ck_assert_msg(str_has_prefix(got_, (want)), "%s", got_); \
 	} while (0)
 
 /* A stream that is open, with the wait's first read answered by 404. */
 static struct kube_wait *begin(struct kube_fake *f, const char *name)
 {
-	AUTO(free) char *object = xasprintf("GET " VOLUMES "/%s", name);
+	char *object AUTO(free) = xasprintf("GET " VOLUMES "/%s", name);
 	kube_fake_start(f, NULL);
 	fake_http_on(f->server,
 	             (struct fake_reply) { .on = LIST, .body = EMPTY_LIST("100"), .times = 1 });
@@ -73,7 +73,7 @@ START_TEST(states_come_one_after_the_other_and_only_for_awaited_names)
 {
 	struct kube_fake f;
 	struct kube_wait *w = begin(&f, "a");
-	AUTO(free) char *seen = fake_http_last(f.server, WATCH);
+	char *seen AUTO(free) = fake_http_last(f.server, WATCH);
 	ck_assert_ptr_nonnull(strstr(seen, "resourceVersion=100&"));
 	ck_assert_ptr_nonnull(strstr(seen, "allowWatchBookmarks=true"));
 	const char *timeout = strstr(seen, "timeoutSeconds=");
@@ -90,7 +90,7 @@ START_TEST(states_come_one_after_the_other_and_only_for_awaited_names)
 	                       EVENT("MODIFIED", OBJECT("a", "u1", "104", "Bound")));
 	fake_http_push(f.server, WATCH, "{\"type\":\"BOOKMARK\",\"object\":{\"metadata\":{\"resou");
 	fake_http_push(f.server, WATCH, "rceVersion\":\"110\"}}}\n");
-	AUTO(free) char *last = next(w, 20000);
+	char *last AUTO(free) = next(w, 20000);
 	if (strcmp(last, "Half") == 0)
 		NEXT_IS(w, "Bound");
 	else
@@ -114,7 +114,9 @@ START_TEST(the_first_read_is_made_after_the_question)
 	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a",
 	                                             .body = OBJECT("a", "u1", "101", "Bound") });
 	NEXT_IS(w, "Bound");
-	/* A second wait on the open watch reads nothing: whoever opens it reads or creates itself. */
+	/*
+	 * A second wait on the open watch reads nothing: whoever opens it reads or creates itself.
+	 */
 	struct kube_wait *second = wait_for(&f, "a");
 	fake_http_push(f.server, WATCH, EVENT("MODIFIED", OBJECT("a", "u1", "102", "Later")));
 	NEXT_IS(second, "Later");
@@ -145,9 +147,8 @@ START_TEST(a_stream_that_ends_is_resumed_behind_the_last_event)
 		struct kube_fake f;
 		struct kube_wait *w = begin(&f, "a");
 		/* In one piece with an awaited event: when that is told, the rest has come, too. */
-		AUTO(free)
-		char *piece = xasprintf(EVENT("ADDED", OBJECT("a", "u1", "149", "Early")) "%s",
-		                        rows[i].event);
+		char *piece AUTO(free) = xasprintf(
+			EVENT("ADDED", OBJECT("a", "u1", "149", "Early")) "%s", rows[i].event);
 		fake_http_push(f.server, WATCH, piece);
 		NEXT_IS(w, "Early");
 		if (rows[i].cut)
@@ -155,7 +156,7 @@ START_TEST(a_stream_that_ends_is_resumed_behind_the_last_event)
 		else
 			fake_http_end_streams(f.server, WATCH);
 		ck_assert_msg(fake_http_wait(f.server, WATCH, 2), "%s", rows[i].what);
-		AUTO(free) char *seen = fake_http_last(f.server, WATCH);
+		char *seen AUTO(free) = fake_http_last(f.server, WATCH);
 		ck_assert_msg(strstr(seen, rows[i].version) != NULL, "%s: %s", rows[i].what, seen);
 		ck_assert(fake_http_wait_streams(f.server, WATCH, 1));
 		fake_http_push(f.server, WATCH, EVENT("ADDED", OBJECT("a", "u1", "160", "Bound")));
@@ -208,7 +209,7 @@ START_TEST(a_lost_place_is_made_good_by_reading_exactly_the_awaited_names)
 		NEXT_IS(w, "Bound");
 		NEXT_IS(other, "gone");
 		ck_assert(fake_http_wait_streams(f.server, WATCH, 1));
-		AUTO(free) char *seen = fake_http_last(f.server, WATCH);
+		char *seen AUTO(free) = fake_http_last(f.server, WATCH);
 		ck_assert_msg(strstr(seen, "resourceVersion=900&") != NULL, "%s: %s", rows[i].what,
 		              seen);
 		ck_assert_uint_eq(fake_http_unexpected(f.server), 0);
@@ -261,8 +262,7 @@ START_TEST(an_event_that_is_no_json_after_all_is_replaced_by_a_read)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct kube_fake f;
 		struct kube_wait *w = begin(&f, "a");
-		AUTO(free)
-		char *event = xasprintf(
+		char *event AUTO(free) = xasprintf(
 			EVENT("MODIFIED", "{" META("a", "u1", "101") ",\"status\":%s}"), rows[i]);
 		fake_http_on(f.server,
 		             (struct fake_reply) { .on = "GET " VOLUMES "/a",
@@ -443,8 +443,8 @@ START_TEST(a_server_that_answers_again_ends_the_pause_of_a_watch)
 {
 	struct kube_fake f;
 	struct kube_tuning minute = { .watch_backoff_ms = 60000, .watch_backoff_most_ms = 60000 };
-	AUTO(json_free) struct json *object = NULL;
-	AUTO(free) char *got = NULL;
+	struct json *object AUTO(json_free) = NULL;
+	char *got AUTO(free) = NULL;
 	struct err err = ERR_INIT;
 	kube_fake_start(&f, &minute);
 	fake_http_on(f.server, (struct fake_reply) { .on = LIST, .cut = true, .times = 1 });
@@ -455,7 +455,9 @@ START_TEST(a_server_that_answers_again_ends_the_pause_of_a_watch)
 	struct kube_wait *w = wait_for(&f, "a");
 	NEXT_STARTS(w, 300, "DEADLINE_EXCEEDED");
 	ck_assert(fake_http_wait(f.server, LIST, 1));
-	/* Far less than the minute, also when the end of the list is noticed later than an answer. */
+	/*
+	 * Far less than the minute, also when the end of the list is noticed later than an answer.
+	 */
 	for (int i = 0; i < 20 && !str_eq(got, "Bound"); i++) {
 		json_free(TAKE(object));
 		ck_assert_int_eq(kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(20000),
@@ -477,7 +479,7 @@ START_TEST(out_of_time_says_why_there_is_no_watch)
 	kube_fake_start(&f, NULL);
 	kube_fake_config(&f, "http://127.0.0.1:1", "", "    token: t\n");
 	struct kube_wait *w = wait_for(&f, "a");
-	AUTO(free) char *got = next(w, 400);
+	char *got AUTO(free) = next(w, 400);
 	ck_assert_msg(str_has_prefix(got, "DEADLINE_EXCEEDED: watch dpuvolumes") &&
 	                      strstr(got, "Connection refused"),
 	              "%s", got);
@@ -552,7 +554,7 @@ END_TEST
 
 static char *padded_events(unsigned first, unsigned n)
 {
-	AUTO(str_clear) struct str text = STR_INIT(64 * 1024 * 1024);
+	struct str text AUTO(str_clear) = STR_INIT(64 * 1024 * 1024);
 	char pad[2001];
 	memset(pad, 'x', 2000);
 	pad[2000] = 0;
@@ -569,8 +571,8 @@ START_TEST(memory_does_not_grow_with_objects_nobody_waits_for)
 {
 	struct kube_fake f;
 	struct kube_wait *w = begin(&f, "a");
-	AUTO(free) char *warm = padded_events(0, 200);
-	AUTO(free) char *events = padded_events(200, 200);
+	char *warm AUTO(free) = padded_events(0, 200);
+	char *events AUTO(free) = padded_events(200, 200);
 	fake_http_push(f.server, WATCH, warm);
 	fake_http_push(f.server, WATCH, EVENT("ADDED", OBJECT("a", "u1", "1", "Warm")));
 	NEXT_IS(w, "Warm");

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What csi-call reads and prints: requests of every shape through protobuf bytes and back, and what it refuses. */
+/*
+ * What csi-call reads and prints: requests of every shape through protobuf bytes and back, and what
+ * it refuses.
+ */
 #include "test/lib/message_json.h"
 
 #include <check.h>

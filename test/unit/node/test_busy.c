@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unmounts that the kernel refuses: who of all that have the filesystem open is in the way of this one mount? */
+/*
+ * Unmounts that the kernel refuses: who of all that have the filesystem open is in the way of this
+ * one mount?
+ */
 #include "test/lib/suite.h"
 
 #include <fcntl.h>

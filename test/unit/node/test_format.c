@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The formatting record: an interrupted mkfs is finished here, refused elsewhere, and never costs data. */
+/*
+ * The formatting record: an interrupted mkfs is finished here, refused elsewhere, and never costs
+ * data.
+ */
 #include "test/lib/suite.h"
 
 #include <fcntl.h>
@@ -68,7 +71,7 @@ static void wrap_tool(const char *name, const char *body)
 {
 	static char dir[256];
 
-	snprintf(dir, sizeof dir, "%s/tools", w.nvme.root);
+	snprintf(dir, sizeof(dir), "%s/tools", w.nvme.root);
 	run_tool("mkdir -p %s && printf '#!/bin/sh\\n%s\\nexec /sbin/%s \"$@\"\\n' > %s/%s && "
 	         "chmod +x "
 	         "%s/%s",
@@ -130,7 +133,9 @@ START_TEST(the_driver_may_die_at_any_time_of_it)
 {
 	SKIP_UNLESS_LOOP();
 	begin();
-	/* The whole process is killed while mkfs runs; mkfs lives on, or dies with its container. */
+	/*
+	 * The whole process is killed while mkfs runs; mkfs lives on, or dies with its container.
+	 */
 	wrap_tool("mkfs.ext4", "kill -9 $PPID; sleep 0.2; kill -9 $$");
 	pid_t pid = fork();
 	if (pid == 0) {
@@ -247,7 +252,7 @@ START_TEST(a_record_does_not_lift_the_volumes_own_rules)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- turns */
+/* ---- turns ---- */
 
 struct stager {
 	pthread_t thread;
@@ -281,8 +286,8 @@ START_TEST(only_so_many_are_formatted_at_once)
 	for (size_t i = 0; i < ARRAY_LEN(s); i++) {
 		struct nvme_disk *d = i ? nvme_world_add(&w.nvme, 1, "", 16 * MIB) : disk;
 
-		snprintf(s[i].id, sizeof s[i].id, "pvc-%zu", i);
-		snprintf(s[i].path, sizeof s[i].path, "%s/%zu", w.staging, i);
+		snprintf(s[i].id, sizeof(s[i].id), "pvc-%zu", i);
+		snprintf(s[i].path, sizeof(s[i].path), "%s/%zu", w.staging, i);
 		s[i].r = stage_request(&w, d, "ext4", MODE_SINGLE_NODE_WRITER);
 		s[i].r.volume_id = s[i].id;
 		s[i].r.staging_path = s[i].path;
@@ -300,7 +305,7 @@ START_TEST(only_so_many_are_formatted_at_once)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- longer than its call */
+/* ---- longer than its call ---- */
 
 /* An mkfs that counts its runs and ends when <root>/go is there. */
 static void slow_mkfs(const char *tool)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks that hang: the caller goes on, one thread per filesystem is spent, others are not held up. */
+/*
+ * Looks that hang: the caller goes on, one thread per filesystem is spent, others are not held up.
+ */
 #include "test/lib/suite.h"
 
 #include <errno.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who holds a volume: real processes that hold it in each way there is, and recorded ones for what cannot be had here. */
+/*
+ * Who holds a volume: real processes that hold it in each way there is, and recorded ones for what
+ * cannot be had here.
+ */
 #include "test/lib/suite.h"
 
 #include <fcntl.h>
@@ -56,7 +59,7 @@ static int open_in(const char *name, int flags)
 	return open(path, flags);
 }
 
-/* ---------------------------------------------------------------- the ways to hold; in a child */
+/* ---- the ways to hold; in a child ---- */
 
 static int a_file(void)
 {
@@ -147,7 +150,9 @@ static struct holders_query query(void)
 	};
 }
 
-/* The test itself has the loop device open: it is among those that are found, and not of interest. */
+/*
+ * The test itself has the loop device open: it is among those that are found, and not of interest.
+ */
 static bool names(const struct holders *h, pid_t pid, const char *text)
 {
 	char *start AUTO(free) = xasprintf("pid %d (a hol?der) %s", (int)pid, text);
@@ -246,7 +251,7 @@ START_TEST(three_are_named_and_the_others_counted)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- recorded */
+/* ---- recorded ---- */
 
 static void recorded(struct tree *t, const char *pid_namespace)
 {
@@ -302,7 +307,9 @@ START_TEST(nobody_found_says_where_to_look)
 }
 END_TEST
 
-/* Between one look and the next a process ends: what it held is held no more, or its name is lost. */
+/*
+ * Between one look and the next a process ends: what it held is held no more, or its name is lost.
+ */
 START_TEST(a_process_that_ends_meanwhile_is_no_error)
 {
 	struct holders h AUTO(holders_clear) = { 0 };

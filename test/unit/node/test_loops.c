@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loop devices over a volume: real ones, over device nodes that are there and that are not any more. */
+/*
+ * Loop devices over a volume: real ones, over device nodes that are there and that are not any
+ * more.
+ */
 #include "test/lib/suite.h"
 
 #include <fcntl.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The wire door: argument rules in the words of the CSI specification's tables, and one volume's life in bytes. */
+/*
+ * The wire door: argument rules in the words of the CSI specification's tables, and one volume's
+ * life in bytes.
+ */
 #include "test/lib/suite.h"
 
 #include <stdio.h>
@@ -26,7 +29,10 @@ static const ProtobufCMethodDescriptor *method_of(const char *name)
 	ck_abort_msg("no method %s", name);
 }
 
-/* One call, from JSON to JSON, through the bytes. The code; *reply (may be NULL) is a new root when it is OK. */
+/*
+ * One call, from JSON to JSON, through the bytes. The code; *reply (may be NULL) is a new root when
+ * it is OK.
+ */
 static enum err_code call_node(const struct rpc_service *service, const char *name,
                                const char *request, struct json **reply, struct err *err)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is at a path, from recorded mountinfo: other users of the same disk, and what is no disk at all. */
+/*
+ * What is at a path, from recorded mountinfo: other users of the same disk, and what is no disk at
+ * all.
+ */
 #include "test/lib/suite.h"
 
 #include <stdio.h>
@@ -23,7 +26,7 @@ static void begin(const char *mountinfo)
 	struct str text AUTO(str_clear) = STR_INIT(65536);
 	struct err err = ERR_INIT;
 
-	snprintf(root, sizeof root, "/tmp/place-test-XXXXXX");
+	snprintf(root, sizeof(root), "/tmp/place-test-XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(root));
 	for (const char *p = mountinfo; *p; p++)
 		if (p[0] == '%' && p[1] == 'R')

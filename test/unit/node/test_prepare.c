@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is done to a host before its first volume: modprobe is a script here, sysfs a folder. */
 #include <check.h>
 #include <stdlib.h>
@@ -37,8 +37,8 @@ static void set_up(void)
 {
 	static char tools[100], sysfs[100];
 	ck_assert_ptr_nonnull(mkdtemp(root));
-	snprintf(tools, sizeof tools, "%s/tools", root);
-	snprintf(sysfs, sizeof sysfs, "%s/sys", root);
+	snprintf(tools, sizeof(tools), "%s/tools", root);
+	snprintf(sysfs, sizeof(sysfs), "%s/sys", root);
 	make_dir("tools");
 	make_dir("sys/bus/pci/devices/0000:01:00.0");
 	make_file("sys/bus/pci/devices/0000:01:00.0/vendor", "0x15b3\n", 0644);

@@ -80,7 +80,7 @@ static int as_container(const char *root)
 	pid_t pid;
 	int status = 0;
 
-	snprintf(dir, sizeof dir, "%s/proc", root);
+	snprintf(dir, sizeof(dir), "%s/proc", root);
 	if (unshare(CLONE_NEWPID | CLONE_NEWNS) ||
 	    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL))
 		return 2;

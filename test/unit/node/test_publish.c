@@ -265,7 +265,7 @@ START_TEST(a_late_caller_gets_nothing)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- unpublish */
+/* ---- unpublish ---- */
 
 static void unpublish_refused(const char *text)
 {

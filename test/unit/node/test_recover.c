@@ -48,9 +48,9 @@ static void put_function(const char *pci, const char *vendor, const char *overri
 static void set_up(void)
 {
 	ck_assert_ptr_nonnull(mkdtemp(root));
-	snprintf(sysfs, sizeof sysfs, "%s/sys", root);
-	snprintf(proc, sizeof proc, "%s/proc", root);
-	snprintf(plugin, sizeof plugin, "%s/plugin", root);
+	snprintf(sysfs, sizeof(sysfs), "%s/sys", root);
+	snprintf(proc, sizeof(proc), "%s/proc", root);
+	snprintf(plugin, sizeof(plugin), "%s/plugin", root);
 	put("proc/sys/kernel/random/boot_id", "this-boot\n");
 	ck_assert_int_eq(mkdir(plugin, 0755), 0);
 	put("sys/bus/pci/README", "");

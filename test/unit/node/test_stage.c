@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Staging that works: each type of volume, again, after a leftover, and how long it may take. How it fails: test_stage_errors.c. */
+/*
+ * Staging that works: each type of volume, again, after a leftover, and how long it may take. How
+ * it fails: test_stage_errors.c.
+ */
 #include "test/lib/suite.h"
 
 #include <fcntl.h>
@@ -43,7 +46,10 @@ static void stage_ok(const struct stage_request *r)
 	ck_assert_msg(node_stage(&w.node, r, soon(), &err) == 0, "%s", err.msg);
 }
 
-/* The one mount below the world, by the path it should be at; the table stays readable until the next call. */
+/*
+ * The one mount below the world, by the path it should be at; the table stays readable until the
+ * next call.
+ */
 static const struct mount *only_mount(const char *path)
 {
 	static struct mount_table t = MOUNT_TABLE_INIT;
@@ -256,7 +262,7 @@ START_TEST(data_without_a_signature_is_formatted_only_when_told)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- raw block */
+/* ---- raw block ---- */
 
 START_TEST(raw_block_is_the_device_itself)
 {
@@ -348,7 +354,7 @@ START_TEST(a_failed_stage_puts_the_read_only_switch_back)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- leftovers */
+/* ---- leftovers ---- */
 
 START_TEST(a_mount_of_a_disk_that_has_gone_makes_room)
 {
@@ -422,7 +428,7 @@ START_TEST(a_staging_path_through_a_link_is_the_same_place)
 	SKIP_UNLESS_LOOP();
 	begin(16 * MIB);
 	run_tool("ln -s kubelet %s/link", w.nvme.root);
-	snprintf(path, sizeof path, "%s/link/staging", w.nvme.root);
+	snprintf(path, sizeof(path), "%s/link/staging", w.nvme.root);
 	struct stage_request r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
 	r.staging_path = path;
 	stage_ok(&r);
@@ -434,7 +440,7 @@ START_TEST(a_staging_path_through_a_link_is_the_same_place)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- growth and time */
+/* ---- growth and time ---- */
 
 START_TEST(a_filesystem_smaller_than_its_disk_grows)
 {
@@ -458,7 +464,7 @@ static char logged[1000];
 static void keep_line(void *arg, const char *line)
 {
 	(void)arg;
-	snprintf(logged, sizeof logged, "%s", line);
+	snprintf(logged, sizeof(logged), "%s", line);
 }
 
 START_TEST(growth_that_fails_is_told_but_does_not_keep_the_data_away)
@@ -498,7 +504,9 @@ START_TEST(mkfs_runs_to_its_end_when_the_caller_has_gone)
 	struct stage_request r = stage_request(&w, disk, "xfs", MODE_SINGLE_NODE_WRITER);
 	struct deadline d = deadline_in_ms(400);
 	d.cancel = &cancel;
-	/* What it answers nobody hears; what counts is that the disk is whole when mkfs has ended. */
+	/*
+	 * What it answers nobody hears; what counts is that the disk is whole when mkfs has ended.
+	 */
 	ck_assert_int_eq(node_stage(&w.node, &r, d, &err), -1);
 	err_clear(&err);
 	ck_assert_msg(job_join(w.node.jobs, VOLUME_ID, soon(), &err) == 0, "%s", err.msg);
@@ -535,8 +543,8 @@ START_TEST(volumes_are_staged_side_by_side)
 	for (size_t i = 0; i < ARRAY_LEN(s); i++) {
 		struct nvme_disk *d = i ? nvme_world_add(&w.nvme, 1, "", 64 * MIB) : disk;
 
-		snprintf(s[i].id, sizeof s[i].id, "pvc-%zu", i);
-		snprintf(s[i].path, sizeof s[i].path, "%s/%zu", w.staging, i);
+		snprintf(s[i].id, sizeof(s[i].id), "pvc-%zu", i);
+		snprintf(s[i].path, sizeof(s[i].path), "%s/%zu", w.staging, i);
 		s[i].r = stage_request(&w, d, "ext4", MODE_SINGLE_NODE_WRITER);
 		s[i].r.volume_id = s[i].id;
 		s[i].r.staging_path = s[i].path;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every way in which NodeStageVolume fails: code, text, and what is left behind afterwards, which is nothing. The same
- * table stands in docs/error-paths.md; this program fails when the two differ (UPDATE_DOCS=1 writes the file).
+ * Every way in which NodeStageVolume fails: code, text, and what is left behind afterwards, which
+ * is nothing. The same table stands in docs/error-paths.md; this program fails when the two differ
+ * (UPDATE_DOCS=1 writes the file).
  */
 #include "test/lib/suite.h"
 
@@ -38,7 +39,7 @@ struct attempt {
 	char text[256];
 };
 
-/* ---------------------------------------------------------------- what is wrong */
+/* ---- what is wrong ---- */
 
 static void bad_address(struct attempt *a)
 {
@@ -167,8 +168,8 @@ static void data_at_10_mib(struct attempt *a)
 {
 	char bytes[4096];
 
-	memset(bytes, 0x5a, sizeof bytes);
-	nvme_disk_write(a->d, 10 * MIB, bytes, sizeof bytes);
+	memset(bytes, 0x5a, sizeof(bytes));
+	nvme_disk_write(a->d, 10 * MIB, bytes, sizeof(bytes));
 }
 
 static void data_at_the_end(struct attempt *a)
@@ -218,7 +219,7 @@ static void fake_mkfs(struct attempt *a, const char *body)
 	run_tool("mkdir %s/tools; printf '#!/bin/sh\\n%s\\n' > %s/tools/mkfs.xfs; chmod +x "
 	         "%s/tools/mkfs.xfs",
 	         a->w.nvme.root, body, a->w.nvme.root, a->w.nvme.root);
-	snprintf(a->text, sizeof a->text, "%s/tools", a->w.nvme.root);
+	snprintf(a->text, sizeof(a->text), "%s/tools", a->w.nvme.root);
 	spawn_set_path(a->text);
 }
 
@@ -292,7 +293,7 @@ static void staging_is_a_file(struct attempt *a)
 static void staging_below_a_file(struct attempt *a)
 {
 	run_tool("touch %s/f", a->w.staging);
-	snprintf(a->text, sizeof a->text, "%s/f/globalmount", a->w.staging);
+	snprintf(a->text, sizeof(a->text), "%s/f/globalmount", a->w.staging);
 	a->r.staging_path = a->text;
 }
 
@@ -387,7 +388,7 @@ static void others_are_formatting(struct attempt *a)
 	}
 }
 
-/* ---------------------------------------------------------------- the table */
+/* ---- the table ---- */
 
 enum left {
 	NOTHING,
@@ -513,9 +514,12 @@ static const struct {
 	  NOTHING },
 };
 
-/* ---------------------------------------------------------------- before and after */
+/* ---- before and after ---- */
 
-/* All that a failed stage could leave: mounts, files, the driver override, the read-only switch, the record. */
+/*
+ * All that a failed stage could leave: mounts, files, the driver override, the read-only switch,
+ * the record.
+ */
 struct state {
 	size_t mounts;
 	char *tree;
@@ -569,7 +573,7 @@ static bool is_final(enum err_code code)
 	       code != ERR_ABORTED && code != ERR_EXHAUSTED;
 }
 
-/* ---------------------------------------------------------------- the document */
+/* ---- the document ---- */
 
 #define DOC "docs/error-paths.md"
 #define DOC_BEGIN "<!-- NodeStageVolume: begin -->\n"

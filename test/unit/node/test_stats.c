@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Usage by staging and by publish path, of filesystems and raw block, and of what is dead or hangs. */
+/*
+ * Usage by staging and by publish path, of filesystems and raw block, and of what is dead or hangs.
+ */
 #include "test/lib/suite.h"
 
 #include <errno.h>

@@ -23,7 +23,7 @@ static char *path_of(const char *name)
 
 static void begin(void)
 {
-	snprintf(root, sizeof root, "/tmp/target-test-XXXXXX");
+	snprintf(root, sizeof(root), "/tmp/target-test-XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(root));
 	run_tool("cd %s && mkdir dir full && touch full/x empty && echo 1 > data && ln -s dir link "
 	         "&& "

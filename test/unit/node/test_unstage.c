@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unstaging: what it takes away, what it refuses, and what is left of volumes that were staged otherwise. */
+/*
+ * Unstaging: what it takes away, what it refuses, and what is left of volumes that were staged
+ * otherwise.
+ */
 #include "test/lib/suite.h"
 
 #include <fcntl.h>
@@ -143,7 +146,10 @@ START_TEST(a_mount_point_seen_twice_is_not_use_elsewhere)
 {
 	SKIP_UNLESS_LOOP();
 	begin();
-	/* The kubelet folder is bound to a second place and shared: each mount in it shows up in both. */
+	/*
+	 * The kubelet folder is bound to a second place and shared: each mount in it shows up in
+	 * both.
+	 */
 	run_tool("cd %s && mkdir mirror && mount --bind kubelet kubelet && mount --make-shared "
 	         "kubelet "
 	         "&& mount --bind kubelet mirror",
@@ -301,7 +307,10 @@ START_TEST(an_open_file_keeps_the_filesystem)
 }
 END_TEST
 
-/* A process with a mount namespace of its own, as a container that was started while the volume was staged. */
+/*
+ * A process with a mount namespace of its own, as a container that was started while the volume was
+ * staged.
+ */
 static pid_t capture_mounts(void)
 {
 	int ready[2];

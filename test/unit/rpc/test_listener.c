@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The listener without gRPC: what it hands over, and what it knows of it. (Names, modes and refusals: test/rpc/test_socket.c.) */
+/*
+ * The listener without gRPC: what it hands over, and what it knows of it. (Names, modes and
+ * refusals: test/rpc/test_socket.c.)
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -53,9 +56,9 @@ static void taker_start(struct taker *t, unsigned max)
 
 	log_redirect(ignore_line, NULL);
 	*t = (struct taker) { .n = 0 };
-	snprintf(t->dir, sizeof t->dir, "/tmp/listener-test.XXXXXX");
+	snprintf(t->dir, sizeof(t->dir), "/tmp/listener-test.XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(t->dir));
-	snprintf(t->path, sizeof t->path, "%s/s", t->dir);
+	snprintf(t->path, sizeof(t->path), "%s/s", t->dir);
 	ck_assert_msg(listener_new(&options, &t->listener, &err) == 0, "%s", err.msg);
 	ck_assert_int_eq(listener_run(t->listener, &err), 0);
 }
@@ -74,8 +77,8 @@ static int connect_to(const struct taker *t, const char *words)
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	memcpy(address.sun_path, t->path, sizeof t->path);
-	ck_assert_int_eq(connect(fd, (const struct sockaddr *)&address, sizeof address), 0);
+	memcpy(address.sun_path, t->path, sizeof(t->path));
+	ck_assert_int_eq(connect(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
 	ck_assert_int_eq(send(fd, words, strlen(words), MSG_NOSIGNAL), (ssize_t)strlen(words));
 	return fd;
 }
@@ -98,7 +101,7 @@ START_TEST(a_connection_is_handed_over_with_all_it_said)
 	taker_start(&t, 4);
 	fd = connect_to(&t, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nand more");
 	ck_assert(taken(&t, 1));
-	ck_assert_int_eq(recv(t.fds[0], said, sizeof said - 1, 0), (ssize_t)strlen(preface) + 8);
+	ck_assert_int_eq(recv(t.fds[0], said, sizeof(said) - 1, 0), (ssize_t)strlen(preface) + 8);
 	ck_assert_ptr_nonnull(strstr(said, "and more"));
 	ck_assert_int_eq(listener_peer_pid(t.listener, t.fds[0]), getpid());
 	ck_assert_int_eq(listener_peer_pid(t.listener, 12345), 0);
@@ -177,9 +180,9 @@ START_TEST(connections_made_before_it_runs_are_served)
 	int fd;
 
 	t = (struct taker) { .n = 0 };
-	snprintf(t.dir, sizeof t.dir, "/tmp/listener-test.XXXXXX");
+	snprintf(t.dir, sizeof(t.dir), "/tmp/listener-test.XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(t.dir));
-	snprintf(t.path, sizeof t.path, "%s/s", t.dir);
+	snprintf(t.path, sizeof(t.path), "%s/s", t.dir);
 	ck_assert_int_eq(listener_new(&options, &t.listener, &err), 0);
 	fd = connect_to(&t, preface);
 	ck_assert_int_eq(listener_run(t.listener, &err), 0);

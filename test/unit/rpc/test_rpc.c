@@ -163,7 +163,7 @@ END_TEST
 START_TEST(what_unpacks_beyond_the_arena_is_refused)
 {
 	size_t n = LIMIT_RPC_MESSAGE / 2 * 2;
-	AUTO(free) uint8_t *in = xmalloc(n);
+	uint8_t *in AUTO(free) = xmalloc(n);
 	struct err err = ERR_INIT;
 	uint8_t *out;
 	size_t n_out;

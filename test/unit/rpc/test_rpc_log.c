@@ -15,7 +15,7 @@ static char last[8300];
 static void keep_line(void *arg, const char *line)
 {
 	(void)arg;
-	snprintf(last, sizeof last, "%s", line);
+	snprintf(last, sizeof(last), "%s", line);
 }
 
 /* The line without time and without what differs from run to run. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scanner over raw bytes: every rule at its edge, and what it must never let through to protobuf-c. */
+/*
+ * The scanner over raw bytes: every rule at its edge, and what it must never let through to
+ * protobuf-c.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,7 +104,7 @@ START_TEST(each_rule_holds_at_its_edge)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- lengths */
+/* ---- lengths ---- */
 
 static void add_varint(struct str *s, size_t v)
 {
@@ -112,7 +115,7 @@ static void add_varint(struct str *s, size_t v)
 
 static void add_text(struct str *s, unsigned field, size_t n)
 {
-	AUTO(free) char *text = xcalloc(n + 1, 1);
+	char *text AUTO(free) = xcalloc(n + 1, 1);
 
 	memset(text, 'x', n);
 	add_varint(s, field << 3 | 2);
@@ -148,7 +151,7 @@ static const struct {
 START_TEST(a_string_may_be_as_long_as_its_limit)
 {
 	for (size_t over = 0; over < 2; over++) {
-		AUTO(str_clear) struct str in = STR_INIT(10000);
+		struct str in AUTO(str_clear) = STR_INIT(10000);
 		struct err err = ERR_INIT;
 		char want[200];
 		int rc;
@@ -156,7 +159,7 @@ START_TEST(a_string_may_be_as_long_as_its_limit)
 		add_text(&in, strings[_i].field, strings[_i].limit + over);
 		rc = wire_check(strings[_i].type, (const uint8_t *)in.ptr, in.len, &err);
 		ck_assert_msg(rc == (over ? -1 : 0), "%s: %s", strings[_i].what, err.msg);
-		snprintf(want, sizeof want, "%s is %zu bytes long, the limit is %zu",
+		snprintf(want, sizeof(want), "%s is %zu bytes long, the limit is %zu",
 		         strings[_i].what, strings[_i].limit + 1, strings[_i].limit);
 		if (over)
 			ck_assert_str_eq(err.msg, want);
@@ -166,10 +169,10 @@ END_TEST
 
 static int check_map(unsigned field, size_t entries, size_t key, size_t value, struct err *err)
 {
-	AUTO(str_clear) struct str in = STR_INIT(1 << 20);
+	struct str in AUTO(str_clear) = STR_INIT(1 << 20);
 
 	for (size_t i = 0; i < entries; i++) {
-		AUTO(str_clear) struct str entry = STR_INIT(1 << 20);
+		struct str entry AUTO(str_clear) = STR_INIT(1 << 20);
 
 		if (key)
 			add_text(&entry, 1, key);
@@ -210,8 +213,9 @@ END_TEST
 START_TEST(all_mount_flags_have_one_limit)
 {
 	for (unsigned n = 8; n <= 9; n++) {
-		AUTO(str_clear)
-		struct str mount = STR_INIT(10000), cap = STR_INIT(10000), in = STR_INIT(10000);
+		struct str mount AUTO(str_clear) = STR_INIT(10000),
+				 cap AUTO(str_clear) = STR_INIT(10000),
+				 in AUTO(str_clear) = STR_INIT(10000);
 		struct err err = ERR_INIT;
 
 		for (unsigned i = 0; i < n; i++)
@@ -228,10 +232,12 @@ START_TEST(all_mount_flags_have_one_limit)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- against protobuf-c */
+/* ---- against protobuf-c ---- */
 
-/* An allocator that remembers sizes: protobuf-c asks for exactly length + 1 bytes for a string, so a string that has a NUL
-   inside shows. */
+/*
+ * An allocator that remembers sizes: protobuf-c asks for exactly length + 1 bytes for a string, so
+ * a string that has a NUL inside shows.
+ */
 struct memory {
 	struct {
 		void *p;
@@ -305,18 +311,18 @@ START_TEST(random_damage_never_gets_a_short_string_through)
 	int passed = 0;
 
 	for (int i = 0; i < 200000; i++) {
-		uint8_t in[sizeof good - 1];
+		uint8_t in[sizeof(good) - 1];
 		struct err err = ERR_INIT;
 		struct memory memory = { .n = 0 };
 		ProtobufCAllocator allocator = { memory_alloc, memory_keep, &memory };
 		ProtobufCMessage *m;
 
-		memcpy(in, good, sizeof in);
+		memcpy(in, good, sizeof(in));
 		for (int k = 0; k <= i % 4; k++)
-			in[(size_t)rand_r(&seed) % sizeof in] = (uint8_t)rand_r(&seed);
-		if (wire_check(STAGE, in, sizeof in, &err))
+			in[(size_t)rand_r(&seed) % sizeof(in)] = (uint8_t)rand_r(&seed);
+		if (wire_check(STAGE, in, sizeof(in), &err))
 			continue;
-		m = protobuf_c_message_unpack(STAGE, &allocator, sizeof in, in);
+		m = protobuf_c_message_unpack(STAGE, &allocator, sizeof(in), in);
 		if (m)
 			check_texts(&memory, m);
 		passed += m != NULL;
@@ -326,7 +332,7 @@ START_TEST(random_damage_never_gets_a_short_string_through)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- descriptors */
+/* ---- descriptors ---- */
 
 static unsigned widest;
 

@@ -40,7 +40,7 @@ START_TEST(the_last_value_of_a_key_stays)
 	req.n_parameters = n;
 	wire_settle_maps(&req.base);
 	for (size_t i = 0; i < req.n_parameters; i++)
-		snprintf(out + 2 * i, sizeof out - 2 * i, "%s%s", req.parameters[i]->key,
+		snprintf(out + 2 * i, sizeof(out) - 2 * i, "%s%s", req.parameters[i]->key,
 		         req.parameters[i]->value);
 	ROW_STR_EQ(rows[_i].what, out, rows[_i].out);
 	arena_clear(&arena);
@@ -56,7 +56,7 @@ START_TEST(maps_below_lists_and_messages_are_settled_too)
 				    "a\x12\x01"
 				    "2";
 	Csi__V1__CreateVolumeRequest *req =
-		csi__v1__create_volume_request__unpack(NULL, sizeof in - 1, in);
+		csi__v1__create_volume_request__unpack(NULL, sizeof(in) - 1, in);
 	Csi__V1__Topology__SegmentsEntry *lost;
 	Csi__V1__Topology *t;
 
@@ -80,7 +80,7 @@ int main(void)
 	SRunner *runner;
 	int failed;
 
-	tcase_add_loop_test(t, the_last_value_of_a_key_stays, 0, sizeof rows / sizeof *rows);
+	tcase_add_loop_test(t, the_last_value_of_a_key_stays, 0, sizeof(rows) / sizeof(*rows));
 	tcase_add_test(t, maps_below_lists_and_messages_are_settled_too);
 	suite_add_tcase(suite, t);
 	runner = srunner_create(suite);

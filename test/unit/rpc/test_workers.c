@@ -46,11 +46,11 @@ static void reset(void)
 
 static int threads_of_this_process(void)
 {
-	AUTO(fclose) FILE *f = fopen("/proc/self/status", "re");
+	FILE *f AUTO(fclose) = fopen("/proc/self/status", "re");
 	char line[100];
 	int n = -1;
 
-	while (f && fgets(line, sizeof line, f))
+	while (f && fgets(line, sizeof(line), f))
 		if (sscanf(line, "Threads: %d", &n) == 1)
 			break;
 	return n;

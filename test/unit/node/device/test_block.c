@@ -61,7 +61,7 @@ START_TEST(only_a_real_uuid_is_one)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		AUTO(tree_clear) struct tree t = { 0 };
+		struct tree t AUTO(tree_clear) = { 0 };
 		struct err err = ERR_INIT;
 		char got[40] = "untouched";
 
@@ -89,7 +89,7 @@ static void write_disk(const struct tree *t)
 
 START_TEST(a_disk_is_read_whole)
 {
-	AUTO(tree_clear) struct tree t = { 0 };
+	struct tree t AUTO(tree_clear) = { 0 };
 	struct device_world w;
 	struct device d;
 	struct err err = ERR_INIT;
@@ -116,7 +116,7 @@ static void *two_numbers(void *arg)
 	static const char *const texts[] = { "12\n", "13\n" };
 
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-		AUTO(fd) int fd = open(arg, O_WRONLY | O_CLOEXEC);
+		int fd AUTO(fd) = open(arg, O_WRONLY | O_CLOEXEC);
 
 		ck_assert_int_ge(fd, 0);
 		ck_assert_int_eq(write(fd, texts[i], 3), 3);
@@ -129,8 +129,8 @@ static void *two_numbers(void *arg)
 
 START_TEST(a_disk_that_is_replaced_while_it_is_read_is_not_taken)
 {
-	AUTO(tree_clear) struct tree t = { 0 };
-	AUTO(free) char *fifo = NULL;
+	struct tree t AUTO(tree_clear) = { 0 };
+	char *fifo AUTO(free) = NULL;
 	struct device_world w;
 	struct device d = { .name = "untouched" };
 	struct err err = ERR_INIT;

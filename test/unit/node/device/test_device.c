@@ -55,15 +55,15 @@ static int find(struct fixture *f, const char *pci, uint32_t nsid, const char *u
 	struct device_want want = {
 		.volume_id = "vol", .pci = pci, .nsid = nsid, .uuid = uuid, .capacity = capacity
 	};
-	int r;
+	int rc;
 
 	err_clear(&f->err);
-	r = device_find(&f->world, &want, &f->dev, &f->why, &f->err);
+	rc = device_find(&f->world, &want, &f->dev, &f->why, &f->err);
 	ck_assert_uint_eq(f->kernel.writes.n, 0);
-	return r;
+	return rc;
 }
 
-/* ---------------------------------------------------------------- the kind of function */
+/* ---- the kind of function ---- */
 
 static const struct {
 	const char *pci;
@@ -86,7 +86,7 @@ static const struct {
 
 START_TEST(a_pf_is_not_taken_for_a_vf_nor_a_vf_for_a_pf)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 
 	fixture_init(&f, "s3-multipath-attached");
 	for (size_t i = 0; i < ARRAY_LEN(function_rows); i++) {
@@ -94,18 +94,18 @@ START_TEST(a_pf_is_not_taken_for_a_vf_nor_a_vf_for_a_pf)
 			                          .pci = function_rows[i].pci,
 			                          .nsid = 1,
 			                          .function = function_rows[i].wanted };
-		int r;
+		int got;
 
 		err_clear(&f.err);
-		r = device_find(&f.world, &want, &f.dev, &f.why, &f.err);
-		ck_assert_msg(r == function_rows[i].rc, "%zu: %d %s %s", i, r, f.why.ptr,
+		got = device_find(&f.world, &want, &f.dev, &f.why, &f.err);
+		ck_assert_msg(got == function_rows[i].rc, "%zu: %d %s %s", i, got, f.why.ptr,
 		              f.err.msg);
 		ck_assert_str_eq(f.err.msg, function_rows[i].says);
 	}
 }
 END_TEST
 
-/* ---------------------------------------------------------------- recorded trees */
+/* ---- recorded trees ---- */
 
 struct found {
 	const char *state, *pci;
@@ -162,15 +162,15 @@ START_TEST(every_recorded_namespace_is_found_and_nothing_else)
 {
 	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
 		const struct found *want = &table[i];
-		AUTO(fixture_clear) struct fixture f;
-		AUTO(free) char *what = xasprintf("%s %s/%u", want->state, want->pci, want->nsid);
-		int r;
+		struct fixture f AUTO(fixture_clear);
+		char *what AUTO(free) = xasprintf("%s %s/%u", want->state, want->pci, want->nsid);
+		int rc;
 
 		fixture_init(&f, want->state);
-		r = find(&f, want->pci, want->nsid, want->uuid, want->mib * MIB);
-		ck_assert_msg(r == (want->name ? 0 : 1), "%s: %d %s %s", what, r, f.why.ptr,
+		rc = find(&f, want->pci, want->nsid, want->uuid, want->mib * MIB);
+		ck_assert_msg(rc == (want->name ? 0 : 1), "%s: %d %s %s", what, rc, f.why.ptr,
 		              f.err.msg);
-		if (r == 1) {
+		if (rc == 1) {
 			ck_assert_msg(strstr(f.why.ptr, want->why), "%s: %s", what, f.why.ptr);
 			continue;
 		}
@@ -193,7 +193,7 @@ END_TEST
 START_TEST(asynchronous_probing_changes_no_answer)
 {
 	/* s8 is s5 on a kernel that numbers controllers in no order (fact 4). */
-	AUTO(fixture_clear) struct fixture a, b;
+	struct fixture a AUTO(fixture_clear), b AUTO(fixture_clear);
 
 	fixture_init(&a, "s5-two-pfs-multipath");
 	fixture_init(&b, "s8-k612-two-pfs-multipath");
@@ -208,7 +208,7 @@ START_TEST(asynchronous_probing_changes_no_answer)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- refusals */
+/* ---- refusals ---- */
 
 #define S3_VF "/sys/devices/pci0000:00/0000:00:04.0/0000:01:00.1"
 #define S3_PATH S3_VF "/nvme/nvme1/nvme0c1n1"
@@ -488,19 +488,19 @@ START_TEST(contradictions_are_refused_and_missing_facts_are_not_contradictions)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		AUTO(fixture_clear) struct fixture f;
-		int r;
+		struct fixture f AUTO(fixture_clear);
+		int rc;
 
 		fixture_init(&f, "s3-multipath-attached");
 		apply_edits(&f.tree, rows[i].edits, ARRAY_LEN(rows[i].edits));
-		memset(&f.dev, 0x55, sizeof f.dev);
-		r = find(&f, rows[i].pci, rows[i].nsid, rows[i].uuid, rows[i].capacity);
-		ck_assert_msg(r == rows[i].want, "%s: %d %s %s", rows[i].what, r, f.why.ptr,
+		memset(&f.dev, 0x55, sizeof(f.dev));
+		rc = find(&f, rows[i].pci, rows[i].nsid, rows[i].uuid, rows[i].capacity);
+		ck_assert_msg(rc == rows[i].want, "%s: %d %s %s", rows[i].what, rc, f.why.ptr,
 		              f.err.msg);
-		if (r)
-			ck_assert_msg(strstr(r < 0 ? f.err.msg : f.why.ptr, rows[i].says),
+		if (rc)
+			ck_assert_msg(strstr(rc < 0 ? f.err.msg : f.why.ptr, rows[i].says),
 			              "%s: %s %s", rows[i].what, f.err.msg, f.why.ptr);
-		if (r)
+		if (rc)
 			ck_assert_msg(f.dev.name[0] == 0x55, "%s: ret was written", rows[i].what);
 	}
 }
@@ -508,7 +508,7 @@ END_TEST
 
 START_TEST(a_bad_address_is_invalid_and_a_wrong_device_a_failed_precondition)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 
 	fixture_init(&f, "s3-multipath-attached");
 	ck_assert_int_eq(find(&f, "01:00", 1, "", 0), -1);
@@ -523,7 +523,7 @@ END_TEST
 
 START_TEST(a_function_of_another_driver_is_refused_and_a_parked_one_awaited)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 
 	fixture_init(&f, "s2-vfs-unbound");
 	tree_link(&f.tree, S3_VF "/driver", "../../../../bus/pci/drivers/vfio-pci");
@@ -538,7 +538,7 @@ END_TEST
 
 START_TEST(the_disk_number_may_be_missing_but_not_nonsense)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 
 	fixture_init(&f, "s3-multipath-attached");
 	tree_remove(&f.tree, S3_HEAD "/diskseq");
@@ -550,7 +550,7 @@ START_TEST(the_disk_number_may_be_missing_but_not_nonsense)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- check */
+/* ---- check ---- */
 
 START_TEST(a_device_is_checked_against_what_is_wanted)
 {
@@ -578,10 +578,10 @@ START_TEST(a_device_is_checked_against_what_is_wanted)
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct err err = ERR_INIT;
-		int r = device_check(&dev, &rows[i].want, &err);
+		int rc = device_check(&dev, &rows[i].want, &err);
 
-		ck_assert_msg(r == (rows[i].says ? -1 : 0), "%s: %d", rows[i].what, r);
-		if (r)
+		ck_assert_msg(rc == (rows[i].says ? -1 : 0), "%s: %d", rows[i].what, rc);
+		if (rc)
 			ck_assert_msg(strstr(err.msg, rows[i].says) && err.code == ERR_PRECONDITION,
 			              "%s: %s", rows[i].what, err.msg);
 	}
@@ -590,7 +590,7 @@ START_TEST(a_device_is_checked_against_what_is_wanted)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- by number */
+/* ---- by number ---- */
 
 START_TEST(a_device_is_found_by_its_number)
 {
@@ -612,13 +612,14 @@ START_TEST(a_device_is_found_by_its_number)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		AUTO(fixture_clear) struct fixture f;
-		int r;
+		struct fixture f AUTO(fixture_clear);
+		int rc;
 
 		fixture_init(&f, rows[i].state);
-		r = device_by_number(&f.world, makedev(259, rows[i].minor), &f.dev, &f.err);
-		ck_assert_msg(r == (rows[i].name ? 0 : 1), "%s: %d %s", rows[i].what, r, f.err.msg);
-		if (r)
+		rc = device_by_number(&f.world, makedev(259, rows[i].minor), &f.dev, &f.err);
+		ck_assert_msg(rc == (rows[i].name ? 0 : 1), "%s: %d %s", rows[i].what, rc,
+		              f.err.msg);
+		if (rc)
 			continue;
 		ROW_STR_EQ(rows[i].what, f.dev.name, rows[i].name);
 		ROW_STR_EQ(rows[i].what, f.dev.pci, rows[i].pci);
@@ -629,7 +630,7 @@ END_TEST
 
 START_TEST(a_number_that_moved_to_another_disk_is_no_device)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 
 	fixture_init(&f, "s3-multipath-attached");
 	tree_write(&f.tree, S3_HEAD "/dev", "259:9\n");
@@ -639,7 +640,7 @@ END_TEST
 
 START_TEST(a_disk_with_two_functions_names_neither)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 
 	fixture_init(&f, "s3-multipath-attached");
 	tree_link(&f.tree, "/sys/class/block/nvme0c2n1",
@@ -651,7 +652,7 @@ END_TEST
 
 START_TEST(any_block_device_has_a_number)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 
 	fixture_init(&f, NULL);
 	tree_write(&f.tree, "/sys/devices/virtual/block/sd/dev", "7:3\n");
@@ -666,7 +667,7 @@ START_TEST(any_block_device_has_a_number)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- functions */
+/* ---- functions ---- */
 
 START_TEST(functions_of_snap_pfs_are_counted)
 {
@@ -686,7 +687,7 @@ START_TEST(functions_of_snap_pfs_are_counted)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		AUTO(fixture_clear) struct fixture f;
+		struct fixture f AUTO(fixture_clear);
 		unsigned n = 77;
 
 		fixture_init(&f, rows[i].state);
@@ -714,14 +715,14 @@ START_TEST(release_clears_our_override_and_touches_nothing_else)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		AUTO(fixture_clear) struct fixture f;
-		AUTO(free) char *writes = NULL;
-		int r;
+		struct fixture f AUTO(fixture_clear);
+		char *writes AUTO(free) = NULL;
+		int rc;
 
 		fixture_init(&f, "s3-multipath-attached");
 		tree_write(&f.tree, "/sys/bus/pci/devices/0000:00:04.0/driver_override", "nvme\n");
-		r = device_release(&f.world, rows[i].pci, &f.err);
-		ck_assert_msg(r == rows[i].want, "%s: %d %s", rows[i].what, r, f.err.msg);
+		rc = device_release(&f.world, rows[i].pci, &f.err);
+		ck_assert_msg(rc == rows[i].want, "%s: %d %s", rows[i].what, rc, f.err.msg);
 		writes = kernel_writes(&f.kernel);
 		ROW_STR_EQ(rows[i].what, writes, rows[i].writes);
 	}

@@ -37,7 +37,7 @@ static void fixture_init(struct fixture *f)
 		                   .devno = f->loop.devno,
 		                   .size = f->loop.size,
 		                   .diskseq = f->loop.diskseq };
-	snprintf(f->dev.path, sizeof f->dev.path, "%s/nvme0n1", f->tree.dev);
+	snprintf(f->dev.path, sizeof(f->dev.path), "%s/nvme0n1", f->tree.dev);
 }
 
 static void refused(const struct fixture *f, int flags, enum err_code code, const char *says)
@@ -53,8 +53,8 @@ static void refused(const struct fixture *f, int flags, enum err_code code, cons
 
 START_TEST(the_right_device_is_opened)
 {
-	AUTO(fixture_clear) struct fixture f = { .loop = { .fd = -1 } };
-	AUTO(fd) int fd = -1;
+	struct fixture f AUTO(fixture_clear) = { .loop = { .fd = -1 } };
+	int fd AUTO(fd) = -1;
 	struct err err = ERR_INIT;
 	uint64_t seq = 0;
 
@@ -74,7 +74,7 @@ END_TEST
 
 START_TEST(anything_else_is_refused)
 {
-	AUTO(fixture_clear) struct fixture f = { .loop = { .fd = -1 } };
+	struct fixture f AUTO(fixture_clear) = { .loop = { .fd = -1 } };
 	struct device good;
 	char other[32];
 
@@ -85,7 +85,7 @@ START_TEST(anything_else_is_refused)
 	refused(&f, O_RDONLY, ERR_PRECONDITION, "has 16.0 MiB (16777216 bytes), sysfs says");
 	f.dev = good;
 	f.dev.devno = makedev(major(good.devno), minor(good.devno) + 1);
-	snprintf(other, sizeof other, "sysfs says that nvme0n1 is %u:%u", major(f.dev.devno),
+	snprintf(other, sizeof(other), "sysfs says that nvme0n1 is %u:%u", major(f.dev.devno),
 	         minor(f.dev.devno));
 	refused(&f, O_RDONLY, ERR_PRECONDITION, other);
 	f.dev = good;
@@ -94,27 +94,27 @@ START_TEST(anything_else_is_refused)
 		refused(&f, O_RDONLY, ERR_PRECONDITION, "the name was given to another disk");
 	}
 	f.dev = good;
-	snprintf(f.dev.path, sizeof f.dev.path, "%s/nvme9n9", f.tree.dev);
+	snprintf(f.dev.path, sizeof(f.dev.path), "%s/nvme9n9", f.tree.dev);
 	refused(&f, O_RDONLY, ERR_UNAVAILABLE, "is this the host's /dev?");
 }
 END_TEST
 
 START_TEST(only_block_device_nodes_are_opened)
 {
-	AUTO(tree_clear) struct tree t = { 0 };
+	struct tree t AUTO(tree_clear) = { 0 };
 	struct fixture f = { 0 };
 	char path[300];
 
 	tree_unpack(&t, NULL);
 	tree_write(&t, "/dev/file", "data");
 	tree_link(&t, "/dev/link", "/dev/null");
-	snprintf(path, sizeof path, "%s/fifo", t.dev);
+	snprintf(path, sizeof(path), "%s/fifo", t.dev);
 	ck_assert_int_eq(mkfifo(path, 0600), 0);
 	/* Opening the FIFO would hang. */
 	for (size_t i = 0; i < 3; i++) {
 		static const char *const names[] = { "file", "link", "fifo" };
 
-		snprintf(f.dev.path, sizeof f.dev.path, "%s/%s", t.dev, names[i]);
+		snprintf(f.dev.path, sizeof(f.dev.path), "%s/%s", t.dev, names[i]);
 		refused(&f, O_RDONLY, ERR_PRECONDITION, "is no block device node");
 	}
 }
@@ -122,9 +122,9 @@ END_TEST
 
 START_TEST(a_device_in_use_is_not_opened_exclusively)
 {
-	AUTO(fixture_clear) struct fixture f = { .loop = { .fd = -1 } };
-	AUTO(fd) int first = -1;
-	AUTO(fd) int plain = -1;
+	struct fixture f AUTO(fixture_clear) = { .loop = { .fd = -1 } };
+	int first AUTO(fd) = -1;
+	int plain AUTO(fd) = -1;
 	struct err err = ERR_INIT;
 
 	SKIP_UNLESS_LOOP();
@@ -137,7 +137,7 @@ END_TEST
 
 START_TEST(a_nodev_mount_is_named)
 {
-	AUTO(fixture_clear) struct fixture f = { .loop = { .fd = -1 } };
+	struct fixture f AUTO(fixture_clear) = { .loop = { .fd = -1 } };
 	char says[200];
 
 	SKIP_UNLESS_LOOP();
@@ -147,7 +147,7 @@ START_TEST(a_nodev_mount_is_named)
 	ck_assert_int_eq(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
 	ck_assert_int_eq(mount(f.tree.dev, f.tree.dev, NULL, MS_BIND, NULL), 0);
 	ck_assert_int_eq(mount(NULL, f.tree.dev, NULL, MS_REMOUNT | MS_BIND | MS_NODEV, NULL), 0);
-	snprintf(says, sizeof says, "device nodes cannot be used on %s: it is mounted nodev",
+	snprintf(says, sizeof(says), "device nodes cannot be used on %s: it is mounted nodev",
 	         f.tree.dev);
 	refused(&f, O_RDONLY, ERR_PRECONDITION, says);
 	ck_assert_int_eq(umount(f.tree.dev), 0);

@@ -36,7 +36,7 @@ static void start_waiter(struct waiter *w, struct wait_world *f, uint32_t nsid, 
 
 START_TEST(a_wait_that_fails_leaves_the_function_to_one_that_found_its_device)
 {
-	AUTO(wait_world_clear) struct wait_world f;
+	struct wait_world f AUTO(wait_world_clear);
 	struct waiter loser, winner;
 
 	/* Namespace 1 comes with the bind; 9 never does. */
@@ -57,7 +57,7 @@ END_TEST
 
 START_TEST(an_abandoned_device_is_left_to_whoever_waits_for_its_neighbour)
 {
-	AUTO(wait_world_clear) struct wait_world f;
+	struct wait_world f AUTO(wait_world_clear);
 	struct waiter neighbour;
 
 	wait_world_init(&f, "s2-vfs-unbound");
@@ -94,7 +94,7 @@ static void two_waits_fail(struct wait_world *w, int first_ms)
 
 START_TEST(the_last_of_two_waits_that_fail_gives_the_function_back)
 {
-	AUTO(wait_world_clear) struct wait_world w;
+	struct wait_world w AUTO(wait_world_clear);
 
 	wait_world_init(&w, "s2-vfs-unbound");
 	two_waits_fail(&w, 500);
@@ -103,7 +103,7 @@ END_TEST
 
 START_TEST(a_function_that_is_being_bound_is_not_bound_a_second_time)
 {
-	AUTO(wait_world_clear) struct wait_world w;
+	struct wait_world w AUTO(wait_world_clear);
 
 	/* It would find the override of the first, and restore that when its bind meets EBUSY. */
 	wait_world_init(&w, "s2-vfs-unbound");
@@ -114,8 +114,8 @@ END_TEST
 
 START_TEST(many_waits_on_one_function_end_in_one_state)
 {
-	AUTO(wait_world_clear) struct wait_world f;
-	AUTO(str_clear) struct str why = STR_INIT(300);
+	struct wait_world f AUTO(wait_world_clear);
+	struct str why AUTO(str_clear) = STR_INIT(300);
 	struct waiter w[8];
 
 	wait_world_init(&f, "s2-vfs-unbound");

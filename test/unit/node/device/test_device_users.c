@@ -92,7 +92,7 @@ START_TEST(of_two_changes_the_state_before_the_first_counts)
 	struct device_user first = { 0 }, last = { 0 };
 
 	/* The second found the override that the first had set, which is nothing to go back to. */
-	memcpy(earlier.override_before, "pci-stub", sizeof "pci-stub");
+	memcpy(earlier.override_before, "pci-stub", sizeof("pci-stub"));
 	join(&first);
 	join(&last);
 	device_user_changed(&first, &earlier);

@@ -1,5 +1,8 @@
-// SPDX-License-Identifier: Apache-2.0
-/* Which PFs get VFs, and what is written to sysfs for that; the writes go to a list instead of a kernel. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which PFs get VFs, and what is written to sysfs for that; the writes go to a list instead of a
+ * kernel.
+ */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>

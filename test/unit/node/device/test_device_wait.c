@@ -34,11 +34,11 @@ static void wrong_namespace_on_bind(struct kernel *k, const char *pci)
 	add_namespace(k->tree, 1, U2);
 }
 
-/* ---------------------------------------------------------------- it comes */
+/* ---- it comes ---- */
 
 START_TEST(what_is_there_is_found_without_a_write)
 {
-	AUTO(wait_world_clear) struct wait_world f;
+	struct wait_world f AUTO(wait_world_clear);
 
 	wait_world_init(&f, "s3-multipath-attached");
 	tree_write(&f.tree, OVERRIDE, "(null)\n");
@@ -52,7 +52,7 @@ END_TEST
 /* As the Go plugin leaves it while a volume is staged. */
 START_TEST(the_override_of_a_bound_function_is_cleared)
 {
-	AUTO(wait_world_clear) struct wait_world f;
+	struct wait_world f AUTO(wait_world_clear);
 
 	wait_world_init(&f, "s3-multipath-attached");
 	tree_write(&f.tree, OVERRIDE, "nvme\n");
@@ -64,7 +64,7 @@ END_TEST
 
 START_TEST(a_function_without_driver_is_bound_and_stays_so)
 {
-	AUTO(wait_world_clear) struct wait_world f;
+	struct wait_world f AUTO(wait_world_clear);
 
 	wait_world_init(&f, "s2-vfs-unbound");
 	f.kernel.on_bind = namespace_on_bind;
@@ -92,7 +92,7 @@ static void *namespace_later(void *arg)
 
 START_TEST(a_namespace_that_comes_late_is_awaited)
 {
-	AUTO(wait_world_clear) struct wait_world f;
+	struct wait_world f AUTO(wait_world_clear);
 	pthread_t thread;
 
 	wait_world_init(&f, "s3a-vfs-bound-no-ns");
@@ -116,7 +116,7 @@ static void *function_later(void *arg)
 
 START_TEST(a_disk_whose_node_comes_late_is_awaited)
 {
-	AUTO(wait_world_clear) struct wait_world f;
+	struct wait_world f AUTO(wait_world_clear);
 
 	wait_world_init(&f, "s2-vfs-unbound");
 	f.kernel.on_bind = namespace_on_bind;
@@ -133,7 +133,7 @@ END_TEST
 
 START_TEST(a_function_that_is_plugged_late_is_awaited_and_bound)
 {
-	AUTO(wait_world_clear) struct wait_world f;
+	struct wait_world f AUTO(wait_world_clear);
 	pthread_t thread;
 
 	wait_world_init(&f, "s2-vfs-unbound");
@@ -151,7 +151,7 @@ START_TEST(a_bind_that_fails_is_tried_again)
 	static const int errnums[] = { ENODEV, EBUSY, EIO, EAGAIN };
 
 	for (size_t i = 0; i < ARRAY_LEN(errnums); i++) {
-		AUTO(wait_world_clear) struct wait_world f;
+		struct wait_world f AUTO(wait_world_clear);
 
 		wait_world_init(&f, "s2-vfs-unbound");
 		f.kernel.on_bind = namespace_on_bind;
@@ -165,7 +165,7 @@ END_TEST
 
 START_TEST(somebody_elses_bind_is_as_good)
 {
-	AUTO(wait_world_clear) struct wait_world f;
+	struct wait_world f AUTO(wait_world_clear);
 	pthread_t thread;
 
 	/* The write finds the function bound a moment before. */
@@ -179,11 +179,11 @@ START_TEST(somebody_elses_bind_is_as_good)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- it does not come */
+/* ---- it does not come ---- */
 
 START_TEST(time_that_runs_out_says_what_is_missing_and_puts_everything_back)
 {
-	AUTO(wait_world_clear) struct wait_world f;
+	struct wait_world f AUTO(wait_world_clear);
 
 	wait_world_init(&f, "s2-vfs-unbound");
 	ck_assert_int_eq(wait_ms(&f, 300), -1);
@@ -200,7 +200,7 @@ END_TEST
 
 START_TEST(a_bind_that_always_fails_is_told_with_its_reason)
 {
-	AUTO(wait_world_clear) struct wait_world f;
+	struct wait_world f AUTO(wait_world_clear);
 
 	wait_world_init(&f, "s2-vfs-unbound");
 	f.kernel.faults[0] = (struct kernel_fault) { "bind", ENODEV, 1000, false };
@@ -217,7 +217,7 @@ END_TEST
 
 START_TEST(a_sysfs_that_cannot_be_written_ends_the_wait_at_once)
 {
-	AUTO(wait_world_clear) struct wait_world f;
+	struct wait_world f AUTO(wait_world_clear);
 
 	wait_world_init(&f, "s2-vfs-unbound");
 	f.kernel.faults[0] = (struct kernel_fault) { "driver_override", EROFS, 1000, false };
@@ -242,7 +242,7 @@ START_TEST(functions_that_are_not_ours_are_refused_without_a_write)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		AUTO(wait_world_clear) struct wait_world f;
+		struct wait_world f AUTO(wait_world_clear);
 
 		wait_world_init(&f, "s2-vfs-unbound");
 		if (rows[i].path)
@@ -267,7 +267,7 @@ static void *cancel_later(void *arg)
 
 START_TEST(a_cancelled_call_stops_and_puts_everything_back)
 {
-	AUTO(wait_world_clear) struct wait_world f;
+	struct wait_world f AUTO(wait_world_clear);
 	struct cancel cancel = CANCEL_INIT;
 	struct deadline d = deadline_in_ms(20000);
 	pthread_t thread;
@@ -296,7 +296,7 @@ static void *vanish_later(void *arg)
 
 START_TEST(a_function_that_vanishes_is_awaited_and_named)
 {
-	AUTO(wait_world_clear) struct wait_world f;
+	struct wait_world f AUTO(wait_world_clear);
 	pthread_t thread;
 
 	wait_world_init(&f, "s2-vfs-unbound");
@@ -308,11 +308,11 @@ START_TEST(a_function_that_vanishes_is_awaited_and_named)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- a disk of somebody else */
+/* ---- a disk of somebody else ---- */
 
 START_TEST(a_wrong_disk_that_may_be_in_use_keeps_its_driver)
 {
-	AUTO(wait_world_clear) struct wait_world f;
+	struct wait_world f AUTO(wait_world_clear);
 
 	/* Its node is no disk by which to show that nobody uses it. */
 	wait_world_init(&f, "s2-vfs-unbound");
@@ -342,15 +342,15 @@ static void wrong_disk_on_bind(struct kernel *k, const char *pci)
 		                      .diskseq = wrong_disk->diskseq };
 
 	(void)pci;
-	snprintf(dev, sizeof dev, "%u:%u", major(wrong_disk->devno), minor(wrong_disk->devno));
+	snprintf(dev, sizeof(dev), "%u:%u", major(wrong_disk->devno), minor(wrong_disk->devno));
 	kernel_add_namespace(k->tree, &n);
 }
 
 START_TEST(a_wrong_disk_that_nobody_uses_is_let_go)
 {
-	AUTO(wait_world_clear) struct wait_world f;
-	AUTO(loop_detach) struct loop loop = { .fd = -1 };
-	AUTO(fd) int user = -1;
+	struct wait_world f AUTO(wait_world_clear);
+	struct loop loop AUTO(loop_detach) = { .fd = -1 };
+	int user AUTO(fd) = -1;
 	struct device dev;
 
 	SKIP_UNLESS_LOOP();
@@ -370,7 +370,7 @@ START_TEST(a_wrong_disk_that_nobody_uses_is_let_go)
 	strs_clear(&f.kernel.writes);
 	err_clear(&f.err);
 	dev = (struct device) { .devno = loop.devno, .size = loop.size };
-	snprintf(dev.path, sizeof dev.path, "%s/nvme0n1", f.tree.dev);
+	snprintf(dev.path, sizeof(dev.path), "%s/nvme0n1", f.tree.dev);
 	ck_assert_int_eq(device_open(&dev, O_RDONLY | O_EXCL, &user, NULL, &f.err), 0);
 	ck_assert_int_eq(wait_ms(&f, 20000), -1);
 	ck_assert_msg(strstr(f.err.msg, "stays with driver nvme, as it may be in use") &&
@@ -380,7 +380,7 @@ START_TEST(a_wrong_disk_that_nobody_uses_is_let_go)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- a device that is not wanted after all */
+/* ---- a device that is not wanted after all ---- */
 
 /* The loop device as what comes with the bind, matching the UUID that is wanted. */
 static void right_disk_on_bind(struct kernel *k, const char *pci)
@@ -402,8 +402,8 @@ static void wait_for_loop(struct wait_world *f, const struct loop *loop)
 
 START_TEST(an_abandoned_device_is_unbound_when_nobody_uses_it)
 {
-	AUTO(wait_world_clear) struct wait_world f;
-	AUTO(loop_detach) struct loop loop = { .fd = -1 };
+	struct wait_world f AUTO(wait_world_clear);
+	struct loop loop AUTO(loop_detach) = { .fd = -1 };
 
 	SKIP_UNLESS_LOOP();
 	wait_world_init(&f, "s2-vfs-unbound");
@@ -417,9 +417,9 @@ END_TEST
 
 START_TEST(an_abandoned_device_in_use_keeps_its_driver)
 {
-	AUTO(wait_world_clear) struct wait_world f;
-	AUTO(loop_detach) struct loop loop = { .fd = -1 };
-	AUTO(fd) int user = -1;
+	struct wait_world f AUTO(wait_world_clear);
+	struct loop loop AUTO(loop_detach) = { .fd = -1 };
+	int user AUTO(fd) = -1;
 
 	SKIP_UNLESS_LOOP();
 	wait_world_init(&f, "s2-vfs-unbound");
@@ -435,8 +435,8 @@ END_TEST
 
 START_TEST(an_abandoned_device_with_a_neighbour_keeps_its_driver)
 {
-	AUTO(wait_world_clear) struct wait_world f;
-	AUTO(loop_detach) struct loop loop = { .fd = -1 };
+	struct wait_world f AUTO(wait_world_clear);
+	struct loop loop AUTO(loop_detach) = { .fd = -1 };
 
 	SKIP_UNLESS_LOOP();
 	wait_world_init(&f, "s2-vfs-unbound");
@@ -451,7 +451,7 @@ END_TEST
 
 START_TEST(abandoning_a_device_that_was_bound_before_changes_nothing)
 {
-	AUTO(wait_world_clear) struct wait_world f;
+	struct wait_world f AUTO(wait_world_clear);
 
 	wait_world_init(&f, "s3-multipath-attached");
 	tree_write(&f.tree, OVERRIDE, "(null)\n");

@@ -22,7 +22,7 @@ static struct device_world world_of(const struct tree *t, const char *device_id)
 	};
 }
 
-/* ---------------------------------------------------------------- addresses */
+/* ---- addresses ---- */
 
 START_TEST(addresses_are_parsed_and_padded)
 {
@@ -62,10 +62,10 @@ START_TEST(addresses_are_parsed_and_padded)
 		struct pci_address a;
 		struct err err = ERR_INIT;
 		char text[PCI_NAME_MAX];
-		int r = pci_parse(rows[i].text, &a, &err);
+		int rc = pci_parse(rows[i].text, &a, &err);
 
-		ck_assert_msg(r == (rows[i].want ? 0 : -1), "%s: %d", rows[i].what, r);
-		if (r) {
+		ck_assert_msg(rc == (rows[i].want ? 0 : -1), "%s: %d", rows[i].what, rc);
+		if (rc) {
 			ck_assert_int_eq(err.code, ERR_INVALID);
 			continue;
 		}
@@ -91,7 +91,7 @@ START_TEST(a_domain_that_was_not_given_is_not_known)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- usable */
+/* ---- usable ---- */
 
 START_TEST(only_nvme_functions_of_accepted_vendors_and_snap_parents_are_usable)
 {
@@ -125,18 +125,18 @@ START_TEST(only_nvme_functions_of_accepted_vendors_and_snap_parents_are_usable)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		AUTO(tree_clear) struct tree t = { 0 };
+		struct tree t AUTO(tree_clear) = { 0 };
 		struct device_world w;
 		struct err err = ERR_INIT;
-		int r;
+		int rc;
 
 		tree_unpack(&t, "s9-bf3-vpd-15b3");
 		w = world_of(&t, rows[i].device_id);
 		if (rows[i].edit)
 			tree_write(&t, rows[i].edit, rows[i].text);
-		r = pci_usable(&w, rows[i].pci, NVME, &err);
-		ck_assert_msg(r == rows[i].want, "%s: %d %s", rows[i].what, r, err.msg);
-		if (r < 0) {
+		rc = pci_usable(&w, rows[i].pci, NVME, &err);
+		ck_assert_msg(rc == rows[i].want, "%s: %d %s", rows[i].what, rc, err.msg);
+		if (rc < 0) {
 			ck_assert_int_eq(err.code, ERR_PRECONDITION);
 			ck_assert_msg(strstr(err.msg, rows[i].says), "%s: %s", rows[i].what,
 			              err.msg);
@@ -147,7 +147,7 @@ END_TEST
 
 START_TEST(a_vendor_id_is_compared_whole)
 {
-	AUTO(tree_clear) struct tree t = { 0 };
+	struct tree t AUTO(tree_clear) = { 0 };
 	struct device_world w;
 	struct err err = ERR_INIT;
 
@@ -159,7 +159,7 @@ START_TEST(a_vendor_id_is_compared_whole)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- which domain */
+/* ---- which domain ---- */
 
 #define VUID_0 "MT2328XZ17DFNVMES0D0F2"
 #define VUID_1 "MT2328XZ99AANVMES0D0F2"
@@ -176,7 +176,7 @@ static void write_vuid(const struct tree *t, const char *dir, const char *vuid)
 	bytes[5] = (char)n;
 	memcpy(bytes + 6, vuid, n);
 	memcpy(bytes + 6 + n, "\x78", 1);
-	snprintf(path, sizeof path, "%s/vpd", dir);
+	snprintf(path, sizeof(path), "%s/vpd", dir);
 	tree_write_bytes(t, path, bytes, n + 7);
 }
 
@@ -186,22 +186,22 @@ static void add_functions(const struct tree *t, const char *domain, const char *
 	char dir[200], path[300], target[300];
 
 	for (int fn = 0; fn < 2; fn++) {
-		snprintf(dir, sizeof dir, "/sys/devices/pci%s:26/%s:26:0c.%d", domain, domain, fn);
-		snprintf(path, sizeof path, "%s/class", dir);
+		snprintf(dir, sizeof(dir), "/sys/devices/pci%s:26/%s:26:0c.%d", domain, domain, fn);
+		snprintf(path, sizeof(path), "%s/class", dir);
 		tree_write(t, path, "0x010802\n");
-		snprintf(path, sizeof path, "%s/vendor", dir);
+		snprintf(path, sizeof(path), "%s/vendor", dir);
 		tree_write(t, path, "0x15b3\n");
-		snprintf(path, sizeof path, "%s/device", dir);
+		snprintf(path, sizeof(path), "%s/device", dir);
 		tree_write(t, path, "0x6001\n");
 		if (fn == 0 && vuid)
 			write_vuid(t, dir, vuid);
 		if (fn == 1) {
-			snprintf(path, sizeof path, "%s/physfn", dir);
-			snprintf(target, sizeof target, "../%s:26:0c.0", domain);
+			snprintf(path, sizeof(path), "%s/physfn", dir);
+			snprintf(target, sizeof(target), "../%s:26:0c.0", domain);
 			tree_link(t, path, target);
 		}
-		snprintf(path, sizeof path, "/sys/bus/pci/devices/%s:26:0c.%d", domain, fn);
-		snprintf(target, sizeof target, "../../..%s", dir + 4);
+		snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s:26:0c.%d", domain, fn);
+		snprintf(target, sizeof(target), "../../..%s", dir + 4);
 		tree_link(t, path, target);
 	}
 }
@@ -302,27 +302,28 @@ START_TEST(the_domain_is_found_by_vuid_or_must_be_unique)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		AUTO(tree_clear) struct tree t = { 0 };
-		AUTO(str_clear) struct str why = STR_INIT(700);
+		struct tree t AUTO(tree_clear) = { 0 };
+		struct str why AUTO(str_clear) = STR_INIT(700);
 		struct device_world w;
 		struct pci_address a;
 		struct err err = ERR_INIT;
 		char pci[PCI_NAME_MAX] = "";
-		int r;
+		int rc;
 
 		tree_unpack(&t, NULL);
 		w = world_of(&t, "6001");
 		for (size_t k = 0; k < 2 && rows[i].domains[k].domain; k++)
 			add_functions(&t, rows[i].domains[k].domain, rows[i].domains[k].vuid);
 		ck_assert_int_eq(pci_parse(rows[i].address, &a, &err), 0);
-		r = pci_resolve(&w, &a, rows[i].vuid, NVME, pci, &why, &err);
-		ck_assert_msg(r == rows[i].want, "%s: %d %s %s", rows[i].what, r, why.ptr, err.msg);
-		ck_assert_msg(strstr(r == 0   ? pci
-		                     : r == 1 ? why.ptr
-		                              : err.msg,
+		rc = pci_resolve(&w, &a, rows[i].vuid, NVME, pci, &why, &err);
+		ck_assert_msg(rc == rows[i].want, "%s: %d %s %s", rows[i].what, rc, why.ptr,
+		              err.msg);
+		ck_assert_msg(strstr(rc == 0   ? pci
+		                     : rc == 1 ? why.ptr
+		                               : err.msg,
 		                     rows[i].says),
 		              "%s: \"%s\" \"%s\" \"%s\"", rows[i].what, pci, why.ptr, err.msg);
-		if (r < 0)
+		if (rc < 0)
 			ck_assert_int_eq(err.code, ERR_PRECONDITION);
 	}
 }
@@ -330,8 +331,8 @@ END_TEST
 
 START_TEST(a_function_that_may_not_be_touched_is_never_a_candidate)
 {
-	AUTO(tree_clear) struct tree t = { 0 };
-	AUTO(str_clear) struct str why = STR_INIT(700);
+	struct tree t AUTO(tree_clear) = { 0 };
+	struct str why AUTO(str_clear) = STR_INIT(700);
 	struct pci_address a;
 	struct device_world w;
 	struct err err = ERR_INIT;
@@ -357,8 +358,8 @@ END_TEST
 
 START_TEST(a_tree_without_pci_has_no_function)
 {
-	AUTO(tree_clear) struct tree t = { 0 };
-	AUTO(str_clear) struct str why = STR_INIT(700);
+	struct tree t AUTO(tree_clear) = { 0 };
+	struct str why AUTO(str_clear) = STR_INIT(700);
 	struct pci_address a;
 	struct device_world w;
 	struct err err = ERR_INIT;

@@ -51,7 +51,7 @@ static int give(struct fixture *f)
 
 static void assert_writes(struct fixture *f, const char *what, const char *want)
 {
-	AUTO(free) char *got = kernel_writes(&f->kernel);
+	char *got AUTO(free) = kernel_writes(&f->kernel);
 
 	ROW_STR_EQ(what, got, want);
 }
@@ -59,19 +59,19 @@ static void assert_writes(struct fixture *f, const char *what, const char *want)
 static void assert_state(struct fixture *f, const char *what, const char *driver,
                          const char *override)
 {
-	AUTO(free) char *got = tree_read(&f->tree, VF_DIR "/driver_override");
-	AUTO(free) char *holder = NULL;
+	char *got AUTO(free) = tree_read(&f->tree, VF_DIR "/driver_override");
+	char *holder AUTO(free) = NULL;
 	struct err err = ERR_INIT;
-	int r = pci_driver(&f->world, VF, &holder, &err);
+	int rc = pci_driver(&f->world, VF, &holder, &err);
 
-	ck_assert_int_ge(r, 0);
-	ROW_STR_EQ(what, r == 1 ? "" : holder, driver);
+	ck_assert_int_ge(rc, 0);
+	ROW_STR_EQ(what, rc == 1 ? "" : holder, driver);
 	ROW_STR_EQ(what, got, override);
 }
 
 START_TEST(a_free_function_is_bound_by_override)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 
 	fixture_init(&f);
 	ck_assert_int_eq(give(&f), 0);
@@ -79,7 +79,7 @@ START_TEST(a_free_function_is_bound_by_override)
 	assert_state(&f, "give", "nvme", "nvme");
 	ck_assert_str_eq(f.change.pci, VF);
 	/* Again: held already, nothing is written, nothing to give back. */
-	memset(&f.change, 0, sizeof f.change);
+	memset(&f.change, 0, sizeof(f.change));
 	ck_assert_int_eq(give(&f), 0);
 	assert_writes(&f, "again", "driver_override nvme; bind " VF);
 	ck_assert_str_eq(f.change.pci, "");
@@ -88,7 +88,7 @@ END_TEST
 
 START_TEST(what_was_given_can_be_taken_back)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 
 	fixture_init(&f);
 	ck_assert_int_eq(give(&f), 0);
@@ -133,17 +133,17 @@ START_TEST(a_failed_step_leaves_nothing_behind)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		AUTO(fixture_clear) struct fixture f;
-		int r;
+		struct fixture f AUTO(fixture_clear);
+		int rc;
 
 		fixture_init(&f);
 		f.kernel.faults[0] =
 			(struct kernel_fault) { rows[i].attribute, rows[i].errnum, 1, false };
-		r = give(&f);
-		ck_assert_msg(r == rows[i].want, "%s: %d", rows[i].what, r);
-		ck_assert_msg(strstr(r < 0 ? f.err.msg : f.why.ptr, rows[i].says), "%s: %s%s",
+		rc = give(&f);
+		ck_assert_msg(rc == rows[i].want, "%s: %d", rows[i].what, rc);
+		ck_assert_msg(strstr(rc < 0 ? f.err.msg : f.why.ptr, rows[i].says), "%s: %s%s",
 		              rows[i].what, f.err.msg, f.why.ptr);
-		if (r < 0)
+		if (rc < 0)
 			ck_assert_int_eq(f.err.code, ERR_PRECONDITION);
 		assert_writes(&f, rows[i].what, rows[i].writes);
 		assert_state(&f, rows[i].what, "", "(null)");
@@ -154,7 +154,7 @@ END_TEST
 
 START_TEST(an_undo_that_fails_is_told)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 
 	fixture_init(&f);
 	f.kernel.faults[0] = (struct kernel_fault) { "bind", EPERM, 1, false };
@@ -172,13 +172,13 @@ static void hold_by(struct fixture *f, const char *driver)
 {
 	char target[100];
 
-	snprintf(target, sizeof target, "../../../../bus/pci/drivers/%s", driver);
+	snprintf(target, sizeof(target), "../../../../bus/pci/drivers/%s", driver);
 	tree_link(&f->tree, VF_DIR "/driver", target);
 }
 
 START_TEST(another_driver_is_never_displaced)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 
 	fixture_init(&f);
 	hold_by(&f, "vfio-pci");
@@ -191,7 +191,7 @@ END_TEST
 
 START_TEST(an_override_for_another_driver_is_respected)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 
 	fixture_init(&f);
 	tree_write(&f.tree, VF_DIR "/driver_override", "vfio-pci\n");
@@ -204,7 +204,7 @@ END_TEST
 
 START_TEST(a_parked_function_is_taken_and_parked_again)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 
 	fixture_init(&f);
 	hold_by(&f, "pci-stub");
@@ -226,7 +226,7 @@ END_TEST
 
 START_TEST(a_leftover_override_of_ours_is_cleared_by_the_undo)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 
 	fixture_init(&f);
 	tree_write(&f.tree, VF_DIR "/driver_override", "nvme\n");
@@ -249,7 +249,7 @@ START_TEST(forgetting_clears_only_our_override)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		AUTO(fixture_clear) struct fixture f;
+		struct fixture f AUTO(fixture_clear);
 
 		fixture_init(&f);
 		tree_write(&f.tree, VF_DIR "/driver_override", rows[i].before);
@@ -262,7 +262,7 @@ END_TEST
 
 START_TEST(forgetting_a_function_that_has_gone_is_fine)
 {
-	AUTO(fixture_clear) struct fixture f;
+	struct fixture f AUTO(fixture_clear);
 
 	fixture_init(&f);
 	ck_assert_int_eq(pci_forget(&f.world, "0000:77:00.1", "nvme", &f.err), 0);

@@ -13,8 +13,8 @@
 
 START_TEST(attributes_lose_their_newline_and_missing_ones_are_a_condition)
 {
-	AUTO(tree_clear) struct tree t = { 0 };
-	AUTO(free) char *text = NULL;
+	struct tree t AUTO(tree_clear) = { 0 };
+	char *text AUTO(free) = NULL;
 	struct err err = ERR_INIT;
 
 	tree_unpack(&t, NULL);
@@ -59,7 +59,7 @@ START_TEST(numbers_are_whole_or_refused)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		AUTO(tree_clear) struct tree t = { 0 };
+		struct tree t AUTO(tree_clear) = { 0 };
 		struct err dec_err = ERR_INIT, hex_err = ERR_INIT;
 		uint64_t dec = 0;
 		uint32_t hex = 0;
@@ -84,10 +84,10 @@ END_TEST
 
 START_TEST(missing_numbers_links_and_directories_are_conditions)
 {
-	AUTO(tree_clear) struct tree t = { 0 };
-	AUTO(strs_clear) struct strs names = STRS_INIT;
-	AUTO(free) char *name = NULL;
-	AUTO(free) char *bytes = NULL;
+	struct tree t AUTO(tree_clear) = { 0 };
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+	char *name AUTO(free) = NULL;
+	char *bytes AUTO(free) = NULL;
 	struct err err = ERR_INIT;
 	uint64_t dec;
 	uint32_t hex;
@@ -114,9 +114,9 @@ END_TEST
 
 START_TEST(bytes_keep_their_nuls_and_have_a_limit)
 {
-	AUTO(tree_clear) struct tree t = { 0 };
-	AUTO(free) char *bytes = NULL;
-	AUTO(free) char *large = xcalloc(1, LIMIT_SYSFS_ATTR + 1);
+	struct tree t AUTO(tree_clear) = { 0 };
+	char *bytes AUTO(free) = NULL;
+	char *large AUTO(free) = xcalloc(1, LIMIT_SYSFS_ATTR + 1);
 	struct err err = ERR_INIT;
 	size_t n = 0;
 
@@ -141,9 +141,9 @@ static int refuse(void *arg, const char *path, const char *text)
 
 START_TEST(writes_replace_the_text_and_give_their_errno)
 {
-	AUTO(tree_clear) struct tree t = { 0 };
-	AUTO(free) char *path = NULL;
-	AUTO(free) char *got = NULL;
+	struct tree t AUTO(tree_clear) = { 0 };
+	char *path AUTO(free) = NULL;
+	char *got AUTO(free) = NULL;
 	int errnum = EBUSY;
 	struct sysfs_writer w = { refuse, &errnum };
 

@@ -47,7 +47,7 @@ START_TEST(events_of_pci_and_nvme_matter)
 		{ "only NULs", "\0\0\0\0", 4, false },
 	};
 
-	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
 		ck_assert_msg(uevent_matters(rows[i].msg, rows[i].n) == rows[i].want, "%s",
 		              rows[i].what);
 }
@@ -55,7 +55,7 @@ END_TEST
 
 START_TEST(a_wait_ends_by_its_interval_and_by_the_deadline)
 {
-	AUTO(uevent_close) struct uevent *u = uevent_open();
+	struct uevent *u AUTO(uevent_close) = uevent_open();
 	int64_t start = monotonic_ns(), took;
 
 	/* Somebody may plug a device in meanwhile; then it is shorter, never longer. */
@@ -71,14 +71,14 @@ END_TEST
 static bool send_event(const char *msg, size_t n)
 {
 	struct sockaddr_nl group = { .nl_family = AF_NETLINK, .nl_groups = 1 };
-	AUTO(fd) int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_KOBJECT_UEVENT);
+	int fd AUTO(fd) = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_KOBJECT_UEVENT);
 
-	return fd >= 0 && sendto(fd, msg, n, 0, (const struct sockaddr *)&group, sizeof group) > 0;
+	return fd >= 0 && sendto(fd, msg, n, 0, (const struct sockaddr *)&group, sizeof(group)) > 0;
 }
 
 START_TEST(an_event_ends_a_wait)
 {
-	AUTO(uevent_close) struct uevent *u = uevent_open();
+	struct uevent *u AUTO(uevent_close) = uevent_open();
 	int64_t start = monotonic_ns();
 
 	SKIP_IF(!send_event(MESSAGE("add@/x\0SUBSYSTEM=net")), "may not send uevents");
@@ -98,7 +98,7 @@ static void *cancel_soon(void *arg)
 
 START_TEST(a_cancelled_call_wakes_its_wait)
 {
-	AUTO(uevent_close) struct uevent *u = uevent_open();
+	struct uevent *u AUTO(uevent_close) = uevent_open();
 	struct cancel cancel = CANCEL_INIT;
 	struct deadline d = deadline_in_ms(20000);
 	int64_t start = monotonic_ns();

@@ -76,7 +76,7 @@ START_TEST(rows_of_bytes_give_their_field)
 		const struct row *r = &rows[i];
 		char got[VPD_VALUE_MAX] = "untouched";
 		/* On the heap, so that a read past the end is seen. */
-		AUTO(free) char *bytes = xmalloc(r->n ? r->n : 1);
+		char *bytes AUTO(free) = xmalloc(r->n ? r->n : 1);
 		bool found;
 
 		memcpy(bytes, r->bytes, r->n);
@@ -92,7 +92,7 @@ START_TEST(the_longest_field_fits)
 	char bytes[3 + 3 + 255] = "\x90\x02\x01VU\xff", got[VPD_VALUE_MAX];
 
 	memset(bytes + 6, 'a', 255);
-	ck_assert(vpd_field(bytes, sizeof bytes, "VU", got));
+	ck_assert(vpd_field(bytes, sizeof(bytes), "VU", got));
 	ck_assert_uint_eq(strlen(got), 255);
 }
 END_TEST
@@ -103,8 +103,8 @@ START_TEST(every_cut_of_a_good_vpd_is_harmless)
 				   "abc"
 				   "\x90\x0c\x00PN\x02xyVU\x04MT23\x78";
 
-	for (size_t n = 0; n < sizeof good - 1; n++) {
-		AUTO(free) char *bytes = xmalloc(n ? n : 1);
+	for (size_t n = 0; n < sizeof(good) - 1; n++) {
+		char *bytes AUTO(free) = xmalloc(n ? n : 1);
 		char got[VPD_VALUE_MAX];
 
 		memcpy(bytes, good, n);
@@ -116,8 +116,8 @@ END_TEST
 
 START_TEST(a_recorded_vpd_has_its_fields)
 {
-	AUTO(tree_clear) struct tree t = { 0 };
-	AUTO(free) char *path = NULL;
+	struct tree t AUTO(tree_clear) = { 0 };
+	char *path AUTO(free) = NULL;
 	char bytes[4096], got[VPD_VALUE_MAX];
 	size_t n;
 	FILE *f;
@@ -126,7 +126,7 @@ START_TEST(a_recorded_vpd_has_its_fields)
 	path = tree_path(&t, "/sys/devices/pci0000:00/0000:00:04.0/0000:01:00.0/vpd");
 	f = fopen(path, "r");
 	ck_assert_ptr_nonnull(f);
-	n = fread(bytes, 1, sizeof bytes, f);
+	n = fread(bytes, 1, sizeof(bytes), f);
 	fclose(f);
 	ck_assert(vpd_field(bytes, n, "PN", got));
 	ck_assert_str_eq(got, "900-9D3B6-00CV-A");

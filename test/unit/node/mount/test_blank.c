@@ -84,7 +84,9 @@ START_TEST(data_is_met_where_it_begins)
 }
 END_TEST
 
-/* Several readers, one answer: that of the first place in the header's order, whoever is quicker. */
+/*
+ * Several readers, one answer: that of the first place in the header's order, whoever is quicker.
+ */
 START_TEST(the_first_place_answers_every_time)
 {
 	static const uint64_t places[] = { 3 * MIB + 5, GIB - 1, 700 * MIB, 16 * MIB, 64 * MIB };

@@ -18,9 +18,9 @@ static char dir[64], image[80];
 
 static void begin(void)
 {
-	snprintf(dir, sizeof dir, "/tmp/fsck-test-XXXXXX");
+	snprintf(dir, sizeof(dir), "/tmp/fsck-test-XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(dir));
-	snprintf(image, sizeof image, "%s/image", dir);
+	snprintf(image, sizeof(image), "%s/image", dir);
 	run_tool("truncate -s 16M %s && mkfs.ext4 -q -F %s", image, image);
 }
 

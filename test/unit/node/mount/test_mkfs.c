@@ -27,7 +27,7 @@ static void fake_tools(void)
 	static const char *const names[] = { "mkfs.ext4", "mkfs.ext3",  "mkfs.xfs", "mkfs.btrfs",
 		                             "resize2fs", "xfs_growfs", "btrfs" };
 
-	snprintf(tools, sizeof tools, "/tmp/mkfs-test-XXXXXX");
+	snprintf(tools, sizeof(tools), "/tmp/mkfs-test-XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(tools));
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		run_tool("printf '#!/bin/sh\\necho \"${0##*/} $*\" >> %s/log\\necho last words\\n"

@@ -25,7 +25,7 @@ static const char *proc_with(const char *mountinfo)
 
 	if (*root)
 		run_tool("rm -rf %s", root);
-	snprintf(root, sizeof root, "/tmp/mount-test-%d", getpid());
+	snprintf(root, sizeof(root), "/tmp/mount-test-%d", getpid());
 	char *dir AUTO(free) = xasprintf("%s/self", root);
 	char *file AUTO(free) = xasprintf("%s/mountinfo", dir);
 	ck_assert_int_eq(dir_make(dir, 0755, &err), 0);
@@ -249,7 +249,7 @@ START_TEST(flags_are_split_at_commas_outside_quotes)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- the kernel */
+/* ---- the kernel ---- */
 
 START_TEST(bind_read_only_and_unmount)
 {
