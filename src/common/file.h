@@ -32,8 +32,9 @@ int dir_make(const char *path, mode_t mode, struct err *err) MUST_CHECK;
 /* Names in the directory but . and .., sorted, into `ret` (added to). */
 int dir_list(const char *path, struct strs *ret, struct err *err) MUST_CHECK;
 bool path_exists(const char *path); /* lstat succeeds */
+enum { LINK_ABSENT = 1 };
 /*
- * Last component of a symbolic link's target ("nvme" of .../drivers/nvme), malloc'ed. Returns 1
- * when there is no such link.
+ * Last component of a symbolic link's target ("nvme" of .../drivers/nvme), malloc'ed. Returns
+ * LINK_ABSENT when there is no such link.
  */
 int link_basename(const char *path, char **ret, struct err *err) MUST_CHECK;

@@ -53,8 +53,11 @@ const char *json_name(const struct json *item);
 	for (const struct json *item = json_first(j); item; item = json_next(item))
 size_t json_count(const struct json *j); /* members or elements; 0 for NULL and scalars */
 
+/* What the readers below return when there is no value at the path. */
+enum { JSON_ABSENT = 1 };
+
 /*
- * Values at a path. 0 and *ret, 1 when there is none (*ret untouched), -1 wrong type or not exact.
+ * Values at a path. 0 and *ret, JSON_ABSENT (*ret untouched), -1 wrong type or not exact.
  * Strings point into the tree.
  */
 int json_get_str(const struct json *j, const char *path, const char **ret, struct err *err)

@@ -48,6 +48,12 @@ int kube_new(const struct kube_options *options, struct kube **ret, struct err *
 struct kube *kube_free(struct kube *k);
 
 /*
+ * What the operations return instead of 0 when the answer is about the object's existence:
+ * KUBE_ABSENT no such object, KUBE_EXISTS (kube_create only) an object of this name is there.
+ */
+enum { KUBE_ABSENT = 1, KUBE_EXISTS = 1 };
+
+/*
  * ns NULL: a cluster-scoped kind. *ret is a new root, the caller frees it. Error texts say what was
  * done and what came back ("get dpuvolumes.storage.dpu.nvidia.com: cannot reach ..."); the caller
  * puts the object in front.
