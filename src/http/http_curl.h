@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between the two halves of the HTTP engine: http_engine.c, which decides what is sent when, how
- * long it may take and over which generation of connections, and http.c, which does it with
- * libcurl. Nobody else includes this. Everything here belongs to the engine's thread but the fields
- * under `lock`.
+ * Between the two halves of the HTTP engine: http.c, which decides what is sent when, how long it
+ * may take and over which generation of connections, and http_curl.c, which does it with libcurl.
+ * Nobody else includes this. Everything here belongs to the engine's thread but the fields under
+ * `lock`.
  */
 #pragma once
 
@@ -34,7 +34,7 @@ struct http_call {
 	struct str body;
 	int64_t last_byte;
 
-	/* http.c's own. */
+	/* http_curl.c's own. */
 	void *easy; /* CURL */
 	struct curl_slist *headers, *connect_to;
 	char *url;
@@ -68,10 +68,10 @@ struct http {
 	unsigned in_flight;
 };
 
-/* http_engine.c: bytes came. */
+/* http.c: bytes came. */
 void call_heard(struct http_call *c);
 
-/* http.c, libcurl. Loads it when called first: UNAVAILABLE naming the package. */
+/* http_curl.c, libcurl. Loads it when called first: UNAVAILABLE naming the package. */
 int transfer_library(struct err *err) MUST_CHECK;
 /* Takes over the endpoint. */
 struct generation *generation_new(struct http_endpoint *endpoint);

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libcurl: the only file that knows it. Loads it, sets transfers up, moves bytes and waits; what is
+ * sent when, and what a silence means, is decided in http.c. Runs on the engine's thread.
+ *
+ * What libcurl 7.88 does and why the code looks as it does (all measured): - MAX_HOST_CONNECTIONS
+ * of 1 and a GOAWAY while a watch is open: whatever comes is queued for ever.
+ *    So 2 + streams over HTTP/2, and 8 + streams when the server speaks HTTP/1.1 only.
+ * - 150 parallel requests without a limit open up to 18 connections: hence the engine's queue, and
+ * PIPEWAIT. - CURLOPT_CAINFO_BLOB leaves CAPATH at /etc/ssl/certs, which is then trusted too: set
+ * to NULL. - Removing a handle whose name is being resolved waits for the resolver unless
+ * QUICK_EXIT is set. - It waits for one multi handle at a time: the sockets of draining generations
+ * are handed in beside.
+ */
+#include "http/http_curl.h"
+
+#include <curl/curl.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/mem.h"
+
+#define DRAIN_POLL_MS 200
+#define HTTP1_CONNECTIONS 8
+#define HTTP2_CONNECTIONS 2
+/* A vanished machine: unacknowledged bytes for so long, or no answer to the kernel's probes. */
+#define PEER_LOST_MS 30000
+#define KEEPALIVE_IDLE_S 30L
+#define KEEPALIVE_INTERVAL_S 10L
+#define RETRY_AFTER_MAX_S 3600
+
+/* ---- libcurl, loaded when first used ---- */
+
+#define CURL_FUNCTIONS(X)       \
+	X(global_init);         \
+	X(easy_init);           \
+	X(easy_cleanup);        \
+	X(easy_setopt);         \
+	X(easy_getinfo);        \
+	X(easy_strerror);       \
+	X(multi_init);          \
+	X(multi_cleanup);       \
+	X(multi_setopt);        \
+	X(multi_add_handle);    \
+	X(multi_remove_handle); \
+	X(multi_perform);       \
+	X(multi_poll);          \
+	X(multi_timeout);       \
+	X(multi_fdset);         \
+	X(multi_info_read);     \
+	X(slist_append);        \
+	X(slist_free_all);
+
+/* typecheck-gcc.h makes macros of some; the table wants the functions' own types. */
+#undef curl_easy_setopt
+#undef curl_easy_getinfo
+#undef curl_multi_setopt
+
+static struct {
+#define X(name) __typeof__(curl_##name) *name
+	CURL_FUNCTIONS(X)
+#undef X
+} curl;
+
+static char *curl_missing; /* why it could not be loaded, or NULL */
+
+static void *curl_symbol(void *library, const char *name)
+{
+	void *symbol = dlsym(library, name);
+	if (!symbol && !curl_missing)
+		curl_missing = xasprintf("libcurl.so.4 has no %s", name);
+	return symbol;
+}
+
+static void curl_load(void)
+{
+	void *library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
+	if (!library) {
+		const char *why = dlerror();
+		curl_missing = xstrdup(why ? why : "libcurl.so.4 cannot be loaded");
+		return;
+	}
+#define X(name) *(void **)&curl.name = curl_symbol(library, "curl_" #name)
+	CURL_FUNCTIONS(X)
+#undef X
+	if (!curl_missing && curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+		curl_missing = xstrdup("libcurl cannot be initialised");
+}
+
+int transfer_library(struct err *err)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once(&once, curl_load);
+	if (!curl_missing)
+		return 0;
+	return err_set(err, ERR_UNAVAILABLE,
+	               "libcurl is needed to talk to Kubernetes (Debian package libcurl4): %s",
+	               curl_missing);
+}
+
+/* ---- generations ---- */
+
+void generation_limit(struct generation *g)
+{
+	unsigned base = g->http1 ? HTTP1_CONNECTIONS : HTTP2_CONNECTIONS;
+	curl.multi_setopt(g->multi, CURLMOPT_MAX_HOST_CONNECTIONS, (long)(base + g->streams));
+}
+
+struct generation *generation_new(struct http_endpoint *endpoint)
+{
+	struct generation *g = xcalloc(1, sizeof(*g));
+	g->multi = curl.multi_init();
+	if (!g->multi)
+		abort();
+	g->endpoint = endpoint;
+	g->http1 = str_has_prefix(endpoint->url, "http:");
+	curl.multi_setopt(g->multi, CURLMOPT_PIPELINING, CURLPIPE_MULTIPLEX);
+	generation_limit(g);
+	return g;
+}
+
+void generation_free(struct generation *g)
+{
+	curl.multi_cleanup(g->multi);
+	http_endpoint_free(g->endpoint);
+	free(g);
+}
+
+/* ---- libcurl's callbacks ---- */
+
+static bool is_streaming(struct http_call *c)
+{
+	long status = 0;
+	if (!c->q.stream)
+		return false;
+	curl.easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
+	return status >= 200 && status < 300;
+}
+
+static size_t on_header(char *bytes, size_t size, size_t n, void *arg)
+{
+	struct http_call *c = arg;
+	struct generation *g = c->generation;
+	size_t length = size * n;
+	call_heard(c);
+	if (!g->http1 && length >= 7 && memcmp(bytes, "HTTP/1.", 7) == 0) {
+		g->http1 = true;
+		generation_limit(g);
+	}
+	bool last = length <= 2;
+	return !last || !is_streaming(c) || c->q.on_bytes(c->q.arg, "", 0) ? length : length + 1;
+}
+
+static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
+{
+	struct http_call *c = arg;
+	size_t length = size * n;
+	call_heard(c);
+	bool wanted = is_streaming(c) ? c->q.on_bytes(c->q.arg, bytes, length)
+	                              : str_addn(&c->body, bytes, length);
+	return wanted ? length : length + 1; /* any other number breaks off */
+}
+
+static int on_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
+{
+	(void)arg;
+	(void)purpose;
+	unsigned ms = PEER_LOST_MS;
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
+	return CURL_SOCKOPT_OK;
+}
+
+/* ---- starting ---- */
+
+static struct curl_slist *list_add(struct curl_slist *list, const char *line)
+{
+	struct curl_slist *more = curl.slist_append(list, line);
+	if (!more)
+		abort();
+	return more;
+}
+
+static void header_add(struct http_call *c, const char *name, const char *value)
+{
+	if (!value)
+		return;
+	char *line AUTO(free) = xasprintf("%s: %s", name, value);
+	c->headers = list_add(c->headers, line);
+	explicit_bzero(line, strlen(line));
+}
+
+static void setup_headers(struct http_call *c)
+{
+	header_add(c, "Accept", c->q.accept);
+	header_add(c, "Content-Type", c->q.content_type);
+	if (c->q.bearer) {
+		char *value AUTO(free) = xasprintf("Bearer %s", c->q.bearer);
+		header_add(c, "Authorization", value);
+		explicit_bzero(value, strlen(value));
+	}
+	c->headers = list_add(c->headers, "Expect:");
+	curl.easy_setopt(c->easy, CURLOPT_HTTPHEADER, c->headers);
+	curl.easy_setopt(c->easy, CURLOPT_USERAGENT, c->q.user_agent);
+}
+
+static void blob_set(CURL *easy, CURLoption option, const char *pem)
+{
+	if (!pem)
+		return;
+	struct curl_blob blob = { .data = (void *)pem,
+		                  .len = strlen(pem),
+		                  .flags = CURL_BLOB_NOCOPY };
+	curl.easy_setopt(easy, option, &blob);
+}
+
+static void setup_trust(CURL *easy, const struct http_endpoint *e)
+{
+	curl.easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, e->insecure ? 0L : 1L);
+	curl.easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, e->insecure ? 0L : 2L);
+	if (e->ca) {
+		curl.easy_setopt(easy, CURLOPT_CAINFO, NULL);
+		curl.easy_setopt(easy, CURLOPT_CAPATH, NULL);
+		curl.easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, 0L);
+		blob_set(easy, CURLOPT_CAINFO_BLOB, e->ca);
+	}
+	blob_set(easy, CURLOPT_SSLCERT_BLOB, e->cert);
+	blob_set(easy, CURLOPT_SSLKEY_BLOB, e->key);
+	curl.easy_setopt(easy, CURLOPT_SSLCERTTYPE, "PEM");
+	curl.easy_setopt(easy, CURLOPT_SSLKEYTYPE, "PEM");
+}
+
+/*
+ * A certificate for another name than the one we connect to: the URL carries the name, and
+ * CONNECT_TO the address; the Host header stays the server's own.
+ */
+static void setup_url(struct http_call *c, const struct http_endpoint *e)
+{
+	if (!e->tls_name) {
+		c->url = xasprintf("%s%s", e->url, c->q.path);
+		curl.easy_setopt(c->easy, CURLOPT_URL, c->url);
+		return;
+	}
+	size_t n;
+	const char *authority = http_url_authority(e->url, &n);
+	char *address AUTO(free) = xstrndup(authority, n);
+	const char *bracket = strrchr(address, ']');
+	bool has_port = strrchr(bracket ? bracket : address, ':') != NULL;
+	char *target AUTO(free) = xasprintf("::%s%s", address, has_port ? "" : ":443");
+	c->url = xasprintf("%.*s%s%s%s", (int)(authority - e->url), e->url, e->tls_name,
+	                   authority + n, c->q.path);
+	c->connect_to = list_add(NULL, target);
+	header_add(c, "Host", address);
+	curl.easy_setopt(c->easy, CURLOPT_CONNECT_TO, c->connect_to);
+	curl.easy_setopt(c->easy, CURLOPT_URL, c->url);
+}
+
+static void setup_method(struct http_call *c)
+{
+	curl.easy_setopt(c->easy, CURLOPT_CUSTOMREQUEST, c->q.method);
+	if (!c->q.body)
+		return;
+	curl.easy_setopt(c->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)c->q.body_n);
+	curl.easy_setopt(c->easy, CURLOPT_POSTFIELDS, c->q.body);
+}
+
+static void setup_connection(struct http_call *c, const struct http_endpoint *e)
+{
+	CURL *easy = c->easy;
+	curl.easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+	curl.easy_setopt(easy, CURLOPT_HTTP_VERSION,
+	                 str_has_prefix(e->url, "http:") ? CURL_HTTP_VERSION_1_1
+	                                                 : CURL_HTTP_VERSION_2TLS);
+	curl.easy_setopt(easy, CURLOPT_PIPEWAIT, 1L);
+	curl.easy_setopt(easy, CURLOPT_PROXY, e->proxy ? e->proxy : "");
+	curl.easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+	curl.easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
+	curl.easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)c->http->connect_ms);
+	curl.easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+	curl.easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
+	curl.easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
+	curl.easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, on_socket);
+	curl.easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
+	curl.easy_setopt(easy, CURLOPT_HEADERDATA, c);
+	curl.easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
+	curl.easy_setopt(easy, CURLOPT_WRITEDATA, c);
+	curl.easy_setopt(easy, CURLOPT_PRIVATE, c);
+	curl.easy_setopt(easy, CURLOPT_ERRORBUFFER, c->curl_error);
+}
+
+void transfer_start(struct http_call *c)
+{
+	struct generation *g = c->generation;
+	_Static_assert(sizeof(c->curl_error) >= CURL_ERROR_SIZE, "libcurl's error text");
+	c->easy = curl.easy_init();
+	if (!c->easy)
+		abort();
+	setup_connection(c, g->endpoint);
+	setup_trust(c->easy, g->endpoint);
+	setup_url(c, g->endpoint);
+	setup_headers(c);
+	setup_method(c);
+	if (curl.multi_add_handle(g->multi, c->easy) != CURLM_OK)
+		abort();
+}
+
+/* ---- ending ---- */
+
+unsigned transfer_end(struct http_call *c, struct http_result *result)
+{
+	long status = 0, version = 0, request_size = 0, connects = 0;
+	curl_off_t retry_after = 0;
+	curl.easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
+	curl.easy_getinfo(c->easy, CURLINFO_HTTP_VERSION, &version);
+	curl.easy_getinfo(c->easy, CURLINFO_REQUEST_SIZE, &request_size);
+	curl.easy_getinfo(c->easy, CURLINFO_NUM_CONNECTS, &connects);
+	curl.easy_getinfo(c->easy, CURLINFO_RETRY_AFTER, &retry_after);
+	result->status = (int)status;
+	result->sent = request_size > 0;
+	result->http2 = version == CURL_HTTP_VERSION_2_0;
+	result->retry_after_s =
+		retry_after > RETRY_AFTER_MAX_S ? RETRY_AFTER_MAX_S : (int)retry_after;
+
+	curl.multi_remove_handle(c->generation->multi, c->easy);
+	curl.easy_cleanup(c->easy);
+	curl.slist_free_all(c->headers);
+	curl.slist_free_all(c->connect_to);
+	free(c->url);
+	return (unsigned)connects;
+}
+
+/* libcurl's text says which address; the system's says why. */
+static void failure_text(struct http_call *c, CURLcode code, char *buf, size_t n)
+{
+	long os_errno = 0;
+	char reason[64] = "";
+	curl.easy_getinfo(c->easy, CURLINFO_OS_ERRNO, &os_errno);
+	const char *text = c->curl_error[0] ? c->curl_error : curl.easy_strerror(code);
+	if (code == CURLE_COULDNT_CONNECT && os_errno)
+		snprintf(reason, sizeof(reason), ": %s", strerrordesc_np((int)os_errno));
+	snprintf(buf, n, "%s%s", text, reason);
+}
+
+static enum http_end end_of_code(struct http_call *c, CURLcode code)
+{
+	long request_size = 0;
+	if (code == CURLE_OK)
+		return HTTP_ANSWERED;
+	if (c->body.cut)
+		return HTTP_TOO_LARGE;
+	curl.easy_getinfo(c->easy, CURLINFO_REQUEST_SIZE, &request_size);
+	return request_size > 0 ? HTTP_CUT : HTTP_NOT_SENT;
+}
+
+static void take_ended(struct generation *g,
+                       void (*ended)(struct http_call *c, enum http_end end, const char *why))
+{
+	CURLMsg *message;
+	int left;
+	while ((message = curl.multi_info_read(g->multi, &left))) {
+		struct http_call *c = NULL;
+		char text[CURL_ERROR_SIZE + 64];
+		CURLcode code = message->data.result;
+		if (message->msg != CURLMSG_DONE)
+			continue;
+		curl.easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&c);
+		failure_text(c, code, text, sizeof(text));
+		enum http_end end = end_of_code(c, code);
+		if (end == HTTP_TOO_LARGE)
+			snprintf(text, sizeof(text), "the answer is larger than %zu bytes",
+			         c->q.max_body);
+		ended(c, end, end == HTTP_ANSWERED ? NULL : text);
+	}
+}
+
+void transfers_perform(struct generation *g,
+                       void (*ended)(struct http_call *c, enum http_end end, const char *why))
+{
+	int running;
+	curl.multi_perform(g->multi, &running);
+	take_ended(g, ended);
+}
+
+/* ---- waiting ---- */
+
+/*
+ * The sockets of the generations that drain: libcurl waits for one multi handle at a time.
+ * Descriptors that an fd_set cannot hold are looked after every DRAIN_POLL_MS.
+ */
+static unsigned drain_sockets(const struct generation *g, struct curl_waitfd *fds, unsigned max)
+{
+	unsigned n = 0;
+	for (; g; g = g->next) {
+		fd_set in, out, bad;
+		int last = -1;
+		FD_ZERO(&in);
+		FD_ZERO(&out);
+		FD_ZERO(&bad);
+		curl.multi_fdset(g->multi, &in, &out, &bad, &last);
+		for (int fd = 0; fd <= last && n < max; fd++) {
+			short events = (short)((FD_ISSET(fd, &in) ? CURL_WAIT_POLLIN : 0) |
+			                       (FD_ISSET(fd, &out) ? CURL_WAIT_POLLOUT : 0));
+			if (events)
+				fds[n++] = (struct curl_waitfd) { .fd = fd, .events = events };
+		}
+	}
+	return n;
+}
+
+/* libcurl's own timers of the generations that drain. */
+static int drain_timeout(const struct generation *g, int ms)
+{
+	if (g && ms > DRAIN_POLL_MS)
+		ms = DRAIN_POLL_MS;
+	for (; g; g = g->next) {
+		long wants = -1;
+		curl.multi_timeout(g->multi, &wants);
+		if (wants >= 0 && wants < ms)
+			ms = (int)wants;
+	}
+	return ms;
+}
+
+void transfers_wait(struct generation *g, int wake, int ms)
+{
+	struct curl_waitfd fds[64];
+	fds[0] = (struct curl_waitfd) { .fd = wake, .events = CURL_WAIT_POLLIN };
+	unsigned n = 1 + drain_sockets(g->next, fds + 1, ARRAY_LEN(fds) - 1);
+	curl.multi_poll(g->multi, fds, n, drain_timeout(g->next, ms), NULL);
+}
