@@ -31,23 +31,38 @@
 #define SILENCE_MS 10000
 #define POLL_MAX_MS 60000
 
+struct task {
+	struct task *next;
+	void (*fn)(void *arg);
+	void *arg;
+};
+
+struct http {
+	pthread_t thread;
+	int wake; /* eventfd */
+	int connect_ms, silence_ms;
+
+	pthread_mutex_t lock; /* never held while libcurl or a callback runs */
+	struct http_call *incoming, **incoming_tail; /* under lock, as all of this block */
+	struct task *tasks, **tasks_tail;
+	struct http_endpoint *new_endpoint;
+	bool stopped; /* http_stop() was called */
+	bool leave;   /* the thread is to end */
+	struct http_stats stats;
+
+	/* The thread's own. */
+	struct http_call *queued, **queued_tail;
+	struct http_call *active;
+	struct generation *current; /* head of the list; behind it those that drain */
+	struct http_timer *timers;  /* by time */
+	unsigned in_flight;
+};
+
 /* ---- generations ---- */
-
-static void generation_byte(struct generation *g, int64_t now)
-{
-	g->owed = g->requests > 0;
-	g->owed_since = now;
-}
-
-void call_heard(struct http_call *c)
-{
-	c->last_byte = monotonic_ns();
-	generation_byte(c->generation, c->last_byte);
-}
 
 static void generation_start(struct http *h, struct http_endpoint *endpoint)
 {
-	struct generation *g = generation_new(endpoint);
+	struct generation *g = generation_new(endpoint, h->connect_ms);
 	g->next = h->current;
 	h->current = g;
 	WITH_LOCK(&h->lock);
@@ -141,7 +156,7 @@ static void call_detach(struct http *h, struct http_call *c, struct http_result 
 		h->in_flight--;
 	}
 	if (result->end == HTTP_ANSWERED)
-		generation_byte(g, monotonic_ns());
+		generation_heard(g, monotonic_ns());
 	WITH_LOCK(&h->lock);
 	h->stats.connections += connects;
 	h->stats.http2 += result->http2;
@@ -182,7 +197,7 @@ static void call_activate(struct http *h, struct http_call *c)
 		g->requests++;
 		h->in_flight++;
 		if (!g->owed)
-			generation_byte(g, c->last_byte);
+			generation_heard(g, c->last_byte);
 	}
 	transfer_start(c);
 }

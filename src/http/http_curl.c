@@ -112,21 +112,29 @@ void generation_limit(struct generation *g)
 	curl.multi_setopt(g->multi, CURLMOPT_MAX_HOST_CONNECTIONS, (long)(base + g->streams));
 }
 
-struct generation *generation_new(struct http_endpoint *endpoint)
+struct generation *generation_new(struct http_endpoint *endpoint, int connect_ms)
 {
 	struct generation *g = xcalloc(1, sizeof(*g));
 	g->multi = curl.multi_init();
 	if (!g->multi)
 		abort();
 	g->endpoint = endpoint;
+	g->connect_ms = connect_ms;
 	g->http1 = str_has_prefix(endpoint->url, "http:");
 	curl.multi_setopt(g->multi, CURLMOPT_PIPELINING, CURLPIPE_MULTIPLEX);
 	generation_limit(g);
 	return g;
 }
 
+void generation_heard(struct generation *g, int64_t now)
+{
+	g->owed = g->requests > 0;
+	g->owed_since = now;
+}
+
 void generation_free(struct generation *g)
 {
+	assert(g->requests + g->streams == 0);
 	curl.multi_cleanup(g->multi);
 	http_endpoint_free(g->endpoint);
 	free(g);
@@ -141,6 +149,12 @@ static bool is_streaming(struct http_call *c)
 		return false;
 	curl.easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
 	return status >= 200 && status < 300;
+}
+
+static void call_heard(struct http_call *c)
+{
+	c->last_byte = monotonic_ns();
+	generation_heard(c->generation, c->last_byte);
 }
 
 static size_t on_header(char *bytes, size_t size, size_t n, void *arg)
@@ -280,7 +294,7 @@ static void setup_connection(struct http_call *c, const struct http_endpoint *e)
 	curl.easy_setopt(easy, CURLOPT_PROXY, e->proxy ? e->proxy : "");
 	curl.easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
 	curl.easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
-	curl.easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)c->http->connect_ms);
+	curl.easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)c->generation->connect_ms);
 	curl.easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
 	curl.easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
 	curl.easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);

@@ -1,38 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between the two halves of the HTTP engine: http.c, which decides what is sent when, how long it
- * may take and over which generation of connections, and http_curl.c, which does it with libcurl.
- * Nobody else includes this. Everything here belongs to the engine's thread but the fields under
- * `lock`.
+ * What libcurl does for the HTTP engine: http_curl.c carries out what http.c decides (what is sent
+ * when, for how long, over which generation of connections). Nobody else includes this. Only the
+ * engine's thread calls these functions.
  */
 #pragma once
-
-#include <pthread.h>
 
 #include "http/http.h"
 #include "common/str.h"
 
 struct curl_slist;
 
-/* Everything that shares connections. `endpoint` outlives the transfers: they borrow its blobs. */
+/* The calls that share connections, and what is known of the peer at their other end. */
 struct generation {
 	struct generation *next;
-	void *multi; /* CURLM */
-	struct http_endpoint *endpoint;
-	unsigned requests, streams; /* handed to libcurl */
-	bool http1;                 /* the server has answered over HTTP/1.x */
-	bool owed;                  /* a request was sent and no byte has come since owed_since */
-	int64_t owed_since;
+	void *multi;                    /* CURLM */
+	struct http_endpoint *endpoint; /* owned; the transfers borrow its PEM texts */
+	int connect_ms;                 /* the time that a connection may take to become usable */
+	unsigned requests, streams;     /* handed to libcurl and not ended */
+	bool http1;                     /* the server has answered over HTTP/1.x */
+	bool owed;                      /* a request is out and no byte has come since owed_since */
+	int64_t owed_since;             /* monotonic ns */
 };
 
 struct http_call {
+	/* http.c's own. */
 	struct http_call *next;
 	struct http *http;
+	bool cancelled; /* under the engine's lock */
+
+	/* Filled in by http.c before transfer_start(). */
 	struct http_request q;         /* strings owned */
-	bool cancelled;                /* under lock */
 	struct generation *generation; /* NULL: not handed to libcurl yet */
+
+	/* What has come: http_curl.c writes, http.c reads. */
 	struct str body;
-	int64_t last_byte;
+	int64_t last_byte; /* when it came, or the call was started; monotonic ns */
 
 	/* http_curl.c's own. */
 	void *easy; /* CURL */
@@ -41,52 +44,24 @@ struct http_call {
 	char curl_error[256];
 };
 
-struct task {
-	struct task *next;
-	void (*fn)(void *arg);
-	void *arg;
-};
-
-struct http {
-	pthread_t thread;
-	int wake; /* eventfd */
-	int connect_ms, silence_ms;
-
-	pthread_mutex_t lock; /* never held while libcurl or a callback runs */
-	struct http_call *incoming, **incoming_tail; /* under lock, as all of this block */
-	struct task *tasks, **tasks_tail;
-	struct http_endpoint *new_endpoint;
-	bool stopped; /* http_stop() was called */
-	bool leave;   /* the thread is to end */
-	struct http_stats stats;
-
-	/* The thread's own. */
-	struct http_call *queued, **queued_tail;
-	struct http_call *active;
-	struct generation *current; /* head of the list; behind it those that drain */
-	struct http_timer *timers;  /* by time */
-	unsigned in_flight;
-};
-
-/* http.c: bytes came. */
-void call_heard(struct http_call *c);
-
-/* http_curl.c, libcurl. Loads it when called first: UNAVAILABLE naming the package. */
+/* Loads libcurl when called first. UNAVAILABLE naming the package when there is none. */
 int transfer_library(struct err *err) MUST_CHECK;
 /* Takes over the endpoint. */
-struct generation *generation_new(struct http_endpoint *endpoint);
-void generation_free(struct generation *g); /* nothing may be under way */
-/* After `streams` has changed: how many connections there may be. */
+struct generation *generation_new(struct http_endpoint *endpoint, int connect_ms);
+void generation_free(struct generation *g); /* no call may be under way in it */
+/* Sets how many connections there may be; to be called when `streams` has changed. */
 void generation_limit(struct generation *g);
-/* Hands the call to c->generation. */
+/* Notes that the peer gave a sign of life: it owes the next one from now on if requests are out. */
+void generation_heard(struct generation *g, int64_t now);
+/* Hands the call to libcurl, over c->generation. */
 void transfer_start(struct http_call *c);
 /*
- * Takes it back, however far it is, and fills in what is known of the answer. Returns how many
+ * Takes the call back, finished or not, and fills in what is known of the answer. Returns how many
  * connections it opened.
  */
 unsigned transfer_end(struct http_call *c, struct http_result *result);
-/* Moves bytes; `ended` for each transfer that is over (it calls transfer_end()). */
+/* Moves bytes; calls `ended`, which calls transfer_end(), for each transfer that is over. */
 void transfers_perform(struct generation *g,
                        void (*ended)(struct http_call *c, enum http_end end, const char *why));
-/* Waits for sockets of this and the following generations, `wake`, or the time. */
+/* Waits for the sockets of this and the following generations, for `wake`, at most for `ms`. */
 void transfers_wait(struct generation *g, int wake, int ms);
