@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client: its life, and what a request looks like.
+ * The client's life.
  *
  * Callers block in their own thread; the HTTP engine's thread does the I/O. `lock` in struct kube
- * is held for moments only. Requests with their retries are in kube_exchange.c, the verbs in
- * kube_object.c and kube_list.c, watching in kube_watch.c and kube_wait.c.
+ * is held for moments only. What a request looks like is in kube_request.c, requests with their
+ * retries in kube_exchange.c, the verbs in kube_object.c and kube_list.c, watching in kube_watch.c,
+ * kube_wait.c and kube_waits.c.
  */
 #include "kube/kube_priv.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,8 +20,6 @@
 #define WATCH_BACKOFF_MS 250
 #define WATCH_BACKOFF_MOST_MS 5000
 #define WATCH_TIMEOUT_S 240
-
-/* ---- life ---- */
 
 static void endpoint_changed(void *arg, const struct http_endpoint *endpoint)
 {
@@ -125,46 +123,4 @@ void kube_leave(struct kube *k)
 	WITH_LOCK(&k->lock);
 	k->users--;
 	pthread_cond_broadcast(&k->changed);
-}
-
-/* ---- paths ---- */
-
-void kube_path_encode(struct str *path, const char *text)
-{
-	for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-		if (isalnum(*c) || strchr("-._~", *c))
-			str_addn(path, (const char *)c, 1);
-		else
-			str_addf(path, "%%%02X", *c);
-	}
-}
-
-char *kube_path(const struct kube_kind *kind, const char *ns, const char *name)
-{
-	struct str path AUTO(str_clear) = STR_INIT(8192);
-	if (str_empty(kind->group))
-		str_addf(&path, "/api/%s", kind->version);
-	else
-		str_addf(&path, "/apis/%s/%s", kind->group, kind->version);
-	if (ns) {
-		str_add(&path, "/namespaces/");
-		kube_path_encode(&path, ns);
-	}
-	str_addf(&path, "/%s", kind->plural);
-	if (name) {
-		str_add(&path, "/");
-		kube_path_encode(&path, name);
-	}
-	return str_take(&path);
-}
-
-struct http_request kube_request(struct kube *k, const struct kube_access *access,
-                                 const char *method, const char *path)
-{
-	return (struct http_request) { .method = method,
-		                       .path = path,
-		                       .accept = "application/json",
-		                       .user_agent = k->user_agent,
-		                       .bearer = access->token,
-		                       .max_body = LIMIT_HTTP_BODY };
 }

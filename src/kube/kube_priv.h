@@ -53,7 +53,7 @@ static inline void kube_leave_p(struct kube **k)
 #define KUBE_CALL(k_) \
 	struct kube *kube_call_ AUTO(kube_leave) __attribute__((unused)) = (kube_enter(k_), (k_))
 
-/* A request as far as this room knows it. `path` is the caller's. */
+/* kube_request.c. A request as far as this room knows it. `path` is the caller's. */
 struct http_request kube_request(struct kube *k, const struct kube_access *access,
                                  const char *method, const char *path);
 /* "/apis/group/version/namespaces/ns/plural/name", malloc'ed; name NULL: the collection. */
@@ -82,6 +82,5 @@ int kube_operation_failed(struct kube *k, const struct kube_operation *op,
 int kube_parse_answer(const struct kube_operation *op, const struct http_result *r,
                       struct json **ret, struct err *err) MUST_CHECK;
 
-/* kube_watch.c */
-void kube_watches_free(struct kube *k); /* the HTTP engine has ended */
-void kube_waits_stop(struct kube *k);   /* lock held: wakes all that wait */
+void kube_watches_free(struct kube *k); /* kube_watch.c; the HTTP engine has ended */
+void kube_waits_stop(struct kube *k);   /* kube_waits.c, lock held: wakes all that wait */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Between the two sides of waiting: kube_wait.c, which callers' threads enter, and kube_watch.c,
- * the state machine on the HTTP engine's thread. What both touch is under the client's lock.
+ * the state machine on the HTTP engine's thread. What both touch is under the client's lock;
+ * kube_waits.c carries what the second has learned to the first.
  */
 #pragma once
 
@@ -80,7 +81,7 @@ void watch_kick(struct kube_watch *w);
 /* kube_watch.c: a new, idle one. */
 struct kube_watch *watch_new(struct kube *k, const struct kube_kind *kind, const char *ns);
 
-/* kube_wait.c, lock held: what the watch has learned about a name. */
+/* kube_waits.c, lock held: what the watch has learned about a name. */
 /*
  * An event: a state, or the last one of an object that is no more. True: it has to be confirmed by
  * a read.

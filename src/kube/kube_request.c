@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a request to the API server looks like: its path and headers. No state, any thread. */
+#include "kube/kube_priv.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "common/limits.h"
+#include "common/mem.h"
+
+void kube_path_encode(struct str *path, const char *text)
+{
+	for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
+		if (isalnum(*c) || strchr("-._~", *c))
+			str_addn(path, (const char *)c, 1);
+		else
+			str_addf(path, "%%%02X", *c);
+	}
+}
+
+char *kube_path(const struct kube_kind *kind, const char *ns, const char *name)
+{
+	struct str path AUTO(str_clear) = STR_INIT(8192);
+	if (str_empty(kind->group))
+		str_addf(&path, "/api/%s", kind->version);
+	else
+		str_addf(&path, "/apis/%s/%s", kind->group, kind->version);
+	if (ns) {
+		str_add(&path, "/namespaces/");
+		kube_path_encode(&path, ns);
+	}
+	str_addf(&path, "/%s", kind->plural);
+	if (name) {
+		str_add(&path, "/");
+		kube_path_encode(&path, name);
+	}
+	return str_take(&path);
+}
+
+struct http_request kube_request(struct kube *k, const struct kube_access *access,
+                                 const char *method, const char *path)
+{
+	return (struct http_request) { .method = method,
+		                       .path = path,
+		                       .accept = "application/json",
+		                       .user_agent = k->user_agent,
+		                       .bearer = access->token,
+		                       .max_body = LIMIT_HTTP_BODY };
+}
