@@ -69,23 +69,11 @@ static void attempt(struct kube *k, const struct kube_operation *op, const char 
                     const struct kube_access *access, struct deadline d, struct http_result *ret)
 {
 	struct http_request q = kube_request(k, access, op->method, path);
-	q.deadline_at = monotonic_ns() + k->tuning.attempt_ms * INT64_C(1000000);
+	q.deadline_at = kube_attempt_end(k);
 	q.content_type = op->content_type;
 	q.body = op->body;
 	q.body_n = op->body ? strlen(op->body) : 0;
 	http_do(k->http, &q, d, ret);
-}
-
-int kube_operation_failed(struct kube *k, const struct kube_operation *op,
-                          const struct http_result *result, struct err *err)
-{
-	struct kube_access *access = kube_config_get(k->config, false);
-	struct kube_target target = op->target;
-	target.server = access->endpoint->url;
-	target.source = access->source;
-	kube_status_error(&target, result, err);
-	kube_config_put(k->config, access);
-	return -1;
 }
 
 static void send_once(struct kube *k, const struct kube_operation *op, const char *path,
@@ -127,7 +115,7 @@ static void log_retry(struct kube *k, const struct kube_operation *op,
 {
 	struct err err = ERR_INIT;
 
-	(void)kube_operation_failed(k, op, result, &err);
+	(void)kube_target_failed(k, &op->target, result, &err);
 	log_limited(LOG_WARNING, 10, "%s; trying again in %d.%d s", err.msg, pause_ms / 1000,
 	            pause_ms % 1000 / 100);
 }

@@ -62,7 +62,7 @@ static int list_expired(struct listing *l, const struct http_result *r, struct e
 {
 	struct json *status AUTO(json_free) = kube_status_parse(r);
 	if (str_empty(l->token) || ++l->restarts > RESTARTS_MAX)
-		return kube_operation_failed(l->k, &l->op, r, err);
+		return kube_target_failed(l->k, &l->op.target, r, err);
 	next_page_at(l, json_str(status, "metadata.continue"));
 	return 0;
 }
@@ -80,7 +80,7 @@ static int list_page(struct listing *l, struct deadline d, struct err *err)
 	if (r.end == HTTP_ANSWERED && r.status == 410)
 		return list_expired(l, &r, err);
 	if (!kube_is_success(&r))
-		return kube_operation_failed(l->k, &l->op, &r, err);
+		return kube_target_failed(l->k, &l->op.target, &r, err);
 	if (kube_parse_answer(&l->op, &r, &page, err))
 		return -1;
 	l->pages++;

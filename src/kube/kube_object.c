@@ -24,7 +24,7 @@ static int operate(struct kube *k, const struct kube_operation *op, struct deadl
 	else if (absent(&op->target, &r))
 		rc = 1;
 	else
-		rc = kube_operation_failed(k, op, &r, err);
+		rc = kube_target_failed(k, &op->target, &r, err);
 	free(r.body);
 	return rc;
 }
@@ -101,7 +101,7 @@ static int delete_conflict(struct kube *k, const struct kube_operation *op, cons
                            const struct http_result *r, struct deadline d, struct err *err)
 {
 	int other = uid ? is_other(k, op, uid, d, err) : 0;
-	return other ? other : kube_operation_failed(k, op, r, err);
+	return other ? other : kube_target_failed(k, &op->target, r, err);
 }
 
 int kube_delete(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
@@ -131,7 +131,7 @@ int kube_delete(struct kube *k, const struct kube_kind *kind, const char *ns, co
 	else if (r.end == HTTP_ANSWERED && r.status == 409)
 		rc = delete_conflict(k, &op, uid, &r, d, err);
 	else
-		rc = kube_operation_failed(k, &op, &r, err);
+		rc = kube_target_failed(k, &op.target, &r, err);
 	free(r.body);
 	return rc;
 }

@@ -56,6 +56,16 @@ static inline void kube_leave_p(struct kube **k)
 /* kube_request.c. A request as far as this room knows it. `path` is the caller's. */
 struct http_request kube_request(struct kube *k, const struct kube_access *access,
                                  const char *method, const char *path);
+/* When one try of a request that starts now ends; monotonic ns. */
+int64_t kube_attempt_end(const struct kube *k);
+/*
+ * Starts a GET from the engine's thread: of `q` count the path, deadline, stream and callbacks.
+ * force: the credentials are read again before.
+ */
+void kube_get_start(struct kube *k, const struct http_request *q, bool force);
+/* Always -1: sets the error for a result that is no success. Fills in server and source. */
+int kube_target_failed(struct kube *k, const struct kube_target *target,
+                       const struct http_result *result, struct err *err);
 /* "/apis/group/version/namespaces/ns/plural/name", malloc'ed; name NULL: the collection. */
 char *kube_path(const struct kube_kind *kind, const char *ns, const char *name);
 /* Appends text with everything but unreserved characters percent-encoded. */
@@ -76,9 +86,6 @@ struct kube_operation {
 int kube_exchange(struct kube *k, const struct kube_operation *op, struct deadline d,
                   struct http_result *ret, struct err *err) MUST_CHECK;
 bool kube_is_success(const struct http_result *r);
-/* Always -1: sets the error for a result that is no success. */
-int kube_operation_failed(struct kube *k, const struct kube_operation *op,
-                          const struct http_result *result, struct err *err);
 int kube_parse_answer(const struct kube_operation *op, const struct http_result *r,
                       struct json **ret, struct err *err) MUST_CHECK;
 

@@ -47,3 +47,34 @@ struct http_request kube_request(struct kube *k, const struct kube_access *acces
 		                       .bearer = access->token,
 		                       .max_body = LIMIT_HTTP_BODY };
 }
+
+int64_t kube_attempt_end(const struct kube *k)
+{
+	return monotonic_ns() + k->tuning.attempt_ms * INT64_C(1000000);
+}
+
+void kube_get_start(struct kube *k, const struct http_request *q, bool force)
+{
+	struct kube_access *access = kube_config_get(k->config, force);
+	struct http_request whole = kube_request(k, access, "GET", q->path);
+	whole.deadline_at = q->deadline_at;
+	whole.stream = q->stream;
+	whole.silence_ms = q->silence_ms;
+	whole.on_bytes = q->on_bytes;
+	whole.on_done = q->on_done;
+	whole.arg = q->arg;
+	(void)http_start(k->http, &whole);
+	kube_config_put(k->config, access);
+}
+
+int kube_target_failed(struct kube *k, const struct kube_target *target,
+                       const struct http_result *result, struct err *err)
+{
+	struct kube_access *access = kube_config_get(k->config, false);
+	struct kube_target whole = *target;
+	whole.server = access->endpoint->url;
+	whole.source = access->source;
+	kube_status_error(&whole, result, err);
+	kube_config_put(k->config, access);
+	return -1;
+}

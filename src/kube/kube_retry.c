@@ -78,6 +78,12 @@ int kube_retry_ms(const char *method, const struct http_result *result, unsigned
 	return asked > 0 ? asked + backoff : backoff;
 }
 
+bool kube_passes_by_itself(const struct http_result *result)
+{
+	return result->end != HTTP_ANSWERED || result->status == 429 || result->status == 410 ||
+	       result->status >= 500 || (result->status >= 200 && result->status < 300);
+}
+
 void kube_limiter_init(struct kube_limiter *l, double qps, int burst)
 {
 	*l = (struct kube_limiter) { .lock = PTHREAD_MUTEX_INITIALIZER,

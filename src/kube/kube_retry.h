@@ -17,6 +17,11 @@
  * connection, or an answer of 429 or 503.
  */
 int kube_retry_ms(const char *method, const struct http_result *result, unsigned attempt);
+/*
+ * False for an answer that stays the same until a person changes something: 403, no such API group.
+ * For a watch, for which a 2xx that it cannot use and a 410 are failures too.
+ */
+bool kube_passes_by_itself(const struct http_result *result);
 /* Doubles from first_ms to most_ms with `failures` (from 1), a quarter more or less at random. */
 int kube_backoff_ms(unsigned failures, int first_ms, int most_ms);
 

@@ -19,18 +19,6 @@
 #include "common/log.h"
 #include "common/mem.h"
 
-static struct kube_watch *watch_for(struct kube *k, const struct kube_kind *kind, const char *ns)
-{
-	for (struct kube_watch *w = k->watches; w; w = w->next)
-		if (str_eq(w->kind.plural, kind->plural) && str_eq(w->kind.group, kind->group) &&
-		    str_eq(w->kind.version, kind->version) && (w->ns == ns || str_eq(w->ns, ns)))
-			return w;
-	struct kube_watch *w = watch_new(k, kind, ns);
-	w->next = k->watches;
-	k->watches = w;
-	return w;
-}
-
 int kube_wait_open(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
                    struct kube_wait **ret, struct err *err)
 {

@@ -13,7 +13,7 @@
  *
  * Errors that pass (no connection, 429, 5xx) are waited for. Others (403, no such API group) are
  * told to all who wait, and tried again as long as somebody does. Everything here runs on the
- * engine's thread but watch_new() and watch_kick(); fields marked so in kube_watch.h are under the
+ * engine's thread but watch_for() and watch_kick(); fields marked so in kube_watch.h are under the
  * client's lock.
  */
 #include "kube/kube_watch.h"
@@ -35,13 +35,11 @@
 static void watch_run(void *arg);
 static void list_start(struct kube_watch *w);
 static void stream_start(struct kube_watch *w);
-static void reads_start(struct kube_watch *w);
 static void pause_over(void *arg);
-static void read_pause_over(void *arg);
 
 /* ---- life ---- */
 
-struct kube_watch *watch_new(struct kube *k, const struct kube_kind *kind, const char *ns)
+static struct kube_watch *watch_new(struct kube *k, const struct kube_kind *kind, const char *ns)
 {
 	struct kube_watch *w = xcalloc(1, sizeof(*w));
 	w->k = k;
@@ -52,7 +50,19 @@ struct kube_watch *watch_new(struct kube *k, const struct kube_kind *kind, const
 	w->ns = xstrdup_or_null(ns);
 	str_init(&w->line, LIMIT_HTTP_WATCH_LINE);
 	w->pause = (struct http_timer) { .fn = pause_over, .arg = w };
-	w->read_pause = (struct http_timer) { .fn = read_pause_over, .arg = w };
+	watch_reads_init(w);
+	return w;
+}
+
+struct kube_watch *watch_for(struct kube *k, const struct kube_kind *kind, const char *ns)
+{
+	for (struct kube_watch *w = k->watches; w; w = w->next)
+		if (str_eq(w->kind.plural, kind->plural) && str_eq(w->kind.group, kind->group) &&
+		    str_eq(w->kind.version, kind->version) && (w->ns == ns || str_eq(w->ns, ns)))
+			return w;
+	struct kube_watch *w = watch_new(k, kind, ns);
+	w->next = k->watches;
+	k->watches = w;
 	return w;
 }
 
@@ -85,12 +95,6 @@ static bool somebody_waits(struct kube_watch *w)
 	return w->waits != NULL;
 }
 
-static bool is_live(struct kube_watch *w)
-{
-	WITH_LOCK(&w->k->lock);
-	return w->live;
-}
-
 static void set_down(struct kube_watch *w, const char *why)
 {
 	WITH_LOCK(&w->k->lock);
@@ -118,8 +122,8 @@ static void watch_run(void *arg)
 		list_start(w);
 	else if (server_is_back(w))
 		pause_over(w);
-	else if (is_live(w))
-		reads_start(w);
+	else if (watch_is_live(w))
+		watch_reads_start(w);
 }
 
 /* ---- pauses and failures ---- */
@@ -137,7 +141,7 @@ static void pause_over(void *arg)
 		w->phase = WATCH_IDLE;
 		return;
 	}
-	if (is_live(w))
+	if (watch_is_live(w))
 		stream_start(w);
 	else
 		list_start(w);
@@ -157,28 +161,6 @@ static void lose_place(struct kube_watch *w)
 	waits_must_read(w);
 }
 
-static bool passes_by_itself(const struct http_result *r)
-{
-	return r->end != HTTP_ANSWERED || r->status == 429 || r->status == 410 ||
-	       r->status >= 500 || (r->status >= 200 && r->status < 300);
-}
-
-static struct err error_of(struct kube_watch *w, const char *verb, const char *name,
-                           const struct http_result *r)
-{
-	struct err err = ERR_INIT;
-	struct kube_access *access = kube_config_get(w->k->config, false);
-	const struct kube_target t = { .verb = verb,
-		                       .kind = &w->kind,
-		                       .ns = w->ns,
-		                       .name = name,
-		                       .server = access->endpoint->url,
-		                       .source = access->source };
-	kube_status_error(&t, r, &err);
-	kube_config_put(w->k->config, access);
-	return err;
-}
-
 /*
  * A server that starts refuses what it has not read the roles of yet: that is asked a second time
  * before it is told.
@@ -196,7 +178,9 @@ static void watch_failed(struct kube_watch *w, const char *verb, const struct ht
 		pause_for(w, 0);
 		return;
 	}
-	struct err err = error_of(w, verb, NULL, r);
+	const struct kube_target t = { .verb = verb, .kind = &w->kind, .ns = w->ns };
+	struct err err = ERR_INIT;
+	kube_target_failed(w->k, &t, r, &err);
 	set_down(w, err.msg);
 	log_limited(LOG_WARNING, 30, "%s; trying again", err.msg);
 	if (is_doubtful(w, r)) {
@@ -204,7 +188,7 @@ static void watch_failed(struct kube_watch *w, const char *verb, const struct ht
 		pause_for(w, HOPELESS_MS);
 		return;
 	}
-	w->hopeless = !passes_by_itself(r);
+	w->hopeless = !kube_passes_by_itself(r);
 	w->unheard = r->end != HTTP_ANSWERED;
 	if (!w->hopeless) {
 		/*
@@ -225,26 +209,6 @@ static void watch_failed(struct kube_watch *w, const char *verb, const struct ht
 }
 
 /* ---- list ---- */
-
-static struct http_call *start(struct kube_watch *w, struct http_request *q, bool force)
-{
-	struct kube_access *access = kube_config_get(w->k->config, force);
-	struct http_request whole = kube_request(w->k, access, "GET", q->path);
-	whole.deadline_at = q->deadline_at;
-	whole.stream = q->stream;
-	whole.silence_ms = q->silence_ms;
-	whole.on_bytes = q->on_bytes;
-	whole.on_done = q->on_done;
-	whole.arg = q->arg;
-	struct http_call *call = http_start(w->k->http, &whole);
-	kube_config_put(w->k->config, access);
-	return call;
-}
-
-static int64_t attempt_end(const struct kube_watch *w)
-{
-	return monotonic_ns() + w->k->tuning.attempt_ms * NS_PER_MS;
-}
 
 static bool take_version(struct kube_watch *w, const struct http_result *r)
 {
@@ -279,7 +243,7 @@ static void list_done(void *arg, struct http_result *r)
 		waits_forget_error(w);
 	}
 	stream_start(w);
-	reads_start(w);
+	watch_reads_start(w);
 }
 
 static void list_start(struct kube_watch *w)
@@ -287,12 +251,12 @@ static void list_start(struct kube_watch *w)
 	char *collection AUTO(free) = kube_path(&w->kind, w->ns, NULL);
 	char *path AUTO(free) = xasprintf("%s?limit=1", collection);
 	struct http_request q = {
-		.path = path, .deadline_at = attempt_end(w), .on_done = list_done, .arg = w
+		.path = path, .deadline_at = kube_attempt_end(w->k), .on_done = list_done, .arg = w
 	};
 	http_timer_clear(w->k->http, &w->pause);
 	w->phase = WATCH_LISTING;
 	w->tried_at = monotonic_ns();
-	(void)start(w, &q, w->refused);
+	kube_get_start(w->k, &q, w->refused);
 }
 
 /* ---- events ---- */
@@ -463,100 +427,5 @@ static void stream_start(struct kube_watch *w)
 	w->lost = false;
 	w->lost_badly = false;
 	str_reset(&w->line);
-	(void)start(w, &q, w->refused);
-}
-
-/* ---- reading awaited objects ---- */
-
-struct reading {
-	struct kube_watch *w;
-	unsigned long number;
-	char *name;
-};
-
-static void read_result(const struct reading *reading, const struct http_result *r)
-{
-	struct kube_watch *w = reading->w;
-	const char *name = reading->name;
-	struct json *object AUTO(json_free) = NULL;
-	struct err err = ERR_INIT;
-	const struct kube_target t = { .verb = "get", .kind = &w->kind, .ns = w->ns, .name = name };
-	bool found = r->end == HTTP_ANSWERED && r->status == 200 && r->body &&
-	             json_parse(name, r->body, r->body_n, &object, &err) == 0;
-	const char *version = json_str(object, "metadata.resourceVersion");
-	struct kube_event e = { .object = { r->body, r->body_n },
-		                .resource_version = { version, version ? strlen(version) : 0 } };
-	bool none = kube_status_no_object(&t, r);
-	bool later = !found && !none && (passes_by_itself(r) || (r->status == 401 && !w->refused));
-	err_clear(&err);
-	if (!found && !none)
-		err = error_of(w, "get", name, r);
-	if (r->status == 401)
-		w->refused = true;
-	{
-		WITH_LOCK(&w->k->lock);
-		if (found)
-			waits_tell_read(w, reading->number, &e);
-		else if (none)
-			waits_tell_read(w, reading->number, NULL);
-		else if (later)
-			waits_read_again(w, reading->number);
-		else
-			waits_tell_read_error(w, reading->number, &err);
-	}
-	if (!later) {
-		w->read_failures = 0;
-		return;
-	}
-	log_limited(LOG_WARNING, 30, "%s; trying again", err.msg);
-	int ms = kube_backoff_ms(++w->read_failures, w->k->tuning.watch_backoff_ms,
-	                         w->k->tuning.watch_backoff_most_ms);
-	http_timer_set(w->k->http, &w->read_pause,
-	               monotonic_ns() + (r->retry_after_s * 1000 + ms) * NS_PER_MS);
-}
-
-static void read_done(void *arg, struct http_result *r)
-{
-	struct reading *reading = arg;
-	if (r->end != HTTP_CANCELLED)
-		read_result(reading, r);
-	free(reading->name);
-	free(reading);
-}
-
-static void read_start(struct kube_watch *w, char *name)
-{
-	struct reading *reading = xcalloc(1, sizeof(*reading));
-	char *path AUTO(free) = kube_path(&w->kind, w->ns, name);
-	struct http_request q = {
-		.path = path, .deadline_at = attempt_end(w), .on_done = read_done, .arg = reading
-	};
-	reading->w = w;
-	reading->number = w->reads;
-	reading->name = name;
-	(void)start(w, &q, w->refused);
-}
-
-static char *take_unread(struct kube_watch *w)
-{
-	WITH_LOCK(&w->k->lock);
-	return waits_take_unread(w, w->reads + 1);
-}
-
-static void reads_start(struct kube_watch *w)
-{
-	char *name;
-	if (w->read_pause.set)
-		return;
-	while ((name = take_unread(w))) {
-		w->reads++;
-		read_start(w, name);
-	}
-}
-
-static void read_pause_over(void *arg)
-{
-	struct kube_watch *w = arg;
-	if (is_live(w))
-		reads_start(w);
+	kube_get_start(w->k, &q, w->refused);
 }

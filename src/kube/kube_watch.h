@@ -78,8 +78,18 @@ struct kube_watch {
 
 /* kube_watch.c, lock held: has the engine's thread look at what is to be done. */
 void watch_kick(struct kube_watch *w);
-/* kube_watch.c: a new, idle one. */
-struct kube_watch *watch_new(struct kube *k, const struct kube_kind *kind, const char *ns);
+/* kube_watch.c, lock held: the one of this collection, made when it is asked for first. */
+struct kube_watch *watch_for(struct kube *k, const struct kube_kind *kind, const char *ns);
+static inline bool watch_is_live(struct kube_watch *w)
+{
+	WITH_LOCK(&w->k->lock);
+	return w->live;
+}
+
+/* kube_watch_read.c, the engine's thread. */
+void watch_reads_init(struct kube_watch *w);
+/* Reads each object that has to be read; again after a pause where that fails and may pass. */
+void watch_reads_start(struct kube_watch *w);
 
 /* kube_waits.c, lock held: what the watch has learned about a name. */
 /*

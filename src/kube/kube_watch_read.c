@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the awaited objects of a watch one by one, where events may have been missed or a deletion
+ * is to be confirmed. Runs on the HTTP engine's thread. When to begin is decided in kube_watch.c,
+ * which results still count in kube_waits.c.
+ */
+#include "kube/kube_watch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/mem.h"
+
+#define NS_PER_MS INT64_C(1000000)
+
+struct reading {
+	struct kube_watch *w;
+	unsigned long number;
+	char *name;
+};
+
+static void read_result(const struct reading *reading, const struct http_result *r)
+{
+	struct kube_watch *w = reading->w;
+	const char *name = reading->name;
+	struct json *object AUTO(json_free) = NULL;
+	struct err err = ERR_INIT;
+	const struct kube_target t = { .verb = "get", .kind = &w->kind, .ns = w->ns, .name = name };
+	bool found = r->end == HTTP_ANSWERED && r->status == 200 && r->body &&
+	             json_parse(name, r->body, r->body_n, &object, &err) == 0;
+	const char *version = json_str(object, "metadata.resourceVersion");
+	struct kube_event e = { .object = { r->body, r->body_n },
+		                .resource_version = { version, version ? strlen(version) : 0 } };
+	bool none = kube_status_no_object(&t, r);
+	bool later =
+		!found && !none && (kube_passes_by_itself(r) || (r->status == 401 && !w->refused));
+	err_clear(&err);
+	if (!found && !none)
+		kube_target_failed(w->k, &t, r, &err);
+	if (r->status == 401)
+		w->refused = true;
+	{
+		WITH_LOCK(&w->k->lock);
+		if (found)
+			waits_tell_read(w, reading->number, &e);
+		else if (none)
+			waits_tell_read(w, reading->number, NULL);
+		else if (later)
+			waits_read_again(w, reading->number);
+		else
+			waits_tell_read_error(w, reading->number, &err);
+	}
+	if (!later) {
+		w->read_failures = 0;
+		return;
+	}
+	log_limited(LOG_WARNING, 30, "%s; trying again", err.msg);
+	int ms = kube_backoff_ms(++w->read_failures, w->k->tuning.watch_backoff_ms,
+	                         w->k->tuning.watch_backoff_most_ms);
+	http_timer_set(w->k->http, &w->read_pause,
+	               monotonic_ns() + (r->retry_after_s * 1000 + ms) * NS_PER_MS);
+}
+
+static void read_done(void *arg, struct http_result *r)
+{
+	struct reading *reading = arg;
+	if (r->end != HTTP_CANCELLED)
+		read_result(reading, r);
+	free(reading->name);
+	free(reading);
+}
+
+static void read_start(struct kube_watch *w, char *name)
+{
+	struct reading *reading = xcalloc(1, sizeof(*reading));
+	char *path AUTO(free) = kube_path(&w->kind, w->ns, name);
+	struct http_request q = { .path = path,
+		                  .deadline_at = kube_attempt_end(w->k),
+		                  .on_done = read_done,
+		                  .arg = reading };
+	reading->w = w;
+	reading->number = w->reads;
+	reading->name = name;
+	kube_get_start(w->k, &q, w->refused);
+}
+
+static char *take_unread(struct kube_watch *w)
+{
+	WITH_LOCK(&w->k->lock);
+	return waits_take_unread(w, w->reads + 1);
+}
+
+void watch_reads_start(struct kube_watch *w)
+{
+	char *name;
+	if (w->read_pause.set)
+		return;
+	while ((name = take_unread(w))) {
+		w->reads++;
+		read_start(w, name);
+	}
+}
+
+static void read_pause_over(void *arg)
+{
+	struct kube_watch *w = arg;
+	if (watch_is_live(w))
+		watch_reads_start(w);
+}
+
+void watch_reads_init(struct kube_watch *w)
+{
+	w->read_pause = (struct http_timer) { .fn = read_pause_over, .arg = w };
+}
