@@ -104,7 +104,7 @@ struct kube *kube_free(struct kube *k)
 	{
 		WITH_LOCK(&k->lock);
 		k->stopping = true;
-		kube_waits_stop(k);
+		kube_watches_stop(k);
 		pthread_cond_broadcast(&k->changed);
 		while (k->users > 0)
 			pthread_cond_wait(&k->changed, &k->lock);

@@ -89,5 +89,6 @@ bool kube_is_success(const struct http_result *r);
 int kube_parse_answer(const struct kube_operation *op, const struct http_result *r,
                       struct json **ret, struct err *err) MUST_CHECK;
 
-void kube_watches_free(struct kube *k); /* kube_watch.c; the HTTP engine has ended */
-void kube_waits_stop(struct kube *k);   /* kube_waits.c, lock held: wakes all that wait */
+/* kube_watch.c */
+void kube_watches_stop(struct kube *k); /* lock held: wakes all who wait */
+void kube_watches_free(struct kube *k); /* to be called when the HTTP engine has ended */

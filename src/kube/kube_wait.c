@@ -33,9 +33,9 @@ int kube_wait_open(struct kube *k, const struct kube_kind *kind, const char *ns,
 	}
 	k->users++;
 	w->watch = watch_for(k, kind, ns);
-	w->next = w->watch->waits;
-	w->watch->waits = w;
-	if (!w->watch->live) {
+	w->next = w->watch->waits.first;
+	w->watch->waits.first = w;
+	if (!w->watch->waits.live) {
 		w->must_read = true;
 		watch_kick(w->watch);
 	}
@@ -57,7 +57,7 @@ void kube_wait_close(struct kube_wait *w)
 	struct kube *k = w->watch->k;
 	{
 		WITH_LOCK(&k->lock);
-		struct kube_wait **at = &w->watch->waits;
+		struct kube_wait **at = &w->watch->waits.first;
 		while (*at != w)
 			at = &(*at)->next;
 		*at = w->next;
@@ -121,7 +121,7 @@ static int next_locked(struct kube_wait *w, struct deadline d, struct taken *ret
 	struct timespec ts = deadline_timespec(until);
 	WITH_LOCK(&k->lock);
 	w->asked = true;
-	if (w->must_read || !w->watch->live || *w->watch->down)
+	if (w->must_read || !w->watch->waits.live || *w->watch->down)
 		watch_kick(w->watch);
 	for (;;) {
 		int rc = tell(w, ret, err);

@@ -1,34 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waiting for one object: what the watch tells to those who wait. Everything here runs under the
- * client's lock.
+ * Waiting for one object: what the watch has learned, handed to those who wait for it. Wakes them;
+ * never waits itself, parses nothing and starts no request.
  */
-#include "kube/kube_watch.h"
+#include "kube/kube_waits.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/cleanup.h"
 #include "common/mem.h"
+#include "common/str.h"
 
-static void tell_gone(struct kube_wait *w)
+/* A watch that does not work is still told afterwards: nothing will come by events. */
+static void forget_error(const struct kube_waits *all, struct kube_wait *w)
+{
+	if (all->live)
+		w->failed = false;
+}
+
+static void tell_gone(const struct kube_waits *all, struct kube_wait *w)
 {
 	free(TAKE(w->state));
 	w->version[0] = 0;
 	w->must_read = false;
 	w->gone = !w->gone_told;
-	w->failed = w->failed && !w->watch->live;
+	forget_error(all, w);
 	pthread_cond_signal(&w->told);
 }
 
-static void tell_deleted(struct kube_wait *w, const struct kube_event *e)
+static void tell_deleted(const struct kube_waits *all, struct kube_wait *w,
+                         const struct kube_event *e)
 {
 	if (!w->uid)
 		w->must_read = true; /* perhaps an earlier object of the name */
 	else if (span_eq(e->uid, w->uid))
-		tell_gone(w);
+		tell_gone(all, w);
 }
 
-static void tell_state(struct kube_wait *w, const struct kube_event *e)
+static void tell_state(const struct kube_waits *all, struct kube_wait *w,
+                       const struct kube_event *e)
 {
 	struct span version = e->resource_version;
 	if (version.n > 0 && span_eq(version, w->version))
@@ -40,25 +51,22 @@ static void tell_state(struct kube_wait *w, const struct kube_event *e)
 	w->state_n = e->object.n;
 	memcpy(w->state, e->object.at, e->object.n);
 	w->gone = false;
-	/*
-	 * A read that succeeds is no comfort while watching is refused: there will be no next
-	 * state.
-	 */
-	w->failed = w->failed && !w->watch->live;
+	forget_error(all, w);
 	pthread_cond_signal(&w->told);
 }
 
-bool waits_tell(struct kube_watch *w, const struct kube_event *e)
+bool waits_tell(struct kube_waits *all, const struct kube_event *e)
 {
 	bool unread = false;
-	for (struct kube_wait *i = w->waits; i; i = i->next) {
+	assert_locked(all->lock);
+	for (struct kube_wait *i = all->first; i; i = i->next) {
 		if (!span_eq(e->name, i->name))
 			continue;
 		i->reading = 0;
 		if (e->type == EVENT_DELETED)
-			tell_deleted(i, e);
+			tell_deleted(all, i, e);
 		else
-			tell_state(i, e);
+			tell_state(all, i, e);
 		unread |= i->must_read;
 	}
 	return unread;
@@ -72,10 +80,11 @@ static void tell_error(struct kube_wait *w, const struct err *err)
 	pthread_cond_signal(&w->told);
 }
 
-char *waits_take_unread(struct kube_watch *w, unsigned long read)
+char *waits_take_unread(struct kube_waits *all, unsigned long read)
 {
 	char *name = NULL;
-	for (struct kube_wait *i = w->waits; i; i = i->next) {
+	assert_locked(all->lock);
+	for (struct kube_wait *i = all->first; i; i = i->next) {
 		if (!i->must_read || !i->asked || (name && !str_eq(i->name, name)))
 			continue;
 		i->must_read = false;
@@ -95,53 +104,61 @@ static bool was_read(struct kube_wait *w, unsigned long read)
 	return true;
 }
 
-void waits_tell_read(struct kube_watch *w, unsigned long read, const struct kube_event *e)
+void waits_tell_read(struct kube_waits *all, unsigned long read, const struct kube_event *e)
 {
-	for (struct kube_wait *i = w->waits; i; i = i->next) {
+	assert_locked(all->lock);
+	for (struct kube_wait *i = all->first; i; i = i->next) {
 		if (!was_read(i, read))
 			continue;
 		if (e)
-			tell_state(i, e);
+			tell_state(all, i, e);
 		else
-			tell_gone(i);
+			tell_gone(all, i);
 	}
 }
 
-void waits_tell_read_error(struct kube_watch *w, unsigned long read, const struct err *err)
+void waits_tell_read_error(struct kube_waits *all, unsigned long read, const struct err *err)
 {
-	for (struct kube_wait *i = w->waits; i; i = i->next)
+	assert_locked(all->lock);
+	for (struct kube_wait *i = all->first; i; i = i->next)
 		if (was_read(i, read))
 			tell_error(i, err);
 }
 
-void waits_read_again(struct kube_watch *w, unsigned long read)
+void waits_read_again(struct kube_waits *all, unsigned long read)
 {
-	for (struct kube_wait *i = w->waits; i; i = i->next)
+	assert_locked(all->lock);
+	for (struct kube_wait *i = all->first; i; i = i->next)
 		if (was_read(i, read))
 			i->must_read = true;
 }
 
-void waits_tell_error(struct kube_watch *w, const struct err *err)
+void waits_tell_error(struct kube_waits *all, const struct err *err)
 {
-	for (struct kube_wait *i = w->waits; i; i = i->next)
+	assert_locked(all->lock);
+	for (struct kube_wait *i = all->first; i; i = i->next)
 		tell_error(i, err);
 }
 
-void waits_forget_error(struct kube_watch *w)
+void waits_begin_live(struct kube_waits *all)
 {
-	for (struct kube_wait *i = w->waits; i; i = i->next)
+	assert_locked(all->lock);
+	all->live = true;
+	for (struct kube_wait *i = all->first; i; i = i->next)
 		i->failed = false;
 }
 
-void waits_must_read(struct kube_watch *w)
+void waits_end_live(struct kube_waits *all)
 {
-	for (struct kube_wait *i = w->waits; i; i = i->next)
+	assert_locked(all->lock);
+	all->live = false;
+	for (struct kube_wait *i = all->first; i; i = i->next)
 		i->must_read = true;
 }
 
-void kube_waits_stop(struct kube *k)
+void waits_wake(struct kube_waits *all)
 {
-	for (struct kube_watch *w = k->watches; w; w = w->next)
-		for (struct kube_wait *i = w->waits; i; i = i->next)
-			pthread_cond_signal(&i->told);
+	assert_locked(all->lock);
+	for (struct kube_wait *i = all->first; i; i = i->next)
+		pthread_cond_signal(&i->told);
 }

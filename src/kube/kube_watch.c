@@ -43,6 +43,7 @@ static struct kube_watch *watch_new(struct kube *k, const struct kube_kind *kind
 {
 	struct kube_watch *w = xcalloc(1, sizeof(*w));
 	w->k = k;
+	w->waits.lock = &k->lock;
 	w->kind = (struct kube_kind) { .group = xstrdup(kind->group),
 		                       .version = xstrdup(kind->version),
 		                       .plural = xstrdup(kind->plural),
@@ -56,14 +57,23 @@ static struct kube_watch *watch_new(struct kube *k, const struct kube_kind *kind
 
 struct kube_watch *watch_for(struct kube *k, const struct kube_kind *kind, const char *ns)
 {
-	for (struct kube_watch *w = k->watches; w; w = w->next)
+	struct kube_watch *w;
+	assert_locked(&k->lock);
+	for (w = k->watches; w; w = w->next)
 		if (str_eq(w->kind.plural, kind->plural) && str_eq(w->kind.group, kind->group) &&
 		    str_eq(w->kind.version, kind->version) && (w->ns == ns || str_eq(w->ns, ns)))
 			return w;
-	struct kube_watch *w = watch_new(k, kind, ns);
+	w = watch_new(k, kind, ns);
 	w->next = k->watches;
 	k->watches = w;
 	return w;
+}
+
+void kube_watches_stop(struct kube *k)
+{
+	assert_locked(&k->lock);
+	for (struct kube_watch *w = k->watches; w; w = w->next)
+		waits_wake(&w->waits);
 }
 
 void kube_watches_free(struct kube *k)
@@ -83,6 +93,7 @@ void kube_watches_free(struct kube *k)
 
 void watch_kick(struct kube_watch *w)
 {
+	assert_locked(&w->k->lock);
 	if (w->kicked)
 		return;
 	w->kicked = true;
@@ -92,7 +103,7 @@ void watch_kick(struct kube_watch *w)
 static bool somebody_waits(struct kube_watch *w)
 {
 	WITH_LOCK(&w->k->lock);
-	return w->waits != NULL;
+	return w->waits.first != NULL;
 }
 
 static void set_down(struct kube_watch *w, const char *why)
@@ -157,8 +168,7 @@ static void backoff(struct kube_watch *w, int first_ms, int asked_ms)
 static void lose_place(struct kube_watch *w)
 {
 	WITH_LOCK(&w->k->lock);
-	w->live = false;
-	waits_must_read(w);
+	waits_end_live(&w->waits);
 }
 
 /*
@@ -203,7 +213,7 @@ static void watch_failed(struct kube_watch *w, const char *verb, const struct ht
 	lose_place(w);
 	{
 		WITH_LOCK(&w->k->lock);
-		waits_tell_error(w, &err);
+		waits_tell_error(&w->waits, &err);
 	}
 	backoff(w, HOPELESS_MS, 0);
 }
@@ -239,8 +249,7 @@ static void list_done(void *arg, struct http_result *r)
 	w->doubted = false;
 	{
 		WITH_LOCK(&w->k->lock);
-		w->live = true;
-		waits_forget_error(w);
+		waits_begin_live(&w->waits);
 	}
 	stream_start(w);
 	watch_reads_start(w);
@@ -290,7 +299,7 @@ static void error_event(struct kube_watch *w, const struct kube_event *e)
 static void object_event(struct kube_watch *w, const struct kube_event *e)
 {
 	WITH_LOCK(&w->k->lock);
-	if (waits_tell(w, e))
+	if (waits_tell(&w->waits, e))
 		watch_kick(w);
 }
 

@@ -43,13 +43,13 @@ static void read_result(const struct reading *reading, const struct http_result 
 	{
 		WITH_LOCK(&w->k->lock);
 		if (found)
-			waits_tell_read(w, reading->number, &e);
+			waits_tell_read(&w->waits, reading->number, &e);
 		else if (none)
-			waits_tell_read(w, reading->number, NULL);
+			waits_tell_read(&w->waits, reading->number, NULL);
 		else if (later)
-			waits_read_again(w, reading->number);
+			waits_read_again(&w->waits, reading->number);
 		else
-			waits_tell_read_error(w, reading->number, &err);
+			waits_tell_read_error(&w->waits, reading->number, &err);
 	}
 	if (!later) {
 		w->read_failures = 0;
@@ -88,7 +88,7 @@ static void read_start(struct kube_watch *w, char *name)
 static char *take_unread(struct kube_watch *w)
 {
 	WITH_LOCK(&w->k->lock);
-	return waits_take_unread(w, w->reads + 1);
+	return waits_take_unread(&w->waits, w->reads + 1);
 }
 
 void watch_reads_start(struct kube_watch *w)

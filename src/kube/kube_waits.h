@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Those who wait for objects of one collection: a table that the watch fills in (kube_watch.c) and
+ * the callers empty (kube_wait.c). All of it is under the client's lock, which whoever calls these
+ * functions holds. Knows neither the client nor the watch.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/err.h"
+#include "kube/kube_event.h"
+
+#define RESOURCE_VERSION_MAX 128
+
+struct kube_watch;
+
+/* One caller who waits for one name. It is told `state`, `gone` or `err`, in this order. */
+struct kube_wait {
+	struct kube_wait *next;
+	struct kube_watch *watch;
+	char *name;
+	char *uid;           /* the object that the caller means, or NULL: any of this name */
+	pthread_cond_t told; /* something is to be told, or the caller gives up */
+	bool cancelled;      /* the caller gives up */
+
+	char *state; /* JSON text of the newest state that was not given out, or NULL */
+	size_t state_n;
+	char version[RESOURCE_VERSION_MAX]; /* of the newest state, given out or not; "": unknown */
+	bool gone;      /* it is to be told that there is no such object; then state is NULL */
+	bool gone_told; /* the last thing told was that */
+	bool failed;    /* err is to be told */
+	struct err err;
+
+	bool asked;     /* kube_wait_next() was called: only from then on the object may be read */
+	bool must_read; /* events may have been missed: the object is to be read */
+	/*
+	 * The number of the read under way whose result counts, or 0. An event makes it 0: what the
+	 * read brings may be older than the event, and all that is newer comes as events too.
+	 */
+	unsigned long reading;
+};
+
+struct kube_waits {
+	pthread_mutex_t *lock; /* the client's */
+	struct kube_wait *first;
+	/*
+	 * Every change from now on comes as an event: the stream is open, or will be opened behind
+	 * the last event. False: a list is needed first, then a read of each awaited object.
+	 */
+	bool live;
+};
+
+/*
+ * An event: a state, or the last one of an object that was deleted. True: somebody waits for the
+ * name without knowing the uid, and the deletion has to be confirmed by a read.
+ */
+bool waits_tell(struct kube_waits *all, const struct kube_event *e);
+/* A name that is to be read now, malloc'ed, by the read of this number; NULL when there is none. */
+char *waits_take_unread(struct kube_waits *all, unsigned long read);
+/* What the read brought: an object (its text and resourceVersion), NULL for "no such object". */
+void waits_tell_read(struct kube_waits *all, unsigned long read, const struct kube_event *e);
+void waits_tell_read_error(struct kube_waits *all, unsigned long read, const struct err *err);
+/* The read failed and is to be made again. */
+void waits_read_again(struct kube_waits *all, unsigned long read);
+/* The watch has its place: every change comes as an event. Errors not yet told are dropped. */
+void waits_begin_live(struct kube_waits *all);
+/* The watch has lost its place: events may be missed, so every awaited object is to be read. */
+void waits_end_live(struct kube_waits *all);
+/* Watching failed for good: tells everybody. */
+void waits_tell_error(struct kube_waits *all, const struct err *err);
+/* Wakes all who wait: the client stops. */
+void waits_wake(struct kube_waits *all);
