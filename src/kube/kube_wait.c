@@ -2,14 +2,14 @@
 /*
  * Waiting for one object: the callers' side.
  *
- * A wait holds at most one state, the newest not yet given out, as text: who takes it parses it, in
- * its own thread, and one that a newer state replaces is never parsed. Nothing else of the cluster
- * is kept. Everything is under the client's lock; conditions are per wait, so that an event wakes
- * whom it concerns.
+ * A wait holds at most one state as text, the newest that was not given out. The caller's thread
+ * parses it, so a state that a newer one replaces is never parsed. Nothing else of the cluster is
+ * kept. Everything is under the client's lock. Each wait has a condition variable of its own, so an
+ * event wakes only the threads that wait for its object.
  *
- * Why a wait reads its object only after kube_wait_next() was called for the first time: a caller
- * opens the wait first and then creates the object; "does not exist", read between the two, would
- * be stale.
+ * A wait reads its object only after kube_wait_next() was called for the first time: a caller opens
+ * the wait first and then creates the object; "does not exist", read between the two, would be
+ * stale.
  */
 #include "kube/kube_watch.h"
 
@@ -52,12 +52,14 @@ void kube_wait_expect(struct kube_wait *w, const char *uid)
 
 void kube_wait_close(struct kube_wait *w)
 {
+	struct kube *k;
+	struct kube_wait **at;
 	if (!w)
 		return;
-	struct kube *k = w->watch->k;
+	k = w->watch->k;
 	{
 		WITH_LOCK(&k->lock);
-		struct kube_wait **at = &w->watch->waits.first;
+		at = &w->watch->waits.first;
 		while (*at != w)
 			at = &(*at)->next;
 		*at = w->next;
@@ -90,9 +92,13 @@ struct taken {
 	size_t n;
 };
 
-/* Is there something to tell? 0, 1 or -1 as kube_wait_next(), 2: nothing yet. */
-static int tell(struct kube_wait *w, struct taken *ret, struct err *err)
+/* The answer of tell_locked() beside those of kube_wait_next(). */
+enum { NOTHING_TO_TELL = 2 };
+
+static int tell_locked(struct kube_wait *w, struct taken *ret, struct err *err)
 {
+	assert_locked(w->watch->waits.lock);
+	assert(!w->state || !w->gone);
 	if (w->watch->k->stopping)
 		return err_set(err, ERR_CANCELLED, "watch %s: the client is being stopped",
 		               w->name);
@@ -104,17 +110,18 @@ static int tell(struct kube_wait *w, struct taken *ret, struct err *err)
 	if (w->gone) {
 		w->gone = false;
 		w->gone_told = true;
-		return 1;
+		return KUBE_ABSENT;
 	}
 	if (w->failed) {
 		w->failed = false;
 		*err = w->err;
 		return -1;
 	}
-	return 2;
+	return NOTHING_TO_TELL;
 }
 
-static int next_locked(struct kube_wait *w, struct deadline d, struct taken *ret, struct err *err)
+/* kube_wait_next() with the state's text instead of its tree. */
+static int next_text(struct kube_wait *w, struct deadline d, struct taken *ret, struct err *err)
 {
 	struct kube *k = w->watch->k;
 	struct deadline until = { .at = d.at };
@@ -124,8 +131,8 @@ static int next_locked(struct kube_wait *w, struct deadline d, struct taken *ret
 	if (w->must_read || !w->watch->waits.live || *w->watch->down)
 		watch_kick(w->watch);
 	for (;;) {
-		int rc = tell(w, ret, err);
-		if (rc != 2)
+		int rc = tell_locked(w, ret, err);
+		if (rc != NOTHING_TO_TELL)
 			return rc;
 		if (w->cancelled)
 			return err_set(err, ERR_CANCELLED, "watch %s: cancelled", w->name);
@@ -136,7 +143,8 @@ static int next_locked(struct kube_wait *w, struct deadline d, struct taken *ret
 }
 
 /*
- * Runs under the lock of the caller's cancellation, which is therefore never asked for under ours.
+ * Called with the lock of the caller's cancellation held: so cancel_*() must never be called while
+ * the client's lock is held.
  */
 static void wake(void *arg)
 {
@@ -146,7 +154,7 @@ static void wake(void *arg)
 	pthread_cond_signal(&w->told);
 }
 
-/* An event that is no JSON after all: what it was about is read. */
+/* The event was no JSON after all: the object that it was about is read instead. */
 static void read_instead(struct kube_wait *w)
 {
 	WITH_LOCK(&w->watch->k->lock);
@@ -159,7 +167,7 @@ static int next_parsed(struct kube_wait *w, struct deadline d, struct json **ret
 	for (;;) {
 		struct taken taken = { 0 };
 		struct err malformed = ERR_INIT;
-		int rc = next_locked(w, d, &taken, err);
+		int rc = next_text(w, d, &taken, err);
 		if (rc)
 			return rc;
 		rc = json_parse(w->name, taken.text, taken.n, ret, &malformed);
@@ -174,10 +182,11 @@ static int next_parsed(struct kube_wait *w, struct deadline d, struct json **ret
 
 int kube_wait_next(struct kube_wait *w, struct deadline d, struct json **ret, struct err *err)
 {
+	int rc;
 	w->cancelled = false;
 	if (cancel_on_set(d.cancel, wake, w))
 		wake(w);
-	int rc = next_parsed(w, d, ret, err);
+	rc = next_parsed(w, d, ret, err);
 	(void)cancel_on_set(d.cancel, NULL, NULL);
 	return rc;
 }

@@ -2,26 +2,49 @@
 /*
  * One watch per collection: the state machine on the HTTP engine's thread.
  *
- * Theory of operation. A list of one object gives a resourceVersion; a stream from there brings
- * every change, in order. A stream that ends for any reason is opened again behind the last event
- * that came, so nothing is missed. When that place is lost (410, an ERROR event, a line that cannot
- * be read) it starts again with a list, and the objects that somebody waits for, exactly those, are
- * read one by one.
+ * Theory of operation. A list of one object gives a resourceVersion, the place; a stream from there
+ * brings every change, in order. A stream that ends is opened again behind the last event that
+ * came, so nothing is missed. When the server no longer has that place, or a line cannot be read,
+ * it starts again with a list, and the objects that somebody waits for, no others, are read one by
+ * one.
  *
- *   IDLE -> LISTING -> STREAMING -> (end) -> STREAMING, or LISTING when the place is lost
- *              \-> PAUSED <-/   after failures, with backoff; Retry-After is honoured
+ *   phase      what happens                                          next phase
+ *   IDLE       somebody waits                                        LISTING
+ *   LISTING    the list came: live from here on                      OPENING
+ *              failure                                               PAUSED, see below
+ *   OPENING    the answer begins with 2xx                            STREAMING
+ *              410: PLACE_EXPIRED                                    as an expired STREAMING
+ *              failure                                               PAUSED, see below
+ *   STREAMING  it ends after HEALTHY_MS, or the first time           OPENING
+ *              it ends early again                                   PAUSED, AWAY
+ *              PLACE_EXPIRED (410), not relisted: no longer live     LISTING
+ *              PLACE_EXPIRED, relisted: no longer live               as an end, but LISTING
+ *              PLACE_UNCLEAR (another ERROR, an unusable line)       PAUSED, AWAY; no longer live
+ *   OPENING or STREAMING, its connection was retired                 OPENING
+ *   PAUSED     the time is over                                      OPENING if live, else LISTING
+ *              the time is over, TOLD, nobody waits                  IDLE
+ *              AWAY, and a caller's request was answered             as when the time is over
+ *              TOLD, somebody asks, HOPELESS_MS since the last try   LISTING
+ *   any        the client stops                                      IDLE
  *
- * Errors that pass (no connection, 429, 5xx) are waited for. Others (403, no such API group) are
- * told to all who wait, and tried again as long as somebody does. Everything here runs on the
- * engine's thread but watch_for() and watch_kick(); fields marked so in kube_watch.h are under the
- * client's lock.
+ *   failure of LISTING or OPENING            pause                     trouble
+ *   401, the first since a success           none                      as before
+ *   403 behind a failure, the first          HOPELESS_MS               as before
+ *   no answer                                backoff                   AWAY
+ *   429, 5xx, a list that is none            Retry-After and backoff   BUSY
+ *   anything else (403, no such API group)   backoff from HOPELESS_MS  TOLD, no longer live
+ *
+ * After PLACE_TRIES failures and pauses in a row a further failure ends `live`: perhaps the server
+ * cannot serve this place (it is another server, or restored from a backup).
+ *
+ * Everything here runs on the engine's thread but watch_for(), watch_kick() and
+ * kube_watches_stop(); fields marked so in kube_watch.h are under the client's lock.
  */
 #include "kube/kube_watch.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "kube/kube_event.h"
 #include "common/limits.h"
 #include "common/log.h"
 #include "common/mem.h"
@@ -94,9 +117,9 @@ void kube_watches_free(struct kube *k)
 void watch_kick(struct kube_watch *w)
 {
 	assert_locked(&w->k->lock);
-	if (w->kicked)
+	if (w->run_posted)
 		return;
-	w->kicked = true;
+	w->run_posted = true;
 	http_post(w->k->http, watch_run, w);
 }
 
@@ -115,8 +138,15 @@ static void set_down(struct kube_watch *w, const char *why)
 /* The pause is for a server that is away, and a caller's request has just been answered. */
 static bool server_is_back(const struct kube_watch *w)
 {
-	return w->phase == WATCH_PAUSED && w->unheard &&
+	return w->phase == WATCH_PAUSED && w->trouble == TROUBLE_AWAY &&
 	       atomic_load(&w->k->answered_at) > w->tried_at;
+}
+
+/* The pause is for an error that was told, and somebody asks: perhaps it has been put right. */
+static bool may_be_repaired(const struct kube_watch *w)
+{
+	return w->phase == WATCH_PAUSED && w->trouble == TROUBLE_TOLD &&
+	       monotonic_ns() - w->tried_at > HOPELESS_MS * NS_PER_MS;
 }
 
 /* Somebody opened a wait or asks for its object. */
@@ -125,11 +155,9 @@ static void watch_run(void *arg)
 	struct kube_watch *w = arg;
 	{
 		WITH_LOCK(&w->k->lock);
-		w->kicked = false;
+		w->run_posted = false;
 	}
-	int64_t since = monotonic_ns() - w->tried_at;
-	bool try_again = w->phase == WATCH_PAUSED && w->hopeless && since > HOPELESS_MS * NS_PER_MS;
-	if (w->phase == WATCH_IDLE || try_again)
+	if (w->phase == WATCH_IDLE || may_be_repaired(w))
 		list_start(w);
 	else if (server_is_back(w))
 		pause_over(w);
@@ -148,7 +176,8 @@ static void pause_for(struct kube_watch *w, int ms)
 static void pause_over(void *arg)
 {
 	struct kube_watch *w = arg;
-	if (w->hopeless && !somebody_waits(w)) {
+	assert(w->phase == WATCH_PAUSED);
+	if (w->trouble == TROUBLE_TOLD && !somebody_waits(w)) {
 		w->phase = WATCH_IDLE;
 		return;
 	}
@@ -164,58 +193,63 @@ static void backoff(struct kube_watch *w, int first_ms, int asked_ms)
 	pause_for(w, asked_ms + ms);
 }
 
-/* Events may have been missed from here on. */
-static void lose_place(struct kube_watch *w)
+static void end_live(struct kube_watch *w)
 {
 	WITH_LOCK(&w->k->lock);
 	waits_end_live(&w->waits);
 }
 
 /*
- * A server that starts refuses what it has not read the roles of yet: that is asked a second time
- * before it is told.
+ * A server that has just started refuses requests whose roles it has not read yet: a 403 behind a
+ * failure is asked for a second time before it is told.
  */
 static bool is_doubtful(const struct kube_watch *w, const struct http_result *r)
 {
-	return r->status == 403 && w->failures > 0 && !w->hopeless && !w->doubted;
+	return r->status == 403 && w->failures > 0 && w->trouble != TROUBLE_TOLD &&
+	       !w->repeated_403;
+}
+
+static enum watch_trouble trouble_of(const struct http_result *r)
+{
+	if (r->end != HTTP_ANSWERED)
+		return TROUBLE_AWAY;
+	return kube_passes_by_itself(r) ? TROUBLE_BUSY : TROUBLE_TOLD;
+}
+
+static void tell_error(struct kube_watch *w, const struct err *err)
+{
+	WITH_LOCK(&w->k->lock);
+	waits_end_live(&w->waits);
+	waits_tell_error(&w->waits, err);
 }
 
 /* A list or a stream that did not come about. */
 static void watch_failed(struct kube_watch *w, const char *verb, const struct http_result *r)
 {
-	if (r->end == HTTP_ANSWERED && r->status == 401 && !w->refused) {
-		w->refused = true;
+	const struct kube_target t = { .verb = verb, .kind = &w->kind, .ns = w->ns };
+	struct err err = ERR_INIT;
+	if (r->end == HTTP_ANSWERED && r->status == 401 && !w->reread_credentials) {
+		w->reread_credentials = true;
 		pause_for(w, 0);
 		return;
 	}
-	const struct kube_target t = { .verb = verb, .kind = &w->kind, .ns = w->ns };
-	struct err err = ERR_INIT;
 	kube_target_failed(w->k, &t, r, &err);
 	set_down(w, err.msg);
 	log_limited(LOG_WARNING, 30, "%s; trying again", err.msg);
 	if (is_doubtful(w, r)) {
-		w->doubted = true;
+		w->repeated_403 = true;
 		pause_for(w, HOPELESS_MS);
 		return;
 	}
-	w->hopeless = !kube_passes_by_itself(r);
-	w->unheard = r->end != HTTP_ANSWERED;
-	if (!w->hopeless) {
-		/*
-		 * Perhaps it is the place that the server cannot serve (another server, a restored
-		 * backup).
-		 */
-		if (w->failures >= PLACE_TRIES)
-			lose_place(w);
-		backoff(w, w->k->tuning.watch_backoff_ms, r->retry_after_s * 1000);
+	w->trouble = trouble_of(r);
+	if (w->trouble == TROUBLE_TOLD) {
+		tell_error(w, &err);
+		backoff(w, HOPELESS_MS, 0);
 		return;
 	}
-	lose_place(w);
-	{
-		WITH_LOCK(&w->k->lock);
-		waits_tell_error(&w->waits, &err);
-	}
-	backoff(w, HOPELESS_MS, 0);
+	if (w->failures >= PLACE_TRIES)
+		end_live(w);
+	backoff(w, w->k->tuning.watch_backoff_ms, r->retry_after_s * 1000);
 }
 
 /* ---- list ---- */
@@ -224,9 +258,10 @@ static bool take_version(struct kube_watch *w, const struct http_result *r)
 {
 	struct json *list AUTO(json_free) = NULL;
 	struct err ignored = ERR_INIT;
+	const char *version;
 	if (!r->body || json_parse("list", r->body, r->body_n, &list, &ignored))
 		return false;
-	const char *version = json_str(list, "metadata.resourceVersion");
+	version = json_str(list, "metadata.resourceVersion");
 	if (str_empty(version) || strlen(version) >= sizeof(w->version))
 		return false;
 	snprintf(w->version, sizeof(w->version), "%s", version);
@@ -236,6 +271,7 @@ static bool take_version(struct kube_watch *w, const struct http_result *r)
 static void list_done(void *arg, struct http_result *r)
 {
 	struct kube_watch *w = arg;
+	assert(w->phase == WATCH_LISTING);
 	if (r->end == HTTP_CANCELLED) {
 		w->phase = WATCH_IDLE;
 		return;
@@ -244,9 +280,10 @@ static void list_done(void *arg, struct http_result *r)
 		watch_failed(w, "list", r);
 		return;
 	}
-	w->refused = false;
-	w->hopeless = false;
-	w->doubted = false;
+	w->reread_credentials = false;
+	w->repeated_403 = false;
+	if (w->trouble == TROUBLE_TOLD)
+		w->trouble = TROUBLE_BUSY;
 	{
 		WITH_LOCK(&w->k->lock);
 		waits_begin_live(&w->waits);
@@ -265,35 +302,33 @@ static void list_start(struct kube_watch *w)
 	http_timer_clear(w->k->http, &w->pause);
 	w->phase = WATCH_LISTING;
 	w->tried_at = monotonic_ns();
-	kube_get_start(w->k, &q, w->refused);
+	kube_get_start(w->k, &q, w->reread_credentials);
 }
 
 /* ---- events ---- */
 
-static void lose(struct kube_watch *w, bool badly, const char *why)
+static void place_unclear(struct kube_watch *w, const char *why)
 {
-	w->lost = true;
-	w->lost_badly = badly;
-	if (badly)
-		set_down(w, why);
+	w->place = PLACE_UNCLEAR;
+	set_down(w, why);
 }
 
 /* The server ends a watch with a Status: 410 when it no longer has the place. */
 static void error_event(struct kube_watch *w, const struct kube_event *e)
 {
 	struct json *status AUTO(json_free) = NULL;
+	const struct kube_target t = { .verb = "watch", .kind = &w->kind, .ns = w->ns };
 	struct err err = ERR_INIT;
 	int64_t code = 0;
 	if (json_parse("watch", e->object.at, e->object.n, &status, &err) ||
 	    json_get_i64(status, "code", &code, &err) < 0)
 		err_clear(&err);
 	if (code == 410) {
-		lose(w, false, "");
+		w->place = PLACE_EXPIRED;
 		return;
 	}
-	const struct kube_target t = { .verb = "watch", .kind = &w->kind, .ns = w->ns };
 	kube_status_error_of(&t, (int)code, status, &err);
-	lose(w, true, err.msg);
+	place_unclear(w, err.msg);
 }
 
 static void object_event(struct kube_watch *w, const struct kube_event *e)
@@ -308,7 +343,7 @@ static void line_event(struct kube_watch *w)
 	struct kube_event e;
 	if (!kube_event_scan(w->line.ptr, w->line.len, &e) ||
 	    e.resource_version.n >= sizeof(w->version)) {
-		lose(w, true, "the watch brought a line that is no event");
+		place_unclear(w, "the watch brought a line that is no event");
 		return;
 	}
 	if (e.type == EVENT_ERROR) {
@@ -335,82 +370,95 @@ static void line_end(struct kube_watch *w)
 
 static void stream_opened(struct kube_watch *w)
 {
+	w->phase = WATCH_STREAMING;
 	w->opened_at = monotonic_ns();
-	w->refused = false;
-	w->doubted = false;
+	w->reread_credentials = false;
+	w->repeated_403 = false;
 	set_down(w, "");
 }
 
 static bool stream_bytes(void *arg, const char *bytes, size_t n)
 {
 	struct kube_watch *w = arg;
+	assert(w->phase == WATCH_OPENING || w->phase == WATCH_STREAMING);
 	if (n == 0)
 		stream_opened(w);
-	while (n > 0 && !w->lost) {
+	while (n > 0 && w->place == PLACE_KNOWN) {
 		const char *newline = memchr(bytes, '\n', n);
 		size_t piece = newline ? (size_t)(newline - bytes) : n;
 		if (!str_addn(&w->line, bytes, piece))
-			lose(w, true, "the watch brought a line above the limit");
+			place_unclear(w, "the watch brought a line above the limit");
 		else if (newline)
 			line_end(w);
 		piece += newline ? 1 : 0;
 		bytes += piece;
 		n -= piece;
 	}
-	return !w->lost;
+	return w->place == PLACE_KNOWN;
 }
 
 /* ---- stream ---- */
 
 static bool was_healthy(const struct kube_watch *w)
 {
-	return w->opened_at && monotonic_ns() - w->opened_at >= HEALTHY_MS * NS_PER_MS;
+	return w->phase == WATCH_STREAMING &&
+	       monotonic_ns() - w->opened_at >= HEALTHY_MS * NS_PER_MS;
 }
 
-/* The stream had begun, and ended. */
-static void stream_resume(struct kube_watch *w, const char *why)
+static void stream_pause(struct kube_watch *w, const char *why)
+{
+	if (w->place != PLACE_UNCLEAR) /* else `down` says more already */
+		set_down(w, why);
+	log_limited(LOG_WARNING, 30, "watch %s: %s; trying again", w->kind.plural, why);
+	backoff(w, w->k->tuning.watch_backoff_ms, 0);
+}
+
+/* The end of a stream that had begun, or whose place has expired. */
+static void stream_ended(struct kube_watch *w, const char *why)
 {
 	if (was_healthy(w))
 		w->failures = 0;
-	if (w->lost)
-		lose_place(w);
-	/* A server that says 410 is there again, whatever it was before. */
-	if (w->lost && !w->lost_badly && !w->relisted) {
+	if (w->place != PLACE_KNOWN)
+		end_live(w);
+	/* A server that says 410 works again, whatever it did before: no pause, but only once. */
+	if (w->place == PLACE_EXPIRED && !w->relisted) {
 		w->relisted = true;
 		list_start(w);
 		return;
 	}
-	w->unheard = true;
-	if (w->lost_badly || w->failures > 0) {
-		if (!w->lost_badly)
-			set_down(w, why);
-		log_limited(LOG_WARNING, 30, "watch %s: %s; trying again", w->kind.plural, why);
-		backoff(w, w->k->tuning.watch_backoff_ms, 0);
+	w->trouble = TROUBLE_AWAY;
+	if (w->place == PLACE_UNCLEAR || w->failures > 0) {
+		stream_pause(w, why);
 		return;
 	}
-	w->failures++; /* until the next one has lived for a while */
-	if (w->lost)
+	w->failures++; /* until a stream has lived for a while */
+	if (w->place == PLACE_EXPIRED)
 		list_start(w);
 	else
 		stream_start(w);
 }
 
+static const char *why_ended(const struct kube_watch *w, const struct http_result *r)
+{
+	if (w->place != PLACE_KNOWN)
+		return "lost its place";
+	return r->why[0] ? r->why : "the server ended it at once";
+}
+
 static void stream_done(void *arg, struct http_result *r)
 {
 	struct kube_watch *w = arg;
-	bool opened = w->opened_at != 0;
+	assert(w->phase == WATCH_OPENING || w->phase == WATCH_STREAMING);
 	if (r->end == HTTP_CANCELLED) {
 		w->phase = WATCH_IDLE;
 		return;
 	}
 	if (r->end == HTTP_ANSWERED && r->status == 410)
-		w->lost = true;
+		w->place = PLACE_EXPIRED;
 	if (r->end == HTTP_RETIRED)
 		stream_start(w);
-	else if (opened || w->lost)
-		stream_resume(w, w->lost     ? "lost its place"
-		                 : r->why[0] ? r->why
-		                             : "the server ended it at once");
+	else if (w->phase == WATCH_STREAMING || w->place != PLACE_KNOWN)
+		stream_ended(w, why_ended(w, r));
 	else
 		watch_failed(w, "watch", r);
 }
@@ -429,12 +477,12 @@ static void stream_start(struct kube_watch *w)
 		                  .on_bytes = stream_bytes,
 		                  .on_done = stream_done,
 		                  .arg = w };
+	assert(w->trouble != TROUBLE_TOLD); /* a list has ended it */
+	assert(w->version[0]);
 	http_timer_clear(k->http, &w->pause);
-	w->phase = WATCH_STREAMING;
+	w->phase = WATCH_OPENING;
 	w->tried_at = monotonic_ns();
-	w->opened_at = 0;
-	w->lost = false;
-	w->lost_badly = false;
+	w->place = PLACE_KNOWN;
 	str_reset(&w->line);
-	kube_get_start(w->k, &q, w->refused);
+	kube_get_start(w->k, &q, w->reread_credentials);
 }

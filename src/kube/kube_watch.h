@@ -8,11 +8,35 @@
 #include "kube/kube_priv.h"
 #include "kube/kube_waits.h"
 
+/* What is under way. The head of kube_watch.c has the table of transitions. */
 enum watch_phase {
-	WATCH_IDLE,    /* nothing under way, nobody waits */
-	WATCH_LISTING, /* asking for a resourceVersion to start from */
-	WATCH_STREAMING,
-	WATCH_PAUSED, /* until the timer rings */
+	WATCH_IDLE,      /* nothing: nobody has waited yet, or nobody waits any more */
+	WATCH_LISTING,   /* a list is asked for: its resourceVersion is the place to start from */
+	WATCH_OPENING,   /* a stream is asked for, the server has not answered yet */
+	WATCH_STREAMING, /* the stream is open and brings events */
+	WATCH_PAUSED, /* something failed; the timer `pause` ends this phase, if nothing else does
+	               */
+};
+
+/* What failed last. It says what may end a pause before its time, and outlives the next try. */
+enum watch_trouble {
+	/* Nothing, or the server answered 429 or 5xx: a pause takes its full time. */
+	TROUBLE_BUSY,
+	/* Nobody answered, or a stream broke: a pause ends when a caller's request is answered. */
+	TROUBLE_AWAY,
+	/*
+	 * An error that does not pass by itself, which all who wait have been told. A caller who
+	 * asks may end a pause; when its time is over and nobody waits, the watch becomes idle.
+	 * A list that succeeds ends this trouble: no stream is asked for before.
+	 */
+	TROUBLE_TOLD,
+};
+
+/* Whether the stream can be opened again behind the last event that it brought. */
+enum watch_place {
+	PLACE_KNOWN,   /* yes, at `version` */
+	PLACE_EXPIRED, /* no, the server no longer has it (410): list again, at once if possible */
+	PLACE_UNCLEAR, /* no, the stream brought something unusable: list again after a pause */
 };
 
 /* One per collection; stays for the life of the client. */
@@ -24,38 +48,47 @@ struct kube_watch {
 
 	/* Under the client's lock. */
 	struct kube_waits waits;
-	bool kicked;    /* watch_run() is on its way */
-	char down[256]; /* why there is no stream at the moment; "" when there is */
+	bool run_posted; /* watch_run() is posted to the engine's thread and has not begun */
+	char down[256];  /* why there is no stream at the moment; "" when there is */
 
 	/* The engine's thread only. */
 	enum watch_phase phase;
-	bool hopeless; /* paused by an error that does not pass by itself */
-	bool unheard;  /* paused because nobody answered */
-	bool refused;  /* the credentials were: read them again before the next try */
-	bool doubted;  /* 403 behind a failure: the server may just have started, without its roles
-	                */
-	bool relisted; /* the last place was lost too, without an event between */
-	bool lost;     /* the stream's place is lost: start again with a list */
-	bool lost_badly; /* ... and not right now */
-	unsigned failures, read_failures;
-	unsigned long reads;                /* numbers them, from 1 */
-	int64_t tried_at, opened_at;        /* opened_at 0: the stream has not been answered */
-	char version[RESOURCE_VERSION_MAX]; /* of the last event */
-	struct str line;
-	struct http_timer pause, read_pause;
+	enum watch_trouble trouble;
+	enum watch_place place;
+	char version[RESOURCE_VERSION_MAX]; /* of the last event, or of the list */
+	bool relisted;     /* 410 was answered by a list, and no event has come since */
+	unsigned failures; /* since a stream has lived for HEALTHY_MS */
+	int64_t tried_at;  /* the last list or stream was asked for; monotonic ns */
+	int64_t opened_at; /* the stream was answered (WATCH_STREAMING); monotonic ns */
+	struct str line;   /* what has come of a line whose end has not come */
+	struct http_timer pause;
+	/*
+	 * Second chances, given once between two successes: after a 401 the credentials are read
+	 * again before each try; after a 403 that came behind a failure the try is repeated.
+	 */
+	bool reread_credentials, repeated_403;
+
+	/* kube_watch_read.c's own, the engine's thread only. */
+	unsigned long reads; /* started so far: the number of the last one */
+	unsigned read_failures;
+	struct http_timer read_pause;
 };
 
-/* kube_watch.c, lock held: has the engine's thread look at what is to be done. */
-void watch_kick(struct kube_watch *w);
-/* kube_watch.c, lock held: the one of this collection, made when it is asked for first. */
+/* ---- kube_watch.c, lock held ---- */
+
+/* The watch of this collection, made when it is asked for first. */
 struct kube_watch *watch_for(struct kube *k, const struct kube_kind *kind, const char *ns);
+/* Has the engine's thread look soon at what is to be done. */
+void watch_kick(struct kube_watch *w);
+
 static inline bool watch_is_live(struct kube_watch *w)
 {
 	WITH_LOCK(&w->k->lock);
 	return w->waits.live;
 }
 
-/* kube_watch_read.c, the engine's thread. */
+/* ---- kube_watch_read.c, the engine's thread ---- */
+
 void watch_reads_init(struct kube_watch *w);
-/* Reads each object that has to be read; again after a pause where that fails and may pass. */
+/* Reads each object that is to be read. What fails and may pass is read again after a pause. */
 void watch_reads_start(struct kube_watch *w);

@@ -14,9 +14,10 @@
 
 #define NS_PER_MS INT64_C(1000000)
 
+/* One read under way. */
 struct reading {
 	struct kube_watch *w;
-	unsigned long number;
+	unsigned long number; /* which one: waits know by it whether its result still counts */
 	char *name;
 };
 
@@ -33,13 +34,13 @@ static void read_result(const struct reading *reading, const struct http_result 
 	struct kube_event e = { .object = { r->body, r->body_n },
 		                .resource_version = { version, version ? strlen(version) : 0 } };
 	bool none = kube_status_no_object(&t, r);
-	bool later =
-		!found && !none && (kube_passes_by_itself(r) || (r->status == 401 && !w->refused));
+	bool later = !found && !none &&
+	             (kube_passes_by_itself(r) || (r->status == 401 && !w->reread_credentials));
 	err_clear(&err);
 	if (!found && !none)
 		kube_target_failed(w->k, &t, r, &err);
 	if (r->status == 401)
-		w->refused = true;
+		w->reread_credentials = true;
 	{
 		WITH_LOCK(&w->k->lock);
 		if (found)
@@ -82,7 +83,7 @@ static void read_start(struct kube_watch *w, char *name)
 	reading->w = w;
 	reading->number = w->reads;
 	reading->name = name;
-	kube_get_start(w->k, &q, w->refused);
+	kube_get_start(w->k, &q, w->reread_credentials);
 }
 
 static char *take_unread(struct kube_watch *w)
