@@ -372,9 +372,7 @@ static int64_t next_alarm(const struct http *h)
 static int timeout_ms(const struct http *h)
 {
 	int64_t at = next_alarm(h);
-	if (at == DEADLINE_NEVER)
-		return POLL_MAX_MS;
-	int left = deadline_left_ms((struct deadline) { .at = at });
+	int left = deadline_left_ms((struct deadline) { .at = at }); /* never: INT_MAX */
 	return left < POLL_MAX_MS ? left : POLL_MAX_MS;
 }
 
@@ -453,9 +451,10 @@ static void wake(struct http *h)
 static int start_thread(struct http *h, struct err *err)
 {
 	sigset_t all, before;
+	int rc;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int rc = pthread_create(&h->thread, NULL, engine, h);
+	rc = pthread_create(&h->thread, NULL, engine, h);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (rc)
 		return err_sys(err, rc, "start the HTTP thread");
@@ -466,9 +465,10 @@ static int start_thread(struct http *h, struct err *err)
 int http_new(const struct http_endpoint *endpoint, const struct http_tuning *tuning,
              struct http **ret, struct err *err)
 {
+	struct http *h;
 	if (transfer_library(err))
 		return -1;
-	struct http *h = xcalloc(1, sizeof(*h));
+	h = xcalloc(1, sizeof(*h));
 	h->connect_ms = tuning && tuning->connect_ms ? tuning->connect_ms : CONNECT_MS;
 	h->silence_ms = tuning && tuning->silence_ms ? tuning->silence_ms : SILENCE_MS;
 	pthread_mutex_init(&h->lock, NULL);
@@ -560,10 +560,10 @@ void http_post(struct http *h, void (*fn)(void *arg), void *arg)
 
 void http_timer_set(struct http *h, struct http_timer *t, int64_t at)
 {
+	struct http_timer **place = &h->timers;
 	http_timer_clear(h, t);
 	t->at = at;
 	t->set = true;
-	struct http_timer **place = &h->timers;
 	while (*place && (*place)->at <= at)
 		place = &(*place)->next;
 	t->next = *place;
@@ -572,9 +572,9 @@ void http_timer_set(struct http *h, struct http_timer *t, int64_t at)
 
 void http_timer_clear(struct http *h, struct http_timer *t)
 {
+	struct http_timer **place = &h->timers;
 	if (!t->set)
 		return;
-	struct http_timer **place = &h->timers;
 	while (*place != t)
 		place = &(*place)->next;
 	*place = t->next;

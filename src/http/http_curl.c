@@ -162,12 +162,12 @@ static size_t on_header(char *bytes, size_t size, size_t n, void *arg)
 	struct http_call *c = arg;
 	struct generation *g = c->generation;
 	size_t length = size * n;
+	bool last = length <= 2; /* the empty line behind the headers */
 	call_heard(c);
 	if (!g->http1 && length >= 7 && memcmp(bytes, "HTTP/1.", 7) == 0) {
 		g->http1 = true;
 		generation_limit(g);
 	}
-	bool last = length <= 2;
 	return !last || !is_streaming(c) || c->q.on_bytes(c->q.arg, "", 0) ? length : length + 1;
 }
 
@@ -175,17 +175,18 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
 {
 	struct http_call *c = arg;
 	size_t length = size * n;
+	bool wanted;
 	call_heard(c);
-	bool wanted = is_streaming(c) ? c->q.on_bytes(c->q.arg, bytes, length)
-	                              : str_addn(&c->body, bytes, length);
+	wanted = is_streaming(c) ? c->q.on_bytes(c->q.arg, bytes, length)
+	                         : str_addn(&c->body, bytes, length);
 	return wanted ? length : length + 1; /* any other number breaks off */
 }
 
 static int on_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
 {
+	unsigned ms = PEER_LOST_MS;
 	(void)arg;
 	(void)purpose;
-	unsigned ms = PEER_LOST_MS;
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
 	return CURL_SOCKOPT_OK;
 }
@@ -202,9 +203,10 @@ static struct curl_slist *list_add(struct curl_slist *list, const char *line)
 
 static void header_add(struct http_call *c, const char *name, const char *value)
 {
+	char *line AUTO(free) = NULL;
 	if (!value)
 		return;
-	char *line AUTO(free) = xasprintf("%s: %s", name, value);
+	line = xasprintf("%s: %s", name, value);
 	c->headers = list_add(c->headers, line);
 	explicit_bzero(line, strlen(line));
 }
@@ -225,11 +227,10 @@ static void setup_headers(struct http_call *c)
 
 static void blob_set(CURL *easy, CURLoption option, const char *pem)
 {
+	struct curl_blob blob = { .data = (void *)pem, .flags = CURL_BLOB_NOCOPY };
 	if (!pem)
 		return;
-	struct curl_blob blob = { .data = (void *)pem,
-		                  .len = strlen(pem),
-		                  .flags = CURL_BLOB_NOCOPY };
+	blob.len = strlen(pem);
 	curl.easy_setopt(easy, option, &blob);
 }
 
@@ -253,13 +254,8 @@ static void setup_trust(CURL *easy, const struct http_endpoint *e)
  * A certificate for another name than the one we connect to: the URL carries the name, and
  * CONNECT_TO the address; the Host header stays the server's own.
  */
-static void setup_url(struct http_call *c, const struct http_endpoint *e)
+static void setup_url_of_name(struct http_call *c, const struct http_endpoint *e)
 {
-	if (!e->tls_name) {
-		c->url = xasprintf("%s%s", e->url, c->q.path);
-		curl.easy_setopt(c->easy, CURLOPT_URL, c->url);
-		return;
-	}
 	size_t n;
 	const char *authority = http_url_authority(e->url, &n);
 	char *address AUTO(free) = xstrndup(authority, n);
@@ -271,6 +267,14 @@ static void setup_url(struct http_call *c, const struct http_endpoint *e)
 	c->connect_to = list_add(NULL, target);
 	header_add(c, "Host", address);
 	curl.easy_setopt(c->easy, CURLOPT_CONNECT_TO, c->connect_to);
+}
+
+static void setup_url(struct http_call *c, const struct http_endpoint *e)
+{
+	if (e->tls_name)
+		setup_url_of_name(c, e);
+	else
+		c->url = xasprintf("%s%s", e->url, c->q.path);
 	curl.easy_setopt(c->easy, CURLOPT_URL, c->url);
 }
 
@@ -353,8 +357,8 @@ static void failure_text(struct http_call *c, CURLcode code, char *buf, size_t n
 {
 	long os_errno = 0;
 	char reason[64] = "";
-	curl.easy_getinfo(c->easy, CURLINFO_OS_ERRNO, &os_errno);
 	const char *text = c->curl_error[0] ? c->curl_error : curl.easy_strerror(code);
+	curl.easy_getinfo(c->easy, CURLINFO_OS_ERRNO, &os_errno);
 	if (code == CURLE_COULDNT_CONNECT && os_errno)
 		snprintf(reason, sizeof(reason), ": %s", strerrordesc_np((int)os_errno));
 	snprintf(buf, n, "%s%s", text, reason);
@@ -380,11 +384,12 @@ static void take_ended(struct generation *g,
 		struct http_call *c = NULL;
 		char text[CURL_ERROR_SIZE + 64];
 		CURLcode code = message->data.result;
+		enum http_end end;
 		if (message->msg != CURLMSG_DONE)
 			continue;
 		curl.easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&c);
 		failure_text(c, code, text, sizeof(text));
-		enum http_end end = end_of_code(c, code);
+		end = end_of_code(c, code);
 		if (end == HTTP_TOO_LARGE)
 			snprintf(text, sizeof(text), "the answer is larger than %zu bytes",
 			         c->q.max_body);
@@ -442,8 +447,7 @@ static int drain_timeout(const struct generation *g, int ms)
 
 void transfers_wait(struct generation *g, int wake, int ms)
 {
-	struct curl_waitfd fds[64];
-	fds[0] = (struct curl_waitfd) { .fd = wake, .events = CURL_WAIT_POLLIN };
+	struct curl_waitfd fds[64] = { { .fd = wake, .events = CURL_WAIT_POLLIN } };
 	unsigned n = 1 + drain_sockets(g->next, fds + 1, ARRAY_LEN(fds) - 1);
 	curl.multi_poll(g->multi, fds, n, drain_timeout(g->next, ms), NULL);
 }

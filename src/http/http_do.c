@@ -12,7 +12,7 @@
 
 #include "common/cleanup.h"
 
-struct waiter {
+struct http_waiter {
 	pthread_mutex_t lock; /* guards done; taken before the engine's own */
 	pthread_cond_t ended;
 	bool done, cancelled;
@@ -21,7 +21,7 @@ struct waiter {
 
 static void waiter_done(void *arg, struct http_result *result)
 {
-	struct waiter *w = arg;
+	struct http_waiter *w = arg;
 	WITH_LOCK(&w->lock);
 	*w->result = *result;
 	result->body = NULL;
@@ -31,13 +31,13 @@ static void waiter_done(void *arg, struct http_result *result)
 
 static void waiter_cancel(void *arg)
 {
-	struct waiter *w = arg;
+	struct http_waiter *w = arg;
 	WITH_LOCK(&w->lock);
 	w->cancelled = true;
 	pthread_cond_signal(&w->ended);
 }
 
-static void waiter_wait(struct waiter *w, struct http *h, struct http_call *call)
+static void waiter_wait(struct http_waiter *w, struct http *h, struct http_call *call)
 {
 	WITH_LOCK(&w->lock);
 	while (!w->done && !w->cancelled)
@@ -51,14 +51,15 @@ static void waiter_wait(struct waiter *w, struct http *h, struct http_call *call
 void http_do(struct http *h, struct http_request *request, struct deadline d,
              struct http_result *ret)
 {
-	struct waiter w = { .lock = PTHREAD_MUTEX_INITIALIZER,
-		            .ended = PTHREAD_COND_INITIALIZER,
-		            .result = ret };
+	struct http_waiter w = { .lock = PTHREAD_MUTEX_INITIALIZER,
+		                 .ended = PTHREAD_COND_INITIALIZER,
+		                 .result = ret };
+	struct http_call *call;
 	request->on_done = waiter_done;
 	request->arg = &w;
 	if (!request->deadline_at || request->deadline_at > d.at)
 		request->deadline_at = d.at;
-	struct http_call *call = http_start(h, request);
+	call = http_start(h, request);
 
 	if (cancel_on_set(d.cancel, waiter_cancel, &w))
 		waiter_cancel(&w);
