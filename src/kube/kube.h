@@ -58,30 +58,32 @@ enum { KUBE_ABSENT = 1, KUBE_EXISTS = 1 };
  * done and what came back ("get dpuvolumes.storage.dpu.nvidia.com: cannot reach ..."); the caller
  * puts the object in front.
  */
-/* 0, or 1: no such object. */
+/* 0, or KUBE_ABSENT. */
 int kube_get(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
              struct deadline d, struct json **ret, struct err *err) MUST_CHECK;
 /*
  * POST; apiVersion and kind are added to `object` (which stays the caller's). 0 and the stored
- * object, or 1: an object of this name exists. A POST whose answer was lost may be retried by the
- * caller.
+ * object, or KUBE_EXISTS. A POST whose answer was lost may be retried by the caller.
  */
 int kube_create(struct kube *k, const struct kube_kind *kind, const char *ns, struct json *object,
                 struct deadline d, struct json **ret, struct err *err) MUST_CHECK;
-/* Merge patch; ret may be NULL. 0, or 1: no such object. */
+/* Merge patch; ret may be NULL. 0, or KUBE_ABSENT. */
 int kube_patch(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
                const struct json *patch, struct deadline d, struct json **ret, struct err *err)
 	MUST_CHECK;
 /*
  * DELETE with the uid as precondition. 0: accepted (the object may stay until its finalizers are
- * gone), or 1: no object of that name with that uid.
+ * gone). KUBE_ABSENT: no object of that name with that uid (uid NULL: any).
  */
 int kube_delete(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
                 const char *uid, struct deadline d, struct err *err) MUST_CHECK;
+/* What fn of kube_list() returns to stop; kube_list() then returns 0. */
+enum { KUBE_STOP = 1 };
+
 /*
- * Every object, page by page; label_selector may be NULL. fn returns 0 to go on, 1 to stop
- * (kube_list then returns 0), -1 with err. The item is only valid during the call. When the
- * server's snapshot expires on the way, an object may be handed out twice.
+ * Every object, page by page; label_selector may be NULL. fn returns 0 to go on, KUBE_STOP, or -1
+ * with err. The item is only valid during the call. When the server's snapshot expires on the way,
+ * an object may be handed out twice.
  */
 int kube_list(struct kube *k, const struct kube_kind *kind, const char *ns,
               const char *label_selector,
@@ -99,8 +101,8 @@ int kube_wait_open(struct kube *k, const struct kube_kind *kind, const char *ns,
                    struct kube_wait **ret, struct err *err) MUST_CHECK;
 /*
  * Blocks until the object has a state that this wait has not yet given out. 0 and the object (a new
- * root), or 1: it was deleted / does not exist (given once, when a re-read or an event says so).
- * Objects of one name with different uids may follow each other: compare metadata.uid. -1:
+ * root), or KUBE_ABSENT: it was deleted or does not exist (given once, when a read or an event says
+ * so). Objects of one name with different uids may follow each other: compare metadata.uid. -1:
  * DEADLINE, CANCELLED, or why watching is impossible (PERMISSION_DENIED naming the verb,
  * FAILED_PRECONDITION: not served). An API server that is away is waited for.
  */

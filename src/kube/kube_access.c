@@ -40,9 +40,10 @@ int kube_config_new(const struct kube_source *source,
                     struct kube_config **ret, struct err *err)
 {
 	struct kube_access *first = NULL;
+	struct kube_config *c;
 	if (kube_access_load(source, &first, err))
 		return -1;
-	struct kube_config *c = xcalloc(1, sizeof(*c));
+	c = xcalloc(1, sizeof(*c));
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_cond_init(&c->loaded, NULL);
 	c->current = first;
@@ -60,6 +61,7 @@ struct kube_config *kube_config_free(struct kube_config *c)
 {
 	if (!c)
 		return NULL;
+	assert(!c->loading && c->current->refs == 1);
 	kube_access_free(c->current);
 	free(c->kubeconfig);
 	free(c->context);
@@ -70,8 +72,10 @@ struct kube_config *kube_config_free(struct kube_config *c)
 	return NULL;
 }
 
-static void unref_locked(struct kube_access *a)
+static void unref_locked(struct kube_config *c, struct kube_access *a)
 {
+	assert_locked(&c->lock);
+	assert(a->refs > 0);
 	if (--a->refs == 0)
 		kube_access_free(a);
 }
@@ -86,7 +90,7 @@ static struct kube_access *ref_current(struct kube_config *c)
 void kube_config_put(struct kube_config *c, struct kube_access *a)
 {
 	WITH_LOCK(&c->lock);
-	unref_locked(a);
+	unref_locked(c, a);
 }
 
 /*
@@ -95,8 +99,9 @@ void kube_config_put(struct kube_config *c, struct kube_access *a)
  */
 static bool claim_load(struct kube_config *c, const struct kube_access *seen, bool force)
 {
+	bool waited;
 	WITH_LOCK(&c->lock);
-	bool waited = c->loading;
+	waited = c->loading;
 	while (force && c->loading)
 		pthread_cond_wait(&c->loaded, &c->lock);
 	if (c->loading || c->current != seen || (force && waited))
@@ -124,7 +129,7 @@ static void load(struct kube_config *c)
 		return;
 	}
 	fresh->refs = 1;
-	unref_locked(c->current);
+	unref_locked(c, c->current);
 	c->current = fresh;
 	c->changed(c->arg, fresh->endpoint);
 }

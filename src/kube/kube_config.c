@@ -53,6 +53,7 @@ bool kube_access_is_stale(const struct kube_access *a)
 static int read_marked(struct kube_access *a, const char *path, char **ret, struct err *err)
 {
 	struct file_mark *m = &a->files[a->n_files++];
+	assert(a->n_files <= ACCESS_FILES);
 	m->path = xstrdup(path);
 	mark_take(m, path);
 	if (file_read(path, LIMIT_KUBE_FILE, ret, NULL, err)) {
@@ -75,12 +76,14 @@ static int take_token(struct kube_access *a, const char *path, const char *token
 static int read_token(struct kube_access *a, const char *path, struct err *err)
 {
 	char *text AUTO(free) = NULL;
+	size_t n;
+	int rc;
 	if (read_marked(a, path, &text, err))
 		return -1;
-	size_t n = strlen(text);
+	n = strlen(text);
 	while (n > 0 && strchr(" \t\r\n", text[n - 1]))
 		text[--n] = 0;
-	int rc = take_token(a, path, text, err);
+	rc = take_token(a, path, text, err);
 	explicit_bzero(text, n);
 	return rc;
 }
@@ -133,13 +136,13 @@ static int load_in_cluster(const char *dir, struct kube_access **ret, struct err
 {
 	const char *host = getenv("KUBERNETES_SERVICE_HOST");
 	const char *port = getenv("KUBERNETES_SERVICE_PORT");
+	struct kube_access *a AUTO(kube_access_free) = access_new();
+	char *token AUTO(free) = xasprintf("%s/token", dir);
+	char *ca AUTO(free) = xasprintf("%s/ca.crt", dir);
 	if (str_empty(host) || str_empty(port))
 		return err_set(err, ERR_INVALID,
 		               "not in a Kubernetes pod: KUBERNETES_SERVICE_HOST and "
 		               "KUBERNETES_SERVICE_PORT are not set; give --kubeconfig");
-	struct kube_access *a AUTO(kube_access_free) = access_new();
-	char *token AUTO(free) = xasprintf("%s/token", dir);
-	char *ca AUTO(free) = xasprintf("%s/ca.crt", dir);
 	a->source = xasprintf("ServiceAccount %s", dir);
 	a->endpoint->url = strchr(host, ':') ? xasprintf("https://[%s]:%s", host, port)
 	                                     : xasprintf("https://%s:%s", host, port);
@@ -193,6 +196,15 @@ static const struct json *named(const struct json *config, const char *list, con
 	return NULL;
 }
 
+/* A file that the kubeconfig names: relative names are relative to the kubeconfig's folder. */
+static char *path_of(const char *kubeconfig, const char *name)
+{
+	const char *slash = strrchr(kubeconfig, '/');
+	if (name[0] == '/' || !slash)
+		return xstrdup(name);
+	return xasprintf("%.*s/%s", (int)(slash - kubeconfig), kubeconfig, name);
+}
+
 /*
  * One of the two ways to give PEM data: "<field>-data" (base64) or "<field>" (a file, relative to
  * the kubeconfig).
@@ -203,6 +215,7 @@ static int pem_field(struct kube_access *a, const char *kubeconfig, const struct
 	char *data_field AUTO(free) = xasprintf("%s-data", field);
 	const char *data = json_text(json_member(object, data_field));
 	const char *path = json_text(json_member(object, field));
+	char *whole AUTO(free) = NULL;
 	if (!str_empty(data)) {
 		char *what AUTO(free) = xasprintf("%s: %s", kubeconfig, data_field);
 		char *pem AUTO(free) = base64_decode(data);
@@ -215,11 +228,7 @@ static int pem_field(struct kube_access *a, const char *kubeconfig, const struct
 	}
 	if (str_empty(path))
 		return 0;
-	const char *slash = strrchr(kubeconfig, '/');
-	char *whole AUTO(free) =
-		path[0] == '/' || !slash
-			? xstrdup(path)
-			: xasprintf("%.*s/%s", (int)(slash - kubeconfig), kubeconfig, path);
+	whole = path_of(kubeconfig, path);
 	if (read_pem(a, whole, ret, err))
 		return err_wrap(err, "%s: %s", kubeconfig, field);
 	return 0;
@@ -236,16 +245,17 @@ static int read_cluster(struct kube_access *a, const char *path, const struct js
                         struct err *err)
 {
 	const char *server = json_str(cluster, "server");
+	const char *tls_name = json_str(cluster, "tls-server-name");
+	const char *proxy = json_str(cluster, "proxy-url");
+	struct http_endpoint *e = a->endpoint;
+	size_t n;
 	if (str_empty(server) ||
 	    (!str_has_prefix(server, "https://") && !str_has_prefix(server, "http://")))
 		return err_set(err, ERR_INVALID, "%s: server \"%s\" is not an http(s) URL", path,
 		               server ? server : "");
-	size_t n = strlen(server);
+	n = strlen(server);
 	while (n > 0 && server[n - 1] == '/')
 		n--;
-	struct http_endpoint *e = a->endpoint;
-	const char *tls_name = json_str(cluster, "tls-server-name");
-	const char *proxy = json_str(cluster, "proxy-url");
 	e->url = xstrndup(server, n);
 	e->tls_name = str_empty(tls_name) ? NULL : xstrdup(tls_name);
 	e->proxy = str_empty(proxy) ? NULL : xstrdup(proxy);
@@ -287,11 +297,7 @@ static int read_user(struct kube_access *a, const char *path, const struct json 
 	if (refuse_unsupported(path, user, err))
 		return -1;
 	if (!str_empty(token_file)) {
-		const char *slash = strrchr(path, '/');
-		char *whole AUTO(free) =
-			token_file[0] == '/' || !slash
-				? xstrdup(token_file)
-				: xasprintf("%.*s/%s", (int)(slash - path), path, token_file);
+		char *whole AUTO(free) = path_of(path, token_file);
 		if (read_token(a, whole, err))
 			return err_wrap(err, "%s: tokenFile", path);
 	} else if (!str_empty(token) && take_token(a, path, token, err)) {
@@ -310,11 +316,11 @@ static int read_context(struct kube_access *a, const char *path, const struct js
                         const char *name, struct err *err)
 {
 	const struct json *context = named(config, "contexts", name, "context");
-	if (!context)
-		return err_set(err, ERR_INVALID, "%s: there is no context \"%s\"", path, name);
 	const char *cluster = json_str(context, "cluster"), *user = json_str(context, "user");
 	const struct json *c = named(config, "clusters", cluster, "cluster");
 	const struct json *u = named(config, "users", user, "user");
+	if (!context)
+		return err_set(err, ERR_INVALID, "%s: there is no context \"%s\"", path, name);
 	if (!c)
 		return err_set(err, ERR_INVALID, "%s: context \"%s\": there is no cluster \"%s\"",
 		               path, name, cluster ? cluster : "");
@@ -331,9 +337,10 @@ static int load_kubeconfig(const char *path, const char *context, struct kube_ac
 	struct kube_access *a AUTO(kube_access_free) = access_new();
 	char *text AUTO(free) = NULL;
 	struct json *config AUTO(json_free) = NULL;
+	int rc;
 	if (read_marked(a, path, &text, err))
 		return err_wrap(err, "kubeconfig");
-	int rc = kube_yaml_parse(path, text, strlen(text), &config, err);
+	rc = kube_yaml_parse(path, text, strlen(text), &config, err);
 	explicit_bzero(text, strlen(text));
 	if (rc)
 		return err_wrap(err, "kubeconfig");

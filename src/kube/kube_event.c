@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "common/cleanup.h"
+
 struct cursor {
 	const char *at, *end;
 };
@@ -38,17 +40,18 @@ static bool is_escaped(const char *start, const char *quote)
 	return n % 2;
 }
 
-static bool take_string(struct cursor *c, struct span *ret)
+static bool take_string(struct cursor *c, struct line_span *ret)
 {
+	const char *start, *quote;
 	if (!take(c, '"'))
 		return false;
-	const char *start = c->at;
-	const char *quote = memchr(start, '"', (size_t)(c->end - start));
+	start = c->at;
+	quote = memchr(start, '"', (size_t)(c->end - start));
 	while (quote && is_escaped(start, quote))
 		quote = memchr(quote + 1, '"', (size_t)(c->end - quote - 1));
 	if (!quote)
 		return false;
-	*ret = (struct span) { start, (size_t)(quote - start) };
+	*ret = (struct line_span) { start, (size_t)(quote - start) };
 	c->at = quote + 1;
 	return true;
 }
@@ -58,7 +61,7 @@ static bool skip_nested(struct cursor *c)
 {
 	unsigned depth = 0;
 	while (c->at < c->end) {
-		struct span ignored;
+		struct line_span ignored;
 		if (*c->at == '"') {
 			if (!take_string(c, &ignored))
 				return false;
@@ -77,7 +80,8 @@ static bool skip_nested(struct cursor *c)
 
 static bool skip_value(struct cursor *c)
 {
-	struct span ignored;
+	struct line_span ignored;
+	const char *start;
 	skip_space(c);
 	if (c->at >= c->end)
 		return false;
@@ -85,7 +89,7 @@ static bool skip_value(struct cursor *c)
 		return take_string(c, &ignored);
 	if (*c->at == '{' || *c->at == '[')
 		return skip_nested(c);
-	const char *start = c->at;
+	start = c->at;
 	while (c->at < c->end && !strchr(",}] \t\r\n", *c->at))
 		c->at++;
 	return c->at > start;
@@ -95,7 +99,7 @@ static bool skip_value(struct cursor *c)
  * The next member's name; the cursor is then at its value. False at the end or when it is no
  * member: ok tells which.
  */
-static bool next_member(struct cursor *c, bool *first, struct span *name, bool *ok)
+static bool next_member(struct cursor *c, bool *first, struct line_span *name, bool *ok)
 {
 	*ok = true;
 	if (take(c, '}'))
@@ -105,22 +109,23 @@ static bool next_member(struct cursor *c, bool *first, struct span *name, bool *
 	return *ok;
 }
 
-bool span_eq(struct span s, const char *text)
+bool line_span_eq(struct line_span s, const char *text)
 {
 	return s.at && strlen(text) == s.n && memcmp(s.at, text, s.n) == 0;
 }
 
 static bool scan_metadata(struct cursor *c, struct kube_event *e)
 {
-	struct span name;
+	struct line_span name;
 	bool first = true, ok;
 	if (!take(c, '{'))
 		return false;
 	while (next_member(c, &first, &name, &ok)) {
-		struct span *wanted = span_eq(name, "name")              ? &e->name
-		                      : span_eq(name, "uid")             ? &e->uid
-		                      : span_eq(name, "resourceVersion") ? &e->resource_version
-		                                                         : NULL;
+		struct line_span *wanted = line_span_eq(name, "name")  ? &e->name
+		                           : line_span_eq(name, "uid") ? &e->uid
+		                           : line_span_eq(name, "resourceVersion")
+		                                   ? &e->resource_version
+		                                   : NULL;
 		if (wanted ? !take_string(c, wanted) : !skip_value(c))
 			return false;
 	}
@@ -129,32 +134,33 @@ static bool scan_metadata(struct cursor *c, struct kube_event *e)
 
 static bool scan_object(struct cursor *c, struct kube_event *e)
 {
-	struct span name;
+	struct line_span name;
 	bool first = true, ok;
+	const char *start;
 	skip_space(c);
-	const char *start = c->at;
+	start = c->at;
 	if (!take(c, '{'))
 		return false;
 	while (next_member(c, &first, &name, &ok)) {
 		/* Of an ERROR's Status the metadata is null or empty. */
-		bool into = span_eq(name, "metadata") && (skip_space(c), c->at < c->end) &&
+		bool into = line_span_eq(name, "metadata") && (skip_space(c), c->at < c->end) &&
 		            *c->at == '{';
 		if (into ? !scan_metadata(c, e) : !skip_value(c))
 			return false;
 	}
-	e->object = (struct span) { start, (size_t)(c->at - start) };
+	e->object = (struct line_span) { start, (size_t)(c->at - start) };
 	return ok;
 }
 
-static bool type_of(struct span text, enum event_type *ret)
+static bool type_of(struct line_span text, enum event_type *ret)
 {
 	static const char *const names[] = { [EVENT_ADDED] = "ADDED",
 		                             [EVENT_MODIFIED] = "MODIFIED",
 		                             [EVENT_DELETED] = "DELETED",
 		                             [EVENT_BOOKMARK] = "BOOKMARK",
 		                             [EVENT_ERROR] = "ERROR" };
-	for (unsigned i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		if (!span_eq(text, names[i]))
+	for (unsigned i = 0; i < ARRAY_LEN(names); i++) {
+		if (!line_span_eq(text, names[i]))
 			continue;
 		*ret = (enum event_type)i;
 		return true;
@@ -166,14 +172,14 @@ bool kube_event_scan(const char *line, size_t n, struct kube_event *ret)
 {
 	struct cursor c = { line, line + n };
 	struct kube_event e = { 0 };
-	struct span name, type = { 0 };
+	struct line_span name, type = { 0 };
 	bool first = true, ok;
 	if (!take(&c, '{'))
 		return false;
 	while (next_member(&c, &first, &name, &ok)) {
-		if (span_eq(name, "type")     ? !take_string(&c, &type)
-		    : span_eq(name, "object") ? !scan_object(&c, &e)
-		                              : !skip_value(&c))
+		if (line_span_eq(name, "type")     ? !take_string(&c, &type)
+		    : line_span_eq(name, "object") ? !scan_object(&c, &e)
+		                                   : !skip_value(&c))
 			return false;
 	}
 	skip_space(&c);

@@ -11,15 +11,15 @@
 enum event_type { EVENT_ADDED, EVENT_MODIFIED, EVENT_DELETED, EVENT_BOOKMARK, EVENT_ERROR };
 
 /* A piece of the line, not terminated. */
-struct span {
+struct line_span {
 	const char *at;
 	size_t n;
 };
 
 struct kube_event {
 	enum event_type type;
-	struct span object;                      /* the whole JSON object */
-	struct span name, uid, resource_version; /* of its metadata; n 0: not there */
+	struct line_span object;                      /* the whole JSON object */
+	struct line_span name, uid, resource_version; /* of its metadata; n 0: not there */
 };
 
 /*
@@ -27,4 +27,4 @@ struct kube_event {
  * object parses it.
  */
 bool kube_event_scan(const char *line, size_t n, struct kube_event *ret);
-bool span_eq(struct span s, const char *text);
+bool line_span_eq(struct line_span s, const char *text);

@@ -16,20 +16,20 @@
 /*
  * Woken by the caller's cancellation, whose lock is then held: it must not be asked for under ours.
  */
-struct sleeper {
+struct retry_sleep {
 	struct kube *k;
 	bool cancelled; /* under the client's lock */
 };
 
-static void wake_sleeper(void *arg)
+static void wake_sleep(void *arg)
 {
-	struct sleeper *s = arg;
+	struct retry_sleep *s = arg;
 	WITH_LOCK(&s->k->lock);
 	s->cancelled = true;
 	pthread_cond_broadcast(&s->k->changed);
 }
 
-static bool sleep_locked(struct kube *k, const struct sleeper *s, struct deadline until)
+static bool sleep_to(struct kube *k, const struct retry_sleep *s, struct deadline until)
 {
 	struct timespec ts = deadline_timespec(until);
 	WITH_LOCK(&k->lock);
@@ -42,10 +42,11 @@ static bool sleep_locked(struct kube *k, const struct sleeper *s, struct deadlin
 static int sleep_until(struct kube *k, int64_t at, struct deadline d, struct err *err,
                        const char *what)
 {
-	struct sleeper s = { .k = k };
-	if (cancel_on_set(d.cancel, wake_sleeper, &s))
+	struct retry_sleep s = { .k = k };
+	bool stopping;
+	if (cancel_on_set(d.cancel, wake_sleep, &s))
 		return deadline_check(d, err, what);
-	bool stopping = sleep_locked(k, &s, (struct deadline) { .at = at < d.at ? at : d.at });
+	stopping = sleep_to(k, &s, (struct deadline) { .at = at < d.at ? at : d.at });
 	(void)cancel_on_set(d.cancel, NULL, NULL);
 	if (stopping)
 		return err_set(err, ERR_CANCELLED, "%s: the client is being stopped", what);
@@ -130,17 +131,19 @@ int kube_exchange(struct kube *k, const struct kube_operation *op, struct deadli
 	char text[512];
 	kube_target_text(&op->target, text);
 	for (unsigned n = 1;; n++) {
+		int pause_ms;
+		int64_t at;
 		if (wait_for_turn(k, d, err))
 			break;
 		send_once(k, op, path, refused, d, ret);
-		int pause_ms = kube_retry_ms(op->method, ret, n);
+		pause_ms = kube_retry_ms(op->method, ret, n);
 		if (ret->end == HTTP_ANSWERED && ret->status == 401 && !refused) {
 			refused = true;
 			pause_ms = 0;
 		}
 		if (n > 1 && is_doubtful(&before, ret))
 			pause_ms = DOUBT_MS;
-		int64_t at = monotonic_ns() + pause_ms * INT64_C(1000000);
+		at = monotonic_ns() + pause_ms * INT64_C(1000000);
 		if (pause_ms < 0 || at >= d.at) {
 			keep_the_telling_one(ret, &before);
 			return 0;

@@ -67,16 +67,18 @@ static int list_expired(struct listing *l, const struct http_result *r, struct e
 	return 0;
 }
 
-/* 0: there is more, 1: that was all. */
+/* 0: there is another page. KUBE_STOP: there is none, or fn wants no more. */
 static int list_page(struct listing *l, struct deadline d, struct err *err)
 {
 	char *query AUTO(free) = list_query(l);
 	struct json *page AUTO(json_free) = NULL;
 	struct http_result r = { 0 };
+	char *body AUTO(free) = NULL;
+	int rc;
 	l->op.query = query;
 	if (kube_exchange(l->k, &l->op, d, &r, err))
 		return -1;
-	char *body AUTO(free) __attribute__((unused)) = r.body;
+	body = r.body;
 	if (r.end == HTTP_ANSWERED && r.status == 410)
 		return list_expired(l, &r, err);
 	if (!kube_is_success(&r))
@@ -84,9 +86,11 @@ static int list_page(struct listing *l, struct deadline d, struct err *err)
 	if (kube_parse_answer(&l->op, &r, &page, err))
 		return -1;
 	l->pages++;
-	int rc = hand_out(l, page, err);
+	rc = hand_out(l, page, err);
 	next_page_at(l, json_str(page, "metadata.continue"));
-	return rc ? rc : str_empty(l->token);
+	if (rc)
+		return rc;
+	return str_empty(l->token) ? KUBE_STOP : 0;
 }
 
 int kube_list(struct kube *k, const struct kube_kind *kind, const char *ns,

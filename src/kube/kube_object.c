@@ -10,10 +10,13 @@
 #include "common/json.h"
 #include "common/mem.h"
 
-/* One operation on one object: 0 and the answer (ret may be NULL), 1 when `absent` says so. */
+/*
+ * One operation on one object: 0 and the answer (ret may be NULL), or `condition` when `is_met`
+ * says that this is what the answer means.
+ */
 static int operate(struct kube *k, const struct kube_operation *op, struct deadline d,
-                   bool (*absent)(const struct kube_target *t, const struct http_result *r),
-                   struct json **ret, struct err *err)
+                   bool (*is_met)(const struct kube_target *t, const struct http_result *r),
+                   int condition, struct json **ret, struct err *err)
 {
 	struct http_result r = { 0 };
 	int rc;
@@ -21,8 +24,8 @@ static int operate(struct kube *k, const struct kube_operation *op, struct deadl
 		return -1;
 	if (kube_is_success(&r))
 		rc = ret ? kube_parse_answer(op, &r, ret, err) : 0;
-	else if (absent(&op->target, &r))
-		rc = 1;
+	else if (is_met(&op->target, &r))
+		rc = condition;
 	else
 		rc = kube_target_failed(k, &op->target, &r, err);
 	free(r.body);
@@ -36,7 +39,7 @@ int kube_get(struct kube *k, const struct kube_kind *kind, const char *ns, const
 	struct kube_operation op = {
 		.method = "GET", .target = { .verb = "get", .kind = kind, .ns = ns, .name = name }
 	};
-	return operate(k, &op, d, kube_status_no_object, ret, err);
+	return operate(k, &op, d, kube_status_no_object, KUBE_ABSENT, ret, err);
 }
 
 static bool already_exists(const struct kube_target *t, const struct http_result *r)
@@ -54,15 +57,16 @@ int kube_create(struct kube *k, const struct kube_kind *kind, const char *ns, st
 	                                   ? xstrdup(kind->version)
 	                                   : xasprintf("%s/%s", kind->group, kind->version);
 	char *query AUTO(free) = xasprintf("?fieldManager=%s", k->field_manager);
-	json_set_str(object, "apiVersion", version);
-	json_set_str(object, "kind", kind->kind);
-	char *body AUTO(free) = json_print(object);
+	char *body AUTO(free) = NULL;
 	struct kube_operation op = { .method = "POST",
 		                     .target = { .verb = "create", .kind = kind, .ns = ns },
 		                     .query = query,
-		                     .content_type = "application/json",
-		                     .body = body };
-	return operate(k, &op, d, already_exists, ret, err);
+		                     .content_type = "application/json" };
+	json_set_str(object, "apiVersion", version);
+	json_set_str(object, "kind", kind->kind);
+	body = json_print(object);
+	op.body = body;
+	return operate(k, &op, d, already_exists, KUBE_EXISTS, ret, err);
 }
 
 int kube_patch(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
@@ -78,19 +82,19 @@ int kube_patch(struct kube *k, const struct kube_kind *kind, const char *ns, con
 		.content_type = "application/merge-patch+json",
 		.body = body
 	};
-	return operate(k, &op, d, kube_status_no_object, ret, err);
+	return operate(k, &op, d, kube_status_no_object, KUBE_ABSENT, ret, err);
 }
 
-/* 1: the object of that name is another one, or there is none; 0: it is the one. */
-static int is_other(struct kube *k, const struct kube_operation *op, const char *uid,
-                    struct deadline d, struct err *err)
+/* 0: the object of that name has this uid; KUBE_ABSENT: it has another one, or there is none. */
+static int look_for_uid(struct kube *k, const struct kube_operation *op, const char *uid,
+                        struct deadline d, struct err *err)
 {
 	struct json *object AUTO(json_free) = NULL;
 	const struct kube_target *t = &op->target;
 	int rc = kube_get(k, t->kind, t->ns, t->name, d, &object, err);
 	if (rc)
 		return rc;
-	return !str_eq(json_str(object, "metadata.uid"), uid);
+	return str_eq(json_str(object, "metadata.uid"), uid) ? 0 : KUBE_ABSENT;
 }
 
 /*
@@ -100,20 +104,25 @@ static int is_other(struct kube *k, const struct kube_operation *op, const char 
 static int delete_conflict(struct kube *k, const struct kube_operation *op, const char *uid,
                            const struct http_result *r, struct deadline d, struct err *err)
 {
-	int other = uid ? is_other(k, op, uid, d, err) : 0;
-	return other ? other : kube_target_failed(k, &op->target, r, err);
+	int rc = uid ? look_for_uid(k, op, uid, d, err) : 0;
+	return rc ? rc : kube_target_failed(k, &op->target, r, err);
+}
+
+static char *delete_options(const char *uid)
+{
+	struct json *options AUTO(json_free) = json_object();
+	json_set_str(options, "apiVersion", "v1");
+	json_set_str(options, "kind", "DeleteOptions");
+	if (uid)
+		json_set_str(json_sub(options, "preconditions"), "uid", uid);
+	return json_print(options);
 }
 
 int kube_delete(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
                 const char *uid, struct deadline d, struct err *err)
 {
 	KUBE_CALL(k);
-	struct json *options AUTO(json_free) = json_object();
-	json_set_str(options, "apiVersion", "v1");
-	json_set_str(options, "kind", "DeleteOptions");
-	if (uid)
-		json_set_str(json_sub(options, "preconditions"), "uid", uid);
-	char *body AUTO(free) = json_print(options);
+	char *body AUTO(free) = delete_options(uid);
 	struct kube_operation op = {
 		.method = "DELETE",
 		.target = { .verb = "delete", .kind = kind, .ns = ns, .name = name },
@@ -127,7 +136,7 @@ int kube_delete(struct kube *k, const struct kube_kind *kind, const char *ns, co
 	if (kube_is_success(&r))
 		rc = 0;
 	else if (kube_status_no_object(&op.target, &r))
-		rc = 1;
+		rc = KUBE_ABSENT;
 	else if (r.end == HTTP_ANSWERED && r.status == 409)
 		rc = delete_conflict(k, &op, uid, &r, d, err);
 	else

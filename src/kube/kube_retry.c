@@ -71,11 +71,12 @@ int kube_retry_ms(const char *method, const struct http_result *result, unsigned
 {
 	enum again again = of_result(result);
 	unsigned attempts = result->retry_after_s > 0 ? ATTEMPTS_ASKED : ATTEMPTS;
+	int asked_ms = result->retry_after_s * 1000;
+	int backoff_ms;
 	if (again == NEVER || attempt >= attempts || (again == SAFE_ONLY && str_eq(method, "POST")))
 		return -1;
-	int backoff = kube_backoff_ms(attempt, FIRST_MS, MOST_MS);
-	int asked = result->retry_after_s * 1000;
-	return asked > 0 ? asked + backoff : backoff;
+	backoff_ms = kube_backoff_ms(attempt, FIRST_MS, MOST_MS);
+	return asked_ms > 0 ? asked_ms + backoff_ms : backoff_ms;
 }
 
 bool kube_passes_by_itself(const struct http_result *result)

@@ -74,41 +74,53 @@ enum special {
 	TERMINATING, /* of the namespace */
 };
 
-struct row {
+/* What to look at next; beside the server's text or instead of it. */
+enum hint {
+	HINT_NONE, /* the server's text is enough */
+	HINT_CREDENTIALS,
+	HINT_ROLE,  /* the RBAC rules of the driver */
+	HINT_GROUP, /* the CustomResourceDefinitions */
+};
+
+struct status_rule {
 	int from, to; /* HTTP status */
 	enum special special;
 	const char *reason; /* of the Status; NULL: any */
 	enum err_code code;
-	const char *hint; /* NULL: the server's text is enough */
+	enum hint hint;
 };
 
-static const struct row rows[] = {
-	{ 400, 400, PLAIN, NULL, ERR_INVALID, NULL },
-	{ 401, 401, PLAIN, NULL, ERR_UNAUTHENTICATED, "credentials" },
-	{ 403, 403, QUOTA, NULL, ERR_EXHAUSTED, NULL },
-	{ 403, 403, TERMINATING, NULL, ERR_PRECONDITION, NULL },
-	{ 403, 403, PLAIN, NULL, ERR_PERMISSION, "rbac" },
-	{ 404, 404, UNKNOWN, NULL, ERR_PRECONDITION, "group" },
-	{ 404, 404, PLAIN, NULL, ERR_NOT_FOUND, NULL },
-	{ 405, 405, PLAIN, NULL, ERR_PRECONDITION, NULL },
-	{ 409, 409, PLAIN, "AlreadyExists", ERR_EXISTS, NULL },
-	{ 409, 409, PLAIN, NULL, ERR_ABORTED, NULL },
-	{ 410, 410, PLAIN, NULL, ERR_ABORTED, NULL },
-	{ 413, 413, PLAIN, NULL, ERR_INVALID, NULL },
-	{ 422, 422, PLAIN, NULL, ERR_INVALID, NULL },
-	{ 429, 429, PLAIN, NULL, ERR_UNAVAILABLE, NULL },
-	{ 400, 499, PLAIN, NULL, ERR_INTERNAL, NULL },
-	{ 500, 599, PLAIN, NULL, ERR_UNAVAILABLE, NULL },
+static const struct status_rule rules[] = {
+	{ .from = 400, .to = 400, .code = ERR_INVALID },
+	{ .from = 401, .to = 401, .code = ERR_UNAUTHENTICATED, .hint = HINT_CREDENTIALS },
+	{ .from = 403, .to = 403, .special = QUOTA, .code = ERR_EXHAUSTED },
+	{ .from = 403, .to = 403, .special = TERMINATING, .code = ERR_PRECONDITION },
+	{ .from = 403, .to = 403, .code = ERR_PERMISSION, .hint = HINT_ROLE },
+	{ .from = 404,
+	  .to = 404,
+	  .special = UNKNOWN,
+	  .code = ERR_PRECONDITION,
+	  .hint = HINT_GROUP },
+	{ .from = 404, .to = 404, .code = ERR_NOT_FOUND },
+	{ .from = 405, .to = 405, .code = ERR_PRECONDITION },
+	{ .from = 409, .to = 409, .reason = "AlreadyExists", .code = ERR_EXISTS },
+	{ .from = 409, .to = 409, .code = ERR_ABORTED },
+	{ .from = 410, .to = 410, .code = ERR_ABORTED },
+	{ .from = 413, .to = 413, .code = ERR_INVALID },
+	{ .from = 422, .to = 422, .code = ERR_INVALID },
+	{ .from = 429, .to = 429, .code = ERR_UNAVAILABLE },
+	{ .from = 400, .to = 499, .code = ERR_INTERNAL },
+	{ .from = 500, .to = 599, .code = ERR_UNAVAILABLE },
 };
 
-static bool applies(const struct row *row, int http_status, const struct json *status)
+static bool applies(const struct status_rule *rule, int http_status, const struct json *status)
 {
 	const char *message = json_str(status, "message");
-	if (http_status < row->from || http_status > row->to)
+	if (http_status < rule->from || http_status > rule->to)
 		return false;
-	if (row->reason && !str_eq(json_str(status, "reason"), row->reason))
+	if (rule->reason && !str_eq(json_str(status, "reason"), rule->reason))
 		return false;
-	switch (row->special) {
+	switch (rule->special) {
 	case UNKNOWN:
 		return is_unknown_path(status);
 	case QUOTA:
@@ -121,40 +133,44 @@ static bool applies(const struct row *row, int http_status, const struct json *s
 	}
 }
 
-static const struct row *row_for(int http_status, const struct json *status)
+static const struct status_rule *rule_for(int http_status, const struct json *status)
 {
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		if (applies(&rows[i], http_status, status))
-			return &rows[i];
+	for (size_t i = 0; i < ARRAY_LEN(rules); i++)
+		if (applies(&rules[i], http_status, status))
+			return &rules[i];
 	return NULL;
 }
 
 /* ---- texts ---- */
 
-static int set_with_hint(const struct kube_target *t, const struct row *row, const char *said,
-                         struct err *err)
+static int set_with_hint(const struct kube_target *t, const struct status_rule *rule,
+                         const char *said, struct err *err)
 {
 	char object[512];
 	const char *group = str_empty(t->kind->group) ? "core" : t->kind->group;
 	kube_target_text(t, object);
-	if (str_eq(row->hint, "rbac"))
+	switch (rule->hint) {
+	case HINT_ROLE:
 		return err_set(
-			err, row->code,
+			err, rule->code,
 			"not allowed to %s %s (API group %s)%s%s: %s; check the ClusterRole of "
 			"the driver's ServiceAccount",
 			t->verb, t->kind->plural, group, t->ns ? " in namespace " : "",
 			t->ns ? t->ns : "", said);
-	if (str_eq(row->hint, "group"))
+	case HINT_GROUP:
 		return err_set(
-			err, row->code,
+			err, rule->code,
 			"%s %s: the API server does not serve %s of API group %s/%s; are the "
 			"CustomResourceDefinitions installed?",
 			t->verb, object, t->kind->plural, group, t->kind->version);
-	if (str_eq(row->hint, "credentials"))
-		return err_set(err, row->code,
+	case HINT_CREDENTIALS:
+		return err_set(err, rule->code,
 		               "%s %s: the API server does not accept the credentials of %s: %s",
 		               t->verb, object, t->source ? t->source : "the configuration", said);
-	return err_set(err, row->code, "%s %s: %s", t->verb, object, said);
+	case HINT_NONE:
+	default:
+		return err_set(err, rule->code, "%s %s: %s", t->verb, object, said);
+	}
 }
 
 /* A namespace that does not exist is not the object's absence: somebody has to make it. */
@@ -166,21 +182,21 @@ static bool is_missing_namespace(const struct json *status)
 int kube_status_error_of(const struct kube_target *t, int http_status, const struct json *status,
                          struct err *err)
 {
-	static const struct row other = { .code = ERR_UNAVAILABLE };
-	static const struct row no_namespace = { .code = ERR_PRECONDITION };
+	static const struct status_rule other = { .code = ERR_UNAVAILABLE };
+	static const struct status_rule no_namespace = { .code = ERR_PRECONDITION };
 	char number[64];
-	const struct row *row = row_for(http_status, status);
+	const struct status_rule *rule = rule_for(http_status, status);
 	const char *said = json_str(status, "message");
 	if (str_empty(said)) {
 		snprintf(number, sizeof(number), "the API server answered HTTP %d", http_status);
 		said = number;
 	}
-	if (!row)
-		row = &other;
+	if (!rule)
+		rule = &other;
 	if (http_status == 404 && is_missing_namespace(status) &&
 	    !str_eq(t->kind->plural, "namespaces"))
-		row = &no_namespace;
-	return set_with_hint(t, row, said, err);
+		rule = &no_namespace;
+	return set_with_hint(t, rule, said, err);
 }
 
 int kube_status_error(const struct kube_target *t, const struct http_result *result,
@@ -218,8 +234,9 @@ bool kube_status_reason_is(const struct http_result *result, const char *reason)
 
 bool kube_status_no_object(const struct kube_target *t, const struct http_result *result)
 {
+	struct json *status AUTO(json_free) = NULL;
 	if (result->end != HTTP_ANSWERED || result->status != 404 || !t->name)
 		return false;
-	struct json *status AUTO(json_free) = kube_status_parse(result);
+	status = kube_status_parse(result);
 	return !is_unknown_path(status) && !is_missing_namespace(status);
 }

@@ -34,15 +34,15 @@ static void tell_deleted(const struct kube_waits *all, struct kube_wait *w,
 {
 	if (!w->uid)
 		w->must_read = true; /* perhaps an earlier object of the name */
-	else if (span_eq(e->uid, w->uid))
+	else if (line_span_eq(e->uid, w->uid))
 		tell_gone(all, w);
 }
 
 static void tell_state(const struct kube_waits *all, struct kube_wait *w,
                        const struct kube_event *e)
 {
-	struct span version = e->resource_version;
-	if (version.n > 0 && span_eq(version, w->version))
+	struct line_span version = e->resource_version;
+	if (version.n > 0 && line_span_eq(version, w->version))
 		return;
 	snprintf(w->version, sizeof(w->version), "%.*s", (int)version.n,
 	         version.n ? version.at : "");
@@ -60,7 +60,7 @@ bool waits_tell(struct kube_waits *all, const struct kube_event *e)
 	bool unread = false;
 	assert_locked(all->lock);
 	for (struct kube_wait *i = all->first; i; i = i->next) {
-		if (!span_eq(e->name, i->name))
+		if (!line_span_eq(e->name, i->name))
 			continue;
 		i->reading = 0;
 		if (e->type == EVENT_DELETED)

@@ -36,6 +36,7 @@ static void read_result(const struct reading *reading, const struct http_result 
 	bool none = kube_status_no_object(&t, r);
 	bool later = !found && !none &&
 	             (kube_passes_by_itself(r) || (r->status == 401 && !w->reread_credentials));
+	int ms;
 	err_clear(&err);
 	if (!found && !none)
 		kube_target_failed(w->k, &t, r, &err);
@@ -57,8 +58,8 @@ static void read_result(const struct reading *reading, const struct http_result 
 		return;
 	}
 	log_limited(LOG_WARNING, 30, "%s; trying again", err.msg);
-	int ms = kube_backoff_ms(++w->read_failures, w->k->tuning.watch_backoff_ms,
-	                         w->k->tuning.watch_backoff_most_ms);
+	ms = kube_backoff_ms(++w->read_failures, w->k->tuning.watch_backoff_ms,
+	                     w->k->tuning.watch_backoff_most_ms);
 	http_timer_set(w->k->http, &w->read_pause,
 	               monotonic_ns() + (r->retry_after_s * 1000 + ms) * NS_PER_MS);
 }

@@ -94,6 +94,8 @@ int kube_yaml_parse(const char *what, const char *text, size_t n, struct json **
 {
 	yaml_parser_t parser;
 	yaml_document_t document;
+	struct conversion c = { .document = &document, .what = what };
+	int rc;
 	if (!yaml_parser_initialize(&parser))
 		return err_set(err, ERR_INTERNAL, "%s: libyaml cannot be initialised", what);
 	yaml_parser_set_input_string(&parser, (const unsigned char *)text, n);
@@ -103,10 +105,9 @@ int kube_yaml_parse(const char *what, const char *text, size_t n, struct json **
 		yaml_parser_delete(&parser);
 		return -1;
 	}
-	struct conversion c = { .document = &document, .what = what };
-	int rc = yaml_document_get_root_node(&document)
-	                 ? convert(&c, 1, 0, ret, err)
-	                 : err_set(err, ERR_INVALID, "%s: is empty", what);
+	rc = yaml_document_get_root_node(&document)
+	             ? convert(&c, 1, 0, ret, err)
+	             : err_set(err, ERR_INVALID, "%s: is empty", what);
 	yaml_document_delete(&document);
 	yaml_parser_delete(&parser);
 	return rc;

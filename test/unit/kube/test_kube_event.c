@@ -67,9 +67,9 @@ static const struct {
 	{ "no comma", "{\"type\":\"ADDED\" \"object\":{}}", false, 0, NULL, NULL, NULL },
 };
 
-static bool is(struct span s, const char *want)
+static bool is(struct line_span s, const char *want)
 {
-	return want ? span_eq(s, want) : s.n == 0;
+	return want ? line_span_eq(s, want) : s.n == 0;
 }
 
 START_TEST(a_line_is_read_without_a_tree)
@@ -108,7 +108,7 @@ START_TEST(the_object_is_the_whole_object)
 	static const char line[] = "{\"type\":\"ADDED\",\"object\": {\"a\":[1,2]} }";
 	struct kube_event e;
 	ck_assert(kube_event_scan(line, strlen(line), &e));
-	ck_assert(span_eq(e.object, "{\"a\":[1,2]}"));
+	ck_assert(line_span_eq(e.object, "{\"a\":[1,2]}"));
 }
 END_TEST
 
