@@ -37,8 +37,9 @@ static bool libcurl_is_mapped(void)
 /* It brings thirty libraries and 5 MB: node mode has no use for them. */
 START_TEST(libcurl_is_loaded_with_the_first_engine_only)
 {
+	struct http *h;
 	ck_assert(!libcurl_is_mapped());
-	struct http *h = engine_for("http://127.0.0.1:1", NULL);
+	h = engine_for("http://127.0.0.1:1", NULL);
 	ck_assert(libcurl_is_mapped());
 	http_free(h);
 }
@@ -46,11 +47,11 @@ END_TEST
 
 START_TEST(a_missing_libcurl_is_named_with_its_package)
 {
-	SKIP_UNLESS_ROOT("a mount namespace without libcurl");
 	struct http *h = NULL;
 	struct err err = ERR_INIT;
 	struct http_endpoint e = { .url = "http://127.0.0.1:1" };
 	glob_t found;
+	SKIP_UNLESS_ROOT("a mount namespace without libcurl");
 	ck_assert_int_eq(glob("/usr/lib/*/libcurl.so.4", 0, NULL, &found), 0);
 	ck_assert_int_eq(unshare(CLONE_NEWNS), 0);
 	ck_assert_int_eq(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
@@ -70,20 +71,22 @@ static struct http_request request_for(const char *method, const char *path)
 
 START_TEST(a_request_brings_status_body_and_retry_after)
 {
+	struct http_request q;
+	struct http_result r;
+	char *seen AUTO(free) = NULL;
 	struct fake_http *f = fake_http_start();
 	struct http *h = engine_for(fake_http_url(f), NULL);
 	fake_http_on(f, (struct fake_reply) { .on = "POST /a",
 	                                      .status = 429,
 	                                      .headers = "Retry-After: 7\r\n",
 	                                      .body = "{\"x\":1}" });
-	struct http_request q = request_for("POST", "/a?fieldManager=snap-csi");
+	q = request_for("POST", "/a?fieldManager=snap-csi");
 	q.content_type = "application/json";
 	q.body = "{\"hello\":true}";
 	q.body_n = strlen(q.body);
 	q.bearer = "token-1";
 	q.user_agent = "snap-csi/1.0";
 	q.accept = "application/json";
-	struct http_result r;
 	http_do(h, &q, deadline_in_ms(5000), &r);
 	ck_assert_int_eq(r.end, HTTP_ANSWERED);
 	ck_assert_int_eq(r.status, 429);
@@ -91,7 +94,7 @@ START_TEST(a_request_brings_status_body_and_retry_after)
 	ck_assert_str_eq(r.body, "{\"x\":1}");
 	free(r.body);
 
-	char *seen AUTO(free) = fake_http_last(f, "POST /a?fieldManager=snap-csi");
+	seen = fake_http_last(f, "POST /a?fieldManager=snap-csi");
 	ck_assert_ptr_nonnull(seen);
 	ck_assert_ptr_nonnull(strstr(seen, "\r\nAuthorization: Bearer token-1\r\n"));
 	ck_assert_ptr_nonnull(strstr(seen, "\r\nUser-Agent: snap-csi/1.0\r\n"));
@@ -105,13 +108,14 @@ END_TEST
 
 START_TEST(a_server_that_is_away_is_told_from_an_answer_that_was_lost)
 {
+	struct http_request q;
 	struct fake_http *f = fake_http_start();
 	struct http *away = engine_for("http://127.0.0.1:1", NULL);
 	struct http *h = engine_for(fake_http_url(f), NULL);
 	struct http_result r;
 	fake_http_on(f, (struct fake_reply) { .on = "POST /cut", .cut = true });
 
-	struct http_request q = request_for("GET", "/");
+	q = request_for("GET", "/");
 	http_do(away, &q, deadline_in_ms(5000), &r);
 	ck_assert_int_eq(r.end, HTTP_NOT_SENT);
 	ck_assert_msg(strstr(r.why, "Connection refused") != NULL, "%s", r.why);
@@ -131,14 +135,17 @@ END_TEST
 
 START_TEST(a_deadline_ends_a_request_that_hangs)
 {
+	int64_t before;
+	struct http_request q;
+	int64_t took;
 	struct fake_http *f = fake_http_start();
 	struct http *h = engine_for(fake_http_url(f), NULL);
 	struct http_result r;
 	fake_http_on(f, (struct fake_reply) { .on = "GET /hang", .hang = true });
-	struct http_request q = request_for("GET", "/hang");
-	int64_t before = monotonic_ns();
+	q = request_for("GET", "/hang");
+	before = monotonic_ns();
 	http_do(h, &q, deadline_in_ms(200), &r);
-	int64_t took = (monotonic_ns() - before) / 1000000;
+	took = (monotonic_ns() - before) / 1000000;
 	ck_assert_int_eq(r.end, HTTP_DEADLINE);
 	ck_assert(r.sent);
 	ck_assert_msg(took >= 199 && took < 2000, "took %ld ms", (long)took);
@@ -156,6 +163,8 @@ static void *cancel_later(void *arg)
 
 START_TEST(a_cancelled_caller_is_woken_at_once)
 {
+	struct http_request q;
+	int64_t before;
 	struct fake_http *f = fake_http_start();
 	struct http *h = engine_for(fake_http_url(f), NULL);
 	struct http_result r;
@@ -164,9 +173,9 @@ START_TEST(a_cancelled_caller_is_woken_at_once)
 	pthread_t t;
 	fake_http_on(f, (struct fake_reply) { .on = "GET /hang", .hang = true });
 	d.cancel = &cancel;
-	struct http_request q = request_for("GET", "/hang");
+	q = request_for("GET", "/hang");
 	pthread_create(&t, NULL, cancel_later, &cancel);
-	int64_t before = monotonic_ns();
+	before = monotonic_ns();
 	http_do(h, &q, d, &r);
 	ck_assert_int_eq(r.end, HTTP_CANCELLED);
 	ck_assert_int_lt((monotonic_ns() - before) / 1000000, 2000);
@@ -183,6 +192,7 @@ END_TEST
 
 START_TEST(a_body_above_the_limit_is_refused)
 {
+	struct http_request q;
 	struct fake_http *f = fake_http_start();
 	struct http *h = engine_for(fake_http_url(f), NULL);
 	struct http_result r;
@@ -190,7 +200,7 @@ START_TEST(a_body_above_the_limit_is_refused)
 	memset(big, 'x', 5000);
 	big[5000] = 0;
 	fake_http_on(f, (struct fake_reply) { .on = "GET /big", .body = big });
-	struct http_request q = request_for("GET", "/big");
+	q = request_for("GET", "/big");
 	q.max_body = 4000;
 	http_do(h, &q, deadline_in_ms(5000), &r);
 	ck_assert_int_eq(r.end, HTTP_TOO_LARGE);
@@ -307,12 +317,13 @@ START_TEST(a_stream_brings_bytes_as_they_come_and_says_how_it_ended)
 		enum http_end end;
 	} rows[] = { { "ended", false, HTTP_ANSWERED }, { "cut", true, HTTP_CUT } };
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct http_request q;
 		struct fake_http *f = fake_http_start();
 		struct http *h = engine_for(fake_http_url(f), NULL);
 		struct stream s = stream_new();
 		fake_http_on(
 			f, (struct fake_reply) { .on = "GET /w", .stream = true, .body = "one\n" });
-		struct http_request q = stream_request(&s, "/w");
+		q = stream_request(&s, "/w");
 		(void)http_start(h, &q);
 		stream_wait(&s, "one\n");
 		fake_http_push(f, "GET /w", "two\n");
@@ -332,11 +343,12 @@ END_TEST
 
 START_TEST(a_silent_stream_is_retired)
 {
+	struct http_request q;
 	struct fake_http *f = fake_http_start();
 	struct http *h = engine_for(fake_http_url(f), NULL);
 	struct stream s = stream_new();
 	fake_http_on(f, (struct fake_reply) { .on = "GET /w", .stream = true });
-	struct http_request q = stream_request(&s, "/w");
+	q = stream_request(&s, "/w");
 	q.silence_ms = 200;
 	(void)http_start(h, &q);
 	stream_wait(&s, NULL);
@@ -350,6 +362,8 @@ END_TEST
 
 START_TEST(a_new_endpoint_retires_streams_and_lets_requests_finish)
 {
+	struct http_request q;
+	struct http_request again;
 	struct fake_http *a = fake_http_start(), *b = fake_http_start();
 	struct http *h = engine_for(fake_http_url(a), NULL);
 	struct stream s = stream_new(), slow = stream_new();
@@ -357,7 +371,7 @@ START_TEST(a_new_endpoint_retires_streams_and_lets_requests_finish)
 	fake_http_on(a, (struct fake_reply) { .on = "GET /w", .stream = true });
 	fake_http_on(a, (struct fake_reply) { .on = "GET /slow", .delay_ms = 300, .body = "late" });
 	fake_http_on(b, (struct fake_reply) { .on = "GET /x", .body = "new" });
-	struct http_request q = stream_request(&s, "/w");
+	q = stream_request(&s, "/w");
 	(void)http_start(h, &q);
 	q = stream_request(&slow, "/slow");
 	q.stream = false;
@@ -366,7 +380,7 @@ START_TEST(a_new_endpoint_retires_streams_and_lets_requests_finish)
 	ck_assert(fake_http_wait(a, "GET /slow", 1));
 
 	http_set_endpoint(h, &(struct http_endpoint) { .url = fake_http_url(a) }); /* the same */
-	struct http_request again = request_for("GET", "/x");
+	again = request_for("GET", "/x");
 	http_set_endpoint(h, &(struct http_endpoint) { .url = fake_http_url(b) });
 	http_do(h, &again, deadline_in_ms(5000), &r);
 	ck_assert_str_eq(r.body, "new");
@@ -403,12 +417,13 @@ END_TEST
 
 START_TEST(stopping_ends_what_is_open)
 {
+	struct http_request q;
 	struct fake_http *f = fake_http_start();
 	struct http *h = engine_for(fake_http_url(f), NULL);
 	struct stream s = stream_new(), hang = stream_new();
 	fake_http_on(f, (struct fake_reply) { .on = "GET /w", .stream = true });
 	fake_http_on(f, (struct fake_reply) { .on = "GET /hang", .hang = true });
-	struct http_request q = stream_request(&s, "/w");
+	q = stream_request(&s, "/w");
 	(void)http_start(h, &q);
 	q = stream_request(&hang, "/hang");
 	q.stream = false;

@@ -21,6 +21,8 @@ static struct json *object_named(const char *name)
 
 START_TEST(get_returns_the_object_or_that_there_is_none)
 {
+	int64_t size = 0;
+	char *seen AUTO(free) = NULL;
 	struct kube_fake f;
 	struct err err = ERR_INIT;
 	struct json *object = NULL;
@@ -32,15 +34,15 @@ START_TEST(get_returns_the_object_or_that_there_is_none)
 	ck_assert_int_eq(
 		kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(20000), &object, &err), 0);
 	ck_assert_str_eq(json_str(object, "metadata.uid"), "u-1");
-	int64_t size = 0;
 	ck_assert_int_eq(json_get_i64(object, "spec.size", &size, &err), 0);
 	ck_assert_int_eq(size, 9007199254740991);
 	json_free(object);
 	object = NULL;
 	ck_assert_int_eq(
-		kube_get(f.kube, &kind_volume, "ns", "b", deadline_in_ms(20000), &object, &err), 1);
+		kube_get(f.kube, &kind_volume, "ns", "b", deadline_in_ms(20000), &object, &err),
+		KUBE_ABSENT);
 	ck_assert_ptr_null(object);
-	char *seen AUTO(free) = fake_http_last(f.server, "GET " VOLUMES "/a");
+	seen = fake_http_last(f.server, "GET " VOLUMES "/a");
 	ck_assert_ptr_nonnull(strstr(seen, "Authorization: Bearer token-1\r\n"));
 	ck_assert_ptr_nonnull(strstr(seen, "User-Agent: snap-csi/1.0\r\n"));
 	kube_fake_stop(&f);
@@ -49,6 +51,7 @@ END_TEST
 
 START_TEST(create_names_version_kind_and_field_manager_and_writes_integers_exactly)
 {
+	char *seen AUTO(free) = NULL;
 	struct kube_fake f;
 	struct err err = ERR_INIT;
 	struct json *stored = NULL;
@@ -66,19 +69,20 @@ START_TEST(create_names_version_kind_and_field_manager_and_writes_integers_exact
 	                 0);
 	ck_assert_str_eq(json_str(stored, "metadata.uid"), "u-1");
 	json_free(stored);
-	char *seen AUTO(free) = fake_http_last(f.server, "POST " VOLUMES);
+	seen = fake_http_last(f.server, "POST " VOLUMES);
 	ck_assert_ptr_nonnull(strstr(seen, "\"size\":9223372036854775807"));
 	ck_assert_ptr_nonnull(strstr(seen, "\"apiVersion\":\"storage.dpu.nvidia.com/v1alpha1\""));
 	ck_assert_ptr_nonnull(strstr(seen, "\"kind\":\"DPUVolume\""));
 	ck_assert_int_eq(kube_create(f.kube, &kind_volume, "ns", object, deadline_in_ms(20000),
 	                             &stored, &err),
-	                 1);
+	                 KUBE_EXISTS);
 	kube_fake_stop(&f);
 }
 END_TEST
 
 START_TEST(patch_is_a_merge_patch)
 {
+	char *seen AUTO(free) = NULL;
 	struct kube_fake f;
 	struct err err = ERR_INIT;
 	struct json *patch AUTO(json_free) = json_object();
@@ -90,7 +94,7 @@ START_TEST(patch_is_a_merge_patch)
 	ck_assert_int_eq(kube_patch(f.kube, &kind_volume, "ns", "a", patch, deadline_in_ms(20000),
 	                            NULL, &err),
 	                 0);
-	char *seen AUTO(free) = fake_http_last(f.server, "PATCH *");
+	seen = fake_http_last(f.server, "PATCH *");
 	ck_assert_ptr_nonnull(strstr(seen, "Content-Type: application/merge-patch+json\r\n"));
 	ck_assert_ptr_nonnull(strstr(seen, "{\"metadata\":{\"finalizers\":null}}"));
 	kube_fake_stop(&f);
@@ -99,12 +103,13 @@ END_TEST
 
 START_TEST(delete_carries_the_uid_and_tells_another_object_from_a_conflict)
 {
+	char *seen AUTO(free) = NULL;
 	static const struct {
 		const char *what, *uid;
 		int rc;
 		enum err_code code;
 	} rows[] = {
-		{ "the object of that name is a newer one", "u-old", 1, ERR_OK },
+		{ "the object of that name is a newer one", "u-old", KUBE_ABSENT, ERR_OK },
 		{ "a passing conflict", "u-1", -1, ERR_ABORTED },
 	};
 	struct kube_fake f;
@@ -122,7 +127,7 @@ START_TEST(delete_carries_the_uid_and_tells_another_object_from_a_conflict)
 	ck_assert_int_eq(
 		kube_delete(f.kube, &kind_volume, "ns", "a", "u-1", deadline_in_ms(20000), &err),
 		0);
-	char *seen AUTO(free) = fake_http_last(f.server, "DELETE *");
+	seen = fake_http_last(f.server, "DELETE *");
 	ck_assert_ptr_nonnull(strstr(seen, "\"preconditions\":{\"uid\":\"u-1\"}"));
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		int rc = kube_delete(f.kube, &kind_volume, "ns", "a", rows[i].uid,
@@ -133,7 +138,7 @@ START_TEST(delete_carries_the_uid_and_tells_another_object_from_a_conflict)
 	}
 	ck_assert_int_eq(
 		kube_delete(f.kube, &kind_volume, "ns", "gone", "u-1", deadline_in_ms(20000), &err),
-		1);
+		KUBE_ABSENT);
 	kube_fake_stop(&f);
 }
 END_TEST
@@ -143,7 +148,7 @@ static int collect(void *arg, const struct json *item, struct err *err)
 	struct str *names = arg;
 	(void)err;
 	str_add(names, json_str(item, "metadata.name"));
-	return str_eq(json_str(item, "metadata.name"), "stop") ? 1 : 0;
+	return str_eq(json_str(item, "metadata.name"), "stop") ? KUBE_STOP : 0;
 }
 
 #define PAGE(token, a, b)                                                                  \
@@ -152,6 +157,7 @@ static int collect(void *arg, const struct json *item, struct err *err)
 
 START_TEST(list_goes_page_by_page_and_survives_an_expired_token)
 {
+	int rc;
 	struct kube_fake f;
 	struct err err = ERR_INIT;
 	struct str names AUTO(str_clear) = STR_INIT(1000);
@@ -169,8 +175,8 @@ START_TEST(list_goes_page_by_page_and_survives_an_expired_token)
 	             (struct fake_reply) { .on = "GET " VOLUMES
 	                                         "?limit=2&labelSelector=x%3Dy&continue=t2",
 	                                   .body = PAGE("", "c", "d") });
-	int rc = kube_list(f.kube, &kind_volume, "ns", "x=y", collect, &names,
-	                   deadline_in_ms(20000), &err);
+	rc = kube_list(f.kube, &kind_volume, "ns", "x=y", collect, &names, deadline_in_ms(20000),
+	               &err);
 	ck_assert_msg(rc == 0, "%s", err.msg);
 	ck_assert_str_eq(names.ptr, "abcd");
 	ck_assert_uint_eq(fake_http_unexpected(f.server), 0);
@@ -180,6 +186,7 @@ END_TEST
 
 START_TEST(list_starts_again_when_an_expired_token_has_no_successor)
 {
+	int rc;
 	struct kube_fake f;
 	struct err err = ERR_INIT;
 	struct str names AUTO(str_clear) = STR_INIT(1000);
@@ -192,8 +199,8 @@ START_TEST(list_starts_again_when_an_expired_token_has_no_successor)
 	                                             .body = "{\"kind\":\"Status\"}" });
 	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "?limit=2",
 	                                             .body = PAGE("never", "a", "stop") });
-	int rc = kube_list(f.kube, &kind_volume, "ns", NULL, collect, &names, deadline_in_ms(20000),
-	                   &err);
+	rc = kube_list(f.kube, &kind_volume, "ns", NULL, collect, &names, deadline_in_ms(20000),
+	               &err);
 	ck_assert_msg(rc == 0, "%s", err.msg);
 	ck_assert_str_eq(names.ptr, "abastop");
 	kube_fake_stop(&f);
@@ -230,6 +237,7 @@ START_TEST(what_passes_is_tried_again_and_a_post_only_when_it_cannot_have_acted)
 		  ERR_UNAVAILABLE },
 	};
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		int rc;
 		struct kube_fake f;
 		struct err err = ERR_INIT;
 		struct json *ret AUTO(json_free) = NULL,
@@ -241,10 +249,10 @@ START_TEST(what_passes_is_tried_again_and_a_post_only_when_it_cannot_have_acted)
 		first.times = rows[i].times;
 		fake_http_on(f.server, first);
 		fake_http_on(f.server, (struct fake_reply) { .on = first.on, .body = OBJECT });
-		int rc = post ? kube_create(f.kube, &kind_volume, "ns", object,
-		                            deadline_in_ms(20000), &ret, &err)
-		              : kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(20000),
-		                         &ret, &err);
+		rc = post ? kube_create(f.kube, &kind_volume, "ns", object, deadline_in_ms(20000),
+		                        &ret, &err)
+		          : kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(20000), &ret,
+		                     &err);
 		ck_assert_msg(rc == (rows[i].code ? -1 : 0) && err.code == rows[i].code,
 		              "%s: %d %s", rows[i].what, rc, err.msg);
 		ck_assert_msg(fake_http_count(f.server, first.on) == rows[i].requests,
@@ -267,6 +275,7 @@ START_TEST(a_server_that_has_just_started_may_refuse_once_what_is_allowed)
 		{ "for ever", { .status = 503, .body = "{}" }, 0, 3, ERR_PERMISSION },
 	};
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		int rc;
 		struct kube_fake f;
 		struct err err = ERR_INIT;
 		struct json *ret AUTO(json_free) = NULL,
@@ -282,8 +291,8 @@ START_TEST(a_server_that_has_just_started_may_refuse_once_what_is_allowed)
 		                                             .times = rows[i].refusals });
 		fake_http_on(f.server,
 		             (struct fake_reply) { .on = "POST " VOLUMES, .body = OBJECT });
-		int rc = kube_create(f.kube, &kind_volume, "ns", object, deadline_in_ms(20000),
-		                     &ret, &err);
+		rc = kube_create(f.kube, &kind_volume, "ns", object, deadline_in_ms(20000), &ret,
+		                 &err);
 		ck_assert_msg(rc == (rows[i].code ? -1 : 0) && err.code == rows[i].code,
 		              "%s: %d %s", rows[i].what, rc, err.msg);
 		ck_assert_msg(fake_http_count(f.server, "POST " VOLUMES) == rows[i].requests,
@@ -296,6 +305,8 @@ END_TEST
 
 START_TEST(retry_after_is_waited_for_within_the_deadline_only)
 {
+	int64_t before;
+	int64_t took_ms;
 	struct kube_fake f;
 	struct err err = ERR_INIT;
 	struct json *ret AUTO(json_free) = NULL;
@@ -310,10 +321,10 @@ START_TEST(retry_after_is_waited_for_within_the_deadline_only)
 	                                             .headers = "Retry-After: 30\r\n",
 	                                             .body = STATUS("TooManyRequests", "slow down"),
 	                                             .times = 1 });
-	int64_t before = monotonic_ns();
+	before = monotonic_ns();
 	ck_assert_int_eq(
 		kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(3000), &ret, &err), -1);
-	int64_t took_ms = (monotonic_ns() - before) / 1000000;
+	took_ms = (monotonic_ns() - before) / 1000000;
 	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
 	ck_assert_msg(strstr(err.msg, "slow down") != NULL, "%s", err.msg);
 	ck_assert_msg(took_ms >= 1000 && took_ms < 2900, "took %ld ms", (long)took_ms);
@@ -323,6 +334,7 @@ END_TEST
 
 START_TEST(an_api_server_that_is_away_is_unavailable_and_comes_back)
 {
+	int rc;
 	struct kube_fake f;
 	struct err err = ERR_INIT;
 	struct json *ret AUTO(json_free) = NULL;
@@ -339,7 +351,7 @@ START_TEST(an_api_server_that_is_away_is_unavailable_and_comes_back)
 	err_clear(&err);
 	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a", .body = OBJECT });
 	kube_fake_config(&f, fake_http_url(f.server), "", "    token: token-1\n");
-	int rc = kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(20000), &ret, &err);
+	rc = kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(20000), &ret, &err);
 	ck_assert_msg(rc == 0, "%s", err.msg);
 	kube_fake_stop(&f);
 }
@@ -397,6 +409,8 @@ START_TEST(a_cancelled_caller_leaves_a_request_and_a_pause_at_once)
 		{ "pause", { .status = 429, .headers = "Retry-After: 20\r\n", .body = "{}" } },
 	};
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		int rc;
+		int64_t before;
 		struct kube_fake f;
 		struct err err = ERR_INIT;
 		struct json *ret = NULL;
@@ -410,8 +424,8 @@ START_TEST(a_cancelled_caller_leaves_a_request_and_a_pause_at_once)
 		kube_fake_start(&f, &patient);
 		fake_http_on(f.server, reply);
 		pthread_create(&t, NULL, cancel_after, &c);
-		int64_t before = monotonic_ns();
-		int rc = kube_get(f.kube, &kind_volume, "ns", "a", d, &ret, &err);
+		before = monotonic_ns();
+		rc = kube_get(f.kube, &kind_volume, "ns", "a", d, &ret, &err);
 		ck_assert_msg(rc == -1 && err.code == ERR_CANCELLED, "%s: %s", rows[i].what,
 		              err.msg);
 		ck_assert_msg(monotonic_ns() - before < INT64_C(3000000000), "%s: too late",
@@ -440,11 +454,12 @@ static void *get_thread(void *arg)
 
 START_TEST(freeing_the_client_ends_requests_of_other_threads)
 {
+	struct getter g;
 	struct kube_fake f;
 	struct kube_tuning patient = { .attempt_ms = 20000 };
 	pthread_t t;
 	kube_fake_start(&f, &patient);
-	struct getter g = { .kube = f.kube, .err = ERR_INIT };
+	g = (struct getter) { .kube = f.kube, .err = ERR_INIT };
 	fake_http_on(f.server, (struct fake_reply) { .on = "GET *", .hang = true });
 	pthread_create(&t, NULL, get_thread, &g);
 	ck_assert(fake_http_wait(f.server, "GET " VOLUMES "/a", 1));
@@ -457,20 +472,22 @@ END_TEST
 
 START_TEST(requests_are_limited_per_second)
 {
+	int64_t before;
+	int64_t took_ms;
 	struct kube_fake f;
 	struct err err = ERR_INIT;
 	kube_fake_start(&f, NULL);
 	kube_limiter_destroy(&f.kube->limiter);
 	kube_limiter_init(&f.kube->limiter, 20, 2);
 	fake_http_on(f.server, (struct fake_reply) { .on = "GET *", .body = OBJECT });
-	int64_t before = monotonic_ns();
+	before = monotonic_ns();
 	for (int i = 0; i < 8; i++) {
 		struct json *ret AUTO(json_free) = NULL;
 		ck_assert_int_eq(kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(20000),
 		                          &ret, &err),
 		                 0);
 	}
-	int64_t took_ms = (monotonic_ns() - before) / 1000000;
+	took_ms = (monotonic_ns() - before) / 1000000;
 	ck_assert_msg(took_ms >= 290 && took_ms < 3000, "took %ld ms", (long)took_ms);
 	kube_fake_stop(&f);
 }

@@ -25,6 +25,7 @@ static struct kube_access *load(struct kube_fake *f, const char *context, struct
 
 START_TEST(a_kubeconfig_says_server_trust_and_credentials)
 {
+	struct kube_access *a;
 	struct kube_fake f;
 	struct err err = ERR_INIT;
 	kube_fake_start(&f, NULL);
@@ -39,7 +40,7 @@ START_TEST(a_kubeconfig_says_server_trust_and_credentials)
 	                 "    client-key: key.pem\n"
 	                 "    token: ignored\n"
 	                 "    tokenFile: token\n");
-	struct kube_access *a = load(&f, NULL, &err);
+	a = load(&f, NULL, &err);
 	ck_assert_msg(a != NULL, "%s", err.msg);
 	ck_assert_str_eq(a->endpoint->url, "https://host:6443");
 	ck_assert_str_eq(a->endpoint->ca, PEM_CA);
@@ -119,11 +120,12 @@ END_TEST
 
 START_TEST(a_pod_finds_its_server_and_its_service_account)
 {
+	struct kube_source source;
 	struct kube_fake f;
 	struct err err = ERR_INIT;
 	struct kube_access *a = NULL;
 	kube_fake_start(&f, NULL);
-	struct kube_source source = { .service_account_dir = f.dir };
+	source = (struct kube_source) { .service_account_dir = f.dir };
 	unsetenv("KUBERNETES_SERVICE_HOST");
 	ck_assert_int_eq(kube_access_load(&source, &a, &err), -1);
 	ck_assert_msg(strstr(err.msg, "--kubeconfig") != NULL, "%s", err.msg);
@@ -146,14 +148,14 @@ START_TEST(a_pod_finds_its_server_and_its_service_account)
 }
 END_TEST
 
-struct seen {
+struct endpoint_seen {
 	unsigned changes;
 	char url[100];
 };
 
 static void note_change(void *arg, const struct http_endpoint *endpoint)
 {
-	struct seen *seen = arg;
+	struct endpoint_seen *seen = arg;
 	seen->changes++;
 	snprintf(seen->url, sizeof(seen->url), "%s", endpoint->url);
 }
@@ -166,39 +168,45 @@ static void drop_log(void *arg, const char *line)
 
 START_TEST(a_changed_file_is_read_again_and_a_broken_one_changes_nothing)
 {
+	struct kube_source source;
+	struct kube_access *first, *same, *second, *third, *fourth, *fifth;
 	struct kube_fake f;
 	struct err err = ERR_INIT;
 	struct kube_config *c = NULL;
-	struct seen seen = { 0 };
+	struct endpoint_seen seen = { 0 };
 	kube_fake_start(&f, NULL);
 	kube_fake_file(&f, "token", "one");
 	kube_fake_config(&f, "https://a", "", "    tokenFile: token\n");
-	struct kube_source source = { .kubeconfig = f.kubeconfig };
+	source = (struct kube_source) { .kubeconfig = f.kubeconfig };
 	ck_assert_int_eq(kube_config_new(&source, note_change, &seen, &c, &err), 0);
-	struct kube_access *first = kube_config_get(c, false), *same = kube_config_get(c, false);
+	first = kube_config_get(c, false);
+	same = kube_config_get(c, false);
 	ck_assert_ptr_eq(first, same);
 	ck_assert_uint_eq(seen.changes, 0);
 
 	kube_fake_file(&f, "token", "two");
-	struct kube_access *second = kube_config_get(c, false);
+	second = kube_config_get(c, false);
 	ck_assert_str_eq(second->token, "two");
 	ck_assert_str_eq(first->token, "one"); /* whoever has it may go on using it */
 
 	log_redirect(drop_log, NULL);
 	kube_fake_file(&f, "kubeconfig", "broken: [");
-	struct kube_access *third = kube_config_get(c, false);
+	third = kube_config_get(c, false);
 	ck_assert_ptr_eq(third, second);
 
 	usleep(1100000);
 	kube_fake_config(&f, "https://b", "", "    tokenFile: token\n");
-	struct kube_access *fourth = kube_config_get(c, false);
+	fourth = kube_config_get(c, false);
 	ck_assert_str_eq(fourth->endpoint->url, "https://b");
 	ck_assert_str_eq(seen.url, "https://b");
-	struct kube_access *fifth = kube_config_get(c, true); /* forced: read though unchanged */
+	fifth = kube_config_get(c, true); /* forced: read though unchanged */
 	ck_assert_ptr_ne(fourth, fifth);
-	struct kube_access *all[] = { first, same, second, third, fourth, fifth };
-	for (size_t i = 0; i < ARRAY_LEN(all); i++)
-		kube_config_put(c, all[i]);
+	kube_config_put(c, first);
+	kube_config_put(c, same);
+	kube_config_put(c, second);
+	kube_config_put(c, third);
+	kube_config_put(c, fourth);
+	kube_config_put(c, fifth);
 	kube_config_free(c);
 	log_redirect(NULL, NULL);
 	kube_fake_stop(&f);
@@ -208,22 +216,26 @@ END_TEST
 /* As the kubelet does it: files behind a symbolic link to a directory that is replaced. */
 START_TEST(a_rotation_by_symbolic_link_is_seen)
 {
+	char *fresh AUTO(free) = NULL;
+	char *link AUTO(free) = NULL;
+	struct kube_source source;
+	struct kube_access *a;
 	struct kube_fake f;
 	struct err err = ERR_INIT;
 	struct kube_config *c = NULL;
-	struct seen seen = { 0 };
+	struct endpoint_seen seen = { 0 };
 	kube_fake_start(&f, NULL);
-	char *link AUTO(free) = xasprintf("%s/token", f.dir);
-	char *fresh AUTO(free) = xasprintf("%s/token.new", f.dir);
+	link = xasprintf("%s/token", f.dir);
+	fresh = xasprintf("%s/token.new", f.dir);
 	kube_fake_file(&f, "t1", "aaa");
 	kube_fake_file(&f, "t2", "bbb");
 	kube_fake_config(&f, "https://a", "", "    tokenFile: token\n");
 	ck_assert_int_eq(symlink("t1", link), 0);
-	struct kube_source source = { .kubeconfig = f.kubeconfig };
+	source = (struct kube_source) { .kubeconfig = f.kubeconfig };
 	ck_assert_int_eq(kube_config_new(&source, note_change, &seen, &c, &err), 0);
 	ck_assert_int_eq(symlink("t2", fresh), 0);
 	ck_assert_int_eq(rename(fresh, link), 0);
-	struct kube_access *a = kube_config_get(c, false);
+	a = kube_config_get(c, false);
 	ck_assert_str_eq(a->token, "bbb");
 	kube_config_put(c, a);
 	kube_config_free(c);

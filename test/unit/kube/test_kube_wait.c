@@ -40,7 +40,7 @@ static char *next(struct kube_wait *w, int ms)
 	int rc = kube_wait_next(w, deadline_in_ms(ms), &object, &err);
 	if (rc < 0)
 		return xasprintf("%s: %s", err_code_name(err.code), err.msg);
-	return rc ? xstrdup("gone") : xstrdup(json_str(object, "status.phase"));
+	return rc == KUBE_ABSENT ? xstrdup("gone") : xstrdup(json_str(object, "status.phase"));
 }
 
 #define NEXT_IS(w, want)                                  \
@@ -57,13 +57,14 @@ static char *next(struct kube_wait *w, int ms)
 /* A stream that is open, with the wait's first read answered by 404. */
 static struct kube_wait *begin(struct kube_fake *f, const char *name)
 {
+	struct kube_wait *w;
 	char *object AUTO(free) = xasprintf("GET " VOLUMES "/%s", name);
 	kube_fake_start(f, NULL);
 	fake_http_on(f->server,
 	             (struct fake_reply) { .on = LIST, .body = EMPTY_LIST("100"), .times = 1 });
 	fake_http_on(f->server, (struct fake_reply) { .on = object, NOT_FOUND, .times = 1 });
 	fake_http_on(f->server, (struct fake_reply) { .on = WATCH, .stream = true });
-	struct kube_wait *w = wait_for(f, name);
+	w = wait_for(f, name);
 	NEXT_IS(w, "gone");
 	ck_assert(fake_http_wait_streams(f->server, WATCH, 1));
 	return w;
@@ -71,12 +72,14 @@ static struct kube_wait *begin(struct kube_fake *f, const char *name)
 
 START_TEST(states_come_one_after_the_other_and_only_for_awaited_names)
 {
+	const char *timeout;
+	char *last AUTO(free) = NULL;
 	struct kube_fake f;
 	struct kube_wait *w = begin(&f, "a");
 	char *seen AUTO(free) = fake_http_last(f.server, WATCH);
 	ck_assert_ptr_nonnull(strstr(seen, "resourceVersion=100&"));
 	ck_assert_ptr_nonnull(strstr(seen, "allowWatchBookmarks=true"));
-	const char *timeout = strstr(seen, "timeoutSeconds=");
+	timeout = strstr(seen, "timeoutSeconds=");
 	ck_assert_ptr_nonnull(timeout);
 	ck_assert_int_ge(strtol(timeout + 15, NULL, 10), 240);
 	ck_assert_int_le(strtol(timeout + 15, NULL, 10), 300);
@@ -90,7 +93,7 @@ START_TEST(states_come_one_after_the_other_and_only_for_awaited_names)
 	                       EVENT("MODIFIED", OBJECT("a", "u1", "104", "Bound")));
 	fake_http_push(f.server, WATCH, "{\"type\":\"BOOKMARK\",\"object\":{\"metadata\":{\"resou");
 	fake_http_push(f.server, WATCH, "rceVersion\":\"110\"}}}\n");
-	char *last AUTO(free) = next(w, 20000);
+	last = next(w, 20000);
 	if (strcmp(last, "Half") == 0)
 		NEXT_IS(w, "Bound");
 	else
@@ -103,11 +106,13 @@ END_TEST
 
 START_TEST(the_first_read_is_made_after_the_question)
 {
+	struct kube_wait *w;
+	struct kube_wait *second;
 	struct kube_fake f;
 	kube_fake_start(&f, NULL);
 	fake_http_on(f.server, (struct fake_reply) { .on = LIST, .body = EMPTY_LIST("100") });
 	fake_http_on(f.server, (struct fake_reply) { .on = WATCH, .stream = true });
-	struct kube_wait *w = wait_for(&f, "a");
+	w = wait_for(&f, "a");
 	ck_assert(fake_http_wait_streams(f.server, WATCH, 1));
 	usleep(100000);
 	ck_assert_uint_eq(fake_http_count(f.server, "GET " VOLUMES "/a"), 0);
@@ -117,7 +122,7 @@ START_TEST(the_first_read_is_made_after_the_question)
 	/*
 	 * A second wait on the open watch reads nothing: whoever opens it reads or creates itself.
 	 */
-	struct kube_wait *second = wait_for(&f, "a");
+	second = wait_for(&f, "a");
 	fake_http_push(f.server, WATCH, EVENT("MODIFIED", OBJECT("a", "u1", "102", "Later")));
 	NEXT_IS(second, "Later");
 	NEXT_IS(w, "Later");
@@ -144,6 +149,7 @@ START_TEST(a_stream_that_ends_is_resumed_behind_the_last_event)
 		  "resourceVersion=149&", true },
 	};
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char *seen AUTO(free) = NULL;
 		struct kube_fake f;
 		struct kube_wait *w = begin(&f, "a");
 		/* In one piece with an awaited event: when that is told, the rest has come, too. */
@@ -156,7 +162,7 @@ START_TEST(a_stream_that_ends_is_resumed_behind_the_last_event)
 		else
 			fake_http_end_streams(f.server, WATCH);
 		ck_assert_msg(fake_http_wait(f.server, WATCH, 2), "%s", rows[i].what);
-		char *seen AUTO(free) = fake_http_last(f.server, WATCH);
+		seen = fake_http_last(f.server, WATCH);
 		ck_assert_msg(strstr(seen, rows[i].version) != NULL, "%s: %s", rows[i].what, seen);
 		ck_assert(fake_http_wait_streams(f.server, WATCH, 1));
 		fake_http_push(f.server, WATCH, EVENT("ADDED", OBJECT("a", "u1", "160", "Bound")));
@@ -185,6 +191,7 @@ START_TEST(a_lost_place_is_made_good_by_reading_exactly_the_awaited_names)
 		{ "a line that is no event", "garbage\n", false },
 	};
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char *seen AUTO(free) = NULL;
 		struct kube_fake f;
 		struct kube_wait *w = begin(&f, "a"), *other = wait_for(&f, "b");
 		fake_http_forget(f.server);
@@ -209,7 +216,7 @@ START_TEST(a_lost_place_is_made_good_by_reading_exactly_the_awaited_names)
 		NEXT_IS(w, "Bound");
 		NEXT_IS(other, "gone");
 		ck_assert(fake_http_wait_streams(f.server, WATCH, 1));
-		char *seen AUTO(free) = fake_http_last(f.server, WATCH);
+		seen = fake_http_last(f.server, WATCH);
 		ck_assert_msg(strstr(seen, "resourceVersion=900&") != NULL, "%s: %s", rows[i].what,
 		              seen);
 		ck_assert_uint_eq(fake_http_unexpected(f.server), 0);
@@ -287,6 +294,7 @@ START_TEST(a_read_that_an_event_overtakes_is_dropped)
 		{ .on = "GET " VOLUMES "/a", .delay_ms = 300, NOT_FOUND },
 	};
 	for (size_t i = 0; i < ARRAY_LEN(late); i++) {
+		struct kube_wait *w;
 		struct kube_fake f;
 		struct json *ret = NULL;
 		struct err err = ERR_INIT;
@@ -295,7 +303,7 @@ START_TEST(a_read_that_an_event_overtakes_is_dropped)
 		             (struct fake_reply) { .on = LIST, .body = EMPTY_LIST("100") });
 		fake_http_on(f.server, (struct fake_reply) { .on = WATCH, .stream = true });
 		fake_http_on(f.server, late[i]);
-		struct kube_wait *w = wait_for(&f, "a");
+		w = wait_for(&f, "a");
 		ck_assert(fake_http_wait_streams(f.server, WATCH, 1));
 		ck_assert_int_eq(kube_wait_next(w, deadline_in_ms(50), &ret, &err), -1);
 		ck_assert(fake_http_wait(f.server, "GET " VOLUMES "/a", 1));
@@ -326,13 +334,14 @@ START_TEST(what_does_not_pass_is_told_and_tried_again_for_the_next_who_asks)
 		  404 },
 	};
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct kube_wait *w;
 		struct kube_fake f;
 		kube_fake_start(&f, NULL);
 		fake_http_on(f.server, (struct fake_reply) { .on = LIST,
 		                                             .status = rows[i].status,
 		                                             .type = rows[i].type,
 		                                             .body = rows[i].body });
-		struct kube_wait *w = wait_for(&f, "a");
+		w = wait_for(&f, "a");
 		NEXT_STARTS(w, 20000, rows[i].want);
 		fake_http_forget(f.server);
 		fake_http_on(f.server, (struct fake_reply) { .on = LIST, .body = EMPTY_LIST("1") });
@@ -349,13 +358,14 @@ END_TEST
 
 START_TEST(a_watch_that_may_not_be_opened_names_the_verb)
 {
+	struct kube_wait *w;
 	struct kube_fake f;
 	kube_fake_start(&f, NULL);
 	fake_http_on(f.server, (struct fake_reply) { .on = LIST, .body = EMPTY_LIST("1") });
 	fake_http_on(f.server, (struct fake_reply) { .on = WATCH,
 	                                             .status = 403,
 	                                             .body = STATUS("Forbidden", "no") });
-	struct kube_wait *w = wait_for(&f, "a");
+	w = wait_for(&f, "a");
 	NEXT_STARTS(w, 20000, "PERMISSION_DENIED: not allowed to watch dpuvolumes");
 	kube_wait_close(w);
 	kube_fake_stop(&f);
@@ -374,6 +384,7 @@ START_TEST(what_passes_is_waited_for)
 		{ .on = LIST, .status = 401, .body = "{}", .times = 1 },
 	};
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct kube_wait *w;
 		struct kube_fake f;
 		kube_fake_start(&f, NULL);
 		fake_http_on(f.server, rows[i]);
@@ -382,7 +393,7 @@ START_TEST(what_passes_is_waited_for)
 		fake_http_on(f.server,
 		             (struct fake_reply) { .on = "GET " VOLUMES "/a",
 		                                   .body = OBJECT("a", "u1", "1", "Bound") });
-		struct kube_wait *w = wait_for(&f, "a");
+		w = wait_for(&f, "a");
 		NEXT_IS(w, "Bound");
 		ck_assert(fake_http_wait_streams(f.server, WATCH, 1));
 		fake_http_push(f.server, WATCH, EVENT("MODIFIED", OBJECT("a", "u1", "2", "Later")));
@@ -395,6 +406,7 @@ END_TEST
 
 START_TEST(a_watch_refused_by_a_server_that_has_just_started_is_asked_for_again)
 {
+	struct kube_wait *w;
 	struct kube_fake f;
 	kube_fake_start(&f, NULL);
 	fake_http_on(f.server, (struct fake_reply) { .on = LIST, .body = EMPTY_LIST("1") });
@@ -407,7 +419,7 @@ START_TEST(a_watch_refused_by_a_server_that_has_just_started_is_asked_for_again)
 	fake_http_on(f.server, (struct fake_reply) { .on = WATCH, .stream = true });
 	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a",
 	                                             .body = OBJECT("a", "u1", "1", "Bound") });
-	struct kube_wait *w = wait_for(&f, "a");
+	w = wait_for(&f, "a");
 	NEXT_IS(w, "Bound");
 	NEXT_STARTS(w, 300, "DEADLINE_EXCEEDED");
 	ck_assert(fake_http_wait_streams(f.server, WATCH, 1));
@@ -418,6 +430,7 @@ END_TEST
 
 START_TEST(a_place_that_is_lost_behind_failures_is_sought_without_a_pause)
 {
+	struct kube_wait *w;
 	static const char expired[] = "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\","
 				      "\"metadata\":{},\"code\":410,\"reason\":\"Expired\"}}\n";
 	struct kube_fake f;
@@ -430,7 +443,7 @@ START_TEST(a_place_that_is_lost_behind_failures_is_sought_without_a_pause)
 	fake_http_on(f.server, (struct fake_reply) { .on = WATCH, .stream = true });
 	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a",
 	                                             .body = OBJECT("a", "u1", "1", "Bound") });
-	struct kube_wait *w = wait_for(&f, "a");
+	w = wait_for(&f, "a");
 	NEXT_IS(w, "Bound");
 	ck_assert(fake_http_wait_streams(f.server, WATCH, 1));
 	ck_assert_uint_eq(fake_http_count(f.server, LIST), 2);
@@ -441,6 +454,7 @@ END_TEST
 
 START_TEST(a_server_that_answers_again_ends_the_pause_of_a_watch)
 {
+	struct kube_wait *w;
 	struct kube_fake f;
 	struct kube_tuning minute = { .watch_backoff_ms = 60000, .watch_backoff_most_ms = 60000 };
 	struct json *object AUTO(json_free) = NULL;
@@ -452,7 +466,7 @@ START_TEST(a_server_that_answers_again_ends_the_pause_of_a_watch)
 	fake_http_on(f.server, (struct fake_reply) { .on = WATCH, .stream = true });
 	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a",
 	                                             .body = OBJECT("a", "u1", "1", "Bound") });
-	struct kube_wait *w = wait_for(&f, "a");
+	w = wait_for(&f, "a");
 	NEXT_STARTS(w, 300, "DEADLINE_EXCEEDED");
 	ck_assert(fake_http_wait(f.server, LIST, 1));
 	/*
@@ -475,11 +489,13 @@ END_TEST
 
 START_TEST(out_of_time_says_why_there_is_no_watch)
 {
+	char *got AUTO(free) = NULL;
+	struct kube_wait *w;
 	struct kube_fake f;
 	kube_fake_start(&f, NULL);
 	kube_fake_config(&f, "http://127.0.0.1:1", "", "    token: t\n");
-	struct kube_wait *w = wait_for(&f, "a");
-	char *got AUTO(free) = next(w, 400);
+	w = wait_for(&f, "a");
+	got = next(w, 400);
 	ck_assert_msg(str_has_prefix(got, "DEADLINE_EXCEEDED: watch dpuvolumes") &&
 	                      strstr(got, "Connection refused"),
 	              "%s", got);
@@ -490,13 +506,14 @@ END_TEST
 
 START_TEST(a_silent_watch_is_opened_again)
 {
+	struct kube_wait *w;
 	struct kube_fake f;
 	struct kube_tuning t = { .watch_silence_ms = 200, .watch_backoff_ms = 20 };
 	kube_fake_start(&f, &t);
 	fake_http_on(f.server, (struct fake_reply) { .on = LIST, .body = EMPTY_LIST("1") });
 	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a", NOT_FOUND });
 	fake_http_on(f.server, (struct fake_reply) { .on = WATCH, .stream = true });
-	struct kube_wait *w = wait_for(&f, "a");
+	w = wait_for(&f, "a");
 	NEXT_IS(w, "gone");
 	ck_assert(fake_http_wait(f.server, WATCH, 3));
 	ck_assert_uint_ge(http_stats(f.kube->http).generations, 3);
@@ -506,7 +523,7 @@ START_TEST(a_silent_watch_is_opened_again)
 }
 END_TEST
 
-struct waiter {
+struct wait_caller {
 	struct kube_wait *wait;
 	struct cancel cancel;
 	char *got;
@@ -514,12 +531,13 @@ struct waiter {
 
 static void *wait_thread(void *arg)
 {
-	struct waiter *w = arg;
+	struct wait_caller *w = arg;
 	struct json *object = NULL;
 	struct err err = ERR_INIT;
 	struct deadline d = deadline_in_ms(60000);
+	int rc;
 	d.cancel = &w->cancel;
-	int rc = kube_wait_next(w->wait, d, &object, &err);
+	rc = kube_wait_next(w->wait, d, &object, &err);
 	w->got = xasprintf("%d %s", rc, err_code_name(err.code));
 	json_free(object);
 	kube_wait_close(w->wait);
@@ -528,15 +546,18 @@ static void *wait_thread(void *arg)
 
 START_TEST(cancelling_and_freeing_wake_those_who_wait)
 {
+	struct wait_caller cancelled = { .cancel = CANCEL_INIT };
+	struct wait_caller freed = { .cancel = CANCEL_INIT };
+	int64_t before;
 	struct kube_fake f;
 	pthread_t a, b;
 	kube_wait_close(begin(&f, "x"));
-	struct waiter cancelled = { .wait = wait_for(&f, "a"), .cancel = CANCEL_INIT };
-	struct waiter freed = { .wait = wait_for(&f, "b"), .cancel = CANCEL_INIT };
+	cancelled.wait = wait_for(&f, "a");
+	freed.wait = wait_for(&f, "b");
 	pthread_create(&a, NULL, wait_thread, &cancelled);
 	pthread_create(&b, NULL, wait_thread, &freed);
 	usleep(50000);
-	int64_t before = monotonic_ns();
+	before = monotonic_ns();
 	cancel_set(&cancelled.cancel);
 	pthread_join(a, NULL);
 	ck_assert_str_eq(cancelled.got, "-1 CANCELLED");
@@ -569,6 +590,8 @@ static char *padded_events(unsigned first, unsigned n)
 
 START_TEST(memory_does_not_grow_with_objects_nobody_waits_for)
 {
+	size_t before;
+	size_t after;
 	struct kube_fake f;
 	struct kube_wait *w = begin(&f, "a");
 	char *warm AUTO(free) = padded_events(0, 200);
@@ -576,12 +599,12 @@ START_TEST(memory_does_not_grow_with_objects_nobody_waits_for)
 	fake_http_push(f.server, WATCH, warm);
 	fake_http_push(f.server, WATCH, EVENT("ADDED", OBJECT("a", "u1", "1", "Warm")));
 	NEXT_IS(w, "Warm");
-	size_t before = mallinfo2().uordblks;
+	before = mallinfo2().uordblks;
 	for (int i = 0; i < 50; i++) /* 10,000 objects, 20 MB */
 		fake_http_push(f.server, WATCH, events);
 	fake_http_push(f.server, WATCH, EVENT("MODIFIED", OBJECT("a", "u1", "2", "Done")));
 	NEXT_IS(w, "Done");
-	size_t after = mallinfo2().uordblks;
+	after = mallinfo2().uordblks;
 	ck_assert_msg(after < before + 256 * 1024, "%zu bytes more", after - before);
 	kube_wait_close(w);
 	kube_fake_stop(&f);
@@ -592,23 +615,25 @@ static char logged[4000];
 
 static void keep_log(void *arg, const char *line)
 {
-	(void)arg;
 	size_t n = strlen(logged);
+	(void)arg;
 	snprintf(logged + n, sizeof(logged) - n, "%s\n", line);
 }
 
 START_TEST(repeated_failures_are_logged_once_and_tokens_never)
 {
+	struct kube_wait *w;
+	const char *first;
 	struct kube_fake f;
 	log_redirect(keep_log, NULL);
 	kube_fake_start(&f, NULL);
 	fake_http_on(f.server, (struct fake_reply) { .on = LIST, .status = 503, .body = "{}" });
-	struct kube_wait *w = wait_for(&f, "a");
+	w = wait_for(&f, "a");
 	ck_assert(fake_http_wait(f.server, LIST, 6));
 	kube_wait_close(w);
 	kube_fake_stop(&f);
 	log_redirect(NULL, NULL);
-	const char *first = strstr(logged, "list dpuvolumes");
+	first = strstr(logged, "list dpuvolumes");
 	ck_assert_msg(first && !strstr(first + 1, "list dpuvolumes"), "%s", logged);
 	ck_assert_ptr_null(strstr(logged, "token-1"));
 }
