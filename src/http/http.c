@@ -2,16 +2,16 @@
 /*
  * The HTTP engine (see http.h for what it promises): what is sent when, and how long it may take.
  *
- * Life of a call: http_start() puts it on `incoming`; the thread moves it to `queued` and, when
+ * Life of a call: http_start() puts it on `incoming`. The thread moves it to `queued` and, when
  * fewer than LIMIT_HTTP_IN_FLIGHT requests are out, hands it to libcurl over the current
- * generation; it ends by an answer, an error, its deadline, a cancellation or a retirement, always
+ * generation. It ends by an answer, an error, its deadline, a cancellation or a retirement, always
  * in call_end().
  *
- * Threads: everything belongs to the engine's thread but the fields under `lock`, which is
- * never held while libcurl or a callback runs.
+ * Threads: the engine's thread owns everything but the fields under `lock`. The lock is never held
+ * while libcurl or a callback runs.
  *
- * A peer that acknowledges bytes and never answers is never given up by libcurl, least of all while
- * a watch keeps its connection in use: hence generations.
+ * Why generations: libcurl never gives up a peer that acknowledges bytes but never answers, least
+ * of all while a watch keeps the connection in use.
  */
 #include "http/http_curl.h"
 
@@ -43,17 +43,17 @@ struct http {
 	int connect_ms, silence_ms;
 
 	pthread_mutex_t lock; /* never held while libcurl or a callback runs */
-	struct http_call *incoming, **incoming_tail; /* under lock, as all of this block */
+	struct http_call *incoming, **incoming_tail; /* this block is under lock */
 	struct task *tasks, **tasks_tail;
 	struct http_endpoint *new_endpoint;
 	bool stopped; /* http_stop() was called */
 	bool leave;   /* the thread is to end */
 	struct http_stats stats;
 
-	/* The thread's own. */
+	/* The engine's thread only. */
 	struct http_call *queued, **queued_tail;
 	struct http_call *active;
-	struct generation *current; /* head of the list; behind it those that drain */
+	struct generation *current; /* head of the list; behind it those that were retired */
 	struct http_timer *timers;  /* by time */
 	unsigned in_flight;
 };
@@ -71,7 +71,7 @@ static void generation_start(struct http *h, struct http_endpoint *endpoint)
 
 static void call_end(struct http_call *c, enum http_end end, const char *why);
 
-/* What is open moves to fresh connections: streams now, requests as they end. */
+/* New calls go over fresh connections. Open streams end now, open requests run to their end. */
 static void generation_retire(struct http *h, const char *why, struct http_endpoint *endpoint)
 {
 	struct generation *old = h->current;
@@ -142,7 +142,7 @@ static void active_remove(struct http *h, struct http_call *c)
 	*at = c->next;
 }
 
-/* Takes the call from libcurl and fills in what is known of the answer. */
+/* Takes the call back from libcurl and fills in what is known of the answer. */
 static void call_detach(struct http *h, struct http_call *c, struct http_result *result)
 {
 	struct generation *g = c->generation;
@@ -204,7 +204,7 @@ static void call_activate(struct http *h, struct http_call *c)
 
 /* ---- time ---- */
 
-/* A request ended without an answer: is the whole generation dumb? */
+/* A request has ended without an answer: retires the generation if nothing else came either. */
 static void judge_silence(struct http *h, const struct generation *g, int64_t now)
 {
 	if (g == h->current && g->owed && now - g->owed_since >= h->silence_ms * INT64_C(1000000))
@@ -230,7 +230,7 @@ static bool is_silent(const struct http_call *c, int64_t now)
 	       now - c->last_byte >= c->q.silence_ms * INT64_C(1000000);
 }
 
-/* True when the call was ended (and the list it was on has changed). */
+/* True when calls were ended, so that the list has changed. */
 static bool expire_one(struct http *h, struct http_call *c, int64_t now)
 {
 	if (is_cancelled(h, c))
@@ -324,7 +324,7 @@ static void end_calls(struct http *h)
 	h->queued_tail = &h->queued;
 }
 
-/* Takes over what other threads have left. Returns false when the thread is to end. */
+/* Takes over what other threads have handed in. False: the thread is to end. */
 static bool take_incoming(struct http *h)
 {
 	struct task *tasks;
@@ -404,7 +404,7 @@ static void publish_stats(struct http *h)
 	h->stats.streams = streams;
 }
 
-/* A callback may start something while the calls are being ended. */
+/* Repeated because a callback may start a call while the calls are being ended. */
 static void end_everything(struct http *h)
 {
 	do {
@@ -435,7 +435,7 @@ static void *engine(void *arg)
 	return NULL;
 }
 
-/* ---- the outside ---- */
+/* ---- what http.h declares ---- */
 
 static void wake(struct http *h)
 {
@@ -445,8 +445,8 @@ static void wake(struct http *h)
 }
 
 /*
- * No signal is ever taken by this thread: main waits for them, and a broken connection is an error
- * code here.
+ * The thread blocks all signals: main waits for them. SIGPIPE of a broken connection is then only
+ * an error code.
  */
 static int start_thread(struct http *h, struct err *err)
 {

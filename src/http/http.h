@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP to one server: the only user of libcurl, which is loaded when the first engine is
- * made, so that a process without one never maps it.
+ * HTTP to one server. This room is the only user of libcurl and loads it when the first engine is
+ * made, so that a process without an engine never maps it.
  *
- * An engine is one thread. Requests are started from any thread and end, always, with one
- * call of on_done on the engine's thread. All callbacks run there, without locks, and must
- * not block. libcurl times out neither what it queues nor a connection that hangs while
- * something else keeps it alive; so deadlines, the queue and the choice of connections are
- * kept here. What shares connections is a generation: it is retired, and everything
- * new goes to fresh connections, when its peer has gone silent or when the endpoint changes.
+ * An engine is one thread. Any thread may start a request; each request ends with exactly one call
+ * of on_done on the engine's thread. All callbacks run there, without locks, and must not block.
+ *
+ * libcurl has no timeout for a request that it queues, nor for a connection whose peer hangs while
+ * another stream keeps it in use. So the engine keeps the deadlines and the queue itself. Requests
+ * that share connections are a generation. When its peer has gone silent or the endpoint changes,
+ * the generation is retired: everything new goes over fresh connections.
  */
 #pragma once
 
@@ -24,13 +25,13 @@ struct http_call;
 
 /* Where the server is and how it is trusted. PEM texts; everything is copied. */
 struct http_endpoint {
-	const char *url;  /* "https://10.96.0.1:443", perhaps with a path; no slash at the end */
-	const char *ca;   /* the only certificates trusted; NULL: those of the system */
+	const char *url;  /* "https://10.96.0.1:443", optionally with a path; no slash at the end */
+	const char *ca;   /* the only certificates trusted; NULL: the system's */
 	const char *cert; /* client certificate and its key, or NULL */
 	const char *key;
 	const char *tls_name; /* the name the certificate must have; NULL: the host of the URL */
 	const char *proxy;    /* NULL: none, whatever the environment says */
-	bool insecure;        /* the server's certificate is not looked at */
+	bool insecure;        /* the server's certificate is not checked */
 };
 
 struct http_endpoint *http_endpoint_copy(const struct http_endpoint *e);
@@ -39,10 +40,11 @@ bool http_endpoint_equal(const struct http_endpoint *a, const struct http_endpoi
 /* Where "host:port" begins in a URL, and how long it is. */
 const char *http_url_authority(const char *url, size_t *ret_n);
 
-/* How patient the engine is; 0 takes the default. Tests make these short. */
+/* How long the engine waits; 0 takes the default. Tests make these short. */
 struct http_tuning {
-	int connect_ms; /* to a usable connection; 10 s */
-	int silence_ms; /* an unanswered request and no byte for so long: retire; 10 s */
+	int connect_ms; /* until a new connection is usable; default 10 s */
+	/* A request was given up unanswered and no byte came for so long: retire; default 10 s. */
+	int silence_ms;
 };
 
 enum http_end {
@@ -50,9 +52,9 @@ enum http_end {
 	HTTP_NOT_SENT,  /* no connection: the server has not seen the request */
 	HTTP_CUT,       /* broken off: the server may have acted on it */
 	HTTP_DEADLINE,  /* its deadline passed; sent says whether the server may have seen it */
-	HTTP_CANCELLED, /* http_cancel() or http_free() */
+	HTTP_CANCELLED, /* http_cancel(), http_stop() or http_free() */
 	HTTP_RETIRED,   /* a stream whose generation was retired: open it again */
-	HTTP_TOO_LARGE, /* the answer passes max_body */
+	HTTP_TOO_LARGE, /* the body is larger than max_body */
 };
 
 struct http_result {
@@ -66,10 +68,10 @@ struct http_result {
 	char why[256]; /* what went wrong unless HTTP_ANSWERED; no secrets */
 };
 
-/* Strings are copied, except where it says otherwise. */
+/* All strings are copied. */
 struct http_request {
 	const char *method;
-	const char *path; /* behind the endpoint's URL: "/api/v1/nodes/a?x=y", encoded */
+	const char *path; /* appended to the endpoint's URL: "/api/v1/nodes/a?x=y", encoded */
 	const char *content_type, *body;
 	size_t body_n;
 	const char *accept, *user_agent;
@@ -77,10 +79,10 @@ struct http_request {
 	size_t max_body;
 	int64_t deadline_at; /* as in struct deadline; 0: none */
 	/*
-	 * A stream: the body of a 2xx answer goes to on_bytes as it comes, which is called with n 0
-	 * when the answer begins and returns false to break off (HTTP_CUT). A stream does not count
-	 * as a request in flight, and is ended when its generation is retired. silence_ms (0:
-	 * never) without any byte retires it.
+	 * A stream: the body of a 2xx answer goes to on_bytes as it arrives. on_bytes is called
+	 * with n 0 when the answer begins, and returns false to break off (HTTP_CUT). A stream does
+	 * not count as a request in flight and ends when its generation is retired. When no byte
+	 * comes for silence_ms (0: no limit), the generation is retired.
 	 */
 	bool stream;
 	int silence_ms;
@@ -104,10 +106,10 @@ void http_set_endpoint(struct http *h, const struct http_endpoint *endpoint);
 /* Any thread. The handle is valid until on_done is called. */
 struct http_call *http_start(struct http *h, const struct http_request *request);
 void http_cancel(struct http *h, struct http_call *call);
-/* Runs fn on the engine's thread, soon. */
+/* Any thread. Runs fn on the engine's thread, soon. */
 void http_post(struct http *h, void (*fn)(void *arg), void *arg);
 
-/* One alarm; only for the engine's thread. */
+/* A timer that rings once; only the engine's thread may use it. */
 struct http_timer {
 	void (*fn)(void *arg);
 	void *arg;
@@ -115,12 +117,13 @@ struct http_timer {
 	struct http_timer *next;
 	bool set;
 };
-void http_timer_set(struct http *h, struct http_timer *t, int64_t at); /* again: moves it */
+void http_timer_set(struct http *h, struct http_timer *t, int64_t at); /* a set timer is moved */
 void http_timer_clear(struct http *h, struct http_timer *t);
 
 /*
- * Starts a request (whose callbacks and deadline are filled in here) and waits for its end, the
- * deadline or the caller's cancellation. *ret is always filled; its body is the caller's.
+ * Any thread but the engine's. Starts a request, whose callbacks and deadline are filled in here,
+ * and waits for its end, the deadline or the caller's cancellation. *ret is always filled in; the
+ * caller frees its body.
  */
 void http_do(struct http *h, struct http_request *request, struct deadline d,
              struct http_result *ret);

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libcurl: the only file that knows it. Loads it, sets transfers up, moves bytes and waits; what is
- * sent when, and what a silence means, is decided in http.c. Runs on the engine's thread.
+ * The only file that knows libcurl: loads it, sets transfers up, moves bytes and waits. http.c
+ * decides what is sent when and what a silence means. Everything runs on the engine's thread.
  *
- * What libcurl 7.88 does and why the code looks as it does (all measured): - MAX_HOST_CONNECTIONS
- * of 1 and a GOAWAY while a watch is open: whatever comes is queued for ever.
- *    So 2 + streams over HTTP/2, and 8 + streams when the server speaks HTTP/1.1 only.
- * - 150 parallel requests without a limit open up to 18 connections: hence the engine's queue, and
- * PIPEWAIT. - CURLOPT_CAINFO_BLOB leaves CAPATH at /etc/ssl/certs, which is then trusted too: set
- * to NULL. - Removing a handle whose name is being resolved waits for the resolver unless
- * QUICK_EXIT is set. - It waits for one multi handle at a time: the sockets of draining generations
- * are handed in beside.
+ * Why the code looks as it does (measured with libcurl 7.88):
+ *  - With MAX_HOST_CONNECTIONS 1, a GOAWAY during an open watch queues everything that follows for
+ *    ever. So 2 + streams over HTTP/2, and 8 + streams when the server speaks HTTP/1.1 only.
+ *  - 150 parallel requests without a limit open up to 18 connections: hence the engine's queue, and
+ *    PIPEWAIT.
+ *  - CURLOPT_CAINFO_BLOB leaves CAPATH at /etc/ssl/certs, which is then trusted too: set to NULL.
+ *  - Removing a handle whose name is being resolved waits for the resolver, unless QUICK_EXIT is
+ *    set.
+ *  - libcurl waits for one multi handle at a time: the sockets of retired generations are added as
+ *    extra descriptors.
  */
 #include "http/http_curl.h"
 
@@ -29,7 +31,7 @@
 #define DRAIN_POLL_MS 200
 #define HTTP1_CONNECTIONS 8
 #define HTTP2_CONNECTIONS 2
-/* A vanished machine: unacknowledged bytes for so long, or no answer to the kernel's probes. */
+/* A peer has vanished when it acknowledges no byte for so long, or no probe of the kernel. */
 #define PEER_LOST_MS 30000
 #define KEEPALIVE_IDLE_S 30L
 #define KEEPALIVE_INTERVAL_S 10L
@@ -57,7 +59,7 @@
 	X(slist_append);        \
 	X(slist_free_all);
 
-/* typecheck-gcc.h makes macros of some; the table wants the functions' own types. */
+/* curl/typecheck-gcc.h turns these into macros; the table needs the functions' types. */
 #undef curl_easy_setopt
 #undef curl_easy_getinfo
 #undef curl_multi_setopt
@@ -179,7 +181,7 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
 	call_heard(c);
 	wanted = is_streaming(c) ? c->q.on_bytes(c->q.arg, bytes, length)
 	                         : str_addn(&c->body, bytes, length);
-	return wanted ? length : length + 1; /* any other number breaks off */
+	return wanted ? length : length + 1; /* any other number makes libcurl break off */
 }
 
 static int on_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
@@ -251,8 +253,8 @@ static void setup_trust(CURL *easy, const struct http_endpoint *e)
 }
 
 /*
- * A certificate for another name than the one we connect to: the URL carries the name, and
- * CONNECT_TO the address; the Host header stays the server's own.
+ * The certificate is for another name than the one that we connect to: the URL has that name,
+ * CONNECT_TO the address, and the Host header the server's own name.
  */
 static void setup_url_of_name(struct http_call *c, const struct http_endpoint *e)
 {
@@ -352,7 +354,7 @@ unsigned transfer_end(struct http_call *c, struct http_result *result)
 	return (unsigned)connects;
 }
 
-/* libcurl's text says which address; the system's says why. */
+/* libcurl's text names the address; the reason comes from the system's error number. */
 static void failure_text(struct http_call *c, CURLcode code, char *buf, size_t n)
 {
 	long os_errno = 0;
@@ -408,8 +410,8 @@ void transfers_perform(struct generation *g,
 /* ---- waiting ---- */
 
 /*
- * The sockets of the generations that drain: libcurl waits for one multi handle at a time.
- * Descriptors that an fd_set cannot hold are looked after every DRAIN_POLL_MS.
+ * The sockets of the retired generations, of which calls are still open: libcurl waits for one
+ * multi handle at a time. Descriptors that an fd_set cannot hold are served every DRAIN_POLL_MS.
  */
 static unsigned drain_sockets(const struct generation *g, struct curl_waitfd *fds, unsigned max)
 {
@@ -431,7 +433,7 @@ static unsigned drain_sockets(const struct generation *g, struct curl_waitfd *fd
 	return n;
 }
 
-/* libcurl's own timers of the generations that drain. */
+/* `ms`, or less: as soon as libcurl wants to be called for a retired generation. */
 static int drain_timeout(const struct generation *g, int ms)
 {
 	if (g && ms > DRAIN_POLL_MS)

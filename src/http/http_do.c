@@ -2,9 +2,9 @@
 /*
  * One request from a thread that waits for it.
  *
- * The waiter lives on the caller's stack. That is safe because the engine ends each
- * call exactly once, and this function does not return before that: a caller that gave up
- * asks the engine to cancel and then still waits for the end, which comes at once.
+ * The waiter lives on the caller's stack. That is safe because the engine ends each call exactly
+ * once, and http_do() does not return before: when the caller gives up, it asks the engine to
+ * cancel, and still waits for the end, which comes at once.
  */
 #include "http/http.h"
 

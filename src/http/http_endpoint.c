@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Endpoints as values: copies own their strings. Keys are wiped when a copy is freed.
- * Nothing here knows how an endpoint is used; no threads, no libcurl.
+ * Endpoints as values: a copy owns its strings, and its key is wiped when it is freed. No threads,
+ * no libcurl.
  */
 #include "http/http.h"
 

@@ -3,12 +3,12 @@
  * The Kubernetes API: objects as JSON trees, one request at a time per caller,
  * and waiting for one object by name. Knows no kinds of its own and no volumes.
  *
- * Any thread may call; each blocks on its own request under its own deadline. One thread inside
- * does all I/O. Retries of 429 (Retry-After) and 5xx happen inside, within the deadline.
+ * Any thread may call; each call blocks until its request ends or its deadline passes. One thread
+ * inside does all I/O. Retries after 429 (Retry-After) and 5xx happen inside, within the deadline.
  *
  * Codes: 400/422 INVALID_ARGUMENT, 401 UNAUTHENTICATED, 403 PERMISSION_DENIED naming verb and
- * resource (quota: RESOURCE_EXHAUSTED), 404 see below, 409 conflict ABORTED, 429 after retries and
- * 5xx and no connection UNAVAILABLE, API group not served FAILED_PRECONDITION naming it.
+ * resource (quota: RESOURCE_EXHAUSTED), 404 see below, 409 conflict ABORTED, 429 after retries, 5xx
+ * and no connection UNAVAILABLE, API group not served FAILED_PRECONDITION naming it.
  */
 #pragma once
 
@@ -37,13 +37,13 @@ struct kube_options {
 };
 
 /*
- * Reads the configuration and starts the I/O thread; contacts nobody: an API server that is away is
- * no error here. Configuration that cannot be read: INVALID_ARGUMENT naming file and field.
+ * Reads the configuration and starts the I/O thread. Contacts nobody: an API server that is away is
+ * no error here. INVALID_ARGUMENT naming file and field when the configuration cannot be read.
  */
 int kube_new(const struct kube_options *options, struct kube **ret, struct err *err) MUST_CHECK;
 /*
- * Requests in flight and waits fail with CANCELLED. Returns when no call runs any more and all
- * waits are closed by those who opened them. NULL is fine; returns NULL.
+ * Requests in flight and waits fail with CANCELLED. Returns when no call runs any more and the
+ * callers have closed all waits. NULL is fine; returns NULL.
  */
 struct kube *kube_free(struct kube *k);
 
@@ -91,10 +91,10 @@ int kube_list(struct kube *k, const struct kube_kind *kind, const char *ns,
               struct deadline d, struct err *err) MUST_CHECK;
 
 /*
- * Waiting. Open first, then read or create the object, then take its states one after the other:
- * no change between can be lost. One watch per collection (kind, namespace) serves all
- * waits; it starts with the first and stays open. Nothing is cached: a state is kept only for
- * a name that somebody waits for, and only the newest.
+ * Waiting. Open the wait first, then read or create the object, then take its states one after the
+ * other: no change in between is lost, but a state may be skipped when a newer one has come. One
+ * watch per collection (kind, namespace) serves all waits; it starts with the first wait and stays
+ * open. Nothing is cached: only the newest state of an awaited name is kept.
  */
 struct kube_wait;
 int kube_wait_open(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
@@ -104,14 +104,14 @@ int kube_wait_open(struct kube *k, const struct kube_kind *kind, const char *ns,
  * root), or KUBE_ABSENT: it was deleted or does not exist (given once, when a read or an event says
  * so). Objects of one name with different uids may follow each other: compare metadata.uid. -1:
  * DEADLINE, CANCELLED, or why watching is impossible (PERMISSION_DENIED naming the verb,
- * FAILED_PRECONDITION: not served). An API server that is away is waited for.
+ * FAILED_PRECONDITION: not served). While the API server is away, this waits for it.
  */
 int kube_wait_next(struct kube_wait *w, struct deadline d, struct json **ret, struct err *err)
 	MUST_CHECK;
 /*
- * Which object the wait is about. With it, the deletion of that object is told by its event;
- * without, an event of deletion is first confirmed by reading (it may be about an earlier object of
- * the name), which costs a request.
+ * Says which object the wait is about. Then the event of its deletion is given out at once. Without
+ * a uid such an event may be about an earlier object of the name, so a read confirms it first,
+ * which costs a request.
  */
 void kube_wait_expect(struct kube_wait *w, const char *uid);
 void kube_wait_close(struct kube_wait *w);

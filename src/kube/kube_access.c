@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The current access, re-read when its files change.
+ * The current access, read again when its files change.
  *
- * Asked before each request: six stat() calls at the most. One thread reads at a time, outside the
- * lock; the others meanwhile use what is there. The lock guards `current`, all reference counts and
- * `loading`.
+ * Each request asks for it first, which costs at most six stat() calls. One thread at a time reads
+ * the files, outside the lock; the others meanwhile use the current access. The lock guards
+ * `current`, all reference counts and `loading`.
  */
 #include "kube/kube_access.h"
 
@@ -22,7 +22,7 @@ struct kube_config {
 	pthread_cond_t loaded;
 	struct kube_access *current;
 	bool loading;
-	int64_t not_before; /* the next look after a reading that failed */
+	int64_t not_before; /* no reading before, after one that failed; monotonic ns */
 	char *kubeconfig, *context, *service_account_dir;
 	void (*changed)(void *arg, const struct http_endpoint *endpoint);
 	void *arg;
@@ -94,8 +94,8 @@ void kube_config_put(struct kube_config *c, struct kube_access *a)
 }
 
 /*
- * True when this thread is the one to read `seen` again. Waits for a reading under way when forced:
- * its result is newer than what the server has just refused.
+ * True: this thread is to replace `seen` by a new reading. When forced and another thread is
+ * reading, waits for that: its result is newer than the credentials that the server has refused.
  */
 static bool claim_load(struct kube_config *c, const struct kube_access *seen, bool force)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the API server is reached and what we show it: read from a kubeconfig or from what
- * a pod is given, and read again when one of the files changes.
+ * How the API server is reached, and with which credentials: read from a kubeconfig or from a pod's
+ * ServiceAccount files, and read again when one of the files changes.
  *
- * What was read at one moment is a `kube_access`: immutable, shared by reference.
+ * A `kube_access` is what was read at one moment: immutable, shared by reference.
  */
 #pragma once
 
@@ -13,14 +13,14 @@
 #include "common/err.h"
 #include "http/http.h"
 
-/* Which file had which content when it was read. */
+/* A file as it was when it was read: another mark means another content. */
 struct file_mark {
 	char *path;
 	long long mtime_ns, ctime_ns;
 	unsigned long long device, inode, size;
 };
 
-#define ACCESS_FILES 6
+#define ACCESS_FILES 6 /* kubeconfig, CA, certificate, key, token; one spare */
 
 struct kube_access {
 	int refs; /* under the lock of its kube_config */
@@ -40,7 +40,7 @@ struct kube_source {
 int kube_access_load(const struct kube_source *source, struct kube_access **ret, struct err *err)
 	MUST_CHECK;
 void kube_access_free(struct kube_access *a);
-/* Does a file differ from what was read? */
+/* True when a file is no longer the one that was read. */
 bool kube_access_is_stale(const struct kube_access *a);
 
 /* The current access, kept up to date. Any thread. */
@@ -51,9 +51,9 @@ int kube_config_new(const struct kube_source *source,
                     struct kube_config **ret, struct err *err) MUST_CHECK;
 struct kube_config *kube_config_free(struct kube_config *c);
 /*
- * A reference; never NULL. Looks at the files first; force: reads them even when they look the
- * same. When they cannot be read (a rotation half done), the last good reading stays, and is logged
- * at a limited rate.
+ * A reference, to be given back with kube_config_put(); never NULL. Reads the files again when they
+ * have changed; force: in any case. When they cannot be read (a rotation is half done), the last
+ * good reading stays current; this is logged at a limited rate.
  */
 struct kube_access *kube_config_get(struct kube_config *c, bool force);
 void kube_config_put(struct kube_config *c, struct kube_access *a);

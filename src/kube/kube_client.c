@@ -2,8 +2,8 @@
 /*
  * The client's life.
  *
- * Callers block in their own thread; the HTTP engine's thread does the I/O. `lock` in struct kube
- * is held for moments only. What a request looks like is in kube_request.c, requests with their
+ * Callers block in their own thread; the HTTP engine's thread does the I/O. No I/O happens under
+ * the `lock` in struct kube. What a request looks like is in kube_request.c, requests with their
  * retries in kube_exchange.c, the verbs in kube_object.c and kube_list.c, watching in kube_watch.c,
  * kube_wait.c and kube_waits.c.
  */
@@ -24,7 +24,7 @@
 static void endpoint_changed(void *arg, const struct http_endpoint *endpoint)
 {
 	struct kube *k = arg;
-	if (k->http) /* else it is about to be made with this endpoint */
+	if (k->http) /* else start_engine() is about to use this endpoint */
 		http_set_endpoint(k->http, endpoint);
 }
 

@@ -3,8 +3,8 @@
  * Reads the configuration once: a kubeconfig (clusters, users, contexts) or the environment
  * and ServiceAccount files of a pod.
  *
- * Each file is marked before it is read, so that a change during the reading is seen afterwards. No
- * cache, no threads. Deliberately not supported, and refused by name instead of being ignored: exec
+ * Each file's mark is taken before the file is read, so that a change during the reading is seen
+ * afterwards. No cache, no threads. Refused with an error that names them, not ignored: exec
  * plugins and auth providers (they run programs), passwords, impersonation.
  */
 #include "kube/kube_access.h"
@@ -63,7 +63,7 @@ static int read_marked(struct kube_access *a, const char *path, char **ret, stru
 	return 0;
 }
 
-/* What cannot be in a header is refused. */
+/* Refuses characters that would break the Authorization header. */
 static int take_token(struct kube_access *a, const char *path, const char *token, struct err *err)
 {
 	if (!*token || strpbrk(token, " \t\r\n"))
@@ -72,7 +72,7 @@ static int take_token(struct kube_access *a, const char *path, const char *token
 	return 0;
 }
 
-/* A token without the newline that editors leave. */
+/* Reads a token file; drops the newline that editors leave at its end. */
 static int read_token(struct kube_access *a, const char *path, struct err *err)
 {
 	char *text AUTO(free) = NULL;
@@ -186,7 +186,7 @@ static char *base64_decode(const char *text)
 	return bytes;
 }
 
-/* The entry {name: .., <member>: {..}} of the list, its <member>; NULL: none of that name. */
+/* The <member> of the list's entry {name: <name>, <member>: {..}}; NULL: no such entry. */
 static const struct json *named(const struct json *config, const char *list, const char *name,
                                 const char *member)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scanner: walks {"type":..,"object":{..,"metadata":{..}}} member by member, in any order, and
- * skips every value that it does not need by counting brackets outside of strings. A name, a uid
- * and a resourceVersion have no escapes; a string with one simply matches nothing. No allocation,
- * no state.
+ * The scanner walks {"type":..,"object":{..,"metadata":{..}}} member by member, in any order. It
+ * skips a value that it does not need by counting brackets outside of strings. A name, a uid and a
+ * resourceVersion never contain escapes; a string with an escape matches no name that somebody
+ * waits for. No allocation, no state.
  */
 #include "kube/kube_event.h"
 
@@ -31,7 +31,7 @@ static bool take(struct cursor *c, char wanted)
 	return true;
 }
 
-/* Behind an odd number of backslashes. */
+/* True when the quote stands behind an odd number of backslashes. */
 static bool is_escaped(const char *start, const char *quote)
 {
 	size_t n = 0;
@@ -56,7 +56,7 @@ static bool take_string(struct cursor *c, struct line_span *ret)
 	return true;
 }
 
-/* Past an object or array whose bracket is next. */
+/* Skips an object or array; the cursor is at its opening bracket. */
 static bool skip_nested(struct cursor *c)
 {
 	unsigned depth = 0;
@@ -96,8 +96,8 @@ static bool skip_value(struct cursor *c)
 }
 
 /*
- * The next member's name; the cursor is then at its value. False at the end or when it is no
- * member: ok tells which.
+ * Takes the next member's name; the cursor is then at its value. False at the end of the object
+ * (*ok) or when something else than a member follows (!*ok).
  */
 static bool next_member(struct cursor *c, bool *first, struct line_span *name, bool *ok)
 {
@@ -142,7 +142,7 @@ static bool scan_object(struct cursor *c, struct kube_event *e)
 	if (!take(c, '{'))
 		return false;
 	while (next_member(c, &first, &name, &ok)) {
-		/* Of an ERROR's Status the metadata is null or empty. */
+		/* The Status of an ERROR event has metadata that is null or empty. */
 		bool into = line_span_eq(name, "metadata") && (skip_space(c), c->at < c->end) &&
 		            *c->at == '{';
 		if (into ? !scan_metadata(c, e) : !skip_value(c))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A line of a watch stream, as far as it is needed to know whether anybody waits for it: read
- * without building a tree, because most lines are about objects that nobody waits for.
+ * Reads from a line of a watch stream what tells whether somebody waits for its object. Builds no
+ * tree, because most lines are about objects that nobody waits for.
  */
 #pragma once
 
@@ -23,8 +23,8 @@ struct kube_event {
 };
 
 /*
- * False when the line is not an event. Accepts some lines that are not quite JSON: who uses the
- * object parses it.
+ * False when the line is not an event. Accepts some lines that are not valid JSON: the thread that
+ * uses the object parses it. *ret points into the line.
  */
 bool kube_event_scan(const char *line, size_t n, struct kube_event *ret);
 bool line_span_eq(struct line_span s, const char *text);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One request with its retries, from the caller's thread, which sleeps between them: its deadline,
- * its cancellation and kube_free() wake it. No state of its own.
+ * One request with its retries, on the caller's thread, which sleeps between them. Its deadline,
+ * its cancellation and kube_free() end the sleep. No state of its own.
  */
 #include "kube/kube_priv.h"
 
@@ -11,10 +11,11 @@
 #include "common/log.h"
 #include "common/mem.h"
 
-#define DOUBT_MS 1000
+#define DOUBT_MS 1000 /* before a doubtful 403 is asked for again */
 
 /*
- * Woken by the caller's cancellation, whose lock is then held: it must not be asked for under ours.
+ * The caller's cancellation wakes it with its own lock held: so cancel_*() must never be called
+ * while the client's lock is held.
  */
 struct retry_sleep {
 	struct kube *k;
@@ -87,8 +88,8 @@ static void send_once(struct kube *k, const struct kube_operation *op, const cha
 	kube_config_put(k->config, access);
 }
 
-/* When the time ends in a later attempt, what the one before it met says more than "no answer". */
-static void keep_the_telling_one(struct http_result *result, struct http_result *before)
+/* When the deadline ends a later attempt, the result before it says more than "no answer". */
+static void keep_the_better_reason(struct http_result *result, struct http_result *before)
 {
 	if (result->end != HTTP_DEADLINE || before->end == HTTP_DEADLINE) {
 		free(before->body);
@@ -99,9 +100,9 @@ static void keep_the_telling_one(struct http_result *result, struct http_result 
 }
 
 /*
- * 403 behind an attempt that found no server, or one that was not ready: it has just started, and
- * refuses what it has not read the roles of yet. Asked once more; nothing was done, so this holds
- * for every method.
+ * A 403 behind an attempt that found no server, or a server that was not ready: it has just started
+ * and refuses requests whose roles it has not read yet. It is asked once more. A refused request
+ * has done nothing, so this is safe for every method.
  */
 static bool is_doubtful(const struct http_result *before, const struct http_result *result)
 {
@@ -145,7 +146,7 @@ int kube_exchange(struct kube *k, const struct kube_operation *op, struct deadli
 			pause_ms = DOUBT_MS;
 		at = monotonic_ns() + pause_ms * INT64_C(1000000);
 		if (pause_ms < 0 || at >= d.at) {
-			keep_the_telling_one(ret, &before);
+			keep_the_better_reason(ret, &before);
 			return 0;
 		}
 		free(before.body);
@@ -177,7 +178,7 @@ int kube_parse_answer(const struct kube_operation *op, const struct http_result 
 	               err) == 0)
 		return 0;
 	/*
-	 * The server may have acted: nothing final may be told from an answer that cannot be read.
+	 * The server may have acted: an answer that cannot be read must not become a final code.
 	 */
 	err_recode(err, ERR_UNAVAILABLE);
 	return err_wrap(err, "%s: the API server's answer", op->target.verb);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists, page by page: one page of objects is in memory at a time, and a token of the server says
- * where the next one starts. No state, any thread.
+ * Lists, page by page: one page of objects is in memory at a time. A token of the server says where
+ * the next page starts. No state, any thread.
  */
 #include "kube/kube_priv.h"
 
@@ -55,8 +55,8 @@ static int hand_out(const struct listing *l, const struct json *page, struct err
 }
 
 /*
- * The snapshot that the token names is gone. The server offers a token that goes on at the next
- * name with newer objects; without it the list starts again.
+ * The server no longer has the snapshot that the token names. It may offer another token, which
+ * continues at the next name in a newer snapshot; without one the list starts again.
  */
 static int list_expired(struct listing *l, const struct http_result *r, struct err *err)
 {
@@ -111,7 +111,7 @@ int kube_list(struct kube *k, const struct kube_kind *kind, const char *ns,
 		rc = list_page(&l, d, err);
 	while (rc == 0);
 	free(l.token);
-	/* Trees of whole pages: without this 2 MB and more stay in the process. */
+	/* Frees the memory of whole pages: without this 2 MB and more stay in the process. */
 	if (l.pages > 1)
 		malloc_trim(0);
 	return rc < 0 ? -1 : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The verbs on one object: get, create, patch, delete. Each is one operation, whose conditions (no
- * such object, exists already) are told apart from errors here. No state, any thread.
+ * The verbs on one object: get, create, patch, delete. Each is one operation; here its conditions
+ * (no such object, exists already) are told apart from errors. No state, any thread.
  */
 #include "kube/kube_priv.h"
 
@@ -98,8 +98,8 @@ static int look_for_uid(struct kube *k, const struct kube_operation *op, const c
 }
 
 /*
- * A conflict on DELETE is the uid precondition's, or a passing one of the server: asking for the
- * object tells them apart without reading the message.
+ * A conflict on DELETE comes from the uid precondition, or is one of the server's that passes by
+ * itself. Reading the object tells them apart without a look at the message.
  */
 static int delete_conflict(struct kube *k, const struct kube_operation *op, const char *uid,
                            const struct http_result *r, struct deadline d, struct err *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of this room share. Nobody else includes it, but the tests of this room. */
+/* What the files of this room share. Only they and this room's tests include it. */
 #pragma once
 
 #include <pthread.h>
@@ -12,15 +12,15 @@
 #include "kube/kube_status.h"
 #include "common/str.h"
 
-/* How patient the client is; 0 takes the default. Tests make these short. */
+/* How long the client waits; 0 takes the default. Tests make these short. */
 struct kube_tuning {
 	struct http_tuning http;
 	int attempt_ms;            /* one try of a request; 30 s */
-	int watch_silence_ms;      /* two bookmark periods and some; 150 s */
+	int watch_silence_ms;      /* retires a stream; a bit over two bookmark periods: 150 s */
 	int watch_backoff_ms;      /* the first pause after a failure; 250 ms */
-	int watch_backoff_most_ms; /* 15 s */
-	int watch_timeout_s;       /* asked of the server; 240 and up to a quarter more */
-	int page;                  /* objects of a list asked for at once; LIMIT_KUBE_PAGE */
+	int watch_backoff_most_ms; /* the longest pause; 5 s */
+	int watch_timeout_s;       /* when the server ends a stream; 240 s to a quarter more */
+	int page;                  /* objects per page of a list; LIMIT_KUBE_PAGE */
 };
 
 struct kube_watch;
@@ -31,19 +31,19 @@ struct kube {
 	struct kube_limiter limiter;
 	struct kube_tuning tuning;
 	char *user_agent, *field_manager;
-	_Atomic int64_t answered_at; /* a caller's request was answered last; monotonic ns */
+	_Atomic int64_t answered_at; /* when a caller's request was last answered; monotonic ns */
 
-	pthread_mutex_t lock;   /* guards what follows, and all waits */
+	pthread_mutex_t lock;   /* guards the fields below, and all waits */
 	pthread_cond_t changed; /* stopping, or a user has left */
 	bool stopping;
-	unsigned users; /* calls that run, waits that are open */
+	unsigned users; /* running calls and open waits */
 	struct kube_watch *watches;
 };
 
 int kube_new_tuned(const struct kube_options *options, const struct kube_tuning *tuning,
                    struct kube **ret, struct err *err) MUST_CHECK;
 
-/* Each call of the outside is a user, so that kube_free() can wait for it. */
+/* Each running call of kube.h counts as a user; kube_free() waits until there is none. */
 void kube_enter(struct kube *k);
 void kube_leave(struct kube *k);
 static inline void kube_leave_p(struct kube **k)
@@ -53,14 +53,14 @@ static inline void kube_leave_p(struct kube **k)
 #define KUBE_CALL(k_) \
 	struct kube *kube_call_ AUTO(kube_leave) __attribute__((unused)) = (kube_enter(k_), (k_))
 
-/* kube_request.c. A request as far as this room knows it. `path` is the caller's. */
+/* kube_request.c. A request with all that is the same for each; its `path` is the caller's. */
 struct http_request kube_request(struct kube *k, const struct kube_access *access,
                                  const char *method, const char *path);
 /* When one try of a request that starts now ends; monotonic ns. */
 int64_t kube_attempt_end(const struct kube *k);
 /*
- * Starts a GET from the engine's thread: of `q` count the path, deadline, stream and callbacks.
- * force: the credentials are read again before.
+ * Starts a GET with the path, deadline, stream settings and callbacks of `q`. force: reads the
+ * credentials again first.
  */
 void kube_get_start(struct kube *k, const struct http_request *q, bool force);
 /* Always -1: sets the error for a result that is no success. Fills in server and source. */
@@ -80,8 +80,9 @@ struct kube_operation {
 };
 
 /*
- * kube_exchange.c. Sends it, again where that is allowed and there is time. 0: *ret is what came of
- * it, its body the caller's; -1: cancelled or out of time before there was anything to tell.
+ * kube_exchange.c. Sends the request, and sends it again where that is safe and there is time. 0:
+ * *ret is the last result, its body the caller's. -1: cancelled or out of time before there was a
+ * result.
  */
 int kube_exchange(struct kube *k, const struct kube_operation *op, struct deadline d,
                   struct http_result *ret, struct err *err) MUST_CHECK;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which results are tried again and when, and the request limiter; the rules are told in
- * kube_retry.h. Pure functions but for the limiter, whose lock guards its bucket only. Nobody waits
- * here.
+ * Which results are tried again and when, and the request limiter; kube_retry.h has the rules. Pure
+ * functions but for the limiter, whose lock guards its bucket only. Nothing here waits.
  */
 #include "kube/kube_retry.h"
 
@@ -15,7 +14,7 @@
 #define FIRST_MS 100
 #define MOST_MS 5000
 #define ATTEMPTS 6        /* about 3 s in all */
-#define ATTEMPTS_ASKED 10 /* when the server says how long to wait: as client-go */
+#define ATTEMPTS_ASKED 10 /* when the server says how long to wait; as in client-go */
 
 int kube_backoff_ms(unsigned failures, int first_ms, int most_ms)
 {
@@ -29,7 +28,7 @@ int kube_backoff_ms(unsigned failures, int first_ms, int most_ms)
 
 enum again {
 	NEVER,
-	SAFE_ONLY, /* unless it is a POST: the server may have acted */
+	SAFE_ONLY, /* every method but POST: the server may have acted */
 	ALWAYS,
 };
 

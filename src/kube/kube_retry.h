@@ -12,17 +12,17 @@
 #include "http/http.h"
 
 /*
- * Milliseconds to wait before the request is sent again, -1: not again. `attempt` counts from 1,
- * the one that has just ended. A POST is repeated only when the server cannot have acted on it: no
- * connection, or an answer of 429 or 503.
+ * Milliseconds to wait before the request is sent again; -1: it is not sent again. `attempt` is the
+ * number of the attempt that has just ended, from 1. A POST is repeated only when the server cannot
+ * have acted on it: no connection, or an answer of 429 or 503.
  */
 int kube_retry_ms(const char *method, const struct http_result *result, unsigned attempt);
 /*
  * False for an answer that stays the same until a person changes something: 403, no such API group.
- * For a watch, for which a 2xx that it cannot use and a 410 are failures too.
+ * A watch asks; for it an unusable 2xx and a 410 are failures too, which pass.
  */
 bool kube_passes_by_itself(const struct http_result *result);
-/* Doubles from first_ms to most_ms with `failures` (from 1), a quarter more or less at random. */
+/* first_ms, doubled with each failure after the first up to most_ms, and +/- 25 % at random. */
 int kube_backoff_ms(unsigned failures, int first_ms, int most_ms);
 
 /* A token bucket. */
@@ -30,13 +30,13 @@ struct kube_limiter {
 	pthread_mutex_t lock;
 	double qps; /* 0: unlimited */
 	double burst;
-	double tokens; /* under lock; negative: reserved by callers that wait */
-	int64_t at;
+	double tokens; /* under lock; negative: taken in advance by callers that wait */
+	int64_t at;    /* when tokens were last added; monotonic ns; 0: never */
 };
 
 void kube_limiter_init(struct kube_limiter *l, double qps, int burst);
 void kube_limiter_destroy(struct kube_limiter *l);
-/* Takes a place in the queue: nanoseconds from now until the request may go. */
+/* Takes a token. Returns the nanoseconds from now after which the request may be sent. */
 int64_t kube_limiter_take(struct kube_limiter *l, int64_t now);
-/* Gives a place back that was not used. */
+/* Gives back a token that was not used. */
 void kube_limiter_return(struct kube_limiter *l);

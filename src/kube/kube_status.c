@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP status and Kubernetes Status to struct err. The texts name verb and object, repeat what the
- * server said and end with what to look at next where the server does not say it. No state, any
- * thread.
+ * Makes a struct err of an HTTP status and a Kubernetes Status object. The text names verb and
+ * object, repeats what the server said, and ends with what to look at next where the server does
+ * not say that. No state, any thread.
  */
 #include "kube/kube_status.h"
 
@@ -13,8 +13,8 @@
 #include "common/str.h"
 
 /*
- * Which object it is about stands in front of the texts already (kube.h): it is not named a second
- * time.
+ * For a verb on one object the caller puts the object in front of the text (kube.h): it must not be
+ * named a second time.
  */
 static bool is_about_one(const struct kube_target *t)
 {
@@ -48,8 +48,8 @@ struct json *kube_status_parse(const struct http_result *result)
 }
 
 /*
- * Without a Status, or with the one that every path unknown to the server gets: not about an
- * object.
+ * True for a 404 without a Status, or with the one that the server gives for every unknown path: it
+ * is not about an object.
  */
 static bool is_unknown_path(const struct json *status)
 {
@@ -70,8 +70,8 @@ static bool has_cause(const struct json *status, const char *reason)
 enum special {
 	PLAIN,
 	UNKNOWN,     /* the path itself is not known to the server */
-	QUOTA,       /* the message says so; there is no reason of its own */
-	TERMINATING, /* of the namespace */
+	QUOTA,       /* a quota is exceeded: only the message tells, the reason is "Forbidden" */
+	TERMINATING, /* the namespace is being deleted */
 };
 
 /* What to look at next; beside the server's text or instead of it. */
@@ -173,7 +173,7 @@ static int set_with_hint(const struct kube_target *t, const struct status_rule *
 	}
 }
 
-/* A namespace that does not exist is not the object's absence: somebody has to make it. */
+/* The namespace is missing, not the object: a person has to create it. */
 static bool is_missing_namespace(const struct json *status)
 {
 	return str_eq(json_str(status, "details.kind"), "namespaces");

@@ -12,9 +12,9 @@
 #include "common/json.h"
 #include "kube/kube.h"
 
-/* What was asked for: for texts and for telling "no such object" from "no such resource". */
+/* What was asked for; for error texts, and to tell "no such object" from "no such resource". */
 struct kube_target {
-	const char *verb; /* as RBAC has it: get list watch create patch delete */
+	const char *verb; /* RBAC's name: get list watch create patch delete */
 	const struct kube_kind *kind;
 	const char *ns;     /* NULL: cluster-scoped */
 	const char *name;   /* NULL: a collection */
@@ -22,7 +22,7 @@ struct kube_target {
 	const char *source; /* where the credentials come from */
 };
 
-/* The answer's Status object, a new root, or NULL when the body is none. */
+/* The answer's Status object, a new root; NULL when the body is not a Status. */
 struct json *kube_status_parse(const struct http_result *result);
 /* Always -1: sets the error for an answer that is no success, or for no answer. */
 int kube_status_error(const struct kube_target *target, const struct http_result *result,
@@ -30,11 +30,11 @@ int kube_status_error(const struct kube_target *target, const struct http_result
 /* The same for a Status inside a watch stream. */
 int kube_status_error_of(const struct kube_target *target, int http_status,
                          const struct json *status, struct err *err);
-/* 404 that means: this object does not exist (and not: the API group, resource or namespace). */
+/* True for a 404 about this object, not about the API group, resource or namespace. */
 bool kube_status_no_object(const struct kube_target *target, const struct http_result *result);
 bool kube_status_reason_is(const struct http_result *result, const char *reason);
 /*
- * "dpuvolumes.storage.dpu.nvidia.com ns/name" into buf; without namespace and name for a verb on
- * one object, whose callers name it. Returns buf.
+ * Writes "dpuvolumes.storage.dpu.nvidia.com ns/name" to buf; without namespace and name for a verb
+ * on one object, because the caller names that itself. Returns buf.
  */
 const char *kube_target_text(const struct kube_target *target, char buf[512]);

@@ -12,7 +12,7 @@
 #include "common/mem.h"
 #include "common/str.h"
 
-/* A watch that does not work is still told afterwards: nothing will come by events. */
+/* While the watch does not work its error is kept: after this, nothing will come as an event. */
 static void forget_error(const struct kube_waits *all, struct kube_wait *w)
 {
 	if (all->live)
@@ -95,7 +95,7 @@ char *waits_take_unread(struct kube_waits *all, unsigned long read)
 	return name;
 }
 
-/* True once for a wait that the read is for. */
+/* True, once, when the wait asked for this read. */
 static bool was_read(struct kube_wait *w, unsigned long read)
 {
 	if (w->reading != read)

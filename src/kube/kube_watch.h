@@ -14,8 +14,7 @@ enum watch_phase {
 	WATCH_LISTING,   /* a list is asked for: its resourceVersion is the place to start from */
 	WATCH_OPENING,   /* a stream is asked for, the server has not answered yet */
 	WATCH_STREAMING, /* the stream is open and brings events */
-	WATCH_PAUSED, /* something failed; the timer `pause` ends this phase, if nothing else does
-	               */
+	WATCH_PAUSED,    /* something failed; ends with the timer `pause`, or earlier */
 };
 
 /* What failed last. It says what may end a pause before its time, and outlives the next try. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * YAML to JSON trees with libyaml. Aliases are expanded, so their number is bounded: a
- * few lines of YAML can otherwise stand for more nodes than there is memory.
- * No state, any thread.
+ * YAML to JSON trees with libyaml. Aliases are expanded, so the number of nodes is limited: a few
+ * lines of YAML could otherwise expand to more nodes than there is memory. No state, any thread.
  */
 #include "kube/kube_yaml.h"
 

@@ -8,8 +8,8 @@
 #include "common/json.h"
 
 /*
- * The first document of the text. Scalars are strings, but for plain true, false and null. `what`
- * names the source in the error (INVALID_ARGUMENT, with the line).
+ * Parses the first document of the text. Every scalar becomes a string, except plain true, false
+ * and null. `what` names the source in the error (INVALID_ARGUMENT, with the line).
  */
 int kube_yaml_parse(const char *what, const char *text, size_t n, struct json **ret,
                     struct err *err) MUST_CHECK;

@@ -76,9 +76,9 @@ static struct sockaddr_in loopback(int port)
 }
 
 /*
- * Below the ports that the kernel hands out (ip_local_port_range starts at 32768 or above): between
- * the look and the bind of a server no other test can be given it, and each process looks in a
- * range of its own.
+ * The port lies below those that the kernel hands out (ip_local_port_range starts at 32768 or
+ * above) and each process searches a range of its own. So nobody else takes it before the server
+ * binds it.
  */
 int free_port(void)
 {
@@ -101,7 +101,7 @@ static bool takes_connections(int port)
 	return connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
 }
 
-/* A test that is killed leaves no server behind: nghttpx is told when its parent dies. */
+/* The kernel ends nghttpx when the test dies, so a killed test leaves no server behind. */
 struct front front_start(const char *dir, const char *cert, int port, int backend_port,
                          const char *options)
 {

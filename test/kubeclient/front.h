@@ -22,8 +22,8 @@ struct front {
 };
 
 /*
- * Starts nghttpx with <dir>/<cert> before a server on backend_port, and waits until it takes
- * connections. port 0: a free one. options: further ones of its command line.
+ * Starts nghttpx with <dir>/<cert> in front of a server on backend_port, and waits until it accepts
+ * connections. port 0: a free one. options: appended to its command line.
  */
 struct front front_start(const char *dir, const char *cert, int port, int backend_port,
                          const char *options);

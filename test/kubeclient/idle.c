@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a client costs at rest: memory of a process before it has one, and with an open watch over
- * TLS and HTTP/2. The scripted server runs in a child, so that only the client is counted.
+ * What an idle client costs: the memory of a process before it has a client, and with an open watch
+ * over TLS and HTTP/2. The scripted server runs in a child, so that only the client is counted.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ static void report(const char *what)
 	printf("%-34s rss %6lu kB  pss %6lu kB  anonymous %6lu kB\n", what, rss, pss, anonymous);
 }
 
-/* The child: scripted server and its port, until the parent ends. */
+/* The child: runs the scripted server and reports its port, until the parent ends. */
 static void serve(int out)
 {
 	struct fake_http *f = fake_http_start();

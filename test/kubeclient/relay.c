@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The relay: one thread, poll() over all sockets. A frozen connection is still read, so that the
- * peer's bytes are acknowledged, and its bytes are dropped.
+ * The relay: one thread, poll() over all sockets. It still reads a frozen connection, so that the
+ * kernel acknowledges the peer's bytes, and drops what it read.
  */
 #include "test/kubeclient/relay.h"
 

@@ -21,7 +21,7 @@
 struct world {
 	struct kube_fake fake; /* for its directory and kubeconfig; its server gets no request */
 	struct front front;
-	struct http *sim; /* straight to snap-sim, for its switches */
+	struct http *sim; /* directly to snap-sim, for its switches */
 	pid_t pid;
 };
 
@@ -68,8 +68,8 @@ static void world_start(struct world *w)
 	ck_assert_int_eq(http_new(&(struct http_endpoint) { .url = straight }, NULL, &w->sim, &err),
 	                 0);
 	/*
-	 * While one thread reads the new configuration, others still use the old one: it is read
-	 * before they start.
+	 * While one thread reads the new configuration, others still use the old one. So it is read
+	 * here, before the test starts threads.
 	 */
 	ck_assert_int_eq(kube_get(w->fake.kube, &kind_volume, NS, "none", deadline_in_ms(WAIT_MS),
 	                          &none, &err),
@@ -87,7 +87,7 @@ static void world_stop(struct world *w)
 	kube_fake_stop(&w->fake);
 }
 
-/* One of snap-sim's switches. */
+/* Sets one of snap-sim's switches. */
 static void sim(struct world *w, const char *path, const char *body)
 {
 	struct http_result r;
@@ -116,7 +116,7 @@ static struct json *volume(const char *name)
 	return object;
 }
 
-/* The uid of the new object, malloc'ed. */
+/* Creates a volume. Returns its uid, malloc'ed. */
 static char *create(struct world *w, const char *name)
 {
 	struct json *object AUTO(json_free) = volume(name), *stored AUTO(json_free) = NULL;

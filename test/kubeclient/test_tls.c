@@ -106,8 +106,8 @@ static void told(struct kube_wait *wait, const char *phase)
 }
 
 /*
- * A stream that has moved may be asked for before it is open, and its old end may still take
- * events: pushed until it is told, which one version is once.
+ * While a stream moves to another connection, the server may still push into the old one. So the
+ * event is pushed until the wait is told; as all have one version, it is told once.
  */
 static void push_until_told(struct world *w, struct kube_wait *wait)
 {
@@ -195,7 +195,7 @@ START_TEST(a_request_out_of_time_ends_alone)
 	             (struct fake_reply) { .on = "GET " VOLUMES "/a", .hang = true, .times = 1 });
 	serve_object(&w, "1", "Pending", 0);
 	struct kube_wait *wait = watch(&w);
-	/* Long enough to be sent on a busy machine: the reply that hangs is this request's. */
+	/* Long enough to be sent on a busy machine: this request takes the reply that hangs. */
 	ck_assert_int_eq(get(&w, 2000, &err), -1);
 	ck_assert_int_eq(err.code, ERR_DEADLINE);
 	get_works(&w, "after it");
@@ -233,7 +233,7 @@ END_TEST
 START_TEST(only_the_given_certificates_are_trusted)
 {
 	static const struct {
-		const char *what, *cluster, *name; /* name: of the server's certificate */
+		const char *what, *cluster, *name; /* name: which certificate the server has */
 		bool good;
 	} rows[] = {
 		{ "another CA", "    certificate-authority: other.pem\n", "IP:127.0.0.1", false },
@@ -392,7 +392,7 @@ START_TEST(a_hung_peer_is_left_and_the_watch_with_it)
 	get_works(&w, "the peer hangs, another connection works");
 	ck_assert_int_lt((monotonic_ns() - before) / 1000000, 20000);
 	ck_assert_uint_gt(relay_connections(relay), connections);
-	/* Without any request of its own, the watch has moved too. */
+	/* The watch has moved as well, although nothing was sent over its stream. */
 	ck_assert(fake_http_wait(w.fake.server, WATCH, 2));
 	push_until_told(&w, wait);
 	kube_wait_close(wait);
@@ -422,9 +422,9 @@ START_TEST(a_watch_on_a_hung_peer_is_opened_again_without_any_request)
 END_TEST
 
 /*
- * A server that goes away politely keeps the watch's stream to its end and takes no new ones: were
- * one connection allowed, everything would wait for the watch, for ever. This one goes away after
- * every 20 requests.
+ * After a GOAWAY a server serves the open watch to its end and accepts no new streams: with only
+ * one connection allowed, everything else would wait for the watch, for ever. This server sends a
+ * GOAWAY after every 20 requests.
  */
 START_TEST(a_goaway_with_an_open_watch_holds_nothing_up)
 {

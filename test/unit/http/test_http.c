@@ -34,7 +34,7 @@ static bool libcurl_is_mapped(void)
 	return strstr(maps, "libcurl") != NULL;
 }
 
-/* It brings thirty libraries and 5 MB: node mode has no use for them. */
+/* libcurl brings thirty libraries and 5 MB, which node mode does not need. */
 START_TEST(libcurl_is_loaded_with_the_first_engine_only)
 {
 	struct http *h;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is read from kubeconfigs and ServiceAccount files, and that changes are seen. */
+/* What is read from kubeconfigs and ServiceAccount files, and how changes are noticed. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -187,7 +187,7 @@ START_TEST(a_changed_file_is_read_again_and_a_broken_one_changes_nothing)
 	kube_fake_file(&f, "token", "two");
 	second = kube_config_get(c, false);
 	ck_assert_str_eq(second->token, "two");
-	ck_assert_str_eq(first->token, "one"); /* whoever has it may go on using it */
+	ck_assert_str_eq(first->token, "one"); /* a reference stays as it was */
 
 	log_redirect(drop_log, NULL);
 	kube_fake_file(&f, "kubeconfig", "broken: [");
@@ -199,7 +199,7 @@ START_TEST(a_changed_file_is_read_again_and_a_broken_one_changes_nothing)
 	fourth = kube_config_get(c, false);
 	ck_assert_str_eq(fourth->endpoint->url, "https://b");
 	ck_assert_str_eq(seen.url, "https://b");
-	fifth = kube_config_get(c, true); /* forced: read though unchanged */
+	fifth = kube_config_get(c, true); /* forced: read although unchanged */
 	ck_assert_ptr_ne(fourth, fifth);
 	kube_config_put(c, first);
 	kube_config_put(c, same);
@@ -213,7 +213,7 @@ START_TEST(a_changed_file_is_read_again_and_a_broken_one_changes_nothing)
 }
 END_TEST
 
-/* As the kubelet does it: files behind a symbolic link to a directory that is replaced. */
+/* As kubelet does it: a file behind a symbolic link that is replaced. */
 START_TEST(a_rotation_by_symbolic_link_is_seen)
 {
 	char *fresh AUTO(free) = NULL;

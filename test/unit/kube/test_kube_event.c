@@ -88,7 +88,7 @@ START_TEST(a_line_is_read_without_a_tree)
 }
 END_TEST
 
-/* Every cut of every line, in memory of exactly that size: ASan sees a read too far. */
+/* Every cut of every line in memory of exactly its size: ASan sees a read behind the end. */
 START_TEST(no_cut_of_a_line_is_read_beyond)
 {
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {

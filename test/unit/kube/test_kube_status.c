@@ -24,7 +24,7 @@ START_TEST(an_answer_becomes_a_code_and_a_text)
 		int status;
 		const char *body;
 		enum err_code code;
-		const char *text; /* in it */
+		const char *text; /* a part of the error's text */
 	} rows[] = {
 		{ "bad request", 400, S("\"message\":\"bad field\""), ERR_INVALID,
 		  "get dpuvolumes.storage.dpu.nvidia.com: bad field" },

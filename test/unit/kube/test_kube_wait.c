@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting for objects: the watch, its resumes, and what is told to whom. */
+/* Waiting for objects: how the watch goes on after failures, and what each wait is told. */
 #include <malloc.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ static struct kube_wait *wait_for(struct kube_fake *f, const char *name)
 	return w;
 }
 
-/* The next thing told: the object's phase, "gone", or the error's code. */
+/* What the wait is told next: the object's phase, "gone", or code and text of the error. */
 static char *next(struct kube_wait *w, int ms)
 {
 	struct err err = ERR_INIT;
@@ -54,7 +54,7 @@ static char *next(struct kube_wait *w, int ms)
 		ck_assert_msg(str_has_prefix(got_, (want)), "%s", got_); \
 	} while (0)
 
-/* A stream that is open, with the wait's first read answered by 404. */
+/* A wait whose stream is open and whose first read was answered with 404. */
 static struct kube_wait *begin(struct kube_fake *f, const char *name)
 {
 	struct kube_wait *w;
@@ -87,7 +87,7 @@ START_TEST(states_come_one_after_the_other_and_only_for_awaited_names)
 	fake_http_push(f.server, WATCH, EVENT("ADDED", OBJECT("b", "u2", "101", "Other")));
 	fake_http_push(f.server, WATCH, EVENT("ADDED", OBJECT("a", "u1", "102", "Pending")));
 	NEXT_IS(w, "Pending");
-	/* Two events in one piece, one event in two pieces: the newest counts. */
+	/* Two events in one piece, then one event in two pieces: the newest state is told. */
 	fake_http_push(f.server, WATCH,
 	               EVENT("MODIFIED", OBJECT("a", "u1", "103", "Half"))
 	                       EVENT("MODIFIED", OBJECT("a", "u1", "104", "Bound")));
@@ -120,7 +120,7 @@ START_TEST(the_first_read_is_made_after_the_question)
 	                                             .body = OBJECT("a", "u1", "101", "Bound") });
 	NEXT_IS(w, "Bound");
 	/*
-	 * A second wait on the open watch reads nothing: whoever opens it reads or creates itself.
+	 * A second wait on the open watch reads nothing: its caller reads or creates the object.
 	 */
 	second = wait_for(&f, "a");
 	fake_http_push(f.server, WATCH, EVENT("MODIFIED", OBJECT("a", "u1", "102", "Later")));
@@ -152,7 +152,7 @@ START_TEST(a_stream_that_ends_is_resumed_behind_the_last_event)
 		char *seen AUTO(free) = NULL;
 		struct kube_fake f;
 		struct kube_wait *w = begin(&f, "a");
-		/* In one piece with an awaited event: when that is told, the rest has come, too. */
+		/* One piece, an awaited event first: once that is told, the rest is there. */
 		char *piece AUTO(free) = xasprintf(
 			EVENT("ADDED", OBJECT("a", "u1", "149", "Early")) "%s", rows[i].event);
 		fake_http_push(f.server, WATCH, piece);
@@ -262,7 +262,6 @@ START_TEST(a_deletion_without_known_uid_is_confirmed_by_a_read)
 }
 END_TEST
 
-/* The answer of a read and the event of a later change come by different streams, in any order. */
 START_TEST(an_event_that_is_no_json_after_all_is_replaced_by_a_read)
 {
 	static const char *const rows[] = { "tru", "\"\xff\"", "\"\\u0000\"" };
@@ -285,6 +284,7 @@ START_TEST(an_event_that_is_no_json_after_all_is_replaced_by_a_read)
 }
 END_TEST
 
+/* The answer of a read and a later event come over different streams, in any order. */
 START_TEST(a_read_that_an_event_overtakes_is_dropped)
 {
 	static const struct fake_reply late[] = {
@@ -437,7 +437,7 @@ START_TEST(a_place_that_is_lost_behind_failures_is_sought_without_a_pause)
 	struct kube_tuning minute = { .watch_backoff_ms = 60000, .watch_backoff_most_ms = 60000 };
 	kube_fake_start(&f, &minute);
 	fake_http_on(f.server, (struct fake_reply) { .on = LIST, .body = EMPTY_LIST("1") });
-	/* One that ends at once counts as a failure; the next would be paused for. */
+	/* A stream that ends at once counts as a failure: after the next one there is a pause. */
 	fake_http_on(f.server, (struct fake_reply) { .on = WATCH, .body = "", .times = 1 });
 	fake_http_on(f.server, (struct fake_reply) { .on = WATCH, .body = expired, .times = 1 });
 	fake_http_on(f.server, (struct fake_reply) { .on = WATCH, .stream = true });
@@ -470,7 +470,8 @@ START_TEST(a_server_that_answers_again_ends_the_pause_of_a_watch)
 	NEXT_STARTS(w, 300, "DEADLINE_EXCEEDED");
 	ck_assert(fake_http_wait(f.server, LIST, 1));
 	/*
-	 * Far less than the minute, also when the end of the list is noticed later than an answer.
+	 * Far less than the minute. Repeated, because the client may notice the end of the list
+	 * only after the answer to the first kube_get().
 	 */
 	for (int i = 0; i < 20 && !str_eq(got, "Bound"); i++) {
 		json_free(TAKE(object));
@@ -564,7 +565,7 @@ START_TEST(cancelling_and_freeing_wake_those_who_wait)
 	f.kube = kube_free(f.kube);
 	pthread_join(b, NULL);
 	ck_assert_str_eq(freed.got, "-1 CANCELLED");
-	ck_assert_int_lt((monotonic_ns() - before) / 1000000, 20000); /* of a minute */
+	ck_assert_int_lt((monotonic_ns() - before) / 1000000, 20000); /* not the minute */
 	free(cancelled.got);
 	free(freed.got);
 	cancel_destroy(&cancelled.cancel);
