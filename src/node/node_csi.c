@@ -8,41 +8,17 @@
 
 #include "csi/csi.pb-c.h"
 
+#include "rpc/csi_wire.h"
 #include "volume/context_keys.h"
 #include "volume/volume_cap_csi.h"
 #include "node/health.h"
 
-/* All map entries that protoc-c generates look alike: base, key, value. */
-#define MAP_TO_KVS(call, entries, n) map_to_kvs((call), (void *const *)(entries), (n))
-
-struct map_entry {
-	ProtobufCMessage base;
-	char *key, *value;
-};
-
-static struct kvs map_to_kvs(struct rpc_call *call, void *const *entries, size_t n)
-{
-	struct kv *v = arena_alloc(&call->arena, (n + 1) * sizeof(*v));
-
-	for (size_t i = 0; i < n; i++) {
-		const struct map_entry *e = entries[i];
-
-		v[i] = (struct kv) { e->key, e->value };
-	}
-	return (struct kvs) { v, n };
-}
-
 /* ---- argument rules ---- */
-
-static int require(const char *value, const char *field, struct err *err)
-{
-	return str_empty(value) ? err_set(err, ERR_INVALID, "%s: field is required", field) : 0;
-}
 
 /* Mounts are made there: a path that depends on our working directory is a mistake. */
 static int require_path(const char *path, const char *field, struct err *err)
 {
-	if (require(path, field, err))
+	if (csi_require(path, field, err))
 		return -1;
 	return *path == '/' ? 0
 	                    : err_set(err, ERR_INVALID, "%s: \"%s\" is not absolute", field, path);
@@ -51,7 +27,7 @@ static int require_path(const char *path, const char *field, struct err *err)
 /* The volume id becomes a file's name. */
 static int check_volume_id(const char *id, struct err *err)
 {
-	if (require(id, "VolumeId", err))
+	if (csi_require(id, "VolumeId", err))
 		return -1;
 	for (const char *p = id; *p; p++)
 		if (*p == '/')
@@ -87,13 +63,12 @@ static int stage_volume(void *self, struct rpc_call *call, const void *req, Prot
                         struct err *err)
 {
 	const Csi__V1__NodeStageVolumeRequest *q = req;
-	Csi__V1__NodeStageVolumeResponse *r = RPC_NEW(call, csi__v1__node_stage_volume_response);
-	struct kvs volume_context = MAP_TO_KVS(call, q->volume_context, q->n_volume_context);
-	struct kvs publish_context = MAP_TO_KVS(call, q->publish_context, q->n_publish_context);
+	struct kvs volume_context = csi_map(call, &q->base, "volume_context");
+	struct kvs publish_context = csi_map(call, &q->base, "publish_context");
 	struct stage_request s = { .volume_id = q->volume_id,
 		                   .staging_path = q->staging_target_path };
 
-	*resp = &r->base;
+	CSI_REPLY(call, resp, csi__v1__node_stage_volume_response);
 	if (check_volume_id(q->volume_id, err) ||
 	    require_path(q->staging_target_path, "StagingTargetPath", err) ||
 	    volume_cap_from_csi(q->volume_capability, "VolumeCapability", &call->arena, &s.cap,
@@ -110,10 +85,8 @@ static int unstage_volume(void *self, struct rpc_call *call, const void *req,
                           ProtobufCMessage **resp, struct err *err)
 {
 	const Csi__V1__NodeUnstageVolumeRequest *q = req;
-	Csi__V1__NodeUnstageVolumeResponse *r =
-		RPC_NEW(call, csi__v1__node_unstage_volume_response);
 
-	*resp = &r->base;
+	CSI_REPLY(call, resp, csi__v1__node_unstage_volume_response);
 	if (check_volume_id(q->volume_id, err) ||
 	    require_path(q->staging_target_path, "StagingTargetPath", err))
 		return -1;
@@ -126,10 +99,8 @@ static int publish_volume(void *self, struct rpc_call *call, const void *req,
                           ProtobufCMessage **resp, struct err *err)
 {
 	const Csi__V1__NodePublishVolumeRequest *q = req;
-	Csi__V1__NodePublishVolumeResponse *r =
-		RPC_NEW(call, csi__v1__node_publish_volume_response);
-	struct kvs volume_context = MAP_TO_KVS(call, q->volume_context, q->n_volume_context);
-	struct kvs publish_context = MAP_TO_KVS(call, q->publish_context, q->n_publish_context);
+	struct kvs volume_context = csi_map(call, &q->base, "volume_context");
+	struct kvs publish_context = csi_map(call, &q->base, "publish_context");
 	struct publish_request p = { .volume_id = q->volume_id,
 		                     .staging_path = q->staging_target_path,
 		                     .target_path = q->target_path,
@@ -137,7 +108,7 @@ static int publish_volume(void *self, struct rpc_call *call, const void *req,
 	struct volume_params params;
 	struct device_want want;
 
-	*resp = &r->base;
+	CSI_REPLY(call, resp, csi__v1__node_publish_volume_response);
 	if (check_volume_id(q->volume_id, err) || require_path(q->target_path, "TargetPath", err) ||
 	    volume_cap_from_csi(q->volume_capability, "VolumeCapability", &call->arena, &p.cap,
 	                        err) ||
@@ -160,10 +131,8 @@ static int unpublish_volume(void *self, struct rpc_call *call, const void *req,
                             ProtobufCMessage **resp, struct err *err)
 {
 	const Csi__V1__NodeUnpublishVolumeRequest *q = req;
-	Csi__V1__NodeUnpublishVolumeResponse *r =
-		RPC_NEW(call, csi__v1__node_unpublish_volume_response);
 
-	*resp = &r->base;
+	CSI_REPLY(call, resp, csi__v1__node_unpublish_volume_response);
 	if (check_volume_id(q->volume_id, err) || require_path(q->target_path, "TargetPath", err))
 		return -1;
 	return node_unpublish(self, q->volume_id, q->target_path, err);
@@ -187,21 +156,21 @@ static int get_volume_stats(void *self, struct rpc_call *call, const void *req,
                             ProtobufCMessage **resp, struct err *err)
 {
 	const Csi__V1__NodeGetVolumeStatsRequest *q = req;
-	Csi__V1__NodeGetVolumeStatsResponse *r =
-		RPC_NEW(call, csi__v1__node_get_volume_stats_response);
+	Csi__V1__NodeGetVolumeStatsResponse *reply =
+		CSI_REPLY(call, resp, csi__v1__node_get_volume_stats_response);
 	struct volume_stats s;
 
-	*resp = &r->base;
-	if (check_volume_id(q->volume_id, err) || require(q->volume_path, "VolumePath", err) ||
+	if (check_volume_id(q->volume_id, err) || csi_require(q->volume_path, "VolumePath", err) ||
 	    node_stats(self, q->volume_id, q->volume_path, &s, err))
 		return -1;
-	r->usage = arena_alloc(&call->arena, 2 * sizeof(*r->usage));
-	r->usage[r->n_usage++] = usage(call, CSI__V1__VOLUME_USAGE__UNIT__BYTES, s.total_bytes,
-	                               s.used_bytes, s.available_bytes);
+	reply->usage = arena_alloc(&call->arena, 2 * sizeof(*reply->usage));
+	reply->usage[reply->n_usage++] = usage(call, CSI__V1__VOLUME_USAGE__UNIT__BYTES,
+	                                       s.total_bytes, s.used_bytes, s.available_bytes);
 	/* btrfs has no number of inodes. */
 	if (!s.block && s.total_inodes)
-		r->usage[r->n_usage++] = usage(call, CSI__V1__VOLUME_USAGE__UNIT__INODES,
-		                               s.total_inodes, s.used_inodes, s.free_inodes);
+		reply->usage[reply->n_usage++] =
+			usage(call, CSI__V1__VOLUME_USAGE__UNIT__INODES, s.total_inodes,
+		              s.used_inodes, s.free_inodes);
 	return 0;
 }
 
@@ -222,13 +191,13 @@ static int expand_volume(void *self, struct rpc_call *call, const void *req,
                          ProtobufCMessage **resp, struct err *err)
 {
 	const Csi__V1__NodeExpandVolumeRequest *q = req;
-	Csi__V1__NodeExpandVolumeResponse *r = RPC_NEW(call, csi__v1__node_expand_volume_response);
+	Csi__V1__NodeExpandVolumeResponse *reply =
+		CSI_REPLY(call, resp, csi__v1__node_expand_volume_response);
 	struct expand_request e = { .volume_id = q->volume_id, .path = q->volume_path };
 	struct volume_cap cap;
 	uint64_t bytes;
 
-	*resp = &r->base;
-	if (check_volume_id(q->volume_id, err) || require(q->volume_path, "VolumePath", err) ||
+	if (check_volume_id(q->volume_id, err) || csi_require(q->volume_path, "VolumePath", err) ||
 	    range_of(q->capacity_range, &e, err))
 		return -1;
 	if (q->volume_capability) {
@@ -239,7 +208,7 @@ static int expand_volume(void *self, struct rpc_call *call, const void *req,
 	}
 	if (node_expand(self, &e, call->deadline, &bytes, err))
 		return -1;
-	r->capacity_bytes = (int64_t)bytes;
+	reply->capacity_bytes = (int64_t)bytes;
 	return 0;
 }
 
@@ -268,31 +237,29 @@ static int get_volume_health(void *self, struct rpc_call *call, const void *req,
                              ProtobufCMessage **resp, struct err *err)
 {
 	const Csi__V1__NodeGetVolumeHealthRequest *q = req;
-	Csi__V1__NodeGetVolumeHealthResponse *r =
-		RPC_NEW(call, csi__v1__node_get_volume_health_response);
+	Csi__V1__NodeGetVolumeHealthResponse *reply =
+		CSI_REPLY(call, resp, csi__v1__node_get_volume_health_response);
 	struct health h;
 
-	*resp = &r->base;
 	if (check_volume_id(q->volume_id, err) ||
 	    node_volume_health(self, q->volume_id, q->volume_publish_path, q->staging_target_path,
 	                       &h, err))
 		return -1;
-	r->volume_health = volume_health(call, q->volume_id, &h);
+	reply->volume_health = volume_health(call, q->volume_id, &h);
 	return 0;
 }
 
 static int get_storage_health(void *self, struct rpc_call *call, const void *req,
                               ProtobufCMessage **resp, struct err *err)
 {
-	Csi__V1__NodeGetStorageHealthResponse *r =
-		RPC_NEW(call, csi__v1__node_get_storage_health_response);
+	Csi__V1__NodeGetStorageHealthResponse *reply =
+		CSI_REPLY(call, resp, csi__v1__node_get_storage_health_response);
 	struct health h;
 
 	(void)req;
-	*resp = &r->base;
 	if (node_storage_health(self, &h, err))
 		return -1;
-	r->backend_health = arena_alloc(&call->arena, h.n * sizeof(*r->backend_health));
+	reply->backend_health = arena_alloc(&call->arena, h.n * sizeof(*reply->backend_health));
 	for (size_t i = 0; i < h.n; i++) {
 		Csi__V1__NodeGetStorageHealthResponse__StorageBackendHealth *b = RPC_NEW(
 			call, csi__v1__node_get_storage_health_response__storage_backend_health);
@@ -300,7 +267,7 @@ static int get_storage_health(void *self, struct rpc_call *call, const void *req
 		b->status = (Csi__V1__StorageHealthErrorType)h.v[i].status;
 		b->reason = (char *)h.v[i].reason;
 		b->message = arena_strdup(&call->arena, h.v[i].message);
-		r->backend_health[r->n_backend_health++] = b;
+		reply->backend_health[reply->n_backend_health++] = b;
 	}
 	return 0;
 }
@@ -311,12 +278,12 @@ static int get_info(void *self, struct rpc_call *call, const void *req, Protobuf
                     struct err *err)
 {
 	const struct node *n = self;
-	Csi__V1__NodeGetInfoResponse *r = RPC_NEW(call, csi__v1__node_get_info_response);
+	Csi__V1__NodeGetInfoResponse *reply =
+		CSI_REPLY(call, resp, csi__v1__node_get_info_response);
 
 	(void)req;
-	*resp = &r->base;
-	r->node_id = (char *)n->o.id;
-	return node_max_volumes(self, &r->max_volumes_per_node, err);
+	reply->node_id = (char *)n->o.id;
+	return node_max_volumes(self, &reply->max_volumes_per_node, err);
 }
 
 static const Csi__V1__NodeServiceCapability__RPC__Type capabilities[] = {
@@ -331,55 +298,40 @@ static const Csi__V1__NodeServiceCapability__RPC__Type capabilities[] = {
 static int get_capabilities(void *self, struct rpc_call *call, const void *req,
                             ProtobufCMessage **resp, struct err *err)
 {
-	Csi__V1__NodeGetCapabilitiesResponse *r =
-		RPC_NEW(call, csi__v1__node_get_capabilities_response);
+	Csi__V1__NodeGetCapabilitiesResponse *reply =
+		CSI_REPLY(call, resp, csi__v1__node_get_capabilities_response);
 
 	(void)self;
 	(void)req;
 	(void)err;
-	*resp = &r->base;
-	r->capabilities =
-		arena_alloc(&call->arena, ARRAY_LEN(capabilities) * sizeof(*r->capabilities));
+	reply->capabilities =
+		arena_alloc(&call->arena, ARRAY_LEN(capabilities) * sizeof(*reply->capabilities));
 	for (size_t i = 0; i < ARRAY_LEN(capabilities); i++) {
 		Csi__V1__NodeServiceCapability *c = RPC_NEW(call, csi__v1__node_service_capability);
 
 		c->type_case = CSI__V1__NODE_SERVICE_CAPABILITY__TYPE_RPC;
 		c->rpc = RPC_NEW(call, csi__v1__node_service_capability__rpc);
 		c->rpc->type = capabilities[i];
-		r->capabilities[r->n_capabilities++] = c;
+		reply->capabilities[reply->n_capabilities++] = c;
 	}
 	return 0;
 }
 
 /* ---- the table ---- */
 
-#define VOLUME_ID_OF(name, type)                                        \
-	static const char *name(struct rpc_call *call, const void *req) \
-	{                                                               \
-		(void)call;                                             \
-		return ((const type *)req)->volume_id;                  \
-	}                                                               \
-	struct volume_id_semicolon_
-
-VOLUME_ID_OF(stage_key, Csi__V1__NodeStageVolumeRequest);
-VOLUME_ID_OF(unstage_key, Csi__V1__NodeUnstageVolumeRequest);
-VOLUME_ID_OF(publish_key, Csi__V1__NodePublishVolumeRequest);
-VOLUME_ID_OF(unpublish_key, Csi__V1__NodeUnpublishVolumeRequest);
-VOLUME_ID_OF(expand_key, Csi__V1__NodeExpandVolumeRequest);
-
 /*
  * Stats and health take no lock: they change nothing, and a pod's metrics must not make its unmount
  * ABORTED.
  */
 static const struct rpc_method node_methods[] = {
-	{ .name = "NodeStageVolume", .handler = stage_volume, .key = stage_key },
-	{ .name = "NodeUnstageVolume", .handler = unstage_volume, .key = unstage_key },
-	{ .name = "NodePublishVolume", .handler = publish_volume, .key = publish_key },
-	{ .name = "NodeUnpublishVolume", .handler = unpublish_volume, .key = unpublish_key },
+	{ .name = "NodeStageVolume", .handler = stage_volume, .key = csi_volume_id },
+	{ .name = "NodeUnstageVolume", .handler = unstage_volume, .key = csi_volume_id },
+	{ .name = "NodePublishVolume", .handler = publish_volume, .key = csi_volume_id },
+	{ .name = "NodeUnpublishVolume", .handler = unpublish_volume, .key = csi_volume_id },
 	{ .name = "NodeGetVolumeStats", .handler = get_volume_stats },
 	{ .name = "NodeGetVolumeHealth", .handler = get_volume_health },
 	{ .name = "NodeGetStorageHealth", .handler = get_storage_health },
-	{ .name = "NodeExpandVolume", .handler = expand_volume, .key = expand_key },
+	{ .name = "NodeExpandVolume", .handler = expand_volume, .key = csi_volume_id },
 	{ .name = "NodeGetCapabilities",
 	  .handler = get_capabilities,
 	  .on_poller = true,
