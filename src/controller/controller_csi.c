@@ -82,7 +82,7 @@ static int create_volume(void *self, struct rpc_call *call, const void *req,
 	Csi__V1__CreateVolumeResponse *reply =
 		CSI_REPLY(call, resp, csi__v1__create_volume_response);
 	struct volume_request r;
-	struct volume v;
+	struct created_volume v;
 
 	if (read_create(call, req, &r, err) || volume_request_check(c, &r, &call->arena, err) ||
 	    volume_create(c, &r, call->deadline, &call->arena, &v, err))
@@ -108,13 +108,13 @@ static int delete_volume(void *self, struct rpc_call *call, const void *req,
 /* ---- ControllerPublish, Unpublish ---- */
 
 /* `readonly` is not looked at: PUBLISH_READONLY is not advertised, the node enforces it. */
-static int publish(void *self, struct rpc_call *call, const void *req, ProtobufCMessage **resp,
-                   struct err *err)
+static int publish_volume(void *self, struct rpc_call *call, const void *req,
+                          ProtobufCMessage **resp, struct err *err)
 {
 	const Csi__V1__ControllerPublishVolumeRequest *q = req;
 	Csi__V1__ControllerPublishVolumeResponse *reply =
 		CSI_REPLY(call, resp, csi__v1__controller_publish_volume_response);
-	struct publish_request r = { .volume = q->volume_id, .node = q->node_id };
+	struct attach_request r = { .volume = q->volume_id, .node = q->node_id };
 	struct kvs context;
 
 	if (csi_require(q->volume_id, "VolumeId", err) || csi_require(q->node_id, "NodeId", err) ||
@@ -122,21 +122,21 @@ static int publish(void *self, struct rpc_call *call, const void *req, ProtobufC
 	                        err))
 		return -1;
 	r.volume_context = csi_map(call, &q->base, "volume_context");
-	if (publish_volume(self, &r, call->deadline, &call->arena, &context, err))
+	if (volume_attach(self, &r, call->deadline, &call->arena, &context, err))
 		return -1;
 	csi_set_map(call, &reply->base, "publish_context", &context);
 	return 0;
 }
 
-static int unpublish(void *self, struct rpc_call *call, const void *req, ProtobufCMessage **resp,
-                     struct err *err)
+static int unpublish_volume(void *self, struct rpc_call *call, const void *req,
+                            ProtobufCMessage **resp, struct err *err)
 {
 	const Csi__V1__ControllerUnpublishVolumeRequest *q = req;
 
 	CSI_REPLY(call, resp, csi__v1__controller_unpublish_volume_response);
 	if (csi_require(q->volume_id, "VolumeId", err))
 		return -1;
-	return unpublish_volume(self, q->volume_id, q->node_id, call->deadline, err);
+	return volume_detach(self, q->volume_id, q->node_id, call->deadline, err);
 }
 
 /* ---- Validate, capabilities ---- */
@@ -155,8 +155,8 @@ static void confirm(struct rpc_call *call, const Csi__V1__ValidateVolumeCapabili
 	reply->confirmed = ok;
 }
 
-static int validate(void *self, struct rpc_call *call, const void *req, ProtobufCMessage **resp,
-                    struct err *err)
+static int validate_volume(void *self, struct rpc_call *call, const void *req,
+                           ProtobufCMessage **resp, struct err *err)
 {
 	const Csi__V1__ValidateVolumeCapabilitiesRequest *q = req;
 	Csi__V1__ValidateVolumeCapabilitiesResponse *reply =
@@ -175,7 +175,7 @@ static int validate(void *self, struct rpc_call *call, const void *req, Protobuf
 	r.volume_context = csi_map(call, &q->base, "volume_context");
 	r.parameters = csi_map(call, &q->base, "parameters");
 	r.n_mutable_parameters = q->n_mutable_parameters;
-	rc = validate_volume(self, &r, call->deadline, &call->arena, &why, err);
+	rc = volume_validate(self, &r, call->deadline, &call->arena, &why, err);
 	if (rc < 0)
 		return -1;
 	if (rc == 0)
@@ -221,9 +221,9 @@ static int get_capabilities(void *self, struct rpc_call *call, const void *req,
 static const struct rpc_method controller_methods[] = {
 	{ .name = "CreateVolume", .handler = create_volume, .key = create_key },
 	{ .name = "DeleteVolume", .handler = delete_volume, .key = csi_volume_id },
-	{ .name = "ControllerPublishVolume", .handler = publish, .key = csi_volume_id },
-	{ .name = "ControllerUnpublishVolume", .handler = unpublish, .key = csi_volume_id },
-	{ .name = "ValidateVolumeCapabilities", .handler = validate },
+	{ .name = "ControllerPublishVolume", .handler = publish_volume, .key = csi_volume_id },
+	{ .name = "ControllerUnpublishVolume", .handler = unpublish_volume, .key = csi_volume_id },
+	{ .name = "ValidateVolumeCapabilities", .handler = validate_volume },
 	{ .name = "ControllerGetCapabilities",
 	  .handler = get_capabilities,
 	  .on_poller = true,

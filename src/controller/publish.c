@@ -58,8 +58,7 @@ static int find_volume(const struct controller *c, const char *id, struct deadli
 	return 0;
 }
 
-static int check_volume(const struct dpu_volume *v, const struct publish_request *r,
-                        struct err *err)
+static int check_volume(const struct dpu_volume *v, const struct attach_request *r, struct err *err)
 {
 	char have[64];
 
@@ -84,7 +83,7 @@ static int check_volume(const struct dpu_volume *v, const struct publish_request
 
 /* ---- where it is already ---- */
 
-static int check_elsewhere(const struct publish_request *r, const struct attachment_scan *scan,
+static int check_elsewhere(const struct attach_request *r, const struct attachment_scan *scan,
                            struct err *err)
 {
 	if (access_mode_is_multi_node(r->cap.mode) || !scan->n_elsewhere)
@@ -97,7 +96,7 @@ static int check_elsewhere(const struct publish_request *r, const struct attachm
 }
 
 /* Said at once where it is known; else the wait for a function that is not there says it. */
-static int check_full(struct controller *c, const struct publish_request *r,
+static int check_full(struct controller *c, const struct attach_request *r,
                       struct attachment_scan *scan, struct deadline d, struct err *err)
 {
 	int64_t limit;
@@ -117,7 +116,7 @@ static int check_full(struct controller *c, const struct publish_request *r,
 	               r->node, scan->on_node, limit, r->node);
 }
 
-static int look_around(struct controller *c, const struct publish_request *r, bool pf,
+static int look_around(struct controller *c, const struct attach_request *r, bool pf,
                        struct deadline d, struct err *err)
 {
 	struct attachment_scan scan AUTO(attachment_scan_clear) = {
@@ -137,7 +136,7 @@ static int look_around(struct controller *c, const struct publish_request *r, bo
 
 /* ---- the attachment ---- */
 
-static int check_found(const struct json *found, const struct publish_request *r,
+static int check_found(const struct json *found, const struct attach_request *r,
                        const struct volume_params *p, const char *ref, struct err *err)
 {
 	struct dpu_attachment a;
@@ -157,7 +156,7 @@ static int check_found(const struct json *found, const struct publish_request *r
 	return 0;
 }
 
-static int obtain(struct controller *c, const struct publish_request *r,
+static int obtain(struct controller *c, const struct attach_request *r,
                   const struct volume_params *p, struct await *a, struct json **ret,
                   struct err *err)
 {
@@ -222,7 +221,7 @@ static int attached_perhaps(struct err *err, const struct dpu_attachment *a)
 	return -1;
 }
 
-static int attach(struct controller *c, const struct publish_request *r,
+static int attach(struct controller *c, const struct attach_request *r,
                   const struct volume_params *p, const char *name, struct deadline d,
                   struct await *a, struct dpu_attachment *ret, struct err *err)
 {
@@ -238,8 +237,8 @@ static int attach(struct controller *c, const struct publish_request *r,
 	return 0;
 }
 
-int publish_volume(struct controller *c, const struct publish_request *r, struct deadline d,
-                   struct arena *arena, struct kvs *ret, struct err *err)
+int volume_attach(struct controller *c, const struct attach_request *r, struct deadline d,
+                  struct arena *arena, struct kvs *ret, struct err *err)
 {
 	struct json *object AUTO(json_free) = NULL;
 	struct await a AUTO(await_close) = { .c = c };

@@ -10,18 +10,18 @@
 #include "volume/volume_cap.h"
 #include "controller/controller.h"
 
-struct publish_request {
+struct attach_request {
 	const char *volume, *node;
 	struct volume_cap cap;
 	struct kvs volume_context;
 };
 
 /* Attaches, waits until the DPU has, and gives the publish context (in the arena). */
-int publish_volume(struct controller *c, const struct publish_request *r, struct deadline d,
-                   struct arena *arena, struct kvs *ret, struct err *err) MUST_CHECK;
+int volume_attach(struct controller *c, const struct attach_request *r, struct deadline d,
+                  struct arena *arena, struct kvs *ret, struct err *err) MUST_CHECK;
 /*
  * Detaches and waits until the attachment is gone, whether or not the volume or the node still
  * exists. node "" or NULL: from all nodes, but only attachments that this driver's naming made.
  */
-int unpublish_volume(const struct controller *c, const char *volume, const char *node,
-                     struct deadline d, struct err *err) MUST_CHECK;
+int volume_detach(const struct controller *c, const char *volume, const char *node,
+                  struct deadline d, struct err *err) MUST_CHECK;

@@ -139,8 +139,8 @@ static int detach_everywhere(const struct controller *c, const char *volume, str
 	return 0;
 }
 
-int unpublish_volume(const struct controller *c, const char *volume, const char *node,
-                     struct deadline d, struct err *err)
+int volume_detach(const struct controller *c, const char *volume, const char *node,
+                  struct deadline d, struct err *err)
 {
 	d = controller_deadline(c, d);
 	if (str_empty(node))

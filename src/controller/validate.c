@@ -133,7 +133,7 @@ static bool all_holds(const struct dpu_volume *v, const struct validate_request 
 	       parameters_hold(v, r, why);
 }
 
-int validate_volume(const struct controller *c, const struct validate_request *r, struct deadline d,
+int volume_validate(const struct controller *c, const struct validate_request *r, struct deadline d,
                     struct arena *arena, const char **ret_why, struct err *err)
 {
 	struct str why AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);

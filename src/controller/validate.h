@@ -19,5 +19,5 @@ struct validate_request {
  * 0: all that was asked is true of the volume; 1: it is not, and *ret_why (in the arena) says what
  * is not; -1: NOT_FOUND, or it could not be learnt.
  */
-int validate_volume(const struct controller *c, const struct validate_request *r, struct deadline d,
+int volume_validate(const struct controller *c, const struct validate_request *r, struct deadline d,
                     struct arena *arena, const char **ret_why, struct err *err) MUST_CHECK;

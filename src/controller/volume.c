@@ -129,7 +129,7 @@ static int create_and_wait(const struct controller *c, const struct volume_reque
 }
 
 int volume_create(const struct controller *c, const struct volume_request *r, struct deadline d,
-                  struct arena *arena, struct volume *ret, struct err *err)
+                  struct arena *arena, struct created_volume *ret, struct err *err)
 {
 	char name[OBJECT_NAME_MAX + 1];
 	struct await a AUTO(await_close) = { .c = c };
@@ -142,7 +142,7 @@ int volume_create(const struct controller *c, const struct volume_request *r, st
 		return err_recode(err, ERR_UNAVAILABLE);
 	if (create_and_wait(c, r, &a, &v, &was_bound, err))
 		return volume_undo(c, r->name, was_bound, &a, err);
-	*ret = (struct volume) {
+	*ret = (struct created_volume) {
 		.id = arena_strdup(arena, name),
 		.capacity = v.capacity,
 		.context = record_context(&v, &r->parameters, arena),

@@ -7,7 +7,7 @@
 
 #include "controller/request.h"
 
-struct volume {
+struct created_volume {
 	const char *id;
 	int64_t capacity;
 	struct kvs context;
@@ -19,7 +19,7 @@ struct volume {
  * leaves no DPUVolume of this name that is ours.
  */
 int volume_create(const struct controller *c, const struct volume_request *r, struct deadline d,
-                  struct arena *arena, struct volume *ret, struct err *err) MUST_CHECK;
+                  struct arena *arena, struct created_volume *ret, struct err *err) MUST_CHECK;
 /*
  * Deletes it and waits until it is gone; one that is not there is fine. Attached:
  * FAILED_PRECONDITION.

@@ -25,7 +25,8 @@ static int get_map(const struct json *object, const char *path, const struct jso
 	return 0;
 }
 
-static int decode_field(const struct json *object, const struct field *f, void *at, struct err *err)
+static int decode_field(const struct json *object, const struct json_field *f, void *at,
+                        struct err *err)
 {
 	switch (f->type) {
 	case FIELD_TEXT:
@@ -45,7 +46,7 @@ static int decode_field(const struct json *object, const struct field *f, void *
 	return 0;
 }
 
-int decode_fields(const struct json *object, const struct field *fields, size_t n, void *into,
+int decode_fields(const struct json *object, const struct json_field *fields, size_t n, void *into,
                   struct err *err)
 {
 	for (size_t i = 0; i < n; i++)

@@ -34,7 +34,7 @@ struct dpu_attachment_key dpu_attachment_key(const struct json *object)
 }
 
 #define AT(member) offsetof(struct dpu_attachment, member)
-static const struct field fields[] = {
+static const struct json_field fields[] = {
 	{ "spec.functionType", FIELD_TEXT, AT(function_type) },
 	{ "spec.hotplugFunction", FIELD_FLAG, AT(hotplug) },
 	{ "status.dpuAttached", FIELD_FLAG, AT(attached) },

@@ -27,7 +27,7 @@ static const struct {
 };
 
 #define AT(member) offsetof(struct dpu_volume, member)
-static const struct field fields[] = {
+static const struct json_field fields[] = {
 	{ "metadata.name", FIELD_TEXT, AT(name) },
 	{ "metadata.uid", FIELD_TEXT, AT(uid) },
 	{ "metadata.deletionTimestamp", FIELD_PRESENT, AT(deleting) },

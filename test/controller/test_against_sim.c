@@ -444,7 +444,7 @@ START_TEST(a_caller_that_goes_ends_the_wait)
 	struct arena arena = ARENA_INIT(0);
 	int64_t begin = monotonic_ns();
 	struct err err = ERR_INIT;
-	struct volume v;
+	struct created_volume v;
 	pthread_t thread;
 
 	start();
