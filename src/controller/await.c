@@ -5,7 +5,9 @@
  */
 #include "controller/await.h"
 
-#include <string.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "dpf/conditions.h"
 #include "common/cleanup.h"
@@ -31,9 +33,40 @@ void await_close(struct await *a)
 	if (a->wait)
 		kube_wait_close(a->wait);
 	json_free(a->last);
+	free(a->reason);
 	a->wait = NULL;
 	a->last = NULL;
+	a->reason = NULL;
 }
+
+/* ---- errors ---- */
+
+static void keep_reason(struct await *a, char *reason)
+{
+	free(a->reason);
+	a->reason = reason;
+}
+
+int await_fail(struct await *a, struct err *err, enum err_code code, const char *before,
+               const char *fmt, ...)
+{
+	char text[ERR_MSG_MAX];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	keep_reason(a, xasprintf("%sit %s", before, text));
+	return err_set(err, code, "%s%s %s", before, a->ref, text);
+}
+
+int await_wrap(struct await *a, struct err *err)
+{
+	keep_reason(a, xstrdup(err->msg));
+	return err_wrap(err, "%s", a->ref);
+}
+
+/* ---- states ---- */
 
 int await_create(struct await *a, struct json *object, struct json **ret, struct err *err)
 {
@@ -61,20 +94,18 @@ static bool same_uid(const struct json *object, const char *uid)
 	return str_eq(json_str(object, "metadata.uid"), uid);
 }
 
-/* Why the wait could not go on, in front of it what was waited for. */
+/* The error of a wait that could not go on: what was waited for, then why the object is not so. */
 static int gave_up(struct await *a, const char *goal, const char *why, struct err *err)
 {
-	char *text AUTO(free) = NULL;
 	enum err_code code = err->code;
-	const char *down;
 
-	if (code != ERR_DEADLINE && code != ERR_CANCELLED)
+	if (code != ERR_DEADLINE && code != ERR_CANCELLED) {
+		keep_reason(a, xasprintf("waiting for it: %s", err->msg));
 		return err_wrap(err, "waiting for %s", a->ref);
-	/* kube says behind a semicolon why nothing was heard, when that is the reason. */
-	down = strchr(err->msg, ';');
-	text = xasprintf("%s: %s %s%s", goal, a->ref, why, down ? down : "");
+	}
 	err_clear(err);
-	return err_set(err, code, "%s", text);
+	return err_set(err, code, "%s: %s %s%s%s", goal, a->ref, why, *a->watch_error ? "; " : "",
+	               a->watch_error);
 }
 
 /*
@@ -104,6 +135,8 @@ static int next_state(struct await *a, const char *uid, struct err *err)
 
 	if (rc < 0)
 		a->unwatchable = !code_is_open(err->code);
+	if (rc < 0 && err->code == ERR_DEADLINE)
+		kube_wait_watch_error(a->wait, a->watch_error);
 	if (rc)
 		return rc;
 	if (!same_uid(next, uid)) {
@@ -115,12 +148,12 @@ static int next_state(struct await *a, const char *uid, struct err *err)
 }
 
 /* The judge's words go on where the object's name ends: "... is being deleted". */
-static int judged(const struct await *a, struct err *err)
+static int judged(struct await *a, struct err *err)
 {
 	struct err words = *err;
 
 	err_clear(err);
-	return err_set(err, words.code, "%s %s", a->ref, words.msg);
+	return await_fail(a, err, words.code, "", "%s", words.msg);
 }
 
 const char *object_uid(const struct json *object, const char *ref, struct err *err)

@@ -16,6 +16,13 @@ struct await {
 	struct deadline d;
 	struct json *last; /* the newest state seen, owned */
 	bool unwatchable;  /* watching was refused: no event will come */
+	/* Why the watch was not running when the time was over; "" when it was. */
+	char watch_error[KUBE_WATCH_ERROR_MAX];
+	/*
+	 * The last error once more, as a clause for a sentence that has named the object already:
+	 * "it failed: ...". Set with every error whose code is final; owned.
+	 */
+	char *reason;
 	char ref[OBJECT_REF_MAX];
 };
 
@@ -32,6 +39,14 @@ static inline void await_close_p(struct await *a)
 {
 	await_close(a);
 }
+
+/*
+ * Errors that name the object and keep their reason. await_fail() sets "<before><object> <text>",
+ * await_wrap() makes "<object>: <text>" of an error. Both return -1.
+ */
+int await_fail(struct await *a, struct err *err, enum err_code code, const char *before,
+               const char *fmt, ...) PRINTF_(5, 6);
+int await_wrap(struct await *a, struct err *err);
 
 /* As kube_create(), again after an answer that was lost: whether the object is there then shows. */
 int await_create(struct await *a, struct json *object, struct json **ret, struct err *err)

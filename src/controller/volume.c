@@ -54,17 +54,17 @@ static int judge_bound(void *arg, const struct json *object, struct str *why, st
 }
 
 static int check_capacity(const struct dpu_volume *v, const struct volume_request *r,
-                          const char *ref, struct err *err)
+                          struct await *a, struct err *err)
 {
 	char have[64], bound[64];
 	bool small = v->capacity < r->required;
 
 	if (record_capacity_fits(v, r->required, r->limit))
 		return 0;
-	return err_set(err, ERR_RANGE, "CapacityRange: %s was made with %s, %s %s", ref,
-	               str_bytes((uint64_t)v->capacity, have),
-	               small ? "less than required_bytes" : "more than limit_bytes",
-	               str_bytes((uint64_t)(small ? r->required : r->limit), bound));
+	return await_fail(a, err, ERR_RANGE, "CapacityRange: ", "was made with %s, %s %s",
+	                  str_bytes((uint64_t)v->capacity, have),
+	                  small ? "less than required_bytes" : "more than limit_bytes",
+	                  str_bytes((uint64_t)(small ? r->required : r->limit), bound));
 }
 
 /* ---- create ---- */
@@ -108,7 +108,7 @@ static int obtain(const struct controller *c, const struct volume_request *r, st
 				return -1;
 		}
 		if (rc < 0)
-			return err_wrap(err, "%s", a->ref);
+			return await_wrap(a, err);
 		*ret = TAKE(got);
 		return 0;
 	}
@@ -125,7 +125,7 @@ static int create_and_wait(const struct controller *c, const struct volume_reque
 	*was_bound = str_eq(json_str(object, "status.phase"), "Bound");
 	if (await_ready(a, TAKE(object), CREATE_GOAL, judge_bound, v, err))
 		return -1;
-	return check_capacity(v, r, a->ref, err);
+	return check_capacity(v, r, a, err);
 }
 
 int volume_create(const struct controller *c, const struct volume_request *r, struct deadline d,

@@ -114,5 +114,8 @@ int kube_wait_next(struct kube_wait *w, struct deadline d, struct json **ret, st
  * which costs a request.
  */
 void kube_wait_expect(struct kube_wait *w, const char *uid);
+/* Why the watch behind this wait is not running at the moment; "" when it is. Returns ret. */
+#define KUBE_WATCH_ERROR_MAX 256
+const char *kube_wait_watch_error(struct kube_wait *w, char ret[KUBE_WATCH_ERROR_MAX]);
 void kube_wait_close(struct kube_wait *w);
 DEFINE_AUTO(struct kube_wait *, kube_wait_close);

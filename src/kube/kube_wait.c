@@ -50,6 +50,13 @@ void kube_wait_expect(struct kube_wait *w, const char *uid)
 	w->uid = xstrdup_or_null(uid);
 }
 
+const char *kube_wait_watch_error(struct kube_wait *w, char ret[KUBE_WATCH_ERROR_MAX])
+{
+	WITH_LOCK(&w->watch->k->lock);
+	snprintf(ret, KUBE_WATCH_ERROR_MAX, "%s", w->watch->down);
+	return ret;
+}
+
 void kube_wait_close(struct kube_wait *w)
 {
 	struct kube *k;

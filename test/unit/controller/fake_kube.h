@@ -50,6 +50,7 @@ static struct {
 	bool stale_gone;                /* the first wait says "does not exist" whatever is true */
 	const char *gone_before_delete; /* the object of that name goes just before its DELETE */
 	enum err_code end;              /* of a wait without more to come */
+	const char *watch_error;        /* why there was no more; NULL: the watch ran */
 	int version, uid;
 	int creates, gets, lists, listed, deletes, waits_open;
 } fake;
@@ -345,6 +346,13 @@ void kube_wait_expect(struct kube_wait *w, const char *uid)
 {
 	(void)w;
 	ck_assert(uid && *uid);
+}
+
+const char *kube_wait_watch_error(struct kube_wait *w, char ret[KUBE_WATCH_ERROR_MAX])
+{
+	(void)w;
+	snprintf(ret, KUBE_WATCH_ERROR_MAX, "%s", fake.watch_error ? fake.watch_error : "");
+	return ret;
 }
 
 void kube_wait_close(struct kube_wait *w)

@@ -274,6 +274,11 @@ static void a_volume_held(void)
 		"{\"status\":{\"conditions\":[{\"type\":\"DPUVolumeReconciled\",\"status\":"
 		"\"False\",\"reason\":\"AwaitingDeletion\",\"message\":\"volume is attached\"}]}}");
 }
+static void a_volume_held_unwatched(void)
+{
+	a_volume_held();
+	fake.watch_error = "connection refused";
+}
 static void a_volume_held_then_gone(void)
 {
 	a_volume();
@@ -354,6 +359,11 @@ static const struct {
 	{ "one that stays", "pvc-1", a_volume_held, ERR_DEADLINE,
 	  "timeout occurred while waiting for volume deletion: DPUVolume dpf/pvc-1 is still there: "
 	  "DPUVolumeReconciled=False (AwaitingDeletion: volume is attached)",
+	  1 },
+	{ "one that stays, without a watch that would tell", "pvc-1", a_volume_held_unwatched,
+	  ERR_DEADLINE,
+	  "timeout occurred while waiting for volume deletion: DPUVolume dpf/pvc-1 is still there: "
+	  "DPUVolumeReconciled=False (AwaitingDeletion: volume is attached); connection refused",
 	  1 },
 	{ "an attached one", "pvc-1", an_attached_volume, ERR_PRECONDITION,
 	  "volume pvc-1 is attached to node n1 (DPUVolumeAttachment dpf/by-hand)", 0 },
