@@ -108,9 +108,13 @@ static int gave_up(struct await *a, const char *goal, const char *why, struct er
 	               a->watch_error);
 }
 
+/* The object of the uid that a wait is about does not exist (any more), perhaps another one does.
+ */
+enum { GONE = KUBE_ABSENT };
+
 /*
- * "Does not exist" may be older than the object: the re-read of a watch that starts can have been
- * answered just before our POST. 0: it is there, and kept. 1: it is really gone.
+ * "Does not exist" may be older than the object: a starting watch reads the object, perhaps just
+ * before our POST. 0: the object is there, and a->last. GONE: it does not exist.
  */
 static int confirm_gone(struct await *a, const char *uid, struct err *err)
 {
@@ -121,13 +125,13 @@ static int confirm_gone(struct await *a, const char *uid, struct err *err)
 		return rc;
 	if (!same_uid(now, uid)) {
 		json_free(now);
-		return 1;
+		return GONE;
 	}
 	keep(a, now);
 	return 0;
 }
 
-/* The next state of the object with that uid. 1: it is gone. */
+/* Waits for the next state of the object with that uid, which becomes a->last; or GONE. */
 static int next_state(struct await *a, const char *uid, struct err *err)
 {
 	struct json *next = NULL;
@@ -141,7 +145,7 @@ static int next_state(struct await *a, const char *uid, struct err *err)
 		return rc;
 	if (!same_uid(next, uid)) {
 		json_free(next);
-		return 1;
+		return GONE;
 	}
 	keep(a, next);
 	return 0;
@@ -190,14 +194,14 @@ int await_ready(struct await *a, struct json *first, const char *goal, await_jud
 		rc = judge(arg, a->last, NULL, err);
 		if (rc < 0)
 			return judged(a, err);
-		if (rc == 0)
+		if (rc != AWAIT_NOT_YET)
 			return 0;
 		rc = next_state(a, uid, err);
-		if (rc > 0)
+		if (rc == GONE)
 			rc = confirm_gone(a, uid, err);
 		if (rc < 0)
 			return gave_up_unready(a, goal, judge, arg, err);
-		if (rc > 0)
+		if (rc == GONE)
 			return err_set(err, ERR_ABORTED, "%s was deleted while it was waited for",
 			               a->ref);
 	}
@@ -223,7 +227,7 @@ static bool look_until_gone(struct await *a, const char *uid)
 		int rc = confirm_gone(a, uid, &ignored);
 
 		if (rc)
-			return rc == 1;
+			return rc == GONE;
 		if (deadline_sleep(a->d, pause, &ignored, "look"))
 			return false;
 	}
@@ -238,7 +242,7 @@ int await_gone(struct await *a, const char *uid, const char *goal, struct err *e
 	kube_wait_expect(a->wait, uid);
 	while (!a->unwatchable && rc == 0)
 		rc = next_state(a, uid, err);
-	if (rc > 0)
+	if (rc == GONE)
 		return 0;
 	if (a->unwatchable && look_until_gone(a, uid)) {
 		err_clear(err);
@@ -263,7 +267,7 @@ int await_deleted(struct await *a, const struct json *object, const char *goal, 
 		rc = kube_delete(a->c->kube, a->kind, a->c->namespace, a->name, uid, a->d, err);
 	if (rc < 0)
 		return err_wrap(err, "%s", a->ref);
-	return rc ? 0 : await_gone(a, uid, goal, err);
+	return rc == KUBE_ABSENT ? 0 : await_gone(a, uid, goal, err);
 }
 
 int await_failed(const struct json *object, struct err *err)

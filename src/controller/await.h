@@ -26,9 +26,12 @@ struct await {
 	char ref[OBJECT_REF_MAX];
 };
 
+/* What an await_judge returns besides 0 and -1. */
+enum { AWAIT_NOT_YET = 1 };
+
 /*
- * Judges a state: 0 it is what was waited for; 1 not yet, and `why` (unless NULL) says what is
- * missing; -1 it will never be.
+ * Judges a state of the object. 0: the object is ready. AWAIT_NOT_YET: it is not, and `why` (may be
+ * NULL) says what is missing. -1: it will never be; the error's text follows the object's name.
  */
 typedef int await_judge(void *arg, const struct json *object, struct str *why, struct err *err);
 
@@ -48,7 +51,10 @@ int await_fail(struct await *a, struct err *err, enum err_code code, const char 
                const char *fmt, ...) PRINTF_(5, 6);
 int await_wrap(struct await *a, struct err *err);
 
-/* As kube_create(), again after an answer that was lost: whether the object is there then shows. */
+/*
+ * kube_create(), repeated when the answer was lost. KUBE_EXISTS: an object of this name is there,
+ * perhaps by the first attempt.
+ */
 int await_create(struct await *a, struct json *object, struct json **ret, struct err *err)
 	MUST_CHECK;
 /* metadata.uid; NULL with UNAVAILABLE when there is none, as no API server answers. */

@@ -178,10 +178,10 @@ static int validate_volume(void *self, struct rpc_call *call, const void *req,
 	rc = volume_validate(self, &r, call->deadline, &call->arena, &why, err);
 	if (rc < 0)
 		return -1;
-	if (rc == 0)
-		confirm(call, q, &r, reply);
-	else
+	if (rc == VALIDATE_DIFFERS)
 		reply->message = (char *)why;
+	else
+		confirm(call, q, &r, reply);
 	return 0;
 }
 

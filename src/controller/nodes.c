@@ -13,33 +13,36 @@
 
 #define REFUSED_FOR_NS (INT64_C(600) * 1000000000)
 
-/* As kube_get without keeping the object; 2: such objects cannot be read here. */
-static int look(struct controller *c, struct optional_kind *optional, const struct kube_kind *kind,
-                const char *ns, const char *name, struct deadline d, struct json **ret,
-                struct err *err)
+/* Besides KUBE_ABSENT: the API server refuses to give such objects, or does not have the kind. */
+enum { UNREADABLE = 2 };
+
+/* kube_get(), but a refusal is UNREADABLE, at once for REFUSED_FOR_NS after it. */
+static int get_optional(struct controller *c, struct optional_kind *optional,
+                        const struct kube_kind *kind, const char *ns, const char *name,
+                        struct deadline d, struct json **ret, struct err *err)
 {
 	int rc;
 
 	if (monotonic_ns() < atomic_load(&optional->again_at))
-		return 2;
+		return UNREADABLE;
 	rc = kube_get(c->kube, kind, ns, name, d, ret, err);
 	if (rc >= 0 || (err->code != ERR_PERMISSION && err->code != ERR_PRECONDITION))
 		return rc;
 	log_msg(LOG_INFO, "%s objects are not read: %s", kind->kind, err->msg);
 	err_clear(err);
 	atomic_store(&optional->again_at, monotonic_ns() + REFUSED_FOR_NS);
-	return 2;
+	return UNREADABLE;
 }
 
 static int check_core_node(struct controller *c, const char *node, struct deadline d,
                            struct err *err)
 {
 	struct json *object AUTO(json_free) = NULL;
-	int rc = look(c, &c->nodes, &core_node_kind, NULL, node, d, &object, err);
+	int rc = get_optional(c, &c->nodes, &core_node_kind, NULL, node, d, &object, err);
 
-	if (rc == 1)
+	if (rc == KUBE_ABSENT)
 		return err_set(err, ERR_NOT_FOUND, "node not found: there is no Node %s", node);
-	if (rc == 2 && !atomic_exchange(&c->node_check_warned, true))
+	if (rc == UNREADABLE && !atomic_exchange(&c->node_check_warned, true))
 		log_msg(LOG_WARNING,
 		        "neither DPUNode nor Node objects may be read: ControllerPublishVolume to "
 		        "a "
@@ -59,14 +62,14 @@ int node_check(struct controller *c, const char *node, struct deadline d, struct
 	if (!dns1123_subdomain(node))
 		return err_set(err, ERR_NOT_FOUND,
 		               "node not found: \"%s\" is no name of a Kubernetes object", node);
-	rc = look(c, &c->dpu_nodes, &dpu_node_kind, c->namespace, node, d, &object, err);
-	if (rc == 1)
+	rc = get_optional(c, &c->dpu_nodes, &dpu_node_kind, c->namespace, node, d, &object, err);
+	if (rc == KUBE_ABSENT)
 		return err_set(
 			err, ERR_NOT_FOUND,
 			"node not found: there is no %s; a node id is the name of a DPUNode in "
 			"the driver's namespace",
 			object_ref(c, &dpu_node_kind, node, ref));
-	if (rc == 2)
+	if (rc == UNREADABLE)
 		return check_core_node(c, node, d, err);
 	return rc < 0 ? err_wrap(err, "node %s", node) : 0;
 }
@@ -76,7 +79,7 @@ int64_t node_limit(struct controller *c, const char *node, struct deadline d)
 	struct json *object AUTO(json_free) = NULL;
 	struct err ignored = ERR_INIT;
 
-	if (look(c, &c->csi_nodes, &csi_node_kind, NULL, node, d, &object, &ignored))
+	if (get_optional(c, &c->csi_nodes, &csi_node_kind, NULL, node, d, &object, &ignored))
 		return 0;
 	return csi_node_limit(object, c->driver_name);
 }

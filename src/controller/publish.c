@@ -48,10 +48,10 @@ static int find_volume(const struct controller *c, const char *id, struct deadli
 	char ref[OBJECT_REF_MAX];
 	int rc = dns1123_subdomain(id)
 	                 ? kube_get(c->kube, &dpu_volume_kind, c->namespace, id, d, ret, err)
-	                 : 1;
+	                 : KUBE_ABSENT;
 
 	object_ref(c, &dpu_volume_kind, id, ref);
-	if (rc == 1)
+	if (rc == KUBE_ABSENT)
 		return err_set(err, ERR_NOT_FOUND, "volume not found: there is no %s", ref);
 	if (rc < 0 || dpu_volume_decode(*ret, v, err))
 		return err_wrap(err, "%s", ref);
@@ -167,9 +167,9 @@ static int obtain(struct controller *c, const struct attach_request *r,
 
 	attachment_label(c, object, r->node, r->volume);
 	rc = await_create(a, object, &got, err);
-	if (rc == 1) {
+	if (rc == KUBE_EXISTS) {
 		rc = kube_get(c->kube, a->kind, c->namespace, a->name, a->d, &got, err);
-		if (rc == 1)
+		if (rc == KUBE_ABSENT)
 			return err_set(err, ERR_ABORTED, "%s was just deleted; retry", a->ref);
 		if (rc == 0 && check_found(got, r, p, a->ref, err))
 			return -1;
@@ -205,7 +205,7 @@ static int judge_attached(void *arg, const struct json *object, struct str *why,
 		return 0;
 	if (why)
 		why_not_attached(object, a, why);
-	return await_failed(object, err) ? -1 : 1;
+	return await_failed(object, err) ? -1 : AWAIT_NOT_YET;
 }
 
 /*

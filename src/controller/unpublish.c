@@ -29,8 +29,10 @@ static int detach(const struct controller *c, const char *volume, const char *no
 	if (await_open(c, &dpu_attachment_kind, name, d, &a, err))
 		return -1;
 	rc = kube_get(c->kube, &dpu_attachment_kind, c->namespace, name, d, &object, err);
-	if (rc)
-		return rc < 0 ? err_wrap(err, "%s", a.ref) : 0;
+	if (rc < 0)
+		return err_wrap(err, "%s", a.ref);
+	if (rc == KUBE_ABSENT)
+		return 0;
 	key = dpu_attachment_key(object);
 	/* "a-b" on "c" and "b-c" on "a" share a name: this one is the other. */
 	if (!str_eq(key.volume, volume) || !str_eq(key.node, node))
@@ -106,7 +108,7 @@ static int begin(const struct controller *c, struct detachment *one, struct dead
 	rc = kube_delete(c->kube, &dpu_attachment_kind, c->namespace, one->name, one->uid, d, err);
 	if (rc < 0)
 		return err_wrap(err, "%s", one->a.ref);
-	if (rc)
+	if (rc == KUBE_ABSENT)
 		await_close(&one->a);
 	return 0;
 }

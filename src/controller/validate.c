@@ -140,18 +140,18 @@ int volume_validate(const struct controller *c, const struct validate_request *r
 	struct json *object AUTO(json_free) = NULL;
 	char ref[OBJECT_REF_MAX];
 	struct dpu_volume v;
-	int rc = 1;
+	int rc = KUBE_ABSENT;
 
 	object_ref(c, &dpu_volume_kind, r->volume, ref);
 	if (dns1123_subdomain(r->volume))
 		rc = kube_get(c->kube, &dpu_volume_kind, c->namespace, r->volume,
 		              controller_deadline(c, d), &object, err);
-	if (rc == 1)
+	if (rc == KUBE_ABSENT)
 		return err_set(err, ERR_NOT_FOUND, "volume not found: there is no %s", ref);
 	if (rc < 0 || dpu_volume_decode(object, &v, err))
 		return err_wrap(err, "%s", ref);
 	if (all_holds(&v, r, arena, &why))
 		return 0;
 	*ret_why = arena_strdup(arena, why.ptr);
-	return 1;
+	return VALIDATE_DIFFERS;
 }

@@ -15,9 +15,12 @@ struct validate_request {
 	size_t n_mutable_parameters;
 };
 
+/* volume_validate(): the volume is not as the request says. */
+enum { VALIDATE_DIFFERS = 1 };
+
 /*
- * 0: all that was asked is true of the volume; 1: it is not, and *ret_why (in the arena) says what
- * is not; -1: NOT_FOUND, or it could not be learnt.
+ * 0: the volume has everything that the request names. VALIDATE_DIFFERS: it has not, and *ret_why
+ * (in the arena) says what differs. -1: NOT_FOUND, or the volume could not be read.
  */
 int volume_validate(const struct controller *c, const struct validate_request *r, struct deadline d,
                     struct arena *arena, const char **ret_why, struct err *err) MUST_CHECK;

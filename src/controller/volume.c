@@ -50,7 +50,7 @@ static int judge_bound(void *arg, const struct json *object, struct str *why, st
 		return 0;
 	if (why)
 		why_not_bound(object, v, why);
-	return await_failed(object, err) ? -1 : 1;
+	return await_failed(object, err) ? -1 : AWAIT_NOT_YET;
 }
 
 static int check_capacity(const struct dpu_volume *v, const struct volume_request *r,
@@ -100,9 +100,9 @@ static int obtain(const struct controller *c, const struct volume_request *r, st
 		struct json *got AUTO(json_free) = NULL;
 		int rc = await_create(a, object, &got, err);
 
-		if (rc == 1) {
+		if (rc == KUBE_EXISTS) {
 			rc = kube_get(c->kube, a->kind, c->namespace, a->name, a->d, &got, err);
-			if (rc == 1)
+			if (rc == KUBE_ABSENT)
 				continue;
 			if (rc == 0 && check_found(c, got, r, a->ref, err))
 				return -1;
@@ -182,8 +182,10 @@ int volume_delete(const struct controller *c, const char *id, struct deadline d,
 	if (await_open(c, &dpu_volume_kind, id, d, &a, err))
 		return -1;
 	rc = kube_get(c->kube, &dpu_volume_kind, c->namespace, id, d, &object, err);
-	if (rc)
-		return rc < 0 ? err_wrap(err, "%s", a.ref) : 0;
+	if (rc < 0)
+		return err_wrap(err, "%s", a.ref);
+	if (rc == KUBE_ABSENT)
+		return 0;
 	if (refuse_attached(c, id, d, err))
 		return -1;
 	return await_deleted(&a, object, DELETE_GOAL, err);

@@ -68,7 +68,7 @@ int volume_undo(const struct controller *c, const char *name, bool was_bound, st
 	assert(reason);
 	rc = kube_get(c->kube, a->kind, c->namespace, a->name, a->d, &left, &second);
 	/* Not served at all: nothing of the kind can be there. */
-	if (rc == 1 || (rc < 0 && second.code == ERR_PRECONDITION))
+	if (rc == KUBE_ABSENT || (rc < 0 && second.code == ERR_PRECONDITION))
 		return -1;
 	if (rc < 0 || dpu_volume_decode(left, &v, &second))
 		return instead_of_unknown(err, &second);

@@ -14,7 +14,7 @@ static int get_map(const struct json *object, const char *path, const struct jso
 	const struct json *map = json_at(object, path);
 
 	if (!map)
-		return 1;
+		return JSON_ABSENT;
 	if (!json_is_object(map))
 		return err_set(err, ERR_INVALID, "%s: is not an object", path);
 	json_foreach (member, map)

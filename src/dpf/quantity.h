@@ -12,7 +12,7 @@
  * 18 digits behind the point; else an error (INVALID_ARGUMENT) that starts with `what`.
  */
 int quantity_parse(const char *what, const char *text, int64_t *ret, struct err *err) MUST_CHECK;
-/* The quantity at a path of an object: a string or a plain number. Returns 1 when there is none. */
+/* The quantity at a path of an object, a string or a number: 0, -1, or JSON_ABSENT. */
 int quantity_get(const struct json *j, const char *path, int64_t *ret, struct err *err) MUST_CHECK;
 /* The shortest exact text with a binary suffix: "1Gi", "1536Mi", "1000". Returns buf. */
 const char *quantity_text(int64_t bytes, char buf[32]);

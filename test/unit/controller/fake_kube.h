@@ -194,7 +194,7 @@ int kube_get(struct kube *k, const struct kube_kind *kind, const char *ns, const
 	if (fake_refused("get", kind, err))
 		return -1;
 	if (!o || fake.comes_and_goes)
-		return 1;
+		return KUBE_ABSENT;
 	*ret = json_copy(o->tree);
 	return 0;
 }
@@ -210,7 +210,7 @@ int kube_create(struct kube *k, const struct kube_kind *kind, const char *ns, st
 	if (fake_refused("create", kind, err))
 		return -1;
 	if (o)
-		return 1;
+		return KUBE_EXISTS;
 	o = fake_add(kind->plural, object);
 	*ret = json_copy(o->tree);
 	if (fake.on_create)
@@ -234,7 +234,7 @@ int kube_delete(struct kube *k, const struct kube_kind *kind, const char *ns, co
 	if (fake_refused("delete", kind, err))
 		return -1;
 	if (!o || strcmp(json_str(o->tree, "metadata.uid"), uid))
-		return 1;
+		return KUBE_ABSENT;
 	if (fake.hold) {
 		json_set_str(json_sub(o->tree, "metadata"), "deletionTimestamp",
 		             "2026-01-01T00:00:00Z");
@@ -323,7 +323,7 @@ int kube_wait_next(struct kube_wait *w, struct deadline d, struct json **ret, st
 		return -1;
 	if (fake.stale_gone) {
 		fake.stale_gone = false;
-		return 1;
+		return KUBE_ABSENT;
 	}
 	do {
 		struct fake_object *o = fake_find(w->kind.plural, w->name);
@@ -336,7 +336,7 @@ int kube_wait_next(struct kube_wait *w, struct deadline d, struct json **ret, st
 		}
 		if (!o && w->had && !w->said_gone) {
 			w->said_gone = true;
-			return 1;
+			return KUBE_ABSENT;
 		}
 	} while (fake_run_step());
 	return err_set(err, fake.end, "fake wait ended");
