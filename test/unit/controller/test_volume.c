@@ -427,7 +427,7 @@ START_TEST(create_and_delete_of_one_volume_exclude_each_other)
 }
 END_TEST
 
-START_TEST(two_capabilities_are_advertised)
+START_TEST(what_the_controller_can_do)
 {
 	struct json *q AUTO(json_free) = json_object(), *reply AUTO(json_free) = NULL;
 	struct err err = ERR_INIT;
@@ -449,4 +449,4 @@ SUITE("volume", a_request_becomes_a_dpuvolume_and_its_state_a_reply,
       a_compatible_request_gives_the_volume_that_is_there,
       a_volume_of_the_go_plugin_is_taken_for_what_it_does_not_say,
       delete_ends_when_the_object_is_gone, create_and_delete_of_one_volume_exclude_each_other,
-      two_capabilities_are_advertised);
+      what_the_controller_can_do);

@@ -159,6 +159,7 @@ START_TEST(arguments_are_checked_first)
 		  "no function that a volume could be attached to" },
 	};
 	struct keylock *locks = keylock_new();
+	struct rpc_service service;
 	struct node n;
 
 	/* An empty host: nothing can be found. */
@@ -169,7 +170,7 @@ START_TEST(arguments_are_checked_first)
 	                                                  .snap_device_id = "6001" },
 	                                       .proc_root = "/proc",
 	                                       .plugin_dir = "/nonexistent" });
-	struct rpc_service service = node_service(&n, locks);
+	service = node_service(&n, locks);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct err err = ERR_INIT;
 		enum err_code code =
@@ -187,14 +188,16 @@ END_TEST
 START_TEST(what_the_node_can_do)
 {
 	struct keylock *locks = keylock_new();
+	struct rpc_service service;
 	struct node n;
 	struct err err = ERR_INIT;
 	struct json *reply AUTO(json_free) = NULL;
+	char *text AUTO(free) = NULL;
 
 	node_init(&n, &(struct node_options) { .id = "n1" });
-	struct rpc_service service = node_service(&n, locks);
+	service = node_service(&n, locks);
 	ck_assert_int_eq(call_node(&service, "NodeGetCapabilities", "{}", &reply, &err), ERR_OK);
-	char *text AUTO(free) = json_print(reply);
+	text = json_print(reply);
 	ck_assert_str_eq(text, "{\"capabilities\":[{\"rpc\":{\"type\":\"STAGE_UNSTAGE_VOLUME\"}},"
 	                       "{\"rpc\":{\"type\":\"GET_VOLUME_STATS\"}},"
 	                       "{\"rpc\":{\"type\":\"EXPAND_VOLUME\"}},"
@@ -206,18 +209,13 @@ START_TEST(what_the_node_can_do)
 }
 END_TEST
 
-/* What kubelet sends over a volume's life. */
-START_TEST(a_volumes_life_in_bytes)
-{
-	struct node_world w;
-	struct keylock *locks = keylock_new();
-	struct err err = ERR_INIT;
+/* The requests that kubelet sends over a volume's life. */
+struct life_requests {
+	char *stage, *publish, *path, *unpublish, *unstage;
+};
 
-	SKIP_UNLESS_LOOP();
-	private_mounts();
-	node_world_init(&w);
-	struct nvme_disk *d = nvme_world_add(&w.nvme, 3, UUID, 64 * MIB);
-	struct rpc_service service = node_service(&w.node, locks);
+static struct life_requests life_requests(const struct node_world *w, const char *pci)
+{
 	char *common AUTO(free) = xasprintf(
 		"\"volume_id\":\"pvc-1\",\"staging_target_path\":\"%s\"," CAP
 		",\"publish_context\":{\"nv-pciDeviceAddress\":\"%s\",\"nv-nvmeNsID\":\"3\","
@@ -226,32 +224,34 @@ START_TEST(a_volumes_life_in_bytes)
 		"\"volume_context\":{\"storagePolicyName\":\"gold\",\"functionType\":\"vf\","
 		"\"storage.kubernetes.io/csiProvisionerIdentity\":\"x\","
 		"\"csi.snap.nvidia.com/blockSize\":\"4096\"}",
-		w.staging, d->pci, 64 * MIB);
-	char *stage AUTO(free) = xasprintf("{%s}", common);
-	char *publish AUTO(free) = xasprintf("{%s,\"target_path\":\"%s\"}", common, w.target);
-	char *path AUTO(free) =
-		xasprintf("{\"volume_id\":\"pvc-1\",\"volume_path\":\"%s\"}", w.target);
-	char *unpublish AUTO(free) =
-		xasprintf("{\"volume_id\":\"pvc-1\",\"target_path\":\"%s\"}", w.target);
-	char *unstage AUTO(free) =
-		xasprintf("{\"volume_id\":\"pvc-1\",\"staging_target_path\":\"%s\"}", w.staging);
-	struct json *info AUTO(json_free) = NULL, *stats AUTO(json_free) = NULL,
-			  *size AUTO(json_free) = NULL;
-	const struct {
-		const char *method, *request;
-		struct json **reply;
-	} life[] = {
-		{ "NodeGetInfo", "{}", &info },         { "NodeStageVolume", stage, NULL },
-		{ "NodePublishVolume", publish, NULL }, { "NodeGetVolumeStats", path, &stats },
-		{ "NodeExpandVolume", path, &size },    { "NodeUnpublishVolume", unpublish, NULL },
-		{ "NodeUnstageVolume", unstage, NULL },
-	};
+		w->staging, pci, 64 * MIB);
 
-	for (size_t i = 0; i < ARRAY_LEN(life); i++)
-		ck_assert_msg(call_node(&service, life[i].method, life[i].request, life[i].reply,
-		                        &err) == ERR_OK,
-		              "%s: %s", life[i].method, err.msg);
+	return (struct life_requests) {
+		.stage = xasprintf("{%s}", common),
+		.publish = xasprintf("{%s,\"target_path\":\"%s\"}", common, w->target),
+		.path = xasprintf("{\"volume_id\":\"pvc-1\",\"volume_path\":\"%s\"}", w->target),
+		.unpublish =
+			xasprintf("{\"volume_id\":\"pvc-1\",\"target_path\":\"%s\"}", w->target),
+		.unstage = xasprintf("{\"volume_id\":\"pvc-1\",\"staging_target_path\":\"%s\"}",
+		                     w->staging),
+	};
+}
+
+static void life_requests_clear(struct life_requests *r)
+{
+	free(r->stage);
+	free(r->publish);
+	free(r->path);
+	free(r->unpublish);
+	free(r->unstage);
+}
+
+static void check_replies(const struct json *info, const struct json *stats,
+                          const struct json *size)
+{
+	struct err err = ERR_INIT;
 	int64_t n = 0;
+
 	ck_assert_str_eq(json_str(info, "node_id"), "n1");
 	ck_assert_int_eq(json_get_i64(info, "max_volumes_per_node", &n, &err), 0);
 	ck_assert_int_eq(n, 1);
@@ -260,8 +260,51 @@ START_TEST(a_volumes_life_in_bytes)
 	ck_assert_str_eq(json_str(stats, "usage.1.unit"), "INODES");
 	ck_assert_int_eq(json_get_i64(size, "capacity_bytes", &n, &err), 0);
 	ck_assert_int_eq(n, (int64_t)(64 * MIB));
+}
+
+static void live(const struct rpc_service *service, const struct life_requests *r)
+{
+	struct json *info AUTO(json_free) = NULL, *stats AUTO(json_free) = NULL;
+	struct json *size AUTO(json_free) = NULL;
+	struct err err = ERR_INIT;
+	const struct {
+		const char *method, *request;
+		struct json **reply;
+	} life[] = {
+		{ "NodeGetInfo", "{}", &info },
+		{ "NodeStageVolume", r->stage, NULL },
+		{ "NodePublishVolume", r->publish, NULL },
+		{ "NodeGetVolumeStats", r->path, &stats },
+		{ "NodeExpandVolume", r->path, &size },
+		{ "NodeUnpublishVolume", r->unpublish, NULL },
+		{ "NodeUnstageVolume", r->unstage, NULL },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(life); i++)
+		ck_assert_msg(call_node(service, life[i].method, life[i].request, life[i].reply,
+		                        &err) == ERR_OK,
+		              "%s: %s", life[i].method, err.msg);
+	check_replies(info, stats, size);
+}
+
+START_TEST(a_volumes_life_in_bytes)
+{
+	struct keylock *locks = keylock_new();
+	struct life_requests requests;
+	struct rpc_service service;
+	struct node_world w;
+	struct nvme_disk *d;
+
+	SKIP_UNLESS_LOOP();
+	private_mounts();
+	node_world_init(&w);
+	d = nvme_world_add(&w.nvme, 3, UUID, 64 * MIB);
+	service = node_service(&w.node, locks);
+	requests = life_requests(&w, d->pci);
+	live(&service, &requests);
 	run_tool("dumpe2fs -h %s 2>/dev/null | grep -qE '^Block size: *4096$'", d->loop);
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 0);
+	life_requests_clear(&requests);
 	keylock_free(locks);
 	node_world_clear(&w);
 }
@@ -271,11 +314,12 @@ START_TEST(a_volume_that_is_worked_on_is_busy_but_may_be_measured)
 {
 	struct keylock *locks = keylock_new();
 	struct keylock_hold *hold = NULL;
+	struct rpc_service service;
 	struct node n;
 	struct err err = ERR_INIT;
 
 	node_init(&n, &(struct node_options) { .id = "n1", .proc_root = "/proc" });
-	struct rpc_service service = node_service(&n, locks);
+	service = node_service(&n, locks);
 	ck_assert_int_eq(keylock_take(locks, "v", "NodeStageVolume", &hold, &err), 0);
 	ck_assert_int_eq(call_node(&service, "NodeUnstageVolume",
 	                           "{\"volume_id\":\"v\",\"staging_target_path\":\"/no/such\"}",
