@@ -108,8 +108,7 @@ static int gave_up(struct await *a, const char *goal, const char *why, struct er
 	               a->watch_error);
 }
 
-/* The object of the uid that a wait is about does not exist (any more), perhaps another one does.
- */
+/* There is no object with the uid that the wait is about; one with another uid may exist. */
 enum { GONE = KUBE_ABSENT };
 
 /*
