@@ -45,10 +45,8 @@ static int check_core_node(struct controller *c, const char *node, struct deadli
 	if (rc == UNREADABLE && !atomic_exchange(&c->node_check_warned, true))
 		log_msg(LOG_WARNING,
 		        "neither DPUNode nor Node objects may be read: ControllerPublishVolume to "
-		        "a "
-		        "node that does not exist will time out instead of answering NOT_FOUND; "
-		        "allow "
-		        "get of dpunodes.provisioning.dpu.nvidia.com in namespace %s",
+		        "a node that does not exist will time out instead of answering NOT_FOUND; "
+		        "allow get of dpunodes.provisioning.dpu.nvidia.com in namespace %s",
 		        c->namespace);
 	return rc < 0 ? err_wrap(err, "node %s", node) : 0;
 }

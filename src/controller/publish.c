@@ -104,7 +104,7 @@ static int check_full(struct controller *c, const struct attach_request *r,
 	if (scan->here)
 		return 0;
 	if (attachments_count(c, d, scan, err))
-		return err_wrap(err, "what is attached to node %s?", r->node);
+		return err_wrap(err, "counting the attachments of node %s", r->node);
 	if (!scan->on_node)
 		return 0;
 	limit = node_limit(c, r->node, d);
@@ -128,7 +128,7 @@ static int look_around(struct controller *c, const struct attach_request *r, boo
 	if (node_check(c, r->node, d, err))
 		return -1;
 	if (attachments_scan(c, d, &scan, err))
-		return err_wrap(err, "where is volume %s attached?", r->volume);
+		return err_wrap(err, "listing the attachments of volume %s", r->volume);
 	if (check_elsewhere(r, &scan, err))
 		return -1;
 	return check_full(c, r, &scan, d, err);

@@ -132,7 +132,7 @@ static int detach_everywhere(const struct controller *c, const char *volume, str
 	struct detachments all AUTO(detachments_clear) = { .volume = volume };
 
 	if (attachments_each(c, volume, collect, &all, d, err))
-		return err_wrap(err, "where is volume %s attached?", volume);
+		return err_wrap(err, "listing the attachments of volume %s", volume);
 	if (begin_all(c, &all, d, err))
 		return -1;
 	for (size_t i = 0; i < all.n; i++)

@@ -159,7 +159,7 @@ static int refuse_attached(const struct controller *c, const char *id, struct de
 	char more[40] = "";
 
 	if (attachments_scan(c, d, &scan, err))
-		return err_wrap(err, "is volume %s attached?", id);
+		return err_wrap(err, "listing the attachments of volume %s", id);
 	if (!scan.n_elsewhere)
 		return 0;
 	if (scan.n_elsewhere > 1)

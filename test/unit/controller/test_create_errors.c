@@ -310,23 +310,20 @@ static const struct row {
 	  "\"mount\":{\"fs_type\":\"ntfs\"}}]}",
 	  empty, ERR_INVALID, NOTHING,
 	  "VolumeCapabilities[0].Mount.FsType: unsupported filesystem \"ntfs\", supported are "
-	  "ext4, "
-	  "ext3, xfs, btrfs" },
+	  "ext4, ext3, xfs, btrfs" },
 	{ "several nodes writing one filesystem",
 	  "{\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"MULTI_NODE_MULTI_WRITER\"},"
 	  "\"mount\":{}}]}",
 	  empty, ERR_INVALID, NOTHING,
 	  "VolumeCapabilities[0].AccessMode: MULTI_NODE_MULTI_WRITER needs a raw block volume "
 	  "(volumeMode: Block): ext4 is no cluster filesystem, writing it while other nodes have "
-	  "it "
-	  "mounted would destroy it" },
+	  "it mounted would destroy it" },
 	{ "one node writing what others read",
 	  "{\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"SINGLE_NODE_WRITER\"},"
 	  "\"mount\":{}},{\"access_mode\":{\"mode\":\"MULTI_NODE_READER_ONLY\"},\"mount\":{}}]}",
 	  empty, ERR_INVALID, NOTHING,
 	  "VolumeCapabilities: a filesystem that is written on one node cannot be mounted on "
-	  "others at "
-	  "the same time; ask for one access mode, or for raw block (volumeMode: Block)" },
+	  "others at the same time; ask for one access mode, or for raw block (volumeMode: Block)" },
 	{ "mount and block at once",
 	  "{\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"SINGLE_NODE_WRITER\"},"
 	  "\"mount\":{}},{\"access_mode\":{\"mode\":\"SINGLE_NODE_WRITER\"},\"block\":{}}]}",
@@ -369,8 +366,7 @@ static const struct row {
 	{ "required above limit", "{\"capacity_range\":{\"limit_bytes\":1048576}}", empty,
 	  ERR_RANGE, NOTHING,
 	  "CapacityRange: required_bytes 1.0 GiB (1073741824 bytes) is more than limit_bytes 1.0 "
-	  "MiB "
-	  "(1048576 bytes)" },
+	  "MiB (1048576 bytes)" },
 	{ "too small for its filesystem",
 	  "{\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"SINGLE_NODE_WRITER\"},"
 	  "\"mount\":{\"fs_type\":\"xfs\"}}],\"capacity_range\":{\"required_bytes\":104857600}}",
@@ -405,8 +401,7 @@ static const struct row {
 	/* An object of that name is there. */
 	{ "it was made with another policy", "{}", earlier_other_policy, ERR_EXISTS, ANOTHERS,
 	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: policy is "
-	  "silver, "
-	  "asked for is gold" },
+	  "silver, asked for is gold" },
 	{ "it was made with another size", "{}", earlier_other_size, ERR_EXISTS, ANOTHERS,
 	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: its size is "
 	  "536870912, not in the range of required 1073741824 and limit 0" },
@@ -461,12 +456,10 @@ static const struct row {
 	  "volume capacity is 0 (status.state.volumeInfo.capacity.storage): no conditions yet" },
 	{ "bound, but not ready", "{}", not_ready, ERR_DEADLINE, BOUND_VOLUME,
 	  "timeout occurred while waiting for volume creation: DPUVolume dpf/pvc-1 is bound, but "
-	  "not "
-	  "ready: Ready=False (Pending: backend away)" },
+	  "not ready: Ready=False (Pending: backend away)" },
 	{ "ready only for an older generation", "{}", old_ready, ERR_DEADLINE, BOUND_VOLUME,
 	  "timeout occurred while waiting for volume creation: DPUVolume dpf/pvc-1 is bound, but "
-	  "not "
-	  "ready: Ready=True (about an older generation)" },
+	  "not ready: Ready=True (about an older generation)" },
 	{ "may not watch", "{}", watch_forbidden, ERR_PERMISSION, NOTHING,
 	  "waiting for DPUVolume dpf/pvc-1: " FORBIDDEN("watch") },
 	{ "may not watch, and the object will not go", "{}", watch_forbidden_and_held, ERR_ABORTED,

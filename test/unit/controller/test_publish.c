@@ -404,8 +404,7 @@ static const struct {
 	  "volume pvc-1 is being deleted", false },
 	{ "a virtio-fs volume", "{}", virtiofs_volume, ERR_UNIMPLEMENTED,
 	  "volume pvc-1 is a virtio-fs filesystem (volumeMode Filesystem), which is not supported "
-	  "by "
-	  "this version of the driver",
+	  "by this version of the driver",
 	  false },
 	{ "another access type", "{}", block_volume, ERR_INVALID,
 	  "VolumeCapability.AccessType: volume pvc-1 was made for access type block, not mount",
@@ -435,7 +434,7 @@ static const struct {
 	{ "nodes cannot be reached", "{}", nodes_away, ERR_UNAVAILABLE,
 	  "node n1: connection refused", false },
 	{ "attachments may not be listed", "{}", list_forbidden, ERR_PERMISSION,
-	  "where is volume pvc-1 attached?: cannot list", false },
+	  "listing the attachments of volume pvc-1: cannot list", false },
 	{ "attached elsewhere", "{}", elsewhere, ERR_PRECONDITION,
 	  "volume pvc-1 is attached to node n2 (DPUVolumeAttachment n2-pvc-1); SINGLE_NODE_WRITER "
 	  "allows one node at a time",
@@ -449,23 +448,20 @@ static const struct {
 	  "allows one node at a time",
 	  false },
 	{ "attachments may not be listed any more", "{}", list_forbidden_later, ERR_PERMISSION,
-	  "what is attached to node n1?: cannot list", false },
+	  "counting the attachments of node n1: cannot list", false },
 	{ "a full node", "{}", full_node, ERR_EXHAUSTED,
 	  "node n1 has 2 volumes attached and functions for 2 (CSINode n1)", false },
 	{ "no function is free until the deadline", "{}", no_functions_left, ERR_EXHAUSTED,
 	  "timeout occurred while waiting for volume attachment: DPUVolumeAttachment dpf/n1-pvc-1 "
-	  "is "
-	  "not attached: DPUAttach not ready: no free function: all 4 of kind vf on DPUNode n1 are "
-	  "in "
-	  "use; no conditions yet",
+	  "is not attached: DPUAttach not ready: no free function: all 4 of kind vf on DPUNode n1 "
+	  "are in use; no conditions yet",
 	  true },
 	{ "a failure", "{}", failed_attachment, ERR_UNAVAILABLE,
 	  "DPUVolumeAttachment dpf/n1-pvc-1 failed: DPUAttached=False (Failure: SNAP is gone)",
 	  true },
 	{ "a failure by quota", "{}", quota_failed, ERR_EXHAUSTED,
 	  "DPUVolumeAttachment dpf/n1-pvc-1 failed: ControllerAttached=False (Failure: quota of "
-	  "the "
-	  "vendor)",
+	  "the vendor)",
 	  true },
 	{ "attached by another function", "{}", other_function, ERR_EXISTS,
 	  "DPUVolumeAttachment already exist but contains different parameters: "
@@ -672,7 +668,7 @@ static const struct {
 	{ "may not delete", "pvc-1", "n1", detach_forbidden, ERR_PERMISSION,
 	  "DPUVolumeAttachment dpf/n1-pvc-1: cannot delete", 2 },
 	{ "from every node, and may not list", "pvc-1", "", list_forbidden, ERR_PERMISSION,
-	  "where is volume pvc-1 attached?: cannot list", 0 },
+	  "listing the attachments of volume pvc-1: cannot list", 0 },
 };
 
 static unsigned count_attachments(void)

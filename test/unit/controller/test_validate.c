@@ -66,8 +66,7 @@ static const struct {
 	  "{\"volume_id\":\"theirs\"," CAPS("MULTI_NODE_MULTI_WRITER", "mount") "}", ERR_OK,
 	  "VolumeCapabilities.AccessMode: MULTI_NODE_MULTI_WRITER needs a raw block volume "
 	  "(volumeMode: Block): ext4 is no cluster filesystem, writing it while other nodes have "
-	  "it "
-	  "mounted would destroy it" },
+	  "it mounted would destroy it" },
 	{ "the real context",
 	  "{\"volume_id\":\"ours\"," RWO ",\"volume_context\":{\"storagePolicyName\":\"gold\","
 	  "\"storageVendorName\":\"v1\",\"functionType\":\"pf\",\"hotplugFunction\":\"true\","

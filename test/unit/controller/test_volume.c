@@ -370,7 +370,7 @@ static const struct {
 	{ "one attached twice", "pvc-1", a_volume_attached_twice, ERR_PRECONDITION,
 	  "volume pvc-1 is attached to node n1 (DPUVolumeAttachment dpf/by-hand and 1 more)", 0 },
 	{ "attachments that may not be listed", "pvc-1", no_list, ERR_PERMISSION,
-	  "is volume pvc-1 attached?: cannot list", 0 },
+	  "listing the attachments of volume pvc-1: cannot list", 0 },
 	{ "may not delete", "pvc-1", no_delete, ERR_PERMISSION,
 	  "DPUVolume dpf/pvc-1: cannot delete", 1 },
 	{ "may not watch, but it goes", "pvc-1", no_watch, ERR_OK, NULL, 1 },
