@@ -7,6 +7,8 @@
  */
 #include "controller/attachments.h"
 
+#include <assert.h>
+
 #include "volume/context_keys.h"
 #include "common/mem.h"
 #include "common/str.h"
@@ -106,6 +108,7 @@ int attachments_count(const struct controller *c, struct deadline d, struct atta
 	char value[LABEL_VALUE_MAX + 1];
 	char *selector AUTO(free) = NULL;
 
+	assert(scan->node);
 	label_value(scan->node, value);
 	selector = xasprintf(LABEL_NODE "=%s," LABEL_VOLUME, value);
 	return list(c, selector, count, &pass, d, err);

@@ -5,6 +5,7 @@
  */
 #include "controller/await.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -186,6 +187,7 @@ int await_ready(struct await *a, struct json *first, const char *goal, await_jud
 	char *uid AUTO(free) = NULL;
 	int rc = 0;
 
+	assert(first && json_str(first, "metadata.uid"));
 	keep(a, first);
 	uid = xstrdup(json_str(first, "metadata.uid"));
 	kube_wait_expect(a->wait, uid);

@@ -9,6 +9,7 @@
 #include "common/cleanup.h"
 #include "volume/context_keys.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
 /* The address that DPF publishes while the host is still booting; with or without a domain. */
@@ -67,6 +68,7 @@ struct kvs publish_context(const struct dpu_attachment *a, int64_t capacity, str
 	struct kv *list = arena_alloc(arena, (8 + json_count(a->metadata)) * sizeof(*list));
 	size_t n = 0;
 
+	assert(*a->pci_address && a->nvme_nsid > 0);
 	add(list, &n, PUBLISH_VOLUME_NAME, a->key.volume, arena);
 	add(list, &n, PUBLISH_ATTACHMENT_NAME, a->key.name, arena);
 	add(list, &n, PUBLISH_PCI_ADDRESS, a->pci_address, arena);

@@ -6,6 +6,7 @@
  */
 #include "controller/record.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -264,5 +265,6 @@ struct kvs record_context(const struct dpu_volume *v, const struct kvs *asked, s
 			if (volume_param_is_prefixed(asked->v[i].key))
 				add(list, &n, asked->v[i].key, asked->v[i].value, arena);
 	}
+	assert(n <= room);
 	return (struct kvs) { list, n };
 }

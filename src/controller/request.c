@@ -5,6 +5,8 @@
  */
 #include "controller/request.h"
 
+#include <assert.h>
+
 #include "common/cleanup.h"
 #include "volume/context_keys.h"
 #include "dpf/dpu_volume.h"
@@ -139,6 +141,7 @@ static void split_vendor_parameters(struct volume_request *r, struct arena *aren
 int volume_request_check(const struct controller *c, struct volume_request *r, struct arena *arena,
                          struct err *err)
 {
+	assert(r->n_caps > 0);
 	r->access_modes = 0;
 	if (check_caps(r, err) || parse_parameters(c, r, err) || check_range(r, err))
 		return -1;

@@ -6,6 +6,7 @@
  */
 #include "dpf/quantity.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -127,6 +128,7 @@ static u128 evaluate(const struct parts *p)
 	u128 one = power_of_ten(p->digits); /* what the fraction is counted in */
 	u128 factor;
 
+	assert(p->digits <= MAX_FRACTION && p->exponent >= -MAX_FRACTION);
 	if (p->exponent < 0)
 		return divide_up((u128)p->whole * one + p->fraction,
 		                 one * power_of_ten(-p->exponent));

@@ -6,6 +6,7 @@
  */
 #include "volume/volume_params.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 #include <strings.h>
@@ -72,6 +73,7 @@ const char *emulation_name(enum emulation e)
 
 const char *format_policy_name(enum format_policy p)
 {
+	assert((size_t)p < ARRAY_LEN(format_policies));
 	return format_policies[p];
 }
 
