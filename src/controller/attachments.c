@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finding attachments without reading all of them. The API has no selector for spec fields, so ours
- * carry labels; those of the Go plugin or of a person do not, and are asked for by that: where
- * there are many of them, each look costs a list of them. A label only finds: what counts is the
- * spec.
+ * carry labels. Attachments by the Go plugin or by hand have none; they are listed with "!label",
+ * so where there are many of them, each scan costs a list of them all. A label only finds an
+ * attachment; its spec decides what it is.
  */
 #include "controller/attachments.h"
 
@@ -55,7 +55,7 @@ struct pass {
 	struct attachment_scan *scan;
 };
 
-/* Others' attachments may be of functions that the limit is not about. */
+/* Only this driver's attachments count: others may use functions that are not in its limit. */
 static int count(void *arg, const struct json *item, struct err *err)
 {
 	const struct pass *p = arg;
@@ -77,7 +77,7 @@ static int look_at(void *arg, const struct json *item, struct err *err)
 	struct dpu_attachment_key key = dpu_attachment_key(item);
 	bool labelled = json_member(json_at(item, "metadata.labels"), LABEL_VOLUME);
 
-	/* Those with the label are counted by their node's. */
+	/* attachments_count() finds the labelled ones, by their node's label. */
 	if (scan->node && !labelled)
 		(void)count(arg, item, err);
 	if (!str_eq(key.volume, scan->volume))

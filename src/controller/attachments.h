@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who has a volume, and how many volumes a node has: by the labels of our own attachments, and one
- * look at those that have none. Page by page, keeping nothing but counts and the few names asked
- * for.
+ * Finds where a volume is attached and counts the attachments of a node: by the labels of our own
+ * attachments, plus one list of those without labels. Lists are read page by page; only counts and
+ * a few names are kept.
  */
 #pragma once
 
@@ -14,22 +14,22 @@ void attachment_label(const struct controller *c, struct json *object, const cha
                       const char *volume);
 
 struct attachment_scan {
-	const char *volume; /* asked about */
-	const char *node;   /* asked about; NULL: no node */
-	bool pf;            /* function type asked about, for on_node */
-	/* answers */
-	char *elsewhere;      /* a node other than `node` that has the volume (any node when that is
-	                         NULL), or NULL */
-	char *elsewhere_name; /* its attachment */
-	size_t n_elsewhere;
-	bool here;      /* the volume has its attachment for `node` */
-	size_t on_node; /* attachments of this driver and function type on `node`, of any volume */
+	/* The question. */
+	const char *volume;
+	const char *node; /* NULL: no particular one */
+	bool pf;          /* on_node counts PFs, else VFs */
+	/* The answer. Strings are owned; NULL when n_elsewhere is 0. */
+	size_t n_elsewhere;   /* attachments of the volume to nodes other than `node` */
+	char *elsewhere;      /* the first such node */
+	char *elsewhere_name; /* the name of that attachment */
+	bool here;            /* the volume is attached to `node` */
+	size_t on_node;       /* attachments of this driver and function type to `node` */
 };
 
-/* All but on_node, which is only begun. */
+/* Fills in the answer, except that on_node only counts attachments without labels. */
 int attachments_scan(const struct controller *c, struct deadline d, struct attachment_scan *scan,
                      struct err *err) MUST_CHECK;
-/* Completes on_node, after attachments_scan(). */
+/* Adds the labelled attachments to on_node; to be called after attachments_scan(). */
 int attachments_count(const struct controller *c, struct deadline d, struct attachment_scan *scan,
                       struct err *err) MUST_CHECK;
 void attachment_scan_clear(struct attachment_scan *scan);
@@ -39,8 +39,8 @@ static inline void attachment_scan_clear_p(struct attachment_scan *scan)
 }
 
 /*
- * Hands out every attachment that may be of the volume: those with its label and those without any.
- * The same may be handed out twice (kube_list). fn: see kube_list().
+ * Calls fn, as kube_list() does, for every attachment that may be of the volume: those with its
+ * label and those without labels. An attachment may come twice.
  */
 int attachments_each(const struct controller *c, const char *volume,
                      int (*fn)(void *arg, const struct json *item, struct err *err), void *arg,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The two waits of the controller, over kube_wait. A wait that ends early must say what was
- * missing, so the newest state is kept until then. Lives on the caller's stack and in its thread.
+ * Waiting until an object is ready, and until it is gone, over kube_wait. The newest state is kept,
+ * because a wait that times out says what was missing in it. A struct await is on its caller's
+ * stack and used by that thread only.
  */
 #include "controller/await.h"
 
@@ -14,10 +15,10 @@
 #include "common/cleanup.h"
 #include "common/mem.h"
 
-/* After lost answers, together 1.5 s: then the caller may come again. */
+/* A POST whose answer is lost is repeated over 1.5 s; after that the sidecar may retry the call. */
 #define POST_RETRIES 4
 #define POST_PAUSE_MS 100
-/* Without a watch, together 3.2 s. */
+/* An object that may not be watched is read so many times, over 3.2 s. */
 #define LOOKS 7
 #define LOOK_PAUSE_MS 50
 
@@ -151,7 +152,7 @@ static int next_state(struct await *a, const char *uid, struct err *err)
 	return 0;
 }
 
-/* The judge's words go on where the object's name ends: "... is being deleted". */
+/* A judge's text follows the object's name: "... is being deleted". */
 static int judged(struct await *a, struct err *err)
 {
 	struct err words = *err;
@@ -170,7 +171,7 @@ const char *object_uid(const struct json *object, const char *ref, struct err *e
 	return NULL;
 }
 
-/* What is missing is only put into words now: most states are passing ones. */
+/* The judge describes what is missing only now: most states are soon followed by another one. */
 static int gave_up_unready(struct await *a, const char *goal, await_judge *judge, void *arg,
                            struct err *err)
 {
@@ -216,8 +217,8 @@ static void why_still_there(const struct await *a, struct str *why)
 }
 
 /*
- * Where watching is refused there are no events, but a look may still be allowed: a few, ever
- * further apart.
+ * Without permission to watch there are no events, but reading may be allowed: reads the object a
+ * few times, with growing pauses.
  */
 static bool look_until_gone(struct await *a, const char *uid)
 {
@@ -262,7 +263,7 @@ int await_deleted(struct await *a, const struct json *object, const char *goal, 
 
 	if (!uid)
 		return -1;
-	/* Before the DELETE: its event may be there before its answer. */
+	/* Before the DELETE, because its event may arrive before its answer. */
 	kube_wait_expect(a->wait, uid);
 	if (!json_at(object, "metadata.deletionTimestamp"))
 		rc = kube_delete(a->c->kube, a->kind, a->c->namespace, a->name, uid, a->d, err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waiting for one object to be ready or gone, with a text that says why it is not.
- * Opened before the object is read or created, so that no change is missed.
+ * Waits until one object is ready or gone; when time runs out, the error says what is missing. A
+ * wait is opened before its object is read or created, so that no change is missed.
  */
 #pragma once
 
@@ -57,22 +57,22 @@ int await_wrap(struct await *a, struct err *err);
  */
 int await_create(struct await *a, struct json *object, struct json **ret, struct err *err)
 	MUST_CHECK;
-/* metadata.uid; NULL with UNAVAILABLE when there is none, as no API server answers. */
+/* metadata.uid, or NULL with the error UNAVAILABLE: an API server always sets it. */
 const char *object_uid(const struct json *object, const char *ref, struct err *err) MUST_CHECK;
 /*
- * Waits until the object is judged ready; a->last is then that state. `first` (taken over) is the
- * state to begin with, and the object with its uid the one that is meant. Time over: DEADLINE or
- * CANCELLED "<goal>: <object> <why>". Deleted meanwhile: ABORTED.
+ * Waits until the judge finds the object ready; a->last is then that state. `first` is its first
+ * state, which has a uid and is taken over; a later object of the name is another one. When time
+ * runs out: DEADLINE or CANCELLED "<goal>: <object> <why>". Deleted meanwhile: ABORTED.
  */
 int await_ready(struct await *a, struct json *first, const char *goal, await_judge *judge,
                 void *arg, struct err *err) MUST_CHECK;
 /* Waits until there is no object of that name with that uid. */
 int await_gone(struct await *a, const char *uid, const char *goal, struct err *err) MUST_CHECK;
-/* Deletes that very object, unless that is going on already, and waits until it is gone. */
+/* Deletes the object of that uid, unless it is being deleted, and waits until it is gone. */
 int await_deleted(struct await *a, const struct json *object, const char *goal, struct err *err)
 	MUST_CHECK;
 /*
- * For judges: -1 when DPF says that it has failed for good (reason Failure): RESOURCE_EXHAUSTED
- * when the text speaks of space or quota, else UNAVAILABLE.
+ * For judges: -1 when a condition says that the object has failed for good (reason Failure).
+ * RESOURCE_EXHAUSTED when its message speaks of space or quota, else UNAVAILABLE.
  */
 int await_failed(const struct json *object, struct err *err) MUST_CHECK;

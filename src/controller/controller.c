@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What create, publish and their opposites share: the time they have, how they name objects, and
- * the reading of codes and failure texts. Owns nothing, any thread.
+ * What all operations share: their deadline, how texts name an object, and what codes and failure
+ * texts mean. Owns nothing; any thread.
  */
 #include "controller/controller.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The controller service: what it is given, and what all of its operations share. */
+/* The controller service: its settings, and what all of its operations share. */
 #pragma once
 
 #include <stdatomic.h>
@@ -11,25 +11,25 @@
 
 #define CONTROLLER_WAIT_TIMEOUT_MS 110000
 
-/* An optional read that the API server refused: asked again only after a while. */
+/* A kind that is read if the API server allows it; after a refusal not again before again_at. */
 struct optional_kind {
 	_Atomic int64_t again_at; /* monotonic ns */
 };
 
-/* Filled by main, constant afterwards but for the optional kinds; used by any thread. */
+/* Filled by main.c and constant afterwards, except for the atomics. Any thread. */
 struct controller {
 	struct kube *kube;
 	const char *namespace; /* of DPF's objects */
 	const char *driver_name;
-	enum emulation emulation; /* of a StorageClass that does not say */
+	enum emulation emulation; /* of a StorageClass without that key */
 	int wait_timeout_ms; /* longest wait for an object's state; 0: CONTROLLER_WAIT_TIMEOUT_MS */
 	struct optional_kind dpu_nodes, nodes, csi_nodes;
 	atomic_bool node_check_warned;
 };
 
 /*
- * How long an operation may work: the caller's time less what is needed to say why it was not
- * enough, and no longer than the wait timeout.
+ * The deadline of an operation: the caller's, less a reserve for answering why the time was not
+ * enough, and at most the wait timeout from now.
  */
 struct deadline controller_deadline(const struct controller *c, struct deadline d);
 
@@ -39,9 +39,9 @@ const char *object_ref(const struct controller *c, const struct kube_kind *kind,
                        char buf[OBJECT_REF_MAX]);
 
 /*
- * May the operation have happened in the eyes of the sidecars (they retry or undo it)? Else the
- * code is final and nothing may be left behind. RESOURCE_EXHAUSTED is not here: it is final for
- * CreateVolume only.
+ * Does the code tell the sidecars that the operation may have happened, so that they retry or undo
+ * it? All other codes are final: nothing may be left behind. RESOURCE_EXHAUSTED is final here,
+ * though only CreateVolume's sidecar takes it so.
  */
 bool code_is_open(enum err_code code);
 /* Does the text of a failure speak of space, capacity or quota? */

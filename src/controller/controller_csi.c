@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The wire door of the controller: messages to plain structs and back, the checks for missing
- * fields in the Go plugin's order and words, the method table. No request leaves here unchecked, no
- * generated type goes further. Secrets are not read.
+ * fields in the Go plugin's order and words, the method table. Every request is checked here, and
+ * no generated type goes further. Secrets are not read.
  */
 #include "controller/controller_csi.h"
 
@@ -107,7 +107,7 @@ static int delete_volume(void *self, struct rpc_call *call, const void *req,
 
 /* ---- ControllerPublish, Unpublish ---- */
 
-/* `readonly` is not looked at: PUBLISH_READONLY is not advertised, the node enforces it. */
+/* `readonly` is ignored: PUBLISH_READONLY is not advertised, and the node mounts read-only. */
 static int publish_volume(void *self, struct rpc_call *call, const void *req,
                           ProtobufCMessage **resp, struct err *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Name mapping, as the Go plugin has it for attachments. Two inputs may share a name (a plain join
- * is ambiguous, a hash too): callers compare what the object says about itself.
+ * Attachments are named as the Go plugin names them. Two inputs may have the same name (a plain
+ * join is ambiguous, and so is a hash), so callers compare the object's spec.
  */
 #include "controller/names.h"
 

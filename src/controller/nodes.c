@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The node check and its fallbacks. The Go plugin reads no nodes, so under its ClusterRole some of
- * these reads are forbidden; a kind that was refused is left alone for a while instead of costing
- * every publish a request.
+ * these reads are forbidden. A kind that was refused is not read again for a while, so that not
+ * every publish pays for a request that fails.
  */
 #include "controller/nodes.h"
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Is there such a node, and how many volumes can it have? Answers as good as the permissions are.
- */
+/* Whether a node exists and how many volumes it can have, as far as the driver may read that. */
 #pragma once
 
 #include <stdint.h>
@@ -9,9 +7,9 @@
 #include "controller/controller.h"
 
 /*
- * NOT_FOUND when the node is known not to exist: no DPUNode of that name in our namespace; where
- * those cannot be read, no core Node; where neither can, every name passes (and one warning is
- * logged).
+ * NOT_FOUND when there is no DPUNode of that name in the driver's namespace. Where DPUNodes may not
+ * be read, the core Node counts; where neither may be read, every name passes, and one warning is
+ * logged.
  */
 int node_check(struct controller *c, const char *node, struct deadline d, struct err *err)
 	MUST_CHECK;

@@ -3,9 +3,9 @@
  * Attaching.
  *
  * Everything that can be refused is refused before the attachment is made: unknown volume, wrong
- * access type, unknown node, a single-node volume that is elsewhere, a full node. From then on the
- * sidecar must believe that the volume may be attached, so no later error is a final one. Detaching
- * is in unpublish.c.
+ * access type, unknown node, a single-node volume that is attached elsewhere, a full node. From
+ * then on the sidecar must assume that the volume may be attached, so no later error is final.
+ * Detaching is in unpublish.c.
  */
 #include "controller/publish.h"
 
@@ -23,9 +23,9 @@
 
 #define PUBLISH_GOAL "timeout occurred while waiting for volume attachment"
 
-/* ---- what is asked ---- */
+/* ---- the request and its volume ---- */
 
-/* The function keys of the volume context; those for mkfs are the node's. */
+/* Parses the function keys of the volume context; the node parses those for mkfs. */
 static int read_function(const struct kvs *context, bool block, struct volume_params *ret,
                          struct err *err)
 {
@@ -81,7 +81,7 @@ static int check_volume(const struct dpu_volume *v, const struct attach_request 
 	return 0;
 }
 
-/* ---- where it is already ---- */
+/* ---- where it is attached already ---- */
 
 static int check_elsewhere(const struct attach_request *r, const struct attachment_scan *scan,
                            struct err *err)
@@ -95,7 +95,7 @@ static int check_elsewhere(const struct attach_request *r, const struct attachme
 		r->volume, scan->elsewhere, scan->elsewhere_name, access_mode_name(r->cap.mode));
 }
 
-/* Said at once where it is known; else the wait for a function that is not there says it. */
+/* Refuses a full node whose limit is known; otherwise DPF's message in the wait says it. */
 static int check_full(struct controller *c, const struct attach_request *r,
                       struct attachment_scan *scan, struct deadline d, struct err *err)
 {
@@ -209,10 +209,10 @@ static int judge_attached(void *arg, const struct json *object, struct str *why,
 }
 
 /*
- * The attachment exists: whatever went wrong, the volume may get attached, and no code may deny
- * that.
+ * The attachment exists and may still succeed, so whatever went wrong gets a code that the sidecar
+ * retries.
  */
-static int attached_perhaps(struct err *err, const struct dpu_attachment *a)
+static int recode_after_create(struct err *err, const struct dpu_attachment *a)
 {
 	if (err->code == ERR_DEADLINE && speaks_of_exhaustion(a->message))
 		return err_recode(err, ERR_EXHAUSTED);
@@ -233,7 +233,7 @@ static int attach(struct controller *c, const struct attach_request *r,
 		return -1;
 	if (!object_uid(object, a->ref, err) ||
 	    await_ready(a, TAKE(object), PUBLISH_GOAL, judge_attached, ret, err))
-		return attached_perhaps(err, ret);
+		return recode_after_create(err, ret);
 	return 0;
 }
 

@@ -16,12 +16,13 @@ struct attach_request {
 	struct kvs volume_context;
 };
 
-/* Attaches, waits until the DPU has, and gives the publish context (in the arena). */
+/* Attaches, waits until the DPU reports it, and returns the publish context, in the arena. */
 int volume_attach(struct controller *c, const struct attach_request *r, struct deadline d,
                   struct arena *arena, struct kvs *ret, struct err *err) MUST_CHECK;
 /*
  * Detaches and waits until the attachment is gone, whether or not the volume or the node still
- * exists. node "" or NULL: from all nodes, but only attachments that this driver's naming made.
+ * exists. node "" or NULL: from all nodes, except attachments whose name is not of this driver's
+ * form.
  */
 int volume_detach(const struct controller *c, const char *volume, const char *node,
                   struct deadline d, struct err *err) MUST_CHECK;

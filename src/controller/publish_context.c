@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The publish context: what leads the node to the one right device. Nothing is passed on that could
- * name another one: an incomplete status is "not ready yet", and attachmentMetadata (the vendor's,
- * of any content) never speaks in our name.
+ * The publish context leads the node to its device. Nothing that could name another device is
+ * passed on: an incomplete status is not ready yet, and a key of attachmentMetadata, which the
+ * vendor fills, never takes the place of ours.
  */
 #include "controller/publish_context.h"
 
@@ -39,10 +39,7 @@ bool attachment_is_complete(const struct dpu_attachment *a, struct str *why)
 	return !missing;
 }
 
-/*
- * Keys with a meaning of ours, also those that are absent this time: a vendor's value would be
- * taken for ours.
- */
+/* Keys that only the driver sets. Also when it sets none: the node would believe a vendor's. */
 static bool is_reserved(const char *key)
 {
 	static const char *const reserved[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From an attachment's status to what the node is told. Pure. */
+/* The publish context, which tells the node its device, from an attachment's status. Pure. */
 #pragma once
 
 #include "dpf/dpu_attachment.h"
@@ -12,7 +12,5 @@
  * missing.
  */
 bool attachment_is_complete(const struct dpu_attachment *a, struct str *why);
-/*
- * The publish context in the arena. capacity 0: not known, no key. The attachment must be complete.
- */
+/* In the arena. The attachment must be complete. capacity: bytes; 0: not known, no key. */
 struct kvs publish_context(const struct dpu_attachment *a, int64_t capacity, struct arena *arena);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The request and its record. The CR has fields for policy, parameters, modes, size; what it has
- * none for (name, access type, function, our keys) stands in annotations. An object without them is
- * the Go plugin's or made by hand: what it does not say counts as "any".
+ * The request and its record. The CR has fields for policy, parameters, modes and size; the name,
+ * access type, function and our own keys are in annotations. An object without annotations was made
+ * by the Go plugin or by hand: what it does not record fits any request.
  */
 #include "controller/record.h"
 
@@ -90,7 +90,7 @@ enum record_owner record_owner(const struct controller *c, const struct dpu_volu
 	               : RECORD_UNMARKED;
 }
 
-/* NULL or "": not there. */
+/* Always false. `is` and `asked` are NULL or "" when there is no value. */
 static bool differs(struct str *why, const char *what, const char *is, const char *asked)
 {
 	str_addf(why, "%s is %s, asked for is %s", what, str_empty(is) ? "not set" : is,
@@ -162,10 +162,7 @@ bool record_capacity_fits(const struct dpu_volume *v, int64_t required, int64_t 
 	return have >= required && (limit <= 0 || have <= limit);
 }
 
-/*
- * Of a volume that was asked for with this very range and is not made yet the size is judged when
- * it is.
- */
+/* The size of a volume of exactly this range that has no capacity yet is judged once it has. */
 static bool size_fits(const struct dpu_volume *v, const struct volume_request *r, struct str *why)
 {
 	if (!v->capacity && v->requested == volume_request_bytes(r) && v->limit == r->limit)

@@ -28,12 +28,12 @@ enum record_owner record_owner(const struct controller *c, const struct dpu_volu
  */
 bool record_fits(const struct dpu_volume *v, const struct volume_request *r, struct str *why);
 /*
- * Is the size of the made volume one that the request allows? Capacity 0 (unknown): the requested
- * one counts.
+ * Does the request allow the volume's size? While the capacity is not known, the requested size
+ * counts. Bytes; 0: no limit.
  */
 bool record_capacity_fits(const struct dpu_volume *v, int64_t required, int64_t limit);
 
-/* What was recorded, or NULL: unknown. A key of annotations. */
+/* The value of an annotation, or NULL: not recorded. */
 const char *record_get(const struct dpu_volume *v, const char *annotation);
 /* 0, or -1 (INVALID_ARGUMENT): the volume was made for the other access type. */
 int record_check_type(const struct dpu_volume *v, enum access_type type, struct err *err)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CreateVolume's arguments among themselves: what is refused before the API server hears of it.
- * Pure; the order and the words of the messages are the Go plugin's where it has them.
+ * Checks CreateVolume's arguments against each other, before any request to the API server. Pure;
+ * the order of the checks and their texts are the Go plugin's where it has them.
  */
 #include "controller/request.h"
 
@@ -13,8 +13,8 @@
 #include "common/str.h"
 
 /*
- * Below these mkfs refuses (xfsprogs 6.1, btrfs-progs 6.2): better said now than by a pod that does
- * not start.
+ * The smallest volumes that mkfs takes (xfsprogs 6.1, btrfs-progs 6.2). Without this check a pod
+ * would not start instead.
  */
 static const struct {
 	const char *filesystem;
@@ -43,7 +43,7 @@ static bool is_writer(enum access_mode mode)
 	return !access_mode_is_reader_only(mode);
 }
 
-/* Each capability was checked on its own; these are the rules for all of them. */
+/* The rules for all capabilities together; the door has checked each one. */
 static int check_caps(struct volume_request *r, struct err *err)
 {
 	bool writer = false, multi_node = false;
@@ -122,7 +122,7 @@ static int parse_parameters(const struct controller *c, struct volume_request *r
 	return 0;
 }
 
-/* What is neither ours nor the sidecar's belongs to the vendor. */
+/* Keys that are neither the driver's nor the sidecar's are the vendor's. */
 static void split_vendor_parameters(struct volume_request *r, struct arena *arena)
 {
 	struct kv *list = arena_alloc(arena, (r->parameters.n + 1) * sizeof(*list));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CreateVolume's arguments as a plain struct, and what can be said about them alone. */
+/* CreateVolume's arguments as a plain struct, and the checks that need nothing else. */
 #pragma once
 
 #include "common/kv.h"
@@ -13,21 +13,18 @@ struct volume_request {
 	const char *name;
 	int64_t required, limit; /* bytes; 0: not said */
 	const struct volume_cap *caps;
-	size_t n_caps;
-	struct kvs parameters; /* of the StorageClass, as they came */
-	/* From here on set by volume_request_check(). */
+	size_t n_caps;         /* at least 1 */
+	struct kvs parameters; /* of the StorageClass, unchanged */
+	/* Set by volume_request_check(). */
 	const char *policy;
 	struct volume_params params;
 	struct kvs vendor_parameters; /* what goes into spec.parameters */
 	unsigned access_modes;        /* DPU_READ_WRITE_ONCE, ... */
 };
 
-/*
- * Checks what only needs the request: the policy, our keys, the capabilities together, the capacity
- * range.
- */
+/* Checks the policy, our keys, the capabilities as a whole and the capacity range. */
 int volume_request_check(const struct controller *c, struct volume_request *r, struct arena *arena,
                          struct err *err) MUST_CHECK;
 enum access_type volume_request_type(const struct volume_request *r);
-/* The size to ask for. */
+/* The size in bytes to request of DPF. */
 int64_t volume_request_bytes(const struct volume_request *r);

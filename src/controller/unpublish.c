@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Detaching: the attachment is found by its derived name, not through the volume, which may be gone
- * while its attachment still holds a function of a DPU. Attachments with names of other makers are
- * theirs.
+ * while its attachment still holds a function of a DPU. Attachments with names of another form are
+ * left to their makers.
  */
 #include "controller/publish.h"
 
@@ -34,7 +34,7 @@ static int detach(const struct controller *c, const char *volume, const char *no
 	if (rc == KUBE_ABSENT)
 		return 0;
 	key = dpu_attachment_key(object);
-	/* "a-b" on "c" and "b-c" on "a" share a name: this one is the other. */
+	/* Volume "b-c" on node "a" and "c" on "a-b" share a name: this attachment is the other. */
 	if (!str_eq(key.volume, volume) || !str_eq(key.node, node))
 		return 0;
 	return await_deleted(&a, object, UNPUBLISH_GOAL, err);
@@ -94,8 +94,8 @@ static int collect(void *arg, const struct json *item, struct err *err)
 }
 
 /*
- * Also one that is going already is deleted: it may have gone before its events are listened to,
- * which the answer tells.
+ * Sends the DELETE also when the attachment is being deleted: it may have gone before its events
+ * were watched, and then only the answer tells that.
  */
 static int begin(const struct controller *c, struct detachment *one, struct deadline d,
                  struct err *err)
@@ -113,7 +113,7 @@ static int begin(const struct controller *c, struct detachment *one, struct dead
 	return 0;
 }
 
-/* One that cannot be deleted does not keep the others. The first error is the answer. */
+/* Goes on after an error, so that the other attachments are deleted. Returns the first error. */
 static int begin_all(const struct controller *c, struct detachments *all, struct deadline d,
                      struct err *err)
 {
@@ -125,7 +125,7 @@ static int begin_all(const struct controller *c, struct detachments *all, struct
 	return err->code ? -1 : 0;
 }
 
-/* DPUs detach side by side: all are asked before the first is waited for. */
+/* All DELETEs are sent before the first wait, so that the DPUs detach at the same time. */
 static int detach_everywhere(const struct controller *c, const char *volume, struct deadline d,
                              struct err *err)
 {

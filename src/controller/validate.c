@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Confirming what is true of an existing volume: modes among the volume's, its access type, each
- * given key of context and parameters. What the volume does not know about itself (made by the Go
- * plugin or by hand) is not held against the request. One read, no write.
+ * Compares a request with an existing volume: access modes, access type, each given key of context
+ * and parameters. What is not recorded, because the Go plugin or a person made the volume, fits any
+ * request. One read, no write.
  */
 #include "controller/validate.h"
 
@@ -39,7 +39,7 @@ static bool caps_hold(const struct dpu_volume *v, const struct validate_request 
 	return true;
 }
 
-/* Every given key is in the real context; for an unmarked volume our own keys cannot be known. */
+/* Every given pair is in the volume's context. Our own keys of an unmarked volume fit always. */
 static bool context_holds(const struct dpu_volume *v, const struct kvs *given, struct arena *arena,
                           struct str *why)
 {
@@ -57,7 +57,7 @@ static bool context_holds(const struct dpu_volume *v, const struct kvs *given, s
 	return true;
 }
 
-/* What the volume knows about a StorageClass key, or NULL: nothing is known. */
+/* The volume's value of a StorageClass key, "" when it has none, NULL when that is not known. */
 static const char *known_parameter(const struct dpu_volume *v, const char *key)
 {
 	bool marked = record_get(v, ANNOTATION_NAME);

@@ -3,9 +3,9 @@
  * The life of a DPUVolume.
  *
  * Create: watch the name, POST, judge each state until the volume is bound. When the POST finds an
- * object of that name, it is read and compared instead. When the end is an error that the sidecar
- * takes as final ("nothing happened"), the object is removed first, or the error becomes ABORTED:
- * volume_undo.c. Owns nothing beyond a call; waits hold no lock but the caller's volume key.
+ * object of that name, it is read and compared instead. Before an error that the sidecar takes as
+ * final ("nothing happened") the object is removed, or the error becomes ABORTED: volume_undo.c.
+ * Owns nothing beyond a call; waits hold no lock but the caller's volume key.
  */
 #include "controller/volume.h"
 
@@ -21,7 +21,7 @@
 
 #define CREATE_GOAL "timeout occurred while waiting for volume creation"
 #define DELETE_GOAL "timeout occurred while waiting for volume deletion"
-#define POST_TRIES 3 /* an object that is deleted between POST and GET */
+#define POST_TRIES 3 /* for objects that are deleted between our POST and our GET */
 
 /* ---- judging ---- */
 
@@ -69,7 +69,7 @@ static int check_capacity(const struct dpu_volume *v, const struct volume_reques
 
 /* ---- create ---- */
 
-/* May an object that was there before stand for this request? */
+/* Can the object that exists already be the volume of this request? */
 static int check_found(const struct controller *c, const struct json *found,
                        const struct volume_request *r, const char *ref, struct err *err)
 {
@@ -90,7 +90,7 @@ static int check_found(const struct controller *c, const struct json *found,
 	return 0;
 }
 
-/* The object of this request, made or found. */
+/* Creates the object of this request, or reads the one that exists. */
 static int obtain(const struct controller *c, const struct volume_request *r, struct await *a,
                   struct json **ret, struct err *err)
 {

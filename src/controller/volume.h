@@ -9,7 +9,7 @@
 
 struct created_volume {
 	const char *id;
-	int64_t capacity;
+	int64_t capacity; /* bytes */
 	struct kvs context;
 };
 
@@ -21,7 +21,7 @@ struct created_volume {
 int volume_create(const struct controller *c, const struct volume_request *r, struct deadline d,
                   struct arena *arena, struct created_volume *ret, struct err *err) MUST_CHECK;
 /*
- * Deletes it and waits until it is gone; one that is not there is fine. Attached:
+ * Deletes the volume and waits until it is gone; succeeds when it does not exist. Attached:
  * FAILED_PRECONDITION.
  */
 int volume_delete(const struct controller *c, const char *id, struct deadline d, struct err *err)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * "Nothing happened" must be true when it is said: a final code makes external-provisioner forget
- * the volume, and a DPUVolume that stays is a leak nobody looks for. What may be deleted is only an
- * object that carries our label and this very name, that nothing is attached to, and that was never
- * handed out: CreateVolume never deletes a volume that could hold data.
+ * A final code says that nothing happened: external-provisioner forgets the volume, and a DPUVolume
+ * that stays is a leak. Only an object is deleted that has our label and was made for this name, is
+ * not attached, and was never returned to a caller: CreateVolume never deletes a volume that could
+ * hold data.
  */
 #include "controller/volume_undo.h"
 
@@ -12,7 +12,7 @@
 #include "controller/attachments.h"
 #include "controller/record.h"
 
-/* The answer when the first error cannot be given: open, so that the sidecar comes back. */
+/* The answer when the first error, a final one, would be untrue: open, so the sidecar retries. */
 static int instead(const struct await *a, const char *state, const char *reason, struct err *err)
 {
 	err_clear(err);
@@ -29,8 +29,8 @@ static int instead_of_unknown(struct err *err, const struct err *second)
 }
 
 /*
- * A volume that is bound was or will be handed out by a call that succeeds, unless this very call
- * saw it made with a size that it cannot answer.
+ * A call that succeeds has returned or will return a bound volume. Except one that became bound
+ * during this call, with a size that the request does not allow.
  */
 static bool may_be_in_use(const struct dpu_volume *v, bool was_bound, const struct err *first)
 {
@@ -67,7 +67,7 @@ int volume_undo(const struct controller *c, const char *name, bool was_bound, st
 		return -1;
 	assert(reason);
 	rc = kube_get(c->kube, a->kind, c->namespace, a->name, a->d, &left, &second);
-	/* Not served at all: nothing of the kind can be there. */
+	/* PRECONDITION: the kind is not served, so there is no object of it. */
 	if (rc == KUBE_ABSENT || (rc < 0 && second.code == ERR_PRECONDITION))
 		return -1;
 	if (rc < 0 || dpu_volume_decode(left, &v, &second))

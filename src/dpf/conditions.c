@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conditions: reading them leniently (a malformed one is one that does not count) and saying
- * in one line which are unmet. Pure functions over a tree.
+ * Reads conditions leniently, a malformed member counts as "", and describes in one line which are
+ * unmet. Pure functions over a tree.
  */
 #include "dpf/conditions.h"
 
@@ -85,7 +85,7 @@ static void add_one_line(struct str *out, const char *text)
 		str_addn(out, text, 1);
 		n++;
 	}
-	/* Not in the middle of a character. */
+	/* Do not cut inside a character of UTF-8. */
 	while (*text && (*text & 0xc0) == 0x80)
 		str_addn(out, text++, 1);
 	if (*text)
@@ -107,7 +107,7 @@ static void describe_one(const struct condition *c, bool current, struct str *ou
 	str_add(out, ")");
 }
 
-/* Adds those that are unmet; returns how many conditions were there at all. */
+/* Appends the unmet ones, only the summary or all others. Returns the number of conditions. */
 static size_t describe_all(const struct json *object, bool summary, struct str *out)
 {
 	size_t n = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * status.conditions of a DPF object. A condition counts only when its observedGeneration is absent
- * or the object's generation: what was said about an older spec is no answer.
+ * or equals the object's generation; otherwise it is about an older spec.
  */
 #pragma once
 
@@ -21,8 +21,8 @@ struct condition {
 /* There is no such condition, or it counts and is True. */
 bool condition_holds_or_absent(const struct json *object, const char *type);
 /*
- * The first condition that counts and whose reason is Failure: it will not get better by waiting.
- * The summary (Ready) only when no other has it. False: none.
+ * Finds a condition that counts and has the reason Failure, which waiting does not heal: the first
+ * one, but Ready, the summary, only when it is the only one. False: there is none.
  */
 bool condition_failure(const struct json *object, struct condition *ret);
 /*
@@ -32,8 +32,7 @@ bool condition_failure(const struct json *object, struct condition *ret);
  */
 void conditions_describe(const struct json *object, struct str *out);
 /*
- * Appends what the object says about itself: ": " and, with "; " between, status.message where no
- * condition repeats it, `missing` (may be ""), the conditions. Nothing when there is nothing to
- * say.
+ * Appends ": " and, separated by "; ", status.message unless a condition repeats it, `missing` (may
+ * be ""), and conditions_describe(). Appends nothing when all of them are empty.
  */
 void state_describe(const struct json *object, const char *missing, struct str *out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DPUVolumeAttachment: a table to read it, a few lines to write it. Whether what it says is enough
- * to hand to a node is decided in src/controller.
+ * DPUVolumeAttachment: a table to read it, a few lines to write it. src/controller decides whether
+ * its status is enough for a node.
  */
 #include "dpf/dpu_attachment.h"
 

@@ -13,14 +13,14 @@
 
 extern const struct kube_kind dpu_attachment_kind;
 
-/* Who is attached where; "" when absent. Strings point into the object. */
+/* Which volume is attached to which node; "" when absent. Strings point into the object. */
 struct dpu_attachment_key {
 	const char *name, *uid;
 	const char *node, *volume;
 	bool deleting;
 };
 
-/* Lenient: for passing over the objects of others in a list. */
+/* Lenient, for lists with objects of others: a member of a wrong type counts as absent. */
 struct dpu_attachment_key dpu_attachment_key(const struct json *object);
 
 /* Strings and trees point into the decoded object; strings are "" and trees NULL when absent. */
@@ -28,7 +28,7 @@ struct dpu_attachment {
 	struct dpu_attachment_key key;
 	const char *function_type; /* "vf" or "pf" */
 	bool hotplug;
-	bool attached; /* status.dpuAttached: stays true once it was; see the condition */
+	bool attached; /* status.dpuAttached: stays true once set; the condition does not */
 	const char *message;
 	const struct json *metadata; /* status.attachmentMetadata */
 	bool has_dpu, has_nvme, has_virtiofs;
@@ -36,7 +36,7 @@ struct dpu_attachment {
 	int64_t nvme_nsid; /* 0: none */
 };
 
-/* -1 (UNAVAILABLE) when a member has a type that it cannot have. */
+/* -1 (UNAVAILABLE) when a member has the wrong type. */
 int dpu_attachment_decode(const struct json *object, struct dpu_attachment *ret, struct err *err)
 	MUST_CHECK;
 /* A new object of that name; the caller adds labels. */

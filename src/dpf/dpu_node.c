@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The kinds that stand for a host. Nothing of them is read but that they exist, and CSINode's
- * count.
- */
+/* The kinds that stand for a host. Only their existence matters, and the count of CSINode. */
 #include "dpf/dpu_node.h"
 
 #include "common/str.h"

@@ -11,8 +11,5 @@ extern const struct kube_kind dpu_node_kind; /* namespaced; its name is the host
 extern const struct kube_kind core_node_kind;
 extern const struct kube_kind csi_node_kind;
 
-/*
- * How many volumes of that driver the host can have, as kubelet wrote it down; 0 when it does not
- * say.
- */
+/* How many volumes of that driver the host can have, as kubelet published it; 0: not known. */
 int64_t csi_node_limit(const struct json *csi_node, const char *driver);

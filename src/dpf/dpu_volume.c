@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DPUVolume: a table to read it, a few lines to write it. What its fields mean for a CSI
- * volume is decided in src/controller.
+ * DPUVolume: a table to read it, a few lines to write it. src/controller decides what its fields
+ * mean for a CSI volume.
  */
 #include "dpf/dpu_volume.h"
 

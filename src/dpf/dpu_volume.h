@@ -32,9 +32,7 @@ struct dpu_volume {
 	int64_t capacity; /* of what the vendor made, in bytes; 0 while unknown */
 };
 
-/*
- * -1 (UNAVAILABLE: it can only be repaired by others) when a member has a type that it cannot have.
- */
+/* -1 (UNAVAILABLE, since only others can repair it) when a member has the wrong type. */
 int dpu_volume_decode(const struct json *object, struct dpu_volume *ret, struct err *err)
 	MUST_CHECK;
 bool dpu_volume_is_bound(const struct dpu_volume *v);

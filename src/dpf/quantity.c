@@ -55,7 +55,7 @@ static int too_big(const char *what, const char *text, struct err *err)
 	return err_set(err, ERR_INVALID, "%s: \"%s\" is more than can be counted", what, text);
 }
 
-/* Reads digits up to a limit of 19, which fit 64 bits. Returns how many, or -1. */
+/* Reads up to 19 digits, which fit 64 bits. Returns their number, or -1 when there are more. */
 static int read_digits(const char **at, uint64_t *ret)
 {
 	uint64_t value = 0;
@@ -63,7 +63,7 @@ static int read_digits(const char **at, uint64_t *ret)
 
 	for (; isdigit((unsigned char)**at); (*at)++) {
 		if (n == 0 && **at == '0' && isdigit((unsigned char)(*at)[1]))
-			continue; /* leading zeros say nothing */
+			continue; /* a leading zero */
 		if (++n > 19)
 			return -1;
 		value = value * 10 + (uint64_t)(**at - '0');
@@ -122,10 +122,10 @@ static u128 divide_up(u128 value, u128 by)
 	return value / by + (value % by != 0);
 }
 
-/* The value rounded up; anything of 2^63 and above is only promised to stay there. */
+/* The value rounded up. From 2^63 on it may be inexact, but is not below 2^63. */
 static u128 evaluate(const struct parts *p)
 {
-	u128 one = power_of_ten(p->digits); /* what the fraction is counted in */
+	u128 one = power_of_ten(p->digits); /* parts of the fraction in a whole */
 	u128 factor;
 
 	assert(p->digits <= MAX_FRACTION && p->exponent >= -MAX_FRACTION);

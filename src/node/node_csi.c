@@ -15,7 +15,7 @@
 
 /* ---- argument rules ---- */
 
-/* Mounts are made there: a path that depends on our working directory is a mistake. */
+/* Mounts are made at these paths, so they must not depend on the working directory. */
 static int require_path(const char *path, const char *field, struct err *err)
 {
 	if (csi_require(path, field, err))
@@ -24,7 +24,7 @@ static int require_path(const char *path, const char *field, struct err *err)
 	                    : err_set(err, ERR_INVALID, "%s: \"%s\" is not absolute", field, path);
 }
 
-/* The volume id becomes a file's name. */
+/* The volume id is used as a file's name. */
 static int check_volume_id(const char *id, struct err *err)
 {
 	if (csi_require(id, "VolumeId", err))
@@ -37,7 +37,7 @@ static int check_volume_id(const char *id, struct err *err)
 	return 0;
 }
 
-/* Keys that only matter where the volume is made ready: stage and publish. */
+/* Checks the keys that only stage and publish use. */
 static int check_context(const struct node *n, const struct kvs *volume_context,
                          const struct kvs *publish_context, const struct volume_cap *cap,
                          struct volume_params *ret, struct err *err)
@@ -166,7 +166,7 @@ static int get_volume_stats(void *self, struct rpc_call *call, const void *req,
 	reply->usage = arena_alloc(&call->arena, 2 * sizeof(*reply->usage));
 	reply->usage[reply->n_usage++] = usage(call, CSI__V1__VOLUME_USAGE__UNIT__BYTES,
 	                                       s.total_bytes, s.used_bytes, s.available_bytes);
-	/* btrfs has no number of inodes. */
+	/* btrfs does not count inodes. */
 	if (!s.block && s.total_inodes)
 		reply->usage[reply->n_usage++] =
 			usage(call, CSI__V1__VOLUME_USAGE__UNIT__INODES, s.total_inodes,

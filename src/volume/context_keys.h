@@ -55,9 +55,6 @@
 #define ANNOTATION_PVC_NAMESPACE DRIVER_PREFIX "pvcNamespace"
 #define ANNOTATION_PV_NAME DRIVER_PREFIX "pvName"
 #define LABEL_MANAGED_BY "app.kubernetes.io/managed-by" /* value: the driver's name */
-/*
- * Labels of a DPUVolumeAttachment, to find those of a volume or of a node among many: the name, see
- * label_value().
- */
+/* Labels of a DPUVolumeAttachment, for finding those of a volume or node; see label_value(). */
 #define LABEL_VOLUME DRIVER_PREFIX "volume"
 #define LABEL_NODE DRIVER_PREFIX "node"

@@ -48,7 +48,7 @@ const char *access_type_name(enum access_type type); /* "mount", "block" */
  */
 const char *filesystem_normalise(const char *fs_type);
 /*
- * Several nodes writing one ext4/xfs/btrfs is refused (INVALID_ARGUMENT, `field` named); raw block
- * may; unknown filesystems too.
+ * INVALID_ARGUMENT, naming `field`: an unknown access mode; an unknown filesystem; a filesystem
+ * that one node writes while others have it. Raw block volumes may have every mode.
  */
 int volume_cap_check(const struct volume_cap *cap, const char *field, struct err *err) MUST_CHECK;

@@ -174,7 +174,7 @@ static uint64_t *mkfs_value(struct mkfs_params *m, const struct mkfs_key *k)
 	return (void *)((char *)m + k->offset);
 }
 
-/* The row of this key that holds for the filesystems in question, or NULL: it has none. */
+/* The row of this key for any of these filesystems, or NULL. */
 static const struct mkfs_key *mkfs_row(const char *key, unsigned filesystems)
 {
 	for (size_t i = 0; i < ARRAY_LEN(mkfs_keys); i++)
@@ -212,7 +212,7 @@ static bool is_mkfs_number(const char *key)
 	return mkfs_row(key, ANY);
 }
 
-/* Numbers that contradict each other. */
+/* Refuses numbers that contradict each other. */
 static int check_mkfs_together(const struct mkfs_params *m, unsigned filesystems, struct err *err)
 {
 	uint64_t block = m->block_size ? m->block_size : 4096;

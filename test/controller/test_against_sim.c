@@ -174,7 +174,7 @@ START_TEST(unpublish_from_all_nodes_leaves_none)
 }
 END_TEST
 
-/* As the Go plugin makes it: no labels, the function of its defaults. */
+/* As the Go plugin does: without labels, on a VF. */
 static void attach_as_the_go_plugin(const char *volume, const char *node)
 {
 	char *name AUTO(free) = xasprintf("%s-%s", node, volume);
@@ -329,7 +329,7 @@ static const char *request_of(const struct fault_row *r)
 	return UNPUBLISH("pvc-1", "n1");
 }
 
-/* What the method needs to be there, and a watch that is open. */
+/* Makes what the method needs, and starts the watches. */
 static void prepare(const struct fault_row *r)
 {
 	succeeds("CreateVolume", CREATE("other"));
@@ -351,7 +351,7 @@ START_TEST(a_fault_has_its_code_its_text_and_leaves_what_it_says)
 	sim_fault(r->fault);
 	c.wait_timeout_ms = r->wait_ms;
 	IGNORE_RESULT(call(r->method, request_of(r), NULL, &err));
-	/* What is there is asked by requests, too. */
+	/* The fault would also hit the request of exists(). */
 	if (!strstr(r->fault, "\"dpf\""))
 		sim_heal();
 	ck_assert_msg(err.code == r->code, "%s: %s %s", r->what, err_code_name(err.code), err.msg);

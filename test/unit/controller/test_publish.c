@@ -21,7 +21,7 @@
 	"{\"metadata\":{\"name\":\"" name "\",\"labels\":{\"app.kubernetes.io/managed-by\":" \
 	"\"csi.snap.nvidia.com\"}},\"spec\":{\"dpuVolumeName\":\"" volume                    \
 	"\",\"dpuNodeName\":\"" node "\",\"functionType\":\"vf\",\"hotplugFunction\":false}}"
-/* As it is made now; ATTACHMENT is as the Go plugin or an earlier version made it. */
+/* As the driver makes it; ATTACHMENT is as the Go plugin or an earlier version made it. */
 #define LABELLED(name, volume, node)                                                           \
 	"{\"metadata\":{\"name\":\"" name "\",\"labels\":{\"app.kubernetes.io/managed-by\":"   \
 	"\"csi.snap.nvidia.com\",\"csi.snap.nvidia.com/volume\":\"" volume                     \
@@ -289,7 +289,7 @@ static void elsewhere_by_hand(void)
 	fake_put(A, "{\"metadata\":{\"name\":\"mine\"},\"spec\":{\"dpuVolumeName\":\"pvc-1\","
 	            "\"dpuNodeName\":\"n2\",\"functionType\":\"vf\",\"hotplugFunction\":false}}");
 }
-/* Two volumes with names of one hash would look so: what counts is the spec. */
+/* As if the names of two volumes had the same hash: the spec decides. */
 static void label_of_another(void)
 {
 	fake_put(A, LABELLED("n2-pvc-9", "pvc-9", "n2"));

@@ -157,7 +157,7 @@ START_TEST(a_request_becomes_a_dpuvolume_and_its_state_a_reply)
 		if (made[i].context)
 			same(made[i].what, json_at(reply, "volume.volume_context"),
 			     made[i].context);
-		/* One write, no read: the watch told the rest. */
+		/* One write and no read: the rest came by the watch. */
 		ck_assert_int_eq(fake.creates, 1);
 		ck_assert_int_eq(fake.gets + fake.lists + fake.deletes, 0);
 		teardown();
