@@ -8,14 +8,13 @@
  * use it. Runs on the calling thread.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/mem.h"
-#include "node/device/block.h"
+#include "node/device/device_hold.h"
 #include "node/device/device_kind.h"
 #include "node/device/device_users.h"
 #include "node/device/uevent.h"
@@ -32,10 +31,6 @@ enum {
 	/* Between two binds: a probe that fails at once is not repeated at once. */
 	BIND_MS_MIN = 250,
 	BIND_MS_MAX = 2000,
-	DISKS_MAX = 32,
-	/* A disk that is only just appearing is held within half a second, or not. */
-	HOLD_TRIES = 25,
-	HOLD_PAUSE_MS = 20,
 };
 
 struct wait {
@@ -56,85 +51,6 @@ static void wait_clear_p(struct wait *w)
 }
 
 /* ---- giving back ---- */
-
-struct held_disks {
-	int fds[DISKS_MAX];
-	size_t n;
-};
-
-static void held_disks_release_p(struct held_disks *h)
-{
-	while (h->n > 0)
-		close(h->fds[--h->n]);
-}
-
-/*
- * Holds every disk below the function, or says why that is not possible. 1: one of them is only
- * just appearing.
- */
-static int try_hold_disks(const struct device_world *w, const struct device_kind *kind,
-                          const char *pci, struct held_disks *ret, struct err *err)
-{
-	struct strs names AUTO(strs_clear) = STRS_INIT;
-
-	if (kind->list(w, pci, &names, err))
-		return -1;
-	if (names.n > DISKS_MAX)
-		return err_set(err, ERR_PRECONDITION, "there are %zu disks below it", names.n);
-	for (size_t i = 0; i < names.n; i++) {
-		struct device d;
-		int rc = block_read(w, names.v[i], &d, err);
-
-		if (rc == 1)
-			return 1;
-		if (rc || device_open(&d, O_RDONLY | O_EXCL, &ret->fds[ret->n], NULL, err)) {
-			if (err->sys != ENOENT)
-				return -1;
-			err_clear(err);
-			return 1;
-		}
-		ret->n++;
-	}
-	return 0;
-}
-
-/*
- * A wait that fails right after its own bind meets disks that the kernel is still making: they get
- * a moment.
- */
-static int hold_disks(const struct device_world *w, const struct device_kind *kind, const char *pci,
-                      struct held_disks *ret, struct err *err)
-{
-	for (int i = 0; i < HOLD_TRIES; i++) {
-		struct err never = ERR_INIT;
-		int rc = try_hold_disks(w, kind, pci, ret, err);
-
-		if (rc <= 0)
-			return rc;
-		held_disks_release_p(ret);
-		IGNORE_RESULT(deadline_sleep(deadline_never(), HOLD_PAUSE_MS, &never, ""));
-	}
-	return err_set(err, ERR_PRECONDITION, "a disk below it keeps changing");
-}
-
-/* The same when no other volume can live there: a raw block volume is in use without being held. */
-static int hold_only_disk(const struct device_world *w, const struct device *dev,
-                          struct held_disks *ret, struct err *err)
-{
-	struct strs names AUTO(strs_clear) = STRS_INIT;
-
-	if (device_kind_nvme.list(w, dev->pci, &names, err))
-		return -1;
-	for (size_t i = 0; i < names.n; i++)
-		if (!str_eq(names.v[i], dev->name))
-			return err_set(err, ERR_PRECONDITION, "%s is below it, too", names.v[i]);
-	if (names.n == 0)
-		return 0;
-	if (device_open(dev, O_RDONLY | O_EXCL, &ret->fds[0], NULL, err))
-		return -1;
-	ret->n = 1;
-	return 0;
-}
 
 /* The reason of the failure stays in front: what could not be undone is said behind it. */
 static void add_behind(struct err *err, const char *text)
@@ -158,10 +74,10 @@ static void add_stays(struct err *err, const struct pci_change *c, const struct 
 /* Undoes what was changed; adds to *err what had to stay. */
 static void give_back(struct wait *w, struct err *err)
 {
-	struct held_disks held AUTO(held_disks_release) = { .n = 0 };
+	struct device_hold held AUTO(device_hold_release) = { .n = 0 };
 	const struct pci_change *c = &w->user.change;
 	struct err used = ERR_INIT, undo = ERR_INIT;
-	bool unused = hold_disks(w->world, w->sight.kind, c->pci, &held, &used) == 0;
+	bool unused = device_hold_disks(w->world, w->sight.kind, c->pci, &held, &used) == 0;
 
 	if (!unused)
 		add_stays(err, c, &used);
@@ -336,9 +252,9 @@ static struct pci_change change_of(const struct device *dev)
 static int abandon(const struct device_world *world, const struct device *dev,
                    const struct pci_change *c, struct err *err)
 {
-	struct held_disks held AUTO(held_disks_release) = { .n = 0 };
+	struct device_hold held AUTO(device_hold_release) = { .n = 0 };
 	struct err used = ERR_INIT;
-	bool unused = hold_only_disk(world, dev, &held, &used) == 0;
+	bool unused = device_hold_only(world, dev, &held, &used) == 0;
 
 	if (pci_give_back(world, c, unused, err))
 		return -1;

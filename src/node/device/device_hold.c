@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Proving that nobody uses the disks below a function: each is opened exclusively, as a mount
+ * opens it, so that nobody can begin to use it before the descriptors are closed. No state, any
+ * thread.
+ */
+#include "node/device/device_hold.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "node/device/block.h"
+#include "node/device/device_kind.h"
+
+enum {
+	/* A disk that is only just appearing is held within half a second, or not. */
+	HOLD_TRIES = 25,
+	HOLD_PAUSE_MS = 20,
+};
+
+void device_hold_release(struct device_hold *h)
+{
+	while (h->n > 0)
+		close(h->fds[--h->n]);
+}
+
+/*
+ * Holds every disk below the function, or says why that is not possible. 1: one of them is only
+ * just appearing.
+ */
+static int try_hold_disks(const struct device_world *w, const struct device_kind *kind,
+                          const char *pci, struct device_hold *ret, struct err *err)
+{
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+
+	if (kind->list(w, pci, &names, err))
+		return -1;
+	if (names.n > DEVICE_HOLD_MAX)
+		return err_set(err, ERR_PRECONDITION, "there are %zu disks below it", names.n);
+	for (size_t i = 0; i < names.n; i++) {
+		struct device d;
+		int rc = block_read(w, names.v[i], &d, err);
+
+		if (rc == 1)
+			return 1;
+		if (rc || device_open(&d, O_RDONLY | O_EXCL, &ret->fds[ret->n], NULL, err)) {
+			if (err->sys != ENOENT)
+				return -1;
+			err_clear(err);
+			return 1;
+		}
+		ret->n++;
+	}
+	return 0;
+}
+
+/*
+ * A wait that fails right after its own bind meets disks that the kernel is still making: they get
+ * a moment.
+ */
+int device_hold_disks(const struct device_world *w, const struct device_kind *kind, const char *pci,
+                      struct device_hold *ret, struct err *err)
+{
+	for (int i = 0; i < HOLD_TRIES; i++) {
+		struct err never = ERR_INIT;
+		int rc = try_hold_disks(w, kind, pci, ret, err);
+
+		if (rc <= 0)
+			return rc;
+		device_hold_release(ret);
+		IGNORE_RESULT(deadline_sleep(deadline_never(), HOLD_PAUSE_MS, &never, ""));
+	}
+	return err_set(err, ERR_PRECONDITION, "a disk below it keeps changing");
+}
+
+int device_hold_only(const struct device_world *w, const struct device *dev,
+                     struct device_hold *ret, struct err *err)
+{
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+
+	if (device_kind_nvme.list(w, dev->pci, &names, err))
+		return -1;
+	for (size_t i = 0; i < names.n; i++)
+		if (!str_eq(names.v[i], dev->name))
+			return err_set(err, ERR_PRECONDITION, "%s is below it, too", names.v[i]);
+	if (names.n == 0)
+		return 0;
+	if (device_open(dev, O_RDONLY | O_EXCL, &ret->fds[0], NULL, err))
+		return -1;
+	ret->n = 1;
+	return 0;
+}

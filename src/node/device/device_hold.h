@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Proves that nobody uses what is below a function, and keeps it so. Private to this room. No
+ * state, any thread.
+ */
+#pragma once
+
+#include <stddef.h>
+
+#include "node/device/device.h"
+
+struct device_kind; /* device_kind.h */
+
+enum { DEVICE_HOLD_MAX = 32 };
+
+/* What keeps others off: descriptors that are open exclusively. */
+struct device_hold {
+	int fds[DEVICE_HOLD_MAX];
+	size_t n;
+};
+
+void device_hold_release(struct device_hold *h);
+static inline void device_hold_release_p(struct device_hold *h)
+{
+	device_hold_release(h);
+}
+
+/* Holds every disk below the function; -1 FAILED_PRECONDITION says why that is not possible. */
+int device_hold_disks(const struct device_world *w, const struct device_kind *kind, const char *pci,
+                      struct device_hold *ret, struct err *err) MUST_CHECK;
+/* The same when no other volume can live there: a raw block volume is in use without being held. */
+int device_hold_only(const struct device_world *w, const struct device *dev,
+                     struct device_hold *ret, struct err *err) MUST_CHECK;
