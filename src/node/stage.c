@@ -486,7 +486,7 @@ static void let_device_go(struct staging *s, struct err *err)
 	struct err failed = ERR_INIT, first = *err;
 
 	if (will_be_retried(err->code)) {
-		IGNORE_RESULT(device_release(world, s->dev.pci, &failed));
+		IGNORE_RESULT(device_release(world, &s->dev, &failed));
 		return;
 	}
 	if (s->fd >= 0)

@@ -237,7 +237,7 @@ static int unstage(struct unstaging *u, struct deadline d, struct err *err)
 		return -1;
 	kill_point("unstage: device let go");
 	if (u->ours)
-		IGNORE_RESULT(device_release(&u->node->o.world, u->dev.pci, &ignored));
+		IGNORE_RESULT(device_release(&u->node->o.world, &u->dev, &ignored));
 	return 0;
 }
 

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
-#include "common/file.h"
 #include "common/mem.h"
 #include "node/device/block.h"
 #include "node/device/device_kind.h"
@@ -19,9 +18,6 @@
 #include "node/device/sysfs.h"
 
 #define WHY_MAX 700 /* leaves room in an error's text for what callers put in front */
-
-/* Every kind of function; the first is what a namespace id means. */
-static const struct device_kind *const kinds[] = { &device_kind_nvme };
 
 /* ---- find ---- */
 
@@ -76,17 +72,17 @@ static int check_function(const struct device_world *w, const char *pci,
 int device_look(const struct device_world *w, const struct device_want *want, struct device *ret,
                 struct device_sight *ret_sight, struct str *why, struct err *err)
 {
-	const struct device_kind *kind = kinds[0];
+	const struct device_kind *kind = device_kind_wanted(w, want, err);
 	struct device_sight sight = { .kind = kind, .stage = DEVICE_NO_FUNCTION };
 	struct pci_address address;
+	struct pci_match match;
 	struct device found;
 	int rc;
 
-	if (want->nsid == 0)
-		return err_set(err, ERR_INVALID, "the namespace id is 0");
-	if (pci_parse(want->pci, &address, err))
+	if (!kind || kind->check_want(want, err) || pci_parse(want->pci, &address, err))
 		return -1;
-	rc = pci_resolve(w, &address, want->vuid, kind->class_code, sight.pci, why, err);
+	match = kind->functions(w);
+	rc = pci_resolve(w, &address, want->vuid, &match, sight.pci, why, err);
 	if (!rc)
 		rc = check_function(w, sight.pci, want->function, err);
 	if (!rc) {
@@ -100,8 +96,10 @@ int device_look(const struct device_world *w, const struct device_want *want, st
 	if (rc < 0)
 		return -1;
 	*ret_sight = sight;
-	if (!rc)
+	if (!rc) {
 		*ret = found;
+		ret->kind = kind;
+	}
 	return rc;
 }
 
@@ -184,18 +182,15 @@ static void add_function(const struct device_world *w, const char *entry, struct
 		strs_add(ret, pci);
 }
 
-/* Is `entry` a hidden path of the disk? "nvme0c1n3" of "nvme0n3". */
-static bool is_path_of(const char *entry, const char *disk)
+/* Does the block entry lead to the disk's function? It is the disk, or a hidden path of it. */
+static bool leads_to(const struct device_world *w, const char *entry, const char *disk)
 {
-	size_t head, digits;
-
-	if (!str_has_prefix(disk, "nvme"))
-		return false;
-	head = 4 + strcspn(disk + 4, "n");
-	if (strncmp(entry, disk, head) != 0 || entry[head] != 'c')
-		return false;
-	digits = strspn(entry + head + 1, "0123456789");
-	return digits > 0 && str_eq(entry + head + 1 + digits, disk + head);
+	if (str_eq(entry, disk))
+		return true;
+	for (const struct device_kind *const *k = device_kinds(w); *k; k++)
+		if ((*k)->is_path_of && (*k)->is_path_of(entry, disk))
+			return true;
+	return false;
 }
 
 /* "" unless exactly one function leads to the disk. */
@@ -209,7 +204,7 @@ static int function_of(const struct device_world *w, const char *disk, char ret[
 	if (sysfs_list(dir, &entries, err) < 0)
 		return -1;
 	for (size_t i = 0; i < entries.n; i++)
-		if (str_eq(entries.v[i], disk) || is_path_of(entries.v[i], disk))
+		if (leads_to(w, entries.v[i], disk))
 			add_function(w, entries.v[i], &functions);
 	snprintf(ret, PCI_NAME_MAX, "%s", functions.n == 1 ? functions.v[0] : "");
 	return 0;
@@ -233,51 +228,62 @@ int device_by_number(const struct device_world *w, dev_t devno, struct device *r
 		rc = -1;
 	if (rc < 0)
 		return err_wrap(err, "block device %s", number);
-	if (!rc)
-		*ret = found;
-	return rc;
+	if (rc)
+		return rc;
+	found.kind = *found.pci ? device_kind_of(w, found.pci) : NULL;
+	*ret = found;
+	return 0;
 }
 
 int device_controllers_live(const struct device_world *w, const struct device *dev, struct str *why,
                             struct err *err)
 {
 	/* A disk of several functions (native multipath) has no one function to ask. */
-	return *dev->pci ? kinds[0]->live(w, dev->pci, why, err) : 0;
+	return dev->kind ? dev->kind->live(w, dev->pci, why, err) : 0;
 }
 
 /* ---- functions ---- */
 
-int device_release(const struct device_world *w, const char *pci, struct err *err)
+int device_release(const struct device_world *w, const struct device *dev, struct err *err)
 {
-	const struct device_kind *kind = kinds[0];
-	struct pci_address a;
-	char name[PCI_NAME_MAX];
+	struct pci_match match;
 	int rc;
 
-	if (str_empty(pci))
+	if (!dev->kind)
 		return 0;
-	if (pci_parse(pci, &a, err))
-		return -1;
-	pci_format(&a, name);
-	rc = pci_usable(w, name, kind->class_code, err);
+	match = dev->kind->functions(w);
+	rc = pci_usable(w, dev->pci, &match, err);
 	if (rc)
 		return rc < 0 ? -1 : 0;
-	return pci_forget(w, name, kind->driver, err);
+	return pci_forget(w, dev->pci, dev->kind->driver, err);
 }
 
-/* 1: it has none of ours; the function may be anybody's. */
-static int forget_if_set(const struct device_world *w, const char *pci, struct err *err)
+/* 1: it has no override of this kind; the function may be anybody's. */
+static int forget_if_set(const struct device_world *w, const struct device_kind *kind,
+                         const char *pci, struct err *err)
 {
-	const struct device_kind *kind = kinds[0];
+	const struct pci_match match = kind->functions(w);
 	char *dir AUTO(free) = pci_dir(w, pci);
 	char *override AUTO(free) = NULL;
 	struct err not_ours = ERR_INIT;
 
-	if (pci_usable(w, pci, kind->class_code, &not_ours) ||
+	if (pci_usable(w, pci, &match, &not_ours) ||
 	    sysfs_attr(dir, "driver_override", &override, &not_ours) ||
 	    !str_eq(override, kind->driver))
 		return 1;
 	return pci_forget(w, pci, kind->driver, err);
+}
+
+/* The same for whichever kind the override is of. */
+static int forget_any(const struct device_world *w, const char *pci, struct err *err)
+{
+	for (const struct device_kind *const *k = device_kinds(w); *k; k++) {
+		int rc = forget_if_set(w, *k, pci, err);
+
+		if (rc != 1)
+			return rc;
+	}
+	return 1;
 }
 
 int device_release_all(const struct device_world *w, struct str *did, struct err *err)
@@ -290,7 +296,7 @@ int device_release_all(const struct device_world *w, struct str *did, struct err
 		return -1;
 	for (size_t i = 0; i < functions.n; i++) {
 		struct err failed = ERR_INIT;
-		int rc = forget_if_set(w, functions.v[i], &failed);
+		int rc = forget_any(w, functions.v[i], &failed);
 
 		if (rc == 0)
 			str_addf(did, "%sdriver_override of %s", did->len ? ", " : "",
@@ -302,22 +308,6 @@ int device_release_all(const struct device_world *w, struct str *did, struct err
 		return 0;
 	*err = first;
 	return -1;
-}
-
-/* Is it a PF whose VFs are for volumes? What cannot be read is none. */
-bool device_is_snap_pf(const struct device_world *w, const char *pci)
-{
-	char *dir AUTO(free) = pci_dir(w, pci);
-	char *physfn AUTO(free) = xasprintf("%s/physfn", dir);
-	struct err ignored = ERR_INIT;
-	char text[9];
-	uint32_t device;
-
-	if (path_exists(physfn) || pci_usable(w, pci, kinds[0]->class_code, &ignored) ||
-	    sysfs_attr_hex(dir, "device", &device, &ignored))
-		return false;
-	snprintf(text, sizeof(text), "%04x", device);
-	return str_eq(text, w->snap_device_id);
 }
 
 static int count_vfs(const struct device_world *w, const char *pf, unsigned *ret, struct err *err)
@@ -333,32 +323,46 @@ static int count_vfs(const struct device_world *w, const char *pf, unsigned *ret
 	return 0;
 }
 
+/* Adds the VFs of one kind's PFs to *ret_n, and to `where` the PFs with their numbers of VFs. */
+static int count_of_kind(const struct device_world *w, const struct device_kind *kind,
+                         const struct strs *functions, unsigned *ret_n, struct str *where,
+                         struct err *err)
+{
+	const struct pci_match match = kind->functions(w);
+	char *vendors AUTO(free) = strs_join(match.vendors, "|");
+	struct str found AUTO(str_clear) = STR_INIT(WHY_MAX);
+
+	for (size_t i = 0; i < functions->n; i++) {
+		unsigned vfs;
+
+		if (!device_kind_is_pf(w, kind, functions->v[i]))
+			continue;
+		if (count_vfs(w, functions->v[i], &vfs, err))
+			return -1;
+		str_addf(&found, "%s%s with %u VFs", found.len ? ", " : "", functions->v[i], vfs);
+		*ret_n += vfs;
+	}
+	if (where)
+		str_addf(where, "%s%s PFs %s:%s in %s/bus/pci/devices: %s", where->len ? "; " : "",
+		         kind->name, vendors, match.pf_device_id, w->sysfs,
+		         found.len ? found.ptr : "none");
+	return 0;
+}
+
 int device_count_functions(const struct device_world *w, unsigned *ret_n, struct str *where,
                            struct err *err)
 {
 	char *dir AUTO(free) = xasprintf("%s/bus/pci/devices", w->sysfs);
-	char *vendors AUTO(free) = strs_join(w->vendors, "|");
-	struct str found AUTO(str_clear) = STR_INIT(WHY_MAX);
 	struct strs functions AUTO(strs_clear) = STRS_INIT;
 	unsigned n = 0;
 
 	if (sysfs_list(dir, &functions, err) < 0)
 		return err_wrap(err, "count the functions for volumes");
-	for (size_t i = 0; i < functions.n; i++) {
-		unsigned vfs;
-
-		if (!device_is_snap_pf(w, functions.v[i]))
-			continue;
-		if (count_vfs(w, functions.v[i], &vfs, err))
-			return err_wrap(err, "count the functions for volumes");
-		str_addf(&found, "%s%s with %u VFs", found.len ? ", " : "", functions.v[i], vfs);
-		n += vfs;
-	}
-	if (where) {
+	if (where)
 		str_reset(where);
-		str_addf(where, "NVMe PFs %s:%s in %s: %s", vendors, w->snap_device_id, dir,
-		         found.len ? found.ptr : "none");
-	}
+	for (const struct device_kind *const *k = device_kinds(w); *k; k++)
+		if (count_of_kind(w, *k, &functions, &n, where, err))
+			return err_wrap(err, "count the functions for volumes");
 	*ret_n = n;
 	return 0;
 }

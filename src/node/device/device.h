@@ -19,7 +19,9 @@
 #include "common/deadline.h"
 #include "common/err.h"
 #include "common/str.h"
+#include "volume/volume_params.h"
 
+struct device_kind;  /* device_kind.h */
 struct sysfs_writer; /* sysfs.h */
 
 struct device_world {
@@ -28,6 +30,8 @@ struct device_world {
 	const struct strs *vendors;        /* accepted PCI vendors, 4 lower-case digits: "15b3" */
 	const char *snap_device_id;        /* PCI device id of the emulated NVMe PF: "6001" */
 	const struct sysfs_writer *writer; /* NULL: sysfs is written; tests put a kernel here */
+	/* Ends with NULL. NULL: the kinds of device_kind.c; tests bring kinds of their own. */
+	const struct device_kind *const *kinds;
 };
 
 enum device_function { DEVICE_FUNCTION_ANY, DEVICE_FUNCTION_VF, DEVICE_FUNCTION_PF };
@@ -41,6 +45,7 @@ struct device_want {
 	const char *uuid;
 	uint64_t capacity;             /* bytes; the device must have at least these */
 	enum device_function function; /* where the StorageClass says it */
+	enum emulation emulation;      /* chooses the kind of device; 0 is NVMe */
 };
 
 /* What a device_wait() changed to get at its device, for device_abandon(). */
@@ -51,8 +56,9 @@ struct device_binding {
 };
 
 struct device {
+	const struct device_kind *kind; /* NULL: it stands below no function of a known kind */
 	char name[64];   /* "nvme0n1": head of a multipath namespace, never a hidden path */
-	char path[4096]; /* <dev root>/<name> */
+	char path[4096]; /* <dev root>/<name>; "" for a kind whose devices have no node */
 	char pci[16];    /* "0000:26:0c.1" */
 	dev_t devno;
 	uint64_t size;    /* bytes */
@@ -87,8 +93,8 @@ int device_wait(const struct device_world *w, const struct device_want *want, st
                 struct device *ret, struct err *err) MUST_CHECK;
 /*
  * The device by its number, as sysfs has it now: who is mounted here? 0; 1: no such device (it has
- * gone); -1. Any block device; pci is "" unless exactly one PCI function leads to it, nsid 0 when
- * it is no NVMe namespace.
+ * gone); -1. Any block device; pci is "" and kind NULL unless exactly one PCI function leads to it,
+ * nsid 0 when it is no NVMe namespace.
  */
 int device_by_number(const struct device_world *w, dev_t devno, struct device *ret, struct err *err)
 	MUST_CHECK;
@@ -122,11 +128,13 @@ int device_open(const struct device *dev, int flags, int *ret_fd, uint64_t *ret_
 int device_abandon(const struct device_world *w, const struct device *dev, struct err *err)
 	MUST_CHECK;
 /*
- * After unstage: clears driver_override of the function (struct device's pci) if it is "nvme", as
- * who staged may have left it (the Go plugin does). The function stays bound: unbinding one whose
- * controller hangs takes minutes. "" and a function that has gone are fine.
+ * After unstage: clears driver_override of the device's function if it names the driver of its
+ * kind, as who staged may have left it (the Go plugin does). The function stays bound: unbinding
+ * one whose controller hangs takes minutes. A device without a kind and a function that has gone
+ * are fine.
  */
-int device_release(const struct device_world *w, const char *pci, struct err *err) MUST_CHECK;
+int device_release(const struct device_world *w, const struct device *dev, struct err *err)
+	MUST_CHECK;
 /*
  * The same for every function that this driver may use, in use or not. Tries all; -1 with the first
  * failure. `did` is told which.
@@ -140,8 +148,8 @@ int device_count_functions(const struct device_world *w, unsigned *ret_n, struct
                            struct err *err) MUST_CHECK;
 /*
  * Makes all VFs of each SNAP PF that has none yet (sriov_drivers_autoprobe 0, then sriov_numvfs); a
- * PF without a driver is given to nvme first. PFs that have VFs are left alone. `did` is told what
- * was made, nothing when nothing was. Tries every PF; -1 with the first failure;
+ * PF without a driver is given to the driver of its kind first. PFs that have VFs are left alone.
+ * `did` is told what was made, nothing when nothing was. Tries every PF; -1 with the first failure;
  * FAILED_PRECONDITION when there are SNAP PFs and none of them can have VFs.
  */
 int device_create_vfs(const struct device_world *w, struct str *did, struct err *err) MUST_CHECK;

@@ -60,8 +60,8 @@ static int try_hold_disks(const struct device_world *w, const struct device_kind
  * A wait that fails right after its own bind meets disks that the kernel is still making: they get
  * a moment.
  */
-int device_hold_disks(const struct device_world *w, const struct device_kind *kind, const char *pci,
-                      struct device_hold *ret, struct err *err)
+static int hold_all_disks(const struct device_world *w, const struct device_kind *kind,
+                          const char *pci, struct device_hold *ret, struct err *err)
 {
 	for (int i = 0; i < HOLD_TRIES; i++) {
 		struct err never = ERR_INIT;
@@ -75,20 +75,28 @@ int device_hold_disks(const struct device_world *w, const struct device_kind *ki
 	return err_set(err, ERR_PRECONDITION, "a disk below it keeps changing");
 }
 
-int device_hold_only(const struct device_world *w, const struct device *dev,
-                     struct device_hold *ret, struct err *err)
+static int hold_only_disk(const struct device_world *w, const struct device_kind *kind,
+                          const char *pci, const struct device *only, struct device_hold *ret,
+                          struct err *err)
 {
 	struct strs names AUTO(strs_clear) = STRS_INIT;
 
-	if (device_kind_nvme.list(w, dev->pci, &names, err))
+	if (kind->list(w, pci, &names, err))
 		return -1;
 	for (size_t i = 0; i < names.n; i++)
-		if (!str_eq(names.v[i], dev->name))
+		if (!str_eq(names.v[i], only->name))
 			return err_set(err, ERR_PRECONDITION, "%s is below it, too", names.v[i]);
 	if (names.n == 0)
 		return 0;
-	if (device_open(dev, O_RDONLY | O_EXCL, &ret->fds[0], NULL, err))
+	if (device_open(only, O_RDONLY | O_EXCL, &ret->fds[0], NULL, err))
 		return -1;
 	ret->n = 1;
 	return 0;
+}
+
+int device_hold_disks(const struct device_kind *kind, const struct device_world *w, const char *pci,
+                      const struct device *only, struct device_hold *ret, struct err *err)
+{
+	return only ? hold_only_disk(w, kind, pci, only, ret, err)
+	            : hold_all_disks(w, kind, pci, ret, err);
 }

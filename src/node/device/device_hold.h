@@ -25,9 +25,10 @@ static inline void device_hold_release_p(struct device_hold *h)
 	device_hold_release(h);
 }
 
-/* Holds every disk below the function; -1 FAILED_PRECONDITION says why that is not possible. */
-int device_hold_disks(const struct device_world *w, const struct device_kind *kind, const char *pci,
-                      struct device_hold *ret, struct err *err) MUST_CHECK;
-/* The same when no other volume can live there: a raw block volume is in use without being held. */
-int device_hold_only(const struct device_world *w, const struct device *dev,
-                     struct device_hold *ret, struct err *err) MUST_CHECK;
+/*
+ * struct device_kind's hold() for disks: opens every disk that the kind lists below the function.
+ * With `only`, another disk there is a refusal: a raw block volume is in use without being held.
+ */
+int device_hold_disks(const struct device_kind *kind, const struct device_world *w, const char *pci,
+                      const struct device *only, struct device_hold *ret, struct err *err)
+	MUST_CHECK;

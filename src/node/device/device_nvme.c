@@ -13,6 +13,7 @@
 
 #include "common/mem.h"
 #include "node/device/block.h"
+#include "node/device/device_hold.h"
 #include "node/device/device_kind.h"
 #include "node/device/sysfs.h"
 
@@ -65,6 +66,14 @@ static bool disk_name(const char *name, char ret[64])
 		return false;
 	snprintf(ret, 64, "%.*s%s", (int)(instance - name), name, rest);
 	return true;
+}
+
+/* "nvme0c1n3" is a path of "nvme0n3". */
+static bool is_path_of(const char *entry, const char *disk)
+{
+	char head[64];
+
+	return !str_eq(entry, disk) && disk_name(entry, head) && str_eq(head, disk);
 }
 
 /* ---- what a function shows ---- */
@@ -159,6 +168,11 @@ static int list_disks(const struct device_world *w, const char *pci, struct strs
 }
 
 /* ---- the one that is wanted ---- */
+
+static int check_want(const struct device_want *want, struct err *err)
+{
+	return want->nsid ? 0 : err_set(err, ERR_INVALID, "the namespace id is 0");
+}
 
 /* The namespace id is missing: does the wanted UUID stand under another one? */
 static int not_among(const struct namespaces *l, const char *pci, const struct device_want *want,
@@ -270,11 +284,30 @@ static int live(const struct device_world *w, const char *pci, struct str *why, 
 	return list_namespaces(w, pci, &ignored, why, err);
 }
 
+static struct pci_match functions(const struct device_world *w)
+{
+	return (struct pci_match) {
+		.class_code = 0x0108,
+		.vendors = w->vendors,
+		.pf_device_id = w->snap_device_id,
+	};
+}
+
+static const char *const subsystems[] = { "nvme", "nvme-subsystem", NULL };
+
 const struct device_kind device_kind_nvme = {
 	.name = "NVMe",
+	.emulation = EMULATION_NVME,
 	.driver = "nvme",
-	.class_code = 0x0108,
+	.subsystems = subsystems,
+	.sriov_advice = "turn it on in the host's firmware and give the DPU's function VFs "
+			"(NVME_EMULATION_NUM_VF), or start with --node-nvme-create-vfs=false where "
+			"volumes are only hot-plugged",
+	.functions = functions,
+	.check_want = check_want,
 	.find = find,
 	.live = live,
 	.list = list_disks,
+	.hold = device_hold_disks,
+	.is_path_of = is_path_of,
 };

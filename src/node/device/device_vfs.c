@@ -17,7 +17,8 @@
 #include "node/device/sysfs.h"
 
 /* sriov_configure is a method of the driver: a PF that none holds cannot have VFs. */
-static int bind_pf(const struct device_world *w, const char *pf, struct err *err)
+static int bind_pf(const struct device_world *w, const struct device_kind *kind, const char *pf,
+                   struct err *err)
 {
 	struct str why AUTO(str_clear) = STR_INIT(500);
 	char *driver AUTO(free) = NULL;
@@ -26,7 +27,7 @@ static int bind_pf(const struct device_world *w, const char *pf, struct err *err
 
 	if (rc < 0 || driver)
 		return rc < 0 ? -1 : 0;
-	rc = pci_give(w, pf, device_kind_nvme.driver, &change, &why, err);
+	rc = pci_give(w, pf, kind->driver, &change, &why, err);
 	if (rc)
 		return rc == 1 ? err_set(err, ERR_UNAVAILABLE, "%s", why.ptr) : -1;
 	return pci_give_back(w, &change, false, err);
@@ -42,8 +43,8 @@ static int write_attr(const struct device_world *w, const char *dir, const char 
 }
 
 /* 0: it has VFs. 1: it can have none, `why` says so. */
-static int create_on(const struct device_world *w, const char *pf, struct str *did, struct str *why,
-                     struct err *err)
+static int create_on(const struct device_world *w, const struct device_kind *kind, const char *pf,
+                     struct str *did, struct str *why, struct err *err)
 {
 	char *dir AUTO(free) = pci_dir(w, pf);
 	struct err ignored = ERR_INIT;
@@ -60,7 +61,7 @@ static int create_on(const struct device_world *w, const char *pf, struct str *d
 		         rc ? "missing" : "0");
 		return 1;
 	}
-	if (bind_pf(w, pf, err))
+	if (bind_pf(w, kind, pf, err))
 		return -1;
 	/*
 	 * VFs without a volume answer no probe; stage binds those that have one. Old kernels lack
@@ -79,19 +80,23 @@ int device_create_vfs(const struct device_world *w, struct str *did, struct err 
 	char *dir AUTO(free) = xasprintf("%s/bus/pci/devices", w->sysfs);
 	struct strs functions AUTO(strs_clear) = STRS_INIT;
 	struct str off AUTO(str_clear) = STR_INIT(500);
+	const struct device_kind *off_kind = NULL;
 	struct err first = ERR_INIT;
 	bool some = false;
 
 	if (sysfs_list(dir, &functions, err) < 0)
 		return -1;
 	for (size_t i = 0; i < functions.n; i++) {
+		const struct device_kind *kind = device_kind_of_pf(w, functions.v[i]);
 		struct err failed = ERR_INIT;
 		int rc;
 
-		if (!device_is_snap_pf(w, functions.v[i]))
+		if (!kind)
 			continue;
-		rc = create_on(w, functions.v[i], did, &off, &failed);
+		rc = create_on(w, kind, functions.v[i], did, &off, &failed);
 		some = some || rc == 0;
+		if (rc == 1)
+			off_kind = kind;
 		if (rc < 0) {
 			err_wrap(&failed, "create the VFs of %s", functions.v[i]);
 			if (!first.code)
@@ -103,12 +108,8 @@ int device_create_vfs(const struct device_world *w, struct str *did, struct err 
 		return -1;
 	}
 	/* A hot-plugged PF beside one with VFs is as it should be. */
-	if (some || !off.len)
+	if (some || !off_kind)
 		return 0;
-	return err_set(
-		err, ERR_PRECONDITION,
-		"create VFs: SR-IOV is off (%s): turn it on in the host's firmware and give the "
-		"DPU's function VFs (NVME_EMULATION_NUM_VF), or start with "
-		"--node-nvme-create-vfs=false where volumes are only hot-plugged",
-		off.ptr);
+	return err_set(err, ERR_PRECONDITION, "create VFs: SR-IOV is off (%s): %s", off.ptr,
+	               off_kind->sriov_advice);
 }

@@ -75,9 +75,10 @@ static void add_stays(struct err *err, const struct pci_change *c, const struct 
 static void give_back(struct wait *w, struct err *err)
 {
 	struct device_hold held AUTO(device_hold_release) = { .n = 0 };
+	const struct device_kind *kind = w->sight.kind;
 	const struct pci_change *c = &w->user.change;
 	struct err used = ERR_INIT, undo = ERR_INIT;
-	bool unused = device_hold_disks(w->world, w->sight.kind, c->pci, &held, &used) == 0;
+	bool unused = kind->hold(kind, w->world, c->pci, NULL, &held, &used) == 0;
 
 	if (!unused)
 		add_stays(err, c, &used);
@@ -127,7 +128,7 @@ static int bind_if_needed(struct wait *w, struct err *err)
 /* The kernel shows a disk in sysfs a moment before its node is in /dev. */
 static int look_for_node(struct wait *w, const struct device *dev)
 {
-	if (access(dev->path, F_OK) == 0 || errno != ENOENT)
+	if (!*dev->path || access(dev->path, F_OK) == 0 || errno != ENOENT)
 		return 0;
 	str_addf(&w->why,
 	         "there is no %s for the disk %s that sysfs shows (is this the host's /dev?)",
@@ -177,7 +178,7 @@ static int check_time(const struct wait *w, struct deadline d, struct err *err)
 
 static int wait_for(struct wait *w, struct deadline d, struct device *ret, struct err *err)
 {
-	struct uevent *events AUTO(uevent_close) = uevent_open();
+	struct uevent *events AUTO(uevent_close) = uevent_open(w->sight.kind->subsystems);
 	int ms = CHECK_MS_MIN;
 
 	for (;;) {
@@ -243,7 +244,7 @@ static struct pci_change change_of(const struct device *dev)
 	struct pci_change c = { .override_set = true };
 
 	snprintf(c.pci, sizeof(c.pci), "%s", dev->pci);
-	snprintf(c.driver, sizeof(c.driver), "%s", device_kind_nvme.driver);
+	snprintf(c.driver, sizeof(c.driver), "%s", dev->kind->driver);
 	snprintf(c.override_before, sizeof(c.override_before), "%s", dev->binding.override_before);
 	snprintf(c.unbound_from, sizeof(c.unbound_from), "%s", dev->binding.parked_by);
 	return c;
@@ -254,7 +255,7 @@ static int abandon(const struct device_world *world, const struct device *dev,
 {
 	struct device_hold held AUTO(device_hold_release) = { .n = 0 };
 	struct err used = ERR_INIT;
-	bool unused = device_hold_only(world, dev, &held, &used) == 0;
+	bool unused = dev->kind->hold(dev->kind, world, dev->pci, dev, &held, &used) == 0;
 
 	if (pci_give_back(world, c, unused, err))
 		return -1;
@@ -267,12 +268,13 @@ static int abandon(const struct device_world *world, const struct device *dev,
 int device_abandon(const struct device_world *world, const struct device *dev, struct err *err)
 {
 	struct device_user user = { 0 };
-	struct pci_change change = change_of(dev);
+	struct pci_change change;
 	int rc;
 
 	/* As one more wait that failed: who waits for a neighbour now takes the duty over. */
 	if (!dev->binding.done || !device_user_join(&user, world->sysfs, dev->pci))
 		return 0;
+	change = change_of(dev);
 	device_user_changed(&user, &change);
 	if (!device_user_fail(&user))
 		return 0;

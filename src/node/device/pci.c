@@ -110,8 +110,8 @@ static int read_id(const char *dir, const char *name, char ret[9], struct err *e
 }
 
 /* Class and vendor, which every function of ours must have. */
-static int check_kind(const struct device_world *w, const char *pci, const char *dir,
-                      uint16_t class_code, struct err *err)
+static int check_kind(const char *pci, const char *dir, const struct pci_match *match,
+                      struct err *err)
 {
 	char *accepted AUTO(free) = NULL;
 	char vendor[9];
@@ -122,15 +122,15 @@ static int check_kind(const struct device_world *w, const char *pci, const char 
 		rc = read_id(dir, "vendor", vendor, err);
 	if (rc)
 		return rc;
-	if (class_bits >> 8 != class_code)
+	if (class_bits >> 8 != match->class_code)
 		return err_set(
 			err, ERR_PRECONDITION,
 			"PCI function %s has class 0x%06x, not 0x%04xxx: not a device of this "
 			"driver, left alone",
-			pci, class_bits, class_code);
-	if (strs_has(w->vendors, vendor))
+			pci, class_bits, match->class_code);
+	if (strs_has(match->vendors, vendor))
 		return 0;
-	accepted = strs_join(w->vendors, ", ");
+	accepted = strs_join(match->vendors, ", ");
 	return err_set(err, ERR_PRECONDITION,
 	               "PCI function %s is of vendor %s, accepted are: %s; left alone", pci, vendor,
 	               accepted);
@@ -138,37 +138,38 @@ static int check_kind(const struct device_world *w, const char *pci, const char 
 
 /* A VF belongs to us when its PF is a SNAP PF. */
 static int check_parent(const struct device_world *w, const char *pci, const char *pf,
-                        uint16_t class_code, struct err *err)
+                        const struct pci_match *match, struct err *err)
 {
 	char *dir AUTO(free) = pci_dir(w, pf);
 	char device[9];
-	int rc = check_kind(w, pf, dir, class_code, err);
+	int rc = check_kind(pf, dir, match, err);
 
 	if (!rc)
 		rc = read_id(dir, "device", device, err);
 	if (rc < 0)
 		return err_wrap(err, "parent of PCI function %s", pci);
-	if (rc == 0 && !str_eq(device, w->snap_device_id))
+	if (rc == 0 && !str_eq(device, match->pf_device_id))
 		return err_set(
 			err, ERR_PRECONDITION,
 			"PCI function %s is a VF of %s, which has device id %s, not the SNAP "
 			"controller's %s; left alone",
-			pci, pf, device, w->snap_device_id);
+			pci, pf, device, match->pf_device_id);
 	return rc;
 }
 
-int pci_usable(const struct device_world *w, const char *pci, uint16_t class_code, struct err *err)
+int pci_usable(const struct device_world *w, const char *pci, const struct pci_match *match,
+               struct err *err)
 {
 	char *dir AUTO(free) = pci_dir(w, pci);
 	char *pf AUTO(free) = NULL;
-	int rc = check_kind(w, pci, dir, class_code, err);
+	int rc = check_kind(pci, dir, match, err);
 
 	if (rc)
 		return rc;
 	rc = sysfs_link(dir, "physfn", &pf, err);
 	if (rc)
 		return rc < 0 ? -1 : 0;
-	return check_parent(w, pci, pf, class_code, err);
+	return check_parent(w, pci, pf, match, err);
 }
 
 int pci_driver(const struct device_world *w, const char *pci, char **ret, struct err *err)
@@ -241,11 +242,11 @@ static int several_match(const struct strs *found, const char *what, struct err 
 
 /* Those candidates that may be touched go to ret; why the others may not goes to `why`. */
 static void keep_usable(const struct device_world *w, const struct strs *candidates,
-                        uint16_t class_code, struct strs *ret, struct str *why)
+                        const struct pci_match *match, struct strs *ret, struct str *why)
 {
 	for (size_t i = 0; i < candidates->n; i++) {
 		struct err err = ERR_INIT;
-		int rc = pci_usable(w, candidates->v[i], class_code, &err);
+		int rc = pci_usable(w, candidates->v[i], match, &err);
 
 		if (rc == 0)
 			strs_add(ret, candidates->v[i]);
@@ -281,12 +282,12 @@ static int by_vuid(const struct device_world *w, const struct strs *usable, cons
 	return 0;
 }
 
-static int in_domain(const struct device_world *w, const char *pci, uint16_t class_code,
+static int in_domain(const struct device_world *w, const char *pci, const struct pci_match *match,
                      const struct strs *candidates, char ret[PCI_NAME_MAX], struct str *why,
                      struct err *err)
 {
 	char *others AUTO(free) = NULL;
-	int rc = pci_usable(w, pci, class_code, err);
+	int rc = pci_usable(w, pci, match, err);
 
 	if (rc == 0)
 		snprintf(ret, PCI_NAME_MAX, "%s", pci);
@@ -298,8 +299,8 @@ static int in_domain(const struct device_world *w, const char *pci, uint16_t cla
 }
 
 static int in_only_domain(const struct device_world *w, const struct strs *candidates,
-                          uint16_t class_code, const struct strs *usable, char ret[PCI_NAME_MAX],
-                          struct err *err)
+                          const struct pci_match *match, const struct strs *usable,
+                          char ret[PCI_NAME_MAX], struct err *err)
 {
 	if (usable->n > 1)
 		return several_match(usable,
@@ -311,11 +312,12 @@ static int in_only_domain(const struct device_world *w, const struct strs *candi
 		return 0;
 	}
 	/* Says why the one that is there may not be touched. */
-	return candidates->n ? pci_usable(w, candidates->v[0], class_code, err) : 1;
+	return candidates->n ? pci_usable(w, candidates->v[0], match, err) : 1;
 }
 
 int pci_resolve(const struct device_world *w, const struct pci_address *a, const char *vuid,
-                uint16_t class_code, char ret[PCI_NAME_MAX], struct str *why, struct err *err)
+                const struct pci_match *match, char ret[PCI_NAME_MAX], struct str *why,
+                struct err *err)
 {
 	struct strs candidates AUTO(strs_clear) = STRS_INIT;
 	struct strs usable AUTO(strs_clear) = STRS_INIT;
@@ -328,9 +330,9 @@ int pci_resolve(const struct device_world *w, const struct pci_address *a, const
 	if (same_in_any_domain(w, a, &candidates, err))
 		return -1;
 	if (a->has_domain && str_empty(vuid))
-		return in_domain(w, pci, class_code, &candidates, ret, why, err);
-	keep_usable(w, &candidates, class_code, &usable, why);
+		return in_domain(w, pci, match, &candidates, ret, why, err);
+	keep_usable(w, &candidates, match, &usable, why);
 	if (!str_empty(vuid))
 		return by_vuid(w, &usable, vuid, ret, why, err);
-	return in_only_domain(w, &candidates, class_code, &usable, ret, err);
+	return in_only_domain(w, &candidates, match, &usable, ret, err);
 }

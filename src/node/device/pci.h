@@ -29,15 +29,21 @@ int pci_parse(const char *text, struct pci_address *ret, struct err *err) MUST_C
 /* As sysfs names it: "0000:26:0c.1". */
 void pci_format(const struct pci_address *a, char ret[PCI_NAME_MAX]);
 
+/* Which functions one kind of device is made of. Borrows from struct device_world. */
+struct pci_match {
+	uint16_t class_code;        /* upper 16 of the 24 bits of the PCI class */
+	const struct strs *vendors; /* accepted ones, 4 lower-case hex digits each */
+	const char *pf_device_id;   /* device id of the PFs whose VFs are for volumes */
+};
+
 /* <sysfs>/bus/pci/devices/<pci>, malloc'ed. */
 char *pci_dir(const struct device_world *w, const char *pci);
 /*
  * May this driver touch the function? 0: yes. 1: there is no such function. -1
- * FAILED_PRECONDITION: no, and why: its class (upper 16 of 24 bits) or vendor is another, or it is
- * a VF whose PF is no SNAP PF.
+ * FAILED_PRECONDITION: no, and why: its class or vendor is another, or it is a VF of another PF.
  */
-int pci_usable(const struct device_world *w, const char *pci, uint16_t class_code, struct err *err)
-	MUST_CHECK;
+int pci_usable(const struct device_world *w, const char *pci, const struct pci_match *match,
+               struct err *err) MUST_CHECK;
 /* Name of the driver that holds the function, malloc'ed. 1: none does, or the function has gone. */
 int pci_driver(const struct device_world *w, const char *pci, char **ret, struct err *err)
 	MUST_CHECK;
@@ -49,5 +55,5 @@ int pci_driver(const struct device_world *w, const char *pci, char **ret, struct
  * FAILED_PRECONDITION: not usable, or several match.
  */
 int pci_resolve(const struct device_world *w, const struct pci_address *a, const char *vuid,
-                uint16_t class_code, char ret[PCI_NAME_MAX], struct str *why, struct err *err)
-	MUST_CHECK;
+                const struct pci_match *match, char ret[PCI_NAME_MAX], struct str *why,
+                struct err *err) MUST_CHECK;

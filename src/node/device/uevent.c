@@ -25,6 +25,7 @@ enum {
 struct uevent {
 	int socket; /* -1: there are no events here */
 	int cancelled;
+	const char *const *subsystems;
 };
 
 static int open_socket(void)
@@ -38,10 +39,11 @@ static int open_socket(void)
 	return TAKE_FD(fd);
 }
 
-struct uevent *uevent_open(void)
+struct uevent *uevent_open(const char *const *subsystems)
 {
 	struct uevent *u = xcalloc(1, sizeof(*u));
 
+	u->subsystems = subsystems;
 	u->socket = open_socket();
 	u->cancelled = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	return u;
@@ -58,24 +60,42 @@ void uevent_close(struct uevent *u)
 	free(u);
 }
 
-bool uevent_matters(const char *msg, size_t n)
+static bool is_subsystem(const char *field, size_t len, const char *name)
 {
-	static const char *const subsystems[] = { "SUBSYSTEM=pci", "SUBSYSTEM=nvme",
-		                                  "SUBSYSTEM=nvme-subsystem" };
+	static const char key[] = "SUBSYSTEM=";
+	size_t key_len = sizeof(key) - 1;
+
+	return len == key_len + strlen(name) && memcmp(field, key, key_len) == 0 &&
+	       memcmp(field + key_len, name, len - key_len) == 0;
+}
+
+/* Does a component of the path begin with the name? */
+static bool leads_through(const char *field, size_t len, const char *name)
+{
+	char *part AUTO(free) = xasprintf("/%s", name);
+
+	return len > 8 && memcmp(field, "DEVPATH=", 8) == 0 &&
+	       memmem(field, len, part, strlen(part)) != NULL;
+}
+
+bool uevent_matters(const char *msg, size_t n, const char *const *subsystems)
+{
 	const char *end = msg + n;
-	bool block = false, nvme = false;
+	bool block = false, below = false;
 
 	for (const char *p = msg; p < end; p += strnlen(p, (size_t)(end - p)) + 1) {
 		size_t len = strnlen(p, (size_t)(end - p));
 
-		for (size_t i = 0; i < ARRAY_LEN(subsystems); i++)
-			if (len == strlen(subsystems[i]) && memcmp(p, subsystems[i], len) == 0)
+		if (is_subsystem(p, len, "pci"))
+			return true;
+		block = block || is_subsystem(p, len, "block");
+		for (const char *const *s = subsystems; *s; s++) {
+			if (is_subsystem(p, len, *s))
 				return true;
-		block = block || (len == 15 && memcmp(p, "SUBSYSTEM=block", 15) == 0);
-		nvme = nvme || (len > 8 && memcmp(p, "DEVPATH=", 8) == 0 &&
-		                memmem(p, len, "/nvme", 5) != NULL);
+			below = below || leads_through(p, len, *s);
+		}
 	}
-	return block && nvme;
+	return block && below;
 }
 
 /* Empties the socket; true when anything in it matters. */
@@ -92,7 +112,7 @@ static bool drain(struct uevent *u)
 		/* ENOBUFS: some were lost, so one of them may have mattered. */
 		if (n < 0)
 			return matters || errno == ENOBUFS;
-		matters = matters || uevent_matters(msg, (size_t)n);
+		matters = matters || uevent_matters(msg, (size_t)n, u->subsystems);
 	}
 }
 

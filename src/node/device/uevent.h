@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * "Something about PCI or NVMe changed": the kernel's uevents as a wake-up, never as a source of
- * facts. Where there are none (another network namespace's owner, a recorded or simulated tree)
- * the caller's own interval ends the wait.
+ * "Something about PCI or a kind of devices changed": the kernel's uevents as a wake-up, never as a
+ * source of facts. Where there are none (another network namespace's owner, a recorded or simulated
+ * tree) the caller's own interval ends the wait.
  */
 #pragma once
 
@@ -14,8 +14,11 @@
 
 struct uevent; /* a subscription; one thread at a time */
 
-/* Never fails: without a netlink socket only time passes in uevent_wait(). */
-struct uevent *uevent_open(void);
+/*
+ * Events of PCI and of these subsystems (NULL at the end; borrowed) matter. Never fails: without a
+ * netlink socket only time passes in uevent_wait().
+ */
+struct uevent *uevent_open(const char *const *subsystems);
 void uevent_close(struct uevent *u);
 DEFINE_AUTO(struct uevent *, uevent_close);
 /*
@@ -24,7 +27,7 @@ DEFINE_AUTO(struct uevent *, uevent_close);
  */
 bool uevent_wait(struct uevent *u, int ms, struct deadline d);
 /*
- * Does this message (NUL-separated, as the kernel sends it) concern a PCI function or an NVMe
- * device?
+ * Does this message (NUL-separated, as the kernel sends it) concern a PCI function, a device of one
+ * of the subsystems, or a disk whose DEVPATH leads through one of them ("/nvme")?
  */
-bool uevent_matters(const char *msg, size_t n);
+bool uevent_matters(const char *msg, size_t n, const char *const *subsystems);

@@ -74,10 +74,10 @@ START_TEST(a_function_without_driver_is_bound_and_stays_so)
 	assert_writes(&f, BOUND_AND_FOUND);
 	assert_override(&f, "(null)");
 	/* Nothing is left to do, unless somebody sets it again. */
-	ck_assert_int_eq(device_release(&f.world, f.dev.pci, &f.err), 0);
+	ck_assert_int_eq(device_release(&f.world, &f.dev, &f.err), 0);
 	assert_writes(&f, BOUND_AND_FOUND);
 	tree_write(&f.tree, OVERRIDE, "nvme\n");
-	ck_assert_int_eq(device_release(&f.world, f.dev.pci, &f.err), 0);
+	ck_assert_int_eq(device_release(&f.world, &f.dev, &f.err), 0);
 	assert_override(&f, "(null)");
 	ck_assert_int_lt(took_ms(&f), 2000);
 }

@@ -8,18 +8,23 @@
 #include "test/lib/suite.h"
 #include "test/lib/tree.h"
 
-#define NVME 0x0108
 #define PF "/sys/devices/pci0000:00/0000:00:04.0/0000:01:00.0"
 #define VF "/sys/devices/pci0000:00/0000:00:04.0/0000:01:00.1"
 
 static char *vendor_list[] = { (char *)"15b3", (char *)"1b36", NULL };
 static const struct strs vendors = { vendor_list, 2 };
 
-static struct device_world world_of(const struct tree *t, const char *device_id)
+static struct device_world world_of(const struct tree *t)
 {
-	return (struct device_world) {
-		.sysfs = t->sysfs, .dev = t->dev, .vendors = &vendors, .snap_device_id = device_id
-	};
+	return (struct device_world) { .sysfs = t->sysfs, .dev = t->dev };
+}
+
+/* NVMe functions of both vendors, VFs of PFs with this device id. */
+static struct pci_match match_of(const char *device_id)
+{
+	return (struct pci_match) { .class_code = 0x0108,
+		                    .vendors = &vendors,
+		                    .pf_device_id = device_id };
 }
 
 /* ---- addresses ---- */
@@ -125,16 +130,17 @@ START_TEST(only_nvme_functions_of_accepted_vendors_and_snap_parents_are_usable)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const struct pci_match m = match_of(rows[i].device_id);
 		struct tree t AUTO(tree_clear) = { 0 };
 		struct device_world w;
 		struct err err = ERR_INIT;
 		int rc;
 
 		tree_unpack(&t, "s9-bf3-vpd-15b3");
-		w = world_of(&t, rows[i].device_id);
+		w = world_of(&t);
 		if (rows[i].edit)
 			tree_write(&t, rows[i].edit, rows[i].text);
-		rc = pci_usable(&w, rows[i].pci, NVME, &err);
+		rc = pci_usable(&w, rows[i].pci, &m, &err);
 		ck_assert_msg(rc == rows[i].want, "%s: %d %s", rows[i].what, rc, err.msg);
 		if (rc < 0) {
 			ck_assert_int_eq(err.code, ERR_PRECONDITION);
@@ -147,14 +153,15 @@ END_TEST
 
 START_TEST(a_vendor_id_is_compared_whole)
 {
+	const struct pci_match m = match_of("6001");
 	struct tree t AUTO(tree_clear) = { 0 };
 	struct device_world w;
 	struct err err = ERR_INIT;
 
 	tree_unpack(&t, "s9-bf3-vpd-15b3");
-	w = world_of(&t, "6001");
+	w = world_of(&t);
 	tree_write(&t, VF "/vendor", "0x5b3\n");
-	ck_assert_int_eq(pci_usable(&w, "0000:01:00.1", NVME, &err), -1);
+	ck_assert_int_eq(pci_usable(&w, "0000:01:00.1", &m, &err), -1);
 	ck_assert_ptr_nonnull(strstr(err.msg, "vendor 05b3"));
 }
 END_TEST
@@ -301,6 +308,8 @@ START_TEST(the_domain_is_found_by_vuid_or_must_be_unique)
 		  "no PCI function 27:0c.1 of any domain with VUID " VUID_0 },
 	};
 
+	const struct pci_match m = match_of("6001");
+
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct tree t AUTO(tree_clear) = { 0 };
 		struct str why AUTO(str_clear) = STR_INIT(700);
@@ -311,11 +320,11 @@ START_TEST(the_domain_is_found_by_vuid_or_must_be_unique)
 		int rc;
 
 		tree_unpack(&t, NULL);
-		w = world_of(&t, "6001");
+		w = world_of(&t);
 		for (size_t k = 0; k < 2 && rows[i].domains[k].domain; k++)
 			add_functions(&t, rows[i].domains[k].domain, rows[i].domains[k].vuid);
 		ck_assert_int_eq(pci_parse(rows[i].address, &a, &err), 0);
-		rc = pci_resolve(&w, &a, rows[i].vuid, NVME, pci, &why, &err);
+		rc = pci_resolve(&w, &a, rows[i].vuid, &m, pci, &why, &err);
 		ck_assert_msg(rc == rows[i].want, "%s: %d %s %s", rows[i].what, rc, why.ptr,
 		              err.msg);
 		ck_assert_msg(strstr(rc == 0   ? pci
@@ -331,6 +340,7 @@ END_TEST
 
 START_TEST(a_function_that_may_not_be_touched_is_never_a_candidate)
 {
+	const struct pci_match m = match_of("6001");
 	struct tree t AUTO(tree_clear) = { 0 };
 	struct str why AUTO(str_clear) = STR_INIT(700);
 	struct pci_address a;
@@ -339,25 +349,26 @@ START_TEST(a_function_that_may_not_be_touched_is_never_a_candidate)
 	char pci[PCI_NAME_MAX];
 
 	tree_unpack(&t, NULL);
-	w = world_of(&t, "6001");
+	w = world_of(&t);
 	add_functions(&t, "0000", VUID_0);
 	tree_write(&t, "/sys/devices/pci0000:26/0000:26:0c.1/class", "0x020000\n");
 	ck_assert_int_eq(pci_parse("26:0c.1", &a, &err), 0);
 	/* It has the VUID, but is no NVMe function. */
-	ck_assert_int_eq(pci_resolve(&w, &a, VUID_0, NVME, pci, &why, &err), 1);
+	ck_assert_int_eq(pci_resolve(&w, &a, VUID_0, &m, pci, &why, &err), 1);
 	ck_assert_ptr_nonnull(strstr(why.ptr, "class 0x020000"));
 	/* Without a VUID it is the only one there: refused. */
-	ck_assert_int_eq(pci_resolve(&w, &a, "", NVME, pci, &why, &err), -1);
+	ck_assert_int_eq(pci_resolve(&w, &a, "", &m, pci, &why, &err), -1);
 	ck_assert_int_eq(err.code, ERR_PRECONDITION);
 	/* One of another domain that may be touched is not confused with it. */
 	add_functions(&t, "0001", VUID_1);
-	ck_assert_int_eq(pci_resolve(&w, &a, "", NVME, pci, &why, &(struct err)ERR_INIT), 0);
+	ck_assert_int_eq(pci_resolve(&w, &a, "", &m, pci, &why, &(struct err)ERR_INIT), 0);
 	ck_assert_str_eq(pci, "0001:26:0c.1");
 }
 END_TEST
 
 START_TEST(a_tree_without_pci_has_no_function)
 {
+	const struct pci_match m = match_of("6001");
 	struct tree t AUTO(tree_clear) = { 0 };
 	struct str why AUTO(str_clear) = STR_INIT(700);
 	struct pci_address a;
@@ -366,9 +377,9 @@ START_TEST(a_tree_without_pci_has_no_function)
 	char pci[PCI_NAME_MAX];
 
 	tree_unpack(&t, NULL);
-	w = world_of(&t, "6001");
+	w = world_of(&t);
 	ck_assert_int_eq(pci_parse("26:0c.1", &a, &err), 0);
-	ck_assert_int_eq(pci_resolve(&w, &a, "", NVME, pci, &why, &err), 1);
+	ck_assert_int_eq(pci_resolve(&w, &a, "", &m, pci, &why, &err), 1);
 	ck_assert_ptr_nonnull(strstr(why.ptr, t.sysfs));
 }
 END_TEST

@@ -13,6 +13,8 @@
 #define MS INT64_C(1000000)
 #define MESSAGE(s) (s), sizeof(s)
 
+static const char *const nvme[] = { "nvme", "nvme-subsystem", NULL };
+
 START_TEST(events_of_pci_and_nvme_matter)
 {
 	static const struct {
@@ -48,14 +50,14 @@ START_TEST(events_of_pci_and_nvme_matter)
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
-		ck_assert_msg(uevent_matters(rows[i].msg, rows[i].n) == rows[i].want, "%s",
+		ck_assert_msg(uevent_matters(rows[i].msg, rows[i].n, nvme) == rows[i].want, "%s",
 		              rows[i].what);
 }
 END_TEST
 
 START_TEST(a_wait_ends_by_its_interval_and_by_the_deadline)
 {
-	struct uevent *u AUTO(uevent_close) = uevent_open();
+	struct uevent *u AUTO(uevent_close) = uevent_open(nvme);
 	int64_t start = monotonic_ns(), took;
 
 	/* Somebody may plug a device in meanwhile; then it is shorter, never longer. */
@@ -78,7 +80,7 @@ static bool send_event(const char *msg, size_t n)
 
 START_TEST(an_event_ends_a_wait)
 {
-	struct uevent *u AUTO(uevent_close) = uevent_open();
+	struct uevent *u AUTO(uevent_close) = uevent_open(nvme);
 	int64_t start = monotonic_ns();
 
 	SKIP_IF(!send_event(MESSAGE("add@/x\0SUBSYSTEM=net")), "may not send uevents");
@@ -98,7 +100,7 @@ static void *cancel_soon(void *arg)
 
 START_TEST(a_cancelled_call_wakes_its_wait)
 {
-	struct uevent *u AUTO(uevent_close) = uevent_open();
+	struct uevent *u AUTO(uevent_close) = uevent_open(nvme);
 	struct cancel cancel = CANCEL_INIT;
 	struct deadline d = deadline_in_ms(20000);
 	int64_t start = monotonic_ns();
