@@ -60,7 +60,7 @@ int block_uuid(const char *dir, char ret[40], struct err *err)
 
 /* ---- one device ---- */
 
-/* 1: the attribute is not there. */
+/* Or SYSFS_ABSENT. */
 static int read_devno(const char *dir, dev_t *ret, struct err *err)
 {
 	char *text AUTO(free) = NULL;
@@ -82,7 +82,7 @@ static int read_u64_or(const char *dir, const char *name, uint64_t otherwise, ui
 {
 	int rc = sysfs_attr_u64(dir, name, ret, err);
 
-	if (rc == 1)
+	if (rc == SYSFS_ABSENT)
 		*ret = otherwise;
 	return rc < 0 ? -1 : 0;
 }
@@ -102,7 +102,7 @@ static int read_once(const struct device_world *w, const char *dir, const char *
 	    block_uuid(dir, d->uuid, err) || read_u64_or(dir, "diskseq", 0, &diskseq, err))
 		return -1;
 	if (hidden || diskseq != d->diskseq)
-		return 1;
+		return BLOCK_ABSENT;
 	if (sectors > UINT64_MAX / SECTOR || nsid > UINT32_MAX)
 		return err_set(err, ERR_PRECONDITION, "%s: size %ju or nsid %ju is impossible", dir,
 		               (uintmax_t)sectors, (uintmax_t)nsid);

@@ -6,11 +6,12 @@
 #pragma once
 
 #include "node/device/device.h"
+#include "node/device/sysfs.h"
 
-/*
- * Fills all of ret but pci. 1: there is no such device, or it is hidden, or it is changing just
- * now.
- */
+/* There is no such device, or it is hidden, or it is changing just now. */
+enum { BLOCK_ABSENT = SYSFS_ABSENT };
+
+/* Fills all of ret but kind and pci; or BLOCK_ABSENT. */
 int block_read(const struct device_world *w, const char *name, struct device *ret, struct err *err)
 	MUST_CHECK;
 /*

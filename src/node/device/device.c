@@ -38,7 +38,7 @@ static int look_at_driver(const struct device_world *w, struct device_sight *sig
 	sight->stage = driver ? DEVICE_PARKED : DEVICE_NO_DRIVER;
 	str_addf(why, "PCI function %s is held by %s%s, not by driver %s", sight->pci,
 	         driver ? "driver " : "no driver", driver ? driver : "", sight->kind->driver);
-	return 1;
+	return DEVICE_ABSENT;
 }
 
 static int check(const struct device *dev, const struct device_want *want, struct err *err);
@@ -223,7 +223,7 @@ int device_by_number(const struct device_world *w, dev_t devno, struct device *r
 	if (!rc)
 		rc = block_read(w, name, &found, err);
 	if (!rc && found.devno != devno)
-		rc = 1;
+		rc = DEVICE_ABSENT;
 	if (!rc && function_of(w, name, found.pci, err))
 		rc = -1;
 	if (rc < 0)
@@ -258,7 +258,9 @@ int device_release(const struct device_world *w, const struct device *dev, struc
 	return pci_forget(w, dev->pci, dev->kind->driver, err);
 }
 
-/* 1: it has no override of this kind; the function may be anybody's. */
+enum { NOT_SET = 1 }; /* there was no driver_override to clear */
+
+/* NOT_SET: it has no override of this kind; the function may be anybody's. */
 static int forget_if_set(const struct device_world *w, const struct device_kind *kind,
                          const char *pci, struct err *err)
 {
@@ -270,7 +272,7 @@ static int forget_if_set(const struct device_world *w, const struct device_kind 
 	if (pci_usable(w, pci, &match, &not_ours) ||
 	    sysfs_attr(dir, "driver_override", &override, &not_ours) ||
 	    !str_eq(override, kind->driver))
-		return 1;
+		return NOT_SET;
 	return pci_forget(w, pci, kind->driver, err);
 }
 
@@ -280,10 +282,10 @@ static int forget_any(const struct device_world *w, const char *pci, struct err 
 	for (const struct device_kind *const *k = device_kinds(w); *k; k++) {
 		int rc = forget_if_set(w, *k, pci, err);
 
-		if (rc != 1)
+		if (rc != NOT_SET)
 			return rc;
 	}
-	return 1;
+	return NOT_SET;
 }
 
 int device_release_all(const struct device_world *w, struct str *did, struct err *err)

@@ -69,10 +69,15 @@ struct device {
 	struct device_binding binding; /* of device_wait() only */
 };
 
+enum {
+	DEVICE_ABSENT = 1,   /* it is not there (yet, or any more) */
+	DEVICE_NOT_LIVE = 1, /* it is there, but does not work just now */
+};
+
 /*
- * Looks once. 0: found and everything that is known agrees. 1: not there yet (function, driver,
+ * Looks once. 0: found and everything that is known agrees. DEVICE_ABSENT: function, driver,
  * controller, live state, namespace or disk missing, or size still 0; or, with a VUID, no function
- * that is proven to have it); `why` (may be NULL) then says what is missing and where it was looked
+ * that is proven to have it; `why` (may be NULL) then says what is missing and where it was looked
  * for. -1: INVALID_ARGUMENT bad address or nsid; FAILED_PRECONDITION the address is no function
  * that this driver may use (class, vendor, parent), another driver holds it, several domains match,
  * or a contradiction naming both sides.
@@ -92,9 +97,9 @@ int device_find(const struct device_world *w, const struct device_want *want, st
 int device_wait(const struct device_world *w, const struct device_want *want, struct deadline d,
                 struct device *ret, struct err *err) MUST_CHECK;
 /*
- * The device by its number, as sysfs has it now: who is mounted here? 0; 1: no such device (it has
- * gone); -1. Any block device; pci is "" and kind NULL unless exactly one PCI function leads to it,
- * nsid 0 when it is no NVMe namespace.
+ * The device by its number, as sysfs has it now: who is mounted here? 0; DEVICE_ABSENT; -1. Any
+ * block device; pci is "" and kind NULL unless exactly one PCI function leads to it, nsid 0 when it
+ * is no NVMe namespace.
  */
 int device_by_number(const struct device_world *w, dev_t devno, struct device *ret, struct err *err)
 	MUST_CHECK;
@@ -105,8 +110,8 @@ int device_by_number(const struct device_world *w, dev_t devno, struct device *r
 int device_check(const struct device *dev, const struct device_want *want, struct err *err)
 	MUST_CHECK;
 /*
- * Are all controllers of this device's function at work? 0, or 1: one is not, and `why` names it
- * and its state.
+ * Are all controllers of this device's function at work? 0; DEVICE_NOT_LIVE: one is not, and
+ * `why` names it and its state; -1.
  */
 int device_controllers_live(const struct device_world *w, const struct device *dev, struct str *why,
                             struct err *err) MUST_CHECK;

@@ -15,6 +15,8 @@
 #include "node/device/device_kind.h"
 
 enum {
+	/* One of the disks is only just appearing. */
+	APPEARING = 1,
 	/* A disk that is only just appearing is held within half a second, or not. */
 	HOLD_TRIES = 25,
 	HOLD_PAUSE_MS = 20,
@@ -27,8 +29,7 @@ void device_hold_release(struct device_hold *h)
 }
 
 /*
- * Holds every disk below the function, or says why that is not possible. 1: one of them is only
- * just appearing.
+ * Holds every disk below the function, or says why that is not possible; or APPEARING.
  */
 static int try_hold_disks(const struct device_world *w, const struct device_kind *kind,
                           const char *pci, struct device_hold *ret, struct err *err)
@@ -43,13 +44,13 @@ static int try_hold_disks(const struct device_world *w, const struct device_kind
 		struct device d;
 		int rc = block_read(w, names.v[i], &d, err);
 
-		if (rc == 1)
-			return 1;
+		if (rc == BLOCK_ABSENT)
+			return APPEARING;
 		if (rc || device_open(&d, O_RDONLY | O_EXCL, &ret->fds[ret->n], NULL, err)) {
 			if (err->sys != ENOENT)
 				return -1;
 			err_clear(err);
-			return 1;
+			return APPEARING;
 		}
 		ret->n++;
 	}
@@ -67,7 +68,7 @@ static int hold_all_disks(const struct device_world *w, const struct device_kind
 		struct err never = ERR_INIT;
 		int rc = try_hold_disks(w, kind, pci, ret, err);
 
-		if (rc <= 0)
+		if (rc != APPEARING)
 			return rc;
 		device_hold_release(ret);
 		IGNORE_RESULT(deadline_sleep(deadline_never(), HOLD_PAUSE_MS, &never, ""));

@@ -12,6 +12,9 @@
 
 struct device_hold; /* device_hold.h */
 
+/* What is absent below is passed on as it is. */
+_Static_assert((int)DEVICE_ABSENT == SYSFS_ABSENT, "see device_look()");
+
 /*
  * A new kind is a file with such a struct and a row in device_kind.c. What may be NULL says so.
  * Functions get the name of a PCI function that pci_usable() has let pass.
@@ -34,7 +37,7 @@ struct device_kind {
 	 */
 	int (*find)(const struct device_world *w, const char *pci, const struct device_want *want,
 	            struct device *ret, struct str *why, struct err *err) MUST_CHECK;
-	/* 0: the controllers of the function work; 1: one does not, `why` says which. */
+	/* 0: the controllers of the function work; DEVICE_NOT_LIVE: `why` says which does not. */
 	int (*live)(const struct device_world *w, const char *pci, struct str *why, struct err *err)
 		MUST_CHECK;
 	/* Names of all block devices below the function, added to ret; for device_hold_disks(). */
@@ -88,8 +91,8 @@ struct device_sight {
 };
 
 /*
- * device_find() that also says how far it came (on 0 and 1) and leaves the volume's name out of its
- * texts.
+ * device_find() that also says how far it came (on 0 and DEVICE_ABSENT) and leaves the volume's
+ * name out of its texts.
  */
 int device_look(const struct device_world *w, const struct device_want *want, struct device *ret,
                 struct device_sight *ret_sight, struct str *why, struct err *err) MUST_CHECK;

@@ -113,7 +113,8 @@ static int list_of_controller(const char *controller, struct namespaces *ret, st
 }
 
 /*
- * Is it at work? A controller that resets or dies would let every read hang. 1: no, `why` says so.
+ * Is it at work? A controller that resets or dies would let every read hang. DEVICE_NOT_LIVE: no,
+ * `why` says so.
  */
 static int check_state(const char *controller, struct str *why, struct err *err)
 {
@@ -125,12 +126,12 @@ static int check_state(const char *controller, struct str *why, struct err *err)
 		return 0;
 	str_addf(why, "NVMe controller %s is in state \"%.40s\"", strrchr(controller, '/') + 1,
 	         state);
-	return 1;
+	return DEVICE_NOT_LIVE;
 }
 
 /*
- * All namespaces below the function. With `why`: 1 when there is no controller, or one that is not
- * live.
+ * All namespaces below the function. With `why`: DEVICE_NOT_LIVE when there is no controller, or
+ * one that is not live.
  */
 static int list_namespaces(const struct device_world *w, const char *pci, struct namespaces *ret,
                            struct str *why, struct err *err)
@@ -143,7 +144,7 @@ static int list_namespaces(const struct device_world *w, const char *pci, struct
 		return -1;
 	if (controllers.n == 0 && why) {
 		str_addf(why, "no NVMe controller in %s", nvme);
-		return 1;
+		return DEVICE_NOT_LIVE;
 	}
 	for (size_t i = 0; i < controllers.n; i++) {
 		char *dir AUTO(free) = xasprintf("%s/%s", nvme, controllers.v[i]);
@@ -193,7 +194,7 @@ static int not_among(const struct namespaces *l, const char *pci, const struct d
 	}
 	if (l->n == 0)
 		str_add(why, "; there is none at all");
-	return 1;
+	return DEVICE_ABSENT;
 }
 
 static int pick(const struct namespaces *l, const char *pci, const struct device_want *want,
@@ -234,7 +235,8 @@ static int check_head(const struct namespace *n, const struct device *d, struct 
 }
 
 /*
- * Contradiction, or only another namespace that took over the names while we looked? 1: the latter.
+ * Contradiction, or only another namespace that took over the names while we looked? DEVICE_ABSENT:
+ * the latter.
  */
 static int still_there(const struct namespace *n, struct str *why, struct err *contradiction)
 {
@@ -245,7 +247,7 @@ static int still_there(const struct namespace *n, struct str *why, struct err *c
 		return -1;
 	err_clear(contradiction);
 	str_addf(why, "%s is changing", n->dir);
-	return 1;
+	return DEVICE_ABSENT;
 }
 
 static int find(const struct device_world *w, const char *pci, const struct device_want *want,
@@ -256,12 +258,14 @@ static int find(const struct device_world *w, const char *pci, const struct devi
 	struct device d;
 	int rc = list_namespaces(w, pci, &l, why, err);
 
+	if (rc == DEVICE_NOT_LIVE)
+		return DEVICE_ABSENT;
 	if (!rc)
 		rc = pick(&l, pci, want, &n, why, err);
 	if (rc)
 		return rc;
 	rc = block_read(w, n->disk, &d, err);
-	if (rc == 1)
+	if (rc == BLOCK_ABSENT)
 		str_addf(why, "disk %s of namespace %u is not in %s/class/block", n->disk,
 		         want->nsid, w->sysfs);
 	if (rc)
@@ -270,7 +274,7 @@ static int find(const struct device_world *w, const char *pci, const struct devi
 		return still_there(n, why, err);
 	if (d.size == 0) {
 		str_addf(why, "disk %s has size 0", d.name);
-		return 1;
+		return DEVICE_ABSENT;
 	}
 	snprintf(d.pci, sizeof(d.pci), "%s", pci);
 	*ret = d;

@@ -29,7 +29,7 @@ static int bind_pf(const struct device_world *w, const struct device_kind *kind,
 		return rc < 0 ? -1 : 0;
 	rc = pci_give(w, pf, kind->driver, &change, &why, err);
 	if (rc)
-		return rc == 1 ? err_set(err, ERR_UNAVAILABLE, "%s", why.ptr) : -1;
+		return rc == PCI_NOT_NOW ? err_set(err, ERR_UNAVAILABLE, "%s", why.ptr) : -1;
 	return pci_give_back(w, &change, false, err);
 }
 
@@ -42,7 +42,9 @@ static int write_attr(const struct device_world *w, const char *dir, const char 
 	return e ? err_sys(err, e, "write %s to %s", text, path) : 0;
 }
 
-/* 0: it has VFs. 1: it can have none, `why` says so. */
+enum { NO_VFS = 1 };
+
+/* 0: it has VFs. NO_VFS: it can have none, `why` says so. */
 static int create_on(const struct device_world *w, const struct device_kind *kind, const char *pf,
                      struct str *did, struct str *why, struct err *err)
 {
@@ -59,7 +61,7 @@ static int create_on(const struct device_world *w, const struct device_kind *kin
 	if (rc || !total) {
 		str_addf(why, "%s%s/sriov_totalvfs is %s", why->len ? ", " : "", dir,
 		         rc ? "missing" : "0");
-		return 1;
+		return NO_VFS;
 	}
 	if (bind_pf(w, kind, pf, err))
 		return -1;
@@ -95,7 +97,7 @@ int device_create_vfs(const struct device_world *w, struct str *did, struct err 
 			continue;
 		rc = create_on(w, kind, functions.v[i], did, &off, &failed);
 		some = some || rc == 0;
-		if (rc == 1)
+		if (rc == NO_VFS)
 			off_kind = kind;
 		if (rc < 0) {
 			err_wrap(&failed, "create the VFs of %s", functions.v[i]);

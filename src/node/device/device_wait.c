@@ -98,7 +98,9 @@ static int fail(struct wait *w, struct err *err)
 
 /* ---- one round ---- */
 
-/* Binds the function when that is what is missing. 1: it is bound now; 0: nothing changed; -1. */
+enum { BOUND_NOW = 1 };
+
+/* Binds the function when that is what is missing. 0: nothing changed; BOUND_NOW; -1. */
 static int bind_if_needed(struct wait *w, struct err *err)
 {
 	struct pci_change change = { 0 };
@@ -122,7 +124,9 @@ static int bind_if_needed(struct wait *w, struct err *err)
 		         w->sight.kind->driver);
 	}
 	device_user_end_change(&w->user);
-	return rc < 0 ? -1 : rc == 0;
+	if (rc < 0)
+		return -1;
+	return rc == PCI_NOT_NOW ? 0 : BOUND_NOW;
 }
 
 /* The kernel shows a disk in sysfs a moment before its node is in /dev. */
@@ -133,7 +137,7 @@ static int look_for_node(struct wait *w, const struct device *dev)
 	str_addf(&w->why,
 	         "there is no %s for the disk %s that sysfs shows (is this the host's /dev?)",
 	         dev->path, dev->name);
-	return 1;
+	return DEVICE_ABSENT;
 }
 
 /* device_look(), as a user of the function from the moment on that it is known. */
@@ -157,7 +161,7 @@ static int look(struct wait *w, struct device *ret, struct err *err)
 			         w->sight.pci);
 			/* Not ours to bind before that is done. */
 			w->sight.stage = DEVICE_NO_FUNCTION;
-			return 1;
+			return DEVICE_ABSENT;
 		}
 		/* Before we were a user it may have been given back: what was seen may be over. */
 	}
@@ -185,14 +189,14 @@ static int wait_for(struct wait *w, struct deadline d, struct device *ret, struc
 		/* The subscription came first: what changes from here on wakes us. */
 		int rc = look(w, ret, err);
 
-		if (rc <= 0)
+		if (rc != DEVICE_ABSENT)
 			return rc;
 		if (check_time(w, d, err))
 			return -1;
 		rc = bind_if_needed(w, err);
 		if (rc < 0)
 			return -1;
-		if (rc == 1)
+		if (rc == BOUND_NOW)
 			ms = CHECK_MS_MIN;
 		if (uevent_wait(events, ms, d))
 			ms = CHECK_MS_MIN;
@@ -222,7 +226,7 @@ int device_wait(const struct device_world *world, const struct device_want *want
 	struct device found;
 	int rc = look(&w, &found, err);
 
-	if (rc == 1)
+	if (rc == DEVICE_ABSENT)
 		rc = wait_for(&w, d, &found, err);
 	if (rc < 0)
 		return fail(&w, err);

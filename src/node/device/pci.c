@@ -98,7 +98,7 @@ char *pci_dir(const struct device_world *w, const char *pci)
 	return xasprintf("%s/bus/pci/devices/%s", w->sysfs, pci);
 }
 
-/* "15b3" from "0x15b3". 1: gone. */
+/* "15b3" from "0x15b3"; or SYSFS_ABSENT. */
 static int read_id(const char *dir, const char *name, char ret[9], struct err *err)
 {
 	uint32_t id;
@@ -182,11 +182,11 @@ int pci_driver(const struct device_world *w, const char *pci, char **ret, struct
 /* ---- which domain ---- */
 
 /*
- * The VUID of a function: field VU in its VPD or, for a VF, in its PF's. 1: it cannot be told,
+ * The VUID of a function: field VU in its VPD or, for a VF, in its PF's. False: it cannot be told,
  * `why` says why not.
  */
-static int read_vuid(const struct device_world *w, const char *pci, char ret[VPD_VALUE_MAX],
-                     struct str *why)
+static bool read_vuid(const struct device_world *w, const char *pci, char ret[VPD_VALUE_MAX],
+                      struct str *why)
 {
 	char *dir AUTO(free) = pci_dir(w, pci);
 	char *pf AUTO(free) = NULL;
@@ -200,12 +200,12 @@ static int read_vuid(const struct device_world *w, const char *pci, char ret[VPD
 	if (rc >= 0)
 		rc = sysfs_bytes(dir, name, &bytes, &n, &err);
 	if (rc == 0 && vpd_field(bytes, n, "VU", ret))
-		return 0;
+		return true;
 	str_addf(why, "; the VUID of %s cannot be told: %s", pci,
 	         rc < 0    ? err.msg
 	         : rc == 0 ? "its VPD has no field VU"
 	                   : "it has no VPD");
-	return 1;
+	return false;
 }
 
 /* Names of the functions with this bus, device and function number in any domain. */
@@ -263,7 +263,7 @@ static int by_vuid(const struct device_world *w, const struct strs *usable, cons
 	for (size_t i = 0; i < usable->n; i++) {
 		char has[VPD_VALUE_MAX];
 
-		if (read_vuid(w, usable->v[i], has, why))
+		if (!read_vuid(w, usable->v[i], has, why))
 			continue;
 		if (str_eq(has, vuid))
 			strs_add(&found, usable->v[i]);
@@ -277,7 +277,7 @@ static int by_vuid(const struct device_world *w, const struct strs *usable, cons
 	 * into another: wait, and never take one that is not proven.
 	 */
 	if (found.n == 0)
-		return 1;
+		return PCI_ABSENT;
 	snprintf(ret, PCI_NAME_MAX, "%s", found.v[0]);
 	return 0;
 }
@@ -291,11 +291,11 @@ static int in_domain(const struct device_world *w, const char *pci, const struct
 
 	if (rc == 0)
 		snprintf(ret, PCI_NAME_MAX, "%s", pci);
-	if (rc != 1 || candidates->n == 0)
+	if (rc != PCI_ABSENT || candidates->n == 0)
 		return rc;
 	others = strs_join(candidates, ", ");
 	str_addf(why, "; in another domain there is %s", others);
-	return 1;
+	return PCI_ABSENT;
 }
 
 static int in_only_domain(const struct device_world *w, const struct strs *candidates,
@@ -312,7 +312,7 @@ static int in_only_domain(const struct device_world *w, const struct strs *candi
 		return 0;
 	}
 	/* Says why the one that is there may not be touched. */
-	return candidates->n ? pci_usable(w, candidates->v[0], match, err) : 1;
+	return candidates->n ? pci_usable(w, candidates->v[0], match, err) : PCI_ABSENT;
 }
 
 int pci_resolve(const struct device_world *w, const struct pci_address *a, const char *vuid,

@@ -11,6 +11,10 @@
 #include "common/err.h"
 #include "common/str.h"
 #include "node/device/device.h"
+#include "node/device/sysfs.h"
+
+/* There is no such function (yet, or any more), or nothing holds it. */
+enum { PCI_ABSENT = SYSFS_ABSENT };
 
 #define PCI_NAME_MAX 16 /* "0000:26:0c.1"; a domain may have 5 digits */
 
@@ -39,19 +43,19 @@ struct pci_match {
 /* <sysfs>/bus/pci/devices/<pci>, malloc'ed. */
 char *pci_dir(const struct device_world *w, const char *pci);
 /*
- * May this driver touch the function? 0: yes. 1: there is no such function. -1
+ * May this driver touch the function? 0: yes. PCI_ABSENT. -1
  * FAILED_PRECONDITION: no, and why: its class or vendor is another, or it is a VF of another PF.
  */
 int pci_usable(const struct device_world *w, const char *pci, const struct pci_match *match,
                struct err *err) MUST_CHECK;
-/* Name of the driver that holds the function, malloc'ed. 1: none does, or the function has gone. */
+/* Name of the driver that holds the function, malloc'ed. PCI_ABSENT: none does, or it has gone. */
 int pci_driver(const struct device_world *w, const char *pci, char **ret, struct err *err)
 	MUST_CHECK;
 /*
  * The one function at this bus, device and function number. With a VUID: the one in any domain
  * whose VPD (a VF: its PF's) has it as field VU; the given domain is ignored then, as the
  * publisher does not know it. Without: the given domain, or, when there is none, the only domain
- * that has a usable function there. 1: not there (yet), `why` says what is. -1
+ * that has a usable function there. PCI_ABSENT: not there (yet), `why` says what is. -1
  * FAILED_PRECONDITION: not usable, or several match.
  */
 int pci_resolve(const struct device_world *w, const struct pci_address *a, const char *vuid,

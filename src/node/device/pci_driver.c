@@ -72,14 +72,14 @@ static int write_failed(int errnum, const char *what, const char *pci, const cha
 	         : errnum == ENOENT ? " (is the driver loaded?)"
 	         : errnum == EIO    ? " (its probe failed: see dmesg)"
 	                            : "");
-	return 1;
+	return PCI_NOT_NOW;
 }
 
 /* ---- give ---- */
 
 /*
- * driver_override as it is, "" when none is set ("(null)" is how kernels print that). 1: the
- * function has gone.
+ * driver_override as it is, "" when none is set ("(null)" is how kernels print that). PCI_ABSENT:
+ * the function has gone.
  */
 static int read_override(const struct device_world *w, const char *pci,
                          char ret[PCI_DRIVER_NAME_MAX], struct err *err)
@@ -96,9 +96,9 @@ static int read_override(const struct device_world *w, const char *pci,
 	return 0;
 }
 
-enum { HELD_ALREADY = 2 };
+enum { HELD_ALREADY = PCI_ABSENT + 1 };
 
-/* May it be bound, as things are? 0, 1 the function has gone, HELD_ALREADY by that driver, -1. */
+/* May it be bound, as things are? 0, PCI_ABSENT, HELD_ALREADY by that driver, -1. */
 static int look_before(const struct device_world *w, const char *pci, const char *driver,
                        struct pci_change *c, char parked_by[PCI_DRIVER_NAME_MAX], struct err *err)
 {
@@ -163,10 +163,14 @@ int pci_give(const struct device_world *w, const char *pci, const char *driver,
 	const char *what = "";
 	int rc = look_before(w, pci, driver, &c, parked_by, err), e;
 
-	if (rc == 1)
+	if (rc == HELD_ALREADY)
+		return 0;
+	if (rc == PCI_ABSENT) {
 		str_addf(why, "PCI function %s has gone", pci);
+		return PCI_NOT_NOW;
+	}
 	if (rc)
-		return rc == HELD_ALREADY ? 0 : rc;
+		return -1;
 	snprintf(c.pci, sizeof(c.pci), "%s", pci);
 	snprintf(c.driver, sizeof(c.driver), "%s", driver);
 	e = write_changes(w, &c, parked_by, &what);
@@ -232,7 +236,7 @@ int pci_forget(const struct device_world *w, const char *pci, const char *driver
 
 	if (rc < 0)
 		return -1;
-	if (rc == 1 || !str_eq(now, driver))
+	if (rc == PCI_ABSENT || !str_eq(now, driver))
 		return 0;
 	e = write_override(w, pci, "");
 	kill_point("forget: driver_override cleared");

@@ -15,6 +15,9 @@
 
 #define PCI_DRIVER_NAME_MAX 64
 
+/* The function cannot be bound now; the next attempt may work. */
+enum { PCI_NOT_NOW = 1 };
+
 /* What pci_give() changed, for pci_give_back(). */
 struct pci_change {
 	char pci[PCI_NAME_MAX]; /* "" : nothing was changed */
@@ -27,7 +30,7 @@ struct pci_change {
 /*
  * Makes `driver` hold the function: driver_override and bind (driver_override because a plain bind
  * is ENODEV while the PF's sriov_drivers_autoprobe is 0). 0: done or held already, ret says what
- * was changed. 1: not now (a probe that failed, a driver that is not loaded, a function that went
+ * was changed. PCI_NOT_NOW (a probe that failed, a driver that is not loaded, a function that went
  * away), `why` says what; nothing is changed. -1: never, so long as nobody acts (another driver
  * holds or is to hold the function, sysfs cannot be written); nothing is changed.
  */

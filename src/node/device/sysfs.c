@@ -19,13 +19,13 @@ bool sysfs_gone(int errnum)
 	return errnum == ENOENT || errnum == ENOTDIR || errnum == ENODEV || errnum == ENXIO;
 }
 
-/* A failed read of something that has gone is the condition 1. */
+/* A failed read of something that has gone is a condition, any other an error. */
 static int gone_or_error(struct err *err)
 {
 	if (!sysfs_gone(err->sys))
 		return -1;
 	err_clear(err);
-	return 1;
+	return SYSFS_ABSENT;
 }
 
 int sysfs_attr(const char *dir, const char *name, char **ret, struct err *err)
@@ -82,7 +82,9 @@ int sysfs_link(const char *dir, const char *name, char **ret, struct err *err)
 	char *path AUTO(free) = xasprintf("%s/%s", dir, name);
 	int rc = link_basename(path, ret, err);
 
-	return rc < 0 ? gone_or_error(err) : rc;
+	if (rc == LINK_ABSENT)
+		return SYSFS_ABSENT;
+	return rc < 0 ? gone_or_error(err) : 0;
 }
 
 int sysfs_list(const char *dir, struct strs *ret, struct err *err)

@@ -2,7 +2,7 @@
 /*
  * Attributes, listings and links of sysfs below whole directory paths. Things in sysfs
  * vanish while they are looked at: a missing name and a removed object are the same
- * documented condition, 1. No inner buffers, no state, any thread.
+ * condition, SYSFS_ABSENT. No inner buffers, no state, any thread.
  */
 #pragma once
 
@@ -19,18 +19,21 @@ struct sysfs_writer {
 	void *arg;
 };
 
-/* <dir>/<name> without white space at the end, malloc'ed. 1: there is none. */
+/* What the readers below return when there is no such attribute, link or directory (any more). */
+enum { SYSFS_ABSENT = 1 };
+
+/* <dir>/<name> without white space at the end, malloc'ed; or SYSFS_ABSENT. */
 int sysfs_attr(const char *dir, const char *name, char **ret, struct err *err) MUST_CHECK;
-/* A decimal number. 1: there is none; FAILED_PRECONDITION: it is not a number. */
+/* A decimal number, or SYSFS_ABSENT; FAILED_PRECONDITION: it is not a number. */
 int sysfs_attr_u64(const char *dir, const char *name, uint64_t *ret, struct err *err) MUST_CHECK;
 /* A hexadecimal number with or without 0x ("0x010802"), at most 32 bits. */
 int sysfs_attr_hex(const char *dir, const char *name, uint32_t *ret, struct err *err) MUST_CHECK;
 /* The bytes of a binary attribute (vpd), malloc'ed. */
 int sysfs_bytes(const char *dir, const char *name, char **ret, size_t *ret_len, struct err *err)
 	MUST_CHECK;
-/* Last component of what the link points to. 1: there is no such link. */
+/* Last component of what the link points to, or SYSFS_ABSENT. */
 int sysfs_link(const char *dir, const char *name, char **ret, struct err *err) MUST_CHECK;
-/* Names in the directory, sorted, added to ret. 1: there is no such directory. */
+/* Names in the directory, sorted, added to ret; or SYSFS_ABSENT. */
 int sysfs_list(const char *dir, struct strs *ret, struct err *err) MUST_CHECK;
 /* Is this error one of "the object is not there (any more)"? */
 bool sysfs_gone(int errnum);

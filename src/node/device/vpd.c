@@ -73,18 +73,23 @@ static bool copy_value(struct span value, char ret[VPD_VALUE_MAX])
 	return true;
 }
 
-/* 1: found; 0: not in here; -1: damaged, nothing behind this can be trusted. */
-static int find_in_resource(struct span fields, const char *keyword, struct span *ret)
+enum search {
+	FOUND,
+	NOT_HERE,
+	DAMAGED, /* nothing behind this place can be trusted */
+};
+
+static enum search find_in_resource(struct span fields, const char *keyword, struct span *ret)
 {
 	struct span head;
 
 	while (fields.n > 0) {
 		if (!take(&fields, 3, &head) || !take(&fields, head.p[2], ret))
-			return -1;
+			return DAMAGED;
 		if (memcmp(head.p, keyword, 2) == 0)
-			return 1;
+			return FOUND;
 	}
-	return 0;
+	return NOT_HERE;
 }
 
 bool vpd_field(const char *bytes, size_t n, const char *keyword, char ret[VPD_VALUE_MAX])
@@ -93,13 +98,13 @@ bool vpd_field(const char *bytes, size_t n, const char *keyword, char ret[VPD_VA
 	struct resource r;
 
 	while (next_resource(&rest, &r)) {
-		int found;
+		enum search found;
 
 		if (r.tag != TAG_VPD_R && r.tag != TAG_VPD_W)
 			continue;
 		found = find_in_resource(r.body, keyword, &value);
-		if (found)
-			return found > 0 && copy_value(value, ret);
+		if (found != NOT_HERE)
+			return found == FOUND && copy_value(value, ret);
 	}
 	return false;
 }

@@ -106,7 +106,7 @@ START_TEST(a_disk_is_read_whole)
 	ck_assert_uint_eq(d.diskseq, 12);
 	ck_assert(d.read_only);
 	ck_assert_str_eq(d.pci, "");
-	ck_assert_int_eq(block_read(&w, "nvme0n2", &d, &err), 1);
+	ck_assert_int_eq(block_read(&w, "nvme0n2", &d, &err), BLOCK_ABSENT);
 }
 END_TEST
 
@@ -143,7 +143,7 @@ START_TEST(a_disk_that_is_replaced_while_it_is_read_is_not_taken)
 	fifo = tree_path(&t, DIR "/diskseq");
 	ck_assert_int_eq(mkfifo(fifo, 0600), 0);
 	ck_assert_int_eq(pthread_create(&thread, NULL, two_numbers, fifo), 0);
-	ck_assert_msg(block_read(&w, "nvme0n1", &d, &err) == 1, "%s", err.msg);
+	ck_assert_msg(block_read(&w, "nvme0n1", &d, &err) == BLOCK_ABSENT, "%s", err.msg);
 	pthread_join(thread, NULL);
 	ck_assert_str_eq(d.name, "untouched");
 }

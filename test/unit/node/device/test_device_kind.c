@@ -91,7 +91,7 @@ static int tag_live(const struct device_world *w, const char *pci, struct str *w
 	(void)err;
 	tags.asked_live++;
 	str_addf(why, "the tag of %s is silent", pci);
-	return 1;
+	return DEVICE_NOT_LIVE;
 }
 
 static int tag_list(const struct device_world *w, const char *pci, struct strs *ret,
@@ -232,7 +232,7 @@ START_TEST(a_device_is_found_through_the_kind_of_its_volume)
 
 	host_init(&h);
 	bind_to(&h, VF, "tagfs");
-	ck_assert_int_eq(device_find(&h.world, &h.want, &h.dev, &h.text, &h.err), 1);
+	ck_assert_int_eq(device_find(&h.world, &h.want, &h.dev, &h.text, &h.err), DEVICE_ABSENT);
 	ck_assert_str_eq(h.text.ptr, VF " has no tag");
 	tree_write(&h.tree, TAG, "share1\n");
 	ck_assert_int_eq(device_find(&h.world, &h.want, &h.dev, &h.text, &h.err), 0);
@@ -250,7 +250,7 @@ START_TEST(a_function_of_another_kind_or_driver_is_refused)
 	} rows[] = {
 		{ NVME_PF, "nvme", "class 0x010802, not 0x0180xx", -1 },
 		{ VF, "nvme", "is held by driver nvme and is not taken away", -1 },
-		{ VF, "pci-stub", "driver pci-stub, not by driver tagfs", 1 },
+		{ VF, "pci-stub", "driver pci-stub, not by driver tagfs", DEVICE_ABSENT },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -412,7 +412,7 @@ START_TEST(its_kind_says_whether_a_device_works)
 	const struct device dev = { .kind = &second, .pci = VF };
 
 	host_init(&h);
-	ck_assert_int_eq(device_controllers_live(&h.world, &dev, &h.text, &h.err), 1);
+	ck_assert_int_eq(device_controllers_live(&h.world, &dev, &h.text, &h.err), DEVICE_NOT_LIVE);
 	ck_assert_str_eq(h.text.ptr, "the tag of " VF " is silent");
 	ck_assert_uint_eq(tags.asked_live, 1);
 }

@@ -110,7 +110,7 @@ START_TEST(only_nvme_functions_of_accepted_vendors_and_snap_parents_are_usable)
 		{ "a VF", NULL, NULL, "6001", "0000:01:00.1", 0, NULL },
 		{ "a PF", NULL, NULL, "6001", "0000:01:00.0", 0, NULL },
 		{ "a PF by class and vendor alone", NULL, NULL, "1234", "0000:01:00.0", 0, NULL },
-		{ "none", NULL, NULL, "6001", "0000:77:00.0", 1, NULL },
+		{ "none", NULL, NULL, "6001", "0000:77:00.0", PCI_ABSENT, NULL },
 		{ "a bridge", NULL, NULL, "6001", "0000:00:04.0", -1, "class 0x060400" },
 		{ "another class", VF "/class", "0x020000\n", "6001", "0000:01:00.1", -1,
 		  "0000:01:00.1 has class 0x020000, not 0x0108xx" },
@@ -238,7 +238,7 @@ START_TEST(the_domain_is_found_by_vuid_or_must_be_unique)
 		  { { "0004", NULL } },
 		  "0000:26:0c.1",
 		  "",
-		  1,
+		  PCI_ABSENT,
 		  "in another domain there is 0004:26:0c.1" },
 		{ "two domains, none given",
 		  { { "0000", NULL }, { "0001", NULL } },
@@ -280,13 +280,13 @@ START_TEST(the_domain_is_found_by_vuid_or_must_be_unique)
 		  { { "0000", VUID_0 } },
 		  "26:0c.1",
 		  VUID_1,
-		  1,
+		  PCI_ABSENT,
 		  "0000:26:0c.1 has VUID " VUID_0 },
 		{ "no VPD proves nothing",
 		  { { "0000", NULL } },
 		  "26:0c.1",
 		  VUID_1,
-		  1,
+		  PCI_ABSENT,
 		  "the VUID of 0000:26:0c.1 cannot be told: it has no VPD" },
 		{ "no VPD beside the right one",
 		  { { "0000", NULL }, { "0001", VUID_1 } },
@@ -298,13 +298,13 @@ START_TEST(the_domain_is_found_by_vuid_or_must_be_unique)
 		  { { "0000", VUID_0 } },
 		  "26:0c.1",
 		  "MT2328XZ17DF",
-		  1,
+		  PCI_ABSENT,
 		  "has VUID" },
 		{ "no function at all",
 		  { { "0000", VUID_0 } },
 		  "27:0c.1",
 		  VUID_0,
-		  1,
+		  PCI_ABSENT,
 		  "no PCI function 27:0c.1 of any domain with VUID " VUID_0 },
 	};
 
@@ -327,9 +327,9 @@ START_TEST(the_domain_is_found_by_vuid_or_must_be_unique)
 		rc = pci_resolve(&w, &a, rows[i].vuid, &m, pci, &why, &err);
 		ck_assert_msg(rc == rows[i].want, "%s: %d %s %s", rows[i].what, rc, why.ptr,
 		              err.msg);
-		ck_assert_msg(strstr(rc == 0   ? pci
-		                     : rc == 1 ? why.ptr
-		                               : err.msg,
+		ck_assert_msg(strstr(rc == 0            ? pci
+		                     : rc == PCI_ABSENT ? why.ptr
+		                                        : err.msg,
 		                     rows[i].says),
 		              "%s: \"%s\" \"%s\" \"%s\"", rows[i].what, pci, why.ptr, err.msg);
 		if (rc < 0)
@@ -354,7 +354,7 @@ START_TEST(a_function_that_may_not_be_touched_is_never_a_candidate)
 	tree_write(&t, "/sys/devices/pci0000:26/0000:26:0c.1/class", "0x020000\n");
 	ck_assert_int_eq(pci_parse("26:0c.1", &a, &err), 0);
 	/* It has the VUID, but is no NVMe function. */
-	ck_assert_int_eq(pci_resolve(&w, &a, VUID_0, &m, pci, &why, &err), 1);
+	ck_assert_int_eq(pci_resolve(&w, &a, VUID_0, &m, pci, &why, &err), PCI_ABSENT);
 	ck_assert_ptr_nonnull(strstr(why.ptr, "class 0x020000"));
 	/* Without a VUID it is the only one there: refused. */
 	ck_assert_int_eq(pci_resolve(&w, &a, "", &m, pci, &why, &err), -1);
@@ -379,7 +379,7 @@ START_TEST(a_tree_without_pci_has_no_function)
 	tree_unpack(&t, NULL);
 	w = world_of(&t);
 	ck_assert_int_eq(pci_parse("26:0c.1", &a, &err), 0);
-	ck_assert_int_eq(pci_resolve(&w, &a, "", &m, pci, &why, &err), 1);
+	ck_assert_int_eq(pci_resolve(&w, &a, "", &m, pci, &why, &err), PCI_ABSENT);
 	ck_assert_ptr_nonnull(strstr(why.ptr, t.sysfs));
 }
 END_TEST

@@ -65,7 +65,7 @@ static void assert_state(struct fixture *f, const char *what, const char *driver
 	int rc = pci_driver(&f->world, VF, &holder, &err);
 
 	ck_assert_int_ge(rc, 0);
-	ROW_STR_EQ(what, rc == 1 ? "" : holder, driver);
+	ROW_STR_EQ(what, rc == PCI_ABSENT ? "" : holder, driver);
 	ROW_STR_EQ(what, got, override);
 }
 
@@ -107,25 +107,25 @@ START_TEST(a_failed_step_leaves_nothing_behind)
 {
 	static const struct {
 		const char *what, *attribute;
-		int errnum, want; /* 1: worth another attempt; -1: never */
+		int errnum, want;
 		const char *says, *writes;
 	} rows[] = {
-		{ "bind refused", "bind", ENODEV, 1, "see dmesg",
+		{ "bind refused", "bind", ENODEV, PCI_NOT_NOW, "see dmesg",
 		  "driver_override nvme; bind " VF "; driver_override " },
-		{ "bind busy", "bind", EBUSY, 1, "bind of PCI function " VF,
+		{ "bind busy", "bind", EBUSY, PCI_NOT_NOW, "bind of PCI function " VF,
 		  "driver_override nvme; bind " VF "; driver_override " },
-		{ "probe failed", "bind", EIO, 1, "see dmesg",
+		{ "probe failed", "bind", EIO, PCI_NOT_NOW, "see dmesg",
 		  "driver_override nvme; bind " VF "; driver_override " },
-		{ "probe deferred", "bind", EAGAIN, 1, "bind",
+		{ "probe deferred", "bind", EAGAIN, PCI_NOT_NOW, "bind",
 		  "driver_override nvme; bind " VF "; driver_override " },
-		{ "no driver", "bind", ENOENT, 1, "is the driver loaded?",
+		{ "no driver", "bind", ENOENT, PCI_NOT_NOW, "is the driver loaded?",
 		  "driver_override nvme; bind " VF "; driver_override " },
 		{ "bind forbidden", "bind", EACCES, -1, "is sysfs writable",
 		  "driver_override nvme; bind " VF "; driver_override " },
-		{ "override failed", "driver_override", EIO, 1, "driver_override of PCI function",
-		  "driver_override nvme" },
-		{ "function gone", "driver_override", ENODEV, 1, "driver_override of PCI function",
-		  "driver_override nvme" },
+		{ "override failed", "driver_override", EIO, PCI_NOT_NOW,
+		  "driver_override of PCI function", "driver_override nvme" },
+		{ "function gone", "driver_override", ENODEV, PCI_NOT_NOW,
+		  "driver_override of PCI function", "driver_override nvme" },
 		{ "read-only sysfs", "driver_override", EROFS, -1, "is sysfs writable",
 		  "driver_override nvme" },
 		{ "not allowed", "driver_override", EPERM, -1, "is sysfs writable",
@@ -215,11 +215,11 @@ START_TEST(a_parked_function_is_taken_and_parked_again)
 	assert_state(&f, "parked again", "pci-stub", "pci-stub");
 	/* A bind that fails parks it again at once. */
 	f.kernel.faults[0] = (struct kernel_fault) { "bind", EIO, 1, false };
-	ck_assert_int_eq(give(&f), 1);
+	ck_assert_int_eq(give(&f), PCI_NOT_NOW);
 	assert_state(&f, "bind failed", "pci-stub", "pci-stub");
 	/* An unbind that fails changes nothing. */
 	f.kernel.faults[0] = (struct kernel_fault) { "unbind", EIO, 1, false };
-	ck_assert_int_eq(give(&f), 1);
+	ck_assert_int_eq(give(&f), PCI_NOT_NOW);
 	assert_state(&f, "unbind failed", "pci-stub", "pci-stub");
 }
 END_TEST
@@ -231,7 +231,7 @@ START_TEST(a_leftover_override_of_ours_is_cleared_by_the_undo)
 	fixture_init(&f);
 	tree_write(&f.tree, VF_DIR "/driver_override", "nvme\n");
 	f.kernel.faults[0] = (struct kernel_fault) { "bind", EIO, 1, false };
-	ck_assert_int_eq(give(&f), 1);
+	ck_assert_int_eq(give(&f), PCI_NOT_NOW);
 	assert_state(&f, "after the undo", "", "(null)");
 }
 END_TEST

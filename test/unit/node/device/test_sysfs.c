@@ -26,8 +26,8 @@ START_TEST(attributes_lose_their_newline_and_missing_ones_are_a_condition)
 	ck_assert_int_eq(sysfs_attr(t.sysfs, "empty", &text, &err), 0);
 	ck_assert_str_eq(text, "");
 	free(TAKE(text));
-	ck_assert_int_eq(sysfs_attr(t.sysfs, "none", &text, &err), 1);
-	ck_assert_int_eq(sysfs_attr(t.sysfs, "a/below", &text, &err), 1);
+	ck_assert_int_eq(sysfs_attr(t.sysfs, "none", &text, &err), SYSFS_ABSENT);
+	ck_assert_int_eq(sysfs_attr(t.sysfs, "a/below", &text, &err), SYSFS_ABSENT);
 	ck_assert_int_eq(err.code, ERR_OK);
 	/* A directory is no attribute. */
 	ck_assert_int_eq(sysfs_attr(t.root, "sys", &text, &err), -1);
@@ -94,11 +94,11 @@ START_TEST(missing_numbers_links_and_directories_are_conditions)
 	size_t n;
 
 	tree_unpack(&t, NULL);
-	ck_assert_int_eq(sysfs_attr_u64(t.sysfs, "x", &dec, &err), 1);
-	ck_assert_int_eq(sysfs_attr_hex(t.sysfs, "x", &hex, &err), 1);
-	ck_assert_int_eq(sysfs_link(t.sysfs, "x", &name, &err), 1);
-	ck_assert_int_eq(sysfs_bytes(t.sysfs, "x", &bytes, &n, &err), 1);
-	ck_assert_int_eq(sysfs_list("/nonexistent/x", &names, &err), 1);
+	ck_assert_int_eq(sysfs_attr_u64(t.sysfs, "x", &dec, &err), SYSFS_ABSENT);
+	ck_assert_int_eq(sysfs_attr_hex(t.sysfs, "x", &hex, &err), SYSFS_ABSENT);
+	ck_assert_int_eq(sysfs_link(t.sysfs, "x", &name, &err), SYSFS_ABSENT);
+	ck_assert_int_eq(sysfs_bytes(t.sysfs, "x", &bytes, &n, &err), SYSFS_ABSENT);
+	ck_assert_int_eq(sysfs_list("/nonexistent/x", &names, &err), SYSFS_ABSENT);
 	tree_write(&t, "/sys/b", "");
 	tree_link(&t, "/sys/a", "../some/where/nvme");
 	ck_assert_int_eq(sysfs_list(t.sysfs, &names, &err), 0);
