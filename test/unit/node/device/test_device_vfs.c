@@ -3,19 +3,20 @@
  * Which PFs get VFs, and what is written to sysfs for that; the writes go to a list instead of a
  * kernel.
  */
-#include <check.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
 #include "common/file.h"
 #include "common/mem.h"
 #include "node/device/device.h"
 #include "node/device/sysfs.h"
 #include "test/lib/suite.h"
+
+static char *vendor_list[] = { (char *)"15b3", NULL };
+static const struct strs vendors = { vendor_list, 1 };
 
 static char root[] = "/tmp/test_device_vfs.XXXXXX";
 static struct strs writes;
@@ -23,8 +24,9 @@ static const char *failing; /* the attribute whose write fails */
 
 static int record(void *arg, const char *path, const char *text)
 {
-	(void)arg;
 	const char *name = strstr(path, "/bus/pci/");
+
+	(void)arg;
 	strs_addf(&writes, "%s=%.*s", name + strlen("/bus/pci/"), (int)strcspn(text, "\n"), text);
 	return failing && strstr(path, failing) ? EIO : 0;
 }
@@ -33,23 +35,26 @@ static const struct sysfs_writer writer = { .write = record };
 
 static void add_file(const char *dir, const char *name, const char *text)
 {
+	char *path AUTO(free) = xasprintf("%s/%s", dir, name);
 	struct err err = ERR_INIT;
-	char *path = xasprintf("%s/%s", dir, name);
+
 	ck_assert_msg(!file_replace(path, text, strlen(text), 0644, &err), "%s", err.msg);
-	free(path);
 }
 
 struct pf {
-	const char *name, *vendor, *device, *class_code, *total, *now, *driver;
+	const char *name; /* NULL: 0000:01:00.0 */
+	const char *vendor, *device, *class_code, *total, *now, *driver;
 	bool is_vf;
 };
 
 static void add_function(const struct pf *pf)
 {
+	char *dir AUTO(free) =
+		xasprintf("%s/bus/pci/devices/%s", root, pf->name ? pf->name : "0000:01:00.0");
+	char *driver AUTO(free) = xasprintf("%s/driver", dir);
+	char *physfn AUTO(free) = xasprintf("%s/physfn", dir);
 	struct err err = ERR_INIT;
-	char *dir = xasprintf("%s/bus/pci/devices/%s", root, pf->name);
-	char *driver = xasprintf("%s/driver", dir);
-	char *physfn = xasprintf("%s/physfn", dir);
+
 	ck_assert(!dir_make(dir, 0755, &err));
 	add_file(dir, "vendor", pf->vendor);
 	add_file(dir, "device", pf->device);
@@ -63,116 +68,99 @@ static void add_function(const struct pf *pf)
 		ck_assert(!symlink(pf->driver, driver));
 	if (pf->is_vf)
 		ck_assert(!symlink("../0000:01:00.0", physfn));
-	free(physfn);
-	free(driver);
-	free(dir);
 }
 
 static void remove_root(void)
 {
-	char *command = xasprintf("rm -rf '%s'/bus", root);
+	char *command AUTO(free) = xasprintf("rm -rf '%s'/bus", root);
+
 	ck_assert_int_eq(system(command), 0);
-	free(command);
 }
 
-#define SNAP "0x15b3\n", "0x6001\n", "0x010802\n"
-#define NVME "../../drivers/nvme"
+#define SNAP .vendor = "0x15b3\n", .device = "0x6001\n", .class_code = "0x010802\n"
+#define NVME .driver = "../../drivers/nvme"
+#define SRIOV "devices/0000:01:00.0/sriov_"
 
 static const struct row {
 	const char *what;
 	struct pf pf;
-	const char *fail;
-	const char *writes, *did;
-	const char *says; /* of the error, NULL: none */
+	const char *fail;         /* the attribute whose write fails */
+	const char *writes, *did; /* NULL: nothing */
+	const char *says;         /* of the error, NULL: none */
 } rows[] = {
-	{ "a PF without VFs",
-	  { "0000:01:00.0", SNAP, "125\n", "0\n", NVME, false },
-	  NULL,
-	  "devices/0000:01:00.0/sriov_drivers_autoprobe=0 devices/0000:01:00.0/sriov_numvfs=125",
-	  "125 VFs on 0000:01:00.0",
-	  NULL },
-	{ "one that has some",
-	  { "0000:01:00.0", SNAP, "125\n", "4\n", NVME, false },
-	  NULL,
-	  "",
-	  "",
-	  NULL },
-	{ "SR-IOV is off",
-	  { "0000:01:00.0", SNAP, "0\n", "0\n", NVME, false },
-	  NULL,
-	  "",
-	  "",
-	  "0000:01:00.0/sriov_totalvfs is 0): turn it on" },
-	{ "no SR-IOV at all",
-	  { "0000:01:00.0", SNAP, NULL, NULL, NVME, false },
-	  NULL,
-	  "",
-	  "",
-	  "0000:01:00.0/sriov_totalvfs is missing): turn it on" },
-	{ "a VF", { "0000:01:00.1", SNAP, "4\n", "0\n", NVME, true }, NULL, "", "", NULL },
-	{ "another device of the vendor",
-	  { "0000:01:00.0", "0x15b3\n", "0xa2dc\n", "0x020000\n", "8\n", "0\n", NULL, false },
-	  NULL,
-	  "",
-	  "",
-	  NULL },
-	{ "another vendor's NVMe",
-	  { "0000:01:00.0", "0x144d\n", "0x6001\n", "0x010802\n", "8\n", "0\n", NVME, false },
-	  NULL,
-	  "",
-	  "",
-	  NULL },
-	{ "a PF without a driver is bound first",
-	  { "0000:01:00.0", SNAP, "2\n", "0\n", NULL, false },
-	  NULL,
-	  "devices/0000:01:00.0/driver_override=nvme drivers/nvme/bind=0000:01:00.0 "
-	  "devices/0000:01:00.0/driver_override= "
-	  "devices/0000:01:00.0/sriov_drivers_autoprobe=0 devices/0000:01:00.0/sriov_numvfs=2",
-	  "2 VFs on 0000:01:00.0",
-	  NULL },
-	{ "an old kernel without autoprobe",
-	  { "0000:01:00.0", SNAP, "2\n", "0\n", NVME, false },
-	  "autoprobe",
-	  "devices/0000:01:00.0/sriov_drivers_autoprobe=0 devices/0000:01:00.0/sriov_numvfs=2",
-	  "2 VFs on 0000:01:00.0",
-	  NULL },
-	{ "the kernel refuses",
-	  { "0000:01:00.0", SNAP, "2\n", "0\n", NVME, false },
-	  "numvfs",
-	  "devices/0000:01:00.0/sriov_drivers_autoprobe=0 devices/0000:01:00.0/sriov_numvfs=2",
-	  "",
-	  "create the VFs of 0000:01:00.0: write 2 to " },
+	{ .what = "a PF without VFs",
+	  .pf = { SNAP, NVME, .total = "125\n", .now = "0\n" },
+	  .writes = SRIOV "drivers_autoprobe=0 " SRIOV "numvfs=125",
+	  .did = "125 VFs on 0000:01:00.0" },
+	{ .what = "one that has some", .pf = { SNAP, NVME, .total = "125\n", .now = "4\n" } },
+	{ .what = "SR-IOV is off",
+	  .pf = { SNAP, NVME, .total = "0\n", .now = "0\n" },
+	  .says = "0000:01:00.0/sriov_totalvfs is 0): turn it on" },
+	{ .what = "no SR-IOV at all",
+	  .pf = { SNAP, NVME },
+	  .says = "0000:01:00.0/sriov_totalvfs is missing): turn it on" },
+	{ .what = "a VF",
+	  .pf = { SNAP, NVME, .name = "0000:01:00.1", .is_vf = true, .total = "4\n",
+	          .now = "0\n" } },
+	{ .what = "another device of the vendor",
+	  .pf = { .vendor = "0x15b3\n",
+	          .device = "0xa2dc\n",
+	          .class_code = "0x020000\n",
+	          .total = "8\n",
+	          .now = "0\n" } },
+	{ .what = "another vendor's NVMe",
+	  .pf = { .vendor = "0x144d\n",
+	          .device = "0x6001\n",
+	          .class_code = "0x010802\n",
+	          NVME,
+	          .total = "8\n",
+	          .now = "0\n" } },
+	{ .what = "a PF without a driver is bound first",
+	  .pf = { SNAP, .total = "2\n", .now = "0\n" },
+	  .writes = "devices/0000:01:00.0/driver_override=nvme drivers/nvme/bind=0000:01:00.0 "
+	            "devices/0000:01:00.0/driver_override= " SRIOV "drivers_autoprobe=0 " SRIOV
+	            "numvfs=2",
+	  .did = "2 VFs on 0000:01:00.0" },
+	{ .what = "an old kernel without autoprobe",
+	  .pf = { SNAP, NVME, .total = "2\n", .now = "0\n" },
+	  .fail = "autoprobe",
+	  .writes = SRIOV "drivers_autoprobe=0 " SRIOV "numvfs=2",
+	  .did = "2 VFs on 0000:01:00.0" },
+	{ .what = "the kernel refuses",
+	  .pf = { SNAP, NVME, .total = "2\n", .now = "0\n" },
+	  .fail = "numvfs",
+	  .writes = SRIOV "drivers_autoprobe=0 " SRIOV "numvfs=2",
+	  .says = "create the VFs of 0000:01:00.0: write 2 to " },
 };
 
 START_TEST(vfs_are_made_where_a_snap_pf_has_none)
 {
-	static struct strs vendors;
-	strs_add(&vendors, "15b3");
 	const struct device_world world = { .sysfs = root,
 		                            .dev = "/dev",
 		                            .vendors = &vendors,
 		                            .snap_device_id = "6001",
 		                            .writer = &writer };
+
 	ck_assert_ptr_nonnull(mkdtemp(root));
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		const struct row *row = &rows[i];
+		struct str did AUTO(str_clear) = STR_INIT(1000);
+		char *got AUTO(free) = NULL;
 		struct err err = ERR_INIT;
-		struct str did = STR_INIT(1000);
+		int rc;
+
 		add_function(&row->pf);
 		failing = row->fail;
-		int rc = device_create_vfs(&world, &did, &err);
-		char *got = strs_join(&writes, " ");
+		rc = device_create_vfs(&world, &did, &err);
+		got = strs_join(&writes, " ");
 		ck_assert_msg(rc == (row->says ? -1 : 0), "%s: %d %s", row->what, rc, err.msg);
-		ROW_STR_EQ(row->what, got, row->writes);
-		ROW_STR_EQ(row->what, did.ptr, row->did);
+		ROW_STR_EQ(row->what, got, row->writes ? row->writes : "");
+		ROW_STR_EQ(row->what, did.ptr, row->did ? row->did : "");
 		if (rc)
 			ck_assert_msg(strstr(err.msg, row->says), "%s: %s", row->what, err.msg);
-		free(got);
 		strs_clear(&writes);
-		str_clear(&did);
 		remove_root();
 	}
-	strs_clear(&vendors);
 	rmdir(root);
 }
 END_TEST
