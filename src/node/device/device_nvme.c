@@ -18,19 +18,18 @@
 #include "node/device/sysfs.h"
 
 /* One namespace as a controller shows it. */
-struct namespace
-{
+struct nvme_namespace {
 	char *dir;     /* of the disk or hidden path below the controller */
 	char disk[64]; /* name of the disk that is used */
 	uint32_t nsid;
 };
 
-struct namespaces {
-	struct namespace *v;
+struct nvme_namespaces {
+	struct nvme_namespace *v;
 	size_t n;
 };
 
-static void namespaces_clear_p(struct namespaces *l)
+static void nvme_namespaces_clear_p(struct nvme_namespaces *l)
 {
 	for (size_t i = 0; i < l->n; i++)
 		free(l->v[i].dir);
@@ -78,9 +77,10 @@ static bool is_path_of(const char *entry, const char *disk)
 
 /* ---- what a function shows ---- */
 
-static void add_namespace(struct namespaces *l, const char *dir, const char *disk, uint32_t nsid)
+static void add_namespace(struct nvme_namespaces *l, const char *dir, const char *disk,
+                          uint32_t nsid)
 {
-	struct namespace *n;
+	struct nvme_namespace *n;
 
 	l->v = xrealloc(l->v, (l->n + 1) * sizeof(*l->v));
 	n = &l->v[l->n++];
@@ -89,7 +89,7 @@ static void add_namespace(struct namespaces *l, const char *dir, const char *dis
 	snprintf(n->disk, sizeof(n->disk), "%s", disk);
 }
 
-static int list_of_controller(const char *controller, struct namespaces *ret, struct err *err)
+static int list_of_controller(const char *controller, struct nvme_namespaces *ret, struct err *err)
 {
 	struct strs names AUTO(strs_clear) = STRS_INIT;
 
@@ -133,8 +133,8 @@ static int check_state(const char *controller, struct str *why, struct err *err)
  * All namespaces below the function. With `why`: DEVICE_NOT_LIVE when there is no controller, or
  * one that is not live.
  */
-static int list_namespaces(const struct device_world *w, const char *pci, struct namespaces *ret,
-                           struct str *why, struct err *err)
+static int list_namespaces(const struct device_world *w, const char *pci,
+                           struct nvme_namespaces *ret, struct str *why, struct err *err)
 {
 	char *function AUTO(free) = pci_dir(w, pci);
 	char *nvme AUTO(free) = xasprintf("%s/nvme", function);
@@ -159,7 +159,7 @@ static int list_namespaces(const struct device_world *w, const char *pci, struct
 static int list_disks(const struct device_world *w, const char *pci, struct strs *ret,
                       struct err *err)
 {
-	struct namespaces l AUTO(namespaces_clear) = { NULL, 0 };
+	struct nvme_namespaces l AUTO(nvme_namespaces_clear) = { NULL, 0 };
 
 	if (list_namespaces(w, pci, &l, NULL, err))
 		return -1;
@@ -176,8 +176,8 @@ static int check_want(const struct device_want *want, struct err *err)
 }
 
 /* The namespace id is missing: does the wanted UUID stand under another one? */
-static int not_among(const struct namespaces *l, const char *pci, const struct device_want *want,
-                     struct str *why, struct err *err)
+static int not_among(const struct nvme_namespaces *l, const char *pci,
+                     const struct device_want *want, struct str *why, struct err *err)
 {
 	str_addf(why, "PCI function %s has no namespace %u", pci, want->nsid);
 	for (size_t i = 0; i < l->n; i++) {
@@ -197,10 +197,10 @@ static int not_among(const struct namespaces *l, const char *pci, const struct d
 	return DEVICE_ABSENT;
 }
 
-static int pick(const struct namespaces *l, const char *pci, const struct device_want *want,
-                const struct namespace **ret, struct str *why, struct err *err)
+static int pick(const struct nvme_namespaces *l, const char *pci, const struct device_want *want,
+                const struct nvme_namespace **ret, struct str *why, struct err *err)
 {
-	const struct namespace *found = NULL;
+	const struct nvme_namespace *found = NULL;
 
 	for (size_t i = 0; i < l->n; i++) {
 		if (l->v[i].nsid != want->nsid)
@@ -219,7 +219,7 @@ static int pick(const struct namespaces *l, const char *pci, const struct device
 }
 
 /* Is the disk what the controller's own entry says? With multipath these are two objects. */
-static int check_head(const struct namespace *n, const struct device *d, struct err *err)
+static int check_head(const struct nvme_namespace *n, const struct device *d, struct err *err)
 {
 	char uuid[40];
 
@@ -238,7 +238,7 @@ static int check_head(const struct namespace *n, const struct device *d, struct 
  * Contradiction, or only another namespace that took over the names while we looked? DEVICE_ABSENT:
  * the latter.
  */
-static int still_there(const struct namespace *n, struct str *why, struct err *contradiction)
+static int still_there(const struct nvme_namespace *n, struct str *why, struct err *contradiction)
 {
 	struct err ignored = ERR_INIT;
 	uint64_t nsid;
@@ -253,8 +253,8 @@ static int still_there(const struct namespace *n, struct str *why, struct err *c
 static int find(const struct device_world *w, const char *pci, const struct device_want *want,
                 struct device *ret, struct str *why, struct err *err)
 {
-	struct namespaces l AUTO(namespaces_clear) = { NULL, 0 };
-	const struct namespace *n = NULL;
+	struct nvme_namespaces l AUTO(nvme_namespaces_clear) = { NULL, 0 };
+	const struct nvme_namespace *n = NULL;
 	struct device d;
 	int rc = list_namespaces(w, pci, &l, why, err);
 
@@ -283,7 +283,7 @@ static int find(const struct device_world *w, const char *pci, const struct devi
 
 static int live(const struct device_world *w, const char *pci, struct str *why, struct err *err)
 {
-	struct namespaces ignored AUTO(namespaces_clear) = { NULL, 0 };
+	struct nvme_namespaces ignored AUTO(nvme_namespaces_clear) = { NULL, 0 };
 
 	return list_namespaces(w, pci, &ignored, why, err);
 }

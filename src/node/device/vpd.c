@@ -15,31 +15,31 @@ enum {
 	SMALL_NAME_END = 0x0f,
 };
 
-struct span {
+struct vpd_bytes {
 	const uint8_t *p;
 	size_t n;
 };
 
-struct resource {
+struct vpd_resource {
 	uint8_t tag; /* large: the whole byte; small: 0 */
-	struct span body;
+	struct vpd_bytes body;
 };
 
 /* Cuts n bytes off the front; false when there are fewer. */
-static bool take(struct span *from, size_t n, struct span *ret)
+static bool take(struct vpd_bytes *from, size_t n, struct vpd_bytes *ret)
 {
 	if (n > from->n)
 		return false;
-	*ret = (struct span) { from->p, n };
+	*ret = (struct vpd_bytes) { from->p, n };
 	from->p += n;
 	from->n -= n;
 	return true;
 }
 
 /* False at the end tag, at the end of the bytes and where they make no sense. */
-static bool next_resource(struct span *rest, struct resource *ret)
+static bool next_resource(struct vpd_bytes *rest, struct vpd_resource *ret)
 {
-	struct span head;
+	struct vpd_bytes head;
 
 	if (!take(rest, 1, &head))
 		return false;
@@ -57,7 +57,7 @@ static bool trimmed_away(uint8_t c)
 	return c == '\0' || c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-static bool copy_value(struct span value, char ret[VPD_VALUE_MAX])
+static bool copy_value(struct vpd_bytes value, char ret[VPD_VALUE_MAX])
 {
 	while (value.n > 0 && trimmed_away(value.p[value.n - 1]))
 		value.n--;
@@ -79,9 +79,10 @@ enum search {
 	DAMAGED, /* nothing behind this place can be trusted */
 };
 
-static enum search find_in_resource(struct span fields, const char *keyword, struct span *ret)
+static enum search find_in_resource(struct vpd_bytes fields, const char *keyword,
+                                    struct vpd_bytes *ret)
 {
-	struct span head;
+	struct vpd_bytes head;
 
 	while (fields.n > 0) {
 		if (!take(&fields, 3, &head) || !take(&fields, head.p[2], ret))
@@ -94,8 +95,8 @@ static enum search find_in_resource(struct span fields, const char *keyword, str
 
 bool vpd_field(const char *bytes, size_t n, const char *keyword, char ret[VPD_VALUE_MAX])
 {
-	struct span rest = { (const uint8_t *)bytes, n }, value;
-	struct resource r;
+	struct vpd_bytes rest = { (const uint8_t *)bytes, n }, value;
+	struct vpd_resource r;
 
 	while (next_resource(&rest, &r)) {
 		enum search found;

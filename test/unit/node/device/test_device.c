@@ -20,7 +20,7 @@
 static char *vendor_list[] = { (char *)"15b3", (char *)"1b36", NULL };
 static const struct strs vendors = { vendor_list, 2 };
 
-struct fixture {
+struct find_world {
 	struct tree tree;
 	struct kernel kernel; /* to see that looking writes nothing */
 	struct device_world world;
@@ -29,16 +29,16 @@ struct fixture {
 	struct err err;
 };
 
-static void fixture_clear_p(struct fixture *f)
+static void find_world_clear_p(struct find_world *f)
 {
 	kernel_clear(&f->kernel);
 	tree_clear(&f->tree);
 	str_clear(&f->why);
 }
 
-static void fixture_init(struct fixture *f, const char *state)
+static void find_world_init(struct find_world *f, const char *state)
 {
-	*f = (struct fixture) { .why = STR_INIT(700) };
+	*f = (struct find_world) { .why = STR_INIT(700) };
 	tree_unpack(&f->tree, state);
 	kernel_init(&f->kernel, &f->tree);
 	f->world = (struct device_world) { .sysfs = f->tree.sysfs,
@@ -49,7 +49,7 @@ static void fixture_init(struct fixture *f, const char *state)
 		                           .writer = &f->kernel.writer };
 }
 
-static int find(struct fixture *f, const char *pci, uint32_t nsid, const char *uuid,
+static int find(struct find_world *f, const char *pci, uint32_t nsid, const char *uuid,
                 uint64_t capacity)
 {
 	struct device_want want = {
@@ -85,9 +85,9 @@ static const struct {
 
 START_TEST(a_pf_is_not_taken_for_a_vf_nor_a_vf_for_a_pf)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct find_world f AUTO(find_world_clear);
 
-	fixture_init(&f, "s3-multipath-attached");
+	find_world_init(&f, "s3-multipath-attached");
 	for (size_t i = 0; i < ARRAY_LEN(function_rows); i++) {
 		const struct device_want want = { .volume_id = "vol",
 			                          .pci = function_rows[i].pci,
@@ -161,11 +161,11 @@ START_TEST(every_recorded_namespace_is_found_and_nothing_else)
 {
 	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
 		const struct found *want = &table[i];
-		struct fixture f AUTO(fixture_clear);
+		struct find_world f AUTO(find_world_clear);
 		char *what AUTO(free) = xasprintf("%s %s/%u", want->state, want->pci, want->nsid);
 		int rc;
 
-		fixture_init(&f, want->state);
+		find_world_init(&f, want->state);
 		rc = find(&f, want->pci, want->nsid, want->uuid, want->mib * MIB);
 		ck_assert_msg(rc == (want->name ? 0 : DEVICE_ABSENT), "%s: %d %s %s", what, rc,
 		              f.why.ptr, f.err.msg);
@@ -192,10 +192,10 @@ END_TEST
 START_TEST(asynchronous_probing_changes_no_answer)
 {
 	/* s8 is s5 on a kernel that numbers controllers in no order (fact 4). */
-	struct fixture a AUTO(fixture_clear), b AUTO(fixture_clear);
+	struct find_world a AUTO(find_world_clear), b AUTO(find_world_clear);
 
-	fixture_init(&a, "s5-two-pfs-multipath");
-	fixture_init(&b, "s8-k612-two-pfs-multipath");
+	find_world_init(&a, "s5-two-pfs-multipath");
+	find_world_init(&b, "s8-k612-two-pfs-multipath");
 	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
 		if (!str_eq(table[i].state, "s5-two-pfs-multipath") || !table[i].name)
 			continue;
@@ -352,10 +352,10 @@ START_TEST(contradictions_are_refused_and_missing_facts_are_not_contradictions)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct fixture f AUTO(fixture_clear);
+		struct find_world f AUTO(find_world_clear);
 		int rc;
 
-		fixture_init(&f, "s3-multipath-attached");
+		find_world_init(&f, "s3-multipath-attached");
 		apply_edits(&f.tree, rows[i].edits, ARRAY_LEN(rows[i].edits));
 		memset(&f.dev, 0x55, sizeof(f.dev));
 		rc = find(&f, rows[i].pci ? rows[i].pci : "0000:01:00.1",
@@ -374,9 +374,9 @@ END_TEST
 
 START_TEST(a_bad_address_is_invalid_and_a_wrong_device_a_failed_precondition)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct find_world f AUTO(find_world_clear);
 
-	fixture_init(&f, "s3-multipath-attached");
+	find_world_init(&f, "s3-multipath-attached");
 	ck_assert_int_eq(find(&f, "01:00", 1, "", 0), -1);
 	ck_assert_int_eq(f.err.code, ERR_INVALID);
 	ck_assert(str_has_prefix(f.err.msg, "volume vol: "));
@@ -389,9 +389,9 @@ END_TEST
 
 START_TEST(a_function_of_another_driver_is_refused_and_a_parked_one_awaited)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct find_world f AUTO(find_world_clear);
 
-	fixture_init(&f, "s2-vfs-unbound");
+	find_world_init(&f, "s2-vfs-unbound");
 	tree_link(&f.tree, S3_VF "/driver", "../../../../bus/pci/drivers/vfio-pci");
 	ck_assert_int_eq(find(&f, "0000:01:00.1", 1, U1, 0), -1);
 	ck_assert_int_eq(f.err.code, ERR_PRECONDITION);
@@ -404,9 +404,9 @@ END_TEST
 
 START_TEST(the_disk_number_may_be_missing_but_not_nonsense)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct find_world f AUTO(find_world_clear);
 
-	fixture_init(&f, "s3-multipath-attached");
+	find_world_init(&f, "s3-multipath-attached");
 	tree_remove(&f.tree, S3_HEAD "/diskseq");
 	ck_assert_int_eq(find(&f, "0000:01:00.1", 1, U1, 0), 0);
 	ck_assert_uint_eq(f.dev.diskseq, 0);
@@ -480,10 +480,10 @@ START_TEST(a_device_is_found_by_its_number)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct fixture f AUTO(fixture_clear);
+		struct find_world f AUTO(find_world_clear);
 		int rc;
 
-		fixture_init(&f, rows[i].state);
+		find_world_init(&f, rows[i].state);
 		rc = device_by_number(&f.world, makedev(259, rows[i].minor), &f.dev, &f.err);
 		ck_assert_msg(rc == (rows[i].name ? 0 : DEVICE_ABSENT), "%s: %d %s", rows[i].what,
 		              rc, f.err.msg);
@@ -498,9 +498,9 @@ END_TEST
 
 START_TEST(a_number_that_moved_to_another_disk_is_no_device)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct find_world f AUTO(find_world_clear);
 
-	fixture_init(&f, "s3-multipath-attached");
+	find_world_init(&f, "s3-multipath-attached");
 	tree_write(&f.tree, S3_HEAD "/dev", "259:9\n");
 	ck_assert_int_eq(device_by_number(&f.world, makedev(259, 1), &f.dev, &f.err),
 	                 DEVICE_ABSENT);
@@ -509,9 +509,9 @@ END_TEST
 
 START_TEST(a_disk_with_two_functions_names_neither)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct find_world f AUTO(find_world_clear);
 
-	fixture_init(&f, "s3-multipath-attached");
+	find_world_init(&f, "s3-multipath-attached");
 	tree_link(&f.tree, "/sys/class/block/nvme0c2n1",
 	          "../../devices/pci0000:00/0000:00:04.0/0000:01:00.2/nvme/nvme2");
 	ck_assert_int_eq(device_by_number(&f.world, makedev(259, 1), &f.dev, &f.err), 0);
@@ -521,9 +521,9 @@ END_TEST
 
 START_TEST(any_block_device_has_a_number)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct find_world f AUTO(find_world_clear);
 
-	fixture_init(&f, NULL);
+	find_world_init(&f, NULL);
 	tree_write(&f.tree, "/sys/devices/virtual/block/sd/dev", "7:3\n");
 	tree_write(&f.tree, "/sys/devices/virtual/block/sd/size", "8\n");
 	tree_link(&f.tree, "/sys/class/block/sd", "../../devices/virtual/block/sd");
@@ -556,10 +556,10 @@ START_TEST(functions_of_snap_pfs_are_counted)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct fixture f AUTO(fixture_clear);
+		struct find_world f AUTO(find_world_clear);
 		unsigned n = 77;
 
-		fixture_init(&f, rows[i].state);
+		find_world_init(&f, rows[i].state);
 		f.world.snap_device_id = rows[i].device_id;
 		ck_assert_int_eq(device_count_functions(&f.world, &n, &f.why, &f.err), 0);
 		ck_assert_msg(n == rows[i].want, "%s: %u", rows[i].what, n);
@@ -582,11 +582,11 @@ START_TEST(release_clears_our_override_and_touches_nothing_else)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct fixture f AUTO(fixture_clear);
+		struct find_world f AUTO(find_world_clear);
 		char *writes AUTO(free) = NULL;
 		int rc;
 
-		fixture_init(&f, "s3-multipath-attached");
+		find_world_init(&f, "s3-multipath-attached");
 		tree_write(&f.tree, "/sys/bus/pci/devices/0000:00:04.0/driver_override", "nvme\n");
 		snprintf(f.dev.pci, sizeof(f.dev.pci), "%s", rows[i].pci);
 		f.dev.kind = &device_kind_nvme;

@@ -143,7 +143,7 @@ static const struct device_kind *const kinds[] = { &other, &second, NULL };
 static char *nvme_vendor_list[] = { (char *)"15b3", NULL };
 static const struct strs nvme_vendors = { nvme_vendor_list, 1 };
 
-struct host {
+struct kind_world {
 	struct tree tree;
 	struct kernel kernel;
 	struct device_world world;
@@ -153,21 +153,21 @@ struct host {
 	struct err err;
 };
 
-static void host_clear_p(struct host *h)
+static void kind_world_clear_p(struct kind_world *h)
 {
 	kernel_clear(&h->kernel);
 	tree_clear(&h->tree);
 	str_clear(&h->text);
 }
 
-static void add_attr(struct host *h, const char *pci, const char *name, const char *text)
+static void add_attr(struct kind_world *h, const char *pci, const char *name, const char *text)
 {
 	char *path AUTO(free) = xasprintf(DEVICES "%s/%s", pci, name);
 
 	tree_write(&h->tree, path, text);
 }
 
-static void add_function(struct host *h, const char *pci, const char *class_code,
+static void add_function(struct kind_world *h, const char *pci, const char *class_code,
                          const char *vendor, const char *device)
 {
 	add_attr(h, pci, "class", class_code);
@@ -176,10 +176,10 @@ static void add_function(struct host *h, const char *pci, const char *class_code
 	add_attr(h, pci, "driver_override", "(null)\n");
 }
 
-static void host_init(struct host *h)
+static void kind_world_init(struct kind_world *h)
 {
 	memset(&tags, 0, sizeof(tags));
-	*h = (struct host) {
+	*h = (struct kind_world) {
 		.want = { .volume_id = "vol", .pci = VF, .emulation = EMULATION_VIRTIOFS },
 		.text = STR_INIT(700),
 	};
@@ -198,7 +198,7 @@ static void host_init(struct host *h)
 	tree_link(&h->tree, DEVICES PF "/virtfn0", "../" VF);
 }
 
-static void bind_to(struct host *h, const char *pci, const char *driver)
+static void bind_to(struct kind_world *h, const char *pci, const char *driver)
 {
 	char *link AUTO(free) = xasprintf(DEVICES "%s/driver", pci);
 	char *target AUTO(free) = xasprintf("../../drivers/%s", driver);
@@ -206,14 +206,14 @@ static void bind_to(struct host *h, const char *pci, const char *driver)
 	tree_link(&h->tree, link, target);
 }
 
-static void assert_writes(struct host *h, const char *want)
+static void assert_writes(struct kind_world *h, const char *want)
 {
 	char *got AUTO(free) = kernel_writes(&h->kernel);
 
 	ck_assert_str_eq(got, want);
 }
 
-static int wait_ms(struct host *h, int ms)
+static int wait_ms(struct kind_world *h, int ms)
 {
 	return device_wait(&h->world, &h->want, deadline_in_ms(ms), &h->dev, &h->err);
 }
@@ -228,9 +228,9 @@ static void tag_on_bind(struct kernel *k, const char *pci)
 
 START_TEST(a_device_is_found_through_the_kind_of_its_volume)
 {
-	struct host h AUTO(host_clear);
+	struct kind_world h AUTO(kind_world_clear);
 
-	host_init(&h);
+	kind_world_init(&h);
 	bind_to(&h, VF, "tagfs");
 	ck_assert_int_eq(device_find(&h.world, &h.want, &h.dev, &h.text, &h.err), DEVICE_ABSENT);
 	ck_assert_str_eq(h.text.ptr, VF " has no tag");
@@ -254,10 +254,10 @@ START_TEST(a_function_of_another_kind_or_driver_is_refused)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct host h AUTO(host_clear);
+		struct kind_world h AUTO(kind_world_clear);
 		int rc;
 
-		host_init(&h);
+		kind_world_init(&h);
 		h.want.pci = rows[i].pci;
 		bind_to(&h, rows[i].pci, rows[i].driver);
 		rc = device_find(&h.world, &h.want, &h.dev, &h.text, &h.err);
@@ -271,9 +271,9 @@ END_TEST
 
 START_TEST(each_kind_says_what_it_has_to_know)
 {
-	struct host h AUTO(host_clear);
+	struct kind_world h AUTO(kind_world_clear);
 
-	host_init(&h);
+	kind_world_init(&h);
 	h.want.nsid = 1;
 	ck_assert_int_eq(device_find(&h.world, &h.want, &h.dev, NULL, &h.err), -1);
 	ck_assert_int_eq(h.err.code, ERR_INVALID);
@@ -285,9 +285,9 @@ START_TEST(a_volume_that_names_no_kind_is_nvme_and_an_unknown_one_is_refused)
 {
 	static const struct device_kind *const one[] = { &second, NULL };
 	const struct device_want nvme = { .volume_id = "vol", .pci = NVME_PF };
-	struct host h AUTO(host_clear);
+	struct kind_world h AUTO(kind_world_clear);
 
-	host_init(&h);
+	kind_world_init(&h);
 	h.world.kinds = NULL;
 	ck_assert_int_eq(device_find(&h.world, &nvme, &h.dev, NULL, &h.err), -1);
 	ck_assert_str_eq(h.err.msg, "volume vol: the namespace id is 0");
@@ -303,9 +303,9 @@ END_TEST
 
 START_TEST(a_wait_binds_the_function_to_the_driver_of_its_kind)
 {
-	struct host h AUTO(host_clear);
+	struct kind_world h AUTO(kind_world_clear);
 
-	host_init(&h);
+	kind_world_init(&h);
 	h.kernel.on_bind = tag_on_bind;
 	ck_assert_msg(wait_ms(&h, 20000) == 0, "%s", h.err.msg);
 	ck_assert_str_eq(h.dev.name, "share1");
@@ -317,9 +317,9 @@ END_TEST
 START_TEST(a_wait_that_fails_asks_the_kind_who_uses_the_function)
 {
 	for (int in_use = 0; in_use < 2; in_use++) {
-		struct host h AUTO(host_clear);
+		struct kind_world h AUTO(kind_world_clear);
 
-		host_init(&h);
+		kind_world_init(&h);
 		tags.in_use = in_use;
 		ck_assert_int_eq(wait_ms(&h, 300), -1);
 		ck_assert_int_eq(h.err.code, ERR_DEADLINE);
@@ -337,9 +337,9 @@ END_TEST
 START_TEST(an_abandoned_device_is_given_back_through_its_kind)
 {
 	for (int in_use = 0; in_use < 2; in_use++) {
-		struct host h AUTO(host_clear);
+		struct kind_world h AUTO(kind_world_clear);
 
-		host_init(&h);
+		kind_world_init(&h);
 		h.kernel.on_bind = tag_on_bind;
 		ck_assert_msg(wait_ms(&h, 20000) == 0, "%s", h.err.msg);
 		tags.in_use = in_use;
@@ -354,11 +354,11 @@ END_TEST
 
 START_TEST(disks_are_held_as_their_kind_lists_them)
 {
-	struct host h AUTO(host_clear);
+	struct kind_world h AUTO(kind_world_clear);
 	struct device_hold held = { .n = 0 };
 	const struct device alone = { .kind = &second, .name = "share2", .pci = VF };
 
-	host_init(&h);
+	kind_world_init(&h);
 	ck_assert_int_eq(device_hold_disks(&second, &h.world, VF, &alone, &held, &h.err), -1);
 	ck_assert_str_eq(h.err.msg, "share1 is below it, too");
 }
@@ -366,7 +366,7 @@ END_TEST
 
 /* ---- a device by its number ---- */
 
-static void add_disk(struct host *h, const char *pci, const char *name, const char *dev)
+static void add_disk(struct kind_world *h, const char *pci, const char *name, const char *dev)
 {
 	char *dir AUTO(free) = xasprintf(DEVICES "%s/%s", pci, name);
 	char *attr AUTO(free) = xasprintf("%s/dev", dir);
@@ -381,9 +381,9 @@ static void add_disk(struct host *h, const char *pci, const char *name, const ch
 
 START_TEST(a_device_by_its_number_is_of_the_kind_of_its_function)
 {
-	struct host h AUTO(host_clear);
+	struct kind_world h AUTO(kind_world_clear);
 
-	host_init(&h);
+	kind_world_init(&h);
 	add_function(&h, "0000:03:00.0", "0x010000\n", "0x1af4\n", "0x1042\n");
 	add_disk(&h, VF, "tag0", "250:1");
 	add_disk(&h, NVME_PF, "nvme0n1", "250:2");
@@ -408,10 +408,10 @@ END_TEST
 
 START_TEST(its_kind_says_whether_a_device_works)
 {
-	struct host h AUTO(host_clear);
+	struct kind_world h AUTO(kind_world_clear);
 	const struct device dev = { .kind = &second, .pci = VF };
 
-	host_init(&h);
+	kind_world_init(&h);
 	ck_assert_int_eq(device_controllers_live(&h.world, &dev, &h.text, &h.err), DEVICE_NOT_LIVE);
 	ck_assert_str_eq(h.text.ptr, "the tag of " VF " is silent");
 	ck_assert_uint_eq(tags.asked_live, 1);
@@ -422,10 +422,10 @@ END_TEST
 
 START_TEST(release_clears_the_override_for_the_driver_of_the_kind)
 {
-	struct host h AUTO(host_clear);
+	struct kind_world h AUTO(kind_world_clear);
 	const struct device dev = { .kind = &second, .pci = VF };
 
-	host_init(&h);
+	kind_world_init(&h);
 	add_attr(&h, VF, "driver_override", "nvme\n");
 	ck_assert_int_eq(device_release(&h.world, &dev, &h.err), 0);
 	assert_writes(&h, "");
@@ -437,9 +437,9 @@ END_TEST
 
 START_TEST(at_start_the_overrides_of_all_kinds_are_cleared)
 {
-	struct host h AUTO(host_clear);
+	struct kind_world h AUTO(kind_world_clear);
 
-	host_init(&h);
+	kind_world_init(&h);
 	add_attr(&h, NVME_PF, "driver_override", "nvme\n");
 	add_attr(&h, VF, "driver_override", "tagfs\n");
 	add_attr(&h, PF, "driver_override", "nvme\n"); /* not the driver of its kind */
@@ -453,11 +453,11 @@ END_TEST
 
 START_TEST(the_vfs_of_all_kinds_are_counted)
 {
-	struct host h AUTO(host_clear);
+	struct kind_world h AUTO(kind_world_clear);
 	char *want AUTO(free) = NULL;
 	unsigned n;
 
-	host_init(&h);
+	kind_world_init(&h);
 	tree_link(&h.tree, DEVICES NVME_PF "/virtfn0", "../0000:01:00.1");
 	tree_link(&h.tree, DEVICES NVME_PF "/virtfn1", "../0000:01:00.2");
 	ck_assert_int_eq(device_count_functions(&h.world, &n, &h.text, &h.err), 0);
@@ -471,9 +471,9 @@ END_TEST
 
 START_TEST(vfs_are_made_by_the_driver_of_the_pfs_kind)
 {
-	struct host h AUTO(host_clear);
+	struct kind_world h AUTO(kind_world_clear);
 
-	host_init(&h);
+	kind_world_init(&h);
 	add_attr(&h, PF, "sriov_totalvfs", "4\n");
 	add_attr(&h, PF, "sriov_numvfs", "0\n");
 	h.kernel.faults[0] = (struct kernel_fault) { .attribute = "sriov_numvfs", .times = 1 };
@@ -486,9 +486,9 @@ END_TEST
 
 START_TEST(the_kind_advises_what_to_do_without_sriov)
 {
-	struct host h AUTO(host_clear);
+	struct kind_world h AUTO(kind_world_clear);
 
-	host_init(&h);
+	kind_world_init(&h);
 	tree_remove(&h.tree, DEVICES NVME_PF);
 	ck_assert_int_eq(device_create_vfs(&h.world, &h.text, &h.err), -1);
 	ck_assert_int_eq(h.err.code, ERR_PRECONDITION);

@@ -16,19 +16,19 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-struct fixture {
+struct open_world {
 	struct tree tree;
 	struct loop loop;
 	struct device dev; /* describes the loop device truthfully */
 };
 
-static void fixture_clear_p(struct fixture *f)
+static void open_world_clear_p(struct open_world *f)
 {
 	loop_detach(&f->loop);
 	tree_clear(&f->tree);
 }
 
-static void fixture_init(struct fixture *f)
+static void open_world_init(struct open_world *f)
 {
 	tree_unpack(&f->tree, NULL);
 	loop_attach(&f->loop, &f->tree, 16 * MIB);
@@ -40,7 +40,7 @@ static void fixture_init(struct fixture *f)
 	snprintf(f->dev.path, sizeof(f->dev.path), "%s/nvme0n1", f->tree.dev);
 }
 
-static void refused(const struct fixture *f, int flags, enum err_code code, const char *says)
+static void refused(const struct open_world *f, int flags, enum err_code code, const char *says)
 {
 	struct err err = ERR_INIT;
 	int fd = 77;
@@ -53,13 +53,13 @@ static void refused(const struct fixture *f, int flags, enum err_code code, cons
 
 START_TEST(the_right_device_is_opened)
 {
-	struct fixture f AUTO(fixture_clear) = { .loop = { .fd = -1 } };
+	struct open_world f AUTO(open_world_clear) = { .loop = { .fd = -1 } };
 	int fd AUTO(fd) = -1;
 	struct err err = ERR_INIT;
 	uint64_t seq = 0;
 
 	SKIP_UNLESS_LOOP();
-	fixture_init(&f);
+	open_world_init(&f);
 	ck_assert_msg(device_open(&f.dev, O_RDONLY, &fd, &seq, &err) == 0, "%s", err.msg);
 	ck_assert_uint_eq(seq, f.loop.diskseq);
 	ck_assert_int_eq(fcntl(fd, F_GETFL) & O_ACCMODE, O_RDONLY);
@@ -74,12 +74,12 @@ END_TEST
 
 START_TEST(anything_else_is_refused)
 {
-	struct fixture f AUTO(fixture_clear) = { .loop = { .fd = -1 } };
+	struct open_world f AUTO(open_world_clear) = { .loop = { .fd = -1 } };
 	struct device good;
 	char other[32];
 
 	SKIP_UNLESS_LOOP();
-	fixture_init(&f);
+	open_world_init(&f);
 	good = f.dev;
 	f.dev.size += 512;
 	refused(&f, O_RDONLY, ERR_PRECONDITION, "has 16.0 MiB (16777216 bytes), sysfs says");
@@ -102,7 +102,7 @@ END_TEST
 START_TEST(only_block_device_nodes_are_opened)
 {
 	struct tree t AUTO(tree_clear) = { 0 };
-	struct fixture f = { 0 };
+	struct open_world f = { 0 };
 	char path[300];
 
 	tree_unpack(&t, NULL);
@@ -122,13 +122,13 @@ END_TEST
 
 START_TEST(a_device_in_use_is_not_opened_exclusively)
 {
-	struct fixture f AUTO(fixture_clear) = { .loop = { .fd = -1 } };
+	struct open_world f AUTO(open_world_clear) = { .loop = { .fd = -1 } };
 	int first AUTO(fd) = -1;
 	int plain AUTO(fd) = -1;
 	struct err err = ERR_INIT;
 
 	SKIP_UNLESS_LOOP();
-	fixture_init(&f);
+	open_world_init(&f);
 	ck_assert_int_eq(device_open(&f.dev, O_RDONLY | O_EXCL, &first, NULL, &err), 0);
 	refused(&f, O_RDONLY | O_EXCL, ERR_PRECONDITION, "is in use: mounted, or part of");
 	ck_assert_int_eq(device_open(&f.dev, O_RDONLY, &plain, NULL, &err), 0);
@@ -137,13 +137,13 @@ END_TEST
 
 START_TEST(a_nodev_mount_is_named)
 {
-	struct fixture f AUTO(fixture_clear) = { .loop = { .fd = -1 } };
+	struct open_world f AUTO(open_world_clear) = { .loop = { .fd = -1 } };
 	char says[200];
 
 	SKIP_UNLESS_LOOP();
 	/* This test's process alone sees the mount; it ends with it. */
 	SKIP_IF(unshare(CLONE_NEWNS) != 0, "needs a mount namespace of its own");
-	fixture_init(&f);
+	open_world_init(&f);
 	ck_assert_int_eq(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
 	ck_assert_int_eq(mount(f.tree.dev, f.tree.dev, NULL, MS_BIND, NULL), 0);
 	ck_assert_int_eq(mount(NULL, f.tree.dev, NULL, MS_REMOUNT | MS_BIND | MS_NODEV, NULL), 0);

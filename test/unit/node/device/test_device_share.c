@@ -9,7 +9,7 @@
 #include "test/lib/suite.h"
 #include "test/lib/wait_world.h"
 
-struct waiter {
+struct sharing_wait {
 	pthread_t thread;
 	struct wait_world *f;
 	struct device_want want;
@@ -20,15 +20,15 @@ struct waiter {
 
 static void *run_waiter(void *arg)
 {
-	struct waiter *w = arg;
+	struct sharing_wait *w = arg;
 
 	w->result = device_wait(&w->f->world, &w->want, deadline_in_ms(w->ms), &w->dev, &w->err);
 	return NULL;
 }
 
-static void start_waiter(struct waiter *w, struct wait_world *f, uint32_t nsid, int ms)
+static void start_waiter(struct sharing_wait *w, struct wait_world *f, uint32_t nsid, int ms)
 {
-	*w = (struct waiter) { .f = f, .want = f->want, .ms = ms };
+	*w = (struct sharing_wait) { .f = f, .want = f->want, .ms = ms };
 	w->want.nsid = nsid;
 	w->want.uuid = "";
 	ck_assert_int_eq(pthread_create(&w->thread, NULL, run_waiter, w), 0);
@@ -37,7 +37,7 @@ static void start_waiter(struct waiter *w, struct wait_world *f, uint32_t nsid, 
 START_TEST(a_wait_that_fails_leaves_the_function_to_one_that_found_its_device)
 {
 	struct wait_world f AUTO(wait_world_clear);
-	struct waiter loser, winner;
+	struct sharing_wait loser, winner;
 
 	/* Namespace 1 comes with the bind; 9 never does. */
 	wait_world_init(&f, "s2-vfs-unbound");
@@ -58,7 +58,7 @@ END_TEST
 START_TEST(an_abandoned_device_is_left_to_whoever_waits_for_its_neighbour)
 {
 	struct wait_world f AUTO(wait_world_clear);
-	struct waiter neighbour;
+	struct sharing_wait neighbour;
 
 	wait_world_init(&f, "s2-vfs-unbound");
 	f.kernel.on_bind = namespace_on_bind;
@@ -78,7 +78,7 @@ END_TEST
 /* The first binds and fails after first_ms; the second fails later. */
 static void two_waits_fail(struct wait_world *w, int first_ms)
 {
-	struct waiter first, second;
+	struct sharing_wait first, second;
 
 	start_waiter(&first, w, 8, first_ms);
 	usleep(200000);
@@ -116,7 +116,7 @@ START_TEST(many_waits_on_one_function_end_in_one_state)
 {
 	struct wait_world f AUTO(wait_world_clear);
 	struct str why AUTO(str_clear) = STR_INIT(300);
-	struct waiter w[8];
+	struct sharing_wait w[8];
 
 	wait_world_init(&f, "s2-vfs-unbound");
 	for (size_t i = 0; i < ARRAY_LEN(w); i++)

@@ -81,7 +81,7 @@ static void remove_root(void)
 #define NVME .driver = "../../drivers/nvme"
 #define SRIOV "devices/0000:01:00.0/sriov_"
 
-static const struct row {
+static const struct vfs_row {
 	const char *what;
 	struct pf pf;
 	const char *fail;         /* the attribute whose write fails */
@@ -143,7 +143,7 @@ START_TEST(vfs_are_made_where_a_snap_pf_has_none)
 
 	ck_assert_ptr_nonnull(mkdtemp(root));
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		const struct row *row = &rows[i];
+		const struct vfs_row *row = &rows[i];
 		struct str did AUTO(str_clear) = STR_INIT(1000);
 		char *got AUTO(free) = NULL;
 		struct err err = ERR_INIT;

@@ -15,7 +15,7 @@
 static char *vendor_list[] = { (char *)"1b36", NULL };
 static const struct strs vendors = { vendor_list, 1 };
 
-struct fixture {
+struct bind_world {
 	struct tree tree;
 	struct kernel kernel;
 	struct device_world world;
@@ -24,7 +24,7 @@ struct fixture {
 	struct err err;
 };
 
-static void fixture_clear_p(struct fixture *f)
+static void bind_world_clear_p(struct bind_world *f)
 {
 	kernel_clear(&f->kernel);
 	tree_clear(&f->tree);
@@ -32,9 +32,9 @@ static void fixture_clear_p(struct fixture *f)
 }
 
 /* Unbound VFs, autoprobe 0. */
-static void fixture_init(struct fixture *f)
+static void bind_world_init(struct bind_world *f)
 {
-	*f = (struct fixture) { .why = STR_INIT(700) };
+	*f = (struct bind_world) { .why = STR_INIT(700) };
 	tree_unpack(&f->tree, "s2-vfs-unbound");
 	kernel_init(&f->kernel, &f->tree);
 	f->world = (struct device_world) { .sysfs = f->tree.sysfs,
@@ -44,19 +44,19 @@ static void fixture_init(struct fixture *f)
 		                           .writer = &f->kernel.writer };
 }
 
-static int give(struct fixture *f)
+static int give(struct bind_world *f)
 {
 	return pci_give(&f->world, VF, "nvme", &f->change, &f->why, &f->err);
 }
 
-static void assert_writes(struct fixture *f, const char *what, const char *want)
+static void assert_writes(struct bind_world *f, const char *what, const char *want)
 {
 	char *got AUTO(free) = kernel_writes(&f->kernel);
 
 	ROW_STR_EQ(what, got, want);
 }
 
-static void assert_state(struct fixture *f, const char *what, const char *driver,
+static void assert_state(struct bind_world *f, const char *what, const char *driver,
                          const char *override)
 {
 	char *got AUTO(free) = tree_read(&f->tree, VF_DIR "/driver_override");
@@ -71,9 +71,9 @@ static void assert_state(struct fixture *f, const char *what, const char *driver
 
 START_TEST(a_free_function_is_bound_by_override)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct bind_world f AUTO(bind_world_clear);
 
-	fixture_init(&f);
+	bind_world_init(&f);
 	ck_assert_int_eq(give(&f), 0);
 	assert_writes(&f, "give", "driver_override nvme; bind " VF);
 	assert_state(&f, "give", "nvme", "nvme");
@@ -88,9 +88,9 @@ END_TEST
 
 START_TEST(what_was_given_can_be_taken_back)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct bind_world f AUTO(bind_world_clear);
 
-	fixture_init(&f);
+	bind_world_init(&f);
 	ck_assert_int_eq(give(&f), 0);
 	ck_assert_int_eq(pci_give_back(&f.world, &f.change, false, &f.err), 0);
 	assert_state(&f, "override only", "nvme", "(null)");
@@ -133,10 +133,10 @@ START_TEST(a_failed_step_leaves_nothing_behind)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct fixture f AUTO(fixture_clear);
+		struct bind_world f AUTO(bind_world_clear);
 		int rc;
 
-		fixture_init(&f);
+		bind_world_init(&f);
 		f.kernel.faults[0] =
 			(struct kernel_fault) { rows[i].attribute, rows[i].errnum, 1, false };
 		rc = give(&f);
@@ -154,9 +154,9 @@ END_TEST
 
 START_TEST(an_undo_that_fails_is_told)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct bind_world f AUTO(bind_world_clear);
 
-	fixture_init(&f);
+	bind_world_init(&f);
 	f.kernel.faults[0] = (struct kernel_fault) { "bind", EPERM, 1, false };
 	/* The second write of the override is the undo. */
 	f.kernel.faults[1] = (struct kernel_fault) { "driver_override", 0, 1, true };
@@ -168,7 +168,7 @@ START_TEST(an_undo_that_fails_is_told)
 }
 END_TEST
 
-static void hold_by(struct fixture *f, const char *driver)
+static void hold_by(struct bind_world *f, const char *driver)
 {
 	char target[100];
 
@@ -178,9 +178,9 @@ static void hold_by(struct fixture *f, const char *driver)
 
 START_TEST(another_driver_is_never_displaced)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct bind_world f AUTO(bind_world_clear);
 
-	fixture_init(&f);
+	bind_world_init(&f);
 	hold_by(&f, "vfio-pci");
 	ck_assert_int_eq(give(&f), -1);
 	ck_assert_int_eq(f.err.code, ERR_PRECONDITION);
@@ -191,9 +191,9 @@ END_TEST
 
 START_TEST(an_override_for_another_driver_is_respected)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct bind_world f AUTO(bind_world_clear);
 
-	fixture_init(&f);
+	bind_world_init(&f);
 	tree_write(&f.tree, VF_DIR "/driver_override", "vfio-pci\n");
 	ck_assert_int_eq(give(&f), -1);
 	ck_assert_int_eq(f.err.code, ERR_PRECONDITION);
@@ -204,9 +204,9 @@ END_TEST
 
 START_TEST(a_parked_function_is_taken_and_parked_again)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct bind_world f AUTO(bind_world_clear);
 
-	fixture_init(&f);
+	bind_world_init(&f);
 	hold_by(&f, "pci-stub");
 	tree_write(&f.tree, VF_DIR "/driver_override", "pci-stub\n");
 	ck_assert_int_eq(give(&f), 0);
@@ -226,9 +226,9 @@ END_TEST
 
 START_TEST(a_leftover_override_of_ours_is_cleared_by_the_undo)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct bind_world f AUTO(bind_world_clear);
 
-	fixture_init(&f);
+	bind_world_init(&f);
 	tree_write(&f.tree, VF_DIR "/driver_override", "nvme\n");
 	f.kernel.faults[0] = (struct kernel_fault) { "bind", EIO, 1, false };
 	ck_assert_int_eq(give(&f), PCI_NOT_NOW);
@@ -249,9 +249,9 @@ START_TEST(forgetting_clears_only_our_override)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct fixture f AUTO(fixture_clear);
+		struct bind_world f AUTO(bind_world_clear);
 
-		fixture_init(&f);
+		bind_world_init(&f);
 		tree_write(&f.tree, VF_DIR "/driver_override", rows[i].before);
 		ck_assert_int_eq(pci_forget(&f.world, VF, "nvme", &f.err), 0);
 		assert_writes(&f, rows[i].what, rows[i].writes);
@@ -262,9 +262,9 @@ END_TEST
 
 START_TEST(forgetting_a_function_that_has_gone_is_fine)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct bind_world f AUTO(bind_world_clear);
 
-	fixture_init(&f);
+	bind_world_init(&f);
 	ck_assert_int_eq(pci_forget(&f.world, "0000:77:00.1", "nvme", &f.err), 0);
 	tree_write(&f.tree, VF_DIR "/driver_override", "nvme\n");
 	f.kernel.faults[0] = (struct kernel_fault) { "driver_override", ENODEV, 1, false };

@@ -11,14 +11,14 @@
 
 #define BYTES(s) (s), sizeof(s) - 1
 
-struct row {
+struct vpd_row {
 	const char *what;
 	const char *bytes;
 	size_t n;
 	const char *want; /* value of VU; NULL: none */
 };
 
-static const struct row rows[] = {
+static const struct vpd_row rows[] = {
 	{ "no bytes", BYTES(""), NULL },
 	{ "a field in VPD-R", BYTES("\x90\x07\x00VU\x04MT23"), "MT23" },
 	{ "a field in VPD-W", BYTES("\x91\x07\x00VU\x04MT23"), "MT23" },
@@ -73,7 +73,7 @@ static const struct row rows[] = {
 START_TEST(rows_of_bytes_give_their_field)
 {
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		const struct row *r = &rows[i];
+		const struct vpd_row *r = &rows[i];
 		char got[VPD_VALUE_MAX] = "untouched";
 		/* On the heap, so that a read past the end is seen. */
 		char *bytes AUTO(free) = xmalloc(r->n ? r->n : 1);
