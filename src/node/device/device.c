@@ -6,6 +6,7 @@
  */
 #include "node/device/device.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,6 +98,7 @@ int device_look(const struct device_world *w, const struct device_want *want, st
 		return -1;
 	*ret_sight = sight;
 	if (!rc) {
+		assert(str_eq(found.pci, sight.pci));
 		*ret = found;
 		ret->kind = kind;
 	}
@@ -251,6 +253,7 @@ int device_release(const struct device_world *w, const struct device *dev, struc
 
 	if (!dev->kind)
 		return 0;
+	assert(*dev->pci);
 	match = dev->kind->functions(w);
 	rc = pci_usable(w, dev->pci, &match, err);
 	if (rc)

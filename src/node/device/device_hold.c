@@ -6,6 +6,7 @@
  */
 #include "node/device/device_hold.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -98,6 +99,7 @@ static int hold_only_disk(const struct device_world *w, const struct device_kind
 int device_hold_disks(const struct device_kind *kind, const struct device_world *w, const char *pci,
                       const struct device *only, struct device_hold *ret, struct err *err)
 {
+	assert(ret->n == 0);
 	return only ? hold_only_disk(w, kind, pci, only, ret, err)
 	            : hold_all_disks(w, kind, pci, ret, err);
 }

@@ -14,6 +14,7 @@ struct device_hold; /* device_hold.h */
 
 /* What is absent below is passed on as it is. */
 _Static_assert((int)DEVICE_ABSENT == SYSFS_ABSENT, "see device_look()");
+_Static_assert(sizeof(((struct device *)0)->pci) == PCI_NAME_MAX, "device.h knows no pci.h");
 
 /*
  * A new kind is a file with such a struct and a row in device_kind.c. What may be NULL says so.

@@ -22,6 +22,7 @@ static void unlink_locked(struct device_user *u)
 {
 	struct device_user **p = &users;
 
+	assert_locked(&lock);
 	while (*p && *p != u)
 		p = &(*p)->next;
 	assert(*p == u);
@@ -49,6 +50,7 @@ bool device_user_join(struct device_user *u, const char *sysfs, const char *pci)
 bool device_user_begin_change(struct device_user *u)
 {
 	WITH_LOCK(&lock);
+	assert(*u->pci && !u->changing);
 	for (const struct device_user *other = users; other; other = other->next)
 		if (other->changing && same_function(other, u))
 			return false;
@@ -66,6 +68,7 @@ void device_user_end_change(struct device_user *u)
 void device_user_changed(struct device_user *u, const struct pci_change *c)
 {
 	WITH_LOCK(&lock);
+	assert(*u->pci && str_eq(u->pci, c->pci));
 	if (!*u->change.pci)
 		u->change = *c;
 }
@@ -87,6 +90,7 @@ void device_user_succeed(struct device_user *u)
  */
 static void hand_over_locked(const struct device_user *from, struct device_user *to)
 {
+	assert_locked(&lock);
 	if (!*to->change.override_before && !*to->change.unbound_from)
 		to->change = from->change;
 }
@@ -98,6 +102,7 @@ bool device_user_fail(struct device_user *u)
 	if (!*u->pci)
 		return false;
 	WITH_LOCK(&lock);
+	assert(!u->changing && !u->leaving);
 	for (other = users; other && !same_function(other, u);)
 		other = other->next;
 	if (*u->change.pci && !u->in_use && !other) {
@@ -113,5 +118,6 @@ bool device_user_fail(struct device_user *u)
 void device_user_left(struct device_user *u)
 {
 	WITH_LOCK(&lock);
+	assert(u->leaving);
 	unlink_locked(u);
 }

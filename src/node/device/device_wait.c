@@ -7,6 +7,7 @@
  * below it is in use: every disk there is held exclusively meanwhile, so that nobody can begin to
  * use it. Runs on the calling thread.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,7 +79,10 @@ static void give_back(struct wait *w, struct err *err)
 	const struct device_kind *kind = w->sight.kind;
 	const struct pci_change *c = &w->user.change;
 	struct err used = ERR_INIT, undo = ERR_INIT;
-	bool unused = kind->hold(kind, w->world, c->pci, NULL, &held, &used) == 0;
+	bool unused;
+
+	assert(kind && *c->pci); /* only a function that was seen is changed */
+	unused = kind->hold(kind, w->world, c->pci, NULL, &held, &used) == 0;
 
 	if (!unused)
 		add_stays(err, c, &used);
@@ -278,6 +282,7 @@ int device_abandon(const struct device_world *world, const struct device *dev, s
 	/* As one more wait that failed: who waits for a neighbour now takes the duty over. */
 	if (!dev->binding.done || !device_user_join(&user, world->sysfs, dev->pci))
 		return 0;
+	assert(dev->kind);
 	change = change_of(dev);
 	device_user_changed(&user, &change);
 	if (!device_user_fail(&user))

@@ -5,6 +5,7 @@
  */
 #include "node/device/pci.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +87,8 @@ int pci_parse(const char *text, struct pci_address *ret, struct err *err)
 
 void pci_format(const struct pci_address *a, char ret[PCI_NAME_MAX])
 {
-	/* The masks tell the compiler what pci_parse() made sure of. */
+	assert(a->domain <= 0x1ffff && a->device <= 0x1f && a->function <= 7);
+	/* The masks tell the compiler the same. */
 	snprintf(ret, PCI_NAME_MAX, "%04x:%02x:%02x.%x", a->domain & 0xfffff, a->bus,
 	         a->device & 0x1fU, a->function & 7U);
 }

@@ -6,6 +6,7 @@
  */
 #include "node/device/pci_driver.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -205,6 +206,7 @@ int pci_give_back(const struct device_world *w, const struct pci_change *c, bool
 
 	if (!*c->pci)
 		return 0;
+	assert(*c->driver);
 	if (pci_driver(w, c->pci, &holder, err) < 0)
 		return -1;
 	held = str_eq(holder, c->driver);

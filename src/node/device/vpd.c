@@ -5,6 +5,7 @@
  */
 #include "node/device/vpd.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -68,6 +69,7 @@ static bool copy_value(struct vpd_bytes value, char ret[VPD_VALUE_MAX])
 	for (size_t i = 0; i < value.n; i++)
 		if (value.p[i] < 0x20 || value.p[i] > 0x7e)
 			return false;
+	assert(value.n < VPD_VALUE_MAX); /* its length was one byte */
 	memcpy(ret, value.p, value.n);
 	ret[value.n] = '\0';
 	return true;
