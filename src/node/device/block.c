@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What sysfs says about a block device. Names and device numbers are reused at once, so
- * the disk's sequence number is read before and after the rest. Opens no device.
+ * Reads what sysfs says about a block device. Names and device numbers are reused at once, so the
+ * disk's sequence number is read before and after the rest. Opens no device.
  */
 #include "node/device/block.h"
 
@@ -14,7 +14,8 @@
 #include "common/mem.h"
 #include "node/device/sysfs.h"
 
-#define SECTOR 512 /* of the size attribute, whatever the device's own are */
+#define SECTOR \
+	512 /* bytes; the unit of the size attribute, whatever the device's own sectors are */
 
 /* ---- UUIDs ---- */
 
@@ -51,7 +52,8 @@ int block_uuid(const char *dir, char ret[40], struct err *err)
 	if (sysfs_attr(dir, "wwid", &wwid, err) < 0 || sysfs_attr(dir, "uuid", &uuid, err) < 0)
 		return -1;
 	/*
-	 * wwid is made of the best identifier there is; the uuid attribute falls back to the NGUID.
+	 * Without a UUID the kernel shows the NGUID as uuid. wwid begins with the name of the
+	 * identifier that it is made of.
 	 */
 	if (uuid && uuid_known(uuid) && (!wwid || str_has_prefix(wwid, "uuid.")))
 		snprintf(ret, 40, "%.39s", uuid);
@@ -60,7 +62,7 @@ int block_uuid(const char *dir, char ret[40], struct err *err)
 
 /* ---- one device ---- */
 
-/* Or SYSFS_ABSENT. */
+/* 0, SYSFS_ABSENT or -1. */
 static int read_devno(const char *dir, dev_t *ret, struct err *err)
 {
 	char *text AUTO(free) = NULL;
@@ -76,7 +78,7 @@ static int read_devno(const char *dir, dev_t *ret, struct err *err)
 	return 0;
 }
 
-/* 0 and *ret = otherwise when there is none. */
+/* A missing attribute counts as `otherwise`. */
 static int read_u64_or(const char *dir, const char *name, uint64_t otherwise, uint64_t *ret,
                        struct err *err)
 {

@@ -15,11 +15,11 @@ enum { BLOCK_ABSENT = SYSFS_ABSENT };
 int block_read(const struct device_world *w, const char *name, struct device *ret, struct err *err)
 	MUST_CHECK;
 /*
- * A namespace's UUID in the directory of its block device or hidden path. "" when the kernel knows
- * none: its uuid attribute shows the NGUID then.
+ * The UUID of a namespace; dir is that of its block device or hidden path. "" when it has none: the
+ * kernel's uuid attribute shows the NGUID then.
  */
 int block_uuid(const char *dir, char ret[40], struct err *err) MUST_CHECK;
 /* Are these the same UUID, whatever their case and dashes? */
 bool uuid_equal(const char *a, const char *b);
-/* "" and the UUID of zeros say nothing. */
+/* Is there a UUID? NULL, "" and one of zeros are none. */
 bool uuid_known(const char *uuid);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From what the controller published to one block device: address -> function -> driver -> the
- * kind's own way down -> everything that is known must agree. Looks only; device_wait.c waits and
- * binds, device_open.c opens. No state, any thread.
+ * Finds the device of a volume: published address -> PCI function -> its driver -> the device that
+ * the kind finds below it; then every known fact must agree. Reads sysfs only; device_wait.c waits
+ * and binds, device_open.c opens. No state, any thread.
  */
 #include "node/device/device.h"
 
@@ -37,8 +37,9 @@ static int look_at_driver(const struct device_world *w, struct device_sight *sig
 	if (driver && !pci_driver_parks(driver))
 		return pci_held_by_other(w, sight->pci, driver, err);
 	sight->stage = driver ? DEVICE_PARKED : DEVICE_NO_DRIVER;
-	str_addf(why, "PCI function %s is held by %s%s, not by driver %s", sight->pci,
-	         driver ? "driver " : "no driver", driver ? driver : "", sight->kind->driver);
+	str_addf(why, "PCI function %s %s%s; %s is expected", sight->pci,
+	         driver ? "is held by driver " : "has no driver", driver ? driver : "",
+	         sight->kind->driver);
 	return DEVICE_ABSENT;
 }
 
@@ -240,7 +241,7 @@ int device_by_number(const struct device_world *w, dev_t devno, struct device *r
 int device_controllers_live(const struct device_world *w, const struct device *dev, struct str *why,
                             struct err *err)
 {
-	/* A disk of several functions (native multipath) has no one function to ask. */
+	/* A disk with paths through several functions (native multipath) has no kind. */
 	return dev->kind ? dev->kind->live(w, dev->pci, why, err) : 0;
 }
 
@@ -263,7 +264,7 @@ int device_release(const struct device_world *w, const struct device *dev, struc
 
 enum { NOT_SET = 1 }; /* there was no driver_override to clear */
 
-/* NOT_SET: it has no override of this kind; the function may be anybody's. */
+/* NOT_SET: driver_override does not name the kind's driver, or the function is not ours. */
 static int forget_if_set(const struct device_world *w, const struct device_kind *kind,
                          const char *pci, struct err *err)
 {
@@ -279,7 +280,7 @@ static int forget_if_set(const struct device_world *w, const struct device_kind 
 	return pci_forget(w, pci, kind->driver, err);
 }
 
-/* The same for whichever kind the override is of. */
+/* Tries each kind. NOT_SET: the override names the driver of none. */
 static int forget_any(const struct device_world *w, const char *pci, struct err *err)
 {
 	for (const struct device_kind *const *k = device_kinds(w); *k; k++) {
@@ -328,7 +329,7 @@ static int count_vfs(const struct device_world *w, const char *pf, unsigned *ret
 	return 0;
 }
 
-/* Adds the VFs of one kind's PFs to *ret_n, and to `where` the PFs with their numbers of VFs. */
+/* Adds the number of VFs of one kind's PFs to *ret_n, and each PF with its number to `where`. */
 static int count_of_kind(const struct device_world *w, const struct device_kind *kind,
                          const struct strs *functions, unsigned *ret_n, struct str *where,
                          struct err *err)

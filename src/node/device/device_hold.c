@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Proving that nobody uses the disks below a function: each is opened exclusively, as a mount
- * opens it, so that nobody can begin to use it before the descriptors are closed. No state, any
- * thread.
+ * Proves that nobody uses the disks below a function: opens each exclusively, as a mount does, so
+ * that nobody can begin to use it before the descriptors are closed. No state, any thread.
  */
 #include "node/device/device_hold.h"
 
@@ -16,9 +15,9 @@
 #include "node/device/device_kind.h"
 
 enum {
-	/* One of the disks is only just appearing. */
-	APPEARING = 1,
-	/* A disk that is only just appearing is held within half a second, or not. */
+	/* The kernel is still adding or removing one of the disks. */
+	CHANGING = 1,
+	/* Half a second for the kernel to complete a disk. */
 	HOLD_TRIES = 25,
 	HOLD_PAUSE_MS = 20,
 };
@@ -30,7 +29,7 @@ void device_hold_release(struct device_hold *h)
 }
 
 /*
- * Holds every disk below the function, or says why that is not possible; or APPEARING.
+ * Holds every disk below the function. 0, CHANGING, or -1: the text says why that is impossible.
  */
 static int try_hold_disks(const struct device_world *w, const struct device_kind *kind,
                           const char *pci, struct device_hold *ret, struct err *err)
@@ -40,18 +39,19 @@ static int try_hold_disks(const struct device_world *w, const struct device_kind
 	if (kind->list(w, pci, &names, err))
 		return -1;
 	if (names.n > DEVICE_HOLD_MAX)
-		return err_set(err, ERR_PRECONDITION, "there are %zu disks below it", names.n);
+		return err_set(err, ERR_PRECONDITION,
+		               "there are %zu disks below it, too many to check", names.n);
 	for (size_t i = 0; i < names.n; i++) {
 		struct device d;
 		int rc = block_read(w, names.v[i], &d, err);
 
 		if (rc == BLOCK_ABSENT)
-			return APPEARING;
+			return CHANGING;
 		if (rc || device_open(&d, O_RDONLY | O_EXCL, &ret->fds[ret->n], NULL, err)) {
 			if (err->sys != ENOENT)
 				return -1;
 			err_clear(err);
-			return APPEARING;
+			return CHANGING;
 		}
 		ret->n++;
 	}
@@ -59,8 +59,8 @@ static int try_hold_disks(const struct device_world *w, const struct device_kind
 }
 
 /*
- * A wait that fails right after its own bind meets disks that the kernel is still making: they get
- * a moment.
+ * A wait that fails right after its own bind finds disks that the kernel has not completed: tries
+ * again for a moment.
  */
 static int hold_all_disks(const struct device_world *w, const struct device_kind *kind,
                           const char *pci, struct device_hold *ret, struct err *err)
@@ -69,7 +69,7 @@ static int hold_all_disks(const struct device_world *w, const struct device_kind
 		struct err never = ERR_INIT;
 		int rc = try_hold_disks(w, kind, pci, ret, err);
 
-		if (rc != APPEARING)
+		if (rc != CHANGING)
 			return rc;
 		device_hold_release(ret);
 		IGNORE_RESULT(deadline_sleep(deadline_never(), HOLD_PAUSE_MS, &never, ""));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Proves that nobody uses what is below a function, and keeps it so. Private to this room. No
+ * Proves that nobody uses the disks below a function, and keeps it so. Private to this room. No
  * state, any thread.
  */
 #pragma once
@@ -13,7 +13,7 @@ struct device_kind; /* device_kind.h */
 
 enum { DEVICE_HOLD_MAX = 32 };
 
-/* What keeps others off: descriptors that are open exclusively. */
+/* Descriptors of disks, opened exclusively. */
 struct device_hold {
 	int fds[DEVICE_HOLD_MAX];
 	size_t n;
@@ -26,8 +26,9 @@ static inline void device_hold_release_p(struct device_hold *h)
 }
 
 /*
- * struct device_kind's hold() for disks: opens every disk that the kind lists below the function.
- * With `only`, another disk there is a refusal: a raw block volume is in use without being held.
+ * hold() of struct device_kind for kinds of disks: opens every disk that the kind lists below the
+ * function. With `only`, another disk below it is refused unopened: it may be a raw block volume,
+ * which is in use without being open exclusively.
  */
 int device_hold_disks(const struct device_kind *kind, const struct device_world *w, const char *pci,
                       const struct device *only, struct device_hold *ret, struct err *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of kinds, and the search in it. Reads sysfs only; any thread. */
+/* The table of kinds, and searches in it. Reads sysfs only; no state, any thread. */
 #include "node/device/device_kind.h"
 
 #include <stdio.h>

@@ -2,9 +2,9 @@
 /*
  * NVMe functions: PCI function -> controller -> namespace -> disk.
  *
- * Below a controller stand its namespaces, as disks (nvme5n1) or, with native multipath, as hidden
- * paths (nvme0c1n1) whose disk is the subsystem's head (nvme0n1). The numbers in these names say
- * nothing about controller or namespace id: only the nsid attribute does. Writes nothing, any
+ * A controller's directory has its namespaces as disks (nvme5n1) or, with native multipath, as
+ * hidden paths (nvme0c1n1) whose disk is the subsystem's head (nvme0n1). The numbers in these names
+ * tell neither controller nor namespace id: only the nsid attribute does. Writes nothing, any
  * thread.
  */
 #include <stdio.h>
@@ -38,7 +38,7 @@ static void nvme_namespaces_clear_p(struct nvme_namespaces *l)
 
 /* ---- names ---- */
 
-/* Skips `letter` and the digits behind it; NULL when they are not there. */
+/* Skips `letters` and the digits behind them; NULL when they are not there. */
 static const char *skip_number(const char *p, const char *letters)
 {
 	size_t n;
@@ -51,8 +51,8 @@ static const char *skip_number(const char *p, const char *letters)
 }
 
 /*
- * The disk of a namespace: nvme0n1 for nvme0n1 and for nvme0c1n1. False: the name is of something
- * else.
+ * The disk of a namespace: nvme0n1 for nvme0n1 and for nvme0c1n1. False: this is no name of a
+ * namespace.
  */
 static bool disk_name(const char *name, char ret[64])
 {
@@ -113,8 +113,8 @@ static int list_of_controller(const char *controller, struct nvme_namespaces *re
 }
 
 /*
- * Is it at work? A controller that resets or dies would let every read hang. DEVICE_NOT_LIVE: no,
- * `why` says so.
+ * Is the controller live? Reads would hang while it resets or dies. 0, DEVICE_NOT_LIVE with `why`,
+ * or -1.
  */
 static int check_state(const char *controller, struct str *why, struct err *err)
 {
@@ -130,8 +130,8 @@ static int check_state(const char *controller, struct str *why, struct err *err)
 }
 
 /*
- * All namespaces below the function. With `why`: DEVICE_NOT_LIVE when there is no controller, or
- * one that is not live.
+ * All namespaces below the function. With `why` (may be NULL) also DEVICE_NOT_LIVE: it has no
+ * controller, or one that is not live.
  */
 static int list_namespaces(const struct device_world *w, const char *pci,
                            struct nvme_namespaces *ret, struct str *why, struct err *err)
@@ -175,7 +175,7 @@ static int check_want(const struct device_want *want, struct err *err)
 	return want->nsid ? 0 : err_set(err, ERR_INVALID, "the namespace id is 0");
 }
 
-/* The namespace id is missing: does the wanted UUID stand under another one? */
+/* No namespace has the wanted id. One with the wanted UUID and another id is a contradiction. */
 static int not_among(const struct nvme_namespaces *l, const char *pci,
                      const struct device_want *want, struct str *why, struct err *err)
 {
@@ -218,7 +218,7 @@ static int pick(const struct nvme_namespaces *l, const char *pci, const struct d
 	return 0;
 }
 
-/* Is the disk what the controller's own entry says? With multipath these are two objects. */
+/* Do the disk and the controller's own entry agree? With multipath these are two objects. */
 static int check_head(const struct nvme_namespace *n, const struct device *d, struct err *err)
 {
 	char uuid[40];
@@ -235,8 +235,8 @@ static int check_head(const struct nvme_namespace *n, const struct device *d, st
 }
 
 /*
- * Contradiction, or only another namespace that took over the names while we looked? DEVICE_ABSENT:
- * the latter.
+ * -1: the contradiction is real. DEVICE_ABSENT: meanwhile another namespace took over the name of
+ * the entry.
  */
 static int still_there(const struct nvme_namespace *n, struct str *why, struct err *contradiction)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening a device node and proving that it is the disk which sysfs described. The node
- * is looked at through an O_PATH descriptor first, so that nothing foreign is ever opened. Owns
- * nothing, any thread.
+ * Opens a device node and proves that it is the disk which sysfs described. Checks the node through
+ * an O_PATH descriptor first, so that it never opens another device. No state, any thread.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -87,7 +86,8 @@ static int open_failed(const struct device *dev, int errnum, struct err *err)
 		        "device %s is in use: mounted, or part of a RAID, LVM or multipath "
 		        "device (see lsblk %s)",
 		        dev->path, dev->path);
-		err->sys = errnum; /* unstage waits for a user that is just leaving */
+		err->sys =
+			errnum; /* by this unstage knows that it can wait for the user to leave */
 		return -1;
 	}
 	return err_sys(err, errnum, "open %s", dev->path);

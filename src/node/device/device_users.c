@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of waits per PCI function. Owns one mutex and the links of entries that are
- * owned by their threads; no I/O under the mutex. At most as many entries as there are workers.
+ * One list of all calls that wait for a device. Owns a mutex and the links between the entries; the
+ * entries belong to their threads. No I/O under the mutex. At most one entry per worker.
  */
 #include "node/device/device_users.h"
 
@@ -85,8 +85,8 @@ void device_user_succeed(struct device_user *u)
 }
 
 /*
- * The duty to give back goes to another user; where that has changed the function too, and found
- * nothing to restore, the state before the first of both changes is the one to go back to.
+ * `to` will give the function back in place of `from`. When both changed it, the state before the
+ * first change is restored: it is that of `from`, unless `to` found a state to restore, too.
  */
 static void hand_over_locked(const struct device_user *from, struct device_user *to)
 {

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The VFs of SNAP PFs, made once after the host has booted.
+ * Makes the VFs of SNAP PFs, once after the host has booted.
  *
- * Nobody else creates them on a host with the Go plugin, so nobody does with this one either.
- * Writes sriov_numvfs only where it is 0: changing another number would need the VFs removed first,
- * with the volumes on them. No state; one thread at a time (two that write sriov_numvfs meet in the
- * kernel's EBUSY).
+ * On hosts with the Go plugin the plugin does this, so nothing else there does. Writes sriov_numvfs
+ * only where it is 0: the kernel changes another number only after all VFs were removed, and
+ * volumes may be on them. No state; one thread at a time (of two that write sriov_numvfs the kernel
+ * refuses one with EBUSY).
  */
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/cleanup.h"
 #include "common/mem.h"
 #include "node/device/device.h"
 #include "node/device/device_kind.h"
 #include "node/device/pci_driver.h"
 #include "node/device/sysfs.h"
 
-/* sriov_configure is a method of the driver: a PF that none holds cannot have VFs. */
+/* The kernel makes VFs through the driver of their PF (sriov_configure). */
 static int bind_pf(const struct device_world *w, const struct device_kind *kind, const char *pf,
                    struct err *err)
 {
@@ -44,7 +45,7 @@ static int write_attr(const struct device_world *w, const char *dir, const char 
 
 enum { NO_VFS = 1 };
 
-/* 0: it has VFs. NO_VFS: it can have none, `why` says so. */
+/* 0: it has VFs (now). NO_VFS: it can have none, and `why` says so. -1. */
 static int create_on(const struct device_world *w, const struct device_kind *kind, const char *pf,
                      struct str *did, struct str *why, struct err *err)
 {
@@ -66,10 +67,10 @@ static int create_on(const struct device_world *w, const struct device_kind *kin
 	if (bind_pf(w, kind, pf, err))
 		return -1;
 	/*
-	 * VFs without a volume answer no probe; stage binds those that have one. Old kernels lack
-	 * it.
+	 * The probe of a VF without a volume fails, so the kernel shall not bind new VFs itself;
+	 * stage binds those that have a volume. Old kernels lack the attribute.
 	 */
-	(void)write_attr(w, dir, "sriov_drivers_autoprobe", "0", &ignored);
+	IGNORE_RESULT(write_attr(w, dir, "sriov_drivers_autoprobe", "0", &ignored));
 	snprintf(text, sizeof(text), "%llu", (unsigned long long)total);
 	if (write_attr(w, dir, "sriov_numvfs", text, err))
 		return -1;
@@ -109,7 +110,7 @@ int device_create_vfs(const struct device_world *w, struct str *did, struct err 
 		*err = first;
 		return -1;
 	}
-	/* A hot-plugged PF beside one with VFs is as it should be. */
+	/* Beside a PF with VFs one without is no error: it was hot-plugged. */
 	if (some || !off_kind)
 		return 0;
 	return err_set(err, ERR_PRECONDITION, "create VFs: SR-IOV is off (%s): %s", off.ptr,

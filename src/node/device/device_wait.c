@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waiting for a device, and giving its function to the kernel driver.
+ * Waits for a device, and gives its function to the kernel driver.
  *
- * Look; when no driver holds the function, bind it; look again at each uevent, and at growing
- * intervals where there are none. What was bound in vain is given back, but only when nothing
- * below it is in use: every disk there is held exclusively meanwhile, so that nobody can begin to
- * use it. Runs on the calling thread.
+ * Looks; binds the function when it has no driver; looks again at each uevent, and at growing
+ * intervals where there are none. A wait that fails unbinds what it has bound, but only when the
+ * kind proves that nothing below the function is in use (hold() of struct device_kind). Runs on the
+ * calling thread.
  */
 #include <assert.h>
 #include <errno.h>
@@ -24,12 +24,12 @@ enum {
 	WHY_MAX = 500,
 	BIND_FAILURE_MAX = 300,
 	/*
-	 * Without uevents. The first looks come quickly: a namespace often follows its bind at
-	 * once.
+	 * Between two looks without uevents. The first ones follow quickly: a namespace often
+	 * appears right after the bind.
 	 */
 	CHECK_MS_MIN = 10,
 	CHECK_MS_MAX = 1000,
-	/* Between two binds: a probe that fails at once is not repeated at once. */
+	/* Between two binds, so that a probe that fails at once is not repeated at once. */
 	BIND_MS_MIN = 250,
 	BIND_MS_MAX = 2000,
 };
@@ -41,7 +41,7 @@ struct wait {
 	struct device_user user;
 	struct str why;          /* what is missing, as of the last look */
 	struct str bind_failure; /* why the last bind did not work */
-	int64_t bind_at;         /* not before that, CLOCK_MONOTONIC ns */
+	int64_t bind_at;         /* the next bind is not before that, CLOCK_MONOTONIC ns */
 	int bind_ms;
 };
 
@@ -53,7 +53,7 @@ static void wait_clear_p(struct wait *w)
 
 /* ---- giving back ---- */
 
-/* The reason of the failure stays in front: what could not be undone is said behind it. */
+/* Appends to the error: what failed first stays in front of what could not be undone. */
 static void add_behind(struct err *err, const char *text)
 {
 	struct err first = *err;
@@ -72,7 +72,7 @@ static void add_stays(struct err *err, const struct pci_change *c, const struct 
 	add_behind(err, text);
 }
 
-/* Undoes what was changed; adds to *err what had to stay. */
+/* Undoes what was changed; appends to *err what could not be undone. */
 static void give_back(struct wait *w, struct err *err)
 {
 	struct device_hold held AUTO(device_hold_release) = { .n = 0 };
@@ -90,7 +90,7 @@ static void give_back(struct wait *w, struct err *err)
 		add_behind(err, undo.msg);
 }
 
-/* Ends a wait that failed with *err; always -1. */
+/* Ends a wait that failed with *err. Returns -1. */
 static int fail(struct wait *w, struct err *err)
 {
 	if (device_user_fail(&w->user)) {
@@ -104,7 +104,7 @@ static int fail(struct wait *w, struct err *err)
 
 enum { BOUND_NOW = 1 };
 
-/* Binds the function when that is what is missing. 0: nothing changed; BOUND_NOW; -1. */
+/* Binds the function when it has no driver. 0: nothing changed; BOUND_NOW; -1. */
 static int bind_if_needed(struct wait *w, struct err *err)
 {
 	struct pci_change change = { 0 };
@@ -122,7 +122,7 @@ static int bind_if_needed(struct wait *w, struct err *err)
 	              err);
 	if (rc == 0 && *change.pci) {
 		device_user_changed(&w->user, &change);
-		/* Told only when the function is found unbound again. */
+		/* Shown only when a later look finds the function unbound again. */
 		str_addf(&w->bind_failure,
 		         "driver %s took it and let it go again (its probe failed: see dmesg)",
 		         w->sight.kind->driver);
@@ -144,7 +144,7 @@ static int look_for_node(struct wait *w, const struct device *dev)
 	return DEVICE_ABSENT;
 }
 
-/* device_look(), as a user of the function from the moment on that it is known. */
+/* device_look() that joins the users of the function once the function is known. */
 static int look(struct wait *w, struct device *ret, struct err *err)
 {
 	for (;;) {
@@ -155,19 +155,19 @@ static int look(struct wait *w, struct device *ret, struct err *err)
 		if (rc < 0 || !*w->sight.pci || str_eq(w->sight.pci, w->user.pci))
 			return rc ? rc : look_for_node(w, ret);
 		if (*w->user.pci)
-			return err_set(err, ERR_ABORTED,
-			               "the function moved from %s to %s while its device was "
-			               "waited for",
-			               w->user.pci, w->sight.pci);
+			return err_set(
+				err, ERR_ABORTED,
+				"the device's function changed from %s to %s during the wait",
+				w->user.pci, w->sight.pci);
 		if (!device_user_join(&w->user, w->world->sysfs, w->sight.pci)) {
 			str_reset(&w->why);
 			str_addf(&w->why, "PCI function %s is being given back by another call",
 			         w->sight.pci);
-			/* Not ours to bind before that is done. */
+			/* So that bind_if_needed() leaves it alone until then. */
 			w->sight.stage = DEVICE_NO_FUNCTION;
 			return DEVICE_ABSENT;
 		}
-		/* Before we were a user it may have been given back: what was seen may be over. */
+		/* It may have been given back just before we joined: look again. */
 	}
 }
 
@@ -190,7 +190,7 @@ static int wait_for(struct wait *w, struct deadline d, struct device *ret, struc
 	int ms = CHECK_MS_MIN;
 
 	for (;;) {
-		/* The subscription came first: what changes from here on wakes us. */
+		/* The subscription is older than this look, so a later change wakes us. */
 		int rc = look(w, ret, err);
 
 		if (rc != DEVICE_ABSENT)
@@ -235,9 +235,9 @@ int device_wait(const struct device_world *world, const struct device_want *want
 	if (rc < 0)
 		return fail(&w, err);
 	/*
-	 * The override has done its work, whoever wrote it. Later may be too late: a disk that goes
-	 * takes the way to its function with it. What cannot be cleared now is tried again by
-	 * device_release().
+	 * driver_override is no longer needed, whoever wrote it. Clearing it later may be too late:
+	 * once the disk is gone, nothing leads from it to the function. When it fails,
+	 * device_release() tries again.
 	 */
 	if (*w.sight.pci)
 		IGNORE_RESULT(pci_forget(world, w.sight.pci, w.sight.kind->driver, &ignored));
@@ -279,7 +279,7 @@ int device_abandon(const struct device_world *world, const struct device *dev, s
 	struct pci_change change;
 	int rc;
 
-	/* As one more wait that failed: who waits for a neighbour now takes the duty over. */
+	/* Ends like a wait that failed: another call that waits for the function takes over. */
 	if (!dev->binding.done || !device_user_join(&user, world->sysfs, dev->pci))
 		return 0;
 	assert(dev->kind);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PCI functions as sysfs shows them. Owns nothing, writes nothing, any thread. Does not
- * read the VPD of functions that are not ours to touch: on some devices that takes seconds.
+ * PCI functions as sysfs shows them. Writes nothing; no state, any thread. Reads the VPD only of
+ * functions that are ours to touch: on some other devices that takes seconds.
  */
 #include "node/device/pci.h"
 
@@ -17,8 +17,7 @@
 /* ---- addresses ---- */
 
 /*
- * Up to max_digits hex digits; the number must not pass max. Returns where they end, NULL when
- * there are none.
+ * Parses 1 to max_digits hex digits, a number up to max. Returns where they end, or NULL.
  */
 static const char *hex_part(const char *p, size_t max_digits, uint32_t max, uint32_t *ret)
 {
@@ -60,7 +59,7 @@ static bool parse_any(const char *text, struct pci_address *a)
 		return parse_short(text, a);
 	if (first == text)
 		return parse_short(text + 1, a);
-	/* Domains above ffff are the kernel's own (VMD: 10000 and up). */
+	/* Domains above ffff are made up by the kernel (VMD: 10000 and up). */
 	p = hex_part(text, 5, 0x1ffff, &a->domain);
 	a->has_domain = true;
 	return p == first && parse_short(p + 1, a);
@@ -111,7 +110,7 @@ static int read_id(const char *dir, const char *name, char ret[9], struct err *e
 	return rc;
 }
 
-/* Class and vendor, which every function of ours must have. */
+/* Has the function the class and a vendor of the kind? 0, SYSFS_ABSENT or -1. */
 static int check_kind(const char *pci, const char *dir, const struct pci_match *match,
                       struct err *err)
 {
@@ -138,7 +137,7 @@ static int check_kind(const char *pci, const char *dir, const struct pci_match *
 	               accepted);
 }
 
-/* A VF belongs to us when its PF is a SNAP PF. */
+/* A VF is ours when its PF is a SNAP PF. */
 static int check_parent(const struct device_world *w, const char *pci, const char *pf,
                         const struct pci_match *match, struct err *err)
 {
@@ -184,8 +183,8 @@ int pci_driver(const struct device_world *w, const char *pci, char **ret, struct
 /* ---- which domain ---- */
 
 /*
- * The VUID of a function: field VU in its VPD or, for a VF, in its PF's. False: it cannot be told,
- * `why` says why not.
+ * The VUID of a function: field VU in its VPD or, for a VF, in its PF's. False: it is unknown,
+ * and `why` says why.
  */
 static bool read_vuid(const struct device_world *w, const char *pci, char ret[VPD_VALUE_MAX],
                       struct str *why)
@@ -203,7 +202,7 @@ static bool read_vuid(const struct device_world *w, const char *pci, char ret[VP
 		rc = sysfs_bytes(dir, name, &bytes, &n, &err);
 	if (rc == 0 && vpd_field(bytes, n, "VU", ret))
 		return true;
-	str_addf(why, "; the VUID of %s cannot be told: %s", pci,
+	str_addf(why, "; the VUID of %s is unknown: %s", pci,
 	         rc < 0    ? err.msg
 	         : rc == 0 ? "its VPD has no field VU"
 	                   : "it has no VPD");
@@ -242,7 +241,7 @@ static int several_match(const struct strs *found, const char *what, struct err 
 	return err_set(err, ERR_PRECONDITION, "%s: %s; refusing to choose", what, names);
 }
 
-/* Those candidates that may be touched go to ret; why the others may not goes to `why`. */
+/* Adds the candidates that may be touched to ret, and the reasons against the others to `why`. */
 static void keep_usable(const struct device_world *w, const struct strs *candidates,
                         const struct pci_match *match, struct strs *ret, struct str *why)
 {
@@ -275,8 +274,8 @@ static int by_vuid(const struct device_world *w, const struct strs *usable, cons
 	if (found.n > 1)
 		return several_match(&found, "several PCI functions have the published VUID", err);
 	/*
-	 * Another device may sit at these numbers in one domain while ours is still to be plugged
-	 * into another: wait, and never take one that is not proven.
+	 * In one domain another device may have this address, while ours is still to be plugged
+	 * into another domain: never take one whose VUID is not proven.
 	 */
 	if (found.n == 0)
 		return PCI_ABSENT;
@@ -313,7 +312,7 @@ static int in_only_domain(const struct device_world *w, const struct strs *candi
 		snprintf(ret, PCI_NAME_MAX, "%s", usable->v[0]);
 		return 0;
 	}
-	/* Says why the one that is there may not be touched. */
+	/* For the error: it says why that function may not be touched. */
 	return candidates->n ? pci_usable(w, candidates->v[0], match, err) : PCI_ABSENT;
 }
 

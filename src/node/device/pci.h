@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PCI functions in sysfs: addresses, what a function is, whether this driver may touch it,
- * and in which domain it lives. Reads only; pci_driver.h binds. No state, any thread.
+ * PCI functions in sysfs: addresses, which function an address means, and whether this driver may
+ * touch it. Reads only; pci_driver.h binds. No state, any thread.
  */
 #pragma once
 
@@ -13,27 +13,27 @@
 #include "node/device/device.h"
 #include "node/device/sysfs.h"
 
-/* There is no such function (yet, or any more), or nothing holds it. */
+/* There is no such function (yet, or any more), or no driver holds it. */
 enum { PCI_ABSENT = SYSFS_ABSENT };
 
 #define PCI_NAME_MAX 16 /* "0000:26:0c.1"; a domain may have 5 digits */
 
 struct pci_address {
 	uint32_t domain;
-	bool has_domain; /* false: domain is 0 and means nothing */
+	bool has_domain; /* false: none was given, and domain is 0 */
 	uint8_t bus, device, function;
 };
 
 /*
  * "[domain:]bus:device.function" in hexadecimal, any case; the domain may be short or empty.
- * INVALID_ARGUMENT: anything else, and 00:00.0 in any domain: a host bridge sits there, and DPF
- * publishes it while the host still boots.
+ * INVALID_ARGUMENT: anything else, and 00:00.0 of any domain: that is a host bridge, and DPF
+ * publishes this address while the host still boots.
  */
 int pci_parse(const char *text, struct pci_address *ret, struct err *err) MUST_CHECK;
 /* As sysfs names it: "0000:26:0c.1". */
 void pci_format(const struct pci_address *a, char ret[PCI_NAME_MAX]);
 
-/* Which functions one kind of device is made of. Borrows from struct device_world. */
+/* Which functions are of one kind of device. Borrows from struct device_world. */
 struct pci_match {
 	uint16_t class_code;        /* upper 16 of the 24 bits of the PCI class */
 	const struct strs *vendors; /* accepted ones, 4 lower-case hex digits each */
@@ -52,11 +52,11 @@ int pci_usable(const struct device_world *w, const char *pci, const struct pci_m
 int pci_driver(const struct device_world *w, const char *pci, char **ret, struct err *err)
 	MUST_CHECK;
 /*
- * The one function at this bus, device and function number. With a VUID: the one in any domain
- * whose VPD (a VF: its PF's) has it as field VU; the given domain is ignored then, as the
- * publisher does not know it. Without: the given domain, or, when there is none, the only domain
- * that has a usable function there. PCI_ABSENT: not there (yet), `why` says what is. -1
- * FAILED_PRECONDITION: not usable, or several match.
+ * The function with this bus, device and function number. With a VUID: in any domain, the one whose
+ * VPD (of a VF: its PF's) has the VUID in field VU; the given domain is ignored, as the publisher
+ * does not know it. Without: in the given domain or, when none is given, in the only domain with a
+ * usable function there. PCI_ABSENT: `why` says what is there instead. -1 FAILED_PRECONDITION: not
+ * usable, or several match.
  */
 int pci_resolve(const struct device_world *w, const struct pci_address *a, const char *vuid,
                 const struct pci_match *match, char ret[PCI_NAME_MAX], struct str *why,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bind, unbind and driver_override of one PCI function. Each change is either whole or undone
- * before the function returns. Does not decide whether a function may be touched, nor whether it
- * is in use. (Documentation/ABI/testing/sysfs-bus-pci, drivers/base/dd.c for the errnos.)
+ * bind, unbind and driver_override of one PCI function. A change that fails half-way is undone
+ * before the call returns. Does not decide whether a function may be touched, nor whether it is in
+ * use. (Documentation/ABI/testing/sysfs-bus-pci, drivers/base/dd.c for the errnos.)
  */
 #include "node/device/pci_driver.h"
 
@@ -51,7 +51,7 @@ static int write_to_driver(const struct device_world *w, const char *driver, con
 
 /* ---- errors ---- */
 
-/* Errors that no waiting changes. */
+/* Errors that do not go away by waiting. */
 static bool is_lasting(int errnum)
 {
 	return errnum == EACCES || errnum == EPERM || errnum == EROFS;
@@ -79,8 +79,8 @@ static int write_failed(int errnum, const char *what, const char *pci, const cha
 /* ---- give ---- */
 
 /*
- * driver_override as it is, "" when none is set ("(null)" is how kernels print that). PCI_ABSENT:
- * the function has gone.
+ * driver_override, "" when it is not set (the kernel prints "(null)" then). PCI_ABSENT: the
+ * function has gone.
  */
 static int read_override(const struct device_world *w, const char *pci,
                          char ret[PCI_DRIVER_NAME_MAX], struct err *err)
@@ -99,7 +99,7 @@ static int read_override(const struct device_world *w, const char *pci,
 
 enum { HELD_ALREADY = PCI_ABSENT + 1 };
 
-/* May it be bound, as things are? 0, PCI_ABSENT, HELD_ALREADY by that driver, -1. */
+/* May the function be bound now? 0, PCI_ABSENT, HELD_ALREADY by that driver, or -1. */
 static int look_before(const struct device_world *w, const char *pci, const char *driver,
                        struct pci_change *c, char parked_by[PCI_DRIVER_NAME_MAX], struct err *err)
 {
@@ -123,13 +123,13 @@ static int look_before(const struct device_world *w, const char *pci, const char
 		               "PCI function %s is reserved for driver %s by its driver_override; "
 		               "if it should not be: echo > %s/bus/pci/devices/%s/driver_override",
 		               pci, c->override_before, w->sysfs, pci);
-	/* Ours already: what a killed process left is nothing to go back to. */
+	/* A killed process left its override: that is no state to restore. */
 	if (str_eq(c->override_before, driver))
 		*c->override_before = '\0';
 	return 0;
 }
 
-/* The writes, in order; c says what was done. Returns 0, or the errno of the one that failed. */
+/* The writes, in order; notes in c what was done. Returns 0 or the errno of the failed one. */
 static int write_changes(const struct device_world *w, struct pci_change *c, const char *parked_by,
                          const char **ret_what)
 {
@@ -182,7 +182,7 @@ int pci_give(const struct device_world *w, const char *pci, const char *driver,
 	rc = write_failed(e, what, pci, driver, why, err);
 	if (pci_give_back(w, &c, false, &undo) && rc < 0)
 		return err_wrap(err, "%s", undo.msg);
-	/* What could not be restored for a moment is tried again with the next attempt. */
+	/* What could not be restored now is restored with the next attempt. */
 	if (undo.code)
 		str_addf(why, "; %s", undo.msg);
 	return rc;

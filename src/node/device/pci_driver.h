@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Giving a PCI function to a driver and taking that back. Callers have checked with pci_usable()
- * that the function is ours to touch. No state, any thread; two threads on one function meet in
- * the kernel's own errors.
+ * Gives a PCI function to a driver, and undoes that. Callers have checked with pci_usable() that
+ * the function is ours to touch. No state, any thread; when two threads change one function, the
+ * kernel refuses one of them.
  */
 #pragma once
 
@@ -20,35 +20,36 @@ enum { PCI_NOT_NOW = 1 };
 
 /* What pci_give() changed, for pci_give_back(). */
 struct pci_change {
-	char pci[PCI_NAME_MAX]; /* "" : nothing was changed */
+	char pci[PCI_NAME_MAX]; /* "": nothing was changed */
 	char driver[PCI_DRIVER_NAME_MAX];
 	char override_before[PCI_DRIVER_NAME_MAX];
 	bool override_set;
-	char unbound_from[PCI_DRIVER_NAME_MAX]; /* a driver that only parks functions, or "" */
+	char unbound_from[PCI_DRIVER_NAME_MAX]; /* the driver that parked the function, or "" */
 };
 
 /*
- * Makes `driver` hold the function: driver_override and bind (driver_override because a plain bind
- * is ENODEV while the PF's sriov_drivers_autoprobe is 0). 0: done or held already, ret says what
- * was changed. PCI_NOT_NOW (a probe that failed, a driver that is not loaded, a function that went
- * away), `why` says what; nothing is changed. -1: never, so long as nobody acts (another driver
- * holds or is to hold the function, sysfs cannot be written); nothing is changed.
+ * Binds the function to `driver`: driver_override, then bind (a bind alone is ENODEV while the PF's
+ * sriov_drivers_autoprobe is 0). 0: the driver holds it; ret says what was changed, nothing when it
+ * held it before. PCI_NOT_NOW: the probe failed, the driver is not loaded or the function has gone,
+ * as `why` says; nothing is changed. -1: it fails until somebody acts, as another driver holds the
+ * function, driver_override names another one, or sysfs cannot be written; nothing is changed.
  */
 int pci_give(const struct device_world *w, const char *pci, const char *driver,
              struct pci_change *ret, struct str *why, struct err *err) MUST_CHECK;
 /*
- * Undoes it: takes the function from `driver` (only when `unbind`), restores driver_override,
- * gives it back to the driver that parked it. Tries each step; a function that has gone is fine.
+ * Undoes the change: unbinds the function from the driver (with `unbind` only), restores
+ * driver_override, binds the function to the driver that parked it. Tries each step; -1 with the
+ * first error. 0 when the function has gone.
  */
 int pci_give_back(const struct device_world *w, const struct pci_change *c, bool unbind,
                   struct err *err) MUST_CHECK;
-/* Clears driver_override when it names `driver`. A function that has gone is fine. */
+/* Clears driver_override when it names `driver`. 0 when the function has gone. */
 int pci_forget(const struct device_world *w, const char *pci, const char *driver, struct err *err)
 	MUST_CHECK;
 /*
- * Does this driver hold functions only to keep others off (pci-stub)? Then nothing can be using it.
+ * Does this driver only reserve functions (pci-stub)? Then nobody can be using them.
  */
 bool pci_driver_parks(const char *driver);
-/* The refusal for a function that another driver holds; returns -1. */
+/* Sets the error for a function that another driver holds; returns -1. */
 int pci_held_by_other(const struct device_world *w, const char *pci, const char *driver,
                       struct err *err);

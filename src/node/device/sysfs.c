@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading and writing sysfs by whole paths. Owns nothing, any thread. Knows no
- * device: what a missing attribute means is said by the callers.
+ * Reads and writes sysfs by whole paths. No state, any thread. Knows no devices: callers know what
+ * a missing attribute means.
  */
 #include "node/device/sysfs.h"
 
@@ -19,7 +19,7 @@ bool sysfs_gone(int errnum)
 	return errnum == ENOENT || errnum == ENOTDIR || errnum == ENODEV || errnum == ENXIO;
 }
 
-/* A failed read of something that has gone is a condition, any other an error. */
+/* After a failed read: SYSFS_ABSENT when the object has gone, else -1. */
 static int gone_or_error(struct err *err)
 {
 	if (!sysfs_gone(err->sys))

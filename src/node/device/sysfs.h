@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attributes, listings and links of sysfs below whole directory paths. Things in sysfs
- * vanish while they are looked at: a missing name and a removed object are the same
- * condition, SYSFS_ABSENT. No inner buffers, no state, any thread.
+ * Attributes, directories and links of sysfs, by whole paths. Objects may vanish while they are
+ * read: a missing name and a removed object are both SYSFS_ABSENT. No state, any thread.
  */
 #pragma once
 
@@ -12,9 +11,9 @@
 #include "common/err.h"
 #include "common/str.h"
 
-/* How sysfs is written to; tests put their own kernel behind it. */
+/* How sysfs is written; tests put a simulated kernel behind it. */
 struct sysfs_writer {
-	/* One write of the text to an existing attribute. Returns 0 or an errno. */
+	/* Writes the text to an existing attribute by one write(). Returns 0 or an errno. */
 	int (*write)(void *arg, const char *path, const char *text);
 	void *arg;
 };
@@ -26,19 +25,19 @@ enum { SYSFS_ABSENT = 1 };
 int sysfs_attr(const char *dir, const char *name, char **ret, struct err *err) MUST_CHECK;
 /* A decimal number, or SYSFS_ABSENT; FAILED_PRECONDITION: it is not a number. */
 int sysfs_attr_u64(const char *dir, const char *name, uint64_t *ret, struct err *err) MUST_CHECK;
-/* A hexadecimal number with or without 0x ("0x010802"), at most 32 bits. */
+/* The same for a hexadecimal number of at most 32 bits, with or without 0x ("0x010802"). */
 int sysfs_attr_hex(const char *dir, const char *name, uint32_t *ret, struct err *err) MUST_CHECK;
-/* The bytes of a binary attribute (vpd), malloc'ed. */
+/* The bytes of a binary attribute (vpd), malloc'ed; or SYSFS_ABSENT. */
 int sysfs_bytes(const char *dir, const char *name, char **ret, size_t *ret_len, struct err *err)
 	MUST_CHECK;
 /* Last component of what the link points to, or SYSFS_ABSENT. */
 int sysfs_link(const char *dir, const char *name, char **ret, struct err *err) MUST_CHECK;
 /* Names in the directory, sorted, added to ret; or SYSFS_ABSENT. */
 int sysfs_list(const char *dir, struct strs *ret, struct err *err) MUST_CHECK;
-/* Is this error one of "the object is not there (any more)"? */
+/* Does this errno say that the object does not exist (any more)? */
 bool sysfs_gone(int errnum);
 /*
- * Writes text to path through w (NULL: the file itself). Returns 0 or an errno: what an errno of
- * bind or unbind means is the caller's knowledge.
+ * Writes text to path through w (NULL: to the file itself). Returns 0 or an errno; the caller knows
+ * what it means for the attribute.
  */
 int sysfs_write(const struct sysfs_writer *w, const char *path, const char *text) MUST_CHECK;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernel uevents over netlink. A subscription owns a socket and an eventfd by which a cancelled
- * call wakes the poll. Events are counted, not believed: whoever sends a false one makes us look
- * once more.
+ * Kernel uevents over netlink. A subscription owns a socket, and an eventfd by which a cancelled
+ * call wakes the poll. An event only wakes, and its content is not trusted: a forged one costs one
+ * more look.
  */
 #include "node/device/uevent.h"
 
@@ -19,11 +19,11 @@
 
 enum {
 	GROUP_KERNEL = 1,
-	MESSAGE_MAX = 8192, /* the kernel's own limit is 2048 and the path */
+	MESSAGE_MAX = 8192, /* the kernel sends at most 2048 bytes and the path */
 };
 
 struct uevent {
-	int socket; /* -1: there are no events here */
+	int socket; /* -1: this process can get no events */
 	int cancelled;
 	const char *const *subsystems;
 };
@@ -121,7 +121,7 @@ static void wake(void *arg)
 	struct uevent *u = arg;
 	uint64_t one = 1;
 
-	/* Fails only when it was woken 2^64 times before. */
+	/* Fails only when the counter is full, and then the poll is awake. */
 	if (write(u->cancelled, &one, sizeof(one)) < 0)
 		return;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * "Something about PCI or a kind of devices changed": the kernel's uevents as a wake-up, never as a
- * source of facts. Where there are none (another network namespace's owner, a recorded or simulated
- * tree) the caller's own interval ends the wait.
+ * Wakes a wait when the kernel's uevents say that PCI functions or devices of a kind changed. Facts
+ * are read from sysfs, never from an event. Where no events come (in a network namespace of another
+ * user namespace, in a recorded or simulated tree), the caller's own interval ends the wait.
  */
 #pragma once
 
@@ -22,8 +22,8 @@ struct uevent *uevent_open(const char *const *subsystems);
 void uevent_close(struct uevent *u);
 DEFINE_AUTO(struct uevent *, uevent_close);
 /*
- * Until an event that matters came (true), or ms passed, the deadline was reached or the call was
- * cancelled (false).
+ * Waits. True: an event that matters came. False: ms passed, the deadline was reached or the call
+ * was cancelled.
  */
 bool uevent_wait(struct uevent *u, int ms, struct deadline d);
 /*

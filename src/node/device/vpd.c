@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A bounded walk over VPD resources and their fields. Every length is checked against
- * what is left before it is used; nothing is allocated.
+ * Walks over VPD resources and their fields. Checks every length against the bytes that are left
+ * before it uses it; allocates nothing.
  */
 #include "node/device/vpd.h"
 
@@ -37,7 +37,7 @@ static bool take(struct vpd_bytes *from, size_t n, struct vpd_bytes *ret)
 	return true;
 }
 
-/* False at the end tag, at the end of the bytes and where they make no sense. */
+/* False at the end tag, at the end of the bytes, and where a length is impossible. */
 static bool next_resource(struct vpd_bytes *rest, struct vpd_resource *ret)
 {
 	struct vpd_bytes head;

@@ -117,7 +117,7 @@ struct found {
 };
 
 static const struct found table[] = {
-	/* Hidden paths lead to the head in the subsystem (facts 1 and 2). */
+	/* Hidden paths lead to the head in the subsystem. */
 	{ "s3-multipath-attached", "0000:01:00.1", 1, U1, "nvme0n1", 1, 512, NULL },
 	{ "s3-multipath-attached", "0000:01:00.1", 3, U3, "nvme0n3", 5, 1536, NULL },
 	{ "s3-multipath-attached", "0000:01:00.2", 2, U2, "nvme0n2", 3, 1024, NULL },
@@ -125,10 +125,10 @@ static const struct found table[] = {
 	  "PCI function 0000:01:00.2 has no namespace 1; there is: 2" },
 	{ "s3-multipath-attached", "0000:01:00.3", 1, U1, NULL, 0, 0, "there is none at all" },
 	{ "s3-multipath-attached", "0000:01:00.4", 1, U1, NULL, 0, 0,
-	  "PCI function 0000:01:00.4 is held by no driver, not by driver nvme" },
+	  "PCI function 0000:01:00.4 has no driver; nvme is expected" },
 	{ "s3-multipath-attached", "0000:01:00.5", 1, U1, NULL, 0, 0,
 	  "no PCI function 0000:01:00.5 in " },
-	/* The Y of nvmeXnY is not the namespace id (fact 3); two PFs have equal ones. */
+	/* The Y of nvmeXnY is not the namespace id; two PFs have equal ones. */
 	{ "s5-two-pfs-multipath", "0000:01:00.1", 2, U2, "nvme0n1", 1, 1024, NULL },
 	{ "s5-two-pfs-multipath", "0000:01:00.3", 1, U1, "nvme0n2", 3, 512, NULL },
 	{ "s5-two-pfs-multipath", "0000:02:00.1", 1, U5, "nvme1n1", 5, 256, NULL },
@@ -151,7 +151,7 @@ static const struct found table[] = {
 	{ "s9-bf3-vpd-15b3", "01:00.1", 3, U3, "nvme0n3", 5, 1536, NULL },
 	/* States on the way. */
 	{ "s1-pf-only", "0000:01:00.1", 1, U1, NULL, 0, 0, "no PCI function 0000:01:00.1" },
-	{ "s2-vfs-unbound", "0000:01:00.1", 1, U1, NULL, 0, 0, "held by no driver" },
+	{ "s2-vfs-unbound", "0000:01:00.1", 1, U1, NULL, 0, 0, "has no driver" },
 	{ "s3a-vfs-bound-no-ns", "0000:01:00.1", 1, U1, NULL, 0, 0, "there is none at all" },
 	{ "s10-k612-vfs-gone-while-mounted", "0000:01:00.1", 1, U1, NULL, 0, 0,
 	  "no PCI function 0000:01:00.1" },
@@ -191,7 +191,7 @@ END_TEST
 
 START_TEST(asynchronous_probing_changes_no_answer)
 {
-	/* s8 is s5 on a kernel that numbers controllers in no order (fact 4). */
+	/* s8 is s5 on a kernel that numbers controllers in no order. */
 	struct find_world a AUTO(find_world_clear), b AUTO(find_world_clear);
 
 	find_world_init(&a, "s5-two-pfs-multipath");
@@ -398,7 +398,7 @@ START_TEST(a_function_of_another_driver_is_refused_and_a_parked_one_awaited)
 	ck_assert_ptr_nonnull(strstr(f.err.msg, "held by driver vfio-pci"));
 	tree_link(&f.tree, S3_VF "/driver", "../../../../bus/pci/drivers/pci-stub");
 	ck_assert_int_eq(find(&f, "0000:01:00.1", 1, U1, 0), DEVICE_ABSENT);
-	ck_assert_ptr_nonnull(strstr(f.why.ptr, "held by driver pci-stub, not by driver nvme"));
+	ck_assert_ptr_nonnull(strstr(f.why.ptr, "held by driver pci-stub; nvme is expected"));
 }
 END_TEST
 

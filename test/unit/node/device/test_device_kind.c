@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A second kind of device beside NVMe: what looks, waits, lists, counts and gives back goes through
- * the kind that the volume or the function is of. Its devices are tags below a function, without a
- * disk or a node.
+ * A second kind of device beside NVMe, whose devices are tags below a function, without disk or
+ * node. Finding, waiting, listing, counting and giving back go through the kind of the volume or
+ * function, never through NVMe.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@
 #define TAG DEVICES VF "/tag"
 #define BOUND "driver_override tagfs; bind " VF
 
-/* ---- NVMe, whose devices nobody wants: what it is not to be asked crashes the test ---- */
+/* ---- NVMe, without the functions that must not be called here ---- */
 
 static struct pci_match other_functions(const struct device_world *w)
 {
@@ -250,7 +250,7 @@ START_TEST(a_function_of_another_kind_or_driver_is_refused)
 	} rows[] = {
 		{ NVME_PF, "nvme", "class 0x010802, not 0x0180xx", -1 },
 		{ VF, "nvme", "is held by driver nvme and is not taken away", -1 },
-		{ VF, "pci-stub", "driver pci-stub, not by driver tagfs", DEVICE_ABSENT },
+		{ VF, "pci-stub", "driver pci-stub; tagfs is expected", DEVICE_ABSENT },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -395,10 +395,10 @@ START_TEST(a_device_by_its_number_is_of_the_kind_of_its_function)
 	ck_assert_int_eq(device_by_number(&h.world, makedev(250, 3), &h.dev, &h.err), 0);
 	ck_assert_ptr_null(h.dev.kind);
 	ck_assert_str_eq(h.dev.pci, "0000:03:00.0");
-	/* Of no kind: nobody can say whether it works, and nothing of ours is to be cleared. */
+	/* Without a kind nothing is known of its controllers, and no override is ours. */
 	ck_assert_int_eq(device_controllers_live(&h.world, &h.dev, &h.text, &h.err), 0);
 	ck_assert_int_eq(device_release(&h.world, &h.dev, &h.err), 0);
-	/* A path of the disk below another function: neither of the two is named. */
+	/* With a second path below another function the disk has neither function. */
 	add_disk(&h, PF, "path-of-tag0", "250:4");
 	ck_assert_int_eq(device_by_number(&h.world, makedev(250, 1), &h.dev, &h.err), 0);
 	ck_assert_str_eq(h.dev.pci, "");

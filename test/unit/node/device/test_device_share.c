@@ -43,7 +43,7 @@ START_TEST(a_wait_that_fails_leaves_the_function_to_one_that_found_its_device)
 	wait_world_init(&f, "s2-vfs-unbound");
 	f.kernel.on_bind = namespace_on_bind;
 	start_waiter(&loser, &f, 9, 800);
-	usleep(200000); /* it is the one that binds */
+	usleep(200000); /* so that it binds */
 	start_waiter(&winner, &f, 1, 10000);
 	pthread_join(winner.thread, NULL);
 	pthread_join(loser.thread, NULL);
@@ -67,7 +67,7 @@ START_TEST(an_abandoned_device_is_left_to_whoever_waits_for_its_neighbour)
 	usleep(200000);
 	ck_assert_int_eq(device_abandon(&f.world, &f.dev, &f.err), 0);
 	assert_writes(&f, BOUND_AND_FOUND);
-	/* Which fails too; the disk has no node here, so nobody can prove that it is unused. */
+	/* It fails, too. The disk has no node here, so it counts as in use. */
 	pthread_join(neighbour.thread, NULL);
 	ck_assert_int_eq(neighbour.result, -1);
 	ck_assert_ptr_nonnull(strstr(neighbour.err.msg, "stays with driver nvme"));
@@ -105,7 +105,7 @@ START_TEST(a_function_that_is_being_bound_is_not_bound_a_second_time)
 {
 	struct wait_world w AUTO(wait_world_clear);
 
-	/* It would find the override of the first, and restore that when its bind meets EBUSY. */
+	/* A second bind would find the override of the first, and restore it after EBUSY. */
 	wait_world_init(&w, "s2-vfs-unbound");
 	w.kernel.bind_ms = 400;
 	two_waits_fail(&w, 600);
@@ -127,9 +127,9 @@ START_TEST(many_waits_on_one_function_end_in_one_state)
 		ck_assert_int_eq(w[i].err.code, ERR_DEADLINE);
 	}
 	assert_override(&f, "(null)");
-	/* The last write of a binding was its undoing. */
+	/* The last binding was undone. */
 	ck_assert_int_eq(device_find(&f.world, &f.want, &f.dev, &why, &f.err), DEVICE_ABSENT);
-	ck_assert_ptr_nonnull(strstr(why.ptr, "is held by no driver"));
+	ck_assert_ptr_nonnull(strstr(why.ptr, "has no driver"));
 }
 END_TEST
 

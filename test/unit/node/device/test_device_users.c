@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who waits for which function, and whose duty it is to give it back. */
+/* Which calls wait for a function, and which of them undoes its change. */
 #include <string.h>
 
 #include "node/device/device_users.h"
@@ -91,7 +91,7 @@ START_TEST(of_two_changes_the_state_before_the_first_counts)
 	struct pci_change earlier = change, later = change;
 	struct device_user first = { 0 }, last = { 0 };
 
-	/* The second found the override that the first had set, which is nothing to go back to. */
+	/* The second found the override of the first: that is no state to restore. */
 	memcpy(earlier.override_before, "pci-stub", sizeof("pci-stub"));
 	join(&first);
 	join(&last);

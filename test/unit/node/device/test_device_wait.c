@@ -168,7 +168,7 @@ START_TEST(somebody_elses_bind_is_as_good)
 	struct wait_world f AUTO(wait_world_clear);
 	pthread_t thread;
 
-	/* The write finds the function bound a moment before. */
+	/* Somebody else has bound the function a moment before the write. */
 	wait_world_init(&f, "s2-vfs-unbound");
 	f.kernel.faults[0] = (struct kernel_fault) { "bind", EBUSY, 1, true };
 	ck_assert_int_eq(pthread_create(&thread, NULL, namespace_later, &f.tree), 0);
@@ -314,7 +314,7 @@ START_TEST(a_wrong_disk_that_may_be_in_use_keeps_its_driver)
 {
 	struct wait_world f AUTO(wait_world_clear);
 
-	/* Its node is no disk by which to show that nobody uses it. */
+	/* Its node is no block device, so it counts as in use. */
 	wait_world_init(&f, "s2-vfs-unbound");
 	f.kernel.on_bind = wrong_namespace_on_bind;
 	ck_assert_int_eq(wait_ms(&f, 20000), -1);
@@ -326,7 +326,7 @@ START_TEST(a_wrong_disk_that_may_be_in_use_keeps_its_driver)
 }
 END_TEST
 
-/* For on_bind: it has no argument of its own. */
+/* Global, since on_bind has no argument for it. */
 static const struct loop *wrong_disk;
 
 static void wrong_disk_on_bind(struct kernel *k, const char *pci)
@@ -382,7 +382,7 @@ END_TEST
 
 /* ---- a device that is not wanted after all ---- */
 
-/* The loop device as what comes with the bind, matching the UUID that is wanted. */
+/* The loop device comes with the bind, and has the wanted UUID. */
 static void right_disk_on_bind(struct kernel *k, const char *pci)
 {
 	wrong_disk_on_bind(k, pci);

@@ -287,7 +287,7 @@ START_TEST(the_domain_is_found_by_vuid_or_must_be_unique)
 		  "26:0c.1",
 		  VUID_1,
 		  PCI_ABSENT,
-		  "the VUID of 0000:26:0c.1 cannot be told: it has no VPD" },
+		  "the VUID of 0000:26:0c.1 is unknown: it has no VPD" },
 		{ "no VPD beside the right one",
 		  { { "0000", NULL }, { "0001", VUID_1 } },
 		  "26:0c.1",

@@ -60,7 +60,7 @@ START_TEST(a_wait_ends_by_its_interval_and_by_the_deadline)
 	struct uevent *u AUTO(uevent_close) = uevent_open(nvme);
 	int64_t start = monotonic_ns(), took;
 
-	/* Somebody may plug a device in meanwhile; then it is shorter, never longer. */
+	/* A device that somebody plugs in meanwhile makes it shorter, never longer. */
 	uevent_wait(u, 30, deadline_never());
 	uevent_wait(u, 10000, deadline_in_ms(30));
 	took = monotonic_ns() - start;
@@ -85,7 +85,7 @@ START_TEST(an_event_ends_a_wait)
 
 	SKIP_IF(!send_event(MESSAGE("add@/x\0SUBSYSTEM=net")), "may not send uevents");
 	ck_assert(send_event(MESSAGE("add@/x\0ACTION=add\0SUBSYSTEM=nvme")));
-	/* Sent before the wait, as what happens between a look and a wait is. */
+	/* Sent before the wait, like an event between a look and a wait. */
 	ck_assert(uevent_wait(u, 20000, deadline_never()));
 	ck_assert_int_lt(monotonic_ns() - start, 10000 * MS);
 }
