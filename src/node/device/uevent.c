@@ -122,8 +122,7 @@ static void wake(void *arg)
 	uint64_t one = 1;
 
 	/* Fails only when the counter is full, and then the poll is awake. */
-	if (write(u->cancelled, &one, sizeof(one)) < 0)
-		return;
+	IGNORE_RESULT(write(u->cancelled, &one, sizeof(one)));
 }
 
 static bool wait_uncancelled(struct uevent *u, struct deadline until)
