@@ -7,7 +7,8 @@ cd "$(dirname "$0")/../.." || exit 1
 passed=0 failed=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-for check in layers foreign banned words dialect heads untested format analyse shell yaml manifests flags pains references; do
+for check in layers foreign banned words dialect heads untested format analyse shell yaml manifests flags unread \
+	parameters tables pains references; do
 	start=$EPOCHREALTIME
 	if "test/lint/$check.sh" >"$log" 2>&1; then
 		printf 'ok   %-12s %5.1f s\n' "$check" "$(awk "BEGIN {print $EPOCHREALTIME - $start}")"
