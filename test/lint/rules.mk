@@ -7,7 +7,7 @@ $(OUT)/test/lint/flags_table: $(OUT)/test/lint/flags_table.o $(LIB)
 ## lint: arrows, banned functions, layout, cppcheck, shellcheck, manifests, README's tables
 lint:
 	$(Q)$(MAKE) --no-print-directory FLAVOUR=debug $(BUILD)/debug/test/lint/flags_table
-	$(Q)FLAGS_TABLE=$(BUILD)/debug/test/lint/flags_table test/lint/run.sh
+	$(Q)FLAGS_TABLE=$(BUILD)/debug/test/lint/flags_table OBJECTS=$(BUILD)/debug test/lint/run.sh
 
 ## format: lay out the C files as .clang-format says
 format:
