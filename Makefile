@@ -2,12 +2,11 @@
 #
 # One flavour per folder: build/release, build/debug, build/asan, build/tsan, build/fuzz, build/kill. Everything but main.o goes into one
 # archive, so that every test links the objects that ship. Suites add their targets in test/*/rules.mk.
-# Variables: FLAVOUR, BUILD (another build folder), CC, V=1 (show the commands), JOBS.
+# Variables: FLAVOUR, BUILD (another build folder), CC, V=1 (show the commands).
 
 FLAVOUR ?= release
 BUILD   ?= build
 CC      := $(if $(filter default undefined,$(origin CC)),gcc,$(CC))
-JOBS    ?= $(shell nproc)
 VERSION := 1.0.0
 
 MAKEFLAGS += --no-builtin-rules --no-builtin-variables
@@ -84,13 +83,13 @@ LIB_OBJS := $(LIB_SRCS:%.c=$(OUT)/%.o)
 LIB      := $(OUT)/libsnapcsi.a
 
 .PHONY: all help clean
-## all: the driver, build/release/snap-csi-plugin (FLAVOUR=debug, asan or tsan for others)
+## all: the driver, build/release/snap-csi-plugin (FLAVOUR=debug, asan, tsan: build/FLAVOUR)
 all: $(BIN)
 
 ## help: this list
 help:
 	@echo 'snap-csi $(VERSION): CSI driver for NVIDIA DPUs'
-	@sed -n 's/^## \([a-z0-9-]*\): \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | sort | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
+	@sed -n 's/^## \([a-z0-9_.-]*\): \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | sort -t'|' -k1,1 | awk -F'|' '{printf "%-28s %s\n", $$1, $$2}'
 
 $(BIN): $(OUT)/src/main.o $(LIB)
 	$(call say,LINK,$@)
@@ -114,6 +113,7 @@ $(OUT)/gen/%.o: $(GEN)/%.c | gen-headers
 	$(Q)mkdir -p $(@D) && $(CC) $(CSTD) -w $(HARDEN) $(CFLAGS_$(FLAVOUR)) -isystem $(GEN) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 .PHONY: gen-headers
+## gen-headers: C files from the .proto files, into build/gen
 gen-headers: $(GEN_SRCS)
 $(GEN)/csi/%.pb-c.c: csi/%.proto
 	$(call say,PROTO,$<)
@@ -152,15 +152,16 @@ BUILD_PACKAGES := gcc libstdc++-12-dev make libc6-dev pkg-config protobuf-compil
 TEST_PACKAGES := check libsubunit-dev libmicrohttpd-dev clang libclang-rt-14-dev clang-format cppcheck shellcheck \
 	yamllint jq openssl nghttp2-proxy python3-grpcio e2fsprogs xfsprogs btrfs-progs fdisk buildah debootstrap
 
-.PHONY: deps build-deps check asan tsan install image
+.PHONY: deps build-deps check asan tsan install image compile_commands.json
 ## deps: install the missing Debian packages and fetch the Go modules of the tests
 deps:
 	$(Q)test/lib/apt-missing.sh $(BUILD_PACKAGES) $(TEST_PACKAGES)
 	$(Q)test/lib/go-modules.sh
+## build-deps: install the missing Debian packages that the driver is built with, none for tests
 build-deps:
 	$(Q)test/lib/apt-missing.sh $(BUILD_PACKAGES)
 
-## check: everything that proves the driver, with counts (about ten minutes; root for the parts with mounts)
+## check: all suites that need neither QEMU nor Kubernetes, with counts (about ten minutes; root for the parts with mounts)
 check: deps
 	$(Q)test/check.sh
 
@@ -182,6 +183,13 @@ IMAGE ?= localhost/snap-csi:$(VERSION)
 image:
 	buildah bud --build-arg BASE=$(BASE) -t $(IMAGE) .
 
-## clean: remove the build folder
+## compile_commands.json: how each C file is compiled, for clangd and other tools (from `make --dry-run`)
+COMPILED := $(SRCS) $(shell find test -name '*.c' ! -path '*/data/*' 2>/dev/null | sort)
+compile_commands.json: gen-headers
+	$(call say,JSON,$@)
+	$(Q)$(MAKE) --no-print-directory --always-make --dry-run V=1 FLAVOUR=debug $(COMPILED:%.c=$(BUILD)/debug/%.o) | \
+		test/tools/compile-commands.sh >$@
+
+## clean: remove the build folder and compile_commands.json
 clean:
-	rm -rf $(BUILD)
+	rm -rf $(BUILD) compile_commands.json

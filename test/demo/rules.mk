@@ -3,5 +3,6 @@
 demo: deps
 	$(Q)$(MAKE) --no-print-directory demo-built
 
+## demo-built: the story of make demo, without installing what it needs
 demo-built: $(BIN) $(OUT)/snap-sim $(OUT)/csi-call
 	$(Q)BUILD=$(BUILD) FLAVOUR=$(FLAVOUR) test/demo/demo.sh

@@ -8,8 +8,9 @@ build/fuzz/test/fuzz/%: build/fuzz/test/fuzz/%.o $(TEST_LIB) $(LIB)
 	$(Q)$(CC) -fsanitize=fuzzer $(LDFLAGS_fuzz) -o $@ $^ $(LIBS) -lm
 
 .PHONY: fuzz fuzz-run
-## fuzz: each fuzzer for FUZZ_SECONDS (60)
+## fuzz: each fuzzer (libFuzzer, clang) for FUZZ_SECONDS (60)
 fuzz:
 	$(Q)$(MAKE) --no-print-directory FLAVOUR=fuzz BUILD=build fuzz-run
+## fuzz-run: each fuzzer of a build with FLAVOUR=fuzz; `make fuzz` gives that
 fuzz-run: $(FUZZERS:%=build/fuzz/test/fuzz/%)
 	$(Q)test/fuzz/run.sh $(FUZZ_SECONDS) $(FUZZERS)

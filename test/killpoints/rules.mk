@@ -2,6 +2,7 @@
 KILL_BIN := $(BUILD)/kill/snap-csi-plugin
 
 .PHONY: killpoints kill-build
+## kill-build: the driver that can be told where to die, build/kill/snap-csi-plugin
 kill-build:
 	$(Q)$(MAKE) --no-print-directory FLAVOUR=kill $(KILL_BIN)
 ## killpoints: the driver killed at every step, and what kubelet's retry finds (root, loop devices); UPDATE_DOCS=1 writes the table

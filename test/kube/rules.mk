@@ -10,23 +10,25 @@ $(KUBE_BIN)/.built: test/kube/tools/go.mod test/kube/tools/go.sum test/kube/tool
 	$(Q)test/kube/build-tools.sh $(abspath $(KUBE_BIN)) && touch $@
 
 .PHONY: e2e-kube-pods kube-deps kube-tools cluster-up cluster-down cluster-check e2e-kube
+## kube-deps: install what a Kubernetes node needs from Debian (containerd, runc, CNI plugins)
 kube-deps:
 	$(Q)test/lib/apt-missing.sh $(KUBE_PACKAGES)
+## kube-tools: build Kubernetes and the sidecars from pinned Go modules (ten minutes the first time)
 kube-tools: $(KUBE_BIN)/.built
 
-## cluster-up: a Kubernetes node with the driver, to play with (root; the first build of its programs takes ten minutes)
+## cluster-up: start a Kubernetes node with the driver, to play with (root; the first build of its programs takes ten minutes)
 cluster-up: $(BIN) $(OUT)/snap-sim $(KUBE_BIN)/.built
 	$(Q)$(KUBE_ENV) test/kube/cluster.sh up
-## cluster-check: does all of it run
+## cluster-check: say whether every part of the cluster of make cluster-up runs
 cluster-check:
 	$(Q)$(KUBE_ENV) test/kube/cluster.sh check
-## cluster-down: the end of it, nothing stays behind
+## cluster-down: stop the cluster of make cluster-up and remove all of it
 cluster-down:
 	$(Q)$(KUBE_ENV) test/kube/cluster.sh down
 ## e2e-kube: claims and pods through a real API server, kubelet and sidecars (root)
 e2e-kube: $(BIN) $(OUT)/snap-sim $(OUT)/csi-call $(KUBE_BIN)/.built
 	$(Q)$(KUBE_ENV) test/kube/e2e.sh
-## e2e-kube-pods: the same with the driver in pods, from manifests/ and the image of make image-test (root)
+## e2e-kube-pods: claims and pods with the driver in pods, from manifests/ and the image of make image-test (root)
 e2e-kube-pods: $(BIN) $(OUT)/snap-sim $(OUT)/csi-call $(KUBE_BIN)/.built
 	$(Q)$(KUBE_ENV) E2E_PODS=1 test/kube/e2e.sh
 
@@ -42,11 +44,12 @@ $(KUBE_BIN)/.built-e2e: test/kube/tools/go.mod test/kube/tools/go.sum test/kube/
 EXTERNAL := $(BIN) $(OUT)/snap-sim $(KUBE_BIN)/.built $(KUBE_BIN)/.built-e2e
 
 .PHONY: kube-e2e-tools e2e-external e2e-external-subset
+## kube-e2e-tools: build Kubernetes' own storage suite (ten minutes the first time)
 kube-e2e-tools: $(KUBE_BIN)/.built-e2e
 ## e2e-external: Kubernetes' own storage suite against the driver; E2E_FOCUS=REGEX for a slice (root)
 e2e-external: $(EXTERNAL)
 	$(Q)$(KUBE_ENV) test/kube/external.sh
-## e2e-external-subset: what of it tells most, in under ten minutes (root)
+## e2e-external-subset: the part of Kubernetes' own storage suite that tells most, in under ten minutes (root)
 e2e-external-subset: $(EXTERNAL)
 	$(Q)$(KUBE_ENV) E2E_FOCUS_FILE=test/kube/external-subset.txt test/kube/external.sh
 

@@ -4,7 +4,7 @@ $(OUT)/test/lint/flags_table: $(OUT)/test/lint/flags_table.o $(LIB)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LINKSEC) $(LDFLAGS_$(FLAVOUR)) -o $@ $^ $(LIBS)
 
 .PHONY: lint format readme
-## lint: arrows, banned functions, layout, cppcheck, shellcheck, manifests, README's tables
+## lint: every check of test/lint: arrows, circles, banned functions, layout, cppcheck, shellcheck, documents (25 s)
 lint:
 	$(Q)$(MAKE) --no-print-directory FLAVOUR=debug $(BUILD)/debug/test/lint/flags_table
 	$(Q)FLAGS_TABLE=$(BUILD)/debug/test/lint/flags_table OBJECTS=$(BUILD)/debug test/lint/run.sh

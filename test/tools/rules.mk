@@ -7,4 +7,5 @@ $(CSI_CALL): $(CSI_CALL_OBJS) $(LIB)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LINKSEC) $(LDFLAGS_$(FLAVOUR)) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 .PHONY: tools
+## tools: csi-call, a CSI client for the shell
 tools: $(CSI_CALL)
