@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Functions that are not called here, since each has a safer sister: bounded strings (str.h), parsers that see
-# overflow (str.h), the only way to start a process (spawn.h), thread-safe texts (err.h). Comments and string literals
-# do not count. Tests may start processes and set variables; they too may not write past a buffer.
+# Functions that are not called here, because each has a safer replacement: bounded strings and parsers that see overflow
+# (str.h), the only way to start a process (spawn.h), thread-safe texts (err.h). Comments and string literals do not
+# count. Tests may start processes and set variables, but may not write past a buffer either.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 memory='strcpy|strcat|sprintf|vsprintf|strtok|gets|alloca|atoi|atol|atoll|atof'
 process='system|popen|fork|vfork|setenv|putenv|unsetenv|signal|strerror|localtime|gmtime|ctime|asctime|tmpnam|mktemp'
 json='cJSON_GetObjectItem'
-# Nothing is ever removed by walking down: what lies below a mount point may be somebody's data.
+# No directory is ever removed recursively: what lies below a mount point may be somebody's data.
 walks='nftw|ftw|fts_open|unlinkat'
 
 # Prints file:line: name for each call in the files of standard input.

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# One foreign library, one address: each header (extended regular expression) and the files that may include it.
+# Each foreign library has one place: foreign.txt lists its headers and the files that may include them, both as extended
+# regular expressions.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bad=0

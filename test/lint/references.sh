@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Where an error sends its reader is there: (README.md, "Heading") in a text of src is a heading of README.md. Links between
-# our own documents lead to a file, and to a heading when they name one.
+# A text of src that sends its reader to (README.md, "Heading") names a heading that README.md has. Links between our own
+# documents lead to a file that is there, and to a heading of it when they name one.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bad=0

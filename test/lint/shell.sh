@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every shell script goes through shellcheck. Not asked: SC1091 (sourced files are looked at on their own), SC2016 (awk programs
-# stand in single quotes).
+# Every shell script goes through shellcheck. Switched off: SC1091 (sourced files are checked on their own), SC2016 (awk
+# programs stand in single quotes).
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 {
