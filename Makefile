@@ -12,7 +12,7 @@ VERSION := 1.0.0
 MAKEFLAGS += --no-builtin-rules --no-builtin-variables
 .SUFFIXES:
 .DELETE_ON_ERROR:
-# Object files of tests are made by chains of pattern rules; keep them.
+# Object files of tests are intermediate files of pattern rules, which make would delete.
 .SECONDARY:
 .DEFAULT_GOAL := all
 
@@ -34,7 +34,6 @@ WARN    := -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wmissing-prototypes -Wstrict
            -Wpointer-arith -Wwrite-strings -Wundef -Wswitch-enum -Wconversion -Wno-sign-conversion -Werror=implicit \
            -Werror=incompatible-pointer-types -Werror=int-conversion $(WERROR)
 WERROR  ?=
-HARDEN  := -fstack-protector-strong -fstack-clash-protection -fcf-protection -fPIE -fno-common
 LINKSEC := -pie -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--as-needed
 
 CFLAGS_release := -O2 -g -D_FORTIFY_SOURCE=2 -ffunction-sections -fdata-sections
@@ -50,6 +49,10 @@ endif
 ifeq ($(FLAVOUR),fuzz)
 CC := clang
 endif
+# A cross compiler has an ar of its own, and x86 alone has -fcf-protection: the compiler is asked for both.
+AR     := $(or $(shell $(CC) -print-prog-name=ar 2>/dev/null),ar)
+HARDEN := -fstack-protector-strong -fstack-clash-protection -fPIE -fno-common \
+          $(if $(filter x86_64-% i386-% i486-% i586-% i686-%,$(shell $(CC) -dumpmachine 2>/dev/null)),-fcf-protection)
 LDFLAGS_asan := -fsanitize=address,undefined
 LDFLAGS_tsan := -fsanitize=thread
 LDFLAGS_fuzz := -fsanitize=address,undefined
@@ -63,7 +66,9 @@ ALL_CFLAGS = $(CSTD) $(WARN) $(HARDEN) $(CFLAGS_$(FLAVOUR)) $(CPPFLAGS) $(CFLAGS
 # with 51 shared files (measured). Other flavours link the shared one.
 # gpr.pc of Debian names /usr/lib, so the compiler is asked where the archives are.
 LIBDIR  = $(patsubst %/libgpr.a,%,$(realpath $(shell $(CC) -print-file-name=libgpr.a)))
-GRPC_STATIC = -Wl,-Bstatic -Wl,--start-group -lgrpc_unsecure -lgpr -laddress_sorting -lupb -lcares \
+# The static c-ares is libcares.a in Debian, libcares_static.a in Ubuntu 24.04.
+CARES   = $(patsubst $(LIBDIR)/lib%.a,-l%,$(firstword $(wildcard $(LIBDIR)/libcares.a $(LIBDIR)/libcares_static.a)))
+GRPC_STATIC = -Wl,-Bstatic -Wl,--start-group -lgrpc_unsecure -lgpr -laddress_sorting -lupb $(CARES) \
           $(patsubst $(LIBDIR)/lib%.a,-l%,$(wildcard $(LIBDIR)/libabsl_*.a)) -Wl,--end-group -lprotobuf-c -lstdc++ \
           -Wl,-Bdynamic -lz -lm -static-libgcc
 GRPC_SHARED = -lgrpc_unsecure -lgpr -lprotobuf-c
@@ -97,7 +102,7 @@ $(BIN): $(OUT)/src/main.o $(LIB)
 
 $(LIB): $(LIB_OBJS) $(GEN_OBJS)
 	$(call say,AR,$@)
-	$(Q)rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
 $(OUT)/src/%.o: src/%.c | gen-headers
 	$(call say,CC,$<)
@@ -145,11 +150,12 @@ unit: $(UNIT_BINS)
 
 -include $(wildcard test/*/rules.mk)
 
-# ---------------------------------------------------------------- the house
-# What the driver is built with, and what only its tests and tools need. `make deps` installs what is missing.
-BUILD_PACKAGES := gcc libstdc++-12-dev make libc6-dev pkg-config protobuf-compiler libprotobuf-dev protobuf-c-compiler libprotobuf-c-dev \
+# ---------------------------------------------------------------- packages, checks, image
+# What the driver is built with, and what only its tests and tools need. `make deps` installs what is missing. No name has a
+# version, since each release of Debian and Ubuntu has another: g++ brings the libstdc++.a of its gcc, which the static gRPC needs.
+BUILD_PACKAGES := gcc g++ make libc6-dev pkg-config protobuf-compiler libprotobuf-dev protobuf-c-compiler libprotobuf-c-dev \
 	libgrpc-dev zlib1g-dev libcurl4-openssl-dev libcjson-dev libyaml-dev libmount-dev libblkid-dev
-TEST_PACKAGES := check libsubunit-dev libmicrohttpd-dev clang libclang-rt-14-dev clang-format cppcheck shellcheck \
+TEST_PACKAGES := check libsubunit-dev libmicrohttpd-dev clang libclang-rt-dev clang-format cppcheck shellcheck \
 	yamllint jq openssl nghttp2-proxy python3-grpcio e2fsprogs xfsprogs btrfs-progs fdisk buildah debootstrap
 
 .PHONY: deps build-deps check asan tsan install image compile_commands.json
