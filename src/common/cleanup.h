@@ -85,10 +85,10 @@ static inline pthread_mutex_t *mutex_lock_(pthread_mutex_t *m)
 #define assert_locked(m) assert(pthread_mutex_trylock(m) == EBUSY)
 
 /* Calls for its effect: what comes back changes nothing here, and the line above says why. */
-#define IGNORE_RESULT(call)               \
-	do {                              \
-		__auto_type rc_ = (call); \
-		(void)rc_;                \
+#define IGNORE_RESULT(call)                             \
+	do {                                            \
+		__extension__ __auto_type rc_ = (call); \
+		(void)rc_;                              \
 	} while (0)
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof(*(a)))
