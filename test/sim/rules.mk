@@ -1,5 +1,5 @@
-# snap-sim: everything in test/sim but main.c is also linked into its tests.
-SIM_SRCS := $(filter-out test/sim/main.c test/sim/harness.c test/sim/test_%.c,$(wildcard test/sim/*.c))
+# snap-sim: its rooms, all but main.c, are also linked into its tests (test/sim/test).
+SIM_SRCS := $(filter-out test/sim/test/%,$(wildcard test/sim/*/*.c))
 SIM_OBJS := $(SIM_SRCS:%.c=$(OUT)/%.o)
 SIM      := $(OUT)/snap-sim
 SIM_LIBS := -lmicrohttpd -lcjson -lyaml -lpthread -lm
@@ -11,13 +11,13 @@ $(SIM): $(OUT)/test/sim/main.o $(SIM_OBJS) $(LIB)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LINKSEC) $(LDFLAGS_$(FLAVOUR)) -o $@ $^ $(SIM_LIBS)
 
-SIM_TEST_SRCS := $(wildcard test/sim/test_*.c)
+SIM_TEST_SRCS := $(wildcard test/sim/test/test_*.c)
 SIM_TEST_BINS := $(SIM_TEST_SRCS:%.c=$(OUT)/%)
-$(OUT)/test/sim/test_%: $(OUT)/test/sim/test_%.o $(OUT)/test/sim/harness.o $(SIM_OBJS) $(TEST_LIB) $(LIB)
+$(OUT)/test/sim/test/test_%: $(OUT)/test/sim/test/test_%.o $(OUT)/test/sim/test/harness.o $(SIM_OBJS) $(TEST_LIB) $(LIB)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LINKSEC) $(LDFLAGS_$(FLAVOUR)) -o $@ $^ $(SIM_LIBS) -lcheck -lsubunit -lrt -lm
 
 ## sim-test: the tests of snap-sim itself in one FLAVOUR
 # Naming the object files keeps make from removing them as intermediate.
-sim-test: $(SIM_TEST_BINS) $(SIM) | $(SIM_TEST_SRCS:%.c=$(OUT)/%.o) $(OUT)/test/sim/harness.o
+sim-test: $(SIM_TEST_BINS) $(SIM) | $(SIM_TEST_SRCS:%.c=$(OUT)/%.o) $(OUT)/test/sim/test/harness.o
 	$(Q)SNAP_SIM=$(SIM) test/lib/run-suites.sh "sim $(FLAVOUR)" $(SIM_TEST_BINS) test/sim/cases.py

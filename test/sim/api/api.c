@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From a path to what is meant: group, version, namespace, resource, name, subresource; from method
+ * and query to the verb of RBAC ("list", "watch", ...), by which requests are counted and
+ * faults are matched. Runs on the connection's thread.
+ */
+#include "test/sim/api/api.h"
+
+#include <poll.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "test/sim/base/counters.h"
+#include "test/sim/base/options.h"
+
+const char *call_query(const struct call *call, const char *key)
+{
+	size_t n = strlen(key);
+
+	for (size_t i = 0; call->query && i < call->query->n; i++)
+		if (strncmp(call->query->v[i], key, n) == 0 && call->query->v[i][n] == '=')
+			return call->query->v[i] + n + 1;
+	return NULL;
+}
+
+bool call_flag(const struct call *call, const char *key)
+{
+	const char *value = call_query(call, key);
+
+	return str_eq(value, "true") || str_eq(value, "1");
+}
+
+enum wait_end call_wait(const struct call *call, int fd, int ms)
+{
+	struct pollfd fds[] = {
+		{ .fd = call->client_fd, .events = POLLRDHUP },
+		{ .fd = call->sim->stop_fd, .events = POLLIN },
+		{ .fd = fd, .events = POLLIN },
+	};
+	int n = poll(fds, ARRAY_LEN(fds), ms);
+
+	if (n == 0)
+		return WAIT_TIMEOUT;
+	return n < 0 || fds[0].revents || fds[1].revents ? WAIT_GONE : WAIT_READY;
+}
+
+static void target_clear(struct target *t)
+{
+	free(t->ns);
+	free(t->name);
+	free(t->sub);
+}
+static inline void target_clear_p(struct target *t)
+{
+	target_clear(t);
+}
+
+static void split_path(const char *path, struct strs *ret)
+{
+	while (*path) {
+		size_t n = strcspn(path, "/");
+
+		if (n) {
+			char *part AUTO(free) = xstrndup(path, n);
+
+			strs_add(ret, part);
+		}
+		path += n + (path[n] == '/');
+	}
+}
+
+/* parts: what stands behind the group and version. False: no such resource. */
+static bool parse_target(const char *group, const char *version, char **parts, size_t n,
+                         struct target *ret)
+{
+	size_t at = 0;
+
+	/* /namespaces/NAME and /namespaces/NAME/status are the namespace itself. */
+	if (n > 2 && str_eq(parts[0], "namespaces") && !str_eq(parts[2], "status")) {
+		ret->ns = xstrdup(parts[1]);
+		at = 2;
+	}
+	ret->res = at < n ? resource_find(group, version, parts[at]) : NULL;
+	if (!ret->res || n - at > 3 || (ret->ns && !ret->res->namespaced))
+		return false;
+	if (n - at > 1)
+		ret->name = xstrdup(parts[at + 1]);
+	if (n - at > 2)
+		ret->sub = xstrdup(parts[at + 2]);
+	/* A namespaced object is reached through its namespace only. */
+	if (ret->name && ret->res->namespaced && !ret->ns)
+		return false;
+	return !ret->sub || (ret->res->status && str_eq(ret->sub, "status"));
+}
+
+typedef void handler(const struct call *call, const struct target *t, struct reply *ret);
+
+static const struct verb {
+	const char *method;
+	int with_name; /* 1: needs a name, 0: must have none */
+	const char *name;
+	handler *fn;
+} verbs[] = {
+	{ "GET", 1, "get", api_get },        { "GET", 0, "list", api_list },
+	{ "POST", 0, "create", api_create }, { "PUT", 1, "update", api_update },
+	{ "PATCH", 1, "patch", api_patch },  { "DELETE", 1, "delete", api_delete },
+};
+static const struct verb watch_verb = { "GET", 0, "watch", api_watch };
+
+static const struct verb *verb_find(const struct call *call, const struct target *t)
+{
+	for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
+		const struct verb *v = &verbs[i];
+
+		if (!str_eq(v->method, call->method) || v->with_name != !!t->name)
+			continue;
+		return v->fn == api_list && call_flag(call, "watch") ? &watch_verb : v;
+	}
+	return NULL;
+}
+
+/* The name in the path, or for a creation the one in the body: what faults match. */
+static char *name_for_faults(const struct call *call, const struct target *t)
+{
+	struct json *body AUTO(json_free) = NULL;
+	struct err err = ERR_INIT;
+	const char *name;
+
+	if (t->name)
+		return xstrdup(t->name);
+	if (!call->body_len || json_parse("body", call->body, call->body_len, &body, &err))
+		return xstrdup("");
+	name = json_str(body, "metadata.name");
+	return xstrdup(name ? name : "");
+}
+
+static void reply_fault(struct reply *r, const struct request_fault *fault)
+{
+	reply_clear(r);
+	reply_failure(r, fault->status, *fault->reason ? fault->reason : NULL, "%s",
+	              *fault->message ? fault->message : "injected by /sim/faults");
+	r->retry_after = fault->retry_after;
+}
+
+/* Carries the request out with what the fault does to it. */
+static void run_with_fault(const struct call *call, const struct verb *verb, const struct target *t,
+                           const struct request_fault *fault, struct reply *ret)
+{
+	bool fails = fault->status || fault->hang || fault->unserved;
+
+	if (fault->latency_ms && call_wait(call, -1, (int)fault->latency_ms) == WAIT_GONE) {
+		ret->cut = true;
+		return;
+	}
+	if (!fails || fault->applied)
+		verb->fn(call, t, ret);
+	if (fault->hang) {
+		call_wait(call, -1, -1);
+		ret->cut = true;
+	} else if (fault->unserved) {
+		reply_no_such_path(ret);
+	} else if (fault->status) {
+		reply_fault(ret, fault);
+	}
+	ret->cut |= fault->cut;
+}
+
+static void run(const struct call *call, const struct target *t, struct reply *ret)
+{
+	const struct verb *verb = verb_find(call, t);
+	char *resource AUTO(free) =
+		t->sub ? xasprintf("%s/%s", t->res->plural, t->sub) : xstrdup(t->res->plural);
+	struct request_fault fault = { 0 };
+
+	if (!verb) {
+		reply_failure(ret, 405, NULL,
+		              "the server does not allow this method on the requested resource");
+		return;
+	}
+	counters_count(call->sim->counters, verb->name, resource);
+	char *name AUTO(free) = name_for_faults(call, t);
+
+	if (faults_request(call->sim->faults, verb->name, resource, name, &fault))
+		run_with_fault(call, verb, t, &fault, ret);
+	else
+		verb->fn(call, t, ret);
+}
+
+static bool authorized(const struct call *call)
+{
+	const char *token = call->sim->options->token;
+
+	if (!token)
+		return true;
+	return call->authorization && str_has_prefix(call->authorization, "Bearer ") &&
+	       str_eq(call->authorization + strlen("Bearer "), token);
+}
+
+static void handle_resource(const struct call *call, struct reply *ret)
+{
+	struct strs parts AUTO(strs_clear) = STRS_INIT;
+	struct target t AUTO(target_clear) = { 0 };
+	bool core = str_has_prefix(call->path, "/api/");
+	const char *group;
+	size_t skip = core ? 2 : 3;
+
+	split_path(call->path, &parts);
+	group = core ? "" : parts.n > 1 ? parts.v[1] : "?";
+	if (parts.n <= skip || !resource_group_served(group)) {
+		reply_no_such_path(ret);
+		return;
+	}
+	if (parse_target(group, parts.v[skip - 1], parts.v + skip, parts.n - skip, &t))
+		run(call, &t, ret);
+	else if (core)
+		reply_no_such_resource(ret);
+	else
+		reply_no_such_path(ret);
+}
+
+void api_handle(struct call *call, struct reply *ret)
+{
+	*ret = (struct reply) { 0 };
+	if (str_has_prefix(call->path, "/sim/"))
+		api_sim(call, ret);
+	else if (str_eq(call->path, "/healthz") || str_eq(call->path, "/readyz") ||
+	         str_eq(call->path, "/livez"))
+		reply_text(ret, 200, "ok");
+	else if (!authorized(call))
+		reply_failure(ret, 401, NULL, "Unauthorized");
+	else if (str_eq(call->method, "GET") && api_discovery(call->path, ret))
+		return;
+	else if (str_has_prefix(call->path, "/api/") || str_has_prefix(call->path, "/apis/"))
+		handle_resource(call, ret);
+	else
+		reply_no_such_path(ret);
+}

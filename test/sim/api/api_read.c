@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * get and list. A list is paged by limit/continue; the token holds the version of the first page
+ * and
+ * the last key. Pages behind the first show the objects as they are now, under the first page's
+ * version: whoever
+ * watches from there sees every change again. No state.
+ */
+#include "test/sim/api/api.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "test/sim/api/selectors.h"
+#include "test/sim/store/store.h"
+
+#define LIST_MAX ((size_t)1 << 31)
+
+void api_get(const struct call *call, const struct target *t, struct reply *ret)
+{
+	struct version *v AUTO(version_unref) = store_get(call->sim->store, t->res, t->ns, t->name);
+
+	if (!v) {
+		reply_not_found(ret, t->res, t->name);
+		return;
+	}
+	reply_text(ret, 200, v->text);
+	ret->type = "application/json";
+}
+
+/* "<rv>:<ns>/<name>" */
+static bool parse_continue(const char *token, uint64_t *rv, const char **after)
+{
+	struct err err = ERR_INIT;
+	const char *colon = strchr(token, ':');
+
+	if (!colon || !strchr(colon, '/'))
+		return false;
+	char *number AUTO(free) = xstrndup(token, (size_t)(colon - token));
+
+	*after = colon + 1;
+	return parse_u64("continue", number, rv, &err) == 0;
+}
+
+/* False: the reply says why not. */
+static bool parse_paging(const struct call *call, struct store_query *q, uint64_t *rv,
+                         struct reply *ret)
+{
+	const char *limit = call_query(call, "limit"), *token = call_query(call, "continue");
+	struct err err = ERR_INIT;
+	uint64_t n = 0;
+
+	if (!str_empty(limit) && parse_u64("limit", limit, &n, &err)) {
+		reply_failure(ret, 400, NULL, "%s", err.msg);
+		return false;
+	}
+	q->limit = n;
+	if (str_empty(token))
+		return true;
+	if (!parse_continue(token, rv, &q->after)) {
+		reply_failure(ret, 400, NULL, "continue key is not valid: %s", token);
+		return false;
+	}
+	if (!store_keeps(call->sim->store, *rv)) {
+		reply_failure(ret, 410, NULL,
+		              "The provided continue parameter is too old to display a consistent "
+		              "list result. You must start a new list without the continue "
+		              "parameter.");
+		return false;
+	}
+	return true;
+}
+
+static void reply_page(const struct target *t, const struct store_page *page, uint64_t rv,
+                       bool count_left, struct reply *ret)
+{
+	struct str out AUTO(str_clear) = STR_INIT(LIST_MAX);
+	char *api_version AUTO(free) = resource_api_version(t->res);
+
+	str_addf(&out,
+	         "{\"kind\":\"%sList\",\"apiVersion\":\"%s\",\"metadata\":{\"resourceVersion\":"
+	         "\"%" PRIu64 "\"",
+	         t->res->kind, api_version, rv);
+	if (!page->left)
+		str_add(&out, ",\"continue\":\"\"");
+	if (page->left) {
+		const struct version *last = page->v[page->n - 1];
+
+		str_addf(&out, ",\"continue\":\"%" PRIu64 ":%s/%s\"", rv, last->ns, last->name);
+		if (count_left)
+			str_addf(&out, ",\"remainingItemCount\":%zu", page->left);
+	}
+	str_add(&out, "},\"items\":[");
+	for (size_t i = 0; i < page->n; i++) {
+		if (i)
+			str_add(&out, ",");
+		str_addn(&out, page->v[i]->text, page->v[i]->len);
+	}
+	str_add(&out, "]}");
+	ret->code = 200;
+	ret->type = "application/json";
+	ret->body = str_take(&out);
+}
+
+void api_list(const struct call *call, const struct target *t, struct reply *ret)
+{
+	struct selectors selectors AUTO(selectors_clear) = { 0 };
+	struct store_page page AUTO(store_page_clear) = { 0 };
+	struct store_query query = { .res = t->res, .ns = t->ns, .match = selectors_match };
+	struct err err = ERR_INIT;
+	uint64_t rv = 0;
+
+	if (selectors_parse(call_query(call, "labelSelector"), call_query(call, "fieldSelector"),
+	                    &selectors, &err)) {
+		reply_failure(ret, 400, NULL, "%s", err.msg);
+		return;
+	}
+	query.arg = &selectors;
+	if (!parse_paging(call, &query, &rv, ret))
+		return;
+	store_list(call->sim->store, &query, &page);
+	reply_page(t, &page, rv ? rv : page.rv, selectors.any, ret);
+}

@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * create, update, patch, delete: what the API server does around storing an object.
+ *
+ * An update is optimistic: read a version, make the new tree, validate, put it back; when somebody
+ * was faster, a request that named a resourceVersion gets 409, any other starts again. A change
+ * that changes nothing makes no version and no event. No state.
+ */
+#include "test/sim/api/api.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "test/sim/kinds/object.h"
+#include "test/sim/store/store.h"
+#include "test/sim/kinds/validate.h"
+
+#define MODIFIED                                                                             \
+	"the object has been modified; please apply your changes to the latest version and " \
+	"try again"
+
+static bool is_json_type(const char *type)
+{
+	return !type || str_has_prefix(type, "application/json");
+}
+
+/* NULL: the reply says why. */
+static struct json *parse_body(const struct call *call, struct reply *ret)
+{
+	struct json *body AUTO(json_free) = NULL;
+	struct err err = ERR_INIT;
+
+	if (json_parse("body", call->body ? call->body : "", call->body_len, &body, &err)) {
+		reply_failure(ret, 400, NULL, "%s", err.msg);
+		return NULL;
+	}
+	if (!json_is_object(body)) {
+		reply_failure(ret, 400, NULL, "the body of the request is no JSON object");
+		return NULL;
+	}
+	return TAKE(body);
+}
+
+static bool is_string_map(const struct json *map)
+{
+	json_foreach (item, map) {
+		if (!json_is_string(item))
+			return false;
+	}
+	return !map || json_is_object(map);
+}
+
+static bool metadata_decodes(const struct json *object)
+{
+	return is_string_map(json_at(object, "metadata.labels")) &&
+	       is_string_map(json_at(object, "metadata.annotations"));
+}
+
+/* A whole object: its type and place must be those of the path. */
+static struct json *parse_object(const struct call *call, const struct target *t, struct reply *ret)
+{
+	struct json *o AUTO(json_free) = NULL;
+	char *api_version AUTO(free) = resource_api_version(t->res);
+	const char *ns;
+
+	if (!is_json_type(call->content_type)) {
+		reply_failure(ret, 415, NULL,
+		              "the body of the request was in an unknown format - accepted media "
+		              "types include: application/json");
+		return NULL;
+	}
+	o = parse_body(call, ret);
+	if (!o)
+		return NULL;
+	ns = object_namespace(o);
+	if (str_empty(json_str(o, "kind"))) {
+		reply_failure(ret, 400, NULL,
+		              "the object provided is unrecognized (must be of type %s): Object "
+		              "'Kind' is missing",
+		              t->res->kind);
+		return NULL;
+	}
+	/* Of custom resources a wrong kind is found by validation. */
+	if (!str_eq(json_str(o, "apiVersion"), api_version) ||
+	    (!t->res->schema && !str_eq(json_str(o, "kind"), t->res->kind))) {
+		reply_failure(ret, 400, NULL,
+		              "the API version in the data (%s) does not match the expected API "
+		              "version (%s)",
+		              json_str(o, "apiVersion") ? json_str(o, "apiVersion") : "",
+		              api_version);
+		return NULL;
+	}
+	if (!metadata_decodes(o)) {
+		reply_failure(ret, 400, NULL,
+		              "%s in version \"%s\" cannot be handled as a %s: labels and "
+		              "annotations are maps of strings",
+		              t->res->kind, t->res->version, t->res->kind);
+		return NULL;
+	}
+	if (*ns && !str_eq(ns, t->ns)) {
+		reply_failure(ret, 400, NULL,
+		              "the namespace of the provided object does not match the namespace "
+		              "sent on the request");
+		return NULL;
+	}
+	return TAKE(o);
+}
+
+/* Answers 422 and returns false when something is wrong. */
+static bool is_valid(const struct target *t, const struct json *object, const struct json *old,
+                     struct reply *ret)
+{
+	struct invalid causes AUTO(invalid_clear);
+
+	invalid_init(&causes);
+	validate_object(t->res, object, old, &causes);
+	if (causes.n)
+		reply_invalid(ret, t->res, object_name(object), &causes);
+	return !causes.n;
+}
+
+static void generate_name(struct json *metadata)
+{
+	static const char letters[] = "bcdfghjklmnpqrstvwxz2456789";
+	const char *prefix = json_str(metadata, "generateName");
+	char uuid[37], suffix[6] = "";
+
+	if (str_empty(prefix) || !str_empty(json_str(metadata, "name")))
+		return;
+	object_uuid(uuid);
+	for (size_t i = 0; i < 5; i++)
+		suffix[i] = letters[(unsigned char)uuid[i] % (sizeof(letters) - 1)];
+	char *name AUTO(free) = xasprintf("%s%s", prefix, suffix);
+
+	json_set_str(metadata, "name", name);
+}
+
+static void set_new_metadata(const struct target *t, struct json *object)
+{
+	struct json *metadata = json_sub(object, "metadata");
+	char now[32], uuid[37];
+
+	object_now(now);
+	object_uuid(uuid);
+	generate_name(metadata);
+	json_set_str(metadata, "namespace", t->ns);
+	json_set_str(metadata, "uid", uuid);
+	json_set_str(metadata, "creationTimestamp", now);
+	json_set_int(metadata, "generation", 1);
+	json_remove(metadata, "deletionTimestamp");
+	json_remove(metadata, "deletionGracePeriodSeconds");
+	json_remove(metadata, "managedFields");
+	json_remove(metadata, "selfLink");
+}
+
+static bool namespace_exists(const struct call *call, const struct target *t, struct reply *ret)
+{
+	struct version *ns AUTO(version_unref) = NULL;
+
+	if (!t->res->namespaced)
+		return true;
+	ns = t->ns ? store_get(call->sim->store, RES(NAMESPACES), "", t->ns) : NULL;
+	if (!ns)
+		reply_not_found(ret, RES(NAMESPACES), t->ns ? t->ns : "");
+	return ns;
+}
+
+void api_create(const struct call *call, const struct target *t, struct reply *ret)
+{
+	struct json *object AUTO(json_free) = parse_object(call, t, ret);
+	struct version *made AUTO(version_unref) = NULL;
+
+	if (!object || !namespace_exists(call, t, ret))
+		return;
+	if (json_str(object, "metadata.resourceVersion") &&
+	    *json_str(object, "metadata.resourceVersion")) {
+		/* As it is: an error of the server's that nobody has classified. */
+		reply_failure(ret, 500, NULL,
+		              "resourceVersion should not be set on objects to be created");
+		return;
+	}
+	set_new_metadata(t, object);
+	validate_prune(t->res, object);
+	/* Nodes and the like come with their status: no controller of ours makes it. */
+	if (t->res->schema)
+		json_remove(object, "status");
+	if (!is_valid(t, object, NULL, ret))
+		return;
+	if (str_eq(call_query(call, "dryRun"), "All")) {
+		reply_json(ret, 201, object);
+		return;
+	}
+	if (store_put(call->sim->store, t->res, object, NULL, &made)) {
+		reply_exists(ret, t->res, object_name(object));
+		return;
+	}
+	reply_text(ret, 201, made->text);
+	ret->type = "application/json";
+}
+
+/* Everything but metadata and status decides the generation. */
+static bool same_spec(const struct json *a, const struct json *b)
+{
+	struct json *x AUTO(json_free) = json_copy(a);
+	struct json *y AUTO(json_free) = json_copy(b);
+
+	json_remove(x, "metadata");
+	json_remove(x, "status");
+	json_remove(y, "metadata");
+	json_remove(y, "status");
+	return json_equal(x, y);
+}
+
+/* What a client may not change is put back. */
+static void keep_metadata(struct json *object, const struct json *old)
+{
+	static const char *const fixed[] = {
+		"name",
+		"namespace",
+		"uid",
+		"generation",
+		"creationTimestamp",
+		"deletionTimestamp",
+		"deletionGracePeriodSeconds",
+		"resourceVersion",
+	};
+	struct json *metadata = json_sub(object, "metadata");
+
+	for (size_t i = 0; i < ARRAY_LEN(fixed); i++) {
+		const struct json *value = json_member(json_at(old, "metadata"), fixed[i]);
+
+		if (value)
+			json_set(metadata, fixed[i], json_copy(value));
+		else
+			json_remove(metadata, fixed[i]);
+	}
+	json_remove(metadata, "managedFields");
+}
+
+/* The part that the path is about comes from `wanted`, the rest from `old`. */
+static struct json *combine(const struct target *t, const struct json *wanted,
+                            const struct json *old)
+{
+	struct json *object = json_copy(t->sub ? old : wanted);
+	const struct json *status = json_at(t->sub ? wanted : old, "status");
+
+	if (t->sub || t->res->schema) {
+		if (status)
+			json_set(object, "status", json_copy(status));
+		else
+			json_remove(object, "status");
+	}
+	keep_metadata(object, old);
+	validate_prune(t->res, object);
+	if (!same_spec(object, old))
+		json_set_int(json_sub(object, "metadata"), "generation",
+		             object_generation(old) + 1);
+	return object;
+}
+
+/* Stores `object` in place of `old`: 0 (replied), or 1: somebody was faster. */
+static int commit(const struct call *call, const struct target *t, struct json *object,
+                  const struct json *old, const struct version *expect, struct reply *ret)
+{
+	struct version *made AUTO(version_unref) = NULL;
+
+	if (!is_valid(t, object, old, ret))
+		return 0;
+	if (json_equal(object, old) || str_eq(call_query(call, "dryRun"), "All")) {
+		reply_json(ret, 200, object);
+		return 0;
+	}
+	if (object_is_deleting(object) && !object_has_finalizers(object)) {
+		if (store_remove(call->sim->store, expect))
+			return 1;
+		reply_json(ret, 200, object);
+		return 0;
+	}
+	if (store_put(call->sim->store, t->res, object, expect, &made))
+		return 1;
+	reply_text(ret, 200, made->text);
+	ret->type = "application/json";
+	return 0;
+}
+
+/* uid and resourceVersion that a new state names must be those of the object. */
+static bool preconditions_hold(const struct target *t, const struct json *wanted,
+                               const struct version *current, bool *named_rv, struct reply *ret)
+{
+	const char *rv = json_str(wanted, "metadata.resourceVersion");
+	const char *uid = object_uid(wanted);
+	char own[24];
+
+	*named_rv = !str_empty(rv);
+	snprintf(own, sizeof(own), "%" PRIu64, current->rv);
+	if (*uid && !str_eq(uid, current->uid)) {
+		char *why AUTO(free) =
+			xasprintf("Precondition failed: UID in precondition: %s, UID in object "
+		                  "meta: %s",
+		                  uid, current->uid);
+
+		reply_conflict(ret, t->res, current->name, why);
+		return false;
+	}
+	if (*named_rv && !str_eq(rv, own)) {
+		reply_conflict(ret, t->res, current->name, MODIFIED);
+		return false;
+	}
+	return true;
+}
+
+static bool names_agree(const struct target *t, const struct json *wanted, struct reply *ret)
+{
+	if (!*object_name(wanted) || str_eq(object_name(wanted), t->name))
+		return true;
+	reply_failure(ret, 400, NULL,
+	              "the name of the object (%s) does not match the name on the URL (%s)",
+	              object_name(wanted), t->name);
+	return false;
+}
+
+void api_update(const struct call *call, const struct target *t, struct reply *ret)
+{
+	struct json *wanted AUTO(json_free) = parse_object(call, t, ret);
+	struct version *current AUTO(version_unref) =
+		store_get(call->sim->store, t->res, t->ns, t->name);
+	bool named_rv;
+
+	if (!wanted || !names_agree(t, wanted, ret))
+		return;
+	if (!current) {
+		reply_not_found(ret, t->res, t->name);
+		return;
+	}
+	if (!preconditions_hold(t, wanted, current, &named_rv, ret))
+		return;
+	if (!named_rv) {
+		struct invalid causes AUTO(invalid_clear);
+		struct resource as = *t->res;
+
+		as.kind = t->res->plural; /* so it says */
+		invalid_init(&causes);
+		invalid_add(&causes, "FieldValueInvalid", "metadata.resourceVersion",
+		            "Invalid value: 0: must be specified for an update");
+		reply_invalid(ret, &as, t->name, &causes);
+		return;
+	}
+	struct json *old AUTO(json_free) = version_parse(current);
+	struct json *object AUTO(json_free) = combine(t, wanted, old);
+
+	if (commit(call, t, object, old, current, ret))
+		reply_conflict(ret, t->res, t->name, MODIFIED);
+}
+
+static void reply_uid_is_fixed(const struct target *t, const struct json *patch, struct reply *ret)
+{
+	struct invalid causes AUTO(invalid_clear);
+
+	invalid_init(&causes);
+	invalid_add(&causes, "FieldValueInvalid", "metadata.uid",
+	            "Invalid value: \"%s\": field is immutable", object_uid(patch));
+	reply_invalid(ret, t->res, t->name, &causes);
+}
+
+/* One attempt. 0: replied, 1: somebody was faster. */
+static int try_patch(const struct call *call, const struct target *t, const struct json *patch,
+                     struct reply *ret)
+{
+	struct version *current AUTO(version_unref) =
+		store_get(call->sim->store, t->res, t->ns, t->name);
+	bool named_rv;
+
+	if (!current) {
+		reply_not_found(ret, t->res, t->name);
+		return 0;
+	}
+	if (*object_uid(patch) && !str_eq(object_uid(patch), current->uid)) {
+		reply_uid_is_fixed(t, patch, ret);
+		return 0;
+	}
+	if (!preconditions_hold(t, patch, current, &named_rv, ret))
+		return 0;
+	struct json *old AUTO(json_free) = version_parse(current);
+	struct json *wanted AUTO(json_free) = json_copy(old);
+
+	json_merge_patch(wanted, patch);
+	struct json *object AUTO(json_free) = combine(t, wanted, old);
+
+	if (commit(call, t, object, old, current, ret) == 0)
+		return 0;
+	if (!named_rv)
+		return 1;
+	reply_conflict(ret, t->res, t->name, MODIFIED);
+	return 0;
+}
+
+void api_patch(const struct call *call, const struct target *t, struct reply *ret)
+{
+	struct json *patch AUTO(json_free) = NULL;
+
+	if (!call->content_type ||
+	    !str_has_prefix(call->content_type, "application/merge-patch+json")) {
+		reply_failure(
+			ret, 415, NULL,
+			"the body of the request was in an unknown format - accepted media "
+			"types include: application/merge-patch+json (snap-sim knows no other "
+			"patch)");
+		return;
+	}
+	patch = parse_body(call, ret);
+	if (!patch || !names_agree(t, patch, ret))
+		return;
+	while (try_patch(call, t, patch, ret))
+		;
+}
+
+/* DeleteOptions of the body, which may be missing. False: replied. */
+static bool delete_allowed(const struct call *call, const struct target *t,
+                           const struct version *current, bool *named_rv, struct reply *ret)
+{
+	struct json *options AUTO(json_free) =
+		call->body_len ? parse_body(call, ret) : json_object();
+	struct json *as_object AUTO(json_free) = json_object();
+	struct json *metadata = json_sub(as_object, "metadata");
+
+	if (!options)
+		return false;
+	json_set_str(metadata, "uid", json_str(options, "preconditions.uid"));
+	json_set_str(metadata, "resourceVersion",
+	             json_str(options, "preconditions.resourceVersion"));
+	return preconditions_hold(t, as_object, current, named_rv, ret);
+}
+
+/* Finalizers hold the object: it is marked, and goes when the last of them is removed. */
+static int mark_deleted(const struct call *call, const struct target *t, struct json *object,
+                        const struct version *current, struct reply *ret)
+{
+	struct json *metadata = json_sub(object, "metadata");
+	struct version *made AUTO(version_unref) = NULL;
+	char now[32];
+
+	if (!object_is_deleting(object)) {
+		object_now(now);
+		json_set_str(metadata, "deletionTimestamp", now);
+		json_set_int(metadata, "deletionGracePeriodSeconds", 0);
+		json_set_int(metadata, "generation", object_generation(object) + 1);
+		if (store_put(call->sim->store, t->res, object, current, &made))
+			return 1;
+	}
+	reply_json(ret, 200, object);
+	return 0;
+}
+
+static int try_delete(const struct call *call, const struct target *t, struct reply *ret)
+{
+	struct version *current AUTO(version_unref) =
+		store_get(call->sim->store, t->res, t->ns, t->name);
+	bool named_rv;
+
+	if (!current) {
+		reply_not_found(ret, t->res, t->name);
+		return 0;
+	}
+	if (!delete_allowed(call, t, current, &named_rv, ret))
+		return 0;
+	struct json *object AUTO(json_free) = version_parse(current);
+
+	if (object_has_finalizers(object))
+		return mark_deleted(call, t, object, current, ret);
+	if (store_remove(call->sim->store, current))
+		return 1;
+	reply_deleted(ret, t->res, t->name, current->uid);
+	return 0;
+}
+
+void api_delete(const struct call *call, const struct target *t, struct reply *ret)
+{
+	if (t->sub) {
+		reply_failure(ret, 405, NULL,
+		              "the server does not allow this method on the requested resource");
+		return;
+	}
+	while (try_delete(call, t, ret))
+		;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * labelSelector and fieldSelector (metadata.name, metadata.namespace, equal or not) of a request.
+ */
+#pragma once
+
+#include "test/sim/api/label_selector.h"
+#include "test/sim/store/store.h"
+
+struct selectors {
+	struct label_selector labels;
+	char *name, *ns, *not_name, *not_ns; /* NULL: any */
+	bool any;                            /* no condition at all */
+};
+
+/* NULL or "" select everything. INVALID_ARGUMENT names what is not understood. */
+int selectors_parse(const char *labels, const char *fields, struct selectors *ret, struct err *err)
+	MUST_CHECK;
+void selectors_clear(struct selectors *s);
+static inline void selectors_clear_p(struct selectors *s)
+{
+	selectors_clear(s);
+}
+/* For store_query.match; arg is a struct selectors. */
+bool selectors_match(const void *arg, const struct version *v);

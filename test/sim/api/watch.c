@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One open watch: lines of {"type": ..., "object": ...} for as long as the client asked for.
+ *
+ * Without a resourceVersion (or with "0") it starts with an ADDED for everything that exists;
+ * otherwise
+ * with the event after that version, or one ERROR 410 when the history no longer reaches so far.
+ * An
+ * object that starts or stops to match the selectors is ADDED or DELETED. Bookmarks are sent
+ * every --bookmark-interval seconds and at the end. Lives on its connection's thread, which
+ * sleeps in poll() until there is news, the client goes or time is up.
+ */
+#include "test/sim/api/api.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/deadline.h"
+#include "common/mem.h"
+#include "test/sim/base/options.h"
+#include "test/sim/api/selectors.h"
+#include "test/sim/store/store.h"
+
+#define LINE_MAX_BYTES (4 * 1024 * 1024)
+#define DEFAULT_SECONDS 1800
+
+struct watch_stream {
+	struct call call; /* without what belongs to the request: sim and client_fd only */
+	const struct resource *res;
+	char *ns;
+	struct selectors selectors;
+	struct watcher *watcher;
+	struct store_page initial; /* objects still to be shown as ADDED, from next_initial on */
+	size_t next_initial;
+	struct deadline end, bookmark;
+	bool bookmarks, ended, cut;
+	uint64_t rv;     /* everything up to here was shown or is of no concern */
+	struct str line; /* not yet read, from offset on */
+	size_t offset;
+};
+
+static void add_line(struct watch_stream *w, const char *type, const char *object, size_t n)
+{
+	str_addf(&w->line, "{\"type\":\"%s\",\"object\":", type);
+	str_addn(&w->line, object, n);
+	str_add(&w->line, "}\n");
+}
+
+static void add_error(struct watch_stream *w, uint64_t from)
+{
+	char *message AUTO(free) = xasprintf("too old resource version: %" PRIu64 " (%" PRIu64 ")",
+	                                     from, store_rv(w->call.sim->store));
+	struct json *status AUTO(json_free) = status_failure(410, NULL, message);
+	char *text AUTO(free) = json_print(status);
+
+	add_line(w, "ERROR", text, strlen(text));
+	w->ended = true;
+}
+
+static void add_bookmark(struct watch_stream *w)
+{
+	char *api_version AUTO(free) = resource_api_version(w->res);
+	char *text AUTO(free) =
+		xasprintf("{\"kind\":\"%s\",\"apiVersion\":\"%s\",\"metadata\":{"
+	                  "\"resourceVersion\":\"%" PRIu64 "\",\"creationTimestamp\":null}}",
+	                  w->res->kind, api_version, w->rv);
+
+	if (w->bookmarks)
+		add_line(w, "BOOKMARK", text, strlen(text));
+	w->bookmark = deadline_in_ms(w->call.sim->options->bookmark_ms);
+}
+
+static bool matches(const struct watch_stream *w, const struct version *v)
+{
+	return v && (!w->ns || str_eq(w->ns, v->ns)) && selectors_match(&w->selectors, v);
+}
+
+static void add_event(struct watch_stream *w, const struct event *e)
+{
+	bool is = e->type != EVENT_DELETED && matches(w, e->now), was = matches(w, e->before);
+
+	w->rv = e->rv;
+	if (is)
+		add_line(w, was ? "MODIFIED" : "ADDED", e->now->text, e->now->len);
+	else if (was && e->type == EVENT_DELETED)
+		add_line(w, "DELETED", e->now->text, e->now->len);
+	else if (was) /* it no longer matches: the client sees it end as it last was */
+		add_line(w, "DELETED", e->before->text, e->before->len);
+}
+
+/* 0 and *ret, 1 when the parameter is absent, -1 and the reply. */
+static int number(const struct call *call, const char *key, uint64_t *ret, struct reply *reply)
+{
+	const char *text = call_query(call, key);
+	struct err err = ERR_INIT;
+
+	if (str_empty(text))
+		return 1;
+	if (parse_u64(key, text, ret, &err) == 0)
+		return 0;
+	reply_failure(reply, 400, NULL, "%s", err.msg);
+	return -1;
+}
+
+static void start(struct watch_stream *w, uint64_t from)
+{
+	struct store *store = w->call.sim->store;
+	bool expired;
+
+	if (!from) {
+		struct store_query query = {
+			.res = w->res, .ns = w->ns, .match = selectors_match, .arg = &w->selectors
+		};
+
+		store_list(store, &query, &w->initial);
+		from = w->initial.rv;
+	}
+	w->rv = from;
+	expired = store_watch(store, w->res, from, &w->watcher);
+	if (expired)
+		add_error(w, from);
+}
+
+void api_watch(const struct call *call, const struct target *t, struct reply *ret)
+{
+	struct selectors selectors = { 0 };
+	struct err err = ERR_INIT;
+	uint64_t from = 0, seconds = DEFAULT_SECONDS;
+	struct watch_stream *w;
+
+	if (number(call, "resourceVersion", &from, ret) < 0 ||
+	    number(call, "timeoutSeconds", &seconds, ret) < 0)
+		return;
+	if (selectors_parse(call_query(call, "labelSelector"), call_query(call, "fieldSelector"),
+	                    &selectors, &err)) {
+		reply_failure(ret, 400, NULL, "%s", err.msg);
+		return;
+	}
+	w = xcalloc(1, sizeof(*w));
+	w->call = (struct call) { .sim = call->sim, .client_fd = call->client_fd };
+	w->res = t->res;
+	w->ns = xstrdup_or_null(t->ns);
+	w->selectors = selectors;
+	str_init(&w->line, LINE_MAX_BYTES);
+	w->end = deadline_in_ms((int64_t)(seconds ? seconds : DEFAULT_SECONDS) * 1000);
+	w->bookmarks = call_flag(call, "allowWatchBookmarks");
+	w->bookmark = deadline_in_ms(call->sim->options->bookmark_ms);
+	start(w, from);
+	ret->code = 200;
+	ret->type = "application/json";
+	ret->stream = w;
+}
+
+void watch_free(struct watch_stream *w)
+{
+	if (!w)
+		return;
+	if (w->watcher)
+		watcher_close(w->watcher);
+	store_page_clear(&w->initial);
+	selectors_clear(&w->selectors);
+	str_clear(&w->line);
+	free(w->ns);
+	free(w);
+}
+
+static bool next_initial(struct watch_stream *w)
+{
+	const struct version *v;
+
+	if (w->next_initial == w->initial.n)
+		return false;
+	v = w->initial.v[w->next_initial++];
+	add_line(w, "ADDED", v->text, v->len);
+	return true;
+}
+
+/* Takes what the store has until there is a line. False: nothing now. */
+static bool next_event(struct watch_stream *w)
+{
+	struct event e = { 0 };
+
+	while (!w->line.len) {
+		int rc = watcher_next(w->watcher, &e);
+
+		if (rc > 0) {
+			w->rv = watcher_rv(w->watcher);
+			return false;
+		}
+		if (rc < 0) {
+			add_error(w, w->rv);
+			return true;
+		}
+		add_event(w, &e);
+		event_clear(&e);
+	}
+	return true;
+}
+
+/* True: the stream ends here because a fault says so. */
+static bool faulted(struct watch_stream *w)
+{
+	switch (faults_stream(w->call.sim->faults, w->res->plural)) {
+	case STREAM_DROPPED:
+		w->ended = w->cut = true;
+		return true;
+	case STREAM_EXPIRED:
+		add_error(w, w->rv);
+		return true;
+	case STREAM_GOES_ON:
+		break;
+	}
+	return false;
+}
+
+static void wait_for_news(struct watch_stream *w)
+{
+	int left = deadline_left_ms(w->end), until_bookmark = deadline_left_ms(w->bookmark);
+	int ms = left < until_bookmark ? left : until_bookmark;
+
+	if (call_wait(&w->call, watcher_fd(w->watcher), ms) == WAIT_GONE)
+		w->ended = true;
+}
+
+/* Makes the next line, or sets ended. */
+static void produce(struct watch_stream *w)
+{
+	while (!w->line.len && !w->ended) {
+		if (faulted(w) || next_initial(w) || next_event(w))
+			continue;
+		if (deadline_passed(w->end)) {
+			add_bookmark(w);
+			w->ended = true;
+		} else if (deadline_passed(w->bookmark)) {
+			add_bookmark(w);
+		} else {
+			wait_for_news(w);
+		}
+	}
+}
+
+ssize_t watch_read(struct watch_stream *w, char *buf, size_t n)
+{
+	size_t left;
+
+	if (w->offset == w->line.len) {
+		str_reset(&w->line);
+		w->offset = 0;
+		produce(w);
+	}
+	left = w->line.len - w->offset;
+	if (!left)
+		return w->cut ? -1 : 0;
+	if (n > left)
+		n = left;
+	memcpy(buf, w->line.ptr + w->offset, n);
+	w->offset += n;
+	return (ssize_t)n;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Conditions of one object's tree. No state. */
+#include "test/sim/dpf/conditions.h"
+
+#include "common/str.h"
+#include "test/sim/kinds/object.h"
+
+static struct json *find(struct json *object, const char *type)
+{
+	struct json *list = json_at_mut(object, "status.conditions");
+	size_t i = 0;
+
+	json_foreach (item, list) {
+		char index[24];
+
+		if (str_eq(json_str(item, "type"), type)) {
+			snprintf(index, sizeof(index), "%zu", i);
+			return json_at_mut(list, index);
+		}
+		i++;
+	}
+	return NULL;
+}
+
+static struct json *add(struct json *object, const char *type)
+{
+	struct json *status = json_sub(object, "status");
+	struct json *item = json_object();
+
+	if (!json_is_array(json_member(status, "conditions")))
+		json_set(status, "conditions", json_array());
+	json_set_str(item, "type", type);
+	json_append(json_at_mut(status, "conditions"), item);
+	return item;
+}
+
+void conditions_set(struct json *object, const char *type, const char *status, const char *reason,
+                    const char *message)
+{
+	struct json *c = find(object, type);
+	char now[32];
+
+	if (!c)
+		c = add(object, type);
+	if (!str_eq(json_str(c, "status"), status)) {
+		object_now(now);
+		json_set_str(c, "lastTransitionTime", now);
+	}
+	json_set_str(c, "status", status);
+	json_set_str(c, "reason", reason);
+	json_set_str(c, "message", message);
+	json_set_int(c, "observedGeneration", object_generation(object));
+}
+
+bool conditions_init(struct json *object, const char *const *types)
+{
+	if (json_at(object, "status.conditions"))
+		return false;
+	conditions_set(object, "Ready", "Unknown", REASON_PENDING, "");
+	for (; *types; types++)
+		conditions_set(object, *types, "Unknown", REASON_PENDING, "");
+	return true;
+}
+
+bool conditions_true(const struct json *object, const char *type)
+{
+	struct err err = ERR_INIT;
+	int64_t observed = -1;
+
+	json_foreach (item, json_at(object, "status.conditions")) {
+		if (!str_eq(json_str(item, "type"), type))
+			continue;
+		return str_eq(json_str(item, "status"), "True") &&
+		       json_get_i64(item, "observedGeneration", &observed, &err) == 0 &&
+		       observed == object_generation(object);
+	}
+	return false;
+}
+
+/* AwaitingDeletion > Failure > Pending. */
+static int severity(const char *reason)
+{
+	if (str_eq(reason, REASON_DELETION))
+		return 2;
+	return str_eq(reason, REASON_FAILURE);
+}
+
+void conditions_summarize(struct json *object, const char *const *types)
+{
+	static const char *const reasons[] = { REASON_PENDING, REASON_FAILURE, REASON_DELETION };
+	struct str text AUTO(str_clear) = STR_INIT(4096);
+	int worst = 0;
+
+	for (; *types; types++) {
+		struct json *c = find(object, *types);
+		int now = c ? severity(json_str(c, "reason")) : 0;
+
+		if (c && str_eq(json_str(c, "status"), "True"))
+			continue;
+		str_addf(&text, "\n* %s", *types);
+		if (now > worst)
+			worst = now;
+	}
+	if (!text.len) {
+		conditions_set(object, "Ready", "True", REASON_SUCCESS, "");
+		return;
+	}
+	struct str message AUTO(str_clear) = STR_INIT(4096);
+
+	str_addf(&message, "The following conditions are not ready:%s", text.ptr);
+	conditions_set(object, "Ready", "False", reasons[worst], message.ptr);
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * DPUVolumeAttachment, one step per call:
+ *
+ *   finalizer -> conditions Unknown -> DPUVolume, DPUNode and DPU found: Reconciled, attached by
+ * the
+ *   controller -> (the attach delay) -> a function taken, the namespace shown, status.dpu
+ *
+ * dpuAttached is sticky, status.dpu is what the function is now (and what faults make of it).
+ * Deletion hides the namespace, frees the function, lets the finalizer go.
+ */
+#include "test/sim/dpf/dpf_priv.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/mem.h"
+#include "test/sim/dpf/conditions.h"
+#include "test/sim/kinds/object.h"
+
+#define FINALIZER "storage.dpu.nvidia.com/dpuvolumeattachment"
+#define PREFERRED "storage.nvidia.com/preferred-dpu"
+#define RETRY_MS 200
+
+static const char *const types[] = { "DPUVolumeAttachmentReconciled", "ControllerAttached",
+	                             "DPUAttached", NULL };
+
+static void put(struct dpf *d, struct version *v, struct json *o)
+{
+	conditions_summarize(o, types);
+	json_set_int(json_sub(o, "status"), "observedGeneration", object_generation(o));
+	dpf_put(d, v, o);
+}
+
+static const char *text(const struct json *o, const char *path)
+{
+	const char *s = json_str(o, path);
+
+	return s ? s : "";
+}
+
+/*
+ * DPUs of the node: none, one, or several of which exactly one is preferred. NULL when all is well,
+ * else a malloc'ed text.
+ */
+static char *why_no_dpu(struct dpf *d, const char *ns, const char *node)
+{
+	struct store_page page AUTO(store_page_clear) = { 0 };
+	struct store_query query = { .res = RES(DPUS), .ns = ns };
+	size_t n = 0, preferred = 0;
+
+	store_list(d->sim->store, &query, &page);
+	for (size_t i = 0; i < page.n; i++) {
+		struct json *dpu AUTO(json_free) = version_parse(page.v[i]);
+
+		if (!str_eq(json_str(dpu, "spec.dpuNodeName"), node))
+			continue;
+		n++;
+		preferred += object_annotation(dpu, PREFERRED) != NULL;
+	}
+	if (n == 0)
+		return xasprintf("no DPU found for DPUNode %s/%s", ns, node);
+	if (n > 1 && preferred != 1)
+		return xasprintf(
+			"DPUNode %s/%s has %zu DPUs and %zu of them have the annotation " PREFERRED
+			"; exactly one must",
+			ns, node, n, preferred);
+	return NULL;
+}
+
+/* NULL when the attachment can go on, else a malloc'ed text. */
+static char *why_not_reconciled(struct dpf *d, const struct version *v, const struct json *o)
+{
+	const char *volume = text(o, "spec.dpuVolumeName"), *node = text(o, "spec.dpuNodeName");
+	struct version *vv AUTO(version_unref) =
+		store_get(d->sim->store, RES(VOLUMES), v->ns, volume);
+	struct json *vo AUTO(json_free) = vv ? version_parse(vv) : NULL;
+	struct version *nv AUTO(version_unref) =
+		store_get(d->sim->store, RES(DPUNODES), v->ns, node);
+
+	if (!vo)
+		return xasprintf("DPUVolume %s/%s not found", v->ns, volume);
+	if (!conditions_true(vo, "Bound"))
+		return xasprintf("DPUVolume %s/%s is not ready", v->ns, volume);
+	if (!nv)
+		return xasprintf("DPUNode %s/%s not found", v->ns, node);
+	return why_no_dpu(d, v->ns, node);
+}
+
+static void attach_controller(struct dpf *d, struct json *o)
+{
+	struct json *status = json_sub(o, "status");
+
+	json_set_bool(status, "controllerAttached", true);
+	for (size_t i = 0; i < d->options->attachment_metadata.n; i++) {
+		const char *pair = d->options->attachment_metadata.v[i];
+		const char *equals = strchr(pair, '=');
+		char *key AUTO(free) = xstrndup(pair, (size_t)(equals - pair));
+
+		json_set_str(json_sub(status, "attachmentMetadata"), key, equals + 1);
+	}
+	conditions_set(o, "ControllerAttached", "True", REASON_SUCCESS, "");
+	json_remove(status, "message");
+}
+
+static int64_t not_attached(struct dpf *d, struct version *v, struct json *o, const char *reason,
+                            const char *why)
+{
+	char *message AUTO(free) = xasprintf("DPUAttach not ready: %s", why);
+
+	conditions_set(o, "DPUAttached", "False", reason, message);
+	json_set_str(json_sub(o, "status"), "message", message);
+	put(d, v, o);
+	return RECONCILE_IDLE;
+}
+
+static bool held_by_fault(struct dpf *d, struct version *v, struct json *o)
+{
+	const char *volume = text(o, "spec.dpuVolumeName");
+	struct dpf_fault fault;
+
+	if (faults_dpf(d->sim->faults, FAULT_ATTACHMENT_FAILURE, v->name, volume, &fault))
+		not_attached(d, v, o, REASON_FAILURE,
+		             *fault.text ? fault.text : "the controller of the function failed");
+	else if (faults_dpf(d->sim->faults, FAULT_ATTACHMENT_NEVER_READY, v->name, volume, &fault))
+		not_attached(d, v, o, REASON_PENDING,
+		             *fault.text ? fault.text : "waiting for the device on the DPU");
+	else
+		return false;
+	return true;
+}
+
+/* Removes the member at a path below `from`. */
+static void remove_path(struct json *from, const char *path)
+{
+	const char *dot = strrchr(path, '.');
+	char *parent AUTO(free) = dot ? xstrndup(path, (size_t)(dot - path)) : NULL;
+	struct json *object = parent ? json_at_mut(from, parent) : from;
+
+	if (json_is_object(object))
+		json_remove(object, dot ? dot + 1 : path);
+}
+
+static void set_attributes(struct dpf *d, const struct version *v, struct json *dpu,
+                           const struct placement *p)
+{
+	bool block = p->of->nsid;
+	struct json *attrs = json_sub(dpu, block ? "nvmeAttrs" : "virtioFSAttrs");
+	uint32_t nsid = p->of->nsid;
+	const char *uuid = p->of->uuid;
+
+	if (!block) {
+		char *tag AUTO(free) = xasprintf("%stag", text(dpu, "deviceName"));
+
+		json_set_str(attrs, "filesystemTag", tag);
+		return;
+	}
+	if (faults_dpf(d->sim->faults, FAULT_WRONG_NSID, v->name, p->volume, NULL))
+		nsid += 1000;
+	if (faults_dpf(d->sim->faults, FAULT_WRONG_UUID, v->name, p->volume, NULL))
+		uuid = "00000000-dead-4bad-8bad-000000000000";
+	json_set_int(attrs, "namespaceID", nsid);
+	json_set_str(attrs, "namespaceUUID", uuid);
+}
+
+/* Takes away what faults say is missing or late. Returns when to look again. */
+static int64_t spoil(struct dpf *d, const struct version *v, struct json *status,
+                     const struct placement *p)
+{
+	int64_t again = RECONCILE_IDLE;
+	struct dpf_fault fault;
+
+	for (size_t i = 0;
+	     faults_dpf_nth(d->sim->faults, FAULT_LATE, i, v->name, p->volume, &fault); i++) {
+		char *stage AUTO(free) = xasprintf("late %s", fault.value);
+		int64_t left = dpf_delay(d, v->uid, stage, fault.ms);
+
+		if (!left)
+			continue;
+		remove_path(status, fault.value);
+		again = again < 0 || left < again ? left : again;
+	}
+	for (size_t i = 0;
+	     faults_dpf_nth(d->sim->faults, FAULT_MISSING, i, v->name, p->volume, &fault); i++)
+		remove_path(status, fault.value);
+	if (faults_dpf(d->sim->faults, FAULT_PCI_ZERO_FIRST, v->name, p->volume, &fault)) {
+		int64_t left = dpf_delay(d, v->uid, "pci", fault.ms ? fault.ms : 1000);
+
+		if (left && json_at(status, "dpu"))
+			json_set_str(json_sub(status, "dpu"), "pciAddress",
+			             d->options->short_pci ? "00:00.0" : "0000:00:00.0");
+		if (left)
+			again = again < 0 || left < again ? left : again;
+	}
+	return again;
+}
+
+static int64_t publish(struct dpf *d, struct version *v, struct json *o, struct placement *p)
+{
+	struct json *status = json_sub(o, "status");
+	struct json *dpu = json_object();
+	char pci[16], vuid[32], device[48];
+	int64_t again;
+
+	placement_pci(d, p, pci);
+	placement_vuid(d, p, vuid);
+	snprintf(device, sizeof(device), "nvme-%.8s", p->of->uuid);
+	json_set_str(dpu, "pciAddress", pci);
+	json_set_str(dpu, "funcVUID", vuid);
+	json_set_str(dpu, "deviceName", device);
+	set_attributes(d, v, dpu, p);
+	json_set(status, "dpu", dpu);
+	again = spoil(d, v, status, p);
+	json_set_bool(status, "dpuAttached", true);
+	json_remove(status, "message");
+	conditions_set(o, "DPUAttached", "True", REASON_SUCCESS, "");
+	put(d, v, o);
+	return again;
+}
+
+/* The device may come later than the status says. */
+static int64_t show(struct dpf *d, const struct version *v, struct placement *p, struct err *err)
+{
+	struct dpf_fault fault;
+
+	if (!p->device &&
+	    faults_dpf(d->sim->faults, FAULT_DEVICE_LATE, v->name, p->volume, &fault)) {
+		int64_t left = dpf_delay(d, v->uid, "device", fault.ms);
+
+		if (left)
+			return left;
+	}
+	return placement_show(d, p, err) ? -2 : RECONCILE_IDLE;
+}
+
+static int64_t attach(struct dpf *d, struct version *v, struct json *o)
+{
+	struct placement *p = placement_find(d, v->ns, v->name);
+	struct backing *b = backing_find(d, v->ns, text(o, "spec.dpuVolumeName"));
+	struct err err = ERR_INIT;
+	int64_t wait, device, status;
+
+	if (!p) {
+		if (held_by_fault(d, v, o))
+			return RECONCILE_IDLE;
+		wait = dpf_delay(d, v->uid, "attach", d->options->attach_delay_ms);
+		if (wait)
+			return wait;
+		if (!b)
+			return not_attached(d, v, o, REASON_PENDING, "the volume has no storage");
+		if (placement_take(d, o, b, &p, &err))
+			return not_attached(d, v, o, REASON_PENDING, err.msg);
+	}
+	device = show(d, v, p, &err);
+	if (device == -2) {
+		placement_release(d, p);
+		not_attached(d, v, o, REASON_PENDING, err.msg);
+		return RETRY_MS;
+	}
+	status = publish(d, v, o, p);
+	return device < 0 || (status >= 0 && status < device) ? status : device;
+}
+
+static int64_t hold(struct dpf *d, struct version *v, struct json *o, const char *message)
+{
+	conditions_set(o, "DPUVolumeAttachmentReconciled", "False", REASON_DELETION, message);
+	put(d, v, o);
+	return RECONCILE_IDLE;
+}
+
+static int64_t detach(struct dpf *d, struct version *v, struct json *o)
+{
+	struct placement *p = placement_find(d, v->ns, v->name);
+	struct err err = ERR_INIT;
+	int64_t wait;
+
+	if (faults_dpf(d->sim->faults, FAULT_ATTACHMENT_STUCK, v->name,
+	               text(o, "spec.dpuVolumeName"), NULL))
+		return hold(d, v, o, "waiting for the DPU to detach the volume");
+	wait = dpf_delay(d, v->uid, "detach", d->options->detach_delay_ms);
+	if (wait) {
+		hold(d, v, o, "waiting for the DPU to detach the volume");
+		return wait;
+	}
+	if (p && placement_hide(d, p, &err)) {
+		hold(d, v, o, err.msg);
+		return RETRY_MS;
+	}
+	if (p)
+		placement_release(d, p);
+	object_drop_finalizer(o, FINALIZER);
+	dpf_put(d, v, o);
+	return RECONCILE_IDLE;
+}
+
+int64_t dpf_attachment(struct dpf *d, struct version *v, struct json *o)
+{
+	char *why AUTO(free) = NULL;
+	struct json *status;
+
+	if (object_is_deleting(o))
+		return object_has_finalizer(o, FINALIZER) ? detach(d, v, o) : RECONCILE_IDLE;
+	if (dpf_claim(d, v, o, FINALIZER))
+		return RECONCILE_IDLE;
+	status = json_sub(o, "status");
+	if (conditions_init(o, types)) {
+		json_set_bool(status, "controllerAttached", false);
+		json_set_bool(status, "dpuAttached", false);
+		put(d, v, o);
+		return RECONCILE_IDLE;
+	}
+	why = why_not_reconciled(d, v, o);
+	if (why) {
+		conditions_set(o, "DPUVolumeAttachmentReconciled", "False", REASON_PENDING, why);
+		json_set_str(status, "message", why);
+		put(d, v, o);
+		return RECONCILE_IDLE;
+	}
+	if (!conditions_true(o, "ControllerAttached") ||
+	    !conditions_true(o, "DPUVolumeAttachmentReconciled")) {
+		conditions_set(o, "DPUVolumeAttachmentReconciled", "True", REASON_SUCCESS, "");
+		attach_controller(d, o);
+		put(d, v, o);
+		return RECONCILE_IDLE;
+	}
+	return attach(d, v, o);
+}
+
+void dpf_attachment_gone(struct dpf *d, const char *ns, const char *name)
+{
+	struct placement *p = placement_find(d, ns, name);
+	struct err err = ERR_INIT;
+
+	/* Only when somebody else has taken the finalizer away. */
+	if (!p)
+		return;
+	if (placement_hide(d, p, &err))
+		log_msg(LOG_WARNING, "DPUVolumeAttachment %s/%s: %s", ns, name, err.msg);
+	placement_release(d, p);
+}

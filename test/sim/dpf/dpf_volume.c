@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * DPUVolume, one step per call, each a write that watchers see:
+ *
+ *   finalizer -> conditions Unknown, phase Pending -> vendor chosen, state filled in ->
+ *   Scheduled -> (the bind delay) -> volumeInfo, phase Bound, Ready
+ *
+ * Deletion waits for the attachments, then for the storage, then lets the finalizer go.
+ */
+#include "test/sim/dpf/dpf_priv.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/mem.h"
+#include "test/sim/dpf/conditions.h"
+#include "test/sim/kinds/object.h"
+#include "test/sim/kinds/quantity.h"
+#include "test/sim/base/sim.h"
+
+#define FINALIZER "storage.dpu.nvidia.com/dpuvolume"
+#define RETRY_MS 500
+
+static const char *const types[] = { "DPUVolumeReconciled", "Scheduled", "Bound", NULL };
+
+static void put(struct dpf *d, struct version *v, struct json *o)
+{
+	conditions_summarize(o, types);
+	json_set_int(json_sub(o, "status"), "observedGeneration", object_generation(o));
+	dpf_put(d, v, o);
+}
+
+static int64_t pending(struct dpf *d, struct version *v, struct json *o, const char *message)
+{
+	conditions_set(o, "DPUVolumeReconciled", "False", REASON_PENDING, message);
+	put(d, v, o);
+	return RECONCILE_IDLE;
+}
+
+static size_t count_volumes(struct dpf *d, const char *ns, const char *vendor)
+{
+	size_t n = 0;
+
+	for (const struct backing *b = d->backings; b; b = b->next)
+		n += str_eq(b->ns, ns) && str_eq(b->vendor, vendor);
+	return n;
+}
+
+/* NumberVolumes: the vendor with the fewest, by name when equal. Random: any. */
+static const char *choose_vendor(struct dpf *d, const char *ns, const struct json *policy)
+{
+	const struct json *vendors = json_at(policy, "spec.dpuStorageVendors");
+	bool any = str_eq(json_str(policy, "spec.selectionAlgorithm"), "Random");
+	size_t n = json_count(vendors), fewest = SIZE_MAX, i = 0;
+	size_t pick = n ? (size_t)random() % n : 0;
+	const char *best = NULL;
+
+	json_foreach (item, vendors) {
+		const char *name = json_text(item);
+		size_t volumes = any ? 0 : count_volumes(d, ns, name);
+
+		if (any ? i++ == pick
+		        : volumes < fewest || (volumes == fewest && strcmp(name, best) < 0)) {
+			best = name;
+			fewest = volumes;
+		}
+	}
+	return best;
+}
+
+/* The policy's parameters with the volume's over them. */
+static void merge_parameters(struct json *state, const struct json *policy, const struct json *o)
+{
+	struct json *merged = json_object();
+
+	json_foreach (item, json_at(policy, "spec.parameters"))
+		json_set(merged, json_name(item), json_copy(item));
+	json_foreach (item, json_at(o, "spec.parameters"))
+		json_set(merged, json_name(item), json_copy(item));
+	json_set(state, "parameters", merged);
+}
+
+static int64_t schedule(struct dpf *d, struct version *v, struct json *o)
+{
+	const char *name = json_str(o, "spec.dpuStoragePolicyName");
+	struct version *pv AUTO(version_unref) =
+		store_get(d->sim->store, RES(POLICIES), v->ns, name ? name : "");
+	struct json *policy AUTO(json_free) = pv ? version_parse(pv) : NULL;
+	struct version *vv AUTO(version_unref) = NULL;
+	struct json *vendor AUTO(json_free) = NULL;
+	struct json *state;
+	const char *chosen;
+
+	if (!policy || !conditions_true(policy, "Ready")) {
+		char *message AUTO(free) =
+			xasprintf("DPUStoragePolicy %s/%s %s", v->ns, name ? name : "",
+		                  policy ? "is not ready" : "not found");
+
+		return pending(d, v, o, message);
+	}
+	chosen = choose_vendor(d, v->ns, policy);
+	vv = chosen ? store_get(d->sim->store, RES(VENDORS), v->ns, chosen) : NULL;
+	if (!vv)
+		return pending(d, v, o, "no DPUStorageVendor of the policy is there");
+	vendor = version_parse(vv);
+	state = json_sub(json_sub(o, "status"), "state");
+	json_set_str(json_sub(state, "dpuCluster"), "name", "dpu-cplane-tenant1");
+	json_set_str(json_sub(state, "dpuCluster"), "namespace", v->ns);
+	json_set_str(state, "selectedDPUStorageVendorName", chosen);
+	json_set_str(state, "storageVendorPluginName", json_str(vendor, "spec.pluginName"));
+	json_set_str(state, "storageClassName", json_str(vendor, "spec.storageClassName"));
+	json_set_str(state, "csiDriverName", json_str(vendor, "spec.pluginName"));
+	merge_parameters(state, policy, o);
+	put(d, v, o);
+	return RECONCILE_IDLE;
+}
+
+/* What was asked for, in the storage's units; a fault may say another size. */
+static uint64_t capacity_of(struct dpf *d, const struct version *v, const struct json *o)
+{
+	const struct json *wanted = json_at(o, "spec.resources.requests.storage");
+	uint64_t unit = d->options->capacity_unit, bytes = 0;
+	struct dpf_fault fault;
+	struct err err = ERR_INIT;
+	int64_t number = 0;
+
+	if (json_text(wanted) && quantity_parse(json_text(wanted), &bytes, &err))
+		bytes = 0; /* validation has let it in: too large */
+	else if (!json_text(wanted) && json_get_i64(wanted, "", &number, &err) == 0)
+		bytes = (uint64_t)number;
+	err_clear(&err);
+	bytes = (bytes + unit - 1) / unit * unit;
+	if (faults_dpf(d->sim->faults, FAULT_VOLUME_CAPACITY, v->name, NULL, &fault) &&
+	    quantity_parse(fault.value, &bytes, &err))
+		log_msg(LOG_WARNING, "fault volume-capacity: %s", err.msg);
+	return bytes;
+}
+
+static void set_info(struct json *o, const struct backing *b)
+{
+	struct json *state = json_sub(json_sub(o, "status"), "state");
+	struct json *info = json_sub(state, "volumeInfo");
+	struct json *claim = json_sub(state, "persistentVolumeClaimRef");
+	char bytes[24];
+
+	snprintf(bytes, sizeof(bytes), "%" PRIu64, (uint64_t)b->bytes);
+	char *pvc AUTO(free) = xasprintf("%s-pvc", b->volume);
+	char *pv AUTO(free) = xasprintf("pvc-%s", b->uuid);
+
+	json_set_str(claim, "name", pvc);
+	json_set_str(claim, "namespace", b->ns);
+	json_set_str(info, "volumeName", pv);
+	json_set_str(json_sub(info, "capacity"), "storage", bytes);
+	if (json_at(o, "spec.accessModes"))
+		json_set(info, "accessModes", json_copy(json_at(o, "spec.accessModes")));
+	json_set_str(info, "volumeMode", json_str(o, "spec.volumeMode"));
+	json_set(info, "volumeAttributes", json_object());
+}
+
+/* True: a fault keeps the volume from being bound, and the status says how. */
+static bool held_by_fault(struct dpf *d, struct version *v, struct json *o)
+{
+	struct dpf_fault fault;
+
+	if (faults_dpf(d->sim->faults, FAULT_VOLUME_FAILURE, v->name, NULL, &fault))
+		conditions_set(o, "Bound", "False", REASON_FAILURE,
+		               *fault.text ? fault.text : "vendor full");
+	else if (faults_dpf(d->sim->faults, FAULT_VOLUME_NEVER_BOUND, v->name, NULL, &fault))
+		conditions_set(o, "Bound", "False", REASON_PENDING,
+		               *fault.text ? fault.text : "volume is not bound yet");
+	else
+		return false;
+	put(d, v, o);
+	return true;
+}
+
+static int64_t bind(struct dpf *d, struct version *v, struct json *o)
+{
+	struct backing *b = backing_find(d, v->ns, v->name);
+	int64_t wait;
+
+	if (!b) {
+		if (held_by_fault(d, v, o))
+			return RECONCILE_IDLE;
+		wait = dpf_delay(d, v->uid, "bind", d->options->bind_delay_ms);
+		if (wait)
+			return wait;
+		b = backing_new(d, o, capacity_of(d, v, o));
+		sim_log("DPUVolume %s/%s is bound: %" PRIu64 " bytes at %s", v->ns, v->name,
+		        (uint64_t)b->bytes, b->vendor);
+	}
+	set_info(o, b);
+	json_set_str(json_sub(o, "status"), "phase", "Bound");
+	conditions_set(o, "Bound", "True", REASON_SUCCESS, "");
+	put(d, v, o);
+	return RECONCILE_IDLE;
+}
+
+static int64_t hold(struct dpf *d, struct version *v, struct json *o, const char *message)
+{
+	conditions_set(o, "DPUVolumeReconciled", "False", REASON_DELETION, message);
+	put(d, v, o);
+	return RECONCILE_IDLE;
+}
+
+static int64_t delete (struct dpf *d, struct version *v, struct json *o)
+{
+	struct backing *b = backing_find(d, v->ns, v->name);
+	struct err err = ERR_INIT;
+	int64_t wait;
+
+	if (dpf_attached(d, v->ns, v->name))
+		return hold(d, v, o, "volume is attached");
+	if (faults_dpf(d->sim->faults, FAULT_VOLUME_STUCK, v->name, NULL, NULL))
+		return hold(d, v, o, "waiting for the persistent volume to be removed");
+	wait = dpf_delay(d, v->uid, "delete", d->options->delete_delay_ms);
+	if (wait) {
+		hold(d, v, o, "waiting for the persistent volume claim to be removed");
+		return wait;
+	}
+	if (b && backing_remove(d, b, &err)) {
+		hold(d, v, o, err.msg);
+		return RETRY_MS;
+	}
+	object_drop_finalizer(o, FINALIZER);
+	dpf_put(d, v, o);
+	return RECONCILE_IDLE;
+}
+
+int64_t dpf_volume(struct dpf *d, struct version *v, struct json *o)
+{
+	if (object_is_deleting(o))
+		return object_has_finalizer(o, FINALIZER) ? delete (d, v, o) : RECONCILE_IDLE;
+	if (dpf_claim(d, v, o, FINALIZER))
+		return RECONCILE_IDLE;
+	if (conditions_init(o, types)) {
+		json_sub(json_sub(o, "status"), "state");
+		json_set_str(json_sub(o, "status"), "phase", "Pending");
+		put(d, v, o);
+		return RECONCILE_IDLE;
+	}
+	if (!json_str(o, "status.state.selectedDPUStorageVendorName"))
+		return schedule(d, v, o);
+	if (!conditions_true(o, "Scheduled")) {
+		conditions_set(o, "DPUVolumeReconciled", "True", REASON_SUCCESS, "");
+		conditions_set(o, "Scheduled", "True", REASON_SUCCESS, "");
+		conditions_set(o, "Bound", "False", REASON_PENDING, "volume is not bound yet");
+		put(d, v, o);
+		return RECONCILE_IDLE;
+	}
+	return bind(d, v, o);
+}
+
+void dpf_volume_gone(struct dpf *d, const char *ns, const char *name)
+{
+	struct backing *b = backing_find(d, ns, name);
+	struct err err = ERR_INIT;
+
+	/* Only when somebody else has taken the finalizer away. */
+	if (b && backing_remove(d, b, &err))
+		log_msg(LOG_WARNING, "storage of DPUVolume %s/%s: %s", ns, name, err.msg);
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What lies behind the objects: the storage of a volume (backing) and the function that an
+ * attachment holds (placement). The lists change on the controllers' thread, under dpf->lock; HTTP
+ * threads read them under it. Devices are the fabric's.
+ */
+#include "test/sim/dpf/dpf_priv.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "test/sim/fabric/fabric.h"
+#include "test/sim/kinds/object.h"
+
+struct backing *backing_find(struct dpf *d, const char *ns, const char *volume)
+{
+	for (struct backing *b = d->backings; b; b = b->next)
+		if (str_eq(b->ns, ns) && str_eq(b->volume, volume))
+			return b;
+	return NULL;
+}
+
+struct backing *backing_new(struct dpf *d, const struct json *volume, uint64_t bytes)
+{
+	const char *vendor = json_str(volume, "status.state.selectedDPUStorageVendorName");
+	struct backing *b = xcalloc(1, sizeof(*b));
+
+	snprintf(b->uid, sizeof(b->uid), "%s", object_uid(volume));
+	b->ns = xstrdup(object_namespace(volume));
+	b->volume = xstrdup(object_name(volume));
+	b->vendor = xstrdup(vendor ? vendor : "");
+	b->bytes = bytes;
+	object_uuid(b->uuid);
+	if (str_eq(json_str(volume, "spec.volumeMode"), "Block"))
+		b->nsid = d->options->one_nsid ? 1 : ++d->last_nsid;
+	WITH_LOCK(&d->lock);
+	b->next = d->backings;
+	d->backings = b;
+	return b;
+}
+
+int backing_remove(struct dpf *d, struct backing *b, struct err *err)
+{
+	if (d->sim->fabric && fabric_remove_image(d->sim->fabric, b->ns, b->volume, err))
+		return -1;
+	{
+		WITH_LOCK(&d->lock);
+		struct backing **at = &d->backings;
+
+		while (*at != b)
+			at = &(*at)->next;
+		*at = b->next;
+	}
+	free(b->ns);
+	free(b->volume);
+	free(b->vendor);
+	free(b);
+	return 0;
+}
+
+struct placement *placement_find(struct dpf *d, const char *ns, const char *attachment)
+{
+	for (struct placement *p = d->placements; p; p = p->next)
+		if (str_eq(p->ns, ns) && str_eq(p->attachment, attachment))
+			return p;
+	return NULL;
+}
+
+static bool is_taken(const struct dpf *d, const char *node, enum function_kind kind, unsigned index)
+{
+	for (const struct placement *p = d->placements; p; p = p->next)
+		if (str_eq(p->node, node) && p->kind == kind && p->index == index)
+			return true;
+	return false;
+}
+
+static const char *text(const struct json *o, const char *path)
+{
+	const char *s = json_str(o, path);
+
+	return s ? s : "";
+}
+
+static enum function_kind kind_of(const struct json *attachment)
+{
+	struct err err = ERR_INIT;
+	bool hotplug = false;
+
+	if (str_eq(json_str(attachment, "spec.functionType"), "vf"))
+		return FUNCTION_VF;
+	return json_get_bool(attachment, "spec.hotplugFunction", &hotplug, &err) == 0 && hotplug
+	               ? FUNCTION_HOTPLUG
+	               : FUNCTION_PF;
+}
+
+static const char *const kind_names[] = {
+	[FUNCTION_VF] = "vf",
+	[FUNCTION_PF] = "static pf",
+	[FUNCTION_HOTPLUG] = "hot-plug pf",
+};
+
+int placement_take(struct dpf *d, const struct json *attachment, struct backing *b,
+                   struct placement **ret, struct err *err)
+{
+	const char *node = text(attachment, "spec.dpuNodeName");
+	enum function_kind kind = kind_of(attachment);
+	unsigned index = 0, n = kind == FUNCTION_VF        ? d->options->vfs
+	                        : kind == FUNCTION_HOTPLUG ? d->options->hotplug_slots
+	                                                   : 1;
+	struct placement *p;
+
+	while (index < n && is_taken(d, node, kind, index))
+		index++;
+	if (index == n)
+		return err_set(err, ERR_EXHAUSTED,
+		               "no free function: all %u of kind %s on DPUNode %s are in use", n,
+		               kind_names[kind], node);
+	p = xcalloc(1, sizeof(*p));
+	snprintf(p->uid, sizeof(p->uid), "%s", object_uid(attachment));
+	p->ns = xstrdup(object_namespace(attachment));
+	p->attachment = xstrdup(object_name(attachment));
+	p->node = xstrdup(node);
+	p->volume = xstrdup(b->volume);
+	p->kind = kind;
+	p->index = index;
+	p->of = b;
+	WITH_LOCK(&d->lock);
+	p->next = d->placements;
+	d->placements = p;
+	*ret = p;
+	return 0;
+}
+
+void placement_release(struct dpf *d, struct placement *p)
+{
+	{
+		WITH_LOCK(&d->lock);
+		struct placement **at = &d->placements;
+
+		while (*at != p)
+			at = &(*at)->next;
+		*at = p->next;
+	}
+	/* Whoever waits for a function of this node may have it now. */
+	dpf_enqueue_waiting(d, p->node);
+	free(p->ns);
+	free(p->attachment);
+	free(p->node);
+	free(p->volume);
+	free(p);
+}
+
+static struct fabric_namespace namespace_of(const struct placement *p)
+{
+	return (struct fabric_namespace) { .node = p->node,
+		                           .kind = p->kind,
+		                           .index = p->index,
+		                           .ns = p->ns,
+		                           .volume = p->volume,
+		                           .nsid = p->of->nsid,
+		                           .uuid = p->of->uuid,
+		                           .bytes = p->of->bytes };
+}
+
+static void set_device(struct dpf *d, struct placement *p, bool device)
+{
+	WITH_LOCK(&d->lock);
+	p->device = device;
+}
+
+int placement_show(struct dpf *d, struct placement *p, struct err *err)
+{
+	struct fabric_namespace n = namespace_of(p);
+
+	/* virtio-fs volumes have no namespace: nothing to show yet. */
+	if (!d->sim->fabric || p->device || !n.nsid)
+		return 0;
+	if (fabric_show(d->sim->fabric, &n, err))
+		return -1;
+	set_device(d, p, true);
+	return 0;
+}
+
+int placement_hide(struct dpf *d, struct placement *p, struct err *err)
+{
+	struct fabric_namespace n = namespace_of(p);
+
+	if (!d->sim->fabric || !p->device)
+		return 0;
+	if (fabric_hide(d->sim->fabric, &n, err))
+		return -1;
+	set_device(d, p, false);
+	return 0;
+}
+
+void placement_pci(const struct dpf *d, const struct placement *p, char buf[16])
+{
+	char bdf[16];
+
+	function_bdf(p->kind, p->index, bdf);
+	snprintf(buf, 16, "%s", d->options->short_pci ? bdf + strlen("0000:") : bdf);
+}
+
+void placement_vuid(const struct dpf *d, const struct placement *p, char buf[32])
+{
+	(void)d;
+	function_vuid(p->node, p->kind, p->index, buf);
+}
+
+/* Sets the new size; *ret_ns is the namespace of the volume, malloc'ed. */
+static int resize_backing(struct dpf *d, const char *volume, uint64_t bytes, char **ret_ns,
+                          struct err *err)
+{
+	WITH_LOCK(&d->lock);
+	for (struct backing *b = d->backings; b; b = b->next) {
+		if (!str_eq(b->volume, volume))
+			continue;
+		if (bytes < b->bytes)
+			return err_set(err, ERR_INVALID,
+			               "volume %s has %" PRIu64 " bytes: it can only grow", volume,
+			               (uint64_t)b->bytes);
+		b->bytes = bytes;
+		*ret_ns = xstrdup(b->ns);
+		return 0;
+	}
+	return err_set(err, ERR_NOT_FOUND, "no bound volume is named %s", volume);
+}
+
+int dpf_resize(struct dpf *d, const char *volume, uint64_t bytes, struct err *err)
+{
+	char *ns AUTO(free) = NULL;
+
+	if (resize_backing(d, volume, bytes, &ns, err))
+		return -1;
+	if (d->sim->fabric && fabric_grow(d->sim->fabric, ns, volume, bytes, err))
+		return -1;
+	dpf_poke(d);
+	return 0;
+}
+
+static struct json *volume_json(const struct backing *b)
+{
+	struct json *o = json_object();
+
+	json_set_str(o, "namespace", b->ns);
+	json_set_str(o, "name", b->volume);
+	json_set_str(o, "vendor", b->vendor);
+	json_set_int(o, "nsid", b->nsid);
+	json_set_str(o, "uuid", b->uuid);
+	json_set_int(o, "bytes", (int64_t)(uint64_t)b->bytes);
+	return o;
+}
+
+static struct json *attachment_json(const struct placement *p)
+{
+	struct json *o = json_object();
+	char bdf[16], vuid[32];
+
+	function_bdf(p->kind, p->index, bdf);
+	function_vuid(p->node, p->kind, p->index, vuid);
+	json_set_str(o, "namespace", p->ns);
+	json_set_str(o, "name", p->attachment);
+	json_set_str(o, "node", p->node);
+	json_set_str(o, "volume", p->volume);
+	json_set_str(o, "function", kind_names[p->kind]);
+	json_set_str(o, "pciAddress", bdf);
+	json_set_str(o, "funcVUID", vuid);
+	json_set_bool(o, "device", p->device);
+	return o;
+}
+
+struct json *dpf_state(struct dpf *d)
+{
+	struct json *o = json_object(), *volumes = json_array(), *attachments = json_array();
+
+	WITH_LOCK(&d->lock);
+	for (const struct backing *b = d->backings; b; b = b->next)
+		json_append(volumes, volume_json(b));
+	for (const struct placement *p = d->placements; p; p = p->next)
+		json_append(attachments, attachment_json(p));
+	json_set(o, "volumes", volumes);
+	json_set(o, "attachments", attachments);
+	return o;
+}

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which namespace is on which function, and the image and loop device behind it. Public
+ * functions take fabric->lock and hold it to the end (fabric.h says why).
+ */
+#include "test/sim/fabric/fabric_priv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/str.h"
+#include "test/sim/base/sim.h"
+
+#define FOREIGN_MAX (64 * 1024 * 1024)
+#define PORT "devices/pci0000:00/0000:00:04.0"
+#define HOTPLUG_PORT "devices/pci0000:00/0000:00:05.0"
+
+static void init_function(struct host *h, struct function *fn, enum function_kind kind,
+                          unsigned index)
+{
+	*fn = (struct function) { .host = h, .kind = kind, .index = index, .watch = -1 };
+	function_bdf(kind, index, fn->bdf);
+	snprintf(fn->dir, sizeof(fn->dir), "%s/%s", kind == FUNCTION_HOTPLUG ? HOTPLUG_PORT : PORT,
+	         fn->bdf);
+}
+
+static void init_functions(struct host *h)
+{
+	const struct options *o = h->fabric->options;
+	size_t i = 0;
+
+	h->n = 1 + o->vfs + o->hotplug_slots;
+	h->functions = xcalloc(h->n, sizeof(*h->functions));
+	init_function(h, &h->functions[i++], FUNCTION_PF, 0);
+	for (unsigned k = 0; k < o->vfs; k++)
+		init_function(h, &h->functions[i++], FUNCTION_VF, k);
+	for (unsigned k = 0; k < o->hotplug_slots; k++)
+		init_function(h, &h->functions[i++], FUNCTION_HOTPLUG, k);
+}
+
+/* The PF and, unless they are to be made by the host, its VFs. */
+static int add_functions(struct host *h, struct err *err)
+{
+	const struct options *o = h->fabric->options;
+
+	for (size_t i = 0; i <= (o->no_vfs ? 0 : o->vfs); i++) {
+		struct function *fn = &h->functions[i];
+
+		if (function_appear(fn, err) || ((i == 0 || o->bind_vfs) && function_bind(fn, err)))
+			return -1;
+		host_watch_function(fn);
+	}
+	return 0;
+}
+
+static int add_host(struct fabric *f, const char *name, struct err *err)
+{
+	struct host *h = xcalloc(1, sizeof(*h));
+
+	h->fabric = f;
+	h->name = xstrdup(name);
+	h->root = xasprintf("%s/%s", f->state.path, name);
+	h->bind_fd = h->unbind_fd = h->probe_fd = -1;
+	h->next = f->hosts;
+	f->hosts = h;
+	init_functions(h);
+	if (host_build(h, err) || add_functions(h, err) || host_listen(h, err))
+		return err_wrap(err, "the devices of node %s", name);
+	return 0;
+}
+
+static int set_up(struct fabric *f, struct err *err)
+{
+	if (geteuid())
+		return err_set(err, ERR_PRECONDITION,
+		               "devices need root (loop devices, device nodes); --no-fabric does "
+		               "without them");
+	f->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	f->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (f->inotify_fd < 0 || f->wake_fd < 0)
+		return err_sys(err, errno, "set up inotify");
+	if (state_dir_open(f->options->state, &f->state, err))
+		return -1;
+	for (size_t i = 0; i < f->options->nodes.n; i++)
+		if (add_host(f, f->options->nodes.v[i], err))
+			return -1;
+	return fabric_start_thread(f, err);
+}
+
+int fabric_new(const struct options *o, struct faults *faults, struct fabric **ret, struct err *err)
+{
+	struct fabric *f = xcalloc(1, sizeof(*f));
+
+	pthread_mutex_init(&f->lock, NULL);
+	f->options = o;
+	f->faults = faults;
+	f->inotify_fd = f->wake_fd = f->state.lock_fd = -1;
+	if (set_up(f, err)) {
+		fabric_free(f);
+		return -1;
+	}
+	*ret = f;
+	return 0;
+}
+
+const char *fabric_path(const struct fabric *f)
+{
+	return f->state.path;
+}
+
+static void disk_free(struct disk *k)
+{
+	free(k->ns);
+	free(k->volume);
+	free(k);
+}
+
+static void close_fd(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+static void host_free(struct host *h)
+{
+	for (size_t i = 0; i < h->n; i++) {
+		struct function *fn = &h->functions[i];
+
+		function_unbind(fn);
+		while (fn->disks) {
+			struct disk *k = fn->disks;
+			struct err err = ERR_INIT;
+			bool busy = false;
+
+			if (loopdev_detach(&k->loop, &busy, &err))
+				log_msg(LOG_WARNING, "%s: %s", k->volume, err.msg);
+			else if (busy)
+				log_msg(LOG_WARNING,
+				        "volume %s is still in use: /dev/loop%u goes when it is "
+				        "let go",
+				        k->volume, k->loop.number);
+			fn->disks = k->next;
+			disk_free(k);
+		}
+	}
+	close_fd(h->bind_fd);
+	close_fd(h->unbind_fd);
+	close_fd(h->probe_fd);
+	free(h->functions);
+	free(h->name);
+	free(h->root);
+	free(h);
+}
+
+struct fabric *fabric_free(struct fabric *f)
+{
+	if (!f)
+		return NULL;
+	fabric_stop_thread(f);
+	while (f->hosts) {
+		struct host *h = f->hosts;
+
+		f->hosts = h->next;
+		host_free(h);
+	}
+	state_dir_close(&f->state);
+	close_fd(f->inotify_fd);
+	close_fd(f->wake_fd);
+	pthread_mutex_destroy(&f->lock);
+	free(f);
+	return NULL;
+}
+
+/* ---- images ---- */
+
+static bool image_is_attached(const struct fabric *f, const char *ns, const char *volume)
+{
+	for (const struct host *h = f->hosts; h; h = h->next)
+		for (size_t i = 0; i < h->n; i++)
+			for (const struct disk *k = h->functions[i].disks; k; k = k->next)
+				if (str_eq(k->ns, ns) && str_eq(k->volume, volume))
+					return true;
+	return false;
+}
+
+static int make_image(const char *path, uint64_t bytes, struct err *err)
+{
+	int fd AUTO(fd) = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st))
+		return err_sys(err, errno, "open %s", path);
+	if ((uint64_t)st.st_size < bytes && ftruncate(fd, (off_t)bytes))
+		return err_sys(err, errno, "make %s %" PRIu64 " bytes large", path, bytes);
+	return 0;
+}
+
+/* "file:PATH" is that file's contents, anything else itself. */
+static int write_foreign(const char *image, const struct dpf_fault *fault, struct err *err)
+{
+	int fd AUTO(fd) = open(image, O_WRONLY | O_CLOEXEC);
+	char *bytes AUTO(free) = NULL;
+	size_t n = strlen(fault->text);
+	uint64_t offset = 0;
+
+	if (fd < 0)
+		return err_sys(err, errno, "open %s", image);
+	if (*fault->value && parse_u64("fault foreign-data: value", fault->value, &offset, err))
+		return -1;
+	if (!str_has_prefix(fault->text, "file:"))
+		bytes = xstrdup(fault->text);
+	else if (file_read(fault->text + strlen("file:"), FOREIGN_MAX, &bytes, &n, err))
+		return -1;
+	if (pwrite(fd, bytes, n, (off_t)offset) != (ssize_t)n)
+		return err_sys(err, errno, "write foreign data to %s", image);
+	return 0;
+}
+
+static int prepare_image(struct fabric *f, const struct fabric_namespace *n, char **ret,
+                         struct err *err)
+{
+	char *image AUTO(free) = state_dir_image(&f->state, n->ns, n->volume);
+	struct dpf_fault fault;
+
+	if (!image_is_attached(f, n->ns, n->volume) && loopdev_is_over(image))
+		return err_set(err, ERR_UNAVAILABLE,
+		               "the device of the last attachment of volume %s is still in use "
+		               "(mounted or open)",
+		               n->volume);
+	if (make_image(image, n->bytes, err))
+		return -1;
+	if (faults_dpf(f->faults, FAULT_FOREIGN_DATA, n->volume, NULL, &fault) &&
+	    write_foreign(image, &fault, err))
+		return -1;
+	*ret = TAKE(image);
+	return 0;
+}
+
+int fabric_remove_image(struct fabric *f, const char *ns, const char *volume, struct err *err)
+{
+	WITH_LOCK(&f->lock);
+	char *image AUTO(free) = state_dir_image(&f->state, ns, volume);
+
+	return file_remove(image, err);
+}
+
+/* ---- namespaces ---- */
+
+static struct function *find_function(const struct fabric *f, const struct fabric_namespace *n)
+{
+	for (const struct host *h = f->hosts; h; h = h->next) {
+		if (!str_eq(h->name, n->node))
+			continue;
+		for (size_t i = 0; i < h->n; i++)
+			if (h->functions[i].kind == n->kind && h->functions[i].index == n->index)
+				return &h->functions[i];
+	}
+	return NULL;
+}
+
+static struct disk **find_disk(struct function *fn, const struct fabric_namespace *n)
+{
+	struct disk **at = &fn->disks;
+
+	while (*at && !(str_eq((*at)->ns, n->ns) && str_eq((*at)->volume, n->volume)))
+		at = &(*at)->next;
+	return at;
+}
+
+/* A hot-plugged function comes with its namespace, and the kernel binds it. */
+static int plug(struct function *fn, struct err *err)
+{
+	if (fn->kind != FUNCTION_HOTPLUG || fn->present)
+		return 0;
+	if (function_appear(fn, err) || function_bind(fn, err))
+		return -1;
+	host_watch_function(fn);
+	return 0;
+}
+
+static struct disk *disk_new(const struct fabric_namespace *n, const struct loopdev *loop)
+{
+	struct disk *k = xcalloc(1, sizeof(*k));
+
+	k->nsid = n->nsid;
+	snprintf(k->uuid, sizeof(k->uuid), "%s", n->uuid);
+	k->ns = xstrdup(n->ns);
+	k->volume = xstrdup(n->volume);
+	k->bytes = n->bytes;
+	k->loop = *loop;
+	return k;
+}
+
+static int remove_disk(struct function *fn, struct disk **at, struct err *err)
+{
+	struct disk *k = *at;
+	bool busy = false;
+
+	disk_vanish(fn, k);
+	if (loopdev_detach(&k->loop, &busy, err))
+		return -1;
+	if (busy)
+		log_msg(LOG_WARNING,
+		        "volume %s was detached from under its user: /dev/loop%u stays until it is "
+		        "let go",
+		        k->volume, k->loop.number);
+	*at = k->next;
+	disk_free(k);
+	if (fn->kind == FUNCTION_HOTPLUG && !fn->disks)
+		function_vanish(fn);
+	return 0;
+}
+
+int fabric_show(struct fabric *f, const struct fabric_namespace *n, struct err *err)
+{
+	WITH_LOCK(&f->lock);
+	struct function *fn = find_function(f, n);
+	char *image AUTO(free) = NULL;
+	struct disk *k;
+	struct loopdev loop;
+
+	if (!fn || *find_disk(fn, n))
+		return 0;
+	if (prepare_image(f, n, &image, err) ||
+	    loopdev_attach(image, f->options->sector_size, &loop, err))
+		return -1;
+	k = disk_new(n, &loop);
+	k->next = fn->disks;
+	fn->disks = k;
+	if (plug(fn, err) || disk_appear(fn, k, err)) {
+		struct err ignored = ERR_INIT;
+
+		IGNORE_RESULT(remove_disk(fn, &fn->disks, &ignored));
+		return -1;
+	}
+	sim_log("%s: namespace %" PRIu32 " of volume %s is on %s (/dev/loop%u)%s", n->node, n->nsid,
+	        n->volume, fn->bdf, k->loop.number,
+	        k->visible ? "" : ", to be seen when it is bound");
+	return 0;
+}
+
+int fabric_hide(struct fabric *f, const struct fabric_namespace *n, struct err *err)
+{
+	WITH_LOCK(&f->lock);
+	struct function *fn = find_function(f, n);
+	struct disk **at = fn ? find_disk(fn, n) : NULL;
+
+	return at && *at ? remove_disk(fn, at, err) : 0;
+}
+
+static int grow_disk(struct function *fn, struct disk *k, uint64_t bytes, struct err *err)
+{
+	k->bytes = bytes;
+	if (loopdev_grow(&k->loop, err))
+		return -1;
+	return disk_resized(fn, k, err);
+}
+
+int fabric_grow(struct fabric *f, const char *ns, const char *volume, uint64_t bytes,
+                struct err *err)
+{
+	WITH_LOCK(&f->lock);
+	char *image AUTO(free) = state_dir_image(&f->state, ns, volume);
+
+	/* Not there before the first attachment. */
+	if (path_exists(image) && make_image(image, bytes, err))
+		return -1;
+	for (struct host *h = f->hosts; h; h = h->next)
+		for (size_t i = 0; i < h->n; i++)
+			for (struct disk *k = h->functions[i].disks; k; k = k->next)
+				if (str_eq(k->ns, ns) && str_eq(k->volume, volume) &&
+				    grow_disk(&h->functions[i], k, bytes, err))
+					return -1;
+	return 0;
+}

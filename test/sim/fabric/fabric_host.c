@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the host writes into its sysfs, obeyed.
+ *
+ * bind, unbind and drivers_probe are FIFOs: each write arrives whole and in order, as in the
+ * kernel, also when two volumes are staged at once (two writers of a regular file would overwrite
+ * each
+ * other before anybody has looked). driver_override and sriov_numvfs are regular files, because
+ * they are read back, and are seen by inotify when their writer closes them. Unlike the
+ * kernel's, a write that is refused does not fail: the function just stays as it is.
+ */
+#include "test/sim/fabric/fabric_priv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/str.h"
+#include "test/sim/base/sim.h"
+
+#define HOSTS_MAX 64
+#define FIFOS 3
+#define DRIVER "sys/bus/pci/drivers/nvme"
+
+static char *path_of(const struct host *h, const char *below)
+{
+	return xasprintf("%s/%s", h->root, below);
+}
+
+/* Both ends are ours, so that a write never waits for a reader and a read never sees an end. */
+static int open_fifo(const struct host *h, const char *below, int *ret, struct err *err)
+{
+	char *path AUTO(free) = path_of(h, below);
+
+	*ret = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	return *ret < 0 ? err_sys(err, errno, "open %s", path) : 0;
+}
+
+static int watch(const struct host *h, const char *dir, const char *name)
+{
+	char *path AUTO(free) = xasprintf("%s/sys/%s/%s", h->root, dir, name);
+
+	return inotify_add_watch(h->fabric->inotify_fd, path, IN_CLOSE_WRITE);
+}
+
+void host_watch_function(struct function *fn)
+{
+	fn->watch = watch(fn->host, fn->dir, "driver_override");
+}
+
+int host_listen(struct host *h, struct err *err)
+{
+	if (open_fifo(h, DRIVER "/bind", &h->bind_fd, err) ||
+	    open_fifo(h, DRIVER "/unbind", &h->unbind_fd, err) ||
+	    open_fifo(h, "sys/bus/pci/drivers_probe", &h->probe_fd, err))
+		return -1;
+	h->numvfs_watch = watch(h, h->functions[0].dir, "sriov_numvfs");
+	return 0;
+}
+
+static struct function *function_by_bdf(const struct host *h, const char *bdf)
+{
+	for (size_t i = 0; i < h->n; i++)
+		if (h->functions[i].present && strncmp(h->functions[i].bdf, bdf, BDF_LENGTH) == 0)
+			return &h->functions[i];
+	return NULL;
+}
+
+static void log_host(const struct host *h, const char *what, const char *bdf, const char *answer)
+{
+	sim_log("%s: %s %.*s: %s", h->name, what, BDF_LENGTH, bdf, answer);
+}
+
+/* Without driver_override a VF is only for drivers when its PF says so. */
+static bool may_bind(const struct function *fn)
+{
+	char *override AUTO(free) = function_override(fn);
+
+	if (*override)
+		return str_eq(override, "nvme");
+	return fn->kind != FUNCTION_VF || host_autoprobe(fn->host);
+}
+
+static bool bind_is_ignored(const struct function *fn)
+{
+	const char *volume = fn->disks ? fn->disks->volume : NULL;
+
+	return faults_dpf(fn->host->fabric->faults, FAULT_BIND_IGNORED, fn->bdf, volume, NULL);
+}
+
+static void on_bind(struct host *h, const char *bdf)
+{
+	struct function *fn = function_by_bdf(h, bdf);
+	struct err err = ERR_INIT;
+
+	if (!fn)
+		log_host(h, "bind", bdf, "no such function");
+	else if (fn->bound)
+		log_host(h, "bind", bdf, "is bound already (EBUSY)");
+	else if (!may_bind(fn))
+		log_host(h, "bind", bdf,
+		         "driver_override is not nvme and sriov_drivers_autoprobe is 0 (ENODEV)");
+	else if (bind_is_ignored(fn))
+		log_host(h, "bind", bdf, "ignored, as a fault says");
+	else if (function_bind(fn, &err))
+		log_msg(LOG_ERROR, "%s: bind %s: %s", h->name, fn->bdf, err.msg);
+	else
+		log_host(h, "bind", bdf, "done");
+}
+
+static void on_unbind(struct host *h, const char *bdf)
+{
+	struct function *fn = function_by_bdf(h, bdf);
+
+	if (!fn || !fn->bound) {
+		log_host(h, "unbind", bdf, "not bound to nvme (ENODEV)");
+		return;
+	}
+	function_unbind(fn);
+	log_host(h, "unbind", bdf, "done");
+}
+
+/*
+ * Writers may leave the newline out, so that two writes come as one read: addresses have one
+ * length.
+ */
+static void read_fifo(struct host *h, int fd, void (*act)(struct host *h, const char *bdf))
+{
+	char text[4096];
+	ssize_t n = read(fd, text, sizeof(text) - 1);
+	const char *at = text;
+
+	if (n <= 0)
+		return;
+	text[n] = '\0';
+	for (;;) {
+		at += strspn(at, " \t\r\n");
+		if (strlen(at) < BDF_LENGTH)
+			break;
+		act(h, at);
+		at += BDF_LENGTH;
+	}
+	if (*at)
+		log_msg(LOG_WARNING, "%s: \"%s\" is no PCI address", h->name, at);
+}
+
+/* ---- attributes ---- */
+
+static void on_sigio(int number)
+{
+	(void)number;
+}
+
+/* 0: says something; 1: empty, which means "no override"; -1: cannot be read. */
+static int override_is_empty(int fd)
+{
+	char text[64];
+	ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+
+	if (n < 0)
+		return -1;
+	text[n] = '\0';
+	return text[strspn(text, " \n")] ? 0 : 1;
+}
+
+/*
+ * An empty write means "no override" and reads back as "(null)". The file is rewritten under a
+ * write lease: it is only given when nobody has the file open, and an open by somebody waits until
+ * it ends, so no write of the host can be lost to ours. It is opened for writing only when it must
+ * be written: the close of our own is an event, too.
+ */
+void function_normalize_override(const struct function *fn)
+{
+	char *path AUTO(free) = xasprintf("%s/sys/%s/driver_override", fn->host->root, fn->dir);
+	int look AUTO(fd) = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (look < 0 || override_is_empty(look) != 1)
+		return;
+	close(TAKE_FD(look));
+	int fd AUTO(fd) = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0 || fcntl(fd, F_SETLEASE, F_WRLCK))
+		return;
+	if (override_is_empty(fd) == 1 && ftruncate(fd, 0) == 0)
+		IGNORE_RESULT(pwrite(fd, "(null)\n", strlen("(null)\n"), 0));
+	fcntl(fd, F_SETLEASE, F_UNLCK);
+}
+
+/* sriov_numvfs: VFs come or go. */
+static void on_numvfs(struct host *h)
+{
+	const struct options *o = h->fabric->options;
+	char *path AUTO(free) = xasprintf("%s/sys/%s/sriov_numvfs", h->root, h->functions[0].dir);
+	char *text AUTO(free) = NULL;
+	struct err err = ERR_INIT;
+	uint64_t wanted = 0;
+
+	if (file_read_line(path, 64, &text, &err) ||
+	    parse_u64("sriov_numvfs", text, &wanted, &err)) {
+		err_clear(&err); /* truncated and not yet written, or nonsense */
+		return;
+	}
+	sim_log("%s: sriov_numvfs is now %s", h->name, text);
+	for (size_t i = 1; i <= o->vfs; i++) {
+		struct function *fn = &h->functions[i];
+
+		if (fn->present && fn->index >= wanted) {
+			function_vanish(fn);
+		} else if (!fn->present && fn->index < wanted) {
+			if (function_appear(fn, &err) ||
+			    (host_autoprobe(h) && function_bind(fn, &err))) {
+				log_msg(LOG_ERROR, "%s: VF %s: %s", h->name, fn->bdf, err.msg);
+				return;
+			}
+			host_watch_function(fn);
+		}
+	}
+}
+
+static void on_attribute(struct fabric *f, int watch_id)
+{
+	for (struct host *h = f->hosts; h; h = h->next) {
+		if (watch_id == h->numvfs_watch) {
+			on_numvfs(h);
+			return;
+		}
+		for (size_t i = 0; i < h->n; i++) {
+			if (h->functions[i].present && h->functions[i].watch == watch_id) {
+				function_normalize_override(&h->functions[i]);
+				return;
+			}
+		}
+	}
+}
+
+static void read_inotify(struct fabric *f)
+{
+	char events[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+	ssize_t n = read(f->inotify_fd, events, sizeof(events));
+
+	for (ssize_t at = 0; at < n;) {
+		struct inotify_event e;
+
+		memcpy(&e, events + at, sizeof(e));
+		if (e.mask & IN_CLOSE_WRITE)
+			on_attribute(f, e.wd);
+		at += (ssize_t)(sizeof(e) + e.len);
+	}
+}
+
+/* ---- faults ---- */
+
+/* A node of a device that does not exist, so that open() fails with ENXIO, in place of the FIFO. */
+static void refuse_bind(struct host *h)
+{
+	char *node AUTO(free) = path_of(h, "new/bind");
+	struct devtree t = DEVTREE_INIT(h->root);
+	struct err err = ERR_INIT;
+
+	if (mknod(node, S_IFCHR | 0200, makedev(0, 0))) {
+		log_msg(LOG_ERROR, "%s: cannot make bind refuse", h->name);
+		return;
+	}
+	devtree_rename(&t, "new/bind", DRIVER "/bind");
+	if (devtree_end(&t, &err))
+		log_msg(LOG_ERROR, "%s: %s", h->name, err.msg);
+	close(TAKE_FD(h->bind_fd));
+}
+
+static void accept_bind(struct host *h)
+{
+	struct devtree t = DEVTREE_INIT(h->root);
+	struct err err = ERR_INIT;
+
+	devtree_fifo(&t, "new", "bind");
+	devtree_rename(&t, "new/bind", DRIVER "/bind");
+	if (devtree_end(&t, &err) || open_fifo(h, DRIVER "/bind", &h->bind_fd, &err))
+		log_msg(LOG_ERROR, "%s: %s", h->name, err.msg);
+}
+
+static void apply_faults(struct fabric *f)
+{
+	for (struct host *h = f->hosts; h; h = h->next) {
+		bool refuse = faults_dpf(f->faults, FAULT_BIND_REFUSED, h->name, NULL, NULL);
+
+		if (refuse && h->bind_fd >= 0)
+			refuse_bind(h);
+		else if (!refuse && h->bind_fd < 0)
+			accept_bind(h);
+	}
+}
+
+void fabric_poke(struct fabric *f)
+{
+	IGNORE_RESULT(eventfd_write(f->wake_fd, 1));
+}
+
+/* ---- the thread ---- */
+
+static nfds_t collect(const struct fabric *f, struct pollfd *fds)
+{
+	nfds_t n = 0;
+
+	fds[n++] = (struct pollfd) { .fd = f->wake_fd, .events = POLLIN };
+	fds[n++] = (struct pollfd) { .fd = f->inotify_fd, .events = POLLIN };
+	for (const struct host *h = f->hosts; h; h = h->next) {
+		fds[n++] = (struct pollfd) { .fd = h->bind_fd, .events = POLLIN };
+		fds[n++] = (struct pollfd) { .fd = h->unbind_fd, .events = POLLIN };
+		fds[n++] = (struct pollfd) { .fd = h->probe_fd, .events = POLLIN };
+	}
+	return n;
+}
+
+static void obey(struct fabric *f, const struct pollfd *fds)
+{
+	const struct pollfd *at = fds + 2;
+
+	if (fds[1].revents)
+		read_inotify(f);
+	for (struct host *h = f->hosts; h; h = h->next, at += FIFOS) {
+		if (at[1].revents)
+			read_fifo(h, h->unbind_fd, on_unbind);
+		if (at[0].revents)
+			read_fifo(h, h->bind_fd, on_bind);
+		if (at[2].revents)
+			read_fifo(h, h->probe_fd, on_bind);
+	}
+	if (fds[0].revents)
+		apply_faults(f);
+}
+
+static void *run(void *arg)
+{
+	struct fabric *f = arg;
+	struct pollfd fds[2 + FIFOS * HOSTS_MAX];
+	nfds_t n;
+	eventfd_t ignored;
+
+	for (;;) {
+		{
+			WITH_LOCK(&f->lock);
+			if (f->stop)
+				return NULL;
+			n = collect(f, fds);
+		}
+		if (poll(fds, n, -1) < 0 && errno != EINTR)
+			abort();
+		if (fds[0].revents)
+			IGNORE_RESULT(eventfd_read(f->wake_fd, &ignored));
+		WITH_LOCK(&f->lock);
+		obey(f, fds);
+	}
+}
+
+int fabric_start_thread(struct fabric *f, struct err *err)
+{
+	/* A lease that is broken sends SIGIO, which must not end the process. */
+	struct sigaction act = { .sa_handler = on_sigio, .sa_flags = SA_RESTART };
+	int rc;
+
+	sigaction(SIGIO, &act, NULL);
+	rc = pthread_create(&f->thread, NULL, run, f);
+	if (rc)
+		return err_sys(err, rc, "start the fabric's thread");
+	f->thread_runs = true;
+	return 0;
+}
+
+void fabric_stop_thread(struct fabric *f)
+{
+	if (!f->thread_runs)
+		return;
+	{
+		WITH_LOCK(&f->lock);
+		f->stop = true;
+	}
+	fabric_poke(f);
+	pthread_join(f->thread, NULL);
+	f->thread_runs = false;
+}

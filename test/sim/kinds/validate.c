@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The schemas of DPF's custom resources as tables of fields, and the checks that go with a
+ * table. Field errors read as the API server writes them ("spec.x: Required value"), because
+ * clients pass them on to people. No state.
+ *
+ * Not checked: status (only the host controller writes it).
+ */
+#include "test/sim/kinds/validate_priv.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "test/sim/kinds/quantity.h"
+
+enum field_type { T_STRING, T_BOOLEAN, T_STRING_MAP, T_STRING_LIST, T_RESOURCES };
+
+static const char *const type_names[] = {
+	[T_STRING] = "string",     [T_BOOLEAN] = "boolean",  [T_STRING_MAP] = "object",
+	[T_STRING_LIST] = "array", [T_RESOURCES] = "object",
+};
+
+struct field {
+	const char *name; /* below spec */
+	enum field_type type;
+	bool required;
+	unsigned min;               /* characters of a string, items of a list */
+	unsigned max;               /* items of a list; 0: no limit */
+	const char *immutable;      /* the CEL rule's message; NULL: may change */
+	const char *fallback;       /* JSON of the default; NULL: none */
+	const char *const *allowed; /* a string's enum, or what a list's items may be */
+};
+
+struct schema {
+	const struct field *fields;
+	size_t n;
+	/* CEL rules over several fields. */
+	void (*rule)(const struct json *spec, struct invalid *ret);
+};
+
+static const char *const volume_modes[] = { "Filesystem", "Block", NULL };
+static const char *const access_modes[] = { "ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany",
+	                                    NULL };
+static const char *const function_types[] = { "pf", "vf", NULL };
+static const char *const algorithms[] = { "Random", "NumberVolumes", NULL };
+
+static const struct field volume_fields[] = {
+	{ .name = "dpuStoragePolicyName",
+	  .required = true,
+	  .min = 1,
+	  .immutable = "dpuStoragePolicy field is immutable" },
+	{ .name = "parameters",
+	  .type = T_STRING_MAP,
+	  .fallback = "{}",
+	  .immutable = "parameters field is immutable" },
+	{ .name = "accessModes",
+	  .type = T_STRING_LIST,
+	  .required = true,
+	  .min = 1,
+	  .max = 3,
+	  .allowed = access_modes,
+	  .immutable = "accessModes field is immutable" },
+	{ .name = "resources",
+	  .type = T_RESOURCES,
+	  .required = true,
+	  .immutable = "resources field is immutable" },
+	{ .name = "volumeMode",
+	  .fallback = "\"Filesystem\"",
+	  .allowed = volume_modes,
+	  .immutable = "volumeMode field is immutable" },
+};
+
+static const struct field attachment_fields[] = {
+	{ .name = "dpuNodeName",
+	  .required = true,
+	  .min = 1,
+	  .immutable = "dpuNodeName field is immutable" },
+	{ .name = "dpuVolumeName",
+	  .required = true,
+	  .min = 1,
+	  .immutable = "dpuVolumeName field is immutable" },
+	{ .name = "functionType",
+	  .required = true,
+	  .allowed = function_types,
+	  .immutable = "functionType field is immutable" },
+	{ .name = "hotplugFunction",
+	  .type = T_BOOLEAN,
+	  .required = true,
+	  .immutable = "hotplugFunction field is immutable" },
+};
+
+static const struct field policy_fields[] = {
+	{ .name = "dpuStorageVendors", .type = T_STRING_LIST, .required = true, .min = 1 },
+	{ .name = "parameters", .type = T_STRING_MAP, .fallback = "{}" },
+	{ .name = "selectionAlgorithm", .fallback = "\"NumberVolumes\"", .allowed = algorithms },
+};
+
+static const struct field vendor_fields[] = {
+	{ .name = "storageClassName", .required = true, .min = 1 },
+	{ .name = "pluginName", .required = true, .min = 1 },
+};
+
+/* A hot-plugged function is always a PF. */
+static void attachment_rule(const struct json *spec, struct invalid *ret)
+{
+	struct err err = ERR_INIT;
+	bool hotplug = false;
+
+	if (json_get_bool(spec, "hotplugFunction", &hotplug, &err) || !hotplug)
+		return;
+	if (!str_eq(json_str(spec, "functionType"), "pf"))
+		invalid_add(ret, "FieldValueInvalid", "spec",
+		            "Invalid value: hotplugFunction can be true only when functionType is "
+		            "pf");
+}
+
+const struct schema schema_volume = { volume_fields, ARRAY_LEN(volume_fields), NULL };
+const struct schema schema_attachment = { attachment_fields, ARRAY_LEN(attachment_fields),
+	                                  attachment_rule };
+const struct schema schema_policy = { policy_fields, ARRAY_LEN(policy_fields), NULL };
+const struct schema schema_vendor = { vendor_fields, ARRAY_LEN(vendor_fields), NULL };
+
+void invalid_init(struct invalid *i)
+{
+	*i = (struct invalid) { .causes = json_array(), .text = STR_INIT(65536) };
+}
+
+void invalid_clear(struct invalid *i)
+{
+	json_free(i->causes);
+	str_clear(&i->text);
+	i->causes = NULL;
+}
+
+void invalid_add(struct invalid *i, const char *reason, const char *field, const char *fmt, ...)
+{
+	struct json *cause = json_object();
+	char message[1024];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(message, sizeof(message), fmt, args);
+	va_end(args);
+	json_set_str(cause, "reason", reason);
+	json_set_str(cause, "message", message);
+	json_set_str(cause, "field", field);
+	json_append(i->causes, cause);
+	str_addf(&i->text, "%s%s: %s", i->n++ ? ", " : "", field, message);
+}
+
+char *invalid_message(const struct invalid *i)
+{
+	return i->n == 1 ? xstrdup(i->text.ptr) : xasprintf("[%s]", i->text.ptr);
+}
+
+static const struct field *field_find(const struct schema *schema, const char *name)
+{
+	for (size_t i = 0; i < schema->n; i++)
+		if (str_eq(schema->fields[i].name, name))
+			return &schema->fields[i];
+	return NULL;
+}
+
+static void keep_only(struct json *object, bool (*known)(const void *arg, const char *name),
+                      const void *arg)
+{
+	struct strs unknown AUTO(strs_clear) = STRS_INIT;
+
+	json_foreach (member, object) {
+		if (!known(arg, json_name(member)))
+			strs_add(&unknown, json_name(member));
+	}
+	for (size_t i = 0; i < unknown.n; i++)
+		json_remove(object, unknown.v[i]);
+}
+
+static bool known_member(const void *arg, const char *name)
+{
+	static const char *const known[] = { "apiVersion", "kind", "metadata", "spec", "status" };
+
+	(void)arg;
+	for (size_t i = 0; i < ARRAY_LEN(known); i++)
+		if (str_eq(known[i], name))
+			return true;
+	return false;
+}
+
+static bool known_field(const void *schema, const char *name)
+{
+	return field_find(schema, name);
+}
+
+static void set_default(struct json *spec, const struct field *f)
+{
+	struct err err = ERR_INIT;
+	struct json *value = NULL;
+
+	if (!f->fallback || json_member(spec, f->name))
+		return;
+	if (json_parse(f->name, f->fallback, strlen(f->fallback), &value, &err))
+		abort(); /* a wrong table */
+	json_set(spec, f->name, value);
+}
+
+void validate_prune(const struct resource *res, struct json *object)
+{
+	struct json *spec = json_at_mut(object, "spec");
+
+	if (!res->schema)
+		return;
+	keep_only(object, known_member, NULL);
+	if (!json_is_object(spec))
+		return;
+	keep_only(spec, known_field, res->schema);
+	for (size_t i = 0; i < res->schema->n; i++)
+		set_default(spec, &res->schema->fields[i]);
+}
+
+static bool all_strings(const struct json *container)
+{
+	json_foreach (item, container) {
+		if (!json_is_string(item))
+			return false;
+	}
+	return true;
+}
+
+static bool has_type(const struct json *value, enum field_type type)
+{
+	struct err err = ERR_INIT;
+	bool flag;
+
+	switch (type) {
+	case T_STRING:
+		return json_is_string(value);
+	case T_BOOLEAN:
+		return json_get_bool(value, "", &flag, &err) == 0;
+	case T_STRING_MAP:
+		return json_is_object(value);
+	case T_STRING_LIST:
+		return json_is_array(value) && all_strings(value);
+	case T_RESOURCES:
+		return json_is_object(value);
+	}
+	return false;
+}
+
+static const char *type_of(const struct json *value)
+{
+	struct err err = ERR_INIT;
+	bool flag;
+
+	if (json_is_string(value))
+		return "string";
+	if (json_is_object(value))
+		return "object";
+	if (json_is_array(value))
+		return "array";
+	return json_get_bool(value, "", &flag, &err) == 0 ? "boolean" : "integer";
+}
+
+static bool is_allowed(const struct field *f, const char *value)
+{
+	for (const char *const *a = f->allowed; *a; a++)
+		if (str_eq(*a, value))
+			return true;
+	return false;
+}
+
+static void check_enum(const struct field *f, const char *path, const char *value,
+                       struct invalid *ret)
+{
+	struct str list AUTO(str_clear) = STR_INIT(1024);
+
+	if (is_allowed(f, value))
+		return;
+	for (const char *const *a = f->allowed; *a; a++)
+		str_addf(&list, "%s\"%s\"", a == f->allowed ? "" : ", ", *a);
+	invalid_add(ret, "FieldValueNotSupported", path,
+	            "Unsupported value: \"%s\": supported values: %s", value, list.ptr);
+}
+
+static void check_string(const struct field *f, const char *path, const char *value,
+                         struct invalid *ret)
+{
+	if (strlen(value) < f->min)
+		invalid_add(ret, "FieldValueInvalid", path,
+		            "Invalid value: \"%s\": %s in body should be at least %u chars long",
+		            value, path, f->min);
+	if (f->allowed)
+		check_enum(f, path, value, ret);
+}
+
+static void check_list(const char *path, const struct field *f, const struct json *list,
+                       struct invalid *ret)
+{
+	size_t n = json_count(list);
+
+	if (n < f->min)
+		invalid_add(ret, "FieldValueInvalid", path,
+		            "Invalid value: %zu: %s in body should have at least %u items", n, path,
+		            f->min);
+	if (f->max && n > f->max)
+		invalid_add(ret, "FieldValueTooMany", path,
+		            "Too many: %zu: must have at most %u items", n, f->max);
+}
+
+static void add_type_error(const char *path, const char *wanted, const struct json *value,
+                           struct invalid *ret)
+{
+	invalid_add(ret, "FieldValueTypeInvalid", path,
+	            "Invalid value: \"%s\": %s in body must be of type %s: \"%s\"", type_of(value),
+	            path, wanted, type_of(value));
+}
+
+static void check_strings(const char *path, const struct json *map, struct invalid *ret)
+{
+	json_foreach (item, map) {
+		char *where AUTO(free) = xasprintf("%s.%s", path, json_name(item));
+
+		if (!json_is_string(item))
+			add_type_error(where, "string", item, ret);
+	}
+}
+
+/* x-kubernetes-int-or-string */
+static bool is_int_or_string(const struct json *value)
+{
+	struct err err = ERR_INIT;
+	int64_t number;
+
+	return json_is_string(value) || json_get_i64(value, "", &number, &err) == 0;
+}
+
+static const char *const resource_parts[] = { "requests", "limits" };
+
+static void check_resources(const char *path, const struct json *value, struct invalid *ret)
+{
+	for (size_t i = 0; i < ARRAY_LEN(resource_parts); i++) {
+		json_foreach (item, json_member(value, resource_parts[i])) {
+			char *where AUTO(free) =
+				xasprintf("%s.%s.%s", path, resource_parts[i], json_name(item));
+
+			if (!is_int_or_string(item))
+				add_type_error(where, "integer,string", item, ret);
+		}
+	}
+}
+
+/* What the schema says without its rules. */
+static void check_value(const struct field *f, const char *path, const struct json *value,
+                        struct invalid *ret)
+{
+	if (!has_type(value, f->type))
+		add_type_error(path, type_names[f->type], value, ret);
+	else if (f->type == T_STRING)
+		check_string(f, path, json_text(value), ret);
+	else if (f->type == T_STRING_LIST)
+		check_list(path, f, value, ret);
+	else if (f->type == T_STRING_MAP)
+		check_strings(path, value, ret);
+	else if (f->type == T_RESOURCES)
+		check_resources(path, value, ret);
+}
+
+/* ---- rules (CEL) ---- */
+
+/* Of a rule that is broken the server shows a scalar's value. */
+static void add_broken(const char *path, const struct json *value, const char *message,
+                       struct invalid *ret)
+{
+	struct err err = ERR_INIT;
+	bool flag;
+
+	if (json_is_string(value))
+		invalid_add(ret, "FieldValueInvalid", path, "Invalid value: \"%s\": %s",
+		            json_text(value), message);
+	else if (json_get_bool(value, "", &flag, &err) == 0)
+		invalid_add(ret, "FieldValueInvalid", path, "Invalid value: %s: %s",
+		            flag ? "true" : "false", message);
+	else
+		invalid_add(ret, "FieldValueInvalid", path, "Invalid value: %s", message);
+}
+
+static void rule_of_modes(const struct field *f, const char *path, const struct json *list,
+                          struct invalid *ret)
+{
+	json_foreach (item, list) {
+		if (!is_allowed(f, json_text(item))) {
+			add_broken(path, list,
+			           "accessModes must be one of ReadWriteOnce, ReadOnlyMany, "
+			           "ReadWriteMany",
+			           ret);
+			return;
+		}
+	}
+}
+
+static bool is_quantity(const struct json *value)
+{
+	struct err err = ERR_INIT;
+	uint64_t bytes;
+
+	return !json_text(value) || quantity_parse(json_text(value), &bytes, &err) == 0;
+}
+
+static void rule_of_resources(const char *path, const struct json *value, struct invalid *ret)
+{
+	for (size_t i = 0; i < ARRAY_LEN(resource_parts); i++) {
+		json_foreach (item, json_member(value, resource_parts[i])) {
+			char *where AUTO(free) =
+				xasprintf("%s.%s[%s]", path, resource_parts[i], json_name(item));
+
+			if (!is_quantity(item))
+				add_broken(where, item, "must be a quantity", ret);
+		}
+	}
+	if (!json_at(value, "requests.storage"))
+		add_broken(path, value, "resources must have requests.storage", ret);
+}
+
+static void check_rules(const struct field *f, const char *path, const struct json *value,
+                        const struct json *old_spec, struct invalid *ret)
+{
+	const struct json *old = json_member(old_spec, f->name);
+
+	if (f->type == T_STRING_LIST && f->allowed)
+		rule_of_modes(f, path, value, ret);
+	else if (f->type == T_RESOURCES)
+		rule_of_resources(path, value, ret);
+	if (f->immutable && old && !json_equal(old, value))
+		add_broken(path, value, f->immutable, ret);
+}
+
+/* ---- all of it ---- */
+
+/* The kinds of errors behind which the server does not look at rules. */
+static bool is_blocking(const struct invalid *found)
+{
+	static const char *const reasons[] = { "FieldValueRequired", "FieldValueTypeInvalid",
+		                               "FieldValueNotSupported", "FieldValueTooMany",
+		                               "FieldValueTooLong" };
+
+	json_foreach (cause, found->causes)
+		for (size_t i = 0; i < ARRAY_LEN(reasons); i++)
+			if (str_eq(json_str(cause, "reason"), reasons[i]))
+				return true;
+	return false;
+}
+
+static bool has_rules(const struct schema *schema)
+{
+	for (size_t i = 0; i < schema->n; i++)
+		if (schema->fields[i].immutable)
+			return true;
+	return schema->rule;
+}
+
+static void check_spec(const struct schema *schema, const struct json *spec, struct invalid *ret)
+{
+	for (size_t i = 0; i < schema->n; i++) {
+		const struct field *f = &schema->fields[i];
+		const struct json *value = json_member(spec, f->name);
+		char *path AUTO(free) = xasprintf("spec.%s", f->name);
+
+		if (value)
+			check_value(f, path, value, ret);
+		else if (f->required)
+			invalid_add(ret, "FieldValueRequired", path, "Required value");
+	}
+}
+
+static void check_spec_rules(const struct schema *schema, const struct json *spec,
+                             const struct json *old_spec, struct invalid *ret)
+{
+	if (schema->rule)
+		schema->rule(spec, ret);
+	for (size_t i = 0; i < schema->n; i++) {
+		const struct json *value = json_member(spec, schema->fields[i].name);
+		char *path AUTO(free) = xasprintf("spec.%s", schema->fields[i].name);
+
+		if (value)
+			check_rules(&schema->fields[i], path, value, old_spec, ret);
+	}
+}
+
+void validate_object(const struct resource *res, const struct json *object, const struct json *old,
+                     struct invalid *ret)
+{
+	const struct json *spec = json_at(object, "spec");
+
+	validate_metadata(res, object, old, ret);
+	if (!res->schema)
+		return;
+	if (!str_eq(json_str(object, "kind"), res->kind))
+		invalid_add(ret, "FieldValueInvalid", "kind", "Invalid value: \"%s\": must be %s",
+		            json_str(object, "kind"), res->kind);
+	if (!json_is_object(spec))
+		invalid_add(ret, "FieldValueRequired", "spec", "Required value");
+	else
+		check_spec(res->schema, spec, ret);
+	if (!has_rules(res->schema))
+		return;
+	if (is_blocking(ret))
+		invalid_add(ret, "FieldValueInvalid", "<nil>",
+		            "Invalid value: null: some validation rules were not checked because "
+		            "the object was invalid; correct the existing errors to complete "
+		            "validation");
+	else
+		check_spec_rules(res->schema, spec, json_at(old, "spec"), ret);
+}

@@ -1,8 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-/* A kubeconfig that points at this server. */
-#pragma once
-
-#include "common/err.h"
-#include "test/sim/options.h"
-
-int kubeconfig_write(const struct options *o, unsigned port, struct err *err) MUST_CHECK;

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* HTTP/1.1 in front of api_handle(): one thread per connection. */
+#pragma once
+
+#include "common/err.h"
+#include "test/sim/base/sim.h"
+
+struct http_server;
+/* Serves at once. The error names the address. */
+int http_server_new(struct sim *sim, struct http_server **ret, struct err *err) MUST_CHECK;
+unsigned http_server_port(const struct http_server *s);
+/* Ends every connection; sim->stop_fd must be readable by then. Returns NULL. */
+struct http_server *http_server_free(struct http_server *s);

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The objects, their versions and who watches them: a small etcd.
+ *
+ * An object's state is an immutable, counted `version`: its JSON text and what selectors look at.
+ * Changing one
+ * means parsing the text, changing the tree and putting it back with the version it was made from;
+ * when somebody was faster the put is refused and the caller starts again. Every change has the
+ * next
+ * resource version (+1, over all kinds) and one event, of which the last `history` are kept.
+ *
+ * Thread-safe. The mutex covers tables and the printing of the changed object (its text carries
+ * the version that is given out under the lock), no I/O.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/cleanup.h"
+#include "common/json.h"
+#include "common/str.h"
+#include "test/sim/kinds/resource.h"
+
+struct store;
+struct watcher;
+
+struct version {
+	const struct resource *res;
+	char *ns, *name, *uid; /* ns is "" for cluster-scoped kinds */
+	uint64_t rv;
+	struct strs labels; /* "key=value" */
+	char *text;
+	size_t len;
+	_Atomic int refs;
+};
+
+struct version *version_ref(struct version *v);
+void version_unref(struct version *v); /* NULL is fine */
+DEFINE_AUTO(struct version *, version_unref);
+struct json *version_parse(const struct version *v); /* a new root */
+
+enum event_type { EVENT_ADDED, EVENT_MODIFIED, EVENT_DELETED };
+
+struct event {
+	enum event_type type;
+	uint64_t rv;
+	struct version *now;    /* DELETED: the last state, under the version of its end */
+	struct version *before; /* NULL for ADDED */
+};
+
+/* history: events kept for watchers that come back. */
+struct store *store_new(size_t history);
+struct store *store_free(struct store *s); /* no watcher may be open; returns NULL */
+uint64_t store_rv(struct store *s);
+/* Whether every event after this version is still kept. */
+bool store_keeps(struct store *s, uint64_t rv);
+
+/* A reference, or NULL. */
+struct version *store_get(struct store *s, const struct resource *res, const char *ns,
+                          const char *name);
+
+struct store_query {
+	const struct resource *res;
+	const char *ns;    /* NULL: all namespaces */
+	const char *after; /* "ns/name": start behind it; NULL: from the beginning */
+	size_t limit;      /* 0: no limit */
+	bool (*match)(const void *arg, const struct version *v);
+	const void *arg;
+};
+struct store_page {
+	struct version **v; /* sorted by namespace, name */
+	size_t n;
+	size_t left; /* objects behind this page (not looked at by match) */
+	uint64_t rv;
+};
+void store_list(struct store *s, const struct store_query *q, struct store_page *ret);
+void store_page_clear(struct store_page *p);
+static inline void store_page_clear_p(struct store_page *p)
+{
+	store_page_clear(p);
+}
+
+/*
+ * Stores the tree (and sets its resourceVersion) if the object still is `expect` (NULL: does not
+ * exist). 0 and *ret (may be NULL), or 1: it is not.
+ */
+int store_put(struct store *s, const struct resource *res, struct json *object,
+              const struct version *expect, struct version **ret) MUST_CHECK;
+/* Removes the object if it still is `expect`. 0, or 1: it is not. */
+int store_remove(struct store *s, const struct version *expect) MUST_CHECK;
+
+/* Events of one kind (NULL: all) after version `from`. 0, or 1: those are no longer kept. */
+int store_watch(struct store *s, const struct resource *res, uint64_t from, struct watcher **ret)
+	MUST_CHECK;
+void watcher_close(struct watcher *w);
+DEFINE_AUTO(struct watcher *, watcher_close);
+/* Readable when watcher_next may have news; watcher_next empties it. */
+int watcher_fd(const struct watcher *w);
+/*
+ * 0 and *ret (the caller ends it with event_clear), 1: nothing now, -1: the watcher was too slow or
+ * the history was dropped: its next event is no longer kept.
+ */
+int watcher_next(struct watcher *w, struct event *ret) MUST_CHECK;
+void event_clear(struct event *e);
+/* Every event up to this version has been given out or was of another kind. */
+uint64_t watcher_rv(struct watcher *w);
+/* Wakes every watcher without news (faults have changed, the end is near). */
+void store_wake(struct store *s);
+/* Forgets the history: watches from an older version answer 410. */
+void store_expire(struct store *s);

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Puts the parts together for tests and asks them things. Single threaded itself. */
+#include "test/sim/test/harness.h"
+
+#include <check.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "common/deadline.h"
+#include "common/mem.h"
+#include "test/sim/base/counters.h"
+#include "test/sim/dpf/dpf.h"
+#include "test/sim/fabric/fabric.h"
+#include "test/sim/base/faults.h"
+#include "test/sim/api/seed.h"
+
+#define PATIENCE_MS 20000
+
+static void on_faults(void *arg)
+{
+	struct sim *sim = arg;
+
+	store_wake(sim->store);
+	if (sim->fabric)
+		fabric_poke(sim->fabric);
+	if (sim->dpf)
+		dpf_poke(sim->dpf);
+}
+
+void world_start(struct world *w, const char *const *args)
+{
+	struct strs argv AUTO(strs_clear) = STRS_INIT;
+	struct err err = ERR_INIT;
+	enum options_end end;
+
+	*w = (struct world) { 0 };
+	strs_add(&argv, "snap-sim");
+	for (; *args; args++)
+		strs_add(&argv, *args);
+	ck_assert_msg(options_parse((int)argv.n, argv.v, &w->options, &end, &err) == 0, "%s",
+	              err.msg);
+	w->sim.options = &w->options;
+	w->sim.stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	w->sim.store = store_new(w->options.history);
+	w->sim.faults = faults_new();
+	w->sim.counters = counters_new();
+	if (!w->options.no_fabric)
+		ck_assert_msg(fabric_new(&w->options, w->sim.faults, &w->sim.fabric, &err) == 0,
+		              "%s", err.msg);
+	ck_assert_msg(seed_all(&w->sim, &err) == 0, "%s", err.msg);
+	if (!w->options.no_dpf)
+		w->sim.dpf = dpf_new(&w->sim);
+	faults_on_change(w->sim.faults, on_faults, &w->sim);
+}
+
+void world_end(struct world *w)
+{
+	eventfd_write(w->sim.stop_fd, 1);
+	dpf_free(w->sim.dpf);
+	fabric_free(w->sim.fabric);
+	counters_free(w->sim.counters);
+	faults_free(w->sim.faults);
+	store_free(w->sim.store);
+	close(w->sim.stop_fd);
+	options_clear(&w->options);
+}
+
+void answer_clear(struct answer *a)
+{
+	json_free(a->json);
+	free(a->text);
+	watch_free(a->reply.stream);
+	*a = (struct answer) { 0 };
+}
+
+static void split_query(const char *path, char **bare, struct strs *query)
+{
+	const char *at = strchr(path, '?');
+
+	*bare = at ? xstrndup(path, (size_t)(at - path)) : xstrdup(path);
+	while (at && *at) {
+		size_t n = strcspn(++at, "&");
+		char *pair AUTO(free) = xstrndup(at, n);
+
+		strs_add(query, pair);
+		at += n;
+	}
+}
+
+struct answer world_call(struct world *w, const char *method, const char *path, const char *body)
+{
+	struct strs query AUTO(strs_clear) = STRS_INIT;
+	char *bare AUTO(free) = NULL;
+	struct answer a = { 0 };
+	struct err err = ERR_INIT;
+
+	split_query(path, &bare, &query);
+	struct call call = { .sim = &w->sim,
+		             .method = method,
+		             .path = bare,
+		             .content_type = str_eq(method, "PATCH")
+		                                     ? "application/merge-patch+json"
+		                                     : "application/json",
+		             .query = &query,
+		             .body = body,
+		             .body_len = body ? strlen(body) : 0,
+		             .client_fd = -1 };
+
+	api_handle(&call, &a.reply);
+	a.code = a.reply.code;
+	a.text = TAKE(a.reply.body);
+	if (a.text && json_parse("answer", a.text, strlen(a.text), &a.json, &err))
+		a.json = NULL;
+	return a;
+}
+
+void world_ok(struct world *w, const char *method, const char *path, const char *body,
+              unsigned code)
+{
+	struct answer a AUTO(answer_clear) = world_call(w, method, path, body);
+
+	ck_assert_msg(a.code == code, "%s %s: %u instead of %u: %s", method, path, a.code, code,
+	              a.text ? a.text : "");
+}
+
+char *volume_json_text(const char *name, const char *policy, const char *size)
+{
+	return xasprintf(
+		"{\"apiVersion\":\"storage.dpu.nvidia.com/v1alpha1\",\"kind\":\"DPUVolume\","
+		"\"metadata\":{\"name\":\"%s\"},\"spec\":{\"dpuStoragePolicyName\":\"%s\","
+		"\"accessModes\":[\"ReadWriteOnce\"],\"volumeMode\":\"Block\","
+		"\"resources\":{\"requests\":{\"storage\":\"%s\"}}}}",
+		name, policy, size);
+}
+
+char *attachment_json_text(const char *name, const char *node, const char *volume,
+                           const char *function, bool hotplug)
+{
+	return xasprintf("{\"apiVersion\":\"storage.dpu.nvidia.com/v1alpha1\","
+	                 "\"kind\":\"DPUVolumeAttachment\",\"metadata\":{\"name\":\"%s\"},"
+	                 "\"spec\":{\"dpuNodeName\":\"%s\",\"dpuVolumeName\":\"%s\","
+	                 "\"functionType\":\"%s\",\"hotplugFunction\":%s}}",
+	                 name, node, volume, function, hotplug ? "true" : "false");
+}
+
+void world_make_volume(struct world *w, const char *name)
+{
+	char *body AUTO(free) = volume_json_text(name, "example-policy", "64Mi");
+
+	world_ok(w, "POST", STORAGE_API "/dpuvolumes", body, 201);
+}
+
+void world_make_attachment(struct world *w, const char *name, const char *node, const char *volume)
+{
+	char *body AUTO(free) = attachment_json_text(name, node, volume, "vf", false);
+
+	world_ok(w, "POST", STORAGE_API "/dpuvolumeattachments", body, 201);
+}
+
+static struct version *get_object(struct world *w, const char *object)
+{
+	const char *slash = strchr(object, '/');
+	char *plural AUTO(free) = xstrndup(object, (size_t)(slash - object));
+	const struct resource *res = resource_by_plural(plural);
+
+	ck_assert_ptr_nonnull(res);
+	return store_get(w->sim.store, res, res->namespaced ? NS : "", slash + 1);
+}
+
+/* Calls ok(arg, object or NULL) after every change until it is true. */
+static struct json *await(struct world *w, const char *object,
+                          bool (*ok)(const void *arg, const struct json *o), const void *arg)
+{
+	struct deadline end = deadline_in_ms(PATIENCE_MS);
+	struct watcher *watcher AUTO(watcher_close) = NULL;
+	struct json *o = NULL;
+
+	ck_assert_int_eq(store_watch(w->sim.store, NULL, store_rv(w->sim.store), &watcher), 0);
+	for (;;) {
+		struct version *v AUTO(version_unref) = get_object(w, object);
+		struct pollfd fd = { .fd = watcher_fd(watcher), .events = POLLIN };
+		struct event e = { 0 };
+
+		json_free(o);
+		o = v ? version_parse(v) : NULL;
+		if (ok(arg, o))
+			return o;
+		ck_assert_msg(!deadline_passed(end), "%s is still: %s", object,
+		              v ? v->text : "(gone)");
+		poll(&fd, 1, deadline_left_ms(end));
+		while (watcher_next(watcher, &e) == 0)
+			event_clear(&e);
+	}
+}
+
+struct expectation {
+	const char *path, *value;
+	const char *reason, *message; /* of a condition */
+};
+
+static bool has_value(const void *arg, const struct json *o)
+{
+	const struct expectation *x = arg;
+
+	return x->value ? str_eq(json_str(o, x->path), x->value) : !o;
+}
+
+struct json *world_until(struct world *w, const char *object, const char *path, const char *value)
+{
+	struct expectation x = { .path = path, .value = value };
+
+	return await(w, object, has_value, &x);
+}
+
+void world_wait(struct world *w, const char *object, const char *path, const char *value)
+{
+	json_free(world_until(w, object, path, value));
+}
+
+static bool has_condition(const void *arg, const struct json *o)
+{
+	const struct expectation *x = arg;
+
+	json_foreach (c, json_at(o, "status.conditions")) {
+		if (str_eq(json_str(c, "type"), x->path) &&
+		    str_eq(json_str(c, "reason"), x->reason) &&
+		    strstr(json_str(c, "message"), x->message))
+			return true;
+	}
+	return false;
+}
+
+void world_wait_condition(struct world *w, const char *object, const char *type, const char *reason,
+                          const char *message_part)
+{
+	struct expectation x = { .path = type, .reason = reason, .message = message_part };
+
+	json_free(await(w, object, has_condition, &x));
+}

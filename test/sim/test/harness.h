@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A snap-sim inside a test: the same parts as main.c puts together, without HTTP. Requests
+ * go straight to api_handle(). What goes wrong here fails the running check test.
+ */
+#pragma once
+
+#include "common/json.h"
+#include "test/sim/api/api.h"
+#include "test/sim/base/options.h"
+#include "test/sim/store/store.h"
+
+#define NS "nvidia-storage"
+#define STORAGE_API "/apis/storage.dpu.nvidia.com/v1alpha1/namespaces/" NS
+
+struct world {
+	struct options options;
+	struct sim sim;
+};
+
+/* Options as on the command line, NULL-terminated. --no-fabric is not implied. */
+void world_start(struct world *w, const char *const *args);
+void world_end(struct world *w);
+static inline void world_end_p(struct world *w)
+{
+	world_end(w);
+}
+#define WORLD(w, ...)                   \
+	struct world w AUTO(world_end); \
+	world_start(&(w), (const char *const[]) { __VA_ARGS__, NULL })
+
+struct answer {
+	unsigned code;
+	struct json *json; /* NULL when the body is none */
+	char *text;
+	struct reply reply; /* retry_after, cut, stream */
+};
+void answer_clear(struct answer *a);
+static inline void answer_clear_p(struct answer *a)
+{
+	answer_clear(a);
+}
+/* path with its query; PATCH is a merge patch; body may be NULL. */
+struct answer world_call(struct world *w, const char *method, const char *path, const char *body);
+/* The same, asserting the code and throwing the answer away. */
+void world_ok(struct world *w, const char *method, const char *path, const char *body,
+              unsigned code);
+
+/* Objects with the fields that matter; malloc'ed JSON texts. */
+char *volume_json_text(const char *name, const char *policy, const char *size);
+char *attachment_json_text(const char *name, const char *node, const char *volume,
+                           const char *function, bool hotplug);
+void world_make_volume(struct world *w, const char *name);
+void world_make_attachment(struct world *w, const char *name, const char *node, const char *volume);
+
+/*
+ * Waits until the string at the path of the object ("dpuvolumes/pvc-1") is `value`; value NULL:
+ * until the object is gone. Returns the object (a new root), NULL when gone.
+ */
+struct json *world_until(struct world *w, const char *object, const char *path, const char *value);
+void world_wait(struct world *w, const char *object, const char *path, const char *value);
+/* The message of a condition once it has the reason. */
+void world_wait_condition(struct world *w, const char *object, const char *type, const char *reason,
+                          const char *message_part);

@@ -1,0 +1,606 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What DPF makes of volumes and attachments, and how it fails when told to. */
+#include <string.h>
+
+#include "common/deadline.h"
+#include "common/mem.h"
+#include "test/lib/suite.h"
+#include "test/sim/dpf/conditions.h"
+#include "test/sim/test/harness.h"
+#include "test/sim/kinds/object.h"
+
+#define VOLUMES STORAGE_API "/dpuvolumes"
+#define ATTACHMENTS STORAGE_API "/dpuvolumeattachments"
+#define META "{\"apiVersion\":\"storage.dpu.nvidia.com/v1alpha1\",\"kind\":"
+
+#define SEEDED_WITH(w, ...) \
+	WORLD(w, "--no-fabric", "--seed", "--node=one", "--node=two", __VA_ARGS__)
+#define SEEDED(w) SEEDED_WITH(w, "--seed")
+
+static void fault(struct world *w, const char *spec)
+{
+	world_ok(w, "POST", "/sim/faults", spec, 200);
+}
+
+static void heal(struct world *w)
+{
+	world_ok(w, "DELETE", "/sim/faults", NULL, 200);
+}
+
+static void make_vendor(struct world *w, const char *name)
+{
+	char *body AUTO(free) =
+		xasprintf(META "\"DPUStorageVendor\",\"metadata\":{\"name\":\"%s\"},\"spec\":{"
+	                       "\"storageClassName\":\"class-%s\",\"pluginName\":\"%s\"}}",
+	                  name, name, name);
+
+	world_ok(w, "POST", STORAGE_API "/dpustoragevendors", body, 201);
+}
+
+static void make_policy(struct world *w, const char *name, const char *vendors,
+                        const char *algorithm)
+{
+	char *body AUTO(free) =
+		xasprintf(META "\"DPUStoragePolicy\",\"metadata\":{\"name\":\"%s\"},\"spec\":{"
+	                       "\"dpuStorageVendors\":%s,\"selectionAlgorithm\":\"%s\","
+	                       "\"parameters\":{\"a\":\"policy\",\"b\":\"policy\"}}}",
+	                  name, vendors, algorithm);
+
+	world_ok(w, "POST", STORAGE_API "/dpustoragepolicies", body, 201);
+}
+
+static void make_volume(struct world *w, const char *name, const char *policy)
+{
+	char *body AUTO(free) = volume_json_text(name, policy, "64Mi");
+
+	world_ok(w, "POST", VOLUMES, body, 201);
+}
+
+static struct json *bound(struct world *w, const char *name)
+{
+	char *object AUTO(free) = xasprintf("dpuvolumes/%s", name);
+
+	return world_until(w, object, "status.phase", "Bound");
+}
+
+static struct json *attached(struct world *w, const char *name)
+{
+	char *object AUTO(free) = xasprintf("dpuvolumeattachments/%s", name);
+
+	world_wait_condition(w, object, "DPUAttached", "Success", "");
+	return world_until(w, object, "metadata.name", name);
+}
+
+START_TEST(a_volume_is_bound_in_the_steps_of_dpf)
+{
+	SEEDED_WITH(w, "--capacity-unit=100000000");
+	struct watcher *watcher AUTO(watcher_close) = NULL;
+	struct str steps AUTO(str_clear) = STR_INIT(1000);
+	struct event e = { 0 };
+
+	ck_assert_int_eq(store_watch(w.sim.store, RES(VOLUMES), store_rv(w.sim.store), &watcher),
+	                 0);
+	make_volume(&w, "v", "example-policy");
+	struct json *o AUTO(json_free) = bound(&w, "v");
+
+	while (watcher_next(watcher, &e) == 0) {
+		struct json *step AUTO(json_free) = version_parse(e.now);
+
+		str_addf(&steps, "%d%s%d%d ", object_has_finalizers(step),
+		         json_str(step, "status.phase") ? json_str(step, "status.phase") : "-",
+		         conditions_true(step, "Scheduled"), conditions_true(step, "Ready"));
+		event_clear(&e);
+	}
+	ck_assert_str_eq(steps.ptr, "0-00 1-00 1Pending00 1Pending00 1Pending10 1Bound11 ");
+	ck_assert_str_eq(json_str(o, "status.state.selectedDPUStorageVendorName"),
+	                 "example-vendor");
+	ck_assert_str_eq(json_str(o, "status.state.volumeInfo.capacity.storage"), "100000000");
+	ck_assert_str_eq(json_str(o, "status.state.persistentVolumeClaimRef.name"), "v-pvc");
+	ck_assert_ptr_nonnull(json_at(o, "status.observedGeneration"));
+}
+END_TEST
+
+START_TEST(a_volume_waits_for_its_policy_and_the_policy_for_its_vendors)
+{
+	WORLD(w, "--no-fabric");
+
+	make_volume(&w, "v", "gold");
+	world_wait_condition(&w, "dpuvolumes/v", "DPUVolumeReconciled", "Pending",
+	                     "DPUStoragePolicy " NS "/gold not found");
+	make_policy(&w, "gold", "[\"acme\"]", "NumberVolumes");
+	world_wait_condition(&w, "dpuvolumes/v", "DPUVolumeReconciled", "Pending",
+	                     "DPUStoragePolicy " NS "/gold is not ready");
+	make_vendor(&w, "acme");
+	struct json *o AUTO(json_free) = bound(&w, "v");
+
+	ck_assert_str_eq(json_str(o, "status.state.storageClassName"), "class-acme");
+}
+END_TEST
+
+START_TEST(the_vendor_with_the_fewest_volumes_is_taken)
+{
+	WORLD(w, "--no-fabric");
+	struct str chosen AUTO(str_clear) = STR_INIT(100);
+	char name[] = "v0";
+
+	make_vendor(&w, "b");
+	make_vendor(&w, "a");
+	make_policy(&w, "p", "[\"b\",\"a\"]", "NumberVolumes");
+	for (; name[1] < '4'; name[1]++) {
+		make_volume(&w, name, "p");
+		struct json *o AUTO(json_free) = bound(&w, name);
+
+		str_add(&chosen, json_str(o, "status.state.selectedDPUStorageVendorName"));
+	}
+	ck_assert_str_eq(chosen.ptr, "abab");
+	world_ok(&w, "DELETE", VOLUMES "/v1", NULL, 200);
+	world_wait(&w, "dpuvolumes/v1", NULL, NULL);
+	make_volume(&w, "v9", "p");
+	struct json *o AUTO(json_free) = bound(&w, "v9");
+
+	ck_assert_str_eq(json_str(o, "status.state.selectedDPUStorageVendorName"), "b");
+}
+END_TEST
+
+START_TEST(random_selection_uses_every_vendor_in_the_end)
+{
+	WORLD(w, "--no-fabric");
+	bool seen[2] = { false, false };
+
+	make_vendor(&w, "a");
+	make_vendor(&w, "b");
+	make_policy(&w, "p", "[\"b\",\"a\"]", "Random");
+	for (int i = 0; i < 64 && !(seen[0] && seen[1]); i++) {
+		char *name AUTO(free) = xasprintf("v%d", i);
+
+		make_volume(&w, name, "p");
+		struct json *o AUTO(json_free) = bound(&w, name);
+
+		seen[*json_str(o, "status.state.selectedDPUStorageVendorName") - 'a'] = true;
+	}
+	ck_assert(seen[0] && seen[1]);
+}
+END_TEST
+
+START_TEST(the_volumes_parameters_win_over_the_policys)
+{
+	WORLD(w, "--no-fabric");
+
+	make_vendor(&w, "a");
+	make_policy(&w, "p", "[\"a\"]", "NumberVolumes");
+	world_ok(&w, "POST", VOLUMES,
+	         META "\"DPUVolume\",\"metadata\":{\"name\":\"v\"},\"spec\":{"
+	              "\"dpuStoragePolicyName\":\"p\",\"accessModes\":[\"ReadWriteOnce\"],"
+	              "\"parameters\":{\"b\":\"volume\"},"
+	              "\"resources\":{\"requests\":{\"storage\":\"1\"}}}}",
+	         201);
+	struct json *o AUTO(json_free) = bound(&w, "v");
+
+	ck_assert_str_eq(json_str(o, "status.state.parameters.a"), "policy");
+	ck_assert_str_eq(json_str(o, "status.state.parameters.b"), "volume");
+}
+END_TEST
+
+START_TEST(an_attachment_gets_a_function)
+{
+	SEEDED_WITH(w, "--attachment-metadata=test-publish-param=x");
+
+	world_make_volume(&w, "v");
+	world_make_attachment(&w, "one-v", "one", "v");
+	struct json *o AUTO(json_free) = attached(&w, "one-v");
+	struct err err = ERR_INIT;
+	int64_t nsid = 0;
+	bool flag = false;
+
+	ck_assert_str_eq(json_str(o, "status.dpu.pciAddress"), "0000:26:00.1");
+	ck_assert_uint_eq(strlen(json_str(o, "status.dpu.nvmeAttrs.namespaceUUID")), 36);
+	ck_assert_int_eq(json_get_i64(o, "status.dpu.nvmeAttrs.namespaceID", &nsid, &err), 0);
+	ck_assert_int_gt(nsid, 0);
+	ck_assert(json_get_bool(o, "status.controllerAttached", &flag, &err) == 0 && flag);
+	ck_assert(json_get_bool(o, "status.dpuAttached", &flag, &err) == 0 && flag);
+	ck_assert_str_eq(json_str(o, "status.attachmentMetadata.test-publish-param"), "x");
+	ck_assert_ptr_null(json_at(o, "status.message"));
+	ck_assert(conditions_true(o, "Ready"));
+	ck_assert(object_has_finalizer(o, "storage.dpu.nvidia.com/dpuvolumeattachment"));
+}
+END_TEST
+
+START_TEST(what_an_attachment_lacks_is_its_message)
+{
+	SEEDED(w);
+
+	world_make_attachment(&w, "one-v", "one", "v");
+	world_wait_condition(&w, "dpuvolumeattachments/one-v", "DPUVolumeAttachmentReconciled",
+	                     "Pending", "DPUVolume " NS "/v not found");
+	fault(&w, "{\"dpf\":\"volume-never-bound\"}");
+	world_make_volume(&w, "v");
+	world_wait_condition(&w, "dpuvolumeattachments/one-v", "DPUVolumeAttachmentReconciled",
+	                     "Pending", "DPUVolume " NS "/v is not ready");
+	heal(&w);
+	json_free(attached(&w, "one-v"));
+	world_make_attachment(&w, "three-v", "three", "v");
+	world_wait(&w, "dpuvolumeattachments/three-v", "status.message",
+	           "DPUNode " NS "/three not found");
+	world_ok(&w, "POST",
+	         "/apis/provisioning.dpu.nvidia.com/v1alpha1/namespaces/" NS "/dpunodes",
+	         "{\"apiVersion\":\"provisioning.dpu.nvidia.com/v1alpha1\",\"kind\":\"DPUNode\","
+	         "\"metadata\":{\"name\":\"three\"}}",
+	         201);
+	world_wait(&w, "dpuvolumeattachments/three-v", "status.message",
+	           "no DPU found for DPUNode " NS "/three");
+}
+END_TEST
+
+static void make_dpu(struct world *w, const char *name, const char *annotations)
+{
+	char *body AUTO(free) =
+		xasprintf("{\"apiVersion\":\"provisioning.dpu.nvidia.com/v1alpha1\",\"kind\":"
+	                  "\"DPU\",\"metadata\":{\"name\":\"%s\",\"annotations\":{%s}},"
+	                  "\"spec\":{\"dpuNodeName\":\"one\"}}",
+	                  name, annotations);
+
+	world_ok(w, "POST", "/apis/provisioning.dpu.nvidia.com/v1alpha1/namespaces/" NS "/dpus",
+	         body, 201);
+}
+
+START_TEST(of_several_dpus_one_must_be_preferred)
+{
+	SEEDED(w);
+
+	make_dpu(&w, "second", "");
+	world_make_volume(&w, "v");
+	world_make_attachment(&w, "one-v", "one", "v");
+	world_wait_condition(&w, "dpuvolumeattachments/one-v", "DPUVolumeAttachmentReconciled",
+	                     "Pending", "has 2 DPUs and 0 of them have the annotation");
+	make_dpu(&w, "third", "\"storage.nvidia.com/preferred-dpu\":\"\"");
+	json_free(attached(&w, "one-v"));
+}
+END_TEST
+
+START_TEST(functions_run_out_and_come_back)
+{
+	SEEDED_WITH(w, "--vfs=1");
+
+	world_make_volume(&w, "a");
+	world_make_volume(&w, "b");
+	world_make_attachment(&w, "one-a", "one", "a");
+	json_free(attached(&w, "one-a"));
+	world_make_attachment(&w, "one-b", "one", "b");
+	world_wait(&w, "dpuvolumeattachments/one-b", "status.message",
+	           "DPUAttach not ready: no free function: all 1 of kind vf on DPUNode one are in "
+	           "use");
+	world_make_attachment(&w, "two-b", "two", "b");
+	json_free(attached(&w, "two-b"));
+	world_ok(&w, "DELETE", ATTACHMENTS "/one-a", NULL, 200);
+	struct json *o AUTO(json_free) = attached(&w, "one-b");
+
+	ck_assert_str_eq(json_str(o, "status.dpu.pciAddress"), "0000:26:00.1");
+	ck_assert_ptr_null(json_at(o, "status.message"));
+}
+END_TEST
+
+START_TEST(an_attached_volume_is_not_deleted_before_it_is_detached)
+{
+	SEEDED(w);
+
+	world_make_volume(&w, "v");
+	world_make_attachment(&w, "one-v", "one", "v");
+	json_free(attached(&w, "one-v"));
+	world_ok(&w, "DELETE", VOLUMES "/v", NULL, 200);
+	world_wait_condition(&w, "dpuvolumes/v", "DPUVolumeReconciled", "AwaitingDeletion",
+	                     "volume is attached");
+	world_wait_condition(&w, "dpuvolumes/v", "Ready", "AwaitingDeletion", "not ready");
+	world_ok(&w, "DELETE", ATTACHMENTS "/one-v", NULL, 200);
+	world_wait(&w, "dpuvolumeattachments/one-v", NULL, NULL);
+	world_wait(&w, "dpuvolumes/v", NULL, NULL);
+}
+END_TEST
+
+START_TEST(a_condition_of_an_older_generation_does_not_count)
+{
+	SEEDED(w);
+
+	world_make_volume(&w, "v");
+	world_make_attachment(&w, "one-v", "one", "v");
+	json_free(attached(&w, "one-v"));
+	world_ok(&w, "DELETE", VOLUMES "/v", NULL, 200);
+	world_wait_condition(&w, "dpuvolumes/v", "DPUVolumeReconciled", "AwaitingDeletion", "");
+	/* Its Bound condition is True still, but was observed before the deletion. */
+	world_make_attachment(&w, "two-v", "two", "v");
+	world_wait_condition(&w, "dpuvolumeattachments/two-v", "DPUVolumeAttachmentReconciled",
+	                     "Pending", "DPUVolume " NS "/v is not ready");
+}
+END_TEST
+
+START_TEST(delays_delay)
+{
+	SEEDED_WITH(w, "--bind-delay-ms=60", "--attach-delay-ms=60", "--detach-delay-ms=60",
+	            "--delete-delay-ms=60");
+	int64_t start = monotonic_ns(), now;
+
+	world_make_volume(&w, "v");
+	json_free(bound(&w, "v"));
+	now = monotonic_ns();
+	ck_assert_int_ge(now - start, 60000000);
+	start = now;
+	world_make_attachment(&w, "one-v", "one", "v");
+	json_free(attached(&w, "one-v"));
+	now = monotonic_ns();
+	ck_assert_int_ge(now - start, 60000000);
+	start = now;
+	world_ok(&w, "DELETE", ATTACHMENTS "/one-v", NULL, 200);
+	world_wait(&w, "dpuvolumeattachments/one-v", NULL, NULL);
+	world_ok(&w, "DELETE", VOLUMES "/v", NULL, 200);
+	world_wait(&w, "dpuvolumes/v", NULL, NULL);
+	ck_assert_int_ge(monotonic_ns() - start, 120000000);
+}
+END_TEST
+
+START_TEST(volumes_fail_as_told_and_heal)
+{
+	static const struct {
+		const char *fault, *condition, *reason, *message;
+	} rows[] = {
+		{ "{\"dpf\":\"volume-never-bound\"}", "Bound", "Pending", "not bound yet" },
+		{ "{\"dpf\":\"volume-failure\"}", "Bound", "Failure", "vendor full" },
+		{ "{\"dpf\":\"volume-failure\",\"text\":\"quota\"}", "Ready", "Failure", "Bound" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		SEEDED(w);
+
+		fault(&w, rows[i].fault);
+		world_make_volume(&w, "v");
+		world_wait_condition(&w, "dpuvolumes/v", rows[i].condition, rows[i].reason,
+		                     rows[i].message);
+		heal(&w);
+		json_free(bound(&w, "v"));
+	}
+}
+END_TEST
+
+START_TEST(the_capacity_may_be_another)
+{
+	SEEDED(w);
+
+	fault(&w, "{\"dpf\":\"volume-capacity\",\"value\":\"3Gi\",\"name\":\"^v$\"}");
+	world_make_volume(&w, "v");
+	struct json *o AUTO(json_free) = bound(&w, "v");
+
+	ck_assert_str_eq(json_str(o, "status.state.volumeInfo.capacity.storage"), "3221225472");
+}
+END_TEST
+
+START_TEST(deletion_may_be_stuck)
+{
+	SEEDED(w);
+
+	world_make_volume(&w, "v");
+	world_make_attachment(&w, "one-v", "one", "v");
+	json_free(attached(&w, "one-v"));
+	fault(&w,
+	      "[{\"dpf\":\"volume-finalizer-stuck\"},{\"dpf\":\"attachment-finalizer-stuck\"}]");
+	world_ok(&w, "DELETE", ATTACHMENTS "/one-v", NULL, 200);
+	world_wait_condition(&w, "dpuvolumeattachments/one-v", "DPUVolumeAttachmentReconciled",
+	                     "AwaitingDeletion", "waiting for the DPU");
+	world_ok(&w, "DELETE", "/sim/faults?id=2", NULL, 200);
+	world_wait(&w, "dpuvolumeattachments/one-v", NULL, NULL);
+	world_ok(&w, "DELETE", VOLUMES "/v", NULL, 200);
+	world_wait_condition(&w, "dpuvolumes/v", "DPUVolumeReconciled", "AwaitingDeletion",
+	                     "persistent volume");
+	heal(&w);
+	world_wait(&w, "dpuvolumes/v", NULL, NULL);
+}
+END_TEST
+
+START_TEST(attachments_fail_as_told_and_heal)
+{
+	static const struct {
+		const char *fault, *reason, *message;
+	} rows[] = {
+		{ "{\"dpf\":\"attachment-never-ready\",\"name\":\"^v$\"}", "Pending",
+		  "DPUAttach not ready: waiting" },
+		{ "{\"dpf\":\"attachment-never-ready\",\"text\":\"no path\"}", "Pending",
+		  "DPUAttach not ready: no path" },
+		{ "{\"dpf\":\"attachment-failure\",\"text\":\"broken\"}", "Failure", "broken" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		SEEDED(w);
+
+		fault(&w, rows[i].fault);
+		world_make_volume(&w, "v");
+		world_make_attachment(&w, "one-v", "one", "v");
+		world_wait_condition(&w, "dpuvolumeattachments/one-v", "DPUAttached",
+		                     rows[i].reason, rows[i].message);
+		heal(&w);
+		json_free(attached(&w, "one-v"));
+	}
+}
+END_TEST
+
+START_TEST(parts_of_the_status_may_be_missing)
+{
+	static const struct {
+		const char *fault, *absent, *present;
+	} rows[] = {
+		{ "{\"dpf\":\"missing\",\"value\":\"dpu\"}", "status.dpu", "status.dpuAttached" },
+		{ "{\"dpf\":\"missing\",\"value\":\"dpu.pciAddress\"}", "status.dpu.pciAddress",
+		  "status.dpu.nvmeAttrs" },
+		{ "{\"dpf\":\"missing\",\"value\":\"dpu.nvmeAttrs\"}", "status.dpu.nvmeAttrs",
+		  "status.dpu.pciAddress" },
+		{ "{\"dpf\":\"missing\",\"value\":\"dpu.nvmeAttrs.namespaceID\"}",
+		  "status.dpu.nvmeAttrs.namespaceID", "status.dpu.nvmeAttrs.namespaceUUID" },
+		{ "[{\"dpf\":\"missing\",\"value\":\"dpu.funcVUID\"},"
+		  "{\"dpf\":\"missing\",\"value\":\"dpu.nvmeAttrs.namespaceUUID\"}]",
+		  "status.dpu.nvmeAttrs.namespaceUUID", "status.dpu.nvmeAttrs.namespaceID" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		SEEDED(w);
+
+		fault(&w, rows[i].fault);
+		world_make_volume(&w, "v");
+		world_make_attachment(&w, "one-v", "one", "v");
+		struct json *o AUTO(json_free) = attached(&w, "one-v");
+
+		ck_assert_msg(!json_at(o, rows[i].absent), "%s", rows[i].fault);
+		ck_assert_msg(json_at(o, rows[i].present) != NULL, "%s", rows[i].fault);
+		heal(&w);
+		world_wait(&w, "dpuvolumeattachments/one-v", "status.dpu.pciAddress",
+		           "0000:26:00.1");
+	}
+}
+END_TEST
+
+START_TEST(the_status_may_be_late_or_wrong)
+{
+	SEEDED_WITH(w, "--short-pci-address");
+
+	fault(&w, "[{\"dpf\":\"pci-zero-first\",\"ms\":50},"
+	          "{\"dpf\":\"late\",\"value\":\"dpu.funcVUID\",\"ms\":80},"
+	          "{\"dpf\":\"wrong-uuid\"},{\"dpf\":\"wrong-nsid\"}]");
+	world_make_volume(&w, "v");
+	world_make_attachment(&w, "one-v", "one", "v");
+	struct json *first AUTO(json_free) =
+		world_until(&w, "dpuvolumeattachments/one-v", "status.dpu.pciAddress", "00:00.0");
+	struct err err = ERR_INIT;
+	int64_t nsid = 0;
+
+	ck_assert_ptr_null(json_at(first, "status.dpu.funcVUID"));
+	struct json *o AUTO(json_free) =
+		world_until(&w, "dpuvolumeattachments/one-v", "status.dpu.pciAddress", "26:00.1");
+
+	ck_assert_int_eq(json_get_i64(o, "status.dpu.nvmeAttrs.namespaceID", &nsid, &err), 0);
+	ck_assert_int_eq(nsid, 1001);
+	ck_assert_ptr_nonnull(strstr(json_str(o, "status.dpu.nvmeAttrs.namespaceUUID"), "dead"));
+	struct answer state AUTO(answer_clear) = world_call(&w, "GET", "/sim/state", NULL);
+
+	world_wait(&w, "dpuvolumeattachments/one-v", "status.dpu.funcVUID",
+	           json_str(state.json, "attachments.0.funcVUID"));
+}
+END_TEST
+
+START_TEST(every_kind_of_function_has_its_place)
+{
+	static const struct {
+		const char *name, *function;
+		bool hotplug;
+		const char *pci;
+	} rows[] = {
+		{ "a", "vf", false, "0000:26:00.1" }, { "b", "vf", false, "0000:26:00.2" },
+		{ "c", "pf", false, "0000:26:00.0" }, { "d", "pf", true, "0000:30:00.0" },
+		{ "e", "pf", true, "0000:31:00.0" },
+	};
+	SEEDED(w);
+
+	world_make_volume(&w, "v");
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char *body AUTO(free) = attachment_json_text(rows[i].name, "one", "v",
+		                                             rows[i].function, rows[i].hotplug);
+
+		world_ok(&w, "POST", ATTACHMENTS, body, 201);
+		struct json *o AUTO(json_free) = attached(&w, rows[i].name);
+
+		ck_assert_str_eq(json_str(o, "status.dpu.pciAddress"), rows[i].pci);
+	}
+}
+END_TEST
+
+START_TEST(a_filesystem_volume_has_a_tag_instead_of_a_namespace)
+{
+	SEEDED(w);
+
+	world_ok(&w, "POST", VOLUMES,
+	         META "\"DPUVolume\",\"metadata\":{\"name\":\"v\"},\"spec\":{"
+	              "\"dpuStoragePolicyName\":\"example-policy\","
+	              "\"accessModes\":[\"ReadWriteMany\"],\"volumeMode\":\"Filesystem\","
+	              "\"resources\":{\"requests\":{\"storage\":\"1Gi\"}}}}",
+	         201);
+	world_make_attachment(&w, "one-v", "one", "v");
+	struct json *o AUTO(json_free) = attached(&w, "one-v");
+
+	ck_assert_ptr_null(json_at(o, "status.dpu.nvmeAttrs"));
+	ck_assert_ptr_nonnull(strstr(json_str(o, "status.dpu.virtioFSAttrs.filesystemTag"), "tag"));
+}
+END_TEST
+
+START_TEST(storage_grows_when_told)
+{
+	SEEDED(w);
+
+	world_make_volume(&w, "v");
+	json_free(bound(&w, "v"));
+	world_ok(&w, "POST", "/sim/resize", "{\"volume\":\"v\",\"bytes\":134217728}", 200);
+	world_wait(&w, "dpuvolumes/v", "status.state.volumeInfo.capacity.storage", "134217728");
+	world_ok(&w, "POST", "/sim/resize", "{\"volume\":\"v\",\"bytes\":1}", 400);
+	world_ok(&w, "POST", "/sim/resize", "{\"volume\":\"x\",\"bytes\":1}", 404);
+	world_ok(&w, "POST", "/sim/resize", "{\"volume\":\"v\"}", 400);
+}
+END_TEST
+
+START_TEST(finalizers_taken_by_force_free_what_they_held)
+{
+	SEEDED_WITH(w, "--vfs=1");
+
+	world_make_volume(&w, "v");
+	world_make_attachment(&w, "one-v", "one", "v");
+	json_free(attached(&w, "one-v"));
+	fault(&w, "{\"dpf\":\"attachment-finalizer-stuck\"}");
+	world_ok(&w, "DELETE", ATTACHMENTS "/one-v", NULL, 200);
+	world_ok(&w, "PATCH", ATTACHMENTS "/one-v", "{\"metadata\":{\"finalizers\":null}}", 200);
+	heal(&w);
+	world_make_attachment(&w, "one-v", "one", "v");
+	json_free(attached(&w, "one-v"));
+}
+END_TEST
+
+#define MANY 40
+
+static void *many_volumes(void *arg)
+{
+	struct world *w = ((void **)arg)[0];
+	const char *prefix = ((void **)arg)[1];
+
+	for (int i = 0; i < MANY; i++) {
+		char *name AUTO(free) = xasprintf("%s%d", prefix, i);
+
+		world_make_volume(w, name);
+		json_free(bound(w, name));
+		char *path AUTO(free) = xasprintf(VOLUMES "/%s", name);
+		char *object AUTO(free) = xasprintf("dpuvolumes/%s", name);
+
+		world_ok(w, "DELETE", path, NULL, 200);
+		world_wait(w, object, NULL, NULL);
+	}
+	return NULL;
+}
+
+START_TEST(many_volumes_at_once_all_live_and_die)
+{
+	SEEDED(w);
+	void *args[2][2] = { { &w, (void *)"x" }, { &w, (void *)"y" } };
+	pthread_t threads[2];
+
+	for (int i = 0; i < 2; i++)
+		pthread_create(&threads[i], NULL, many_volumes, args[i]);
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	struct answer a AUTO(answer_clear) = world_call(&w, "GET", "/sim/state", NULL);
+
+	ck_assert_str_eq(a.text, "{\"volumes\":[],\"attachments\":[]}");
+}
+END_TEST
+
+SUITE("sim dpf", a_volume_is_bound_in_the_steps_of_dpf,
+      a_volume_waits_for_its_policy_and_the_policy_for_its_vendors,
+      the_vendor_with_the_fewest_volumes_is_taken, random_selection_uses_every_vendor_in_the_end,
+      the_volumes_parameters_win_over_the_policys, an_attachment_gets_a_function,
+      what_an_attachment_lacks_is_its_message, of_several_dpus_one_must_be_preferred,
+      functions_run_out_and_come_back, an_attached_volume_is_not_deleted_before_it_is_detached,
+      a_condition_of_an_older_generation_does_not_count, delays_delay,
+      volumes_fail_as_told_and_heal, the_capacity_may_be_another, deletion_may_be_stuck,
+      attachments_fail_as_told_and_heal, parts_of_the_status_may_be_missing,
+      the_status_may_be_late_or_wrong, every_kind_of_function_has_its_place,
+      a_filesystem_volume_has_a_tag_instead_of_a_namespace, storage_grows_when_told,
+      finalizers_taken_by_force_free_what_they_held, many_volumes_at_once_all_live_and_die);

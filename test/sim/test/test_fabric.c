@@ -1,0 +1,718 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The devices: their tree against recorded ones and through the driver's own discovery, what the
+ * host writes, what faults do, and what is left behind (nothing).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <linux/fs.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "common/deadline.h"
+#include "common/file.h"
+#include "common/mem.h"
+#include "node/device/device.h"
+#include "test/lib/skip.h"
+#include "test/lib/suite.h"
+#include "test/lib/tree.h"
+#include "test/sim/fabric/fabric.h"
+#include "test/sim/test/harness.h"
+#include "test/sim/fabric/loopdev.h"
+#include "test/sim/fabric/state_dir.h"
+
+#define VOLUMES STORAGE_API "/dpuvolumes"
+#define ATTACHMENTS STORAGE_API "/dpuvolumeattachments"
+#define VF0 "0000:26:00.1"
+#define VF1 "0000:26:00.2"
+#define PF "0000:26:00.0"
+#define PATIENCE_MS 20000
+#define BYTES (64 * 1024 * 1024)
+
+static char base[] = "/var/tmp/snap-sim-test-XXXXXX";
+static char
+	state[64]; /* base/state: what a failed test leaves there is removed by the next start */
+
+#define HOST(w, ...) WORLD(w, "--seed", "--node=one", "--state", state, __VA_ARGS__)
+#define PLAIN_HOST(w) HOST(w, "--vfs=4")
+
+/* <state>/one/<below>, malloc'ed. */
+static char *at(const char *below)
+{
+	return xasprintf("%s/one/%s", state, below);
+}
+
+static bool there(const char *below)
+{
+	char *path AUTO(free) = at(below);
+
+	return path_exists(path);
+}
+
+static char *content(const char *below)
+{
+	char *path AUTO(free) = at(below);
+	char *text = NULL;
+	struct err err = ERR_INIT;
+
+	return file_read_line(path, 4096, &text, &err) ? xstrdup("") : text;
+}
+
+static void say(const char *below, const char *text)
+{
+	char *path AUTO(free) = at(below);
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(file_write(path, text, &err) == 0, "%s", err.msg);
+}
+
+/* The tree has no events of its own: looks every millisecond. */
+static void until(bool (*ok)(const char *below), const char *below, bool wanted)
+{
+	struct deadline end = deadline_in_ms(PATIENCE_MS);
+	struct timespec moment = { .tv_nsec = 1000000 };
+
+	while (ok(below) != wanted) {
+		ck_assert_msg(!deadline_passed(end), "%s is%s there", below, wanted ? " not" : "");
+		nanosleep(&moment, NULL);
+	}
+}
+
+static void until_there(const char *below)
+{
+	until(there, below, true);
+}
+
+static void until_gone(const char *below)
+{
+	until(there, below, false);
+}
+
+static void attach(struct world *w, const char *name, const char *volume)
+{
+	char *object AUTO(free) = xasprintf("dpuvolumeattachments/%s", name);
+
+	world_make_attachment(w, name, "one", volume);
+	world_wait_condition(w, object, "DPUAttached", "Success", "");
+}
+
+static void detach(struct world *w, const char *name)
+{
+	char *object AUTO(free) = xasprintf("dpuvolumeattachments/%s", name);
+	char *path AUTO(free) = xasprintf(ATTACHMENTS "/%s", name);
+
+	world_ok(w, "DELETE", path, NULL, 200);
+	world_wait(w, object, NULL, NULL);
+}
+
+static void bind(const char *bdf)
+{
+	char *override AUTO(free) = xasprintf("sys/bus/pci/devices/%s/driver_override", bdf);
+	char *driver AUTO(free) = xasprintf("sys/bus/pci/devices/%s/driver", bdf);
+
+	say(override, "nvme");
+	say("sys/bus/pci/drivers/nvme/bind", bdf);
+	until_there(driver);
+}
+
+/* ---- shape ---- */
+
+static struct strs shape;
+static size_t shape_root;
+
+static bool all_digits(const char *s, size_t n)
+{
+	return n && strspn(s, "0123456789") >= n;
+}
+
+/* "nvme", digits, and then c and n parts: with every number taken away. */
+static bool numbered(const char *s, size_t n, const char *prefix, struct str *ret)
+{
+	size_t k = strlen(prefix);
+
+	if (n <= k || strncmp(s, prefix, k) || !all_digits(s + k, 1))
+		return false;
+	str_add(ret, prefix);
+	for (size_t i = k; i < n; i++)
+		if (!all_digits(s + i, 1))
+			str_addn(ret, s + i, 1);
+		else if (i == k || !all_digits(s + i - 1, 1))
+			str_add(ret, "#");
+	return true;
+}
+
+/* A component of a path with addresses and numbers taken away. */
+static void add_component(const char *s, size_t n, struct str *ret)
+{
+	if (n == 12 && s[4] == ':' && s[7] == ':' && s[10] == '.')
+		str_add(ret, "BDF");
+	else if (memchr(s, ':', n) && all_digits(s, strcspn(s, ":")))
+		str_add(ret, "M:m");
+	else if (!numbered(s, n, "nvme-subsys", ret) && !numbered(s, n, "nvme", ret) &&
+	         !numbered(s, n, "ng", ret) && !numbered(s, n, "virtfn", ret))
+		str_addn(ret, s, n);
+}
+
+static void add_shape(const char *path, struct str *ret)
+{
+	while (*path) {
+		size_t n = strcspn(path, "/");
+
+		add_component(path, n, ret);
+		path += n;
+		if (*path == '/')
+			str_addn(ret, path++, 1);
+	}
+}
+
+static int collect(const char *path, const struct stat *st, int type, struct FTW *place)
+{
+	struct str line AUTO(str_clear) = STR_INIT(4096);
+	char target[1024];
+	ssize_t n;
+
+	(void)place;
+	if (type == FTW_D || type == FTW_DP || S_ISFIFO(st->st_mode))
+		return 0;
+	add_shape(path + shape_root, &line);
+	if (S_ISLNK(st->st_mode)) {
+		n = readlink(path, target, sizeof(target) - 1);
+		target[n > 0 ? n : 0] = '\0';
+		str_add(&line, " -> ");
+		add_shape(target, &line);
+	}
+	if (!strs_has(&shape, line.ptr))
+		strs_add(&shape, line.ptr);
+	return 0;
+}
+
+static struct strs shape_of(const char *sysfs)
+{
+	struct strs ret;
+
+	shape = (struct strs)STRS_INIT;
+	shape_root = strlen(sysfs);
+	ck_assert_int_eq(nftw(sysfs, collect, 32, FTW_PHYS), 0);
+	ret = shape;
+	shape = (struct strs)STRS_INIT;
+	return ret;
+}
+
+/* What recorded trees leave out although kernels have it. */
+static bool not_recorded(const char *line)
+{
+	static const char *const parts[] = { "/queue/", "/numa_node", "/vpd", "drivers_autoprobe" };
+
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+		if (strstr(line, parts[i]))
+			return true;
+	return false;
+}
+
+START_TEST(the_tree_has_the_shape_of_recorded_ones)
+{
+	static const struct {
+		const char *option, *recorded, *disk;
+	} rows[] = {
+		{ "--vfs=4", "s3-multipath-attached", "sys/class/nvme-generic/ng0n1" },
+		{ "--no-multipath", "s6-two-pfs-no-multipath", "sys/class/nvme-generic/ng1n1" },
+	};
+
+	SKIP_UNLESS_LOOP();
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		HOST(w, rows[i].option, "--hotplug-slots=0");
+		struct tree recorded AUTO(tree_clear);
+		struct strs want AUTO(strs_clear) = STRS_INIT;
+		struct strs got AUTO(strs_clear) = STRS_INIT;
+		char *sysfs AUTO(free) = at("sys");
+
+		tree_unpack(&recorded, rows[i].recorded);
+		want = shape_of(recorded.sysfs);
+		world_make_volume(&w, "v");
+		attach(&w, "one-v", "v");
+		bind(VF0);
+		until_there(rows[i].disk);
+		got = shape_of(sysfs);
+		ck_assert_uint_gt(got.n, 60);
+		for (size_t k = 0; k < got.n; k++)
+			ck_assert_msg(not_recorded(got.v[k]) || strs_has(&want, got.v[k]),
+			              "%s has no %s", rows[i].recorded, got.v[k]);
+	}
+}
+END_TEST
+
+/* ---- discovery ---- */
+
+/* What the controller would publish, through the eyes of the driver's device code. */
+static void find_by_status(struct world *w, const char *attachment, struct device *ret)
+{
+	char *object AUTO(free) = xasprintf("dpuvolumeattachments/%s", attachment);
+	struct json *o AUTO(json_free) = world_until(w, object, "metadata.name", attachment);
+	struct strs vendors AUTO(strs_clear) = STRS_INIT;
+	char *sys AUTO(free) = at("sys");
+	char *dev AUTO(free) = at("dev");
+	struct device_world world = {
+		.sysfs = sys, .dev = dev, .vendors = &vendors, .snap_device_id = "6001"
+	};
+	struct err err = ERR_INIT;
+	int64_t nsid = 0;
+
+	strs_add(&vendors, "15b3");
+	ck_assert_int_eq(json_get_i64(o, "status.dpu.nvmeAttrs.namespaceID", &nsid, &err), 0);
+	struct device_want want = {
+		.volume_id = "v",
+		.pci = json_str(o, "status.dpu.pciAddress"),
+		.vuid = json_str(o, "status.dpu.funcVUID"),
+		.nsid = (uint32_t)nsid,
+		.uuid = json_str(o, "status.dpu.nvmeAttrs.namespaceUUID"),
+		.capacity = BYTES,
+	};
+
+	ck_assert_msg(device_wait(&world, &want, deadline_in_ms(PATIENCE_MS), ret, &err) == 0, "%s",
+	              err.msg);
+}
+
+START_TEST(the_driver_binds_the_function_and_finds_the_disk)
+{
+	static const struct {
+		const char *options[3];
+		const char *name;
+	} rows[] = {
+		{ { "--vfs=4", "--vfs=4", "--vfs=4" }, "nvme0n1" },
+		{ { "--no-multipath", "--sector-size=4096", "--short-pci-address" }, "nvme1n1" },
+		{ { "--one-nsid", "--hide-uuid", "--vfs=9" }, "nvme1n1" },
+		{ { "--bind-vfs", "--vfs=2", "--vfs=2" }, "nvme0n1" },
+	};
+
+	SKIP_UNLESS_LOOP();
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		HOST(w, rows[i].options[0], rows[i].options[1], rows[i].options[2]);
+		int fd AUTO(fd) = -1;
+		struct device dev;
+		struct err err = ERR_INIT;
+
+		world_make_volume(&w, "v");
+		attach(&w, "one-v", "v");
+		find_by_status(&w, "one-v", &dev);
+		ck_assert_str_eq(dev.name, rows[i].name);
+		ck_assert_str_eq(dev.pci, VF0);
+		ck_assert_uint_eq(dev.size, BYTES);
+		ck_assert_msg(device_open(&dev, O_RDONLY | O_NONBLOCK, &fd, NULL, &err) == 0, "%s",
+		              err.msg);
+	}
+}
+END_TEST
+
+START_TEST(namespace_numbers_are_not_disk_numbers)
+{
+	SKIP_UNLESS_LOOP();
+	HOST(w, "--bind-vfs");
+	struct device dev;
+
+	world_make_volume(&w, "a");
+	attach(&w, "one-a", "a");
+	world_make_volume(&w, "b");
+	attach(&w, "one-b", "b");
+	detach(&w, "one-a");
+	world_make_volume(&w, "c");
+	attach(&w, "one-c", "c");
+	find_by_status(&w, "one-c", &dev);
+	ck_assert_str_eq(dev.name, "nvme0n1");
+	ck_assert_uint_eq(dev.nsid, 3);
+}
+END_TEST
+
+/* ---- what the host writes ---- */
+
+START_TEST(a_function_is_bound_by_the_rules_of_the_kernel)
+{
+	SKIP_UNLESS_LOOP();
+	PLAIN_HOST(w);
+
+	/*
+	 * Neither an override nor autoprobe: refused. The second write proves that the first was
+	 * seen.
+	 */
+	say("sys/bus/pci/drivers/nvme/bind", VF0);
+	bind(VF1);
+	ck_assert(!there("sys/bus/pci/devices/" VF0 "/driver"));
+	say("sys/bus/pci/devices/" VF0 "/driver_override", "vfio-pci");
+	say("sys/bus/pci/drivers/nvme/bind", VF0 "\n");
+	say("sys/bus/pci/drivers/nvme/unbind", VF1);
+	until_gone("sys/bus/pci/devices/" VF1 "/driver");
+	until_gone("sys/bus/pci/drivers/nvme/" VF1);
+	until_gone("sys/class/nvme/nvme1");
+	ck_assert(!there("sys/bus/pci/devices/" VF0 "/driver"));
+	say("sys/bus/pci/devices/" VF0 "/driver_override", "\n");
+	say("sys/bus/pci/devices/" PF "/sriov_drivers_autoprobe", "1");
+	say("sys/bus/pci/drivers_probe", VF0);
+	until_there("sys/bus/pci/devices/" VF0 "/driver");
+	char *uevent AUTO(free) = content("sys/bus/pci/devices/" VF0 "/uevent");
+
+	ck_assert_ptr_nonnull(strstr(uevent, "DRIVER=nvme"));
+}
+END_TEST
+
+static bool has_no_override(const char *below)
+{
+	char *text AUTO(free) = content(below);
+
+	return str_eq(text, "(null)");
+}
+
+START_TEST(an_empty_override_reads_as_none)
+{
+	SKIP_UNLESS_LOOP();
+	PLAIN_HOST(w);
+	char *text AUTO(free) = NULL;
+
+	say("sys/bus/pci/devices/" VF0 "/driver_override", "nvme");
+	text = content("sys/bus/pci/devices/" VF0 "/driver_override");
+	ck_assert_str_eq(text, "nvme");
+	say("sys/bus/pci/devices/" VF0 "/driver_override", "\n");
+	until(has_no_override, "sys/bus/pci/devices/" VF0 "/driver_override", true);
+}
+END_TEST
+
+/*
+ * A simulator that answers its own writes would do so for ever: some time of a second must be
+ * quiet.
+ */
+START_TEST(a_driver_override_is_answered_once)
+{
+	static const char below[] = "sys/bus/pci/devices/" VF0 "/driver_override";
+	int events AUTO(fd) = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	char text[4096];
+	bool quiet = false;
+	SKIP_UNLESS_LOOP();
+	PLAIN_HOST(w);
+	char *path AUTO(free) = at(below);
+
+	ck_assert_int_ge(inotify_add_watch(events, path, IN_CLOSE_WRITE), 0);
+	say(below, "nvme");
+	say(below, "\n");
+	until(has_no_override, below, true);
+	for (int i = 0; !quiet && i < 20; i++) {
+		while (read(events, text, sizeof(text)) > 0)
+			;
+		usleep(50000);
+		quiet = read(events, text, sizeof(text)) < 0;
+	}
+	ck_assert_msg(quiet, "snap-sim writes %s again and again", below);
+}
+END_TEST
+
+START_TEST(two_writes_that_arrive_together_are_both_obeyed)
+{
+	SKIP_UNLESS_LOOP();
+	PLAIN_HOST(w);
+
+	say("sys/bus/pci/devices/" VF0 "/driver_override", "nvme");
+	say("sys/bus/pci/devices/" VF1 "/driver_override", "nvme");
+	say("sys/bus/pci/drivers/nvme/bind", VF0 VF1);
+	until_there("sys/bus/pci/devices/" VF0 "/nvme/nvme1");
+	until_there("sys/bus/pci/devices/" VF1 "/nvme/nvme2");
+}
+END_TEST
+
+START_TEST(virtual_functions_come_and_go_with_their_number)
+{
+	SKIP_UNLESS_LOOP();
+	HOST(w, "--no-vfs");
+
+	ck_assert(!there("sys/bus/pci/devices/" VF0));
+	world_make_volume(&w, "v");
+	attach(&w, "one-v", "v");
+	say("sys/bus/pci/devices/" PF "/sriov_numvfs", "2");
+	until_there("sys/bus/pci/devices/" PF "/virtfn1");
+	until_there("dev/nvme0n1"); /* autoprobe is 1 here */
+	ck_assert(!there("sys/bus/pci/devices/" PF "/virtfn2"));
+	say("sys/bus/pci/devices/" PF "/sriov_numvfs", "0");
+	until_gone("sys/bus/pci/devices/" VF0);
+	until_gone("dev/nvme0n1");
+	until_gone("sys/bus/pci/devices/" PF "/virtfn0");
+}
+END_TEST
+
+/* ---- data ---- */
+
+static void write_disk(const char *name, const char *text)
+{
+	char *path AUTO(free) = xasprintf("%s/one/dev/%s", state, name);
+	int fd AUTO(fd) = open(path, O_WRONLY | O_CLOEXEC);
+
+	ck_assert_msg(fd >= 0, "%s: %d", path, errno);
+	ck_assert_int_eq(pwrite(fd, text, strlen(text), 0), (ssize_t)strlen(text));
+	ck_assert_int_eq(fsync(fd), 0);
+}
+
+static void read_disk(const char *name, off_t offset, const char *want)
+{
+	char *path AUTO(free) = xasprintf("%s/one/dev/%s", state, name);
+	int fd AUTO(fd) = open(path, O_RDONLY | O_CLOEXEC);
+	char buf[64] = "";
+
+	ck_assert_msg(fd >= 0, "%s: %d", path, errno);
+	ck_assert_int_eq(pread(fd, buf, strlen(want), offset), (ssize_t)strlen(want));
+	ck_assert_str_eq(buf, want);
+}
+
+START_TEST(data_survive_detaching_and_go_with_the_volume)
+{
+	SKIP_UNLESS_LOOP();
+	HOST(w, "--bind-vfs");
+	char *image AUTO(free) = xasprintf("%s/images/" NS ".v", state);
+
+	world_make_volume(&w, "v");
+	attach(&w, "one-v", "v");
+	until_there("dev/nvme0n1");
+	write_disk("nvme0n1", "precious");
+	detach(&w, "one-v");
+	ck_assert(!there("dev/nvme0n1"));
+	ck_assert(!there("sys/class/block/nvme0n1"));
+	ck_assert(!there("sys/class/block/nvme0c1n1"));
+	ck_assert(!loopdev_is_over(image));
+	attach(&w, "one-v", "v");
+	until_there("dev/nvme0n1");
+	read_disk("nvme0n1", 0, "precious");
+	detach(&w, "one-v");
+	ck_assert(path_exists(image));
+	world_ok(&w, "DELETE", VOLUMES "/v", NULL, 200);
+	world_wait(&w, "dpuvolumes/v", NULL, NULL);
+	ck_assert(!path_exists(image));
+}
+END_TEST
+
+START_TEST(a_disk_that_is_still_open_is_not_attached_again)
+{
+	SKIP_UNLESS_LOOP();
+	HOST(w, "--bind-vfs");
+	char *node AUTO(free) = at("dev/nvme0n1");
+	int fd AUTO(fd) = -1;
+
+	world_make_volume(&w, "v");
+	attach(&w, "one-v", "v");
+	fd = open(node, O_RDONLY | O_CLOEXEC);
+	ck_assert_int_ge(fd, 0);
+	detach(&w, "one-v");
+	ck_assert(!there("dev/nvme0n1"));
+	world_make_attachment(&w, "one-v", "one", "v");
+	world_wait_condition(&w, "dpuvolumeattachments/one-v", "DPUAttached", "Pending",
+	                     "is still in use");
+	close(TAKE_FD(fd));
+	world_wait_condition(&w, "dpuvolumeattachments/one-v", "DPUAttached", "Success", "");
+}
+END_TEST
+
+START_TEST(a_disk_grows_where_it_is)
+{
+	SKIP_UNLESS_LOOP();
+	HOST(w, "--bind-vfs");
+	char *node AUTO(free) = at("dev/nvme0n1");
+	char *head AUTO(free) = NULL;
+	char *path AUTO(free) = NULL;
+	int fd AUTO(fd) = -1;
+	uint64_t bytes = 0;
+
+	world_make_volume(&w, "v");
+	attach(&w, "one-v", "v");
+	world_ok(&w, "POST", "/sim/resize", "{\"volume\":\"v\",\"bytes\":134217728}", 200);
+	fd = open(node, O_RDONLY | O_CLOEXEC);
+	ck_assert_int_eq(ioctl(fd, BLKGETSIZE64, &bytes), 0);
+	ck_assert_uint_eq(bytes, 134217728);
+	head = content("sys/class/block/nvme0n1/size");
+	path = content("sys/class/block/nvme0c1n1/size");
+	ck_assert_str_eq(head, "262144");
+	ck_assert_str_eq(path, "262144");
+}
+END_TEST
+
+START_TEST(a_hot_plugged_function_is_there_while_it_has_a_volume)
+{
+	SKIP_UNLESS_LOOP();
+	PLAIN_HOST(w);
+	char *body AUTO(free) = attachment_json_text("hot", "one", "v", "pf", true);
+	struct device dev;
+
+	world_make_volume(&w, "v");
+	world_ok(&w, "POST", ATTACHMENTS, body, 201);
+	world_wait_condition(&w, "dpuvolumeattachments/hot", "DPUAttached", "Success", "");
+	find_by_status(&w, "hot", &dev);
+	ck_assert_str_eq(dev.pci, "0000:30:00.0");
+	detach(&w, "hot");
+	ck_assert(!there("sys/bus/pci/devices/0000:30:00.0"));
+	ck_assert(!there("sys/class/nvme/nvme1"));
+}
+END_TEST
+
+/* ---- faults ---- */
+
+START_TEST(devices_misbehave_as_told)
+{
+	SKIP_UNLESS_LOOP();
+	PLAIN_HOST(w);
+	char *path AUTO(free) = at("sys/bus/pci/drivers/nvme/bind");
+	struct err err = ERR_INIT;
+	struct timespec moment = { .tv_nsec = 1000000 };
+
+	world_ok(&w, "POST", "/sim/faults",
+	         "[{\"dpf\":\"device-late\",\"name\":\"^a$\",\"ms\":150},"
+	         "{\"dpf\":\"foreign-data\",\"name\":\"^a$\",\"text\":\"LUKS\",\"value\":\"512\"},"
+	         "{\"dpf\":\"bind-ignored\",\"name\":\"" VF1 "\"}]",
+	         200);
+	bind(VF0);
+	world_make_volume(&w, "a");
+	attach(&w, "one-a", "a");
+	ck_assert(!there("dev/nvme0n1"));
+	until_there("dev/nvme0n1");
+	read_disk("nvme0n1", 512, "LUKS");
+	say("sys/bus/pci/devices/" VF1 "/driver_override", "nvme");
+	say("sys/bus/pci/drivers/nvme/bind", VF1 "0000:26:00.3");
+	say("sys/bus/pci/drivers/nvme/unbind", VF0);
+	until_gone("dev/nvme0n1");
+	ck_assert(!there("sys/bus/pci/devices/" VF1 "/driver"));
+	world_ok(&w, "POST", "/sim/faults", "{\"dpf\":\"bind-refused\"}", 200);
+	for (int i = 0; i < PATIENCE_MS && file_write(path, VF1, &err) == 0; i++)
+		nanosleep(&moment, NULL);
+	ck_assert_int_eq(err.sys, ENXIO);
+	world_ok(&w, "DELETE", "/sim/faults", NULL, 200);
+	for (int i = 0; i < PATIENCE_MS; i++) {
+		struct err again = ERR_INIT;
+
+		if (file_write(path, VF1, &again) == 0)
+			break;
+		nanosleep(&moment, NULL);
+	}
+	until_there("sys/bus/pci/devices/" VF1 "/driver");
+}
+END_TEST
+
+/* ---- the state directory ---- */
+
+/* Somebody else may have taken the device in the meantime. */
+static bool loop_has_ours(unsigned number)
+{
+	char *path AUTO(free) = xasprintf("/sys/dev/block/7:%u/loop/backing_file", number);
+	char *text AUTO(free) = NULL;
+	struct err err = ERR_INIT;
+
+	return file_read_line(path, 4096, &text, &err) == 0 && str_has_prefix(text, base);
+}
+
+START_TEST(what_a_killed_process_left_is_removed)
+{
+	SKIP_UNLESS_LOOP();
+	struct state_dir first, second;
+	struct loopdev loop;
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(state_dir_open(state, &first, &err) == 0, "%s", err.msg);
+	char *image AUTO(free) = state_dir_image(&first, "ns", "v");
+	char *rest AUTO(free) = xasprintf("%s/one", state);
+
+	ck_assert_int_eq(file_replace(image, "", 0, 0600, &err), 0);
+	ck_assert_int_eq(truncate(image, 1024 * 1024), 0);
+	ck_assert_msg(loopdev_attach(image, 512, &loop, &err) == 0, "%s", err.msg);
+	ck_assert_int_eq(dir_make(rest, 0755, &err), 0);
+	ck_assert(loopdev_is_over(image));
+	ck_assert_int_eq(state_dir_open(state, &second, &err), -1);
+	ck_assert_ptr_nonnull(strstr(err.msg, "in use by another snap-sim (process "));
+	err_clear(&err);
+	close(first.lock_fd); /* as the kernel does for a killed process */
+	ck_assert_msg(state_dir_open(state, &second, &err) == 0, "%s", err.msg);
+	ck_assert(!path_exists(image));
+	ck_assert(!path_exists(rest));
+	state_dir_close(&second);
+	free(first.path);
+	ck_assert(!loop_has_ours(loop.number));
+}
+END_TEST
+
+START_TEST(directories_that_cannot_be_used_are_refused)
+{
+	SKIP_UNLESS_ROOT("mounts a tmpfs");
+	char *dir AUTO(free) = xasprintf("%s/other", base);
+	char *file AUTO(free) = xasprintf("%s/file", dir);
+	struct state_dir s;
+	struct err err = ERR_INIT;
+
+	ck_assert_int_eq(dir_make(dir, 0755, &err), 0);
+	ck_assert_int_eq(file_replace(file, "", 0, 0600, &err), 0);
+	ck_assert_int_eq(state_dir_open(dir, &s, &err), -1);
+	ck_assert_ptr_nonnull(strstr(err.msg, "has files that are not snap-sim's (file ...)"));
+	err_clear(&err);
+	ck_assert(path_exists(file));
+	ck_assert_int_eq(mount("none", dir, "tmpfs", MS_NODEV, ""), 0);
+	int rc = state_dir_open(dir, &s, &err);
+
+	umount2(dir, MNT_DETACH);
+	ck_assert_int_eq(rc, -1);
+	char *want AUTO(free) = xasprintf("is on the mount %s, which has the option nodev", dir);
+
+	ck_assert_msg(strstr(err.msg, want), "%s", err.msg);
+	unlink(file);
+	rmdir(dir);
+}
+END_TEST
+
+START_TEST(everything_is_gone_at_the_end)
+{
+	SKIP_UNLESS_LOOP();
+	char *image AUTO(free) = xasprintf("%s/images/" NS ".v", state);
+	char *node AUTO(free) = NULL;
+	struct stat st = { 0 };
+
+	{
+		HOST(w, "--bind-vfs");
+
+		world_make_volume(&w, "v");
+		attach(&w, "one-v", "v");
+		node = at("dev/nvme0n1");
+		ck_assert_int_eq(stat(node, &st), 0);
+		ck_assert(loopdev_is_over(image));
+	}
+	ck_assert(!path_exists(state));
+	ck_assert(!loop_has_ours(minor(st.st_rdev)));
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const tests[] = {
+		the_tree_has_the_shape_of_recorded_ones,
+		the_driver_binds_the_function_and_finds_the_disk,
+		namespace_numbers_are_not_disk_numbers,
+		a_function_is_bound_by_the_rules_of_the_kernel,
+		an_empty_override_reads_as_none,
+		a_driver_override_is_answered_once,
+		two_writes_that_arrive_together_are_both_obeyed,
+		virtual_functions_come_and_go_with_their_number,
+		data_survive_detaching_and_go_with_the_volume,
+		a_disk_that_is_still_open_is_not_attached_again,
+		a_disk_grows_where_it_is,
+		a_hot_plugged_function_is_there_while_it_has_a_volume,
+		devices_misbehave_as_told,
+		what_a_killed_process_left_is_removed,
+		directories_that_cannot_be_used_are_refused,
+		everything_is_gone_at_the_end,
+	};
+	struct state_dir leftovers;
+	struct err err = ERR_INIT;
+	int rc;
+
+	if (!mkdtemp(base))
+		return 1;
+	snprintf(state, sizeof(state), "%s/state", base);
+	rc = suite_run("sim fabric", 60, tests, ARRAY_LEN(tests));
+	/* A test that failed has left its devices: this is what --state does at the next start. */
+	if (geteuid() == 0 && state_dir_open(state, &leftovers, &err) == 0)
+		state_dir_close(&leftovers);
+	rmdir(state);
+	rmdir(base);
+	return rc;
+}

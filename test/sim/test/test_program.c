@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The program itself: its command line, its files, its end; also when it is killed. SNAP_SIM is its
+ * path.
+ */
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "common/deadline.h"
+#include "common/file.h"
+#include "common/mem.h"
+#include "common/spawn.h"
+#include "test/lib/skip.h"
+#include "test/lib/suite.h"
+#include "test/sim/fabric/loopdev.h"
+
+#define PATIENCE_MS 20000
+
+extern char **environ;
+static char base[] = "/var/tmp/snap-sim-program-XXXXXX";
+
+static char *in(const char *name)
+{
+	return xasprintf("%s/%s", base, name);
+}
+
+static const char *program(void)
+{
+	const char *path = getenv("SNAP_SIM");
+
+	return path ? path : "build/debug/snap-sim";
+}
+
+/* Starts it and waits until it serves (the port file is written then). */
+static pid_t start(const char *const *more)
+{
+	struct strs argv AUTO(strs_clear) = STRS_INIT;
+	char *port AUTO(free) = in("port");
+	char *kubeconfig AUTO(free) = in("kubeconfig");
+	struct timespec moment = { .tv_nsec = 1000000 };
+	pid_t pid = 0;
+
+	unlink(port);
+	strs_add(&argv, program());
+	strs_addf(&argv, "--port-file=%s", port);
+	strs_addf(&argv, "--write-kubeconfig=%s", kubeconfig);
+	for (; *more; more++)
+		strs_add(&argv, *more);
+	ck_assert_int_eq(posix_spawn(&pid, program(), NULL, NULL, argv.v, environ), 0);
+	for (int i = 0; i < PATIENCE_MS && !path_exists(port); i++)
+		nanosleep(&moment, NULL);
+	ck_assert(path_exists(port));
+	return pid;
+}
+
+static int end(pid_t pid, int signal_number)
+{
+	int status = 0;
+
+	ck_assert_int_eq(kill(pid, signal_number), 0);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+START_TEST(help_and_mistakes_are_for_people)
+{
+	static const struct {
+		const char *argument;
+		int exit;
+		const char *text;
+	} rows[] = {
+		{ "--help", 0, "--write-kubeconfig FILE" },
+		{ "--version", 0, "snap-sim " },
+		{ "--nonsense", 1, "snap-sim: unknown option --nonsense; --help lists them" },
+		{ "--listen=nowhere:1", 1, "is no IPv4 address" },
+		{ "--seed-file=/nonexistent", 1, "--seed-file: open /nonexistent" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct str output AUTO(str_clear) = STR_INIT(65536);
+		struct strs argv AUTO(strs_clear) = STRS_INIT;
+		struct err err = ERR_INIT;
+		int rc;
+
+		strs_add(&argv, program());
+		strs_add(&argv, "--no-fabric");
+		strs_add(&argv, rows[i].argument);
+		rc = spawn_run(&argv, deadline_in_ms(PATIENCE_MS), &output, &err);
+		ck_assert_msg(rc == rows[i].exit, "%s: %d %s", rows[i].argument, rc, output.ptr);
+		ck_assert_msg(strstr(output.ptr, rows[i].text), "%s: %s", rows[i].argument,
+		              output.ptr);
+	}
+}
+END_TEST
+
+START_TEST(it_writes_its_files_and_ends_on_sigterm)
+{
+	static const char *const options[] = { "--no-fabric", "--token=marker", "--namespace=ns",
+		                               NULL };
+	pid_t pid = start(options);
+	char *kubeconfig AUTO(free) = in("kubeconfig");
+	char *text AUTO(free) = NULL;
+	struct err err = ERR_INIT;
+	struct stat st;
+
+	ck_assert_int_eq(stat(kubeconfig, &st), 0);
+	ck_assert_uint_eq(st.st_mode & 0777, 0600);
+	ck_assert_int_eq(file_read(kubeconfig, 65536, &text, NULL, &err), 0);
+	ck_assert_ptr_nonnull(strstr(text, "token: \"marker\""));
+	ck_assert_ptr_nonnull(strstr(text, "namespace: ns\n"));
+	ck_assert_ptr_nonnull(strstr(text, "server: http://127.0.0.1:"));
+	ck_assert_int_eq(end(pid, SIGTERM), 0);
+}
+END_TEST
+
+START_TEST(seed_files_make_objects)
+{
+	char *file AUTO(free) = in("seed.json");
+	char *option AUTO(free) = xasprintf("--seed-file=%s", file);
+	static const struct {
+		const char *text;
+		int exit;
+		const char *says;
+	} rows[] = {
+		{ "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\"}}", 1,
+		  "no such kind: apiVersion v1, kind Pod" },
+		{ "[{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":\"A\"}}]", 1,
+		  "Node A: " },
+		{ "{", 1, "seed.json" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct str output AUTO(str_clear) = STR_INIT(65536);
+		struct err err = ERR_INIT;
+
+		ck_assert_int_eq(file_replace(file, rows[i].text, strlen(rows[i].text), 0600, &err),
+		                 0);
+		struct strs argv AUTO(strs_clear) = STRS_INIT;
+
+		strs_add(&argv, program());
+		strs_add(&argv, "--no-fabric");
+		strs_add(&argv, option);
+		ck_assert_int_eq(spawn_run(&argv, deadline_in_ms(PATIENCE_MS), &output, &err),
+		                 rows[i].exit);
+		ck_assert_msg(strstr(output.ptr, rows[i].says), "%s", output.ptr);
+	}
+	unlink(file);
+}
+END_TEST
+
+START_TEST(the_next_start_cleans_up_after_a_kill)
+{
+	SKIP_UNLESS_LOOP();
+	char *state AUTO(free) = in("state");
+	char *state_option AUTO(free) = xasprintf("--state=%s", state);
+	char *seed AUTO(free) = in("seed.json");
+	char *seed_option AUTO(free) = xasprintf("--seed-file=%s", seed);
+	char *image AUTO(free) = xasprintf("%s/images/nvidia-storage.v", state);
+	static const char objects[] =
+		"[{\"apiVersion\":\"storage.dpu.nvidia.com/v1alpha1\",\"kind\":\"DPUVolume\","
+		"\"metadata\":{\"name\":\"v\"},\"spec\":{\"dpuStoragePolicyName\":\"example-"
+		"policy\","
+		"\"accessModes\":[\"ReadWriteOnce\"],\"volumeMode\":\"Block\","
+		"\"resources\":{\"requests\":{\"storage\":\"16Mi\"}}}},"
+		"{\"apiVersion\":\"storage.dpu.nvidia.com/"
+		"v1alpha1\",\"kind\":\"DPUVolumeAttachment\","
+		"\"metadata\":{\"name\":\"a\"},\"spec\":{\"dpuNodeName\":\"one\",\"dpuVolumeName\":"
+		"\"v\","
+		"\"functionType\":\"vf\",\"hotplugFunction\":false}}]";
+	const char *const first[] = { "--node=one", "--seed", seed_option, state_option, NULL };
+	const char *const second[] = { "--node=one", state_option, NULL };
+	struct timespec moment = { .tv_nsec = 1000000 };
+	struct err err = ERR_INIT;
+	pid_t pid;
+
+	ck_assert_int_eq(file_replace(seed, objects, strlen(objects), 0600, &err), 0);
+	pid = start(first);
+	for (int i = 0; i < PATIENCE_MS && !loopdev_is_over(image); i++)
+		nanosleep(&moment, NULL);
+	ck_assert(loopdev_is_over(image));
+	ck_assert_int_eq(end(pid, SIGKILL), SIGKILL);
+	ck_assert(loopdev_is_over(image));
+	pid = start(second);
+	ck_assert(!path_exists(image));
+	ck_assert_int_eq(end(pid, SIGINT), 0);
+	ck_assert(!path_exists(state));
+	unlink(seed);
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const tests[] = {
+		help_and_mistakes_are_for_people,
+		it_writes_its_files_and_ends_on_sigterm,
+		seed_files_make_objects,
+		the_next_start_cleans_up_after_a_kill,
+	};
+	static const char *const made[] = { "port", "kubeconfig", "seed.json" };
+	int rc;
+
+	if (!mkdtemp(base))
+		return 1;
+	rc = suite_run("sim program", 60, tests, ARRAY_LEN(tests));
+	for (size_t i = 0; i < ARRAY_LEN(made); i++) {
+		char *path AUTO(free) = in(made[i]);
+
+		unlink(path);
+	}
+	rmdir(base);
+	return rc;
+}

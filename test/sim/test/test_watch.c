@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Watches: where they start, what they show, how they end. */
+#include <poll.h>
+#include <string.h>
+
+#include "common/deadline.h"
+#include "common/mem.h"
+#include "test/lib/suite.h"
+#include "test/sim/test/harness.h"
+#include "test/sim/kinds/object.h"
+
+#define VOLUMES STORAGE_API "/dpuvolumes"
+
+#define PLAIN(w) WORLD(w, "--no-dpf", "--no-fabric", "--bookmark-ms=50")
+
+/* An open watch and what came of it so far. */
+struct seen {
+	struct answer answer;
+	struct str text;
+};
+
+static void watch_open(struct seen *s, struct world *w, const char *query)
+{
+	char *path AUTO(free) = xasprintf(VOLUMES "?watch=1%s", query);
+
+	str_init(&s->text, 1024 * 1024);
+	s->answer = world_call(w, "GET", path, NULL);
+	ck_assert_uint_eq(s->answer.code, 200);
+	ck_assert_ptr_nonnull(s->answer.reply.stream);
+}
+
+static void seen_clear_p(struct seen *s)
+{
+	answer_clear(&s->answer);
+	str_clear(&s->text);
+}
+
+/* Reads one event; a new root, NULL at the end (*ret_end, may be NULL: 0 end, -1 cut). */
+static struct json *next(struct seen *s, ssize_t *ret_end)
+{
+	char buf[4096];
+	char *newline;
+	struct json *event = NULL;
+	struct err err = ERR_INIT;
+
+	while (!(newline = strchr(s->text.ptr, '\n'))) {
+		ssize_t n = watch_read(s->answer.reply.stream, buf, sizeof(buf));
+
+		if (n <= 0) {
+			if (ret_end)
+				*ret_end = n;
+			return NULL;
+		}
+		str_addn(&s->text, buf, (size_t)n);
+	}
+	ck_assert_int_eq(
+		json_parse("event", s->text.ptr, (size_t)(newline - s->text.ptr), &event, &err), 0);
+	char *rest AUTO(free) = xstrdup(newline + 1);
+
+	str_reset(&s->text);
+	str_add(&s->text, rest);
+	return event;
+}
+
+/* The next n events as "TYPE name ...". */
+static void expect(struct seen *s, const char *want)
+{
+	struct str got AUTO(str_clear) = STR_INIT(10000);
+
+	while (got.len < strlen(want)) {
+		struct json *e AUTO(json_free) = next(s, NULL);
+
+		ck_assert_msg(e != NULL, "ended after \"%s\"", got.ptr);
+		if (!str_eq(json_str(e, "type"), "BOOKMARK"))
+			str_addf(&got, "%s %s ", json_str(e, "type"),
+			         object_name(json_at(e, "object")));
+	}
+	ck_assert_str_eq(got.ptr, want);
+}
+
+static void create(struct world *w, const char *name)
+{
+	char *body AUTO(free) = volume_json_text(name, "p", "1Gi");
+
+	world_ok(w, "POST", VOLUMES, body, 201);
+}
+
+static char *version_now(struct world *w)
+{
+	struct answer a AUTO(answer_clear) = world_call(w, "GET", VOLUMES "?limit=1", NULL);
+
+	return xstrdup(json_str(a.json, "metadata.resourceVersion"));
+}
+
+START_TEST(without_a_version_it_starts_with_what_exists)
+{
+	PLAIN(w);
+	struct seen s AUTO(seen_clear);
+
+	create(&w, "a");
+	create(&w, "b");
+	watch_open(&s, &w, "");
+	create(&w, "c");
+	world_ok(&w, "PATCH", VOLUMES "/a", "{\"metadata\":{\"labels\":{\"x\":\"y\"}}}", 200);
+	world_ok(&w, "DELETE", VOLUMES "/b", NULL, 200);
+	expect(&s, "ADDED a ADDED b ADDED c MODIFIED a DELETED b ");
+}
+END_TEST
+
+START_TEST(with_a_version_it_shows_what_came_after)
+{
+	PLAIN(w);
+	struct seen s AUTO(seen_clear);
+
+	create(&w, "a");
+	char *rv AUTO(free) = version_now(&w);
+	char *query AUTO(free) = xasprintf("&resourceVersion=%s", rv);
+
+	create(&w, "b");
+	watch_open(&s, &w, query);
+	create(&w, "c");
+	expect(&s, "ADDED b ADDED c ");
+}
+END_TEST
+
+START_TEST(objects_come_and_go_with_the_selector)
+{
+	PLAIN(w);
+	struct seen labels AUTO(seen_clear), names AUTO(seen_clear);
+
+	watch_open(&labels, &w, "&labelSelector=x=y");
+	watch_open(&names, &w, "&fieldSelector=metadata.name=b");
+	create(&w, "a");
+	create(&w, "b");
+	world_ok(&w, "PATCH", VOLUMES "/a", "{\"metadata\":{\"labels\":{\"x\":\"y\"}}}", 200);
+	world_ok(&w, "PATCH", VOLUMES "/a", "{\"metadata\":{\"labels\":{\"z\":\"y\"}}}", 200);
+	world_ok(&w, "PATCH", VOLUMES "/a", "{\"metadata\":{\"labels\":{\"x\":null}}}", 200);
+	world_ok(&w, "DELETE", VOLUMES "/a", NULL, 200);
+	world_ok(&w, "DELETE", VOLUMES "/b", NULL, 200);
+	expect(&labels, "ADDED a MODIFIED a DELETED a ");
+	expect(&names, "ADDED b DELETED b ");
+}
+END_TEST
+
+START_TEST(bookmarks_carry_the_version_of_all_that_was_seen)
+{
+	PLAIN(w);
+	struct seen s AUTO(seen_clear);
+
+	watch_open(&s, &w, "&allowWatchBookmarks=true&resourceVersion=1");
+	world_ok(&w, "POST", "/api/v1/nodes",
+	         "{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":\"n\"}}", 201);
+	char *rv AUTO(free) = version_now(&w);
+	struct json *e AUTO(json_free) = next(&s, NULL);
+
+	ck_assert_str_eq(json_str(e, "type"), "BOOKMARK");
+	ck_assert_str_eq(json_str(e, "object.metadata.resourceVersion"), rv);
+	ck_assert_str_eq(json_str(e, "object.kind"), "DPUVolume");
+}
+END_TEST
+
+START_TEST(the_time_that_was_asked_for_ends_it_with_a_bookmark)
+{
+	WORLD(w, "--no-dpf", "--no-fabric");
+	struct seen s AUTO(seen_clear);
+	ssize_t end = 42;
+
+	watch_open(&s, &w, "&allowWatchBookmarks=1&timeoutSeconds=1&resourceVersion=1");
+	struct json *e AUTO(json_free) = next(&s, NULL);
+
+	ck_assert_str_eq(json_str(e, "type"), "BOOKMARK");
+	ck_assert_ptr_null(next(&s, &end));
+	ck_assert_int_eq(end, 0);
+}
+END_TEST
+
+START_TEST(a_version_that_is_too_old_is_an_error_event)
+{
+	PLAIN(w);
+	struct seen s AUTO(seen_clear);
+
+	create(&w, "a");
+	world_ok(&w, "POST", "/sim/expire", NULL, 200);
+	watch_open(&s, &w, "&resourceVersion=1");
+	struct json *e AUTO(json_free) = next(&s, NULL);
+	struct err err = ERR_INIT;
+	int64_t code = 0;
+
+	ck_assert_str_eq(json_str(e, "type"), "ERROR");
+	ck_assert_str_eq(json_str(e, "object.reason"), "Expired");
+	ck_assert_int_eq(json_get_i64(e, "object.code", &code, &err), 0);
+	ck_assert_int_eq(code, 410);
+	ck_assert_ptr_null(next(&s, NULL));
+}
+END_TEST
+
+static void *post_faults(void *arg)
+{
+	struct world *w = ((void **)arg)[0];
+	struct timespec a_moment = { .tv_nsec = 50000000 };
+
+	nanosleep(&a_moment, NULL);
+	world_ok(w, "POST", "/sim/faults", ((void **)arg)[1], 200);
+	return NULL;
+}
+
+START_TEST(faults_end_watches_that_are_open)
+{
+	static const struct {
+		const char *fault;
+		const char *type;
+		ssize_t end;
+	} rows[] = {
+		{ "{\"resource\":\"dpuvolumes\",\"dropWatch\":true,\"times\":1}", NULL, -1 },
+		{ "{\"resource\":\"dpuvolumes\",\"expireWatch\":true,\"times\":1}", "ERROR", 0 },
+	};
+	WORLD(w, "--no-dpf", "--no-fabric");
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct seen s AUTO(seen_clear);
+		void *arg[] = { &w, (void *)rows[i].fault };
+		pthread_t thread;
+		ssize_t end = 42;
+
+		watch_open(&s, &w, "&resourceVersion=1");
+		pthread_create(&thread, NULL, post_faults, arg);
+		if (rows[i].type) {
+			struct json *e AUTO(json_free) = next(&s, NULL);
+
+			ck_assert_str_eq(json_str(e, "type"), rows[i].type);
+		}
+		ck_assert_ptr_null(next(&s, &end));
+		ck_assert_int_eq(end, rows[i].end);
+		pthread_join(thread, NULL);
+	}
+}
+END_TEST
+
+START_TEST(wrong_parameters_are_refused)
+{
+	static const char *const rows[] = { "&resourceVersion=x", "&timeoutSeconds=-1",
+		                            "&labelSelector=a in b" };
+	PLAIN(w);
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char *path AUTO(free) = xasprintf(VOLUMES "?watch=1%s", rows[i]);
+
+		world_ok(&w, "GET", path, NULL, 400);
+	}
+}
+END_TEST
+
+SUITE("sim watch", without_a_version_it_starts_with_what_exists,
+      with_a_version_it_shows_what_came_after, objects_come_and_go_with_the_selector,
+      bookmarks_carry_the_version_of_all_that_was_seen,
+      the_time_that_was_asked_for_ends_it_with_a_bookmark,
+      a_version_that_is_too_old_is_an_error_event, faults_end_watches_that_are_open,
+      wrong_parameters_are_refused);
