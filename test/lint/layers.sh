@@ -31,3 +31,43 @@ match($0, /^[ \t]*#[ \t]*include[ \t]*"[^"]+"/) {
 	if (!ok) { printf "%s:%d: %s may not include \"%s\"\n", FILENAME, FNR, from, target; bad = 1 }
 }
 END { exit bad }'
+arrows=$?
+# snap-sim has rooms too (test/sim/README.md), and there no file includes, by whatever way, one that includes it: a .c and
+# its header count as one.
+find test/sim -name '*.[ch]' ! -path 'test/sim/test/*' | sort | xargs awk '
+function without(path, what) {
+	sub(what, "", path)
+	return path
+}
+BEGIN {
+	may["base"] = " common base "
+	may["kinds"] = " common kinds "
+	may["store"] = " common http kube base kinds store "
+	may["api"] = " common base kinds store api "
+	may["fabric"] = " common base fabric "
+	may["dpf"] = " common base kinds store fabric dpf "
+	may["server"] = " common base kinds store api fabric dpf server "
+}
+FNR == 1 {
+	own = without(FILENAME, "\\.[ch]$"); from = own
+	sub(/^test\/sim\//, "", from); from = from ~ /\// ? without(from, "/.*") : "."
+}
+match($0, /^[ \t]*#[ \t]*include[ \t]*"[^"]+"/) {
+	target = $0; sub(/^[^"]*"/, "", target); sub(/".*/, "", target)
+	to = target; sub(/^test\/sim\//, "", to); to = to ~ /\// ? without(to, "/.*") : "."
+	if (from != "." && index(may[from], " " to " ") == 0) {
+		printf "%s:%d: %s may not include \"%s\"\n", FILENAME, FNR, from, target; bad = 1
+	}
+	target = without(target, "\\.h$")
+	if (target ~ /^test\/sim\// && target != own) { uses[own] = uses[own] " " target; where[own, target] = FILENAME ":" FNR }
+}
+function walk(file, way, last,    all, n, i, start) {
+	start = index(way " ", " " file " ")
+	if (start) { printf "%s: a circle:%s %s\n", where[last, file], substr(way, start), file; bad = 1 }
+	if (start || file in done) return
+	n = split(uses[file], all, " ")
+	for (i = 1; i <= n; i++) walk(all[i], way " " file, file)
+	done[file] = 1
+}
+END { for (file in uses) walk(file, "", ""); exit bad }' && exit $arrows
+exit 1

@@ -1,5 +1,5 @@
-# snap-sim: its rooms, all but main.c, are also linked into its tests (test/sim/test).
-SIM_SRCS := $(filter-out test/sim/test/%,$(wildcard test/sim/*/*.c))
+# snap-sim: all of it but main.c is also linked into its tests (test/sim/test).
+SIM_SRCS := $(filter-out test/sim/main.c test/sim/test/%,$(wildcard test/sim/*.c test/sim/*/*.c))
 SIM_OBJS := $(SIM_SRCS:%.c=$(OUT)/%.o)
 SIM      := $(OUT)/snap-sim
 SIM_LIBS := -lmicrohttpd -lcjson -lyaml -lpthread -lm

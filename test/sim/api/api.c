@@ -6,43 +6,16 @@
  */
 #include "test/sim/api/api.h"
 
-#include <poll.h>
 #include <string.h>
 
 #include "common/mem.h"
+#include "test/sim/api/api_discovery.h"
+#include "test/sim/api/api_read.h"
+#include "test/sim/api/api_write.h"
+#include "test/sim/api/watch.h"
 #include "test/sim/base/counters.h"
+#include "test/sim/base/faults.h"
 #include "test/sim/base/options.h"
-
-const char *call_query(const struct call *call, const char *key)
-{
-	size_t n = strlen(key);
-
-	for (size_t i = 0; call->query && i < call->query->n; i++)
-		if (strncmp(call->query->v[i], key, n) == 0 && call->query->v[i][n] == '=')
-			return call->query->v[i] + n + 1;
-	return NULL;
-}
-
-bool call_flag(const struct call *call, const char *key)
-{
-	const char *value = call_query(call, key);
-
-	return str_eq(value, "true") || str_eq(value, "1");
-}
-
-enum wait_end call_wait(const struct call *call, int fd, int ms)
-{
-	struct pollfd fds[] = {
-		{ .fd = call->client_fd, .events = POLLRDHUP },
-		{ .fd = call->sim->stop_fd, .events = POLLIN },
-		{ .fd = fd, .events = POLLIN },
-	};
-	int n = poll(fds, ARRAY_LEN(fds), ms);
-
-	if (n == 0)
-		return WAIT_TIMEOUT;
-	return n < 0 || fds[0].revents || fds[1].revents ? WAIT_GONE : WAIT_READY;
-}
 
 static void target_clear(struct target *t)
 {
@@ -221,10 +194,8 @@ static void handle_resource(const struct call *call, struct reply *ret)
 void api_handle(struct call *call, struct reply *ret)
 {
 	*ret = (struct reply) { 0 };
-	if (str_has_prefix(call->path, "/sim/"))
-		api_sim(call, ret);
-	else if (str_eq(call->path, "/healthz") || str_eq(call->path, "/readyz") ||
-	         str_eq(call->path, "/livez"))
+	if (str_eq(call->path, "/healthz") || str_eq(call->path, "/readyz") ||
+	    str_eq(call->path, "/livez"))
 		reply_text(ret, 200, "ok");
 	else if (!authorized(call))
 		reply_failure(ret, 401, NULL, "Unauthorized");

@@ -3,7 +3,7 @@
  * What clients ask before anything else: /version, /api, /apis and the resource lists, made
  * from the table in resource.c. No state.
  */
-#include "test/sim/api/api.h"
+#include "test/sim/api/api_discovery.h"
 
 #include <string.h>
 

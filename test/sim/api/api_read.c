@@ -6,7 +6,7 @@
  * version: whoever
  * watches from there sees every change again. No state.
  */
-#include "test/sim/api/api.h"
+#include "test/sim/api/api_read.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
  * was faster, a request that named a resourceVersion gets 409, any other starts again. A change
  * that changes nothing makes no version and no event. No state.
  */
-#include "test/sim/api/api.h"
+#include "test/sim/api/api_write.h"
 
 #include <inttypes.h>
 #include <stdio.h>

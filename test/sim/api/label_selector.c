@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "common/mem.h"
-#include "test/sim/kinds/validate.h"
+#include "test/sim/kinds/qualified_name.h"
 
 struct reader {
 	const char *at; /* what is not read yet */
@@ -115,7 +115,7 @@ static int check(const struct label_requirement *q, struct err *err)
 	struct err number = ERR_INIT;
 	int64_t n;
 
-	if (!label_key_is_valid(q->key))
+	if (!qualified_name_is_valid(q->key))
 		return err_set(err, ERR_INVALID, "key: Invalid value: \"%s\"", q->key);
 	for (size_t i = 0; i < q->values.n; i++) {
 		if (!label_value_is_valid(q->values.v[i]))

@@ -10,7 +10,7 @@
 #include "common/file.h"
 #include "common/json.h"
 #include "common/mem.h"
-#include "test/sim/api/api.h"
+#include "test/sim/api/api_write.h"
 #include "test/sim/base/counters.h"
 #include "test/sim/kinds/object.h"
 #include "test/sim/base/options.h"

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "common/json.h"
+#include "test/sim/kinds/invalid.h"
 #include "test/sim/kinds/resource.h"
-#include "test/sim/kinds/validate.h"
 
 struct watch_stream;
 

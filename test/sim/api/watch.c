@@ -10,7 +10,7 @@
  * every --bookmark-interval seconds and at the end. Lives on its connection's thread, which
  * sleeps in poll() until there is news, the client goes or time is up.
  */
-#include "test/sim/api/api.h"
+#include "test/sim/api/watch.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -21,6 +21,7 @@
 #include "common/mem.h"
 #include "test/sim/base/options.h"
 #include "test/sim/api/selectors.h"
+#include "test/sim/base/faults.h"
 #include "test/sim/store/store.h"
 
 #define LINE_MAX_BYTES (4 * 1024 * 1024)

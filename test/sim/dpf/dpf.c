@@ -4,27 +4,24 @@
  * reconcile functions, delays become timers. It sleeps in poll() until an object changes, a
  * timer is due or somebody pokes.
  */
-#include "test/sim/dpf/dpf_priv.h"
+#include "test/sim/dpf/dpf.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
 
 #include "common/cleanup.h"
-#include "common/deadline.h"
 #include "common/mem.h"
 #include "test/sim/dpf/conditions.h"
-#include "test/sim/store/mirror.h"
-#include "test/sim/kinds/object.h"
-
-struct work {
-	const struct resource *res;
-	char *ns, *name;
-	int64_t due;
-	struct work *next;
-};
+#include "test/sim/dpf/dpf_attachment.h"
+#include "test/sim/dpf/dpf_policy.h"
+#include "test/sim/dpf/dpf_volume.h"
+#include "test/sim/dpf/placement.h"
+#include "test/sim/dpf/queue.h"
+#include "test/sim/dpf/references.h"
+#include "test/sim/dpf/step.h"
+#include "test/sim/fabric/fabric.h"
 
 static const struct {
 	enum resource_id res;
@@ -37,162 +34,12 @@ static const struct {
 	{ RES_ATTACHMENTS, dpf_attachment, dpf_attachment_gone },
 };
 
-static struct work *work_new(const struct resource *res, const char *ns, const char *name)
+/* volume NULL: the attachments of any. */
+static void enqueue_attachments(struct dpf *d, const char *ns, const char *volume)
 {
-	struct work *w = xcalloc(1, sizeof(*w));
-
-	w->res = res;
-	w->ns = xstrdup(ns);
-	w->name = xstrdup(name);
-	return w;
-}
-
-static void work_free(struct work *w)
-{
-	free(w->ns);
-	free(w->name);
-	free(w);
-}
-
-void dpf_enqueue(struct dpf *d, const struct resource *res, const char *ns, const char *name)
-{
-	struct work *w = work_new(res, ns, name);
-
-	*d->ready_end = w;
-	d->ready_end = &w->next;
-}
-
-void dpf_put(struct dpf *d, struct version *v, struct json *o)
-{
-	struct json *old AUTO(json_free) = version_parse(v);
-
-	if (json_equal(o, old))
-		return;
-	if (d->sim->mirror && mirror_has(v->res))
-		mirror_write(d->sim->mirror, v, o);
-	else if (object_is_deleting(o) && !object_has_finalizers(o))
-		IGNORE_RESULT(store_remove(d->sim->store, v));
-	else
-		IGNORE_RESULT(store_put(d->sim->store, v->res, o, v, NULL));
-}
-
-bool dpf_claim(struct dpf *d, struct version *v, struct json *o, const char *finalizer)
-{
-	if (object_has_finalizer(o, finalizer))
-		return false;
-	object_add_finalizer(o, finalizer);
-	dpf_put(d, v, o);
-	return true;
-}
-
-int64_t dpf_delay(struct dpf *d, const char *uid, const char *stage, unsigned ms)
-{
-	int64_t now = monotonic_ns();
-	struct mark *m = d->marks;
-
-	if (!ms)
-		return 0;
-	while (m && !(str_eq(m->uid, uid) && str_eq(m->stage, stage)))
-		m = m->next;
-	if (m)
-		return m->due > now ? (m->due - now) / 1000000 + 1 : 0;
-	m = xcalloc(1, sizeof(*m));
-	m->uid = xstrdup(uid);
-	m->stage = xstrdup(stage);
-	m->due = now + (int64_t)ms * 1000000;
-	m->next = d->marks;
-	d->marks = m;
-	return ms;
-}
-
-static void forget_marks(struct dpf *d, const char *uid)
-{
-	for (struct mark **at = &d->marks; *at;) {
-		struct mark *m = *at;
-
-		if (uid && !str_eq(m->uid, uid)) {
-			at = &m->next;
-			continue;
-		}
-		*at = m->next;
-		free(m->uid);
-		free(m->stage);
-		free(m);
-	}
-}
-
-static void reference_free(struct reference *r)
-{
-	free(r->ns);
-	free(r->attachment);
-	free(r->volume);
-	free(r->node);
-	free(r);
-}
-
-static struct reference **bucket_of(struct dpf *d, const char *attachment)
-{
-	unsigned hash = 5381;
-
-	for (const char *s = attachment; *s; s++)
-		hash = hash * 33 + (unsigned char)*s;
-	return &d->references[hash % REFERENCE_BUCKETS];
-}
-
-/* Keeps `references` what the attachments say. */
-static void index_attachment(struct dpf *d, const struct version *v, bool exists)
-{
-	struct reference **at = bucket_of(d, v->name), *r;
-	struct json *o AUTO(json_free) = NULL;
-	const char *volume, *node;
-
-	while (*at && !(str_eq((*at)->ns, v->ns) && str_eq((*at)->attachment, v->name)))
-		at = &(*at)->next;
-	if (*at && !exists) {
-		r = *at;
-		*at = r->next;
-		reference_free(r);
-		return;
-	}
-	if (*at || !exists)
-		return; /* its references are immutable */
-	o = version_parse(v);
-	volume = json_str(o, "spec.dpuVolumeName");
-	node = json_str(o, "spec.dpuNodeName");
-	r = xcalloc(1, sizeof(*r));
-	r->ns = xstrdup(v->ns);
-	r->attachment = xstrdup(v->name);
-	r->volume = xstrdup(volume ? volume : "");
-	r->node = xstrdup(node ? node : "");
-	r->next = *at; /* the end of the bucket */
-	*at = r;
-}
-
-const struct reference *dpf_attached(const struct dpf *d, const char *ns, const char *volume)
-{
-	for (size_t i = 0; i < REFERENCE_BUCKETS; i++)
-		for (const struct reference *r = d->references[i]; r; r = r->next)
-			if (str_eq(r->ns, ns) && str_eq(r->volume, volume))
-				return r;
-	return NULL;
-}
-
-/* volume or node NULL: any. */
-static void enqueue_attachments(struct dpf *d, const char *ns, const char *volume, const char *node)
-{
-	for (size_t i = 0; i < REFERENCE_BUCKETS; i++)
-		for (const struct reference *r = d->references[i]; r; r = r->next)
-			if (str_eq(r->ns, ns) && (!volume || str_eq(r->volume, volume)) &&
-			    (!node || str_eq(r->node, node)))
-				dpf_enqueue(d, RES(ATTACHMENTS), r->ns, r->attachment);
-}
-
-void dpf_enqueue_waiting(struct dpf *d, const char *node)
-{
-	for (size_t i = 0; i < REFERENCE_BUCKETS; i++)
-		for (const struct reference *r = d->references[i]; r; r = r->next)
-			if (str_eq(r->node, node) && !placement_find(d, r->ns, r->attachment))
-				dpf_enqueue(d, RES(ATTACHMENTS), r->ns, r->attachment);
+	for (const struct reference *r = references_next(d, NULL); r; r = references_next(d, r))
+		if (str_eq(r->ns, ns) && (!volume || str_eq(r->volume, volume)))
+			queue_add(d, RES(ATTACHMENTS), r->ns, r->attachment);
 }
 
 /* ns NULL: all. */
@@ -203,7 +50,7 @@ static void enqueue_all(struct dpf *d, enum resource_id id, const char *ns)
 
 	store_list(d->sim->store, &query, &page);
 	for (size_t i = 0; i < page.n; i++)
-		dpf_enqueue(d, &resources[id], page.v[i]->ns, page.v[i]->name);
+		queue_add(d, &resources[id], page.v[i]->ns, page.v[i]->name);
 }
 
 static bool readiness_changed(const struct event *e)
@@ -220,43 +67,26 @@ static void on_event(struct dpf *d, const struct event *e)
 {
 	const struct version *v = e->now;
 
-	dpf_enqueue(d, v->res, v->ns, v->name);
+	queue_add(d, v->res, v->ns, v->name);
 	if (v->res == RES(VENDORS) && readiness_changed(e)) {
 		enqueue_all(d, RES_POLICIES, v->ns);
 	} else if (v->res == RES(POLICIES) && readiness_changed(e)) {
 		enqueue_all(d, RES_VOLUMES, v->ns);
 	} else if (v->res == RES(VOLUMES) && readiness_changed(e)) {
-		enqueue_attachments(d, v->ns, v->name, NULL);
+		enqueue_attachments(d, v->ns, v->name);
 	} else if (v->res == RES(DPUNODES) || v->res == RES(DPUS)) {
-		enqueue_attachments(d, v->ns, NULL, NULL);
+		enqueue_attachments(d, v->ns, NULL);
 	} else if (v->res == RES(ATTACHMENTS)) {
-		index_attachment(d, v, e->type != EVENT_DELETED);
+		references_update(d, v, e->type != EVENT_DELETED);
 		if (e->type == EVENT_DELETED) {
 			struct json *o AUTO(json_free) = version_parse(v);
 			const char *volume = json_str(o, "spec.dpuVolumeName");
 
-			dpf_enqueue(d, RES(VOLUMES), v->ns, volume ? volume : "");
+			queue_add(d, RES(VOLUMES), v->ns, volume ? volume : "");
 		}
 	}
 	if (e->type == EVENT_DELETED)
-		forget_marks(d, v->uid);
-}
-
-static void set_timer(struct dpf *d, const struct work *w, int64_t ms)
-{
-	int64_t due = monotonic_ns() + ms * 1000000;
-	struct work *t;
-
-	for (t = d->timers; t; t = t->next) {
-		if (t->res == w->res && str_eq(t->ns, w->ns) && str_eq(t->name, w->name)) {
-			t->due = due < t->due ? due : t->due;
-			return;
-		}
-	}
-	t = work_new(w->res, w->ns, w->name);
-	t->due = due;
-	t->next = d->timers;
-	d->timers = t;
+		step_forget_delays(d, v->uid);
 }
 
 static void reconcile(struct dpf *d, const struct work *w)
@@ -274,7 +104,7 @@ static void reconcile(struct dpf *d, const struct work *w)
 		else if (controllers[i].gone)
 			controllers[i].gone(d, w->ns, w->name);
 		if (again >= 0)
-			set_timer(d, w, again);
+			queue_set_timer(d, w, again);
 	}
 }
 
@@ -291,38 +121,6 @@ static bool take_events(struct dpf *d)
 	return rc > 0;
 }
 
-static void take_timers(struct dpf *d)
-{
-	int64_t now = monotonic_ns();
-
-	for (struct work **at = &d->timers; *at;) {
-		struct work *w = *at;
-
-		if (w->due > now) {
-			at = &w->next;
-			continue;
-		}
-		*at = w->next;
-		w->next = NULL;
-		*d->ready_end = w;
-		d->ready_end = &w->next;
-	}
-}
-
-static int ms_to_next_timer(const struct dpf *d)
-{
-	int64_t now = monotonic_ns(), first = INT64_MAX;
-
-	for (const struct work *w = d->timers; w; w = w->next)
-		first = w->due < first ? w->due : first;
-	if (first == INT64_MAX)
-		return -1;
-	if (first <= now)
-		return 0;
-	return (first - now) / 1000000 > INT_MAX / 2 ? INT_MAX / 2
-	                                             : (int)((first - now) / 1000000) + 1;
-}
-
 /* Starts from what is there. */
 static void look_at_everything(struct dpf *d)
 {
@@ -336,19 +134,16 @@ static void look_at_everything(struct dpf *d)
 		;
 	store_list(d->sim->store, &query, &page);
 	for (size_t i = 0; i < page.n; i++)
-		index_attachment(d, page.v[i], true);
+		references_update(d, page.v[i], true);
 	for (size_t i = 0; i < ARRAY_LEN(controllers); i++)
 		enqueue_all(d, controllers[i].res, NULL);
 }
 
 static void run_ready(struct dpf *d)
 {
-	while (d->ready) {
-		struct work *w = d->ready;
+	struct work *w;
 
-		d->ready = w->next;
-		if (!d->ready)
-			d->ready_end = &d->ready;
+	while ((w = queue_take(d))) {
 		reconcile(d, w);
 		work_free(w);
 		if (!take_events(d))
@@ -368,11 +163,11 @@ static void *run(void *arg)
 	for (;;) {
 		run_ready(d);
 		fds[2].fd = watcher_fd(d->watcher);
-		if (poll(fds, ARRAY_LEN(fds), ms_to_next_timer(d)) < 0 && errno != EINTR)
+		if (poll(fds, ARRAY_LEN(fds), queue_ms_to_next_timer(d)) < 0 && errno != EINTR)
 			abort();
 		if (fds[0].revents)
 			return NULL;
-		take_timers(d);
+		queue_take_timers(d);
 		if (fds[1].revents)
 			IGNORE_RESULT(eventfd_read(d->poke_fd, &ignored));
 		if (fds[1].revents || !take_events(d))
@@ -386,7 +181,7 @@ struct dpf *dpf_new(struct sim *sim)
 
 	d->sim = sim;
 	d->options = sim->options;
-	d->ready_end = &d->ready;
+	queue_init(d);
 	pthread_mutex_init(&d->lock, NULL);
 	d->poke_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (d->poke_fd < 0 || pthread_create(&d->thread, NULL, run, d))
@@ -397,16 +192,6 @@ struct dpf *dpf_new(struct sim *sim)
 void dpf_poke(struct dpf *d)
 {
 	IGNORE_RESULT(eventfd_write(d->poke_fd, 1));
-}
-
-static void free_work(struct work *list)
-{
-	while (list) {
-		struct work *next = list->next;
-
-		work_free(list);
-		list = next;
-	}
 }
 
 struct dpf *dpf_free(struct dpf *d)
@@ -427,19 +212,28 @@ struct dpf *dpf_free(struct dpf *d)
 
 		IGNORE_RESULT(backing_remove(d, d->backings, &err));
 	}
-	for (size_t i = 0; i < REFERENCE_BUCKETS; i++) {
-		while (d->references[i]) {
-			struct reference *r = d->references[i];
-
-			d->references[i] = r->next;
-			reference_free(r);
-		}
-	}
-	forget_marks(d, NULL);
-	free_work(d->ready);
-	free_work(d->timers);
+	references_clear(d);
+	step_forget_delays(d, NULL);
+	queue_clear(d);
 	close(d->poke_fd);
 	pthread_mutex_destroy(&d->lock);
 	free(d);
 	return NULL;
+}
+
+int dpf_resize(struct dpf *d, const char *volume, uint64_t bytes, struct err *err)
+{
+	char *ns AUTO(free) = NULL;
+
+	if (backing_resize(d, volume, bytes, &ns, err))
+		return -1;
+	if (d->sim->fabric && fabric_grow(d->sim->fabric, ns, volume, bytes, err))
+		return -1;
+	dpf_poke(d);
+	return 0;
+}
+
+struct json *dpf_state(struct dpf *d)
+{
+	return placement_json(d);
 }

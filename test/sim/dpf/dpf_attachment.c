@@ -9,7 +9,7 @@
  * dpuAttached is sticky, status.dpu is what the function is now (and what faults make of it).
  * Deletion hides the namespace, frees the function, lets the finalizer go.
  */
-#include "test/sim/dpf/dpf_priv.h"
+#include "test/sim/dpf/dpf_attachment.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,6 +18,8 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "test/sim/dpf/conditions.h"
+#include "test/sim/dpf/placement.h"
+#include "test/sim/dpf/step.h"
 #include "test/sim/kinds/object.h"
 
 #define FINALIZER "storage.dpu.nvidia.com/dpuvolumeattachment"
@@ -205,7 +207,7 @@ static int64_t publish(struct dpf *d, struct version *v, struct json *o, struct 
 	int64_t again;
 
 	placement_pci(d, p, pci);
-	placement_vuid(d, p, vuid);
+	placement_vuid(p, vuid);
 	snprintf(device, sizeof(device), "nvme-%.8s", p->of->uuid);
 	json_set_str(dpu, "pciAddress", pci);
 	json_set_str(dpu, "funcVUID", vuid);

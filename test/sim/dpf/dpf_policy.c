@@ -4,10 +4,11 @@
  * all of
  * its vendors are.
  */
-#include "test/sim/dpf/dpf_priv.h"
+#include "test/sim/dpf/dpf_policy.h"
 
 #include "common/mem.h"
 #include "test/sim/dpf/conditions.h"
+#include "test/sim/dpf/step.h"
 #include "test/sim/kinds/object.h"
 
 #define VENDOR_FINALIZER "storage.dpu.nvidia.com/dpustoragevendor"

@@ -7,7 +7,7 @@
  *
  * Deletion waits for the attachments, then for the storage, then lets the finalizer go.
  */
-#include "test/sim/dpf/dpf_priv.h"
+#include "test/sim/dpf/dpf_volume.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,6 +16,9 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "test/sim/dpf/conditions.h"
+#include "test/sim/dpf/placement.h"
+#include "test/sim/dpf/references.h"
+#include "test/sim/dpf/step.h"
 #include "test/sim/kinds/object.h"
 #include "test/sim/kinds/quantity.h"
 #include "test/sim/base/sim.h"
@@ -211,7 +214,7 @@ static int64_t delete (struct dpf *d, struct version *v, struct json *o)
 	struct err err = ERR_INIT;
 	int64_t wait;
 
-	if (dpf_attached(d, v->ns, v->name))
+	if (references_has_volume(d, v->ns, v->name))
 		return hold(d, v, o, "volume is attached");
 	if (faults_dpf(d->sim->faults, FAULT_VOLUME_STUCK, v->name, NULL, NULL))
 		return hold(d, v, o, "waiting for the persistent volume to be removed");

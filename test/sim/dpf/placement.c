@@ -4,13 +4,15 @@
  * attachment holds (placement). The lists change on the controllers' thread, under dpf->lock; HTTP
  * threads read them under it. Devices are the fabric's.
  */
-#include "test/sim/dpf/dpf_priv.h"
+#include "test/sim/dpf/placement.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/mem.h"
+#include "test/sim/dpf/queue.h"
+#include "test/sim/dpf/references.h"
 #include "test/sim/fabric/fabric.h"
 #include "test/sim/kinds/object.h"
 
@@ -133,6 +135,14 @@ int placement_take(struct dpf *d, const struct json *attachment, struct backing 
 	return 0;
 }
 
+/* Whoever waits for a function of this node may have one now. */
+static void enqueue_waiting(struct dpf *d, const char *node)
+{
+	for (const struct reference *r = references_next(d, NULL); r; r = references_next(d, r))
+		if (str_eq(r->node, node) && !placement_find(d, r->ns, r->attachment))
+			queue_add(d, RES(ATTACHMENTS), r->ns, r->attachment);
+}
+
 void placement_release(struct dpf *d, struct placement *p)
 {
 	{
@@ -143,8 +153,7 @@ void placement_release(struct dpf *d, struct placement *p)
 			at = &(*at)->next;
 		*at = p->next;
 	}
-	/* Whoever waits for a function of this node may have it now. */
-	dpf_enqueue_waiting(d, p->node);
+	enqueue_waiting(d, p->node);
 	free(p->ns);
 	free(p->attachment);
 	free(p->node);
@@ -203,15 +212,13 @@ void placement_pci(const struct dpf *d, const struct placement *p, char buf[16])
 	snprintf(buf, 16, "%s", d->options->short_pci ? bdf + strlen("0000:") : bdf);
 }
 
-void placement_vuid(const struct dpf *d, const struct placement *p, char buf[32])
+void placement_vuid(const struct placement *p, char buf[32])
 {
-	(void)d;
 	function_vuid(p->node, p->kind, p->index, buf);
 }
 
-/* Sets the new size; *ret_ns is the namespace of the volume, malloc'ed. */
-static int resize_backing(struct dpf *d, const char *volume, uint64_t bytes, char **ret_ns,
-                          struct err *err)
+int backing_resize(struct dpf *d, const char *volume, uint64_t bytes, char **ret_ns,
+                   struct err *err)
 {
 	WITH_LOCK(&d->lock);
 	for (struct backing *b = d->backings; b; b = b->next) {
@@ -226,18 +233,6 @@ static int resize_backing(struct dpf *d, const char *volume, uint64_t bytes, cha
 		return 0;
 	}
 	return err_set(err, ERR_NOT_FOUND, "no bound volume is named %s", volume);
-}
-
-int dpf_resize(struct dpf *d, const char *volume, uint64_t bytes, struct err *err)
-{
-	char *ns AUTO(free) = NULL;
-
-	if (resize_backing(d, volume, bytes, &ns, err))
-		return -1;
-	if (d->sim->fabric && fabric_grow(d->sim->fabric, ns, volume, bytes, err))
-		return -1;
-	dpf_poke(d);
-	return 0;
 }
 
 static struct json *volume_json(const struct backing *b)
@@ -271,7 +266,7 @@ static struct json *attachment_json(const struct placement *p)
 	return o;
 }
 
-struct json *dpf_state(struct dpf *d)
+struct json *placement_json(struct dpf *d)
 {
 	struct json *o = json_object(), *volumes = json_array(), *attachments = json_array();
 

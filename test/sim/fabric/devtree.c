@@ -138,6 +138,21 @@ bool devtree_has(const struct devtree *t, const char *path)
 	return path_exists(p);
 }
 
+void devtree_entry(struct devtree *t, const char *dir, const char *name, const char *target)
+{
+	char *below_root AUTO(free) = xasprintf("sys/%s", dir);
+
+	devtree_dir(t, below_root);
+	devtree_link(t, below_root, name, dir, target);
+}
+
+void devtree_remove_entry(struct devtree *t, const char *dir, const char *name)
+{
+	char *path AUTO(free) = xasprintf("sys/%s/%s", dir, name);
+
+	devtree_remove(t, path);
+}
+
 int devtree_end(struct devtree *t, struct err *err)
 {
 	if (!t->err.code)

@@ -37,6 +37,12 @@ void devtree_symlink(struct devtree *t, const char *dir, const char *name, const
  */
 void devtree_link(struct devtree *t, const char *dir, const char *name, const char *home,
                   const char *target);
+/*
+ * A link in a class or bus directory `dir` (below sys), which is made when it is missing; `target`
+ * is below sys, too.
+ */
+void devtree_entry(struct devtree *t, const char *dir, const char *name, const char *target);
+void devtree_remove_entry(struct devtree *t, const char *dir, const char *name);
 void devtree_fifo(struct devtree *t, const char *dir, const char *name);
 void devtree_rename(struct devtree *t, const char *from, const char *to);
 /*

@@ -3,7 +3,7 @@
  * Which namespace is on which function, and the image and loop device behind it. Public
  * functions take fabric->lock and hold it to the end (fabric.h says why).
  */
-#include "test/sim/fabric/fabric_priv.h"
+#include "test/sim/fabric/fabric.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,8 +20,11 @@
 #include "common/mem.h"
 #include "common/str.h"
 #include "test/sim/base/sim.h"
+#include "test/sim/fabric/host_writes.h"
+#include "test/sim/fabric/image.h"
+#include "test/sim/fabric/tree.h"
+#include "test/sim/fabric/tree_disk.h"
 
-#define FOREIGN_MAX (64 * 1024 * 1024)
 #define PORT "devices/pci0000:00/0000:00:04.0"
 #define HOTPLUG_PORT "devices/pci0000:00/0000:00:05.0"
 
@@ -94,7 +97,7 @@ static int set_up(struct fabric *f, struct err *err)
 	for (size_t i = 0; i < f->options->nodes.n; i++)
 		if (add_host(f, f->options->nodes.v[i], err))
 			return -1;
-	return fabric_start_thread(f, err);
+	return host_writes_start(f, err);
 }
 
 int fabric_new(const struct options *o, struct faults *faults, struct fabric **ret, struct err *err)
@@ -166,7 +169,7 @@ struct fabric *fabric_free(struct fabric *f)
 {
 	if (!f)
 		return NULL;
-	fabric_stop_thread(f);
+	host_writes_stop(f);
 	while (f->hosts) {
 		struct host *h = f->hosts;
 
@@ -180,81 +183,6 @@ struct fabric *fabric_free(struct fabric *f)
 	free(f);
 	return NULL;
 }
-
-/* ---- images ---- */
-
-static bool image_is_attached(const struct fabric *f, const char *ns, const char *volume)
-{
-	for (const struct host *h = f->hosts; h; h = h->next)
-		for (size_t i = 0; i < h->n; i++)
-			for (const struct disk *k = h->functions[i].disks; k; k = k->next)
-				if (str_eq(k->ns, ns) && str_eq(k->volume, volume))
-					return true;
-	return false;
-}
-
-static int make_image(const char *path, uint64_t bytes, struct err *err)
-{
-	int fd AUTO(fd) = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	struct stat st;
-
-	if (fd < 0 || fstat(fd, &st))
-		return err_sys(err, errno, "open %s", path);
-	if ((uint64_t)st.st_size < bytes && ftruncate(fd, (off_t)bytes))
-		return err_sys(err, errno, "make %s %" PRIu64 " bytes large", path, bytes);
-	return 0;
-}
-
-/* "file:PATH" is that file's contents, anything else itself. */
-static int write_foreign(const char *image, const struct dpf_fault *fault, struct err *err)
-{
-	int fd AUTO(fd) = open(image, O_WRONLY | O_CLOEXEC);
-	char *bytes AUTO(free) = NULL;
-	size_t n = strlen(fault->text);
-	uint64_t offset = 0;
-
-	if (fd < 0)
-		return err_sys(err, errno, "open %s", image);
-	if (*fault->value && parse_u64("fault foreign-data: value", fault->value, &offset, err))
-		return -1;
-	if (!str_has_prefix(fault->text, "file:"))
-		bytes = xstrdup(fault->text);
-	else if (file_read(fault->text + strlen("file:"), FOREIGN_MAX, &bytes, &n, err))
-		return -1;
-	if (pwrite(fd, bytes, n, (off_t)offset) != (ssize_t)n)
-		return err_sys(err, errno, "write foreign data to %s", image);
-	return 0;
-}
-
-static int prepare_image(struct fabric *f, const struct fabric_namespace *n, char **ret,
-                         struct err *err)
-{
-	char *image AUTO(free) = state_dir_image(&f->state, n->ns, n->volume);
-	struct dpf_fault fault;
-
-	if (!image_is_attached(f, n->ns, n->volume) && loopdev_is_over(image))
-		return err_set(err, ERR_UNAVAILABLE,
-		               "the device of the last attachment of volume %s is still in use "
-		               "(mounted or open)",
-		               n->volume);
-	if (make_image(image, n->bytes, err))
-		return -1;
-	if (faults_dpf(f->faults, FAULT_FOREIGN_DATA, n->volume, NULL, &fault) &&
-	    write_foreign(image, &fault, err))
-		return -1;
-	*ret = TAKE(image);
-	return 0;
-}
-
-int fabric_remove_image(struct fabric *f, const char *ns, const char *volume, struct err *err)
-{
-	WITH_LOCK(&f->lock);
-	char *image AUTO(free) = state_dir_image(&f->state, ns, volume);
-
-	return file_remove(image, err);
-}
-
-/* ---- namespaces ---- */
 
 static struct function *find_function(const struct fabric *f, const struct fabric_namespace *n)
 {
@@ -321,6 +249,33 @@ static int remove_disk(struct function *fn, struct disk **at, struct err *err)
 	return 0;
 }
 
+static bool image_is_attached(const struct fabric *f, const char *ns, const char *volume)
+{
+	for (const struct host *h = f->hosts; h; h = h->next)
+		for (size_t i = 0; i < h->n; i++)
+			for (const struct disk *k = h->functions[i].disks; k; k = k->next)
+				if (str_eq(k->ns, ns) && str_eq(k->volume, volume))
+					return true;
+	return false;
+}
+
+/* The path of the volume's image, ready to be attached; malloc'ed. */
+static int prepare_image(struct fabric *f, const struct fabric_namespace *n, char **ret,
+                         struct err *err)
+{
+	char *image AUTO(free) = state_dir_image(&f->state, n->ns, n->volume);
+
+	if (!image_is_attached(f, n->ns, n->volume) && loopdev_is_over(image))
+		return err_set(err, ERR_UNAVAILABLE,
+		               "the device of the last attachment of volume %s is still in use "
+		               "(mounted or open)",
+		               n->volume);
+	if (image_prepare(image, n->bytes, f->faults, n->volume, err))
+		return -1;
+	*ret = TAKE(image);
+	return 0;
+}
+
 int fabric_show(struct fabric *f, const struct fabric_namespace *n, struct err *err)
 {
 	WITH_LOCK(&f->lock);
@@ -373,7 +328,7 @@ int fabric_grow(struct fabric *f, const char *ns, const char *volume, uint64_t b
 	char *image AUTO(free) = state_dir_image(&f->state, ns, volume);
 
 	/* Not there before the first attachment. */
-	if (path_exists(image) && make_image(image, bytes, err))
+	if (path_exists(image) && image_make(image, bytes, err))
 		return -1;
 	for (struct host *h = f->hosts; h; h = h->next)
 		for (size_t i = 0; i < h->n; i++)
@@ -382,4 +337,17 @@ int fabric_grow(struct fabric *f, const char *ns, const char *volume, uint64_t b
 				    grow_disk(&h->functions[i], k, bytes, err))
 					return -1;
 	return 0;
+}
+
+int fabric_remove_image(struct fabric *f, const char *ns, const char *volume, struct err *err)
+{
+	WITH_LOCK(&f->lock);
+	char *image AUTO(free) = state_dir_image(&f->state, ns, volume);
+
+	return file_remove(image, err);
+}
+
+void fabric_poke(struct fabric *f)
+{
+	host_writes_wake(f);
 }

@@ -7,7 +7,7 @@
 
 #include "common/mem.h"
 #include "common/str.h"
-#include "test/sim/kinds/validate.h"
+#include "test/sim/kinds/schema.h"
 
 #define STORAGE "storage.dpu.nvidia.com"
 #define PROVISIONING "provisioning.dpu.nvidia.com"

@@ -6,154 +6,20 @@
  *
  * Not checked: status (only the host controller writes it).
  */
-#include "test/sim/kinds/validate_priv.h"
+#include "test/sim/kinds/validate.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include "common/mem.h"
 #include "test/sim/kinds/quantity.h"
-
-enum field_type { T_STRING, T_BOOLEAN, T_STRING_MAP, T_STRING_LIST, T_RESOURCES };
+#include "test/sim/kinds/schema.h"
+#include "test/sim/kinds/validate_meta.h"
 
 static const char *const type_names[] = {
 	[T_STRING] = "string",     [T_BOOLEAN] = "boolean",  [T_STRING_MAP] = "object",
 	[T_STRING_LIST] = "array", [T_RESOURCES] = "object",
 };
-
-struct field {
-	const char *name; /* below spec */
-	enum field_type type;
-	bool required;
-	unsigned min;               /* characters of a string, items of a list */
-	unsigned max;               /* items of a list; 0: no limit */
-	const char *immutable;      /* the CEL rule's message; NULL: may change */
-	const char *fallback;       /* JSON of the default; NULL: none */
-	const char *const *allowed; /* a string's enum, or what a list's items may be */
-};
-
-struct schema {
-	const struct field *fields;
-	size_t n;
-	/* CEL rules over several fields. */
-	void (*rule)(const struct json *spec, struct invalid *ret);
-};
-
-static const char *const volume_modes[] = { "Filesystem", "Block", NULL };
-static const char *const access_modes[] = { "ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany",
-	                                    NULL };
-static const char *const function_types[] = { "pf", "vf", NULL };
-static const char *const algorithms[] = { "Random", "NumberVolumes", NULL };
-
-static const struct field volume_fields[] = {
-	{ .name = "dpuStoragePolicyName",
-	  .required = true,
-	  .min = 1,
-	  .immutable = "dpuStoragePolicy field is immutable" },
-	{ .name = "parameters",
-	  .type = T_STRING_MAP,
-	  .fallback = "{}",
-	  .immutable = "parameters field is immutable" },
-	{ .name = "accessModes",
-	  .type = T_STRING_LIST,
-	  .required = true,
-	  .min = 1,
-	  .max = 3,
-	  .allowed = access_modes,
-	  .immutable = "accessModes field is immutable" },
-	{ .name = "resources",
-	  .type = T_RESOURCES,
-	  .required = true,
-	  .immutable = "resources field is immutable" },
-	{ .name = "volumeMode",
-	  .fallback = "\"Filesystem\"",
-	  .allowed = volume_modes,
-	  .immutable = "volumeMode field is immutable" },
-};
-
-static const struct field attachment_fields[] = {
-	{ .name = "dpuNodeName",
-	  .required = true,
-	  .min = 1,
-	  .immutable = "dpuNodeName field is immutable" },
-	{ .name = "dpuVolumeName",
-	  .required = true,
-	  .min = 1,
-	  .immutable = "dpuVolumeName field is immutable" },
-	{ .name = "functionType",
-	  .required = true,
-	  .allowed = function_types,
-	  .immutable = "functionType field is immutable" },
-	{ .name = "hotplugFunction",
-	  .type = T_BOOLEAN,
-	  .required = true,
-	  .immutable = "hotplugFunction field is immutable" },
-};
-
-static const struct field policy_fields[] = {
-	{ .name = "dpuStorageVendors", .type = T_STRING_LIST, .required = true, .min = 1 },
-	{ .name = "parameters", .type = T_STRING_MAP, .fallback = "{}" },
-	{ .name = "selectionAlgorithm", .fallback = "\"NumberVolumes\"", .allowed = algorithms },
-};
-
-static const struct field vendor_fields[] = {
-	{ .name = "storageClassName", .required = true, .min = 1 },
-	{ .name = "pluginName", .required = true, .min = 1 },
-};
-
-/* A hot-plugged function is always a PF. */
-static void attachment_rule(const struct json *spec, struct invalid *ret)
-{
-	struct err err = ERR_INIT;
-	bool hotplug = false;
-
-	if (json_get_bool(spec, "hotplugFunction", &hotplug, &err) || !hotplug)
-		return;
-	if (!str_eq(json_str(spec, "functionType"), "pf"))
-		invalid_add(ret, "FieldValueInvalid", "spec",
-		            "Invalid value: hotplugFunction can be true only when functionType is "
-		            "pf");
-}
-
-const struct schema schema_volume = { volume_fields, ARRAY_LEN(volume_fields), NULL };
-const struct schema schema_attachment = { attachment_fields, ARRAY_LEN(attachment_fields),
-	                                  attachment_rule };
-const struct schema schema_policy = { policy_fields, ARRAY_LEN(policy_fields), NULL };
-const struct schema schema_vendor = { vendor_fields, ARRAY_LEN(vendor_fields), NULL };
-
-void invalid_init(struct invalid *i)
-{
-	*i = (struct invalid) { .causes = json_array(), .text = STR_INIT(65536) };
-}
-
-void invalid_clear(struct invalid *i)
-{
-	json_free(i->causes);
-	str_clear(&i->text);
-	i->causes = NULL;
-}
-
-void invalid_add(struct invalid *i, const char *reason, const char *field, const char *fmt, ...)
-{
-	struct json *cause = json_object();
-	char message[1024];
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(message, sizeof(message), fmt, args);
-	va_end(args);
-	json_set_str(cause, "reason", reason);
-	json_set_str(cause, "message", message);
-	json_set_str(cause, "field", field);
-	json_append(i->causes, cause);
-	str_addf(&i->text, "%s%s: %s", i->n++ ? ", " : "", field, message);
-}
-
-char *invalid_message(const struct invalid *i)
-{
-	return i->n == 1 ? xstrdup(i->text.ptr) : xasprintf("[%s]", i->text.ptr);
-}
 
 static const struct field *field_find(const struct schema *schema, const char *name)
 {

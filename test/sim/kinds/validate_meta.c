@@ -3,13 +3,13 @@
  * Metadata rules: names, labels, annotations, finalizers, what may not change. The texts are
  * those of k8s.io/apimachinery's validation. No state.
  */
-#include "test/sim/kinds/validate_priv.h"
+#include "test/sim/kinds/validate_meta.h"
 
-#include <ctype.h>
 #include <string.h>
 
 #include "common/mem.h"
 #include "test/sim/kinds/object.h"
+#include "test/sim/kinds/qualified_name.h"
 
 #define ANNOTATIONS_MAX (256 * 1024)
 
@@ -40,42 +40,6 @@ static const char qualified_rule[] =
 	"an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for "
 	"validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 
-/* Letters, digits, '-', '_', '.', with a letter or digit at both ends. */
-static bool is_word(const char *s, size_t n)
-{
-	if (!n || n > 63 || !isalnum((unsigned char)s[0]) || !isalnum((unsigned char)s[n - 1]))
-		return false;
-	for (size_t i = 0; i < n; i++)
-		if (!isalnum((unsigned char)s[i]) && !strchr("-_.", s[i]))
-			return false;
-	return true;
-}
-
-/* "name" or "prefix.example/name". */
-static bool is_qualified(const char *s)
-{
-	const char *slash = strchr(s, '/');
-
-	if (slash) {
-		char *prefix AUTO(free) = xstrndup(s, (size_t)(slash - s));
-
-		if (!dns1123_subdomain(prefix))
-			return false;
-		s = slash + 1;
-	}
-	return is_word(s, strlen(s));
-}
-
-bool label_key_is_valid(const char *key)
-{
-	return is_qualified(key);
-}
-
-bool label_value_is_valid(const char *value)
-{
-	return !*value || is_word(value, strlen(value));
-}
-
 static void check_name(const struct resource *res, const char *name, struct invalid *ret)
 {
 	bool is_namespace = res == RES(NAMESPACES);
@@ -98,7 +62,7 @@ static void check_labels(const struct json *object, struct invalid *ret)
 	json_foreach (label, json_at(object, "metadata.labels")) {
 		const char *value = json_text(label);
 
-		if (!is_qualified(json_name(label)))
+		if (!qualified_name_is_valid(json_name(label)))
 			invalid_add(ret, "FieldValueInvalid", "metadata.labels",
 			            "Invalid value: \"%s\": %s", json_name(label), label_key_rule);
 		if (!value)
@@ -120,7 +84,7 @@ static void check_annotations(const struct json *object, struct invalid *ret)
 	json_foreach (item, json_at(object, "metadata.annotations")) {
 		const char *value = json_text(item);
 
-		if (!is_qualified(json_name(item)))
+		if (!qualified_name_is_valid(json_name(item)))
 			invalid_add(ret, "FieldValueInvalid", "metadata.annotations",
 			            "Invalid value: \"%s\": %s", json_name(item), qualified_rule);
 		if (!value)
@@ -138,7 +102,7 @@ static void check_finalizers(const struct json *object, const struct json *old, 
 	json_foreach (item, json_at(object, "metadata.finalizers")) {
 		const char *finalizer = json_text(item);
 
-		if (!finalizer || !is_qualified(finalizer))
+		if (!finalizer || !qualified_name_is_valid(finalizer))
 			invalid_add(ret, "FieldValueInvalid", "metadata.finalizers",
 			            "Invalid value: \"%s\": %s", finalizer ? finalizer : "",
 			            qualified_rule);

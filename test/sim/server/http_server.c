@@ -13,8 +13,9 @@
 
 #include "common/log.h"
 #include "common/mem.h"
-#include "test/sim/api/api.h"
+#include "test/sim/api/watch.h"
 #include "test/sim/base/options.h"
+#include "test/sim/server/route.h"
 
 #define BODY_MAX (3 * 1024 * 1024) /* as the API server's */
 #define CONNECTIONS_MAX 2000
@@ -135,7 +136,7 @@ static enum MHD_Result answer(struct http_server *s, struct MHD_Connection *conn
 		reply = (struct reply) { 0 };
 		reply_failure(&reply, 413, NULL, "the request is larger than %d bytes", BODY_MAX);
 	} else {
-		api_handle(&call, &reply);
+		route_request(&call, &reply);
 	}
 	if (log_verbosity() >= 2)
 		log_msg(LOG_INFO, "%s %s: %u", method, url, reply.code);

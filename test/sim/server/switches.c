@@ -3,12 +3,13 @@
  * /sim/...: the simulator's own switches. No token is asked for: whoever can reach the
  * port may break the world, that is what it is for.
  */
-#include "test/sim/api/api.h"
+#include "test/sim/server/switches.h"
 
 #include <string.h>
 
 #include "common/mem.h"
 #include "test/sim/base/counters.h"
+#include "test/sim/base/faults.h"
 #include "test/sim/dpf/dpf.h"
 #include "test/sim/fabric/fabric.h"
 #include "test/sim/base/options.h"
@@ -156,7 +157,7 @@ static const struct {
 	{ "POST", "/sim/resize", post_resize },         { "GET", "/sim/state", get_state },
 };
 
-void api_sim(const struct call *call, struct reply *ret)
+void switches_handle(const struct call *call, struct reply *ret)
 {
 	struct str known AUTO(str_clear) = STR_INIT(1024);
 

@@ -5,28 +5,14 @@
 #include <check.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/eventfd.h>
 
 #include "common/deadline.h"
 #include "common/mem.h"
-#include "test/sim/base/counters.h"
-#include "test/sim/dpf/dpf.h"
-#include "test/sim/fabric/fabric.h"
-#include "test/sim/base/faults.h"
-#include "test/sim/api/seed.h"
+#include "test/sim/api/watch.h"
+#include "test/sim/life.h"
+#include "test/sim/server/route.h"
 
 #define PATIENCE_MS 20000
-
-static void on_faults(void *arg)
-{
-	struct sim *sim = arg;
-
-	store_wake(sim->store);
-	if (sim->fabric)
-		fabric_poke(sim->fabric);
-	if (sim->dpf)
-		dpf_poke(sim->dpf);
-}
 
 void world_start(struct world *w, const char *const *args)
 {
@@ -40,29 +26,12 @@ void world_start(struct world *w, const char *const *args)
 		strs_add(&argv, *args);
 	ck_assert_msg(options_parse((int)argv.n, argv.v, &w->options, &end, &err) == 0, "%s",
 	              err.msg);
-	w->sim.options = &w->options;
-	w->sim.stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	w->sim.store = store_new(w->options.history);
-	w->sim.faults = faults_new();
-	w->sim.counters = counters_new();
-	if (!w->options.no_fabric)
-		ck_assert_msg(fabric_new(&w->options, w->sim.faults, &w->sim.fabric, &err) == 0,
-		              "%s", err.msg);
-	ck_assert_msg(seed_all(&w->sim, &err) == 0, "%s", err.msg);
-	if (!w->options.no_dpf)
-		w->sim.dpf = dpf_new(&w->sim);
-	faults_on_change(w->sim.faults, on_faults, &w->sim);
+	ck_assert_msg(sim_start(&w->options, &w->sim, &err) == 0, "%s", err.msg);
 }
 
 void world_end(struct world *w)
 {
-	eventfd_write(w->sim.stop_fd, 1);
-	dpf_free(w->sim.dpf);
-	fabric_free(w->sim.fabric);
-	counters_free(w->sim.counters);
-	faults_free(w->sim.faults);
-	store_free(w->sim.store);
-	close(w->sim.stop_fd);
+	sim_end(&w->sim);
 	options_clear(&w->options);
 }
 
@@ -107,7 +76,7 @@ struct answer world_call(struct world *w, const char *method, const char *path, 
 		             .body_len = body ? strlen(body) : 0,
 		             .client_fd = -1 };
 
-	api_handle(&call, &a.reply);
+	route_request(&call, &a.reply);
 	a.code = a.reply.code;
 	a.text = TAKE(a.reply.body);
 	if (a.text && json_parse("answer", a.text, strlen(a.text), &a.json, &err))

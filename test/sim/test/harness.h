@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A snap-sim inside a test: the same parts as main.c puts together, without HTTP. Requests
- * go straight to api_handle(). What goes wrong here fails the running check test.
+ * A snap-sim inside a test: the same parts as in the program, without HTTP. Requests go straight to
+ * route_request(). What goes wrong here fails the running check test.
  */
 #pragma once
 
 #include "common/json.h"
-#include "test/sim/api/api.h"
+#include "test/sim/api/status.h"
 #include "test/sim/base/options.h"
+#include "test/sim/base/sim.h"
 #include "test/sim/store/store.h"
 
 #define NS "nvidia-storage"

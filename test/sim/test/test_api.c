@@ -4,6 +4,7 @@
 
 #include "common/mem.h"
 #include "test/lib/suite.h"
+#include "test/sim/api/api.h"
 #include "test/sim/test/harness.h"
 #include "test/sim/kinds/object.h"
 

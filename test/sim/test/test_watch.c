@@ -6,6 +6,7 @@
 #include "common/deadline.h"
 #include "common/mem.h"
 #include "test/lib/suite.h"
+#include "test/sim/api/watch.h"
 #include "test/sim/test/harness.h"
 #include "test/sim/kinds/object.h"
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between validate.c (schemas) and validate_meta.c (metadata). */
+/* The rules for metadata, which are the same for every kind. */
 #pragma once
 
-#include "test/sim/kinds/validate.h"
+#include "common/json.h"
+#include "test/sim/kinds/invalid.h"
+#include "test/sim/kinds/resource.h"
 
 void validate_metadata(const struct resource *res, const struct json *object,
                        const struct json *old, struct invalid *ret);

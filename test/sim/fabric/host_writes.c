@@ -9,7 +9,7 @@
  * they are read back, and are seen by inotify when their writer closes them. Unlike the
  * kernel's, a write that is refused does not fail: the function just stays as it is.
  */
-#include "test/sim/fabric/fabric_priv.h"
+#include "test/sim/fabric/host_writes.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,6 +28,8 @@
 #include "common/mem.h"
 #include "common/str.h"
 #include "test/sim/base/sim.h"
+#include "test/sim/fabric/devtree.h"
+#include "test/sim/fabric/tree.h"
 
 #define HOSTS_MAX 64
 #define FIFOS 3
@@ -180,7 +182,7 @@ static int override_is_empty(int fd)
  * it ends, so no write of the host can be lost to ours. It is opened for writing only when it must
  * be written: the close of our own is an event, too.
  */
-void function_normalize_override(const struct function *fn)
+static void normalize_override(const struct function *fn)
 {
 	char *path AUTO(free) = xasprintf("%s/sys/%s/driver_override", fn->host->root, fn->dir);
 	int look AUTO(fd) = open(path, O_RDONLY | O_CLOEXEC);
@@ -236,7 +238,7 @@ static void on_attribute(struct fabric *f, int watch_id)
 		}
 		for (size_t i = 0; i < h->n; i++) {
 			if (h->functions[i].present && h->functions[i].watch == watch_id) {
-				function_normalize_override(&h->functions[i]);
+				normalize_override(&h->functions[i]);
 				return;
 			}
 		}
@@ -300,7 +302,7 @@ static void apply_faults(struct fabric *f)
 	}
 }
 
-void fabric_poke(struct fabric *f)
+void host_writes_wake(struct fabric *f)
 {
 	IGNORE_RESULT(eventfd_write(f->wake_fd, 1));
 }
@@ -362,7 +364,7 @@ static void *run(void *arg)
 	}
 }
 
-int fabric_start_thread(struct fabric *f, struct err *err)
+int host_writes_start(struct fabric *f, struct err *err)
 {
 	/* A lease that is broken sends SIGIO, which must not end the process. */
 	struct sigaction act = { .sa_handler = on_sigio, .sa_flags = SA_RESTART };
@@ -376,7 +378,7 @@ int fabric_start_thread(struct fabric *f, struct err *err)
 	return 0;
 }
 
-void fabric_stop_thread(struct fabric *f)
+void host_writes_stop(struct fabric *f)
 {
 	if (!f->thread_runs)
 		return;
@@ -384,7 +386,7 @@ void fabric_stop_thread(struct fabric *f)
 		WITH_LOCK(&f->lock);
 		f->stop = true;
 	}
-	fabric_poke(f);
+	host_writes_wake(f);
 	pthread_join(f->thread, NULL);
 	f->thread_runs = false;
 }

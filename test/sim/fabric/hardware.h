@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between fabric.c (what is attached), fabric_tree.c (how it looks) and fabric_host.c (what the
- * host does to it). Everything below is under fabric->lock.
+ * Hosts, their PCI functions and the disks on them, as the parts of the fabric share them.
+ * Everything here is under fabric->lock.
  */
 #pragma once
 
 #include <pthread.h>
 
-#include "test/sim/fabric/fabric.h"
+#include "test/sim/base/faults.h"
+#include "test/sim/base/options.h"
+#include "test/sim/fabric/function.h"
 #include "test/sim/fabric/loopdev.h"
 #include "test/sim/fabric/state_dir.h"
-#include "test/sim/fabric/devtree.h"
 
 #define BDF_LENGTH 12 /* "0000:26:00.1" */
 
@@ -65,22 +66,8 @@ struct fabric {
 	bool stop;
 };
 
-/* fabric_tree.c */
-int host_build(struct host *h, struct err *err) MUST_CHECK; /* everything but VFs */
-int function_appear(struct function *fn, struct err *err) MUST_CHECK;
-void function_vanish(struct function *fn);
-int function_bind(struct function *fn, struct err *err) MUST_CHECK;
-void function_unbind(struct function *fn);
-int disk_appear(struct function *fn, struct disk *k, struct err *err) MUST_CHECK;
-void disk_vanish(struct function *fn, struct disk *k);
-int disk_resized(struct function *fn, struct disk *k, struct err *err) MUST_CHECK;
-bool host_autoprobe(const struct host *h);
-/* The driver_override of a function, "" when there is none; malloc'ed. */
-char *function_override(const struct function *fn);
-void function_normalize_override(const struct function *fn);
-
-/* fabric_host.c */
-int host_listen(struct host *h, struct err *err) MUST_CHECK; /* FIFOs and watches of the tree */
-void host_watch_function(struct function *fn);
-int fabric_start_thread(struct fabric *f, struct err *err) MUST_CHECK;
-void fabric_stop_thread(struct fabric *f);
+/* Whether the host's nvme driver runs with native multipath. */
+bool host_is_multipath(const struct host *h);
+/* Directories below sys of a bound function's NVMe subsystem and controller; malloc'ed. */
+char *function_subsystem_dir(const struct function *fn);
+char *function_controller_dir(const struct function *fn);

@@ -1,27 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the hardware looks in sysfs: PCI functions, NVMe controllers, namespaces. Names, attributes
- * and link targets follow the recorded trees of real kernels; what discovery does not need is left
- * out.
- *
- * A namespace with native multipath is three things: a hidden path below its controller
- * (nvme0c1n1), the disk
- * below the subsystem (nvme0n1) and the disk's node in /dev; they appear in this order and vanish
- * in the
- * opposite one, as in the kernel. Called with fabric->lock held.
+ * The bus, PCI functions and NVMe controllers in sysfs. Names, attributes and link targets follow
+ * the recorded trees of real kernels; what discovery does not need is left out.
  */
-#include "test/sim/fabric/fabric_priv.h"
+#include "test/sim/fabric/tree.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 
 #include "common/file.h"
 #include "common/mem.h"
 #include "common/str.h"
+#include "test/sim/fabric/devtree.h"
+#include "test/sim/fabric/tree_disk.h"
 
 #define SYS "sys/"
 #define NVME_DRIVER "bus/pci/drivers/nvme"
@@ -29,30 +20,8 @@
 #define SERIAL "SNAP0000000000000001"
 #define FIRMWARE "1.0     "
 #define CONTROLLER_MAJOR 245
-#define GENERIC_MAJOR 244
 #define NVME_CLASS "0x010802\n"
 #define ATTRIBUTE_MAX 4096
-
-static bool multipath(const struct host *h)
-{
-	return !h->fabric->options->no_multipath;
-}
-
-/* A link in a class or bus directory, which is its own home. */
-static void devtree_entry(struct devtree *t, const char *dir, const char *name, const char *target)
-{
-	char *below_root AUTO(free) = xasprintf(SYS "%s", dir);
-
-	devtree_dir(t, below_root);
-	devtree_link(t, below_root, name, dir, target);
-}
-
-static void devtree_remove_entry(struct devtree *t, const char *dir, const char *name)
-{
-	char *path AUTO(free) = xasprintf(SYS "%s/%s", dir, name);
-
-	devtree_remove(t, path);
-}
 
 /* ---- the bus ---- */
 
@@ -101,7 +70,7 @@ static void build_bus(struct devtree *t, const struct host *h)
 	devtree_attr(t, SYS "bus/pci", "drivers_autoprobe", "1\n");
 	devtree_link(t, SYS NVME_DRIVER, "module", NVME_DRIVER, "module/nvme");
 	devtree_attr(t, SYS "module/nvme_core/parameters", "multipath", "%s\n",
-	             multipath(h) ? "Y" : "N");
+	             host_is_multipath(h) ? "Y" : "N");
 	devtree_attr(t, SYS "module/nvme_core/parameters", "io_timeout", "30\n");
 	devtree_attr(t, SYS "module/nvme/parameters", "io_queue_depth", "1024\n");
 	build_port(t, "0000:00:04.0");
@@ -303,14 +272,9 @@ static bool subsystem_is_used(const struct host *h, unsigned subsystem)
 	return false;
 }
 
-static char *subsystem_dir(const struct function *fn)
-{
-	return xasprintf("devices/virtual/nvme-subsystem/nvme-subsys%u", fn->subsystem);
-}
-
 static void build_subsystem(struct devtree *t, const struct function *fn)
 {
-	char *home AUTO(free) = subsystem_dir(fn);
+	char *home AUTO(free) = function_subsystem_dir(fn);
 	char *final AUTO(free) = xasprintf(SYS "%s", home);
 	char *name AUTO(free) = xasprintf("nvme-subsys%u", fn->subsystem);
 	char *dir AUTO(free) = xasprintf("new/%s", name);
@@ -338,7 +302,7 @@ static void build_controller(struct devtree *t, const struct function *fn)
 	char *final AUTO(free) = xasprintf(SYS "%s", home);
 	char *dir AUTO(free) = xasprintf("new/%s", name);
 	char *device AUTO(free) = xasprintf("../../../%s", fn->bdf);
-	char *subsystem AUTO(free) = subsystem_dir(fn);
+	char *subsystem AUTO(free) = function_subsystem_dir(fn);
 
 	devtree_dir(t, dir);
 	devtree_attr(t, dir, "address", "%s\n", fn->bdf);
@@ -394,7 +358,7 @@ void function_unbind(struct function *fn)
 		return;
 	for (struct disk *k = fn->disks; k; k = k->next)
 		disk_vanish(fn, k);
-	subsystem = subsystem_dir(fn);
+	subsystem = function_subsystem_dir(fn);
 	fn->bound = false;
 	devtree_remove_entry(&t, subsystem, name);
 	devtree_remove_entry(&t, "class/nvme", name);
@@ -409,214 +373,4 @@ void function_unbind(struct function *fn)
 		devtree_remove_entry(&t, "class/nvme-subsystem", link);
 		devtree_remove(&t, whole);
 	}
-}
-
-/* ---- namespaces ---- */
-
-/* Lowest Y of nvmeXnY that is free in the subsystem. */
-static unsigned free_head(const struct function *fn)
-{
-	const struct host *h = fn->host;
-
-	for (unsigned y = 1;; y++) {
-		bool taken = false;
-
-		for (size_t i = 0; i < h->n; i++) {
-			const struct function *other = &h->functions[i];
-
-			if (!other->bound || other->subsystem != fn->subsystem)
-				continue;
-			for (const struct disk *k = other->disks; k; k = k->next)
-				taken |= k->visible && k->head == y;
-		}
-		if (!taken)
-			return y;
-	}
-}
-
-/* What a path, a head and a plain disk have in common. */
-static void write_block(struct devtree *t, const struct function *fn, const struct disk *k,
-                        const char *dir, const char *home, bool hidden)
-{
-	char *holders AUTO(free) = xasprintf("%s/holders", dir);
-	char *slaves AUTO(free) = xasprintf("%s/slaves", dir);
-	char *queue AUTO(free) = xasprintf("%s/queue", dir);
-
-	devtree_dir(t, dir);
-	devtree_dir(t, holders);
-	devtree_dir(t, slaves);
-	devtree_dir(t, queue);
-	devtree_attr(t, queue, "logical_block_size", "%u\n",
-	             fn->host->fabric->options->sector_size);
-	devtree_attr(t, queue, "rotational", "0\n");
-	devtree_attr(t, dir, "nsid", "%" PRIu32 "\n", k->nsid);
-	devtree_attr(t, dir, "size", "%" PRIu64 "\n", k->bytes / 512);
-	devtree_attr(t, dir, "ro", "0\n");
-	devtree_attr(t, dir, "removable", "0\n");
-	devtree_attr(t, dir, "hidden", "%d\n", hidden);
-	devtree_attr(t, dir, "diskseq", "%" PRIu64 "\n", k->loop.diskseq);
-	if (fn->host->fabric->options->hide_uuid) {
-		devtree_attr(t, dir, "wwid", "nvme.15b3-%s-%s-%08" PRIx32 "\n", SERIAL, "SNAP",
-		             k->nsid);
-	} else {
-		devtree_attr(t, dir, "uuid", "%s\n", k->uuid);
-		devtree_attr(t, dir, "wwid", "uuid.%s\n", k->uuid);
-	}
-	if (!hidden)
-		devtree_attr(t, dir, "dev", "%u:%u\n", major(k->loop.devno), minor(k->loop.devno));
-	devtree_link(t, dir, "subsystem", home, "class/block");
-}
-
-static void write_disk_uevent(struct devtree *t, const struct disk *k, const char *dir)
-{
-	devtree_attr(t, dir, "uevent",
-	             "MAJOR=%u\nMINOR=%u\nDEVNAME=%s\nDEVTYPE=disk\nDISKSEQ=%" PRIu64 "\n",
-	             major(k->loop.devno), minor(k->loop.devno), k->name, k->loop.diskseq);
-}
-
-static char *controller_home(const struct function *fn)
-{
-	return xasprintf("%s/nvme/nvme%u", fn->dir, fn->instance);
-}
-
-/* Directory below sys of the disk itself. */
-static char *disk_home(const struct function *fn, const struct disk *k)
-{
-	char *parent AUTO(free) = multipath(fn->host) ? subsystem_dir(fn) : controller_home(fn);
-
-	return xasprintf("%s/%s", parent, k->name);
-}
-
-static void build_path(struct devtree *t, const struct function *fn, const struct disk *k)
-{
-	char *parent AUTO(free) = controller_home(fn);
-	char *home AUTO(free) = xasprintf("%s/%s", parent, k->path);
-	char *final AUTO(free) = xasprintf(SYS "%s", home);
-	char *dir AUTO(free) = xasprintf("new/%s", k->path);
-	char *device AUTO(free) = xasprintf("../../nvme%u", fn->instance);
-
-	write_block(t, fn, k, dir, home, true);
-	devtree_attr(t, dir, "uevent", "DEVTYPE=disk\nDISKSEQ=%" PRIu64 "\n", k->loop.diskseq);
-	devtree_symlink(t, dir, "device", device);
-	devtree_rename(t, dir, final);
-	devtree_entry(t, "class/block", k->path, home);
-	devtree_entry(t, "block", k->path, home);
-}
-
-/* The character device beside each disk; nobody may take it for one. */
-static void build_generic(struct devtree *t, const char *parent, const struct disk *k,
-                          const char *device)
-{
-	char *name AUTO(free) = xasprintf("ng%s", k->name + strlen("nvme"));
-	char *home AUTO(free) = xasprintf("%s/%s", parent, name);
-	char *final AUTO(free) = xasprintf(SYS "%s", home);
-	char *dir AUTO(free) = xasprintf("new/%s", name);
-
-	devtree_dir(t, dir);
-	devtree_attr(t, dir, "dev", "%d:%u\n", GENERIC_MAJOR, k->head);
-	devtree_attr(t, dir, "uevent", "MAJOR=%d\nMINOR=%u\nDEVNAME=%s\n", GENERIC_MAJOR, k->head,
-	             name);
-	devtree_symlink(t, dir, "device", device);
-	devtree_link(t, dir, "subsystem", home, "class/nvme-generic");
-	devtree_rename(t, dir, final);
-	devtree_entry(t, "class/nvme-generic", name, home);
-}
-
-static void build_disk(struct devtree *t, const struct function *fn, const struct disk *k)
-{
-	char *home AUTO(free) = disk_home(fn, k);
-	char *final AUTO(free) = xasprintf(SYS "%s", home);
-	char *dir AUTO(free) = xasprintf("new/%s", k->name);
-	char *device AUTO(free) = multipath(fn->host)
-	                                  ? xasprintf("../../nvme-subsys%u", fn->subsystem)
-	                                  : xasprintf("../../nvme%u", fn->instance);
-	char *parent AUTO(free) = multipath(fn->host) ? subsystem_dir(fn) : controller_home(fn);
-	char *number AUTO(free) = xasprintf("%u:%u", major(k->loop.devno), minor(k->loop.devno));
-
-	write_block(t, fn, k, dir, home, false);
-	write_disk_uevent(t, k, dir);
-	devtree_symlink(t, dir, "device", device);
-	devtree_rename(t, dir, final);
-	devtree_entry(t, "dev/block", number, home);
-	devtree_entry(t, "class/block", k->name, home);
-	devtree_entry(t, "block", k->name, home);
-	build_generic(t, parent, k, device);
-}
-
-static void make_node(struct devtree *t, const struct disk *k)
-{
-	char *path AUTO(free) = xasprintf("%s/dev/%s", t->root, k->name);
-
-	if (!t->err.code && mknod(path, S_IFBLK | 0600, k->loop.devno))
-		err_sys(&t->err, errno, "make the device node %s", path);
-}
-
-int disk_appear(struct function *fn, struct disk *k, struct err *err)
-{
-	struct devtree t = DEVTREE_INIT(fn->host->root);
-
-	if (k->visible || !fn->bound)
-		return 0;
-	k->head = free_head(fn);
-	k->visible = true;
-	snprintf(k->name, sizeof(k->name), "nvme%un%u",
-	         multipath(fn->host) ? fn->subsystem : fn->instance, k->head);
-	snprintf(k->path, sizeof(k->path), "nvme%uc%un%u", fn->subsystem, fn->instance, k->head);
-	if (multipath(fn->host))
-		build_path(&t, fn, k);
-	make_node(&t, k);
-	build_disk(&t, fn, k);
-	return devtree_end(&t, err);
-}
-
-void disk_vanish(struct function *fn, struct disk *k)
-{
-	struct devtree t = DEVTREE_INIT(fn->host->root);
-	char *node AUTO(free) = xasprintf("dev/%s", k->name);
-	char *home AUTO(free) = disk_home(fn, k);
-	char *dir AUTO(free) = xasprintf(SYS "%s", home);
-	char *number AUTO(free) = xasprintf("%u:%u", major(k->loop.devno), minor(k->loop.devno));
-	char *parent AUTO(free) = multipath(fn->host) ? subsystem_dir(fn) : controller_home(fn);
-	char *controller AUTO(free) = controller_home(fn);
-
-	if (!k->visible)
-		return;
-	char *generic AUTO(free) = xasprintf("ng%s", k->name + strlen("nvme"));
-
-	devtree_remove(&t, node);
-	devtree_remove_entry(&t, "class/nvme-generic", generic);
-	devtree_remove_entry(&t, parent, generic);
-	devtree_remove_entry(&t, "dev/block", number);
-	devtree_remove_entry(&t, "class/block", k->name);
-	devtree_remove_entry(&t, "block", k->name);
-	devtree_remove(&t, dir);
-	if (multipath(fn->host)) {
-		devtree_remove_entry(&t, "class/block", k->path);
-		devtree_remove_entry(&t, "block", k->path);
-		devtree_remove_entry(&t, controller, k->path);
-	}
-	k->visible = false;
-}
-
-static void replace_size(struct devtree *t, const char *home, const struct disk *k)
-{
-	char *dir AUTO(free) = xasprintf(SYS "%s", home);
-	char *text AUTO(free) = xasprintf("%" PRIu64 "\n", k->bytes / 512);
-
-	devtree_replace(t, dir, "size", text);
-}
-
-int disk_resized(struct function *fn, struct disk *k, struct err *err)
-{
-	struct devtree t = DEVTREE_INIT(fn->host->root);
-	char *home AUTO(free) = disk_home(fn, k);
-	char *controller AUTO(free) = controller_home(fn);
-	char *path AUTO(free) = xasprintf("%s/%s", controller, k->path);
-
-	if (!k->visible)
-		return 0;
-	replace_size(&t, home, k);
-	if (multipath(fn->host))
-		replace_size(&t, path, k);
-	return devtree_end(&t, err);
 }

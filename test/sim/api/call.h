@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One request to the API, and what it is about. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/str.h"
+#include "test/sim/base/sim.h"
+#include "test/sim/kinds/resource.h"
+
+struct call {
+	struct sim *sim;
+	const char *method, *path; /* path is decoded and without the query */
+	const char *content_type, *authorization;
+	const struct strs *query; /* "key=value", decoded */
+	const char *body;
+	size_t body_len;
+	int client_fd; /* to see that the client has gone; -1: none */
+};
+
+struct target {
+	const struct resource *res;
+	char *ns, *name, *sub; /* NULL: not in the path */
+};
+
+/* The value of a query parameter, or NULL. */
+const char *call_query(const struct call *call, const char *key);
+bool call_flag(const struct call *call, const char *key);
+
+enum wait_end { WAIT_READY, WAIT_TIMEOUT, WAIT_GONE };
+/*
+ * Until fd (-1: none) is readable, ms (-1: for ever) have passed, or the client or snap-sim goes.
+ */
+enum wait_end call_wait(const struct call *call, int fd, int ms);

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* watch: a reply that goes on for as long as the client asked for. */
+#pragma once
+
+#include <sys/types.h>
+
+#include "test/sim/api/call.h"
+#include "test/sim/api/status.h"
+
+void api_watch(const struct call *call, const struct target *t, struct reply *ret);
+
+/* The next bytes, at most n, blocking until there are some; 0: the end, -1: cut the connection. */
+ssize_t watch_read(struct watch_stream *w, char *buf, size_t n);
+void watch_free(struct watch_stream *w); /* NULL is fine */

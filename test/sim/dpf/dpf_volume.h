@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The controller of DPUVolume (step.h). */
+#pragma once
+
+#include "test/sim/dpf/state.h"
+
+int64_t dpf_volume(struct dpf *d, struct version *v, struct json *o);
+/* The object of that name is no longer there. */
+void dpf_volume_gone(struct dpf *d, const char *ns, const char *name);

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One step of a controller. A reconcile function looks at one object, does at most one step (one
+ * write) and returns in how many milliseconds to look again, or RECONCILE_IDLE: the next change of
+ * the object, or of what it waits for, brings it back.
+ */
+#pragma once
+
+#include "test/sim/dpf/state.h"
+
+#define RECONCILE_IDLE (-1)
+
+/* Stores `o` if it differs from v. Somebody was faster: nothing, its event brings us back. */
+void dpf_put(struct dpf *d, struct version *v, struct json *o);
+/* Adds the finalizer and stores. True when that was this step. */
+bool dpf_claim(struct dpf *d, struct version *v, struct json *o, const char *finalizer);
+/*
+ * Milliseconds until `ms` have passed since the first call for this stage of this object; 0: they
+ * have.
+ */
+int64_t dpf_delay(struct dpf *d, const char *uid, const char *stage, unsigned ms);
+/* Forgets the delays of an object; uid NULL: of all. */
+void step_forget_delays(struct dpf *d, const char *uid);

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names that follow from what a function is bound as. No state. */
+#include "test/sim/fabric/hardware.h"
+
+#include "common/mem.h"
+
+bool host_is_multipath(const struct host *h)
+{
+	return !h->fabric->options->no_multipath;
+}
+
+char *function_subsystem_dir(const struct function *fn)
+{
+	return xasprintf("devices/virtual/nvme-subsystem/nvme-subsys%u", fn->subsystem);
+}
+
+char *function_controller_dir(const struct function *fn)
+{
+	return xasprintf("%s/nvme/nvme%u", fn->dir, fn->instance);
+}

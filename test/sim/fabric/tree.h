@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How PCI functions and NVMe controllers look in sysfs. Called with fabric->lock held.
+ */
+#pragma once
+
+#include "test/sim/fabric/hardware.h"
+
+int host_build(struct host *h, struct err *err) MUST_CHECK; /* everything but functions */
+int function_appear(struct function *fn, struct err *err) MUST_CHECK;
+void function_vanish(struct function *fn);
+int function_bind(struct function *fn, struct err *err) MUST_CHECK;
+void function_unbind(struct function *fn);
+bool host_autoprobe(const struct host *h);
+/* The driver_override of a function, "" when there is none; malloc'ed. */
+char *function_override(const struct function *fn);

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The schemas of DPF's custom resources: what each spec may hold. Tables, constant; any thread. */
+#pragma once
+
+#include "common/json.h"
+#include "test/sim/kinds/invalid.h"
+
+enum field_type { T_STRING, T_BOOLEAN, T_STRING_MAP, T_STRING_LIST, T_RESOURCES };
+
+struct field {
+	const char *name; /* below spec */
+	enum field_type type;
+	bool required;
+	unsigned min;               /* characters of a string, items of a list */
+	unsigned max;               /* items of a list; 0: no limit */
+	const char *immutable;      /* the CEL rule's message; NULL: may change */
+	const char *fallback;       /* JSON of the default; NULL: none */
+	const char *const *allowed; /* a string's enum, or what a list's items may be */
+};
+
+struct schema {
+	const struct field *fields;
+	size_t n;
+	/* CEL rules over several fields. */
+	void (*rule)(const struct json *spec, struct invalid *ret);
+};
+
+extern const struct schema schema_volume, schema_attachment, schema_policy, schema_vendor;

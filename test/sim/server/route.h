@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a request goes: /sim/... to the switches, everything else to the API. */
+#pragma once
+
+#include "test/sim/api/call.h"
+#include "test/sim/api/status.h"
+
+/* Fills *ret. Blocks while a fault says so. */
+void route_request(struct call *call, struct reply *ret);
