@@ -25,7 +25,7 @@ static void on_faults(void *arg)
 		dpf_poke(sim->dpf);
 }
 
-int sim_start(const struct options *options, struct sim *ret, struct err *err)
+int sim_start(const struct sim_options *options, struct sim *ret, struct err *err)
 {
 	*ret = (struct sim) { .options = options };
 	ret->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

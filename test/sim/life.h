@@ -10,7 +10,7 @@
  * Makes the parts, seeds the objects and starts DPF. `options` must outlive *ret. To be ended with
  * sim_end() after a failure too.
  */
-int sim_start(const struct options *options, struct sim *ret, struct err *err) MUST_CHECK;
+int sim_start(const struct sim_options *options, struct sim *ret, struct err *err) MUST_CHECK;
 /* Ends what waits on behalf of a client or of DPF; nothing is freed. */
 void sim_stop(struct sim *sim);
 /* Stops and frees everything. No request may be under way. */

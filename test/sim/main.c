@@ -15,7 +15,7 @@
 #include "test/sim/server/http_server.h"
 #include "test/sim/server/kubeconfig.h"
 
-static int write_port(const struct options *o, unsigned port, struct err *err)
+static int write_port(const struct sim_options *o, unsigned port, struct err *err)
 {
 	char text[16];
 
@@ -25,7 +25,7 @@ static int write_port(const struct options *o, unsigned port, struct err *err)
 
 static int announce(const struct sim *sim, const struct http_server *server, struct err *err)
 {
-	const struct options *o = sim->options;
+	const struct sim_options *o = sim->options;
 	unsigned port = http_server_port(server);
 
 	if (o->kubeconfig && kubeconfig_write(o, port, err))
@@ -39,7 +39,7 @@ static int announce(const struct sim *sim, const struct http_server *server, str
 	return 0;
 }
 
-static int serve(const struct options *o, const sigset_t *signals, struct err *err)
+static int serve(const struct sim_options *o, const sigset_t *signals, struct err *err)
 {
 	struct http_server *server = NULL;
 	struct sim sim;
@@ -60,7 +60,7 @@ static int serve(const struct options *o, const sigset_t *signals, struct err *e
 
 int main(int argc, char **argv)
 {
-	struct options options;
+	struct sim_options options;
 	enum options_end end;
 	struct err err = ERR_INIT;
 	sigset_t signals;

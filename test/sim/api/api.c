@@ -66,7 +66,7 @@ static bool parse_target(const char *group, const char *version, char **parts, s
 	return !ret->sub || (ret->res->status && str_eq(ret->sub, "status"));
 }
 
-typedef void handler(const struct call *call, const struct target *t, struct reply *ret);
+typedef void handler(const struct api_call *call, const struct target *t, struct reply *ret);
 
 static const struct verb {
 	const char *method;
@@ -80,7 +80,7 @@ static const struct verb {
 };
 static const struct verb watch_verb = { "GET", 0, "watch", api_watch };
 
-static const struct verb *verb_find(const struct call *call, const struct target *t)
+static const struct verb *verb_find(const struct api_call *call, const struct target *t)
 {
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
 		const struct verb *v = &verbs[i];
@@ -93,7 +93,7 @@ static const struct verb *verb_find(const struct call *call, const struct target
 }
 
 /* The name in the path, or for a creation the one in the body: what faults match. */
-static char *name_for_faults(const struct call *call, const struct target *t)
+static char *name_for_faults(const struct api_call *call, const struct target *t)
 {
 	struct json *body AUTO(json_free) = NULL;
 	struct err err = ERR_INIT;
@@ -116,8 +116,9 @@ static void reply_fault(struct reply *r, const struct request_fault *fault)
 }
 
 /* Carries the request out with what the fault does to it. */
-static void run_with_fault(const struct call *call, const struct verb *verb, const struct target *t,
-                           const struct request_fault *fault, struct reply *ret)
+static void run_with_fault(const struct api_call *call, const struct verb *verb,
+                           const struct target *t, const struct request_fault *fault,
+                           struct reply *ret)
 {
 	bool fails = fault->status || fault->hang || fault->unserved;
 
@@ -138,9 +139,10 @@ static void run_with_fault(const struct call *call, const struct verb *verb, con
 	ret->cut |= fault->cut;
 }
 
-static void run(const struct call *call, const struct target *t, struct reply *ret)
+static void run(const struct api_call *call, const struct target *t, struct reply *ret)
 {
 	const struct verb *verb = verb_find(call, t);
+	char *name AUTO(free) = NULL;
 	char *resource AUTO(free) =
 		t->sub ? xasprintf("%s/%s", t->res->plural, t->sub) : xstrdup(t->res->plural);
 	struct request_fault fault = { 0 };
@@ -151,15 +153,14 @@ static void run(const struct call *call, const struct target *t, struct reply *r
 		return;
 	}
 	counters_count(call->sim->counters, verb->name, resource);
-	char *name AUTO(free) = name_for_faults(call, t);
-
+	name = name_for_faults(call, t);
 	if (faults_request(call->sim->faults, verb->name, resource, name, &fault))
 		run_with_fault(call, verb, t, &fault, ret);
 	else
 		verb->fn(call, t, ret);
 }
 
-static bool authorized(const struct call *call)
+static bool authorized(const struct api_call *call)
 {
 	const char *token = call->sim->options->token;
 
@@ -169,7 +170,7 @@ static bool authorized(const struct call *call)
 	       str_eq(call->authorization + strlen("Bearer "), token);
 }
 
-static void handle_resource(const struct call *call, struct reply *ret)
+static void handle_resource(const struct api_call *call, struct reply *ret)
 {
 	struct strs parts AUTO(strs_clear) = STRS_INIT;
 	struct target t AUTO(target_clear) = { 0 };
@@ -191,7 +192,7 @@ static void handle_resource(const struct call *call, struct reply *ret)
 		reply_no_such_path(ret);
 }
 
-void api_handle(struct call *call, struct reply *ret)
+void api_handle(struct api_call *call, struct reply *ret)
 {
 	*ret = (struct reply) { 0 };
 	if (str_eq(call->path, "/healthz") || str_eq(call->path, "/readyz") ||

@@ -15,4 +15,4 @@
 #include "test/sim/api/status.h"
 
 /* Blocks while a fault says so. */
-void api_handle(struct call *call, struct reply *ret);
+void api_handle(struct api_call *call, struct reply *ret);

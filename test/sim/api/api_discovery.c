@@ -22,7 +22,7 @@ static struct json *header(const char *kind)
 	return o;
 }
 
-static struct json *version_of(const struct resource *r)
+static struct json *version_of(const struct api_resource *r)
 {
 	char *group_version AUTO(free) = resource_api_version(r);
 	struct json *v = json_object();
@@ -32,7 +32,7 @@ static struct json *version_of(const struct resource *r)
 	return v;
 }
 
-static struct json *group_of(const struct resource *r)
+static struct json *group_of(const struct api_resource *r)
 {
 	struct json *group = json_object();
 
@@ -73,7 +73,7 @@ static void reply_core_versions(struct reply *ret)
 	reply_json(ret, 200, o);
 }
 
-static struct json *entry(const struct resource *r, const char *sub, const char *const *verbs,
+static struct json *entry(const struct api_resource *r, const char *sub, const char *const *verbs,
                           size_t n_verbs)
 {
 	struct json *e = json_object();
@@ -96,7 +96,7 @@ static void reply_resources(const char *group_version, struct reply *ret)
 
 	json_set_str(list, "groupVersion", group_version);
 	for (size_t i = 0; i < RES_COUNT; i++) {
-		const struct resource *r = &resources[i];
+		const struct api_resource *r = &resources[i];
 		char *own AUTO(free) = resource_api_version(r);
 
 		if (!str_eq(own, group_version))
@@ -133,7 +133,7 @@ bool api_discovery(const char *path, struct reply *ret)
 		reply_resources("v1", ret);
 	else
 		for (size_t i = 0; i < RES_COUNT; i++) {
-			const struct resource *r = &resources[i];
+			const struct api_resource *r = &resources[i];
 			char *group AUTO(free) = xasprintf("/apis/%s", r->group);
 			char *version AUTO(free) = xasprintf("%s/%s", group, r->version);
 

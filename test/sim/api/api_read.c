@@ -18,9 +18,10 @@
 
 #define LIST_MAX ((size_t)1 << 31)
 
-void api_get(const struct call *call, const struct target *t, struct reply *ret)
+void api_get(const struct api_call *call, const struct target *t, struct reply *ret)
 {
-	struct version *v AUTO(version_unref) = store_get(call->sim->store, t->res, t->ns, t->name);
+	struct object_version *v AUTO(version_unref) =
+		store_get(call->sim->store, t->res, t->ns, t->name);
 
 	if (!v) {
 		reply_not_found(ret, t->res, t->name);
@@ -35,17 +36,17 @@ static bool parse_continue(const char *token, uint64_t *rv, const char **after)
 {
 	struct err err = ERR_INIT;
 	const char *colon = strchr(token, ':');
+	char *number AUTO(free) = NULL;
 
 	if (!colon || !strchr(colon, '/'))
 		return false;
-	char *number AUTO(free) = xstrndup(token, (size_t)(colon - token));
-
+	number = xstrndup(token, (size_t)(colon - token));
 	*after = colon + 1;
 	return parse_u64("continue", number, rv, &err) == 0;
 }
 
 /* False: the reply says why not. */
-static bool parse_paging(const struct call *call, struct store_query *q, uint64_t *rv,
+static bool parse_paging(const struct api_call *call, struct store_query *q, uint64_t *rv,
                          struct reply *ret)
 {
 	const char *limit = call_query(call, "limit"), *token = call_query(call, "continue");
@@ -86,7 +87,7 @@ static void reply_page(const struct target *t, const struct store_page *page, ui
 	if (!page->left)
 		str_add(&out, ",\"continue\":\"\"");
 	if (page->left) {
-		const struct version *last = page->v[page->n - 1];
+		const struct object_version *last = page->v[page->n - 1];
 
 		str_addf(&out, ",\"continue\":\"%" PRIu64 ":%s/%s\"", rv, last->ns, last->name);
 		if (count_left)
@@ -104,7 +105,7 @@ static void reply_page(const struct target *t, const struct store_page *page, ui
 	ret->body = str_take(&out);
 }
 
-void api_list(const struct call *call, const struct target *t, struct reply *ret)
+void api_list(const struct api_call *call, const struct target *t, struct reply *ret)
 {
 	struct selectors selectors AUTO(selectors_clear) = { 0 };
 	struct store_page page AUTO(store_page_clear) = { 0 };

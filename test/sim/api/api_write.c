@@ -27,7 +27,7 @@ static bool is_json_type(const char *type)
 }
 
 /* NULL: the reply says why. */
-static struct json *parse_body(const struct call *call, struct reply *ret)
+static struct json *parse_body(const struct api_call *call, struct reply *ret)
 {
 	struct json *body AUTO(json_free) = NULL;
 	struct err err = ERR_INIT;
@@ -59,7 +59,8 @@ static bool metadata_decodes(const struct json *object)
 }
 
 /* A whole object: its type and place must be those of the path. */
-static struct json *parse_object(const struct call *call, const struct target *t, struct reply *ret)
+static struct json *parse_object(const struct api_call *call, const struct target *t,
+                                 struct reply *ret)
 {
 	struct json *o AUTO(json_free) = NULL;
 	char *api_version AUTO(free) = resource_api_version(t->res);
@@ -125,6 +126,7 @@ static void generate_name(struct json *metadata)
 {
 	static const char letters[] = "bcdfghjklmnpqrstvwxz2456789";
 	const char *prefix = json_str(metadata, "generateName");
+	char *name AUTO(free) = NULL;
 	char uuid[37], suffix[6] = "";
 
 	if (str_empty(prefix) || !str_empty(json_str(metadata, "name")))
@@ -132,8 +134,7 @@ static void generate_name(struct json *metadata)
 	object_uuid(uuid);
 	for (size_t i = 0; i < 5; i++)
 		suffix[i] = letters[(unsigned char)uuid[i] % (sizeof(letters) - 1)];
-	char *name AUTO(free) = xasprintf("%s%s", prefix, suffix);
-
+	name = xasprintf("%s%s", prefix, suffix);
 	json_set_str(metadata, "name", name);
 }
 
@@ -155,9 +156,9 @@ static void set_new_metadata(const struct target *t, struct json *object)
 	json_remove(metadata, "selfLink");
 }
 
-static bool namespace_exists(const struct call *call, const struct target *t, struct reply *ret)
+static bool namespace_exists(const struct api_call *call, const struct target *t, struct reply *ret)
 {
-	struct version *ns AUTO(version_unref) = NULL;
+	struct object_version *ns AUTO(version_unref) = NULL;
 
 	if (!t->res->namespaced)
 		return true;
@@ -167,10 +168,10 @@ static bool namespace_exists(const struct call *call, const struct target *t, st
 	return ns;
 }
 
-void api_create(const struct call *call, const struct target *t, struct reply *ret)
+void api_create(const struct api_call *call, const struct target *t, struct reply *ret)
 {
 	struct json *object AUTO(json_free) = parse_object(call, t, ret);
-	struct version *made AUTO(version_unref) = NULL;
+	struct object_version *made AUTO(version_unref) = NULL;
 
 	if (!object || !namespace_exists(call, t, ret))
 		return;
@@ -261,10 +262,10 @@ static struct json *combine(const struct target *t, const struct json *wanted,
 }
 
 /* Stores `object` in place of `old`: 0 (replied), or 1: somebody was faster. */
-static int commit(const struct call *call, const struct target *t, struct json *object,
-                  const struct json *old, const struct version *expect, struct reply *ret)
+static int commit(const struct api_call *call, const struct target *t, struct json *object,
+                  const struct json *old, const struct object_version *expect, struct reply *ret)
 {
-	struct version *made AUTO(version_unref) = NULL;
+	struct object_version *made AUTO(version_unref) = NULL;
 
 	if (!is_valid(t, object, old, ret))
 		return 0;
@@ -287,7 +288,8 @@ static int commit(const struct call *call, const struct target *t, struct json *
 
 /* uid and resourceVersion that a new state names must be those of the object. */
 static bool preconditions_hold(const struct target *t, const struct json *wanted,
-                               const struct version *current, bool *named_rv, struct reply *ret)
+                               const struct object_version *current, bool *named_rv,
+                               struct reply *ret)
 {
 	const char *rv = json_str(wanted, "metadata.resourceVersion");
 	const char *uid = object_uid(wanted);
@@ -321,10 +323,12 @@ static bool names_agree(const struct target *t, const struct json *wanted, struc
 	return false;
 }
 
-void api_update(const struct call *call, const struct target *t, struct reply *ret)
+void api_update(const struct api_call *call, const struct target *t, struct reply *ret)
 {
 	struct json *wanted AUTO(json_free) = parse_object(call, t, ret);
-	struct version *current AUTO(version_unref) =
+	struct json *old AUTO(json_free) = NULL;
+	struct json *object AUTO(json_free) = NULL;
+	struct object_version *current AUTO(version_unref) =
 		store_get(call->sim->store, t->res, t->ns, t->name);
 	bool named_rv;
 
@@ -338,7 +342,7 @@ void api_update(const struct call *call, const struct target *t, struct reply *r
 		return;
 	if (!named_rv) {
 		struct invalid causes AUTO(invalid_clear);
-		struct resource as = *t->res;
+		struct api_resource as = *t->res;
 
 		as.kind = t->res->plural; /* so it says */
 		invalid_init(&causes);
@@ -347,9 +351,8 @@ void api_update(const struct call *call, const struct target *t, struct reply *r
 		reply_invalid(ret, &as, t->name, &causes);
 		return;
 	}
-	struct json *old AUTO(json_free) = version_parse(current);
-	struct json *object AUTO(json_free) = combine(t, wanted, old);
-
+	old = version_parse(current);
+	object = combine(t, wanted, old);
 	if (commit(call, t, object, old, current, ret))
 		reply_conflict(ret, t->res, t->name, MODIFIED);
 }
@@ -365,10 +368,13 @@ static void reply_uid_is_fixed(const struct target *t, const struct json *patch,
 }
 
 /* One attempt. 0: replied, 1: somebody was faster. */
-static int try_patch(const struct call *call, const struct target *t, const struct json *patch,
+static int try_patch(const struct api_call *call, const struct target *t, const struct json *patch,
                      struct reply *ret)
 {
-	struct version *current AUTO(version_unref) =
+	struct json *object AUTO(json_free) = NULL;
+	struct json *old AUTO(json_free) = NULL;
+	struct json *wanted AUTO(json_free) = NULL;
+	struct object_version *current AUTO(version_unref) =
 		store_get(call->sim->store, t->res, t->ns, t->name);
 	bool named_rv;
 
@@ -382,12 +388,10 @@ static int try_patch(const struct call *call, const struct target *t, const stru
 	}
 	if (!preconditions_hold(t, patch, current, &named_rv, ret))
 		return 0;
-	struct json *old AUTO(json_free) = version_parse(current);
-	struct json *wanted AUTO(json_free) = json_copy(old);
-
+	old = version_parse(current);
+	wanted = json_copy(old);
 	json_merge_patch(wanted, patch);
-	struct json *object AUTO(json_free) = combine(t, wanted, old);
-
+	object = combine(t, wanted, old);
 	if (commit(call, t, object, old, current, ret) == 0)
 		return 0;
 	if (!named_rv)
@@ -396,7 +400,7 @@ static int try_patch(const struct call *call, const struct target *t, const stru
 	return 0;
 }
 
-void api_patch(const struct call *call, const struct target *t, struct reply *ret)
+void api_patch(const struct api_call *call, const struct target *t, struct reply *ret)
 {
 	struct json *patch AUTO(json_free) = NULL;
 
@@ -417,8 +421,8 @@ void api_patch(const struct call *call, const struct target *t, struct reply *re
 }
 
 /* DeleteOptions of the body, which may be missing. False: replied. */
-static bool delete_allowed(const struct call *call, const struct target *t,
-                           const struct version *current, bool *named_rv, struct reply *ret)
+static bool delete_allowed(const struct api_call *call, const struct target *t,
+                           const struct object_version *current, bool *named_rv, struct reply *ret)
 {
 	struct json *options AUTO(json_free) =
 		call->body_len ? parse_body(call, ret) : json_object();
@@ -434,11 +438,11 @@ static bool delete_allowed(const struct call *call, const struct target *t,
 }
 
 /* Finalizers hold the object: it is marked, and goes when the last of them is removed. */
-static int mark_deleted(const struct call *call, const struct target *t, struct json *object,
-                        const struct version *current, struct reply *ret)
+static int mark_deleted(const struct api_call *call, const struct target *t, struct json *object,
+                        const struct object_version *current, struct reply *ret)
 {
 	struct json *metadata = json_sub(object, "metadata");
-	struct version *made AUTO(version_unref) = NULL;
+	struct object_version *made AUTO(version_unref) = NULL;
 	char now[32];
 
 	if (!object_is_deleting(object)) {
@@ -453,9 +457,10 @@ static int mark_deleted(const struct call *call, const struct target *t, struct 
 	return 0;
 }
 
-static int try_delete(const struct call *call, const struct target *t, struct reply *ret)
+static int try_delete(const struct api_call *call, const struct target *t, struct reply *ret)
 {
-	struct version *current AUTO(version_unref) =
+	struct json *object AUTO(json_free) = NULL;
+	struct object_version *current AUTO(version_unref) =
 		store_get(call->sim->store, t->res, t->ns, t->name);
 	bool named_rv;
 
@@ -465,8 +470,7 @@ static int try_delete(const struct call *call, const struct target *t, struct re
 	}
 	if (!delete_allowed(call, t, current, &named_rv, ret))
 		return 0;
-	struct json *object AUTO(json_free) = version_parse(current);
-
+	object = version_parse(current);
 	if (object_has_finalizers(object))
 		return mark_deleted(call, t, object, current, ret);
 	if (store_remove(call->sim->store, current))
@@ -475,7 +479,7 @@ static int try_delete(const struct call *call, const struct target *t, struct re
 	return 0;
 }
 
-void api_delete(const struct call *call, const struct target *t, struct reply *ret)
+void api_delete(const struct api_call *call, const struct target *t, struct reply *ret)
 {
 	if (t->sub) {
 		reply_failure(ret, 405, NULL,

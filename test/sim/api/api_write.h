@@ -5,7 +5,7 @@
 #include "test/sim/api/call.h"
 #include "test/sim/api/status.h"
 
-void api_create(const struct call *call, const struct target *t, struct reply *ret);
-void api_update(const struct call *call, const struct target *t, struct reply *ret);
-void api_patch(const struct call *call, const struct target *t, struct reply *ret);
-void api_delete(const struct call *call, const struct target *t, struct reply *ret);
+void api_create(const struct api_call *call, const struct target *t, struct reply *ret);
+void api_update(const struct api_call *call, const struct target *t, struct reply *ret);
+void api_patch(const struct api_call *call, const struct target *t, struct reply *ret);
+void api_delete(const struct api_call *call, const struct target *t, struct reply *ret);

@@ -5,7 +5,7 @@
 #include <poll.h>
 #include <string.h>
 
-const char *call_query(const struct call *call, const char *key)
+const char *call_query(const struct api_call *call, const char *key)
 {
 	size_t n = strlen(key);
 
@@ -15,14 +15,14 @@ const char *call_query(const struct call *call, const char *key)
 	return NULL;
 }
 
-bool call_flag(const struct call *call, const char *key)
+bool call_flag(const struct api_call *call, const char *key)
 {
 	const char *value = call_query(call, key);
 
 	return str_eq(value, "true") || str_eq(value, "1");
 }
 
-enum wait_end call_wait(const struct call *call, int fd, int ms)
+enum wait_end call_wait(const struct api_call *call, int fd, int ms)
 {
 	struct pollfd fds[] = {
 		{ .fd = call->client_fd, .events = POLLRDHUP },

@@ -9,7 +9,7 @@
 #include "test/sim/base/sim.h"
 #include "test/sim/kinds/resource.h"
 
-struct call {
+struct api_call {
 	struct sim *sim;
 	const char *method, *path; /* path is decoded and without the query */
 	const char *content_type, *authorization;
@@ -20,16 +20,16 @@ struct call {
 };
 
 struct target {
-	const struct resource *res;
+	const struct api_resource *res;
 	char *ns, *name, *sub; /* NULL: not in the path */
 };
 
 /* The value of a query parameter, or NULL. */
-const char *call_query(const struct call *call, const char *key);
-bool call_flag(const struct call *call, const char *key);
+const char *call_query(const struct api_call *call, const char *key);
+bool call_flag(const struct api_call *call, const char *key);
 
 enum wait_end { WAIT_READY, WAIT_TIMEOUT, WAIT_GONE };
 /*
  * Until fd (-1: none) is readable, ms (-1: for ever) have passed, or the client or snap-sim goes.
  */
-enum wait_end call_wait(const struct call *call, int fd, int ms);
+enum wait_end call_wait(const struct api_call *call, int fd, int ms);

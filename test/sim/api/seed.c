@@ -17,7 +17,7 @@
 
 #define SEED_FILE_MAX (64 * 1024 * 1024)
 
-static const struct resource *resource_of(const struct json *o)
+static const struct api_resource *resource_of(const struct json *o)
 {
 	for (size_t i = 0; i < RES_COUNT; i++) {
 		char *api_version AUTO(free) = resource_api_version(&resources[i]);
@@ -31,9 +31,9 @@ static const struct resource *resource_of(const struct json *o)
 
 static int create(struct sim *sim, const struct json *o, struct err *err)
 {
-	const struct resource *res = resource_of(o);
+	const struct api_resource *res = resource_of(o);
 	const char *ns = *object_namespace(o) ? object_namespace(o) : sim->options->namespace;
-	struct call call = {
+	struct api_call call = {
 		.sim = sim, .method = "POST", .content_type = "application/json", .client_fd = -1
 	};
 	struct target target = { .res = res };
@@ -137,7 +137,7 @@ static int seed_file(struct sim *sim, const char *path, struct err *err)
 
 int seed_all(struct sim *sim, struct err *err)
 {
-	const struct options *o = sim->options;
+	const struct sim_options *o = sim->options;
 
 	if (seed_namespaces(sim, err))
 		return err_wrap(err, "seed");

@@ -73,7 +73,7 @@ void selectors_clear(struct selectors *s)
 	*s = (struct selectors) { 0 };
 }
 
-bool selectors_match(const void *arg, const struct version *v)
+bool selectors_match(const void *arg, const struct object_version *v)
 {
 	const struct selectors *s = arg;
 

@@ -22,4 +22,4 @@ static inline void selectors_clear_p(struct selectors *s)
 	selectors_clear(s);
 }
 /* For store_query.match; arg is a struct selectors. */
-bool selectors_match(const void *arg, const struct version *v);
+bool selectors_match(const void *arg, const struct object_version *v);

@@ -84,17 +84,17 @@ void reply_failure(struct reply *r, unsigned code, const char *reason, const cha
 {
 	char message[4096];
 	va_list args;
+	struct json *s AUTO(json_free) = NULL;
 
 	va_start(args, fmt);
 	vsnprintf(message, sizeof(message), fmt, args);
 	va_end(args);
-	struct json *s AUTO(json_free) = status_failure(code, reason, message);
-
+	s = status_failure(code, reason, message);
 	reply_json(r, code, s);
 }
 
 /* details, with the resource's plural in "kind" as the API server has it. */
-static struct json *details(struct json *status, const struct resource *res, const char *name,
+static struct json *details(struct json *status, const struct api_resource *res, const char *name,
                             const char *kind)
 {
 	struct json *d = json_sub(status, "details");
@@ -107,7 +107,7 @@ static struct json *details(struct json *status, const struct resource *res, con
 }
 
 static void reply_about(struct reply *r, unsigned code, const char *reason,
-                        const struct resource *res, const char *name, const char *message)
+                        const struct api_resource *res, const char *name, const char *message)
 {
 	struct json *s AUTO(json_free) = status_failure(code, reason, message);
 
@@ -115,7 +115,7 @@ static void reply_about(struct reply *r, unsigned code, const char *reason,
 	reply_json(r, code, s);
 }
 
-void reply_not_found(struct reply *r, const struct resource *res, const char *name)
+void reply_not_found(struct reply *r, const struct api_resource *res, const char *name)
 {
 	char *what AUTO(free) = resource_qualified(res);
 	char *message AUTO(free) = xasprintf("%s \"%s\" not found", what, name);
@@ -123,7 +123,7 @@ void reply_not_found(struct reply *r, const struct resource *res, const char *na
 	reply_about(r, 404, NULL, res, name, message);
 }
 
-void reply_exists(struct reply *r, const struct resource *res, const char *name)
+void reply_exists(struct reply *r, const struct api_resource *res, const char *name)
 {
 	char *what AUTO(free) = resource_qualified(res);
 	char *message AUTO(free) = xasprintf("%s \"%s\" already exists", what, name);
@@ -131,7 +131,8 @@ void reply_exists(struct reply *r, const struct resource *res, const char *name)
 	reply_about(r, 409, "AlreadyExists", res, name, message);
 }
 
-void reply_conflict(struct reply *r, const struct resource *res, const char *name, const char *why)
+void reply_conflict(struct reply *r, const struct api_resource *res, const char *name,
+                    const char *why)
 {
 	char *what AUTO(free) = resource_qualified(res);
 	char *message AUTO(free) =
@@ -140,7 +141,7 @@ void reply_conflict(struct reply *r, const struct resource *res, const char *nam
 	reply_about(r, 409, "Conflict", res, name, message);
 }
 
-void reply_invalid(struct reply *r, const struct resource *res, const char *name,
+void reply_invalid(struct reply *r, const struct api_resource *res, const char *name,
                    const struct invalid *causes)
 {
 	char *what AUTO(free) = invalid_message(causes);
@@ -152,7 +153,8 @@ void reply_invalid(struct reply *r, const struct resource *res, const char *name
 	reply_json(r, 422, s);
 }
 
-void reply_deleted(struct reply *r, const struct resource *res, const char *name, const char *uid)
+void reply_deleted(struct reply *r, const struct api_resource *res, const char *name,
+                   const char *uid)
 {
 	struct json *s AUTO(json_free) = status_object("Success");
 

@@ -28,12 +28,14 @@ const char *status_reason(unsigned code);
 /* Each fills the reply. name may be "". */
 void reply_failure(struct reply *r, unsigned code, const char *reason, const char *fmt, ...)
 	PRINTF_(4, 5);
-void reply_not_found(struct reply *r, const struct resource *res, const char *name);
-void reply_exists(struct reply *r, const struct resource *res, const char *name);
-void reply_conflict(struct reply *r, const struct resource *res, const char *name, const char *why);
-void reply_invalid(struct reply *r, const struct resource *res, const char *name,
+void reply_not_found(struct reply *r, const struct api_resource *res, const char *name);
+void reply_exists(struct reply *r, const struct api_resource *res, const char *name);
+void reply_conflict(struct reply *r, const struct api_resource *res, const char *name,
+                    const char *why);
+void reply_invalid(struct reply *r, const struct api_resource *res, const char *name,
                    const struct invalid *causes);
-void reply_deleted(struct reply *r, const struct resource *res, const char *name, const char *uid);
+void reply_deleted(struct reply *r, const struct api_resource *res, const char *name,
+                   const char *uid);
 /* The answer for a path that no API group claims. */
 void reply_no_such_path(struct reply *r);
 /* A path inside a served group that is no resource, or a verb it has not. */

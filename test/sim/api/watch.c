@@ -28,8 +28,8 @@
 #define DEFAULT_SECONDS 1800
 
 struct watch_stream {
-	struct call call; /* without what belongs to the request: sim and client_fd only */
-	const struct resource *res;
+	struct api_call call; /* without what belongs to the request: sim and client_fd only */
+	const struct api_resource *res;
 	char *ns;
 	struct selectors selectors;
 	struct watcher *watcher;
@@ -73,7 +73,7 @@ static void add_bookmark(struct watch_stream *w)
 	w->bookmark = deadline_in_ms(w->call.sim->options->bookmark_ms);
 }
 
-static bool matches(const struct watch_stream *w, const struct version *v)
+static bool matches(const struct watch_stream *w, const struct object_version *v)
 {
 	return v && (!w->ns || str_eq(w->ns, v->ns)) && selectors_match(&w->selectors, v);
 }
@@ -92,7 +92,7 @@ static void add_event(struct watch_stream *w, const struct event *e)
 }
 
 /* 0 and *ret, 1 when the parameter is absent, -1 and the reply. */
-static int number(const struct call *call, const char *key, uint64_t *ret, struct reply *reply)
+static int number(const struct api_call *call, const char *key, uint64_t *ret, struct reply *reply)
 {
 	const char *text = call_query(call, key);
 	struct err err = ERR_INIT;
@@ -124,7 +124,7 @@ static void start(struct watch_stream *w, uint64_t from)
 		add_error(w, from);
 }
 
-void api_watch(const struct call *call, const struct target *t, struct reply *ret)
+void api_watch(const struct api_call *call, const struct target *t, struct reply *ret)
 {
 	struct selectors selectors = { 0 };
 	struct err err = ERR_INIT;
@@ -140,7 +140,7 @@ void api_watch(const struct call *call, const struct target *t, struct reply *re
 		return;
 	}
 	w = xcalloc(1, sizeof(*w));
-	w->call = (struct call) { .sim = call->sim, .client_fd = call->client_fd };
+	w->call = (struct api_call) { .sim = call->sim, .client_fd = call->client_fd };
 	w->res = t->res;
 	w->ns = xstrdup_or_null(t->ns);
 	w->selectors = selectors;
@@ -169,7 +169,7 @@ void watch_free(struct watch_stream *w)
 
 static bool next_initial(struct watch_stream *w)
 {
-	const struct version *v;
+	const struct object_version *v;
 
 	if (w->next_initial == w->initial.n)
 		return false;

@@ -7,7 +7,7 @@
 #include "test/sim/api/call.h"
 #include "test/sim/api/status.h"
 
-void api_watch(const struct call *call, const struct target *t, struct reply *ret);
+void api_watch(const struct api_call *call, const struct target *t, struct reply *ret);
 
 /* The next bytes, at most n, blocking until there are some; 0: the end, -1: cut the connection. */
 ssize_t watch_read(struct watch_stream *w, char *buf, size_t n);

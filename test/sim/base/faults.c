@@ -125,13 +125,12 @@ static int check_members(const struct json *spec, struct err *err)
 {
 	json_foreach (member, spec) {
 		size_t i = 0;
+		struct str list AUTO(str_clear) = STR_INIT(1024);
 
 		while (i < ARRAY_LEN(known_members) && !str_eq(known_members[i], json_name(member)))
 			i++;
 		if (i < ARRAY_LEN(known_members))
 			continue;
-		struct str list AUTO(str_clear) = STR_INIT(1024);
-
 		for (i = 0; i < ARRAY_LEN(known_members); i++)
 			str_addf(&list, " %s", known_members[i]);
 		return err_set(err, ERR_INVALID, "fault: \"%s\" is no member; known are%s",

@@ -8,16 +8,16 @@
 
 #include "common/mem.h"
 
-enum kind { FLAG, NUMBER, BYTES, TEXT, LIST, LISTEN, HELP, VERSION, HEADING };
+enum option_kind { FLAG, NUMBER, BYTES, TEXT, LIST, LISTEN, HELP, VERSION, HEADING };
 
 struct option_row {
 	const char *name, *argument;
-	enum kind kind;
+	enum option_kind kind;
 	size_t offset;
 	const char *help;
 };
 
-#define AT(member) offsetof(struct options, member)
+#define AT(member) offsetof(struct sim_options, member)
 
 static const struct option_row rows[] = {
 	{ NULL, NULL, HEADING, 0, "The API server" },
@@ -81,20 +81,20 @@ static const struct option_row rows[] = {
 	{ "help", NULL, HELP, 0, "print this" },
 };
 
-void options_default(struct options *o)
+void options_default(struct sim_options *o)
 {
-	*o = (struct options) { .address = xstrdup("127.0.0.1"),
-		                .namespace = xstrdup("nvidia-storage"),
-		                .state = xstrdup("/var/tmp/snap-sim"),
-		                .capacity_unit = 1,
-		                .vfs = 4,
-		                .hotplug_slots = 4,
-		                .sector_size = 512,
-		                .history = 10000,
-		                .bookmark_ms = 60000 };
+	*o = (struct sim_options) { .address = xstrdup("127.0.0.1"),
+		                    .namespace = xstrdup("nvidia-storage"),
+		                    .state = xstrdup("/var/tmp/snap-sim"),
+		                    .capacity_unit = 1,
+		                    .vfs = 4,
+		                    .hotplug_slots = 4,
+		                    .sector_size = 512,
+		                    .history = 10000,
+		                    .bookmark_ms = 60000 };
 }
 
-void options_clear(struct options *o)
+void options_clear(struct sim_options *o)
 {
 	free(o->address);
 	free(o->port_file);
@@ -139,7 +139,7 @@ static const struct option_row *find(const char *name, size_t n)
 	return NULL;
 }
 
-static int set_listen(struct options *o, const char *value, struct err *err)
+static int set_listen(struct sim_options *o, const char *value, struct err *err)
 {
 	const char *colon = strrchr(value, ':');
 	uint64_t port;
@@ -173,7 +173,8 @@ static int set_number(const struct option_row *row, void *place, const char *val
 	return 0;
 }
 
-static int set(struct options *o, const struct option_row *row, const char *value, struct err *err)
+static int set(struct sim_options *o, const struct option_row *row, const char *value,
+               struct err *err)
 {
 	void *place = (char *)o + row->offset;
 
@@ -201,7 +202,7 @@ static int set(struct options *o, const struct option_row *row, const char *valu
 	return 0;
 }
 
-static int check(const struct options *o, struct err *err)
+static int check(const struct sim_options *o, struct err *err)
 {
 	if (o->sector_size != 512 && o->sector_size != 4096)
 		return err_set(err, ERR_INVALID, "--sector-size: %u is neither 512 nor 4096",
@@ -232,7 +233,7 @@ static int check(const struct options *o, struct err *err)
 	                         o->namespace);
 }
 
-int options_parse(int argc, char **argv, struct options *ret, enum options_end *end,
+int options_parse(int argc, char **argv, struct sim_options *ret, enum options_end *end,
                   struct err *err)
 {
 	options_default(ret);

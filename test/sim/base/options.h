@@ -7,7 +7,7 @@
 
 #include "common/str.h"
 
-struct options {
+struct sim_options {
 	char *address; /* of --listen, without the port */
 	unsigned port;
 	char *port_file, *kubeconfig, *token, *api; /* NULL: not given */
@@ -29,7 +29,7 @@ struct options {
 
 enum options_end { OPTIONS_GO, OPTIONS_DONE }; /* DONE: --help or --version was answered */
 /* INVALID_ARGUMENT names the option. `ret` must be cleared in every case. */
-int options_parse(int argc, char **argv, struct options *ret, enum options_end *end,
+int options_parse(int argc, char **argv, struct sim_options *ret, enum options_end *end,
                   struct err *err) MUST_CHECK;
-void options_default(struct options *o);
-void options_clear(struct options *o);
+void options_default(struct sim_options *o);
+void options_clear(struct sim_options *o);

@@ -21,10 +21,10 @@ struct counters;
 struct dpf;
 struct fabric;
 struct mirror;
-struct options;
+struct sim_options;
 
 struct sim {
-	const struct options *options;
+	const struct sim_options *options;
 	struct store *store;
 	struct faults *faults;
 	struct counters *counters;

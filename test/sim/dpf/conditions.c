@@ -90,6 +90,7 @@ void conditions_summarize(struct json *object, const char *const *types)
 	static const char *const reasons[] = { REASON_PENDING, REASON_FAILURE, REASON_DELETION };
 	struct str text AUTO(str_clear) = STR_INIT(4096);
 	int worst = 0;
+	struct str message AUTO(str_clear) = STR_INIT(4096);
 
 	for (; *types; types++) {
 		struct json *c = find(object, *types);
@@ -105,8 +106,6 @@ void conditions_summarize(struct json *object, const char *const *types)
 		conditions_set(object, "Ready", "True", REASON_SUCCESS, "");
 		return;
 	}
-	struct str message AUTO(str_clear) = STR_INIT(4096);
-
 	str_addf(&message, "The following conditions are not ready:%s", text.ptr);
 	conditions_set(object, "Ready", "False", reasons[worst], message.ptr);
 }

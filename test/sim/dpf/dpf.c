@@ -25,7 +25,7 @@
 
 static const struct {
 	enum resource_id res;
-	int64_t (*reconcile)(struct dpf *d, struct version *v, struct json *o);
+	int64_t (*reconcile)(struct dpf *d, struct object_version *v, struct json *o);
 	void (*gone)(struct dpf *d, const char *ns, const char *name);
 } controllers[] = {
 	{ RES_VENDORS, dpf_vendor, NULL },
@@ -65,7 +65,7 @@ static bool readiness_changed(const struct event *e)
 /* An object has changed: itself, and what waits for it. */
 static void on_event(struct dpf *d, const struct event *e)
 {
-	const struct version *v = e->now;
+	const struct object_version *v = e->now;
 
 	queue_add(d, v->res, v->ns, v->name);
 	if (v->res == RES(VENDORS) && readiness_changed(e)) {
@@ -89,9 +89,10 @@ static void on_event(struct dpf *d, const struct event *e)
 		step_forget_delays(d, v->uid);
 }
 
-static void reconcile(struct dpf *d, const struct work *w)
+static void reconcile(struct dpf *d, const struct dpf_work *w)
 {
-	struct version *v AUTO(version_unref) = store_get(d->sim->store, w->res, w->ns, w->name);
+	struct object_version *v AUTO(version_unref) =
+		store_get(d->sim->store, w->res, w->ns, w->name);
 	struct json *o AUTO(json_free) = v ? version_parse(v) : NULL;
 
 	for (size_t i = 0; i < ARRAY_LEN(controllers); i++) {
@@ -141,7 +142,7 @@ static void look_at_everything(struct dpf *d)
 
 static void run_ready(struct dpf *d)
 {
-	struct work *w;
+	struct dpf_work *w;
 
 	while ((w = queue_take(d))) {
 		reconcile(d, w);

@@ -29,7 +29,7 @@
 static const char *const types[] = { "DPUVolumeAttachmentReconciled", "ControllerAttached",
 	                             "DPUAttached", NULL };
 
-static void put(struct dpf *d, struct version *v, struct json *o)
+static void put(struct dpf *d, struct object_version *v, struct json *o)
 {
 	conditions_summarize(o, types);
 	json_set_int(json_sub(o, "status"), "observedGeneration", object_generation(o));
@@ -73,13 +73,13 @@ static char *why_no_dpu(struct dpf *d, const char *ns, const char *node)
 }
 
 /* NULL when the attachment can go on, else a malloc'ed text. */
-static char *why_not_reconciled(struct dpf *d, const struct version *v, const struct json *o)
+static char *why_not_reconciled(struct dpf *d, const struct object_version *v, const struct json *o)
 {
 	const char *volume = text(o, "spec.dpuVolumeName"), *node = text(o, "spec.dpuNodeName");
-	struct version *vv AUTO(version_unref) =
+	struct object_version *vv AUTO(version_unref) =
 		store_get(d->sim->store, RES(VOLUMES), v->ns, volume);
 	struct json *vo AUTO(json_free) = vv ? version_parse(vv) : NULL;
-	struct version *nv AUTO(version_unref) =
+	struct object_version *nv AUTO(version_unref) =
 		store_get(d->sim->store, RES(DPUNODES), v->ns, node);
 
 	if (!vo)
@@ -107,8 +107,8 @@ static void attach_controller(struct dpf *d, struct json *o)
 	json_remove(status, "message");
 }
 
-static int64_t not_attached(struct dpf *d, struct version *v, struct json *o, const char *reason,
-                            const char *why)
+static int64_t not_attached(struct dpf *d, struct object_version *v, struct json *o,
+                            const char *reason, const char *why)
 {
 	char *message AUTO(free) = xasprintf("DPUAttach not ready: %s", why);
 
@@ -118,7 +118,7 @@ static int64_t not_attached(struct dpf *d, struct version *v, struct json *o, co
 	return RECONCILE_IDLE;
 }
 
-static bool held_by_fault(struct dpf *d, struct version *v, struct json *o)
+static bool held_by_fault(struct dpf *d, struct object_version *v, struct json *o)
 {
 	const char *volume = text(o, "spec.dpuVolumeName");
 	struct dpf_fault fault;
@@ -145,7 +145,7 @@ static void remove_path(struct json *from, const char *path)
 		json_remove(object, dot ? dot + 1 : path);
 }
 
-static void set_attributes(struct dpf *d, const struct version *v, struct json *dpu,
+static void set_attributes(struct dpf *d, const struct object_version *v, struct json *dpu,
                            const struct placement *p)
 {
 	bool block = p->of->nsid;
@@ -168,7 +168,7 @@ static void set_attributes(struct dpf *d, const struct version *v, struct json *
 }
 
 /* Takes away what faults say is missing or late. Returns when to look again. */
-static int64_t spoil(struct dpf *d, const struct version *v, struct json *status,
+static int64_t spoil(struct dpf *d, const struct object_version *v, struct json *status,
                      const struct placement *p)
 {
 	int64_t again = RECONCILE_IDLE;
@@ -199,7 +199,7 @@ static int64_t spoil(struct dpf *d, const struct version *v, struct json *status
 	return again;
 }
 
-static int64_t publish(struct dpf *d, struct version *v, struct json *o, struct placement *p)
+static int64_t publish(struct dpf *d, struct object_version *v, struct json *o, struct placement *p)
 {
 	struct json *status = json_sub(o, "status");
 	struct json *dpu = json_object();
@@ -223,7 +223,8 @@ static int64_t publish(struct dpf *d, struct version *v, struct json *o, struct 
 }
 
 /* The device may come later than the status says. */
-static int64_t show(struct dpf *d, const struct version *v, struct placement *p, struct err *err)
+static int64_t show(struct dpf *d, const struct object_version *v, struct placement *p,
+                    struct err *err)
 {
 	struct dpf_fault fault;
 
@@ -237,7 +238,7 @@ static int64_t show(struct dpf *d, const struct version *v, struct placement *p,
 	return placement_show(d, p, err) ? -2 : RECONCILE_IDLE;
 }
 
-static int64_t attach(struct dpf *d, struct version *v, struct json *o)
+static int64_t attach(struct dpf *d, struct object_version *v, struct json *o)
 {
 	struct placement *p = placement_find(d, v->ns, v->name);
 	struct backing *b = backing_find(d, v->ns, text(o, "spec.dpuVolumeName"));
@@ -265,14 +266,14 @@ static int64_t attach(struct dpf *d, struct version *v, struct json *o)
 	return device < 0 || (status >= 0 && status < device) ? status : device;
 }
 
-static int64_t hold(struct dpf *d, struct version *v, struct json *o, const char *message)
+static int64_t hold(struct dpf *d, struct object_version *v, struct json *o, const char *message)
 {
 	conditions_set(o, "DPUVolumeAttachmentReconciled", "False", REASON_DELETION, message);
 	put(d, v, o);
 	return RECONCILE_IDLE;
 }
 
-static int64_t detach(struct dpf *d, struct version *v, struct json *o)
+static int64_t detach(struct dpf *d, struct object_version *v, struct json *o)
 {
 	struct placement *p = placement_find(d, v->ns, v->name);
 	struct err err = ERR_INIT;
@@ -297,7 +298,7 @@ static int64_t detach(struct dpf *d, struct version *v, struct json *o)
 	return RECONCILE_IDLE;
 }
 
-int64_t dpf_attachment(struct dpf *d, struct version *v, struct json *o)
+int64_t dpf_attachment(struct dpf *d, struct object_version *v, struct json *o)
 {
 	char *why AUTO(free) = NULL;
 	struct json *status;

@@ -17,14 +17,15 @@
 static const char *const vendor_conditions[] = { "DPUStorageVendorReconciled", "Valid", NULL };
 static const char *const policy_conditions[] = { "DPUStoragePolicyReconciled", "Valid", NULL };
 
-static void finish(struct dpf *d, struct version *v, struct json *o, const char *const *types)
+static void finish(struct dpf *d, struct object_version *v, struct json *o,
+                   const char *const *types)
 {
 	conditions_summarize(o, types);
 	json_set_int(json_sub(o, "status"), "observedGeneration", object_generation(o));
 	dpf_put(d, v, o);
 }
 
-int64_t dpf_vendor(struct dpf *d, struct version *v, struct json *o)
+int64_t dpf_vendor(struct dpf *d, struct object_version *v, struct json *o)
 {
 	if (object_is_deleting(o)) {
 		object_drop_finalizer(o, VENDOR_FINALIZER);
@@ -40,11 +41,11 @@ int64_t dpf_vendor(struct dpf *d, struct version *v, struct json *o)
 }
 
 /* The first vendor that is missing or not ready; malloc'ed text, or NULL. */
-static char *why_not_valid(struct dpf *d, const struct version *v, const struct json *policy)
+static char *why_not_valid(struct dpf *d, const struct object_version *v, const struct json *policy)
 {
 	json_foreach (item, json_at(policy, "spec.dpuStorageVendors")) {
 		const char *name = json_text(item) ? json_text(item) : "";
-		struct version *vendor AUTO(version_unref) =
+		struct object_version *vendor AUTO(version_unref) =
 			store_get(d->sim->store, RES(VENDORS), v->ns, name);
 		struct json *o AUTO(json_free) = vendor ? version_parse(vendor) : NULL;
 
@@ -56,7 +57,7 @@ static char *why_not_valid(struct dpf *d, const struct version *v, const struct 
 	return NULL;
 }
 
-int64_t dpf_policy(struct dpf *d, struct version *v, struct json *o)
+int64_t dpf_policy(struct dpf *d, struct object_version *v, struct json *o)
 {
 	char *why AUTO(free) = NULL;
 

@@ -4,5 +4,5 @@
 
 #include "test/sim/dpf/state.h"
 
-int64_t dpf_vendor(struct dpf *d, struct version *v, struct json *o);
-int64_t dpf_policy(struct dpf *d, struct version *v, struct json *o);
+int64_t dpf_vendor(struct dpf *d, struct object_version *v, struct json *o);
+int64_t dpf_policy(struct dpf *d, struct object_version *v, struct json *o);

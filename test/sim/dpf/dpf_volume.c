@@ -28,14 +28,14 @@
 
 static const char *const types[] = { "DPUVolumeReconciled", "Scheduled", "Bound", NULL };
 
-static void put(struct dpf *d, struct version *v, struct json *o)
+static void put(struct dpf *d, struct object_version *v, struct json *o)
 {
 	conditions_summarize(o, types);
 	json_set_int(json_sub(o, "status"), "observedGeneration", object_generation(o));
 	dpf_put(d, v, o);
 }
 
-static int64_t pending(struct dpf *d, struct version *v, struct json *o, const char *message)
+static int64_t pending(struct dpf *d, struct object_version *v, struct json *o, const char *message)
 {
 	conditions_set(o, "DPUVolumeReconciled", "False", REASON_PENDING, message);
 	put(d, v, o);
@@ -85,13 +85,13 @@ static void merge_parameters(struct json *state, const struct json *policy, cons
 	json_set(state, "parameters", merged);
 }
 
-static int64_t schedule(struct dpf *d, struct version *v, struct json *o)
+static int64_t schedule(struct dpf *d, struct object_version *v, struct json *o)
 {
 	const char *name = json_str(o, "spec.dpuStoragePolicyName");
-	struct version *pv AUTO(version_unref) =
+	struct object_version *pv AUTO(version_unref) =
 		store_get(d->sim->store, RES(POLICIES), v->ns, name ? name : "");
 	struct json *policy AUTO(json_free) = pv ? version_parse(pv) : NULL;
-	struct version *vv AUTO(version_unref) = NULL;
+	struct object_version *vv AUTO(version_unref) = NULL;
 	struct json *vendor AUTO(json_free) = NULL;
 	struct json *state;
 	const char *chosen;
@@ -121,7 +121,7 @@ static int64_t schedule(struct dpf *d, struct version *v, struct json *o)
 }
 
 /* What was asked for, in the storage's units; a fault may say another size. */
-static uint64_t capacity_of(struct dpf *d, const struct version *v, const struct json *o)
+static uint64_t capacity_of(struct dpf *d, const struct object_version *v, const struct json *o)
 {
 	const struct json *wanted = json_at(o, "spec.resources.requests.storage");
 	uint64_t unit = d->options->capacity_unit, bytes = 0;
@@ -147,11 +147,12 @@ static void set_info(struct json *o, const struct backing *b)
 	struct json *info = json_sub(state, "volumeInfo");
 	struct json *claim = json_sub(state, "persistentVolumeClaimRef");
 	char bytes[24];
+	char *pvc AUTO(free) = NULL;
+	char *pv AUTO(free) = NULL;
 
 	snprintf(bytes, sizeof(bytes), "%" PRIu64, (uint64_t)b->bytes);
-	char *pvc AUTO(free) = xasprintf("%s-pvc", b->volume);
-	char *pv AUTO(free) = xasprintf("pvc-%s", b->uuid);
-
+	pvc = xasprintf("%s-pvc", b->volume);
+	pv = xasprintf("pvc-%s", b->uuid);
 	json_set_str(claim, "name", pvc);
 	json_set_str(claim, "namespace", b->ns);
 	json_set_str(info, "volumeName", pv);
@@ -163,7 +164,7 @@ static void set_info(struct json *o, const struct backing *b)
 }
 
 /* True: a fault keeps the volume from being bound, and the status says how. */
-static bool held_by_fault(struct dpf *d, struct version *v, struct json *o)
+static bool held_by_fault(struct dpf *d, struct object_version *v, struct json *o)
 {
 	struct dpf_fault fault;
 
@@ -179,7 +180,7 @@ static bool held_by_fault(struct dpf *d, struct version *v, struct json *o)
 	return true;
 }
 
-static int64_t bind(struct dpf *d, struct version *v, struct json *o)
+static int64_t bind(struct dpf *d, struct object_version *v, struct json *o)
 {
 	struct backing *b = backing_find(d, v->ns, v->name);
 	int64_t wait;
@@ -201,14 +202,14 @@ static int64_t bind(struct dpf *d, struct version *v, struct json *o)
 	return RECONCILE_IDLE;
 }
 
-static int64_t hold(struct dpf *d, struct version *v, struct json *o, const char *message)
+static int64_t hold(struct dpf *d, struct object_version *v, struct json *o, const char *message)
 {
 	conditions_set(o, "DPUVolumeReconciled", "False", REASON_DELETION, message);
 	put(d, v, o);
 	return RECONCILE_IDLE;
 }
 
-static int64_t delete (struct dpf *d, struct version *v, struct json *o)
+static int64_t delete (struct dpf *d, struct object_version *v, struct json *o)
 {
 	struct backing *b = backing_find(d, v->ns, v->name);
 	struct err err = ERR_INIT;
@@ -232,7 +233,7 @@ static int64_t delete (struct dpf *d, struct version *v, struct json *o)
 	return RECONCILE_IDLE;
 }
 
-int64_t dpf_volume(struct dpf *d, struct version *v, struct json *o)
+int64_t dpf_volume(struct dpf *d, struct object_version *v, struct json *o)
 {
 	if (object_is_deleting(o))
 		return object_has_finalizer(o, FINALIZER) ? delete (d, v, o) : RECONCILE_IDLE;

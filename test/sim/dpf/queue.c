@@ -7,9 +7,9 @@
 #include "common/deadline.h"
 #include "common/mem.h"
 
-static struct work *work_new(const struct resource *res, const char *ns, const char *name)
+static struct dpf_work *work_new(const struct api_resource *res, const char *ns, const char *name)
 {
-	struct work *w = xcalloc(1, sizeof(*w));
+	struct dpf_work *w = xcalloc(1, sizeof(*w));
 
 	w->res = res;
 	w->ns = xstrdup(ns);
@@ -17,7 +17,7 @@ static struct work *work_new(const struct resource *res, const char *ns, const c
 	return w;
 }
 
-void work_free(struct work *w)
+void work_free(struct dpf_work *w)
 {
 	free(w->ns);
 	free(w->name);
@@ -25,14 +25,14 @@ void work_free(struct work *w)
 }
 
 /* Queues it; the queue owns it now. */
-static void append(struct dpf *d, struct work *w)
+static void append(struct dpf *d, struct dpf_work *w)
 {
 	w->next = NULL;
 	*d->ready_end = w;
 	d->ready_end = &w->next;
 }
 
-void queue_add(struct dpf *d, const struct resource *res, const char *ns, const char *name)
+void queue_add(struct dpf *d, const struct api_resource *res, const char *ns, const char *name)
 {
 	append(d, work_new(res, ns, name));
 }
@@ -42,10 +42,10 @@ void queue_init(struct dpf *d)
 	d->ready_end = &d->ready;
 }
 
-static void list_free(struct work *list)
+static void list_free(struct dpf_work *list)
 {
 	while (list) {
-		struct work *next = list->next;
+		struct dpf_work *next = list->next;
 
 		work_free(list);
 		list = next;
@@ -58,9 +58,9 @@ void queue_clear(struct dpf *d)
 	list_free(d->timers);
 }
 
-struct work *queue_take(struct dpf *d)
+struct dpf_work *queue_take(struct dpf *d)
 {
-	struct work *w = d->ready;
+	struct dpf_work *w = d->ready;
 
 	if (!w)
 		return NULL;
@@ -70,10 +70,10 @@ struct work *queue_take(struct dpf *d)
 	return w;
 }
 
-void queue_set_timer(struct dpf *d, const struct work *w, int64_t ms)
+void queue_set_timer(struct dpf *d, const struct dpf_work *w, int64_t ms)
 {
 	int64_t due = monotonic_ns() + ms * 1000000;
-	struct work *t;
+	struct dpf_work *t;
 
 	for (t = d->timers; t; t = t->next) {
 		if (t->res == w->res && str_eq(t->ns, w->ns) && str_eq(t->name, w->name)) {
@@ -91,8 +91,8 @@ void queue_take_timers(struct dpf *d)
 {
 	int64_t now = monotonic_ns();
 
-	for (struct work **at = &d->timers; *at;) {
-		struct work *w = *at;
+	for (struct dpf_work **at = &d->timers; *at;) {
+		struct dpf_work *w = *at;
 
 		if (w->due > now) {
 			at = &w->next;
@@ -107,7 +107,7 @@ int queue_ms_to_next_timer(const struct dpf *d)
 {
 	int64_t now = monotonic_ns(), first = INT64_MAX;
 
-	for (const struct work *w = d->timers; w; w = w->next)
+	for (const struct dpf_work *w = d->timers; w; w = w->next)
 		first = w->due < first ? w->due : first;
 	if (first == INT64_MAX)
 		return -1;

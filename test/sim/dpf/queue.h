@@ -8,21 +8,21 @@
 #include "test/sim/dpf/state.h"
 
 /* An object to look at. */
-struct work {
-	const struct resource *res;
+struct dpf_work {
+	const struct api_resource *res;
 	char *ns, *name;
 	int64_t due; /* of a timer, on the monotonic clock in ns */
-	struct work *next;
+	struct dpf_work *next;
 };
 
 void queue_init(struct dpf *d);
 void queue_clear(struct dpf *d);
-void queue_add(struct dpf *d, const struct resource *res, const char *ns, const char *name);
+void queue_add(struct dpf *d, const struct api_resource *res, const char *ns, const char *name);
 /* The next one, or NULL; ended with work_free(). */
-struct work *queue_take(struct dpf *d);
-void work_free(struct work *w);
+struct dpf_work *queue_take(struct dpf *d);
+void work_free(struct dpf_work *w);
 /* Looks again at the object of `w` in so many milliseconds, or earlier if that is set already. */
-void queue_set_timer(struct dpf *d, const struct work *w, int64_t ms);
+void queue_set_timer(struct dpf *d, const struct dpf_work *w, int64_t ms);
 /* Queues what is due. */
 void queue_take_timers(struct dpf *d);
 /* For poll(): milliseconds, -1 when there is no timer. */

@@ -22,7 +22,7 @@ static size_t bucket_of(const char *attachment)
 	return hash % REFERENCE_BUCKETS;
 }
 
-void references_update(struct dpf *d, const struct version *v, bool exists)
+void references_update(struct dpf *d, const struct object_version *v, bool exists)
 {
 	struct reference **at = &d->references[bucket_of(v->name)], *r;
 	struct json *o AUTO(json_free) = NULL;

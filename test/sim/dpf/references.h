@@ -13,7 +13,7 @@ struct reference {
 };
 
 /* Keeps the table what the attachments say: `v` exists, or no longer does. */
-void references_update(struct dpf *d, const struct version *v, bool exists);
+void references_update(struct dpf *d, const struct object_version *v, bool exists);
 void references_clear(struct dpf *d);
 /* Every reference: after NULL the first, after the last NULL. */
 const struct reference *references_next(const struct dpf *d, const struct reference *r);

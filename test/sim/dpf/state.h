@@ -37,16 +37,16 @@ struct placement {
 struct reference;
 #define REFERENCE_BUCKETS 8192
 struct step_delay;
-struct work;
+struct dpf_work;
 
 struct dpf {
 	struct sim *sim;
-	const struct options *options;
+	const struct sim_options *options;
 	pthread_t thread;
 	int poke_fd;
 	struct watcher *watcher;
-	struct work *ready, **ready_end; /* the thread's own; so are the next five */
-	struct work *timers;
+	struct dpf_work *ready, **ready_end; /* the thread's own; so are the next five */
+	struct dpf_work *timers;
 	struct reference *references[REFERENCE_BUCKETS]; /* by the attachment's name */
 	struct step_delay *delays;
 	uint32_t last_nsid;

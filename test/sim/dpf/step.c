@@ -15,7 +15,7 @@ struct step_delay {
 	struct step_delay *next;
 };
 
-void dpf_put(struct dpf *d, struct version *v, struct json *o)
+void dpf_put(struct dpf *d, struct object_version *v, struct json *o)
 {
 	struct json *old AUTO(json_free) = version_parse(v);
 
@@ -29,7 +29,7 @@ void dpf_put(struct dpf *d, struct version *v, struct json *o)
 		IGNORE_RESULT(store_put(d->sim->store, v->res, o, v, NULL));
 }
 
-bool dpf_claim(struct dpf *d, struct version *v, struct json *o, const char *finalizer)
+bool dpf_claim(struct dpf *d, struct object_version *v, struct json *o, const char *finalizer)
 {
 	if (object_has_finalizer(o, finalizer))
 		return false;

@@ -11,9 +11,9 @@
 #define RECONCILE_IDLE (-1)
 
 /* Stores `o` if it differs from v. Somebody was faster: nothing, its event brings us back. */
-void dpf_put(struct dpf *d, struct version *v, struct json *o);
+void dpf_put(struct dpf *d, struct object_version *v, struct json *o);
 /* Adds the finalizer and stores. True when that was this step. */
-bool dpf_claim(struct dpf *d, struct version *v, struct json *o, const char *finalizer);
+bool dpf_claim(struct dpf *d, struct object_version *v, struct json *o, const char *finalizer);
 /*
  * Milliseconds until `ms` have passed since the first call for this stage of this object; 0: they
  * have.

@@ -39,7 +39,7 @@ static void init_function(struct host *h, struct function *fn, enum function_kin
 
 static void init_functions(struct host *h)
 {
-	const struct options *o = h->fabric->options;
+	const struct sim_options *o = h->fabric->options;
 	size_t i = 0;
 
 	h->n = 1 + o->vfs + o->hotplug_slots;
@@ -54,7 +54,7 @@ static void init_functions(struct host *h)
 /* The PF and, unless they are to be made by the host, its VFs. */
 static int add_functions(struct host *h, struct err *err)
 {
-	const struct options *o = h->fabric->options;
+	const struct sim_options *o = h->fabric->options;
 
 	for (size_t i = 0; i <= (o->no_vfs ? 0 : o->vfs); i++) {
 		struct function *fn = &h->functions[i];
@@ -100,7 +100,8 @@ static int set_up(struct fabric *f, struct err *err)
 	return host_writes_start(f, err);
 }
 
-int fabric_new(const struct options *o, struct faults *faults, struct fabric **ret, struct err *err)
+int fabric_new(const struct sim_options *o, struct faults *faults, struct fabric **ret,
+               struct err *err)
 {
 	struct fabric *f = xcalloc(1, sizeof(*f));
 

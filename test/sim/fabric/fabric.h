@@ -37,8 +37,8 @@ struct fabric_namespace {
  * Makes the trees of all --node. FAILED_PRECONDITION when that cannot be done here (not root,
  * nodev).
  */
-int fabric_new(const struct options *o, struct faults *faults, struct fabric **ret, struct err *err)
-	MUST_CHECK;
+int fabric_new(const struct sim_options *o, struct faults *faults, struct fabric **ret,
+               struct err *err) MUST_CHECK;
 /* Detaches everything and removes it from disk; returns NULL. */
 struct fabric *fabric_free(struct fabric *f);
 const char *fabric_path(const struct fabric *f);

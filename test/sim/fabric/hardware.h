@@ -56,7 +56,7 @@ struct host {
 
 struct fabric {
 	pthread_mutex_t lock;
-	const struct options *options;
+	const struct sim_options *options;
 	struct faults *faults;
 	struct state_dir state;
 	struct host *hosts;

@@ -186,11 +186,12 @@ static void normalize_override(const struct function *fn)
 {
 	char *path AUTO(free) = xasprintf("%s/sys/%s/driver_override", fn->host->root, fn->dir);
 	int look AUTO(fd) = open(path, O_RDONLY | O_CLOEXEC);
+	int fd AUTO(fd) = -1;
 
 	if (look < 0 || override_is_empty(look) != 1)
 		return;
 	close(TAKE_FD(look));
-	int fd AUTO(fd) = open(path, O_RDWR | O_CLOEXEC);
+	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0 || fcntl(fd, F_SETLEASE, F_WRLCK))
 		return;
 	if (override_is_empty(fd) == 1 && ftruncate(fd, 0) == 0)
@@ -201,7 +202,7 @@ static void normalize_override(const struct function *fn)
 /* sriov_numvfs: VFs come or go. */
 static void on_numvfs(struct host *h)
 {
-	const struct options *o = h->fabric->options;
+	const struct sim_options *o = h->fabric->options;
 	char *path AUTO(free) = xasprintf("%s/sys/%s/sriov_numvfs", h->root, h->functions[0].dir);
 	char *text AUTO(free) = NULL;
 	struct err err = ERR_INIT;

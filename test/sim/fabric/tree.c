@@ -143,7 +143,7 @@ static void write_uevent(struct devtree *t, const struct function *fn, const cha
 
 static void build_sriov(struct devtree *t, const struct function *pf, const char *dir)
 {
-	const struct options *o = pf->host->fabric->options;
+	const struct sim_options *o = pf->host->fabric->options;
 
 	devtree_attr(t, dir, "sriov_totalvfs", "%u\n", o->vfs);
 	devtree_attr(t, dir, "sriov_numvfs", "%u\n", o->no_vfs ? 0 : o->vfs);

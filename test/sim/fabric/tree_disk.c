@@ -185,11 +185,11 @@ void disk_vanish(struct function *fn, struct disk *k)
 	char *parent AUTO(free) = host_is_multipath(fn->host) ? function_subsystem_dir(fn)
 	                                                      : function_controller_dir(fn);
 	char *controller AUTO(free) = function_controller_dir(fn);
+	char *generic AUTO(free) = NULL;
 
 	if (!k->visible)
 		return;
-	char *generic AUTO(free) = xasprintf("ng%s", k->name + strlen("nvme"));
-
+	generic = xasprintf("ng%s", k->name + strlen("nvme"));
 	devtree_remove(&t, node);
 	devtree_remove_entry(&t, "class/nvme-generic", generic);
 	devtree_remove_entry(&t, parent, generic);

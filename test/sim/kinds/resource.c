@@ -12,7 +12,7 @@
 #define STORAGE "storage.dpu.nvidia.com"
 #define PROVISIONING "provisioning.dpu.nvidia.com"
 
-const struct resource resources[RES_COUNT] = {
+const struct api_resource resources[RES_COUNT] = {
 	[RES_NAMESPACES] = { "", "v1", "namespaces", "namespace", "Namespace", false, true, NULL },
 	[RES_NODES] = { "", "v1", "nodes", "node", "Node", false, true, NULL },
 	[RES_VOLUMES] = { STORAGE, "v1alpha1", "dpuvolumes", "dpuvolume", "DPUVolume", true, true,
@@ -30,7 +30,7 @@ const struct resource resources[RES_COUNT] = {
 	                   NULL },
 };
 
-const struct resource *resource_find(const char *group, const char *version, const char *plural)
+const struct api_resource *resource_find(const char *group, const char *version, const char *plural)
 {
 	for (size_t i = 0; i < RES_COUNT; i++)
 		if (str_eq(resources[i].group, group) && str_eq(resources[i].version, version) &&
@@ -39,7 +39,7 @@ const struct resource *resource_find(const char *group, const char *version, con
 	return NULL;
 }
 
-const struct resource *resource_by_plural(const char *plural)
+const struct api_resource *resource_by_plural(const char *plural)
 {
 	for (size_t i = 0; i < RES_COUNT; i++)
 		if (str_eq(resources[i].plural, plural))
@@ -55,12 +55,12 @@ bool resource_group_served(const char *group)
 	return false;
 }
 
-char *resource_api_version(const struct resource *r)
+char *resource_api_version(const struct api_resource *r)
 {
 	return *r->group ? xasprintf("%s/%s", r->group, r->version) : xstrdup(r->version);
 }
 
-char *resource_qualified(const struct resource *r)
+char *resource_qualified(const struct api_resource *r)
 {
 	return *r->group ? xasprintf("%s.%s", r->plural, r->group) : xstrdup(r->plural);
 }

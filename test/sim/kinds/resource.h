@@ -7,7 +7,7 @@
 
 struct schema;
 
-struct resource {
+struct api_resource {
 	const char *group; /* "" is the core group */
 	const char *version;
 	const char *plural, *singular, *kind;
@@ -29,16 +29,17 @@ enum resource_id {
 	RES_COUNT
 };
 
-extern const struct resource resources[RES_COUNT];
+extern const struct api_resource resources[RES_COUNT];
 
 #define RES(id) (&resources[RES_##id])
 
 /* NULL when no such resource is served. */
-const struct resource *resource_find(const char *group, const char *version, const char *plural);
+const struct api_resource *resource_find(const char *group, const char *version,
+                                         const char *plural);
 /* By its plural name alone, for faults and seeds. */
-const struct resource *resource_by_plural(const char *plural);
+const struct api_resource *resource_by_plural(const char *plural);
 bool resource_group_served(const char *group);
 /* "storage.dpu.nvidia.com/v1alpha1" or "v1", malloc'ed. */
-char *resource_api_version(const struct resource *r);
+char *resource_api_version(const struct api_resource *r);
 /* "dpuvolumes.storage.dpu.nvidia.com" or "nodes", malloc'ed: how messages name a resource. */
-char *resource_qualified(const struct resource *r);
+char *resource_qualified(const struct api_resource *r);

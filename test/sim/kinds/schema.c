@@ -11,7 +11,7 @@ static const char *const access_modes[] = { "ReadWriteOnce", "ReadOnlyMany", "Re
 static const char *const function_types[] = { "pf", "vf", NULL };
 static const char *const algorithms[] = { "Random", "NumberVolumes", NULL };
 
-static const struct field volume_fields[] = {
+static const struct schema_field volume_fields[] = {
 	{ .name = "dpuStoragePolicyName",
 	  .required = true,
 	  .min = 1,
@@ -37,7 +37,7 @@ static const struct field volume_fields[] = {
 	  .immutable = "volumeMode field is immutable" },
 };
 
-static const struct field attachment_fields[] = {
+static const struct schema_field attachment_fields[] = {
 	{ .name = "dpuNodeName",
 	  .required = true,
 	  .min = 1,
@@ -56,13 +56,13 @@ static const struct field attachment_fields[] = {
 	  .immutable = "hotplugFunction field is immutable" },
 };
 
-static const struct field policy_fields[] = {
+static const struct schema_field policy_fields[] = {
 	{ .name = "dpuStorageVendors", .type = T_STRING_LIST, .required = true, .min = 1 },
 	{ .name = "parameters", .type = T_STRING_MAP, .fallback = "{}" },
 	{ .name = "selectionAlgorithm", .fallback = "\"NumberVolumes\"", .allowed = algorithms },
 };
 
-static const struct field vendor_fields[] = {
+static const struct schema_field vendor_fields[] = {
 	{ .name = "storageClassName", .required = true, .min = 1 },
 	{ .name = "pluginName", .required = true, .min = 1 },
 };

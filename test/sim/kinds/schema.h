@@ -5,11 +5,11 @@
 #include "common/json.h"
 #include "test/sim/kinds/invalid.h"
 
-enum field_type { T_STRING, T_BOOLEAN, T_STRING_MAP, T_STRING_LIST, T_RESOURCES };
+enum schema_type { T_STRING, T_BOOLEAN, T_STRING_MAP, T_STRING_LIST, T_RESOURCES };
 
-struct field {
+struct schema_field {
 	const char *name; /* below spec */
-	enum field_type type;
+	enum schema_type type;
 	bool required;
 	unsigned min;               /* characters of a string, items of a list */
 	unsigned max;               /* items of a list; 0: no limit */
@@ -19,7 +19,7 @@ struct field {
 };
 
 struct schema {
-	const struct field *fields;
+	const struct schema_field *fields;
 	size_t n;
 	/* CEL rules over several fields. */
 	void (*rule)(const struct json *spec, struct invalid *ret);

@@ -21,7 +21,7 @@ static const char *const type_names[] = {
 	[T_STRING_LIST] = "array", [T_RESOURCES] = "object",
 };
 
-static const struct field *field_find(const struct schema *schema, const char *name)
+static const struct schema_field *field_find(const struct schema *schema, const char *name)
 {
 	for (size_t i = 0; i < schema->n; i++)
 		if (str_eq(schema->fields[i].name, name))
@@ -58,7 +58,7 @@ static bool known_field(const void *schema, const char *name)
 	return field_find(schema, name);
 }
 
-static void set_default(struct json *spec, const struct field *f)
+static void set_default(struct json *spec, const struct schema_field *f)
 {
 	struct err err = ERR_INIT;
 	struct json *value = NULL;
@@ -70,7 +70,7 @@ static void set_default(struct json *spec, const struct field *f)
 	json_set(spec, f->name, value);
 }
 
-void validate_prune(const struct resource *res, struct json *object)
+void validate_prune(const struct api_resource *res, struct json *object)
 {
 	struct json *spec = json_at_mut(object, "spec");
 
@@ -93,7 +93,7 @@ static bool all_strings(const struct json *container)
 	return true;
 }
 
-static bool has_type(const struct json *value, enum field_type type)
+static bool has_type(const struct json *value, enum schema_type type)
 {
 	struct err err = ERR_INIT;
 	bool flag;
@@ -127,7 +127,7 @@ static const char *type_of(const struct json *value)
 	return json_get_bool(value, "", &flag, &err) == 0 ? "boolean" : "integer";
 }
 
-static bool is_allowed(const struct field *f, const char *value)
+static bool is_allowed(const struct schema_field *f, const char *value)
 {
 	for (const char *const *a = f->allowed; *a; a++)
 		if (str_eq(*a, value))
@@ -135,7 +135,7 @@ static bool is_allowed(const struct field *f, const char *value)
 	return false;
 }
 
-static void check_enum(const struct field *f, const char *path, const char *value,
+static void check_enum(const struct schema_field *f, const char *path, const char *value,
                        struct invalid *ret)
 {
 	struct str list AUTO(str_clear) = STR_INIT(1024);
@@ -148,7 +148,7 @@ static void check_enum(const struct field *f, const char *path, const char *valu
 	            "Unsupported value: \"%s\": supported values: %s", value, list.ptr);
 }
 
-static void check_string(const struct field *f, const char *path, const char *value,
+static void check_string(const struct schema_field *f, const char *path, const char *value,
                          struct invalid *ret)
 {
 	if (strlen(value) < f->min)
@@ -159,7 +159,7 @@ static void check_string(const struct field *f, const char *path, const char *va
 		check_enum(f, path, value, ret);
 }
 
-static void check_list(const char *path, const struct field *f, const struct json *list,
+static void check_list(const char *path, const struct schema_field *f, const struct json *list,
                        struct invalid *ret)
 {
 	size_t n = json_count(list);
@@ -216,7 +216,7 @@ static void check_resources(const char *path, const struct json *value, struct i
 }
 
 /* What the schema says without its rules. */
-static void check_value(const struct field *f, const char *path, const struct json *value,
+static void check_value(const struct schema_field *f, const char *path, const struct json *value,
                         struct invalid *ret)
 {
 	if (!has_type(value, f->type))
@@ -250,7 +250,7 @@ static void add_broken(const char *path, const struct json *value, const char *m
 		invalid_add(ret, "FieldValueInvalid", path, "Invalid value: %s", message);
 }
 
-static void rule_of_modes(const struct field *f, const char *path, const struct json *list,
+static void rule_of_modes(const struct schema_field *f, const char *path, const struct json *list,
                           struct invalid *ret)
 {
 	json_foreach (item, list) {
@@ -287,7 +287,7 @@ static void rule_of_resources(const char *path, const struct json *value, struct
 		add_broken(path, value, "resources must have requests.storage", ret);
 }
 
-static void check_rules(const struct field *f, const char *path, const struct json *value,
+static void check_rules(const struct schema_field *f, const char *path, const struct json *value,
                         const struct json *old_spec, struct invalid *ret)
 {
 	const struct json *old = json_member(old_spec, f->name);
@@ -327,7 +327,7 @@ static bool has_rules(const struct schema *schema)
 static void check_spec(const struct schema *schema, const struct json *spec, struct invalid *ret)
 {
 	for (size_t i = 0; i < schema->n; i++) {
-		const struct field *f = &schema->fields[i];
+		const struct schema_field *f = &schema->fields[i];
 		const struct json *value = json_member(spec, f->name);
 		char *path AUTO(free) = xasprintf("spec.%s", f->name);
 
@@ -352,8 +352,8 @@ static void check_spec_rules(const struct schema *schema, const struct json *spe
 	}
 }
 
-void validate_object(const struct resource *res, const struct json *object, const struct json *old,
-                     struct invalid *ret)
+void validate_object(const struct api_resource *res, const struct json *object,
+                     const struct json *old, struct invalid *ret)
 {
 	const struct json *spec = json_at(object, "spec");
 

@@ -12,7 +12,7 @@
 #include "test/sim/kinds/resource.h"
 
 /* Removes what the schema does not know and fills in defaults. */
-void validate_prune(const struct resource *res, struct json *object);
+void validate_prune(const struct api_resource *res, struct json *object);
 /* old NULL: a creation. Adds to ret what is wrong. */
-void validate_object(const struct resource *res, const struct json *object, const struct json *old,
-                     struct invalid *ret);
+void validate_object(const struct api_resource *res, const struct json *object,
+                     const struct json *old, struct invalid *ret);

@@ -40,7 +40,7 @@ static const char qualified_rule[] =
 	"an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for "
 	"validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 
-static void check_name(const struct resource *res, const char *name, struct invalid *ret)
+static void check_name(const struct api_resource *res, const char *name, struct invalid *ret)
 {
 	bool is_namespace = res == RES(NAMESPACES);
 	size_t max = is_namespace ? 63 : 253;
@@ -115,7 +115,7 @@ static void check_finalizers(const struct json *object, const struct json *old, 
 	}
 }
 
-void validate_metadata(const struct resource *res, const struct json *object,
+void validate_metadata(const struct api_resource *res, const struct json *object,
                        const struct json *old, struct invalid *ret)
 {
 	if (!old)

@@ -6,5 +6,5 @@
 #include "test/sim/kinds/invalid.h"
 #include "test/sim/kinds/resource.h"
 
-void validate_metadata(const struct resource *res, const struct json *object,
+void validate_metadata(const struct api_resource *res, const struct json *object,
                        const struct json *old, struct invalid *ret);

@@ -115,7 +115,7 @@ static enum MHD_Result answer(struct http_server *s, struct MHD_Connection *conn
 {
 	const union MHD_ConnectionInfo *socket =
 		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-	struct call call = {
+	struct api_call call = {
 		.sim = s->sim,
 		.method = method,
 		.path = url,
@@ -198,7 +198,7 @@ __attribute__((format(printf, 2, 0))) static void on_log(void *arg, const char *
 
 static int start(struct http_server *s, struct err *err)
 {
-	const struct options *o = s->sim->options;
+	const struct sim_options *o = s->sim->options;
 	struct sockaddr_in address = { .sin_family = AF_INET,
 		                       .sin_port = htons((uint16_t)o->port) };
 	const union MHD_DaemonInfo *info;

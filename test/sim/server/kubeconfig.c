@@ -4,7 +4,7 @@
 
 #include "common/file.h"
 
-int kubeconfig_write(const struct options *o, unsigned port, struct err *err)
+int kubeconfig_write(const struct sim_options *o, unsigned port, struct err *err)
 {
 	struct str out AUTO(str_clear) = STR_INIT(65536);
 

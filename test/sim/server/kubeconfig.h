@@ -5,4 +5,4 @@
 #include "common/err.h"
 #include "test/sim/base/options.h"
 
-int kubeconfig_write(const struct options *o, unsigned port, struct err *err) MUST_CHECK;
+int kubeconfig_write(const struct sim_options *o, unsigned port, struct err *err) MUST_CHECK;

@@ -5,7 +5,7 @@
 #include "test/sim/api/api.h"
 #include "test/sim/server/switches.h"
 
-void route_request(struct call *call, struct reply *ret)
+void route_request(struct api_call *call, struct reply *ret)
 {
 	*ret = (struct reply) { 0 };
 	if (str_has_prefix(call->path, "/sim/"))

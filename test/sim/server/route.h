@@ -6,4 +6,4 @@
 #include "test/sim/api/status.h"
 
 /* Fills *ret. Blocks while a fault says so. */
-void route_request(struct call *call, struct reply *ret);
+void route_request(struct api_call *call, struct reply *ret);

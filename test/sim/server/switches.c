@@ -15,7 +15,7 @@
 #include "test/sim/base/options.h"
 #include "test/sim/store/store.h"
 
-static struct json *body_of(const struct call *call, struct reply *ret)
+static struct json *body_of(const struct api_call *call, struct reply *ret)
 {
 	struct json *body AUTO(json_free) = NULL;
 	struct err err = ERR_INIT;
@@ -27,19 +27,19 @@ static struct json *body_of(const struct call *call, struct reply *ret)
 	return TAKE(body);
 }
 
-static void reply_faults(const struct call *call, struct reply *ret)
+static void reply_faults(const struct api_call *call, struct reply *ret)
 {
 	struct json *list AUTO(json_free) = faults_json(call->sim->faults);
 
 	reply_json(ret, 200, list);
 }
 
-static void get_faults(const struct call *call, struct reply *ret)
+static void get_faults(const struct api_call *call, struct reply *ret)
 {
 	reply_faults(call, ret);
 }
 
-static void post_faults(const struct call *call, struct reply *ret)
+static void post_faults(const struct api_call *call, struct reply *ret)
 {
 	struct json *spec AUTO(json_free) = body_of(call, ret);
 	struct err err = ERR_INIT;
@@ -52,7 +52,7 @@ static void post_faults(const struct call *call, struct reply *ret)
 		reply_faults(call, ret);
 }
 
-static void delete_faults(const struct call *call, struct reply *ret)
+static void delete_faults(const struct api_call *call, struct reply *ret)
 {
 	const char *id = call_query(call, "id");
 	struct err err = ERR_INIT;
@@ -68,14 +68,14 @@ static void delete_faults(const struct call *call, struct reply *ret)
 		reply_faults(call, ret);
 }
 
-static void get_requests(const struct call *call, struct reply *ret)
+static void get_requests(const struct api_call *call, struct reply *ret)
 {
 	struct json *tree AUTO(json_free) = counters_json(call->sim->counters);
 
 	reply_json(ret, 200, tree);
 }
 
-static void delete_requests(const struct call *call, struct reply *ret)
+static void delete_requests(const struct api_call *call, struct reply *ret)
 {
 	counters_reset(call->sim->counters);
 	get_requests(call, ret);
@@ -88,13 +88,13 @@ static void reply_done(struct reply *ret)
 	reply_json(ret, 200, o);
 }
 
-static void post_expire(const struct call *call, struct reply *ret)
+static void post_expire(const struct api_call *call, struct reply *ret)
 {
 	store_expire(call->sim->store);
 	reply_done(ret);
 }
 
-static void post_resize(const struct call *call, struct reply *ret)
+static void post_resize(const struct api_call *call, struct reply *ret)
 {
 	struct json *spec AUTO(json_free) = body_of(call, ret);
 	struct err err = ERR_INIT;
@@ -138,7 +138,7 @@ static struct json *nodes_json(const struct sim *sim)
 	return list;
 }
 
-static void get_state(const struct call *call, struct reply *ret)
+static void get_state(const struct api_call *call, struct reply *ret)
 {
 	struct json *o AUTO(json_free) = call->sim->dpf ? dpf_state(call->sim->dpf) : json_object();
 
@@ -149,7 +149,7 @@ static void get_state(const struct call *call, struct reply *ret)
 
 static const struct {
 	const char *method, *path;
-	void (*fn)(const struct call *call, struct reply *ret);
+	void (*fn)(const struct api_call *call, struct reply *ret);
 } paths[] = {
 	{ "GET", "/sim/faults", get_faults },           { "POST", "/sim/faults", post_faults },
 	{ "DELETE", "/sim/faults", delete_faults },     { "GET", "/sim/requests", get_requests },
@@ -157,7 +157,7 @@ static const struct {
 	{ "POST", "/sim/resize", post_resize },         { "GET", "/sim/state", get_state },
 };
 
-void switches_handle(const struct call *call, struct reply *ret)
+void switches_handle(const struct api_call *call, struct reply *ret)
 {
 	struct str known AUTO(str_clear) = STR_INIT(1024);
 

@@ -5,4 +5,4 @@
 #include "test/sim/api/call.h"
 #include "test/sim/api/status.h"
 
-void switches_handle(const struct call *call, struct reply *ret);
+void switches_handle(const struct api_call *call, struct reply *ret);

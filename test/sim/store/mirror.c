@@ -35,7 +35,7 @@ static const enum resource_id kinds[N_KINDS] = { RES_VENDORS, RES_POLICIES, RES_
 
 struct collection {
 	struct mirror *m;
-	const struct resource *res;
+	const struct api_resource *res;
 	pthread_t thread;
 	bool running;
 	char version[64]; /* where the watch starts */
@@ -53,7 +53,7 @@ struct mirror {
 	struct collection collections[N_KINDS];
 };
 
-bool mirror_has(const struct resource *res)
+bool mirror_has(const struct api_resource *res)
 {
 	for (size_t i = 0; i < N_KINDS; i++)
 		if (res == &resources[kinds[i]])
@@ -67,7 +67,8 @@ bool mirror_has(const struct resource *res)
  * "/apis/group/v1alpha1/dpuvolumes", or of one object with `rest` behind its name. Names are DNS
  * names.
  */
-static char *path_of(const struct resource *res, const struct version *v, const char *rest)
+static char *path_of(const struct api_resource *res, const struct object_version *v,
+                     const char *rest)
 {
 	if (!v)
 		return xasprintf("/apis/%s/%s/%s%s", res->group, res->version, res->plural, rest);
@@ -114,10 +115,11 @@ static uint64_t number(const char *text)
 }
 
 /* m->lock held. */
-static void put_locked(struct mirror *m, const struct resource *res, const struct json *object)
+static void put_locked(struct mirror *m, const struct api_resource *res, const struct json *object)
 {
 	struct json *copy AUTO(json_free) = json_copy(object);
-	struct version *v AUTO(version_unref) =
+	char *api_version AUTO(free) = NULL;
+	struct object_version *v AUTO(version_unref) =
 		store_get(m->sim->store, res, object_namespace(object), object_name(object));
 	const char *version = json_str(object, "metadata.resourceVersion");
 
@@ -127,7 +129,7 @@ static void put_locked(struct mirror *m, const struct resource *res, const struc
 		if (number(json_str(old, "metadata." REMOTE)) >= number(version))
 			return;
 	}
-	char *api_version AUTO(free) = resource_api_version(res);
+	api_version = resource_api_version(res);
 	/* The items of a list do not say what they are. */
 	json_set_str(copy, "apiVersion", api_version);
 	json_set_str(copy, "kind", res->kind);
@@ -140,16 +142,17 @@ static void put_locked(struct mirror *m, const struct resource *res, const struc
 	}
 }
 
-static void remove_locked(struct mirror *m, const struct resource *res, const struct json *object)
+static void remove_locked(struct mirror *m, const struct api_resource *res,
+                          const struct json *object)
 {
-	struct version *v AUTO(version_unref) =
+	struct object_version *v AUTO(version_unref) =
 		store_get(m->sim->store, res, object_namespace(object), object_name(object));
 
 	if (v && str_eq(v->uid, object_uid(object)))
 		IGNORE_RESULT(store_remove(m->sim->store, v));
 }
 
-static bool listed(const struct json *list, const struct version *v)
+static bool listed(const struct json *list, const struct object_version *v)
 {
 	json_foreach (item, json_at(list, "items"))
 		if (str_eq(object_uid(item), v->uid))
@@ -206,12 +209,13 @@ static bool take_event(struct collection *c, const char *text, size_t n)
 {
 	struct json *event AUTO(json_free) = NULL;
 	struct err err = ERR_INIT;
+	const char *type;
+	const struct json *object;
 
 	if (json_parse("watch", text, n, &event, &err))
 		return false;
-	const char *type = json_str(event, "type");
-	const struct json *object = json_at(event, "object");
-
+	type = json_str(event, "type");
+	object = json_at(event, "object");
 	WITH_LOCK(&c->m->lock);
 	if (str_eq(type, "ADDED") || str_eq(type, "MODIFIED"))
 		put_locked(c->m, c->res, object);
@@ -304,7 +308,8 @@ static char *body_of(const struct json *o)
 	return json_print(copy);
 }
 
-static void take_answer(struct mirror *m, const struct version *v, const struct http_result *r)
+static void take_answer(struct mirror *m, const struct object_version *v,
+                        const struct http_result *r)
 {
 	struct json *object AUTO(json_free) = NULL;
 	struct err err = ERR_INIT;
@@ -314,14 +319,15 @@ static void take_answer(struct mirror *m, const struct version *v, const struct 
 		return;
 	}
 	WITH_LOCK(&m->lock);
-	struct version *now AUTO(version_unref) = store_get(m->sim->store, v->res, v->ns, v->name);
+	struct object_version *now AUTO(version_unref) =
+		store_get(m->sim->store, v->res, v->ns, v->name);
 
 	/* Without its last finalizer it is gone already, as its event says. */
 	if (now && str_eq(now->uid, object_uid(object)))
 		put_locked(m, v->res, object);
 }
 
-void mirror_write(struct mirror *m, const struct version *v, const struct json *o)
+void mirror_write(struct mirror *m, const struct object_version *v, const struct json *o)
 {
 	struct json *old AUTO(json_free) = version_parse(v);
 	bool status =
@@ -332,10 +338,10 @@ void mirror_write(struct mirror *m, const struct version *v, const struct json *
 	while (!m->stopping) {
 		struct http_result r;
 		struct err err = ERR_INIT;
+		bool answered;
 
 		ask(m, "PUT", path, body, &r);
-		bool answered = r.end == HTTP_ANSWERED;
-
+		answered = r.end == HTTP_ANSWERED;
 		if (answered && r.status == 200)
 			take_answer(m, v, &r);
 		else if (!answered || (r.status != 404 && r.status != 409))

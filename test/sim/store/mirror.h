@@ -22,9 +22,9 @@ void mirror_stop(struct mirror *m);
 /* After mirror_stop(). NULL is fine; returns NULL. */
 struct mirror *mirror_free(struct mirror *m);
 /* Whether DPF's objects of this kind live on the other server. */
-bool mirror_has(const struct resource *res);
+bool mirror_has(const struct api_resource *res);
 /*
  * Carries the change from v to `o` to the other server: its finalizers, else its status. Blocks.
  * Refused because somebody was faster, or the object is gone: nothing, an event brings DPF back.
  */
-void mirror_write(struct mirror *m, const struct version *v, const struct json *o);
+void mirror_write(struct mirror *m, const struct object_version *v, const struct json *o);

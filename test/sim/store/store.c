@@ -17,13 +17,13 @@
 #include "test/sim/kinds/object.h"
 
 struct table {
-	struct version **v;
+	struct object_version **v;
 	size_t n, cap;
 };
 
 struct watcher {
 	struct store *store;
-	const struct resource *res;
+	const struct api_resource *res;
 	uint64_t next; /* under lock: version of the next event to look at */
 	int fd;
 	struct watcher *link;
@@ -39,13 +39,13 @@ struct store {
 	struct watcher *watchers;
 };
 
-struct version *version_ref(struct version *v)
+struct object_version *version_ref(struct object_version *v)
 {
 	atomic_fetch_add_explicit(&v->refs, 1, memory_order_relaxed);
 	return v;
 }
 
-void version_unref(struct version *v)
+void version_unref(struct object_version *v)
 {
 	if (!v || atomic_fetch_sub_explicit(&v->refs, 1, memory_order_acq_rel) > 1)
 		return;
@@ -57,7 +57,7 @@ void version_unref(struct version *v)
 	free(v);
 }
 
-struct json *version_parse(const struct version *v)
+struct json *version_parse(const struct object_version *v)
 {
 	struct err err = ERR_INIT;
 	struct json *tree = NULL;
@@ -67,9 +67,10 @@ struct json *version_parse(const struct version *v)
 	return tree;
 }
 
-static struct version *version_new(const struct resource *res, struct json *object, uint64_t rv)
+static struct object_version *version_new(const struct api_resource *res, struct json *object,
+                                          uint64_t rv)
 {
-	struct version *v = xcalloc(1, sizeof(*v));
+	struct object_version *v = xcalloc(1, sizeof(*v));
 	char text[24];
 
 	snprintf(text, sizeof(text), "%" PRIu64, rv);
@@ -136,12 +137,12 @@ bool store_keeps(struct store *s, uint64_t rv)
 	return rv + 1 >= s->first;
 }
 
-static struct table *table_of(struct store *s, const struct resource *res)
+static struct table *table_of(struct store *s, const struct api_resource *res)
 {
 	return &s->tables[res - resources];
 }
 
-static int key_compare(const struct version *v, const char *ns, const char *name)
+static int key_compare(const struct object_version *v, const char *ns, const char *name)
 {
 	int by_namespace = strcmp(v->ns, ns);
 
@@ -170,8 +171,8 @@ static size_t table_seek(const struct table *t, const char *ns, const char *name
 	return low;
 }
 
-struct version *store_get(struct store *s, const struct resource *res, const char *ns,
-                          const char *name)
+struct object_version *store_get(struct store *s, const struct api_resource *res, const char *ns,
+                                 const char *name)
 {
 	WITH_LOCK(&s->lock);
 	struct table *t = table_of(s, res);
@@ -187,11 +188,11 @@ static size_t first_of(const struct table *t, const struct store_query *q)
 	const char *slash = q->after ? strchr(q->after, '/') : NULL;
 	bool found;
 	size_t at;
+	char *ns AUTO(free) = NULL;
 
 	if (!slash)
 		return q->ns ? table_seek(t, q->ns, "", &found) : 0;
-	char *ns AUTO(free) = xstrndup(q->after, (size_t)(slash - q->after));
-
+	ns = xstrndup(q->after, (size_t)(slash - q->after));
 	at = table_seek(t, ns, slash + 1, &found);
 	return found ? at + 1 : at;
 }
@@ -204,7 +205,7 @@ void store_list(struct store *s, const struct store_query *q, struct store_page 
 
 	*ret = (struct store_page) { .rv = s->rv };
 	for (size_t i = first_of(t, q); i < t->n; i++) {
-		struct version *v = t->v[i];
+		struct object_version *v = t->v[i];
 
 		if (q->ns && !str_eq(q->ns, v->ns))
 			break;
@@ -216,7 +217,7 @@ void store_list(struct store *s, const struct store_query *q, struct store_page 
 		}
 		if (ret->n == cap) {
 			cap = cap ? 2 * cap : 16;
-			ret->v = xrealloc(ret->v, cap * sizeof(struct version *));
+			ret->v = xrealloc(ret->v, cap * sizeof(struct object_version *));
 		}
 		ret->v[ret->n++] = version_ref(v);
 	}
@@ -236,8 +237,8 @@ static void wake(const struct watcher *w)
 }
 
 /* Takes over the references of now and before. */
-static void publish_locked(struct store *s, enum event_type type, struct version *now,
-                           struct version *before)
+static void publish_locked(struct store *s, enum store_event_type type, struct object_version *now,
+                           struct object_version *before)
 {
 	struct event *slot = &s->ring[now->rv % s->history];
 
@@ -251,26 +252,26 @@ static void publish_locked(struct store *s, enum event_type type, struct version
 			wake(w);
 }
 
-static void table_insert(struct table *t, size_t at, struct version *v)
+static void table_insert(struct table *t, size_t at, struct object_version *v)
 {
 	if (t->n == t->cap) {
 		t->cap = t->cap ? 2 * t->cap : 16;
-		t->v = xrealloc(t->v, t->cap * sizeof(struct version *));
+		t->v = xrealloc(t->v, t->cap * sizeof(struct object_version *));
 	}
-	memmove(&t->v[at + 1], &t->v[at], (t->n - at) * sizeof(struct version *));
+	memmove(&t->v[at + 1], &t->v[at], (t->n - at) * sizeof(struct object_version *));
 	t->v[at] = v;
 	t->n++;
 }
 
-int store_put(struct store *s, const struct resource *res, struct json *object,
-              const struct version *expect, struct version **ret)
+int store_put(struct store *s, const struct api_resource *res, struct json *object,
+              const struct object_version *expect, struct object_version **ret)
 {
 	WITH_LOCK(&s->lock);
 	struct table *t = table_of(s, res);
 	bool found;
 	size_t at = table_seek(t, res->namespaced ? object_namespace(object) : "",
 	                       object_name(object), &found);
-	struct version *v;
+	struct object_version *v;
 
 	if (found != !!expect || (found && t->v[at]->rv != expect->rv))
 		return 1;
@@ -288,7 +289,7 @@ int store_put(struct store *s, const struct resource *res, struct json *object,
 	return 0;
 }
 
-int store_remove(struct store *s, const struct version *expect)
+int store_remove(struct store *s, const struct object_version *expect)
 {
 	struct json *last AUTO(json_free) = version_parse(expect);
 
@@ -296,18 +297,19 @@ int store_remove(struct store *s, const struct version *expect)
 	struct table *t = table_of(s, expect->res);
 	bool found;
 	size_t at = table_seek(t, expect->ns, expect->name, &found);
-	struct version *old;
+	struct object_version *old;
 
 	if (!found || t->v[at]->rv != expect->rv)
 		return 1;
 	old = t->v[at];
 	t->n--;
-	memmove(&t->v[at], &t->v[at + 1], (t->n - at) * sizeof(struct version *));
+	memmove(&t->v[at], &t->v[at + 1], (t->n - at) * sizeof(struct object_version *));
 	publish_locked(s, EVENT_DELETED, version_new(expect->res, last, s->rv + 1), old);
 	return 0;
 }
 
-int store_watch(struct store *s, const struct resource *res, uint64_t from, struct watcher **ret)
+int store_watch(struct store *s, const struct api_resource *res, uint64_t from,
+                struct watcher **ret)
 {
 	struct watcher *w;
 

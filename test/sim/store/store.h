@@ -26,8 +26,8 @@
 struct store;
 struct watcher;
 
-struct version {
-	const struct resource *res;
+struct object_version {
+	const struct api_resource *res;
 	char *ns, *name, *uid; /* ns is "" for cluster-scoped kinds */
 	uint64_t rv;
 	struct strs labels; /* "key=value" */
@@ -36,18 +36,18 @@ struct version {
 	_Atomic int refs;
 };
 
-struct version *version_ref(struct version *v);
-void version_unref(struct version *v); /* NULL is fine */
-DEFINE_AUTO(struct version *, version_unref);
-struct json *version_parse(const struct version *v); /* a new root */
+struct object_version *version_ref(struct object_version *v);
+void version_unref(struct object_version *v); /* NULL is fine */
+DEFINE_AUTO(struct object_version *, version_unref);
+struct json *version_parse(const struct object_version *v); /* a new root */
 
-enum event_type { EVENT_ADDED, EVENT_MODIFIED, EVENT_DELETED };
+enum store_event_type { EVENT_ADDED, EVENT_MODIFIED, EVENT_DELETED };
 
 struct event {
-	enum event_type type;
+	enum store_event_type type;
 	uint64_t rv;
-	struct version *now;    /* DELETED: the last state, under the version of its end */
-	struct version *before; /* NULL for ADDED */
+	struct object_version *now;    /* DELETED: the last state, under the version of its end */
+	struct object_version *before; /* NULL for ADDED */
 };
 
 /* history: events kept for watchers that come back. */
@@ -58,19 +58,19 @@ uint64_t store_rv(struct store *s);
 bool store_keeps(struct store *s, uint64_t rv);
 
 /* A reference, or NULL. */
-struct version *store_get(struct store *s, const struct resource *res, const char *ns,
-                          const char *name);
+struct object_version *store_get(struct store *s, const struct api_resource *res, const char *ns,
+                                 const char *name);
 
 struct store_query {
-	const struct resource *res;
+	const struct api_resource *res;
 	const char *ns;    /* NULL: all namespaces */
 	const char *after; /* "ns/name": start behind it; NULL: from the beginning */
 	size_t limit;      /* 0: no limit */
-	bool (*match)(const void *arg, const struct version *v);
+	bool (*match)(const void *arg, const struct object_version *v);
 	const void *arg;
 };
 struct store_page {
-	struct version **v; /* sorted by namespace, name */
+	struct object_version **v; /* sorted by namespace, name */
 	size_t n;
 	size_t left; /* objects behind this page (not looked at by match) */
 	uint64_t rv;
@@ -86,14 +86,14 @@ static inline void store_page_clear_p(struct store_page *p)
  * Stores the tree (and sets its resourceVersion) if the object still is `expect` (NULL: does not
  * exist). 0 and *ret (may be NULL), or 1: it is not.
  */
-int store_put(struct store *s, const struct resource *res, struct json *object,
-              const struct version *expect, struct version **ret) MUST_CHECK;
+int store_put(struct store *s, const struct api_resource *res, struct json *object,
+              const struct object_version *expect, struct object_version **ret) MUST_CHECK;
 /* Removes the object if it still is `expect`. 0, or 1: it is not. */
-int store_remove(struct store *s, const struct version *expect) MUST_CHECK;
+int store_remove(struct store *s, const struct object_version *expect) MUST_CHECK;
 
 /* Events of one kind (NULL: all) after version `from`. 0, or 1: those are no longer kept. */
-int store_watch(struct store *s, const struct resource *res, uint64_t from, struct watcher **ret)
-	MUST_CHECK;
+int store_watch(struct store *s, const struct api_resource *res, uint64_t from,
+                struct watcher **ret) MUST_CHECK;
 void watcher_close(struct watcher *w);
 DEFINE_AUTO(struct watcher *, watcher_close);
 /* Readable when watcher_next may have news; watcher_next empties it. */

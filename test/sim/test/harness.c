@@ -14,33 +14,36 @@
 
 #define PATIENCE_MS 20000
 
-void world_start(struct world *w, const char *const *args)
+bool world_start(struct sim_world *w, const char *const *args)
 {
 	struct strs argv AUTO(strs_clear) = STRS_INIT;
 	struct err err = ERR_INIT;
 	enum options_end end;
 
-	*w = (struct world) { 0 };
+	*w = (struct sim_world) { 0 };
 	strs_add(&argv, "snap-sim");
 	for (; *args; args++)
 		strs_add(&argv, *args);
 	ck_assert_msg(options_parse((int)argv.n, argv.v, &w->options, &end, &err) == 0, "%s",
 	              err.msg);
 	ck_assert_msg(sim_start(&w->options, &w->sim, &err) == 0, "%s", err.msg);
+	return true;
 }
 
-void world_end(struct world *w)
+void world_end(struct sim_world *w)
 {
+	if (!w->sim.options)
+		return;
 	sim_end(&w->sim);
 	options_clear(&w->options);
 }
 
-void answer_clear(struct answer *a)
+void answer_clear(struct api_answer *a)
 {
 	json_free(a->json);
 	free(a->text);
 	watch_free(a->reply.stream);
-	*a = (struct answer) { 0 };
+	*a = (struct api_answer) { 0 };
 }
 
 static void split_query(const char *path, char **bare, struct strs *query)
@@ -57,25 +60,25 @@ static void split_query(const char *path, char **bare, struct strs *query)
 	}
 }
 
-struct answer world_call(struct world *w, const char *method, const char *path, const char *body)
+struct api_answer world_call(struct sim_world *w, const char *method, const char *path,
+                             const char *body)
 {
 	struct strs query AUTO(strs_clear) = STRS_INIT;
 	char *bare AUTO(free) = NULL;
-	struct answer a = { 0 };
+	struct api_answer a = { 0 };
 	struct err err = ERR_INIT;
+	struct api_call call = { .sim = &w->sim,
+		                 .method = method,
+		                 .content_type = str_eq(method, "PATCH")
+		                                         ? "application/merge-patch+json"
+		                                         : "application/json",
+		                 .query = &query,
+		                 .body = body,
+		                 .body_len = body ? strlen(body) : 0,
+		                 .client_fd = -1 };
 
 	split_query(path, &bare, &query);
-	struct call call = { .sim = &w->sim,
-		             .method = method,
-		             .path = bare,
-		             .content_type = str_eq(method, "PATCH")
-		                                     ? "application/merge-patch+json"
-		                                     : "application/json",
-		             .query = &query,
-		             .body = body,
-		             .body_len = body ? strlen(body) : 0,
-		             .client_fd = -1 };
-
+	call.path = bare;
 	route_request(&call, &a.reply);
 	a.code = a.reply.code;
 	a.text = TAKE(a.reply.body);
@@ -84,10 +87,10 @@ struct answer world_call(struct world *w, const char *method, const char *path, 
 	return a;
 }
 
-void world_ok(struct world *w, const char *method, const char *path, const char *body,
+void world_ok(struct sim_world *w, const char *method, const char *path, const char *body,
               unsigned code)
 {
-	struct answer a AUTO(answer_clear) = world_call(w, method, path, body);
+	struct api_answer a AUTO(answer_clear) = world_call(w, method, path, body);
 
 	ck_assert_msg(a.code == code, "%s %s: %u instead of %u: %s", method, path, a.code, code,
 	              a.text ? a.text : "");
@@ -113,32 +116,33 @@ char *attachment_json_text(const char *name, const char *node, const char *volum
 	                 name, node, volume, function, hotplug ? "true" : "false");
 }
 
-void world_make_volume(struct world *w, const char *name)
+void world_make_volume(struct sim_world *w, const char *name)
 {
 	char *body AUTO(free) = volume_json_text(name, "example-policy", "64Mi");
 
 	world_ok(w, "POST", STORAGE_API "/dpuvolumes", body, 201);
 }
 
-void world_make_attachment(struct world *w, const char *name, const char *node, const char *volume)
+void world_make_attachment(struct sim_world *w, const char *name, const char *node,
+                           const char *volume)
 {
 	char *body AUTO(free) = attachment_json_text(name, node, volume, "vf", false);
 
 	world_ok(w, "POST", STORAGE_API "/dpuvolumeattachments", body, 201);
 }
 
-static struct version *get_object(struct world *w, const char *object)
+static struct object_version *get_object(struct sim_world *w, const char *object)
 {
 	const char *slash = strchr(object, '/');
 	char *plural AUTO(free) = xstrndup(object, (size_t)(slash - object));
-	const struct resource *res = resource_by_plural(plural);
+	const struct api_resource *res = resource_by_plural(plural);
 
 	ck_assert_ptr_nonnull(res);
 	return store_get(w->sim.store, res, res->namespaced ? NS : "", slash + 1);
 }
 
 /* Calls ok(arg, object or NULL) after every change until it is true. */
-static struct json *await(struct world *w, const char *object,
+static struct json *await(struct sim_world *w, const char *object,
                           bool (*ok)(const void *arg, const struct json *o), const void *arg)
 {
 	struct deadline end = deadline_in_ms(PATIENCE_MS);
@@ -147,7 +151,7 @@ static struct json *await(struct world *w, const char *object,
 
 	ck_assert_int_eq(store_watch(w->sim.store, NULL, store_rv(w->sim.store), &watcher), 0);
 	for (;;) {
-		struct version *v AUTO(version_unref) = get_object(w, object);
+		struct object_version *v AUTO(version_unref) = get_object(w, object);
 		struct pollfd fd = { .fd = watcher_fd(watcher), .events = POLLIN };
 		struct event e = { 0 };
 
@@ -175,14 +179,15 @@ static bool has_value(const void *arg, const struct json *o)
 	return x->value ? str_eq(json_str(o, x->path), x->value) : !o;
 }
 
-struct json *world_until(struct world *w, const char *object, const char *path, const char *value)
+struct json *world_until(struct sim_world *w, const char *object, const char *path,
+                         const char *value)
 {
 	struct expectation x = { .path = path, .value = value };
 
 	return await(w, object, has_value, &x);
 }
 
-void world_wait(struct world *w, const char *object, const char *path, const char *value)
+void world_wait(struct sim_world *w, const char *object, const char *path, const char *value)
 {
 	json_free(world_until(w, object, path, value));
 }
@@ -200,8 +205,8 @@ static bool has_condition(const void *arg, const struct json *o)
 	return false;
 }
 
-void world_wait_condition(struct world *w, const char *object, const char *type, const char *reason,
-                          const char *message_part)
+void world_wait_condition(struct sim_world *w, const char *object, const char *type,
+                          const char *reason, const char *message_part)
 {
 	struct expectation x = { .path = type, .reason = reason, .message = message_part };
 

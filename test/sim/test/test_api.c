@@ -15,7 +15,7 @@
 	"\"resources\":{\"requests\":{\"storage\":\"1Gi\"}}}"
 #define PLAIN(w) WORLD(w, "--no-dpf", "--no-fabric")
 
-static void create(struct world *w, const char *name, const char *extra)
+static void create(struct sim_world *w, const char *name, const char *extra)
 {
 	char *body AUTO(free) =
 		xasprintf("{" TYPE_META ",\"metadata\":{\"name\":\"%s\"%s}," SPEC "}", name, extra);
@@ -26,7 +26,7 @@ static void create(struct world *w, const char *name, const char *extra)
 START_TEST(a_new_object_gets_what_the_server_gives)
 {
 	PLAIN(w);
-	struct answer a AUTO(answer_clear) =
+	struct api_answer a AUTO(answer_clear) =
 		world_call(&w, "POST", VOLUMES,
 	                   "{" TYPE_META ",\"metadata\":{\"name\":\"v\"}," SPEC
 	                   ",\"status\":{\"phase\":\"Bound\"},\"junk\":1}");
@@ -63,7 +63,7 @@ START_TEST(wrong_objects_are_refused_with_the_servers_words)
 
 	for (size_t i = 0; i < ARRAY_LEN(creations); i++) {
 		char *path AUTO(free) = xasprintf(STORAGE_API "/%s", creations[i].kind);
-		struct answer a AUTO(answer_clear) =
+		struct api_answer a AUTO(answer_clear) =
 			world_call(&w, "POST", path, creations[i].body);
 
 		ck_assert_msg(a.code == creations[i].code, "%s: %u %s", creations[i].what, a.code,
@@ -102,14 +102,16 @@ START_TEST(names_that_exist_or_do_not_are_told_in_details)
 {
 	PLAIN(w);
 	char *body AUTO(free) = volume_json_text("v", "p", "1Gi");
+	struct api_answer again AUTO(answer_clear) = { 0 };
+	struct api_answer missing AUTO(answer_clear) = { 0 };
+	struct api_answer space AUTO(answer_clear) = { 0 };
 
 	create(&w, "v", "");
-	struct answer again AUTO(answer_clear) = world_call(&w, "POST", VOLUMES, body);
-	struct answer missing AUTO(answer_clear) = world_call(&w, "GET", VOLUMES "/x", NULL);
-	struct answer space AUTO(answer_clear) = world_call(
-		&w, "POST", "/apis/storage.dpu.nvidia.com/v1alpha1/namespaces/nowhere/dpuvolumes",
-		body);
-
+	again = world_call(&w, "POST", VOLUMES, body);
+	missing = world_call(&w, "GET", VOLUMES "/x", NULL);
+	space = world_call(&w, "POST",
+	                   "/apis/storage.dpu.nvidia.com/v1alpha1/namespaces/nowhere/dpuvolumes",
+	                   body);
 	ck_assert_uint_eq(again.code, 409);
 	ck_assert_str_eq(json_str(again.json, "reason"), "AlreadyExists");
 	ck_assert_str_eq(json_str(again.json, "message"),
@@ -157,7 +159,7 @@ START_TEST(paths_lead_where_they_should)
 	PLAIN(w);
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct answer a AUTO(answer_clear) =
+		struct api_answer a AUTO(answer_clear) =
 			world_call(&w, rows[i].method, rows[i].path, NULL);
 
 		ck_assert_msg(a.code == rows[i].code, "%s: %u", rows[i].path, a.code);
@@ -171,12 +173,14 @@ START_TEST(pages_hold_every_object_once)
 	PLAIN(w);
 	struct str seen AUTO(str_clear) = STR_INIT(1000);
 	char *path AUTO(free) = xstrdup(VOLUMES "?limit=2");
+	char *stale AUTO(free) = NULL;
 	char name[] = "v0";
+	struct api_answer first AUTO(answer_clear) = { 0 };
 
 	for (; name[1] < '5'; name[1]++)
 		create(&w, name, "");
 	while (path) {
-		struct answer a AUTO(answer_clear) = world_call(&w, "GET", path, NULL);
+		struct api_answer a AUTO(answer_clear) = world_call(&w, "GET", path, NULL);
 		const char *token = json_str(a.json, "metadata.continue");
 
 		ck_assert_uint_eq(a.code, 200);
@@ -188,10 +192,8 @@ START_TEST(pages_hold_every_object_once)
 	ck_assert_str_eq(seen.ptr, "v0 v1 v2 v3 v4 ");
 	world_ok(&w, "GET", VOLUMES "?limit=x", NULL, 400);
 	world_ok(&w, "GET", VOLUMES "?continue=nonsense", NULL, 400);
-	struct answer a AUTO(answer_clear) = world_call(&w, "GET", VOLUMES "?limit=1", NULL);
-	char *stale AUTO(free) =
-		xasprintf(VOLUMES "?continue=%s", json_str(a.json, "metadata.continue"));
-
+	first = world_call(&w, "GET", VOLUMES "?limit=1", NULL);
+	stale = xasprintf(VOLUMES "?continue=%s", json_str(first.json, "metadata.continue"));
 	create(&w, "late", "");
 	world_ok(&w, "POST", "/sim/expire", NULL, 200);
 	world_ok(&w, "GET", stale, NULL, 410);
@@ -219,7 +221,7 @@ START_TEST(lists_are_selected)
 	create(&w, "c", "");
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		char *path AUTO(free) = xasprintf(VOLUMES "?%s", rows[i].query);
-		struct answer a AUTO(answer_clear) = world_call(&w, "GET", path, NULL);
+		struct api_answer a AUTO(answer_clear) = world_call(&w, "GET", path, NULL);
 		struct str seen AUTO(str_clear) = STR_INIT(1000);
 
 		json_foreach (item, json_at(a.json, "items"))
@@ -230,7 +232,7 @@ START_TEST(lists_are_selected)
 }
 END_TEST
 
-static struct answer patch(struct world *w, const char *path, const char *body)
+static struct api_answer patch(struct sim_world *w, const char *path, const char *body)
 {
 	return world_call(w, "PATCH", path, body);
 }
@@ -238,28 +240,26 @@ static struct answer patch(struct world *w, const char *path, const char *body)
 START_TEST(patches_change_what_they_name_and_nothing_else)
 {
 	PLAIN(w);
+	struct api_answer a AUTO(answer_clear) = { 0 };
+	struct api_answer status AUTO(answer_clear) = { 0 };
+	struct api_answer same AUTO(answer_clear) = { 0 };
 
 	create(&w, "v", ",\"annotations\":{\"a\":\"1\",\"b\":\"2\"}");
-	struct answer a AUTO(answer_clear) =
-		patch(&w, VOLUMES "/v",
-	              "{\"metadata\":{\"annotations\":{\"a\":null,\"c\":\"3\"},"
-	              "\"generation\":9,\"creationTimestamp\":\"x\"},"
-	              "\"status\":{\"phase\":\"Bound\"}}");
-
+	a = patch(&w, VOLUMES "/v",
+	          "{\"metadata\":{\"annotations\":{\"a\":null,\"c\":\"3\"},"
+	          "\"generation\":9,\"creationTimestamp\":\"x\"},"
+	          "\"status\":{\"phase\":\"Bound\"}}");
 	ck_assert_uint_eq(a.code, 200);
 	ck_assert_ptr_null(object_annotation(a.json, "a"));
 	ck_assert_str_eq(object_annotation(a.json, "b"), "2");
 	ck_assert_str_eq(object_annotation(a.json, "c"), "3");
 	ck_assert_int_eq(object_generation(a.json), 1);
 	ck_assert_ptr_null(json_at(a.json, "status"));
-	struct answer status AUTO(answer_clear) =
-		patch(&w, VOLUMES "/v/status", "{\"status\":{\"phase\":\"Bound\"},\"spec\":null}");
-
+	status = patch(&w, VOLUMES "/v/status", "{\"status\":{\"phase\":\"Bound\"},\"spec\":null}");
 	ck_assert_uint_eq(status.code, 200);
 	ck_assert_str_eq(json_str(status.json, "status.phase"), "Bound");
 	ck_assert_str_eq(json_str(status.json, "spec.dpuStoragePolicyName"), "p");
-	struct answer same AUTO(answer_clear) = patch(&w, VOLUMES "/v", "{}");
-
+	same = patch(&w, VOLUMES "/v", "{}");
 	ck_assert_str_eq(json_str(same.json, "metadata.resourceVersion"),
 	                 json_str(status.json, "metadata.resourceVersion"));
 	world_ok(&w, "PATCH", VOLUMES "/x", "{}", 404);
@@ -282,11 +282,12 @@ START_TEST(immutable_fields_say_so)
 		{ "\"volumeMode\":\"Block\"", "volumeMode field is immutable" },
 	};
 	PLAIN(w);
+	struct api_answer vendor AUTO(answer_clear) = { 0 };
 
 	create(&w, "v", "");
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		char *body AUTO(free) = xasprintf("{\"spec\":{%s}}", rows[i].spec);
-		struct answer a AUTO(answer_clear) = patch(&w, VOLUMES "/v", body);
+		struct api_answer a AUTO(answer_clear) = patch(&w, VOLUMES "/v", body);
 
 		ck_assert_uint_eq(a.code, 422);
 		ck_assert_msg(strstr(a.text, rows[i].text), "%s: %s", rows[i].spec, a.text);
@@ -297,34 +298,33 @@ START_TEST(immutable_fields_say_so)
 		"\"metadata\":{\"name\":\"d\"},\"spec\":{\"storageClassName\":\"a\","
 		"\"pluginName\":\"b\"}}",
 		201);
-	struct answer a AUTO(answer_clear) =
-		patch(&w, STORAGE_API "/dpustoragevendors/d", "{\"spec\":{\"pluginName\":\"c\"}}");
-
-	ck_assert_uint_eq(a.code, 200);
-	ck_assert_int_eq(object_generation(a.json), 2);
+	vendor = patch(&w, STORAGE_API "/dpustoragevendors/d", "{\"spec\":{\"pluginName\":\"c\"}}");
+	ck_assert_uint_eq(vendor.code, 200);
+	ck_assert_int_eq(object_generation(vendor.json), 2);
 }
 END_TEST
 
 START_TEST(updates_need_the_newest_version)
 {
 	PLAIN(w);
+	struct json *o AUTO(json_free) = NULL;
+	char *body AUTO(free) = NULL;
+	char *without AUTO(free) = NULL;
+	struct api_answer got AUTO(answer_clear) = { 0 };
+	struct api_answer stale AUTO(answer_clear) = { 0 };
 
 	create(&w, "v", "");
-	struct answer got AUTO(answer_clear) = world_call(&w, "GET", VOLUMES "/v", NULL);
-	struct json *o AUTO(json_free) = json_copy(got.json);
-
+	got = world_call(&w, "GET", VOLUMES "/v", NULL);
+	o = json_copy(got.json);
 	json_set_str(json_sub(json_sub(o, "metadata"), "labels"), "a", "b");
-	char *body AUTO(free) = json_print(o);
-
+	body = json_print(o);
 	world_ok(&w, "PUT", VOLUMES "/v", body, 200);
-	struct answer stale AUTO(answer_clear) = world_call(&w, "PUT", VOLUMES "/v", body);
-
+	stale = world_call(&w, "PUT", VOLUMES "/v", body);
 	ck_assert_uint_eq(stale.code, 409);
 	ck_assert_str_eq(json_str(stale.json, "reason"), "Conflict");
 	ck_assert_ptr_nonnull(strstr(stale.text, "the object has been modified"));
 	json_remove(json_sub(o, "metadata"), "resourceVersion");
-	char *without AUTO(free) = json_print(o);
-
+	without = json_print(o);
 	world_ok(&w, "PUT", VOLUMES "/v", without, 422);
 	world_ok(&w, "PUT", VOLUMES "/x", body, 400);
 }
@@ -333,18 +333,18 @@ END_TEST
 START_TEST(deletion_honours_preconditions_and_finalizers)
 {
 	PLAIN(w);
+	struct api_answer gone AUTO(answer_clear) = { 0 };
+	struct api_answer held AUTO(answer_clear) = { 0 };
 
 	create(&w, "plain", "");
 	create(&w, "held", ",\"finalizers\":[\"a.b/c\",\"a.b/d\"]");
 	world_ok(&w, "DELETE", VOLUMES "/plain", "{\"preconditions\":{\"uid\":\"other\"}}", 409);
 	world_ok(&w, "DELETE", VOLUMES "/plain", "{\"preconditions\":{\"resourceVersion\":\"1\"}}",
 	         409);
-	struct answer gone AUTO(answer_clear) = world_call(&w, "DELETE", VOLUMES "/plain", NULL);
-
+	gone = world_call(&w, "DELETE", VOLUMES "/plain", NULL);
 	ck_assert_str_eq(json_str(gone.json, "status"), "Success");
 	world_ok(&w, "GET", VOLUMES "/plain", NULL, 404);
-	struct answer held AUTO(answer_clear) = world_call(&w, "DELETE", VOLUMES "/held", NULL);
-
+	held = world_call(&w, "DELETE", VOLUMES "/held", NULL);
 	ck_assert(object_is_deleting(held.json));
 	ck_assert_int_eq(object_generation(held.json), 2);
 	world_ok(&w, "DELETE", VOLUMES "/held", NULL, 200);
@@ -371,7 +371,7 @@ END_TEST
 START_TEST(the_token_is_asked_for)
 {
 	WORLD(w, "--no-dpf", "--no-fabric", "--token=secret");
-	struct call call = {
+	struct api_call call = {
 		.sim = &w.sim, .method = "GET", .path = "/api/v1/nodes", .client_fd = -1
 	};
 	static const struct {
@@ -395,17 +395,17 @@ END_TEST
 START_TEST(requests_are_counted_by_verb_and_resource)
 {
 	PLAIN(w);
+	struct api_answer none AUTO(answer_clear) = { 0 };
+	struct api_answer a AUTO(answer_clear) = { 0 };
 
 	create(&w, "v", "");
 	world_ok(&w, "GET", VOLUMES, NULL, 200);
 	world_ok(&w, "PATCH", VOLUMES "/v/status", "{}", 200);
-	struct answer a AUTO(answer_clear) = world_call(&w, "GET", "/sim/requests", NULL);
-
+	a = world_call(&w, "GET", "/sim/requests", NULL);
 	ck_assert_str_eq(a.text, "{\"create\":{\"dpuvolumes\":1},\"list\":{\"dpuvolumes\":1},"
 	                         "\"patch\":{\"dpuvolumes/status\":1}}");
 	world_ok(&w, "DELETE", "/sim/requests", NULL, 200);
-	struct answer none AUTO(answer_clear) = world_call(&w, "GET", "/sim/requests", NULL);
-
+	none = world_call(&w, "GET", "/sim/requests", NULL);
 	ck_assert_str_eq(none.text, "{}");
 }
 END_TEST

@@ -17,17 +17,17 @@
 	WORLD(w, "--no-fabric", "--seed", "--node=one", "--node=two", __VA_ARGS__)
 #define SEEDED(w) SEEDED_WITH(w, "--seed")
 
-static void fault(struct world *w, const char *spec)
+static void fault(struct sim_world *w, const char *spec)
 {
 	world_ok(w, "POST", "/sim/faults", spec, 200);
 }
 
-static void heal(struct world *w)
+static void heal(struct sim_world *w)
 {
 	world_ok(w, "DELETE", "/sim/faults", NULL, 200);
 }
 
-static void make_vendor(struct world *w, const char *name)
+static void make_vendor(struct sim_world *w, const char *name)
 {
 	char *body AUTO(free) =
 		xasprintf(META "\"DPUStorageVendor\",\"metadata\":{\"name\":\"%s\"},\"spec\":{"
@@ -37,7 +37,7 @@ static void make_vendor(struct world *w, const char *name)
 	world_ok(w, "POST", STORAGE_API "/dpustoragevendors", body, 201);
 }
 
-static void make_policy(struct world *w, const char *name, const char *vendors,
+static void make_policy(struct sim_world *w, const char *name, const char *vendors,
                         const char *algorithm)
 {
 	char *body AUTO(free) =
@@ -49,21 +49,21 @@ static void make_policy(struct world *w, const char *name, const char *vendors,
 	world_ok(w, "POST", STORAGE_API "/dpustoragepolicies", body, 201);
 }
 
-static void make_volume(struct world *w, const char *name, const char *policy)
+static void make_volume(struct sim_world *w, const char *name, const char *policy)
 {
 	char *body AUTO(free) = volume_json_text(name, policy, "64Mi");
 
 	world_ok(w, "POST", VOLUMES, body, 201);
 }
 
-static struct json *bound(struct world *w, const char *name)
+static struct json *bound(struct sim_world *w, const char *name)
 {
 	char *object AUTO(free) = xasprintf("dpuvolumes/%s", name);
 
 	return world_until(w, object, "status.phase", "Bound");
 }
 
-static struct json *attached(struct world *w, const char *name)
+static struct json *attached(struct sim_world *w, const char *name)
 {
 	char *object AUTO(free) = xasprintf("dpuvolumeattachments/%s", name);
 
@@ -77,12 +77,12 @@ START_TEST(a_volume_is_bound_in_the_steps_of_dpf)
 	struct watcher *watcher AUTO(watcher_close) = NULL;
 	struct str steps AUTO(str_clear) = STR_INIT(1000);
 	struct event e = { 0 };
+	struct json *o AUTO(json_free) = NULL;
 
 	ck_assert_int_eq(store_watch(w.sim.store, RES(VOLUMES), store_rv(w.sim.store), &watcher),
 	                 0);
 	make_volume(&w, "v", "example-policy");
-	struct json *o AUTO(json_free) = bound(&w, "v");
-
+	o = bound(&w, "v");
 	while (watcher_next(watcher, &e) == 0) {
 		struct json *step AUTO(json_free) = version_parse(e.now);
 
@@ -103,6 +103,7 @@ END_TEST
 START_TEST(a_volume_waits_for_its_policy_and_the_policy_for_its_vendors)
 {
 	WORLD(w, "--no-fabric");
+	struct json *o AUTO(json_free) = NULL;
 
 	make_volume(&w, "v", "gold");
 	world_wait_condition(&w, "dpuvolumes/v", "DPUVolumeReconciled", "Pending",
@@ -111,8 +112,7 @@ START_TEST(a_volume_waits_for_its_policy_and_the_policy_for_its_vendors)
 	world_wait_condition(&w, "dpuvolumes/v", "DPUVolumeReconciled", "Pending",
 	                     "DPUStoragePolicy " NS "/gold is not ready");
 	make_vendor(&w, "acme");
-	struct json *o AUTO(json_free) = bound(&w, "v");
-
+	o = bound(&w, "v");
 	ck_assert_str_eq(json_str(o, "status.state.storageClassName"), "class-acme");
 }
 END_TEST
@@ -122,23 +122,24 @@ START_TEST(the_vendor_with_the_fewest_volumes_is_taken)
 	WORLD(w, "--no-fabric");
 	struct str chosen AUTO(str_clear) = STR_INIT(100);
 	char name[] = "v0";
+	struct json *last AUTO(json_free) = NULL;
 
 	make_vendor(&w, "b");
 	make_vendor(&w, "a");
 	make_policy(&w, "p", "[\"b\",\"a\"]", "NumberVolumes");
 	for (; name[1] < '4'; name[1]++) {
-		make_volume(&w, name, "p");
-		struct json *o AUTO(json_free) = bound(&w, name);
+		struct json *o AUTO(json_free) = NULL;
 
+		make_volume(&w, name, "p");
+		o = bound(&w, name);
 		str_add(&chosen, json_str(o, "status.state.selectedDPUStorageVendorName"));
 	}
 	ck_assert_str_eq(chosen.ptr, "abab");
 	world_ok(&w, "DELETE", VOLUMES "/v1", NULL, 200);
 	world_wait(&w, "dpuvolumes/v1", NULL, NULL);
 	make_volume(&w, "v9", "p");
-	struct json *o AUTO(json_free) = bound(&w, "v9");
-
-	ck_assert_str_eq(json_str(o, "status.state.selectedDPUStorageVendorName"), "b");
+	last = bound(&w, "v9");
+	ck_assert_str_eq(json_str(last, "status.state.selectedDPUStorageVendorName"), "b");
 }
 END_TEST
 
@@ -152,10 +153,10 @@ START_TEST(random_selection_uses_every_vendor_in_the_end)
 	make_policy(&w, "p", "[\"b\",\"a\"]", "Random");
 	for (int i = 0; i < 64 && !(seen[0] && seen[1]); i++) {
 		char *name AUTO(free) = xasprintf("v%d", i);
+		struct json *o AUTO(json_free) = NULL;
 
 		make_volume(&w, name, "p");
-		struct json *o AUTO(json_free) = bound(&w, name);
-
+		o = bound(&w, name);
 		seen[*json_str(o, "status.state.selectedDPUStorageVendorName") - 'a'] = true;
 	}
 	ck_assert(seen[0] && seen[1]);
@@ -165,6 +166,7 @@ END_TEST
 START_TEST(the_volumes_parameters_win_over_the_policys)
 {
 	WORLD(w, "--no-fabric");
+	struct json *o AUTO(json_free) = NULL;
 
 	make_vendor(&w, "a");
 	make_policy(&w, "p", "[\"a\"]", "NumberVolumes");
@@ -174,8 +176,7 @@ START_TEST(the_volumes_parameters_win_over_the_policys)
 	              "\"parameters\":{\"b\":\"volume\"},"
 	              "\"resources\":{\"requests\":{\"storage\":\"1\"}}}}",
 	         201);
-	struct json *o AUTO(json_free) = bound(&w, "v");
-
+	o = bound(&w, "v");
 	ck_assert_str_eq(json_str(o, "status.state.parameters.a"), "policy");
 	ck_assert_str_eq(json_str(o, "status.state.parameters.b"), "volume");
 }
@@ -184,14 +185,14 @@ END_TEST
 START_TEST(an_attachment_gets_a_function)
 {
 	SEEDED_WITH(w, "--attachment-metadata=test-publish-param=x");
-
-	world_make_volume(&w, "v");
-	world_make_attachment(&w, "one-v", "one", "v");
-	struct json *o AUTO(json_free) = attached(&w, "one-v");
+	struct json *o AUTO(json_free) = NULL;
 	struct err err = ERR_INIT;
 	int64_t nsid = 0;
 	bool flag = false;
 
+	world_make_volume(&w, "v");
+	world_make_attachment(&w, "one-v", "one", "v");
+	o = attached(&w, "one-v");
 	ck_assert_str_eq(json_str(o, "status.dpu.pciAddress"), "0000:26:00.1");
 	ck_assert_uint_eq(strlen(json_str(o, "status.dpu.nvmeAttrs.namespaceUUID")), 36);
 	ck_assert_int_eq(json_get_i64(o, "status.dpu.nvmeAttrs.namespaceID", &nsid, &err), 0);
@@ -231,7 +232,7 @@ START_TEST(what_an_attachment_lacks_is_its_message)
 }
 END_TEST
 
-static void make_dpu(struct world *w, const char *name, const char *annotations)
+static void make_dpu(struct sim_world *w, const char *name, const char *annotations)
 {
 	char *body AUTO(free) =
 		xasprintf("{\"apiVersion\":\"provisioning.dpu.nvidia.com/v1alpha1\",\"kind\":"
@@ -260,6 +261,7 @@ END_TEST
 START_TEST(functions_run_out_and_come_back)
 {
 	SEEDED_WITH(w, "--vfs=1");
+	struct json *o AUTO(json_free) = NULL;
 
 	world_make_volume(&w, "a");
 	world_make_volume(&w, "b");
@@ -272,8 +274,7 @@ START_TEST(functions_run_out_and_come_back)
 	world_make_attachment(&w, "two-b", "two", "b");
 	json_free(attached(&w, "two-b"));
 	world_ok(&w, "DELETE", ATTACHMENTS "/one-a", NULL, 200);
-	struct json *o AUTO(json_free) = attached(&w, "one-b");
-
+	o = attached(&w, "one-b");
 	ck_assert_str_eq(json_str(o, "status.dpu.pciAddress"), "0000:26:00.1");
 	ck_assert_ptr_null(json_at(o, "status.message"));
 }
@@ -362,11 +363,11 @@ END_TEST
 START_TEST(the_capacity_may_be_another)
 {
 	SEEDED(w);
+	struct json *o AUTO(json_free) = NULL;
 
 	fault(&w, "{\"dpf\":\"volume-capacity\",\"value\":\"3Gi\",\"name\":\"^v$\"}");
 	world_make_volume(&w, "v");
-	struct json *o AUTO(json_free) = bound(&w, "v");
-
+	o = bound(&w, "v");
 	ck_assert_str_eq(json_str(o, "status.state.volumeInfo.capacity.storage"), "3221225472");
 }
 END_TEST
@@ -438,12 +439,12 @@ START_TEST(parts_of_the_status_may_be_missing)
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		SEEDED(w);
+		struct json *o AUTO(json_free) = NULL;
 
 		fault(&w, rows[i].fault);
 		world_make_volume(&w, "v");
 		world_make_attachment(&w, "one-v", "one", "v");
-		struct json *o AUTO(json_free) = attached(&w, "one-v");
-
+		o = attached(&w, "one-v");
 		ck_assert_msg(!json_at(o, rows[i].absent), "%s", rows[i].fault);
 		ck_assert_msg(json_at(o, rows[i].present) != NULL, "%s", rows[i].fault);
 		heal(&w);
@@ -456,26 +457,24 @@ END_TEST
 START_TEST(the_status_may_be_late_or_wrong)
 {
 	SEEDED_WITH(w, "--short-pci-address");
+	struct json *first AUTO(json_free) = NULL;
+	struct json *o AUTO(json_free) = NULL;
+	struct err err = ERR_INIT;
+	int64_t nsid = 0;
+	struct api_answer state AUTO(answer_clear) = { 0 };
 
 	fault(&w, "[{\"dpf\":\"pci-zero-first\",\"ms\":50},"
 	          "{\"dpf\":\"late\",\"value\":\"dpu.funcVUID\",\"ms\":80},"
 	          "{\"dpf\":\"wrong-uuid\"},{\"dpf\":\"wrong-nsid\"}]");
 	world_make_volume(&w, "v");
 	world_make_attachment(&w, "one-v", "one", "v");
-	struct json *first AUTO(json_free) =
-		world_until(&w, "dpuvolumeattachments/one-v", "status.dpu.pciAddress", "00:00.0");
-	struct err err = ERR_INIT;
-	int64_t nsid = 0;
-
+	first = world_until(&w, "dpuvolumeattachments/one-v", "status.dpu.pciAddress", "00:00.0");
 	ck_assert_ptr_null(json_at(first, "status.dpu.funcVUID"));
-	struct json *o AUTO(json_free) =
-		world_until(&w, "dpuvolumeattachments/one-v", "status.dpu.pciAddress", "26:00.1");
-
+	o = world_until(&w, "dpuvolumeattachments/one-v", "status.dpu.pciAddress", "26:00.1");
 	ck_assert_int_eq(json_get_i64(o, "status.dpu.nvmeAttrs.namespaceID", &nsid, &err), 0);
 	ck_assert_int_eq(nsid, 1001);
 	ck_assert_ptr_nonnull(strstr(json_str(o, "status.dpu.nvmeAttrs.namespaceUUID"), "dead"));
-	struct answer state AUTO(answer_clear) = world_call(&w, "GET", "/sim/state", NULL);
-
+	state = world_call(&w, "GET", "/sim/state", NULL);
 	world_wait(&w, "dpuvolumeattachments/one-v", "status.dpu.funcVUID",
 	           json_str(state.json, "attachments.0.funcVUID"));
 }
@@ -498,10 +497,10 @@ START_TEST(every_kind_of_function_has_its_place)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		char *body AUTO(free) = attachment_json_text(rows[i].name, "one", "v",
 		                                             rows[i].function, rows[i].hotplug);
+		struct json *o AUTO(json_free) = NULL;
 
 		world_ok(&w, "POST", ATTACHMENTS, body, 201);
-		struct json *o AUTO(json_free) = attached(&w, rows[i].name);
-
+		o = attached(&w, rows[i].name);
 		ck_assert_str_eq(json_str(o, "status.dpu.pciAddress"), rows[i].pci);
 	}
 }
@@ -510,6 +509,7 @@ END_TEST
 START_TEST(a_filesystem_volume_has_a_tag_instead_of_a_namespace)
 {
 	SEEDED(w);
+	struct json *o AUTO(json_free) = NULL;
 
 	world_ok(&w, "POST", VOLUMES,
 	         META "\"DPUVolume\",\"metadata\":{\"name\":\"v\"},\"spec\":{"
@@ -518,8 +518,7 @@ START_TEST(a_filesystem_volume_has_a_tag_instead_of_a_namespace)
 	              "\"resources\":{\"requests\":{\"storage\":\"1Gi\"}}}}",
 	         201);
 	world_make_attachment(&w, "one-v", "one", "v");
-	struct json *o AUTO(json_free) = attached(&w, "one-v");
-
+	o = attached(&w, "one-v");
 	ck_assert_ptr_null(json_at(o, "status.dpu.nvmeAttrs"));
 	ck_assert_ptr_nonnull(strstr(json_str(o, "status.dpu.virtioFSAttrs.filesystemTag"), "tag"));
 }
@@ -559,17 +558,18 @@ END_TEST
 
 static void *many_volumes(void *arg)
 {
-	struct world *w = ((void **)arg)[0];
+	struct sim_world *w = ((void **)arg)[0];
 	const char *prefix = ((void **)arg)[1];
 
 	for (int i = 0; i < MANY; i++) {
 		char *name AUTO(free) = xasprintf("%s%d", prefix, i);
+		char *path AUTO(free) = NULL;
+		char *object AUTO(free) = NULL;
 
 		world_make_volume(w, name);
 		json_free(bound(w, name));
-		char *path AUTO(free) = xasprintf(VOLUMES "/%s", name);
-		char *object AUTO(free) = xasprintf("dpuvolumes/%s", name);
-
+		path = xasprintf(VOLUMES "/%s", name);
+		object = xasprintf("dpuvolumes/%s", name);
 		world_ok(w, "DELETE", path, NULL, 200);
 		world_wait(w, object, NULL, NULL);
 	}
@@ -579,6 +579,7 @@ static void *many_volumes(void *arg)
 START_TEST(many_volumes_at_once_all_live_and_die)
 {
 	SEEDED(w);
+	struct api_answer a AUTO(answer_clear) = { 0 };
 	void *args[2][2] = { { &w, (void *)"x" }, { &w, (void *)"y" } };
 	pthread_t threads[2];
 
@@ -586,8 +587,7 @@ START_TEST(many_volumes_at_once_all_live_and_die)
 		pthread_create(&threads[i], NULL, many_volumes, args[i]);
 	for (int i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
-	struct answer a AUTO(answer_clear) = world_call(&w, "GET", "/sim/state", NULL);
-
+	a = world_call(&w, "GET", "/sim/state", NULL);
 	ck_assert_str_eq(a.text, "{\"volumes\":[],\"attachments\":[]}");
 }
 END_TEST

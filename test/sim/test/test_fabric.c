@@ -38,7 +38,8 @@ static char base[] = "/var/tmp/snap-sim-test-XXXXXX";
 static char
 	state[64]; /* base/state: what a failed test leaves there is removed by the next start */
 
-#define HOST(w, ...) WORLD(w, "--seed", "--node=one", "--state", state, __VA_ARGS__)
+#define HOST(w, ...) \
+	world_start(&(w), WORLD_ARGS("--seed", "--node=one", "--state", state, __VA_ARGS__))
 #define PLAIN_HOST(w) HOST(w, "--vfs=4")
 
 /* <state>/one/<below>, malloc'ed. */
@@ -93,7 +94,7 @@ static void until_gone(const char *below)
 	until(there, below, false);
 }
 
-static void attach(struct world *w, const char *name, const char *volume)
+static void attach(struct sim_world *w, const char *name, const char *volume)
 {
 	char *object AUTO(free) = xasprintf("dpuvolumeattachments/%s", name);
 
@@ -101,7 +102,7 @@ static void attach(struct world *w, const char *name, const char *volume)
 	world_wait_condition(w, object, "DPUAttached", "Success", "");
 }
 
-static void detach(struct world *w, const char *name)
+static void detach(struct sim_world *w, const char *name)
 {
 	char *object AUTO(free) = xasprintf("dpuvolumeattachments/%s", name);
 	char *path AUTO(free) = xasprintf(ATTACHMENTS "/%s", name);
@@ -225,12 +226,13 @@ START_TEST(the_tree_has_the_shape_of_recorded_ones)
 
 	SKIP_UNLESS_LOOP();
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		HOST(w, rows[i].option, "--hotplug-slots=0");
+		struct sim_world w AUTO(world_end) = { 0 };
 		struct tree recorded AUTO(tree_clear);
 		struct strs want AUTO(strs_clear) = STRS_INIT;
 		struct strs got AUTO(strs_clear) = STRS_INIT;
 		char *sysfs AUTO(free) = at("sys");
 
+		HOST(w, rows[i].option, "--hotplug-slots=0");
 		tree_unpack(&recorded, rows[i].recorded);
 		want = shape_of(recorded.sysfs);
 		world_make_volume(&w, "v");
@@ -249,7 +251,7 @@ END_TEST
 /* ---- discovery ---- */
 
 /* What the controller would publish, through the eyes of the driver's device code. */
-static void find_by_status(struct world *w, const char *attachment, struct device *ret)
+static void find_by_status(struct sim_world *w, const char *attachment, struct device *ret)
 {
 	char *object AUTO(free) = xasprintf("dpuvolumeattachments/%s", attachment);
 	struct json *o AUTO(json_free) = world_until(w, object, "metadata.name", attachment);
@@ -261,10 +263,11 @@ static void find_by_status(struct world *w, const char *attachment, struct devic
 	};
 	struct err err = ERR_INIT;
 	int64_t nsid = 0;
+	struct device_want want;
 
 	strs_add(&vendors, "15b3");
 	ck_assert_int_eq(json_get_i64(o, "status.dpu.nvmeAttrs.namespaceID", &nsid, &err), 0);
-	struct device_want want = {
+	want = (struct device_want) {
 		.volume_id = "v",
 		.pci = json_str(o, "status.dpu.pciAddress"),
 		.vuid = json_str(o, "status.dpu.funcVUID"),
@@ -272,7 +275,6 @@ static void find_by_status(struct world *w, const char *attachment, struct devic
 		.uuid = json_str(o, "status.dpu.nvmeAttrs.namespaceUUID"),
 		.capacity = BYTES,
 	};
-
 	ck_assert_msg(device_wait(&world, &want, deadline_in_ms(PATIENCE_MS), ret, &err) == 0, "%s",
 	              err.msg);
 }
@@ -291,11 +293,12 @@ START_TEST(the_driver_binds_the_function_and_finds_the_disk)
 
 	SKIP_UNLESS_LOOP();
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		HOST(w, rows[i].options[0], rows[i].options[1], rows[i].options[2]);
+		struct sim_world w AUTO(world_end) = { 0 };
 		int fd AUTO(fd) = -1;
 		struct device dev;
 		struct err err = ERR_INIT;
 
+		HOST(w, rows[i].options[0], rows[i].options[1], rows[i].options[2]);
 		world_make_volume(&w, "v");
 		attach(&w, "one-v", "v");
 		find_by_status(&w, "one-v", &dev);
@@ -310,10 +313,11 @@ END_TEST
 
 START_TEST(namespace_numbers_are_not_disk_numbers)
 {
-	SKIP_UNLESS_LOOP();
-	HOST(w, "--bind-vfs");
+	struct sim_world w AUTO(world_end) = { 0 };
 	struct device dev;
 
+	SKIP_UNLESS_LOOP();
+	HOST(w, "--bind-vfs");
 	world_make_volume(&w, "a");
 	attach(&w, "one-a", "a");
 	world_make_volume(&w, "b");
@@ -331,9 +335,11 @@ END_TEST
 
 START_TEST(a_function_is_bound_by_the_rules_of_the_kernel)
 {
+	struct sim_world w AUTO(world_end) = { 0 };
+	char *uevent AUTO(free) = NULL;
+
 	SKIP_UNLESS_LOOP();
 	PLAIN_HOST(w);
-
 	/*
 	 * Neither an override nor autoprobe: refused. The second write proves that the first was
 	 * seen.
@@ -352,8 +358,7 @@ START_TEST(a_function_is_bound_by_the_rules_of_the_kernel)
 	say("sys/bus/pci/devices/" PF "/sriov_drivers_autoprobe", "1");
 	say("sys/bus/pci/drivers_probe", VF0);
 	until_there("sys/bus/pci/devices/" VF0 "/driver");
-	char *uevent AUTO(free) = content("sys/bus/pci/devices/" VF0 "/uevent");
-
+	uevent = content("sys/bus/pci/devices/" VF0 "/uevent");
 	ck_assert_ptr_nonnull(strstr(uevent, "DRIVER=nvme"));
 }
 END_TEST
@@ -367,10 +372,11 @@ static bool has_no_override(const char *below)
 
 START_TEST(an_empty_override_reads_as_none)
 {
-	SKIP_UNLESS_LOOP();
-	PLAIN_HOST(w);
+	struct sim_world w AUTO(world_end) = { 0 };
 	char *text AUTO(free) = NULL;
 
+	SKIP_UNLESS_LOOP();
+	PLAIN_HOST(w);
 	say("sys/bus/pci/devices/" VF0 "/driver_override", "nvme");
 	text = content("sys/bus/pci/devices/" VF0 "/driver_override");
 	ck_assert_str_eq(text, "nvme");
@@ -389,10 +395,11 @@ START_TEST(a_driver_override_is_answered_once)
 	int events AUTO(fd) = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	char text[4096];
 	bool quiet = false;
-	SKIP_UNLESS_LOOP();
-	PLAIN_HOST(w);
+	struct sim_world w AUTO(world_end) = { 0 };
 	char *path AUTO(free) = at(below);
 
+	SKIP_UNLESS_LOOP();
+	PLAIN_HOST(w);
 	ck_assert_int_ge(inotify_add_watch(events, path, IN_CLOSE_WRITE), 0);
 	say(below, "nvme");
 	say(below, "\n");
@@ -409,9 +416,10 @@ END_TEST
 
 START_TEST(two_writes_that_arrive_together_are_both_obeyed)
 {
+	struct sim_world w AUTO(world_end) = { 0 };
+
 	SKIP_UNLESS_LOOP();
 	PLAIN_HOST(w);
-
 	say("sys/bus/pci/devices/" VF0 "/driver_override", "nvme");
 	say("sys/bus/pci/devices/" VF1 "/driver_override", "nvme");
 	say("sys/bus/pci/drivers/nvme/bind", VF0 VF1);
@@ -422,9 +430,10 @@ END_TEST
 
 START_TEST(virtual_functions_come_and_go_with_their_number)
 {
+	struct sim_world w AUTO(world_end) = { 0 };
+
 	SKIP_UNLESS_LOOP();
 	HOST(w, "--no-vfs");
-
 	ck_assert(!there("sys/bus/pci/devices/" VF0));
 	world_make_volume(&w, "v");
 	attach(&w, "one-v", "v");
@@ -464,10 +473,11 @@ static void read_disk(const char *name, off_t offset, const char *want)
 
 START_TEST(data_survive_detaching_and_go_with_the_volume)
 {
-	SKIP_UNLESS_LOOP();
-	HOST(w, "--bind-vfs");
+	struct sim_world w AUTO(world_end) = { 0 };
 	char *image AUTO(free) = xasprintf("%s/images/" NS ".v", state);
 
+	SKIP_UNLESS_LOOP();
+	HOST(w, "--bind-vfs");
 	world_make_volume(&w, "v");
 	attach(&w, "one-v", "v");
 	until_there("dev/nvme0n1");
@@ -490,11 +500,12 @@ END_TEST
 
 START_TEST(a_disk_that_is_still_open_is_not_attached_again)
 {
-	SKIP_UNLESS_LOOP();
-	HOST(w, "--bind-vfs");
+	struct sim_world w AUTO(world_end) = { 0 };
 	char *node AUTO(free) = at("dev/nvme0n1");
 	int fd AUTO(fd) = -1;
 
+	SKIP_UNLESS_LOOP();
+	HOST(w, "--bind-vfs");
 	world_make_volume(&w, "v");
 	attach(&w, "one-v", "v");
 	fd = open(node, O_RDONLY | O_CLOEXEC);
@@ -511,14 +522,15 @@ END_TEST
 
 START_TEST(a_disk_grows_where_it_is)
 {
-	SKIP_UNLESS_LOOP();
-	HOST(w, "--bind-vfs");
+	struct sim_world w AUTO(world_end) = { 0 };
 	char *node AUTO(free) = at("dev/nvme0n1");
 	char *head AUTO(free) = NULL;
 	char *path AUTO(free) = NULL;
 	int fd AUTO(fd) = -1;
 	uint64_t bytes = 0;
 
+	SKIP_UNLESS_LOOP();
+	HOST(w, "--bind-vfs");
 	world_make_volume(&w, "v");
 	attach(&w, "one-v", "v");
 	world_ok(&w, "POST", "/sim/resize", "{\"volume\":\"v\",\"bytes\":134217728}", 200);
@@ -534,11 +546,12 @@ END_TEST
 
 START_TEST(a_hot_plugged_function_is_there_while_it_has_a_volume)
 {
-	SKIP_UNLESS_LOOP();
-	PLAIN_HOST(w);
+	struct sim_world w AUTO(world_end) = { 0 };
 	char *body AUTO(free) = attachment_json_text("hot", "one", "v", "pf", true);
 	struct device dev;
 
+	SKIP_UNLESS_LOOP();
+	PLAIN_HOST(w);
 	world_make_volume(&w, "v");
 	world_ok(&w, "POST", ATTACHMENTS, body, 201);
 	world_wait_condition(&w, "dpuvolumeattachments/hot", "DPUAttached", "Success", "");
@@ -554,12 +567,13 @@ END_TEST
 
 START_TEST(devices_misbehave_as_told)
 {
-	SKIP_UNLESS_LOOP();
-	PLAIN_HOST(w);
+	struct sim_world w AUTO(world_end) = { 0 };
 	char *path AUTO(free) = at("sys/bus/pci/drivers/nvme/bind");
 	struct err err = ERR_INIT;
 	struct timespec moment = { .tv_nsec = 1000000 };
 
+	SKIP_UNLESS_LOOP();
+	PLAIN_HOST(w);
 	world_ok(&w, "POST", "/sim/faults",
 	         "[{\"dpf\":\"device-late\",\"name\":\"^a$\",\"ms\":150},"
 	         "{\"dpf\":\"foreign-data\",\"name\":\"^a$\",\"text\":\"LUKS\",\"value\":\"512\"},"
@@ -606,15 +620,15 @@ static bool loop_has_ours(unsigned number)
 
 START_TEST(what_a_killed_process_left_is_removed)
 {
-	SKIP_UNLESS_LOOP();
+	char *image AUTO(free) = NULL;
+	char *rest AUTO(free) = xasprintf("%s/one", state);
 	struct state_dir first, second;
 	struct loopdev loop;
 	struct err err = ERR_INIT;
 
+	SKIP_UNLESS_LOOP();
 	ck_assert_msg(state_dir_open(state, &first, &err) == 0, "%s", err.msg);
-	char *image AUTO(free) = state_dir_image(&first, "ns", "v");
-	char *rest AUTO(free) = xasprintf("%s/one", state);
-
+	image = state_dir_image(&first, "ns", "v");
 	ck_assert_int_eq(file_replace(image, "", 0, 0600, &err), 0);
 	ck_assert_int_eq(truncate(image, 1024 * 1024), 0);
 	ck_assert_msg(loopdev_attach(image, 512, &loop, &err) == 0, "%s", err.msg);
@@ -635,12 +649,14 @@ END_TEST
 
 START_TEST(directories_that_cannot_be_used_are_refused)
 {
-	SKIP_UNLESS_ROOT("mounts a tmpfs");
 	char *dir AUTO(free) = xasprintf("%s/other", base);
 	char *file AUTO(free) = xasprintf("%s/file", dir);
+	char *want AUTO(free) = xasprintf("is on the mount %s, which has the option nodev", dir);
 	struct state_dir s;
 	struct err err = ERR_INIT;
+	int rc;
 
+	SKIP_UNLESS_ROOT("mounts a tmpfs");
 	ck_assert_int_eq(dir_make(dir, 0755, &err), 0);
 	ck_assert_int_eq(file_replace(file, "", 0, 0600, &err), 0);
 	ck_assert_int_eq(state_dir_open(dir, &s, &err), -1);
@@ -648,12 +664,9 @@ START_TEST(directories_that_cannot_be_used_are_refused)
 	err_clear(&err);
 	ck_assert(path_exists(file));
 	ck_assert_int_eq(mount("none", dir, "tmpfs", MS_NODEV, ""), 0);
-	int rc = state_dir_open(dir, &s, &err);
-
+	rc = state_dir_open(dir, &s, &err);
 	umount2(dir, MNT_DETACH);
 	ck_assert_int_eq(rc, -1);
-	char *want AUTO(free) = xasprintf("is on the mount %s, which has the option nodev", dir);
-
 	ck_assert_msg(strstr(err.msg, want), "%s", err.msg);
 	unlink(file);
 	rmdir(dir);
@@ -662,14 +675,15 @@ END_TEST
 
 START_TEST(everything_is_gone_at_the_end)
 {
-	SKIP_UNLESS_LOOP();
 	char *image AUTO(free) = xasprintf("%s/images/" NS ".v", state);
 	char *node AUTO(free) = NULL;
 	struct stat st = { 0 };
 
+	SKIP_UNLESS_LOOP();
 	{
-		HOST(w, "--bind-vfs");
+		struct sim_world w AUTO(world_end) = { 0 };
 
+		HOST(w, "--bind-vfs");
 		world_make_volume(&w, "v");
 		attach(&w, "one-v", "v");
 		node = at("dev/nvme0n1");

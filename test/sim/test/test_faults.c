@@ -10,12 +10,12 @@
 #define VOLUMES STORAGE_API "/dpuvolumes"
 #define PLAIN(w) WORLD(w, "--no-dpf", "--no-fabric")
 
-static void add(struct world *w, const char *fault)
+static void add(struct sim_world *w, const char *fault)
 {
 	world_ok(w, "POST", "/sim/faults", fault, 200);
 }
 
-static void create(struct world *w, const char *name, unsigned code)
+static void create(struct sim_world *w, const char *name, unsigned code)
 {
 	char *body AUTO(free) = volume_json_text(name, "p", "1Gi");
 
@@ -40,16 +40,16 @@ START_TEST(mistakes_are_named)
 		{ "[{\"status\":500},{\"status\":1}]", "status 1 is no failure" },
 	};
 	PLAIN(w);
+	struct api_answer list AUTO(answer_clear) = { 0 };
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct answer a AUTO(answer_clear) =
+		struct api_answer a AUTO(answer_clear) =
 			world_call(&w, "POST", "/sim/faults", rows[i].fault);
 
 		ck_assert_msg(a.code == 400, "%s: %u", rows[i].fault, a.code);
 		ck_assert_msg(strstr(a.text, rows[i].text), "%s: %s", rows[i].fault, a.text);
 	}
-	struct answer list AUTO(answer_clear) = world_call(&w, "GET", "/sim/faults", NULL);
-
+	list = world_call(&w, "GET", "/sim/faults", NULL);
 	ck_assert_str_eq(list.text, "[]");
 }
 END_TEST
@@ -85,18 +85,18 @@ END_TEST
 START_TEST(the_failure_looks_as_it_was_asked_to)
 {
 	PLAIN(w);
+	struct api_answer b AUTO(answer_clear) = { 0 };
+	struct api_answer a AUTO(answer_clear) = { 0 };
 
 	add(&w, "{\"status\":429,\"retryAfterSeconds\":3,\"message\":\"slow down\"}");
-	struct answer a AUTO(answer_clear) = world_call(&w, "GET", VOLUMES "/a", NULL);
-
+	a = world_call(&w, "GET", VOLUMES "/a", NULL);
 	ck_assert_uint_eq(a.code, 429);
 	ck_assert_uint_eq(a.reply.retry_after, 3);
 	ck_assert_str_eq(json_str(a.json, "reason"), "TooManyRequests");
 	ck_assert_str_eq(json_str(a.json, "message"), "slow down");
 	world_ok(&w, "DELETE", "/sim/faults", NULL, 200);
 	add(&w, "{\"status\":403,\"reason\":\"Forbidden\",\"message\":\"exceeded quota\"}");
-	struct answer b AUTO(answer_clear) = world_call(&w, "GET", VOLUMES "/a", NULL);
-
+	b = world_call(&w, "GET", VOLUMES "/a", NULL);
 	ck_assert_str_eq(json_str(b.json, "message"), "exceeded quota");
 }
 END_TEST
@@ -105,6 +105,7 @@ START_TEST(latency_and_cuts_are_applied)
 {
 	PLAIN(w);
 	int64_t before;
+	struct api_answer a AUTO(answer_clear) = { 0 };
 
 	create(&w, "a", 201);
 	add(&w, "{\"verb\":\"get\",\"latencyMs\":80,\"times\":1}");
@@ -112,8 +113,7 @@ START_TEST(latency_and_cuts_are_applied)
 	before = monotonic_ns();
 	world_ok(&w, "GET", VOLUMES "/a", NULL, 200);
 	ck_assert_int_ge(monotonic_ns() - before, 80 * 1000000);
-	struct answer a AUTO(answer_clear) = world_call(&w, "GET", VOLUMES "/a", NULL);
-
+	a = world_call(&w, "GET", VOLUMES "/a", NULL);
 	ck_assert(a.reply.cut);
 	ck_assert_ptr_nonnull(a.text);
 }
@@ -122,13 +122,13 @@ END_TEST
 START_TEST(faults_are_listed_and_removed_one_by_one)
 {
 	PLAIN(w);
-
-	add(&w, "[{\"status\":500,\"verb\":\"get\"},{\"status\":503,\"verb\":\"create\"}]");
-	create(&w, "a", 503);
-	struct answer list AUTO(answer_clear) = world_call(&w, "GET", "/sim/faults", NULL);
+	struct api_answer list AUTO(answer_clear) = { 0 };
 	struct err err = ERR_INIT;
 	int64_t n = 0;
 
+	add(&w, "[{\"status\":500,\"verb\":\"get\"},{\"status\":503,\"verb\":\"create\"}]");
+	create(&w, "a", 503);
+	list = world_call(&w, "GET", "/sim/faults", NULL);
 	ck_assert_uint_eq(json_count(list.json), 2);
 	ck_assert_int_eq(json_get_i64(list.json, "1.applications", &n, &err), 0);
 	ck_assert_int_eq(n, 1);

@@ -23,7 +23,7 @@
 	WORLD(w, "--no-dpf", "--no-fabric", "--v=0", __VA_ARGS__); \
 	struct http_server *s AUTO(server_end) = serve(&(w))
 
-static struct http_server *serve(struct world *w)
+static struct http_server *serve(struct sim_world *w)
 {
 	struct http_server *s = NULL;
 	struct err err = ERR_INIT;
@@ -116,7 +116,7 @@ static void expect_end(struct client *c)
 	ck_assert(!read_until(c, "there is no such text"));
 }
 
-static void make_volume(struct world *w, const char *name)
+static void make_volume(struct sim_world *w, const char *name)
 {
 	char *body AUTO(free) = volume_json_text(name, "p", "1Gi");
 
@@ -276,6 +276,7 @@ START_TEST(many_clients_are_served_at_once)
 	static const char *const prefixes[CLIENTS] = { "a", "b", "c", "d", "e", "f", "g", "h" };
 	struct client watch AUTO(client_close);
 	pthread_t threads[CLIENTS];
+	struct api_answer a AUTO(answer_clear) = { 0 };
 	void *args[CLIENTS][2];
 
 	client_open(&watch, s);
@@ -287,8 +288,7 @@ START_TEST(many_clients_are_served_at_once)
 	}
 	for (int i = 0; i < CLIENTS; i++)
 		pthread_join(threads[i], NULL);
-	struct answer a AUTO(answer_clear) = world_call(&w, "GET", VOLUMES, NULL);
-
+	a = world_call(&w, "GET", VOLUMES, NULL);
 	ck_assert_uint_eq(json_count(json_at(a.json, "items")), CLIENTS * EACH);
 	for (int i = 0; i < CLIENTS; i++) {
 		char *last AUTO(free) = xasprintf("\"name\":\"%s%d\"", prefixes[i], EACH - 1);

@@ -129,7 +129,7 @@ START_TEST(selectors_select)
 		{ "", "metadata.namespace=other", false },
 		{ "a=1", "metadata.name=y", false },
 	};
-	struct version v = { .ns = (char *)"ns", .name = (char *)"x" };
+	struct object_version v = { .ns = (char *)"ns", .name = (char *)"x" };
 
 	strs_add(&v.labels, "a=1");
 	strs_add(&v.labels, "b=");
@@ -196,7 +196,7 @@ START_TEST(selectors_that_are_not_understood_are_refused)
 }
 END_TEST
 
-static int parse(const char *const *args, struct options *o, struct err *err)
+static int parse(const char *const *args, struct sim_options *o, struct err *err)
 {
 	char *argv[8] = { (char *)"snap-sim" };
 	enum options_end end;
@@ -212,7 +212,7 @@ START_TEST(options_take_both_spellings)
 	static const char *const args[] = {
 		"--listen=0.0.0.0:80", "--vfs", "7", "-v=2", "--node=a", "--no-dpf", NULL
 	};
-	struct options o;
+	struct sim_options o;
 	struct err err = ERR_INIT;
 
 	ck_assert_int_eq(parse(args, &o, &err), 0);
@@ -246,7 +246,7 @@ START_TEST(wrong_options_are_named)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct options o;
+		struct sim_options o;
 		struct err err = ERR_INIT;
 
 		ck_assert_int_eq(parse(rows[i].args, &o, &err), -1);

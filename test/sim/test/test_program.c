@@ -135,11 +135,10 @@ START_TEST(seed_files_make_objects)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct str output AUTO(str_clear) = STR_INIT(65536);
 		struct err err = ERR_INIT;
+		struct strs argv AUTO(strs_clear) = STRS_INIT;
 
 		ck_assert_int_eq(file_replace(file, rows[i].text, strlen(rows[i].text), 0600, &err),
 		                 0);
-		struct strs argv AUTO(strs_clear) = STRS_INIT;
-
 		strs_add(&argv, program());
 		strs_add(&argv, "--no-fabric");
 		strs_add(&argv, option);
@@ -153,7 +152,6 @@ END_TEST
 
 START_TEST(the_next_start_cleans_up_after_a_kill)
 {
-	SKIP_UNLESS_LOOP();
 	char *state AUTO(free) = in("state");
 	char *state_option AUTO(free) = xasprintf("--state=%s", state);
 	char *seed AUTO(free) = in("seed.json");
@@ -161,14 +159,14 @@ START_TEST(the_next_start_cleans_up_after_a_kill)
 	char *image AUTO(free) = xasprintf("%s/images/nvidia-storage.v", state);
 	static const char objects[] =
 		"[{\"apiVersion\":\"storage.dpu.nvidia.com/v1alpha1\",\"kind\":\"DPUVolume\","
-		"\"metadata\":{\"name\":\"v\"},\"spec\":{\"dpuStoragePolicyName\":\"example-"
-		"policy\","
+		"\"metadata\":{\"name\":\"v\"},"
+		"\"spec\":{\"dpuStoragePolicyName\":\"example-policy\","
 		"\"accessModes\":[\"ReadWriteOnce\"],\"volumeMode\":\"Block\","
 		"\"resources\":{\"requests\":{\"storage\":\"16Mi\"}}}},"
-		"{\"apiVersion\":\"storage.dpu.nvidia.com/"
-		"v1alpha1\",\"kind\":\"DPUVolumeAttachment\","
-		"\"metadata\":{\"name\":\"a\"},\"spec\":{\"dpuNodeName\":\"one\",\"dpuVolumeName\":"
-		"\"v\","
+		"{\"apiVersion\":\"storage.dpu.nvidia.com/v1alpha1\","
+		"\"kind\":\"DPUVolumeAttachment\","
+		"\"metadata\":{\"name\":\"a\"},"
+		"\"spec\":{\"dpuNodeName\":\"one\",\"dpuVolumeName\":\"v\","
 		"\"functionType\":\"vf\",\"hotplugFunction\":false}}]";
 	const char *const first[] = { "--node=one", "--seed", seed_option, state_option, NULL };
 	const char *const second[] = { "--node=one", state_option, NULL };
@@ -176,6 +174,7 @@ START_TEST(the_next_start_cleans_up_after_a_kill)
 	struct err err = ERR_INIT;
 	pid_t pid;
 
+	SKIP_UNLESS_LOOP();
 	ck_assert_int_eq(file_replace(seed, objects, strlen(objects), 0600, &err), 0);
 	pid = start(first);
 	for (int i = 0; i < PATIENCE_MS && !loopdev_is_over(image); i++)

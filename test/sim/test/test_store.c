@@ -20,10 +20,10 @@ static struct json *object(const char *ns, const char *name)
 	return o;
 }
 
-static struct version *put(struct store *s, const char *ns, const char *name)
+static struct object_version *put(struct store *s, const char *ns, const char *name)
 {
 	struct json *o AUTO(json_free) = object(ns, name);
-	struct version *v = NULL;
+	struct object_version *v = NULL;
 
 	ck_assert_int_eq(store_put(s, RES(VOLUMES), o, NULL, &v), 0);
 	return v;
@@ -37,8 +37,8 @@ static void put_only(struct store *s, const char *ns, const char *name)
 START_TEST(an_object_is_stored_once_and_changed_only_from_its_newest_version)
 {
 	struct store *s = store_new(10);
-	struct version *first AUTO(version_unref) = put(s, "ns", "a");
-	struct version *second AUTO(version_unref) = NULL;
+	struct object_version *first AUTO(version_unref) = put(s, "ns", "a");
+	struct object_version *second AUTO(version_unref) = NULL;
 	struct json *o AUTO(json_free) = version_parse(first);
 
 	ck_assert_int_eq(store_put(s, RES(VOLUMES), o, NULL, NULL), 1);
@@ -88,7 +88,7 @@ END_TEST
 START_TEST(a_watcher_sees_every_change_of_its_kind_in_order)
 {
 	struct store *s = store_new(10);
-	struct version *v AUTO(version_unref) = NULL;
+	struct object_version *v AUTO(version_unref) = NULL;
 	struct watcher *w = NULL;
 	struct event e = { 0 };
 
@@ -158,7 +158,8 @@ static void *write_often(void *arg)
 	struct store *s = arg;
 
 	for (int done = 0; done < ROUNDS;) {
-		struct version *v AUTO(version_unref) = store_get(s, RES(VOLUMES), "ns", "a");
+		struct object_version *v AUTO(version_unref) =
+			store_get(s, RES(VOLUMES), "ns", "a");
 		struct json *o AUTO(json_free) = version_parse(v);
 		struct err err = ERR_INIT;
 		int64_t n = 0;
@@ -176,6 +177,10 @@ START_TEST(writers_never_lose_each_others_changes)
 	pthread_t threads[WRITERS];
 	struct watcher *w = NULL;
 	struct event e = { 0 };
+	struct object_version *v AUTO(version_unref) = NULL;
+	struct json *o AUTO(json_free) = NULL;
+	struct err err = ERR_INIT;
+	int64_t n = 0;
 	uint64_t start, events = 0;
 
 	put_only(s, "ns", "a");
@@ -190,11 +195,8 @@ START_TEST(writers_never_lose_each_others_changes)
 		event_clear(&e);
 	}
 	ck_assert_uint_eq(events, WRITERS * ROUNDS);
-	struct version *v AUTO(version_unref) = store_get(s, RES(VOLUMES), "ns", "a");
-	struct json *o AUTO(json_free) = version_parse(v);
-	struct err err = ERR_INIT;
-	int64_t n = 0;
-
+	v = store_get(s, RES(VOLUMES), "ns", "a");
+	o = version_parse(v);
 	ck_assert_int_eq(json_get_i64(o, "n", &n, &err), 0);
 	ck_assert_int_eq(n, WRITERS * ROUNDS);
 	watcher_close(w);

@@ -15,12 +15,12 @@
 #define PLAIN(w) WORLD(w, "--no-dpf", "--no-fabric", "--bookmark-ms=50")
 
 /* An open watch and what came of it so far. */
-struct seen {
-	struct answer answer;
+struct open_watch {
+	struct api_answer answer;
 	struct str text;
 };
 
-static void watch_open(struct seen *s, struct world *w, const char *query)
+static void watch_open(struct open_watch *s, struct sim_world *w, const char *query)
 {
 	char *path AUTO(free) = xasprintf(VOLUMES "?watch=1%s", query);
 
@@ -30,19 +30,20 @@ static void watch_open(struct seen *s, struct world *w, const char *query)
 	ck_assert_ptr_nonnull(s->answer.reply.stream);
 }
 
-static void seen_clear_p(struct seen *s)
+static void open_watch_clear_p(struct open_watch *s)
 {
 	answer_clear(&s->answer);
 	str_clear(&s->text);
 }
 
 /* Reads one event; a new root, NULL at the end (*ret_end, may be NULL: 0 end, -1 cut). */
-static struct json *next(struct seen *s, ssize_t *ret_end)
+static struct json *next(struct open_watch *s, ssize_t *ret_end)
 {
 	char buf[4096];
 	char *newline;
 	struct json *event = NULL;
 	struct err err = ERR_INIT;
+	char *rest AUTO(free) = NULL;
 
 	while (!(newline = strchr(s->text.ptr, '\n'))) {
 		ssize_t n = watch_read(s->answer.reply.stream, buf, sizeof(buf));
@@ -56,15 +57,14 @@ static struct json *next(struct seen *s, ssize_t *ret_end)
 	}
 	ck_assert_int_eq(
 		json_parse("event", s->text.ptr, (size_t)(newline - s->text.ptr), &event, &err), 0);
-	char *rest AUTO(free) = xstrdup(newline + 1);
-
+	rest = xstrdup(newline + 1);
 	str_reset(&s->text);
 	str_add(&s->text, rest);
 	return event;
 }
 
 /* The next n events as "TYPE name ...". */
-static void expect(struct seen *s, const char *want)
+static void expect(struct open_watch *s, const char *want)
 {
 	struct str got AUTO(str_clear) = STR_INIT(10000);
 
@@ -79,16 +79,16 @@ static void expect(struct seen *s, const char *want)
 	ck_assert_str_eq(got.ptr, want);
 }
 
-static void create(struct world *w, const char *name)
+static void create(struct sim_world *w, const char *name)
 {
 	char *body AUTO(free) = volume_json_text(name, "p", "1Gi");
 
 	world_ok(w, "POST", VOLUMES, body, 201);
 }
 
-static char *version_now(struct world *w)
+static char *version_now(struct sim_world *w)
 {
-	struct answer a AUTO(answer_clear) = world_call(w, "GET", VOLUMES "?limit=1", NULL);
+	struct api_answer a AUTO(answer_clear) = world_call(w, "GET", VOLUMES "?limit=1", NULL);
 
 	return xstrdup(json_str(a.json, "metadata.resourceVersion"));
 }
@@ -96,7 +96,7 @@ static char *version_now(struct world *w)
 START_TEST(without_a_version_it_starts_with_what_exists)
 {
 	PLAIN(w);
-	struct seen s AUTO(seen_clear);
+	struct open_watch s AUTO(open_watch_clear);
 
 	create(&w, "a");
 	create(&w, "b");
@@ -111,12 +111,13 @@ END_TEST
 START_TEST(with_a_version_it_shows_what_came_after)
 {
 	PLAIN(w);
-	struct seen s AUTO(seen_clear);
+	struct open_watch s AUTO(open_watch_clear);
+	char *rv AUTO(free) = NULL;
+	char *query AUTO(free) = NULL;
 
 	create(&w, "a");
-	char *rv AUTO(free) = version_now(&w);
-	char *query AUTO(free) = xasprintf("&resourceVersion=%s", rv);
-
+	rv = version_now(&w);
+	query = xasprintf("&resourceVersion=%s", rv);
 	create(&w, "b");
 	watch_open(&s, &w, query);
 	create(&w, "c");
@@ -127,7 +128,7 @@ END_TEST
 START_TEST(objects_come_and_go_with_the_selector)
 {
 	PLAIN(w);
-	struct seen labels AUTO(seen_clear), names AUTO(seen_clear);
+	struct open_watch labels AUTO(open_watch_clear), names AUTO(open_watch_clear);
 
 	watch_open(&labels, &w, "&labelSelector=x=y");
 	watch_open(&names, &w, "&fieldSelector=metadata.name=b");
@@ -146,14 +147,15 @@ END_TEST
 START_TEST(bookmarks_carry_the_version_of_all_that_was_seen)
 {
 	PLAIN(w);
-	struct seen s AUTO(seen_clear);
+	struct open_watch s AUTO(open_watch_clear);
+	char *rv AUTO(free) = NULL;
+	struct json *e AUTO(json_free) = NULL;
 
 	watch_open(&s, &w, "&allowWatchBookmarks=true&resourceVersion=1");
 	world_ok(&w, "POST", "/api/v1/nodes",
 	         "{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":\"n\"}}", 201);
-	char *rv AUTO(free) = version_now(&w);
-	struct json *e AUTO(json_free) = next(&s, NULL);
-
+	rv = version_now(&w);
+	e = next(&s, NULL);
 	ck_assert_str_eq(json_str(e, "type"), "BOOKMARK");
 	ck_assert_str_eq(json_str(e, "object.metadata.resourceVersion"), rv);
 	ck_assert_str_eq(json_str(e, "object.kind"), "DPUVolume");
@@ -163,12 +165,12 @@ END_TEST
 START_TEST(the_time_that_was_asked_for_ends_it_with_a_bookmark)
 {
 	WORLD(w, "--no-dpf", "--no-fabric");
-	struct seen s AUTO(seen_clear);
+	struct open_watch s AUTO(open_watch_clear);
 	ssize_t end = 42;
+	struct json *e AUTO(json_free) = NULL;
 
 	watch_open(&s, &w, "&allowWatchBookmarks=1&timeoutSeconds=1&resourceVersion=1");
-	struct json *e AUTO(json_free) = next(&s, NULL);
-
+	e = next(&s, NULL);
 	ck_assert_str_eq(json_str(e, "type"), "BOOKMARK");
 	ck_assert_ptr_null(next(&s, &end));
 	ck_assert_int_eq(end, 0);
@@ -178,15 +180,15 @@ END_TEST
 START_TEST(a_version_that_is_too_old_is_an_error_event)
 {
 	PLAIN(w);
-	struct seen s AUTO(seen_clear);
+	struct open_watch s AUTO(open_watch_clear);
+	struct json *e AUTO(json_free) = NULL;
+	struct err err = ERR_INIT;
+	int64_t code = 0;
 
 	create(&w, "a");
 	world_ok(&w, "POST", "/sim/expire", NULL, 200);
 	watch_open(&s, &w, "&resourceVersion=1");
-	struct json *e AUTO(json_free) = next(&s, NULL);
-	struct err err = ERR_INIT;
-	int64_t code = 0;
-
+	e = next(&s, NULL);
 	ck_assert_str_eq(json_str(e, "type"), "ERROR");
 	ck_assert_str_eq(json_str(e, "object.reason"), "Expired");
 	ck_assert_int_eq(json_get_i64(e, "object.code", &code, &err), 0);
@@ -197,7 +199,7 @@ END_TEST
 
 static void *post_faults(void *arg)
 {
-	struct world *w = ((void **)arg)[0];
+	struct sim_world *w = ((void **)arg)[0];
 	struct timespec a_moment = { .tv_nsec = 50000000 };
 
 	nanosleep(&a_moment, NULL);
@@ -218,7 +220,7 @@ START_TEST(faults_end_watches_that_are_open)
 	WORLD(w, "--no-dpf", "--no-fabric");
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct seen s AUTO(seen_clear);
+		struct open_watch s AUTO(open_watch_clear);
 		void *arg[] = { &w, (void *)rows[i].fault };
 		pthread_t thread;
 		ssize_t end = 42;
