@@ -193,7 +193,7 @@ void api_create(const struct api_call *call, const struct target *t, struct repl
 		reply_json(ret, 201, object);
 		return;
 	}
-	if (store_put(call->sim->store, t->res, object, NULL, &made)) {
+	if (store_put(call->sim->store, t->res, object, NULL, &made) == STORE_CHANGED) {
 		reply_exists(ret, t->res, object_name(object));
 		return;
 	}
@@ -261,7 +261,7 @@ static struct json *combine(const struct target *t, const struct json *wanted,
 	return object;
 }
 
-/* Stores `object` in place of `old`: 0 (replied), or 1: somebody was faster. */
+/* Stores `object` in place of `old`: 0 (replied), or STORE_CHANGED. */
 static int commit(const struct api_call *call, const struct target *t, struct json *object,
                   const struct json *old, const struct object_version *expect, struct reply *ret)
 {
@@ -274,13 +274,13 @@ static int commit(const struct api_call *call, const struct target *t, struct js
 		return 0;
 	}
 	if (object_is_deleting(object) && !object_has_finalizers(object)) {
-		if (store_remove(call->sim->store, expect))
-			return 1;
+		if (store_remove(call->sim->store, expect) == STORE_CHANGED)
+			return STORE_CHANGED;
 		reply_json(ret, 200, object);
 		return 0;
 	}
-	if (store_put(call->sim->store, t->res, object, expect, &made))
-		return 1;
+	if (store_put(call->sim->store, t->res, object, expect, &made) == STORE_CHANGED)
+		return STORE_CHANGED;
 	reply_text(ret, 200, made->text);
 	ret->type = "application/json";
 	return 0;
@@ -353,7 +353,7 @@ void api_update(const struct api_call *call, const struct target *t, struct repl
 	}
 	old = version_parse(current);
 	object = combine(t, wanted, old);
-	if (commit(call, t, object, old, current, ret))
+	if (commit(call, t, object, old, current, ret) == STORE_CHANGED)
 		reply_conflict(ret, t->res, t->name, MODIFIED);
 }
 
@@ -367,7 +367,7 @@ static void reply_uid_is_fixed(const struct target *t, const struct json *patch,
 	reply_invalid(ret, t->res, t->name, &causes);
 }
 
-/* One attempt. 0: replied, 1: somebody was faster. */
+/* One attempt. 0: replied, or STORE_CHANGED. */
 static int try_patch(const struct api_call *call, const struct target *t, const struct json *patch,
                      struct reply *ret)
 {
@@ -395,7 +395,7 @@ static int try_patch(const struct api_call *call, const struct target *t, const 
 	if (commit(call, t, object, old, current, ret) == 0)
 		return 0;
 	if (!named_rv)
-		return 1;
+		return STORE_CHANGED;
 	reply_conflict(ret, t->res, t->name, MODIFIED);
 	return 0;
 }
@@ -416,7 +416,7 @@ void api_patch(const struct api_call *call, const struct target *t, struct reply
 	patch = parse_body(call, ret);
 	if (!patch || !names_agree(t, patch, ret))
 		return;
-	while (try_patch(call, t, patch, ret))
+	while (try_patch(call, t, patch, ret) == STORE_CHANGED)
 		;
 }
 
@@ -437,7 +437,10 @@ static bool delete_allowed(const struct api_call *call, const struct target *t,
 	return preconditions_hold(t, as_object, current, named_rv, ret);
 }
 
-/* Finalizers hold the object: it is marked, and goes when the last of them is removed. */
+/*
+ * Finalizers hold the object: it is marked, and goes when the last of them is removed. 0 (replied),
+ * or STORE_CHANGED.
+ */
 static int mark_deleted(const struct api_call *call, const struct target *t, struct json *object,
                         const struct object_version *current, struct reply *ret)
 {
@@ -450,13 +453,14 @@ static int mark_deleted(const struct api_call *call, const struct target *t, str
 		json_set_str(metadata, "deletionTimestamp", now);
 		json_set_int(metadata, "deletionGracePeriodSeconds", 0);
 		json_set_int(metadata, "generation", object_generation(object) + 1);
-		if (store_put(call->sim->store, t->res, object, current, &made))
-			return 1;
+		if (store_put(call->sim->store, t->res, object, current, &made) == STORE_CHANGED)
+			return STORE_CHANGED;
 	}
 	reply_json(ret, 200, object);
 	return 0;
 }
 
+/* One attempt. 0: replied, or STORE_CHANGED. */
 static int try_delete(const struct api_call *call, const struct target *t, struct reply *ret)
 {
 	struct json *object AUTO(json_free) = NULL;
@@ -473,8 +477,8 @@ static int try_delete(const struct api_call *call, const struct target *t, struc
 	object = version_parse(current);
 	if (object_has_finalizers(object))
 		return mark_deleted(call, t, object, current, ret);
-	if (store_remove(call->sim->store, current))
-		return 1;
+	if (store_remove(call->sim->store, current) == STORE_CHANGED)
+		return STORE_CHANGED;
 	reply_deleted(ret, t->res, t->name, current->uid);
 	return 0;
 }
@@ -486,6 +490,6 @@ void api_delete(const struct api_call *call, const struct target *t, struct repl
 		              "the server does not allow this method on the requested resource");
 		return;
 	}
-	while (try_delete(call, t, ret))
+	while (try_delete(call, t, ret) == STORE_CHANGED)
 		;
 }

@@ -91,14 +91,14 @@ static void add_event(struct watch_stream *w, const struct event *e)
 		add_line(w, "DELETED", e->before->text, e->before->len);
 }
 
-/* 0 and *ret, 1 when the parameter is absent, -1 and the reply. */
+/* 0 and *ret (untouched when the parameter is absent), or -1 and the reply. */
 static int number(const struct api_call *call, const char *key, uint64_t *ret, struct reply *reply)
 {
 	const char *text = call_query(call, key);
 	struct err err = ERR_INIT;
 
 	if (str_empty(text))
-		return 1;
+		return 0;
 	if (parse_u64(key, text, ret, &err) == 0)
 		return 0;
 	reply_failure(reply, 400, NULL, "%s", err.msg);
@@ -108,8 +108,6 @@ static int number(const struct api_call *call, const char *key, uint64_t *ret, s
 static void start(struct watch_stream *w, uint64_t from)
 {
 	struct store *store = w->call.sim->store;
-	bool expired;
-
 	if (!from) {
 		struct store_query query = {
 			.res = w->res, .ns = w->ns, .match = selectors_match, .arg = &w->selectors
@@ -119,8 +117,7 @@ static void start(struct watch_stream *w, uint64_t from)
 		from = w->initial.rv;
 	}
 	w->rv = from;
-	expired = store_watch(store, w->res, from, &w->watcher);
-	if (expired)
+	if (store_watch(store, w->res, from, &w->watcher) == STORE_EXPIRED)
 		add_error(w, from);
 }
 
@@ -131,8 +128,8 @@ void api_watch(const struct api_call *call, const struct target *t, struct reply
 	uint64_t from = 0, seconds = DEFAULT_SECONDS;
 	struct watch_stream *w;
 
-	if (number(call, "resourceVersion", &from, ret) < 0 ||
-	    number(call, "timeoutSeconds", &seconds, ret) < 0)
+	if (number(call, "resourceVersion", &from, ret) ||
+	    number(call, "timeoutSeconds", &seconds, ret))
 		return;
 	if (selectors_parse(call_query(call, "labelSelector"), call_query(call, "fieldSelector"),
 	                    &selectors, &err)) {
@@ -184,13 +181,13 @@ static bool next_event(struct watch_stream *w)
 	struct event e = { 0 };
 
 	while (!w->line.len) {
-		int rc = watcher_next(w->watcher, &e);
+		enum watcher_news news = watcher_next(w->watcher, &e);
 
-		if (rc > 0) {
+		if (news == NEWS_NONE) {
 			w->rv = watcher_rv(w->watcher);
 			return false;
 		}
-		if (rc < 0) {
+		if (news == NEWS_LOST) {
 			add_error(w, w->rv);
 			return true;
 		}
@@ -251,6 +248,7 @@ ssize_t watch_read(struct watch_stream *w, char *buf, size_t n)
 		w->offset = 0;
 		produce(w);
 	}
+	assert(w->offset <= w->line.len);
 	left = w->line.len - w->offset;
 	if (!left)
 		return w->cut ? -1 : 0;

@@ -77,24 +77,27 @@ bool conditions_true(const struct json *object, const char *type)
 	return false;
 }
 
-/* AwaitingDeletion > Failure > Pending. */
-static int severity(const char *reason)
+/* The reasons of a condition that is not True, the worst last. */
+static const char *const by_severity[] = { REASON_PENDING, REASON_FAILURE, REASON_DELETION };
+
+/* Its place among them; any other counts as the first. */
+static size_t severity(const char *reason)
 {
-	if (str_eq(reason, REASON_DELETION))
-		return 2;
-	return str_eq(reason, REASON_FAILURE);
+	for (size_t i = ARRAY_LEN(by_severity) - 1; i > 0; i--)
+		if (str_eq(by_severity[i], reason))
+			return i;
+	return 0;
 }
 
 void conditions_summarize(struct json *object, const char *const *types)
 {
-	static const char *const reasons[] = { REASON_PENDING, REASON_FAILURE, REASON_DELETION };
 	struct str text AUTO(str_clear) = STR_INIT(4096);
-	int worst = 0;
+	size_t worst = 0;
 	struct str message AUTO(str_clear) = STR_INIT(4096);
 
 	for (; *types; types++) {
 		struct json *c = find(object, *types);
-		int now = c ? severity(json_str(c, "reason")) : 0;
+		size_t now = c ? severity(json_str(c, "reason")) : 0;
 
 		if (c && str_eq(json_str(c, "status"), "True"))
 			continue;
@@ -107,5 +110,5 @@ void conditions_summarize(struct json *object, const char *const *types)
 		return;
 	}
 	str_addf(&message, "The following conditions are not ready:%s", text.ptr);
-	conditions_set(object, "Ready", "False", reasons[worst], message.ptr);
+	conditions_set(object, "Ready", "False", by_severity[worst], message.ptr);
 }

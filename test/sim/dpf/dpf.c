@@ -113,13 +113,13 @@ static void reconcile(struct dpf *d, const struct dpf_work *w)
 static bool take_events(struct dpf *d)
 {
 	struct event e = { 0 };
-	int rc;
+	enum watcher_news news;
 
-	while ((rc = watcher_next(d->watcher, &e)) == 0) {
+	while ((news = watcher_next(d->watcher, &e)) == NEWS_EVENT) {
 		on_event(d, &e);
 		event_clear(&e);
 	}
-	return rc > 0;
+	return news == NEWS_NONE;
 }
 
 /* Starts from what is there. */
@@ -131,7 +131,8 @@ static void look_at_everything(struct dpf *d)
 	if (d->watcher)
 		watcher_close(d->watcher);
 	d->watcher = NULL;
-	while (store_watch(d->sim->store, NULL, store_rv(d->sim->store), &d->watcher))
+	while (store_watch(d->sim->store, NULL, store_rv(d->sim->store), &d->watcher) ==
+	       STORE_EXPIRED)
 		;
 	store_list(d->sim->store, &query, &page);
 	for (size_t i = 0; i < page.n; i++)

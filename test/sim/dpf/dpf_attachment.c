@@ -29,20 +29,6 @@
 static const char *const types[] = { "DPUVolumeAttachmentReconciled", "ControllerAttached",
 	                             "DPUAttached", NULL };
 
-static void put(struct dpf *d, struct object_version *v, struct json *o)
-{
-	conditions_summarize(o, types);
-	json_set_int(json_sub(o, "status"), "observedGeneration", object_generation(o));
-	dpf_put(d, v, o);
-}
-
-static const char *text(const struct json *o, const char *path)
-{
-	const char *s = json_str(o, path);
-
-	return s ? s : "";
-}
-
 /*
  * DPUs of the node: none, one, or several of which exactly one is preferred. NULL when all is well,
  * else a malloc'ed text.
@@ -75,7 +61,8 @@ static char *why_no_dpu(struct dpf *d, const char *ns, const char *node)
 /* NULL when the attachment can go on, else a malloc'ed text. */
 static char *why_not_reconciled(struct dpf *d, const struct object_version *v, const struct json *o)
 {
-	const char *volume = text(o, "spec.dpuVolumeName"), *node = text(o, "spec.dpuNodeName");
+	const char *volume = object_text(o, "spec.dpuVolumeName"),
+		   *node = object_text(o, "spec.dpuNodeName");
 	struct object_version *vv AUTO(version_unref) =
 		store_get(d->sim->store, RES(VOLUMES), v->ns, volume);
 	struct json *vo AUTO(json_free) = vv ? version_parse(vv) : NULL;
@@ -114,13 +101,13 @@ static int64_t not_attached(struct dpf *d, struct object_version *v, struct json
 
 	conditions_set(o, "DPUAttached", "False", reason, message);
 	json_set_str(json_sub(o, "status"), "message", message);
-	put(d, v, o);
+	step_finish(d, v, o, types);
 	return RECONCILE_IDLE;
 }
 
 static bool held_by_fault(struct dpf *d, struct object_version *v, struct json *o)
 {
-	const char *volume = text(o, "spec.dpuVolumeName");
+	const char *volume = object_text(o, "spec.dpuVolumeName");
 	struct dpf_fault fault;
 
 	if (faults_dpf(d->sim->faults, FAULT_ATTACHMENT_FAILURE, v->name, volume, &fault))
@@ -154,7 +141,7 @@ static void set_attributes(struct dpf *d, const struct object_version *v, struct
 	const char *uuid = p->of->uuid;
 
 	if (!block) {
-		char *tag AUTO(free) = xasprintf("%stag", text(dpu, "deviceName"));
+		char *tag AUTO(free) = xasprintf("%stag", object_text(dpu, "deviceName"));
 
 		json_set_str(attrs, "filesystemTag", tag);
 		return;
@@ -167,6 +154,14 @@ static void set_attributes(struct dpf *d, const struct object_version *v, struct
 	json_set_str(attrs, "namespaceUUID", uuid);
 }
 
+/* The sooner of two times to look again. */
+static int64_t sooner(int64_t a, int64_t b)
+{
+	if (a == RECONCILE_IDLE || b == RECONCILE_IDLE)
+		return a == RECONCILE_IDLE ? b : a;
+	return a < b ? a : b;
+}
+
 /* Takes away what faults say is missing or late. Returns when to look again. */
 static int64_t spoil(struct dpf *d, const struct object_version *v, struct json *status,
                      const struct placement *p)
@@ -177,24 +172,24 @@ static int64_t spoil(struct dpf *d, const struct object_version *v, struct json 
 	for (size_t i = 0;
 	     faults_dpf_nth(d->sim->faults, FAULT_LATE, i, v->name, p->volume, &fault); i++) {
 		char *stage AUTO(free) = xasprintf("late %s", fault.value);
-		int64_t left = dpf_delay(d, v->uid, stage, fault.ms);
+		int64_t left = step_delay_left(d, v->uid, stage, fault.ms);
 
 		if (!left)
 			continue;
 		remove_path(status, fault.value);
-		again = again < 0 || left < again ? left : again;
+		again = sooner(again, left);
 	}
 	for (size_t i = 0;
 	     faults_dpf_nth(d->sim->faults, FAULT_MISSING, i, v->name, p->volume, &fault); i++)
 		remove_path(status, fault.value);
 	if (faults_dpf(d->sim->faults, FAULT_PCI_ZERO_FIRST, v->name, p->volume, &fault)) {
-		int64_t left = dpf_delay(d, v->uid, "pci", fault.ms ? fault.ms : 1000);
+		int64_t left = step_delay_left(d, v->uid, "pci", fault.ms ? fault.ms : 1000);
 
 		if (left && json_at(status, "dpu"))
 			json_set_str(json_sub(status, "dpu"), "pciAddress",
 			             d->options->short_pci ? "00:00.0" : "0000:00:00.0");
 		if (left)
-			again = again < 0 || left < again ? left : again;
+			again = sooner(again, left);
 	}
 	return again;
 }
@@ -218,37 +213,32 @@ static int64_t publish(struct dpf *d, struct object_version *v, struct json *o, 
 	json_set_bool(status, "dpuAttached", true);
 	json_remove(status, "message");
 	conditions_set(o, "DPUAttached", "True", REASON_SUCCESS, "");
-	put(d, v, o);
+	step_finish(d, v, o, types);
 	return again;
 }
 
-/* The device may come later than the status says. */
-static int64_t show(struct dpf *d, const struct object_version *v, struct placement *p,
-                    struct err *err)
+/* Milliseconds for which a fault holds the device back, although the status names it already. */
+static int64_t device_delay(struct dpf *d, const struct object_version *v,
+                            const struct placement *p)
 {
 	struct dpf_fault fault;
 
-	if (!p->device &&
-	    faults_dpf(d->sim->faults, FAULT_DEVICE_LATE, v->name, p->volume, &fault)) {
-		int64_t left = dpf_delay(d, v->uid, "device", fault.ms);
-
-		if (left)
-			return left;
-	}
-	return placement_show(d, p, err) ? -2 : RECONCILE_IDLE;
+	if (p->device || !faults_dpf(d->sim->faults, FAULT_DEVICE_LATE, v->name, p->volume, &fault))
+		return 0;
+	return step_delay_left(d, v->uid, "device", fault.ms);
 }
 
 static int64_t attach(struct dpf *d, struct object_version *v, struct json *o)
 {
 	struct placement *p = placement_find(d, v->ns, v->name);
-	struct backing *b = backing_find(d, v->ns, text(o, "spec.dpuVolumeName"));
+	struct backing *b = backing_find(d, v->ns, object_text(o, "spec.dpuVolumeName"));
 	struct err err = ERR_INIT;
-	int64_t wait, device, status;
+	int64_t wait, again;
 
 	if (!p) {
 		if (held_by_fault(d, v, o))
 			return RECONCILE_IDLE;
-		wait = dpf_delay(d, v->uid, "attach", d->options->attach_delay_ms);
+		wait = step_delay_left(d, v->uid, "attach", d->options->attach_delay_ms);
 		if (wait)
 			return wait;
 		if (!b)
@@ -256,20 +246,20 @@ static int64_t attach(struct dpf *d, struct object_version *v, struct json *o)
 		if (placement_take(d, o, b, &p, &err))
 			return not_attached(d, v, o, REASON_PENDING, err.msg);
 	}
-	device = show(d, v, p, &err);
-	if (device == -2) {
+	wait = device_delay(d, v, p);
+	if (!wait && placement_show(d, p, &err)) {
 		placement_release(d, p);
 		not_attached(d, v, o, REASON_PENDING, err.msg);
 		return RETRY_MS;
 	}
-	status = publish(d, v, o, p);
-	return device < 0 || (status >= 0 && status < device) ? status : device;
+	again = publish(d, v, o, p);
+	return sooner(again, wait ? wait : RECONCILE_IDLE);
 }
 
 static int64_t hold(struct dpf *d, struct object_version *v, struct json *o, const char *message)
 {
 	conditions_set(o, "DPUVolumeAttachmentReconciled", "False", REASON_DELETION, message);
-	put(d, v, o);
+	step_finish(d, v, o, types);
 	return RECONCILE_IDLE;
 }
 
@@ -280,9 +270,9 @@ static int64_t detach(struct dpf *d, struct object_version *v, struct json *o)
 	int64_t wait;
 
 	if (faults_dpf(d->sim->faults, FAULT_ATTACHMENT_STUCK, v->name,
-	               text(o, "spec.dpuVolumeName"), NULL))
+	               object_text(o, "spec.dpuVolumeName"), NULL))
 		return hold(d, v, o, "waiting for the DPU to detach the volume");
-	wait = dpf_delay(d, v->uid, "detach", d->options->detach_delay_ms);
+	wait = step_delay_left(d, v->uid, "detach", d->options->detach_delay_ms);
 	if (wait) {
 		hold(d, v, o, "waiting for the DPU to detach the volume");
 		return wait;
@@ -294,7 +284,7 @@ static int64_t detach(struct dpf *d, struct object_version *v, struct json *o)
 	if (p)
 		placement_release(d, p);
 	object_drop_finalizer(o, FINALIZER);
-	dpf_put(d, v, o);
+	step_put(d, v, o);
 	return RECONCILE_IDLE;
 }
 
@@ -305,27 +295,27 @@ int64_t dpf_attachment(struct dpf *d, struct object_version *v, struct json *o)
 
 	if (object_is_deleting(o))
 		return object_has_finalizer(o, FINALIZER) ? detach(d, v, o) : RECONCILE_IDLE;
-	if (dpf_claim(d, v, o, FINALIZER))
+	if (step_claim(d, v, o, FINALIZER))
 		return RECONCILE_IDLE;
 	status = json_sub(o, "status");
 	if (conditions_init(o, types)) {
 		json_set_bool(status, "controllerAttached", false);
 		json_set_bool(status, "dpuAttached", false);
-		put(d, v, o);
+		step_finish(d, v, o, types);
 		return RECONCILE_IDLE;
 	}
 	why = why_not_reconciled(d, v, o);
 	if (why) {
 		conditions_set(o, "DPUVolumeAttachmentReconciled", "False", REASON_PENDING, why);
 		json_set_str(status, "message", why);
-		put(d, v, o);
+		step_finish(d, v, o, types);
 		return RECONCILE_IDLE;
 	}
 	if (!conditions_true(o, "ControllerAttached") ||
 	    !conditions_true(o, "DPUVolumeAttachmentReconciled")) {
 		conditions_set(o, "DPUVolumeAttachmentReconciled", "True", REASON_SUCCESS, "");
 		attach_controller(d, o);
-		put(d, v, o);
+		step_finish(d, v, o, types);
 		return RECONCILE_IDLE;
 	}
 	return attach(d, v, o);

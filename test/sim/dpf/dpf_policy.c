@@ -17,26 +17,18 @@
 static const char *const vendor_conditions[] = { "DPUStorageVendorReconciled", "Valid", NULL };
 static const char *const policy_conditions[] = { "DPUStoragePolicyReconciled", "Valid", NULL };
 
-static void finish(struct dpf *d, struct object_version *v, struct json *o,
-                   const char *const *types)
-{
-	conditions_summarize(o, types);
-	json_set_int(json_sub(o, "status"), "observedGeneration", object_generation(o));
-	dpf_put(d, v, o);
-}
-
 int64_t dpf_vendor(struct dpf *d, struct object_version *v, struct json *o)
 {
 	if (object_is_deleting(o)) {
 		object_drop_finalizer(o, VENDOR_FINALIZER);
-		dpf_put(d, v, o);
+		step_put(d, v, o);
 		return RECONCILE_IDLE;
 	}
-	if (dpf_claim(d, v, o, VENDOR_FINALIZER))
+	if (step_claim(d, v, o, VENDOR_FINALIZER))
 		return RECONCILE_IDLE;
 	for (const char *const *type = vendor_conditions; *type; type++)
 		conditions_set(o, *type, "True", REASON_SUCCESS, "");
-	finish(d, v, o, vendor_conditions);
+	step_finish(d, v, o, vendor_conditions);
 	return RECONCILE_IDLE;
 }
 
@@ -63,15 +55,15 @@ int64_t dpf_policy(struct dpf *d, struct object_version *v, struct json *o)
 
 	if (object_is_deleting(o)) {
 		object_drop_finalizer(o, POLICY_FINALIZER);
-		dpf_put(d, v, o);
+		step_put(d, v, o);
 		return RECONCILE_IDLE;
 	}
-	if (dpf_claim(d, v, o, POLICY_FINALIZER))
+	if (step_claim(d, v, o, POLICY_FINALIZER))
 		return RECONCILE_IDLE;
 	why = why_not_valid(d, v, o);
 	conditions_set(o, "DPUStoragePolicyReconciled", "True", REASON_SUCCESS, "");
 	conditions_set(o, "Valid", why ? "False" : "True", why ? REASON_PENDING : REASON_SUCCESS,
 	               why ? why : "");
-	finish(d, v, o, policy_conditions);
+	step_finish(d, v, o, policy_conditions);
 	return RECONCILE_IDLE;
 }

@@ -28,17 +28,10 @@
 
 static const char *const types[] = { "DPUVolumeReconciled", "Scheduled", "Bound", NULL };
 
-static void put(struct dpf *d, struct object_version *v, struct json *o)
-{
-	conditions_summarize(o, types);
-	json_set_int(json_sub(o, "status"), "observedGeneration", object_generation(o));
-	dpf_put(d, v, o);
-}
-
 static int64_t pending(struct dpf *d, struct object_version *v, struct json *o, const char *message)
 {
 	conditions_set(o, "DPUVolumeReconciled", "False", REASON_PENDING, message);
-	put(d, v, o);
+	step_finish(d, v, o, types);
 	return RECONCILE_IDLE;
 }
 
@@ -116,7 +109,7 @@ static int64_t schedule(struct dpf *d, struct object_version *v, struct json *o)
 	json_set_str(state, "storageClassName", json_str(vendor, "spec.storageClassName"));
 	json_set_str(state, "csiDriverName", json_str(vendor, "spec.pluginName"));
 	merge_parameters(state, policy, o);
-	put(d, v, o);
+	step_finish(d, v, o, types);
 	return RECONCILE_IDLE;
 }
 
@@ -176,7 +169,7 @@ static bool held_by_fault(struct dpf *d, struct object_version *v, struct json *
 		               *fault.text ? fault.text : "volume is not bound yet");
 	else
 		return false;
-	put(d, v, o);
+	step_finish(d, v, o, types);
 	return true;
 }
 
@@ -188,7 +181,7 @@ static int64_t bind(struct dpf *d, struct object_version *v, struct json *o)
 	if (!b) {
 		if (held_by_fault(d, v, o))
 			return RECONCILE_IDLE;
-		wait = dpf_delay(d, v->uid, "bind", d->options->bind_delay_ms);
+		wait = step_delay_left(d, v->uid, "bind", d->options->bind_delay_ms);
 		if (wait)
 			return wait;
 		b = backing_new(d, o, capacity_of(d, v, o));
@@ -198,14 +191,14 @@ static int64_t bind(struct dpf *d, struct object_version *v, struct json *o)
 	set_info(o, b);
 	json_set_str(json_sub(o, "status"), "phase", "Bound");
 	conditions_set(o, "Bound", "True", REASON_SUCCESS, "");
-	put(d, v, o);
+	step_finish(d, v, o, types);
 	return RECONCILE_IDLE;
 }
 
 static int64_t hold(struct dpf *d, struct object_version *v, struct json *o, const char *message)
 {
 	conditions_set(o, "DPUVolumeReconciled", "False", REASON_DELETION, message);
-	put(d, v, o);
+	step_finish(d, v, o, types);
 	return RECONCILE_IDLE;
 }
 
@@ -219,7 +212,7 @@ static int64_t delete (struct dpf *d, struct object_version *v, struct json *o)
 		return hold(d, v, o, "volume is attached");
 	if (faults_dpf(d->sim->faults, FAULT_VOLUME_STUCK, v->name, NULL, NULL))
 		return hold(d, v, o, "waiting for the persistent volume to be removed");
-	wait = dpf_delay(d, v->uid, "delete", d->options->delete_delay_ms);
+	wait = step_delay_left(d, v->uid, "delete", d->options->delete_delay_ms);
 	if (wait) {
 		hold(d, v, o, "waiting for the persistent volume claim to be removed");
 		return wait;
@@ -229,7 +222,7 @@ static int64_t delete (struct dpf *d, struct object_version *v, struct json *o)
 		return RETRY_MS;
 	}
 	object_drop_finalizer(o, FINALIZER);
-	dpf_put(d, v, o);
+	step_put(d, v, o);
 	return RECONCILE_IDLE;
 }
 
@@ -237,12 +230,12 @@ int64_t dpf_volume(struct dpf *d, struct object_version *v, struct json *o)
 {
 	if (object_is_deleting(o))
 		return object_has_finalizer(o, FINALIZER) ? delete (d, v, o) : RECONCILE_IDLE;
-	if (dpf_claim(d, v, o, FINALIZER))
+	if (step_claim(d, v, o, FINALIZER))
 		return RECONCILE_IDLE;
 	if (conditions_init(o, types)) {
 		json_sub(json_sub(o, "status"), "state");
 		json_set_str(json_sub(o, "status"), "phase", "Pending");
-		put(d, v, o);
+		step_finish(d, v, o, types);
 		return RECONCILE_IDLE;
 	}
 	if (!json_str(o, "status.state.selectedDPUStorageVendorName"))
@@ -251,7 +244,7 @@ int64_t dpf_volume(struct dpf *d, struct object_version *v, struct json *o)
 		conditions_set(o, "DPUVolumeReconciled", "True", REASON_SUCCESS, "");
 		conditions_set(o, "Scheduled", "True", REASON_SUCCESS, "");
 		conditions_set(o, "Bound", "False", REASON_PENDING, "volume is not bound yet");
-		put(d, v, o);
+		step_finish(d, v, o, types);
 		return RECONCILE_IDLE;
 	}
 	return bind(d, v, o);

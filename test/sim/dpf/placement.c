@@ -78,13 +78,6 @@ static bool is_taken(const struct dpf *d, const char *node, enum function_kind k
 	return false;
 }
 
-static const char *text(const struct json *o, const char *path)
-{
-	const char *s = json_str(o, path);
-
-	return s ? s : "";
-}
-
 static enum function_kind kind_of(const struct json *attachment)
 {
 	struct err err = ERR_INIT;
@@ -106,7 +99,7 @@ static const char *const kind_names[] = {
 int placement_take(struct dpf *d, const struct json *attachment, struct backing *b,
                    struct placement **ret, struct err *err)
 {
-	const char *node = text(attachment, "spec.dpuNodeName");
+	const char *node = object_text(attachment, "spec.dpuNodeName");
 	enum function_kind kind = kind_of(attachment);
 	unsigned index = 0, n = kind == FUNCTION_VF        ? d->options->vfs
 	                        : kind == FUNCTION_HOTPLUG ? d->options->hotplug_slots

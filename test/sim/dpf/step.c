@@ -5,6 +5,7 @@
 #include "common/cleanup.h"
 #include "common/deadline.h"
 #include "common/mem.h"
+#include "test/sim/dpf/conditions.h"
 #include "test/sim/kinds/object.h"
 #include "test/sim/store/mirror.h"
 
@@ -15,7 +16,7 @@ struct step_delay {
 	struct step_delay *next;
 };
 
-void dpf_put(struct dpf *d, struct object_version *v, struct json *o)
+void step_put(struct dpf *d, struct object_version *v, struct json *o)
 {
 	struct json *old AUTO(json_free) = version_parse(v);
 
@@ -29,16 +30,23 @@ void dpf_put(struct dpf *d, struct object_version *v, struct json *o)
 		IGNORE_RESULT(store_put(d->sim->store, v->res, o, v, NULL));
 }
 
-bool dpf_claim(struct dpf *d, struct object_version *v, struct json *o, const char *finalizer)
+void step_finish(struct dpf *d, struct object_version *v, struct json *o, const char *const *types)
+{
+	conditions_summarize(o, types);
+	json_set_int(json_sub(o, "status"), "observedGeneration", object_generation(o));
+	step_put(d, v, o);
+}
+
+bool step_claim(struct dpf *d, struct object_version *v, struct json *o, const char *finalizer)
 {
 	if (object_has_finalizer(o, finalizer))
 		return false;
 	object_add_finalizer(o, finalizer);
-	dpf_put(d, v, o);
+	step_put(d, v, o);
 	return true;
 }
 
-int64_t dpf_delay(struct dpf *d, const char *uid, const char *stage, unsigned ms)
+int64_t step_delay_left(struct dpf *d, const char *uid, const char *stage, unsigned ms)
 {
 	int64_t now = monotonic_ns();
 	struct step_delay *m = d->delays;

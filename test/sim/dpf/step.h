@@ -11,13 +11,17 @@
 #define RECONCILE_IDLE (-1)
 
 /* Stores `o` if it differs from v. Somebody was faster: nothing, its event brings us back. */
-void dpf_put(struct dpf *d, struct object_version *v, struct json *o);
+void step_put(struct dpf *d, struct object_version *v, struct json *o);
+/*
+ * Ends a step: sums the conditions of these types up in Ready, sets observedGeneration, stores.
+ */
+void step_finish(struct dpf *d, struct object_version *v, struct json *o, const char *const *types);
 /* Adds the finalizer and stores. True when that was this step. */
-bool dpf_claim(struct dpf *d, struct object_version *v, struct json *o, const char *finalizer);
+bool step_claim(struct dpf *d, struct object_version *v, struct json *o, const char *finalizer);
 /*
  * Milliseconds until `ms` have passed since the first call for this stage of this object; 0: they
  * have.
  */
-int64_t dpf_delay(struct dpf *d, const char *uid, const char *stage, unsigned ms);
+int64_t step_delay_left(struct dpf *d, const char *uid, const char *stage, unsigned ms);
 /* Forgets the delays of an object; uid NULL: of all. */
 void step_forget_delays(struct dpf *d, const char *uid);

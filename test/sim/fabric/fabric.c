@@ -235,6 +235,7 @@ static int remove_disk(struct function *fn, struct disk **at, struct err *err)
 	struct disk *k = *at;
 	bool busy = false;
 
+	assert_locked(&fn->host->fabric->lock);
 	disk_vanish(fn, k);
 	if (loopdev_detach(&k->loop, &busy, err))
 		return -1;

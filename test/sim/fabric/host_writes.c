@@ -164,16 +164,16 @@ static void on_sigio(int number)
 	(void)number;
 }
 
-/* 0: says something; 1: empty, which means "no override"; -1: cannot be read. */
-static int override_is_empty(int fd)
+/* False too when it cannot be read. */
+static bool override_is_empty(int fd)
 {
 	char text[64];
 	ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
 
 	if (n < 0)
-		return -1;
+		return false;
 	text[n] = '\0';
-	return text[strspn(text, " \n")] ? 0 : 1;
+	return !text[strspn(text, " \n")];
 }
 
 /*
@@ -188,13 +188,13 @@ static void normalize_override(const struct function *fn)
 	int look AUTO(fd) = open(path, O_RDONLY | O_CLOEXEC);
 	int fd AUTO(fd) = -1;
 
-	if (look < 0 || override_is_empty(look) != 1)
+	if (look < 0 || !override_is_empty(look))
 		return;
 	close(TAKE_FD(look));
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0 || fcntl(fd, F_SETLEASE, F_WRLCK))
 		return;
-	if (override_is_empty(fd) == 1 && ftruncate(fd, 0) == 0)
+	if (override_is_empty(fd) && ftruncate(fd, 0) == 0)
 		IGNORE_RESULT(pwrite(fd, "(null)\n", strlen("(null)\n"), 0));
 	fcntl(fd, F_SETLEASE, F_UNLCK);
 }

@@ -57,7 +57,10 @@ static int free_number(unsigned *ret, struct err *err)
 	return 0;
 }
 
-/* 0, 1: somebody else took the device, -1. */
+/* What configure() returns when somebody else was faster. */
+enum { LOOP_TAKEN = 1 };
+
+/* 0, LOOP_TAKEN, -1. */
 static int configure(unsigned number, int image, unsigned sector_size, uint64_t *diskseq,
                      struct err *err)
 {
@@ -70,7 +73,8 @@ static int configure(unsigned number, int image, unsigned sector_size, uint64_t 
 	snprintf((char *)config.info.lo_file_name, sizeof(config.info.lo_file_name), "/dev/loop%u",
 	         number);
 	if (ioctl(fd, LOOP_CONFIGURE, &config))
-		return errno == EBUSY ? 1 : err_sys(err, errno, "configure /dev/loop%u", number);
+		return errno == EBUSY ? LOOP_TAKEN
+		                      : err_sys(err, errno, "configure /dev/loop%u", number);
 	/* Somebody before us may have left it read-only; that outlives the image. */
 	if (ioctl(fd, BLKROSET, &(int) { 0 }))
 		return err_sys(err, errno, "make /dev/loop%u writable", number);
@@ -86,17 +90,17 @@ int loopdev_attach(const char *image, unsigned sector_size, struct loopdev *ret,
 {
 	int fd AUTO(fd) = open(image, O_RDWR | O_CLOEXEC);
 	struct loopdev l = { 0 };
-	int rc = 1;
+	int rc = LOOP_TAKEN;
 
 	if (fd < 0)
 		return err_sys(err, errno, "open %s", image);
 	/* Others look for a free one, too. */
-	for (int tries = 0; rc > 0 && tries < 100; tries++) {
+	for (int tries = 0; rc == LOOP_TAKEN && tries < 100; tries++) {
 		if (free_number(&l.number, err))
 			return -1;
 		rc = configure(l.number, fd, sector_size, &l.diskseq, err);
 	}
-	if (rc > 0)
+	if (rc == LOOP_TAKEN)
 		return err_set(err, ERR_EXHAUSTED, "every free loop device was taken by others");
 	if (rc < 0)
 		return -1;

@@ -28,7 +28,7 @@ void object_uuid(char buf[37])
 	         b[13], b[14], b[15]);
 }
 
-static const char *text_at(const struct json *o, const char *path)
+const char *object_text(const struct json *o, const char *path)
 {
 	const char *s = json_str(o, path);
 
@@ -37,17 +37,17 @@ static const char *text_at(const struct json *o, const char *path)
 
 const char *object_name(const struct json *o)
 {
-	return text_at(o, "metadata.name");
+	return object_text(o, "metadata.name");
 }
 
 const char *object_namespace(const struct json *o)
 {
-	return text_at(o, "metadata.namespace");
+	return object_text(o, "metadata.namespace");
 }
 
 const char *object_uid(const struct json *o)
 {
-	return text_at(o, "metadata.uid");
+	return object_text(o, "metadata.uid");
 }
 
 int64_t object_generation(const struct json *o)

@@ -15,7 +15,9 @@ void object_now(char buf[32]);
 /* A random version 4 UUID. */
 void object_uuid(char buf[37]);
 
-const char *object_name(const struct json *o); /* "" when absent; so are the next three */
+/* The string at a path, or "" when it is absent. */
+const char *object_text(const struct json *o, const char *path);
+const char *object_name(const struct json *o); /* "" when absent; so are the next two */
 const char *object_namespace(const struct json *o);
 const char *object_uid(const struct json *o);
 int64_t object_generation(const struct json *o);

@@ -114,7 +114,6 @@ static uint64_t number(const char *text)
 	return text ? strtoull(text, NULL, 10) : 0;
 }
 
-/* m->lock held. */
 static void put_locked(struct mirror *m, const struct api_resource *res, const struct json *object)
 {
 	struct json *copy AUTO(json_free) = json_copy(object);
@@ -123,6 +122,7 @@ static void put_locked(struct mirror *m, const struct api_resource *res, const s
 		store_get(m->sim->store, res, object_namespace(object), object_name(object));
 	const char *version = json_str(object, "metadata.resourceVersion");
 
+	assert_locked(&m->lock);
 	if (v) {
 		struct json *old AUTO(json_free) = version_parse(v);
 
@@ -148,6 +148,7 @@ static void remove_locked(struct mirror *m, const struct api_resource *res,
 	struct object_version *v AUTO(version_unref) =
 		store_get(m->sim->store, res, object_namespace(object), object_name(object));
 
+	assert_locked(&m->lock);
 	if (v && str_eq(v->uid, object_uid(object)))
 		IGNORE_RESULT(store_remove(m->sim->store, v));
 }
@@ -445,6 +446,7 @@ struct mirror *mirror_free(struct mirror *m)
 {
 	if (!m)
 		return NULL;
+	assert(m->stopping);
 	m->http = http_free(m->http);
 	m->config = kube_config_free(m->config);
 	for (size_t i = 0; i < N_KINDS; i++)

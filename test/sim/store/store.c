@@ -112,6 +112,7 @@ struct store *store_free(struct store *s)
 {
 	if (!s)
 		return NULL;
+	assert(!s->watchers);
 	for (size_t i = 0; i < s->history; i++)
 		event_clear(&s->ring[i]);
 	free(s->ring);
@@ -242,6 +243,8 @@ static void publish_locked(struct store *s, enum store_event_type type, struct o
 {
 	struct event *slot = &s->ring[now->rv % s->history];
 
+	assert_locked(&s->lock);
+	assert(now->rv == s->rv + 1);
 	event_clear(slot);
 	*slot = (struct event) { .type = type, .rv = now->rv, .now = now, .before = before };
 	s->rv = now->rv;
@@ -274,7 +277,7 @@ int store_put(struct store *s, const struct api_resource *res, struct json *obje
 	struct object_version *v;
 
 	if (found != !!expect || (found && t->v[at]->rv != expect->rv))
-		return 1;
+		return STORE_CHANGED;
 	v = version_new(res, object, s->rv + 1);
 	if (found) {
 		/* The table's reference of the old version becomes the event's. */
@@ -300,7 +303,7 @@ int store_remove(struct store *s, const struct object_version *expect)
 	struct object_version *old;
 
 	if (!found || t->v[at]->rv != expect->rv)
-		return 1;
+		return STORE_CHANGED;
 	old = t->v[at];
 	t->n--;
 	memmove(&t->v[at], &t->v[at + 1], (t->n - at) * sizeof(struct object_version *));
@@ -315,7 +318,7 @@ int store_watch(struct store *s, const struct api_resource *res, uint64_t from,
 
 	WITH_LOCK(&s->lock);
 	if (from + 1 < s->first)
-		return 1;
+		return STORE_EXPIRED;
 	w = xcalloc(1, sizeof(*w));
 	w->store = s;
 	w->res = res;
@@ -349,7 +352,7 @@ int watcher_fd(const struct watcher *w)
 	return w->fd;
 }
 
-int watcher_next(struct watcher *w, struct event *ret)
+enum watcher_news watcher_next(struct watcher *w, struct event *ret)
 {
 	struct store *s = w->store;
 	eventfd_t ignored;
@@ -358,7 +361,7 @@ int watcher_next(struct watcher *w, struct event *ret)
 	IGNORE_RESULT(eventfd_read(w->fd, &ignored));
 	WITH_LOCK(&s->lock);
 	if (w->next < s->first)
-		return -1;
+		return NEWS_LOST;
 	while (w->next <= s->rv) {
 		const struct event *e = &s->ring[w->next++ % s->history];
 
@@ -368,9 +371,9 @@ int watcher_next(struct watcher *w, struct event *ret)
 		version_ref(ret->now);
 		if (ret->before)
 			version_ref(ret->before);
-		return 0;
+		return NEWS_EVENT;
 	}
-	return 1;
+	return NEWS_NONE;
 }
 
 uint64_t watcher_rv(struct watcher *w)

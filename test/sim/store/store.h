@@ -82,27 +82,32 @@ static inline void store_page_clear_p(struct store_page *p)
 	store_page_clear(p);
 }
 
+/* What store_put() and store_remove() return when another writer was faster. */
+enum { STORE_CHANGED = 1 };
 /*
  * Stores the tree (and sets its resourceVersion) if the object still is `expect` (NULL: does not
- * exist). 0 and *ret (may be NULL), or 1: it is not.
+ * exist). 0 and *ret (may be NULL), or STORE_CHANGED.
  */
 int store_put(struct store *s, const struct api_resource *res, struct json *object,
               const struct object_version *expect, struct object_version **ret) MUST_CHECK;
-/* Removes the object if it still is `expect`. 0, or 1: it is not. */
+/* Removes the object if it still is `expect`. 0, or STORE_CHANGED. */
 int store_remove(struct store *s, const struct object_version *expect) MUST_CHECK;
 
-/* Events of one kind (NULL: all) after version `from`. 0, or 1: those are no longer kept. */
+/* What store_watch() returns when events behind `from` are no longer kept. */
+enum { STORE_EXPIRED = 1 };
+/* Events of one kind (NULL: all) after version `from`. 0 and *ret, or STORE_EXPIRED. */
 int store_watch(struct store *s, const struct api_resource *res, uint64_t from,
                 struct watcher **ret) MUST_CHECK;
 void watcher_close(struct watcher *w);
 DEFINE_AUTO(struct watcher *, watcher_close);
 /* Readable when watcher_next may have news; watcher_next empties it. */
 int watcher_fd(const struct watcher *w);
-/*
- * 0 and *ret (the caller ends it with event_clear), 1: nothing now, -1: the watcher was too slow or
- * the history was dropped: its next event is no longer kept.
- */
-int watcher_next(struct watcher *w, struct event *ret) MUST_CHECK;
+enum watcher_news {
+	NEWS_EVENT, /* *ret is the next event; ended with event_clear() */
+	NEWS_NONE,  /* nothing now */
+	NEWS_LOST,  /* the next event is no longer kept: too slow, or the history was dropped */
+};
+enum watcher_news watcher_next(struct watcher *w, struct event *ret) MUST_CHECK;
 void event_clear(struct event *e);
 /* Every event up to this version has been given out or was of another kind. */
 uint64_t watcher_rv(struct watcher *w);

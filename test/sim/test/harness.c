@@ -162,7 +162,7 @@ static struct json *await(struct sim_world *w, const char *object,
 		ck_assert_msg(!deadline_passed(end), "%s is still: %s", object,
 		              v ? v->text : "(gone)");
 		poll(&fd, 1, deadline_left_ms(end));
-		while (watcher_next(watcher, &e) == 0)
+		while (watcher_next(watcher, &e) == NEWS_EVENT)
 			event_clear(&e);
 	}
 }

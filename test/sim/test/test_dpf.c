@@ -83,7 +83,7 @@ START_TEST(a_volume_is_bound_in_the_steps_of_dpf)
 	                 0);
 	make_volume(&w, "v", "example-policy");
 	o = bound(&w, "v");
-	while (watcher_next(watcher, &e) == 0) {
+	while (watcher_next(watcher, &e) == NEWS_EVENT) {
 		struct json *step AUTO(json_free) = version_parse(e.now);
 
 		str_addf(&steps, "%d%s%d%d ", object_has_finalizers(step),

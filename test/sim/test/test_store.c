@@ -41,14 +41,14 @@ START_TEST(an_object_is_stored_once_and_changed_only_from_its_newest_version)
 	struct object_version *second AUTO(version_unref) = NULL;
 	struct json *o AUTO(json_free) = version_parse(first);
 
-	ck_assert_int_eq(store_put(s, RES(VOLUMES), o, NULL, NULL), 1);
+	ck_assert_int_eq(store_put(s, RES(VOLUMES), o, NULL, NULL), STORE_CHANGED);
 	json_set_str(o, "spec", "x");
 	ck_assert_int_eq(store_put(s, RES(VOLUMES), o, first, &second), 0);
 	ck_assert_uint_eq(second->rv, first->rv + 1);
-	ck_assert_int_eq(store_put(s, RES(VOLUMES), o, first, NULL), 1);
-	ck_assert_int_eq(store_remove(s, first), 1);
+	ck_assert_int_eq(store_put(s, RES(VOLUMES), o, first, NULL), STORE_CHANGED);
+	ck_assert_int_eq(store_remove(s, first), STORE_CHANGED);
 	ck_assert_int_eq(store_remove(s, second), 0);
-	ck_assert_int_eq(store_remove(s, second), 1);
+	ck_assert_int_eq(store_remove(s, second), STORE_CHANGED);
 	ck_assert_ptr_null(store_get(s, RES(VOLUMES), "ns", "a"));
 	store_free(s);
 }
@@ -94,7 +94,7 @@ START_TEST(a_watcher_sees_every_change_of_its_kind_in_order)
 
 	put_only(s, "ns", "before");
 	ck_assert_int_eq(store_watch(s, RES(VOLUMES), store_rv(s), &w), 0);
-	ck_assert_int_eq(watcher_next(w, &e), 1);
+	ck_assert_int_eq(watcher_next(w, &e), NEWS_NONE);
 	v = put(s, "ns", "a");
 	{
 		struct json *node AUTO(json_free) = object(NULL, "n");
@@ -102,16 +102,16 @@ START_TEST(a_watcher_sees_every_change_of_its_kind_in_order)
 		ck_assert_int_eq(store_put(s, RES(NODES), node, NULL, NULL), 0);
 	}
 	ck_assert_int_eq(store_remove(s, v), 0);
-	ck_assert_int_eq(watcher_next(w, &e), 0);
+	ck_assert_int_eq(watcher_next(w, &e), NEWS_EVENT);
 	ck_assert_int_eq(e.type, EVENT_ADDED);
 	ck_assert_ptr_null(e.before);
 	event_clear(&e);
-	ck_assert_int_eq(watcher_next(w, &e), 0);
+	ck_assert_int_eq(watcher_next(w, &e), NEWS_EVENT);
 	ck_assert_int_eq(e.type, EVENT_DELETED);
 	ck_assert_str_eq(e.now->name, "a");
 	ck_assert_uint_eq(e.now->rv, v->rv + 2);
 	event_clear(&e);
-	ck_assert_int_eq(watcher_next(w, &e), 1);
+	ck_assert_int_eq(watcher_next(w, &e), NEWS_NONE);
 	ck_assert_uint_eq(watcher_rv(w), store_rv(s));
 	watcher_close(w);
 	store_free(s);
@@ -131,19 +131,19 @@ START_TEST(history_that_is_no_longer_kept_is_told_and_not_skipped)
 		snprintf(name, sizeof(name), "v%d", i);
 		put_only(s, "ns", name);
 	}
-	ck_assert_int_eq(watcher_next(slow, &e), -1);
-	ck_assert_int_eq(store_watch(s, NULL, start, &w), 1);
+	ck_assert_int_eq(watcher_next(slow, &e), NEWS_LOST);
+	ck_assert_int_eq(store_watch(s, NULL, start, &w), STORE_EXPIRED);
 	ck_assert(!store_keeps(s, start));
 	ck_assert_int_eq(store_watch(s, NULL, start + 1, &w), 0);
 	for (int i = 1; i < 4; i++) {
 		snprintf(name, sizeof(name), "v%d", i);
-		ck_assert_int_eq(watcher_next(w, &e), 0);
+		ck_assert_int_eq(watcher_next(w, &e), NEWS_EVENT);
 		ck_assert_str_eq(e.now->name, name);
 		event_clear(&e);
 	}
 	put_only(s, "ns", "x");
 	store_expire(s);
-	ck_assert_int_eq(watcher_next(w, &e), -1);
+	ck_assert_int_eq(watcher_next(w, &e), NEWS_LOST);
 	watcher_close(w);
 	watcher_close(slow);
 	store_free(s);
@@ -190,7 +190,7 @@ START_TEST(writers_never_lose_each_others_changes)
 		pthread_create(&threads[i], NULL, write_often, s);
 	for (int i = 0; i < WRITERS; i++)
 		pthread_join(threads[i], NULL);
-	while (watcher_next(w, &e) == 0) {
+	while (watcher_next(w, &e) == NEWS_EVENT) {
 		ck_assert_uint_eq(e.rv, start + ++events);
 		event_clear(&e);
 	}
