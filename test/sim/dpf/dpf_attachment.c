@@ -135,10 +135,10 @@ static void remove_path(struct json *from, const char *path)
 static void set_attributes(struct dpf *d, const struct object_version *v, struct json *dpu,
                            const struct placement *p)
 {
-	bool block = p->of->nsid;
+	bool block = p->nsid;
 	struct json *attrs = json_sub(dpu, block ? "nvmeAttrs" : "virtioFSAttrs");
-	uint32_t nsid = p->of->nsid;
-	const char *uuid = p->of->uuid;
+	uint32_t nsid = p->nsid;
+	const char *uuid = p->uuid;
 
 	if (!block) {
 		char *tag AUTO(free) = xasprintf("%stag", object_text(dpu, "deviceName"));
@@ -203,7 +203,7 @@ static int64_t publish(struct dpf *d, struct object_version *v, struct json *o, 
 
 	placement_pci(d, p, pci);
 	placement_vuid(p, vuid);
-	snprintf(device, sizeof(device), "nvme-%.8s", p->of->uuid);
+	snprintf(device, sizeof(device), "nvme-%.8s", p->uuid);
 	json_set_str(dpu, "pciAddress", pci);
 	json_set_str(dpu, "funcVUID", vuid);
 	json_set_str(dpu, "deviceName", device);

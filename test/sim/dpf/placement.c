@@ -29,7 +29,6 @@ struct backing *backing_new(struct dpf *d, const struct json *volume, uint64_t b
 	const char *vendor = json_str(volume, "status.state.selectedDPUStorageVendorName");
 	struct backing *b = xcalloc(1, sizeof(*b));
 
-	snprintf(b->uid, sizeof(b->uid), "%s", object_uid(volume));
 	b->ns = xstrdup(object_namespace(volume));
 	b->volume = xstrdup(object_name(volume));
 	b->vendor = xstrdup(vendor ? vendor : "");
@@ -96,7 +95,7 @@ static const char *const kind_names[] = {
 	[FUNCTION_HOTPLUG] = "hot-plug pf",
 };
 
-int placement_take(struct dpf *d, const struct json *attachment, struct backing *b,
+int placement_take(struct dpf *d, const struct json *attachment, const struct backing *b,
                    struct placement **ret, struct err *err)
 {
 	const char *node = object_text(attachment, "spec.dpuNodeName");
@@ -113,14 +112,14 @@ int placement_take(struct dpf *d, const struct json *attachment, struct backing 
 		               "no free function: all %u of kind %s on DPUNode %s are in use", n,
 		               kind_names[kind], node);
 	p = xcalloc(1, sizeof(*p));
-	snprintf(p->uid, sizeof(p->uid), "%s", object_uid(attachment));
 	p->ns = xstrdup(object_namespace(attachment));
 	p->attachment = xstrdup(object_name(attachment));
 	p->node = xstrdup(node);
 	p->volume = xstrdup(b->volume);
 	p->kind = kind;
 	p->index = index;
-	p->of = b;
+	p->nsid = b->nsid;
+	memcpy(p->uuid, b->uuid, sizeof(p->uuid));
 	WITH_LOCK(&d->lock);
 	p->next = d->placements;
 	d->placements = p;
@@ -161,9 +160,8 @@ static struct fabric_namespace namespace_of(const struct placement *p)
 		                           .index = p->index,
 		                           .ns = p->ns,
 		                           .volume = p->volume,
-		                           .nsid = p->of->nsid,
-		                           .uuid = p->of->uuid,
-		                           .bytes = p->of->bytes };
+		                           .nsid = p->nsid,
+		                           .uuid = p->uuid };
 }
 
 static void set_device(struct dpf *d, struct placement *p, bool device)
@@ -175,10 +173,14 @@ static void set_device(struct dpf *d, struct placement *p, bool device)
 int placement_show(struct dpf *d, struct placement *p, struct err *err)
 {
 	struct fabric_namespace n = namespace_of(p);
+	const struct backing *b = backing_find(d, p->ns, p->volume);
 
 	/* virtio-fs volumes have no namespace: nothing to show yet. */
 	if (!d->sim->fabric || p->device || !n.nsid)
 		return 0;
+	if (!b)
+		return err_set(err, ERR_UNAVAILABLE, "the volume has no storage");
+	n.bytes = b->bytes;
 	if (fabric_show(d->sim->fabric, &n, err))
 		return -1;
 	set_device(d, p, true);

@@ -13,7 +13,7 @@ int backing_resize(struct dpf *d, const char *volume, uint64_t bytes, char **ret
                    struct err *err) MUST_CHECK;
 struct placement *placement_find(struct dpf *d, const char *ns, const char *attachment);
 /* Takes a free function. RESOURCE_EXHAUSTED with what is in use. */
-int placement_take(struct dpf *d, const struct json *attachment, struct backing *b,
+int placement_take(struct dpf *d, const struct json *attachment, const struct backing *b,
                    struct placement **ret, struct err *err) MUST_CHECK;
 void placement_release(struct dpf *d, struct placement *p);
 /* Makes the namespace appear on, or vanish from, the node; nothing without a fabric. */

@@ -15,7 +15,6 @@
 
 /* The storage behind a bound volume. */
 struct backing {
-	char uid[37]; /* of the DPUVolume */
 	char *ns, *volume, *vendor;
 	uint32_t nsid;
 	char uuid[37];          /* of the NVMe namespace */
@@ -25,12 +24,12 @@ struct backing {
 
 /* A function of a node that an attachment holds. */
 struct placement {
-	char uid[37]; /* of the DPUVolumeAttachment */
 	char *ns, *attachment, *node, *volume;
 	enum function_kind kind;
 	unsigned index; /* VF number or hot-plug slot */
 	bool device;    /* the fabric shows it */
-	struct backing *of;
+	uint32_t nsid;  /* of the backing, which may be gone by force; so is the uuid */
+	char uuid[37];
 	struct placement *next;
 };
 

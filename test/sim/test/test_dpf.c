@@ -554,6 +554,26 @@ START_TEST(finalizers_taken_by_force_free_what_they_held)
 }
 END_TEST
 
+START_TEST(a_volume_taken_by_force_can_still_be_detached)
+{
+	SEEDED(w);
+	struct api_answer state AUTO(answer_clear) = { 0 };
+
+	world_make_volume(&w, "v");
+	world_make_attachment(&w, "one-v", "one", "v");
+	json_free(attached(&w, "one-v"));
+	world_ok(&w, "DELETE", VOLUMES "/v", NULL, 200);
+	world_wait_condition(&w, "dpuvolumes/v", "DPUVolumeReconciled", "AwaitingDeletion", "");
+	world_ok(&w, "PATCH", VOLUMES "/v", "{\"metadata\":{\"finalizers\":null}}", 200);
+	world_wait_condition(&w, "dpuvolumeattachments/one-v", "DPUVolumeAttachmentReconciled",
+	                     "Pending", "DPUVolume " NS "/v not found");
+	world_ok(&w, "DELETE", ATTACHMENTS "/one-v", NULL, 200);
+	world_wait(&w, "dpuvolumeattachments/one-v", NULL, NULL);
+	state = world_call(&w, "GET", "/sim/state", NULL);
+	ck_assert_uint_eq(json_count(json_at(state.json, "attachments")), 0);
+}
+END_TEST
+
 #define MANY 40
 
 static void *many_volumes(void *arg)
@@ -603,4 +623,5 @@ SUITE("sim dpf", a_volume_is_bound_in_the_steps_of_dpf,
       attachments_fail_as_told_and_heal, parts_of_the_status_may_be_missing,
       the_status_may_be_late_or_wrong, every_kind_of_function_has_its_place,
       a_filesystem_volume_has_a_tag_instead_of_a_namespace, storage_grows_when_told,
-      finalizers_taken_by_force_free_what_they_held, many_volumes_at_once_all_live_and_die);
+      finalizers_taken_by_force_free_what_they_held, a_volume_taken_by_force_can_still_be_detached,
+      many_volumes_at_once_all_live_and_die);
