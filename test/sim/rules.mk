@@ -13,11 +13,12 @@ $(SIM): $(OUT)/test/sim/main.o $(SIM_OBJS) $(LIB)
 
 SIM_TEST_SRCS := $(wildcard test/sim/test/test_*.c)
 SIM_TEST_BINS := $(SIM_TEST_SRCS:%.c=$(OUT)/%)
-$(OUT)/test/sim/test/test_%: $(OUT)/test/sim/test/test_%.o $(OUT)/test/sim/test/harness.o $(SIM_OBJS) $(TEST_LIB) $(LIB)
+SIM_TEST_OBJS := $(patsubst %.c,$(OUT)/%.o,$(filter-out $(SIM_TEST_SRCS),$(wildcard test/sim/test/*.c)))
+$(OUT)/test/sim/test/test_%: $(OUT)/test/sim/test/test_%.o $(SIM_TEST_OBJS) $(SIM_OBJS) $(TEST_LIB) $(LIB)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LINKSEC) $(LDFLAGS_$(FLAVOUR)) -o $@ $^ $(SIM_LIBS) -lcheck -lsubunit -lrt -lm
 
 ## sim-test: the tests of snap-sim itself in one FLAVOUR
 # Naming the object files keeps make from removing them as intermediate.
-sim-test: $(SIM_TEST_BINS) $(SIM) | $(SIM_TEST_SRCS:%.c=$(OUT)/%.o) $(OUT)/test/sim/test/harness.o
+sim-test: $(SIM_TEST_BINS) $(SIM) | $(SIM_TEST_SRCS:%.c=$(OUT)/%.o) $(SIM_TEST_OBJS)
 	$(Q)SNAP_SIM=$(SIM) test/lib/run-suites.sh "sim $(FLAVOUR)" $(SIM_TEST_BINS) test/sim/cases.py

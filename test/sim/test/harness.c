@@ -96,14 +96,14 @@ void world_ok(struct sim_world *w, const char *method, const char *path, const c
 	              a.text ? a.text : "");
 }
 
-char *volume_json_text(const char *name, const char *policy, const char *size)
+char *volume_json_text(const char *name, const char *policy)
 {
 	return xasprintf(
 		"{\"apiVersion\":\"storage.dpu.nvidia.com/v1alpha1\",\"kind\":\"DPUVolume\","
 		"\"metadata\":{\"name\":\"%s\"},\"spec\":{\"dpuStoragePolicyName\":\"%s\","
 		"\"accessModes\":[\"ReadWriteOnce\"],\"volumeMode\":\"Block\","
-		"\"resources\":{\"requests\":{\"storage\":\"%s\"}}}}",
-		name, policy, size);
+		"\"resources\":{\"requests\":{\"storage\":\"64Mi\"}}}}",
+		name, policy);
 }
 
 char *attachment_json_text(const char *name, const char *node, const char *volume,
@@ -118,9 +118,9 @@ char *attachment_json_text(const char *name, const char *node, const char *volum
 
 void world_make_volume(struct sim_world *w, const char *name)
 {
-	char *body AUTO(free) = volume_json_text(name, "example-policy", "64Mi");
+	char *body AUTO(free) = volume_json_text(name, "example-policy");
 
-	world_ok(w, "POST", STORAGE_API "/dpuvolumes", body, 201);
+	world_ok(w, "POST", VOLUMES, body, 201);
 }
 
 void world_make_attachment(struct sim_world *w, const char *name, const char *node,
@@ -128,7 +128,7 @@ void world_make_attachment(struct sim_world *w, const char *name, const char *no
 {
 	char *body AUTO(free) = attachment_json_text(name, node, volume, "vf", false);
 
-	world_ok(w, "POST", STORAGE_API "/dpuvolumeattachments", body, 201);
+	world_ok(w, "POST", ATTACHMENTS, body, 201);
 }
 
 static struct object_version *get_object(struct sim_world *w, const char *object)
@@ -211,4 +211,29 @@ void world_wait_condition(struct sim_world *w, const char *object, const char *t
 	struct expectation x = { .path = type, .reason = reason, .message = message_part };
 
 	json_free(await(w, object, has_condition, &x));
+}
+
+struct json *world_bound(struct sim_world *w, const char *volume)
+{
+	char *object AUTO(free) = xasprintf("dpuvolumes/%s", volume);
+
+	return world_until(w, object, "status.phase", "Bound");
+}
+
+struct json *world_attached(struct sim_world *w, const char *attachment)
+{
+	char *object AUTO(free) = xasprintf("dpuvolumeattachments/%s", attachment);
+
+	world_wait_condition(w, object, "DPUAttached", "Success", "");
+	return world_until(w, object, "metadata.name", attachment);
+}
+
+void world_fault(struct sim_world *w, const char *spec)
+{
+	world_ok(w, "POST", "/sim/faults", spec, 200);
+}
+
+void world_heal(struct sim_world *w)
+{
+	world_ok(w, "DELETE", "/sim/faults", NULL, 200);
 }

@@ -13,6 +13,8 @@
 
 #define NS "nvidia-storage"
 #define STORAGE_API "/apis/storage.dpu.nvidia.com/v1alpha1/namespaces/" NS
+#define VOLUMES STORAGE_API "/dpuvolumes"
+#define ATTACHMENTS STORAGE_API "/dpuvolumeattachments"
 
 struct sim_world {
 	struct sim_options options;
@@ -31,6 +33,13 @@ static inline void world_end_p(struct sim_world *w)
 #define WORLD(w, ...)                               \
 	struct sim_world w AUTO(world_end) = { 0 }; \
 	bool CAT_(w, _started) __attribute__((unused)) = world_start(&(w), WORLD_ARGS(__VA_ARGS__))
+
+/* Only the API. */
+#define PLAIN(w) WORLD(w, "--no-dpf", "--no-fabric")
+/* With a policy and the nodes one and two, without devices. */
+#define SEEDED_WITH(w, ...) \
+	WORLD(w, "--no-fabric", "--seed", "--node=one", "--node=two", __VA_ARGS__)
+#define SEEDED(w) SEEDED_WITH(w, "--seed")
 
 struct api_answer {
 	unsigned code;
@@ -51,7 +60,7 @@ void world_ok(struct sim_world *w, const char *method, const char *path, const c
               unsigned code);
 
 /* Objects with the fields that matter; malloc'ed JSON texts. */
-char *volume_json_text(const char *name, const char *policy, const char *size);
+char *volume_json_text(const char *name, const char *policy);
 char *attachment_json_text(const char *name, const char *node, const char *volume,
                            const char *function, bool hotplug);
 void world_make_volume(struct sim_world *w, const char *name);
@@ -68,3 +77,9 @@ void world_wait(struct sim_world *w, const char *object, const char *path, const
 /* The message of a condition once it has the reason. */
 void world_wait_condition(struct sim_world *w, const char *object, const char *type,
                           const char *reason, const char *message_part);
+/* The volume, the attachment once DPF is done with it; new roots. */
+struct json *world_bound(struct sim_world *w, const char *volume);
+struct json *world_attached(struct sim_world *w, const char *attachment);
+/* Adds a fault, or a list of them; removes all. */
+void world_fault(struct sim_world *w, const char *spec);
+void world_heal(struct sim_world *w);

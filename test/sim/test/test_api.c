@@ -8,12 +8,10 @@
 #include "test/sim/test/harness.h"
 #include "test/sim/kinds/object.h"
 
-#define VOLUMES STORAGE_API "/dpuvolumes"
 #define TYPE_META "\"apiVersion\":\"storage.dpu.nvidia.com/v1alpha1\",\"kind\":\"DPUVolume\""
 #define SPEC                                                                            \
 	"\"spec\":{\"dpuStoragePolicyName\":\"p\",\"accessModes\":[\"ReadWriteOnce\"]," \
 	"\"resources\":{\"requests\":{\"storage\":\"1Gi\"}}}"
-#define PLAIN(w) WORLD(w, "--no-dpf", "--no-fabric")
 
 static void create(struct sim_world *w, const char *name, const char *extra)
 {
@@ -93,7 +91,7 @@ START_TEST(attachments_are_validated)
 		char *body AUTO(free) =
 			attachment_json_text(name, "n", "v", rows[i].function, rows[i].hotplug);
 
-		world_ok(&w, "POST", STORAGE_API "/dpuvolumeattachments", body, rows[i].code);
+		world_ok(&w, "POST", ATTACHMENTS, body, rows[i].code);
 	}
 }
 END_TEST
@@ -101,7 +99,7 @@ END_TEST
 START_TEST(names_that_exist_or_do_not_are_told_in_details)
 {
 	PLAIN(w);
-	char *body AUTO(free) = volume_json_text("v", "p", "1Gi");
+	char *body AUTO(free) = volume_json_text("v", "p");
 	struct api_answer again AUTO(answer_clear) = { 0 };
 	struct api_answer missing AUTO(answer_clear) = { 0 };
 	struct api_answer space AUTO(answer_clear) = { 0 };
@@ -361,7 +359,7 @@ END_TEST
 START_TEST(a_dry_run_changes_nothing)
 {
 	PLAIN(w);
-	char *body AUTO(free) = volume_json_text("v", "p", "1Gi");
+	char *body AUTO(free) = volume_json_text("v", "p");
 
 	world_ok(&w, "POST", VOLUMES "?dryRun=All", body, 201);
 	world_ok(&w, "GET", VOLUMES "/v", NULL, 404);

@@ -9,23 +9,7 @@
 #include "test/sim/test/harness.h"
 #include "test/sim/kinds/object.h"
 
-#define VOLUMES STORAGE_API "/dpuvolumes"
-#define ATTACHMENTS STORAGE_API "/dpuvolumeattachments"
 #define META "{\"apiVersion\":\"storage.dpu.nvidia.com/v1alpha1\",\"kind\":"
-
-#define SEEDED_WITH(w, ...) \
-	WORLD(w, "--no-fabric", "--seed", "--node=one", "--node=two", __VA_ARGS__)
-#define SEEDED(w) SEEDED_WITH(w, "--seed")
-
-static void fault(struct sim_world *w, const char *spec)
-{
-	world_ok(w, "POST", "/sim/faults", spec, 200);
-}
-
-static void heal(struct sim_world *w)
-{
-	world_ok(w, "DELETE", "/sim/faults", NULL, 200);
-}
 
 static void make_vendor(struct sim_world *w, const char *name)
 {
@@ -51,24 +35,9 @@ static void make_policy(struct sim_world *w, const char *name, const char *vendo
 
 static void make_volume(struct sim_world *w, const char *name, const char *policy)
 {
-	char *body AUTO(free) = volume_json_text(name, policy, "64Mi");
+	char *body AUTO(free) = volume_json_text(name, policy);
 
 	world_ok(w, "POST", VOLUMES, body, 201);
-}
-
-static struct json *bound(struct sim_world *w, const char *name)
-{
-	char *object AUTO(free) = xasprintf("dpuvolumes/%s", name);
-
-	return world_until(w, object, "status.phase", "Bound");
-}
-
-static struct json *attached(struct sim_world *w, const char *name)
-{
-	char *object AUTO(free) = xasprintf("dpuvolumeattachments/%s", name);
-
-	world_wait_condition(w, object, "DPUAttached", "Success", "");
-	return world_until(w, object, "metadata.name", name);
 }
 
 START_TEST(a_volume_is_bound_in_the_steps_of_dpf)
@@ -82,7 +51,7 @@ START_TEST(a_volume_is_bound_in_the_steps_of_dpf)
 	ck_assert_int_eq(store_watch(w.sim.store, RES(VOLUMES), store_rv(w.sim.store), &watcher),
 	                 0);
 	make_volume(&w, "v", "example-policy");
-	o = bound(&w, "v");
+	o = world_bound(&w, "v");
 	while (watcher_next(watcher, &e) == NEWS_EVENT) {
 		struct json *step AUTO(json_free) = version_parse(e.now);
 
@@ -112,7 +81,7 @@ START_TEST(a_volume_waits_for_its_policy_and_the_policy_for_its_vendors)
 	world_wait_condition(&w, "dpuvolumes/v", "DPUVolumeReconciled", "Pending",
 	                     "DPUStoragePolicy " NS "/gold is not ready");
 	make_vendor(&w, "acme");
-	o = bound(&w, "v");
+	o = world_bound(&w, "v");
 	ck_assert_str_eq(json_str(o, "status.state.storageClassName"), "class-acme");
 }
 END_TEST
@@ -131,14 +100,14 @@ START_TEST(the_vendor_with_the_fewest_volumes_is_taken)
 		struct json *o AUTO(json_free) = NULL;
 
 		make_volume(&w, name, "p");
-		o = bound(&w, name);
+		o = world_bound(&w, name);
 		str_add(&chosen, json_str(o, "status.state.selectedDPUStorageVendorName"));
 	}
 	ck_assert_str_eq(chosen.ptr, "abab");
 	world_ok(&w, "DELETE", VOLUMES "/v1", NULL, 200);
 	world_wait(&w, "dpuvolumes/v1", NULL, NULL);
 	make_volume(&w, "v9", "p");
-	last = bound(&w, "v9");
+	last = world_bound(&w, "v9");
 	ck_assert_str_eq(json_str(last, "status.state.selectedDPUStorageVendorName"), "b");
 }
 END_TEST
@@ -156,7 +125,7 @@ START_TEST(random_selection_uses_every_vendor_in_the_end)
 		struct json *o AUTO(json_free) = NULL;
 
 		make_volume(&w, name, "p");
-		o = bound(&w, name);
+		o = world_bound(&w, name);
 		seen[*json_str(o, "status.state.selectedDPUStorageVendorName") - 'a'] = true;
 	}
 	ck_assert(seen[0] && seen[1]);
@@ -176,7 +145,7 @@ START_TEST(the_volumes_parameters_win_over_the_policys)
 	              "\"parameters\":{\"b\":\"volume\"},"
 	              "\"resources\":{\"requests\":{\"storage\":\"1\"}}}}",
 	         201);
-	o = bound(&w, "v");
+	o = world_bound(&w, "v");
 	ck_assert_str_eq(json_str(o, "status.state.parameters.a"), "policy");
 	ck_assert_str_eq(json_str(o, "status.state.parameters.b"), "volume");
 }
@@ -192,7 +161,7 @@ START_TEST(an_attachment_gets_a_function)
 
 	world_make_volume(&w, "v");
 	world_make_attachment(&w, "one-v", "one", "v");
-	o = attached(&w, "one-v");
+	o = world_attached(&w, "one-v");
 	ck_assert_str_eq(json_str(o, "status.dpu.pciAddress"), "0000:26:00.1");
 	ck_assert_uint_eq(strlen(json_str(o, "status.dpu.nvmeAttrs.namespaceUUID")), 36);
 	ck_assert_int_eq(json_get_i64(o, "status.dpu.nvmeAttrs.namespaceID", &nsid, &err), 0);
@@ -213,12 +182,12 @@ START_TEST(what_an_attachment_lacks_is_its_message)
 	world_make_attachment(&w, "one-v", "one", "v");
 	world_wait_condition(&w, "dpuvolumeattachments/one-v", "DPUVolumeAttachmentReconciled",
 	                     "Pending", "DPUVolume " NS "/v not found");
-	fault(&w, "{\"dpf\":\"volume-never-bound\"}");
+	world_fault(&w, "{\"dpf\":\"volume-never-bound\"}");
 	world_make_volume(&w, "v");
 	world_wait_condition(&w, "dpuvolumeattachments/one-v", "DPUVolumeAttachmentReconciled",
 	                     "Pending", "DPUVolume " NS "/v is not ready");
-	heal(&w);
-	json_free(attached(&w, "one-v"));
+	world_heal(&w);
+	json_free(world_attached(&w, "one-v"));
 	world_make_attachment(&w, "three-v", "three", "v");
 	world_wait(&w, "dpuvolumeattachments/three-v", "status.message",
 	           "DPUNode " NS "/three not found");
@@ -254,7 +223,7 @@ START_TEST(of_several_dpus_one_must_be_preferred)
 	world_wait_condition(&w, "dpuvolumeattachments/one-v", "DPUVolumeAttachmentReconciled",
 	                     "Pending", "has 2 DPUs and 0 of them have the annotation");
 	make_dpu(&w, "third", "\"storage.nvidia.com/preferred-dpu\":\"\"");
-	json_free(attached(&w, "one-v"));
+	json_free(world_attached(&w, "one-v"));
 }
 END_TEST
 
@@ -266,15 +235,15 @@ START_TEST(functions_run_out_and_come_back)
 	world_make_volume(&w, "a");
 	world_make_volume(&w, "b");
 	world_make_attachment(&w, "one-a", "one", "a");
-	json_free(attached(&w, "one-a"));
+	json_free(world_attached(&w, "one-a"));
 	world_make_attachment(&w, "one-b", "one", "b");
 	world_wait(&w, "dpuvolumeattachments/one-b", "status.message",
 	           "DPUAttach not ready: no free function: all 1 of kind vf on DPUNode one are in "
 	           "use");
 	world_make_attachment(&w, "two-b", "two", "b");
-	json_free(attached(&w, "two-b"));
+	json_free(world_attached(&w, "two-b"));
 	world_ok(&w, "DELETE", ATTACHMENTS "/one-a", NULL, 200);
-	o = attached(&w, "one-b");
+	o = world_attached(&w, "one-b");
 	ck_assert_str_eq(json_str(o, "status.dpu.pciAddress"), "0000:26:00.1");
 	ck_assert_ptr_null(json_at(o, "status.message"));
 }
@@ -286,7 +255,7 @@ START_TEST(an_attached_volume_is_not_deleted_before_it_is_detached)
 
 	world_make_volume(&w, "v");
 	world_make_attachment(&w, "one-v", "one", "v");
-	json_free(attached(&w, "one-v"));
+	json_free(world_attached(&w, "one-v"));
 	world_ok(&w, "DELETE", VOLUMES "/v", NULL, 200);
 	world_wait_condition(&w, "dpuvolumes/v", "DPUVolumeReconciled", "AwaitingDeletion",
 	                     "volume is attached");
@@ -303,7 +272,7 @@ START_TEST(a_condition_of_an_older_generation_does_not_count)
 
 	world_make_volume(&w, "v");
 	world_make_attachment(&w, "one-v", "one", "v");
-	json_free(attached(&w, "one-v"));
+	json_free(world_attached(&w, "one-v"));
 	world_ok(&w, "DELETE", VOLUMES "/v", NULL, 200);
 	world_wait_condition(&w, "dpuvolumes/v", "DPUVolumeReconciled", "AwaitingDeletion", "");
 	/* Its Bound condition is True still, but was observed before the deletion. */
@@ -320,12 +289,12 @@ START_TEST(delays_delay)
 	int64_t start = monotonic_ns(), now;
 
 	world_make_volume(&w, "v");
-	json_free(bound(&w, "v"));
+	json_free(world_bound(&w, "v"));
 	now = monotonic_ns();
 	ck_assert_int_ge(now - start, 60000000);
 	start = now;
 	world_make_attachment(&w, "one-v", "one", "v");
-	json_free(attached(&w, "one-v"));
+	json_free(world_attached(&w, "one-v"));
 	now = monotonic_ns();
 	ck_assert_int_ge(now - start, 60000000);
 	start = now;
@@ -334,149 +303,6 @@ START_TEST(delays_delay)
 	world_ok(&w, "DELETE", VOLUMES "/v", NULL, 200);
 	world_wait(&w, "dpuvolumes/v", NULL, NULL);
 	ck_assert_int_ge(monotonic_ns() - start, 120000000);
-}
-END_TEST
-
-START_TEST(volumes_fail_as_told_and_heal)
-{
-	static const struct {
-		const char *fault, *condition, *reason, *message;
-	} rows[] = {
-		{ "{\"dpf\":\"volume-never-bound\"}", "Bound", "Pending", "not bound yet" },
-		{ "{\"dpf\":\"volume-failure\"}", "Bound", "Failure", "vendor full" },
-		{ "{\"dpf\":\"volume-failure\",\"text\":\"quota\"}", "Ready", "Failure", "Bound" },
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		SEEDED(w);
-
-		fault(&w, rows[i].fault);
-		world_make_volume(&w, "v");
-		world_wait_condition(&w, "dpuvolumes/v", rows[i].condition, rows[i].reason,
-		                     rows[i].message);
-		heal(&w);
-		json_free(bound(&w, "v"));
-	}
-}
-END_TEST
-
-START_TEST(the_capacity_may_be_another)
-{
-	SEEDED(w);
-	struct json *o AUTO(json_free) = NULL;
-
-	fault(&w, "{\"dpf\":\"volume-capacity\",\"value\":\"3Gi\",\"name\":\"^v$\"}");
-	world_make_volume(&w, "v");
-	o = bound(&w, "v");
-	ck_assert_str_eq(json_str(o, "status.state.volumeInfo.capacity.storage"), "3221225472");
-}
-END_TEST
-
-START_TEST(deletion_may_be_stuck)
-{
-	SEEDED(w);
-
-	world_make_volume(&w, "v");
-	world_make_attachment(&w, "one-v", "one", "v");
-	json_free(attached(&w, "one-v"));
-	fault(&w,
-	      "[{\"dpf\":\"volume-finalizer-stuck\"},{\"dpf\":\"attachment-finalizer-stuck\"}]");
-	world_ok(&w, "DELETE", ATTACHMENTS "/one-v", NULL, 200);
-	world_wait_condition(&w, "dpuvolumeattachments/one-v", "DPUVolumeAttachmentReconciled",
-	                     "AwaitingDeletion", "waiting for the DPU");
-	world_ok(&w, "DELETE", "/sim/faults?id=2", NULL, 200);
-	world_wait(&w, "dpuvolumeattachments/one-v", NULL, NULL);
-	world_ok(&w, "DELETE", VOLUMES "/v", NULL, 200);
-	world_wait_condition(&w, "dpuvolumes/v", "DPUVolumeReconciled", "AwaitingDeletion",
-	                     "persistent volume");
-	heal(&w);
-	world_wait(&w, "dpuvolumes/v", NULL, NULL);
-}
-END_TEST
-
-START_TEST(attachments_fail_as_told_and_heal)
-{
-	static const struct {
-		const char *fault, *reason, *message;
-	} rows[] = {
-		{ "{\"dpf\":\"attachment-never-ready\",\"name\":\"^v$\"}", "Pending",
-		  "DPUAttach not ready: waiting" },
-		{ "{\"dpf\":\"attachment-never-ready\",\"text\":\"no path\"}", "Pending",
-		  "DPUAttach not ready: no path" },
-		{ "{\"dpf\":\"attachment-failure\",\"text\":\"broken\"}", "Failure", "broken" },
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		SEEDED(w);
-
-		fault(&w, rows[i].fault);
-		world_make_volume(&w, "v");
-		world_make_attachment(&w, "one-v", "one", "v");
-		world_wait_condition(&w, "dpuvolumeattachments/one-v", "DPUAttached",
-		                     rows[i].reason, rows[i].message);
-		heal(&w);
-		json_free(attached(&w, "one-v"));
-	}
-}
-END_TEST
-
-START_TEST(parts_of_the_status_may_be_missing)
-{
-	static const struct {
-		const char *fault, *absent, *present;
-	} rows[] = {
-		{ "{\"dpf\":\"missing\",\"value\":\"dpu\"}", "status.dpu", "status.dpuAttached" },
-		{ "{\"dpf\":\"missing\",\"value\":\"dpu.pciAddress\"}", "status.dpu.pciAddress",
-		  "status.dpu.nvmeAttrs" },
-		{ "{\"dpf\":\"missing\",\"value\":\"dpu.nvmeAttrs\"}", "status.dpu.nvmeAttrs",
-		  "status.dpu.pciAddress" },
-		{ "{\"dpf\":\"missing\",\"value\":\"dpu.nvmeAttrs.namespaceID\"}",
-		  "status.dpu.nvmeAttrs.namespaceID", "status.dpu.nvmeAttrs.namespaceUUID" },
-		{ "[{\"dpf\":\"missing\",\"value\":\"dpu.funcVUID\"},"
-		  "{\"dpf\":\"missing\",\"value\":\"dpu.nvmeAttrs.namespaceUUID\"}]",
-		  "status.dpu.nvmeAttrs.namespaceUUID", "status.dpu.nvmeAttrs.namespaceID" },
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		SEEDED(w);
-		struct json *o AUTO(json_free) = NULL;
-
-		fault(&w, rows[i].fault);
-		world_make_volume(&w, "v");
-		world_make_attachment(&w, "one-v", "one", "v");
-		o = attached(&w, "one-v");
-		ck_assert_msg(!json_at(o, rows[i].absent), "%s", rows[i].fault);
-		ck_assert_msg(json_at(o, rows[i].present) != NULL, "%s", rows[i].fault);
-		heal(&w);
-		world_wait(&w, "dpuvolumeattachments/one-v", "status.dpu.pciAddress",
-		           "0000:26:00.1");
-	}
-}
-END_TEST
-
-START_TEST(the_status_may_be_late_or_wrong)
-{
-	SEEDED_WITH(w, "--short-pci-address");
-	struct json *first AUTO(json_free) = NULL;
-	struct json *o AUTO(json_free) = NULL;
-	struct err err = ERR_INIT;
-	int64_t nsid = 0;
-	struct api_answer state AUTO(answer_clear) = { 0 };
-
-	fault(&w, "[{\"dpf\":\"pci-zero-first\",\"ms\":50},"
-	          "{\"dpf\":\"late\",\"value\":\"dpu.funcVUID\",\"ms\":80},"
-	          "{\"dpf\":\"wrong-uuid\"},{\"dpf\":\"wrong-nsid\"}]");
-	world_make_volume(&w, "v");
-	world_make_attachment(&w, "one-v", "one", "v");
-	first = world_until(&w, "dpuvolumeattachments/one-v", "status.dpu.pciAddress", "00:00.0");
-	ck_assert_ptr_null(json_at(first, "status.dpu.funcVUID"));
-	o = world_until(&w, "dpuvolumeattachments/one-v", "status.dpu.pciAddress", "26:00.1");
-	ck_assert_int_eq(json_get_i64(o, "status.dpu.nvmeAttrs.namespaceID", &nsid, &err), 0);
-	ck_assert_int_eq(nsid, 1001);
-	ck_assert_ptr_nonnull(strstr(json_str(o, "status.dpu.nvmeAttrs.namespaceUUID"), "dead"));
-	state = world_call(&w, "GET", "/sim/state", NULL);
-	world_wait(&w, "dpuvolumeattachments/one-v", "status.dpu.funcVUID",
-	           json_str(state.json, "attachments.0.funcVUID"));
 }
 END_TEST
 
@@ -500,7 +326,7 @@ START_TEST(every_kind_of_function_has_its_place)
 		struct json *o AUTO(json_free) = NULL;
 
 		world_ok(&w, "POST", ATTACHMENTS, body, 201);
-		o = attached(&w, rows[i].name);
+		o = world_attached(&w, rows[i].name);
 		ck_assert_str_eq(json_str(o, "status.dpu.pciAddress"), rows[i].pci);
 	}
 }
@@ -518,7 +344,7 @@ START_TEST(a_filesystem_volume_has_a_tag_instead_of_a_namespace)
 	              "\"resources\":{\"requests\":{\"storage\":\"1Gi\"}}}}",
 	         201);
 	world_make_attachment(&w, "one-v", "one", "v");
-	o = attached(&w, "one-v");
+	o = world_attached(&w, "one-v");
 	ck_assert_ptr_null(json_at(o, "status.dpu.nvmeAttrs"));
 	ck_assert_ptr_nonnull(strstr(json_str(o, "status.dpu.virtioFSAttrs.filesystemTag"), "tag"));
 }
@@ -529,7 +355,7 @@ START_TEST(storage_grows_when_told)
 	SEEDED(w);
 
 	world_make_volume(&w, "v");
-	json_free(bound(&w, "v"));
+	json_free(world_bound(&w, "v"));
 	world_ok(&w, "POST", "/sim/resize", "{\"volume\":\"v\",\"bytes\":134217728}", 200);
 	world_wait(&w, "dpuvolumes/v", "status.state.volumeInfo.capacity.storage", "134217728");
 	world_ok(&w, "POST", "/sim/resize", "{\"volume\":\"v\",\"bytes\":1}", 400);
@@ -544,13 +370,13 @@ START_TEST(finalizers_taken_by_force_free_what_they_held)
 
 	world_make_volume(&w, "v");
 	world_make_attachment(&w, "one-v", "one", "v");
-	json_free(attached(&w, "one-v"));
-	fault(&w, "{\"dpf\":\"attachment-finalizer-stuck\"}");
+	json_free(world_attached(&w, "one-v"));
+	world_fault(&w, "{\"dpf\":\"attachment-finalizer-stuck\"}");
 	world_ok(&w, "DELETE", ATTACHMENTS "/one-v", NULL, 200);
 	world_ok(&w, "PATCH", ATTACHMENTS "/one-v", "{\"metadata\":{\"finalizers\":null}}", 200);
-	heal(&w);
+	world_heal(&w);
 	world_make_attachment(&w, "one-v", "one", "v");
-	json_free(attached(&w, "one-v"));
+	json_free(world_attached(&w, "one-v"));
 }
 END_TEST
 
@@ -561,7 +387,7 @@ START_TEST(a_volume_taken_by_force_can_still_be_detached)
 
 	world_make_volume(&w, "v");
 	world_make_attachment(&w, "one-v", "one", "v");
-	json_free(attached(&w, "one-v"));
+	json_free(world_attached(&w, "one-v"));
 	world_ok(&w, "DELETE", VOLUMES "/v", NULL, 200);
 	world_wait_condition(&w, "dpuvolumes/v", "DPUVolumeReconciled", "AwaitingDeletion", "");
 	world_ok(&w, "PATCH", VOLUMES "/v", "{\"metadata\":{\"finalizers\":null}}", 200);
@@ -587,7 +413,7 @@ static void *many_volumes(void *arg)
 		char *object AUTO(free) = NULL;
 
 		world_make_volume(w, name);
-		json_free(bound(w, name));
+		json_free(world_bound(w, name));
 		path = xasprintf(VOLUMES "/%s", name);
 		object = xasprintf("dpuvolumes/%s", name);
 		world_ok(w, "DELETE", path, NULL, 200);
@@ -619,9 +445,6 @@ SUITE("sim dpf", a_volume_is_bound_in_the_steps_of_dpf,
       what_an_attachment_lacks_is_its_message, of_several_dpus_one_must_be_preferred,
       functions_run_out_and_come_back, an_attached_volume_is_not_deleted_before_it_is_detached,
       a_condition_of_an_older_generation_does_not_count, delays_delay,
-      volumes_fail_as_told_and_heal, the_capacity_may_be_another, deletion_may_be_stuck,
-      attachments_fail_as_told_and_heal, parts_of_the_status_may_be_missing,
-      the_status_may_be_late_or_wrong, every_kind_of_function_has_its_place,
-      a_filesystem_volume_has_a_tag_instead_of_a_namespace, storage_grows_when_told,
-      finalizers_taken_by_force_free_what_they_held, a_volume_taken_by_force_can_still_be_detached,
-      many_volumes_at_once_all_live_and_die);
+      every_kind_of_function_has_its_place, a_filesystem_volume_has_a_tag_instead_of_a_namespace,
+      storage_grows_when_told, finalizers_taken_by_force_free_what_they_held,
+      a_volume_taken_by_force_can_still_be_detached, many_volumes_at_once_all_live_and_die);

@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <linux/fs.h>
 #include <string.h>
 #include <sys/inotify.h>
@@ -25,9 +24,8 @@
 #include "test/sim/test/harness.h"
 #include "test/sim/fabric/loopdev.h"
 #include "test/sim/fabric/state_dir.h"
+#include "test/sim/test/tree_shape.h"
 
-#define VOLUMES STORAGE_API "/dpuvolumes"
-#define ATTACHMENTS STORAGE_API "/dpuvolumeattachments"
 #define VF0 "0000:26:00.1"
 #define VF1 "0000:26:00.2"
 #define PF "0000:26:00.0"
@@ -123,87 +121,6 @@ static void bind(const char *bdf)
 
 /* ---- shape ---- */
 
-static struct strs shape;
-static size_t shape_root;
-
-static bool all_digits(const char *s, size_t n)
-{
-	return n && strspn(s, "0123456789") >= n;
-}
-
-/* "nvme", digits, and then c and n parts: with every number taken away. */
-static bool numbered(const char *s, size_t n, const char *prefix, struct str *ret)
-{
-	size_t k = strlen(prefix);
-
-	if (n <= k || strncmp(s, prefix, k) || !all_digits(s + k, 1))
-		return false;
-	str_add(ret, prefix);
-	for (size_t i = k; i < n; i++)
-		if (!all_digits(s + i, 1))
-			str_addn(ret, s + i, 1);
-		else if (i == k || !all_digits(s + i - 1, 1))
-			str_add(ret, "#");
-	return true;
-}
-
-/* A component of a path with addresses and numbers taken away. */
-static void add_component(const char *s, size_t n, struct str *ret)
-{
-	if (n == 12 && s[4] == ':' && s[7] == ':' && s[10] == '.')
-		str_add(ret, "BDF");
-	else if (memchr(s, ':', n) && all_digits(s, strcspn(s, ":")))
-		str_add(ret, "M:m");
-	else if (!numbered(s, n, "nvme-subsys", ret) && !numbered(s, n, "nvme", ret) &&
-	         !numbered(s, n, "ng", ret) && !numbered(s, n, "virtfn", ret))
-		str_addn(ret, s, n);
-}
-
-static void add_shape(const char *path, struct str *ret)
-{
-	while (*path) {
-		size_t n = strcspn(path, "/");
-
-		add_component(path, n, ret);
-		path += n;
-		if (*path == '/')
-			str_addn(ret, path++, 1);
-	}
-}
-
-static int collect(const char *path, const struct stat *st, int type, struct FTW *place)
-{
-	struct str line AUTO(str_clear) = STR_INIT(4096);
-	char target[1024];
-	ssize_t n;
-
-	(void)place;
-	if (type == FTW_D || type == FTW_DP || S_ISFIFO(st->st_mode))
-		return 0;
-	add_shape(path + shape_root, &line);
-	if (S_ISLNK(st->st_mode)) {
-		n = readlink(path, target, sizeof(target) - 1);
-		target[n > 0 ? n : 0] = '\0';
-		str_add(&line, " -> ");
-		add_shape(target, &line);
-	}
-	if (!strs_has(&shape, line.ptr))
-		strs_add(&shape, line.ptr);
-	return 0;
-}
-
-static struct strs shape_of(const char *sysfs)
-{
-	struct strs ret;
-
-	shape = (struct strs)STRS_INIT;
-	shape_root = strlen(sysfs);
-	ck_assert_int_eq(nftw(sysfs, collect, 32, FTW_PHYS), 0);
-	ret = shape;
-	shape = (struct strs)STRS_INIT;
-	return ret;
-}
-
 /* What recorded trees leave out although kernels have it. */
 static bool not_recorded(const char *line)
 {
@@ -234,12 +151,12 @@ START_TEST(the_tree_has_the_shape_of_recorded_ones)
 
 		HOST(w, rows[i].option, "--hotplug-slots=0");
 		tree_unpack(&recorded, rows[i].recorded);
-		want = shape_of(recorded.sysfs);
+		want = tree_shape(recorded.sysfs);
 		world_make_volume(&w, "v");
 		attach(&w, "one-v", "v");
 		bind(VF0);
 		until_there(rows[i].disk);
-		got = shape_of(sysfs);
+		got = tree_shape(sysfs);
 		ck_assert_uint_gt(got.n, 60);
 		for (size_t k = 0; k < got.n; k++)
 			ck_assert_msg(not_recorded(got.v[k]) || strs_has(&want, got.v[k]),

@@ -7,9 +7,6 @@
 #include "test/lib/suite.h"
 #include "test/sim/test/harness.h"
 
-#define VOLUMES STORAGE_API "/dpuvolumes"
-#define PLAIN(w) WORLD(w, "--no-dpf", "--no-fabric")
-
 static void add(struct sim_world *w, const char *fault)
 {
 	world_ok(w, "POST", "/sim/faults", fault, 200);
@@ -17,7 +14,7 @@ static void add(struct sim_world *w, const char *fault)
 
 static void create(struct sim_world *w, const char *name, unsigned code)
 {
-	char *body AUTO(free) = volume_json_text(name, "p", "1Gi");
+	char *body AUTO(free) = volume_json_text(name, "p");
 
 	world_ok(w, "POST", VOLUMES, body, code);
 }

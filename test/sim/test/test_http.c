@@ -16,7 +16,6 @@
 #include "test/sim/test/harness.h"
 #include "test/sim/server/http_server.h"
 
-#define VOLUMES STORAGE_API "/dpuvolumes"
 #define PATIENCE_MS 20000
 
 #define SERVED(w, s, ...)                                          \
@@ -116,13 +115,6 @@ static void expect_end(struct client *c)
 	ck_assert(!read_until(c, "there is no such text"));
 }
 
-static void make_volume(struct sim_world *w, const char *name)
-{
-	char *body AUTO(free) = volume_json_text(name, "p", "1Gi");
-
-	world_ok(w, "POST", VOLUMES, body, 201);
-}
-
 static unsigned threads_now(void)
 {
 	DIR *dir AUTO(closedir) = opendir("/proc/self/task");
@@ -147,7 +139,7 @@ START_TEST(a_connection_serves_one_request_after_the_other)
 {
 	SERVED(w, s, "--token=secret");
 	struct client c AUTO(client_close);
-	char *body AUTO(free) = volume_json_text("v", "p", "1Gi");
+	char *body AUTO(free) = volume_json_text("v", "p");
 
 	client_open(&c, s);
 	request(&c, "POST", VOLUMES, "", body);
@@ -170,9 +162,9 @@ START_TEST(a_watch_is_streamed_as_things_happen)
 	client_open(&c, s);
 	request(&c, "GET", VOLUMES "?watch=true&resourceVersion=1", "", "");
 	ck_assert(read_until(&c, "chunked"));
-	make_volume(&w, "first");
+	world_make_volume(&w, "first");
 	ck_assert(read_until(&c, "\"name\":\"first\""));
-	make_volume(&w, "second");
+	world_make_volume(&w, "second");
 	ck_assert(read_until(&c, "\"name\":\"second\""));
 	client_close(&c);
 	until_threads(before);
@@ -185,7 +177,7 @@ START_TEST(answers_are_cut_where_faults_say)
 	struct client half AUTO(client_close), none AUTO(client_close), watch AUTO(client_close);
 	unsigned long length;
 
-	make_volume(&w, "v");
+	world_make_volume(&w, "v");
 	world_ok(&w, "POST", "/sim/faults", "{\"verb\":\"get\",\"cut\":true}", 200);
 	client_open(&half, s);
 	request(&half, "GET", VOLUMES "/v", "", "");
@@ -214,8 +206,8 @@ START_TEST(a_request_may_hang_with_or_without_being_done)
 	SERVED(w, s, "--seed");
 	struct client done AUTO(client_close), not_done AUTO(client_close);
 	unsigned before = threads_now();
-	char *a AUTO(free) = volume_json_text("a", "p", "1Gi");
-	char *b AUTO(free) = volume_json_text("b", "p", "1Gi");
+	char *a AUTO(free) = volume_json_text("a", "p");
+	char *b AUTO(free) = volume_json_text("b", "p");
 
 	world_ok(&w, "POST", "/sim/faults",
 	         "[{\"name\":\"^a$\",\"verb\":\"create\",\"hang\":true},"
@@ -261,7 +253,7 @@ static void *create_often(void *arg)
 	client_open(&c, s);
 	for (int i = 0; i < EACH; i++) {
 		char *name AUTO(free) = xasprintf("%s%d", prefix, i);
-		char *body AUTO(free) = volume_json_text(name, "p", "1Gi");
+		char *body AUTO(free) = volume_json_text(name, "p");
 
 		str_reset(&c.in);
 		request(&c, "POST", VOLUMES, "", body);

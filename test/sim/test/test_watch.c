@@ -10,9 +10,7 @@
 #include "test/sim/test/harness.h"
 #include "test/sim/kinds/object.h"
 
-#define VOLUMES STORAGE_API "/dpuvolumes"
-
-#define PLAIN(w) WORLD(w, "--no-dpf", "--no-fabric", "--bookmark-ms=50")
+#define QUICK(w) WORLD(w, "--no-dpf", "--no-fabric", "--bookmark-ms=50")
 
 /* An open watch and what came of it so far. */
 struct open_watch {
@@ -79,13 +77,6 @@ static void expect(struct open_watch *s, const char *want)
 	ck_assert_str_eq(got.ptr, want);
 }
 
-static void create(struct sim_world *w, const char *name)
-{
-	char *body AUTO(free) = volume_json_text(name, "p", "1Gi");
-
-	world_ok(w, "POST", VOLUMES, body, 201);
-}
-
 static char *version_now(struct sim_world *w)
 {
 	struct api_answer a AUTO(answer_clear) = world_call(w, "GET", VOLUMES "?limit=1", NULL);
@@ -95,13 +86,13 @@ static char *version_now(struct sim_world *w)
 
 START_TEST(without_a_version_it_starts_with_what_exists)
 {
-	PLAIN(w);
+	QUICK(w);
 	struct open_watch s AUTO(open_watch_clear);
 
-	create(&w, "a");
-	create(&w, "b");
+	world_make_volume(&w, "a");
+	world_make_volume(&w, "b");
 	watch_open(&s, &w, "");
-	create(&w, "c");
+	world_make_volume(&w, "c");
 	world_ok(&w, "PATCH", VOLUMES "/a", "{\"metadata\":{\"labels\":{\"x\":\"y\"}}}", 200);
 	world_ok(&w, "DELETE", VOLUMES "/b", NULL, 200);
 	expect(&s, "ADDED a ADDED b ADDED c MODIFIED a DELETED b ");
@@ -110,30 +101,30 @@ END_TEST
 
 START_TEST(with_a_version_it_shows_what_came_after)
 {
-	PLAIN(w);
+	QUICK(w);
 	struct open_watch s AUTO(open_watch_clear);
 	char *rv AUTO(free) = NULL;
 	char *query AUTO(free) = NULL;
 
-	create(&w, "a");
+	world_make_volume(&w, "a");
 	rv = version_now(&w);
 	query = xasprintf("&resourceVersion=%s", rv);
-	create(&w, "b");
+	world_make_volume(&w, "b");
 	watch_open(&s, &w, query);
-	create(&w, "c");
+	world_make_volume(&w, "c");
 	expect(&s, "ADDED b ADDED c ");
 }
 END_TEST
 
 START_TEST(objects_come_and_go_with_the_selector)
 {
-	PLAIN(w);
+	QUICK(w);
 	struct open_watch labels AUTO(open_watch_clear), names AUTO(open_watch_clear);
 
 	watch_open(&labels, &w, "&labelSelector=x=y");
 	watch_open(&names, &w, "&fieldSelector=metadata.name=b");
-	create(&w, "a");
-	create(&w, "b");
+	world_make_volume(&w, "a");
+	world_make_volume(&w, "b");
 	world_ok(&w, "PATCH", VOLUMES "/a", "{\"metadata\":{\"labels\":{\"x\":\"y\"}}}", 200);
 	world_ok(&w, "PATCH", VOLUMES "/a", "{\"metadata\":{\"labels\":{\"z\":\"y\"}}}", 200);
 	world_ok(&w, "PATCH", VOLUMES "/a", "{\"metadata\":{\"labels\":{\"x\":null}}}", 200);
@@ -146,7 +137,7 @@ END_TEST
 
 START_TEST(bookmarks_carry_the_version_of_all_that_was_seen)
 {
-	PLAIN(w);
+	QUICK(w);
 	struct open_watch s AUTO(open_watch_clear);
 	char *rv AUTO(free) = NULL;
 	struct json *e AUTO(json_free) = NULL;
@@ -179,13 +170,13 @@ END_TEST
 
 START_TEST(a_version_that_is_too_old_is_an_error_event)
 {
-	PLAIN(w);
+	QUICK(w);
 	struct open_watch s AUTO(open_watch_clear);
 	struct json *e AUTO(json_free) = NULL;
 	struct err err = ERR_INIT;
 	int64_t code = 0;
 
-	create(&w, "a");
+	world_make_volume(&w, "a");
 	world_ok(&w, "POST", "/sim/expire", NULL, 200);
 	watch_open(&s, &w, "&resourceVersion=1");
 	e = next(&s, NULL);
@@ -243,7 +234,7 @@ START_TEST(wrong_parameters_are_refused)
 {
 	static const char *const rows[] = { "&resourceVersion=x", "&timeoutSeconds=-1",
 		                            "&labelSelector=a in b" };
-	PLAIN(w);
+	QUICK(w);
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		char *path AUTO(free) = xasprintf(VOLUMES "?watch=1%s", rows[i]);
