@@ -70,22 +70,25 @@ typedef void handler(const struct api_call *call, const struct target *t, struct
 
 static const struct verb {
 	const char *method;
-	int with_name; /* 1: needs a name, 0: must have none */
+	bool with_name; /* the path names an object; else it must not */
 	const char *name;
 	handler *fn;
 } verbs[] = {
-	{ "GET", 1, "get", api_get },        { "GET", 0, "list", api_list },
-	{ "POST", 0, "create", api_create }, { "PUT", 1, "update", api_update },
-	{ "PATCH", 1, "patch", api_patch },  { "DELETE", 1, "delete", api_delete },
+	{ .method = "GET", .with_name = true, .name = "get", .fn = api_get },
+	{ .method = "GET", .name = "list", .fn = api_list },
+	{ .method = "POST", .name = "create", .fn = api_create },
+	{ .method = "PUT", .with_name = true, .name = "update", .fn = api_update },
+	{ .method = "PATCH", .with_name = true, .name = "patch", .fn = api_patch },
+	{ .method = "DELETE", .with_name = true, .name = "delete", .fn = api_delete },
 };
-static const struct verb watch_verb = { "GET", 0, "watch", api_watch };
+static const struct verb watch_verb = { .method = "GET", .name = "watch", .fn = api_watch };
 
 static const struct verb *verb_find(const struct api_call *call, const struct target *t)
 {
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
 		const struct verb *v = &verbs[i];
 
-		if (!str_eq(v->method, call->method) || v->with_name != !!t->name)
+		if (!str_eq(v->method, call->method) || v->with_name != (t->name != NULL))
 			continue;
 		return v->fn == api_list && call_flag(call, "watch") ? &watch_verb : v;
 	}

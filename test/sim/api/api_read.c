@@ -65,10 +65,9 @@ static bool parse_paging(const struct api_call *call, struct store_query *q, uin
 		return false;
 	}
 	if (!store_keeps(call->sim->store, *rv)) {
-		reply_failure(ret, 410, NULL,
-		              "The provided continue parameter is too old to display a consistent "
-		              "list result. You must start a new list without the continue "
-		              "parameter.");
+		reply_failure(
+			ret, 410, NULL,
+			"The provided continue parameter is too old to display a consistent list result. You must start a new list without the continue parameter.");
 		return false;
 	}
 	return true;

@@ -17,9 +17,8 @@
 #include "test/sim/store/store.h"
 #include "test/sim/kinds/validate.h"
 
-#define MODIFIED                                                                             \
-	"the object has been modified; please apply your changes to the latest version and " \
-	"try again"
+#define MODIFIED \
+	"the object has been modified; please apply your changes to the latest version and try again"
 
 static bool is_json_type(const char *type)
 {
@@ -67,9 +66,9 @@ static struct json *parse_object(const struct api_call *call, const struct targe
 	const char *ns;
 
 	if (!is_json_type(call->content_type)) {
-		reply_failure(ret, 415, NULL,
-		              "the body of the request was in an unknown format - accepted media "
-		              "types include: application/json");
+		reply_failure(
+			ret, 415, NULL,
+			"the body of the request was in an unknown format - accepted media types include: application/json");
 		return NULL;
 	}
 	o = parse_body(call, ret);
@@ -77,33 +76,32 @@ static struct json *parse_object(const struct api_call *call, const struct targe
 		return NULL;
 	ns = object_namespace(o);
 	if (str_empty(json_str(o, "kind"))) {
-		reply_failure(ret, 400, NULL,
-		              "the object provided is unrecognized (must be of type %s): Object "
-		              "'Kind' is missing",
-		              t->res->kind);
+		reply_failure(
+			ret, 400, NULL,
+			"the object provided is unrecognized (must be of type %s): Object 'Kind' is missing",
+			t->res->kind);
 		return NULL;
 	}
 	/* Of custom resources a wrong kind is found by validation. */
 	if (!str_eq(json_str(o, "apiVersion"), api_version) ||
 	    (!t->res->schema && !str_eq(json_str(o, "kind"), t->res->kind))) {
-		reply_failure(ret, 400, NULL,
-		              "the API version in the data (%s) does not match the expected API "
-		              "version (%s)",
-		              json_str(o, "apiVersion") ? json_str(o, "apiVersion") : "",
-		              api_version);
+		reply_failure(
+			ret, 400, NULL,
+			"the API version in the data (%s) does not match the expected API version (%s)",
+			json_str(o, "apiVersion") ? json_str(o, "apiVersion") : "", api_version);
 		return NULL;
 	}
 	if (!metadata_decodes(o)) {
-		reply_failure(ret, 400, NULL,
-		              "%s in version \"%s\" cannot be handled as a %s: labels and "
-		              "annotations are maps of strings",
-		              t->res->kind, t->res->version, t->res->kind);
+		reply_failure(
+			ret, 400, NULL,
+			"%s in version \"%s\" cannot be handled as a %s: labels and annotations are maps of strings",
+			t->res->kind, t->res->version, t->res->kind);
 		return NULL;
 	}
 	if (*ns && !str_eq(ns, t->ns)) {
-		reply_failure(ret, 400, NULL,
-		              "the namespace of the provided object does not match the namespace "
-		              "sent on the request");
+		reply_failure(
+			ret, 400, NULL,
+			"the namespace of the provided object does not match the namespace sent on the request");
 		return NULL;
 	}
 	return TAKE(o);
@@ -298,10 +296,9 @@ static bool preconditions_hold(const struct target *t, const struct json *wanted
 	*named_rv = !str_empty(rv);
 	snprintf(own, sizeof(own), "%" PRIu64, current->rv);
 	if (*uid && !str_eq(uid, current->uid)) {
-		char *why AUTO(free) =
-			xasprintf("Precondition failed: UID in precondition: %s, UID in object "
-		                  "meta: %s",
-		                  uid, current->uid);
+		char *why AUTO(free) = xasprintf(
+			"Precondition failed: UID in precondition: %s, UID in object meta: %s", uid,
+			current->uid);
 
 		reply_conflict(ret, t->res, current->name, why);
 		return false;
@@ -408,9 +405,7 @@ void api_patch(const struct api_call *call, const struct target *t, struct reply
 	    !str_has_prefix(call->content_type, "application/merge-patch+json")) {
 		reply_failure(
 			ret, 415, NULL,
-			"the body of the request was in an unknown format - accepted media "
-			"types include: application/merge-patch+json (snap-sim knows no other "
-			"patch)");
+			"the body of the request was in an unknown format - accepted media types include: application/merge-patch+json (snap-sim knows no other patch)");
 		return;
 	}
 	patch = parse_body(call, ret);

@@ -123,10 +123,10 @@ static int check(const struct label_requirement *q, struct err *err)
 			               i, q->key, q->values.v[i]);
 		if ((q->op == LABEL_ABOVE || q->op == LABEL_BELOW) &&
 		    parse_i64(q->key, q->values.v[i], &n, &number))
-			return err_set(err, ERR_INVALID,
-			               "values[%zu]: Invalid value: \"%s\": for 'Gt', 'Lt' "
-			               "operators, the value must be an integer",
-			               i, q->values.v[i]);
+			return err_set(
+				err, ERR_INVALID,
+				"values[%zu]: Invalid value: \"%s\": for 'Gt', 'Lt' operators, the value must be an integer",
+				i, q->values.v[i]);
 	}
 	return 0;
 }

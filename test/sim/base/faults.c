@@ -233,9 +233,9 @@ static int get_effects(const struct json *spec, struct fault *x, struct err *err
 	if (kind && get_kind(kind, &x->kind, err))
 		return -1;
 	if (kind && (x->verb || x->resource || x->times))
-		return err_set(err, ERR_INVALID,
-		               "fault: verb, resource and times belong to requests, dpf faults "
-		               "last until they are deleted");
+		return err_set(
+			err, ERR_INVALID,
+			"fault: verb, resource and times belong to requests, dpf faults last until they are deleted");
 	if (get_unsigned(spec, "latencyMs", &x->request.latency_ms, err) ||
 	    get_unsigned(spec, "status", &x->request.status, err) ||
 	    get_unsigned(spec, "retryAfterSeconds", &x->request.retry_after, err) ||

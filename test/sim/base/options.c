@@ -66,8 +66,7 @@ static const struct option_row rows[] = {
 	{ "no-fabric", NULL, FLAG, AT(no_fabric),
 	  "no devices: attachments get addresses of functions that are not there" },
 	{ "state", "DIR", TEXT, AT(state),
-	  "where <node>/sys, <node>/dev and the images are (/var/tmp/snap-sim); not on a nodev "
-	  "mount" },
+	  "where <node>/sys, <node>/dev and the images are (/var/tmp/snap-sim); not on a nodev mount" },
 	{ "no-multipath", NULL, FLAG, AT(no_multipath), "the tree of nvme_core.multipath=N" },
 	{ "sector-size", "N", NUMBER, AT(sector_size),
 	  "logical block size of the devices, 512 or 4096 (512)" },
@@ -224,9 +223,9 @@ static int check(const struct sim_options *o, struct err *err)
 			               "--attachment-metadata: \"%s\" is not KEY=VALUE",
 			               o->attachment_metadata.v[i]);
 	if (o->api && (o->seed || o->seed_files.n || o->no_dpf))
-		return err_set(err, ERR_INVALID,
-		               "--kubeconfig: --seed, --seed-file and --no-dpf make no sense with "
-		               "it; create the objects there");
+		return err_set(
+			err, ERR_INVALID,
+			"--kubeconfig: --seed, --seed-file and --no-dpf make no sense with it; create the objects there");
 	return dns1123_subdomain(o->namespace)
 	               ? 0
 	               : err_set(err, ERR_INVALID, "--namespace: \"%s\" is no Kubernetes name",

@@ -28,10 +28,10 @@ static const struct {
 	int64_t (*reconcile)(struct dpf *d, struct object_version *v, struct json *o);
 	void (*gone)(struct dpf *d, const char *ns, const char *name);
 } controllers[] = {
-	{ RES_VENDORS, dpf_vendor, NULL },
-	{ RES_POLICIES, dpf_policy, NULL },
-	{ RES_VOLUMES, dpf_volume, dpf_volume_gone },
-	{ RES_ATTACHMENTS, dpf_attachment, dpf_attachment_gone },
+	{ .res = RES_VENDORS, .reconcile = dpf_vendor },
+	{ .res = RES_POLICIES, .reconcile = dpf_policy },
+	{ .res = RES_VOLUMES, .reconcile = dpf_volume, .gone = dpf_volume_gone },
+	{ .res = RES_ATTACHMENTS, .reconcile = dpf_attachment, .gone = dpf_attachment_gone },
 };
 
 /* volume NULL: the attachments of any. */

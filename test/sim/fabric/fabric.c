@@ -85,9 +85,9 @@ static int add_host(struct fabric *f, const char *name, struct err *err)
 static int set_up(struct fabric *f, struct err *err)
 {
 	if (geteuid())
-		return err_set(err, ERR_PRECONDITION,
-		               "devices need root (loop devices, device nodes); --no-fabric does "
-		               "without them");
+		return err_set(
+			err, ERR_PRECONDITION,
+			"devices need root (loop devices, device nodes); --no-fabric does without them");
 	f->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	f->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (f->inotify_fd < 0 || f->wake_fd < 0)
@@ -150,8 +150,7 @@ static void host_free(struct host *h)
 				log_msg(LOG_WARNING, "%s: %s", k->volume, err.msg);
 			else if (busy)
 				log_msg(LOG_WARNING,
-				        "volume %s is still in use: /dev/loop%u goes when it is "
-				        "let go",
+				        "volume %s is still in use: /dev/loop%u goes when it is let go",
 				        k->volume, k->loop.number);
 			fn->disks = k->next;
 			disk_free(k);
@@ -241,8 +240,7 @@ static int remove_disk(struct function *fn, struct disk **at, struct err *err)
 		return -1;
 	if (busy)
 		log_msg(LOG_WARNING,
-		        "volume %s was detached from under its user: /dev/loop%u stays until it is "
-		        "let go",
+		        "volume %s was detached from under its user: /dev/loop%u stays until it is let go",
 		        k->volume, k->loop.number);
 	*at = k->next;
 	disk_free(k);
@@ -268,10 +266,10 @@ static int prepare_image(struct fabric *f, const struct fabric_namespace *n, cha
 	char *image AUTO(free) = state_dir_image(&f->state, n->ns, n->volume);
 
 	if (!image_is_attached(f, n->ns, n->volume) && loopdev_is_over(image))
-		return err_set(err, ERR_UNAVAILABLE,
-		               "the device of the last attachment of volume %s is still in use "
-		               "(mounted or open)",
-		               n->volume);
+		return err_set(
+			err, ERR_UNAVAILABLE,
+			"the device of the last attachment of volume %s is still in use (mounted or open)",
+			n->volume);
 	if (image_prepare(image, n->bytes, f->faults, n->volume, err))
 		return -1;
 	*ret = TAKE(image);

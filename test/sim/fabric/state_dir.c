@@ -58,10 +58,10 @@ static int check_nodev(const char *path, struct err *err)
 	if (!(fs.f_flag & ST_NODEV))
 		return 0;
 	mount = mount_of(path);
-	return err_set(err, ERR_PRECONDITION,
-	               "--state %s is on the mount %s, which has the option nodev: device nodes "
-	               "there cannot be opened; name a directory elsewhere",
-	               path, mount);
+	return err_set(
+		err, ERR_PRECONDITION,
+		"--state %s is on the mount %s, which has the option nodev: device nodes there cannot be opened; name a directory elsewhere",
+		path, mount);
 }
 
 static int check_ours(const char *path, struct err *err)
@@ -77,8 +77,7 @@ static int check_ours(const char *path, struct err *err)
 		return 0;
 	return err_set(
 		err, ERR_PRECONDITION,
-		"--state %s has files that are not snap-sim's (%s ...); it needs a directory "
-		"of its own",
+		"--state %s has files that are not snap-sim's (%s ...); it needs a directory of its own",
 		path, names.v[0]);
 }
 

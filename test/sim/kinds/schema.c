@@ -76,9 +76,9 @@ static void attachment_rule(const struct json *spec, struct invalid *ret)
 	if (json_get_bool(spec, "hotplugFunction", &hotplug, &err) || !hotplug)
 		return;
 	if (!str_eq(json_str(spec, "functionType"), "pf"))
-		invalid_add(ret, "FieldValueInvalid", "spec",
-		            "Invalid value: hotplugFunction can be true only when functionType is "
-		            "pf");
+		invalid_add(
+			ret, "FieldValueInvalid", "spec",
+			"Invalid value: hotplugFunction can be true only when functionType is pf");
 }
 
 const struct schema schema_volume = { volume_fields, ARRAY_LEN(volume_fields), NULL };

@@ -255,10 +255,10 @@ static void rule_of_modes(const struct schema_field *f, const char *path, const 
 {
 	json_foreach (item, list) {
 		if (!is_allowed(f, json_text(item))) {
-			add_broken(path, list,
-			           "accessModes must be one of ReadWriteOnce, ReadOnlyMany, "
-			           "ReadWriteMany",
-			           ret);
+			add_broken(
+				path, list,
+				"accessModes must be one of ReadWriteOnce, ReadOnlyMany, ReadWriteMany",
+				ret);
 			return;
 		}
 	}
@@ -370,10 +370,9 @@ void validate_object(const struct api_resource *res, const struct json *object,
 	if (!has_rules(res->schema))
 		return;
 	if (is_blocking(ret))
-		invalid_add(ret, "FieldValueInvalid", "<nil>",
-		            "Invalid value: null: some validation rules were not checked because "
-		            "the object was invalid; correct the existing errors to complete "
-		            "validation");
+		invalid_add(
+			ret, "FieldValueInvalid", "<nil>",
+			"Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation");
 	else
 		check_spec_rules(res->schema, spec, json_at(old, "spec"), ret);
 }

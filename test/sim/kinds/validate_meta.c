@@ -14,31 +14,15 @@
 #define ANNOTATIONS_MAX (256 * 1024)
 
 static const char subdomain_rule[] =
-	"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
-	"'.', "
-	"and must start and end with an alphanumeric character (e.g. 'example.com', regex used for "
-	"validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-static const char label_rule[] = "a lowercase RFC 1123 label must consist of lower case "
-				 "alphanumeric characters or '-', and must "
-				 "start and end with an alphanumeric character (e.g. 'my-name',  "
-				 "or '123-abc', regex used for "
-				 "validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+	"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+static const char label_rule[] =
+	"a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 static const char label_value_rule[] =
-	"a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
-	"'.', "
-	"and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  "
-	"or "
-	"'12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+	"a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 static const char label_key_rule[] =
-	"a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must "
-	"start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or "
-	"'123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with "
-	"an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')";
+	"a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')";
 static const char qualified_rule[] =
-	"name part must consist of alphanumeric characters, '-', '_' or '.', and must start and "
-	"end with "
-	"an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for "
-	"validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+	"name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 
 static void check_name(const struct api_resource *res, const char *name, struct invalid *ret)
 {
@@ -109,8 +93,7 @@ static void check_finalizers(const struct json *object, const struct json *old, 
 		else if (old && object_is_deleting(old) && !object_has_finalizer(old, finalizer))
 			invalid_add(
 				ret, "FieldValueForbidden", "metadata.finalizers",
-				"Forbidden: no new finalizers can be added if the object is being "
-				"deleted, found new finalizers []string{\"%s\"}",
+				"Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{\"%s\"}",
 				finalizer);
 	}
 }

@@ -237,9 +237,9 @@ START_TEST(functions_run_out_and_come_back)
 	world_make_attachment(&w, "one-a", "one", "a");
 	json_free(world_attached(&w, "one-a"));
 	world_make_attachment(&w, "one-b", "one", "b");
-	world_wait(&w, "dpuvolumeattachments/one-b", "status.message",
-	           "DPUAttach not ready: no free function: all 1 of kind vf on DPUNode one are in "
-	           "use");
+	world_wait(
+		&w, "dpuvolumeattachments/one-b", "status.message",
+		"DPUAttach not ready: no free function: all 1 of kind vf on DPUNode one are in use");
 	world_make_attachment(&w, "two-b", "two", "b");
 	json_free(world_attached(&w, "two-b"));
 	world_ok(&w, "DELETE", ATTACHMENTS "/one-a", NULL, 200);
