@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Knows all parts but the HTTP server, which main.c puts in front. */
+/* Knows all parts but the HTTP server, which main.c adds. */
 #include "test/sim/life.h"
 
 #include <stdlib.h>

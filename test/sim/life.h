@@ -7,11 +7,11 @@
 #include "test/sim/base/sim.h"
 
 /*
- * Makes the parts, seeds the objects and starts DPF. `options` must outlive *ret. To be ended with
- * sim_end() after a failure too.
+ * Makes the parts, creates the first objects, starts DPF. `options` must outlive *ret. After an
+ * error, too, sim_end() is to be called.
  */
 int sim_start(const struct sim_options *options, struct sim *ret, struct err *err) MUST_CHECK;
-/* Ends what waits on behalf of a client or of DPF; nothing is freed. */
+/* Wakes and ends all that waits for a client or an event; frees nothing. */
 void sim_stop(struct sim *sim);
-/* Stops and frees everything. No request may be under way. */
+/* Ends and frees everything. No request may be under way. */
 void sim_end(struct sim *sim);

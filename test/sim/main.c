@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * snap-sim: options -> the parts (life.c) -> HTTP -> wait for a signal -> the same backwards.
- */
+/* The program: options -> the parts (life.c) -> HTTP -> wait for a signal -> the same backwards. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

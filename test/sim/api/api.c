@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a path to what is meant: group, version, namespace, resource, name, subresource; from method
- * and query to the verb of RBAC ("list", "watch", ...), by which requests are counted and
- * faults are matched. Runs on the connection's thread.
+ * Parses the path into group, version, namespace, resource, name and subresource, and finds the
+ * verb ("list", "watch", ...) by which requests are counted and faults are matched. Runs on the
+ * connection's thread.
  */
 #include "test/sim/api/api.h"
 
@@ -42,7 +42,7 @@ static void split_path(const char *path, struct strs *ret)
 	}
 }
 
-/* parts: what stands behind the group and version. False: no such resource. */
+/* parts: the path behind group and version. False: no such resource. */
 static bool parse_target(const char *group, const char *version, char **parts, size_t n,
                          struct target *ret)
 {
@@ -95,7 +95,7 @@ static const struct verb *verb_find(const struct api_call *call, const struct ta
 	return NULL;
 }
 
-/* The name in the path, or for a creation the one in the body: what faults match. */
+/* The name that faults match: that of the path or, when an object is created, that of the body. */
 static char *name_for_faults(const struct api_call *call, const struct target *t)
 {
 	struct json *body AUTO(json_free) = NULL;
@@ -118,7 +118,7 @@ static void reply_fault(struct reply *r, const struct request_fault *fault)
 	r->retry_after = fault->retry_after;
 }
 
-/* Carries the request out with what the fault does to it. */
+/* Carries the request out, and applies the fault to it. */
 static void run_with_fault(const struct api_call *call, const struct verb *verb,
                            const struct target *t, const struct request_fault *fault,
                            struct reply *ret)

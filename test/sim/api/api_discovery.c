@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What clients ask before anything else: /version, /api, /apis and the resource lists, made
- * from the table in resource.c. No state.
- */
+/* /version, /api, /apis and the resource lists, made from the table in resource.c. No state. */
 #include "test/sim/api/api_discovery.h"
 
 #include <string.h>
@@ -43,7 +40,7 @@ static struct json *group_of(const struct api_resource *r)
 	return group;
 }
 
-/* The first row of each group stands for it. */
+/* Whether no earlier row has the same group. */
 static bool first_of_group(size_t i)
 {
 	for (size_t k = 0; k < i; k++)

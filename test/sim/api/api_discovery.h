@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the server serves: /version, /api, /apis and the lists of resources. */
+/* Discovery, which clients ask first: /version, /api, /apis and the lists of resources. */
 #pragma once
 
 #include "test/sim/api/status.h"
 
-/* false when the path is none of discovery's. */
+/* False: it is not a path of discovery. */
 bool api_discovery(const char *path, struct reply *ret);

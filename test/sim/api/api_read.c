@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * get and list. A list is paged by limit/continue; the token holds the version of the first page
- * and
- * the last key. Pages behind the first show the objects as they are now, under the first page's
- * version: whoever
- * watches from there sees every change again. No state.
+ * get and list. A list is paged by limit and continue; the token holds the version of the first
+ * page and the last key. Later pages show the objects as they are now, but carry the version of the
+ * first page: a client that watches from there sees every change since then, some of them twice. No
+ * state.
  */
 #include "test/sim/api/api_read.h"
 
@@ -31,7 +30,7 @@ void api_get(const struct api_call *call, const struct target *t, struct reply *
 	ret->type = "application/json";
 }
 
-/* "<rv>:<ns>/<name>" */
+/* The token: "<rv>:<ns>/<name>". */
 static bool parse_continue(const char *token, uint64_t *rv, const char **after)
 {
 	struct err err = ERR_INIT;
@@ -45,7 +44,7 @@ static bool parse_continue(const char *token, uint64_t *rv, const char **after)
 	return parse_u64("continue", number, rv, &err) == 0;
 }
 
-/* False: the reply says why not. */
+/* Fills in limit, start and version. False: the reply says what is wrong. */
 static bool parse_paging(const struct api_call *call, struct store_query *q, uint64_t *rv,
                          struct reply *ret)
 {

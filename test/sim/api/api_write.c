@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * create, update, patch, delete: what the API server does around storing an object.
+ * create, update, patch and delete: what the API server checks and changes before it stores an
+ * object.
  *
- * An update is optimistic: read a version, make the new tree, validate, put it back; when somebody
- * was faster, a request that named a resourceVersion gets 409, any other starts again. A change
- * that changes nothing makes no version and no event. No state.
+ * An update is optimistic: read a version, make the new object, validate it, store it if the
+ * version is still the newest. If it is not, a request that names a resourceVersion is answered
+ * 409, and any other is tried again. A request that changes nothing makes no version and no event.
+ * No state.
  */
 #include "test/sim/api/api_write.h"
 
@@ -14,8 +16,8 @@
 
 #include "common/mem.h"
 #include "test/sim/kinds/object.h"
-#include "test/sim/store/store.h"
 #include "test/sim/kinds/validate.h"
+#include "test/sim/store/store.h"
 
 #define MODIFIED \
 	"the object has been modified; please apply your changes to the latest version and try again"
@@ -25,7 +27,7 @@ static bool is_json_type(const char *type)
 	return !type || str_has_prefix(type, "application/json");
 }
 
-/* NULL: the reply says why. */
+/* The body as an object. NULL: the reply says what is wrong. */
 static struct json *parse_body(const struct api_call *call, struct reply *ret)
 {
 	struct json *body AUTO(json_free) = NULL;
@@ -57,7 +59,10 @@ static bool metadata_decodes(const struct json *object)
 	       is_string_map(json_at(object, "metadata.annotations"));
 }
 
-/* A whole object: its type and place must be those of the path. */
+/*
+ * The body as a whole object, whose type and namespace must be those of the path. NULL: the reply
+ * says what is wrong.
+ */
 static struct json *parse_object(const struct api_call *call, const struct target *t,
                                  struct reply *ret)
 {
@@ -82,7 +87,7 @@ static struct json *parse_object(const struct api_call *call, const struct targe
 			t->res->kind);
 		return NULL;
 	}
-	/* Of custom resources a wrong kind is found by validation. */
+	/* The kind of a custom resource is checked by the validation. */
 	if (!str_eq(json_str(o, "apiVersion"), api_version) ||
 	    (!t->res->schema && !str_eq(json_str(o, "kind"), t->res->kind))) {
 		reply_failure(
@@ -107,7 +112,7 @@ static struct json *parse_object(const struct api_call *call, const struct targe
 	return TAKE(o);
 }
 
-/* Answers 422 and returns false when something is wrong. */
+/* False: something is wrong, and the reply (422) says what. */
 static bool is_valid(const struct target *t, const struct json *object, const struct json *old,
                      struct reply *ret)
 {
@@ -175,14 +180,17 @@ void api_create(const struct api_call *call, const struct target *t, struct repl
 		return;
 	if (json_str(object, "metadata.resourceVersion") &&
 	    *json_str(object, "metadata.resourceVersion")) {
-		/* As it is: an error of the server's that nobody has classified. */
+		/* The real API server answers 500 here, too. */
 		reply_failure(ret, 500, NULL,
 		              "resourceVersion should not be set on objects to be created");
 		return;
 	}
 	set_new_metadata(t, object);
 	validate_prune(t->res, object);
-	/* Nodes and the like come with their status: no controller of ours makes it. */
+	/*
+	 * Kinds without a schema (Node, DPUNode) keep the status that they are created with: no
+	 * controller here would write it.
+	 */
 	if (t->res->schema)
 		json_remove(object, "status");
 	if (!is_valid(t, object, NULL, ret))
@@ -199,7 +207,7 @@ void api_create(const struct api_call *call, const struct target *t, struct repl
 	ret->type = "application/json";
 }
 
-/* Everything but metadata and status decides the generation. */
+/* A change outside metadata and status raises the generation. */
 static bool same_spec(const struct json *a, const struct json *b)
 {
 	struct json *x AUTO(json_free) = json_copy(a);
@@ -212,7 +220,7 @@ static bool same_spec(const struct json *a, const struct json *b)
 	return json_equal(x, y);
 }
 
-/* What a client may not change is put back. */
+/* Restores the metadata that a client may not change. */
 static void keep_metadata(struct json *object, const struct json *old)
 {
 	static const char *const fixed[] = {
@@ -238,7 +246,10 @@ static void keep_metadata(struct json *object, const struct json *old)
 	json_remove(metadata, "managedFields");
 }
 
-/* The part that the path is about comes from `wanted`, the rest from `old`. */
+/*
+ * The new object: a path with /status takes only status from `wanted`, any other path all but
+ * status.
+ */
 static struct json *combine(const struct target *t, const struct json *wanted,
                             const struct json *old)
 {
@@ -284,7 +295,10 @@ static int commit(const struct api_call *call, const struct target *t, struct js
 	return 0;
 }
 
-/* uid and resourceVersion that a new state names must be those of the object. */
+/*
+ * Whether the uid and the resourceVersion of `wanted`, where present, are those of the object.
+ * False: the reply says which is not.
+ */
 static bool preconditions_hold(const struct target *t, const struct json *wanted,
                                const struct object_version *current, bool *named_rv,
                                struct reply *ret)
@@ -341,7 +355,7 @@ void api_update(const struct api_call *call, const struct target *t, struct repl
 		struct invalid causes AUTO(invalid_clear);
 		struct api_resource as = *t->res;
 
-		as.kind = t->res->plural; /* so it says */
+		as.kind = t->res->plural; /* the message names the plural */
 		invalid_init(&causes);
 		invalid_add(&causes, "FieldValueInvalid", "metadata.resourceVersion",
 		            "Invalid value: 0: must be specified for an update");
@@ -415,7 +429,7 @@ void api_patch(const struct api_call *call, const struct target *t, struct reply
 		;
 }
 
-/* DeleteOptions of the body, which may be missing. False: replied. */
+/* Checks the preconditions of the body's DeleteOptions, which may be missing. False: replied. */
 static bool delete_allowed(const struct api_call *call, const struct target *t,
                            const struct object_version *current, bool *named_rv, struct reply *ret)
 {
@@ -433,8 +447,8 @@ static bool delete_allowed(const struct api_call *call, const struct target *t,
 }
 
 /*
- * Finalizers hold the object: it is marked, and goes when the last of them is removed. 0 (replied),
- * or STORE_CHANGED.
+ * For an object with finalizers: sets deletionTimestamp; the object goes with its last finalizer. 0
+ * (replied), or STORE_CHANGED.
  */
 static int mark_deleted(const struct api_call *call, const struct target *t, struct json *object,
                         const struct object_version *current, struct reply *ret)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading the query of a request, and waiting for something or for its end. No state. */
+/* Reads the query; waits for a descriptor, a time or the end of the client. No state. */
 #include "test/sim/api/call.h"
 
 #include <poll.h>

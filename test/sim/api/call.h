@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One request to the API, and what it is about. */
+/* One request, and the resource that its path names. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,17 +11,17 @@
 
 struct api_call {
 	struct sim *sim;
-	const char *method, *path; /* path is decoded and without the query */
+	const char *method, *path; /* decoded; path is without the query */
 	const char *content_type, *authorization;
 	const struct strs *query; /* "key=value", decoded */
 	const char *body;
 	size_t body_len;
-	int client_fd; /* to see that the client has gone; -1: none */
+	int client_fd; /* watched, to notice that the client has gone; -1: none */
 };
 
 struct target {
 	const struct api_resource *res;
-	char *ns, *name, *sub; /* NULL: not in the path */
+	char *ns, *name, *sub; /* NULL: not in the path; sub is "status" */
 };
 
 /* The value of a query parameter, or NULL. */
@@ -30,6 +30,7 @@ bool call_flag(const struct api_call *call, const char *key);
 
 enum wait_end { WAIT_READY, WAIT_TIMEOUT, WAIT_GONE };
 /*
- * Until fd (-1: none) is readable, ms (-1: for ever) have passed, or the client or snap-sim goes.
+ * Waits until fd (-1: none) is readable, ms (-1: for ever) have passed, or the client or snap-sim
+ * ends.
  */
 enum wait_end call_wait(const struct api_call *call, int fd, int ms);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The grammar of label selectors, read token by token. What the API server refuses is refused: a
- * selector that is misread selects too much or too little. "in" and "notin" are operators only
- * behind a key; elsewhere they are words. No state.
+ * The parser of label selectors, one token after the other. It refuses what the API server refuses,
+ * because a selector that is misread selects too much or too little. "in" and "notin" are operators
+ * only behind a key; elsewhere they are words. No state.
  */
 #include "test/sim/api/label_selector.h"
 
@@ -13,8 +13,8 @@
 #include "test/sim/kinds/qualified_name.h"
 
 struct reader {
-	const char *at; /* what is not read yet */
-	char *token;    /* the one to look at: a word, a symbol, "" at the end */
+	const char *at; /* the rest of the text */
+	char *token;    /* the current one: a word, a symbol, or "" at the end */
 	bool word;
 };
 
@@ -23,7 +23,7 @@ static bool is_symbol(char c)
 	return c && strchr("=!(),<>", c);
 }
 
-/* The longest of the symbols that the text starts with. */
+/* Length of the symbol at the start of the text; the longest one counts. */
 static size_t symbol_length(const char *s)
 {
 	return (s[0] == '=' || s[0] == '!') && s[1] == '=' ? 2 : 1;
@@ -68,11 +68,11 @@ static const struct {
 	{ "<", LABEL_BELOW }, { "in", LABEL_IN }, { "notin", LABEL_NOT_IN },
 };
 
-/* "(a,b)"; an empty place is the empty value. */
+/* "(a,b)"; nothing between two commas is the empty value. */
 static int read_set(struct reader *r, struct strs *values, struct err *err)
 {
 	if (!is(r, "("))
-		/* Without the comma of the others, as the server has it. */
+		/* The server writes this text without a comma, unlike the others. */
 		return err_set(err, ERR_INVALID, "found '%s' expected: '('", r->token);
 	do {
 		next(r);
@@ -202,7 +202,7 @@ static const char *value_of(const struct strs *labels, const char *key)
 	return NULL;
 }
 
-/* What is no number is neither above nor below one. */
+/* A value that is no number is neither above nor below one. */
 static bool compares(const struct label_requirement *q, const char *value)
 {
 	struct err ignored = ERR_INIT;

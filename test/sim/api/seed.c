@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Creates the first objects through api_handle(), so that they are validated and completed like any
+ * Creates the first objects through api_create(), so that they are validated and completed like any
  * other. They are not counted as requests.
  */
 #include "test/sim/api/seed.h"
@@ -12,8 +12,8 @@
 #include "common/mem.h"
 #include "test/sim/api/api_write.h"
 #include "test/sim/base/counters.h"
-#include "test/sim/kinds/object.h"
 #include "test/sim/base/options.h"
+#include "test/sim/kinds/object.h"
 
 #define SEED_FILE_MAX (64 * 1024 * 1024)
 
@@ -58,7 +58,7 @@ static int create(struct sim *sim, const struct json *o, struct err *err)
 	return rc;
 }
 
-/* {"apiVersion", "kind", "metadata": {"name"}}, its spec from JSON text. */
+/* Creates an object of this name; spec is JSON text, NULL: none. */
 static int create_named(struct sim *sim, enum resource_id id, const char *name, const char *spec,
                         struct err *err)
 {
@@ -97,7 +97,10 @@ static int seed_node(struct sim *sim, const char *node, struct err *err)
 
 	if (create_named(sim, RES_NODES, node, "{}", err))
 		return -1;
-	/* Another API server has its own DPUNodes; of DPUs it need not know. */
+	/*
+	 * Another API server (--kubeconfig) has DPUNodes of its own, but it may not know the kind
+	 * DPU.
+	 */
 	if (!sim->options->api && create_named(sim, RES_DPUNODES, node, "{}", err))
 		return -1;
 	return create_named(sim, RES_DPUS, dpu, spec, err);

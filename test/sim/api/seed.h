@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The objects that are there from the start: namespaces, nodes, policies. */
+/* The first objects: namespaces, nodes, policies, and those of --seed-file. */
 #pragma once
 
-#include "test/sim/base/sim.h"
 #include "common/err.h"
+#include "test/sim/base/sim.h"
 
 int seed_all(struct sim *sim, struct err *err) MUST_CHECK;

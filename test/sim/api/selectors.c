@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Label and field selector of a request, together. What is not understood is refused with a text,
- * never ignored: a selector that is ignored selects too much. No state.
+ * The label selector and the field selector of a request. What is not understood is refused,
+ * because ignoring it would select too much. No state.
  */
 #include "test/sim/api/selectors.h"
 

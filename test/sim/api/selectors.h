@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * labelSelector and fieldSelector (metadata.name, metadata.namespace, equal or not) of a request.
- */
+/* labelSelector and fieldSelector of a request; fields are metadata.name and metadata.namespace. */
 #pragma once
 
 #include "test/sim/api/label_selector.h"
@@ -10,10 +8,10 @@
 struct selectors {
 	struct label_selector labels;
 	char *name, *ns, *not_name, *not_ns; /* NULL: any */
-	bool any;                            /* no condition at all */
+	bool any;                            /* there is no condition */
 };
 
-/* NULL or "" select everything. INVALID_ARGUMENT names what is not understood. */
+/* NULL and "" select everything. INVALID_ARGUMENT names what is not understood. */
 int selectors_parse(const char *labels, const char *fields, struct selectors *ret, struct err *err)
 	MUST_CHECK;
 void selectors_clear(struct selectors *s);

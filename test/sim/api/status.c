@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Failures as Kubernetes words them: code, reason, message, details. No state. */
+/* Status objects in the words of Kubernetes: code, reason, message, details. No state. */
 #include "test/sim/api/status.h"
 
 #include <stdarg.h>
@@ -93,7 +93,7 @@ void reply_failure(struct reply *r, unsigned code, const char *reason, const cha
 	reply_json(r, code, s);
 }
 
-/* details, with the resource's plural in "kind" as the API server has it. */
+/* Adds details; `kind` is the plural of the resource, except in a 422. */
 static struct json *details(struct json *status, const struct api_resource *res, const char *name,
                             const char *kind)
 {

@@ -21,7 +21,7 @@ void reply_json(struct reply *r, unsigned code, const struct json *body);
 void reply_text(struct reply *r, unsigned code, const char *text);
 void reply_clear(struct reply *r);
 
-/* kind Status, status Failure. reason NULL: the usual one of the code. A new root. */
+/* A Status of a failure; reason NULL: the usual one of the code. A new root. */
 struct json *status_failure(unsigned code, const char *reason, const char *message);
 const char *status_reason(unsigned code);
 
@@ -36,7 +36,7 @@ void reply_invalid(struct reply *r, const struct api_resource *res, const char *
                    const struct invalid *causes);
 void reply_deleted(struct reply *r, const struct api_resource *res, const char *name,
                    const char *uid);
-/* The answer for a path that no API group claims. */
+/* 404 for a path that belongs to no API group. */
 void reply_no_such_path(struct reply *r);
-/* A path inside a served group that is no resource, or a verb it has not. */
+/* 404 for a path below /api/v1 that names no resource. */
 void reply_no_such_resource(struct reply *r);

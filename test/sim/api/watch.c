@@ -2,13 +2,11 @@
 /*
  * One open watch: lines of {"type": ..., "object": ...} for as long as the client asked for.
  *
- * Without a resourceVersion (or with "0") it starts with an ADDED for everything that exists;
- * otherwise
- * with the event after that version, or one ERROR 410 when the history no longer reaches so far.
- * An
- * object that starts or stops to match the selectors is ADDED or DELETED. Bookmarks are sent
- * every --bookmark-interval seconds and at the end. Lives on its connection's thread, which
- * sleeps in poll() until there is news, the client goes or time is up.
+ * Without a resourceVersion (or with "0") it starts with an ADDED for every object; otherwise with
+ * the first event after that version, or with one ERROR 410 when the history does not reach so far
+ * back. An object that starts or stops to match the selectors is ADDED or DELETED. Bookmarks are
+ * sent every --bookmark-ms and at the end. It runs on the thread of its connection, which sleeps in
+ * poll() until there is an event, the client goes or its time is over.
  */
 #include "test/sim/api/watch.h"
 
@@ -19,26 +17,27 @@
 
 #include "common/deadline.h"
 #include "common/mem.h"
-#include "test/sim/base/options.h"
 #include "test/sim/api/selectors.h"
 #include "test/sim/base/faults.h"
+#include "test/sim/base/options.h"
 #include "test/sim/store/store.h"
 
 #define LINE_MAX_BYTES (4 * 1024 * 1024)
 #define DEFAULT_SECONDS 1800
 
 struct watch_stream {
-	struct api_call call; /* without what belongs to the request: sim and client_fd only */
+	struct api_call call; /* sim and client_fd only: the request itself has ended */
 	const struct api_resource *res;
 	char *ns;
 	struct selectors selectors;
 	struct watcher *watcher;
-	struct store_page initial; /* objects still to be shown as ADDED, from next_initial on */
+	struct store_page
+		initial; /* objects to be shown as ADDED; next_initial is the first not yet shown */
 	size_t next_initial;
 	struct deadline end, bookmark;
 	bool bookmarks, ended, cut;
-	uint64_t rv;     /* everything up to here was shown or is of no concern */
-	struct str line; /* not yet read, from offset on */
+	uint64_t rv; /* the newest version that was shown, or that does not concern this watch */
+	struct str line; /* read by the client up to offset */
 	size_t offset;
 };
 
@@ -87,7 +86,7 @@ static void add_event(struct watch_stream *w, const struct event *e)
 		add_line(w, was ? "MODIFIED" : "ADDED", e->now->text, e->now->len);
 	else if (was && e->type == EVENT_DELETED)
 		add_line(w, "DELETED", e->now->text, e->now->len);
-	else if (was) /* it no longer matches: the client sees it end as it last was */
+	else if (was) /* it no longer matches: the client gets its last state that did */
 		add_line(w, "DELETED", e->before->text, e->before->len);
 }
 
@@ -175,7 +174,7 @@ static bool next_initial(struct watch_stream *w)
 	return true;
 }
 
-/* Takes what the store has until there is a line. False: nothing now. */
+/* Takes events until one makes a line. False: there is none now. */
 static bool next_event(struct watch_stream *w)
 {
 	struct event e = { 0 };
@@ -197,7 +196,7 @@ static bool next_event(struct watch_stream *w)
 	return true;
 }
 
-/* True: the stream ends here because a fault says so. */
+/* True: a fault ends this stream. */
 static bool faulted(struct watch_stream *w)
 {
 	switch (faults_stream(w->call.sim->faults, w->res->plural)) {
@@ -222,7 +221,7 @@ static void wait_for_news(struct watch_stream *w)
 		w->ended = true;
 }
 
-/* Makes the next line, or sets ended. */
+/* Makes the next line, or sets ended; blocks. */
 static void produce(struct watch_stream *w)
 {
 	while (!w->line.len && !w->ended) {

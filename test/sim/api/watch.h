@@ -9,6 +9,6 @@
 
 void api_watch(const struct api_call *call, const struct target *t, struct reply *ret);
 
-/* The next bytes, at most n, blocking until there are some; 0: the end, -1: cut the connection. */
+/* Reads at most n bytes; blocks until there are some. 0: the end; -1: cut the connection. */
 ssize_t watch_read(struct watch_stream *w, char *buf, size_t n);
 void watch_free(struct watch_stream *w); /* NULL is fine */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tree of numbers under one mutex: verbs and resources are few. */
+/* A JSON tree of numbers under one mutex; verbs and resources are few. */
 #include "test/sim/base/counters.h"
 
 #include "common/mem.h"
@@ -38,7 +38,7 @@ void counters_count(struct counters *c, const char *verb, const char *resource)
 	of_verb = json_sub(c->tree, verb);
 	if (json_member(of_verb, resource) &&
 	    json_get_i64(json_member(of_verb, resource), "", &n, &err))
-		abort(); /* only integers are in there */
+		abort(); /* the tree holds integers only */
 	json_set_int(of_verb, resource, n + 1);
 }
 

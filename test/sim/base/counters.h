@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests by verb and resource, so that a test can say "one write, no polling". Thread-safe. */
+/*
+ * Counts requests by verb and resource, so that a test can say "one write, no polling".
+ * Thread-safe.
+ */
 #pragma once
 
 #include "common/json.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of faults and its matching. One mutex; regular expressions are POSIX extended, not
- * anchored, and run under it (they are short and so are names).
+ * The list of faults, and which one matches. One mutex, under which the regular expressions run,
+ * too: they and the names are short. Expressions are POSIX extended and not anchored.
  */
 #include "test/sim/base/faults.h"
 

@@ -2,9 +2,10 @@
 /*
  * Faults that a test switches on and off while snap-sim runs (POST, GET, DELETE /sim/faults).
  *
- * A fault is one of two: what happens to a request (match: verb, resource, name, times), or how DPF
- * and the fabric misbehave for an object whose name matches (`dpf`: one of fault_kinds). The
- * first one that matches wins. README.md has the list. Thread-safe.
+ * There are two sorts. A fault of requests matches verb, resource, name and a number of times, and
+ * changes the answer. A fault of DPF (`dpf`: a name of fault_kind_names) makes DPF or the fabric
+ * misbehave for objects whose name matches. The oldest fault that matches is applied. README.md
+ * lists them. Thread-safe.
  */
 #pragma once
 
@@ -17,34 +18,37 @@ struct faults;
 
 struct faults *faults_new(void);
 struct faults *faults_free(struct faults *f);
-/* Called after every change, without a lock held. */
+/* fn is called after every change, with no lock held. */
 void faults_on_change(struct faults *f, void (*fn)(void *arg), void *arg);
 
-/* One fault or a list of them; all or nothing. INVALID_ARGUMENT names the member. */
+/* Adds one fault or a list of them: all, or none on an error. INVALID_ARGUMENT names the member. */
 int faults_add(struct faults *f, const struct json *spec, struct err *err) MUST_CHECK;
 /* All faults, each with its id and how often it has applied; a new root. */
 struct json *faults_json(struct faults *f);
-/* id 0: all. Returns how many there were. */
+/* Removes one, or all with id 0. Returns how many were removed. */
 size_t faults_remove(struct faults *f, unsigned id);
 
-/* What is to be done to one request. All zero: nothing. */
+/* What a fault does to one request. All zero: nothing. */
 struct request_fault {
 	unsigned latency_ms;
 	unsigned status;
 	unsigned retry_after;
 	char reason[64];
 	char message[512];
-	bool applied;  /* the request is carried out first: the answer is what gets lost */
+	bool applied;  /* carried out all the same: only the answer is lost */
 	bool cut;      /* the connection ends in the middle of the answer */
 	bool hang;     /* no answer until the client goes */
-	bool unserved; /* as if the API group were not there */
+	bool unserved; /* 404, as if the API group were not installed */
 };
-/* Counts as one application. `resource` is the plural, with "/status" for the subresource. */
+/*
+ * Whether a fault matches the request; counts it as applied. `resource` is the plural, with
+ * "/status" for the subresource.
+ */
 bool faults_request(struct faults *f, const char *verb, const char *resource, const char *name,
                     struct request_fault *ret);
 
 enum stream_fault { STREAM_GOES_ON, STREAM_DROPPED, STREAM_EXPIRED };
-/* For an open watch. */
+/* What a fault does to an open watch. */
 enum stream_fault faults_stream(struct faults *f, const char *resource);
 
 enum fault_kind {
@@ -73,9 +77,9 @@ struct dpf_fault {
 	char value[128];
 	unsigned ms;
 };
-/* Whether the kind is on for any of the names (NULLs are skipped); ret may be NULL. */
+/* Whether a fault of this kind matches one of the two names (NULL is skipped); ret may be NULL. */
 bool faults_dpf(struct faults *f, enum fault_kind kind, const char *name, const char *other,
                 struct dpf_fault *ret);
-/* The n-th fault (from 0) of the kind that matches: several `missing` may be on. */
+/* The n-th (from 0) that matches: several `missing` may be on at once. */
 bool faults_dpf_nth(struct faults *f, enum fault_kind kind, size_t n, const char *name,
                     const char *other, struct dpf_fault *ret);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options as one table: name, kind, where it goes, help. --help prints the table. */
+/* The options as one table: name, kind, member of the struct, help. --help prints it. */
 #include "test/sim/base/options.h"
 
 #include <stddef.h>
@@ -27,7 +27,7 @@ static const struct option_row rows[] = {
 	  "write the port to FILE once requests are served" },
 	{ "write-kubeconfig", "FILE", TEXT, AT(kubeconfig),
 	  "write a kubeconfig for this server to FILE" },
-	{ "token", "TEXT", TEXT, AT(token), "ask every request for this bearer token" },
+	{ "token", "TEXT", TEXT, AT(token), "every request must carry this bearer token" },
 	{ "history", "N", NUMBER, AT(history), "events kept for watches that come back (10000)" },
 	{ "bookmark-ms", "MS", NUMBER, AT(bookmark_ms),
 	  "time between two bookmarks of a watch (60000)" },
@@ -43,7 +43,7 @@ static const struct option_row rows[] = {
 	{ NULL, NULL, HEADING, 0, "DPF" },
 	{ "kubeconfig", "FILE", TEXT, AT(api),
 	  "run DPF against the objects of that API server; this one only shows a copy of them" },
-	{ "no-dpf", NULL, FLAG, AT(no_dpf), "an API server only: nobody reconciles anything" },
+	{ "no-dpf", NULL, FLAG, AT(no_dpf), "an API server only, without DPF" },
 	{ "bind-delay-ms", "MS", NUMBER, AT(bind_delay_ms),
 	  "a volume is bound this long after it was scheduled (0)" },
 	{ "attach-delay-ms", "MS", NUMBER, AT(attach_delay_ms),
@@ -225,7 +225,7 @@ static int check(const struct sim_options *o, struct err *err)
 	if (o->api && (o->seed || o->seed_files.n || o->no_dpf))
 		return err_set(
 			err, ERR_INVALID,
-			"--kubeconfig: --seed, --seed-file and --no-dpf make no sense with it; create the objects there");
+			"--kubeconfig cannot be combined with --seed, --seed-file or --no-dpf; create the objects on that server");
 	return dns1123_subdomain(o->namespace)
 	               ? 0
 	               : err_set(err, ERR_INVALID, "--namespace: \"%s\" is no Kubernetes name",

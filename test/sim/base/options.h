@@ -8,7 +8,7 @@
 #include "common/str.h"
 
 struct sim_options {
-	char *address; /* of --listen, without the port */
+	char *address; /* from --listen, without the port */
 	unsigned port;
 	char *port_file, *kubeconfig, *token, *api; /* NULL: not given */
 	char *namespace;
@@ -28,7 +28,7 @@ struct sim_options {
 };
 
 enum options_end { OPTIONS_GO, OPTIONS_DONE }; /* DONE: --help or --version was answered */
-/* INVALID_ARGUMENT names the option. `ret` must be cleared in every case. */
+/* INVALID_ARGUMENT names the option. The caller clears *ret, also after an error. */
 int options_parse(int argc, char **argv, struct sim_options *ret, enum options_end *end,
                   struct err *err) MUST_CHECK;
 void options_default(struct sim_options *o);

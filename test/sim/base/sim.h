@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of a running snap-sim, as they know each other. Made and ended by main.c. */
+/* The parts of a running snap-sim, by which they find each other. life.c makes and ends them. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,7 +8,7 @@
 
 #include "common/log.h"
 
-/* What DPF and the fabric do, with --v=1. */
+/* Logs what DPF and the fabric do, with --v=1. */
 #define sim_log(...)                                    \
 	do {                                            \
 		if (log_verbosity() >= 1)               \
@@ -28,8 +28,8 @@ struct sim {
 	struct store *store;
 	struct faults *faults;
 	struct counters *counters;
-	struct dpf *dpf;       /* NULL: no DPF behaviour, an API server only */
-	struct fabric *fabric; /* NULL: no devices */
-	struct mirror *mirror; /* NULL: the objects are the store's own */
-	int stop_fd;           /* readable when the end has come */
+	struct dpf *dpf;       /* NULL: --no-dpf, an API server only */
+	struct fabric *fabric; /* NULL: --no-fabric, no devices */
+	struct mirror *mirror; /* NULL: the objects are the store's own, not another API server's */
+	int stop_fd;           /* readable once snap-sim ends */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Conditions of one object's tree. No state. */
+/* Works on the tree of one object. No state. */
 #include "test/sim/dpf/conditions.h"
 
 #include "common/str.h"
@@ -77,10 +77,10 @@ bool conditions_true(const struct json *object, const char *type)
 	return false;
 }
 
-/* The reasons of a condition that is not True, the worst last. */
+/* The reasons of conditions that are not True, the worst last. */
 static const char *const by_severity[] = { REASON_PENDING, REASON_FAILURE, REASON_DELETION };
 
-/* Its place among them; any other counts as the first. */
+/* Index of the reason in that list; any other reason counts as the first. */
 static size_t severity(const char *reason)
 {
 	for (size_t i = ARRAY_LEN(by_severity) - 1; i > 0; i--)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* status.conditions with DPF's conventions (reasons, Ready as the sum of the others). */
+/* status.conditions as DPF uses them: its reasons, and Ready as the sum of the others. */
 #pragma once
 
 #include "common/json.h"
@@ -9,16 +9,19 @@
 #define REASON_FAILURE "Failure"
 #define REASON_DELETION "AwaitingDeletion"
 
-/* types: NULL-terminated, Ready not among them. */
-/* Makes the list when it is missing: all Unknown/Pending. True when it did. */
+/* `types` ends with NULL and does not contain Ready. */
+/* Makes the list, all Unknown and Pending, when it is missing. True: it was. */
 bool conditions_init(struct json *object, const char *const *types);
-/* status is "True", "False" or "Unknown". lastTransitionTime moves only when the status changes. */
+/*
+ * Sets one condition. status is "True", "False" or "Unknown"; lastTransitionTime changes only with
+ * it.
+ */
 void conditions_set(struct json *object, const char *type, const char *status, const char *reason,
                     const char *message);
 /*
- * Ready from the others: True/Success, or False with the worst reason and the list of what is
- * missing.
+ * Sets Ready from the others: True and Success, or False with the worst reason and the list of what
+ * is not True.
  */
 void conditions_summarize(struct json *object, const char *const *types);
-/* True and observed at the object's generation. */
+/* Whether the condition is True and its observedGeneration is the object's generation. */
 bool conditions_true(const struct json *object, const char *type);

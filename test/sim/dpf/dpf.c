@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The controllers' thread: changes of objects become work, work becomes calls of the
- * reconcile functions, delays become timers. It sleeps in poll() until an object changes, a
- * timer is due or somebody pokes.
+ * The controllers' thread. A changed object is queued, with those that wait for it; what is queued
+ * is given to its reconcile function; a delay becomes a timer. The thread sleeps in poll() until an
+ * object changes, a timer is due or dpf_poke() is called.
  */
 #include "test/sim/dpf/dpf.h"
 
@@ -34,7 +34,7 @@ static const struct {
 	{ .res = RES_ATTACHMENTS, .reconcile = dpf_attachment, .gone = dpf_attachment_gone },
 };
 
-/* volume NULL: the attachments of any. */
+/* volume NULL: the attachments of every volume. */
 static void enqueue_attachments(struct dpf *d, const char *ns, const char *volume)
 {
 	for (const struct reference *r = references_next(d, NULL); r; r = references_next(d, r))
@@ -42,7 +42,7 @@ static void enqueue_attachments(struct dpf *d, const char *ns, const char *volum
 			queue_add(d, RES(ATTACHMENTS), r->ns, r->attachment);
 }
 
-/* ns NULL: all. */
+/* ns NULL: of every namespace. */
 static void enqueue_all(struct dpf *d, enum resource_id id, const char *ns)
 {
 	struct store_page page AUTO(store_page_clear) = { 0 };
@@ -62,7 +62,7 @@ static bool readiness_changed(const struct event *e)
 	       conditions_true(now, "Ready") != conditions_true(before, "Ready");
 }
 
-/* An object has changed: itself, and what waits for it. */
+/* Queues the object of an event, and the objects that wait for it. */
 static void on_event(struct dpf *d, const struct event *e)
 {
 	const struct object_version *v = e->now;
@@ -109,7 +109,7 @@ static void reconcile(struct dpf *d, const struct dpf_work *w)
 	}
 }
 
-/* False: the watcher was too slow for the history; everything must be looked at. */
+/* Queues what has changed. False: events were lost, and everything must be looked at. */
 static bool take_events(struct dpf *d)
 {
 	struct event e = { 0 };
@@ -122,7 +122,7 @@ static bool take_events(struct dpf *d)
 	return news == NEWS_NONE;
 }
 
-/* Starts from what is there. */
+/* Begins anew: watches from now on, and queues every object. */
 static void look_at_everything(struct dpf *d)
 {
 	struct store_page page AUTO(store_page_clear) = { 0 };

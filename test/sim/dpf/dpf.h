@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DPF's storage controllers and the DPUs behind them, in one thread that is woken by changes of
- * the objects.
+ * DPF's storage controllers and the DPUs behind them: one thread, which changes of the objects
+ * wake.
  */
 #pragma once
 
@@ -10,13 +10,13 @@
 
 struct dpf;
 
-/* Starts reconciling what is in the store. */
+/* Starts the thread, which begins with what is in the store. */
 struct dpf *dpf_new(struct sim *sim);
-/* Detaches what is attached; returns NULL. */
+/* Waits for the thread, which sim_stop() has ended, and detaches everything; returns NULL. */
 struct dpf *dpf_free(struct dpf *d);
-/* Everything is looked at again (faults have changed). Any thread. */
+/* Looks at every object again (faults have changed). Any thread. */
 void dpf_poke(struct dpf *d);
-/* Grows the storage behind a volume, its devices and status...capacity. Any thread. */
+/* Grows the storage of a volume, its devices, and later its status. Any thread. */
 int dpf_resize(struct dpf *d, const char *volume, uint64_t bytes, struct err *err) MUST_CHECK;
-/* What is attached where; a new root. Any thread. */
+/* All volumes and attachments, for /sim/state; a new root. Any thread. */
 struct json *dpf_state(struct dpf *d);

@@ -2,12 +2,13 @@
 /*
  * DPUVolumeAttachment, one step per call:
  *
- *   finalizer -> conditions Unknown -> DPUVolume, DPUNode and DPU found: Reconciled, attached by
- * the
- *   controller -> (the attach delay) -> a function taken, the namespace shown, status.dpu
+ *   add the finalizer
+ *   set the conditions to Unknown
+ *   find DPUVolume, DPUNode and DPU: Reconciled, ControllerAttached
+ *   wait for the attach delay; take a function, show the namespace, fill in status.dpu: DPUAttached
  *
- * dpuAttached is sticky, status.dpu is what the function is now (and what faults make of it).
- * Deletion hides the namespace, frees the function, lets the finalizer go.
+ * dpuAttached stays true once it was. status.dpu is what the function is now, changed as faults
+ * say. Deletion hides the namespace, frees the function and removes the finalizer.
  */
 #include "test/sim/dpf/dpf_attachment.h"
 
@@ -30,8 +31,8 @@ static const char *const types[] = { "DPUVolumeAttachmentReconciled", "Controlle
 	                             "DPUAttached", NULL };
 
 /*
- * DPUs of the node: none, one, or several of which exactly one is preferred. NULL when all is well,
- * else a malloc'ed text.
+ * A node needs one DPU, or several of which exactly one is preferred. NULL: it has that; else a
+ * malloc'ed text.
  */
 static char *why_no_dpu(struct dpf *d, const char *ns, const char *node)
 {
@@ -58,7 +59,7 @@ static char *why_no_dpu(struct dpf *d, const char *ns, const char *node)
 	return NULL;
 }
 
-/* NULL when the attachment can go on, else a malloc'ed text. */
+/* NULL: the attachment can go on; else a malloc'ed text. */
 static char *why_not_reconciled(struct dpf *d, const struct object_version *v, const struct json *o)
 {
 	const char *volume = object_text(o, "spec.dpuVolumeName"),
@@ -121,7 +122,7 @@ static bool held_by_fault(struct dpf *d, struct object_version *v, struct json *
 	return true;
 }
 
-/* Removes the member at a path below `from`. */
+/* Removes the member at `path` below `from`. */
 static void remove_path(struct json *from, const char *path)
 {
 	const char *dot = strrchr(path, '.');
@@ -154,7 +155,7 @@ static void set_attributes(struct dpf *d, const struct object_version *v, struct
 	json_set_str(attrs, "namespaceUUID", uuid);
 }
 
-/* The sooner of two times to look again. */
+/* The earlier of two times to look again, in milliseconds. */
 static int64_t sooner(int64_t a, int64_t b)
 {
 	if (a == RECONCILE_IDLE || b == RECONCILE_IDLE)
@@ -162,7 +163,9 @@ static int64_t sooner(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* Takes away what faults say is missing or late. Returns when to look again. */
+/*
+ * Changes the status as faults say: parts are missing, late or wrong. Returns when to look again.
+ */
 static int64_t spoil(struct dpf *d, const struct object_version *v, struct json *status,
                      const struct placement *p)
 {
@@ -217,7 +220,7 @@ static int64_t publish(struct dpf *d, struct object_version *v, struct json *o, 
 	return again;
 }
 
-/* Milliseconds for which a fault holds the device back, although the status names it already. */
+/* For how many milliseconds more a fault keeps the device away, although the status names it. */
 static int64_t device_delay(struct dpf *d, const struct object_version *v,
                             const struct placement *p)
 {
@@ -326,7 +329,7 @@ void dpf_attachment_gone(struct dpf *d, const char *ns, const char *name)
 	struct placement *p = placement_find(d, ns, name);
 	struct err err = ERR_INIT;
 
-	/* Only when somebody else has taken the finalizer away. */
+	/* p is only there when a client has removed the finalizer by hand. */
 	if (!p)
 		return;
 	if (placement_hide(d, p, &err))

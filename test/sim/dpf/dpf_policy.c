@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DPUStorageVendor and DPUStoragePolicy: a vendor is ready as soon as it is seen, a policy when
- * all of
- * its vendors are.
+ * DPUStorageVendor and DPUStoragePolicy: a vendor is ready at once, a policy when all of its
+ * vendors are.
  */
 #include "test/sim/dpf/dpf_policy.h"
 
@@ -32,7 +31,10 @@ int64_t dpf_vendor(struct dpf *d, struct object_version *v, struct json *o)
 	return RECONCILE_IDLE;
 }
 
-/* The first vendor that is missing or not ready; malloc'ed text, or NULL. */
+/*
+ * Why the policy is not valid: its first vendor that is missing or not ready. Malloc'ed; NULL: it
+ * is valid.
+ */
 static char *why_not_valid(struct dpf *d, const struct object_version *v, const struct json *policy)
 {
 	json_foreach (item, json_at(policy, "spec.dpuStorageVendors")) {

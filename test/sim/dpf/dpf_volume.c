@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DPUVolume, one step per call, each a write that watchers see:
+ * DPUVolume, one step per call. Each step is a write that watchers see:
  *
- *   finalizer -> conditions Unknown, phase Pending -> vendor chosen, state filled in ->
- *   Scheduled -> (the bind delay) -> volumeInfo, phase Bound, Ready
+ *   add the finalizer
+ *   set the conditions to Unknown, phase Pending
+ *   choose a vendor, fill in status.state
+ *   Scheduled
+ *   wait for the bind delay; fill in volumeInfo: phase Bound, Ready
  *
- * Deletion waits for the attachments, then for the storage, then lets the finalizer go.
+ * Deletion waits until no attachment names the volume, removes the storage, then the finalizer.
  */
 #include "test/sim/dpf/dpf_volume.h"
 
@@ -15,13 +18,13 @@
 
 #include "common/log.h"
 #include "common/mem.h"
+#include "test/sim/base/sim.h"
 #include "test/sim/dpf/conditions.h"
 #include "test/sim/dpf/placement.h"
 #include "test/sim/dpf/references.h"
 #include "test/sim/dpf/step.h"
 #include "test/sim/kinds/object.h"
 #include "test/sim/kinds/quantity.h"
-#include "test/sim/base/sim.h"
 
 #define FINALIZER "storage.dpu.nvidia.com/dpuvolume"
 #define RETRY_MS 500
@@ -44,7 +47,7 @@ static size_t count_volumes(struct dpf *d, const char *ns, const char *vendor)
 	return n;
 }
 
-/* NumberVolumes: the vendor with the fewest, by name when equal. Random: any. */
+/* NumberVolumes: the vendor with the fewest volumes; of several, the first by name. Random: any. */
 static const char *choose_vendor(struct dpf *d, const char *ns, const struct json *policy)
 {
 	const struct json *vendors = json_at(policy, "spec.dpuStorageVendors");
@@ -66,7 +69,7 @@ static const char *choose_vendor(struct dpf *d, const char *ns, const struct jso
 	return best;
 }
 
-/* The policy's parameters with the volume's over them. */
+/* The parameters of the policy, overridden by those of the volume. */
 static void merge_parameters(struct json *state, const struct json *policy, const struct json *o)
 {
 	struct json *merged = json_object();
@@ -113,7 +116,7 @@ static int64_t schedule(struct dpf *d, struct object_version *v, struct json *o)
 	return RECONCILE_IDLE;
 }
 
-/* What was asked for, in the storage's units; a fault may say another size. */
+/* The size that was asked for, rounded up to --capacity-unit, or the size of a fault. */
 static uint64_t capacity_of(struct dpf *d, const struct object_version *v, const struct json *o)
 {
 	const struct json *wanted = json_at(o, "spec.resources.requests.storage");
@@ -123,7 +126,7 @@ static uint64_t capacity_of(struct dpf *d, const struct object_version *v, const
 	int64_t number = 0;
 
 	if (json_text(wanted) && quantity_parse(json_text(wanted), &bytes, &err))
-		bytes = 0; /* validation has let it in: too large */
+		bytes = 0; /* the validation lets any size in, this one is too large */
 	else if (!json_text(wanted) && json_get_i64(wanted, "", &number, &err) == 0)
 		bytes = (uint64_t)number;
 	err_clear(&err);
@@ -156,7 +159,7 @@ static void set_info(struct json *o, const struct backing *b)
 	json_set(info, "volumeAttributes", json_object());
 }
 
-/* True: a fault keeps the volume from being bound, and the status says how. */
+/* True: a fault keeps the volume from being bound; the conditions say how. */
 static bool held_by_fault(struct dpf *d, struct object_version *v, struct json *o)
 {
 	struct dpf_fault fault;
@@ -255,7 +258,7 @@ void dpf_volume_gone(struct dpf *d, const char *ns, const char *name)
 	struct backing *b = backing_find(d, ns, name);
 	struct err err = ERR_INIT;
 
-	/* Only when somebody else has taken the finalizer away. */
+	/* b is only there when a client has removed the finalizer by hand. */
 	if (b && backing_remove(d, b, &err))
 		log_msg(LOG_WARNING, "storage of DPUVolume %s/%s: %s", ns, name, err.msg);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What lies behind the objects: the storage of a volume (backing) and the function that an
- * attachment holds (placement). The lists change on the controllers' thread, under dpf->lock; HTTP
- * threads read them under it. Devices are the fabric's.
+ * The storage of volumes (backing) and the functions that attachments hold (placement). The
+ * controllers' thread changes the lists, and does so under dpf->lock, because HTTP threads read
+ * them under it. Devices belong to the fabric.
  */
 #include "test/sim/dpf/placement.h"
 
@@ -127,7 +127,7 @@ int placement_take(struct dpf *d, const struct json *attachment, const struct ba
 	return 0;
 }
 
-/* Whoever waits for a function of this node may have one now. */
+/* A function of the node is free: looks again at the attachments there that have none. */
 static void enqueue_waiting(struct dpf *d, const char *node)
 {
 	for (const struct reference *r = references_next(d, NULL); r; r = references_next(d, r))
@@ -175,7 +175,7 @@ int placement_show(struct dpf *d, struct placement *p, struct err *err)
 	struct fabric_namespace n = namespace_of(p);
 	const struct backing *b = backing_find(d, p->ns, p->volume);
 
-	/* virtio-fs volumes have no namespace: nothing to show yet. */
+	/* A virtio-fs volume has no namespace to be shown. */
 	if (!d->sim->fabric || p->device || !n.nsid)
 		return 0;
 	if (!b)

@@ -1,27 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lies behind the objects: the storage of volumes and the functions that attachments hold. */
+/*
+ * What is behind the objects: the storage of volumes, and the functions that attachments hold. Only
+ * the controllers' thread calls, unless a function says otherwise.
+ */
 #pragma once
 
 #include "test/sim/dpf/state.h"
 
 struct backing *backing_find(struct dpf *d, const char *ns, const char *volume);
 struct backing *backing_new(struct dpf *d, const struct json *volume, uint64_t bytes);
-/* Removes it and its image. */
+/* Removes the storage and its image; frees it. */
 int backing_remove(struct dpf *d, struct backing *b, struct err *err) MUST_CHECK;
-/* Sets the new size; *ret_ns is the namespace of the volume, malloc'ed. Any thread. */
+/*
+ * Sets the size, which can only grow; *ret_ns is the namespace of the volume, malloc'ed.
+ * INVALID_ARGUMENT, NOT_FOUND. Any thread.
+ */
 int backing_resize(struct dpf *d, const char *volume, uint64_t bytes, char **ret_ns,
                    struct err *err) MUST_CHECK;
 struct placement *placement_find(struct dpf *d, const char *ns, const char *attachment);
-/* Takes a free function. RESOURCE_EXHAUSTED with what is in use. */
+/* Takes a free function of the node. RESOURCE_EXHAUSTED: none is free. */
 int placement_take(struct dpf *d, const struct json *attachment, const struct backing *b,
                    struct placement **ret, struct err *err) MUST_CHECK;
 void placement_release(struct dpf *d, struct placement *p);
-/* Makes the namespace appear on, or vanish from, the node; nothing without a fabric. */
+/* Makes the namespace appear on the node, or vanish. Without a fabric nothing happens. */
 int placement_show(struct dpf *d, struct placement *p, struct err *err) MUST_CHECK;
 int placement_hide(struct dpf *d, struct placement *p, struct err *err) MUST_CHECK;
-/* "0000:26:00.1" or, with --short-pci-address, "26:00.1". */
+/* The PCI address: "0000:26:00.1" or, with --short-pci-address, "26:00.1". */
 void placement_pci(const struct dpf *d, const struct placement *p, char buf[16]);
-/* The VPD's VU of the function (a VF: of its PF). */
+/* The VUID of the function; that of its PF for a VF. */
 void placement_vuid(const struct placement *p, char buf[32]);
 /* {"volumes": [...], "attachments": [...]}; a new root. Any thread. */
 struct json *placement_json(struct dpf *d);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two lists: the queue in order, timers in none (they are few). */
+/* Two lists: the queue, first in, first out; the timers, unsorted, because they are few. */
 #include "test/sim/dpf/queue.h"
 
 #include <limits.h>
@@ -24,7 +24,7 @@ void work_free(struct dpf_work *w)
 	free(w);
 }
 
-/* Queues it; the queue owns it now. */
+/* Appends to the queue, which owns w from now on. */
 static void append(struct dpf *d, struct dpf_work *w)
 {
 	w->next = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The work of the controllers' thread: objects to look at now, and objects to look at later.
- * Only that thread calls.
+ * The work of the controllers' thread: objects to look at now, and objects to look at later. Only
+ * that thread calls.
  */
 #pragma once
 
@@ -11,19 +11,22 @@
 struct dpf_work {
 	const struct api_resource *res;
 	char *ns, *name;
-	int64_t due; /* of a timer, on the monotonic clock in ns */
+	int64_t due; /* of a timer: monotonic_ns() */
 	struct dpf_work *next;
 };
 
 void queue_init(struct dpf *d);
 void queue_clear(struct dpf *d);
 void queue_add(struct dpf *d, const struct api_resource *res, const char *ns, const char *name);
-/* The next one, or NULL; ended with work_free(). */
+/* Takes the first of the queue, NULL: it is empty. To be freed with work_free(). */
 struct dpf_work *queue_take(struct dpf *d);
 void work_free(struct dpf_work *w);
-/* Looks again at the object of `w` in so many milliseconds, or earlier if that is set already. */
+/*
+ * Queues the object of `w` again in `ms` milliseconds, or earlier if an earlier time is set
+ * already.
+ */
 void queue_set_timer(struct dpf *d, const struct dpf_work *w, int64_t ms);
-/* Queues what is due. */
+/* Moves the timers that are due to the queue. */
 void queue_take_timers(struct dpf *d);
-/* For poll(): milliseconds, -1 when there is no timer. */
+/* The timeout for poll(); -1: there is no timer. */
 int queue_ms_to_next_timer(const struct dpf *d);

@@ -37,7 +37,7 @@ void references_update(struct dpf *d, const struct object_version *v, bool exist
 		return;
 	}
 	if (*at || !exists)
-		return; /* its references are immutable */
+		return; /* nothing to update: these fields of an attachment are immutable */
 	o = version_parse(v);
 	volume = json_str(o, "spec.dpuVolumeName");
 	node = json_str(o, "spec.dpuNodeName");
@@ -46,7 +46,7 @@ void references_update(struct dpf *d, const struct object_version *v, bool exist
 	r->attachment = xstrdup(v->name);
 	r->volume = xstrdup(volume ? volume : "");
 	r->node = xstrdup(node ? node : "");
-	r->next = *at; /* the end of the bucket */
+	r->next = *at; /* at is the end of the bucket */
 	*at = r;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What attachments refer to, to find those that a change concerns. Only the controllers' thread
- * calls.
+ * Which volume and node each attachment names, so that a change of these leads to the attachment.
+ * Only the controllers' thread calls.
  */
 #pragma once
 
@@ -12,10 +12,10 @@ struct reference {
 	struct reference *next; /* in its bucket */
 };
 
-/* Keeps the table what the attachments say: `v` exists, or no longer does. */
+/* Updates the table for attachment `v`, which exists or no longer does. */
 void references_update(struct dpf *d, const struct object_version *v, bool exists);
 void references_clear(struct dpf *d);
-/* Every reference: after NULL the first, after the last NULL. */
+/* Walks all references: NULL gives the first, the last gives NULL. */
 const struct reference *references_next(const struct dpf *d, const struct reference *r);
 /* Whether any attachment names the volume. */
 bool references_has_volume(const struct dpf *d, const char *ns, const char *volume);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What DPF's controllers know, as the files of this room share it.
- */
+/* The state of DPF's controllers, which the files of this room share. */
 #pragma once
 
 #include <pthread.h>
@@ -18,7 +16,7 @@ struct backing {
 	char *ns, *volume, *vendor;
 	uint32_t nsid;
 	char uuid[37];          /* of the NVMe namespace */
-	_Atomic uint64_t bytes; /* HTTP threads grow it */
+	_Atomic uint64_t bytes; /* HTTP threads change it */
 	struct backing *next;
 };
 
@@ -28,7 +26,8 @@ struct placement {
 	enum function_kind kind;
 	unsigned index; /* VF number or hot-plug slot */
 	bool device;    /* the fabric shows it */
-	uint32_t nsid;  /* of the backing, which may be gone by force; so is the uuid */
+	/* Copies: the backing may be gone, when a client removed the volume's finalizer by hand. */
+	uint32_t nsid;
 	char uuid[37];
 	struct placement *next;
 };
@@ -44,12 +43,12 @@ struct dpf {
 	pthread_t thread;
 	int poke_fd;
 	struct watcher *watcher;
-	struct dpf_work *ready, **ready_end; /* the thread's own; so are the next five */
+	struct dpf_work *ready, **ready_end; /* from here to `lock` the thread's own */
 	struct dpf_work *timers;
-	struct reference *references[REFERENCE_BUCKETS]; /* by the attachment's name */
+	struct reference *references[REFERENCE_BUCKETS]; /* hashed by the attachment's name */
 	struct step_delay *delays;
 	uint32_t last_nsid;
-	pthread_mutex_t lock; /* covers the lists of the next line: HTTP threads read them */
+	pthread_mutex_t lock; /* for the two lists below, which HTTP threads read */
 	struct backing *backings;
 	struct placement *placements;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing an object, and delays between steps. */
+/* Writes an object; keeps the delays between steps. */
 #include "test/sim/dpf/step.h"
 
 #include "common/cleanup.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files, links and directories below one root. Knows nothing of devices. */
+/* Works on files, links and directories below one root. Knows nothing of devices. */
 #include "test/sim/fabric/devtree.h"
 
 #include <errno.h>
@@ -61,7 +61,7 @@ void devtree_symlink(struct devtree *t, const char *dir, const char *name, const
 		err_sys(&t->err, errno, "link %s", p);
 }
 
-/* Length of the leading components that both have, with their slash. */
+/* Length of the leading path components that both have, slash included. */
 static size_t common_part(const char *a, const char *b)
 {
 	size_t end = 0;

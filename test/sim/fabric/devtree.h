@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing a tree of attributes and links below a root. The first failure is kept in err and
- * everything after it does nothing: a caller builds a whole device and looks once at the end.
- * Directories are built aside and renamed into place, so that nobody sees half of one.
+ * Writes attributes and links below a root. The first failure is kept in err, and later calls do
+ * nothing, so that a caller builds a whole device and checks once at the end. A directory is built
+ * in "new" and renamed into place, so that nobody sees half of it.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 #include "common/err.h"
 
 struct devtree {
-	const char *root; /* "<state>/<node>": has sys, dev and new below it */
+	const char *root; /* "<state>/<node>", with sys, dev and new below it */
 	struct err err;
 };
 
@@ -22,38 +22,38 @@ struct devtree {
 	}
 
 /* Paths are below the root, without a leading slash. */
-void devtree_dir(struct devtree *t, const char *path); /* with parents */
+void devtree_dir(struct devtree *t, const char *path); /* and its parents */
 void devtree_attr(struct devtree *t, const char *dir, const char *name, const char *fmt, ...)
 	PRINTF_(4, 5);
 void devtree_bytes(struct devtree *t, const char *dir, const char *name, const void *bytes,
                    size_t n);
-/* Another text for an attribute that is there: readers see the old or the new one. Needs "new". */
-void devtree_replace(struct devtree *t, const char *dir, const char *name, const char *text);
-/* A raw target. */
-void devtree_symlink(struct devtree *t, const char *dir, const char *name, const char *target);
 /*
- * The shortest relative link to `target` (a path below sys) for one that will be in `home` (below
- * sys).
+ * Replaces the text of an attribute; a reader sees the old or the new one. Needs the directory
+ * "new".
  */
+void devtree_replace(struct devtree *t, const char *dir, const char *name, const char *text);
+/* A link whose target is written as it is. */
+void devtree_symlink(struct devtree *t, const char *dir, const char *name, const char *target);
+/* The shortest relative link to `target`, for a link that will be in `home`; both are below sys. */
 void devtree_link(struct devtree *t, const char *dir, const char *name, const char *home,
                   const char *target);
 /*
- * A link in a class or bus directory `dir` (below sys), which is made when it is missing; `target`
- * is below sys, too.
+ * A link to `target` in a directory of links such as class/nvme, which is made when it is missing;
+ * both are below sys.
  */
 void devtree_entry(struct devtree *t, const char *dir, const char *name, const char *target);
 void devtree_remove_entry(struct devtree *t, const char *dir, const char *name);
 void devtree_fifo(struct devtree *t, const char *dir, const char *name);
 void devtree_rename(struct devtree *t, const char *from, const char *to);
 /*
- * A file, a link or a whole directory; one that is not there is fine. Works after a failure, too.
+ * Removes a file, a link or a whole directory; a missing one is fine. Works after a failure, too.
  */
 void devtree_remove(struct devtree *t, const char *path);
 bool devtree_has(const struct devtree *t, const char *path);
-/* 0, or -1 and the first failure. */
+/* 0, or -1 and the first failure of all calls. */
 int devtree_end(struct devtree *t, struct err *err) MUST_CHECK;
 /*
- * Removes everything in `path` (whole path) but the names in `keep` (NULL-terminated, may be NULL);
- * never follows links nor leaves the filesystem.
+ * Removes everything in the directory `path` (a whole path) but the names in `keep`, which ends
+ * with NULL and may be NULL. Never follows links or leaves the filesystem.
  */
 void devtree_clear(const char *path, const char *const *keep);

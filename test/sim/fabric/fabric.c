@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which namespace is on which function, and the image and loop device behind it. Public
- * functions take fabric->lock and hold it to the end (fabric.h says why).
+ * Which namespace is on which function, and its loop device. Public functions take fabric->lock and
+ * hold it to their end (fabric.h says why).
  */
 #include "test/sim/fabric/fabric.h"
 
@@ -51,7 +51,7 @@ static void init_functions(struct host *h)
 		init_function(h, &h->functions[i++], FUNCTION_HOTPLUG, k);
 }
 
-/* The PF and, unless they are to be made by the host, its VFs. */
+/* The PF and, without --no-vfs, its VFs. */
 static int add_functions(struct host *h, struct err *err)
 {
 	const struct sim_options *o = h->fabric->options;
@@ -87,11 +87,11 @@ static int set_up(struct fabric *f, struct err *err)
 	if (geteuid())
 		return err_set(
 			err, ERR_PRECONDITION,
-			"devices need root (loop devices, device nodes); --no-fabric does without them");
+			"devices need root (loop devices, device nodes); --no-fabric runs without devices");
 	f->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	f->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (f->inotify_fd < 0 || f->wake_fd < 0)
-		return err_sys(err, errno, "set up inotify");
+		return err_sys(err, errno, "set up inotify and eventfd");
 	if (state_dir_open(f->options->state, &f->state, err))
 		return -1;
 	for (size_t i = 0; i < f->options->nodes.n; i++)
@@ -150,7 +150,7 @@ static void host_free(struct host *h)
 				log_msg(LOG_WARNING, "%s: %s", k->volume, err.msg);
 			else if (busy)
 				log_msg(LOG_WARNING,
-				        "volume %s is still in use: /dev/loop%u goes when it is let go",
+				        "volume %s is still in use: /dev/loop%u stays until it is unmounted and closed",
 				        k->volume, k->loop.number);
 			fn->disks = k->next;
 			disk_free(k);
@@ -205,7 +205,7 @@ static struct disk **find_disk(struct function *fn, const struct fabric_namespac
 	return at;
 }
 
-/* A hot-plugged function comes with its namespace, and the kernel binds it. */
+/* A hot-plug function appears with its first namespace, and the kernel binds it. */
 static int plug(struct function *fn, struct err *err)
 {
 	if (fn->kind != FUNCTION_HOTPLUG || fn->present)
@@ -240,7 +240,7 @@ static int remove_disk(struct function *fn, struct disk **at, struct err *err)
 		return -1;
 	if (busy)
 		log_msg(LOG_WARNING,
-		        "volume %s was detached from under its user: /dev/loop%u stays until it is let go",
+		        "volume %s was detached while in use: /dev/loop%u stays until it is unmounted and closed",
 		        k->volume, k->loop.number);
 	*at = k->next;
 	disk_free(k);
@@ -259,7 +259,7 @@ static bool image_is_attached(const struct fabric *f, const char *ns, const char
 	return false;
 }
 
-/* The path of the volume's image, ready to be attached; malloc'ed. */
+/* Makes the image ready to be attached; *ret is its path, malloc'ed. */
 static int prepare_image(struct fabric *f, const struct fabric_namespace *n, char **ret,
                          struct err *err)
 {
@@ -327,7 +327,7 @@ int fabric_grow(struct fabric *f, const char *ns, const char *volume, uint64_t b
 	WITH_LOCK(&f->lock);
 	char *image AUTO(free) = state_dir_image(&f->state, ns, volume);
 
-	/* Not there before the first attachment. */
+	/* The image is made by the first attachment. */
 	if (path_exists(image) && image_make(image, bytes, err))
 		return -1;
 	for (struct host *h = f->hosts; h; h = h->next)

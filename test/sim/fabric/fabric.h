@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hardware: per node a sysfs tree with a SNAP PF and its VFs, and loop devices that play the
- * NVMe
- * namespaces on them. The tree has the shape of recorded ones (test/data/sysfs).
+ * The hardware: for each node a sysfs tree with a SNAP PF and its VFs, and loop devices that play
+ * the NVMe namespaces on them. The tree has the shape of recorded ones (test/data/sysfs).
  *
  *   <state>/<node>/sys   for --sysfs-root of the driver
  *   <state>/<node>/dev   for --dev-root
  *
- * What the host writes is obeyed as the kernel would: drivers/nvme/{bind,unbind}, drivers_probe,
- * driver_override, sriov_numvfs, sriov_drivers_autoprobe. Any thread may call; one mutex
- * serialises everything, file operations included, as the kernel's own locks would.
+ * The fabric does what the kernel would do when the host writes to drivers/nvme/{bind,unbind},
+ * drivers_probe, driver_override, sriov_numvfs or sriov_drivers_autoprobe. Any thread may call. One
+ * mutex serialises everything, file operations included, as the kernel's own locks would.
  */
 #pragma once
 
@@ -17,9 +16,9 @@
 
 #include "common/err.h"
 #include "common/json.h"
-#include "test/sim/fabric/function.h"
 #include "test/sim/base/faults.h"
 #include "test/sim/base/options.h"
+#include "test/sim/fabric/function.h"
 
 struct fabric;
 
@@ -27,33 +26,31 @@ struct fabric_namespace {
 	const char *node;
 	enum function_kind kind;
 	unsigned index;
-	const char *ns, *volume; /* of the DPUVolume: names the image */
+	const char *ns, *volume; /* namespace and name of the DPUVolume; they name the image */
 	uint32_t nsid;
 	const char *uuid;
 	uint64_t bytes;
 };
 
-/*
- * Makes the trees of all --node. FAILED_PRECONDITION when that cannot be done here (not root,
- * nodev).
- */
+/* Makes the trees of all --node. FAILED_PRECONDITION: not root, or the directory cannot be used. */
 int fabric_new(const struct sim_options *o, struct faults *faults, struct fabric **ret,
                struct err *err) MUST_CHECK;
-/* Detaches everything and removes it from disk; returns NULL. */
+/* Detaches everything and removes all files; returns NULL. */
 struct fabric *fabric_free(struct fabric *f);
 const char *fabric_path(const struct fabric *f);
 
 /*
- * The DPU attaches a namespace: its loop device is made now, the host sees it when the function is
- * bound. Showing what is shown is fine. A node without a tree (not one of --node): nothing.
+ * The DPU attaches a namespace. Its loop device is made now; the host sees it while the function is
+ * bound. Nothing happens when it is shown already, or when the node is none of --node.
  */
 int fabric_show(struct fabric *f, const struct fabric_namespace *n, struct err *err) MUST_CHECK;
-/* The DPU detaches it: gone from the host at once, even from under a mount. */
+/* The DPU detaches it: it vanishes from the host at once, even when it is mounted. */
 int fabric_hide(struct fabric *f, const struct fabric_namespace *n, struct err *err) MUST_CHECK;
-/* The volume's data. */
+/* Removes the data of a volume. */
 int fabric_remove_image(struct fabric *f, const char *ns, const char *volume, struct err *err)
 	MUST_CHECK;
+/* Makes the image of a volume larger, and the devices over it. */
 int fabric_grow(struct fabric *f, const char *ns, const char *volume, uint64_t bytes,
                 struct err *err) MUST_CHECK;
-/* Faults have changed. */
+/* Looks at the faults again. */
 void fabric_poke(struct fabric *f);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses: the static PF is 26:00.0 with its VFs behind it (as ARI numbers them), hot-plug slot n
- * is bus 30 + n.
+ * The static PF is 26:00.0, and its VFs are behind it as ARI numbers them; hot-plug slot n is on
+ * bus 30 + n (hexadecimal).
  */
 #include "test/sim/fabric/function.h"
 

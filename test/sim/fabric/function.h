@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The PCI functions that a node has, by kind and number: addresses and VPD names, the same on every
- * node.
+ * The PCI functions of a node by kind and index: addresses, which are the same on every node, and
+ * VUIDs.
  */
 #pragma once
 
@@ -14,7 +14,7 @@ enum function_kind {
 #define FUNCTION_PF_BUS 0x26
 #define FUNCTION_HOTPLUG_BUS 0x30
 
-/* "0000:26:00.1" */
+/* The PCI address: "0000:26:00.1". */
 void function_bdf(enum function_kind kind, unsigned index, char buf[16]);
-/* The VPD's VU; a VF has its PF's. Differs from node to node. */
+/* The VUID, which the VPD has as VU: another one on each node. A VF has that of its PF. */
 void function_vuid(const char *node, enum function_kind kind, unsigned index, char buf[32]);

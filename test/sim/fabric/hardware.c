@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names that follow from what a function is bound as. No state. */
+/* Directories of functions that are bound. No state. */
 #include "test/sim/fabric/hardware.h"
 
 #include "common/mem.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hosts, their PCI functions and the disks on them, as the parts of the fabric share them.
- * Everything here is under fabric->lock.
+ * Hosts, their PCI functions and the disks on them, which the files of this room share.
+ * fabric->lock protects all of it.
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 
 #define BDF_LENGTH 12 /* "0000:26:00.1" */
 
-/* A namespace on a function. */
+/* A namespace that is attached to a function. */
 struct disk {
 	uint32_t nsid;
 	char uuid[37];
@@ -23,9 +23,9 @@ struct disk {
 	uint64_t bytes;
 	struct loopdev loop;
 	unsigned head; /* Y of nvmeXnY */
-	bool visible;  /* in the tree */
-	char name[32]; /* "nvme0n1": what there is below <dev> */
-	char path[32]; /* "nvme0c1n1" with multipath, else the name again */
+	bool visible;  /* it is in the tree */
+	char name[32]; /* "nvme0n1", also its name in <dev> */
+	char path[32]; /* "nvme0c1n1"; without multipath not used */
 	struct disk *next;
 };
 
@@ -39,7 +39,7 @@ struct function {
 	bool bound;         /* to the nvme driver */
 	unsigned instance;  /* X of the controller nvmeX, when bound */
 	unsigned subsystem; /* instance of its NVMe subsystem, when bound */
-	int watch;          /* inotify's, of driver_override; -1: none */
+	int watch;          /* inotify's watch of driver_override; -1: none */
 	struct disk *disks;
 };
 
@@ -49,7 +49,7 @@ struct host {
 	char *root;                 /* "<state>/<node>" */
 	struct function *functions; /* PF, then VFs, then hot-plug slots */
 	size_t n;
-	int bind_fd, unbind_fd, probe_fd; /* FIFOs; -1 while a fault refuses */
+	int bind_fd, unbind_fd, probe_fd; /* FIFOs; bind_fd is -1 while a fault refuses it */
 	int numvfs_watch;
 	struct host *next;
 };

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the host writes into its sysfs, obeyed.
+ * Does what the host writes into its sysfs.
  *
  * bind, unbind and drivers_probe are FIFOs: each write arrives whole and in order, as in the
- * kernel, also when two volumes are staged at once (two writers of a regular file would overwrite
- * each
- * other before anybody has looked). driver_override and sriov_numvfs are regular files, because
- * they are read back, and are seen by inotify when their writer closes them. Unlike the
- * kernel's, a write that is refused does not fail: the function just stays as it is.
+ * kernel, also when two volumes are staged at once. In a regular file the second writer would
+ * overwrite the first before anybody has read it. driver_override and sriov_numvfs are read back,
+ * so they are regular files, and inotify tells when a writer closes them. Unlike in the kernel, a
+ * write that is refused does not fail: the function just stays as it is.
  */
 #include "test/sim/fabric/host_writes.h"
 
@@ -40,7 +39,9 @@ static char *path_of(const struct host *h, const char *below)
 	return xasprintf("%s/%s", h->root, below);
 }
 
-/* Both ends are ours, so that a write never waits for a reader and a read never sees an end. */
+/*
+ * snap-sim holds both ends, so that a write never waits for a reader and a read never sees the end.
+ */
 static int open_fifo(const struct host *h, const char *below, int *ret, struct err *err)
 {
 	char *path AUTO(free) = path_of(h, below);
@@ -84,7 +85,9 @@ static void log_host(const struct host *h, const char *what, const char *bdf, co
 	sim_log("%s: %s %.*s: %s", h->name, what, BDF_LENGTH, bdf, answer);
 }
 
-/* Without driver_override a VF is only for drivers when its PF says so. */
+/*
+ * Without a driver_override a driver may take a VF only if the PF's sriov_drivers_autoprobe is 1.
+ */
 static bool may_bind(const struct function *fn)
 {
 	char *override AUTO(free) = function_override(fn);
@@ -134,7 +137,7 @@ static void on_unbind(struct host *h, const char *bdf)
 }
 
 /*
- * Writers may leave the newline out, so that two writes come as one read: addresses have one
+ * Writers may leave the newline out, so that two writes come as one read. Addresses all have one
  * length.
  */
 static void read_fifo(struct host *h, int fd, void (*act)(struct host *h, const char *bdf))
@@ -164,7 +167,7 @@ static void on_sigio(int number)
 	(void)number;
 }
 
-/* False too when it cannot be read. */
+/* Whether the attribute has no text; false when it cannot be read. */
 static bool override_is_empty(int fd)
 {
 	char text[64];
@@ -177,10 +180,10 @@ static bool override_is_empty(int fd)
 }
 
 /*
- * An empty write means "no override" and reads back as "(null)". The file is rewritten under a
- * write lease: it is only given when nobody has the file open, and an open by somebody waits until
- * it ends, so no write of the host can be lost to ours. It is opened for writing only when it must
- * be written: the close of our own is an event, too.
+ * An empty write means "no override" and must read back as "(null)". The file is rewritten under a
+ * write lease, which is granted only while nobody has the file open and makes others wait to open
+ * it, so that no write of the host is overwritten. It is opened for writing only when it must be
+ * written, because closing it then is an event, too.
  */
 static void normalize_override(const struct function *fn)
 {
@@ -199,7 +202,7 @@ static void normalize_override(const struct function *fn)
 	fcntl(fd, F_SETLEASE, F_UNLCK);
 }
 
-/* sriov_numvfs: VFs come or go. */
+/* sriov_numvfs was written: makes VFs appear or vanish. */
 static void on_numvfs(struct host *h)
 {
 	const struct sim_options *o = h->fabric->options;
@@ -210,7 +213,7 @@ static void on_numvfs(struct host *h)
 
 	if (file_read_line(path, 64, &text, &err) ||
 	    parse_u64("sriov_numvfs", text, &wanted, &err)) {
-		err_clear(&err); /* truncated and not yet written, or nonsense */
+		err_clear(&err); /* not yet written after the truncation, or no number */
 		return;
 	}
 	sim_log("%s: sriov_numvfs is now %s", h->name, text);
@@ -263,7 +266,7 @@ static void read_inotify(struct fabric *f)
 
 /* ---- faults ---- */
 
-/* A node of a device that does not exist, so that open() fails with ENXIO, in place of the FIFO. */
+/* Puts a device node that has no driver in place of the FIFO, so that open() fails with ENXIO. */
 static void refuse_bind(struct host *h)
 {
 	char *node AUTO(free) = path_of(h, "new/bind");
@@ -271,7 +274,8 @@ static void refuse_bind(struct host *h)
 	struct err err = ERR_INIT;
 
 	if (mknod(node, S_IFCHR | 0200, makedev(0, 0))) {
-		log_msg(LOG_ERROR, "%s: cannot make bind refuse", h->name);
+		log_msg(LOG_ERROR, "%s: cannot put a refusing node in place of drivers/nvme/bind",
+		        h->name);
 		return;
 	}
 	devtree_rename(&t, "new/bind", DRIVER "/bind");
@@ -367,7 +371,10 @@ static void *run(void *arg)
 
 int host_writes_start(struct fabric *f, struct err *err)
 {
-	/* A lease that is broken sends SIGIO, which must not end the process. */
+	/*
+	 * The kernel sends SIGIO when somebody waits for a lease to end; it must not end the
+	 * process.
+	 */
 	struct sigaction act = { .sa_handler = on_sigio, .sa_flags = SA_RESTART };
 	int rc;
 

@@ -28,7 +28,7 @@ int image_make(const char *path, uint64_t bytes, struct err *err)
 	return 0;
 }
 
-/* "file:PATH" is that file's contents, anything else itself. */
+/* A text "file:PATH" means the contents of that file. */
 static int write_foreign(const char *image, const struct dpf_fault *fault, struct err *err)
 {
 	int fd AUTO(fd) = open(image, O_WRONLY | O_CLOEXEC);

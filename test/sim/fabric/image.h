@@ -7,8 +7,8 @@
 #include "common/err.h"
 #include "test/sim/base/faults.h"
 
-/* Makes the file at least so large. */
+/* Makes the file, or makes it larger: at least so many bytes. */
 int image_make(const char *path, uint64_t bytes, struct err *err) MUST_CHECK;
-/* Before an attach: makes the file, and writes into it what the fault foreign-data says. */
+/* Before an attachment: makes the file, and writes into it what the fault foreign-data says. */
 int image_prepare(const char *path, uint64_t bytes, struct faults *faults, const char *volume,
                   struct err *err) MUST_CHECK;

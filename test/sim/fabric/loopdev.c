@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop driver's ioctls. Devices are opened through private nodes (memory of the kernel's
- * numbers, not
- * of udev's), so that more than the machine's static /dev/loop0..7 can be had. No state.
+ * The ioctls of the loop driver. Where /dev has no node for a device, one is made for the moment,
+ * so that more than the machine's static /dev/loop0 to 7 can be used. No state.
  */
 #include "test/sim/fabric/loopdev.h"
 
@@ -21,9 +20,9 @@
 #include "common/str.h"
 
 #define LOOP_MAJOR_NUMBER 7
-#define LOOPS_MAX 256 /* looked at when searching */
+#define LOOPS_MAX 256 /* numbers that a search looks at */
 
-/* -1 with errno. The node is made for the moment when /dev has none. */
+/* -1 and errno. Makes a node for the moment when /dev has none. */
 static int open_loop(unsigned number, int flags)
 {
 	char *path AUTO(free) = xasprintf("/dev/loop%u", number);
@@ -69,13 +68,16 @@ static int configure(unsigned number, int image, unsigned sector_size, uint64_t 
 
 	if (fd < 0)
 		return err_sys(err, errno, "open /dev/loop%u", number);
-	/* mkfs.btrfs takes loop devices of one name for one device, and none is a name, too. */
+	/*
+	 * mkfs.btrfs takes two loop devices with the same file name for one device, also when both
+	 * have none.
+	 */
 	snprintf((char *)config.info.lo_file_name, sizeof(config.info.lo_file_name), "/dev/loop%u",
 	         number);
 	if (ioctl(fd, LOOP_CONFIGURE, &config))
 		return errno == EBUSY ? LOOP_TAKEN
 		                      : err_sys(err, errno, "configure /dev/loop%u", number);
-	/* Somebody before us may have left it read-only; that outlives the image. */
+	/* An earlier user may have made the device read-only, which outlives its image. */
 	if (ioctl(fd, BLKROSET, &(int) { 0 }))
 		return err_sys(err, errno, "make /dev/loop%u writable", number);
 	*diskseq = 0;
@@ -94,7 +96,7 @@ int loopdev_attach(const char *image, unsigned sector_size, struct loopdev *ret,
 
 	if (fd < 0)
 		return err_sys(err, errno, "open %s", image);
-	/* Others look for a free one, too. */
+	/* Other programs look for a free one at the same time. */
 	for (int tries = 0; rc == LOOP_TAKEN && tries < 100; tries++) {
 		if (free_number(&l.number, err))
 			return -1;
@@ -119,8 +121,9 @@ int loopdev_detach(const struct loopdev *l, bool *ret_busy, struct err *err)
 	if (ioctl(fd, LOOP_CLR_FD) && errno != ENXIO)
 		return err_sys(err, errno, "detach /dev/loop%u", l->number);
 	/*
-	 * With another opener LOOP_CLR_FD only marks the device: it is still there. Our own open
-	 * counts, too, on newer kernels, so the caller asks loopdev_is_over() for the truth.
+	 * While somebody else has it open, LOOP_CLR_FD only marks the device, which stays. On newer
+	 * kernels our own open counts, too, so that a caller who needs to know asks
+	 * loopdev_is_over().
 	 */
 	*ret_busy = ioctl(fd, LOOP_GET_STATUS64, &now) == 0;
 	return 0;
@@ -137,14 +140,14 @@ int loopdev_grow(const struct loopdev *l, struct err *err)
 	return 0;
 }
 
-/* Opened without O_EXCL and closed at once: looking does not change anything. */
+/* Opened without O_EXCL and closed at once, which changes nothing. */
 static bool is_over(unsigned number, const struct stat *image)
 {
 	char *path AUTO(free) = xasprintf("/sys/dev/block/%d:%u/loop", LOOP_MAJOR_NUMBER, number);
 	int fd AUTO(fd) = -1;
 	struct loop_info64 info;
 
-	/* The attribute group is there only while the device has a backing file. */
+	/* The directory is there only while the device has a file. */
 	if (access(path, F_OK))
 		return false;
 	fd = open_loop(number, O_RDONLY);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What snap-sim owns on disk. The lock file is also the mark by which a later start knows that it
- * may remove everything beside it.
+ * What snap-sim owns on disk. By the lock file a later start knows that it may remove all that is
+ * beside it.
  */
 #include "test/sim/fabric/state_dir.h"
 
@@ -19,14 +19,14 @@
 #include "common/file.h"
 #include "common/mem.h"
 #include "common/str.h"
-#include "test/sim/fabric/loopdev.h"
 #include "test/sim/fabric/devtree.h"
+#include "test/sim/fabric/loopdev.h"
 
 #define LOCK_NAME ".snap-sim.lock"
 #define MADE " made this directory"
 #define MOUNTINFO_MAX (64 * 1024 * 1024)
 
-/* The mount point that a path is on, by mount id; malloc'ed, "?" when it cannot be told. */
+/* The mount point of the mount that a path is on; malloc'ed, "?" when it is not known. */
 static char *mount_of(const char *path)
 {
 	struct err err = ERR_INIT;
@@ -98,7 +98,7 @@ static int take_lock(struct state_dir *s, struct err *err)
 		               "--state %s is in use by another snap-sim (process %s)", s->path,
 		               *before ? before : "?");
 	}
-	/* Whoever made the directory may have been killed: it is still ours to remove. */
+	/* The lock file tells that a snap-sim made the directory, also when that one was killed. */
 	s->created |= strstr(before, MADE) != NULL;
 	snprintf(own, sizeof(own), "%d%s\n", (int)getpid(), s->created ? MADE : "");
 	if (ftruncate(s->lock_fd, 0) ||

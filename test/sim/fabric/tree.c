@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The bus, PCI functions and NVMe controllers in sysfs. Names, attributes and link targets follow
- * the recorded trees of real kernels; what discovery does not need is left out.
+ * recorded trees of real kernels; what the driver's discovery does not need is left out.
  */
 #include "test/sim/fabric/tree.h"
 
@@ -109,7 +109,7 @@ static size_t vpd_field(unsigned char *at, const char *keyword, const char *valu
 	return n + 3;
 }
 
-/* Identifier string, VPD-R, end tag: as a BlueField has it, with the function's VUID as VU. */
+/* Identifier string, VPD-R, end tag, as a BlueField has them; the VU is the function's VUID. */
 static void build_vpd(struct devtree *t, const struct function *fn, const char *dir)
 {
 	static const char board[] = "BlueField-3 DPU";
@@ -150,11 +150,11 @@ static void build_sriov(struct devtree *t, const struct function *pf, const char
 	devtree_attr(t, dir, "sriov_offset", "1\n");
 	devtree_attr(t, dir, "sriov_stride", "1\n");
 	devtree_attr(t, dir, "sriov_vf_device", "6001\n");
-	/* What the Go plugin sets before it makes VFs: they wait for a bind. */
+	/* The Go plugin sets it to 0 before it makes VFs, which then wait for a bind. */
 	devtree_attr(t, dir, "sriov_drivers_autoprobe", "%d\n", o->no_vfs || o->bind_vfs);
 }
 
-/* virtfnN of the PF and physfn of the VF. */
+/* Links virtfnN of the PF and physfn of the VF. */
 static void link_to_pf(struct devtree *t, const struct function *vf, const char *dir)
 {
 	const struct function *pf = &vf->host->functions[0];
@@ -234,7 +234,7 @@ char *function_override(const struct function *fn)
 
 /* ---- controllers ---- */
 
-/* Lowest X that neither a controller nor a subsystem has. */
+/* The lowest number that neither a controller nor a subsystem has. */
 static unsigned free_instance(const struct host *h)
 {
 	for (unsigned x = 0;; x++) {
@@ -253,7 +253,7 @@ static bool shares_subsystem(const struct function *fn)
 	return fn->kind != FUNCTION_HOTPLUG && !fn->host->fabric->options->one_nsid;
 }
 
-/* The PF and its VFs are controllers of one subsystem, unless every volume has its own. */
+/* The PF and its VFs are controllers of one subsystem; with --one-nsid each has its own. */
 static unsigned subsystem_of(const struct function *fn)
 {
 	const struct host *h = fn->host;

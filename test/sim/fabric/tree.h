@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * How PCI functions and NVMe controllers look in sysfs. Called with fabric->lock held.
- */
+/* PCI functions and NVMe controllers in sysfs. Callers hold fabric->lock. */
 #pragma once
 
 #include "test/sim/fabric/hardware.h"
 
-int host_build(struct host *h, struct err *err) MUST_CHECK; /* everything but functions */
+int host_build(struct host *h, struct err *err) MUST_CHECK; /* the bus, without functions */
 int function_appear(struct function *fn, struct err *err) MUST_CHECK;
 void function_vanish(struct function *fn);
 int function_bind(struct function *fn, struct err *err) MUST_CHECK;
 void function_unbind(struct function *fn);
 bool host_autoprobe(const struct host *h);
-/* The driver_override of a function, "" when there is none; malloc'ed. */
+/* The driver_override of a function, "" for none; malloc'ed. */
 char *function_override(const struct function *fn);

@@ -22,7 +22,7 @@
 #define SERIAL "SNAP0000000000000001"
 #define GENERIC_MAJOR 244
 
-/* Lowest Y of nvmeXnY that is free in the subsystem. */
+/* The lowest Y of nvmeXnY that is free in the subsystem. */
 static unsigned free_head(const struct function *fn)
 {
 	const struct host *h = fn->host;
@@ -43,7 +43,7 @@ static unsigned free_head(const struct function *fn)
 	}
 }
 
-/* What a path, a head and a plain disk have in common. */
+/* What the path, the disk with multipath and the disk without it have in common. */
 static void write_block(struct devtree *t, const struct function *fn, const struct disk *k,
                         const char *dir, const char *home, bool hidden)
 {
@@ -83,7 +83,7 @@ static void write_disk_uevent(struct devtree *t, const struct disk *k, const cha
 	             major(k->loop.devno), minor(k->loop.devno), k->name, k->loop.diskseq);
 }
 
-/* Directory below sys of the disk itself. */
+/* The directory of the disk, below sys. */
 static char *disk_home(const struct function *fn, const struct disk *k)
 {
 	char *parent AUTO(free) = host_is_multipath(fn->host) ? function_subsystem_dir(fn)
@@ -108,7 +108,7 @@ static void build_path(struct devtree *t, const struct function *fn, const struc
 	devtree_entry(t, "block", k->path, home);
 }
 
-/* The character device beside each disk; nobody may take it for one. */
+/* The character device ngXnY beside each disk, which the driver must not take for a disk. */
 static void build_generic(struct devtree *t, const char *parent, const struct disk *k,
                           const char *device)
 {

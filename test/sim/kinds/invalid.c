@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Field errors, collected as JSON and as text. No state. */
+/* Collects field errors as JSON and as text. No state. */
 #include "test/sim/kinds/invalid.h"
 
 #include <stdarg.h>

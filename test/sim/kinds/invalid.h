@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What validation finds wrong with an object: the causes of a 422. */
+/* What the validation finds wrong with an object: the causes of a 422. */
 #pragma once
 
 #include "common/json.h"
 #include "common/str.h"
 
-/* Causes of a 422, in the order found. */
+/* The causes, in the order found. */
 struct invalid {
 	struct json *causes; /* [{reason, message, field}] */
 	struct str text;     /* "spec.a: Required value, spec.b: ..." */
@@ -17,8 +17,8 @@ static inline void invalid_clear_p(struct invalid *i)
 {
 	invalid_clear(i);
 }
-/* reason is a field error's type: "FieldValueRequired", ... */
+/* reason is the type of a field error: "FieldValueRequired", ... */
 void invalid_add(struct invalid *i, const char *reason, const char *field, const char *fmt, ...)
 	PRINTF_(4, 5);
-/* The message of the Status: "a" or "[a, b]"; malloc'ed. */
+/* The causes as the API server writes them in a message: "a" or "[a, b]"; malloc'ed. */
 char *invalid_message(const struct invalid *i);

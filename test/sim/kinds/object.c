@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading and writing the metadata of an object. Knows no kinds. No state. */
+/* Reads and writes metadata; the same for every kind. No state. */
 #include "test/sim/kinds/object.h"
 
 #include <stdio.h>

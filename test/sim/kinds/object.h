@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every Kubernetes object has: name, uid, times, finalizers, labels. Trees, one thread each.
+ * What every Kubernetes object has: name, uid, times, finalizers, annotations. A tree belongs to
+ * one thread.
  */
 #pragma once
 
@@ -10,7 +11,7 @@
 #include "common/json.h"
 #include "common/str.h"
 
-/* "2026-11-21T00:00:00Z" of now (whole seconds, as metav1.Time). */
+/* The time of now as metav1.Time has it: "2026-11-21T00:00:00Z". */
 void object_now(char buf[32]);
 /* A random version 4 UUID. */
 void object_uuid(char buf[37]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* No state. */
+/* Character classes of names. No state. */
 #include "test/sim/kinds/qualified_name.h"
 
 #include <ctype.h>
@@ -8,7 +8,7 @@
 #include "common/mem.h"
 #include "common/str.h"
 
-/* Letters, digits, '-', '_', '.', with a letter or digit at both ends. */
+/* At most 63 of [-_.A-Za-z0-9] with a letter or digit at both ends. */
 static bool is_word(const char *s, size_t n)
 {
 	if (!n || n > 63 || !isalnum((unsigned char)s[0]) || !isalnum((unsigned char)s[n - 1]))

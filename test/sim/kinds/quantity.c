@@ -35,7 +35,7 @@ static wide power_of_ten(unsigned n)
 	return result;
 }
 
-/* Digits with an optional point; *fraction counts those behind it. */
+/* Reads digits with an optional point; *fraction counts the digits behind it. */
 static const char *mantissa(const char *s, wide *value, unsigned *digits, unsigned *fraction)
 {
 	bool point = false;

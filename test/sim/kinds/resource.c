@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of served kinds. A new kind is a row here and, when its body is to be checked, a
- * schema in validate.c. Constant; any thread.
+ * The table of the kinds. A new kind is a row here and, if its body is to be validated, a schema in
+ * schema.c. Constant; any thread.
  */
 #include "test/sim/kinds/resource.h"
 

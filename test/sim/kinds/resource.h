@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kinds that snap-sim serves, as rows. */
+/* The kinds that snap-sim serves. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,7 +13,7 @@ struct api_resource {
 	const char *plural, *singular, *kind;
 	bool namespaced;
 	bool status;                 /* has a /status subresource */
-	const struct schema *schema; /* NULL: the body is not looked at */
+	const struct schema *schema; /* NULL: the body is not validated */
 };
 
 enum resource_id {
@@ -36,10 +36,10 @@ extern const struct api_resource resources[RES_COUNT];
 /* NULL when no such resource is served. */
 const struct api_resource *resource_find(const char *group, const char *version,
                                          const char *plural);
-/* By its plural name alone, for faults and seeds. */
+/* By its plural alone, which is enough to tell these kinds apart. */
 const struct api_resource *resource_by_plural(const char *plural);
 bool resource_group_served(const char *group);
-/* "storage.dpu.nvidia.com/v1alpha1" or "v1", malloc'ed. */
+/* apiVersion: "storage.dpu.nvidia.com/v1alpha1" or "v1"; malloc'ed. */
 char *resource_api_version(const struct api_resource *r);
-/* "dpuvolumes.storage.dpu.nvidia.com" or "nodes", malloc'ed: how messages name a resource. */
+/* How messages name it: "dpuvolumes.storage.dpu.nvidia.com" or "nodes"; malloc'ed. */
 char *resource_qualified(const struct api_resource *r);

@@ -67,7 +67,7 @@ static const struct schema_field vendor_fields[] = {
 	{ .name = "pluginName", .required = true, .min = 1 },
 };
 
-/* A hot-plugged function is always a PF. */
+/* A hot-plugged function must be a PF. */
 static void attachment_rule(const struct json *spec, struct invalid *ret)
 {
 	struct err err = ERR_INIT;

@@ -11,17 +11,18 @@ struct schema_field {
 	const char *name; /* below spec */
 	enum schema_type type;
 	bool required;
-	unsigned min;               /* characters of a string, items of a list */
-	unsigned max;               /* items of a list; 0: no limit */
-	const char *immutable;      /* the CEL rule's message; NULL: may change */
-	const char *fallback;       /* JSON of the default; NULL: none */
-	const char *const *allowed; /* a string's enum, or what a list's items may be */
+	unsigned min;          /* least number of characters of a string, of items of a list */
+	unsigned max;          /* greatest number of items of a list; 0: no limit */
+	const char *immutable; /* the message of the CEL rule that forbids a change; NULL: there is
+	                          none */
+	const char *fallback;  /* JSON of the default; NULL: none */
+	const char *const *allowed; /* the values that a string, or each item of a list, may have */
 };
 
 struct schema {
 	const struct schema_field *fields;
 	size_t n;
-	/* CEL rules over several fields. */
+	/* The CEL rules that concern more than one field. */
 	void (*rule)(const struct json *spec, struct invalid *ret);
 };
 

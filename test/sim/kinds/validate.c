@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The schemas of DPF's custom resources as tables of fields, and the checks that go with a
- * table. Field errors read as the API server writes them ("spec.x: Required value"), because
- * clients pass them on to people. No state.
+ * Holds objects against their schema. Field errors read as the API server writes them ("spec.x:
+ * Required value"), because clients show them to people. No state.
  *
- * Not checked: status (only the host controller writes it).
+ * Not checked: status, which only DPF writes.
  */
 #include "test/sim/kinds/validate.h"
 
@@ -66,7 +65,7 @@ static void set_default(struct json *spec, const struct schema_field *f)
 	if (!f->fallback || json_member(spec, f->name))
 		return;
 	if (json_parse(f->name, f->fallback, strlen(f->fallback), &value, &err))
-		abort(); /* a wrong table */
+		abort(); /* an error in the table */
 	json_set(spec, f->name, value);
 }
 
@@ -191,7 +190,7 @@ static void check_strings(const char *path, const struct json *map, struct inval
 	}
 }
 
-/* x-kubernetes-int-or-string */
+/* As x-kubernetes-int-or-string. */
 static bool is_int_or_string(const struct json *value)
 {
 	struct err err = ERR_INIT;
@@ -215,7 +214,7 @@ static void check_resources(const char *path, const struct json *value, struct i
 	}
 }
 
-/* What the schema says without its rules. */
+/* Type, enum and lengths: the schema without its CEL rules. */
 static void check_value(const struct schema_field *f, const char *path, const struct json *value,
                         struct invalid *ret)
 {
@@ -233,7 +232,7 @@ static void check_value(const struct schema_field *f, const char *path, const st
 
 /* ---- rules (CEL) ---- */
 
-/* Of a rule that is broken the server shows a scalar's value. */
+/* The server shows the value with a broken rule if it is a scalar. */
 static void add_broken(const char *path, const struct json *value, const char *message,
                        struct invalid *ret)
 {
@@ -300,9 +299,9 @@ static void check_rules(const struct schema_field *f, const char *path, const st
 		add_broken(path, value, f->immutable, ret);
 }
 
-/* ---- all of it ---- */
+/* ---- the whole object ---- */
 
-/* The kinds of errors behind which the server does not look at rules. */
+/* Whether there are errors after which the server does not check the CEL rules. */
 static bool is_blocking(const struct invalid *found)
 {
 	static const char *const reasons[] = { "FieldValueRequired", "FieldValueTypeInvalid",

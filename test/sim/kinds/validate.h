@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the API server checks before it stores an object: metadata rules of every kind, and
- * the schemas of DPF's custom resources (required fields, types, enums, defaults, CEL rules,
- * immutability)
- * with their messages.
+ * What the API server checks before it stores an object: the rules for metadata, which hold for
+ * every kind, and the schemas of DPF's custom resources (required fields, types, enums, defaults,
+ * CEL rules, immutability).
  */
 #pragma once
 
@@ -11,8 +10,8 @@
 #include "test/sim/kinds/invalid.h"
 #include "test/sim/kinds/resource.h"
 
-/* Removes what the schema does not know and fills in defaults. */
+/* Removes the fields that the schema does not know and fills in its defaults. */
 void validate_prune(const struct api_resource *res, struct json *object);
-/* old NULL: a creation. Adds to ret what is wrong. */
+/* Adds to *ret what is wrong. old: what the object replaces; NULL: it is new. */
 void validate_object(const struct api_resource *res, const struct json *object,
                      const struct json *old, struct invalid *ret);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Metadata rules: names, labels, annotations, finalizers, what may not change. The texts are
- * those of k8s.io/apimachinery's validation. No state.
- */
+/* Names, labels, annotations, finalizers. The texts are those of k8s.io/apimachinery. No state. */
 #include "test/sim/kinds/validate_meta.h"
 
 #include <string.h>

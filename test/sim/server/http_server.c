@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The only user of libmicrohttpd. Collects a request, calls api_handle() on the
- * connection's thread (which may block there: that is what faults and watches do) and
- * sends the reply: a body, half a body, or a watch as chunks.
+ * The only user of libmicrohttpd. Collects a request, calls route_request() on the thread of the
+ * connection, where faults and watches may block, and sends the reply: a body, half of one, or a
+ * watch in chunks.
  */
 #include "test/sim/server/http_server.h"
 
@@ -17,7 +17,7 @@
 #include "test/sim/base/options.h"
 #include "test/sim/server/route.h"
 
-#define BODY_MAX (3 * 1024 * 1024) /* as the API server's */
+#define BODY_MAX (3 * 1024 * 1024) /* the limit of the API server */
 #define CONNECTIONS_MAX 2000
 #define STACK_BYTES (256 * 1024)
 
@@ -94,7 +94,7 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, struct exch
 	enum MHD_Result rc;
 
 	if (r->cut && !r->body && !r->stream)
-		return MHD_NO; /* closes the connection without a word */
+		return MHD_NO; /* closes the connection without an answer */
 	response = make_response(x, r);
 	if (!response)
 		return MHD_NO;
@@ -145,7 +145,10 @@ static enum MHD_Result answer(struct http_server *s, struct MHD_Connection *conn
 	return rc;
 }
 
-/* Called for the headers, then for pieces of the body, then once more: the answer. */
+/*
+ * libmicrohttpd calls it for the headers, for each piece of the body, and at the end, when the
+ * answer is due.
+ */
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *url,
                                   const char *method, const char *version, const char *data,
                                   size_t *data_len, void **state)
@@ -185,7 +188,7 @@ static void on_completed(void *arg, struct MHD_Connection *connection, void **st
 	*state = NULL;
 }
 
-/* Broken connections are part of the game: only said when asked for. */
+/* Tests break connections on purpose: logged only with --v=5. */
 __attribute__((format(printf, 2, 0))) static void on_log(void *arg, const char *fmt, va_list args)
 {
 	char line[512];

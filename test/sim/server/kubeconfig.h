@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A kubeconfig that points at this server. */
+/* The file of --write-kubeconfig, which points at this server. */
 #pragma once
 
 #include "common/err.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one place that knows both; knows nothing of sockets, so that tests call it directly. */
+/* The only file that knows both. Knows nothing of sockets, so that tests call it directly. */
 #include "test/sim/server/route.h"
 
 #include "test/sim/api/api.h"

@@ -5,5 +5,5 @@
 #include "test/sim/api/call.h"
 #include "test/sim/api/status.h"
 
-/* Fills *ret. Blocks while a fault says so. */
+/* Fills *ret. Blocks as long as a fault says so. */
 void route_request(struct api_call *call, struct reply *ret);

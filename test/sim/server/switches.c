@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /sim/...: the simulator's own switches. No token is asked for: whoever can reach the
- * port may break the world, that is what it is for.
+ * /sim/...: the switches of the simulator. They ask for no token: they are there for tests to break
+ * things.
  */
 #include "test/sim/server/switches.h"
 
@@ -10,9 +10,9 @@
 #include "common/mem.h"
 #include "test/sim/base/counters.h"
 #include "test/sim/base/faults.h"
+#include "test/sim/base/options.h"
 #include "test/sim/dpf/dpf.h"
 #include "test/sim/fabric/fabric.h"
-#include "test/sim/base/options.h"
 #include "test/sim/store/store.h"
 
 static struct json *body_of(const struct api_call *call, struct reply *ret)
@@ -119,7 +119,7 @@ static void post_resize(const struct api_call *call, struct reply *ret)
 		reply_done(ret);
 }
 
-/* Where the trees are: the driver's --sysfs-root and --dev-root. */
+/* For each node, what the driver needs as --sysfs-root and --dev-root. */
 static struct json *nodes_json(const struct sim *sim)
 {
 	struct json *list = json_array();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /sim/...: the switches of the simulator itself. README.md lists them. */
+/* /sim/...: the switches of the simulator. README.md lists them. */
 #pragma once
 
 #include "test/sim/api/call.h"

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread for each kind lists, then watches until the watch ends for whatever reason, and lists
- * again. Events are applied by the HTTP engine's thread, answers of writes by the writer; `lock`
- * orders them, and what is not newer than the store's copy is dropped.
+ * One thread for each kind lists its objects and watches them until the watch ends, for whatever
+ * reason; then it lists again. The HTTP engine's thread applies events, the thread of DPF the
+ * answers to its writes. `lock` puts both in order; what is not newer than the store's copy is
+ * dropped.
  *
- * The store numbers versions itself; the server's resourceVersion travels along as metadata.REMOTE
- * and is what writes are conditional on.
+ * The store numbers versions itself. The server's resourceVersion is kept in the copy as
+ * metadata.remoteVersion (REMOTE), and writes are conditional on it.
  */
 #include "test/sim/store/mirror.h"
 
@@ -16,11 +17,11 @@
 
 #include "common/cleanup.h"
 #include "common/deadline.h"
-#include "http/http.h"
-#include "kube/kube_access.h"
 #include "common/limits.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "http/http.h"
+#include "kube/kube_access.h"
 #include "test/sim/kinds/object.h"
 
 #define REMOTE "remoteVersion"
@@ -39,8 +40,8 @@ struct collection {
 	pthread_t thread;
 	bool running;
 	char version[64]; /* where the watch starts */
-	struct str line;  /* the engine's thread, while a watch is open */
-	bool ended;       /* under m->lock: the watch */
+	struct str line;  /* the incomplete line; of the engine's thread while a watch is open */
+	bool ended;       /* under m->lock: the watch has ended */
 };
 
 struct mirror {
@@ -48,7 +49,7 @@ struct mirror {
 	struct http *http;
 	struct kube_config *config;
 	_Atomic bool stopping;
-	pthread_mutex_t lock; /* orders changes of the store; guards `ended` */
+	pthread_mutex_t lock; /* held while the store's copy changes; guards `ended` */
 	pthread_cond_t changed;
 	struct collection collections[N_KINDS];
 };
@@ -64,8 +65,8 @@ bool mirror_has(const struct api_resource *res)
 /* ---- requests ---- */
 
 /*
- * "/apis/group/v1alpha1/dpuvolumes", or of one object with `rest` behind its name. Names are DNS
- * names.
+ * The path of the collection (v NULL) or of one object, with `rest` behind it. Names are DNS names,
+ * so nothing needs escaping.
  */
 static char *path_of(const struct api_resource *res, const struct object_version *v,
                      const char *rest)
@@ -130,7 +131,7 @@ static void put_locked(struct mirror *m, const struct api_resource *res, const s
 			return;
 	}
 	api_version = resource_api_version(res);
-	/* The items of a list do not say what they are. */
+	/* Items of a list have no apiVersion and kind. */
 	json_set_str(copy, "apiVersion", api_version);
 	json_set_str(copy, "kind", res->kind);
 	json_set_str(json_sub(copy, "metadata"), REMOTE, version);
@@ -205,7 +206,7 @@ static int list(struct collection *c, struct err *err)
 
 /* ---- the watch, on the engine's thread ---- */
 
-/* False: this watch is of no use any more. */
+/* False: the watch is to be ended (an error, or no JSON). */
 static bool take_event(struct collection *c, const char *text, size_t n)
 {
 	struct json *event AUTO(json_free) = NULL;
@@ -298,7 +299,7 @@ static void *follow(void *arg)
 
 /* ---- writing ---- */
 
-/* What is written: the object as the server knows it, but for finalizers or status. */
+/* The object as the server knows it, with the new finalizers or status. */
 static char *body_of(const struct json *o)
 {
 	struct json *copy AUTO(json_free) = json_copy(o);
@@ -323,7 +324,10 @@ static void take_answer(struct mirror *m, const struct object_version *v,
 	struct object_version *now AUTO(version_unref) =
 		store_get(m->sim->store, v->res, v->ns, v->name);
 
-	/* Without its last finalizer it is gone already, as its event says. */
+	/*
+	 * It may be gone: a write that removes the last finalizer ends the object, and its event
+	 * says so.
+	 */
 	if (now && str_eq(now->uid, object_uid(object)))
 		put_locked(m, v->res, object);
 }
@@ -381,7 +385,10 @@ static int connect_to(struct mirror *m, const char *kubeconfig, struct err *err)
 	return rc;
 }
 
-/* An API server may answer 429 while the storage of a new CRD is being made. */
+/*
+ * Tries again for some seconds: an API server may answer 429 while it prepares the storage of a new
+ * CRD.
+ */
 static int list_patiently(struct collection *c, struct err *err)
 {
 	struct deadline d = deadline_in_ms(START_MS);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Objects by kind in arrays sorted by "ns/name", the ring of events, the list of watchers.
- * One mutex (store->lock) for all of it; version counts are atomic. Knows nothing about
- * what an object means: that is api_write.c.
+ * An array per kind, sorted by namespace and name; a ring of events; a list of watchers. One mutex
+ * (store->lock) covers all of it; reference counts are atomic. What an object means is not known
+ * here: api_write.c knows.
  */
 #include "test/sim/store/store.h"
 
@@ -24,7 +24,7 @@ struct table {
 struct watcher {
 	struct store *store;
 	const struct api_resource *res;
-	uint64_t next; /* under lock: version of the next event to look at */
+	uint64_t next; /* under lock: version of the next event to be read */
 	int fd;
 	struct watcher *link;
 };
@@ -35,7 +35,7 @@ struct store {
 	struct event *ring;             /* event of version rv at ring[rv % history] */
 	size_t history;
 	uint64_t rv;    /* of the last event */
-	uint64_t first; /* of the oldest event kept; rv + 1 when none is */
+	uint64_t first; /* of the oldest event kept; rv + 1 when there is none */
 	struct watcher *watchers;
 };
 
@@ -63,7 +63,7 @@ struct json *version_parse(const struct object_version *v)
 	struct json *tree = NULL;
 
 	if (json_parse(v->name, v->text, v->len, &tree, &err))
-		abort(); /* it is our own print */
+		abort(); /* the store printed it */
 	return tree;
 }
 
@@ -150,7 +150,7 @@ static int key_compare(const struct object_version *v, const char *ns, const cha
 	return by_namespace ? by_namespace : strcmp(v->name, name);
 }
 
-/* Where the key is, or would be. */
+/* The index of the key or, when it is not there, where it belongs. */
 static size_t table_seek(const struct table *t, const char *ns, const char *name, bool *found)
 {
 	size_t low = 0, high = t->n;
@@ -183,7 +183,7 @@ struct object_version *store_get(struct store *s, const struct api_resource *res
 	return found ? version_ref(t->v[at]) : NULL;
 }
 
-/* First index to list from: behind q->after, or the beginning of the namespace. */
+/* The index at which a list starts: behind q->after, or at the beginning of the namespace. */
 static size_t first_of(const struct table *t, const struct store_query *q)
 {
 	const char *slash = q->after ? strchr(q->after, '/') : NULL;
@@ -237,7 +237,7 @@ static void wake(const struct watcher *w)
 	IGNORE_RESULT(eventfd_write(w->fd, 1));
 }
 
-/* Takes over the references of now and before. */
+/* Appends an event; takes over the references of `now` and `before`. */
 static void publish_locked(struct store *s, enum store_event_type type, struct object_version *now,
                            struct object_version *before)
 {
@@ -323,7 +323,7 @@ int store_watch(struct store *s, const struct api_resource *res, uint64_t from,
 	w->store = s;
 	w->res = res;
 	w->next = from + 1;
-	w->fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK); /* the history may have news already */
+	w->fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK); /* 1: there may be events already */
 	if (w->fd < 0)
 		abort();
 	w->link = s->watchers;
@@ -357,7 +357,7 @@ enum watcher_news watcher_next(struct watcher *w, struct event *ret)
 	struct store *s = w->store;
 	eventfd_t ignored;
 
-	/* Emptied before looking: what comes after makes it readable again. */
+	/* Emptied first: an event that comes later makes it readable again. */
 	IGNORE_RESULT(eventfd_read(w->fd, &ignored));
 	WITH_LOCK(&s->lock);
 	if (w->next < s->first)

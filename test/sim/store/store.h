@@ -2,15 +2,14 @@
 /*
  * The objects, their versions and who watches them: a small etcd.
  *
- * An object's state is an immutable, counted `version`: its JSON text and what selectors look at.
- * Changing one
- * means parsing the text, changing the tree and putting it back with the version it was made from;
- * when somebody was faster the put is refused and the caller starts again. Every change has the
- * next
- * resource version (+1, over all kinds) and one event, of which the last `history` are kept.
+ * A state of an object is an object_version: immutable, with a reference count. It holds the JSON
+ * text and what selectors look at. To change an object, parse the text, change the tree and store
+ * it with the version that it was made from; when another writer was faster, that is refused and
+ * the caller starts again. Each change has the next resource version (+1, over all kinds) and makes
+ * one event, of which the last `history` are kept.
  *
- * Thread-safe. The mutex covers tables and the printing of the changed object (its text carries
- * the version that is given out under the lock), no I/O.
+ * Thread-safe. The mutex covers the tables and, because the text carries the version that is given
+ * out under the lock, the printing of the changed object; no I/O.
  */
 #pragma once
 
@@ -46,25 +45,25 @@ enum store_event_type { EVENT_ADDED, EVENT_MODIFIED, EVENT_DELETED };
 struct event {
 	enum store_event_type type;
 	uint64_t rv;
-	struct object_version *now;    /* DELETED: the last state, under the version of its end */
+	struct object_version *now;    /* of DELETED: the last state, as the deletion's version */
 	struct object_version *before; /* NULL for ADDED */
 };
 
-/* history: events kept for watchers that come back. */
+/* history: how many events are kept for watchers that come back. */
 struct store *store_new(size_t history);
 struct store *store_free(struct store *s); /* no watcher may be open; returns NULL */
 uint64_t store_rv(struct store *s);
-/* Whether every event after this version is still kept. */
+/* Whether all events after this version are still kept. */
 bool store_keeps(struct store *s, uint64_t rv);
 
-/* A reference, or NULL. */
+/* The object's newest version, to be unreferenced; NULL: there is none. */
 struct object_version *store_get(struct store *s, const struct api_resource *res, const char *ns,
                                  const char *name);
 
 struct store_query {
 	const struct api_resource *res;
 	const char *ns;    /* NULL: all namespaces */
-	const char *after; /* "ns/name": start behind it; NULL: from the beginning */
+	const char *after; /* "ns/name": starts behind it; NULL: from the beginning */
 	size_t limit;      /* 0: no limit */
 	bool (*match)(const void *arg, const struct object_version *v);
 	const void *arg;
@@ -72,7 +71,7 @@ struct store_query {
 struct store_page {
 	struct object_version **v; /* sorted by namespace, name */
 	size_t n;
-	size_t left; /* objects behind this page (not looked at by match) */
+	size_t left; /* objects behind this page that match */
 	uint64_t rv;
 };
 void store_list(struct store *s, const struct store_query *q, struct store_page *ret);
@@ -109,9 +108,9 @@ enum watcher_news {
 };
 enum watcher_news watcher_next(struct watcher *w, struct event *ret) MUST_CHECK;
 void event_clear(struct event *e);
-/* Every event up to this version has been given out or was of another kind. */
+/* The version up to which the watcher has seen everything of its kind. */
 uint64_t watcher_rv(struct watcher *w);
-/* Wakes every watcher without news (faults have changed, the end is near). */
+/* Wakes every watcher, though there is no event: faults have changed. */
 void store_wake(struct store *s);
-/* Forgets the history: watches from an older version answer 410. */
+/* Drops the history: watches from an older version get 410. */
 void store_expire(struct store *s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Puts the parts together for tests and asks them things. Single threaded itself. */
+/* Starts the parts, sends requests and waits for objects. */
 #include "test/sim/test/harness.h"
 
 #include <check.h>

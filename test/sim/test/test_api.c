@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verbs of the API, their refusals and the texts of those. */
+/* The verbs of the API, what they refuse, and with which texts. */
 #include <string.h>
 
 #include "common/mem.h"
 #include "test/lib/suite.h"
 #include "test/sim/api/api.h"
-#include "test/sim/test/harness.h"
 #include "test/sim/kinds/object.h"
+#include "test/sim/test/harness.h"
 
 #define TYPE_META "\"apiVersion\":\"storage.dpu.nvidia.com/v1alpha1\",\"kind\":\"DPUVolume\""
 #define SPEC                                                                            \
@@ -43,7 +43,7 @@ START_TEST(a_new_object_gets_what_the_server_gives)
 }
 END_TEST
 
-/* What validation refuses is in cases.json, which a real API server is asked too. */
+/* What the validation refuses is in cases.json, which a real API server is asked, too. */
 static const struct {
 	const char *what, *kind, *body;
 	unsigned code;

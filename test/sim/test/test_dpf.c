@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What DPF makes of volumes and attachments, and how it fails when told to. */
+/* What DPF does with volumes and attachments. */
 #include <string.h>
 
 #include "common/deadline.h"
 #include "common/mem.h"
 #include "test/lib/suite.h"
 #include "test/sim/dpf/conditions.h"
-#include "test/sim/test/harness.h"
 #include "test/sim/kinds/object.h"
+#include "test/sim/test/harness.h"
 
 #define META "{\"apiVersion\":\"storage.dpu.nvidia.com/v1alpha1\",\"kind\":"
 
@@ -275,7 +275,7 @@ START_TEST(a_condition_of_an_older_generation_does_not_count)
 	json_free(world_attached(&w, "one-v"));
 	world_ok(&w, "DELETE", VOLUMES "/v", NULL, 200);
 	world_wait_condition(&w, "dpuvolumes/v", "DPUVolumeReconciled", "AwaitingDeletion", "");
-	/* Its Bound condition is True still, but was observed before the deletion. */
+	/* Its condition Bound is still True, but was observed before the deletion. */
 	world_make_attachment(&w, "two-v", "two", "v");
 	world_wait_condition(&w, "dpuvolumeattachments/two-v", "DPUVolumeAttachmentReconciled",
 	                     "Pending", "DPUVolume " NS "/v is not ready");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The devices: their tree against recorded ones and through the driver's own discovery, what the
- * host writes, what faults do, and what is left behind (nothing).
+ * The devices: their tree beside recorded ones and through the driver's own discovery, what the
+ * host writes, what faults do, and that nothing is left behind.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,9 +21,9 @@
 #include "test/lib/suite.h"
 #include "test/lib/tree.h"
 #include "test/sim/fabric/fabric.h"
-#include "test/sim/test/harness.h"
 #include "test/sim/fabric/loopdev.h"
 #include "test/sim/fabric/state_dir.h"
+#include "test/sim/test/harness.h"
 #include "test/sim/test/tree_shape.h"
 
 #define VF0 "0000:26:00.1"
@@ -33,8 +33,7 @@
 #define BYTES (64 * 1024 * 1024)
 
 static char base[] = "/var/tmp/snap-sim-test-XXXXXX";
-static char
-	state[64]; /* base/state: what a failed test leaves there is removed by the next start */
+static char state[64]; /* base/state; the next start removes what a failed test leaves there */
 
 #define HOST(w, ...) \
 	world_start(&(w), WORLD_ARGS("--seed", "--node=one", "--state", state, __VA_ARGS__))
@@ -70,7 +69,7 @@ static void say(const char *below, const char *text)
 	ck_assert_msg(file_write(path, text, &err) == 0, "%s", err.msg);
 }
 
-/* The tree has no events of its own: looks every millisecond. */
+/* sysfs trees have no events: looks every millisecond. */
 static void until(bool (*ok)(const char *below), const char *below, bool wanted)
 {
 	struct deadline end = deadline_in_ms(PATIENCE_MS);
@@ -121,7 +120,7 @@ static void bind(const char *bdf)
 
 /* ---- shape ---- */
 
-/* What recorded trees leave out although kernels have it. */
+/* Attributes that kernels have, but recorded trees leave out. */
 static bool not_recorded(const char *line)
 {
 	static const char *const parts[] = { "/queue/", "/numa_node", "/vpd", "drivers_autoprobe" };
@@ -167,7 +166,7 @@ END_TEST
 
 /* ---- discovery ---- */
 
-/* What the controller would publish, through the eyes of the driver's device code. */
+/* Finds the device that an attachment's status names, with the driver's own code. */
 static void find_by_status(struct sim_world *w, const char *attachment, struct device *ret)
 {
 	char *object AUTO(free) = xasprintf("dpuvolumeattachments/%s", attachment);
@@ -259,7 +258,7 @@ START_TEST(a_function_is_bound_by_the_rules_of_the_kernel)
 	PLAIN_HOST(w);
 	/*
 	 * Neither an override nor autoprobe: refused. The second write proves that the first was
-	 * seen.
+	 * read.
 	 */
 	say("sys/bus/pci/drivers/nvme/bind", VF0);
 	bind(VF1);
@@ -303,8 +302,8 @@ START_TEST(an_empty_override_reads_as_none)
 END_TEST
 
 /*
- * A simulator that answers its own writes would do so for ever: some time of a second must be
- * quiet.
+ * A snap-sim that reacts to its own writes would write for ever: there must be a quiet moment
+ * within a second.
  */
 START_TEST(a_driver_override_is_answered_once)
 {
@@ -525,7 +524,7 @@ END_TEST
 
 /* ---- the state directory ---- */
 
-/* Somebody else may have taken the device in the meantime. */
+/* Whether the loop device has one of our images: another program may have taken it since. */
 static bool loop_has_ours(unsigned number)
 {
 	char *path AUTO(free) = xasprintf("/sys/dev/block/7:%u/loop/backing_file", number);
@@ -640,7 +639,7 @@ int main(void)
 		return 1;
 	snprintf(state, sizeof(state), "%s/state", base);
 	rc = suite_run("sim fabric", 60, tests, ARRAY_LEN(tests));
-	/* A test that failed has left its devices: this is what --state does at the next start. */
+	/* A failed test leaves devices; the next start with this --state removes them. */
 	if (geteuid() == 0 && state_dir_open(state, &leftovers, &err) == 0)
 		state_dir_close(&leftovers);
 	rmdir(state);

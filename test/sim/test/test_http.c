@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The API over real sockets: streams, broken answers, many clients, and an end that waits for
- * nobody.
+ * The API over real sockets: streams, broken answers, many clients, and an end that does not wait
+ * for clients.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -13,8 +13,8 @@
 #include "common/deadline.h"
 #include "common/mem.h"
 #include "test/lib/suite.h"
-#include "test/sim/test/harness.h"
 #include "test/sim/server/http_server.h"
+#include "test/sim/test/harness.h"
 
 #define PATIENCE_MS 20000
 
@@ -90,7 +90,7 @@ static void request(struct client *c, const char *method, const char *path, cons
 	send_text(c, text);
 }
 
-/* Reads until the text has come. False: the connection ended before. */
+/* Reads until the text comes. False: the connection ended before. */
 static bool read_until(struct client *c, const char *text)
 {
 	struct deadline end = deadline_in_ms(PATIENCE_MS);
@@ -125,7 +125,7 @@ static unsigned threads_now(void)
 	return n;
 }
 
-/* A thread that ends tells nobody: looks every millisecond. */
+/* Nothing tells that a thread has ended: looks every millisecond. */
 static void until_threads(unsigned n)
 {
 	struct timespec moment = { .tv_nsec = 1000000 };

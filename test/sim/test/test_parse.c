@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Quantities, selectors, options: rows of text and what is made of it. */
+/* What is read from quantities, selectors and options. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "common/mem.h"
 #include "test/lib/suite.h"
+#include "test/sim/api/selectors.h"
 #include "test/sim/base/options.h"
 #include "test/sim/kinds/quantity.h"
-#include "test/sim/api/selectors.h"
 
 START_TEST(quantities_are_exact_bytes)
 {

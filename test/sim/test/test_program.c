@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The program itself: its command line, its files, its end; also when it is killed. SNAP_SIM is its
- * path.
+ * The program: its command line, its files, its end, and the start after it was killed. SNAP_SIM is
+ * its path.
  */
 #include <signal.h>
 #include <spawn.h>
@@ -34,7 +34,7 @@ static const char *program(void)
 	return path ? path : "build/debug/snap-sim";
 }
 
-/* Starts it and waits until it serves (the port file is written then). */
+/* Starts it and waits for the port file, which is written once it serves. */
 static pid_t start(const char *const *more)
 {
 	struct strs argv AUTO(strs_clear) = STRS_INIT;

@@ -7,12 +7,12 @@
 #include "common/mem.h"
 #include "test/lib/suite.h"
 #include "test/sim/api/watch.h"
-#include "test/sim/test/harness.h"
 #include "test/sim/kinds/object.h"
+#include "test/sim/test/harness.h"
 
 #define QUICK(w) WORLD(w, "--no-dpf", "--no-fabric", "--bookmark-ms=50")
 
-/* An open watch and what came of it so far. */
+/* An open watch and what was read from it so far. */
 struct open_watch {
 	struct api_answer answer;
 	struct str text;
@@ -34,7 +34,10 @@ static void open_watch_clear_p(struct open_watch *s)
 	str_clear(&s->text);
 }
 
-/* Reads one event; a new root, NULL at the end (*ret_end, may be NULL: 0 end, -1 cut). */
+/*
+ * Reads one event; a new root. NULL: the end, and *ret_end (may be NULL) is 0, or -1 for a cut
+ * connection.
+ */
 static struct json *next(struct open_watch *s, ssize_t *ret_end)
 {
 	char buf[4096];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walks with nftw(), whose callback has no argument: one thread. */
+/* nftw() passes nothing to its callback, so the result is static: one thread only. */
 #include "test/sim/test/tree_shape.h"
 
 #include <check.h>
@@ -16,7 +16,10 @@ static bool all_digits(const char *s, size_t n)
 	return n && strspn(s, "0123456789") >= n;
 }
 
-/* "nvme", digits, and then c and n parts: with every number taken away. */
+/*
+ * Appends `prefix` and the c and n parts behind it without their numbers. False: it does not start
+ * so.
+ */
 static bool numbered(const char *s, size_t n, const char *prefix, struct str *ret)
 {
 	size_t k = strlen(prefix);
@@ -32,7 +35,7 @@ static bool numbered(const char *s, size_t n, const char *prefix, struct str *re
 	return true;
 }
 
-/* A component of a path with addresses and numbers taken away. */
+/* Appends a component of a path without addresses and numbers. */
 static void add_component(const char *s, size_t n, struct str *ret)
 {
 	if (n == 12 && s[4] == ':' && s[7] == ':' && s[10] == '.')

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The shape of a sysfs tree: its attributes and links without the numbers that differ from host to
- * host, to compare a tree with a recorded one.
+ * host, so that trees can be compared.
  */
 #pragma once
 
 #include "common/str.h"
 
-/* Each path below `sysfs` once, links with " -> " and their target; to be cleared. */
+/* Each path below `sysfs` once, a link as "path -> target"; to be cleared. */
 struct strs tree_shape(const char *sysfs);
