@@ -137,7 +137,7 @@ int deadline_check(struct deadline d, struct err *err, const char *what)
 	return 0;
 }
 
-struct sleeper {
+struct deadline_sleeper {
 	pthread_mutex_t lock;
 	pthread_cond_t woken;
 	bool done;
@@ -145,7 +145,7 @@ struct sleeper {
 
 static void wake_sleeper(void *arg)
 {
-	struct sleeper *s = arg;
+	struct deadline_sleeper *s = arg;
 
 	WITH_LOCK(&s->lock);
 	s->done = true;
@@ -154,7 +154,7 @@ static void wake_sleeper(void *arg)
 
 int deadline_sleep(struct deadline d, int64_t ms, struct err *err, const char *what)
 {
-	struct sleeper s = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false };
+	struct deadline_sleeper s = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false };
 	struct timespec until = deadline_timespec(deadline_clamp(d, ms));
 	int rc = 0;
 

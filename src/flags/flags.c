@@ -161,8 +161,8 @@ static void set_defaults(struct flags *f)
 	}
 }
 
-/* One walk over argv. */
-struct walk {
+/* What has been read of the command line so far. */
+struct command_line {
 	char *const *argv; /* what is left */
 	struct flags *flags;
 	struct flags_report *report;
@@ -170,84 +170,84 @@ struct walk {
 	struct strs ignored;
 };
 
-static void usage_error(struct walk *w, const char *fmt, const char *arg)
+static void usage_error(struct command_line *c, const char *fmt, const char *arg)
 {
-	w->report->usage = true;
+	c->report->usage = true;
 	struct str s AUTO(str_clear) = STR_INIT(400);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 	str_addf(&s, fmt, arg);
 #pragma GCC diagnostic pop
-	strs_add(&w->report->errors, s.ptr);
+	strs_add(&c->report->errors, s.ptr);
 }
 
-static void take(struct walk *w, const struct flag_row *row, const char *value)
+static void take(struct command_line *c, const struct flag_row *row, const char *value)
 {
 	struct err err = ERR_INIT;
-	bool *given = &w->given[row - rows];
+	bool *given = &c->given[row - rows];
 	if (row->ignored && !*given)
-		strs_addf(&w->ignored, "--%s", row->name);
-	else if (set(w->flags, row, !*given, value, &err))
-		strs_add(&w->report->errors, err.msg);
+		strs_addf(&c->ignored, "--%s", row->name);
+	else if (set(c->flags, row, !*given, value, &err))
+		strs_add(&c->report->errors, err.msg);
 	*given = true;
 }
 
-/* A flag that starts at w->argv[0]; the text behind the dashes. */
-static void walk_flag(struct walk *w, const char *text)
+/* A flag that starts at c->argv[0]; the text behind the dashes. */
+static void parse_flag(struct command_line *c, const char *text)
 {
 	size_t n = strcspn(text, "=");
 	const char *value = text[n] ? text + n + 1 : NULL;
 	const struct flag_row *row = find(text, n);
-	if (!row && w->argv[-1][1] == 'v' && text[1] >= '0' && text[1] <= '9') { /* -v2 */
+	if (!row && c->argv[-1][1] == 'v' && text[1] >= '0' && text[1] <= '9') { /* -v2 */
 		row = find("v", 1);
 		value = text + 1;
 	}
 	if (!row && str_eq(text, "h")) {
-		w->flags->help = true;
+		c->flags->help = true;
 		return;
 	}
 	if (!row) {
-		usage_error(w, "unknown flag %s", w->argv[-1]);
+		usage_error(c, "unknown flag %s", c->argv[-1]);
 		return;
 	}
 	if (!value && row->kind == FLAG_BOOL)
 		value = "true";
-	if (!value && *w->argv)
-		value = *w->argv++;
+	if (!value && *c->argv)
+		value = *c->argv++;
 	if (!value)
-		usage_error(w, "--%s needs a value", row->name);
+		usage_error(c, "--%s needs a value", row->name);
 	else
-		take(w, row, value);
+		take(c, row, value);
 }
 
-static void walk_all(struct walk *w)
+static void parse_all(struct command_line *c)
 {
-	while (*w->argv) {
-		const char *arg = *w->argv++;
+	while (*c->argv) {
+		const char *arg = *c->argv++;
 		if (arg[0] == '-' && arg[1] == '-' && arg[2])
-			walk_flag(w, arg + 2);
+			parse_flag(c, arg + 2);
 		else if (arg[0] == '-' && arg[1] && arg[1] != '-')
-			walk_flag(w, arg + 1);
+			parse_flag(c, arg + 1);
 		else
-			usage_error(w,
+			usage_error(c,
 			            "unexpected argument \"%s\" (a boolean is set by --flag=false)",
 			            arg);
 	}
 }
 
-static void use_environment(struct walk *w, char *(*env)(const char *name))
+static void use_environment(struct command_line *c, char *(*env)(const char *name))
 {
 	const struct {
 		const char *variable, *flag;
 		const char **field;
 	} pairs[] = {
-		{ "CSI_ENDPOINT", "bind-address", &w->flags->bind_address },
-		{ "KUBECONFIG", "kubeconfig", &w->flags->kubeconfig },
+		{ "CSI_ENDPOINT", "bind-address", &c->flags->bind_address },
+		{ "KUBECONFIG", "kubeconfig", &c->flags->kubeconfig },
 	};
 	for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
 		const char *value = env(pairs[i].variable);
 		const struct flag_row *row = find(pairs[i].flag, strlen(pairs[i].flag));
-		if (!w->given[row - rows] && !str_empty(value))
+		if (!c->given[row - rows] && !str_empty(value))
 			*pairs[i].field = value;
 	}
 }
@@ -258,14 +258,14 @@ int flags_parse(struct flags *f, int argc, char *const argv[], char *(*env)(cons
 	memset(f, 0, sizeof(*f));
 	f->socket_gid = (gid_t)-1;
 	set_defaults(f);
-	struct walk w = { .argv = argv + (argc > 0), .flags = f, .report = report };
-	walk_all(&w);
-	use_environment(&w, env);
-	if (w.ignored.n) {
-		char *list AUTO(free) = strs_join(&w.ignored, " ");
+	struct command_line c = { .argv = argv + (argc > 0), .flags = f, .report = report };
+	parse_all(&c);
+	use_environment(&c, env);
+	if (c.ignored.n) {
+		char *list AUTO(free) = strs_join(&c.ignored, " ");
 		strs_addf(&report->warnings, "flags without effect in this driver: %s", list);
 	}
-	strs_clear(&w.ignored);
+	strs_clear(&c.ignored);
 	if (!f->help && !f->version)
 		flags_check(f, &report->errors);
 	else if (!report->usage)

@@ -24,14 +24,14 @@
 #define METHOD "/csi.v1.Identity/Probe"
 
 /* What comes back, and what gRPC fills while it does. */
-struct answer {
+struct probe_answer {
 	grpc_metadata_array initial, trailing;
 	grpc_byte_buffer *message;
 	grpc_status_code status;
 	grpc_slice text;
 };
 
-static void answer_clear(struct answer *a)
+static void answer_clear(struct probe_answer *a)
 {
 	grpc_metadata_array_destroy(&a->initial);
 	grpc_metadata_array_destroy(&a->trailing);
@@ -59,7 +59,7 @@ static bool says_ready(grpc_byte_buffer *message)
 	return ready;
 }
 
-static int judge(const char *path, const struct answer *a, struct err *err)
+static int judge(const char *path, const struct probe_answer *a, struct err *err)
 {
 	if (a->status != GRPC_STATUS_OK) {
 		char *text AUTO(free) = xstrndup((const char *)GRPC_SLICE_START_PTR(a->text),
@@ -75,7 +75,7 @@ static int judge(const char *path, const struct answer *a, struct err *err)
 }
 
 /* Sends an empty ProbeRequest and waits for the end of the call, which its deadline bounds. */
-static void exchange(grpc_call *call, grpc_completion_queue *queue, struct answer *a)
+static void exchange(grpc_call *call, grpc_completion_queue *queue, struct probe_answer *a)
 {
 	grpc_slice nothing = grpc_empty_slice();
 	grpc_byte_buffer *request = grpc_raw_byte_buffer_create(&nothing, 1);
@@ -117,7 +117,7 @@ int rpc_probe(const char *path, int timeout_ms, struct err *err)
 	grpc_slice method = grpc_slice_from_static_string(METHOD);
 	grpc_call *call = grpc_channel_create_call(channel, NULL, GRPC_PROPAGATE_DEFAULTS, queue,
 	                                           method, NULL, deadline, NULL);
-	struct answer answer = { .status = GRPC_STATUS_UNKNOWN, .text = grpc_empty_slice() };
+	struct probe_answer answer = { .status = GRPC_STATUS_UNKNOWN, .text = grpc_empty_slice() };
 	grpc_metadata_array_init(&answer.initial);
 	grpc_metadata_array_init(&answer.trailing);
 	exchange(call, queue, &answer);

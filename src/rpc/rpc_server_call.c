@@ -53,8 +53,8 @@ _Static_assert((int)ERR_OK == GRPC_STATUS_OK && (int)ERR_CANCELLED == GRPC_STATU
                        (int)ERR_UNAUTHENTICATED == GRPC_STATUS_UNAUTHENTICATED,
                "err.h has gRPC's numbers");
 
-struct call {
-	struct job job;
+struct server_call {
+	struct queued_call queued;
 	struct rpc_server *server;
 	const struct rpc_service *service;
 	const struct rpc_method *method;
@@ -103,7 +103,7 @@ void rpc_unhand(void *what)
 
 void rpc_post_slot(struct rpc_server *s)
 {
-	struct call *c = xcalloc(1, sizeof(*c));
+	struct server_call *c = xcalloc(1, sizeof(*c));
 	grpc_call_error e;
 
 	c->server = s;
@@ -121,7 +121,7 @@ void rpc_post_slot(struct rpc_server *s)
 	(void)e;
 }
 
-static void free_slot(struct call *c)
+static void free_slot(struct server_call *c)
 {
 	grpc_metadata_array_destroy(&c->metadata);
 	grpc_call_details_destroy(&c->details);
@@ -136,7 +136,7 @@ static void count_gone(struct rpc_server *s, bool counted)
 	pthread_cond_signal(&s->changed);
 }
 
-static void call_unref(struct call *c)
+static void call_unref(struct server_call *c)
 {
 	struct rpc_server *s = c->server;
 	bool counted = c->counted;
@@ -152,7 +152,7 @@ static void call_unref(struct call *c)
 	count_gone(s, counted);
 }
 
-static void start(struct call *c, const grpc_op *ops, size_t n, struct tag *tag)
+static void start(struct server_call *c, const grpc_op *ops, size_t n, struct tag *tag)
 {
 	grpc_call *grpc = c->grpc;
 	grpc_call_error e;
@@ -167,7 +167,7 @@ static void start(struct call *c, const grpc_op *ops, size_t n, struct tag *tag)
  * Logs the call and gives the answer to gRPC; the call must not be touched afterwards. out may be
  * NULL.
  */
-static void answer(struct call *c, uint8_t *out, size_t n_out, const struct err *err)
+static void answer(struct server_call *c, uint8_t *out, size_t n_out, const struct err *err)
 {
 	grpc_op ops[3] = { { .op = GRPC_OP_SEND_INITIAL_METADATA } };
 	grpc_byte_buffer *message = NULL;
@@ -195,7 +195,7 @@ static void answer(struct call *c, uint8_t *out, size_t n_out, const struct err 
 
 /* ---- running it ---- */
 
-static void dispatch(struct call *c, struct err *err, uint8_t **out, size_t *n_out)
+static void dispatch(struct server_call *c, struct err *err, uint8_t **out, size_t *n_out)
 {
 	const grpc_slice_buffer *parts = &c->request->data.raw.slice_buffer;
 	grpc_byte_buffer_reader reader;
@@ -216,7 +216,7 @@ static void dispatch(struct call *c, struct err *err, uint8_t **out, size_t *n_o
 	grpc_slice_unref(whole);
 }
 
-static void run(struct call *c)
+static void run(struct server_call *c)
 {
 	struct err err = ERR_INIT;
 	uint8_t *out = NULL;
@@ -228,12 +228,12 @@ static void run(struct call *c)
 	answer(c, out, n_out, err.code ? &err : NULL);
 }
 
-static void run_job(struct job *job)
+static void run_queued(struct queued_call *queued)
 {
-	run((struct call *)job);
+	run((struct server_call *)queued);
 }
 
-static void on_received(struct call *c)
+static void on_received(struct server_call *c)
 {
 	struct err err = ERR_INIT;
 
@@ -245,8 +245,8 @@ static void on_received(struct call *c)
 		run(c);
 		return;
 	} else {
-		c->job.run = run_job;
-		if (workers_submit(c->server->workers, &c->job))
+		c->queued.run = run_queued;
+		if (workers_submit(c->server->workers, &c->queued))
 			return;
 		err_set(&err, ERR_UNAVAILABLE, "no thread can be started to run %s: try again",
 		        c->method->name);
@@ -268,7 +268,7 @@ static struct deadline to_deadline(gpr_timespec at, struct cancel *cancel)
 		                   .cancel = cancel };
 }
 
-static int peer_pid(struct call *c)
+static int peer_pid(struct server_call *c)
 {
 	char *peer = grpc_call_get_peer(c->grpc); /* "fd:12" */
 	uint64_t fd = 0;
@@ -282,7 +282,7 @@ static int peer_pid(struct call *c)
 }
 
 /* False: as many calls as may be are running or waiting. */
-static bool count_arrival(struct rpc_server *s, struct call *c)
+static bool count_arrival(struct rpc_server *s, struct server_call *c)
 {
 	WITH_LOCK(&s->lock);
 	s->live++;
@@ -296,7 +296,7 @@ static bool count_arrival(struct rpc_server *s, struct call *c)
 }
 
 /* Its own batch, begun before all else: this is how a handler learns that its caller has gone. */
-static void watch_end(struct call *c)
+static void watch_end(struct server_call *c)
 {
 	grpc_op op = { .op = GRPC_OP_RECV_CLOSE_ON_SERVER };
 
@@ -304,7 +304,7 @@ static void watch_end(struct call *c)
 	start(c, &op, 1, &c->closed);
 }
 
-static void ask_for_message(struct call *c)
+static void ask_for_message(struct server_call *c)
 {
 	grpc_op op = { .op = GRPC_OP_RECV_MESSAGE };
 
@@ -312,7 +312,7 @@ static void ask_for_message(struct call *c)
 	start(c, &op, 1, &c->received);
 }
 
-static void on_arrived(struct call *c)
+static void on_arrived(struct server_call *c)
 {
 	const char *path = (const char *)GRPC_SLICE_START_PTR(c->details.method);
 	size_t n = GRPC_SLICE_LENGTH(c->details.method);
@@ -356,7 +356,7 @@ static void on_shut(struct rpc_server *s)
 
 static void on_event(struct rpc_server *s, struct tag *tag, bool success)
 {
-	struct call *c = tag->call;
+	struct server_call *c = tag->call;
 
 	switch (tag->event) {
 	case CALL_ARRIVED:

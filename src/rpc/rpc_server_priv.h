@@ -11,7 +11,7 @@ enum event { CALL_ARRIVED, CALL_RECEIVED, CALL_CLOSED, CALL_SENT, SERVER_SHUT };
 /* What gRPC gives back when something has ended. */
 struct tag {
 	enum event event;
-	struct call *call;
+	struct server_call *call;
 };
 
 struct rpc_server {

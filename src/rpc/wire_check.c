@@ -25,8 +25,8 @@ struct bytes {
 };
 
 /* Where the scanner is: one per message that is open, innermost first. */
-struct place {
-	const struct place *up;
+struct open_message {
+	const struct open_message *up;
 	const ProtobufCMessageDescriptor *message;
 	const ProtobufCFieldDescriptor
 		*field;   /* of `up` that this message is in; NULL: the request */
@@ -84,7 +84,7 @@ static size_t string_limit(const char *name)
 
 /* ---- error texts ---- */
 
-static bool key_may_be_shown(const struct place *p)
+static bool key_may_be_shown(const struct open_message *p)
 {
 	size_t n = (size_t)(p->key.end - p->key.p);
 
@@ -92,11 +92,11 @@ static bool key_may_be_shown(const struct place *p)
 	       utf8_valid((const char *)p->key.p, n);
 }
 
-static void add_place(struct str *path, const struct place *p)
+static void add_path(struct str *path, const struct open_message *p)
 {
 	if (!p->field)
 		return;
-	add_place(path, p->up);
+	add_path(path, p->up);
 	str_addf(path, "%s%s", path->len ? "." : "", p->field->name);
 	if (!wire_is_map(p->field)) {
 		if (p->field->label == PROTOBUF_C_LABEL_REPEATED)
@@ -110,10 +110,10 @@ static void add_place(struct str *path, const struct place *p)
  * The path of `field` inside the message at `at`; inside a map entry that is the entry's, and which
  * half it is.
  */
-static void add_field(struct str *path, const struct place *at,
+static void add_field(struct str *path, const struct open_message *at,
                       const ProtobufCFieldDescriptor *field)
 {
-	add_place(path, at);
+	add_path(path, at);
 	if (!field)
 		return;
 	if (at->field && wire_is_map(at->field))
@@ -122,8 +122,8 @@ static void add_field(struct str *path, const struct place *at,
 		str_addf(path, "%s%s", path->len ? "." : "", field->name);
 }
 
-static int refuse(const struct place *at, const ProtobufCFieldDescriptor *field, struct err *err,
-                  const char *what)
+static int refuse(const struct open_message *at, const ProtobufCFieldDescriptor *field,
+                  struct err *err, const char *what)
 {
 	struct str path AUTO(str_clear) = STR_INIT(400);
 
@@ -131,13 +131,13 @@ static int refuse(const struct place *at, const ProtobufCFieldDescriptor *field,
 	return err_set(err, ERR_INVALID, "%s %s", path.ptr, what);
 }
 
-static int malformed(const struct place *at, struct err *err, const char *what)
+static int malformed(const struct open_message *at, struct err *err, const char *what)
 {
 	struct str path AUTO(str_clear) = STR_INIT(400);
 
 	while (at->up && at->field && wire_is_map(at->field))
 		at = at->up;
-	add_place(&path, at);
+	add_path(&path, at);
 	while (at->up)
 		at = at->up;
 	return err_set(err, ERR_INVALID, "malformed %s%s%s: %s", at->message->short_name,
@@ -205,7 +205,7 @@ static bool take_value(struct bytes *in, enum wire_type type, struct bytes *ret)
 
 /* ---- checks ---- */
 
-static int check_string(const struct place *at, const ProtobufCFieldDescriptor *field,
+static int check_string(const struct open_message *at, const ProtobufCFieldDescriptor *field,
                         struct bytes s, struct tally *tally, struct err *err)
 {
 	size_t n = (size_t)(s.end - s.p), max = string_limit(field->name);
@@ -231,7 +231,7 @@ static int check_string(const struct place *at, const ProtobufCFieldDescriptor *
  * Keys and values of one map; each entry counts for one byte at least, so that empty ones have an
  * end too.
  */
-static int check_map_size(const struct place *at, const ProtobufCFieldDescriptor *field,
+static int check_map_size(const struct open_message *at, const ProtobufCFieldDescriptor *field,
                           struct bytes entry, struct tally *tally, struct err *err)
 {
 	size_t max = wire_is_secret(field) ? LIMIT_FIELD_SECRETS : LIMIT_FIELD_MAP, n = 0;
@@ -263,16 +263,16 @@ static struct bytes map_key(struct bytes entry)
 	return key;
 }
 
-static int check_message(const struct place *at, struct bytes in, struct err *err);
+static int check_message(const struct open_message *at, struct bytes in, struct err *err);
 
-static int check_submessage(const struct place *at, const ProtobufCFieldDescriptor *field,
+static int check_submessage(const struct open_message *at, const ProtobufCFieldDescriptor *field,
                             struct bytes value, struct tally *tally, struct err *err)
 {
-	struct place below = { .up = at,
-		               .message = field->descriptor,
-		               .field = field,
-		               .index = tally->count++,
-		               .depth = at->depth + 1 };
+	struct open_message below = { .up = at,
+		                      .message = field->descriptor,
+		                      .field = field,
+		                      .index = tally->count++,
+		                      .depth = at->depth + 1 };
 
 	if (below.depth > MAX_DEPTH)
 		return malformed(at, err, "nested too deeply");
@@ -290,7 +290,7 @@ static int check_submessage(const struct place *at, const ProtobufCFieldDescript
 	return check_message(&below, value, err);
 }
 
-static int check_message(const struct place *at, struct bytes in, struct err *err)
+static int check_message(const struct open_message *at, struct bytes in, struct err *err)
 {
 	struct tally tallies[MAX_FIELDS] = { 0 };
 
@@ -328,7 +328,7 @@ static int check_message(const struct place *at, struct bytes in, struct err *er
 
 int wire_check(const ProtobufCMessageDescriptor *d, const uint8_t *in, size_t n, struct err *err)
 {
-	struct place top = { .message = d };
+	struct open_message top = { .message = d };
 	static const uint8_t nothing[1];
 
 	if (!in)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Threads that run handlers. One queue, one mutex, held for a few pointers only. A thread is
- * started when more jobs wait than threads are idle, so an idle node keeps none and a busy one
- * never more than the maximum. The queue has no bound of its own: rpc_server.c counts the calls
- * that it lets in.
+ * started when more calls wait than threads are idle, so an idle node keeps none and a busy one
+ * never more than the maximum. The queue has no bound of its own: rpc_server_call.c counts the
+ * calls that it lets in.
  */
 #include "rpc/workers.h"
 
@@ -14,8 +14,8 @@
 struct workers {
 	pthread_mutex_t lock; /* guards all below */
 	pthread_cond_t work;
-	struct job *head, **tail;
-	unsigned waiting, idle; /* jobs, threads */
+	struct queued_call *head, **tail;
+	unsigned waiting, idle; /* calls, threads */
 	bool stop;
 	unsigned n_threads, max_threads;
 	pthread_t threads[];
@@ -32,18 +32,18 @@ struct workers *workers_new(unsigned max_threads)
 	return w;
 }
 
-static struct job *take_locked(struct workers *w)
+static struct queued_call *take_locked(struct workers *w)
 {
-	struct job *job = w->head;
+	struct queued_call *call = w->head;
 
-	w->head = job->next;
+	w->head = call->next;
 	if (!w->head)
 		w->tail = &w->head;
 	w->waiting--;
-	return job;
+	return call;
 }
 
-static struct job *next_job(struct workers *w)
+static struct queued_call *next_call(struct workers *w)
 {
 	WITH_LOCK(&w->lock);
 	w->idle++;
@@ -58,8 +58,8 @@ static void *worker(void *arg)
 	struct workers *w = arg;
 
 	pthread_setname_np(pthread_self(), "rpc-worker");
-	for (struct job *job = next_job(w); job; job = next_job(w))
-		job->run(job);
+	for (struct queued_call *call = next_call(w); call; call = next_call(w))
+		call->run(call);
 	return NULL;
 }
 
@@ -77,7 +77,7 @@ static void grow_locked(struct workers *w)
 		            w->n_threads);
 }
 
-bool workers_submit(struct workers *w, struct job *job)
+bool workers_submit(struct workers *w, struct queued_call *call)
 {
 	WITH_LOCK(&w->lock);
 	w->waiting++;
@@ -86,9 +86,9 @@ bool workers_submit(struct workers *w, struct job *job)
 		w->waiting--;
 		return false;
 	}
-	job->next = NULL;
-	*w->tail = job;
-	w->tail = &job->next;
+	call->next = NULL;
+	*w->tail = call;
+	w->tail = &call->next;
 	pthread_cond_signal(&w->work);
 	return true;
 }

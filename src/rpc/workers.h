@@ -9,14 +9,14 @@
 
 struct workers;
 
-/* Part of what the caller wants done; nothing is allocated to submit one. */
-struct job {
-	struct job *next;
-	void (*run)(struct job *job); /* on a worker; the job may free itself */
+/* The first member of what is submitted, so that nothing has to be allocated. */
+struct queued_call {
+	struct queued_call *next;
+	void (*run)(struct queued_call *call); /* on a worker; may free the call */
 };
 
 struct workers *workers_new(unsigned max_threads);
 /* Any thread. First in, first out. False: no thread is there and none can be started. */
-bool workers_submit(struct workers *w, struct job *job);
+bool workers_submit(struct workers *w, struct queued_call *call);
 /* Runs what was submitted before, joins the threads. NULL is fine; returns NULL. */
 struct workers *workers_free(struct workers *w);

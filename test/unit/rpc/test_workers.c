@@ -13,7 +13,7 @@
 static atomic_int done, running, most, order_errors, next_number;
 
 struct numbered {
-	struct job job;
+	struct queued_call queued;
 	int number, company; /* it waits until so many run */
 };
 
@@ -24,9 +24,9 @@ static void sleep_ms(int ms)
 	nanosleep(&t, NULL);
 }
 
-static void run(struct job *job)
+static void run(struct queued_call *queued)
 {
-	struct numbered *n = (struct numbered *)job;
+	struct numbered *n = (struct numbered *)queued;
 	int now = atomic_fetch_add(&running, 1) + 1;
 
 	for (int before = most; now > before && !atomic_compare_exchange_weak(&most, &before, now);)
@@ -64,7 +64,7 @@ static void *nothing(void *arg)
 START_TEST(no_thread_before_there_is_work)
 {
 	struct workers *w = workers_new(8);
-	struct numbered job = { .job.run = run };
+	struct numbered call = { .queued.run = run };
 	pthread_t first;
 	int before;
 
@@ -73,7 +73,7 @@ START_TEST(no_thread_before_there_is_work)
 	pthread_join(first, NULL);
 	before = threads_of_this_process();
 	reset();
-	ck_assert(workers_submit(w, &job.job));
+	ck_assert(workers_submit(w, &call.queued));
 	while (!done)
 		sleep_ms(1);
 	ck_assert_int_eq(threads_of_this_process(), before + 1);
@@ -86,12 +86,12 @@ START_TEST(an_idle_thread_is_used_again)
 {
 	struct workers *w = workers_new(8);
 	int before = threads_of_this_process();
-	struct numbered jobs[20];
+	struct numbered calls[20];
 
 	reset();
 	for (int i = 0; i < 20; i++) {
-		jobs[i] = (struct numbered) { .job.run = run, .number = i };
-		ck_assert(workers_submit(w, &jobs[i].job));
+		calls[i] = (struct numbered) { .queued.run = run, .number = i };
+		ck_assert(workers_submit(w, &calls[i].queued));
 		while (done <= i)
 			sleep_ms(1);
 		sleep_ms(2); /* it goes back to sleep */
@@ -105,12 +105,12 @@ END_TEST
 START_TEST(never_more_than_the_maximum)
 {
 	struct workers *w = workers_new(3);
-	struct numbered jobs[30];
+	struct numbered calls[30];
 
 	reset();
 	for (int i = 0; i < 30; i++) {
-		jobs[i] = (struct numbered) { .job.run = run, .number = i, .company = 3 };
-		ck_assert(workers_submit(w, &jobs[i].job));
+		calls[i] = (struct numbered) { .queued.run = run, .number = i, .company = 3 };
+		ck_assert(workers_submit(w, &calls[i].queued));
 	}
 	workers_free(w); /* runs what was submitted */
 	ck_assert_int_eq(done, 30);
@@ -121,12 +121,12 @@ END_TEST
 START_TEST(one_worker_keeps_the_order)
 {
 	struct workers *w = workers_new(1);
-	struct numbered jobs[100];
+	struct numbered calls[100];
 
 	reset();
 	for (int i = 0; i < 100; i++) {
-		jobs[i] = (struct numbered) { .job.run = run, .number = i };
-		ck_assert(workers_submit(w, &jobs[i].job));
+		calls[i] = (struct numbered) { .queued.run = run, .number = i };
+		ck_assert(workers_submit(w, &calls[i].queued));
 	}
 	workers_free(w);
 	ck_assert_int_eq(done, 100);
@@ -136,11 +136,11 @@ END_TEST
 
 static void *submit_many(void *arg)
 {
-	static __thread struct numbered jobs[500];
+	static __thread struct numbered calls[500];
 
 	for (int i = 0; i < 500; i++) {
-		jobs[i] = (struct numbered) { .job.run = run };
-		ck_assert(workers_submit(arg, &jobs[i].job));
+		calls[i] = (struct numbered) { .queued.run = run };
+		ck_assert(workers_submit(arg, &calls[i].queued));
 	}
 	while (done < 2000)
 		sleep_ms(1);
