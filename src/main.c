@@ -41,6 +41,9 @@
 #define PROBE_MS 8000
 #define N_SERVICES_MAX 3
 
+/* Exit status for a command line that cannot be read, beside EXIT_SUCCESS and EXIT_FAILURE. */
+enum { EXIT_USAGE = 2 };
+
 /* All that runs; made in the order of its fields, taken down in reverse. */
 struct program {
 	struct flags flags;
@@ -108,7 +111,7 @@ static int report_bad_flags(const struct flags_report *report)
 	for (size_t i = 0; i < report->errors.n; i++)
 		fprintf(stderr, "invalid configuration: %s\n", report->errors.v[i]);
 	fputs("snap-csi-plugin --help lists all flags\n", stderr);
-	return report->usage ? 2 : 1;
+	return report->usage ? EXIT_USAGE : EXIT_FAILURE;
 }
 
 static void add_identity(struct program *p)

@@ -5,8 +5,10 @@
  * A function that can fail takes `struct err *err` last and returns 0 or -1.
  * On 0 *err is untouched. On -1 *err says what was attempted, on which object
  * and what came back, in words an operator can act on, with the status the RPC
- * caller will see. A positive return is a documented condition of that one
- * function (see its header); *err is untouched and nobody passes the number on.
+ * caller will see. A positive return is a condition, not an error: a named value
+ * of an enum that the header declares beside the function (JSON_ABSENT). *err is
+ * untouched, and the caller handles the condition instead of passing it on. The
+ * one number without a name is a child's exit status (spawn.h).
  *
  * The text is made where the facts are, callers put their own in front of it
  * (err_wrap), the RPC layer logs each failed call once; nothing below it logs an

@@ -214,7 +214,7 @@ int link_basename(const char *path, char **ret, struct err *err)
 	const char *slash;
 
 	if (n < 0 && errno == ENOENT)
-		return 1;
+		return LINK_ABSENT;
 	if (n < 0)
 		return err_sys(err, errno, "read link %s", path);
 	target[n] = '\0';

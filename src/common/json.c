@@ -218,7 +218,7 @@ int json_get_str(const struct json *j, const char *path, const char **ret, struc
 	const struct json *v = json_at(j, path);
 
 	if (!v)
-		return 1;
+		return JSON_ABSENT;
 	if (!json_is_string(v))
 		return err_set(err, ERR_INVALID, "%s: is not a string", path);
 	*ret = json_text(v);
@@ -231,7 +231,7 @@ int json_get_i64(const struct json *j, const char *path, int64_t *ret, struct er
 	double d;
 
 	if (!v)
-		return 1;
+		return JSON_ABSENT;
 	if (cJSON_IsRaw(item_of_const(v))) /* one of our own, from json_int() */
 		return parse_i64(path, item_of_const(v)->valuestring, ret, err);
 	if (!cJSON_IsNumber(item_of_const(v)))
@@ -248,7 +248,7 @@ int json_get_bool(const struct json *j, const char *path, bool *ret, struct err 
 	const struct json *v = json_at(j, path);
 
 	if (!v)
-		return 1;
+		return JSON_ABSENT;
 	if (!cJSON_IsBool(item_of_const(v)))
 		return err_set(err, ERR_INVALID, "%s: is not a boolean", path);
 	*ret = cJSON_IsTrue(item_of_const(v));

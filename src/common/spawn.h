@@ -15,11 +15,12 @@
 #include "common/str.h"
 
 /*
- * Runs argv[0] (looked up in that PATH) and waits. Returns 0 when it exited with 0. Positive: its
- * exit status (1..255), which is a condition, not an error; `output` (may be NULL) then has what it
- * printed, cut at LIMIT_SPAWN_OUTPUT. -1: it could not be started (NOT_FOUND: no such program), was
- * killed by a signal (INTERNAL), or the deadline passed and its process group was killed
- * (DEADLINE). The caller's cancellation ends it too, when the deadline carries one.
+ * Runs argv[0] (looked up in that PATH) and waits for its end. Returns its exit status, 0 to 255:
+ * each tool gives the numbers a meaning of its own, so the caller names them. `output` (may be
+ * NULL) gets what it printed to both streams; what exceeds the maximum of `output` is dropped. -1:
+ * it could not be started (NOT_FOUND: no such program), was killed by a signal (INTERNAL), or its
+ * process group was killed because the deadline passed (DEADLINE) or the caller cancelled
+ * (CANCELLED).
  */
 int spawn_run(const struct strs *argv, struct deadline deadline, struct str *output,
               struct err *err) MUST_CHECK;

@@ -69,7 +69,7 @@ START_TEST(wrong_types_name_the_path)
 	int64_t i = 5;
 	bool b;
 
-	ck_assert_int_eq(json_get_i64(j, "a.c", &i, &err), 1);
+	ck_assert_int_eq(json_get_i64(j, "a.c", &i, &err), JSON_ABSENT);
 	ck_assert_int_eq(json_get_i64(j, "a.b", &i, &err), -1);
 	ck_assert_str_eq(err.msg, "a.b: is not a number");
 	ck_assert_int_eq(i, 5);
