@@ -64,6 +64,7 @@ struct program {
 static void open_standard_files(void)
 {
 	int fd;
+
 	do
 		fd = open("/dev/null", O_RDWR);
 	while (fd >= 0 && fd <= 2);
@@ -78,6 +79,7 @@ static void open_standard_files(void)
 static void block_signals(sigset_t *set)
 {
 	struct sigaction ignore = { .sa_handler = SIG_IGN };
+
 	sigaction(SIGPIPE, &ignore, NULL);
 	sigemptyset(set);
 	sigaddset(set, SIGTERM);
@@ -87,8 +89,9 @@ static void block_signals(sigset_t *set)
 
 static void exit_at_once(int number)
 {
-	(void)number;
 	static const char text[] = "second signal: exiting at once, running calls are cut\n";
+
+	(void)number;
 	if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
 		_exit(EXIT_FAILURE);
 	_exit(EXIT_FAILURE);
@@ -96,10 +99,11 @@ static void exit_at_once(int number)
 
 static void wait_for_signal(const sigset_t *set)
 {
+	struct sigaction second = { .sa_handler = exit_at_once };
 	int number = 0;
+
 	while (sigwait(set, &number))
 		;
-	struct sigaction second = { .sa_handler = exit_at_once };
 	sigaction(SIGTERM, &second, NULL);
 	sigaction(SIGINT, &second, NULL);
 	pthread_sigmask(SIG_UNBLOCK, set, NULL);
@@ -119,6 +123,7 @@ static void add_identity(struct program *p)
 	static const Csi__V1__PluginCapability__Service__Type controller[] = {
 		CSI__V1__PLUGIN_CAPABILITY__SERVICE__TYPE__CONTROLLER_SERVICE,
 	};
+
 	p->identity = (struct identity) {
 		.name = p->flags.name,
 		.version = SNAP_CSI_VERSION,
@@ -143,6 +148,7 @@ static int add_controller(struct program *p, struct err *err)
 		.qps = f->kube_api_qps,
 		.burst = (int)f->kube_api_burst,
 	};
+
 	if (kube_new(&options, &p->kube, err))
 		return err_wrap(
 			err, "credentials for the Kubernetes API (in a pod its ServiceAccount's, "
@@ -181,6 +187,7 @@ static void add_node(struct program *p)
 		.load_driver = f->nvme_load_driver && str_eq(f->sysfs_root, "/sys"),
 		.create_vfs = f->nvme_create_vfs,
 	};
+
 	node_init(&p->node, &options);
 	p->has_node = true;
 	p->node_locks = keylock_new();
@@ -196,6 +203,7 @@ static void check_propagation(const struct program *p)
 	struct strs errors AUTO(strs_clear) = STRS_INIT;
 	struct strs warnings AUTO(strs_clear) = STRS_INIT;
 	struct err err = ERR_INIT;
+
 	if (propagation_look(&p->node.o, &errors, &warnings, &err))
 		log_event(LOG_WARNING, "cannot tell whether pods will see volumes", "error",
 		          err.msg, NULL);
@@ -210,6 +218,7 @@ static void recover_node(const struct program *p)
 {
 	struct str did AUTO(str_clear) = STR_INIT(2000);
 	struct err err = ERR_INIT;
+
 	if (node_recover(&p->node, &did, &err))
 		log_event(LOG_WARNING, "what an earlier start has left cannot be tidied up",
 		          "error", err.msg, NULL);
@@ -221,6 +230,7 @@ static void prepare_node(struct program *p)
 {
 	struct str did AUTO(str_clear) = STR_INIT(2000);
 	struct err err = ERR_INIT;
+
 	if (node_prepare(&p->node, &did, &err))
 		log_event(LOG_WARNING, "this host is not ready for new volumes", "error", err.msg,
 		          NULL);
@@ -236,6 +246,7 @@ static int start_registration(struct program *p, struct err *err)
 		.driver = p->flags.name,
 		.endpoint = p->flags.registration_path,
 	};
+
 	if (str_empty(p->flags.registration_path))
 		return 0;
 	return registration_start(&options, &p->registration, err);
@@ -243,6 +254,13 @@ static int start_registration(struct program *p, struct err *err)
 
 static int start(struct program *p, struct err *err)
 {
+	const struct rpc_server_options options = {
+		.path = p->flags.socket_path,
+		.socket_mode = p->flags.socket_mode,
+		.socket_group = p->flags.socket_gid,
+		.max_workers = (unsigned)p->flags.workers,
+	};
+
 	add_identity(p);
 	if (p->flags.controller && add_controller(p, err))
 		return -1;
@@ -251,12 +269,6 @@ static int start(struct program *p, struct err *err)
 		check_propagation(p);
 		recover_node(p);
 	}
-	const struct rpc_server_options options = {
-		.path = p->flags.socket_path,
-		.socket_mode = p->flags.socket_mode,
-		.socket_group = p->flags.socket_gid,
-		.max_workers = (unsigned)p->flags.workers,
-	};
 	if (rpc_server_start(&options, p->services, p->n_services, &p->server, err))
 		return err_wrap(err, "serve %s", p->flags.socket_path);
 	log_event(LOG_INFO, "serving", "version", SNAP_CSI_VERSION, "driver", p->flags.name, "mode",
@@ -286,8 +298,10 @@ static int serve(struct program *p)
 {
 	struct err err = ERR_INIT;
 	sigset_t set;
+	int rc;
+
 	block_signals(&set);
-	int rc = start(p, &err);
+	rc = start(p, &err);
 	if (rc)
 		log_event(LOG_ERROR, "cannot serve", "error", err.msg, NULL);
 	else
@@ -301,6 +315,7 @@ static int serve(struct program *p)
 static int probe(const struct flags *flags)
 {
 	struct err err = ERR_INIT;
+
 	if (!rpc_probe(flags->socket_path, PROBE_MS, &err))
 		return EXIT_SUCCESS;
 	fprintf(stderr, "%s\n", err.msg);
@@ -309,12 +324,13 @@ static int probe(const struct flags *flags)
 
 int main(int argc, char *argv[])
 {
-	open_standard_files();
-	rpc_server_sanitize_environment();
-	umask(022);
 	struct program p = { .server = NULL };
 	struct flags_report report = FLAGS_REPORT_INIT;
 	int status = EXIT_SUCCESS;
+
+	open_standard_files();
+	rpc_server_sanitize_environment();
+	umask(022);
 	if (flags_parse(&p.flags, argc, argv, getenv, &report)) {
 		status = report_bad_flags(&report);
 	} else if (p.flags.help) {

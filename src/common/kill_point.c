@@ -21,11 +21,11 @@ static void trace(const char *name)
 	const char *path = getenv("SNAP_CSI_KILL_TRACE");
 	char line[100];
 	size_t n = strnlen(name, sizeof(line) - 1);
+	int fd AUTO(fd) = -1;
 
 	if (!path)
 		return;
-	int fd AUTO(fd) = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 	memcpy(line, name, n);
 	line[n++] = '\n';
 	/* A trace that lacks a line makes the test fail by itself. */

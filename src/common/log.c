@@ -117,16 +117,13 @@ static void add_head(struct str *line, enum log_level level, const char *msg)
 
 static void emit(struct str *line)
 {
-	ssize_t n;
-
 	if (redirect_) {
 		redirect_(redirect_arg_, line->ptr);
 		return;
 	}
 	str_add(line, "\n");
 	/* A full or closed stderr must not stop the driver: what cannot be written is lost. */
-	n = write(STDERR_FILENO, line->ptr, line->len);
-	(void)n;
+	IGNORE_RESULT(write(STDERR_FILENO, line->ptr, line->len));
 }
 
 void log_pairs(enum log_level level, const char *msg, const struct kv *pairs, size_t n)

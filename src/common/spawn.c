@@ -153,9 +153,9 @@ static bool drain(int fd, struct str *output)
 static void wake_fd(void *arg)
 {
 	uint64_t one = 1;
-	ssize_t n = write(*(int *)arg, &one, sizeof(one));
 
-	(void)n;
+	/* It fails only when the eventfd is readable already. */
+	IGNORE_RESULT(write(*(int *)arg, &one, sizeof(one)));
 }
 
 /* Blocks until the child has ended (0) or the deadline has (-1 with err). */
@@ -227,21 +227,22 @@ int spawn_run_fd(const struct strs *argv, int fd, struct deadline d, struct str 
 	struct str path_list AUTO(str_clear) = STR_INIT(PATH_MAX);
 	struct str program AUTO(str_clear) = STR_INIT(PATH_MAX);
 	struct str ignored AUTO(str_clear) = STR_INIT(LIMIT_SPAWN_OUTPUT);
+	const char *extra = extra_path ? extra_path : kill_point_tools();
+	int wake AUTO(fd) = -1, in AUTO(fd) = -1, out AUTO(fd) = -1, kept AUTO(fd) = -1;
 	int ends[2], rc;
 	pid_t pid;
 
 	if (deadline_check(d, err, argv->v[0]))
 		return -1;
-	const char *extra = extra_path ? extra_path : kill_point_tools();
 	str_addf(&path_list, "%s%s" NORMAL_PATH, extra ? extra : "", extra ? ":" : "");
 	if (find_program(path_list.ptr, argv->v[0], &program, err))
 		return -1;
-	int wake AUTO(fd) = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (wake < 0 || pipe2(ends, O_CLOEXEC) < 0)
 		return err_sys(err, errno, "%s: pipe", argv->v[0]);
-	int in AUTO(fd) = ends[0];
-	int out AUTO(fd) = raise_fd(ends[1]);
-	int kept AUTO(fd) = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, SPAWN_FD + 1) : -1;
+	in = ends[0];
+	out = raise_fd(ends[1]);
+	kept = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, SPAWN_FD + 1) : -1;
 	if (out < 0 || (fd >= 0 && kept < 0) || fcntl(in, F_SETFL, O_NONBLOCK) < 0)
 		return err_sys(err, errno, "%s: pipe", argv->v[0]);
 

@@ -60,8 +60,10 @@ static const struct flag_row *find(const char *text, size_t n)
 static int parse_float(const char *what, const char *text, double *ret, struct err *err)
 {
 	char *end;
+	double d;
+
 	errno = 0;
-	double d = strtod(text, &end);
+	d = strtod(text, &end);
 	if (errno || end == text || *end || !isfinite(d) || d < 0)
 		return err_set(err, ERR_INVALID, "%s: \"%s\" is not a number of 0 or more", what,
 		               text);
@@ -72,6 +74,7 @@ static int parse_float(const char *what, const char *text, double *ret, struct e
 static int parse_octal(const char *what, const char *text, mode_t *ret, struct err *err)
 {
 	size_t n = strspn(text, "01234567");
+
 	if (!n || text[n] || n > 5)
 		return err_set(err, ERR_INVALID, "%s: \"%s\" is not an octal number like 0660",
 		               what, text);
@@ -89,11 +92,13 @@ static int parse_duration(const char *what, const char *text, int64_t *ret, stru
 {
 	double total = 0;
 	const char *p = text;
+
 	while (*p) {
 		char *end;
 		double d = *p >= '0' && *p <= '9' ? strtod(p, &end) : NAN;
 		size_t n = isfinite(d) ? strcspn(end, "0123456789.") : 0;
 		double ms = 0;
+
 		for (size_t i = 0; n && i < ARRAY_LEN(units); i++)
 			if (strlen(units[i].name) == n && strncmp(end, units[i].name, n) == 0)
 				ms = units[i].ms;
@@ -115,6 +120,7 @@ static void set_list(struct strs *list, bool first, const char *text)
 		strs_clear(list);
 	while (*text) {
 		size_t n = strcspn(text, ",");
+
 		if (n)
 			strs_addf(list, "%.*s", (int)n, text);
 		text += n + (text[n] == ',');
@@ -125,10 +131,12 @@ static void set_list(struct strs *list, bool first, const char *text)
 static int set(struct flags *f, const struct flag_row *row, bool first, const char *text,
                struct err *err)
 {
+	void *field = (char *)f + row->offset;
+	char *what AUTO(free) = NULL;
+
 	if (row->ignored)
 		return 0;
-	void *field = (char *)f + row->offset;
-	char *what AUTO(free) = xasprintf("--%s", row->name);
+	what = xasprintf("--%s", row->name);
 	switch (row->kind) {
 	case FLAG_STRING:
 		*(const char **)field = text;
@@ -156,6 +164,7 @@ static void set_defaults(struct flags *f)
 {
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct err err = ERR_INIT;
+
 		if (rows[i].default_ && set(f, &rows[i], true, rows[i].default_, &err))
 			abort(); /* a default of flags.def that its own parser refuses */
 	}
@@ -172,8 +181,9 @@ struct command_line {
 
 static void usage_error(struct command_line *c, const char *fmt, const char *arg)
 {
-	c->report->usage = true;
 	struct str s AUTO(str_clear) = STR_INIT(400);
+
+	c->report->usage = true;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 	str_addf(&s, fmt, arg);
@@ -185,6 +195,7 @@ static void take(struct command_line *c, const struct flag_row *row, const char 
 {
 	struct err err = ERR_INIT;
 	bool *given = &c->given[row - rows];
+
 	if (row->ignored && !*given)
 		strs_addf(&c->ignored, "--%s", row->name);
 	else if (set(c->flags, row, !*given, value, &err))
@@ -198,6 +209,7 @@ static void parse_flag(struct command_line *c, const char *text)
 	size_t n = strcspn(text, "=");
 	const char *value = text[n] ? text + n + 1 : NULL;
 	const struct flag_row *row = find(text, n);
+
 	if (!row && c->argv[-1][1] == 'v' && text[1] >= '0' && text[1] <= '9') { /* -v2 */
 		row = find("v", 1);
 		value = text + 1;
@@ -224,6 +236,7 @@ static void parse_all(struct command_line *c)
 {
 	while (*c->argv) {
 		const char *arg = *c->argv++;
+
 		if (arg[0] == '-' && arg[1] == '-' && arg[2])
 			parse_flag(c, arg + 2);
 		else if (arg[0] == '-' && arg[1] && arg[1] != '-')
@@ -247,6 +260,7 @@ static void use_environment(struct command_line *c, char *(*env)(const char *nam
 	for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
 		const char *value = env(pairs[i].variable);
 		const struct flag_row *row = find(pairs[i].flag, strlen(pairs[i].flag));
+
 		if (!c->given[row - rows] && !str_empty(value))
 			*pairs[i].field = value;
 	}
@@ -255,14 +269,16 @@ static void use_environment(struct command_line *c, char *(*env)(const char *nam
 int flags_parse(struct flags *f, int argc, char *const argv[], char *(*env)(const char *name),
                 struct flags_report *report)
 {
+	struct command_line c = { .argv = argv + (argc > 0), .flags = f, .report = report };
+
 	memset(f, 0, sizeof(*f));
 	f->socket_gid = (gid_t)-1;
 	set_defaults(f);
-	struct command_line c = { .argv = argv + (argc > 0), .flags = f, .report = report };
 	parse_all(&c);
 	use_environment(&c, env);
 	if (c.ignored.n) {
 		char *list AUTO(free) = strs_join(&c.ignored, " ");
+
 		strs_addf(&report->warnings, "flags without effect in this driver: %s", list);
 	}
 	strs_clear(&c.ignored);

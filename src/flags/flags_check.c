@@ -30,6 +30,7 @@ static bool one_of(const char *text, const char *const *list)
 static void check_mode(struct flags *f, struct strs *errors)
 {
 	static const char *const modes[] = { "controller", "node", "all", NULL };
+
 	if (str_empty(f->mode))
 		strs_add(errors, "--mode is required: controller, node or all");
 	else if (!one_of(f->mode, modes))
@@ -83,6 +84,7 @@ static void check_names(const struct flags *f, struct strs *errors)
 int flags_endpoint_path(const char *url, char **ret, struct err *err)
 {
 	const char *path = NULL;
+
 	if (str_has_prefix(url, "tcp:"))
 		return err_set(err, ERR_INVALID,
 		               "\"%s\": tcp is not served, since everybody on the network could "
@@ -115,11 +117,13 @@ int flags_endpoint_path(const char *url, char **ret, struct err *err)
 static void check_endpoint(struct flags *f, struct strs *errors)
 {
 	struct err err = ERR_INIT;
+	const char *slash;
+
 	if (flags_endpoint_path(f->bind_address, &f->socket_path, &err)) {
 		strs_addf(errors, "--bind-address (CSI_ENDPOINT): %s", err.msg);
 		return;
 	}
-	const char *slash = strrchr(f->socket_path, '/');
+	slash = strrchr(f->socket_path, '/');
 	if (!slash)
 		f->socket_dir = xstrdup(".");
 	else if (slash == f->socket_path)
@@ -132,12 +136,13 @@ static void check_endpoint(struct flags *f, struct strs *errors)
 
 static void check_group(struct flags *f, struct strs *errors)
 {
-	if (str_empty(f->socket_group))
-		return;
 	struct err err = ERR_INIT;
 	uint64_t gid;
 	struct group entry, *found = NULL;
 	char buf[4096];
+
+	if (str_empty(f->socket_group))
+		return;
 	if (!parse_u64("--socket-group", f->socket_group, &gid, &err) && gid < UINT32_MAX)
 		f->socket_gid = (gid_t)gid;
 	else if (!getgrnam_r(f->socket_group, &entry, buf, sizeof(buf), &found) && found)
@@ -180,12 +185,31 @@ static void check_choices(const struct flags *f, struct strs *errors)
 {
 	static const char *const emulations[] = { "nvme", "virtiofs", NULL };
 	static const char *const formats[] = { "text", "json", NULL };
+
 	if (!one_of(f->emulation_mode, emulations))
 		strs_addf(errors, "--emulation-mode: \"%s\" is none of nvme, virtiofs",
 		          f->emulation_mode);
 	if (!one_of(f->logging_format, formats))
 		strs_addf(errors, "--logging-format: \"%s\" is none of text, json",
 		          f->logging_format);
+}
+
+static void check_roots(const struct flags *f, struct strs *errors)
+{
+	const struct {
+		const char *flag, *value;
+	} roots[] = {
+		{ "plugin-registration-path", f->registration_dir },
+		{ "kubelet-dir", f->kubelet_dir },
+		{ "sysfs-root", f->sysfs_root },
+		{ "dev-root", f->dev_root },
+		{ "proc-root", f->proc_root },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(roots); i++)
+		if (*roots[i].value != '/')
+			strs_addf(errors, "--%s: \"%s\" is not an absolute path", roots[i].flag,
+			          roots[i].value);
 }
 
 static void check_node(const struct flags *f, struct strs *errors)
@@ -213,19 +237,6 @@ static void check_node(const struct flags *f, struct strs *errors)
 	else if (*f->registration_path && *f->registration_path != '/')
 		strs_addf(errors, "--kubelet-registration-path: \"%s\" is not an absolute path",
 		          f->registration_path);
-	const struct {
-		const char *flag, *value;
-	} roots[] = {
-		{ "plugin-registration-path", f->registration_dir },
-		{ "kubelet-dir", f->kubelet_dir },
-		{ "sysfs-root", f->sysfs_root },
-		{ "dev-root", f->dev_root },
-		{ "proc-root", f->proc_root },
-	};
-	for (size_t i = 0; i < ARRAY_LEN(roots); i++)
-		if (*roots[i].value != '/')
-			strs_addf(errors, "--%s: \"%s\" is not an absolute path", roots[i].flag,
-			          roots[i].value);
 }
 
 void flags_check(struct flags *f, struct strs *errors)
@@ -241,4 +252,5 @@ void flags_check(struct flags *f, struct strs *errors)
 	check_ranges(f, errors);
 	check_choices(f, errors);
 	check_node(f, errors);
+	check_roots(f, errors);
 }

@@ -34,8 +34,10 @@ static bool worth_a_default(const struct flag_row *row)
 static void wrap(FILE *out, const char *text)
 {
 	size_t column = INDENT;
+
 	while (*text) {
 		size_t n = strcspn(text, " ");
+
 		if (column + n + 1 > COLUMNS) {
 			fprintf(out, "\n%*s", INDENT, "");
 			column = INDENT;
@@ -51,6 +53,7 @@ static void print_row(FILE *out, const struct flag_row *row)
 {
 	struct str left AUTO(str_clear) = STR_INIT(200);
 	struct str right AUTO(str_clear) = STR_INIT(1000);
+
 	spell(&left, row);
 	str_add(&right, row->text);
 	if (worth_a_default(row))
@@ -74,6 +77,7 @@ void flags_print_help(FILE *out)
 	struct str ignored AUTO(str_clear) = STR_INIT(4000);
 	size_t n;
 	const struct flag_row *rows = flag_rows(&n);
+
 	fputs("snap-csi-plugin " SNAP_CSI_VERSION
 	      ": CSI driver for storage on NVIDIA BlueField DPUs\n\n"
 	      "usage: snap-csi-plugin --mode=controller --namespace=NAME [flags]\n"
@@ -94,12 +98,14 @@ void flags_print_markdown(FILE *out)
 	struct str ignored AUTO(str_clear) = STR_INIT(4000);
 	size_t n;
 	const struct flag_row *rows = flag_rows(&n);
+
 	fputs("| Flag | Default | Modes | Meaning |\n| --- | --- | --- | --- |\n", out);
 	for (size_t i = 0; i < n; i++) {
 		const struct flag_row *r = &rows[i];
+		const char *quote = str_empty(r->default_) ? "" : "`";
+
 		if (r->kind == FLAG_GROUP || r->ignored)
 			continue;
-		const char *quote = str_empty(r->default_) ? "" : "`";
 		fprintf(out, "| `--%s` | %s%s%s | %s | %s |\n", r->name, quote, r->default_, quote,
 		        str_empty(r->modes) ? "all" : r->modes, r->text);
 	}

@@ -161,19 +161,18 @@ static void take_events(struct registration *r)
 static void *run(void *arg)
 {
 	struct registration *r = arg;
-
+	struct pollfd fds[] = {
+		{ .fd = r->stop, .events = POLLIN },
+		{ .events = POLLIN },
+	};
 	int again = r->options.look_again_ms ? r->options.look_again_ms : LOOK_AGAIN_MS;
 
 	pthread_setname_np(pthread_self(), "registration");
 	for (;;) {
 		settle(r);
-		struct pollfd fds[] = {
-			{ .fd = r->stop, .events = POLLIN },
-			{ .fd = r->inotify, .events = POLLIN },
-		};
-		int timeout = r->inotify >= 0 && r->server ? -1 : again;
-
-		if (poll(fds, ARRAY_LEN(fds), timeout) < 0 && errno != EINTR)
+		fds[1].fd = r->inotify;
+		if (poll(fds, ARRAY_LEN(fds), r->inotify >= 0 && r->server ? -1 : again) < 0 &&
+		    errno != EINTR)
 			break;
 		if (fds[0].revents)
 			break;

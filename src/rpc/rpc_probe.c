@@ -44,13 +44,16 @@ static void answer_clear(struct probe_answer *a)
 static bool says_ready(grpc_byte_buffer *message)
 {
 	grpc_byte_buffer_reader reader;
+	Csi__V1__ProbeResponse *response;
 	bool ready = false;
+	grpc_slice all;
+
 	if (!message || !grpc_byte_buffer_reader_init(&reader, message))
 		return false;
-	grpc_slice all = grpc_byte_buffer_reader_readall(&reader);
+	all = grpc_byte_buffer_reader_readall(&reader);
 	grpc_byte_buffer_reader_destroy(&reader);
-	Csi__V1__ProbeResponse *response = csi__v1__probe_response__unpack(
-		NULL, GRPC_SLICE_LENGTH(all), GRPC_SLICE_START_PTR(all));
+	response = csi__v1__probe_response__unpack(NULL, GRPC_SLICE_LENGTH(all),
+	                                           GRPC_SLICE_START_PTR(all));
 	if (response)
 		ready = !response->ready || response->ready->value;
 	if (response)
@@ -64,6 +67,7 @@ static int judge(const char *path, const struct probe_answer *a, struct err *err
 	if (a->status != GRPC_STATUS_OK) {
 		char *text AUTO(free) = xstrndup((const char *)GRPC_SLICE_START_PTR(a->text),
 		                                 GRPC_SLICE_LENGTH(a->text));
+
 		return err_set(err, ERR_UNAVAILABLE,
 		               "the driver at %s does not answer: status %d: %s", path,
 		               (int)a->status, text);
@@ -88,6 +92,7 @@ static void exchange(grpc_call *call, grpc_completion_queue *queue, struct probe
 		          { .op = GRPC_OP_RECV_STATUS_ON_CLIENT,
 		            .data.recv_status_on_client = { &a->trailing, &a->status, &a->text,
 		                                            NULL } } };
+
 	if (grpc_call_start_batch(call, ops, ARRAY_LEN(ops), a, NULL) != GRPC_CALL_OK)
 		abort();
 	(void)grpc_completion_queue_pluck(queue, a, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
@@ -103,25 +108,33 @@ static grpc_channel *open_channel(const char *path)
 	grpc_channel_args args = { 1, &local };
 	grpc_channel_credentials *credentials = grpc_insecure_credentials_create();
 	grpc_channel *channel = grpc_channel_create(target, credentials, &args);
+
 	grpc_channel_credentials_release(credentials);
 	return channel;
 }
 
 int rpc_probe(const char *path, int timeout_ms, struct err *err)
 {
+	struct probe_answer answer = { .status = GRPC_STATUS_UNKNOWN };
+	grpc_completion_queue *queue;
+	grpc_channel *channel;
+	gpr_timespec deadline;
+	grpc_call *call;
+	int rc;
+
 	grpc_init();
-	grpc_channel *channel = open_channel(path);
-	grpc_completion_queue *queue = grpc_completion_queue_create_for_pluck(NULL);
-	gpr_timespec deadline = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
-	                                     gpr_time_from_millis(timeout_ms, GPR_TIMESPAN));
-	grpc_slice method = grpc_slice_from_static_string(METHOD);
-	grpc_call *call = grpc_channel_create_call(channel, NULL, GRPC_PROPAGATE_DEFAULTS, queue,
-	                                           method, NULL, deadline, NULL);
-	struct probe_answer answer = { .status = GRPC_STATUS_UNKNOWN, .text = grpc_empty_slice() };
+	channel = open_channel(path);
+	queue = grpc_completion_queue_create_for_pluck(NULL);
+	deadline = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+	                        gpr_time_from_millis(timeout_ms, GPR_TIMESPAN));
+	call = grpc_channel_create_call(channel, NULL, GRPC_PROPAGATE_DEFAULTS, queue,
+	                                grpc_slice_from_static_string(METHOD), NULL, deadline,
+	                                NULL);
+	answer.text = grpc_empty_slice();
 	grpc_metadata_array_init(&answer.initial);
 	grpc_metadata_array_init(&answer.trailing);
 	exchange(call, queue, &answer);
-	int rc = judge(path, &answer, err);
+	rc = judge(path, &answer, err);
 	answer_clear(&answer);
 	grpc_call_unref(call);
 	grpc_completion_queue_shutdown(queue);

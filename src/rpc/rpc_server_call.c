@@ -118,7 +118,6 @@ void rpc_post_slot(struct rpc_server *s)
 	e = grpc_server_request_call(s->grpc, &c->grpc, &c->details, &c->metadata, s->queue,
 	                             s->queue, &c->arrived);
 	assert(e == GRPC_CALL_OK);
-	(void)e;
 }
 
 static void free_slot(struct server_call *c)
@@ -160,7 +159,6 @@ static void start(struct server_call *c, const grpc_op *ops, size_t n, struct ta
 	rpc_hand(c);
 	e = grpc_call_start_batch(grpc, ops, n, tag, NULL);
 	assert(e == GRPC_CALL_OK);
-	(void)e;
 }
 
 /*

@@ -20,20 +20,18 @@ START_TEST(what_is_not_one_sound_value_is_refused)
 	static const char *const rows[] = {
 		"", "{", "{}{}", "{\"a\":1} x", "\"a\\u0000b\"", "\"\xff\"", "nul",
 	};
+	struct err err = ERR_INIT;
+	struct json *j = NULL;
 	char deep[1000];
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct err err = ERR_INIT;
-		struct json *j = NULL;
-
 		ck_assert_msg(json_parse("body", rows[i], strlen(rows[i]), &j, &err) == -1, "%s",
 		              rows[i]);
 		ck_assert_int_eq(err.code, ERR_INVALID);
 		ck_assert_int_eq(strncmp(err.msg, "body: not JSON", 14), 0);
+		err_clear(&err);
 	}
 	memset(deep, '[', sizeof(deep));
-	struct err err = ERR_INIT;
-	struct json *j = NULL;
 	ck_assert_int_eq(json_parse("body", deep, sizeof(deep), &j, &err), -1);
 }
 END_TEST

@@ -84,18 +84,18 @@ START_TEST(a_low_descriptor_of_ours_is_not_overwritten_on_the_way)
 	struct str out AUTO(str_clear) = STR_INIT(1000);
 	struct strs argv AUTO(strs_clear) = STRS_INIT;
 	struct err err = ERR_INIT;
+	int given, rc, status = -1;
 	pid_t pid = fork();
 
-	if (pid == 0) { /* where our 0 is closed, the pipe's ends get the low numbers */
+	if (pid == 0) { /* descriptor 0 is closed, so the ends of the pipe get low numbers */
 		close(0);
 		close(3);
-		int given = open("/etc/hostname", O_RDONLY | O_CLOEXEC);
+		given = open("/etc/hostname", O_RDONLY | O_CLOEXEC);
 		strs_add(&argv, "readlink");
 		strs_add(&argv, SPAWN_FD_PATH);
-		int rc = spawn_run_fd(&argv, given, deadline_in_ms(20000), &out, &err);
+		rc = spawn_run_fd(&argv, given, deadline_in_ms(20000), &out, &err);
 		_exit(rc == 0 && strcmp(spawn_last_line(&out), "/etc/hostname") == 0 ? 0 : 1);
 	}
-	int status = -1;
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_int_eq(status, 0);
 }
@@ -260,10 +260,12 @@ START_TEST(tools_of_a_test_come_first)
 	struct str out AUTO(str_clear) = STR_INIT(1000);
 	struct strs argv AUTO(strs_clear) = STRS_INIT;
 	struct err err = ERR_INIT;
+	char *tool AUTO(free) = NULL;
+	FILE *f;
 
 	ck_assert_ptr_nonnull(mkdtemp(dir));
-	char *tool AUTO(free) = xasprintf("%s/mkfs.ext4", dir);
-	FILE *f = fopen(tool, "w");
+	tool = xasprintf("%s/mkfs.ext4", dir);
+	f = fopen(tool, "w");
 	fputs("#!/bin/sh\necho fake $1\n", f);
 	fclose(f);
 	chmod(tool, 0755);

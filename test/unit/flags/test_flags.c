@@ -20,6 +20,7 @@ static char *fake_env(const char *name)
 	const char *value = str_eq(name, "CSI_ENDPOINT") ? env_endpoint
 	                    : str_eq(name, "KUBECONFIG") ? env_kubeconfig
 	                                                 : NULL;
+
 	return (char *)(uintptr_t)value;
 }
 
@@ -27,6 +28,7 @@ static int parse(struct flags *f, struct flags_report *report, const char *const
 {
 	char *argv[ARGS_MAX + 2] = { (char *)(uintptr_t) "snap-csi-plugin" };
 	int argc = 1;
+
 	while (*args)
 		argv[argc++] = (char *)(uintptr_t)*args++;
 	return flags_parse(f, argc, argv, fake_env, report);
@@ -36,6 +38,7 @@ static int parse(struct flags *f, struct flags_report *report, const char *const
 static void check_errors(const char *what, const struct flags_report *report, const char *want)
 {
 	char *all = strs_join(&report->errors, "; ");
+
 	ck_assert_msg(strcmp(all, want) == 0, "%s:\n got  %s\n want %s", what, all, want);
 	free(all);
 }
@@ -44,6 +47,7 @@ START_TEST(defaults_are_those_of_the_go_plugin)
 {
 	struct flags f;
 	struct flags_report r = FLAGS_REPORT_INIT;
+
 	ck_assert_int_eq(
 		parse(&f, &r, (const char *[]) { "--mode=controller", "--namespace=ns", NULL }), 0);
 	ck_assert_str_eq(f.name, "csi.snap.nvidia.com");
@@ -100,10 +104,12 @@ START_TEST(every_form_of_a_flag_is_read)
 {
 	const struct form *row = &forms[_i];
 	const char *args[ARGS_MAX + 3] = { "--mode=node", "--node-id=n" };
-	memcpy(args + 2, row->args, sizeof(row->args));
-	struct flags f;
 	struct flags_report r = FLAGS_REPORT_INIT;
-	int rc = parse(&f, &r, args);
+	struct flags f;
+	int rc;
+
+	memcpy(args + 2, row->args, sizeof(row->args));
+	rc = parse(&f, &r, args);
 	check_errors(row->what, &r, "");
 	ck_assert_msg(rc == 0, "%s: %d", row->what, rc);
 	ck_assert_msg(f.verbosity == row->verbosity, "%s: v is %d", row->what, (int)f.verbosity);
@@ -256,6 +262,7 @@ START_TEST(all_that_is_wrong_is_said_at_once)
 	const struct wrong *row = &wrongs[_i];
 	struct flags f;
 	struct flags_report r = FLAGS_REPORT_INIT;
+
 	ck_assert_msg(parse(&f, &r, row->args) == -1, "%s: no error", row->what);
 	if (row->errors)
 		check_errors(row->what, &r, row->errors);
@@ -298,6 +305,7 @@ START_TEST(endpoints_are_host_part_and_path_part)
 	struct err err = ERR_INIT;
 	char *path = NULL;
 	int rc = flags_endpoint_path(row->url, &path, &err);
+
 	ck_assert_msg(rc == (row->path ? 0 : -1), "%s: %d %s", row->url, rc, err.msg);
 	if (row->path)
 		ck_assert_str_eq(path, row->path);
@@ -321,8 +329,9 @@ START_TEST(a_flag_beats_the_environment)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct flags f;
 		struct flags_report r = FLAGS_REPORT_INIT;
-		env_endpoint = rows[i].env;
 		const char *args[] = { "--mode=node", "--node-id=n", rows[i].flag, NULL };
+
+		env_endpoint = rows[i].env;
 		ck_assert_int_eq(parse(&f, &r, args), 0);
 		ck_assert_msg(str_eq(f.socket_path, rows[i].path), "%s: %s", rows[i].what,
 		              f.socket_path);
@@ -337,6 +346,7 @@ START_TEST(kubeconfig_comes_from_the_environment_too)
 {
 	struct flags f;
 	struct flags_report r = FLAGS_REPORT_INIT;
+
 	env_kubeconfig = "/env";
 	ck_assert_int_eq(
 		parse(&f, &r, (const char *[]) { "--mode=controller", "--namespace=n", NULL }), 0);
@@ -357,6 +367,7 @@ START_TEST(flags_without_effect_are_named_in_one_warning)
 {
 	struct flags f;
 	struct flags_report r = FLAGS_REPORT_INIT;
+
 	ck_assert_int_eq(
 		parse(&f, &r,
 	              (const char *[]) { "--mode=node", "--node-id=n", "--log-flush-frequency=5s",
@@ -377,6 +388,7 @@ START_TEST(times_and_lists_are_read)
 {
 	struct flags f;
 	struct flags_report r = FLAGS_REPORT_INIT;
+
 	ck_assert_int_eq(
 		parse(&f, &r,
 	              (const char *[]) { "--mode=all", "--node-id=n", "--namespace=ns",
@@ -403,9 +415,11 @@ START_TEST(help_and_version_ask_for_nothing_else)
 {
 	static const char *const asks[] = { "--help",    "-h",       "-help",
 		                            "--version", "-version", "--help=true" };
+
 	for (size_t i = 0; i < ARRAY_LEN(asks); i++) {
 		struct flags f;
 		struct flags_report r = FLAGS_REPORT_INIT;
+
 		ck_assert_msg(parse(&f, &r, (const char *[]) { "--mode=x", asks[i], NULL }) == 0,
 		              "%s", asks[i]);
 		ck_assert_msg(f.help || f.version, "%s", asks[i]);
@@ -420,6 +434,7 @@ static char *printed(void (*print)(FILE *out))
 	char *text = NULL;
 	size_t n;
 	FILE *out = open_memstream(&text, &n);
+
 	print(out);
 	fclose(out);
 	return text;
@@ -429,6 +444,7 @@ START_TEST(a_probe_needs_an_endpoint_and_nothing_else)
 {
 	struct flags f;
 	struct flags_report r = FLAGS_REPORT_INIT;
+
 	ck_assert_int_eq(
 		parse(&f, &r,
 	              (const char *[]) { "--probe", "--bind-address=unix://csi/csi.sock", NULL }),
@@ -452,10 +468,12 @@ START_TEST(help_names_every_flag_within_100_columns)
 	char *text = printed(flags_print_help), *table = printed(flags_print_markdown);
 	size_t n;
 	const struct flag_row *rows = flag_rows(&n);
+
 	for (size_t i = 0; i < n; i++) {
+		char flag[100], cell[100];
+
 		if (rows[i].kind == FLAG_GROUP)
 			continue;
-		char flag[100], cell[100];
 		snprintf(flag, sizeof(flag), "--%s", rows[i].name);
 		snprintf(cell, sizeof(cell), rows[i].ignored ? "--%s" : "| `--%s` |", rows[i].name);
 		ck_assert_msg(strstr(text, flag), "%s is not in --help", flag);
