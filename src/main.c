@@ -9,6 +9,7 @@
  * something kept it from serving (the last log line says what to do), 2 for a command line that
  * cannot be read.
  */
+#include <assert.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -118,6 +119,12 @@ static int report_bad_flags(const struct flags_report *report)
 	return report->usage ? EXIT_USAGE : EXIT_FAILURE;
 }
 
+static void add_service(struct program *p, struct rpc_service service)
+{
+	assert(p->n_services < N_SERVICES_MAX);
+	p->services[p->n_services++] = service;
+}
+
 static void add_identity(struct program *p)
 {
 	static const Csi__V1__PluginCapability__Service__Type controller[] = {
@@ -130,7 +137,7 @@ static void add_identity(struct program *p)
 		.services = controller,
 		.n_services = ARRAY_LEN(controller),
 	};
-	p->services[p->n_services++] = identity_service(&p->identity);
+	add_service(p, identity_service(&p->identity));
 }
 
 static enum emulation emulation_of(const struct flags *f)
@@ -161,7 +168,7 @@ static int add_controller(struct program *p, struct err *err)
 		.emulation = emulation_of(f),
 		.wait_timeout_ms = (int)f->wait_timeout_ms,
 	};
-	p->services[p->n_services++] = controller_service(&p->controller, p->controller_locks);
+	add_service(p, controller_service(&p->controller, p->controller_locks));
 	return 0;
 }
 
@@ -191,7 +198,7 @@ static void add_node(struct program *p)
 	node_init(&p->node, &options);
 	p->has_node = true;
 	p->node_locks = keylock_new();
-	p->services[p->n_services++] = node_service(&p->node, p->node_locks);
+	add_service(p, node_service(&p->node, p->node_locks));
 }
 
 /*

@@ -5,6 +5,7 @@
  */
 #include "common/deadline.h"
 
+#include <assert.h>
 #include <limits.h>
 
 #include "common/cleanup.h"
@@ -19,6 +20,7 @@ void cancel_init(struct cancel *c)
 
 void cancel_destroy(struct cancel *c)
 {
+	assert(!c->wake || c->set);
 	pthread_mutex_destroy(&c->lock);
 }
 
@@ -45,6 +47,7 @@ bool cancel_on_set(struct cancel *c, void (*fn)(void *arg), void *arg)
 	if (!c)
 		return false;
 	WITH_LOCK(&c->lock);
+	assert(!fn || !c->wake || c->set); /* one waiter at a time */
 	c->wake = fn;
 	c->arg = arg;
 	return c->set;

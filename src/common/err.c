@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/cleanup.h"
+
 static const struct {
 	int sys;
 	enum err_code code;
@@ -55,7 +57,7 @@ static const struct {
 
 enum err_code err_code_from_errno(int errnum)
 {
-	for (size_t i = 0; i < sizeof(errno_codes) / sizeof(*errno_codes); i++)
+	for (size_t i = 0; i < ARRAY_LEN(errno_codes); i++)
 		if (errno_codes[i].sys == errnum)
 			return errno_codes[i].code;
 	return ERR_INTERNAL;
@@ -64,28 +66,27 @@ enum err_code err_code_from_errno(int errnum)
 const char *err_code_name(enum err_code code)
 {
 	static const char *const names[] = {
-		"OK",
-		"CANCELLED",
-		"UNKNOWN",
-		"INVALID_ARGUMENT",
-		"DEADLINE_EXCEEDED",
-		"NOT_FOUND",
-		"ALREADY_EXISTS",
-		"PERMISSION_DENIED",
-		"RESOURCE_EXHAUSTED",
-		"FAILED_PRECONDITION",
-		"ABORTED",
-		"OUT_OF_RANGE",
-		"UNIMPLEMENTED",
-		"INTERNAL",
-		"UNAVAILABLE",
-		"DATA_LOSS",
-		"UNAUTHENTICATED",
+		[ERR_OK] = "OK",
+		[ERR_CANCELLED] = "CANCELLED",
+		[ERR_UNKNOWN] = "UNKNOWN",
+		[ERR_INVALID] = "INVALID_ARGUMENT",
+		[ERR_DEADLINE] = "DEADLINE_EXCEEDED",
+		[ERR_NOT_FOUND] = "NOT_FOUND",
+		[ERR_EXISTS] = "ALREADY_EXISTS",
+		[ERR_PERMISSION] = "PERMISSION_DENIED",
+		[ERR_EXHAUSTED] = "RESOURCE_EXHAUSTED",
+		[ERR_PRECONDITION] = "FAILED_PRECONDITION",
+		[ERR_ABORTED] = "ABORTED",
+		[ERR_RANGE] = "OUT_OF_RANGE",
+		[ERR_UNIMPLEMENTED] = "UNIMPLEMENTED",
+		[ERR_INTERNAL] = "INTERNAL",
+		[ERR_UNAVAILABLE] = "UNAVAILABLE",
+		[ERR_DATA_LOSS] = "DATA_LOSS",
+		[ERR_UNAUTHENTICATED] = "UNAUTHENTICATED",
 	};
 
-	if ((size_t)code >= sizeof(names) / sizeof(*names))
-		return "UNKNOWN";
-	return names[code];
+	_Static_assert(ARRAY_LEN(names) == ERR_UNAUTHENTICATED + 1, "each code has a name");
+	return (size_t)code < ARRAY_LEN(names) ? names[code] : "UNKNOWN";
 }
 
 int err_set(struct err *err, enum err_code code, const char *fmt, ...)

@@ -6,6 +6,7 @@
  */
 #include "common/json.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -27,6 +28,12 @@ static cJSON *item_of(struct json *j)
 static const cJSON *item_of_const(const struct json *j)
 {
 	return (const cJSON *)(const void *)j;
+}
+
+/* A member or an element has a neighbour or, when it is alone, itself as `prev`. */
+static bool is_root(const struct json *j)
+{
+	return !item_of_const(j)->prev && !item_of_const(j)->next;
 }
 
 static struct json *tree_of(cJSON *item)
@@ -98,6 +105,7 @@ int json_parse(const char *what, const char *text, size_t n, struct json **ret, 
 
 void json_free(struct json *j)
 {
+	assert(!j || is_root(j));
 	cJSON_Delete(item_of(j));
 }
 
@@ -303,6 +311,7 @@ struct json *json_null(void)
 
 void json_set(struct json *object, const char *name, struct json *value)
 {
+	assert(json_is_object(object) && is_root(value));
 	json_remove(object, name);
 	if (!cJSON_AddItemToObject(item_of(object), name, item_of(value)))
 		abort();
@@ -331,6 +340,7 @@ void json_remove(struct json *object, const char *name)
 
 void json_append(struct json *array, struct json *value)
 {
+	assert(json_is_array(array) && is_root(value));
 	if (!cJSON_AddItemToArray(item_of(array), item_of(value)))
 		abort();
 }

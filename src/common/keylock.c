@@ -42,8 +42,9 @@ struct keylock *keylock_free(struct keylock *k)
 	return NULL;
 }
 
-static const struct keylock_hold *find_locked(const struct keylock *k, const char *key)
+static const struct keylock_hold *find_locked(struct keylock *k, const char *key)
 {
+	assert_locked(&k->mutex);
 	for (const struct keylock_hold *h = k->held; h; h = h->next)
 		if (strcmp(h->key, key) == 0)
 			return h;
@@ -86,8 +87,9 @@ void keylock_release(struct keylock_hold *h)
 		WITH_LOCK(&k->mutex);
 		struct keylock_hold **at = &k->held;
 
-		while (*at != h)
+		while (*at && *at != h)
 			at = &(*at)->next;
+		assert(*at); /* a hold is released once */
 		*at = h->next;
 	}
 	free(h);

@@ -6,6 +6,7 @@
  */
 #include "common/log.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
@@ -102,6 +103,7 @@ static void add_head(struct str *line, enum log_level level, const char *msg)
 	struct tm tm;
 	char when[32];
 
+	assert((size_t)level < ARRAY_LEN(level_names));
 	clock_gettime(CLOCK_REALTIME, &now);
 	gmtime_r(&now.tv_sec, &tm);
 	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm);

@@ -5,6 +5,7 @@
  */
 #include "common/mem.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -76,6 +77,7 @@ static void *block_take(struct arena *a, size_t n)
 	struct arena_block *b = a->head;
 	void *p;
 
+	assert(n > 0 && n % ARENA_ALIGN == 0);
 	if (!b || b->size - b->used < n) {
 		size_t size = n > ARENA_BLOCK / 4 ? n : ARENA_BLOCK;
 
@@ -92,6 +94,7 @@ static void *block_take(struct arena *a, size_t n)
 	}
 	p = (char *)b->bytes + b->used;
 	b->used += n;
+	assert(b->used <= b->size);
 	return p;
 }
 

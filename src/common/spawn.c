@@ -7,6 +7,7 @@
  */
 #include "common/spawn.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -101,6 +102,7 @@ static int start(const char *program, char **argv, const char *path_list, int ou
 	posix_spawnattr_t attr;
 	int rc;
 
+	assert(out > SPAWN_FD && (fd < 0 || fd > SPAWN_FD));
 	str_addf(&path, "PATH=%s", path_list);
 	envp[0] = path.ptr;
 	posix_spawn_file_actions_init(&plan);
@@ -232,6 +234,7 @@ int spawn_run_fd(const struct strs *argv, int fd, struct deadline d, struct str 
 	int ends[2], rc;
 	pid_t pid;
 
+	assert(argv->n > 0);
 	if (deadline_check(d, err, argv->v[0]))
 		return -1;
 	str_addf(&path_list, "%s%s" NORMAL_PATH, extra ? extra : "", extra ? ":" : "");

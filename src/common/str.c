@@ -5,6 +5,7 @@
  */
 #include "common/str.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -37,6 +38,7 @@ static void str_reserve(struct str *s, size_t n)
 {
 	size_t need = s->len + n + 1, cap = s->cap ? s->cap : 64;
 
+	assert(n <= s->max - s->len);
 	if (need <= s->cap)
 		return;
 	while (cap < need)
@@ -49,6 +51,7 @@ bool str_addn(struct str *s, const char *bytes, size_t n)
 {
 	bool fits = n <= s->max - s->len;
 
+	assert(s->len <= s->max);
 	if (!fits) {
 		n = s->max - s->len;
 		s->cut = true;

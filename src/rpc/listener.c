@@ -10,6 +10,7 @@
  */
 #include "rpc/listener.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -191,7 +192,9 @@ static void remember(struct listener *l, const struct connection *c)
 {
 	struct connection *old = find(l, c->fd);
 
-	/* The number is free for us, so whoever had it has closed it. */
+	/* accept() gave this number, so the taker of the old connection has closed it. */
+	assert(!old || old->preface_by == DEADLINE_NEVER);
+	assert(old || l->n < l->options.max_connections);
 	WITH_LOCK(&l->lock);
 	*(old ? old : &l->table[l->n++]) = *c;
 }
@@ -240,6 +243,7 @@ static void hear(struct listener *l, struct connection *c, uint32_t events)
 	char said[PREFACE_LEN];
 	ssize_t n = recv(c->fd, said, sizeof(said), MSG_PEEK | MSG_DONTWAIT);
 
+	assert(c->preface_by != DEADLINE_NEVER);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0)

@@ -7,6 +7,7 @@
  */
 #include "rpc/rpc.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +119,7 @@ static int run(const struct rpc_service *service, const struct rpc_method *metho
 	const char *key = method->key ? method->key(call, req) : NULL;
 	struct keylock_hold *hold AUTO(keylock_release) = NULL;
 
+	assert(!method->key || service->locks);
 	if (key && *key && keylock_take(service->locks, key, method->name, &hold, err))
 		return -1;
 	if (method->handler(service->self, call, req, resp, err) == 0 && *resp)
@@ -136,6 +138,7 @@ int rpc_dispatch(const struct rpc_service *service, const struct rpc_method *met
 	ProtobufCMessage *req, *resp = NULL;
 	size_t n;
 
+	assert(call->deadline.cancel == &call->cancel); /* it has not moved */
 	if (!d)
 		return err_set(err, ERR_INTERNAL, "%s has no method %s", service->descriptor->name,
 		               method->name);

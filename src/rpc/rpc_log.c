@@ -6,6 +6,7 @@
  */
 #include "rpc/rpc_log.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -208,6 +209,7 @@ void rpc_log_call(struct rpc_call *call, const struct rpc_method *method, const 
 	char ms[32], id[32], pid[32];
 	size_t n = 0;
 
+	assert(call->n_about <= RPC_ABOUT_MAX);
 	if (!err && log_verbosity() < (method && method->quiet ? QUIET_VERBOSITY : 2))
 		return;
 	snprintf(ms, sizeof(ms), "%.1f", (double)(monotonic_ns() - call->started) / 1e6);

@@ -130,6 +130,7 @@ static void free_slot(struct server_call *c)
 static void count_gone(struct rpc_server *s, bool counted)
 {
 	WITH_LOCK(&s->lock);
+	assert(s->live > 0 && s->counted >= counted);
 	s->live--;
 	s->counted -= counted;
 	pthread_cond_signal(&s->changed);

@@ -7,6 +7,8 @@
  */
 #include "rpc/workers.h"
 
+#include <assert.h>
+
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "common/mem.h"
@@ -36,6 +38,8 @@ static struct queued_call *take_locked(struct workers *w)
 {
 	struct queued_call *call = w->head;
 
+	assert_locked(&w->lock);
+	assert(call && w->waiting > 0);
 	w->head = call->next;
 	if (!w->head)
 		w->tail = &w->head;
@@ -67,6 +71,8 @@ static void grow_locked(struct workers *w)
 {
 	int rc;
 
+	assert_locked(&w->lock);
+	assert(w->n_threads <= w->max_threads);
 	if (w->waiting <= w->idle || w->n_threads == w->max_threads)
 		return;
 	rc = pthread_create(&w->threads[w->n_threads], NULL, worker, w);
@@ -80,6 +86,7 @@ static void grow_locked(struct workers *w)
 bool workers_submit(struct workers *w, struct queued_call *call)
 {
 	WITH_LOCK(&w->lock);
+	assert(!w->stop);
 	w->waiting++;
 	grow_locked(w);
 	if (w->n_threads == 0) {
@@ -107,6 +114,7 @@ struct workers *workers_free(struct workers *w)
 	stop(w);
 	for (unsigned i = 0; i < w->n_threads; i++)
 		pthread_join(w->threads[i], NULL);
+	assert(!w->head && w->waiting == 0);
 	pthread_mutex_destroy(&w->lock);
 	pthread_cond_destroy(&w->work);
 	free(w);
