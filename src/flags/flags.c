@@ -293,7 +293,9 @@ void flags_clear(struct flags *f)
 {
 	free(f->socket_path);
 	free(f->socket_dir);
-	strs_clear(&f->node_pci_vendors);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (rows[i].kind == FLAG_LIST)
+			strs_clear((struct strs *)(void *)((char *)f + rows[i].offset));
 	memset(f, 0, sizeof(*f));
 }
 
