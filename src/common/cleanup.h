@@ -68,8 +68,8 @@ static inline pthread_mutex_t *mutex_lock_(pthread_mutex_t *m)
 #define CAT__(a, b) a##b
 #define CAT_(a, b) CAT__(a, b)
 /*
- * Holds the mutex to the end of the enclosing scope. No I/O in that scope. The one declaration that
- * may stand after a statement: where it stands is where the lock begins.
+ * Holds the mutex to the end of the enclosing scope. No I/O in that scope. This is the only
+ * declaration that may follow a statement: the lock begins where it stands.
  */
 #define WITH_LOCK(m)                                                                 \
 	_Pragma("GCC diagnostic push")                                               \
@@ -79,12 +79,12 @@ static inline pthread_mutex_t *mutex_lock_(pthread_mutex_t *m)
 	_Pragma("GCC diagnostic pop") struct with_lock_semicolon_
 
 /*
- * Begins a function whose name ends in _locked: somebody holds the mutex. Whether it is this thread
- * is not known.
+ * The first statement of a function whose name ends in _locked. It proves that a thread holds the
+ * mutex, not that this one does.
  */
 #define assert_locked(m) assert(pthread_mutex_trylock(m) == EBUSY)
 
-/* Calls for its effect: what comes back changes nothing here, and the line above says why. */
+/* Drops a result on purpose: the caller goes on in the same way whatever it is. */
 #define IGNORE_RESULT(call)                             \
 	do {                                            \
 		__extension__ __auto_type rc_ = (call); \

@@ -95,7 +95,7 @@ struct deadline deadline_reserve(struct deadline d, int64_t min_ms, int percent)
 	reserve = left / 100 * percent;
 	if (reserve < min_ms * NS_PER_MS)
 		reserve = min_ms * NS_PER_MS;
-	/* A caller in more of a hurry than that still gets half of its time. */
+	/* Of a short deadline half is left for the work. */
 	if (reserve > left / 2)
 		reserve = left > 0 ? left / 2 : 0;
 	d.at -= reserve;
@@ -122,7 +122,7 @@ bool deadline_passed(struct deadline d)
 
 struct timespec deadline_timespec(struct deadline d)
 {
-	/* The kernel takes far less than INT64_MAX ns as "for ever". */
+	/* A year stands for "never": nobody waits longer, and it is far from any overflow. */
 	int64_t at =
 		d.at == DEADLINE_NEVER ? monotonic_ns() + (int64_t)365 * 86400 * NS_PER_S : d.at;
 

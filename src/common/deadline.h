@@ -16,9 +16,9 @@
 #include "common/err.h"
 
 /*
- * Set once by whoever learns that the caller has gone; wakes the one waiter that
- * is registered. lock guards all fields; wake runs under it, so it must not block
- * nor call back into this module.
+ * Set once, by the thread that learns that the caller has gone; then wakes the
+ * waiter, if one is registered. `lock` guards all fields. `wake` runs under it, so
+ * it must not block or call a function of this module.
  */
 struct cancel {
 	pthread_mutex_t lock;
@@ -32,12 +32,12 @@ struct cancel {
 		.lock = PTHREAD_MUTEX_INITIALIZER \
 	}
 void cancel_init(struct cancel *c);
-void cancel_destroy(struct cancel *c);
-void cancel_set(struct cancel *c);    /* any thread; idempotent */
-bool cancel_is_set(struct cancel *c); /* NULL: false */
+void cancel_destroy(struct cancel *c); /* no waiter is registered */
+void cancel_set(struct cancel *c);     /* any thread; idempotent */
+bool cancel_is_set(struct cancel *c);  /* NULL: false */
 /*
- * Registers what wakes the waiting thread; fn NULL takes it back. Returns true when already
- * cancelled (fn is then registered but will not be called). c NULL: false.
+ * Registers the function that wakes the waiting thread, one at a time; fn NULL removes it. Returns
+ * true when c is set already: fn is then never called. c NULL: false.
  */
 bool cancel_on_set(struct cancel *c, void (*fn)(void *arg), void *arg);
 
@@ -54,7 +54,8 @@ struct deadline deadline_in_ms(int64_t ms);
 /* The earlier of d and `ms` from now; keeps d's cancellation. */
 struct deadline deadline_clamp(struct deadline d, int64_t ms);
 /*
- * Ends before d does, by max(min_ms, percent of what is left): time to say why it was not enough.
+ * A deadline earlier than d by max(min_ms, percent of the time left), but by half of the time left
+ * at most: the rest is for the answer that says what was not reached in time.
  */
 struct deadline deadline_reserve(struct deadline d, int64_t min_ms, int percent);
 /* Milliseconds left, rounded up, >= 0; INT_MAX for never: fits poll(). */

@@ -15,7 +15,7 @@
  * error that it returns. Secrets and tokens never enter a text.
  *
  * The struct is a value: no allocation, nothing to free, may be copied between
- * threads. When the text is too long the outermost words are the ones kept.
+ * threads. A text that is too long loses its end, the innermost words.
  */
 #pragma once
 

@@ -84,7 +84,7 @@ int file_write(const char *path, const char *text, struct err *err)
 
 	if (fd < 0)
 		return err_sys(err, errno, "open %s for writing", path);
-	/* Exactly one write: sysfs acts on each. */
+	/* A single write: sysfs acts on each one. */
 	do
 		done = write(fd, text, n);
 	while (done < 0 && errno == EINTR);
@@ -170,7 +170,7 @@ int dir_make(const char *path, mode_t mode, struct err *err)
 
 	for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
 		*slash = '\0';
-		/* Parents that are there are not looked at: one may be a mount that hangs. */
+		/* No stat() of an existing parent: it may be a mount that hangs. */
 		if (mkdir(part, mode) && errno != EEXIST)
 			return err_sys(err, errno, "make directory %s", part);
 		*slash = '/';

@@ -17,24 +17,26 @@ int file_read(const char *path, size_t max, char **ret, size_t *ret_len, struct 
 	MUST_CHECK;
 /* The same without the last newline and white space before it: a sysfs attribute. */
 int file_read_line(const char *path, size_t max, char **ret, struct err *err) MUST_CHECK;
-/* One write(2) of the text to an existing file: how sysfs is told something. */
+/* Writes the text to an existing file by a single write(2), as attributes of sysfs need it. */
 int file_write(const char *path, const char *text, struct err *err) MUST_CHECK;
 /*
- * A new or replaced file with exactly these bytes, on disk (fsync of file and directory) when it
- * returns 0: temporary name, then rename.
+ * Makes or replaces a file: writes <path>.tmp, syncs it, renames it, syncs the directory. 0: the
+ * bytes are on disk. -1: an old file may still be there, never a part of the new one.
  */
 int file_replace(const char *path, const char *bytes, size_t n, mode_t mode, struct err *err)
 	MUST_CHECK;
-/* Removes a file; one that is not there is fine. */
+/* Removes a file; that there is none is no error. */
 int file_remove(const char *path, struct err *err) MUST_CHECK;
-/* mkdir -p; every directory made gets `mode`. One that is there is fine, a non-directory is not. */
+/* mkdir -p; each new directory gets `mode`. An existing path that is no directory is an error. */
 int dir_make(const char *path, mode_t mode, struct err *err) MUST_CHECK;
-/* Names in the directory but . and .., sorted, into `ret` (added to). */
+/* Adds the names in the directory, except . and .., to `ret` and sorts it. */
 int dir_list(const char *path, struct strs *ret, struct err *err) MUST_CHECK;
 bool path_exists(const char *path); /* lstat succeeds */
+
+/* What link_basename() returns when there is no such link. */
 enum { LINK_ABSENT = 1 };
 /*
- * Last component of a symbolic link's target ("nvme" of .../drivers/nvme), malloc'ed. Returns
- * LINK_ABSENT when there is no such link.
+ * Last component of a symbolic link's target ("nvme" of .../drivers/nvme), malloc'ed; or
+ * LINK_ABSENT.
  */
 int link_basename(const char *path, char **ret, struct err *err) MUST_CHECK;

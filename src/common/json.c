@@ -17,7 +17,7 @@
 #include "common/str.h"
 
 #define MAX_DEPTH 200
-#define NAME_MAX_STEP 127            /* of a path: those are written in this program */
+#define NAME_MAX_STEP 127            /* one step of a path; paths are written in this program */
 #define MAX_EXACT 9007199254740992.0 /* 2^53 */
 
 static cJSON *item_of(struct json *j)
@@ -49,8 +49,8 @@ static const struct json *value_of(const cJSON *item)
 }
 
 /*
- * What cJSON does not look at, before it: depth, and \u0000 inside a string. Returns the offset of
- * the offence with *why set, or -1.
+ * Finds what cJSON does not refuse: bytes that are not UTF-8, NUL, \u0000 inside a string, deep
+ * nesting. Returns the offset of the first and sets *why; -1 when there is none.
  */
 static ptrdiff_t find_offence(const char *text, size_t n, const char **why)
 {
@@ -292,7 +292,7 @@ struct json *json_int(int64_t v)
 {
 	char digits[32];
 
-	/* Small ones stay numbers that can be read back; cJSON prints 15 digits of any. */
+	/* cJSON prints no more than 15 digits of a number; longer ones become raw text. */
 	if (v > -1000000000000000 && v < 1000000000000000)
 		return tree_of(cJSON_CreateNumber((double)v));
 	snprintf(digits, sizeof(digits), "%" PRId64, v);

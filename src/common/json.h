@@ -4,9 +4,9 @@
  *
  * Reading is by path ("status.dpu.pciAddress"; members with a dot or slash, as in
  * annotations, go through json_member). A missing value and null are the same. A
- * wrong type is an error that names the path. Integers are exact or refused: a
- * number above 2^53 cannot be told exactly from a double and is an error.
- * Writing builds trees that cannot fail; 64-bit integers are written digit by digit.
+ * wrong type is an error that names the path. So is an integer above 2^53, since
+ * cJSON reads numbers into a double and may have rounded it.
+ * Building a tree cannot fail; 64-bit integers are written digit by digit.
  * A tree belongs to one thread at a time.
  */
 #pragma once
@@ -21,8 +21,9 @@
 struct json; /* a value: object, array, string, number, boolean or null */
 
 /*
- * Parses exactly one value; INVALID_ARGUMENT with the offset when it is not JSON, has bytes behind
- * it, an embedded \u0000 or is nested deeper than 200. `what` names the source in the error.
+ * Parses exactly one value. INVALID_ARGUMENT with the offset when the text is not JSON, is not
+ * UTF-8, goes on behind the value, has a \u0000, or is nested deeper than 200. `what` names the
+ * source in the error.
  */
 int json_parse(const char *what, const char *text, size_t n, struct json **ret, struct err *err)
 	MUST_CHECK;
@@ -33,7 +34,7 @@ char *json_print_pretty(const struct json *j);
 struct json *json_copy(const struct json *j);                /* deep; a new root */
 bool json_equal(const struct json *a, const struct json *b); /* members in any order */
 
-bool json_is_object(const struct json *j); /* all of these: NULL is false */
+bool json_is_object(const struct json *j); /* all three: false for NULL */
 bool json_is_array(const struct json *j);
 bool json_is_string(const struct json *j);
 
@@ -64,9 +65,9 @@ int json_get_str(const struct json *j, const char *path, const char **ret, struc
 	MUST_CHECK;
 int json_get_i64(const struct json *j, const char *path, int64_t *ret, struct err *err) MUST_CHECK;
 int json_get_bool(const struct json *j, const char *path, bool *ret, struct err *err) MUST_CHECK;
-/* For where any other value is as good as none: the string at the path or NULL. */
+/* The string at the path; NULL when there is none, or a value of another type. */
 const char *json_str(const struct json *j, const char *path);
-/* This very value as a string, or NULL. */
+/* The text of a string; NULL for a value of another type. */
 const char *json_text(const struct json *value);
 
 /* Builders. The tree takes over `value`; an existing member of the name is replaced. */

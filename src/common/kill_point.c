@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dying where a test says so; empty in every build but FLAVOUR=kill. Owns one counter. SIGKILL and
- * nothing softer: no handler, no flush, no other thread gets to do anything any more.
+ * Kills the process where a test says so; empty in every build but FLAVOUR=kill. Owns one counter.
+ * By SIGKILL, after which no handler, no buffer and no other thread can do anything.
  */
 #include "common/kill_point.h"
 
@@ -14,7 +14,7 @@
 
 #include "common/cleanup.h"
 
-static _Atomic unsigned long passed; /* how often the point that was asked for */
+static _Atomic unsigned long passed; /* how often the chosen point was passed */
 
 static void trace(const char *name)
 {

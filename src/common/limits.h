@@ -2,31 +2,34 @@
 /* Every maximum of this program, in one place. Bytes unless the name says otherwise. */
 #pragma once
 
-/* The wire (CSI specification, "Size Limits", and what this driver allows instead). */
+/*
+ * The wire. CSI allows 128 bytes for a string and 4 KiB for a map where a field says nothing else;
+ * paths, names and secrets may be longer here.
+ */
 #define LIMIT_RPC_MESSAGE (1024 * 1024)   /* one request */
-#define LIMIT_RPC_ARENA (8 * 1024 * 1024) /* memory one request may unpack to */
+#define LIMIT_RPC_ARENA (8 * 1024 * 1024) /* memory that one request may unpack to */
 #define LIMIT_RPC_METADATA (16 * 1024)    /* HTTP/2 headers of one call */
-#define LIMIT_RPC_STREAMS 128             /* concurrent calls of one connection */
-#define LIMIT_RPC_CONNECTIONS 64          /* accepted at once */
-#define LIMIT_RPC_PREFACE_MS 5000         /* a client says something by then, or is closed */
+#define LIMIT_RPC_STREAMS 128             /* calls on one connection at the same time */
+#define LIMIT_RPC_CONNECTIONS 64          /* open at the same time */
+#define LIMIT_RPC_PREFACE_MS 5000         /* a client sends the HTTP/2 preface by then */
 #define LIMIT_RPC_QUEUE 256               /* calls that wait for a worker */
-#define LIMIT_RPC_WORKERS 16              /* calls that run at once */
-#define LIMIT_FIELD_PATH 4096
+#define LIMIT_RPC_WORKERS 16              /* calls that run at the same time, without --workers */
+#define LIMIT_FIELD_PATH 4096             /* with a NUL, as PATH_MAX */
 #define LIMIT_FIELD_NODE_ID 256
 #define LIMIT_FIELD_NAME 253 /* volume_id, name: a DPUVolume name */
 #define LIMIT_FIELD_MAP (4 * 1024)
 #define LIMIT_FIELD_SECRETS (64 * 1024)
-#define LIMIT_FIELD_MOUNT_FLAGS (4 * 1024)
-#define LIMIT_FIELD_STRING 128
+#define LIMIT_FIELD_MOUNT_FLAGS (4 * 1024) /* all flags of one mount together */
+#define LIMIT_FIELD_STRING 128             /* any other string */
 
 /* The Kubernetes API. */
 #define LIMIT_HTTP_BODY (32 * 1024 * 1024)      /* one response; a page of 500 objects is < 2 MiB */
 #define LIMIT_HTTP_WATCH_LINE (4 * 1024 * 1024) /* one watch event */
-#define LIMIT_HTTP_IN_FLIGHT 90                 /* requests handed to libcurl at once */
-#define LIMIT_KUBE_PAGE 500                     /* objects asked for at once */
+#define LIMIT_HTTP_IN_FLIGHT 90                 /* requests that libcurl has at the same time */
+#define LIMIT_KUBE_PAGE 500                     /* objects in one page of a list */
 #define LIMIT_KUBE_FILE (1024 * 1024)           /* token, CA, kubeconfig */
 
 /* The host. */
-#define LIMIT_SYSFS_ATTR (64 * 1024)   /* one attribute, VPD included */
-#define LIMIT_SPAWN_OUTPUT (64 * 1024) /* kept of a child's output */
-#define LIMIT_MOUNTINFO (64 * 1024 * 1024)
+#define LIMIT_SYSFS_ATTR (64 * 1024)       /* one attribute; VPD is the longest */
+#define LIMIT_SPAWN_OUTPUT (64 * 1024)     /* what is kept of a child's output */
+#define LIMIT_MOUNTINFO (64 * 1024 * 1024) /* /proc/<pid>/mountinfo */

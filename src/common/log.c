@@ -54,8 +54,8 @@ bool log_may(_Atomic long long *last, int seconds)
 }
 
 /*
- * The inside of a JSON string; also what text values are quoted with. Bytes that are no UTF-8
- * become '?'.
+ * Escapes as inside a JSON string; quoted values of text lines have the same form. In a value that
+ * is not UTF-8 every byte above 0x7f becomes '?'.
  */
 static void add_escaped(struct str *line, const char *s)
 {
@@ -77,6 +77,7 @@ static void add_escaped(struct str *line, const char *s)
 	}
 }
 
+/* May the value stand in a text line without quotes? */
 static bool plain(const char *s)
 {
 	return *s && s[strcspn(s, " \t\n\"\\={}")] == '\0' && utf8_valid(s, strlen(s));

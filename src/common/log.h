@@ -3,9 +3,9 @@
  * Log lines on stderr, one write(2) each, text or JSON.
  *
  * A line is a message and key=value pairs. Values are quoted when they need it.
- * Library code below the RPC layer logs only what no caller can be told (a watch
- * that reconnects, an environment variable that is ignored). Thread-safe; set up
- * once before threads start.
+ * Code below the RPC layer logs only what it cannot return to a caller (a watch
+ * that reconnects, an environment variable that is ignored). Any thread;
+ * log_setup() and log_redirect() before other threads start.
  */
 #pragma once
 
@@ -29,13 +29,13 @@ void log_event(enum log_level level, const char *msg, ...) __attribute__((sentin
 void log_pairs(enum log_level level, const char *msg, const struct kv *pairs, size_t n);
 /* A plain formatted message. */
 void log_msg(enum log_level level, const char *fmt, ...) PRINTF_(2, 3);
-/* The same at most once per `seconds` for one call site: say what repeats, not how often. */
+/* The same for what repeats: each place that calls it logs at most once in `seconds` seconds. */
 #define log_limited(level, seconds, ...)               \
 	do {                                           \
 		static _Atomic long long last_;        \
 		if (log_may(&last_, (seconds)))        \
 			log_msg((level), __VA_ARGS__); \
 	} while (0)
-bool log_may(_Atomic long long *last, int seconds);
+bool log_may(_Atomic long long *last, int seconds); /* for log_limited() only */
 /* Tests: hands each finished line (no newline) to fn instead of stderr; NULL restores. */
 void log_redirect(void (*fn)(void *arg, const char *line), void *arg);

@@ -83,7 +83,7 @@ static void *block_take(struct arena *a, size_t n)
 
 		b = xcalloc(1, sizeof(*b) + size);
 		b->size = size;
-		/* A block of its own for a large piece does not end the use of the one before. */
+		/* A large piece gets a block behind the head, whose free room stays in use. */
 		if (a->head && n > ARENA_BLOCK / 4) {
 			b->next = a->head->next;
 			a->head->next = b;

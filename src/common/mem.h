@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory. Small allocations abort when there is none left: CSI calls are
- * idempotent and the pod is restarted, so there is no path to test that could
- * go on. What a peer can make large is bounded instead: by the message limit,
- * by limits.h, and by an arena with a cap.
+ * Memory. Small allocations abort the process when there is none left: CSI calls
+ * are idempotent and kubelet restarts the pod, so no caller has to handle NULL.
+ * What a peer can make large is bounded: by the message limit, by limits.h, and
+ * by an arena with a cap.
  */
 #pragma once
 
@@ -21,13 +21,13 @@ char *xstrdup_or_null(const char *s); /* NULL stays NULL */
 char *xasprintf(const char *fmt, ...) PRINTF_(1, 2) __attribute__((returns_nonnull));
 
 /*
- * One arena per call: what is allocated while serving it dies with it.
- * Not shared between threads.
+ * Memory that is freed all at once: one arena per call holds all that is allocated to
+ * serve it. Not shared between threads.
  */
 struct arena_block;
 struct arena {
 	struct arena_block *head;
-	size_t used, cap; /* bytes handed out, and the most that will be; cap 0 = no cap */
+	size_t used, cap; /* bytes from arena_try_alloc(), their maximum (0: none) */
 };
 
 #define ARENA_INIT(cap_)                               \
@@ -36,11 +36,11 @@ struct arena {
 	}
 
 /*
- * Zeroed, aligned for any type. NULL when the cap would be passed: only the unpacking of a foreign
- * message may meet that.
+ * Zeroed, aligned for any type. NULL when the cap would be exceeded. For unpacking what a peer has
+ * sent.
  */
 void *arena_try_alloc(struct arena *a, size_t n);
-/* The same for our own, small, needs: aborts instead of NULL and ignores the cap. */
+/* The same for the small needs of the driver itself: ignores the cap, aborts instead of NULL. */
 void *arena_alloc(struct arena *a, size_t n) __attribute__((returns_nonnull));
 char *arena_strdup(struct arena *a, const char *s) __attribute__((returns_nonnull));
 char *arena_printf(struct arena *a, const char *fmt, ...) PRINTF_(2, 3)

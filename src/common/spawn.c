@@ -35,8 +35,8 @@ void spawn_set_path(const char *dirs)
 }
 
 /*
- * The program's absolute path into `ret`, by our own search path: posix_spawnp() would use our
- * environment's.
+ * Looks for the program in path_list; posix_spawnp() would use the PATH of the driver's
+ * environment. A name with a slash is taken as it is.
  */
 static int find_program(const char *path_list, const char *name, struct str *ret, struct err *err)
 {
@@ -58,7 +58,7 @@ static int find_program(const char *path_list, const char *name, struct str *ret
 }
 
 /*
- * What the child starts with: descriptors 0, 1, 2 and perhaps SPAWN_FD, and nothing else of ours.
+ * The child gets descriptors 0, 1, 2, with fd >= 0 also SPAWN_FD, and no other.
  */
 static int plan_descriptors(posix_spawn_file_actions_t *plan, int out, int fd)
 {
@@ -118,9 +118,9 @@ static int start(const char *program, char **argv, const char *path_list, int ou
 }
 
 /*
- * When the pod's memory is used up the kernel takes the tool, not the driver: mkfs and e2fsck of a
- * huge filesystem are the only ones that could use it up, and their failure is an answer. A child
- * that has ended already needs it no more.
+ * Makes the kernel kill the tool, not the driver, when the pod's memory is used up: only mkfs and
+ * e2fsck of a huge filesystem need that much, and that they failed can be answered. For a child
+ * that has ended already there is no such file, and no need.
  */
 static void offer_to_oom(pid_t pid)
 {
@@ -133,7 +133,10 @@ static void offer_to_oom(pid_t pid)
 		IGNORE_RESULT(write(fd, "1000", strlen("1000")));
 }
 
-/* Reads what is there now. Returns false at the end of the output. */
+/*
+ * Reads all that is there now, also when `output` is full: a full pipe would block the child.
+ * Returns false at the end of the output.
+ */
 static bool drain(int fd, struct str *output)
 {
 	char buf[4096];
@@ -142,9 +145,7 @@ static bool drain(int fd, struct str *output)
 		ssize_t n = read(fd, buf, sizeof(buf));
 
 		if (n > 0)
-			str_addn(
-				output, buf,
-				(size_t)n); /* what does not fit is dropped: the pipe never fills */
+			str_addn(output, buf, (size_t)n); /* drops what does not fit */
 		else if (n == 0)
 			return false;
 		else if (errno != EINTR)
@@ -185,7 +186,19 @@ static int watch(int pidfd, int out, int wake, struct deadline d, struct str *ou
 	}
 }
 
-/* The child is reaped in any case: when the deadline has passed, after its group was killed. */
+static int killed(const char *name, int signal, struct err *err)
+{
+	const char *abbreviation = sigabbrev_np(signal);
+	const char *hint =
+		signal == SIGKILL
+			? "; when the kernel did that for want of memory (see its log), the driver's pod needs a higher memory limit"
+			: "";
+
+	return err_set(err, ERR_INTERNAL, "%s: killed by signal %d (SIG%s)%s", name, signal,
+	               abbreviation ? abbreviation : "?", hint);
+}
+
+/* Waits for the child and reaps it. When the deadline passes first, its group is killed before. */
 static int finish(pid_t pid, int out, int wake, struct deadline d, struct str *output,
                   const char *name, struct err *err)
 {
@@ -200,21 +213,14 @@ static int finish(pid_t pid, int out, int wake, struct deadline d, struct str *o
 		;
 	if (rc)
 		return -1;
-	/* The tool has ended; what its own children still print is not waited for. */
+	/* The tool has ended: what its own children may still print is not waited for. */
 	(void)drain(out, output);
 	if (WIFSIGNALED(status))
-		return err_set(
-			err, ERR_INTERNAL, "%s: killed by signal %d (SIG%s)%s", name,
-			WTERMSIG(status),
-			sigabbrev_np(WTERMSIG(status)) ? sigabbrev_np(WTERMSIG(status)) : "?",
-			WTERMSIG(status) == SIGKILL
-				? "; when the kernel did that for want of memory (see its log), "
-				  "the driver's pod needs a higher memory limit"
-				: "");
+		return killed(name, WTERMSIG(status), err);
 	return WEXITSTATUS(status);
 }
 
-/* Our own descriptors above those that a child is given: dup2() in the child overwrites 0 to 3. */
+/* The descriptor under a number above SPAWN_FD: dup2() in the child overwrites 0 to SPAWN_FD. */
 static int raise_fd(int fd)
 {
 	int high = fcntl(fd, F_DUPFD_CLOEXEC, SPAWN_FD + 1);
@@ -253,7 +259,7 @@ int spawn_run_fd(const struct strs *argv, int fd, struct deadline d, struct str 
 	if (rc)
 		return err_sys(err, rc, "start %s", program.ptr);
 	offer_to_oom(pid);
-	close(TAKE_FD(out)); /* or the pipe would never end */
+	close(TAKE_FD(out)); /* else the pipe would never end */
 	if (cancel_on_set(d.cancel, wake_fd, &wake))
 		wake_fd(&wake);
 	rc = finish(pid, in, wake, d, output ? output : &ignored, argv->v[0], err);

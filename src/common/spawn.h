@@ -3,10 +3,10 @@
  * Child processes: the only place that starts one (posix_spawn; fork is not
  * allowed in a process that runs gRPC).
  *
- * A child gets PATH=/usr/sbin:/usr/bin:/sbin:/bin (or the tool directory set for tests), LC_ALL=C,
- * stdin from /dev/null, stdout and stderr in one pipe, its own process group, default signals, the
- * first place in the queue when memory is short (oom_score_adj 1000: it goes, not the driver), and
- * no descriptor of ours but the one given to spawn_run_fd().
+ * A child gets PATH=/usr/sbin:/usr/bin:/sbin:/bin (behind the directories that a test has set),
+ * LC_ALL=C, stdin from /dev/null, stdout and stderr in one pipe, its own process group, default
+ * signals, oom_score_adj 1000 (when memory is short the kernel kills it, not the driver), and no
+ * descriptor of the driver except the one given to spawn_run_fd(). Any thread.
  */
 #pragma once
 
@@ -25,15 +25,16 @@
 int spawn_run(const struct strs *argv, struct deadline deadline, struct str *output,
               struct err *err) MUST_CHECK;
 /*
- * The same; the child has `fd` as its descriptor SPAWN_FD, so that SPAWN_FD_PATH as an argument is
- * the very file that we hold open, whatever its name means by then. fd -1: none.
+ * The same; the child has `fd` as its descriptor SPAWN_FD. The argument SPAWN_FD_PATH is then the
+ * file that the driver holds open, even when its name leads to another one by now. fd -1: none.
  */
 int spawn_run_fd(const struct strs *argv, int fd, struct deadline deadline, struct str *output,
                  struct err *err) MUST_CHECK;
 #define SPAWN_FD 3
 #define SPAWN_FD_PATH "/proc/self/fd/3"
 /*
- * Last non-empty line of a tool's output, for error texts; points into output, cut of its newline.
+ * Last non-empty line of a tool's output, for error texts. Points into `output`, from whose end
+ * white space is removed.
  */
 const char *spawn_last_line(struct str *output);
 /* Tests: directories searched before the normal PATH; NULL = none. Not thread-safe. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two strings: `str` grows up to a maximum that it is born with, `strs` is a
- * NULL-terminated list that owns its members (argv, mount options).
+ * Two types of strings: `str` grows up to a maximum that is set when it is made,
+ * `strs` is a NULL-terminated list that owns its members (argv, mount options).
  */
 #pragma once
 
@@ -16,14 +16,14 @@ struct str {
 	char *ptr; /* NUL-terminated; "" when empty, never NULL */
 	size_t len;
 	size_t cap; /* 0 while ptr is the static empty string */
-	size_t max; /* longest len; what would pass it is cut and sets `cut` */
+	size_t max; /* longest len; what exceeds it is dropped and sets `cut` */
 	bool cut;
 };
 
 void str_init(struct str *s, size_t max);
 void str_clear(struct str *s); /* frees; s is empty with the same max */
 void str_reset(struct str *s); /* empties, keeps the memory */
-/* Append; return false when something was cut because of max. */
+/* Append; return false when something was dropped because of max. */
 bool str_add(struct str *s, const char *text);
 bool str_addn(struct str *s, const char *bytes, size_t n);
 bool str_addf(struct str *s, const char *fmt, ...) PRINTF_(2, 3);
@@ -65,7 +65,7 @@ static inline bool str_eq(const char *a, const char *b)
 }
 bool str_has_prefix(const char *s, const char *prefix);
 bool str_has_suffix(const char *s, const char *suffix);
-/* NULL and "" are both "nothing said". */
+/* NULL and "" both mean that nothing was given. */
 static inline bool str_empty(const char *s)
 {
 	return !s || !*s;

@@ -59,8 +59,8 @@ int parse_bool(const char *what, const char *text, bool *ret, struct err *err)
 }
 
 /*
- * Length of the sequence that starts with this byte, and its smallest code point; 0 = cannot start
- * one.
+ * Length of the UTF-8 sequence that starts with c, 0 when none does; the bits of the code point
+ * that c has, and the least code point of that length.
  */
 static size_t sequence_length(unsigned char c, uint32_t *bits, uint32_t *least)
 {

@@ -109,8 +109,9 @@ START_TEST(a_missing_program_is_named)
 	strs_add(&argv, "mkfs.nonsense");
 	ck_assert_int_eq(spawn_run(&argv, deadline_never(), NULL, &err), -1);
 	ck_assert_int_eq(err.code, ERR_NOT_FOUND);
-	ck_assert_str_eq(err.msg, "program mkfs.nonsense is not installed (looked in "
-	                          "/usr/sbin:/usr/bin:/sbin:/bin)");
+	ck_assert_str_eq(
+		err.msg,
+		"program mkfs.nonsense is not installed (looked in /usr/sbin:/usr/bin:/sbin:/bin)");
 }
 END_TEST
 
@@ -165,16 +166,16 @@ START_TEST(a_killed_child_is_an_error)
 
 	ck_assert_int_eq(sh("kill -9 $$", deadline_in_ms(20000), NULL, &err), -1);
 	ck_assert_int_eq(err.code, ERR_INTERNAL);
-	ck_assert_str_eq(err.msg,
-	                 "sh: killed by signal 9 (SIGKILL); when the kernel did that for want of "
-	                 "memory (see its log), the driver's pod needs a higher memory limit");
+	ck_assert_str_eq(
+		err.msg,
+		"sh: killed by signal 9 (SIGKILL); when the kernel did that for want of memory (see its log), the driver's pod needs a higher memory limit");
 	err_clear(&err);
 	ck_assert_int_eq(sh("kill -15 $$", deadline_in_ms(20000), NULL, &err), -1);
 	ck_assert_str_eq(err.msg, "sh: killed by signal 15 (SIGTERM)");
 }
 END_TEST
 
-/* It is told a moment after it was started, so the child waits for it. */
+/* The driver sets the score a moment after the start, so the child waits for it. */
 START_TEST(a_child_goes_before_the_driver_when_memory_is_short)
 {
 	struct str out AUTO(str_clear) = STR_INIT(1000);
