@@ -4,10 +4,9 @@
  * teardown.
  *
  * The main thread starts everything, sleeps in sigwait() and takes everything down in reverse.
- * Nothing outside this process decides whether it starts: an API server or a DPU that is away is
- * what single calls answer UNAVAILABLE for. Exit status: 0 after SIGTERM or SIGINT, 1 when
- * something kept it from serving (the last log line says what to do), 2 for a command line that
- * cannot be read.
+ * The process starts without the API server and without the DPU: while one is away, the calls that
+ * need it answer UNAVAILABLE. Exit status: 0 after SIGTERM or SIGINT, 1 when the driver cannot
+ * serve (the last log line says what to do), 2 when the command line cannot be read.
  */
 #include <assert.h>
 #include <fcntl.h>
@@ -33,19 +32,19 @@
 #include "node/propagation.h"
 #include "node/recover.h"
 
-/* What running calls get before they are cancelled: the pods of the manifests have 30 s to end. */
-#define STOP_GRACE_MS 8000
 /*
- * Of --probe: a driver that is well answers in a millisecond, one on a node without a free CPU in a
- * second.
+ * How long running calls may go on after a signal; they are cancelled then. Kubernetes gives the
+ * pod 30 s to end.
  */
+#define STOP_GRACE_MS 8000
+/* How long --probe waits: a healthy driver answers in a millisecond, on a busy node in a second. */
 #define PROBE_MS 8000
 #define N_SERVICES_MAX 3
 
 /* Exit status for a command line that cannot be read, beside EXIT_SUCCESS and EXIT_FAILURE. */
 enum { EXIT_USAGE = 2 };
 
-/* All that runs; made in the order of its fields, taken down in reverse. */
+/* Everything that runs: made in the order of the fields, taken down in reverse. */
 struct program {
 	struct flags flags;
 	struct identity identity;
@@ -61,7 +60,7 @@ struct program {
 	struct registration *registration;
 };
 
-/* Descriptors 0, 1, 2 are never free to become a socket or a device. */
+/* Opens descriptors 0, 1, 2 if they are closed: no socket or device may get such a number. */
 static void open_standard_files(void)
 {
 	int fd;
@@ -73,10 +72,7 @@ static void open_standard_files(void)
 		close(fd);
 }
 
-/*
- * Blocked before the first thread starts, so that every thread inherits it and only sigwait() takes
- * them.
- */
+/* Before the first thread starts: every thread inherits the mask, only sigwait() takes signals. */
 static void block_signals(sigset_t *set)
 {
 	struct sigaction ignore = { .sa_handler = SIG_IGN };
@@ -145,7 +141,7 @@ static enum emulation emulation_of(const struct flags *f)
 	return str_eq(f->emulation_mode, "virtiofs") ? EMULATION_VIRTIOFS : EMULATION_NVME;
 }
 
-/* Reads configuration and credentials; contacts nobody. */
+/* Reads configuration and credentials; does not contact the API server. */
 static int add_controller(struct program *p, struct err *err)
 {
 	const struct flags *f = &p->flags;
@@ -158,8 +154,8 @@ static int add_controller(struct program *p, struct err *err)
 
 	if (kube_new(&options, &p->kube, err))
 		return err_wrap(
-			err, "credentials for the Kubernetes API (in a pod its ServiceAccount's, "
-			     "elsewhere --kubeconfig)");
+			err,
+			"credentials for the Kubernetes API (in a pod its ServiceAccount's, elsewhere --kubeconfig)");
 	p->controller_locks = keylock_new();
 	p->controller = (struct controller) {
 		.kube = p->kube,
@@ -190,7 +186,7 @@ static void add_node(struct program *p)
 		.max_volumes = f->max_volumes_per_node,
 		.emulation = emulation_of(f),
 		.max_formats = (unsigned)f->max_concurrent_formats,
-		/* Behind a sysfs of tests there is no kernel that could load something. */
+		/* With the sysfs tree of a test, the kernel's modules are not those of the tree. */
 		.load_driver = f->nvme_load_driver && str_eq(f->sysfs_root, "/sys"),
 		.create_vfs = f->nvme_create_vfs,
 	};
@@ -202,8 +198,8 @@ static void add_node(struct program *p)
 }
 
 /*
- * What is missing here is a line of the manifest: said once and loudly, and by each call that it
- * would hurt.
+ * A mount that does not propagate is a mistake in the manifest: it is logged once here, and each
+ * call that needs it is refused.
  */
 static void check_propagation(const struct program *p)
 {
@@ -220,7 +216,7 @@ static void check_propagation(const struct program *p)
 		log_event(LOG_WARNING, "mounts are not shared", "warning", warnings.v[i], NULL);
 }
 
-/* What takes seconds at the first start after a boot happens while calls are served already. */
+/* Before calls are served: they must not meet what an earlier start has left half done. */
 static void recover_node(const struct program *p)
 {
 	struct str did AUTO(str_clear) = STR_INIT(2000);
@@ -230,9 +226,10 @@ static void recover_node(const struct program *p)
 		log_event(LOG_WARNING, "what an earlier start has left cannot be tidied up",
 		          "error", err.msg, NULL);
 	if (did.len)
-		log_event(LOG_INFO, "tidied up behind an earlier start", "removed", did.ptr, NULL);
+		log_event(LOG_INFO, "tidied up after an earlier start", "removed", did.ptr, NULL);
 }
 
+/* While calls are served already: at the first start after a boot it takes seconds. */
 static void prepare_node(struct program *p)
 {
 	struct str did AUTO(str_clear) = STR_INIT(2000);
@@ -245,7 +242,7 @@ static void prepare_node(struct program *p)
 		log_event(LOG_INFO, "prepared this host", "did", did.ptr, NULL);
 }
 
-/* Last: kubelet asks the driver for its node as soon as it finds the socket. */
+/* The last step: as soon as kubelet finds this socket, it calls the driver's own. */
 static int start_registration(struct program *p, struct err *err)
 {
 	const struct registration_options options = {

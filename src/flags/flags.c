@@ -2,9 +2,9 @@
 /*
  * Flags: one table made from flags.def, and a parser that walks it.
  *
- * Reading a value and judging it are apart: the parser reports what it cannot read, flags_check.c
- * what does not make sense, and both add to one list, so that an operator sees everything that is
- * wrong at once. Only argv and the environment are read; no file, no thread.
+ * The parser reports values that it cannot read, flags_check.c values that make no sense. Both add
+ * to one list of errors, so that an operator sees all of them at once. Only argv and the
+ * environment are read; no file, no thread.
  */
 #include "flags/flags.h"
 
@@ -38,7 +38,7 @@ const struct flag_row *flag_rows(size_t *ret_n)
 	return rows;
 }
 
-/* Go's component-base takes log_dir for log-dir. */
+/* As in Go's component-base, log_dir is log-dir. */
 static bool same_name(const char *name, const char *text, size_t n)
 {
 	if (strlen(name) != n)
@@ -87,7 +87,7 @@ static const struct unit {
 	double ms;
 } units[] = { { "ms", 1 }, { "s", 1000 }, { "m", 60000 }, { "h", 3600000 } };
 
-/* "110s", "1m30s", "1.5h": what Go prints and reads, without the units below a millisecond. */
+/* "110s", "1m30s", "1.5h": Go's form of a duration, without the units below a millisecond. */
 static int parse_duration(const char *what, const char *text, int64_t *ret, struct err *err)
 {
 	double total = 0;
@@ -127,7 +127,7 @@ static void set_list(struct strs *list, bool first, const char *text)
 	}
 }
 
-/* Stores the text in the flag's field; `first` is false for the second --flag of a list. */
+/* Stores the text in the flag's field. `first`: a list loses its default before. */
 static int set(struct flags *f, const struct flag_row *row, bool first, const char *text,
                struct err *err)
 {
@@ -166,7 +166,7 @@ static void set_defaults(struct flags *f)
 		struct err err = ERR_INIT;
 
 		if (rows[i].default_ && set(f, &rows[i], true, rows[i].default_, &err))
-			abort(); /* a default of flags.def that its own parser refuses */
+			abort(); /* the parser refuses a default of flags.def */
 	}
 }
 
@@ -203,7 +203,7 @@ static void take(struct command_line *c, const struct flag_row *row, const char 
 	*given = true;
 }
 
-/* A flag that starts at c->argv[0]; the text behind the dashes. */
+/* The flag at c->argv[-1]; `text` is what follows its dashes. Takes its value, if it is apart. */
 static void parse_flag(struct command_line *c, const char *text)
 {
 	size_t n = strcspn(text, "=");

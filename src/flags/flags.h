@@ -2,9 +2,9 @@
 /*
  * The command line and the environment, as one struct made from flags.def.
  *
- * Forms: --name=value, --name value, --name (a boolean), and the same with one dash; -v2 too. A
- * name may be written with underscores for dashes. The last of several counts. A flag beats the
- * environment.
+ * Forms: --name=value, --name value, --name (a boolean), and the same with one dash; also -v2. A
+ * name may have underscores in place of dashes. Of a flag that is given several times the last one
+ * counts. A flag takes precedence over the environment.
  */
 #pragma once
 
@@ -26,17 +26,17 @@
 struct flags {
 #define FLAG(kind, field, ...) FLAG_FIELD_##kind field;
 #include "flags/flags.def"
-	bool controller, node; /* what --mode asks for */
-	char *socket_path;     /* of the endpoint */
-	char *socket_dir;      /* the default of plugin_dir */
+	bool controller, node; /* the services that --mode names */
+	char *socket_path;     /* the path in bind_address */
+	char *socket_dir;      /* its directory; the default of plugin_dir */
 	gid_t socket_gid;      /* (gid_t)-1: unchanged */
 };
 
-/* What the parser found wrong; each line is complete. */
+/* What the parser found; each member of a list is a whole line for the operator. */
 struct flags_report {
-	struct strs errors;   /* what makes a start impossible */
-	struct strs warnings; /* what was taken without effect, in one line */
-	bool usage; /* the command line itself could not be understood: exit status 2, not 1 */
+	struct strs errors;   /* why the driver cannot start */
+	struct strs warnings; /* the flags that have no effect, all in one line */
+	bool usage;           /* the command line cannot be read: exit status 2, not 1 */
 };
 
 #define FLAGS_REPORT_INIT                                                  \
@@ -45,16 +45,16 @@ struct flags_report {
 	}
 
 /*
- * Fills *f from defaults, argv[1..] and env (getenv, or a test's), and validates the whole. Returns
- * 0, or -1 when report->errors has lines: all that is wrong, not the first. With --help or
- * --version nothing is validated, with --probe only the endpoint. flags_clear() in both cases.
+ * Fills *f from defaults, argv[1..] and env (getenv, or a test's), and checks it. Returns 0, or -1
+ * with all errors in report->errors, not only the first. With --help or --version nothing is
+ * checked, with --probe only the endpoint. flags_clear() afterwards, also after -1.
  */
 int flags_parse(struct flags *f, int argc, char *const argv[], char *(*env)(const char *name),
                 struct flags_report *report) MUST_CHECK;
 void flags_clear(struct flags *f);
 void flags_report_clear(struct flags_report *report);
 
-/* The list for people, 100 columns wide. */
+/* --help: the list of all flags, 100 columns wide. */
 void flags_print_help(FILE *out);
-/* The same as a table of Markdown: README.md has it, and `make lint` compares. */
+/* The same as a Markdown table for README.md; `make lint` compares the two. */
 void flags_print_markdown(FILE *out);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the flags mean together: roles, endpoint, ranges, names.
+ * Checks the flags against each other: roles, endpoint, ranges, names.
  *
- * Each finding is a line that says which flag, what it has and what it should have. Nothing is
- * opened or started; the group database is the only thing that is read.
+ * Each error is a line with the flag, its value and what it should be. Nothing is opened or
+ * started; only the group database is read.
  */
 #include "flags/flags_priv.h"
 
@@ -14,9 +14,9 @@
 #include "common/limits.h"
 #include "common/mem.h"
 
-/* Bytes that a socket path may have (sockaddr_un.sun_path with its NUL). */
+/* Longest path of a socket: sockaddr_un.sun_path less its NUL. */
 #define SOCKET_PATH_MAX 107
-/* CSI: a driver name has 63 characters at most, and kubelet refuses longer ones. */
+/* CSI limits a driver's name to 63 characters; kubelet refuses a longer one. */
 #define DRIVER_NAME_MAX 63
 
 static bool one_of(const char *text, const char *const *list)
@@ -40,7 +40,8 @@ static void check_mode(struct flags *f, struct strs *errors)
 }
 
 /*
- * $(NODE_NAME) stays as it is when the container has no such variable: a common slip in a manifest.
+ * Kubernetes replaces $(NODE_NAME) only when the container has such an environment variable: it is
+ * often forgotten in a manifest.
  */
 static bool unexpanded(const char *flag, const char *text, struct strs *errors)
 {
@@ -57,10 +58,10 @@ static void check_names(const struct flags *f, struct strs *errors)
 	if (str_empty(f->name))
 		strs_add(errors, "--name is empty; the default is csi.snap.nvidia.com");
 	else if (!dns1123_subdomain(f->name) || strlen(f->name) > DRIVER_NAME_MAX)
-		strs_addf(errors,
-		          "--name: \"%s\" is no driver name: at most %d lower-case letters, "
-		          "digits, '-' and '.'",
-		          f->name, DRIVER_NAME_MAX);
+		strs_addf(
+			errors,
+			"--name: \"%s\" is no driver name: at most %d lower-case letters, digits, '-' and '.'",
+			f->name, DRIVER_NAME_MAX);
 	if (f->controller && str_empty(f->namespace_))
 		strs_addf(errors, "--namespace is required with --mode=%s", f->mode);
 	else if (f->controller && !unexpanded("namespace", f->namespace_, errors) &&
@@ -78,19 +79,18 @@ static void check_names(const struct flags *f, struct strs *errors)
 }
 
 /*
- * scheme "://" host path, and of that host + path: unix://csi/csi.sock is relative, as in the Go
- * plugin.
+ * The socket's path is the host of the URL with its path behind it, as in the Go plugin:
+ * unix://csi/csi.sock is the relative path csi/csi.sock.
  */
 int flags_endpoint_path(const char *url, char **ret, struct err *err)
 {
 	const char *path = NULL;
 
 	if (str_has_prefix(url, "tcp:"))
-		return err_set(err, ERR_INVALID,
-		               "\"%s\": tcp is not served, since everybody on the network could "
-		               "then mount and "
-		               "delete volumes; use unix:///csi/csi.sock",
-		               url);
+		return err_set(
+			err, ERR_INVALID,
+			"\"%s\": tcp is not served, since everybody on the network could then mount and delete volumes; use unix:///csi/csi.sock",
+			url);
 	if (str_has_prefix(url, "unix://"))
 		path = url + strlen("unix://");
 	else if (str_has_prefix(url, "unix:/"))
@@ -215,10 +215,10 @@ static void check_roots(const struct flags *f, struct strs *errors)
 static void check_node(const struct flags *f, struct strs *errors)
 {
 	if (!pci_id(f->snap_device_id))
-		strs_addf(errors,
-		          "--node-snap-controller-device-id: \"%s\" is not four lower-case hex "
-		          "digits like 6001",
-		          f->snap_device_id);
+		strs_addf(
+			errors,
+			"--node-snap-controller-device-id: \"%s\" is not four lower-case hex digits like 6001",
+			f->snap_device_id);
 	if (str_empty(f->virtiofs_filesystem_type))
 		strs_add(errors,
 		         "--node-virtiofs-filesystem-type is empty; the default is virtiofs");
@@ -226,10 +226,10 @@ static void check_node(const struct flags *f, struct strs *errors)
 		strs_add(errors, "--node-pci-vendor is empty; the default is 15b3");
 	for (size_t i = 0; i < f->node_pci_vendors.n; i++)
 		if (!pci_id(f->node_pci_vendors.v[i]))
-			strs_addf(errors,
-			          "--node-pci-vendor: \"%s\" is not four lower-case hex digits "
-			          "like 15b3",
-			          f->node_pci_vendors.v[i]);
+			strs_addf(
+				errors,
+				"--node-pci-vendor: \"%s\" is not four lower-case hex digits like 15b3",
+				f->node_pci_vendors.v[i]);
 	if (*f->registration_path && !f->node)
 		strs_addf(errors,
 		          "--kubelet-registration-path: --mode=%s serves no node to register",
@@ -241,7 +241,7 @@ static void check_node(const struct flags *f, struct strs *errors)
 
 void flags_check(struct flags *f, struct strs *errors)
 {
-	if (f->probe) { /* asks and starts nothing */
+	if (f->probe) { /* nothing but the endpoint is used */
 		check_endpoint(f, errors);
 		return;
 	}

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of flags for people: --help for a terminal, a table of Markdown for README.md.
+ * The list of flags for people: --help for a terminal, a Markdown table for README.md.
  *
- * Both are printed from the rows of flags.def, so that neither can differ from what the parser
- * takes.
+ * Both are printed from the rows of flags.def, so neither can differ from what the parser accepts.
  */
 #include "flags/flags_priv.h"
 
@@ -14,7 +13,7 @@
 #define COLUMNS 100
 #define INDENT 38
 
-/* "--wait-timeout=TIME" */
+/* Adds "--wait-timeout=TIME". */
 static void spell(struct str *s, const struct flag_row *row)
 {
 	str_addf(s, "--%s", row->name);
@@ -30,7 +29,7 @@ static bool worth_a_default(const struct flag_row *row)
 	       !(row->kind == FLAG_BOOL && str_eq(row->default_, "false"));
 }
 
-/* Breaks the text at spaces; the cursor stands at column INDENT already. */
+/* Prints the text, broken at spaces; the cursor is at column INDENT already. */
 static void wrap(FILE *out, const char *text)
 {
 	size_t column = INDENT;
@@ -64,7 +63,7 @@ static void print_row(FILE *out, const struct flag_row *row)
 	wrap(out, right.ptr);
 }
 
-/* "--a, --b" of all flags without effect. */
+/* Adds "--a, --b": all flags without effect. */
 static void list_ignored(struct str *s, const struct flag_row *rows, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -111,7 +110,6 @@ void flags_print_markdown(FILE *out)
 	}
 	list_ignored(&ignored, rows, n);
 	fprintf(out,
-	        "\nAccepted without effect, so that command lines of the Go plugin keep working: "
-	        "%s.\n",
+	        "\nAccepted without effect, so that command lines of the Go plugin keep working: %s.\n",
 	        ignored.ptr);
 }

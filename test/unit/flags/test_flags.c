@@ -34,7 +34,7 @@ static int parse(struct flags *f, struct flags_report *report, const char *const
 	return flags_parse(f, argc, argv, fake_env, report);
 }
 
-/* "a; b" of all errors. */
+/* All errors, joined by "; ". */
 static void check_errors(const char *what, const struct flags_report *report, const char *want)
 {
 	char *all = strs_join(&report->errors, "; ");
@@ -153,8 +153,7 @@ static const struct wrong {
 	  true },
 	{ "no value",
 	  { "--mode=node", "--node-id" },
-	  "--node-id needs a value; --node-id is required "
-	  "with --mode=node: the name of this Kubernetes node",
+	  "--node-id needs a value; --node-id is required with --mode=node: the name of this Kubernetes node",
 	  true },
 	{ "a boolean and a word",
 	  { "--mode=node", "--node-id=n", "--node-nvme-load-driver", "false" },
@@ -190,8 +189,7 @@ static const struct wrong {
 	  false },
 	{ "an unexpanded variable",
 	  { "--mode=node", "--node-id=$(NODE_NAME)" },
-	  "--node-id: \"$(NODE_NAME)\" was not replaced: the container has no such environment "
-	  "variable",
+	  "--node-id: \"$(NODE_NAME)\" was not replaced: the container has no such environment variable",
 	  false },
 	{ "a namespace that would leave its place in a URL",
 	  { "--mode=controller", "--namespace=../x" },
@@ -251,9 +249,7 @@ static const struct wrong {
 	  false },
 	{ "tcp",
 	  { "--mode=node", "--node-id=n", "--bind-address=tcp://0.0.0.0:1" },
-	  "--bind-address (CSI_ENDPOINT): \"tcp://0.0.0.0:1\": tcp is not served, since everybody "
-	  "on the "
-	  "network could then mount and delete volumes; use unix:///csi/csi.sock",
+	  "--bind-address (CSI_ENDPOINT): \"tcp://0.0.0.0:1\": tcp is not served, since everybody on the network could then mount and delete volumes; use unix:///csi/csi.sock",
 	  false },
 };
 
@@ -455,9 +451,9 @@ START_TEST(a_probe_needs_an_endpoint_and_nothing_else)
 	ck_assert_int_eq(
 		parse(&f, &r, (const char *[]) { "--probe", "--bind-address=/csi.sock", NULL }),
 		-1);
-	check_errors("an endpoint that is none", &r,
-	             "--bind-address (CSI_ENDPOINT): \"/csi.sock\" has no scheme; write "
-	             "unix:///csi.sock");
+	check_errors(
+		"an endpoint that is none", &r,
+		"--bind-address (CSI_ENDPOINT): \"/csi.sock\" has no scheme; write unix:///csi.sock");
 	flags_clear(&f);
 	flags_report_clear(&r);
 }

@@ -225,9 +225,9 @@ START_TEST(all_mount_flags_have_one_limit)
 		ck_assert_int_eq(wire_check(STAGE, (const uint8_t *)in.ptr, in.len, &err),
 		                 n == 8 ? 0 : -1);
 		if (n == 9)
-			ck_assert_str_eq(err.msg,
-			                 "volume_capability.mount.mount_flags is 4608 bytes "
-			                 "long, the limit is 4096");
+			ck_assert_str_eq(
+				err.msg,
+				"volume_capability.mount.mount_flags is 4608 bytes long, the limit is 4096");
 	}
 }
 END_TEST
