@@ -78,9 +78,9 @@ static int probe(void *self, struct rpc_call *call, const void *req, ProtobufCMe
 }
 
 static const struct rpc_method methods[] = {
-	{ "GetPluginInfo", get_plugin_info, .on_poller = true },
-	{ "GetPluginCapabilities", get_plugin_capabilities, .on_poller = true },
-	{ "Probe", probe, .on_poller = true, .quiet = true },
+	{ .name = "GetPluginInfo", .handler = get_plugin_info, .on_poller = true },
+	{ .name = "GetPluginCapabilities", .handler = get_plugin_capabilities, .on_poller = true },
+	{ .name = "Probe", .handler = probe, .on_poller = true, .quiet = true },
 };
 
 struct rpc_service identity_service(struct identity *identity)

@@ -105,7 +105,7 @@ static int temporary_name(const char *path, struct sockaddr_un *ret, struct err 
 }
 
 /* Mode and owner before listen(): until then a connect() is refused whoever asks. */
-static int dress(struct listener *l, const char *name, struct err *err)
+static int put_in_place(struct listener *l, const char *name, struct err *err)
 {
 	struct stat st;
 
@@ -137,7 +137,7 @@ static int bind_socket(struct listener *l, struct err *err)
 		return err_sys(err, errno, "make a unix socket");
 	if (bind(l->fd, (const struct sockaddr *)&address, sizeof(address)))
 		return err_sys(err, errno, "make the socket %s in its directory", l->path);
-	if (dress(l, address.sun_path, err)) {
+	if (put_in_place(l, address.sun_path, err)) {
 		unlink(address.sun_path);
 		return -1;
 	}
@@ -161,7 +161,7 @@ static ino_t inode_of(int fd)
 	return fstat(fd, &st) == 0 ? st.st_ino : 0;
 }
 
-static struct connection *find(struct listener *l, int fd)
+static struct connection *table_find(struct listener *l, int fd)
 {
 	for (unsigned i = 0; i < l->n; i++)
 		if (l->table[i].fd == fd)
@@ -169,28 +169,28 @@ static struct connection *find(struct listener *l, int fd)
 	return NULL;
 }
 
-static void forget(struct listener *l, struct connection *c)
+static void table_remove(struct listener *l, struct connection *c)
 {
 	WITH_LOCK(&l->lock);
 	*c = l->table[--l->n];
 }
 
 /* Forgets connections that their taker has closed. */
-static void sweep(struct listener *l)
+static void table_drop_closed(struct listener *l)
 {
 	for (unsigned i = 0; i < l->n;) {
 		struct connection *c = &l->table[i];
 
 		if (c->preface_by == DEADLINE_NEVER && inode_of(c->fd) != c->inode)
-			forget(l, c);
+			table_remove(l, c);
 		else
 			i++;
 	}
 }
 
-static void remember(struct listener *l, const struct connection *c)
+static void table_add(struct listener *l, const struct connection *c)
 {
-	struct connection *old = find(l, c->fd);
+	struct connection *old = table_find(l, c->fd);
 
 	/* accept() gave this number, so the taker of the old connection has closed it. */
 	assert(!old || old->preface_by == DEADLINE_NEVER);
@@ -199,18 +199,18 @@ static void remember(struct listener *l, const struct connection *c)
 	*(old ? old : &l->table[l->n++]) = *c;
 }
 
-static bool room_for(struct listener *l, int fd)
+static bool table_has_room(struct listener *l, int fd)
 {
-	if (l->n < l->options.max_connections || find(l, fd))
+	if (l->n < l->options.max_connections || table_find(l, fd))
 		return true;
-	sweep(l);
+	table_drop_closed(l);
 	return l->n < l->options.max_connections;
 }
 
 int listener_peer_pid(struct listener *l, int fd)
 {
 	WITH_LOCK(&l->lock);
-	const struct connection *c = find(l, fd);
+	const struct connection *c = table_find(l, fd);
 
 	return c ? c->pid : 0;
 }
@@ -222,7 +222,7 @@ static void drop(struct listener *l, struct connection *c, const char *why)
 	/* Debugging only: a script that looks whether somebody listens is nobody's business. */
 	log_msg(LOG_DEBUG, "closed a connection of process %d: it %s", c->pid, why);
 	close(c->fd);
-	forget(l, c);
+	table_remove(l, c);
 }
 
 static void hand_over(struct listener *l, struct connection *c)
@@ -238,7 +238,7 @@ static void hand_over(struct listener *l, struct connection *c)
 }
 
 /* Looks at what the client has said, without taking it. */
-static void hear(struct listener *l, struct connection *c, uint32_t events)
+static void check_preface(struct listener *l, struct connection *c, uint32_t events)
 {
 	char said[PREFACE_LEN];
 	ssize_t n = recv(c->fd, said, sizeof(said), MSG_PEEK | MSG_DONTWAIT);
@@ -266,7 +266,7 @@ static void add_connection(struct listener *l, int fd)
 	socklen_t n = sizeof(struct ucred);
 	struct ucred peer = { 0 };
 
-	if (!room_for(l, fd)) {
+	if (!table_has_room(l, fd)) {
 		log_limited(LOG_WARNING, 10, "refused a connection: %u are open, that is the limit",
 		            l->n);
 		close(fd);
@@ -279,7 +279,7 @@ static void add_connection(struct listener *l, int fd)
 		close(fd);
 		return;
 	}
-	remember(l, &c);
+	table_add(l, &c);
 }
 
 static void watch_listener(struct listener *l, bool on)
@@ -346,10 +346,10 @@ static void *listen_thread(void *arg)
 		if (n == 1 && event.data.fd == l->fd) {
 			accept_one(l);
 		} else if (n == 1) {
-			struct connection *c = find(l, event.data.fd);
+			struct connection *c = table_find(l, event.data.fd);
 
 			if (c)
-				hear(l, c, event.events);
+				check_preface(l, c, event.events);
 		}
 		expire(l);
 	}
@@ -399,12 +399,12 @@ int listener_new(const struct listener_options *options, struct listener **ret, 
 	return 0;
 }
 
-static void close_silent(struct listener *l)
+static void close_waiting(struct listener *l)
 {
 	for (unsigned i = 0; i < l->n;)
 		if (l->table[i].preface_by != DEADLINE_NEVER) {
 			close(l->table[i].fd);
-			forget(l, &l->table[i]);
+			table_remove(l, &l->table[i]);
 		} else {
 			i++;
 		}
@@ -420,7 +420,7 @@ void listener_stop(struct listener *l)
 	if (l->bound)
 		remove_name(l);
 	l->bound = false;
-	close_silent(l);
+	close_waiting(l);
 	fd_p(&l->fd);
 	fd_p(&l->epoll);
 	fd_p(&l->wake);

@@ -82,13 +82,13 @@ static int notify(void *self, struct rpc_call *call, const void *req, ProtobufCM
 }
 
 static const struct rpc_method methods[] = {
-	{ "GetInfo", get_info, .on_poller = true, .quiet = true },
-	{ "NotifyRegistrationStatus", notify, .on_poller = true, .quiet = true },
+	{ .name = "GetInfo", .handler = get_info, .on_poller = true, .quiet = true },
+	{ .name = "NotifyRegistrationStatus", .handler = notify, .on_poller = true, .quiet = true },
 };
 
 /* ---- the thread ---- */
 
-static void unserve(struct registration *r)
+static void stop_serving(struct registration *r)
 {
 	rpc_server_stop(TAKE(r->server), STOP_MS);
 }
@@ -109,7 +109,7 @@ static int serve(struct registration *r, struct err *err)
 }
 
 /* Watching first: what is removed after that is not missed. */
-static int look(struct registration *r, struct err *err)
+static int watch_folder(struct registration *r, struct err *err)
 {
 	r->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	if (r->inotify < 0)
@@ -123,15 +123,15 @@ static int look(struct registration *r, struct err *err)
 	return -1;
 }
 
-static void settle(struct registration *r)
+static void restore(struct registration *r)
 {
 	struct err err = ERR_INIT;
 	struct stat st;
 
 	if (r->server && lstat(r->path, &st))
-		unserve(r);
+		stop_serving(r);
 	if (r->inotify < 0)
-		IGNORE_RESULT(look(r, &err));
+		IGNORE_RESULT(watch_folder(r, &err));
 	if (r->inotify >= 0 && !r->server)
 		IGNORE_RESULT(serve(r, &err));
 	if (err.code)
@@ -139,7 +139,7 @@ static void settle(struct registration *r)
 }
 
 /* The folder is not there any more: its watch says nothing from now on. */
-static void take_events(struct registration *r)
+static void read_events(struct registration *r)
 {
 	char buf[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
 	ssize_t n;
@@ -169,7 +169,7 @@ static void *run(void *arg)
 
 	pthread_setname_np(pthread_self(), "registration");
 	for (;;) {
-		settle(r);
+		restore(r);
 		fds[1].fd = r->inotify;
 		if (poll(fds, ARRAY_LEN(fds), r->inotify >= 0 && r->server ? -1 : again) < 0 &&
 		    errno != EINTR)
@@ -177,9 +177,9 @@ static void *run(void *arg)
 		if (fds[0].revents)
 			break;
 		if (r->inotify >= 0 && fds[1].revents)
-			take_events(r);
+			read_events(r);
 	}
-	unserve(r);
+	stop_serving(r);
 	return NULL;
 }
 

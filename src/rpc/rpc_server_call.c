@@ -24,6 +24,7 @@
 
 #include <assert.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "common/limits.h"
@@ -226,6 +227,8 @@ static void run(struct server_call *c)
 		dispatch(c, &err, &out, &n_out);
 	answer(c, out, n_out, err.code ? &err : NULL);
 }
+
+_Static_assert(offsetof(struct server_call, queued) == 0, "run_queued() casts");
 
 static void run_queued(struct queued_call *queued)
 {
