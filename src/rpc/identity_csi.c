@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Identity service. Answers from constants, so it runs on the poller thread and goes on
- * answering while every worker is busy. Probe is "ready" as long as the process serves: anything
- * else makes the liveness sidecar kill a driver that is only waiting for an API server.
+ * The Identity service. It answers from constants on the poller thread, so it answers also while
+ * every worker is busy. Probe says "ready" as long as the process serves: otherwise the liveness
+ * probe would kill a driver that only waits for an API server.
  */
 #include "rpc/identity_csi.h"
 

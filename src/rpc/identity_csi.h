@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CSI's Identity service: who the driver is and what it can do, in every mode. */
+/* CSI's Identity service: the driver's name, version and services, in every mode. */
 #pragma once
 
 #include "csi/csi.pb-c.h"
@@ -9,10 +9,10 @@
 struct identity {
 	const char *name; /* "csi.snap.nvidia.com" */
 	const char *version;
-	/* What GetPluginCapabilities answers, as main.c decides by mode. */
+	/* The services that GetPluginCapabilities names. */
 	const Csi__V1__PluginCapability__Service__Type *services;
 	size_t n_services;
-	/* UNKNOWN (0): volumes do not grow. Goes together with EXPAND_VOLUME of the controller. */
+	/* UNKNOWN (0): volumes cannot be expanded. Otherwise the controller has EXPAND_VOLUME. */
 	Csi__V1__PluginCapability__VolumeExpansion__Type expansion;
 };
 

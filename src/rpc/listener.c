@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the listening descriptor, the socket's name while it is ours, and the connections that have
- * not spoken yet. A connection that was handed over belongs to its taker; of it only descriptor
- * number and socket inode are remembered, and when the table is full, those whose number has become
- * something else are forgotten: that costs nothing per connection and needs no word from the taker.
+ * Owns the listening descriptor, the socket file while it is this listener's, and the connections
+ * that have not sent the HTTP/2 preface yet. A connection that was handed over belongs to its new
+ * owner; the table keeps only its descriptor number and socket inode. When the table is full,
+ * entries whose descriptor no longer has the stored inode are dropped: the new owner need not
+ * report that it has closed one.
  *
- * One thread; the table is also read by whoever asks for a peer, under its lock. Signals are the
- * caller's business: they are blocked before.
+ * One thread writes the table; listener_peer_pid() reads it from other threads, under the lock. The
+ * caller blocks signals before.
  */
 #include "rpc/listener.h"
 
@@ -28,9 +29,9 @@
 #include "common/mem.h"
 
 #define BACKLOG 128
-#define PAUSE_MS 100 /* after accept() found no descriptor: nothing tells when one gets free */
+#define PAUSE_MS 100 /* before the next accept() when there is no free descriptor */
 
-/* RFC 9113, 3.4: what every HTTP/2 client says first. */
+/* RFC 9113, 3.4: the connection preface, which every HTTP/2 client sends first. */
 static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 #define PREFACE_LEN (sizeof(preface) - 1)
 
@@ -44,7 +45,7 @@ struct connection {
 struct listener {
 	struct listener_options options;
 	char *path;
-	dev_t dev; /* of the socket's name, to know it again */
+	dev_t dev; /* of the socket file, to remove no other */
 	ino_t ino;
 	int fd, epoll, wake;
 	bool bound, running;
@@ -55,7 +56,7 @@ struct listener {
 	struct connection table[];
 };
 
-/* ---- the name ---- */
+/* ---- the socket file ---- */
 
 static const char *kind_of(mode_t mode)
 {
@@ -84,7 +85,7 @@ static int check_name(const char *path, struct err *err)
 	return 0;
 }
 
-/* A name of 8 characters beside the path. */
+/* A name of 8 characters in the directory of the path. */
 static int temporary_name(const char *path, struct sockaddr_un *ret, struct err *err)
 {
 	const char *slash = strrchr(path, '/');
@@ -92,10 +93,10 @@ static int temporary_name(const char *path, struct sockaddr_un *ret, struct err 
 	unsigned random = 0;
 
 	if (n_dir + 8 >= sizeof(ret->sun_path) || strlen(path) >= sizeof(ret->sun_path))
-		return err_set(err, ERR_INVALID,
-		               "socket path %s is too long: %zu characters are possible, 8 of them "
-		               "for the name",
-		               path, sizeof(ret->sun_path) - 1);
+		return err_set(
+			err, ERR_INVALID,
+			"socket path %s is too long: the path may have %zu characters, its directory %zu",
+			path, sizeof(ret->sun_path) - 1, sizeof(ret->sun_path) - 9);
 	if (getrandom(&random, sizeof(random), 0) < 0)
 		return err_sys(err, errno, "getrandom");
 	*ret = (struct sockaddr_un) { .sun_family = AF_UNIX };
@@ -104,7 +105,10 @@ static int temporary_name(const char *path, struct sockaddr_un *ret, struct err 
 	return 0;
 }
 
-/* Mode and owner before listen(): until then a connect() is refused whoever asks. */
+/*
+ * Mode and group are set before listen(), until when nobody can connect. `name` is the temporary
+ * name.
+ */
 static int put_in_place(struct listener *l, const char *name, struct err *err)
 {
 	struct stat st;
@@ -175,7 +179,7 @@ static void table_remove(struct listener *l, struct connection *c)
 	*c = l->table[--l->n];
 }
 
-/* Forgets connections that their taker has closed. */
+/* Drops entries of connections that their new owner has closed. */
 static void table_drop_closed(struct listener *l)
 {
 	for (unsigned i = 0; i < l->n;) {
@@ -192,7 +196,7 @@ static void table_add(struct listener *l, const struct connection *c)
 {
 	struct connection *old = table_find(l, c->fd);
 
-	/* accept() gave this number, so the taker of the old connection has closed it. */
+	/* accept() has given this number, so the new owner of the old connection has closed it. */
 	assert(!old || old->preface_by == DEADLINE_NEVER);
 	assert(old || l->n < l->options.max_connections);
 	WITH_LOCK(&l->lock);
@@ -219,7 +223,7 @@ int listener_peer_pid(struct listener *l, int fd)
 
 static void drop(struct listener *l, struct connection *c, const char *why)
 {
-	/* Debugging only: a script that looks whether somebody listens is nobody's business. */
+	/* Debug level: a script that connects to see whether somebody listens is no event. */
 	log_msg(LOG_DEBUG, "closed a connection of process %d: it %s", c->pid, why);
 	close(c->fd);
 	table_remove(l, c);
@@ -237,30 +241,30 @@ static void hand_over(struct listener *l, struct connection *c)
 	l->options.connected(l->options.arg, fd);
 }
 
-/* Looks at what the client has said, without taking it. */
+/* Compares what the client has sent with the preface; leaves it unread for gRPC. */
 static void check_preface(struct listener *l, struct connection *c, uint32_t events)
 {
-	char said[PREFACE_LEN];
-	ssize_t n = recv(c->fd, said, sizeof(said), MSG_PEEK | MSG_DONTWAIT);
+	char sent[PREFACE_LEN];
+	ssize_t n = recv(c->fd, sent, sizeof(sent), MSG_PEEK | MSG_DONTWAIT);
 
 	assert(c->preface_by != DEADLINE_NEVER);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0)
-		drop(l, c, "said nothing and left");
-	else if (memcmp(said, preface, (size_t)n) != 0)
+		drop(l, c, "sent nothing and left");
+	else if (memcmp(sent, preface, (size_t)n) != 0)
 		drop(l, c, "does not speak HTTP/2");
 	else if ((size_t)n == PREFACE_LEN)
 		hand_over(l, c);
 	else if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
-		drop(l, c, "left in the middle of its first words");
+		drop(l, c, "left before the end of the HTTP/2 preface");
 }
 
 static void add_connection(struct listener *l, int fd)
 {
 	struct connection c = { .fd = fd, .inode = inode_of(fd) };
 	/*
-	 * Edge-triggered: an event for every byte that is new, none for those that we leave there.
+	 * Edge-triggered: events for new bytes only, since check_preface() leaves them unread.
 	 */
 	struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data.fd = fd };
 	socklen_t n = sizeof(struct ucred);
@@ -313,7 +317,7 @@ static int next_timeout_ms(const struct listener *l)
 	for (unsigned i = 0; i < l->n; i++)
 		if (l->table[i].preface_by < at)
 			at = l->table[i].preface_by;
-	/* epoll takes -1 for never. */
+	/* -1: no timeout. */
 	return at == DEADLINE_NEVER ? -1 : deadline_left_ms((struct deadline) { .at = at });
 }
 
@@ -327,7 +331,7 @@ static void expire(struct listener *l)
 	}
 	for (unsigned i = 0; i < l->n;)
 		if (now >= l->table[i].preface_by)
-			drop(l, &l->table[i], "said nothing in time");
+			drop(l, &l->table[i], "did not send the HTTP/2 preface in time");
 		else
 			i++;
 }

@@ -3,7 +3,7 @@
  * The unix socket: our own, because gRPC's listener dies for good when descriptors run out and
  * removes a successor's socket when it stops (CVE-2023-4785 and a race, both in Debian's 1.51).
  *
- * One thread accepts, waits until a client has sent the first words of HTTP/2, and hands the
+ * One thread accepts connections, waits until the client has sent the HTTP/2 preface, and hands the
  * descriptor over.
  */
 #pragma once
@@ -19,17 +19,17 @@ struct listener_options {
 	mode_t mode;
 	gid_t group;              /* (gid_t)-1: unchanged */
 	unsigned max_connections; /* waiting and handed over together */
-	int preface_timeout_ms;
-	/* Takes the descriptor (non-blocking, close-on-exec) over. On the listener's thread. */
+	int preface_timeout_ms;   /* for the client to send the preface */
+	/* Called on the listener's thread; owns the descriptor (non-blocking, close-on-exec). */
 	void (*connected)(void *arg, int fd);
 	void *arg;
 };
 
 /*
- * Binds under a temporary name, gives it mode and group, listens, then renames it to `path`: a
- * stale socket is replaced without a moment in which there is none. Connections wait until
- * listener_run(). INVALID_ARGUMENT: a path that no socket can have; FAILED_PRECONDITION: something
- * is there that is not a socket (it stays untouched).
+ * Binds under a temporary name, sets mode and group, listens, then renames the socket to `path`: a
+ * stale socket is replaced, and there is one at every moment. Connections wait until
+ * listener_run(). INVALID_ARGUMENT: no socket can have that path; FAILED_PRECONDITION: a file that
+ * is not a socket is there (it stays untouched).
  */
 int listener_new(const struct listener_options *options, struct listener **ret, struct err *err)
 	MUST_CHECK;
@@ -37,7 +37,10 @@ int listener_new(const struct listener_options *options, struct listener **ret, 
 int listener_run(struct listener *l, struct err *err) MUST_CHECK;
 /* Process at the other end of a connection that was handed over, 0 when unknown. Any thread. */
 int listener_peer_pid(struct listener *l, int fd);
-/* Accepts no more, closes what has not spoken, removes the socket if its name still leads to it. */
+/*
+ * Ends the thread, closes connections that were not handed over, removes the socket file if it is
+ * still this listener's.
+ */
 void listener_stop(struct listener *l);
-/* After listener_stop(), or of one that never ran. NULL is fine; returns NULL. */
+/* Stops it, if it was not stopped. NULL is fine; returns NULL. */
 struct listener *listener_free(struct listener *l);

@@ -2,11 +2,11 @@
 /*
  * Registration with kubelet: a second, small server, and one thread that owns it.
  *
- * The thread sleeps on inotify of the folder. Somebody who removes the socket (a cleaned-up node,
- * another driver of the same name that ends) makes it serve a new one. While the folder itself is
- * missing no event can tell that it appears, since it may be a mount point: then, and only then, it
- * looks again every few seconds. Both methods run on the server's poller: they answer constants and
- * write a log line.
+ * The thread sleeps on inotify of the folder. When the socket is removed (somebody cleans up the
+ * node, another driver of the same name ends), it serves a new one. While the folder is missing,
+ * inotify cannot say when it appears, since it may be a mount point: only then the thread looks
+ * again every few seconds. Both methods run on the server's poller: they answer constants and write
+ * a log line.
  */
 #include "rpc/registration.h"
 
@@ -36,9 +36,9 @@ struct registration {
 	struct registration_options options;
 	char *path;
 	struct rpc_service service;
-	struct rpc_server *server; /* the thread's own, and so is inotify; NULL: not served now */
-	int inotify;               /* -1: the folder is not there */
-	int stop;                  /* readable when the end has come */
+	struct rpc_server *server; /* only the thread uses it; NULL: not served at the moment */
+	int inotify;               /* only the thread uses it; -1: the folder is missing */
+	int stop;                  /* eventfd: readable when the thread must end */
 	pthread_t thread;
 };
 
@@ -73,10 +73,11 @@ static int notify(void *self, struct rpc_call *call, const void *req, ProtobufCM
 		log_event(LOG_INFO, "registered with kubelet", "driver", r->options.driver,
 		          "endpoint", r->options.endpoint, NULL);
 	else
-		log_event(LOG_ERROR,
-		          "kubelet refused this driver; pods get no volumes here until it does not",
-		          "driver", r->options.driver, "endpoint", r->options.endpoint, "error",
-		          status->error, NULL);
+		log_event(
+			LOG_ERROR,
+			"kubelet refused this driver; pods on this node get no volumes until it accepts it",
+			"driver", r->options.driver, "endpoint", r->options.endpoint, "error",
+			status->error, NULL);
 	*resp = RPC_NEW(call, pluginregistration__registration_status_response);
 	return 0;
 }
@@ -108,7 +109,7 @@ static int serve(struct registration *r, struct err *err)
 	return 0;
 }
 
-/* Watching first: what is removed after that is not missed. */
+/* Before the socket is served, so that no removal is missed. */
 static int watch_folder(struct registration *r, struct err *err)
 {
 	r->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
@@ -123,6 +124,7 @@ static int watch_folder(struct registration *r, struct err *err)
 	return -1;
 }
 
+/* Brings the watch and the server into the state that the folder allows. */
 static void restore(struct registration *r)
 {
 	struct err err = ERR_INIT;
@@ -135,10 +137,10 @@ static void restore(struct registration *r)
 	if (r->inotify >= 0 && !r->server)
 		IGNORE_RESULT(serve(r, &err));
 	if (err.code)
-		log_limited(LOG_WARNING, 60, "not to be registered with kubelet yet: %s", err.msg);
+		log_limited(LOG_WARNING, 60, "cannot be registered with kubelet yet: %s", err.msg);
 }
 
-/* The folder is not there any more: its watch says nothing from now on. */
+/* When the folder has gone, its watch reports nothing any more: inotify is closed. */
 static void read_events(struct registration *r)
 {
 	char buf[4096] __attribute__((aligned(__alignof__(struct inotify_event))));

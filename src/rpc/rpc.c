@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From bytes to a handler and back, by protobuf-c's descriptors: one function for every method
- * of every service. Everything that belongs to a call lives in its arena; nothing here is shared
- * between calls but the counter of ids. Knows no transport: bytes, deadline and cancellation come
- * with the call.
+ * of every service. Everything that belongs to a call lives in its arena; calls share only the
+ * counter of ids. Knows no transport: bytes, deadline and cancellation come with the call.
  */
 #include "rpc/rpc.h"
 
@@ -71,6 +70,7 @@ const struct rpc_method *rpc_find(const struct rpc_service *services, size_t n_s
 
 /* ---- one call ---- */
 
+/* protobuf-c's allocator for one request: the call's arena. */
 struct call_memory {
 	struct arena *arena;
 	bool exhausted;
@@ -111,7 +111,7 @@ static int unpack(const ProtobufCMessageDescriptor *d, struct rpc_call *call, co
 	return 0;
 }
 
-/* The handler, under the lock of its volume. */
+/* Runs the handler under the lock of its volume. */
 static int run(const struct rpc_service *service, const struct rpc_method *method,
                struct rpc_call *call, const ProtobufCMessage *req, ProtobufCMessage **resp,
                struct err *err)
@@ -138,7 +138,7 @@ int rpc_dispatch(const struct rpc_service *service, const struct rpc_method *met
 	ProtobufCMessage *req, *resp = NULL;
 	size_t n;
 
-	assert(call->deadline.cancel == &call->cancel); /* it has not moved */
+	assert(call->deadline.cancel == &call->cancel); /* the struct has not moved */
 	if (!d)
 		return err_set(err, ERR_INTERNAL, "%s has no method %s", service->descriptor->name,
 		               method->name);

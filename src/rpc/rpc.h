@@ -18,14 +18,13 @@
 
 struct rpc_call {
 	const char *method;             /* "/csi.v1.Node/NodeStageVolume" */
-	uint64_t id;                    /* of the log line; unique in this process */
+	uint64_t id;                    /* in the log line; unique in this process */
 	int peer_pid;                   /* 0 when unknown */
 	int64_t started;                /* monotonic_ns() of its arrival */
 	struct deadline deadline;       /* carries &cancel */
 	struct cancel cancel;           /* set when the caller has gone or its deadline passed */
 	struct arena arena;             /* owns the request, the reply and all they point to */
-	struct kv about[RPC_ABOUT_MAX]; /* volume=pvc-1 node=n1 ... for the log line, from the
-	                                   request */
+	struct kv about[RPC_ABOUT_MAX]; /* of the request, for the log line: volume=pvc-1 node=n1 */
 	size_t n_about;
 };
 
@@ -34,8 +33,8 @@ void rpc_call_init(struct rpc_call *call, const char *method);
 void rpc_call_clear(struct rpc_call *call);
 
 /*
- * *resp is allocated in call->arena (or static) and initialised; it may borrow strings that live as
- * long as `self`.
+ * A handler sets *resp to a message in call->arena (RPC_NEW) or a static one; it may borrow strings
+ * that live as long as `self`. Runs on a worker, or on the poller when its row says so.
  */
 typedef int rpc_handler(void *self, struct rpc_call *call, const void *req, ProtobufCMessage **resp,
                         struct err *err);
@@ -50,7 +49,7 @@ struct rpc_method {
 	rpc_handler *handler;
 	rpc_key *key;   /* NULL: takes no lock */
 	bool on_poller; /* answered by the poller thread: never blocks, takes microseconds */
-	bool quiet;     /* asked so often that success is logged at verbosity 5 only */
+	bool quiet;     /* called so often that success is logged at verbosity 5 only */
 };
 
 /* A service: its generated descriptor and the methods that it has; the others are UNIMPLEMENTED. */
@@ -59,7 +58,7 @@ struct rpc_service {
 	const struct rpc_method *methods;
 	size_t n_methods;
 	void *self;
-	struct keylock *locks; /* needed when a method has a key */
+	struct keylock *locks; /* not NULL when a method has a key */
 };
 
 /*
@@ -69,10 +68,11 @@ struct rpc_service {
 ProtobufCMessage *rpc_new_message(struct rpc_call *call, const ProtobufCMessageDescriptor *d);
 
 /*
- * The whole of a unary call except the transport: wire checks (NUL, UTF-8, lengths: wire_check.h),
- * unpack into the arena (of a map key that was sent twice the last value stays), volume lock,
- * handler, pack. *ret_out is malloc'ed (NULL when empty). Malformed bytes: INVALID_ARGUMENT. Too
- * big when unpacked: RESOURCE_EXHAUSTED.
+ * A whole unary call except the transport: checks the bytes (NUL, UTF-8, lengths: wire_check.h),
+ * unpacks them into the arena (of a map key that was sent twice the last value counts), takes the
+ * volume's lock, runs the handler, packs the reply. *ret_out is malloc'ed (NULL when empty).
+ * INVALID_ARGUMENT: malformed bytes. RESOURCE_EXHAUSTED: too large when unpacked. ABORTED: the
+ * volume is locked. Else the handler's error.
  */
 int rpc_dispatch(const struct rpc_service *service, const struct rpc_method *method,
                  struct rpc_call *call, const uint8_t *in, size_t n_in, uint8_t **ret_out,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The line of a call, built by descriptor, so that a new method is logged without new code and a
- * new field is silent until it is put on the list. Runs on the thread that ends the call, before
- * the answer leaves: who has the answer finds the line.
+ * The log line of a call. It is built by descriptor: a new method is logged without new code, a new
+ * field is not logged until the list has it. Runs on the thread that ends the call, before the
+ * answer is sent: a caller that has the answer finds the line.
  */
 #include "rpc/rpc_log.h"
 
@@ -16,10 +16,10 @@
 
 #define FIELDS_VERBOSITY 4
 #define QUIET_VERBOSITY 5
-#define KEYS_MAX 1000 /* of one map's keys */
+#define KEYS_MAX 1000 /* bytes for the keys of one map */
 #define PAIRS_MAX (RPC_ABOUT_MAX + 8)
 
-/* Strings that may be seen, and what they are called in the log. Everything else stays out. */
+/* The strings that are logged, their names in the log, and from which verbosity on. */
 static const struct {
 	const char *field, *as;
 	int verbosity;
@@ -36,7 +36,7 @@ static const struct {
 	{ "fs_type", NULL, FIELDS_VERBOSITY },
 };
 
-/* Where we are in the request: "volume_capability.access_mode." */
+/* The path of a message inside the request: "volume_capability.access_mode." */
 struct prefix {
 	const struct prefix *up;
 	const char *name;
@@ -99,7 +99,7 @@ static void add_submessage(struct rpc_call *call, const struct prefix *prefix, c
 
 	add_message(call, &below, message);
 	if (call->n_about == before)
-		add(call, prefix, name, "set"); /* that it is there may be all it says */
+		add(call, prefix, name, "set"); /* an empty message: its presence is all it says */
 }
 
 static void add_number(struct rpc_call *call, const struct prefix *prefix,
@@ -119,7 +119,7 @@ static void add_number(struct rpc_call *call, const struct prefix *prefix,
 	case PROTOBUF_C_TYPE_ENUM:
 		v = *(const int32_t *)member;
 		break;
-	default: /* CSI's requests have no others */
+	default: /* CSI's requests have no other types */
 		return;
 	}
 	if (field->type == PROTOBUF_C_TYPE_ENUM) {
@@ -193,7 +193,7 @@ void rpc_log_request(struct rpc_call *call, const ProtobufCMessage *req)
 
 /* ---- the line ---- */
 
-/* Ours to repair, or the caller's? */
+/* ERROR: a fault of the driver. WARNING: the caller, or the operator, can remove the cause. */
 static enum log_level level_of(const struct err *err)
 {
 	if (!err)

@@ -2,8 +2,8 @@
 /*
  * What the log says about a call: one line when it ends.
  *
- * Fields of a request reach it by an allow-list: names, ids and paths always; at verbosity 4 also
- * numbers, enums and, of maps, the keys. The value of a map is never logged (contexts carry
+ * Fields of a request are logged by an allow-list: names, ids and paths always; from verbosity 4 on
+ * also numbers, enums and the keys of maps. Values of maps are never logged (contexts carry
  * tokens), nor anything of a secrets map.
  */
 #pragma once
@@ -16,7 +16,7 @@
  */
 void rpc_log_request(struct rpc_call *call, const ProtobufCMessage *req);
 /*
- * The line. `method` NULL: nobody has it. err NULL: it succeeded, which is logged from verbosity 2
- * on (quiet methods: 5). Failures are always logged.
+ * Logs the line. `method` NULL: no service has the method. err NULL: the call succeeded, which is
+ * logged from verbosity 2 on (quiet methods: 5). Failures are always logged.
  */
 void rpc_log_call(struct rpc_call *call, const struct rpc_method *method, const struct err *err);

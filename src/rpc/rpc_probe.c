@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Identity.Probe as a client: one channel, one call, one completion queue, all of it in the calling
- * thread.
+ * A client that calls Identity.Probe: one channel, one call, one completion queue, all of it in the
+ * calling thread.
  *
- * It owns nothing beyond the call, tries no second time (kubelet does, and counts), and never
- * writes to a log: the caller says on stderr what kubelet shows as the event of a failed probe.
+ * It owns nothing beyond the call and does not retry: kubelet repeats the probe and counts the
+ * failures. It does not log: the caller prints the error to stderr, and kubelet shows that in the
+ * event of the failed probe.
  */
 #include "rpc/rpc_probe.h"
 
@@ -23,7 +24,7 @@
 
 #define METHOD "/csi.v1.Identity/Probe"
 
-/* What comes back, and what gRPC fills while it does. */
+/* What gRPC fills in before the call ends. */
 struct probe_answer {
 	grpc_metadata_array initial, trailing;
 	grpc_byte_buffer *message;
@@ -40,7 +41,7 @@ static void answer_clear(struct probe_answer *a)
 	grpc_slice_unref(a->text);
 }
 
-/* The field `ready` is optional: a driver that leaves it out is ready. */
+/* CSI: a driver that leaves the optional field `ready` out is ready. */
 static bool says_ready(grpc_byte_buffer *message)
 {
 	grpc_byte_buffer_reader reader;

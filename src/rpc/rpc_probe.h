@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The other end of the socket, for one question: does the driver that serves it live? For the
- * liveness probe of a pod, which runs the same binary beside the driver.
+ * A client of the driver's own socket, for the liveness probe of a pod: kubelet runs the binary
+ * with
+ * --probe beside the driver that serves.
  */
 #pragma once
 
 #include "common/err.h"
 
 /*
- * Calls Identity.Probe at the unix socket `path`. 0 when the driver answers that it is ready, -1
- * else, at the latest after timeout_ms. To be called from main before any thread: it starts gRPC
+ * Calls Identity.Probe at the unix socket `path`. 0: the driver answers that it is ready. -1:
+ * UNAVAILABLE, after timeout_ms at the latest. Called by main() before any thread: it starts gRPC
  * and ends it.
  */
 int rpc_probe(const char *path, int timeout_ms, struct err *err) MUST_CHECK;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gRPC server: what it is made of, its start and its stop. (The life of a call:
- * rpc_server_call.c.)
+ * The gRPC server: its parts, its start and its stop. (The life of a call: rpc_server_call.c.)
  *
- * Threads: gRPC's own, the poller, the listener, workers once there is work. All of them end in
- * rpc_server_stop(), in an order that matters: no new connections, no new calls, the calls that
- * run, the workers, the queue, the poller.
+ * Threads: gRPC's own, the poller, the listener, workers once there is work. rpc_server_stop() ends
+ * them in an order that matters: it takes no new connections, then no new calls, waits for the
+ * calls that run, then ends the workers, the queue and the poller.
  */
 #include "rpc/rpc_server_priv.h"
 
@@ -22,9 +21,9 @@
 #include "rpc/workers.h"
 #include "common/str.h"
 
-#define SLOTS 8 /* arrivals that gRPC can report at once */
+#define SLOTS 8 /* calls that gRPC can report before the poller has taken one */
 #define PING_INTERVAL_MS 5000
-#define GOODBYE_MS 100
+#define GOODBYE_MS 100 /* for idle clients to close their connections at the end */
 
 static void *poll_thread(void *arg)
 {
@@ -40,8 +39,8 @@ extern char **environ;
 void rpc_server_sanitize_environment(void)
 {
 	/*
-	 * An empty or unknown GRPC_POLL_STRATEGY makes grpc_init() abort; none of them is our
-	 * configuration.
+	 * An empty or unknown GRPC_POLL_STRATEGY makes grpc_init() abort, and the driver is
+	 * configured by none of these variables.
 	 */
 	char **kept = environ;
 
@@ -74,11 +73,11 @@ static grpc_server *new_grpc_server(void)
 		INTEGER(GRPC_ARG_MAX_CONCURRENT_STREAMS, LIMIT_RPC_STREAMS),
 		INTEGER(GRPC_ARG_ENABLE_CHANNELZ, 0),
 		/*
-		 * Identity only: a small gzip message may unpack to a gigabyte before any limit is
-		 * looked at.
+		 * No compression (bit 0 is "identity"): gRPC would unpack a small gzip message to a
+		 * gigabyte before it applies a limit.
 		 */
 		INTEGER(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1),
-		/* Clients may ping an idle connection this often without being thrown out. */
+		/* gRPC disconnects a client that pings an idle connection more often. */
 		INTEGER(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, PING_INTERVAL_MS),
 		INTEGER(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1),
 	};
@@ -155,8 +154,8 @@ int rpc_server_start(const struct rpc_server_options *options, const struct rpc_
 }
 
 /*
- * False when calls are left, or (`connections` too) clients that hold their connections, when d
- * passes.
+ * Waits until no call is left and, with `connections`, every client has closed its connection.
+ * Returns false when d passes before.
  */
 static bool wait_quiet(struct rpc_server *s, bool connections, struct deadline d)
 {
@@ -170,13 +169,14 @@ static bool wait_quiet(struct rpc_server *s, bool connections, struct deadline d
 }
 
 /*
- * Calls get the grace; a client that sits on an idle connection and does not read that we leave
- * gets a moment.
+ * Running calls get grace_ms, then idle clients get GOODBYE_MS: gRPC has asked them to close their
+ * connections. What is left is cancelled.
  */
 static void drain(struct rpc_server *s, int grace_ms)
 {
 	if (!wait_quiet(s, false, deadline_in_ms(grace_ms)))
-		log_msg(LOG_WARNING, "calls still run after %d ms: they are told to end", grace_ms);
+		log_msg(LOG_WARNING, "calls are still running after %d ms: cancelling them",
+		        grace_ms);
 	else if (wait_quiet(s, true, deadline_in_ms(GOODBYE_MS)))
 		return;
 	grpc_server_cancel_all_calls(s->grpc);
@@ -215,7 +215,7 @@ void rpc_server_stop(struct rpc_server *s, int grace_ms)
 	if (s->polling)
 		drain(s, grace_ms);
 	workers_free(s->workers);
-	/* Not before all calls are gone: a batch started on a queue that is shut down aborts. */
+	/* After all calls: gRPC aborts when a batch is started on a queue that is shut down. */
 	grpc_completion_queue_shutdown(s->queue);
 	if (s->polling)
 		pthread_join(s->poller, NULL);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gRPC server: with rpc_probe.c, its client, the only module (rpc_server*.c) that includes
- * <grpc/...>.
+ * The gRPC server. Only rpc_server*.c and rpc_probe.c, a client of it, include <grpc/...>.
  *
- * Threads: one poller that never blocks, a bounded pool of workers (started when first needed,
- * kept) that run handlers to their end, one thread that accepts connections. Every function here is
- * called from one thread, the one that made the server.
+ * Threads: one poller that never blocks, a bounded pool of workers that run handlers to their end
+ * (started when needed, then kept), one thread that accepts connections. The thread that starts a
+ * server calls every function here.
  */
 #pragma once
 
@@ -25,18 +24,18 @@ struct rpc_server_options {
 	int preface_timeout_ms;   /* 0: LIMIT_RPC_PREFACE_MS */
 };
 
-/* Clears GRPC_* from the environment; at the top of main, before any thread. */
+/* Removes GRPC_* from the environment; at the top of main(), before any thread. */
 void rpc_server_sanitize_environment(void);
 
 /*
- * Listens (replacing a stale socket atomically, refusing a path that is not a socket) and serves.
- * SIGTERM, SIGINT must be blocked in the calling thread before, so that gRPC's threads inherit
- * that. services (and what they point to) outlive the server.
+ * Listens and serves; a stale socket is replaced atomically, another file at the path is an error
+ * (listener.h). The calling thread has blocked SIGTERM and SIGINT before, so that gRPC's threads
+ * inherit the mask. `services` and what they point to outlive the server.
  */
 int rpc_server_start(const struct rpc_server_options *options, const struct rpc_service *services,
                      size_t n_services, struct rpc_server **ret, struct err *err) MUST_CHECK;
 /*
- * Accepts no more, lets running calls finish for grace_ms, then cancels them, waits for their
- * handlers, removes the socket if it is still ours, frees everything. NULL is fine.
+ * Accepts no more connections and removes the socket if it is still this server's, gives running
+ * calls grace_ms, then cancels them, waits for their handlers, frees everything. NULL is fine.
  */
 void rpc_server_stop(struct rpc_server *s, int grace_ms);

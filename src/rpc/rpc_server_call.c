@@ -2,18 +2,18 @@
 /*
  * The life of a call on the gRPC server:
  *
- *   posted     a slot that waits for anybody's call; re-posted when one arrives, so slots never
- * limit arrived    method looked up, counted against the cap, its end is watched (closed), its
- * message asked for received   Identity is answered here, on the poller; everything else becomes a
- * job of the workers run        rpc_dispatch(), the log line, then the answer is given to gRPC
- * (sent) gone       when closed and sent have both come back; whichever is last frees it
+ *   posted     a slot waits for the next call of any client; when one arrives, another is posted
+ *   arrived    the method is looked up, the call counted, its end watched, its message asked for
+ *   received   Identity is answered here, on the poller; any other call goes to the workers
+ *   run        rpc_dispatch(), then the log line, then the answer is given to gRPC
+ *   gone       its end (closed) and its answer (sent) have both come back; the later one frees it
  *
- * closed comes early when the caller cancels, vanishes or its deadline passes (gRPC watches that
- * itself): the poller then sets the call's cancellation, which wakes its handler. That is why the
- * poller never blocks.
+ * "closed" comes early when the caller cancels, vanishes or its deadline passes, which gRPC
+ * watches: the poller then sets the call's cancellation, which wakes its handler. Hence the poller
+ * must not block.
  *
- * The poller owns calls until they are submitted, the worker until it starts the sending; then
- * nobody touches them but the poller.
+ * The poller owns a call until it is submitted to the workers, then the worker until it starts to
+ * send the answer, then the poller again.
  */
 #include "rpc/rpc_server_priv.h"
 
@@ -33,7 +33,7 @@
 #include "rpc/workers.h"
 #include "common/str.h"
 
-#define METHOD_SHOWN 200 /* of a method that nobody has */
+#define METHOD_SHOWN 200 /* bytes of the method's name in errors and the log */
 #define CENTURY_S INT64_C(3155760000)
 
 _Static_assert((int)ERR_OK == GRPC_STATUS_OK && (int)ERR_CANCELLED == GRPC_STATUS_CANCELLED &&
@@ -59,11 +59,11 @@ struct server_call {
 	struct rpc_server *server;
 	const struct rpc_service *service;
 	const struct rpc_method *method;
-	bool counted; /* against the cap */
-	atomic_int refs;
+	bool counted;    /* in rpc_server.counted */
+	atomic_int refs; /* closed, sent: those that have not come back */
 	struct rpc_call rpc;
 	struct tag arrived, received, closed, sent;
-	/* gRPC's */
+	/* What gRPC reads and writes. */
 	grpc_call *grpc;
 	grpc_call_details details;
 	grpc_metadata_array metadata;
@@ -164,8 +164,8 @@ static void start(struct server_call *c, const grpc_op *ops, size_t n, struct ta
 }
 
 /*
- * Logs the call and gives the answer to gRPC; the call must not be touched afterwards. out may be
- * NULL.
+ * Logs the call and gives the answer to gRPC, which owns `out` (may be NULL) then. The caller must
+ * not touch the call afterwards.
  */
 static void answer(struct server_call *c, uint8_t *out, size_t n_out, const struct err *err)
 {
@@ -222,7 +222,7 @@ static void run(struct server_call *c)
 	uint8_t *out = NULL;
 	size_t n_out = 0;
 
-	/* Nobody may be left to hear the answer of what had to wait. */
+	/* The caller may have left while the call waited for a worker. */
 	if (deadline_check(c->rpc.deadline, &err, "wait for a free worker") == 0)
 		dispatch(c, &err, &out, &n_out);
 	answer(c, out, n_out, err.code ? &err : NULL);
@@ -240,7 +240,7 @@ static void on_received(struct server_call *c)
 	struct err err = ERR_INIT;
 
 	if (!c->request) {
-		/* gRPC has already told the caller when it was too large. */
+		/* When it was too large, gRPC has answered the caller itself. */
 		err_set(&err, ERR_INTERNAL, "no request came, or one of more than %d bytes",
 		        LIMIT_RPC_MESSAGE);
 	} else if (c->method->on_poller) {
@@ -262,7 +262,7 @@ static struct deadline to_deadline(gpr_timespec at, struct cancel *cancel)
 {
 	gpr_timespec left;
 
-	left = gpr_time_sub(at, gpr_now(at.clock_type)); /* it comes in CLOCK_REALTIME */
+	left = gpr_time_sub(at, gpr_now(at.clock_type)); /* `at` is in CLOCK_REALTIME */
 	if (left.tv_sec > CENTURY_S)
 		return (struct deadline) { .at = DEADLINE_NEVER, .cancel = cancel };
 	return (struct deadline) { .at = monotonic_ns() + left.tv_sec * INT64_C(1000000000) +
@@ -283,7 +283,7 @@ static int peer_pid(struct server_call *c)
 	return pid;
 }
 
-/* False: as many calls as may be are running or waiting. */
+/* Counts a call that has arrived. False: it would exceed max_calls. */
 static bool count_arrival(struct rpc_server *s, struct server_call *c)
 {
 	WITH_LOCK(&s->lock);
@@ -297,7 +297,7 @@ static bool count_arrival(struct rpc_server *s, struct server_call *c)
 	return true;
 }
 
-/* Its own batch, begun before all else: this is how a handler learns that its caller has gone. */
+/* Its own batch, started before any other: its end says that the caller has gone, or is served. */
 static void watch_end(struct server_call *c)
 {
 	grpc_op op = { .op = GRPC_OP_RECV_CLOSE_ON_SERVER };
@@ -321,7 +321,7 @@ static void on_arrived(struct server_call *c)
 	struct rpc_server *s = c->server;
 	struct err err = ERR_INIT;
 
-	atomic_store(&c->refs, 2); /* closed, sent */
+	atomic_store(&c->refs, 2);
 	rpc_call_init(&c->rpc, "");
 	c->rpc.method = arena_printf(&c->rpc.arena, "%.*s",
 	                             (int)(n < METHOD_SHOWN ? n : METHOD_SHOWN), path);

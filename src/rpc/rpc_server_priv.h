@@ -8,7 +8,7 @@
 
 enum event { CALL_ARRIVED, CALL_RECEIVED, CALL_CLOSED, CALL_SENT, SERVER_SHUT };
 
-/* What gRPC gives back when something has ended. */
+/* What the completion queue returns when an operation has ended. */
 struct tag {
 	enum event event;
 	struct server_call *call;
@@ -30,16 +30,18 @@ struct rpc_server {
 	pthread_cond_t changed;
 	unsigned live;    /* calls that have arrived and are not gone */
 	unsigned counted; /* of these, the ones that need a worker */
-	bool stopping, notified;
+	bool stopping;    /* no slot is posted any more */
+	bool notified;    /* SERVER_SHUT has come: no call and no connection is left */
 };
 
-/* Posts one slot for anybody's call; the poller posts the next when it is used. */
+/* Posts a slot for the next call of any client; when a call uses it, the poller posts another. */
 void rpc_post_slot(struct rpc_server *s);
 /* The poller's loop: until the queue is shut down and empty. */
 void rpc_poll(struct rpc_server *s);
 /*
- * Tell ThreadSanitizer what gRPC orders, which is not instrumented: all that was written before
- * rpc_hand(what) is seen after rpc_unhand(what) by whoever gets its tag from the queue.
+ * For ThreadSanitizer, because gRPC is not instrumented: what a thread has written before
+ * rpc_hand(what) is visible, after rpc_unhand(what), to the thread that takes the tag of `what`
+ * from the queue.
  */
 void rpc_hand(void *what);
 void rpc_unhand(void *what);

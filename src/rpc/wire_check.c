@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A scanner over protobuf bytes, guided by protobuf-c's descriptors: checks what the unpacker
- * does not (NUL, UTF-8, lengths) and refuses what it might read differently (overlong tags, lengths
- * that leave the message, groups). No allocation, no state; recursion follows the descriptors.
- * It does not replace unpacking: numbers and enums are skipped, not judged.
+ * does not (NUL, UTF-8, lengths) and refuses what the unpacker might read differently (overlong
+ * tags, lengths that leave the message, groups). No state; recursion follows the descriptors.
+ * It does not replace unpacking: numbers and enums are skipped.
  */
 #include "rpc/wire_check.h"
 
@@ -13,10 +13,10 @@
 #include "common/limits.h"
 #include "common/str.h"
 
-#define MAX_FIELDS 16 /* of one message type; a test walks all of CSI */
-#define MAX_DEPTH 16  /* the deepest CSI request has 5 */
+#define MAX_FIELDS 16 /* of one message type; a test compares it with all of CSI */
+#define MAX_DEPTH 16  /* of messages in messages; the deepest CSI request has 5 */
 #define MAX_TAG ((1U << 29) - 1)
-#define KEY_SHOWN 64
+#define KEY_SHOWN 64 /* a longer map key is not shown in errors */
 
 enum wire_type { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_LEN = 2, WIRE_32 = 5 };
 
@@ -24,7 +24,7 @@ struct bytes {
 	const uint8_t *p, *end;
 };
 
-/* Where the scanner is: one per message that is open, innermost first. */
+/* A message that the scanner is inside of; `up` is the one around it. */
 struct open_message {
 	const struct open_message *up;
 	const ProtobufCMessageDescriptor *message;
@@ -35,6 +35,7 @@ struct open_message {
 	unsigned depth;
 };
 
+/* What one field of one message has had so far: messages, bytes of strings or map entries. */
 struct tally {
 	size_t count, bytes;
 };
@@ -107,8 +108,8 @@ static void add_path(struct str *path, const struct open_message *p)
 }
 
 /*
- * The path of `field` inside the message at `at`; inside a map entry that is the entry's, and which
- * half it is.
+ * Adds the path of `field` in the message `at`. In a map entry, that is the path of the entry and
+ * whether it is its key or its value.
  */
 static void add_field(struct str *path, const struct open_message *at,
                       const ProtobufCFieldDescriptor *field)
@@ -174,7 +175,7 @@ static bool take_tag(struct bytes *in, uint32_t *ret_field, enum wire_type *ret_
 	return true;
 }
 
-/* The value's bytes (of a varint: none). */
+/* Skips a value and returns its bytes (of a varint: none). False: it is cut off, or of no type. */
 static bool take_value(struct bytes *in, enum wire_type type, struct bytes *ret)
 {
 	uint64_t n = 0, ignored;
@@ -193,7 +194,7 @@ static bool take_value(struct bytes *in, enum wire_type type, struct bytes *ret)
 		if (!take_varint(in, 5, &n) || n > INT_MAX)
 			return false;
 		break;
-	default: /* groups, and what does not exist */
+	default: /* groups, and types that do not exist */
 		return false;
 	}
 	if (n > (uint64_t)(in->end - in->p))
@@ -216,8 +217,8 @@ static int check_string(const struct open_message *at, const ProtobufCFieldDescr
 	if (!utf8_valid((const char *)s.p, n))
 		return refuse(at, field, err, "is not valid UTF-8");
 	if (at->field && wire_is_map(at->field))
-		return 0; /* the map as a whole has a limit */
-	/* All mount flags together have one limit, as the specification has it. */
+		return 0; /* check_map_size() limits the map as a whole */
+	/* CSI has one limit for all mount flags together. */
 	tally->bytes += n;
 	if (str_eq(field->name, "mount_flags"))
 		n = tally->bytes;
@@ -228,8 +229,8 @@ static int check_string(const struct open_message *at, const ProtobufCFieldDescr
 }
 
 /*
- * Keys and values of one map; each entry counts for one byte at least, so that empty ones have an
- * end too.
+ * Adds the keys and values of one entry to the size of its map. An entry counts for one byte at
+ * least, so that the number of empty ones is limited too.
  */
 static int check_map_size(const struct open_message *at, const ProtobufCFieldDescriptor *field,
                           struct bytes entry, struct tally *tally, struct err *err)
@@ -282,8 +283,8 @@ static int check_submessage(const struct open_message *at, const ProtobufCFieldD
 		below.key = map_key(value);
 	} else if (field->label != PROTOBUF_C_LABEL_REPEATED && below.index > 0) {
 		/*
-		 * Merging would let the parts pass limits that the whole does not. No encoder
-		 * writes this.
+		 * protobuf would merge the two, and each may keep a limit that both together
+		 * exceed. No encoder writes this.
 		 */
 		return refuse(at, field, err, "is there twice");
 	}
@@ -308,11 +309,11 @@ static int check_message(const struct open_message *at, struct bytes in, struct 
 			                 "a value is cut off or of a type that does not exist");
 		field = protobuf_c_message_descriptor_get_field(at->message, id);
 		if (!field)
-			continue; /* of a newer CSI */
+			continue; /* a field of a newer CSI */
 		if (field->type != PROTOBUF_C_TYPE_STRING && field->type != PROTOBUF_C_TYPE_MESSAGE)
 			continue;
 		if (type != WIRE_LEN)
-			return malformed(at, err, "a value has not the type of its field");
+			return malformed(at, err, "a value does not have the type of its field");
 		if (field - at->message->fields >= MAX_FIELDS)
 			return err_set(err, ERR_INTERNAL,
 			               "%s has more fields than wire_check knows",

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Maps after unpacking: protobuf-c keeps every entry that was sent, protobuf says that of one key
- * the last is the value. A handler must not see two, or a check of the first and a use of the
- * second would differ. Works in place on the unpacked message; the entries that lose stay in the
- * arena, unreachable.
+ * Maps after unpacking: protobuf-c keeps every entry that was sent, but protobuf says that the last
+ * entry of a key counts. A handler must not see two, or it could check the first and use the
+ * second. Works in place on the unpacked message; removed entries stay in the arena, unreachable.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,13 +10,14 @@
 #include "common/mem.h"
 #include "rpc/wire_check.h"
 
-/* The beginning of every generated map entry. */
+/* How every generated map entry begins. */
 struct entry {
 	ProtobufCMessage base;
 	char *key;
 	char *value;
 };
 
+/* An entry and its place among those that were sent. */
 struct ranked {
 	struct entry *entry;
 	size_t rank;

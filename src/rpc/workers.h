@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A pool of threads, started when there is work that no idle one can take, up to a maximum, and
- * kept.
+ * A pool of threads. One is started, up to a maximum, when there is work that no idle thread can
+ * take; then it is kept.
  */
 #pragma once
 
@@ -16,7 +16,7 @@ struct queued_call {
 };
 
 struct workers *workers_new(unsigned max_threads);
-/* Any thread. First in, first out. False: no thread is there and none can be started. */
+/* Any thread. First in, first out. False: there is no thread and none can be started. */
 bool workers_submit(struct workers *w, struct queued_call *call);
-/* Runs what was submitted before, joins the threads. NULL is fine; returns NULL. */
+/* Runs all that was submitted, joins the threads. NULL is fine; returns NULL. */
 struct workers *workers_free(struct workers *w);
