@@ -55,12 +55,12 @@ START_TEST(a_handler_that_does_not_listen_ends_in_its_own_time)
 	ck_assert_int_eq(stage(f.client, "v", "", 30000, NULL), ERR_ABORTED); /* still holds it */
 	while (f.stub.running)
 		sleep_ms(10);
-	sleep_ms(100); /* it lets its volume go */
+	sleep_ms(100); /* the handler ends and releases its volume */
 	ck_assert_int_eq(stage(f.client, "v", "", 30000, NULL), ERR_OK);
 }
 END_TEST
 
-/* This program again, as a client that is going to be killed. */
+/* Runs this program again, as a client that the test kills. */
 static int be_a_client(const char *path)
 {
 	struct rpc_client *c = rpc_client_new(&(struct rpc_client_options) { .path = path });
@@ -105,7 +105,7 @@ START_TEST(a_graceful_stop_lets_a_running_call_finish)
 	ck_assert(reaches(&f.stub.running, 1));
 	pthread_create(&stopper, NULL, stop_server, &f);
 	sleep_ms(100);
-	code = probe(f.client, 1000); /* CANCELLED: it was under way before the goodbye was read */
+	code = probe(f.client, 1000); /* CANCELLED: sent before the client read the GOAWAY */
 	ck_assert(code == ERR_UNAVAILABLE || code == ERR_CANCELLED);
 	ck_assert_int_eq(rpc_pending_wait(p, &answer), ERR_OK);
 	rpc_answer_clear(&answer);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The liveness probe's client (snap-csi-plugin --probe): who is well, who is not, and that it never
- * waits for ever.
+ * The client of the liveness probe (snap-csi-plugin --probe): which driver is ready, which is not,
+ * and that it always ends in time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ START_TEST(a_driver_that_serves_is_well)
 }
 END_TEST
 
-/* A stage that takes long is no reason to kill the driver. */
+/* A stage that takes long must not get the driver killed. */
 START_TEST(a_driver_whose_workers_are_all_busy_is_well)
 {
 	struct fixture f AUTO(fixture_clear);
@@ -62,7 +62,7 @@ START_TEST(nobody_at_the_socket_is_refused_at_once)
 }
 END_TEST
 
-/* Accepts connections and never says a word, as a driver whose threads hang. */
+/* Accepts connections and never sends a byte, like a driver whose threads hang. */
 START_TEST(a_driver_that_hangs_is_refused_at_the_deadline)
 {
 	struct fixture f AUTO(fixture_clear);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Registration with kubelet: what its socket answers, and that the socket is there whatever happens
- * to it.
+ * Registration with kubelet: what its socket answers, and that the socket comes back whatever
+ * happens to it.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The socket itself: its name, its mode, who may say what on it, and how many. Raw connections, no
- * client library.
+ * The socket itself: its path, its mode, what a client must send first, how many connections it
+ * takes. Raw connections, no client library.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -193,7 +193,7 @@ START_TEST(a_foreign_file_is_not_removed_by_a_stop)
 }
 END_TEST
 
-/* ---- first words ---- */
+/* ---- the preface ---- */
 
 static void setup_impatient(struct fixture *f, unsigned max_connections)
 {
@@ -261,7 +261,7 @@ START_TEST(another_protocol_is_closed_at_once)
 }
 END_TEST
 
-/* ---- how many ---- */
+/* ---- the number of connections ---- */
 
 START_TEST(connections_have_a_cap_and_the_closed_ones_do_not_count)
 {
@@ -271,7 +271,7 @@ START_TEST(connections_have_a_cap_and_the_closed_ones_do_not_count)
 
 	fixture_init(&f);
 	f.options.max_connections = 3;
-	f.options.preface_timeout_ms = 300000; /* not what closes the fourth */
+	f.options.preface_timeout_ms = 300000; /* the limit, not the timeout, closes the fourth */
 	fixture_start(&f);
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
 		fds[i] = connect_raw(f.path);

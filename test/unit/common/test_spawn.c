@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Child processes: what a child gets, what comes back, and that it ends when it should. */
+/* Child processes: what a child gets, what is returned, and that it ends in time. */
 #include "test/lib/suite.h"
 
 #include <errno.h>
@@ -65,7 +65,7 @@ START_TEST(a_child_has_no_descriptor_of_ours_but_the_one_given)
 	int given AUTO(fd) = open("/etc/hostname", O_RDONLY | O_CLOEXEC);
 
 	ck_assert_int_ge(dup2(leaky, 90), 0); /* without O_CLOEXEC */
-	/* ls itself opens the directory: one more than it was born with. */
+	/* ls itself opens the directory: descriptor 3. */
 	ck_assert_int_eq(sh("ls /proc/self/fd | tr '\\n' ' '", deadline_in_ms(20000), &out, &err),
 	                 0);
 	ck_assert_str_eq(out.ptr, "0 1 2 3 ");
@@ -193,7 +193,8 @@ START_TEST(signals_are_as_in_a_fresh_process)
 	struct str out AUTO(str_clear) = STR_INIT(1000);
 	struct err err = ERR_INIT;
 	struct sigaction ignore = { .sa_handler = SIG_IGN };
-	const unsigned long long glibcs_own = 3ULL << 31; /* signals 32 and 33: not ours to set */
+	const unsigned long long glibcs_own = 3ULL
+	                                      << 31; /* signals 32 and 33, which glibc reserves */
 	unsigned long long blocked, ignored;
 	sigset_t term;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Flags: the forms of the command line, the environment, the endpoint's forms, and that all errors
- * come at once.
+ * Flags: the forms of the command line, the environment, the forms of an endpoint, and that all
+ * errors are reported together.
  */
 #include <check.h>
 #include <stdlib.h>

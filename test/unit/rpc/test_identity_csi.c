@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who we say we are. */
+/* The Identity service: name, version, services, Probe. */
 #include <string.h>
 
 #include "rpc/identity_csi.h"

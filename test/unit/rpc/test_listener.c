@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The listener without gRPC: what it hands over, and what it knows of it. (Names, modes and
- * refusals: test/rpc/test_socket.c.)
+ * The listener without gRPC: which connections it hands over, and what it knows of them. (Names,
+ * modes and refusals: test/rpc/test_socket.c.)
  */
 #include <errno.h>
 #include <pthread.h>
@@ -138,7 +138,7 @@ START_TEST(a_number_that_is_used_again_is_another_connection)
 
 		ck_assert(taken(&t, i + 1));
 		close(fd);
-		close(t.fds[i]); /* the taker is done; the listener finds out by itself */
+		close(t.fds[i]); /* without a word to the listener, which must find out */
 	}
 	t.n = 0;
 	taker_stop(&t);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The line of a call: what is on it at which verbosity, and what never is. */
+/* The log line of a call: what it has at which verbosity, and what it never has. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ static void keep_line(void *arg, const char *line)
 	snprintf(last, sizeof(last), "%s", line);
 }
 
-/* The line without time and without what differs from run to run. */
+/* The line without the time and all else that differs from run to run. */
 static const char *logged(int verbosity, bool json, const ProtobufCMessage *req,
                           const struct rpc_method *method, const struct err *err)
 {

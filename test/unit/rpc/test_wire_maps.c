@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Of equal keys the last stays, wherever the map is. */
+/* Of map entries with the same key the last one stays, wherever the map is. */
 #include <stdio.h>
 #include <string.h>
 
@@ -67,7 +67,7 @@ START_TEST(maps_below_lists_and_messages_are_settled_too)
 	wire_settle_maps(&req->base);
 	ck_assert_uint_eq(t->n_segments, 1);
 	ck_assert_str_eq(t->segments[0]->value, "2");
-	/* Without an arena the lost one is ours to free. */
+	/* There is no arena here, so the removed entry has to be freed. */
 	protobuf_c_message_free_unpacked(&lost->base, NULL);
 	csi__v1__create_volume_request__free_unpacked(req, NULL);
 }

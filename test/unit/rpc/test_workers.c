@@ -14,7 +14,7 @@ static atomic_int done, running, most, order_errors, next_number;
 
 struct numbered {
 	struct queued_call queued;
-	int number, company; /* it waits until so many run */
+	int number, company; /* order of submission; it waits until so many run at once */
 };
 
 static void sleep_ms(int ms)
