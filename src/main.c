@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The only file that knows everybody: flags -> objects -> services -> server -> signals ->
+ * The only file that knows all rooms: flags -> objects -> services -> server -> signals ->
  * teardown.
  *
  * The main thread starts everything, sleeps in sigwait() and takes everything down in reverse.

@@ -3,10 +3,10 @@
  * Scope-bound cleanup.
  *
  * AUTO(fn) marks a local that is released by fn##_p when its scope ends; such a
- * local is initialised where it is declared. TAKE(var) hands the value to
- * somebody else and leaves the local empty, so that its cleanup does nothing.
- * External effects (a mount, an API object) are never undone this way: undo is
- * part of the story there and is written out.
+ * local is initialised where it is declared. TAKE(var) gives the value to a new
+ * owner and leaves the local empty, so that its cleanup does nothing.
+ * External effects (a mount, an API object) are never undone this way: their undo
+ * can fail, so it is written out.
  */
 #pragma once
 

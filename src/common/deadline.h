@@ -55,7 +55,7 @@ struct deadline deadline_in_ms(int64_t ms);
 struct deadline deadline_clamp(struct deadline d, int64_t ms);
 /*
  * A deadline earlier than d by max(min_ms, percent of the time left), but by half of the time left
- * at most: the rest is for the answer that says what was not reached in time.
+ * at most. In the time between the two, the caller can still be told what was not reached.
  */
 struct deadline deadline_reserve(struct deadline d, int64_t min_ms, int percent);
 /* Milliseconds left, rounded up, >= 0; INT_MAX for never: fits poll(). */

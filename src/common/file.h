@@ -21,7 +21,7 @@ int file_read_line(const char *path, size_t max, char **ret, struct err *err) MU
 int file_write(const char *path, const char *text, struct err *err) MUST_CHECK;
 /*
  * Makes or replaces a file: writes <path>.tmp, syncs it, renames it, syncs the directory. 0: the
- * bytes are on disk. -1: an old file may still be there, never a part of the new one.
+ * bytes are on disk. -1: <path> is the old file or the new one, never a part of it.
  */
 int file_replace(const char *path, const char *bytes, size_t n, mode_t mode, struct err *err)
 	MUST_CHECK;

@@ -3,7 +3,7 @@
 #pragma once
 
 /*
- * The wire. CSI allows 128 bytes for a string and 4 KiB for a map where a field says nothing else;
+ * The wire. CSI allows 128 bytes for a string and 4 KiB for a map, unless a field says otherwise;
  * paths, names and secrets may be longer here.
  */
 #define LIMIT_RPC_MESSAGE (1024 * 1024)   /* one request */

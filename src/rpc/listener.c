@@ -106,8 +106,8 @@ static int temporary_name(const char *path, struct sockaddr_un *ret, struct err 
 }
 
 /*
- * Mode and group are set before listen(), until when nobody can connect. `name` is the temporary
- * name.
+ * Sets mode and group, listens, then renames the socket from its temporary name. Before listen()
+ * nobody can connect, so nobody connects under another mode.
  */
 static int put_in_place(struct listener *l, const char *name, struct err *err)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A client of the driver's own socket, for the liveness probe of a pod: kubelet runs the binary
- * with
- * --probe beside the driver that serves.
+ * A client of the driver's own socket, for the liveness probe of a pod: kubelet runs the binary a
+ * second time, with --probe.
  */
 #pragma once
 
