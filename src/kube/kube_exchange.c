@@ -33,6 +33,7 @@ static void wake_sleep(void *arg)
 static bool sleep_to(struct kube *k, const struct retry_sleep *s, struct deadline until)
 {
 	struct timespec ts = deadline_timespec(until);
+
 	WITH_LOCK(&k->lock);
 	while (!k->stopping && !s->cancelled && !deadline_passed(until))
 		pthread_cond_clockwait(&k->changed, &k->lock, CLOCK_MONOTONIC, &ts);
@@ -44,10 +45,10 @@ static int sleep_until(struct kube *k, int64_t at, struct deadline d, struct err
                        const char *what)
 {
 	struct retry_sleep s = { .k = k };
-	bool stopping;
-	if (cancel_on_set(d.cancel, wake_sleep, &s))
-		return deadline_check(d, err, what);
-	stopping = sleep_to(k, &s, (struct deadline) { .at = at < d.at ? at : d.at });
+	bool stopping = false;
+
+	if (!cancel_on_set(d.cancel, wake_sleep, &s))
+		stopping = sleep_to(k, &s, (struct deadline) { .at = at < d.at ? at : d.at });
 	(void)cancel_on_set(d.cancel, NULL, NULL);
 	if (stopping)
 		return err_set(err, ERR_CANCELLED, "%s: the client is being stopped", what);
