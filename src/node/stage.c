@@ -41,12 +41,12 @@
 #include "common/mem.h"
 #include "node/check.h"
 #include "node/format.h"
-#include "node/guard.h"
 #include "node/job.h"
 #include "node/mount/fsck.h"
 #include "node/mount/mkfs.h"
 #include "node/place.h"
 #include "node/propagation.h"
+#include "node/staged.h"
 #include "node/target.h"
 
 /*
@@ -75,127 +75,16 @@ struct staging {
 	bool set_ro, was_ro; /* BLKROSET was used; the state before */
 };
 
-/* ---- what is there already ---- */
-
-static void describe_disk(const struct node *n, dev_t disk, struct str *text)
+static struct staged_want wanted(const struct staging *s)
 {
-	struct err ignored = ERR_INIT;
-	struct device dev;
-	int rc = device_by_number(&n->o.world, disk, &dev, &ignored);
-
-	str_addf(text, "device %u:%u", major(disk), minor(disk));
-	if (rc == 0)
-		str_addf(text, " (%s%s%s%s%s)", dev.path, *dev.pci ? " of function " : "", dev.pci,
-		         *dev.uuid ? ", UUID " : "", dev.uuid);
-}
-
-static int foreign(const struct staging *s, const struct place *p, struct err *err)
-{
-	struct str there AUTO(str_clear) = STR_INIT(400);
-	struct str wanted AUTO(str_clear) = STR_INIT(400);
-
-	describe_disk(s->node, p->kind == PLACE_OTHER ? p->m->devno : p->disk, &there);
-	describe_disk(s->node, s->dev.devno, &wanted);
-	return err_set(err, ERR_PRECONDITION,
-	               "%s already shows %s of %s, but the volume is on %s: unmount it by hand "
-	               "if it is a leftover",
-	               p->path, p->kind == PLACE_BLOCK ? "raw block" : p->m->fs_type, there.ptr,
-	               wanted.ptr);
-}
-
-/*
- * libmount drops context= where it sees no SELinux; a pod that counts on it must not start without.
- */
-static int check_context_kept(const struct strs *options, const struct mount *m, struct err *err)
-{
-	for (size_t i = 0; i < options->n; i++)
-		if (str_has_prefix(options->v[i], "context=") && !strstr(m->fs_options, "context="))
-			return err_set(
-				err, ERR_PRECONDITION,
-				"the mount option %s was asked for, but %s is mounted without: is "
-				"/sys/fs/selinux visible to the driver?",
-				options->v[i], m->target);
-	return 0;
-}
-
-/* A filesystem of the right disk is mounted there. 0: as wanted; 1: it is dead; -1. */
-static int check_mounted(const struct staging *s, const struct place *p, struct err *err)
-{
-	struct statvfs ignored;
-
-	if (!str_empty(s->r->cap.fs_type) && !str_eq(p->m->fs_type, s->r->cap.fs_type))
-		return err_set(err, ERR_EXISTS, "%s is already staged as %s, not as %s", p->path,
-		               p->m->fs_type, s->r->cap.fs_type);
-	if (p->m->read_only != s->read_only)
-		return err_set(err, ERR_EXISTS, "%s is already staged %s, not %s", p->path,
-		               p->m->read_only ? "read-only" : "read-write",
-		               s->read_only ? "read-only" : "read-write");
-	if (check_context_kept(&s->flags, p->m, err))
-		return -1;
-	if (guard_statvfs(s->node->guard, p->disk, p->path, &ignored, err) == 0)
-		return place_check_same(p, &s->dev, err);
-	if (!mount_errno_is_dead(err->sys))
-		return err_wrap(err, "volume is staged, but its filesystem cannot be looked at");
-	err_clear(err);
-	return 1;
-}
-
-/*
- * The right device node is bound there. The number alone could have been given to another disk:
- * compare the disks.
- */
-static int check_bound(const struct staging *s, const char *path, struct err *err)
-{
-	uint64_t seq = 0;
-	int ro = 0;
-	int fd AUTO(fd) = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-
-	if (fd < 0)
-		return err_sys(err, errno, "open the staged device %s", path);
-	if (s->diskseq && ioctl(fd, BLKGETDISKSEQ, &seq) == 0 && seq != s->diskseq)
-		return err_set(err, ERR_PRECONDITION,
-		               "%s shows disk number %llu of this boot, the volume is number %llu",
-		               path, (unsigned long long)seq, (unsigned long long)s->diskseq);
-	if (ioctl(fd, BLKROGET, &ro) == 0 && (ro != 0) != s->read_only)
-		return err_set(err, ERR_EXISTS, "%s is already staged read-%s, not read-%s", path,
-		               ro ? "only" : "write", s->read_only ? "only" : "write");
-	return 0;
-}
-
-/* 0: staged as wanted; 1: nothing (left) there; -1. */
-static int look_at_present(struct staging *s, struct err *err)
-{
-	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
-	struct place p AUTO(place_clear) = PLACE_INIT;
-	bool block = s->kind == TARGET_FILE;
-	int rc = 1;
-
-	if (mount_table_read(s->node->o.proc_root, &t, err) ||
-	    place_look_staged(&t, s->r->staging_path, s->r->volume_id, &p, err))
-		return -1;
-	if (p.kind == PLACE_NOTHING)
-		return 1;
-	if (p.kind == PLACE_OTHER)
-		return foreign(s, &p, err);
-	if (p.disk != s->dev.devno) {
-		struct device other;
-		int gone = device_by_number(&s->node->o.world, p.disk, &other, err);
-
-		if (gone < 0)
-			err_clear(err);
-		if (gone != 1)
-			return foreign(s, &p, err);
-	} else if (block != (p.kind == PLACE_BLOCK)) {
-		return err_set(err, ERR_EXISTS,
-		               "the volume is already staged at %s as %s, not as %s", p.path,
-		               block ? "a filesystem" : "raw block",
-		               block ? "raw block" : "a filesystem");
-	} else {
-		rc = block ? check_bound(s, p.path, err) : check_mounted(s, &p, err);
-	}
-	if (rc != 1)
-		return rc;
-	return place_unmount(&p, s->node->o.proc_root, true, err) ? -1 : 1;
+	return (struct staged_want) {
+		.node = s->node,
+		.r = s->r,
+		.dev = &s->dev,
+		.diskseq = s->diskseq,
+		.flags = &s->flags,
+		.read_only = s->read_only,
+	};
 }
 
 /* ---- filesystem ---- */
@@ -299,7 +188,7 @@ static int check_result(const struct staging *s, const char *fs_type, const stru
 		return err_set(err, ERR_INTERNAL, "%s is mounted on %s as %s %s, not as %s %s",
 		               s->dev.path, s->path, m->fs_type, m->read_only ? "ro" : "rw",
 		               fs_type, s->read_only ? "ro" : "rw");
-	if (check_context_kept(options, m, err))
+	if (staged_check_context(options, m, err))
 		return -1;
 	rc = place_check_same(&p, &s->dev, err);
 	if (rc == 1)
@@ -418,6 +307,7 @@ static int check_not_in_use(const struct staging *s, struct err *err)
 
 static int stage_block(struct staging *s, struct err *err)
 {
+	const struct staged_want want = wanted(s);
 	struct stat st;
 
 	if (check_not_in_use(s, err) || set_device_read_only(s, err) || make_point(s, err) ||
@@ -433,7 +323,7 @@ static int stage_block(struct staging *s, struct err *err)
 			"%s was bound to %s, but device %u:%u is there: the disk has changed "
 			"meanwhile",
 			s->dev.path, s->path, major(st.st_rdev), minor(st.st_rdev));
-	return check_bound(s, s->path, err);
+	return staged_check_block(&want, s->path, err);
 }
 
 /* ---- stage ---- */
@@ -456,6 +346,7 @@ static void undo(struct staging *s)
 
 static int stage_device(struct staging *s, struct deadline d, struct err *err)
 {
+	const struct staged_want want = wanted(s);
 	int rc;
 
 	/*
@@ -464,7 +355,7 @@ static int stage_device(struct staging *s, struct deadline d, struct err *err)
 	 */
 	if (job_join(s->node->jobs, s->r->volume_id, d, err))
 		return -1;
-	rc = look_at_present(s, err);
+	rc = staged_look(&want, err);
 	if (rc <= 0)
 		return rc;
 	rc = s->kind == TARGET_FILE ? stage_block(s, err) : stage_filesystem(s, d, err);
