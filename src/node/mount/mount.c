@@ -9,6 +9,7 @@
 #include "node/mount/mount.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <libmount/libmount.h>
 #include <limits.h>
 #include <stdlib.h>
