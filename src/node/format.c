@@ -36,6 +36,14 @@
 
 #define RECORD_MAX 4096
 
+/* One device on its way to a filesystem. */
+struct format_plan {
+	struct node *n;
+	const struct format_request *r;
+	const char *fs_type; /* the one that is made when there is none */
+	bool unfinished;     /* an interrupted xfs is there, to be forgotten first */
+};
+
 /* ---- the record ---- */
 
 static char *record_dir(const struct node *n)
@@ -61,23 +69,22 @@ char *format_boot_id(const struct node *n)
 	return file_read_line(path, 64, &id, &ignored) ? xstrdup("unknown") : id;
 }
 
-static char *record_text(const struct node *n, const struct device *dev,
-                         const struct format_request *r, const char *fs_type)
+static char *record_text(const struct format_plan *p)
 {
-	char *boot AUTO(free) = format_boot_id(n);
+	const struct device *dev = p->r->dev;
+	char *boot AUTO(free) = format_boot_id(p->n);
 
 	return xasprintf("volume=%s\nuuid=%s\nnsid=%u\nsize=%llu\nboot=%s\ndiskseq=%llu\n"
 	                 "filesystem=%s\n",
-	                 r->volume_id, dev->uuid, dev->nsid, (unsigned long long)dev->size, boot,
-	                 (unsigned long long)r->diskseq, fs_type);
+	                 p->r->volume_id, dev->uuid, dev->nsid, (unsigned long long)dev->size, boot,
+	                 (unsigned long long)p->r->diskseq, p->fs_type);
 }
 
 /* 0: there is one and it speaks of this disk and filesystem; 1: none such. */
-static int record_matches(const struct node *n, const struct device *dev,
-                          const struct format_request *r, const char *fs_type, struct err *err)
+static int record_matches(const struct format_plan *p, struct err *err)
 {
-	char *path AUTO(free) = format_record_path(n, r->volume_id);
-	char *expected AUTO(free) = record_text(n, dev, r, fs_type);
+	char *path AUTO(free) = format_record_path(p->n, p->r->volume_id);
+	char *expected AUTO(free) = record_text(p);
 	char *text AUTO(free) = NULL;
 
 	if (file_read(path, RECORD_MAX, &text, NULL, err)) {
@@ -139,9 +146,10 @@ static int check_blank(const struct device *dev, struct err *err)
  * May this device, which has no filesystem, be given one? `again`: an earlier mkfs of ours was
  * interrupted.
  */
-static int check_may_format(const struct device *dev, const struct format_request *r, bool again,
-                            struct err *err)
+static int check_may_format(const struct format_request *r, bool again, struct err *err)
 {
+	const struct device *dev = r->dev;
+
 	if (r->read_only)
 		return err_set(
 			err, ERR_PRECONDITION,
@@ -241,23 +249,23 @@ static int formatting_run(void *arg, struct err *err)
 	return 0;
 }
 
-static int run_job(struct node *n, const struct device *dev, int fd, const struct format_request *r,
-                   const char *fs_type, bool unfinished, struct deadline d, struct err *err)
+static int run_job(const struct format_plan *p, struct deadline d, struct err *err)
 {
+	const struct format_request *r = p->r;
 	struct formatting *f = xcalloc(1, sizeof(*f));
-	char *what AUTO(free) = xasprintf("mkfs.%s of %s", fs_type, dev->path);
+	char *what AUTO(free) = xasprintf("mkfs.%s of %s", p->fs_type, r->dev->path);
 
 	*f = (struct formatting) {
-		.dev = *dev,
-		.fd = fcntl(fd, F_DUPFD_CLOEXEC, 3),
-		.fs_type = xstrdup(fs_type),
+		.dev = *r->dev,
+		.fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 3),
+		.fs_type = xstrdup(p->fs_type),
 		.mkfs = r->params->mkfs,
-		.unfinished = unfinished,
-		.record_dir = record_dir(n),
-		.record_path = format_record_path(n, r->volume_id),
-		.record = record_text(n, dev, r, fs_type),
+		.unfinished = p->unfinished,
+		.record_dir = record_dir(p->n),
+		.record_path = format_record_path(p->n, r->volume_id),
+		.record = record_text(p),
 	};
-	return job_run(n->jobs,
+	return job_run(p->n->jobs,
 	               &(struct job_order) { .key = r->volume_id,
 	                                     .what = what,
 	                                     .run = formatting_run,
@@ -266,61 +274,63 @@ static int run_job(struct node *n, const struct device *dev, int fd, const struc
 	               d, err);
 }
 
-static int format(struct node *n, const struct device *dev, int fd, const struct format_request *r,
-                  const char *fs_type, bool unfinished, struct deadline d, struct fsprobe *ret,
+static int format(const struct format_plan *p, struct deadline d, struct fsprobe *ret,
                   struct err *err)
 {
-	int again = record_matches(n, dev, r, fs_type, err);
+	const struct format_request *r = p->r;
+	int again = record_matches(p, err);
 
 	if (again < 0)
 		return -1;
-	if (unfinished && again != 0)
+	if (p->unfinished && again != 0)
 		return err_set(
 			err, ERR_PRECONDITION,
 			"%s has an xfs whose mkfs was interrupted, but not on this node since it "
 			"was attached: it is not formatted again. If this volume has never held "
 			"data, clear it with "
 			"\"blkdiscard -z\"",
-			dev->path);
-	if (check_may_format(dev, r, again == 0, err) ||
-	    mkfs_check(fs_type, dev->size, &r->params->mkfs, err) ||
-	    run_job(n, dev, fd, r, fs_type, unfinished, d, err))
+			r->dev->path);
+	if (check_may_format(r, again == 0, err) ||
+	    mkfs_check(p->fs_type, r->dev->size, &r->params->mkfs, err) || run_job(p, d, err))
 		return -1;
-	return probe_result(dev, fd, fs_type, ret, err);
+	return probe_result(r->dev, r->fd, p->fs_type, ret, err);
 }
 
 /* A filesystem is there. Is it the one? */
-static int accept(struct node *n, const struct device *dev, const struct format_request *r,
-                  const struct fsprobe *found, struct err *err)
+static int accept(const struct format_plan *p, const struct fsprobe *found, struct err *err)
 {
+	const struct format_request *r = p->r;
+
 	if (filesystem_normalise(found->type) == NULL ||
 	    (!str_empty(r->fs_type) && !str_eq(found->type, r->fs_type)))
 		return err_set(err, ERR_PRECONDITION,
 		               "%s holds %s, but the volume wants %s: it is neither mounted nor "
 		               "formatted",
-		               dev->path, found->found,
-		               str_empty(r->fs_type) ? "ext4" : r->fs_type);
-	return record_remove(n, r->volume_id, err);
+		               r->dev->path, found->found, p->fs_type);
+	return record_remove(p->n, r->volume_id, err);
 }
 
-int format_ensure(struct node *n, const struct device *dev, int fd, const struct format_request *r,
-                  struct deadline d, struct fsprobe *ret, struct err *err)
+int format_ensure(struct node *n, const struct format_request *r, struct deadline d,
+                  struct fsprobe *ret, struct err *err)
 {
-	const char *fs_type = str_empty(r->fs_type) ? "ext4" : r->fs_type;
+	struct format_plan p = {
+		.n = n,
+		.r = r,
+		.fs_type = str_empty(r->fs_type) ? "ext4" : r->fs_type,
+	};
 
-	if (fsprobe_fd(fd, dev->path, ret, err))
+	if (fsprobe_fd(r->fd, r->dev->path, ret, err))
 		return -1;
 	switch (ret->kind) {
 	case FSPROBE_FILESYSTEM:
-		if (ret->unfinished && str_eq(ret->type, fs_type))
-			return format(n, dev, fd, r, fs_type, true, d, ret, err);
-		return accept(n, dev, r, ret, err);
+		p.unfinished = ret->unfinished && str_eq(ret->type, p.fs_type);
+		return p.unfinished ? format(&p, d, ret, err) : accept(&p, ret, err);
 	case FSPROBE_NOTHING:
-		return format(n, dev, fd, r, fs_type, false, d, ret, err);
+		return format(&p, d, ret, err);
 	case FSPROBE_FOREIGN:
 		break;
 	}
 	return err_set(err, ERR_PRECONDITION,
 	               "%s holds %s, but the volume wants %s: it is neither mounted nor formatted",
-	               dev->path, ret->found, fs_type);
+	               r->dev->path, ret->found, p.fs_type);
 }

@@ -242,6 +242,8 @@ static int stage_filesystem(struct staging *s, struct deadline d, struct err *er
 {
 	const struct format_request fr = {
 		.volume_id = s->r->volume_id,
+		.dev = &s->dev,
+		.fd = s->fd,
 		.fs_type = s->r->cap.fs_type,
 		.params = &s->r->params,
 		.read_only = s->read_only,
@@ -252,7 +254,7 @@ static int stage_filesystem(struct staging *s, struct deadline d, struct err *er
 
 	if (lock_device(s, d, err))
 		return -1;
-	if (format_ensure(s->node, &s->dev, s->fd, &fr, d, &fs, err) ||
+	if (format_ensure(s->node, &fr, d, &fs, err) ||
 	    check_filesystem(s->node, s->r->volume_id, &s->dev, s->fd, &fs, s->read_only, d, err))
 		return -1;
 	mount_options(s, fs.type, &options);
