@@ -80,7 +80,8 @@ static char *record_text(const struct format_plan *p)
 	                 (unsigned long long)p->r->diskseq, p->fs_type);
 }
 
-/* 0: there is one and it speaks of this disk and filesystem; 1: none such. */
+enum { RECORD_ABSENT = 1 };
+/* 0: there is a record of this very disk and filesystem; RECORD_ABSENT: none, or of another. */
 static int record_matches(const struct format_plan *p, struct err *err)
 {
 	char *path AUTO(free) = format_record_path(p->n, p->r->volume_id);
@@ -93,9 +94,9 @@ static int record_matches(const struct format_plan *p, struct err *err)
 			return err_recode(err, ERR_UNAVAILABLE);
 		}
 		err_clear(err);
-		return 1;
+		return RECORD_ABSENT;
 	}
-	return str_eq(text, expected) ? 0 : 1;
+	return str_eq(text, expected) ? 0 : RECORD_ABSENT;
 }
 
 static int record_remove(const struct node *n, const char *volume_id, struct err *err)
@@ -278,11 +279,11 @@ static int format(const struct format_plan *p, struct deadline d, struct fsprobe
                   struct err *err)
 {
 	const struct format_request *r = p->r;
-	int again = record_matches(p, err);
+	int rc = record_matches(p, err);
 
-	if (again < 0)
+	if (rc < 0)
 		return -1;
-	if (p->unfinished && again != 0)
+	if (p->unfinished && rc == RECORD_ABSENT)
 		return err_set(
 			err, ERR_PRECONDITION,
 			"%s has an xfs whose mkfs was interrupted, but not on this node since it "
@@ -290,7 +291,7 @@ static int format(const struct format_plan *p, struct deadline d, struct fsprobe
 			"data, clear it with "
 			"\"blkdiscard -z\"",
 			r->dev->path);
-	if (check_may_format(r, again == 0, err) ||
+	if (check_may_format(r, rc == 0, err) ||
 	    mkfs_check(p->fs_type, r->dev->size, &r->params->mkfs, err) || run_job(p, d, err))
 		return -1;
 	return probe_result(r->dev, r->fd, p->fs_type, ret, err);

@@ -76,7 +76,8 @@ static const struct mount *find_by_id(const struct mount_table *t, const char *v
 	return NULL;
 }
 
-/* 0: place is set, perhaps to nothing; 1: the node knows nothing of the volume; -1. */
+enum { VOLUME_UNKNOWN = 1 };
+/* *ret: the place to look at. VOLUME_UNKNOWN: no path is given, and no mount has this id. */
 static int find_place(const struct mount_table *t, const char *volume_id, const char *publish_path,
                       const char *staging_path, struct place *ret, struct err *err)
 {
@@ -87,7 +88,7 @@ static int find_place(const struct mount_table *t, const char *volume_id, const 
 	if (!str_empty(staging_path))
 		return place_look_staged(t, staging_path, volume_id, ret, err);
 	m = find_by_id(t, volume_id);
-	return m ? place_look(t, m->target, ret, err) : 1;
+	return m ? place_look(t, m->target, ret, err) : VOLUME_UNKNOWN;
 }
 
 /* ---- what is wrong with it? ---- */

@@ -106,7 +106,7 @@ int place_check_same(const struct place *p, const struct device *dev, struct err
 	    fsprobe_fd(fd, dev->path, &fs, err))
 		return -1;
 	if (str_eq(fs.uuid, uuid))
-		return is_claimed(dev) ? 0 : 1;
+		return is_claimed(dev) ? 0 : PLACE_DISK_GONE;
 	return err_set(err, ERR_PRECONDITION,
 	               "%s shows the btrfs %s, but on %s is %s with UUID %s: its disk has gone and "
 	               "its name was given to another",

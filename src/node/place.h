@@ -36,11 +36,12 @@ struct place {
 	}
 int place_look(const struct mount_table *t, const char *path, struct place *ret, struct err *err)
 	MUST_CHECK;
+enum { PLACE_DISK_GONE = 1 };
 /*
- * What only btrfs needs: its disk is known by name alone, and names are reused. Is the filesystem
- * mounted at the place the one that is on the device? 0; 1: it has the same UUID, but nobody has
- * the device claimed, so it is mounted from a disk that has gone; FAILED_PRECONDITION with both
- * UUIDs. Any other kind of place: 0.
+ * Is the btrfs mounted at the place the one on this device? mountinfo names its disk by a device
+ * path alone, and paths are reused. 0: yes, or the place shows no btrfs. PLACE_DISK_GONE: the UUID
+ * is the same, but nobody has the device claimed, so the mount is of a disk that has gone.
+ * FAILED_PRECONDITION: another btrfs, with both UUIDs.
  */
 int place_check_same(const struct place *p, const struct device *dev, struct err *err) MUST_CHECK;
 /*

@@ -87,7 +87,7 @@ static int check_staged_disk(const struct publishing *p, struct err *err)
 	if (p->r->want && check_wanted(p, &dev, err))
 		return -1;
 	rc = place_check_same(&p->staged, &dev, err);
-	if (rc == 1)
+	if (rc == PLACE_DISK_GONE)
 		return err_set(err, ERR_UNAVAILABLE,
 		               "it is staged at %s, but its disk has gone: %s is another one",
 		               p->staged.path, dev.path);
@@ -110,7 +110,11 @@ static int check_single_pod(const struct publishing *p, struct err *err)
 
 /* ---- what is at the target ---- */
 
-/* 0: published as wanted; 1: nothing (left) there; -1. */
+enum { TARGET_FREE = 1 };
+/*
+ * 0: published as wanted. TARGET_FREE: nothing is there; a mount of a disk that has gone was taken
+ * away.
+ */
 static int look_at_target(struct publishing *p, struct err *err)
 {
 	const struct place *t = &p->target;
@@ -118,7 +122,7 @@ static int look_at_target(struct publishing *p, struct err *err)
 	int rc;
 
 	if (t->kind == PLACE_NOTHING)
-		return 1;
+		return TARGET_FREE;
 	if (t->kind == p->staged.kind && t->disk == p->staged.disk) {
 		if (t->m->read_only != p->staged.m->read_only && !p->read_only)
 			return err_set(err, ERR_EXISTS, "%s is already published read-only",
@@ -132,7 +136,7 @@ static int look_at_target(struct publishing *p, struct err *err)
 	if (rc < 0)
 		err_clear(err);
 	if (rc == 1) /* a leftover of a disk that has gone */
-		return place_unmount(t, p->node->o.proc_root, true, err) ? -1 : 1;
+		return place_unmount(t, p->node->o.proc_root, true, err) ? -1 : TARGET_FREE;
 	return err_set(err, ERR_PRECONDITION,
 	               "%s already shows something else (%s on device %u:%u), not device %u:%u",
 	               t->path, t->m->fs_type, major(t->m->devno), minor(t->m->devno),
@@ -165,9 +169,11 @@ static int check_result(const struct publishing *p, const char *path, struct err
 static int bind_to(const struct publishing *p, const char *path, struct err *err)
 {
 	struct err ignored = ERR_INIT;
-	int rc = p->read_only ? mount_bind_read_only(p->staged.path, path, err) : 1;
+	int rc = MOUNT_UNSUPPORTED;
 
-	if (rc <= 0)
+	if (p->read_only)
+		rc = mount_bind_read_only(p->staged.path, path, err);
+	if (rc != MOUNT_UNSUPPORTED)
 		return rc;
 	if (mount_bind(p->staged.path, path, err))
 		return -1;
@@ -202,7 +208,7 @@ static int make_and_bind(const struct publishing *p, struct err *err)
 		return -1;
 	kill_point("publish: target made");
 	rc = mount_place(asked, &path, err);
-	if (rc == 1)
+	if (rc == MOUNT_DIR_ABSENT)
 		rc = err_set(err, ERR_UNAVAILABLE, "%s was removed by somebody", asked);
 	if (!rc)
 		rc = bind_at(p, path, err);
@@ -227,9 +233,9 @@ static int publish(struct publishing *p, struct err *err)
 	 * Asked again for the same pod, kubelet has its own binds of it by now: only a new target
 	 * counts.
 	 */
-	if (rc != 1 || check_single_pod(p, err))
-		return rc == 0 ? 0 : -1;
-	return make_and_bind(p, err);
+	if (rc != TARGET_FREE)
+		return rc;
+	return check_single_pod(p, err) ? -1 : make_and_bind(p, err);
 }
 
 int node_publish(struct node *n, const struct publish_request *r, struct deadline d,

@@ -98,7 +98,9 @@ static int make_point(struct staging *s, struct err *err)
 		return -1;
 	kill_point("stage: mount point made");
 	rc = mount_place(s->asked, &s->path, err);
-	return rc == 1 ? err_set(err, ERR_UNAVAILABLE, "%s was removed by somebody", s->asked) : rc;
+	if (rc == MOUNT_DIR_ABSENT)
+		return err_set(err, ERR_UNAVAILABLE, "%s was removed by somebody", s->asked);
+	return rc;
 }
 
 /*
@@ -191,7 +193,7 @@ static int check_result(const struct staging *s, const char *fs_type, const stru
 	if (staged_check_context(options, m, err))
 		return -1;
 	rc = place_check_same(&p, &s->dev, err);
-	if (rc == 1)
+	if (rc == PLACE_DISK_GONE)
 		return err_set(err, ERR_UNAVAILABLE, "%s was mounted on %s and has gone since",
 		               s->dev.path, s->path);
 	return rc;
@@ -358,7 +360,7 @@ static int stage_device(struct staging *s, struct deadline d, struct err *err)
 	if (job_join(s->node->jobs, s->r->volume_id, d, err))
 		return -1;
 	rc = staged_look(&want, err);
-	if (rc <= 0)
+	if (rc != STAGED_ABSENT)
 		return rc;
 	rc = s->kind == TARGET_FILE ? stage_block(s, err) : stage_filesystem(s, d, err);
 	if (rc)

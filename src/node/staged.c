@@ -57,7 +57,7 @@ int staged_check_context(const struct strs *options, const struct mount *m, stru
 	return 0;
 }
 
-/* A filesystem of the right disk is mounted there. 0: as wanted; 1: it is dead; -1. */
+/* A filesystem of the right disk is mounted there. 0: as wanted; PLACE_DISK_GONE. */
 static int check_mounted(const struct staged_want *w, const struct place *p, struct err *err)
 {
 	struct statvfs ignored;
@@ -76,7 +76,7 @@ static int check_mounted(const struct staged_want *w, const struct place *p, str
 	if (!mount_errno_is_dead(err->sys))
 		return err_wrap(err, "volume is staged, but its filesystem cannot be looked at");
 	err_clear(err);
-	return 1;
+	return PLACE_DISK_GONE;
 }
 
 /*
@@ -101,19 +101,18 @@ int staged_check_block(const struct staged_want *w, const char *path, struct err
 	return 0;
 }
 
-/* 0: staged as wanted; 1: nothing (left) there; -1. */
 int staged_look(const struct staged_want *w, struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	struct place p AUTO(place_clear) = PLACE_INIT;
 	bool block = w->r->cap.type == ACCESS_BLOCK;
-	int rc = 1;
+	int rc = PLACE_DISK_GONE;
 
 	if (mount_table_read(w->node->o.proc_root, &t, err) ||
 	    place_look_staged(&t, w->r->staging_path, w->r->volume_id, &p, err))
 		return -1;
 	if (p.kind == PLACE_NOTHING)
-		return 1;
+		return STAGED_ABSENT;
 	if (p.kind == PLACE_OTHER)
 		return foreign(w, &p, err);
 	if (p.disk != w->dev->devno) {
@@ -132,7 +131,7 @@ int staged_look(const struct staged_want *w, struct err *err)
 	} else {
 		rc = block ? staged_check_block(w, p.path, err) : check_mounted(w, &p, err);
 	}
-	if (rc != 1)
+	if (rc != PLACE_DISK_GONE)
 		return rc;
-	return place_unmount(&p, w->node->o.proc_root, true, err) ? -1 : 1;
+	return place_unmount(&p, w->node->o.proc_root, true, err) ? -1 : STAGED_ABSENT;
 }

@@ -113,7 +113,8 @@ struct scan {
 	struct err err;
 };
 
-/* Reads one range. 0: all zero, 1: not (ret says where), -1. */
+enum { RANGE_NOT_ZERO = 1 };
+/* Reads one range. 0: all zero. RANGE_NOT_ZERO: *ret says where. */
 static int scan_range(const struct scan *s, const struct range *r, uint8_t *buf, struct blank *ret,
                       struct err *err)
 {
@@ -132,7 +133,7 @@ static int scan_range(const struct scan *s, const struct range *r, uint8_t *buf,
 	if (at == r->n)
 		return 0;
 	*ret = (struct blank) { false, r->from + at, buf[at] };
-	return 1;
+	return RANGE_NOT_ZERO;
 }
 
 static void decide(struct scan *s, size_t i, int rc, const struct blank *found,
@@ -198,6 +199,6 @@ int blank_check(int fd, const char *name, uint64_t size, struct blank *ret, stru
 	/* Blank is what was read to the last range, not what nothing was found on. */
 	if (s->rc == 0 && s->zero != s->plan.n)
 		abort();
-	*ret = s->rc ? s->found : (struct blank) { .is_blank = true };
+	*ret = s->rc == RANGE_NOT_ZERO ? s->found : (struct blank) { .is_blank = true };
 	return 0;
 }

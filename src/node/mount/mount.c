@@ -204,7 +204,7 @@ int mount_place(const char *path, char **ret, struct err *err)
 		*slash = '\0';
 	dir = realpath(!slash ? "." : slash == copy_of ? "/" : copy_of, NULL);
 	if (!dir && (errno == ENOENT || errno == ENOTDIR))
-		return 1;
+		return MOUNT_DIR_ABSENT;
 	if (!dir)
 		return err_sys(err, errno, "resolve the directory of %s", path);
 	*ret = xasprintf("%s/%s", str_eq(dir, "/") ? "" : dir, name);
@@ -364,12 +364,12 @@ int mount_bind_read_only(const char *source, const char *target, struct err *err
 
 	/* EPERM: what container runtimes answer for a call that they do not know. */
 	if (fd < 0 && (errno == ENOSYS || errno == EPERM))
-		return 1;
+		return MOUNT_UNSUPPORTED;
 	if (fd < 0)
 		return err_sys(err, errno, "bind %s to %s", source, target);
 	if (mount_setattr(fd, "", AT_EMPTY_PATH, &read_only, sizeof(read_only)) < 0)
 		return errno == ENOSYS || errno == EPERM
-		               ? 1
+		               ? MOUNT_UNSUPPORTED
 		               : err_sys(err, errno, "make the bind of %s read-only", source);
 	if (move_mount(fd, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH) < 0)
 		return err_sys(err, errno, "bind %s to %s", source, target);
@@ -403,7 +403,7 @@ int mount_remove(const char *target, bool lazy, struct err *err)
 	if (umount2(target, UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0)) == 0)
 		return 0;
 	if (errno == EINVAL || errno == ENOENT)
-		return 1;
+		return MOUNT_ABSENT;
 	return err_sys(err, errno, "unmount %s", target);
 }
 

@@ -62,10 +62,11 @@ const struct mount *mount_containing(const struct mount_table *t, const char *pa
 /* Two lines for one mount point: a shared parent that is mounted twice shows each child twice. */
 bool mount_same_place(const struct mount_table *t, const struct mount *a, const struct mount *b);
 
+enum { MOUNT_DIR_ABSENT = 1 };
 /*
  * The name that mountinfo has for a path: its directory resolved, the last component as it is, so
- * that a mount which hangs there is not touched. 0, 1: the directory does not exist (so nothing is
- * there).
+ * that a mount which hangs there is not touched. MOUNT_DIR_ABSENT: the directory does not exist, so
+ * nothing is mounted there. *ret is malloc'ed.
  */
 int mount_place(const char *path, char **ret, struct err *err) MUST_CHECK;
 
@@ -81,13 +82,15 @@ int mount_flags_check(const char *const *flags, size_t n, struct strs *ret, stru
 int mount_filesystem(const char *device, const char *target, const char *fs_type,
                      const struct strs *options, struct err *err) MUST_CHECK;
 int mount_bind(const char *source, const char *target, struct err *err) MUST_CHECK;
-/* A bind that is read-only from its first moment. 1: this kernel (before 5.12) cannot do that. */
+enum { MOUNT_UNSUPPORTED = 1 };
+/* A bind that is read-only from its first moment. MOUNT_UNSUPPORTED: kernels before 5.12. */
 int mount_bind_read_only(const char *source, const char *target, struct err *err) MUST_CHECK;
 /* Makes one mount point (not its filesystem) read-only; other flags of it stay. */
 int mount_set_read_only(const char *target, struct err *err) MUST_CHECK;
+enum { MOUNT_ABSENT = 1 };
 /*
  * Takes away the topmost mount; a symbolic link is not followed. lazy: detach it now, whatever uses
- * it. Nothing mounted there: 1.
+ * it. MOUNT_ABSENT: nothing is mounted there.
  */
 int mount_remove(const char *target, bool lazy, struct err *err) MUST_CHECK;
 /* Is this errno what a filesystem answers whose device has gone? */
