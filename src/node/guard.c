@@ -92,6 +92,7 @@ static void shared_put(struct shared *s)
 
 	{
 		WITH_LOCK(&s->lock);
+		assert(s->holders);
 		last = --s->holders == 0;
 	}
 	if (!last)
@@ -115,8 +116,10 @@ void guard_set_statvfs(struct guard *g, int (*fn)(const char *path, struct statv
 	g->shared->statvfs = fn ? fn : look;
 }
 
-static void look_put_locked(struct look *l)
+static void look_put_locked(struct shared *s, struct look *l)
 {
+	assert_locked(&s->lock);
+	assert(l->holders);
 	if (--l->holders)
 		return;
 	free(l->path);
@@ -125,6 +128,7 @@ static void look_put_locked(struct look *l)
 
 static void unlink_locked(struct shared *s, struct look *l)
 {
+	assert_locked(&s->lock);
 	for (struct look **p = &s->looks; *p; p = &(*p)->next)
 		if (*p == l) {
 			*p = l->next;
@@ -146,7 +150,7 @@ static void *helper_main(void *arg)
 		h.look->sys = sys;
 		h.look->done = true;
 		unlink_locked(h.shared, h.look);
-		look_put_locked(h.look);
+		look_put_locked(h.shared, h.look);
 		pthread_cond_broadcast(&h.shared->changed);
 	}
 	shared_put(h.shared);
@@ -180,6 +184,7 @@ static struct look *begin_locked(struct shared *s, dev_t devno, const char *path
 	struct look *l = xcalloc(1, sizeof(*l));
 	int rc;
 
+	assert_locked(&s->lock);
 	*l = (struct look) { .next = s->looks,
 		             .devno = devno,
 		             .path = xstrdup(path),
@@ -193,7 +198,7 @@ static struct look *begin_locked(struct shared *s, dev_t devno, const char *path
 	s->holders--;
 	s->looks = l->next;
 	l->holders = 1;
-	look_put_locked(l);
+	look_put_locked(s, l);
 	err_sys(err, rc, "start a thread to look at %s", path);
 	return NULL;
 }
@@ -243,6 +248,6 @@ int guard_statvfs(struct guard *g, dev_t devno, const char *path, struct statvfs
 	}
 	if (rc == 0)
 		*ret = l->result;
-	look_put_locked(l);
+	look_put_locked(s, l);
 	return rc;
 }

@@ -57,6 +57,7 @@ static bool staged_for(const struct mount *m, const char *volume_id)
 	struct err ignored = ERR_INIT;
 	size_t n;
 
+	assert(str_has_suffix(m->target, GLOBAL_MOUNT));
 	return file_read(path, VOL_DATA_MAX, &text, &n, &ignored) == 0 &&
 	       json_parse(path, text, n, &tree, &ignored) == 0 &&
 	       str_eq(json_str(tree, "volumeHandle"), volume_id);

@@ -182,10 +182,11 @@ static bool holds_place(const struct suspect *s)
 
 	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
 		char *path AUTO(free) = xasprintf("%s/%s/%s", q->proc_root, s->pid, places[i].link);
+		char *name AUTO(free) = NULL;
 
 		if (look_at(q, path) != MATCH_FILE)
 			continue;
-		char *name AUTO(free) = read_link("%s", path);
+		name = read_link("%s", path);
 		found(s, places[i].has, name ? name : "a directory of it", places[i].end);
 		return true;
 	}

@@ -60,6 +60,7 @@ static void jobs_put(struct jobs *j)
 
 	{
 		WITH_LOCK(&j->lock);
+		assert(j->holders);
 		last = --j->holders == 0;
 	}
 	if (!last)
@@ -86,6 +87,7 @@ static void job_put(struct job *job)
 
 	{
 		WITH_LOCK(&job->jobs->lock);
+		assert(job->holders);
 		last = --job->holders == 0;
 	}
 	if (last)
@@ -95,6 +97,7 @@ static void job_put(struct job *job)
 /* Takes it from the list; the caller has to put the list's hold, outside the lock. */
 static bool unlist_locked(struct job *job)
 {
+	assert_locked(&job->jobs->lock);
 	for (struct job **p = &job->jobs->list; *p; p = &(*p)->next)
 		if (*p == job) {
 			*p = job->next;
@@ -254,6 +257,7 @@ static struct job *job_new(struct jobs *j, const struct job_order *o)
 
 static struct job *find_locked(struct jobs *j, const char *key)
 {
+	assert_locked(&j->lock);
 	for (struct job *job = j->list; job; job = job->next)
 		if (str_eq(job->order.key, key))
 			return job;

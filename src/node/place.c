@@ -165,6 +165,7 @@ const struct mount *place_elsewhere(const struct mount_table *t, const struct pl
 	const char *root = p->kind == PLACE_BLOCK || whole ? p->m->root : NULL;
 	const struct mount *m = after;
 
+	assert(p->kind == PLACE_FILESYSTEM || p->kind == PLACE_BLOCK);
 	while ((m = mount_of(t, p->m->devno, root, m))) {
 		if (mount_same_place(t, m, p->m))
 			continue;

@@ -20,11 +20,13 @@ static int load_nvme(const char *sysfs, struct str *did, struct err *err)
 	char *driver AUTO(free) = xasprintf("%s/bus/pci/drivers/nvme", sysfs);
 	struct strs argv AUTO(strs_clear) = STRS_INIT;
 	struct str output AUTO(str_clear) = STR_INIT(1000);
+	int rc;
+
 	if (path_exists(driver))
 		return 0;
 	strs_add(&argv, "modprobe");
 	strs_add(&argv, "nvme");
-	int rc = spawn_run(&argv, deadline_in_ms(MODPROBE_MS), &output, err);
+	rc = spawn_run(&argv, deadline_in_ms(MODPROBE_MS), &output, err);
 	if (rc > 0)
 		return err_set(err, ERR_UNAVAILABLE,
 		               "load the kernel module nvme: modprobe exited with %d: %s", rc,
@@ -41,6 +43,7 @@ int node_prepare(const struct node *n, struct str *did, struct err *err)
 	struct str made AUTO(str_clear) = STR_INIT(1000);
 	struct err load = ERR_INIT, create = ERR_INIT;
 	int rc = 0;
+
 	if (o->load_driver && load_nvme(o->world.sysfs, did, &load))
 		rc = -1;
 	if (o->create_vfs && device_create_vfs(&o->world, &made, &create))

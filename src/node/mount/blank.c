@@ -58,8 +58,7 @@ static void add(struct plan *p, uint64_t from, uint64_t to)
 	while (from < to) {
 		size_t n = to - from < CHUNK ? (size_t)(to - from) : CHUNK;
 
-		if (p->n == RANGES_MAX)
-			abort();
+		assert(p->n < RANGES_MAX);
 		p->ranges[p->n++] = (struct range) { from, n };
 		from += n;
 	}
@@ -196,9 +195,8 @@ int blank_check(int fd, const char *name, uint64_t size, struct blank *ret, stru
 		*err = s->err;
 		return -1;
 	}
-	/* Blank is what was read to the last range, not what nothing was found on. */
-	if (s->rc == 0 && s->zero != s->plan.n)
-		abort();
+	/* Blank means that every range was read; "nothing was found" would not do. */
+	assert(s->rc || s->zero == s->plan.n);
 	*ret = s->rc == RANGE_NOT_ZERO ? s->found : (struct blank) { .is_blank = true };
 	return 0;
 }

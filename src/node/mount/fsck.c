@@ -64,6 +64,7 @@ static const char *finding(struct str *output)
 {
 	static const char before[] = SPAWN_FD_PATH ": ", summary[] = "UNEXPECTED INCONSISTENCY";
 	char *found = NULL;
+	size_t n;
 
 	for (char *line = output->ptr; line; line = strchr(line, '\n')) {
 		line += *line == '\n';
@@ -72,8 +73,7 @@ static const char *finding(struct str *output)
 	}
 	if (!found)
 		return spawn_last_line(output);
-	size_t n = strcspn(found, "\n");
-
+	n = strcspn(found, "\n");
 	while (n && found[n - 1] == ' ')
 		n--;
 	found[n] = '\0';

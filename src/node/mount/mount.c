@@ -175,15 +175,15 @@ static char *path_in_filesystem(const struct mount *parent, const char *path)
 bool mount_same_place(const struct mount_table *t, const struct mount *a, const struct mount *b)
 {
 	const struct mount *up_a = parent_of(t, a), *up_b = parent_of(t, b);
+	char *path_a AUTO(free) = NULL, *path_b AUTO(free) = NULL;
 
 	if (str_eq(a->target, b->target))
 		return true;
 	if (!up_a || !up_b || up_a->devno != up_b->devno || !is_below(a->target, up_a->target) ||
 	    !is_below(b->target, up_b->target))
 		return false;
-	char *path_a AUTO(free) = path_in_filesystem(up_a, a->target);
-	char *path_b AUTO(free) = path_in_filesystem(up_b, b->target);
-
+	path_a = path_in_filesystem(up_a, a->target);
+	path_b = path_in_filesystem(up_b, b->target);
 	return str_eq(path_a, path_b);
 }
 
@@ -192,11 +192,12 @@ int mount_place(const char *path, char **ret, struct err *err)
 	char *copy_of AUTO(free) = xstrdup(path);
 	size_t n = strlen(copy_of);
 	char *slash, *dir AUTO(free) = NULL;
+	const char *name;
 
 	while (n > 1 && copy_of[n - 1] == '/')
 		copy_of[--n] = '\0';
 	slash = strrchr(copy_of, '/');
-	const char *name = slash ? slash + 1 : copy_of;
+	name = slash ? slash + 1 : copy_of;
 	if (str_empty(name) || str_eq(name, ".") || str_eq(name, ".."))
 		return err_set(err, ERR_INVALID, "path %s: names no file or directory of its own",
 		               path);
@@ -268,11 +269,13 @@ int mount_flags_check(const char *const *flags, size_t n, struct strs *ret, stru
 		bool quoted = false;
 
 		for (const char *p = start;; p++) {
+			char *one AUTO(free) = NULL;
+
 			if (*p == '"')
 				quoted = !quoted;
 			if (*p && (*p != ',' || quoted))
 				continue;
-			char *one AUTO(free) = xstrndup(start, (size_t)(p - start));
+			one = xstrndup(start, (size_t)(p - start));
 			if (check_flag(one, err))
 				return -1;
 			if (!str_empty(one))
