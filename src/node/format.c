@@ -90,7 +90,7 @@ static int record_matches(const struct format_plan *p, struct err *err)
 
 	if (file_read(path, RECORD_MAX, &text, NULL, err)) {
 		if (err->code != ERR_NOT_FOUND) {
-			err_wrap(err, "is there a formatting record of this volume?");
+			err_wrap(err, "read the formatting record of this volume");
 			return err_recode(err, ERR_UNAVAILABLE);
 		}
 		err_clear(err);
@@ -208,7 +208,8 @@ static int record_write(const struct formatting *f, struct err *err)
 {
 	if (dir_make(f->record_dir, 0700, err) ||
 	    file_replace(f->record_path, f->record, strlen(f->record), 0600, err)) {
-		err_wrap(err, "%s is not formatted: the record of it cannot be kept", f->dev.path);
+		err_wrap(err, "%s is not formatted: its formatting record cannot be written",
+		         f->dev.path);
 		return err_recode(err, ERR_UNAVAILABLE);
 	}
 	return 0;

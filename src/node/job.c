@@ -340,7 +340,7 @@ int job_forget(struct jobs *j, const char *key, struct err *err)
 			return 0;
 		if (!job->ended)
 			return err_set(err, ERR_ABORTED,
-			               "%s has been running for %.1f s: once it has ended",
+			               "%s has been running for %.1f s; retry when it has ended",
 			               job->order.what, seconds_since(job->since));
 		unlist_locked(job);
 	}

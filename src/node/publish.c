@@ -158,7 +158,8 @@ static int check_result(const struct publishing *p, const char *path, struct err
 		               "unstaged meanwhile",
 		               major(p->staged.disk), minor(p->staged.disk), path);
 	if (p->read_only && !now.m->read_only)
-		return err_set(err, ERR_INTERNAL, "%s did not get read-only", path);
+		return err_set(err, ERR_INTERNAL, "%s was bound read-only, but it is writable",
+		               path);
 	return 0;
 }
 

@@ -143,8 +143,7 @@ static void warn_of_journal(const struct staging *s, const char *fs_type)
 	    !ext_state_read(s->fd, s->dev.path, &state, &ignored) && state.journal_dirty)
 		log_msg(LOG_WARNING,
 		        "volume %s is staged read-only with a journal that was not replayed: what "
-		        "was "
-		        "written last may be missing; a stage that may write replays it",
+		        "was written last may be missing; a read-write stage replays it",
 		        s->r->volume_id);
 }
 
@@ -233,8 +232,8 @@ static int lock_device(const struct staging *s, struct deadline d, struct err *e
 			return err_set(
 				err, ERR_ABORTED,
 				"%s is locked by another process: a mkfs or e2fsck that was "
-				"begun before the driver was restarted goes on (see lslocks, "
-				"fuser %s); once it has ended",
+				"begun before the driver was restarted still runs (see lslocks, "
+				"fuser %s); retry when it has ended",
 				s->dev.path, s->dev.path);
 	}
 	return 0;
@@ -292,8 +291,7 @@ static int set_device_read_only(struct staging *s, struct err *err)
 	kill_point("stage: device switched to read-only or back");
 	if (ioctl(s->fd, BLKROGET, &was) < 0 || was != want)
 		return err_set(err, ERR_PRECONDITION,
-		               "%s is write-protected by its controller, and "
-		               "%s wants to write",
+		               "%s is write-protected by its controller, and %s wants to write",
 		               s->dev.path, access_mode_name(s->r->cap.mode));
 	return 0;
 }

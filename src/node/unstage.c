@@ -106,8 +106,7 @@ static int refuse_while_written(const struct unstaging *u, struct deadline d, st
 	if (idle.n)
 		log_msg(LOG_WARNING,
 		        "volume %s is unstaged, but a loop device was left over it: %s; free it "
-		        "with "
-		        "losetup -d",
+		        "with losetup -d",
 		        u->volume_id, idle.v[0]);
 	return 0;
 }

@@ -121,7 +121,7 @@ static int build_argv(const struct maker *m, const struct mkfs_params *params, s
 	struct utsname kernel;
 
 	if (uname(&kernel) < 0)
-		return err_sys(err, errno, "which kernel is this?");
+		return err_sys(err, errno, "read the kernel's release");
 	if (mkfs_features_off(m->fs_type, m->argv[0], kernel.release, &off, err))
 		return -1;
 	for (size_t i = 0; i < ARRAY_LEN(m->argv) && m->argv[i]; i++)
