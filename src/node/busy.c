@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Why an unmount is refused by the kernel: a mount below it, a loop device over it, or a process
- * with something of this very mount (its other mounts are in nobody's way). Looked for in this
- * order. Owns nothing.
+ * Finds why the kernel refuses an unmount. Looks, in this order, for a mount below it, a loop
+ * device over it, and processes that use this very mount (other mounts of the same disk do not keep
+ * it busy). Owns nothing.
  */
 #include "node/busy.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * place_unmount() that says who is in the way: "Device or resource busy" alone sends a person
- * searching.
+ * place_unmount() with an error that names what keeps the mount busy: "Device or resource busy"
+ * alone helps no operator.
  */
 #pragma once
 
@@ -10,8 +10,8 @@
 #include "node/place.h"
 
 /*
- * A mount that is busy: UNAVAILABLE naming what is mounted below it, the loop devices over it, the
- * processes that hold it.
+ * UNAVAILABLE when the mount is busy; the text names what is mounted below it, the loop device over
+ * it, or the processes that hold it.
  */
 int busy_unmount(const struct node *n, const struct place *p, bool lazy, struct deadline d,
                  struct err *err) MUST_CHECK;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When is a filesystem checked? An ext3 or ext4 that is to be written, when its superblock asks for
- * it, and nobody has the device: e2fsck beside a mount destroys what it means to repair. A check
- * takes one of the turns of formatting, for both may need much memory. xfs and btrfs have no such
- * question: mounting them answers it.
+ * Decides when a filesystem is checked: an ext3 or ext4 that will be written, when its superblock
+ * asks for a check and nobody else uses the device (e2fsck destroys a filesystem that is mounted).
+ * Checks and mkfs share the limit of jobs that run at once, because both may need much memory. xfs
+ * and btrfs are never checked here: mounting them finds their damage.
  */
 #include "node/check.h"
 
@@ -27,7 +27,7 @@ static int check_unused(const struct device *dev, struct err *err)
 	return device_open(dev, O_RDONLY | O_EXCL, &fd, NULL, err);
 }
 
-/* All that e2fsck needs when the call that wanted it has ended. */
+/* Everything the job needs: the call that starts it may end first. */
 struct checking {
 	int fd;
 	char name[sizeof((struct device *)0)->path];

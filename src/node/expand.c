@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Growth on the node: the device has grown already (or not: then OUT_OF_RANGE), the filesystem
- * follows. Raw block has nothing to grow. Never shrinks. An expansion that was done before is done
- * again as a no-op.
+ * Grows a volume's filesystem to the size that its device already has. A device that has not grown
+ * is OUT_OF_RANGE. Raw block has nothing to grow here. Never shrinks; a repeated expansion changes
+ * nothing.
  */
 #include "node/node.h"
 
@@ -17,8 +17,8 @@ static int check_range(const struct expand_request *r, const struct device *dev,
 
 	if (r->required > dev->size)
 		return err_set(err, ERR_RANGE,
-		               "%s asked for, but its device %s has %s: the backend has "
-		               "not grown it",
+		               "%s asked for, but its device %s has %s: "
+		               "the backend has not grown it",
 		               str_bytes(r->required, want), dev->path, str_bytes(dev->size, have));
 	if (r->limit && dev->size > r->limit)
 		return err_set(err, ERR_RANGE, "at most %s asked for, but its device %s has %s",
@@ -38,8 +38,8 @@ static int check_type(const struct expand_request *r, const struct located *l, s
 }
 
 /*
- * Where the filesystem can be written: a read-only publish is no place to grow it from. NULL:
- * nowhere on this node.
+ * A read-write mount of the filesystem, through which the tools can grow it. NULL: this node has
+ * none.
  */
 static const struct mount *writable_mount(const struct located *l)
 {
@@ -63,7 +63,7 @@ static int expand(struct node *n, const struct expand_request *r, struct deadlin
 		return 0;
 	kill_point("expand: device is large enough");
 	m = writable_mount(l);
-	/* Read-only here: it grows when it is staged where it may be written. */
+	/* Without a read-write mount it grows at the next read-write stage. */
 	return m ? fs_grow(m->fs_type, l->dev.path, m->target, d, err) : 0;
 }
 

@@ -4,20 +4,21 @@
  *
  * Theory of operation. A device may be formatted only when (1) it can be read, (2) libblkid finds
  * no signature anywhere it knows, (3) it is blank (blank.h), (4) nobody has it open exclusively,
- * and (5) the volume's formatPolicy and access mode allow it. `unformatted` does without (3),
- * `never` and reader-only modes without formatting.
+ * and (5) the volume's formatPolicy and access mode allow it. With formatPolicy `unformatted` (3)
+ * is not required; with `never`, and with reader-only modes, nothing is formatted.
  *
- * A killed mkfs leaves a device that is neither blank nor formatted, or an xfs that says so ("in
- * progress"). Such a volume would be refused for ever. So before mkfs a record is written to
- * <plugin dir>/formatting and made durable: "this disk was proven empty and is being formatted". It
- * is removed after mkfs. A later stage that finds the record, the same identity and no complete
- * filesystem formats again. The identity has the kernel's number for this very attachment (diskseq,
- * boot id): a volume that was elsewhere meanwhile may have got data there, and a record of before
- * proves nothing about it. Then, and on another node, it is refused, and the text says how to clear
- * the device. A complete filesystem always beats a record.
+ * A killed mkfs leaves a device that is neither blank nor formatted, or an xfs that is marked "in
+ * progress". Rule (3) would refuse such a volume for ever. So, before mkfs runs, a record is
+ * written to <plugin dir>/formatting and fsynced: this disk was empty and is being formatted. It is
+ * removed after mkfs. A later stage that finds the record, the same identity and no complete
+ * filesystem formats again. The identity includes the kernel's numbers of this very attachment
+ * (diskseq, boot id): a volume that was attached to another node meanwhile may hold data from
+ * there, about which an old record says nothing. Such a volume, and one without a record on this
+ * node, is refused; the text says how to clear the device. A complete filesystem always wins over a
+ * record.
  *
- * mkfs runs to its end even when the caller has gone, as a job (job.h) that has all it needs; a
- * retry joins it, then meets the finished filesystem.
+ * mkfs runs as a job (job.h), to its end even when its caller has gone; a retry waits for the job
+ * and then finds the finished filesystem.
  */
 #include "node/format.h"
 
@@ -36,12 +37,12 @@
 
 #define RECORD_MAX 4096
 
-/* One device on its way to a filesystem. */
+/* A request, and what was decided about it. */
 struct format_plan {
 	struct node *n;
 	const struct format_request *r;
-	const char *fs_type; /* the one that is made when there is none */
-	bool unfinished;     /* an interrupted xfs is there, to be forgotten first */
+	const char *fs_type; /* the one to make when there is none */
+	bool unfinished;     /* an xfs is there whose mkfs was interrupted */
 };
 
 /* ---- the record ---- */
@@ -111,8 +112,8 @@ static int record_remove(const struct node *n, const char *volume_id, struct err
 /* ---- decisions ---- */
 
 /*
- * Claims the device for a moment: mounted, part of a RAID or held by a virtual machine it cannot be
- * claimed.
+ * Opens the device exclusively for a moment, which fails while it is mounted, part of a RAID or
+ * used by a virtual machine.
  */
 static int check_unused(const struct device *dev, struct err *err)
 {
@@ -144,8 +145,8 @@ static int check_blank(const struct device *dev, struct err *err)
 }
 
 /*
- * May this device, which has no filesystem, be given one? `again`: an earlier mkfs of ours was
- * interrupted.
+ * May this device, which has no filesystem, be formatted? `again`: the record proves that an
+ * earlier mkfs of this driver was interrupted.
  */
 static int check_may_format(const struct format_request *r, bool again, struct err *err)
 {
@@ -182,13 +183,13 @@ static int probe_result(const struct device *dev, int fd, const char *fs_type, s
 
 /* ---- the job ---- */
 
-/* All that mkfs needs when the call that wanted it has ended. */
+/* Everything the job needs: the call that starts it may end first. */
 struct formatting {
 	struct device dev;
 	int fd;
 	char *fs_type;
 	struct mkfs_params mkfs;
-	bool unfinished; /* an interrupted xfs is there, to be forgotten first */
+	bool unfinished; /* the superblock of an interrupted xfs is cleared first */
 	char *record_dir, *record_path, *record;
 };
 
@@ -224,7 +225,7 @@ static int run_mkfs(const struct formatting *f, struct err *err)
 		kill_point("format: mkfs done");
 		return 0;
 	}
-	if (err->code == ERR_NOT_FOUND) { /* never started: the device is as it was */
+	if (err->code == ERR_NOT_FOUND) { /* mkfs was not started: the device is unchanged */
 		struct err ignored = ERR_INIT;
 
 		IGNORE_RESULT(file_remove(f->record_path, &ignored));
@@ -289,8 +290,7 @@ static int format(const struct format_plan *p, struct deadline d, struct fsprobe
 			err, ERR_PRECONDITION,
 			"%s has an xfs whose mkfs was interrupted, but not on this node since it "
 			"was attached: it is not formatted again. If this volume has never held "
-			"data, clear it with "
-			"\"blkdiscard -z\"",
+			"data, clear it with \"blkdiscard -z\"",
 			r->dev->path);
 	if (check_may_format(r, rc == 0, err) ||
 	    mkfs_check(p->fs_type, r->dev->size, &r->params->mkfs, err) || run_job(p, d, err))
@@ -298,7 +298,7 @@ static int format(const struct format_plan *p, struct deadline d, struct fsprobe
 	return probe_result(r->dev, r->fd, p->fs_type, ret, err);
 }
 
-/* A filesystem is there. Is it the one? */
+/* The device has a filesystem: is it one that the volume wants? */
 static int accept(const struct format_plan *p, const struct fsprobe *found, struct err *err)
 {
 	const struct format_request *r = p->r;
@@ -306,8 +306,8 @@ static int accept(const struct format_plan *p, const struct fsprobe *found, stru
 	if (filesystem_normalise(found->type) == NULL ||
 	    (!str_empty(r->fs_type) && !str_eq(found->type, r->fs_type)))
 		return err_set(err, ERR_PRECONDITION,
-		               "%s holds %s, but the volume wants %s: it is neither mounted nor "
-		               "formatted",
+		               "%s holds %s, but the volume wants %s: "
+		               "it is neither mounted nor formatted",
 		               r->dev->path, found->found, p->fs_type);
 	return record_remove(p->n, r->volume_id, err);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a device to a filesystem that may be mounted, or a refusal: the only place that ever lets
- * mkfs run.
+ * Makes sure that a device has a filesystem that may be mounted, or refuses. Nothing else runs
+ * mkfs.
  */
 #pragma once
 
@@ -14,22 +14,21 @@ struct format_request {
 	const char *volume_id;
 	const struct device *dev;
 	int fd;              /* open on it for reading */
-	const char *fs_type; /* "" : whatever is there; ext4 when nothing is */
+	const char *fs_type; /* "": any that is there, or a new ext4 */
 	const struct volume_params *params;
-	bool read_only;   /* never formats */
-	uint64_t diskseq; /* of fd: which disk this is until the next boot; 0: this kernel has none
-	                   */
+	bool read_only;   /* then it is never formatted */
+	uint64_t diskseq; /* of fd: the disk's number until the next boot; 0: unknown */
 };
 
 /*
- * *ret: the filesystem that is there now, complete. FAILED_PRECONDITION
- * with what was found where when it is something else or data without a signature; UNAVAILABLE when
- * it cannot be read. The deadline ends the wait, never an mkfs that runs: it goes on as the
- * volume's job (job.h), which the caller has joined before it calls this.
+ * *ret: the complete filesystem that the device has now. FAILED_PRECONDITION: another filesystem,
+ * or data without a signature; the text says what was found where. UNAVAILABLE: the device cannot
+ * be read. The deadline ends the wait, not the mkfs, which keeps running as the volume's job
+ * (job.h). The caller has joined an earlier job of the volume.
  */
 int format_ensure(struct node *n, const struct format_request *r, struct deadline d,
                   struct fsprobe *ret, struct err *err) MUST_CHECK;
 /* <plugin dir>/formatting/<hash of the volume id>, malloc'ed. */
 char *format_record_path(const struct node *n, const char *volume_id);
-/* What a record says of the time that it was written in, malloc'ed. */
+/* The boot id as records have it, malloc'ed; "unknown" when the kernel does not say. */
 char *format_boot_id(const struct node *n);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Guarded statvfs. Owns a list of looks in progress; a look is shared by its helper thread and its
- * callers and dies with the last of them, so a helper that never returns keeps 300 bytes and its
- * small stack, once per dead filesystem. The lock guards the list and the looks' fields; no system
- * call runs under it.
+ * Guarded statvfs. Owns a list of looks in progress. A look is shared by its helper thread and its
+ * callers and freed by the last of them, so a helper that never returns keeps 300 bytes and its
+ * small stack, once per dead filesystem. The lock guards the list and the looks' fields; no
+ * filesystem is asked under it.
  */
 #include "node/guard.h"
 
@@ -51,7 +51,8 @@ struct helper {
 };
 
 /*
- * An xfs that has shut itself down still answers statvfs from memory, but gives no directory entry.
+ * statvfs() and a read of the first directory entry: an xfs that has shut itself down still answers
+ * statvfs() from memory, but reads no directory.
  */
 static int look(const char *path, struct statvfs *ret)
 {
@@ -175,10 +176,7 @@ static int start_helper(struct shared *s, struct look *l)
 	return rc;
 }
 
-/*
- * Under the lock. The caller holds the look that is returned; NULL with err when no thread could be
- * had.
- */
+/* Starts a look, which the caller then holds. NULL with *err: no thread could be started. */
 static struct look *begin_locked(struct shared *s, dev_t devno, const char *path, struct err *err)
 {
 	struct look *l = xcalloc(1, sizeof(*l));
@@ -206,8 +204,8 @@ static struct look *begin_locked(struct shared *s, dev_t devno, const char *path
 static int hangs(const struct look *l, const char *path, struct err *err)
 {
 	err_set(err, ERR_UNAVAILABLE,
-	        "the filesystem on device %u:%u at %s has not answered for %.1f s: its device "
-	        "hangs",
+	        "the filesystem on device %u:%u at %s has not answered for %.1f s: "
+	        "its device hangs",
 	        major(l->devno), minor(l->devno), path, (double)(monotonic_ns() - l->since) / 1e9);
 	err->sys = ETIMEDOUT;
 	return -1;

@@ -2,8 +2,8 @@
 /*
  * A look at a filesystem that may never answer. statvfs(2) of a filesystem whose device hangs
  * blocks without end and cannot be interrupted; so a helper thread makes the call and the caller
- * stops waiting after GUARD_MS. One helper per filesystem: while it hangs, later callers are told
- * so at once, and no second thread is spent.
+ * stops waiting after GUARD_MS. One helper per filesystem: while it hangs, later callers get the
+ * error at once, and no second thread is started.
  */
 #pragma once
 
@@ -21,10 +21,10 @@ struct guard *guard_new(void);
  */
 struct guard *guard_free(struct guard *g);
 /*
- * statvfs(path), which lies on the filesystem `devno`, and a read of its first directory entry.
- * UNAVAILABLE when it does not answer in time; err->sys is the errno of a call that failed.
+ * statvfs() of `path`, which lies on the filesystem `devno`, and a read of its first directory
+ * entry. UNAVAILABLE: no answer within GUARD_MS. When a call fails, err->sys is its errno.
  */
 int guard_statvfs(struct guard *g, dev_t devno, const char *path, struct statvfs *ret,
                   struct err *err) MUST_CHECK;
-/* Tests: what is called instead of statvfs(); NULL restores. */
+/* For tests: `fn` is called instead; NULL restores the real look. */
 void guard_set_statvfs(struct guard *g, int (*fn)(const char *path, struct statvfs *ret));

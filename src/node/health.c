@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Health of volumes and of the node's storage, read from mountinfo and sysfs at the moment of the
- * question: no state, no watcher. A fault is an answer, not an error; an error means that it could
- * not be found out.
+ * Health of volumes and of the node's storage, read from mountinfo and sysfs at each call: no
+ * state, no watcher. A fault is an answer, not an error; an error means that the health could not
+ * be determined.
  *
- * With a volume id alone the volume is looked for among the mounts: the file of raw block carries
- * its name; for a filesystem kubelet keeps vol_data.json beside the staging path.
+ * A volume that is given by its id alone is searched for among the mounts: a raw block file is
+ * named like the volume; for a filesystem kubelet keeps vol_data.json beside the staging path.
  */
 #include "node/health.h"
 
@@ -45,7 +45,7 @@ static void fault(struct health *h, enum health_status status, const char *reaso
 	va_end(ap);
 }
 
-/* ---- where is it? ---- */
+/* ---- finding the volume ---- */
 
 /* Does kubelet say that the staging path of this mount belongs to the volume? */
 static bool staged_for(const struct mount *m, const char *volume_id)
@@ -92,9 +92,9 @@ static int find_place(const struct mount_table *t, const char *volume_id, const 
 	return m ? place_look(t, m->target, ret, err) : VOLUME_UNKNOWN;
 }
 
-/* ---- what is wrong with it? ---- */
+/* ---- finding its faults ---- */
 
-/* The filesystem was made read-only by the kernel: its mount points were not. */
+/* Is the filesystem read-only although this mount point is not: did the kernel switch it? */
 static bool turned_read_only(const struct mount *m)
 {
 	return m->read_only && !str_eq(m->options, "ro") && !str_has_prefix(m->options, "ro,");
@@ -131,8 +131,8 @@ static void check_filesystem(struct node *n, const struct place *p, const struct
 		      p->m->fs_type, p->path);
 	else if (turned_read_only(p->m))
 		fault(h, HEALTH_DEGRADED, "ReadOnlyAfterError",
-		      "%s at %s was made read-only by the kernel after an error: see the node's "
-		      "kernel log",
+		      "%s at %s was made read-only by the kernel after an error: "
+		      "see the node's kernel log",
 		      p->m->fs_type, p->path);
 	check_ext_errors(n, p, dev, h);
 	if (!guard_statvfs(n->guard, p->disk, p->path, &ignored, &err))
@@ -148,7 +148,7 @@ static void check_block(const struct place *p, const struct device *dev, struct 
 	struct err err = ERR_INIT;
 	int fd AUTO(fd) = -1;
 
-	/* The number of a device that has gone may have been given to another one. */
+	/* The kernel may have given the number of a removed device to another one. */
 	if (device_open(dev, O_RDONLY, &fd, NULL, &err))
 		fault(h, HEALTH_INACCESSIBLE, "DeviceReplaced", "%s shows another disk: %s",
 		      p->path, err.msg);

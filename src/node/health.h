@@ -9,9 +9,7 @@
 
 #define HEALTH_FAULTS_MAX 4
 
-/*
- * CSI's numbers: the statuses of a volume; those of storage are 1 (degraded) and 2 (unreachable).
- */
+/* CSI's numbers for a volume; for the storage they mean 1 degraded and 2 unreachable. */
 enum health_status {
 	HEALTH_DEGRADED = 1,
 	HEALTH_INACCESSIBLE = 2,
@@ -29,11 +27,10 @@ struct health {
 };
 
 /*
- * publish_path and staging_path may be NULL or "": the first that is given is looked at; with
- * neither the volume is looked for by its id. A volume that this node knows nothing of has no
- * faults.
+ * publish_path and staging_path may be NULL or "": the first that is given is looked at; without
+ * both the volume is searched for by its id. A volume that this node does not know has no faults.
  */
 int node_volume_health(struct node *n, const char *volume_id, const char *publish_path,
                        const char *staging_path, struct health *ret, struct err *err) MUST_CHECK;
-/* The DPU's functions as a whole. */
+/* Does the DPU show functions for volumes to this host? */
 int node_storage_health(struct node *n, struct health *ret, struct err *err) MUST_CHECK;

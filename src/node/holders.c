@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A walk over <proc root>: descriptors, then working directory, root and program, then the mount
- * namespace. Owns nothing beyond a call. A process is named once, by the first thing that it holds;
- * threads with descriptors of their own and memory maps without a descriptor are not looked at.
+ * Walks over the processes in <proc root>. Of each it looks at the open files, then at the working
+ * directory, root and program, then at the mount namespace, and names the first thing that the
+ * process holds. Not looked at: threads with descriptors of their own, and memory maps without a
+ * descriptor. Keeps nothing between calls.
  */
 #include "node/holders.h"
 
@@ -36,7 +37,7 @@ struct walk {
 	struct deadline until;
 	unsigned files;
 	char *self;             /* our process id */
-	struct strs namespaces; /* of mounts, seen already */
+	struct strs namespaces; /* mount namespaces that were looked at */
 };
 
 /* One process. */
@@ -59,7 +60,7 @@ static char *read_link(const char *fmt, ...)
 	return n < 0 ? NULL : xstrndup(target, (size_t)n);
 }
 
-/* What others choose freely goes into an error text: nothing that could break a line. */
+/* Adds a name that another process has chosen, without characters that could break a line. */
 static void add_clean(struct str *text, const char *from, size_t max)
 {
 	for (size_t i = 0; i < max && from[i]; i++)
@@ -68,7 +69,7 @@ static void add_clean(struct str *text, const char *from, size_t max)
 		str_add(text, "...");
 }
 
-static bool over(const struct walk *w)
+static bool limit_reached(const struct walk *w)
 {
 	return w->files > FILES_MAX || w->h->processes >= PROCESSES_MAX ||
 	       deadline_passed(w->until);
@@ -100,8 +101,8 @@ static void found(const struct suspect *s, const char *has, const char *what, co
 enum match { MATCH_NONE, MATCH_FILE, MATCH_DEVICE };
 
 /*
- * Through this mount? Kernels before 5.8 do not say: then by the filesystem, better one too many
- * than none.
+ * Was the file opened through the mount of the query? Kernels before 5.8 do not say: then any file
+ * of the filesystem counts, since one holder too many is better than none.
  */
 static bool is_of_filesystem(const struct holders_query *q, const struct statx *st)
 {
@@ -110,7 +111,7 @@ static bool is_of_filesystem(const struct holders_query *q, const struct statx *
 	return q->fs && makedev(st->stx_dev_major, st->stx_dev_minor) == q->fs;
 }
 
-/* No attribute is asked of a file server for this: the numbers are always there. */
+/* AT_STATX_DONT_SYNC: the device numbers are known without asking a file server. */
 static enum match look_at(const struct holders_query *q, const char *path)
 {
 	struct statx st;
@@ -163,7 +164,7 @@ static bool holds_open_file(const struct suspect *s)
 	DIR *dir AUTO(closedir) = opendir(path);
 	const struct dirent *e;
 
-	while (dir && !over(s->w) && (e = readdir(dir)))
+	while (dir && !limit_reached(s->w) && (e = readdir(dir)))
 		if (*e->d_name != '.' && holds_descriptor(s, e->d_name))
 			return true;
 	return false;
@@ -193,7 +194,7 @@ static bool holds_place(const struct suspect *s)
 	return false;
 }
 
-/* The mount point of a line of mountinfo that shows one of the two, malloc'ed, or NULL. */
+/* The mount point if this line of mountinfo shows the disk or its filesystem, else NULL. */
 static char *mount_point_of(const struct holders_query *q, const char *line, size_t n)
 {
 	char *copy AUTO(free) = xstrndup(line, n), *rest = copy;
@@ -211,7 +212,7 @@ static char *mount_point_of(const struct holders_query *q, const char *line, siz
 	return xstrdup(field[4]);
 }
 
-/* Each mount namespace is looked at once, and ours not at all: the caller knows that one. */
+/* Each mount namespace is looked at once; ours never, since the caller knows its mounts. */
 static bool holds_mount(const struct suspect *s)
 {
 	const struct holders_query *q = s->w->q;
@@ -238,7 +239,7 @@ static bool holds_mount(const struct suspect *s)
 	return false;
 }
 
-/* ---- all of them ---- */
+/* ---- all processes ---- */
 
 static void visit(struct walk *w, const char *pid)
 {
@@ -267,9 +268,9 @@ void holders_find(const struct holders_query *q, struct deadline d, struct holde
 	*ret = (struct holders) { .everybody = str_eq(pids, HOST_PIDS) };
 	if (ours)
 		strs_add(&w.namespaces, ours);
-	while (dir && !over(&w) && (e = readdir(dir)))
+	while (dir && !limit_reached(&w) && (e = readdir(dir)))
 		visit(&w, e->d_name);
-	ret->cut = over(&w);
+	ret->cut = limit_reached(&w);
 	strs_clear(&w.namespaces);
 	free(w.self);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Jobs. Owns the list of those that run, or have failed and were not asked for yet; one that ended
- * well leaves it at once, since its work can be seen on the disk. A job is held by its thread, the
- * list and the calls that wait; what all share lives until the last job has ended, also after
- * jobs_free(). The lock guards the list and the jobs' fields; no work runs under it. Turns and ends
- * are eventfds, so that a call waits for them and for its cancellation by one poll(). Ends nothing:
- * a tool runs in a process group of its own, and is not signalled when the driver stops.
+ * Owns the list of jobs that run, and of those that failed and whose error no call has fetched yet.
+ * A job that succeeds leaves the list at once, since its result is on the disk. A job is held by
+ * its thread, the list and the calls that wait for it; struct jobs lives until its last job has
+ * ended, also after jobs_free(). The lock guards the list and the jobs' fields; no work runs under
+ * it. Free turns and the end of a job are eventfds, so that a call waits for them and for its
+ * cancellation in one poll(). Stops no job: a tool runs in a process group of its own, and is not
+ * signalled when the driver stops.
  */
 #include "node/job.h"
 
@@ -27,7 +28,7 @@ struct job {
 	struct jobs *jobs;
 	struct job_order order; /* strings are ours */
 	int64_t since;
-	int ended_fd; /* readable for ever when it has ended */
+	int ended_fd; /* readable once it has ended */
 	/* Under jobs->lock: */
 	unsigned holders;
 	bool listed, ended, awaited;
@@ -40,7 +41,7 @@ struct jobs {
 	struct job *list;
 	unsigned holders; /* the owner and each job */
 	unsigned at_once;
-	int turns_fd; /* a semaphore: free turns */
+	int turns_fd; /* a semaphore: how many more jobs may run */
 };
 
 struct jobs *jobs_new(unsigned at_once)
@@ -94,7 +95,7 @@ static void job_put(struct job *job)
 		job_free(job);
 }
 
-/* Takes it from the list; the caller has to put the list's hold, outside the lock. */
+/* True: it was on the list; the caller puts the list's hold, outside the lock. */
 static bool unlist_locked(struct job *job)
 {
 	assert_locked(&job->jobs->lock);
@@ -132,7 +133,7 @@ static void wake(void *arg)
 	IGNORE_RESULT(eventfd_write(*(int *)arg, 1));
 }
 
-/* Until fd is readable: true; the deadline has come or the caller has gone: false. */
+/* True: fd is readable. False: the deadline has passed or the caller has gone. */
 static bool wait_readable(int fd, struct deadline d)
 {
 	int wake_fd AUTO(fd) = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -167,12 +168,12 @@ static int take_turn(struct jobs *j, struct deadline d, struct err *err)
 
 	while (eventfd_read(j->turns_fd, &ignored) < 0)
 		if (!wait_readable(j->turns_fd, d))
-			return err_set(
-				err, why_not(d),
-				"%u other volumes are being formatted on this node; %s before it "
-				"was this one's turn",
-				j->at_once,
-				cancel_is_set(d.cancel) ? "the caller has gone" : "time ran out");
+			return err_set(err, why_not(d),
+			               "%u other volumes are being formatted on this node; "
+			               "%s before it was this one's turn",
+			               j->at_once,
+			               cancel_is_set(d.cancel) ? "the caller has gone"
+			                                       : "time ran out");
 	return 0;
 }
 
@@ -242,7 +243,7 @@ static struct job *job_new(struct jobs *j, const struct job_order *o)
 		.ended_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC),
 		.holders = 2,
 		.listed = true,
-		.awaited = true, /* by who makes it */
+		.awaited = true, /* by the call that starts it */
 	};
 	job->order.key = xstrdup(o->key);
 	job->order.what = xstrdup(o->what);
@@ -253,7 +254,7 @@ static struct job *job_new(struct jobs *j, const struct job_order *o)
 	return job;
 }
 
-/* ---- for calls ---- */
+/* ---- what calls use ---- */
 
 static struct job *find_locked(struct jobs *j, const char *key)
 {
@@ -265,8 +266,8 @@ static struct job *find_locked(struct jobs *j, const char *key)
 }
 
 /*
- * After the wait: what came of it, in the caller's hands. Returns whether the list's hold is to be
- * put.
+ * After the wait: *ret and *err are the job's result, or say that it still runs. True: it was taken
+ * off the list, and the caller puts the list's hold.
  */
 static bool claim(struct job *job, struct deadline d, int *ret, struct err *err)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Locating a volume by path. Owns the mount table that the place points into. The disk is looked up
- * by the number that the kernel has for the mount; it is only opened where its own answer is
- * needed, since a device that hangs may hold up whoever opens it.
+ * Finds a volume by a path. struct located owns the mount table into which its place points. The
+ * disk is looked up by the mount's device number; only located_open() opens it, because opening a
+ * device that hangs may block.
  */
 #include "node/located.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A volume found by a path where it is staged or published, with its disk: the start of stats and
- * expand.
+ * A volume, with its disk, found by a path where it is staged or published: the first step of stats
+ * and expand.
  */
 #pragma once
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop devices that <sysfs>/block has, each asked what it is over. Opened without O_EXCL for
- * that; only one over this disk is claimed for a moment, to see whether somebody else has. One over
- * a file of a file server is not asked: the answer needs that server.
+ * Asks each loop device in <sysfs>/block which device it is over. It is opened without O_EXCL for
+ * that; only one that is over this disk is opened with O_EXCL for a moment, to see whether somebody
+ * has claimed it. A loop device over a file of a file server is not asked: the answer would need
+ * that server.
  */
 #include "node/loops.h"
 
@@ -19,7 +20,7 @@
 #include "common/file.h"
 #include "common/mem.h"
 
-/* As the kernel hands device numbers out (huge_encode_dev()). */
+/* A device number as lo_rdevice has it: the kernel's huge_encode_dev(). */
 static uint64_t encode(dev_t d)
 {
 	uint64_t ma = major(d), mi = minor(d);
@@ -41,7 +42,7 @@ static bool is_claimed(const char *node)
 	return fd < 0 && errno == EBUSY;
 }
 
-/* A device node is never there. */
+/* The device node of a volume is never on a file server. */
 static bool is_on_file_server(const struct mount_table *t, const char *file)
 {
 	static const char *const remote[] = { "nfs", "cifs", "smb", "fuse", "9p", "ceph", "afs" };

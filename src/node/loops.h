@@ -2,8 +2,8 @@
 /*
  * Loop devices over a raw-block volume. Kubelet puts one on each published block file, as its own
  * mark that the volume is in use, and has been seen to leave it behind; an administrator may have
- * mounted something through one. The kernel says by the device number what a loop is over, so that
- * a file that was deleted counts as well.
+ * mounted something through one. The kernel tells by number which device a loop device is over, so
+ * one over a deleted file is found as well.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The node object, what it says of itself, and the publish context. Owns the guard and the jobs;
- * everything else is borrowed.
+ * The node object, the number of volumes for NodeGetInfo, and the publish context's parser. Owns
+ * the guard and the jobs; everything else is borrowed.
  */
 #include "node/node.h"
 
@@ -39,7 +39,7 @@ int publish_context_parse(const struct kvs *map, struct device_want *ret, struct
 	const char *nsid = kvs_get(map, PUBLISH_NVME_NSID);
 	const char *capacity = kvs_get(map, PUBLISH_CAPACITY);
 	struct device_want want = {
-		.volume_id = "", /* who asks puts it in front */
+		.volume_id = "", /* error texts of the callers name it already */
 		.pci = kvs_get_or(map, PUBLISH_PCI_ADDRESS, ""),
 		.vuid = kvs_get_or(map, PUBLISH_FUNC_VUID, ""),
 		.uuid = kvs_get_or(map, PUBLISH_NVME_UUID, ""),
@@ -64,8 +64,8 @@ int publish_context_parse(const struct kvs *map, struct device_want *ret, struct
 }
 
 /*
- * The DPU may have come up, or the VFs been removed, since the start: what main did then is tried
- * again.
+ * Prepares the host once more, as main() did at the start, and counts: the DPU may have come up, or
+ * its VFs may have been removed, since then.
  */
 static int count_again(struct node *n, unsigned *ret_n, struct str *where, struct err *err)
 {

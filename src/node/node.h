@@ -21,21 +21,21 @@
 struct node_options {
 	const char *id; /* this node's name: the DPUNode's and the Kubernetes node's */
 	struct device_world world;
-	const char *proc_root;   /* "/proc" */
-	const char *plugin_dir;  /* <kubelet>/plugins/<driver>: formatting records live below;
-	                            survives restarts */
-	const char *kubelet_dir; /* kubelet's root directory, for propagation_look() */
-	bool own_mounts;         /* what propagation_matters() says: refuse what no pod would see */
-	int64_t max_volumes;     /* > 0 wins over counting */
-	enum emulation emulation;     /* of volumes whose context does not say */
-	unsigned max_formats;         /* mkfs and fsck at the same time; 0: 2 */
+	const char *proc_root;    /* "/proc" */
+	const char *plugin_dir;   /* <kubelet>/plugins/<driver>: formatting records live below;
+	                             survives restarts */
+	const char *kubelet_dir;  /* kubelet's root directory, for propagation_look() */
+	bool own_mounts;          /* propagation_matters(): refuse mounts that no pod would see */
+	int64_t max_volumes;      /* > 0: this many; else the functions are counted */
+	enum emulation emulation; /* of volumes whose context does not say */
+	unsigned max_formats;     /* how many mkfs and fsck run at once; 0: 2 */
 	bool load_driver, create_vfs; /* what node_prepare() may do to the host */
 };
 
 struct guard;
 struct jobs;
 
-/* What points into node_options is borrowed for the node's life. */
+/* What node_options points to is borrowed for the node's life. */
 struct node {
 	struct node_options o;
 	struct guard *guard; /* system calls that may hang: guard.h */
@@ -46,13 +46,13 @@ void node_init(struct node *n, const struct node_options *o);
 void node_clear(struct node *n);
 
 /*
- * publish_context to what device_find() looks for. `want` borrows from the map. PCI address and
- * nsid are required, in the Go plugin's words; any other missing key means "unknown" and is not
- * checked.
+ * Parses the publish context into what device_find() looks for; *ret borrows from the map. PCI
+ * address and nsid are required (the error texts are the Go plugin's); any other missing key means
+ * "unknown" and is not checked.
  */
 int publish_context_parse(const struct kvs *map, struct device_want *ret, struct err *err)
 	MUST_CHECK;
-/* Was there a PCI address at all? NodePublish may come without. */
+/* Does it have a PCI address? NodePublishVolume may come without. */
 bool publish_context_given(const struct kvs *map);
 
 struct stage_request {
@@ -63,11 +63,12 @@ struct stage_request {
 	struct device_want want;
 };
 /*
- * Final codes leave no mount, no driver binding and no file behind; stage.c tells the whole story.
+ * After a final code (ARCHITECTURE.md, "Life of an error") no mount, no driver binding and no file
+ * is left behind; stage.c explains the states.
  */
 int node_stage(struct node *n, const struct stage_request *r, struct deadline d, struct err *err)
 	MUST_CHECK;
-/* What is not staged is unstaged. FAILED_PRECONDITION while it is published or otherwise in use. */
+/* 0 also when nothing is staged. FAILED_PRECONDITION: it is published or otherwise in use. */
 int node_unstage(struct node *n, const char *volume_id, const char *staging_path, struct deadline d,
                  struct err *err) MUST_CHECK;
 
@@ -77,7 +78,7 @@ struct publish_request {
 	const char *target_path;
 	struct volume_cap cap;
 	bool read_only;
-	const struct device_want *want; /* NULL: the request came without */
+	const struct device_want *want; /* NULL: the request has no publish context */
 };
 int node_publish(struct node *n, const struct publish_request *r, struct deadline d,
                  struct err *err) MUST_CHECK;
@@ -99,11 +100,14 @@ int node_stats(struct node *n, const char *volume_id, const char *path, struct v
 struct expand_request {
 	const char *volume_id;
 	const char *path;             /* staged or published */
-	uint64_t required, limit;     /* bytes, 0: not said */
-	const struct volume_cap *cap; /* NULL: not said */
+	uint64_t required, limit;     /* bytes; 0: not given */
+	const struct volume_cap *cap; /* NULL: not given */
 };
 int node_expand(struct node *n, const struct expand_request *r, struct deadline d,
                 uint64_t *ret_bytes, struct err *err) MUST_CHECK;
 
-/* What NodeGetInfo says: > 0, or UNAVAILABLE telling where functions were looked for. */
+/*
+ * *ret: max_volumes_per_node for NodeGetInfo, never 0. UNAVAILABLE: this host has no functions; the
+ * text says where they were looked for.
+ */
 int node_max_volumes(struct node *n, int64_t *ret, struct err *err) MUST_CHECK;

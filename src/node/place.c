@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Places: one pass over mountinfo tells a filesystem (its root is "/") from a bound device node
- * (its root is the node's name on devtmpfs). Owns nothing but the resolved path. Does not know
- * which disk should be there.
+ * Tells a mounted filesystem from a bound device node by mountinfo: the root of the first is "/",
+ * that of the second the node's name on devtmpfs. Owns only the resolved path. Does not know which
+ * disk should be there.
  */
 #include "node/place.h"
 
@@ -20,10 +20,7 @@
 #include "common/mem.h"
 #include "node/mount/fsprobe.h"
 
-/*
- * More layers than any retry storm has stacked; an end for a loop that the kernel could feed for
- * ever.
- */
+/* More layers than retries have ever stacked: ends the loop of place_unmount(). */
 #define MAX_LAYERS 256
 #define NO_DISK makedev(0, 0)
 
@@ -39,10 +36,10 @@ char *place_block_file(const char *staging_path, const char *volume_id)
 }
 
 /*
- * The disk of a mounted filesystem: mountinfo's number, except for btrfs, which has an anonymous
- * one there and is known by the name of its device node alone (place_check_same() makes up for
- * that). No node of that name: the disk has gone, *ret is a number that no disk has. False: not the
- * filesystem of a disk.
+ * *ret: the number of a mounted filesystem's disk. mountinfo has it, except for btrfs: there the
+ * number is anonymous, and only the path of the device node tells the disk (place_check_same()
+ * looks closer). When that node does not exist the disk has gone, and *ret stays the anonymous
+ * number, which no disk has. False: it is no filesystem of a disk.
  */
 static bool disk_of(const struct mount *m, dev_t *ret)
 {
@@ -60,9 +57,9 @@ static bool disk_of(const struct mount *m, dev_t *ret)
 }
 
 /*
- * A device node that was bound and then removed (proc_pid_mountinfo(5) has "//deleted" behind its
- * name): the kernel does that when the disk goes. The bind lives on, and leads to whichever disk
- * gets the number next.
+ * Was the bound device node removed? Then "//deleted" follows its name (proc_pid_mountinfo(5)). The
+ * kernel removes the node when the disk goes; the bind stays, and leads to the disk that gets the
+ * number next.
  */
 static bool node_is_removed(const struct mount *m)
 {
@@ -85,7 +82,7 @@ static int btrfs_uuid(const char *path, char ret[37], struct err *err)
 	return 0;
 }
 
-/* A mounted filesystem has its device claimed: the kernel then gives it to nobody else. */
+/* A mounted filesystem has its device open exclusively: nobody else can open it so. */
 static bool is_claimed(const struct device *dev)
 {
 	struct err err = ERR_INIT;

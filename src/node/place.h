@@ -21,11 +21,10 @@ enum place_kind {
 struct place {
 	enum place_kind kind;
 	char *path;            /* as mountinfo has it; NULL when its directory does not exist */
-	const struct mount *m; /* the topmost mount; in the table that was given */
+	const struct mount *m; /* the topmost mount there, of the table; NULL: nothing */
 	/*
-	 * Of PLACE_FILESYSTEM and PLACE_BLOCK: the disk's number. One that no disk has when the
-	 * disk is known to have gone, whoever has its number now; `shown` is then what it was, for
-	 * texts.
+	 * PLACE_FILESYSTEM and PLACE_BLOCK: the disk's number; an impossible number once the disk
+	 * is gone, because the kernel may reuse its dev_t. `shown` keeps the old one for messages.
 	 */
 	dev_t disk, shown;
 };
@@ -45,8 +44,8 @@ enum { PLACE_DISK_GONE = 1 };
  */
 int place_check_same(const struct place *p, const struct device *dev, struct err *err) MUST_CHECK;
 /*
- * place_look() for the staged form of a volume: <staging>/<volume id> when a device node is bound
- * there, else the staging path.
+ * place_look() at the two paths where a volume may be staged: the staging path, then
+ * <staging>/<volume id>, where raw block is bound.
  */
 int place_look_staged(const struct mount_table *t, const char *staging_path, const char *volume_id,
                       struct place *ret, struct err *err) MUST_CHECK;
@@ -57,14 +56,14 @@ static inline void place_clear_p(struct place *p)
 }
 
 /*
- * The next mount of the same disk somewhere else, after `after` (NULL: the first); `but` (may be
- * NULL) is left out, too. whole: subdirectories of a filesystem that are bound elsewhere do not
- * count.
+ * The next mount, after `after` (NULL: the first), that shows the disk of `p` somewhere else; `but`
+ * (may be NULL) is left out, too. `p` is PLACE_FILESYSTEM or PLACE_BLOCK. whole: a subdirectory of
+ * the filesystem that is bound elsewhere does not count.
  */
 const struct mount *place_elsewhere(const struct mount_table *t, const struct place *p,
                                     const struct place *but, bool whole, const struct mount *after);
 /* <staging>/<volume id>, malloc'ed: where raw block is staged. */
 char *place_block_file(const char *staging_path, const char *volume_id);
-/* Takes away every mount at the place; lazily when it is dead or `lazy`. */
+/* Unmounts every layer at the place; lazily when `lazy`, or when a layer is dead. */
 int place_unmount(const struct place *p, const char *proc_root, bool lazy, struct err *err)
 	MUST_CHECK;

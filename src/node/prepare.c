@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes a host ready for volumes: one modprobe, and VFs where there are none.
+ * Makes a host ready for volumes: loads the kernel module nvme, and makes VFs where there are none.
  *
- * Both are things that somebody else may have done already, at boot; then nothing is written and no
- * process started. A failure is the caller's to report: it never keeps the node from serving, since
- * the volumes of running pods must be unpublished also on a host whose DPU is away.
+ * Both may have been done already, at boot; then nothing is written and no process started. The
+ * caller reports a failure and serves nevertheless, because the volumes of running pods must be
+ * unpublished also on a host whose DPU is away.
  */
 #include "node/prepare.h"
 

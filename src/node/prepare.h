@@ -10,9 +10,9 @@
 #include "node/node.h"
 
 /*
- * Does what is missing and allowed (node_options): the kernel module nvme, unless sysfs has its
- * driver; VFs by device_create_vfs(). Tells `did` ("loaded nvme, 125 VFs on 0000:26:00.0"; "" when
- * nothing was missing). -1: something could not be done; the rest was tried. Volumes may work
- * nevertheless: report it and go on. Takes seconds when VFs are made.
+ * Does what is missing, as far as node_options allows: loads the kernel module nvme unless sysfs
+ * has its driver, and makes VFs (device_create_vfs()). Adds what it did to `did` ("loaded nvme, 125
+ * VFs on 0000:26:00.0"; nothing when nothing was missing). -1: something failed; the rest was
+ * tried, and volumes may work nevertheless. Takes seconds when VFs are made.
  */
 int node_prepare(const struct node *n, struct str *did, struct err *err) MUST_CHECK;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mount propagation, as mountinfo tells it: the mount that holds a path is "shared:N" or it is not.
- * Owns nothing. Cannot see who else is in that peer group; the container runtime has made sure that
- * the host is when it carried out mountPropagation: Bidirectional.
+ * Reads from mountinfo whether the mount that holds a path is shared ("shared:N"). Owns nothing.
+ * mountinfo does not tell who else is in the peer group; with mountPropagation: Bidirectional the
+ * container runtime has made sure that the host is.
  */
 #include "node/propagation.h"
 
@@ -15,7 +15,7 @@
 #include "common/mem.h"
 #include "node/node.h"
 
-/* Below these kubelet has things mounted, seen from its root directory. */
+/* The directories, below kubelet's root directory, in which volumes are mounted. */
 static const char *const kubelet_dirs[] = { "pods", "plugins/kubernetes.io/csi" };
 
 static char *link_of(const char *proc_root, const char *name)
@@ -53,7 +53,7 @@ static char *directory_of(const char *path)
 	}
 }
 
-/* Kubelet's directory in a path of kubelet's: what a volumeMount has to name. */
+/* The part of `path` that a volumeMount has to name: up to one of kubelet_dirs. */
 static char *kubelet_dir_of(const char *path)
 {
 	char *copy AUTO(free) = xstrdup(path);
@@ -118,8 +118,8 @@ static bool is_first_process_hidden(const char *proc_root)
 }
 
 /*
- * On the host itself this driver's mounts are seen, those of drivers in pods would not be. Where
- * this is cannot always be told.
+ * On the host itself pods see this driver's mounts whatever their propagation, but not those of
+ * drivers in pods. Whether this process is on the host cannot always be determined.
  */
 static void look_on_host(const struct node_options *o, const struct mount_table *t, const char *dir,
                          struct strs *warnings)

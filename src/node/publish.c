@@ -5,9 +5,9 @@
  * What is staged decides what can be published: the type must be the staged one, and the disk must
  * still be the one that the publish context names. "Already published" means the same disk, the
  * whole of it, with the same read-only state; the source column of mountinfo is never compared (its
- * text differs from distribution to distribution). A read-only publish is a read-only bind; for raw
- * block that protects nothing by itself (a device node ignores it), kubelet's device cgroup does; a
- * volume that is only ever read was made read-only when it was staged.
+ * text differs from distribution to distribution). A read-only publish is a read-only bind. For raw
+ * block that alone protects nothing, because a device node ignores it: kubelet's device cgroup
+ * does, and the device of a reader-only volume was switched to read-only when it was staged.
  */
 #include "node/node.h"
 
@@ -81,8 +81,8 @@ static int check_staged_disk(const struct publishing *p, struct err *err)
 		return -1;
 	if (rc == 1)
 		return err_set(err, ERR_UNAVAILABLE,
-		               "it is staged at %s, but its device %u:%u has gone: it was detached "
-		               "while in use",
+		               "it is staged at %s, but its device %u:%u has gone: "
+		               "it was detached while in use",
 		               p->staged.path, major(p->staged.shown), minor(p->staged.shown));
 	if (p->r->want && check_wanted(p, &dev, err))
 		return -1;
@@ -94,7 +94,7 @@ static int check_staged_disk(const struct publishing *p, struct err *err)
 	return rc;
 }
 
-/* A volume for one pod: no second target. */
+/* A single-pod volume gets no second target. */
 static int check_single_pod(const struct publishing *p, struct err *err)
 {
 	const struct mount *other;
@@ -135,7 +135,7 @@ static int look_at_target(struct publishing *p, struct err *err)
 	rc = t->kind == PLACE_OTHER ? 0 : device_by_number(&p->node->o.world, t->disk, &other, err);
 	if (rc < 0)
 		err_clear(err);
-	if (rc == 1) /* a leftover of a disk that has gone */
+	if (rc == 1) /* left by a disk that has gone */
 		return place_unmount(t, p->node->o.proc_root, true, err) ? -1 : TARGET_FREE;
 	return err_set(err, ERR_PRECONDITION,
 	               "%s already shows something else (%s on device %u:%u), not device %u:%u",
@@ -164,8 +164,8 @@ static int check_result(const struct publishing *p, const char *path, struct err
 }
 
 /*
- * A read-only target is never writable for a moment where the kernel can do that: a driver that is
- * killed leaves either what was asked for or nothing.
+ * Where the kernel can do that, a read-only target is read-only from its first moment: a killed
+ * driver then leaves either the wanted mount or none.
  */
 static int bind_to(const struct publishing *p, const char *path, struct err *err)
 {
@@ -231,8 +231,8 @@ static int publish(struct publishing *p, struct err *err)
 	p->read_only |= p->staged.m->read_only;
 	rc = look_at_target(p, err);
 	/*
-	 * Asked again for the same pod, kubelet has its own binds of it by now: only a new target
-	 * counts.
+	 * Only for a new target: when kubelet repeats a call, its own binds of the target are there
+	 * already.
 	 */
 	if (rc != TARGET_FREE)
 		return rc;

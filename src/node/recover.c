@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tidying up behind a killed driver. kubelet repeats its call, or unpublishes and unstages, and
- * both find mounts, files and disks by themselves. What an unstage cannot find is a function that
- * was prepared for a disk which never got mounted: its request names no function. A driver_override
- * counts only while a function is being bound, so that clearing it takes nothing from a volume in
- * use.
+ * Tidies up after a killed driver. Kubelet repeats its call, or unpublishes and unstages, and those
+ * find mounts, files and disks by themselves. An unstage cannot find a function that was bound for
+ * a disk which was never mounted, because its request names no function. driver_override has an
+ * effect only while a function is being bound, so clearing it does no harm to a volume in use.
  */
 #include "node/recover.h"
 
@@ -18,8 +17,8 @@
 
 #define RECORD_MAX 4096
 
-/* Can this record match a disk? What cannot be read is left to who asks for it. */
-static bool is_over(const char *path, const char *boot)
+/* Of another boot, or half written? One that cannot be read is left to the stage that needs it. */
+static bool is_outdated(const char *path, const char *boot)
 {
 	char *line AUTO(free) = xasprintf("\nboot=%s\n", boot);
 	char *text AUTO(free) = NULL;
@@ -44,7 +43,7 @@ static int remove_records(const struct node *n, struct str *did, struct err *err
 	for (size_t i = 0; i < names.n; i++) {
 		char *path AUTO(free) = xasprintf("%s/%s", dir, names.v[i]);
 
-		if (!is_over(path, boot))
+		if (!is_outdated(path, boot))
 			continue;
 		if (file_remove(path, err))
 			return -1;

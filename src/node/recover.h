@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a driver that was killed has left on this host, and nobody would ask for again. No state. */
+/* Removes what a killed driver has left on this host and no call would come back for. No state. */
 #pragma once
 
 #include "common/err.h"
@@ -7,9 +7,10 @@
 #include "node/node.h"
 
 /*
- * Before the first call: clears driver_override of the functions for volumes, removes the
- * formatting records that can match no disk any more (of another boot, or half written). Mounts,
- * bindings and records of this boot are left to the calls that will come for them. Tells `did` (""
- * : nothing was left). -1: something could not be undone; the rest was tried.
+ * To be called before the first call is served. Clears driver_override of the functions for
+ * volumes, and removes formatting records that can match no disk any more (of another boot, or half
+ * written). Mounts, bindings and records of this boot are left to the calls that will come for
+ * them. Adds what it did to `did` (nothing when nothing was left). -1: something failed; the rest
+ * was tried.
  */
 int node_recover(const struct node *n, struct str *did, struct err *err) MUST_CHECK;

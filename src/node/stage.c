@@ -1,26 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Staging: the volume's device made ready once per node.
+ * Staging: makes the volume's device ready, once per node.
  *
- * Theory of operation. A volume on a node is in one of these states, and all of them can be read
- * from the kernel:
+ * Theory of operation. A volume on a node is in one of these states, all of which can be read from
+ * the kernel (staged.c):
  *
- *   absent      no mount at the staging path (filesystem) or at <staging>/<volume id> (raw block)
- *   staged      the wanted disk is there: mountinfo's device number, or st_rdev of the bound node,
- * equals the number that the publish context leads to now stale       a disk is there that this
- * host has no more: taken away (lazily, it may be dead), then absent foreign     another disk, or
- * something else, is there: refused, both sides named; nothing is touched
+ *   absent    nothing is mounted at the staging path (filesystem) nor at <staging>/<volume id>
+ *             (raw block)
+ *   staged    the wanted disk is there: mountinfo's device number, or st_rdev of the bound node,
+ *             is the number to which the publish context leads now
+ *   stale     a disk is there that this host no longer has: it is unmounted (lazily, since it
+ *             may be dead), and the volume is absent
+ *   foreign   another disk, or something else, is there: stage refuses, names both and changes
+ *             nothing
  *
- * Stage goes absent -> staged: find the device (device_wait), hold it open, prove what is on it
- * (format.c), make the mount point, mount, look again: the number in mountinfo, the disk sequence
- * number and the read-only state must be what was meant. While our descriptor is open the kernel
- * gives the device's number to no other disk; the name is only trusted for the moment of mount(2)
- * and is checked after. Whatever was done is undone in reverse when a step fails, so that a final
- * code leaves no mount, no driver binding, no file.
+ * Stage goes absent -> staged. It finds the device (device_wait), holds it open, proves what is on
+ * it (format.c), makes the mount point and mounts. Then it looks again: the number in mountinfo,
+ * the disk sequence number and the read-only state must be the wanted ones. While our descriptor is
+ * open the kernel gives the device's number to no other disk; the device's name is trusted only for
+ * the moment of mount(2) and checked afterwards. When a step fails, what was done is undone in
+ * reverse, so that a final code leaves no mount, no driver binding and no file.
  *
- * Unstage goes staged -> absent: refuse while anything else shows the disk, unmount every layer
- * (the Go plugin stacked them), prove that nobody holds it, write back, give the function's driver
- * override back.
+ * Unstage (unstage.c) goes staged -> absent. It refuses while anything else shows the disk,
+ * unmounts every layer (the Go plugin stacked them), proves that nobody holds the disk, writes
+ * back, and clears the function's driver override.
  */
 #include "node/node.h"
 
@@ -50,8 +53,8 @@
 #include "node/target.h"
 
 /*
- * A filesystem that is so much smaller than its device was not made for it: mkfs rounds down by
- * less.
+ * mkfs rounds a filesystem's size down by less than this: one that is smaller by more was made for
+ * a smaller device.
  */
 #define GROW_SLACK (16ULL * 1024 * 1024)
 
@@ -63,14 +66,14 @@ struct staging {
 	struct node *node;
 	const struct stage_request *r;
 	struct device dev;
-	int fd; /* of the device, held to the end */
+	int fd; /* of the device, open until the end */
 	uint64_t diskseq;
 	char *asked; /* where the mount goes, as the request has it */
-	char *path;  /* the same in mountinfo's words, once it was made */
+	char *path;  /* the same as mountinfo has it, once it was made */
 	enum target_kind kind;
 	struct strs flags; /* of the mount, one each */
 	bool read_only;
-	unsigned made; /* levels of it that were made */
+	unsigned made; /* levels of `asked` that were made */
 	bool mounted;
 	bool set_ro, was_ro; /* BLKROSET was used; the state before */
 };
@@ -104,8 +107,8 @@ static int make_point(struct staging *s, struct err *err)
 }
 
 /*
- * Keeps a read-only mount from replaying the journal, which writes to the device: ext4(5), xfs(5),
- * btrfs(5).
+ * The option that keeps a read-only mount from replaying the journal, which writes to the device:
+ * ext4(5), xfs(5), btrfs(5).
  */
 static const char *no_replay_option(const char *fs_type)
 {
@@ -125,9 +128,9 @@ static const char *no_replay_option(const char *fs_type)
 }
 
 /*
- * A volume that is only read may be written on another node at this very moment, and a
- * write-protected device cannot be replayed. With the flag "ro" alone a writer's volume is mounted:
- * there the replay is what makes its files whole.
+ * A reader-only volume may be written on another node at this very moment, and on a write-protected
+ * device nothing can be replayed. A writer's volume with the mount flag "ro" is replayed: only that
+ * makes its files whole.
  */
 static bool must_not_replay(const struct staging *s)
 {
@@ -167,7 +170,7 @@ static void mount_options(const struct staging *s, const char *fs_type, struct s
 	}
 }
 
-/* After mount(2): is it the disk, and is it as it was meant? */
+/* After mount(2): is it this disk that is mounted there, and as it was wanted? */
 static int check_result(const struct staging *s, const char *fs_type, const struct strs *options,
                         struct err *err)
 {
@@ -180,11 +183,10 @@ static int check_result(const struct staging *s, const char *fs_type, const stru
 		return -1;
 	m = p.m;
 	if (p.kind != PLACE_FILESYSTEM || p.disk != s->dev.devno)
-		return err_set(
-			err, ERR_UNAVAILABLE,
-			"%s was mounted on %s, but device %u:%u is there: the disk has changed "
-			"meanwhile",
-			s->dev.path, s->path, major(p.disk), minor(p.disk));
+		return err_set(err, ERR_UNAVAILABLE,
+		               "%s was mounted on %s, but device %u:%u is there: "
+		               "the disk has changed meanwhile",
+		               s->dev.path, s->path, major(p.disk), minor(p.disk));
 	if (!str_eq(m->fs_type, fs_type) || m->read_only != s->read_only)
 		return err_set(err, ERR_INTERNAL, "%s is mounted on %s as %s %s, not as %s %s",
 		               s->dev.path, s->path, m->fs_type, m->read_only ? "ro" : "rw",
@@ -199,8 +201,8 @@ static int check_result(const struct staging *s, const char *fs_type, const stru
 }
 
 /*
- * A filesystem smaller than its disk (a restored or expanded volume) is grown. The data is there
- * either way, so a growth that fails is told in the log; NodeExpandVolume reports it to the user.
+ * Grows a filesystem that is smaller than its disk (a restored or expanded volume). The data can be
+ * used either way, so a failure is only logged; NodeExpandVolume reports it to the user.
  */
 static void grow(const struct staging *s, const struct fsprobe *fs, struct deadline d)
 {
@@ -215,9 +217,9 @@ static void grow(const struct staging *s, const struct fsprobe *fs, struct deadl
 }
 
 /*
- * Tools are given our descriptor, and with it this lock: a mkfs or e2fsck that has outlived a
- * killed driver still has it. (Not all of them have the device exclusively; udev takes the lock for
- * a moment, too.)
+ * Tools inherit our descriptor, and with it this lock: a mkfs or e2fsck that has outlived a killed
+ * driver still holds it. (Not all tools open the device exclusively. udev takes the lock for a
+ * moment, too: hence the wait.)
  */
 static int lock_device(const struct staging *s, struct deadline d, struct err *err)
 {
@@ -297,8 +299,8 @@ static int set_device_read_only(struct staging *s, struct err *err)
 }
 
 /*
- * What is mounted or claimed on this host must not be written behind its back, as a pod with the
- * raw device would do.
+ * A pod with the raw device would write to it unseen by whatever has it mounted or claimed on this
+ * host.
  */
 static int check_not_in_use(const struct staging *s, struct err *err)
 {
@@ -320,11 +322,10 @@ static int stage_block(struct staging *s, struct err *err)
 	if (stat(s->path, &st) < 0)
 		return err_sys(err, errno, "look at the staged device %s", s->path);
 	if (!S_ISBLK(st.st_mode) || st.st_rdev != s->dev.devno)
-		return err_set(
-			err, ERR_UNAVAILABLE,
-			"%s was bound to %s, but device %u:%u is there: the disk has changed "
-			"meanwhile",
-			s->dev.path, s->path, major(st.st_rdev), minor(st.st_rdev));
+		return err_set(err, ERR_UNAVAILABLE,
+		               "%s was bound to %s, but device %u:%u is there: "
+		               "the disk has changed meanwhile",
+		               s->dev.path, s->path, major(st.st_rdev), minor(st.st_rdev));
 	return staged_check_block(&want, s->path, err);
 }
 
@@ -351,10 +352,7 @@ static int stage_device(struct staging *s, struct deadline d, struct err *err)
 	const struct staged_want want = wanted(s);
 	int rc;
 
-	/*
-	 * What an earlier call of ours began on this volume comes first, and its error is this
-	 * call's, too.
-	 */
+	/* A job that an earlier call began for this volume ends first; its error is this call's. */
 	if (job_join(s->node->jobs, s->r->volume_id, d, err))
 		return -1;
 	rc = staged_look(&want, err);
@@ -428,7 +426,7 @@ int node_stage(struct node *n, const struct stage_request *r, struct deadline d,
 	};
 	int rc;
 
-	/* Time to say why it was not enough. */
+	/* Leaves time to answer why the rest was not enough. */
 	d = deadline_reserve(d, 1000, 5);
 	s.asked = s.kind == TARGET_FILE ? place_block_file(r->staging_path, r->volume_id)
 	                                : xstrdup(r->staging_path);

@@ -15,8 +15,8 @@
 struct staged_want {
 	struct node *node;
 	const struct stage_request *r;
-	const struct device *dev; /* the volume's device, held open by the caller */
-	uint64_t diskseq;         /* of that descriptor; 0: this kernel has none */
+	const struct device *dev; /* the volume's, which the caller holds open */
+	uint64_t diskseq;         /* of that descriptor; 0: unknown */
 	const struct strs *flags; /* of the mount, one each */
 	bool read_only;
 };

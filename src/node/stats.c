@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Usage of a volume. Which kind of volume is at the path is read from mountinfo; a filesystem is
- * asked through the guard, a block device for its size. Never asks a path where nothing is mounted:
- * that would be the host's own disk.
+ * Usage of a volume. mountinfo tells which kind of volume is at the path; a filesystem is asked
+ * through the guard, of a block device the size is taken. A path where nothing is mounted is never
+ * asked: the answer would be about the host's own disk.
  */
 #include "node/node.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making and removing mount points. rmdir(2) and unlink(2) only; no state. Callers have made sure
- * by mountinfo that nothing is mounted on what they pass, so nothing here can block on a dead
+ * Makes mount points, and removes them with rmdir(2) and unlink(2) only. No state. Callers have
+ * seen in mountinfo that nothing is mounted at the path, so nothing here can block on a dead
  * device.
  */
 #include "node/target.h"
@@ -34,7 +34,7 @@ static int check_existing(const char *path, enum target_kind kind, struct err *e
 	return 0;
 }
 
-/* Parents first. */
+/* With its parents; adds to *made what was not there. */
 static int make_dirs(const char *path, unsigned *made, struct err *err)
 {
 	char *copy AUTO(free) = xstrdup(path);
@@ -85,7 +85,7 @@ int target_make(const char *path, enum target_kind kind, unsigned *ret_made, str
 	return 0;
 }
 
-/* A file that somebody has written to meanwhile is data. */
+/* A file that somebody has written to meanwhile holds data and stays. */
 static bool is_empty_file(const char *path)
 {
 	struct stat st;
@@ -97,9 +97,7 @@ void target_unmake(const char *path, unsigned made)
 {
 	char *copy AUTO(free) = xstrdup(path);
 
-	/*
-	 * The levels that could not be made do not count: go up until all that were made are gone.
-	 */
+	/* Upwards until as many are gone as were made; the lowest may never have been there. */
 	for (char *p = copy; made && !str_eq(p, "/") && !str_eq(p, "."); p = dirname(p)) {
 		if ((is_empty_file(p) ? unlink(p) : rmdir(p)) == 0)
 			made--;

@@ -11,8 +11,9 @@
 enum target_kind { TARGET_DIR, TARGET_FILE };
 
 /*
- * One that is there is fine when it is an empty file, or a directory. *ret_made: how many levels
- * were made, the target itself included; 0 when it was there.
+ * Makes the target and its parents. One that is there is fine if it is a directory, or an empty
+ * file, as `kind` wants; else FAILED_PRECONDITION. *ret_made: how many levels were made, the target
+ * included; 0 when it was there.
  */
 int target_make(const char *path, enum target_kind kind, unsigned *ret_made, struct err *err)
 	MUST_CHECK;
@@ -21,7 +22,7 @@ int target_make(const char *path, enum target_kind kind, unsigned *ret_made, str
  */
 void target_unmake(const char *path, unsigned made);
 /*
- * Removes the target, which nothing is mounted on. Nothing there is fine. FAILED_PRECONDITION
- * saying what is in it.
+ * Removes the target, on which nothing is mounted. 0 also when it is not there.
+ * FAILED_PRECONDITION: it is not empty; the text says what is in it.
  */
 int target_remove(const char *path, struct err *err) MUST_CHECK;

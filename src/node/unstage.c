@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Unstaging: the way back from stage.c, whoever staged. The request has a volume id and a path and
- * nothing else, so the disk is the one that mountinfo shows. Refuses before it changes anything
- * where that can be known before (other mounts; for raw block any exclusive user, anybody who
- * writes, a loop device in use), and after the unmount for what only shows then: a filesystem that
- * stays alive in another mount namespace is mounted again at the staging path, so that the next try
- * refuses too. Whoever is in the way is named, as far as this process can see.
+ * Unstaging undoes stage.c, also what the Go plugin has staged. The request has only a volume id
+ * and a path, so the disk is the one that mountinfo shows there. Refuses before it changes anything
+ * when the volume is mounted elsewhere, and for raw block when somebody has the device open
+ * exclusively or for writing, or uses a loop device over it. One obstacle shows only after the
+ * unmount: another mount namespace still has the filesystem mounted. Then it is mounted again at
+ * the staging path, so that the next attempt refuses too. Errors name the processes that hold the
+ * volume, as far as this process can see them.
  */
 #include "node/node.h"
 
@@ -35,8 +36,8 @@ struct unstaging {
 	struct mount_table *table;
 	struct place place;
 	struct device dev;
-	bool gone; /* the host has no disk of this number any more */
-	bool ours; /* it has, and it is an NVMe namespace that can be opened: `dev` */
+	bool gone; /* this host has no disk of this number any more */
+	bool ours; /* `dev` is the disk, an NVMe namespace that can be opened */
 };
 
 static int refuse_while_published(const struct unstaging *u, struct err *err)
@@ -53,9 +54,9 @@ static int refuse_while_published(const struct unstaging *u, struct err *err)
 	               m->target, more);
 }
 
-/* ---- who is in the way ---- */
+/* ---- who holds it ---- */
 
-static struct holders_query who(const struct unstaging *u)
+static struct holders_query query_of(const struct unstaging *u)
 {
 	return (struct holders_query) {
 		.proc_root = u->node->o.proc_root,
@@ -64,13 +65,13 @@ static struct holders_query who(const struct unstaging *u)
 	};
 }
 
-/* Puts in front of the error who holds what could not be had. */
+/* Puts `what` and the names of the device's holders in front of the error. */
 static int name_holders(const struct unstaging *u, const char *what, struct deadline d,
                         struct err *err)
 {
 	struct str text AUTO(str_clear) = STR_INIT(600);
 	struct holders h AUTO(holders_clear) = { 0 };
-	struct holders_query q = who(u);
+	struct holders_query q = query_of(u);
 
 	q.mounts = true;
 	holders_find(&q, d, &h);
@@ -79,16 +80,15 @@ static int name_holders(const struct unstaging *u, const char *what, struct dead
 }
 
 /*
- * Raw block may be open without being claimed. Who only reads it loses nothing. A loop device that
- * nobody uses is one that kubelet has left behind: it is named in the log and does not keep the pod
- * from ending.
+ * Raw block may be open without being claimed. A reader loses nothing when it goes, a writer does.
+ * A loop device that nobody uses was left behind by kubelet: it is logged, and the unstage goes on.
  */
 static int refuse_while_written(const struct unstaging *u, struct deadline d, struct err *err)
 {
 	struct strs used AUTO(strs_clear) = STRS_INIT, idle AUTO(strs_clear) = STRS_INIT;
 	struct str text AUTO(str_clear) = STR_INIT(600);
 	struct holders h AUTO(holders_clear) = { 0 };
-	struct holders_query q = who(u);
+	struct holders_query q = query_of(u);
 
 	loops_over(&u->node->o.world, u->table, u->place.disk, &used, &idle);
 	if (used.n)
@@ -113,7 +113,7 @@ static int refuse_while_written(const struct unstaging *u, struct deadline d, st
 
 /* ---- the device ---- */
 
-/* Nobody else has the device exclusively: 0. A user that lets go a moment later is waited for. */
+/* 0: nobody else has the device open exclusively. Waits a moment for a user to let go. */
 static int wait_until_free(const struct unstaging *u, struct deadline d, struct err *err)
 {
 	struct deadline end = deadline_clamp(d, RELEASE_WAIT_MS);
@@ -130,7 +130,7 @@ static int wait_until_free(const struct unstaging *u, struct deadline d, struct 
 	}
 }
 
-/* What is written back late is lost when the function goes: errors are told now, once. */
+/* What is written back later is lost when the function goes. The kernel reports an error once. */
 static int write_back(const struct unstaging *u, struct err *err)
 {
 	int fd AUTO(fd) = -1;
@@ -172,7 +172,7 @@ static int unstage_filesystem(struct unstaging *u, struct deadline d, struct err
 	if (err->sys != EBUSY)
 		return -1;
 	kill_point("unstage: unmounted, but somebody holds the device");
-	/* Before it is mounted again, which everybody would then see. */
+	/* Before it is mounted again: the new mount propagates and would be named itself. */
 	name_holders(u,
 	             "its filesystem is still mounted in another mount namespace or container, or "
 	             "something else holds the device; it stays staged; ",
@@ -198,7 +198,8 @@ static int unstage_block(struct unstaging *u, struct deadline d, struct err *err
 }
 
 /*
- * Which disk is it, and does this host still have it? One that is none of ours is only unmounted.
+ * Which disk is it, and does this host still have it? One that is no NVMe namespace is only
+ * unmounted.
  */
 static void identify(struct unstaging *u)
 {
@@ -211,7 +212,7 @@ static void identify(struct unstaging *u)
 	          device_open(&u->dev, O_RDONLY, &fd, NULL, &ignored) == 0;
 }
 
-/* The file that raw block was bound over; also after a crash between unmount and here. */
+/* The file that raw block was bound over. A crash after the unmount may have left it. */
 static int remove_block_file(const char *staging_path, const char *volume_id, struct err *err)
 {
 	char *file AUTO(free) = place_block_file(staging_path, volume_id);

@@ -103,10 +103,10 @@ struct scan {
 	const char *name;
 	struct plan plan;
 	atomic_size_t next; /* the first range that no reader has taken */
-	atomic_size_t zero; /* how many were read and found zero */
-	/* The first that is known not to be, or plan.n; those behind it matter no more. */
+	atomic_size_t zero; /* how many ranges were read and are zero */
+	/* The first range known not to be zero, or unreadable; or plan.n. The rest is not read. */
 	atomic_size_t decided;
-	pthread_mutex_t lock; /* of what range `decided` gave: */
+	pthread_mutex_t lock; /* of what that range gave: */
 	int rc;
 	struct blank found;
 	struct err err;
@@ -148,10 +148,7 @@ static void decide(struct scan *s, size_t i, int rc, const struct blank *found,
 	pthread_mutex_unlock(&s->lock);
 }
 
-/*
- * Takes range after range. Ranges are taken in order: all in front of the one that decides are
- * read, too.
- */
+/* Takes range after range, in order: all in front of the one that decides are read, too. */
 static void *read_ranges(void *arg)
 {
 	struct scan *s = arg;

@@ -59,7 +59,7 @@ const char *ext_state_asks(const struct ext_state *s)
 	return s->errors ? "its error flag is set" : s->unclean ? "it was not unmounted" : NULL;
 }
 
-/* The last thing that it found, without the name that it has for the device; else the last line. */
+/* The last problem that e2fsck printed, without the device in front of it; else its last line. */
 static const char *finding(struct str *output)
 {
 	static const char before[] = SPAWN_FD_PATH ": ", summary[] = "UNEXPECTED INCONSISTENCY";

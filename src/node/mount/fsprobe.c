@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Signatures on a device: the only user of libblkid. All superblocks and partition tables are asked
- * for one after the other, bad checksums included: a damaged filesystem is still somebody's
+ * Signatures on a device: the only user of libblkid. It is asked for all superblocks and partition
+ * tables, one after the other, bad checksums included: a damaged filesystem is still somebody's
  * filesystem. The few numbers that libblkid does not give (size, xfs "in progress") are read from
  * the superblocks themselves. Does not decide what may be overwritten.
  *
@@ -60,7 +60,7 @@ static blkid_probe new_probe(int fd, const char *name, struct err *err)
 		abort();
 	errno = 0;
 	if (blkid_probe_set_device(p, fd, 0, 0) || blkid_probe_get_size(p) <= 0) {
-		err_set(err, ERR_UNAVAILABLE, "read %s: the size cannot be had", name);
+		err_set(err, ERR_UNAVAILABLE, "read %s: its size is unknown", name);
 		err->sys = errno;
 		blkid_free_probe(p);
 		return NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is on this device? Every signature that libblkid knows, at every offset it knows, is looked
- * for; more than one is never resolved by guessing. "Could not read" and "nothing there" are
- * different answers. No state, any thread.
+ * What is on this device? Looks for every signature that libblkid knows, at every offset it knows;
+ * which of several counts is never guessed. "Cannot be read" and "nothing there" are different
+ * answers. No state, any thread.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 #include "common/str.h"
 
 enum fsprobe_kind {
-	FSPROBE_NOTHING,    /* no known signature; says nothing about the bytes: see blank.h */
+	FSPROBE_NOTHING,    /* no known signature; there may be data all the same: see blank.h */
 	FSPROBE_FILESYSTEM, /* exactly one, a filesystem */
 	FSPROBE_FOREIGN, /* anything else: partition table, LUKS, RAID or LVM member, swap, several
 	                    at once */
@@ -23,7 +23,8 @@ struct fsprobe {
 	char type[32];   /* of a filesystem: "ext4", "xfs" */
 	char uuid[48];   /* of a filesystem, "" when it has none */
 	char found[256]; /* all of it, for people: "gpt partition table (signature at byte 512)" */
-	uint64_t size; /* what the filesystem says it takes, in bytes; 0: not known for this type */
+	uint64_t size; /* of the filesystem by its superblock, in bytes; 0: not known for this type
+	                */
 	bool unfinished; /* xfs: mkfs was interrupted (superblock "in progress") */
 };
 

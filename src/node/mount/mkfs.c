@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * mkfs and growth: one table row per filesystem, from which the argument list is built. Tools get
- * the device as a descriptor that we hold open (SPAWN_FD_PATH), so that it is the one that was
- * checked even if its name has gone to another disk meanwhile. Discard is switched off everywhere:
- * a blank volume has nothing to discard, and on a remote disk it takes longest. What the running
- * kernel cannot mount is left out (mkfs_features.h). No state, any thread.
+ * the device as a descriptor that the driver holds open (SPAWN_FD_PATH): it is the device that was
+ * checked, even if another disk has its name meanwhile. Discard is off everywhere: a blank volume
+ * has nothing to discard, and on a remote disk it takes longest. Features that the running kernel
+ * cannot mount are left out (mkfs_features.h). No state, any thread.
  *
  * Sources: mke2fs(8), mkfs.xfs(8), mkfs.btrfs(8), resize2fs(8), xfs_growfs(8), btrfs-filesystem(8),
  * xfs_format.h.
@@ -58,7 +58,7 @@ static void no_options(struct strs *argv __attribute__((unused)),
 
 static const struct maker {
 	const char *fs_type;
-	uint64_t min_size; /* what the tool itself asks for */
+	uint64_t min_size; /* in bytes; the tool refuses less */
 	const char *argv[6];
 	void (*options)(struct strs *argv, const struct mkfs_params *p);
 	bool takes_params;
@@ -99,7 +99,7 @@ static const struct maker *maker_of(const char *fs_type, struct err *err)
 	return NULL;
 }
 
-/* The tools take one list of features: of several -O the last would win. */
+/* Joins lists of features: of several -O the tools take the last one. */
 static void add_word(struct strs *argv, const char *word)
 {
 	for (size_t i = 0; i < argv->n; i++) {
@@ -179,7 +179,7 @@ static const char *reason(struct str *output)
 	return found;
 }
 
-/* Runs a tool to its end; what it says is the reason when it fails. */
+/* Runs a tool to its end. When it fails, the error has the reason that it printed. */
 static int run(const struct strs *argv, int fd, struct deadline d, const char *name,
                struct err *err)
 {

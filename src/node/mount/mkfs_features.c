@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of features that a mkfs of our time switches on by itself, with the first kernel that
- * mounts them for writing and the first tool that knows the word. Kernels backport: the one of RHEL
- * 9 calls itself 5.14 and knows more; leaving a feature out there costs little, leaving it in
- * elsewhere costs the volume. No state, any thread.
+ * The table of features that today's mkfs tools switch on by default, each with the first kernel
+ * that mounts it read-write and the first tool version that knows its name. Kernels of
+ * distributions backport (RHEL 9's 5.14 knows more than 5.14): to leave out a feature that they
+ * know costs little, to leave in one that they do not know costs the volume. No state, any thread.
  *
  * Sources: ext4 Documentation/filesystems/ext4, xfs(5) and mkfs.xfs(8) with xfsprogs' release
  * notes, btrfs(5) "Filesystem features", e2fsprogs' release notes.

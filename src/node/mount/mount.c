@@ -26,7 +26,7 @@ DEFINE_AUTO(struct libmnt_context *, mnt_free_context);
 
 /* ---- the table ---- */
 
-/* libmount says NULL where there are none. */
+/* libmount has NULL for an empty text. */
 static char *text_of(const char *s)
 {
 	return xstrdup(s ? s : "");
@@ -84,7 +84,8 @@ int mount_table_read(const char *proc_root, struct mount_table *ret, struct err 
 	}
 	rc = mnt_table_parse_file(table, path);
 	if (rc)
-		return err_set(err, ERR_INTERNAL, "read %s: a line that is no mountinfo", path);
+		return err_set(err, ERR_INTERNAL, "read %s: it has a line that is no mountinfo",
+		               path);
 	ret->v = xcalloc((size_t)mnt_table_get_nents(table) + 1, sizeof(*ret->v));
 	ret->n = 0;
 	while (mnt_table_next_fs(table, it, &fs) == 0)
@@ -164,7 +165,7 @@ static const struct mount *parent_of(const struct mount_table *t, const struct m
 	return NULL;
 }
 
-/* A path below a mount as one of its filesystem: what two views of a mount point have in common. */
+/* A path below a mount as a path within its filesystem: two views of a mount point share it. */
 static char *path_in_filesystem(const struct mount *parent, const char *path)
 {
 	const char *rest = path + (str_eq(parent->target, "/") ? 0 : strlen(parent->target));
@@ -214,7 +215,7 @@ int mount_place(const char *path, char **ret, struct err *err)
 
 /* ---- options ---- */
 
-/* A name ending in '=' or '.' stands for all that begin so. */
+/* A name that ends in '=' or '.' is a prefix. */
 static const struct {
 	const char *name, *why;
 } refused_flags[] = {
@@ -307,7 +308,7 @@ static const char *repair_command(const char *fs_type)
 	                                  : "e2fsck -f";
 }
 
-/* libmount knows what the errno of a mount means for this filesystem: its text, our code. */
+/* libmount knows what the errno means for this filesystem: its text is used, with our code. */
 static int explain(struct libmnt_context *cxt, int rc, const char *device, const char *target,
                    const char *fs_type, struct err *err)
 {
@@ -365,7 +366,7 @@ int mount_bind_read_only(const char *source, const char *target, struct err *err
 	struct mount_attr read_only = { .attr_set = MOUNT_ATTR_RDONLY };
 	int fd AUTO(fd) = open_tree(AT_FDCWD, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 
-	/* EPERM: what container runtimes answer for a call that they do not know. */
+	/* EPERM: container runtimes answer this for system calls that they do not know. */
 	if (fd < 0 && (errno == ENOSYS || errno == EPERM))
 		return MOUNT_UNSUPPORTED;
 	if (fd < 0)

@@ -21,10 +21,10 @@
 struct mount {
 	int id, parent_id;
 	dev_t devno; /* of the filesystem: a disk's number, or an anonymous one */
-	char *root;  /* what of the filesystem is shown: "/" is all of it */
+	char *root;  /* which directory or file of the filesystem is shown: "/" is all of it */
 	char *target;
 	char *fs_type;
-	char *source;     /* whatever the mounter called it: never evidence of anything */
+	char *source;     /* as the mounter named it: proves nothing */
 	char *options;    /* of this mount point: "rw,relatime" */
 	char *fs_options; /* of the filesystem: "rw,nouuid" */
 	bool read_only;   /* the mount point or the filesystem is */
@@ -48,7 +48,7 @@ static inline void mount_table_clear_p(struct mount_table *t)
 	mount_table_clear(t);
 }
 
-/* What one sees at `target`: the topmost mount there, or NULL. */
+/* The topmost mount at `target`, which is the one that is seen there; NULL: none. */
 const struct mount *mount_at(const struct mount_table *t, const char *target);
 size_t mount_count_at(const struct mount_table *t, const char *target);
 /*
@@ -59,7 +59,10 @@ const struct mount *mount_of(const struct mount_table *t, dev_t devno, const cha
                              const struct mount *after);
 /* The mount on whose filesystem `path` lies. */
 const struct mount *mount_containing(const struct mount_table *t, const char *path);
-/* Two lines for one mount point: a shared parent that is mounted twice shows each child twice. */
+/*
+ * Are these two lines of one mount point? A shared parent that is mounted twice shows each child
+ * twice.
+ */
 bool mount_same_place(const struct mount_table *t, const struct mount *a, const struct mount *b);
 
 enum { MOUNT_DIR_ABSENT = 1 };
@@ -78,14 +81,14 @@ int mount_place(const char *path, char **ret, struct err *err) MUST_CHECK;
 int mount_flags_check(const char *const *flags, size_t n, struct strs *ret, struct err *err)
 	MUST_CHECK;
 
-/* A filesystem. Read-write is never quietly turned into read-only. */
+/* Mounts a filesystem. Never falls back from read-write to read-only, as mount(8) does. */
 int mount_filesystem(const char *device, const char *target, const char *fs_type,
                      const struct strs *options, struct err *err) MUST_CHECK;
 int mount_bind(const char *source, const char *target, struct err *err) MUST_CHECK;
 enum { MOUNT_UNSUPPORTED = 1 };
 /* A bind that is read-only from its first moment. MOUNT_UNSUPPORTED: kernels before 5.12. */
 int mount_bind_read_only(const char *source, const char *target, struct err *err) MUST_CHECK;
-/* Makes one mount point (not its filesystem) read-only; other flags of it stay. */
+/* Makes a mount point (not its filesystem) read-only; its other flags stay. */
 int mount_set_read_only(const char *target, struct err *err) MUST_CHECK;
 enum { MOUNT_ABSENT = 1 };
 /*
@@ -93,5 +96,5 @@ enum { MOUNT_ABSENT = 1 };
  * it. MOUNT_ABSENT: nothing is mounted there.
  */
 int mount_remove(const char *target, bool lazy, struct err *err) MUST_CHECK;
-/* Is this errno what a filesystem answers whose device has gone? */
+/* Does a filesystem whose device has gone answer with this errno? */
 bool mount_errno_is_dead(int errnum);
