@@ -169,9 +169,6 @@ const struct mount *place_elsewhere(const struct mount_table *t, const struct pl
 		if (but && but->path &&
 		    (str_eq(m->target, but->path) || (but->m && mount_same_place(t, m, but->m))))
 			continue;
-		/* The device node itself, when the device directory is no mount of its own. */
-		if (p->kind == PLACE_BLOCK && str_eq(m->root, "/"))
-			continue;
 		return m;
 	}
 	return NULL;
