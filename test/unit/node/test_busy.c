@@ -24,11 +24,13 @@ static struct node_world w;
 static void begin(const char *fs_type)
 {
 	struct err err = ERR_INIT;
+	struct nvme_disk *disk;
+	struct stage_request r;
 
 	private_mounts();
 	node_world_init(&w);
-	struct nvme_disk *disk = nvme_world_add(&w.nvme, 1, UUID, 320 * MIB);
-	struct stage_request r = stage_request(&w, disk, fs_type, MODE_SINGLE_NODE_WRITER);
+	disk = nvme_world_add(&w.nvme, 1, UUID, 320 * MIB);
+	r = stage_request(&w, disk, fs_type, MODE_SINGLE_NODE_WRITER);
 	ck_assert_msg(node_stage(&w.node, &r, soon(), &err) == 0, "%s", err.msg);
 	run_tool("mkdir -p %s %s && mount --bind %s %s && mount --bind %s %s", w.target,
 	         w.other_target, w.staging, w.target, w.staging, w.other_target);
@@ -55,12 +57,15 @@ static const char *const types[] = { "ext4", "xfs", "btrfs" };
 START_TEST(only_who_holds_this_mount_is_named)
 {
 	struct err err = ERR_INIT;
+	char *held AUTO(free) = NULL;
+	int other, fd;
 
 	SKIP_UNLESS_LOOP();
 	begin(types[_i]);
-	char *held AUTO(free) = xasprintf("held by pid %d (test_busy) has %s open: unmount ",
-	                                  (int)getpid(), w.target);
-	int other = open(w.other_target, O_RDONLY), fd = open(w.target, O_RDONLY);
+	held = xasprintf("held by pid %d (test_busy) has %s open: unmount ", (int)getpid(),
+	                 w.target);
+	other = open(w.other_target, O_RDONLY);
+	fd = open(w.target, O_RDONLY);
 	ck_assert(other >= 0 && fd >= 0);
 	ck_assert_int_eq(unmount(w.target, &err), -1);
 	ck_assert_msg(err.code == ERR_UNAVAILABLE && str_has_prefix(err.msg, held), "%s", err.msg);
@@ -76,10 +81,11 @@ END_TEST
 START_TEST(a_mount_below_is_named_before_any_process)
 {
 	struct err err = ERR_INIT;
+	int fd AUTO(fd) = -1;
 
 	SKIP_UNLESS_LOOP();
 	begin("ext4");
-	int fd AUTO(fd) = open(w.target, O_RDONLY);
+	fd = open(w.target, O_RDONLY);
 	run_tool("mkdir %s/sub && mount -t tmpfs none %s/sub", w.target, w.target);
 	ck_assert_int_eq(unmount(w.target, &err), -1);
 	ck_assert_msg(strstr(err.msg, "p1/target/sub is mounted below it: unmount ") != NULL, "%s",

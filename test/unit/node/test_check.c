@@ -139,11 +139,12 @@ END_TEST
 START_TEST(a_device_in_use_is_not_checked)
 {
 	struct err err = ERR_INIT;
+	int held;
 
 	SKIP_UNLESS_LOOP();
 	begin("ext4");
 	debugfs("ssv state 3\n");
-	int held = open(disk->loop, O_RDONLY | O_EXCL | O_CLOEXEC);
+	held = open(disk->loop, O_RDONLY | O_EXCL | O_CLOEXEC);
 	ck_assert_int_ge(held, 0);
 	ck_assert_int_eq(stage("ext4", MODE_SINGLE_NODE_WRITER, &err), -1);
 	ck_assert_msg(err.code == ERR_PRECONDITION && strstr(err.msg, "is in use"), "%s", err.msg);

@@ -26,11 +26,12 @@ static void publish(const char *target, const char *fs_type, bool read_only)
 static void begin(const char *fs_type)
 {
 	struct err err = ERR_INIT;
+	struct stage_request s;
 
 	private_mounts();
 	node_world_init(&w);
 	disk = nvme_world_add(&w.nvme, 1, "", 320 * MIB);
-	struct stage_request s = stage_request(&w, disk, fs_type, MODE_SINGLE_NODE_WRITER);
+	s = stage_request(&w, disk, fs_type, MODE_SINGLE_NODE_WRITER);
 	ck_assert_msg(node_stage(&w.node, &s, soon(), &err) == 0, "%s", err.msg);
 	publish(w.target, fs_type, false);
 }

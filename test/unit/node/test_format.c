@@ -131,18 +131,20 @@ END_TEST
 
 START_TEST(the_driver_may_die_at_any_time_of_it)
 {
+	pid_t pid;
+	int status;
+
 	SKIP_UNLESS_LOOP();
 	begin();
 	/*
 	 * The whole process is killed while mkfs runs; mkfs lives on, or dies with its container.
 	 */
 	wrap_tool("mkfs.ext4", "kill -9 $PPID; sleep 0.2; kill -9 $$");
-	pid_t pid = fork();
+	pid = fork();
 	if (pid == 0) {
 		struct err err = ERR_INIT;
 		_exit(stage("ext4", &err) ? 1 : 0);
 	}
-	int status;
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert(WIFSIGNALED(status));
 	spawn_set_path(NULL);
@@ -235,11 +237,12 @@ END_TEST
 START_TEST(a_record_does_not_lift_the_volumes_own_rules)
 {
 	struct err err = ERR_INIT;
+	struct stage_request r;
 
 	SKIP_UNLESS_LOOP();
 	begin();
 	interrupted("ext4", EXT4_HALF_WAY);
-	struct stage_request r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_READER_ONLY);
+	r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_READER_ONLY);
 	ck_assert_int_eq(node_stage(&w.node, &r, soon(), &err), -1);
 	ck_assert_msg(strstr(err.msg, "only read is never formatted") != NULL, "%s", err.msg);
 	err_clear(&err);

@@ -150,11 +150,13 @@ START_TEST(errors_that_ext4_has_counted_are_told)
 {
 	struct err err = ERR_INIT;
 	struct health h;
+	char *dir AUTO(free) = NULL;
+	char *path AUTO(free) = NULL;
 
 	SKIP_UNLESS_LOOP();
 	set_up("ext4");
-	char *dir AUTO(free) = xasprintf("%s/fs/ext4/%s", w.nvme.sysfs, disk->name);
-	char *path AUTO(free) = xasprintf("%s/errors_count", dir);
+	dir = xasprintf("%s/fs/ext4/%s", w.nvme.sysfs, disk->name);
+	path = xasprintf("%s/errors_count", dir);
 	ck_assert_int_eq(dir_make(dir, 0755, &err), 0);
 	ck_assert_int_eq(file_replace(path, "0\n", 2, 0644, &err), 0);
 	ck_assert_uint_eq(ask(VOLUME_ID, NULL, w.staging).n, 0);

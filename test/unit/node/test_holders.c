@@ -33,11 +33,12 @@ static struct nvme_disk *disk;
 static void begin(void)
 {
 	struct err err = ERR_INIT;
+	struct stage_request r;
 
 	private_mounts();
 	node_world_init(&w);
 	disk = nvme_world_add(&w.nvme, 1, UUID, 64 * MIB);
-	struct stage_request r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
+	r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
 	ck_assert_msg(node_stage(&w.node, &r, soon(), &err) == 0, "%s", err.msg);
 	run_tool("touch %s/file && mkdir %s/dir && cp /bin/sleep %s/program", w.staging, w.staging,
 	         w.staging);
@@ -213,11 +214,15 @@ END_TEST
 
 START_TEST(mounts_elsewhere_are_only_looked_for_when_asked)
 {
+	struct holders h AUTO(holders_clear) = { 0 };
+	struct holders_query q;
+	pid_t pid;
+
 	SKIP_UNLESS_LOOP();
 	begin();
-	struct holders h AUTO(holders_clear) = { 0 };
-	struct holders_query q = query();
-	pid_t pid = hold(a_mount_namespace);
+	h = (struct holders) { 0 };
+	q = query();
+	pid = hold(a_mount_namespace);
 
 	q.mounts = false;
 	holders_find(&q, soon(), &h);
@@ -232,10 +237,11 @@ START_TEST(three_are_named_and_the_others_counted)
 	struct str text AUTO(str_clear) = STR_INIT(2000);
 	struct holders h AUTO(holders_clear) = { 0 };
 	pid_t pids[5];
+	struct holders_query q;
 
 	SKIP_UNLESS_LOOP();
 	begin();
-	struct holders_query q = query();
+	q = query();
 	for (size_t i = 0; i < ARRAY_LEN(pids); i++)
 		pids[i] = hold(a_file);
 	holders_find(&q, soon(), &h);
@@ -293,12 +299,14 @@ START_TEST(nobody_found_says_where_to_look)
 		struct str text AUTO(str_clear) = STR_INIT(2000);
 		struct holders h AUTO(holders_clear) = { 0 };
 		struct tree t;
+		char *proc AUTO(free) = NULL;
+		struct holders_query q;
 
 		recorded(&t, rows[i].pid_namespace);
-		char *proc AUTO(free) = tree_path(&t, "/proc");
-		const struct holders_query q = { .proc_root = proc,
-			                         .disk = makedev(259, 3),
-			                         .mounts = true };
+		proc = tree_path(&t, "/proc");
+		q = (struct holders_query) { .proc_root = proc,
+			                     .disk = makedev(259, 3),
+			                     .mounts = true };
 		holders_find(&q, deadline_in_ms(rows[i].ms), &h);
 		holders_say(&h, &q, "/dev/nvme0n1", &text);
 		ROW_STR_EQ(rows[i].what, text.ptr, rows[i].text);
@@ -313,12 +321,15 @@ END_TEST
 START_TEST(a_process_that_ends_meanwhile_is_no_error)
 {
 	struct holders h AUTO(holders_clear) = { 0 };
+	char *proc AUTO(free) = NULL, *file AUTO(free) = NULL;
+	struct holders_query q;
 	struct stat st;
 	struct tree t;
 
 	recorded(&t, NULL);
 	tree_write(&t, "/file", "x");
-	char *proc AUTO(free) = tree_path(&t, "/proc"), *file AUTO(free) = tree_path(&t, "/file");
+	proc = tree_path(&t, "/proc");
+	file = tree_path(&t, "/file");
 	ck_assert_int_eq(stat(file, &st), 0);
 	tree_link(&t, "/proc/8/fd/3", "/nonexistent/file"); /* closed */
 	tree_link(&t, "/proc/9/fd/3", file);                /* no comm any more */
@@ -326,7 +337,7 @@ START_TEST(a_process_that_ends_meanwhile_is_no_error)
 	tree_link(&t, "/proc/11/ns/mnt", "mnt:[5]");        /* no mountinfo any more */
 	tree_write(&t, "/proc/12/mountinfo", "garbage\n\n1 2\n1 2 8:x / /a\n1 2 999999:1 / /b\n");
 	tree_link(&t, "/proc/12/ns/mnt", "mnt:[6]");
-	const struct holders_query q = {
+	q = (struct holders_query) {
 		.proc_root = proc, .disk = makedev(259, 3), .fs = st.st_dev, .mounts = true
 	};
 	holders_find(&q, soon(), &h);
@@ -341,10 +352,13 @@ END_TEST
 START_TEST(a_mount_namespace_is_looked_at_once)
 {
 	struct holders h AUTO(holders_clear) = { 0 };
+	struct holders_query q = { .disk = makedev(259, 3), .mounts = true };
+	char *proc AUTO(free) = NULL;
 	struct tree t;
 
 	recorded(&t, NULL);
-	char *proc AUTO(free) = tree_path(&t, "/proc");
+	proc = tree_path(&t, "/proc");
+	q.proc_root = proc;
 	tree_link(&t, "/proc/7/ns/mnt", "mnt:[1]"); /* ours */
 	for (int pid = 7; pid < 20; pid++) {
 		char *mountinfo AUTO(free) = xasprintf("/proc/%d/mountinfo", pid);
@@ -353,9 +367,6 @@ START_TEST(a_mount_namespace_is_looked_at_once)
 		tree_write(&t, mountinfo, "40 30 259:3 / /data rw - ext4 /dev/nvme0n1 rw\n");
 		tree_link(&t, ns, pid % 2 ? "mnt:[1]" : "mnt:[2]");
 	}
-	const struct holders_query q = { .proc_root = proc,
-		                         .disk = makedev(259, 3),
-		                         .mounts = true };
 	holders_find(&q, soon(), &h);
 	ck_assert_uint_eq(h.n, 1);
 	tree_clear(&t);

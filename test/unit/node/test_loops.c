@@ -42,13 +42,16 @@ static void look(size_t n_used, size_t n_idle, const char *text)
 START_TEST(a_loop_is_known_by_the_number_of_what_it_is_over)
 {
 	struct loop_over loop;
+	struct nvme_disk *other;
+	char *node AUTO(free) = NULL;
+	int claim;
 
 	SKIP_UNLESS_LOOP();
 	private_mounts();
 	nvme_world_init(&w);
 	disk = nvme_world_add(&w, 1, "", 16 * 1024 * 1024);
-	struct nvme_disk *other = nvme_world_add(&w, 1, "", 16 * 1024 * 1024);
-	char *node AUTO(free) = xasprintf("%s/published", w.root);
+	other = nvme_world_add(&w, 1, "", 16 * 1024 * 1024);
+	node = xasprintf("%s/published", w.root);
 
 	look(0, 0, "");
 	run_tool("touch %s && mount --bind %s %s", node, other->node, node);
@@ -62,7 +65,7 @@ START_TEST(a_loop_is_known_by_the_number_of_what_it_is_over)
 	/* As kubelet's leftovers: the file is gone. */
 	run_tool("umount --lazy %s && rm %s", node, node);
 	look(0, 1, loop.name);
-	int claim = open(loop.node, O_RDONLY | O_EXCL | O_CLOEXEC);
+	claim = open(loop.node, O_RDONLY | O_EXCL | O_CLOEXEC);
 	ck_assert_int_ge(claim, 0);
 	look(1, 0, loop.name);
 	close(claim);

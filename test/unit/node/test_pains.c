@@ -62,13 +62,17 @@ START_TEST(a_volume_that_was_away_is_only_used_through_its_new_disk)
 {
 	const char *type = types[_i];
 	struct err err = ERR_INIT;
+	struct stage_request s;
+	struct publish_request p;
+	dev_t before;
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 
 	SKIP_UNLESS_LOOP();
 	begin();
-	struct stage_request s = stage_request(&w, disk, type, MODE_SINGLE_NODE_WRITER);
-	struct publish_request p = publish_request(&w, w.target, type, MODE_SINGLE_NODE_WRITER);
+	s = stage_request(&w, disk, type, MODE_SINGLE_NODE_WRITER);
+	p = publish_request(&w, w.target, type, MODE_SINGLE_NODE_WRITER);
 	stage_ok(&s);
-	dev_t before = disk->devno;
+	before = disk->devno;
 	nvme_world_reattach(&w.nvme, disk);
 	ck_assert_uint_ne(disk->devno, before);
 
@@ -79,7 +83,6 @@ START_TEST(a_volume_that_was_away_is_only_used_through_its_new_disk)
 	stage_ok(&s);
 	ck_assert_msg(node_publish(&w.node, &p, soon(), &err) == 0, "%s", err.msg);
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 2);
-	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	ck_assert_int_eq(mount_table_read("/proc", &t, &err), 0);
 	ck_assert_ptr_null(mount_of(&t, before, NULL, NULL));
 	ck_assert_int_eq(node_unpublish(&w.node, VOLUME_ID, w.target, &err), 0);
@@ -92,17 +95,21 @@ END_TEST
 START_TEST(an_xfs_and_its_copy_are_mounted_side_by_side)
 {
 	struct err err = ERR_INIT;
+	struct stage_request one;
+	struct nvme_disk *copy;
+	char *staging AUTO(free) = NULL;
+	struct stage_request two;
 
 	SKIP_UNLESS_LOOP();
 	begin();
-	struct stage_request one = stage_request(&w, disk, "xfs", MODE_SINGLE_NODE_WRITER);
+	one = stage_request(&w, disk, "xfs", MODE_SINGLE_NODE_WRITER);
 	stage_ok(&one);
 	run_tool("echo rows > %s/table", w.staging);
 	unstage_ok();
-	struct nvme_disk *copy = nvme_world_add(&w.nvme, 1, OTHER_UUID, 320 * MIB);
+	copy = nvme_world_add(&w.nvme, 1, OTHER_UUID, 320 * MIB);
 	run_tool("dd if=%s of=%s bs=1M conv=sparse status=none && sync", disk->loop, copy->loop);
-	char *staging AUTO(free) = xasprintf("%s/kubelet/copy", w.nvme.root);
-	struct stage_request two = stage_request(&w, copy, "xfs", MODE_SINGLE_NODE_WRITER);
+	staging = xasprintf("%s/kubelet/copy", w.nvme.root);
+	two = stage_request(&w, copy, "xfs", MODE_SINGLE_NODE_WRITER);
 	two.volume_id = "pvc-copy";
 	two.staging_path = staging;
 	stage_ok(&one);
@@ -124,16 +131,20 @@ START_TEST(a_bound_node_of_before_does_not_stand_for_the_disk_with_its_number_no
 	struct err err = ERR_INIT;
 	struct volume_stats stats;
 	int on = 1, ro = 0;
+	struct stage_request s;
+	struct publish_request p;
+	int user;
+	char *number AUTO(free) = NULL;
 
 	SKIP_UNLESS_LOOP();
 	begin();
-	struct stage_request s = stage_request(&w, disk, NULL, MODE_SINGLE_NODE_WRITER);
-	struct publish_request p = publish_request(&w, w.target, NULL, MODE_SINGLE_NODE_WRITER);
+	s = stage_request(&w, disk, NULL, MODE_SINGLE_NODE_WRITER);
+	p = publish_request(&w, w.target, NULL, MODE_SINGLE_NODE_WRITER);
 	stage_ok(&s);
 	ck_assert_msg(node_publish(&w.node, &p, soon(), &err) == 0, "%s", err.msg);
 	run_tool("rm %s && mknod %s b %u %u", disk->node, disk->node, major(disk->devno),
 	         minor(disk->devno));
-	int user = open(disk->node, O_RDONLY | O_EXCL);
+	user = open(disk->node, O_RDONLY | O_EXCL);
 	ck_assert_int_ge(user, 0);
 	ck_assert_int_eq(ioctl(user, BLKROSET, &on), 0);
 
@@ -142,7 +153,7 @@ START_TEST(a_bound_node_of_before_does_not_stand_for_the_disk_with_its_number_no
 	ck_assert_int_eq(node_publish(&w.node, &p, soon(), &err), -1);
 	ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "has gone") != NULL, "%s",
 	              err.msg);
-	char *number AUTO(free) = xasprintf("device %u:%u", major(disk->devno), minor(disk->devno));
+	number = xasprintf("device %u:%u", major(disk->devno), minor(disk->devno));
 	ck_assert_msg(strstr(err.msg, number) != NULL, "%s", err.msg);
 	err_clear(&err);
 	ck_assert_int_eq(node_stats(&w.node, VOLUME_ID, w.target, &stats, &err), -1);
@@ -162,16 +173,17 @@ END_TEST
 START_TEST(a_bound_node_of_before_makes_room)
 {
 	struct err err = ERR_INIT;
+	struct stage_request s;
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 
 	SKIP_UNLESS_LOOP();
 	begin();
-	struct stage_request s = stage_request(&w, disk, NULL, MODE_SINGLE_NODE_WRITER);
+	s = stage_request(&w, disk, NULL, MODE_SINGLE_NODE_WRITER);
 	stage_ok(&s);
 	run_tool("rm %s && mknod %s b %u %u", disk->node, disk->node, major(disk->devno),
 	         minor(disk->devno));
 	stage_ok(&s);
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
-	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	ck_assert_int_eq(mount_table_read("/proc", &t, &err), 0);
 	ck_assert(!str_has_suffix(mount_at(&t, w.block_file)->root, "//deleted"));
 	unstage_ok();
@@ -188,11 +200,13 @@ START_TEST(after_a_reboot_nothing_of_before_is_needed)
 	const char *type = types[_i];
 	struct str out AUTO(str_clear) = STR_INIT(1000);
 	struct err err = ERR_INIT;
+	struct stage_request s;
+	struct publish_request p;
 
 	SKIP_UNLESS_LOOP();
 	begin();
-	struct stage_request s = stage_request(&w, disk, type, MODE_SINGLE_NODE_WRITER);
-	struct publish_request p = publish_request(&w, w.target, type, MODE_SINGLE_NODE_WRITER);
+	s = stage_request(&w, disk, type, MODE_SINGLE_NODE_WRITER);
+	p = publish_request(&w, w.target, type, MODE_SINGLE_NODE_WRITER);
 	stage_ok(&s);
 	ck_assert_msg(node_publish(&w.node, &p, soon(), &err) == 0, "%s", err.msg);
 	if (type)

@@ -25,6 +25,7 @@ static void begin(const char *mountinfo)
 {
 	struct str text AUTO(str_clear) = STR_INIT(65536);
 	struct err err = ERR_INIT;
+	char *file AUTO(free) = NULL;
 
 	snprintf(root, sizeof(root), "/tmp/place-test-XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(root));
@@ -34,7 +35,7 @@ static void begin(const char *mountinfo)
 		else
 			str_addn(&text, p, 1);
 	run_tool("mkdir -p %s/self %s/staging %s/pod %s/other", root, root, root, root);
-	char *file AUTO(free) = xasprintf("%s/self/mountinfo", root);
+	file = xasprintf("%s/self/mountinfo", root);
 	ck_assert_int_eq(file_replace(file, text.ptr, text.len, 0644, &err), 0);
 	ck_assert_msg(mount_table_read(root, &table, &err) == 0, "%s", err.msg);
 }
@@ -81,8 +82,10 @@ START_TEST(kinds_are_told_from_mountinfo)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct place p;
+
 		begin(rows[i].line);
-		struct place p = look("staging");
+		p = look("staging");
 
 		ck_assert_msg(p.kind == rows[i].kind, "%s: %d", rows[i].what, p.kind);
 		if (rows[i].kind == PLACE_FILESYSTEM)
@@ -95,14 +98,18 @@ END_TEST
 
 START_TEST(use_elsewhere_is_found_and_mirrors_are_not_use)
 {
+	struct place staging, pod;
+	const struct mount *m;
+
 	begin("20 1 254:1 / / rw - ext4 /dev/vda rw\n"
 	      "21 20 254:1 %R/staging-parent %R/mirror rw shared:1 - ext4 /dev/vda rw\n"
 	      "40 20 259:3 / %R/staging rw - ext4 /dev/nvme0n1 rw\n"
 	      "41 20 259:3 / %R/pod rw - ext4 /dev/nvme0n1 rw\n"
 	      "42 20 259:3 /sub %R/other rw - ext4 /dev/nvme0n1 rw\n"
 	      "43 20 259:9 / %R/unrelated rw - ext4 /dev/nvme9n1 rw\n");
-	struct place staging = look("staging"), pod = look("pod");
-	const struct mount *m = place_elsewhere(&table, &staging, NULL, false, NULL);
+	staging = look("staging");
+	pod = look("pod");
+	m = place_elsewhere(&table, &staging, NULL, false, NULL);
 
 	ck_assert_int_eq(m->id, 41);
 	m = place_elsewhere(&table, &staging, NULL, false, m);
@@ -118,18 +125,19 @@ END_TEST
 
 START_TEST(the_staged_form_is_the_filesystem_or_the_file)
 {
+	char *staging AUTO(free) = NULL, *again AUTO(free) = NULL;
 	struct place p = PLACE_INIT;
 	struct err err = ERR_INIT;
 
 	begin("40 1 259:3 / %R/staging rw - ext4 /dev/nvme0n1 rw\n");
-	char *staging AUTO(free) = xasprintf("%s/staging", root);
+	staging = xasprintf("%s/staging", root);
 	ck_assert_int_eq(place_look_staged(&table, staging, "vol", &p, &err), 0);
 	ck_assert_int_eq(p.kind, PLACE_FILESYSTEM);
 	place_clear(&p);
 	end();
 
 	begin("40 1 0:5 /x %R/staging/vol rw - devtmpfs udev rw\n");
-	char *again AUTO(free) = xasprintf("%s/staging", root);
+	again = xasprintf("%s/staging", root);
 	ck_assert_int_eq(place_look_staged(&table, again, "vol", &p, &err), 0);
 	ck_assert_int_eq(p.kind, PLACE_OTHER); /* no device node there: this test needs no root */
 	ck_assert(str_has_suffix(p.path, "/staging/vol"));

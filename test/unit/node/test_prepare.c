@@ -36,6 +36,7 @@ static void make_file(const char *name, const char *text, mode_t mode)
 static void set_up(void)
 {
 	static char tools[100], sysfs[100];
+	char *link;
 	ck_assert_ptr_nonnull(mkdtemp(root));
 	snprintf(tools, sizeof(tools), "%s/tools", root);
 	snprintf(sysfs, sizeof(sysfs), "%s/sys", root);
@@ -48,7 +49,7 @@ static void set_up(void)
 	make_file("sys/bus/pci/devices/0000:01:00.0/sriov_numvfs", "0\n", 0644);
 	make_file("sys/bus/pci/devices/0000:01:00.0/sriov_drivers_autoprobe", "1\n", 0644);
 	make_dir("sys/bus/pci/drivers");
-	char *link = xasprintf("%s/bus/pci/devices/0000:01:00.0/driver", sysfs);
+	link = xasprintf("%s/bus/pci/devices/0000:01:00.0/driver", sysfs);
 	ck_assert(!symlink("../../drivers/nvme", link));
 	free(link);
 	strs_add(&vendors, "15b3");
@@ -88,8 +89,9 @@ static int prepare(bool load, bool create, struct str *did, struct err *err)
 	const struct node_options options = {
 		.id = "n", .world = world, .load_driver = load, .create_vfs = create
 	};
+	int rc;
 	node_init(&n, &options);
-	int rc = node_prepare(&n, did, err);
+	rc = node_prepare(&n, did, err);
 	node_clear(&n);
 	return rc;
 }

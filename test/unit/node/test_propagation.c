@@ -160,11 +160,13 @@ START_TEST(what_no_pod_would_see_is_refused_with_the_missing_line)
 	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
 		struct tree t;
 		struct err err = ERR_INIT;
+		struct node_options o;
+		int rc;
 
 		begin(&t);
 		tree_write(&t, "/proc/self/mountinfo", paths[i].mountinfo);
-		struct node_options o = { .proc_root = proc, .own_mounts = true };
-		int rc = propagation_check(&o, NULL, paths[i].path, &err);
+		o = (struct node_options) { .proc_root = proc, .own_mounts = true };
+		rc = propagation_check(&o, NULL, paths[i].path, &err);
 		ck_assert_msg(rc == (paths[i].error ? -1 : 0), "%s: %s", paths[i].what, err.msg);
 		if (rc) {
 			ck_assert_int_eq(err.code, ERR_PRECONDITION);
@@ -199,12 +201,13 @@ START_TEST(at_start_each_of_kubelets_directories_is_looked_at)
 		struct strs warnings AUTO(strs_clear) = STRS_INIT;
 		struct tree t;
 		struct err err = ERR_INIT;
+		struct node_options o;
 
 		begin(&t);
 		tree_write(&t, "/proc/self/mountinfo", rows[i].mountinfo);
-		const struct node_options o = { .proc_root = proc,
-			                        .kubelet_dir = K,
-			                        .own_mounts = true };
+		o = (struct node_options) { .proc_root = proc,
+			                    .kubelet_dir = K,
+			                    .own_mounts = true };
 		ck_assert_int_eq(propagation_look(&o, &errors, &warnings, &err), 0);
 		ck_assert_msg(errors.n == rows[i].n, "%s: %zu", rows[i].what, errors.n);
 		ck_assert_uint_eq(warnings.n, 0);
@@ -235,14 +238,16 @@ START_TEST(on_the_host_a_private_mount_is_only_mentioned)
 		struct err err = ERR_INIT;
 		char *mountinfo AUTO(free) =
 			xasprintf("30 1 8:1 / / rw %s- ext4 /dev/sda1 rw\n", rows[i].fields);
+		char *dir AUTO(free) = NULL;
+		struct node_options o;
 
 		begin(&t);
 		tree_mkdir(&t, "/kubelet/pods"); /* and no directory of staged volumes yet */
 		tree_write(&t, "/proc/self/mountinfo", mountinfo);
 		if (rows[i].first)
 			tree_link(&t, "/proc/1/ns/mnt", rows[i].first);
-		char *dir AUTO(free) = tree_path(&t, "/kubelet");
-		const struct node_options o = { .proc_root = proc, .kubelet_dir = dir };
+		dir = tree_path(&t, "/kubelet");
+		o = (struct node_options) { .proc_root = proc, .kubelet_dir = dir };
 		ck_assert_int_eq(propagation_look(&o, &errors, &warnings, &err), 0);
 		ck_assert_uint_eq(errors.n, 0);
 		ck_assert_msg(warnings.n == (rows[i].text ? 1 : 0), "%s", rows[i].what);
@@ -274,14 +279,17 @@ START_TEST(stage_and_publish_refuse_before_they_touch_anything)
 	struct node_world w;
 	char *before AUTO(free) = NULL, *after AUTO(free) = NULL;
 	struct err err = ERR_INIT;
+	struct nvme_disk *disk;
+	struct stage_request s;
+	struct publish_request p;
 
 	SKIP_UNLESS_LOOP();
 	private_mounts();
 	node_world_init(&w);
 	w.node.o.own_mounts = true;
-	struct nvme_disk *disk = nvme_world_add(&w.nvme, 1, UUID, 64 * MIB);
-	struct stage_request s = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
-	struct publish_request p = publish_request(&w, w.target, "ext4", MODE_SINGLE_NODE_WRITER);
+	disk = nvme_world_add(&w.nvme, 1, UUID, 64 * MIB);
+	s = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
+	p = publish_request(&w, w.target, "ext4", MODE_SINGLE_NODE_WRITER);
 	before = kubelet_tree(&w);
 
 	ck_assert_int_eq(node_stage(&w.node, &s, soon(), &err), -1);

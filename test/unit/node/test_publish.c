@@ -70,10 +70,11 @@ static const char *const types[] = { "ext4", "xfs", "btrfs", NULL };
 START_TEST(a_volume_is_published_once_and_taken_back)
 {
 	const char *type = types[_i];
+	struct publish_request r;
 
 	SKIP_UNLESS_LOOP();
 	begin(type, MODE_SINGLE_NODE_WRITER);
-	struct publish_request r = publish_request(&w, w.target, type, MODE_SINGLE_NODE_WRITER);
+	r = publish_request(&w, w.target, type, MODE_SINGLE_NODE_WRITER);
 	r.want = &staged.want;
 	publish_ok(&r);
 	publish_ok(&r);
@@ -91,11 +92,13 @@ END_TEST
 
 START_TEST(a_read_only_publish_cannot_be_written)
 {
+	struct publish_request r;
+	struct publish_request rw;
+
 	SKIP_UNLESS_LOOP();
 	begin("ext4", MODE_SINGLE_NODE_WRITER);
-	struct publish_request r = publish_request(&w, w.target, "ext4", MODE_SINGLE_NODE_WRITER);
-	struct publish_request rw =
-		publish_request(&w, w.other_target, "ext4", MODE_SINGLE_NODE_WRITER);
+	r = publish_request(&w, w.target, "ext4", MODE_SINGLE_NODE_WRITER);
+	rw = publish_request(&w, w.other_target, "ext4", MODE_SINGLE_NODE_WRITER);
 	r.read_only = true;
 	publish_ok(&r);
 	publish_ok(&r);
@@ -115,10 +118,11 @@ END_TEST
 
 START_TEST(a_reader_only_volume_is_published_read_only)
 {
+	struct publish_request r;
+
 	SKIP_UNLESS_LOOP();
 	begin("ext4", MODE_MULTI_NODE_READER_ONLY);
-	struct publish_request r =
-		publish_request(&w, w.target, "ext4", MODE_MULTI_NODE_READER_ONLY);
+	r = publish_request(&w, w.target, "ext4", MODE_MULTI_NODE_READER_ONLY);
 	publish_ok(&r);
 	publish_ok(&r);
 	run_tool("! touch %s/f 2>/dev/null", w.target);
@@ -129,9 +133,11 @@ END_TEST
 
 START_TEST(raw_block_can_be_published_read_only)
 {
+	struct publish_request r;
+
 	SKIP_UNLESS_LOOP();
 	begin(NULL, MODE_SINGLE_NODE_WRITER);
-	struct publish_request r = publish_request(&w, w.target, NULL, MODE_SINGLE_NODE_WRITER);
+	r = publish_request(&w, w.target, NULL, MODE_SINGLE_NODE_WRITER);
 	r.read_only = true;
 	publish_ok(&r);
 	publish_ok(&r);
@@ -144,13 +150,13 @@ END_TEST
 START_TEST(a_volume_for_one_pod_has_one_target)
 {
 	const char *type = types[_i];
+	struct publish_request first;
+	struct publish_request second;
 
 	SKIP_UNLESS_LOOP();
 	begin(type, MODE_SINGLE_NODE_SINGLE_WRITER);
-	struct publish_request first =
-		publish_request(&w, w.target, type, MODE_SINGLE_NODE_SINGLE_WRITER);
-	struct publish_request second =
-		publish_request(&w, w.other_target, type, MODE_SINGLE_NODE_SINGLE_WRITER);
+	first = publish_request(&w, w.target, type, MODE_SINGLE_NODE_SINGLE_WRITER);
+	second = publish_request(&w, w.other_target, type, MODE_SINGLE_NODE_SINGLE_WRITER);
 	publish_ok(&first);
 	/* kubelet binds a published device node to places of its own, and may ask again. */
 	run_tool("%s %s/kubelet/own && mount --bind %s %s/kubelet/own", type ? "mkdir" : "touch",
@@ -172,9 +178,11 @@ END_TEST
 
 START_TEST(what_is_not_staged_is_not_published)
 {
+	struct publish_request r;
+
 	SKIP_UNLESS_LOOP();
 	begin("ext4", MODE_SINGLE_NODE_WRITER);
-	struct publish_request r = publish_request(&w, w.target, NULL, MODE_SINGLE_NODE_WRITER);
+	r = publish_request(&w, w.target, NULL, MODE_SINGLE_NODE_WRITER);
 	publish_refused(&r, ERR_PRECONDITION,
 	                "staged as a filesystem, and cannot be published as raw block");
 	run_tool("umount %s", w.staging);
@@ -189,9 +197,11 @@ END_TEST
 
 START_TEST(raw_block_is_not_published_as_a_filesystem)
 {
+	struct publish_request r;
+
 	SKIP_UNLESS_LOOP();
 	begin(NULL, MODE_SINGLE_NODE_WRITER);
-	struct publish_request r = publish_request(&w, w.target, "ext4", MODE_SINGLE_NODE_WRITER);
+	r = publish_request(&w, w.target, "ext4", MODE_SINGLE_NODE_WRITER);
 	publish_refused(&r, ERR_PRECONDITION,
 	                "staged as raw block, and cannot be published as a filesystem");
 	node_world_clear(&w);
@@ -202,12 +212,15 @@ END_TEST
 START_TEST(another_disk_than_the_attachments_is_not_published)
 {
 	const char *type = types[_i];
+	struct nvme_disk *other;
+	struct publish_request r;
+	struct device_want want;
 
 	SKIP_UNLESS_LOOP();
 	begin(type, MODE_SINGLE_NODE_WRITER);
-	struct nvme_disk *other = nvme_world_add(&w.nvme, 1, OTHER_UUID, 64 * MIB);
-	struct publish_request r = publish_request(&w, w.target, type, MODE_SINGLE_NODE_WRITER);
-	struct device_want want = staged.want;
+	other = nvme_world_add(&w.nvme, 1, OTHER_UUID, 64 * MIB);
+	r = publish_request(&w, w.target, type, MODE_SINGLE_NODE_WRITER);
+	want = staged.want;
 
 	r.want = &want;
 	want.pci = other->pci;
@@ -228,10 +241,13 @@ END_TEST
 
 START_TEST(a_taken_target_is_refused)
 {
+	struct publish_request r;
+	struct nvme_disk *other;
+
 	SKIP_UNLESS_LOOP();
 	begin("ext4", MODE_SINGLE_NODE_WRITER);
-	struct publish_request r = publish_request(&w, w.target, "ext4", MODE_SINGLE_NODE_WRITER);
-	struct nvme_disk *other = nvme_world_add(&w.nvme, 1, OTHER_UUID, 64 * MIB);
+	r = publish_request(&w, w.target, "ext4", MODE_SINGLE_NODE_WRITER);
+	other = nvme_world_add(&w.nvme, 1, OTHER_UUID, 64 * MIB);
 	run_tool("mkfs.ext4 -q %s && mkdir -p %s && mount %s %s", other->loop, w.target,
 	         other->node, w.target);
 	publish_refused(&r, ERR_PRECONDITION, "already shows something else");
@@ -254,10 +270,11 @@ END_TEST
 START_TEST(a_late_caller_gets_nothing)
 {
 	struct err err = ERR_INIT;
+	struct publish_request r;
 
 	SKIP_UNLESS_LOOP();
 	begin("ext4", MODE_SINGLE_NODE_WRITER);
-	struct publish_request r = publish_request(&w, w.target, "ext4", MODE_SINGLE_NODE_WRITER);
+	r = publish_request(&w, w.target, "ext4", MODE_SINGLE_NODE_WRITER);
 	ck_assert_int_eq(node_publish(&w.node, &r, deadline_in_ms(0), &err), -1);
 	ck_assert_int_eq(err.code, ERR_DEADLINE);
 	ck_assert(!path_exists(w.target));
@@ -319,12 +336,14 @@ START_TEST(a_busy_target_is_tried_again_and_a_dead_one_goes)
 {
 	const char *type = types[_i];
 	struct err err = ERR_INIT;
+	struct publish_request r;
+	int fd AUTO(fd) = -1;
 
 	SKIP_UNLESS_LOOP();
 	begin(type, MODE_SINGLE_NODE_WRITER);
-	struct publish_request r = publish_request(&w, w.target, type, MODE_SINGLE_NODE_WRITER);
+	r = publish_request(&w, w.target, type, MODE_SINGLE_NODE_WRITER);
 	publish_ok(&r);
-	int fd AUTO(fd) = open(w.target, O_RDONLY);
+	fd = open(w.target, O_RDONLY);
 	if (type) { /* an open device node does not hold its bind */
 		ck_assert_int_eq(node_unpublish(&w.node, VOLUME_ID, w.target, &err), -1);
 		ck_assert_int_eq(err.code, ERR_UNAVAILABLE);

@@ -108,11 +108,12 @@ START_TEST(only_our_own_override_of_a_function_for_volumes_is_cleared)
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct str did AUTO(str_clear) = STR_INIT(500);
+		char *now AUTO(free) = NULL;
 
 		set_up();
 		put_function(VF, rows[i].vendor, rows[i].override);
 		recover(&did);
-		char *now AUTO(free) = content("sys/bus/pci/devices/" VF "/driver_override");
+		now = content("sys/bus/pci/devices/" VF "/driver_override");
 		ck_assert_msg(str_eq(now, rows[i].after), "%s: %s", rows[i].what, now);
 		ck_assert_str_eq(did.ptr, *rows[i].after ? "" : "driver_override of " VF);
 		tear_down();

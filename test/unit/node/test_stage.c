@@ -70,10 +70,11 @@ START_TEST(a_blank_disk_becomes_the_filesystem_that_was_asked_for)
 		{ "xfs", "xfs" }, { "btrfs", "btrfs" },
 	};
 	const struct mount *m;
+	struct stage_request r;
 
 	SKIP_UNLESS_LOOP();
 	begin(320 * MIB);
-	struct stage_request r = stage_request(&w, disk, rows[_i].asked, MODE_SINGLE_NODE_WRITER);
+	r = stage_request(&w, disk, rows[_i].asked, MODE_SINGLE_NODE_WRITER);
 	stage_ok(&r);
 	m = only_mount(w.staging);
 	ck_assert_ptr_nonnull(m);
@@ -98,10 +99,12 @@ END_TEST
 
 START_TEST(without_a_wish_the_filesystem_that_is_there_is_taken)
 {
+	struct stage_request r;
+
 	SKIP_UNLESS_LOOP();
 	begin(320 * MIB);
 	run_tool("mkfs.xfs -q %s", disk->loop);
-	struct stage_request r = stage_request(&w, disk, "", MODE_SINGLE_NODE_WRITER);
+	r = stage_request(&w, disk, "", MODE_SINGLE_NODE_WRITER);
 	stage_ok(&r);
 	ck_assert_str_eq(only_mount(w.staging)->fs_type, "xfs");
 	node_world_clear(&w);
@@ -111,10 +114,11 @@ END_TEST
 START_TEST(mount_flags_reach_the_mount)
 {
 	static const char *const flags[] = { "noatime", "nosuid,nodev" };
+	struct stage_request r;
 
 	SKIP_UNLESS_LOOP();
 	begin(64 * MIB);
-	struct stage_request r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
+	r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
 	r.cap.mount_flags = flags;
 	r.cap.n_mount_flags = ARRAY_LEN(flags);
 	stage_ok(&r);
@@ -125,9 +129,11 @@ END_TEST
 
 START_TEST(mkfs_keys_reach_mkfs)
 {
+	struct stage_request r;
+
 	SKIP_UNLESS_LOOP();
 	begin(64 * MIB);
-	struct stage_request r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
+	r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
 	r.params.mkfs = (struct mkfs_params) { .block_size = 4096, .number_of_inodes = 1024 };
 	stage_ok(&r);
 	run_tool("dumpe2fs -h %s 2>/dev/null | grep -E '^Block size: *4096$'", disk->loop);
@@ -211,11 +217,14 @@ START_TEST(a_reader_writes_nothing_not_even_what_the_journal_holds)
 		{ "ext4", MODE_SINGLE_NODE_WRITER, "ro", false },
 		{ "xfs", MODE_SINGLE_NODE_WRITER, "ro", false },
 	};
+	char *before AUTO(free) = NULL;
+	struct stage_request r;
+	char *after AUTO(free) = NULL;
 	SKIP_UNLESS_LOOP();
 	begin(320 * MIB);
 	make_dirty(rows[_i].fs_type);
-	char *before AUTO(free) = bytes_of_disk();
-	struct stage_request r = stage_request(&w, disk, rows[_i].fs_type, rows[_i].mode);
+	before = bytes_of_disk();
+	r = stage_request(&w, disk, rows[_i].fs_type, rows[_i].mode);
 	r.cap.mount_flags = &rows[_i].flag;
 	r.cap.n_mount_flags = rows[_i].flag ? 1 : 0;
 	stage_ok(&r);
@@ -223,7 +232,7 @@ START_TEST(a_reader_writes_nothing_not_even_what_the_journal_holds)
 	ck_assert(only_mount(w.staging)->read_only);
 	run_tool("ls %s >/dev/null", w.staging);
 	run_tool("umount %s", w.staging);
-	char *after AUTO(free) = bytes_of_disk();
+	after = bytes_of_disk();
 	ck_assert_msg(str_eq(before, after) == rows[_i].same, "%s: the disk was %s",
 	              rows[_i].fs_type, rows[_i].same ? "written to" : "not replayed");
 	node_world_clear(&w);
@@ -234,13 +243,14 @@ START_TEST(a_write_protected_disk_with_a_journal_can_be_read)
 {
 	static const char *const ro_flag = "ro";
 	static const char *const fs_types[] = { "ext4", "xfs" };
+	struct stage_request r;
 
 	SKIP_UNLESS_LOOP();
 	begin(320 * MIB);
 	make_dirty(fs_types[_i]);
 	run_tool("blockdev --setro %s", disk->loop);
 	nvme_world_attr(disk, "ro", "1");
-	struct stage_request r = stage_request(&w, disk, fs_types[_i], MODE_SINGLE_NODE_WRITER);
+	r = stage_request(&w, disk, fs_types[_i], MODE_SINGLE_NODE_WRITER);
 	r.cap.mount_flags = &ro_flag;
 	r.cap.n_mount_flags = 1;
 	stage_ok(&r);
@@ -252,10 +262,12 @@ END_TEST
 
 START_TEST(data_without_a_signature_is_formatted_only_when_told)
 {
+	struct stage_request r;
+
 	SKIP_UNLESS_LOOP();
 	begin(64 * MIB);
 	nvme_disk_write(disk, 10 * MIB, "data", 4);
-	struct stage_request r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
+	r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
 	r.params.format_policy = FORMAT_UNFORMATTED;
 	stage_ok(&r);
 	node_world_clear(&w);
@@ -267,11 +279,12 @@ END_TEST
 START_TEST(raw_block_is_the_device_itself)
 {
 	struct stat st;
+	struct stage_request r;
 
 	SKIP_UNLESS_LOOP();
 	begin(16 * MIB);
 	nvme_disk_write(disk, 0, "anything", 8);
-	struct stage_request r = stage_request(&w, disk, NULL, MODE_SINGLE_NODE_WRITER);
+	r = stage_request(&w, disk, NULL, MODE_SINGLE_NODE_WRITER);
 	stage_ok(&r);
 	stage_ok(&r);
 	ck_assert_ptr_nonnull(only_mount(w.block_file));
@@ -287,12 +300,13 @@ END_TEST
 START_TEST(raw_block_of_a_disk_that_somebody_has_mounted_is_refused)
 {
 	struct err err = ERR_INIT;
+	struct stage_request r;
 
 	SKIP_UNLESS_LOOP();
 	begin(64 * MIB);
 	run_tool("mkfs.ext4 -q %s", disk->loop);
 	run_tool("mkdir %s/theirs && mount %s %s/theirs", w.nvme.root, disk->loop, w.nvme.root);
-	struct stage_request r = stage_request(&w, disk, NULL, MODE_SINGLE_NODE_WRITER);
+	r = stage_request(&w, disk, NULL, MODE_SINGLE_NODE_WRITER);
 	ck_assert_int_eq(node_stage(&w.node, &r, soon(), &err), -1);
 	ck_assert_int_eq(err.code, ERR_PRECONDITION);
 	ck_assert_msg(strstr(err.msg, "is in use: mounted"), "%s", err.msg);
@@ -315,16 +329,19 @@ static int read_only_switch(void)
 START_TEST(raw_block_that_is_only_read_cannot_be_written)
 {
 	struct err err = ERR_INIT;
+	struct stage_request r;
+	struct stage_request writer;
+	int on;
 
 	SKIP_UNLESS_LOOP();
 	begin(16 * MIB);
-	struct stage_request r = stage_request(&w, disk, NULL, MODE_MULTI_NODE_READER_ONLY);
+	r = stage_request(&w, disk, NULL, MODE_MULTI_NODE_READER_ONLY);
 	stage_ok(&r);
 	stage_ok(&r);
 	ck_assert_int_eq(read_only_switch(), 1);
 	run_tool("! dd if=/dev/zero of=%s bs=512 count=1 2>/dev/null", w.block_file);
 	/* For a writer it is staged the wrong way. */
-	struct stage_request writer = stage_request(&w, disk, NULL, MODE_SINGLE_NODE_WRITER);
+	writer = stage_request(&w, disk, NULL, MODE_SINGLE_NODE_WRITER);
 	ck_assert_int_eq(node_stage(&w.node, &writer, soon(), &err), -1);
 	ck_assert_int_eq(err.code, ERR_EXISTS);
 	err_clear(&err);
@@ -332,7 +349,7 @@ START_TEST(raw_block_that_is_only_read_cannot_be_written)
 	ck_assert_int_eq(read_only_switch(), 0);
 
 	/* A switch that a crash has left is put right for a writer. */
-	int on = 1;
+	on = 1;
 	ck_assert_int_eq(ioctl(disk->fd, BLKROSET, &on), 0);
 	stage_ok(&writer);
 	ck_assert_int_eq(read_only_switch(), 0);
@@ -343,11 +360,12 @@ END_TEST
 START_TEST(a_failed_stage_puts_the_read_only_switch_back)
 {
 	struct err err = ERR_INIT;
+	struct stage_request r;
 
 	SKIP_UNLESS_LOOP();
 	begin(16 * MIB);
 	run_tool("echo data > %s", w.block_file);
-	struct stage_request r = stage_request(&w, disk, NULL, MODE_MULTI_NODE_READER_ONLY);
+	r = stage_request(&w, disk, NULL, MODE_MULTI_NODE_READER_ONLY);
 	ck_assert_int_eq(node_stage(&w.node, &r, soon(), &err), -1);
 	ck_assert_int_eq(read_only_switch(), 0);
 	node_world_clear(&w);
@@ -360,16 +378,20 @@ START_TEST(a_mount_of_a_disk_that_has_gone_makes_room)
 {
 	static const char *const types[] = { "ext4", NULL };
 	const char *type = types[_i];
+	struct nvme_disk *gone;
+	struct stage_request before;
+	struct stage_request r;
+	const struct mount *m;
 
 	SKIP_UNLESS_LOOP();
 	begin(64 * MIB);
-	struct nvme_disk *gone = nvme_world_add(&w.nvme, 1, "", 64 * MIB);
-	struct stage_request before = stage_request(&w, gone, type, MODE_SINGLE_NODE_WRITER);
+	gone = nvme_world_add(&w.nvme, 1, "", 64 * MIB);
+	before = stage_request(&w, gone, type, MODE_SINGLE_NODE_WRITER);
 	stage_ok(&before);
 	nvme_world_hide(&w.nvme, gone);
-	struct stage_request r = stage_request(&w, disk, type, MODE_SINGLE_NODE_WRITER);
+	r = stage_request(&w, disk, type, MODE_SINGLE_NODE_WRITER);
 	stage_ok(&r);
-	const struct mount *m = only_mount(type ? w.staging : w.block_file);
+	m = only_mount(type ? w.staging : w.block_file);
 	ck_assert_ptr_nonnull(m);
 	if (type)
 		ck_assert_uint_eq(m->devno, disk->devno);
@@ -379,10 +401,12 @@ END_TEST
 
 START_TEST(an_empty_block_file_of_a_crash_is_used_again)
 {
+	struct stage_request r;
+
 	SKIP_UNLESS_LOOP();
 	begin(16 * MIB);
 	run_tool("touch %s", w.block_file);
-	struct stage_request r = stage_request(&w, disk, NULL, MODE_SINGLE_NODE_WRITER);
+	r = stage_request(&w, disk, NULL, MODE_SINGLE_NODE_WRITER);
 	stage_ok(&r);
 	node_world_clear(&w);
 }
@@ -391,11 +415,14 @@ END_TEST
 /* What a killed driver has left running: it was given the driver's descriptor, lock and all. */
 START_TEST(a_tool_that_has_outlived_a_driver_is_waited_for)
 {
+	struct stage_request r;
+	struct err err = ERR_INIT;
+	int fd;
+
 	SKIP_UNLESS_LOOP();
 	begin(16 * MIB);
-	struct stage_request r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
-	struct err err = ERR_INIT;
-	int fd = open(disk->node, O_RDONLY | O_CLOEXEC);
+	r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
+	fd = open(disk->node, O_RDONLY | O_CLOEXEC);
 
 	ck_assert_int_eq(flock(fd, LOCK_EX), 0);
 	ck_assert_int_eq(node_stage(&w.node, &r, soon(), &err), -1);
@@ -411,10 +438,12 @@ END_TEST
 
 START_TEST(a_staging_path_that_is_not_there_is_made)
 {
+	struct stage_request r;
+
 	SKIP_UNLESS_LOOP();
 	begin(16 * MIB);
 	run_tool("rm -r %s/kubelet", w.nvme.root);
-	struct stage_request r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
+	r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
 	stage_ok(&r);
 	ck_assert_ptr_nonnull(only_mount(w.staging));
 	node_world_clear(&w);
@@ -424,12 +453,13 @@ END_TEST
 START_TEST(a_staging_path_through_a_link_is_the_same_place)
 {
 	char path[256];
+	struct stage_request r;
 
 	SKIP_UNLESS_LOOP();
 	begin(16 * MIB);
 	run_tool("ln -s kubelet %s/link", w.nvme.root);
 	snprintf(path, sizeof(path), "%s/link/staging", w.nvme.root);
-	struct stage_request r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
+	r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
 	r.staging_path = path;
 	stage_ok(&r);
 	stage_ok(&r);
@@ -446,12 +476,13 @@ START_TEST(a_filesystem_smaller_than_its_disk_grows)
 {
 	struct err err = ERR_INIT;
 	struct fsprobe p;
+	struct stage_request r;
 
 	SKIP_UNLESS_LOOP();
 	begin(320 * MIB);
 	run_tool("mkfs.xfs -q %s", disk->loop);
 	nvme_world_resize(disk, 640 * MIB);
-	struct stage_request r = stage_request(&w, disk, "xfs", MODE_SINGLE_NODE_WRITER);
+	r = stage_request(&w, disk, "xfs", MODE_SINGLE_NODE_WRITER);
 	stage_ok(&r);
 	run_tool("umount %s", w.staging);
 	ck_assert_int_eq(fsprobe_fd(disk->fd, "disk", &p, &err), 0);
@@ -469,16 +500,19 @@ static void keep_line(void *arg, const char *line)
 
 START_TEST(growth_that_fails_is_told_but_does_not_keep_the_data_away)
 {
+	char *tools AUTO(free) = NULL;
+	struct stage_request r;
+
 	SKIP_UNLESS_LOOP();
 	begin(320 * MIB);
 	run_tool("mkfs.xfs -q %s && mkdir %s/tools && printf '#!/bin/sh\\necho no; exit 1\\n' > "
 	         "%s/tools/xfs_growfs && chmod +x %s/tools/xfs_growfs",
 	         disk->loop, w.nvme.root, w.nvme.root, w.nvme.root);
 	nvme_world_resize(disk, 640 * MIB);
-	char *tools AUTO(free) = xasprintf("%s/tools", w.nvme.root);
+	tools = xasprintf("%s/tools", w.nvme.root);
 	spawn_set_path(tools);
 	log_redirect(keep_line, NULL);
-	struct stage_request r = stage_request(&w, disk, "xfs", MODE_SINGLE_NODE_WRITER);
+	r = stage_request(&w, disk, "xfs", MODE_SINGLE_NODE_WRITER);
 	stage_ok(&r);
 	log_redirect(NULL, NULL);
 	spawn_set_path(NULL);
@@ -493,16 +527,19 @@ START_TEST(mkfs_runs_to_its_end_when_the_caller_has_gone)
 	struct cancel cancel = CANCEL_INIT;
 	struct err err = ERR_INIT;
 	struct fsprobe p;
+	char *tools AUTO(free) = NULL;
+	struct stage_request r;
+	struct deadline d;
 
 	SKIP_UNLESS_LOOP();
 	begin(320 * MIB);
 	run_tool("mkdir %s/tools && printf '#!/bin/sh\\nsleep 1\\nexec /sbin/mkfs.xfs \"$@\"\\n' > "
 	         "%s/tools/mkfs.xfs && chmod +x %s/tools/mkfs.xfs",
 	         w.nvme.root, w.nvme.root, w.nvme.root);
-	char *tools AUTO(free) = xasprintf("%s/tools", w.nvme.root);
+	tools = xasprintf("%s/tools", w.nvme.root);
 	spawn_set_path(tools);
-	struct stage_request r = stage_request(&w, disk, "xfs", MODE_SINGLE_NODE_WRITER);
-	struct deadline d = deadline_in_ms(400);
+	r = stage_request(&w, disk, "xfs", MODE_SINGLE_NODE_WRITER);
+	d = deadline_in_ms(400);
 	d.cancel = &cancel;
 	/*
 	 * What it answers nobody hears; what counts is that the disk is whole when mkfs has ended.

@@ -21,12 +21,14 @@ static struct nvme_disk *disk;
 static void begin(const char *fs_type)
 {
 	struct err err = ERR_INIT;
+	struct stage_request s;
+	struct publish_request p;
 
 	private_mounts();
 	node_world_init(&w);
 	disk = nvme_world_add(&w.nvme, 1, "", 320 * MIB);
-	struct stage_request s = stage_request(&w, disk, fs_type, MODE_SINGLE_NODE_WRITER);
-	struct publish_request p = publish_request(&w, w.target, fs_type, MODE_SINGLE_NODE_WRITER);
+	s = stage_request(&w, disk, fs_type, MODE_SINGLE_NODE_WRITER);
+	p = publish_request(&w, w.target, fs_type, MODE_SINGLE_NODE_WRITER);
 	ck_assert_msg(node_stage(&w.node, &s, soon(), &err) == 0, "%s", err.msg);
 	ck_assert_msg(node_publish(&w.node, &p, soon(), &err) == 0, "%s", err.msg);
 }
@@ -65,11 +67,14 @@ END_TEST
 
 START_TEST(raw_block_by_staging_and_by_publish_path)
 {
+	const char *paths[3];
 	struct err err = ERR_INIT;
 
 	SKIP_UNLESS_LOOP();
 	begin(NULL);
-	const char *const paths[] = { w.staging, w.block_file, w.target };
+	paths[0] = w.staging;
+	paths[1] = w.block_file;
+	paths[2] = w.target;
 	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
 		struct volume_stats s;
 
@@ -84,10 +89,14 @@ END_TEST
 
 START_TEST(where_nothing_is_mounted_nothing_is_measured)
 {
+	const char *paths[] = { "some/path", "/nonexistent", "/proc", NULL, NULL };
+	char *inside AUTO(free) = NULL;
+
 	SKIP_UNLESS_LOOP();
 	begin("ext4");
-	char *inside AUTO(free) = xasprintf("%s/lost+found", w.target);
-	const char *const paths[] = { "some/path", "/nonexistent", "/proc", inside, w.nvme.root };
+	inside = xasprintf("%s/lost+found", w.target);
+	paths[3] = inside;
+	paths[4] = w.nvme.root;
 	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
 		struct volume_stats s = { .total_bytes = 7 };
 		struct err err = ERR_INIT;

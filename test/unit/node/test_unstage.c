@@ -144,6 +144,8 @@ END_TEST
 
 START_TEST(a_mount_point_seen_twice_is_not_use_elsewhere)
 {
+	struct err err = ERR_INIT;
+
 	SKIP_UNLESS_LOOP();
 	begin();
 	/*
@@ -156,7 +158,6 @@ START_TEST(a_mount_point_seen_twice_is_not_use_elsewhere)
 	         w.nvme.root);
 	stage("ext4");
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 4);
-	struct err err = ERR_INIT;
 	ck_assert_msg(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err) == 0, "%s",
 	              err.msg);
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 2);
@@ -180,10 +181,12 @@ END_TEST
 
 START_TEST(raw_block_in_exclusive_use_stays)
 {
+	int holder;
+
 	SKIP_UNLESS_LOOP();
 	begin();
 	stage(NULL);
-	int holder = open(disk->node, O_RDONLY | O_EXCL);
+	holder = open(disk->node, O_RDONLY | O_EXCL);
 	ck_assert_int_ge(holder, 0);
 	unstage_refused(ERR_PRECONDITION, "is in use");
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
@@ -216,13 +219,15 @@ static pid_t open_device(int flags)
 
 START_TEST(raw_block_that_somebody_writes_stays)
 {
+	pid_t writer;
+	char *name AUTO(free) = NULL;
+
 	SKIP_UNLESS_LOOP();
 	begin();
 	stage(NULL);
 	/* The child has the test's own descriptor of the disk, too: to write. */
-	pid_t writer = open_device(O_WRONLY);
-	char *name AUTO(free) =
-		xasprintf("still open for writing: held by pid %d (test_unstage)", (int)writer);
+	writer = open_device(O_WRONLY);
+	name = xasprintf("still open for writing: held by pid %d (test_unstage)", (int)writer);
 	unstage_refused(ERR_PRECONDITION, name);
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
 	kill(writer, SIGKILL);
@@ -235,22 +240,24 @@ END_TEST
 START_TEST(raw_block_under_a_loop_device_in_use_stays)
 {
 	struct loop_over loop;
+	char *map AUTO(free) = NULL;
+	int claim;
+	struct err err = ERR_INIT;
 
 	SKIP_UNLESS_LOOP();
 	begin();
 	stage(NULL);
 	/* Kubelet's own bind of the device, with kubelet's loop device over it. */
-	char *map AUTO(free) = xasprintf("%s/map", w.nvme.root);
+	map = xasprintf("%s/map", w.nvme.root);
 	run_tool("touch %s && mount --bind %s %s", map, disk->node, map);
 	loop_over_attach(&loop, &w.nvme, map);
 	run_tool("umount --lazy %s", map);
-	int claim = open(loop.node, O_RDONLY | O_EXCL);
+	claim = open(loop.node, O_RDONLY | O_EXCL);
 	ck_assert_int_ge(claim, 0);
 	unstage_refused_with(ERR_PRECONDITION, "still used through the loop device loop",
 	                     loop.name);
 	close(claim);
 	/* One that nobody uses was left behind by kubelet: it keeps no pod from ending. */
-	struct err err = ERR_INIT;
 	ck_assert_msg(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err) == 0, "%s",
 	              err.msg);
 	ck_assert(!path_exists(w.block_file));
@@ -262,12 +269,13 @@ END_TEST
 START_TEST(a_loop_device_over_the_staged_file_itself_is_named)
 {
 	struct loop_over loop;
+	char *name AUTO(free) = NULL;
 
 	SKIP_UNLESS_LOOP();
 	begin();
 	stage(NULL);
 	loop_over_attach(&loop, &w.nvme, w.block_file);
-	char *name AUTO(free) = xasprintf("held by the loop device %s (over ", loop.name);
+	name = xasprintf("held by the loop device %s (over ", loop.name);
 	unstage_refused(ERR_UNAVAILABLE, name);
 	loop_over_detach(&loop);
 	unstage_ok();
@@ -291,14 +299,17 @@ END_TEST
 START_TEST(an_open_file_keeps_the_filesystem)
 {
 	const char *type = types[_i];
+	char *file AUTO(free) = NULL;
+	char *holder AUTO(free) = NULL;
+	int fd;
 
 	SKIP_UNLESS_LOOP();
 	begin();
 	nvme_world_resize(disk, 320 * MIB);
 	stage(type);
-	char *file AUTO(free) = xasprintf("%s/f", w.staging);
-	char *holder AUTO(free) = xasprintf("pid %d (test_unstage) has ", (int)getpid());
-	int fd = open(file, O_CREAT | O_WRONLY, 0600);
+	file = xasprintf("%s/f", w.staging);
+	holder = xasprintf("pid %d (test_unstage) has ", (int)getpid());
+	fd = open(file, O_CREAT | O_WRONLY, 0600);
 	unstage_refused_with(ERR_UNAVAILABLE, "Device or resource busy", holder);
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
 	close(fd);
@@ -335,13 +346,15 @@ static pid_t capture_mounts(void)
 START_TEST(a_captured_mount_is_refused_each_time)
 {
 	const char *type = types[_i];
+	pid_t holder;
+	char *name AUTO(free) = NULL;
 
 	SKIP_UNLESS_LOOP();
 	begin();
 	nvme_world_resize(disk, 320 * MIB);
 	stage(type);
-	pid_t holder = capture_mounts();
-	char *name AUTO(free) = xasprintf("pid %d (test_unstage) has", (int)holder);
+	holder = capture_mounts();
+	name = xasprintf("pid %d (test_unstage) has", (int)holder);
 	for (int again = 0; again < 2; again++) {
 		unstage_refused_with(ERR_PRECONDITION, "another mount namespace", name);
 		ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
@@ -356,13 +369,14 @@ END_TEST
 START_TEST(the_mount_of_a_vanished_disk_goes_lazily)
 {
 	const char *type = types[_i];
+	int fd AUTO(fd) = -1;
 
 	SKIP_UNLESS_LOOP();
 	begin();
 	nvme_world_resize(disk, 320 * MIB);
 	stage(type);
 	/* Somebody still sits in it: a plain unmount would say busy for ever. */
-	int fd AUTO(fd) = open(type ? w.staging : w.block_file, O_RDONLY);
+	fd = open(type ? w.staging : w.block_file, O_RDONLY);
 	ck_assert_int_ge(fd, 0);
 	nvme_world_hide(&w.nvme, disk);
 	unstage_ok();

@@ -47,15 +47,17 @@ START_TEST(only_an_error_or_a_missing_unmount_asks_for_a_check)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct ext_state state;
 		struct err err = ERR_INIT;
+		int fd AUTO(fd) = -1;
+		const char *asks;
 
 		begin();
 		if (*rows[i].edit)
 			run_tool("debugfs -w -R '%s' %s 2>/dev/null", rows[i].edit, image);
-		int fd AUTO(fd) = open(image, O_RDONLY);
+		fd = open(image, O_RDONLY);
 		ck_assert_msg(ext_state_read(fd, "dev", &state, &err) == 0, "%s: %s", rows[i].what,
 		              err.msg);
 		ck_assert_msg(state.journal_dirty == rows[i].journal, "%s", rows[i].what);
-		const char *asks = ext_state_asks(&state);
+		asks = ext_state_asks(&state);
 		ROW_STR_EQ(rows[i].what, asks ? asks : "", rows[i].asks ? rows[i].asks : "");
 		end();
 	}
@@ -66,10 +68,11 @@ START_TEST(what_is_no_ext_any_more_is_told)
 {
 	struct ext_state state;
 	struct err err = ERR_INIT;
+	int fd AUTO(fd) = -1;
 
 	begin();
 	run_tool("truncate -s 0 %s && truncate -s 4096 %s", image, image);
-	int fd AUTO(fd) = open(image, O_RDONLY);
+	fd = open(image, O_RDONLY);
 	ck_assert_int_eq(ext_state_read(fd, "dev", &state, &err), -1);
 	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
 	err_clear(&err);

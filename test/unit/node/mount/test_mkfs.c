@@ -276,12 +276,13 @@ START_TEST(xfs_grows_to_its_device)
 	struct err err = ERR_INIT;
 	struct nvme_disk *d;
 	struct fsprobe p;
+	char *at AUTO(free) = NULL;
 
 	SKIP_UNLESS_LOOP();
 	private_mounts();
 	nvme_world_init(&w);
 	d = nvme_world_add(&w, 1, "", 320 * MIB);
-	char *at AUTO(free) = xasprintf("%s/at", w.root);
+	at = xasprintf("%s/at", w.root);
 	run_tool("mkfs.xfs -q %s && mkdir %s && mount %s %s", d->loop, at, d->loop, at);
 	ck_assert_int_eq(fs_grow("xfs", d->node, at, deadline_in_ms(20000), &err),
 	                 0); /* nothing to do */

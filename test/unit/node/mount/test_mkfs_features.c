@@ -57,11 +57,12 @@ START_TEST(features_that_the_kernel_does_not_know_are_left_out)
 	char *tool AUTO(free) = xasprintf("mkfs.%s", r->fs_type);
 	struct strs words AUTO(strs_clear) = STRS_INIT;
 	struct err err = ERR_INIT;
+	char *text AUTO(free) = NULL;
 
 	begin(tool, r->version);
 	ck_assert_msg(mkfs_features_off(r->fs_type, tool, r->release, &words, &err) == 0, "%s",
 	              err.msg);
-	char *text AUTO(free) = strs_join(&words, " ");
+	text = strs_join(&words, " ");
 	ck_assert_str_eq(text, r->words);
 	run_tool("test %s -e %s/asked", r->asked ? "" : "!", dir);
 	end();
@@ -98,13 +99,14 @@ START_TEST(the_real_tools_understand)
 	char *tool AUTO(free) = xasprintf("mkfs.%s", real[_i].fs_type);
 	struct strs words AUTO(strs_clear) = STRS_INIT;
 	struct err err = ERR_INIT;
+	char *text AUTO(free) = NULL;
 
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	ck_assert_msg(mkfs_features_off(real[_i].fs_type, tool, real[_i].release, &words, &err) ==
 	                      0,
 	              "%s", err.msg);
 	ck_assert_uint_gt(words.n, 0);
-	char *text AUTO(free) = strs_join(&words, " ");
+	text = strs_join(&words, " ");
 	run_tool("truncate -s 400M %s/image && %s -q %s %s/image && %s %s/image >%s/super 2>&1 && "
 	         "test -s %s/super && ! grep -i '%s' %s/super",
 	         dir, tool, text, dir, real[_i].says, dir, dir, dir, real[_i].never, dir);

@@ -22,12 +22,14 @@ static const char *proc_with(const char *mountinfo)
 {
 	static char root[64] = "";
 	struct err err = ERR_INIT;
+	char *dir AUTO(free) = NULL;
+	char *file AUTO(free) = NULL;
 
 	if (*root)
 		run_tool("rm -rf %s", root);
 	snprintf(root, sizeof(root), "/tmp/mount-test-%d", getpid());
-	char *dir AUTO(free) = xasprintf("%s/self", root);
-	char *file AUTO(free) = xasprintf("%s/mountinfo", dir);
+	dir = xasprintf("%s/self", root);
+	file = xasprintf("%s/mountinfo", dir);
 	ck_assert_int_eq(dir_make(dir, 0755, &err), 0);
 	ck_assert_int_eq(file_replace(file, mountinfo, strlen(mountinfo), 0644, &err), 0);
 	return root;
@@ -242,9 +244,10 @@ START_TEST(flags_are_split_at_commas_outside_quotes)
 	const char *const open_quote = "context=\"x";
 	struct strs out AUTO(strs_clear) = STRS_INIT;
 	struct err err = ERR_INIT;
+	char *joined AUTO(free) = NULL;
 
 	ck_assert_int_eq(mount_flags_check(flags, ARRAY_LEN(flags), &out, &err), 0);
-	char *joined AUTO(free) = strs_join(&out, "|");
+	joined = strs_join(&out, "|");
 	ck_assert_str_eq(joined, "a|b|context=\"x,y\"|c");
 	ck_assert_int_eq(mount_flags_check(&open_quote, 1, &out, &err), -1);
 }
@@ -257,14 +260,16 @@ START_TEST(bind_read_only_and_unmount)
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	char dir[] = "/var/tmp/mount-test-XXXXXX";
 	struct err err = ERR_INIT;
+	char *a AUTO(free) = NULL, *b AUTO(free) = NULL;
+	int rc;
 
 	SKIP_UNLESS_ROOT("mounts");
 	private_mounts();
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	run_tool("cd %s && mkdir a b && touch a/file && mount -t tmpfs -o nosuid,nodev,noexec x a",
 	         dir);
-	char *a AUTO(free) = xasprintf("%s/a", dir), *b AUTO(free) = xasprintf("%s/b", dir);
-
+	a = xasprintf("%s/a", dir);
+	b = xasprintf("%s/b", dir);
 	ck_assert_int_eq(mount_bind(a, b, &err), 0);
 	ck_assert_int_eq(mount_set_read_only(b, &err), 0);
 	ck_assert_int_eq(mount_table_read("/proc", &t, &err), 0);
@@ -275,7 +280,7 @@ START_TEST(bind_read_only_and_unmount)
 	ck_assert_int_eq(mount_remove(b, false, &err), 0);
 	ck_assert_int_eq(mount_remove(b, false, &err), MOUNT_ABSENT);
 	/* The same in one step, where the kernel can. */
-	int rc = mount_bind_read_only(a, b, &err);
+	rc = mount_bind_read_only(a, b, &err);
 	ck_assert_msg(rc == 0 || rc == MOUNT_UNSUPPORTED, "%s", err.msg);
 	if (rc == 0) {
 		mount_table_clear(&t);
@@ -294,13 +299,15 @@ START_TEST(a_busy_mount_says_so_and_goes_lazily)
 {
 	char dir[] = "/var/tmp/mount-test-XXXXXX";
 	struct err err = ERR_INIT;
+	char *file AUTO(free) = NULL;
+	int fd AUTO(fd) = -1;
 
 	SKIP_UNLESS_ROOT("mounts");
 	private_mounts();
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	run_tool("mount -t tmpfs x %s && touch %s/f", dir, dir);
-	char *file AUTO(free) = xasprintf("%s/f", dir);
-	int fd AUTO(fd) = open(file, O_RDONLY);
+	file = xasprintf("%s/f", dir);
+	fd = open(file, O_RDONLY);
 
 	ck_assert_int_eq(mount_remove(dir, false, &err), -1);
 	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
@@ -315,12 +322,13 @@ START_TEST(unmount_does_not_follow_a_link)
 {
 	char dir[] = "/var/tmp/mount-test-XXXXXX";
 	struct err err = ERR_INIT;
+	char *link AUTO(free) = NULL;
 
 	SKIP_UNLESS_ROOT("mounts");
 	private_mounts();
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	run_tool("cd %s && mkdir a && mount -t tmpfs x a && ln -s a l", dir);
-	char *link AUTO(free) = xasprintf("%s/l", dir);
+	link = xasprintf("%s/l", dir);
 
 	ck_assert_int_eq(mount_remove(link, false, &err), MOUNT_ABSENT);
 	run_tool("cd %s && mountpoint -q a && umount a && rm -r %s", dir, dir);
@@ -334,12 +342,13 @@ START_TEST(a_filesystem_is_mounted_as_asked_or_not_at_all)
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	struct err err = ERR_INIT;
 	struct nvme_disk *d;
+	char *at AUTO(free) = NULL;
 
 	SKIP_UNLESS_LOOP();
 	private_mounts();
 	nvme_world_init(&w);
 	d = nvme_world_add(&w, 1, "", 16 * 1024 * 1024);
-	char *at AUTO(free) = xasprintf("%s/at", w.root);
+	at = xasprintf("%s/at", w.root);
 	run_tool("mkfs.ext4 -q %s && mkdir %s", d->loop, at);
 
 	strs_add(&options, "noatime");
