@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Unmounts that the kernel refuses: who of all that have the filesystem open is in the way of this
- * one mount?
+ * Unmounts that the kernel refuses: of all processes that have the filesystem open, those that keep
+ * this one mount busy are named.
  */
 #include "test/lib/suite.h"
 
@@ -71,7 +71,7 @@ START_TEST(only_who_holds_this_mount_is_named)
 	ck_assert_msg(err.code == ERR_UNAVAILABLE && str_has_prefix(err.msg, held), "%s", err.msg);
 	err_clear(&err);
 	close(fd);
-	/* The other one is in nobody's way. */
+	/* The other mount is not busy. */
 	ck_assert_msg(unmount(w.target, &err) == 0, "%s", err.msg);
 	close(other);
 	end();

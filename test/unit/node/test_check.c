@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A filesystem is checked before it is mounted when it asks for it, and only then. */
+/* A filesystem is checked before it is mounted if its superblock asks for that, and only then. */
 #include "test/lib/suite.h"
 
 #include <fcntl.h>
@@ -110,7 +110,7 @@ START_TEST(more_damage_than_e2fsck_repairs_unasked_is_left_as_it_is)
 	                      strstr(err.msg, "by hand, while it is not mounted: e2fsck -f"),
 	              "%s", err.msg);
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 0);
-	/* Nor by the next try, nor ever formatted. */
+	/* The next try does not mount it either, and nothing formats it. */
 	err_clear(&err);
 	ck_assert_int_eq(stage("ext4", MODE_SINGLE_NODE_WRITER, &err), -1);
 	ran(2);

@@ -85,7 +85,7 @@ START_TEST(a_read_only_publish_grows_through_the_staging_mount)
 }
 END_TEST
 
-/* Needs CAP_SYS_RESOURCE; where that is missing the tool's own words come back. */
+/* Needs CAP_SYS_RESOURCE; without it the error has the tool's own text. */
 START_TEST(ext4_grows_or_says_why_not)
 {
 	struct expand_request r = { .volume_id = VOLUME_ID, .required = 640 * MIB };

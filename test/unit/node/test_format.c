@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The formatting record: an interrupted mkfs is finished here, refused elsewhere, and never costs
- * data.
+ * The formatting record: an interrupted mkfs is repeated on its own node and refused on others, and
+ * no data is lost by it.
  */
 #include "test/lib/suite.h"
 
@@ -79,7 +79,7 @@ static void wrap_tool(const char *name, const char *body)
 	spawn_set_path(dir);
 }
 
-/* A stage whose mkfs is cut short: it writes what a killed one leaves, and dies. */
+/* A stage whose mkfs writes what an interrupted one leaves, and is killed. */
 static void interrupted(const char *fs_type, const char *leaves)
 {
 	struct err err = ERR_INIT;
@@ -172,7 +172,7 @@ START_TEST(the_record_is_there_before_the_first_byte_is_written)
 }
 END_TEST
 
-/* Data on a disk whose signature was lost later must not fall to a record of long ago. */
+/* An old record must not get a disk formatted that has got data, and lost its signature, since. */
 START_TEST(a_record_of_another_attachment_proves_nothing)
 {
 	static const struct {
@@ -347,7 +347,7 @@ START_TEST(mkfs_outlives_its_call_and_the_retry_joins_it)
 		              "%s", err.msg);
 		ck_assert_uint_eq(mounts_below(w.nvme.root), 0);
 	}
-	/* Nor can the volume be taken away from under it. */
+	/* The volume cannot be unstaged while it runs. */
 	err_clear(&err);
 	ck_assert_int_eq(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err), -1);
 	ck_assert_int_eq(err.code, ERR_ABORTED);

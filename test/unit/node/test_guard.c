@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looks that hang: the caller goes on, one thread per filesystem is spent, others are not held up.
+ * Looks that hang: the caller gets an error, one thread per filesystem waits, others are not
+ * blocked.
  */
 #include "test/lib/suite.h"
 
@@ -73,7 +74,7 @@ START_TEST(a_hung_filesystem_costs_one_thread_and_three_seconds_once)
 		ck_assert_int_lt(ms_since(start), 500);
 	}
 	ck_assert_int_eq(looks, 1);
-	/* Another filesystem is not concerned. */
+	/* Another filesystem answers as before. */
 	err_clear(&err);
 	ck_assert_int_eq(guard_statvfs(g, 2, "/fine", &st, &err), 0);
 	/* It comes back. */
@@ -98,7 +99,7 @@ START_TEST(the_guard_may_go_while_a_look_hangs)
 }
 END_TEST
 
-struct caller {
+struct guard_caller {
 	pthread_t thread;
 	struct guard *g;
 	const char *path;
@@ -108,7 +109,7 @@ struct caller {
 
 static void *call_often(void *arg)
 {
-	struct caller *c = arg;
+	struct guard_caller *c = arg;
 
 	for (int i = 0; i < 100; i++) {
 		struct statvfs st = { 0 };
@@ -123,12 +124,12 @@ static void *call_often(void *arg)
 START_TEST(many_callers_get_their_own_answers)
 {
 	static const char *const paths[] = { "/a", "/a", "/bb", "/ccc", "/dddd", "/dddd" };
-	struct caller c[ARRAY_LEN(paths)];
+	struct guard_caller c[ARRAY_LEN(paths)];
 	struct guard *g = guard_new();
 
 	guard_set_statvfs(g, fake);
 	for (size_t i = 0; i < ARRAY_LEN(c); i++) {
-		c[i] = (struct caller) { .g = g, .path = paths[i], .devno = i / 3 };
+		c[i] = (struct guard_caller) { .g = g, .path = paths[i], .devno = i / 3 };
 		pthread_create(&c[i].thread, NULL, call_often, &c[i]);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(c); i++) {

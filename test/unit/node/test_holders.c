@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who holds a volume: real processes that hold it in each way there is, and recorded ones for what
- * cannot be had here.
+ * Who holds a volume: real processes that hold it in each possible way, and a recorded /proc for
+ * what cannot be made here.
  */
 #include "test/lib/suite.h"
 
@@ -152,7 +152,7 @@ static struct holders_query query(void)
 }
 
 /*
- * The test itself has the loop device open: it is among those that are found, and not of interest.
+ * The test itself has the loop device open, so it is found, too, and left out of the comparison.
  */
 static bool names(const struct holders *h, pid_t pid, const char *text)
 {
@@ -316,7 +316,7 @@ START_TEST(nobody_found_says_where_to_look)
 END_TEST
 
 /*
- * Between one look and the next a process ends: what it held is held no more, or its name is lost.
+ * A process ends between two looks at it: it holds nothing any more, or its name cannot be read.
  */
 START_TEST(a_process_that_ends_meanwhile_is_no_error)
 {

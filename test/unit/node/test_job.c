@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs: what a call and its retry get of work that takes longer than they may. */
+/* Jobs: what a call and its retry get when the work takes longer than they may wait. */
 #include "test/lib/suite.h"
 
 #include <pthread.h>
@@ -12,27 +12,27 @@
 #include "node/job.h"
 
 /* Work that ends when it is told to. */
-struct work {
+struct gated_work {
 	int gate[2];
 	int rc;
 	_Atomic int started, freed;
 };
 
-static void work_init(struct work *w, int rc)
+static void work_init(struct gated_work *w, int rc)
 {
 	ck_assert_int_eq(pipe(w->gate), 0);
 	w->rc = rc;
 	w->started = w->freed = 0;
 }
 
-static void open_gate(struct work *w)
+static void open_gate(struct gated_work *w)
 {
 	ck_assert_int_eq(write(w->gate[1], "x", 1), 1);
 }
 
 static int run(void *arg, struct err *err)
 {
-	struct work *w = arg;
+	struct gated_work *w = arg;
 	char c;
 
 	w->started++;
@@ -43,19 +43,19 @@ static int run(void *arg, struct err *err)
 
 static void done(void *arg)
 {
-	struct work *w = arg;
+	struct gated_work *w = arg;
 
 	w->freed++;
 }
 
-static struct job_order order(const char *key, struct work *w)
+static struct job_order order(const char *key, struct gated_work *w)
 {
 	return (struct job_order) {
 		.key = key, .what = "mkfs of x", .run = run, .free = done, .arg = w
 	};
 }
 
-static int start(struct jobs *j, const char *key, struct work *w, int ms, struct err *err)
+static int start(struct jobs *j, const char *key, struct gated_work *w, int ms, struct err *err)
 {
 	struct job_order o = order(key, w);
 
@@ -63,7 +63,7 @@ static int start(struct jobs *j, const char *key, struct work *w, int ms, struct
 	return job_run(j, &o, deadline_in_ms(ms), err);
 }
 
-static void wait_freed(struct work *w)
+static void wait_freed(struct gated_work *w)
 {
 	for (int i = 0; !w->freed && i < 500; i++)
 		usleep(10000);
@@ -77,7 +77,7 @@ START_TEST(work_that_ends_in_time_answers_its_call)
 	for (size_t i = 0; i < ARRAY_LEN(rcs); i++) {
 		struct jobs *j = jobs_new(1);
 		struct err err = ERR_INIT;
-		struct work w;
+		struct gated_work w;
 
 		work_init(&w, rcs[i]);
 		open_gate(&w);
@@ -100,7 +100,7 @@ START_TEST(a_retry_joins_and_gets_the_result_once)
 	for (size_t i = 0; i < ARRAY_LEN(rcs); i++) {
 		struct jobs *j = jobs_new(1);
 		struct err err = ERR_INIT;
-		struct work w;
+		struct gated_work w;
 
 		work_init(&w, rcs[i]);
 		ck_assert_int_eq(start(j, "a", &w, 20, &err), -1);
@@ -130,7 +130,7 @@ START_TEST(a_failure_is_kept_until_it_is_asked_for_or_forgotten)
 {
 	struct jobs *j = jobs_new(1);
 	struct err err = ERR_INIT;
-	struct work w;
+	struct gated_work w;
 
 	work_init(&w, -1);
 	ck_assert_int_eq(start(j, "a", &w, 20, &err), -1);
@@ -157,7 +157,7 @@ START_TEST(who_waits_for_a_turn_waits_until_his_deadline)
 {
 	struct jobs *j = jobs_new(1);
 	struct err err = ERR_INIT;
-	struct work first, second;
+	struct gated_work first, second;
 
 	work_init(&first, 0);
 	work_init(&second, 0);
@@ -191,7 +191,7 @@ static void *cancel_soon(void *arg)
 START_TEST(a_caller_that_goes_away_leaves_at_once)
 {
 	struct jobs *j = jobs_new(1);
-	struct work w, second;
+	struct gated_work w, second;
 	struct err err = ERR_INIT;
 
 	work_init(&w, 0);
@@ -222,7 +222,7 @@ END_TEST
 START_TEST(jobs_go_on_after_their_owner)
 {
 	struct jobs *j = jobs_new(3);
-	struct work w[3];
+	struct gated_work w[3];
 	struct err err = ERR_INIT;
 	const char *const keys[] = { "a", "b", "c" };
 

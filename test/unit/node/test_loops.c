@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Loop devices over a volume: real ones, over device nodes that are there and that are not any
- * more.
- */
+/* Loop devices over a volume: real ones, over device nodes that exist and that were removed. */
 #include "test/lib/suite.h"
 
 #include <fcntl.h>

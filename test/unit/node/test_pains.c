@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What users of other drivers suffered, as stories of several calls: those rows of the table in
- * test/README.md that no single file's test tells.
+ * What users of other drivers suffered, as stories of several calls: the rows of the table in
+ * test/README.md that no test of a single file shows.
  */
 #include "test/lib/suite.h"
 
@@ -54,9 +54,9 @@ static const char *const types[] = { "ext4", "xfs", "btrfs", NULL };
 #define N_FILESYSTEMS (ARRAY_LEN(types) - 1)
 
 /*
- * A node is cut off, its volume is used elsewhere and comes back: the mount of before must not be
- * taken for it, or its old pages would be written over newer data. (The node asks no API: only the
- * disk tells.) Raw block has no pages of its own.
+ * A node is cut off, its volume is used on another node and comes back: the old mount must not be
+ * taken for the volume's, or its old pages would be written over newer data. (The node asks no API:
+ * only the disk tells.) Raw block has no pages of its own.
  */
 START_TEST(a_volume_that_was_away_is_only_used_through_its_new_disk)
 {
@@ -122,9 +122,9 @@ START_TEST(an_xfs_and_its_copy_are_mounted_side_by_side)
 END_TEST
 
 /*
- * The kernel gives the number of a disk that went to the next one, and a device node that is bound
- * somewhere leads to that. Here it is in use by another volume that is only read: nothing of this
- * volume may touch it, or be kept from ending by it.
+ * The kernel gives the number of a removed disk to the next one, and a device node that is still
+ * bound somewhere then leads to that one. Here the next disk is another volume's, and is only read:
+ * no call for the first volume may touch it or fail because of it.
  */
 START_TEST(a_bound_node_of_before_does_not_stand_for_the_disk_with_its_number_now)
 {
@@ -169,7 +169,7 @@ START_TEST(a_bound_node_of_before_does_not_stand_for_the_disk_with_its_number_no
 }
 END_TEST
 
-/* The same, when it has come back itself: the bind of before makes room. */
+/* The same when the disk itself has come back: the old bind is taken away. */
 START_TEST(a_bound_node_of_before_makes_room)
 {
 	struct err err = ERR_INIT;
@@ -192,8 +192,8 @@ START_TEST(a_bound_node_of_before_makes_room)
 END_TEST
 
 /*
- * After a reboot all mounts are gone and devices have other numbers; what was recorded before would
- * be wrong.
+ * After a reboot all mounts are gone and devices have other numbers: anything recorded before it
+ * would be wrong.
  */
 START_TEST(after_a_reboot_nothing_of_before_is_needed)
 {

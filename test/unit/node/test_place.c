@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is at a path, from recorded mountinfo: other users of the same disk, and what is no disk at
- * all.
+ * What is at a path, from recorded mountinfo: the same disk in other places, and mounts that show
+ * no disk.
  */
 #include "test/lib/suite.h"
 

@@ -315,7 +315,7 @@ START_TEST(stage_and_publish_refuse_before_they_touch_anything)
 
 	run_tool("mount --make-shared %s/kubelet/pods", w.nvme.root);
 	ck_assert_msg(node_publish(&w.node, &p, soon(), &err) == 0, "%s", err.msg);
-	/* The way back is open whatever the propagation. */
+	/* Unpublish and unstage work whatever the propagation. */
 	run_tool("mount --make-private %s/kubelet/pods", w.nvme.root);
 	ck_assert_msg(node_unpublish(&w.node, VOLUME_ID, w.target, &err) == 0, "%s", err.msg);
 	ck_assert_msg(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err) == 0, "%s",

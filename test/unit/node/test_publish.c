@@ -105,7 +105,7 @@ START_TEST(a_read_only_publish_cannot_be_written)
 	publish_ok(&rw); /* one pod reads, one writes */
 	run_tool("! touch %s/f 2>/dev/null && touch %s/f && test -e %s/f", w.target, w.other_target,
 	         w.target);
-	/* The other way than it is there already. */
+	/* Not as it is published already. */
 	r.read_only = false;
 	publish_refused(&r, ERR_EXISTS, "already published read-only");
 	rw.read_only = true;
@@ -251,7 +251,7 @@ START_TEST(a_taken_target_is_refused)
 	run_tool("mkfs.ext4 -q %s && mkdir -p %s && mount %s %s", other->loop, w.target,
 	         other->node, w.target);
 	publish_refused(&r, ERR_PRECONDITION, "already shows something else");
-	/* The disk of that mount vanishes: a leftover, which makes room. */
+	/* The disk of that mount vanishes: the mount is taken away. */
 	nvme_world_hide(&w.nvme, other);
 	publish_ok(&r);
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 2);

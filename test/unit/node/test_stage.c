@@ -47,7 +47,7 @@ static void stage_ok(const struct stage_request *r)
 }
 
 /*
- * The one mount below the world, by the path it should be at; the table stays readable until the
+ * The only mount below the world, which must be at this path (NULL: there is none); valid until the
  * next call.
  */
 static const struct mount *only_mount(const char *path)
@@ -340,7 +340,7 @@ START_TEST(raw_block_that_is_only_read_cannot_be_written)
 	stage_ok(&r);
 	ck_assert_int_eq(read_only_switch(), 1);
 	run_tool("! dd if=/dev/zero of=%s bs=512 count=1 2>/dev/null", w.block_file);
-	/* For a writer it is staged the wrong way. */
+	/* A writer may not have it like that. */
 	writer = stage_request(&w, disk, NULL, MODE_SINGLE_NODE_WRITER);
 	ck_assert_int_eq(node_stage(&w.node, &writer, soon(), &err), -1);
 	ck_assert_int_eq(err.code, ERR_EXISTS);
@@ -412,7 +412,7 @@ START_TEST(an_empty_block_file_of_a_crash_is_used_again)
 }
 END_TEST
 
-/* What a killed driver has left running: it was given the driver's descriptor, lock and all. */
+/* A tool that a killed driver has left running holds the driver's descriptor, and so its lock. */
 START_TEST(a_tool_that_has_outlived_a_driver_is_waited_for)
 {
 	struct stage_request r;

@@ -582,7 +582,7 @@ static bool is_final(enum err_code code)
 /* Each row's line, by the process that ran it; the program puts them together. */
 static char lines_dir[] = "/tmp/stage-errors-XXXXXX";
 
-/* The same in every run: without the folder, the loop devices' numbers and anonymous ones. */
+/* The text without what differs between runs: the folder, numbers of loop and anonymous devices. */
 static void plain_text(const struct attempt *a, const char *text, struct str *ret)
 {
 	size_t n = strlen(a->w.nvme.root);
@@ -651,7 +651,7 @@ END_TEST
 START_TEST(a_failed_stage_leaves_nothing)
 {
 	size_t i = (size_t)_i;
-	/* Time decides only where it is meant to: a busy machine takes long for the rest. */
+	/* Short only where the deadline is the point: a busy machine is slow. */
 	bool waits = rows[i].code == ERR_DEADLINE;
 	struct attempt a = { .held = -1, .deadline = deadline_in_ms(waits ? 700 : 30000) };
 	struct err err = ERR_INIT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Unstaging: what it takes away, what it refuses, and what is left of volumes that were staged
- * otherwise.
+ * Unstaging: what it takes away, what it refuses, and how it treats volumes that another driver has
+ * staged.
  */
 #include "test/lib/suite.h"
 

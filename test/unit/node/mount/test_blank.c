@@ -85,7 +85,8 @@ START_TEST(data_is_met_where_it_begins)
 END_TEST
 
 /*
- * Several readers, one answer: that of the first place in the header's order, whoever is quicker.
+ * Several readers, one answer: that of the first place in the header's order, whichever reader is
+ * first.
  */
 START_TEST(the_first_place_answers_every_time)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When a superblock asks for a check, and what e2fsck's answers come to. */
+/* When a superblock asks for a check, and what follows from e2fsck's exit status. */
 #include "test/lib/suite.h"
 
 #include <fcntl.h>

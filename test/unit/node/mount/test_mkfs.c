@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The argument lists, by tools that only write them down; the real tools on images; growth. */
+/* Argument lists, seen by tools that only record them; the real tools on images; growth. */
 #include "test/lib/suite.h"
 
 #include <fcntl.h>

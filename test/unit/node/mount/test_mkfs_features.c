@@ -30,7 +30,7 @@ static void end(void)
 	run_tool("rm -rf %s", dir);
 }
 
-static const struct row {
+static const struct feature_row {
 	const char *fs_type, *version, *release, *words;
 	bool asked;
 } rows[] = {
@@ -53,7 +53,7 @@ static const struct row {
 
 START_TEST(features_that_the_kernel_does_not_know_are_left_out)
 {
-	const struct row *r = &rows[_i];
+	const struct feature_row *r = &rows[_i];
 	char *tool AUTO(free) = xasprintf("mkfs.%s", r->fs_type);
 	struct strs words AUTO(strs_clear) = STRS_INIT;
 	struct err err = ERR_INIT;
