@@ -162,7 +162,7 @@ static int check_device(struct node *n, const struct place *p, struct health *h,
 
 	if (rc < 0)
 		return -1;
-	if (rc == 1) {
+	if (rc == DEVICE_ABSENT) {
 		fault(h, HEALTH_INACCESSIBLE, "DeviceGone",
 		      "the device %u:%u of %s has gone: it was detached while in use",
 		      major(p->shown), minor(p->shown), p->path);
@@ -171,7 +171,7 @@ static int check_device(struct node *n, const struct place *p, struct health *h,
 	rc = device_controllers_live(&n->o.world, &dev, &why, err);
 	if (rc < 0)
 		return -1;
-	if (rc == 1) {
+	if (rc == DEVICE_NOT_LIVE) {
 		fault(h, HEALTH_INACCESSIBLE, "ControllerNotLive", "%s: %s", dev.name, why.ptr);
 		return 0;
 	}

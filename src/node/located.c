@@ -28,7 +28,7 @@ int locate(struct node *n, const char *volume_id, const char *path, struct locat
 	if (ret->place.kind == PLACE_NOTHING || ret->place.kind == PLACE_OTHER)
 		return err_set(err, ERR_NOT_FOUND, "no volume is staged or published at %s", path);
 	rc = device_by_number(&n->o.world, ret->place.disk, &ret->dev, err);
-	if (rc == 1)
+	if (rc == DEVICE_ABSENT)
 		return err_set(err, ERR_UNAVAILABLE,
 		               "the device %u:%u of %s has gone: it was detached while in use",
 		               major(ret->place.shown), minor(ret->place.shown), ret->place.path);

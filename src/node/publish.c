@@ -60,7 +60,7 @@ static int check_wanted(const struct publishing *p, struct device *dev, struct e
 
 	if (rc < 0)
 		return -1;
-	if (rc == 1)
+	if (rc == DEVICE_ABSENT)
 		return err_set(err, ERR_UNAVAILABLE, "it is staged, but its device has gone: %s",
 		               why.ptr);
 	if (dev->devno == p->staged.disk)
@@ -79,7 +79,7 @@ static int check_staged_disk(const struct publishing *p, struct err *err)
 
 	if (rc < 0)
 		return -1;
-	if (rc == 1)
+	if (rc == DEVICE_ABSENT)
 		return err_set(err, ERR_UNAVAILABLE,
 		               "it is staged at %s, but its device %u:%u has gone: "
 		               "it was detached while in use",
@@ -135,7 +135,7 @@ static int look_at_target(struct publishing *p, struct err *err)
 	rc = t->kind == PLACE_OTHER ? 0 : device_by_number(&p->node->o.world, t->disk, &other, err);
 	if (rc < 0)
 		err_clear(err);
-	if (rc == 1) /* left by a disk that has gone */
+	if (rc == DEVICE_ABSENT) /* left by a disk that has gone */
 		return place_unmount(t, p->node->o.proc_root, true, err) ? -1 : TARGET_FREE;
 	return err_set(err, ERR_PRECONDITION,
 	               "%s already shows something else (%s on device %u:%u), not device %u:%u",
@@ -267,7 +267,7 @@ static bool disk_has_gone(struct node *n, const struct place *p)
 	struct device dev;
 
 	return (p->kind == PLACE_FILESYSTEM || p->kind == PLACE_BLOCK) &&
-	       device_by_number(&n->o.world, p->disk, &dev, &ignored) == 1;
+	       device_by_number(&n->o.world, p->disk, &dev, &ignored) == DEVICE_ABSENT;
 }
 
 int node_unpublish(struct node *n, const char *volume_id, const char *target_path, struct err *err)

@@ -121,7 +121,7 @@ int staged_look(const struct staged_want *w, struct err *err)
 
 		if (gone < 0)
 			err_clear(err);
-		if (gone != 1)
+		if (gone != DEVICE_ABSENT)
 			return foreign(w, &p, err);
 	} else if (block != (p.kind == PLACE_BLOCK)) {
 		return err_set(err, ERR_EXISTS,

@@ -207,7 +207,7 @@ static void identify(struct unstaging *u)
 	int fd AUTO(fd) = -1;
 	int rc = device_by_number(&u->node->o.world, u->place.disk, &u->dev, &ignored);
 
-	u->gone = rc == 1;
+	u->gone = rc == DEVICE_ABSENT;
 	u->ours = rc == 0 && u->dev.nsid != 0 &&
 	          device_open(&u->dev, O_RDONLY, &fd, NULL, &ignored) == 0;
 }
