@@ -12,8 +12,7 @@
  * fills the reply, and any return is right, since rpc_dispatch() drops the reply of a handler that
  * fails. A reply without fields is the same macro as a statement.
  *
- *     Csi__V1__DeleteVolumeResponse *reply = CSI_REPLY(call, resp,
- * csi__v1__delete_volume_response);
+ *     Csi__V1__ProbeResponse *reply = CSI_REPLY(call, resp, csi__v1__probe_response);
  */
 #define CSI_REPLY(call, resp, type_) csi_reply((call), (resp), &type_##__descriptor)
 void *csi_reply(struct rpc_call *call, ProtobufCMessage **resp,
