@@ -464,24 +464,7 @@ START_TEST(a_caller_that_goes_ends_the_wait)
 }
 END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("controller against snap-sim");
-	TCase *t = tcase_create("controller against snap-sim");
-	SRunner *r = srunner_create(s);
-	int failed;
-
-	tcase_set_timeout(t, 120);
-	tcase_add_test(t, a_volume_lives_from_create_to_delete);
-	tcase_add_test(t, unpublish_from_all_nodes_leaves_none);
-	tcase_add_test(t, attachments_without_our_labels_count_like_ours);
-	tcase_add_loop_test(t, a_fault_has_its_code_its_text_and_leaves_what_it_says, 0,
-	                    ARRAY_LEN(rows));
-	tcase_add_test(t, many_volumes_at_once_do_not_disturb_each_other);
-	tcase_add_test(t, a_caller_that_goes_ends_the_wait);
-	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+SUITE_TIMEOUT("controller against snap-sim", 120, a_volume_lives_from_create_to_delete,
+              unpublish_from_all_nodes_leaves_none, attachments_without_our_labels_count_like_ours,
+              LOOP(a_fault_has_its_code_its_text_and_leaves_what_it_says, ARRAY_LEN(rows)),
+              many_volumes_at_once_do_not_disturb_each_other, a_caller_that_goes_ends_the_wait);

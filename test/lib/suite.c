@@ -1,30 +1,85 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The main loop that every unit test shares: Check's runner and its summary line. */
+/* Check's runner for the one main() that all test programs share, and the memory of its loops. */
 #include "test/lib/suite.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
-/* A case of its own per test, so that CK_RUN_CASE picks one by name. */
+/* What LOOP() said in the list of tests. All other tests run once. */
+static struct {
+	const TTest *test;
+	int n;
+} loops[32];
+static size_t n_loops;
+
+const TTest *suite_loop(const TTest *test, size_t n)
+{
+	if (n_loops == ARRAY_LEN(loops)) {
+		fprintf(stderr, "%s: more loops than test/lib/suite.c has room for\n", test->name);
+		exit(EXIT_FAILURE);
+	}
+	loops[n_loops].test = test;
+	loops[n_loops++].n = (int)n;
+	return test;
+}
+
+static int rows_of(const TTest *test)
+{
+	for (size_t i = 0; i < n_loops; i++) {
+		if (loops[i].test == test)
+			return loops[i].n;
+	}
+	return 1;
+}
+
 static TCase *tcase_of(const TTest *test, double timeout)
 {
 	TCase *tcase = tcase_create(test->name);
 
 	tcase_set_timeout(tcase, timeout);
-	tcase_add_test(tcase, test);
+	tcase_add_loop_test(tcase, test, 0, rows_of(test));
 	return tcase;
 }
 
-int suite_run(const char *name, double timeout, const TTest *const *tests, size_t n)
+/* Without this a misspelt name in CK_RUN_CASE would pass with 0 checks. */
+static int check_that_some_ran(const char *name, const TTest *const *tests, size_t n, int n_run)
 {
-	Suite *suite = suite_create(name);
+	if (n_run)
+		return 0;
+	printf("%s: no test ran; CK_RUN_CASE takes one of:\n", name);
+	for (size_t i = 0; i < n; i++)
+		printf("  %s\n", tests[i]->name);
+	return -1;
+}
+
+static int run_tests(const struct suite *suite, const TTest *const *tests, size_t n)
+{
+	Suite *cases = suite_create(suite->name);
 	SRunner *runner;
 	int failed;
 
 	for (size_t i = 0; i < n; i++)
-		suite_add_tcase(suite, tcase_of(tests[i], timeout));
-	runner = srunner_create(suite);
+		suite_add_tcase(cases, tcase_of(tests[i], suite->timeout));
+	runner = srunner_create(cases);
 	srunner_run_all(runner, CK_NORMAL);
 	failed = srunner_ntests_failed(runner);
+	if (check_that_some_ran(suite->name, tests, n, srunner_ntests_run(runner)))
+		failed = 1;
 	srunner_free(runner);
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int suite_main(const struct suite *suite, const TTest *const *tests, size_t n, int argc,
+               char **argv)
+{
+	int rc;
+
+	if (suite->before && suite->before(argc, argv)) {
+		fprintf(stderr, "%s: what the tests need could not be made\n", suite->name);
+		return EXIT_FAILURE;
+	}
+	rc = run_tests(suite, tests, n);
+	if (suite->after)
+		suite->after();
+	return rc;
 }

@@ -1,23 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One suite, one case, one program: SUITE("json", test_a, test_b) is its main(). */
+/*
+ * The main() of a test program: SUITE("json", test_a, LOOP(test_b, ARRAY_LEN(rows))). Each test is
+ * a case of Check with its own name, so that CK_RUN_CASE=test_a runs that one alone. A name that no
+ * test has is a failure.
+ */
 #pragma once
 
 #include <check.h>
 #include <stddef.h>
 
-/*
- * Runs the tests, each with `timeout` seconds (0: Check's default), prints Check's summary; the
- * exit code of main.
- */
-int suite_run(const char *name, double timeout, const TTest *const *tests, size_t n);
+#include "common/cleanup.h" /* ARRAY_LEN() */
 
-#define SUITE_TIMEOUT(name, timeout, ...)                                                      \
-	int main(void)                                                                         \
-	{                                                                                      \
-		const TTest *const tests_[] = { __VA_ARGS__ };                                 \
-		return suite_run((name), (timeout), tests_, sizeof(tests_) / sizeof(*tests_)); \
-	}                                                                                      \
+struct suite {
+	const char *name;
+	double timeout; /* seconds for each test (for each row of a loop) */
+	/*
+	 * Both are optional and run in the process that starts the tests, not in a test. `before`
+	 * sees the arguments of main(); anything but 0 is a failure, and no test runs. `after` runs
+	 * when `before` returned 0, also when tests have failed.
+	 */
+	int (*before)(int argc, char **argv);
+	void (*after)(void);
+};
+
+/* Runs the n tests and prints Check's summary. Returns what main() returns. */
+int suite_main(const struct suite *suite, const TTest *const *tests, size_t n, int argc,
+               char **argv);
+
+/* Has a test of the list run n times, with 0 to n - 1 in its variable _i. Returns the test. */
+const TTest *suite_loop(const TTest *test, size_t n);
+#define LOOP(test, n) suite_loop((test), (n))
+
+#define SUITE_AROUND(name_, timeout_, before_, after_, ...)                        \
+	int main(int argc, char **argv)                                            \
+	{                                                                          \
+		const struct suite suite_ = { .name = (name_),                     \
+			                      .timeout = (timeout_),               \
+			                      .before = (before_),                 \
+			                      .after = (after_) };                 \
+		const TTest *const tests_[] = { __VA_ARGS__ };                     \
+		return suite_main(&suite_, tests_, ARRAY_LEN(tests_), argc, argv); \
+	}                                                                          \
 	struct suite_semicolon_
+#define SUITE_TIMEOUT(name, timeout, ...) SUITE_AROUND(name, timeout, NULL, NULL, __VA_ARGS__)
 #define SUITE(name, ...) SUITE_TIMEOUT(name, 30, __VA_ARGS__)
 
 /* ck_assert_str_eq with the row it belongs to. */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Single calls: what arrives, what is answered, and what is refused before a handler sees it. */
+#include "test/lib/suite.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -306,34 +308,12 @@ START_TEST(two_operations_on_one_volume_exclude_each_other)
 }
 END_TEST
 
-int main(void)
-{
-	Suite *suite = suite_create("rpc calls");
-	TCase *t = tcase_create("calls");
-	SRunner *runner;
-	int failed;
-
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, plugin_info_names_the_driver);
-	tcase_add_test(t, probe_is_ready);
-	tcase_add_test(t, plugin_capabilities_are_those_given);
-	tcase_add_test(t, a_worker_answers_node_capabilities);
-	tcase_add_loop_test(t, bytes_get_their_answer, 0, ARRAY_LEN(rows));
-	tcase_add_loop_test(t, lengths_are_limited_by_field, 0, ARRAY_LEN(lengths));
-	tcase_add_test(t, the_last_of_equal_map_keys_counts);
-	tcase_add_test(t, an_odd_text_arrives_whole);
-	tcase_add_test(t, the_deadline_reaches_the_handler);
-	tcase_add_test(t, no_deadline_is_never);
-	tcase_add_test(t, the_peer_is_known_by_its_pid);
-	tcase_add_test(t, metadata_does_no_harm);
-	tcase_add_test(t, success_without_an_answer_is_an_internal_error);
-	tcase_add_test(t, a_call_without_a_message_is_an_error);
-	tcase_add_test(t, a_second_message_is_ignored);
-	tcase_add_test(t, two_operations_on_one_volume_exclude_each_other);
-	suite_add_tcase(suite, t);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+SUITE_TIMEOUT("rpc calls", 60, plugin_info_names_the_driver, probe_is_ready,
+              plugin_capabilities_are_those_given, a_worker_answers_node_capabilities,
+              LOOP(bytes_get_their_answer, ARRAY_LEN(rows)),
+              LOOP(lengths_are_limited_by_field, ARRAY_LEN(lengths)),
+              the_last_of_equal_map_keys_counts, an_odd_text_arrives_whole,
+              the_deadline_reaches_the_handler, no_deadline_is_never, the_peer_is_known_by_its_pid,
+              metadata_does_no_harm, success_without_an_answer_is_an_internal_error,
+              a_call_without_a_message_is_an_error, a_second_message_is_ignored,
+              two_operations_on_one_volume_exclude_each_other);

@@ -68,6 +68,13 @@ static int be_a_client(const char *path)
 	return stage(c, "v", "sleep:60000", -1, NULL);
 }
 
+static int before(int argc, char **argv)
+{
+	if (argc == 3 && strcmp(argv[1], "client") == 0)
+		exit(be_a_client(argv[2]));
+	return 0;
+}
+
 START_TEST(a_caller_that_dies_cancels_its_call)
 {
 	SETUP(f);
@@ -300,26 +307,13 @@ START_TEST(a_server_without_descriptors_recovers)
 }
 END_TEST
 
-int main(int argc, char **argv)
-{
-	const TTest *const tests[] = {
-		a_deadline_ends_the_call_and_reaches_the_handler,
-		a_cancelled_call_wakes_its_handler,
-		a_handler_that_does_not_listen_ends_in_its_own_time,
-		a_caller_that_dies_cancels_its_call,
-		a_graceful_stop_lets_a_running_call_finish,
-		a_stop_after_the_grace_cancels_what_runs,
-		a_stop_waits_for_handlers_that_do_not_listen,
-		start_and_stop_leave_nothing_open,
-		a_second_server_takes_the_path_over_and_keeps_it,
-		sigterm_lets_a_running_call_finish,
-		sigterm_ends_an_idle_server_soon,
-		after_kill_9_a_new_server_serves_on_the_stale_socket,
-		grpc_variables_of_the_environment_have_no_effect,
-		a_server_without_descriptors_recovers,
-	};
-
-	if (argc == 3 && strcmp(argv[1], "client") == 0)
-		return be_a_client(argv[2]);
-	return suite_run("rpc life", 120, tests, ARRAY_LEN(tests));
-}
+SUITE_AROUND("rpc life", 120, before, NULL, a_deadline_ends_the_call_and_reaches_the_handler,
+             a_cancelled_call_wakes_its_handler,
+             a_handler_that_does_not_listen_ends_in_its_own_time,
+             a_caller_that_dies_cancels_its_call, a_graceful_stop_lets_a_running_call_finish,
+             a_stop_after_the_grace_cancels_what_runs, a_stop_waits_for_handlers_that_do_not_listen,
+             start_and_stop_leave_nothing_open, a_second_server_takes_the_path_over_and_keeps_it,
+             sigterm_lets_a_running_call_finish, sigterm_ends_an_idle_server_soon,
+             after_kill_9_a_new_server_serves_on_the_stale_socket,
+             grpc_variables_of_the_environment_have_no_effect,
+             a_server_without_descriptors_recovers);

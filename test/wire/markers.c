@@ -468,17 +468,15 @@ START_TEST(the_driver_shows_no_secret)
 }
 END_TEST
 
-int main(int argc, char **argv)
+static int read_arguments(int argc, char **argv)
 {
-	const TTest *const tests[] = {
-		every_secret_field_of_the_official_file_is_one_here,
-		answers_of_services_that_succeed_show_no_secret,
-		answers_of_services_that_fail_show_no_secret,
-		the_driver_shows_no_secret,
-	};
-
 	list_path = argc > 1 ? argv[1] : "/dev/null";
 	driver = argc > 2 ? argv[2] : NULL;
 	sim = argc > 3 ? argv[3] : NULL;
-	return suite_run("wire markers", 300, tests, ARRAY_LEN(tests));
+	return 0;
 }
+
+SUITE_AROUND("wire markers", 300, read_arguments, NULL,
+             every_secret_field_of_the_official_file_is_one_here,
+             answers_of_services_that_succeed_show_no_secret,
+             answers_of_services_that_fail_show_no_secret, the_driver_shows_no_secret);

@@ -611,38 +611,35 @@ START_TEST(everything_is_gone_at_the_end)
 }
 END_TEST
 
-int main(void)
+static int make_base(int argc, char **argv)
 {
-	const TTest *const tests[] = {
-		the_tree_has_the_shape_of_recorded_ones,
-		the_driver_binds_the_function_and_finds_the_disk,
-		namespace_numbers_are_not_disk_numbers,
-		a_function_is_bound_by_the_rules_of_the_kernel,
-		an_empty_override_reads_as_none,
-		a_driver_override_is_answered_once,
-		two_writes_that_arrive_together_are_both_obeyed,
-		virtual_functions_come_and_go_with_their_number,
-		data_survive_detaching_and_go_with_the_volume,
-		a_disk_that_is_still_open_is_not_attached_again,
-		a_disk_grows_where_it_is,
-		a_hot_plugged_function_is_there_while_it_has_a_volume,
-		devices_misbehave_as_told,
-		what_a_killed_process_left_is_removed,
-		directories_that_cannot_be_used_are_refused,
-		everything_is_gone_at_the_end,
-	};
+	(void)argc, (void)argv;
+	if (!mkdtemp(base))
+		return -1;
+	snprintf(state, sizeof(state), "%s/state", base);
+	return 0;
+}
+
+static void remove_base(void)
+{
 	struct state_dir leftovers;
 	struct err err = ERR_INIT;
-	int rc;
 
-	if (!mkdtemp(base))
-		return 1;
-	snprintf(state, sizeof(state), "%s/state", base);
-	rc = suite_run("sim fabric", 60, tests, ARRAY_LEN(tests));
 	/* A failed test leaves devices; the next start with this --state removes them. */
 	if (geteuid() == 0 && state_dir_open(state, &leftovers, &err) == 0)
 		state_dir_close(&leftovers);
 	rmdir(state);
 	rmdir(base);
-	return rc;
 }
+
+SUITE_AROUND("sim fabric", 60, make_base, remove_base, the_tree_has_the_shape_of_recorded_ones,
+             the_driver_binds_the_function_and_finds_the_disk,
+             namespace_numbers_are_not_disk_numbers, a_function_is_bound_by_the_rules_of_the_kernel,
+             an_empty_override_reads_as_none, a_driver_override_is_answered_once,
+             two_writes_that_arrive_together_are_both_obeyed,
+             virtual_functions_come_and_go_with_their_number,
+             data_survive_detaching_and_go_with_the_volume,
+             a_disk_that_is_still_open_is_not_attached_again, a_disk_grows_where_it_is,
+             a_hot_plugged_function_is_there_while_it_has_a_volume, devices_misbehave_as_told,
+             what_a_killed_process_left_is_removed, directories_that_cannot_be_used_are_refused,
+             everything_is_gone_at_the_end);

@@ -190,25 +190,24 @@ START_TEST(the_next_start_cleans_up_after_a_kill)
 }
 END_TEST
 
-int main(void)
+static int make_base(int argc, char **argv)
 {
-	const TTest *const tests[] = {
-		help_and_mistakes_are_for_people,
-		it_writes_its_files_and_ends_on_sigterm,
-		seed_files_make_objects,
-		the_next_start_cleans_up_after_a_kill,
-	};
-	static const char *const made[] = { "port", "kubeconfig", "seed.json" };
-	int rc;
+	(void)argc, (void)argv;
+	return mkdtemp(base) ? 0 : -1;
+}
 
-	if (!mkdtemp(base))
-		return 1;
-	rc = suite_run("sim program", 60, tests, ARRAY_LEN(tests));
+static void remove_base(void)
+{
+	static const char *const made[] = { "port", "kubeconfig", "seed.json" };
+
 	for (size_t i = 0; i < ARRAY_LEN(made); i++) {
 		char *path AUTO(free) = in(made[i]);
 
 		unlink(path);
 	}
 	rmdir(base);
-	return rc;
 }
+
+SUITE_AROUND("sim program", 60, make_base, remove_base, help_and_mistakes_are_for_people,
+             it_writes_its_files_and_ends_on_sigterm, seed_files_make_objects,
+             the_next_start_cleans_up_after_a_kill);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kubernetes quantities, exact to the byte. */
-#include <check.h>
+#include "test/lib/suite.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -127,19 +128,5 @@ START_TEST(a_quantity_in_json_may_be_text_or_number)
 }
 END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("quantity");
-	TCase *t = tcase_create("quantity");
-	SRunner *r = srunner_create(s);
-	int failed;
-
-	tcase_add_loop_test(t, a_quantity_is_a_number_of_bytes_rounded_up, 0, ARRAY_LEN(rows));
-	tcase_add_test(t, bytes_are_written_shortest_and_exact);
-	tcase_add_test(t, a_quantity_in_json_may_be_text_or_number);
-	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+SUITE("quantity", LOOP(a_quantity_is_a_number_of_bytes_rounded_up, ARRAY_LEN(rows)),
+      bytes_are_written_shortest_and_exact, a_quantity_in_json_may_be_text_or_number);

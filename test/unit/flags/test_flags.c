@@ -3,7 +3,8 @@
  * Flags: the forms of the command line, the environment, the forms of an endpoint, and that all
  * errors are reported together.
  */
-#include <check.h>
+#include "test/lib/suite.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -482,25 +483,11 @@ START_TEST(help_names_every_flag_within_100_columns)
 }
 END_TEST
 
-int main(void)
-{
-	TCase *t = tcase_create("flags");
-	tcase_add_test(t, defaults_are_those_of_the_go_plugin);
-	tcase_add_loop_test(t, every_form_of_a_flag_is_read, 0, ARRAY_LEN(forms));
-	tcase_add_loop_test(t, all_that_is_wrong_is_said_at_once, 0, ARRAY_LEN(wrongs));
-	tcase_add_loop_test(t, endpoints_are_host_part_and_path_part, 0, ARRAY_LEN(endpoints));
-	tcase_add_test(t, a_flag_beats_the_environment);
-	tcase_add_test(t, kubeconfig_comes_from_the_environment_too);
-	tcase_add_test(t, flags_without_effect_are_named_in_one_warning);
-	tcase_add_test(t, times_and_lists_are_read);
-	tcase_add_test(t, help_and_version_ask_for_nothing_else);
-	tcase_add_test(t, a_probe_needs_an_endpoint_and_nothing_else);
-	tcase_add_test(t, help_names_every_flag_within_100_columns);
-	Suite *s = suite_create("flags");
-	suite_add_tcase(s, t);
-	SRunner *runner = srunner_create(s);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+SUITE("flags", defaults_are_those_of_the_go_plugin,
+      LOOP(every_form_of_a_flag_is_read, ARRAY_LEN(forms)),
+      LOOP(all_that_is_wrong_is_said_at_once, ARRAY_LEN(wrongs)),
+      LOOP(endpoints_are_host_part_and_path_part, ARRAY_LEN(endpoints)),
+      a_flag_beats_the_environment, kubeconfig_comes_from_the_environment_too,
+      flags_without_effect_are_named_in_one_warning, times_and_lists_are_read,
+      help_and_version_ask_for_nothing_else, a_probe_needs_an_endpoint_and_nothing_else,
+      help_names_every_flag_within_100_columns);

@@ -5,13 +5,13 @@
  */
 #include "test/lib/message_json.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "csi/csi.pb-c.h"
+#include "test/lib/suite.h"
 
 /* JSON -> message -> bytes -> message -> JSON. */
 static char *round_trip(const ProtobufCMessageDescriptor *d, const char *text, struct err *err)
@@ -101,16 +101,5 @@ START_TEST(what_does_not_fit_is_refused_by_name)
 }
 END_TEST
 
-int main(void)
-{
-	TCase *t = tcase_create("message_json");
-	tcase_add_loop_test(t, what_is_read_comes_back, 0, ARRAY_LEN(good));
-	tcase_add_loop_test(t, what_does_not_fit_is_refused_by_name, 0, ARRAY_LEN(bad));
-	Suite *s = suite_create("message_json");
-	suite_add_tcase(s, t);
-	SRunner *runner = srunner_create(s);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+SUITE("message_json", LOOP(what_is_read_comes_back, ARRAY_LEN(good)),
+      LOOP(what_does_not_fit_is_refused_by_name, ARRAY_LEN(bad)));

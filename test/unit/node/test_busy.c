@@ -98,19 +98,5 @@ START_TEST(a_mount_below_is_named_before_any_process)
 }
 END_TEST
 
-int main(void)
-{
-	Suite *suite = suite_create("busy");
-	TCase *tcase = tcase_create("busy");
-	SRunner *runner = srunner_create(suite);
-	int failed;
-
-	tcase_set_timeout(tcase, 60);
-	tcase_add_loop_test(tcase, only_who_holds_this_mount_is_named, 0, ARRAY_LEN(types));
-	tcase_add_test(tcase, a_mount_below_is_named_before_any_process);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+SUITE_TIMEOUT("busy", 60, LOOP(only_who_holds_this_mount_is_named, ARRAY_LEN(types)),
+              a_mount_below_is_named_before_any_process);

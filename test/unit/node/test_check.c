@@ -154,22 +154,7 @@ START_TEST(a_device_in_use_is_not_checked)
 }
 END_TEST
 
-int main(void)
-{
-	Suite *suite = suite_create("check");
-	TCase *tcase = tcase_create("check");
-	SRunner *runner = srunner_create(suite);
-	int failed;
-
-	tcase_set_timeout(tcase, 60);
-	tcase_add_loop_test(tcase, what_does_not_ask_is_not_checked, 0, 3);
-	tcase_add_loop_test(tcase, an_error_flag_is_checked_and_cleared, 0, 2);
-	tcase_add_test(tcase, more_damage_than_e2fsck_repairs_unasked_is_left_as_it_is);
-	tcase_add_test(tcase, a_volume_that_is_only_read_is_not_checked);
-	tcase_add_test(tcase, a_device_in_use_is_not_checked);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+SUITE_TIMEOUT("check", 60, LOOP(what_does_not_ask_is_not_checked, 3),
+              LOOP(an_error_flag_is_checked_and_cleared, 2),
+              more_damage_than_e2fsck_repairs_unasked_is_left_as_it_is,
+              a_volume_that_is_only_read_is_not_checked, a_device_in_use_is_not_checked);

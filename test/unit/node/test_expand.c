@@ -181,23 +181,7 @@ START_TEST(a_volume_whose_device_has_gone_does_not_grow)
 }
 END_TEST
 
-int main(void)
-{
-	Suite *suite = suite_create("expand");
-	TCase *tcase = tcase_create("expand");
-	SRunner *runner = srunner_create(suite);
-	int failed;
-
-	tcase_set_timeout(tcase, 60);
-	tcase_add_loop_test(tcase, a_filesystem_follows_its_device, 0, 2);
-	tcase_add_test(tcase, a_read_only_publish_grows_through_the_staging_mount);
-	tcase_add_test(tcase, ext4_grows_or_says_why_not);
-	tcase_add_test(tcase, raw_block_has_grown_with_its_device);
-	tcase_add_test(tcase, what_does_not_fit_is_refused);
-	tcase_add_test(tcase, a_volume_whose_device_has_gone_does_not_grow);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+SUITE_TIMEOUT("expand", 60, LOOP(a_filesystem_follows_its_device, 2),
+              a_read_only_publish_grows_through_the_staging_mount, ext4_grows_or_says_why_not,
+              raw_block_has_grown_with_its_device, what_does_not_fit_is_refused,
+              a_volume_whose_device_has_gone_does_not_grow);

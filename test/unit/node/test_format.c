@@ -420,34 +420,13 @@ START_TEST(the_end_of_the_driver_does_not_end_mkfs)
 }
 END_TEST
 
-int main(void)
-{
-	Suite *suite = suite_create("format");
-	TCase *tcase = tcase_create("format");
-	SRunner *runner = srunner_create(suite);
-	const TTest *const tests[] = {
-		the_driver_may_die_at_any_time_of_it,
-		the_record_is_there_before_the_first_byte_is_written,
-		a_record_of_another_attachment_proves_nothing,
-		a_disk_that_was_away_meanwhile_is_not_formatted_again,
-		a_complete_filesystem_beats_the_record,
-		a_record_does_not_lift_the_volumes_own_rules,
-		only_so_many_are_formatted_at_once,
-		mkfs_outlives_its_call_and_the_retry_joins_it,
-		what_failed_meanwhile_is_told_to_the_retry_once,
-		unstage_forgets_what_failed_meanwhile,
-		the_end_of_the_driver_does_not_end_mkfs,
-	};
-	int failed;
-
-	tcase_set_timeout(tcase, 60);
-	tcase_add_loop_test(tcase, an_interrupted_mkfs_is_finished_on_the_same_node, 0, 2);
-	tcase_add_loop_test(tcase, without_a_record_it_is_refused_with_the_way_out, 0, 2);
-	for (size_t i = 0; i < ARRAY_LEN(tests); i++)
-		tcase_add_test(tcase, tests[i]);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+SUITE_TIMEOUT("format", 60, LOOP(an_interrupted_mkfs_is_finished_on_the_same_node, 2),
+              LOOP(without_a_record_it_is_refused_with_the_way_out, 2),
+              the_driver_may_die_at_any_time_of_it,
+              the_record_is_there_before_the_first_byte_is_written,
+              a_record_of_another_attachment_proves_nothing,
+              a_disk_that_was_away_meanwhile_is_not_formatted_again,
+              a_complete_filesystem_beats_the_record, a_record_does_not_lift_the_volumes_own_rules,
+              only_so_many_are_formatted_at_once, mkfs_outlives_its_call_and_the_retry_joins_it,
+              what_failed_meanwhile_is_told_to_the_retry_once,
+              unstage_forgets_what_failed_meanwhile, the_end_of_the_driver_does_not_end_mkfs);

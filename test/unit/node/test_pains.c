@@ -228,24 +228,9 @@ START_TEST(after_a_reboot_nothing_of_before_is_needed)
 }
 END_TEST
 
-int main(void)
-{
-	Suite *suite = suite_create("pains");
-	TCase *tcase = tcase_create("pains");
-	SRunner *runner = srunner_create(suite);
-	int failed;
-
-	tcase_set_timeout(tcase, 60);
-	tcase_add_loop_test(tcase, a_volume_that_was_away_is_only_used_through_its_new_disk, 0,
-	                    N_FILESYSTEMS);
-	tcase_add_test(tcase, an_xfs_and_its_copy_are_mounted_side_by_side);
-	tcase_add_test(tcase,
-	               a_bound_node_of_before_does_not_stand_for_the_disk_with_its_number_now);
-	tcase_add_test(tcase, a_bound_node_of_before_makes_room);
-	tcase_add_loop_test(tcase, after_a_reboot_nothing_of_before_is_needed, 0, ARRAY_LEN(types));
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+SUITE_TIMEOUT("pains", 60,
+              LOOP(a_volume_that_was_away_is_only_used_through_its_new_disk, N_FILESYSTEMS),
+              an_xfs_and_its_copy_are_mounted_side_by_side,
+              a_bound_node_of_before_does_not_stand_for_the_disk_with_its_number_now,
+              a_bound_node_of_before_makes_room,
+              LOOP(after_a_reboot_nothing_of_before_is_needed, ARRAY_LEN(types)));

@@ -357,34 +357,12 @@ START_TEST(a_busy_target_is_tried_again_and_a_dead_one_goes)
 }
 END_TEST
 
-int main(void)
-{
-	Suite *suite = suite_create("publish");
-	TCase *tcase = tcase_create("publish");
-	SRunner *runner = srunner_create(suite);
-	const TTest *const tests[] = {
-		a_read_only_publish_cannot_be_written,
-		a_reader_only_volume_is_published_read_only,
-		raw_block_can_be_published_read_only,
-		what_is_not_staged_is_not_published,
-		raw_block_is_not_published_as_a_filesystem,
-		a_taken_target_is_refused,
-		a_late_caller_gets_nothing,
-		what_is_not_mounted_is_removed_only_when_empty,
-		stacked_binds_all_go,
-	};
-	int failed;
-
-	tcase_set_timeout(tcase, 60);
-	tcase_add_loop_test(tcase, a_volume_is_published_once_and_taken_back, 0, 4);
-	tcase_add_loop_test(tcase, a_volume_for_one_pod_has_one_target, 0, 4);
-	tcase_add_loop_test(tcase, another_disk_than_the_attachments_is_not_published, 0, 4);
-	tcase_add_loop_test(tcase, a_busy_target_is_tried_again_and_a_dead_one_goes, 0, 4);
-	for (size_t i = 0; i < ARRAY_LEN(tests); i++)
-		tcase_add_test(tcase, tests[i]);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+SUITE_TIMEOUT("publish", 60, LOOP(a_volume_is_published_once_and_taken_back, 4),
+              LOOP(a_volume_for_one_pod_has_one_target, 4),
+              LOOP(another_disk_than_the_attachments_is_not_published, 4),
+              LOOP(a_busy_target_is_tried_again_and_a_dead_one_goes, 4),
+              a_read_only_publish_cannot_be_written, a_reader_only_volume_is_published_read_only,
+              raw_block_can_be_published_read_only, what_is_not_staged_is_not_published,
+              raw_block_is_not_published_as_a_filesystem, a_taken_target_is_refused,
+              a_late_caller_gets_nothing, what_is_not_mounted_is_removed_only_when_empty,
+              stacked_binds_all_go);

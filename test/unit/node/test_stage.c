@@ -597,42 +597,20 @@ START_TEST(volumes_are_staged_side_by_side)
 }
 END_TEST
 
-int main(void)
-{
-	Suite *suite = suite_create("stage");
-	TCase *tcase = tcase_create("stage");
-	SRunner *runner = srunner_create(suite);
-	const TTest *const tests[] = {
-		without_a_wish_the_filesystem_that_is_there_is_taken,
-		mount_flags_reach_the_mount,
-		mkfs_keys_reach_mkfs,
-		a_reader_only_volume_is_mounted_read_only,
-		data_without_a_signature_is_formatted_only_when_told,
-		raw_block_is_the_device_itself,
-		raw_block_of_a_disk_that_somebody_has_mounted_is_refused,
-		raw_block_that_is_only_read_cannot_be_written,
-		a_failed_stage_puts_the_read_only_switch_back,
-		an_empty_block_file_of_a_crash_is_used_again,
-		a_tool_that_has_outlived_a_driver_is_waited_for,
-		a_staging_path_that_is_not_there_is_made,
-		a_staging_path_through_a_link_is_the_same_place,
-		a_filesystem_smaller_than_its_disk_grows,
-		growth_that_fails_is_told_but_does_not_keep_the_data_away,
-		mkfs_runs_to_its_end_when_the_caller_has_gone,
-		volumes_are_staged_side_by_side,
-	};
-	int failed;
-
-	tcase_set_timeout(tcase, 60);
-	tcase_add_loop_test(tcase, a_blank_disk_becomes_the_filesystem_that_was_asked_for, 0, 5);
-	tcase_add_loop_test(tcase, a_mount_of_a_disk_that_has_gone_makes_room, 0, 2);
-	tcase_add_loop_test(tcase, a_reader_writes_nothing_not_even_what_the_journal_holds, 0, 7);
-	tcase_add_loop_test(tcase, a_write_protected_disk_with_a_journal_can_be_read, 0, 2);
-	for (size_t i = 0; i < ARRAY_LEN(tests); i++)
-		tcase_add_test(tcase, tests[i]);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+SUITE_TIMEOUT("stage", 60, LOOP(a_blank_disk_becomes_the_filesystem_that_was_asked_for, 5),
+              LOOP(a_mount_of_a_disk_that_has_gone_makes_room, 2),
+              LOOP(a_reader_writes_nothing_not_even_what_the_journal_holds, 7),
+              LOOP(a_write_protected_disk_with_a_journal_can_be_read, 2),
+              without_a_wish_the_filesystem_that_is_there_is_taken, mount_flags_reach_the_mount,
+              mkfs_keys_reach_mkfs, a_reader_only_volume_is_mounted_read_only,
+              data_without_a_signature_is_formatted_only_when_told, raw_block_is_the_device_itself,
+              raw_block_of_a_disk_that_somebody_has_mounted_is_refused,
+              raw_block_that_is_only_read_cannot_be_written,
+              a_failed_stage_puts_the_read_only_switch_back,
+              an_empty_block_file_of_a_crash_is_used_again,
+              a_tool_that_has_outlived_a_driver_is_waited_for,
+              a_staging_path_that_is_not_there_is_made,
+              a_staging_path_through_a_link_is_the_same_place,
+              a_filesystem_smaller_than_its_disk_grows,
+              growth_that_fails_is_told_but_does_not_keep_the_data_away,
+              mkfs_runs_to_its_end_when_the_caller_has_gone, volumes_are_staged_side_by_side);

@@ -686,22 +686,16 @@ START_TEST(a_failed_stage_leaves_nothing)
 }
 END_TEST
 
-int main(void)
+static int make_lines_dir(int argc, char **argv)
 {
-	Suite *suite = suite_create("stage errors");
-	TCase *tcase = tcase_create("stage errors");
-	SRunner *runner = srunner_create(suite);
-	int failed;
-
-	if (!mkdtemp(lines_dir))
-		return EXIT_FAILURE;
-	tcase_set_timeout(tcase, 60);
-	tcase_add_loop_test(tcase, a_failed_stage_leaves_nothing, 0, (int)ARRAY_LEN(rows));
-	tcase_add_test(tcase, the_document_has_this_table);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	run_tool("rm -r %s", lines_dir);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	(void)argc, (void)argv;
+	return mkdtemp(lines_dir) ? 0 : -1;
 }
+
+static void remove_lines_dir(void)
+{
+	run_tool("rm -r %s", lines_dir);
+}
+
+SUITE_AROUND("stage errors", 60, make_lines_dir, remove_lines_dir,
+             LOOP(a_failed_stage_leaves_nothing, ARRAY_LEN(rows)), the_document_has_this_table);

@@ -164,22 +164,8 @@ START_TEST(a_hung_filesystem_answers_within_seconds_and_others_go_on)
 }
 END_TEST
 
-int main(void)
-{
-	Suite *suite = suite_create("stats");
-	TCase *tcase = tcase_create("stats");
-	SRunner *runner = srunner_create(suite);
-	int failed;
-
-	tcase_set_timeout(tcase, 60);
-	tcase_add_loop_test(tcase, a_filesystem_by_staging_and_by_publish_path, 0, 3);
-	tcase_add_test(tcase, raw_block_by_staging_and_by_publish_path);
-	tcase_add_test(tcase, where_nothing_is_mounted_nothing_is_measured);
-	tcase_add_loop_test(tcase, a_volume_whose_device_has_gone_says_so, 0, 3);
-	tcase_add_test(tcase, a_hung_filesystem_answers_within_seconds_and_others_go_on);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+SUITE_TIMEOUT("stats", 60, LOOP(a_filesystem_by_staging_and_by_publish_path, 3),
+              raw_block_by_staging_and_by_publish_path,
+              where_nothing_is_mounted_nothing_is_measured,
+              LOOP(a_volume_whose_device_has_gone_says_so, 3),
+              a_hung_filesystem_answers_within_seconds_and_others_go_on);

@@ -417,37 +417,13 @@ START_TEST(data_in_the_block_files_place_is_not_deleted)
 }
 END_TEST
 
-int main(void)
-{
-	Suite *suite = suite_create("unstage");
-	TCase *tcase = tcase_create("unstage");
-	SRunner *runner = srunner_create(suite);
-	const TTest *const tests[] = {
-		what_never_was_is_unstaged,
-		a_subdirectory_bound_elsewhere_counts_as_use,
-		a_mount_point_seen_twice_is_not_use_elsewhere,
-		layers_that_retries_have_stacked_all_go,
-		raw_block_in_exclusive_use_stays,
-		raw_block_that_somebody_writes_stays,
-		raw_block_under_a_loop_device_in_use_stays,
-		a_loop_device_over_the_staged_file_itself_is_named,
-		what_is_mounted_below_is_named,
-		the_driver_override_is_given_back,
-		data_in_the_block_files_place_is_not_deleted,
-	};
-	int failed;
-
-	tcase_set_timeout(tcase, 60);
-	tcase_add_loop_test(tcase, what_was_staged_goes_and_again_is_fine, 0, 4);
-	tcase_add_loop_test(tcase, a_published_volume_stays_staged, 0, 4);
-	tcase_add_loop_test(tcase, an_open_file_keeps_the_filesystem, 0, 3);
-	tcase_add_loop_test(tcase, a_captured_mount_is_refused_each_time, 0, 3);
-	tcase_add_loop_test(tcase, the_mount_of_a_vanished_disk_goes_lazily, 0, 4);
-	for (size_t i = 0; i < ARRAY_LEN(tests); i++)
-		tcase_add_test(tcase, tests[i]);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+SUITE_TIMEOUT("unstage", 60, LOOP(what_was_staged_goes_and_again_is_fine, 4),
+              LOOP(a_published_volume_stays_staged, 4), LOOP(an_open_file_keeps_the_filesystem, 3),
+              LOOP(a_captured_mount_is_refused_each_time, 3),
+              LOOP(the_mount_of_a_vanished_disk_goes_lazily, 4), what_never_was_is_unstaged,
+              a_subdirectory_bound_elsewhere_counts_as_use,
+              a_mount_point_seen_twice_is_not_use_elsewhere,
+              layers_that_retries_have_stacked_all_go, raw_block_in_exclusive_use_stays,
+              raw_block_that_somebody_writes_stays, raw_block_under_a_loop_device_in_use_stays,
+              a_loop_device_over_the_staged_file_itself_is_named, what_is_mounted_below_is_named,
+              the_driver_override_is_given_back, data_in_the_block_files_place_is_not_deleted);

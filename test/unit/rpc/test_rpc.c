@@ -224,23 +224,6 @@ START_TEST(every_call_has_an_id_of_its_own_and_no_deadline)
 }
 END_TEST
 
-int main(void)
-{
-	Suite *suite = suite_create("rpc");
-	TCase *t = tcase_create("rpc");
-	SRunner *runner;
-	int failed;
-
-	tcase_add_loop_test(t, a_call_ends_with_its_code, 0, ARRAY_LEN(rows));
-	tcase_add_test(t, the_answer_is_packed);
-	tcase_add_test(t, a_locked_volume_aborts_and_runs_nothing);
-	tcase_add_test(t, what_unpacks_beyond_the_arena_is_refused);
-	tcase_add_test(t, methods_are_found_by_their_whole_path);
-	tcase_add_test(t, every_call_has_an_id_of_its_own_and_no_deadline);
-	suite_add_tcase(suite, t);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed;
-}
+SUITE("rpc", LOOP(a_call_ends_with_its_code, ARRAY_LEN(rows)), the_answer_is_packed,
+      a_locked_volume_aborts_and_runs_nothing, what_unpacks_beyond_the_arena_is_refused,
+      methods_are_found_by_their_whole_path, every_call_has_an_id_of_its_own_and_no_deadline);

@@ -364,24 +364,7 @@ START_TEST(csi_fits_into_the_scanner)
 }
 END_TEST
 
-int main(void)
-{
-	Suite *suite = suite_create("wire_check");
-	TCase *t = tcase_create("wire_check");
-	SRunner *runner;
-	int failed;
-
-	tcase_add_loop_test(t, each_rule_holds_at_its_edge, 0, ARRAY_LEN(rows));
-	tcase_add_loop_test(t, a_string_may_be_as_long_as_its_limit, 0, ARRAY_LEN(strings));
-	tcase_add_loop_test(t, a_map_is_measured_as_a_whole, 0, ARRAY_LEN(maps));
-	tcase_add_test(t, all_mount_flags_have_one_limit);
-	tcase_add_test(t, random_damage_never_gets_a_short_string_through);
-	tcase_add_test(t, csi_fits_into_the_scanner);
-	tcase_set_timeout(t, 60);
-	suite_add_tcase(suite, t);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+SUITE_TIMEOUT("wire_check", 60, LOOP(each_rule_holds_at_its_edge, ARRAY_LEN(rows)),
+              LOOP(a_string_may_be_as_long_as_its_limit, ARRAY_LEN(strings)),
+              LOOP(a_map_is_measured_as_a_whole, ARRAY_LEN(maps)), all_mount_flags_have_one_limit,
+              random_damage_never_gets_a_short_string_through, csi_fits_into_the_scanner);

@@ -73,19 +73,5 @@ START_TEST(maps_below_lists_and_messages_are_settled_too)
 }
 END_TEST
 
-int main(void)
-{
-	Suite *suite = suite_create("wire_maps");
-	TCase *t = tcase_create("wire_maps");
-	SRunner *runner;
-	int failed;
-
-	tcase_add_loop_test(t, the_last_value_of_a_key_stays, 0, sizeof(rows) / sizeof(*rows));
-	tcase_add_test(t, maps_below_lists_and_messages_are_settled_too);
-	suite_add_tcase(suite, t);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed;
-}
+SUITE("wire_maps", LOOP(the_last_value_of_a_key_stays, ARRAY_LEN(rows)),
+      maps_below_lists_and_messages_are_settled_too);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Access modes, filesystems, and the wire form of a capability. */
-#include <check.h>
+#include "test/lib/suite.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -174,21 +175,6 @@ START_TEST(mount_flags_and_group_come_through)
 }
 END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("volume_cap");
-	TCase *t = tcase_create("volume_cap");
-	SRunner *r = srunner_create(s);
-	int failed;
-
-	tcase_add_test(t, every_access_mode_has_its_facts);
-	tcase_add_test(t, filesystems_are_named_or_refused);
-	tcase_add_loop_test(t, the_wire_form_is_checked_at_the_door, 0, ARRAY_LEN(wire_rows));
-	tcase_add_test(t, a_missing_capability_is_named);
-	tcase_add_test(t, mount_flags_and_group_come_through);
-	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+SUITE("volume_cap", every_access_mode_has_its_facts, filesystems_are_named_or_refused,
+      LOOP(the_wire_form_is_checked_at_the_door, ARRAY_LEN(wire_rows)),
+      a_missing_capability_is_named, mount_flags_and_group_come_through);

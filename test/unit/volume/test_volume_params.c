@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The driver's own StorageClass keys: values, defaults, combinations, messages. */
-#include <check.h>
+#include "test/lib/suite.h"
+
 #include <stdlib.h>
 
 #include "common/cleanup.h"
@@ -240,20 +241,6 @@ START_TEST(ours_are_the_prefix_and_the_two_function_keys)
 }
 END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("volume_params");
-	TCase *t = tcase_create("volume_params");
-	SRunner *r = srunner_create(s);
-	int failed;
-
-	tcase_add_loop_test(t, keys_are_taken_or_refused_with_a_reason, 0, ARRAY_LEN(rows));
-	tcase_add_test(t, an_empty_map_means_the_defaults);
-	tcase_add_test(t, values_arrive_in_their_fields);
-	tcase_add_test(t, ours_are_the_prefix_and_the_two_function_keys);
-	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+SUITE("volume_params", LOOP(keys_are_taken_or_refused_with_a_reason, ARRAY_LEN(rows)),
+      an_empty_map_means_the_defaults, values_arrive_in_their_fields,
+      ours_are_the_prefix_and_the_two_function_keys);

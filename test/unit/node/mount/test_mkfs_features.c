@@ -114,21 +114,7 @@ START_TEST(the_real_tools_understand)
 }
 END_TEST
 
-int main(void)
-{
-	Suite *suite = suite_create("mkfs features");
-	TCase *tcase = tcase_create("mkfs features");
-	SRunner *runner = srunner_create(suite);
-	int failed;
-
-	tcase_set_timeout(tcase, 60);
-	tcase_add_loop_test(tcase, features_that_the_kernel_does_not_know_are_left_out, 0,
-	                    (int)ARRAY_LEN(rows));
-	tcase_add_test(tcase, a_tool_that_cannot_be_asked_is_no_reason_to_guess);
-	tcase_add_loop_test(tcase, the_real_tools_understand, 0, 3);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+SUITE_TIMEOUT("mkfs features", 60,
+              LOOP(features_that_the_kernel_does_not_know_are_left_out, ARRAY_LEN(rows)),
+              a_tool_that_cannot_be_asked_is_no_reason_to_guess,
+              LOOP(the_real_tools_understand, 3));
