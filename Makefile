@@ -96,9 +96,15 @@ help:
 	@echo 'snap-csi $(VERSION): CSI driver for NVIDIA DPUs'
 	@sed -n 's/^## \([a-z0-9_.-]*\): \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | sort -t'|' -k1,1 | awk -F'|' '{printf "%-28s %s\n", $$1, $$2}'
 
+# How every program is linked: $(call link,its libraries). Objects come before archives, so that what a test brings along
+# is taken instead of the archive's.
+define link
+$(call say,LINK,$@)
+$(Q)$(CC) $(ALL_CFLAGS) $(LINKSEC) $(LDFLAGS_$(FLAVOUR)) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(1)
+endef
+
 $(BIN): $(OUT)/src/main.o $(LIB)
-	$(call say,LINK,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) $(LINKSEC) $(LDFLAGS_$(FLAVOUR)) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(call link,$(LIBS))
 
 $(LIB): $(LIB_OBJS) $(GEN_OBJS)
 	$(call say,AR,$@)
@@ -130,18 +136,28 @@ $(GEN)/google/protobuf/%.pb-c.c: /usr/include/google/protobuf/%.proto
 -include $(shell find $(OUT) -name '*.d' 2>/dev/null)
 
 # ---------------------------------------------------------------- tests
-# Unit tests: test/unit/<room>/test_<file>.c, one program each, linked with the archive and test/lib.
+# Programs that more than one suite runs. A suite's own programs have their names in its rules.mk.
+SIM      := $(OUT)/snap-sim
+CSI_CALL := $(OUT)/csi-call
+KILL_BIN := $(BUILD)/kill/snap-csi-plugin
+
+# What a test program is linked with beside the driver's libraries.
+CHECK_LIBS := -lcheck -lsubunit -lrt -lm
 TEST_LIB_OBJS := $(patsubst %.c,$(OUT)/%.o,$(wildcard test/lib/*.c))
 # As an archive: a test that stands in for a part of the driver must not be handed that part by a helper it does not use.
 TEST_LIB := $(OUT)/test/libtest.a
 $(TEST_LIB): $(TEST_LIB_OBJS)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
+
+# Unit tests: test/unit/<room>/test_<file>.c, one program each, linked with the archive and test/lib. Any other file of
+# such a folder is linked with each test of the folder.
 UNIT_SRCS := $(shell find test/unit -name 'test_*.c' 2>/dev/null | sort)
 UNIT_BINS := $(UNIT_SRCS:%.c=$(OUT)/%)
 $(OUT)/test/unit/%: $(OUT)/test/unit/%.o $(TEST_LIB) $(LIB)
-	$(call say,LINK,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) $(LINKSEC) $(LDFLAGS_$(FLAVOUR)) -o $@ $^ $(LIBS) -lcheck -lsubunit -lrt -lm
+	$(call link,$(LIBS) $(CHECK_LIBS))
+UNIT_SHARED := $(shell find test/unit -name '*.c' ! -name 'test_*' 2>/dev/null)
+$(foreach file,$(UNIT_SHARED),$(eval $(filter $(OUT)/$(dir $(file))%,$(UNIT_BINS)): $(OUT)/$(file:.c=.o)))
 
 .PHONY: unit
 ## unit: the unit tests of one FLAVOUR, with counts

@@ -4,5 +4,5 @@ demo: deps
 	$(Q)$(MAKE) --no-print-directory demo-built
 
 ## demo-built: the story of make demo, without installing what it needs
-demo-built: $(BIN) $(OUT)/snap-sim $(OUT)/csi-call
+demo-built: $(BIN) $(SIM) $(CSI_CALL)
 	$(Q)BUILD=$(BUILD) FLAVOUR=$(FLAVOUR) test/demo/demo.sh

@@ -1,9 +1,9 @@
 .PHONY: e2e
 ## e2e: kills, retries and many volumes at once, driver and snap-sim together (root, loop devices)
-e2e: $(BIN) $(OUT)/snap-sim $(OUT)/csi-call
+e2e: $(BIN) $(SIM) $(CSI_CALL)
 	$(Q)BUILD=$(BUILD) FLAVOUR=$(FLAVOUR) test/e2e/run.sh
 
 .PHONY: errors
 ## errors: every error path of create, attach and stage as a table (root, loop devices)
-errors: $(BIN) $(OUT)/snap-sim $(OUT)/csi-call
+errors: $(BIN) $(SIM) $(CSI_CALL)
 	$(Q)BUILD=$(BUILD) FLAVOUR=$(FLAVOUR) test/e2e/errors.sh

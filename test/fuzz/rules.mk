@@ -4,8 +4,7 @@ FUZZ_SECONDS ?= 60
 FUZZERS      := $(patsubst test/fuzz/%.c,%,$(wildcard test/fuzz/fuzz_*.c))
 
 build/fuzz/test/fuzz/%: build/fuzz/test/fuzz/%.o $(TEST_LIB) $(LIB)
-	$(call say,LINK,$@)
-	$(Q)$(CC) -fsanitize=fuzzer $(LDFLAGS_fuzz) -o $@ $^ $(LIBS) -lm
+	$(call link,-fsanitize=fuzzer $(LIBS))
 
 .PHONY: fuzz fuzz-run
 ## fuzz: each fuzzer (libFuzzer, clang) for FUZZ_SECONDS (60)

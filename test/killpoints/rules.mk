@@ -1,10 +1,8 @@
 # The driver killed at every step, in a build of its own that can be told where to die. KILL_ARGS="--only WORD".
-KILL_BIN := $(BUILD)/kill/snap-csi-plugin
-
 .PHONY: killpoints kill-build
 ## kill-build: the driver that can be told where to die, build/kill/snap-csi-plugin
 kill-build:
 	$(Q)$(MAKE) --no-print-directory FLAVOUR=kill $(KILL_BIN)
 ## killpoints: the driver killed at every step, and what kubelet's retry finds (root, loop devices); UPDATE_DOCS=1 writes the table
-killpoints: $(BIN) $(OUT)/snap-sim kill-build
+killpoints: $(BIN) $(SIM) kill-build
 	$(Q)/usr/bin/python3 test/killpoints/walk.py --out $(OUT) --kill-out $(BUILD)/kill --messages $(BUILD)/kill/py $(KILL_ARGS)

@@ -17,7 +17,7 @@ kube-deps:
 kube-tools: $(KUBE_BIN)/.built
 
 ## cluster-up: start a Kubernetes node with the driver, to play with (root; the first build of its programs takes ten minutes)
-cluster-up: $(BIN) $(OUT)/snap-sim $(KUBE_BIN)/.built
+cluster-up: $(BIN) $(SIM) $(KUBE_BIN)/.built
 	$(Q)$(KUBE_ENV) test/kube/cluster.sh up
 ## cluster-check: say whether every part of the cluster of make cluster-up runs
 cluster-check:
@@ -26,22 +26,22 @@ cluster-check:
 cluster-down:
 	$(Q)$(KUBE_ENV) test/kube/cluster.sh down
 ## e2e-kube: claims and pods through a real API server, kubelet and sidecars (root)
-e2e-kube: $(BIN) $(OUT)/snap-sim $(OUT)/csi-call $(KUBE_BIN)/.built
+e2e-kube: $(BIN) $(SIM) $(CSI_CALL) $(KUBE_BIN)/.built
 	$(Q)$(KUBE_ENV) test/kube/e2e.sh
 ## e2e-kube-pods: claims and pods with the driver in pods, from manifests/ and the image of make image-test (root)
-e2e-kube-pods: $(BIN) $(OUT)/snap-sim $(OUT)/csi-call $(KUBE_BIN)/.built
+e2e-kube-pods: $(BIN) $(SIM) $(CSI_CALL) $(KUBE_BIN)/.built
 	$(Q)$(KUBE_ENV) E2E_PODS=1 test/kube/e2e.sh
 
 .PHONY: e2e-kube-api
 ## e2e-kube-api: what a real API server does to a client: conflicts, 410, 429, restarts, tokens and CAs replaced (root)
-e2e-kube-api: $(BIN) $(OUT)/snap-sim $(OUT)/csi-call $(KUBE_BIN)/.built
+e2e-kube-api: $(BIN) $(SIM) $(CSI_CALL) $(KUBE_BIN)/.built
 	$(Q)$(KUBE_ENV) test/kube/api.sh
 
 # Apart from the others: what only Kubernetes' own storage suite needs takes ten minutes more to build.
 $(KUBE_BIN)/.built-e2e: test/kube/tools/go.mod test/kube/tools/go.sum test/kube/tools/e2e.go
 	$(call say,GO,$(KUBE_BIN)/e2e.test)
 	$(Q)test/kube/build-e2e-tools.sh $(abspath $(KUBE_BIN)) && touch $@
-EXTERNAL := $(BIN) $(OUT)/snap-sim $(KUBE_BIN)/.built $(KUBE_BIN)/.built-e2e
+EXTERNAL := $(BIN) $(SIM) $(KUBE_BIN)/.built $(KUBE_BIN)/.built-e2e
 
 .PHONY: kube-e2e-tools e2e-external e2e-external-subset
 ## kube-e2e-tools: build Kubernetes' own storage suite (ten minutes the first time)
@@ -58,5 +58,5 @@ $(KUBE_BIN)/peer: test/kube/tools/peer/main.go test/kube/tools/go.mod test/kube/
 	$(call say,GO,$@)
 	$(Q)cd test/kube/tools && go build -mod=readonly -ldflags '-s -w' -o $(abspath $@) ./peer
 ## e2e-kube-swap: our image in the Go plugin's deployment, and the volumes that it left (root; after make image-test)
-e2e-kube-swap: $(OUT)/snap-sim $(BIN) $(OUT)/csi-call $(KUBE_BIN)/.built $(KUBE_BIN)/peer
+e2e-kube-swap: $(SIM) $(BIN) $(CSI_CALL) $(KUBE_BIN)/.built $(KUBE_BIN)/peer
 	$(Q)$(KUBE_ENV) test/kube/swap.sh

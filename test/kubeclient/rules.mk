@@ -4,14 +4,13 @@ KUBECLIENT_TESTS  := $(patsubst %.c,$(OUT)/%,$(wildcard test/kubeclient/test_*.c
 KUBECLIENT_SHARED := $(OUT)/test/kubeclient/front.o $(OUT)/test/kubeclient/relay.o
 KUBECLIENT_IDLE   := $(OUT)/test/kubeclient/idle
 
-$(KUBECLIENT_TESTS) $(KUBECLIENT_IDLE): $(OUT)/test/kubeclient/%: $(OUT)/test/kubeclient/%.o $(KUBECLIENT_SHARED) $(TEST_LIB_OBJS) $(LIB)
-	$(call say,LINK,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) $(LINKSEC) $(LDFLAGS_$(FLAVOUR)) -o $@ $^ $(LIBS) -lcheck -lsubunit -lrt -lm
+$(KUBECLIENT_TESTS) $(KUBECLIENT_IDLE): $(OUT)/test/kubeclient/%: $(OUT)/test/kubeclient/%.o $(KUBECLIENT_SHARED) $(TEST_LIB) $(LIB)
+	$(call link,$(LIBS) $(CHECK_LIBS))
 
 .PHONY: kubeclient-test kubeclient-idle
 ## kubeclient-test: the Kubernetes client over TLS and HTTP/2, one FLAVOUR, with counts
-kubeclient-test: $(KUBECLIENT_TESTS) $(OUT)/snap-sim
-	$(Q)SNAP_SIM=$(OUT)/snap-sim test/lib/run-suites.sh "kubeclient $(FLAVOUR)" $(KUBECLIENT_TESTS)
+kubeclient-test: $(KUBECLIENT_TESTS) $(SIM)
+	$(Q)SNAP_SIM=$(SIM) test/lib/run-suites.sh "kubeclient $(FLAVOUR)" $(KUBECLIENT_TESTS)
 ## kubeclient-idle: memory of a process whose client has an open watch over TLS
 kubeclient-idle: $(KUBECLIENT_IDLE)
 	$(Q)CK_FORK=no $(KUBECLIENT_IDLE)

@@ -1,7 +1,6 @@
 # Everything that can be said about the sources without running the driver.
 $(OUT)/test/lint/flags_table: $(OUT)/test/lint/flags_table.o $(LIB)
-	$(call say,LINK,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) $(LINKSEC) $(LDFLAGS_$(FLAVOUR)) -o $@ $^ $(LIBS)
+	$(call link,$(LIBS))
 
 .PHONY: lint format readme
 ## lint: every check of test/lint: arrows, circles, banned functions, layout, cppcheck, shellcheck, documents (25 s)

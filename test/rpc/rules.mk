@@ -6,9 +6,8 @@ STUB_SERVER := $(OUT)/test/rpc/stub_server
 # gRPC is not instrumented; what it orders is told by annotations in rpc_server.c.
 RPC_ENV = TSAN_OPTIONS="ignore_noninstrumented_modules=1 $$TSAN_OPTIONS" CK_FORK=no STUB_SERVER=$(STUB_SERVER)
 
-$(RPC_TESTS) $(STUB_SERVER): $(OUT)/test/rpc/%: $(OUT)/test/rpc/%.o $(RPC_SHARED) $(TEST_LIB_OBJS) $(LIB)
-	$(call say,LINK,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) $(LINKSEC) $(LDFLAGS_$(FLAVOUR)) -o $@ $^ $(LIBS) -lcheck -lsubunit -lrt -lm
+$(RPC_TESTS) $(STUB_SERVER): $(OUT)/test/rpc/%: $(OUT)/test/rpc/%.o $(RPC_SHARED) $(TEST_LIB) $(LIB)
+	$(call link,$(LIBS) $(CHECK_LIBS))
 
 .PHONY: rpc-test
 ## rpc-test: the RPC server on a real socket, one FLAVOUR, with counts

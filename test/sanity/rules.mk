@@ -8,5 +8,5 @@ $(CSI_SANITY): test/sanity/go.mod test/sanity/go.sum
 
 .PHONY: sanity
 ## sanity: csi-sanity with mount and with block volumes (root, loop devices)
-sanity: $(BIN) $(OUT)/snap-sim $(OUT)/csi-call $(CSI_SANITY)
+sanity: $(BIN) $(SIM) $(CSI_CALL) $(CSI_SANITY)
 	$(Q)BUILD=$(BUILD) FLAVOUR=$(FLAVOUR) test/sanity/run.sh
