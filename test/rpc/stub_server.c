@@ -13,7 +13,7 @@
 
 #include "common/log.h"
 #include "common/str.h"
-#include "test/rpc/stub.h"
+#include "test/lib/rpc_stub.h"
 
 int main(int argc, char **argv)
 {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "rpc/identity_csi.h"
-#include "test/rpc/fixture.h"
+#include "test/lib/rpc_fixture.h"
 
 START_TEST(plugin_info_names_the_driver)
 {

@@ -14,7 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "test/rpc/fixture.h"
+#include "test/lib/rpc_fixture.h"
 
 extern char **environ;
 

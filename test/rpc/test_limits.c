@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "common/limits.h"
-#include "test/rpc/fixture.h"
+#include "test/lib/rpc_fixture.h"
 
 #define MIB (1024 * 1024)
 

@@ -12,7 +12,7 @@
 #include "common/cleanup.h"
 #include "common/deadline.h"
 #include "rpc/rpc_probe.h"
-#include "test/rpc/fixture.h"
+#include "test/lib/rpc_fixture.h"
 
 static void check_refused(const char *what, const char *path, int timeout_ms)
 {

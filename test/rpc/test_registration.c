@@ -14,7 +14,7 @@
 #include "common/file.h"
 #include "common/log.h"
 #include "rpc/registration.h"
-#include "test/rpc/fixture.h"
+#include "test/lib/rpc_fixture.h"
 
 #define DRIVER "csi.example.com"
 #define ENDPOINT "/var/lib/kubelet/plugins/csi.example.com/csi.sock"

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "common/file.h"
-#include "test/rpc/fixture.h"
+#include "test/lib/rpc_fixture.h"
 
 #define PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 #define SETTINGS "\x00\x00\x00\x04\x00\x00\x00\x00\x00"

@@ -21,7 +21,7 @@
 #include "common/mem.h"
 #include "common/str.h"
 #include "csi/csi.pb-c.h"
-#include "test/rpc/rpc_client.h"
+#include "test/lib/rpc_client.h"
 #include "test/lib/message_json.h"
 
 static const ProtobufCServiceDescriptor *const services[] = {

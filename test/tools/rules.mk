@@ -1,7 +1,5 @@
 # csi-call: a CSI client for the shell.
-CSI_CALL_OBJS := $(patsubst %.c,$(OUT)/%.o,test/tools/csi_call.c test/lib/message_json.c test/rpc/rpc_client.c)
-
-$(CSI_CALL): $(CSI_CALL_OBJS) $(LIB)
+$(CSI_CALL): $(OUT)/test/tools/csi_call.o $(TEST_LIB) $(LIB)
 	$(call link,$(LIBS))
 
 .PHONY: tools

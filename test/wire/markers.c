@@ -23,7 +23,7 @@
 #include "common/limits.h"
 #include "common/log.h"
 #include "rpc/wire_check.h"
-#include "test/rpc/fixture.h"
+#include "test/lib/rpc_fixture.h"
 
 #define MARKER "xyzzy-marker"
 #define LOG_MAX (64 * 1024 * 1024)

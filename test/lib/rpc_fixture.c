@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the transport's tests share. */
-#include "test/rpc/fixture.h"
+#include "test/lib/rpc_fixture.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -9,8 +9,8 @@
 #include <sys/types.h>
 
 #include "test/lib/suite.h"
-#include "test/rpc/rpc_client.h"
-#include "test/rpc/stub.h"
+#include "test/lib/rpc_client.h"
+#include "test/lib/rpc_stub.h"
 
 struct fixture {
 	char dir[64], path[108];

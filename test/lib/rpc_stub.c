@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The services of the transport's tests; state is three counters. */
-#include "test/rpc/stub.h"
+#include "test/lib/rpc_stub.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * so that calls of several threads have nothing in common. The calling thread does all the work of
  * its call.
  */
-#include "test/rpc/rpc_client.h"
+#include "test/lib/rpc_client.h"
 
 #include <grpc/byte_buffer.h>
 #include <grpc/byte_buffer_reader.h>
