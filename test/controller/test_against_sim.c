@@ -4,15 +4,20 @@
  * operation costs, what it answers and leaves when the API server or DPF misbehaves, many at once,
  * and cancellation.
  */
-#include "test/controller/sim_process.h"
-#include "test/unit/controller/door.h"
-
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/mem.h"
+#include "common/str.h"
 #include "dpf/dpu_attachment.h"
 #include "dpf/dpu_volume.h"
 #include "controller/volume.h"
+#include "test/lib/controller_door.h"
+#include "test/lib/sim_process.h"
 #include "test/lib/suite.h"
 
 static struct controller c;

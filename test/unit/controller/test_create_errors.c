@@ -4,12 +4,16 @@
  * same table stands in docs/error-paths.md; this program fails when the two differ (UPDATE_DOCS=1
  * writes the file).
  */
-#include "test/unit/controller/door.h"
-#include "test/unit/controller/fake_kube.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "common/cleanup.h"
 #include "common/file.h"
+#include "common/mem.h"
+#include "test/lib/controller_door.h"
 #include "test/lib/suite.h"
+#include "test/unit/controller/kube_memory.h"
 
 #define GOOD                                                                           \
 	"{\"name\":\"pvc-1\",\"capacity_range\":{\"required_bytes\":1073741824},"      \

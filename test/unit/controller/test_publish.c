@@ -3,12 +3,17 @@
  * ControllerPublishVolume and ControllerUnpublishVolume: what is attached, what the node is told,
  * every refusal.
  */
-#include "test/unit/controller/door.h"
-#include "test/unit/controller/fake_kube.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "common/mem.h"
+#include "common/str.h"
+#include "test/lib/controller_door.h"
 #include "test/lib/suite.h"
+#include "test/unit/controller/kube_memory.h"
 
 #define V "dpuvolumes"
 #define A "dpuvolumeattachments"

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ValidateVolumeCapabilities confirms what is true, and says what is not. */
-#include "test/unit/controller/door.h"
-#include "test/unit/controller/fake_kube.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "common/cleanup.h"
+#include "test/lib/controller_door.h"
 #include "test/lib/suite.h"
+#include "test/unit/controller/kube_memory.h"
 
 #define V "dpuvolumes"
 #define CAPS(mode, type) \

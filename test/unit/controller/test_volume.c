@@ -3,13 +3,17 @@
  * CreateVolume and DeleteVolume when they do what they should; their errors are in
  * test_create_errors.c.
  */
-#include "test/unit/controller/door.h"
-#include "test/unit/controller/fake_kube.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "controller/names.h"
+#include "test/lib/controller_door.h"
 #include "test/lib/suite.h"
+#include "test/unit/controller/kube_memory.h"
 
 #define V "dpuvolumes"
 #define A "dpuvolumeattachments"

@@ -1,61 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * An API server in this process, in place of src/kube: the functions of kube.h over a list of
- * objects, with a script of what DPF does next. No clock: a wait whose script has ended is at its
- * deadline. Definitions, not declarations: include it in one file of a test program.
- */
-#pragma once
+/* See kube_memory.h. One table for the process: each test begins with fake_reset(). */
+#include "test/unit/controller/kube_memory.h"
 
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kube/kube.h"
 #include "common/mem.h"
 #include "common/str.h"
 
-#define FAKE_NS "dpf"
-#define FAKE_MAX 64
+struct kube_memory fake;
 
-struct fake_object {
-	struct json *tree;
-	char plural[32], name[254];
-	int version; /* of the last change */
-	bool gone;
-};
-
-struct fake_step {
-	char plural[32], name[254];
-	struct json *patch; /* NULL: the object is deleted */
-};
-
-struct fake_refusal {
-	const char *verb, *plural;
-	enum err_code code;
-	const char *text;
-	int skip; /* requests that pass before */
-};
-
-static struct {
-	struct fake_object objects[FAKE_MAX];
-	size_t n_objects;
-	struct fake_step steps[FAKE_MAX];
-	size_t n_steps, next_step;
-	struct fake_refusal refusals[8];
-	size_t n_refusals;
-	struct json *on_create;         /* patch right after a POST */
-	bool hold;                      /* finalizers: a DELETE only marks */
-	bool comes_and_goes;            /* objects exist for each POST, not for each GET */
-	bool stale_gone;                /* the first wait says "does not exist" whatever is true */
-	const char *gone_before_delete; /* this object is gone just before its DELETE */
-	enum err_code end;              /* how a wait ends when no change is left */
-	const char *watch_error;        /* why there was no watch; NULL: there was */
-	int version, uid;
-	int creates, gets, lists, listed, deletes, waits_open;
-} fake;
-
-static struct json *fake_json(const char *text)
+struct json *fake_json(const char *text)
 {
 	struct json *j = NULL;
 	struct err err = ERR_INIT;
@@ -65,7 +22,7 @@ static struct json *fake_json(const char *text)
 	return j;
 }
 
-static void fake_reset(void)
+void fake_reset(void)
 {
 	for (size_t i = 0; i < fake.n_objects; i++)
 		json_free(fake.objects[i].tree);
@@ -76,7 +33,7 @@ static void fake_reset(void)
 	fake.end = ERR_DEADLINE;
 }
 
-static struct fake_object *fake_find(const char *plural, const char *name)
+struct fake_object *fake_find(const char *plural, const char *name)
 {
 	for (size_t i = 0; i < fake.n_objects; i++) {
 		struct fake_object *o = &fake.objects[i];
@@ -87,7 +44,7 @@ static struct fake_object *fake_find(const char *plural, const char *name)
 	return NULL;
 }
 
-static struct fake_object *fake_add(const char *plural, const struct json *tree)
+struct fake_object *fake_add(const char *plural, const struct json *tree)
 {
 	struct fake_object *o = &fake.objects[fake.n_objects++];
 	struct json *metadata;
@@ -105,7 +62,7 @@ static struct fake_object *fake_add(const char *plural, const struct json *tree)
 	return o;
 }
 
-__attribute__((unused)) static void fake_put(const char *plural, const char *text)
+void fake_put(const char *plural, const char *text)
 {
 	struct json *j = fake_json(text);
 
@@ -119,8 +76,7 @@ static void fake_change(struct fake_object *o, const struct json *patch)
 	o->version = ++fake.version;
 }
 
-__attribute__((unused)) static void fake_change_text(const char *plural, const char *name,
-                                                     const char *patch)
+void fake_change_text(const char *plural, const char *name, const char *patch)
 {
 	struct json *j = fake_json(patch);
 
@@ -128,9 +84,7 @@ __attribute__((unused)) static void fake_change_text(const char *plural, const c
 	json_free(j);
 }
 
-/* The next change, made when a wait finds nothing new: a patch, or NULL: the object is deleted. */
-__attribute__((unused)) static void fake_then(const char *plural, const char *name,
-                                              const char *patch)
+void fake_then(const char *plural, const char *name, const char *patch)
 {
 	struct fake_step *s = &fake.steps[fake.n_steps++];
 
@@ -140,15 +94,13 @@ __attribute__((unused)) static void fake_then(const char *plural, const char *na
 	s->patch = patch ? fake_json(patch) : NULL;
 }
 
-__attribute__((unused)) static void fake_refuse_after(int skip, const char *verb,
-                                                      const char *plural, enum err_code code,
-                                                      const char *text)
+void fake_refuse_after(int skip, const char *verb, const char *plural, enum err_code code,
+                       const char *text)
 {
 	fake.refusals[fake.n_refusals++] = (struct fake_refusal) { verb, plural, code, text, skip };
 }
 
-__attribute__((unused)) static void fake_refuse(const char *verb, const char *plural,
-                                                enum err_code code, const char *text)
+void fake_refuse(const char *verb, const char *plural, enum err_code code, const char *text)
 {
 	fake_refuse_after(0, verb, plural, code, text);
 }
@@ -164,7 +116,7 @@ static int fake_refused(const char *verb, const struct kube_kind *kind, struct e
 	return 0;
 }
 
-static bool fake_run_step(void)
+bool fake_run_step(void)
 {
 	struct fake_step *s = &fake.steps[fake.next_step];
 	struct fake_object *o;

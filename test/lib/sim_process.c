@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * snap-sim as a child on a free port, its faults, and a Kubernetes client for it. The child dies
- * with this process. Include it in one file of a test program.
- */
-#pragma once
+/* See sim_process.h. Owns the child and a directory below /tmp. */
+#include "test/lib/sim_process.h"
 
 #include <arpa/inet.h>
 #include <check.h>
@@ -18,18 +15,10 @@
 #include <unistd.h>
 
 #include "common/file.h"
-#include "kube/kube.h"
 #include "common/mem.h"
 #include "common/str.h"
 
-#define SIM_NS "dpf"
-
-static struct {
-	pid_t pid;
-	int port;
-	char dir[64];
-	struct kube *kube;
-} sim;
+struct sim_process sim;
 
 static void sim_cleanup(void)
 {
@@ -69,13 +58,13 @@ static void sim_wait_port(const char *file)
 	ck_abort_msg("snap-sim did not start");
 }
 
-static void sim_stop(void)
+void sim_stop(void)
 {
 	sim.kube = kube_free(sim.kube);
 	sim_cleanup();
 }
 
-static void sim_start(void)
+void sim_start(void)
 {
 	const char *program = getenv("SNAP_SIM");
 	char *port AUTO(free) = NULL, *config AUTO(free) = NULL;
@@ -117,8 +106,7 @@ static void sim_start(void)
 	ck_assert_msg(kube_new(&o, &sim.kube, &err) == 0, "%s", err.msg);
 }
 
-/* One request to /sim/...; the body of the answer, malloc'ed. */
-static char *sim_http(const char *method, const char *path, const char *body)
+char *sim_http(const char *method, const char *path, const char *body)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)sim.port) };
 	struct str answer AUTO(str_clear) = STR_INIT(1 << 20);
@@ -141,18 +129,17 @@ static char *sim_http(const char *method, const char *path, const char *body)
 	return xstrdup(strstr(answer.ptr, "\r\n\r\n") + 4);
 }
 
-static void sim_fault(const char *json)
+void sim_fault(const char *json)
 {
 	free(sim_http("POST", "/sim/faults", json));
 }
 
-static void sim_heal(void)
+void sim_heal(void)
 {
 	free(sim_http("DELETE", "/sim/faults", ""));
 }
 
-/* The counts of requests since the last call: {"create":{"dpuvolumes":1}}. */
-static char *sim_requests(void)
+char *sim_requests(void)
 {
 	char *text = sim_http("GET", "/sim/requests", "");
 

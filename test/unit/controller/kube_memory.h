@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * src/kube in memory: the functions of kube.h over a list of objects in this process, with a script
+ * of what DPF does next. It has no clock: a wait whose script has ended is at its deadline. It is
+ * linked with the tests of this folder in place of src/kube.
+ */
+#pragma once
+
+#include "kube/kube.h"
+
+#define FAKE_NS "dpf"
+#define FAKE_MAX 64
+
+struct fake_object {
+	struct json *tree;
+	char plural[32], name[254];
+	int version; /* of the last change */
+	bool gone;
+};
+
+struct fake_step {
+	char plural[32], name[254];
+	struct json *patch; /* NULL: the object goes */
+};
+
+struct fake_refusal {
+	const char *verb, *plural;
+	enum err_code code;
+	const char *text;
+	int skip; /* requests that pass before */
+};
+
+/* All there is; fake_reset() empties it. */
+struct kube_memory {
+	struct fake_object objects[FAKE_MAX];
+	size_t n_objects;
+	struct fake_step steps[FAKE_MAX];
+	size_t n_steps, next_step;
+	struct fake_refusal refusals[8];
+	size_t n_refusals;
+	struct json *on_create;         /* patch right after a POST */
+	bool hold;                      /* finalizers: a DELETE only marks */
+	bool comes_and_goes;            /* there for every POST, gone for every GET */
+	bool stale_gone;                /* the first wait says "does not exist" whatever is true */
+	const char *gone_before_delete; /* the object of that name goes just before its DELETE */
+	enum err_code end;              /* of a wait without more to come */
+	const char *watch_error;        /* why there was no watch; NULL: there was */
+	int version, uid;
+	int creates, gets, lists, listed, deletes, waits_open;
+};
+extern struct kube_memory fake;
+
+void fake_reset(void);
+struct json *fake_json(const char *text);                            /* must be JSON; a new root */
+struct fake_object *fake_find(const char *plural, const char *name); /* NULL: there is none */
+/* Adds a copy of the object, with a uid and a generation as the server gives them. */
+struct fake_object *fake_add(const char *plural, const struct json *tree);
+void fake_put(const char *plural, const char *text); /* the same with JSON as text */
+/* Merges the patch into the object at once. */
+void fake_change_text(const char *plural, const char *name, const char *patch);
+/*
+ * Adds a step to the script. When somebody waits and has seen all changes, the next step happens:
+ * the patch is merged into the object, or with NULL the object is removed.
+ */
+void fake_then(const char *plural, const char *name, const char *patch);
+bool fake_run_step(void); /* the next step now; false: there is none */
+/* Each such request fails: verb "get", "create", "delete", "list" or "watch". */
+void fake_refuse(const char *verb, const char *plural, enum err_code code, const char *text);
+/* The same, after the first `skip` of them have passed. */
+void fake_refuse_after(int skip, const char *verb, const char *plural, enum err_code code,
+                       const char *text);
