@@ -25,7 +25,7 @@ static struct keylock *locks;
 
 static void start(void)
 {
-	sim_start();
+	sim_start(NULL);
 	c = (struct controller) {
 		.kube = sim.kube,
 		.namespace = SIM_NS,

@@ -3,70 +3,37 @@
  * The Kubernetes client with snap-sim behind nghttpx: HTTP/2 over TLS to something that behaves
  * like an API server, with objects, finalizers, history and faults.
  */
-#include <signal.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "common/file.h"
 #include "common/mem.h"
 #include "test/kubeclient/front.h"
 #include "test/lib/kube_fake.h"
+#include "test/lib/sim_process.h"
 #include "test/lib/suite.h"
 
-#define NS "nvidia-storage"
+#define NS SIM_NS
 #define WAIT_MS 60000
 
 struct world {
 	struct kube_fake fake; /* for its directory and kubeconfig; its server gets no request */
 	struct front front;
-	struct http *sim; /* directly to snap-sim, for its switches */
-	pid_t pid;
 };
-
-static int wait_for_port(const char *path)
-{
-	for (int i = 0; i < 1000; i++) {
-		char *text AUTO(free) = NULL;
-		struct err err = ERR_INIT;
-		uint64_t port;
-		if (file_read_line(path, 100, &text, &err) == 0 && text[0] &&
-		    parse_u64("port", text, &port, &err) == 0)
-			return (int)port;
-		usleep(10000);
-	}
-	ck_abort_msg("snap-sim does not start");
-}
-
-static int start_sim(struct world *w)
-{
-	const char *sim = getenv("SNAP_SIM");
-	char *port_file AUTO(free) = xasprintf("%s/port", w->fake.dir);
-	ck_assert_msg(sim != NULL, "SNAP_SIM names no snap-sim");
-	char *command AUTO(free) = xasprintf(
-		"exec setpriv --pdeathsig=TERM %s --no-fabric --node worker-1 --seed "
-		"--namespace " NS
-		" --port-file %s --bookmark-ms 200 --bind-delay-ms 50 --delete-delay-ms 50",
-		sim, port_file);
-	w->pid = start_process(command);
-	return wait_for_port(port_file);
-}
 
 static void world_start(struct world *w)
 {
 	struct err err = ERR_INIT;
 	struct json *none = NULL;
+	const char *const options[] = { "--bookmark-ms=200", "--bind-delay-ms=50",
+		                        "--delete-delay-ms=50", NULL };
 	kube_fake_start(&w->fake, NULL);
-	int port = start_sim(w);
+	sim_start(options);
 	certificate_authority(w->fake.dir, "ca");
 	certificate(w->fake.dir, "ca", "server", "IP:127.0.0.1");
-	w->front = front_start(w->fake.dir, "server", 0, port, "");
+	w->front = front_start(w->fake.dir, "server", 0, sim.port, "");
 	char *url AUTO(free) = xasprintf("https://127.0.0.1:%d", w->front.port);
-	char *straight AUTO(free) = xasprintf("http://127.0.0.1:%d", port);
 	kube_fake_config(&w->fake, url, "    certificate-authority: ca.pem\n", "");
-	ck_assert_int_eq(http_new(&(struct http_endpoint) { .url = straight }, NULL, &w->sim, &err),
-	                 0);
 	/*
 	 * While one thread reads the new configuration, others still use the old one. So it is read
 	 * here, before the test starts threads.
@@ -80,27 +47,9 @@ static void world_stop(struct world *w)
 {
 	ck_assert_uint_eq(http_stats(w->fake.kube->http).http2 > 0, true);
 	w->fake.kube = kube_free(w->fake.kube);
-	w->sim = http_free(w->sim);
 	front_stop(&w->front);
-	kill(w->pid, SIGTERM);
-	waitpid(w->pid, NULL, 0);
+	sim_stop();
 	kube_fake_stop(&w->fake);
-}
-
-/* Sets one of snap-sim's switches. */
-static void sim(struct world *w, const char *path, const char *body)
-{
-	struct http_result r;
-	struct http_request q = { .method = "POST",
-		                  .path = path,
-		                  .content_type = "application/json",
-		                  .body = body,
-		                  .body_n = strlen(body),
-		                  .max_body = 1 << 20 };
-	http_do(w->sim, &q, deadline_in_ms(5000), &r);
-	ck_assert_msg(r.end == HTTP_ANSWERED && r.status < 300, "%s: %d %s", path, r.status,
-	              r.body ? r.body : r.why);
-	free(r.body);
 }
 
 static struct json *volume(const char *name)
@@ -253,9 +202,9 @@ START_TEST(a_wait_outlives_what_happens_to_its_watch)
 		struct kube_wait *wait = wait_for(&w, name);
 		char *uid AUTO(free) = create(&w, name);
 		kube_wait_expect(wait, uid);
-		sim(&w, rows[i].path, rows[i].body);
+		free(sim_http("POST", rows[i].path, rows[i].body));
 		until_bound(wait);
-		sim(&w, rows[i].path, rows[i].body);
+		free(sim_http("POST", rows[i].path, rows[i].body));
 		ck_assert_int_eq(delete (&w, name, uid), 0);
 		until_gone(wait);
 		kube_wait_close(wait);
@@ -270,7 +219,7 @@ START_TEST(a_group_that_is_not_served_is_named_and_found_when_it_comes)
 	struct err err = ERR_INIT;
 	struct json *object AUTO(json_free) = volume("pvc-1"), *ret AUTO(json_free) = NULL;
 	world_start(&w);
-	sim(&w, "/sim/faults", "{\"resource\":\"dpuvolumes\",\"unserved\":true,\"times\":2}");
+	sim_fault("{\"resource\":\"dpuvolumes\",\"unserved\":true,\"times\":2}");
 	struct kube_wait *wait = wait_for(&w, "pvc-1");
 	ck_assert_int_eq(kube_wait_next(wait, deadline_in_ms(WAIT_MS), &ret, &err), -1);
 	ck_assert_msg(err.code == ERR_PRECONDITION && strstr(err.msg, "storage.dpu.nvidia.com"),

@@ -64,7 +64,30 @@ void sim_stop(void)
 	sim_cleanup();
 }
 
-void sim_start(void)
+static void spawn_sim(const char *program, const char *const *options, const char *port_file,
+                      const char *config)
+{
+	const char *argv[32] = { program, "--no-fabric", "--seed",  "--node",
+		                 "n1",    "--node",      "n2",      "--namespace",
+		                 SIM_NS,  "--port-file", port_file, "--write-kubeconfig",
+		                 config };
+	posix_spawn_file_actions_t actions;
+	size_t n = 0;
+
+	while (argv[n])
+		n++;
+	for (size_t i = 0; options && options[i]; i++) {
+		ck_assert_uint_lt(n + 1, ARRAY_LEN(argv));
+		argv[n++] = options[i];
+	}
+	posix_spawn_file_actions_init(&actions);
+	for (int fd = 1; fd <= 2; fd++)
+		posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_WRONLY, 0);
+	ck_assert_int_eq(posix_spawn(&sim.pid, program, &actions, NULL, (char **)argv, environ), 0);
+	posix_spawn_file_actions_destroy(&actions);
+}
+
+void sim_start(const char *const *options)
 {
 	const char *program = getenv("SNAP_SIM");
 	char *port AUTO(free) = NULL, *config AUTO(free) = NULL;
@@ -73,34 +96,14 @@ void sim_start(void)
 	static bool registered;
 
 	sim_stop(); /* of a test that failed */
-	ck_assert_msg(program, "SNAP_SIM is not set (make controller-test)");
+	ck_assert_msg(program, "SNAP_SIM is not set: run the test by its make target");
 	if (!registered && !atexit(sim_cleanup))
 		registered = true;
-	snprintf(sim.dir, sizeof(sim.dir), "/tmp/controller-test-XXXXXX");
+	snprintf(sim.dir, sizeof(sim.dir), "/tmp/sim-process-XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(sim.dir));
 	port = xasprintf("%s/port", sim.dir);
 	config = xasprintf("%s/kubeconfig", sim.dir);
-	char *argv[] = { (char *)program,
-		         (char *)"--no-fabric",
-		         (char *)"--seed",
-		         (char *)"--node",
-		         (char *)"n1",
-		         (char *)"--node",
-		         (char *)"n2",
-		         (char *)"--namespace",
-		         (char *)SIM_NS,
-		         (char *)"--port-file",
-		         port,
-		         (char *)"--write-kubeconfig",
-		         config,
-		         NULL };
-	posix_spawn_file_actions_t actions;
-
-	posix_spawn_file_actions_init(&actions);
-	for (int fd = 1; fd <= 2; fd++)
-		posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_WRONLY, 0);
-	ck_assert_int_eq(posix_spawn(&sim.pid, program, &actions, NULL, argv, environ), 0);
-	posix_spawn_file_actions_destroy(&actions);
+	spawn_sim(program, options, port, config);
 	sim_wait_port(port);
 	o.kubeconfig = config;
 	ck_assert_msg(kube_new(&o, &sim.kube, &err) == 0, "%s", err.msg);

@@ -19,8 +19,11 @@ struct sim_process {
 };
 extern struct sim_process sim;
 
-/* $SNAP_SIM without a fabric, with nodes n1 and n2 and the objects of --seed in SIM_NS. */
-void sim_start(void);
+/*
+ * Starts $SNAP_SIM without a fabric, with nodes n1 and n2, the objects of --seed in SIM_NS, and
+ * further options (NULL, or a list with NULL at its end).
+ */
+void sim_start(const char *const *options);
 void sim_stop(void);
 /* One request to /sim/...; the body of the answer, malloc'ed. */
 char *sim_http(const char *method, const char *path, const char *body);
