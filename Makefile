@@ -141,6 +141,10 @@ SIM      := $(OUT)/snap-sim
 CSI_CALL := $(OUT)/csi-call
 KILL_BIN := $(BUILD)/kill/snap-csi-plugin
 
+# Where suites in Python find what they share; they leave no compiled modules in the tree.
+export PYTHONPATH := $(CURDIR)/test/lib/py
+export PYTHONDONTWRITEBYTECODE := 1
+
 # What a test program is linked with beside the driver's libraries.
 CHECK_LIBS := -lcheck -lsubunit -lrt -lm
 TEST_LIB_OBJS := $(patsubst %.c,$(OUT)/%.o,$(wildcard test/lib/*.c))

@@ -6,58 +6,31 @@ Everything is made in one directory, and whatever is below it is taken away agai
 import ctypes
 import fcntl
 import glob
-import json
 import os
 import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
-import time
-import urllib.request
+
+import expect
+import kubelet
+import sim_switch
+from expect import check
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "test", "vm"))
-
-import grpc  # noqa: E402  pylint: disable=wrong-import-position
-import kubelet  # noqa: E402  pylint: disable=wrong-import-position
-from kubelet import Refused  # noqa: E402,F401  pylint: disable=wrong-import-position,unused-import
-
 MIB = 1 << 20
 NODE = "dpu-host-1"
 NAMESPACE = "dpf-operator-system"
 PR_SET_CHILD_SUBREAPER = 36
 
 
-class Failed(AssertionError):
-    pass
-
-
-def check(true, what):
-    if not true:
-        raise Failed(what)
-
-
-def until(what, question, seconds=20):
-    end = time.monotonic() + seconds
-    while not question():
-        check(time.monotonic() < end, f"{what} did not come true within {seconds} s")
-        time.sleep(0.005)
+def until(what, condition, seconds=20):
+    return expect.until(what, condition, seconds, pause=0.005)
 
 
 def run(*argv, **options):
     return subprocess.run(argv, check=True, stdin=subprocess.DEVNULL, capture_output=True, text=True, **options).stdout
-
-
-class Kubelet(kubelet.Kubelet):
-    """kubelet on a unix socket."""
-
-    def __init__(self, messages, socket):  # pylint: disable=super-init-not-called
-        self.pb = messages
-        self.channel = grpc.insecure_channel("unix:" + socket, options=[("grpc.enable_http_proxy", 0),
-                                             ("grpc.min_reconnect_backoff_ms", 20),
-                                             ("grpc.initial_reconnect_backoff_ms", 20)])
 
 
 class Host:
@@ -84,13 +57,7 @@ class Host:
                  "--vfs=2", "--seed"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         until("snap-sim is ready", lambda: os.path.exists(self.dir + "/port") and os.path.exists(self.dir + "/kubeconfig"))
         with open(self.dir + "/port", encoding="ascii") as f:
-            self.url = "http://127.0.0.1:" + f.read().strip()
-
-    def sim_post(self, path, body):
-        request = urllib.request.Request(self.url + path, data=json.dumps(body).encode(), method="POST")
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(request, timeout=20) as answer:
-            return answer.read()
+            self.sim_port = f.read()
 
     # -- the driver -----------------------------------------------------------------------------
     def spawn_driver(self, **environment):
@@ -104,7 +71,8 @@ class Host:
 
     def start_driver(self, **environment):
         self.spawn_driver(**environment)
-        self.kubelet = Kubelet(self.messages, self.socket)
+        self.kubelet = kubelet.Kubelet(self.messages, "unix:" + self.socket, min_reconnect_backoff_ms=20,
+                                       initial_reconnect_backoff_ms=20)
         self.kubelet.call("Identity", "Probe", timeout=60, wait_for_ready=True)
 
     def kill_driver(self):
@@ -294,7 +262,7 @@ class Volume(kubelet.Volume):
 
     def grow_storage(self, mib):
         self.bytes = mib * MIB
-        self.host.sim_post("/sim/resize", {"volume": self.id, "bytes": self.bytes})
+        sim_switch.request(self.host.sim_port, "POST", "/sim/resize", {"volume": self.id, "bytes": self.bytes})
 
     def is_read_only(self):
         """The device's own switch."""

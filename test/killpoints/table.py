@@ -2,7 +2,7 @@
 """The table of docs/kill-points.md: rows that differ in the kind of volume alone become one."""
 import os
 
-from host import check
+from expect import check
 
 BEGIN, END = "<!-- table: begin -->\n", "<!-- table: end -->\n"
 

@@ -20,8 +20,9 @@ import time
 import traceback
 
 import table
-from host import Failed, Host, MIB, ROOT, Refused, Volume, check, run, until
-from kubelet import load_messages
+from expect import Failed, check
+from host import Host, MIB, ROOT, Volume, run, until
+from kubelet import Refused, load_messages
 
 DOC = os.path.join(ROOT, "docs", "kill-points.md")
 

@@ -4,7 +4,6 @@ priority and fairness, bookmarks, restarts, tokens and certificates that are rep
 words and "kube-api: N passed, N failed". Run by api.sh; API_ONLY: words of titles to run."""
 import json
 import os
-import re
 import signal
 import subprocess
 import sys

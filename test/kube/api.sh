@@ -4,6 +4,7 @@
 # API_ONLY="token 429" runs only rows with one of the words; the word cases stands for all of cases.json.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
+export PYTHONPATH=$PWD/test/lib/py
 [ "$(id -u)" -eq 0 ] || {
 	echo 'kube-api: needs root, for a network namespace' >&2
 	exit 1

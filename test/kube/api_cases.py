@@ -1,21 +1,16 @@
 """The cases of test/sim/cases.json against the real API server, where snap-sim is only DPF."""
 import http.client
-import os
-import sys
 
-from api_lab import PORT, ROOT, context
-
-sys.path.insert(0, os.path.join(ROOT, "test/sim"))
-sys.dont_write_bytecode = True
-import cases  # noqa: E402 pylint: disable=wrong-import-position
+import case_table
+from api_lab import PORT, context
 
 
 def against_server(words):
     """[passed]; of all of them, or with words of none unless one is "cases"."""
     if words and "cases" not in words:
         return []
-    send = cases.sender(lambda: http.client.HTTPSConnection("127.0.0.1", PORT, context=context(), timeout=30))
-    results = cases.run_all(send)
+    send = case_table.sender(lambda: http.client.HTTPSConnection("127.0.0.1", PORT, context=context(), timeout=30))
+    results = case_table.run_all(send)
     for what, wrong in results:
         print(f"{'FAIL' if wrong else 'ok  '}          cases.json: {what}{f': {wrong}' if wrong else ''}", flush=True)
     return [not wrong for _, wrong in results]

@@ -14,6 +14,10 @@ import sys
 import threading
 import time
 
+import expect
+import sim_switch
+from expect import Failed
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
 OUT = os.path.join(BUILD, os.environ.get("FLAVOUR", "release"))
@@ -28,20 +32,8 @@ VOLUMES, ATTACHMENTS = f"{STORAGE}/dpuvolumes", f"{STORAGE}/dpuvolumeattachments
 PATIENCE = 60
 
 
-class Failed(Exception):
-    """An expectation that did not come true."""
-
-
 def until(what, condition, seconds=PATIENCE):
-    """Waits for a true value of condition() and returns it."""
-    end = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > end:
-            raise Failed(f"not within {seconds} s: {what}")
-        time.sleep(0.05)
+    return expect.until(what, condition, seconds, pause=0.05)
 
 
 def sh(*words, text=None):
@@ -427,13 +419,7 @@ class Lab:
         until("snap-sim serves", lambda: os.path.exists(f"{DIR}/sim.port"))
 
     def fault(self, fault):
-        connection = http.client.HTTPConnection("127.0.0.1", int(text_of(f"{DIR}/sim.port")), timeout=10)
-        connection.request("POST" if fault else "DELETE", "/sim/faults", json.dumps(fault) if fault else None)
-        answer = connection.getresponse()
-        text = answer.read()
-        connection.close()
-        if answer.status != 200:
-            raise Failed(f"snap-sim: {text}")
+        sim_switch.request(text_of(f"{DIR}/sim.port"), "POST" if fault else "DELETE", "/sim/faults", fault)
 
     def heal(self):
         self.fault(None)

@@ -5,6 +5,7 @@
 # E2E_ONLY=WORDS runs only scenarios whose title has one of the words; KEEP_CLUSTER=1 leaves the cluster.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
+export PYTHONPATH=$PWD/test/lib/py
 export CLUSTER_NAME=${CLUSTER_NAME:-snap-csi-cluster}
 export CLUSTER_DIR=${CLUSTER_DIR:-/var/tmp/$CLUSTER_NAME}
 finish() {

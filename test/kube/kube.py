@@ -9,6 +9,9 @@ import ssl
 import subprocess
 import time
 
+import sim_switch
+from expect import Failed, until
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 NAME = os.environ.get("CLUSTER_NAME", "snap-csi-cluster")
 DIR = os.environ.get("CLUSTER_DIR", f"/var/tmp/{NAME}")
@@ -39,10 +42,6 @@ KINDS = {
     "DPUVolume": ("/apis/storage.dpu.nvidia.com/v1alpha1", "dpuvolumes", True),
     "DPUVolumeAttachment": ("/apis/storage.dpu.nvidia.com/v1alpha1", "dpuvolumeattachments", True),
 }
-
-
-class Failed(Exception):
-    """A scenario's expectation that did not come true."""
 
 
 class Api:
@@ -123,18 +122,6 @@ def allowed(user, group, resource, verb, namespace=DPF):
     if status not in (200, 201):
         raise Failed(f"SubjectAccessReview: {body.get('message')}")
     return body["status"]["allowed"]
-
-
-def until(what, condition, seconds=120):
-    """Waits for a true value of condition() and returns it."""
-    end = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > end:
-            raise Failed(f"not within {seconds} s: {what}")
-        time.sleep(0.1)
 
 
 def gone(kind, namespace, name, seconds=120):
@@ -273,14 +260,7 @@ def log(process):
 # ---------------------------------------------------------------- snap-sim's faults
 def sim(method, path, body=None):
     with open(f"{DIR}/run/sim.port", encoding="ascii") as file:
-        connection = http.client.HTTPConnection("127.0.0.1", int(file.read()), timeout=10)
-    connection.request(method, path, json.dumps(body) if body is not None else None)
-    answer = connection.getresponse()
-    text = answer.read().decode()
-    connection.close()
-    if answer.status >= 300:
-        raise Failed(f"snap-sim: {method} {path}: {text}")
-    return text
+        return sim_switch.request(file.read(), method, path, body)
 
 
 def fault(**what):

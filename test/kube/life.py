@@ -4,7 +4,7 @@ import subprocess
 import time
 
 import page
-from kube import (DPF, DRIVER, DIR, Failed, bound, claim, create, delete, event_with, fault, find, get,
+from kube import (DPF, DRIVER, DIR, Failed, claim, create, delete, event_with, fault, find, get,
                   gone, kubectl, log, patch, pod, pod_spec, running, shell, stateful_set, until,
                   volume_of)
 from scenario import scenario

@@ -2,7 +2,7 @@
 import time
 
 from kube import (DPF, DRIVER, NODE, Failed, apply_manifest, claim, cluster, create, delete, event_with, find,
-                  get, gone, kubectl, patch, pod, pod_spec, running, shell, stateful_set, until)
+                  get, kubectl, patch, pod, pod_spec, running, shell, stateful_set, until)
 from scenario import scenario
 
 SECOND = "n2"

@@ -3,6 +3,7 @@
 # KEEP_CLUSTER=1 leaves the cluster.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
+export PYTHONPATH=$PWD/test/lib/py
 export CLUSTER_NAME=${CLUSTER_NAME:-snap-csi-swap}
 export CLUSTER_DIR=${CLUSTER_DIR:-/var/tmp/$CLUSTER_NAME}
 BIN=${BUILD:-build}/kube/bin

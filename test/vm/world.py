@@ -2,6 +2,7 @@
 """A guest with the driver in it, and the host's two roles: the DPU (attach, detach) and kubelet (calls)."""
 import shutil
 
+from expect import Failed, check
 from kubelet import Kubelet, Refused, Volume
 from vm import VM
 
@@ -9,10 +10,6 @@ MIB = 1 << 20
 DRIVER_FLAGS = ("--mode=node --node-id=snap-guest --bind-address=unix:///csi.sock --node-pci-vendor=1b36 "
                 "--node-snap-controller-device-id=0010 --node-nvme-load-driver=false --node-nvme-create-vfs=false "
                 "--plugin-dir=/var/lib/kubelet/plugins/csi.snap.nvidia.com --v=4")
-
-
-class Failed(AssertionError):
-    pass
 
 
 class World:
@@ -50,7 +47,7 @@ class World:
                    " || { cat /tmp/driver.log; exit 1; }; sleep 0.05; done")
         if self.kubelet:
             self.kubelet.close()
-        self.kubelet = Kubelet(self.messages, self.vm.rpc_port)
+        self.kubelet = Kubelet(self.messages, f"127.0.0.1:{self.vm.rpc_port}")
         self.kubelet.call("Identity", "Probe", timeout=30, wait_for_ready=True)
 
     def kill_driver(self):
@@ -158,7 +155,4 @@ class World:
             return refused.text
         raise Failed(f"wanted {code}, but the call went through")
 
-    @staticmethod
-    def check(true, what):
-        if not true:
-            raise Failed(what)
+    check = staticmethod(check)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What kubelet does to the driver in the guest: CSI Node calls over gRPC, with its paths and its repetitions."""
+"""What kubelet does to the driver: CSI Node calls over gRPC, with its paths and its repetitions."""
 import os
 import subprocess
 import sys
@@ -27,9 +27,11 @@ class Refused(Exception):
 
 
 class Kubelet:
-    def __init__(self, messages, port):
+    def __init__(self, messages, target, **options):
+        """target: of gRPC, "unix:/path" or "host:port"; options: of the channel, without their "grpc."."""
         self.pb = messages
-        self.channel = grpc.insecure_channel(f"127.0.0.1:{port}", options=[("grpc.enable_http_proxy", 0)])
+        self.channel = grpc.insecure_channel(target, options=[("grpc.enable_http_proxy", 0)] +
+                                             [(f"grpc.{name}", value) for name, value in options.items()])
 
     def close(self):
         self.channel.close()
