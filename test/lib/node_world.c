@@ -2,6 +2,9 @@
 /* The pretended node: paths, requests, and what is looked at after a call. */
 #include "test/lib/node_world.h"
 
+#include <check.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +17,7 @@
 void node_world_init(struct node_world *w)
 {
 	memset(w, 0, sizeof(*w));
+	private_mounts();
 	nvme_world_init(&w->nvme);
 	w->plugin_dir = xasprintf("%s/plugin", w->nvme.root);
 	w->staging = xasprintf("%s/kubelet/staging", w->nvme.root);
@@ -73,6 +77,60 @@ struct publish_request publish_request(const struct node_world *w, const char *t
 struct deadline soon(void)
 {
 	return deadline_in_ms(30000);
+}
+
+void node_world_stage(struct node_world *w, const struct stage_request *r)
+{
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(node_stage(&w->node, r, soon(), &err) == 0, "%s", err.msg);
+}
+
+void node_world_publish(struct node_world *w, const struct publish_request *r)
+{
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(node_publish(&w->node, r, soon(), &err) == 0, "%s", err.msg);
+}
+
+struct stager {
+	struct node *node;
+	pthread_t thread;
+	struct stage_request r;
+	char id[16], path[256];
+	struct err err;
+	int rc;
+};
+
+static void *stage_one(void *arg)
+{
+	struct stager *s = arg;
+
+	s->rc = node_stage(s->node, &s->r, soon(), &s->err);
+	return NULL;
+}
+
+void node_world_stage_many(struct node_world *w, const struct nvme_disk *d, size_t n, uint64_t size)
+{
+	struct stager s[NVME_WORLD_DISKS] = { 0 };
+
+	ck_assert_uint_le(n, ARRAY_LEN(s));
+	for (size_t i = 0; i < n; i++) {
+		if (i)
+			d = nvme_world_add(&w->nvme, 1, "", size);
+		s[i].node = &w->node;
+		snprintf(s[i].id, sizeof(s[i].id), "pvc-%zu", i);
+		snprintf(s[i].path, sizeof(s[i].path), "%s/%zu", w->staging, i);
+		s[i].r = stage_request(w, d, "ext4", MODE_SINGLE_NODE_WRITER);
+		s[i].r.volume_id = s[i].id;
+		s[i].r.staging_path = s[i].path;
+	}
+	for (size_t i = 0; i < n; i++)
+		ck_assert_int_eq(pthread_create(&s[i].thread, NULL, stage_one, &s[i]), 0);
+	for (size_t i = 0; i < n; i++) {
+		pthread_join(s[i].thread, NULL);
+		ck_assert_msg(s[i].rc == 0, "%s", s[i].err.msg);
+	}
 }
 
 size_t mounts_below(const char *path)

@@ -22,6 +22,7 @@ struct node_world {
 
 #define VOLUME_ID "pvc-1"
 
+/* In a mount namespace of this process's own. */
 void node_world_init(struct node_world *w);
 void node_world_clear(struct node_world *w);
 
@@ -31,6 +32,16 @@ struct stage_request stage_request(const struct node_world *w, const struct nvme
 struct publish_request publish_request(const struct node_world *w, const char *target,
                                        const char *fs_type, enum access_mode mode);
 struct deadline soon(void); /* 30 s */
+
+/* These must succeed. */
+void node_world_stage(struct node_world *w, const struct stage_request *r);
+void node_world_publish(struct node_world *w, const struct publish_request *r);
+/*
+ * Stages n volumes at the same time, each by a thread of its own, as ext4 of `size` on disks that
+ * are added; d is the disk of the first. Volume i is pvc-<i> at <staging>/<i>.
+ */
+void node_world_stage_many(struct node_world *w, const struct nvme_disk *d, size_t n,
+                           uint64_t size);
 
 /* How many mounts lie at or below the path. */
 size_t mounts_below(const char *path);

@@ -12,6 +12,7 @@
 #include "common/file.h"
 #include "common/mem.h"
 #include "test/lib/controller_door.h"
+#include "test/lib/doc_table.h"
 #include "test/lib/suite.h"
 #include "test/unit/controller/kube_memory.h"
 
@@ -607,10 +608,6 @@ END_TEST
 
 /* ---- the document ---- */
 
-#define DOC "docs/error-paths.md"
-#define DOC_BEGIN "<!-- CreateVolume: begin -->\n"
-#define DOC_END "<!-- CreateVolume: end -->\n"
-
 static char *table_text(void)
 {
 	struct str out = STR_INIT(1 << 20);
@@ -628,22 +625,9 @@ static char *table_text(void)
 
 START_TEST(the_document_has_this_table)
 {
-	char *doc AUTO(free) = NULL, *table AUTO(free) = table_text(), *want AUTO(free) = NULL;
-	struct err err = ERR_INIT;
-	char *begin, *end;
+	char *table AUTO(free) = table_text();
 
-	if (file_read(DOC, 1 << 20, &doc, NULL, &err))
-		ck_abort_msg("%s (run from the top of the repository)", err.msg);
-	begin = strstr(doc, DOC_BEGIN);
-	end = strstr(doc, DOC_END);
-	ck_assert_msg(begin && end && begin < end, DOC " has no place for the table");
-	begin += strlen(DOC_BEGIN);
-	want = xasprintf("%.*s%s%s", (int)(begin - doc), doc, table, end);
-	if (getenv("UPDATE_DOCS") && strcmp(want, doc))
-		ck_assert_int_eq(file_replace(DOC, want, strlen(want), 0644, &err), 0);
-	else
-		ck_assert_msg(!strcmp(want, doc), DOC " differs; UPDATE_DOCS=1 %s writes it",
-		              "build/debug/test/unit/controller/test_create_errors");
+	doc_table_check("docs/error-paths.md", "CreateVolume", table);
 }
 END_TEST
 

@@ -23,15 +23,13 @@ static struct node_world w;
 
 static void begin(const char *fs_type)
 {
-	struct err err = ERR_INIT;
 	struct nvme_disk *disk;
 	struct stage_request r;
 
-	private_mounts();
 	node_world_init(&w);
 	disk = nvme_world_add(&w.nvme, 1, UUID, 320 * MIB);
 	r = stage_request(&w, disk, fs_type, MODE_SINGLE_NODE_WRITER);
-	ck_assert_msg(node_stage(&w.node, &r, soon(), &err) == 0, "%s", err.msg);
+	node_world_stage(&w, &r);
 	run_tool("mkdir -p %s %s && mount --bind %s %s && mount --bind %s %s", w.target,
 	         w.other_target, w.staging, w.target, w.staging, w.other_target);
 }

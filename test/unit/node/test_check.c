@@ -21,7 +21,6 @@ static char *tools;
 /* An e2fsck that leaves a note each time it is run. */
 static void begin(const char *fs_type)
 {
-	private_mounts();
 	node_world_init(&w);
 	disk = nvme_world_add(&w.nvme, 1, "", str_eq(fs_type, "xfs") ? 320 * MIB : 32 * MIB);
 	run_tool("mkfs.%s -q %s", fs_type, disk->loop);

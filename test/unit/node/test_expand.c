@@ -17,22 +17,19 @@ static struct nvme_disk *disk;
 static void publish(const char *target, const char *fs_type, bool read_only)
 {
 	struct publish_request p = publish_request(&w, target, fs_type, MODE_SINGLE_NODE_WRITER);
-	struct err err = ERR_INIT;
 
 	p.read_only = read_only;
-	ck_assert_msg(node_publish(&w.node, &p, soon(), &err) == 0, "%s", err.msg);
+	node_world_publish(&w, &p);
 }
 
 static void begin(const char *fs_type)
 {
-	struct err err = ERR_INIT;
 	struct stage_request s;
 
-	private_mounts();
 	node_world_init(&w);
 	disk = nvme_world_add(&w.nvme, 1, "", 320 * MIB);
 	s = stage_request(&w, disk, fs_type, MODE_SINGLE_NODE_WRITER);
-	ck_assert_msg(node_stage(&w.node, &s, soon(), &err) == 0, "%s", err.msg);
+	node_world_stage(&w, &s);
 	publish(w.target, fs_type, false);
 }
 

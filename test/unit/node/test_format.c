@@ -29,7 +29,6 @@ static char *record;
 
 static void begin(void)
 {
-	private_mounts();
 	node_world_init(&w);
 	disk = nvme_world_add(&w.nvme, 1, UUID, 320 * MIB);
 	record = format_record_path(&w.node, VOLUME_ID);
@@ -257,25 +256,8 @@ END_TEST
 
 /* ---- turns ---- */
 
-struct stager {
-	pthread_t thread;
-	struct stage_request r;
-	char id[16], path[256];
-	struct err err;
-	int rc;
-};
-
-static void *stage_one(void *arg)
-{
-	struct stager *s = arg;
-
-	s->rc = node_stage(&w.node, &s->r, soon(), &s->err);
-	return NULL;
-}
-
 START_TEST(only_so_many_are_formatted_at_once)
 {
-	struct stager s[4] = { 0 };
 	char *body AUTO(free) = NULL;
 
 	SKIP_UNLESS_LOOP();
@@ -286,21 +268,7 @@ START_TEST(only_so_many_are_formatted_at_once)
 		"/sbin/mkfs.ext4 \"$@\"; rc=$?; rm %s/now/$$; exit $rc",
 		w.nvme.root, w.nvme.root, w.nvme.root, w.nvme.root, w.nvme.root);
 	wrap_tool("mkfs.ext4", body);
-	for (size_t i = 0; i < ARRAY_LEN(s); i++) {
-		struct nvme_disk *d = i ? nvme_world_add(&w.nvme, 1, "", 16 * MIB) : disk;
-
-		snprintf(s[i].id, sizeof(s[i].id), "pvc-%zu", i);
-		snprintf(s[i].path, sizeof(s[i].path), "%s/%zu", w.staging, i);
-		s[i].r = stage_request(&w, d, "ext4", MODE_SINGLE_NODE_WRITER);
-		s[i].r.volume_id = s[i].id;
-		s[i].r.staging_path = s[i].path;
-	}
-	for (size_t i = 0; i < ARRAY_LEN(s); i++)
-		pthread_create(&s[i].thread, NULL, stage_one, &s[i]);
-	for (size_t i = 0; i < ARRAY_LEN(s); i++) {
-		pthread_join(s[i].thread, NULL);
-		ck_assert_msg(s[i].rc == 0, "%s", s[i].err.msg);
-	}
+	node_world_stage_many(&w, disk, 4, 16 * MIB);
 	spawn_set_path(NULL);
 	run_tool("test $(wc -l < %s/counts) = 4 && ! grep -v '^[12]$' %s/counts", w.nvme.root,
 	         w.nvme.root);

@@ -18,14 +18,12 @@ static struct nvme_disk *disk;
 
 static void set_up(const char *fs_type)
 {
-	struct err err = ERR_INIT;
 	struct stage_request r;
 
-	private_mounts();
 	node_world_init(&w);
 	disk = nvme_world_add(&w.nvme, 1, "11111111-aaaa-4bbb-8ccc-000000000001", 64 * MIB);
 	r = stage_request(&w, disk, fs_type, MODE_SINGLE_NODE_WRITER);
-	ck_assert_msg(node_stage(&w.node, &r, soon(), &err) == 0, "%s", err.msg);
+	node_world_stage(&w, &r);
 }
 
 static struct health ask(const char *volume_id, const char *publish, const char *staging)
@@ -62,7 +60,6 @@ END_TEST
 START_TEST(a_volume_that_was_never_here_is_unknown_not_ill)
 {
 	SKIP_UNLESS_LOOP();
-	private_mounts();
 	node_world_init(&w);
 	ck_assert_uint_eq(ask("pvc-unknown", NULL, NULL).n, 0);
 	node_world_clear(&w);
@@ -87,7 +84,6 @@ START_TEST(a_mount_that_is_not_ours_is_told)
 	struct health h;
 
 	SKIP_UNLESS_LOOP();
-	private_mounts();
 	node_world_init(&w);
 	ck_assert_int_eq(mount("none", w.staging, "tmpfs", 0, NULL), 0);
 	h = ask(VOLUME_ID, NULL, w.staging);
@@ -173,7 +169,6 @@ START_TEST(the_storage_is_well_while_there_are_functions)
 	struct health h;
 
 	SKIP_UNLESS_LOOP();
-	private_mounts();
 	node_world_init(&w);
 	nvme_world_add(&w.nvme, 1, "", 64 * MIB);
 	ck_assert_int_eq(node_storage_health(&w.node, &h, &err), 0);

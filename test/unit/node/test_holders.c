@@ -32,14 +32,12 @@ static struct nvme_disk *disk;
 
 static void begin(void)
 {
-	struct err err = ERR_INIT;
 	struct stage_request r;
 
-	private_mounts();
 	node_world_init(&w);
 	disk = nvme_world_add(&w.nvme, 1, UUID, 64 * MIB);
 	r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
-	ck_assert_msg(node_stage(&w.node, &r, soon(), &err) == 0, "%s", err.msg);
+	node_world_stage(&w, &r);
 	run_tool("touch %s/file && mkdir %s/dir && cp /bin/sleep %s/program", w.staging, w.staging,
 	         w.staging);
 }

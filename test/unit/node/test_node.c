@@ -115,7 +115,6 @@ START_TEST(the_number_of_volumes_is_never_unlimited)
 	int64_t n = 0;
 
 	SKIP_UNLESS_LOOP();
-	private_mounts();
 	node_world_init(&w);
 	ck_assert_int_eq(node_max_volumes(&w.node, &n, &err), -1);
 	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);

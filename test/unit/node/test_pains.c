@@ -29,16 +29,13 @@ static struct nvme_disk *disk;
 
 static void begin(void)
 {
-	private_mounts();
 	node_world_init(&w);
 	disk = nvme_world_add(&w.nvme, 1, UUID, 320 * MIB);
 }
 
 static void stage_ok(const struct stage_request *r)
 {
-	struct err err = ERR_INIT;
-
-	ck_assert_msg(node_stage(&w.node, r, soon(), &err) == 0, "%s", err.msg);
+	node_world_stage(&w, r);
 }
 
 static void unstage_ok(void)
@@ -81,7 +78,7 @@ START_TEST(a_volume_that_was_away_is_only_used_through_its_new_disk)
 	              err.msg);
 	err_clear(&err);
 	stage_ok(&s);
-	ck_assert_msg(node_publish(&w.node, &p, soon(), &err) == 0, "%s", err.msg);
+	node_world_publish(&w, &p);
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 2);
 	ck_assert_int_eq(mount_table_read("/proc", &t, &err), 0);
 	ck_assert_ptr_null(mount_of(&t, before, NULL, NULL));
@@ -141,7 +138,7 @@ START_TEST(a_bound_node_of_before_does_not_stand_for_the_disk_with_its_number_no
 	s = stage_request(&w, disk, NULL, MODE_SINGLE_NODE_WRITER);
 	p = publish_request(&w, w.target, NULL, MODE_SINGLE_NODE_WRITER);
 	stage_ok(&s);
-	ck_assert_msg(node_publish(&w.node, &p, soon(), &err) == 0, "%s", err.msg);
+	node_world_publish(&w, &p);
 	run_tool("rm %s && mknod %s b %u %u", disk->node, disk->node, major(disk->devno),
 	         minor(disk->devno));
 	user = open(disk->node, O_RDONLY | O_EXCL);
@@ -208,7 +205,7 @@ START_TEST(after_a_reboot_nothing_of_before_is_needed)
 	s = stage_request(&w, disk, type, MODE_SINGLE_NODE_WRITER);
 	p = publish_request(&w, w.target, type, MODE_SINGLE_NODE_WRITER);
 	stage_ok(&s);
-	ck_assert_msg(node_publish(&w.node, &p, soon(), &err) == 0, "%s", err.msg);
+	node_world_publish(&w, &p);
 	if (type)
 		run_tool("echo rows > %s/table", w.target);
 	run_tool("umount %s %s && test -z \"$(find %s -type f 2>/dev/null)\"", w.target,
@@ -219,7 +216,7 @@ START_TEST(after_a_reboot_nothing_of_before_is_needed)
 	ck_assert_int_eq(node_unpublish(&w.node, VOLUME_ID, w.target, &err), 0);
 	unstage_ok();
 	stage_ok(&s);
-	ck_assert_msg(node_publish(&w.node, &p, soon(), &err) == 0, "%s", err.msg);
+	node_world_publish(&w, &p);
 	if (type)
 		run_tool("grep -q rows %s/table", w.target);
 	ck_assert_int_eq(node_unpublish(&w.node, VOLUME_ID, w.target, &err), 0);

@@ -284,7 +284,6 @@ START_TEST(stage_and_publish_refuse_before_they_touch_anything)
 	struct publish_request p;
 
 	SKIP_UNLESS_LOOP();
-	private_mounts();
 	node_world_init(&w);
 	w.node.o.own_mounts = true;
 	disk = nvme_world_add(&w.nvme, 1, UUID, 64 * MIB);
@@ -304,7 +303,7 @@ START_TEST(stage_and_publish_refuse_before_they_touch_anything)
 	         "mount --make-private %s/kubelet/pods",
 	         w.nvme.root, w.nvme.root, w.nvme.root, w.nvme.root, w.nvme.root, w.nvme.root,
 	         w.nvme.root);
-	ck_assert_msg(node_stage(&w.node, &s, soon(), &err) == 0, "%s", err.msg);
+	node_world_stage(&w, &s);
 	ck_assert_int_eq(node_publish(&w.node, &p, soon(), &err), -1);
 	ck_assert_msg(err.code == ERR_PRECONDITION &&
 	                      strstr(err.msg, "/kubelet/pods is not a shared "
@@ -314,7 +313,7 @@ START_TEST(stage_and_publish_refuse_before_they_touch_anything)
 	ck_assert_uint_eq(mounts_below(w.target), 0);
 
 	run_tool("mount --make-shared %s/kubelet/pods", w.nvme.root);
-	ck_assert_msg(node_publish(&w.node, &p, soon(), &err) == 0, "%s", err.msg);
+	node_world_publish(&w, &p);
 	/* Unpublish and unstage work whatever the propagation. */
 	run_tool("mount --make-private %s/kubelet/pods", w.nvme.root);
 	ck_assert_msg(node_unpublish(&w.node, VOLUME_ID, w.target, &err) == 0, "%s", err.msg);

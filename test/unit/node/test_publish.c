@@ -24,22 +24,17 @@ static struct stage_request staged;
 
 static void begin(const char *fs_type, enum access_mode mode)
 {
-	struct err err = ERR_INIT;
-
-	private_mounts();
 	node_world_init(&w);
 	disk = nvme_world_add(&w.nvme, 1, UUID, 320 * MIB);
 	staged = stage_request(&w, disk, fs_type, mode);
 	if (access_mode_is_reader_only(mode) && fs_type)
 		run_tool("mkfs.%s -q %s", fs_type, disk->loop);
-	ck_assert_msg(node_stage(&w.node, &staged, soon(), &err) == 0, "%s", err.msg);
+	node_world_stage(&w, &staged);
 }
 
 static void publish_ok(const struct publish_request *r)
 {
-	struct err err = ERR_INIT;
-
-	ck_assert_msg(node_publish(&w.node, r, soon(), &err) == 0, "%s", err.msg);
+	node_world_publish(&w, r);
 }
 
 /* Refused, and nothing has changed. */
@@ -298,7 +293,6 @@ START_TEST(what_is_not_mounted_is_removed_only_when_empty)
 	struct err err = ERR_INIT;
 
 	SKIP_UNLESS_ROOT("mounts");
-	private_mounts();
 	node_world_init(&w);
 	unpublish_ok(w.target); /* nothing there, nor its parents */
 	ck_assert_int_eq(node_unpublish(&w.node, "no-such", "relative/path", &err), 0);

@@ -34,16 +34,13 @@ static struct nvme_disk *disk;
 /* A node with one disk of this size. */
 static void begin(uint64_t size)
 {
-	private_mounts();
 	node_world_init(&w);
 	disk = nvme_world_add(&w.nvme, 1, UUID, size);
 }
 
 static void stage_ok(const struct stage_request *r)
 {
-	struct err err = ERR_INIT;
-
-	ck_assert_msg(node_stage(&w.node, r, soon(), &err) == 0, "%s", err.msg);
+	node_world_stage(&w, r);
 }
 
 /*
@@ -555,43 +552,11 @@ START_TEST(mkfs_runs_to_its_end_when_the_caller_has_gone)
 }
 END_TEST
 
-struct stager {
-	pthread_t thread;
-	struct stage_request r;
-	char id[16], path[256];
-	struct err err;
-	int rc;
-};
-
-static void *stage_one(void *arg)
-{
-	struct stager *s = arg;
-
-	s->rc = node_stage(&w.node, &s->r, soon(), &s->err);
-	return NULL;
-}
-
 START_TEST(volumes_are_staged_side_by_side)
 {
-	struct stager s[3] = { 0 };
-
 	SKIP_UNLESS_LOOP();
 	begin(64 * MIB);
-	for (size_t i = 0; i < ARRAY_LEN(s); i++) {
-		struct nvme_disk *d = i ? nvme_world_add(&w.nvme, 1, "", 64 * MIB) : disk;
-
-		snprintf(s[i].id, sizeof(s[i].id), "pvc-%zu", i);
-		snprintf(s[i].path, sizeof(s[i].path), "%s/%zu", w.staging, i);
-		s[i].r = stage_request(&w, d, "ext4", MODE_SINGLE_NODE_WRITER);
-		s[i].r.volume_id = s[i].id;
-		s[i].r.staging_path = s[i].path;
-	}
-	for (size_t i = 0; i < ARRAY_LEN(s); i++)
-		pthread_create(&s[i].thread, NULL, stage_one, &s[i]);
-	for (size_t i = 0; i < ARRAY_LEN(s); i++) {
-		pthread_join(s[i].thread, NULL);
-		ck_assert_msg(s[i].rc == 0, "%s", s[i].err.msg);
-	}
+	node_world_stage_many(&w, disk, 3, 64 * MIB);
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 3);
 	node_world_clear(&w);
 }

@@ -20,17 +20,15 @@ static struct nvme_disk *disk;
 
 static void begin(const char *fs_type)
 {
-	struct err err = ERR_INIT;
 	struct stage_request s;
 	struct publish_request p;
 
-	private_mounts();
 	node_world_init(&w);
 	disk = nvme_world_add(&w.nvme, 1, "", 320 * MIB);
 	s = stage_request(&w, disk, fs_type, MODE_SINGLE_NODE_WRITER);
 	p = publish_request(&w, w.target, fs_type, MODE_SINGLE_NODE_WRITER);
-	ck_assert_msg(node_stage(&w.node, &s, soon(), &err) == 0, "%s", err.msg);
-	ck_assert_msg(node_publish(&w.node, &p, soon(), &err) == 0, "%s", err.msg);
+	node_world_stage(&w, &s);
+	node_world_publish(&w, &p);
 }
 
 static void check_filesystem(const char *path, const char *fs_type)

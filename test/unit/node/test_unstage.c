@@ -29,7 +29,6 @@ static struct nvme_disk *disk;
 
 static void begin(void)
 {
-	private_mounts();
 	node_world_init(&w);
 	disk = nvme_world_add(&w.nvme, 1, UUID, 64 * MIB);
 }
@@ -37,17 +36,15 @@ static void begin(void)
 static void stage(const char *fs_type)
 {
 	struct stage_request r = stage_request(&w, disk, fs_type, MODE_SINGLE_NODE_WRITER);
-	struct err err = ERR_INIT;
 
-	ck_assert_msg(node_stage(&w.node, &r, soon(), &err) == 0, "%s", err.msg);
+	node_world_stage(&w, &r);
 }
 
 static void publish(const char *target, const char *fs_type)
 {
 	struct publish_request r = publish_request(&w, target, fs_type, MODE_SINGLE_NODE_WRITER);
-	struct err err = ERR_INIT;
 
-	ck_assert_msg(node_publish(&w.node, &r, soon(), &err) == 0, "%s", err.msg);
+	node_world_publish(&w, &r);
 }
 
 static void unstage_ok(void)
