@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.." || exit 1
 make='make --no-print-directory'
 jobs="-j$(nproc)"
 
-# name | what it is | command
+# name | description | command
 suites=$(cat <<END
 build-gcc|the driver by gcc, warnings are errors|$make $jobs WERROR=-Werror BUILD=build/strict
 build-clang|the driver by clang, warnings are errors|$make $jobs WERROR=-Werror CC=clang FLAVOUR=debug BUILD=build/clang

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Measures the driver in one run and prints a table: what, measured, target, and the same of the Go plugin where it
-# is known (measured once, on two cores, against a real API server). Needs root. Numbers are medians; a busy
-# machine moves them, so nothing here fails because of a number.
+# Measures the driver in one run and prints a table: subject, measured value, target, and the value of the Go plugin where
+# it is known (measured once, on two cores, against a real API server). Needs root. Numbers are medians; a busy machine
+# changes them, so nothing here fails because of a number.
 # Variables: RUNS (of each start, 15), CREATES (100), STAGES (50), PUBLISHES (20, of each crowd), PROBE_SECONDS (3),
 # VOLUMES (100000, among which the controller's memory is measured).
 set -u
@@ -33,7 +33,7 @@ cpu_ms() {
 
 # ---------------------------------------------------------------- calls on one open connection
 
-# ask METHOD JSON: sets $answer; ends the run when it is refused.
+# ask METHOD JSON: sets $answer; ends the run when the call fails.
 ask() {
 	csi_ask "$1" "$2"
 	if [ "$code" != OK ]; then
@@ -105,7 +105,7 @@ memory() {
 	awk '/^Pss:/ {p = $2} /^Anonymous:/ {a = $2} END {print p, a}' "/proc/$DRIVER_PID/smaps_rollup"
 }
 
-# A namespace with many volumes that are none of the driver's business, and a watch open on them.
+# A namespace with many volumes that do not concern the driver, and an open watch on them.
 crowd_rows() {
 	local pss anon
 	jq -nc --arg ns "$NAMESPACE" --argjson n "$VOLUMES" '[range($n) | {apiVersion: "storage.dpu.nvidia.com/v1alpha1",
@@ -125,7 +125,7 @@ crowd_rows() {
 	world_stop "$DRIVER_PID"
 }
 
-# What other attachments of the namespace cost: N of them, with the driver's labels or as the Go plugin makes them.
+# The cost of N other attachments in the namespace, with the driver's labels or without, as the Go plugin makes them.
 attachments_file() {
 	jq -nc --arg ns "$NAMESPACE" --argjson n "$1" --argjson labelled "$2" '[range($n) | "pvc-\(.)" as $v | "node-\(. % 500)" as $node | {
 		apiVersion: "storage.dpu.nvidia.com/v1alpha1", kind: "DPUVolumeAttachment",
@@ -187,8 +187,8 @@ create_rows() {
 	row 'DeleteVolume, p50' "$(median <"$WORLD/delete" | xargs printf '%.1f ms')"
 }
 
-# The same work by hand: what is on it, mkfs as the driver calls it, mount, and the bind mount of a publish. One loop
-# device, a new file each time. Adds to by-hand.stage and by-hand.publish.
+# The same work by a script: blkid, mkfs as the driver calls it, mount, and the bind mount of a publish. One loop device,
+# a new file each time. Adds to by-hand.stage and by-hand.publish.
 by_hand() {
 	local device began mounted
 	rm -f "$WORLD/disk"
@@ -223,7 +223,7 @@ by_us() {
 	delete
 }
 
-# In pairs, side by side: what else the machine does meets both.
+# In pairs, so that other load of the machine affects both.
 stage_rows() {
 	local i
 	for ((i = 0; i < FUNCTIONS; i++)); do # each function gets its driver, in the simulator's time
@@ -238,7 +238,7 @@ stage_rows() {
 	pair_rows 'NodePublishVolume' 'a shell script: mkdir, mount --bind' publish
 }
 
-# On a busy machine the least disturbed run of each says more than the median.
+# On a busy machine the fastest run of each says more than the median.
 pair_rows() { # OURS SCRIPT KIND
 	local what us hand
 	for what in "p50 of $STAGES" fastest; do

@@ -17,7 +17,7 @@ chapter() {
 	printf '\n%s%s%s\n' "$bold" "$1" "$plain"
 }
 
-# A line of the story with its time in ms, and lines below it that show what there is now.
+# A line of the story with its time in ms, and lines below it that show the state now.
 step() {
 	printf '%9.1f ms  %s\n' "$1" "$2"
 }
@@ -43,7 +43,7 @@ ask() {
 	calls=$((calls + 1))
 }
 
-# A piece of work of the pod: timed like a call.
+# Work of the pod, timed like a call.
 work() {
 	local text=$1 start=$EPOCHREALTIME
 	shift
@@ -51,7 +51,7 @@ work() {
 	step "$(awk "BEGIN {print ($EPOCHREALTIME - $start) * 1000}")" "$text"
 }
 
-# What is mounted for pods, without the folder of this demo. A raw block volume is a device file: its "root" is the node.
+# The mounts for pods, without this demo's folder in their paths. A raw block volume is a device file: its "root" is the node.
 mounts() {
 	awk -v at="$WORLD/kubelet" 'index($5, at) == 1 {
 		split($0, half, " - "); split(half[2], fs, " ")

@@ -12,7 +12,7 @@ KEEP_LOGS=$BUILD/logs/errors
 world_begin
 passed=0 failed=0 rows=0
 
-# After these the caller asks again or undoes; all others are final. RESOURCE_EXHAUSTED is final for CreateVolume only.
+# After these codes the caller retries or undoes; all others are final. RESOURCE_EXHAUSTED is final for CreateVolume only.
 is_final() {
 	case "$1 $2" in
 	*' CANCELLED' | *' DEADLINE_EXCEEDED' | *' UNAVAILABLE' | *' ABORTED') return 1 ;;
@@ -21,7 +21,7 @@ is_final() {
 	esac
 }
 
-# Which objects, mounts, files and bindings there are; one line each.
+# Prints objects, mounts, files and bound functions, one per line.
 world_state() {
 	for what in dpuvolumes dpuvolumeattachments; do
 		world_api "$what" | jq -r '.items[] | .kind + " " + .metadata.name +
@@ -36,7 +36,7 @@ world_state() {
 	done
 }
 
-# row WHAT CODE METHOD REQUEST [FAULT]: one line of the table, and what it must be.
+# row WHAT CODE METHOD REQUEST [FAULT]: makes the call, prints a line of the table and checks it.
 row() {
 	local what=$1 want=$2 method=$3 request=$4 fault=${5:-} left text verdict=ok
 	world_state | sort >"$WORLD/before"
@@ -75,7 +75,7 @@ table() {
 	printf '\n### %s\n\n| what | code | text | left behind |\n| --- | --- | --- | --- |\n' "$1"
 }
 
-# Takes away what a row has left, so that the next one begins with an empty world.
+# Removes what a row has left, so that the next one starts with an empty world.
 sweep() {
 	local name
 	while read -r name; do
@@ -91,7 +91,7 @@ sweep() {
 	free_functions
 }
 
-# The driver leaves a function with the kernel's driver; each row begins with functions as the host's boot leaves them.
+# The driver leaves functions bound; each row starts with unbound ones, as after the host's boot.
 free_functions() {
 	local function
 	for function in "$WORLD/sim/$NODE"/sys/bus/pci/devices/*; do
@@ -108,7 +108,7 @@ world_is_empty() {
 	[ "$(world_api dpuvolumes | jq '.items | length')" = 0 ] && [ "$(world_api dpuvolumeattachments | jq '.items | length')" = 0 ]
 }
 
-# edit REQUEST JQ-FILTER: the request with a change.
+# edit REQUEST JQ-FILTER: prints the request, changed by the filter.
 edit() {
 	jq -c "$2" <<<"$1"
 }
@@ -145,7 +145,7 @@ attach_row() { # WHAT CODE JQ-FILTER [FAULT]
 	sweep
 }
 
-# The fault is there before the attachment is.
+# The fault is set before the volume is attached.
 stage_row() { # WHAT CODE JQ-FILTER [FAULT]
 	n=$((n + 1))
 	type=mount fs=ext4 id=pvc-error-$n

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The driver and snap-sim together, under what happens to them in real life: the driver is killed in the middle of each
-# step and the step is asked for again, as kubelet and the sidecars do; many volumes compete for few functions.
+# The driver and snap-sim together, with failures of real life: the driver is killed in the middle of each step and the
+# step is retried, as kubelet and the sidecars do; many volumes compete for few functions.
 # Needs root. Ends with "e2e: N passed, N failed".
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -12,7 +12,7 @@ KEEP_LOGS=$BUILD/logs/e2e
 world_begin
 passed=0 failed=0
 
-# run_case SENTENCE FUNCTION [ARG...]: a case fails when the function does or says why on its last line.
+# run_case SENTENCE FUNCTION [ARG...]: a case fails when the function returns non-zero or prints a reason on its last line.
 run_case() {
 	local what=$1 start=$EPOCHREALTIME
 	shift
@@ -26,7 +26,7 @@ run_case() {
 	fi
 }
 
-# Asks again until the answer is OK, as the callers of a driver do; 30 s at the most.
+# Retries until the answer is OK, as callers of a driver do, for at most 30 s.
 until_ok() {
 	local end=$((SECONDS + 30))
 	while :; do
@@ -40,7 +40,7 @@ until_ok() {
 	done
 }
 
-# until_ok, but the driver is killed so many seconds after the first request was sent.
+# Like until_ok, but kills the driver so many seconds after the first request.
 kill_and_retry() {
 	local after=$1 method=$2 request=$3
 	printf '%s %s\n' "$method" "$request" >&"${CSI[1]}"
@@ -74,7 +74,7 @@ nothing_left() {
 	[ -z "$left" ] || { printf 'files left: %s\n' "$left"; return 1; }
 }
 
-# Each step is killed once after the given time, and the data must survive all of it.
+# Each step is killed once after the given time; the data must survive.
 life_with_kills() {
 	local after=$1
 	type=$2 fs=$3 id=e2e-kill-$2-${after/./-} context='{}'
@@ -133,7 +133,7 @@ lives() {
 	world_stream_end
 }
 
-# WORKERS x VOLUMES lives at once; with more workers than functions, attaching waits its turn.
+# WORKERS lives at once, VOLUMES one after the other in each; with more workers than functions, attaching waits its turn.
 many_volumes() {
 	local worker pids=() status=0 kinds=(ext4 xfs)
 	for ((worker = 0; worker < $1; worker++)); do
@@ -149,7 +149,7 @@ many_volumes() {
 	[ "$status" -eq 0 ] && nothing_left
 }
 
-# Nobody hears from the API server for three seconds: liveness answers meanwhile, the call goes on afterwards.
+# The API server is silent for three seconds: liveness answers meanwhile, and the call continues afterwards.
 api_hangs() {
 	type=mount fs=ext4 id=e2e-hang context='{}'
 	kill -STOP "$SIM_PID"
@@ -162,7 +162,7 @@ api_hangs() {
 	until_ok CreateVolume "$(create_request "$id")" && until_ok DeleteVolume "$(delete_request)" && nothing_left
 }
 
-# It is gone, and then there is one again that knows nothing.
+# The API server ends, and a new one starts without any objects.
 api_restarts() {
 	local port
 	port=$(cat "$WORLD/port")

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an API server, or whoever answers in its place, can send: the first byte chooses a watch
- * line, a body with a Status, a quantity or a kubeconfig; the rest is the text.
+ * Texts that an API server, or an impostor, can send: the first byte chooses a watch line, a body
+ * with a Status, a quantity or a kubeconfig; the rest is the text.
  */
 #include <stdint.h>
 #include <stdlib.h>

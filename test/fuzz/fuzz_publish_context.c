@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Text of lines "key=value" as publish and volume context: the node's parsers of what the
- * controller and PersistentVolumes hand over, the PCI address among them.
+ * Lines "key=value" as publish and volume context, through the node's parsers of the values that
+ * the controller and PersistentVolumes pass on, such as the PCI address.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bytes into rpc_dispatch(): the first two choose service and method, the rest is the request. The
- * handler packs the request again, so that every string and list of it is read. Finds: what the
- * wire checks let through and should not.
+ * handler packs the request again, so that every string and list of it is read. It finds requests
+ * that the wire checks should refuse and do not.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes as the start of a disk of 8 MiB: what is on it, and is it blank? Whatever the answer, a
- * disk that has a byte that is not zero must never be both "nothing known" and "blank".
+ * Bytes as the start of a disk of 8 MiB, for fsprobe and the blank check. A disk with a non-zero
+ * byte must never be both without a known signature and blank.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		return 0;
 	if (blank_check(disk, "disk", DISK_BYTES, &blank, &err))
 		return 0;
-	/* The first 4 MiB are read whole, and no input is as long. */
+	/* The blank check reads the first 4 MiB whole, and no input is as long. */
 	if (blank.is_blank != all_zero(data, n))
 		abort();
 	return 0;

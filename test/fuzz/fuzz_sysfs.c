@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes as one attribute of a recorded sysfs tree: the first chooses which, the rest is its
- * content. Then the device of a volume is looked for. Whatever the attribute says: a device is only
- * found when it has the wanted UUID, or shows none, and the wanted namespace id and size.
+ * Bytes as one attribute of a recorded sysfs tree: the first byte chooses the attribute, the rest
+ * is its content. Then the device of a volume is looked for. It may only be found when it has the
+ * wanted namespace id and size, and the wanted UUID or none.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 #define UUID "11111111-aaaa-4bbb-8ccc-000000000001"
 #define HEAD "/sys/devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1"
 
-/* tree.c fails a running check test; here it ends the fuzzer. */
+/* tree.c reports failures to Check; without Check's runner they end the fuzzer. */
 void _mark_point(const char *file, int line);
 void _ck_assert_failed(const char *file, int line, const char *expr, const char *msg, ...)
 	__attribute__((noreturn));

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs fuzzers one after the other, two at a time where there are two cores. Usage: run.sh SECONDS TARGET...
-# Ends with "fuzz: N passed, N failed"; a finding's input stays in build/fuzz-corpus.
+# Ends with "fuzz: N passed, N failed"; the input of a finding stays in build/fuzz-corpus.
 set -u
 seconds=$1
 shift

@@ -22,8 +22,8 @@ END
 export CONTAINERS_STORAGE_CONF=$work/storage.conf BUILDAH_ISOLATION=chroot
 passed=0 failed=0 container=
 
-# Containers are removed also on Ctrl-C, and what buildah leaves mounted is unmounted, innermost first; base and layers
-# stay for the next run. The storage is this test's own, so all in it is.
+# Also on Ctrl-C: removes the containers and unmounts what buildah has left mounted, innermost first. The storage belongs to
+# this test alone. Base and layers stay for the next run.
 clean_up() {
 	buildah rm --all >/dev/null 2>&1
 	findmnt -rno TARGET | grep -F "$work/" | tac | while read -r target; do

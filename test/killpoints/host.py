@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A host whose NVMe namespaces are loop devices (snap-sim), the driver on it, kubelet's calls, and a look at what is there.
+"""A host whose NVMe namespaces are loop devices (snap-sim), the driver on it, kubelet's calls, and checks of the host's state.
 
 Everything is made in one directory, and whatever is below it is taken away again by Host.close(), also after a failure.
 """
@@ -44,7 +44,7 @@ class Host:
         self.settled = 0
         self.log = open(self.dir + "/driver.log", "ab")
         os.mkdir(self.dir + "/run")
-        # What a killed driver leaves running becomes a child of this process, and is seen.
+        # Processes that a killed driver leaves become children of this one, which children() lists.
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     # -- snap-sim -------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ class Host:
 
     # -- the driver -----------------------------------------------------------------------------
     def spawn_driver(self, **environment):
-        """The driver that ships, or with an environment the one that can be told where to die."""
+        """Starts the driver that ships, or with an environment the build with kill points."""
         binary = (self.kill_out if environment else self.out) + "/snap-csi-plugin"
         self.driver = subprocess.Popen(
             [binary, "--mode=all", f"--bind-address=unix://{self.socket}", f"--namespace={NAMESPACE}",
@@ -142,7 +142,7 @@ class Host:
         return [os.path.basename(os.path.dirname(p)) for p in sorted(glob.glob(self.sysfs + "/bus/pci/devices/*/physfn"))]
 
     def settle(self):
-        """Until snap-sim has obeyed what was written to bind and unbind: it reads in order, and tells of what is no address."""
+        """Waits until snap-sim has done all earlier writes to bind and unbind: it reads in order, and logs a word that is no address."""
         for name in ("unbind", "bind"):
             self.settled += 1
             word = f"mark{self.settled}."
@@ -155,7 +155,7 @@ class Host:
             return f.read()
 
     def free_functions(self):
-        """As the host's boot leaves them: no driver."""
+        """Unbinds all functions, as after the host's boot."""
         for pci in self.functions():
             if self.function(pci)[0]:
                 with open(self.sysfs + "/bus/pci/drivers/nvme/unbind", "w", encoding="ascii") as f:
@@ -191,7 +191,7 @@ class Volume(kubelet.Volume):
         Volume.made += 1
         self.host, self.kind, self.readonly = host, kind, False
         self.has_data = False
-        self.holder = self.refusal = None  # a process that keeps it; the code that its call is to be refused with
+        self.holder = self.refusal = None  # a process that keeps it mounted; the code that its call must fail with
         host.volume = self
         block = kind == "block"
         name = f"pvc-{Volume.made}"
@@ -217,7 +217,7 @@ class Volume(kubelet.Volume):
             setattr(self, keep, dict(getattr(getattr(answer, of) if of else answer, keep)))
 
     def call(self, name):
-        """stage, publish, unpublish, unstage or expand, as kubelet asks for it now: OK, or what it was refused with."""
+        """Calls stage, publish, unpublish, unstage or expand as kubelet does now; raises Refused."""
         self.k = self.host.kubelet
         if name == "publish":
             return self.publish(readonly=self.readonly)
@@ -233,7 +233,7 @@ class Volume(kubelet.Volume):
 
     # -- data -----------------------------------------------------------------------------------
     def write_at(self, path):
-        """Bytes that are this volume's alone, made durable."""
+        """Writes this volume's marker and syncs it."""
         text = f"data of {self.id}\n".encode().ljust(4096, b".")
         fd = os.open(path if self.block else path + "/marker", os.O_WRONLY | (0 if self.block else os.O_CREAT), 0o644)
         try:
@@ -247,7 +247,7 @@ class Volume(kubelet.Volume):
             check(f.read(4096) == f"data of {self.id}\n".encode().ljust(4096, b"."), "the data is lost")
 
     def make_by_hand(self):
-        """Data that was there before: a filesystem (an xfs that is smaller than its device), or bytes at the begin of the device."""
+        """Data that was there before: a filesystem (an xfs that is smaller than its device), or bytes at the start of the device."""
         if self.block:
             return self.write_at(self.loop)
         run("mkfs." + self.kind, "-q", *{"ext4": [], "xfs": ["-f", "-dsize=310m"]}[self.kind], self.loop)
@@ -265,7 +265,7 @@ class Volume(kubelet.Volume):
         sim_switch.request(self.host.sim_port, "POST", "/sim/resize", {"volume": self.id, "bytes": self.bytes})
 
     def is_read_only(self):
-        """The device's own switch."""
+        """The read-only switch of the device."""
         fd = os.open(self.loop, os.O_RDONLY)
         try:
             return fcntl.ioctl(fd, 0x125e, b"\0" * 8)[0] != 0  # BLKROGET
@@ -273,12 +273,12 @@ class Volume(kubelet.Volume):
             os.close(fd)
 
     def make_writable(self):
-        """A loop device keeps the switch for its next file."""
+        """Clears the read-only switch, which a loop device keeps for its next file."""
         for loop in self.host.loops():
             run("blockdev", "--setrw", loop)
 
     def left(self):
-        """What there is of this volume on the host, in words."""
+        """What this volume has left on the host, in words."""
         host, found = self.host, []
         host.settle()
         driver, override = host.function(self.pci)
@@ -300,7 +300,7 @@ class Volume(kubelet.Volume):
         return "; ".join(found)
 
     def tell(self, text):
-        """A text of the driver without what differs from run to run."""
+        """A text of the driver without the parts that differ from run to run."""
         text = text.replace(self.host.dir, "").replace(self.id, "pvc-1").replace(self.pci, "0000:26:00.1")
         text = re.sub(r"\bpid \d+\b", "pid 1234", text)
         text = re.sub(r"\b7:\d+\b", "7:0", text)

@@ -1,4 +1,5 @@
-# The driver killed at every step, in a build of its own that can be told where to die. KILL_ARGS="--only WORD".
+# Kills the driver at every step. The driver is a build of its own in which the environment names the step.
+# KILL_ARGS="--only WORD".
 .PHONY: killpoints kill-build
 ## kill-build: the driver that can be told where to die, build/kill/snap-csi-plugin
 kill-build:

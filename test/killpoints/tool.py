@@ -15,7 +15,7 @@ TEMPORARY_BTRFS = b"!BHRfS_M"  # what mkfs.btrfs writes first in place of the ma
 
 
 def half_made(name, image):
-    """What the device has before the last write of mkfs, as (offset, bytes)."""
+    """The bytes on the device before mkfs writes for the last time, as (offset, bytes)."""
     with open(image, "rb") as f:
         at, end = 0, os.path.getsize(image)
         while at < end:

@@ -45,14 +45,14 @@ def with_data(host, kind, **options):
 
 
 def refused(host, kind):
-    """It is mounted, then something is not as it was asked for: all is undone."""
+    """Staging mounts the volume, then finds a mount option missing and undoes everything."""
     volume = with_data(host, kind, flags=["context=system_u:object_r:container_file_t:s0"])
     volume.refusal = "FAILED_PRECONDITION"
     return volume
 
 
 def interrupted(host, kind):
-    """An earlier mkfs was killed half way."""
+    """An earlier mkfs was killed halfway."""
     volume = blank(host, kind)
     host.kill_driver()
     die_in_tool(host, volume, "stage", f"mkfs.{kind}", "dies")
@@ -166,7 +166,7 @@ def die_at(host, volume, call, point):
 
 
 def die_starting(host, volume, point):
-    """There is a driver_override to clear: of a call that was killed while it waited for its disk, or of the Go plugin."""
+    """The next start finds a driver_override to clear, left by the Go plugin or by a call that was killed while it waited."""
     with open(f"{host.sysfs}/bus/pci/devices/{volume.pci}/driver_override", "w", encoding="ascii") as f:
         f.write("nvme\n")
     host.spawn_driver(SNAP_CSI_KILL_AT=point)
@@ -202,7 +202,7 @@ def let_tool_end(host):
 
 
 def die_taking_from_stub(host, volume, call, point):
-    """The function is parked with pci-stub. Its unbinding is the last thing that the driver does; the kernel's part is played here."""
+    """The function is parked with pci-stub. The driver dies after it has unbound the function; this function does the kernel's part."""
     stub, function = host.sysfs + "/bus/pci/drivers/pci-stub", f"{host.sysfs}/bus/pci/devices/{volume.pci}"
     os.makedirs(stub, exist_ok=True)
     with open(stub + "/unbind", "w", encoding="ascii"):
@@ -234,7 +234,7 @@ def check_data(volume, path):
 
 
 def live_on(host, volume, is_staged, is_published):
-    """From whatever state it is in, until the volume has been in use once (twice, if it was blank) and is unstaged."""
+    """Uses the volume once from the state that it is in (twice, if it was blank) and unstages it."""
     for _ in range(1 if volume.has_data else 2):
         if not is_staged:
             must(volume, "stage")
@@ -260,7 +260,7 @@ def check_nothing_left(host, volume):
 
 
 def clean(host, volume):
-    """Whatever happened: the next case begins with an empty host."""
+    """Empties the host for the next case, whatever happened."""
     if volume.holder:
         volume.holder.kill()
         volume.holder.wait()
@@ -342,7 +342,7 @@ def prepare(host, operation, kind):
 
 
 def case(host, operation, kind, way, die):
-    """(what is left, the answer, what is there after it)."""
+    """Returns (state after the death, the retry's answer, state after the retry)."""
     volume = prepare(host, operation, kind)
     try:
         die(volume)
@@ -356,7 +356,7 @@ def case(host, operation, kind, way, die):
 
 
 def trace(host, operation, kind):
-    """Does it once; the points that it passes, in order, the n-th time as NAME#n."""
+    """Runs the operation once and returns the points that it passes, in order; the n-th time as NAME#n."""
     volume = prepare(host, operation, kind)
     path = host.dir + "/trace"
     try:
@@ -376,7 +376,7 @@ def trace(host, operation, kind):
 
 
 def undisturbed(function):
-    """Another test that makes itself a mount namespace in this moment gets a copy of our mounts, and keeps our disk: once more."""
+    """Calls the function again when another test has copied our mounts into its new mount namespace and so keeps our disk."""
     for last in (False, False, True):
         try:
             return function()
@@ -455,7 +455,7 @@ def points_of_source():
 
 
 def check_release(out, kill_out, names):
-    """The driver that ships has none of this; the same look at the other one does find it."""
+    """The driver that ships has no kill points; the same search finds them in the other build."""
     def has(binary):
         with open(binary, "rb") as f:
             code = f.read()

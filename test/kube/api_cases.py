@@ -6,7 +6,7 @@ from api_lab import PORT, context
 
 
 def against_server(words):
-    """[passed]; of all of them, or with words of none unless one is "cases"."""
+    """One boolean for each case, True if it passed. With words none runs unless one of them is "cases"."""
     if words and "cases" not in words:
         return []
     send = case_table.sender(lambda: http.client.HTTPSConnection("127.0.0.1", PORT, context=context(), timeout=30))

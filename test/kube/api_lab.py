@@ -1,5 +1,5 @@
-"""etcd, kube-apiserver, snap-sim as DPF, the driver as controller, and a relay in front of the API server that can stop
-a request on its way. For api.py, inside namespaces of its own: what is started here ends with them. Standard library only."""
+"""etcd, kube-apiserver, snap-sim as DPF, the driver as controller, and a relay in front of the API server that can hold
+a request. For api.py, in namespaces of its own: processes started here end with the namespaces. Standard library only."""
 import http.client
 import http.server
 import json
@@ -140,7 +140,7 @@ class ApiServer(Process):
 
 
 class Driver(Process):
-    """The driver as controller; every one with a socket and a log of its own."""
+    """A driver in controller mode with a socket and a log of its own."""
 
     def __init__(self, name, configuration=None, environment=None, more=()):
         self.socket = f"{DIR}/{name}.sock"
@@ -151,7 +151,7 @@ class Driver(Process):
         until("the driver's socket", lambda: os.path.exists(self.socket) or not self.alive())
 
     def call(self, method, request, seconds=PATIENCE):
-        """(code, the reply or the error's text)"""
+        """Returns (code, the reply or the error's text)."""
         done = subprocess.run([f"{OUT}/csi-call", f"--endpoint=unix://{self.socket}", f"--timeout={seconds}", method, json.dumps(request)],
                               capture_output=True, text=True, timeout=seconds + PATIENCE, check=False)
         if done.returncode == 0:
@@ -160,7 +160,7 @@ class Driver(Process):
         return code, words
 
     def later(self, method, request, seconds=PATIENCE):
-        """The same in a thread; the function that is returned waits for the answer."""
+        """The same in a thread; returns a function that waits for the answer."""
         answer = []
         thread = threading.Thread(target=lambda: answer.append(self.call(method, request, seconds)), daemon=True)
         thread.start()
@@ -179,7 +179,7 @@ def context():
 
 
 def raw(method, path, body=None, content="application/json", token=None):
-    """(status, object or text), once."""
+    """Makes one request; returns (status, object or text)."""
     tls = ssl.create_default_context(cafile=f"{DIR}/ca.crt") if token else context()
     connection = http.client.HTTPSConnection("127.0.0.1", PORT, context=tls, timeout=30)
     try:
@@ -207,7 +207,7 @@ def ask(method, path, body=None, content="application/json", expect=(200, 201)):
 
 
 def slow_request(method, path, bearer):
-    """A request whose body never ends: it is being handled until the socket that is returned is closed."""
+    """Sends a request whose body never ends. The server handles it until the returned socket is closed."""
     tls = ssl.create_default_context(cafile=f"{DIR}/ca.crt").wrap_socket(
         socket.create_connection(("127.0.0.1", PORT)), server_hostname="localhost")
     tls.sendall(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {bearer}\r\n"
@@ -230,7 +230,7 @@ def kubectl(*words, text=None):
 
 
 def token(bound_to=None):
-    """A token of the driver's account, perhaps one that lives as long as a Secret."""
+    """A token of the driver's account; bound_to: a Secret with which it expires."""
     spec = {"audiences": ["https://kubernetes.default.svc"], "expirationSeconds": 7200}
     if bound_to:
         spec["boundObjectRef"] = {"apiVersion": "v1", "kind": "Secret", "name": bound_to}
@@ -267,7 +267,7 @@ class Gate:
 
 
 class Relay:
-    """TLS in front of the API server: writes down requests and answers, holds requests, cuts watches."""
+    """A TLS proxy in front of the API server: records requests and answers, holds requests, cuts watches."""
 
     def __init__(self):
         self.seen = []  # {"method", "path", "at", "status", "retry_after", "events"}
@@ -298,7 +298,7 @@ class Relay:
         threading.Thread(target=server.serve_forever, daemon=True).start()
 
     def hold(self, method, pattern):
-        """The next such request waits for .opened.set()."""
+        """The next matching request waits for .opened.set()."""
         gate = Gate(method, pattern)
         with self.lock:
             self.gates.append(gate)
@@ -368,7 +368,7 @@ class Relay:
         with self.lock:
             open_now = [w for w in self.watches if f"/{plural}?" in w[1]["path"]]
         for client, _ in open_now:
-            client.connection.shutdown(2)  # both ways
+            client.connection.shutdown(2)  # both directions
         return [note for _, note in open_now]
 
     def requests(self, method, pattern, status=None, since=0):
@@ -388,7 +388,7 @@ class Lab:
             sh("ip", *words)
         make_ca("ca")
         make_ca("ca2")
-        shutil.copy(f"{DIR}/ca.crt", f"{DIR}/clients.crt")  # whom the API server believes; stays when ca is replaced
+        shutil.copy(f"{DIR}/ca.crt", f"{DIR}/clients.crt")  # the CA of client certificates; stays when ca is replaced
         certify("server", "/CN=kube-apiserver", "ca")
         certify("relay", "/CN=relay", "ca")
         certify("admin", "/O=system:masters/CN=admin", "ca")

@@ -8,11 +8,11 @@ cd "$(dirname "$0")/tools"
 mkdir -p "$out"
 version=$(awk '$1 == "k8s.io/kubernetes" && $2 ~ /^v/ {print $2; exit}' go.mod)
 package=k8s.io/component-base/version
-# Vet is the business of those who write it.
+# No vet: it is not our code.
 go test -mod=readonly -vet=off -p "$(nproc)" -c -ldflags "-s -w -X $package.gitVersion=$version" -o "$out/e2e.test" \
 	k8s.io/kubernetes/test/e2e
 go build -mod=readonly -ldflags '-s -w' -o "$out/" github.com/onsi/ginkgo/v2/ginkgo
-# Static, for an image without libraries; and with cgo, without which everything would be compiled a second time. The
-# linker warns of name services, which nobody asks here.
+# Static, for an image without libraries; with cgo, since without it everything would be compiled a second time. The
+# linker warns of name services, which are not used here.
 go build -mod=readonly -p "$(nproc)" -ldflags '-s -w -linkmode external -extldflags "-static -w"' -o "$out/" \
 	k8s.io/kubernetes/test/images/agnhost

@@ -45,8 +45,8 @@ die() {
 	exit 1
 }
 
-# nsenter and not `ip netns exec`: that one makes a mount namespace too, and then the mounts of driver, kubelet and
-# pods do not meet.
+# nsenter and not `ip netns exec`, which makes a mount namespace too, so that driver, kubelet and pods would not see each
+# other's mounts.
 net() { nsenter --net="/run/netns/$NETNS" "$@"; }
 kubectl() { net "$BIN/kubectl" --kubeconfig="$ADMIN" "$@"; }
 
@@ -74,7 +74,7 @@ run() { # NAME COMMAND...
 	echo "$pid $(start_time "$pid")" >"$DIR/run/$name.pid"
 }
 
-# The same for what ends when its driver does, and is started again then, as kubelet does with containers.
+# The same for a process that ends when its driver does; restarts it then, as kubelet restarts containers.
 run_again() {
 	local name=$1
 	shift
@@ -311,7 +311,7 @@ registered() {
 }
 
 # ---------------------------------------------------------------- the driver
-# Of manifests/ what makes sense without pods: the CSIDriver object, accounts and roles, word for word.
+# Applies the parts of manifests/ that make sense without pods, unchanged: the CSIDriver object, accounts and roles.
 apply_manifests() {
 	kubectl kustomize manifests/base | python3 "$here/only.py" CSIDriver ServiceAccount Role RoleBinding \
 		ClusterRole ClusterRoleBinding | kubectl apply -f - >/dev/null || die 'manifests/base is refused'
@@ -325,7 +325,7 @@ start_driver() {
 		${DRIVER_ARGUMENT:+"$DRIVER_ARGUMENT"}
 }
 
-# A killed leader's lease is waited for.
+# A new leader waits until the lease of a killed one expires, so leases are short.
 election=(--leader-election --leader-election-namespace="$NAMESPACE" --leader-election-lease-duration=5s
 	--leader-election-renew-deadline=4s --leader-election-retry-period=1s)
 
@@ -376,7 +376,7 @@ pods() {
 	say 'driver in pods registered with kubelet'
 }
 
-# What the end of a node is for its pods and mounts: all processes and mounts gone, folders and devices still there.
+# What a reboot does to pods and mounts: all processes and mounts go, folders and devices stay.
 halt() {
 	stop kubelet
 	stop driver KILL
@@ -418,7 +418,7 @@ check() {
 	return "$status"
 }
 
-# What is in the cluster's own cgroup are its pods, whoever started them.
+# Every process in the cluster's own cgroup belongs to its pods.
 kill_pods() {
 	local end=$((SECONDS + 10)) pids
 	while pids=$(find /sys/fs/cgroup -path "*/$CGROUP/*" -name cgroup.procs -exec cat {} + 2>/dev/null | sort -u) && [ -n "$pids" ]; do

@@ -39,7 +39,7 @@ inside() {
 		--node-os-distro=debian --repo-root="$PWD" --storage.testdriver="$PWD/test/kube/testdriver.yaml" \
 		--disable-log-dump >"$report/suite.log" 2>&1 </dev/null &
 	suite=$!
-	# Not in the foreground: a signal would be heard when the suite has ended.
+	# In the background: bash handles a signal only after a foreground command has ended.
 	wait "$suite"
 	status=$?
 	suite=
@@ -67,7 +67,7 @@ fi
 mkdir -p "$report" && rm -f "$report"/*.log "$report/junit.xml"
 unshare --mount --pid --fork --mount-proc --kill-child "$0" inside &
 unshare=$!
-# unshare itself takes no heed of a signal; the script in there does.
+# unshare ignores the signal; the script inside handles it.
 trap 'kill -TERM $(cat "/proc/$unshare/task/$unshare/children")' INT TERM HUP
 until wait "$unshare"; status=$?; [ ! -e "/proc/$unshare" ]; do :; done
 if [ ! -s "$report/junit.xml" ]; then

@@ -1,4 +1,4 @@
-"""What the scenarios know of the cluster of cluster.sh: its API by HTTPS, its pods by kubectl, snap-sim's switches, its
+"""How scenarios use the cluster of cluster.sh: its API by HTTPS, its pods by kubectl, snap-sim's switches, its
 processes. Standard library only. Runs inside the cluster's network namespace."""
 import contextlib
 import http.client
@@ -50,7 +50,7 @@ class Api:
         self.tls.load_cert_chain(f"{DIR}/pki/admin.crt", f"{DIR}/pki/admin.key")
 
     def call(self, method, path, body=None, content="application/json"):
-        """(status, object); tries again while the API server is away."""
+        """Returns (status, object); retries while the API server is away."""
         end = time.monotonic() + 60
         while True:
             connection = http.client.HTTPSConnection("127.0.0.1", 6443, context=self.tls, timeout=30)
@@ -113,7 +113,7 @@ def delete(kind, namespace, name, grace=None):
 
 
 def allowed(user, group, resource, verb, namespace=DPF):
-    """What the API server's authorizer says now."""
+    """Whether the API server's authorizer allows it now."""
     name, _, subresource = resource.partition("/")
     review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {
         "user": user, "groups": ["system:serviceaccounts", "system:authenticated"], "resourceAttributes": {
@@ -183,7 +183,7 @@ def apply_manifest(path, kind):
 
 
 def rollout(*what):
-    """Waits until the pods of a Deployment or DaemonSet are those of its newest template, and ready."""
+    """Waits until all pods of a Deployment or DaemonSet have its newest template and are ready."""
     for name in what:
         done = kubectl("rollout", "status", "-n", DPF, name, "--timeout=110s")
         if done.returncode:
@@ -192,7 +192,7 @@ def rollout(*what):
 
 @contextlib.contextmanager
 def sidecars_with(variable, value):
-    """csi-provisioner and csi-attacher with an environment variable."""
+    """Restarts csi-provisioner and csi-attacher with an environment variable."""
     def restart(assignment):
         if PODS:
             for container in ("csi-provisioner", "csi-attacher"):
@@ -214,7 +214,7 @@ def sidecars_with(variable, value):
 
 @contextlib.contextmanager
 def driver_with(argument):
-    """The controller with one more argument."""
+    """Restarts the controller with one more argument."""
     if not PODS:
         os.environ["DRIVER_ARGUMENT"] = argument
         try:
@@ -250,7 +250,7 @@ def cluster(*arguments):
 
 
 def log(process):
-    """What a process has written so far; of the driver in pods what those that run now have."""
+    """The log of a process so far; for the driver in pods, the logs of the pods that run now."""
     if process == "driver" and PODS:
         return kubectl("logs", "-n", DPF, "-l", "app.kubernetes.io/name=snap-csi", "-c", "snap-csi-plugin", "--tail=-1").stdout
     with open(f"{DIR}/log/{process}.log", encoding="utf-8", errors="replace") as lines:

@@ -37,7 +37,7 @@ e2e-kube-pods: $(BIN) $(SIM) $(CSI_CALL) $(KUBE_BIN)/.built
 e2e-kube-api: $(BIN) $(SIM) $(CSI_CALL) $(KUBE_BIN)/.built
 	$(Q)$(KUBE_ENV) test/kube/api.sh
 
-# Apart from the others: what only Kubernetes' own storage suite needs takes ten minutes more to build.
+# Separate, since the programs that only Kubernetes' own storage suite needs take ten minutes more to build.
 $(KUBE_BIN)/.built-e2e: test/kube/tools/go.mod test/kube/tools/go.sum test/kube/tools/e2e.go
 	$(call say,GO,$(KUBE_BIN)/e2e.test)
 	$(Q)test/kube/build-e2e-tools.sh $(abspath $(KUBE_BIN)) && touch $@

@@ -46,10 +46,10 @@ images || die 'no image; run make image-test'
 for what in attacher provisioner driver; do
 	test/kube/cluster.sh stop "$what"
 done
-# Nothing of manifests/ stays: the Go plugin's objects stand alone.
+# Removes the objects of manifests/, so that only the Go plugin's objects are there.
 kubectl kustomize manifests/base | python3 test/kube/only.py CSIDriver ServiceAccount Role RoleBinding ClusterRole ClusterRoleBinding |
 	kubectl delete -f - >/dev/null || die 'manifests/base is not gone'
-# A host's /dev has it.
+# The simulated host's /dev lacks it.
 [ -e "$host/dev/null" ] || mknod -m 666 "$host/dev/null" c 1 3 || die 'no /dev/null'
 for what in csidriver rbac controller node; do
 	sed "s#path: /var/lib/kubelet#path: $KUBELET_DIR#; s#mountPath: /var/lib/kubelet#mountPath: $KUBELET_DIR#; s#=/var/lib/kubelet#=$KUBELET_DIR#

@@ -1,5 +1,5 @@
-# The Kubernetes client over TLS and HTTP/2: nghttpx (Debian's nghttp2-proxy) in front of the scripted server, with
-# certificates that openssl makes for each test; and before snap-sim.
+# The Kubernetes client over TLS and HTTP/2: nghttpx (Debian's nghttp2-proxy) in front of the scripted server or of
+# snap-sim, with certificates that openssl makes for each test.
 KUBECLIENT_TESTS  := $(patsubst %.c,$(OUT)/%,$(wildcard test/kubeclient/test_*.c))
 KUBECLIENT_SHARED := $(OUT)/test/kubeclient/front.o $(OUT)/test/kubeclient/relay.o
 KUBECLIENT_IDLE   := $(OUT)/test/kubeclient/idle

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs those of the given Debian packages that are not there, and says which. Usage: apt-missing.sh PACKAGE...
+# Installs the given Debian packages that are missing, and names them. Usage: apt-missing.sh PACKAGE...
 set -eu
 missing=()
 for package in "$@"; do

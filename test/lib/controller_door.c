@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way of a call through the controller's door, without a socket; owns nothing. */
+/* A call of the controller without a socket; see controller_door.h. Owns nothing. */
 #include "test/lib/controller_door.h"
 
 #include <check.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# failures.sh LOG: the lines of a suite's log that say what has failed, at most 20: for the end of a long run, of which
-# somebody may see the last lines only. A log that ends with such a list itself (check.sh) gives that.
+# failures.sh LOG: prints the lines of a suite's log that say what has failed, at most 20, for the summary at the end of a
+# long run. If the log itself ends with such a list (check.sh), prints that list.
 set -u
 if grep -q '^failed:$' "$1"; then
 	sed -n '/^failed:$/,$p' "$1" | grep '^    '

@@ -256,7 +256,7 @@ static void *accept_run(void *arg)
 	}
 }
 
-/* ---- the outside ---- */
+/* ---- fake_http.h ---- */
 
 struct fake_http *fake_http_start(void)
 {
@@ -353,7 +353,7 @@ void fake_http_on(struct fake_http *f, struct fake_reply reply)
 	f->rules_tail = &r->next;
 }
 
-/* Replies may be in use: they are kept, but match no more. */
+/* A connection may be sending a reply: rules stay in memory and only stop matching. */
 void fake_http_forget(struct fake_http *f)
 {
 	WITH_LOCK(&f->lock);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fetches the Go modules that tests need (csi-sanity, the official csi.proto), in the versions that go.mod and go.sum
-# of their folders pin. The driver itself has no Go.
+# of their folders pin. The driver itself contains no Go.
 set -eu
 cd "$(dirname "$0")/../.."
 if ! command -v go >/dev/null; then

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel that recorded trees lack. Owns the list of writes; changes only the tree that it
- * was given. Knows PCI binding as drivers/base/bus.c does it, and where namespaces show.
+ * See kernel.h. Owns the list of writes and changes only the tree that it was given. PCI functions
+ * are bound as drivers/base/bus.c binds them.
  */
 #include "test/lib/kernel.h"
 
@@ -34,7 +34,7 @@ static char *driver_of(const struct kernel *k, const char *pci)
 	return link_basename(whole, &name, &err) == 0 ? name : NULL;
 }
 
-/* Would the driver take the function? Only by override where autoprobe is off, as recorded. */
+/* Whether the driver takes the function: where autoprobe is off, only by driver_override. */
 static bool matches(const struct kernel *k, const char *pci, const char *driver)
 {
 	char *override_path AUTO(free) = function_path(pci, "driver_override");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A kernel for recorded trees: behind struct sysfs_writer it does to the tree what writes to
- * bind, unbind and driver_override do, remembers them, and fails those it is told to fail.
- * Namespaces come and go by calls. Thread-safe.
+ * The kernel's part in a recorded sysfs tree. It implements struct sysfs_writer: a write to bind,
+ * unbind or driver_override is recorded and changes the tree as the kernel would, or fails if the
+ * test says so. The test adds and removes namespaces by calls. Thread-safe.
  */
 #pragma once
 
@@ -17,7 +17,7 @@ struct kernel_fault {
 	const char *attribute; /* "bind", "unbind", "driver_override" */
 	int errnum;
 	unsigned times; /* how many writes fail; 0: none */
-	bool applied;   /* the write does its work all the same */
+	bool applied;   /* the write fails, but has had its effect */
 };
 
 struct kernel {
@@ -53,5 +53,5 @@ struct kernel_namespace {
 	const char *dev;  /* "259:7" */
 	uint64_t diskseq; /* 0: no such attribute */
 };
-/* The hidden path and then the head; not before all of a directory's attributes are there. */
+/* Adds the hidden path, then the head; each appears together with all its attributes. */
 void kernel_add_namespace(const struct tree *t, const struct kernel_namespace *n);

@@ -16,9 +16,9 @@ const struct kube_kind kind_volume = { .group = "storage.dpu.nvidia.com",
 	                               .kind = "DPUVolume" };
 
 /*
- * Only pauses are short. How long an answer may take is as it is in a cluster: on a busy machine a
- * scripted server is slow, too, and a client that has lost its patience opens a second watch, whose
- * events nobody pushes.
+ * Only the pauses between attempts are short. The timeouts for answers stay as in a cluster: on a
+ * busy machine the scripted server is slow too, and a client that gives up waiting opens a second
+ * watch, into which no test pushes events.
  */
 static const struct kube_tuning short_pauses = {
 	.watch_backoff_ms = 20,
@@ -55,7 +55,7 @@ void kube_fake_config(struct kube_fake *f, const char *url, const char *cluster,
 
 static char left_over[64]; /* the directory, until it is removed */
 
-/* Also when an assertion ends the test, whose process then exits. */
+/* Called at exit too, because a failing assertion ends the test's process. */
 static void directory_remove(void)
 {
 	struct strs names AUTO(strs_clear) = STRS_INIT;

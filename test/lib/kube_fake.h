@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A Kubernetes client whose API server is a scripted one: what every test of the client starts
- * with.
+ * A Kubernetes client and, as its API server, the scripted server of fake_http.h; every test of the
+ * client starts with it.
  */
 #pragma once
 
@@ -15,9 +15,9 @@ struct kube_fake {
 	char kubeconfig[128];
 };
 
-/* Short pauses and small pages unless the caller has its own. */
+/* tuning: NULL for short pauses and small pages. */
 void kube_fake_start(struct kube_fake *f, const struct kube_tuning *tuning);
-/* After the tests' own waits are closed: stops both, removes the directory. */
+/* Stops client and server and removes the directory. Close all waits before. */
 void kube_fake_stop(struct kube_fake *f);
 /*
  * Writes (anew) the kubeconfig: server URL, `cluster` and `user` further YAML lines, each ending in

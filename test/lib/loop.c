@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loop devices for tests, freed by autoclear. Owns the descriptor that keeps one; the kernel
- * has few of them and other tests run beside this one, so a busy moment is waited out.
+ * See loop.h. Owns the descriptor that keeps a device in use; autoclear frees it. The kernel has
+ * few loop devices and other tests run at the same time, so this waits until one is free.
  */
 #include "test/lib/loop.h"
 
@@ -29,7 +29,7 @@ static int try_attach(int control, int image)
 
 	snprintf(path, sizeof(path), "/dev/loop%d", n);
 	fd = n < 0 ? -1 : open(path, O_RDWR | O_CLOEXEC);
-	/* Somebody before us may have left it read-only; that outlives the image. */
+	/* An earlier user may have left it read-only: the switch stays when the image goes. */
 	if (fd < 0 || ioctl(fd, LOOP_CONFIGURE, &config) || ioctl(fd, BLKROSET, &(int) { 0 }))
 		return -1;
 	return TAKE_FD(fd);
@@ -70,7 +70,7 @@ void loop_node(const struct loop *l, const struct tree *t, const char *name)
 	char path[200];
 
 	snprintf(path, sizeof(path), "%s/%s", t->dev, name);
-	unlink(path); /* a plain file that stood for it */
+	unlink(path); /* the recorded tree has a plain file in its place */
 	ck_assert_msg(mknod(path, S_IFBLK | 0600, l->devno) == 0, "mknod %s: errno %d", path,
 	              errno);
 }

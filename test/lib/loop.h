@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A block device to play with: one of the machine's free loop devices over a sparse file of a
- * tree. It frees itself when the last descriptor is closed, also when the test dies. Needs root
+ * A block device for a test: one of the machine's free loop devices over a sparse file of a tree.
+ * The kernel frees it when the last descriptor is closed, also when the test dies. Needs root
  * (skip.h).
  */
 #pragma once
@@ -18,7 +18,7 @@ struct loop {
 	uint64_t diskseq; /* 0 when the kernel has none */
 };
 
-/* Waits while all loop devices are taken by others; fails the test after half a minute. */
+/* Waits while others use all loop devices; after half a minute the test fails. */
 void loop_attach(struct loop *l, const struct tree *t, uint64_t size);
 void loop_detach(struct loop *l);
 static inline void loop_detach_p(struct loop *l)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A loop device that frees itself with its last descriptor, and what the kernel would show of it in
- * sysfs.
+ * See loop_over.h. The kernel frees the loop device with its last descriptor; its entries in the
+ * world's sysfs are written here.
  */
 #include "test/lib/loop_over.h"
 

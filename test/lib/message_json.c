@@ -30,7 +30,7 @@ static bool is_map(const ProtobufCFieldDescriptor *f)
 	       is_map_entry(f->descriptor);
 }
 
-/* protobuf's seventeen types are six to us. */
+/* The six kinds of value that protobuf's seventeen types come down to. */
 enum kind { KIND_NONE, KIND_STRING, KIND_MESSAGE, KIND_ENUM, KIND_BOOL, KIND_NARROW, KIND_WIDE };
 
 static const enum kind kinds[] = {
@@ -283,8 +283,8 @@ static struct json *repeated_to_json(const ProtobufCFieldDescriptor *f, const ch
 }
 
 /*
- * Set, in proto3's sense: a member of a oneof that is chosen, a message that is there, any other
- * value that is not the type's zero.
+ * Whether a field is set in proto3's sense: the chosen member of a oneof, a message that is there,
+ * or any other value that is not the type's zero.
  */
 static bool field_is_set(const ProtobufCFieldDescriptor *f, const char *message)
 {

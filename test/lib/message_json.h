@@ -2,8 +2,8 @@
 /*
  * JSON <-> any protobuf-c message, by its descriptor, in the manner of proto3's JSON mapping:
  * members are the names of the .proto, maps are objects, enums are names, wrappers are plain
- * values. What a person types is taken kindly: text where a number or a boolean is wanted, one
- * value where a list is wanted.
+ * values. Reading is lenient to typed input: text may stand for a number or a boolean, a single
+ * value for a list of one.
  */
 #pragma once
 
@@ -14,8 +14,8 @@
 #include "common/mem.h"
 
 /*
- * A message of descriptor `d` from a JSON object; all of it lives in the arena. Unknown members are
- * an error that lists the known ones.
+ * Makes a message of descriptor `d` from a JSON object, all in the arena's memory. An unknown
+ * member is an error that lists the known ones.
  */
 int message_from_json(const ProtobufCMessageDescriptor *d, const struct json *j,
                       struct arena *arena, ProtobufCMessage **ret, struct err *err) MUST_CHECK;

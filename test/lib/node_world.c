@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pretended node: paths, requests, and what is looked at after a call. */
+/* See node_world.h: paths, requests, and what tests look at after a call. */
 #include "test/lib/node_world.h"
 
 #include <check.h>

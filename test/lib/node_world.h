@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A node service on a pretended host (nvme_world.h), and the requests that kubelet would make for
- * one of its disks. Staging and target paths lie below the world's folder.
+ * A node service on the simulated host of nvme_world.h, and the requests that kubelet would make
+ * for one of its disks. Staging and target paths lie below the world's folder.
  */
 #pragma once
 
@@ -22,7 +22,7 @@ struct node_world {
 
 #define VOLUME_ID "pvc-1"
 
-/* In a mount namespace of this process's own. */
+/* Moves the process to a mount namespace of its own (private_mounts()). */
 void node_world_init(struct node_world *w);
 void node_world_clear(struct node_world *w);
 

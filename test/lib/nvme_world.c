@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pretended host. Directory and links are those that the recorded trees of QEMU's NVMe have, as
- * far as discovery reads them; disk sequence numbers are the loop devices' own. Loop devices are
- * taken from the kernel's free ones and give themselves back (autoclear), also when the test is
- * killed.
+ * The simulated host. It has those directories and links of the recorded trees of QEMU's NVMe that
+ * discovery reads; disk sequence numbers are those of the loop devices. The kernel frees the loop
+ * devices (autoclear), also when the test is killed.
  */
 #include "test/lib/nvme_world.h"
 
@@ -31,7 +30,7 @@
 
 #define PF "0000:26:00.0"
 
-/* Check ends a test that fails with _exit(): its folder is left to the program that started it. */
+/* Check ends a failing test with _exit(), so the program that started it removes the folder. */
 static pid_t program;
 
 __attribute__((constructor)) static void remember_program(void)
@@ -140,7 +139,7 @@ static void count_vfs(const struct nvme_world *w)
 	write_attr(dir, "sriov_totalvfs", n);
 }
 
-/* What a function shows while a driver has it is put aside while none has. */
+/* The entries that a function has only while a driver is bound are moved aside until then. */
 static void set_bound(const struct nvme_world *w, const char *pci, bool bound)
 {
 	char *dir AUTO(free) = function_dir(w, pci);
@@ -209,8 +208,8 @@ void nvme_world_init(struct nvme_world *w)
 /* ---- disks ---- */
 
 /*
- * The kernel's free loop device may be taken by somebody else before we have configured it; all may
- * be in use for a moment.
+ * Tries again: another process may take the free loop device before this one configures it, and for
+ * a moment all may be in use.
  */
 static void attach_loop(struct nvme_disk *d)
 {
@@ -220,7 +219,7 @@ static void attach_loop(struct nvme_disk *d)
 	struct stat st;
 
 	config.info.lo_flags = LO_FLAGS_AUTOCLEAR;
-	/* mkfs.btrfs takes loop devices of one name for one device, and none is a name, too. */
+	/* mkfs.btrfs takes loop devices of the same (even empty) name for one device. */
 	snprintf((char *)config.info.lo_file_name, sizeof(config.info.lo_file_name), "%s",
 	         d->image);
 	need(image >= 0 && control >= 0, "open image and loop-control");
@@ -362,7 +361,7 @@ void nvme_world_clear(struct nvme_world *w)
 	free(w->sysfs);
 	free(w->dev);
 	strs_clear(&w->vendors);
-	/* What is still mounted below is not ours to delete through. */
+	/* Nothing may be deleted through a mount that is still below. */
 	run_tool("for m in $(awk '$5 ~ \"^%s/\" {print $5}' /proc/self/mountinfo | sort -r); do "
 	         "umount -l $m; done; rm -rf --one-file-system %s",
 	         root, root);

@@ -38,27 +38,30 @@ struct nvme_world {
 	size_t n;
 };
 
-/* Mounts of this process and its children are seen by nobody else and end with it. Needs root. */
+/*
+ * Gives this process and its children mounts of their own, which no other process sees and which
+ * end with them. Needs root.
+ */
 void private_mounts(void);
 void nvme_world_init(struct nvme_world *w);
 /* A new VF with one namespace; uuid "" : the kernel shows none. */
 struct nvme_disk *nvme_world_add(struct nvme_world *w, uint32_t nsid, const char *uuid,
                                  uint64_t size);
 /*
- * The namespace's entries go, as when it is detached; the loop device stays (something may be
- * mounted).
+ * Removes the namespace's entries, as when it is detached. The loop device stays, since it may be
+ * mounted.
  */
 void nvme_world_hide(struct nvme_world *w, struct nvme_disk *d);
 void nvme_world_show(struct nvme_world *w, struct nvme_disk *d);
-/* Detached and attached again: the same bytes and identity, another disk for the kernel. */
+/* Detaches and attaches it: same bytes and identity, but another disk for the kernel. */
 void nvme_world_reattach(struct nvme_world *w, struct nvme_disk *d);
-/* No driver has the disk's function, as after sriov_numvfs with autoprobe off. */
+/* Unbinds the disk's function, as after sriov_numvfs with autoprobe off. */
 void nvme_world_unbind(struct nvme_world *w, struct nvme_disk *d);
 void nvme_world_resize(struct nvme_disk *d, uint64_t size);
-/* One attribute of the namespace anew. */
+/* Writes one attribute of the namespace. */
 void nvme_world_attr(const struct nvme_disk *d, const char *name, const char *text);
 void nvme_world_clear(struct nvme_world *w);
-/* The bytes of a pattern into the image at an offset (through the device: the caches agree). */
+/* Writes bytes at an offset through the device, so that its page cache has them too. */
 void nvme_disk_write(const struct nvme_disk *d, uint64_t offset, const void *bytes, size_t n);
 /* Runs a command line by the shell in this process's mount namespace; aborts when it fails. */
 void run_tool(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

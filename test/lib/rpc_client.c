@@ -31,7 +31,7 @@ struct rpc_pending {
 	grpc_metadata extra;
 	grpc_status_code status;
 	grpc_slice text;
-	int batches; /* that are still to end */
+	int batches; /* not yet ended */
 };
 
 struct rpc_client *rpc_client_new(const struct rpc_client_options *options)
@@ -111,7 +111,7 @@ static struct rpc_pending *pending_new(struct rpc_client *c, const char *method,
 	return p;
 }
 
-/* What every call ends with: answer and status. */
+/* Receives the answer and the status, with which every call ends. */
 static void start_receiving(struct rpc_pending *p)
 {
 	grpc_op ops[3] = { { .op = GRPC_OP_RECV_INITIAL_METADATA },

@@ -43,17 +43,17 @@ int rpc_client_call(struct rpc_client *c, const char *method, const ProtobufCMes
 void rpc_answer_clear(struct rpc_answer *answer);
 
 /*
- * In two halves, to cancel in between or to have many calls in flight. Metadata: NULL, or one key
- * and value.
+ * The same in two halves: start and wait. The caller may cancel in between, or have many calls in
+ * flight. key: of one metadata entry, or NULL.
  */
 struct rpc_pending *rpc_client_start(struct rpc_client *c, const char *method, const void *in,
                                      size_t n, int timeout_ms);
 struct rpc_pending *rpc_client_start_with(struct rpc_client *c, const char *method, const void *in,
                                           size_t n, int timeout_ms, const char *key,
                                           const char *value);
-/* Requests of no or several messages, which no unary client sends: `count` times the same bytes. */
+/* Sends the same message `count` times (0: none), as no correct client of a unary call does. */
 struct rpc_pending *rpc_client_start_stream(struct rpc_client *c, const char *method,
                                             const void *in, size_t n, int count, int timeout_ms);
 void rpc_pending_cancel(struct rpc_pending *p);
-/* Blocks until it has ended, frees it. */
+/* Blocks until the call has ended, and frees it. Returns answer->code. */
 int rpc_pending_wait(struct rpc_pending *p, struct rpc_answer *answer);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the transport's tests share. */
+/* See rpc_fixture.h. Owns the directories and child processes until exit. */
 #include "test/lib/rpc_fixture.h"
 
 #include <dirent.h>
@@ -20,7 +20,7 @@
 
 extern char **environ;
 
-/* Lines are made as in the driver, but only shown when somebody asks for them. */
+/* Log lines are formatted as in the driver, but shown only with SHOW_LOG in the environment. */
 static void ignore_line(void *arg, const char *line)
 {
 	(void)arg;
@@ -29,8 +29,8 @@ static void ignore_line(void *arg, const char *line)
 }
 
 /*
- * What is left when a test ends in the middle (it jumps out of its function): children and
- * directories.
+ * Children and directories of tests that have not cleaned up: a failing assertion jumps out of the
+ * test function.
  */
 static pid_t children[16];
 static char dirs[16][64];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A server with the stub services in this process or in one of its own, and a client of it, in a
- * directory of their own.
+ * An RPC server with the stub services and a client of it, in a temporary directory. The server
+ * runs in this process or in one of its own.
  */
 #pragma once
 
@@ -50,11 +50,12 @@ bool reaches(_Atomic int *counter, int n);
 void sleep_ms(int ms);
 
 /*
- * The program stub_server on f->path. `environment` (may be NULL) is put in front of ours; nofile
- * 0: unchanged. Waits for "ready"; the pid.
+ * Starts the program stub_server on f->path, waits until it is ready, and returns its pid.
+ * environment: further variables as "A=b C=d", or NULL; nofile: its limit of descriptors, 0 for
+ * ours.
  */
 pid_t server_spawn(struct fixture *f, const char *environment, unsigned nofile, int grace_ms);
-/* Status of waitpid(), -1 when it had to be killed after 20 s. */
+/* Waits for its end: the status of waitpid(), or -1 when it had to be killed after 20 s. */
 int server_wait(pid_t pid);
-/* Any other child: killed when this program ends before server_wait() has seen its end. */
+/* Registers another child: it is killed if this program ends before server_wait() for it. */
 void child_started(pid_t pid);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The services of the transport's tests; state is three counters. */
+/* See rpc_stub.h. The state is three counters. */
 #include "test/lib/rpc_stub.h"
 
 #include <stdlib.h>

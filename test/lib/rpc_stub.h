@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Services for the transport's tests: the real Identity, and a Node whose NodeStageVolume does what
- * its staging_target_path says:
+ * Services for tests of the RPC server: the real Identity, and a Node whose NodeStageVolume does
+ * what its staging_target_path says:
  *   ""            answers at once
  *   "sleep:MS"    waits, ends early when the call is cancelled
  *   "busy:MS"     waits whatever happens
@@ -23,12 +23,12 @@
 struct stub {
 	struct rpc_service services[2];
 	struct keylock *locks;
-	_Atomic int running;   /* handlers, now */
-	_Atomic int cancelled; /* handlers that saw it */
-	_Atomic int entered;   /* handlers, ever */
+	_Atomic int running;   /* handlers that run now */
+	_Atomic int cancelled; /* handlers that were cancelled */
+	_Atomic int entered;   /* handlers that were called so far */
 };
 
 void stub_init(struct stub *stub);
 void stub_clear(struct stub *stub);
-/* A NodeStageVolumeRequest: malloc'ed bytes. */
+/* The malloc'ed bytes of a NodeStageVolumeRequest. */
 uint8_t *stub_request(const char *volume_id, const char *what, size_t *ret_n);

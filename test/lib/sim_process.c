@@ -95,7 +95,7 @@ void sim_start(const char *const *options)
 	struct err err = ERR_INIT;
 	static bool registered;
 
-	sim_stop(); /* of a test that failed */
+	sim_stop(); /* a test that failed has left it */
 	ck_assert_msg(program, "SNAP_SIM is not set: run the test by its make target");
 	if (!registered && !atexit(sim_cleanup))
 		registered = true;

@@ -28,6 +28,6 @@ void sim_stop(void);
 /* One request to /sim/...; the body of the answer, malloc'ed. */
 char *sim_http(const char *method, const char *path, const char *body);
 void sim_fault(const char *json);
-void sim_heal(void); /* no faults any more */
+void sim_heal(void); /* removes all faults */
 /* The counts of requests since the last call, malloc'ed: {"create":{"dpuvolumes":1}}. */
 char *sim_requests(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one way for a test to say that this machine cannot run it; run-suites.sh shows the line. */
+/* How a test says that this machine cannot run it; run-suites.sh shows the line. */
 #pragma once
 
 #include <stdio.h>

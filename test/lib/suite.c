@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Check's runner for the one main() that all test programs share, and the memory of its loops. */
+/* Check's runner behind SUITE(), the main() of all test programs. Owns the list of loops. */
 #include "test/lib/suite.h"
 
 #include <stdio.h>

@@ -22,9 +22,9 @@
 
 #define MANIFEST_MAX (4 * 1024 * 1024)
 
-/* ---- what failed tests leave ---- */
+/* ---- directories of failed tests ---- */
 
-/* Check forks for each test, and one that fails ends without cleanup: the program itself sweeps. */
+/* Check forks for each test, and a failing one ends without cleanup, so the parent cleans up. */
 static pid_t program;
 
 __attribute__((constructor)) static void remember_program(void)
@@ -45,7 +45,7 @@ static int remove_all(const char *whole)
 	return nftw(whole, remove_entry, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
-/* Trees have hundreds of files: memory is kinder than a disk, where it takes device nodes. */
+/* Trees have hundreds of files: a tmpfs is faster, but it must allow device nodes. */
 static const char *base_dir(void)
 {
 	struct statvfs vfs;
@@ -114,7 +114,7 @@ static char *path_with_parents(const struct tree *t, const char *path)
 	char *parent AUTO(free) = xstrndup(whole, (size_t)(strrchr(whole, '/') - whole));
 	struct err err = ERR_INIT;
 
-	/* Most entries have a sibling that came before them. */
+	/* Usually an earlier entry has made the parent already. */
 	if (access(parent, F_OK) != 0)
 		ck_assert_msg(dir_make(parent, 0755, &err) == 0, "%s", err.msg);
 	return whole;

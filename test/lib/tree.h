@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A recorded world in a temporary directory: unpacked from a manifest of test/data, changed by a
- * test, removed at its end. Paths are as in the manifest ("/sys/..."); a link is resolved inside
- * the tree by the kernel, as recorded links are relative. Everything that goes wrong fails the
- * running check test.
+ * A recorded /sys in a temporary directory: unpacked from a manifest of test/data, changed by a
+ * test, removed at its end. Paths are as in the manifest ("/sys/..."); recorded links are relative,
+ * so they stay inside the tree. Any failure here fails the running test.
  */
 #pragma once
 

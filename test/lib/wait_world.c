@@ -25,7 +25,7 @@ void wait_world_init(struct wait_world *w, const char *state)
 		                             .capacity = 64 * MIB },
 		                   .start = monotonic_ns() };
 	tree_unpack(&w->tree, state);
-	/* Recorded trees have no nodes. This one is there, but opens as no disk. */
+	/* Recorded trees have no device nodes. This file exists, but is no block device. */
 	tree_write(&w->tree, "/dev/nvme0n1", "");
 	kernel_init(&w->kernel, &w->tree);
 	w->world = (struct device_world) { .sysfs = w->tree.sysfs,

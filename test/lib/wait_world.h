@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A recorded tree with one VF, the kernel of kernel.h behind it, and a volume whose device is
- * waited for: what the tests of device_wait() share. Everything that goes wrong fails the running
- * check test.
+ * What the tests of device_wait() share: a recorded tree with one VF, the kernel of kernel.h behind
+ * it, and a volume whose device is waited for. Any failure here fails the running test.
  */
 #pragma once
 
@@ -19,9 +18,9 @@
 #define VF_DIR "/sys/devices/pci0000:00/0000:00:04.0/" VF
 #define OVERRIDE "/sys/bus/pci/devices/" VF "/driver_override"
 
-/* What is written to give VF to the driver... */
+/* The writes that bind VF to the driver... */
 #define BOUND "driver_override nvme; bind " VF
-/* ... and found: the override has done its work */
+/* ... and the one that clears the override once the device is found. */
 #define BOUND_AND_FOUND BOUND "; driver_override "
 #define BOUND_AND_BACK BOUND "; unbind " VF "; driver_override "
 

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # A small world for shell tests: snap-sim with a fabric of loop devices, and the driver against it. Source it.
 #
-#   world_need_root NAME      ends the script (exit 77) with what to do when this machine cannot do it
+#   world_need_root NAME      ends the script (exit 77) and says what is missing when this machine cannot run it
 #   world_begin               makes $WORLD and arms the clean-up: also on failure, Ctrl-C and TERM
 #   world_sim [ARG...]        starts snap-sim; its API is at $SIM_URL
 #   world_driver MODE [ARG...] starts the driver, waits until it answers Probe; socket $ENDPOINT, log $WORLD/MODE.log
@@ -9,9 +9,9 @@
 #   csi_ask METHOD JSON       one call on it; sets $answer ({"code","ms","error" or "reply"}) and $code
 #   world_api PATH            GET of an object or a list of DPF's storage API
 #   world_apply FILE          creates the objects of a JSON list
-#   world_register            tells the API what NodeGetInfo says, as kubelet does (CSINode)
+#   world_register            writes the answer of NodeGetInfo to the API (CSINode), as kubelet does
 #   world_switch METHOD PATH [JSON]  snap-sim's own switches: /sim/faults, /sim/requests, ...
-#   world_reports             prints what sanitizers have said in the driver's log; fails when they have
+#   world_reports             prints sanitizer reports of the driver's log; fails when there are any
 #   world_stop PID [SIGNAL]   ends one process that was started here and waits for it
 #   world_end                 undoes everything; called by the trap
 #
@@ -58,7 +58,7 @@ world_begin() {
 	KUBECONFIG_FILE=$WORLD/kubeconfig
 }
 
-# Waits up to $1 seconds for the command to succeed; it is over when that answers 2.
+# Waits up to $1 seconds for the command to succeed; exit status 2 of the command ends the wait as a failure.
 world_until() {
 	local end=$((SECONDS + $1)) status
 	shift
@@ -91,7 +91,7 @@ world_sim_ready() {
 	[ -s "$WORLD/port" ] && [ -s "$KUBECONFIG_FILE" ]
 }
 
-# Starts it and does not wait.
+# Starts the driver and does not wait.
 world_spawn_driver() {
 	local mode=$1
 	shift

@@ -1,4 +1,4 @@
-# Everything that can be said about the sources without running the driver.
+# Checks of the sources that need not run the driver.
 $(OUT)/test/lint/flags_table: $(OUT)/test/lint/flags_table.o $(LIB)
 	$(call link,$(LIBS))
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The program as an operator meets it: exit codes, what it says, signals, what is in its memory. No root, no API
+# The program as an operator sees it: exit codes, texts, signals, libraries in its memory. Needs neither root nor an API
 # server. DRIVER and CSI_CALL name the programs. Ends with "main: N passed, N failed".
 # shellcheck disable=SC2016 # what is given to eval stands in single quotes
 set -u
@@ -21,7 +21,7 @@ socket=$dir/csi.sock
 node=(--mode=node --node-id=n1 "--bind-address=unix://$socket" "--sysfs-root=$dir/sys")
 controller=(--mode=controller --namespace=ns "--bind-address=unix://$socket")
 
-# A kubeconfig of an API server that nobody runs.
+# A kubeconfig whose API server does not exist.
 cat >"$dir/kubeconfig" <<'END'
 apiVersion: v1
 kind: Config
@@ -150,7 +150,7 @@ begin "${node[@]}" --logging-format=json -v=2
 end_with TERM
 check 'every line of --logging-format=json is JSON' eval 'jq -es "length > 1" "$log" >/dev/null'
 
-# A container whose manifest forgot the propagation: recorded, since the rule is about what /proc says.
+# A container whose manifest lacks mount propagation. Its /proc is recorded: the rule reads nothing else.
 mkdir -p "$dir/proc/1"
 ln -s 1 "$dir/proc/self"
 echo '30 1 0:28 / / rw - overlay overlay rw

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs csi-sanity twice, with mount and with block volumes, against the driver in --mode=all and snap-sim, and
-# holds the skipped specs against test/sanity/skips. Needs root. Ends with "sanity: N passed, N failed".
+# compares the skipped specs with test/sanity/skips. Needs root. Ends with "sanity: N passed, N failed".
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . test/lib/world.sh
@@ -10,7 +10,7 @@ KEEP_LOGS=$BUILD/logs/sanity
 world_begin
 passed=0 failed=0
 
-# One finding about the run itself, beside the specs.
+# Counts a failure of the run itself, in addition to those of the specs.
 fail() {
 	printf 'FAIL %s\n' "$*"
 	failed=$((failed + 1))
@@ -24,7 +24,7 @@ capabilities() {
 	"${call[@]}" GetPluginCapabilities | jq -r '.capabilities[].service.type // empty'
 }
 
-# specs REPORT STATE...: paths of the specs in one of the states.
+# specs REPORT STATE...: prints the paths of the specs in one of the states.
 specs() {
 	local report=$1
 	shift
@@ -33,7 +33,7 @@ specs() {
 		(.ContainerHierarchyTexts + [.LeafNodeText]) | join(" > ")' "$@" <"$report"
 }
 
-# Every skipped spec has a line, every line a skipped spec and none that ran.
+# Every skipped spec matches a line of skips; every line matches a skipped spec and none that ran.
 check_skips() {
 	local report=$1 capability spec reason line explained=() skipped=() ran=() advertised
 	mapfile -t skipped < <(specs "$report" skipped pending)
@@ -69,7 +69,7 @@ matches() {
 	fi
 }
 
-# What a run must leave behind: nothing.
+# A run must leave nothing behind.
 check_leftovers() {
 	local left what
 	left=$(world_mounts)

@@ -45,7 +45,7 @@ struct method {
 	const ProtobufCMethodDescriptor *descriptor;
 };
 
-/* By its name or its full path. */
+/* Finds a method by its name or its full path. */
 static int find_method(const char *name, struct method *ret, struct err *err)
 {
 	for (size_t i = 0; i < ARRAY_LEN(services); i++) {
@@ -71,7 +71,7 @@ static void list_methods(void)
 
 /* ---- requests ---- */
 
-/* "a.b.c=value" into the object; a value that starts as JSON does is JSON. */
+/* Adds "a.b.c=value" to the object; a value that begins like JSON is parsed as JSON. */
 static int add_assignment(struct json *root, const char *word, struct err *err)
 {
 	char *path AUTO(free) = xstrdup(word);
@@ -180,7 +180,7 @@ static struct rpc_client *new_client(const struct options *o)
 	return rpc_client_new(&(struct rpc_client_options) { .path = socket_path(o->endpoint) });
 }
 
-/* Until somebody listens on the socket: gRPC's own waiting backs off by seconds. */
+/* Waits until a server listens on the socket, since gRPC's own wait backs off by seconds. */
 static int await_listener(const struct options *o, struct err *err)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };

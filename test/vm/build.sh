@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes what a guest boots from: a Debian kernel (unpacked, not installed), its modules and the tools that the driver and the tests run,
-# as one initramfs. Cached per kernel release. Usage: build.sh OUT-DIR [stable|backports]
-# Leaves OUT-DIR/<suite>/{vmlinux,initramfs.cpio,release}. Exit 3: this suite's kernel cannot be had here.
+# Makes the files that a guest boots from: a Debian kernel (unpacked, not installed), and as one initramfs its modules and
+# the tools that the driver and the tests run. Cached per kernel release. Usage: build.sh OUT-DIR [stable|backports]
+# Leaves OUT-DIR/<suite>/{vmlinux,initramfs.cpio,release}. Exit 3: this suite's kernel is not available here.
 set -euo pipefail
 out=$(mkdir -p "$1" && cd "$1" && pwd)
 suite=${2:-stable}
@@ -41,7 +41,7 @@ root=$(mktemp -d "$dir/root.XXXXXX")
 trap 'rm -rf "$root"' EXIT
 mkdir -p "$root"/{bin,sbin,usr/bin,usr/sbin,lib,lib64,etc,proc,sys,dev,run,tmp,mnt,var/lib,root}
 
-# A program with the libraries that it is linked to.
+# Copies a program with the libraries that it is linked to.
 add() {
 	local src dest=$2
 	src=$(readlink -f "$1")

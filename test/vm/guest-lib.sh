@@ -1,4 +1,4 @@
-# Sourced by every command that the host sends: the DPU's side of the functions, played with nvme-cli.
+# Sourced by every command that the host sends: what the DPU does to the functions, done with nvme-cli.
 # shellcheck shell=sh
 export PATH=/sbin:/bin:/usr/sbin:/usr/bin LC_ALL=C
 
@@ -41,6 +41,6 @@ vf_up() {
 # Linux hides the UUIDs of QEMU's controllers (a quirk of 1b36:0010); a dynamic id without the quirk wins. Before the functions are bound;
 # those that nobody holds are bound by it.
 show_uuids() { echo "1b36 0010 ffffffff ffffffff 010802 ffffff 0" >/sys/bus/pci/drivers/nvme/new_id; }
-# attach PF NSID CNTLID / detach PF NSID CNTLID: what the DPU does to publish and withdraw a volume
+# attach PF NSID CNTLID / detach PF NSID CNTLID: attaches or detaches a volume, as the DPU does
 attach() { nvme attach-ns "/dev/$(controller_of "$1")" -n "$2" -c "$3"; }
 detach() { nvme detach-ns "/dev/$(controller_of "$1")" -n "$2" -c "$3"; }

@@ -6,7 +6,7 @@ PREPARE = "--node-nvme-load-driver=true --node-nvme-create-vfs=true"
 
 
 def said(w, text, word):
-    """The driver prepares while it serves already: waits for the line of its log that has the word."""
+    """Waits for the log line with the word: the driver prepares the host while it serves already."""
     w.vm.sh(f"i=0; until tail -n +$(cat /tmp/log.from) /tmp/driver.log | grep -q '{word}'; do i=$((i+1)); [ $i -lt 300 ] ||"
             " { tail -n 20 /tmp/driver.log; exit 1; }; sleep 0.1; done")
     line = w.vm.sh(f"tail -n +$(cat /tmp/log.from) /tmp/driver.log | grep '{word}' | head -n 1")
@@ -20,7 +20,7 @@ def start(w, flags):
 
 
 def stop(w):
-    """Stops the driver, which finishes what it prepares first. What it has said of that."""
+    """Stops the driver, which finishes its preparation first, and returns its log lines about it."""
     w.stop_driver()
     return w.vm.sh("tail -n +$(cat /tmp/log.from) /tmp/driver.log | grep -E 'prepared|not ready'; true")
 
@@ -60,7 +60,7 @@ def vfs_are_made(w):
     volume.unpublish()
     volume.unstage()
     w.detach(ns, 0)
-    # Fewer than there could be: somebody chose that.
+    # Fewer VFs than possible: an administrator chose that number.
     w.stop_driver()
     w.vm.sh(f"echo 0 >{pf}/sriov_numvfs; echo 2 >{pf}/sriov_numvfs")
     start(w, PREPARE)
@@ -77,7 +77,7 @@ def sriov_off(w):
     w.stop_driver()
     start(w, PREPARE)
     w.check(not stop(w) and numvfs(w) == 2, "a PF without SR-IOV beside another one with VFs is no failure")
-    # Nothing but that one: the other one has gone from the bus.
+    # Only that PF: the other one has gone from the bus.
     w.vm.sh(f"echo 0 >/sys/bus/pci/devices/{w.pf[0]}/sriov_numvfs; echo 1 >/sys/bus/pci/devices/{w.pf[0]}/remove")
     fault = w.fault("the only SNAP PF has no SR-IOV")
     start(w, PREPARE)
@@ -143,7 +143,7 @@ def bind_refused(w):
     volume.stage()
     volume.unstage()
     fault.then("staged by the retry, once it is online")
-    # Somebody wants the function for another driver, whose module is not even there.
+    # driver_override names another driver, whose module does not exist.
     w.unbind(0)
     w.vm.sh(f"echo uio_pci_generic >/sys/bus/pci/devices/{vf}/driver_override")
     fault = w.fault("driver_override names another driver")

@@ -29,7 +29,7 @@ class Namespace:
         self.pf, self.nsid, self.mib, self.uuid, self.shared, self.path = pf, nsid, mib, uuid, shared, None
 
     def digest(self):
-        """Of every byte, as the host sees them."""
+        """Digest of all bytes of the file, read on the host."""
         with open(self.path, "rb") as f:
             return hashlib.file_digest(f, "sha1").hexdigest()
 
@@ -40,7 +40,7 @@ class Namespace:
 
 
 def free_port():
-    """Below the ports that the kernel hands out (from 32768 on): until QEMU binds it, nobody else is given it."""
+    """A port below those that the kernel hands out (from 32768 on), so that no other process gets it before QEMU binds it."""
     while True:
         port = random.randrange(22000, 32000)
         with socket.socket() as s:
@@ -152,7 +152,7 @@ class VM:
                 if not part:
                     break
                 out += part
-                # Not the end of the stream: a background job may keep it open.
+                # Not until the end of the stream: a background job may keep it open.
                 if RESULT.search(out):
                     break
         text = out.decode(errors="replace")

@@ -91,28 +91,28 @@ class World:
                    f" echo {address} >/sys/bus/pci/drivers/nvme/bind; echo >$d/driver_override; }}; sleep 1")
 
     def unbind(self, vf, pf=0):
-        """As before the first volume: no driver holds the function."""
+        """Unbinds the function, as before the first volume."""
         address = self.vf(vf, pf)
         self.vm.sh(f"[ ! -e /sys/bus/pci/devices/{address}/driver ] || echo {address} >/sys/bus/pci/devices/{address}/driver/unbind")
 
     def other(self, volume):
-        """The same volume under another staging path: nothing of it is staged there."""
+        """The same volume with another staging path, where nothing is staged."""
         again = Volume(self.kubelet, volume.id, volume.publish_context, fs=volume.fs, block=volume.block)
         again.staging += "-other"
         return again
 
     def blank(self, name):
-        """The DPU hands out an empty volume again: zeroes, not just no signature. On the host, while it is attached nowhere."""
+        """Fills the volume with zeroes (on the host, while it is attached nowhere), so that it is blank again."""
         self.ns[name].blank()
 
     def blank_attached(self, ns, vf):
-        """The same, then attached again."""
+        """The same, and attaches it again."""
         self.detach(ns, vf)
         ns.blank()
         self.attach(ns, vf)
 
     def reset(self):
-        """After a failed scenario: no mounts, no attachments, whatever state it left."""
+        """After a failed scenario: removes all mounts and attachments, whatever state it left."""
         self.vm.sh("for i in 1 2 3; do awk '$5 ~ \"^/var/lib/kubelet/\" {print $5}' /proc/self/mountinfo | sort -r |"
                    " while read -r m; do umount -l $m; done; done", check=False)
         for ns in self.ns.values():
@@ -125,7 +125,7 @@ class World:
             self.start_driver()
 
     def verify(self):
-        """After every scenario, whatever it did: no mount, no driver_override, no record of a format is left, and the driver serves."""
+        """After every scenario: no mount, no driver_override and no formatting record is left, and the driver serves."""
         self.check(not self.mounts(), "left mounted: " + "\n".join(self.mounts()))
         overrides = self.vm.sh("cd /sys/bus/pci/devices; for d in *; do o=$(cat $d/driver_override);"
                                " [ -z \"$o\" ] || [ \"$o\" = '(null)' ] || echo $d: $o; done")
@@ -136,7 +136,7 @@ class World:
 
     # -- what the tests ask ---------------------------------------------------------------------
     def fault(self, what):
-        """A fault of which docs/faults.md tells."""
+        """Registers a fault for docs/faults.md."""
         return self.faults.fault(what)
 
     def mounts(self, below="/var/lib/kubelet"):

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A .proto file as sorted lines "path attribute: value": everything that decides what is on the wire, nothing else.
+# Prints a .proto file as sorted lines "path attribute: value": everything that affects the wire format, nothing else.
 # Usage: describe.sh FILE.proto          names, numbers, labels, types, oneofs, reserved ranges, methods, streaming
-#        describe.sh --secrets FILE.proto    message and field of everything that is marked csi_secret (option 1059)
+#        describe.sh --secrets FILE.proto    message and name of each field with csi_secret (option 1059)
 # Left out: comments, order, imports, custom options and their declarations, file options.
 set -eu
 what=wire
@@ -14,7 +14,7 @@ trap 'rm -f "$set_file"' EXIT
 protoc -I "$(dirname "$1")" -I /usr/include --descriptor_set_out="$set_file" "$(basename "$1")"
 protoc -I /usr/include --decode=google.protobuf.FileDescriptorSet google/protobuf/descriptor.proto <"$set_file" |
 	awk -v what="$what" '
-	# kind[d], name[d]: the blocks that are open; a block tells its name first.
+	# kind[d], name[d]: the open blocks; the name is the first line of a block.
 	function path(   d, p) {
 		for (d = 2; d <= depth; d++)
 			p = p "/" kind[d] (name[d] == "" ? "" : ":" name[d])

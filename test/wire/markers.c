@@ -40,14 +40,14 @@ static const ProtobufCServiceDescriptor *const service_list[] = {
 	&csi__v1__node__descriptor,
 };
 
-/* Of volume contexts and parameters: what kubelet and administrators put there. */
+/* Keys that kubelet and administrators put into volume contexts and parameters. */
 static const char *const sensitive_keys[] = {
 	"csi.storage.k8s.io/serviceAccount.tokens", "password", "apiKey", "clientSecret", "TOKEN",
 };
 
 /* ---- requests ---- */
 
-/* WHOLE has what a sidecar sends; FULL also what is refused as not supported. */
+/* WHOLE has the fields that a sidecar sends; FULL also those that are refused as unsupported. */
 enum damage { WHOLE, FULL, CUT, TOO_LONG, NUL_INSIDE, NOT_UTF8, DAMAGES };
 
 static void add_varint(struct str *s, uint64_t v)
@@ -99,7 +99,7 @@ static const char *plausible(const char *field)
 
 static void add_message(struct str *s, const ProtobufCMessageDescriptor *d, enum damage damage);
 
-/* What takes handlers beyond their first checks. */
+/* Values that pass the handlers' first checks. */
 static void add_known_keys(struct str *s, const ProtobufCFieldDescriptor *f)
 {
 	static const struct {
@@ -162,7 +162,7 @@ static void add_message(struct str *s, const ProtobufCMessageDescriptor *d, enum
 			add_field(s, &d->fields[i], damage);
 }
 
-/* Sends it; the answer's code. Fails the test when the error shows the marker. */
+/* Sends the request and returns the code. The test fails when the error shows the marker. */
 static int send_damaged(struct rpc_client *c, const char *service,
                         const ProtobufCMethodDescriptor *m, enum damage damage, int timeout_ms)
 {
@@ -407,7 +407,7 @@ static void make_roots(const struct fixture *f)
 }
 
 /*
- * A volume that is there, attached and asked for again with other secrets: the texts about
+ * Makes and attaches a volume, and requests both again with other secrets, for the texts that name
  * differences.
  */
 static void send_a_life(struct rpc_client *c)
@@ -461,7 +461,7 @@ START_TEST(the_driver_shows_no_secret)
 	ck_assert_int_eq(server_wait(sim_pid), 0);
 	ck_assert_int_eq(file_read(log, LOG_MAX, &text, NULL, &err), 0);
 	printf("sent %d requests to the driver: %zu bytes of log\n", sent, strlen(text));
-	ck_assert_ptr_nonnull(strstr(text, "Probe code=OK")); /* that is its log */
+	ck_assert_ptr_nonnull(strstr(text, "Probe code=OK")); /* proves that this is its log */
 	if (getenv("SHOW_LOG"))
 		puts(text);
 	ck_assert_msg(!strstr(text, MARKER), "... %.400s", strstr(text, MARKER) - 200);

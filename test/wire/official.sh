@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prints the path of the official csi.proto of CSI v1.13.0, fetched as a Go module and checked against the sum below.
-# It is never copied into the tree: what is compared is what its authors published.
+# It is never copied into the tree, so that the comparison is with the file that its authors published.
 set -eu
 module=github.com/container-storage-interface/spec
 version=v1.13.0

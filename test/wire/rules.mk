@@ -1,4 +1,4 @@
-# The interface itself: identical to the official one, and its secrets stay secret. Needs Go (for fetching, not for running).
+# The interface: identical to the official one, and secrets stay out of logs. Needs Go to fetch the official file.
 MARKERS := $(OUT)/test/wire/markers
 $(MARKERS): $(OUT)/test/wire/markers.o $(TEST_LIB) $(LIB)
 	$(call link,$(LIBS) $(CHECK_LIBS))

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Is csi/csi.proto the interface of CSI v1.13.0, and do its secrets stay out of logs and errors?
+# Checks that csi/csi.proto is the interface of CSI v1.13.0, and that secrets stay out of logs and errors.
 # Usage: wire.sh MARKERS_PROGRAM [DRIVER SNAP_SIM]. Ends with "wire: N passed, N failed".
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -23,7 +23,7 @@ test/wire/describe.sh "$official" >"$work/official" && test/wire/describe.sh csi
 diff -u "$work/official" "$work/ours"
 result $? "csi/csi.proto is wire-identical to the official file ($(wc -l <"$work/official") facts)"
 
-# The comparison must be able to fail: a changed number, a renamed method and a lost field are one difference each.
+# The comparison must be able to fail: each of these changes must make a difference.
 try() { # what sed-expression
 	mkdir -p "$work/try" && sed -E "$2" csi/csi.proto >"$work/try/csi.proto"
 	test/wire/describe.sh "$work/try/csi.proto" >"$work/changed" && ! cmp -s "$work/official" "$work/changed"

@@ -19,8 +19,7 @@ START_TEST(single)
 }
 END_TEST
 
-/* Returns the exit status of this program, run with the name; `output` takes the start of its
- * output. */
+/* Runs this program with the name; returns its exit status and the start of its output. */
 static int run_case(const char *name, char *output, size_t size)
 {
 	char exe[512], command[1024];
