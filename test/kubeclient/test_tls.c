@@ -23,20 +23,20 @@
 #define EVENT(type, object) "{\"type\":\"" type "\",\"object\":" object "}\n"
 #define TOKEN "    token: token-1\n"
 
-struct world {
+struct tls_world {
 	struct kube_fake fake;
 	struct front front;
 	char ca[200]; /* YAML: trust <dir>/ca.pem */
 };
 
-static void config(struct world *w, int port, const char *cluster, const char *user)
+static void config(struct tls_world *w, int port, const char *cluster, const char *user)
 {
 	char *url AUTO(free) = xasprintf("https://127.0.0.1:%d", port);
 	kube_fake_config(&w->fake, url, cluster, user);
 }
 
 /* A front with a certificate for 127.0.0.1 of the CA "ca", which the client trusts. */
-static void world_start_tuned(struct world *w, const struct kube_tuning *tuning)
+static void world_start_tuned(struct tls_world *w, const struct kube_tuning *tuning)
 {
 	kube_fake_start(&w->fake, tuning);
 	certificate_authority(w->fake.dir, "ca");
@@ -50,12 +50,12 @@ static void world_start_tuned(struct world *w, const struct kube_tuning *tuning)
 	fake_http_on(w->fake.server, (struct fake_reply) { .on = WATCH, .stream = true });
 }
 
-static void world_start(struct world *w)
+static void world_start(struct tls_world *w)
 {
 	world_start_tuned(w, NULL);
 }
 
-static void world_stop(struct world *w)
+static void world_stop(struct tls_world *w)
 {
 	w->fake.kube = kube_free(w->fake.kube);
 	if (w->front.pid)
@@ -63,7 +63,8 @@ static void world_stop(struct world *w)
 	kube_fake_stop(&w->fake);
 }
 
-static void serve_object(struct world *w, const char *version, const char *phase, unsigned times)
+static void serve_object(struct tls_world *w, const char *version, const char *phase,
+                         unsigned times)
 {
 	char *body AUTO(free) = xasprintf(OBJECT("a", "%s", "%s"), version, phase);
 	fake_http_on(
@@ -71,20 +72,20 @@ static void serve_object(struct world *w, const char *version, const char *phase
 		(struct fake_reply) { .on = "GET " VOLUMES "/a", .body = body, .times = times });
 }
 
-static int get(struct world *w, int ms, struct err *err)
+static int get(struct tls_world *w, int ms, struct err *err)
 {
 	struct json *object AUTO(json_free) = NULL;
 	return kube_get(w->fake.kube, &kind_volume, "ns", "a", deadline_in_ms(ms), &object, err);
 }
 
-static void get_works(struct world *w, const char *what)
+static void get_works(struct tls_world *w, const char *what)
 {
 	struct err err = ERR_INIT;
 	ck_assert_msg(get(w, 20000, &err) == 0, "%s: %s", what, err.msg);
 }
 
 /* A watch that is open and has told the object's first state. */
-static struct kube_wait *watch(struct world *w)
+static struct kube_wait *watch(struct tls_world *w)
 {
 	struct kube_wait *wait = NULL;
 	struct err err = ERR_INIT;
@@ -109,7 +110,7 @@ static void told(struct kube_wait *wait, const char *phase)
  * While a stream moves to another connection, the server may still push into the old one. So the
  * event is pushed until the wait is told; as all have one version, it is told once.
  */
-static void push_until_told(struct world *w, struct kube_wait *wait)
+static void push_until_told(struct tls_world *w, struct kube_wait *wait)
 {
 	struct json *object = NULL;
 	int rc = -1;
@@ -123,14 +124,14 @@ static void push_until_told(struct world *w, struct kube_wait *wait)
 	json_free(object);
 }
 
-static struct http_stats stats(struct world *w)
+static struct http_stats stats(struct tls_world *w)
 {
 	return http_stats(w->fake.kube->http);
 }
 
 START_TEST(a_watch_and_requests_share_one_http2_connection)
 {
-	struct world w;
+	struct tls_world w;
 	world_start(&w);
 	serve_object(&w, "1", "Pending", 0);
 	struct kube_wait *wait = watch(&w);
@@ -149,7 +150,7 @@ END_TEST
 #define MANY 150
 
 struct many {
-	struct world *w;
+	struct tls_world *w;
 	unsigned good;
 	pthread_mutex_t lock;
 };
@@ -166,7 +167,7 @@ static void *many_thread(void *arg)
 
 START_TEST(a_hundred_and_fifty_parallel_requests_open_no_further_connection)
 {
-	struct world w;
+	struct tls_world w;
 	struct many m = { .w = &w, .lock = PTHREAD_MUTEX_INITIALIZER };
 	pthread_t threads[MANY];
 	struct kube_tuning patient = { .attempt_ms = 60000 };
@@ -186,7 +187,7 @@ END_TEST
 
 START_TEST(a_request_out_of_time_ends_alone)
 {
-	struct world w;
+	struct tls_world w;
 	struct err err = ERR_INIT;
 	struct kube_tuning patient = { .attempt_ms = 20000 };
 	world_start_tuned(&w, &patient);
@@ -209,7 +210,7 @@ END_TEST
 
 START_TEST(a_server_that_speaks_http1_only_gets_more_connections)
 {
-	struct world w;
+	struct tls_world w;
 	struct many m = { .w = &w, .lock = PTHREAD_MUTEX_INITIALIZER };
 	pthread_t threads[40];
 	world_start(&w);
@@ -247,7 +248,7 @@ START_TEST(only_the_given_certificates_are_trusted)
 		  "IP:127.0.0.1", false },
 		{ "not looked at", "    insecure-skip-tls-verify: true\n", "DNS:x", true },
 	};
-	struct world w;
+	struct tls_world w;
 	world_start(&w);
 	serve_object(&w, "1", "Pending", 0);
 	certificate_authority(w.fake.dir, "other");
@@ -272,7 +273,7 @@ START_TEST(only_the_given_certificates_are_trusted)
 END_TEST
 
 /* A mount namespace of this test's own process, whose /etc/ssl/certs has the CA "system". */
-static void make_system_store(struct world *w)
+static void make_system_store(struct tls_world *w)
 {
 	char *store AUTO(free) = xasprintf("%s/store", w->fake.dir);
 	char *command AUTO(free) =
@@ -288,7 +289,7 @@ static void make_system_store(struct world *w)
 START_TEST(a_certificate_of_the_system_store_is_refused_when_a_ca_is_given)
 {
 	SKIP_UNLESS_ROOT("a mount namespace with another /etc/ssl/certs");
-	struct world w;
+	struct tls_world w;
 	struct err err = ERR_INIT;
 	world_start(&w);
 	w.fake.kube = kube_free(w.fake.kube); /* unshare() is for a process with one thread */
@@ -315,7 +316,7 @@ END_TEST
 
 START_TEST(a_client_certificate_is_shown)
 {
-	struct world w;
+	struct tls_world w;
 	struct err err = ERR_INIT;
 	world_start(&w);
 	serve_object(&w, "1", "Pending", 0);
@@ -334,7 +335,7 @@ END_TEST
 
 START_TEST(a_rotated_ca_is_followed_and_the_watch_moves)
 {
-	struct world w;
+	struct tls_world w;
 	world_start(&w);
 	serve_object(&w, "1", "Pending", 0);
 	struct kube_wait *wait = watch(&w);
@@ -360,7 +361,7 @@ END_TEST
 
 START_TEST(a_rotated_token_needs_no_new_connection)
 {
-	struct world w;
+	struct tls_world w;
 	world_start(&w);
 	serve_object(&w, "1", "Pending", 0);
 	kube_fake_file(&w.fake, "token", "first");
@@ -379,7 +380,7 @@ END_TEST
 
 START_TEST(a_hung_peer_is_left_and_the_watch_with_it)
 {
-	struct world w;
+	struct tls_world w;
 	struct kube_tuning t = { .http = { .silence_ms = 1500 }, .attempt_ms = 1000 };
 	world_start_tuned(&w, &t);
 	struct relay *relay = relay_start(w.front.port);
@@ -404,7 +405,7 @@ END_TEST
 
 START_TEST(a_watch_on_a_hung_peer_is_opened_again_without_any_request)
 {
-	struct world w;
+	struct tls_world w;
 	struct kube_tuning t = { .watch_silence_ms = 2000 };
 	world_start_tuned(&w, &t);
 	struct relay *relay = relay_start(w.front.port);
@@ -428,7 +429,7 @@ END_TEST
  */
 START_TEST(a_goaway_with_an_open_watch_holds_nothing_up)
 {
-	struct world w;
+	struct tls_world w;
 	struct many m = { .w = &w, .lock = PTHREAD_MUTEX_INITIALIZER };
 	pthread_t threads[MANY];
 	world_start(&w);
@@ -452,7 +453,7 @@ START_TEST(a_goaway_with_an_open_watch_holds_nothing_up)
 END_TEST
 
 struct soak {
-	struct world *w;
+	struct tls_world *w;
 	unsigned id, rounds;
 };
 
@@ -481,7 +482,7 @@ static void *soak_thread(void *arg)
 
 START_TEST(many_threads_create_and_wait_at_once)
 {
-	struct world w;
+	struct tls_world w;
 	pthread_t threads[8];
 	struct soak s[8];
 	world_start(&w);

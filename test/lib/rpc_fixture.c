@@ -84,7 +84,7 @@ static void remember_dir(const char *before, const char *now)
 		}
 }
 
-void fixture_init(struct fixture *f)
+void rpc_fixture_init(struct rpc_fixture *f)
 {
 	static bool registered;
 
@@ -92,7 +92,7 @@ void fixture_init(struct fixture *f)
 		registered = atexit(clean_up) == 0;
 	log_setup(5, false);
 	log_redirect(ignore_line, NULL);
-	*f = (struct fixture) { .options = { .socket_group = (gid_t)-1 } };
+	*f = (struct rpc_fixture) { .options = { .socket_group = (gid_t)-1 } };
 	snprintf(f->dir, sizeof(f->dir), "/tmp/rpc-test.XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(f->dir));
 	remember_dir("", f->dir);
@@ -101,7 +101,7 @@ void fixture_init(struct fixture *f)
 	stub_init(&f->stub);
 }
 
-void fixture_start(struct fixture *f)
+void rpc_fixture_start(struct rpc_fixture *f)
 {
 	struct rpc_client_options client = { .path = f->path };
 	struct err err = ERR_INIT;
@@ -112,7 +112,7 @@ void fixture_start(struct fixture *f)
 	f->client = rpc_client_new(&client);
 }
 
-void fixture_clear(struct fixture *f)
+void rpc_fixture_clear(struct rpc_fixture *f)
 {
 	rpc_client_free(f->client);
 	rpc_server_stop(f->server, 2000);
@@ -174,7 +174,7 @@ bool reaches(_Atomic int *counter, int n)
 	return *counter >= n;
 }
 
-pid_t server_spawn(struct fixture *f, const char *environment, unsigned nofile, int grace_ms)
+pid_t server_spawn(struct rpc_fixture *f, const char *environment, unsigned nofile, int grace_ms)
 {
 	const char *program = getenv("STUB_SERVER");
 	char *command AUTO(free) =

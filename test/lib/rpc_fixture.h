@@ -12,26 +12,26 @@
 #include "test/lib/rpc_client.h"
 #include "test/lib/rpc_stub.h"
 
-struct fixture {
+struct rpc_fixture {
 	char dir[64], path[108];
 	struct stub stub;
-	struct rpc_server_options options; /* set before fixture_start() */
+	struct rpc_server_options options; /* set before rpc_fixture_start() */
 	struct rpc_server *server;
 	struct rpc_client *client;
 };
 
-void fixture_init(struct fixture *f);  /* directory and options */
-void fixture_start(struct fixture *f); /* server and client in this process */
-void fixture_clear(struct fixture *f);
+void rpc_fixture_init(struct rpc_fixture *f);  /* directory and options */
+void rpc_fixture_start(struct rpc_fixture *f); /* server and client in this process */
+void rpc_fixture_clear(struct rpc_fixture *f);
 /* SETUP(f): a started fixture that is cleared when the test returns. */
-static inline void fixture_clear_p(struct fixture *f)
+static inline void rpc_fixture_clear_p(struct rpc_fixture *f)
 {
-	fixture_clear(f);
+	rpc_fixture_clear(f);
 }
-#define SETUP(f)                              \
-	struct fixture f AUTO(fixture_clear); \
-	fixture_init(&f);                     \
-	fixture_start(&f)
+#define SETUP(f)                                      \
+	struct rpc_fixture f AUTO(rpc_fixture_clear); \
+	rpc_fixture_init(&f);                         \
+	rpc_fixture_start(&f)
 
 /*
  * Calls NodeStageVolume; returns the code, the text goes to `text` (may be NULL, else 1100 bytes).
@@ -54,7 +54,7 @@ void sleep_ms(int ms);
  * environment: further variables as "A=b C=d", or NULL; nofile: its limit of descriptors, 0 for
  * ours.
  */
-pid_t server_spawn(struct fixture *f, const char *environment, unsigned nofile, int grace_ms);
+pid_t server_spawn(struct rpc_fixture *f, const char *environment, unsigned nofile, int grace_ms);
 /* Waits for its end: the status of waitpid(), or -1 when it had to be killed after 20 s. */
 int server_wait(pid_t pid);
 /* Registers another child: it is killed if this program ends before server_wait() for it. */

@@ -94,7 +94,7 @@ END_TEST
 
 static void *stop_server(void *arg)
 {
-	struct fixture *f = arg;
+	struct rpc_fixture *f = arg;
 
 	rpc_server_stop(f->server, 30000);
 	f->server = NULL;
@@ -200,7 +200,7 @@ END_TEST
 
 /* ---- processes ---- */
 
-static void connect_client(struct fixture *f)
+static void connect_client(struct rpc_fixture *f)
 {
 	struct rpc_client_options options = { .path = f->path, .wait_for_ready = true };
 
@@ -210,12 +210,12 @@ static void connect_client(struct fixture *f)
 
 START_TEST(sigterm_lets_a_running_call_finish)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
 	struct rpc_pending *p;
 	struct rpc_answer answer;
 	pid_t pid;
 
-	fixture_init(&f);
+	rpc_fixture_init(&f);
 	pid = server_spawn(&f, NULL, 0, 30000);
 	connect_client(&f);
 	p = stage_start(f.client, "v", "sleep:1500", 30000);
@@ -230,11 +230,11 @@ END_TEST
 
 START_TEST(sigterm_ends_an_idle_server_soon)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
 	int64_t begin;
 	pid_t pid;
 
-	fixture_init(&f);
+	rpc_fixture_init(&f);
 	pid = server_spawn(&f, NULL, 0, 60000);
 	connect_client(&f);
 	begin = monotonic_ns();
@@ -246,10 +246,10 @@ END_TEST
 
 START_TEST(after_kill_9_a_new_server_serves_on_the_stale_socket)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
 	pid_t pid;
 
-	fixture_init(&f);
+	rpc_fixture_init(&f);
 	pid = server_spawn(&f, NULL, 0, 1000);
 	connect_client(&f);
 	kill(pid, SIGKILL);
@@ -264,10 +264,10 @@ END_TEST
 
 START_TEST(grpc_variables_of_the_environment_have_no_effect)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
 	pid_t pid;
 
-	fixture_init(&f);
+	rpc_fixture_init(&f);
 	pid = server_spawn(&f, "GRPC_POLL_STRATEGY= GRPC_TRACE=all GRPC_VERBOSITY=DEBUG", 0, 1000);
 	connect_client(&f);
 	kill(pid, SIGTERM);
@@ -289,11 +289,11 @@ static int connect_raw(const char *path)
 
 START_TEST(a_server_without_descriptors_recovers)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
 	int fds[60];
 	pid_t pid;
 
-	fixture_init(&f);
+	rpc_fixture_init(&f);
 	pid = server_spawn(&f, NULL, 32, 1000);
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		fds[i] = connect_raw(f.path);

@@ -115,7 +115,7 @@ static long high_water_kb(pid_t pid)
 
 START_TEST(a_gzip_bomb_costs_nothing)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
 	struct rpc_client *gzip;
 	size_t n;
 	uint8_t *in AUTO(free) = field(2000, 100 * MIB, &n);
@@ -123,7 +123,7 @@ START_TEST(a_gzip_bomb_costs_nothing)
 	pid_t pid;
 	long before;
 
-	fixture_init(&f);
+	rpc_fixture_init(&f);
 	pid = server_spawn(&f, NULL, 0, 1000);
 	f.client = rpc_client_new(&(struct rpc_client_options) { .path = f.path });
 	gzip = rpc_client_new(&(struct rpc_client_options) { .path = f.path, .gzip = true });
@@ -190,14 +190,14 @@ static void volume_name(char name[static 20], int i)
 
 START_TEST(a_full_queue_says_so_at_once)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
 	struct rpc_pending *calls[10];
 	int ok = 0, unavailable = 0;
 
-	fixture_init(&f);
+	rpc_fixture_init(&f);
 	f.options.max_workers = 1;
 	f.options.max_queue = 2;
-	fixture_start(&f);
+	rpc_fixture_start(&f);
 	for (int i = 0; i < 10; i++) {
 		char name[20];
 
@@ -222,13 +222,13 @@ END_TEST
 
 START_TEST(a_call_whose_time_ran_out_in_the_queue_is_not_run)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
 	struct rpc_pending *first, *second;
 	struct rpc_answer answer;
 
-	fixture_init(&f);
+	rpc_fixture_init(&f);
 	f.options.max_workers = 1;
-	fixture_start(&f);
+	rpc_fixture_start(&f);
 	first = stage_start(f.client, "a", "busy:2000", 30000);
 	ck_assert(reaches(&f.stub.entered, 1));
 	second = stage_start(f.client, "b", "", 200);
@@ -316,7 +316,7 @@ END_TEST
 
 static void *stage_own_client(void *arg)
 {
-	struct fixture *f = arg;
+	struct rpc_fixture *f = arg;
 	struct rpc_client *c = rpc_client_new(&(struct rpc_client_options) { .path = f->path });
 	intptr_t odd = 0;
 

@@ -34,14 +34,14 @@ END_TEST
 /* A stage that takes long must not get the driver killed. */
 START_TEST(a_driver_whose_workers_are_all_busy_is_well)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
 	struct rpc_pending *busy[2];
 	struct rpc_answer answer;
 	struct err err = ERR_INIT;
 
-	fixture_init(&f);
+	rpc_fixture_init(&f);
 	f.options.max_workers = 1;
-	fixture_start(&f);
+	rpc_fixture_start(&f);
 	for (size_t i = 0; i < ARRAY_LEN(busy); i++)
 		busy[i] = stage_start(f.client, i ? "b" : "a", "sleep:60000", 90000);
 	ck_assert(reaches(&f.stub.entered, 1));
@@ -56,8 +56,8 @@ END_TEST
 
 START_TEST(nobody_at_the_socket_is_refused_at_once)
 {
-	struct fixture f AUTO(fixture_clear);
-	fixture_init(&f);
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
+	rpc_fixture_init(&f);
 	check_refused("no socket", f.path, 30000);
 }
 END_TEST
@@ -65,10 +65,10 @@ END_TEST
 /* Accepts connections and never sends a byte, like a driver whose threads hang. */
 START_TEST(a_driver_that_hangs_is_refused_at_the_deadline)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 
-	fixture_init(&f);
+	rpc_fixture_init(&f);
 	int fd AUTO(fd) = socket(AF_UNIX, SOCK_STREAM, 0);
 	memcpy(address.sun_path, f.path, strlen(f.path) + 1);
 	ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);

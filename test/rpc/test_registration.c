@@ -20,7 +20,7 @@
 #define ENDPOINT "/var/lib/kubelet/plugins/csi.example.com/csi.sock"
 #define METHOD(name) "/pluginregistration.Registration/" name
 
-struct world {
+struct kubelet_side {
 	char dir[64], registry[80], socket[108];
 	struct registration *registration;
 	struct rpc_client *client;
@@ -44,9 +44,9 @@ static bool logged(const char *text)
 	return strstr(lines, text) != NULL;
 }
 
-static void world_init(struct world *w)
+static void world_init(struct kubelet_side *w)
 {
-	*w = (struct world) { 0 };
+	*w = (struct kubelet_side) { 0 };
 	snprintf(w->dir, sizeof(w->dir), "/tmp/snap-csi-registration.XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(w->dir));
 	snprintf(w->registry, sizeof(w->registry), "%s/registry", w->dir);
@@ -55,7 +55,7 @@ static void world_init(struct world *w)
 	log_redirect(keep_line, NULL);
 }
 
-static void world_start(struct world *w)
+static void world_start(struct kubelet_side *w)
 {
 	const struct registration_options options = {
 		.dir = w->registry, .driver = DRIVER, .endpoint = ENDPOINT, .look_again_ms = 20
@@ -67,7 +67,7 @@ static void world_start(struct world *w)
 	w->client = rpc_client_new(&client);
 }
 
-static void world_clear_p(struct world *w)
+static void world_clear_p(struct kubelet_side *w)
 {
 	w->client = rpc_client_free(w->client);
 	w->registration = registration_stop(w->registration);
@@ -78,13 +78,13 @@ static void world_clear_p(struct world *w)
 }
 
 /* A world with kubelet's folder and the socket in it. */
-#define SERVED(w)                                               \
-	struct world w __attribute__((cleanup(world_clear_p))); \
-	world_init(&w);                                         \
-	ck_assert_int_eq(mkdir(w.registry, 0755), 0);           \
+#define SERVED(w)                                                      \
+	struct kubelet_side w __attribute__((cleanup(world_clear_p))); \
+	world_init(&w);                                                \
+	ck_assert_int_eq(mkdir(w.registry, 0755), 0);                  \
 	world_start(&w)
 
-static int get_info(struct world *w, Pluginregistration__PluginInfo **ret)
+static int get_info(struct kubelet_side *w, Pluginregistration__PluginInfo **ret)
 {
 	Pluginregistration__InfoRequest request = PLUGINREGISTRATION__INFO_REQUEST__INIT;
 	struct rpc_answer answer;
@@ -98,7 +98,7 @@ static int get_info(struct world *w, Pluginregistration__PluginInfo **ret)
 	return code;
 }
 
-static bool answers(struct world *w)
+static bool answers(struct kubelet_side *w)
 {
 	Pluginregistration__PluginInfo *info = NULL;
 	int code = get_info(w, &info);
@@ -108,7 +108,7 @@ static bool answers(struct world *w)
 	return code == 0;
 }
 
-static bool socket_is(const struct world *w, bool there)
+static bool socket_is(const struct kubelet_side *w, bool there)
 {
 	struct stat st;
 
@@ -120,7 +120,7 @@ static bool socket_is(const struct world *w, bool there)
 	return false;
 }
 
-static void notify(struct world *w, bool registered, const char *error)
+static void notify(struct kubelet_side *w, bool registered, const char *error)
 {
 	Pluginregistration__RegistrationStatus request =
 		PLUGINREGISTRATION__REGISTRATION_STATUS__INIT;
@@ -189,7 +189,7 @@ END_TEST
 
 START_TEST(a_folder_that_is_not_there_yet_is_waited_for)
 {
-	struct world w __attribute__((cleanup(world_clear_p)));
+	struct kubelet_side w __attribute__((cleanup(world_clear_p)));
 
 	world_init(&w);
 	world_start(&w);

@@ -42,7 +42,7 @@ static int answer_within(int fd, int ms)
 	return recv(fd, &byte, 1, 0) == 1;
 }
 
-static int try_start(struct fixture *f, struct err *err)
+static int try_start(struct rpc_fixture *f, struct err *err)
 {
 	return rpc_server_start(&f->options, f->stub.services, ARRAY_LEN(f->stub.services),
 	                        &f->server, err);
@@ -71,13 +71,13 @@ END_TEST
 
 START_TEST(mode_and_group_can_be_chosen)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
 	struct stat st;
 
-	fixture_init(&f);
+	rpc_fixture_init(&f);
 	f.options.socket_mode = 0660;
 	f.options.socket_group = getgid();
-	fixture_start(&f);
+	rpc_fixture_start(&f);
 	ck_assert_int_eq(lstat(f.path, &st), 0);
 	ck_assert_int_eq(st.st_mode & 07777, 0660);
 	ck_assert_uint_eq(st.st_gid, getgid());
@@ -98,11 +98,11 @@ END_TEST
 
 START_TEST(a_file_at_the_path_is_refused_and_kept)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
 	char *text AUTO(free) = NULL;
 	struct err err = ERR_INIT;
 
-	fixture_init(&f);
+	rpc_fixture_init(&f);
 	ck_assert_int_eq(file_replace(f.path, "precious", 8, 0644, &err), 0);
 	ck_assert_int_eq(try_start(&f, &err), -1);
 	ck_assert_int_eq(err.code, ERR_PRECONDITION);
@@ -116,11 +116,11 @@ END_TEST
 
 START_TEST(a_symbolic_link_at_the_path_is_refused_and_kept)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
 	struct err err = ERR_INIT;
 	struct stat st;
 
-	fixture_init(&f);
+	rpc_fixture_init(&f);
 	ck_assert_int_eq(symlink("/nowhere", f.path), 0);
 	ck_assert_int_eq(try_start(&f, &err), -1);
 	ck_assert_msg(strstr(err.msg, "is a symbolic link, not a socket") != NULL, "%s", err.msg);
@@ -130,10 +130,10 @@ END_TEST
 
 START_TEST(a_directory_at_the_path_is_refused)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
 	struct err err = ERR_INIT;
 
-	fixture_init(&f);
+	rpc_fixture_init(&f);
 	ck_assert_int_eq(mkdir(f.path, 0700), 0);
 	ck_assert_int_eq(try_start(&f, &err), -1);
 	ck_assert_msg(strstr(err.msg, "is a directory, not a socket") != NULL, "%s", err.msg);
@@ -150,10 +150,10 @@ START_TEST(a_path_that_no_socket_can_have_is_refused)
 	long_name[0] = '/';
 	long_name[sizeof(long_name) - 1] = '\0';
 	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
-		struct fixture f AUTO(fixture_clear);
+		struct rpc_fixture f AUTO(rpc_fixture_clear);
 		struct err err = ERR_INIT;
 
-		fixture_init(&f);
+		rpc_fixture_init(&f);
 		f.options.path = paths[i];
 		ck_assert_int_eq(try_start(&f, &err), -1);
 		ck_assert_msg((int)err.code == codes[i], "%s: %d %s", paths[i], (int)err.code,
@@ -164,14 +164,14 @@ END_TEST
 
 START_TEST(a_relative_path_serves)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
 	char before[PATH_MAX];
 
-	fixture_init(&f);
+	rpc_fixture_init(&f);
 	ck_assert_ptr_nonnull(getcwd(before, sizeof(before)));
 	ck_assert_int_eq(chdir(f.dir), 0);
 	f.options.path = "csi.sock";
-	fixture_start(&f);
+	rpc_fixture_start(&f);
 	ck_assert_int_eq(probe(f.client, 30000), ERR_OK);
 	rpc_server_stop(f.server, 1000);
 	f.server = NULL;
@@ -195,17 +195,17 @@ END_TEST
 
 /* ---- the preface ---- */
 
-static void setup_impatient(struct fixture *f, unsigned max_connections)
+static void setup_impatient(struct rpc_fixture *f, unsigned max_connections)
 {
-	fixture_init(f);
+	rpc_fixture_init(f);
 	f->options.preface_timeout_ms = 400;
 	f->options.max_connections = max_connections;
-	fixture_start(f);
+	rpc_fixture_start(f);
 }
 
 START_TEST(a_silent_client_is_closed)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
 	int64_t begin;
 	int fd AUTO(fd) = -1;
 
@@ -220,7 +220,7 @@ END_TEST
 
 START_TEST(a_client_that_stops_in_the_middle_is_closed)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
 	int fd AUTO(fd) = -1;
 
 	setup_impatient(&f, 0);
@@ -232,12 +232,12 @@ END_TEST
 
 START_TEST(first_words_may_come_in_pieces)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
 	static const char words[] = PREFACE SETTINGS;
 	int fd AUTO(fd) = -1;
 
-	fixture_init(&f);
-	fixture_start(&f);
+	rpc_fixture_init(&f);
+	rpc_fixture_start(&f);
 	fd = connect_raw(f.path);
 	for (size_t i = 0; i < sizeof(words) - 1; i++) {
 		ck_assert_int_eq(send(fd, &words[i], 1, 0), 1);
@@ -249,12 +249,12 @@ END_TEST
 
 START_TEST(another_protocol_is_closed_at_once)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
 	int fd AUTO(fd) = -1;
 
-	fixture_init(&f);
+	rpc_fixture_init(&f);
 	f.options.preface_timeout_ms = 300000;
-	fixture_start(&f);
+	rpc_fixture_start(&f);
 	fd = connect_raw(f.path);
 	ck_assert_int_eq(send(fd, "GET / HTTP/1.1\r\n", 16, 0), 16);
 	ck_assert_int_eq(answer_within(fd, 30000), 0);
@@ -265,14 +265,14 @@ END_TEST
 
 START_TEST(connections_have_a_cap_and_the_closed_ones_do_not_count)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
 	static const char words[] = PREFACE SETTINGS;
 	int fds[3], extra;
 
-	fixture_init(&f);
+	rpc_fixture_init(&f);
 	f.options.max_connections = 3;
 	f.options.preface_timeout_ms = 300000; /* the limit, not the timeout, closes the fourth */
-	fixture_start(&f);
+	rpc_fixture_start(&f);
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
 		fds[i] = connect_raw(f.path);
 		ck_assert_int_eq(send(fds[i], words, sizeof(words) - 1, 0), sizeof(words) - 1);
@@ -289,7 +289,7 @@ END_TEST
 
 START_TEST(silent_connections_count_and_time_out)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
 	int fds[8];
 
 	setup_impatient(&f, 4);

@@ -111,7 +111,7 @@ static int request_from_words(char *const *words, int n, struct json **ret, stru
 	return 0;
 }
 
-struct call {
+struct client_call {
 	struct method method;
 	uint8_t *in;
 	size_t n_in;
@@ -120,7 +120,7 @@ struct call {
 	double ms;
 };
 
-static int call_prepare(struct call *c, const char *method, const struct json *request)
+static int call_prepare(struct client_call *c, const char *method, const struct json *request)
 {
 	struct arena arena = ARENA_INIT(0);
 	ProtobufCMessage *message = NULL;
@@ -137,13 +137,13 @@ static int call_prepare(struct call *c, const char *method, const struct json *r
 	return rc;
 }
 
-static void call_clear(struct call *c)
+static void call_clear(struct client_call *c)
 {
 	free(c->in);
 	json_free(c->reply);
 }
 
-static int call_run(struct call *c, struct rpc_client *client, int timeout_ms)
+static int call_run(struct client_call *c, struct rpc_client *client, int timeout_ms)
 {
 	struct rpc_answer answer = { .code = 0 };
 	int64_t start = monotonic_ns();
@@ -203,7 +203,7 @@ static int await_listener(const struct options *o, struct err *err)
 static int one_call(const struct options *o, struct rpc_client *client, char *const *words, int n)
 {
 	struct json *request AUTO(json_free) = NULL;
-	struct call c = { .reply = NULL };
+	struct client_call c = { .reply = NULL };
 	int rc = request_from_words(words + 1, n - 1, &request, &c.err);
 	if (!rc)
 		rc = call_prepare(&c, words[0], request);
@@ -223,7 +223,7 @@ static int one_call(const struct options *o, struct rpc_client *client, char *co
 	return rc ? 1 : 0;
 }
 
-static void print_stream_answer(struct call *c, const char *method)
+static void print_stream_answer(struct client_call *c, const char *method)
 {
 	struct json *line AUTO(json_free) = json_object();
 	char ms[32];
@@ -251,7 +251,7 @@ static int stream(const struct options *o, struct rpc_client *client)
 		if (space)
 			*space++ = '\0';
 		struct json *request AUTO(json_free) = NULL;
-		struct call c = { .reply = NULL };
+		struct client_call c = { .reply = NULL };
 		const char *text = space ? space : "{}";
 		if (!json_parse("the request", text, strlen(text), &request, &c.err) &&
 		    !call_prepare(&c, line, request))
@@ -265,7 +265,7 @@ static int stream(const struct options *o, struct rpc_client *client)
 struct caller {
 	pthread_t thread;
 	const struct options *options;
-	const struct call *call;
+	const struct client_call *call;
 	struct rpc_client *client;
 	int64_t until;
 	uint64_t calls, failures;
@@ -288,7 +288,7 @@ static void *caller_run(void *arg)
 static int rate(const struct options *o, char *const *words, int n)
 {
 	struct json *request AUTO(json_free) = NULL;
-	struct call c = { .reply = NULL };
+	struct client_call c = { .reply = NULL };
 	if (request_from_words(words + 1, n - 1, &request, &c.err) ||
 	    call_prepare(&c, words[0], request)) {
 		fprintf(stderr, "%s\n", c.err.msg);

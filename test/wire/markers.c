@@ -276,13 +276,13 @@ static void see_line(void *arg, const char *line)
 
 static void serve_and_look(bool fail)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
 	struct seen seen = { .lock = PTHREAD_MUTEX_INITIALIZER };
 	struct all_services all;
 	struct err err = ERR_INIT;
 	int sent;
 
-	fixture_init(&f);
+	rpc_fixture_init(&f);
 	all_services_init(&all, fail);
 	log_setup(10, false);
 	log_redirect(see_line, &seen);
@@ -346,7 +346,7 @@ END_TEST
 
 /* ---- the driver ---- */
 
-static pid_t spawn_driver(const struct fixture *f, const char *log)
+static pid_t spawn_driver(const struct rpc_fixture *f, const char *log)
 {
 	char *address AUTO(free) = xasprintf("--bind-address=unix://%s", f->path);
 	char *kubeconfig AUTO(free) = xasprintf("--kubeconfig=%s/kubeconfig", f->dir);
@@ -376,7 +376,7 @@ static pid_t spawn_driver(const struct fixture *f, const char *log)
 	return pid;
 }
 
-static pid_t spawn_sim(const struct fixture *f)
+static pid_t spawn_sim(const struct rpc_fixture *f)
 {
 	char *kubeconfig AUTO(free) = xasprintf("--write-kubeconfig=%s/kubeconfig", f->dir);
 	char *written AUTO(free) = xasprintf("%s/kubeconfig", f->dir);
@@ -397,7 +397,7 @@ static pid_t spawn_sim(const struct fixture *f)
 	return pid;
 }
 
-static void make_roots(const struct fixture *f)
+static void make_roots(const struct rpc_fixture *f)
 {
 	char *sys AUTO(free) = xasprintf("%s/sys", f->dir);
 	char *dev AUTO(free) = xasprintf("%s/dev", f->dir);
@@ -427,7 +427,7 @@ static void send_a_life(struct rpc_client *c)
 
 START_TEST(the_driver_shows_no_secret)
 {
-	struct fixture f AUTO(fixture_clear);
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
 	char *log AUTO(free) = NULL;
 	char *text AUTO(free) = NULL;
 	struct err err = ERR_INIT;
@@ -438,7 +438,7 @@ START_TEST(the_driver_shows_no_secret)
 		puts("SKIP: no driver and no snap-sim were given");
 		return;
 	}
-	fixture_init(&f);
+	rpc_fixture_init(&f);
 	make_roots(&f);
 	sim_pid = spawn_sim(&f);
 	log = xasprintf("%s/log", f.dir);

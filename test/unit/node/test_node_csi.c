@@ -296,7 +296,6 @@ START_TEST(a_volumes_life_in_bytes)
 	struct nvme_disk *d;
 
 	SKIP_UNLESS_LOOP();
-	private_mounts();
 	node_world_init(&w);
 	d = nvme_world_add(&w.nvme, 3, UUID, 64 * MIB);
 	service = node_service(&w.node, locks);
