@@ -16,12 +16,12 @@
 #define NS SIM_NS
 #define WAIT_MS 60000
 
-struct sim_world {
+struct front_world {
 	struct kube_fake fake; /* for its directory and kubeconfig; its server gets no request */
 	struct front front;
 };
 
-static void world_start(struct sim_world *w)
+static void world_start(struct front_world *w)
 {
 	struct err err = ERR_INIT;
 	struct json *none = NULL;
@@ -43,7 +43,7 @@ static void world_start(struct sim_world *w)
 	                 1);
 }
 
-static void world_stop(struct sim_world *w)
+static void world_stop(struct front_world *w)
 {
 	ck_assert_uint_eq(http_stats(w->fake.kube->http).http2 > 0, true);
 	w->fake.kube = kube_free(w->fake.kube);
@@ -66,7 +66,7 @@ static struct json *volume(const char *name)
 }
 
 /* Creates a volume. Returns its uid, malloc'ed. */
-static char *create(struct sim_world *w, const char *name)
+static char *create(struct front_world *w, const char *name)
 {
 	struct json *object AUTO(json_free) = volume(name), *stored AUTO(json_free) = NULL;
 	struct err err = ERR_INIT;
@@ -76,7 +76,7 @@ static char *create(struct sim_world *w, const char *name)
 	return xstrdup(json_str(stored, "metadata.uid"));
 }
 
-static struct kube_wait *wait_for(struct sim_world *w, const char *name)
+static struct kube_wait *wait_for(struct front_world *w, const char *name)
 {
 	struct kube_wait *wait = NULL;
 	struct err err = ERR_INIT;
@@ -107,7 +107,7 @@ static void until_gone(struct kube_wait *wait)
 	} while (rc == 0);
 }
 
-static int delete (struct sim_world *w, const char *name, const char *uid)
+static int delete (struct front_world *w, const char *name, const char *uid)
 {
 	struct err err = ERR_INIT;
 	int rc = kube_delete(w->fake.kube, &kind_volume, NS, name, uid, deadline_in_ms(WAIT_MS),
@@ -118,7 +118,7 @@ static int delete (struct sim_world *w, const char *name, const char *uid)
 
 START_TEST(the_life_of_an_object)
 {
-	struct sim_world w;
+	struct front_world w;
 	struct err err = ERR_INIT;
 	struct json *got AUTO(json_free) = NULL, *patch AUTO(json_free) = json_object(),
 			 *again AUTO(json_free) = volume("pvc-1");
@@ -158,7 +158,7 @@ static int count(void *arg, const struct json *item, struct err *err)
 
 START_TEST(a_list_of_many_pages)
 {
-	struct sim_world w;
+	struct front_world w;
 	struct err err = ERR_INIT;
 	unsigned n = 0;
 	world_start(&w);
@@ -195,7 +195,7 @@ START_TEST(a_wait_outlives_what_happens_to_its_watch)
 		  "\"resource\":"
 		  "\"dpuvolumes\",\"verb\":\"watch\",\"expireWatch\":true,\"times\":1}]" },
 	};
-	struct sim_world w;
+	struct front_world w;
 	world_start(&w);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		char *name AUTO(free) = xasprintf("pvc-%zu", i);
@@ -215,7 +215,7 @@ END_TEST
 
 START_TEST(a_group_that_is_not_served_is_named_and_found_when_it_comes)
 {
-	struct sim_world w;
+	struct front_world w;
 	struct err err = ERR_INIT;
 	struct json *object AUTO(json_free) = volume("pvc-1"), *ret AUTO(json_free) = NULL;
 	world_start(&w);
@@ -238,7 +238,7 @@ START_TEST(a_group_that_is_not_served_is_named_and_found_when_it_comes)
 END_TEST
 
 struct worker {
-	struct sim_world *w;
+	struct front_world *w;
 	unsigned id;
 };
 
@@ -260,7 +260,7 @@ static void *live(void *arg)
 
 START_TEST(many_lives_at_once_share_a_connection)
 {
-	struct sim_world w;
+	struct front_world w;
 	pthread_t threads[8];
 	struct worker workers[8];
 	world_start(&w);

@@ -20,7 +20,7 @@ struct fake_object {
 
 struct fake_step {
 	char plural[32], name[254];
-	struct json *patch; /* NULL: the object goes */
+	struct json *patch; /* NULL: the object is deleted */
 };
 
 struct fake_refusal {
@@ -40,10 +40,10 @@ struct kube_memory {
 	size_t n_refusals;
 	struct json *on_create;         /* patch right after a POST */
 	bool hold;                      /* finalizers: a DELETE only marks */
-	bool comes_and_goes;            /* there for every POST, gone for every GET */
+	bool comes_and_goes;            /* objects exist for each POST, not for each GET */
 	bool stale_gone;                /* the first wait says "does not exist" whatever is true */
-	const char *gone_before_delete; /* the object of that name goes just before its DELETE */
-	enum err_code end;              /* of a wait without more to come */
+	const char *gone_before_delete; /* this object is gone just before its DELETE */
+	enum err_code end;              /* how a wait ends when no change is left */
 	const char *watch_error;        /* why there was no watch; NULL: there was */
 	int version, uid;
 	int creates, gets, lists, listed, deletes, waits_open;
