@@ -100,6 +100,7 @@ static void costs(const char *what, const char *want)
 START_TEST(a_volume_lives_from_create_to_delete)
 {
 	struct json *reply AUTO(json_free) = NULL, *told AUTO(json_free) = NULL;
+	const struct json *context;
 	struct err err = ERR_INIT;
 	bool going;
 
@@ -119,7 +120,7 @@ START_TEST(a_volume_lives_from_create_to_delete)
 	              "%s", err.msg);
 	costs("Publish", "{\"get\":{\"dpuvolumes\":1,\"dpunodes\":1},\"list\":{"
 	                 "\"dpuvolumeattachments\":3},\"create\":{\"dpuvolumeattachments\":1}}");
-	const struct json *context = json_at(told, "publish_context");
+	context = json_at(told, "publish_context");
 	ck_assert_str_eq(json_text(json_member(context, "nv-volumeName")), "pvc-1");
 	ck_assert_str_eq(json_text(json_member(context, "nv-volumeAttachmentName")), "n1-pvc-1");
 	ck_assert_ptr_nonnull(json_member(context, "nv-pciDeviceAddress"));

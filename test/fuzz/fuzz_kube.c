@@ -35,8 +35,7 @@ static void body(const char *text, size_t n)
 	struct err err = ERR_INIT;
 
 	if (json_parse("body", text, n, &object, &err) == 0) {
-		char *again AUTO(free) = json_print(object);
-
+		free(json_print(object));
 		decode(object);
 	}
 }

@@ -64,9 +64,10 @@ struct fake_http {
 static bool matches(const char *pattern, const char *line)
 {
 	size_t n = strlen(pattern);
+	size_t length = strchr(pattern, '?') ? strlen(line) : strcspn(line, "?");
+
 	if (n > 0 && pattern[n - 1] == '*')
 		return strncmp(pattern, line, n - 1) == 0;
-	size_t length = strchr(pattern, '?') ? strlen(line) : strcspn(line, "?");
 	return length == n && strncmp(pattern, line, n) == 0;
 }
 
@@ -89,28 +90,34 @@ static void send_chunk(int fd, const char *bytes)
 
 /* ---- one connection ---- */
 
+static bool receive_more(int fd, struct str *text)
+{
+	char buf[4096];
+	ssize_t n = recv(fd, buf, sizeof(buf), 0);
+
+	return n > 0 && str_addn(text, buf, (size_t)n);
+}
+
 /* Reads one request into `text`; *ret_line is malloc'ed. False at the end of the connection. */
 static bool request_read(int fd, struct str *text, char **ret_line)
 {
-	const char *end;
+	const char *end, *length;
+	size_t head, body = 0, method, path;
+
 	while (!(end = strstr(text->ptr, "\r\n\r\n"))) {
-		char buf[4096];
-		ssize_t n = recv(fd, buf, sizeof(buf), 0);
-		if (n <= 0 || !str_addn(text, buf, (size_t)n))
+		if (!receive_more(fd, text))
 			return false;
 	}
-	size_t head = (size_t)(end + 4 - text->ptr), body = 0;
-	const char *length = strcasestr(text->ptr, "\r\ncontent-length:");
+	head = (size_t)(end + 4 - text->ptr);
+	length = strcasestr(text->ptr, "\r\ncontent-length:");
 	if (length && length < end)
 		body = strtoul(length + 17, NULL, 10);
 	while (text->len < head + body) {
-		char buf[4096];
-		ssize_t n = recv(fd, buf, sizeof(buf), 0);
-		if (n <= 0 || !str_addn(text, buf, (size_t)n))
+		if (!receive_more(fd, text))
 			return false;
 	}
-	size_t method = strcspn(text->ptr, " ");
-	size_t path = strcspn(text->ptr + method + 1, " ");
+	method = strcspn(text->ptr, " ");
+	path = strcspn(text->ptr + method + 1, " ");
 	*ret_line = xstrndup(text->ptr, method + 1 + path);
 	return true;
 }
@@ -179,6 +186,9 @@ static bool reply_send(struct conn *c, const struct fake_reply *reply, const cha
 {
 	static const struct fake_reply unexpected = { .status = 599,
 		                                      .body = "{\"message\":\"unexpected\"}" };
+	char *length AUTO(free) = NULL, *head AUTO(free) = NULL;
+	const char *body;
+
 	if (!reply)
 		reply = &unexpected;
 	if (reply->delay_ms) {
@@ -190,15 +200,14 @@ static bool reply_send(struct conn *c, const struct fake_reply *reply, const cha
 		wait_until_closed(c);
 	if (reply->hang || reply->cut)
 		return false;
-	const char *body = reply->body ? reply->body : "";
-	char *length AUTO(free) = reply->stream
-	                                  ? xstrdup("Transfer-Encoding: chunked\r\n")
-	                                  : xasprintf("Content-Length: %zu\r\n", strlen(body));
-	char *head AUTO(free) = xasprintf("HTTP/1.1 %d Fake\r\nContent-Type: %s\r\n%s%s%s\r\n",
-	                                  reply->status ? reply->status : 200,
-	                                  reply->type ? reply->type : "application/json", length,
-	                                  reply->headers ? reply->headers : "",
-	                                  reply->close ? "Connection: close\r\n" : "");
+	body = reply->body ? reply->body : "";
+	length = reply->stream ? xstrdup("Transfer-Encoding: chunked\r\n")
+	                       : xasprintf("Content-Length: %zu\r\n", strlen(body));
+	head = xasprintf("HTTP/1.1 %d Fake\r\nContent-Type: %s\r\n%s%s%s\r\n",
+	                 reply->status ? reply->status : 200,
+	                 reply->type ? reply->type : "application/json", length,
+	                 reply->headers ? reply->headers : "",
+	                 reply->close ? "Connection: close\r\n" : "");
 	send_all(c->fd, head, strlen(head));
 	if (reply->stream)
 		stream_run(c, reply, line);
@@ -214,9 +223,11 @@ static void *conn_run(void *arg)
 	for (bool more = true; more;) {
 		struct str text AUTO(str_clear) = STR_INIT(64 * 1024 * 1024);
 		char *line AUTO(free) = NULL;
+		struct fake_reply *reply;
+
 		if (!request_read(c->fd, &text, &line))
 			break;
-		struct fake_reply *reply = rule_find(f, line);
+		reply = rule_find(f, line);
 		request_note(f, line, text.ptr);
 		more = reply_send(c, reply, line);
 	}

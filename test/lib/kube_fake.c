@@ -86,11 +86,12 @@ static void directory_make(struct kube_fake *f)
 
 void kube_fake_start(struct kube_fake *f, const struct kube_tuning *tuning)
 {
+	struct kube_options options = { .kubeconfig = f->kubeconfig, .user_agent = "snap-csi/1.0" };
 	struct err err = ERR_INIT;
+
 	directory_make(f);
 	f->server = fake_http_start();
 	kube_fake_config(f, fake_http_url(f->server), "", "    token: token-1\n");
-	struct kube_options options = { .kubeconfig = f->kubeconfig, .user_agent = "snap-csi/1.0" };
 	ck_assert_msg(kube_new_tuned(&options, tuning ? tuning : &short_pauses, &f->kube, &err) ==
 	                      0,
 	              "%s", err.msg);

@@ -151,8 +151,9 @@ static int map_entry(const ProtobufCMessageDescriptor *d, const struct json *ite
                      struct arena *arena, void **ret, struct err *err)
 {
 	char *entry = arena_alloc(arena, d->sizeof_message);
-	protobuf_c_message_init(d, entry);
 	char *key = arena_strdup(arena, json_name(item));
+
+	protobuf_c_message_init(d, entry);
 	memcpy(entry + d->fields[0].offset, &key, sizeof(key));
 	if (plain_value(&d->fields[1], item, arena, entry + d->fields[1].offset, err))
 		return err_wrap(err, "%s", key);
@@ -261,23 +262,30 @@ static struct json *value_to_json(const ProtobufCFieldDescriptor *f, const void 
 	return json_string("(not shown)");
 }
 
+static void map_entry_to_json(const ProtobufCMessageDescriptor *d, const char *slot,
+                              struct json *map)
+{
+	const ProtobufCFieldDescriptor *kv = d->fields;
+	const char *entry = *(char *const *)(const void *)slot;
+
+	json_set(map, *(char *const *)(const void *)(entry + kv[0].offset),
+	         value_to_json(&kv[1], entry + kv[1].offset));
+}
+
 static struct json *repeated_to_json(const ProtobufCFieldDescriptor *f, const char *message)
 {
 	bool map = is_map(f);
 	struct json *list = map ? json_object() : json_array();
 	const char *values = *(char *const *)(const void *)(message + f->offset);
 	size_t n = *(const size_t *)(const void *)(message + f->quantifier_offset);
+
 	for (size_t i = 0; i < n; i++) {
 		const char *slot = values + i * sizes[kind_of(f)];
-		if (!map) {
+
+		if (map)
+			map_entry_to_json(f->descriptor, slot, list);
+		else
 			json_append(list, value_to_json(f, slot));
-			continue;
-		}
-		const ProtobufCFieldDescriptor *kv =
-			((const ProtobufCMessageDescriptor *)f->descriptor)->fields;
-		const char *entry = *(char *const *)(const void *)slot;
-		json_set(list, *(char *const *)(const void *)(entry + kv[0].offset),
-		         value_to_json(&kv[1], entry + kv[1].offset));
 	}
 	return list;
 }
@@ -288,7 +296,9 @@ static struct json *repeated_to_json(const ProtobufCFieldDescriptor *f, const ch
  */
 static bool field_is_set(const ProtobufCFieldDescriptor *f, const char *message)
 {
+	static const char zeros[16];
 	const void *slot = message + f->offset;
+
 	if (f->label == PROTOBUF_C_LABEL_REPEATED)
 		return *(const size_t *)(const void *)(message + f->quantifier_offset) > 0;
 	if (f->flags & PROTOBUF_C_FIELD_FLAG_ONEOF)
@@ -297,7 +307,6 @@ static bool field_is_set(const ProtobufCFieldDescriptor *f, const char *message)
 		return *(void *const *)slot != NULL;
 	if (f->type == PROTOBUF_C_TYPE_STRING)
 		return !str_empty(*(char *const *)slot);
-	static const char zeros[16];
 	return memcmp(slot, zeros, sizes[kind_of(f)]) != 0;
 }
 
@@ -305,9 +314,11 @@ struct json *message_to_json(const ProtobufCMessage *m)
 {
 	const ProtobufCMessageDescriptor *d = m->descriptor;
 	const char *message = (const void *)m;
+	struct json *j;
+
 	if (is_wrapper(d))
 		return value_to_json(&d->fields[0], message + d->fields[0].offset);
-	struct json *j = json_object();
+	j = json_object();
 	for (unsigned i = 0; i < d->n_fields; i++) {
 		const ProtobufCFieldDescriptor *f = &d->fields[i];
 		if (!field_is_set(f, message))

@@ -76,10 +76,11 @@ static int add_assignment(struct json *root, const char *word, struct err *err)
 {
 	char *path AUTO(free) = xstrdup(word);
 	char *value = strchr(path, '='), *rest = path;
+	struct json *leaf = NULL;
+
 	if (!value)
 		return err_set(err, ERR_INVALID, "\"%s\" is neither JSON nor path=value", word);
 	*value++ = '\0';
-	struct json *leaf = NULL;
 	if (*value != '{' && *value != '[')
 		leaf = json_string(value);
 	else if (json_parse(path, value, strlen(value), &leaf, err))
@@ -96,13 +97,15 @@ static int add_assignment(struct json *root, const char *word, struct err *err)
 static int request_from_words(char *const *words, int n, struct json **ret, struct err *err)
 {
 	struct json *root AUTO(json_free) = json_object();
+
 	for (int i = 0; i < n; i++) {
+		struct json *part AUTO(json_free) = NULL;
+
 		if (*words[i] != '{') {
 			if (add_assignment(root, words[i], err))
 				return -1;
 			continue;
 		}
-		struct json *part AUTO(json_free) = NULL;
 		if (json_parse("the request", words[i], strlen(words[i]), &part, err))
 			return -1;
 		json_merge_patch(root, part);
@@ -146,11 +149,12 @@ static void call_clear(struct client_call *c)
 static int call_run(struct client_call *c, struct rpc_client *client, int timeout_ms)
 {
 	struct rpc_answer answer = { .code = 0 };
+	ProtobufCMessage *m = NULL;
 	int64_t start = monotonic_ns();
 	int code =
 		rpc_client_call_bytes(client, c->method.path, c->in, c->n_in, timeout_ms, &answer);
+
 	c->ms = (double)(monotonic_ns() - start) / 1e6;
-	ProtobufCMessage *m = NULL;
 	if (code)
 		err_set(&c->err, (enum err_code)code, "%s", answer.text);
 	else if (!(m = protobuf_c_message_unpack(c->method.descriptor->output, NULL, answer.n,
@@ -226,7 +230,9 @@ static int one_call(const struct options *o, struct rpc_client *client, char *co
 static void print_stream_answer(struct client_call *c, const char *method)
 {
 	struct json *line AUTO(json_free) = json_object();
+	char *text AUTO(free) = NULL;
 	char ms[32];
+
 	snprintf(ms, sizeof(ms), "%.3f", c->ms);
 	json_set_str(line, "method", method);
 	json_set_str(line, "code", c->reply ? "OK" : err_code_name(c->err.code));
@@ -235,7 +241,7 @@ static void print_stream_answer(struct client_call *c, const char *method)
 		json_set(line, "reply", TAKE(c->reply));
 	else
 		json_set_str(line, "error", c->err.msg);
-	char *text AUTO(free) = json_print(line);
+	text = json_print(line);
 	puts(text);
 	fflush(stdout);
 }
@@ -245,14 +251,19 @@ static int stream(const struct options *o, struct rpc_client *client)
 {
 	char *line AUTO(free) = NULL;
 	size_t size = 0;
-	for (ssize_t n; (n = getline(&line, &size, stdin)) > 0;) {
-		line[strcspn(line, "\n")] = '\0';
-		char *space = strchr(line, ' ');
-		if (space)
-			*space++ = '\0';
+
+	while (getline(&line, &size, stdin) > 0) {
 		struct json *request AUTO(json_free) = NULL;
 		struct client_call c = { .reply = NULL };
-		const char *text = space ? space : "{}";
+		const char *text = "{}";
+		char *space;
+
+		line[strcspn(line, "\n")] = '\0';
+		space = strchr(line, ' ');
+		if (space) {
+			*space = '\0';
+			text = space + 1;
+		}
 		if (!json_parse("the request", text, strlen(text), &request, &c.err) &&
 		    !call_prepare(&c, line, request))
 			IGNORE_RESULT(call_run(&c, client, o->timeout_ms));
@@ -287,15 +298,19 @@ static void *caller_run(void *arg)
 
 static int rate(const struct options *o, char *const *words, int n)
 {
+	struct caller *callers AUTO(free) = xcalloc((size_t)o->parallel, sizeof(*callers));
 	struct json *request AUTO(json_free) = NULL;
 	struct client_call c = { .reply = NULL };
+	uint64_t calls = 0, failures = 0;
+	int64_t start;
+	double seconds;
+
 	if (request_from_words(words + 1, n - 1, &request, &c.err) ||
 	    call_prepare(&c, words[0], request)) {
 		fprintf(stderr, "%s\n", c.err.msg);
 		return 1;
 	}
-	struct caller *callers AUTO(free) = xcalloc((size_t)o->parallel, sizeof(*callers));
-	int64_t start = monotonic_ns();
+	start = monotonic_ns();
 	for (int i = 0; i < o->parallel; i++) {
 		callers[i] = (struct caller) {
 			.options = o,
@@ -306,14 +321,13 @@ static int rate(const struct options *o, char *const *words, int n)
 		if (pthread_create(&callers[i].thread, NULL, caller_run, &callers[i]))
 			abort();
 	}
-	uint64_t calls = 0, failures = 0;
 	for (int i = 0; i < o->parallel; i++) {
 		pthread_join(callers[i].thread, NULL);
 		calls += callers[i].calls;
 		failures += callers[i].failures;
 		rpc_client_free(callers[i].client);
 	}
-	double seconds = (double)(monotonic_ns() - start) / 1e9;
+	seconds = (double)(monotonic_ns() - start) / 1e9;
 	printf("{\"calls\":%llu,\"failures\":%llu,\"per_second\":%.0f}\n",
 	       (unsigned long long)calls, (unsigned long long)failures, (double)calls / seconds);
 	call_clear(&c);
@@ -390,6 +404,10 @@ int main(int argc, char **argv)
 	struct options o = { .endpoint = getenv("CSI_ENDPOINT"),
 		             .timeout_ms = 120 * 1000,
 		             .parallel = 1 };
+	struct err err = ERR_INIT;
+	struct rpc_client *client;
+	int status;
+
 	if (parse_options(argc, argv, &o))
 		return 2;
 	if (o.list) {
@@ -402,14 +420,12 @@ int main(int argc, char **argv)
 	}
 	if (o.rate_seconds > 0)
 		return rate(&o, argv + optind, argc - optind);
-	struct err err = ERR_INIT;
 	if (o.first && await_listener(&o, &err)) {
 		fprintf(stderr, "%s: %s\n", err_code_name(err.code), err.msg);
 		return 1;
 	}
-	struct rpc_client *client = new_client(&o);
-	int status =
-		o.stream ? stream(&o, client) : one_call(&o, client, argv + optind, argc - optind);
+	client = new_client(&o);
+	status = o.stream ? stream(&o, client) : one_call(&o, client, argv + optind, argc - optind);
 	rpc_client_free(client);
 	return status;
 }

@@ -25,10 +25,13 @@ static char *round_trip(const ProtobufCMessageDescriptor *d, const char *text, s
 	if (!message_from_json(d, in, &arena, &m, err)) {
 		size_t n = protobuf_c_message_get_packed_size(m);
 		uint8_t *bytes AUTO(free) = xmalloc(n + 1);
+		struct json *out AUTO(json_free) = NULL;
+		ProtobufCMessage *back;
+
 		protobuf_c_message_pack(m, bytes);
-		ProtobufCMessage *back = protobuf_c_message_unpack(d, NULL, n, bytes);
+		back = protobuf_c_message_unpack(d, NULL, n, bytes);
 		ck_assert_ptr_nonnull(back);
-		struct json *out AUTO(json_free) = message_to_json(back);
+		out = message_to_json(back);
 		result = json_print(out);
 		protobuf_c_message_free_unpacked(back, NULL);
 	}
@@ -69,8 +72,9 @@ START_TEST(what_is_read_comes_back)
 {
 	struct err err = ERR_INIT;
 	char *out AUTO(free) = round_trip(good[_i].d, good[_i].in, &err);
-	ck_assert_msg(out != NULL, "%s: %s", good[_i].what, err.msg);
 	const char *want = good[_i].out ? good[_i].out : good[_i].in;
+
+	ck_assert_msg(out != NULL, "%s: %s", good[_i].what, err.msg);
 	ck_assert_msg(str_eq(out, want), "%s: got %s", good[_i].what, out);
 }
 END_TEST
