@@ -31,7 +31,7 @@ BIN := $(OUT)/snap-csi-plugin
 CSTD    := -std=gnu17 -D_GNU_SOURCE
 # -Wcast-qual is left out: protobuf-c's initialisers cast const away (135 warnings from generated code).
 WARN    := -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wmissing-prototypes -Wstrict-prototypes -Wformat=2 \
-           -Wpointer-arith -Wwrite-strings -Wundef -Wswitch-enum -Wconversion -Wno-sign-conversion -Werror=implicit \
+           -Wpointer-arith -Wdeclaration-after-statement -Wwrite-strings -Wundef -Wswitch-enum -Wconversion -Wno-sign-conversion -Werror=implicit \
            -Werror=incompatible-pointer-types -Werror=int-conversion $(WERROR)
 WERROR  ?=
 LINKSEC := -pie -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--as-needed
@@ -152,7 +152,7 @@ TEST_LIB_OBJS := $(patsubst %.c,$(OUT)/%.o,$(wildcard test/lib/*.c))
 TEST_LIB := $(OUT)/test/libtest.a
 $(TEST_LIB): $(TEST_LIB_OBJS)
 	$(call say,AR,$@)
-	$(Q)rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
 # Unit tests: test/unit/<room>/test_<file>.c, one program each, linked with the archive and test/lib. Any other file of
 # such a folder is linked with each test of the folder.

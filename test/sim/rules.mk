@@ -1,22 +1,19 @@
 # snap-sim: all of it but main.c is also linked into its tests (test/sim/test).
 SIM_SRCS := $(filter-out test/sim/main.c test/sim/test/%,$(wildcard test/sim/*.c test/sim/*/*.c))
 SIM_OBJS := $(SIM_SRCS:%.c=$(OUT)/%.o)
-SIM      := $(OUT)/snap-sim
 SIM_LIBS := -lmicrohttpd -lcjson -lyaml -lpthread -lm
 
 .PHONY: sim sim-test
 ## sim: snap-sim, the fake cluster and DPU for tests and development (test/sim/README.md)
 sim: $(SIM)
 $(SIM): $(OUT)/test/sim/main.o $(SIM_OBJS) $(LIB)
-	$(call say,LINK,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) $(LINKSEC) $(LDFLAGS_$(FLAVOUR)) -o $@ $^ $(SIM_LIBS)
+	$(call link,$(SIM_LIBS))
 
 SIM_TEST_SRCS := $(wildcard test/sim/test/test_*.c)
 SIM_TEST_BINS := $(SIM_TEST_SRCS:%.c=$(OUT)/%)
 SIM_TEST_OBJS := $(patsubst %.c,$(OUT)/%.o,$(filter-out $(SIM_TEST_SRCS),$(wildcard test/sim/test/*.c)))
 $(OUT)/test/sim/test/test_%: $(OUT)/test/sim/test/test_%.o $(SIM_TEST_OBJS) $(SIM_OBJS) $(TEST_LIB) $(LIB)
-	$(call say,LINK,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) $(LINKSEC) $(LDFLAGS_$(FLAVOUR)) -o $@ $^ $(SIM_LIBS) -lcheck -lsubunit -lrt -lm
+	$(call link,$(SIM_LIBS) $(CHECK_LIBS))
 
 ## sim-test: the tests of snap-sim itself in one FLAVOUR
 # Naming the object files keeps make from removing them as intermediate.
