@@ -105,6 +105,7 @@ static bool takes_connections(int port)
 struct front front_start(const char *dir, const char *cert, int port, int backend_port,
                          const char *options)
 {
+	int64_t until;
 	struct front f = { .port = port ? port : free_port() };
 	char *command AUTO(free) = xasprintf(
 		"cd %s && exec setpriv --pdeathsig=TERM nghttpx --conf=/dev/null -n1 --no-ocsp "
@@ -113,7 +114,7 @@ struct front front_start(const char *dir, const char *cert, int port, int backen
 		"%s.pem",
 		dir, f.port, backend_port, options, cert, cert);
 	f.pid = start_process(command);
-	int64_t until = monotonic_ns() + READY_MS * INT64_C(1000000);
+	until = monotonic_ns() + READY_MS * INT64_C(1000000);
 	while (!takes_connections(f.port)) {
 		ck_assert_msg(monotonic_ns() < until && waitpid(f.pid, NULL, WNOHANG) == 0,
 		              "nghttpx (Debian package nghttp2-proxy) does not start");

@@ -68,11 +68,12 @@ static int start_server(pid_t *pid)
 
 static struct kube_wait *watch(struct kube_fake *f)
 {
+	int rc;
 	struct kube_wait *wait = NULL;
 	struct json *object = NULL;
 	struct err err = ERR_INIT;
 	ck_assert_int_eq(kube_wait_open(f->kube, &kind_volume, "ns", "a", &wait, &err), 0);
-	int rc = kube_wait_next(wait, deadline_in_ms(20000), &object, &err);
+	rc = kube_wait_next(wait, deadline_in_ms(20000), &object, &err);
 	ck_assert_msg(rc == 0, "%s", err.msg);
 	json_free(object);
 	return wait;
@@ -102,6 +103,9 @@ static void requests(struct kube_fake *f, int n)
 
 START_TEST(a_client_at_rest)
 {
+	char *url AUTO(free) = NULL;
+	struct front front;
+	struct kube_wait *wait;
 	pid_t server;
 	struct kube_fake f;
 	int port = start_server(&server);
@@ -109,11 +113,11 @@ START_TEST(a_client_at_rest)
 	kube_fake_start(&f, NULL);
 	certificate_authority(f.dir, "ca");
 	certificate(f.dir, "ca", "server", "IP:127.0.0.1");
-	struct front front = front_start(f.dir, "server", 0, port, "");
-	char *url AUTO(free) = xasprintf("https://127.0.0.1:%d", front.port);
+	front = front_start(f.dir, "server", 0, port, "");
+	url = xasprintf("https://127.0.0.1:%d", front.port);
 	kube_fake_config(&f, url, "    certificate-authority: ca.pem\n", "    token: t\n");
 	report("with a client that was not used");
-	struct kube_wait *wait = watch(&f);
+	wait = watch(&f);
 	sleep(1);
 	report("with an open watch over TLS");
 	requests(&f, 2000);

@@ -51,11 +51,12 @@ static void pair_close(struct pair *p)
 
 static void pair_open(struct relay *r)
 {
+	int server;
 	struct sockaddr_in address = loopback(r->target);
 	int client = accept4(r->listener, NULL, NULL, SOCK_CLOEXEC);
 	if (client < 0)
 		return;
-	int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	r->accepted++;
 	if (r->n == PAIRS_MAX || connect(server, (struct sockaddr *)&address, sizeof(address))) {
 		close(client);

@@ -23,6 +23,7 @@ struct front_world {
 
 static void world_start(struct front_world *w)
 {
+	char *url AUTO(free) = NULL;
 	struct err err = ERR_INIT;
 	struct json *none = NULL;
 	const char *const options[] = { "--bookmark-ms=200", "--bind-delay-ms=50",
@@ -32,7 +33,7 @@ static void world_start(struct front_world *w)
 	certificate_authority(w->fake.dir, "ca");
 	certificate(w->fake.dir, "ca", "server", "IP:127.0.0.1");
 	w->front = front_start(w->fake.dir, "server", 0, sim.port, "");
-	char *url AUTO(free) = xasprintf("https://127.0.0.1:%d", w->front.port);
+	url = xasprintf("https://127.0.0.1:%d", w->front.port);
 	kube_fake_config(&w->fake, url, "    certificate-authority: ca.pem\n", "");
 	/*
 	 * While one thread reads the new configuration, others still use the old one. So it is read
@@ -118,13 +119,15 @@ static int delete (struct front_world *w, const char *name, const char *uid)
 
 START_TEST(the_life_of_an_object)
 {
+	char *uid AUTO(free) = NULL;
+	struct kube_wait *wait;
 	struct front_world w;
 	struct err err = ERR_INIT;
 	struct json *got AUTO(json_free) = NULL, *patch AUTO(json_free) = json_object(),
 			 *again AUTO(json_free) = volume("pvc-1");
 	world_start(&w);
-	struct kube_wait *wait = wait_for(&w, "pvc-1");
-	char *uid AUTO(free) = create(&w, "pvc-1");
+	wait = wait_for(&w, "pvc-1");
+	uid = create(&w, "pvc-1");
 	kube_wait_expect(wait, uid);
 	ck_assert_int_eq(kube_create(w.fake.kube, &kind_volume, NS, again, deadline_in_ms(WAIT_MS),
 	                             &got, &err),
@@ -158,6 +161,7 @@ static int count(void *arg, const struct json *item, struct err *err)
 
 START_TEST(a_list_of_many_pages)
 {
+	int rc;
 	struct front_world w;
 	struct err err = ERR_INIT;
 	unsigned n = 0;
@@ -166,8 +170,8 @@ START_TEST(a_list_of_many_pages)
 		char *name AUTO(free) = xasprintf("pvc-%u", i);
 		free(create(&w, name));
 	}
-	int rc = kube_list(w.fake.kube, &kind_volume, NS, NULL, count, &n, deadline_in_ms(WAIT_MS),
-	                   &err);
+	rc = kube_list(w.fake.kube, &kind_volume, NS, NULL, count, &n, deadline_in_ms(WAIT_MS),
+	               &err);
 	ck_assert_msg(rc == 0, "%s", err.msg);
 	ck_assert_uint_eq(n, 9);
 	world_stop(&w);
@@ -215,12 +219,13 @@ END_TEST
 
 START_TEST(a_group_that_is_not_served_is_named_and_found_when_it_comes)
 {
+	struct kube_wait *wait;
 	struct front_world w;
 	struct err err = ERR_INIT;
 	struct json *object AUTO(json_free) = volume("pvc-1"), *ret AUTO(json_free) = NULL;
 	world_start(&w);
 	sim_fault("{\"resource\":\"dpuvolumes\",\"unserved\":true,\"times\":2}");
-	struct kube_wait *wait = wait_for(&w, "pvc-1");
+	wait = wait_for(&w, "pvc-1");
 	ck_assert_int_eq(kube_wait_next(wait, deadline_in_ms(WAIT_MS), &ret, &err), -1);
 	ck_assert_msg(err.code == ERR_PRECONDITION && strstr(err.msg, "storage.dpu.nvidia.com"),
 	              "%s", err.msg);

@@ -87,11 +87,12 @@ static void get_works(struct tls_world *w, const char *what)
 /* A watch that is open and has told the object's first state. */
 static struct kube_wait *watch(struct tls_world *w)
 {
+	int rc;
 	struct kube_wait *wait = NULL;
 	struct err err = ERR_INIT;
 	struct json *object AUTO(json_free) = NULL;
 	ck_assert_int_eq(kube_wait_open(w->fake.kube, &kind_volume, "ns", "a", &wait, &err), 0);
-	int rc = kube_wait_next(wait, deadline_in_ms(20000), &object, &err);
+	rc = kube_wait_next(wait, deadline_in_ms(20000), &object, &err);
 	ck_assert_msg(rc == 0, "%s", err.msg);
 	ck_assert(fake_http_wait_streams(w->fake.server, WATCH, 1));
 	return wait;
@@ -131,11 +132,14 @@ static struct http_stats stats(struct tls_world *w)
 
 START_TEST(a_watch_and_requests_share_one_http2_connection)
 {
+	struct kube_wait *wait;
 	struct tls_world w;
+	unsigned long before;
+
 	world_start(&w);
 	serve_object(&w, "1", "Pending", 0);
-	struct kube_wait *wait = watch(&w);
-	unsigned long before = stats(&w).http2;
+	wait = watch(&w);
+	before = stats(&w).http2;
 	for (int i = 0; i < 20; i++)
 		get_works(&w, "get");
 	fake_http_push(w.fake.server, WATCH, EVENT("MODIFIED", OBJECT("a", "2", "Bound")));
@@ -167,13 +171,14 @@ static void *many_thread(void *arg)
 
 START_TEST(a_hundred_and_fifty_parallel_requests_open_no_further_connection)
 {
+	struct kube_wait *wait;
 	struct tls_world w;
 	struct many m = { .w = &w, .lock = PTHREAD_MUTEX_INITIALIZER };
 	pthread_t threads[MANY];
 	struct kube_tuning patient = { .attempt_ms = 60000 };
 	world_start_tuned(&w, &patient);
 	serve_object(&w, "1", "Pending", 0);
-	struct kube_wait *wait = watch(&w);
+	wait = watch(&w);
 	for (int i = 0; i < MANY; i++)
 		ck_assert_int_eq(pthread_create(&threads[i], NULL, many_thread, &m), 0);
 	for (int i = 0; i < MANY; i++)
@@ -187,6 +192,7 @@ END_TEST
 
 START_TEST(a_request_out_of_time_ends_alone)
 {
+	struct kube_wait *wait;
 	struct tls_world w;
 	struct err err = ERR_INIT;
 	struct kube_tuning patient = { .attempt_ms = 20000 };
@@ -195,7 +201,7 @@ START_TEST(a_request_out_of_time_ends_alone)
 	fake_http_on(w.fake.server,
 	             (struct fake_reply) { .on = "GET " VOLUMES "/a", .hang = true, .times = 1 });
 	serve_object(&w, "1", "Pending", 0);
-	struct kube_wait *wait = watch(&w);
+	wait = watch(&w);
 	/* Long enough to be sent on a busy machine: this request takes the reply that hangs. */
 	ck_assert_int_eq(get(&w, 2000, &err), -1);
 	ck_assert_int_eq(err.code, ERR_DEADLINE);
@@ -210,6 +216,7 @@ END_TEST
 
 START_TEST(a_server_that_speaks_http1_only_gets_more_connections)
 {
+	struct kube_wait *wait;
 	struct tls_world w;
 	struct many m = { .w = &w, .lock = PTHREAD_MUTEX_INITIALIZER };
 	pthread_t threads[40];
@@ -218,7 +225,7 @@ START_TEST(a_server_that_speaks_http1_only_gets_more_connections)
 	w.front = front_start(w.fake.dir, "server", w.front.port, fake_http_port(w.fake.server),
 	                      "--npn-list=http/1.1");
 	serve_object(&w, "1", "Pending", 0);
-	struct kube_wait *wait = watch(&w);
+	wait = watch(&w);
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
 		ck_assert_int_eq(pthread_create(&threads[i], NULL, many_thread, &m), 0);
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
@@ -249,18 +256,21 @@ START_TEST(only_the_given_certificates_are_trusted)
 		{ "not looked at", "    insecure-skip-tls-verify: true\n", "DNS:x", true },
 	};
 	struct tls_world w;
+
 	world_start(&w);
 	serve_object(&w, "1", "Pending", 0);
 	certificate_authority(w.fake.dir, "other");
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		int rc;
+		unsigned requests;
 		struct err err = ERR_INIT;
 		front_stop(&w.front);
 		certificate(w.fake.dir, "ca", "server", rows[i].name);
 		w.front = front_start(w.fake.dir, "server", w.front.port,
 		                      fake_http_port(w.fake.server), "");
 		config(&w, w.front.port, rows[i].cluster, TOKEN);
-		unsigned requests = fake_http_count(w.fake.server, "*");
-		int rc = get(&w, 20000, &err);
+		requests = fake_http_count(w.fake.server, "*");
+		rc = get(&w, 20000, &err);
 		ck_assert_msg(rc == (rows[i].good ? 0 : -1), "%s: %s", rows[i].what, err.msg);
 		if (rows[i].good)
 			continue;
@@ -288,9 +298,12 @@ static void make_system_store(struct tls_world *w)
 
 START_TEST(a_certificate_of_the_system_store_is_refused_when_a_ca_is_given)
 {
-	SKIP_UNLESS_ROOT("a mount namespace with another /etc/ssl/certs");
-	struct tls_world w;
 	struct err err = ERR_INIT;
+	struct tls_world w;
+	struct kube_options options;
+	char *command AUTO(free) = NULL;
+
+	SKIP_UNLESS_ROOT("a mount namespace with another /etc/ssl/certs");
 	world_start(&w);
 	w.fake.kube = kube_free(w.fake.kube); /* unshare() is for a process with one thread */
 	serve_object(&w, "1", "Pending", 0);
@@ -300,14 +313,14 @@ START_TEST(a_certificate_of_the_system_store_is_refused_when_a_ca_is_given)
 	make_system_store(&w);
 	w.front = front_start(w.fake.dir, "server", 0, fake_http_port(w.fake.server), "");
 	config(&w, w.front.port, "", TOKEN);
-	struct kube_options options = { .kubeconfig = w.fake.kubeconfig };
+	options = (struct kube_options) { .kubeconfig = w.fake.kubeconfig };
 	ck_assert_int_eq(kube_new(&options, &w.fake.kube, &err), 0);
 	get_works(&w, "the store is used when no CA is given");
 
 	config(&w, w.front.port, w.ca, TOKEN);
 	ck_assert_int_eq(get(&w, 20000, &err), -1);
 	ck_assert_msg(strstr(err.msg, "certificate") != NULL, "%s", err.msg);
-	char *command AUTO(free) = xasprintf("rm -r %s/store", w.fake.dir);
+	command = xasprintf("rm -r %s/store", w.fake.dir);
 	umount2("/etc/ssl/certs", MNT_DETACH);
 	shell(command);
 	world_stop(&w);
@@ -335,13 +348,17 @@ END_TEST
 
 START_TEST(a_rotated_ca_is_followed_and_the_watch_moves)
 {
+	char *command AUTO(free) = NULL;
+	unsigned long generations;
+	struct kube_wait *wait;
 	struct tls_world w;
+
 	world_start(&w);
 	serve_object(&w, "1", "Pending", 0);
-	struct kube_wait *wait = watch(&w);
-	unsigned long generations = stats(&w).generations;
+	wait = watch(&w);
+	generations = stats(&w).generations;
 
-	char *command AUTO(free) = xasprintf("cd %s && rm ca.pem", w.fake.dir);
+	command = xasprintf("cd %s && rm ca.pem", w.fake.dir);
 	front_stop(&w.front);
 	shell(command);
 	certificate_authority(w.fake.dir, "ca");
@@ -361,16 +378,19 @@ END_TEST
 
 START_TEST(a_rotated_token_needs_no_new_connection)
 {
+	char *seen AUTO(free) = NULL;
+	unsigned long generations;
 	struct tls_world w;
+
 	world_start(&w);
 	serve_object(&w, "1", "Pending", 0);
 	kube_fake_file(&w.fake, "token", "first");
 	config(&w, w.front.port, w.ca, "    tokenFile: token\n");
 	get_works(&w, "first");
-	unsigned long generations = stats(&w).generations;
+	generations = stats(&w).generations;
 	kube_fake_file(&w.fake, "token", "second");
 	get_works(&w, "second");
-	char *seen AUTO(free) = fake_http_last(w.fake.server, "GET " VOLUMES "/a");
+	seen = fake_http_last(w.fake.server, "GET " VOLUMES "/a");
 	ck_assert_msg(strcasestr(seen, "authorization: Bearer second\r\n") != NULL, "%s", seen);
 	ck_assert_uint_eq(stats(&w).generations, generations);
 	ck_assert_uint_eq(stats(&w).connections, 1);
@@ -380,16 +400,20 @@ END_TEST
 
 START_TEST(a_hung_peer_is_left_and_the_watch_with_it)
 {
+	struct relay *relay;
+	unsigned connections;
+	struct kube_wait *wait;
+	int64_t before;
 	struct tls_world w;
 	struct kube_tuning t = { .http = { .silence_ms = 1500 }, .attempt_ms = 1000 };
 	world_start_tuned(&w, &t);
-	struct relay *relay = relay_start(w.front.port);
+	relay = relay_start(w.front.port);
 	config(&w, relay_port(relay), w.ca, TOKEN);
 	serve_object(&w, "1", "Pending", 0);
-	struct kube_wait *wait = watch(&w);
-	unsigned connections = relay_connections(relay);
+	wait = watch(&w);
+	connections = relay_connections(relay);
 	relay_freeze(relay);
-	int64_t before = monotonic_ns();
+	before = monotonic_ns();
 	get_works(&w, "the peer hangs, another connection works");
 	ck_assert_int_lt((monotonic_ns() - before) / 1000000, 20000);
 	ck_assert_uint_gt(relay_connections(relay), connections);
@@ -405,13 +429,15 @@ END_TEST
 
 START_TEST(a_watch_on_a_hung_peer_is_opened_again_without_any_request)
 {
+	struct relay *relay;
+	struct kube_wait *wait;
 	struct tls_world w;
 	struct kube_tuning t = { .watch_silence_ms = 2000 };
 	world_start_tuned(&w, &t);
-	struct relay *relay = relay_start(w.front.port);
+	relay = relay_start(w.front.port);
 	config(&w, relay_port(relay), w.ca, TOKEN);
 	serve_object(&w, "1", "Pending", 0);
-	struct kube_wait *wait = watch(&w);
+	wait = watch(&w);
 	relay_freeze(relay);
 	ck_assert(fake_http_wait(w.fake.server, WATCH, 2));
 	push_until_told(&w, wait);
@@ -429,6 +455,7 @@ END_TEST
  */
 START_TEST(a_goaway_with_an_open_watch_holds_nothing_up)
 {
+	struct kube_wait *wait;
 	struct tls_world w;
 	struct many m = { .w = &w, .lock = PTHREAD_MUTEX_INITIALIZER };
 	pthread_t threads[MANY];
@@ -437,7 +464,7 @@ START_TEST(a_goaway_with_an_open_watch_holds_nothing_up)
 	w.front = front_start(w.fake.dir, "server", w.front.port, fake_http_port(w.fake.server),
 	                      "--frontend-max-requests=20");
 	serve_object(&w, "1", "Pending", 0);
-	struct kube_wait *wait = watch(&w);
+	wait = watch(&w);
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
 		ck_assert_int_eq(pthread_create(&threads[i], NULL, many_thread, &m), 0);
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
@@ -462,6 +489,8 @@ static void *soak_thread(void *arg)
 	struct soak *s = arg;
 	char *name AUTO(free) = xasprintf("s%u", s->id);
 	for (unsigned i = 0; i < s->rounds; i++) {
+		char *event AUTO(free) = NULL;
+		int rc;
 		struct err err = ERR_INIT;
 		struct json *object AUTO(json_free) = NULL, *state AUTO(json_free) = NULL;
 		struct kube_wait *wait AUTO(kube_wait_close) = NULL;
@@ -470,11 +499,11 @@ static void *soak_thread(void *arg)
 		ck_assert_int_eq(kube_get(s->w->fake.kube, &kind_volume, "ns", "a",
 		                          deadline_in_ms(30000), &object, &err),
 		                 0);
-		char *event AUTO(free) = xasprintf(EVENT("ADDED", OBJECT("s%u", "%u", "Bound")),
-		                                   s->id, 1000 + s->id * 1000 + i);
+		event = xasprintf(EVENT("ADDED", OBJECT("s%u", "%u", "Bound")), s->id,
+		                  1000 + s->id * 1000 + i);
 		ck_assert(fake_http_wait_streams(s->w->fake.server, WATCH, 1));
 		fake_http_push(s->w->fake.server, WATCH, event);
-		int rc = kube_wait_next(wait, deadline_in_ms(30000), &state, &err);
+		rc = kube_wait_next(wait, deadline_in_ms(30000), &state, &err);
 		ck_assert_msg(rc == 0, "%s", err.msg);
 	}
 	return NULL;
@@ -482,12 +511,13 @@ static void *soak_thread(void *arg)
 
 START_TEST(many_threads_create_and_wait_at_once)
 {
+	struct kube_wait *wait;
 	struct tls_world w;
 	pthread_t threads[8];
 	struct soak s[8];
 	world_start(&w);
 	serve_object(&w, "1", "Pending", 0);
-	struct kube_wait *wait = watch(&w);
+	wait = watch(&w);
 	for (unsigned i = 0; i < ARRAY_LEN(threads); i++) {
 		s[i] = (struct soak) { .w = &w, .id = i, .rounds = 30 };
 		ck_assert_int_eq(pthread_create(&threads[i], NULL, soak_thread, &s[i]), 0);

@@ -23,15 +23,20 @@ struct rpc_fixture {
 void rpc_fixture_init(struct rpc_fixture *f);  /* directory and options */
 void rpc_fixture_start(struct rpc_fixture *f); /* server and client in this process */
 void rpc_fixture_clear(struct rpc_fixture *f);
-/* SETUP(f): a started fixture that is cleared when the test returns. */
 static inline void rpc_fixture_clear_p(struct rpc_fixture *f)
 {
 	rpc_fixture_clear(f);
 }
+static inline bool rpc_fixture_set_up(struct rpc_fixture *f)
+{
+	rpc_fixture_init(f);
+	rpc_fixture_start(f);
+	return true;
+}
+/* Declares a started fixture that is cleared when the test returns. */
 #define SETUP(f)                                      \
 	struct rpc_fixture f AUTO(rpc_fixture_clear); \
-	rpc_fixture_init(&f);                         \
-	rpc_fixture_start(&f)
+	const bool f##_is_up __attribute__((unused)) = rpc_fixture_set_up(&f)
 
 /*
  * Calls NodeStageVolume; returns the code, the text goes to `text` (may be NULL, else 1100 bytes).

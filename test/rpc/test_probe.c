@@ -67,9 +67,9 @@ START_TEST(a_driver_that_hangs_is_refused_at_the_deadline)
 {
 	struct rpc_fixture f AUTO(rpc_fixture_clear);
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd AUTO(fd) = socket(AF_UNIX, SOCK_STREAM, 0);
 
 	rpc_fixture_init(&f);
-	int fd AUTO(fd) = socket(AF_UNIX, SOCK_STREAM, 0);
 	memcpy(address.sun_path, f.path, strlen(f.path) + 1);
 	ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
 	ck_assert_int_eq(listen(fd, 4), 0);

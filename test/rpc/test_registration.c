@@ -77,12 +77,18 @@ static void world_clear_p(struct kubelet_side *w)
 	rmdir(w->dir);
 }
 
-/* A world with kubelet's folder and the socket in it. */
-#define SERVED(w)                                                      \
-	struct kubelet_side w __attribute__((cleanup(world_clear_p))); \
-	world_init(&w);                                                \
-	ck_assert_int_eq(mkdir(w.registry, 0755), 0);                  \
-	world_start(&w)
+static bool world_serve(struct kubelet_side *w)
+{
+	world_init(w);
+	ck_assert_int_eq(mkdir(w->registry, 0755), 0);
+	world_start(w);
+	return true;
+}
+
+/* Declares a world with kubelet's folder and the socket in it. */
+#define SERVED(w)                                \
+	struct kubelet_side w AUTO(world_clear); \
+	const bool w##_serves __attribute__((unused)) = world_serve(&w)
 
 static int get_info(struct kubelet_side *w, Pluginregistration__PluginInfo **ret)
 {
@@ -189,7 +195,7 @@ END_TEST
 
 START_TEST(a_folder_that_is_not_there_yet_is_waited_for)
 {
-	struct kubelet_side w __attribute__((cleanup(world_clear_p)));
+	struct kubelet_side w AUTO(world_clear);
 
 	world_init(&w);
 	world_start(&w);
