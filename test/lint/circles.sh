@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# No circles between files of src: when a.c uses a function or variable of b.c, b.c uses none of a.c, not even by way of
+# No circles between files of src, nor between those of test/sim: when a.c uses a function or variable of b.c, b.c uses none of a.c, not even by way of
 # other files. The symbols of the object files tell who uses what; `make lint` builds them first. Headers that include
 # each other are a circle too. Of each group of files that depend on each other the shortest circle is printed.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 objects=${OBJECTS:-build/debug}
-[ -n "${OBJECTS-}" ] || make --no-print-directory -s "$objects/libsnapcsi.a" FLAVOUR=debug || exit 1
+[ -n "${OBJECTS-}" ] || make --no-print-directory -s "$objects/libsnapcsi.a" "$objects/snap-sim" FLAVOUR=debug || exit 1
 bad=0
 
 # Reads lines "user definer symbol" (headers: without the symbol). Fails when there is a circle.
@@ -48,16 +48,16 @@ circles() {
 }
 
 # nm prints "src/a.o: name letter ..."; U is a use. Objects whose source is gone are not asked.
-objects_of_src() {
-	find src -name '*.c' | sort | while read -r file; do
+objects() {
+	find src test/sim -name '*.c' ! -path 'test/sim/test/*' | sort | while read -r file; do
 		[ ! -e "$objects/${file%.c}.o" ] || echo "$objects/${file%.c}.o"
 	done
 }
-objects_of_src | xargs nm --print-file-name --format=posix --extern-only | awk -v objects="$objects/" '
+objects | xargs nm --print-file-name --format=posix --extern-only | awk -v objects="$objects/" '
 { sub(/\.o:$/, ".c", $1); print ($3 == "U" ? "use" : "define"), $2, substr($1, length(objects) + 1) }' | sort | awk '
 $1 == "define" { definer[$2] = $3 }
 $1 == "use" && $2 in definer { print $3, definer[$2], $2 }' | circles || bad=1
 
-grep -rHoE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"[^"]+\.h"' src --include='*.h' | sort |
-	sed -E 's|^([^:]*):[^"]*"([^"]+)"|\1 src/\2 (include)|' | circles || bad=1
+grep -rHoE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"[^"]+\.h"' src test/sim --include='*.h' | sort |
+	sed -E 's|^([^:]*):[^"]*"([^"]+)"|\1 src/\2 (include)|; s|src/test/|test/|' | circles || bad=1
 exit $bad

@@ -5,7 +5,7 @@ $(OUT)/test/lint/flags_table: $(OUT)/test/lint/flags_table.o $(LIB)
 .PHONY: lint format readme
 ## lint: every check of test/lint: arrows, circles, banned functions, layout, cppcheck, shellcheck, documents (25 s)
 lint:
-	$(Q)$(MAKE) --no-print-directory FLAVOUR=debug $(BUILD)/debug/test/lint/flags_table
+	$(Q)$(MAKE) --no-print-directory FLAVOUR=debug $(BUILD)/debug/test/lint/flags_table $(BUILD)/debug/snap-sim
 	$(Q)FLAGS_TABLE=$(BUILD)/debug/test/lint/flags_table OBJECTS=$(BUILD)/debug test/lint/run.sh
 
 ## format: lay out the C files as .clang-format says
