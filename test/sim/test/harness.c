@@ -5,10 +5,13 @@
 #include <check.h>
 #include <poll.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/deadline.h"
+#include "common/file.h"
 #include "common/mem.h"
 #include "test/sim/api/watch.h"
+#include "test/sim/fabric/state_dir.h"
 #include "test/sim/life.h"
 #include "test/sim/server/route.h"
 
@@ -236,4 +239,26 @@ void world_fault(struct sim_world *w, const char *spec)
 void world_heal(struct sim_world *w)
 {
 	world_ok(w, "DELETE", "/sim/faults", NULL, 200);
+}
+
+/* ---- the state directory ---- */
+
+bool loop_is_below(unsigned number, const char *dir)
+{
+	char *path AUTO(free) = xasprintf("/sys/dev/block/7:%u/loop/backing_file", number);
+	char *text AUTO(free) = NULL;
+	struct err err = ERR_INIT;
+
+	return file_read_line(path, 4096, &text, &err) == 0 && str_has_prefix(text, dir);
+}
+
+void state_remove(const char *base, const char *state)
+{
+	struct state_dir leftovers;
+	struct err err = ERR_INIT;
+
+	if (geteuid() == 0 && state_dir_open(state, &leftovers, &err) == 0)
+		state_dir_close(&leftovers);
+	rmdir(state);
+	rmdir(base);
 }

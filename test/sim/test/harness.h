@@ -86,3 +86,11 @@ struct json *world_attached(struct sim_world *w, const char *attachment);
 /* Adds a fault or a list of them, removes all faults. */
 void world_fault(struct sim_world *w, const char *spec);
 void world_heal(struct sim_world *w);
+
+/* Whether the loop device has an image below dir: another program may have taken it since. */
+bool loop_is_below(unsigned number, const char *dir);
+/*
+ * Removes base and base's state directory. A failed test leaves devices; as root, the state
+ * directory is opened first, which removes them.
+ */
+void state_remove(const char *base, const char *state);

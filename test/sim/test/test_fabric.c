@@ -522,73 +522,6 @@ START_TEST(devices_misbehave_as_told)
 }
 END_TEST
 
-/* ---- the state directory ---- */
-
-/* Whether the loop device has one of our images: another program may have taken it since. */
-static bool loop_has_ours(unsigned number)
-{
-	char *path AUTO(free) = xasprintf("/sys/dev/block/7:%u/loop/backing_file", number);
-	char *text AUTO(free) = NULL;
-	struct err err = ERR_INIT;
-
-	return file_read_line(path, 4096, &text, &err) == 0 && str_has_prefix(text, base);
-}
-
-START_TEST(what_a_killed_process_left_is_removed)
-{
-	char *image AUTO(free) = NULL;
-	char *rest AUTO(free) = xasprintf("%s/one", state);
-	struct state_dir first, second;
-	struct loopdev loop;
-	struct err err = ERR_INIT;
-
-	SKIP_UNLESS_LOOP();
-	ck_assert_msg(state_dir_open(state, &first, &err) == 0, "%s", err.msg);
-	image = state_dir_image(&first, "ns", "v");
-	ck_assert_int_eq(file_replace(image, "", 0, 0600, &err), 0);
-	ck_assert_int_eq(truncate(image, 1024 * 1024), 0);
-	ck_assert_msg(loopdev_attach(image, 512, &loop, &err) == 0, "%s", err.msg);
-	ck_assert_int_eq(dir_make(rest, 0755, &err), 0);
-	ck_assert(loopdev_is_over(image));
-	ck_assert_int_eq(state_dir_open(state, &second, &err), -1);
-	ck_assert_ptr_nonnull(strstr(err.msg, "in use by another snap-sim (process "));
-	err_clear(&err);
-	close(first.lock_fd); /* as the kernel does for a killed process */
-	ck_assert_msg(state_dir_open(state, &second, &err) == 0, "%s", err.msg);
-	ck_assert(!path_exists(image));
-	ck_assert(!path_exists(rest));
-	state_dir_close(&second);
-	free(first.path);
-	ck_assert(!loop_has_ours(loop.number));
-}
-END_TEST
-
-START_TEST(directories_that_cannot_be_used_are_refused)
-{
-	char *dir AUTO(free) = xasprintf("%s/other", base);
-	char *file AUTO(free) = xasprintf("%s/file", dir);
-	char *want AUTO(free) = xasprintf("is on the mount %s, which has the option nodev", dir);
-	struct state_dir s;
-	struct err err = ERR_INIT;
-	int rc;
-
-	SKIP_UNLESS_ROOT("mounts a tmpfs");
-	ck_assert_int_eq(dir_make(dir, 0755, &err), 0);
-	ck_assert_int_eq(file_replace(file, "", 0, 0600, &err), 0);
-	ck_assert_int_eq(state_dir_open(dir, &s, &err), -1);
-	ck_assert_ptr_nonnull(strstr(err.msg, "has files that are not snap-sim's (file ...)"));
-	err_clear(&err);
-	ck_assert(path_exists(file));
-	ck_assert_int_eq(mount("none", dir, "tmpfs", MS_NODEV, ""), 0);
-	rc = state_dir_open(dir, &s, &err);
-	umount2(dir, MNT_DETACH);
-	ck_assert_int_eq(rc, -1);
-	ck_assert_msg(strstr(err.msg, want), "%s", err.msg);
-	unlink(file);
-	rmdir(dir);
-}
-END_TEST
-
 START_TEST(everything_is_gone_at_the_end)
 {
 	char *image AUTO(free) = xasprintf("%s/images/" NS ".v", state);
@@ -607,7 +540,7 @@ START_TEST(everything_is_gone_at_the_end)
 		ck_assert(loopdev_is_over(image));
 	}
 	ck_assert(!path_exists(state));
-	ck_assert(!loop_has_ours(minor(st.st_rdev)));
+	ck_assert(!loop_is_below(minor(st.st_rdev), base));
 }
 END_TEST
 
@@ -622,14 +555,7 @@ static int make_base(int argc, char **argv)
 
 static void remove_base(void)
 {
-	struct state_dir leftovers;
-	struct err err = ERR_INIT;
-
-	/* A failed test leaves devices; the next start with this --state removes them. */
-	if (geteuid() == 0 && state_dir_open(state, &leftovers, &err) == 0)
-		state_dir_close(&leftovers);
-	rmdir(state);
-	rmdir(base);
+	state_remove(base, state);
 }
 
 SUITE_AROUND("sim fabric", 60, make_base, remove_base, the_tree_has_the_shape_of_recorded_ones,
@@ -641,5 +567,4 @@ SUITE_AROUND("sim fabric", 60, make_base, remove_base, the_tree_has_the_shape_of
              data_survive_detaching_and_go_with_the_volume,
              a_disk_that_is_still_open_is_not_attached_again, a_disk_grows_where_it_is,
              a_hot_plugged_function_is_there_while_it_has_a_volume, devices_misbehave_as_told,
-             what_a_killed_process_left_is_removed, directories_that_cannot_be_used_are_refused,
              everything_is_gone_at_the_end);
