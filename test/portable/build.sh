@@ -7,7 +7,7 @@
 # What is mounted is mounted in a mount namespace of this script, and goes with it.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-suite=$1 mirror=${2-${DEBIAN_MIRROR:-http://deb.debian.org/debian}} components=${3-main} script=${4-}
+suite=$1 mirror=${2-${DEBIAN_MIRROR-}} components=${3-main} script=${4-}
 if [ "$(id -u)" -ne 0 ]; then
 	echo "SKIP: $suite: a root folder by debootstrap needs root"
 	echo "$suite: 0 passed, 0 failed"
@@ -42,7 +42,7 @@ check() { # what, command...
 make_root() {
 	rm -rf --one-file-system "$root"
 	if [ ! -e "$base" ]; then
-		debootstrap --variant=minbase --components="$components" "$suite" "$root" "$mirror" ${script:+"$script"} || return 1
+		debootstrap --variant=minbase --components="$components" "$suite" "$root" ${mirror:+"$mirror"} ${script:+"$script"} || return 1
 		tar -C "$root" -cf "$base.new" . && mv "$base.new" "$base"
 	else
 		mkdir -p "$root" && tar -C "$root" -xf "$base"
