@@ -7,8 +7,7 @@
  */
 #include "controller/volume_undo.h"
 
-#include <assert.h>
-
+#include "common/mem.h"
 #include "controller/attachments.h"
 #include "controller/record.h"
 
@@ -65,7 +64,8 @@ int volume_undo(const struct controller *c, const char *name, bool was_bound, st
 
 	if (code_is_open(err->code) || err->code == ERR_EXISTS)
 		return -1;
-	assert(reason);
+	if (!reason)
+		reason = xstrdup(err->msg);
 	rc = kube_get(c->kube, a->kind, c->namespace, a->name, a->d, &left, &second);
 	/* PRECONDITION: the kind is not served, so there is no object of it. */
 	if (rc == KUBE_ABSENT || (rc < 0 && second.code == ERR_PRECONDITION))
