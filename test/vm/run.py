@@ -9,6 +9,7 @@ What the scenarios record of faults and answers is compared with docs/faults.md;
 """
 import argparse
 import os
+import signal
 import sys
 import time
 import traceback
@@ -25,7 +26,7 @@ import scenarios_prepare  # noqa: F401  pylint: disable=unused-import
 import scenarios_readonly  # noqa: F401  pylint: disable=unused-import
 from kubelet import load_messages
 from scenario import SCENARIOS
-from vm import Namespace
+from vm import GuestError, Namespace
 from world import World
 
 UUID = "{0}{0}{0}{0}{0}{0}{0}{0}-aaaa-4bbb-8ccc-00000000000{0}"
@@ -106,26 +107,60 @@ def run_world(name, scenarios, options, messages, table):
         return
     with open(image + "/release", encoding="utf-8") as f:
         kernel = f.read().strip()
-    named = namespaces()
-    began = time.monotonic()
-    with World(image, options.binary, messages, list(named.values()), **extra) as world:
-        world.ns = named
-        print(f"      {name}: booted in {world.vm.boot_seconds:.1f} s, ready in {time.monotonic() - began:.1f} s")
-        for function in scenarios:
-            began = time.monotonic()
-            world.faults = faults.Recorder(options.faults, KERNELS[suite], multipath(name))
-            try:
-                function(world)
-                world.verify()
-                table.row(function.__doc__, name, kernel, "ok", time.monotonic() - began)
-            except Exception:  # pylint: disable=broad-except
-                table.row(function.__doc__, name, kernel, "FAIL", time.monotonic() - began)
-                traceback.print_exc()
-                print("driver's log:\n" + "\n".join(world.log().splitlines()[-25:]), flush=True)
-                world.reset()
+    world_run = WorldRun(name, kernel, options, messages, table)
+    while scenarios:
+        scenarios = world_run.run(image, namespaces(), extra, scenarios)
+
+
+class WorldRun:
+    """Runs the scenarios of one world. A scenario that fails may leave anything behind, so a new guest runs the rest."""
+
+    def __init__(self, name, kernel, options, messages, table):
+        self.name, self.kernel, self.options, self.messages, self.table = name, kernel, options, messages, table
+        self.repeated, self.failed_after = set(), 0
+
+    def run(self, image, named, extra, scenarios):
+        """Boots a guest and runs scenarios until one fails; the scenarios that are left."""
+        began = time.monotonic()
+        with World(image, self.options.binary, self.messages, list(named.values()), **extra) as world:
+            world.ns = named
+            print(f"      {self.name}: booted in {world.vm.boot_seconds:.1f} s, ready in {time.monotonic() - began:.1f} s")
+            for i, function in enumerate(scenarios):
+                if not self.passes(world, function):
+                    return scenarios[i + self.is_done(world, function):]
+        return []
+
+    def passes(self, world, function):
+        began = time.monotonic()
+        world.faults = faults.Recorder(self.options.faults, KERNELS[WORLDS[self.name][0]], multipath(self.name))
+        try:
+            function(world)
+            world.verify()
+        except Exception:  # pylint: disable=broad-except
+            traceback.print_exc()
+            self.failed_after = time.monotonic() - began
+            return False
+        self.table.row(function.__doc__, self.name, self.kernel, "ok", time.monotonic() - began)
+        return True
+
+    def is_done(self, world, function):
+        """After a failure. False: the guest's own kernel was at fault, and the scenario runs once more."""
+        deadlock = ""
+        try:
+            print("driver's log:\n" + "\n".join(world.log().splitlines()[-25:]), flush=True)
+            deadlock = world.vm.kernel_deadlock()
+        except (OSError, GuestError) as error:
+            print(f"the guest does not answer: {error}", flush=True)
+        if deadlock and function not in self.repeated:
+            self.repeated.add(function)
+            print(f"      {self.name}: once more in a new guest: {deadlock}", flush=True)
+            return False
+        self.table.row(function.__doc__, self.name, self.kernel, "FAIL", self.failed_after)
+        return True
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the guest ends with us
     parser = argparse.ArgumentParser()
     parser.add_argument("--images", required=True)
     parser.add_argument("--binary", required=True)

@@ -164,6 +164,17 @@ class VM:
             raise GuestError(f"exit {rc} of: {script[:300]}\n{text}")
         return text.strip("\n") if check else (rc, text.strip("\n"))
 
+    def kernel_deadlock(self):
+        """What the guest's kernel waits for in vain after an NVMe timeout, or "". In Linux 6.1 the timeout's own work
+        sometimes waits for ever for a request that only that work could end (blk_mq_tagset_wait_completed_request()
+        below nvme_timeout()); nothing in user space ends that."""
+        stacks = ("for p in /proc/[0-9]*; do grep -q nvme_timeout $p/stack 2>/dev/null &&"
+                  " grep -o blk_mq_tagset_wait_completed_request $p/stack; done; true")
+        if not self.sh(stacks):
+            return ""
+        time.sleep(10)
+        return "deadlock in the guest's nvme_timeout()" if self.sh(stacks) else ""
+
     def qmp(self, command, **arguments):
         with socket.socket(socket.AF_UNIX) as s:
             s.connect(os.path.join(self.dir, "qmp.sock"))

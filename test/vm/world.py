@@ -111,19 +111,6 @@ class World:
         ns.blank()
         self.attach(ns, vf)
 
-    def reset(self):
-        """After a failed scenario: removes all mounts and attachments, whatever state it left."""
-        self.vm.sh("for i in 1 2 3; do awk '$5 ~ \"^/var/lib/kubelet/\" {print $5}' /proc/self/mountinfo | sort -r |"
-                   " while read -r m; do umount -l $m; done; done", check=False)
-        for ns in self.ns.values():
-            for vf in range(-1, self.vm.vfs[ns.pf]):
-                self.vm.sh(f"detach {self.pf[ns.pf]} {ns.nsid} {vf + 1} 2>/dev/null", check=False)
-        for name in self.ns:
-            self.blank(name)
-        self.vm.sh("for f in /sys/bus/pci/devices/*/driver_override; do echo >$f; done")
-        if self.vm.sh("kill -0 $(cat /tmp/driver.pid)", check=False)[0]:
-            self.start_driver()
-
     def verify(self):
         """After every scenario: no mount, no driver_override and no formatting record is left, and the driver serves."""
         self.check(not self.mounts(), "left mounted: " + "\n".join(self.mounts()))
