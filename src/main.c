@@ -262,7 +262,6 @@ static int start(struct program *p, struct err *err)
 		.path = p->flags.socket_path,
 		.socket_mode = p->flags.socket_mode,
 		.socket_group = p->flags.socket_gid,
-		.max_workers = (unsigned)p->flags.workers,
 	};
 
 	add_identity(p);

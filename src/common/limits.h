@@ -9,11 +9,14 @@
 #define LIMIT_RPC_MESSAGE (1024 * 1024)   /* one request */
 #define LIMIT_RPC_ARENA (8 * 1024 * 1024) /* memory that one request may unpack to */
 #define LIMIT_RPC_METADATA (16 * 1024)    /* HTTP/2 headers of one call */
-#define LIMIT_RPC_STREAMS 128             /* calls on one connection at the same time */
 #define LIMIT_RPC_CONNECTIONS 64          /* open at the same time */
+/*
+ * Calls that run or wait at the same time, a thread each: the 2,000 claims of a big controller, or
+ * several calls for each of a node's 250 volumes. One that waits costs 20 KB, so all of them 80 MB.
+ */
+#define LIMIT_RPC_CALLS 4096
+#define LIMIT_RPC_STREAMS LIMIT_RPC_CALLS /* of them on one connection: a sidecar has one only */
 #define LIMIT_RPC_PREFACE_MS 5000         /* a client sends the HTTP/2 preface by then */
-#define LIMIT_RPC_QUEUE 256               /* calls that wait for a worker */
-#define LIMIT_RPC_WORKERS 16              /* calls that run at the same time, without --workers */
 #define LIMIT_FIELD_PATH 4096             /* with a NUL, as PATH_MAX */
 #define LIMIT_FIELD_NODE_ID 256
 #define LIMIT_FIELD_NAME 253 /* volume_id, name: a DPUVolume name */

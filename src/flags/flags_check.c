@@ -159,7 +159,6 @@ static void check_ranges(const struct flags *f, struct strs *errors)
 	} ranges[] = {
 		{ "max-volumes-per-node", f->max_volumes_per_node, 0, INT32_MAX },
 		{ "max-concurrent-formats", f->max_concurrent_formats, 1, 64 },
-		{ "workers", f->workers, 1, 256 },
 		{ "kube-api-burst", f->kube_api_burst, 1, 1000000 },
 		{ "v", f->verbosity, 0, INT32_MAX },
 	};

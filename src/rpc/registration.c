@@ -100,7 +100,6 @@ static int serve(struct registration *r, struct err *err)
 		.path = r->path,
 		.socket_mode = 0600,
 		.socket_group = (gid_t)-1,
-		.max_workers = 1,
 	};
 
 	if (rpc_server_start(&options, &r->service, 1, &r->server, err))

@@ -2,7 +2,7 @@
 /*
  * The gRPC server: its parts, its start and its stop. (The life of a call: rpc_server_call.c.)
  *
- * Threads: gRPC's own, the poller, the listener, workers once there is work. rpc_server_stop() ends
+ * Threads: gRPC's own, the poller, the listener, one for each running call. rpc_server_stop() ends
  * them in an order that matters: it takes no new connections, then no new calls, waits for the
  * calls that run, then ends the workers, the queue and the poller.
  */
@@ -23,6 +23,7 @@
 
 #define SLOTS 8 /* calls that gRPC can report before the poller has taken one */
 #define PING_INTERVAL_MS 5000
+#define IDLE_MS 30000  /* then a thread without a call ends */
 #define GOODBYE_MS 100 /* for idle clients to close their connections at the end */
 
 static void *poll_thread(void *arg)
@@ -63,14 +64,14 @@ static void on_connected(void *arg, int fd)
 	grpc_server_add_channel_from_fd(s->grpc, fd, s->credentials);
 }
 
-static grpc_server *new_grpc_server(void)
+static grpc_server *new_grpc_server(unsigned max_streams)
 {
 #define INTEGER(key_, value_) \
 	{ .type = GRPC_ARG_INTEGER, .key = (char *)key_, .value.integer = (value_) }
 	grpc_arg args[] = {
 		INTEGER(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, LIMIT_RPC_MESSAGE),
 		INTEGER(GRPC_ARG_MAX_METADATA_SIZE, LIMIT_RPC_METADATA),
-		INTEGER(GRPC_ARG_MAX_CONCURRENT_STREAMS, LIMIT_RPC_STREAMS),
+		INTEGER(GRPC_ARG_MAX_CONCURRENT_STREAMS, (int)max_streams),
 		INTEGER(GRPC_ARG_ENABLE_CHANNELZ, 0),
 		/*
 		 * No compression (bit 0 is "identity"): gRPC would unpack a small gzip message to a
@@ -90,20 +91,19 @@ static grpc_server *new_grpc_server(void)
 static struct rpc_server *server_new(const struct rpc_server_options *o,
                                      const struct rpc_service *services, size_t n_services)
 {
-	unsigned workers = o->max_workers ? o->max_workers : LIMIT_RPC_WORKERS;
 	struct rpc_server *s = xcalloc(1, sizeof(*s));
 
 	s->services = services;
 	s->n_services = n_services;
-	s->max_calls = workers + (o->max_queue ? o->max_queue : LIMIT_RPC_QUEUE);
+	s->max_calls = o->max_calls ? o->max_calls : LIMIT_RPC_CALLS;
 	s->shut = (struct tag) { SERVER_SHUT, NULL };
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->changed, NULL);
-	s->workers = workers_new(workers);
+	s->workers = workers_new(IDLE_MS);
 	gpr_set_log_function(log_grpc);
 	gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
 	grpc_init();
-	s->grpc = new_grpc_server();
+	s->grpc = new_grpc_server(o->max_streams ? o->max_streams : LIMIT_RPC_STREAMS);
 	s->credentials = grpc_insecure_server_credentials_create();
 	s->queue = grpc_completion_queue_create_for_next(NULL);
 	grpc_server_register_completion_queue(s->grpc, s->queue, NULL);

@@ -2,9 +2,8 @@
 /*
  * The gRPC server. Only rpc_server*.c and rpc_probe.c, a client of it, include <grpc/...>.
  *
- * Threads: one poller that never blocks, a bounded pool of workers that run handlers to their end
- * (started when needed, then kept), one thread that accepts connections. The thread that starts a
- * server calls every function here.
+ * Threads: one poller that never blocks, a thread for each call that runs (workers.h), one thread
+ * that accepts connections. The thread that starts a server calls every function here.
  */
 #pragma once
 
@@ -18,8 +17,8 @@ struct rpc_server_options {
 	const char *path;         /* of the unix socket; absolute or relative */
 	mode_t socket_mode;       /* 0: 0600 */
 	gid_t socket_group;       /* (gid_t)-1: unchanged */
-	unsigned max_workers;     /* 0: LIMIT_RPC_WORKERS */
-	unsigned max_queue;       /* 0: LIMIT_RPC_QUEUE */
+	unsigned max_calls;       /* 0: LIMIT_RPC_CALLS */
+	unsigned max_streams;     /* of one connection; 0: LIMIT_RPC_STREAMS */
 	unsigned max_connections; /* 0: LIMIT_RPC_CONNECTIONS */
 	int preface_timeout_ms;   /* 0: LIMIT_RPC_PREFACE_MS */
 };

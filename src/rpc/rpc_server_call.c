@@ -4,7 +4,7 @@
  *
  *   posted     a slot waits for the next call of any client; when one arrives, another is posted
  *   arrived    the method is looked up, the call counted, its end watched, its message asked for
- *   received   Identity is answered here, on the poller; any other call goes to the workers
+ *   received   Identity is answered here, on the poller; any other call gets a thread
  *   run        rpc_dispatch(), then the log line, then the answer is given to gRPC
  *   gone       its end (closed) and its answer (sent) have both come back; the later one frees it
  *
@@ -12,7 +12,7 @@
  * watches: the poller then sets the call's cancellation, which wakes its handler. Hence the poller
  * must not block.
  *
- * The poller owns a call until it is submitted to the workers, then the worker until it starts to
+ * The poller owns a call until it is given to a thread, then that thread until it starts to
  * send the answer, then the poller again.
  */
 #include "rpc/rpc_server_priv.h"
@@ -55,7 +55,7 @@ _Static_assert((int)ERR_OK == GRPC_STATUS_OK && (int)ERR_CANCELLED == GRPC_STATU
                "err.h has gRPC's numbers");
 
 struct server_call {
-	struct queued_call queued;
+	struct task task;
 	struct rpc_server *server;
 	const struct rpc_service *service;
 	const struct rpc_method *method;
@@ -222,17 +222,17 @@ static void run(struct server_call *c)
 	uint8_t *out = NULL;
 	size_t n_out = 0;
 
-	/* The caller may have left while the call waited for a worker. */
-	if (deadline_check(c->rpc.deadline, &err, "wait for a free worker") == 0)
+	/* The caller may have left before there was a thread. */
+	if (deadline_check(c->rpc.deadline, &err, "start") == 0)
 		dispatch(c, &err, &out, &n_out);
 	answer(c, out, n_out, err.code ? &err : NULL);
 }
 
-_Static_assert(offsetof(struct server_call, queued) == 0, "run_queued() casts");
+_Static_assert(offsetof(struct server_call, task) == 0, "run_task() casts");
 
-static void run_queued(struct queued_call *queued)
+static void run_task(struct task *task)
 {
-	run((struct server_call *)queued);
+	run((struct server_call *)task);
 }
 
 static void on_received(struct server_call *c)
@@ -247,8 +247,8 @@ static void on_received(struct server_call *c)
 		run(c);
 		return;
 	} else {
-		c->queued.run = run_queued;
-		if (workers_submit(c->server->workers, &c->queued))
+		c->task.run = run_task;
+		if (workers_submit(c->server->workers, &c->task))
 			return;
 		err_set(&err, ERR_UNAVAILABLE, "no thread can be started to run %s: try again",
 		        c->method->name);
@@ -330,8 +330,7 @@ static void on_arrived(struct server_call *c)
 	c->method = rpc_find(s->services, s->n_services, path, n, &c->service);
 	if (!count_arrival(s, c))
 		err_set(&err, ERR_UNAVAILABLE,
-		        "busy: %u calls are running or waiting, more are not taken; try again",
-		        s->max_calls);
+		        "busy: %u calls are running, more are not taken; try again", s->max_calls);
 	else if (!c->method)
 		err_set(&err, ERR_UNIMPLEMENTED, "this driver has no method %s", c->rpc.method);
 	watch_end(c);

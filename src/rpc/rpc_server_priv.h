@@ -17,7 +17,7 @@ struct tag {
 struct rpc_server {
 	const struct rpc_service *services;
 	size_t n_services;
-	unsigned max_calls; /* that need a worker */
+	unsigned max_calls; /* that need a thread */
 	struct listener *listener;
 	struct workers *workers;
 	pthread_t poller;
@@ -29,7 +29,7 @@ struct rpc_server {
 	pthread_mutex_t lock; /* guards all below */
 	pthread_cond_t changed;
 	unsigned live;    /* calls that have arrived and are not gone */
-	unsigned counted; /* of these, the ones that need a worker */
+	unsigned counted; /* of these, the ones that need a thread */
 	bool stopping;    /* no slot is posted any more */
 	bool notified;    /* SERVER_SHUT has come: no call and no connection is left */
 };

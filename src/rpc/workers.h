@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A pool of threads. One is started, up to a maximum, when there is work that no idle thread can
- * take; then it is kept.
+ * Threads that run calls, one each: a call that comes while no thread is idle starts one, so no
+ * call ever waits for another to end. A thread that has had nothing to do for a while ends.
  */
 #pragma once
 
@@ -9,14 +9,14 @@
 
 struct workers;
 
-/* The first member of what is submitted, so that nothing has to be allocated. */
-struct queued_call {
-	struct queued_call *next;
-	void (*run)(struct queued_call *call); /* on a worker; may free the call */
+/* A member of what is submitted, so that nothing has to be allocated. */
+struct task {
+	void (*run)(struct task *task); /* on a thread of its own; may free the task */
 };
 
-struct workers *workers_new(unsigned max_threads);
-/* Any thread. First in, first out. False: there is no thread and none can be started. */
-bool workers_submit(struct workers *w, struct queued_call *call);
-/* Runs all that was submitted, joins the threads. NULL is fine; returns NULL. */
+/* idle_ms: how long a thread waits for its next task. */
+struct workers *workers_new(int idle_ms);
+/* Any thread. The task runs at once. False: no thread is idle and none can be started. */
+bool workers_submit(struct workers *w, struct task *task);
+/* Waits for all that was submitted, joins the threads. NULL is fine; returns NULL. */
 struct workers *workers_free(struct workers *w);

@@ -188,15 +188,14 @@ static void volume_name(char name[static 20], int i)
 	snprintf(name, 20, "pvc-%d", i);
 }
 
-START_TEST(a_full_queue_says_so_at_once)
+START_TEST(one_call_too_many_is_told_so_at_once)
 {
 	struct rpc_fixture f AUTO(rpc_fixture_clear);
 	struct rpc_pending *calls[10];
 	int ok = 0, unavailable = 0;
 
 	rpc_fixture_init(&f);
-	f.options.max_workers = 1;
-	f.options.max_queue = 2;
+	f.options.max_calls = 3;
 	rpc_fixture_start(&f);
 	for (int i = 0; i < 10; i++) {
 		char name[20];
@@ -211,7 +210,7 @@ START_TEST(a_full_queue_says_so_at_once)
 
 		ok += code == ERR_OK;
 		unavailable += code == ERR_UNAVAILABLE &&
-		               strstr(answer.text, "busy: 3 calls are running or waiting") != NULL;
+		               strstr(answer.text, "busy: 3 calls are running") != NULL;
 		rpc_answer_clear(&answer);
 	}
 	ck_assert_int_eq(ok, 3);
@@ -220,31 +219,10 @@ START_TEST(a_full_queue_says_so_at_once)
 }
 END_TEST
 
-START_TEST(a_call_whose_time_ran_out_in_the_queue_is_not_run)
-{
-	struct rpc_fixture f AUTO(rpc_fixture_clear);
-	struct rpc_pending *first, *second;
-	struct rpc_answer answer;
-
-	rpc_fixture_init(&f);
-	f.options.max_workers = 1;
-	rpc_fixture_start(&f);
-	first = stage_start(f.client, "a", "busy:2000", 30000);
-	ck_assert(reaches(&f.stub.entered, 1));
-	second = stage_start(f.client, "b", "", 200);
-	ck_assert_int_eq(rpc_pending_wait(second, &answer), ERR_DEADLINE);
-	rpc_answer_clear(&answer);
-	ck_assert_int_eq(rpc_pending_wait(first, &answer), ERR_OK);
-	rpc_answer_clear(&answer);
-	ck_assert_int_eq(stage(f.client, "c", "", 30000, NULL), ERR_OK);
-	ck_assert_int_eq(f.stub.entered, 2);
-}
-END_TEST
-
-START_TEST(probes_pass_while_every_worker_is_busy)
+START_TEST(short_calls_do_not_wait_for_those_that_wait)
 {
 	SETUP(f);
-	struct rpc_pending *calls[2 * LIMIT_RPC_WORKERS];
+	struct rpc_pending *calls[300];
 
 	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
 		char name[20];
@@ -252,9 +230,10 @@ START_TEST(probes_pass_while_every_worker_is_busy)
 		volume_name(name, (int)i);
 		calls[i] = stage_start(f.client, name, "sleep:600000", -1);
 	}
-	ck_assert(reaches(&f.stub.running, LIMIT_RPC_WORKERS));
+	ck_assert(reaches(&f.stub.running, ARRAY_LEN(calls)));
 	ck_assert_int_eq(probe(f.client, 30000), ERR_OK);
-	ck_assert_int_eq(f.stub.running, LIMIT_RPC_WORKERS);
+	ck_assert_int_eq(stage(f.client, "v", "", 30000, NULL), ERR_OK);
+	ck_assert_int_eq(f.stub.running, ARRAY_LEN(calls));
 	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
 		struct rpc_answer answer;
 
@@ -267,9 +246,12 @@ END_TEST
 
 START_TEST(more_calls_than_streams_all_get_their_turn)
 {
-	SETUP(f);
-	struct rpc_pending *calls[LIMIT_RPC_STREAMS + 72];
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
+	struct rpc_pending *calls[200];
 
+	rpc_fixture_init(&f);
+	f.options.max_streams = 128;
+	rpc_fixture_start(&f);
 	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
 		char name[20];
 
@@ -349,7 +331,7 @@ SUITE_TIMEOUT("rpc limits", 120, a_message_just_below_the_limit_is_taken,
               a_message_above_the_limit_is_refused,
               a_message_that_unpacks_to_much_memory_is_refused, empty_map_entries_have_an_end,
               a_gzip_bomb_costs_nothing, a_small_compressed_message_is_refused_too,
-              headers_have_a_limit, a_full_queue_says_so_at_once,
-              a_call_whose_time_ran_out_in_the_queue_is_not_run,
-              probes_pass_while_every_worker_is_busy, more_calls_than_streams_all_get_their_turn,
-              sixteen_threads_probe_fifty_times, many_clients_stage_at_once);
+              headers_have_a_limit, one_call_too_many_is_told_so_at_once,
+              short_calls_do_not_wait_for_those_that_wait,
+              more_calls_than_streams_all_get_their_turn, sixteen_threads_probe_fifty_times,
+              many_clients_stage_at_once);

@@ -32,7 +32,7 @@ START_TEST(a_driver_that_serves_is_well)
 END_TEST
 
 /* A stage that takes long must not get the driver killed. */
-START_TEST(a_driver_whose_workers_are_all_busy_is_well)
+START_TEST(a_driver_that_takes_no_more_calls_is_well)
 {
 	struct rpc_fixture f AUTO(rpc_fixture_clear);
 	struct rpc_pending *busy[2];
@@ -40,11 +40,11 @@ START_TEST(a_driver_whose_workers_are_all_busy_is_well)
 	struct err err = ERR_INIT;
 
 	rpc_fixture_init(&f);
-	f.options.max_workers = 1;
+	f.options.max_calls = 2;
 	rpc_fixture_start(&f);
 	for (size_t i = 0; i < ARRAY_LEN(busy); i++)
 		busy[i] = stage_start(f.client, i ? "b" : "a", "sleep:60000", 90000);
-	ck_assert(reaches(&f.stub.entered, 1));
+	ck_assert(reaches(&f.stub.entered, 2));
 	ck_assert_msg(!rpc_probe(f.path, 30000, &err), "%s", err.msg);
 	for (size_t i = 0; i < ARRAY_LEN(busy); i++) {
 		rpc_pending_cancel(busy[i]);
@@ -78,5 +78,5 @@ START_TEST(a_driver_that_hangs_is_refused_at_the_deadline)
 }
 END_TEST
 
-SUITE("probe", a_driver_that_serves_is_well, a_driver_whose_workers_are_all_busy_is_well,
+SUITE("probe", a_driver_that_serves_is_well, a_driver_that_takes_no_more_calls_is_well,
       nobody_at_the_socket_is_refused_at_once, a_driver_that_hangs_is_refused_at_the_deadline);
