@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "node/mount/mount.h"
+#include "node/mount/mountinfo.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

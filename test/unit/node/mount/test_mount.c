@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The mount table from recorded files, the flags, and real mounts in a namespace of their own. */
+/* The flags, and real mounts in a namespace of their own. */
 #include "test/lib/suite.h"
 
 #include <errno.h>
@@ -16,187 +16,6 @@
 #include "node/mount/mount.h"
 #include "test/lib/nvme_world.h"
 #include "test/lib/skip.h"
-
-/* A proc root with this mountinfo; removed by the next call and at the end. */
-static const char *proc_with(const char *mountinfo)
-{
-	static char root[64] = "";
-	struct err err = ERR_INIT;
-	char *dir AUTO(free) = NULL;
-	char *file AUTO(free) = NULL;
-
-	if (*root)
-		run_tool("rm -rf %s", root);
-	snprintf(root, sizeof(root), "/tmp/mount-test-%d", getpid());
-	dir = xasprintf("%s/self", root);
-	file = xasprintf("%s/mountinfo", dir);
-	ck_assert_int_eq(dir_make(dir, 0755, &err), 0);
-	ck_assert_int_eq(file_replace(file, mountinfo, strlen(mountinfo), 0644, &err), 0);
-	return root;
-}
-
-static void remove_proc(void)
-{
-	run_tool("rm -rf /tmp/mount-test-%d", getpid());
-}
-
-static const char typical[] =
-	"21 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw,errors=remount-ro\n"
-	"22 21 0:5 / /dev rw,nosuid shared:2 - devtmpfs udev rw,size=4k\n"
-	"30 21 254:1 /var/lib/kubelet /data/kubelet rw,relatime shared:1 - ext4 /dev/vda1 rw\n"
-	"40 21 259:3 / /var/lib/kubelet/plugins/a\\040b/globalmount rw,relatime shared:9 - xfs "
-	"/dev/nvme0n1 rw,nouuid\n"
-	"41 30 259:3 / /data/kubelet/plugins/a\\040b/globalmount rw,relatime shared:9 - xfs "
-	"/dev/nvme0n1 rw,nouuid\n"
-	"42 21 259:3 / /var/lib/kubelet/pods/1/mount ro,relatime shared:9 - xfs /dev/nvme0n1 "
-	"rw,nouuid\n"
-	"43 21 259:3 /sub /var/lib/kubelet/pods/1/subpath rw,relatime - xfs /dev/nvme0n1 rw\n"
-	"50 21 0:5 /nvme1n1 /var/lib/kubelet/plugins/blk/vol rw shared:2 - devtmpfs udev rw\n"
-	"51 50 0:5 /nvme1n1 /var/lib/kubelet/plugins/blk/vol rw shared:2 - devtmpfs devtmpfs rw\n"
-	"60 21 259:9 / /var/lib/kubelet/pods/2/mount rw - ext4 /dev/nvme9n1 ro,emergency_ro\n";
-
-START_TEST(mountinfo_is_read_as_the_kernel_writes_it)
-{
-	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
-	struct err err = ERR_INIT;
-	const struct mount *m;
-
-	ck_assert_int_eq(mount_table_read(proc_with(typical), &t, &err), 0);
-	ck_assert_uint_eq(t.n, 10);
-	m = mount_at(&t, "/var/lib/kubelet/plugins/a b/globalmount");
-	ck_assert_ptr_nonnull(m);
-	ck_assert_uint_eq(m->devno, makedev(259, 3));
-	ck_assert_str_eq(m->root, "/");
-	ck_assert_str_eq(m->fs_type, "xfs");
-	ck_assert_str_eq(m->fs_options, "rw,nouuid");
-	ck_assert(!m->read_only);
-	ck_assert(mount_at(&t, "/var/lib/kubelet/pods/1/mount")->read_only);
-	ck_assert(mount_at(&t, "/var/lib/kubelet/pods/2/mount")->read_only);
-	ck_assert_uint_eq(mount_count_at(&t, "/var/lib/kubelet/plugins/blk/vol"), 2);
-	ck_assert_int_eq(mount_at(&t, "/var/lib/kubelet/plugins/blk/vol")->id, 51);
-	ck_assert_ptr_null(mount_at(&t, "/var/lib/kubelet"));
-	ck_assert_int_eq(mount_containing(&t, "/var/lib/kubelet/x")->id, 21);
-	ck_assert_int_eq(mount_containing(&t, "/devices")->id, 21);
-	ck_assert_int_eq(mount_containing(&t, "/dev/null")->id, 22);
-	remove_proc();
-}
-END_TEST
-
-START_TEST(mounts_of_a_disk_are_walked)
-{
-	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
-	struct err err = ERR_INIT;
-	const struct mount *m = NULL;
-	unsigned all = 0, whole = 0;
-
-	ck_assert_int_eq(mount_table_read(proc_with(typical), &t, &err), 0);
-	while ((m = mount_of(&t, makedev(259, 3), NULL, m)))
-		all++;
-	while ((m = mount_of(&t, makedev(259, 3), "/", m)))
-		whole++;
-	ck_assert_uint_eq(all, 4);
-	ck_assert_uint_eq(whole, 3);
-	remove_proc();
-}
-END_TEST
-
-START_TEST(one_mount_point_seen_twice_is_one_place)
-{
-	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
-	struct err err = ERR_INIT;
-	const struct mount *staged, *mirror, *pod;
-
-	ck_assert_int_eq(mount_table_read(proc_with(typical), &t, &err), 0);
-	staged = mount_at(&t, "/var/lib/kubelet/plugins/a b/globalmount");
-	mirror = mount_at(&t, "/data/kubelet/plugins/a b/globalmount");
-	pod = mount_at(&t, "/var/lib/kubelet/pods/1/mount");
-	ck_assert(mount_same_place(&t, staged, mirror));
-	ck_assert(mount_same_place(&t, mirror, staged));
-	ck_assert(!mount_same_place(&t, staged, pod));
-	ck_assert(!mount_same_place(&t, mirror, pod));
-	remove_proc();
-}
-END_TEST
-
-START_TEST(a_table_that_cannot_be_understood_is_no_table)
-{
-	static const struct {
-		const char *what, *text;
-		int rc;
-	} rows[] = {
-		{ "empty", "", 0 },
-		{ "cut", "21 1 254:1 / / rw,relatime shared:1 - ext4\n", -1 },
-		{ "no separator", "21 1 254:1 / /x rw,relatime ext4 /dev/vda1 rw\n", -1 },
-		{ "words", "hello world\n", -1 },
-		{ "good then bad", "21 1 254:1 / / rw - ext4 /dev/vda1 rw\n22 21 0:5 / /dev\n",
-		  -1 },
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
-		struct err err = ERR_INIT;
-		int rc = mount_table_read(proc_with(rows[i].text), &t, &err);
-
-		ck_assert_msg(rc == rows[i].rc, "%s: %d %s", rows[i].what, rc, err.msg);
-	}
-	remove_proc();
-}
-END_TEST
-
-START_TEST(a_missing_table_is_an_error)
-{
-	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
-	struct err err = ERR_INIT;
-
-	ck_assert_int_eq(mount_table_read("/nonexistent", &t, &err), -1);
-	ck_assert_str_eq(err.msg, "read /nonexistent/self/mountinfo: No such file or directory");
-}
-END_TEST
-
-START_TEST(a_place_is_named_as_mountinfo_names_it)
-{
-	char dir[] = "/tmp/mount-place-XXXXXX";
-	struct err err = ERR_INIT;
-	static const struct {
-		const char *what, *path, *want; /* below dir; NULL: does not exist */
-	} rows[] = {
-		{ "plain", "real/x", "real/x" },
-		{ "slashes at the end", "real/x//", "real/x" },
-		{ "through a link", "link/x", "real/x" },
-		{ "a dot", "real/./x", "real/x" },
-		{ "the last component is not followed", "link", "link" },
-		{ "no directory", "none/x", NULL },
-	};
-
-	ck_assert_ptr_nonnull(mkdtemp(dir));
-	run_tool("cd %s && mkdir real && ln -s real link", dir);
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		char *path AUTO(free) = xasprintf("%s/%s", dir, rows[i].path);
-		char *got AUTO(free) = NULL;
-		int rc = mount_place(path, &got, &err);
-
-		ck_assert_msg(rc == (rows[i].want ? 0 : MOUNT_DIR_ABSENT), "%s: %d %s",
-		              rows[i].what, rc, err.msg);
-		if (rows[i].want)
-			ROW_STR_EQ(rows[i].what, got + strlen(dir) + 1, rows[i].want);
-	}
-	run_tool("rm -rf %s", dir);
-}
-END_TEST
-
-START_TEST(a_path_that_names_nothing_is_refused)
-{
-	static const char *const rows[] = { "/", "", "//", "/tmp/..", "/tmp/.", "." };
-
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		char *got AUTO(free) = NULL;
-		struct err err = ERR_INIT;
-
-		ck_assert_msg(mount_place(rows[i], &got, &err) == -1, "%s", rows[i]);
-		ck_assert_int_eq(err.code, ERR_INVALID);
-	}
-}
-END_TEST
 
 START_TEST(flags_that_reach_outside_are_refused)
 {
@@ -379,10 +198,7 @@ START_TEST(a_filesystem_is_mounted_as_asked_or_not_at_all)
 }
 END_TEST
 
-SUITE_TIMEOUT("mount", 60, mountinfo_is_read_as_the_kernel_writes_it, mounts_of_a_disk_are_walked,
-              one_mount_point_seen_twice_is_one_place,
-              a_table_that_cannot_be_understood_is_no_table, a_missing_table_is_an_error,
-              a_place_is_named_as_mountinfo_names_it, a_path_that_names_nothing_is_refused,
-              flags_that_reach_outside_are_refused, flags_are_split_at_commas_outside_quotes,
-              bind_read_only_and_unmount, a_busy_mount_says_so_and_goes_lazily,
-              unmount_does_not_follow_a_link, a_filesystem_is_mounted_as_asked_or_not_at_all);
+SUITE_TIMEOUT("mount", 60, flags_that_reach_outside_are_refused,
+              flags_are_split_at_commas_outside_quotes, bind_read_only_and_unmount,
+              a_busy_mount_says_so_and_goes_lazily, unmount_does_not_follow_a_link,
+              a_filesystem_is_mounted_as_asked_or_not_at_all);

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The mounts of this process as the kernel lists them.
+ *
+ * The table is read from <proc root>/self/mountinfo, so a recorded file serves as well. No state,
+ * any thread.
+ *
+ * Source: Documentation/filesystems/proc.rst (mountinfo).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "common/err.h"
+
+/* One line of mountinfo. */
+struct mount {
+	int id, parent_id;
+	dev_t devno; /* of the filesystem: a disk's number, or an anonymous one */
+	char *root;  /* which directory or file of the filesystem is shown: "/" is all of it */
+	char *target;
+	char *fs_type;
+	char *source;     /* as the mounter named it: proves nothing */
+	char *options;    /* of this mount point: "rw,relatime" */
+	char *fs_options; /* of the filesystem: "rw,nouuid" */
+	bool read_only;   /* the mount point or the filesystem is */
+	bool shared;      /* mounts below it reach other namespaces (propagation shared:N) */
+	bool slave;       /* mounts made elsewhere appear below it (propagation master:N) */
+};
+
+struct mount_table {
+	struct mount *v; /* in the kernel's order: a later one at the same target lies on top */
+	size_t n;
+};
+
+#define MOUNT_TABLE_INIT          \
+	{                         \
+		.v = NULL, .n = 0 \
+	}
+int mount_table_read(const char *proc_root, struct mount_table *ret, struct err *err) MUST_CHECK;
+void mount_table_clear(struct mount_table *t);
+static inline void mount_table_clear_p(struct mount_table *t)
+{
+	mount_table_clear(t);
+}
+
+/* The topmost mount at `target`, which is the one that is seen there; NULL: none. */
+const struct mount *mount_at(const struct mount_table *t, const char *target);
+size_t mount_count_at(const struct mount_table *t, const char *target);
+/*
+ * The next mount after `after` (NULL: the first) that shows the same thing: devno and, when root is
+ * not NULL, root.
+ */
+const struct mount *mount_of(const struct mount_table *t, dev_t devno, const char *root,
+                             const struct mount *after);
+/* The mount on whose filesystem `path` lies. */
+const struct mount *mount_containing(const struct mount_table *t, const char *path);
+/*
+ * Are these two lines of one mount point? A shared parent that is mounted twice shows each child
+ * twice.
+ */
+bool mount_same_place(const struct mount_table *t, const struct mount *a, const struct mount *b);
+
+enum { MOUNT_DIR_ABSENT = 1 };
+/*
+ * The name that mountinfo has for a path: its directory resolved, the last component as it is, so
+ * that a mount which hangs there is not touched. MOUNT_DIR_ABSENT: the directory does not exist, so
+ * nothing is mounted there. *ret is malloc'ed.
+ */
+int mount_place(const char *path, char **ret, struct err *err) MUST_CHECK;
