@@ -110,6 +110,25 @@ int place_check_same(const struct place *p, const struct device *dev, struct err
 	               p->path, uuid, dev->path, fs.found, *fs.uuid ? fs.uuid : "none");
 }
 
+/*
+ * What cannot be seen can be neither used nor unmounted, and "nothing is there" would be a lie:
+ * the volume is still mounted.
+ */
+static int refuse_hidden(const struct mount_table *t, const char *path, struct err *err)
+{
+	const struct mount *hidden = mount_hidden_at(t, path), *cover;
+
+	if (!hidden)
+		return 0;
+	cover = mount_containing(t, path);
+	return err_set(err, ERR_PRECONDITION,
+	               "%s of device %u:%u is mounted at %s, but %s (%s) was mounted over it at "
+	               "%s: unmount %s, then it is found again",
+	               hidden->fs_type, major(hidden->devno), minor(hidden->devno), path,
+	               cover ? cover->fs_type : "something", cover ? cover->source : "unknown",
+	               cover ? cover->target : "/", cover ? cover->target : "that");
+}
+
 int place_look(const struct mount_table *t, const char *path, struct place *ret, struct err *err)
 {
 	struct place p = PLACE_INIT;
@@ -118,6 +137,10 @@ int place_look(const struct mount_table *t, const char *path, struct place *ret,
 
 	if (rc < 0)
 		return -1;
+	if (refuse_hidden(t, p.path ? p.path : path, err)) {
+		place_clear(&p);
+		return -1;
+	}
 	p.m = rc == 0 ? mount_at(t, p.path) : NULL;
 	if (p.m && str_eq(p.m->root, "/")) {
 		p.kind = disk_of(p.m, &p.disk) ? PLACE_FILESYSTEM : PLACE_OTHER;

@@ -33,6 +33,10 @@ struct place {
 	{                                                                             \
 		.kind = PLACE_NOTHING, .path = NULL, .m = NULL, .disk = 0, .shown = 0 \
 	}
+/*
+ * FAILED_PRECONDITION: a mount at the path is hidden by a later one over a directory above it; the
+ * text names both.
+ */
 int place_look(const struct mount_table *t, const char *path, struct place *ret, struct err *err)
 	MUST_CHECK;
 enum { PLACE_DISK_GONE = 1 };

@@ -104,32 +104,6 @@ void mount_table_clear(struct mount_table *t)
 
 /* ---- what is where ---- */
 
-const struct mount *mount_at(const struct mount_table *t, const char *target)
-{
-	for (size_t i = t->n; i > 0; i--)
-		if (str_eq(t->v[i - 1].target, target))
-			return &t->v[i - 1];
-	return NULL;
-}
-
-size_t mount_count_at(const struct mount_table *t, const char *target)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < t->n; i++)
-		n += str_eq(t->v[i].target, target);
-	return n;
-}
-
-const struct mount *mount_of(const struct mount_table *t, dev_t devno, const char *root,
-                             const struct mount *after)
-{
-	for (size_t i = after ? (size_t)(after - t->v) + 1 : 0; i < t->n; i++)
-		if (t->v[i].devno == devno && (!root || str_eq(t->v[i].root, root)))
-			return &t->v[i];
-	return NULL;
-}
-
 /* Is `path` the directory `dir` or below it? */
 static bool is_below(const char *path, const char *dir)
 {
@@ -140,24 +114,70 @@ static bool is_below(const char *path, const char *dir)
 	return strncmp(path, dir, n) == 0 && (path[n] == '/' || path[n] == '\0');
 }
 
-const struct mount *mount_containing(const struct mount_table *t, const char *path)
-{
-	const struct mount *best = NULL;
-
-	for (size_t i = 0; i < t->n; i++) {
-		const struct mount *m = &t->v[i];
-
-		if (is_below(path, m->target) &&
-		    (!best || strlen(m->target) >= strlen(best->target)))
-			best = m;
-	}
-	return best;
-}
-
 static const struct mount *parent_of(const struct mount_table *t, const struct mount *m)
 {
 	for (size_t i = 0; i < t->n; i++)
 		if (t->v[i].id == m->parent_id && m->id != m->parent_id)
+			return &t->v[i];
+	return NULL;
+}
+
+/*
+ * The mount that path resolution enters next on its way from the mount `from` (NULL: from the
+ * process's root) to `path`; NULL: none. Of those within `from` it meets the one nearest to the
+ * root first, and never sees one that lies further down. A mount over the root itself is seen by
+ * nobody: resolution begins beneath it.
+ */
+static const struct mount *next_on_way(const struct mount_table *t, const struct mount *from,
+                                       const char *path)
+{
+	const struct mount *next = NULL;
+
+	for (size_t i = 0; i < t->n; i++) {
+		const struct mount *m = &t->v[i];
+
+		if (from && (m->parent_id != from->id || m == from || str_eq(m->target, "/")))
+			continue;
+		if (!is_below(path, m->target) || (!from && parent_of(t, m)))
+			continue;
+		if (!next || strlen(m->target) <= strlen(next->target))
+			next = m;
+	}
+	return next;
+}
+
+const struct mount *mount_containing(const struct mount_table *t, const char *path)
+{
+	const struct mount *in = NULL, *next;
+
+	/* As many steps as there are mounts: lines whose parents form a circle end it, too. */
+	for (size_t i = 0; i < t->n && (next = next_on_way(t, in, path)); i++)
+		in = next;
+	return in;
+}
+
+const struct mount *mount_at(const struct mount_table *t, const char *target)
+{
+	const struct mount *m = mount_containing(t, target);
+
+	return m && str_eq(m->target, target) ? m : NULL;
+}
+
+const struct mount *mount_hidden_at(const struct mount_table *t, const char *target)
+{
+	if (mount_at(t, target))
+		return NULL;
+	for (size_t i = t->n; i > 0; i--)
+		if (str_eq(t->v[i - 1].target, target))
+			return &t->v[i - 1];
+	return NULL;
+}
+
+const struct mount *mount_of(const struct mount_table *t, dev_t devno, const char *root,
+                             const struct mount *after)
+{
+	for (size_t i = after ? (size_t)(after - t->v) + 1 : 0; i < t->n; i++)
+		if (t->v[i].devno == devno && (!root || str_eq(t->v[i].root, root)))
 			return &t->v[i];
 	return NULL;
 }

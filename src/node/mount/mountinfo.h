@@ -31,7 +31,7 @@ struct mount {
 };
 
 struct mount_table {
-	struct mount *v; /* in the kernel's order: a later one at the same target lies on top */
+	struct mount *v; /* in the kernel's order */
 	size_t n;
 };
 
@@ -46,16 +46,23 @@ static inline void mount_table_clear_p(struct mount_table *t)
 	mount_table_clear(t);
 }
 
-/* The topmost mount at `target`, which is the one that is seen there; NULL: none. */
+/*
+ * The mount that is seen at `target`: the topmost one there. NULL: none, or only such as are
+ * hidden.
+ */
 const struct mount *mount_at(const struct mount_table *t, const char *target);
-size_t mount_count_at(const struct mount_table *t, const char *target);
+/*
+ * A mount at `target` that cannot be reached, because another one was mounted over a directory
+ * above it later; NULL: there is none, or one is seen there. mount_containing() is the other one.
+ */
+const struct mount *mount_hidden_at(const struct mount_table *t, const char *target);
 /*
  * The next mount after `after` (NULL: the first) that shows the same thing: devno and, when root is
  * not NULL, root.
  */
 const struct mount *mount_of(const struct mount_table *t, dev_t devno, const char *root,
                              const struct mount *after);
-/* The mount on whose filesystem `path` lies. */
+/* The mount on whose filesystem `path` lies, as it is seen; NULL: the root is no mount. */
 const struct mount *mount_containing(const struct mount_table *t, const char *path);
 /*
  * Are these two lines of one mount point? A shared parent that is mounted twice shows each child

@@ -281,11 +281,13 @@ END_TEST
 
 static void unpublish_refused(const char *text)
 {
+	size_t mounts = mounts_below(w.nvme.root);
 	struct err err = ERR_INIT;
 
 	ck_assert_int_eq(node_unpublish(&w.node, VOLUME_ID, w.target, &err), -1);
 	ck_assert_msg(err.code == ERR_PRECONDITION, "%s: %s", err_code_name(err.code), err.msg);
 	ck_assert_msg(strstr(err.msg, text) != NULL, "%s", err.msg);
+	ck_assert_uint_eq(mounts_below(w.nvme.root), mounts);
 }
 
 START_TEST(what_is_not_mounted_is_removed_only_when_empty)
@@ -351,7 +353,33 @@ START_TEST(a_busy_target_is_tried_again_and_a_dead_one_goes)
 }
 END_TEST
 
-SUITE_TIMEOUT("publish", 60, LOOP(a_volume_is_published_once_and_taken_back, 4),
+START_TEST(a_target_under_a_later_mount_is_refused_by_the_name_of_that_mount)
+{
+	bool made_again = _i; /* kubelet makes a pod's directories when they are missing */
+	char *cover AUTO(free) = NULL, *text AUTO(free) = NULL;
+	struct publish_request r;
+
+	SKIP_UNLESS_LOOP();
+	begin("ext4", MODE_SINGLE_NODE_WRITER);
+	cover = xasprintf("%s/kubelet/pods", w.nvme.root);
+	text = xasprintf("tmpfs (cover) was mounted over it at %s: unmount", cover);
+	r = publish_request(&w, w.target, "ext4", MODE_SINGLE_NODE_WRITER);
+	publish_ok(&r);
+	run_tool("mount -t tmpfs cover %s", cover);
+	if (made_again)
+		run_tool("mkdir -p %s", w.target);
+	publish_refused(&r, ERR_PRECONDITION, text);
+	unpublish_refused(text);
+	run_tool("umount %s", cover);
+	publish_ok(&r);
+	unpublish_ok(w.target);
+	node_world_clear(&w);
+}
+END_TEST
+
+SUITE_TIMEOUT("publish", 60,
+              LOOP(a_target_under_a_later_mount_is_refused_by_the_name_of_that_mount, 2),
+              LOOP(a_volume_is_published_once_and_taken_back, 4),
               LOOP(a_volume_for_one_pod_has_one_target, 4),
               LOOP(another_disk_than_the_attachments_is_not_published, 4),
               LOOP(a_busy_target_is_tried_again_and_a_dead_one_goes, 4),

@@ -68,12 +68,75 @@ START_TEST(mountinfo_is_read_as_the_kernel_writes_it)
 	ck_assert(!m->read_only);
 	ck_assert(mount_at(&t, "/var/lib/kubelet/pods/1/mount")->read_only);
 	ck_assert(mount_at(&t, "/var/lib/kubelet/pods/2/mount")->read_only);
-	ck_assert_uint_eq(mount_count_at(&t, "/var/lib/kubelet/plugins/blk/vol"), 2);
 	ck_assert_int_eq(mount_at(&t, "/var/lib/kubelet/plugins/blk/vol")->id, 51);
 	ck_assert_ptr_null(mount_at(&t, "/var/lib/kubelet"));
 	ck_assert_int_eq(mount_containing(&t, "/var/lib/kubelet/x")->id, 21);
 	ck_assert_int_eq(mount_containing(&t, "/devices")->id, 21);
 	ck_assert_int_eq(mount_containing(&t, "/dev/null")->id, 22);
+	remove_proc();
+}
+END_TEST
+
+/*
+ * What path resolution meets: from the root downwards, at each directory the mount that lies there,
+ * and from then on only what is mounted within that one.
+ */
+START_TEST(a_mount_under_a_later_one_is_not_seen)
+{
+#define TOP "21 1 254:1 / / rw - ext4 /dev/vda1 rw\n"
+#define LINE(id, up, target) id " " up " 0:" id " / " target " rw - tmpfs t rw\n"
+	static const struct {
+		const char *what, *text;
+		int at, in; /* ids of mount_at() and mount_containing() for /k/pods/1; 0: none */
+		int hidden; /* id of mount_hidden_at() */
+	} rows[] = {
+		{ "nothing", TOP, 0, 21, 0 },
+		{ "plain", TOP LINE("30", "21", "/k/pods/1"), 30, 30, 0 },
+		{ "a neighbour", TOP LINE("30", "21", "/k/pods/10"), 0, 21, 0 },
+		{ "below a mount", TOP LINE("30", "21", "/k") LINE("31", "30", "/k/pods/1"), 31, 31,
+		  0 },
+		{ "two layers", TOP LINE("30", "21", "/k/pods/1") LINE("31", "30", "/k/pods/1"), 31,
+		  31, 0 },
+		{ "a mount over its parent",
+		  TOP LINE("30", "21", "/k/pods/1") LINE("31", "21", "/k/pods"), 0, 31, 30 },
+		{ "a mount over its parent, in another order",
+		  TOP LINE("31", "21", "/k/pods") LINE("30", "21", "/k/pods/1"), 0, 31, 30 },
+		{ "a mount over the mount that it is in",
+		  TOP LINE("30", "21", "/k") LINE("31", "30", "/k/pods/1") LINE("32", "30", "/k"),
+		  0, 32, 31 },
+		{ "mounted anew over the cover",
+		  TOP LINE("30", "21", "/k/pods/1") LINE("31", "21", "/k/pods")
+		          LINE("32", "31", "/k/pods/1"),
+		  32, 32, 0 },
+		{ "two covers",
+		  TOP LINE("30", "21", "/k/pods/1") LINE("31", "21", "/k/pods")
+		          LINE("32", "31", "/k/pods"),
+		  0, 32, 30 },
+		{ "over the root, which nobody sees",
+		  TOP LINE("30", "21", "/k/pods/1") LINE("31", "21", "/"), 30, 30, 0 },
+		{ "a root that is no mount", LINE("30", "1", "/k") LINE("31", "30", "/k/pods/1"),
+		  31, 31, 0 },
+		{ "a root that is its own parent",
+		  "21 21 254:1 / / rw - ext4 /dev/vda1 rw\n" LINE("30", "21", "/k/pods/1"), 30, 30,
+		  0 },
+		{ "parents in a circle",
+		  TOP LINE("30", "31", "/k/pods") LINE("31", "30", "/k/pods/1"), 0, 21, 31 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+		struct err err = ERR_INIT;
+		const struct mount *at, *in, *hidden;
+
+		ck_assert_int_eq(mount_table_read(proc_with(rows[i].text), &t, &err), 0);
+		at = mount_at(&t, "/k/pods/1");
+		in = mount_containing(&t, "/k/pods/1");
+		hidden = mount_hidden_at(&t, "/k/pods/1");
+		ck_assert_msg((at ? at->id : 0) == rows[i].at, "%s: at", rows[i].what);
+		ck_assert_msg((in ? in->id : 0) == rows[i].in, "%s: in", rows[i].what);
+		ck_assert_msg((hidden ? hidden->id : 0) == rows[i].hidden, "%s: hidden",
+		              rows[i].what);
+	}
 	remove_proc();
 }
 END_TEST
@@ -194,7 +257,7 @@ START_TEST(a_path_that_names_nothing_is_refused)
 }
 END_TEST
 
-SUITE("mountinfo", mountinfo_is_read_as_the_kernel_writes_it, mounts_of_a_disk_are_walked,
-      one_mount_point_seen_twice_is_one_place, a_table_that_cannot_be_understood_is_no_table,
-      a_missing_table_is_an_error, a_place_is_named_as_mountinfo_names_it,
-      a_path_that_names_nothing_is_refused);
+SUITE("mountinfo", a_mount_under_a_later_one_is_not_seen, mountinfo_is_read_as_the_kernel_writes_it,
+      mounts_of_a_disk_are_walked, one_mount_point_seen_twice_is_one_place,
+      a_table_that_cannot_be_understood_is_no_table, a_missing_table_is_an_error,
+      a_place_is_named_as_mountinfo_names_it, a_path_that_names_nothing_is_refused);
