@@ -18,26 +18,27 @@
 /* One line of mountinfo. */
 struct mount {
 	int id, parent_id;
-	dev_t devno; /* of the filesystem: a disk's number, or an anonymous one */
-	char *root;  /* which directory or file of the filesystem is shown: "/" is all of it */
-	char *target;
-	char *fs_type;
-	char *source;     /* as the mounter named it: proves nothing */
-	char *options;    /* of this mount point: "rw,relatime" */
-	char *fs_options; /* of the filesystem: "rw,nouuid" */
-	bool read_only;   /* the mount point or the filesystem is */
-	bool shared;      /* mounts below it reach other namespaces (propagation shared:N) */
-	bool slave;       /* mounts made elsewhere appear below it (propagation master:N) */
+	dev_t devno;      /* of the filesystem: a disk's number, or an anonymous one */
+	const char *root; /* which directory or file of the filesystem is shown: "/" is all of it */
+	const char *target;
+	const char *fs_type;
+	const char *source;     /* as the mounter named it: proves nothing */
+	const char *options;    /* of this mount point: "rw,relatime" */
+	const char *fs_options; /* of the filesystem: "rw,nouuid" */
+	bool read_only;         /* the mount point or the filesystem is */
+	bool shared;            /* mounts below it reach other namespaces (propagation shared:N) */
+	bool slave;             /* mounts made elsewhere appear below it (propagation master:N) */
 };
 
 struct mount_table {
 	struct mount *v; /* in the kernel's order */
 	size_t n;
+	char *text; /* into which all the strings point */
 };
 
-#define MOUNT_TABLE_INIT          \
-	{                         \
-		.v = NULL, .n = 0 \
+#define MOUNT_TABLE_INIT                        \
+	{                                       \
+		.v = NULL, .n = 0, .text = NULL \
 	}
 int mount_table_read(const char *proc_root, struct mount_table *ret, struct err *err) MUST_CHECK;
 void mount_table_clear(struct mount_table *t);

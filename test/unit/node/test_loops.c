@@ -92,7 +92,7 @@ START_TEST(a_loop_over_a_file_server_is_not_asked)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct strs used AUTO(strs_clear) = STRS_INIT, idle AUTO(strs_clear) = STRS_INIT;
 		struct mount m = { .target = w.dev, .fs_type = (char *)rows[i].fs_type };
-		struct mount_table t = { &m, 1 };
+		struct mount_table t = { .v = &m, .n = 1 };
 
 		loops_over(&w.world, &t, disk->devno, &used, &idle);
 		ck_assert_msg(idle.n == rows[i].asked, "%s", rows[i].what);

@@ -77,6 +77,27 @@ START_TEST(mountinfo_is_read_as_the_kernel_writes_it)
 }
 END_TEST
 
+START_TEST(words_are_as_they_were_before_the_kernel_escaped_them)
+{
+	static const char text[] =
+		"21 1 0:9 / /a\\040b\\011c\\012d\\134e rw shared:1 master:2 - fuse.x\\043y s "
+		"rw,name=a\\040b\n"
+		"22 21 0:10 / /odd\\x\\09\\400\\ rw - t  ro,x\n";
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct err err = ERR_INIT;
+
+	ck_assert_int_eq(mount_table_read(proc_with(text), &t, &err), 0);
+	ck_assert_str_eq(t.v[0].target, "/a b\tc\nd\\e");
+	ck_assert_str_eq(t.v[0].fs_type, "fuse.x#y");
+	ck_assert_str_eq(t.v[0].fs_options, "rw,name=a b");
+	ck_assert(t.v[0].shared && t.v[0].slave && !t.v[0].read_only);
+	ck_assert_str_eq(t.v[1].target, "/odd\\x\\09\\400\\");
+	ck_assert_str_eq(t.v[1].source, "");
+	ck_assert(!t.v[1].shared && !t.v[1].slave && t.v[1].read_only);
+	remove_proc();
+}
+END_TEST
+
 /*
  * What path resolution meets: from the root downwards, at each directory the mount that lies there,
  * and from then on only what is mounted within that one.
@@ -187,6 +208,11 @@ START_TEST(a_table_that_cannot_be_understood_is_no_table)
 		{ "cut", "21 1 254:1 / / rw,relatime shared:1 - ext4\n", -1 },
 		{ "no separator", "21 1 254:1 / /x rw,relatime ext4 /dev/vda1 rw\n", -1 },
 		{ "words", "hello world\n", -1 },
+		{ "a number that is none", "21 x 254:1 / / rw - ext4 /dev/vda1 rw\n", -1 },
+		{ "a device without a colon", "21 1 254 / / rw - ext4 /dev/vda1 rw\n", -1 },
+		{ "a target that is no path", "21 1 254:1 / x rw - ext4 /dev/vda1 rw\n", -1 },
+		{ "cut in the last word", "21 1 254:1 / / rw - ext4 /dev/vda1 r", -1 },
+		{ "no source", "21 1 0:9 / / rw - tmpfs  rw\n", 0 },
 		{ "good then bad", "21 1 254:1 / / rw - ext4 /dev/vda1 rw\n22 21 0:5 / /dev\n",
 		  -1 },
 	};
@@ -208,7 +234,7 @@ START_TEST(a_missing_table_is_an_error)
 	struct err err = ERR_INIT;
 
 	ck_assert_int_eq(mount_table_read("/nonexistent", &t, &err), -1);
-	ck_assert_str_eq(err.msg, "read /nonexistent/self/mountinfo: No such file or directory");
+	ck_assert_str_eq(err.msg, "open /nonexistent/self/mountinfo: No such file or directory");
 }
 END_TEST
 
@@ -257,7 +283,8 @@ START_TEST(a_path_that_names_nothing_is_refused)
 }
 END_TEST
 
-SUITE("mountinfo", a_mount_under_a_later_one_is_not_seen, mountinfo_is_read_as_the_kernel_writes_it,
+SUITE("mountinfo", words_are_as_they_were_before_the_kernel_escaped_them,
+      a_mount_under_a_later_one_is_not_seen, mountinfo_is_read_as_the_kernel_writes_it,
       mounts_of_a_disk_are_walked, one_mount_point_seen_twice_is_one_place,
       a_table_that_cannot_be_understood_is_no_table, a_missing_table_is_an_error,
       a_place_is_named_as_mountinfo_names_it, a_path_that_names_nothing_is_refused);
