@@ -208,16 +208,32 @@ static int unmount_layer(const char *path, bool lazy, struct err *err)
 	return rc;
 }
 
+/*
+ * umount(2) takes nothing away. Usually nothing is left there; but a namespace may not take apart
+ * what it was given by the one that made it.
+ */
+static int check_gone(const char *path, const char *proc_root, struct err *err)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+
+	if (mount_table_read(proc_root, &t, err))
+		return -1;
+	if (!mount_at(&t, path))
+		return 0;
+	return err_set(err, ERR_PRECONDITION,
+	               "%s cannot be unmounted in this mount namespace: the kernel has locked the "
+	               "mount, which came from the host; unmount it there",
+	               path);
+}
+
 int place_unmount(const struct place *p, const char *proc_root, bool lazy, struct err *err)
 {
 	for (unsigned i = 0; i < MAX_LAYERS; i++) {
-		struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+		int rc = unmount_layer(p->path, lazy, err);
 
-		if (mount_table_read(proc_root, &t, err))
-			return -1;
-		if (!mount_at(&t, p->path))
-			return 0;
-		if (unmount_layer(p->path, lazy, err) < 0)
+		if (rc == MOUNT_ABSENT)
+			return i ? 0 : check_gone(p->path, proc_root, err);
+		if (rc)
 			return -1;
 		kill_point("unmount: one layer taken away");
 	}

@@ -68,6 +68,9 @@ const struct mount *place_elsewhere(const struct mount_table *t, const struct pl
                                     const struct place *but, bool whole, const struct mount *after);
 /* <staging>/<volume id>, malloc'ed: where raw block is staged. */
 char *place_block_file(const char *staging_path, const char *volume_id);
-/* Unmounts every layer at the place; lazily when `lazy`, or when a layer is dead. */
+/*
+ * Unmounts every layer at the place; lazily when `lazy`, or when a layer is dead.
+ * FAILED_PRECONDITION: the kernel does not let this mount namespace do that.
+ */
 int place_unmount(const struct place *p, const char *proc_root, bool lazy, struct err *err)
 	MUST_CHECK;

@@ -5,17 +5,20 @@
  */
 #include "test/lib/suite.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/file.h"
 #include "common/mem.h"
 #include "node/place.h"
 #include "test/lib/nvme_world.h"
+#include "test/lib/skip.h"
 
 static char root[64];
 static struct mount_table table;
@@ -149,5 +152,44 @@ START_TEST(the_staged_form_is_the_filesystem_or_the_file)
 }
 END_TEST
 
-SUITE("place", kinds_are_told_from_mountinfo, use_elsewhere_is_found_and_mirrors_are_not_use,
+/* In a mount namespace of a new user namespace, where mounts of the old one are locked. */
+static int unmount_as_guest(const char *path)
+{
+	struct place p = { .kind = PLACE_OTHER, .path = (char *)path };
+	struct err err = ERR_INIT;
+
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNS))
+		return 2;
+	if (place_unmount(&p, "/proc", false, &err) == 0)
+		return 3;
+	return err.code == ERR_PRECONDITION && strstr(err.msg, "has locked the mount") ? 0 : 4;
+}
+
+START_TEST(a_mount_that_the_kernel_locked_is_refused_and_not_tried_again)
+{
+	char *path AUTO(free) = NULL;
+	int status = 0;
+	pid_t pid;
+
+	SKIP_UNLESS_ROOT("mounts");
+	private_mounts();
+	begin("");
+	path = xasprintf("%s/pod", root);
+	run_tool("mount -t tmpfs locked %s", path);
+	pid = fork();
+	if (pid == 0)
+		_exit(unmount_as_guest(path));
+	waitpid(pid, &status, 0);
+	run_tool("umount %s", path);
+	end();
+	ck_assert(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 2)
+		printf("SKIP: %s: no user namespaces to be had\n", __func__);
+	else
+		ck_assert_int_eq(WEXITSTATUS(status), 0);
+}
+END_TEST
+
+SUITE("place", a_mount_that_the_kernel_locked_is_refused_and_not_tried_again,
+      kinds_are_told_from_mountinfo, use_elsewhere_is_found_and_mirrors_are_not_use,
       the_staged_form_is_the_filesystem_or_the_file);
