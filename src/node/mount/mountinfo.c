@@ -22,8 +22,7 @@
 
 /* ---- the table ---- */
 
-/* Cuts the next word off; NULL at the end of the line. A word may be empty (a source without name).
- */
+/* Cuts off the next word, which may be empty. NULL: the line has ended. */
 static char *next_word(char **rest)
 {
 	return strsep(rest, " ");
@@ -41,8 +40,7 @@ static int octal(const char *p)
 	return value > 0 && value < 256 ? value : -1;
 }
 
-/* The kernel writes space, tab, newline and backslash as \040 and so on: in place, as that is
- * shorter. */
+/* Undoes the kernel's \040 and so on, for space, tab, newline and backslash, in place. */
 static char *unescaped(char *word)
 {
 	char *to = word ? strchr(word, '\\') : NULL;
