@@ -53,47 +53,23 @@ bool log_may(_Atomic long long *last, int seconds)
 	                                   __ATOMIC_RELAXED);
 }
 
-/*
- * Escapes as inside a JSON string; quoted values of text lines have the same form. In a value that
- * is not UTF-8 every byte above 0x7f becomes '?'.
- */
-static void add_escaped(struct str *line, const char *s)
-{
-	bool utf8 = utf8_valid(s, strlen(s));
-
-	for (; *s; s++) {
-		unsigned char c = (unsigned char)*s;
-
-		if (c == '"' || c == '\\')
-			str_addf(line, "\\%c", c);
-		else if (c == '\n')
-			str_add(line, "\\n");
-		else if (c < 0x20 || c == 0x7f)
-			str_addf(line, "\\u%04x", c);
-		else if (c >= 0x80 && !utf8)
-			str_add(line, "?");
-		else
-			str_addn(line, s, 1);
-	}
-}
-
 /* May the value stand in a text line without quotes? */
 static bool plain(const char *s)
 {
-	return *s && s[strcspn(s, " \t\n\"\\={}")] == '\0' && utf8_valid(s, strlen(s));
+	return *s && s[strcspn(s, " \t\n\"\\={}")] == '\0' && is_shown_as_it_is(s);
 }
 
 static void add_pair(struct str *line, const char *key, const char *value)
 {
 	if (json_) {
 		str_addf(line, ",\"%s\":\"", key);
-		add_escaped(line, value);
+		str_add_quoted(line, value);
 		str_add(line, "\"");
 	} else if (plain(value)) {
 		str_addf(line, " %s=%s", key, value);
 	} else {
 		str_addf(line, " %s=\"", key);
-		add_escaped(line, value);
+		str_add_quoted(line, value);
 		str_add(line, "\"");
 	}
 }
@@ -113,7 +89,7 @@ static void add_head(struct str *line, enum log_level level, const char *msg)
 		         now.tv_nsec / 1000, level_names[level]);
 	else
 		str_addf(line, "%c %s.%06ldZ ", level_letters[level], when, now.tv_nsec / 1000);
-	add_escaped(line, msg);
+	str_add_quoted(line, msg);
 	if (json_)
 		str_add(line, "\"");
 }

@@ -84,6 +84,19 @@ int parse_i64(const char *what, const char *text, int64_t *ret, struct err *err)
 int parse_bool(const char *what, const char *text, bool *ret, struct err *err) MUST_CHECK;
 /* Valid UTF-8 without NUL: what protobuf calls a string. */
 bool utf8_valid(const char *bytes, size_t n);
+/*
+ * Text from outside (names of files, of processes, what tools and servers say) may have characters
+ * that a terminal obeys, or that change what a reader sees: control characters, direction marks,
+ * zero-width ones, bytes that are no UTF-8. It is shown through these, at the places where it
+ * leaves the program: log lines, the text of an answer. They append \n, \u001b, \u202e, \xff
+ * instead. Shown text that is shown again stays as it is.
+ */
+void str_add_shown(struct str *s, const char *text);
+/* The same as the inside of a JSON string: quotes and backslashes get a backslash, too. */
+void str_add_quoted(struct str *s, const char *text);
+bool is_shown_as_it_is(const char *text);
+/* A text is shown in at most so many bytes for each of its own. */
+#define SHOWN_BYTES_MAX 6
 /* RFC 1123 subdomain, at most 253 characters: what Kubernetes takes as an object name. */
 bool dns1123_subdomain(const char *s);
 /*

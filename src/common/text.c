@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading text that came from outside: numbers, booleans, UTF-8, Kubernetes names; and the
- * FNV hash that names are made of. Declared in str.h. Pure functions.
+ * Reading text that came from outside: numbers, booleans, UTF-8, Kubernetes names; showing it; and
+ * the FNV hash that names are made of. Declared in str.h. Pure functions.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -75,27 +75,119 @@ static size_t sequence_length(unsigned char c, uint32_t *bits, uint32_t *least)
 	return 0;
 }
 
+/* Length of the character at the front, and its code point; 0: the bytes are not UTF-8. */
+static size_t next_char(const char *bytes, size_t n, uint32_t *ret)
+{
+	uint32_t code, least;
+	size_t len = sequence_length((unsigned char)bytes[0], &code, &least);
+
+	if (!len || len > n)
+		return 0;
+	for (size_t k = 1; k < len; k++) {
+		unsigned char c = (unsigned char)bytes[k];
+
+		if ((c & 0xc0) != 0x80)
+			return 0;
+		code = code << 6 | (c & 0x3f);
+	}
+	if (code < least || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
+		return 0;
+	*ret = code;
+	return len;
+}
+
 bool utf8_valid(const char *bytes, size_t n)
 {
 	for (size_t i = 0; i < n;) {
-		uint32_t code, least;
-		size_t len = sequence_length((unsigned char)bytes[i], &code, &least);
+		uint32_t code;
+		size_t len = next_char(bytes + i, n - i, &code);
 
-		if (!len || len > n - i)
-			return false;
-		for (size_t k = 1; k < len; k++) {
-			unsigned char c = (unsigned char)bytes[i + k];
-
-			if ((c & 0xc0) != 0x80)
-				return false;
-			code = code << 6 | (c & 0x3f);
-		}
-		if (code < least || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
+		if (!len)
 			return false;
 		i += len;
 	}
 	return true;
 }
+
+/* ---- text that is shown ---- */
+
+/*
+ * Characters that move the cursor, change a terminal's state, or change how the text around them
+ * is read without being seen: the categories Cc, Cf (as far as it is not part of a script), Zl, Zp.
+ */
+static bool is_unseen(uint32_t code)
+{
+	static const struct {
+		uint32_t first, last;
+	} ranges[] = {
+		{ 0x00, 0x1f },     { 0x7f, 0x9f },     { 0xad, 0xad },       { 0x61c, 0x61c },
+		{ 0x180e, 0x180e }, { 0x200b, 0x200f }, { 0x2028, 0x202e },   { 0x2060, 0x206f },
+		{ 0xfeff, 0xfeff }, { 0xfff9, 0xfffb }, { 0xe0000, 0xe007f },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(ranges); i++)
+		if (code >= ranges[i].first && code <= ranges[i].last)
+			return true;
+	return false;
+}
+
+static void add_unseen(struct str *s, uint32_t code)
+{
+	if (code == '\n')
+		str_add(s, "\\n");
+	else if (code < 0x10000)
+		str_addf(s, "\\u%04x", code);
+	else /* as JSON writes it: two halves */
+		str_addf(s, "\\u%04x\\u%04x", 0xd800 + ((code - 0x10000) >> 10),
+		         0xdc00 + ((code - 0x10000) & 0x3ff));
+}
+
+static void add_shown(struct str *s, const char *text, bool quoted)
+{
+	size_t n = strlen(text);
+
+	for (size_t i = 0; i < n;) {
+		uint32_t code;
+		size_t len = next_char(text + i, n - i, &code);
+
+		if (!len)
+			str_addf(s, quoted ? "\\\\x%02x" : "\\x%02x", (unsigned char)text[i]);
+		else if (is_unseen(code))
+			add_unseen(s, code);
+		else if (quoted && (code == '"' || code == '\\'))
+			str_addf(s, "\\%c", (int)code);
+		else
+			str_addn(s, text + i, len);
+		i += len ? len : 1;
+	}
+}
+
+void str_add_shown(struct str *s, const char *text)
+{
+	add_shown(s, text, false);
+}
+
+void str_add_quoted(struct str *s, const char *text)
+{
+	add_shown(s, text, true);
+}
+
+bool is_shown_as_it_is(const char *text)
+{
+	size_t n = strlen(text);
+
+	for (size_t i = 0; i < n;) {
+		uint32_t code;
+		size_t len = next_char(text + i, n - i, &code);
+
+		if (!len || is_unseen(code))
+			return false;
+		i += len;
+	}
+	return true;
+}
+
+/* ---- names ---- */
 
 static bool is_lower_alnum(char c)
 {

@@ -179,7 +179,7 @@ static int validate_volume(void *self, struct rpc_call *call, const void *req,
 	if (rc < 0)
 		return -1;
 	if (rc == VALIDATE_DIFFERS)
-		reply->message = (char *)why;
+		reply->message = csi_shown(call, why);
 	else
 		confirm(call, q, &r, reply);
 	return 0;

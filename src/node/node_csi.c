@@ -227,7 +227,7 @@ static Csi__V1__VolumeHealth *volume_health(struct rpc_call *call, const char *v
 
 		e->status = (Csi__V1__VolumeHealthErrorType)h->v[i].status;
 		e->reason = (char *)h->v[i].reason;
-		e->message = arena_strdup(&call->arena, h->v[i].message);
+		e->message = csi_shown(call, h->v[i].message);
 		r->health_statuses[r->n_health_statuses++] = e;
 	}
 	return r;
@@ -266,7 +266,7 @@ static int get_storage_health(void *self, struct rpc_call *call, const void *req
 
 		b->status = (Csi__V1__StorageHealthErrorType)h.v[i].status;
 		b->reason = (char *)h.v[i].reason;
-		b->message = arena_strdup(&call->arena, h.v[i].message);
+		b->message = csi_shown(call, h.v[i].message);
 		reply->backend_health[reply->n_backend_health++] = b;
 	}
 	return 0;

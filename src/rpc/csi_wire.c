@@ -103,3 +103,11 @@ const char *csi_volume_id(struct rpc_call *call, const void *request)
 	assert(f->type == PROTOBUF_C_TYPE_STRING && f->label != PROTOBUF_C_LABEL_REPEATED);
 	return *(char *const *)at(request, f->offset);
 }
+
+char *csi_shown(struct rpc_call *call, const char *text)
+{
+	struct str shown AUTO(str_clear) = STR_INIT(SHOWN_BYTES_MAX * ERR_MSG_MAX);
+
+	str_add_shown(&shown, text);
+	return arena_strdup(&call->arena, shown.ptr);
+}

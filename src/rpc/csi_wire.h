@@ -30,5 +30,8 @@ struct kvs csi_map(struct rpc_call *call, const ProtobufCMessage *message, const
 void csi_set_map(struct rpc_call *call, ProtobufCMessage *message, const char *field,
                  const struct kvs *map);
 
+/* Text for people in a reply, as it may be shown (str_add_shown()); in the arena. */
+char *csi_shown(struct rpc_call *call, const char *text);
+
 /* An rpc_key for every request that has a volume_id: that id. */
 const char *csi_volume_id(struct rpc_call *call, const void *request);

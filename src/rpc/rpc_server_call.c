@@ -170,12 +170,14 @@ static void start(struct server_call *c, const grpc_op *ops, size_t n, struct ta
 static void answer(struct server_call *c, uint8_t *out, size_t n_out, const struct err *err)
 {
 	grpc_op ops[3] = { { .op = GRPC_OP_SEND_INITIAL_METADATA } };
+	struct str text AUTO(str_clear) = STR_INIT(SHOWN_BYTES_MAX * ERR_MSG_MAX);
 	grpc_byte_buffer *message = NULL;
 	size_t n = 1;
 
 	rpc_log_call(&c->rpc, c->method, err);
 	if (err) {
-		c->text = grpc_slice_from_copied_string(err->msg);
+		str_add_shown(&text, err->msg);
+		c->text = grpc_slice_from_copied_string(text.ptr);
 	} else {
 		grpc_slice body = out ? grpc_slice_new(out, n_out, free) : grpc_empty_slice();
 

@@ -59,7 +59,9 @@ static int act(struct stub *stub, struct rpc_call *call, const Csi__V1__NodeStag
 	if (str_eq(what, "peer"))
 		return err_set(err, ERR_RANGE, "pid=%d", call->peer_pid);
 	if (str_eq(what, "odd-text"))
-		return err_set(err, ERR_INVALID, "first line\n(\xc3\xbcn\xc3\xaf 100 %%)");
+		return err_set(
+			err, ERR_INVALID,
+			"first line\n(\xc3\xbcn\xc3\xaf 100 %%) \x1b[31m \xe2\x80\xae \\ \xff");
 	if (str_eq(what, "length"))
 		return err_set(err, ERR_RANGE, "length=%zu", strlen(req->volume_id));
 	if (str_eq(what, "contexts"))

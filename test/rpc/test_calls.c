@@ -197,13 +197,14 @@ END_TEST
 
 /* ---- what a handler sees and says ---- */
 
-START_TEST(an_odd_text_arrives_whole)
+START_TEST(an_odd_text_arrives_whole_and_can_be_shown)
 {
 	SETUP(f);
 	char text[1100];
 
 	ck_assert_int_eq(stage(f.client, "v", "odd-text", 30000, text), ERR_INVALID);
-	ck_assert_str_eq(text, "first line\n(\xc3\xbcn\xc3\xaf 100 %)");
+	ck_assert_str_eq(text,
+	                 "first line\\n(\xc3\xbcn\xc3\xaf 100 %) \\u001b[31m \\u202e \\ \\xff");
 }
 END_TEST
 
@@ -312,7 +313,7 @@ SUITE_TIMEOUT("rpc calls", 60, plugin_info_names_the_driver, probe_is_ready,
               plugin_capabilities_are_those_given, a_worker_answers_node_capabilities,
               LOOP(bytes_get_their_answer, ARRAY_LEN(rows)),
               LOOP(lengths_are_limited_by_field, ARRAY_LEN(lengths)),
-              the_last_of_equal_map_keys_counts, an_odd_text_arrives_whole,
+              the_last_of_equal_map_keys_counts, an_odd_text_arrives_whole_and_can_be_shown,
               the_deadline_reaches_the_handler, no_deadline_is_never, the_peer_is_known_by_its_pid,
               metadata_does_no_harm, success_without_an_answer_is_an_internal_error,
               a_call_without_a_message_is_an_error, a_second_message_is_ignored,

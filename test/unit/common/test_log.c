@@ -4,6 +4,7 @@
 
 #include "common/json.h"
 #include "common/log.h"
+#include "common/str.h"
 #include "test/lib/suite.h"
 
 static char last_line[9000];
@@ -28,6 +29,32 @@ START_TEST(values_are_quoted_when_they_need_it)
 }
 END_TEST
 
+START_TEST(no_line_has_what_a_terminal_would_obey)
+{
+	static const char *const rows[] = {
+		"\x1b]0;x",
+		"\a",
+		"\x7f",
+		"\t",
+		"\xc2\x9b"
+		"2J",
+		"\xe2\x80\xae",
+		"\xff",
+		"a\xc2",
+	};
+
+	log_redirect(keep, NULL);
+	for (size_t i = 0; i < 2 * ARRAY_LEN(rows); i++) {
+		const char *odd = rows[i / 2];
+
+		log_setup(2, i % 2);
+		log_event(LOG_INFO, odd, "value", odd, NULL);
+		ck_assert_msg(is_shown_as_it_is(last_line), "row %zu: %s", i / 2, last_line);
+		ck_assert_msg(i % 2 || strstr(last_line, "value=\""), "%s", last_line);
+	}
+}
+END_TEST
+
 START_TEST(a_json_line_is_json_whatever_the_bytes)
 {
 	struct json *j AUTO(json_free) = NULL;
@@ -39,7 +66,7 @@ START_TEST(a_json_line_is_json_whatever_the_bytes)
 	ck_assert_msg(json_parse("line", last_line, strlen(last_line), &j, &err) == 0, "%s",
 	              err.msg);
 	ck_assert_str_eq(json_str(j, "level"), "error");
-	ck_assert_str_eq(json_str(j, "k"), "?\"\\\t");
+	ck_assert_str_eq(json_str(j, "k"), "\\xff\"\\\t");
 }
 END_TEST
 
@@ -64,5 +91,6 @@ START_TEST(what_repeats_is_said_once_in_a_while)
 }
 END_TEST
 
-SUITE("log", values_are_quoted_when_they_need_it, a_json_line_is_json_whatever_the_bytes,
-      debug_lines_need_verbosity_five, what_repeats_is_said_once_in_a_while);
+SUITE("log", no_line_has_what_a_terminal_would_obey, values_are_quoted_when_they_need_it,
+      a_json_line_is_json_whatever_the_bytes, debug_lines_need_verbosity_five,
+      what_repeats_is_said_once_in_a_while);

@@ -78,6 +78,62 @@ START_TEST(utf8_is_told_from_bytes)
 }
 END_TEST
 
+START_TEST(what_a_reader_would_not_see_is_spelled_out)
+{
+	static const struct {
+		const char *what, *text, *shown, *quoted;
+	} rows[] = {
+		{ "nothing", "", "", "" },
+		{ "plain", "pvc-1 at 5%", "pvc-1 at 5%", "pvc-1 at 5%" },
+		{ "letters and signs of any script", "\xc3\xbc \xe6\xbc\xa2 \xf0\x9f\x98\x80",
+		  "\xc3\xbc \xe6\xbc\xa2 \xf0\x9f\x98\x80",
+		  "\xc3\xbc \xe6\xbc\xa2 \xf0\x9f\x98\x80" },
+		{ "quotes and backslashes", "a \"b\\c\"", "a \"b\\c\"", "a \\\"b\\\\c\\\"" },
+		{ "a new line", "a\nb", "a\\nb", "a\\nb" },
+		{ "ESC, BEL, TAB, CR, DEL", "\x1b[2J\a\t\r\x7f",
+		  "\\u001b[2J\\u0007\\u0009\\u000d\\u007f",
+		  "\\u001b[2J\\u0007\\u0009\\u000d\\u007f" },
+		{ "C1: U+0080, CSI, U+009F", "\xc2\x80\xc2\x9b\xc2\x9f", "\\u0080\\u009b\\u009f",
+		  "\\u0080\\u009b\\u009f" },
+		{ "the character after C1", "\xc2\xa0", "\xc2\xa0", "\xc2\xa0" },
+		{ "right to left", "\xe2\x80\xaegnp.exe\xe2\x80\xac", "\\u202egnp.exe\\u202c",
+		  "\\u202egnp.exe\\u202c" },
+		{ "isolates", "\xe2\x81\xa6x\xe2\x81\xa9", "\\u2066x\\u2069", "\\u2066x\\u2069" },
+		{ "marks", "\xe2\x80\x8e\xe2\x80\x8f\xd8\x9c", "\\u200e\\u200f\\u061c",
+		  "\\u200e\\u200f\\u061c" },
+		{ "line and paragraph separator", "\xe2\x80\xa8\xe2\x80\xa9", "\\u2028\\u2029",
+		  "\\u2028\\u2029" },
+		{ "no width",
+		  "a\xe2\x80\x8b"
+		  "b\xef\xbb\xbf",
+		  "a\\u200bb\\ufeff", "a\\u200bb\\ufeff" },
+		{ "a tag beyond 16 bits", "\xf3\xa0\x81\x81", "\\udb40\\udc41", "\\udb40\\udc41" },
+		{ "bytes that are no UTF-8", "a\xff\xc3(\x80", "a\\xff\\xc3(\\x80",
+		  "a\\\\xff\\\\xc3(\\\\x80" },
+		{ "a character that was cut", "\xe2\x82", "\\xe2\\x82", "\\\\xe2\\\\x82" },
+		{ "a surrogate", "\xed\xa0\x80", "\\xed\\xa0\\x80", "\\\\xed\\\\xa0\\\\x80" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct str shown AUTO(str_clear) = STR_INIT(100);
+		struct str again AUTO(str_clear) = STR_INIT(100);
+		struct str quoted AUTO(str_clear) = STR_INIT(100);
+
+		str_add_shown(&shown, rows[i].text);
+		str_add_shown(&again, shown.ptr);
+		str_add_quoted(&quoted, rows[i].text);
+		ROW_STR_EQ(rows[i].what, shown.ptr, rows[i].shown);
+		ROW_STR_EQ(rows[i].what, again.ptr, rows[i].shown);
+		ROW_STR_EQ(rows[i].what, quoted.ptr, rows[i].quoted);
+		ck_assert_msg(shown.len <= SHOWN_BYTES_MAX * strlen(rows[i].text), "%s",
+		              rows[i].what);
+		ck_assert_msg(is_shown_as_it_is(rows[i].text) ==
+		                      str_eq(rows[i].text, rows[i].shown),
+		              "%s", rows[i].what);
+	}
+}
+END_TEST
+
 START_TEST(kubernetes_names_are_told_from_others)
 {
 	static const struct {
@@ -129,5 +185,5 @@ START_TEST(sizes_read_well)
 END_TEST
 
 SUITE("text", whole_numbers_are_parsed_or_refused, signed_numbers_keep_their_range,
-      booleans_are_gos, utf8_is_told_from_bytes, kubernetes_names_are_told_from_others,
-      fnv_agrees_with_the_known_vectors, sizes_read_well);
+      booleans_are_gos, utf8_is_told_from_bytes, what_a_reader_would_not_see_is_spelled_out,
+      kubernetes_names_are_told_from_others, fnv_agrees_with_the_known_vectors, sizes_read_well);
