@@ -47,6 +47,7 @@
 #include "node/job.h"
 #include "node/mount/fsck.h"
 #include "node/mount/mkfs.h"
+#include "node/mount/mount_flags.h"
 #include "node/place.h"
 #include "node/propagation.h"
 #include "node/staged.h"
@@ -162,6 +163,7 @@ static void mount_options(const struct staging *s, const char *fs_type, struct s
 	 */
 	if (str_eq(fs_type, "xfs") && !strs_has(ret, "nouuid"))
 		strs_add(ret, "nouuid");
+	mount_flags_add_safe(fs_type, ret);
 	if (s->read_only && !strs_has(ret, "ro"))
 		strs_add(ret, "ro");
 	if (no_replay && !strs_has(ret, no_replay)) {
@@ -258,7 +260,8 @@ static int stage_filesystem(struct staging *s, struct deadline d, struct err *er
 	if (lock_device(s, d, err))
 		return -1;
 	if (format_ensure(s->node, &fr, d, &fs, err) ||
-	    check_filesystem(s->node, s->r->volume_id, &s->dev, s->fd, &fs, s->read_only, d, err))
+	    check_filesystem(s->node, s->r->volume_id, &s->dev, s->fd, &fs, s->read_only, d, err) ||
+	    mount_flags_check_for(&s->flags, fs.type, err))
 		return -1;
 	mount_options(s, fs.type, &options);
 	if (make_point(s, err) || mount_filesystem(s->dev.path, s->path, fs.type, &options, err))
@@ -409,7 +412,7 @@ static int parse_flags(struct staging *s, struct err *err)
 {
 	const struct volume_cap *cap = &s->r->cap;
 
-	if (mount_flags_check(cap->mount_flags, cap->n_mount_flags, &s->flags, err))
+	if (mount_flags_check(cap->mount_flags, cap->n_mount_flags, cap->fs_type, &s->flags, err))
 		return err_wrap(err, "VolumeCapability.Mount.MountFlags");
 	s->read_only = access_mode_is_reader_only(cap->mode) || strs_has(&s->flags, "ro");
 	return 0;

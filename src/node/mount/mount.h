@@ -16,14 +16,6 @@
 #include "common/str.h"
 #include "node/mount/mountinfo.h"
 
-/*
- * Splits a list of mount flags at its commas (not within double quotes) and refuses those that
- * reach outside this volume (another device, a helper program, a changed propagation):
- * INVALID_ARGUMENT naming the flag and why.
- */
-int mount_flags_check(const char *const *flags, size_t n, struct strs *ret, struct err *err)
-	MUST_CHECK;
-
 /* Mounts a filesystem. Never falls back from read-write to read-only, as mount(8) does. */
 int mount_filesystem(const char *device, const char *target, const char *fs_type,
                      const struct strs *options, struct err *err) MUST_CHECK;

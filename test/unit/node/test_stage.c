@@ -124,6 +124,39 @@ START_TEST(mount_flags_reach_the_mount)
 }
 END_TEST
 
+START_TEST(a_filesystem_that_asks_for_a_panic_does_not_get_it)
+{
+	static const char *const tunes[] = { "-e panic", "-E mount_opts=errors=panic" };
+	struct stage_request r;
+
+	SKIP_UNLESS_LOOP();
+	begin(64 * MIB);
+	run_tool("mkfs.ext4 -q %s && tune2fs %s %s >/dev/null", disk->loop, tunes[_i], disk->loop);
+	r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
+	stage_ok(&r);
+	ck_assert_msg(strstr(only_mount(w.staging)->fs_options, "errors=remount-ro") != NULL,
+	              "%s: %s", tunes[_i], only_mount(w.staging)->fs_options);
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(a_btrfs_with_another_default_subvolume_is_staged_whole)
+{
+	struct stage_request r;
+
+	SKIP_UNLESS_LOOP();
+	begin(320 * MIB);
+	run_tool("mkfs.btrfs -q %s && mount -t btrfs %s %s && btrfs -q subvolume create %s/sub && "
+	         "btrfs -q subvolume set-default %s/sub && umount %s",
+	         disk->loop, disk->loop, w.staging, w.staging, w.staging, w.staging);
+	r = stage_request(&w, disk, "btrfs", MODE_SINGLE_NODE_WRITER);
+	stage_ok(&r);
+	stage_ok(&r);
+	run_tool("test -d %s/sub", w.staging);
+	node_world_clear(&w);
+}
+END_TEST
+
 START_TEST(mkfs_keys_reach_mkfs)
 {
 	struct stage_request r;
@@ -567,7 +600,9 @@ SUITE_TIMEOUT("stage", 60, LOOP(a_blank_disk_becomes_the_filesystem_that_was_ask
               LOOP(a_reader_writes_nothing_not_even_what_the_journal_holds, 7),
               LOOP(a_write_protected_disk_with_a_journal_can_be_read, 2),
               without_a_wish_the_filesystem_that_is_there_is_taken, mount_flags_reach_the_mount,
-              mkfs_keys_reach_mkfs, a_reader_only_volume_is_mounted_read_only,
+              LOOP(a_filesystem_that_asks_for_a_panic_does_not_get_it, 2),
+              a_btrfs_with_another_default_subvolume_is_staged_whole, mkfs_keys_reach_mkfs,
+              a_reader_only_volume_is_mounted_read_only,
               data_without_a_signature_is_formatted_only_when_told, raw_block_is_the_device_itself,
               raw_block_of_a_disk_that_somebody_has_mounted_is_refused,
               raw_block_that_is_only_read_cannot_be_written,

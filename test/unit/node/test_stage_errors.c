@@ -244,6 +244,11 @@ static void flag_refused(struct attempt *a)
 	a->flag = "loop";
 }
 
+static void flag_of_no_use(struct attempt *a)
+{
+	a->flag = "logbufs=99";
+}
+
 static void flag_unknown(struct attempt *a)
 {
 	a->flag = "nonsense=1";
@@ -473,7 +478,10 @@ static const struct {
 	  A_FORMATTING_RECORD },
 	{ "mount flag refused", "xfs", flag_refused, ERR_INVALID, "mount flag \"loop\" is refused",
 	  NOTHING },
-	{ "mount option unknown", "xfs", flag_unknown, ERR_INVALID, "(xfs)", NOTHING },
+	{ "mount option unknown", "xfs", flag_unknown, ERR_INVALID, "none of those for xfs",
+	  NOTHING },
+	{ "mount option that the kernel refuses", "xfs", flag_of_no_use, ERR_INVALID, "(xfs)",
+	  NOTHING },
 	{ "context= without SELinux", "xfs", flag_context, ERR_PRECONDITION, "is mounted without",
 	  NOTHING },
 	{ "damaged filesystem", "xfs", damaged, ERR_DATA_LOSS, "(xfs)", NOTHING },

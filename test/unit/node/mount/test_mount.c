@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The flags, and real mounts in a namespace of their own. */
+/* Real mounts in a namespace of their own. */
 #include "test/lib/suite.h"
 
 #include <errno.h>
@@ -16,61 +16,6 @@
 #include "node/mount/mount.h"
 #include "test/lib/nvme_world.h"
 #include "test/lib/skip.h"
-
-START_TEST(flags_that_reach_outside_are_refused)
-{
-	static const struct {
-		const char *flag;
-		const char *refused; /* the flag that is named, or NULL */
-	} rows[] = {
-		{ "noatime", NULL },
-		{ "noatime,discard", NULL },
-		{ "context=\"system_u:object_r:container_file_t:s0:c1,c2\"", NULL },
-		{ "nosuid", NULL },
-		{ "norecovery", NULL },
-		{ "bind", "bind" },
-		{ "noatime,loop", "loop" },
-		{ "loop=/dev/loop1", "loop=/dev/loop1" },
-		{ "offset=4096", "offset=4096" },
-		{ "device=/dev/sda", "device=/dev/sda" },
-		{ "errors=panic", "errors=panic" },
-		{ "errors=remount-ro", NULL },
-		{ "X-mount.mkdir", "X-mount.mkdir" },
-		{ "x-systemd.automount", NULL },
-		{ "context=\"a,b\",remount", "remount" },
-		{ "logdev=/dev/sda", "logdev=/dev/sda" },
-		{ "rshared", "rshared" },
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct strs out AUTO(strs_clear) = STRS_INIT;
-		struct err err = ERR_INIT;
-		char *want AUTO(free) = xasprintf("mount flag \"%s\" is refused: ",
-		                                  rows[i].refused ? rows[i].refused : "");
-		int rc = mount_flags_check(&rows[i].flag, 1, &out, &err);
-
-		ck_assert_msg(rc == (rows[i].refused ? -1 : 0), "%s: %s", rows[i].flag, err.msg);
-		if (rc)
-			ck_assert_msg(str_has_prefix(err.msg, want), "%s: %s", rows[i].flag,
-			              err.msg);
-	}
-}
-END_TEST
-
-START_TEST(flags_are_split_at_commas_outside_quotes)
-{
-	const char *const flags[] = { "a,b", "", "context=\"x,y\",c", "," };
-	const char *const open_quote = "context=\"x";
-	struct strs out AUTO(strs_clear) = STRS_INIT;
-	struct err err = ERR_INIT;
-	char *joined AUTO(free) = NULL;
-
-	ck_assert_int_eq(mount_flags_check(flags, ARRAY_LEN(flags), &out, &err), 0);
-	joined = strs_join(&out, "|");
-	ck_assert_str_eq(joined, "a|b|context=\"x,y\"|c");
-	ck_assert_int_eq(mount_flags_check(&open_quote, 1, &out, &err), -1);
-}
-END_TEST
 
 /* ---- the kernel ---- */
 
@@ -198,7 +143,5 @@ START_TEST(a_filesystem_is_mounted_as_asked_or_not_at_all)
 }
 END_TEST
 
-SUITE_TIMEOUT("mount", 60, flags_that_reach_outside_are_refused,
-              flags_are_split_at_commas_outside_quotes, bind_read_only_and_unmount,
-              a_busy_mount_says_so_and_goes_lazily, unmount_does_not_follow_a_link,
-              a_filesystem_is_mounted_as_asked_or_not_at_all);
+SUITE_TIMEOUT("mount", 60, bind_read_only_and_unmount, a_busy_mount_says_so_and_goes_lazily,
+              unmount_does_not_follow_a_link, a_filesystem_is_mounted_as_asked_or_not_at_all);
