@@ -64,8 +64,7 @@ static int count(void *arg, const struct json *item, struct err *err)
 
 	(void)err;
 	if (str_eq(key.node, p->scan->node) &&
-	    str_eq(json_text(json_member(labels, LABEL_MANAGED_BY)), p->c->driver_name) &&
-	    str_eq(json_str(item, "spec.functionType"), p->scan->pf ? "pf" : "vf"))
+	    str_eq(json_text(json_member(labels, LABEL_MANAGED_BY)), p->c->driver_name))
 		p->scan->on_node++;
 	return 0;
 }

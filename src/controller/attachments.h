@@ -17,13 +17,12 @@ struct attachment_scan {
 	/* The question. */
 	const char *volume;
 	const char *node; /* NULL: no particular one */
-	bool pf;          /* on_node counts PFs, else VFs */
 	/* The answer. Strings are owned; NULL when n_elsewhere is 0. */
 	size_t n_elsewhere;   /* attachments of the volume to nodes other than `node` */
 	char *elsewhere;      /* the first such node */
 	char *elsewhere_name; /* the name of that attachment */
 	bool here;            /* the volume is attached to `node` */
-	size_t on_node;       /* attachments of this driver and function type to `node` */
+	size_t on_node;       /* attachments of this driver to `node`, of any function type */
 };
 
 /* Fills in the answer, except that on_node only counts attachments without labels. */

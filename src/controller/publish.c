@@ -95,7 +95,10 @@ static int check_elsewhere(const struct attach_request *r, const struct attachme
 		r->volume, scan->elsewhere, scan->elsewhere_name, access_mode_name(r->cap.mode));
 }
 
-/* Refuses a full node whose limit is known; otherwise DPF's message in the wait says it. */
+/*
+ * Refuses a full node whose limit is known. CSINode's count is of VFs and hot-plugged functions
+ * together; when only those of one kind are used up, DPF's message in the wait says it.
+ */
 static int check_full(struct controller *c, const struct attach_request *r,
                       struct attachment_scan *scan, struct deadline d, struct err *err)
 {
@@ -111,18 +114,17 @@ static int check_full(struct controller *c, const struct attach_request *r,
 	if (!limit || scan->on_node < (uint64_t)limit)
 		return 0;
 	return err_set(err, ERR_EXHAUSTED,
-	               "node %s has %zu volumes attached and functions for %" PRId64
-	               " (CSINode %s)",
+	               "node %s is full: %zu volumes are attached to it, and it takes %" PRId64
+	               " (CSINode %s); detach a volume, or let the pod run on another node",
 	               r->node, scan->on_node, limit, r->node);
 }
 
-static int look_around(struct controller *c, const struct attach_request *r, bool pf,
-                       struct deadline d, struct err *err)
+static int look_around(struct controller *c, const struct attach_request *r, struct deadline d,
+                       struct err *err)
 {
 	struct attachment_scan scan AUTO(attachment_scan_clear) = {
 		.volume = r->volume,
 		.node = r->node,
-		.pf = pf,
 	};
 
 	if (node_check(c, r->node, d, err))
@@ -249,7 +251,7 @@ int volume_attach(struct controller *c, const struct attach_request *r, struct d
 
 	d = controller_deadline(c, d);
 	if (find_volume(c, r->volume, d, &object, &v, err) || check_volume(&v, r, err) ||
-	    read_function(&r->volume_context, v.block, &p, err) || look_around(c, r, p.pf, d, err))
+	    read_function(&r->volume_context, v.block, &p, err) || look_around(c, r, d, err))
 		return -1;
 	if (!attachment_object_name(r->node, r->volume, name))
 		return err_set(err, ERR_INVALID,

@@ -322,6 +322,10 @@ static void list_forbidden_later(void)
 {
 	fake_refuse_after(2, "list", A, ERR_PERMISSION, "cannot list");
 }
+static void hot_plug(const char *name)
+{
+	fake_change_text(A, name, "{\"spec\":{\"functionType\":\"pf\",\"hotplugFunction\":true}}");
+}
 static void full_node(void)
 {
 	fake_put(A, ATTACHMENT("n1-pvc-2", "pvc-2", "n1"));
@@ -329,6 +333,17 @@ static void full_node(void)
 	fake_put("csinodes", "{\"metadata\":{\"name\":\"n1\"},\"spec\":{\"drivers\":[{\"name\":"
 	                     "\"other\",\"allocatable\":{\"count\":99}},{\"name\":"
 	                     "\"csi.snap.nvidia.com\",\"allocatable\":{\"count\":2}}]}}");
+}
+/* CSINode's count is of all kinds together. */
+static void node_full_of_both_kinds(void)
+{
+	full_node();
+	hot_plug("n1-pvc-2");
+}
+static void node_full_of_hot_plugged(void)
+{
+	node_full_of_both_kinds();
+	hot_plug("n1-pvc-3");
 }
 static void no_functions_left(void)
 {
@@ -352,7 +367,7 @@ static void quota_failed(void)
 static void other_function(void)
 {
 	fake_put(A, ATTACHMENT(NAME, "pvc-1", "n1"));
-	fake_change_text(A, NAME, "{\"spec\":{\"functionType\":\"pf\",\"hotplugFunction\":true}}");
+	hot_plug(NAME);
 }
 static void other_volume(void)
 {
@@ -383,6 +398,10 @@ static void volume_away(void)
 {
 	fake_refuse("get", V, ERR_UNAVAILABLE, "connection refused");
 }
+
+#define FULL_NODE                                                                 \
+	"node n1 is full: 2 volumes are attached to it, and it takes 2 (CSINode " \
+	"n1); detach a volume, or let the pod run on another node"
 
 static const struct {
 	const char *what, *patch;
@@ -454,8 +473,14 @@ static const struct {
 	  false },
 	{ "attachments may not be listed any more", "{}", list_forbidden_later, ERR_PERMISSION,
 	  "counting the attachments of node n1: cannot list", false },
-	{ "a full node", "{}", full_node, ERR_EXHAUSTED,
-	  "node n1 has 2 volumes attached and functions for 2 (CSINode n1)", false },
+	{ "a full node", "{}", full_node, ERR_EXHAUSTED, FULL_NODE, false },
+	{ "a node full of VFs and hot-plugged functions", "{}", node_full_of_both_kinds,
+	  ERR_EXHAUSTED, FULL_NODE, false },
+	{ "a node full of hot-plugged functions", "{}", node_full_of_hot_plugged, ERR_EXHAUSTED,
+	  FULL_NODE, false },
+	{ "a hot-plugged function for a full node",
+	  "{\"volume_context\":{\"functionType\":\"pf\",\"hotplugFunction\":\"true\"}}", full_node,
+	  ERR_EXHAUSTED, FULL_NODE, false },
 	{ "no function is free until the deadline", "{}", no_functions_left, ERR_EXHAUSTED,
 	  "timeout occurred while waiting for volume attachment: DPUVolumeAttachment dpf/n1-pvc-1 "
 	  "is not attached: DPUAttach not ready: no free function: all 4 of kind vf on DPUNode n1 "
