@@ -182,31 +182,32 @@ static int obtain(struct controller *c, const struct attach_request *r,
 	return 0;
 }
 
-static void why_not_attached(const struct json *object, const struct dpu_attachment *a,
-                             struct str *why)
+/* Is it attached, with all that a node needs? `missing` says what is not there. */
+static bool is_attached(const struct json *object, const struct dpu_attachment *a,
+                        struct str *missing)
 {
-	struct str missing AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
-
-	str_add(why, "is not attached");
-	if (a->attached)
-		(void)attachment_is_complete(a, &missing);
-	state_describe(object, missing.ptr, why);
+	return a->attached && attachment_is_complete(a, missing) &&
+	       condition_holds_or_absent(object, CONDITION_DPU_ATTACHED);
 }
 
 static int judge_attached(void *arg, const struct json *object, struct str *why, struct err *err)
 {
 	struct dpu_attachment *a = arg;
-	struct str unused AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
+	struct str missing AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
+	bool attached;
 
 	if (dpu_attachment_decode(object, a, err))
 		return -1;
 	if (a->key.deleting)
 		return err_set(err, ERR_ABORTED, "is being deleted; retry when it is gone");
-	if (a->attached && attachment_is_complete(a, &unused) &&
-	    condition_holds_or_absent(object, CONDITION_DPU_ATTACHED))
+	attached = is_attached(object, a, &missing);
+	/* The Go plugin does not look at Ready, and older versions of DPF do not have it. */
+	if (attached && condition_holds_or_absent(object, CONDITION_READY))
 		return 0;
-	if (why)
-		why_not_attached(object, a, why);
+	if (why) {
+		str_add(why, attached ? "is attached, but not ready" : "is not attached");
+		state_describe(object, missing.ptr, why);
+	}
 	return await_failed(object, err) ? -1 : AWAIT_NOT_YET;
 }
 

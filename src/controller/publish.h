@@ -16,7 +16,10 @@ struct attach_request {
 	struct kvs volume_context;
 };
 
-/* Attaches, waits until the DPU reports it, and returns the publish context, in the arena. */
+/*
+ * Attaches, waits until the DPU reports it and DPF says Ready (where its objects have that
+ * condition), and returns the publish context, in the arena.
+ */
 int volume_attach(struct controller *c, const struct attach_request *r, struct deadline d,
                   struct arena *arena, struct kvs *ret, struct err *err) MUST_CHECK;
 /*

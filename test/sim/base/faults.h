@@ -59,6 +59,8 @@ enum fault_kind {
 	FAULT_ATTACHMENT_NEVER_READY, /* text */
 	FAULT_ATTACHMENT_FAILURE,     /* text */
 	FAULT_ATTACHMENT_STUCK,
+	FAULT_ATTACHMENT_UNREADY, /* text; ms */
+	FAULT_ATTACHMENT_NO_READY,
 	FAULT_MISSING,        /* value: a path below status */
 	FAULT_LATE,           /* value: a path below status; ms */
 	FAULT_PCI_ZERO_FIRST, /* ms */

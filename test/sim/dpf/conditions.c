@@ -52,6 +52,16 @@ void conditions_set(struct json *object, const char *type, const char *status, c
 	json_set_int(c, "observedGeneration", object_generation(object));
 }
 
+void conditions_remove(struct json *object, const char *type)
+{
+	struct json *list = json_array();
+
+	json_foreach (item, json_at(object, "status.conditions"))
+		if (!str_eq(json_str(item, "type"), type))
+			json_append(list, json_copy(item));
+	json_set(json_sub(object, "status"), "conditions", list);
+}
+
 bool conditions_init(struct json *object, const char *const *types)
 {
 	if (json_at(object, "status.conditions"))

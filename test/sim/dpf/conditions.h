@@ -18,6 +18,7 @@ bool conditions_init(struct json *object, const char *const *types);
  */
 void conditions_set(struct json *object, const char *type, const char *status, const char *reason,
                     const char *message);
+void conditions_remove(struct json *object, const char *type);
 /*
  * Sets Ready from the others: True and Success, or False with the worst reason and the list of what
  * is not True.

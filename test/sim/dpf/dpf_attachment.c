@@ -197,6 +197,25 @@ static int64_t spoil(struct dpf *d, const struct object_version *v, struct json 
 	return again;
 }
 
+/* Changes the condition Ready of what is attached, as faults say. Returns when to look again. */
+static int64_t spoil_ready(struct dpf *d, const struct object_version *v, struct json *o,
+                           const struct placement *p)
+{
+	int64_t left = RECONCILE_IDLE;
+	struct dpf_fault fault;
+
+	if (faults_dpf(d->sim->faults, FAULT_ATTACHMENT_NO_READY, v->name, p->volume, NULL))
+		conditions_remove(o, "Ready");
+	if (!faults_dpf(d->sim->faults, FAULT_ATTACHMENT_UNREADY, v->name, p->volume, &fault))
+		return RECONCILE_IDLE;
+	if (fault.ms)
+		left = step_delay_left(d, v->uid, "ready", fault.ms);
+	if (left)
+		conditions_set(o, "Ready", "False", REASON_PENDING,
+		               *fault.text ? fault.text : "the DPU is not ready");
+	return left ? left : RECONCILE_IDLE;
+}
+
 static int64_t publish(struct dpf *d, struct object_version *v, struct json *o, struct placement *p)
 {
 	struct json *status = json_sub(o, "status");
@@ -216,7 +235,9 @@ static int64_t publish(struct dpf *d, struct object_version *v, struct json *o, 
 	json_set_bool(status, "dpuAttached", true);
 	json_remove(status, "message");
 	conditions_set(o, "DPUAttached", "True", REASON_SUCCESS, "");
-	step_finish(d, v, o, types);
+	conditions_summarize(o, types);
+	again = sooner(again, spoil_ready(d, v, o, p));
+	step_store(d, v, o);
 	return again;
 }
 

@@ -30,11 +30,16 @@ void step_put(struct dpf *d, struct object_version *v, struct json *o)
 		IGNORE_RESULT(store_put(d->sim->store, v->res, o, v, NULL));
 }
 
+void step_store(struct dpf *d, struct object_version *v, struct json *o)
+{
+	json_set_int(json_sub(o, "status"), "observedGeneration", object_generation(o));
+	step_put(d, v, o);
+}
+
 void step_finish(struct dpf *d, struct object_version *v, struct json *o, const char *const *types)
 {
 	conditions_summarize(o, types);
-	json_set_int(json_sub(o, "status"), "observedGeneration", object_generation(o));
-	step_put(d, v, o);
+	step_store(d, v, o);
 }
 
 bool step_claim(struct dpf *d, struct object_version *v, struct json *o, const char *finalizer)

@@ -17,6 +17,8 @@
 void step_put(struct dpf *d, struct object_version *v, struct json *o);
 /* Ends a step: sets Ready from the conditions of these types, sets observedGeneration, stores. */
 void step_finish(struct dpf *d, struct object_version *v, struct json *o, const char *const *types);
+/* The same without setting Ready. */
+void step_store(struct dpf *d, struct object_version *v, struct json *o);
 /* Adds the finalizer, if it is missing, and stores. True: this was the step. */
 bool step_claim(struct dpf *d, struct object_version *v, struct json *o, const char *finalizer);
 /*

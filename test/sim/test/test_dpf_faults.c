@@ -150,6 +150,28 @@ START_TEST(the_status_may_be_late_or_wrong)
 }
 END_TEST
 
-SUITE("sim dpf faults", volumes_fail_as_told_and_heal, the_capacity_may_be_another,
-      deletion_may_be_stuck, attachments_fail_as_told_and_heal, parts_of_the_status_may_be_missing,
+START_TEST(ready_may_be_false_or_missing_while_the_dpu_is_attached)
+{
+	SEEDED(w);
+	struct json *o AUTO(json_free) = NULL;
+
+	world_fault(&w, "{\"dpf\":\"attachment-unready\",\"text\":\"it restarts\"}");
+	world_make_volume(&w, "v");
+	world_make_attachment(&w, "one-v", "one", "v");
+	o = world_attached(&w, "one-v");
+	ck_assert(json_at(o, "status.dpu.pciAddress"));
+	world_wait_condition(&w, "dpuvolumeattachments/one-v", "Ready", "Pending", "it restarts");
+	world_heal(&w);
+	world_wait_condition(&w, "dpuvolumeattachments/one-v", "Ready", "Success", "");
+	world_fault(&w, "{\"dpf\":\"attachment-without-ready\"}");
+	json_free(o);
+	o = world_until(&w, "dpuvolumeattachments/one-v", "status.conditions.0.type",
+	                "DPUVolumeAttachmentReconciled");
+	ck_assert_int_eq(json_count(json_at(o, "status.conditions")), 3);
+}
+END_TEST
+
+SUITE("sim dpf faults", ready_may_be_false_or_missing_while_the_dpu_is_attached,
+      volumes_fail_as_told_and_heal, the_capacity_may_be_another, deletion_may_be_stuck,
+      attachments_fail_as_told_and_heal, parts_of_the_status_may_be_missing,
       the_status_may_be_late_or_wrong);

@@ -100,9 +100,12 @@ static const struct {
 	  "{\"status\":{\"dpuAttached\":true,\"dpu\":{\"pciAddress\":\"0000:00:1f.2\",\"funcVUID\":"
 	  "\"MT2328\",\"nvmeAttrs\":{\"namespaceID\":1,\"namespaceUUID\":\"u-1\"}}}}",
 	  "{" BASE ",\"nv-nvmeUUID\":\"u-1\",\"nv-funcVUID\":\"MT2328\"}" },
+	{ "an older DPF, which has no condition Ready",
+	  STATUS(",\"conditions\":[{\"type\":\"DPUAttached\",\"status\":\"True\"}]"),
+	  "{" BASE "}" },
 	{ "conditions that hold",
 	  STATUS(",\"conditions\":[{\"type\":\"DPUAttached\",\"status\":\"True\"},"
-	         "{\"type\":\"Ready\",\"status\":\"Unknown\"}]"),
+	         "{\"type\":\"Ready\",\"status\":\"True\"}]"),
 	  "{" BASE "}" },
 };
 
@@ -194,6 +197,8 @@ END_TEST
 
 /* ---- not ready yet ---- */
 
+#define ATTACHED "{\"type\":\"DPUAttached\",\"status\":\"True\"}"
+
 START_TEST(an_incomplete_status_is_never_passed_on)
 {
 	static const struct {
@@ -233,12 +238,30 @@ START_TEST(an_incomplete_status_is_never_passed_on)
 		  STATUS(",\"conditions\":[{\"type\":\"DPUAttached\",\"status\":\"True\","
 		         "\"observedGeneration\":7}]"),
 		  "DPUAttached=True (about an older generation)" },
+		{ "attached, and DPF says that it is not ready",
+		  STATUS(",\"conditions\":[" ATTACHED ",{\"type\":\"Ready\",\"status\":\"False\","
+		         "\"reason\":\"Pending\",\"message\":\"the DPU restarts\"}]"),
+		  "Ready=False (Pending: the DPU restarts)" },
+		{ "attached, and DPF does not say yet whether it is ready",
+		  STATUS(",\"conditions\":[" ATTACHED
+		         ",{\"type\":\"Ready\",\"status\":\"Unknown\"}]"),
+		  "Ready=Unknown" },
+		{ "ready in an older generation",
+		  STATUS(",\"conditions\":[" ATTACHED ",{\"type\":\"Ready\",\"status\":\"True\","
+		         "\"observedGeneration\":7}]"),
+		  "Ready=True (about an older generation)" },
+		{ "not ready, for a reason that has a condition of its own",
+		  STATUS(",\"conditions\":[" ATTACHED ",{\"type\":\"Ready\",\"status\":\"False\"},"
+		         "{\"type\":\"ControllerAttached\",\"status\":\"False\",\"message\":\"x\"}]"),
+		  "ControllerAttached=False (x)" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		char *want AUTO(free) = xasprintf(
 			"timeout occurred while waiting for volume attachment: DPUVolumeAttachment "
-			"dpf/n1-pvc-1 is not attached: %s",
+			"dpf/n1-pvc-1 %s: %s",
+			strstr(rows[i].status, "\"Ready\"") ? "is attached, but not ready"
+							    : "is not attached",
 			rows[i].why);
 		struct err err = ERR_INIT;
 		struct json *reply AUTO(json_free) = NULL;
