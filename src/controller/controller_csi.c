@@ -58,7 +58,10 @@ static int read_create(struct rpc_call *call, const Csi__V1__CreateVolumeRequest
 	                  &call->arena, &caps, err))
 		return -1;
 	if (q->volume_content_source)
-		return err_set(err, ERR_INVALID, "volume content source is not supported");
+		return err_set(
+			err, ERR_INVALID,
+			"VolumeContentSource: the claim has a dataSource, but this driver neither "
+			"restores snapshots nor clones volumes; leave the claim's dataSource away");
 	if (q->n_mutable_parameters)
 		return err_set(
 			err, ERR_INVALID,

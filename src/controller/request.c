@@ -11,6 +11,7 @@
 #include "volume/context_keys.h"
 #include "dpf/dpu_volume.h"
 #include "common/str.h"
+#include "volume/param_meant.h"
 
 /*
  * The smallest volumes that mkfs takes (xfsprogs 6.1, btrfs-progs 6.2). Without this check a pod
@@ -103,8 +104,21 @@ static int check_filesystem_size(const struct volume_request *r, const struct vo
 	return 0;
 }
 
+/* volume_params_parse() does the same for the keys that it knows. */
+static int refuse_slips(const struct kvs *parameters, struct err *err)
+{
+	static const char *const known[] = { PARAM_POLICY, PARAM_FSTYPE };
+
+	for (size_t i = 0; i < parameters->n; i++)
+		if (param_refuse_slip(parameters->v[i].key, known, ARRAY_LEN(known), err))
+			return err_wrap(err, "Parameters");
+	return 0;
+}
+
 static int parse_parameters(const struct controller *c, struct volume_request *r, struct err *err)
 {
+	if (refuse_slips(&r->parameters, err))
+		return -1;
 	r->policy = kvs_get_or(&r->parameters, PARAM_POLICY, NULL);
 	if (!r->policy)
 		return err_set(err, ERR_INVALID, "Parameters." PARAM_POLICY ": field is required");

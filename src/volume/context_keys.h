@@ -20,6 +20,8 @@
 #define PARAM_EXT4_BIGALLOC DRIVER_PREFIX "ext4BigAlloc"
 #define PARAM_EXT4_CLUSTER_SIZE DRIVER_PREFIX "ext4ClusterSize"
 #define PARAM_SIDECAR_PREFIX "csi.storage.k8s.io/" /* external-provisioner's own */
+/* external-provisioner makes the filesystem of the capability of it, and takes it away. */
+#define PARAM_FSTYPE PARAM_SIDECAR_PREFIX "fstype"
 #define PARAM_PVC_NAME PARAM_SIDECAR_PREFIX "pvc/name"
 #define PARAM_PVC_NAMESPACE PARAM_SIDECAR_PREFIX "pvc/namespace"
 #define PARAM_PV_NAME PARAM_SIDECAR_PREFIX "pv/name"

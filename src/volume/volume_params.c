@@ -13,6 +13,7 @@
 
 #include "common/cleanup.h"
 #include "volume/context_keys.h"
+#include "volume/param_meant.h"
 #include "common/str.h"
 #include "volume/volume_cap.h"
 
@@ -60,6 +61,8 @@ static const char *const prefixed_keys[] = {
 	PARAM_BYTES_PER_INODE, PARAM_NUMBER_OF_INODES, PARAM_EXT4_BIGALLOC, PARAM_EXT4_CLUSTER_SIZE,
 };
 
+static const char *const function_keys[] = { PARAM_FUNCTION_TYPE, PARAM_HOTPLUG_FUNCTION };
+
 static const char *const format_policies[] = {
 	[FORMAT_BLANK] = "blank",
 	[FORMAT_UNFORMATTED] = "unformatted",
@@ -91,27 +94,52 @@ bool volume_param_is_prefixed(const char *key)
 	return false;
 }
 
+static void list_keys(const char *const *keys, size_t n, struct str *ret)
+{
+	for (size_t i = 0; i < n; i++)
+		str_addf(ret, "%s%s", ret->len ? ", " : "", keys[i]);
+}
+
 static int refuse_unknown(const struct kvs *map, struct err *err)
 {
 	for (size_t i = 0; i < map->n; i++) {
 		struct str known AUTO(str_clear) = STR_INIT(800);
+		const char *key = map->v[i].key;
 
-		if (!str_has_prefix(map->v[i].key, DRIVER_PREFIX) ||
-		    volume_param_is_prefixed(map->v[i].key))
+		if (param_refuse_slip(key, function_keys, ARRAY_LEN(function_keys), err) ||
+		    param_refuse_slip(key, prefixed_keys, ARRAY_LEN(prefixed_keys), err))
+			return -1;
+		if (!str_has_prefix(key, DRIVER_PREFIX) || volume_param_is_prefixed(key))
 			continue;
-		for (size_t k = 0; k < ARRAY_LEN(prefixed_keys); k++)
-			str_addf(&known, "%s%s", k ? ", " : "",
-			         prefixed_keys[k] + strlen(DRIVER_PREFIX));
-		return err_set(err, ERR_INVALID, "%s: unknown key, those with this prefix are: %s",
-		               map->v[i].key, known.ptr);
+		list_keys(function_keys, ARRAY_LEN(function_keys), &known);
+		list_keys(prefixed_keys, ARRAY_LEN(prefixed_keys), &known);
+		return err_set(err, ERR_INVALID, "%s: no such key; those of this driver are: %s",
+		               key, known.ptr);
 	}
 	return 0;
 }
 
+static int parse_key_bool(const char *key, const char *text, bool *ret, struct err *err)
+{
+	if (!parse_bool(key, text, ret, err))
+		return 0;
+	err_clear(err);
+	return err_set(err, ERR_INVALID,
+	               "%s: \"%.40s\" is not a boolean; write \"true\" or \"false\"", key, text);
+}
+
+/* The value, NULL when there is none. A chart writes an empty one for what nobody has set. */
+static const char *given(const struct kvs *map, const char *key)
+{
+	const char *value = kvs_get(map, key);
+
+	return str_empty(value) ? NULL : value;
+}
+
 static int parse_function(const struct kvs *map, struct volume_params *p, struct err *err)
 {
-	const char *type = kvs_get(map, PARAM_FUNCTION_TYPE);
-	const char *hotplug = kvs_get(map, PARAM_HOTPLUG_FUNCTION);
+	const char *type = given(map, PARAM_FUNCTION_TYPE);
+	const char *hotplug = given(map, PARAM_HOTPLUG_FUNCTION);
 
 	p->function_given = type || hotplug;
 	if (type && !strcasecmp(type, "pf"))
@@ -121,7 +149,7 @@ static int parse_function(const struct kvs *map, struct volume_params *p, struct
 		               PARAM_FUNCTION_TYPE
 		               ": unsupported value %s, supported values are: vf, pf",
 		               type);
-	if (hotplug && parse_bool(PARAM_HOTPLUG_FUNCTION, hotplug, &p->hotplug, err))
+	if (hotplug && parse_key_bool(PARAM_HOTPLUG_FUNCTION, hotplug, &p->hotplug, err))
 		return -1;
 	if (!p->pf && p->hotplug)
 		return err_set(err, ERR_INVALID,
@@ -147,7 +175,9 @@ static int parse_emulation(const struct kvs *map, struct volume_params *p, struc
 		               text);
 	if (p->emulation == EMULATION_VIRTIOFS && !p->pf)
 		return err_set(err, ERR_INVALID,
-		               PARAM_FUNCTION_TYPE ": must be pf, for the current plugin mode");
+		               PARAM_FUNCTION_TYPE
+		               ": a virtio-fs volume needs functionType \"pf\" and "
+		               "hotplugFunction \"true\"");
 	return 0;
 }
 
@@ -226,11 +256,11 @@ static int check_mkfs_together(const struct mkfs_params *m, unsigned filesystems
 		               (unsigned long long)block);
 	if (m->bytes_per_inode && m->number_of_inodes)
 		return err_set(err, ERR_INVALID,
-		               PARAM_NUMBER_OF_INODES
-		               ": bytesPerInode is given too, only one of them can hold");
+		               PARAM_NUMBER_OF_INODES ": " PARAM_BYTES_PER_INODE
+		                                      " is given too, only one of them can hold");
 	if (m->ext4_cluster_size && !m->ext4_bigalloc)
 		return err_set(err, ERR_INVALID,
-		               PARAM_EXT4_CLUSTER_SIZE ": needs ext4BigAlloc: \"true\"");
+		               PARAM_EXT4_CLUSTER_SIZE ": needs " PARAM_EXT4_BIGALLOC ": \"true\"");
 	if (m->ext4_cluster_size && m->ext4_cluster_size <= block)
 		return err_set(err, ERR_INVALID,
 		               PARAM_EXT4_CLUSTER_SIZE ": must be more than the block size, %llu",
@@ -246,7 +276,7 @@ static int parse_mkfs(const struct kvs *map, const char *fs_type, struct mkfs_pa
 
 	if (bigalloc && !(filesystems & EXT4))
 		return not_for_filesystem(PARAM_EXT4_BIGALLOC, fs_type, err);
-	if (bigalloc && parse_bool(PARAM_EXT4_BIGALLOC, bigalloc, &m->ext4_bigalloc, err))
+	if (bigalloc && parse_key_bool(PARAM_EXT4_BIGALLOC, bigalloc, &m->ext4_bigalloc, err))
 		return -1;
 	for (size_t i = 0; i < map->n; i++)
 		if (is_mkfs_number(map->v[i].key) &&

@@ -21,7 +21,7 @@ struct mkfs_params {
 };
 
 struct volume_params {
-	bool function_given; /* functionType or hotplugFunction was there */
+	bool function_given; /* functionType or hotplugFunction was there, and not empty */
 	bool pf;             /* functionType is pf; default vf */
 	bool hotplug;
 	enum emulation emulation;
@@ -31,8 +31,9 @@ struct volume_params {
 };
 
 /*
- * Parses the known keys; others without our prefix are skipped, an unknown key with our prefix is
- * INVALID_ARGUMENT listing the known ones. Combination rules and messages are the Go plugin's.
+ * Parses the known keys. INVALID_ARGUMENT: a key that resembles a known one (param_meant.h), naming
+ * it; an unknown key with our prefix, listing the known ones. Others are skipped. An empty
+ * functionType or hotplugFunction counts as absent. Combination rules are the Go plugin's.
  * `fs_type` (NULL: unknown, or raw block) is what the mkfs keys are checked against: ext4BigAlloc
  * with xfs is refused. A volume context without formatPolicy and without any key of ours gives
  * FORMAT_BLANK.

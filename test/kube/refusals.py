@@ -72,13 +72,13 @@ def _(ns):
         delete("DPUStoragePolicy", DPF, "no-such-policy")
 
 
-@scenario("a wrong key in a StorageClass: the claim's events name it and those that are known")
+@scenario("a wrong key in a StorageClass: the claim's events name it and the right one")
 def _(ns):
     create({"kind": "StorageClass", "metadata": {"name": "wrong-key"}, "provisioner": DRIVER,
             "parameters": {"policy": "example-policy", "csi.snap.nvidia.com/formatPolicys": "never"}})
     try:
         create(claim("wrong", "wrong-key"), ns)
-        print("      ", event_with(ns, "wrong", "formatPolicys", 60)[:400])
+        print("      ", event_with(ns, "wrong", "write csi.snap.nvidia.com/formatPolicy", 60)[:400])
         page.show_events("A slip in the StorageClass", "kubectl describe pvc wrong", "pvc", ns, "wrong")
     finally:
         delete("StorageClass", None, "wrong-key")

@@ -336,7 +336,9 @@ static const struct row {
 	  "VolumeCapabilities[1].AccessType: a volume is either a filesystem or raw block, not "
 	  "both" },
 	{ "a content source", "{\"volume_content_source\":{\"snapshot\":{\"snapshot_id\":\"s\"}}}",
-	  empty, ERR_INVALID, NOTHING, "volume content source is not supported" },
+	  empty, ERR_INVALID, NOTHING,
+	  "VolumeContentSource: the claim has a dataSource, but this driver neither restores "
+	  "snapshots nor clones volumes; leave the claim's dataSource away" },
 	{ "mutable parameters", "{\"mutable_parameters\":{\"iops\":\"1\"}}", empty, ERR_INVALID,
 	  NOTHING,
 	  "MutableParameters: volumes cannot be modified, so none are supported "
@@ -351,9 +353,29 @@ static const struct row {
 	{ "a typo in a key of ours",
 	  "{\"parameters\":{\"csi.snap.nvidia.com/formatpolicy\":\"never\"}}", empty, ERR_INVALID,
 	  NOTHING,
-	  "Parameters: csi.snap.nvidia.com/formatpolicy: unknown key, those with this prefix are: "
-	  "emulation, formatPolicy, blockSize, inodeSize, bytesPerInode, numberOfInodes, "
-	  "ext4BigAlloc, ext4ClusterSize" },
+	  "Parameters: csi.snap.nvidia.com/formatpolicy: no such key; write "
+	  "csi.snap.nvidia.com/formatPolicy" },
+	{ "a key of ours without its prefix", "{\"parameters\":{\"formatPolicy\":\"never\"}}",
+	  empty, ERR_INVALID, NOTHING,
+	  "Parameters: formatPolicy: no such key; write csi.snap.nvidia.com/formatPolicy, or put a "
+	  "vendor's parameter of that name into the DPUStoragePolicy" },
+	{ "policy in another case", "{\"parameters\":{\"policy\":null,\"Policy\":\"gold\"}}", empty,
+	  ERR_INVALID, NOTHING,
+	  "Parameters: Policy: no such key; write policy, or put a vendor's parameter of that name "
+	  "into the DPUStoragePolicy" },
+	{ "fsType without the sidecar's prefix", "{\"parameters\":{\"fsType\":\"xfs\"}}", empty,
+	  ERR_INVALID, NOTHING,
+	  "Parameters: fsType: no such key; write csi.storage.k8s.io/fstype, or put a vendor's "
+	  "parameter of that name into the DPUStoragePolicy" },
+	{ "a key that ours do not resemble",
+	  "{\"parameters\":{\"csi.snap.nvidia.com/mkfsOptions\":\"-F\"}}", empty, ERR_INVALID,
+	  NOTHING,
+	  "Parameters: csi.snap.nvidia.com/mkfsOptions: no such key; those of this driver are: "
+	  "functionType, hotplugFunction, csi.snap.nvidia.com/emulation, "
+	  "csi.snap.nvidia.com/formatPolicy, csi.snap.nvidia.com/blockSize, "
+	  "csi.snap.nvidia.com/inodeSize, csi.snap.nvidia.com/bytesPerInode, "
+	  "csi.snap.nvidia.com/numberOfInodes, csi.snap.nvidia.com/ext4BigAlloc, "
+	  "csi.snap.nvidia.com/ext4ClusterSize" },
 	{ "an mkfs key that the filesystem has not",
 	  "{\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"SINGLE_NODE_WRITER\"},"
 	  "\"mount\":{\"fs_type\":\"xfs\"}}],\"parameters\":{"

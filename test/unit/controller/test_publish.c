@@ -572,6 +572,9 @@ START_TEST(publish_succeeds_where_it_may)
 		  elsewhere },
 		{ "no node can be checked", "{}", neither_nodes },
 		{ "another volume has the label", "{}", label_of_another },
+		{ "a chart's empty values",
+		  "{\"volume_context\":{\"functionType\":\"\",\"hotplugFunction\":\"\"}}",
+		  nothing },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {

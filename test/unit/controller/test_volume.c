@@ -122,6 +122,12 @@ static const struct {
 	  "\"storageVendorPluginName\":\"plugin\",\"functionType\":\"vf\",\"hotplugFunction\":"
 	  "\"false\",\"csi.snap.nvidia.com/formatPolicy\":\"never\","
 	  "\"csi.snap.nvidia.com/emulation\":\"nvme\"}" },
+	{ "a chart's empty values",
+	  "{\"parameters\":{\"functionType\":\"\",\"hotplugFunction\":\"\"}}", "pvc-1",
+	  "{\"csi.snap.nvidia.com/name\":\"pvc-1\",\"csi.snap.nvidia.com/accessType\":\"mount\","
+	  "\"csi.snap.nvidia.com/functionType\":\"vf\",\"csi.snap.nvidia.com/hotplugFunction\":"
+	  "\"false\"}",
+	  NULL, NULL },
 	{ "a name that Kubernetes does not take", "{\"name\":\"PVC-1\"}",
 	  "v-f1fd65373483d94f708038b03ccabf98",
 	  "{\"csi.snap.nvidia.com/name\":\"PVC-1\",\"csi.snap.nvidia.com/accessType\":\"mount\","

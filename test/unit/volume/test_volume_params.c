@@ -9,6 +9,7 @@
 #include "volume/volume_params.h"
 
 #define P(key) DRIVER_PREFIX key
+#define VENDORS ", or put a vendor's parameter of that name into the DPUStoragePolicy"
 
 /* k1=v1 and so on; fs NULL: not known. error NULL: accepted. */
 static const struct {
@@ -35,7 +36,22 @@ static const struct {
 	  EMULATION_NVME,
 	  NULL,
 	  { { "hotplugFunction", "yes" } },
-	  "hotplugFunction: is not a boolean value" },
+	  "hotplugFunction: \"yes\" is not a boolean; write \"true\" or \"false\"" },
+	{ "bigalloc that is no boolean",
+	  EMULATION_NVME,
+	  "ext4",
+	  { { P("ext4BigAlloc"), "no" } },
+	  P("ext4BigAlloc") ": \"no\" is not a boolean; write \"true\" or \"false\"" },
+	{ "a chart's empty values",
+	  EMULATION_NVME,
+	  NULL,
+	  { { "functionType", "" }, { "hotplugFunction", "" } },
+	  NULL },
+	{ "an empty function type beside hotplug",
+	  EMULATION_NVME,
+	  NULL,
+	  { { "functionType", "" }, { "hotplugFunction", "true" } },
+	  "hotplugFunction: must be false when functionType is vf" },
 	{ "hot-plugged vf",
 	  EMULATION_NVME,
 	  NULL,
@@ -50,7 +66,7 @@ static const struct {
 	  EMULATION_VIRTIOFS,
 	  NULL,
 	  { { 0 } },
-	  "functionType: must be pf, for the current plugin mode" },
+	  "functionType: a virtio-fs volume needs functionType \"pf\" and hotplugFunction \"true\"" },
 	{ "virtio-fs on a pf",
 	  EMULATION_VIRTIOFS,
 	  NULL,
@@ -61,7 +77,7 @@ static const struct {
 	  EMULATION_NVME,
 	  NULL,
 	  { { P("emulation"), "virtiofs" } },
-	  "functionType: must be pf, for the current plugin mode" },
+	  "functionType: a virtio-fs volume needs functionType \"pf\" and hotplugFunction \"true\"" },
 	{ "an emulation that is none",
 	  EMULATION_NVME,
 	  NULL,
@@ -85,9 +101,34 @@ static const struct {
 	  EMULATION_NVME,
 	  NULL,
 	  { { P("formatpolicy"), "never" } },
-	  P("formatpolicy") ": unknown key, those with this prefix are: emulation, formatPolicy, "
-	                    "blockSize, inodeSize, bytesPerInode, numberOfInodes, ext4BigAlloc, "
-	                    "ext4ClusterSize" },
+	  P("formatpolicy") ": no such key; write " P("formatPolicy") },
+	{ "a key of ours without its prefix",
+	  EMULATION_NVME,
+	  NULL,
+	  { { "formatPolicy", "never" } },
+	  "formatPolicy: no such key; write " P("formatPolicy") VENDORS },
+	{ "a key of ours with half its prefix",
+	  EMULATION_NVME,
+	  NULL,
+	  { { "csi.snap.nvidia/formatPolicy", "never" } },
+	  "csi.snap.nvidia/formatPolicy: no such key; write " P("formatPolicy") VENDORS },
+	{ "functionType in another case",
+	  EMULATION_NVME,
+	  NULL,
+	  { { "functiontype", "pf" } },
+	  "functiontype: no such key; write functionType" VENDORS },
+	{ "functionType with our prefix, which an annotation has",
+	  EMULATION_NVME,
+	  NULL,
+	  { { P("functionType"), "pf" } },
+	  P("functionType") ": no such key; write functionType" },
+	{ "a key that ours do not resemble",
+	  EMULATION_NVME,
+	  NULL,
+	  { { P("mkfsOptions"), "-F" } },
+	  P("mkfsOptions") ": no such key; those of this driver are: functionType, "
+	                   "hotplugFunction, " P("emulation") ", " P("formatPolicy") ", " P("blockSize") ", " P("inodeSize") ", " P(
+				   "bytesPerInode") ", " P("numberOfInodes") ", " P("ext4BigAlloc") ", " P("ext4ClusterSize") },
 	{ "others' keys pass", EMULATION_NVME, NULL, { { "policy", "gold" }, { "x", "y" } }, NULL },
 	{ "block and inode size of ext4",
 	  EMULATION_NVME,
@@ -134,7 +175,7 @@ static const struct {
 	  EMULATION_NVME,
 	  "ext4",
 	  { { P("numberOfInodes"), "1000" }, { P("bytesPerInode"), "16384" } },
-	  P("numberOfInodes") ": bytesPerInode is given too, only one of them can hold" },
+	  P("numberOfInodes") ": " P("bytesPerInode") " is given too, only one of them can hold" },
 	{ "bigalloc with clusters",
 	  EMULATION_NVME,
 	  "ext4",
@@ -154,7 +195,7 @@ static const struct {
 	  EMULATION_NVME,
 	  "ext4",
 	  { { P("ext4ClusterSize"), "65536" } },
-	  P("ext4ClusterSize") ": needs ext4BigAlloc: \"true\"" },
+	  P("ext4ClusterSize") ": needs " P("ext4BigAlloc") ": \"true\"" },
 	{ "a cluster no bigger than a block",
 	  EMULATION_NVME,
 	  "",
@@ -207,6 +248,18 @@ START_TEST(an_empty_map_means_the_defaults)
 }
 END_TEST
 
+START_TEST(empty_function_keys_are_not_given)
+{
+	static const struct kv v[] = { { "functionType", "" }, { "hotplugFunction", "" } };
+	struct kvs map = { v, ARRAY_LEN(v) };
+	struct volume_params p;
+	struct err err = ERR_INIT;
+
+	ck_assert_int_eq(volume_params_parse(&map, EMULATION_NVME, "ext4", &p, &err), 0);
+	ck_assert(!p.function_given && !p.pf && !p.hotplug);
+}
+END_TEST
+
 START_TEST(values_arrive_in_their_fields)
 {
 	static const struct kv v[] = {
@@ -242,5 +295,5 @@ START_TEST(ours_are_the_prefix_and_the_two_function_keys)
 END_TEST
 
 SUITE("volume_params", LOOP(keys_are_taken_or_refused_with_a_reason, ARRAY_LEN(rows)),
-      an_empty_map_means_the_defaults, values_arrive_in_their_fields,
-      ours_are_the_prefix_and_the_two_function_keys);
+      an_empty_map_means_the_defaults, empty_function_keys_are_not_given,
+      values_arrive_in_their_fields, ours_are_the_prefix_and_the_two_function_keys);
