@@ -14,12 +14,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
 #include "flags/flags.h"
 #include "common/keylock.h"
+#include "common/limits.h"
 #include "kube/kube.h"
 #include "common/log.h"
 #include "rpc/identity_csi.h"
@@ -70,6 +72,17 @@ static void open_standard_files(void)
 	while (fd >= 0 && fd <= 2);
 	if (fd > 2)
 		close(fd);
+}
+
+/* Containers often start with 1,024, and each connection takes some. */
+static void raise_descriptor_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= LIMIT_DESCRIPTORS)
+		return;
+	limit.rlim_cur = limit.rlim_max < LIMIT_DESCRIPTORS ? limit.rlim_max : LIMIT_DESCRIPTORS;
+	IGNORE_RESULT(setrlimit(RLIMIT_NOFILE, &limit));
 }
 
 /* Before the first thread starts: every thread inherits the mask, only sigwait() takes signals. */
@@ -262,8 +275,10 @@ static int start(struct program *p, struct err *err)
 		.path = p->flags.socket_path,
 		.socket_mode = p->flags.socket_mode,
 		.socket_group = p->flags.socket_gid,
+		.own_places = LIMIT_RPC_OWN_PLACES,
 	};
 
+	raise_descriptor_limit();
 	add_identity(p);
 	if (p->flags.controller && add_controller(p, err))
 		return -1;

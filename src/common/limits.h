@@ -9,13 +9,15 @@
 #define LIMIT_RPC_MESSAGE (1024 * 1024)   /* one request */
 #define LIMIT_RPC_ARENA (8 * 1024 * 1024) /* memory that one request may unpack to */
 #define LIMIT_RPC_METADATA (16 * 1024)    /* HTTP/2 headers of one call */
-#define LIMIT_RPC_CONNECTIONS 64          /* open at the same time */
 /*
  * Calls that run or wait at the same time, a thread each: the 2,000 claims of a big controller, or
  * several calls for each of a node's 250 volumes. One that waits costs 20 KB, so all of them 80 MB.
  */
 #define LIMIT_RPC_CALLS 4096
 #define LIMIT_RPC_STREAMS LIMIT_RPC_CALLS /* of them on one connection: a sidecar has one only */
+#define LIMIT_RPC_CONNECTIONS 1024        /* open at the same time */
+#define LIMIT_RPC_OWN_PLACES 8            /* connections beyond that, for --probe */
+#define LIMIT_DESCRIPTORS 16384           /* that this process may have, unless the host says less */
 #define LIMIT_RPC_PREFACE_MS 5000         /* a client sends the HTTP/2 preface by then */
 #define LIMIT_FIELD_PATH 4096             /* with a NUL, as PATH_MAX */
 #define LIMIT_FIELD_NODE_ID 256

@@ -19,6 +19,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -29,7 +30,8 @@
 #include "common/mem.h"
 
 #define BACKLOG 128
-#define PAUSE_MS 100 /* before the next accept() when there is no free descriptor */
+#define PAUSE_MS 100       /* before the next accept() when there is no free descriptor */
+#define FEW_CONNECTIONS 16 /* are tried with any limit of descriptors */
 
 /* RFC 9113, 3.4: the connection preface, which every HTTP/2 client sends first. */
 static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -50,6 +52,8 @@ struct listener {
 	int fd, epoll, wake;
 	bool bound, running;
 	int64_t paused_until; /* 0: accepting */
+	unsigned
+		max_connections; /* of the options, or fewer when the process has few descriptors */
 	pthread_t thread;
 	pthread_mutex_t lock; /* guards the table; only the thread writes it */
 	unsigned n;
@@ -198,17 +202,31 @@ static void table_add(struct listener *l, const struct connection *c)
 
 	/* accept() has given this number, so the new owner of the old connection has closed it. */
 	assert(!old || old->preface_by == DEADLINE_NEVER);
-	assert(old || l->n < l->options.max_connections);
+	assert(old || l->n < l->max_connections + l->options.own_places);
 	WITH_LOCK(&l->lock);
 	*(old ? old : &l->table[l->n++]) = *c;
 }
 
-static bool table_has_room(struct listener *l, int fd)
+/* Does the process run the same program as this one, as the driver's own --probe does? */
+static bool runs_this_program(int pid)
 {
-	if (l->n < l->options.max_connections || table_find(l, fd))
+	char path[40];
+	struct stat own, other;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	return stat("/proc/self/exe", &own) == 0 && stat(path, &other) == 0 &&
+	       own.st_dev == other.st_dev && own.st_ino == other.st_ino;
+}
+
+/* Is there a place for a connection of this process, whose descriptor is fd? */
+static bool table_has_room(struct listener *l, int fd, int pid)
+{
+	if (l->n < l->max_connections || table_find(l, fd))
 		return true;
 	table_drop_closed(l);
-	return l->n < l->options.max_connections;
+	if (l->n < l->max_connections)
+		return true;
+	return l->n < l->max_connections + l->options.own_places && runs_this_program(pid);
 }
 
 int listener_peer_pid(struct listener *l, int fd)
@@ -260,6 +278,16 @@ static void check_preface(struct listener *l, struct connection *c, uint32_t eve
 		drop(l, c, "left before the end of the HTTP/2 preface");
 }
 
+/*
+ * Root, and the user that the driver runs as. A mode that lets group or others write to the socket
+ * says that they may connect. Otherwise the mode has kept others out already, unless they have a
+ * capability, or a descriptor that somebody gave them.
+ */
+static bool may_connect(const struct listener *l, const struct ucred *peer)
+{
+	return l->options.mode & 0022 || peer->uid == 0 || peer->uid == geteuid();
+}
+
 static void add_connection(struct listener *l, int fd)
 {
 	struct connection c = { .fd = fd, .inode = inode_of(fd) };
@@ -268,16 +296,25 @@ static void add_connection(struct listener *l, int fd)
 	 */
 	struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data.fd = fd };
 	socklen_t n = sizeof(struct ucred);
-	struct ucred peer = { 0 };
+	struct ucred peer = { .uid = (uid_t)-1 };
 
-	if (!table_has_room(l, fd)) {
-		log_limited(LOG_WARNING, 10, "refused a connection: %u are open, that is the limit",
-		            l->n);
+	IGNORE_RESULT(getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n));
+	if (!may_connect(l, &peer)) {
+		log_limited(
+			LOG_WARNING, 10,
+			"refused a connection of process %d, user %u: only root and user %u may use %s; --socket-group and --socket-mode let others in",
+			peer.pid, peer.uid, geteuid(), l->path);
 		close(fd);
 		return;
 	}
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0)
-		c.pid = peer.pid;
+	if (!table_has_room(l, fd, peer.pid)) {
+		log_limited(LOG_WARNING, 10,
+		            "refused a connection of process %d: %u are open, that is the limit",
+		            peer.pid, l->n);
+		close(fd);
+		return;
+	}
+	c.pid = peer.pid;
 	c.preface_by = monotonic_ns() + l->options.preface_timeout_ms * INT64_C(1000000);
 	if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &event)) {
 		close(fd);
@@ -385,12 +422,27 @@ int listener_run(struct listener *l, struct err *err)
 	return 0;
 }
 
+/* As many as use a quarter of the descriptors that the process may have. */
+static unsigned affordable(unsigned connections)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return connections;
+	limit.rlim_cur /= 4;
+	if (limit.rlim_cur < FEW_CONNECTIONS)
+		limit.rlim_cur = FEW_CONNECTIONS;
+	return connections < limit.rlim_cur ? connections : (unsigned)limit.rlim_cur;
+}
+
 int listener_new(const struct listener_options *options, struct listener **ret, struct err *err)
 {
+	unsigned max = affordable(options->max_connections);
 	struct listener *l =
-		xcalloc(1, sizeof(*l) + options->max_connections * sizeof(l->table[0]));
+		xcalloc(1, sizeof(*l) + (max + options->own_places) * sizeof(l->table[0]));
 
 	l->options = *options;
+	l->max_connections = max;
 	l->path = xstrdup(options->path);
 	l->fd = l->epoll = l->wake = -1;
 	pthread_mutex_init(&l->lock, NULL);

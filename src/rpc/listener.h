@@ -16,10 +16,13 @@ struct listener;
 
 struct listener_options {
 	const char *path;
-	mode_t mode;
-	gid_t group;              /* (gid_t)-1: unchanged */
-	unsigned max_connections; /* waiting and handed over together */
-	int preface_timeout_ms;   /* for the client to send the preface */
+	mode_t mode; /* without a right to write for group and others: only for root and our user */
+	gid_t group; /* (gid_t)-1: unchanged */
+	/* Waiting and handed over together; fewer when the process may have few descriptors. */
+	unsigned max_connections;
+	/* Further ones, only for processes that run this very program: its --probe. */
+	unsigned own_places;
+	int preface_timeout_ms; /* for the client to send the preface */
 	/* Called on the listener's thread; owns the descriptor (non-blocking, close-on-exec). */
 	void (*connected)(void *arg, int fd);
 	void *arg;

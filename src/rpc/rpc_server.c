@@ -117,6 +117,7 @@ static int bind_listener(struct rpc_server *s, const struct rpc_server_options *
 		.mode = o->socket_mode ? o->socket_mode : 0600,
 		.group = o->socket_group,
 		.max_connections = o->max_connections ? o->max_connections : LIMIT_RPC_CONNECTIONS,
+		.own_places = o->own_places,
 		.preface_timeout_ms =
 			o->preface_timeout_ms ? o->preface_timeout_ms : LIMIT_RPC_PREFACE_MS,
 		.connected = on_connected,

@@ -20,6 +20,7 @@ struct rpc_server_options {
 	unsigned max_calls;       /* 0: LIMIT_RPC_CALLS */
 	unsigned max_streams;     /* of one connection; 0: LIMIT_RPC_STREAMS */
 	unsigned max_connections; /* 0: LIMIT_RPC_CONNECTIONS */
+	unsigned own_places;      /* further connections, for processes of this very program */
 	int preface_timeout_ms;   /* 0: LIMIT_RPC_PREFACE_MS */
 };
 

@@ -120,6 +120,32 @@ check 'a host without functions is UNAVAILABLE, not unlimited' eval 'call 3 Node
 end_with TERM
 check 'SIGTERM ends it with 0' ended 0
 check 'the socket is gone' gone "$socket"
+# More idle connections than the driver takes; python3 ends when its standard input does.
+cat >"$dir/idle.py" <<'END'
+import socket, sys
+held = []
+for _ in range(1100):
+    held.append(socket.socket(socket.AF_UNIX))
+    held[-1].connect(sys.argv[1])
+    try:
+        held[-1].sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0)))
+    except OSError:
+        pass
+print("held", flush=True)
+sys.stdin.read()
+END
+begin "${node[@]}"
+coproc idle { python3 "$dir/idle.py" "$socket" 2>&1; }
+idle_pid=$!
+read -r line <&"${idle[0]}"
+check 'idle connections up to the limit' [ "$line" = held ]
+check 'are told about' until_true 5 said '1024 are open, that is the limit'
+timeout 10 "$DRIVER" --probe "--bind-address=unix://$socket" 2>>"$log"
+check 'and leave --probe its place' [ $? -eq 0 ]
+eval "exec ${idle[1]}>&-"
+wait "$idle_pid"
+check 'who has left makes room' until_true 5 probe "$socket"
+end_with TERM
 begin "${node[@]}" --max-volumes-per-node=7
 check 'NodeGetInfo answers' eval 'call 3 NodeGetInfo | grep -q n1'
 end_with INT

@@ -12,12 +12,15 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "rpc/listener.h"
+#include "test/lib/skip.h"
 #include "test/lib/suite.h"
 
 static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -37,30 +40,40 @@ static void take(void *arg, int fd)
 	t->n++;
 }
 
-static void ignore_line(void *arg, const char *line)
+static _Atomic bool warned; /* about a connection that was refused */
+
+static void look_at_line(void *arg, const char *line)
 {
 	(void)arg;
-	(void)line;
+	if (strstr(line, "refused a connection"))
+		warned = true;
 }
 
-static void taker_start(struct taker *t, unsigned max)
+static void taker_start_with(struct taker *t, mode_t mode, unsigned max, unsigned own_places)
 {
 	struct listener_options options = { .path = t->path,
-		                            .mode = 0600,
+		                            .mode = mode,
 		                            .group = (gid_t)-1,
 		                            .max_connections = max,
+		                            .own_places = own_places,
 		                            .preface_timeout_ms = 300,
 		                            .connected = take,
 		                            .arg = t };
 	struct err err = ERR_INIT;
 
-	log_redirect(ignore_line, NULL);
+	warned = false;
+	log_redirect(look_at_line, NULL);
 	*t = (struct taker) { .n = 0 };
 	snprintf(t->dir, sizeof(t->dir), "/tmp/listener-test.XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(t->dir));
 	snprintf(t->path, sizeof(t->path), "%s/s", t->dir);
 	ck_assert_msg(listener_new(&options, &t->listener, &err) == 0, "%s", err.msg);
 	ck_assert_int_eq(listener_run(t->listener, &err), 0);
+}
+
+static void taker_start(struct taker *t, unsigned max)
+{
+	taker_start_with(t, 0600, max, 0);
 }
 
 static void taker_stop(struct taker *t)
@@ -79,7 +92,9 @@ static int connect_to(const struct taker *t, const char *words)
 
 	memcpy(address.sun_path, t->path, sizeof(t->path));
 	ck_assert_int_eq(connect(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
-	ck_assert_int_eq(send(fd, words, strlen(words), MSG_NOSIGNAL), (ssize_t)strlen(words));
+	if (*words)
+		ck_assert_int_eq(send(fd, words, strlen(words), MSG_NOSIGNAL),
+		                 (ssize_t)strlen(words));
 	return fd;
 }
 
@@ -204,7 +219,108 @@ START_TEST(one_that_never_ran_is_freed_and_its_name_removed)
 }
 END_TEST
 
-SUITE("listener", a_connection_is_handed_over_with_all_it_said,
+/* ---- who may connect ---- */
+
+#define STRANGER 65534
+
+/*
+ * Is a process of another user handed over? It gets past the mode, as one with a capability does.
+ */
+static bool stranger_is_served(struct taker *t)
+{
+	char byte;
+	pid_t pid;
+	int status, fd;
+
+	ck_assert_int_eq(chmod(t->dir, 0755), 0);
+	ck_assert_int_eq(chmod(t->path, 0666), 0);
+	pid = fork();
+	if (!pid) {
+		if (setuid(STRANGER))
+			_exit(2);
+		fd = connect_to(t, "");
+		/* It may have been closed already. */
+		IGNORE_RESULT(send(fd, preface, strlen(preface), MSG_NOSIGNAL));
+		/* Closed by the listener: refused. By the end of the parent's look: served. */
+		_exit(recv(fd, &byte, 1, 0) != 1);
+	}
+	for (int i = 0; i < 2000 && !t->n; i++) {
+		if (waitpid(pid, &status, WNOHANG) == pid) {
+			ck_assert_int_eq(WEXITSTATUS(status), 1);
+			return false;
+		}
+		nanosleep(&(struct timespec) { .tv_nsec = 5000000 }, NULL);
+	}
+	ck_assert_int_eq(send(t->fds[0], "x", 1, MSG_NOSIGNAL), 1);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(WEXITSTATUS(status), 0);
+	return true;
+}
+
+static const struct {
+	const char *what;
+	mode_t mode;
+	bool served;
+} strangers[] = {
+	{ "only the owner", 0600, false },
+	{ "others may read, which is no right to connect", 0644, false },
+	{ "the group", 0660, true },
+	{ "everybody", 0666, true },
+};
+
+START_TEST(a_stranger_is_served_only_where_the_mode_lets_him_in)
+{
+	struct taker t;
+	bool served;
+
+	SKIP_UNLESS_ROOT("a process of another user");
+	taker_start_with(&t, strangers[_i].mode, 4, 0);
+	served = stranger_is_served(&t);
+	ck_assert_msg(served == strangers[_i].served, "%s", strangers[_i].what);
+	ck_assert_msg(warned != served, "%s: a refusal is logged", strangers[_i].what);
+	taker_stop(&t);
+}
+END_TEST
+
+START_TEST(places_are_kept_for_processes_of_this_program)
+{
+	char word[8] = "";
+	struct taker t;
+	int fds[4], extra;
+	FILE *other;
+	char *command AUTO(free) = NULL;
+
+	taker_start_with(&t, 0600, 2, 2);
+	for (int i = 0; i < 2; i++) {
+		fds[i] = connect_to(&t, preface);
+		ck_assert(taken(&t, i + 1));
+	}
+	/* The limit is reached for another program, */
+	command = xasprintf("python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); "
+	                    "s.connect(\"%s\"); print(len(s.recv(1)))' 2>&1",
+	                    t.path);
+	other = popen(command, "r");
+	ck_assert(other && fgets(word, sizeof(word), other));
+	ck_assert_str_eq(word, "0\n");
+	ck_assert_int_eq(pclose(other), 0);
+	ck_assert_msg(warned, "another program got a place");
+	/* not yet for ours, */
+	for (int i = 2; i < 4; i++) {
+		fds[i] = connect_to(&t, preface);
+		ck_assert_msg(taken(&t, i + 1), "connection %d is not taken", i + 1);
+	}
+	/* which has one too. */
+	extra = connect_to(&t, "");
+	ck_assert_int_eq(recv(extra, word, 1, 0), 0);
+	close(extra);
+	for (int i = 0; i < 4; i++)
+		close(fds[i]);
+	taker_stop(&t);
+}
+END_TEST
+
+SUITE("listener", LOOP(a_stranger_is_served_only_where_the_mode_lets_him_in, ARRAY_LEN(strangers)),
+      places_are_kept_for_processes_of_this_program, a_connection_is_handed_over_with_all_it_said,
       silence_and_nonsense_are_not_handed_over, a_number_that_is_used_again_is_another_connection,
       a_closed_number_that_became_something_else_does_not_count,
       connections_made_before_it_runs_are_served, one_that_never_ran_is_freed_and_its_name_removed);
