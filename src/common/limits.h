@@ -25,6 +25,7 @@
 #define LIMIT_FIELD_MAP (4 * 1024)
 #define LIMIT_FIELD_SECRETS (64 * 1024)
 #define LIMIT_FIELD_MOUNT_FLAGS (4 * 1024) /* all flags of one mount together */
+#define LIMIT_FIELD_REASON (4 * 1024)      /* why kubelet refuses the driver */
 #define LIMIT_FIELD_STRING 128             /* any other string */
 
 /* The Kubernetes API. */

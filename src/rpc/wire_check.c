@@ -50,6 +50,7 @@ static const struct {
 	{ "source_volume_id", LIMIT_FIELD_NAME },
 	{ "source_volume_ids", LIMIT_FIELD_NAME },
 	{ "mount_flags", LIMIT_FIELD_MOUNT_FLAGS },
+	{ "error", LIMIT_FIELD_REASON }, /* of NotifyRegistrationStatus */
 };
 
 bool wire_is_map(const ProtobufCFieldDescriptor *field)

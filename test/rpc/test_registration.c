@@ -180,6 +180,19 @@ START_TEST(success_and_refusal_are_logged)
 }
 END_TEST
 
+/* kubelet's reason has the path of the socket and the whole answer of the driver in it. */
+START_TEST(a_long_reason_is_logged_to_its_end)
+{
+	SERVED(w);
+	char reason[4097];
+
+	memset(reason, 'r', sizeof(reason) - 1);
+	memcpy(reason + sizeof(reason) - 8, "its end", 8);
+	notify(&w, false, reason);
+	ck_assert(logged("rits end"));
+}
+END_TEST
+
 START_TEST(a_socket_that_is_removed_comes_back)
 {
 	SERVED(w);
@@ -251,6 +264,7 @@ END_TEST
 
 SUITE_TIMEOUT("rpc registration", 60, kubelet_learns_name_version_and_socket,
               only_root_may_talk_to_the_socket, success_and_refusal_are_logged,
-              a_socket_that_is_removed_comes_back, a_folder_that_is_not_there_yet_is_waited_for,
+              a_long_reason_is_logged_to_its_end, a_socket_that_is_removed_comes_back,
+              a_folder_that_is_not_there_yet_is_waited_for,
               a_folder_that_is_made_anew_gets_a_socket_too, the_end_takes_the_socket_along,
               a_path_that_no_socket_can_have_is_refused);
