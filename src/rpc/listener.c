@@ -152,12 +152,11 @@ static int bind_socket(struct listener *l, struct err *err)
 	return 0;
 }
 
-static void remove_name(const struct listener *l)
+bool listener_has_name(const struct listener *l)
 {
 	struct stat st;
 
-	if (lstat(l->path, &st) == 0 && st.st_dev == l->dev && st.st_ino == l->ino)
-		unlink(l->path);
+	return lstat(l->path, &st) == 0 && st.st_dev == l->dev && st.st_ino == l->ino;
 }
 
 /* ---- the table ---- */
@@ -473,8 +472,8 @@ void listener_stop(struct listener *l)
 	if (l->running && write(l->wake, &one, sizeof(one)) == (ssize_t)sizeof(one))
 		pthread_join(l->thread, NULL);
 	l->running = false;
-	if (l->bound)
-		remove_name(l);
+	if (l->bound && listener_has_name(l))
+		unlink(l->path);
 	l->bound = false;
 	close_waiting(l);
 	fd_p(&l->fd);

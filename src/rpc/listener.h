@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "common/err.h"
@@ -40,6 +41,8 @@ int listener_new(const struct listener_options *options, struct listener **ret, 
 int listener_run(struct listener *l, struct err *err) MUST_CHECK;
 /* Process at the other end of a connection that was handed over, 0 when unknown. Any thread. */
 int listener_peer_pid(struct listener *l, int fd);
+/* Is the file at the path this listener's socket? The thread that made it asks. */
+bool listener_has_name(const struct listener *l);
 /*
  * Ends the thread, closes connections that were not handed over, removes the socket file if it is
  * still this listener's.

@@ -3,7 +3,10 @@
  * Registration with kubelet: a second, small server, and one thread that owns it.
  *
  * The thread sleeps on inotify of the folder. When the socket is removed (somebody cleans up the
- * node, another driver of the same name ends), it serves a new one. While the folder is missing,
+ * node, another driver of the same name ends), it serves a new one. When another file has taken its
+ * place, kubelet registers what listens there: a living successor (a new pod of this driver) keeps
+ * the place until it has gone, since two drivers that put each other aside would make kubelet
+ * register and forget the driver for ever; a dead socket is replaced. While the folder is missing,
  * inotify cannot say when it appears, since it may be a mount point: only then the thread looks
  * again every few seconds. Both methods run on the server's poller: they answer constants and write
  * a log line.
@@ -13,11 +16,12 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
-#include <sys/stat.h>
+#include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -38,6 +42,7 @@ struct registration {
 	struct rpc_service service;
 	struct rpc_server *server; /* only the thread uses it; NULL: not served at the moment */
 	int inotify;               /* only the thread uses it; -1: the folder is missing */
+	bool displaced;            /* only the thread uses it: another file has our place */
 	int stop;                  /* eventfd: readable when the thread must end */
 	pthread_t thread;
 };
@@ -115,25 +120,51 @@ static int watch_folder(struct registration *r, struct err *err)
 	if (r->inotify < 0)
 		return err_sys(err, errno, "inotify");
 	if (inotify_add_watch(r->inotify, r->options.dir,
-	                      IN_DELETE | IN_MOVED_FROM | IN_DELETE_SELF | IN_MOVE_SELF |
-	                              IN_ONLYDIR) >= 0)
+	                      IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF |
+	                              IN_MOVE_SELF | IN_ONLYDIR) >= 0)
 		return 0;
 	err_sys(err, errno, "watch %s (kubelet's folder plugins_registry)", r->options.dir);
 	close(TAKE_FD(r->inotify));
 	return -1;
 }
 
+/* Does a process listen on the socket at our path? Its backlog may be full. */
+static bool somebody_listens(const struct registration *r)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd AUTO(fd) = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", r->path);
+	return fd >= 0 && (connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 ||
+	                   errno == EAGAIN);
+}
+
+/* Is our place taken by a successor? */
+static bool superseded(struct registration *r)
+{
+	if (r->displaced && somebody_listens(r)) {
+		log_limited(
+			LOG_WARNING, 60,
+			"another process serves %s now, so kubelet registers that one; this driver registers again when it has gone",
+			r->path);
+		return true;
+	}
+	r->displaced = false;
+	return false;
+}
+
 /* Brings the watch and the server into the state that the folder allows. */
 static void restore(struct registration *r)
 {
 	struct err err = ERR_INIT;
-	struct stat st;
 
-	if (r->server && lstat(r->path, &st))
+	if (r->server && !rpc_server_has_socket(r->server)) {
+		r->displaced = true;
 		stop_serving(r);
+	}
 	if (r->inotify < 0)
 		IGNORE_RESULT(watch_folder(r, &err));
-	if (r->inotify >= 0 && !r->server)
+	if (r->inotify >= 0 && !r->server && !superseded(r))
 		IGNORE_RESULT(serve(r, &err));
 	if (err.code)
 		log_limited(LOG_WARNING, 60, "cannot be registered with kubelet yet: %s", err.msg);

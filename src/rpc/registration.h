@@ -22,8 +22,9 @@ struct registration_options {
 
 /*
  * Starts the thread that serves the socket: as soon as the folder exists, and again when somebody
- * removes the socket. Signals are blocked as for rpc_server_start(). The strings outlive it.
- * INVALID_ARGUMENT when the path is too long for a socket.
+ * removes the socket or puts a dead one in its place. A living one there is left alone. Signals are
+ * blocked as for rpc_server_start(). The strings outlive it. INVALID_ARGUMENT when the path is too
+ * long for a socket.
  */
 int registration_start(const struct registration_options *options, struct registration **ret,
                        struct err *err) MUST_CHECK;

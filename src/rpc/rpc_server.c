@@ -154,6 +154,11 @@ int rpc_server_start(const struct rpc_server_options *options, const struct rpc_
 	return 0;
 }
 
+bool rpc_server_has_socket(const struct rpc_server *s)
+{
+	return listener_has_name(s->listener);
+}
+
 /*
  * Waits until no call is left and, with `connections`, every client has closed its connection.
  * Returns false when d passes before.

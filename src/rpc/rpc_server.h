@@ -34,6 +34,8 @@ void rpc_server_sanitize_environment(void);
  */
 int rpc_server_start(const struct rpc_server_options *options, const struct rpc_service *services,
                      size_t n_services, struct rpc_server **ret, struct err *err) MUST_CHECK;
+/* Is the file at its path still this server's socket? */
+bool rpc_server_has_socket(const struct rpc_server *s);
 /*
  * Accepts no more connections and removes the socket if it is still this server's, gives running
  * calls grace_ms, then cancels them, waits for their handlers, frees everything. NULL is fine.

@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "csi/pluginregistration.pb-c.h"
@@ -206,6 +208,65 @@ START_TEST(a_socket_that_is_removed_comes_back)
 }
 END_TEST
 
+/* Puts a socket in the place of ours; `listening` or dead. */
+static int replace_socket(const struct kubelet_side *w, bool listening)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s/other", w->registry);
+	ck_assert_int_eq(bind(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+	if (listening)
+		ck_assert_int_eq(listen(fd, 1), 0);
+	ck_assert_int_eq(rename(address.sun_path, w->socket), 0);
+	return fd;
+}
+
+static ino_t inode_of(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) ? 0 : st.st_ino;
+}
+
+START_TEST(a_dead_socket_in_its_place_is_replaced)
+{
+	SERVED(w);
+
+	ck_assert(answers(&w));
+	for (int i = 0; i < 3; i++) {
+		close(replace_socket(&w, false));
+		w.client = rpc_client_free(w.client);
+		w.client = rpc_client_new(
+			&(struct rpc_client_options) { .path = w.socket, .wait_for_ready = true });
+		ck_assert(answers(&w));
+	}
+}
+END_TEST
+
+START_TEST(a_living_successor_keeps_its_place_until_it_has_gone)
+{
+	SERVED(w);
+	ino_t successor;
+	int fd;
+
+	ck_assert(answers(&w));
+	fd = replace_socket(&w, true);
+	successor = inode_of(w.socket);
+	for (int i = 0; i < 1000 && !logged("another process serves"); i++)
+		sleep_ms(10);
+	ck_assert(logged("another process serves"));
+	sleep_ms(100); /* it looks every 20 ms */
+	ck_assert_uint_eq(inode_of(w.socket), successor);
+	close(fd);
+	w.client = rpc_client_free(w.client);
+	w.client = rpc_client_new(
+		&(struct rpc_client_options) { .path = w.socket, .wait_for_ready = true });
+	ck_assert(answers(&w));
+	ck_assert_uint_ne(inode_of(w.socket), successor);
+}
+END_TEST
+
 START_TEST(a_folder_that_is_not_there_yet_is_waited_for)
 {
 	struct kubelet_side w AUTO(world_clear);
@@ -265,6 +326,8 @@ END_TEST
 SUITE_TIMEOUT("rpc registration", 60, kubelet_learns_name_version_and_socket,
               only_root_may_talk_to_the_socket, success_and_refusal_are_logged,
               a_long_reason_is_logged_to_its_end, a_socket_that_is_removed_comes_back,
+              a_dead_socket_in_its_place_is_replaced,
+              a_living_successor_keeps_its_place_until_it_has_gone,
               a_folder_that_is_not_there_yet_is_waited_for,
               a_folder_that_is_made_anew_gets_a_socket_too, the_end_takes_the_socket_along,
               a_path_that_no_socket_can_have_is_refused);
