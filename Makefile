@@ -80,7 +80,7 @@ LIBS = $(GRPC) -lcjson -lyaml -lmount -lblkid -lpthread -lm
 # ---------------------------------------------------------------- files
 SRCS     := $(shell find src -name '*.c' 2>/dev/null | sort)
 LIB_SRCS := $(filter-out src/main.c,$(SRCS))
-PROTOS   := csi/csi.proto csi/pluginregistration.proto
+PROTOS   := csi/csi.proto csi/pluginregistration.proto csi/health.proto
 WKT      := google/protobuf/timestamp.proto google/protobuf/wrappers.proto
 GEN_SRCS := $(PROTOS:%.proto=$(GEN)/%.pb-c.c) $(WKT:%.proto=$(GEN)/%.pb-c.c)
 GEN_OBJS := $(GEN_SRCS:$(GEN)/%.c=$(OUT)/gen/%.o)

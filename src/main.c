@@ -24,6 +24,7 @@
 #include "common/limits.h"
 #include "kube/kube.h"
 #include "common/log.h"
+#include "rpc/health.h"
 #include "rpc/identity_csi.h"
 #include "rpc/registration.h"
 #include "rpc/rpc_probe.h"
@@ -41,7 +42,7 @@
 #define STOP_GRACE_MS 8000
 /* How long --probe waits: a healthy driver answers in a millisecond, on a busy node in a second. */
 #define PROBE_MS 8000
-#define N_SERVICES_MAX 3
+#define N_SERVICES_MAX 4
 
 /* Exit status for a command line that cannot be read, beside EXIT_SUCCESS and EXIT_FAILURE. */
 enum { EXIT_USAGE = 2 };
@@ -50,6 +51,7 @@ enum { EXIT_USAGE = 2 };
 struct program {
 	struct flags flags;
 	struct identity identity;
+	struct health health;
 	struct kube *kube;
 	struct controller controller;
 	struct keylock *controller_locks;
@@ -147,6 +149,7 @@ static void add_identity(struct program *p)
 		.n_services = ARRAY_LEN(controller),
 	};
 	add_service(p, identity_service(&p->identity));
+	add_service(p, health_service(&p->health));
 }
 
 static enum emulation emulation_of(const struct flags *f)
@@ -262,6 +265,8 @@ static int start_registration(struct program *p, struct err *err)
 		.dir = p->flags.registration_dir,
 		.driver = p->flags.name,
 		.endpoint = p->flags.registration_path,
+		.registered = health_registered,
+		.arg = &p->health,
 	};
 
 	if (str_empty(p->flags.registration_path))
@@ -334,7 +339,9 @@ static int probe(const struct flags *flags)
 {
 	struct err err = ERR_INIT;
 
-	if (!rpc_probe(flags->socket_path, PROBE_MS, &err))
+	if (flags->question == ASK_REGISTERED
+	            ? !rpc_probe_registered(flags->socket_path, PROBE_MS, &err)
+	            : !rpc_probe(flags->socket_path, PROBE_MS, &err))
 		return EXIT_SUCCESS;
 	fprintf(stderr, "%s\n", err.msg);
 	return EXIT_FAILURE;
@@ -355,7 +362,7 @@ int main(int argc, char *argv[])
 		flags_print_help(stdout);
 	} else if (p.flags.version) {
 		puts("snap-csi-plugin " SNAP_CSI_VERSION);
-	} else if (p.flags.probe) {
+	} else if (p.flags.question) {
 		status = probe(&p.flags);
 	} else {
 		log_setup((int)p.flags.verbosity, str_eq(p.flags.logging_format, "json"));

@@ -139,6 +139,7 @@ static int set(struct flags *f, const struct flag_row *row, bool first, const ch
 	what = xasprintf("--%s", row->name);
 	switch (row->kind) {
 	case FLAG_STRING:
+	case FLAG_WORD:
 		*(const char **)field = text;
 		return 0;
 	case FLAG_BOOL:
@@ -222,7 +223,7 @@ static void parse_flag(struct command_line *c, const char *text)
 		usage_error(c, "unknown flag %s", c->argv[-1]);
 		return;
 	}
-	if (!value && row->kind == FLAG_BOOL)
+	if (!value && (row->kind == FLAG_BOOL || row->kind == FLAG_WORD))
 		value = "true";
 	if (!value && *c->argv)
 		value = *c->argv++;

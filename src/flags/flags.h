@@ -16,6 +16,7 @@
 #include "common/str.h"
 
 #define FLAG_FIELD_STRING const char * /* borrowed from argv, the environment or flags.def */
+#define FLAG_FIELD_WORD const char *   /* the same; "true" when the flag has no value */
 #define FLAG_FIELD_BOOL bool
 #define FLAG_FIELD_INT int64_t
 #define FLAG_FIELD_FLOAT double
@@ -23,13 +24,16 @@
 #define FLAG_FIELD_OCTAL mode_t
 #define FLAG_FIELD_LIST struct strs
 
+enum flags_question { ASK_NOTHING, ASK_READY, ASK_REGISTERED };
+
 struct flags {
 #define FLAG(kind, field, ...) FLAG_FIELD_##kind field;
 #include "flags/flags.def"
-	bool controller, node; /* the services that --mode names */
-	char *socket_path;     /* the path in bind_address */
-	char *socket_dir;      /* its directory; the default of plugin_dir */
-	gid_t socket_gid;      /* (gid_t)-1: unchanged */
+	bool controller, node;        /* the services that --mode names */
+	char *socket_path;            /* the path in bind_address */
+	char *socket_dir;             /* its directory; the default of plugin_dir */
+	gid_t socket_gid;             /* (gid_t)-1: unchanged */
+	enum flags_question question; /* of --probe */
 };
 
 /* What the parser found; each member of a list is a whole line for the operator. */

@@ -238,9 +238,26 @@ static void check_node(const struct flags *f, struct strs *errors)
 		          f->registration_path);
 }
 
+static void check_probe(struct flags *f, struct strs *errors)
+{
+	struct err ignored = ERR_INIT;
+	bool ready = false;
+
+	if (str_eq(f->probe, "registered"))
+		f->question = ASK_REGISTERED;
+	else if (parse_bool("--probe", f->probe, &ready, &ignored))
+		strs_addf(
+			errors,
+			"--probe: \"%s\" is nothing to ask for; write --probe or --probe=registered",
+			f->probe);
+	else if (ready)
+		f->question = ASK_READY;
+}
+
 void flags_check(struct flags *f, struct strs *errors)
 {
-	if (f->probe) { /* nothing but the endpoint is used */
+	check_probe(f, errors);
+	if (f->question) { /* nothing but the endpoint is used */
 		check_endpoint(f, errors);
 		return;
 	}

@@ -17,7 +17,9 @@
 static void spell(struct str *s, const struct flag_row *row)
 {
 	str_addf(s, "--%s", row->name);
-	if (!str_empty(row->value))
+	if (row->kind == FLAG_WORD)
+		str_addf(s, "[=%s]", row->value);
+	else if (!str_empty(row->value))
 		str_addf(s, "=%s", row->value);
 	else if (row->kind == FLAG_BOOL && str_eq(row->default_, "true"))
 		str_add(s, "=false");
@@ -25,8 +27,8 @@ static void spell(struct str *s, const struct flag_row *row)
 
 static bool worth_a_default(const struct flag_row *row)
 {
-	return !str_empty(row->default_) &&
-	       !(row->kind == FLAG_BOOL && str_eq(row->default_, "false"));
+	return !str_empty(row->default_) && !((row->kind == FLAG_BOOL || row->kind == FLAG_WORD) &&
+	                                      str_eq(row->default_, "false"));
 }
 
 /* Prints the text, broken at spaces; the cursor is at column INDENT already. */

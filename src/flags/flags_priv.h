@@ -10,6 +10,7 @@
 enum flag_kind {
 	FLAG_GROUP, /* a title, no flag */
 	FLAG_STRING,
+	FLAG_WORD,
 	FLAG_BOOL,
 	FLAG_INT,
 	FLAG_FLOAT,

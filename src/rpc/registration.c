@@ -67,6 +67,12 @@ static int get_info(void *self, struct rpc_call *call, const void *req, Protobuf
 	return 0;
 }
 
+static void tell(const struct registration *r, bool registered)
+{
+	if (r->options.registered)
+		r->options.registered(r->options.arg, registered);
+}
+
 static int notify(void *self, struct rpc_call *call, const void *req, ProtobufCMessage **resp,
                   struct err *err)
 {
@@ -74,6 +80,7 @@ static int notify(void *self, struct rpc_call *call, const void *req, ProtobufCM
 	const Pluginregistration__RegistrationStatus *status = req;
 
 	(void)err;
+	tell(r, status->plugin_registered);
 	if (status->plugin_registered)
 		log_event(LOG_INFO, "registered with kubelet", "driver", r->options.driver,
 		          "endpoint", r->options.endpoint, NULL);
@@ -97,6 +104,8 @@ static const struct rpc_method methods[] = {
 static void stop_serving(struct registration *r)
 {
 	rpc_server_stop(TAKE(r->server), STOP_MS);
+	/* After the last call of its server, which might have said the opposite. */
+	tell(r, false);
 }
 
 static int serve(struct registration *r, struct err *err)
@@ -235,6 +244,7 @@ static int start(struct registration *r, struct err *err)
 	if (strlen(r->path) >= sizeof(((struct sockaddr_un *)NULL)->sun_path))
 		return err_set(err, ERR_INVALID,
 		               "--plugin-registration-path: %s is too long for a socket", r->path);
+	tell(r, false);
 	r->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (r->stop < 0)
 		return err_sys(err, errno, "eventfd");

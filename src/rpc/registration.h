@@ -9,6 +9,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 #include "common/err.h"
 
 struct registration;
@@ -17,7 +19,13 @@ struct registration_options {
 	const char *dir;      /* plugins_registry, as the driver sees it; need not exist yet */
 	const char *driver;   /* its name; the socket is <dir>/<driver>-reg.sock */
 	const char *endpoint; /* the socket of the driver, as kubelet sees it */
-	int look_again_ms;    /* between looks for a missing folder; 0: 5 s. For tests */
+	/*
+	 * Told whether kubelet has registered the driver: false at first and when the socket is
+	 * gone. Called on threads of the registration.
+	 */
+	void (*registered)(void *arg, bool registered);
+	void *arg;
+	int look_again_ms; /* between looks for a missing folder; 0: 5 s. For tests */
 };
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A client that calls Identity.Probe: one channel, one call, one completion queue, all of it in the
- * calling thread.
+ * A client that calls Identity.Probe or Health.Check: one channel, one call, one completion queue,
+ * all of it in the calling thread.
  *
  * It owns nothing beyond the call and does not retry: kubelet repeats the probe and counts the
  * failures. It does not log: the caller prints the error to stderr, and kubelet shows that in the
@@ -18,11 +18,11 @@
 #include <stdlib.h>
 
 #include "csi/csi.pb-c.h"
+#include "csi/health.pb-c.h"
 
 #include "common/cleanup.h"
 #include "common/mem.h"
-
-#define METHOD "/csi.v1.Identity/Probe"
+#include "rpc/health.h"
 
 /* What gRPC fills in before the call ends. */
 struct probe_answer {
@@ -42,29 +42,56 @@ static void answer_clear(struct probe_answer *a)
 }
 
 /* CSI: a driver that leaves the optional field `ready` out is ready. */
-static bool says_ready(grpc_byte_buffer *message)
+static bool says_ready(const ProtobufCMessage *message)
+{
+	const Csi__V1__ProbeResponse *response = (const void *)message;
+
+	return !response->ready || response->ready->value;
+}
+
+static bool says_serving(const ProtobufCMessage *message)
+{
+	const Grpc__Health__V1__HealthCheckResponse *response = (const void *)message;
+
+	return response->status == GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVING;
+}
+
+/* What is asked, what a good answer says, and the texts for a bad one and for an odd driver. */
+struct question {
+	const char *method;
+	const ProtobufCMessage *request;
+	const ProtobufCMessageDescriptor *response;
+	bool (*good)(const ProtobufCMessage *message);
+	const char *bad;
+	const char *unknown; /* the driver does not know what is asked; NULL: as any other status */
+};
+
+static bool is_good(const struct question *q, grpc_byte_buffer *message)
 {
 	grpc_byte_buffer_reader reader;
-	Csi__V1__ProbeResponse *response;
-	bool ready = false;
+	ProtobufCMessage *response;
+	bool good = false;
 	grpc_slice all;
 
 	if (!message || !grpc_byte_buffer_reader_init(&reader, message))
 		return false;
 	all = grpc_byte_buffer_reader_readall(&reader);
 	grpc_byte_buffer_reader_destroy(&reader);
-	response = csi__v1__probe_response__unpack(NULL, GRPC_SLICE_LENGTH(all),
-	                                           GRPC_SLICE_START_PTR(all));
+	response = protobuf_c_message_unpack(q->response, NULL, GRPC_SLICE_LENGTH(all),
+	                                     GRPC_SLICE_START_PTR(all));
 	if (response)
-		ready = !response->ready || response->ready->value;
-	if (response)
-		csi__v1__probe_response__free_unpacked(response, NULL);
+		good = q->good(response);
+	protobuf_c_message_free_unpacked(response, NULL);
 	grpc_slice_unref(all);
-	return ready;
+	return good;
 }
 
-static int judge(const char *path, const struct probe_answer *a, struct err *err)
+static int judge(const struct question *q, const char *path, const struct probe_answer *a,
+                 struct err *err)
 {
+	if (q->unknown &&
+	    (a->status == GRPC_STATUS_NOT_FOUND || a->status == GRPC_STATUS_UNIMPLEMENTED))
+		return err_set(err, ERR_UNAVAILABLE, "the driver at %s %s", path, q->unknown);
 	if (a->status != GRPC_STATUS_OK) {
 		char *text AUTO(free) = xstrndup((const char *)GRPC_SLICE_START_PTR(a->text),
 		                                 GRPC_SLICE_LENGTH(a->text));
@@ -73,17 +100,27 @@ static int judge(const char *path, const struct probe_answer *a, struct err *err
 		               "the driver at %s does not answer: status %d: %s", path,
 		               (int)a->status, text);
 	}
-	if (!says_ready(a->message))
-		return err_set(err, ERR_UNAVAILABLE,
-		               "the driver at %s answers that it is not ready", path);
+	if (!is_good(q, a->message))
+		return err_set(err, ERR_UNAVAILABLE, "the driver at %s %s", path, q->bad);
 	return 0;
 }
 
-/* Sends an empty ProbeRequest and waits for the end of the call, which its deadline bounds. */
-static void exchange(grpc_call *call, grpc_completion_queue *queue, struct probe_answer *a)
+static grpc_byte_buffer *pack(const ProtobufCMessage *message)
 {
-	grpc_slice nothing = grpc_empty_slice();
-	grpc_byte_buffer *request = grpc_raw_byte_buffer_create(&nothing, 1);
+	grpc_slice bytes = grpc_slice_malloc(protobuf_c_message_get_packed_size(message));
+	grpc_byte_buffer *ret;
+
+	protobuf_c_message_pack(message, GRPC_SLICE_START_PTR(bytes));
+	ret = grpc_raw_byte_buffer_create(&bytes, 1);
+	grpc_slice_unref(bytes);
+	return ret;
+}
+
+/* Sends the request and waits for the end of the call, which its deadline bounds. */
+static void exchange(const struct question *q, grpc_call *call, grpc_completion_queue *queue,
+                     struct probe_answer *a)
+{
+	grpc_byte_buffer *request = pack(q->request);
 	grpc_op ops[] = { { .op = GRPC_OP_SEND_INITIAL_METADATA },
 		          { .op = GRPC_OP_SEND_MESSAGE, .data.send_message = { request } },
 		          { .op = GRPC_OP_SEND_CLOSE_FROM_CLIENT },
@@ -114,7 +151,7 @@ static grpc_channel *open_channel(const char *path)
 	return channel;
 }
 
-int rpc_probe(const char *path, int timeout_ms, struct err *err)
+static int ask(const struct question *q, const char *path, int timeout_ms, struct err *err)
 {
 	struct probe_answer answer = { .status = GRPC_STATUS_UNKNOWN };
 	grpc_completion_queue *queue;
@@ -129,13 +166,13 @@ int rpc_probe(const char *path, int timeout_ms, struct err *err)
 	deadline = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
 	                        gpr_time_from_millis(timeout_ms, GPR_TIMESPAN));
 	call = grpc_channel_create_call(channel, NULL, GRPC_PROPAGATE_DEFAULTS, queue,
-	                                grpc_slice_from_static_string(METHOD), NULL, deadline,
+	                                grpc_slice_from_static_string(q->method), NULL, deadline,
 	                                NULL);
 	answer.text = grpc_empty_slice();
 	grpc_metadata_array_init(&answer.initial);
 	grpc_metadata_array_init(&answer.trailing);
-	exchange(call, queue, &answer);
-	rc = judge(path, &answer, err);
+	exchange(q, call, queue, &answer);
+	rc = judge(q, path, &answer, err);
 	answer_clear(&answer);
 	grpc_call_unref(call);
 	grpc_completion_queue_shutdown(queue);
@@ -143,4 +180,35 @@ int rpc_probe(const char *path, int timeout_ms, struct err *err)
 	grpc_channel_destroy(channel);
 	grpc_shutdown_blocking();
 	return rc;
+}
+
+int rpc_probe(const char *path, int timeout_ms, struct err *err)
+{
+	const Csi__V1__ProbeRequest request = CSI__V1__PROBE_REQUEST__INIT;
+	const struct question q = {
+		.method = "/csi.v1.Identity/Probe",
+		.request = &request.base,
+		.response = &csi__v1__probe_response__descriptor,
+		.good = says_ready,
+		.bad = "answers that it is not ready",
+	};
+
+	return ask(&q, path, timeout_ms, err);
+}
+
+int rpc_probe_registered(const char *path, int timeout_ms, struct err *err)
+{
+	Grpc__Health__V1__HealthCheckRequest request = GRPC__HEALTH__V1__HEALTH_CHECK_REQUEST__INIT;
+	const struct question q = {
+		.method = "/grpc.health.v1.Health/Check",
+		.request = &request.base,
+		.response = &grpc__health__v1__health_check_response__descriptor,
+		.good = says_serving,
+		.bad = "is not registered with kubelet: its log says whether kubelet has refused it, or has not come yet",
+		.unknown =
+			"does not register itself with kubelet: give it --kubelet-registration-path, or use --probe alone",
+	};
+
+	request.service = (char *)HEALTH_REGISTERED;
+	return ask(&q, path, timeout_ms, err);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A client of the driver's own socket, for the liveness probe of a pod: kubelet runs the binary a
- * second time, with --probe.
+ * A client of the driver's own socket, for the probes of a pod: kubelet runs the binary a second
+ * time, with --probe (liveness) or --probe=registered (readiness).
  */
 #pragma once
 
@@ -13,3 +13,5 @@
  * and ends it.
  */
 int rpc_probe(const char *path, int timeout_ms, struct err *err) MUST_CHECK;
+/* The same for the health service. 0: kubelet has registered the driver. */
+int rpc_probe_registered(const char *path, int timeout_ms, struct err *err) MUST_CHECK;

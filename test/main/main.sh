@@ -163,6 +163,19 @@ mkdir "$dir/registry"
 pid=$!
 until_true 10 test -S "$dir/registry/csi.snap.nvidia.com-reg.sock"
 check 'once kubelet can find the driver, it answers' eval 'call 3 NodeGetInfo | grep -q n1'
+registered() { timeout 10 "$DRIVER" --probe=registered "--bind-address=unix://$socket" >"$dir/probe" 2>&1; }
+notify() { "$CSI_CALL" -e "unix://$dir/registry/csi.snap.nvidia.com-reg.sock" NotifyRegistrationStatus "$@"; }
+check '--probe=registered fails before kubelet has come' eval '! registered'
+check 'and says so' grep -q 'is not registered with kubelet' "$dir/probe"
+notify plugin_registered=true >/dev/null
+check '--probe=registered exits with 0 when kubelet has taken the driver' registered
+notify plugin_registered=false error=no >/dev/null
+check '--probe=registered fails when kubelet has refused it' eval '! registered'
+check '--probe does not care' eval 'timeout 10 "$DRIVER" --probe "--bind-address=unix://$socket"'
+end_with TERM
+begin "${node[@]}"
+check '--probe=registered fails when a sidecar registers the driver' eval '! registered'
+check 'and says what to write' grep -q 'does not register itself' "$dir/probe"
 end_with TERM
 
 (cd "$dir" && CSI_ENDPOINT=unix://csi.sock exec "$DRIVER" --mode=node --node-id=n1 "--sysfs-root=$dir/sys" >"$log" 2>&1 </dev/null) &

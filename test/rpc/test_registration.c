@@ -26,6 +26,7 @@ struct kubelet_side {
 	char dir[64], registry[80], socket[108];
 	struct registration *registration;
 	struct rpc_client *client;
+	_Atomic int registered; /* what the rest of the program was told; -1: nothing */
 };
 
 static pthread_mutex_t lines_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -48,7 +49,7 @@ static bool logged(const char *text)
 
 static void world_init(struct kubelet_side *w)
 {
-	*w = (struct kubelet_side) { 0 };
+	*w = (struct kubelet_side) { .registered = -1 };
 	snprintf(w->dir, sizeof(w->dir), "/tmp/snap-csi-registration.XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(w->dir));
 	snprintf(w->registry, sizeof(w->registry), "%s/registry", w->dir);
@@ -57,10 +58,22 @@ static void world_init(struct kubelet_side *w)
 	log_redirect(keep_line, NULL);
 }
 
+static void learn(void *arg, bool registered)
+{
+	struct kubelet_side *w = arg;
+
+	w->registered = registered;
+}
+
 static void world_start(struct kubelet_side *w)
 {
 	const struct registration_options options = {
-		.dir = w->registry, .driver = DRIVER, .endpoint = ENDPOINT, .look_again_ms = 20
+		.dir = w->registry,
+		.driver = DRIVER,
+		.endpoint = ENDPOINT,
+		.registered = learn,
+		.arg = w,
+		.look_again_ms = 20,
 	};
 	const struct rpc_client_options client = { .path = w->socket, .wait_for_ready = true };
 	struct err err = ERR_INIT;
@@ -179,6 +192,26 @@ START_TEST(success_and_refusal_are_logged)
 	notify(&w, false, "no such driver wanted");
 	ck_assert(logged("kubelet refused this driver"));
 	ck_assert(logged("no such driver wanted"));
+}
+END_TEST
+
+START_TEST(the_program_learns_whether_it_is_registered)
+{
+	SERVED(w);
+
+	ck_assert_int_eq(w.registered, 0);
+	for (int i = 0; i < 2; i++) {
+		notify(&w, true, "");
+		ck_assert_int_eq(w.registered, 1);
+		notify(&w, false, "no");
+		ck_assert_int_eq(w.registered, 0);
+	}
+	notify(&w, true, "");
+	ck_assert_int_eq(unlink(w.socket), 0); /* kubelet forgets the driver then */
+	ck_assert(socket_is(&w, true));
+	ck_assert_int_eq(w.registered, 0);
+	notify(&w, true, "");
+	ck_assert_int_eq(w.registered, 1);
 }
 END_TEST
 
@@ -325,8 +358,8 @@ END_TEST
 
 SUITE_TIMEOUT("rpc registration", 60, kubelet_learns_name_version_and_socket,
               only_root_may_talk_to_the_socket, success_and_refusal_are_logged,
-              a_long_reason_is_logged_to_its_end, a_socket_that_is_removed_comes_back,
-              a_dead_socket_in_its_place_is_replaced,
+              the_program_learns_whether_it_is_registered, a_long_reason_is_logged_to_its_end,
+              a_socket_that_is_removed_comes_back, a_dead_socket_in_its_place_is_replaced,
               a_living_successor_keeps_its_place_until_it_has_gone,
               a_folder_that_is_not_there_yet_is_waited_for,
               a_folder_that_is_made_anew_gets_a_socket_too, the_end_takes_the_socket_along,

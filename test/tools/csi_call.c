@@ -21,6 +21,7 @@
 #include "common/mem.h"
 #include "common/str.h"
 #include "csi/csi.pb-c.h"
+#include "csi/pluginregistration.pb-c.h"
 #include "test/lib/rpc_client.h"
 #include "test/lib/message_json.h"
 
@@ -30,6 +31,7 @@ static const ProtobufCServiceDescriptor *const services[] = {
 	&csi__v1__node__descriptor,
 	&csi__v1__group_controller__descriptor,
 	&csi__v1__snapshot_metadata__descriptor,
+	&pluginregistration__registration__descriptor,
 };
 
 struct options {

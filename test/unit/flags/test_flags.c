@@ -176,6 +176,10 @@ static const struct wrong {
 	  { "--mode=controller", "--namespace=n", "--wait-timeout=10ms" },
 	  "--wait-timeout: less than 1s leaves no time for anything to get ready",
 	  false },
+	{ "a probe of something else",
+	  { "--mode=node", "--node-id=n", "--probe=liveness" },
+	  "--probe: \"liveness\" is nothing to ask for; write --probe or --probe=registered",
+	  false },
 	{ "not octal",
 	  { "--mode=node", "--node-id=n", "--socket-mode=0690" },
 	  "--socket-mode: \"0690\" is not an octal number like 0660",
@@ -438,8 +442,14 @@ START_TEST(a_probe_needs_an_endpoint_and_nothing_else)
 		parse(&f, &r,
 	              (const char *[]) { "--probe", "--bind-address=unix://csi/csi.sock", NULL }),
 		0);
-	ck_assert(f.probe);
+	ck_assert_int_eq(f.question, ASK_READY);
 	ck_assert_str_eq(f.socket_path, "csi/csi.sock");
+	flags_clear(&f);
+	ck_assert_int_eq(parse(&f, &r,
+	                       (const char *[]) { "--probe=registered",
+	                                          "--bind-address=unix://csi.sock", NULL }),
+	                 0);
+	ck_assert_int_eq(f.question, ASK_REGISTERED);
 	flags_clear(&f);
 	ck_assert_int_eq(
 		parse(&f, &r, (const char *[]) { "--probe", "--bind-address=/csi.sock", NULL }),
