@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -59,9 +60,11 @@ static bool plain(const char *s)
 	return *s && s[strcspn(s, " \t\n\"\\={}")] == '\0' && is_shown_as_it_is(s);
 }
 
-static void add_pair(struct str *line, const char *key, const char *value)
+static void add_pair(struct str *line, const char *key, const char *value, bool number)
 {
-	if (json_) {
+	if (json_ && number) {
+		str_addf(line, ",\"%s\":%s", key, value);
+	} else if (json_) {
 		str_addf(line, ",\"%s\":\"", key);
 		str_add_quoted(line, value);
 		str_add(line, "\"");
@@ -105,7 +108,7 @@ static void emit(struct str *line)
 	IGNORE_RESULT(write(STDERR_FILENO, line->ptr, line->len));
 }
 
-void log_pairs(enum log_level level, const char *msg, const struct kv *pairs, size_t n)
+void log_pairs(enum log_level level, const char *msg, const struct log_pair *pairs, size_t n)
 {
 	struct str line AUTO(str_clear) = STR_INIT(LINE_MAX_BYTES);
 
@@ -114,10 +117,16 @@ void log_pairs(enum log_level level, const char *msg, const struct kv *pairs, si
 	add_head(&line, level, msg);
 	for (size_t i = 0; i < n; i++)
 		if (pairs[i].value)
-			add_pair(&line, pairs[i].key, pairs[i].value);
+			add_pair(&line, pairs[i].key, pairs[i].value, pairs[i].number);
 	if (json_)
 		str_add(&line, "}");
 	emit(&line);
+}
+
+const char *log_ms(int64_t since, char buf[32])
+{
+	snprintf(buf, 32, "%.1f", (double)(monotonic_ns() - since) / 1e6);
+	return buf;
 }
 
 void log_event(enum log_level level, const char *msg, ...)
@@ -133,7 +142,7 @@ void log_event(enum log_level level, const char *msg, ...)
 		const char *value = va_arg(ap, const char *);
 
 		if (value)
-			add_pair(&line, key, value);
+			add_pair(&line, key, value, false);
 	}
 	va_end(ap);
 	if (json_)

@@ -2,7 +2,8 @@
 /*
  * Log lines on stderr, one write(2) each, text or JSON.
  *
- * A line is a message and key=value pairs. Values are quoted when they need it.
+ * A line is a message and key=value pairs. Values are quoted when they need it; in JSON those that
+ * are numbers are not.
  * Code below the RPC layer logs only what it cannot return to a caller (a watch
  * that reconnects, an environment variable that is ignored). Any thread;
  * log_setup() and log_redirect() before other threads start.
@@ -10,9 +11,10 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "common/err.h"
-#include "common/kv.h"
 
 enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
 
@@ -25,8 +27,23 @@ int log_verbosity(void);
 
 /* Pairs are const char * key, const char * value ..., ended by NULL; a NULL value is left out. */
 void log_event(enum log_level level, const char *msg, ...) __attribute__((sentinel));
-/* The same with the pairs in an array. */
-void log_pairs(enum log_level level, const char *msg, const struct kv *pairs, size_t n);
+/* `number`: the value is the text of a JSON number or boolean, and is one in a JSON line. */
+struct log_pair {
+	const char *key, *value;
+	bool number;
+};
+static inline struct log_pair log_text(const char *key, const char *value)
+{
+	return (struct log_pair) { .key = key, .value = value };
+}
+static inline struct log_pair log_number(const char *key, const char *value)
+{
+	return (struct log_pair) { .key = key, .value = value, .number = true };
+}
+/* The same with the pairs in an array; some of them may be numbers. */
+void log_pairs(enum log_level level, const char *msg, const struct log_pair *pairs, size_t n);
+/* The milliseconds since `since` (monotonic_ns()) as the value of a pair "ms"; returns buf. */
+const char *log_ms(int64_t since, char buf[32]);
 /* A plain formatted message. */
 void log_msg(enum log_level level, const char *fmt, ...) PRINTF_(2, 3);
 /* The same for what repeats: each place that calls it logs at most once in `seconds` seconds. */

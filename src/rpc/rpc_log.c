@@ -50,8 +50,7 @@ static void add_prefix(struct str *s, const struct prefix *p)
 	str_addf(s, "%s.", p->name);
 }
 
-static void add(struct rpc_call *call, const struct prefix *prefix, const char *key,
-                const char *value)
+static void add_pair(struct rpc_call *call, const struct prefix *prefix, struct log_pair pair)
 {
 	struct str path AUTO(str_clear) = STR_INIT(200);
 
@@ -59,10 +58,16 @@ static void add(struct rpc_call *call, const struct prefix *prefix, const char *
 		return;
 	if (prefix) {
 		add_prefix(&path, prefix);
-		str_add(&path, key);
-		key = arena_strdup(&call->arena, path.ptr);
+		str_add(&path, pair.key);
+		pair.key = arena_strdup(&call->arena, path.ptr);
 	}
-	call->about[call->n_about++] = (struct kv) { key, value };
+	call->about[call->n_about++] = pair;
+}
+
+static void add(struct rpc_call *call, const struct prefix *prefix, const char *key,
+                const char *value)
+{
+	add_pair(call, prefix, log_text(key, value));
 }
 
 static void add_string(struct rpc_call *call, const struct prefix *prefix, const char *name,
@@ -110,7 +115,7 @@ static void add_number(struct rpc_call *call, const struct prefix *prefix,
 	switch ((int)field->type) {
 	case PROTOBUF_C_TYPE_BOOL:
 		if (*(const protobuf_c_boolean *)member)
-			add(call, prefix, field->name, "true");
+			add_pair(call, prefix, log_number(field->name, "true"));
 		return;
 	case PROTOBUF_C_TYPE_INT64:
 		v = *(const int64_t *)member;
@@ -133,7 +138,8 @@ static void add_number(struct rpc_call *call, const struct prefix *prefix,
 		}
 	}
 	if (v)
-		add(call, prefix, field->name, arena_printf(&call->arena, "%" PRId64, v));
+		add_pair(call, prefix,
+		         log_number(field->name, arena_printf(&call->arena, "%" PRId64, v)));
 }
 
 static void add_repeated(struct rpc_call *call, const struct prefix *prefix,
@@ -205,28 +211,27 @@ static enum log_level level_of(const struct err *err)
 
 void rpc_log_call(struct rpc_call *call, const struct rpc_method *method, const struct err *err)
 {
-	struct kv pairs[PAIRS_MAX];
+	struct log_pair pairs[PAIRS_MAX];
 	char ms[32], id[32], pid[32];
 	size_t n = 0;
 
 	assert(call->n_about <= RPC_ABOUT_MAX);
 	if (!err && log_verbosity() < (method && method->quiet ? QUIET_VERBOSITY : 2))
 		return;
-	snprintf(ms, sizeof(ms), "%.1f", (double)(monotonic_ns() - call->started) / 1e6);
 	snprintf(id, sizeof(id), "%" PRIu64, call->id);
 	snprintf(pid, sizeof(pid), "%d", call->peer_pid);
 	if (!method)
-		pairs[n++] = (struct kv) { "method", call->method };
-	pairs[n++] = (struct kv) { "code", err_code_name(err ? err->code : ERR_OK) };
-	pairs[n++] = (struct kv) { "ms", ms };
+		pairs[n++] = log_text("method", call->method);
+	pairs[n++] = log_text("code", err_code_name(err ? err->code : ERR_OK));
+	pairs[n++] = log_number("ms", log_ms(call->started, ms));
 	for (size_t i = 0; i < call->n_about; i++)
 		pairs[n++] = call->about[i];
 	if (err)
-		pairs[n++] = (struct kv) { "error", err->msg };
+		pairs[n++] = log_text("error", err->msg);
 	if (cancel_is_set(&call->cancel))
-		pairs[n++] = (struct kv) { "caller", "gone" };
+		pairs[n++] = log_text("caller", "gone");
 	if (call->peer_pid)
-		pairs[n++] = (struct kv) { "pid", pid };
-	pairs[n++] = (struct kv) { "call", id };
+		pairs[n++] = log_number("pid", pid);
+	pairs[n++] = log_number("call", id);
 	log_pairs(level_of(err), method ? method->name : "unknown method", pairs, n);
 }

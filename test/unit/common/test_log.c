@@ -70,6 +70,28 @@ START_TEST(a_json_line_is_json_whatever_the_bytes)
 }
 END_TEST
 
+START_TEST(numbers_are_numbers_in_json_and_plain_in_text)
+{
+	const struct log_pair pairs[] = {
+		log_text("volume", "17"),
+		log_number("ms", "2.5"),
+		log_number("absent", NULL),
+	};
+	struct json *j AUTO(json_free) = NULL;
+	struct err err = ERR_INIT;
+
+	log_redirect(keep, NULL);
+	log_setup(2, false);
+	log_pairs(LOG_INFO, "formatted", pairs, ARRAY_LEN(pairs));
+	ck_assert_ptr_nonnull(strstr(last_line, " formatted volume=17 ms=2.5"));
+	log_setup(2, true);
+	log_pairs(LOG_INFO, "formatted", pairs, ARRAY_LEN(pairs));
+	ck_assert_msg(json_parse("line", last_line, strlen(last_line), &j, &err) == 0, "%s",
+	              err.msg);
+	ck_assert_ptr_nonnull(strstr(last_line, ",\"volume\":\"17\",\"ms\":2.5}"));
+}
+END_TEST
+
 START_TEST(debug_lines_need_verbosity_five)
 {
 	log_redirect(keep, NULL);
@@ -92,5 +114,5 @@ START_TEST(what_repeats_is_said_once_in_a_while)
 END_TEST
 
 SUITE("log", no_line_has_what_a_terminal_would_obey, values_are_quoted_when_they_need_it,
-      a_json_line_is_json_whatever_the_bytes, debug_lines_need_verbosity_five,
-      what_repeats_is_said_once_in_a_while);
+      a_json_line_is_json_whatever_the_bytes, numbers_are_numbers_in_json_and_plain_in_text,
+      debug_lines_need_verbosity_five, what_repeats_is_said_once_in_a_while);

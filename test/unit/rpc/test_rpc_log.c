@@ -5,6 +5,7 @@
 
 #include "csi/csi.pb-c.h"
 
+#include "common/json.h"
 #include "common/log.h"
 #include "rpc/rpc_log.h"
 #include "common/str.h"
@@ -202,6 +203,33 @@ START_TEST(a_failure_has_code_text_and_level)
 }
 END_TEST
 
+START_TEST(numbers_of_a_json_line_are_numbers)
+{
+	Csi__V1__CapacityRange range = CSI__V1__CAPACITY_RANGE__INIT;
+	Csi__V1__CreateVolumeRequest r = CSI__V1__CREATE_VOLUME_REQUEST__INIT;
+	static const char *const numbers[] = { "ms", "pid", "call",
+		                               "capacity_range.required_bytes" };
+	struct json *j AUTO(json_free) = NULL;
+	struct err err = ERR_INIT;
+	const char *line;
+
+	range.required_bytes = 1024;
+	r.name = (char *)"17";
+	r.capacity_range = &range;
+	line = logged(4, true, &r.base, &loud, NULL);
+	ck_assert_msg(json_parse("line", line, strlen(line), &j, &err) == 0, "%s", err.msg);
+	ck_assert_str_eq(json_str(j, "name"), "17");
+	for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+		char unquoted[64];
+
+		snprintf(unquoted, sizeof(unquoted), "\"%s\":", numbers[i]);
+		ck_assert_msg(strstr(line, unquoted) &&
+		                      strstr(line, unquoted)[strlen(unquoted)] != '"',
+		              "%s: %s", numbers[i], line);
+	}
+}
+END_TEST
+
 START_TEST(a_method_that_nobody_has_is_named_as_it_came)
 {
 	struct err err = ERR_INIT;
@@ -235,5 +263,5 @@ END_TEST
 SUITE("rpc_log", names_and_paths_are_on_every_line, fields_come_with_verbosity_4,
       values_of_maps_and_secrets_are_never_there, numbers_flags_and_lists_are_told_apart,
       an_enum_number_without_a_name_is_a_number, success_is_silent_below_its_verbosity,
-      a_failure_has_code_text_and_level, a_method_that_nobody_has_is_named_as_it_came,
-      more_fields_than_a_line_has_are_cut);
+      a_failure_has_code_text_and_level, numbers_of_a_json_line_are_numbers,
+      a_method_that_nobody_has_is_named_as_it_came, more_fields_than_a_line_has_are_cut);
