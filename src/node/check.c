@@ -30,7 +30,8 @@ static int check_unused(const struct device *dev, struct err *err)
 /* Everything the job needs: the call that starts it may end first. */
 struct checking {
 	int fd;
-	char name[sizeof((struct device *)0)->path];
+	char *volume_id;
+	char name[sizeof((struct device *)0)->path], pci[sizeof((struct device *)0)->pci];
 	char fs_type[32], why[40];
 };
 
@@ -39,18 +40,36 @@ static void checking_free(void *arg)
 	struct checking *c = arg;
 
 	close(c->fd);
+	free(c->volume_id);
 	free(c);
+}
+
+static void log_check(enum log_level level, const char *msg, const struct checking *c,
+                      struct log_pair more)
+{
+	const struct log_pair pairs[] = {
+		log_text("volume", c->volume_id),
+		log_text("device", c->name),
+		log_text("pci", c->pci),
+		log_text("fs", c->fs_type),
+		more,
+	};
+
+	log_pairs(level, msg, pairs, ARRAY_LEN(pairs));
 }
 
 static int checking_run(void *arg, struct err *err)
 {
 	const struct checking *c = arg;
+	int64_t since = monotonic_ns();
+	char ms[32];
 
+	log_check(LOG_INFO, "checking", c, log_text("why", c->why));
 	kill_point("check: decided");
 	if (fsck_run(c->fd, c->name, err))
 		return err_wrap(err, "the %s on %s is damaged (%s) and is not mounted", c->fs_type,
 		                c->name, c->why);
-	log_msg(LOG_WARNING, "%s on %s was checked, for %s", c->fs_type, c->name, c->why);
+	log_check(LOG_WARNING, "checked", c, log_number("ms", log_ms(since, ms)));
 	kill_point("check: e2fsck done");
 	return 0;
 }
@@ -62,7 +81,9 @@ static int run_job(struct node *n, const char *volume_id, const struct device *d
 	char *what AUTO(free) = xasprintf("e2fsck of %s", dev->path);
 
 	c->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	c->volume_id = xstrdup(volume_id);
 	snprintf(c->name, sizeof(c->name), "%s", dev->path);
+	snprintf(c->pci, sizeof(c->pci), "%s", dev->pci);
 	snprintf(c->fs_type, sizeof(c->fs_type), "%s", fs_type);
 	snprintf(c->why, sizeof(c->why), "%s", why);
 	return job_run(n->jobs,

@@ -30,6 +30,7 @@
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/kill_point.h"
+#include "common/log.h"
 #include "common/mem.h"
 #include "node/job.h"
 #include "node/mount/blank.h"
@@ -187,7 +188,7 @@ static int probe_result(const struct device *dev, int fd, const char *fs_type, s
 struct formatting {
 	struct device dev;
 	int fd;
-	char *fs_type;
+	char *volume_id, *fs_type;
 	struct mkfs_params mkfs;
 	bool unfinished; /* the superblock of an interrupted xfs is cleared first */
 	char *record_dir, *record_path, *record;
@@ -198,6 +199,7 @@ static void formatting_free(void *arg)
 	struct formatting *f = arg;
 
 	close(f->fd);
+	free(f->volume_id);
 	free(f->fs_type);
 	free(f->record_dir);
 	free(f->record_path);
@@ -234,11 +236,28 @@ static int run_mkfs(const struct formatting *f, struct err *err)
 	return -1;
 }
 
+/* ms NULL: it begins. */
+static void log_formatting(const struct formatting *f, const char *ms)
+{
+	const struct log_pair pairs[] = {
+		log_text("volume", f->volume_id),
+		log_text("device", f->dev.path),
+		log_text("pci", f->dev.pci),
+		log_text("fs", f->fs_type),
+		log_number("ms", ms),
+	};
+
+	log_pairs(LOG_INFO, ms ? "formatted" : "formatting", pairs, ARRAY_LEN(pairs));
+}
+
 static int formatting_run(void *arg, struct err *err)
 {
 	const struct formatting *f = arg;
+	int64_t since = monotonic_ns();
 	struct fsprobe made;
+	char ms[32];
 
+	log_formatting(f, NULL);
 	kill_point("format: decided");
 	if (f->unfinished && mkfs_forget_unfinished(f->fd, f->dev.path, err))
 		return -1;
@@ -248,6 +267,7 @@ static int formatting_run(void *arg, struct err *err)
 		return -1;
 	if (file_remove(f->record_path, err))
 		return err_recode(err, ERR_UNAVAILABLE);
+	log_formatting(f, log_ms(since, ms));
 	kill_point("format: record removed");
 	return 0;
 }
@@ -261,6 +281,7 @@ static int run_job(const struct format_plan *p, struct deadline d, struct err *e
 	*f = (struct formatting) {
 		.dev = *r->dev,
 		.fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 3),
+		.volume_id = xstrdup(r->volume_id),
 		.fs_type = xstrdup(p->fs_type),
 		.mkfs = r->params->mkfs,
 		.unfinished = p->unfinished,

@@ -177,6 +177,20 @@ static int take_turn(struct jobs *j, struct deadline d, struct err *err)
 	return 0;
 }
 
+/* Nobody waits any more: the log is the only place where this can be read. */
+static void log_end(const struct job *job, int rc, const struct err *err)
+{
+	char ms[32];
+	const struct log_pair pairs[] = {
+		log_text("job", job->order.what),
+		log_text("volume", job->order.key),
+		log_number("ms", log_ms(job->since, ms)),
+		log_text("error", rc ? err->msg : NULL),
+	};
+
+	log_pairs(rc ? LOG_WARNING : LOG_INFO, "ended after its call", pairs, ARRAY_LEN(pairs));
+}
+
 static double seconds_since(int64_t since)
 {
 	return (double)(monotonic_ns() - since) / 1e9;
@@ -197,9 +211,7 @@ static void end_job(struct job *job, int rc, const struct err *err)
 		listed = job->listed && rc == 0 && unlist_locked(job);
 	}
 	if (alone)
-		log_msg(rc ? LOG_WARNING : LOG_INFO,
-		        "%s, which outlived its call, has ended after %.1f s%s%s", job->order.what,
-		        seconds_since(job->since), rc ? ": " : "", rc ? err->msg : "");
+		log_end(job, rc, err);
 	eventfd_write(job->ended_fd, 1);
 	if (listed)
 		job_put(job);

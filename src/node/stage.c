@@ -418,8 +418,22 @@ static int parse_flags(struct staging *s, struct err *err)
 	return 0;
 }
 
+/* What an operator asks first: which disk is this volume on this node? */
+static void log_staged(const struct staging *s, int64_t since)
+{
+	char ms[32];
+	const struct log_pair pairs[] = {
+		log_text("volume", s->r->volume_id), log_text("device", s->dev.path),
+		log_text("pci", s->dev.pci),         log_text("uuid", s->dev.uuid),
+		log_number("ms", log_ms(since, ms)),
+	};
+
+	log_pairs(LOG_INFO, s->mounted ? "staged" : "already staged", pairs, ARRAY_LEN(pairs));
+}
+
 int node_stage(struct node *n, const struct stage_request *r, struct deadline d, struct err *err)
 {
+	int64_t since = monotonic_ns();
 	struct staging s = {
 		.node = n,
 		.r = r,
@@ -438,6 +452,8 @@ int node_stage(struct node *n, const struct stage_request *r, struct deadline d,
 		rc = propagation_check(&n->o, NULL, s.asked, err);
 	if (!rc)
 		rc = stage(&s, d, err);
+	if (!rc)
+		log_staged(&s, since);
 	if (s.fd >= 0)
 		close(s.fd);
 	strs_clear(&s.flags);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/log.h"
 #include "common/mem.h"
 #include "common/spawn.h"
 #include "node/mount/fsck.h"
@@ -93,6 +94,39 @@ START_TEST(an_error_flag_is_checked_and_cleared)
 }
 END_TEST
 
+static char logged[4000];
+static void keep_line(void *arg, const char *line)
+{
+	size_t n = strlen(logged);
+
+	(void)arg;
+	snprintf(logged + n, sizeof(logged) - n, "%s\n", line);
+}
+
+START_TEST(the_log_says_what_is_checked_why_and_how_long_it_took)
+{
+	struct err err = ERR_INIT;
+	char began[400], ended[400];
+	const char *at;
+
+	SKIP_UNLESS_LOOP();
+	begin("ext4");
+	debugfs("ssv state 3\n");
+	log_redirect(keep_line, NULL);
+	ck_assert_msg(stage("ext4", MODE_SINGLE_NODE_WRITER, &err) == 0, "%s", err.msg);
+	log_redirect(NULL, NULL);
+	snprintf(began, sizeof(began),
+	         " checking volume=" VOLUME_ID " device=%s/%s pci=%s fs=ext4 why=\"its error flag",
+	         w.nvme.world.dev, disk->name, disk->pci);
+	snprintf(ended, sizeof(ended),
+	         " checked volume=" VOLUME_ID " device=%s/%s pci=%s fs=ext4 ms=", w.nvme.world.dev,
+	         disk->name, disk->pci);
+	at = strstr(logged, began);
+	ck_assert_msg(at && strstr(at, ended), "%s", logged);
+	end();
+}
+END_TEST
+
 START_TEST(more_damage_than_e2fsck_repairs_unasked_is_left_as_it_is)
 {
 	char *before AUTO(free) = NULL;
@@ -155,5 +189,6 @@ END_TEST
 
 SUITE_TIMEOUT("check", 60, LOOP(what_does_not_ask_is_not_checked, 3),
               LOOP(an_error_flag_is_checked_and_cleared, 2),
+              the_log_says_what_is_checked_why_and_how_long_it_took,
               more_damage_than_e2fsck_repairs_unasked_is_left_as_it_is,
               a_volume_that_is_only_read_is_not_checked, a_device_in_use_is_not_checked);

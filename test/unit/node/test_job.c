@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/log.h"
 #include "node/job.h"
 
 /* Work that ends when it is told to. */
@@ -219,6 +220,36 @@ START_TEST(a_caller_that_goes_away_leaves_at_once)
 }
 END_TEST
 
+static char logged[1000];
+static _Atomic bool has_logged;
+static void keep_line(void *arg, const char *line)
+{
+	(void)arg;
+	snprintf(logged, sizeof(logged), "%s", line);
+	has_logged = true;
+}
+
+START_TEST(the_log_says_how_work_ended_that_outlived_its_call)
+{
+	struct jobs *j = jobs_new(1);
+	struct err err = ERR_INIT;
+	struct gated_work w;
+
+	work_init(&w, -1);
+	log_redirect(keep_line, NULL);
+	ck_assert_int_eq(start(j, "pvc-1", &w, 20, &err), -1);
+	open_gate(&w);
+	wait_freed(&w);
+	for (int i = 0; !has_logged && i < 500; i++)
+		usleep(10000);
+	log_redirect(NULL, NULL);
+	ck_assert_msg(strstr(logged, " ended after its call job=\"mkfs of x\" volume=pvc-1 ms=") &&
+	                      strstr(logged, " error=\"no luck\""),
+	              "%s", logged);
+	jobs_free(j);
+}
+END_TEST
+
 START_TEST(jobs_go_on_after_their_owner)
 {
 	struct jobs *j = jobs_new(3);
@@ -244,4 +275,4 @@ END_TEST
 SUITE("job", work_that_ends_in_time_answers_its_call, a_retry_joins_and_gets_the_result_once,
       a_failure_is_kept_until_it_is_asked_for_or_forgotten,
       who_waits_for_a_turn_waits_until_his_deadline, a_caller_that_goes_away_leaves_at_once,
-      jobs_go_on_after_their_owner);
+      the_log_says_how_work_ended_that_outlived_its_call, jobs_go_on_after_their_owner);

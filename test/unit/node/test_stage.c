@@ -521,12 +521,62 @@ START_TEST(a_filesystem_smaller_than_its_disk_grows)
 }
 END_TEST
 
-static char logged[1000];
+static char logged[4000];
 static void keep_line(void *arg, const char *line)
 {
+	size_t n = strlen(logged);
+
 	(void)arg;
-	snprintf(logged, sizeof(logged), "%s", line);
+	snprintf(logged + n, sizeof(logged) - n, "%s\n", line);
 }
+
+/* The rest of the first line that has this text, or NULL; valid until the next call. */
+static const char *logged_line(const char *text)
+{
+	static char line[sizeof(logged)];
+	const char *at = strstr(logged, text);
+
+	if (!at)
+		return NULL;
+	snprintf(line, sizeof(line), "%.*s", (int)strcspn(at, "\n"), at);
+	return line;
+}
+
+START_TEST(the_log_names_disk_function_and_duration_of_what_was_done)
+{
+	static const struct {
+		const char *fs_type;
+		bool twice;
+		const char *msg, *has[5];
+	} rows[] = {
+		{ "ext4", false, " formatting volume=pvc-1", { "fs=ext4" } },
+		{ "ext4", false, " formatted volume=pvc-1", { "fs=ext4", " ms=" } },
+		{ "ext4", false, " staged volume=pvc-1", { " uuid=" UUID, " ms=" } },
+		{ NULL, false, " staged volume=pvc-1", { " uuid=" UUID, " ms=" } },
+		{ "ext4", true, " already staged volume=pvc-1", { " uuid=" UUID, " ms=" } },
+	};
+	struct stage_request r;
+	const char *line;
+	char device[300];
+
+	SKIP_UNLESS_LOOP();
+	begin(64 * MIB);
+	log_redirect(keep_line, NULL);
+	r = stage_request(&w, disk, rows[_i].fs_type, MODE_SINGLE_NODE_WRITER);
+	stage_ok(&r);
+	if (rows[_i].twice)
+		stage_ok(&r);
+	log_redirect(NULL, NULL);
+	line = logged_line(rows[_i].msg);
+	ck_assert_msg(line != NULL, "%s", logged);
+	snprintf(device, sizeof(device), " device=%s/%s pci=%s", w.nvme.world.dev, disk->name,
+	         r.want.pci);
+	ck_assert_msg(strstr(line, device) != NULL, "no%s: %s", device, line);
+	for (size_t i = 0; i < ARRAY_LEN(rows[_i].has) && rows[_i].has[i]; i++)
+		ck_assert_msg(strstr(line, rows[_i].has[i]) != NULL, "%s", line);
+	node_world_clear(&w);
+}
+END_TEST
 
 START_TEST(growth_that_fails_is_told_but_does_not_keep_the_data_away)
 {
@@ -612,5 +662,6 @@ SUITE_TIMEOUT("stage", 60, LOOP(a_blank_disk_becomes_the_filesystem_that_was_ask
               a_staging_path_that_is_not_there_is_made,
               a_staging_path_through_a_link_is_the_same_place,
               a_filesystem_smaller_than_its_disk_grows,
+              LOOP(the_log_names_disk_function_and_duration_of_what_was_done, 5),
               growth_that_fails_is_told_but_does_not_keep_the_data_away,
               mkfs_runs_to_its_end_when_the_caller_has_gone, volumes_are_staged_side_by_side);
