@@ -367,11 +367,14 @@ static int stage_device(struct staging *s, struct deadline d, struct err *err)
 	return rc;
 }
 
-/* Codes after which kubelet tries again, or unstages: the driver may stay bound. */
+/*
+ * Codes after which the caller tries again, or unstages: the driver may stay bound. kubelet retries
+ * RESOURCE_EXHAUSTED, too, but CSI does not promise that.
+ */
 static bool will_be_retried(enum err_code code)
 {
 	return code == ERR_CANCELLED || code == ERR_DEADLINE || code == ERR_UNAVAILABLE ||
-	       code == ERR_ABORTED || code == ERR_EXHAUSTED;
+	       code == ERR_ABORTED;
 }
 
 static void let_device_go(struct staging *s, struct err *err)

@@ -148,6 +148,14 @@ static void unbound_without_record(struct attempt *a)
 	a->w.node.o.plugin_dir = "/proc/nowhere";
 }
 
+/* Nothing can be made there: ENOSPC. This process's own mount, which ends with it. */
+static void unbound_and_full(struct attempt *a)
+{
+	nvme_world_unbind(&a->w.nvme, a->d);
+	run_tool("mount -t tmpfs -o nr_inodes=1 full /mnt");
+	a->r.staging_path = "/mnt/staging";
+}
+
 static void has_gpt(struct attempt *a)
 {
 	run_tool("echo 'label: gpt\n,' | sfdisk -q --no-reread --no-tell-kernel %s", a->d->loop);
@@ -443,6 +451,8 @@ static const struct {
 	  NOTHING },
 	{ "no driver had it, then not final", "xfs", unbound_without_record, ERR_UNAVAILABLE,
 	  "its formatting record cannot be written", THE_DRIVER_FOR_THE_RETRY },
+	{ "no driver had it, then the host is full", "xfs", unbound_and_full, ERR_EXHAUSTED,
+	  "No space left on device", NOTHING },
 	{ "gpt", "xfs", has_gpt, ERR_PRECONDITION,
 	  "holds gpt partition table (signature at byte 512), but the volume wants xfs", NOTHING },
 	{ "LUKS", "ext4", has_luks, ERR_PRECONDITION,
@@ -579,7 +589,7 @@ static void check_unchanged(size_t i, const struct state *was, const struct stat
 static bool is_final(enum err_code code)
 {
 	return code != ERR_CANCELLED && code != ERR_DEADLINE && code != ERR_UNAVAILABLE &&
-	       code != ERR_ABORTED && code != ERR_EXHAUSTED;
+	       code != ERR_ABORTED;
 }
 
 /* ---- the document ---- */
