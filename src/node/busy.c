@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds why the kernel refuses an unmount. Looks, in this order, for a mount below it, a loop
- * device over it, and processes that use this very mount (other mounts of the same disk do not keep
- * it busy). Owns nothing.
+ * Unmounts, and finds why the kernel refuses to. Tries again for a moment, because many users of a
+ * mount are gone at once: this driver's own look at the filesystem, a backup, a du. Then looks, in
+ * this order, for a mount below it, a loop device over it, and processes that use this very mount
+ * (other mounts of the same disk do not keep it busy). Owns nothing.
  */
 #include "node/busy.h"
 
@@ -11,6 +12,9 @@
 #include "common/cleanup.h"
 #include "node/holders.h"
 #include "node/loops.h"
+
+#define BUSY_WAIT_MS 1000
+#define BUSY_STEP_MS 20
 
 static const struct mount *mount_below(const struct mount_table *t, const struct mount *m)
 {
@@ -60,7 +64,17 @@ static int explain(const struct node *n, const struct place *p, struct deadline 
 int busy_unmount(const struct node *n, const struct place *p, bool lazy, struct deadline d,
                  struct err *err)
 {
-	if (place_unmount(p, n->o.proc_root, lazy, err) == 0)
-		return 0;
-	return err->sys == EBUSY ? explain(n, p, d, err) : -1;
+	struct deadline end = deadline_clamp(d, BUSY_WAIT_MS);
+
+	for (;;) {
+		struct err ignored = ERR_INIT;
+
+		if (place_unmount(p, n->o.proc_root, lazy, err) == 0)
+			return 0;
+		if (err->sys != EBUSY)
+			return -1;
+		if (deadline_sleep(end, BUSY_STEP_MS, &ignored, ""))
+			return explain(n, p, d, err);
+		err_clear(err);
+	}
 }

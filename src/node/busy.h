@@ -10,8 +10,8 @@
 #include "node/place.h"
 
 /*
- * UNAVAILABLE when the mount is busy; the text names what is mounted below it, the loop device over
- * it, or the processes that hold it.
+ * UNAVAILABLE when the mount is still busy after a second; the text names what is mounted below it,
+ * the loop device over it, or the processes that hold it.
  */
 int busy_unmount(const struct node *n, const struct place *p, bool lazy, struct deadline d,
                  struct err *err) MUST_CHECK;

@@ -119,9 +119,10 @@ static void check_ext_errors(const struct node *n, const struct place *p, const 
 		      p->m->fs_type, p->path, (unsigned long long)errors);
 }
 
-static void check_filesystem(struct node *n, const struct place *p, const struct device *dev,
-                             struct health *h)
+static void check_filesystem(struct node *n, const struct mount_table *t, const struct place *p,
+                             const struct device *dev, struct health *h)
 {
+	const char *path = place_to_look_through(t, p);
 	struct err err = ERR_INIT;
 	struct statvfs ignored;
 
@@ -135,7 +136,7 @@ static void check_filesystem(struct node *n, const struct place *p, const struct
 		      "see the node's kernel log",
 		      p->m->fs_type, p->path);
 	check_ext_errors(n, p, dev, h);
-	if (!guard_statvfs(n->guard, p->disk, p->path, &ignored, &err))
+	if (!guard_statvfs(n->guard, p->disk, path, &ignored, &err))
 		return;
 	if (mount_errno_is_dead(err.sys))
 		fault(h, HEALTH_INACCESSIBLE, "FilesystemDead", "%s", err.msg);
@@ -154,7 +155,8 @@ static void check_block(const struct place *p, const struct device *dev, struct 
 		      p->path, err.msg);
 }
 
-static int check_device(struct node *n, const struct place *p, struct health *h, struct err *err)
+static int check_device(struct node *n, const struct mount_table *t, const struct place *p,
+                        struct health *h, struct err *err)
 {
 	struct str why AUTO(str_clear) = STR_INIT(300);
 	struct device dev;
@@ -178,7 +180,7 @@ static int check_device(struct node *n, const struct place *p, struct health *h,
 	if (p->kind == PLACE_BLOCK)
 		check_block(p, &dev, h);
 	else
-		check_filesystem(n, p, &dev, h);
+		check_filesystem(n, t, p, &dev, h);
 	return 0;
 }
 
@@ -201,7 +203,7 @@ int node_volume_health(struct node *n, const char *volume_id, const char *publis
 		      "%s shows %s of %s, which this driver did not mount", p.path, p.m->fs_type,
 		      p.m->source);
 	else if (!rc)
-		rc = check_device(n, &p, ret, err);
+		rc = check_device(n, &t, &p, ret, err);
 	return rc < 0 ? err_wrap(err, "health of volume %s", volume_id) : 0;
 }
 

@@ -84,6 +84,10 @@ static void found(const struct suspect *s, const char *has, const char *what, co
 	char *comm AUTO(free) = NULL;
 	struct err ignored = ERR_INIT;
 
+	if (str_eq(s->pid, s->w->self)) {
+		s->w->h->ourselves = true;
+		return;
+	}
 	s->w->h->n++;
 	if (s->w->h->first.n == NAMED)
 		return;
@@ -290,6 +294,9 @@ static void say_nobody(const struct holders *h, const struct holders_query *q, c
 		str_addf(text,
 		         "the first %u processes do not hold it, and there are more (fuser -vm %s)",
 		         h->processes, device);
+	else if (h->ourselves)
+		str_add(text, "only this driver has it open, to measure it or to see whether it is "
+		              "healthy; that ends by itself, unless its device hangs");
 	else if (h->everybody)
 		str_addf(text,
 		         "no process holds it, so the kernel does: RAID, LVM, swap, a loop device "

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which processes have a volume open? Only processes of this PID namespace are visible (with
+ * Which other processes have a volume open? Only processes of this PID namespace are visible (with
  * hostPID all of the host's): their open files, working directory, root and program, and the mounts
  * in their mount namespaces.
  *
@@ -22,12 +22,13 @@ struct holders_query {
 	dev_t fs;     /* number that mountinfo has for its filesystem; 0: none */
 	int mount_id; /* only files that were opened through this mount; 0: any */
 	bool mounts;  /* look for mounts in other mount namespaces, too */
-	bool writers; /* only who has the block device open for writing, without this process */
+	bool writers; /* only who has the block device open for writing */
 };
 
 struct holders {
 	struct strs first;  /* the first three, in words: "pid 12 (dd) has /data/f open" */
-	unsigned n;         /* how many there are */
+	unsigned n;         /* how many there are, without this process */
+	bool ourselves;     /* this process holds it */
 	unsigned processes; /* how many were looked at */
 	bool everybody;     /* all processes of this host are visible */
 	bool cut;           /* the walk stopped at one of its limits */

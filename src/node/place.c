@@ -197,6 +197,17 @@ const struct mount *place_elsewhere(const struct mount_table *t, const struct pl
 	return NULL;
 }
 
+const char *place_to_look_through(const struct mount_table *t, const struct place *p)
+{
+	const struct mount *m = NULL;
+
+	assert(p->kind == PLACE_FILESYSTEM);
+	while ((m = mount_of(t, p->m->devno, "/", m)))
+		if (mount_at(t, m->target) == m)
+			return m->target;
+	return p->path;
+}
+
 static int unmount_layer(const char *path, bool lazy, struct err *err)
 {
 	int rc = mount_remove(path, lazy, err);

@@ -66,6 +66,12 @@ static inline void place_clear_p(struct place *p)
  */
 const struct mount *place_elsewhere(const struct mount_table *t, const struct place *p,
                                     const struct place *but, bool whole, const struct mount *after);
+/*
+ * Where to look at the filesystem of `p` (PLACE_FILESYSTEM): through the oldest mount of it, which
+ * is where it is staged. A look keeps the mount that it goes through busy, and a target may be
+ * unpublished at any moment. Points into `t` or `p`.
+ */
+const char *place_to_look_through(const struct mount_table *t, const struct place *p);
 /* <staging>/<volume id>, malloc'ed: where raw block is staged. */
 char *place_block_file(const char *staging_path, const char *volume_id);
 /*

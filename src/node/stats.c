@@ -2,7 +2,8 @@
 /*
  * Usage of a volume. mountinfo tells which kind of volume is at the path; a filesystem is asked
  * through the guard, of a block device the size is taken. A path where nothing is mounted is never
- * asked: the answer would be about the host's own disk.
+ * asked: the answer would be about the host's own disk. The filesystem is asked through its staging
+ * path, because a look keeps its mount busy and kubelet may unpublish the target meanwhile.
  */
 #include "node/node.h"
 
@@ -13,9 +14,10 @@
 static int filesystem_stats(struct node *n, const struct located *l, struct volume_stats *ret,
                             struct err *err)
 {
+	const char *path = place_to_look_through(&l->table, &l->place);
 	struct statvfs fs;
 
-	if (guard_statvfs(n->guard, l->place.disk, l->place.path, &fs, err))
+	if (guard_statvfs(n->guard, l->place.disk, path, &fs, err))
 		return -1;
 	ret->total_bytes = (uint64_t)fs.f_blocks * fs.f_frsize;
 	ret->available_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;

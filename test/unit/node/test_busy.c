@@ -6,9 +6,12 @@
 #include "test/lib/suite.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -50,28 +53,53 @@ static int unmount(const char *path, struct err *err)
 	return busy_unmount(&w.node, &p, false, soon(), err);
 }
 
+/* A child with the directory open, which is ready when this returns. */
+static pid_t open_elsewhere(const char *path)
+{
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		if (open(path, O_RDONLY | O_DIRECTORY) < 0 || write(ready[1], "x", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	close(ready[1]);
+	return pid;
+}
+
+static void let_go(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
 static const char *const types[] = { "ext4", "xfs", "btrfs" };
 
 START_TEST(only_who_holds_this_mount_is_named)
 {
 	struct err err = ERR_INIT;
 	char *held AUTO(free) = NULL;
-	int other, fd;
+	pid_t other, pid;
 
 	SKIP_UNLESS_LOOP();
 	begin(types[_i]);
-	held = xasprintf("held by pid %d (test_busy) has %s open: unmount ", (int)getpid(),
-	                 w.target);
-	other = open(w.other_target, O_RDONLY);
-	fd = open(w.target, O_RDONLY);
-	ck_assert(other >= 0 && fd >= 0);
+	other = open_elsewhere(w.other_target);
+	pid = open_elsewhere(w.target);
+	held = xasprintf("held by pid %d (test_busy) has %s open: unmount ", (int)pid, w.target);
 	ck_assert_int_eq(unmount(w.target, &err), -1);
 	ck_assert_msg(err.code == ERR_UNAVAILABLE && str_has_prefix(err.msg, held), "%s", err.msg);
 	err_clear(&err);
-	close(fd);
+	let_go(pid);
 	/* The other mount is not busy. */
 	ck_assert_msg(unmount(w.target, &err) == 0, "%s", err.msg);
-	close(other);
+	let_go(other);
 	end();
 }
 END_TEST
@@ -96,5 +124,50 @@ START_TEST(a_mount_below_is_named_before_any_process)
 }
 END_TEST
 
+/* Closes the descriptor that it is given a third of a second later. */
+static void *close_later(void *fd)
+{
+	usleep(300000);
+	close(*(int *)fd);
+	return NULL;
+}
+
+START_TEST(who_is_gone_in_a_moment_is_waited_for)
+{
+	struct err err = ERR_INIT;
+	pthread_t thread;
+	int fd;
+
+	SKIP_UNLESS_LOOP();
+	begin("ext4");
+	fd = open(w.target, O_RDONLY);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, close_later, &fd), 0);
+	ck_assert_msg(unmount(w.target, &err) == 0, "%s", err.msg);
+	pthread_join(thread, NULL);
+	end();
+}
+END_TEST
+
+START_TEST(this_driver_does_not_name_itself)
+{
+	struct err err = ERR_INIT;
+	int fd;
+
+	SKIP_UNLESS_LOOP();
+	begin("ext4");
+	fd = open(w.target, O_RDONLY);
+	ck_assert_int_eq(unmount(w.target, &err), -1);
+	ck_assert_msg(err.code == ERR_UNAVAILABLE &&
+	                      str_has_prefix(err.msg, "only this driver has it open"),
+	              "%s", err.msg);
+	close(fd);
+	err_clear(&err);
+	ck_assert_msg(unmount(w.target, &err) == 0, "%s", err.msg);
+	end();
+}
+END_TEST
+
 SUITE_TIMEOUT("busy", 60, LOOP(only_who_holds_this_mount_is_named, ARRAY_LEN(types)),
-              a_mount_below_is_named_before_any_process);
+              a_mount_below_is_named_before_any_process, who_is_gone_in_a_moment_is_waited_for,
+              this_driver_does_not_name_itself);

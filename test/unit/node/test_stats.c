@@ -5,11 +5,16 @@
 #include "test/lib/suite.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
 #include "common/mem.h"
 #include "node/guard.h"
 #include "test/lib/node_world.h"
@@ -162,8 +167,94 @@ START_TEST(a_hung_filesystem_answers_within_seconds_and_others_go_on)
 }
 END_TEST
 
+/* ---- beside unpublish and unstage ---- */
+
+static atomic_bool looking, enough;
+
+/* A look that has its path open for a third of a second. */
+static int look_slowly(const char *path, struct statvfs *ret)
+{
+	int fd AUTO(fd) = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	looking = fd >= 0;
+	usleep(300000);
+	return fstatvfs(fd, ret);
+}
+
+static void *measure_once(void *arg)
+{
+	struct volume_stats s;
+	struct err ignored = ERR_INIT; /* it may be unpublished at this moment */
+
+	IGNORE_RESULT(node_stats(&w.node, VOLUME_ID, arg, &s, &ignored));
+	return NULL;
+}
+
+static void *measure_for_ever(void *arg)
+{
+	while (!enough)
+		measure_once(arg);
+	return NULL;
+}
+
+static pthread_t begin_to_measure(void *(*how)(void *), char *path)
+{
+	pthread_t thread;
+
+	ck_assert_int_eq(pthread_create(&thread, NULL, how, path), 0);
+	return thread;
+}
+
+START_TEST(a_look_through_the_target_keeps_no_unpublish_waiting)
+{
+	struct err err = ERR_INIT;
+	pthread_t thread;
+
+	SKIP_UNLESS_LOOP();
+	begin("ext4");
+	guard_set_statvfs(w.node.guard, look_slowly);
+	thread = begin_to_measure(measure_once, w.target);
+	while (!looking)
+		usleep(1000);
+	/* At once: the look went through the staging path. */
+	ck_assert_int_eq(umount2(w.target, UMOUNT_NOFOLLOW), 0);
+	ck_assert_msg(node_unpublish(&w.node, VOLUME_ID, w.target, &err) == 0, "%s", err.msg);
+	/* That one is kept busy until the look ends, and is tried again until then. */
+	ck_assert_msg(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err) == 0, "%s",
+	              err.msg);
+	pthread_join(thread, NULL);
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(statistics_in_a_loop_disturb_neither_publish_nor_unpublish)
+{
+	struct publish_request p;
+	pthread_t threads[2];
+
+	SKIP_UNLESS_LOOP();
+	begin("ext4");
+	p = publish_request(&w, w.target, "ext4", MODE_SINGLE_NODE_WRITER);
+	threads[0] = begin_to_measure(measure_for_ever, w.target);
+	threads[1] = begin_to_measure(measure_for_ever, w.staging);
+	for (int i = 0; i < 200; i++) {
+		struct err err = ERR_INIT;
+
+		ck_assert_msg(node_unpublish(&w.node, VOLUME_ID, w.target, &err) == 0, "%d: %s", i,
+		              err.msg);
+		node_world_publish(&w, &p);
+	}
+	enough = true;
+	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
+		pthread_join(threads[i], NULL);
+	node_world_clear(&w);
+}
+END_TEST
+
 SUITE_TIMEOUT("stats", 60, LOOP(a_filesystem_by_staging_and_by_publish_path, 3),
               raw_block_by_staging_and_by_publish_path,
               where_nothing_is_mounted_nothing_is_measured,
               LOOP(a_volume_whose_device_has_gone_says_so, 3),
-              a_hung_filesystem_answers_within_seconds_and_others_go_on);
+              a_hung_filesystem_answers_within_seconds_and_others_go_on,
+              a_look_through_the_target_keeps_no_unpublish_waiting,
+              statistics_in_a_loop_disturb_neither_publish_nor_unpublish);

@@ -193,8 +193,8 @@ START_TEST(raw_block_in_exclusive_use_stays)
 }
 END_TEST
 
-/* A child with the device open, which is ready when this returns. */
-static pid_t open_device(int flags)
+/* A child with the file open, which is ready when this returns. */
+static pid_t open_elsewhere(const char *path, int flags)
 {
 	int ready[2];
 	char byte;
@@ -203,7 +203,7 @@ static pid_t open_device(int flags)
 	ck_assert_int_eq(pipe(ready), 0);
 	pid = fork();
 	if (pid == 0) {
-		if (open(disk->node, flags) < 0 || write(ready[1], "x", 1) != 1)
+		if (open(path, flags, 0600) < 0 || write(ready[1], "x", 1) != 1)
 			_exit(1);
 		for (;;)
 			pause();
@@ -212,6 +212,12 @@ static pid_t open_device(int flags)
 	close(ready[0]);
 	close(ready[1]);
 	return pid;
+}
+
+static void let_go(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
 }
 
 START_TEST(raw_block_that_somebody_writes_stays)
@@ -223,12 +229,11 @@ START_TEST(raw_block_that_somebody_writes_stays)
 	begin();
 	stage(NULL);
 	/* The child has the test's own descriptor of the disk, too: to write. */
-	writer = open_device(O_WRONLY);
+	writer = open_elsewhere(disk->node, O_WRONLY);
 	name = xasprintf("still open for writing: held by pid %d (test_unstage)", (int)writer);
 	unstage_refused(ERR_PRECONDITION, name);
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
-	kill(writer, SIGKILL);
-	waitpid(writer, NULL, 0);
+	let_go(writer);
 	unstage_ok();
 	node_world_clear(&w);
 }
@@ -298,18 +303,18 @@ START_TEST(an_open_file_keeps_the_filesystem)
 	const char *type = types[_i];
 	char *file AUTO(free) = NULL;
 	char *holder AUTO(free) = NULL;
-	int fd;
+	pid_t pid;
 
 	SKIP_UNLESS_LOOP();
 	begin();
 	nvme_world_resize(disk, 320 * MIB);
 	stage(type);
 	file = xasprintf("%s/f", w.staging);
-	holder = xasprintf("pid %d (test_unstage) has ", (int)getpid());
-	fd = open(file, O_CREAT | O_WRONLY, 0600);
+	pid = open_elsewhere(file, O_CREAT | O_WRONLY);
+	holder = xasprintf("pid %d (test_unstage) has ", (int)pid);
 	unstage_refused_with(ERR_UNAVAILABLE, "Device or resource busy", holder);
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
-	close(fd);
+	let_go(pid);
 	unstage_ok();
 	node_world_clear(&w);
 }
@@ -356,8 +361,7 @@ START_TEST(a_captured_mount_is_refused_each_time)
 		unstage_refused_with(ERR_PRECONDITION, "another mount namespace", name);
 		ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
 	}
-	kill(holder, SIGKILL);
-	waitpid(holder, NULL, 0);
+	let_go(holder);
 	unstage_ok();
 	node_world_clear(&w);
 }
