@@ -2,23 +2,45 @@
 /*
  * Signatures on a device: the only user of libblkid. It is asked for all superblocks and partition
  * tables, one after the other, bad checksums included: a damaged filesystem is still somebody's
- * filesystem. The few numbers that libblkid does not give (size, xfs "in progress") are read from
- * the superblocks themselves. Does not decide what may be overwritten.
+ * filesystem. Does not decide what may be overwritten.
  *
- * Sources: ext4 Documentation/filesystems/ext4/super.rst, xfs_format.h (struct xfs_dsb), btrfs
- * on-disk format.
+ * libblkid also looks where files lie: RAID members, for one, have their signature at the end of
+ * the device. Whoever can write a file that reaches there could so make a volume look like two
+ * things at once. A signature is therefore taken for what stands in a file when it lies where a
+ * sound superblock (superblock.h) says that files lie. A real one of that place would have been
+ * overwritten by the filesystem, or have left it no room: the array of a RAID member is smaller
+ * than its device. Outside that range, beside a superblock that is not sound, or in front of it,
+ * two signatures stay two.
  */
 #include "node/mount/fsprobe.h"
 
 #include <blkid/blkid.h>
 #include <errno.h>
-#include <endian.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "node/mount/superblock.h"
 
 DEFINE_AUTO(blkid_probe, blkid_free_probe);
+
+/* More than any device has; then it is not looked at any further. */
+#define SIGNATURES_MAX 32
+
+struct signature {
+	char type[40]; /* "ext4", "gpt" */
+	char uuid[48];
+	bool filesystem, table; /* a table: of partitions */
+	bool placed;            /* libblkid said where: */
+	uint64_t at;
+};
+
+struct signatures {
+	struct signature v[SIGNATURES_MAX];
+	size_t n;
+	uint64_t device_size;
+};
 
 static const char *value(blkid_probe p, const char *name)
 {
@@ -35,20 +57,20 @@ static void copy(char *to, size_t n, const char *from)
 	to[len] = '\0';
 }
 
-/* One signature into the result. */
-static void add_signature(blkid_probe p, unsigned nth, struct fsprobe *ret, struct str *found)
+static void take_signature(blkid_probe p, struct signature *ret)
 {
 	const char *type = value(p, "TYPE"), *table = value(p, "PTTYPE");
 	bool filesystem = !str_empty(type) && str_eq(value(p, "USAGE"), "filesystem");
 	const char *at =
 		value(p, filesystem || str_empty(table) ? "SBMAGIC_OFFSET" : "PTMAGIC_OFFSET");
 
-	str_addf(found, "%s%s", nth ? " and " : "", str_empty(type) ? table : type);
-	str_add(found, filesystem ? " filesystem" : str_empty(type) ? " partition table" : "");
-	if (!str_empty(at))
-		str_addf(found, " (signature at byte %s)", at);
-	ret->kind = filesystem && nth == 0 ? FSPROBE_FILESYSTEM : FSPROBE_FOREIGN;
-	copy(ret->type, sizeof(ret->type), filesystem ? type : "");
+	*ret = (struct signature) {
+		.filesystem = filesystem,
+		.table = str_empty(type),
+		.placed = !str_empty(at),
+		.at = strtoull(at, NULL, 10),
+	};
+	copy(ret->type, sizeof(ret->type), str_empty(type) ? table : type);
 	copy(ret->uuid, sizeof(ret->uuid), filesystem ? value(p, "UUID") : "");
 }
 
@@ -74,116 +96,119 @@ static blkid_probe new_probe(int fd, const char *name, struct err *err)
 	return p;
 }
 
-/* ---- superblocks ---- */
-
-static uint32_t le32(const uint8_t *p)
+static bool is_same(const struct signature *a, const struct signature *b)
 {
-	uint32_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return le32toh(v);
+	return str_eq(a->type, b->type) && a->placed == b->placed && a->at == b->at;
 }
 
-static uint64_t le64(const uint8_t *p)
+/*
+ * All signatures. `behind`: each that is found, but for filesystems, is made unseen (in memory) and
+ * its place looked at again: a prober stops at the first of several, which may hide another.
+ */
+static int collect(int fd, const char *name, bool behind, struct signatures *ret, struct err *err)
 {
-	uint64_t v;
+	blkid_probe p AUTO(blkid_free_probe) = new_probe(fd, name, err);
+	int rc;
 
-	memcpy(&v, p, sizeof(v));
-	return le64toh(v);
-}
+	if (!p)
+		return -1;
+	*ret = (struct signatures) { .device_size = (uint64_t)blkid_probe_get_size(p) };
+	errno = 0;
+	while (ret->n < SIGNATURES_MAX && (rc = blkid_do_probe(p)) == 0) {
+		struct signature *s = &ret->v[ret->n];
 
-static uint32_t be32(const uint8_t *p)
-{
-	uint32_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return be32toh(v);
-}
-
-static uint64_t be64(const uint8_t *p)
-{
-	uint64_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return be64toh(v);
-}
-
-static void read_ext(const uint8_t *sb, struct fsprobe *ret)
-{
-	enum { BLOCKS_LO = 0x04, LOG_BLOCK_SIZE = 0x18, INCOMPAT = 0x60, BLOCKS_HI = 0x150 };
-	enum { INCOMPAT_64BIT = 0x80 };
-	uint64_t blocks = le32(sb + BLOCKS_LO);
-
-	if (le32(sb + INCOMPAT) & INCOMPAT_64BIT)
-		blocks |= (uint64_t)le32(sb + BLOCKS_HI) << 32;
-	ret->size = blocks * (1024ULL << (le32(sb + LOG_BLOCK_SIZE) & 15));
-}
-
-static void read_xfs(const uint8_t *sb, struct fsprobe *ret)
-{
-	enum { BLOCK_SIZE = 4, DATA_BLOCKS = 8, IN_PROGRESS = 126 };
-
-	ret->size = be64(sb + DATA_BLOCKS) * be32(sb + BLOCK_SIZE);
-	ret->unfinished = sb[IN_PROGRESS] != 0;
-}
-
-static void read_btrfs(const uint8_t *sb, struct fsprobe *ret)
-{
-	enum { TOTAL_BYTES = 0x70 };
-
-	ret->size = le64(sb + TOTAL_BYTES);
-}
-
-static const struct superblock {
-	const char *type;
-	off_t offset;
-	void (*read)(const uint8_t *sb, struct fsprobe *ret);
-} superblocks[] = {
-	{ "ext4", 1024, read_ext },
-	{ "ext3", 1024, read_ext },
-	{ "xfs", 0, read_xfs },
-	{ "btrfs", 65536, read_btrfs },
-};
-
-static int read_superblock(int fd, const char *name, struct fsprobe *ret, struct err *err)
-{
-	uint8_t sb[1024];
-
-	for (size_t i = 0; i < ARRAY_LEN(superblocks); i++) {
-		if (!str_eq(superblocks[i].type, ret->type))
-			continue;
-		if (pread(fd, sb, sizeof(sb), superblocks[i].offset) != (ssize_t)sizeof(sb)) {
-			err_sys(err, errno ? errno : EIO, "read the %s superblock of %s", ret->type,
-			        name);
-			return err_recode(err, ERR_UNAVAILABLE);
-		}
-		superblocks[i].read(sb, ret);
+		take_signature(p, s);
+		if (ret->n && is_same(s, s - 1))
+			continue; /* it could not be hidden */
+		ret->n++;
+		if (behind && !s->filesystem)
+			(void)blkid_do_wipe(p, 1);
+	}
+	if (ret->n < SIGNATURES_MAX && rc < 0) {
+		err_sys(err, errno ? errno : EIO, "look for signatures on %s", name);
+		return err_recode(err, ERR_UNAVAILABLE);
 	}
 	return 0;
+}
+
+/* Does all the rest lie where this filesystem has its files? */
+static bool holds_all_others(const struct signatures *all, const struct signature *fs,
+                             const struct superblock *sb)
+{
+	if (all->n == SIGNATURES_MAX || !sb->sound || sb->size > all->device_size)
+		return false;
+	for (size_t i = 0; i < all->n; i++) {
+		const struct signature *s = &all->v[i];
+
+		if (s != fs && (!s->placed || s->at < sb->files_from || s->at >= sb->size))
+			return false;
+	}
+	return true;
+}
+
+/* The filesystem that the device has, as far as these signatures tell; *ret NULL: none. */
+static int find_filesystem(int fd, const char *name, const struct signatures *all,
+                           const struct signature **ret, struct superblock *sb, struct err *err)
+{
+	*ret = NULL;
+	for (size_t i = 0; i < all->n; i++) {
+		const struct signature *s = &all->v[i];
+		int rc;
+
+		*sb = (struct superblock) { .size = 0 };
+		if (!s->filesystem)
+			continue;
+		rc = superblock_read(fd, name, s->type, sb, err);
+		if (rc < 0)
+			return -1;
+		if (all->n == 1 || (rc == 0 && holds_all_others(all, s, sb))) {
+			*ret = s;
+			return 0;
+		}
+	}
+	return 0;
+}
+
+static void describe(const struct signatures *all, const struct signature *fs, struct str *text)
+{
+	for (size_t i = 0; i < all->n; i++) {
+		const struct signature *s = &all->v[i];
+
+		str_addf(text, "%s%s%s", i ? " and " : "", s->type,
+		         s->filesystem ? " filesystem"
+		         : s->table    ? " partition table"
+		                       : "");
+		if (s->placed)
+			str_addf(text, " (signature at byte %" PRIu64 "%s)", s->at,
+			         fs && s != fs ? ", in a file" : "");
+	}
+	if (!all->n)
+		str_add(text, "no known signature");
 }
 
 int fsprobe_fd(int fd, const char *name, struct fsprobe *ret, struct err *err)
 {
 	struct str found AUTO(str_clear) = STR_INIT(sizeof(ret->found) - 1);
-	blkid_probe p AUTO(blkid_free_probe) = new_probe(fd, name, err);
 	struct fsprobe r = { .kind = FSPROBE_NOTHING };
-	unsigned n = 0;
-	int rc;
+	const struct signature *fs;
+	struct signatures all;
+	struct superblock sb;
 
-	if (!p)
+	if (collect(fd, name, false, &all, err) || find_filesystem(fd, name, &all, &fs, &sb, err))
 		return -1;
-	errno = 0;
-	while ((rc = blkid_do_probe(p)) == 0)
-		add_signature(p, n++, &r, &found);
-	if (rc < 0) {
-		err_sys(err, errno ? errno : EIO, "look for signatures on %s", name);
-		return err_recode(err, ERR_UNAVAILABLE);
+	if (fs && all.n > 1 &&
+	    (collect(fd, name, true, &all, err) || find_filesystem(fd, name, &all, &fs, &sb, err)))
+		return -1;
+	if (all.n)
+		r.kind = fs ? FSPROBE_FILESYSTEM : FSPROBE_FOREIGN;
+	describe(&all, fs, &found);
+	copy(r.found, sizeof(r.found), found.ptr);
+	if (fs) {
+		copy(r.type, sizeof(r.type), fs->type);
+		copy(r.uuid, sizeof(r.uuid), fs->uuid);
+		r.size = sb.size;
+		r.unfinished = sb.unfinished;
 	}
-	if (r.kind == FSPROBE_FOREIGN)
-		r.type[0] = r.uuid[0] = '\0';
-	copy(r.found, sizeof(r.found), n ? found.ptr : "no known signature");
-	if (r.kind == FSPROBE_FILESYSTEM && read_superblock(fd, name, &r, err))
-		return -1;
 	*ret = r;
 	return 0;
 }

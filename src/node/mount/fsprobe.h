@@ -13,7 +13,7 @@
 
 enum fsprobe_kind {
 	FSPROBE_NOTHING,    /* no known signature; there may be data all the same: see blank.h */
-	FSPROBE_FILESYSTEM, /* exactly one, a filesystem */
+	FSPROBE_FILESYSTEM, /* one filesystem; other signatures lie in its files at most */
 	FSPROBE_FOREIGN, /* anything else: partition table, LUKS, RAID or LVM member, swap, several
 	                    at once */
 };

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Superblocks, one reader per format. Does not decide what a device holds: fsprobe.c.
+ *
+ * Sources: Documentation/filesystems/ext4/super.rst, xfs_format.h (struct xfs_dsb), btrfs on-disk
+ * format.
+ */
+#include "node/mount/superblock.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+
+#define MIB (1024ULL * 1024)
+
+static uint16_t le16(const uint8_t *p)
+{
+	return (uint16_t)(p[0] | p[1] << 8);
+}
+
+static uint32_t le32(const uint8_t *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return le32toh(v);
+}
+
+static uint64_t le64(const uint8_t *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return le64toh(v);
+}
+
+static uint16_t be16(const uint8_t *p)
+{
+	return (uint16_t)(p[0] << 8 | p[1]);
+}
+
+static uint32_t be32(const uint8_t *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return be32toh(v);
+}
+
+static uint64_t be64(const uint8_t *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return be64toh(v);
+}
+
+/* CRC-32C of more bytes; starts with ~0, and some formats invert the result. */
+static uint32_t crc32c(uint32_t crc, const uint8_t *p, size_t n)
+{
+	enum { BITS = 8 };
+	const uint32_t polynomial = 0x82f63b78;
+
+	for (size_t i = 0; i < n; i++) {
+		crc ^= p[i];
+		for (int bit = 0; bit < BITS; bit++)
+			crc = crc >> 1 ^ (crc & 1 ? polynomial : 0);
+	}
+	return crc;
+}
+
+static void read_ext(const uint8_t *sb, struct superblock *ret)
+{
+	enum {
+		BLOCKS_LO = 0x04,
+		FIRST_DATA_BLOCK = 0x14,
+		LOG_BLOCK_SIZE = 0x18,
+		BLOCKS_PER_GROUP = 0x20,
+		COMPAT = 0x5c,
+		INCOMPAT = 0x60,
+		RO_COMPAT = 0x64,
+		RESERVED_GDT = 0xce,
+		DESC_SIZE = 0xfe,
+		BLOCKS_HI = 0x150,
+		CHECKSUM = 0x3fc,
+	};
+	enum { COMPAT_RESIZE_INODE = 0x10, INCOMPAT_META_BG = 0x10, INCOMPAT_64BIT = 0x80 };
+	enum { RO_COMPAT_METADATA_CSUM = 0x400, LOG_BLOCK_SIZE_MAX = 6, DESC_SIZE_32BIT = 32 };
+	bool wide = le32(sb + INCOMPAT) & INCOMPAT_64BIT;
+	uint32_t log = le32(sb + LOG_BLOCK_SIZE), per_group = le32(sb + BLOCKS_PER_GROUP);
+	uint64_t first = le32(sb + FIRST_DATA_BLOCK), block = 1024ULL << (log & 15);
+	uint64_t blocks = le32(sb + BLOCKS_LO), descriptors = 1, reserved = 0;
+
+	if (wide)
+		blocks |= (uint64_t)le32(sb + BLOCKS_HI) << 32;
+	ret->size = blocks * block;
+	if (log > LOG_BLOCK_SIZE_MAX || !per_group || blocks >> 48 || first > 1)
+		return;
+	if (!(le32(sb + INCOMPAT) & INCOMPAT_META_BG))
+		descriptors = (blocks / per_group + 1) *
+		                      (wide ? le16(sb + DESC_SIZE) : DESC_SIZE_32BIT) / block +
+		              1;
+	if (le32(sb + COMPAT) & COMPAT_RESIZE_INODE)
+		reserved = le16(sb + RESERVED_GDT);
+	ret->files_from = (first + 1 + descriptors + reserved) * block;
+	ret->sound = !(le32(sb + RO_COMPAT) & RO_COMPAT_METADATA_CSUM) ||
+	             crc32c(~0U, sb, CHECKSUM) == le32(sb + CHECKSUM);
+}
+
+static bool xfs_checksum_is_right(const uint8_t *sb, size_t sector)
+{
+	enum { CRC = 224 };
+	static const uint8_t zero[4];
+	uint32_t crc = crc32c(~0U, sb, CRC);
+
+	crc = crc32c(crc, zero, sizeof(zero));
+	return ~crc32c(crc, sb + CRC + 4, sector - CRC - 4) == le32(sb + CRC);
+}
+
+static void read_xfs(const uint8_t *sb, struct superblock *ret)
+{
+	enum { BLOCK_SIZE = 4, DATA_BLOCKS = 8, VERSION = 100, SECTOR_SIZE = 102 };
+	enum { IN_PROGRESS = 126, VERSION_MASK = 15, VERSION_5 = 5, AG_HEADERS = 4 };
+	uint64_t block = be32(sb + BLOCK_SIZE), blocks = be64(sb + DATA_BLOCKS);
+	uint16_t sector = be16(sb + SECTOR_SIZE);
+
+	ret->size = blocks * block;
+	ret->unfinished = sb[IN_PROGRESS] != 0;
+	if (block < 512 || block > 65536 || blocks >> 48 || sector < 512 || sector > 4096)
+		return;
+	/* Four sectors, in whole blocks. */
+	ret->files_from = ((uint64_t)AG_HEADERS * sector + block - 1) / block * block;
+	ret->sound = (be16(sb + VERSION) & VERSION_MASK) != VERSION_5 ||
+	             xfs_checksum_is_right(sb, sector);
+}
+
+static void read_btrfs(const uint8_t *sb, struct superblock *ret)
+{
+	enum { AFTER_CHECKSUM = 0x20, TOTAL_BYTES = 0x70, DEVICES = 0x88, CHECKSUM_TYPE = 0xc4 };
+	enum { CRC32C = 0, SIZE = 4096 };
+
+	ret->size = le64(sb + TOTAL_BYTES);
+	/* The first MiB of a device is reserved. Of several devices this one's part is unknown. */
+	ret->files_from = MIB;
+	ret->sound = le16(sb + CHECKSUM_TYPE) == CRC32C && le64(sb + DEVICES) == 1 &&
+	             ~crc32c(~0U, sb + AFTER_CHECKSUM, SIZE - AFTER_CHECKSUM) == le32(sb);
+}
+
+int superblock_read(int fd, const char *name, const char *fs_type, struct superblock *ret,
+                    struct err *err)
+{
+	static const struct {
+		const char *type;
+		off_t offset;
+		size_t size;
+		void (*read)(const uint8_t *sb, struct superblock *ret);
+	} rows[] = {
+		{ "ext4", 1024, 1024, read_ext },
+		{ "ext3", 1024, 1024, read_ext },
+		{ "xfs", 0, 4096, read_xfs },
+		{ "btrfs", 65536, 4096, read_btrfs },
+	};
+	uint8_t sb[4096];
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		ssize_t n;
+
+		if (!str_eq(rows[i].type, fs_type))
+			continue;
+		n = pread(fd, sb, rows[i].size, rows[i].offset);
+		if (n != (ssize_t)rows[i].size) {
+			err_sys(err, n < 0 ? errno : EIO, "read the %s superblock of %s", fs_type,
+			        name);
+			return err_recode(err, ERR_UNAVAILABLE);
+		}
+		*ret = (struct superblock) { .size = 0 };
+		rows[i].read(sb, ret);
+		return 0;
+	}
+	return SUPERBLOCK_UNKNOWN;
+}
