@@ -62,7 +62,7 @@ struct http_result {
 	bool sent;
 	bool http2;
 	int status;        /* 0: no answer */
-	int retry_after_s; /* of the answer; 0: not given */
+	int retry_after_s; /* of the answer, 0 to an hour; 0: not given, or it is over */
 	char *body;        /* with a NUL behind it; NULL when there is none. on_done may take it */
 	size_t body_n;
 	char why[256]; /* what went wrong unless HTTP_ANSWERED; no secrets */

@@ -331,6 +331,14 @@ void transfer_start(struct http_call *c)
 
 /* ---- ending ---- */
 
+/* For a date libcurl counts from now, so that a date in the past is negative. */
+static int whole_seconds(curl_off_t seconds)
+{
+	if (seconds < 0)
+		return 0;
+	return seconds > RETRY_AFTER_MAX_S ? RETRY_AFTER_MAX_S : (int)seconds;
+}
+
 unsigned transfer_end(struct http_call *c, struct http_result *result)
 {
 	long status = 0, version = 0, request_size = 0, connects = 0;
@@ -343,8 +351,7 @@ unsigned transfer_end(struct http_call *c, struct http_result *result)
 	result->status = (int)status;
 	result->sent = request_size > 0;
 	result->http2 = version == CURL_HTTP_VERSION_2_0;
-	result->retry_after_s =
-		retry_after > RETRY_AFTER_MAX_S ? RETRY_AFTER_MAX_S : (int)retry_after;
+	result->retry_after_s = whole_seconds(retry_after);
 
 	curl.multi_remove_handle(c->generation->multi, c->easy);
 	curl.easy_cleanup(c->easy);

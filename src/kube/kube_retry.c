@@ -15,6 +15,7 @@
 #define MOST_MS 5000
 #define ATTEMPTS 6        /* about 3 s in all */
 #define ATTEMPTS_ASKED 10 /* when the server says how long to wait; as in client-go */
+#define ASKED_MOST_S 30
 
 int kube_backoff_ms(unsigned failures, int first_ms, int most_ms)
 {
@@ -24,6 +25,13 @@ int kube_backoff_ms(unsigned failures, int first_ms, int most_ms)
 	if (ms > most_ms)
 		ms = most_ms;
 	return (int)(ms * 3 / 4 + arc4random_uniform((uint32_t)(ms / 2 + 1)));
+}
+
+int kube_asked_ms(const struct http_result *result)
+{
+	int s = result->retry_after_s;
+	int ms = s < 0 ? 0 : (s > ASKED_MOST_S ? ASKED_MOST_S : s) * 1000;
+	return ms + (int)arc4random_uniform((uint32_t)(ms / 4 + 1));
 }
 
 enum again {
@@ -70,12 +78,9 @@ int kube_retry_ms(const char *method, const struct http_result *result, unsigned
 {
 	enum again again = of_result(result);
 	unsigned attempts = result->retry_after_s > 0 ? ATTEMPTS_ASKED : ATTEMPTS;
-	int asked_ms = result->retry_after_s * 1000;
-	int backoff_ms;
 	if (again == NEVER || attempt >= attempts || (again == SAFE_ONLY && str_eq(method, "POST")))
 		return -1;
-	backoff_ms = kube_backoff_ms(attempt, FIRST_MS, MOST_MS);
-	return asked_ms > 0 ? asked_ms + backoff_ms : backoff_ms;
+	return kube_asked_ms(result) + kube_backoff_ms(attempt, FIRST_MS, MOST_MS);
 }
 
 bool kube_passes_by_itself(const struct http_result *result)

@@ -22,6 +22,12 @@ int kube_retry_ms(const char *method, const struct http_result *result, unsigned
  * A watch asks; for it an unusable 2xx and a 410 are failures too, which pass.
  */
 bool kube_passes_by_itself(const struct http_result *result);
+/*
+ * How long the server asks to be left alone, with up to a quarter more at random, so that those
+ * whom it has refused together do not come back together. At most 30 s of it count: what is asked
+ * for by mistake must not stop the driver for an hour.
+ */
+int kube_asked_ms(const struct http_result *result);
 /* first_ms, doubled with each failure after the first up to most_ms, and +/- 25 % at random. */
 int kube_backoff_ms(unsigned failures, int first_ms, int most_ms);
 

@@ -25,6 +25,7 @@
  *              the time is over, TOLD, nobody waits                  IDLE
  *              AWAY, and a caller's request was answered             as when the time is over
  *              TOLD, somebody asks, HOPELESS_MS since the last try   LISTING
+ *   any        LISTING or OPENING, APART_MS not over since the last  PAUSED until then
  *   any        the client stops                                      IDLE
  *
  *   failure of LISTING or OPENING            pause                     trouble
@@ -51,6 +52,7 @@
 
 #define NS_PER_MS INT64_C(1000000)
 #define HEALTHY_MS 1000       /* a stream that lived so long was no failure */
+#define APART_MS 200          /* between two lists, or two streams, whatever the server says */
 #define HOPELESS_MS 1000      /* the first pause after an error that does not pass */
 #define PLACE_TRIES 3         /* failures in a row before the place is given up */
 #define LINE_KEEP (64 * 1024) /* memory kept between lines */
@@ -187,6 +189,16 @@ static void pause_over(void *arg)
 		list_start(w);
 }
 
+/* Another list or stream so soon behind the last of its kind: pauses until it may be. */
+static bool is_too_soon(struct kube_watch *w, int64_t last)
+{
+	int64_t ms = (monotonic_ns() - last) / NS_PER_MS;
+	if (last == 0 || ms >= APART_MS)
+		return false;
+	pause_for(w, APART_MS - (int)ms);
+	return true;
+}
+
 static void backoff(struct kube_watch *w, int first_ms, int asked_ms)
 {
 	int ms = kube_backoff_ms(++w->failures, first_ms, w->k->tuning.watch_backoff_most_ms);
@@ -249,7 +261,7 @@ static void watch_failed(struct kube_watch *w, const char *verb, const struct ht
 	}
 	if (w->failures >= PLACE_TRIES)
 		end_live(w);
-	backoff(w, w->k->tuning.watch_backoff_ms, r->retry_after_s * 1000);
+	backoff(w, w->k->tuning.watch_backoff_ms, kube_asked_ms(r));
 }
 
 /* ---- list ---- */
@@ -292,7 +304,7 @@ static void list_done(void *arg, struct http_result *r)
 	watch_reads_start(w);
 }
 
-static void list_start(struct kube_watch *w)
+static void list_ask(struct kube_watch *w)
 {
 	char *collection AUTO(free) = kube_path(&w->kind, w->ns, NULL);
 	char *path AUTO(free) = xasprintf("%s?limit=1", collection);
@@ -301,8 +313,14 @@ static void list_start(struct kube_watch *w)
 	};
 	http_timer_clear(w->k->http, &w->pause);
 	w->phase = WATCH_LISTING;
-	w->tried_at = monotonic_ns();
+	w->tried_at = w->listed_at = monotonic_ns();
 	kube_get_start(w->k, &q, w->reread_credentials);
+}
+
+static void list_start(struct kube_watch *w)
+{
+	if (!is_too_soon(w, w->listed_at))
+		list_ask(w);
 }
 
 /* ---- events ---- */
@@ -463,7 +481,7 @@ static void stream_done(void *arg, struct http_result *r)
 		watch_failed(w, "watch", r);
 }
 
-static void stream_start(struct kube_watch *w)
+static void stream_ask(struct kube_watch *w)
 {
 	struct kube *k = w->k;
 	unsigned base = (unsigned)k->tuning.watch_timeout_s;
@@ -481,8 +499,14 @@ static void stream_start(struct kube_watch *w)
 	assert(w->version[0]);
 	http_timer_clear(k->http, &w->pause);
 	w->phase = WATCH_OPENING;
-	w->tried_at = monotonic_ns();
+	w->tried_at = w->streamed_at = monotonic_ns();
 	w->place = PLACE_KNOWN;
 	str_reset(&w->line);
 	kube_get_start(w->k, &q, w->reread_credentials);
+}
+
+static void stream_start(struct kube_watch *w)
+{
+	if (!is_too_soon(w, w->streamed_at))
+		stream_ask(w);
 }

@@ -58,6 +58,7 @@ struct kube_watch {
 	bool relisted;     /* 410 was answered by a list, and no event has come since */
 	unsigned failures; /* since a stream has lived for HEALTHY_MS */
 	int64_t tried_at;  /* the last list or stream was asked for; monotonic ns */
+	int64_t listed_at, streamed_at; /* the same, of each kind; 0: never */
 	int64_t opened_at; /* the stream was answered (WATCH_STREAMING); monotonic ns */
 	struct str line;   /* what has come of a line whose end has not come */
 	struct http_timer pause;

@@ -61,7 +61,7 @@ static void read_result(const struct reading *reading, const struct http_result 
 	ms = kube_backoff_ms(++w->read_failures, w->k->tuning.watch_backoff_ms,
 	                     w->k->tuning.watch_backoff_most_ms);
 	http_timer_set(w->k->http, &w->read_pause,
-	               monotonic_ns() + (r->retry_after_s * 1000 + ms) * NS_PER_MS);
+	               monotonic_ns() + (kube_asked_ms(r) + ms) * NS_PER_MS);
 }
 
 static void read_done(void *arg, struct http_result *r)

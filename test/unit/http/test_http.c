@@ -106,6 +106,40 @@ START_TEST(a_request_brings_status_body_and_retry_after)
 }
 END_TEST
 
+START_TEST(retry_after_is_a_number_of_seconds_to_come)
+{
+	static const struct {
+		const char *header;
+		int least, most;
+	} rows[] = {
+		{ "Retry-After: 0\r\n", 0, 0 },
+		{ "Retry-After: 3600\r\n", 3600, 3600 },
+		{ "Retry-After: -5\r\n", 0, 0 },
+		{ "Retry-After: soon\r\n", 0, 0 },
+		{ "Retry-After: 9223372036854775807\r\n", 0, 3600 },
+		{ "Retry-After: Wed, 21 Oct 2015 07:28:00 GMT\r\n", 0, 0 },
+		{ "Retry-After: Fri, 31 Dec 2100 23:59:59 GMT\r\n", 3600, 3600 },
+	};
+	struct fake_http *f = fake_http_start();
+	struct http *h = engine_for(fake_http_url(f), NULL);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct http_request q = request_for("GET", "/a");
+		struct http_result r;
+		fake_http_forget(f);
+		fake_http_on(f, (struct fake_reply) { .on = "GET /a",
+		                                      .status = 503,
+		                                      .headers = rows[i].header,
+		                                      .body = "{}" });
+		http_do(h, &q, deadline_in_ms(20000), &r);
+		free(r.body);
+		ck_assert_msg(r.retry_after_s >= rows[i].least && r.retry_after_s <= rows[i].most,
+		              "%s: %d", rows[i].header, r.retry_after_s);
+	}
+	http_free(h);
+	fake_http_stop(f);
+}
+END_TEST
+
 START_TEST(a_server_that_is_away_is_told_from_an_answer_that_was_lost)
 {
 	struct http_request q;
@@ -496,6 +530,7 @@ END_TEST
 
 SUITE("http", libcurl_is_loaded_with_the_first_engine_only,
       a_missing_libcurl_is_named_with_its_package, a_request_brings_status_body_and_retry_after,
+      retry_after_is_a_number_of_seconds_to_come,
       a_server_that_is_away_is_told_from_an_answer_that_was_lost,
       a_deadline_ends_a_request_that_hangs, a_cancelled_caller_is_woken_at_once,
       a_body_above_the_limit_is_refused, many_parallel_requests_share_few_connections,

@@ -2,6 +2,8 @@
 /* Which results are tried again, how long after, and the request limiter. */
 #include "kube/kube_retry.h"
 
+#include <limits.h>
+
 #include "common/cleanup.h"
 #include "test/lib/suite.h"
 
@@ -64,6 +66,33 @@ START_TEST(pauses_double_with_jitter_and_end)
 }
 END_TEST
 
+/* Also what no honest server sends: the pause is at most half a minute and its jitter. */
+START_TEST(a_pause_that_the_server_asks_for_is_bounded_and_spread)
+{
+	static const struct {
+		int asked_s, least_ms, most_ms;
+	} rows[] = {
+		{ INT_MIN, 75, 125 },   { -2246400, 75, 125 },     { -1, 75, 125 },
+		{ 0, 75, 125 },         { 1, 1075, 1375 },         { 30, 30075, 37625 },
+		{ 3600, 30075, 37625 }, { 2246400, 30075, 37625 }, { INT_MAX, 30075, 37625 },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct http_result r = { .status = 429, .retry_after_s = rows[i].asked_s };
+		int least = INT_MAX, most = 0;
+		for (int n = 0; n < 200; n++) {
+			int ms = kube_retry_ms("POST", &r, 1);
+			least = ms < least ? ms : least;
+			most = ms > most ? ms : most;
+		}
+		ck_assert_msg(least >= rows[i].least_ms && most <= rows[i].most_ms,
+		              "%d s: %d to %d ms", rows[i].asked_s, least, most);
+		ck_assert_msg(most - least > (rows[i].most_ms - rows[i].least_ms) / 2,
+		              "%d s: callers come back together: %d to %d ms", rows[i].asked_s,
+		              least, most);
+	}
+}
+END_TEST
+
 START_TEST(the_limiter_lets_a_burst_through_and_then_spaces)
 {
 	struct kube_limiter l;
@@ -89,4 +118,5 @@ START_TEST(the_limiter_lets_a_burst_through_and_then_spaces)
 END_TEST
 
 SUITE("kube_retry", a_request_is_repeated_where_that_is_safe, pauses_double_with_jitter_and_end,
+      a_pause_that_the_server_asks_for_is_bounded_and_spread,
       the_limiter_lets_a_burst_through_and_then_spaces);

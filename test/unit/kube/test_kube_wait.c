@@ -404,6 +404,50 @@ START_TEST(what_passes_is_waited_for)
 }
 END_TEST
 
+/* With the default pauses. The most that is asked for in two seconds, however busy the machine. */
+START_TEST(a_server_is_not_asked_without_a_pause_whatever_it_says)
+{
+	static const char old[] = "Retry-After: Wed, 21 Oct 2015 07:28:00 GMT\r\n";
+	static const char expired[] = BOOKMARK(
+		"5") "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410}}\n";
+	static const struct {
+		const char *what, *on;
+		struct fake_reply reply;
+	} rows[] = {
+		{ "a list, Retry-After in the past",
+		  LIST,
+		  { .on = LIST, .status = 503, .headers = old, .body = "{}" } },
+		{ "a stream, Retry-After in the past",
+		  WATCH,
+		  { .on = WATCH, .status = 503, .headers = old, .body = "{}" } },
+		{ "a read, Retry-After in the past",
+		  "GET " VOLUMES "/a",
+		  { .on = "GET " VOLUMES "/a", .status = 503, .headers = old, .body = "{}" } },
+		{ "a place that expires after each event", LIST, { .on = WATCH, .body = expired } },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct kube_tuning defaults = { 0 };
+		struct kube_wait *w;
+		struct kube_fake f;
+		unsigned asked;
+		kube_fake_start(&f, &defaults);
+		fake_http_on(f.server, rows[i].reply);
+		fake_http_on(f.server, (struct fake_reply) { .on = LIST, .body = EMPTY_LIST("1") });
+		fake_http_on(f.server, (struct fake_reply) { .on = WATCH, .stream = true });
+		fake_http_on(f.server,
+		             (struct fake_reply) { .on = "GET " VOLUMES "/a", NOT_FOUND });
+		w = wait_for(&f, "a");
+		free(next(w, 2000));
+		ck_assert(fake_http_wait(f.server, rows[i].on, 2));
+		free(next(w, 2000));
+		asked = fake_http_count(f.server, rows[i].on);
+		ck_assert_msg(asked <= 30, "%s: asked %u times", rows[i].what, asked);
+		kube_wait_close(w);
+		kube_fake_stop(&f);
+	}
+}
+END_TEST
+
 START_TEST(a_watch_refused_by_a_server_that_has_just_started_is_asked_for_again)
 {
 	struct kube_wait *w;
@@ -650,6 +694,7 @@ SUITE_TIMEOUT("kube_wait", 60, states_come_one_after_the_other_and_only_for_awai
               a_read_that_an_event_overtakes_is_dropped,
               what_does_not_pass_is_told_and_tried_again_for_the_next_who_asks,
               a_watch_that_may_not_be_opened_names_the_verb, what_passes_is_waited_for,
+              a_server_is_not_asked_without_a_pause_whatever_it_says,
               a_watch_refused_by_a_server_that_has_just_started_is_asked_for_again,
               a_place_that_is_lost_behind_failures_is_sought_without_a_pause,
               a_server_that_answers_again_ends_the_pause_of_a_watch,
