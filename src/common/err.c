@@ -89,6 +89,26 @@ const char *err_code_name(enum err_code code)
 	return (size_t)code < ARRAY_LEN(names) ? names[code] : "UNKNOWN";
 }
 
+/*
+ * Drops the beginning of a UTF-8 character whose end did not fit, so that a text is valid when what
+ * it was made of is.
+ */
+static void end_with_whole_character(char *text)
+{
+	size_t n = strlen(text), behind = 0;
+	unsigned char first;
+	size_t needed;
+
+	while (behind < 3 && behind < n && ((unsigned char)text[n - 1 - behind] & 0xc0) == 0x80)
+		behind++;
+	if (behind == n)
+		return;
+	first = (unsigned char)text[n - 1 - behind];
+	needed = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : first >= 0xc0 ? 1 : 0;
+	if (behind < needed)
+		text[n - 1 - behind] = '\0';
+}
+
 int err_set(struct err *err, enum err_code code, const char *fmt, ...)
 {
 	va_list ap;
@@ -99,6 +119,7 @@ int err_set(struct err *err, enum err_code code, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
 	va_end(ap);
+	end_with_whole_character(err->msg);
 	return -1;
 }
 
@@ -116,6 +137,7 @@ int err_sys(struct err *err, int errnum, const char *fmt, ...)
 	va_end(ap);
 	n = strlen(err->msg);
 	snprintf(err->msg + n, sizeof(err->msg) - n, ": %s", why ? why : "unknown error");
+	end_with_whole_character(err->msg);
 	return -1;
 }
 
@@ -132,6 +154,7 @@ int err_wrap(struct err *err, const char *fmt, ...)
 	va_end(ap);
 	n = strlen(err->msg);
 	snprintf(err->msg + n, sizeof(err->msg) - n, ": %.*s", (int)(sizeof(inner) - 1), inner);
+	end_with_whole_character(err->msg);
 	return -1;
 }
 

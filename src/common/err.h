@@ -56,7 +56,10 @@ struct err {
 #define PRINTF_(a, b) __attribute__((format(printf, a, b)))
 #define MUST_CHECK __attribute__((warn_unused_result))
 
-/* Sets code and text; returns -1. Setting an error that is already set is a bug (asserted). */
+/*
+ * Sets code and text; returns -1. Setting an error that is already set is a bug (asserted). A text
+ * that does not fit ends with a whole character; this holds for all functions here.
+ */
 int err_set(struct err *err, enum err_code code, const char *fmt, ...) PRINTF_(3, 4);
 /* The same from an errno: code by err_code_from_errno(), ": No such file or directory" appended. */
 int err_sys(struct err *err, int errnum, const char *fmt, ...) PRINTF_(3, 4);

@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/cleanup.h"
 #include "common/err.h"
+#include "common/str.h"
 #include "test/lib/suite.h"
 
 START_TEST(an_errno_gives_code_and_description)
@@ -41,6 +43,42 @@ START_TEST(a_text_that_is_too_long_keeps_its_outer_words)
 	err_wrap(&err, "outer");
 	ck_assert_int_eq(strncmp(err.msg, "outer: xxx", 10), 0);
 	ck_assert_uint_eq(strlen(err.msg), ERR_MSG_MAX - 1);
+}
+END_TEST
+
+/* Each character is cut behind each of its bytes once. */
+START_TEST(a_text_that_is_too_long_ends_with_a_whole_character)
+{
+	static const char *const characters[] = { "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80" };
+	for (size_t i = 0; i < ARRAY_LEN(characters) * 4; i++) {
+		struct err set = ERR_INIT, sys = ERR_INIT, wrapped = ERR_INIT;
+		char text[ERR_MSG_MAX + 16];
+		size_t n = i % 4, whole = strlen(characters[i / 4]);
+		memset(text, 'x', n);
+		for (; n < ERR_MSG_MAX + 4; n += whole)
+			memcpy(text + n, characters[i / 4], whole + 1);
+		err_set(&set, ERR_INTERNAL, "%s", text);
+		err_sys(&sys, ENOENT, "%s", text);
+		err_set(&wrapped, ERR_INTERNAL, "%s", text);
+		err_wrap(&wrapped, "outer");
+		ck_assert_msg(utf8_valid(set.msg, strlen(set.msg)), "set, %zu", i);
+		ck_assert_msg(utf8_valid(sys.msg, strlen(sys.msg)), "sys, %zu", i);
+		ck_assert_msg(utf8_valid(wrapped.msg, strlen(wrapped.msg)), "wrap, %zu", i);
+		ck_assert_uint_ge(strlen(set.msg), ERR_MSG_MAX - 4);
+	}
+}
+END_TEST
+
+/* The length stays: nothing is lost of a text that ends with a character of several bytes. */
+START_TEST(a_whole_character_at_the_end_stays)
+{
+	static const char *const rows[] = { "caf\xc3\xa9", "5 \xe2\x82\xac", "\xf0\x9f\x98\x80",
+		                            "x" };
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct err err = ERR_INIT;
+		err_set(&err, ERR_INTERNAL, "%s", rows[i]);
+		ck_assert_str_eq(err.msg, rows[i]);
+	}
 }
 END_TEST
 
@@ -84,5 +122,6 @@ START_TEST(errnos_map_to_codes)
 END_TEST
 
 SUITE("err", an_errno_gives_code_and_description, wrapping_puts_words_in_front_and_keeps_the_code,
-      a_text_that_is_too_long_keeps_its_outer_words, a_handled_error_can_be_set_again,
-      every_code_has_grpcs_name, errnos_map_to_codes);
+      a_text_that_is_too_long_keeps_its_outer_words,
+      a_text_that_is_too_long_ends_with_a_whole_character, a_whole_character_at_the_end_stays,
+      a_handled_error_can_be_set_again, every_code_has_grpcs_name, errnos_map_to_codes);
