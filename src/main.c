@@ -198,6 +198,7 @@ static void add_node(struct program *p)
 		.proc_root = f->proc_root,
 		.plugin_dir = f->plugin_dir,
 		.kubelet_dir = f->kubelet_dir,
+		.volume_dirs = &f->volume_dirs,
 		.own_mounts = propagation_matters(f->proc_root),
 		.max_volumes = f->max_volumes_per_node,
 		.emulation = emulation_of(f),

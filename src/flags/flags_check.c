@@ -209,6 +209,10 @@ static void check_roots(const struct flags *f, struct strs *errors)
 		if (*roots[i].value != '/')
 			strs_addf(errors, "--%s: \"%s\" is not an absolute path", roots[i].flag,
 			          roots[i].value);
+	for (size_t i = 0; i < f->volume_dirs.n; i++)
+		if (*f->volume_dirs.v[i] != '/')
+			strs_addf(errors, "--volume-dir: \"%s\" is not an absolute path",
+			          f->volume_dirs.v[i]);
 }
 
 static void check_node(const struct flags *f, struct strs *errors)

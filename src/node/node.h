@@ -21,10 +21,11 @@
 struct node_options {
 	const char *id; /* this node's name: the DPUNode's and the Kubernetes node's */
 	struct device_world world;
-	const char *proc_root;    /* "/proc" */
-	const char *plugin_dir;   /* <kubelet>/plugins/<driver>: formatting records live below;
-	                             survives restarts */
-	const char *kubelet_dir;  /* kubelet's root directory, for propagation_look() */
+	const char *proc_root;   /* "/proc" */
+	const char *plugin_dir;  /* <kubelet>/plugins/<driver>: formatting records live below;
+	                            survives restarts */
+	const char *kubelet_dir; /* kubelet's root directory: paths.h */
+	const struct strs *volume_dirs; /* further ones; NULL: none */
 	bool own_mounts;          /* propagation_matters(): refuse mounts that no pod would see */
 	int64_t max_volumes;      /* > 0: this many; else the functions are counted */
 	enum emulation emulation; /* of volumes whose context does not say */

@@ -12,16 +12,27 @@
 #include "volume/context_keys.h"
 #include "volume/volume_cap_csi.h"
 #include "node/health.h"
+#include "node/paths.h"
 
 /* ---- argument rules ---- */
 
-/* Mounts are made at these paths, so they must not depend on the working directory. */
-static int require_path(const char *path, const char *field, struct err *err)
+/* Where something is mounted or unmounted. */
+static int require_path(const struct node *n, const char *path, const char *field, struct err *err)
 {
 	if (csi_require(path, field, err))
 		return -1;
-	return *path == '/' ? 0
-	                    : err_set(err, ERR_INVALID, "%s: \"%s\" is not absolute", field, path);
+	return paths_check(&n->o, path, err) ? err_wrap(err, "%s", field) : 0;
+}
+
+/* Where a volume must be already: elsewhere there is none. */
+static int require_volume_path(const struct node *n, const char *path, struct err *err)
+{
+	if (csi_require(path, "VolumePath", err))
+		return -1;
+	if (!paths_check(&n->o, path, err))
+		return 0;
+	err_wrap(err, "no volume is staged or published at %s", path);
+	return err_recode(err, ERR_NOT_FOUND);
 }
 
 /* The volume id is used as a file's name. */
@@ -70,7 +81,7 @@ static int stage_volume(void *self, struct rpc_call *call, const void *req, Prot
 
 	CSI_REPLY(call, resp, csi__v1__node_stage_volume_response);
 	if (check_volume_id(q->volume_id, err) ||
-	    require_path(q->staging_target_path, "StagingTargetPath", err) ||
+	    require_path(self, q->staging_target_path, "StagingTargetPath", err) ||
 	    volume_cap_from_csi(q->volume_capability, "VolumeCapability", &call->arena, &s.cap,
 	                        err) ||
 	    check_context(self, &volume_context, &publish_context, &s.cap, &s.params, err) ||
@@ -88,7 +99,7 @@ static int unstage_volume(void *self, struct rpc_call *call, const void *req,
 
 	CSI_REPLY(call, resp, csi__v1__node_unstage_volume_response);
 	if (check_volume_id(q->volume_id, err) ||
-	    require_path(q->staging_target_path, "StagingTargetPath", err))
+	    require_path(self, q->staging_target_path, "StagingTargetPath", err))
 		return -1;
 	return node_unstage(self, q->volume_id, q->staging_target_path, call->deadline, err);
 }
@@ -109,7 +120,8 @@ static int publish_volume(void *self, struct rpc_call *call, const void *req,
 	struct device_want want;
 
 	CSI_REPLY(call, resp, csi__v1__node_publish_volume_response);
-	if (check_volume_id(q->volume_id, err) || require_path(q->target_path, "TargetPath", err) ||
+	if (check_volume_id(q->volume_id, err) ||
+	    require_path(self, q->target_path, "TargetPath", err) ||
 	    volume_cap_from_csi(q->volume_capability, "VolumeCapability", &call->arena, &p.cap,
 	                        err) ||
 	    check_context(self, &volume_context, &publish_context, &p.cap, &params, err))
@@ -117,7 +129,7 @@ static int publish_volume(void *self, struct rpc_call *call, const void *req,
 	if (str_empty(q->staging_target_path))
 		return err_set(err, ERR_PRECONDITION,
 		               "StagingTargetPath: field is required, volumes are staged first");
-	if (require_path(q->staging_target_path, "StagingTargetPath", err))
+	if (require_path(self, q->staging_target_path, "StagingTargetPath", err))
 		return -1;
 	if (publish_context_given(&publish_context)) {
 		if (publish_context_parse(&publish_context, &want, err))
@@ -133,7 +145,8 @@ static int unpublish_volume(void *self, struct rpc_call *call, const void *req,
 	const Csi__V1__NodeUnpublishVolumeRequest *q = req;
 
 	CSI_REPLY(call, resp, csi__v1__node_unpublish_volume_response);
-	if (check_volume_id(q->volume_id, err) || require_path(q->target_path, "TargetPath", err))
+	if (check_volume_id(q->volume_id, err) ||
+	    require_path(self, q->target_path, "TargetPath", err))
 		return -1;
 	return node_unpublish(self, q->volume_id, q->target_path, err);
 }
@@ -160,7 +173,7 @@ static int get_volume_stats(void *self, struct rpc_call *call, const void *req,
 		CSI_REPLY(call, resp, csi__v1__node_get_volume_stats_response);
 	struct volume_stats s;
 
-	if (check_volume_id(q->volume_id, err) || csi_require(q->volume_path, "VolumePath", err) ||
+	if (check_volume_id(q->volume_id, err) || require_volume_path(self, q->volume_path, err) ||
 	    node_stats(self, q->volume_id, q->volume_path, &s, err))
 		return -1;
 	reply->usage = arena_alloc(&call->arena, 2 * sizeof(*reply->usage));
@@ -198,7 +211,7 @@ static int expand_volume(void *self, struct rpc_call *call, const void *req,
 	uint64_t bytes;
 
 	if (check_volume_id(q->volume_id, err) || csi_require(q->volume_path, "VolumePath", err) ||
-	    range_of(q->capacity_range, &e, err))
+	    range_of(q->capacity_range, &e, err) || require_volume_path(self, q->volume_path, err))
 		return -1;
 	if (q->volume_capability) {
 		if (volume_cap_from_csi(q->volume_capability, "VolumeCapability", &call->arena,

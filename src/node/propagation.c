@@ -14,6 +14,7 @@
 #include "common/file.h"
 #include "common/mem.h"
 #include "node/node.h"
+#include "node/paths.h"
 
 /* The directories, below kubelet's root directory, in which volumes are mounted. */
 static const char *const kubelet_dirs[] = { "pods", "plugins/kubernetes.io/csi" };
@@ -33,24 +34,6 @@ bool propagation_matters(const char *proc_root)
 	char *first AUTO(free) = link_of(proc_root, "1/ns/mnt");
 
 	return (self && str_eq(self, "1")) || (ours && first && !str_eq(ours, first));
-}
-
-/* The directory of `path`, with its links resolved as far as it exists. */
-static char *directory_of(const char *path)
-{
-	char *copy AUTO(free) = xstrdup(path);
-	const char *dir = dirname(copy);
-	char *whole AUTO(free) = xstrdup(dir);
-
-	for (;; dir = dirname(copy)) {
-		char *real AUTO(free) = realpath(dir, NULL);
-
-		if (real)
-			return xasprintf("%s%s", str_eq(real, "/") ? "" : real,
-			                 whole + (str_eq(dir, "/") ? 0 : strlen(dir)));
-		if (str_eq(dir, "/") || str_eq(dir, "."))
-			return xstrdup(whole);
-	}
 }
 
 /* The part of `path` that a volumeMount has to name: up to one of kubelet_dirs. */
@@ -92,8 +75,8 @@ static int not_shared(const struct mount *m, const char *path, struct err *err)
 
 static int check(const struct mount_table *t, const char *path, struct err *err)
 {
-	char *dir AUTO(free) = directory_of(path);
-	const struct mount *m = mount_containing(t, dir);
+	char *dir AUTO(free) = paths_directory(path, NULL);
+	const struct mount *m = mount_containing(t, dir ? dir : path);
 
 	return m && m->shared ? 0 : not_shared(m, path, err);
 }

@@ -66,7 +66,8 @@ class Host:
         self.driver = subprocess.Popen(
             [binary, "--mode=all", f"--bind-address=unix://{self.socket}", f"--namespace={NAMESPACE}",
              f"--node-id={NODE}", f"--kubeconfig={self.dir}/kubeconfig", f"--sysfs-root={self.sysfs}",
-             f"--dev-root={self.dir}/sim/{NODE}/dev", "--node-nvme-load-driver=false", f"--plugin-dir={self.dir}/run"],
+             f"--dev-root={self.dir}/sim/{NODE}/dev", "--node-nvme-load-driver=false", f"--plugin-dir={self.dir}/run",
+             f"--kubelet-dir={self.kubelet_dir}"],
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env={**os.environ, **environment})
 
     def start_driver(self, **environment):

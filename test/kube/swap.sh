@@ -53,7 +53,7 @@ kubectl kustomize manifests/base | python3 test/kube/only.py CSIDriver ServiceAc
 [ -e "$host/dev/null" ] || mknod -m 666 "$host/dev/null" c 1 3 || die 'no /dev/null'
 for what in csidriver rbac controller node; do
 	sed "s#path: /var/lib/kubelet#path: $KUBELET_DIR#; s#mountPath: /var/lib/kubelet#mountPath: $KUBELET_DIR#; s#=/var/lib/kubelet#=$KUBELET_DIR#
-		s#path: /sys,#path: $host/sys,#; s#path: /dev,#path: $host/dev,#; s#path: /lib/modules,#path: $host,#" "test/kube/swap/$what.yaml" |
+		s#^\( *\)- --node-id=.*#&\n\1- --kubelet-dir=$KUBELET_DIR#; s#path: /sys,#path: $host/sys,#; s#path: /dev,#path: $host/dev,#; s#path: /lib/modules,#path: $host,#" "test/kube/swap/$what.yaml" |
 		kubectl apply -n dpf-operator-system -f - >/dev/null || die "swap/$what.yaml is refused"
 done
 for what in deployment/swap-snap-csi-plugin-controller daemonset/swap-snap-csi-plugin-node; do

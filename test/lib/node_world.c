@@ -20,6 +20,7 @@ void node_world_init(struct node_world *w)
 	private_mounts();
 	nvme_world_init(&w->nvme);
 	w->plugin_dir = xasprintf("%s/plugin", w->nvme.root);
+	w->kubelet_dir = xasprintf("%s/kubelet", w->nvme.root);
 	w->staging = xasprintf("%s/kubelet/staging", w->nvme.root);
 	w->target = xasprintf("%s/kubelet/pods/p1/target", w->nvme.root);
 	w->other_target = xasprintf("%s/kubelet/pods/p2/target", w->nvme.root);
@@ -28,13 +29,15 @@ void node_world_init(struct node_world *w)
 	node_init(&w->node, &(struct node_options) { .id = "n1",
 	                                             .world = w->nvme.world,
 	                                             .proc_root = "/proc",
-	                                             .plugin_dir = w->plugin_dir });
+	                                             .plugin_dir = w->plugin_dir,
+	                                             .kubelet_dir = w->kubelet_dir });
 }
 
 void node_world_clear(struct node_world *w)
 {
 	node_clear(&w->node);
 	free(w->plugin_dir);
+	free(w->kubelet_dir);
 	free(w->staging);
 	free(w->target);
 	free(w->other_target);

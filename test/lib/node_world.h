@@ -13,7 +13,7 @@
 struct node_world {
 	struct nvme_world nvme;
 	struct node node;
-	char *plugin_dir;
+	char *plugin_dir, *kubelet_dir;
 	char *staging; /* <root>/kubelet/staging: made, empty */
 	char *target;  /* <root>/kubelet/pods/p1/target: not made, nor its parents */
 	char *other_target;

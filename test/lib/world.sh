@@ -97,7 +97,7 @@ world_spawn_driver() {
 	shift
 	"$DRIVER" --mode="$mode" --bind-address="$ENDPOINT" --namespace="$NAMESPACE" --node-id="$NODE" \
 		--kubeconfig="$KUBECONFIG_FILE" --sysfs-root="$WORLD/sim/$NODE/sys" --dev-root="$WORLD/sim/$NODE/dev" \
-		--node-nvme-load-driver=false --plugin-dir="$WORLD/run" "$@" >>"$WORLD/$mode.log" 2>&1 &
+		--node-nvme-load-driver=false --plugin-dir="$WORLD/run" --kubelet-dir="$WORLD/kubelet" "$@" >>"$WORLD/$mode.log" 2>&1 &
 	DRIVER_PID=$!
 	WORLD_PIDS+=("$DRIVER_PID")
 }

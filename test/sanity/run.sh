@@ -116,7 +116,7 @@ run() {
 }
 
 world_sim --seed || exit 1
-world_driver all --wait-timeout=20s --v=2 || exit 1
+world_driver all --wait-timeout=20s --v=2 --volume-dir="$WORLD" || exit 1
 world_stream
 world_register || exit 1
 world_stream_end

@@ -357,6 +357,7 @@ static pid_t spawn_driver(const struct rpc_fixture *f, const char *log)
 		               (char *)"--v=10",
 		               (char *)"--namespace=marker-test",
 		               (char *)"--node-id=marker-test",
+		               (char *)"--volume-dir=/",
 		               (char *)"--node-nvme-load-driver=false",
 		               (char *)"--node-nvme-create-vfs=false",
 		               address,

@@ -164,6 +164,7 @@ START_TEST(arguments_are_checked_first)
 
 	/* An empty host: nothing can be found. */
 	node_init(&n, &(struct node_options) { .id = "n1",
+	                                       .kubelet_dir = "/",
 	                                       .world = { .sysfs = "/nonexistent",
 	                                                  .dev = "/nonexistent",
 	                                                  .vendors = &(struct strs)STRS_INIT,
@@ -317,7 +318,8 @@ START_TEST(a_volume_that_is_worked_on_is_busy_but_may_be_measured)
 	struct node n;
 	struct err err = ERR_INIT;
 
-	node_init(&n, &(struct node_options) { .id = "n1", .proc_root = "/proc" });
+	node_init(&n,
+	          &(struct node_options) { .id = "n1", .kubelet_dir = "/", .proc_root = "/proc" });
 	service = node_service(&n, locks);
 	ck_assert_int_eq(keylock_take(locks, "v", "NodeStageVolume", &hold, &err), 0);
 	ck_assert_int_eq(call_node(&service, "NodeUnstageVolume",
@@ -335,5 +337,117 @@ START_TEST(a_volume_that_is_worked_on_is_busy_but_may_be_measured)
 }
 END_TEST
 
-SUITE("node_csi", arguments_are_checked_first, what_the_node_can_do, a_volumes_life_in_bytes,
+/* ---- whose paths ---- */
+
+/* %K: kubelet's directory, %R: the folder that it is in. */
+static char *filled(const struct node_world *w, const char *text)
+{
+	struct str s = STR_INIT(8192);
+
+	for (const char *p = text; *p; p++)
+		if (p[0] == '%' && p[1] == 'R')
+			str_add(&s, w->nvme.root), p++;
+		else if (p[0] == '%' && p[1] == 'K')
+			str_addf(&s, "%s/kubelet", w->nvme.root), p++;
+		else
+			str_addn(&s, p, 1);
+	return str_take(&s);
+}
+
+static const struct {
+	const char *what, *path;
+	enum err_code code; /* of unpublish; the others' is the same as long as it is a refusal */
+	const char *text;
+} places[] = {
+	{ "a tmpfs of somebody else", "%R/foreign/t", ERR_PRECONDITION,
+	  "%R/foreign/t is not below %K (--kubelet-dir)" },
+	{ "through ..", "%K/pods/../../foreign/t", ERR_INVALID, "has a component \"..\"" },
+	{ "through a link", "%K/pods/away/t", ERR_PRECONDITION,
+	  "%K/pods/away/t leads to %R/foreign/t, which is not below %K" },
+	{ "through a link that leads nowhere", "%K/pods/nowhere/t", ERR_PRECONDITION,
+	  "%K/pods/nowhere cannot be followed" },
+	{ "a link itself", "%K/pods/link", ERR_PRECONDITION, "%K/pods/link is a symbolic link" },
+	{ "a neighbour with the same beginning", "%R/kubelet-2/t", ERR_PRECONDITION,
+	  "is not below %K" },
+	{ "kubelet's directory itself", "%K", ERR_PRECONDITION, "is not below %K" },
+	{ "a path without a beginning", "foreign/t", ERR_INVALID, "is not absolute" },
+	{ "kubelet's", "%K/pods/p/t", ERR_OK, "" },
+	{ "through a link that stays inside", "%K/inside/p/t", ERR_OK, "" },
+	{ "kubelet's directory by its other name", "%R/other-name/pods/p/t", ERR_OK, "" },
+	{ "what another flag allows", "%R/nomad/t", ERR_OK, "" },
+};
+
+static char *request_with(const char *request, const char *path)
+{
+	const char *at = strstr(request, "%s");
+
+	return xasprintf("%.*s%s%s", (int)(at - request), request, path, at + 2);
+}
+
+static void begin_places(struct node_world *w, struct strs *others)
+{
+	const char *r;
+
+	node_world_init(w);
+	r = w->nvme.root;
+	run_tool(
+		"cd %s && mkdir -p kubelet/pods foreign/t kubelet-2/t nomad && "
+		"mount -t tmpfs foreign foreign/t && ln -s ../../foreign kubelet/pods/away && "
+		"ln -s /no/such kubelet/pods/nowhere && ln -s ../../foreign/t kubelet/pods/link && "
+		"ln -s pods kubelet/inside && ln -s kubelet other-name",
+		r);
+	strs_addf(others, "%s/nomad", r);
+	w->node.o.volume_dirs = others;
+}
+
+START_TEST(only_paths_below_kubelets_directory_are_touched)
+{
+	static const char *const refused[][2] = {
+		{ "NodeUnpublishVolume", "{\"volume_id\":\"v\",\"target_path\":\"%s\"}" },
+		{ "NodeStageVolume",
+		  "{\"volume_id\":\"v\",\"staging_target_path\":\"%s\"," CAP "," PUB "}" },
+		{ "NodeUnstageVolume", "{\"volume_id\":\"v\",\"staging_target_path\":\"%s\"}" },
+		{ "NodePublishVolume", "{\"volume_id\":\"v\",\"target_path\":\"%s\","
+		                       "\"staging_target_path\":\"/var\"," CAP "}" },
+		{ "NodePublishVolume", "{\"volume_id\":\"v\",\"staging_target_path\":\"%s\","
+		                       "\"target_path\":\"/inside/x\"," CAP "}" },
+		{ "NodeGetVolumeStats", "{\"volume_id\":\"v\",\"volume_path\":\"%s\"}" },
+		{ "NodeExpandVolume", "{\"volume_id\":\"v\",\"volume_path\":\"%s\"}" },
+	};
+	struct keylock *locks = keylock_new();
+	struct strs others AUTO(strs_clear) = STRS_INIT;
+	struct rpc_service service;
+	struct node_world w;
+	char *path AUTO(free) = NULL, *text AUTO(free) = NULL;
+
+	SKIP_UNLESS_ROOT("mounts");
+	begin_places(&w, &others);
+	strs_add(&others, "/inside");
+	service = node_service(&w.node, locks);
+	path = filled(&w, places[_i].path);
+	text = filled(&w, places[_i].text);
+	for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
+		bool reads = strstr(refused[i][1], "volume_path") != NULL;
+		bool unpublish = str_eq(refused[i][0], "NodeUnpublishVolume");
+		char *request AUTO(free) = request_with(refused[i][1], path);
+		struct err err = ERR_INIT;
+		enum err_code code;
+
+		if (!unpublish && places[_i].code == ERR_OK)
+			continue;
+		code = call_node(&service, refused[i][0], request, NULL, &err);
+		ck_assert_msg(code == (reads ? ERR_NOT_FOUND : places[_i].code), "%s: %s: %s: %s",
+		              places[_i].what, refused[i][0], err_code_name(code), err.msg);
+		ck_assert_msg(strstr(err.msg, text) != NULL, "%s: %s: %s", places[_i].what,
+		              refused[i][0], err.msg);
+	}
+	run_tool("mountpoint -q %s/foreign/t && test -L %s/kubelet/pods/link", w.nvme.root,
+	         w.nvme.root);
+	keylock_free(locks);
+	node_world_clear(&w);
+}
+END_TEST
+
+SUITE("node_csi", LOOP(only_paths_below_kubelets_directory_are_touched, ARRAY_LEN(places)),
+      arguments_are_checked_first, what_the_node_can_do, a_volumes_life_in_bytes,
       a_volume_that_is_worked_on_is_busy_but_may_be_measured);

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which paths the driver acts on: those below kubelet's root directory, and below directories that
+ * an operator has named for another orchestrator. A wrong path in a request then neither mounts
+ * over nor unmounts anything of the host.
+ *
+ * No state, any thread. Looks at directories above the path only; of the path itself it finds out
+ * whether it is a symbolic link, without touching what is mounted there.
+ */
+#pragma once
+
+#include "common/err.h"
+
+struct node_options;
+
+/*
+ * 0: the path is below kubelet_dir or one of volume_dirs, after links above it have been followed;
+ * its last parts need not exist. INVALID_ARGUMENT: it is not absolute, or has a component "..".
+ * FAILED_PRECONDITION: it lies elsewhere, is a link, or leads through a link that cannot be
+ * followed; the text says which and names the flags.
+ */
+int paths_check(const struct node_options *o, const char *path, struct err *err) MUST_CHECK;
+/*
+ * The directory of an absolute path with its links followed, as far as it exists; malloc'ed. NULL:
+ * something on the way exists and cannot be followed; *ret_blocked (may be NULL) is then its name,
+ * malloc'ed.
+ */
+char *paths_directory(const char *path, char **ret_blocked);
