@@ -11,19 +11,8 @@
 #include "volume/context_keys.h"
 #include "dpf/dpu_volume.h"
 #include "common/str.h"
+#include "volume/filesystem_size.h"
 #include "volume/param_meant.h"
-
-/*
- * The smallest volumes that mkfs takes (xfsprogs 6.1, btrfs-progs 6.2). Without this check a pod
- * would not start instead.
- */
-static const struct {
-	const char *filesystem;
-	int64_t bytes;
-} smallest[] = {
-	{ "xfs", INT64_C(300) << 20 },
-	{ "btrfs", 114294784 },
-};
 
 enum access_type volume_request_type(const struct volume_request *r)
 {
@@ -92,16 +81,37 @@ static int check_filesystem_size(const struct volume_request *r, const struct vo
                                  struct err *err)
 {
 	const char *fs = filesystem_normalise(cap->fs_type);
+	uint64_t least = filesystem_least_bytes(fs, &r->params.mkfs);
+	const struct mkfs_params no_keys = { 0 };
 	char a[64], b[64];
 
-	for (size_t i = 0; i < ARRAY_LEN(smallest); i++)
-		if (str_eq(smallest[i].filesystem, fs) &&
-		    volume_request_bytes(r) < smallest[i].bytes)
-			return err_set(err, ERR_RANGE,
-			               "CapacityRange: %s is too small for %s, which needs %s",
-			               str_bytes((uint64_t)volume_request_bytes(r), a), fs,
-			               str_bytes((uint64_t)smallest[i].bytes, b));
+	if ((uint64_t)volume_request_bytes(r) < least)
+		return err_set(err, ERR_RANGE,
+		               "CapacityRange: %s is too small for %s%s, which needs %s",
+		               str_bytes((uint64_t)volume_request_bytes(r), a), fs,
+		               least > filesystem_least_bytes(fs, &no_keys)
+		                       ? " with the StorageClass's keys"
+		                       : "",
+		               str_bytes(least, b));
 	return 0;
+}
+
+/*
+ * A new volume has no filesystem, and one for readers is never formatted: the claim would be bound
+ * and its pods never start. With formatPolicy never the backend brings the filesystem.
+ */
+static int check_readers(const struct volume_request *r, struct err *err)
+{
+	if (volume_request_type(r) != ACCESS_MOUNT || r->params.format_policy == FORMAT_NEVER)
+		return 0;
+	for (size_t i = 0; i < r->n_caps; i++)
+		if (is_writer(r->caps[i].mode))
+			return 0;
+	return err_set(
+		err, ERR_INVALID,
+		"VolumeCapabilities: a new volume has no filesystem, and one that is only read "
+		"(ReadOnlyMany) never gets one; ask for ReadWriteOnce, or let readers claim a "
+		"volume that has been written before (docs/parameters.md, Volumes for readers)");
 }
 
 /* volume_params_parse() does the same for the keys that it knows. */
@@ -157,7 +167,8 @@ int volume_request_check(const struct controller *c, struct volume_request *r, s
 {
 	assert(r->n_caps > 0);
 	r->access_modes = 0;
-	if (check_caps(r, err) || parse_parameters(c, r, err) || check_range(r, err))
+	if (check_caps(r, err) || parse_parameters(c, r, err) || check_readers(r, err) ||
+	    check_range(r, err))
 		return -1;
 	for (size_t i = 0; i < r->n_caps; i++)
 		if (r->caps[i].type == ACCESS_MOUNT && check_filesystem_size(r, &r->caps[i], err))

@@ -51,7 +51,7 @@ static const struct mkfs_key {
 	  false },
 	{ PARAM_NUMBER_OF_INODES, offsetof(struct mkfs_params, number_of_inodes), 16, UINT32_MAX,
 	  EXT, false },
-	{ PARAM_EXT4_CLUSTER_SIZE, offsetof(struct mkfs_params, ext4_cluster_size), 2048, 268435456,
+	{ PARAM_EXT4_CLUSTER_SIZE, offsetof(struct mkfs_params, ext4_cluster_size), 2048, 134217728,
 	  EXT4, true },
 };
 

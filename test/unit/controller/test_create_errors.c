@@ -293,6 +293,11 @@ static const char *const left_words[] = {
 	"not known; the same call finds out",
 };
 
+#define ONLY_READ                                                                              \
+	"VolumeCapabilities: a new volume has no filesystem, and one that is only read "       \
+	"(ReadOnlyMany) never gets one; ask for ReadWriteOnce, or let readers claim a volume " \
+	"that has been written before (docs/parameters.md, Volumes for readers)"
+
 static const struct row {
 	const char *what;
 	const char *patch; /* of the good request */
@@ -329,6 +334,14 @@ static const struct row {
 	  empty, ERR_INVALID, NOTHING,
 	  "VolumeCapabilities: a filesystem that is written on one node cannot be mounted on "
 	  "others at the same time; ask for one access mode, or for raw block (volumeMode: Block)" },
+	{ "a filesystem that nobody could make",
+	  "{\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"MULTI_NODE_READER_ONLY\"},"
+	  "\"mount\":{}}]}",
+	  empty, ERR_INVALID, NOTHING, ONLY_READ },
+	{ "a filesystem that nobody could make, for one node",
+	  "{\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"MULTI_NODE_READER_ONLY\"},"
+	  "\"mount\":{}},{\"access_mode\":{\"mode\":\"SINGLE_NODE_READER_ONLY\"},\"mount\":{}}]}",
+	  empty, ERR_INVALID, NOTHING, ONLY_READ },
 	{ "mount and block at once",
 	  "{\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"SINGLE_NODE_WRITER\"},"
 	  "\"mount\":{}},{\"access_mode\":{\"mode\":\"SINGLE_NODE_WRITER\"},\"block\":{}}]}",
@@ -400,6 +413,28 @@ static const struct row {
 	  empty, ERR_RANGE, NOTHING,
 	  "CapacityRange: 100.0 MiB (104857600 bytes) is too small for xfs, which needs 300.0 MiB "
 	  "(314572800 bytes)" },
+
+	{ "too small for ext4", "{\"capacity_range\":{\"required_bytes\":1000000}}", empty,
+	  ERR_RANGE, NOTHING,
+	  "CapacityRange: 976.6 KiB (1000000 bytes) is too small for ext4, which needs 1.0 MiB "
+	  "(1048576 bytes)" },
+	{ "too small for ext3",
+	  "{\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"SINGLE_NODE_WRITER\"},"
+	  "\"mount\":{\"fs_type\":\"ext3\"}}],\"capacity_range\":{\"required_bytes\":2097152}}",
+	  empty, ERR_RANGE, NOTHING,
+	  "CapacityRange: 2.0 MiB (2097152 bytes) is too small for ext3, which needs 4.0 MiB "
+	  "(4194304 bytes)" },
+	{ "too small for the journal of ext3 with big blocks",
+	  "{\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"SINGLE_NODE_WRITER\"},"
+	  "\"mount\":{\"fs_type\":\"ext3\"}}],\"capacity_range\":{\"required_bytes\":4194304},"
+	  "\"parameters\":{\"csi.snap.nvidia.com/blockSize\":\"4096\"}}",
+	  empty, ERR_RANGE, NOTHING,
+	  "CapacityRange: 4.0 MiB (4194304 bytes) is too small for ext3 with the StorageClass's "
+	  "keys, which needs 8.0 MiB (8388608 bytes)" },
+	{ "a limit that is too small for ext4",
+	  "{\"capacity_range\":{\"required_bytes\":0,\"limit_bytes\":1000}}", empty, ERR_RANGE,
+	  NOTHING,
+	  "CapacityRange: 1000 bytes is too small for ext4, which needs 1.0 MiB (1048576 bytes)" },
 
 	{ "another call works on the volume", "{}", busy, ERR_ABORTED, UNKNOWN,
 	  "volume pvc-1: DeleteVolume has been running for 0.0 s; retry when it has ended" },

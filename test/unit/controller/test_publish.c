@@ -298,6 +298,13 @@ static void once_volume(void)
 {
 	fake_change_text(V, "pvc-1", "{\"spec\":{\"accessModes\":[\"ReadWriteOnce\"]}}");
 }
+/* As docs/parameters.md says, for a volume that was written once and is read by many. */
+static void hand_made_volume(void)
+{
+	fake_change_text(V, "pvc-1",
+	                 "{\"metadata\":{\"annotations\":null},\"spec\":{\"accessModes\":["
+	                 "\"ReadWriteOnce\",\"ReadOnlyMany\"]}}");
+}
 static void block_volume(void)
 {
 	fake_change_text(V, "pvc-1",
@@ -316,6 +323,11 @@ static void elsewhere_by_hand(void)
 {
 	fake_put(A, "{\"metadata\":{\"name\":\"mine\"},\"spec\":{\"dpuVolumeName\":\"pvc-1\","
 	            "\"dpuNodeName\":\"n2\",\"functionType\":\"vf\",\"hotplugFunction\":false}}");
+}
+static void hand_made_volume_elsewhere(void)
+{
+	hand_made_volume();
+	elsewhere();
 }
 /* As if the names of two volumes had the same hash: the spec decides. */
 static void label_of_another(void)
@@ -572,6 +584,10 @@ START_TEST(publish_succeeds_where_it_may)
 		  elsewhere },
 		{ "no node can be checked", "{}", neither_nodes },
 		{ "another volume has the label", "{}", label_of_another },
+		{ "the writer of a volume that many will read", "{}", hand_made_volume },
+		{ "a second reader of it",
+		  "{\"volume_capability\":{\"access_mode\":{\"mode\":\"MULTI_NODE_READER_ONLY\"}}}",
+		  hand_made_volume_elsewhere },
 		{ "a chart's empty values",
 		  "{\"volume_context\":{\"functionType\":\"\",\"hotplugFunction\":\"\"}}",
 		  nothing },

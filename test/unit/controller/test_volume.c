@@ -128,6 +128,17 @@ static const struct {
 	  "\"csi.snap.nvidia.com/functionType\":\"vf\",\"csi.snap.nvidia.com/hotplugFunction\":"
 	  "\"false\"}",
 	  NULL, NULL },
+	{ "a filesystem for readers, which the backend brings",
+	  "{\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"MULTI_NODE_READER_ONLY\"},"
+	  "\"mount\":{}}],\"parameters\":{\"csi.snap.nvidia.com/formatPolicy\":\"never\"}}",
+	  "pvc-1", NULL,
+	  "{\"dpuStoragePolicyName\":\"gold\",\"parameters\":{},\"accessModes\":[\"ReadOnlyMany\"],"
+	  "\"resources\":{\"requests\":{\"storage\":\"1Gi\"}},\"volumeMode\":\"Block\"}",
+	  NULL },
+	{ "raw block for readers",
+	  "{\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"MULTI_NODE_READER_ONLY\"},"
+	  "\"block\":{}}]}",
+	  "pvc-1", NULL, NULL, NULL },
 	{ "a name that Kubernetes does not take", "{\"name\":\"PVC-1\"}",
 	  "v-f1fd65373483d94f708038b03ccabf98",
 	  "{\"csi.snap.nvidia.com/name\":\"PVC-1\",\"csi.snap.nvidia.com/accessType\":\"mount\","

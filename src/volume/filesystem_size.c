@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A claim that is smaller than mkfs needs would be bound and its pod never start, so CreateVolume
+ * refuses it. Figures are those of e2fsprogs 1.47, xfsprogs 6.1 and btrfs-progs 6.2;
+ * test_filesystem_size.c asks the tools.
+ */
+#include "volume/filesystem_size.h"
+
+#include "common/cleanup.h"
+#include "common/str.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+/* mke2fs wants these of a journal; without one, ext3 is ext2. */
+#define JOURNAL_BLOCKS 2048
+/* Below this size mke2fs makes blocks of 1024 bytes and an inode for each 4096. */
+#define SMALL_EXT (512 * MIB)
+#define SMALL_BLOCK 1024
+#define SMALL_BYTES_PER_INODE 4096
+
+static const struct {
+	const char *fs;
+	uint64_t bytes;
+} without_keys[] = {
+	{ "ext4", 1 * MIB },
+	{ "ext3", 4 * MIB },
+	{ "xfs", 300 * MIB },
+	{ "btrfs", 114294784 },
+};
+
+static uint64_t most(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* ext3 and ext4; the keys of the others change nothing. */
+static uint64_t with_keys(const char *fs, const struct mkfs_params *m, uint64_t least)
+{
+	uint64_t inode = m->inode_size ? m->inode_size : 256;
+	uint64_t ret = least;
+
+	if (str_eq(fs, "ext3"))
+		ret = most(ret, JOURNAL_BLOCKS * (m->block_size ? m->block_size : SMALL_BLOCK));
+	/* What mke2fs puts between the inodes takes up to half of their size. */
+	ret = most(ret, m->number_of_inodes ? least + m->number_of_inodes * inode / 5 * 8 : 0);
+	ret = most(ret, 16 * m->ext4_cluster_size);
+	/* Else the inodes would take everything. */
+	if (inode >= SMALL_BYTES_PER_INODE && !m->bytes_per_inode && !m->number_of_inodes)
+		ret = most(ret, SMALL_EXT);
+	return ret;
+}
+
+uint64_t filesystem_least_bytes(const char *fs, const struct mkfs_params *m)
+{
+	for (size_t i = 0; i < ARRAY_LEN(without_keys); i++)
+		if (str_eq(without_keys[i].fs, fs))
+			return str_has_prefix(fs, "ext") ? with_keys(fs, m, without_keys[i].bytes)
+			                                 : without_keys[i].bytes;
+	return 0;
+}
