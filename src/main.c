@@ -24,6 +24,7 @@
 #include "common/limits.h"
 #include "kube/kube.h"
 #include "common/log.h"
+#include "common/running.h"
 #include "rpc/health.h"
 #include "rpc/identity_csi.h"
 #include "rpc/registration.h"
@@ -50,6 +51,7 @@ enum { EXIT_USAGE = 2 };
 /* Everything that runs: made in the order of the fields, taken down in reverse. */
 struct program {
 	struct flags flags;
+	struct running *running;
 	struct identity identity;
 	struct health health;
 	struct kube *kube;
@@ -206,6 +208,7 @@ static void add_node(struct program *p)
 		/* With the sysfs tree of a test, the kernel's modules are not those of the tree. */
 		.load_driver = f->nvme_load_driver && str_eq(f->sysfs_root, "/sys"),
 		.create_vfs = f->nvme_create_vfs,
+		.running = p->running,
 	};
 
 	node_init(&p->node, &options);
@@ -282,6 +285,7 @@ static int start(struct program *p, struct err *err)
 		.socket_mode = p->flags.socket_mode,
 		.socket_group = p->flags.socket_gid,
 		.own_places = LIMIT_RPC_OWN_PLACES,
+		.running = p->running,
 	};
 
 	raise_descriptor_limit();
@@ -306,6 +310,7 @@ static void stop(struct program *p)
 	rpc_server_stop(p->server, STOP_GRACE_MS);
 	if (p->has_node)
 		node_clear(&p->node);
+	p->running = running_free(p->running);
 	p->kube = kube_free(p->kube);
 	p->node_locks = keylock_free(p->node_locks);
 	p->controller_locks = keylock_free(p->controller_locks);
@@ -325,6 +330,7 @@ static int serve(struct program *p)
 	int rc;
 
 	block_signals(&set);
+	p->running = running_new(RUNNING_HUNG_MS);
 	rc = start(p, &err);
 	if (rc)
 		log_event(LOG_ERROR, "cannot serve", "error", err.msg, NULL);

@@ -19,11 +19,13 @@
 #include "common/file.h"
 #include "common/json.h"
 #include "common/mem.h"
+#include "common/running.h"
 #include "node/device/sysfs.h"
 #include "node/guard.h"
 #include "node/place.h"
 
 #define VOL_DATA_MAX 65536
+#define HUNG_SHOWN 8 /* of the calls that hang, looked at for the oldest */
 #define GLOBAL_MOUNT "/globalmount"
 
 static void fault(struct health *h, enum health_status status, const char *reason, const char *fmt,
@@ -207,6 +209,20 @@ int node_volume_health(struct node *n, const char *volume_id, const char *publis
 	return rc < 0 ? err_wrap(err, "health of volume %s", volume_id) : 0;
 }
 
+/* Names the one that came first: what hangs behind it is often the same backend. */
+static void check_calls(const struct node *n, struct health *h)
+{
+	struct running_seen seen[HUNG_SHOWN];
+	size_t hung = running_list(n->o.running, true, seen, HUNG_SHOWN);
+	const struct running_seen *s =
+		&seen[hung < HUNG_SHOWN ? (hung ? hung - 1 : 0) : HUNG_SHOWN - 1];
+
+	if (hung)
+		fault(h, HEALTH_DEGRADED, "CallsHang",
+		      "the kernel holds %zu calls of this node whose time is over, among them %s of volume %s (for %.0f s): see dmesg and /proc/<pid>/task/%d/stack of the driver",
+		      hung, s->method, *s->subject ? s->subject : "(none)", s->seconds, s->thread);
+}
+
 int node_storage_health(struct node *n, struct health *ret, struct err *err)
 {
 	struct str where AUTO(str_clear) = STR_INIT(300);
@@ -218,5 +234,6 @@ int node_storage_health(struct node *n, struct health *ret, struct err *err)
 	if (!functions)
 		fault(ret, HEALTH_INACCESSIBLE, "NoFunctions",
 		      "the DPU offers this host no NVMe functions: %s", where.ptr);
+	check_calls(n, ret);
 	return 0;
 }

@@ -31,6 +31,7 @@ struct node_options {
 	enum emulation emulation; /* of volumes whose context does not say */
 	unsigned max_formats;     /* how many mkfs and fsck run at once; 0: 2 */
 	bool load_driver, create_vfs; /* what node_prepare() may do to the host */
+	struct running *running;      /* the calls that run, for health; NULL: unknown */
 };
 
 struct guard;

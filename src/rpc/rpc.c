@@ -145,6 +145,7 @@ int rpc_dispatch(const struct rpc_service *service, const struct rpc_method *met
 	if (unpack(d->input, call, in, n_in, &req, err))
 		return -1;
 	rpc_log_request(call, req);
+	running_about(&call->running, rpc_log_volume(call));
 	if (run(service, method, call, req, &resp, err))
 		return -1;
 	if (resp->descriptor != d->output)

@@ -14,17 +14,19 @@
 #include "common/kv.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/running.h"
 
 #define RPC_ABOUT_MAX 24
 
 struct rpc_call {
-	const char *method;       /* "/csi.v1.Node/NodeStageVolume" */
-	uint64_t id;              /* in the log line; unique in this process */
-	int peer_pid;             /* 0 when unknown */
-	int64_t started;          /* monotonic_ns() of its arrival */
-	struct deadline deadline; /* carries &cancel */
-	struct cancel cancel;     /* set when the caller has gone or its deadline passed */
-	struct arena arena;       /* owns the request, the reply and all they point to */
+	const char *method;          /* "/csi.v1.Node/NodeStageVolume" */
+	uint64_t id;                 /* in the log line; unique in this process */
+	int peer_pid;                /* 0 when unknown */
+	int64_t started;             /* monotonic_ns() of its arrival */
+	struct deadline deadline;    /* carries &cancel */
+	struct cancel cancel;        /* set when the caller has gone or its deadline passed */
+	struct running_call running; /* its entry in the table of running calls, if there is one */
+	struct arena arena;          /* owns the request, the reply and all they point to */
 	/* Of the request, for the log line: volume=pvc-1 node=n1 */
 	struct log_pair about[RPC_ABOUT_MAX];
 	size_t n_about;

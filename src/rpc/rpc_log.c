@@ -197,6 +197,14 @@ void rpc_log_request(struct rpc_call *call, const ProtobufCMessage *req)
 	add_message(call, NULL, req);
 }
 
+const char *rpc_log_volume(const struct rpc_call *call)
+{
+	for (size_t i = 0; i < call->n_about; i++)
+		if (str_eq(call->about[i].key, "volume") || str_eq(call->about[i].key, "name"))
+			return call->about[i].value;
+	return NULL;
+}
+
 /* ---- the line ---- */
 
 /* ERROR: a fault of the driver. WARNING: the caller, or the operator, can remove the cause. */

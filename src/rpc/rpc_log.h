@@ -15,6 +15,8 @@
  * arena.
  */
 void rpc_log_request(struct rpc_call *call, const ProtobufCMessage *req);
+/* The volume, or the name of one that is to be made, of call->about; NULL: there is none. */
+const char *rpc_log_volume(const struct rpc_call *call);
 /*
  * Logs the line. `method` NULL: no service has the method. err NULL: the call succeeded, which is
  * logged from verbosity 2 on (quiet methods: 5). Failures are always logged.

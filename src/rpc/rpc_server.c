@@ -95,6 +95,8 @@ static struct rpc_server *server_new(const struct rpc_server_options *o,
 
 	s->services = services;
 	s->n_services = n_services;
+	s->running = o->running;
+	s->watch_at = INT64_MAX;
 	s->max_calls = o->max_calls ? o->max_calls : LIMIT_RPC_CALLS;
 	s->shut = (struct tag) { SERVER_SHUT, NULL };
 	pthread_mutex_init(&s->lock, NULL);

@@ -22,6 +22,7 @@ struct rpc_server_options {
 	unsigned max_connections; /* 0: LIMIT_RPC_CONNECTIONS */
 	unsigned own_places;      /* further connections, for processes of this very program */
 	int preface_timeout_ms;   /* 0: LIMIT_RPC_PREFACE_MS */
+	struct running *running;  /* the table of running calls; NULL: none */
 };
 
 /* Removes GRPC_* from the environment; at the top of main(), before any thread. */
@@ -38,6 +39,7 @@ int rpc_server_start(const struct rpc_server_options *options, const struct rpc_
 bool rpc_server_has_socket(const struct rpc_server *s);
 /*
  * Accepts no more connections and removes the socket if it is still this server's, gives running
- * calls grace_ms, then cancels them, waits for their handlers, frees everything. NULL is fine.
+ * calls grace_ms, then cancels them, waits for their handlers, frees everything. NULL is fine. A
+ * handler that never returns is waited for without end: who stops the process watches the time.
  */
 void rpc_server_stop(struct rpc_server *s, int grace_ms);

@@ -35,6 +35,7 @@
 
 #define METHOD_SHOWN 200 /* bytes of the method's name in errors and the log */
 #define CENTURY_S INT64_C(3155760000)
+#define NS_PER_S INT64_C(1000000000)
 
 _Static_assert((int)ERR_OK == GRPC_STATUS_OK && (int)ERR_CANCELLED == GRPC_STATUS_CANCELLED &&
                        (int)ERR_UNKNOWN == GRPC_STATUS_UNKNOWN &&
@@ -224,9 +225,11 @@ static void run(struct server_call *c)
 	uint8_t *out = NULL;
 	size_t n_out = 0;
 
+	running_on_thread(&c->rpc.running);
 	/* The caller may have left before there was a thread. */
 	if (deadline_check(c->rpc.deadline, &err, "start") == 0)
 		dispatch(c, &err, &out, &n_out);
+	running_end(&c->rpc.running);
 	answer(c, out, n_out, err.code ? &err : NULL);
 }
 
@@ -250,8 +253,10 @@ static void on_received(struct server_call *c)
 		return;
 	} else {
 		c->task.run = run_task;
+		running_begin(c->server->running, &c->rpc.running, c->method->name);
 		if (workers_submit(c->server->workers, &c->task))
 			return;
+		running_end(&c->rpc.running);
 		err_set(&err, ERR_UNAVAILABLE, "no thread can be started to run %s: try again",
 		        c->method->name);
 	}
@@ -267,8 +272,7 @@ static struct deadline to_deadline(gpr_timespec at, struct cancel *cancel)
 	left = gpr_time_sub(at, gpr_now(at.clock_type)); /* `at` is in CLOCK_REALTIME */
 	if (left.tv_sec > CENTURY_S)
 		return (struct deadline) { .at = DEADLINE_NEVER, .cancel = cancel };
-	return (struct deadline) { .at = monotonic_ns() + left.tv_sec * INT64_C(1000000000) +
-		                         left.tv_nsec,
+	return (struct deadline) { .at = monotonic_ns() + left.tv_sec * NS_PER_S + left.tv_nsec,
 		                   .cancel = cancel };
 }
 
@@ -357,6 +361,14 @@ static void on_shut(struct rpc_server *s)
 	pthread_cond_signal(&s->changed);
 }
 
+/* Its caller has gone, or its deadline has passed. */
+static void on_left(struct server_call *c)
+{
+	cancel_set(&c->rpc.cancel);
+	running_left(&c->rpc.running);
+	c->server->watch_at = running_watch(c->server->running);
+}
+
 static void on_event(struct rpc_server *s, struct tag *tag, bool success)
 {
 	struct server_call *c = tag->call;
@@ -376,7 +388,7 @@ static void on_event(struct rpc_server *s, struct tag *tag, bool success)
 		return;
 	case CALL_CLOSED:
 		if (c->cancelled)
-			cancel_set(&c->rpc.cancel);
+			on_left(c);
 		call_unref(c);
 		return;
 	case CALL_SENT:
@@ -388,16 +400,28 @@ static void on_event(struct rpc_server *s, struct tag *tag, bool success)
 	}
 }
 
+static gpr_timespec to_gpr(int64_t at)
+{
+	if (at == INT64_MAX)
+		return gpr_inf_future(GPR_CLOCK_MONOTONIC);
+	return (gpr_timespec) { .tv_sec = at / NS_PER_S,
+		                .tv_nsec = (int32_t)(at % NS_PER_S),
+		                .clock_type = GPR_CLOCK_MONOTONIC };
+}
+
 /* Until the queue is shut down and empty. */
 void rpc_poll(struct rpc_server *s)
 {
 	for (;;) {
-		grpc_event event = grpc_completion_queue_next(
-			s->queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+		grpc_event event = grpc_completion_queue_next(s->queue, to_gpr(s->watch_at), NULL);
 		struct tag *tag = event.tag;
 
 		if (event.type == GRPC_QUEUE_SHUTDOWN)
 			return;
+		if (event.type == GRPC_QUEUE_TIMEOUT) {
+			s->watch_at = running_watch(s->running);
+			continue;
+		}
 		rpc_unhand(tag->call ? (void *)tag->call : s);
 		on_event(s, tag, event.success);
 	}

@@ -20,12 +20,14 @@ struct rpc_server {
 	unsigned max_calls; /* that need a thread */
 	struct listener *listener;
 	struct workers *workers;
+	struct running *running; /* may be NULL */
 	pthread_t poller;
 	bool polling;
 	grpc_server *grpc;
 	grpc_server_credentials *credentials;
 	grpc_completion_queue *queue;
 	struct tag shut;
+	int64_t watch_at;     /* the poller's: when to look for calls that hang */
 	pthread_mutex_t lock; /* guards all below */
 	pthread_cond_t changed;
 	unsigned live;    /* calls that have arrived and are not gone */

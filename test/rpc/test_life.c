@@ -14,6 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/log.h"
 #include "test/lib/rpc_fixture.h"
 
 extern char **environ;
@@ -57,6 +58,46 @@ START_TEST(a_handler_that_does_not_listen_ends_in_its_own_time)
 		sleep_ms(10);
 	sleep_ms(100); /* the handler ends and releases its volume */
 	ck_assert_int_eq(stage(f.client, "v", "", 30000, NULL), ERR_OK);
+}
+END_TEST
+
+static char logged[100000];
+
+static void keep_log(void *arg, const char *line)
+{
+	size_t n = strlen(logged);
+
+	(void)arg;
+	snprintf(logged + n, sizeof(logged) - n, "%s\n", line);
+}
+
+START_TEST(a_call_that_hangs_is_named_once_and_stops_its_own_volume_only)
+{
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
+	struct running *running = running_new(100);
+	struct running_seen seen;
+
+	rpc_fixture_init(&f);
+	f.options.running = running;
+	log_redirect(keep_log, NULL);
+	rpc_fixture_start(&f);
+	ck_assert_int_eq(stage(f.client, "v", "busy:3000", 300, NULL), ERR_DEADLINE);
+	for (int i = 0; i < 2000 && running_list(running, true, &seen, 1) == 0; i++)
+		sleep_ms(1);
+	ck_assert_uint_eq(running_list(running, true, &seen, 1), 1);
+	ck_assert_str_eq(seen.method, "NodeStageVolume");
+	ck_assert_str_eq(seen.subject, "v");
+	ck_assert_int_eq(stage(f.client, "v", "", 30000, NULL), ERR_ABORTED);
+	ck_assert_int_eq(stage(f.client, "other", "", 30000, NULL), ERR_OK);
+	for (int i = 0; i < 30000 && running_list(running, false, NULL, 0); i++)
+		sleep_ms(1);
+	rpc_server_stop(f.server, 1000);
+	f.server = NULL;
+	log_redirect(NULL, NULL);
+	running_free(running);
+	ck_assert_msg(strstr(logged, "a call hangs") != NULL, "%s", logged);
+	ck_assert_ptr_null(strstr(strstr(logged, "a call hangs") + 1, "a call hangs"));
+	ck_assert_msg(strstr(logged, "a call that hung has come back") != NULL, "%s", logged);
 }
 END_TEST
 
@@ -310,6 +351,7 @@ END_TEST
 SUITE_AROUND("rpc life", 120, before, NULL, a_deadline_ends_the_call_and_reaches_the_handler,
              a_cancelled_call_wakes_its_handler,
              a_handler_that_does_not_listen_ends_in_its_own_time,
+             a_call_that_hangs_is_named_once_and_stops_its_own_volume_only,
              a_caller_that_dies_cancels_its_call, a_graceful_stop_lets_a_running_call_finish,
              a_stop_after_the_grace_cancels_what_runs, a_stop_waits_for_handlers_that_do_not_listen,
              start_and_stop_leave_nothing_open, a_second_server_takes_the_path_over_and_keeps_it,

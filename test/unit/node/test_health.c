@@ -8,6 +8,7 @@
 #include "common/file.h"
 #include "common/mem.h"
 #include "node/guard.h"
+#include "common/running.h"
 #include "node/health.h"
 #include "test/lib/node_world.h"
 #include "test/lib/skip.h"
@@ -180,8 +181,38 @@ START_TEST(the_storage_is_well_while_there_are_functions)
 }
 END_TEST
 
+START_TEST(calls_that_the_kernel_holds_are_told)
+{
+	struct running *running = running_new(0);
+	struct running_call first = { 0 }, second = { 0 };
+	struct err err = ERR_INIT;
+	struct health h;
+
+	SKIP_UNLESS_LOOP();
+	node_world_init(&w);
+	nvme_world_add(&w.nvme, 1, "", 64 * MIB);
+	w.node.o.running = running;
+	running_begin(running, &first, "NodeUnstageVolume");
+	running_about(&first, "pvc-dead");
+	running_begin(running, &second, "NodeStageVolume");
+	ck_assert_int_eq(node_storage_health(&w.node, &h, &err), 0);
+	ck_assert_uint_eq(h.n, 0);
+	running_left(&first);
+	running_left(&second);
+	ck_assert_int_eq(node_storage_health(&w.node, &h, &err), 0);
+	expect(&h, "CallsHang", HEALTH_DEGRADED);
+	ck_assert_msg(strstr(h.v[0].message, "2 calls") && strstr(h.v[0].message, "pvc-dead"), "%s",
+	              h.v[0].message);
+	running_end(&first);
+	running_end(&second);
+	running_free(running);
+	node_world_clear(&w);
+}
+END_TEST
+
 SUITE("health", a_sound_volume_has_no_faults_by_path_and_by_id,
       a_volume_that_was_never_here_is_unknown_not_ill, a_mount_that_is_missing_is_told,
       a_mount_that_is_not_ours_is_told, a_device_that_has_gone_is_told,
       a_filesystem_that_answers_eio_is_told, a_filesystem_turned_read_only_is_degraded,
-      errors_that_ext4_has_counted_are_told, the_storage_is_well_while_there_are_functions);
+      errors_that_ext4_has_counted_are_told, the_storage_is_well_while_there_are_functions,
+      calls_that_the_kernel_holds_are_told);
