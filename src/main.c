@@ -3,10 +3,13 @@
  * The only file that knows all rooms: flags -> objects -> services -> server -> signals ->
  * teardown.
  *
- * The main thread starts everything, sleeps in sigwait() and takes everything down in reverse.
+ * The main thread starts everything, sleeps until a signal and takes everything down in reverse. A
+ * thread takes the signals, and ends the process STOP_END_MS later whatever the main thread waits
+ * for: a call that the kernel holds has no end of its own.
  * The process starts without the API server and without the DPU: while one is away, the calls that
  * need it answer UNAVAILABLE. Exit status: 0 after SIGTERM or SIGINT, 1 when the driver cannot
- * serve (the last log line says what to do), 2 when the command line cannot be read.
+ * serve (the last log line says what to do) or gets a second signal, 2 when the command line cannot
+ * be read, 3 when a call still ran STOP_END_MS after the signal.
  */
 #include <assert.h>
 #include <fcntl.h>
@@ -37,21 +40,35 @@
 #include "node/recover.h"
 
 /*
- * How long running calls may go on after a signal; they are cancelled then. Kubernetes gives the
- * pod 30 s to end.
+ * How long running calls may go on after a signal; they are cancelled then. At STOP_END_MS the
+ * process ends with whatever still runs: Kubernetes gives the pod 30 s, and then says nothing.
  */
 #define STOP_GRACE_MS 8000
+#define STOP_END_MS 25000
+#define STOP_NAMED 16 /* calls that are named then */
 /* How long --probe waits: a healthy driver answers in a millisecond, on a busy node in a second. */
 #define PROBE_MS 8000
 #define N_SERVICES_MAX 4
 
-/* Exit status for a command line that cannot be read, beside EXIT_SUCCESS and EXIT_FAILURE. */
-enum { EXIT_USAGE = 2 };
+/* Exit status beside EXIT_SUCCESS and EXIT_FAILURE; the head of this file says when. */
+enum { EXIT_USAGE = 2, EXIT_HUNG = 3 };
+
+/* What the main thread and the one that takes signals tell each other. */
+struct signals {
+	sigset_t set;
+	pthread_t thread;
+	struct running *running; /* borrowed: what to name at the end */
+	pthread_mutex_t lock;    /* guards what is below */
+	pthread_cond_t changed;
+	int64_t end_at; /* when the process ends at the latest; 0: no signal has come */
+	bool stopped;   /* everything is taken down */
+};
 
 /* Everything that runs: made in the order of the fields, taken down in reverse. */
 struct program {
 	struct flags flags;
 	struct running *running;
+	struct signals signals;
 	struct identity identity;
 	struct health health;
 	struct kube *kube;
@@ -90,15 +107,15 @@ static void raise_descriptor_limit(void)
 }
 
 /* Before the first thread starts: every thread inherits the mask, only sigwait() takes signals. */
-static void block_signals(sigset_t *set)
+static void block_signals(struct signals *s)
 {
 	struct sigaction ignore = { .sa_handler = SIG_IGN };
 
 	sigaction(SIGPIPE, &ignore, NULL);
-	sigemptyset(set);
-	sigaddset(set, SIGTERM);
-	sigaddset(set, SIGINT);
-	pthread_sigmask(SIG_BLOCK, set, NULL);
+	sigemptyset(&s->set);
+	sigaddset(&s->set, SIGTERM);
+	sigaddset(&s->set, SIGINT);
+	pthread_sigmask(SIG_BLOCK, &s->set, NULL);
 }
 
 static void exit_at_once(int number)
@@ -111,17 +128,102 @@ static void exit_at_once(int number)
 	_exit(EXIT_FAILURE);
 }
 
-static void wait_for_signal(const sigset_t *set)
+/* False: the main thread has taken everything down, and this signal is only its way to say so. */
+static bool tell_main(struct signals *s)
+{
+	WITH_LOCK(&s->lock);
+	s->end_at = deadline_in_ms(STOP_END_MS).at;
+	pthread_cond_broadcast(&s->changed);
+	return !s->stopped;
+}
+
+/* False: everything was taken down before the end came. */
+static bool wait_for_end(struct signals *s)
+{
+	struct timespec until;
+	int rc = 0;
+
+	WITH_LOCK(&s->lock);
+	until = deadline_timespec((struct deadline) { .at = s->end_at });
+	while (!s->stopped && rc == 0)
+		rc = pthread_cond_clockwait(&s->changed, &s->lock, CLOCK_MONOTONIC, &until);
+	return !s->stopped;
+}
+
+static void name_what_runs(struct running *running)
+{
+	struct running_seen seen[STOP_NAMED];
+	size_t n = running_list(running, false, seen, STOP_NAMED);
+
+	for (size_t i = 0; i < n && i < STOP_NAMED; i++) {
+		char seconds[32], thread[32];
+
+		snprintf(seconds, sizeof(seconds), "%.1f", seen[i].seconds);
+		snprintf(thread, sizeof(thread), "%d", seen[i].thread);
+		log_event(LOG_WARNING, "cut at the end of the process", "method", seen[i].method,
+		          "volume", *seen[i].subject ? seen[i].subject : NULL, "seconds", seconds,
+		          "thread", thread, NULL);
+	}
+	log_msg(LOG_ERROR,
+	        "not stopped %d s after the signal, %zu calls still run (dmesg of the node says what the kernel waits for): ending with status %d",
+	        STOP_END_MS / 1000, n, EXIT_HUNG);
+}
+
+static void *take_signals(void *arg)
 {
 	struct sigaction second = { .sa_handler = exit_at_once };
+	struct signals *s = arg;
 	int number = 0;
 
-	while (sigwait(set, &number))
+	pthread_setname_np(pthread_self(), "signals");
+	while (sigwait(&s->set, &number))
 		;
+	if (!tell_main(s))
+		return NULL;
 	sigaction(SIGTERM, &second, NULL);
 	sigaction(SIGINT, &second, NULL);
-	pthread_sigmask(SIG_UNBLOCK, set, NULL);
+	pthread_sigmask(SIG_UNBLOCK, &s->set, NULL);
 	log_event(LOG_INFO, "stopping", "signal", number == SIGTERM ? "SIGTERM" : "SIGINT", NULL);
+	if (!wait_for_end(s))
+		return NULL;
+	name_what_runs(s->running);
+	_exit(EXIT_HUNG);
+}
+
+static int start_signals(struct signals *s, struct running *running, struct err *err)
+{
+	int rc;
+
+	s->running = running;
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->changed, NULL);
+	rc = pthread_create(&s->thread, NULL, take_signals, s);
+	return rc ? err_sys(err, rc, "start the thread that takes signals") : 0;
+}
+
+static void wait_for_signal(struct signals *s)
+{
+	WITH_LOCK(&s->lock);
+	while (!s->end_at)
+		pthread_cond_wait(&s->changed, &s->lock);
+}
+
+/* After everything was taken down. */
+static void end_signals(struct signals *s)
+{
+	bool came;
+
+	{
+		WITH_LOCK(&s->lock);
+		s->stopped = true;
+		came = s->end_at;
+		pthread_cond_broadcast(&s->changed);
+	}
+	if (!came)
+		pthread_kill(s->thread, SIGTERM);
+	pthread_join(s->thread, NULL);
+	pthread_mutex_destroy(&s->lock);
+	pthread_cond_destroy(&s->changed);
 }
 
 static int report_bad_flags(const struct flags_report *report)
@@ -310,33 +412,38 @@ static void stop(struct program *p)
 	rpc_server_stop(p->server, STOP_GRACE_MS);
 	if (p->has_node)
 		node_clear(&p->node);
-	p->running = running_free(p->running);
 	p->kube = kube_free(p->kube);
 	p->node_locks = keylock_free(p->node_locks);
 	p->controller_locks = keylock_free(p->controller_locks);
 }
 
-static void run(struct program *p, const sigset_t *set)
+static void run(struct program *p)
 {
 	if (p->flags.node)
 		prepare_node(p);
-	wait_for_signal(set);
+	wait_for_signal(&p->signals);
 }
 
 static int serve(struct program *p)
 {
 	struct err err = ERR_INIT;
-	sigset_t set;
 	int rc;
 
-	block_signals(&set);
+	block_signals(&p->signals);
 	p->running = running_new(RUNNING_HUNG_MS);
+	rc = start_signals(&p->signals, p->running, &err);
+	if (rc) {
+		log_event(LOG_ERROR, "cannot start", "error", err.msg, NULL);
+		return EXIT_FAILURE;
+	}
 	rc = start(p, &err);
 	if (rc)
 		log_event(LOG_ERROR, "cannot serve", "error", err.msg, NULL);
 	else
-		run(p, &set);
+		run(p);
 	stop(p);
+	end_signals(&p->signals);
+	p->running = running_free(p->running);
 	if (!rc)
 		log_event(LOG_INFO, "stopped", NULL);
 	return rc ? EXIT_FAILURE : EXIT_SUCCESS;

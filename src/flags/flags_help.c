@@ -90,8 +90,11 @@ void flags_print_help(FILE *out)
 		else if (!rows[i].ignored)
 			print_row(out, &rows[i]);
 	list_ignored(&ignored, rows, n);
-	fprintf(out, "  %-*s", INDENT - 2, "(flags of the Go plugin)");
+	fprintf(out, "  %-*s", INDENT - 2, "(no effect)");
 	wrap(out, ignored.ptr);
+	fputs("\nexit status: 0 after SIGTERM or SIGINT, 1 it cannot serve, 2 unknown flag,\n"
+	      "             3 a call still ran 25 s after SIGTERM (the log names it)\n",
+	      out);
 }
 
 void flags_print_markdown(FILE *out)

@@ -206,6 +206,20 @@ refused() { call 5 NodeStageVolume "$stage" | grep '^FAILED_PRECONDITION' | grep
 check 'and refuses to stage' refused 'mountPropagation: Bidirectional'
 end_with TERM
 
+# A file that is never read to its end stands for a device that does not answer: no deadline ends the call.
+begin "${node[@]}" "--proc-root=$dir/proc"
+rm "$dir/proc/1/mountinfo"
+mkfifo "$dir/proc/1/mountinfo"
+check 'the caller of a call that hangs gets DEADLINE_EXCEEDED' eval \
+	'call 1 NodeUnpublishVolume "{\"volume_id\":\"pvc-dead\",\"target_path\":\"$dir/t\"}" | grep -q "^DEADLINE_EXCEEDED"'
+check 'and others are answered' eval 'call 3 NodeGetCapabilities | grep -q STAGE'
+check 'it is named in the log' until_true 20 said 'a call hangs'
+began=$SECONDS
+end_with TERM
+check 'a call that hangs does not keep the process: it ends with 3' ended 3
+check 'in time for Kubernetes' [ $((SECONDS - began)) -lt 29 ]
+check 'and says which call was cut' eval 'grep "cut at the end" "$log" | grep "method=NodeUnpublishVolume" | grep -q "volume=pvc-dead"'
+
 check 'a controller whose API server is away serves' begin "${controller[@]}" "--kubeconfig=$dir/kubeconfig" -v 2
 check 'GetPluginInfo answers' eval 'call 3 GetPluginInfo | grep -q csi.snap.nvidia.com'
 create='{"name":"pvc-1","capacity_range":{"required_bytes":1073741824},"parameters":{"policy":"p"},
