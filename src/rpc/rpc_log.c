@@ -243,3 +243,9 @@ void rpc_log_call(struct rpc_call *call, const struct rpc_method *method, const 
 	pairs[n++] = log_number("call", id);
 	log_pairs(level_of(err), method ? method->name : "unknown method", pairs, n);
 }
+
+void rpc_log_unread(struct rpc_call *call, const struct rpc_method *method, const struct err *err)
+{
+	if (log_verbosity() >= FIELDS_VERBOSITY)
+		rpc_log_call(call, method, err);
+}

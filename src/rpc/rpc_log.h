@@ -22,3 +22,8 @@ const char *rpc_log_volume(const struct rpc_call *call);
  * logged from verbosity 2 on (quiet methods: 5). Failures are always logged.
  */
 void rpc_log_call(struct rpc_call *call, const struct rpc_method *method, const struct err *err);
+/*
+ * The same for a call whose message never came whole. Any client can have thousands of them in a
+ * second, and none of them was a request yet: logged from verbosity 4 on.
+ */
+void rpc_log_unread(struct rpc_call *call, const struct rpc_method *method, const struct err *err);

@@ -97,6 +97,10 @@ static struct rpc_server *server_new(const struct rpc_server_options *o,
 	s->n_services = n_services;
 	s->running = o->running;
 	s->watch_at = INT64_MAX;
+	s->unread_tail = &s->unread;
+	s->max_unread = o->max_unread ? o->max_unread : LIMIT_RPC_UNREAD;
+	s->message_ns = INT64_C(1000000) *
+	                (o->message_timeout_ms ? o->message_timeout_ms : LIMIT_RPC_MESSAGE_MS);
 	s->max_calls = o->max_calls ? o->max_calls : LIMIT_RPC_CALLS;
 	s->shut = (struct tag) { SERVER_SHUT, NULL };
 	pthread_mutex_init(&s->lock, NULL);

@@ -22,6 +22,8 @@ struct rpc_server_options {
 	unsigned max_connections; /* 0: LIMIT_RPC_CONNECTIONS */
 	unsigned own_places;      /* further connections, for processes of this very program */
 	int preface_timeout_ms;   /* 0: LIMIT_RPC_PREFACE_MS */
+	unsigned max_unread;      /* 0: LIMIT_RPC_UNREAD */
+	int message_timeout_ms;   /* 0: LIMIT_RPC_MESSAGE_MS */
 	struct running *running;  /* the table of running calls; NULL: none */
 };
 

@@ -3,8 +3,9 @@
  * The life of a call on the gRPC server:
  *
  *   posted     a slot waits for the next call of any client; when one arrives, another is posted
- *   arrived    the method is looked up, the call counted, its end watched, its message asked for
- *   received   Identity is answered here, on the poller; any other call gets a thread
+ *   arrived    the method is looked up, its end watched, its message asked for
+ *   unread     its message has 10 s to come; the oldest makes room when there are too many
+ *   received   Identity is answered here, on the poller; any other call is counted, gets a thread
  *   run        rpc_dispatch(), then the log line, then the answer is given to gRPC
  *   gone       its end (closed) and its answer (sent) have both come back; the later one frees it
  *
@@ -28,6 +29,7 @@
 #include <stdlib.h>
 
 #include "common/limits.h"
+#include "common/log.h"
 #include "rpc/listener.h"
 #include "rpc/rpc_log.h"
 #include "rpc/workers.h"
@@ -61,7 +63,11 @@ struct server_call {
 	const struct rpc_service *service;
 	const struct rpc_method *method;
 	bool counted;    /* in rpc_server.counted */
-	atomic_int refs; /* closed, sent: those that have not come back */
+	bool no_message; /* none will come */
+	bool ended;      /* closed has come back, and `cancelled` is known */
+	struct server_call *next_unread;
+	enum err_code dropped; /* ERR_OK, or why its message was not waited for any longer */
+	atomic_int refs;       /* closed, sent: those that have not come back */
 	struct rpc_call rpc;
 	struct tag arrived, received, closed, sent;
 	/* What gRPC reads and writes. */
@@ -165,17 +171,16 @@ static void start(struct server_call *c, const grpc_op *ops, size_t n, struct ta
 }
 
 /*
- * Logs the call and gives the answer to gRPC, which owns `out` (may be NULL) then. The caller must
- * not touch the call afterwards.
+ * Gives the answer to gRPC, which owns `out` (may be NULL) then. The caller must not touch the call
+ * afterwards.
  */
-static void answer(struct server_call *c, uint8_t *out, size_t n_out, const struct err *err)
+static void send_answer(struct server_call *c, uint8_t *out, size_t n_out, const struct err *err)
 {
 	grpc_op ops[3] = { { .op = GRPC_OP_SEND_INITIAL_METADATA } };
 	struct str text AUTO(str_clear) = STR_INIT(SHOWN_BYTES_MAX * ERR_MSG_MAX);
 	grpc_byte_buffer *message = NULL;
 	size_t n = 1;
 
-	rpc_log_call(&c->rpc, c->method, err);
 	if (err) {
 		str_add_shown(&text, err->msg);
 		c->text = grpc_slice_from_copied_string(text.ptr);
@@ -194,6 +199,13 @@ static void answer(struct server_call *c, uint8_t *out, size_t n_out, const stru
 	start(c, ops, n, &c->sent);
 	if (message)
 		grpc_byte_buffer_destroy(message);
+}
+
+/* The same, and logs the call before. */
+static void answer(struct server_call *c, uint8_t *out, size_t n_out, const struct err *err)
+{
+	rpc_log_call(&c->rpc, c->method, err);
+	send_answer(c, out, n_out, err);
 }
 
 /* ---- running it ---- */
@@ -240,27 +252,124 @@ static void run_task(struct task *task)
 	run((struct server_call *)task);
 }
 
+/* ---- its message ---- */
+
+static void add_unread(struct server_call *c)
+{
+	struct rpc_server *s = c->server;
+
+	*s->unread_tail = c;
+	s->unread_tail = &c->next_unread;
+	s->n_unread++;
+}
+
+static void remove_unread(struct server_call *c)
+{
+	struct rpc_server *s = c->server;
+	struct server_call **at = &s->unread;
+
+	while (*at && *at != c)
+		at = &(*at)->next_unread;
+	if (!*at)
+		return;
+	*at = c->next_unread;
+	if (!c->next_unread)
+		s->unread_tail = at;
+	c->next_unread = NULL;
+	s->n_unread--;
+}
+
+/* gRPC answers the caller; what comes back is CALL_RECEIVED without a message. */
+static void drop_unread(struct server_call *c, enum err_code code, const char *text)
+{
+	grpc_call_error e;
+
+	remove_unread(c);
+	c->dropped = code;
+	log_limited(LOG_WARNING, 10, "%s is not waited for: %s (pid %d)", c->rpc.method, text,
+	            c->rpc.peer_pid);
+	e = grpc_call_cancel_with_status(c->grpc, (grpc_status_code)code, text, NULL);
+	assert(e == GRPC_CALL_OK);
+}
+
+/* Drops the calls that have had their time. Returns when the next one has. */
+static int64_t drop_late(struct rpc_server *s)
+{
+	int64_t now = monotonic_ns();
+
+	while (s->unread && now - s->unread->rpc.started >= s->message_ns)
+		drop_unread(s->unread, ERR_DEADLINE, "the call's message was not complete in time");
+	return s->unread ? s->unread->rpc.started + s->message_ns : INT64_MAX;
+}
+
+/* False: one call more than may run. */
+static bool count_call(struct server_call *c)
+{
+	struct rpc_server *s = c->server;
+
+	WITH_LOCK(&s->lock);
+	if (s->counted == s->max_calls)
+		return false;
+	s->counted++;
+	c->counted = true;
+	return true;
+}
+
+/* Counts it and gives it a thread. -1: it is to be answered with *err. */
+static int submit(struct server_call *c, struct err *err)
+{
+	if (!count_call(c))
+		return err_set(err, ERR_UNAVAILABLE,
+		               "busy: %u calls are running, more are not taken; try again",
+		               c->server->max_calls);
+	c->task.run = run_task;
+	running_begin(c->server->running, &c->rpc.running, c->method->name);
+	if (workers_submit(c->server->workers, &c->task))
+		return 0;
+	running_end(&c->rpc.running);
+	return err_set(err, ERR_UNAVAILABLE, "no thread can be started to run %s: try again",
+	               c->method->name);
+}
+
+/* Once both its message's end and its own have come back: only then is it known which it is. */
+static void log_unread(struct server_call *c)
+{
+	struct err err = ERR_INIT;
+
+	if (c->dropped)
+		err_set(&err, c->dropped, "its message did not come");
+	else if (c->cancelled)
+		err_set(&err, ERR_CANCELLED,
+		        "the caller has gone before its message was complete, or the message has more than %d bytes",
+		        LIMIT_RPC_MESSAGE);
+	else
+		err_set(&err, ERR_INTERNAL, "the call has ended without a message");
+	rpc_log_unread(&c->rpc, c->method, &err);
+}
+
+/* Who has gone, or was told by gRPC that it is too large, gets nothing of this. */
+static void answer_unread(struct server_call *c)
+{
+	struct err err = ERR_INIT;
+
+	err_set(&err, ERR_INTERNAL, "the call has ended without a message");
+	c->no_message = true;
+	if (c->ended)
+		log_unread(c);
+	send_answer(c, NULL, 0, &err);
+}
+
 static void on_received(struct server_call *c)
 {
 	struct err err = ERR_INIT;
 
-	if (!c->request) {
-		/* When it was too large, gRPC has answered the caller itself. */
-		err_set(&err, ERR_INTERNAL, "no request came, or one of more than %d bytes",
-		        LIMIT_RPC_MESSAGE);
-	} else if (c->method->on_poller) {
+	remove_unread(c);
+	if (!c->request)
+		answer_unread(c);
+	else if (c->method->on_poller)
 		run(c);
-		return;
-	} else {
-		c->task.run = run_task;
-		running_begin(c->server->running, &c->rpc.running, c->method->name);
-		if (workers_submit(c->server->workers, &c->task))
-			return;
-		running_end(&c->rpc.running);
-		err_set(&err, ERR_UNAVAILABLE, "no thread can be started to run %s: try again",
-		        c->method->name);
-	}
-	answer(c, NULL, 0, &err);
+	else if (submit(c, &err))
+		answer(c, NULL, 0, &err);
 }
 
 /* ---- arrival ---- */
@@ -289,18 +398,10 @@ static int peer_pid(struct server_call *c)
 	return pid;
 }
 
-/* Counts a call that has arrived. False: it would exceed max_calls. */
-static bool count_arrival(struct rpc_server *s, struct server_call *c)
+static void count_arrival(struct rpc_server *s)
 {
 	WITH_LOCK(&s->lock);
 	s->live++;
-	if (!c->method || c->method->on_poller)
-		return true;
-	if (s->counted == s->max_calls)
-		return false;
-	s->counted++;
-	c->counted = true;
-	return true;
 }
 
 /* Its own batch, started before any other: its end says that the caller has gone, or is served. */
@@ -316,6 +417,10 @@ static void ask_for_message(struct server_call *c)
 {
 	grpc_op op = { .op = GRPC_OP_RECV_MESSAGE };
 
+	if (c->server->n_unread >= c->server->max_unread)
+		drop_unread(c->server->unread, ERR_EXHAUSTED,
+		            "too many calls are without a message, and this one is the oldest");
+	add_unread(c);
 	op.data.recv_message.recv_message = &c->request;
 	start(c, &op, 1, &c->received);
 }
@@ -334,11 +439,9 @@ static void on_arrived(struct server_call *c)
 	c->rpc.deadline = to_deadline(c->details.deadline, &c->rpc.cancel);
 	c->rpc.peer_pid = peer_pid(c);
 	c->method = rpc_find(s->services, s->n_services, path, n, &c->service);
-	if (!count_arrival(s, c))
-		err_set(&err, ERR_UNAVAILABLE,
-		        "busy: %u calls are running, more are not taken; try again", s->max_calls);
-	else if (!c->method)
+	if (!c->method)
 		err_set(&err, ERR_UNIMPLEMENTED, "this driver has no method %s", c->rpc.method);
+	count_arrival(s);
 	watch_end(c);
 	if (err.code)
 		answer(c, NULL, 0, &err);
@@ -387,6 +490,9 @@ static void on_event(struct rpc_server *s, struct tag *tag, bool success)
 		on_received(c);
 		return;
 	case CALL_CLOSED:
+		c->ended = true;
+		if (c->no_message)
+			log_unread(c);
 		if (c->cancelled)
 			on_left(c);
 		call_unref(c);
@@ -409,11 +515,19 @@ static gpr_timespec to_gpr(int64_t at)
 		                .clock_type = GPR_CLOCK_MONOTONIC };
 }
 
+/* Does what is due by now; returns when there is something to do without an event. */
+static int64_t next_look(struct rpc_server *s)
+{
+	int64_t late = drop_late(s);
+
+	return late < s->watch_at ? late : s->watch_at;
+}
+
 /* Until the queue is shut down and empty. */
 void rpc_poll(struct rpc_server *s)
 {
 	for (;;) {
-		grpc_event event = grpc_completion_queue_next(s->queue, to_gpr(s->watch_at), NULL);
+		grpc_event event = grpc_completion_queue_next(s->queue, to_gpr(next_look(s)), NULL);
 		struct tag *tag = event.tag;
 
 		if (event.type == GRPC_QUEUE_SHUTDOWN)

@@ -27,7 +27,11 @@ struct rpc_server {
 	grpc_server_credentials *credentials;
 	grpc_completion_queue *queue;
 	struct tag shut;
-	int64_t watch_at;     /* the poller's: when to look for calls that hang */
+	/* The poller's own: */
+	int64_t watch_at;                          /* when to look for calls that hang */
+	struct server_call *unread, **unread_tail; /* whose message is not complete; oldest first */
+	unsigned n_unread, max_unread;
+	int64_t message_ns;
 	pthread_mutex_t lock; /* guards all below */
 	pthread_cond_t changed;
 	unsigned live;    /* calls that have arrived and are not gone */

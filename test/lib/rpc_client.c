@@ -179,6 +179,18 @@ struct rpc_pending *rpc_client_start_stream(struct rpc_client *c, const char *me
 	return p;
 }
 
+struct rpc_pending *rpc_client_start_headers(struct rpc_client *c, const char *method,
+                                             int timeout_ms)
+{
+	struct rpc_pending *p = pending_new(c, method, NULL, 0, timeout_ms);
+	grpc_op first = { .op = GRPC_OP_SEND_INITIAL_METADATA };
+
+	start(p, &first, 1);
+	wait_one(p);
+	start_receiving(p);
+	return p;
+}
+
 void rpc_pending_cancel(struct rpc_pending *p)
 {
 	grpc_call_cancel(p->call, NULL);

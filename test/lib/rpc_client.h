@@ -54,6 +54,9 @@ struct rpc_pending *rpc_client_start_with(struct rpc_client *c, const char *meth
 /* Sends the same message `count` times (0: none), as no correct client of a unary call does. */
 struct rpc_pending *rpc_client_start_stream(struct rpc_client *c, const char *method,
                                             const void *in, size_t n, int count, int timeout_ms);
+/* Sends headers and nothing behind them: the server waits for the message. */
+struct rpc_pending *rpc_client_start_headers(struct rpc_client *c, const char *method,
+                                             int timeout_ms);
 void rpc_pending_cancel(struct rpc_pending *p);
 /* Blocks until the call has ended, and frees it. Returns answer->code. */
 int rpc_pending_wait(struct rpc_pending *p, struct rpc_answer *answer);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/limits.h"
+#include "common/log.h"
 #include "test/lib/rpc_fixture.h"
 
 #define MIB (1024 * 1024)
@@ -219,6 +220,135 @@ START_TEST(one_call_too_many_is_told_so_at_once)
 }
 END_TEST
 
+/* ---- calls without their message ---- */
+
+static int end_of(struct rpc_pending *p, char text[static 1100])
+{
+	struct rpc_answer answer;
+	int code = rpc_pending_wait(p, &answer);
+
+	memcpy(text, answer.text, sizeof(answer.text));
+	rpc_answer_clear(&answer);
+	return code;
+}
+
+static void cancel_all(struct rpc_pending **calls, size_t n)
+{
+	char text[1100];
+
+	for (size_t i = 0; i < n; i++) {
+		rpc_pending_cancel(calls[i]);
+		end_of(calls[i], text);
+	}
+}
+
+START_TEST(calls_without_a_message_keep_nobody_out)
+{
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
+	struct rpc_pending *calls[50];
+
+	rpc_fixture_init(&f);
+	f.options.max_calls = 2;
+	rpc_fixture_start(&f);
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++)
+		calls[i] = rpc_client_start_headers(f.client, STAGE, -1);
+	ck_assert_int_eq(stage(f.client, "v", "", 30000, NULL), ERR_OK);
+	ck_assert_int_eq(probe(f.client, 30000), ERR_OK);
+	cancel_all(calls, ARRAY_LEN(calls));
+	ck_assert_int_eq(f.stub.entered, 1);
+}
+END_TEST
+
+START_TEST(a_message_that_does_not_come_in_time_ends_its_call)
+{
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
+	struct rpc_pending *calls[3];
+	char text[1100];
+
+	rpc_fixture_init(&f);
+	f.options.message_timeout_ms = 300;
+	rpc_fixture_start(&f);
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++)
+		calls[i] = rpc_client_start_headers(f.client, i ? STAGE : PROBE, 60000);
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
+		ck_assert_int_eq(end_of(calls[i], text), ERR_DEADLINE);
+		ck_assert_msg(strstr(text, "not complete in time") != NULL, "%s", text);
+	}
+	ck_assert_int_eq(f.stub.entered, 0);
+	ck_assert_int_eq(stage(f.client, "v", "sleep:1000", 30000, NULL), ERR_OK);
+}
+END_TEST
+
+START_TEST(of_too_many_calls_without_a_message_the_oldest_ends)
+{
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
+	struct rpc_pending *calls[15];
+	char text[1100];
+
+	rpc_fixture_init(&f);
+	f.options.max_unread = 10;
+	rpc_fixture_start(&f);
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++)
+		calls[i] = rpc_client_start_headers(f.client, STAGE, -1);
+	for (size_t i = 0; i < 5; i++) {
+		ck_assert_int_eq(end_of(calls[i], text), ERR_EXHAUSTED);
+		ck_assert_msg(strstr(text, "without a message") != NULL, "%s", text);
+	}
+	ck_assert_int_eq(stage(f.client, "v", "", 30000, NULL), ERR_OK);
+	cancel_all(calls + 5, 10);
+}
+END_TEST
+
+static char logged[20000];
+
+static void keep_log(void *arg, const char *line)
+{
+	size_t n = strlen(logged);
+
+	(void)arg;
+	snprintf(logged + n, sizeof(logged) - n, "%s\n", line);
+}
+
+/* How many lines of the log have the text. */
+static int logged_lines(const char *text)
+{
+	int n = 0;
+
+	for (const char *at = strstr(logged, text); at; at = strstr(at + 1, text))
+		n++;
+	return n;
+}
+
+static void cancel_before_the_message(int verbosity)
+{
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
+	struct rpc_pending *calls[20];
+
+	rpc_fixture_init(&f);
+	*logged = '\0';
+	log_setup(verbosity, false);
+	log_redirect(keep_log, NULL);
+	rpc_fixture_start(&f);
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++)
+		calls[i] = rpc_client_start_headers(f.client, STAGE, -1);
+	ck_assert_int_eq(probe(f.client, 30000), ERR_OK); /* they have all arrived */
+	cancel_all(calls, ARRAY_LEN(calls));
+	ck_assert_int_eq(probe(f.client, 30000), ERR_OK);
+	rpc_server_stop(f.server, 1000); /* they are all gone, and logged if ever */
+	f.server = NULL;
+	log_redirect(NULL, NULL);
+}
+
+START_TEST(a_cancel_before_the_message_is_no_error)
+{
+	cancel_before_the_message(3);
+	ck_assert_str_eq(logged, "");
+	cancel_before_the_message(4);
+	ck_assert_int_eq(logged_lines("code=CANCELLED"), 20);
+	ck_assert_int_eq(logged_lines("INTERNAL"), 0);
+}
+END_TEST
+
 START_TEST(short_calls_do_not_wait_for_those_that_wait)
 {
 	SETUP(f);
@@ -332,6 +462,9 @@ SUITE_TIMEOUT("rpc limits", 120, a_message_just_below_the_limit_is_taken,
               a_message_that_unpacks_to_much_memory_is_refused, empty_map_entries_have_an_end,
               a_gzip_bomb_costs_nothing, a_small_compressed_message_is_refused_too,
               headers_have_a_limit, one_call_too_many_is_told_so_at_once,
-              short_calls_do_not_wait_for_those_that_wait,
+              calls_without_a_message_keep_nobody_out,
+              a_message_that_does_not_come_in_time_ends_its_call,
+              of_too_many_calls_without_a_message_the_oldest_ends,
+              a_cancel_before_the_message_is_no_error, short_calls_do_not_wait_for_those_that_wait,
               more_calls_than_streams_all_get_their_turn, sixteen_threads_probe_fifty_times,
               many_clients_stage_at_once);
