@@ -19,6 +19,7 @@
 
 #include "common/cleanup.h"
 #include "common/mem.h"
+#include "node/mount/mount_option.h"
 
 DEFINE_AUTO(struct libmnt_context *, mnt_free_context);
 
@@ -36,6 +37,53 @@ static const char *repair_command(const char *fs_type)
 	return str_eq(fs_type, "xfs")     ? "xfs_repair"
 	       : str_eq(fs_type, "btrfs") ? "btrfs check"
 	                                  : "e2fsck -f";
+}
+
+/*
+ * The first option that the filesystem refuses, with the kernel's words, or "". Only the part of an
+ * option that mount(2) has no flag for reaches the filesystem; context= is SELinux's.
+ */
+static void find_refused(const char *fs_type, const struct strs *options, struct str *ret)
+{
+	struct str why AUTO(str_clear) = STR_INIT(300);
+
+	for (size_t i = 0; i < options->n; i++) {
+		char *of_fs AUTO(free) = NULL;
+
+		if (mnt_split_optstr(options->v[i], NULL, NULL, &of_fs, 0, 0) || str_empty(of_fs) ||
+		    strstr(of_fs, "context=") || !mount_option_is_refused(fs_type, of_fs, &why))
+			continue;
+		str_addf(ret, "%s does not take the mount option \"%s\"", fs_type, of_fs);
+		if (why.len)
+			str_addf(ret, " (%s)", why.ptr);
+		return;
+	}
+}
+
+/*
+ * EINVAL means a wrong option as well as a superblock that the kernel cannot use, and mount(8)'s
+ * text for it begins with a bad superblock. The caller has read the superblock, so the options come
+ * first here.
+ */
+static int explain_options(const char *device, const char *fs_type, const struct strs *options,
+                           struct err *err)
+{
+	struct str refused AUTO(str_clear) = STR_INIT(500);
+	char *list AUTO(free) = strs_join(options, ",");
+
+	find_refused(fs_type, options, &refused);
+	if (!refused.len)
+		str_addf(
+			&refused,
+			"the kernel does not take this %s with the mount options \"%s\"; dmesg says "
+			"whether an option or a feature of the filesystem is the reason",
+			fs_type, list);
+	err_set(err, ERR_INVALID,
+	        "mount %s: %s. Options are corrected in mountOptions of the StorageClass for new "
+	        "volumes, and of the PersistentVolume for this one",
+	        device, refused.ptr);
+	err->sys = EINVAL;
+	return -1;
 }
 
 /* libmount knows what the errno means for this filesystem: its text is used, with our code. */
@@ -79,6 +127,9 @@ int mount_filesystem(const char *device, const char *target, const char *fs_type
 		return err_set(err, ERR_INVALID, "mount %s on %s: options %s cannot be read",
 		               device, target, list);
 	rc = mnt_context_mount(cxt);
+	if (options->n && rc && mnt_context_syscall_called(cxt) &&
+	    mnt_context_get_syscall_errno(cxt) == EINVAL)
+		return explain_options(device, fs_type, options, err);
 	if (rc || !mnt_context_get_status(cxt))
 		return explain(cxt, rc, device, target, fs_type, err);
 	return 0;
