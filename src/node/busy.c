@@ -55,7 +55,7 @@ static int explain(const struct node *n, const struct place *p, struct deadline 
 	if (p->kind == PLACE_BLOCK)
 		loops_over(&n->o.world, &t, p->disk, &used, &idle);
 	if (used.n + idle.n)
-		return err_wrap(err, "held by the loop device %s (losetup -d frees it)",
+		return err_wrap(err, "the loop device %s uses it (losetup -d frees it)",
 		                used.n ? used.v[0] : idle.v[0]);
 	say_processes(n, p, m, d, &text);
 	return err_wrap(err, "%s", text.ptr);

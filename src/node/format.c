@@ -35,6 +35,7 @@
 #include "node/job.h"
 #include "node/mount/blank.h"
 #include "node/mount/mkfs.h"
+#include "volume/context_keys.h"
 
 #define RECORD_MAX 4096
 
@@ -140,9 +141,9 @@ static int check_blank(const struct device *dev, struct err *err)
 		"%s has no known signature but is not blank (byte %llu is 0x%02x): it is not "
 		"formatted. If this volume has never held data (an interrupted mkfs on another "
 		"node, or a backend that does not zero what it frees), clear it with "
-		"\"blkdiscard -z\"; for volumes yet to be made there is formatPolicy: "
+		"\"blkdiscard -z\"; for volumes yet to be made a StorageClass can have %s: "
 		"unformatted (README.md, \"What is formatted\")",
-		dev->path, (unsigned long long)blank.offset, blank.byte);
+		dev->path, (unsigned long long)blank.offset, blank.byte, PARAM_FORMAT_POLICY);
 }
 
 /*
@@ -161,8 +162,9 @@ static int check_may_format(const struct format_request *r, bool again, struct e
 	if (r->params->format_policy == FORMAT_NEVER)
 		return err_set(
 			err, ERR_PRECONDITION,
-			"%s has no filesystem, and its formatPolicy is never: make one by hand",
-			dev->path);
+			"%s has no filesystem, and its StorageClass has %s: never; make one by "
+			"hand, or take a claim of another class",
+			dev->path, PARAM_FORMAT_POLICY);
 	if (check_unused(dev, err))
 		return -1;
 	if (again || r->params->format_policy == FORMAT_UNFORMATTED)

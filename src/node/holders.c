@@ -179,7 +179,7 @@ static bool holds_place(const struct suspect *s)
 	static const struct {
 		const char *link, *has, *end;
 	} places[] = {
-		{ "cwd", "works in", "" },
+		{ "cwd", "has its working directory in", "" },
 		{ "root", "has", " as its root" },
 		{ "exe", "runs", "" },
 	};
@@ -322,7 +322,9 @@ void holders_say(const struct holders *h, const struct holders_query *q, const c
 		return;
 	}
 	names = strs_join(&h->first, ", ");
-	str_addf(text, "held by %s", names);
+	str_add(text, names);
 	if (h->n > h->first.n)
 		str_addf(text, " and %u more", h->n - (unsigned)h->first.n);
+	str_add(text, h->n == 1 ? "; end it, or wait until it has ended"
+	                        : "; end them, or wait until they have ended");
 }

@@ -36,8 +36,8 @@ struct holders {
 
 void holders_find(const struct holders_query *q, struct deadline d, struct holders *ret);
 /*
- * Adds to `text` "held by ... and 2 more", or why nobody is named and where to look; `device` is
- * "/dev/nvme0n1".
+ * Adds to `text` "pid 12 (dd) has /data/f open and 2 more; end them ...", or why nobody is named
+ * and where to look; `device` is "/dev/nvme0n1".
  */
 void holders_say(const struct holders *h, const struct holders_query *q, const char *device,
                  struct str *text);

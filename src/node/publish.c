@@ -104,8 +104,11 @@ static int check_single_pod(const struct publishing *p, struct err *err)
 	other = place_elsewhere(p->table, &p->staged, &p->target, true, NULL);
 	if (!other)
 		return 0;
-	return err_set(err, ERR_PRECONDITION, "it is %s and already published at %s",
-	               access_mode_name(p->r->cap.mode), other->target);
+	return err_set(
+		err, ERR_PRECONDITION,
+		"its claim is ReadWriteOncePod (%s) and another pod has it, at %s: it can be "
+		"mounted here once that pod has ended",
+		access_mode_name(p->r->cap.mode), other->target);
 }
 
 /* ---- what is at the target ---- */

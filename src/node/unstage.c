@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -43,15 +44,19 @@ struct unstaging {
 static int refuse_while_published(const struct unstaging *u, struct err *err)
 {
 	const struct mount *m = place_elsewhere(u->table, &u->place, NULL, false, NULL);
+	char others[40] = "";
 	unsigned more = 0;
 
 	if (!m)
 		return 0;
 	for (const struct mount *o = m; (o = place_elsewhere(u->table, &u->place, NULL, false, o));)
 		more++;
+	if (more)
+		snprintf(others, sizeof(others), " and %u more place%s", more,
+		         more == 1 ? "" : "s");
 	return err_set(err, ERR_PRECONDITION,
-	               "it is still published or used at %s (and %u more mounts): unpublish first",
-	               m->target, more);
+	               "its disk is still mounted at %s%s: end the pod%s, or unmount it there",
+	               m->target, others, more ? "s that use it" : " that uses it");
 }
 
 /* ---- who holds it ---- */

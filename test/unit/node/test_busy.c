@@ -92,7 +92,9 @@ START_TEST(only_who_holds_this_mount_is_named)
 	begin(types[_i]);
 	other = open_elsewhere(w.other_target);
 	pid = open_elsewhere(w.target);
-	held = xasprintf("held by pid %d (test_busy) has %s open: unmount ", (int)pid, w.target);
+	held = xasprintf(
+		"pid %d (test_busy) has %s open; end it, or wait until it has ended: unmount ",
+		(int)pid, w.target);
 	ck_assert_int_eq(unmount(w.target, &err), -1);
 	ck_assert_msg(err.code == ERR_UNAVAILABLE && str_has_prefix(err.msg, held), "%s", err.msg);
 	err_clear(&err);

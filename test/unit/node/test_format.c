@@ -248,7 +248,8 @@ START_TEST(a_record_does_not_lift_the_volumes_own_rules)
 	r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
 	r.params.format_policy = FORMAT_NEVER;
 	ck_assert_int_eq(node_stage(&w.node, &r, soon(), &err), -1);
-	ck_assert_msg(strstr(err.msg, "formatPolicy is never") != NULL, "%s", err.msg);
+	ck_assert_msg(strstr(err.msg, "csi.snap.nvidia.com/formatPolicy: never") != NULL, "%s",
+	              err.msg);
 	ck_assert(path_exists(record));
 	end();
 }

@@ -169,7 +169,7 @@ static const struct {
 	{ "an open file", a_file, "has %s/file", " open", false },
 	{ "a deleted file", a_deleted_file, "has %s/deleted (deleted)", " open", false },
 	{ "a directory", a_directory, "has %s/dir", " open", false },
-	{ "a working directory", to_work_there, "works in %s/dir", "", false },
+	{ "a working directory", to_work_there, "has its working directory in %s/dir", "", false },
 	{ "a root", as_root, "has %s", " as its root", false },
 	{ "the device", the_device, "has the device open as ", "", false },
 	{ "the device, to write", the_device_to_write, "has the device open as ", "", true },
@@ -244,8 +244,9 @@ START_TEST(three_are_named_and_the_others_counted)
 	ck_assert(h.ourselves); /* this test keeps the loop device */
 	ck_assert_uint_eq(h.first.n, 3);
 	holders_say(&h, &q, "/dev/x", &text);
-	ck_assert_msg(str_has_prefix(text.ptr, "held by pid ") &&
-	                      str_has_suffix(text.ptr, " and 2 more"),
+	ck_assert_msg(str_has_prefix(text.ptr, "pid ") &&
+	                      str_has_suffix(text.ptr, " and 2 more; end them, or wait until they "
+	                                               "have ended"),
 	              "%s", text.ptr);
 	for (size_t i = 0; i < ARRAY_LEN(pids); i++)
 		let_go(pids[i]);

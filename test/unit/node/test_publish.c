@@ -158,7 +158,9 @@ START_TEST(a_volume_for_one_pod_has_one_target)
 	         w.nvme.root, w.target, w.nvme.root);
 	publish_ok(&first);
 	run_tool("umount %s/kubelet/own", w.nvme.root);
-	publish_refused(&second, ERR_PRECONDITION, "already published at");
+	publish_refused(&second, ERR_PRECONDITION,
+	                "its claim is ReadWriteOncePod (SINGLE_NODE_SINGLE_WRITER) and another pod "
+	                "has it, at ");
 	/* Shared by the pods of a node: as many as there are. */
 	second.cap.mode = MODE_SINGLE_NODE_MULTI_WRITER;
 	publish_ok(&second);

@@ -116,9 +116,11 @@ START_TEST(a_published_volume_stays_staged)
 	stage(type);
 	publish(w.target, type);
 	publish(w.other_target, type);
-	unstage_refused(ERR_PRECONDITION, "still published or used at");
+	unstage_refused_with(ERR_PRECONDITION, "its disk is still mounted at ",
+	                     " and 1 more place: end the pods that use it, or unmount it there");
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 3);
 	ck_assert_int_eq(node_unpublish(&w.node, VOLUME_ID, w.target, &err), 0);
+	unstage_refused_with(ERR_PRECONDITION, w.other_target, ": end the pod that uses it, or");
 	ck_assert_int_eq(node_unpublish(&w.node, VOLUME_ID, w.other_target, &err), 0);
 	unstage_ok();
 	node_world_clear(&w);
@@ -230,7 +232,7 @@ START_TEST(raw_block_that_somebody_writes_stays)
 	stage(NULL);
 	/* The child has the test's own descriptor of the disk, too: to write. */
 	writer = open_elsewhere(disk->node, O_WRONLY);
-	name = xasprintf("still open for writing: held by pid %d (test_unstage)", (int)writer);
+	name = xasprintf("still open for writing: pid %d (test_unstage)", (int)writer);
 	unstage_refused(ERR_PRECONDITION, name);
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
 	let_go(writer);
@@ -277,7 +279,7 @@ START_TEST(a_loop_device_over_the_staged_file_itself_is_named)
 	begin();
 	stage(NULL);
 	loop_over_attach(&loop, &w.nvme, w.block_file);
-	name = xasprintf("held by the loop device %s (over ", loop.name);
+	name = xasprintf("the loop device %s (over ", loop.name);
 	unstage_refused(ERR_UNAVAILABLE, name);
 	loop_over_detach(&loop);
 	unstage_ok();
