@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/file.h"
 #include "common/mem.h"
@@ -128,6 +129,79 @@ START_TEST(a_filesystem_that_answers_eio_is_told)
 }
 END_TEST
 
+START_TEST(a_filesystem_that_has_shut_down_is_told)
+{
+	struct health h;
+	char *proc AUTO(free) = NULL;
+
+	SKIP_UNLESS_LOOP();
+	set_up("ext4");
+	/* As ext4 and others show it in mountinfo; which kernels do differs. */
+	proc = xasprintf("%s/proc", w.nvme.root);
+	run_tool("mkdir -p %s/self && sed 's|\\( %s .*\\)|\\1,shutdown|' /proc/self/mountinfo "
+	         "> %s/self/mountinfo",
+	         proc, w.staging, proc);
+	w.node.o.proc_root = proc;
+	h = ask(VOLUME_ID, NULL, w.staging);
+	expect(&h, "FilesystemShutDown", HEALTH_INACCESSIBLE);
+	w.node.o.proc_root = "/proc";
+	node_world_clear(&w);
+}
+END_TEST
+
+static _Atomic bool hangs;
+static int hung(const char *path, struct statvfs *ret)
+{
+	(void)path;
+	(void)ret;
+	while (hangs)
+		usleep(1000);
+	return 0;
+}
+
+START_TEST(a_filesystem_that_does_not_answer_is_told)
+{
+	struct health h;
+
+	SKIP_UNLESS_LOOP();
+	set_up("ext4");
+	hangs = true;
+	guard_set_statvfs(w.node.guard, hung);
+	h = ask(VOLUME_ID, NULL, w.staging);
+	expect(&h, "FilesystemNotResponding", HEALTH_INACCESSIBLE);
+	hangs = false;
+	usleep(200000); /* the helper cleans up: the leak checker agrees */
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(a_controller_that_does_not_work_is_told)
+{
+	struct health h;
+
+	SKIP_UNLESS_LOOP();
+	set_up("ext4");
+	run_tool("echo dead > %s/../state", disk->dir);
+	h = ask(VOLUME_ID, NULL, w.staging);
+	expect(&h, "ControllerNotLive", HEALTH_INACCESSIBLE);
+	ck_assert_ptr_nonnull(strstr(h.v[0].message, "dead"));
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(another_disk_with_the_number_of_a_raw_block_volume_is_told)
+{
+	struct health h;
+
+	SKIP_UNLESS_LOOP();
+	set_up(NULL);
+	nvme_world_attr(disk, "diskseq", "999999999");
+	h = ask(VOLUME_ID, NULL, w.staging);
+	expect(&h, "DeviceReplaced", HEALTH_INACCESSIBLE);
+	node_world_clear(&w);
+}
+END_TEST
+
 START_TEST(a_filesystem_turned_read_only_is_degraded)
 {
 	struct health h;
@@ -213,6 +287,8 @@ END_TEST
 SUITE("health", a_sound_volume_has_no_faults_by_path_and_by_id,
       a_volume_that_was_never_here_is_unknown_not_ill, a_mount_that_is_missing_is_told,
       a_mount_that_is_not_ours_is_told, a_device_that_has_gone_is_told,
-      a_filesystem_that_answers_eio_is_told, a_filesystem_turned_read_only_is_degraded,
-      errors_that_ext4_has_counted_are_told, the_storage_is_well_while_there_are_functions,
-      calls_that_the_kernel_holds_are_told);
+      a_filesystem_that_answers_eio_is_told, a_filesystem_that_has_shut_down_is_told,
+      a_filesystem_that_does_not_answer_is_told, a_controller_that_does_not_work_is_told,
+      another_disk_with_the_number_of_a_raw_block_volume_is_told,
+      a_filesystem_turned_read_only_is_degraded, errors_that_ext4_has_counted_are_told,
+      the_storage_is_well_while_there_are_functions, calls_that_the_kernel_holds_are_told);

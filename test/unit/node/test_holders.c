@@ -207,6 +207,38 @@ START_TEST(each_way_to_hold_it_is_named)
 }
 END_TEST
 
+START_TEST(a_program_of_it_that_runs_is_named)
+{
+	char *program AUTO(free) = NULL, *text AUTO(free) = NULL;
+	struct holders h AUTO(holders_clear) = { 0 };
+	struct holders_query q;
+	int started[2];
+	char byte;
+	pid_t pid;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	q = query();
+	program = xasprintf("%s/program", w.staging);
+	ck_assert_int_eq(pipe2(started, O_CLOEXEC), 0);
+	pid = fork();
+	if (pid == 0) {
+		close(disk->fd);
+		execl(program, "program", "1000", (char *)NULL);
+		_exit(1);
+	}
+	close(started[1]);
+	/* The end of the pipe: exec has closed the child's. */
+	ck_assert_int_eq(read(started[0], &byte, 1), 0);
+	close(started[0]);
+	text = xasprintf("pid %d (program) runs %s", (int)pid, program);
+	holders_find(&q, soon(), &h);
+	ck_assert_msg(strs_has(&h.first, text), "%s", h.first.n ? h.first.v[h.first.n - 1] : "-");
+	let_go(pid);
+	end();
+}
+END_TEST
+
 START_TEST(mounts_elsewhere_are_only_looked_for_when_asked)
 {
 	struct holders h AUTO(holders_clear) = { 0 };
@@ -389,7 +421,7 @@ START_TEST(a_mount_namespace_is_looked_at_once)
 }
 END_TEST
 
-SUITE_TIMEOUT("holders", 60, each_way_to_hold_it_is_named,
+SUITE_TIMEOUT("holders", 60, each_way_to_hold_it_is_named, a_program_of_it_that_runs_is_named,
               mounts_elsewhere_are_only_looked_for_when_asked,
               three_are_named_and_the_others_counted, this_process_is_never_named_as_a_holder,
               nobody_found_says_where_to_look, a_process_that_ends_meanwhile_is_no_error,

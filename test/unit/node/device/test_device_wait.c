@@ -215,6 +215,29 @@ START_TEST(a_bind_that_always_fails_is_told_with_its_reason)
 }
 END_TEST
 
+static void let_go_again(struct kernel *k, const char *pci)
+{
+	(void)pci;
+	tree_remove(k->tree, VF_DIR "/driver");
+}
+
+START_TEST(a_driver_that_takes_it_and_lets_it_go_is_told)
+{
+	struct wait_world f AUTO(wait_world_clear);
+
+	wait_world_init(&f, "s2-vfs-unbound");
+	f.kernel.on_bind = let_go_again;
+	ck_assert_int_eq(wait_ms(&f, 600), -1);
+	ck_assert_int_eq(f.err.code, ERR_DEADLINE);
+	ck_assert_msg(strstr(f.err.msg, "PCI function " VF " has no driver; nvme is expected") &&
+	                      strstr(f.err.msg,
+	                             "driver nvme took it and let it go again (its probe "
+	                             "failed: see dmesg)"),
+	              "%s", f.err.msg);
+	assert_override(&f, "(null)");
+}
+END_TEST
+
 START_TEST(a_sysfs_that_cannot_be_written_ends_the_wait_at_once)
 {
 	struct wait_world f AUTO(wait_world_clear);
@@ -469,6 +492,7 @@ SUITE_TIMEOUT("device_wait", 120, what_is_there_is_found_without_a_write,
               a_bind_that_fails_is_tried_again, somebody_elses_bind_is_as_good,
               time_that_runs_out_says_what_is_missing_and_puts_everything_back,
               a_bind_that_always_fails_is_told_with_its_reason,
+              a_driver_that_takes_it_and_lets_it_go_is_told,
               a_sysfs_that_cannot_be_written_ends_the_wait_at_once,
               functions_that_are_not_ours_are_refused_without_a_write,
               a_cancelled_call_stops_and_puts_everything_back,
