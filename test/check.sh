@@ -29,6 +29,7 @@ sanity|csi-sanity, mount and block|$make $jobs sanity
 e2e|kills, retries, many volumes|$make $jobs e2e
 errors|every error path of create, attach, stage|$make $jobs errors
 demo|the story of make demo|$make demo-built
+troubleshooting|each row of docs/troubleshooting.md|$make $jobs troubleshooting
 lint|what can be said without running|$make lint
 END
 )
