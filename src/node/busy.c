@@ -53,7 +53,7 @@ static int explain(const struct node *n, const struct place *p, struct deadline 
 	if (below)
 		return err_wrap(err, "%s is mounted below it", below->target);
 	if (p->kind == PLACE_BLOCK)
-		loops_over(&n->o.world, &t, p->disk, &used, &idle);
+		IGNORE_RESULT(loops_over(&n->o.world, &t, p->disk, &used, &idle, &ignored));
 	if (used.n + idle.n)
 		return err_wrap(err, "the loop device %s uses it (losetup -d frees it)",
 		                used.n ? used.v[0] : idle.v[0]);

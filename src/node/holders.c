@@ -9,6 +9,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -44,6 +45,7 @@ struct walk {
 struct suspect {
 	struct walk *w;
 	const char *pid;
+	int dir; /* <proc root>/<pid> */
 };
 
 static char *read_link(const char *fmt, ...) PRINTF_(1, 2);
@@ -69,10 +71,26 @@ static void add_clean(struct str *text, const char *from, size_t max)
 		str_add(text, "...");
 }
 
+/* A look for writers decides whether they lose data: it goes on until the deadline. */
 static bool limit_reached(const struct walk *w)
 {
-	return w->files > FILES_MAX || w->h->processes >= PROCESSES_MAX ||
-	       deadline_passed(w->until);
+	return deadline_passed(w->until) ||
+	       (!w->q->writers && (w->files > FILES_MAX || w->h->processes >= PROCESSES_MAX));
+}
+
+/*
+ * Something of a process could not be looked at. That is no failure when the process has ended
+ * meanwhile; one that this process may not look at is as invisible as one of another PID namespace.
+ */
+static void not_seen(struct walk *w, const char *pid, int errnum)
+{
+	struct holders *h = w->h;
+
+	if (errnum == EACCES || errnum == EPERM)
+		h->everybody = false;
+	else if (errnum != ENOENT && errnum != ESRCH && !*h->unseen)
+		snprintf(h->unseen, sizeof(h->unseen), "process %.16s: %s", pid,
+		         strerrordesc_np(errnum));
 }
 
 /* ---- one process ---- */
@@ -115,47 +133,49 @@ static bool is_of_filesystem(const struct holders_query *q, const struct statx *
 	return q->fs && makedev(st->stx_dev_major, st->stx_dev_minor) == q->fs;
 }
 
-/* AT_STATX_DONT_SYNC: the device numbers are known without asking a file server. */
-static enum match look_at(const struct holders_query *q, const char *path)
+/*
+ * AT_STATX_DONT_SYNC: the device numbers are known without asking a file server. One that refuses
+ * all the same (FUSE of another user) has no device nodes of ours.
+ */
+static enum match look_at(const struct holders_query *q, int dir, const char *path)
 {
 	struct statx st;
 
-	if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_TYPE | STATX_MNT_ID,
-	          &st))
+	if (statx(dir, path, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_TYPE | STATX_MNT_ID, &st))
 		return MATCH_NONE;
 	if (S_ISBLK(st.stx_mode) && makedev(st.stx_rdev_major, st.stx_rdev_minor) == q->disk)
 		return !q->mount_id || is_of_filesystem(q, &st) ? MATCH_DEVICE : MATCH_NONE;
 	return is_of_filesystem(q, &st) ? MATCH_FILE : MATCH_NONE;
 }
 
-static bool is_open_for_writing(const struct suspect *s, const char *fd)
+/* The permissions of the link are the mode that the file was opened with: proc_pid_fd(5). */
+static bool is_open_for_writing(const struct suspect *s, int fds, const char *fd)
 {
-	char *path AUTO(free) = xasprintf("%s/%s/fdinfo/%s", s->w->q->proc_root, s->pid, fd);
-	char *text AUTO(free) = NULL;
-	struct err ignored = ERR_INIT;
-	const char *flags;
+	struct stat st;
 
-	if (file_read(path, 4096, &text, NULL, &ignored))
-		return false;
-	flags = strstr(text, "flags:");
-	return flags && (strtoul(flags + strlen("flags:"), NULL, 8) & O_ACCMODE) != O_RDONLY;
+	if (fstatat(fds, fd, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		return st.st_mode & S_IWUSR;
+	not_seen(s->w, s->pid, errno);
+	return false;
 }
 
-static bool holds_descriptor(const struct suspect *s, const char *fd)
+static bool holds_descriptor(const struct suspect *s, int fds, const char *fd)
 {
 	const struct holders_query *q = s->w->q;
-	char *path AUTO(free) = xasprintf("%s/%s/fd/%s", q->proc_root, s->pid, fd);
-	char *name AUTO(free) = NULL;
+	char name[PATH_MAX];
+	ssize_t n = readlinkat(fds, fd, name, sizeof(name) - 1);
 	enum match match;
 
 	s->w->files++;
-	name = read_link("%s", path);
-	if (!name || *name != '/') /* socket:[1], pipe:[2], anon_inode:... */
+	if (n < 0)
+		not_seen(s->w, s->pid, errno);
+	if (n <= 0 || *name != '/') /* socket:[1], pipe:[2], anon_inode:... */
 		return false;
-	match = look_at(q, path);
+	name[n] = '\0';
+	match = look_at(q, fds, fd);
 	if (match == MATCH_NONE || (q->writers && match != MATCH_DEVICE))
 		return false;
-	if (q->writers && !is_open_for_writing(s, fd))
+	if (q->writers && !is_open_for_writing(s, fds, fd))
 		return false;
 	found(s, match == MATCH_DEVICE ? "has the device open as" : "has", name,
 	      match == MATCH_DEVICE ? "" : " open");
@@ -164,13 +184,25 @@ static bool holds_descriptor(const struct suspect *s, const char *fd)
 
 static bool holds_open_file(const struct suspect *s)
 {
-	char *path AUTO(free) = xasprintf("%s/%s/fd", s->w->q->proc_root, s->pid);
-	DIR *dir AUTO(closedir) = opendir(path);
+	int fds AUTO(fd) = openat(s->dir, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir AUTO(closedir) = fds < 0 ? NULL : fdopendir(fds);
 	const struct dirent *e;
 
-	while (dir && !limit_reached(s->w) && (e = readdir(dir)))
-		if (*e->d_name != '.' && holds_descriptor(s, e->d_name))
+	if (!dir) {
+		not_seen(s->w, s->pid, errno);
+		return false;
+	}
+	(void)TAKE_FD(fds);
+	while (!limit_reached(s->w)) {
+		errno = 0;
+		e = readdir(dir);
+		if (!e) {
+			not_seen(s->w, s->pid, errno ? errno : ENOENT);
+			return false;
+		}
+		if (*e->d_name != '.' && holds_descriptor(s, dirfd(dir), e->d_name))
 			return true;
+	}
 	return false;
 }
 
@@ -186,12 +218,11 @@ static bool holds_place(const struct suspect *s)
 	const struct holders_query *q = s->w->q;
 
 	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-		char *path AUTO(free) = xasprintf("%s/%s/%s", q->proc_root, s->pid, places[i].link);
 		char *name AUTO(free) = NULL;
 
-		if (look_at(q, path) != MATCH_FILE)
+		if (look_at(q, s->dir, places[i].link) != MATCH_FILE)
 			continue;
-		name = read_link("%s", path);
+		name = read_link("%s/%s/%s", q->proc_root, s->pid, places[i].link);
 		found(s, places[i].has, name ? name : "a directory of it", places[i].end);
 		return true;
 	}
@@ -245,13 +276,20 @@ static bool holds_mount(const struct suspect *s)
 
 /* ---- all processes ---- */
 
-static void visit(struct walk *w, const char *pid)
+static void visit(struct walk *w, int proc, const char *pid)
 {
-	const struct suspect s = { w, pid };
+	int dir AUTO(fd) = -1;
+	struct suspect s = { w, pid, -1 };
 
 	if (!isdigit((unsigned char)*pid) || (w->q->writers && str_eq(pid, w->self)))
 		return;
 	w->h->processes++;
+	dir = openat(proc, pid, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0) {
+		not_seen(w, pid, errno);
+		return;
+	}
+	s.dir = dir;
 	if (holds_open_file(&s) || w->q->writers || holds_place(&s))
 		return;
 	if (w->q->mounts)
@@ -265,15 +303,18 @@ void holders_find(const struct holders_query *q, struct deadline d, struct holde
 	DIR *dir AUTO(closedir) = opendir(q->proc_root);
 	struct walk w = { .q = q,
 		          .h = ret,
-		          .until = deadline_clamp(d, WALK_MS),
+		          .until = q->writers ? d : deadline_clamp(d, WALK_MS),
 		          .self = read_link("%s/self", q->proc_root) };
 	const struct dirent *e;
 
 	*ret = (struct holders) { .everybody = str_eq(pids, HOST_PIDS) };
+	if (!dir)
+		snprintf(ret->unseen, sizeof(ret->unseen), "%.40s: %s", q->proc_root,
+		         strerrordesc_np(errno));
 	if (ours)
 		strs_add(&w.namespaces, ours);
 	while (dir && !limit_reached(&w) && (e = readdir(dir)))
-		visit(&w, e->d_name);
+		visit(&w, dirfd(dir), e->d_name);
 	ret->cut = limit_reached(&w);
 	strs_clear(&w.namespaces);
 	free(w.self);
@@ -294,6 +335,8 @@ static void say_nobody(const struct holders *h, const struct holders_query *q, c
 		str_addf(text,
 		         "the first %u processes do not hold it, and there are more (fuser -vm %s)",
 		         h->processes, device);
+	else if (*h->unseen)
+		str_addf(text, "not every process could be looked at (%s)", h->unseen);
 	else if (h->ourselves)
 		str_add(text, "only this driver has it open, to measure it or to see whether it is "
 		              "healthy; that ends by itself, unless its device hangs");

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which other processes have a volume open? Only processes of this PID namespace are visible (with
- * hostPID all of the host's): their open files, working directory, root and program, and the mounts
- * in their mount namespaces.
+ * hostPID all of the host's), and of those the ones that this process may trace: their open files,
+ * working directory, root and program, and the mounts in their mount namespaces.
  *
  * A process that ends meanwhile is no holder. No file is opened and no file server is asked
- * (AT_STATX_DONT_SYNC), so another filesystem that hangs does not block this. Bounded in time,
- * processes and descriptors. No state, any thread.
+ * (AT_STATX_DONT_SYNC), so another filesystem that hangs does not block this. A look that only
+ * names holders is bounded in time, processes and descriptors; one for writers, by which somebody
+ * wants to know, by the deadline alone. No state, any thread.
  */
 #pragma once
 
@@ -32,7 +33,14 @@ struct holders {
 	unsigned processes; /* how many were looked at */
 	bool everybody;     /* all processes of this host are visible */
 	bool cut;           /* the walk stopped at one of its limits */
+	char unseen[120];   /* the first process that could not be looked at, and why; "": none */
 };
+
+/* Was every visible process looked at? Else n == 0 does not mean "nobody". */
+static inline bool holders_saw_all(const struct holders *h)
+{
+	return !h->cut && !*h->unseen;
+}
 
 void holders_find(const struct holders_query *q, struct deadline d, struct holders *ret);
 /*

@@ -28,18 +28,24 @@ static uint64_t encode(dev_t d)
 	return (mi & 0xff) | (ma << 8) | ((mi & ~(uint64_t)0xff) << 12);
 }
 
-static bool is_over(int fd, dev_t disk)
+/* *ret: is this loop device, which is open, over the disk? 0 or -1. */
+static int look_for_disk(const char *node, int fd, dev_t disk, bool *ret, struct err *err)
 {
 	struct loop_info64 info;
+	int rc = ioctl(fd, LOOP_GET_STATUS64, &info);
 
-	return ioctl(fd, LOOP_GET_STATUS64, &info) == 0 && info.lo_rdevice == encode(disk);
+	*ret = rc == 0 && info.lo_rdevice == encode(disk);
+	/* ENXIO: it is over nothing any more. */
+	return rc < 0 && errno != ENXIO ? err_sys(err, errno, "ask what %s is over", node) : 0;
 }
 
-static bool is_claimed(const char *node)
+/* *ret: is it claimed? 0 or -1. */
+static int look_for_claim(const char *node, bool *ret, struct err *err)
 {
 	int fd AUTO(fd) = open(node, O_RDONLY | O_EXCL | O_NONBLOCK | O_CLOEXEC);
 
-	return fd < 0 && errno == EBUSY;
+	*ret = fd < 0;
+	return fd < 0 && errno != EBUSY ? err_sys(err, errno, "open %s exclusively", node) : 0;
 }
 
 /* The device node of a volume is never on a file server. */
@@ -54,34 +60,59 @@ static bool is_on_file_server(const struct mount_table *t, const char *file)
 	return false;
 }
 
-static void look_at(const struct device_world *w, const struct mount_table *t, const char *name,
-                    dev_t disk, struct strs *used, struct strs *idle)
+static int look_at(const struct device_world *w, const struct mount_table *t, const char *name,
+                   dev_t disk, struct strs *used, struct strs *idle, struct err *err)
 {
 	char *attr AUTO(free) = xasprintf("%s/block/%s/loop/backing_file", w->sysfs, name);
 	char *node AUTO(free) = xasprintf("%s/%s", w->dev, name);
 	char *file AUTO(free) = NULL;
-	struct err ignored = ERR_INIT;
+	bool over, claimed;
 	int fd AUTO(fd) = -1;
 
-	if (file_read_line(attr, 8192, &file, &ignored) || is_on_file_server(t, file))
-		return;
+	if (file_read_line(attr, 8192, &file, err)) {
+		if (err->code != ERR_NOT_FOUND && err->sys != ENXIO && err->sys != ENODEV)
+			return -1;
+		err_clear(err); /* it is over nothing, or has gone meanwhile */
+		return 0;
+	}
+	if (is_on_file_server(t, file))
+		return 0;
 	fd = open(node, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0 || !is_over(fd, disk))
-		return;
+	if (fd < 0)
+		return errno == ENXIO || errno == ENODEV ? 0 : err_sys(err, errno, "open %s", node);
+	if (look_for_disk(node, fd, disk, &over, err))
+		return -1;
 	close(TAKE_FD(fd));
-	strs_addf(is_claimed(node) ? used : idle, "%s (over %.200s)", name, file);
+	if (!over)
+		return 0;
+	if (look_for_claim(node, &claimed, err))
+		return -1;
+	strs_addf(claimed ? used : idle, "%s (over %.200s)", name, file);
+	return 0;
 }
 
-void loops_over(const struct device_world *w, const struct mount_table *t, dev_t disk,
-                struct strs *used, struct strs *idle)
+int loops_over(const struct device_world *w, const struct mount_table *t, dev_t disk,
+               struct strs *used, struct strs *idle, struct err *err)
 {
 	char *dir AUTO(free) = xasprintf("%s/block", w->sysfs);
 	struct strs names AUTO(strs_clear) = STRS_INIT;
-	struct err ignored = ERR_INIT;
+	struct err first = ERR_INIT;
 
-	if (dir_list(dir, &names, &ignored))
-		return;
-	for (size_t i = 0; i < names.n; i++)
-		if (str_has_prefix(names.v[i], "loop"))
-			look_at(w, t, names.v[i], disk, used, idle);
+	if (dir_list(dir, &names, err)) {
+		if (err->code != ERR_NOT_FOUND)
+			return -1;
+		err_clear(err);
+		return 0;
+	}
+	for (size_t i = 0; i < names.n; i++) {
+		struct err failed = ERR_INIT;
+
+		if (str_has_prefix(names.v[i], "loop") &&
+		    look_at(w, t, names.v[i], disk, used, idle, &failed) && !first.code)
+			first = failed;
+	}
+	if (!first.code)
+		return 0;
+	*err = first;
+	return -1;
 }

@@ -13,6 +13,7 @@
 
 /*
  * Adds "loop3 (over /path)" to `used` when somebody has that loop device claimed, else to `idle`.
+ * -1: one could not be asked, so there may be more; the others are in the lists.
  */
-void loops_over(const struct device_world *w, const struct mount_table *t, dev_t disk,
-                struct strs *used, struct strs *idle);
+int loops_over(const struct device_world *w, const struct mount_table *t, dev_t disk,
+               struct strs *used, struct strs *idle, struct err *err) MUST_CHECK;

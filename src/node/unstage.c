@@ -84,6 +84,13 @@ static int name_holders(const struct unstaging *u, const char *what, struct dead
 	return err_wrap(err, "%s%s", what, text.ptr);
 }
 
+/* A look that failed, or that was not finished in time, has not found out that nobody is there. */
+static int not_known(const struct unstaging *u, const char *why, struct err *err)
+{
+	return err_set(err, ERR_UNAVAILABLE, "it is not known whether somebody writes to %s: %s",
+	               u->dev.path, why);
+}
+
 /*
  * Raw block may be open without being claimed. A reader loses nothing when it goes, a writer does.
  * A loop device that nobody uses was left behind by kubelet: it is logged, and the unstage goes on.
@@ -94,20 +101,25 @@ static int refuse_while_written(const struct unstaging *u, struct deadline d, st
 	struct str text AUTO(str_clear) = STR_INIT(600);
 	struct holders h AUTO(holders_clear) = { 0 };
 	struct holders_query q = query_of(u);
+	struct err unasked = ERR_INIT;
+	int rc = loops_over(&u->node->o.world, u->table, u->place.disk, &used, &idle, &unasked);
 
-	loops_over(&u->node->o.world, u->table, u->place.disk, &used, &idle);
 	if (used.n)
 		return err_set(
 			err, ERR_PRECONDITION,
 			"%s is still used through the loop device %s: unmount what is on that "
 			"one, then losetup -d",
 			u->dev.path, used.v[0]);
+	if (rc)
+		return not_known(u, unasked.msg, err);
 	q.writers = true;
 	holders_find(&q, d, &h);
 	holders_say(&h, &q, u->dev.path, &text);
 	if (h.n)
 		return err_set(err, ERR_PRECONDITION, "%s is still open for writing: %s",
 		               u->dev.path, text.ptr);
+	if (!holders_saw_all(&h))
+		return not_known(u, text.ptr, err);
 	if (idle.n)
 		log_msg(LOG_WARNING,
 		        "volume %s is unstaged, but a loop device was left over it: %s; free it "
@@ -204,17 +216,28 @@ static int unstage_block(struct unstaging *u, struct deadline d, struct err *err
 
 /*
  * Which disk is it, and does this host still have it? One that is no NVMe namespace is only
- * unmounted.
+ * unmounted, and one that is dead: nobody can lose anything on it. One that cannot be opened for
+ * another reason (no descriptor is left, /dev is not the host's) may be in use.
  */
-static void identify(struct unstaging *u)
+static int identify(struct unstaging *u, struct err *err)
 {
-	struct err ignored = ERR_INIT;
 	int fd AUTO(fd) = -1;
-	int rc = device_by_number(&u->node->o.world, u->place.disk, &u->dev, &ignored);
+	int rc = device_by_number(&u->node->o.world, u->place.disk, &u->dev, err);
 
 	u->gone = rc == DEVICE_ABSENT;
-	u->ours = rc == 0 && u->dev.nsid != 0 &&
-	          device_open(&u->dev, O_RDONLY, &fd, NULL, &ignored) == 0;
+	if (rc == 0 && u->dev.nsid != 0) {
+		rc = device_open(&u->dev, O_RDONLY, &fd, NULL, err);
+		u->ours = rc == 0;
+		if (rc && mount_errno_is_dead(err->sys)) {
+			err_clear(err);
+			rc = 0;
+		}
+	}
+	if (rc >= 0)
+		return 0;
+	err_wrap(err, "it is not known whether somebody uses the disk that is mounted at %s",
+	         u->place.path);
+	return err_recode(err, ERR_UNAVAILABLE);
 }
 
 /* The file that raw block was bound over. A crash after the unmount may have left it. */
@@ -232,8 +255,7 @@ static int unstage(struct unstaging *u, struct deadline d, struct err *err)
 
 	if (u->place.kind == PLACE_OTHER)
 		return busy_unmount(u->node, &u->place, false, d, err);
-	identify(u);
-	if (refuse_while_published(u, err))
+	if (identify(u, err) || refuse_while_published(u, err))
 		return -1;
 	kill_point("unstage: nobody else shows it");
 	rc = u->place.kind == PLACE_BLOCK ? unstage_block(u, d, err)

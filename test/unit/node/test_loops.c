@@ -28,7 +28,7 @@ static void look(size_t n_used, size_t n_idle, const char *text)
 	struct err err = ERR_INIT;
 
 	ck_assert_int_eq(mount_table_read("/proc", &t, &err), 0);
-	loops_over(&w.world, &t, disk->devno, &used, &idle);
+	ck_assert_int_eq(loops_over(&w.world, &t, disk->devno, &used, &idle, &err), 0);
 	ck_assert_uint_eq(used.n, n_used);
 	ck_assert_uint_eq(idle.n, n_idle);
 	if (n_used + n_idle)
@@ -93,8 +93,9 @@ START_TEST(a_loop_over_a_file_server_is_not_asked)
 		struct strs used AUTO(strs_clear) = STRS_INIT, idle AUTO(strs_clear) = STRS_INIT;
 		struct mount m = { .target = w.dev, .fs_type = (char *)rows[i].fs_type };
 		struct mount_table t = { .v = &m, .n = 1 };
+		struct err err = ERR_INIT;
 
-		loops_over(&w.world, &t, disk->devno, &used, &idle);
+		ck_assert_int_eq(loops_over(&w.world, &t, disk->devno, &used, &idle, &err), 0);
 		ck_assert_msg(idle.n == rows[i].asked, "%s", rows[i].what);
 	}
 	loop_over_detach(&loop);
@@ -107,11 +108,35 @@ START_TEST(without_loop_devices_there_is_none)
 	struct strs used AUTO(strs_clear) = STRS_INIT, idle AUTO(strs_clear) = STRS_INIT;
 	const struct device_world nowhere = { .sysfs = "/nonexistent", .dev = "/nonexistent" };
 	struct mount_table t = MOUNT_TABLE_INIT;
+	struct err err = ERR_INIT;
 
-	loops_over(&nowhere, &t, 1, &used, &idle);
+	ck_assert_int_eq(loops_over(&nowhere, &t, 1, &used, &idle, &err), 0);
 	ck_assert_uint_eq(used.n + idle.n, 0);
 }
 END_TEST
 
+START_TEST(a_loop_that_cannot_be_asked_is_an_error)
+{
+	struct strs used AUTO(strs_clear) = STRS_INIT, idle AUTO(strs_clear) = STRS_INIT;
+	struct mount_table t = MOUNT_TABLE_INIT;
+	struct err err = ERR_INIT;
+	struct loop_over loop;
+
+	SKIP_UNLESS_LOOP();
+	private_mounts();
+	nvme_world_init(&w);
+	disk = nvme_world_add(&w, 1, "", 16 * 1024 * 1024);
+	loop_over_attach(&loop, &w, disk->node);
+	run_tool("mount --bind /dev/null %s", loop.node);
+	ck_assert_int_eq(loops_over(&w.world, &t, disk->devno, &used, &idle, &err), -1);
+	ck_assert_msg(strstr(err.msg, loop.node) != NULL, "%s", err.msg);
+	ck_assert_uint_eq(used.n + idle.n, 0);
+	run_tool("umount %s", loop.node);
+	loop_over_detach(&loop);
+	nvme_world_clear(&w);
+}
+END_TEST
+
 SUITE_TIMEOUT("loops", 60, a_loop_is_known_by_the_number_of_what_it_is_over,
-              a_loop_over_a_file_server_is_not_asked, without_loop_devices_there_is_none);
+              a_loop_over_a_file_server_is_not_asked, without_loop_devices_there_is_none,
+              a_loop_that_cannot_be_asked_is_an_error);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -195,8 +196,8 @@ START_TEST(raw_block_in_exclusive_use_stays)
 }
 END_TEST
 
-/* A child with the file open, which is ready when this returns. */
-static pid_t open_elsewhere(const char *path, int flags)
+/* A child with the file open as often as it may, or once; it is ready when this returns. */
+static pid_t open_often(const char *path, int flags, bool often)
 {
 	int ready[2];
 	char byte;
@@ -205,15 +206,26 @@ static pid_t open_elsewhere(const char *path, int flags)
 	ck_assert_int_eq(pipe(ready), 0);
 	pid = fork();
 	if (pid == 0) {
-		if (open(path, flags, 0600) < 0 || write(ready[1], "x", 1) != 1)
+		int fd = open(path, flags, 0600);
+
+		if (often)
+			close(disk->fd); /* the loop device, which the test keeps */
+		while (often && dup(fd) >= 0)
+			;
+		if (fd < 0 || write(ready[1], "x", 1) != 1)
 			_exit(1);
 		for (;;)
 			pause();
 	}
+	close(ready[1]);
 	ck_assert_int_eq(read(ready[0], &byte, 1), 1);
 	close(ready[0]);
-	close(ready[1]);
 	return pid;
+}
+
+static pid_t open_elsewhere(const char *path, int flags)
+{
+	return open_often(path, flags, false);
 }
 
 static void let_go(pid_t pid)
@@ -236,6 +248,120 @@ START_TEST(raw_block_that_somebody_writes_stays)
 	unstage_refused(ERR_PRECONDITION, name);
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
 	let_go(writer);
+	unstage_ok();
+	node_world_clear(&w);
+}
+END_TEST
+
+/* Children that together have more descriptors than a look that only names people goes through. */
+static size_t open_many(pid_t *children, size_t max)
+{
+	struct rlimit limit;
+	size_t n;
+
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = limit.rlim_max < 100000 ? limit.rlim_max : 100000;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	n = 270000 / (limit.rlim_cur - 100) + 1;
+	ck_assert_uint_le(n, max);
+	for (size_t i = 0; i < n; i++)
+		children[i] = open_often("/dev/null", O_RDONLY, true);
+	return n;
+}
+
+START_TEST(a_writer_behind_many_descriptors_is_seen)
+{
+	pid_t many[300], writer;
+	size_t n;
+	char *name AUTO(free) = NULL;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	stage(NULL);
+	n = open_many(many, ARRAY_LEN(many));
+	writer = open_elsewhere(disk->node, O_WRONLY);
+	name = xasprintf("held by pid %d (test_unstage)", (int)writer);
+	unstage_refused(ERR_PRECONDITION, name);
+	ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
+	for (size_t i = 0; i < n; i++)
+		let_go(many[i]);
+	let_go(writer);
+	unstage_ok();
+	node_world_clear(&w);
+}
+END_TEST
+
+/*
+ * Whatever cannot be opened, with fewer descriptors than it needs, no unstage takes the mount away
+ * while somebody writes.
+ */
+START_TEST(without_descriptors_nobody_is_taken_for_gone)
+{
+	struct rlimit was, few;
+	struct err err = ERR_INIT;
+	pid_t writer;
+	int next;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	stage(NULL);
+	writer = open_elsewhere(disk->node, O_WRONLY);
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &was), 0);
+	next = dup(0);
+	close(next);
+	for (int more = 0; more < 8; more++) {
+		int rc;
+
+		few = (struct rlimit) { (rlim_t)(next + more), was.rlim_max };
+		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+		err_clear(&err);
+		rc = node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err);
+		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &was), 0);
+		ck_assert_msg(rc == -1, "unstaged with %d descriptors left", more);
+		ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
+	}
+	ck_assert_msg(err.code == ERR_PRECONDITION && strstr(err.msg, "still open for writing"),
+	              "%s", err.msg);
+	let_go(writer);
+	unstage_ok();
+	node_world_clear(&w);
+}
+END_TEST
+
+/* A process of which something cannot be looked at may be the one that writes. */
+START_TEST(a_process_that_cannot_be_looked_at_may_be_the_writer)
+{
+	char *proc AUTO(free) = NULL;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	stage(NULL);
+	proc = xasprintf("%s/proc", w.nvme.root);
+	run_tool("mkdir -p %s/8 && touch %s/8/fd && ln -s /proc/self /proc/sys %s", proc, proc,
+	         proc);
+	w.node.o.proc_root = proc;
+	unstage_refused_with(ERR_UNAVAILABLE, "process 8: Not a directory",
+	                     "it is not known whether somebody writes to");
+	ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
+	run_tool("rm %s/8/fd", proc);
+	unstage_ok();
+	node_world_clear(&w);
+}
+END_TEST
+
+/* sysfs has the disk, but it cannot be opened: whether somebody holds it is not known. */
+START_TEST(a_disk_that_cannot_be_opened_stays)
+{
+	const char *type = _i ? "ext4" : NULL;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	stage(type);
+	run_tool("mv %s %s.away && mknod %s b 1 250", disk->node, disk->node, disk->node);
+	unstage_refused_with(ERR_UNAVAILABLE, "it is not known whether somebody uses the disk",
+	                     "is the node of device 1:250");
+	ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
+	run_tool("mv %s.away %s", disk->node, disk->node);
 	unstage_ok();
 	node_world_clear(&w);
 }
@@ -427,6 +553,10 @@ SUITE_TIMEOUT("unstage", 60, LOOP(what_was_staged_goes_and_again_is_fine, 4),
               a_subdirectory_bound_elsewhere_counts_as_use,
               a_mount_point_seen_twice_is_not_use_elsewhere,
               layers_that_retries_have_stacked_all_go, raw_block_in_exclusive_use_stays,
-              raw_block_that_somebody_writes_stays, raw_block_under_a_loop_device_in_use_stays,
+              raw_block_that_somebody_writes_stays, a_writer_behind_many_descriptors_is_seen,
+              without_descriptors_nobody_is_taken_for_gone,
+              a_process_that_cannot_be_looked_at_may_be_the_writer,
+              LOOP(a_disk_that_cannot_be_opened_stays, 2),
+              raw_block_under_a_loop_device_in_use_stays,
               a_loop_device_over_the_staged_file_itself_is_named, what_is_mounted_below_is_named,
               the_driver_override_is_given_back, data_in_the_block_files_place_is_not_deleted);
