@@ -45,6 +45,8 @@
  */
 #define STOP_GRACE_MS 8000
 #define STOP_END_MS 25000
+/* mkfs and e2fsck have until then to end: a second before, for the rest of the way down. */
+#define STOP_JOBS_MS 24000
 #define STOP_NAMED 16 /* calls that are named then */
 /* How long --probe waits: a healthy driver answers in a millisecond, on a busy node in a second. */
 #define PROBE_MS 8000
@@ -408,10 +410,14 @@ static int start(struct program *p, struct err *err)
 
 static void stop(struct program *p)
 {
+	struct deadline end = deadline_in_ms(STOP_JOBS_MS);
+
 	p->registration = registration_stop(p->registration);
 	rpc_server_stop(p->server, STOP_GRACE_MS);
-	if (p->has_node)
+	if (p->has_node) {
+		node_wait_jobs(&p->node, end);
 		node_clear(&p->node);
+	}
 	p->kube = kube_free(p->kube);
 	p->node_locks = keylock_free(p->node_locks);
 	p->controller_locks = keylock_free(p->controller_locks);

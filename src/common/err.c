@@ -90,8 +90,8 @@ const char *err_code_name(enum err_code code)
 }
 
 /*
- * Drops the beginning of a UTF-8 character whose end did not fit, so that a text is valid when what
- * it was made of is.
+ * Of a text that did not fit, drops the beginning of a UTF-8 character whose end was cut off: such
+ * a text is valid when what it was made of is.
  */
 static void end_with_whole_character(char *text)
 {
@@ -101,7 +101,7 @@ static void end_with_whole_character(char *text)
 
 	while (behind < 3 && behind < n && ((unsigned char)text[n - 1 - behind] & 0xc0) == 0x80)
 		behind++;
-	if (behind == n)
+	if (n < ERR_MSG_MAX - 1 || behind == n)
 		return;
 	first = (unsigned char)text[n - 1 - behind];
 	needed = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : first >= 0xc0 ? 1 : 0;

@@ -3,7 +3,7 @@
  * Child processes. posix_spawn(3) only: it runs no atfork handler and copies no address space, so
  * it is safe beside gRPC's threads. A child is watched by a pidfd in the caller's own poll loop: no
  * SIGCHLD, no thread, nothing shared between two callers. The tool directory of tests is the one
- * static. Does not interpret what a tool prints.
+ * static, and where a thread shows its child's pid. Does not interpret what a tool prints.
  */
 #include "common/spawn.h"
 
@@ -29,9 +29,22 @@
 /* Atomic, since a tool of an earlier test may still be starting. */
 static const char *_Atomic extra_path;
 
+static _Thread_local _Atomic pid_t *shown_pid;
+
 void spawn_set_path(const char *dirs)
 {
 	extra_path = dirs;
+}
+
+void spawn_show_pid(_Atomic pid_t *at)
+{
+	shown_pid = at;
+}
+
+static void show_pid(pid_t pid)
+{
+	if (shown_pid)
+		*shown_pid = pid;
 }
 
 /*
@@ -258,11 +271,13 @@ int spawn_run_fd(const struct strs *argv, int fd, struct deadline d, struct str 
 	rc = start(program.ptr, argv->v, path_list.ptr, out, kept, &pid);
 	if (rc)
 		return err_sys(err, rc, "start %s", program.ptr);
+	show_pid(pid);
 	offer_to_oom(pid);
 	close(TAKE_FD(out)); /* else the pipe would never end */
 	if (cancel_on_set(d.cancel, wake_fd, &wake))
 		wake_fd(&wake);
 	rc = finish(pid, in, wake, d, output ? output : &ignored, argv->v[0], err);
+	show_pid(0);
 	(void)cancel_on_set(d.cancel, NULL, NULL);
 	return rc;
 }

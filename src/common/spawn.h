@@ -10,6 +10,8 @@
  */
 #pragma once
 
+#include <sys/types.h>
+
 #include "common/deadline.h"
 #include "common/err.h"
 #include "common/str.h"
@@ -32,6 +34,11 @@ int spawn_run_fd(const struct strs *argv, int fd, struct deadline deadline, stru
                  struct err *err) MUST_CHECK;
 #define SPAWN_FD 3
 #define SPAWN_FD_PATH "/proc/self/fd/3"
+/*
+ * From now on the pid of the child that this thread runs is to be seen there, 0 when it runs none.
+ * NULL: nowhere.
+ */
+void spawn_show_pid(_Atomic pid_t *at);
 /*
  * Last non-empty line of a tool's output, for error texts. Points into `output`, from whose end
  * white space is removed.

@@ -2,8 +2,7 @@
 /*
  * Decides when a filesystem is checked: an ext3 or ext4 that will be written, when its superblock
  * asks for a check and nobody else uses the device (e2fsck destroys a filesystem that is mounted).
- * Checks and mkfs share the limit of jobs that run at once, because both may need much memory. xfs
- * and btrfs are never checked here: mounting them finds their damage.
+ * xfs and btrfs are never checked here: mounting them finds their damage.
  */
 #include "node/check.h"
 
@@ -87,7 +86,8 @@ static int run_job(struct node *n, const char *volume_id, const struct device *d
 	snprintf(c->fs_type, sizeof(c->fs_type), "%s", fs_type);
 	snprintf(c->why, sizeof(c->why), "%s", why);
 	return job_run(n->jobs,
-	               &(struct job_order) { .key = volume_id,
+	               &(struct job_order) { .kind = JOB_CHECK,
+	                                     .key = volume_id,
 	                                     .what = what,
 	                                     .run = checking_run,
 	                                     .free = checking_free,

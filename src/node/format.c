@@ -292,7 +292,8 @@ static int run_job(const struct format_plan *p, struct deadline d, struct err *e
 		.record = record_text(p),
 	};
 	return job_run(p->n->jobs,
-	               &(struct job_order) { .key = r->volume_id,
+	               &(struct job_order) { .kind = JOB_FORMAT,
+	                                     .key = r->volume_id,
 	                                     .what = what,
 	                                     .run = formatting_run,
 	                                     .free = formatting_free,

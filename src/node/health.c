@@ -22,6 +22,7 @@
 #include "common/running.h"
 #include "node/device/sysfs.h"
 #include "node/guard.h"
+#include "node/job.h"
 #include "node/place.h"
 
 #define VOL_DATA_MAX 65536
@@ -223,6 +224,20 @@ static void check_calls(const struct node *n, struct health *h)
 		      hung, s->method, *s->subject ? s->subject : "(none)", s->seconds, s->thread);
 }
 
+static void check_jobs(struct node *n, struct health *h)
+{
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+	char *list AUTO(free) = NULL;
+
+	jobs_hung(n->jobs, &names);
+	list = strs_join(&names, ", ");
+	if (names.n)
+		fault(h, HEALTH_DEGRADED, "ToolsHang",
+		      "waiting in the kernel for a device that does not answer: %s; see the node's "
+		      "kernel log and the DPU",
+		      list);
+}
+
 int node_storage_health(struct node *n, struct health *ret, struct err *err)
 {
 	struct str where AUTO(str_clear) = STR_INIT(300);
@@ -235,5 +250,6 @@ int node_storage_health(struct node *n, struct health *ret, struct err *err)
 		fault(ret, HEALTH_INACCESSIBLE, "NoFunctions",
 		      "the DPU offers this host no NVMe functions: %s", where.ptr);
 	check_calls(n, ret);
+	check_jobs(n, ret);
 	return 0;
 }

@@ -7,10 +7,14 @@
  * it. Free turns and the end of a job are eventfds, so that a call waits for them and for its
  * cancellation in one poll(). Stops no job: a tool runs in a process group of its own, and is not
  * signalled when the driver stops.
+ *
+ * A tool on a device that does not answer sleeps in the kernel, and no signal ends it. It is known
+ * by two looks: uninterruptible at both, without having been woken in between.
  */
 #include "node/job.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -19,19 +23,29 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/file.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/spawn.h"
 #include "common/str.h"
+
+#define LOOK_MS 1000 /* between two looks of a call that waits for a turn */
+#define STATUS_MAX 8192
+#define MS 1000000LL
 
 struct job {
 	struct job *next;
 	struct jobs *jobs;
 	struct job_order order; /* strings are ours */
 	int64_t since;
-	int ended_fd; /* readable once it has ended */
+	int ended_fd;         /* readable once it has ended */
+	_Atomic pid_t thread; /* 0: not started yet */
+	_Atomic pid_t tool;   /* 0: none runs */
 	/* Under jobs->lock: */
 	unsigned holders;
-	bool listed, ended, awaited;
+	bool listed, ended, awaited, has_turn;
+	int64_t asleep_since; /* the look that met it in this sleep; 0: it was not asleep */
+	uint64_t wakes;       /* at that look */
 	int rc;
 	struct err err;
 };
@@ -41,17 +55,20 @@ struct jobs {
 	struct job *list;
 	unsigned holders; /* the owner and each job */
 	unsigned at_once;
-	int turns_fd; /* a semaphore: how many more jobs may run */
+	int64_t hung_ms;
+	int turns_fd[JOB_KINDS]; /* semaphores: how many more jobs may run */
 };
 
-struct jobs *jobs_new(unsigned at_once)
+struct jobs *jobs_new(unsigned at_once, int64_t hung_ms)
 {
 	struct jobs *j = xcalloc(1, sizeof(*j));
 
 	pthread_mutex_init(&j->lock, NULL);
 	j->holders = 1;
 	j->at_once = at_once;
-	j->turns_fd = eventfd(at_once, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
+	j->hung_ms = hung_ms;
+	for (size_t i = 0; i < JOB_KINDS; i++)
+		j->turns_fd[i] = eventfd(at_once, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
 	return j;
 }
 
@@ -66,7 +83,8 @@ static void jobs_put(struct jobs *j)
 	}
 	if (!last)
 		return;
-	close(j->turns_fd);
+	for (size_t i = 0; i < JOB_KINDS; i++)
+		close(j->turns_fd[i]);
 	pthread_mutex_destroy(&j->lock);
 	free(j);
 }
@@ -162,21 +180,6 @@ static enum err_code why_not(struct deadline d)
 	return cancel_is_set(d.cancel) ? ERR_CANCELLED : ERR_DEADLINE;
 }
 
-static int take_turn(struct jobs *j, struct deadline d, struct err *err)
-{
-	eventfd_t ignored;
-
-	while (eventfd_read(j->turns_fd, &ignored) < 0)
-		if (!wait_readable(j->turns_fd, d))
-			return err_set(err, why_not(d),
-			               "%u other volumes are being formatted on this node; "
-			               "%s before it was this one's turn",
-			               j->at_once,
-			               cancel_is_set(d.cancel) ? "the caller has gone"
-			                                       : "time ran out");
-	return 0;
-}
-
 /* Nobody waits any more: the log is the only place where this can be read. */
 static void log_end(const struct job *job, int rc, const struct err *err)
 {
@@ -196,11 +199,140 @@ static double seconds_since(int64_t since)
 	return (double)(monotonic_ns() - since) / 1e9;
 }
 
+/* ---- looking ---- */
+
+static uint64_t number_after(const char *text, const char *name)
+{
+	const char *at = strstr(text, name);
+
+	return at ? strtoull(at + strlen(name), NULL, 10) : 0;
+}
+
+/* Is it in a sleep that no signal ends? *ret: how often it has been woken in its life. */
+static bool is_asleep(const struct job *job, uint64_t *ret)
+{
+	pid_t tool = job->tool, thread = job->thread;
+	char *path AUTO(free) = tool ? xasprintf("/proc/%d/status", (int)tool)
+	                             : xasprintf("/proc/self/task/%d/status", (int)thread);
+	char *text AUTO(free) = NULL;
+	struct err ignored = ERR_INIT;
+
+	if (file_read(path, STATUS_MAX, &text, NULL, &ignored) || !strstr(text, "\nState:\tD"))
+		return false;
+	*ret = number_after(text, "\nvoluntary_ctxt_switches:");
+	return true;
+}
+
+/* What a look has seen. True: it hangs, and had its turn until now. */
+static bool note_look(struct job *job, bool asleep, uint64_t wakes)
+{
+	WITH_LOCK(&job->jobs->lock);
+	if (!asleep || job->ended) {
+		job->asleep_since = 0;
+		return false;
+	}
+	if (!job->asleep_since || job->wakes != wakes) {
+		job->asleep_since = monotonic_ns();
+		job->wakes = wakes;
+		return false;
+	}
+	if (monotonic_ns() - job->asleep_since < job->jobs->hung_ms * MS || !job->has_turn)
+		return false;
+	job->has_turn = false;
+	return true;
+}
+
+static void look(struct job *job)
+{
+	uint64_t wakes = 0;
+	bool asleep = is_asleep(job, &wakes);
+
+	if (!note_look(job, asleep, wakes))
+		return;
+	log_msg(LOG_WARNING,
+	        "%s (volume %s) hangs: it waits in the kernel since more than %" PRId64
+	        " s, as its device does not answer; its turn is given to others",
+	        job->order.what, job->order.key, job->jobs->hung_ms / 1000);
+	eventfd_write(job->jobs->turns_fd[job->order.kind], 1);
+}
+
+/* The first job that runs and is not in `seen`, held; NULL: none. */
+static struct job *hold_next(struct jobs *j, const struct job *const *seen, size_t n)
+{
+	WITH_LOCK(&j->lock);
+	for (struct job *job = j->list; job; job = job->next) {
+		size_t i = 0;
+
+		while (i < n && seen[i] != job)
+			i++;
+		if (i < n || job->ended)
+			continue;
+		job->holders++;
+		return job;
+	}
+	return NULL;
+}
+
+/* Looks at each job that runs, and calls fn (may be NULL) with it. */
+static void look_at_all(struct jobs *j, void (*fn)(struct job *job, void *arg), void *arg)
+{
+	struct job *seen[64];
+	size_t n = 0;
+
+	while (n < ARRAY_LEN(seen) &&
+	       (seen[n] = hold_next(j, (const struct job *const *)seen, n))) {
+		look(seen[n]);
+		if (fn)
+			fn(seen[n], arg);
+		n++;
+	}
+	while (n > 0)
+		job_put(seen[--n]);
+}
+
+static void name_if_hung(struct job *job, void *arg)
+{
+	struct strs *names = arg;
+	int64_t since;
+
+	{
+		WITH_LOCK(&job->jobs->lock);
+		since = job->asleep_since;
+	}
+	if (since && monotonic_ns() - since >= job->jobs->hung_ms * MS)
+		strs_addf(names, "%s (volume %s) for %.0f s", job->order.what, job->order.key,
+		          seconds_since(job->since));
+}
+
+void jobs_hung(struct jobs *j, struct strs *names)
+{
+	look_at_all(j, name_if_hung, names);
+}
+
+static int take_turn(struct jobs *j, enum job_kind kind, struct deadline d, struct err *err)
+{
+	eventfd_t ignored;
+
+	while (eventfd_read(j->turns_fd[kind], &ignored) < 0) {
+		if (wait_readable(j->turns_fd[kind], deadline_clamp(d, LOOK_MS)))
+			continue;
+		look_at_all(j, NULL, NULL);
+		if (deadline_passed(d) || cancel_is_set(d.cancel))
+			return err_set(err, why_not(d),
+			               "%u other volumes are being %s on this node; "
+			               "%s before it was this one's turn",
+			               j->at_once, kind == JOB_FORMAT ? "formatted" : "checked",
+			               cancel_is_set(d.cancel) ? "the caller has gone"
+			                                       : "time ran out");
+	}
+	return 0;
+}
+
 /* ---- a job's thread ---- */
 
 static void end_job(struct job *job, int rc, const struct err *err)
 {
-	bool listed, alone;
+	bool listed, alone, turn;
 
 	{
 		WITH_LOCK(&job->jobs->lock);
@@ -208,10 +340,14 @@ static void end_job(struct job *job, int rc, const struct err *err)
 		job->err = *err;
 		job->ended = true;
 		alone = !job->awaited;
+		turn = job->has_turn;
+		job->has_turn = false;
 		listed = job->listed && rc == 0 && unlist_locked(job);
 	}
 	if (alone)
 		log_end(job, rc, err);
+	if (turn)
+		eventfd_write(job->jobs->turns_fd[job->order.kind], 1);
 	eventfd_write(job->ended_fd, 1);
 	if (listed)
 		job_put(job);
@@ -221,10 +357,12 @@ static void *job_main(void *arg)
 {
 	struct job *job = arg;
 	struct err err = ERR_INIT;
-	int rc = job->order.run(job->order.arg, &err);
+	int rc;
 
+	job->thread = gettid();
+	spawn_show_pid(&job->tool);
+	rc = job->order.run(job->order.arg, &err);
 	job->order.free(job->order.arg);
-	eventfd_write(job->jobs->turns_fd, 1);
 	end_job(job, rc, &err);
 	job_put(job);
 	return NULL;
@@ -256,6 +394,7 @@ static struct job *job_new(struct jobs *j, const struct job_order *o)
 		.holders = 2,
 		.listed = true,
 		.awaited = true, /* by the call that starts it */
+		.has_turn = true,
 	};
 	job->order.key = xstrdup(o->key);
 	job->order.what = xstrdup(o->what);
@@ -320,7 +459,7 @@ int job_join(struct jobs *j, const char *key, struct deadline d, struct err *err
 int job_run(struct jobs *j, const struct job_order *o, struct deadline d, struct err *err)
 {
 	struct job *job;
-	int rc = take_turn(j, d, err);
+	int rc = take_turn(j, o->kind, d, err);
 
 	if (rc) {
 		o->free(o->arg);
@@ -331,7 +470,7 @@ int job_run(struct jobs *j, const struct job_order *o, struct deadline d, struct
 	if (!rc)
 		return job_join(j, o->key, d, err);
 	o->free(o->arg);
-	eventfd_write(j->turns_fd, 1);
+	eventfd_write(j->turns_fd[o->kind], 1);
 	{
 		WITH_LOCK(&j->lock);
 		unlist_locked(job);
@@ -359,4 +498,28 @@ int job_forget(struct jobs *j, const char *key, struct err *err)
 	}
 	job_put(job);
 	return 0;
+}
+
+static void name_running(struct job *job, void *arg)
+{
+	strs_addf(arg, "%s (volume %s) for %.0f s", job->order.what, job->order.key,
+	          seconds_since(job->since));
+}
+
+int jobs_wait(struct jobs *j, struct deadline d, struct err *err)
+{
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+	char *list AUTO(free) = NULL;
+	struct job *job;
+	bool ended = true;
+
+	while (ended && (job = hold_next(j, NULL, 0))) {
+		ended = wait_readable(job->ended_fd, d);
+		job_put(job);
+	}
+	if (ended)
+		return 0;
+	look_at_all(j, name_running, &names);
+	list = strs_join(&names, ", ");
+	return err_set(err, ERR_DEADLINE, "%s", list);
 }

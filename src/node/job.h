@@ -4,17 +4,25 @@
  *
  * One job per key (a volume id), on a thread of its own. A call waits for its job until its
  * deadline; the job keeps running after that, and the next call joins it: waits for the same job.
- * The number of jobs that run at once is limited. Any thread may call; two calls with one key never
- * run at once (the RPC layer's volume lock).
+ * The number of jobs of a kind that run at once is limited: the others wait for a turn. A job that
+ * hangs in the kernel gives its turn back. Any thread may call; two calls with one key never run at
+ * once (the RPC layer's volume lock).
  */
 #pragma once
 
+#include <stdbool.h>
+
 #include "common/deadline.h"
 #include "common/err.h"
+#include "common/str.h"
 
 struct jobs;
 
+/* Each has turns of its own: a long check keeps no new volume waiting. */
+enum job_kind { JOB_FORMAT, JOB_CHECK, JOB_KINDS };
+
 struct job_order {
+	enum job_kind kind;
 	const char *key;
 	const char *what; /* for texts: "mkfs.ext4 of /dev/nvme0n1" */
 	int (*run)(void *arg, struct err *err);
@@ -22,7 +30,11 @@ struct job_order {
 	void *arg;               /* owns everything run() needs: the call may end first */
 };
 
-struct jobs *jobs_new(unsigned at_once);
+/*
+ * at_once: of each kind. A job whose tool has been in one and the same uninterruptible sleep for
+ * hung_ms hangs: it is logged, and its turn is another's, also when it goes on later.
+ */
+struct jobs *jobs_new(unsigned at_once, int64_t hung_ms);
 /* Jobs that still run do so to their end and keep what they need. NULL is fine; returns NULL. */
 struct jobs *jobs_free(struct jobs *j);
 /*
@@ -39,3 +51,13 @@ int job_run(struct jobs *j, const struct job_order *o, struct deadline d, struct
 int job_join(struct jobs *j, const char *key, struct deadline d, struct err *err) MUST_CHECK;
 /* Drops the result of this key's job, if there is one. ABORTED: it still runs. */
 int job_forget(struct jobs *j, const char *key, struct err *err) MUST_CHECK;
+/*
+ * Waits until no job runs. 0, or -1 with how many still run and what they are (DEADLINE_EXCEEDED).
+ */
+int jobs_wait(struct jobs *j, struct deadline d, struct err *err) MUST_CHECK;
+/*
+ * Adds to `names` the jobs that hang now, with their keys and how long. They are looked at here and
+ * while somebody waits for a turn, so the second look of an idle node finds what the first has
+ * seen.
+ */
+void jobs_hung(struct jobs *j, struct strs *names);

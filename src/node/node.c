@@ -8,19 +8,37 @@
 #include <stdlib.h>
 
 #include "volume/context_keys.h"
+#include "common/log.h"
 #include "common/str.h"
 #include "node/guard.h"
 #include "node/job.h"
 #include "node/prepare.h"
 
 #define DEFAULT_FORMATS 2
+/* Storage that does not answer for so long makes kernels log "blocked for more than", too. */
+#define HUNG_JOB_MS 120000
 
 void node_init(struct node *n, const struct node_options *o)
 {
 	*n = (struct node) { .o = *o, .guard = guard_new() };
 	if (!n->o.max_formats)
 		n->o.max_formats = DEFAULT_FORMATS;
-	n->jobs = jobs_new(n->o.max_formats);
+	n->jobs = jobs_new(n->o.max_formats, n->o.hung_job_ms ? n->o.hung_job_ms : HUNG_JOB_MS);
+}
+
+void node_wait_jobs(struct node *n, struct deadline d)
+{
+	struct err err = ERR_INIT;
+
+	if (!jobs_wait(n->jobs, deadline_in_ms(0), &err))
+		return;
+	log_event(LOG_INFO, "waiting for tools before stopping", "running", err.msg, NULL);
+	err_clear(&err);
+	if (jobs_wait(n->jobs, d, &err))
+		log_event(LOG_WARNING,
+		          "stopping while tools run; they end with the container, and the next "
+		          "stage of their volumes on this node repeats them",
+		          "running", err.msg, NULL);
 }
 
 void node_clear(struct node *n)

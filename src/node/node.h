@@ -29,7 +29,8 @@ struct node_options {
 	bool own_mounts;          /* propagation_matters(): refuse mounts that no pod would see */
 	int64_t max_volumes;      /* > 0: this many; else the functions are counted */
 	enum emulation emulation; /* of volumes whose context does not say */
-	unsigned max_formats;     /* how many mkfs and fsck run at once; 0: 2 */
+	unsigned max_formats;     /* how many mkfs, and how many fsck, run at once; 0: 2 */
+	int64_t hung_job_ms;      /* jobs_new(); 0: two minutes */
 	bool load_driver, create_vfs; /* what node_prepare() may do to the host */
 	struct running *running;      /* the calls that run, for health; NULL: unknown */
 };
@@ -45,6 +46,11 @@ struct node {
 };
 
 void node_init(struct node *n, const struct node_options *o);
+/*
+ * Waits for mkfs and e2fsck that outlived their calls, which end with the driver's container; logs
+ * what is waited for, and what still runs at the deadline. Between the last call and node_clear().
+ */
+void node_wait_jobs(struct node *n, struct deadline d);
 void node_clear(struct node *n);
 
 /*

@@ -365,6 +365,25 @@ START_TEST(unstage_forgets_what_failed_meanwhile)
 }
 END_TEST
 
+START_TEST(the_end_of_the_driver_waits_for_mkfs)
+{
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	slow_mkfs("mkfs.ext4");
+	ck_assert_int_eq(stage_within(300, &err), -1);
+	node_wait_jobs(&w.node, deadline_in_ms(100)); /* not longer than it may */
+	ck_assert(path_exists(record));
+	run_tool("(sleep 1; touch %s/go) &", w.nvme.root);
+	node_wait_jobs(&w.node, soon());
+	spawn_set_path(NULL);
+	stage_ok("ext4");
+	run_tool("test $(wc -l < %s/runs) = 1", w.nvme.root);
+	end();
+}
+END_TEST
+
 START_TEST(the_end_of_the_driver_does_not_end_mkfs)
 {
 	struct err err = ERR_INIT;
@@ -398,4 +417,5 @@ SUITE_TIMEOUT("format", 60, LOOP(an_interrupted_mkfs_is_finished_on_the_same_nod
               a_complete_filesystem_beats_the_record, a_record_does_not_lift_the_volumes_own_rules,
               only_so_many_are_formatted_at_once, mkfs_outlives_its_call_and_the_retry_joins_it,
               what_failed_meanwhile_is_told_to_the_retry_once,
-              unstage_forgets_what_failed_meanwhile, the_end_of_the_driver_does_not_end_mkfs);
+              unstage_forgets_what_failed_meanwhile, the_end_of_the_driver_does_not_end_mkfs,
+              the_end_of_the_driver_waits_for_mkfs);

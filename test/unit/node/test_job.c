@@ -3,14 +3,23 @@
 #include "test/lib/suite.h"
 
 #include <pthread.h>
-#include <stdio.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "common/spawn.h"
 #include "node/job.h"
+#include "test/lib/skip.h"
+
+#ifdef SYS_vfork
+enum { SLEEPER_CALL = SYS_vfork };
+#else
+enum { SLEEPER_CALL = -1 };
+#endif
 
 /* Work that ends when it is told to. */
 struct gated_work {
@@ -76,7 +85,7 @@ START_TEST(work_that_ends_in_time_answers_its_call)
 	static const int rcs[] = { 0, -1 };
 
 	for (size_t i = 0; i < ARRAY_LEN(rcs); i++) {
-		struct jobs *j = jobs_new(1);
+		struct jobs *j = jobs_new(1, 30000);
 		struct err err = ERR_INIT;
 		struct gated_work w;
 
@@ -99,7 +108,7 @@ START_TEST(a_retry_joins_and_gets_the_result_once)
 	static const int rcs[] = { 0, -1 };
 
 	for (size_t i = 0; i < ARRAY_LEN(rcs); i++) {
-		struct jobs *j = jobs_new(1);
+		struct jobs *j = jobs_new(1, 30000);
 		struct err err = ERR_INIT;
 		struct gated_work w;
 
@@ -129,7 +138,7 @@ END_TEST
 
 START_TEST(a_failure_is_kept_until_it_is_asked_for_or_forgotten)
 {
-	struct jobs *j = jobs_new(1);
+	struct jobs *j = jobs_new(1, 30000);
 	struct err err = ERR_INIT;
 	struct gated_work w;
 
@@ -156,7 +165,7 @@ END_TEST
 
 START_TEST(who_waits_for_a_turn_waits_until_his_deadline)
 {
-	struct jobs *j = jobs_new(1);
+	struct jobs *j = jobs_new(1, 30000);
 	struct err err = ERR_INIT;
 	struct gated_work first, second;
 
@@ -171,6 +180,126 @@ START_TEST(who_waits_for_a_turn_waits_until_his_deadline)
 	open_gate(&first);
 	open_gate(&second);
 	ck_assert_msg(start(j, "b", &second, 5000, &err) == 0, "%s", err.msg);
+	jobs_free(j);
+}
+END_TEST
+
+START_TEST(each_kind_has_turns_of_its_own)
+{
+	struct jobs *j = jobs_new(1, 30000);
+	struct gated_work first, second;
+	struct err err = ERR_INIT;
+	struct job_order o;
+
+	work_init(&first, 0);
+	work_init(&second, 0);
+	ck_assert_int_eq(start(j, "a", &first, 20, &err), -1);
+	open_gate(&second);
+	o = order("b", &second);
+	o.kind = JOB_CHECK;
+	err_clear(&err);
+	ck_assert_msg(job_run(j, &o, deadline_in_ms(20000), &err) == 0, "%s", err.msg);
+	open_gate(&first);
+	err_clear(&err);
+	ck_assert_msg(jobs_wait(j, deadline_in_ms(20000), &err) == 0, "%s", err.msg);
+	jobs_free(j);
+}
+END_TEST
+
+/*
+ * A tool in a sleep that no signal but SIGKILL ends: a parent in vfork(). It writes its pid to the
+ * pipe that is its argument.
+ */
+static int run_sleeper(void *arg, struct err *err)
+{
+	struct gated_work *w = arg;
+	struct strs argv AUTO(strs_clear) = STRS_INIT;
+	int rc;
+
+	strs_add(&argv, "perl");
+	strs_add(&argv, "-e");
+	strs_addf(&argv,
+	          "open(F, '>', '/proc/%d/fd/%d'); print F pack('L', $$); close(F); "
+	          "syscall(%d) or sleep(600)",
+	          getpid(), w->gate[1], SLEEPER_CALL);
+	rc = spawn_run(&argv, deadline_never(), NULL, err);
+	return rc < 0 ? -1 : 0;
+}
+
+START_TEST(a_job_that_hangs_gives_its_turn_back_and_is_named)
+{
+	struct jobs *j = jobs_new(1, 200);
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+	struct gated_work first, second;
+	struct job_order o = order("a", &first);
+	struct err err = ERR_INIT;
+	pid_t tool = 0;
+
+	SKIP_IF(SLEEPER_CALL < 0, "no vfork() on this architecture");
+	work_init(&first, 0);
+	o.run = run_sleeper;
+	ck_assert_int_eq(job_run(j, &o, deadline_in_ms(20), &err), -1);
+	ck_assert_int_eq(read(first.gate[0], &tool, sizeof(tool)), (int)sizeof(tool));
+	/* It waits for the turn that the first has, and gets it. */
+	work_init(&second, 0);
+	open_gate(&second);
+	ck_assert_msg(start(j, "b", &second, 25000, &err) == 0, "%s", err.msg);
+	jobs_hung(j, &names);
+	ck_assert_uint_eq(names.n, 1);
+	ck_assert_msg(str_has_prefix(names.v[0], "mkfs of x (volume a) for "), "%s", names.v[0]);
+	/* It does not give it back a second time. */
+	ck_assert_int_eq(kill(-tool, SIGKILL), 0);
+	ck_assert_msg(jobs_wait(j, deadline_in_ms(20000), &err) == 0, "%s", err.msg);
+	work_init(&first, 0);
+	work_init(&second, 0);
+	ck_assert_int_eq(start(j, "c", &first, 20, &err), -1);
+	ck_assert_int_eq(start(j, "b", &second, 20, &err), -1);
+	ck_assert_msg(strstr(err.msg, "before it was this one's turn"), "%s", err.msg);
+	open_gate(&first);
+	err_clear(&err);
+	ck_assert_int_eq(jobs_wait(j, deadline_in_ms(20000), &err), 0);
+	jobs_free(j);
+}
+END_TEST
+
+START_TEST(a_job_that_works_keeps_its_turn_however_long_it_takes)
+{
+	struct jobs *j = jobs_new(1, 1);
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+	struct gated_work first, second;
+	struct err err = ERR_INIT;
+
+	work_init(&first, 0);
+	work_init(&second, 0);
+	ck_assert_int_eq(start(j, "a", &first, 20, &err), -1);
+	ck_assert_int_eq(start(j, "b", &second, 2500, &err), -1);
+	ck_assert_int_eq(err.code, ERR_DEADLINE);
+	jobs_hung(j, &names);
+	ck_assert_uint_eq(names.n, 0);
+	open_gate(&first);
+	err_clear(&err);
+	ck_assert_int_eq(jobs_wait(j, deadline_in_ms(20000), &err), 0);
+	jobs_free(j);
+}
+END_TEST
+
+START_TEST(who_waits_for_all_learns_what_still_runs)
+{
+	struct jobs *j = jobs_new(2, 30000);
+	struct gated_work w;
+	struct err err = ERR_INIT;
+
+	ck_assert_int_eq(jobs_wait(j, deadline_in_ms(0), &err), 0);
+	work_init(&w, -1);
+	ck_assert_int_eq(start(j, "a", &w, 20, &err), -1);
+	err_clear(&err);
+	ck_assert_int_eq(jobs_wait(j, deadline_in_ms(50), &err), -1);
+	ck_assert_int_eq(err.code, ERR_DEADLINE);
+	ck_assert_msg(str_has_prefix(err.msg, "mkfs of x (volume a) for "), "%s", err.msg);
+	open_gate(&w);
+	err_clear(&err);
+	/* One that failed has ended, too. */
+	ck_assert_msg(jobs_wait(j, deadline_in_ms(20000), &err) == 0, "%s", err.msg);
 	jobs_free(j);
 }
 END_TEST
@@ -191,7 +320,7 @@ static void *cancel_soon(void *arg)
 
 START_TEST(a_caller_that_goes_away_leaves_at_once)
 {
-	struct jobs *j = jobs_new(1);
+	struct jobs *j = jobs_new(1, 30000);
 	struct gated_work w, second;
 	struct err err = ERR_INIT;
 
@@ -231,7 +360,7 @@ static void keep_line(void *arg, const char *line)
 
 START_TEST(the_log_says_how_work_ended_that_outlived_its_call)
 {
-	struct jobs *j = jobs_new(1);
+	struct jobs *j = jobs_new(1, 30000);
 	struct err err = ERR_INIT;
 	struct gated_work w;
 
@@ -252,7 +381,7 @@ END_TEST
 
 START_TEST(jobs_go_on_after_their_owner)
 {
-	struct jobs *j = jobs_new(3);
+	struct jobs *j = jobs_new(3, 30000);
 	struct gated_work w[3];
 	struct err err = ERR_INIT;
 	const char *const keys[] = { "a", "b", "c" };
@@ -275,4 +404,7 @@ END_TEST
 SUITE("job", work_that_ends_in_time_answers_its_call, a_retry_joins_and_gets_the_result_once,
       a_failure_is_kept_until_it_is_asked_for_or_forgotten,
       who_waits_for_a_turn_waits_until_his_deadline, a_caller_that_goes_away_leaves_at_once,
-      the_log_says_how_work_ended_that_outlived_its_call, jobs_go_on_after_their_owner);
+      the_log_says_how_work_ended_that_outlived_its_call, jobs_go_on_after_their_owner,
+      each_kind_has_turns_of_its_own, a_job_that_hangs_gives_its_turn_back_and_is_named,
+      a_job_that_works_keeps_its_turn_however_long_it_takes,
+      who_waits_for_all_learns_what_still_runs);
