@@ -344,13 +344,19 @@ static void check_propagation(const struct program *p)
 static void recover_node(const struct program *p)
 {
 	struct str did AUTO(str_clear) = STR_INIT(2000);
+	struct strs unfinished AUTO(strs_clear) = STRS_INIT;
 	struct err err = ERR_INIT;
 
-	if (node_recover(&p->node, &did, &err))
+	if (node_recover(&p->node, &did, &unfinished, &err))
 		log_event(LOG_WARNING, "what an earlier start has left cannot be tidied up",
 		          "error", err.msg, NULL);
 	if (did.len)
 		log_event(LOG_INFO, "tidied up after an earlier start", "removed", did.ptr, NULL);
+	for (size_t i = 0; i < unfinished.n; i++)
+		log_event(LOG_WARNING,
+		          "an earlier start was ended during its work; the volume's next stage on "
+		          "this node repeats it",
+		          "work", unfinished.v[i], NULL);
 }
 
 /* While calls are served already: at the first start after a boot it takes seconds. */

@@ -110,7 +110,7 @@ static int sync_directory_of(const char *path, struct err *err)
 	return 0;
 }
 
-static int write_synced(const char *path, const char *bytes, size_t n, mode_t mode, struct err *err)
+int file_write_synced(const char *path, const char *bytes, size_t n, mode_t mode, struct err *err)
 {
 	int fd AUTO(fd) = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
 
@@ -129,7 +129,7 @@ int file_replace(const char *path, const char *bytes, size_t n, mode_t mode, str
 {
 	char *tmp AUTO(free) = xasprintf("%s.tmp", path);
 
-	if (write_synced(tmp, bytes, n, mode, err)) {
+	if (file_write_synced(tmp, bytes, n, mode, err)) {
 		unlink(tmp);
 		return -1;
 	}

@@ -25,6 +25,12 @@ int file_write(const char *path, const char *text, struct err *err) MUST_CHECK;
  */
 int file_replace(const char *path, const char *bytes, size_t n, mode_t mode, struct err *err)
 	MUST_CHECK;
+/*
+ * Makes or overwrites a file in its place and syncs it, but not its directory: half the cost. After
+ * a crash there may be no file, the old one, or a part of the new one.
+ */
+int file_write_synced(const char *path, const char *bytes, size_t n, mode_t mode, struct err *err)
+	MUST_CHECK;
 /* Removes a file; that there is none is no error. */
 int file_remove(const char *path, struct err *err) MUST_CHECK;
 /* mkdir -p; each new directory gets `mode`. An existing path that is no directory is an error. */

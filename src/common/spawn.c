@@ -131,9 +131,10 @@ static int start(const char *program, char **argv, const char *path_list, int ou
 }
 
 /*
- * Makes the kernel kill the tool, not the driver, when the pod's memory is used up: only mkfs and
- * e2fsck of a huge filesystem need that much, and that they failed can be answered. For a child
- * that has ended already there is no such file, and no need.
+ * Makes the kernel choose the tool, not the driver, when the pod's memory is used up: only mkfs and
+ * e2fsck of a huge filesystem need that much, and that they failed can be answered. Where kubelet
+ * has set memory.oom.group for the container, the choice does not matter: all of it ends. For a
+ * child that has ended already there is no such file, and no need.
  */
 static void offer_to_oom(pid_t pid)
 {

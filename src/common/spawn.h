@@ -5,8 +5,9 @@
  *
  * A child gets PATH=/usr/sbin:/usr/bin:/sbin:/bin (behind the directories that a test has set),
  * LC_ALL=C, stdin from /dev/null, stdout and stderr in one pipe, its own process group, default
- * signals, oom_score_adj 1000 (when memory is short the kernel kills it, not the driver), and no
- * descriptor of the driver except the one given to spawn_run_fd(). Any thread.
+ * signals, oom_score_adj 1000 (when memory is short the kernel chooses it, not the driver; a cgroup
+ * with memory.oom.group ends as a whole all the same), and no descriptor of the driver except the
+ * one given to spawn_run_fd(). Any thread.
  */
 #pragma once
 

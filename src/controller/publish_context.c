@@ -62,7 +62,7 @@ static void add(struct kv *list, size_t *n, const char *key, const char *value, 
 
 struct kvs publish_context(const struct dpu_attachment *a, int64_t capacity, struct arena *arena)
 {
-	struct kv *list = arena_alloc(arena, (8 + json_count(a->metadata)) * sizeof(*list));
+	struct kv *list = arena_alloc(arena, (9 + json_count(a->metadata)) * sizeof(*list));
 	size_t n = 0;
 
 	assert(*a->pci_address && a->nvme_nsid > 0);
@@ -74,6 +74,7 @@ struct kvs publish_context(const struct dpu_attachment *a, int64_t capacity, str
 	add(list, &n, PUBLISH_FUNC_VUID, a->func_vuid, arena);
 	if (capacity > 0)
 		add(list, &n, PUBLISH_CAPACITY, arena_printf(arena, "%" PRId64, capacity), arena);
+	add(list, &n, PUBLISH_ATTACHMENT_UID, a->key.uid, arena);
 	json_foreach (entry, a->metadata)
 		if (!is_reserved(json_name(entry)))
 			list[n++] = (struct kv) { arena_strdup(arena, json_name(entry)),

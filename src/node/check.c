@@ -3,21 +3,27 @@
  * Decides when a filesystem is checked: an ext3 or ext4 that will be written, when its superblock
  * asks for a check and nobody else uses the device (e2fsck destroys a filesystem that is mounted).
  * xfs and btrfs are never checked here: mounting them finds their damage.
+ *
+ * A record (job_record.h) is there while e2fsck runs. One that was killed half way may have cleared
+ * what its superblock asked with: the next stage finds the record and has all of it checked.
  */
 #include "node/check.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/file.h"
 #include "common/kill_point.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/str.h"
 #include "node/job.h"
 #include "node/mount/fsck.h"
+#include "node/job_record.h"
 
 static int check_unused(const struct device *dev, struct err *err)
 {
@@ -31,7 +37,9 @@ struct checking {
 	int fd;
 	char *volume_id;
 	char name[sizeof((struct device *)0)->path], pci[sizeof((struct device *)0)->pci];
-	char fs_type[32], why[40];
+	char fs_type[32], why[48];
+	bool whole;
+	char *record_path, *record;
 };
 
 static void checking_free(void *arg)
@@ -40,6 +48,8 @@ static void checking_free(void *arg)
 
 	close(c->fd);
 	free(c->volume_id);
+	free(c->record_path);
+	free(c->record);
 	free(c);
 }
 
@@ -61,33 +71,64 @@ static int checking_run(void *arg, struct err *err)
 {
 	const struct checking *c = arg;
 	int64_t since = monotonic_ns();
+	struct err ignored = ERR_INIT;
 	char ms[32];
+	int rc;
 
 	log_check(LOG_INFO, "checking", c, log_text("why", c->why));
 	kill_point("check: decided");
-	if (fsck_run(c->fd, c->name, err))
+	if (job_record_write(c->record_path, c->record, err))
+		return err_wrap(err, "%s is not checked: its record cannot be written", c->name);
+	kill_point("check: record written");
+	rc = fsck_run(c->fd, c->name, c->whole, err);
+	kill_point("check: e2fsck done");
+	/* After another error it was not run to its end: the record stays. */
+	if (!rc || err->code == ERR_PRECONDITION)
+		IGNORE_RESULT(file_remove(c->record_path, &ignored));
+	kill_point("check: record removed");
+	if (rc)
 		return err_wrap(err, "the %s on %s is damaged (%s) and is not mounted", c->fs_type,
 		                c->name, c->why);
 	log_check(LOG_WARNING, "checked", c, log_number("ms", log_ms(since, ms)));
-	kill_point("check: e2fsck done");
 	return 0;
 }
 
-static int run_job(struct node *n, const char *volume_id, const struct device *dev, int fd,
-                   const char *fs_type, const char *why, struct deadline d, struct err *err)
+static struct job_record record_of(const struct check_request *r)
 {
-	struct checking *c = xcalloc(1, sizeof(*c));
-	char *what AUTO(free) = xasprintf("e2fsck of %s", dev->path);
+	return (struct job_record) {
+		.volume_id = r->volume_id,
+		.dev = r->dev,
+		.fs_type = r->fs->type,
+		.diskseq = r->diskseq,
+		.attachment = r->attachment,
+	};
+}
 
-	c->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	c->volume_id = xstrdup(volume_id);
-	snprintf(c->name, sizeof(c->name), "%s", dev->path);
-	snprintf(c->pci, sizeof(c->pci), "%s", dev->pci);
-	snprintf(c->fs_type, sizeof(c->fs_type), "%s", fs_type);
+static int run_job(struct node *n, const struct check_request *r, const char *why, bool whole,
+                   struct deadline d, struct err *err)
+{
+	const struct job_record record = record_of(r);
+	struct checking *c;
+	char *what AUTO(free) = xasprintf("e2fsck of %s", r->dev->path);
+	int fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 3);
+
+	if (fd < 0) {
+		err_sys(err, errno, "keep %s open for e2fsck", r->dev->path);
+		return err_recode(err, ERR_UNAVAILABLE);
+	}
+	c = xcalloc(1, sizeof(*c));
+	c->fd = fd;
+	c->volume_id = xstrdup(r->volume_id);
+	c->whole = whole;
+	c->record_path = job_record_path(n, r->volume_id, JOB_RECORD_E2FSCK);
+	c->record = job_record_text(n, &record);
+	snprintf(c->name, sizeof(c->name), "%s", r->dev->path);
+	snprintf(c->pci, sizeof(c->pci), "%s", r->dev->pci);
+	snprintf(c->fs_type, sizeof(c->fs_type), "%s", r->fs->type);
 	snprintf(c->why, sizeof(c->why), "%s", why);
 	return job_run(n->jobs,
 	               &(struct job_order) { .kind = JOB_CHECK,
-	                                     .key = volume_id,
+	                                     .key = r->volume_id,
 	                                     .what = what,
 	                                     .run = checking_run,
 	                                     .free = checking_free,
@@ -95,25 +136,31 @@ static int run_job(struct node *n, const char *volume_id, const struct device *d
 	               d, err);
 }
 
-int check_filesystem(struct node *n, const char *volume_id, const struct device *dev, int fd,
-                     const struct fsprobe *fs, bool read_only, struct deadline d, struct err *err)
+int check_filesystem(struct node *n, const struct check_request *r, struct deadline d,
+                     struct err *err)
 {
+	const struct job_record record = record_of(r);
+	const struct device *dev = r->dev;
 	struct ext_state state;
 	const char *why;
+	int rc;
 
-	if (read_only || (!str_eq(fs->type, "ext4") && !str_eq(fs->type, "ext3")))
+	if (r->read_only || (!str_eq(r->fs->type, "ext4") && !str_eq(r->fs->type, "ext3")))
 		return 0;
-	if (ext_state_read(fd, dev->path, &state, err))
+	if (ext_state_read(r->fd, dev->path, &state, err))
 		return -1;
-	why = ext_state_asks(&state);
+	rc = job_record_matches(n, JOB_RECORD_E2FSCK, &record, err);
+	if (rc < 0)
+		return err_wrap(err, "read the record of this volume's last check");
+	why = rc == 0 ? "an earlier check was interrupted" : ext_state_asks(&state);
 	if (!why)
 		return 0;
 	if (dev->read_only)
 		return err_set(err, ERR_PRECONDITION,
 		               "the %s on %s asks for a check (%s), but the device is read-only",
-		               fs->type, dev->path, why);
+		               r->fs->type, dev->path, why);
 	if (check_unused(dev, err))
-		return err_wrap(err, "the %s on %s asks for a check (%s)", fs->type, dev->path,
+		return err_wrap(err, "the %s on %s asks for a check (%s)", r->fs->type, dev->path,
 		                why);
-	return run_job(n, volume_id, dev, fd, fs->type, why, d, err);
+	return run_job(n, r, why, rc == 0, d, err);
 }

@@ -5,12 +5,21 @@
 #include "node/node.h"
 #include "node/mount/fsprobe.h"
 
+struct check_request {
+	const char *volume_id;
+	const struct device *dev;
+	int fd; /* open on it */
+	const struct fsprobe *fs;
+	bool read_only;         /* then it is never checked */
+	uint64_t diskseq;       /* as in format.h, for the record */
+	const char *attachment; /* likewise */
+};
+
 /*
- * `fd` is open on `dev`, on which `fs` was found. 0: it may be mounted. A read-only volume is never
- * checked. FAILED_PRECONDITION: the filesystem is damaged (the text says what to do) or in use, and
- * stays as it is. The deadline ends the wait, not the e2fsck, which keeps running as the volume's
- * job (job.h). The caller has joined an earlier job of the volume.
+ * 0: it may be mounted. FAILED_PRECONDITION: the filesystem is damaged (the text says what to do)
+ * or in use, and stays as it is. The deadline ends the wait, not the e2fsck, which keeps running as
+ * the volume's job (job.h). One that was interrupted is begun anew and looks at everything. The
+ * caller has joined an earlier job of the volume.
  */
-int check_filesystem(struct node *n, const char *volume_id, const struct device *dev, int fd,
-                     const struct fsprobe *fs, bool read_only, struct deadline d, struct err *err)
-	MUST_CHECK;
+int check_filesystem(struct node *n, const struct check_request *r, struct deadline d,
+                     struct err *err) MUST_CHECK;

@@ -9,22 +9,25 @@
  *
  * A killed mkfs leaves a device that is neither blank nor formatted, or an xfs that is marked "in
  * progress". Rule (3) would refuse such a volume for ever. So, before mkfs runs, a record is
- * written to <plugin dir>/formatting and fsynced: this disk was empty and is being formatted. It is
- * removed after mkfs. A later stage that finds the record, the same identity and no complete
- * filesystem formats again. The identity includes the kernel's numbers of this very attachment
- * (diskseq, boot id): a volume that was attached to another node meanwhile may hold data from
- * there, about which an old record says nothing. Such a volume, and one without a record on this
- * node, is refused; the text says how to clear the device. A complete filesystem always wins over a
- * record.
+ * written (job_record.h): this disk was empty and is being formatted. It is removed after mkfs. A
+ * later stage that finds the record, the same identity and no complete filesystem formats again.
+ * The identity includes this very attachment: a volume that was attached to another node meanwhile
+ * may hold data from there, about which an old record says nothing. Such a volume, and one without
+ * a record on this node, is refused; the text says how to clear the device. A complete filesystem
+ * always wins over a record.
+ *
+ * A volume that waited for its turn is looked at once more before mkfs runs: others had time to
+ * write to it.
  *
  * mkfs runs as a job (job.h), to its end even when its caller has gone; a retry waits for the job
  * and then finds the finished filesystem.
  */
 #include "node/format.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -35,9 +38,11 @@
 #include "node/job.h"
 #include "node/mount/blank.h"
 #include "node/mount/mkfs.h"
+#include "node/job_record.h"
 #include "volume/context_keys.h"
 
-#define RECORD_MAX 4096
+/* A device that was looked at longer ago is looked at again. */
+#define LOOK_AGAIN_NS 100000000LL
 
 /* A request, and what was decided about it. */
 struct format_plan {
@@ -47,68 +52,15 @@ struct format_plan {
 	bool unfinished;     /* an xfs is there whose mkfs was interrupted */
 };
 
-/* ---- the record ---- */
-
-static char *record_dir(const struct node *n)
+static struct job_record record_of(const struct format_plan *p)
 {
-	return xasprintf("%s/formatting", n->o.plugin_dir);
-}
-
-char *format_record_path(const struct node *n, const char *volume_id)
-{
-	char *dir AUTO(free) = record_dir(n);
-	char hash[33];
-
-	fnv128_hex(volume_id, "", hash);
-	return xasprintf("%s/%s", dir, hash);
-}
-
-char *format_boot_id(const struct node *n)
-{
-	char *path AUTO(free) = xasprintf("%s/sys/kernel/random/boot_id", n->o.proc_root);
-	struct err ignored = ERR_INIT;
-	char *id = NULL;
-
-	return file_read_line(path, 64, &id, &ignored) ? xstrdup("unknown") : id;
-}
-
-static char *record_text(const struct format_plan *p)
-{
-	const struct device *dev = p->r->dev;
-	char *boot AUTO(free) = format_boot_id(p->n);
-
-	return xasprintf("volume=%s\nuuid=%s\nnsid=%u\nsize=%llu\nboot=%s\ndiskseq=%llu\n"
-	                 "filesystem=%s\n",
-	                 p->r->volume_id, dev->uuid, dev->nsid, (unsigned long long)dev->size, boot,
-	                 (unsigned long long)p->r->diskseq, p->fs_type);
-}
-
-enum { RECORD_ABSENT = 1 };
-/* 0: there is a record of this very disk and filesystem; RECORD_ABSENT: none, or of another. */
-static int record_matches(const struct format_plan *p, struct err *err)
-{
-	char *path AUTO(free) = format_record_path(p->n, p->r->volume_id);
-	char *expected AUTO(free) = record_text(p);
-	char *text AUTO(free) = NULL;
-
-	if (file_read(path, RECORD_MAX, &text, NULL, err)) {
-		if (err->code != ERR_NOT_FOUND) {
-			err_wrap(err, "read the formatting record of this volume");
-			return err_recode(err, ERR_UNAVAILABLE);
-		}
-		err_clear(err);
-		return RECORD_ABSENT;
-	}
-	return str_eq(text, expected) ? 0 : RECORD_ABSENT;
-}
-
-static int record_remove(const struct node *n, const char *volume_id, struct err *err)
-{
-	char *path AUTO(free) = format_record_path(n, volume_id);
-
-	if (file_remove(path, err))
-		return err_recode(err, ERR_UNAVAILABLE);
-	return 0;
+	return (struct job_record) {
+		.volume_id = p->r->volume_id,
+		.dev = p->r->dev,
+		.fs_type = p->fs_type,
+		.diskseq = p->r->diskseq,
+		.attachment = p->r->attachment,
+	};
 }
 
 /* ---- decisions ---- */
@@ -159,6 +111,13 @@ static int check_may_format(const struct format_request *r, bool again, struct e
 			err, ERR_PRECONDITION,
 			"%s has no filesystem, and a volume that is only read is never formatted",
 			dev->path);
+	if (dev->read_only)
+		return err_set(
+			err, ERR_PRECONDITION,
+			"%s has no filesystem and is write-protected by its controller: it cannot "
+			"be formatted. Let the backend lift the protection, or make the "
+			"filesystem where the volume can be written",
+			dev->path);
 	if (r->params->format_policy == FORMAT_NEVER)
 		return err_set(
 			err, ERR_PRECONDITION,
@@ -188,44 +147,57 @@ static int probe_result(const struct device *dev, int fd, const char *fs_type, s
 
 /* Everything the job needs: the call that starts it may end first. */
 struct formatting {
+	atomic_int holders; /* the job and the call */
 	struct device dev;
+	struct volume_params params;
 	int fd;
 	char *volume_id, *fs_type;
-	struct mkfs_params mkfs;
+	bool again;      /* the record allows it */
 	bool unfinished; /* the superblock of an interrupted xfs is cleared first */
-	char *record_dir, *record_path, *record;
+	int64_t decided; /* when the device was looked at */
+	char *record_path, *record;
+	struct fsprobe made; /* for the call, once the job has succeeded */
 };
 
-static void formatting_free(void *arg)
+static void formatting_put(void *arg)
 {
 	struct formatting *f = arg;
 
+	if (atomic_fetch_sub(&f->holders, 1) > 1)
+		return;
 	close(f->fd);
 	free(f->volume_id);
 	free(f->fs_type);
-	free(f->record_dir);
 	free(f->record_path);
 	free(f->record);
 	free(f);
 }
 
-static int record_write(const struct formatting *f, struct err *err)
+/* Is it still as it was when it was decided to format it? */
+static int look_again(const struct formatting *f, struct err *err)
 {
-	if (dir_make(f->record_dir, 0700, err) ||
-	    file_replace(f->record_path, f->record, strlen(f->record), 0600, err)) {
-		err_wrap(err, "%s is not formatted: its formatting record cannot be written",
-		         f->dev.path);
-		return err_recode(err, ERR_UNAVAILABLE);
-	}
-	return 0;
+	const struct format_request r = { .dev = &f->dev, .params = &f->params };
+	struct fsprobe now;
+
+	if (monotonic_ns() - f->decided < LOOK_AGAIN_NS)
+		return 0;
+	if (fsprobe_fd(f->fd, f->dev.path, &now, err))
+		return -1;
+	if (f->unfinished ? !now.unfinished : now.kind != FSPROBE_NOTHING)
+		return err_set(err, ERR_PRECONDITION,
+		               "%s is not formatted: while it waited for its turn somebody else "
+		               "wrote to it, and now it holds %s",
+		               f->dev.path, now.found);
+	return check_may_format(&r, f->again, err);
 }
 
 static int run_mkfs(const struct formatting *f, struct err *err)
 {
-	if (record_write(f, err))
-		return -1;
+	if (job_record_write(f->record_path, f->record, err))
+		return err_wrap(err, "%s is not formatted: its formatting record cannot be written",
+		                f->dev.path);
 	kill_point("format: record written");
-	if (mkfs_run(f->fs_type, &f->mkfs, f->fd, f->dev.path, err) == 0) {
+	if (mkfs_run(f->fs_type, &f->params.mkfs, f->fd, f->dev.path, err) == 0) {
 		kill_point("format: mkfs done");
 		return 0;
 	}
@@ -254,18 +226,19 @@ static void log_formatting(const struct formatting *f, const char *ms)
 
 static int formatting_run(void *arg, struct err *err)
 {
-	const struct formatting *f = arg;
+	struct formatting *f = arg;
 	int64_t since = monotonic_ns();
-	struct fsprobe made;
 	char ms[32];
 
+	if (look_again(f, err))
+		return -1;
 	log_formatting(f, NULL);
 	kill_point("format: decided");
 	if (f->unfinished && mkfs_forget_unfinished(f->fd, f->dev.path, err))
 		return -1;
 	if (f->unfinished)
 		kill_point("format: unfinished xfs forgotten");
-	if (run_mkfs(f, err) || probe_result(&f->dev, f->fd, f->fs_type, &made, err))
+	if (run_mkfs(f, err) || probe_result(&f->dev, f->fd, f->fs_type, &f->made, err))
 		return -1;
 	if (file_remove(f->record_path, err))
 		return err_recode(err, ERR_UNAVAILABLE);
@@ -274,42 +247,57 @@ static int formatting_run(void *arg, struct err *err)
 	return 0;
 }
 
-static int run_job(const struct format_plan *p, struct deadline d, struct err *err)
+static int run_job(const struct format_plan *p, bool again, struct deadline d, struct fsprobe *ret,
+                   struct err *err)
 {
 	const struct format_request *r = p->r;
-	struct formatting *f = xcalloc(1, sizeof(*f));
+	const struct job_record record = record_of(p);
+	struct formatting *f;
 	char *what AUTO(free) = xasprintf("mkfs.%s of %s", p->fs_type, r->dev->path);
+	int fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 3), rc;
 
+	if (fd < 0) {
+		err_sys(err, errno, "keep %s open for mkfs", r->dev->path);
+		return err_recode(err, ERR_UNAVAILABLE);
+	}
+	f = xcalloc(1, sizeof(*f));
 	*f = (struct formatting) {
+		.holders = 2,
 		.dev = *r->dev,
-		.fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 3),
+		.params = *r->params,
+		.fd = fd,
 		.volume_id = xstrdup(r->volume_id),
 		.fs_type = xstrdup(p->fs_type),
-		.mkfs = r->params->mkfs,
+		.again = again,
 		.unfinished = p->unfinished,
-		.record_dir = record_dir(p->n),
-		.record_path = format_record_path(p->n, r->volume_id),
-		.record = record_text(p),
+		.decided = monotonic_ns(),
+		.record_path = job_record_path(p->n, r->volume_id, JOB_RECORD_MKFS),
+		.record = job_record_text(p->n, &record),
 	};
-	return job_run(p->n->jobs,
-	               &(struct job_order) { .kind = JOB_FORMAT,
-	                                     .key = r->volume_id,
-	                                     .what = what,
-	                                     .run = formatting_run,
-	                                     .free = formatting_free,
-	                                     .arg = f },
-	               d, err);
+	rc = job_run(p->n->jobs,
+	             &(struct job_order) { .kind = JOB_FORMAT,
+	                                   .key = r->volume_id,
+	                                   .what = what,
+	                                   .run = formatting_run,
+	                                   .free = formatting_put,
+	                                   .arg = f },
+	             d, err);
+	if (!rc)
+		*ret = f->made;
+	formatting_put(f);
+	return rc;
 }
 
 static int format(const struct format_plan *p, struct deadline d, struct fsprobe *ret,
                   struct err *err)
 {
 	const struct format_request *r = p->r;
-	int rc = record_matches(p, err);
+	const struct job_record record = record_of(p);
+	int rc = job_record_matches(p->n, JOB_RECORD_MKFS, &record, err);
 
 	if (rc < 0)
-		return -1;
-	if (p->unfinished && rc == RECORD_ABSENT)
+		return err_wrap(err, "read the formatting record of this volume");
+	if (p->unfinished && rc == JOB_RECORD_ABSENT)
 		return err_set(
 			err, ERR_PRECONDITION,
 			"%s has an xfs whose mkfs was interrupted, but not on this node since it "
@@ -317,9 +305,9 @@ static int format(const struct format_plan *p, struct deadline d, struct fsprobe
 			"data, clear it with \"blkdiscard -z\"",
 			r->dev->path);
 	if (check_may_format(r, rc == 0, err) ||
-	    mkfs_check(p->fs_type, r->dev->size, &r->params->mkfs, err) || run_job(p, d, err))
+	    mkfs_check(p->fs_type, r->dev->size, &r->params->mkfs, err))
 		return -1;
-	return probe_result(r->dev, r->fd, p->fs_type, ret, err);
+	return run_job(p, rc == 0, d, ret, err);
 }
 
 /* The device has a filesystem: is it one that the volume wants? */
@@ -333,7 +321,7 @@ static int accept(const struct format_plan *p, const struct fsprobe *found, stru
 		               "%s holds %s, but the volume wants %s: "
 		               "it is neither mounted nor formatted",
 		               r->dev->path, found->found, p->fs_type);
-	return record_remove(p->n, r->volume_id, err);
+	return job_record_remove(p->n, r->volume_id, JOB_RECORD_MKFS, err);
 }
 
 int format_ensure(struct node *n, const struct format_request *r, struct deadline d,

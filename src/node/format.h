@@ -16,8 +16,9 @@ struct format_request {
 	int fd;              /* open on it for reading */
 	const char *fs_type; /* "": any that is there, or a new ext4 */
 	const struct volume_params *params;
-	bool read_only;   /* then it is never formatted */
-	uint64_t diskseq; /* of fd: the disk's number until the next boot; 0: unknown */
+	bool read_only;         /* then it is never formatted */
+	uint64_t diskseq;       /* of fd: the disk's number until the next boot; 0: unknown */
+	const char *attachment; /* UID of the volume's attachment; "" or NULL: unknown */
 };
 
 /*
@@ -28,7 +29,3 @@ struct format_request {
  */
 int format_ensure(struct node *n, const struct format_request *r, struct deadline d,
                   struct fsprobe *ret, struct err *err) MUST_CHECK;
-/* <plugin dir>/formatting/<hash of the volume id>, malloc'ed. */
-char *format_record_path(const struct node *n, const char *volume_id);
-/* The boot id as records have it, malloc'ed; "unknown" when the kernel does not say. */
-char *format_boot_id(const struct node *n);

@@ -4,7 +4,7 @@
  *
  * Any thread may call; two operations on one volume never run at once (the RPC layer's volume
  * lock). Everything known about a volume is in the request or in the kernel; the one exception is
- * the formatting record (format.h).
+ * record of a tool at work (job_record.h).
  */
 #pragma once
 
@@ -69,6 +69,7 @@ struct stage_request {
 	struct volume_cap cap;
 	struct volume_params params;
 	struct device_want want;
+	const char *attachment; /* UID of the volume's attachment; "" or NULL: unknown */
 };
 /*
  * After a final code (ARCHITECTURE.md, "Life of an error") no mount, no driver binding and no file

@@ -87,6 +87,7 @@ static int stage_volume(void *self, struct rpc_call *call, const void *req, Prot
 	    check_context(self, &volume_context, &publish_context, &s.cap, &s.params, err) ||
 	    publish_context_parse(&publish_context, &s.want, err))
 		return -1;
+	s.attachment = kvs_get(&publish_context, PUBLISH_ATTACHMENT_UID);
 	if (s.params.function_given)
 		s.want.function = s.params.pf ? DEVICE_FUNCTION_PF : DEVICE_FUNCTION_VF;
 	return node_stage(self, &s, call->deadline, err);

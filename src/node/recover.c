@@ -7,57 +7,62 @@
  */
 #include "node/recover.h"
 
-#include <libgen.h>
 #include <string.h>
 
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/mem.h"
-#include "node/format.h"
+#include "node/job_record.h"
 
 #define RECORD_MAX 4096
 
-/* Of another boot, or half written? One that cannot be read is left to the stage that needs it. */
-static bool is_outdated(const char *path, const char *boot)
+enum { RECORD_UNREADABLE = 1 };
+/*
+ * One that cannot be read is left to the stage that needs it. Others stay when they can match a
+ * disk yet, and are told.
+ */
+static int look_at_record(const struct node *n, const char *dir, const char *name, struct str *did,
+                          struct strs *unfinished, struct err *err)
 {
-	char *line AUTO(free) = xasprintf("\nboot=%s\n", boot);
-	char *text AUTO(free) = NULL;
+	char *path AUTO(free) = xasprintf("%s/%s", dir, name);
+	char *text AUTO(free) = NULL, *what AUTO(free) = NULL;
 	struct err ignored = ERR_INIT;
 
-	if (str_has_suffix(path, ".tmp"))
-		return true;
-	return file_read(path, RECORD_MAX, &text, NULL, &ignored) == 0 && !strstr(text, line);
+	if (file_read(path, RECORD_MAX, &text, NULL, &ignored))
+		return RECORD_UNREADABLE;
+	what = job_record_describe(name, text);
+	if (what && !job_record_is_outdated(n, text)) {
+		strs_add(unfinished, what);
+		return 0;
+	}
+	if (file_remove(path, err))
+		return -1;
+	str_addf(did, "%sformatting record %s", did->len ? ", " : "", name);
+	return 0;
 }
 
-static int remove_records(const struct node *n, struct str *did, struct err *err)
+static int look_at_records(const struct node *n, struct str *did, struct strs *unfinished,
+                           struct err *err)
 {
-	char *any AUTO(free) = format_record_path(n, "");
-	char *boot AUTO(free) = format_boot_id(n);
+	char *dir AUTO(free) = job_record_dir(n);
 	struct strs names AUTO(strs_clear) = STRS_INIT;
-	const char *dir = dirname(any);
 
 	if (!path_exists(dir))
 		return 0;
 	if (dir_list(dir, &names, err))
 		return -1;
-	for (size_t i = 0; i < names.n; i++) {
-		char *path AUTO(free) = xasprintf("%s/%s", dir, names.v[i]);
-
-		if (!is_outdated(path, boot))
-			continue;
-		if (file_remove(path, err))
+	for (size_t i = 0; i < names.n; i++)
+		if (look_at_record(n, dir, names.v[i], did, unfinished, err) < 0)
 			return -1;
-		str_addf(did, "%sformatting record %s", did->len ? ", " : "", names.v[i]);
-	}
 	return 0;
 }
 
-int node_recover(const struct node *n, struct str *did, struct err *err)
+int node_recover(const struct node *n, struct str *did, struct strs *unfinished, struct err *err)
 {
 	struct err functions = ERR_INIT, records = ERR_INIT;
 	int rc = device_release_all(&n->o.world, did, &functions);
 
-	if (remove_records(n, did, &records))
+	if (look_at_records(n, did, unfinished, &records))
 		rc = -1;
 	if (rc)
 		*err = functions.code ? functions : records;

@@ -253,14 +253,23 @@ static int stage_filesystem(struct staging *s, struct deadline d, struct err *er
 		.params = &s->r->params,
 		.read_only = s->read_only,
 		.diskseq = s->diskseq,
+		.attachment = s->r->attachment,
 	};
 	struct strs options AUTO(strs_clear) = STRS_INIT;
 	struct fsprobe fs;
+	const struct check_request cr = {
+		.volume_id = s->r->volume_id,
+		.dev = &s->dev,
+		.fd = s->fd,
+		.fs = &fs,
+		.read_only = s->read_only,
+		.diskseq = s->diskseq,
+		.attachment = s->r->attachment,
+	};
 
 	if (lock_device(s, d, err))
 		return -1;
-	if (format_ensure(s->node, &fr, d, &fs, err) ||
-	    check_filesystem(s->node, s->r->volume_id, &s->dev, s->fd, &fs, s->read_only, d, err) ||
+	if (format_ensure(s->node, &fr, d, &fs, err) || check_filesystem(s->node, &cr, d, err) ||
 	    mount_flags_check_for(&s->flags, fs.type, err))
 		return -1;
 	mount_options(s, fs.type, &options);

@@ -42,6 +42,7 @@
 #define PUBLISH_FUNC_VUID "nv-funcVUID"
 #define PUBLISH_VIRTIOFS_TAG "nv-virtioFsTag"
 #define PUBLISH_CAPACITY DRIVER_PREFIX "capacityBytes"
+#define PUBLISH_ATTACHMENT_UID DRIVER_PREFIX "attachmentUID"
 
 /*
  * Annotations on a DPUVolume: what the CR has no field for. Besides these, each prefixed

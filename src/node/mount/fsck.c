@@ -80,7 +80,7 @@ static const char *finding(struct str *output)
 	return found;
 }
 
-int fsck_run(int fd, const char *name, struct err *err)
+int fsck_run(int fd, const char *name, bool whole, struct err *err)
 {
 	struct str output AUTO(str_clear) = STR_INIT(LIMIT_SPAWN_OUTPUT);
 	struct strs argv AUTO(strs_clear) = STRS_INIT;
@@ -88,6 +88,8 @@ int fsck_run(int fd, const char *name, struct err *err)
 
 	strs_add(&argv, "e2fsck");
 	strs_add(&argv, "-p");
+	if (whole)
+		strs_add(&argv, "-f");
 	strs_add(&argv, SPAWN_FD_PATH);
 	rc = spawn_run_fd(&argv, fd, deadline_never(), &output, err);
 	if (rc < 0) {

@@ -39,6 +39,25 @@ START_TEST(a_replaced_file_reads_back_and_leaves_no_temporary)
 }
 END_TEST
 
+START_TEST(a_file_is_written_in_its_place)
+{
+	struct err err = ERR_INIT;
+	char *text AUTO(free) = NULL;
+	size_t n;
+
+	memcpy(dir, "/tmp/test-file-XXXXXX", sizeof(dir));
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	ck_assert_int_eq(file_write_synced(in("a"), "a long one\n", 11, 0600, &err), 0);
+	ck_assert_int_eq(file_write_synced(in("a"), "two\n", 4, 0600, &err), 0);
+	ck_assert_int_eq(file_read(in("a"), 100, &text, &n, &err), 0);
+	ck_assert_str_eq(text, "two\n");
+	ck_assert_int_eq(file_write_synced(in("b/c"), "x", 1, 0600, &err), -1);
+	ck_assert_int_eq(err.code, ERR_NOT_FOUND);
+	ck_assert_int_eq(unlink(in("a")), 0);
+	rmdir(dir);
+}
+END_TEST
+
 START_TEST(errors_name_the_path)
 {
 	struct err err = ERR_INIT;
@@ -99,6 +118,6 @@ START_TEST(a_link_gives_its_last_component)
 }
 END_TEST
 
-SUITE("file", a_replaced_file_reads_back_and_leaves_no_temporary, errors_name_the_path,
-      an_attribute_loses_its_newline, directories_are_made_with_their_parents,
+SUITE("file", a_replaced_file_reads_back_and_leaves_no_temporary, a_file_is_written_in_its_place,
+      errors_name_the_path, an_attribute_loses_its_newline, directories_are_made_with_their_parents,
       a_link_gives_its_last_component);

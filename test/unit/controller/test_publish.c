@@ -82,7 +82,8 @@ static void same(const char *what, const struct json *got, const char *want)
 #define BASE                                                                    \
 	"\"nv-volumeName\":\"pvc-1\",\"nv-volumeAttachmentName\":\"n1-pvc-1\"," \
 	"\"nv-pciDeviceAddress\":\"0000:00:1f.2\",\"nv-nvmeNsID\":\"1\","       \
-	"\"csi.snap.nvidia.com/capacityBytes\":\"1073741824\""
+	"\"csi.snap.nvidia.com/capacityBytes\":\"1073741824\","                 \
+	"\"csi.snap.nvidia.com/attachmentUID\":\"uid-3\""
 
 static const struct {
 	const char *what, *status, *context;
@@ -94,7 +95,7 @@ static const struct {
 	{ "a vendor that speaks in our name",
 	  STATUS(",\"attachmentMetadata\":{\"nv-volumeName\":\"x\",\"nv-pciDeviceAddress\":\"x\","
 	         "\"nv-nvmeNsID\":\"9\",\"nv-nvmeUUID\":\"x\",\"nv-funcVUID\":\"x\","
-	         "\"nv-virtioFsTag\":\"x\",\"csi.snap.nvidia.com/capacityBytes\":\"1\"}"),
+	         "\"nv-virtioFsTag\":\"x\",\"csi.snap.nvidia.com/capacityBytes\":\"1\",\"csi.snap.nvidia.com/attachmentUID\":\"x\"}"),
 	  "{" BASE "}" },
 	{ "uuid and vuid",
 	  "{\"status\":{\"dpuAttached\":true,\"dpu\":{\"pciAddress\":\"0000:00:1f.2\",\"funcVUID\":"

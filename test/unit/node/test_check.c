@@ -8,10 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/file.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/spawn.h"
 #include "node/mount/fsck.h"
+#include "node/job_record.h"
 #include "test/lib/node_world.h"
 #include "test/lib/skip.h"
 
@@ -155,6 +157,35 @@ START_TEST(more_damage_than_e2fsck_repairs_unasked_is_left_as_it_is)
 }
 END_TEST
 
+START_TEST(an_interrupted_check_is_begun_anew_and_looks_at_everything)
+{
+	char *record AUTO(free) = NULL;
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin("ext4");
+	record = job_record_path(&w.node, VOLUME_ID, JOB_RECORD_E2FSCK);
+	debugfs("ssv state 3\n");
+	/* It clears the flag that it was called for, and is killed. */
+	run_tool("printf '#!/bin/sh\necho \"$*\" >> %s/notes\necho ssv state 1 | debugfs -w -f "
+	         "/dev/stdin %s >/dev/null 2>&1\ncp %s %s/record\nkill -9 $$\n' > %s/e2fsck",
+	         tools, disk->loop, record, tools, tools);
+	ck_assert_int_eq(stage("ext4", MODE_SINGLE_NODE_WRITER, &err), -1);
+	ck_assert_int_eq(err.code, ERR_INTERNAL);
+	ck_assert(!state().errors && path_exists(record));
+	run_tool("grep -qx volume=" VOLUME_ID " %s/record", tools);
+	run_tool("printf '#!/bin/sh\necho \"$*\" >> %s/notes\nexec /sbin/e2fsck \"$@\"\n' > "
+	         "%s/e2fsck",
+	         tools, tools);
+	err_clear(&err);
+	ck_assert_msg(stage("ext4", MODE_SINGLE_NODE_WRITER, &err) == 0, "%s", err.msg);
+	ran(2);
+	run_tool("tail -n 1 %s/notes | grep -q '^-p -f '", tools);
+	ck_assert(!path_exists(record));
+	end();
+}
+END_TEST
+
 START_TEST(a_volume_that_is_only_read_is_not_checked)
 {
 	struct err err = ERR_INIT;
@@ -191,4 +222,5 @@ SUITE_TIMEOUT("check", 60, LOOP(what_does_not_ask_is_not_checked, 3),
               LOOP(an_error_flag_is_checked_and_cleared, 2),
               the_log_says_what_is_checked_why_and_how_long_it_took,
               more_damage_than_e2fsck_repairs_unasked_is_left_as_it_is,
+              an_interrupted_check_is_begun_anew_and_looks_at_everything,
               a_volume_that_is_only_read_is_not_checked, a_device_in_use_is_not_checked);

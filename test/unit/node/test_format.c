@@ -17,7 +17,8 @@
 #include "common/file.h"
 #include "common/mem.h"
 #include "common/spawn.h"
-#include "node/format.h"
+#include "node/job.h"
+#include "node/job_record.h"
 #include "test/lib/node_world.h"
 #include "test/lib/skip.h"
 
@@ -26,12 +27,13 @@
 static struct node_world w;
 static struct nvme_disk *disk;
 static char *record;
+static char go_file[256];
 
 static void begin(void)
 {
 	node_world_init(&w);
 	disk = nvme_world_add(&w.nvme, 1, UUID, 320 * MIB);
-	record = format_record_path(&w.node, VOLUME_ID);
+	record = job_record_path(&w.node, VOLUME_ID, JOB_RECORD_MKFS);
 }
 
 static void end(void)
@@ -202,6 +204,51 @@ START_TEST(a_record_of_another_attachment_proves_nothing)
 }
 END_TEST
 
+/*
+ * After a reboot the disk has another number and the boot another id; that it is still the same
+ * attachment says that nobody else had the volume.
+ */
+START_TEST(a_reboot_during_mkfs_is_no_end_while_the_attachment_is_the_same)
+{
+	static const struct {
+		const char *what, *before, *after;
+		bool again;
+	} rows[] = {
+		{ "the same attachment", "uid-1", "uid-1", true },
+		{ "another attachment", "uid-1", "uid-2", false },
+		{ "a longer UID", "uid-1", "uid-11", false },
+		{ "attached by a controller that did not say", "", "", false },
+		{ "not said before", NULL, "uid-1", false },
+		{ "not said now", "uid-1", NULL, false },
+	};
+
+	SKIP_UNLESS_LOOP();
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct stage_request r;
+		struct err err = ERR_INIT;
+		int rc;
+
+		begin();
+		r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
+		r.attachment = rows[i].before;
+		wrap_tool("mkfs.ext4", EXT4_HALF_WAY);
+		ck_assert_int_eq(node_stage(&w.node, &r, soon(), &err), -1);
+		spawn_set_path(NULL);
+		run_tool("sed -i 's/^boot=.*/boot=00000000-0000-0000-0000-000000000000/' %s",
+		         record);
+		nvme_world_reattach(&w.nvme, disk);
+		r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
+		r.attachment = rows[i].after;
+		err_clear(&err);
+		rc = node_stage(&w.node, &r, soon(), &err);
+		ck_assert_msg(rc == (rows[i].again ? 0 : -1), "%s: %s", rows[i].what, err.msg);
+		ck_assert_msg(!rc || strstr(err.msg, "is not blank"), "%s: %s", rows[i].what,
+		              err.msg);
+		end();
+	}
+}
+END_TEST
+
 START_TEST(a_disk_that_was_away_meanwhile_is_not_formatted_again)
 {
 	SKIP_UNLESS_LOOP();
@@ -273,6 +320,72 @@ START_TEST(only_so_many_are_formatted_at_once)
 	spawn_set_path(NULL);
 	run_tool("test $(wc -l < %s/counts) = 4 && ! grep -v '^[12]$' %s/counts", w.nvme.root,
 	         w.nvme.root);
+	end();
+}
+END_TEST
+
+static int wait_for_go(void *arg, struct err *err)
+{
+	(void)arg, (void)err;
+	for (int i = 0; !path_exists(go_file) && i < 2000; i++)
+		usleep(10000);
+	return 0;
+}
+
+static void keep(void *arg)
+{
+	(void)arg;
+}
+
+struct waiting_stage {
+	pthread_t thread;
+	int rc;
+	struct err err;
+};
+
+static void *stage_in_thread(void *arg)
+{
+	struct waiting_stage *s = arg;
+
+	s->rc = stage("ext4", &s->err);
+	return NULL;
+}
+
+START_TEST(what_is_written_during_the_wait_for_a_turn_is_seen)
+{
+	static const struct {
+		const char *what, *write, *text;
+	} rows[] = {
+		{ "data",
+		  "echo data | dd of=$d bs=1 seek=1000000 conv=notrunc 2>/dev/null && sync $d",
+		  "is not blank" },
+		{ "a filesystem", "mkfs.xfs -q $d && sync $d",
+		  "while it waited for its turn somebody else wrote to it, and now it holds xfs" },
+	};
+	struct job_order o = { .run = wait_for_go, .free = keep, .what = "mkfs" };
+	struct waiting_stage s = { .rc = 0 };
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	snprintf(go_file, sizeof(go_file), "%s/go", w.nvme.root);
+	for (unsigned i = 0; i < w.node.o.max_formats; i++) {
+		char key[] = { 'a', (char)('a' + i), '\0' };
+
+		o.key = key;
+		err_clear(&err);
+		ck_assert_int_eq(job_run(w.node.jobs, &o, deadline_in_ms(1), &err), -1);
+	}
+	ck_assert_int_eq(pthread_create(&s.thread, NULL, stage_in_thread, &s), 0);
+	/* It was decided by now, and waits. */
+	usleep(1500000);
+	run_tool("d=%s; %s", disk->loop, rows[_i].write);
+	run_tool("touch %s", go_file);
+	pthread_join(s.thread, NULL);
+	ck_assert_msg(s.rc == -1 && s.err.code == ERR_PRECONDITION &&
+	                      strstr(s.err.msg, rows[_i].text),
+	              "%s: %s", rows[_i].what, s.err.msg);
+	ck_assert(!path_exists(record));
 	end();
 }
 END_TEST
@@ -414,8 +527,11 @@ SUITE_TIMEOUT("format", 60, LOOP(an_interrupted_mkfs_is_finished_on_the_same_nod
               the_record_is_there_before_the_first_byte_is_written,
               a_record_of_another_attachment_proves_nothing,
               a_disk_that_was_away_meanwhile_is_not_formatted_again,
+              a_reboot_during_mkfs_is_no_end_while_the_attachment_is_the_same,
               a_complete_filesystem_beats_the_record, a_record_does_not_lift_the_volumes_own_rules,
-              only_so_many_are_formatted_at_once, mkfs_outlives_its_call_and_the_retry_joins_it,
+              only_so_many_are_formatted_at_once,
+              LOOP(what_is_written_during_the_wait_for_a_turn_is_seen, 2),
+              mkfs_outlives_its_call_and_the_retry_joins_it,
               what_failed_meanwhile_is_told_to_the_retry_once,
               unstage_forgets_what_failed_meanwhile, the_end_of_the_driver_does_not_end_mkfs,
               the_end_of_the_driver_waits_for_mkfs);

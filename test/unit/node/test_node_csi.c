@@ -14,8 +14,10 @@
 #include "common/json.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/spawn.h"
 #include "node/node_csi.h"
 #include "test/lib/message_json.h"
+#include "node/job_record.h"
 #include "test/lib/node_world.h"
 #include "test/lib/skip.h"
 
@@ -310,6 +312,37 @@ START_TEST(a_volumes_life_in_bytes)
 }
 END_TEST
 
+START_TEST(the_attachment_of_the_publish_context_reaches_the_record)
+{
+	struct keylock *locks = keylock_new();
+	struct rpc_service service;
+	struct node_world w;
+	struct err err = ERR_INIT;
+	char *request AUTO(free) = NULL, *record AUTO(free) = NULL, *tools AUTO(free) = NULL;
+	struct nvme_disk *d;
+
+	SKIP_UNLESS_LOOP();
+	node_world_init(&w);
+	d = nvme_world_add(&w.nvme, 3, UUID, 64 * MIB);
+	service = node_service(&w.node, locks);
+	record = job_record_path(&w.node, "pvc-1", JOB_RECORD_MKFS);
+	tools = xasprintf("%s/tools", w.nvme.root);
+	run_tool("mkdir %s && printf '#!/bin/sh\nexit 1\n' >%s/mkfs.ext4 && chmod +x %s/mkfs.ext4",
+	         tools, tools, tools);
+	spawn_set_path(tools);
+	request = xasprintf("{\"volume_id\":\"pvc-1\",\"staging_target_path\":\"%s\"," CAP
+	                    ",\"publish_context\":{\"nv-pciDeviceAddress\":\"%s\","
+	                    "\"nv-nvmeNsID\":\"3\","
+	                    "\"csi.snap.nvidia.com/attachmentUID\":\"uid-7\"}}",
+	                    w.staging, d->pci);
+	ck_assert_int_eq(call_node(&service, "NodeStageVolume", request, NULL, &err), ERR_INTERNAL);
+	spawn_set_path(NULL);
+	run_tool("grep -qx attachment=uid-7 %s", record);
+	keylock_free(locks);
+	node_world_clear(&w);
+}
+END_TEST
+
 START_TEST(a_volume_that_is_worked_on_is_busy_but_may_be_measured)
 {
 	struct keylock *locks = keylock_new();
@@ -450,4 +483,5 @@ END_TEST
 
 SUITE("node_csi", LOOP(only_paths_below_kubelets_directory_are_touched, ARRAY_LEN(places)),
       arguments_are_checked_first, what_the_node_can_do, a_volumes_life_in_bytes,
+      the_attachment_of_the_publish_context_reaches_the_record,
       a_volume_that_is_worked_on_is_busy_but_may_be_measured);

@@ -8,7 +8,6 @@
 
 #include "common/file.h"
 #include "common/mem.h"
-#include "node/format.h"
 #include "node/recover.h"
 #include "test/lib/suite.h"
 
@@ -67,7 +66,7 @@ static void tear_down(void)
 	memcpy(root + strlen(root) - 6, "XXXXXX", 6);
 }
 
-static void recover(struct str *did)
+static void recover(struct str *did, struct strs *unfinished)
 {
 	struct err err = ERR_INIT;
 	struct node n;
@@ -79,7 +78,7 @@ static void recover(struct str *did)
 	                                                  .dev = "/dev",
 	                                                  .vendors = &vendors,
 	                                                  .snap_device_id = "6001" } });
-	ck_assert_msg(node_recover(&n, did, &err) == 0, "%s", err.msg);
+	ck_assert_msg(node_recover(&n, did, unfinished, &err) == 0, "%s", err.msg);
 	node_clear(&n);
 }
 
@@ -108,11 +107,12 @@ START_TEST(only_our_own_override_of_a_function_for_volumes_is_cleared)
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct str did AUTO(str_clear) = STR_INIT(500);
+		struct strs unfinished AUTO(strs_clear) = STRS_INIT;
 		char *now AUTO(free) = NULL;
 
 		set_up();
 		put_function(VF, rows[i].vendor, rows[i].override);
-		recover(&did);
+		recover(&did, &unfinished);
 		now = content("sys/bus/pci/devices/" VF "/driver_override");
 		ck_assert_msg(str_eq(now, rows[i].after), "%s: %s", rows[i].what, now);
 		ck_assert_str_eq(did.ptr, *rows[i].after ? "" : "driver_override of " VF);
@@ -127,28 +127,44 @@ START_TEST(records_that_can_match_no_disk_any_more_are_removed)
 		const char *name, *text;
 		bool stays;
 	} rows[] = {
-		{ "this", "volume=a\nboot=this-boot\ndiskseq=7\n", true },
-		{ "other", "volume=b\nboot=that-boot\ndiskseq=7\n", false },
-		{ "longer", "volume=c\nboot=this-boot-2\ndiskseq=7\n", false },
-		{ "this.tmp", "volume=a\nboot=this-boot\n", false },
+		{ "this", "volume=a\nfilesystem=ext4\nboot=this-boot\ndiskseq=7\nattachment=\n",
+		  true },
+		{ "other", "volume=b\nfilesystem=ext4\nboot=that-boot\ndiskseq=7\nattachment=\n",
+		  false },
+		{ "longer", "volume=c\nfilesystem=ext4\nboot=this-boot-2\ndiskseq=7\nattachment=\n",
+		  false },
+		{ "attached",
+		  "volume=d\nfilesystem=xfs\nboot=that-boot\ndiskseq=7\nattachment=u-1\n", true },
+		{ "cut", "volume=e\nfilesystem=xfs\nboot=that-boot\ndiskseq=7\nattachment=u-",
+		  false },
+		{ "short", "volume=f\nfile", false },
+		{ "empty", "", false },
+		{ "hash.e2fsck",
+		  "volume=g\nfilesystem=ext4\nboot=this-boot\ndiskseq=7\nattachment=\n", true },
 	};
+	struct strs unfinished AUTO(strs_clear) = STRS_INIT;
 	struct str did AUTO(str_clear) = STR_INIT(500);
+	char *told AUTO(free) = NULL;
 
 	set_up();
 	put_function(VF, "0x15b3\n", "(null)\n");
-	recover(&did); /* there is no folder yet */
+	recover(&did, &unfinished); /* there is no folder yet */
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		char *name AUTO(free) = xasprintf("plugin/formatting/%s", rows[i].name);
 
 		put(name, rows[i].text);
 	}
-	recover(&did);
+	recover(&did, &unfinished);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		char *path AUTO(free) = xasprintf("%s/formatting/%s", plugin, rows[i].name);
 
 		ck_assert_msg(path_exists(path) == rows[i].stays, "%s", rows[i].name);
 	}
 	ck_assert_ptr_nonnull(strstr(did.ptr, "formatting record other"));
+	strs_sort(&unfinished);
+	told = strs_join(&unfinished, ", ");
+	ck_assert_str_eq(told, "check of ext4 of volume g, mkfs.ext4 of volume a, "
+	                       "mkfs.xfs of volume d");
 	tear_down();
 }
 END_TEST

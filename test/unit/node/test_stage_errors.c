@@ -19,7 +19,7 @@
 #include "common/file.h"
 #include "common/mem.h"
 #include "common/spawn.h"
-#include "node/format.h"
+#include "node/job_record.h"
 #include "node/job.h"
 #include "test/lib/doc_table.h"
 #include "test/lib/node_world.h"
@@ -194,6 +194,12 @@ static void policy_never(struct attempt *a)
 static void reader_only(struct attempt *a)
 {
 	a->r.cap.mode = MODE_MULTI_NODE_READER_ONLY;
+}
+
+static void write_protected(struct attempt *a)
+{
+	run_tool("blockdev --setro %s", a->d->loop);
+	nvme_world_attr(a->d, "ro", "1");
 }
 
 static void held_exclusively(struct attempt *a)
@@ -466,6 +472,8 @@ static const struct {
 	  "csi.snap.nvidia.com/formatPolicy: never", NOTHING },
 	{ "blank, reader-only mode", "xfs", reader_only, ERR_PRECONDITION,
 	  "only read is never formatted", NOTHING },
+	{ "blank, write-protected", "xfs", write_protected, ERR_PRECONDITION,
+	  "is write-protected by its controller", NOTHING },
 	{ "blank, held by somebody", "xfs", held_exclusively, ERR_PRECONDITION, "is in use",
 	  NOTHING },
 	{ "too small for xfs", "xfs", small_xfs, ERR_INVALID, "xfs needs at least 300.0 MiB",
@@ -555,7 +563,7 @@ static struct state state_of(const struct attempt *a)
 		xasprintf("%s/bus/pci/devices/%s/driver_override", a->w.nvme.sysfs, a->d->pci);
 	char *driver AUTO(free) =
 		xasprintf("%s/bus/pci/devices/%s/driver", a->w.nvme.sysfs, a->d->pci);
-	char *record AUTO(free) = format_record_path(&a->w.node, VOLUME_ID);
+	char *record AUTO(free) = job_record_path(&a->w.node, VOLUME_ID, JOB_RECORD_MKFS);
 	struct err err = ERR_INIT;
 
 	s.driver = path_exists(driver);

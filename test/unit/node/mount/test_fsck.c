@@ -113,7 +113,7 @@ START_TEST(each_answer_of_e2fsck_has_its_meaning)
 		run_tool("printf '#!/bin/sh\necho \"$*\" > %s/log\n%s\n' > %s/e2fsck; chmod +x "
 		         "%s/e2fsck",
 		         dir, rows[i].script, dir, dir);
-		ck_assert_int_eq(fsck_run(fd, "/dev/x", &err), rows[i].code ? -1 : 0);
+		ck_assert_int_eq(fsck_run(fd, "/dev/x", false, &err), rows[i].code ? -1 : 0);
 		ck_assert_msg(err.code == rows[i].code && strstr(err.msg, rows[i].text), "%s: %s",
 		              rows[i].script, err.msg);
 		run_tool("grep -qx -- '-p /proc/self/fd/3' %s/log", dir);

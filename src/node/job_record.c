@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The text of a record is lines of key=value, those that never change in front. Does not decide
+ * what a record allows: format.c and check.c.
+ */
+#include "node/job_record.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/mem.h"
+
+#define RECORD_MAX 4096
+
+static const char *const suffixes[] = {
+	[JOB_RECORD_MKFS] = "",
+	[JOB_RECORD_E2FSCK] = ".e2fsck",
+};
+
+char *job_record_dir(const struct node *n)
+{
+	return xasprintf("%s/formatting", n->o.plugin_dir);
+}
+
+char *job_record_path(const struct node *n, const char *volume_id, enum job_record_kind kind)
+{
+	char *dir AUTO(free) = job_record_dir(n);
+	char hash[33];
+
+	fnv128_hex(volume_id, "", hash);
+	return xasprintf("%s/%s%s", dir, hash, suffixes[kind]);
+}
+
+/* "unknown" when the kernel does not say. */
+static char *boot_id(const struct node *n)
+{
+	char *path AUTO(free) = xasprintf("%s/sys/kernel/random/boot_id", n->o.proc_root);
+	struct err ignored = ERR_INIT;
+	char *id = NULL;
+
+	return file_read_line(path, 64, &id, &ignored) ? xstrdup("unknown") : id;
+}
+
+/* The lines that must be the same in any case. */
+static char *identity(const struct job_record *r)
+{
+	return xasprintf("volume=%s\nuuid=%s\nnsid=%u\nsize=%llu\nfilesystem=%s\n", r->volume_id,
+	                 r->dev->uuid, r->dev->nsid, (unsigned long long)r->dev->size, r->fs_type);
+}
+
+/* The lines that say in which boot and as which of its disks. */
+static char *this_boot(const struct node *n, const struct job_record *r)
+{
+	char *boot AUTO(free) = boot_id(n);
+
+	return xasprintf("boot=%s\ndiskseq=%llu\n", boot, (unsigned long long)r->diskseq);
+}
+
+char *job_record_text(const struct node *n, const struct job_record *r)
+{
+	char *first AUTO(free) = identity(r);
+	char *boot AUTO(free) = this_boot(n, r);
+
+	return xasprintf("%s%sattachment=%s\n", first, boot, r->attachment ? r->attachment : "");
+}
+
+int job_record_write(const char *path, const char *text, struct err *err)
+{
+	char *dir AUTO(free) = xstrdup(path);
+
+	*strrchr(dir, '/') = '\0';
+	if (dir_make(dir, 0700, err) || file_write_synced(path, text, strlen(text), 0600, err))
+		return err_recode(err, ERR_UNAVAILABLE);
+	return 0;
+}
+
+/* `text` begins behind the identity. */
+static bool is_same_attachment(const struct node *n, const struct job_record *r, const char *text)
+{
+	char *boot AUTO(free) = this_boot(n, r);
+	char *attachment AUTO(free) =
+		xasprintf("\nattachment=%s\n", r->attachment ? r->attachment : "");
+
+	if (str_has_prefix(text, boot))
+		return str_has_prefix(text + strlen(boot), "attachment=") &&
+		       str_has_suffix(text, "\n");
+	return !str_empty(r->attachment) && str_has_suffix(text, attachment);
+}
+
+int job_record_matches(const struct node *n, enum job_record_kind kind, const struct job_record *r,
+                       struct err *err)
+{
+	char *path AUTO(free) = job_record_path(n, r->volume_id, kind);
+	char *first AUTO(free) = identity(r);
+	char *text AUTO(free) = NULL;
+
+	if (file_read(path, RECORD_MAX, &text, NULL, err)) {
+		if (err->code != ERR_NOT_FOUND)
+			return err_recode(err, ERR_UNAVAILABLE);
+		err_clear(err);
+		return JOB_RECORD_ABSENT;
+	}
+	return str_has_prefix(text, first) && is_same_attachment(n, r, text + strlen(first))
+	               ? 0
+	               : JOB_RECORD_ABSENT;
+}
+
+int job_record_remove(const struct node *n, const char *volume_id, enum job_record_kind kind,
+                      struct err *err)
+{
+	char *path AUTO(free) = job_record_path(n, volume_id, kind);
+
+	if (file_remove(path, err))
+		return err_recode(err, ERR_UNAVAILABLE);
+	return 0;
+}
+
+bool job_record_is_outdated(const struct node *n, const char *text)
+{
+	char *boot AUTO(free) = boot_id(n);
+	char *line AUTO(free) = xasprintf("\nboot=%s\n", boot);
+	const char *attachment = strstr(text, "\nattachment=");
+
+	if (strstr(text, line))
+		return false;
+	return !attachment || !str_has_suffix(text, "\n") ||
+	       attachment[strlen("\nattachment=")] == '\n';
+}
+
+char *job_record_describe(const char *name, const char *text)
+{
+	static const char volume[] = "volume=", fs_type[] = "\nfilesystem=";
+	const char *type = strstr(text, fs_type);
+
+	if (!str_has_prefix(text, volume) || !type)
+		return NULL;
+	type += strlen(fs_type);
+	return xasprintf("%s%.*s of volume %.*s",
+	                 str_has_suffix(name, suffixes[JOB_RECORD_E2FSCK]) ? "check of " : "mkfs.",
+	                 (int)strcspn(type, "\n"), type, (int)strcspn(text + strlen(volume), "\n"),
+	                 text + strlen(volume));
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Records of mkfs and e2fsck at work: files below the driver's own folder, so that a later start
+ * knows what an earlier one has left half done. The node's only state.
+ *
+ * A record is on the disk before the tool starts. It is one synced file: when the host dies before
+ * its directory entry is written, there is none, and when it is cut it matches nothing; both mean
+ * that a half-made filesystem is refused, never that data are overwritten.
+ */
+#pragma once
+
+#include "node/node.h"
+
+enum job_record_kind { JOB_RECORD_MKFS, JOB_RECORD_E2FSCK };
+
+/* What the tool works on. */
+struct job_record {
+	const char *volume_id;
+	const struct device *dev;
+	const char *fs_type;
+	uint64_t diskseq;       /* the disk's number until the next boot; 0: unknown */
+	const char *attachment; /* UID of the volume's attachment; "" or NULL: unknown */
+};
+
+/* The folder, and the file of a volume in it; malloc'ed. */
+char *job_record_dir(const struct node *n);
+char *job_record_path(const struct node *n, const char *volume_id, enum job_record_kind kind);
+/* What the file of this record says, malloc'ed. */
+char *job_record_text(const struct node *n, const struct job_record *r);
+/* Writes the file, and its folder if need be. UNAVAILABLE: it cannot be written. */
+int job_record_write(const char *path, const char *text, struct err *err) MUST_CHECK;
+enum { JOB_RECORD_ABSENT = 1 };
+/*
+ * 0: there is a record of this volume, device and filesystem in this very attachment: it was made
+ * in this boot with the same disk sequence number, or has the same attachment's UID, which outlives
+ * a reboot of the node. JOB_RECORD_ABSENT: there is none, or of another attachment, during which
+ * others may have written to the volume.
+ */
+int job_record_matches(const struct node *n, enum job_record_kind kind, const struct job_record *r,
+                       struct err *err) MUST_CHECK;
+/* That there is none is no error. */
+int job_record_remove(const struct node *n, const char *volume_id, enum job_record_kind kind,
+                      struct err *err) MUST_CHECK;
+/* Can the file's text match no disk any more? It is of another boot, and no UID says more. */
+bool job_record_is_outdated(const struct node *n, const char *text);
+/*
+ * "mkfs.ext4 of volume pvc-1", for people, from the name and text of a file; malloc'ed. NULL: it is
+ * cut.
+ */
+char *job_record_describe(const char *name, const char *text);

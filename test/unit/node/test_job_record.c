@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When a record speaks of the disk that is there now, and when it says nothing. */
+#include "test/lib/suite.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/file.h"
+#include "common/mem.h"
+#include "node/job_record.h"
+
+static char root[64];
+static struct node n;
+
+static void boot(const char *id)
+{
+	struct err err = ERR_INIT;
+	char *dir AUTO(free) = xasprintf("%s/sys/kernel/random", root);
+	char *path AUTO(free) = xasprintf("%s/boot_id", dir);
+
+	ck_assert_int_eq(dir_make(dir, 0755, &err), 0);
+	ck_assert_int_eq(file_replace(path, id, strlen(id), 0644, &err), 0);
+}
+
+static void begin(void)
+{
+	snprintf(root, sizeof(root), "/tmp/record-test-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(root));
+	n.o = (struct node_options) { .proc_root = root, .plugin_dir = root };
+	boot("boot-1\n");
+}
+
+static void end(void)
+{
+	char *command AUTO(free) = xasprintf("rm -rf %s", root);
+
+	ck_assert_int_eq(system(command), 0);
+}
+
+static const struct device disk = { .uuid = "u", .nsid = 1, .size = 4096 };
+static const struct device other_uuid = { .uuid = "v", .nsid = 1, .size = 4096 };
+static const struct device other_nsid = { .uuid = "u", .nsid = 2, .size = 4096 };
+static const struct device other_size = { .uuid = "u", .nsid = 1, .size = 8192 };
+
+START_TEST(a_record_speaks_of_its_own_attachment_only)
+{
+	static const struct job_record written = { "a", &disk, "ext4", 7, "uid-1" };
+	static const struct {
+		const char *what, *boot;
+		struct job_record now;
+		bool matches;
+	} rows[] = {
+		{ "the same", "boot-1\n", { "a", &disk, "ext4", 7, "uid-1" }, true },
+		{ "the same, unsaid", "boot-1\n", { "a", &disk, "ext4", 7, NULL }, true },
+		{ "after a reboot", "boot-2\n", { "a", &disk, "ext4", 3, "uid-1" }, true },
+		{ "reattached, but with this UID",
+		  "boot-1\n",
+		  { "a", &disk, "ext4", 8, "uid-1" },
+		  true },
+		{ "another attachment", "boot-2\n", { "a", &disk, "ext4", 7, "uid-2" }, false },
+		{ "a part of the UID", "boot-2\n", { "a", &disk, "ext4", 7, "uid-" }, false },
+		{ "unsaid after a reboot", "boot-2\n", { "a", &disk, "ext4", 7, "" }, false },
+		{ "another disk of this boot", "boot-1\n", { "a", &disk, "ext4", 8, "" }, false },
+		{ "another volume", "boot-1\n", { "b", &disk, "ext4", 7, "uid-1" }, false },
+		{ "another filesystem", "boot-1\n", { "a", &disk, "ext3", 7, "uid-1" }, false },
+		{ "another UUID", "boot-1\n", { "a", &other_uuid, "ext4", 7, "uid-1" }, false },
+		{ "another namespace",
+		  "boot-1\n",
+		  { "a", &other_nsid, "ext4", 7, "uid-1" },
+		  false },
+		{ "another size", "boot-1\n", { "a", &other_size, "ext4", 7, "uid-1" }, false },
+	};
+
+	begin();
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char *path AUTO(free) = job_record_path(&n, "a", JOB_RECORD_MKFS),
+			   *text AUTO(free) = NULL;
+		struct err err = ERR_INIT;
+		int rc;
+
+		boot("boot-1\n");
+		text = job_record_text(&n, &written);
+		ck_assert_int_eq(job_record_write(path, text, &err), 0);
+		boot(rows[i].boot);
+		rc = job_record_matches(&n, JOB_RECORD_MKFS, &rows[i].now, &err);
+		ck_assert_msg(rc == (rows[i].matches ? 0 : JOB_RECORD_ABSENT), "%s: %d",
+		              rows[i].what, rc);
+		/* One of mkfs says nothing about e2fsck. */
+		ck_assert_int_eq(job_record_matches(&n, JOB_RECORD_E2FSCK, &rows[i].now, &err),
+		                 JOB_RECORD_ABSENT);
+		ck_assert_int_eq(job_record_remove(&n, "a", JOB_RECORD_MKFS, &err), 0);
+		ck_assert_int_eq(job_record_remove(&n, "a", JOB_RECORD_MKFS, &err), 0);
+	}
+	end();
+}
+END_TEST
+
+/* However much of it a crash has left. */
+START_TEST(a_record_that_is_cut_matches_nothing)
+{
+	static const struct job_record written = { "a", &disk, "ext4", 7, "uid-1" };
+	char *path AUTO(free) = NULL, *text AUTO(free) = NULL;
+	struct err err = ERR_INIT;
+
+	begin();
+	path = job_record_path(&n, "a", JOB_RECORD_MKFS);
+	text = job_record_text(&n, &written);
+	for (size_t n_bytes = strlen(text); n_bytes-- > 0;) {
+		text[n_bytes] = '\0';
+		ck_assert_int_eq(job_record_write(path, text, &err), 0);
+		ck_assert_msg(job_record_matches(&n, JOB_RECORD_MKFS, &written, &err) ==
+		                      JOB_RECORD_ABSENT,
+		              "%s", text);
+	}
+	end();
+}
+END_TEST
+
+START_TEST(a_record_is_described_to_people_and_kept_while_it_may_match)
+{
+	static const struct job_record rows[] = {
+		{ "a", &disk, "ext4", 7, "uid-1" },
+		{ "a", &disk, "xfs", 7, "" },
+	};
+
+	begin();
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char *text AUTO(free) = NULL, *mkfs AUTO(free) = NULL, *check AUTO(free) = NULL;
+
+		boot("boot-1\n");
+		text = job_record_text(&n, &rows[i]);
+		mkfs = job_record_describe("0123", text);
+		check = job_record_describe("0123.e2fsck", text);
+		ck_assert_str_eq(mkfs, i ? "mkfs.xfs of volume a" : "mkfs.ext4 of volume a");
+		ck_assert_str_eq(check,
+		                 i ? "check of xfs of volume a" : "check of ext4 of volume a");
+		ck_assert(!job_record_is_outdated(&n, text));
+		boot("boot-2\n");
+		ck_assert(job_record_is_outdated(&n, text) == (i == 1));
+	}
+	ck_assert_ptr_null(job_record_describe("0123", ""));
+	end();
+}
+END_TEST
+
+START_TEST(a_record_that_cannot_be_kept_is_an_error)
+{
+	static const struct job_record written = { "a", &disk, "ext4", 7, "uid-1" };
+	char *path AUTO(free) = NULL, *dir AUTO(free) = NULL;
+	struct err err = ERR_INIT;
+
+	begin();
+	path = job_record_path(&n, "a", JOB_RECORD_MKFS);
+	dir = job_record_dir(&n);
+	ck_assert_int_eq(file_replace(dir, "", 0, 0644, &err), 0);
+	ck_assert_int_eq(job_record_write(path, "x", &err), -1);
+	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
+	err_clear(&err);
+	ck_assert_int_eq(job_record_matches(&n, JOB_RECORD_MKFS, &written, &err), -1);
+	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
+	end();
+}
+END_TEST
+
+SUITE("job record", a_record_speaks_of_its_own_attachment_only,
+      a_record_that_is_cut_matches_nothing,
+      a_record_is_described_to_people_and_kept_while_it_may_match,
+      a_record_that_cannot_be_kept_is_an_error);
