@@ -38,17 +38,28 @@ static int check_type(const struct expand_request *r, const struct located *l, s
 }
 
 /*
- * A read-write mount of the filesystem, through which the tools can grow it. NULL: this node has
- * none.
+ * *ret: a read-write mount of the filesystem, through which the tools can grow it; NULL when this
+ * node has none. A read-write mount whose filesystem the kernel made read-only after an error is
+ * neither: nothing would grow, and no later stage is due that would do it.
  */
-static const struct mount *writable_mount(const struct located *l)
+static int find_writable_mount(const struct located *l, const struct mount **ret, struct err *err)
 {
 	const struct mount *m = NULL;
 
-	while ((m = mount_of(&l->table, l->place.m->devno, "/", m)))
-		if (!m->read_only)
-			return m;
-	return NULL;
+	*ret = NULL;
+	while ((m = mount_of(&l->table, l->place.m->devno, "/", m))) {
+		if (mount_turned_read_only(m))
+			return err_set(
+				err, ERR_PRECONDITION,
+				"the %s at %s was made read-only by the kernel after an error (see "
+				"the node's kernel log) and cannot grow: delete the pods that use "
+				"it, so that it is checked, mounted again and grown by their "
+				"successors",
+				m->fs_type, m->target);
+		if (!m->read_only && !*ret)
+			*ret = m;
+	}
+	return 0;
 }
 
 static int expand(struct node *n, const struct expand_request *r, struct deadline d,
@@ -62,7 +73,8 @@ static int expand(struct node *n, const struct expand_request *r, struct deadlin
 	if (l->place.kind == PLACE_BLOCK)
 		return 0;
 	kill_point("expand: device is large enough");
-	m = writable_mount(l);
+	if (find_writable_mount(l, &m, err))
+		return -1;
 	/* Without a read-write mount it grows at the next read-write stage. */
 	return m ? fs_grow(m->fs_type, l->dev.path, m->target, d, err) : 0;
 }

@@ -97,12 +97,6 @@ static int find_place(const struct mount_table *t, const char *volume_id, const 
 
 /* ---- finding its faults ---- */
 
-/* Is the filesystem read-only although this mount point is not: did the kernel switch it? */
-static bool turned_read_only(const struct mount *m)
-{
-	return m->read_only && !str_eq(m->options, "ro") && !str_has_prefix(m->options, "ro,");
-}
-
 /*
  * After an error ext4 refuses writes but, since Linux 6.12 and its backports, does not show itself
  * read-only.
@@ -133,7 +127,7 @@ static void check_filesystem(struct node *n, const struct mount_table *t, const 
 		fault(h, HEALTH_INACCESSIBLE, "FilesystemShutDown",
 		      "%s at %s has shut itself down after an error: unmount and mount it again",
 		      p->m->fs_type, p->path);
-	else if (turned_read_only(p->m))
+	else if (mount_turned_read_only(p->m))
 		fault(h, HEALTH_DEGRADED, "ReadOnlyAfterError",
 		      "%s at %s was made read-only by the kernel after an error: "
 		      "see the node's kernel log",

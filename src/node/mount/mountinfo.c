@@ -88,6 +88,11 @@ static bool is_read_only(const char *options)
 	return str_eq(options, "ro") || str_has_prefix(options, "ro,");
 }
 
+bool mount_turned_read_only(const struct mount *m)
+{
+	return m->read_only && !is_read_only(m->options);
+}
+
 /* False: it is no line of mountinfo. The strings of *m are parts of the line. */
 static bool take_line(char *line, struct mount *m)
 {

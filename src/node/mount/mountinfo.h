@@ -71,6 +71,9 @@ const struct mount *mount_containing(const struct mount_table *t, const char *pa
  */
 bool mount_same_place(const struct mount_table *t, const struct mount *a, const struct mount *b);
 
+/* Is the filesystem read-only although this mount point is not: did the kernel switch it? */
+bool mount_turned_read_only(const struct mount *m);
+
 enum { MOUNT_DIR_ABSENT = 1 };
 /*
  * The name that mountinfo has for a path: its directory resolved, the last component as it is, so

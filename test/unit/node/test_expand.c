@@ -82,6 +82,29 @@ START_TEST(a_read_only_publish_grows_through_the_staging_mount)
 }
 END_TEST
 
+START_TEST(a_filesystem_that_the_kernel_made_read_only_says_so)
+{
+	struct expand_request r = { .volume_id = VOLUME_ID, .required = 640 * MIB };
+	struct err err = ERR_INIT;
+	uint64_t bytes = 0;
+
+	SKIP_UNLESS_LOOP();
+	begin("xfs");
+	nvme_world_resize(disk, 640 * MIB);
+	/* As errors=remount-ro does it: the superblock, not the mount points. */
+	run_tool("mount -i -o remount,ro -t xfs %s %s && mount -i -o remount,bind,rw %s",
+	         disk->loop, w.staging, w.staging);
+	r.path = w.target;
+	ck_assert_int_eq(node_expand(&w.node, &r, soon(), &bytes, &err), -1);
+	ck_assert_msg(err.code == ERR_PRECONDITION && strstr(err.msg, "was made read-only by"),
+	              "%s: %s", err_code_name(err.code), err.msg);
+	run_tool("mount -i -o remount,rw -t xfs %s %s", disk->loop, w.staging);
+	expand_ok(w.target, 640 * MIB, 640 * MIB);
+	ck_assert_uint_gt(filesystem_size(w.target), 550 * MIB);
+	node_world_clear(&w);
+}
+END_TEST
+
 /* Needs CAP_SYS_RESOURCE; without it the error has the tool's own text. */
 START_TEST(ext4_grows_or_says_why_not)
 {
@@ -179,6 +202,7 @@ START_TEST(a_volume_whose_device_has_gone_does_not_grow)
 END_TEST
 
 SUITE_TIMEOUT("expand", 60, LOOP(a_filesystem_follows_its_device, 2),
-              a_read_only_publish_grows_through_the_staging_mount, ext4_grows_or_says_why_not,
+              a_read_only_publish_grows_through_the_staging_mount,
+              a_filesystem_that_the_kernel_made_read_only_says_so, ext4_grows_or_says_why_not,
               raw_block_has_grown_with_its_device, what_does_not_fit_is_refused,
               a_volume_whose_device_has_gone_does_not_grow);
