@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the listening descriptor, the socket file while it is this listener's, and the connections
- * that have not sent the HTTP/2 preface yet. A connection that was handed over belongs to its new
- * owner; the table keeps only its descriptor number and socket inode. When the table is full,
- * entries whose descriptor no longer has the stored inode are dropped: the new owner need not
- * report that it has closed one.
+ * Owns the listening descriptor, the socket file while it is this listener's, and every connection
+ * to its end. (What passes over a connection: relay.c.)
  *
  * One thread writes the table; listener_peer_pid() reads it from other threads, under the lock. The
  * caller blocks signals before.
@@ -13,6 +10,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <malloc.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,34 +26,47 @@
 #include "common/deadline.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "rpc/relay.h"
 
 #define BACKLOG 128
 #define PAUSE_MS 100       /* before the next accept() when there is no free descriptor */
 #define FEW_CONNECTIONS 16 /* are tried with any limit of descriptors */
 
-/* RFC 9113, 3.4: the connection preface, which every HTTP/2 client sends first. */
-static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-#define PREFACE_LEN (sizeof(preface) - 1)
+#define MS INT64_C(1000000)
+#define EVENTS 32     /* taken from epoll at once */
+#define DRAIN_MS 1000 /* for clients to read their last answers, at the end */
+#define CROWD 64      /* connections: after more of them, memory is given back */
+#define TRIM_MS 1000  /* after the end of a connection that has cost much */
 
 struct connection {
-	int fd;
-	ino_t inode;
+	struct relay *relay; /* NULL: over, to be removed */
+	int grpc_fd;         /* gRPC's end; -1: it has none yet */
 	int pid;
-	int64_t preface_by; /* monotonic ns; DEADLINE_NEVER: handed over */
 };
+
+/* What the thread is asked for. */
+enum phase { SERVE, NO_MORE_CONNECTIONS, END };
 
 struct listener {
 	struct listener_options options;
+	struct relay_options relay;
 	char *path;
 	dev_t dev; /* of the socket file, to remove no other */
 	ino_t ino;
 	int fd, epoll, wake;
 	bool bound, running;
 	int64_t paused_until; /* 0: accepting */
+	int64_t trim_at;      /* 0: nothing to give back */
+	int64_t end_by;       /* for clients to read their last answers; 0: not ending */
 	unsigned
 		max_connections; /* of the options, or fewer when the process has few descriptors */
+	unsigned most;           /* connections since memory was given back */
+	struct relay *over[EVENTS]; /* freed after the events that may name them */
+	unsigned n_over;
 	pthread_t thread;
-	pthread_mutex_t lock; /* guards the table; only the thread writes it */
+	pthread_mutex_t lock;   /* guards all below; only the thread writes the table */
+	pthread_cond_t changed; /* `reached` */
+	enum phase asked, reached;
 	unsigned n;
 	struct connection table[];
 };
@@ -161,49 +172,31 @@ bool listener_has_name(const struct listener *l)
 
 /* ---- the table ---- */
 
-static ino_t inode_of(int fd)
-{
-	struct stat st;
-
-	return fstat(fd, &st) == 0 ? st.st_ino : 0;
-}
-
-static struct connection *table_find(struct listener *l, int fd)
+static struct connection *table_find(struct listener *l, const struct relay *relay)
 {
 	for (unsigned i = 0; i < l->n; i++)
-		if (l->table[i].fd == fd)
+		if (l->table[i].relay == relay)
 			return &l->table[i];
 	return NULL;
 }
 
-static void table_remove(struct listener *l, struct connection *c)
-{
-	WITH_LOCK(&l->lock);
-	*c = l->table[--l->n];
-}
-
-/* Drops entries of connections that their new owner has closed. */
-static void table_drop_closed(struct listener *l)
-{
-	for (unsigned i = 0; i < l->n;) {
-		struct connection *c = &l->table[i];
-
-		if (c->preface_by == DEADLINE_NEVER && inode_of(c->fd) != c->inode)
-			table_remove(l, c);
-		else
-			i++;
-	}
-}
-
 static void table_add(struct listener *l, const struct connection *c)
 {
-	struct connection *old = table_find(l, c->fd);
-
-	/* accept() has given this number, so the new owner of the old connection has closed it. */
-	assert(!old || old->preface_by == DEADLINE_NEVER);
-	assert(old || l->n < l->max_connections + l->options.own_places);
+	assert(l->n < l->max_connections + l->options.own_places);
+	if (l->n + 1 > l->most)
+		l->most = l->n + 1;
 	WITH_LOCK(&l->lock);
-	*(old ? old : &l->table[l->n++]) = *c;
+	l->table[l->n++] = *c;
+}
+
+/* Removes and frees it. Its place is free at once, its memory after the current events. */
+static void table_remove(struct listener *l, struct connection *c)
+{
+	l->over[l->n_over++] = c->relay;
+	if (l->n - 1 < CROWD / 2 && l->most > CROWD)
+		l->trim_at = monotonic_ns() + TRIM_MS * MS;
+	WITH_LOCK(&l->lock);
+	*c = l->table[--l->n];
 }
 
 /* Does the process run the same program as this one, as the driver's own --probe does? */
@@ -217,12 +210,9 @@ static bool runs_this_program(int pid)
 	       own.st_dev == other.st_dev && own.st_ino == other.st_ino;
 }
 
-/* Is there a place for a connection of this process, whose descriptor is fd? */
-static bool table_has_room(struct listener *l, int fd, int pid)
+/* Is there a place for a connection of this process? */
+static bool table_has_room(const struct listener *l, int pid)
 {
-	if (l->n < l->max_connections || table_find(l, fd))
-		return true;
-	table_drop_closed(l);
 	if (l->n < l->max_connections)
 		return true;
 	return l->n < l->max_connections + l->options.own_places && runs_this_program(pid);
@@ -231,50 +221,28 @@ static bool table_has_room(struct listener *l, int fd, int pid)
 int listener_peer_pid(struct listener *l, int fd)
 {
 	WITH_LOCK(&l->lock);
-	const struct connection *c = table_find(l, fd);
-
-	return c ? c->pid : 0;
+	for (unsigned i = 0; i < l->n; i++)
+		if (l->table[i].grpc_fd == fd)
+			return l->table[i].pid;
+	return 0;
 }
 
 /* ---- accepting ---- */
 
-static void drop(struct listener *l, struct connection *c, const char *why)
+/* On the thread: a relay has got its client's first words, gRPC gets fd. */
+static void on_connected(void *arg, struct relay *relay, int fd)
 {
-	/* Debug level: a script that connects to see whether somebody listens is no event. */
-	log_msg(LOG_DEBUG, "closed a connection of process %d: it %s", c->pid, why);
-	close(c->fd);
-	table_remove(l, c);
-}
+	struct listener *l = arg;
 
-static void hand_over(struct listener *l, struct connection *c)
-{
-	int fd = c->fd;
-
-	epoll_ctl(l->epoll, EPOLL_CTL_DEL, fd, NULL);
 	{
 		WITH_LOCK(&l->lock);
-		c->preface_by = DEADLINE_NEVER;
+		/* gRPC has closed the descriptor that had this number, if there was one. */
+		for (unsigned i = 0; i < l->n; i++)
+			if (l->table[i].grpc_fd == fd)
+				l->table[i].grpc_fd = -1;
+		table_find(l, relay)->grpc_fd = fd;
 	}
 	l->options.connected(l->options.arg, fd);
-}
-
-/* Compares what the client has sent with the preface; leaves it unread for gRPC. */
-static void check_preface(struct listener *l, struct connection *c, uint32_t events)
-{
-	char sent[PREFACE_LEN];
-	ssize_t n = recv(c->fd, sent, sizeof(sent), MSG_PEEK | MSG_DONTWAIT);
-
-	assert(c->preface_by != DEADLINE_NEVER);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	if (n <= 0)
-		drop(l, c, "sent nothing and left");
-	else if (memcmp(sent, preface, (size_t)n) != 0)
-		drop(l, c, "does not speak HTTP/2");
-	else if ((size_t)n == PREFACE_LEN)
-		hand_over(l, c);
-	else if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
-		drop(l, c, "left before the end of the HTTP/2 preface");
 }
 
 /*
@@ -289,11 +257,7 @@ static bool may_connect(const struct listener *l, const struct ucred *peer)
 
 static void add_connection(struct listener *l, int fd)
 {
-	struct connection c = { .fd = fd, .inode = inode_of(fd) };
-	/*
-	 * Edge-triggered: events for new bytes only, since check_preface() leaves them unread.
-	 */
-	struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data.fd = fd };
+	struct connection c = { .grpc_fd = -1 };
 	socklen_t n = sizeof(struct ucred);
 	struct ucred peer = { .uid = (uid_t)-1 };
 
@@ -306,7 +270,7 @@ static void add_connection(struct listener *l, int fd)
 		close(fd);
 		return;
 	}
-	if (!table_has_room(l, fd, peer.pid)) {
+	if (!table_has_room(l, peer.pid)) {
 		log_limited(LOG_WARNING, 10,
 		            "refused a connection of process %d: %u are open, that is the limit",
 		            peer.pid, l->n);
@@ -314,17 +278,14 @@ static void add_connection(struct listener *l, int fd)
 		return;
 	}
 	c.pid = peer.pid;
-	c.preface_by = monotonic_ns() + l->options.preface_timeout_ms * INT64_C(1000000);
-	if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &event)) {
-		close(fd);
-		return;
-	}
-	table_add(l, &c);
+	c.relay = relay_new(&l->relay, fd, c.pid, monotonic_ns());
+	if (c.relay)
+		table_add(l, &c);
 }
 
 static void watch_listener(struct listener *l, bool on)
 {
-	struct epoll_event event = { .events = on ? EPOLLIN : 0, .data.fd = l->fd };
+	struct epoll_event event = { .events = on ? EPOLLIN : 0, .data.ptr = &l->fd };
 
 	epoll_ctl(l->epoll, EPOLL_CTL_MOD, l->fd, &event);
 }
@@ -339,22 +300,33 @@ static void accept_one(struct listener *l)
 		log_limited(LOG_WARNING, 10,
 		            "cannot accept a connection (%s): trying again every %d ms",
 		            strerrorname_np(errno), PAUSE_MS);
-		l->paused_until = monotonic_ns() + PAUSE_MS * INT64_C(1000000);
+		l->paused_until = monotonic_ns() + PAUSE_MS * MS;
 		watch_listener(l, false);
 	}
 }
 
 /* ---- the thread ---- */
 
+static int64_t earlier(int64_t at, int64_t other)
+{
+	return other && other < at ? other : at;
+}
+
 static int next_timeout_ms(const struct listener *l)
 {
-	int64_t at = l->paused_until ? l->paused_until : DEADLINE_NEVER;
+	int64_t at =
+		earlier(earlier(earlier(DEADLINE_NEVER, l->paused_until), l->trim_at), l->end_by);
 
 	for (unsigned i = 0; i < l->n; i++)
-		if (l->table[i].preface_by < at)
-			at = l->table[i].preface_by;
+		at = earlier(at, relay_due(l->table[i].relay));
 	/* -1: no timeout. */
 	return at == DEADLINE_NEVER ? -1 : deadline_left_ms((struct deadline) { .at = at });
+}
+
+static void free_over(struct listener *l)
+{
+	while (l->n_over)
+		relay_free(l->over[--l->n_over]);
 }
 
 static void expire(struct listener *l)
@@ -365,11 +337,89 @@ static void expire(struct listener *l)
 		l->paused_until = 0;
 		watch_listener(l, true);
 	}
+	if (l->trim_at && now >= l->trim_at) {
+		l->trim_at = 0;
+		l->most = l->n;
+		malloc_trim(0);
+	}
 	for (unsigned i = 0; i < l->n;)
-		if (now >= l->table[i].preface_by)
-			drop(l, &l->table[i], "did not send the HTTP/2 preface in time");
-		else
+		if (relay_expire(l->table[i].relay, now)) {
 			i++;
+		} else {
+			table_remove(l, &l->table[i]);
+			free_over(l);
+		}
+}
+
+/* After an event of a relay that has ended. */
+static void end_connection(struct listener *l, struct relay *relay, bool dear)
+{
+	if (dear)
+		l->trim_at = monotonic_ns() + TRIM_MS * MS;
+	table_remove(l, table_find(l, relay));
+}
+
+static bool is_over(const struct listener *l, const struct relay *relay)
+{
+	for (unsigned i = 0; i < l->n_over; i++)
+		if (l->over[i] == relay)
+			return true;
+	return false;
+}
+
+static void drop_unconnected(struct listener *l)
+{
+	for (unsigned i = 0; i < l->n;)
+		if (l->table[i].grpc_fd >= 0 || relay_is_connected(l->table[i].relay)) {
+			i++;
+		} else {
+			table_remove(l, &l->table[i]);
+			free_over(l);
+		}
+}
+
+/* Does what other threads have asked for, and says so. */
+static void obey(struct listener *l)
+{
+	enum phase asked;
+	uint64_t ignored;
+
+	IGNORE_RESULT(read(l->wake, &ignored, sizeof(ignored)));
+	{
+		WITH_LOCK(&l->lock);
+		asked = l->asked;
+	}
+	if (asked >= NO_MORE_CONNECTIONS) {
+		fd_p(&l->fd);
+		l->fd = -1;
+		drop_unconnected(l);
+	}
+	if (asked == END && !l->end_by)
+		l->end_by = monotonic_ns() + DRAIN_MS * MS;
+	WITH_LOCK(&l->lock);
+	l->reached = asked;
+	pthread_cond_broadcast(&l->changed);
+}
+
+static void on_event(struct listener *l, const struct epoll_event *event)
+{
+	void *what = event->data.ptr;
+	enum relay_state state;
+	struct relay *relay;
+
+	if (what == &l->wake) {
+		obey(l);
+	} else if (what == &l->fd) {
+		if (l->fd >= 0)
+			accept_one(l);
+	} else {
+		relay = relay_of(what);
+		if (is_over(l, relay))
+			return;
+		state = relay_event(what, event->events, monotonic_ns());
+		if (state != RELAY_OPEN)
+			end_connection(l, relay, state == RELAY_TOO_DEAR);
+	}
 }
 
 static void *listen_thread(void *arg)
@@ -377,29 +427,23 @@ static void *listen_thread(void *arg)
 	struct listener *l = arg;
 
 	pthread_setname_np(pthread_self(), "rpc-listener");
-	for (;;) {
-		struct epoll_event event;
-		int n = epoll_wait(l->epoll, &event, 1, next_timeout_ms(l));
+	while (!l->end_by || (l->n && monotonic_ns() < l->end_by)) {
+		struct epoll_event events[EVENTS];
+		int n = epoll_wait(l->epoll, events, EVENTS, next_timeout_ms(l));
 
-		if (n == 1 && event.data.fd == l->wake)
-			return NULL;
-		if (n == 1 && event.data.fd == l->fd) {
-			accept_one(l);
-		} else if (n == 1) {
-			struct connection *c = table_find(l, event.data.fd);
-
-			if (c)
-				check_preface(l, c, event.events);
-		}
+		for (int i = 0; i < n; i++)
+			on_event(l, &events[i]);
+		free_over(l);
 		expire(l);
 	}
+	return NULL;
 }
 
-static int watch(struct listener *l, int fd, struct err *err)
+static int watch(struct listener *l, int *fd, struct err *err)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = fd };
 
-	if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &event))
+	if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, *fd, &event))
 		return err_sys(err, errno, "watch the socket %s", l->path);
 	return 0;
 }
@@ -412,8 +456,16 @@ int listener_run(struct listener *l, struct err *err)
 	l->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (l->epoll < 0 || l->wake < 0)
 		return err_sys(err, errno, "prepare to listen on %s", l->path);
-	if (watch(l, l->fd, err) || watch(l, l->wake, err))
+	if (watch(l, &l->fd, err) || watch(l, &l->wake, err))
 		return -1;
+	l->relay = (struct relay_options) {
+		.epoll = l->epoll,
+		.preface_ms = l->options.preface_timeout_ms,
+		.ack_ms = l->options.ack_timeout_ms,
+		.unread_ms = l->options.unread_timeout_ms,
+		.connected = on_connected,
+		.arg = l,
+	};
 	rc = pthread_create(&l->thread, NULL, listen_thread, l);
 	if (rc)
 		return err_sys(err, rc, "start the thread that listens on %s", l->path);
@@ -421,7 +473,7 @@ int listener_run(struct listener *l, struct err *err)
 	return 0;
 }
 
-/* As many as use a quarter of the descriptors that the process may have. */
+/* Each takes three descriptors: a quarter of what the process may have is left for the rest. */
 static unsigned affordable(unsigned connections)
 {
 	struct rlimit limit;
@@ -445,6 +497,7 @@ int listener_new(const struct listener_options *options, struct listener **ret, 
 	l->path = xstrdup(options->path);
 	l->fd = l->epoll = l->wake = -1;
 	pthread_mutex_init(&l->lock, NULL);
+	pthread_cond_init(&l->changed, NULL);
 	if (bind_socket(l, err)) {
 		listener_free(l);
 		return -1;
@@ -454,32 +507,26 @@ int listener_new(const struct listener_options *options, struct listener **ret, 
 	return 0;
 }
 
-static void close_waiting(struct listener *l)
+static void ask(struct listener *l, enum phase phase)
 {
-	for (unsigned i = 0; i < l->n;)
-		if (l->table[i].preface_by != DEADLINE_NEVER) {
-			close(l->table[i].fd);
-			table_remove(l, &l->table[i]);
-		} else {
-			i++;
-		}
+	{
+		WITH_LOCK(&l->lock);
+		l->asked = phase;
+	}
+	/* Its counter cannot overflow. */
+	IGNORE_RESULT(eventfd_write(l->wake, 1));
+	WITH_LOCK(&l->lock);
+	while (l->reached < phase)
+		pthread_cond_wait(&l->changed, &l->lock);
 }
 
 void listener_stop(struct listener *l)
 {
-	uint64_t one = 1;
-
-	if (l->running && write(l->wake, &one, sizeof(one)) == (ssize_t)sizeof(one))
-		pthread_join(l->thread, NULL);
-	l->running = false;
 	if (l->bound && listener_has_name(l))
 		unlink(l->path);
 	l->bound = false;
-	close_waiting(l);
-	fd_p(&l->fd);
-	fd_p(&l->epoll);
-	fd_p(&l->wake);
-	l->fd = l->epoll = l->wake = -1;
+	if (l->running)
+		ask(l, NO_MORE_CONNECTIONS);
 }
 
 struct listener *listener_free(struct listener *l)
@@ -487,6 +534,16 @@ struct listener *listener_free(struct listener *l)
 	if (!l)
 		return NULL;
 	listener_stop(l);
+	if (l->running) {
+		ask(l, END);
+		pthread_join(l->thread, NULL);
+	}
+	for (unsigned i = 0; i < l->n; i++)
+		relay_free(l->table[i].relay);
+	fd_p(&l->fd);
+	fd_p(&l->epoll);
+	fd_p(&l->wake);
+	pthread_cond_destroy(&l->changed);
 	pthread_mutex_destroy(&l->lock);
 	free(l->path);
 	free(l);

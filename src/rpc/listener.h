@@ -3,8 +3,9 @@
  * The unix socket: our own, because gRPC's listener dies for good when descriptors run out and
  * removes a successor's socket when it stops (CVE-2023-4785 and a race, both in Debian's 1.51).
  *
- * One thread accepts connections, waits until the client has sent the HTTP/2 preface, and hands the
- * descriptor over.
+ * One thread accepts connections, waits until the client has sent the HTTP/2 preface, hands a
+ * descriptor over, and from then on passes the bytes on in both directions, as long as the
+ * connection costs no more than its calls are worth (relay.h).
  */
 #pragma once
 
@@ -23,8 +24,13 @@ struct listener_options {
 	unsigned max_connections;
 	/* Further ones, only for processes that run this very program: its --probe. */
 	unsigned own_places;
-	int preface_timeout_ms; /* for the client to send the preface */
-	/* Called on the listener's thread; owns the descriptor (non-blocking, close-on-exec). */
+	int preface_timeout_ms; /* for the client to send the preface and SETTINGS */
+	int ack_timeout_ms;     /* for it to acknowledge the server's */
+	int unread_timeout_ms;  /* for it to read something of the answers that wait */
+	/*
+	 * Called on the listener's thread; owns the descriptor (non-blocking, close-on-exec). It is
+	 * one end of a pair: relay.c passes on what the client says.
+	 */
 	void (*connected)(void *arg, int fd);
 	void *arg;
 };
@@ -39,14 +45,17 @@ int listener_new(const struct listener_options *options, struct listener **ret, 
 	MUST_CHECK;
 /* Starts to accept. */
 int listener_run(struct listener *l, struct err *err) MUST_CHECK;
-/* Process at the other end of a connection that was handed over, 0 when unknown. Any thread. */
+/* The client's process behind a descriptor that was handed over, 0 when unknown. Any thread. */
 int listener_peer_pid(struct listener *l, int fd);
 /* Is the file at the path this listener's socket? The thread that made it asks. */
 bool listener_has_name(const struct listener *l);
 /*
- * Ends the thread, closes connections that were not handed over, removes the socket file if it is
- * still this listener's.
+ * Removes the socket file if it is still this listener's; accepts no more connections and closes
+ * those that were not handed over. The others go on. No `connected` runs when it returns.
  */
 void listener_stop(struct listener *l);
-/* Stops it, if it was not stopped. NULL is fine; returns NULL. */
+/*
+ * Stops it, gives clients a second to read what the owners of descriptors have written before they
+ * closed them, closes all connections and ends the thread. NULL is fine; returns NULL.
+ */
 struct listener *listener_free(struct listener *l);

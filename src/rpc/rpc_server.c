@@ -98,7 +98,7 @@ static struct rpc_server *server_new(const struct rpc_server_options *o,
 	s->running = o->running;
 	s->watch_at = INT64_MAX;
 	s->unread_tail = &s->unread;
-	s->max_unread = o->max_unread ? o->max_unread : LIMIT_RPC_UNREAD;
+	s->max_incomplete = o->max_incomplete ? o->max_incomplete : LIMIT_RPC_INCOMPLETE;
 	s->message_ns = INT64_C(1000000) *
 	                (o->message_timeout_ms ? o->message_timeout_ms : LIMIT_RPC_MESSAGE_MS);
 	s->max_calls = o->max_calls ? o->max_calls : LIMIT_RPC_CALLS;
@@ -126,6 +126,9 @@ static int bind_listener(struct rpc_server *s, const struct rpc_server_options *
 		.own_places = o->own_places,
 		.preface_timeout_ms =
 			o->preface_timeout_ms ? o->preface_timeout_ms : LIMIT_RPC_PREFACE_MS,
+		.ack_timeout_ms = o->ack_timeout_ms ? o->ack_timeout_ms : LIMIT_RPC_ACK_MS,
+		.unread_timeout_ms =
+			o->unread_timeout_ms ? o->unread_timeout_ms : LIMIT_RPC_UNREAD_MS,
 		.connected = on_connected,
 		.arg = s,
 	};
@@ -207,11 +210,12 @@ static void begin_stop(struct rpc_server *s)
 
 static void release(struct rpc_server *s)
 {
-	listener_free(s->listener);
 	grpc_completion_queue_destroy(s->queue);
 	grpc_server_destroy(s->grpc);
 	grpc_server_credentials_release(s->credentials);
 	grpc_shutdown_blocking();
+	/* gRPC has closed its ends: what it has written before still goes to the clients. */
+	listener_free(s->listener);
 	pthread_mutex_destroy(&s->lock);
 	pthread_cond_destroy(&s->changed);
 	free(s);

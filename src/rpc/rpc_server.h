@@ -22,9 +22,11 @@ struct rpc_server_options {
 	unsigned max_connections; /* 0: LIMIT_RPC_CONNECTIONS */
 	unsigned own_places;      /* further connections, for processes of this very program */
 	int preface_timeout_ms;   /* 0: LIMIT_RPC_PREFACE_MS */
-	unsigned max_unread;      /* 0: LIMIT_RPC_UNREAD */
+	unsigned max_incomplete;  /* 0: LIMIT_RPC_INCOMPLETE */
 	int message_timeout_ms;   /* 0: LIMIT_RPC_MESSAGE_MS */
 	struct running *running;  /* the table of running calls; NULL: none */
+	int ack_timeout_ms;       /* 0: LIMIT_RPC_ACK_MS */
+	int unread_timeout_ms;    /* 0: LIMIT_RPC_UNREAD_MS */
 };
 
 /* Removes GRPC_* from the environment; at the top of main(), before any thread. */

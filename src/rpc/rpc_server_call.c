@@ -417,7 +417,7 @@ static void ask_for_message(struct server_call *c)
 {
 	grpc_op op = { .op = GRPC_OP_RECV_MESSAGE };
 
-	if (c->server->n_unread >= c->server->max_unread)
+	if (c->server->n_unread >= c->server->max_incomplete)
 		drop_unread(c->server->unread, ERR_EXHAUSTED,
 		            "too many calls are without a message, and this one is the oldest");
 	add_unread(c);

@@ -30,7 +30,7 @@ struct rpc_server {
 	/* The poller's own: */
 	int64_t watch_at;                          /* when to look for calls that hang */
 	struct server_call *unread, **unread_tail; /* whose message is not complete; oldest first */
-	unsigned n_unread, max_unread;
+	unsigned n_unread, max_incomplete;
 	int64_t message_ns;
 	pthread_mutex_t lock; /* guards all below */
 	pthread_cond_t changed;

@@ -286,7 +286,7 @@ START_TEST(of_too_many_calls_without_a_message_the_oldest_ends)
 	char text[1100];
 
 	rpc_fixture_init(&f);
-	f.options.max_unread = 10;
+	f.options.max_incomplete = 10;
 	rpc_fixture_start(&f);
 	for (size_t i = 0; i < ARRAY_LEN(calls); i++)
 		calls[i] = rpc_client_start_headers(f.client, STAGE, -1);

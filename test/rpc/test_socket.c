@@ -230,6 +230,60 @@ START_TEST(a_client_that_stops_in_the_middle_is_closed)
 }
 END_TEST
 
+START_TEST(a_preface_without_settings_is_closed)
+{
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
+	int fd AUTO(fd) = -1;
+
+	setup_impatient(&f, 0);
+	fd = connect_raw(f.path);
+	ck_assert_int_eq(send(fd, PREFACE, sizeof(PREFACE) - 1, 0), sizeof(PREFACE) - 1);
+	ck_assert_int_eq(answer_within(fd, 30000), 0);
+}
+END_TEST
+
+START_TEST(something_else_than_settings_is_closed_at_once)
+{
+	static const char words[] = PREFACE "\x00\x00\x08\x06\x00\x00\x00\x00\x00";
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
+	int fd AUTO(fd) = -1;
+
+	rpc_fixture_init(&f);
+	f.options.preface_timeout_ms = 300000;
+	rpc_fixture_start(&f);
+	fd = connect_raw(f.path);
+	ck_assert_int_eq(send(fd, words, sizeof(words) - 1, 0), sizeof(words) - 1);
+	ck_assert_int_eq(answer_within(fd, 30000), 0);
+}
+END_TEST
+
+/* Reads until the server closes: true; 20 s. */
+static bool is_closed(int fd)
+{
+	for (int i = 0; i < 1000; i++) {
+		int rc = answer_within(fd, 20000);
+
+		if (rc <= 0)
+			return rc == 0;
+	}
+	return false;
+}
+
+START_TEST(who_does_not_acknowledge_settings_is_closed)
+{
+	static const char words[] = PREFACE SETTINGS;
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
+	int fd AUTO(fd) = -1;
+
+	rpc_fixture_init(&f);
+	f.options.ack_timeout_ms = 300;
+	rpc_fixture_start(&f);
+	fd = connect_raw(f.path);
+	ck_assert_int_eq(send(fd, words, sizeof(words) - 1, 0), sizeof(words) - 1);
+	ck_assert(is_closed(fd));
+}
+END_TEST
+
 START_TEST(first_words_may_come_in_pieces)
 {
 	struct rpc_fixture f AUTO(rpc_fixture_clear);
@@ -323,6 +377,8 @@ SUITE_TIMEOUT("rpc socket", 60, the_mode_is_0600, mode_and_group_can_be_chosen,
               a_path_that_no_socket_can_have_is_refused, a_relative_path_serves,
               a_foreign_file_is_not_removed_by_a_stop, a_silent_client_is_closed,
               a_client_that_stops_in_the_middle_is_closed, first_words_may_come_in_pieces,
-              another_protocol_is_closed_at_once,
+              another_protocol_is_closed_at_once, a_preface_without_settings_is_closed,
+              something_else_than_settings_is_closed_at_once,
+              who_does_not_acknowledge_settings_is_closed,
               connections_have_a_cap_and_the_closed_ones_do_not_count,
               silent_connections_count_and_time_out, a_hundred_connections_one_after_the_other);

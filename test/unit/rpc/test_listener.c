@@ -23,7 +23,11 @@
 #include "test/lib/skip.h"
 #include "test/lib/suite.h"
 
-static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/* The connection preface and an empty SETTINGS. */
+#define PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+#define SETTINGS "\0\0\0\4\0\0\0\0\0"
+static const char preface[] = PREFACE SETTINGS;
+#define PREFACE_LEN (sizeof(preface) - 1)
 
 struct taker {
 	char dir[40], path[64];
@@ -40,6 +44,7 @@ static void take(void *arg, int fd)
 	t->n++;
 }
 
+static int unread_ms = 20000;
 static _Atomic bool warned; /* about a connection that was refused */
 
 static void look_at_line(void *arg, const char *line)
@@ -57,6 +62,8 @@ static void taker_start_with(struct taker *t, mode_t mode, unsigned max, unsigne
 		                            .max_connections = max,
 		                            .own_places = own_places,
 		                            .preface_timeout_ms = 300,
+		                            .ack_timeout_ms = 10000,
+		                            .unread_timeout_ms = unread_ms,
 		                            .connected = take,
 		                            .arg = t };
 	struct err err = ERR_INIT;
@@ -78,24 +85,34 @@ static void taker_start(struct taker *t, unsigned max)
 
 static void taker_stop(struct taker *t)
 {
-	t->listener = listener_free(t->listener);
-	ck_assert_ptr_null(t->listener);
 	for (int i = 0; i < t->n; i++)
 		close(t->fds[i]);
+	t->listener = listener_free(t->listener);
+	ck_assert_ptr_null(t->listener);
 	ck_assert_int_eq(rmdir(t->dir), 0); /* nothing is left in it */
 }
 
-static int connect_to(const struct taker *t, const char *words)
+static int connect_to_n(const struct taker *t, const char *words, size_t n)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	memcpy(address.sun_path, t->path, sizeof(t->path));
 	ck_assert_int_eq(connect(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
-	if (*words)
-		ck_assert_int_eq(send(fd, words, strlen(words), MSG_NOSIGNAL),
-		                 (ssize_t)strlen(words));
+	if (n)
+		ck_assert_int_eq(send(fd, words, n, MSG_NOSIGNAL), (ssize_t)n);
 	return fd;
+}
+
+static int connect_to(const struct taker *t, const char *words)
+{
+	return connect_to_n(t, words, strlen(words));
+}
+
+/* As a client of HTTP/2 does. */
+static int connect_client(const struct taker *t)
+{
+	return connect_to_n(t, preface, PREFACE_LEN);
 }
 
 static bool taken(struct taker *t, int n)
@@ -109,17 +126,115 @@ static bool taken(struct taker *t, int n)
 
 START_TEST(a_connection_is_handed_over_with_all_it_said)
 {
+	/* A PING, which is passed on, */
+	static const char ping[] = "\0\0\10\6\0\0\0\0\0abcdefgh";
 	struct taker t;
 	char said[100] = "";
 	int fd;
 
 	taker_start(&t, 4);
-	fd = connect_to(&t, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nand more");
+	fd = connect_client(&t);
+	ck_assert_int_eq(send(fd, ping, sizeof(ping) - 1, MSG_NOSIGNAL), sizeof(ping) - 1);
 	ck_assert(taken(&t, 1));
-	ck_assert_int_eq(recv(t.fds[0], said, sizeof(said) - 1, 0), (ssize_t)strlen(preface) + 8);
-	ck_assert_ptr_nonnull(strstr(said, "and more"));
+	for (size_t n = 0; n < PREFACE_LEN + sizeof(ping) - 1;) {
+		ssize_t k = recv(t.fds[0], said + n, sizeof(said) - n, 0);
+
+		ck_assert(k > 0 || errno == EAGAIN);
+		n += k > 0 ? (size_t)k : 0;
+	}
+	ck_assert_mem_eq(said, preface, PREFACE_LEN);
+	ck_assert_mem_eq(said + PREFACE_LEN, ping, sizeof(ping) - 1);
+	/* and what gRPC says too. */
+	ck_assert_int_eq(send(t.fds[0], ping, 3, MSG_NOSIGNAL), 3);
+	ck_assert_int_eq(recv(fd, said, 3, MSG_WAITALL), 3);
 	ck_assert_int_eq(listener_peer_pid(t.listener, t.fds[0]), getpid());
 	ck_assert_int_eq(listener_peer_pid(t.listener, 12345), 0);
+	close(fd);
+	taker_stop(&t);
+}
+END_TEST
+
+START_TEST(the_last_answer_arrives_though_grpc_has_gone)
+{
+	static char answer[400 * 1024], got[sizeof(answer)];
+	struct taker t;
+	size_t sent = 0, n = 0;
+	ssize_t k;
+	int fd;
+
+	taker_start(&t, 4);
+	fd = connect_client(&t);
+	ck_assert(taken(&t, 1));
+	memset(answer, 0x77, sizeof(answer));
+	/* As much as the pair takes, more than the client's socket does. */
+	while (sent < sizeof(answer) &&
+	       (k = send(t.fds[0], answer + sent, sizeof(answer) - sent, MSG_NOSIGNAL)) > 0)
+		sent += (size_t)k;
+	ck_assert_uint_gt(sent, 100000);
+	close(t.fds[0]);
+	t.n = 0;
+	while ((k = recv(fd, got + n, sizeof(got) - n, 0)) > 0)
+		n += (size_t)k;
+	ck_assert_uint_eq(n, sent);
+	ck_assert_mem_eq(got, answer, sent);
+	close(fd);
+	taker_stop(&t);
+}
+END_TEST
+
+START_TEST(who_does_not_read_is_closed)
+{
+	static char answer[4096];
+	struct taker t;
+	int fd;
+
+	unread_ms = 300;
+	taker_start(&t, 4);
+	fd = connect_client(&t);
+	ck_assert(taken(&t, 1));
+	/* EPIPE: the listener has closed its end. */
+	for (int i = 0; i < 3000; i++) {
+		ck_assert_int_lt(i, 2999);
+		if (send(t.fds[0], answer, sizeof(answer), MSG_NOSIGNAL) > 0)
+			continue;
+		if (errno != EAGAIN)
+			break;
+		nanosleep(&(struct timespec) { .tv_nsec = 5000000 }, NULL);
+	}
+	unread_ms = 20000;
+	close(fd);
+	taker_stop(&t);
+}
+END_TEST
+
+START_TEST(a_slow_reader_is_not_closed)
+{
+	static char answer[64 * 1024], got[1024];
+	struct taker t;
+	size_t sent = 0, n = 0;
+	int fd;
+
+	taker_start(&t, 4);
+	fd = connect_client(&t);
+	ck_assert(taken(&t, 1));
+	while (sent < 16 * sizeof(answer)) { /* more than both sockets hold */
+		ssize_t k = send(t.fds[0], answer, sizeof(answer), MSG_NOSIGNAL);
+
+		if (k > 0) {
+			sent += (size_t)k;
+			continue;
+		}
+		ck_assert_int_eq(errno, EAGAIN);
+		k = recv(fd, got, sizeof(got), 0);
+		ck_assert_int_gt(k, 0);
+		n += (size_t)k;
+	}
+	while (n < sent) {
+		ssize_t k = recv(fd, got, sizeof(got), 0);
+
+		ck_assert_int_gt(k, 0);
+		n += (size_t)k;
+	}
 	close(fd);
 	taker_stop(&t);
 }
@@ -149,7 +264,7 @@ START_TEST(a_number_that_is_used_again_is_another_connection)
 
 	taker_start(&t, 2);
 	for (int i = 0; i < 20; i++) {
-		int fd = connect_to(&t, preface);
+		int fd = connect_client(&t);
 
 		ck_assert(taken(&t, i + 1));
 		close(fd);
@@ -166,13 +281,13 @@ START_TEST(a_closed_number_that_became_something_else_does_not_count)
 	int a, b, c, other;
 
 	taker_start(&t, 2);
-	a = connect_to(&t, preface);
-	b = connect_to(&t, preface);
+	a = connect_client(&t);
+	b = connect_client(&t);
 	ck_assert(taken(&t, 2));
 	close(t.fds[0]);
 	other = dup2(STDERR_FILENO, t.fds[0]);
 	ck_assert_int_eq(other, t.fds[0]);
-	c = connect_to(&t, preface);
+	c = connect_client(&t);
 	ck_assert(taken(&t, 3));
 	close(a);
 	close(b);
@@ -189,6 +304,8 @@ START_TEST(connections_made_before_it_runs_are_served)
 		                            .group = (gid_t)-1,
 		                            .max_connections = 4,
 		                            .preface_timeout_ms = 300,
+		                            .ack_timeout_ms = 10000,
+		                            .unread_timeout_ms = unread_ms,
 		                            .connected = take,
 		                            .arg = &t };
 	struct err err = ERR_INIT;
@@ -199,7 +316,7 @@ START_TEST(connections_made_before_it_runs_are_served)
 	ck_assert_ptr_nonnull(mkdtemp(t.dir));
 	snprintf(t.path, sizeof(t.path), "%s/s", t.dir);
 	ck_assert_int_eq(listener_new(&options, &t.listener, &err), 0);
-	fd = connect_to(&t, preface);
+	fd = connect_client(&t);
 	ck_assert_int_eq(listener_run(t.listener, &err), 0);
 	ck_assert(taken(&t, 1));
 	close(fd);
@@ -240,7 +357,7 @@ static bool stranger_is_served(struct taker *t)
 			_exit(2);
 		fd = connect_to(t, "");
 		/* It may have been closed already. */
-		IGNORE_RESULT(send(fd, preface, strlen(preface), MSG_NOSIGNAL));
+		IGNORE_RESULT(send(fd, preface, PREFACE_LEN, MSG_NOSIGNAL));
 		/* Closed by the listener: refused. By the end of the parent's look: served. */
 		_exit(recv(fd, &byte, 1, 0) != 1);
 	}
@@ -292,7 +409,7 @@ START_TEST(places_are_kept_for_processes_of_this_program)
 
 	taker_start_with(&t, 0600, 2, 2);
 	for (int i = 0; i < 2; i++) {
-		fds[i] = connect_to(&t, preface);
+		fds[i] = connect_client(&t);
 		ck_assert(taken(&t, i + 1));
 	}
 	/* The limit is reached for another program, */
@@ -306,7 +423,7 @@ START_TEST(places_are_kept_for_processes_of_this_program)
 	ck_assert_msg(warned, "another program got a place");
 	/* not yet for ours, */
 	for (int i = 2; i < 4; i++) {
-		fds[i] = connect_to(&t, preface);
+		fds[i] = connect_client(&t);
 		ck_assert_msg(taken(&t, i + 1), "connection %d is not taken", i + 1);
 	}
 	/* which has one too. */
@@ -319,7 +436,9 @@ START_TEST(places_are_kept_for_processes_of_this_program)
 }
 END_TEST
 
-SUITE("listener", LOOP(a_stranger_is_served_only_where_the_mode_lets_him_in, ARRAY_LEN(strangers)),
+SUITE("listener", who_does_not_read_is_closed, a_slow_reader_is_not_closed,
+      the_last_answer_arrives_though_grpc_has_gone,
+      LOOP(a_stranger_is_served_only_where_the_mode_lets_him_in, ARRAY_LEN(strangers)),
       places_are_kept_for_processes_of_this_program, a_connection_is_handed_over_with_all_it_said,
       silence_and_nonsense_are_not_handed_over, a_number_that_is_used_again_is_another_connection,
       a_closed_number_that_became_something_else_does_not_count,

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads frame heads and keeps account. It decodes no headers and judges no protocol: what is wrong
+ * but cheap, gRPC answers.
+ *
+ * The account: a connection begins with LIMIT_RPC_BUDGET frames. A frame of a call costs one, and
+ * so does any other; a PING costs four, long frames cost more, except for the bulk of a message. A
+ * call that the server ends pays twelve (its own HEADERS, DATA, and the WINDOW_UPDATE and PING that
+ * clients answer data with), each DATA frame of the server two, a second 200. A correct client thus
+ * stays at the top.
+ */
+#include "rpc/h2_guard.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+
+enum frame_type {
+	DATA,
+	HEADERS,
+	PRIORITY,
+	RST_STREAM,
+	SETTINGS,
+	PUSH_PROMISE,
+	PING,
+	GOAWAY,
+	WINDOW_UPDATE,
+	CONTINUATION,
+};
+enum { END_STREAM = 0x1, ACK = 0x1, PADDED = 0x8 };
+
+#define FIRST_BYTE_SEEN (UINT32_C(1) << 31) /* a stream's number has 31 bits */
+#define FRAME INT64_C(1000)                 /* the price of one */
+#define BULK 1024                           /* a DATA frame from here on is part of a message */
+#define CALL_PAYS (12 * FRAME)
+#define DATA_PAYS (2 * FRAME)
+#define NS_PER_THOUSANDTH INT64_C(5000) /* 200 frames per second */
+
+static const char *const names[] = {
+	[DATA] = "DATA",
+	[HEADERS] = "HEADERS",
+	[PRIORITY] = "PRIORITY",
+	[RST_STREAM] = "RST_STREAM",
+	[SETTINGS] = "SETTINGS",
+	[PUSH_PROMISE] = "PUSH_PROMISE",
+	[PING] = "PING",
+	[GOAWAY] = "GOAWAY",
+	[WINDOW_UPDATE] = "WINDOW_UPDATE",
+	[CONTINUATION] = "CONTINUATION",
+};
+
+void h2_guard_init(struct h2_guard *g, int64_t now)
+{
+	*g = (struct h2_guard) { .budget = LIMIT_RPC_BUDGET * FRAME, .paid_at = now };
+}
+
+/* ---- frames ---- */
+
+static uint32_t number(const uint8_t *p, size_t n)
+{
+	uint32_t v = 0;
+
+	for (size_t i = 0; i < n; i++)
+		v = v << 8 | p[i];
+	return v;
+}
+
+/*
+ * Takes bytes up to the end of a head, or of what has come of a payload. Returns whether a head is
+ * complete; the bytes that were taken have gone from *p and *n.
+ */
+static bool take(struct h2_frames *f, const uint8_t **p, size_t *n)
+{
+	size_t want = sizeof(f->head) - f->n_head, k = *n < want ? *n : want;
+
+	memcpy(f->head + f->n_head, *p, k);
+	f->n_head += k;
+	*p += k;
+	*n -= k;
+	if (f->n_head < sizeof(f->head))
+		return false;
+	f->n_head = 0;
+	f->length = f->left = number(f->head, 3);
+	f->type = f->head[3];
+	f->flags = f->head[4];
+	f->stream = number(f->head + 5, 4) & ~FIRST_BYTE_SEEN;
+	return true;
+}
+
+static size_t skip(struct h2_frames *f, const uint8_t **p, size_t *n)
+{
+	size_t k = *n < f->left ? *n : f->left;
+
+	f->left -= (uint32_t)k;
+	*p += k;
+	*n -= k;
+	return k;
+}
+
+/* ---- streams ---- */
+
+static uint32_t *find(struct h2_guard *g, uint32_t stream)
+{
+	for (unsigned i = 0; i < g->n_streams; i++)
+		if ((g->streams[i] & ~FIRST_BYTE_SEEN) == stream)
+			return &g->streams[i];
+	return NULL;
+}
+
+/* Returns whether it was open. */
+static bool end_stream(struct h2_guard *g, uint32_t stream)
+{
+	uint32_t *s = find(g, stream);
+
+	if (!s)
+		return false;
+	*s = g->streams[--g->n_streams];
+	return true;
+}
+
+/* ---- the account ---- */
+
+static void pay(struct h2_guard *g, int64_t amount)
+{
+	g->budget += amount;
+	if (g->budget > LIMIT_RPC_BUDGET * FRAME)
+		g->budget = LIMIT_RPC_BUDGET * FRAME;
+}
+
+static void pay_for_time(struct h2_guard *g, int64_t now)
+{
+	int64_t amount = (now - g->paid_at) / NS_PER_THOUSANDTH;
+
+	g->paid_at += amount * NS_PER_THOUSANDTH;
+	pay(g, amount);
+}
+
+static int64_t price(struct h2_guard *g, const struct h2_frames *f)
+{
+	switch (f->type) {
+	case DATA:
+		return f->length >= BULK && find(g, f->stream) ? 0 : FRAME;
+	case HEADERS:
+	case CONTINUATION:
+		return FRAME + f->length / 1024 * FRAME;
+	case PING:
+		return 4 * FRAME; /* gRPC answers each */
+	default:
+		return FRAME + f->length / 64 * FRAME;
+	}
+}
+
+/* ---- the client's direction ---- */
+
+static const char *open_stream(struct h2_guard *g, uint32_t stream)
+{
+	if (stream <= g->last_stream)
+		return NULL; /* trailers, or an error that gRPC answers */
+	if (g->n_streams == ARRAY_LEN(g->streams)) {
+		snprintf(g->reason, sizeof(g->reason), "it opened more than %d streams",
+		         LIMIT_RPC_STREAMS);
+		return g->reason;
+	}
+	g->last_stream = stream;
+	g->streams[g->n_streams++] = stream;
+	return NULL;
+}
+
+static const char *add_to_block(struct h2_guard *g, size_t n)
+{
+	g->block += n;
+	if (g->block <= LIMIT_RPC_HEADER_BLOCK)
+		return NULL;
+	snprintf(g->reason, sizeof(g->reason), "it sent a header block of more than %d bytes",
+	         LIMIT_RPC_HEADER_BLOCK);
+	return g->reason;
+}
+
+static void expect_first_byte(struct h2_guard *g, const struct h2_frames *f)
+{
+	uint32_t *s = find(g, f->stream);
+	uint32_t before = f->flags & PADDED ? 1 : 0;
+
+	if (!s || *s & FIRST_BYTE_SEEN || f->length <= before)
+		return;
+	g->first_byte = f->stream;
+	g->padded = before;
+}
+
+static const char *on_client_frame(struct h2_guard *g, const struct h2_frames *f)
+{
+	const char *reason = NULL;
+
+	g->budget -= price(g, f);
+	if (g->budget < 0) {
+		snprintf(g->reason, sizeof(g->reason),
+		         "its frames cost more than its calls are worth, the last one is %s",
+		         f->type < ARRAY_LEN(names) ? names[f->type] : "of an unknown type");
+		return g->reason;
+	}
+	switch (f->type) {
+	case HEADERS:
+		g->block = 0;
+		reason = open_stream(g, f->stream);
+		return reason ? reason : add_to_block(g, f->length);
+	case CONTINUATION:
+		return add_to_block(g, f->length);
+	case DATA:
+		expect_first_byte(g, f);
+		return NULL;
+	case RST_STREAM:
+		end_stream(g, f->stream);
+		return NULL;
+	case SETTINGS:
+		if (f->flags & ACK && g->unanswered) {
+			g->unanswered--;
+			g->asked_at = g->paid_at;
+		}
+		return NULL;
+	default:
+		return NULL;
+	}
+}
+
+/*
+ * The first byte of a message says whether it is compressed: 0 or 1. gRPC 1.51 takes a message with
+ * another one for an empty message.
+ */
+static const char *check_first_byte(struct h2_guard *g, const uint8_t *p, size_t n)
+{
+	uint32_t *s = find(g, g->first_byte);
+
+	if (!s || n == 0)
+		return NULL;
+	if (g->padded) {
+		g->padded = false;
+		p++;
+		n--;
+	}
+	if (n == 0)
+		return NULL;
+	*s |= FIRST_BYTE_SEEN;
+	g->first_byte = 0;
+	if (*p <= 1)
+		return NULL;
+	snprintf(g->reason, sizeof(g->reason), "it sent a message that begins with byte %u",
+	         (unsigned)*p);
+	return g->reason;
+}
+
+const char *h2_guard_client(struct h2_guard *g, const uint8_t *p, size_t n, int64_t now)
+{
+	struct h2_frames *f = &g->client;
+	const char *reason = NULL;
+
+	pay_for_time(g, now);
+	while (n && !reason) {
+		if (f->left) {
+			const uint8_t *payload = p;
+			size_t k = skip(f, &p, &n);
+
+			if (f->type == DATA)
+				reason = check_first_byte(g, payload, k);
+		} else if (take(f, &p, &n)) {
+			reason = on_client_frame(g, f);
+		}
+	}
+	return reason;
+}
+
+/* ---- the server's direction ---- */
+
+static void on_server_frame(struct h2_guard *g, const struct h2_frames *f, int64_t now)
+{
+	switch (f->type) {
+	case DATA:
+		pay(g, DATA_PAYS);
+		break;
+	case HEADERS:
+		break;
+	case RST_STREAM:
+		end_stream(g, f->stream);
+		return;
+	case SETTINGS:
+		if (!(f->flags & ACK) && g->unanswered++ == 0)
+			g->asked_at = now;
+		return;
+	default:
+		return;
+	}
+	if (f->flags & END_STREAM && end_stream(g, f->stream))
+		pay(g, CALL_PAYS);
+}
+
+void h2_guard_server(struct h2_guard *g, const uint8_t *p, size_t n, int64_t now)
+{
+	struct h2_frames *f = &g->server;
+
+	while (n)
+		if (f->left)
+			skip(f, &p, &n);
+		else if (take(f, &p, &n))
+			on_server_frame(g, f, now);
+}
+
+int64_t h2_guard_owes_since(const struct h2_guard *g)
+{
+	return g->unanswered ? g->asked_at : 0;
+}
