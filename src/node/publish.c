@@ -84,7 +84,8 @@ static int check_staged_disk(const struct publishing *p, struct err *err)
 		               "it is staged at %s, but its device %u:%u has gone: "
 		               "it was detached while in use",
 		               p->staged.path, major(p->staged.shown), minor(p->staged.shown));
-	if (p->r->want && check_wanted(p, &dev, err))
+	if (p->r->want && !device_is_surely(&p->node->o.world, &dev, p->r->want) &&
+	    check_wanted(p, &dev, err))
 		return -1;
 	rc = place_check_same(&p->staged, &dev, err);
 	if (rc == PLACE_DISK_GONE)

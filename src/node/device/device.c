@@ -71,6 +71,28 @@ static int check_function(const struct device_world *w, const char *pci,
 	               pci);
 }
 
+int device_look_below(const struct device_world *w, const struct device_want *want,
+                      struct device *ret, struct device_sight *sight, struct str *why,
+                      struct err *err)
+{
+	struct device found;
+	int rc = check_function(w, sight->pci, want->function, err);
+
+	sight->stage = DEVICE_NO_FUNCTION;
+	if (!rc)
+		rc = look_at_driver(w, sight, why, err);
+	if (!rc)
+		rc = sight->kind->find(w, sight->pci, want, &found, why, err);
+	if (!rc)
+		rc = check(&found, want, err);
+	if (rc)
+		return rc;
+	assert(str_eq(found.pci, sight->pci));
+	*ret = found;
+	ret->kind = sight->kind;
+	return 0;
+}
+
 int device_look(const struct device_world *w, const struct device_want *want, struct device *ret,
                 struct device_sight *ret_sight, struct str *why, struct err *err)
 {
@@ -78,31 +100,18 @@ int device_look(const struct device_world *w, const struct device_want *want, st
 	struct device_sight sight = { .kind = kind, .stage = DEVICE_NO_FUNCTION };
 	struct pci_address address;
 	struct pci_match match;
-	struct device found;
 	int rc;
 
 	if (!kind || kind->check_want(want, err) || pci_parse(want->pci, &address, err))
 		return -1;
 	match = kind->functions(w);
 	rc = pci_resolve(w, &address, want->vuid, &match, sight.pci, why, err);
-	if (!rc)
-		rc = check_function(w, sight.pci, want->function, err);
 	if (!rc) {
 		str_reset(why);
-		rc = look_at_driver(w, &sight, why, err);
+		rc = device_look_below(w, want, ret, &sight, why, err);
 	}
-	if (!rc)
-		rc = kind->find(w, sight.pci, want, &found, why, err);
-	if (!rc)
-		rc = check(&found, want, err);
-	if (rc < 0)
-		return -1;
-	*ret_sight = sight;
-	if (!rc) {
-		assert(str_eq(found.pci, sight.pci));
-		*ret = found;
-		ret->kind = kind;
-	}
+	if (rc >= 0)
+		*ret_sight = sight;
 	return rc;
 }
 
@@ -149,6 +158,30 @@ static int check(const struct device *dev, const struct device_want *want, struc
 int device_check(const struct device *dev, const struct device_want *want, struct err *err)
 {
 	return check(dev, want, err) ? name_volume(want, err) : 0;
+}
+
+/* Is it the function with the published bus, device and function number? */
+static bool has_address(const struct device *dev, const char *published)
+{
+	struct pci_address a, b;
+	struct err ignored = ERR_INIT;
+
+	if (pci_parse(dev->pci, &a, &ignored) || pci_parse(published, &b, &ignored))
+		return false;
+	return a.bus == b.bus && a.device == b.device && a.function == b.function;
+}
+
+bool device_is_surely(const struct device_world *w, const struct device *dev,
+                      const struct device_want *want)
+{
+	struct str why AUTO(str_clear) = STR_INIT(WHY_MAX);
+	struct err ignored = ERR_INIT;
+
+	return dev->kind && dev->kind == device_kind_wanted(w, want, &ignored) &&
+	       has_address(dev, want->pci) && uuid_known(want->uuid) && uuid_known(dev->uuid) &&
+	       check(dev, want, &ignored) == 0 &&
+	       check_function(w, dev->pci, want->function, &ignored) == 0 &&
+	       dev->kind->live(w, dev->pci, &why, &ignored) == 0;
 }
 
 /* ---- by number ---- */

@@ -108,6 +108,13 @@ int device_by_number(const struct device_world *w, dev_t devno, struct device *r
 int device_check(const struct device *dev, const struct device_want *want, struct err *err)
 	MUST_CHECK;
 /*
+ * Is it certain, from what sysfs has just said of this device, that device_find() leads to it? Only
+ * when both sides have a UUID: it proves what otherwise the VPD has to. False says nothing: ask
+ * device_find().
+ */
+bool device_is_surely(const struct device_world *w, const struct device *dev,
+                      const struct device_want *want);
+/*
  * Do all controllers of this device's function work? 0; DEVICE_NOT_LIVE: one does not, and `why`
  * names it and its state; -1.
  */

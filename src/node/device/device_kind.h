@@ -97,3 +97,11 @@ struct device_sight {
  */
 int device_look(const struct device_world *w, const struct device_want *want, struct device *ret,
                 struct device_sight *ret_sight, struct str *why, struct err *err) MUST_CHECK;
+/*
+ * The second half of device_look(), for a function that it has named a moment ago: its driver and
+ * its device, without the proof which function it is. Reading the VPD for that takes real hardware
+ * milliseconds.
+ */
+int device_look_below(const struct device_world *w, const struct device_want *want,
+                      struct device *ret, struct device_sight *sight, struct str *why,
+                      struct err *err) MUST_CHECK;

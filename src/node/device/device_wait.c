@@ -147,28 +147,27 @@ static int look_for_node(struct wait *w, const struct device *dev)
 /* device_look() that joins the users of the function once the function is known. */
 static int look(struct wait *w, struct device *ret, struct err *err)
 {
-	for (;;) {
-		int rc;
+	int rc;
 
-		str_reset(&w->why);
-		rc = device_look(w->world, w->want, ret, &w->sight, &w->why, err);
-		if (rc < 0 || !*w->sight.pci || str_eq(w->sight.pci, w->user.pci))
-			return rc ? rc : look_for_node(w, ret);
-		if (*w->user.pci)
-			return err_set(
-				err, ERR_ABORTED,
-				"the device's function changed from %s to %s during the wait",
-				w->user.pci, w->sight.pci);
-		if (!device_user_join(&w->user, w->world->sysfs, w->sight.pci)) {
-			str_reset(&w->why);
-			str_addf(&w->why, "PCI function %s is being given back by another call",
-			         w->sight.pci);
-			/* So that bind_if_needed() leaves it alone until then. */
-			w->sight.stage = DEVICE_NO_FUNCTION;
-			return DEVICE_ABSENT;
-		}
-		/* It may have been given back just before we joined: look again. */
+	str_reset(&w->why);
+	rc = device_look(w->world, w->want, ret, &w->sight, &w->why, err);
+	if (rc < 0 || !*w->sight.pci || str_eq(w->sight.pci, w->user.pci))
+		return rc ? rc : look_for_node(w, ret);
+	if (*w->user.pci)
+		return err_set(err, ERR_ABORTED,
+		               "the device's function changed from %s to %s during the wait",
+		               w->user.pci, w->sight.pci);
+	str_reset(&w->why);
+	if (!device_user_join(&w->user, w->world->sysfs, w->sight.pci)) {
+		str_addf(&w->why, "PCI function %s is being given back by another call",
+		         w->sight.pci);
+		/* So that bind_if_needed() leaves it alone until then. */
+		w->sight.stage = DEVICE_NO_FUNCTION;
+		return DEVICE_ABSENT;
 	}
+	/* It may have been given back just before we joined: look again, at what that changes. */
+	rc = device_look_below(w->world, w->want, ret, &w->sight, &w->why, err);
+	return rc ? rc : look_for_node(w, ret);
 }
 
 static int check_time(const struct wait *w, struct deadline d, struct err *err)

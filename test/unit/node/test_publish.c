@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -236,6 +237,78 @@ START_TEST(another_disk_than_the_attachments_is_not_published)
 }
 END_TEST
 
+/* How often a file was opened since the last look; closing is watched, too, as equal events merge.
+ */
+static unsigned opens_of(int watch)
+{
+	char events[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+	unsigned n = 0;
+	ssize_t len;
+
+	while ((len = read(watch, events, sizeof(events))) > 0)
+		for (const char *p = events; p < events + len;) {
+			const struct inotify_event *e = (const struct inotify_event *)p;
+
+			n += (e->mask & IN_OPEN) != 0;
+			p += sizeof(*e) + e->len;
+		}
+	return n;
+}
+
+/* Reading it takes real hardware milliseconds: it is read through configuration space. */
+START_TEST(the_vpd_is_read_once_in_a_volumes_life)
+{
+	char *vpd AUTO(free) = NULL;
+	int watch AUTO(fd) = -1;
+	struct publish_request r;
+
+	SKIP_UNLESS_LOOP();
+	node_world_init(&w);
+	disk = nvme_world_add(&w.nvme, 1, UUID, 320 * MIB);
+	vpd = xasprintf("%s/bus/pci/devices/%s/physfn/vpd", w.nvme.sysfs, disk->pci);
+	run_tool("printf '\\220\\013\\000VU\\010MT2328XZ\\170' > %s", vpd);
+	watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	ck_assert_int_ge(inotify_add_watch(watch, vpd, IN_OPEN | IN_CLOSE), 0);
+	staged = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
+	staged.want.vuid = "MT2328XZ";
+	node_world_stage(&w, &staged);
+	ck_assert_uint_eq(opens_of(watch), 1);
+	r = publish_request(&w, w.target, "ext4", MODE_SINGLE_NODE_WRITER);
+	r.want = &staged.want;
+	publish_ok(&r);
+	ck_assert_uint_eq(opens_of(watch), 0);
+	unpublish_ok(w.target);
+	/* Where the attachment has no UUID, the VPD is the proof. */
+	staged.want.uuid = "";
+	publish_ok(&r);
+	ck_assert_uint_eq(opens_of(watch), 1);
+	staged.want.vuid = "MT2328XX";
+	publish_refused(&r, ERR_UNAVAILABLE, "has VUID MT2328XZ");
+	staged.want.vuid = "MT2328XZ";
+	unpublish_ok(w.target);
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(a_publish_waits_for_a_controller_that_is_not_live)
+{
+	struct publish_request r;
+
+	SKIP_UNLESS_LOOP();
+	begin("ext4", MODE_SINGLE_NODE_WRITER);
+	r = publish_request(&w, w.target, "ext4", MODE_SINGLE_NODE_WRITER);
+	r.want = &staged.want;
+	run_tool("for c in %s/bus/pci/devices/%s/nvme/*; do echo resetting > $c/state; done",
+	         w.nvme.sysfs, disk->pci);
+	publish_refused(&r, ERR_UNAVAILABLE, "is in state \"resetting\"");
+	run_tool("for c in %s/bus/pci/devices/%s/nvme/*; do echo live > $c/state; done",
+	         w.nvme.sysfs, disk->pci);
+	publish_ok(&r);
+	unpublish_ok(w.target);
+	node_world_clear(&w);
+}
+END_TEST
+
 START_TEST(a_taken_target_is_refused)
 {
 	struct publish_request r;
@@ -384,6 +457,8 @@ SUITE_TIMEOUT("publish", 60,
               LOOP(a_volume_for_one_pod_has_one_target, 4),
               LOOP(another_disk_than_the_attachments_is_not_published, 4),
               LOOP(a_busy_target_is_tried_again_and_a_dead_one_goes, 4),
+              the_vpd_is_read_once_in_a_volumes_life,
+              a_publish_waits_for_a_controller_that_is_not_live,
               a_read_only_publish_cannot_be_written, a_reader_only_volume_is_published_read_only,
               raw_block_can_be_published_read_only, what_is_not_staged_is_not_published,
               raw_block_is_not_published_as_a_filesystem, a_taken_target_is_refused,
