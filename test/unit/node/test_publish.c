@@ -237,8 +237,7 @@ START_TEST(another_disk_than_the_attachments_is_not_published)
 }
 END_TEST
 
-/* How often a file was opened since the last look; closing is watched, too, as equal events merge.
- */
+/* How often a file was opened since the last call; closes are watched as equal events merge. */
 static unsigned opens_of(int watch)
 {
 	char events[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
