@@ -21,7 +21,7 @@ static int require_path(const struct node *n, const char *path, const char *fiel
 {
 	if (csi_require(path, field, err))
 		return -1;
-	return paths_check(&n->o, path, err) ? err_wrap(err, "%s", field) : 0;
+	return paths_check_point(&n->o, path, err) ? err_wrap(err, "%s", field) : 0;
 }
 
 /* Where a volume must be already: elsewhere there is none. */

@@ -92,7 +92,6 @@ static int refuse(const struct node_options *o, const char *path, const char *di
 int paths_check(const struct node_options *o, const char *path, struct err *err)
 {
 	char *dir AUTO(free) = NULL, *blocked AUTO(free) = NULL;
-	char ignored;
 
 	if (*path != '/')
 		return err_set(err, ERR_INVALID, "\"%s\" is not absolute", path);
@@ -106,13 +105,20 @@ int paths_check(const struct node_options *o, const char *path, struct err *err)
 			"%s cannot be followed (a link that leads nowhere, or no directory); "
 			"%s would be in it",
 			blocked, path);
-	if (!is_allowed(o, dir))
-		return refuse(o, path, dir, err);
+	return is_allowed(o, dir) ? 0 : refuse(o, path, dir, err);
+}
+
+int paths_check_point(const struct node_options *o, const char *path, struct err *err)
+{
+	char ignored;
+
+	if (paths_check(o, path, err))
+		return -1;
 	/* A directory answers EINVAL, without a look into what is mounted on it. */
-	if (readlink(path, &ignored, 1) >= 0)
-		return err_set(err, ERR_PRECONDITION,
-		               "%s is a symbolic link: volumes are neither mounted nor unmounted "
-		               "through one; remove it if nobody needs it",
-		               path);
-	return 0;
+	if (readlink(path, &ignored, 1) < 0)
+		return 0;
+	return err_set(err, ERR_PRECONDITION,
+	               "%s is a symbolic link: volumes are neither mounted nor unmounted through "
+	               "one; remove it if nobody needs it",
+	               path);
 }

@@ -4,8 +4,7 @@
  * an operator has named for another orchestrator. A wrong path in a request then neither mounts
  * over nor unmounts anything of the host.
  *
- * No state, any thread. Looks at directories above the path only; of the path itself it finds out
- * whether it is a symbolic link, without touching what is mounted there.
+ * No state, any thread. What is mounted at the path is not touched.
  */
 #pragma once
 
@@ -16,10 +15,16 @@ struct node_options;
 /*
  * 0: the path is below kubelet_dir or one of volume_dirs, after links above it have been followed;
  * its last parts need not exist. INVALID_ARGUMENT: it is not absolute, or has a component "..".
- * FAILED_PRECONDITION: it lies elsewhere, is a link, or leads through a link that cannot be
- * followed; the text says which and names the flags.
+ * FAILED_PRECONDITION: it lies elsewhere, or leads through a link that cannot be followed; the text
+ * says which and names the flags.
  */
 int paths_check(const struct node_options *o, const char *path, struct err *err) MUST_CHECK;
+/*
+ * The same for a path at which something will be mounted or unmounted: FAILED_PRECONDITION, too,
+ * when it is a link itself. Not for calls that run beside others of their volume: for a moment it
+ * holds what is mounted there, and an unmount would be EBUSY.
+ */
+int paths_check_point(const struct node_options *o, const char *path, struct err *err) MUST_CHECK;
 /*
  * The directory of an absolute path with its links followed, as far as it exists; malloc'ed. NULL:
  * something on the way exists and cannot be followed; *ret_blocked (may be NULL) is then its name,

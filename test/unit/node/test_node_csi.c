@@ -471,8 +471,10 @@ START_TEST(only_paths_below_kubelets_directory_are_touched)
 		code = call_node(&service, refused[i][0], request, NULL, &err);
 		ck_assert_msg(code == (reads ? ERR_NOT_FOUND : places[_i].code), "%s: %s: %s: %s",
 		              places[_i].what, refused[i][0], err_code_name(code), err.msg);
-		ck_assert_msg(strstr(err.msg, text) != NULL, "%s: %s: %s", places[_i].what,
-		              refused[i][0], err.msg);
+		if (!reads ||
+		    !strstr(text, "symbolic link")) /* these do not look at what is there */
+			ck_assert_msg(strstr(err.msg, text) != NULL, "%s: %s: %s", places[_i].what,
+			              refused[i][0], err.msg);
 	}
 	run_tool("mountpoint -q %s/foreign/t && test -L %s/kubelet/pods/link", w.nvme.root,
 	         w.nvme.root);
