@@ -208,6 +208,24 @@ const char *place_to_look_through(const struct mount_table *t, const struct plac
 	return p->path;
 }
 
+/*
+ * A filesystem of the kernel's memory is somebody else's for certain: an emptyDir, a Secret. Of
+ * others that this driver does not mount that is not certain, as its predecessor mounted more.
+ */
+static int refuse_foreign(const struct place *p, struct err *err)
+{
+	static const char *const memory[] = { "tmpfs", "ramfs", "devtmpfs", "overlay",
+		                              "proc",  "sysfs", NULL };
+
+	for (const char *const *type = memory; p->kind == PLACE_OTHER && p->m && *type; type++)
+		if (str_eq(p->m->fs_type, *type) && str_eq(p->m->root, "/"))
+			return err_set(err, ERR_PRECONDITION,
+			               "%s shows %s (%s), which this driver does not mount: it is "
+			               "left alone; unmount it by hand if it is a leftover",
+			               p->path, *type, p->m->source);
+	return 0;
+}
+
 static int unmount_layer(const char *path, bool lazy, struct err *err)
 {
 	int rc = mount_remove(path, lazy, err);
@@ -239,6 +257,8 @@ static int check_gone(const char *path, const char *proc_root, struct err *err)
 
 int place_unmount(const struct place *p, const char *proc_root, bool lazy, struct err *err)
 {
+	if (refuse_foreign(p, err))
+		return -1;
 	for (unsigned i = 0; i < MAX_LAYERS; i++) {
 		int rc = unmount_layer(p->path, lazy, err);
 

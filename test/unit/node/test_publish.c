@@ -389,6 +389,31 @@ START_TEST(what_is_not_mounted_is_removed_only_when_empty)
 }
 END_TEST
 
+/* An emptyDir in memory: a wrong path in a request must not cost a pod its files. */
+START_TEST(a_filesystem_in_memory_is_not_unmounted)
+{
+	struct publish_request r;
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin("ext4", MODE_SINGLE_NODE_WRITER);
+	r = publish_request(&w, w.target, "ext4", MODE_SINGLE_NODE_WRITER);
+	run_tool("mkdir -p %s && mount -t tmpfs cache %s && touch %s/file", w.target, w.target,
+	         w.target);
+	unpublish_refused("shows tmpfs (cache), which this driver does not mount");
+	ck_assert_int_eq(node_unstage(&w.node, VOLUME_ID, w.target, soon(), &err), -1);
+	ck_assert_msg(err.code == ERR_PRECONDITION, "%s", err.msg);
+	run_tool("test -e %s/file && umount %s", w.target, w.target);
+	/* Over a published volume it is no less somebody's. */
+	publish_ok(&r);
+	run_tool("mount -t tmpfs cache %s", w.target);
+	unpublish_refused("shows tmpfs (cache)");
+	run_tool("umount %s", w.target);
+	unpublish_ok(w.target);
+	node_world_clear(&w);
+}
+END_TEST
+
 START_TEST(stacked_binds_all_go)
 {
 	SKIP_UNLESS_LOOP();
@@ -462,4 +487,4 @@ SUITE_TIMEOUT("publish", 60,
               raw_block_can_be_published_read_only, what_is_not_staged_is_not_published,
               raw_block_is_not_published_as_a_filesystem, a_taken_target_is_refused,
               a_late_caller_gets_nothing, what_is_not_mounted_is_removed_only_when_empty,
-              stacked_binds_all_go);
+              stacked_binds_all_go, a_filesystem_in_memory_is_not_unmounted);
