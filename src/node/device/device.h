@@ -157,9 +157,15 @@ int device_release_all(const struct device_world *w, struct str *did, struct err
 int device_count_functions(const struct device_world *w, unsigned *ret_n, struct str *where,
                            struct err *err) MUST_CHECK;
 /*
+ * Counts the hot-plug slots of the DPU's PCIe switch that are empty or have a function for volumes.
+ * None is no error. Appends to `where` (may be NULL) where it looked.
+ */
+int device_count_slots(const struct device_world *w, unsigned *ret_n, struct str *where,
+                       struct err *err) MUST_CHECK;
+/*
  * Makes all VFs of each SNAP PF that has none yet (sriov_drivers_autoprobe 0, then sriov_numvfs); a
  * PF without a driver is given to the driver of its kind first. PFs that have VFs are left alone.
  * Appends what it made to `did`. Tries every PF; -1 with the first failure, or FAILED_PRECONDITION
- * when there are SNAP PFs and none of them can have VFs.
+ * when there are SNAP PFs that were not hot-plugged, and none of them can have VFs.
  */
 int device_create_vfs(const struct device_world *w, struct str *did, struct err *err) MUST_CHECK;

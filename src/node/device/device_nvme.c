@@ -306,7 +306,7 @@ const struct device_kind device_kind_nvme = {
 	.subsystems = subsystems,
 	.sriov_advice = "turn it on in the host's firmware and give the DPU's function VFs "
 			"(NVME_EMULATION_NUM_VF), or start with --node-nvme-create-vfs=false where "
-			"volumes are only hot-plugged",
+			"all volumes are hot-plugged",
 	.functions = functions,
 	.check_want = check_want,
 	.find = find,

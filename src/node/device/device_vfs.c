@@ -15,6 +15,7 @@
 #include "node/device/device.h"
 #include "node/device/device_kind.h"
 #include "node/device/pci_driver.h"
+#include "node/device/pci_slots.h"
 #include "node/device/sysfs.h"
 
 /* The kernel makes VFs through the driver of their PF (sriov_configure). */
@@ -82,23 +83,25 @@ int device_create_vfs(const struct device_world *w, struct str *did, struct err 
 {
 	char *dir AUTO(free) = xasprintf("%s/bus/pci/devices", w->sysfs);
 	struct strs functions AUTO(strs_clear) = STRS_INIT;
-	struct str off AUTO(str_clear) = STR_INIT(500);
+	struct str off AUTO(str_clear) = STR_INIT(500), unused AUTO(str_clear) = STR_INIT(1);
+	struct strs slots AUTO(strs_clear) = STRS_INIT;
 	const struct device_kind *off_kind = NULL;
 	struct err first = ERR_INIT;
 	bool some = false;
 
-	if (sysfs_list(dir, &functions, err) < 0)
+	if (sysfs_list(dir, &functions, err) < 0 || pci_slots(w, &slots, err))
 		return -1;
 	for (size_t i = 0; i < functions.n; i++) {
 		const struct device_kind *kind = device_kind_of_pf(w, functions.v[i]);
+		bool hot_plugged = pci_in_slot(&slots, functions.v[i]);
 		struct err failed = ERR_INIT;
 		int rc;
 
 		if (!kind)
 			continue;
-		rc = create_on(w, kind, functions.v[i], did, &off, &failed);
+		rc = create_on(w, kind, functions.v[i], did, hot_plugged ? &unused : &off, &failed);
 		some = some || rc == 0;
-		if (rc == NO_VFS)
+		if (rc == NO_VFS && !hot_plugged)
 			off_kind = kind;
 		if (rc < 0) {
 			err_wrap(&failed, "create the VFs of %s", functions.v[i]);
@@ -110,7 +113,10 @@ int device_create_vfs(const struct device_world *w, struct str *did, struct err 
 		*err = first;
 		return -1;
 	}
-	/* Beside a PF with VFs one without is no error: it was hot-plugged. */
+	/*
+	 * Beside a PF with VFs one without is no error: it was hot-plugged, into a slot that this
+	 * host does not show as the DPU's.
+	 */
 	if (some || !off_kind)
 		return 0;
 	return err_set(err, ERR_PRECONDITION, "create VFs: SR-IOV is off (%s): %s", off.ptr,

@@ -4,6 +4,7 @@
  * kernel.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,12 +14,13 @@
 #include "common/mem.h"
 #include "node/device/device.h"
 #include "node/device/sysfs.h"
+#include "test/lib/dpu_switch.h"
 #include "test/lib/suite.h"
 
 static char *vendor_list[] = { (char *)"15b3", NULL };
 static const struct strs vendors = { vendor_list, 1 };
 
-static char root[] = "/tmp/test_device_vfs.XXXXXX";
+static char root[40];
 static struct strs writes;
 static const char *failing; /* the attribute whose write fails */
 
@@ -68,6 +70,12 @@ static void add_function(const struct pf *pf)
 		ck_assert(!symlink(pf->driver, driver));
 	if (pf->is_vf)
 		ck_assert(!symlink("../0000:01:00.0", physfn));
+}
+
+static void make_root(void)
+{
+	snprintf(root, sizeof(root), "/tmp/test_device_vfs.XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(root));
 }
 
 static void remove_root(void)
@@ -141,7 +149,7 @@ START_TEST(vfs_are_made_where_a_snap_pf_has_none)
 		                            .snap_device_id = "6001",
 		                            .writer = &writer };
 
-	ck_assert_ptr_nonnull(mkdtemp(root));
+	make_root();
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		const struct vfs_row *row = &rows[i];
 		struct str did AUTO(str_clear) = STR_INIT(1000);
@@ -165,4 +173,31 @@ START_TEST(vfs_are_made_where_a_snap_pf_has_none)
 }
 END_TEST
 
-SUITE("device_vfs", vfs_are_made_where_a_snap_pf_has_none);
+START_TEST(a_hot_plugged_function_needs_no_sr_iov)
+{
+	const struct device_world world = { .sysfs = root,
+		                            .dev = "/dev",
+		                            .vendors = &vendors,
+		                            .snap_device_id = "6001",
+		                            .writer = &writer };
+	struct str did AUTO(str_clear) = STR_INIT(1000);
+	struct err err = ERR_INIT;
+
+	make_root();
+	dpu_switch_add(root, "0x15b3\n", 2);
+	dpu_switch_plug(root, 0, "0x15b3\n", "0x010802\n", NULL);
+	dpu_switch_plug(root, 1, "0x15b3\n", "0x010802\n", "0\n");
+	ck_assert_msg(!device_create_vfs(&world, &did, &err), "%s", err.msg);
+	ck_assert_str_eq(did.ptr, "");
+	/* Out of its slot it is the DPU's static function. */
+	dpu_switch_remove(root, 2);
+	add_function(&(struct pf) { SNAP, NVME });
+	ck_assert_int_eq(device_create_vfs(&world, &did, &err), -1);
+	ck_assert_msg(strstr(err.msg, "0000:01:00.0") && !strstr(err.msg, "0000:23"), "%s",
+	              err.msg);
+	remove_root();
+	rmdir(root);
+}
+END_TEST
+
+SUITE("device_vfs", a_hot_plugged_function_needs_no_sr_iov, vfs_are_made_where_a_snap_pf_has_none);

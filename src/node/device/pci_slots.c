@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A slot is the DPU's when the bridge above its bus is of the DPU's vendor, and so is the bridge
+ * above that: a port of a switch. A DPU that is plugged into the host stands below a root port,
+ * which has a slot, too, but is the host's. Slots without a device number are not for hot-plugging.
+ */
+#include "node/device/pci_slots.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/mem.h"
+#include "node/device/device_kind.h"
+#include "node/device/pci.h"
+#include "node/device/sysfs.h"
+
+/* A bridge of the DPU's vendor: on which bus it is, and which bus is below it. */
+struct bridge {
+	uint32_t domain;
+	uint64_t bus, below;
+};
+
+struct bridges {
+	struct bridge *v;
+	size_t n;
+};
+
+static void bridges_clear_p(struct bridges *b)
+{
+	free(b->v);
+}
+
+/* Bridges that cannot be read have gone, or are not for us. */
+static bool read_bridge(const struct device_world *w, const char *pci, struct bridge *ret)
+{
+	char *dir AUTO(free) = pci_dir(w, pci);
+	struct err ignored = ERR_INIT;
+	struct pci_address a;
+	uint32_t vendor;
+	char text[9];
+
+	if (sysfs_attr_u64(dir, "secondary_bus_number", &ret->below, &ignored) ||
+	    sysfs_attr_hex(dir, "vendor", &vendor, &ignored) || pci_parse(pci, &a, &ignored))
+		return false;
+	snprintf(text, sizeof(text), "%04x", vendor);
+	ret->domain = a.domain;
+	ret->bus = a.bus;
+	return strs_has(w->vendors, text);
+}
+
+static int read_bridges(const struct device_world *w, struct bridges *ret, struct err *err)
+{
+	char *dir AUTO(free) = xasprintf("%s/bus/pci/devices", w->sysfs);
+	struct strs functions AUTO(strs_clear) = STRS_INIT;
+
+	if (sysfs_list(dir, &functions, err) < 0)
+		return -1;
+	ret->v = xcalloc(functions.n + 1, sizeof(*ret->v));
+	for (size_t i = 0; i < functions.n; i++)
+		ret->n += read_bridge(w, functions.v[i], &ret->v[ret->n]);
+	return 0;
+}
+
+static const struct bridge *bridge_above(const struct bridges *b, uint32_t domain, uint64_t bus)
+{
+	for (size_t i = 0; i < b->n; i++)
+		if (b->v[i].domain == domain && b->v[i].below == bus)
+			return &b->v[i];
+	return NULL;
+}
+
+static bool below_switch(const struct bridges *b, const char *slot)
+{
+	char *function AUTO(free) = xasprintf("%s.0", slot);
+	struct err ignored = ERR_INIT;
+	const struct bridge *port;
+	struct pci_address a;
+
+	if (pci_parse(function, &a, &ignored))
+		return false;
+	port = bridge_above(b, a.domain, a.bus);
+	return port && bridge_above(b, port->domain, port->bus);
+}
+
+int pci_slots(const struct device_world *w, struct strs *ret, struct err *err)
+{
+	char *dir AUTO(free) = xasprintf("%s/bus/pci/slots", w->sysfs);
+	struct bridges bridges AUTO(bridges_clear) = { 0 };
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+
+	/* That there is no such folder is fine. */
+	if (sysfs_list(dir, &names, err) < 0 || read_bridges(w, &bridges, err))
+		return -1;
+	for (size_t i = 0; i < names.n; i++) {
+		char *slot AUTO(free) = xasprintf("%s/%s", dir, names.v[i]);
+		char *address AUTO(free) = NULL;
+		struct err ignored = ERR_INIT;
+
+		if (!sysfs_attr(slot, "address", &address, &ignored) &&
+		    below_switch(&bridges, address) && !strs_has(ret, address))
+			strs_add(ret, address);
+	}
+	return 0;
+}
+
+bool pci_in_slot(const struct strs *slots, const char *pci)
+{
+	char address[PCI_NAME_MAX];
+	const char *dot = strrchr(pci, '.');
+
+	if (!dot || dot - pci >= PCI_NAME_MAX)
+		return false;
+	snprintf(address, sizeof(address), "%.*s", (int)(dot - pci), pci);
+	return strs_has(slots, address);
+}
+
+/*
+ * Is the slot empty, or is one of our functions in it? Not one that has VFs, for those are counted
+ * themselves.
+ */
+static bool is_for_volumes(const struct device_world *w, const char *slot,
+                           const struct strs *functions)
+{
+	for (size_t i = 0; i < functions->n; i++) {
+		const struct device_kind *kind = device_kind_of(w, functions->v[i]);
+		char *dir AUTO(free) = pci_dir(w, functions->v[i]);
+		struct err ignored = ERR_INIT;
+		struct pci_match match;
+		uint64_t vfs = 0;
+
+		if (!str_has_prefix(functions->v[i], slot))
+			continue;
+		if (!kind)
+			return false;
+		match = kind->functions(w);
+		if (pci_usable(w, functions->v[i], &match, &ignored) ||
+		    (!sysfs_attr_u64(dir, "sriov_totalvfs", &vfs, &ignored) && vfs))
+			return false;
+	}
+	return true;
+}
+
+int device_count_slots(const struct device_world *w, unsigned *ret_n, struct str *where,
+                       struct err *err)
+{
+	char *dir AUTO(free) = xasprintf("%s/bus/pci/devices", w->sysfs);
+	struct strs functions AUTO(strs_clear) = STRS_INIT;
+	struct strs slots AUTO(strs_clear) = STRS_INIT;
+	unsigned n = 0;
+
+	if (sysfs_list(dir, &functions, err) < 0 || pci_slots(w, &slots, err))
+		return err_wrap(err, "count the hot-plug slots of the DPU");
+	for (size_t i = 0; i < slots.n; i++)
+		n += is_for_volumes(w, slots.v[i], &functions);
+	if (where)
+		str_addf(
+			where,
+			"%zu hot-plug slots below its PCIe switch in %s/bus/pci/slots, %u of them for volumes",
+			slots.n, w->sysfs, n);
+	*ret_n = n;
+	return 0;
+}
