@@ -10,6 +10,7 @@
 #include "node/health.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +24,7 @@
 #include "node/device/sysfs.h"
 #include "node/guard.h"
 #include "node/job.h"
+#include "node/max_volumes.h"
 #include "node/place.h"
 
 #define VOL_DATA_MAX 65536
@@ -232,18 +234,27 @@ static void check_jobs(struct node *n, struct health *h)
 		      list);
 }
 
-int node_storage_health(struct node *n, struct health *ret, struct err *err)
+void node_storage_health(struct node *n, struct health *ret)
 {
-	struct str where AUTO(str_clear) = STR_INIT(300);
-	unsigned functions;
+	struct max_volumes max;
 
 	ret->n = 0;
-	if (device_count_functions(&n->o.world, &functions, &where, err))
-		return err_wrap(err, "health of the storage");
-	if (!functions)
+	max_volumes_look(n, &max);
+	if (!max.vfs && !max.slots)
 		fault(ret, HEALTH_INACCESSIBLE, "NoFunctions",
-		      "the DPU offers this host no NVMe functions: %s", where.ptr);
+		      "the DPU offers this host neither VFs nor hot-plug slots for volumes: %s",
+		      max.where);
+	if (max.source == MAX_VOLUMES_LAST_KNOWN)
+		fault(ret, HEALTH_DEGRADED, "VolumeLimitLastKnown",
+		      "this node says that it takes %" PRId64
+		      " volumes, which is what the DPU last offered it",
+		      max.n);
+	if (max.source == MAX_VOLUMES_GUESSED)
+		fault(ret, HEALTH_DEGRADED, "VolumeLimitGuessed",
+		      "this node says that it takes %" PRId64
+		      " volumes, which is a guess: the DPU has never offered it any; "
+		      "--max-volumes-per-node sets another number",
+		      max.n);
 	check_calls(n, ret);
 	check_jobs(n, ret);
-	return 0;
 }

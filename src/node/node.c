@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The node object, the number of volumes for NodeGetInfo, and the publish context's parser. Owns
- * the guard and the jobs; everything else is borrowed.
+ * The node object and the publish context's parser. Owns the guard and the jobs; everything else is
+ * borrowed.
  */
 #include "node/node.h"
 
@@ -12,7 +12,6 @@
 #include "common/str.h"
 #include "node/guard.h"
 #include "node/job.h"
-#include "node/prepare.h"
 
 #define DEFAULT_FORMATS 2
 /* Storage that does not answer for so long makes kernels log "blocked for more than", too. */
@@ -78,45 +77,5 @@ int publish_context_parse(const struct kvs *map, struct device_want *ret, struct
 	    parse_u64("PublishContext." PUBLISH_CAPACITY, capacity, &want.capacity, err))
 		return -1;
 	*ret = want;
-	return 0;
-}
-
-/*
- * Prepares the host once more, as main() did at the start, and counts: the DPU may have come up, or
- * its VFs may have been removed, since then.
- */
-static int count_again(struct node *n, unsigned *ret_n, struct str *where, struct err *err)
-{
-	struct str did AUTO(str_clear) = STR_INIT(500);
-	struct err failed = ERR_INIT;
-	int rc = node_prepare(n, &did, &failed);
-
-	if (device_count_functions(&n->o.world, ret_n, where, err))
-		return -1;
-	if (rc)
-		str_addf(where, "; %s", failed.msg);
-	return 0;
-}
-
-int node_max_volumes(struct node *n, int64_t *ret, struct err *err)
-{
-	struct str where AUTO(str_clear) = STR_INIT(900);
-	unsigned count = 0;
-
-	if (n->o.max_volumes > 0) {
-		*ret = n->o.max_volumes;
-		return 0;
-	}
-	if (device_count_functions(&n->o.world, &count, &where, err) ||
-	    (count == 0 && count_again(n, &count, &where, err)))
-		return -1;
-	/* 0 would mean "no limit" to the scheduler. */
-	if (count == 0)
-		return err_set(
-			err, ERR_UNAVAILABLE,
-			"no function that a volume could be attached to (%s); create the VFs, or "
-			"set --max-volumes-per-node",
-			where.ptr);
-	*ret = count;
 	return 0;
 }

@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -21,13 +22,13 @@
 struct node_options {
 	const char *id; /* this node's name: the DPUNode's and the Kubernetes node's */
 	struct device_world world;
-	const char *proc_root;   /* "/proc" */
-	const char *plugin_dir;  /* <kubelet>/plugins/<driver>: formatting records live below;
-	                            survives restarts */
-	const char *kubelet_dir; /* kubelet's root directory: paths.h */
+	const char *proc_root;          /* "/proc" */
+	const char *plugin_dir;         /* <kubelet>/plugins/<driver>: formatting records and the
+	                                   last count of functions live below; survives restarts */
+	const char *kubelet_dir;        /* kubelet's root directory: paths.h */
 	const struct strs *volume_dirs; /* further ones; NULL: none */
 	bool own_mounts;          /* propagation_matters(): refuse mounts that no pod would see */
-	int64_t max_volumes;      /* > 0: this many; else the functions are counted */
+	int64_t max_volumes;      /* > 0: this many; else max_volumes.h counts */
 	enum emulation emulation; /* of volumes whose context does not say */
 	unsigned max_formats;     /* how many mkfs, and how many fsck, run at once; 0: 2 */
 	int64_t hung_job_ms;      /* jobs_new(); 0: two minutes */
@@ -41,8 +42,9 @@ struct jobs;
 /* What node_options points to is borrowed for the node's life. */
 struct node {
 	struct node_options o;
-	struct guard *guard; /* system calls that may hang: guard.h */
-	struct jobs *jobs;   /* mkfs and fsck that run: job.h */
+	struct guard *guard;              /* system calls that may hang: guard.h */
+	struct jobs *jobs;                /* mkfs and fsck that run: job.h */
+	_Atomic int64_t told_max_volumes; /* max_volumes.c: what the log has said last */
 };
 
 void node_init(struct node *n, const struct node_options *o);
@@ -114,9 +116,3 @@ struct expand_request {
 };
 int node_expand(struct node *n, const struct expand_request *r, struct deadline d,
                 uint64_t *ret_bytes, struct err *err) MUST_CHECK;
-
-/*
- * *ret: max_volumes_per_node for NodeGetInfo, never 0. UNAVAILABLE: this host has no functions; the
- * text says where they were looked for.
- */
-int node_max_volumes(struct node *n, int64_t *ret, struct err *err) MUST_CHECK;

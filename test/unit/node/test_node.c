@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The publish context and the number of volumes. */
+/* The publish context. */
 #include "test/lib/suite.h"
 
 #include <stdlib.h>
@@ -7,8 +7,6 @@
 
 #include "volume/context_keys.h"
 #include "node/node.h"
-#include "test/lib/node_world.h"
-#include "test/lib/skip.h"
 
 START_TEST(the_publish_context_says_which_disk)
 {
@@ -108,30 +106,4 @@ START_TEST(a_bad_capacity_is_named)
 }
 END_TEST
 
-START_TEST(the_number_of_volumes_is_never_unlimited)
-{
-	struct node_world w;
-	struct err err = ERR_INIT;
-	int64_t n = 0;
-
-	SKIP_UNLESS_LOOP();
-	node_world_init(&w);
-	ck_assert_int_eq(node_max_volumes(&w.node, &n, &err), -1);
-	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
-	ck_assert_msg(strstr(err.msg, w.nvme.sysfs) != NULL, "%s", err.msg);
-	err_clear(&err);
-	nvme_world_add(&w.nvme, 1, "", 16 * MIB);
-	ck_assert_int_eq(node_max_volumes(&w.node, &n, &err), 0);
-	ck_assert_int_eq(n, 1);
-	nvme_world_add(&w.nvme, 1, "", 16 * MIB); /* counted live */
-	ck_assert_int_eq(node_max_volumes(&w.node, &n, &err), 0);
-	ck_assert_int_eq(n, 2);
-	w.node.o.max_volumes = 7;
-	ck_assert_int_eq(node_max_volumes(&w.node, &n, &err), 0);
-	ck_assert_int_eq(n, 7);
-	node_world_clear(&w);
-}
-END_TEST
-
-SUITE("node", the_publish_context_says_which_disk, a_bad_capacity_is_named,
-      the_number_of_volumes_is_never_unlimited);
+SUITE("node", the_publish_context_says_which_disk, a_bad_capacity_is_named);

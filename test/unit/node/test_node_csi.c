@@ -157,8 +157,6 @@ START_TEST(arguments_are_checked_first)
 		  "bytes\":2,"
 		  "\"limit_bytes\":1}}",
 		  ERR_INVALID, "more bytes required than allowed" },
-		{ "NodeGetInfo", "{}", ERR_UNAVAILABLE,
-		  "no function that a volume could be attached to" },
 	};
 	struct keylock *locks = keylock_new();
 	struct rpc_service service;

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Counts what a volume can be attached to, and remembers the count. The file is written only when
+ * the number changes; a file that cannot be read, or holds no number, counts as absent, and one
+ * that cannot be written costs a warning, not the registration.
+ */
+#include "node/max_volumes.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/str.h"
+#include "node/prepare.h"
+
+#define FILE_MAX 64
+
+static char *file_path(const struct node *n)
+{
+	return xasprintf("%s/max-volumes", n->o.plugin_dir);
+}
+
+/* 0: nothing is known. */
+static int64_t last_known(const struct node *n)
+{
+	char *path AUTO(free) = file_path(n);
+	char *text AUTO(free) = NULL;
+	struct err ignored = ERR_INIT;
+	uint64_t value = 0;
+
+	if (file_read_line(path, FILE_MAX, &text, &ignored) ||
+	    parse_u64(path, text, &value, &ignored) || value > INT32_MAX)
+		return 0;
+	return (int64_t)value;
+}
+
+static void remember(const struct node *n, int64_t value)
+{
+	char *path AUTO(free) = file_path(n);
+	struct err err = ERR_INIT;
+	char text[24];
+
+	if (last_known(n) == value)
+		return;
+	snprintf(text, sizeof(text), "%" PRId64 "\n", value);
+	if (dir_make(n->o.plugin_dir, 0755, &err) ||
+	    file_replace(path, text, strlen(text), 0644, &err))
+		log_event(LOG_WARNING, "the number of volumes is not kept for a start without DPU",
+		          "error", err.msg, NULL);
+}
+
+/* What cannot be read is not there: `where` says which. */
+static void count(const struct node *n, struct max_volumes *ret)
+{
+	struct str vfs AUTO(str_clear) = STR_INIT(500), slots AUTO(str_clear) = STR_INIT(400);
+	struct err err = ERR_INIT;
+
+	if (device_count_functions(&n->o.world, &ret->vfs, &vfs, &err))
+		str_add(&vfs, err.msg);
+	err_clear(&err);
+	if (device_count_slots(&n->o.world, &ret->slots, &slots, &err))
+		str_add(&slots, err.msg);
+	snprintf(ret->where, sizeof(ret->where), "%s; %s", vfs.ptr, slots.ptr);
+}
+
+static void choose(struct max_volumes *m, enum max_volumes_source source, int64_t value)
+{
+	if (m->n > 0 || value <= 0)
+		return;
+	m->source = source;
+	m->n = value;
+}
+
+void max_volumes_look(const struct node *n, struct max_volumes *ret)
+{
+	*ret = (struct max_volumes) { .n = 0 };
+	count(n, ret);
+	choose(ret, MAX_VOLUMES_SET, n->o.max_volumes);
+	choose(ret, MAX_VOLUMES_COUNTED, (int64_t)ret->vfs + ret->slots);
+	choose(ret, MAX_VOLUMES_LAST_KNOWN, last_known(n));
+	choose(ret, MAX_VOLUMES_GUESSED, MAX_VOLUMES_ASSUMED);
+}
+
+static const char *source_text(enum max_volumes_source source)
+{
+	static const char *const texts[] = {
+		[MAX_VOLUMES_SET] = "--max-volumes-per-node",
+		[MAX_VOLUMES_COUNTED] = "VFs and hot-plug slots of the DPU",
+		[MAX_VOLUMES_LAST_KNOWN] = "last count on this node: the DPU offers nothing now",
+		[MAX_VOLUMES_GUESSED] =
+			"a guess: the DPU offers nothing, and has not been seen before",
+	};
+
+	return texts[source];
+}
+
+static void tell(struct node *n, const struct max_volumes *m, const char *failed)
+{
+	int64_t told = m->n * 8 + (int64_t)m->source;
+	char number[24];
+
+	if (atomic_exchange(&n->told_max_volumes, told) == told)
+		return;
+	snprintf(number, sizeof(number), "%" PRId64, m->n);
+	log_event(m->source >= MAX_VOLUMES_LAST_KNOWN ? LOG_WARNING : LOG_INFO,
+	          "volumes that this node takes", "n", number, "by", source_text(m->source),
+	          "where", m->where, "error", *failed ? failed : NULL, NULL);
+}
+
+void max_volumes_answer(struct node *n, struct max_volumes *ret)
+{
+	struct str did AUTO(str_clear) = STR_INIT(500);
+	struct err failed = ERR_INIT;
+
+	max_volumes_look(n, ret);
+	if (ret->source != MAX_VOLUMES_SET && !ret->vfs) {
+		IGNORE_RESULT(node_prepare(n, &did, &failed));
+		max_volumes_look(n, ret);
+	}
+	if (ret->source == MAX_VOLUMES_COUNTED)
+		remember(n, ret->n);
+	tell(n, ret, failed.code ? failed.msg : "");
+}
