@@ -19,6 +19,7 @@
 #include "node/prepare.h"
 
 #define FILE_MAX 64
+#define PREPARED_PAUSE_MS 50
 
 static char *file_path(const struct node *n)
 {
@@ -112,17 +113,40 @@ static void tell(struct node *n, const struct max_volumes *m, const char *failed
 	          "where", m->where, "error", *failed ? failed : NULL, NULL);
 }
 
-void max_volumes_answer(struct node *n, struct max_volumes *ret)
+/*
+ * The kernel makes VFs one after the other, and the start prepares the host while calls are served
+ * already: looks when nobody does so, and again when somebody has begun meanwhile.
+ */
+static int look_when_prepared(struct node *n, struct deadline d, struct max_volumes *ret,
+                              struct err *err)
+{
+	unsigned seen;
+
+	do {
+		while (atomic_load(&n->preparing))
+			if (deadline_sleep(d, PREPARED_PAUSE_MS, err,
+			                   "waiting until the VFs have been made"))
+				return -1;
+		seen = atomic_load(&n->preparations);
+		max_volumes_look(n, ret);
+	} while (atomic_load(&n->preparations) != seen);
+	return 0;
+}
+
+int max_volumes_answer(struct node *n, struct deadline d, struct max_volumes *ret, struct err *err)
 {
 	struct str did AUTO(str_clear) = STR_INIT(500);
 	struct err failed = ERR_INIT;
 
-	max_volumes_look(n, ret);
+	if (look_when_prepared(n, d, ret, err))
+		return -1;
 	if (ret->source != MAX_VOLUMES_SET && !ret->vfs) {
 		IGNORE_RESULT(node_prepare(n, &did, &failed));
-		max_volumes_look(n, ret);
+		if (look_when_prepared(n, d, ret, err))
+			return -1;
 	}
 	if (ret->source == MAX_VOLUMES_COUNTED)
 		remember(n, ret->n);
 	tell(n, ret, failed.code ? failed.msg : "");
+	return 0;
 }

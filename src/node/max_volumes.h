@@ -30,6 +30,8 @@ void max_volumes_look(const struct node *n, struct max_volumes *ret);
 /*
  * The same for NodeGetInfo. Where there are no VFs, prepares the host again first, as main() did at
  * the start: the DPU may have come up since. Keeps a new count in a small file in plugin_dir, and
- * logs an answer that differs from the last one.
+ * logs an answer that differs from the last one. -1 DEADLINE or CANCELLED: the host was still being
+ * prepared, and some VFs are no answer.
  */
-void max_volumes_answer(struct node *n, struct max_volumes *ret);
+int max_volumes_answer(struct node *n, struct deadline d, struct max_volumes *ret, struct err *err)
+	MUST_CHECK;

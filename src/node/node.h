@@ -45,6 +45,8 @@ struct node {
 	struct guard *guard;              /* system calls that may hang: guard.h */
 	struct jobs *jobs;                /* mkfs and fsck that run: job.h */
 	_Atomic int64_t told_max_volumes; /* max_volumes.c: what the log has said last */
+	/* node_prepare() that run, and how many have begun: meanwhile not all VFs are there. */
+	atomic_uint preparing, preparations;
 };
 
 void node_init(struct node *n, const struct node_options *o);

@@ -298,8 +298,8 @@ static int get_info(void *self, struct rpc_call *call, const void *req, Protobuf
 		CSI_REPLY(call, resp, csi__v1__node_get_info_response);
 
 	(void)req;
-	(void)err;
-	max_volumes_answer(n, &max);
+	if (max_volumes_answer(n, call->deadline, &max, err))
+		return -1;
 	reply->node_id = (char *)n->o.id;
 	reply->max_volumes_per_node = max.n;
 	return 0;

@@ -37,7 +37,7 @@ static int load_nvme(const char *sysfs, struct str *did, struct err *err)
 	return 0;
 }
 
-int node_prepare(const struct node *n, struct str *did, struct err *err)
+static int prepare(const struct node *n, struct str *did, struct err *err)
 {
 	const struct node_options *o = &n->o;
 	struct str made AUTO(str_clear) = STR_INIT(1000);
@@ -54,5 +54,16 @@ int node_prepare(const struct node *n, struct str *did, struct err *err)
 		return err_set(err, load.code, "%.480s; %.480s", load.msg, create.msg);
 	if (rc)
 		*err = load.code ? load : create;
+	return rc;
+}
+
+int node_prepare(struct node *n, struct str *did, struct err *err)
+{
+	int rc;
+
+	atomic_fetch_add(&n->preparing, 1);
+	atomic_fetch_add(&n->preparations, 1);
+	rc = prepare(n, did, err);
+	atomic_fetch_sub(&n->preparing, 1);
 	return rc;
 }

@@ -15,4 +15,4 @@
  * VFs on 0000:26:00.0"; nothing when nothing was missing). -1: something failed; the rest was
  * tried, and volumes may work nevertheless. Takes seconds when VFs are made.
  */
-int node_prepare(const struct node *n, struct str *did, struct err *err) MUST_CHECK;
+int node_prepare(struct node *n, struct str *did, struct err *err) MUST_CHECK;

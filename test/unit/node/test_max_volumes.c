@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How many volumes a node takes: counted, remembered, guessed; what is kept and what is logged. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/file.h"
@@ -83,8 +86,9 @@ static void add_vfs(unsigned n)
 static void answers(int64_t n, enum max_volumes_source source)
 {
 	struct max_volumes m;
+	struct err err = ERR_INIT;
 
-	max_volumes_answer(&node, &m);
+	ck_assert_msg(!max_volumes_answer(&node, deadline_in_ms(20000), &m, &err), "%s", err.msg);
 	ck_assert_msg(m.n == n && m.source == source, "%lld by %d: %s", (long long)m.n,
 	              (int)m.source, m.where);
 }
@@ -120,6 +124,35 @@ START_TEST(vfs_and_hot_plug_slots_are_added_up)
 	answers(7, MAX_VOLUMES_COUNTED);
 	logged(2, "I", "n=7");
 	well_but(NULL, NULL);
+	end();
+}
+END_TEST
+
+/* What the start does beside the first calls: VFs appear one by one. */
+static void *finish_vfs(void *arg)
+{
+	(void)arg;
+	usleep(100000);
+	add_vfs(4);
+	atomic_fetch_sub(&node.preparing, 1);
+	return NULL;
+}
+
+START_TEST(vfs_that_are_being_made_are_waited_for)
+{
+	struct max_volumes m;
+	struct err err = ERR_INIT;
+	pthread_t thread;
+
+	begin();
+	add_vfs(1);
+	atomic_fetch_add(&node.preparing, 1);
+	ck_assert_int_eq(max_volumes_answer(&node, deadline_in_ms(10), &m, &err), -1);
+	ck_assert_msg(err.code == ERR_DEADLINE && strstr(err.msg, "VFs"), "%s", err.msg);
+	ck_assert(!path_exists(plugin_dir));
+	ck_assert_int_eq(pthread_create(&thread, NULL, finish_vfs, NULL), 0);
+	answers(4, MAX_VOLUMES_COUNTED);
+	pthread_join(thread, NULL);
 	end();
 }
 END_TEST
@@ -238,8 +271,8 @@ START_TEST(a_file_that_cannot_be_written_costs_a_warning)
 }
 END_TEST
 
-SUITE("max_volumes", vfs_and_hot_plug_slots_are_added_up, a_host_with_hot_plug_only_has_its_slots,
-      while_the_dpu_is_away_the_last_count_holds,
+SUITE("max_volumes", vfs_and_hot_plug_slots_are_added_up, vfs_that_are_being_made_are_waited_for,
+      a_host_with_hot_plug_only_has_its_slots, while_the_dpu_is_away_the_last_count_holds,
       a_node_that_has_never_seen_a_dpu_guesses_and_says_so, a_host_without_sysfs_registers_too,
       what_the_operator_says_holds, a_file_that_holds_no_number_counts_as_absent,
       the_file_is_written_when_the_number_changes_and_only_then,
