@@ -234,27 +234,40 @@ static void check_jobs(struct node *n, struct health *h)
 		      list);
 }
 
-void node_storage_health(struct node *n, struct health *ret)
+/* Was the number of volumes that NodeGetInfo answers counted? */
+static void check_limit(const struct node *n, struct health *h)
 {
 	struct max_volumes max;
 
-	ret->n = 0;
 	max_volumes_look(n, &max);
-	if (!max.vfs && !max.slots)
-		fault(ret, HEALTH_INACCESSIBLE, "NoFunctions",
-		      "the DPU offers this host neither VFs nor hot-plug slots for volumes: %s",
-		      max.where);
 	if (max.source == MAX_VOLUMES_LAST_KNOWN)
-		fault(ret, HEALTH_DEGRADED, "VolumeLimitLastKnown",
+		fault(h, HEALTH_DEGRADED, "VolumeLimitLastKnown",
 		      "this node says that it takes %" PRId64
 		      " volumes, which is what the DPU last offered it",
 		      max.n);
 	if (max.source == MAX_VOLUMES_GUESSED)
-		fault(ret, HEALTH_DEGRADED, "VolumeLimitGuessed",
+		fault(h, HEALTH_DEGRADED, "VolumeLimitGuessed",
 		      "this node says that it takes %" PRId64
 		      " volumes, which is a guess: the DPU has never offered it any; "
 		      "--max-volumes-per-node sets another number",
 		      max.n);
+}
+
+int node_storage_health(struct node *n, struct health *ret, struct err *err)
+{
+	struct str where AUTO(str_clear) = STR_INIT(300);
+	unsigned functions, slots;
+
+	ret->n = 0;
+	if (device_count_functions(&n->o.world, &functions, &where, err) ||
+	    device_count_slots(&n->o.world, &slots, NULL, err))
+		return err_wrap(err, "health of the storage");
+	if (!functions && !slots)
+		fault(ret, HEALTH_INACCESSIBLE, "NoFunctions",
+		      "the DPU offers this host neither VFs nor hot-plug slots for volumes: %s",
+		      where.ptr);
+	check_limit(n, ret);
 	check_calls(n, ret);
 	check_jobs(n, ret);
+	return 0;
 }

@@ -7,7 +7,7 @@
 
 #include "node/node.h"
 
-#define HEALTH_FAULTS_MAX 4
+#define HEALTH_FAULTS_MAX 6
 
 /* CSI's numbers for a volume; for the storage they mean 1 degraded and 2 unreachable. */
 enum health_status {
@@ -36,4 +36,4 @@ int node_volume_health(struct node *n, const char *volume_id, const char *publis
  * Does the DPU offer functions for volumes to this host, is their number known, and do calls and
  * tools come back from its storage?
  */
-void node_storage_health(struct node *n, struct health *ret);
+int node_storage_health(struct node *n, struct health *ret, struct err *err) MUST_CHECK;

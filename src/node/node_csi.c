@@ -272,8 +272,8 @@ static int get_storage_health(void *self, struct rpc_call *call, const void *req
 	struct health h;
 
 	(void)req;
-	(void)err;
-	node_storage_health(self, &h);
+	if (node_storage_health(self, &h, err))
+		return -1;
 	reply->backend_health = arena_alloc(&call->arena, h.n * sizeof(*reply->backend_health));
 	for (size_t i = 0; i < h.n; i++) {
 		Csi__V1__NodeGetStorageHealthResponse__StorageBackendHealth *b = RPC_NEW(

@@ -21,7 +21,7 @@ int __real_err_sys(struct err *err, int errnum, const char *fmt, ...) PRINTF_(3,
 int __real_err_wrap(struct err *err, const char *fmt, ...) PRINTF_(2, 3);
 int __real_node_volume_health(struct node *n, const char *volume_id, const char *publish_path,
                               const char *staging_path, struct health *ret, struct err *err);
-void __real_node_storage_health(struct node *n, struct health *ret);
+int __real_node_storage_health(struct node *n, struct health *ret, struct err *err);
 
 void __real_holders_find(const struct holders_query *q, struct deadline d, struct holders *ret);
 void __real_holders_say(const struct holders *h, const struct holders_query *q, const char *device,
@@ -32,7 +32,7 @@ int __wrap_err_sys(struct err *err, int errnum, const char *fmt, ...) PRINTF_(3,
 int __wrap_err_wrap(struct err *err, const char *fmt, ...) PRINTF_(2, 3);
 int __wrap_node_volume_health(struct node *n, const char *volume_id, const char *publish_path,
                               const char *staging_path, struct health *ret, struct err *err);
-void __wrap_node_storage_health(struct node *n, struct health *ret);
+int __wrap_node_storage_health(struct node *n, struct health *ret, struct err *err);
 void __wrap_holders_find(const struct holders_query *q, struct deadline d, struct holders *ret);
 void __wrap_holders_say(const struct holders *h, const struct holders_query *q, const char *device,
                         struct str *text);
@@ -124,10 +124,13 @@ int __wrap_node_volume_health(struct node *n, const char *volume_id, const char 
 	return rc;
 }
 
-void __wrap_node_storage_health(struct node *n, struct health *ret)
+int __wrap_node_storage_health(struct node *n, struct health *ret, struct err *err)
 {
-	__real_node_storage_health(n, ret);
-	record_faults(ret, "degraded", "unreachable");
+	int rc = __real_node_storage_health(n, ret, err);
+
+	if (!rc)
+		record_faults(ret, "degraded", "unreachable");
+	return rc;
 }
 
 /* ---- who holds a volume: a part of errors ---- */

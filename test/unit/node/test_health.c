@@ -243,16 +243,17 @@ END_TEST
 
 START_TEST(the_storage_is_well_while_there_are_functions)
 {
+	struct err err = ERR_INIT;
 	struct health h;
 
 	SKIP_UNLESS_LOOP();
 	node_world_init(&w);
 	nvme_world_add(&w.nvme, 1, "", 64 * MIB);
-	node_storage_health(&w.node, &h);
+	ck_assert_int_eq(node_storage_health(&w.node, &h, &err), 0);
 	ck_assert_uint_eq(h.n, 0);
 	w.node.o.world.sysfs = "/nonexistent";
 	w.node.o.max_volumes = 1;
-	node_storage_health(&w.node, &h);
+	ck_assert_int_eq(node_storage_health(&w.node, &h, &err), 0);
 	expect(&h, "NoFunctions", HEALTH_INACCESSIBLE);
 	node_world_clear(&w);
 }
@@ -262,6 +263,7 @@ START_TEST(calls_that_the_kernel_holds_are_told)
 {
 	struct running *running = running_new(0);
 	struct running_call first = { 0 }, second = { 0 };
+	struct err err = ERR_INIT;
 	struct health h;
 
 	SKIP_UNLESS_LOOP();
@@ -271,11 +273,11 @@ START_TEST(calls_that_the_kernel_holds_are_told)
 	running_begin(running, &first, "NodeUnstageVolume");
 	running_about(&first, "pvc-dead");
 	running_begin(running, &second, "NodeStageVolume");
-	node_storage_health(&w.node, &h);
+	ck_assert_int_eq(node_storage_health(&w.node, &h, &err), 0);
 	ck_assert_uint_eq(h.n, 0);
 	running_left(&first);
 	running_left(&second);
-	node_storage_health(&w.node, &h);
+	ck_assert_int_eq(node_storage_health(&w.node, &h, &err), 0);
 	expect(&h, "CallsHang", HEALTH_DEGRADED);
 	ck_assert_msg(strstr(h.v[0].message, "2 calls") && strstr(h.v[0].message, "pvc-dead"), "%s",
 	              h.v[0].message);
@@ -329,14 +331,14 @@ START_TEST(a_tool_that_hangs_is_told_with_its_volume)
 	                                            .plugin_dir = w.plugin_dir,
 	                                            .hung_job_ms = 100 });
 	ck_assert_int_eq(job_run(w.node.jobs, &o, deadline_in_ms(1), &err), -1);
+	err_clear(&err);
 	for (int i = 0; i < 100 && !h.n; i++) {
 		usleep(50000);
-		node_storage_health(&w.node, &h);
+		ck_assert_int_eq(node_storage_health(&w.node, &h, &err), 0);
 	}
 	expect(&h, "ToolsHang", HEALTH_DEGRADED);
 	ck_assert_msg(strstr(h.v[0].message, "mkfs.ext4 of /dev/nvme9n1 (volume pvc-9) for "), "%s",
 	              h.v[0].message);
-	err_clear(&err);
 	ck_assert_int_eq(jobs_wait(w.node.jobs, soon(), &err), 0);
 	node_world_clear(&w);
 }

@@ -104,9 +104,10 @@ static void logged(size_t n, const char *level, const char *words)
 static void well_but(const char *reason, const char *other)
 {
 	const char *const want[] = { reason, other };
+	struct err err = ERR_INIT;
 	struct health h;
 
-	node_storage_health(&node, &h);
+	ck_assert_msg(!node_storage_health(&node, &h, &err), "%s", err.msg);
 	ck_assert_uint_eq(h.n, (size_t) !!reason + !!other);
 	for (size_t i = 0; i < h.n; i++)
 		ck_assert_str_eq(h.v[i].reason, want[i]);
