@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A claim that is smaller than mkfs needs would be bound and its pod never start, so CreateVolume
- * refuses it. Figures are those of e2fsprogs 1.47, xfsprogs 6.1 and btrfs-progs 6.2;
- * test_filesystem_size.c asks the tools.
+ * refuses it; the node asks once more before it formats. Figures are those of e2fsprogs 1.47,
+ * xfsprogs 6.1 and btrfs-progs 6.2; test_filesystem_size.c asks the tools.
  */
 #include "volume/filesystem_size.h"
 

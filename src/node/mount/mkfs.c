@@ -24,8 +24,7 @@
 #include "common/spawn.h"
 #include "common/str.h"
 #include "node/mount/mkfs_features.h"
-
-#define MIB (1024ULL * 1024)
+#include "volume/filesystem_size.h"
 
 static void ext_options(struct strs *argv, const struct mkfs_params *p)
 {
@@ -58,32 +57,23 @@ static void no_options(struct strs *argv __attribute__((unused)),
 
 static const struct maker {
 	const char *fs_type;
-	uint64_t min_size; /* in bytes; the tool refuses less */
 	const char *argv[6];
 	void (*options)(struct strs *argv, const struct mkfs_params *p);
 	bool takes_params;
 	const char *grow[5]; /* %d: device, %m: where it is mounted */
 } makers[] = {
 	{ "ext4",
-	  1 * MIB,
 	  { "mkfs.ext4", "-q", "-m0", "-Enodiscard" },
 	  ext_options,
 	  true,
 	  { "resize2fs", "%d" } },
 	{ "ext3",
-	  4 * MIB,
 	  { "mkfs.ext3", "-q", "-m0", "-Enodiscard" },
 	  ext_options,
 	  true,
 	  { "resize2fs", "%d" } },
-	{ "xfs",
-	  300 * MIB,
-	  { "mkfs.xfs", "-q", "-K" },
-	  xfs_options,
-	  true,
-	  { "xfs_growfs", "-d", "%m" } },
+	{ "xfs", { "mkfs.xfs", "-q", "-K" }, xfs_options, true, { "xfs_growfs", "-d", "%m" } },
 	{ "btrfs",
-	  109 * MIB,
 	  { "mkfs.btrfs", "-q", "-K" },
 	  no_options,
 	  false,
@@ -144,14 +134,17 @@ int mkfs_check(const char *fs_type, uint64_t size, const struct mkfs_params *par
 {
 	const struct maker *m = maker_of(fs_type, err);
 	char have[64], need[64];
+	uint64_t least;
 
 	if (!m)
 		return -1;
 	if (!m->takes_params && any_params(params))
 		return err_set(err, ERR_INVALID, "%s takes none of the mkfs keys", fs_type);
-	if (size < m->min_size)
-		return err_set(err, ERR_INVALID, "%s needs at least %s, the volume has %s", fs_type,
-		               str_bytes(m->min_size, need), str_bytes(size, have));
+	least = filesystem_least_bytes(fs_type, params);
+	if (size < least)
+		return err_set(err, ERR_INVALID, "%s%s needs at least %s, the volume has %s",
+		               fs_type, any_params(params) ? " with these keys" : "",
+		               str_bytes(least, need), str_bytes(size, have));
 	return 0;
 }
 

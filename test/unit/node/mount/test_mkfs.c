@@ -186,6 +186,18 @@ START_TEST(what_cannot_become_this_filesystem_is_refused_before)
 		  { 0 },
 		  "btrfs needs at least 109.0 MiB (114294784 bytes), the volume has 100.0 MiB "
 		  "(104857600 bytes)" },
+		{ "ext3 that would have no journal",
+		  "ext3",
+		  7 * MIB,
+		  { .block_size = 4096 },
+		  "ext3 with these keys needs at least 8.0 MiB (8388608 bytes), the volume has 7.0 "
+		  "MiB (7340032 bytes)" },
+		{ "ext4 without room for its inodes",
+		  "ext4",
+		  16 * MIB,
+		  { .number_of_inodes = 100000 },
+		  "ext4 with these keys needs at least 40.1 MiB (42008576 bytes), the volume has 16.0 "
+		  "MiB (16777216 bytes)" },
 		{ "btrfs with keys",
 		  "btrfs",
 		  1000 * MIB,
