@@ -122,6 +122,36 @@ life() {
 		until_ok ControllerUnpublishVolume "$(detach_request)" && until_ok DeleteVolume "$(delete_request)"
 }
 
+# What docs/parameters.md says of volumes for readers: a DPUVolume made by hand is filled by a writer, then only read.
+readers() {
+	type=mount fs=ext4 id=e2e-readers context='{}'
+	cat >"$WORLD/readers.json" <<-END
+		[{"apiVersion": "storage.dpu.nvidia.com/v1alpha1", "kind": "DPUVolume", "metadata": {"name": "$id"},
+		  "spec": {"dpuStoragePolicyName": "example-policy", "accessModes": ["ReadWriteOnce", "ReadOnlyMany"],
+		           "volumeMode": "Block", "resources": {"requests": {"storage": "1Gi"}}}}]
+	END
+	world_apply "$WORLD/readers.json" || return
+	volume_paths
+	until_ok ControllerPublishVolume "$(attach_request)" || return
+	take_publish
+	until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" || return
+	echo "$id" >"$target/whose" || return
+	until_ok NodeUnpublishVolume "$(unpublish_request)" && until_ok NodeUnstageVolume "$(unstage_request)" &&
+		until_ok ControllerUnpublishVolume "$(detach_request)" || return
+	access_mode=MULTI_NODE_READER_ONLY
+	until_ok ControllerPublishVolume "$(attach_request)" || return
+	take_publish
+	until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" || return
+	[ "$(cat "$target/whose")" = "$id" ] || { echo "$id has lost its data"; return 1; }
+	! touch "$target/more" 2>/dev/null || { echo "$id can be written"; return 1; }
+	until_ok NodeUnpublishVolume "$(unpublish_request)" && until_ok NodeUnstageVolume "$(unstage_request)" &&
+		until_ok ControllerUnpublishVolume "$(detach_request)" && until_ok DeleteVolume "$(delete_request)" || return
+	csi_ask CreateVolume "$(create_request e2e-only-read)"
+	access_mode=SINGLE_NODE_WRITER
+	[ "$code" = INVALID_ARGUMENT ] || { echo "a new volume that is only read: $answer"; return 1; }
+	nothing_left
+}
+
 lives() {
 	local i
 	type=mount fs=$3
@@ -183,6 +213,7 @@ for after in 0 0.003 0.01 0.03 0.08; do
 	run_case "an xfs volume whose driver is killed $after s into each step" life_with_kills "$after" mount xfs
 	run_case "a raw block volume whose driver is killed $after s into each step" life_with_kills "$after" block ''
 done
+run_case 'a volume made by hand is filled by one pod and then only read' readers
 run_case 'twenty volumes live in parallel, four at a time' many_volumes 4 5
 run_case 'eight at a time compete for four functions' many_volumes 8 1
 run_case 'the API server hangs for three seconds' api_hangs
