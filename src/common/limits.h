@@ -35,8 +35,9 @@
 #define LIMIT_FIELD_STRING 128             /* any other string */
 
 /* The Kubernetes API. */
-#define LIMIT_HTTP_BODY (32 * 1024 * 1024)      /* one response; a page of 500 objects is < 2 MiB */
+#define LIMIT_HTTP_BODY (32 * 1024 * 1024)      /* one response to snap-sim's mirror */
 #define LIMIT_HTTP_WATCH_LINE (4 * 1024 * 1024) /* one watch event */
+#define LIMIT_KUBE_ANSWER (4 * 1024 * 1024)     /* one answer; etcd takes objects of 1.5 MiB */
 #define LIMIT_HTTP_IN_FLIGHT 90                 /* requests that libcurl has at the same time */
 #define LIMIT_KUBE_PAGE 500                     /* objects in one page of a list */
 #define LIMIT_KUBE_FILE (1024 * 1024)           /* token, CA, kubeconfig */

@@ -79,6 +79,7 @@ int kube_new_tuned(const struct kube_options *o, const struct kube_tuning *tunin
 	tuning_complete(&k->tuning);
 	pthread_mutex_init(&k->lock, NULL);
 	pthread_cond_init(&k->changed, NULL);
+	kube_trim_init(k);
 	kube_limiter_init(&k->limiter, o->qps, o->burst);
 	k->user_agent = xstrdup(agent);
 	k->field_manager = xstrndup(agent, strcspn(agent, "/"));

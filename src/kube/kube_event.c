@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scanner walks {"type":..,"object":{..,"metadata":{..}}} member by member, in any order. It
- * skips a value that it does not need by counting brackets outside of strings. A name, a uid and a
- * resourceVersion never contain escapes; a string with an escape matches no name that somebody
- * waits for. No allocation, no state.
+ * The scanner walks {"type":..,"object":{..,"metadata":{..}}}, or {"metadata":{..},"items":[..]},
+ * member by member, in any order. It skips a value that it does not need by counting brackets
+ * outside of strings. A name, a uid and a resourceVersion never contain escapes; a string with an
+ * escape matches no name that somebody waits for. No allocation, no state.
  */
 #include "kube/kube_event.h"
 
@@ -187,4 +187,66 @@ bool kube_event_scan(const char *line, size_t n, struct kube_event *ret)
 		return false;
 	*ret = e;
 	return true;
+}
+
+/* ---- pages of a list ---- */
+
+/* The value of a member, where it begins with `open`; otherwise only null is taken. */
+static bool take_value_of(struct cursor *c, char open, char close, struct line_span *ret)
+{
+	static const char null[] = "null";
+	const char *start;
+	skip_space(c);
+	start = c->at;
+	if (!skip_value(c))
+		return false;
+	*ret = (struct line_span) { start, (size_t)(c->at - start) };
+	if (*start == open)
+		return c->at[-1] == close;
+	if (!line_span_eq(*ret, null))
+		return false;
+	ret->n = 0;
+	return true;
+}
+
+bool kube_page_scan(const char *body, size_t n, struct kube_page *ret)
+{
+	struct cursor c = { body, body + n };
+	struct kube_page page = { 0 };
+	struct line_span name;
+	bool first = true, ok;
+	if (!take(&c, '{'))
+		return false;
+	while (next_member(&c, &first, &name, &ok)) {
+		if (line_span_eq(name, "items")      ? !take_value_of(&c, '[', ']', &page.items)
+		    : line_span_eq(name, "metadata") ? !take_value_of(&c, '{', '}', &page.metadata)
+		                                     : !skip_value(&c))
+			return false;
+	}
+	skip_space(&c);
+	if (!ok || c.at != c.end || !page.items.at)
+		return false;
+	if (page.items.n > 0) { /* without its brackets */
+		page.items.at++;
+		page.items.n -= 2;
+	}
+	*ret = page;
+	return true;
+}
+
+int kube_page_next(struct kube_page *page, struct line_span *ret)
+{
+	struct cursor c = { page->items.at, page->items.at + page->items.n };
+	skip_space(&c);
+	if (c.at == c.end)
+		return KUBE_PAGE_END;
+	ret->at = c.at;
+	if (*c.at != '{' || !skip_value(&c))
+		return -1;
+	ret->n = (size_t)(c.at - ret->at);
+	skip_space(&c);
+	if (c.at < c.end && (!take(&c, ',') || (skip_space(&c), c.at == c.end)))
+		return -1;
+	page->items = (struct line_span) { c.at, (size_t)(c.end - c.at) };
+	return 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads from a line of a watch stream what tells whether somebody waits for its object. Builds no
- * tree, because most lines are about objects that nobody waits for.
+ * Cuts up what the API server sends many objects in, without a tree. Of a line of a watch stream
+ * most are about objects that nobody waits for. A page of a list would need 26 times its size as a
+ * tree of all its objects: they are parsed one by one.
  */
 #pragma once
 
@@ -28,3 +29,17 @@ struct kube_event {
  */
 bool kube_event_scan(const char *line, size_t n, struct kube_event *ret);
 bool line_span_eq(struct line_span s, const char *text);
+
+struct kube_page {
+	struct line_span items; /* the objects that were not taken yet, with commas between them */
+	struct line_span metadata; /* of the list, a JSON object; n 0: not there */
+};
+
+/*
+ * False when the body is not an object with an array "items" (null: an empty one). As with events,
+ * some of what is accepted is not valid JSON. *ret points into the body.
+ */
+bool kube_page_scan(const char *body, size_t n, struct kube_page *ret);
+/* What kube_page_next() returns instead of 0 for an item, and -1 when no object follows. */
+enum { KUBE_PAGE_END = 1 };
+int kube_page_next(struct kube_page *page, struct line_span *ret);

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists, page by page: one page of objects is in memory at a time. A token of the server says where
- * the next page starts. No state, any thread.
+ * Lists, page by page: one page of objects is in memory at a time, as text, and one object of it as
+ * a tree. A token of the server says where the next page starts. A page that is too large is asked
+ * for in smaller ones. No state, any thread.
  */
 #include "kube/kube_priv.h"
 
-#include <malloc.h>
 #include <stdlib.h>
 
 #include "common/json.h"
 #include "common/mem.h"
+#include "kube/kube_event.h"
 
 #define RESTARTS_MAX 5
+#define SMALLER 4 /* a page that was too large is asked for with so many times fewer objects */
+#define METADATA_MAX (64 * 1024) /* of a page; it is parsed as a whole */
 
 struct listing {
 	struct kube *k;
@@ -20,13 +23,15 @@ struct listing {
 	int (*fn)(void *arg, const struct json *item, struct err *err);
 	void *arg;
 	char *token; /* where the next page starts; "" at the beginning and at the end */
-	unsigned pages, restarts;
+	int limit;   /* objects per page */
+	unsigned restarts;
+	size_t bytes; /* of all pages */
 };
 
 static char *list_query(const struct listing *l)
 {
 	struct str query AUTO(str_clear) = STR_INIT(64 * 1024);
-	str_addf(&query, "?limit=%d", l->k->tuning.page);
+	str_addf(&query, "?limit=%d", l->limit);
 	if (!str_empty(l->label_selector)) {
 		str_add(&query, "&labelSelector=");
 		kube_path_encode(&query, l->label_selector);
@@ -44,14 +49,63 @@ static void next_page_at(struct listing *l, const char *token)
 	l->token = xstrdup(token ? token : "");
 }
 
-static int hand_out(const struct listing *l, const struct json *page, struct err *err)
+/* Always -1: what came is no list, which says nothing about what there is. */
+static int unusable(const struct listing *l, const char *why, struct err *err)
 {
-	json_foreach (item, json_at(page, "items")) {
-		int rc = l->fn(l->arg, item, err);
-		if (rc)
-			return rc;
+	char text[512];
+	return err_set(err, ERR_UNAVAILABLE,
+	               "list %s: the API server's answer is no list: %s; is there a proxy in "
+	               "between?",
+	               kube_target_text(&l->op.target, text), why);
+}
+
+static int hand_out_one(const struct listing *l, struct line_span text, struct err *err)
+{
+	struct json *item AUTO(json_free) = NULL;
+	struct err malformed = ERR_INIT;
+	if (json_parse("an item", text.at, text.n, &item, &malformed))
+		return unusable(l, malformed.msg, err);
+	return l->fn(l->arg, item, err);
+}
+
+static int hand_out(const struct listing *l, struct kube_page *page, struct err *err)
+{
+	struct line_span item;
+	int rc, told;
+	while ((rc = kube_page_next(page, &item)) == 0) {
+		told = hand_out_one(l, item, err);
+		if (told)
+			return told;
 	}
+	return rc == KUBE_PAGE_END ? 0 : unusable(l, "an item is no object", err);
+}
+
+/* Where the next page starts, out of a page's metadata. */
+static int take_token(struct listing *l, struct line_span metadata, struct err *err)
+{
+	struct json *tree AUTO(json_free) = NULL;
+	struct err malformed = ERR_INIT;
+	if (metadata.n > METADATA_MAX)
+		return unusable(l, "its metadata is too large", err);
+	if (metadata.n > 0 && json_parse("metadata", metadata.at, metadata.n, &tree, &malformed))
+		return unusable(l, malformed.msg, err);
+	next_page_at(l, json_str(tree, "continue"));
 	return 0;
+}
+
+/* As list_page(). */
+static int take_page(struct listing *l, const struct http_result *r, struct err *err)
+{
+	struct kube_page page;
+	int rc;
+	if (!r->body || !kube_page_scan(r->body, r->body_n, &page))
+		return unusable(l, "it has no array of items", err);
+	rc = take_token(l, page.metadata, err);
+	if (rc == 0)
+		rc = hand_out(l, &page, err);
+	if (rc)
+		return rc;
+	return str_empty(l->token) ? KUBE_STOP : 0;
 }
 
 /*
@@ -71,26 +125,22 @@ static int list_expired(struct listing *l, const struct http_result *r, struct e
 static int list_page(struct listing *l, struct deadline d, struct err *err)
 {
 	char *query AUTO(free) = list_query(l);
-	struct json *page AUTO(json_free) = NULL;
 	struct http_result r = { 0 };
 	char *body AUTO(free) = NULL;
-	int rc;
 	l->op.query = query;
 	if (kube_exchange(l->k, &l->op, d, &r, err))
 		return -1;
 	body = r.body;
 	if (r.end == HTTP_ANSWERED && r.status == 410)
 		return list_expired(l, &r, err);
+	if (r.end == HTTP_TOO_LARGE && l->limit > 1) {
+		l->limit = l->limit > SMALLER ? l->limit / SMALLER : 1;
+		return 0;
+	}
 	if (!kube_is_success(&r))
 		return kube_target_failed(l->k, &l->op.target, &r, err);
-	if (kube_parse_answer(&l->op, &r, &page, err))
-		return -1;
-	l->pages++;
-	rc = hand_out(l, page, err);
-	next_page_at(l, json_str(page, "metadata.continue"));
-	if (rc)
-		return rc;
-	return str_empty(l->token) ? KUBE_STOP : 0;
+	l->bytes += r.body_n;
+	return take_page(l, &r, err);
 }
 
 int kube_list(struct kube *k, const struct kube_kind *kind, const char *ns,
@@ -105,14 +155,13 @@ int kube_list(struct kube *k, const struct kube_kind *kind, const char *ns,
 		             .label_selector = label_selector,
 		             .fn = fn,
 		             .arg = arg,
-		             .token = xstrdup("") };
+		             .token = xstrdup(""),
+		             .limit = k->tuning.page };
 	int rc;
 	do
 		rc = list_page(&l, d, err);
 	while (rc == 0);
 	free(l.token);
-	/* Frees the memory of whole pages: without this 2 MB and more stay in the process. */
-	if (l.pages > 1)
-		malloc_trim(0);
+	kube_trim_soon(k, l.bytes);
 	return rc < 0 ? -1 : 0;
 }

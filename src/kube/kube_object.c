@@ -29,6 +29,7 @@ static int operate(struct kube *k, const struct kube_operation *op, struct deadl
 	else
 		rc = kube_target_failed(k, &op->target, &r, err);
 	free(r.body);
+	kube_trim_soon(k, r.body_n);
 	return rc;
 }
 

@@ -31,6 +31,8 @@ struct kube {
 	struct kube_limiter limiter;
 	struct kube_tuning tuning;
 	char *user_agent, *field_manager;
+	struct http_timer trim; /* this and the next: the engine's thread only */
+	bool trim_again;
 	_Atomic int64_t answered_at; /* when a caller's request was last answered; monotonic ns */
 
 	pthread_mutex_t lock;   /* guards the fields below, and all waits */
@@ -89,6 +91,14 @@ int kube_exchange(struct kube *k, const struct kube_operation *op, struct deadli
 bool kube_is_success(const struct http_result *r);
 int kube_parse_answer(const struct kube_operation *op, const struct http_result *r,
                       struct json **ret, struct err *err) MUST_CHECK;
+
+/* kube_trim.c */
+void kube_trim_init(struct kube *k);
+/*
+ * Any thread. Answers of so many bytes have come: when they are large, the memory that they and
+ * their trees needed is given back to the system soon.
+ */
+void kube_trim_soon(struct kube *k, size_t bytes);
 
 /* kube_watch.c */
 void kube_watches_stop(struct kube *k); /* lock held: wakes all who wait */

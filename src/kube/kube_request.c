@@ -45,7 +45,7 @@ struct http_request kube_request(struct kube *k, const struct kube_access *acces
 		                       .accept = "application/json",
 		                       .user_agent = k->user_agent,
 		                       .bearer = access->token,
-		                       .max_body = LIMIT_HTTP_BODY };
+		                       .max_body = LIMIT_KUBE_ANSWER };
 }
 
 int64_t kube_attempt_end(const struct kube *k)

@@ -12,6 +12,8 @@
 #include "common/mem.h"
 #include "common/str.h"
 
+#define STATUS_MAX (256 * 1024) /* bytes; what is larger is no Status of an API server */
+
 /*
  * For a verb on one object the caller puts the object in front of the text (kube.h): it must not be
  * named a second time.
@@ -38,7 +40,8 @@ struct json *kube_status_parse(const struct http_result *result)
 {
 	struct err ignored = ERR_INIT;
 	struct json *status = NULL;
-	if (!result->body || json_parse("Status", result->body, result->body_n, &status, &ignored))
+	if (!result->body || result->body_n > STATUS_MAX ||
+	    json_parse("Status", result->body, result->body_n, &status, &ignored))
 		return NULL;
 	if (!str_eq(json_str(status, "kind"), "Status")) {
 		json_free(status);

@@ -268,12 +268,14 @@ static void watch_failed(struct kube_watch *w, const char *verb, const struct ht
 
 static bool take_version(struct kube_watch *w, const struct http_result *r)
 {
-	struct json *list AUTO(json_free) = NULL;
+	struct json *metadata AUTO(json_free) = NULL;
 	struct err ignored = ERR_INIT;
+	struct kube_page page;
 	const char *version;
-	if (!r->body || json_parse("list", r->body, r->body_n, &list, &ignored))
+	if (!r->body || !kube_page_scan(r->body, r->body_n, &page) || page.metadata.n == 0 ||
+	    json_parse("list", page.metadata.at, page.metadata.n, &metadata, &ignored))
 		return false;
-	version = json_str(list, "metadata.resourceVersion");
+	version = json_str(metadata, "resourceVersion");
 	if (str_empty(version) || strlen(version) >= sizeof(w->version))
 		return false;
 	snprintf(w->version, sizeof(w->version), "%s", version);

@@ -67,6 +67,7 @@ static void read_result(const struct reading *reading, const struct http_result 
 static void read_done(void *arg, struct http_result *r)
 {
 	struct reading *reading = arg;
+	kube_trim_soon(reading->w->k, r->body_n);
 	if (r->end != HTTP_CANCELLED)
 		read_result(reading, r);
 	free(reading->name);

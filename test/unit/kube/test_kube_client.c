@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verbs, their retries and their errors, against a scripted API server. */
+#include <malloc.h>
 #include <string.h>
 
 #include "common/mem.h"
@@ -203,6 +204,129 @@ START_TEST(list_starts_again_when_an_expired_token_has_no_successor)
 	               &err);
 	ck_assert_msg(rc == 0, "%s", err.msg);
 	ck_assert_str_eq(names.ptr, "abastop");
+	kube_fake_stop(&f);
+}
+END_TEST
+
+/* Like a page of objects with much in them: 26 times its size as a tree of all. */
+static char *page_of(unsigned items, unsigned numbers)
+{
+	struct str page AUTO(str_clear) = STR_INIT(64 * 1024 * 1024);
+	str_add(&page, "{\"items\":[");
+	for (unsigned i = 0; i < items; i++) {
+		str_addf(&page, "%s{\"metadata\":{\"name\":\"v\"},\"pad\":[0", i ? "," : "");
+		for (unsigned n = 1; n < numbers; n++)
+			str_add(&page, ",1");
+		str_add(&page, "]}");
+	}
+	str_add(&page, "],\"kind\":\"DPUVolumeList\",\"metadata\":{\"continue\":\"\"}}");
+	return str_take(&page);
+}
+
+struct parsed {
+	unsigned items;
+	size_t most; /* bytes on the heap while an item was handed out */
+};
+
+static int count_parsed(void *arg, const struct json *item, struct err *err)
+{
+	struct parsed *p = arg;
+	size_t now = mallinfo2().uordblks;
+	(void)err;
+	ck_assert_str_eq(json_str(item, "metadata.name"), "v");
+	p->items++;
+	p->most = now > p->most ? now : p->most;
+	return 0;
+}
+
+START_TEST(of_a_page_one_object_is_parsed_at_a_time)
+{
+	struct kube_fake f;
+	struct err err = ERR_INIT;
+	struct parsed parsed = { 0 };
+	size_t before;
+	char *page AUTO(free) = page_of(500, 2000);
+	kube_fake_start(&f, NULL);
+	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "*", .body = page });
+	before = mallinfo2().uordblks;
+	ck_assert_msg(kube_list(f.kube, &kind_volume, "ns", NULL, count_parsed, &parsed,
+	                        deadline_in_ms(20000), &err) == 0,
+	              "%s", err.msg);
+	ck_assert_uint_eq(parsed.items, 500);
+	ck_assert_msg(parsed.most < before + 4 * strlen(page), "a page of %zu bytes needs %zu",
+	              strlen(page), parsed.most - before);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+/* A server that pads objects, or does not count as asked: the page is asked for in smaller ones. */
+START_TEST(a_page_that_is_too_large_is_asked_for_in_smaller_ones)
+{
+	struct kube_fake f;
+	struct err err = ERR_INIT;
+	struct parsed parsed = { 0 };
+	const struct kube_tuning t = { .page = 16 };
+	char *large AUTO(free) = page_of(500, 28000); /* 28 MB */
+	char *small AUTO(free) = page_of(2, 28000);
+	kube_fake_start(&f, &t);
+	fake_http_on(f.server,
+	             (struct fake_reply) { .on = "GET " VOLUMES "?limit=16", .body = large });
+	fake_http_on(f.server,
+	             (struct fake_reply) { .on = "GET " VOLUMES "?limit=4", .body = large });
+	fake_http_on(f.server,
+	             (struct fake_reply) { .on = "GET " VOLUMES "?limit=1", .body = small });
+	ck_assert_msg(kube_list(f.kube, &kind_volume, "ns", NULL, count_parsed, &parsed,
+	                        deadline_in_ms(20000), &err) == 0,
+	              "%s", err.msg);
+	ck_assert_uint_eq(parsed.items, 2);
+	ck_assert_uint_eq(fake_http_unexpected(f.server), 0);
+
+	fake_http_forget(f.server);
+	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "*", .body = large });
+	ck_assert_int_eq(kube_list(f.kube, &kind_volume, "ns", NULL, count_parsed, &parsed,
+	                           deadline_in_ms(20000), &err),
+	                 -1);
+	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
+	ck_assert_msg(strstr(err.msg, "larger than") != NULL, "%s", err.msg);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+START_TEST(what_is_no_list_is_never_an_empty_one)
+{
+	static const char *const rows[] = {
+		"null",
+		"[]",
+		"{}",
+		"1",
+		"",
+		"{\"items\":[]",
+		"{\"items\":{}}",
+		"{\"items\":[1]}",
+		"{\"items\":[{]}",
+		"{\"items\":[{\"a\":tru}]}",
+		"{\"items\":[{} {}]}",
+		"{\"items\":[]}}",
+		"{\"items\":[{},]}",
+		"{\"metadata\":{},\"item\":[]}",
+		"{\"items\":[],\"metadata\":[]}",
+		"<html>try later</html>",
+		"{\"kind\":\"Status\",\"code\":200}",
+	};
+	struct kube_fake f;
+	kube_fake_start(&f, NULL);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct err err = ERR_INIT;
+		struct str names AUTO(str_clear) = STR_INIT(1000);
+		int rc;
+		fake_http_forget(f.server);
+		fake_http_on(f.server,
+		             (struct fake_reply) { .on = "GET " VOLUMES "*", .body = rows[i] });
+		rc = kube_list(f.kube, &kind_volume, "ns", NULL, collect, &names,
+		               deadline_in_ms(20000), &err);
+		ck_assert_msg(rc == -1 && err.code == ERR_UNAVAILABLE, "%s: %d %s", rows[i], rc,
+		              err.msg);
+	}
 	kube_fake_stop(&f);
 }
 END_TEST
@@ -498,6 +622,9 @@ SUITE_TIMEOUT("kube_client", 60, get_returns_the_object_or_that_there_is_none,
               patch_is_a_merge_patch,
               delete_carries_the_uid_and_tells_another_object_from_a_conflict,
               list_goes_page_by_page_and_survives_an_expired_token,
+              of_a_page_one_object_is_parsed_at_a_time,
+              a_page_that_is_too_large_is_asked_for_in_smaller_ones,
+              what_is_no_list_is_never_an_empty_one,
               list_starts_again_when_an_expired_token_has_no_successor,
               what_passes_is_tried_again_and_a_post_only_when_it_cannot_have_acted,
               a_server_that_has_just_started_may_refuse_once_what_is_allowed,
