@@ -58,6 +58,7 @@ static void record(const char *code, const char *text)
 		abort();
 }
 
+static char *format_args(const char *fmt, va_list ap) PRINTF_(1, 0);
 static char *format_args(const char *fmt, va_list ap)
 {
 	char *text = NULL;
