@@ -51,8 +51,8 @@ int staged_check_context(const struct strs *options, const struct mount *m, stru
 		if (str_has_prefix(options->v[i], "context=") && !strstr(m->fs_options, "context="))
 			return err_set(
 				err, ERR_PRECONDITION,
-				"the mount option %s was asked for, but %s is mounted without: is "
-				"/sys/fs/selinux visible to the driver?",
+				"the mount option %s was asked for, but %s is mounted without: the "
+				"driver must see the host's /sys/fs/selinux",
 				options->v[i], m->target);
 	return 0;
 }

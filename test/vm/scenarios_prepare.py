@@ -109,7 +109,7 @@ def driver_absent(w):
     w.attach(ns, 0)
     w.vm.sh("rmmod nvme")
     fault = w.fault("the kernel module nvme is not loaded")
-    fault.ask("NodeStageVolume", lambda: w.volume("pvc-abs", ns, 0).stage(timeout=5), "DEADLINE_EXCEEDED", "is the driver loaded?")
+    fault.ask("NodeStageVolume", lambda: w.volume("pvc-abs", ns, 0).stage(timeout=5), "DEADLINE_EXCEEDED", "the driver is not loaded: modprobe loads it")
     w.stop_driver()
     start(w, PREPARE)
     said(w, "loaded nvme", "prepared this host")
@@ -124,7 +124,7 @@ def driver_absent(w):
     fault = w.fault("the kernel module nvme cannot be loaded")
     start(w, PREPARE)
     said(w, "load the kernel module nvme: modprobe exited with 1", "not ready for new volumes")
-    fault.ask("NodeStageVolume", lambda: w.volume("pvc-abs", ns, 0).stage(timeout=5), "DEADLINE_EXCEEDED", "is the driver loaded?")
+    fault.ask("NodeStageVolume", lambda: w.volume("pvc-abs", ns, 0).stage(timeout=5), "DEADLINE_EXCEEDED", "the driver is not loaded: modprobe loads it")
     w.vm.sh(f"rm /etc/modprobe.d/no.conf; modprobe nvme; i=0; until [ -n \"$(controller_of {w.pf[0]})\" ]; do i=$((i+1)); [ $i -lt 100 ] || exit 1;"
             f" sleep 0.1; done; show_uuids; vf_online {w.pf[0]} 4")
     volume = w.volume("pvc-abs", ns, 0)

@@ -77,7 +77,7 @@ static int open_failed(const struct device *dev, int errnum, struct err *err)
 {
 	if (errnum == ENOENT) {
 		err_sys(err, errnum,
-		        "open %s, which sysfs shows as a disk (is this the host's /dev?)",
+		        "open %s, which sysfs shows as a disk (the driver's pod needs the host's /dev)",
 		        dev->path);
 		return err_recode(err, ERR_UNAVAILABLE);
 	}

@@ -139,7 +139,8 @@ static int look_for_node(struct wait *w, const struct device *dev)
 	if (!*dev->path || access(dev->path, F_OK) == 0 || errno != ENOENT)
 		return 0;
 	str_addf(&w->why,
-	         "there is no %s for the disk %s that sysfs shows (is this the host's /dev?)",
+	         "there is no %s for the disk %s that sysfs shows (the driver's pod needs the "
+	         "host's /dev)",
 	         dev->path, dev->name);
 	return DEVICE_ABSENT;
 }

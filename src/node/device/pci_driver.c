@@ -64,13 +64,14 @@ static int write_failed(int errnum, const char *what, const char *pci, const cha
 
 	err_sys(&text, errnum, "%s of PCI function %s for driver %s", what, pci, driver);
 	if (is_lasting(errnum)) {
-		err_set(err, ERR_PRECONDITION, "%s (is sysfs writable for this process?)",
+		err_set(err, ERR_PRECONDITION,
+		        "%s (the driver needs a writable /sys: its container must be privileged)",
 		        text.msg);
 		return -1;
 	}
 	str_addf(why, "%s%s", text.msg,
 	         errnum == ENODEV   ? " (the driver refused it or its probe failed: see dmesg)"
-	         : errnum == ENOENT ? " (is the driver loaded?)"
+	         : errnum == ENOENT ? " (the driver is not loaded: modprobe loads it)"
 	         : errnum == EIO    ? " (its probe failed: see dmesg)"
 	                            : "");
 	return PCI_NOT_NOW;

@@ -445,7 +445,8 @@ static const struct {
 	{ "smaller than the volume", "xfs", too_small, ERR_PRECONDITION, "the volume has 1.0 GiB",
 	  NOTHING },
 	{ "size 0", "xfs", size_zero, ERR_DEADLINE, "has size 0", NOTHING },
-	{ "no device node", "xfs", no_node, ERR_DEADLINE, "is this the host's /dev?", NOTHING },
+	{ "no device node", "xfs", no_node, ERR_DEADLINE, "the driver's pod needs the host's /dev",
+	  NOTHING },
 	{ "node of another device", "xfs", other_node, ERR_PRECONDITION,
 	  "is the node of device 1:250", NOTHING },
 	{ "read error", "xfs", read_error, ERR_UNAVAILABLE, "look for signatures on", NOTHING },
@@ -537,8 +538,8 @@ static const struct {
 	  THE_MOUNT_THAT_WAS_THERE },
 	{ "block: staged as ext4 before", NULL, staged_ext4_before, ERR_EXISTS,
 	  "as a filesystem, not as raw block", THE_MOUNT_THAT_WAS_THERE },
-	{ "block: no device node", NULL, no_node, ERR_DEADLINE, "is this the host's /dev?",
-	  NOTHING },
+	{ "block: no device node", NULL, no_node, ERR_DEADLINE,
+	  "the driver's pod needs the host's /dev", NOTHING },
 };
 
 /* ---- before and after ---- */

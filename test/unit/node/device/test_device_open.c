@@ -95,7 +95,7 @@ START_TEST(anything_else_is_refused)
 	}
 	f.dev = good;
 	snprintf(f.dev.path, sizeof(f.dev.path), "%s/nvme9n9", f.tree.dev);
-	refused(&f, O_RDONLY, ERR_UNAVAILABLE, "is this the host's /dev?");
+	refused(&f, O_RDONLY, ERR_UNAVAILABLE, "the driver's pod needs the host's /dev");
 }
 END_TEST
 
