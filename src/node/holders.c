@@ -229,11 +229,19 @@ static bool holds_place(const struct suspect *s)
 	return false;
 }
 
-/* The mount point if this line of mountinfo shows the disk or its filesystem, else NULL. */
-static char *mount_point_of(const struct holders_query *q, const char *line, size_t n)
+/* What a line of mountinfo says: proc_pid_mountinfo(5). */
+struct mount_line {
+	int id, parent;
+	dev_t devno;
+	char *at;
+	bool receives; /* mounts and unmounts propagate to it */
+};
+
+/* The caller frees ret->at. */
+static void read_line(const char *line, struct mount_line *ret)
 {
-	char *copy AUTO(free) = xstrndup(line, n), *rest = copy;
-	const char *field[5] = { "", "", "", "", "" };
+	char *copy AUTO(free) = xstrndup(line, strcspn(line, "\n")), *rest = copy;
+	const char *field[6] = { "", "", "", "", "", "" }, *tag;
 	unsigned major = 0, minor = 0;
 	char *end = NULL;
 
@@ -242,9 +250,48 @@ static char *mount_point_of(const struct holders_query *q, const char *line, siz
 	major = (unsigned)strtoul(field[2], &end, 10);
 	if (*end == ':')
 		minor = (unsigned)strtoul(end + 1, NULL, 10);
-	if (makedev(major, minor) != q->disk && (!q->fs || makedev(major, minor) != q->fs))
-		return NULL;
-	return xstrdup(field[4]);
+	*ret = (struct mount_line) { .id = (int)strtol(field[0], NULL, 10),
+		                     .parent = (int)strtol(field[1], NULL, 10),
+		                     .devno = makedev(major, minor),
+		                     .at = xstrdup(field[4]) };
+	while ((tag = strsep(&rest, " ")) && !str_eq(tag, "-"))
+		ret->receives |= str_has_prefix(tag, "shared:") || str_has_prefix(tag, "master:");
+}
+
+static const char *next_line(const char *line)
+{
+	line += strcspn(line, "\n");
+	return line + (*line == '\n');
+}
+
+/* True, too, when the parent is not in this table: it is not known then. */
+static bool parent_receives(const char *mountinfo, int parent)
+{
+	for (const char *line = mountinfo; *line; line = next_line(line)) {
+		struct mount_line m;
+
+		if (strtol(line, NULL, 10) != parent)
+			continue;
+		read_line(line, &m);
+		free(m.at);
+		return m.receives;
+	}
+	return true;
+}
+
+/* The first mount point in this namespace that the query asks for, malloc'ed; or NULL. */
+static char *find_mount(const struct holders_query *q, const char *mountinfo)
+{
+	for (const char *line = mountinfo; *line; line = next_line(line)) {
+		struct mount_line m;
+
+		read_line(line, &m);
+		if ((m.devno == q->disk || (q->fs && m.devno == q->fs)) &&
+		    (!q->captured || q->unshared || !parent_receives(mountinfo, m.parent)))
+			return m.at;
+		free(m.at);
+	}
+	return NULL;
 }
 
 /* Each mount namespace is looked at once; ours never, since the caller knows its mounts. */
@@ -253,7 +300,7 @@ static bool holds_mount(const struct suspect *s)
 	const struct holders_query *q = s->w->q;
 	char *ns AUTO(free) = read_link("%s/%s/ns/mnt", q->proc_root, s->pid);
 	char *path AUTO(free) = xasprintf("%s/%s/mountinfo", q->proc_root, s->pid);
-	char *text AUTO(free) = NULL;
+	char *text AUTO(free) = NULL, *at AUTO(free) = NULL;
 	struct err ignored = ERR_INIT;
 
 	if (!ns || strs_has(&s->w->namespaces, ns))
@@ -261,17 +308,10 @@ static bool holds_mount(const struct suspect *s)
 	strs_add(&s->w->namespaces, ns);
 	if (file_read(path, MOUNTINFO_MAX, &text, NULL, &ignored))
 		return false;
-	for (const char *line = text; *line;) {
-		size_t n = strcspn(line, "\n");
-		char *at AUTO(free) = mount_point_of(q, line, n);
-
-		if (at) {
-			found(s, "has it mounted at", at, " in a mount namespace of its own");
-			return true;
-		}
-		line += n + (line[n] == '\n');
-	}
-	return false;
+	at = find_mount(q, text);
+	if (at)
+		found(s, "has it mounted at", at, " in a mount namespace of its own");
+	return at != NULL;
 }
 
 /* ---- all processes ---- */
@@ -290,9 +330,9 @@ static void visit(struct walk *w, int proc, const char *pid)
 		return;
 	}
 	s.dir = dir;
-	if (holds_open_file(&s) || w->q->writers || holds_place(&s))
+	if (!w->q->captured && (holds_open_file(&s) || w->q->writers || holds_place(&s)))
 		return;
-	if (w->q->mounts)
+	if (w->q->mounts || w->q->captured)
 		(void)holds_mount(&s);
 }
 

@@ -23,6 +23,11 @@ struct holders_query {
 	dev_t fs;     /* number that mountinfo has for its filesystem; 0: none */
 	int mount_id; /* only files that were opened through this mount; 0: any */
 	bool mounts;  /* look for mounts in other mount namespaces, too */
+	/*
+	 * Only mounts in other mount namespaces that an unmount here certainly does not take away:
+	 * nothing propagates to what they hang on. `unshared`: nothing propagates from here at all.
+	 */
+	bool captured, unshared;
 	bool writers; /* only who has the block device open for writing */
 };
 

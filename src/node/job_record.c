@@ -33,16 +33,6 @@ char *job_record_path(const struct node *n, const char *volume_id, enum job_reco
 	return xasprintf("%s/%s%s", dir, hash, suffixes[kind]);
 }
 
-/* "unknown" when the kernel does not say. */
-static char *boot_id(const struct node *n)
-{
-	char *path AUTO(free) = xasprintf("%s/sys/kernel/random/boot_id", n->o.proc_root);
-	struct err ignored = ERR_INIT;
-	char *id = NULL;
-
-	return file_read_line(path, 64, &id, &ignored) ? xstrdup("unknown") : id;
-}
-
 /* The lines that must be the same in any case. */
 static char *identity(const struct job_record *r)
 {
@@ -53,7 +43,7 @@ static char *identity(const struct job_record *r)
 /* The lines that say in which boot and as which of its disks. */
 static char *this_boot(const struct node *n, const struct job_record *r)
 {
-	char *boot AUTO(free) = boot_id(n);
+	char *boot AUTO(free) = node_boot_id(n);
 
 	return xasprintf("boot=%s\ndiskseq=%llu\n", boot, (unsigned long long)r->diskseq);
 }
@@ -119,7 +109,7 @@ int job_record_remove(const struct node *n, const char *volume_id, enum job_reco
 
 bool job_record_is_outdated(const struct node *n, const char *text)
 {
-	char *boot AUTO(free) = boot_id(n);
+	char *boot AUTO(free) = node_boot_id(n);
 	char *line AUTO(free) = xasprintf("\nboot=%s\n", boot);
 	const char *attachment = strstr(text, "\nattachment=");
 

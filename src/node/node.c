@@ -7,8 +7,11 @@
 
 #include <stdlib.h>
 
+#include "common/cleanup.h"
+#include "common/file.h"
 #include "volume/context_keys.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "common/str.h"
 #include "node/guard.h"
 #include "node/job.h"
@@ -78,4 +81,13 @@ int publish_context_parse(const struct kvs *map, struct device_want *ret, struct
 		return -1;
 	*ret = want;
 	return 0;
+}
+
+char *node_boot_id(const struct node *n)
+{
+	char *path AUTO(free) = xasprintf("%s/sys/kernel/random/boot_id", n->o.proc_root);
+	struct err ignored = ERR_INIT;
+	char *id = NULL;
+
+	return file_read_line(path, 64, &id, &ignored) ? xstrdup("unknown") : id;
 }

@@ -3,8 +3,8 @@
  * The node service: volumes on this host. Plain structs in and out; the wire is node_csi.c's.
  *
  * Any thread may call; two operations on one volume never run at once (the RPC layer's volume
- * lock). Everything known about a volume is in the request or in the kernel; the one exception is
- * record of a tool at work (job_record.h).
+ * lock). Everything known about a volume is in the request or in the kernel; the exceptions are the
+ * records of a tool at work and of an unstage that has begun (job_record.h, leaving.h).
  */
 #pragma once
 
@@ -23,8 +23,8 @@ struct node_options {
 	const char *id; /* this node's name: the DPUNode's and the Kubernetes node's */
 	struct device_world world;
 	const char *proc_root;          /* "/proc" */
-	const char *plugin_dir;         /* <kubelet>/plugins/<driver>: formatting records and the
-	                                   last count of functions live below; survives restarts */
+	const char *plugin_dir;         /* <kubelet>/plugins/<driver>: records and the last count of
+	                                   functions live below; survives restarts */
 	const char *kubelet_dir;        /* kubelet's root directory: paths.h */
 	const struct strs *volume_dirs; /* further ones; NULL: none */
 	bool own_mounts;          /* propagation_matters(): refuse mounts that no pod would see */
@@ -56,6 +56,8 @@ void node_init(struct node *n, const struct node_options *o);
  */
 void node_wait_jobs(struct node *n, struct deadline d);
 void node_clear(struct node *n);
+/* Names the boot of this host, as records do; "unknown" when the kernel does not say; malloc'ed. */
+char *node_boot_id(const struct node *n);
 
 /*
  * Parses the publish context into what device_find() looks for; *ret borrows from the map. PCI

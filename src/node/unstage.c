@@ -2,11 +2,16 @@
 /*
  * Unstaging undoes stage.c, also what the Go plugin has staged. The request has only a volume id
  * and a path, so the disk is the one that mountinfo shows there. Refuses before it changes anything
- * when the volume is mounted elsewhere, and for raw block when somebody has the device open
- * exclusively or for writing, or uses a loop device over it. One obstacle shows only after the
- * unmount: another mount namespace still has the filesystem mounted. Then it is mounted again at
- * the staging path, so that the next attempt refuses too. Errors name the processes that hold the
- * volume, as far as this process can see them.
+ * when the volume is mounted elsewhere, also in another mount namespace that this process sees, and
+ * for raw block when somebody has the device open exclusively or for writing, or uses a loop device
+ * over it. Errors name the processes that hold the volume, as far as this process can see them.
+ *
+ * Some holders of a filesystem show only when its mount here has gone, since only then can the
+ * device be claimed: files open in a mount that was detached lazily, namespaces of processes that
+ * this one does not see. The filesystem is not mounted again then: a mount of our own could replay
+ * a journal that a reader-only volume must not touch, and would lack options of the old one. The
+ * volume is left unmounted, the answer is UNAVAILABLE, and a record of the disk (leaving.h) makes
+ * each retry ask again until the disk is free.
  */
 #include "node/node.h"
 
@@ -24,6 +29,7 @@
 #include "node/busy.h"
 #include "node/holders.h"
 #include "node/job.h"
+#include "node/leaving.h"
 #include "node/loops.h"
 #include "node/place.h"
 #include "node/target.h"
@@ -37,6 +43,7 @@ struct unstaging {
 	struct mount_table *table;
 	struct place place;
 	struct device dev;
+	dev_t fs;  /* number that mountinfo has for its filesystem; 0: raw block */
 	bool gone; /* this host has no disk of this number any more */
 	bool ours; /* `dev` is the disk, an NVMe namespace that can be opened */
 };
@@ -66,7 +73,7 @@ static struct holders_query query_of(const struct unstaging *u)
 	return (struct holders_query) {
 		.proc_root = u->node->o.proc_root,
 		.disk = u->place.disk,
-		.fs = u->place.kind == PLACE_FILESYSTEM ? u->place.m->devno : 0,
+		.fs = u->fs,
 	};
 }
 
@@ -168,35 +175,89 @@ static void make_writable(const struct unstaging *u)
 		ioctl(fd, BLKROSET, &off);
 }
 
-static void mount_again(const struct unstaging *u)
+/* Does what is mounted or unmounted where this volume is staged propagate to other namespaces? */
+static bool is_shared_here(const struct unstaging *u)
 {
-	const struct mount *m = u->place.m;
-	struct strs options AUTO(strs_clear) = STRS_INIT;
-	struct err ignored = ERR_INIT;
+	for (size_t i = 0; i < u->table->n; i++)
+		if (u->table->v[i].id == u->place.m->parent_id)
+			return u->table->v[i].shared;
+	return true;
+}
 
-	strs_add(&options, m->read_only ? "ro" : "rw");
-	if (str_eq(m->fs_type, "xfs"))
-		strs_add(&options, "nouuid");
-	IGNORE_RESULT(mount_filesystem(u->dev.path, u->place.path, m->fs_type, &options, &ignored));
+/*
+ * Another mount namespace has a copy of the mount, to which our unmount will not propagate. A
+ * container that is just being started has one for a moment.
+ */
+static int refuse_while_captured(const struct unstaging *u, struct deadline d, struct err *err)
+{
+	struct deadline end = deadline_clamp(d, RELEASE_WAIT_MS);
+	struct holders_query q = query_of(u);
+
+	q.captured = true;
+	q.unshared = !is_shared_here(u);
+	for (;;) {
+		struct str text AUTO(str_clear) = STR_INIT(600);
+		struct holders h AUTO(holders_clear) = { 0 };
+		struct err ignored = ERR_INIT;
+
+		holders_find(&q, d, &h);
+		if (!h.n)
+			return 0;
+		if (deadline_sleep(end, RELEASE_STEP_MS, &ignored, "") == 0)
+			continue;
+		holders_say(&h, &q, u->dev.path, &text);
+		return err_set(err, ERR_PRECONDITION,
+		               "its filesystem is still mounted in another mount namespace or "
+		               "container; it stays staged; %s",
+		               text.ptr);
+	}
+}
+
+/* The filesystem is not mounted here any more. Who holds its disk now is no mount of ours. */
+static int wait_for_release(const struct unstaging *u, struct deadline d, struct err *err)
+{
+	if (wait_until_free(u, d, err) == 0)
+		return 0;
+	if (err->sys == EBUSY) {
+		kill_point("unstage: unmounted, but somebody holds the device");
+		name_holders(u,
+		             "its staging path is unmounted, but its filesystem is still in use by "
+		             "somebody, or something else holds the device; ",
+		             d, err);
+	}
+	return err_recode(err, ERR_UNAVAILABLE);
 }
 
 static int unstage_filesystem(struct unstaging *u, struct deadline d, struct err *err)
 {
+	const struct leaving l = { .dev = u->dev, .fs = u->fs };
+
+	if (u->ours &&
+	    (refuse_while_captured(u, d, err) || leaving_write(u->node, u->volume_id, &l, err)))
+		return -1;
+	if (u->ours)
+		kill_point("unstage: record of the disk written");
 	if (busy_unmount(u->node, &u->place, u->gone, d, err))
 		return -1;
-	if (!u->ours || wait_until_free(u, d, err) == 0)
-		return 0;
-	if (err->sys != EBUSY)
+	return u->ours ? wait_for_release(u, d, err) : 0;
+}
+
+/* Nothing is staged. An earlier call may have unmounted it while somebody else held the disk. */
+static int finish_earlier(struct unstaging *u, struct deadline d, struct err *err)
+{
+	struct err ignored = ERR_INIT;
+	struct leaving l;
+	int rc = leaving_read(u->node, u->volume_id, &l, err);
+
+	if (rc)
+		return rc < 0 ? -1 : 0;
+	u->dev = l.dev;
+	u->fs = l.fs;
+	u->place.disk = l.dev.devno;
+	if (wait_for_release(u, d, err))
 		return -1;
-	kill_point("unstage: unmounted, but somebody holds the device");
-	/* Before it is mounted again: the new mount propagates and would be named itself. */
-	name_holders(u,
-	             "its filesystem is still mounted in another mount namespace or container, or "
-	             "something else holds the device; it stays staged; ",
-	             d, err);
-	mount_again(u);
-	kill_point("unstage: mounted again");
-	return -1;
+	IGNORE_RESULT(device_release(&u->node->o.world, &u->dev, &ignored));
+	return 0;
 }
 
 static int unstage_block(struct unstaging *u, struct deadline d, struct err *err)
@@ -255,6 +316,7 @@ static int unstage(struct unstaging *u, struct deadline d, struct err *err)
 
 	if (u->place.kind == PLACE_OTHER)
 		return busy_unmount(u->node, &u->place, false, d, err);
+	u->fs = u->place.kind == PLACE_FILESYSTEM ? u->place.m->devno : 0;
 	if (identify(u, err) || refuse_while_published(u, err))
 		return -1;
 	kill_point("unstage: nobody else shows it");
@@ -279,11 +341,15 @@ int node_unstage(struct node *n, const char *volume_id, const char *staging_path
 		rc = mount_table_read(n->o.proc_root, &t, err);
 	if (!rc)
 		rc = place_look_staged(&t, staging_path, volume_id, &u.place, err);
-	if (!rc && u.place.kind != PLACE_NOTHING)
-		rc = unstage(&u, deadline_reserve(d, 1000, 5), err);
+	d = deadline_reserve(d, 1000, 5);
+	if (!rc)
+		rc = u.place.kind == PLACE_NOTHING ? finish_earlier(&u, d, err)
+		                                   : unstage(&u, d, err);
 	place_clear(&u.place);
 	if (!rc)
 		rc = remove_block_file(staging_path, volume_id, err);
+	if (!rc)
+		rc = leaving_remove(n, volume_id, err);
 	kill_point("unstage: done, not answered");
 	return rc ? err_wrap(err, "unstage volume %s", volume_id) : 0;
 }

@@ -106,7 +106,9 @@ class Host:
         return [line.split()[0] for line in text.splitlines() if line.split()[1:] and line.split()[1].startswith(self.dir + "/")]
 
     def records(self):
-        return sorted(os.path.basename(path) for path in glob.glob(self.dir + "/run/formatting/*"))
+        """Of formats and unstages that have begun, as "formatting/0123"."""
+        run_dir = self.dir + "/run"
+        return sorted(os.path.relpath(path, run_dir) for kind in ("formatting", "unstaging") for path in glob.glob(f"{run_dir}/{kind}/*"))
 
     def children(self):
         """Names of the processes that a killed driver has left. Reaps those that have ended."""
@@ -287,7 +289,7 @@ class Volume(kubelet.Volume):
         if override:
             found[-1] += f", driver_override {override}"
         for name in host.records():
-            found.append("half a formatting record" if name.endswith(".tmp") else "formatting record")
+            found.append(("half a " if name.endswith(".tmp") else "") + os.path.dirname(name) + " record")
         if self.is_read_only():
             found.append("device read-only")
         mounts = host.mounts()

@@ -112,13 +112,13 @@ class World:
         self.attach(ns, vf)
 
     def verify(self):
-        """After every scenario: no mount, no driver_override and no formatting record is left, and the driver serves."""
+        """After every scenario: no mount, no driver_override and no record is left, and the driver serves."""
         self.check(not self.mounts(), "left mounted: " + "\n".join(self.mounts()))
         overrides = self.vm.sh("cd /sys/bus/pci/devices; for d in *; do o=$(cat $d/driver_override);"
                                " [ -z \"$o\" ] || [ \"$o\" = '(null)' ] || echo $d: $o; done")
         self.check(not overrides, "driver_override is left: " + overrides)
-        left = self.vm.sh("find /var/lib/kubelet/plugins/csi.snap.nvidia.com/formatting -type f 2>/dev/null; true")
-        self.check(not left, "a record of a format is left: " + left)
+        left = self.vm.sh("cd /var/lib/kubelet/plugins/csi.snap.nvidia.com; find formatting unstaging -type f 2>/dev/null; true")
+        self.check(not left, "a record is left: " + left)
         self.kubelet.call("Identity", "Probe", timeout=30)
 
     # -- what the tests ask ---------------------------------------------------------------------

@@ -121,12 +121,34 @@ START_TEST(only_our_own_override_of_a_function_for_volumes_is_cleared)
 }
 END_TEST
 
-START_TEST(records_that_can_match_no_disk_any_more_are_removed)
+struct record {
+	const char *name, *text;
+	bool stays;
+};
+
+/* What the start says of these records in a folder of the driver. */
+static void recover_records(const char *folder, const struct record *rows, size_t n,
+                            struct str *did, struct strs *unfinished)
 {
-	static const struct {
-		const char *name, *text;
-		bool stays;
-	} rows[] = {
+	set_up();
+	put_function(VF, "0x15b3\n", "(null)\n");
+	recover(did, unfinished); /* there is no folder yet */
+	for (size_t i = 0; i < n; i++) {
+		char *name AUTO(free) = xasprintf("plugin/%s/%s", folder, rows[i].name);
+
+		put(name, rows[i].text);
+	}
+	recover(did, unfinished);
+	for (size_t i = 0; i < n; i++) {
+		char *path AUTO(free) = xasprintf("%s/%s/%s", plugin, folder, rows[i].name);
+
+		ck_assert_msg(path_exists(path) == rows[i].stays, "%s", rows[i].name);
+	}
+}
+
+START_TEST(records_of_tools_that_can_match_no_disk_any_more_are_removed)
+{
+	static const struct record rows[] = {
 		{ "this", "volume=a\nfilesystem=ext4\nboot=this-boot\ndiskseq=7\nattachment=\n",
 		  true },
 		{ "other", "volume=b\nfilesystem=ext4\nboot=that-boot\ndiskseq=7\nattachment=\n",
@@ -146,20 +168,7 @@ START_TEST(records_that_can_match_no_disk_any_more_are_removed)
 	struct str did AUTO(str_clear) = STR_INIT(500);
 	char *told AUTO(free) = NULL;
 
-	set_up();
-	put_function(VF, "0x15b3\n", "(null)\n");
-	recover(&did, &unfinished); /* there is no folder yet */
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		char *name AUTO(free) = xasprintf("plugin/formatting/%s", rows[i].name);
-
-		put(name, rows[i].text);
-	}
-	recover(&did, &unfinished);
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		char *path AUTO(free) = xasprintf("%s/formatting/%s", plugin, rows[i].name);
-
-		ck_assert_msg(path_exists(path) == rows[i].stays, "%s", rows[i].name);
-	}
+	recover_records("formatting", rows, ARRAY_LEN(rows), &did, &unfinished);
 	ck_assert_ptr_nonnull(strstr(did.ptr, "formatting record other"));
 	strs_sort(&unfinished);
 	told = strs_join(&unfinished, ", ");
@@ -169,5 +178,24 @@ START_TEST(records_that_can_match_no_disk_any_more_are_removed)
 }
 END_TEST
 
+START_TEST(records_of_unstages_that_can_match_no_disk_any_more_are_removed)
+{
+	static const struct record rows[] = {
+		{ "this", "volume=a\nboot=this-boot\ndiskseq=7\n", true },
+		{ "other", "volume=b\nboot=that-boot\ndiskseq=7\n", false },
+		{ "longer", "volume=c\nboot=this-boot-2\ndiskseq=7\n", false },
+		{ "this.tmp", "volume=a\nboot=this-boot\n", false },
+	};
+	struct strs unfinished AUTO(strs_clear) = STRS_INIT;
+	struct str did AUTO(str_clear) = STR_INIT(500);
+
+	recover_records("unstaging", rows, ARRAY_LEN(rows), &did, &unfinished);
+	ck_assert_ptr_nonnull(strstr(did.ptr, "unstaging record other"));
+	ck_assert_uint_eq(unfinished.n, 0);
+	tear_down();
+}
+END_TEST
+
 SUITE("recover", only_our_own_override_of_a_function_for_volumes_is_cleared,
-      records_that_can_match_no_disk_any_more_are_removed);
+      records_of_tools_that_can_match_no_disk_any_more_are_removed,
+      records_of_unstages_that_can_match_no_disk_any_more_are_removed);

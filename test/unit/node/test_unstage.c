@@ -280,7 +280,7 @@ START_TEST(a_writer_behind_many_descriptors_is_seen)
 	stage(NULL);
 	n = open_many(many, ARRAY_LEN(many));
 	writer = open_elsewhere(disk->node, O_WRONLY);
-	name = xasprintf("held by pid %d (test_unstage)", (int)writer);
+	name = xasprintf("pid %d (test_unstage)", (int)writer);
 	unstage_refused(ERR_PRECONDITION, name);
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
 	for (size_t i = 0; i < n; i++)
@@ -450,9 +450,9 @@ END_TEST
 
 /*
  * A process with a mount namespace of its own, as a container that was started while the volume was
- * staged.
+ * staged. how: MS_PRIVATE, or MS_SLAVE for one that sees unmounts.
  */
-static pid_t capture_mounts(void)
+static pid_t capture_mounts(unsigned long how)
 {
 	int ready[2];
 	char byte;
@@ -461,16 +461,27 @@ static pid_t capture_mounts(void)
 	ck_assert_int_eq(pipe(ready), 0);
 	pid = fork();
 	if (pid == 0) {
-		if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+		if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | how, NULL) ||
 		    write(ready[1], "x", 1) != 1)
 			_exit(1);
 		for (;;)
 			pause();
 	}
+	close(ready[1]);
 	ck_assert_int_eq(read(ready[0], &byte, 1), 1);
 	close(ready[0]);
-	close(ready[1]);
 	return pid;
+}
+
+static int mount_id(void)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct err err = ERR_INIT;
+	const struct mount *m;
+
+	ck_assert_int_eq(mount_table_read("/proc", &t, &err), 0);
+	m = mount_at(&t, w.staging);
+	return m ? m->id : -1;
 }
 
 START_TEST(a_captured_mount_is_refused_each_time)
@@ -478,19 +489,113 @@ START_TEST(a_captured_mount_is_refused_each_time)
 	const char *type = types[_i];
 	pid_t holder;
 	char *name AUTO(free) = NULL;
+	int id;
 
 	SKIP_UNLESS_LOOP();
 	begin();
 	nvme_world_resize(disk, 320 * MIB);
 	stage(type);
-	holder = capture_mounts();
-	name = xasprintf("pid %d (test_unstage) has", (int)holder);
+	id = mount_id();
+	holder = capture_mounts(MS_PRIVATE);
+	name = xasprintf("pid %d (test_unstage) has it mounted at", (int)holder);
 	for (int again = 0; again < 2; again++) {
 		unstage_refused_with(ERR_PRECONDITION, "another mount namespace", name);
 		ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
+		ck_assert_int_eq(mount_id(), id); /* it was never unmounted */
 	}
 	let_go(holder);
 	unstage_ok();
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(a_copy_that_our_unmount_reaches_holds_nothing)
+{
+	struct err err = ERR_INIT;
+	pid_t holder;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	run_tool("cd %s && mount --bind kubelet kubelet && mount --make-shared kubelet",
+	         w.nvme.root);
+	stage("ext4");
+	holder = capture_mounts(MS_SLAVE);
+	ck_assert_msg(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err) == 0, "%s",
+	              err.msg);
+	ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
+	let_go(holder);
+	node_world_clear(&w);
+}
+END_TEST
+
+/* A child with a file open in a mount that was detached since: no mount shows it any more. */
+static pid_t hold_unseen(void)
+{
+	char *file AUTO(free) = xasprintf("%s/copy/held", w.nvme.root);
+	pid_t pid;
+
+	run_tool("mkdir -p %s/copy && mount --bind %s %s/copy", w.nvme.root, w.staging,
+	         w.nvme.root);
+	pid = open_elsewhere(file, O_RDONLY);
+	run_tool("umount --lazy %s/copy", w.nvme.root);
+	return pid;
+}
+
+/*
+ * Nothing is mounted again, least of all with other options: the disk of a reader-only volume is
+ * not written to, also not by what its journal still has.
+ */
+START_TEST(who_shows_only_after_the_unmount_is_waited_for_by_every_retry)
+{
+	const char *type = types[_i];
+	char *name AUTO(free) = NULL, *left AUTO(free) = NULL;
+	pid_t holder;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	nvme_world_resize(disk, 320 * MIB);
+	stage(type);
+	run_tool("echo rows > %s/held", w.staging);
+	holder = hold_unseen();
+	name = xasprintf("pid %d (test_unstage) has ", (int)holder);
+	for (int again = 0; again < 3; again++) {
+		unstage_refused_with(ERR_UNAVAILABLE, "its staging path is unmounted, but", name);
+		ck_assert_uint_eq(mounts_below(w.nvme.root), 0);
+		if (again == 1) { /* a new driver knows it, too */
+			node_clear(&w.node);
+			node_init(&w.node, &w.node.o);
+		}
+	}
+	let_go(holder);
+	unstage_ok();
+	left = xasprintf("test -z \"$(ls -A %s/unstaging)\"", w.plugin_dir);
+	run_tool("%s", left);
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(a_refused_unstage_writes_nothing_to_a_disk_that_is_only_read)
+{
+	const char *type = _i ? "xfs" : "ext4";
+	struct stage_request r;
+	pid_t holder;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	nvme_world_resize(disk, 320 * MIB);
+	/* A copy of the image while it is mounted has a journal to replay. */
+	run_tool(
+		"cd %s && mkdir m && mkfs.%s -q %s && mount %s m && echo rows > m/held && umount m "
+		"&& mount %s m && echo more > m/more && sync -f m && cp %s dirty && umount m && "
+		"dd if=dirty of=%s bs=1M conv=fsync status=none",
+		w.nvme.root, type, disk->loop, disk->loop, disk->loop, disk->image, disk->loop);
+	r = stage_request(&w, disk, type, MODE_MULTI_NODE_READER_ONLY);
+	node_world_stage(&w, &r);
+	holder = hold_unseen();
+	unstage_refused(ERR_UNAVAILABLE, "its staging path is unmounted");
+	let_go(holder);
+	unstage_ok();
+	run_tool("sync && cmp %s/dirty %s", w.nvme.root, disk->image);
 	node_world_clear(&w);
 }
 END_TEST
@@ -549,6 +654,9 @@ END_TEST
 SUITE_TIMEOUT("unstage", 60, LOOP(what_was_staged_goes_and_again_is_fine, 4),
               LOOP(a_published_volume_stays_staged, 4), LOOP(an_open_file_keeps_the_filesystem, 3),
               LOOP(a_captured_mount_is_refused_each_time, 3),
+              a_copy_that_our_unmount_reaches_holds_nothing,
+              LOOP(who_shows_only_after_the_unmount_is_waited_for_by_every_retry, 3),
+              LOOP(a_refused_unstage_writes_nothing_to_a_disk_that_is_only_read, 2),
               LOOP(the_mount_of_a_vanished_disk_goes_lazily, 4), what_never_was_is_unstaged,
               a_subdirectory_bound_elsewhere_counts_as_use,
               a_mount_point_seen_twice_is_not_use_elsewhere,
