@@ -23,7 +23,8 @@
  *
  * Unstage (unstage.c) goes staged -> absent. It refuses while anything else shows the disk,
  * unmounts every layer (the Go plugin stacked them), proves that nobody holds the disk, writes
- * back, and clears the function's driver override.
+ * back, and clears the function's driver override. Unmounted but still held by somebody, a volume
+ * is absent for stage; unstage keeps a record until it is free (leaving.h).
  */
 #include "node/node.h"
 
@@ -78,18 +79,6 @@ struct staging {
 	bool mounted;
 	bool set_ro, was_ro; /* BLKROSET was used; the state before */
 };
-
-static struct staged_want wanted(const struct staging *s)
-{
-	return (struct staged_want) {
-		.node = s->node,
-		.r = s->r,
-		.dev = &s->dev,
-		.diskseq = s->diskseq,
-		.flags = &s->flags,
-		.read_only = s->read_only,
-	};
-}
 
 /* ---- filesystem ---- */
 
@@ -282,6 +271,19 @@ static int stage_filesystem(struct staging *s, struct deadline d, struct err *er
 	kill_point("stage: mount looked at again");
 	grow(s, &fs, d);
 	return 0;
+}
+
+static struct staged_want wanted(const struct staging *s)
+{
+	return (struct staged_want) {
+		.node = s->node,
+		.r = s->r,
+		.dev = &s->dev,
+		.diskseq = s->diskseq,
+		.flags = &s->flags,
+		.read_only = s->read_only,
+		.no_replay = must_not_replay(s),
+	};
 }
 
 /* ---- raw block ---- */

@@ -14,6 +14,7 @@
 
 #include "common/cleanup.h"
 #include "node/guard.h"
+#include "node/mount/mount_same.h"
 #include "node/place.h"
 
 static void describe_disk(const struct node *n, dev_t disk, struct str *text)
@@ -57,6 +58,26 @@ int staged_check_context(const struct strs *options, const struct mount *m, stru
 	return 0;
 }
 
+/* Staged again with other mount flags, a pod would run without those that it asked for. */
+static int check_flags(const struct staged_want *w, const struct place *p, struct err *err)
+{
+	struct mount_asked asked = { .flags = w->flags, .no_replay = w->no_replay };
+	const char *what;
+	int fd AUTO(fd) = -1;
+
+	if (str_has_prefix(p->m->fs_type, "ext")) {
+		if (device_open(w->dev, O_RDONLY, &fd, NULL, err))
+			return -1;
+		asked.superblock_has_flags = ext_superblock_has_flags(fd);
+	}
+	if (!mount_flags_differ(&asked, p->m, &what))
+		return 0;
+	return err_set(err, ERR_EXISTS,
+	               "%s is already staged with other mount flags (%s differs, see findmnt %s): "
+	               "unpublish and unstage the volume first",
+	               p->path, what, p->path);
+}
+
 /* A filesystem of the right disk is mounted there. 0: as wanted; PLACE_DISK_GONE. */
 static int check_mounted(const struct staged_want *w, const struct place *p, struct err *err)
 {
@@ -69,7 +90,7 @@ static int check_mounted(const struct staged_want *w, const struct place *p, str
 		return err_set(err, ERR_EXISTS, "%s is already staged %s, not %s", p->path,
 		               p->m->read_only ? "read-only" : "read-write",
 		               w->read_only ? "read-only" : "read-write");
-	if (staged_check_context(w->flags, p->m, err))
+	if (staged_check_context(w->flags, p->m, err) || check_flags(w, p, err))
 		return -1;
 	if (guard_statvfs(w->node->guard, p->disk, p->path, &ignored, err) == 0)
 		return place_check_same(p, w->dev, err);

@@ -19,6 +19,7 @@ struct staged_want {
 	uint64_t diskseq;         /* of that descriptor; 0: unknown */
 	const struct strs *flags; /* of the mount, one each */
 	bool read_only;
+	bool no_replay; /* the mount may have a flag that keeps its journal from being replayed */
 };
 
 enum { STAGED_ABSENT = 1 };

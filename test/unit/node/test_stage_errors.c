@@ -363,6 +363,12 @@ static void staged_read_only_before(struct attempt *a)
 	         a->w.staging);
 }
 
+static void staged_noexec_before(struct attempt *a)
+{
+	run_tool("mkfs.xfs -q %s && mount -o noexec,nouuid %s %s", a->d->loop, a->d->node,
+	         a->w.staging);
+}
+
 static void no_mountinfo(struct attempt *a)
 {
 	a->w.node.o.proc_root = "/nonexistent";
@@ -526,6 +532,8 @@ static const struct {
 	  "staged as ext4, not as xfs", THE_MOUNT_THAT_WAS_THERE },
 	{ "staged read-only before", "xfs", staged_read_only_before, ERR_EXISTS,
 	  "staged read-only, not", THE_MOUNT_THAT_WAS_THERE },
+	{ "staged with noexec before", "xfs", staged_noexec_before, ERR_EXISTS,
+	  "already staged with other mount flags (noexec differs", THE_MOUNT_THAT_WAS_THERE },
 	{ "mountinfo unreadable", "xfs", no_mountinfo, ERR_INTERNAL, "/nonexistent/self/mountinfo",
 	  NOTHING },
 	{ "deadline over", "xfs", time_is_over, ERR_DEADLINE, "time ran out", NOTHING },
