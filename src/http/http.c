@@ -11,7 +11,9 @@
  * while libcurl or a callback runs.
  *
  * Why generations: libcurl never gives up a peer that acknowledges bytes but never answers, least
- * of all while a watch keeps the connection in use.
+ * of all while a watch keeps the connection in use. A request is given up when its own connection
+ * brings nothing for silence_ms: behind one address there may be a server that lives and one that
+ * does not, and what the first sends says nothing about the second.
  */
 #include "http/http_curl.h"
 
@@ -28,7 +30,7 @@
 #include "common/mem.h"
 
 #define CONNECT_MS 10000
-#define SILENCE_MS 10000
+#define SILENCE_MS 12000 /* longer than an admission webhook may take by default, 10 s */
 #define POLL_MAX_MS 60000
 
 struct task {
@@ -71,7 +73,12 @@ static void generation_start(struct http *h, struct http_endpoint *endpoint)
 
 static void call_end(struct http_call *c, enum http_end end, const char *why);
 
-/* New calls go over fresh connections. Open streams end now, open requests run to their end. */
+static void call_requeue(struct http *h, struct http_call *c);
+
+/*
+ * New calls go over fresh connections, and so do those for which there was none yet. Open streams
+ * end now, open requests run to their end.
+ */
 static void generation_retire(struct http *h, const char *why, struct http_endpoint *endpoint)
 {
 	struct generation *old = h->current;
@@ -83,6 +90,8 @@ static void generation_retire(struct http *h, const char *why, struct http_endpo
 		next = c->next;
 		if (c->generation == old && c->q.stream)
 			call_end(c, HTTP_RETIRED, why);
+		else if (c->generation == old && !transfer_is_sent(c))
+			call_requeue(h, c);
 	}
 }
 
@@ -162,6 +171,19 @@ static void call_detach(struct http *h, struct http_call *c, struct http_result 
 	h->stats.http2 += result->http2;
 }
 
+/* Back into the queue, at its head: it was started before all that are there. */
+static void call_requeue(struct http *h, struct http_call *c)
+{
+	struct http_result ignored = { 0 };
+	call_detach(h, c, &ignored);
+	c->generation = NULL;
+	c->curl_error[0] = 0;
+	c->next = h->queued;
+	h->queued = c;
+	if (!c->next)
+		h->queued_tail = &c->next;
+}
+
 static void call_end(struct http_call *c, enum http_end end, const char *why)
 {
 	struct http *h = c->http;
@@ -230,6 +252,21 @@ static bool is_silent(const struct http_call *c, int64_t now)
 	       now - c->last_byte >= c->q.silence_ms * INT64_C(1000000);
 }
 
+/* When a request that was sent is given up because its connection brings nothing. */
+static int64_t hung_at(struct http *h, struct http_call *c)
+{
+	if (!c->generation || c->q.stream || !transfer_is_sent(c))
+		return DEADLINE_NEVER;
+	return transfer_heard(c) + h->silence_ms * INT64_C(1000000);
+}
+
+static void call_cut(struct http *h, struct http_call *c)
+{
+	if (c->generation == h->current)
+		generation_retire(h, "requests get no answer", NULL);
+	call_end(c, HTTP_CUT, "no answer, and nothing else came over its connection");
+}
+
 /* True when calls were ended, so that the list has changed. */
 static bool expire_one(struct http *h, struct http_call *c, int64_t now)
 {
@@ -237,6 +274,8 @@ static bool expire_one(struct http *h, struct http_call *c, int64_t now)
 		call_give_up(h, c, HTTP_CANCELLED, "cancelled");
 	else if (now >= c->q.deadline_at)
 		call_give_up(h, c, HTTP_DEADLINE, "no answer in time");
+	else if (now >= hung_at(h, c))
+		call_cut(h, c);
 	else if (is_silent(c, now) && c->generation == h->current)
 		generation_retire(h, "a watch has gone silent", NULL);
 	else if (is_silent(c, now))
@@ -356,20 +395,21 @@ static int64_t earliest(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-static int64_t next_alarm(const struct http *h)
+static int64_t next_alarm(struct http *h)
 {
 	int64_t at = h->timers ? h->timers->at : DEADLINE_NEVER;
 	for (const struct http_call *c = h->queued; c; c = c->next)
 		at = earliest(at, c->q.deadline_at);
-	for (const struct http_call *c = h->active; c; c = c->next) {
+	for (struct http_call *c = h->active; c; c = c->next) {
 		at = earliest(at, c->q.deadline_at);
+		at = earliest(at, hung_at(h, c));
 		if (c->q.stream && c->q.silence_ms > 0)
 			at = earliest(at, c->last_byte + c->q.silence_ms * INT64_C(1000000));
 	}
 	return at;
 }
 
-static int timeout_ms(const struct http *h)
+static int timeout_ms(struct http *h)
 {
 	int64_t at = next_alarm(h);
 	int left = deadline_left_ms((struct deadline) { .at = at }); /* never: INT_MAX */

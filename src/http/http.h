@@ -9,7 +9,8 @@
  * libcurl has no timeout for a request that it queues, nor for a connection whose peer hangs while
  * another stream keeps it in use. So the engine keeps the deadlines and the queue itself. Requests
  * that share connections are a generation. When its peer has gone silent or the endpoint changes,
- * the generation is retired: everything new goes over fresh connections.
+ * the generation is retired: everything new, and what was not sent yet, goes over fresh
+ * connections.
  */
 #pragma once
 
@@ -43,7 +44,11 @@ const char *http_url_authority(const char *url, size_t *ret_n);
 /* How long the engine waits; 0 takes the default. Tests make these short. */
 struct http_tuning {
 	int connect_ms; /* until a new connection is usable; default 10 s */
-	/* A request was given up unanswered and no byte came for so long: retire; default 10 s. */
+	/*
+	 * A request was sent and no byte came over its connection for so long: it ends (HTTP_CUT),
+	 * and the generation is retired; default 12 s. Likewise when a request ends without an
+	 * answer and no byte came over any connection.
+	 */
 	int silence_ms;
 };
 

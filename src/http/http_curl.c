@@ -153,9 +153,31 @@ static bool is_streaming(struct http_call *c)
 	return status >= 200 && status < 300;
 }
 
+static long port_of(struct http_call *c)
+{
+	long port = 0;
+	curl.easy_getinfo(c->easy, CURLINFO_LOCAL_PORT, &port);
+	return port;
+}
+
+/* The entry of a connection; a new one takes the place of the one that was silent for longest. */
+static struct heard *heard_of(struct generation *g, long port)
+{
+	struct heard *oldest = g->heard;
+	for (size_t i = 0; i < ARRAY_LEN(g->heard); i++) {
+		if (g->heard[i].port == port)
+			return &g->heard[i];
+		if (g->heard[i].at < oldest->at)
+			oldest = &g->heard[i];
+	}
+	*oldest = (struct heard) { .port = port };
+	return oldest;
+}
+
 static void call_heard(struct http_call *c)
 {
 	c->last_byte = monotonic_ns();
+	heard_of(c->generation, port_of(c))->at = c->last_byte;
 	generation_heard(c->generation, c->last_byte);
 }
 
@@ -329,6 +351,19 @@ void transfer_start(struct http_call *c)
 		abort();
 }
 
+bool transfer_is_sent(struct http_call *c)
+{
+	long request_size = 0;
+	curl.easy_getinfo(c->easy, CURLINFO_REQUEST_SIZE, &request_size);
+	return request_size > 0;
+}
+
+int64_t transfer_heard(struct http_call *c)
+{
+	int64_t connection = heard_of(c->generation, port_of(c))->at;
+	return connection > c->last_byte ? connection : c->last_byte;
+}
+
 /* ---- ending ---- */
 
 /* For a date libcurl counts from now, so that a date in the past is negative. */
@@ -358,6 +393,9 @@ unsigned transfer_end(struct http_call *c, struct http_result *result)
 	curl.slist_free_all(c->headers);
 	curl.slist_free_all(c->connect_to);
 	free(c->url);
+	c->easy = NULL;
+	c->headers = c->connect_to = NULL;
+	c->url = NULL;
 	return (unsigned)connects;
 }
 
@@ -375,13 +413,11 @@ static void failure_text(struct http_call *c, CURLcode code, char *buf, size_t n
 
 static enum http_end end_of_code(struct http_call *c, CURLcode code)
 {
-	long request_size = 0;
 	if (code == CURLE_OK)
 		return HTTP_ANSWERED;
 	if (c->body.cut)
 		return HTTP_TOO_LARGE;
-	curl.easy_getinfo(c->easy, CURLINFO_REQUEST_SIZE, &request_size);
-	return request_size > 0 ? HTTP_CUT : HTTP_NOT_SENT;
+	return transfer_is_sent(c) ? HTTP_CUT : HTTP_NOT_SENT;
 }
 
 static void take_ended(struct generation *g,

@@ -11,6 +11,12 @@
 
 struct curl_slist;
 
+/* When a byte last came over a connection. Connections are told apart by our end's port. */
+struct heard {
+	long port;
+	int64_t at; /* monotonic ns */
+};
+
 /* The calls that share connections, and what is known of the peer at their other end. */
 struct generation {
 	struct generation *next;
@@ -21,6 +27,7 @@ struct generation {
 	bool http1;                     /* the server has answered over HTTP/1.x */
 	bool owed;                      /* a request is out and no byte has come since owed_since */
 	int64_t owed_since;             /* monotonic ns */
+	struct heard heard[64];         /* the connections heard last */
 };
 
 struct http_call {
@@ -55,6 +62,10 @@ void generation_limit(struct generation *g);
 void generation_heard(struct generation *g, int64_t now);
 /* Hands the call to libcurl, over c->generation. */
 void transfer_start(struct http_call *c);
+/* The server may have seen the request: it has a connection and at least a part of it was sent. */
+bool transfer_is_sent(struct http_call *c);
+/* When the connection of a sent call last gave a byte, or the call was started. */
+int64_t transfer_heard(struct http_call *c);
 /*
  * Takes the call back, finished or not, and fills in what is known of the answer. Returns how many
  * connections it opened.

@@ -215,6 +215,10 @@ int kube_status_error(const struct kube_target *t, const struct http_result *res
 	case HTTP_CANCELLED:
 		return err_set(err, ERR_CANCELLED, "%s %s: cancelled", t->verb, object);
 	case HTTP_DEADLINE:
+		if (!result->sent)
+			return err_set(err, ERR_DEADLINE,
+			               "%s %s: not sent in time: no connection to %s was free",
+			               t->verb, object, t->server);
 		return err_set(err, ERR_DEADLINE, "%s %s: no answer from %s in time", t->verb,
 		               object, t->server);
 	case HTTP_NOT_SENT:

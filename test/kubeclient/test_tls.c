@@ -4,6 +4,7 @@
  * when certificates change, a peer hangs, or says that it goes away.
  */
 #include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <unistd.h>
@@ -399,6 +400,21 @@ START_TEST(a_rotated_token_needs_no_new_connection)
 }
 END_TEST
 
+struct pusher {
+	struct fake_http *server;
+	atomic_bool leave;
+};
+
+static void *push_events(void *arg)
+{
+	struct pusher *p = arg;
+	while (!p->leave) {
+		fake_http_push(p->server, WATCH, EVENT("MODIFIED", OBJECT("other", "2", "Bound")));
+		usleep(50000);
+	}
+	return NULL;
+}
+
 START_TEST(a_hung_peer_is_left_and_the_watch_with_it)
 {
 	struct relay *relay;
@@ -424,6 +440,39 @@ START_TEST(a_hung_peer_is_left_and_the_watch_with_it)
 	kube_wait_close(wait);
 	w.fake.kube = kube_free(w.fake.kube);
 	relay_stop(relay);
+	world_stop(&w);
+}
+END_TEST
+
+/* The server takes its time over one request, and answers others over the same connection. */
+START_TEST(a_slow_answer_over_a_lively_connection_is_waited_for)
+{
+	struct kube_wait *wait;
+	struct tls_world w;
+	struct err err = ERR_INIT;
+	struct json *object AUTO(json_free) = NULL;
+	struct kube_tuning t = { .http = { .silence_ms = 1000 } };
+	struct pusher pusher = { .server = NULL };
+	struct http_stats before;
+	pthread_t thread;
+	world_start_tuned(&w, &t);
+	serve_object(&w, "1", "Pending", 0);
+	fake_http_on(w.fake.server, (struct fake_reply) { .on = "GET " VOLUMES "/slow",
+	                                                  .delay_ms = 4000,
+	                                                  .body = OBJECT("slow", "1", "Bound") });
+	wait = watch(&w);
+	before = stats(&w);
+	pusher.server = w.fake.server;
+	ck_assert_int_eq(pthread_create(&thread, NULL, push_events, &pusher), 0);
+	ck_assert_msg(kube_get(w.fake.kube, &kind_volume, "ns", "slow", deadline_in_ms(20000),
+	                       &object, &err) == 0,
+	              "%s", err.msg);
+	pusher.leave = true;
+	pthread_join(thread, NULL);
+	ck_assert_uint_eq(fake_http_count(w.fake.server, "GET " VOLUMES "/slow"), 1);
+	ck_assert_uint_eq(stats(&w).generations, before.generations);
+	ck_assert_uint_eq(stats(&w).connections, before.connections);
+	kube_wait_close(wait);
 	world_stop(&w);
 }
 END_TEST
@@ -538,6 +587,8 @@ SUITE_TIMEOUT("kubeclient", 120, a_watch_and_requests_share_one_http2_connection
               only_the_given_certificates_are_trusted,
               a_certificate_of_the_system_store_is_refused_when_a_ca_is_given,
               a_client_certificate_is_shown, a_rotated_ca_is_followed_and_the_watch_moves,
-              a_rotated_token_needs_no_new_connection, a_hung_peer_is_left_and_the_watch_with_it,
+              a_rotated_token_needs_no_new_connection,
+              a_slow_answer_over_a_lively_connection_is_waited_for,
+              a_hung_peer_is_left_and_the_watch_with_it,
               a_watch_on_a_hung_peer_is_opened_again_without_any_request,
               a_goaway_with_an_open_watch_holds_nothing_up, many_threads_create_and_wait_at_once);

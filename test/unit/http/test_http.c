@@ -5,6 +5,7 @@
 #include <glob.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <unistd.h>
@@ -449,6 +450,82 @@ START_TEST(requests_without_an_answer_for_long_retire_the_generation)
 }
 END_TEST
 
+struct pusher {
+	struct fake_http *server;
+	atomic_bool leave;
+};
+
+/* Another replica's watch, say: lively, over a connection of its own. */
+static void *push_events(void *arg)
+{
+	struct pusher *p = arg;
+	while (!p->leave) {
+		fake_http_push(p->server, "GET /w", "event\n");
+		usleep(20000);
+	}
+	return NULL;
+}
+
+START_TEST(a_request_over_a_silent_connection_ends_whatever_other_connections_bring)
+{
+	static const char *const methods[] = { "GET", "POST" };
+	for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
+		struct fake_http *f = fake_http_start();
+		struct http *h =
+			engine_for(fake_http_url(f), &(struct http_tuning) { .silence_ms = 500 });
+		struct stream s = stream_new();
+		struct pusher pusher = { .server = f };
+		struct http_request q = stream_request(&s, "/w");
+		struct http_result r;
+		pthread_t t;
+		fake_http_on(f, (struct fake_reply) { .on = "GET /w", .stream = true });
+		fake_http_on(f, (struct fake_reply) { .on = "GET /hang", .hang = true });
+		fake_http_on(f, (struct fake_reply) { .on = "POST /hang", .hang = true });
+		(void)http_start(h, &q);
+		ck_assert(fake_http_wait_streams(f, "GET /w", 1));
+		ck_assert_int_eq(pthread_create(&t, NULL, push_events, &pusher), 0);
+		q = request_for(methods[i], "/hang");
+		http_do(h, &q, deadline_in_ms(10000), &r);
+		ck_assert_msg(r.end == HTTP_CUT && r.sent, "%s: %d %s", methods[i], r.end, r.why);
+		ck_assert_uint_eq(http_stats(h).generations, 2);
+		pusher.leave = true;
+		pthread_join(t, NULL);
+		http_free(h);
+		str_clear(&s.bytes);
+		fake_http_stop(f);
+	}
+}
+END_TEST
+
+/* Over HTTP/1.1 they have all connections that there may be. */
+START_TEST(hung_requests_hold_up_no_others)
+{
+	struct fake_http *f = fake_http_start();
+	struct http *h = engine_for(fake_http_url(f), &(struct http_tuning) { .silence_ms = 500 });
+	struct many m = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+	struct http_request q;
+	struct http_result r;
+	fake_http_on(f, (struct fake_reply) { .on = "POST /hang", .hang = true });
+	fake_http_on(f, (struct fake_reply) { .on = "POST /x", .body = "{}" });
+	for (unsigned i = 0; i < 8; i++) {
+		q = request_for("POST", "/hang");
+		q.on_done = many_done;
+		q.arg = &m;
+		(void)http_start(h, &q);
+	}
+	ck_assert(fake_http_wait(f, "POST /hang", 8));
+	q = request_for("POST", "/x");
+	http_do(h, &q, deadline_in_ms(10000), &r);
+	ck_assert_msg(r.end == HTTP_ANSWERED, "%d %s", r.end, r.why);
+	free(r.body);
+	ck_assert_uint_eq(fake_http_count(f, "POST /x"), 1);
+	http_free(h);
+	ck_assert_uint_eq(m.ended, 8);
+	ck_assert_uint_eq(m.good, 0);
+	fake_http_stop(f);
+}
+END_TEST
+
 START_TEST(stopping_ends_what_is_open)
 {
 	struct http_request q;
@@ -536,5 +613,7 @@ SUITE("http", libcurl_is_loaded_with_the_first_engine_only,
       a_body_above_the_limit_is_refused, many_parallel_requests_share_few_connections,
       a_stream_brings_bytes_as_they_come_and_says_how_it_ended, a_silent_stream_is_retired,
       a_new_endpoint_retires_streams_and_lets_requests_finish,
-      requests_without_an_answer_for_long_retire_the_generation, stopping_ends_what_is_open,
+      requests_without_an_answer_for_long_retire_the_generation,
+      a_request_over_a_silent_connection_ends_whatever_other_connections_bring,
+      hung_requests_hold_up_no_others, stopping_ends_what_is_open,
       timers_ring_in_order_and_can_be_taken_back);

@@ -116,18 +116,21 @@ START_TEST(no_answer_becomes_a_code_and_a_text)
 		enum http_end end;
 		enum err_code code;
 		const char *text;
+		bool sent;
 	} rows[] = {
 		{ HTTP_NOT_SENT, ERR_UNAVAILABLE,
 		  "cannot reach the API server https://10.0.0.1: why" },
 		{ HTTP_CUT, ERR_UNAVAILABLE, "no whole answer from https://10.0.0.1: why" },
 		{ HTTP_TOO_LARGE, ERR_UNAVAILABLE, "why" },
 		{ HTTP_RETIRED, ERR_UNAVAILABLE, "why" },
-		{ HTTP_DEADLINE, ERR_DEADLINE, "no answer from https://10.0.0.1 in time" },
+		{ HTTP_DEADLINE, ERR_DEADLINE, "no answer from https://10.0.0.1 in time", true },
+		{ HTTP_DEADLINE, ERR_DEADLINE,
+		  "not sent in time: no connection to https://10.0.0.1 was free" },
 		{ HTTP_CANCELLED, ERR_CANCELLED, "cancelled" },
 	};
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct err err = ERR_INIT;
-		struct http_result r = { .end = rows[i].end, .why = "why" };
+		struct http_result r = { .end = rows[i].end, .why = "why", .sent = rows[i].sent };
 		ck_assert_int_eq(kube_status_error(&target, &r, &err), -1);
 		ck_assert_int_eq(err.code, rows[i].code);
 		ck_assert_msg(strstr(err.msg, rows[i].text) != NULL, "%s", err.msg);
