@@ -28,6 +28,7 @@
 #include "kube/kube.h"
 #include "common/log.h"
 #include "common/running.h"
+#include "common/thread.h"
 #include "rpc/health.h"
 #include "rpc/identity_csi.h"
 #include "rpc/registration.h"
@@ -480,6 +481,7 @@ int main(int argc, char *argv[])
 	int status = EXIT_SUCCESS;
 
 	open_standard_files();
+	thread_one_heap();
 	rpc_server_sanitize_environment();
 	umask(022);
 	if (flags_parse(&p.flags, argc, argv, getenv, &report)) {

@@ -9,6 +9,7 @@
 #include <limits.h>
 
 #include "common/cleanup.h"
+#include "common/thread.h"
 
 #define NS_PER_MS 1000000
 #define NS_PER_S 1000000000
@@ -161,6 +162,7 @@ int deadline_sleep(struct deadline d, int64_t ms, struct err *err, const char *w
 	struct timespec until = deadline_timespec(deadline_clamp(d, ms));
 	int rc = 0;
 
+	thread_rest();
 	if (!cancel_on_set(d.cancel, wake_sleeper, &s)) {
 		WITH_LOCK(&s.lock);
 		while (!s.done && rc == 0)

@@ -11,7 +11,8 @@
 #define LIMIT_RPC_METADATA (16 * 1024)    /* HTTP/2 headers of one call */
 /*
  * Calls that run or wait at the same time, a thread each: the 2,000 claims of a big controller, or
- * several calls for each of a node's 250 volumes. One that waits costs 20 KB, so all of them 80 MB.
+ * several calls for each of a node's 250 volumes. One that waits costs 40 KB, so all of them 160
+ * MB.
  */
 #define LIMIT_RPC_CALLS 4096
 #define LIMIT_RPC_STREAMS LIMIT_RPC_CALLS /* of them on one connection: a sidecar has one only */

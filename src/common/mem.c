@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ARENA_BLOCK 4096
+#define ARENA_BLOCK 1024
 #define ARENA_ALIGN _Alignof(max_align_t)
 
 struct arena_block {

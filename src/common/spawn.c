@@ -23,6 +23,7 @@
 #include "common/cleanup.h"
 #include "common/kill_point.h"
 #include "common/limits.h"
+#include "common/thread.h"
 
 #define NORMAL_PATH "/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -223,6 +224,7 @@ static int finish(pid_t pid, int out, int wake, struct deadline d, struct str *o
 	               : watch(pidfd, out, wake, d, output, err, name);
 	if (rc)
 		kill(-pid, SIGKILL);
+	thread_rest();
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (rc)

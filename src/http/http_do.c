@@ -11,6 +11,7 @@
 #include <pthread.h>
 
 #include "common/cleanup.h"
+#include "common/thread.h"
 
 struct http_waiter {
 	pthread_mutex_t lock; /* guards done; taken before the engine's own */
@@ -63,6 +64,7 @@ void http_do(struct http *h, struct http_request *request, struct deadline d,
 
 	if (cancel_on_set(d.cancel, waiter_cancel, &w))
 		waiter_cancel(&w);
+	thread_rest();
 	waiter_wait(&w, h, call);
 	(void)cancel_on_set(d.cancel, NULL, NULL);
 	pthread_mutex_destroy(&w.lock);

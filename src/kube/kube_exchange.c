@@ -10,6 +10,7 @@
 
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/thread.h"
 
 #define DOUBT_MS 1000 /* before a doubtful 403 is asked for again */
 
@@ -34,6 +35,7 @@ static bool sleep_to(struct kube *k, const struct retry_sleep *s, struct deadlin
 {
 	struct timespec ts = deadline_timespec(until);
 
+	thread_rest();
 	WITH_LOCK(&k->lock);
 	while (!k->stopping && !s->cancelled && !deadline_passed(until))
 		pthread_cond_clockwait(&k->changed, &k->lock, CLOCK_MONOTONIC, &ts);

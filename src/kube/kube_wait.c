@@ -18,6 +18,7 @@
 
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/thread.h"
 
 int kube_wait_open(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
                    struct kube_wait **ret, struct err *err)
@@ -133,6 +134,7 @@ static int next_text(struct kube_wait *w, struct deadline d, struct taken *ret, 
 	struct kube *k = w->watch->k;
 	struct deadline until = { .at = d.at };
 	struct timespec ts = deadline_timespec(until);
+	thread_rest();
 	WITH_LOCK(&k->lock);
 	w->asked = true;
 	if (w->must_read || !w->watch->waits.live || *w->watch->down)

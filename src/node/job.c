@@ -28,6 +28,7 @@
 #include "common/mem.h"
 #include "common/spawn.h"
 #include "common/str.h"
+#include "common/thread.h"
 
 #define LOOK_MS 1000 /* between two looks of a call that waits for a turn */
 #define STATUS_MAX 8192
@@ -162,6 +163,7 @@ static bool wait_readable(int fd, struct deadline d)
 
 	if (cancel_on_set(d.cancel, wake, &wake_fd))
 		wake(&wake_fd);
+	thread_rest();
 	for (;;) {
 		int left = deadline_left_ms(d);
 		int n = poll(fds, ARRAY_LEN(fds), left == INT_MAX ? -1 : left);

@@ -5,25 +5,25 @@
  * over get none and end. How many there may be is bounded by who submits: rpc_server_call.c counts
  * the calls that it lets in.
  *
- * A thread that ends joins the one that ended before it, so that none is left unjoined but the
- * last; and it gives back to the system what malloc has kept since the burst.
+ * A thread that ends joins the one that ended before it and unmaps its stack, so that none is left
+ * but the last; and it gives back to the system what malloc has kept since the burst. The stacks
+ * are made here, because glibc keeps those that it makes itself: 2.5 MB after a burst.
  */
 #include "rpc/workers.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <malloc.h>
 #include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/deadline.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/thread.h"
 
-/*
- * The deepest handler needs a fifth of it. Sanitizers need more for the same frames: their threads
- * have the system's size.
- */
-#define STACK_BYTES (256 * 1024)
 /* Between two malloc_trim() while many threads end. */
 #define TRIM_NS INT64_C(1000000000)
 
@@ -36,8 +36,16 @@
 #define SANITIZED
 #endif
 
+/* The deepest handler needs a quarter of it. Sanitizers need more for the same frames. */
+#ifdef SANITIZED
+#define STACK_BYTES (4 * 1024 * 1024)
+#else
+#define STACK_BYTES (256 * 1024)
+#endif
+
 /* One thread. */
 struct worker {
+	void *stack; /* its mapping, with a guard page at the low end */
 	struct workers *pool;
 	struct worker *below; /* of the idle ones */
 	struct task *task;    /* what to run next */
@@ -47,14 +55,15 @@ struct worker {
 
 struct workers {
 	int idle_ms;
-	pthread_attr_t attr;
+	size_t stack_bytes; /* with the guard page */
+	size_t guard_bytes;
 	pthread_mutex_t lock; /* guards all below, and what belongs to idle threads */
 	pthread_cond_t changed;
 	struct worker *idle; /* who became idle last */
 	unsigned n_threads;
 	bool stop;
-	bool any_ended;
-	pthread_t ended; /* to be joined */
+	void *ended_stack; /* NULL: no thread has ended */
+	pthread_t ended;   /* to be joined; has ended_stack */
 	int64_t trimmed_at;
 };
 
@@ -63,10 +72,8 @@ struct workers *workers_new(int idle_ms)
 	struct workers *w = xcalloc(1, sizeof(*w));
 
 	w->idle_ms = idle_ms;
-	pthread_attr_init(&w->attr);
-#ifndef SANITIZED
-	pthread_attr_setstacksize(&w->attr, STACK_BYTES);
-#endif
+	w->guard_bytes = (size_t)sysconf(_SC_PAGESIZE);
+	w->stack_bytes = STACK_BYTES + w->guard_bytes;
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->changed, NULL);
 	return w;
@@ -108,38 +115,47 @@ static bool is_to_trim_locked(struct workers *w)
 	int64_t now = monotonic_ns();
 
 	assert_locked(&w->lock);
-	if (w->stop || (w->n_threads > 1 && now - w->trimmed_at < TRIM_NS))
+	if (w->stop || (w->n_threads > 0 && now - w->trimmed_at < TRIM_NS))
 		return false;
 	w->trimmed_at = now;
 	return true;
 }
 
-/* The last access to the pool is made under its lock: workers_free() goes on after it. */
+static void bury(pthread_t ended, void *stack, size_t bytes)
+{
+	pthread_join(ended, NULL);
+	munmap(stack, bytes);
+}
+
+/*
+ * The last access to the pool is made under its lock: workers_free() goes on after it. The trim
+ * comes after the thread before has gone, and with it all before that: until then malloc keeps a
+ * cache for each.
+ */
 static void end(struct worker *me)
 {
 	struct workers *w = me->pool;
-	pthread_t before = 0;
-	bool join, trim;
+	size_t bytes = w->stack_bytes;
+	pthread_t before;
+	void *stack_before;
+	bool trim;
 
-	{
-		WITH_LOCK(&w->lock);
-		trim = is_to_trim_locked(w);
-	}
-	if (trim)
-		malloc_trim(0);
 	pthread_cond_destroy(&me->woken);
 	{
 		WITH_LOCK(&w->lock);
-		join = w->any_ended;
+		stack_before = w->ended_stack;
 		before = w->ended;
-		w->any_ended = true;
+		w->ended_stack = me->stack;
 		w->ended = me->thread;
 		w->n_threads--;
+		trim = is_to_trim_locked(w);
 		free(me);
 		pthread_cond_signal(&w->changed);
 	}
-	if (join)
-		pthread_join(before, NULL);
+	if (stack_before)
+		bury(before, stack_before, bytes);
+	if (trim)
+		malloc_trim(0);
 }
 
 static void *worker(void *arg)
@@ -148,6 +164,7 @@ static void *worker(void *arg)
 
 	me->thread = pthread_self();
 	pthread_setname_np(me->thread, "rpc-worker");
+	thread_begin();
 	for (struct task *task = me->task; task; task = next_task(me))
 		task->run(task);
 	end(me);
@@ -156,17 +173,51 @@ static void *worker(void *arg)
 
 /* ---- the pool ---- */
 
+/* NULL: there is no memory for it. */
+static void *new_stack(const struct workers *w)
+{
+	char *stack = mmap(NULL, w->stack_bytes, PROT_READ | PROT_WRITE,
+	                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
+
+	if (stack == MAP_FAILED)
+		return NULL;
+	if (mprotect(stack, w->guard_bytes, PROT_NONE) == 0)
+		return stack;
+	munmap(stack, w->stack_bytes);
+	return NULL;
+}
+
+/* Returns 0 or an errno. */
+static int create(const struct workers *w, struct worker *new)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	int rc;
+
+	new->stack = new_stack(w);
+	if (!new->stack)
+		return ENOMEM;
+	pthread_attr_init(&attr);
+	rc = pthread_attr_setstack(&attr, (char *)new->stack + w->guard_bytes,
+	                           w->stack_bytes - w->guard_bytes);
+	if (rc == 0)
+		rc = pthread_create(&thread, &attr, worker, new);
+	pthread_attr_destroy(&attr);
+	if (rc)
+		munmap(new->stack, w->stack_bytes);
+	return rc;
+}
+
 static bool start_locked(struct workers *w, struct task *task)
 {
 	struct worker *new = xcalloc(1, sizeof(*new));
-	pthread_t thread;
 	int rc;
 
 	assert_locked(&w->lock);
 	new->pool = w;
 	new->task = task;
 	pthread_cond_init(&new->woken, NULL);
-	rc = pthread_create(&thread, &w->attr, worker, new);
+	rc = create(w, new);
 	if (rc == 0) {
 		w->n_threads++;
 		return true;
@@ -208,11 +259,10 @@ struct workers *workers_free(struct workers *w)
 	if (!w)
 		return NULL;
 	stop(w);
-	if (w->any_ended)
-		pthread_join(w->ended, NULL);
+	if (w->ended_stack)
+		bury(w->ended, w->ended_stack, w->stack_bytes);
 	pthread_mutex_destroy(&w->lock);
 	pthread_cond_destroy(&w->changed);
-	pthread_attr_destroy(&w->attr);
 	free(w);
 	return NULL;
 }

@@ -3,13 +3,15 @@
 # it is known (measured once, on two cores, against a real API server). Needs root. Numbers are medians; a busy machine
 # changes them, so nothing here fails because of a number.
 # Variables: RUNS (of each start, 15), CREATES (100), STAGES (50), PUBLISHES (20, of each crowd), PROBE_SECONDS (3),
-# VOLUMES (100000, among which the controller's memory is measured).
+# VOLUMES (100000, among which the controller's memory is measured), WAITING (2000 creates that wait at once), CYCLES (200
+# whole lives of a volume, then 60 s of idleness; 10000 take a quarter of an hour).
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . test/lib/world.sh
 . test/lib/requests.sh
 
 RUNS=${RUNS:-15} CREATES=${CREATES:-100} STAGES=${STAGES:-50} PROBE_SECONDS=${PROBE_SECONDS:-3} PUBLISHES=${PUBLISHES:-20} VOLUMES=${VOLUMES:-100000}
+WAITING=${WAITING:-2000} CYCLES=${CYCLES:-200}
 
 world_need_root bench
 world_begin
@@ -122,6 +124,60 @@ crowd_rows() {
 	read -r pss anon < <(memory)
 	row "memory (PSS), controller, among $VOLUMES volumes" "$pss kB" 'as without, +-1 MB' '116.7 MB at 10,000'
 	row '  of it anonymous' "$anon kB"
+	world_stop "$DRIVER_PID"
+}
+
+count_threads() {
+	awk '/^Threads:/ {print $2}' "/proc/$DRIVER_PID/status"
+}
+
+# Creates that nobody binds: each waits on a thread of its own. Then their caller goes away.
+waiting_rows() {
+	local pss anon caller
+	rm -f "$WORLD/port" "$KUBECONFIG_FILE"
+	world_sim --seed --no-dpf --no-fabric || exit 1
+	world_driver controller || exit 1
+	"$CSI_CALL" -e "$ENDPOINT" -t 300 --at-once="$WAITING" CreateVolume "$(create_request 'bench-wait-%d')" >/dev/null 2>&1 &
+	caller=$!
+	WORLD_PIDS+=("$caller")
+	sleep 15
+	read -r pss anon < <(memory)
+	row "memory (PSS), controller, $WAITING creates wait" "$pss kB" '<= 46080 kB'
+	row '  of it anonymous' "$anon kB"
+	row '  threads' "$(count_threads)"
+	world_stream
+	ask ControllerGetCapabilities '{}'
+	row '  ControllerGetCapabilities meanwhile' "$(answer_ms) ms"
+	world_stream_end
+	world_stop "$caller"
+	sleep 60
+	read -r pss anon < <(memory)
+	row '  60 s after their caller has gone' "$pss kB"
+	row '  threads' "$(count_threads)"
+	world_stop "$DRIVER_PID"
+	world_stop "$SIM_PID"
+}
+
+# What work leaves behind: memory after many lives of a volume, beside that after one.
+after_rows() {
+	local i fresh pss anon
+	world_driver all || exit 1
+	world_stream
+	for ((i = 0; i < FUNCTIONS; i++)); do
+		by_us "fresh-$i"
+	done
+	sleep 60
+	read -r fresh anon < <(memory)
+	row 'memory (PSS), all, idle after the first volumes' "$fresh kB"
+	row '  threads' "$(count_threads)"
+	for ((i = 0; i < CYCLES; i++)); do
+		by_us "after-$i"
+	done
+	sleep 60
+	read -r pss anon < <(memory)
+	row "  after $CYCLES lives of a volume and 60 s idle" "$pss kB" "<= $((fresh * 11 / 10)) kB"
+	row '  threads' "$(count_threads)"
+	world_stream_end
 	world_stop "$DRIVER_PID"
 }
 
@@ -271,6 +327,9 @@ create_rows
 stage_rows
 world_stream_end
 world_stop "$DRIVER_PID"
+after_rows
+world_stop "$SIM_PID"
+waiting_rows
 for n in 0 5000 50000; do
 	publish_row "$n" true "$n attachments"
 done

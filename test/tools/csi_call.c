@@ -40,6 +40,7 @@ struct options {
 	bool stream, list, first;
 	double rate_seconds;
 	int parallel;
+	int at_once;
 };
 
 struct method {
@@ -336,6 +337,59 @@ static int rate(const struct options *o, char *const *words, int n)
 	return failures ? 1 : 0;
 }
 
+/* The text with the number in the place of each "%d". */
+static char *numbered(const char *text, int number)
+{
+	struct str all AUTO(str_clear) = STR_INIT(65536);
+
+	for (const char *mark; (mark = strstr(text, "%d")); text = mark + 2)
+		str_addf(&all, "%.*s%d", (int)(mark - text), text, number);
+	str_add(&all, text);
+	return str_take(&all);
+}
+
+/* Starts call `number`. NULL: its request is no request. */
+static struct rpc_pending *start_one(const struct options *o, struct rpc_client *client,
+                                     char *const *words, int number, struct err *err)
+{
+	char *text AUTO(free) = numbered(words[1] ? words[1] : "{}", number);
+	struct json *request AUTO(json_free) = NULL;
+	struct client_call c = { .reply = NULL };
+	struct rpc_pending *p = NULL;
+
+	if (json_parse("the request", text, strlen(text), &request, err) == 0 &&
+	    call_prepare(&c, words[0], request) == 0)
+		p = rpc_client_start(client, c.method.path, c.in, c.n_in, o->timeout_ms);
+	if (c.err.code)
+		*err = c.err;
+	call_clear(&c);
+	return p;
+}
+
+/* All at the same time, on one connection; prints how many succeeded. */
+static int at_once(const struct options *o, struct rpc_client *client, char *const *words)
+{
+	struct rpc_pending **calls AUTO(free) = xcalloc((size_t)o->at_once, sizeof(*calls));
+	struct err err = ERR_INIT;
+	int ok = 0;
+
+	for (int i = 0; i < o->at_once; i++) {
+		calls[i] = start_one(o, client, words, i, &err);
+		if (!calls[i]) {
+			fprintf(stderr, "%s: %s\n", err_code_name(err.code), err.msg);
+			exit(1);
+		}
+	}
+	for (int i = 0; i < o->at_once; i++) {
+		struct rpc_answer answer = { .code = 0 };
+
+		ok += rpc_pending_wait(calls[i], &answer) == 0;
+		rpc_answer_clear(&answer);
+	}
+	printf("{\"calls\":%d,\"ok\":%d}\n", o->at_once, ok);
+	return ok == o->at_once ? 0 : 1;
+}
+
 /* ---- command line ---- */
 
 static const char usage[] =
@@ -349,6 +403,8 @@ static const char usage[] =
 	"reply\n"
 	"      --rate=SECONDS    calls as fast as it goes, prints calls per second\n"
 	"      --parallel=N      connections for --rate; default 1\n"
+	"      --at-once=N       N calls at the same time on one connection; a %d in the request is "
+	"the number\n"
 	"\n"
 	"csi-call NodeGetVolumeStats volume_id=pvc-1 volume_path=/mnt/x\n"
 	"csi-call ValidateVolumeCapabilities volume_id=pvc-1 "
@@ -365,6 +421,7 @@ static int parse_options(int argc, char **argv, struct options *o)
 		{ "first", no_argument, NULL, 'f' },
 		{ "rate", required_argument, NULL, 'r' },
 		{ "parallel", required_argument, NULL, 'p' },
+		{ "at-once", required_argument, NULL, 'a' },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
@@ -390,6 +447,9 @@ static int parse_options(int argc, char **argv, struct options *o)
 			break;
 		case 'p':
 			o->parallel = (int)strtol(optarg, NULL, 10);
+			break;
+		case 'a':
+			o->at_once = (int)strtol(optarg, NULL, 10);
 			break;
 		case 'h':
 			fputs(usage, stdout);
@@ -427,7 +487,11 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	client = new_client(&o);
-	status = o.stream ? stream(&o, client) : one_call(&o, client, argv + optind, argc - optind);
+	if (o.at_once > 0)
+		status = at_once(&o, client, argv + optind);
+	else
+		status = o.stream ? stream(&o, client)
+		                  : one_call(&o, client, argv + optind, argc - optind);
 	rpc_client_free(client);
 	return status;
 }

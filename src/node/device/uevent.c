@@ -16,6 +16,7 @@
 
 #include "common/mem.h"
 #include "common/str.h"
+#include "common/thread.h"
 
 enum {
 	GROUP_KERNEL = 1,
@@ -129,6 +130,7 @@ static bool wait_uncancelled(struct uevent *u, struct deadline until)
 {
 	int left;
 
+	thread_rest();
 	while ((left = deadline_left_ms(until)) > 0) {
 		/* poll() skips negative descriptors. */
 		struct pollfd fds[] = { { .fd = u->socket, .events = POLLIN },

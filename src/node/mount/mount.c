@@ -19,6 +19,7 @@
 
 #include "common/cleanup.h"
 #include "common/mem.h"
+#include "common/thread.h"
 #include "node/mount/mount_option.h"
 
 DEFINE_AUTO(struct libmnt_context *, mnt_free_context);
@@ -126,6 +127,7 @@ int mount_filesystem(const char *device, const char *target, const char *fs_type
 	if (!str_empty(list) && mnt_context_set_options(cxt, list))
 		return err_set(err, ERR_INVALID, "mount %s on %s: options %s cannot be read",
 		               device, target, list);
+	thread_rest(); /* it may hang */
 	rc = mnt_context_mount(cxt);
 	if (options->n && rc && mnt_context_syscall_called(cxt) &&
 	    mnt_context_get_syscall_errno(cxt) == EINVAL)
@@ -185,6 +187,7 @@ int mount_set_read_only(const char *target, struct err *err)
 
 int mount_remove(const char *target, bool lazy, struct err *err)
 {
+	thread_rest(); /* it may hang */
 	if (umount2(target, UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0)) == 0)
 		return 0;
 	if (errno == EINVAL || errno == ENOENT)

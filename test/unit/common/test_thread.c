@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A thread that rests keeps what it uses and gives back what it has used. */
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/mem.h"
+#include "common/thread.h"
+#include "test/lib/suite.h"
+
+#define STACK (8 * 1024 * 1024) /* ThreadSanitizer takes the half of it */
+#define DEEP (256 * 1024)       /* what the work before the wait touches */
+
+static size_t resident(void *low, size_t n)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), count = 0;
+	unsigned char *map AUTO(free) = xcalloc(1, n / page + 1);
+
+	ck_assert_int_eq(mincore(low, n, map), 0);
+	for (size_t i = 0; i < n / page; i++)
+		count += map[i] & 1;
+	return count * page;
+}
+
+static __attribute__((noinline)) unsigned char work(unsigned char c)
+{
+	volatile unsigned char used[DEEP];
+
+	for (size_t i = 0; i < sizeof(used); i += 512)
+		used[i] = c;
+	return used[sizeof(used) / 2];
+}
+
+struct seen {
+	void *stack;
+	bool begin;
+	size_t before, after;
+	bool kept;
+};
+
+static void *rests(void *arg)
+{
+	struct seen *s = arg;
+	volatile unsigned char mine[3000];
+
+	for (size_t i = 0; i < sizeof(mine); i++)
+		mine[i] = (unsigned char)i;
+	if (s->begin)
+		thread_begin();
+	work(7);
+	s->before = resident(s->stack, STACK);
+	thread_rest();
+	s->after = resident(s->stack, STACK);
+	s->kept = true;
+	for (size_t i = 0; i < sizeof(mine); i++)
+		s->kept = s->kept && mine[i] == (unsigned char)i;
+	work(8); /* and the stack can be used again */
+	return NULL;
+}
+
+static struct seen run(bool begin)
+{
+	struct seen s = { .begin = begin };
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	s.stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert(s.stack != MAP_FAILED);
+	pthread_attr_init(&attr);
+	ck_assert_int_eq(pthread_attr_setstack(&attr, s.stack, STACK), 0);
+	ck_assert_int_eq(pthread_create(&thread, &attr, rests, &s), 0);
+	pthread_join(thread, NULL);
+	pthread_attr_destroy(&attr);
+	munmap(s.stack, STACK);
+	ck_assert(s.kept);
+	ck_assert_uint_ge(s.before, DEEP);
+	return s;
+}
+
+START_TEST(a_thread_that_rests_gives_its_stack_back)
+{
+	struct seen s = run(true);
+
+	ck_assert_uint_ge(s.before - s.after, DEEP / 2);
+}
+END_TEST
+
+START_TEST(other_threads_keep_theirs)
+{
+	struct seen s = run(false);
+
+	ck_assert_uint_ge(s.after, s.before);
+	thread_rest(); /* the main thread neither */
+}
+END_TEST
+
+SUITE("thread", a_thread_that_rests_gives_its_stack_back, other_threads_keep_theirs);
