@@ -289,7 +289,9 @@ class Volume(kubelet.Volume):
         if override:
             found[-1] += f", driver_override {override}"
         for name in host.records():
-            found.append(("half a " if name.endswith(".tmp") else "") + os.path.dirname(name) + " record")
+            half = "half a " if name.endswith(".tmp") else ""
+            kind = os.path.dirname(name) + " record"
+            found.append("record of e2fsck" if name.endswith(".e2fsck") else half + kind)
         if self.is_read_only():
             found.append("device read-only")
         mounts = host.mounts()
