@@ -243,13 +243,28 @@ create_rows() {
 	row 'DeleteVolume, p50' "$(median <"$WORLD/delete" | xargs printf '%.1f ms')"
 }
 
+# Loop devices of stages do direct I/O, the driver's and the script's: an NVMe namespace has no page cache of a file below
+# it. With buffered loops the blank check, which reads 10 MiB, would first fill that cache with the zeros of a sparse
+# file; the script, which looks at nothing but signatures, would not.
+direct_io() { # DEVICE ...
+	local device
+	for device; do
+		losetup --direct-io=on "$device" || return 1
+	done
+}
+
+# The loop devices of the simulator: those over files of this world.
+loops() {
+	losetup --noheadings --output NAME,BACK-FILE | awk -v at="$WORLD/" 'index($2, at) == 1 {print $1}'
+}
+
 # The same work by a script: blkid, mkfs as the driver calls it, mount, and the bind mount of a publish. One loop device,
 # a new file each time. Adds to by-hand.stage and by-hand.publish.
 by_hand() {
 	local device began mounted
 	rm -f "$WORLD/disk"
 	truncate -s 1G "$WORLD/disk"
-	device=$(losetup --find --show "$WORLD/disk") || return 1
+	device=$(losetup --find --show --direct-io=on "$WORLD/disk") || return 1
 	mkdir -p "$WORLD/by-hand"
 	began=$EPOCHREALTIME
 	blkid --probe "$device" >/dev/null
@@ -269,6 +284,8 @@ by_us() {
 	volume_paths
 	ask ControllerPublishVolume "$(attach_request)"
 	publish=$(jq -c .reply.publish_context <<<"$answer")
+	mapfile -t devices < <(loops)
+	direct_io "${devices[@]}" || exit 1
 	ask NodeStageVolume "$(stage_request)"
 	answer_ms >>"$WORLD/by-us.stage"
 	ask NodePublishVolume "$(publish_request)"
@@ -290,19 +307,19 @@ stage_rows() {
 		by_us "$i"
 		by_hand || exit 1
 	done
-	pair_rows 'NodeStageVolume with mkfs.ext4' 'a shell script: blkid, mkfs.ext4, mount' stage
-	pair_rows 'NodePublishVolume' 'a shell script: mkdir, mount --bind' publish
+	pair_rows 'NodeStageVolume with mkfs.ext4, direct I/O' 'a shell script: blkid, mkfs.ext4, mount' stage '<= 3 ms'
+	pair_rows 'NodePublishVolume' 'a shell script: mkdir, mount --bind' publish '<= 5 ms'
 }
 
 # On a busy machine the fastest run of each says more than the median.
-pair_rows() { # OURS SCRIPT KIND
+pair_rows() { # OURS SCRIPT KIND TARGET
 	local what us hand
 	for what in "p50 of $STAGES" fastest; do
 		us=$(sort -g "$WORLD/by-us.$3" | of_sorted "$what")
 		hand=$(sort -g "$WORLD/by-hand.$3" | of_sorted "$what")
 		row "$1, $what" "$(printf '%.1f ms' "$us")"
 		row "  $2" "$(printf '%.1f ms' "$hand")"
-		row '  the difference' "$(awk -v a="$us" -v b="$hand" 'BEGIN {printf "%.1f ms", a - b}')" '<= 5 ms'
+		row '  the difference' "$(awk -v a="$us" -v b="$hand" 'BEGIN {printf "%.1f ms", a - b}')" "$4"
 	done
 }
 
