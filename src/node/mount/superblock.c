@@ -90,6 +90,7 @@ static void read_ext(const uint8_t *sb, struct superblock *ret)
 	};
 	enum { COMPAT_RESIZE_INODE = 0x10, INCOMPAT_META_BG = 0x10, INCOMPAT_64BIT = 0x80 };
 	enum { RO_COMPAT_METADATA_CSUM = 0x400, LOG_BLOCK_SIZE_MAX = 6, DESC_SIZE_32BIT = 32 };
+	enum { PER_GROUP_MIN = 256 }; /* mke2fs(8); keeps the product below in 64 bits */
 	bool wide = le32(sb + INCOMPAT) & INCOMPAT_64BIT;
 	uint32_t log = le32(sb + LOG_BLOCK_SIZE), per_group = le32(sb + BLOCKS_PER_GROUP);
 	uint64_t first = le32(sb + FIRST_DATA_BLOCK), block = 1024ULL << (log & 15);
@@ -98,7 +99,7 @@ static void read_ext(const uint8_t *sb, struct superblock *ret)
 	if (wide)
 		blocks |= (uint64_t)le32(sb + BLOCKS_HI) << 32;
 	ret->size = blocks * block;
-	if (log > LOG_BLOCK_SIZE_MAX || !per_group || blocks >> 48 || first > 1)
+	if (log > LOG_BLOCK_SIZE_MAX || per_group < PER_GROUP_MIN || blocks >> 48 || first > 1)
 		return;
 	if (!(le32(sb + INCOMPAT) & INCOMPAT_META_BG))
 		descriptors = (blocks / per_group + 1) *

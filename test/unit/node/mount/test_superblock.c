@@ -73,6 +73,8 @@ START_TEST(numbers_that_make_no_sense_are_not_sound)
 		const char *type, *script;
 	} rows[] = {
 		{ "ext4", "true" },
+		{ "ext3", "mkfs.ext3 -q $f; printf '\\1\\0\\0\\0' | dd of=$f bs=1 seek=1056 "
+		          "conv=notrunc" },
 		{ "xfs", "true" },
 		{ "btrfs", "true" },
 		{ "ext3", "tr '\\0' '\\377' </dev/zero | dd of=$f bs=1M count=1 conv=notrunc" },
