@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
 #include "node/mount/mountinfo.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
