@@ -32,15 +32,7 @@ END_TEST
 START_TEST(no_line_has_what_a_terminal_would_obey)
 {
 	static const char *const rows[] = {
-		"\x1b]0;x",
-		"\a",
-		"\x7f",
-		"\t",
-		"\xc2\x9b"
-		"2J",
-		"\xe2\x80\xae",
-		"\xff",
-		"a\xc2",
+		"\x1b]0;x", "\a", "\x7f", "\t", "\xc2\x9b[2J", "\xe2\x80\xae", "\xff", "a\xc2",
 	};
 
 	log_redirect(keep, NULL);
