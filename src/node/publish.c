@@ -282,6 +282,8 @@ int node_unpublish(struct node *n, const char *volume_id, const char *target_pat
 
 	if (!rc)
 		rc = place_look(&t, target_path, &p, err);
+	if (!rc)
+		mount_table_keep(&t, &p.m);
 	if (!rc && p.kind != PLACE_NOTHING)
 		rc = busy_unmount(n, &p, disk_has_gone(n, &p), deadline_in_ms(2000), err);
 	if (!rc && p.path)

@@ -237,6 +237,7 @@ static int unstage_filesystem(struct unstaging *u, struct deadline d, struct err
 		return -1;
 	if (u->ours)
 		kill_point("unstage: record of the disk written");
+	mount_table_keep(u->table, &u->place.m);
 	if (busy_unmount(u->node, &u->place, u->gone, d, err))
 		return -1;
 	return u->ours ? wait_for_release(u, d, err) : 0;
@@ -267,6 +268,7 @@ static int unstage_block(struct unstaging *u, struct deadline d, struct err *err
 	if (u->ours && (refuse_while_written(u, d, err) || write_back(u, err)))
 		return -1;
 	kill_point("unstage: device written back");
+	mount_table_keep(u->table, &u->place.m);
 	if (busy_unmount(u->node, &u->place, u->gone, d, err))
 		return -1;
 	if (u->ours)

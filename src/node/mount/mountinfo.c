@@ -168,6 +168,30 @@ void mount_table_clear(struct mount_table *t)
 	*t = (struct mount_table)MOUNT_TABLE_INIT;
 }
 
+/* The strings of a line are in its order, and end with fs_options. */
+static struct mount_table table_of_one(const struct mount *m)
+{
+	size_t len = (size_t)(m->fs_options - m->root) + strlen(m->fs_options) + 1;
+	struct mount_table t = { .v = xcalloc(1, sizeof(*m)), .n = 1, .text = xcalloc(1, len) };
+	const char **const strings[] = { &t.v->root,   &t.v->target,  &t.v->fs_type,
+		                         &t.v->source, &t.v->options, &t.v->fs_options };
+
+	memcpy(t.text, m->root, len);
+	*t.v = *m;
+	for (size_t i = 0; i < ARRAY_LEN(strings); i++)
+		*strings[i] = t.text + (*strings[i] - m->root);
+	return t;
+}
+
+void mount_table_keep(struct mount_table *t, const struct mount **m)
+{
+	struct mount_table one = *m ? table_of_one(*m) : (struct mount_table)MOUNT_TABLE_INIT;
+
+	mount_table_clear(t);
+	*t = one;
+	*m = one.v;
+}
+
 /* ---- what is where ---- */
 
 /* Is `path` the directory `dir` or below it? */

@@ -46,6 +46,11 @@ static inline void mount_table_clear_p(struct mount_table *t)
 {
 	mount_table_clear(t);
 }
+/*
+ * Forgets all mounts but *m (NULL: all), which moves. Before what may hang in the kernel: the table
+ * of a full node is 100 KB, for each of its threads.
+ */
+void mount_table_keep(struct mount_table *t, const struct mount **m);
 
 /*
  * The mount that is seen at `target`: the topmost one there. NULL: none, or only such as are

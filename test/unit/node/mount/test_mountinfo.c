@@ -228,6 +228,31 @@ START_TEST(a_table_that_cannot_be_understood_is_no_table)
 }
 END_TEST
 
+START_TEST(one_mount_outlives_its_table)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct err err = ERR_INIT;
+	const struct mount *m;
+
+	ck_assert_int_eq(mount_table_read(proc_with(typical), &t, &err), 0);
+	m = mount_at(&t, "/var/lib/kubelet/plugins/a b/globalmount");
+	mount_table_keep(&t, &m);
+	ck_assert_uint_eq(t.n, 1);
+	ck_assert_ptr_eq(m, t.v);
+	ck_assert_str_eq(m->root, "/");
+	ck_assert_str_eq(m->target, "/var/lib/kubelet/plugins/a b/globalmount");
+	ck_assert_str_eq(m->options, "rw,relatime");
+	ck_assert_str_eq(m->fs_type, "xfs");
+	ck_assert_str_eq(m->source, "/dev/nvme0n1");
+	ck_assert_str_eq(m->fs_options, "rw,nouuid");
+	m = NULL;
+	mount_table_keep(&t, &m);
+	ck_assert_uint_eq(t.n, 0);
+	ck_assert_ptr_null(m);
+	remove_proc();
+}
+END_TEST
+
 START_TEST(a_missing_table_is_an_error)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
@@ -286,5 +311,6 @@ END_TEST
 SUITE("mountinfo", words_are_as_they_were_before_the_kernel_escaped_them,
       a_mount_under_a_later_one_is_not_seen, mountinfo_is_read_as_the_kernel_writes_it,
       mounts_of_a_disk_are_walked, one_mount_point_seen_twice_is_one_place,
-      a_table_that_cannot_be_understood_is_no_table, a_missing_table_is_an_error,
-      a_place_is_named_as_mountinfo_names_it, a_path_that_names_nothing_is_refused);
+      a_table_that_cannot_be_understood_is_no_table, one_mount_outlives_its_table,
+      a_missing_table_is_an_error, a_place_is_named_as_mountinfo_names_it,
+      a_path_that_names_nothing_is_refused);
