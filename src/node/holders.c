@@ -299,13 +299,13 @@ static bool holds_mount(const struct suspect *s)
 {
 	const struct holders_query *q = s->w->q;
 	char *ns AUTO(free) = read_link("%s/%s/ns/mnt", q->proc_root, s->pid);
-	char *path AUTO(free) = xasprintf("%s/%s/mountinfo", q->proc_root, s->pid);
-	char *text AUTO(free) = NULL, *at AUTO(free) = NULL;
+	char *path AUTO(free) = NULL, *text AUTO(free) = NULL, *at AUTO(free) = NULL;
 	struct err ignored = ERR_INIT;
 
 	if (!ns || strs_has(&s->w->namespaces, ns))
 		return false;
 	strs_add(&s->w->namespaces, ns);
+	path = xasprintf("%s/%s/mountinfo", q->proc_root, s->pid);
 	if (file_read(path, MOUNTINFO_MAX, &text, NULL, &ignored))
 		return false;
 	at = find_mount(q, text);
@@ -324,15 +324,19 @@ static void visit(struct walk *w, int proc, const char *pid)
 	if (!isdigit((unsigned char)*pid) || (w->q->writers && str_eq(pid, w->self)))
 		return;
 	w->h->processes++;
+	if (w->q->captured) { /* each unstage of a filesystem asks this, so it opens nothing else */
+		(void)holds_mount(&s);
+		return;
+	}
 	dir = openat(proc, pid, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0) {
 		not_seen(w, pid, errno);
 		return;
 	}
 	s.dir = dir;
-	if (!w->q->captured && (holds_open_file(&s) || w->q->writers || holds_place(&s)))
+	if (holds_open_file(&s) || w->q->writers || holds_place(&s))
 		return;
-	if (w->q->mounts || w->q->captured)
+	if (w->q->mounts)
 		(void)holds_mount(&s);
 }
 
