@@ -20,14 +20,14 @@
 
 #define RECORD_MAX 4096
 
-char *leaving_dir(const struct node *n)
+static char *record_dir(const struct node *n)
 {
 	return xasprintf("%s/unstaging", n->o.plugin_dir);
 }
 
 static char *record_path(const struct node *n, const char *volume_id)
 {
-	char *dir AUTO(free) = leaving_dir(n);
+	char *dir AUTO(free) = record_dir(n);
 	char hash[33];
 
 	fnv128_hex(volume_id, "", hash);
@@ -71,7 +71,7 @@ static int replace_file(const char *path, const char *text, struct err *err)
 int leaving_write(const struct node *n, const char *volume_id, const struct leaving *l,
                   struct err *err)
 {
-	char *dir AUTO(free) = leaving_dir(n);
+	char *dir AUTO(free) = record_dir(n);
 	char *path AUTO(free) = record_path(n, volume_id);
 	char *text AUTO(free) = record_text(n, volume_id, l);
 
@@ -125,4 +125,36 @@ int leaving_remove(const struct node *n, const char *volume_id, struct err *err)
 	char *path AUTO(free) = record_path(n, volume_id);
 
 	return file_remove(path, err) ? err_recode(err, ERR_UNAVAILABLE) : 0;
+}
+
+static bool is_outdated(const char *path, const char *boot_line)
+{
+	char *text AUTO(free) = NULL;
+	struct err ignored = ERR_INIT;
+
+	if (str_has_suffix(path, ".tmp"))
+		return true;
+	return file_read(path, RECORD_MAX, &text, NULL, &ignored) == 0 && !strstr(text, boot_line);
+}
+
+int leaving_remove_outdated(const struct node *n, struct str *did, struct err *err)
+{
+	char *dir AUTO(free) = record_dir(n), *boot AUTO(free) = node_boot_id(n);
+	char *boot_line AUTO(free) = xasprintf("\nboot=%s\n", boot);
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+
+	if (!path_exists(dir))
+		return 0;
+	if (dir_list(dir, &names, err))
+		return -1;
+	for (size_t i = 0; i < names.n; i++) {
+		char *path AUTO(free) = xasprintf("%s/%s", dir, names.v[i]);
+
+		if (!is_outdated(path, boot_line))
+			continue;
+		if (file_remove(path, err))
+			return -1;
+		str_addf(did, "%sunstaging record %s", did->len ? ", " : "", names.v[i]);
+	}
+	return 0;
 }

@@ -9,8 +9,6 @@
 
 #include "node/node.h"
 
-/* The folder of the records, malloc'ed. */
-char *leaving_dir(const struct node *n);
 /* What is let go. */
 struct leaving {
 	struct device dev;
@@ -28,3 +26,8 @@ enum { LEAVING_NONE = 1 };
 int leaving_read(const struct node *n, const char *volume_id, struct leaving *ret, struct err *err)
 	MUST_CHECK;
 int leaving_remove(const struct node *n, const char *volume_id, struct err *err) MUST_CHECK;
+/*
+ * At the start: removes the records of other boots, and half written ones. Adds what it removed to
+ * `did`.
+ */
+int leaving_remove_outdated(const struct node *n, struct str *did, struct err *err) MUST_CHECK;

@@ -17,11 +17,6 @@
 
 #define RECORD_MAX 4096
 
-static void tell_removed(struct str *did, const char *what, const char *name)
-{
-	str_addf(did, "%s%s record %s", did->len ? ", " : "", what, name);
-}
-
 enum { RECORD_UNREADABLE = 1 };
 /*
  * One that cannot be read is left to the stage that needs it. Others stay when they can match a
@@ -42,36 +37,14 @@ static int look_at_job(const struct node *n, const char *path, const char *name,
 	}
 	if (file_remove(path, err))
 		return -1;
-	tell_removed(did, "formatting", name);
+	str_addf(did, "%sformatting record %s", did->len ? ", " : "", name);
 	return 0;
 }
 
-/* Stays when it is whole and of this boot, or cannot be read. */
-static int look_at_leaving(const struct node *n, const char *path, const char *name,
-                           struct str *did, struct strs *unfinished __attribute__((unused)),
-                           struct err *err)
+static int look_at_jobs(const struct node *n, struct str *did, struct strs *unfinished,
+                        struct err *err)
 {
-	char *boot AUTO(free) = node_boot_id(n);
-	char *line AUTO(free) = xasprintf("\nboot=%s\n", boot);
-	char *text AUTO(free) = NULL;
-	struct err ignored = ERR_INIT;
-	bool cut = str_has_suffix(name, ".tmp");
-
-	if (!cut && file_read(path, RECORD_MAX, &text, NULL, &ignored))
-		return RECORD_UNREADABLE;
-	if (!cut && strstr(text, line))
-		return 0;
-	if (file_remove(path, err))
-		return -1;
-	tell_removed(did, "unstaging", name);
-	return 0;
-}
-
-static int look_at_records(const struct node *n, const char *dir,
-                           int (*look)(const struct node *n, const char *path, const char *name,
-                                       struct str *did, struct strs *unfinished, struct err *err),
-                           struct str *did, struct strs *unfinished, struct err *err)
-{
+	char *dir AUTO(free) = job_record_dir(n);
 	struct strs names AUTO(strs_clear) = STRS_INIT;
 
 	if (!path_exists(dir))
@@ -81,7 +54,7 @@ static int look_at_records(const struct node *n, const char *dir,
 	for (size_t i = 0; i < names.n; i++) {
 		char *path AUTO(free) = xasprintf("%s/%s", dir, names.v[i]);
 
-		if (look(n, path, names.v[i], did, unfinished, err) < 0)
+		if (look_at_job(n, path, names.v[i], did, unfinished, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -89,12 +62,12 @@ static int look_at_records(const struct node *n, const char *dir,
 
 int node_recover(const struct node *n, struct str *did, struct strs *unfinished, struct err *err)
 {
-	char *jobs AUTO(free) = job_record_dir(n), *leaving AUTO(free) = leaving_dir(n);
-	struct err functions = ERR_INIT, records = ERR_INIT;
+	struct err functions = ERR_INIT, records = ERR_INIT, ignored = ERR_INIT;
 	int rc = device_release_all(&n->o.world, did, &functions);
 
-	if (look_at_records(n, jobs, look_at_job, did, unfinished, &records) ||
-	    look_at_records(n, leaving, look_at_leaving, did, unfinished, &records))
+	if (look_at_jobs(n, did, unfinished, &records))
+		rc = -1;
+	if (leaving_remove_outdated(n, did, records.code ? &ignored : &records))
 		rc = -1;
 	if (rc)
 		*err = functions.code ? functions : records;

@@ -118,6 +118,29 @@ START_TEST(a_record_that_cannot_be_written_or_read_is_an_error)
 }
 END_TEST
 
+START_TEST(records_of_other_boots_are_removed_at_the_start)
+{
+	struct str did AUTO(str_clear) = STR_INIT(500);
+	struct err err = ERR_INIT;
+	struct leaving l;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	run_tool("cd %s/unstaging && sed 's/^boot=.*/boot=that-boot/' * > other && echo > half.tmp",
+	         w.plugin_dir);
+	ck_assert_int_eq(leaving_remove_outdated(&w.node, &did, &err), 0);
+	ck_assert_str_eq(did.ptr, "unstaging record half.tmp, unstaging record other");
+	ck_assert_int_eq(read_of(VOLUME_ID, &l), 0);
+	str_reset(&did);
+	ck_assert_int_eq(leaving_remove_outdated(&w.node, &did, &err), 0);
+	ck_assert_uint_eq(did.len, 0);
+	run_tool("rm -r %s/unstaging", w.plugin_dir);
+	ck_assert_int_eq(leaving_remove_outdated(&w.node, &did, &err), 0);
+	node_world_clear(&w);
+}
+END_TEST
+
 SUITE_TIMEOUT("leaving", 60, what_was_written_is_read_until_it_is_removed,
               another_disk_or_boot_is_not_what_it_is_about, a_disk_that_has_gone_is_left,
-              a_record_that_cannot_be_written_or_read_is_an_error);
+              a_record_that_cannot_be_written_or_read_is_an_error,
+              records_of_other_boots_are_removed_at_the_start);
