@@ -20,6 +20,7 @@ struct kube_tuning {
 	int watch_backoff_ms;      /* the first pause after a failure; 250 ms */
 	int watch_backoff_most_ms; /* the longest pause; 5 s */
 	int watch_timeout_s;       /* when the server ends a stream; 240 s to a quarter more */
+	int look_ms;               /* what is waited for is read so often without news; 5 s */
 	int page;                  /* objects per page of a list; LIMIT_KUBE_PAGE */
 };
 

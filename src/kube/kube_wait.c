@@ -137,7 +137,7 @@ static int next_text(struct kube_wait *w, struct deadline d, struct taken *ret, 
 	thread_rest();
 	WITH_LOCK(&k->lock);
 	w->asked = true;
-	if (w->must_read || !w->watch->waits.live || *w->watch->down)
+	if (w->must_read || !w->watch->waits.live || *w->watch->down || !w->watch->looking)
 		watch_kick(w->watch);
 	for (;;) {
 		int rc = tell_locked(w, ret, err);

@@ -95,6 +95,37 @@ char *waits_take_unread(struct kube_waits *all, unsigned long read)
 	return name;
 }
 
+/* The wait that is due for longest, so that everybody's turn comes. */
+static const struct kube_wait *longest_quiet(struct kube_waits *all, int64_t now, int64_t every_ns)
+{
+	const struct kube_wait *longest = NULL;
+	for (struct kube_wait *i = all->first; i; i = i->next) {
+		if (!i->asked || i->reading)
+			continue;
+		if (i->look_at == 0)
+			i->look_at = now + every_ns;
+		if (i->look_at <= now && (!longest || i->look_at < longest->look_at))
+			longest = i;
+	}
+	return longest;
+}
+
+char *waits_take_quiet(struct kube_waits *all, unsigned long read, int64_t now, int64_t every_ns)
+{
+	const struct kube_wait *longest;
+	assert_locked(all->lock);
+	longest = longest_quiet(all, now, every_ns);
+	if (!longest)
+		return NULL;
+	for (struct kube_wait *i = all->first; i; i = i->next) {
+		if (!i->asked || i->reading || !str_eq(i->name, longest->name))
+			continue;
+		i->look_at = now + every_ns;
+		i->reading = read;
+	}
+	return xstrdup(longest->name);
+}
+
 /* True, once, when the wait asked for this read. */
 static bool was_read(struct kube_wait *w, unsigned long read)
 {
@@ -133,6 +164,13 @@ void waits_read_again(struct kube_waits *all, unsigned long read)
 			i->must_read = true;
 }
 
+void waits_read_dropped(struct kube_waits *all, unsigned long read)
+{
+	assert_locked(all->lock);
+	for (struct kube_wait *i = all->first; i; i = i->next)
+		(void)was_read(i, read);
+}
+
 void waits_tell_error(struct kube_waits *all, const struct err *err)
 {
 	assert_locked(all->lock);
@@ -144,8 +182,11 @@ void waits_begin_live(struct kube_waits *all)
 {
 	assert_locked(all->lock);
 	all->live = true;
-	for (struct kube_wait *i = all->first; i; i = i->next)
+	/* Also what was read meanwhile is read again: it may be older than the watch's place. */
+	for (struct kube_wait *i = all->first; i; i = i->next) {
 		i->failed = false;
+		i->must_read = true;
+	}
 }
 
 void waits_end_live(struct kube_waits *all)

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "common/err.h"
 #include "kube/kube_event.h"
@@ -34,8 +35,10 @@ struct kube_wait {
 	bool failed;    /* err is to be told */
 	struct err err;
 
-	bool asked;     /* kube_wait_next() was called: only from then on the object may be read */
-	bool must_read; /* events may have been missed: the object is to be read */
+	bool asked;      /* kube_wait_next() was called: only from then on the object may be read */
+	bool must_read;  /* events may have been missed: the object is to be read */
+	int64_t look_at; /* when it is to be read although nothing is known to be missed; 0: unset
+	                  */
 	/*
 	 * The number of the read under way whose result counts, or 0. An event makes it 0: what the
 	 * read brings may be older than the event, and all that is newer comes as events too.
@@ -60,6 +63,13 @@ struct kube_waits {
 bool waits_tell(struct kube_waits *all, const struct kube_event *e);
 /* A name that is to be read now, malloc'ed, by the read of this number; NULL when there is none. */
 char *waits_take_unread(struct kube_waits *all, unsigned long read);
+/*
+ * The same for a name of which nothing is known to be missed, and which was asked for, or read this
+ * way, at least `every_ns` before `now`: perhaps the watch keeps something back.
+ */
+char *waits_take_quiet(struct kube_waits *all, unsigned long read, int64_t now, int64_t every_ns);
+/* The read failed, and nobody is told: nothing is known to be missed. */
+void waits_read_dropped(struct kube_waits *all, unsigned long read);
 /* What the read brought: an object (its text and resourceVersion), NULL for "no such object". */
 void waits_tell_read(struct kube_waits *all, unsigned long read, const struct kube_event *e);
 void waits_tell_read_error(struct kube_waits *all, unsigned long read, const struct err *err);

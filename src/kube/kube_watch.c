@@ -159,6 +159,7 @@ static void watch_run(void *arg)
 		WITH_LOCK(&w->k->lock);
 		w->run_posted = false;
 	}
+	watch_looks_start(w);
 	if (w->phase == WATCH_IDLE || may_be_repaired(w))
 		list_start(w);
 	else if (server_is_back(w))

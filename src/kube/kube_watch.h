@@ -47,6 +47,7 @@ struct kube_watch {
 
 	/* Under the client's lock. */
 	struct kube_waits waits;
+	bool looking;    /* the timer `look` is set, or is about to be */
 	bool run_posted; /* watch_run() is posted to the engine's thread and has not begun */
 	char down[256];  /* why there is no stream at the moment; "" when there is */
 
@@ -71,7 +72,8 @@ struct kube_watch {
 	/* kube_watch_read.c's own, the engine's thread only. */
 	unsigned long reads; /* started so far: the number of the last one */
 	unsigned read_failures;
-	struct http_timer read_pause;
+	unsigned look_failures;
+	struct http_timer read_pause, look;
 };
 
 /* ---- kube_watch.c, lock held ---- */
@@ -90,5 +92,7 @@ static inline bool watch_is_live(struct kube_watch *w)
 /* ---- kube_watch_read.c, the engine's thread ---- */
 
 void watch_reads_init(struct kube_watch *w);
+/* Reads, from now on, what is waited for without news: every look_ms, a few per second. */
+void watch_looks_start(struct kube_watch *w);
 /* Reads each object that is to be read. What fails and may pass is read again after a pause. */
 void watch_reads_start(struct kube_watch *w);

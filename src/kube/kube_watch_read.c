@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads the awaited objects of a watch one by one, where events may have been missed or a deletion
- * is to be confirmed. Runs on the HTTP engine's thread. When to begin is decided in kube_watch.c,
- * which results still count in kube_waits.c.
+ * is to be confirmed; and now and then those without news, because a watch that is open may bring
+ * nothing, and one that cannot be opened brings nothing at all. Runs on the HTTP engine's thread.
+ * When to begin is decided in kube_watch.c, which results still count in kube_waits.c.
  */
 #include "kube/kube_watch.h"
 
@@ -13,13 +14,26 @@
 #include "common/mem.h"
 
 #define NS_PER_MS INT64_C(1000000)
+#define LOOK_TICK_MS 500
+#define LOOKS_PER_TICK 5
+#define LOOK_BACKOFF_MOST_MS 5000
 
 /* One read under way. */
 struct reading {
 	struct kube_watch *w;
 	unsigned long number; /* which one: waits know by it whether its result still counts */
 	char *name;
+	bool look; /* nothing is known to be missed: when it fails, nobody is told */
 };
+
+static void look_failed(struct kube_watch *w, unsigned long number, const struct http_result *r)
+{
+	int ms = kube_backoff_ms(++w->look_failures, LOOK_TICK_MS, LOOK_BACKOFF_MOST_MS);
+	http_timer_set(w->k->http, &w->look, monotonic_ns() + (kube_asked_ms(r) + ms) * NS_PER_MS);
+	WITH_LOCK(&w->k->lock);
+	w->looking = true;
+	waits_read_dropped(&w->waits, number);
+}
 
 static void read_result(const struct reading *reading, const struct http_result *r)
 {
@@ -38,6 +52,12 @@ static void read_result(const struct reading *reading, const struct http_result 
 	             (kube_passes_by_itself(r) || (r->status == 401 && !w->reread_credentials));
 	int ms;
 	err_clear(&err);
+	if (!found && !none && reading->look) {
+		look_failed(w, reading->number, r);
+		return;
+	}
+	if (reading->look)
+		w->look_failures = 0;
 	if (!found && !none)
 		kube_target_failed(w->k, &t, r, &err);
 	if (r->status == 401)
@@ -74,7 +94,7 @@ static void read_done(void *arg, struct http_result *r)
 	free(reading);
 }
 
-static void read_start(struct kube_watch *w, char *name)
+static void read_start(struct kube_watch *w, char *name, bool look)
 {
 	struct reading *reading = xcalloc(1, sizeof(*reading));
 	char *path AUTO(free) = kube_path(&w->kind, w->ns, name);
@@ -85,6 +105,7 @@ static void read_start(struct kube_watch *w, char *name)
 	reading->w = w;
 	reading->number = w->reads;
 	reading->name = name;
+	reading->look = look;
 	kube_get_start(w->k, &q, w->reread_credentials);
 }
 
@@ -101,8 +122,41 @@ void watch_reads_start(struct kube_watch *w)
 		return;
 	while ((name = take_unread(w))) {
 		w->reads++;
-		read_start(w, name);
+		read_start(w, name, false);
 	}
+}
+
+/* ---- looks ---- */
+
+static char *take_quiet(struct kube_watch *w)
+{
+	int64_t ms = w->k->tuning.look_ms;
+	int64_t every = ms + arc4random_uniform((uint32_t)(ms / 2 + 1)) - ms / 4;
+	WITH_LOCK(&w->k->lock);
+	return waits_take_quiet(&w->waits, w->reads + 1, monotonic_ns(), every * NS_PER_MS);
+}
+
+void watch_looks_start(struct kube_watch *w)
+{
+	{
+		WITH_LOCK(&w->k->lock);
+		w->looking = w->waits.first != NULL && !w->k->stopping;
+		if (!w->looking)
+			return;
+	}
+	if (!w->look.set)
+		http_timer_set(w->k->http, &w->look, monotonic_ns() + LOOK_TICK_MS * NS_PER_MS);
+}
+
+static void look(void *arg)
+{
+	struct kube_watch *w = arg;
+	char *name;
+	for (int i = 0; i < LOOKS_PER_TICK && (name = take_quiet(w)); i++) {
+		w->reads++;
+		read_start(w, name, true);
+	}
+	watch_looks_start(w);
 }
 
 static void read_pause_over(void *arg)
@@ -115,4 +169,5 @@ static void read_pause_over(void *arg)
 void watch_reads_init(struct kube_watch *w)
 {
 	w->read_pause = (struct http_timer) { .fn = read_pause_over, .arg = w };
+	w->look = (struct http_timer) { .fn = look, .arg = w };
 }

@@ -532,6 +532,93 @@ START_TEST(a_server_that_answers_again_ends_the_pause_of_a_watch)
 }
 END_TEST
 
+START_TEST(a_watch_that_brings_nothing_is_not_the_end_of_news)
+{
+	static const struct {
+		const char *what;
+		struct fake_reply list, watch;
+	} rows[] = {
+		{ "silent",
+		  { .on = LIST, .body = EMPTY_LIST("1") },
+		  { .on = WATCH, .stream = true } },
+		{ "ends at once",
+		  { .on = LIST, .body = EMPTY_LIST("1") },
+		  { .on = WATCH, .body = "" } },
+		{ "no list",
+		  { .on = LIST, .status = 503, .body = "{}" },
+		  { .on = WATCH, .body = "" } },
+		{ "no stream",
+		  { .on = LIST, .body = EMPTY_LIST("1") },
+		  { .on = WATCH, .status = 500, .body = "{}" } },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct kube_wait *w;
+		struct kube_fake f;
+		struct kube_tuning t = { .watch_backoff_ms = 60000,
+			                 .watch_backoff_most_ms = 60000,
+			                 .look_ms = 100 };
+		kube_fake_start(&f, &t);
+		fake_http_on(f.server, rows[i].list);
+		fake_http_on(f.server, rows[i].watch);
+		fake_http_on(f.server,
+		             (struct fake_reply) { .on = "GET " VOLUMES "/a",
+		                                   .times = 2,
+		                                   .body = OBJECT("a", "u1", "1", "Pending") });
+		fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a",
+		                                             .times = 1,
+		                                             .status = 403,
+		                                             .body = "{}" });
+		fake_http_on(f.server,
+		             (struct fake_reply) { .on = "GET " VOLUMES "/a",
+		                                   .times = 2,
+		                                   .body = OBJECT("a", "u1", "2", "Bound") });
+		fake_http_on(f.server,
+		             (struct fake_reply) { .on = "GET " VOLUMES "/a", NOT_FOUND });
+		w = wait_for(&f, "a");
+		NEXT_IS(w, "Pending");
+		NEXT_IS(w, "Bound");
+		NEXT_IS(w, "gone");
+		kube_wait_close(w);
+		kube_fake_stop(&f);
+	}
+}
+END_TEST
+
+#define WAITING 40
+
+START_TEST(few_of_many_that_wait_are_read_per_second)
+{
+	struct kube_wait *waits[WAITING], *first;
+	struct kube_fake f;
+	struct kube_tuning t = { .look_ms = 100 };
+	unsigned reads;
+	kube_fake_start(&f, &t);
+	fake_http_on(f.server, (struct fake_reply) { .on = LIST, .body = EMPTY_LIST("1") });
+	fake_http_on(f.server, (struct fake_reply) { .on = WATCH, .stream = true });
+	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/*", NOT_FOUND });
+	first = wait_for(&f, "first");
+	NEXT_IS(first, "gone");
+	for (unsigned i = 0; i < WAITING; i++) {
+		char *name AUTO(free) = xasprintf("v-%u", i);
+		waits[i] = wait_for(&f, name);
+		free(next(waits[i], 0));
+	}
+	ck_assert(fake_http_wait(f.server, "GET " VOLUMES "/*", 5));
+	reads = fake_http_count(f.server, "GET " VOLUMES "/*");
+	sleep(3);
+	reads = fake_http_count(f.server, "GET " VOLUMES "/*") - reads;
+	/* Nobody is asked more often, however busy the machine: ten a second, and a tick more. */
+	ck_assert_msg(reads <= 50, "%u reads in 3 s", reads);
+	/* Everybody's turn comes, also that of the one who waits for longest. */
+	ck_assert(fake_http_wait(f.server, "GET " VOLUMES "/v-0", 1));
+	ck_assert(fake_http_wait(f.server, "GET " VOLUMES "/v-39", 1));
+	for (unsigned i = 0; i < WAITING; i++)
+		kube_wait_close(waits[i]);
+	kube_wait_close(first);
+	kube_fake_stop(&f);
+}
+END_TEST
+
 START_TEST(out_of_time_says_why_there_is_no_watch)
 {
 	char *got AUTO(free) = NULL;
@@ -698,7 +785,8 @@ SUITE_TIMEOUT("kube_wait", 60, states_come_one_after_the_other_and_only_for_awai
               a_watch_refused_by_a_server_that_has_just_started_is_asked_for_again,
               a_place_that_is_lost_behind_failures_is_sought_without_a_pause,
               a_server_that_answers_again_ends_the_pause_of_a_watch,
-              out_of_time_says_why_there_is_no_watch, a_silent_watch_is_opened_again,
-              cancelling_and_freeing_wake_those_who_wait,
+              a_watch_that_brings_nothing_is_not_the_end_of_news,
+              few_of_many_that_wait_are_read_per_second, out_of_time_says_why_there_is_no_watch,
+              a_silent_watch_is_opened_again, cancelling_and_freeing_wake_those_who_wait,
               memory_does_not_grow_with_objects_nobody_waits_for,
               repeated_failures_are_logged_once_and_tokens_never);
