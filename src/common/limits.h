@@ -15,13 +15,13 @@
  * MB.
  */
 #define LIMIT_RPC_CALLS 4096
-#define LIMIT_RPC_STREAMS LIMIT_RPC_CALLS /* of them on one connection: a sidecar has one only */
-#define LIMIT_RPC_CONNECTIONS 1024        /* open at the same time */
-#define LIMIT_RPC_OWN_PLACES 8            /* connections beyond that, for --probe */
-#define LIMIT_DESCRIPTORS 16384   /* that this process may have, unless the host says less */
-#define LIMIT_RPC_PREFACE_MS 5000 /* a client sends the HTTP/2 preface by then */
-#define LIMIT_RPC_ACK_MS 10000    /* and acknowledges the server's SETTINGS */
-#define LIMIT_RPC_UNREAD_MS 60000 /* and reads something of the answers that wait for it */
+#define LIMIT_RPC_STREAMS 2500     /* of them on one connection: a sidecar has one only */
+#define LIMIT_RPC_CONNECTIONS 1024 /* open at the same time */
+#define LIMIT_RPC_OWN_PLACES 8     /* connections beyond that, for --probe */
+#define LIMIT_DESCRIPTORS 16384    /* that this process may have, unless the host says less */
+#define LIMIT_RPC_PREFACE_MS 5000  /* a client sends the HTTP/2 preface by then */
+#define LIMIT_RPC_ACK_MS 10000     /* and acknowledges the server's SETTINGS */
+#define LIMIT_RPC_UNREAD_MS 60000  /* and reads something of the answers that wait for it */
 #define LIMIT_RPC_HEADER_BLOCK (32 * 1024) /* headers of one call, encoded */
 #define LIMIT_RPC_BUDGET 1000              /* frames of a connection that serve no call */
 #define LIMIT_RPC_MESSAGE_MS 10000         /* a call's message is complete by then */

@@ -3,19 +3,24 @@
  * Reads frame heads and keeps account. It decodes no headers and judges no protocol: what is wrong
  * but cheap, gRPC answers.
  *
- * The account: a connection begins with LIMIT_RPC_BUDGET frames. A frame of a call costs one, and
- * so does any other; a PING costs four, long frames cost more, except for the bulk of a message. A
- * call that the server ends pays twelve (its own HEADERS, DATA, and the WINDOW_UPDATE and PING that
- * clients answer data with), each DATA frame of the server two, a second 200. A correct client thus
- * stays at the top.
+ * Two accounts. Calls: a client may open as many as can be open at once, and have them all wait. An
+ * opened call costs one and is paid back when the server ends it; one that the client gives up is
+ * paid by time alone. Its frames (HEADERS, the begin of its message, RST_STREAM) cost nothing else.
+ *
+ * Frames: a connection begins with LIMIT_RPC_BUDGET. Any other frame costs one; a PING costs four,
+ * long frames cost more, except for the bulk of a message. A call that the server ends pays twelve
+ * (for the WINDOW_UPDATE and PING that clients answer data with, for one), each DATA frame of the
+ * server two, a second 200. A correct client thus stays at the top.
  */
 #include "rpc/h2_guard.h"
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/mem.h"
 
 enum frame_type {
 	DATA,
@@ -34,6 +39,7 @@ enum { END_STREAM = 0x1, ACK = 0x1, PADDED = 0x8 };
 #define FIRST_BYTE_SEEN (UINT32_C(1) << 31) /* a stream's number has 31 bits */
 #define FRAME INT64_C(1000)                 /* the price of one */
 #define BULK 1024                           /* a DATA frame from here on is part of a message */
+#define ROOM_KEPT 64                        /* streams, while none is open */
 #define CALL_PAYS (12 * FRAME)
 #define DATA_PAYS (2 * FRAME)
 #define NS_PER_THOUSANDTH INT64_C(5000) /* 200 frames per second */
@@ -53,7 +59,16 @@ static const char *const names[] = {
 
 void h2_guard_init(struct h2_guard *g, int64_t now)
 {
-	*g = (struct h2_guard) { .budget = LIMIT_RPC_BUDGET * FRAME, .paid_at = now };
+	*g = (struct h2_guard) { .budget = LIMIT_RPC_BUDGET * FRAME,
+		                 .calls = LIMIT_RPC_STREAMS * FRAME,
+		                 .paid_at = now };
+}
+
+void h2_guard_clear(struct h2_guard *g)
+{
+	free(g->streams);
+	g->streams = NULL;
+	g->n_streams = g->room = 0;
 }
 
 /* ---- frames ---- */
@@ -109,6 +124,15 @@ static uint32_t *find(struct h2_guard *g, uint32_t stream)
 	return NULL;
 }
 
+static void add_stream(struct h2_guard *g, uint32_t stream)
+{
+	if (g->n_streams == g->room) {
+		g->room = g->room ? 2 * g->room : 8;
+		g->streams = xrealloc(g->streams, g->room * sizeof(g->streams[0]));
+	}
+	g->streams[g->n_streams++] = stream;
+}
+
 /* Returns whether it was open. */
 static bool end_stream(struct h2_guard *g, uint32_t stream)
 {
@@ -117,16 +141,18 @@ static bool end_stream(struct h2_guard *g, uint32_t stream)
 	if (!s)
 		return false;
 	*s = g->streams[--g->n_streams];
+	if (g->n_streams == 0 && g->room > ROOM_KEPT)
+		h2_guard_clear(g);
 	return true;
 }
 
 /* ---- the account ---- */
 
-static void pay(struct h2_guard *g, int64_t amount)
+static void pay(int64_t *account, int64_t amount, int64_t limit)
 {
-	g->budget += amount;
-	if (g->budget > LIMIT_RPC_BUDGET * FRAME)
-		g->budget = LIMIT_RPC_BUDGET * FRAME;
+	*account += amount;
+	if (*account > limit * FRAME)
+		*account = limit * FRAME;
 }
 
 static void pay_for_time(struct h2_guard *g, int64_t now)
@@ -134,17 +160,28 @@ static void pay_for_time(struct h2_guard *g, int64_t now)
 	int64_t amount = (now - g->paid_at) / NS_PER_THOUSANDTH;
 
 	g->paid_at += amount * NS_PER_THOUSANDTH;
-	pay(g, amount);
+	pay(&g->budget, amount, LIMIT_RPC_BUDGET);
+	pay(&g->calls, amount, LIMIT_RPC_STREAMS);
+}
+
+static int64_t price_of_data(struct h2_guard *g, const struct h2_frames *f)
+{
+	const uint32_t *s = find(g, f->stream);
+
+	return s && (f->length >= BULK || (f->length && !(*s & FIRST_BYTE_SEEN))) ? 0 : FRAME;
 }
 
 static int64_t price(struct h2_guard *g, const struct h2_frames *f)
 {
 	switch (f->type) {
 	case DATA:
-		return f->length >= BULK && find(g, f->stream) ? 0 : FRAME;
+		return price_of_data(g, f);
 	case HEADERS:
+		return (f->stream > g->last_stream ? 0 : FRAME) + f->length / 1024 * FRAME;
 	case CONTINUATION:
 		return FRAME + f->length / 1024 * FRAME;
+	case RST_STREAM:
+		return find(g, f->stream) ? 0 : FRAME;
 	case PING:
 		return 4 * FRAME; /* gRPC answers each */
 	default:
@@ -158,13 +195,16 @@ static const char *open_stream(struct h2_guard *g, uint32_t stream)
 {
 	if (stream <= g->last_stream)
 		return NULL; /* trailers, or an error that gRPC answers */
-	if (g->n_streams == ARRAY_LEN(g->streams)) {
+	if (g->n_streams == LIMIT_RPC_STREAMS) {
 		snprintf(g->reason, sizeof(g->reason), "it opened more than %d streams",
 		         LIMIT_RPC_STREAMS);
 		return g->reason;
 	}
+	g->calls -= FRAME;
+	if (g->calls < 0)
+		return "it gives up more calls than it lets end";
 	g->last_stream = stream;
-	g->streams[g->n_streams++] = stream;
+	add_stream(g, stream);
 	return NULL;
 }
 
@@ -276,12 +316,13 @@ static void on_server_frame(struct h2_guard *g, const struct h2_frames *f, int64
 {
 	switch (f->type) {
 	case DATA:
-		pay(g, DATA_PAYS);
+		pay(&g->budget, DATA_PAYS, LIMIT_RPC_BUDGET);
 		break;
 	case HEADERS:
 		break;
 	case RST_STREAM:
-		end_stream(g, f->stream);
+		if (end_stream(g, f->stream))
+			pay(&g->calls, FRAME, LIMIT_RPC_STREAMS);
 		return;
 	case SETTINGS:
 		if (!(f->flags & ACK) && g->unanswered++ == 0)
@@ -290,8 +331,10 @@ static void on_server_frame(struct h2_guard *g, const struct h2_frames *f, int64
 	default:
 		return;
 	}
-	if (f->flags & END_STREAM && end_stream(g, f->stream))
-		pay(g, CALL_PAYS);
+	if (!(f->flags & END_STREAM) || !end_stream(g, f->stream))
+		return;
+	pay(&g->calls, FRAME, LIMIT_RPC_STREAMS);
+	pay(&g->budget, CALL_PAYS, LIMIT_RPC_BUDGET);
 }
 
 void h2_guard_server(struct h2_guard *g, const uint8_t *p, size_t n, int64_t now)

@@ -26,13 +26,14 @@ struct h2_frames {
 
 struct h2_guard {
 	struct h2_frames client, server;
-	uint32_t streams[LIMIT_RPC_STREAMS]; /* open ones; with a bit: their first byte was seen */
-	unsigned n_streams;
+	uint32_t *streams; /* open ones; with a bit: their first byte was seen */
+	unsigned n_streams, room;
 	uint32_t last_stream; /* the highest number so far */
 	size_t block;         /* bytes of the current header block */
 	uint32_t first_byte;  /* the stream whose first byte comes next; 0: none */
 	bool padded;          /* a pad length comes before it */
 	int64_t budget;       /* in thousandths of a frame */
+	int64_t calls;        /* in thousandths of a call: that may be opened and given up */
 	int64_t paid_at;      /* ns: until when time has paid */
 	unsigned unanswered;  /* SETTINGS of the server */
 	int64_t asked_at;     /* ns: the first of them */
@@ -40,6 +41,8 @@ struct h2_guard {
 };
 
 void h2_guard_init(struct h2_guard *g, int64_t now);
+/* Frees what it holds. */
+void h2_guard_clear(struct h2_guard *g);
 /*
  * Bytes from the client after the connection preface. NULL, or why the connection must be closed;
  * the text says what the client did and lives as long as *g.

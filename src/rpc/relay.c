@@ -264,6 +264,7 @@ void relay_free(struct relay *r)
 	close(r->client.fd);
 	if (r->grpc.fd >= 0)
 		close(r->grpc.fd);
+	h2_guard_clear(&r->guard);
 	free(r);
 }
 

@@ -48,8 +48,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	feed(&pieces, exact + 2 + n_server, n - 2 - n_server, exact + 2, n_server,
 	     (size_t)data[0] + 1, why_pieces);
 	if (strcmp(why_whole, why_pieces) != 0 || whole.n_streams != pieces.n_streams ||
-	    whole.budget != pieces.budget || whole.unanswered != pieces.unanswered)
+	    whole.budget != pieces.budget || whole.calls != pieces.calls ||
+	    whole.unanswered != pieces.unanswered)
 		abort();
+	h2_guard_clear(&whole);
+	h2_guard_clear(&pieces);
 	free(exact);
 	return 0;
 }

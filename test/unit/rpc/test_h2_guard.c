@@ -76,6 +76,7 @@ START_TEST(calls_cost_nothing_however_fast_they_come)
 		call(&t, 2 * i + 1);
 	ck_assert_msg(!t.reason, "%s", t.reason);
 	ck_assert_uint_eq(t.guard.n_streams, 0);
+	h2_guard_clear(&t.guard);
 }
 END_TEST
 
@@ -91,25 +92,57 @@ START_TEST(a_large_message_costs_nothing)
 		answer(&t, HEADERS, END_HEADERS | END_STREAM, 2 * call_no + 1, 20);
 	}
 	ck_assert_msg(!t.reason, "%s", t.reason);
+	h2_guard_clear(&t.guard);
 }
 END_TEST
 
-START_TEST(calls_that_a_client_gives_up_are_within_the_budget)
+START_TEST(as_many_calls_as_may_be_open_wait_and_are_given_up_at_once)
 {
 	struct talk t;
 
 	talk_init(&t);
-	/* As many as may be open, given up at once, each second. */
-	for (uint32_t i = 0; i < 100 * 60; i++) {
+	for (uint32_t i = 0; i < LIMIT_RPC_STREAMS; i++) {
 		say(&t, HEADERS, END_HEADERS, 2 * i + 1, 200);
 		say(&t, DATA, END_STREAM, 2 * i + 1, 105);
-		if (i % 60 < 59)
-			continue;
-		for (uint32_t k = 0; k < 60; k++)
-			say(&t, RST_STREAM, 0, 2 * (i - k) + 1, 4);
-		t.now += SECOND;
+	}
+	for (uint32_t i = 0; i < LIMIT_RPC_STREAMS; i++)
+		say(&t, RST_STREAM, 0, 2 * i + 1, 4);
+	ck_assert_msg(!t.reason, "%s", t.reason);
+	ck_assert_uint_eq(t.guard.n_streams, 0);
+	h2_guard_clear(&t.guard);
+}
+END_TEST
+
+START_TEST(calls_that_a_client_gives_up_are_paid_by_time)
+{
+	struct talk t;
+
+	talk_init(&t);
+	for (uint32_t i = 0; i < 100 * 150 && !t.reason; i++) {
+		say(&t, HEADERS, END_HEADERS, 2 * i + 1, 200);
+		say(&t, DATA, END_STREAM, 2 * i + 1, 105);
+		say(&t, RST_STREAM, 0, 2 * i + 1, 4);
+		t.now += SECOND / 150;
 	}
 	ck_assert_msg(!t.reason, "%s", t.reason);
+	h2_guard_clear(&t.guard);
+}
+END_TEST
+
+START_TEST(who_opens_calls_only_to_give_them_up_has_an_end)
+{
+	struct talk t;
+	uint32_t n = 0;
+
+	talk_init(&t);
+	for (; n < 100000 && !t.reason; n++) {
+		say(&t, HEADERS, END_HEADERS, 2 * n + 1, 200);
+		if (!t.reason)
+			say(&t, RST_STREAM, 0, 2 * n + 1, 4);
+	}
+	ck_assert_uint_eq(n, LIMIT_RPC_STREAMS + 1);
+	ck_assert_str_eq(t.reason, "it gives up more calls than it lets end");
+	h2_guard_clear(&t.guard);
 }
 END_TEST
 
@@ -122,11 +155,13 @@ static const struct {
 	const char *reason;
 	int after; /* frames that pass */
 } floods[] = {
-	{ "streams", HEADERS, END_HEADERS, 1, 200, true, "it opened more than 128 streams", 128 },
+	{ "streams", HEADERS, END_HEADERS, 1, 200, true, "it opened more than 2500 streams",
+	  LIMIT_RPC_STREAMS },
 	{ "PING", PING, 0, 0, 8, false, "the last one is PING", 250 },
 	{ "SETTINGS", SETTINGS, 0, 0, 6, false, "the last one is SETTINGS", 1000 },
 	{ "WINDOW_UPDATE", WINDOW_UPDATE, 0, 0, 4, false, "the last one is WINDOW_UPDATE", 1000 },
-	{ "RST_STREAM", RST_STREAM, 0, 1, 4, true, "the last one is RST_STREAM", 1000 },
+	{ "RST_STREAM of no stream", RST_STREAM, 0, 1, 4, true, "the last one is RST_STREAM",
+	  1000 },
 	{ "empty DATA", DATA, 0, 1, 0, false, "the last one is DATA", 1000 },
 	{ "DATA of no stream", DATA, 0, 1, 16384, false, "the last one is DATA", 1000 },
 	{ "a frame of no type", UNKNOWN, 0, 0, 0, false, "of an unknown type", 1000 },
@@ -149,6 +184,7 @@ START_TEST(a_flood_has_an_end)
 	ck_assert_msg(t.reason && strstr(t.reason, floods[_i].reason), "%s: %s", floods[_i].what,
 	              t.reason ? t.reason : "no end");
 	ck_assert_msg(n == floods[_i].after + 1, "%s: %d passed", floods[_i].what, n - 1);
+	h2_guard_clear(&t.guard);
 }
 END_TEST
 
@@ -163,6 +199,7 @@ START_TEST(time_pays)
 		t.now += SECOND / 100;
 	}
 	ck_assert_msg(!t.reason, "%s", t.reason);
+	h2_guard_clear(&t.guard);
 }
 END_TEST
 
@@ -183,6 +220,7 @@ START_TEST(it_does_not_matter_how_the_bytes_are_cut)
 	for (size_t i = 0; i < n; i++)
 		h2_guard_server(&t.guard, bytes + i, 1, t.now);
 	ck_assert_uint_eq(t.guard.n_streams, 1);
+	h2_guard_clear(&t.guard);
 }
 END_TEST
 
@@ -221,6 +259,7 @@ START_TEST(the_first_byte_of_a_message_is_0_or_1)
 		}
 		ck_assert_msg(!t.reason == !messages[_i].refused, "%s: %s", messages[_i].what,
 		              t.reason ? t.reason : "taken");
+		h2_guard_clear(&t.guard);
 	}
 }
 END_TEST
@@ -242,6 +281,7 @@ START_TEST(only_the_first_byte_is_looked_at)
 	put(bytes, DATA, 0, 5, 4, 0xff);
 	t.reason = h2_guard_client(&t.guard, bytes, 13, t.now);
 	ck_assert_ptr_null(t.reason);
+	h2_guard_clear(&t.guard);
 }
 END_TEST
 
@@ -258,12 +298,14 @@ START_TEST(who_owes_an_acknowledgement_is_known)
 	ck_assert_int_eq(h2_guard_owes_since(&t.guard), 5 * SECOND);
 	say(&t, SETTINGS, ACK, 0, 0);
 	ck_assert_int_eq(h2_guard_owes_since(&t.guard), 0);
+	h2_guard_clear(&t.guard);
 }
 END_TEST
 
 SUITE("h2 guard", calls_cost_nothing_however_fast_they_come, a_large_message_costs_nothing,
-      calls_that_a_client_gives_up_are_within_the_budget,
-      LOOP(a_flood_has_an_end, ARRAY_LEN(floods)), time_pays,
-      it_does_not_matter_how_the_bytes_are_cut,
+      as_many_calls_as_may_be_open_wait_and_are_given_up_at_once,
+      calls_that_a_client_gives_up_are_paid_by_time,
+      who_opens_calls_only_to_give_them_up_has_an_end, LOOP(a_flood_has_an_end, ARRAY_LEN(floods)),
+      time_pays, it_does_not_matter_how_the_bytes_are_cut,
       LOOP(the_first_byte_of_a_message_is_0_or_1, ARRAY_LEN(messages)),
       only_the_first_byte_is_looked_at, who_owes_an_acknowledgement_is_known);
