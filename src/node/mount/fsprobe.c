@@ -108,7 +108,7 @@ static bool is_same(const struct signature *a, const struct signature *b)
 static int collect(int fd, const char *name, bool behind, struct signatures *ret, struct err *err)
 {
 	blkid_probe p AUTO(blkid_free_probe) = new_probe(fd, name, err);
-	int rc;
+	int rc = 0;
 
 	if (!p)
 		return -1;
