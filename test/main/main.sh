@@ -209,7 +209,7 @@ check 'and refuses to stage' refused 'mountPropagation: Bidirectional'
 end_with TERM
 
 # A file that is never read to its end stands for a device that does not answer: no deadline ends the call.
-begin "${node[@]}" "--proc-root=$dir/proc"
+begin "${node[@]}" "--proc-root=$dir/proc" "--volume-dir=$dir"
 rm "$dir/proc/1/mountinfo"
 mkfifo "$dir/proc/1/mountinfo"
 check 'the caller of a call that hangs gets DEADLINE_EXCEEDED' eval \
@@ -220,7 +220,8 @@ began=$SECONDS
 end_with TERM
 check 'a call that hangs does not keep the process: it ends with 3' ended 3
 check 'in time for Kubernetes' [ $((SECONDS - began)) -lt 29 ]
-check 'and says which call was cut' eval 'grep "cut at the end" "$log" | grep "method=NodeUnpublishVolume" | grep -q "volume=pvc-dead"'
+check 'and says so' said 'not stopped 25 s after the signal'
+check 'and which call was cut' eval 'grep "cut at the end of the process" "$log" | grep "method=NodeUnpublishVolume" | grep -q "volume=pvc-dead"'
 
 check 'a controller whose API server is away serves' begin "${controller[@]}" "--kubeconfig=$dir/kubeconfig" -v 2
 check 'GetPluginInfo answers' eval 'call 3 GetPluginInfo | grep -q csi.snap.nvidia.com'

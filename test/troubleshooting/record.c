@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes down each error text that a test program provokes, and each health fault, one line each:
+ * Writes down each error text, health fault and log line that a test program provokes, a line each:
  * "CODE<tab>text". The linker puts these functions around the driver's own (rules.mk: --wrap), so
  * that the tests know nothing of it. TEXTS names the file; without it nothing is written. Tests
  * fork, and jobs are threads: a line is one write to a file that is only appended to.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/log.h"
 #include "common/mem.h"
 #include "node/health.h"
 #include "node/holders.h"
@@ -54,6 +56,9 @@ static void record(const char *code, const char *text)
 			*at = ' ';
 	line[len] = '\n'; /* in place of the terminator */
 	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	/* A test may have taken all descriptors away. */
+	if (fd < 0 && errno == EMFILE)
+		return;
 	if (fd < 0 || write(fd, line, (size_t)len + 1) != len + 1)
 		abort();
 }
@@ -148,4 +153,32 @@ void __wrap_holders_say(const struct holders *h, const struct holders_query *q, 
 {
 	__real_holders_say(h, q, device, text);
 	record("", text->ptr);
+}
+
+/* ---- the log: what is recorded goes on to where the test has sent it ---- */
+
+static void (*next_fn)(void *arg, const char *line);
+static void *next_arg;
+
+static void record_line(void *arg, const char *line)
+{
+	(void)arg;
+	record("", line);
+	if (next_fn)
+		next_fn(next_arg, line);
+	else
+		fprintf(stderr, "%s\n", line);
+}
+
+void __real_log_redirect(void (*fn)(void *arg, const char *line), void *arg);
+void __wrap_log_redirect(void (*fn)(void *arg, const char *line), void *arg);
+void __wrap_log_redirect(void (*fn)(void *arg, const char *line), void *arg)
+{
+	next_fn = fn;
+	next_arg = arg;
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+	__real_log_redirect(record_line, NULL);
 }

@@ -11,6 +11,7 @@ import concurrent.futures
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -30,7 +31,22 @@ MOUNTINFO_OF_A_CONTAINER = """30 1 0:28 / / rw - overlay overlay rw
 MOUNTINFO_OF_A_HOST = "30 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
 NODE = ["--mode=node", "--node-id=n1", "--bind-address=unix://{dir}/csi.sock", "--sysfs-root={dir}/sys"]
 
-# What lies in {dir}, and how the program is started. It is ended as soon as it serves.
+
+
+def flood(folder):
+    """A client of HTTP/2 that sends PING after PING until it is closed."""
+    ping = b"\0\0\x08\x06\0\0\0\0\0" + bytes(8)
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(f"{folder}/csi.sock")
+        try:
+            s.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\x04\0\0\0\0\0")
+            for _ in range(100000):
+                s.sendall(ping)
+        except OSError:
+            pass
+
+
+# What lies in {dir}, how the program is started, and who talks to it. It is ended as soon as it serves.
 driver_cases = {
     "a wrong flag": {"args": ["--mode=both"]},
     "a variable that kubelet has not replaced": {"args": ["--mode=node", "--node-id=$(NODE_NAME)"]},
@@ -43,6 +59,7 @@ driver_cases = {
     "a host whose mounts are private": {
         "files": {"proc/self/mountinfo": MOUNTINFO_OF_A_HOST, "kubelet/pods/x": ""},
         "args": [*NODE, "--proc-root={dir}/proc", "--kubelet-dir={dir}/kubelet"]},
+    "a client that floods it": {"args": NODE, "client": flood},
 }
 
 
@@ -106,6 +123,8 @@ def run_driver(name, out, scratch):
                 if " serving " in written.read():
                     break
             time.sleep(0.02)
+        if process.poll() is None and "client" in case:
+            case["client"](scratch)
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
     with open(log, encoding="utf-8") as f:
