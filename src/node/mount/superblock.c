@@ -133,8 +133,13 @@ static void read_xfs(const uint8_t *sb, struct superblock *ret)
 	ret->unfinished = sb[IN_PROGRESS] != 0;
 	if (block < 512 || block > 65536 || blocks >> 48 || sector < 512 || sector > 4096)
 		return;
-	/* Four sectors, in whole blocks. */
-	ret->files_from = ((uint64_t)AG_HEADERS * sector + block - 1) / block * block;
+	/*
+	 * Four sectors, in whole blocks, and the roots of the first three trees. md 1.2 and bcache
+	 * have their signatures at 4 KiB and leave the superblock of an older xfs alone.
+	 */
+	ret->files_from = ((uint64_t)AG_HEADERS * sector + block - 1) / block * block + 3 * block;
+	if (ret->files_from < 8192)
+		ret->files_from = 8192;
 	ret->sound = (be16(sb + VERSION) & VERSION_MASK) != VERSION_5 ||
 	             xfs_checksum_is_right(sb, sector);
 }

@@ -222,6 +222,33 @@ START_TEST(one_in_a_file_does_not_hide_one_behind_the_filesystem)
 }
 END_TEST
 
+/* mdadm and bcache leave the first sector alone, and with it the superblock of an older xfs. */
+START_TEST(a_member_that_begins_behind_the_superblock_is_a_second_thing)
+{
+	static const struct row members[] = {
+		{ "linux_raid_member", "md 1.2: 4 KiB from the start", .from_start = 4 * KIB,
+		  .pieces = { BYTES(0, "\xfc\x4e\x2b\xa9\1\0\0\0"),
+		              BYTES(144, "\x08\0\0\0\0\0\0\0") } },
+		{ "bcache", "4 KiB from the start", .from_start = 4 * KIB,
+		  .pieces = { BYTES(8, "\x08\0\0\0\0\0\0\0"),
+		              BYTES(24, "\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f"
+		                        "\x48\xba\x6d\x81") },
+		  .newer_differ = true },
+	};
+	static const char *const scripts[] = { "mkfs.xfs -q $f", "mkfs.xfs -q -m crc=0 $f" };
+	int fd AUTO(fd) = image(scripts[_i]);
+
+	for (size_t i = 0; i < ARRAY_LEN(members); i++) {
+		struct fsprobe p = probe_with(fd, &members[i]);
+
+		if (members[i].newer_differ && !strstr(p.found, " and "))
+			continue;
+		ck_assert_msg(p.kind == FSPROBE_FOREIGN && strstr(p.found, members[i].name),
+		              "%s: %s", members[i].where, p.found);
+	}
+}
+END_TEST
+
 START_TEST(a_filesystem_larger_than_its_device_holds_nothing)
 {
 	/* As after a shrunk device: where its files end is not known. */
@@ -286,6 +313,7 @@ SUITE_TIMEOUT("tail", 120,
               LOOP(a_signature_behind_the_filesystem_is_a_second_thing, ARRAY_LEN(filesystems)),
               LOOP(beside_a_superblock_that_is_not_sound_it_is_a_second_thing, 3),
               one_in_a_file_does_not_hide_one_behind_the_filesystem,
+              LOOP(a_member_that_begins_behind_the_superblock_is_a_second_thing, 2),
               a_filesystem_larger_than_its_device_holds_nothing,
               a_second_gpt_alone_is_not_seen_and_its_first_sector_is_no_file,
               the_document_has_this_table);
