@@ -127,6 +127,52 @@ static bool must_not_replay(const struct staging *s)
 	return s->read_only && (s->dev.read_only || access_mode_is_reader_only(s->r->cap.mode));
 }
 
+/* ---- the device ---- */
+
+static int set_device_read_only(struct staging *s, struct err *err)
+{
+	int was = 0, want = s->read_only;
+
+	if (ioctl(s->fd, BLKROGET, &was) < 0)
+		return err_sys(err, errno, "read-only state of %s", s->dev.path);
+	if (was == want)
+		return 0;
+	if (ioctl(s->fd, BLKROSET, &want) < 0)
+		return err_sys(err, errno, "make %s read-%s", s->dev.path, want ? "only" : "write");
+	s->set_ro = true;
+	s->was_ro = was;
+	kill_point("stage: device switched to read-only or back");
+	if (ioctl(s->fd, BLKROGET, &was) < 0 || was != want)
+		return err_set(err, ERR_PRECONDITION,
+		               "%s is write-protected by its controller, and %s wants to write",
+		               s->dev.path, access_mode_name(s->r->cap.mode));
+	return 0;
+}
+
+/* By nobody on this host, as a mount or a claim (RAID, LVM). */
+static int check_not_in_use(const struct staging *s, struct err *err)
+{
+	int fd AUTO(fd) = -1;
+
+	return device_open(&s->dev, O_RDONLY | O_EXCL, &fd, NULL, err);
+}
+
+/*
+ * ext4 cleans up files that were removed while they were open at each mount, also at one that is
+ * read-only and leaves the journal alone: only a device that cannot be written stops it. Not a
+ * device in use, whose holder may write.
+ */
+static int protect_device(struct staging *s, struct err *err)
+{
+	int ro = 0;
+
+	if (!must_not_replay(s))
+		return 0;
+	if (ioctl(s->fd, BLKROGET, &ro) == 0 && ro)
+		return 0;
+	return check_not_in_use(s, err) ? -1 : set_device_read_only(s, err);
+}
+
 static void warn_of_journal(const struct staging *s, const char *fs_type)
 {
 	struct ext_state state;
@@ -256,7 +302,7 @@ static int stage_filesystem(struct staging *s, struct deadline d, struct err *er
 		.attachment = s->r->attachment,
 	};
 
-	if (lock_device(s, d, err))
+	if (lock_device(s, d, err) || protect_device(s, err))
 		return -1;
 	if (format_ensure(s->node, &fr, d, &fs, err) || check_filesystem(s->node, &cr, d, err) ||
 	    mount_flags_check_for(&s->flags, fs.type, err))
@@ -288,46 +334,16 @@ static struct staged_want wanted(const struct staging *s)
 
 /* ---- raw block ---- */
 
-/*
- * The read-only flag of a bind mount means nothing for a device node: the device itself is
- * switched.
- */
-static int set_device_read_only(struct staging *s, struct err *err)
-{
-	int was = 0, want = s->read_only;
-
-	if (ioctl(s->fd, BLKROGET, &was) < 0)
-		return err_sys(err, errno, "read-only state of %s", s->dev.path);
-	if (was == want)
-		return 0;
-	if (ioctl(s->fd, BLKROSET, &want) < 0)
-		return err_sys(err, errno, "make %s read-%s", s->dev.path, want ? "only" : "write");
-	s->set_ro = true;
-	s->was_ro = was;
-	kill_point("stage: device switched to read-only or back");
-	if (ioctl(s->fd, BLKROGET, &was) < 0 || was != want)
-		return err_set(err, ERR_PRECONDITION,
-		               "%s is write-protected by its controller, and %s wants to write",
-		               s->dev.path, access_mode_name(s->r->cap.mode));
-	return 0;
-}
-
-/*
- * A pod with the raw device would write to it unseen by whatever has it mounted or claimed on this
- * host.
- */
-static int check_not_in_use(const struct staging *s, struct err *err)
-{
-	int fd AUTO(fd) = -1;
-
-	return device_open(&s->dev, O_RDONLY | O_EXCL, &fd, NULL, err);
-}
-
 static int stage_block(struct staging *s, struct err *err)
 {
 	const struct staged_want want = wanted(s);
 	struct stat st;
 
+	/*
+	 * A pod with the raw device would write to it unseen by whatever has it mounted or claimed.
+	 * The read-only flag of a bind mount means nothing for a device node: the device itself is
+	 * switched.
+	 */
 	if (check_not_in_use(s, err) || set_device_read_only(s, err) || make_point(s, err) ||
 	    mount_bind(s->dev.path, s->path, err))
 		return -1;

@@ -240,7 +240,12 @@ static int unstage_filesystem(struct unstaging *u, struct deadline d, struct err
 	mount_table_keep(u->table, &u->place.m);
 	if (busy_unmount(u->node, &u->place, u->gone, d, err))
 		return -1;
-	return u->ours ? wait_for_release(u, d, err) : 0;
+	if (!u->ours)
+		return 0;
+	if (wait_for_release(u, d, err))
+		return -1;
+	make_writable(u); /* stage has switched it, if the volume was only read */
+	return 0;
 }
 
 /* Nothing is staged. An earlier call may have unmounted it while somebody else held the disk. */
@@ -257,6 +262,7 @@ static int finish_earlier(struct unstaging *u, struct deadline d, struct err *er
 	u->place.disk = l.dev.devno;
 	if (wait_for_release(u, d, err))
 		return -1;
+	make_writable(u);
 	IGNORE_RESULT(device_release(&u->node->o.world, &u->dev, &ignored));
 	return 0;
 }

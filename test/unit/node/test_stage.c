@@ -219,6 +219,14 @@ static void make_dirty(const char *fs_type)
 	run_tool("blockdev --flushbufs %s", disk->loop);
 }
 
+static int read_only_switch(void)
+{
+	int ro = -1;
+
+	ck_assert_int_eq(ioctl(disk->fd, BLKROGET, &ro), 0);
+	return ro;
+}
+
 static char *bytes_of_disk(void)
 {
 	char *sum AUTO(free) = xasprintf("%s/sum", w.nvme.root);
@@ -265,6 +273,41 @@ START_TEST(a_reader_writes_nothing_not_even_what_the_journal_holds)
 	after = bytes_of_disk();
 	ck_assert_msg(str_eq(before, after) == rows[_i].same, "%s: the disk was %s",
 	              rows[_i].fs_type, rows[_i].same ? "written to" : "not replayed");
+	node_world_clear(&w);
+}
+END_TEST
+
+/* A file that was removed while it was open: whoever mounts such an ext4 frees its blocks. */
+START_TEST(a_reader_frees_no_file_that_its_writer_has_open)
+{
+	static const char *const fs_types[] = { "ext4", "ext3" };
+	char *before AUTO(free) = NULL, *after AUTO(free) = NULL;
+	struct err err = ERR_INIT;
+	struct stage_request r;
+	struct stage_request writer;
+
+	SKIP_UNLESS_LOOP();
+	begin(320 * MIB);
+	run_tool("mkfs.%s -q -O ^orphan_file %s 2>/dev/null || mkfs.%s -q %s", fs_types[_i],
+	         disk->loop, fs_types[_i], disk->loop);
+	run_tool(
+		"cd %s && head -c 40000 /dev/urandom >file && debugfs -w -R 'write file file' %s && "
+		"n=$(debugfs -R 'stat file' %s | sed -n 's/^Inode: *\\([0-9]*\\) .*/\\1/p') && "
+		"debugfs -w -R 'sif file links_count 0' %s && debugfs -w -R 'unlink file' %s && "
+		"debugfs -w -R \"ssv last_orphan $n\" %s",
+		w.nvme.root, disk->loop, disk->loop, disk->loop, disk->loop, disk->loop);
+	run_tool("blockdev --flushbufs %s", disk->loop);
+	before = bytes_of_disk();
+	r = stage_request(&w, disk, fs_types[_i], MODE_MULTI_NODE_READER_ONLY);
+	stage_ok(&r);
+	stage_ok(&r);
+	ck_assert_int_eq(read_only_switch(), 1);
+	ck_assert_int_eq(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err), 0);
+	ck_assert_int_eq(read_only_switch(), 0);
+	after = bytes_of_disk();
+	ck_assert_str_eq(before, after);
+	writer = stage_request(&w, disk, fs_types[_i], MODE_SINGLE_NODE_WRITER);
+	stage_ok(&writer);
 	node_world_clear(&w);
 }
 END_TEST
@@ -347,14 +390,6 @@ START_TEST(raw_block_of_a_disk_that_somebody_has_mounted_is_refused)
 	node_world_clear(&w);
 }
 END_TEST
-
-static int read_only_switch(void)
-{
-	int ro = -1;
-
-	ck_assert_int_eq(ioctl(disk->fd, BLKROGET, &ro), 0);
-	return ro;
-}
 
 START_TEST(raw_block_that_is_only_read_cannot_be_written)
 {
@@ -652,6 +687,7 @@ SUITE_TIMEOUT("stage", 60, LOOP(a_blank_disk_becomes_the_filesystem_that_was_ask
               without_a_wish_the_filesystem_that_is_there_is_taken, mount_flags_reach_the_mount,
               LOOP(a_filesystem_that_asks_for_a_panic_does_not_get_it, 2),
               a_btrfs_with_another_default_subvolume_is_staged_whole, mkfs_keys_reach_mkfs,
+              LOOP(a_reader_frees_no_file_that_its_writer_has_open, 2),
               a_reader_only_volume_is_mounted_read_only,
               data_without_a_signature_is_formatted_only_when_told, raw_block_is_the_device_itself,
               raw_block_of_a_disk_that_somebody_has_mounted_is_refused,
