@@ -5,7 +5,7 @@
  * Life of a call: http_start() puts it on `incoming`. The thread moves it to `queued` and, when
  * fewer than LIMIT_HTTP_IN_FLIGHT requests are out, hands it to libcurl over the current
  * generation. It ends by an answer, an error, its deadline, a cancellation or a retirement, always
- * in call_end().
+ * in call_finish().
  *
  * Threads: the engine's thread owns everything but the fields under `lock`. The lock is never held
  * while libcurl or a callback runs.
@@ -184,25 +184,30 @@ static void call_requeue(struct http *h, struct http_call *c)
 		h->queued_tail = &c->next;
 }
 
-static void call_end(struct http_call *c, enum http_end end, const char *why)
+/* Tells the caller, and frees the call, which is on no list any more. */
+static void call_finish(struct http_call *c, struct http_result *result, const char *why)
 {
-	struct http *h = c->http;
-	struct http_result result = { .end = end };
-	if (c->generation)
-		call_detach(h, c, &result);
 	{
-		WITH_LOCK(&h->lock);
-		h->stats.requests++;
+		WITH_LOCK(&c->http->lock);
+		c->http->stats.requests++;
 	}
 	if (why)
-		snprintf(result.why, sizeof(result.why), "%s", why);
+		snprintf(result->why, sizeof(result->why), "%s", why);
 	if (c->body.len > 0) {
-		result.body_n = c->body.len;
-		result.body = str_take(&c->body);
+		result->body_n = c->body.len;
+		result->body = str_take(&c->body);
 	}
-	c->q.on_done(c->q.arg, &result);
-	free(result.body);
+	c->q.on_done(c->q.arg, result);
+	free(result->body);
 	call_free(c);
+}
+
+static void call_end(struct http_call *c, enum http_end end, const char *why)
+{
+	struct http_result result = { .end = end };
+	if (c->generation)
+		call_detach(c->http, c, &result);
+	call_finish(c, &result, why);
 }
 
 static void call_activate(struct http *h, struct http_call *c)
@@ -233,11 +238,15 @@ static void judge_silence(struct http *h, const struct generation *g, int64_t no
 		generation_retire(h, "requests get no answer", NULL);
 }
 
+/* Detached first: the retirement would put it back into the queue if it was never sent. */
 static void call_give_up(struct http *h, struct http_call *c, enum http_end end, const char *why)
 {
+	struct http_result result = { .end = end };
+	if (c->generation)
+		call_detach(h, c, &result);
 	if (c->generation && !c->q.stream)
 		judge_silence(h, c->generation, monotonic_ns());
-	call_end(c, end, why);
+	call_finish(c, &result, why);
 }
 
 static bool is_cancelled(struct http *h, struct http_call *c)

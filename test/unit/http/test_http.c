@@ -2,12 +2,14 @@
 /* The HTTP engine against a scripted HTTP/1.1 server. */
 #include "http/http.h"
 
+#include <arpa/inet.h>
 #include <glob.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -450,6 +452,37 @@ START_TEST(requests_without_an_answer_for_long_retire_the_generation)
 }
 END_TEST
 
+/* A port whose connections come about and never say a word. */
+static int mute_port(int *ret_fd)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET,
+		                       .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	socklen_t n = sizeof(address);
+	*ret_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	ck_assert_int_eq(bind(*ret_fd, (const struct sockaddr *)&address, n), 0);
+	ck_assert_int_eq(listen(*ret_fd, 16), 0);
+	ck_assert_int_eq(getsockname(*ret_fd, (struct sockaddr *)&address, &n), 0);
+	return ntohs(address.sin_port);
+}
+
+/* Over TLS nothing of a request is sent before the server has answered the handshake. */
+START_TEST(a_request_that_was_never_sent_ends_once_when_its_generation_is_retired)
+{
+	int fd AUTO(fd) = -1;
+	char *url AUTO(free) = xasprintf("https://127.0.0.1:%d", mute_port(&fd));
+	struct http *h = engine_for(url, &(struct http_tuning) { .silence_ms = 100 });
+	for (unsigned i = 1; i <= 3; i++) {
+		struct http_request q = request_for("GET", "/a");
+		struct http_result r;
+		http_do(h, &q, deadline_in_ms(200), &r);
+		ck_assert_msg(r.end == HTTP_DEADLINE && !r.sent, "%d %s", r.end, r.why);
+	}
+	ck_assert_uint_eq(http_stats(h).requests, 3);
+	ck_assert_uint_eq(http_stats(h).generations, 4);
+	http_free(h);
+}
+END_TEST
+
 struct pusher {
 	struct fake_http *server;
 	atomic_bool leave;
@@ -614,6 +647,7 @@ SUITE("http", libcurl_is_loaded_with_the_first_engine_only,
       a_stream_brings_bytes_as_they_come_and_says_how_it_ended, a_silent_stream_is_retired,
       a_new_endpoint_retires_streams_and_lets_requests_finish,
       requests_without_an_answer_for_long_retire_the_generation,
+      a_request_that_was_never_sent_ends_once_when_its_generation_is_retired,
       a_request_over_a_silent_connection_ends_whatever_other_connections_bring,
       hung_requests_hold_up_no_others, stopping_ends_what_is_open,
       timers_ring_in_order_and_can_be_taken_back);
