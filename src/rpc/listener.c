@@ -55,6 +55,7 @@ struct listener {
 	ino_t ino;
 	int fd, epoll, wake;
 	bool bound, running;
+	bool woken;           /* by another thread, which is obeyed after the events at hand */
 	int64_t paused_until; /* 0: accepting */
 	int64_t trim_at;      /* 0: nothing to give back */
 	int64_t end_by;       /* for clients to read their last answers; 0: not ending */
@@ -378,12 +379,16 @@ static void drop_unconnected(struct listener *l)
 		}
 }
 
-/* Does what other threads have asked for, and says so. */
+/*
+ * Does what other threads have asked for, and says so. It frees relays at once, so no event that
+ * may name one is left.
+ */
 static void obey(struct listener *l)
 {
 	enum phase asked;
 	uint64_t ignored;
 
+	l->woken = false;
 	IGNORE_RESULT(read(l->wake, &ignored, sizeof(ignored)));
 	{
 		WITH_LOCK(&l->lock);
@@ -408,7 +413,7 @@ static void on_event(struct listener *l, const struct epoll_event *event)
 	struct relay *relay;
 
 	if (what == &l->wake) {
-		obey(l);
+		l->woken = true;
 	} else if (what == &l->fd) {
 		if (l->fd >= 0)
 			accept_one(l);
@@ -434,6 +439,8 @@ static void *listen_thread(void *arg)
 		for (int i = 0; i < n; i++)
 			on_event(l, &events[i]);
 		free_over(l);
+		if (l->woken)
+			obey(l);
 		expire(l);
 	}
 	return NULL;

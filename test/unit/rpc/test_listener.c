@@ -36,12 +36,15 @@ struct taker {
 	int fds[32];
 };
 
+static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER; /* who holds it stops the thread */
+
 static void take(void *arg, int fd)
 {
 	struct taker *t = arg;
 
 	t->fds[t->n] = fd;
 	t->n++;
+	WITH_LOCK(&busy);
 }
 
 static int unread_ms = 20000;
@@ -336,6 +339,36 @@ START_TEST(one_that_never_ran_is_freed_and_its_name_removed)
 }
 END_TEST
 
+static void *stop_it(void *arg)
+{
+	listener_stop(arg);
+	return NULL;
+}
+
+/* The thread learns of both at once, first of the stop. */
+START_TEST(a_connection_that_begins_to_speak_during_the_stop_does_no_harm)
+{
+	struct taker t;
+	pthread_t stopper;
+	int idle, other;
+
+	taker_start(&t, 4);
+	idle = connect_to(&t, "");
+	{
+		WITH_LOCK(&busy);
+		other = connect_client(&t);
+		ck_assert(taken(&t, 1));
+		ck_assert_int_eq(pthread_create(&stopper, NULL, stop_it, t.listener), 0);
+		nanosleep(&(struct timespec) { .tv_nsec = 100000000 }, NULL);
+		IGNORE_RESULT(send(idle, preface, PREFACE_LEN, MSG_NOSIGNAL));
+	}
+	pthread_join(stopper, NULL);
+	close(idle);
+	close(other);
+	taker_stop(&t);
+}
+END_TEST
+
 /* ---- who may connect ---- */
 
 #define STRANGER 65534
@@ -442,4 +475,5 @@ SUITE("listener", who_does_not_read_is_closed, a_slow_reader_is_not_closed,
       places_are_kept_for_processes_of_this_program, a_connection_is_handed_over_with_all_it_said,
       silence_and_nonsense_are_not_handed_over, a_number_that_is_used_again_is_another_connection,
       a_closed_number_that_became_something_else_does_not_count,
-      connections_made_before_it_runs_are_served, one_that_never_ran_is_freed_and_its_name_removed);
+      connections_made_before_it_runs_are_served, one_that_never_ran_is_freed_and_its_name_removed,
+      a_connection_that_begins_to_speak_during_the_stop_does_no_harm);
