@@ -364,7 +364,9 @@ static void on_received(struct server_call *c)
 	struct err err = ERR_INIT;
 
 	remove_unread(c);
-	if (!c->request)
+	/* The message of a dropped call may have come just before: its caller was told otherwise.
+	 */
+	if (!c->request || c->dropped)
 		answer_unread(c);
 	else if (c->method->on_poller)
 		run(c);

@@ -299,6 +299,34 @@ START_TEST(of_too_many_calls_without_a_message_the_oldest_ends)
 }
 END_TEST
 
+/* Its message may have come just before: the caller was told that it is not done. */
+START_TEST(a_call_that_was_refused_for_its_message_does_not_run)
+{
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
+	struct rpc_pending *calls[200];
+	char text[1100];
+	int ok = 0, refused = 0;
+
+	rpc_fixture_init(&f);
+	f.options.max_incomplete = 1;
+	rpc_fixture_start(&f);
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
+		char name[20];
+
+		volume_name(name, (int)i);
+		calls[i] = stage_start(f.client, name, "", 60000);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
+		int code = end_of(calls[i], text);
+
+		ok += code == ERR_OK;
+		refused += code == ERR_EXHAUSTED;
+	}
+	ck_assert_int_eq(ok + refused, ARRAY_LEN(calls));
+	ck_assert_int_eq(f.stub.entered, ok);
+}
+END_TEST
+
 static char logged[20000];
 
 static void keep_log(void *arg, const char *line)
@@ -465,6 +493,7 @@ SUITE_TIMEOUT("rpc limits", 120, a_message_just_below_the_limit_is_taken,
               calls_without_a_message_keep_nobody_out,
               a_message_that_does_not_come_in_time_ends_its_call,
               of_too_many_calls_without_a_message_the_oldest_ends,
+              a_call_that_was_refused_for_its_message_does_not_run,
               a_cancel_before_the_message_is_no_error, short_calls_do_not_wait_for_those_that_wait,
               more_calls_than_streams_all_get_their_turn, sixteen_threads_probe_fifty_times,
               many_clients_stage_at_once);
