@@ -5,7 +5,8 @@
  *
  * Two accounts. Calls: a client may open as many as can be open at once, and have them all wait. An
  * opened call costs one and is paid back when the server ends it; one that the client gives up is
- * paid by time alone. Its frames (HEADERS, the begin of its message, RST_STREAM) cost nothing else.
+ * paid by time alone. Its frames (HEADERS, the begin of its message, RST_STREAM) cost nothing else,
+ * also when the server has ended it just before the RST_STREAM, as it does at a deadline.
  *
  * Frames: a connection begins with LIMIT_RPC_BUDGET. Any other frame costs one; a PING costs four,
  * long frames cost more, except for the bulk of a message. A call that the server ends pays twelve
@@ -171,6 +172,16 @@ static int64_t price_of_data(struct h2_guard *g, const struct h2_frames *f)
 	return s && (f->length >= BULK || (f->length && !(*s & FIRST_BYTE_SEEN))) ? 0 : FRAME;
 }
 
+static int64_t price_of_reset(struct h2_guard *g, uint32_t stream)
+{
+	if (find(g, stream))
+		return 0;
+	if (!g->late)
+		return FRAME;
+	g->late--;
+	return 0;
+}
+
 static int64_t price(struct h2_guard *g, const struct h2_frames *f)
 {
 	switch (f->type) {
@@ -181,7 +192,7 @@ static int64_t price(struct h2_guard *g, const struct h2_frames *f)
 	case CONTINUATION:
 		return FRAME + f->length / 1024 * FRAME;
 	case RST_STREAM:
-		return find(g, f->stream) ? 0 : FRAME;
+		return price_of_reset(g, f->stream);
 	case PING:
 		return 4 * FRAME; /* gRPC answers each */
 	default:
@@ -312,6 +323,17 @@ const char *h2_guard_client(struct h2_guard *g, const uint8_t *p, size_t n, int6
 
 /* ---- the server's direction ---- */
 
+/* Returns whether the call was open. */
+static bool server_ends(struct h2_guard *g, uint32_t stream)
+{
+	if (!end_stream(g, stream))
+		return false;
+	if (g->late < LIMIT_RPC_STREAMS)
+		g->late++;
+	pay(&g->calls, FRAME, LIMIT_RPC_STREAMS);
+	return true;
+}
+
 static void on_server_frame(struct h2_guard *g, const struct h2_frames *f, int64_t now)
 {
 	switch (f->type) {
@@ -321,8 +343,7 @@ static void on_server_frame(struct h2_guard *g, const struct h2_frames *f, int64
 	case HEADERS:
 		break;
 	case RST_STREAM:
-		if (end_stream(g, f->stream))
-			pay(&g->calls, FRAME, LIMIT_RPC_STREAMS);
+		server_ends(g, f->stream);
 		return;
 	case SETTINGS:
 		if (!(f->flags & ACK) && g->unanswered++ == 0)
@@ -331,10 +352,8 @@ static void on_server_frame(struct h2_guard *g, const struct h2_frames *f, int64
 	default:
 		return;
 	}
-	if (!(f->flags & END_STREAM) || !end_stream(g, f->stream))
-		return;
-	pay(&g->calls, FRAME, LIMIT_RPC_STREAMS);
-	pay(&g->budget, CALL_PAYS, LIMIT_RPC_BUDGET);
+	if (f->flags & END_STREAM && server_ends(g, f->stream))
+		pay(&g->budget, CALL_PAYS, LIMIT_RPC_BUDGET);
 }
 
 void h2_guard_server(struct h2_guard *g, const uint8_t *p, size_t n, int64_t now)

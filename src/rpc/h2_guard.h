@@ -28,6 +28,7 @@ struct h2_guard {
 	struct h2_frames client, server;
 	uint32_t *streams; /* open ones; with a bit: their first byte was seen */
 	unsigned n_streams, room;
+	unsigned late;        /* calls that the server ended: each may still be reset once */
 	uint32_t last_stream; /* the highest number so far */
 	size_t block;         /* bytes of the current header block */
 	uint32_t first_byte;  /* the stream whose first byte comes next; 0: none */

@@ -113,6 +113,45 @@ START_TEST(as_many_calls_as_may_be_open_wait_and_are_given_up_at_once)
 }
 END_TEST
 
+/* A deadline passes at both ends at once: what the client gives up, the server has just ended. */
+START_TEST(calls_that_both_ends_end_at_once_cost_nothing)
+{
+	for (int by_reset = 0; by_reset < 2; by_reset++) {
+		struct talk t;
+
+		talk_init(&t);
+		for (uint32_t i = 0; i < 2000; i++) {
+			say(&t, HEADERS, END_HEADERS, 2 * i + 1, 200);
+			say(&t, DATA, END_STREAM, 2 * i + 1, 105);
+		}
+		for (uint32_t i = 0; i < 2000; i++)
+			answer(&t, by_reset ? RST_STREAM : HEADERS, by_reset ? 0 : END_STREAM,
+			       2 * i + 1, 4);
+		for (uint32_t i = 0; i < 2000; i++)
+			say(&t, RST_STREAM, 0, 2 * i + 1, 4);
+		ck_assert_msg(!t.reason, "%s", t.reason);
+		h2_guard_clear(&t.guard);
+	}
+}
+END_TEST
+
+START_TEST(calls_that_have_ended_pay_for_one_reset_each)
+{
+	struct talk t;
+	int n = 0;
+
+	talk_init(&t);
+	for (uint32_t i = 0; i < 10; i++) {
+		say(&t, HEADERS, END_HEADERS, 2 * i + 1, 200);
+		answer(&t, HEADERS, END_STREAM, 2 * i + 1, 4);
+	}
+	for (; !t.reason && n < 10000; n++)
+		say(&t, RST_STREAM, 0, 1, 4);
+	ck_assert_msg(n == 10 + LIMIT_RPC_BUDGET + 1, "%d passed", n - 1);
+	h2_guard_clear(&t.guard);
+}
+END_TEST
+
 START_TEST(calls_that_a_client_gives_up_are_paid_by_time)
 {
 	struct talk t;
@@ -304,6 +343,7 @@ END_TEST
 
 SUITE("h2 guard", calls_cost_nothing_however_fast_they_come, a_large_message_costs_nothing,
       as_many_calls_as_may_be_open_wait_and_are_given_up_at_once,
+      calls_that_both_ends_end_at_once_cost_nothing, calls_that_have_ended_pay_for_one_reset_each,
       calls_that_a_client_gives_up_are_paid_by_time,
       who_opens_calls_only_to_give_them_up_has_an_end, LOOP(a_flood_has_an_end, ARRAY_LEN(floods)),
       time_pays, it_does_not_matter_how_the_bytes_are_cut,
