@@ -14,10 +14,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
 #include "common/deadline.h"
+#include "common/mem.h"
 #include "common/str.h"
 
-#define LINE_MAX_BYTES 8192
+#define LINE_MAX_BYTES 8192 /* without the newline */
+#define JSON_END "}"
 
 static int verbosity_;
 static bool json_;
@@ -77,6 +80,39 @@ static void add_pair(struct str *line, const char *key, const char *value, bool 
 	}
 }
 
+/* Back to what it was when it had n bytes. */
+static void take_back(struct str *line, size_t n)
+{
+	line->len = n;
+	line->ptr[n] = '\0';
+	line->cut = false;
+}
+
+/* In JSON a pair that does not fit is left out, and the line stays JSON. */
+static void add_pair_if_it_fits(struct str *line, const char *key, const char *value, bool number)
+{
+	size_t before = line->len;
+
+	add_pair(line, key, value, number);
+	if (json_ && line->cut)
+		take_back(line, before);
+}
+
+/* In JSON as much of its begin as fits with the quote behind it. */
+static void add_json_message(struct str *line, const char *msg)
+{
+	size_t before = line->len;
+
+	for (size_t n = strnlen(msg, line->max);; n -= n / 8 + 1) {
+		char *begin AUTO(free) = xstrndup(msg, n);
+
+		str_add_quoted(line, begin);
+		if (str_add(line, "\"") && !line->cut)
+			return;
+		take_back(line, before);
+	}
+}
+
 static void add_head(struct str *line, enum log_level level, const char *msg)
 {
 	struct timespec now;
@@ -92,13 +128,23 @@ static void add_head(struct str *line, enum log_level level, const char *msg)
 		         now.tv_nsec / 1000, level_names[level]);
 	else
 		str_addf(line, "%c %s.%06ldZ ", level_letters[level], when, now.tv_nsec / 1000);
-	str_add_quoted(line, msg);
 	if (json_)
-		str_add(line, "\"");
+		add_json_message(line, msg);
+	else
+		str_add_quoted(line, msg);
+}
+
+/* For all but what emit() adds. */
+static size_t line_room(void)
+{
+	return json_ ? LINE_MAX_BYTES - strlen(JSON_END) : LINE_MAX_BYTES;
 }
 
 static void emit(struct str *line)
 {
+	line->max = LINE_MAX_BYTES + 1;
+	if (json_)
+		str_add(line, JSON_END);
 	if (redirect_) {
 		redirect_(redirect_arg_, line->ptr);
 		return;
@@ -110,16 +156,14 @@ static void emit(struct str *line)
 
 void log_pairs(enum log_level level, const char *msg, const struct log_pair *pairs, size_t n)
 {
-	struct str line AUTO(str_clear) = STR_INIT(LINE_MAX_BYTES);
+	struct str line AUTO(str_clear) = STR_INIT(line_room());
 
 	if (level == LOG_DEBUG && verbosity_ < 5)
 		return;
 	add_head(&line, level, msg);
 	for (size_t i = 0; i < n; i++)
 		if (pairs[i].value)
-			add_pair(&line, pairs[i].key, pairs[i].value, pairs[i].number);
-	if (json_)
-		str_add(&line, "}");
+			add_pair_if_it_fits(&line, pairs[i].key, pairs[i].value, pairs[i].number);
 	emit(&line);
 }
 
@@ -131,7 +175,7 @@ const char *log_ms(int64_t since, char buf[32])
 
 void log_event(enum log_level level, const char *msg, ...)
 {
-	struct str line AUTO(str_clear) = STR_INIT(LINE_MAX_BYTES);
+	struct str line AUTO(str_clear) = STR_INIT(line_room());
 	va_list ap;
 
 	if (level == LOG_DEBUG && verbosity_ < 5)
@@ -142,11 +186,9 @@ void log_event(enum log_level level, const char *msg, ...)
 		const char *value = va_arg(ap, const char *);
 
 		if (value)
-			add_pair(&line, key, value, false);
+			add_pair_if_it_fits(&line, key, value, false);
 	}
 	va_end(ap);
-	if (json_)
-		str_add(&line, "}");
 	emit(&line);
 }
 

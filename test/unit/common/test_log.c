@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Log lines: quoting, JSON, levels, rate. */
 #include <string.h>
+#include <unistd.h>
 
+#include "common/cleanup.h"
 #include "common/json.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "common/str.h"
 #include "test/lib/suite.h"
 
@@ -62,6 +65,77 @@ START_TEST(a_json_line_is_json_whatever_the_bytes)
 }
 END_TEST
 
+/* What the driver writes for a message and a value of so many bytes; the caller frees. */
+static char *written(bool as_json, size_t n_msg, size_t n_value, char fill)
+{
+	char *msg AUTO(free) = xcalloc(1, n_msg + 1), *value AUTO(free) = xcalloc(1, n_value + 1);
+	char *got = xcalloc(1, 20000);
+	int before AUTO(fd) = dup(STDERR_FILENO);
+	int pair[2];
+
+	memset(msg, fill, n_msg);
+	memset(value, fill, n_value);
+	ck_assert_int_eq(pipe(pair), 0);
+	ck_assert_int_ge(dup2(pair[1], STDERR_FILENO), 0);
+	log_redirect(NULL, NULL);
+	log_setup(2, as_json);
+	log_event(LOG_INFO, msg, "first", "1", "long", value, "last", "2", NULL);
+	ck_assert_int_ge(dup2(before, STDERR_FILENO), 0);
+	close(pair[1]);
+	ck_assert_int_ge(read(pair[0], got, 19999), 0);
+	close(pair[0]);
+	return got;
+}
+
+/* Whoever reads lines must not take two of them for one. */
+START_TEST(a_line_that_is_too_long_still_ends)
+{
+	for (int as_json = 0; as_json < 2; as_json++)
+		for (size_t n = 8000; n < 8300; n++) {
+			char *of_value AUTO(free) = written(as_json, 10, n, 'x');
+			char *of_msg AUTO(free) = written(as_json, n, 10, 'x');
+
+			ck_assert_msg(str_has_suffix(of_value, "\n"), "value of %zu", n);
+			ck_assert_msg(str_has_suffix(of_msg, "\n"), "message of %zu", n);
+			ck_assert_uint_le(strlen(of_value), 8193);
+			ck_assert_uint_le(strlen(of_msg), 8193);
+		}
+}
+END_TEST
+
+/* Is it JSON, and does it have the long value? */
+static bool json_has_value(const char *line)
+{
+	struct json *j AUTO(json_free) = NULL;
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(json_parse("line", line, strlen(line), &j, &err) == 0, "%s: %s", err.msg,
+	              line);
+	ck_assert_str_eq(json_str(j, "level"), "info");
+	return json_str(j, "long") != NULL;
+}
+
+START_TEST(a_json_line_that_is_too_long_is_json_without_what_does_not_fit)
+{
+	static const struct {
+		char fill;
+		size_t width;
+	} rows[] = { { 'x', 1 }, { '"', 2 }, { '\x01', 6 }, { '\xff', 5 } };
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		for (size_t shown = 7600; shown < 8400; shown += 7) {
+			size_t n = shown / rows[i].width;
+			char *of_value AUTO(free) = written(true, 10, n, rows[i].fill);
+			char *of_msg AUTO(free) = written(true, n, 10, rows[i].fill);
+			bool has = json_has_value(of_value);
+
+			ck_assert_msg(has || shown > 7900, "%zu of %s", n, of_value);
+			ck_assert_msg(!has || shown < 8192, "%zu of %s", n, of_value);
+			IGNORE_RESULT(json_has_value(of_msg));
+		}
+}
+END_TEST
+
 START_TEST(numbers_are_numbers_in_json_and_plain_in_text)
 {
 	const struct log_pair pairs[] = {
@@ -106,5 +180,7 @@ START_TEST(what_repeats_is_said_once_in_a_while)
 END_TEST
 
 SUITE("log", no_line_has_what_a_terminal_would_obey, values_are_quoted_when_they_need_it,
-      a_json_line_is_json_whatever_the_bytes, numbers_are_numbers_in_json_and_plain_in_text,
-      debug_lines_need_verbosity_five, what_repeats_is_said_once_in_a_while);
+      a_json_line_is_json_whatever_the_bytes, a_line_that_is_too_long_still_ends,
+      a_json_line_that_is_too_long_is_json_without_what_does_not_fit,
+      numbers_are_numbers_in_json_and_plain_in_text, debug_lines_need_verbosity_five,
+      what_repeats_is_said_once_in_a_while);
