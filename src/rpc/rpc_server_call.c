@@ -364,8 +364,7 @@ static void on_received(struct server_call *c)
 	struct err err = ERR_INIT;
 
 	remove_unread(c);
-	/* The message of a dropped call may have come just before: its caller was told otherwise.
-	 */
+	/* The message of a dropped call may have come just before. */
 	if (!c->request || c->dropped)
 		answer_unread(c);
 	else if (c->method->on_poller)
