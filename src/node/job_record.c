@@ -66,17 +66,23 @@ int job_record_write(const char *path, const char *text, struct err *err)
 	return 0;
 }
 
-/* `text` begins behind the identity. */
+/*
+ * Two UIDs decide alone: detached and attached again within a boot, a namespace that the host never
+ * lost keeps its number. Where one is unknown, the number does. `text` begins behind the identity.
+ */
 static bool is_same_attachment(const struct node *n, const struct job_record *r, const char *text)
 {
+	static const char unknown[] = "\nattachment=\n";
 	char *boot AUTO(free) = this_boot(n, r);
 	char *attachment AUTO(free) =
 		xasprintf("\nattachment=%s\n", r->attachment ? r->attachment : "");
 
-	if (str_has_prefix(text, boot))
-		return str_has_prefix(text + strlen(boot), "attachment=") &&
-		       str_has_suffix(text, "\n");
-	return !str_empty(r->attachment) && str_has_suffix(text, attachment);
+	if (!str_empty(r->attachment) && str_has_suffix(text, attachment))
+		return true;
+	if (!str_empty(r->attachment) && !str_has_suffix(text, unknown))
+		return false; /* it is another one, or cut */
+	return r->diskseq && str_has_prefix(text, boot) &&
+	       str_has_prefix(text + strlen(boot), "attachment=") && str_has_suffix(text, "\n");
 }
 
 int job_record_matches(const struct node *n, enum job_record_kind kind, const struct job_record *r,

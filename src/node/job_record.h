@@ -31,10 +31,11 @@ char *job_record_text(const struct node *n, const struct job_record *r);
 int job_record_write(const char *path, const char *text, struct err *err) MUST_CHECK;
 enum { JOB_RECORD_ABSENT = 1 };
 /*
- * 0: there is a record of this volume, device and filesystem in this very attachment: it was made
- * in this boot with the same disk sequence number, or has the same attachment's UID, which outlives
- * a reboot of the node. JOB_RECORD_ABSENT: there is none, or of another attachment, during which
- * others may have written to the volume.
+ * 0: there is a record of this volume, device and filesystem in this very attachment: it has the
+ * same attachment's UID, which outlives a reboot of the node; or one of the two UIDs is unknown,
+ * and it was made in this boot with the same disk sequence number, which is known.
+ * JOB_RECORD_ABSENT: there is none, or of another attachment, during which others may have written
+ * to the volume.
  */
 int job_record_matches(const struct node *n, enum job_record_kind kind, const struct job_record *r,
                        struct err *err) MUST_CHECK;

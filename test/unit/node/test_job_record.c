@@ -60,6 +60,14 @@ START_TEST(a_record_speaks_of_its_own_attachment_only)
 		  true },
 		{ "another attachment", "boot-2\n", { "a", &disk, "ext4", 7, "uid-2" }, false },
 		{ "a part of the UID", "boot-2\n", { "a", &disk, "ext4", 7, "uid-" }, false },
+		{ "another attachment of this boot",
+		  "boot-1\n",
+		  { "a", &disk, "ext4", 7, "uid-2" },
+		  false },
+		{ "a part of the UID in this boot",
+		  "boot-1\n",
+		  { "a", &disk, "ext4", 7, "uid-" },
+		  false },
 		{ "unsaid after a reboot", "boot-2\n", { "a", &disk, "ext4", 7, "" }, false },
 		{ "another disk of this boot", "boot-1\n", { "a", &disk, "ext4", 8, "" }, false },
 		{ "another volume", "boot-1\n", { "b", &disk, "ext4", 7, "uid-1" }, false },
@@ -91,6 +99,46 @@ START_TEST(a_record_speaks_of_its_own_attachment_only)
 		                 JOB_RECORD_ABSENT);
 		ck_assert_int_eq(job_record_remove(&n, "a", JOB_RECORD_MKFS, &err), 0);
 		ck_assert_int_eq(job_record_remove(&n, "a", JOB_RECORD_MKFS, &err), 0);
+	}
+	end();
+}
+END_TEST
+
+START_TEST(a_record_without_a_uid_goes_by_the_boot_and_the_disks_number)
+{
+	static const struct {
+		const char *what, *boot, *attachment_then, *attachment_now;
+		uint64_t diskseq_then, diskseq_now;
+		bool matches;
+	} rows[] = {
+		{ "written without one", "boot-1\n", "", "uid-1", 7, 7, true },
+		{ "without one, after a reboot", "boot-2\n", "", "uid-1", 7, 7, false },
+		{ "without one, another disk", "boot-1\n", "", "uid-1", 7, 8, false },
+		{ "neither has one", "boot-1\n", NULL, NULL, 7, 7, true },
+		{ "numbers that nobody knows", "boot-1\n", "", "", 0, 0, false },
+		{ "the same, with a UID now", "boot-1\n", "", "uid-1", 0, 0, false },
+		{ "the same, with a UID then", "boot-1\n", "uid-1", "", 0, 0, false },
+		{ "the same, with the same UID", "boot-1\n", "uid-1", "uid-1", 0, 0, true },
+	};
+
+	begin();
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct job_record then = { "a", &disk, "ext4", rows[i].diskseq_then,
+			                   rows[i].attachment_then };
+		struct job_record now = { "a", &disk, "ext4", rows[i].diskseq_now,
+			                  rows[i].attachment_now };
+		char *path AUTO(free) = job_record_path(&n, "a", JOB_RECORD_MKFS),
+			   *text AUTO(free) = NULL;
+		struct err err = ERR_INIT;
+		int rc;
+
+		boot("boot-1\n");
+		text = job_record_text(&n, &then);
+		ck_assert_int_eq(job_record_write(path, text, &err), 0);
+		boot(rows[i].boot);
+		rc = job_record_matches(&n, JOB_RECORD_MKFS, &now, &err);
+		ck_assert_msg(rc == (rows[i].matches ? 0 : JOB_RECORD_ABSENT), "%s: %d",
+		              rows[i].what, rc);
 	}
 	end();
 }
@@ -164,6 +212,7 @@ START_TEST(a_record_that_cannot_be_kept_is_an_error)
 END_TEST
 
 SUITE("job record", a_record_speaks_of_its_own_attachment_only,
+      a_record_without_a_uid_goes_by_the_boot_and_the_disks_number,
       a_record_that_is_cut_matches_nothing,
       a_record_is_described_to_people_and_kept_while_it_may_match,
       a_record_that_cannot_be_kept_is_an_error);
