@@ -82,12 +82,12 @@ static enum said what_is_said(const struct strs *flags, const char *on, const ch
 	return said;
 }
 
-/* In the options of the mount point. */
+/* In the options of the mount point. "defaults" takes nothing back: libmount ignores it. */
 static const struct {
 	const char *shown, *off;
 } point_rows[] = {
-	{ "nosuid", "suid defaults" },  { "nodev", "dev defaults" },
-	{ "noexec", "exec defaults" },  { "nodiratime", "diratime" },
+	{ "nosuid", "suid" },           { "nodev", "dev" },
+	{ "noexec", "exec" },           { "nodiratime", "diratime" },
 	{ "nosymfollow", "symfollow" },
 };
 
@@ -102,7 +102,7 @@ static const struct {
 	const char *shown, *on, *off;
 	unsigned kernel;
 } switches[] = {
-	{ ANY, "sync", "sync", "async defaults", SURE },
+	{ ANY, "sync", "sync", "async", SURE },
 	{ ANY, "dirsync", "dirsync", "", SURE },
 	{ ANY, "lazytime", "lazytime", "nolazytime", SURE },
 	{ EXT, "discard", "discard", "nodiscard", SURE },
