@@ -199,7 +199,7 @@ static void mount_options(const struct staging *s, const char *fs_type, struct s
 	if (str_eq(fs_type, "xfs") && !strs_has(ret, "nouuid"))
 		strs_add(ret, "nouuid");
 	mount_flags_add_safe(fs_type, ret);
-	if (s->read_only && !strs_has(ret, "ro"))
+	if (s->read_only) /* again, behind an "rw" of the flags: the last one counts */
 		strs_add(ret, "ro");
 	if (no_replay && !strs_has(ret, no_replay)) {
 		strs_add(ret, no_replay);

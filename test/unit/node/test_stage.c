@@ -174,22 +174,23 @@ END_TEST
 
 START_TEST(a_reader_only_volume_is_mounted_read_only)
 {
-	static const enum access_mode modes[] = { MODE_SINGLE_NODE_READER_ONLY,
-		                                  MODE_MULTI_NODE_READER_ONLY };
-	static const char *const ro_flag = "noatime,ro";
+	static const struct {
+		enum access_mode mode;
+		const char *flags;
+	} rows[] = {
+		{ MODE_SINGLE_NODE_READER_ONLY, NULL },    { MODE_MULTI_NODE_READER_ONLY, NULL },
+		{ MODE_MULTI_NODE_READER_ONLY, "rw" },     { MODE_MULTI_NODE_READER_ONLY, "ro,rw" },
+		{ MODE_SINGLE_NODE_WRITER, "noatime,ro" }, { MODE_SINGLE_NODE_WRITER, "ro,rw" },
+	};
 
 	SKIP_UNLESS_LOOP();
 	begin(64 * MIB);
 	run_tool("mkfs.ext4 -q %s", disk->loop);
-	for (size_t i = 0; i < ARRAY_LEN(modes) + 1; i++) {
-		bool by_flag = i == ARRAY_LEN(modes);
-		struct stage_request r = stage_request(
-			&w, disk, "ext4", by_flag ? MODE_SINGLE_NODE_WRITER : modes[i]);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct stage_request r = stage_request(&w, disk, "ext4", rows[i].mode);
 
-		if (by_flag) {
-			r.cap.mount_flags = &ro_flag;
-			r.cap.n_mount_flags = 1;
-		}
+		r.cap.mount_flags = &rows[i].flags;
+		r.cap.n_mount_flags = rows[i].flags ? 1 : 0;
 		stage_ok(&r);
 		stage_ok(&r);
 		ck_assert(only_mount(w.staging)->read_only);
