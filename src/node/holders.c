@@ -159,19 +159,30 @@ static bool is_open_for_writing(const struct suspect *s, int fds, const char *fd
 	return false;
 }
 
+/* A path may be longer than the kernel says: anybody can make one, and it can be looked at. */
+static void name_descriptor(const struct suspect *s, int fds, const char *fd, char name[PATH_MAX])
+{
+	ssize_t n = readlinkat(fds, fd, name, PATH_MAX - 1);
+
+	if (n < 0 && errno == ENAMETOOLONG) {
+		snprintf(name, PATH_MAX, "/... (its path is too long to be shown)");
+		return;
+	}
+	if (n < 0)
+		not_seen(s->w, s->pid, errno);
+	name[n < 0 ? 0 : n] = '\0';
+}
+
 static bool holds_descriptor(const struct suspect *s, int fds, const char *fd)
 {
 	const struct holders_query *q = s->w->q;
 	char name[PATH_MAX];
-	ssize_t n = readlinkat(fds, fd, name, sizeof(name) - 1);
 	enum match match;
 
 	s->w->files++;
-	if (n < 0)
-		not_seen(s->w, s->pid, errno);
-	if (n <= 0 || *name != '/') /* socket:[1], pipe:[2], anon_inode:... */
+	name_descriptor(s, fds, fd, name);
+	if (*name != '/') /* socket:[1], pipe:[2], anon_inode:... */
 		return false;
-	name[n] = '\0';
 	match = look_at(q, fds, fd);
 	if (match == MATCH_NONE || (q->writers && match != MATCH_DEVICE))
 		return false;

@@ -6,6 +6,7 @@
 #include "test/lib/suite.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -65,6 +66,29 @@ static int a_file(void)
 	return open_in("file", O_RDONLY);
 }
 
+static int to_work_there(void)
+{
+	char *path AUTO(free) = xasprintf("%s/dir", w.staging);
+
+	return chdir(path);
+}
+
+/* Whose path is longer than the kernel can say: anybody can make one. */
+static int a_deep_file(void)
+{
+	static const char name[] = "a-directory-with-a-name-that-is-as-long-as-it-can-be-without-"
+				   "being-more-than-a-line-of-this-file";
+
+	if (to_work_there())
+		return -1;
+	for (size_t len = 0; len <= PATH_MAX; len += sizeof(name))
+		if (mkdir(name, 0700) || chdir(name))
+			return -1;
+	if (open("deep", O_CREAT | O_WRONLY, 0600) < 0)
+		return -1;
+	return chdir("/");
+}
+
 static int a_deleted_file(void)
 {
 	char *path AUTO(free) = xasprintf("%s/deleted", w.staging);
@@ -77,13 +101,6 @@ static int a_deleted_file(void)
 static int a_directory(void)
 {
 	return open_in("dir", O_RDONLY | O_DIRECTORY);
-}
-
-static int to_work_there(void)
-{
-	char *path AUTO(free) = xasprintf("%s/dir", w.staging);
-
-	return chdir(path);
 }
 
 static int as_root(void)
@@ -168,6 +185,8 @@ static const struct {
 } ways[] = {
 	{ "an open file", a_file, "has %s/file", " open", false },
 	{ "a deleted file", a_deleted_file, "has %s/deleted (deleted)", " open", false },
+	{ "a file of a long path", a_deep_file, "has /... (its path is too long to be shown)",
+	  " open", false },
 	{ "a directory", a_directory, "has %s/dir", " open", false },
 	{ "a working directory", to_work_there, "has its working directory in %s/dir", "", false },
 	{ "a root", as_root, "has %s", " as its root", false },
@@ -201,6 +220,8 @@ START_TEST(each_way_to_hold_it_is_named)
 		ck_assert_msg(writers.n == (ways[i].writes ? 1 : 0), "%s: %u", ways[i].what,
 		              writers.n);
 		ck_assert(!h.cut && h.processes > 1);
+		ck_assert_msg(!*h.unseen && !*writers.unseen, "%s: %s%s", ways[i].what, h.unseen,
+		              writers.unseen);
 		let_go(pid);
 	}
 	end();
