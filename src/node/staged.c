@@ -67,7 +67,7 @@ static int check_flags(const struct staged_want *w, const struct place *p, struc
 
 	if (str_has_prefix(p->m->fs_type, "ext")) {
 		if (device_open(w->dev, O_RDONLY, &fd, NULL, err))
-			return -1;
+			return err->sys ? err_recode(err, ERR_UNAVAILABLE) : -1;
 		asked.superblock_has_flags = ext_superblock_has_flags(fd);
 	}
 	if (!mount_flags_differ(&asked, p->m, &what))

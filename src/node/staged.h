@@ -26,7 +26,7 @@ enum { STAGED_ABSENT = 1 };
 /*
  * 0: the volume is staged as wanted. STAGED_ABSENT: nothing is there; a mount of a disk that has
  * gone was taken away. -1: FAILED_PRECONDITION something else is there; ALREADY_EXISTS the volume
- * is staged in another way.
+ * is staged in another way; UNAVAILABLE it may be staged, but that cannot be looked at now.
  */
 int staged_look(const struct staged_want *w, struct err *err) MUST_CHECK;
 /*

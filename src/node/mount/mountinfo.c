@@ -152,7 +152,7 @@ int mount_table_read(const char *proc_root, struct mount_table *ret, struct err 
 	size_t len = 0;
 
 	if (file_read(path, LIMIT_MOUNTINFO, &t.text, &len, err))
-		return err_recode(err, ERR_INTERNAL);
+		return err_recode(err, err->sys ? ERR_UNAVAILABLE : ERR_INTERNAL);
 	if (!take_lines(t.text, len, &t))
 		return err_set(err, ERR_INTERNAL, "read %s: it has a line that is no mountinfo",
 		               path);

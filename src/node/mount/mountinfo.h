@@ -40,6 +40,10 @@ struct mount_table {
 	{                                       \
 		.v = NULL, .n = 0, .text = NULL \
 	}
+/*
+ * UNAVAILABLE: it cannot be read now, so nobody knows what is mounted. INTERNAL: it is larger than
+ * it may be, or has a line that cannot be understood.
+ */
 int mount_table_read(const char *proc_root, struct mount_table *ret, struct err *err) MUST_CHECK;
 void mount_table_clear(struct mount_table *t);
 static inline void mount_table_clear_p(struct mount_table *t)

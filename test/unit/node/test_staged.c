@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/mem.h"
@@ -261,6 +263,50 @@ START_TEST(flags_in_the_superblock_are_no_difference)
 }
 END_TEST
 
+/*
+ * Whatever cannot be opened: the volume is staged, and a code that is final would let kubelet
+ * forget that.
+ */
+START_TEST(without_descriptors_a_staged_volume_is_asked_for_again)
+{
+	struct strs flags AUTO(strs_clear) = STRS_INIT;
+	struct stage_request r;
+	struct device dev;
+	struct rlimit was;
+	struct err err = ERR_INIT;
+	int next, rc = -1;
+
+	SKIP_UNLESS_LOOP();
+	node_world_init(&w);
+	disk = nvme_world_add(&w.nvme, 1, "", 64 * MIB);
+	stage_ok("ext4", NULL, MODE_SINGLE_NODE_WRITER);
+	r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
+	ck_assert_int_eq(device_by_number(&w.node.o.world, disk->devno, &dev, &err), 0);
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &was), 0);
+	next = dup(0);
+	close(next);
+	for (int more = 0; more < 8; more++) {
+		const struct staged_want want = {
+			.node = &w.node, .r = &r, .dev = &dev, .flags = &flags
+		};
+		struct rlimit few = { (rlim_t)(next + more), was.rlim_max };
+
+		err_clear(&err);
+		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+		rc = staged_look(&want, &err);
+		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &was), 0);
+		ck_assert_msg(rc == 0 || (rc == -1 && err.code == ERR_UNAVAILABLE),
+		              "%d descriptors left: %d %s: %s", more, rc, err_code_name(err.code),
+		              err.msg);
+		ck_assert_msg(more || rc == -1, "staged without a look");
+	}
+	ck_assert_msg(rc == 0, "%s", err.msg);
+	unstage("ext4");
+	node_world_clear(&w);
+}
+END_TEST
+
 SUITE_TIMEOUT("staged", 120, LOOP(the_same_flags_are_the_same_and_others_are_not, ARRAY_LEN(types)),
               LOOP(a_reader_stages_again_what_another_driver_has_replayed, ARRAY_LEN(types)),
-              flags_in_the_superblock_are_no_difference);
+              flags_in_the_superblock_are_no_difference,
+              without_descriptors_a_staged_volume_is_asked_for_again);

@@ -2,9 +2,11 @@
 /* The mount table from recorded files, and the names that paths have in it. */
 #include "test/lib/suite.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -223,6 +225,8 @@ START_TEST(a_table_that_cannot_be_understood_is_no_table)
 		int rc = mount_table_read(proc_with(rows[i].text), &t, &err);
 
 		ck_assert_msg(rc == rows[i].rc, "%s: %d %s", rows[i].what, rc, err.msg);
+		ck_assert_msg(!rc || err.code == ERR_INTERNAL, "%s: %s", rows[i].what,
+		              err_code_name(err.code));
 	}
 	remove_proc();
 }
@@ -260,6 +264,26 @@ START_TEST(a_missing_table_is_an_error)
 
 	ck_assert_int_eq(mount_table_read("/nonexistent", &t, &err), -1);
 	ck_assert_str_eq(err.msg, "open /nonexistent/self/mountinfo: No such file or directory");
+	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
+}
+END_TEST
+
+/* The volume may be there: a code that is final would let kubelet forget it. */
+START_TEST(a_table_that_cannot_be_read_now_is_asked_for_again)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct rlimit was, none;
+	struct err err = ERR_INIT;
+	int rc;
+
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &was), 0);
+	none = (struct rlimit) { 0, was.rlim_max };
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	rc = mount_table_read("/proc", &t, &err);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &was), 0);
+	ck_assert_int_eq(rc, -1);
+	ck_assert_int_eq(err.sys, EMFILE);
+	ck_assert_msg(err.code == ERR_UNAVAILABLE, "%s: %s", err_code_name(err.code), err.msg);
 }
 END_TEST
 
@@ -312,5 +336,5 @@ SUITE("mountinfo", words_are_as_they_were_before_the_kernel_escaped_them,
       a_mount_under_a_later_one_is_not_seen, mountinfo_is_read_as_the_kernel_writes_it,
       mounts_of_a_disk_are_walked, one_mount_point_seen_twice_is_one_place,
       a_table_that_cannot_be_understood_is_no_table, one_mount_outlives_its_table,
-      a_missing_table_is_an_error, a_place_is_named_as_mountinfo_names_it,
-      a_path_that_names_nothing_is_refused);
+      a_missing_table_is_an_error, a_table_that_cannot_be_read_now_is_asked_for_again,
+      a_place_is_named_as_mountinfo_names_it, a_path_that_names_nothing_is_refused);
