@@ -255,15 +255,25 @@ struct relay *relay_new(const struct relay_options *options, int fd, int pid, in
 	return NULL;
 }
 
+/*
+ * A child that was just started may hold a copy for a moment. Then close() alone does not end the
+ * watch, and an event would name a relay that is gone.
+ */
+static void close_watched(const struct relay *r, int fd)
+{
+	epoll_ctl(r->options->epoll, EPOLL_CTL_DEL, fd, NULL);
+	close(fd);
+}
+
 void relay_free(struct relay *r)
 {
 	if (!r)
 		return;
 	drop_waiting(&r->client);
 	drop_waiting(&r->grpc);
-	close(r->client.fd);
+	close_watched(r, r->client.fd);
 	if (r->grpc.fd >= 0)
-		close(r->grpc.fd);
+		close_watched(r, r->grpc.fd);
 	h2_guard_clear(&r->guard);
 	free(r);
 }

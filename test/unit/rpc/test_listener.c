@@ -5,6 +5,8 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,9 +187,23 @@ START_TEST(the_last_answer_arrives_though_grpc_has_gone)
 }
 END_TEST
 
-START_TEST(who_does_not_read_is_closed)
+/* Answers until the listener has closed its end (EPIPE), for 15 s at least. */
+static bool is_closed_while_it_gets_answers(const struct taker *t)
 {
 	static char answer[4096];
+
+	for (int i = 0; i < 3000; i++) {
+		if (send(t->fds[0], answer, sizeof(answer), MSG_NOSIGNAL) > 0)
+			continue;
+		if (errno != EAGAIN)
+			return true;
+		nanosleep(&(struct timespec) { .tv_nsec = 5000000 }, NULL);
+	}
+	return false;
+}
+
+START_TEST(who_does_not_read_is_closed)
+{
 	struct taker t;
 	int fd;
 
@@ -195,15 +211,7 @@ START_TEST(who_does_not_read_is_closed)
 	taker_start(&t, 4);
 	fd = connect_client(&t);
 	ck_assert(taken(&t, 1));
-	/* EPIPE: the listener has closed its end. */
-	for (int i = 0; i < 3000; i++) {
-		ck_assert_int_lt(i, 2999);
-		if (send(t.fds[0], answer, sizeof(answer), MSG_NOSIGNAL) > 0)
-			continue;
-		if (errno != EAGAIN)
-			break;
-		nanosleep(&(struct timespec) { .tv_nsec = 5000000 }, NULL);
-	}
+	ck_assert(is_closed_while_it_gets_answers(&t));
 	unread_ms = 20000;
 	close(fd);
 	taker_stop(&t);
@@ -336,6 +344,48 @@ START_TEST(one_that_never_ran_is_freed_and_its_name_removed)
 	ck_assert_int_ne(access(t.path, F_OK), 0);
 	taker_stop(&t); /* a second stop does nothing */
 	ck_assert_ptr_null(listener_free(NULL));
+}
+END_TEST
+
+/* As a tool that the driver has just started does, before its exec(). */
+static pid_t start_holder_of_all(void)
+{
+	pid_t pid = fork();
+
+	ck_assert_int_ge(pid, 0);
+	if (pid)
+		return pid;
+	pause();
+	_exit(0);
+}
+
+START_TEST(a_connection_of_which_a_child_holds_a_copy_is_not_heard_of_again)
+{
+	struct timespec while_it_is_freed = { .tv_nsec = 100000000 };
+	struct taker t;
+	pid_t holder;
+	int fd, other;
+
+	taker_start(&t, 4);
+	fd = connect_client(&t);
+	ck_assert(taken(&t, 1));
+	holder = start_holder_of_all();
+	shutdown(fd, SHUT_RDWR);
+	shutdown(t.fds[0], SHUT_RDWR);
+	while (listener_peer_pid(t.listener, t.fds[0]))
+		sched_yield();
+	nanosleep(&while_it_is_freed, NULL);
+	close(fd);
+	close(t.fds[0]);
+	/* The last copies of the other ends go, which wakes those that the listener had. */
+	kill(holder, SIGKILL);
+	ck_assert_int_eq(waitpid(holder, NULL, 0), holder);
+	other = connect_client(&t);
+	ck_assert(taken(&t, 2));
+	close(other);
+	close(t.fds[1]);
+	t.n = 0;
+	taker_stop(&t);
 }
 END_TEST
 
@@ -476,4 +526,5 @@ SUITE("listener", who_does_not_read_is_closed, a_slow_reader_is_not_closed,
       silence_and_nonsense_are_not_handed_over, a_number_that_is_used_again_is_another_connection,
       a_closed_number_that_became_something_else_does_not_count,
       connections_made_before_it_runs_are_served, one_that_never_ran_is_freed_and_its_name_removed,
+      a_connection_of_which_a_child_holds_a_copy_is_not_heard_of_again,
       a_connection_that_begins_to_speak_during_the_stop_does_no_harm);
