@@ -33,10 +33,11 @@
 #define FEW_CONNECTIONS 16 /* are tried with any limit of descriptors */
 
 #define MS INT64_C(1000000)
-#define EVENTS 32     /* taken from epoll at once */
-#define DRAIN_MS 1000 /* for clients to read their last answers, at the end */
-#define CROWD 64      /* connections: after more of them, memory is given back */
-#define TRIM_MS 1000  /* after the end of a connection that has cost much */
+#define EVENTS 32           /* taken from epoll at once */
+#define DRAIN_MS 1000       /* for clients to read their last answers, at the end */
+#define STOP_UNREAD_MS 5000 /* for a client to read, while the server stops */
+#define CROWD 64            /* connections: after more of them, memory is given back */
+#define TRIM_MS 1000        /* after the end of a connection that has cost much */
 
 struct connection {
 	struct relay *relay; /* NULL: over, to be removed */
@@ -398,6 +399,9 @@ static void obey(struct listener *l)
 		fd_p(&l->fd);
 		l->fd = -1;
 		drop_unconnected(l);
+		/* The stop waits for calls, and these for their clients to take the answers. */
+		if (l->relay.unread_ms > STOP_UNREAD_MS)
+			l->relay.unread_ms = STOP_UNREAD_MS;
 	}
 	if (asked == END && !l->end_by)
 		l->end_by = monotonic_ns() + DRAIN_MS * MS;

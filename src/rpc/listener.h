@@ -26,7 +26,7 @@ struct listener_options {
 	unsigned own_places;
 	int preface_timeout_ms; /* for the client to send the preface and SETTINGS */
 	int ack_timeout_ms;     /* for it to acknowledge the server's */
-	int unread_timeout_ms;  /* for it to read something of the answers that wait */
+	int unread_timeout_ms;  /* for it to read something of what waits; in a stop 5 s at most */
 	/*
 	 * Called on the listener's thread; owns the descriptor (non-blocking, close-on-exec). It is
 	 * one end of a pair: relay.c passes on what the client says.

@@ -218,6 +218,23 @@ START_TEST(who_does_not_read_is_closed)
 }
 END_TEST
 
+START_TEST(who_does_not_read_does_not_keep_a_stop_waiting)
+{
+	struct taker t;
+	int fd;
+
+	unread_ms = 600000;
+	taker_start(&t, 4);
+	fd = connect_client(&t);
+	ck_assert(taken(&t, 1));
+	listener_stop(t.listener);
+	ck_assert(is_closed_while_it_gets_answers(&t));
+	unread_ms = 20000;
+	close(fd);
+	taker_stop(&t);
+}
+END_TEST
+
 START_TEST(a_slow_reader_is_not_closed)
 {
 	static char answer[64 * 1024], got[1024];
@@ -527,4 +544,5 @@ SUITE("listener", who_does_not_read_is_closed, a_slow_reader_is_not_closed,
       a_closed_number_that_became_something_else_does_not_count,
       connections_made_before_it_runs_are_served, one_that_never_ran_is_freed_and_its_name_removed,
       a_connection_of_which_a_child_holds_a_copy_is_not_heard_of_again,
-      a_connection_that_begins_to_speak_during_the_stop_does_no_harm);
+      a_connection_that_begins_to_speak_during_the_stop_does_no_harm,
+      who_does_not_read_does_not_keep_a_stop_waiting);
