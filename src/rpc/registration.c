@@ -35,6 +35,7 @@
 
 #define LOOK_AGAIN_MS 5000
 #define STOP_MS 1000
+#define CONNECTIONS 16 /* kubelet needs one at a time */
 
 struct registration {
 	struct registration_options options;
@@ -114,6 +115,7 @@ static int serve(struct registration *r, struct err *err)
 		.path = r->path,
 		.socket_mode = 0600,
 		.socket_group = (gid_t)-1,
+		.max_connections = CONNECTIONS,
 	};
 
 	if (rpc_server_start(&options, &r->service, 1, &r->server, err))

@@ -183,6 +183,32 @@ START_TEST(only_root_may_talk_to_the_socket)
 }
 END_TEST
 
+/* kubelet needs one, and nobody else has any business here. */
+START_TEST(few_connections_are_taken)
+{
+	SERVED(w);
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fds[17];
+
+	ck_assert(answers(&w));
+	w.client = rpc_client_free(w.client);
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", w.socket);
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+		fds[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		ck_assert_int_eq(
+			connect(fds[i], (const struct sockaddr *)&address, sizeof(address)), 0);
+	}
+	for (int i = 0; i < 500 && !logged("16 are open, that is the limit"); i++)
+		sleep_ms(10);
+	ck_assert(logged("16 are open, that is the limit"));
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		close(fds[i]);
+	w.client = rpc_client_new(
+		&(struct rpc_client_options) { .path = w.socket, .wait_for_ready = true });
+	ck_assert(answers(&w));
+}
+END_TEST
+
 START_TEST(success_and_refusal_are_logged)
 {
 	SERVED(w);
@@ -357,9 +383,10 @@ START_TEST(a_path_that_no_socket_can_have_is_refused)
 END_TEST
 
 SUITE_TIMEOUT("rpc registration", 60, kubelet_learns_name_version_and_socket,
-              only_root_may_talk_to_the_socket, success_and_refusal_are_logged,
-              the_program_learns_whether_it_is_registered, a_long_reason_is_logged_to_its_end,
-              a_socket_that_is_removed_comes_back, a_dead_socket_in_its_place_is_replaced,
+              only_root_may_talk_to_the_socket, few_connections_are_taken,
+              success_and_refusal_are_logged, the_program_learns_whether_it_is_registered,
+              a_long_reason_is_logged_to_its_end, a_socket_that_is_removed_comes_back,
+              a_dead_socket_in_its_place_is_replaced,
               a_living_successor_keeps_its_place_until_it_has_gone,
               a_folder_that_is_not_there_yet_is_waited_for,
               a_folder_that_is_made_anew_gets_a_socket_too, the_end_takes_the_socket_along,
