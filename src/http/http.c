@@ -12,8 +12,9 @@
  *
  * Why generations: libcurl never gives up a peer that acknowledges bytes but never answers, least
  * of all while a watch keeps the connection in use. A request is given up when its own connection
- * brings nothing for silence_ms: behind one address there may be a server that lives and one that
- * does not, and what the first sends says nothing about the second.
+ * brings nothing for silence_ms (change_silence_ms if it is no GET): behind one address there may
+ * be a server that lives and one that does not, and what the first sends says nothing about the
+ * second.
  */
 #include "http/http_curl.h"
 
@@ -30,7 +31,9 @@
 #include "common/mem.h"
 
 #define CONNECT_MS 10000
-#define SILENCE_MS 12000 /* longer than an admission webhook may take by default, 10 s */
+#define SILENCE_MS 12000
+/* Admission webhooks take 10 s each by default, those that change objects one after the other. */
+#define CHANGE_SILENCE_MS 25000
 #define POLL_MAX_MS 60000
 
 struct task {
@@ -42,7 +45,7 @@ struct task {
 struct http {
 	pthread_t thread;
 	int wake; /* eventfd */
-	int connect_ms, silence_ms;
+	int connect_ms, silence_ms, change_silence_ms;
 
 	pthread_mutex_t lock; /* never held while libcurl or a callback runs */
 	struct http_call *incoming, **incoming_tail; /* this block is under lock */
@@ -264,9 +267,10 @@ static bool is_silent(const struct http_call *c, int64_t now)
 /* When a request that was sent is given up because its connection brings nothing. */
 static int64_t hung_at(struct http *h, struct http_call *c)
 {
+	int silence_ms = str_eq(c->q.method, "GET") ? h->silence_ms : h->change_silence_ms;
 	if (!c->generation || c->q.stream || !transfer_is_sent(c))
 		return DEADLINE_NEVER;
-	return transfer_heard(c) + h->silence_ms * INT64_C(1000000);
+	return transfer_heard(c) + silence_ms * INT64_C(1000000);
 }
 
 static void call_cut(struct http *h, struct http_call *c)
@@ -520,6 +524,8 @@ int http_new(const struct http_endpoint *endpoint, const struct http_tuning *tun
 	h = xcalloc(1, sizeof(*h));
 	h->connect_ms = tuning && tuning->connect_ms ? tuning->connect_ms : CONNECT_MS;
 	h->silence_ms = tuning && tuning->silence_ms ? tuning->silence_ms : SILENCE_MS;
+	h->change_silence_ms =
+		tuning && tuning->change_silence_ms ? tuning->change_silence_ms : CHANGE_SILENCE_MS;
 	pthread_mutex_init(&h->lock, NULL);
 	h->incoming_tail = &h->incoming;
 	h->tasks_tail = &h->tasks;

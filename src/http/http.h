@@ -47,9 +47,11 @@ struct http_tuning {
 	/*
 	 * A request was sent and no byte came over its connection for so long: it ends (HTTP_CUT),
 	 * and the generation is retired; default 12 s. Likewise when a request ends without an
-	 * answer and no byte came over any connection.
+	 * answer and no byte came over any connection for so long.
 	 */
 	int silence_ms;
+	/* The same for a request that is no GET: webhooks may take their time; default 25 s. */
+	int change_silence_ms;
 };
 
 enum http_end {

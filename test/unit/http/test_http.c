@@ -504,8 +504,10 @@ START_TEST(a_request_over_a_silent_connection_ends_whatever_other_connections_br
 	static const char *const methods[] = { "GET", "POST" };
 	for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
 		struct fake_http *f = fake_http_start();
-		struct http *h =
-			engine_for(fake_http_url(f), &(struct http_tuning) { .silence_ms = 500 });
+		struct http *h = engine_for(fake_http_url(f), &(struct http_tuning) {
+								      .silence_ms = 500,
+								      .change_silence_ms = 500,
+							      });
 		struct stream s = stream_new();
 		struct pusher pusher = { .server = f };
 		struct http_request q = stream_request(&s, "/w");
@@ -530,11 +532,38 @@ START_TEST(a_request_over_a_silent_connection_ends_whatever_other_connections_br
 }
 END_TEST
 
+/* Webhooks are asked before the answer, one after the other. */
+START_TEST(a_change_is_waited_for_longer_than_a_look)
+{
+	static const struct {
+		const char *method;
+		enum http_end end;
+	} rows[] = {
+		{ "GET", HTTP_CUT },        { "POST", HTTP_ANSWERED },   { "PUT", HTTP_ANSWERED },
+		{ "PATCH", HTTP_ANSWERED }, { "DELETE", HTTP_ANSWERED },
+	};
+	struct fake_http *f = fake_http_start();
+	struct http *h = engine_for(fake_http_url(f), &(struct http_tuning) { .silence_ms = 200 });
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct http_request q = request_for(rows[i].method, "/slow");
+		struct http_result r;
+		char *on AUTO(free) = xasprintf("%s /slow", rows[i].method);
+		fake_http_on(f, (struct fake_reply) { .on = on, .delay_ms = 1500, .body = "{}" });
+		http_do(h, &q, deadline_in_ms(20000), &r);
+		ck_assert_msg(r.end == rows[i].end, "%s: %d %s", rows[i].method, r.end, r.why);
+		free(r.body);
+	}
+	http_free(h);
+	fake_http_stop(f);
+}
+END_TEST
+
 /* Over HTTP/1.1 they have all connections that there may be. */
 START_TEST(hung_requests_hold_up_no_others)
 {
 	struct fake_http *f = fake_http_start();
-	struct http *h = engine_for(fake_http_url(f), &(struct http_tuning) { .silence_ms = 500 });
+	struct http *h =
+		engine_for(fake_http_url(f), &(struct http_tuning) { .change_silence_ms = 500 });
 	struct many m = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 	struct http_request q;
 	struct http_result r;
@@ -649,5 +678,5 @@ SUITE("http", libcurl_is_loaded_with_the_first_engine_only,
       requests_without_an_answer_for_long_retire_the_generation,
       a_request_that_was_never_sent_ends_once_when_its_generation_is_retired,
       a_request_over_a_silent_connection_ends_whatever_other_connections_bring,
-      hung_requests_hold_up_no_others, stopping_ends_what_is_open,
-      timers_ring_in_order_and_can_be_taken_back);
+      a_change_is_waited_for_longer_than_a_look, hung_requests_hold_up_no_others,
+      stopping_ends_what_is_open, timers_ring_in_order_and_can_be_taken_back);
