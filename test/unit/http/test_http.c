@@ -470,11 +470,11 @@ START_TEST(a_request_that_was_never_sent_ends_once_when_its_generation_is_retire
 {
 	int fd AUTO(fd) = -1;
 	char *url AUTO(free) = xasprintf("https://127.0.0.1:%d", mute_port(&fd));
-	struct http *h = engine_for(url, &(struct http_tuning) { .silence_ms = 100 });
+	struct http *h = engine_for(url, &(struct http_tuning) { .silence_ms = 1 });
 	for (unsigned i = 1; i <= 3; i++) {
 		struct http_request q = request_for("GET", "/a");
 		struct http_result r;
-		http_do(h, &q, deadline_in_ms(200), &r);
+		http_do(h, &q, deadline_in_ms(400), &r);
 		ck_assert_msg(r.end == HTTP_DEADLINE && !r.sent, "%d %s", r.end, r.why);
 	}
 	ck_assert_uint_eq(http_stats(h).requests, 3);

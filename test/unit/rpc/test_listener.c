@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -372,6 +373,7 @@ static pid_t start_holder_of_all(void)
 	ck_assert_int_ge(pid, 0);
 	if (pid)
 		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* also when the test fails */
 	pause();
 	_exit(0);
 }
