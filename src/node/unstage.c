@@ -218,6 +218,10 @@ static int wait_for_release(const struct unstaging *u, struct deadline d, struct
 {
 	if (wait_until_free(u, d, err) == 0)
 		return 0;
+	if (mount_errno_is_dead(err->sys)) { /* it died since identify() */
+		err_clear(err);
+		return 0;
+	}
 	if (err->sys == EBUSY) {
 		kill_point("unstage: unmounted, but somebody holds the device");
 		name_holders(u,

@@ -5,6 +5,7 @@
  */
 #include "test/lib/suite.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -13,11 +14,13 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/file.h"
 #include "common/mem.h"
+#include "node/leaving.h"
 #include "node/mount/mount.h"
 #include "test/lib/loop_over.h"
 #include "test/lib/node_world.h"
@@ -618,6 +621,32 @@ START_TEST(the_mount_of_a_vanished_disk_goes_lazily)
 }
 END_TEST
 
+/*
+ * Between the unmount and the look who holds it: sysfs still has the disk, but no driver answers
+ * for its number any more.
+ */
+START_TEST(a_disk_that_died_after_the_unmount_is_waited_for_by_nobody)
+{
+	struct leaving l = { .fs = 0 };
+	struct err err = ERR_INIT;
+	int fd;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	nvme_world_hide(&w.nvme, disk);
+	disk->devno = makedev(259, 1048000);
+	nvme_world_show(&w.nvme, disk);
+	fd = open(disk->node, O_RDONLY);
+	ck_assert(fd < 0 && errno == ENXIO);
+	ck_assert_int_eq(device_by_number(&w.node.o.world, disk->devno, &l.dev, &err), 0);
+	l.fs = disk->devno;
+	ck_assert_int_eq(leaving_write(&w.node, VOLUME_ID, &l, &err), 0);
+	unstage_ok();
+	ck_assert_int_eq(leaving_read(&w.node, VOLUME_ID, &l, &err), LEAVING_NONE);
+	node_world_clear(&w);
+}
+END_TEST
+
 START_TEST(the_driver_override_is_given_back)
 {
 	struct err err = ERR_INIT;
@@ -667,4 +696,5 @@ SUITE_TIMEOUT("unstage", 60, LOOP(what_was_staged_goes_and_again_is_fine, 4),
               LOOP(a_disk_that_cannot_be_opened_stays, 2),
               raw_block_under_a_loop_device_in_use_stays,
               a_loop_device_over_the_staged_file_itself_is_named, what_is_mounted_below_is_named,
+              a_disk_that_died_after_the_unmount_is_waited_for_by_nobody,
               the_driver_override_is_given_back, data_in_the_block_files_place_is_not_deleted);
