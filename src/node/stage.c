@@ -16,10 +16,10 @@
  *
  * Stage goes absent -> staged. It finds the device (device_wait), holds it open, proves what is on
  * it (format.c), makes the mount point and mounts. Then it looks again: the number in mountinfo,
- * the disk sequence number and the read-only state must be the wanted ones. While our descriptor is
- * open the kernel gives the device's number to no other disk; the device's name is trusted only for
- * the moment of mount(2) and checked afterwards. When a step fails, what was done is undone in
- * reverse, so that a final code leaves no mount, no driver binding and no file.
+ * the disk sequence number, the read-only state and the flags must be the wanted ones. While our
+ * descriptor is open the kernel gives the device's number to no other disk; the device's name is
+ * trusted only for the moment of mount(2) and checked afterwards. When a step fails, what was done
+ * is undone in reverse, so that a final code leaves no mount, no driver binding and no file.
  *
  * Unstage (unstage.c) goes staged -> absent. It refuses while anything else shows the disk,
  * unmounts every layer (the Go plugin stacked them), proves that nobody holds the disk, writes
@@ -49,6 +49,7 @@
 #include "node/mount/fsck.h"
 #include "node/mount/mkfs.h"
 #include "node/mount/mount_flags.h"
+#include "node/mount/mount_same.h"
 #include "node/place.h"
 #include "node/propagation.h"
 #include "node/staged.h"
@@ -207,6 +208,29 @@ static void mount_options(const struct staging *s, const char *fs_type, struct s
 	}
 }
 
+/*
+ * While somebody holds the filesystem by an earlier mount, also one that no table shows any more,
+ * mount(2) shows the same one again and drops the flags that it was not mounted with.
+ */
+static int check_flags(const struct staging *s, const struct mount *m, struct err *err)
+{
+	const struct mount_asked asked = {
+		.flags = &s->flags,
+		.no_replay = must_not_replay(s),
+		.superblock_has_flags =
+			str_has_prefix(m->fs_type, "ext") && ext_superblock_has_flags(s->fd),
+	};
+	const char *what;
+
+	if (!mount_flags_differ(&asked, m, &what))
+		return 0;
+	return err_set(err, ERR_UNAVAILABLE,
+	               "%s was mounted with other flags than were asked for (%s differs): somebody "
+	               "still holds its filesystem by an earlier mount, whose flags it keeps; end "
+	               "who holds it (fuser -vm %s), or wait until they have ended",
+	               s->dev.path, what, s->dev.path);
+}
+
 /* After mount(2): is it this disk that is mounted there, and as it was wanted? */
 static int check_result(const struct staging *s, const char *fs_type, const struct strs *options,
                         struct err *err)
@@ -228,7 +252,7 @@ static int check_result(const struct staging *s, const char *fs_type, const stru
 		return err_set(err, ERR_INTERNAL, "%s is mounted on %s as %s %s, not as %s %s",
 		               s->dev.path, s->path, m->fs_type, m->read_only ? "ro" : "rw",
 		               fs_type, s->read_only ? "ro" : "rw");
-	if (staged_check_context(options, m, err))
+	if (staged_check_context(options, m, err) || check_flags(s, m, err))
 		return -1;
 	rc = place_check_same(&p, &s->dev, err);
 	if (rc == PLACE_DISK_GONE)

@@ -369,6 +369,29 @@ static void staged_noexec_before(struct attempt *a)
 	         a->w.staging);
 }
 
+/* A file is open in a mount that was detached: no mount shows the filesystem any more. */
+static void held_unseen(struct attempt *a, const char *mkfs, const char *options)
+{
+	char *file AUTO(free) = xasprintf("%s/held", a->w.staging);
+
+	run_tool("%s -q %s && mount -o %s %s %s", mkfs, a->d->loop, options, a->d->node,
+	         a->w.staging);
+	a->held = open(file, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+	ck_assert_int_ge(a->held, 0);
+	run_tool("umount --lazy %s", a->w.staging);
+}
+
+static void xfs_held_with_other_flags(struct attempt *a)
+{
+	held_unseen(a, "mkfs.xfs", "largeio,nouuid");
+}
+
+static void ext4_held_with_other_flags(struct attempt *a)
+{
+	a->flag = "discard";
+	held_unseen(a, "mkfs.ext4", "errors=remount-ro");
+}
+
 static void no_mountinfo(struct attempt *a)
 {
 	a->w.node.o.proc_root = "/nonexistent";
@@ -534,6 +557,10 @@ static const struct {
 	  "staged read-only, not", THE_MOUNT_THAT_WAS_THERE },
 	{ "staged with noexec before", "xfs", staged_noexec_before, ERR_EXISTS,
 	  "already staged with other mount flags (noexec differs", THE_MOUNT_THAT_WAS_THERE },
+	{ "held by somebody, with largeio", "xfs", xfs_held_with_other_flags, ERR_UNAVAILABLE,
+	  "was mounted with other flags than were asked for (largeio differs)", NOTHING },
+	{ "held by somebody, without discard", "ext4", ext4_held_with_other_flags, ERR_UNAVAILABLE,
+	  "was mounted with other flags than were asked for (discard differs)", NOTHING },
 	{ "mountinfo unreadable", "xfs", no_mountinfo, ERR_UNAVAILABLE,
 	  "/nonexistent/self/mountinfo", NOTHING },
 	{ "deadline over", "xfs", time_is_over, ERR_DEADLINE, "time ran out", NOTHING },
