@@ -117,7 +117,7 @@ class World:
         overrides = self.vm.sh("cd /sys/bus/pci/devices; for d in *; do o=$(cat $d/driver_override);"
                                " [ -z \"$o\" ] || [ \"$o\" = '(null)' ] || echo $d: $o; done")
         self.check(not overrides, "driver_override is left: " + overrides)
-        left = self.vm.sh("cd /var/lib/kubelet/plugins/csi.snap.nvidia.com; find formatting unstaging -type f 2>/dev/null; true")
+        left = self.vm.sh("cd /var/lib/kubelet/plugins/csi.snap.nvidia.com 2>/dev/null && find formatting unstaging -type f 2>/dev/null; true")
         self.check(not left, "a record is left: " + left)
         self.kubelet.call("Identity", "Probe", timeout=30)
 
