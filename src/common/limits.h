@@ -15,7 +15,7 @@
  * MB.
  */
 #define LIMIT_RPC_CALLS 4096
-#define LIMIT_RPC_STREAMS 2500     /* of them on one connection: a sidecar has one only */
+#define LIMIT_RPC_STREAMS 2048     /* of them on one connection: a sidecar has one only */
 #define LIMIT_RPC_CONNECTIONS 1024 /* open at the same time */
 #define LIMIT_RPC_OWN_PLACES 8     /* connections beyond that, for --probe */
 #define LIMIT_DESCRIPTORS 16384    /* that this process may have, unless the host says less */

@@ -194,7 +194,7 @@ static const struct {
 	const char *reason;
 	int after; /* frames that pass */
 } floods[] = {
-	{ "streams", HEADERS, END_HEADERS, 1, 200, true, "it opened more than 2500 streams",
+	{ "streams", HEADERS, END_HEADERS, 1, 200, true, "it opened more than 2048 streams",
 	  LIMIT_RPC_STREAMS },
 	{ "PING", PING, 0, 0, 8, false, "the last one is PING", 250 },
 	{ "SETTINGS", SETTINGS, 0, 0, 6, false, "the last one is SETTINGS", 1000 },
