@@ -40,7 +40,8 @@ enum { END_STREAM = 0x1, ACK = 0x1, PADDED = 0x8 };
 #define FIRST_BYTE_SEEN (UINT32_C(1) << 31) /* a stream's number has 31 bits */
 #define FRAME INT64_C(1000)                 /* the price of one */
 #define BULK 1024                           /* a DATA frame from here on is part of a message */
-#define ROOM_KEPT 64                        /* streams, while none is open */
+#define UPDATES_PER_CALL 2 /* WINDOW_UPDATEs that clients send with a call, for it and for all */
+#define ROOM_KEPT 64       /* streams, while none is open */
 #define CALL_PAYS (12 * FRAME)
 #define DATA_PAYS (2 * FRAME)
 #define NS_PER_THOUSANDTH INT64_C(5000) /* 200 frames per second */
@@ -193,6 +194,11 @@ static int64_t price(struct h2_guard *g, const struct h2_frames *f)
 		return FRAME + f->length / 1024 * FRAME;
 	case RST_STREAM:
 		return price_of_reset(g, f->stream);
+	case WINDOW_UPDATE:
+		if (!g->updates)
+			return FRAME;
+		g->updates--;
+		return 0;
 	case PING:
 		return 4 * FRAME; /* gRPC answers each */
 	default:
@@ -216,6 +222,8 @@ static const char *open_stream(struct h2_guard *g, uint32_t stream)
 		return "it gives up more calls than it lets end";
 	g->last_stream = stream;
 	add_stream(g, stream);
+	if (g->updates < UPDATES_PER_CALL * LIMIT_RPC_STREAMS)
+		g->updates += UPDATES_PER_CALL;
 	return NULL;
 }
 

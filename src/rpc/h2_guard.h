@@ -35,6 +35,7 @@ struct h2_guard {
 	bool padded;          /* a pad length comes before it */
 	int64_t budget;       /* in thousandths of a frame */
 	int64_t calls;        /* in thousandths of a call: that may be opened and given up */
+	unsigned updates;     /* WINDOW_UPDATEs that the opened calls are good for */
 	int64_t paid_at;      /* ns: until when time has paid */
 	unsigned unanswered;  /* SETTINGS of the server */
 	int64_t asked_at;     /* ns: the first of them */

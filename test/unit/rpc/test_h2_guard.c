@@ -105,6 +105,9 @@ START_TEST(as_many_calls_as_may_be_open_wait_and_are_given_up_at_once)
 		say(&t, HEADERS, END_HEADERS, 2 * i + 1, 200);
 		say(&t, DATA, END_STREAM, 2 * i + 1, 105);
 	}
+	/* As gRPC's own client does, for each. */
+	for (uint32_t i = 0; i < LIMIT_RPC_STREAMS; i++)
+		say(&t, WINDOW_UPDATE, 0, 2 * i + 1, 4);
 	for (uint32_t i = 0; i < LIMIT_RPC_STREAMS; i++)
 		say(&t, RST_STREAM, 0, 2 * i + 1, 4);
 	ck_assert_msg(!t.reason, "%s", t.reason);
