@@ -26,6 +26,7 @@
 #include "common/cleanup.h"
 #include "common/kill_point.h"
 #include "common/log.h"
+#include "common/thread.h"
 #include "node/busy.h"
 #include "node/holders.h"
 #include "node/job.h"
@@ -161,6 +162,7 @@ static int write_back(const struct unstaging *u, struct err *err)
 
 	if (device_open(&u->dev, O_RDONLY, &fd, NULL, err))
 		return -1;
+	thread_rest(); /* it may hang */
 	if (fsync(fd) < 0)
 		return err_sys(err, errno, "write back %s", u->dev.path);
 	return 0;

@@ -12,6 +12,7 @@
 #include "common/file.h"
 #include "common/limits.h"
 #include "common/mem.h"
+#include "common/thread.h"
 
 /* ENODEV and ENXIO: the object was removed while its file was open. */
 bool sysfs_gone(int errnum)
@@ -98,6 +99,7 @@ int sysfs_write(const struct sysfs_writer *w, const char *path, const char *text
 {
 	struct err err = ERR_INIT;
 
+	thread_rest(); /* a bind or unbind may hang */
 	if (w)
 		return w->write(w->arg, path, text);
 	if (file_write(path, text, &err) == 0)

@@ -16,6 +16,7 @@
 
 #include "common/cleanup.h"
 #include "common/mem.h"
+#include "common/thread.h"
 
 #define MIB (1024ULL * 1024)
 #define EDGE (4 * MIB)        /* read at the start and at the end */
@@ -181,6 +182,7 @@ int blank_check(int fd, const char *name, uint64_t size, struct blank *ret, stru
 	pthread_mutex_init(&s->lock, NULL);
 	make_plan(&s->plan, size);
 	s->decided = s->plan.n;
+	thread_rest(); /* the reads may hang */
 	/* Without helpers it only takes longer. */
 	while (n < READERS - 1 && pthread_create(&helpers[n], NULL, read_ranges, s) == 0)
 		n++;

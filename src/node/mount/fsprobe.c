@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/thread.h"
 #include "node/mount/superblock.h"
 
 DEFINE_AUTO(blkid_probe, blkid_free_probe);
@@ -112,6 +113,7 @@ static int collect(int fd, const char *name, bool behind, struct signatures *ret
 
 	if (!p)
 		return -1;
+	thread_rest(); /* the first read of a device, which may hang */
 	*ret = (struct signatures) { .device_size = (uint64_t)blkid_probe_get_size(p) };
 	errno = 0;
 	while (ret->n < SIGNATURES_MAX && (rc = blkid_do_probe(p)) == 0) {

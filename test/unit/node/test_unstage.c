@@ -7,19 +7,23 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/file.h"
 #include "common/mem.h"
+#include "common/thread.h"
 #include "node/leaving.h"
 #include "node/mount/mount.h"
 #include "test/lib/loop_over.h"
@@ -680,6 +684,77 @@ START_TEST(data_in_the_block_files_place_is_not_deleted)
 }
 END_TEST
 
+#define STACK (8 * 1024 * 1024) /* ThreadSanitizer takes the half of it */
+#define DEEP (256 * 1024)       /* what the work before the wait touches */
+
+/* A thread with a stack whose pages can be counted. */
+static struct {
+	void *stack;
+	pthread_t thread;
+	size_t before, at_fsync;
+} resting;
+
+static size_t resident(void)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), n = 0;
+	unsigned char *map AUTO(free) = xcalloc(1, STACK / page + 1);
+
+	ck_assert_int_eq(mincore(resting.stack, STACK, map), 0);
+	for (size_t i = 0; i < STACK / page; i++)
+		n += map[i] & 1;
+	return n * page;
+}
+
+/* The driver's: here storage could hang. */
+int fsync(int fd)
+{
+	if (resting.stack && pthread_equal(pthread_self(), resting.thread))
+		resting.at_fsync = resident();
+	return (int)syscall(SYS_fsync, fd);
+}
+
+static __attribute__((noinline)) unsigned char work_deep(void)
+{
+	volatile unsigned char used[DEEP];
+
+	for (size_t i = 0; i < sizeof(used); i += 512)
+		used[i] = 7;
+	return used[sizeof(used) / 2];
+}
+
+static void *unstage_after_work(void *arg)
+{
+	resting.thread = pthread_self();
+	thread_begin();
+	work_deep();
+	resting.before = resident();
+	unstage_ok();
+	return arg;
+}
+
+START_TEST(a_call_that_waits_for_the_write_back_has_given_its_stack_back)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	stage(NULL);
+	resting.stack =
+		mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert(resting.stack != MAP_FAILED);
+	pthread_attr_init(&attr);
+	ck_assert_int_eq(pthread_attr_setstack(&attr, resting.stack, STACK), 0);
+	ck_assert_int_eq(pthread_create(&thread, &attr, unstage_after_work, NULL), 0);
+	pthread_join(thread, NULL);
+	pthread_attr_destroy(&attr);
+	ck_assert_uint_ge(resting.before, DEEP);
+	ck_assert_uint_gt(resting.at_fsync, 0);
+	ck_assert_uint_le(resting.at_fsync, resting.before - DEEP / 2);
+	node_world_clear(&w);
+}
+END_TEST
+
 SUITE_TIMEOUT("unstage", 60, LOOP(what_was_staged_goes_and_again_is_fine, 4),
               LOOP(a_published_volume_stays_staged, 4), LOOP(an_open_file_keeps_the_filesystem, 3),
               LOOP(a_captured_mount_is_refused_each_time, 3),
@@ -697,4 +772,5 @@ SUITE_TIMEOUT("unstage", 60, LOOP(what_was_staged_goes_and_again_is_fine, 4),
               raw_block_under_a_loop_device_in_use_stays,
               a_loop_device_over_the_staged_file_itself_is_named, what_is_mounted_below_is_named,
               a_disk_that_died_after_the_unmount_is_waited_for_by_nobody,
+              a_call_that_waits_for_the_write_back_has_given_its_stack_back,
               the_driver_override_is_given_back, data_in_the_block_files_place_is_not_deleted);
