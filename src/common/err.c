@@ -32,15 +32,15 @@ static const struct {
 	{ EFBIG, ERR_RANGE },
 	{ ENOSPC, ERR_EXHAUSTED },
 	{ EDQUOT, ERR_EXHAUSTED },
-	{ ENOMEM, ERR_EXHAUSTED },
-	{ EMFILE, ERR_EXHAUSTED },
-	{ ENFILE, ERR_EXHAUSTED },
 	{ ETIMEDOUT, ERR_DEADLINE },
 	{ ECANCELED, ERR_CANCELLED },
 	{ ENOSYS, ERR_UNIMPLEMENTED },
 	{ EOPNOTSUPP, ERR_UNIMPLEMENTED },
 	/* The thing may come back, or be free, a moment later: worth a retry. */
 	{ EBUSY, ERR_UNAVAILABLE },
+	{ EMFILE, ERR_UNAVAILABLE },
+	{ ENFILE, ERR_UNAVAILABLE },
+	{ ENOMEM, ERR_UNAVAILABLE },
 	{ EAGAIN, ERR_UNAVAILABLE },
 	{ EINTR, ERR_UNAVAILABLE },
 	{ EIO, ERR_UNAVAILABLE },
@@ -61,6 +61,21 @@ enum err_code err_code_from_errno(int errnum)
 		if (errno_codes[i].sys == errnum)
 			return errno_codes[i].code;
 	return ERR_INTERNAL;
+}
+
+/* What to do about an errno that says nothing about the object of the call. */
+static const char *advice(int errnum)
+{
+	switch (errnum) {
+	case EMFILE:
+		return " (the driver has as many as it may, see its \"ulimit -n\"; it is tried again)";
+	case ENFILE:
+		return " (raise the host's sysctl fs.file-max; it is tried again)";
+	case ENOMEM:
+		return " (the host, or the driver's memory limit; it is tried again)";
+	default:
+		return "";
+	}
 }
 
 const char *err_code_name(enum err_code code)
@@ -136,7 +151,8 @@ int err_sys(struct err *err, int errnum, const char *fmt, ...)
 	vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
 	va_end(ap);
 	n = strlen(err->msg);
-	snprintf(err->msg + n, sizeof(err->msg) - n, ": %s", why ? why : "unknown error");
+	snprintf(err->msg + n, sizeof(err->msg) - n, ": %s%s", why ? why : "unknown error",
+	         advice(errnum));
 	end_with_whole_character(err->msg);
 	return -1;
 }

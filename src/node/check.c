@@ -87,8 +87,10 @@ static int checking_run(void *arg, struct err *err)
 		IGNORE_RESULT(file_remove(c->record_path, &ignored));
 	kill_point("check: record removed");
 	if (rc)
-		return err_wrap(err, "the %s on %s is damaged (%s) and is not mounted", c->fs_type,
-		                c->name, c->why);
+		return err_wrap(err, "the %s on %s %s (%s) and is not mounted", c->fs_type, c->name,
+		                err->code == ERR_PRECONDITION ? "is damaged"
+		                                              : "could not be checked",
+		                c->why);
 	log_check(LOG_WARNING, "checked", c, log_number("ms", log_ms(since, ms)));
 	return 0;
 }

@@ -143,15 +143,20 @@ static void check_filesystem(struct node *n, const struct mount_table *t, const 
 		fault(h, HEALTH_INACCESSIBLE, "FilesystemNotResponding", "%s", err.msg);
 }
 
-static void check_block(const struct place *p, const struct device *dev, struct health *h)
+static int check_block(const struct place *p, const struct device *dev, struct health *h,
+                       struct err *err)
 {
-	struct err err = ERR_INIT;
 	int fd AUTO(fd) = -1;
 
+	if (device_open(dev, O_RDONLY, &fd, NULL, err) == 0)
+		return 0;
+	if (err->code == ERR_UNAVAILABLE && !mount_errno_is_dead(err->sys))
+		return -1; /* it could not be asked: no descriptor is left, or no /dev is there */
 	/* The kernel may have given the number of a removed device to another one. */
-	if (device_open(dev, O_RDONLY, &fd, NULL, &err))
-		fault(h, HEALTH_INACCESSIBLE, "DeviceReplaced", "%s shows another disk: %s",
-		      p->path, err.msg);
+	fault(h, HEALTH_INACCESSIBLE, "DeviceReplaced", "%s shows another disk: %s", p->path,
+	      err->msg);
+	err_clear(err);
+	return 0;
 }
 
 static int check_device(struct node *n, const struct mount_table *t, const struct place *p,
@@ -177,9 +182,8 @@ static int check_device(struct node *n, const struct mount_table *t, const struc
 		return 0;
 	}
 	if (p->kind == PLACE_BLOCK)
-		check_block(p, &dev, h);
-	else
-		check_filesystem(n, t, p, &dev, h);
+		return check_block(p, &dev, h, err);
+	check_filesystem(n, t, p, &dev, h);
 	return 0;
 }
 

@@ -94,7 +94,7 @@ int fsck_run(int fd, const char *name, bool whole, struct err *err)
 	rc = spawn_run_fd(&argv, fd, deadline_never(), &output, err);
 	if (rc < 0) {
 		err_wrap(err, "e2fsck of %s", name);
-		return err_recode(err, ERR_INTERNAL);
+		return err->code == ERR_UNAVAILABLE ? -1 : err_recode(err, ERR_INTERNAL);
 	}
 	if (rc == 0 || rc == FSCK_REPAIRED)
 		return 0;

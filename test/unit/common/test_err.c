@@ -19,6 +19,26 @@ START_TEST(an_errno_gives_code_and_description)
 }
 END_TEST
 
+START_TEST(a_shortage_says_what_to_do)
+{
+	static const struct {
+		int sys;
+		const char *text;
+	} rows[] = {
+		{ EMFILE, "ulimit -n" },
+		{ ENFILE, "fs.file-max" },
+		{ ENOMEM, "memory limit" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct err err = ERR_INIT;
+
+		err_sys(&err, rows[i].sys, "open /x");
+		ck_assert_msg(strstr(err.msg, rows[i].text) != NULL, "%s", err.msg);
+	}
+}
+END_TEST
+
 START_TEST(wrapping_puts_words_in_front_and_keeps_the_code)
 {
 	struct err err = ERR_INIT;
@@ -110,9 +130,12 @@ START_TEST(errnos_map_to_codes)
 		int sys;
 		enum err_code code;
 	} rows[] = {
-		{ EACCES, ERR_PERMISSION },  { EPERM, ERR_PERMISSION },   { ENOENT, ERR_NOT_FOUND },
-		{ ENODEV, ERR_UNAVAILABLE }, { EIO, ERR_UNAVAILABLE },    { ENOSPC, ERR_EXHAUSTED },
-		{ ETIMEDOUT, ERR_DEADLINE }, { EROFS, ERR_PRECONDITION }, { 123456, ERR_INTERNAL },
+		{ EACCES, ERR_PERMISSION },  { EPERM, ERR_PERMISSION },
+		{ ENOENT, ERR_NOT_FOUND },   { ENODEV, ERR_UNAVAILABLE },
+		{ EIO, ERR_UNAVAILABLE },    { ENOSPC, ERR_EXHAUSTED },
+		{ ETIMEDOUT, ERR_DEADLINE }, { EROFS, ERR_PRECONDITION },
+		{ 123456, ERR_INTERNAL },    { EMFILE, ERR_UNAVAILABLE },
+		{ ENFILE, ERR_UNAVAILABLE }, { ENOMEM, ERR_UNAVAILABLE },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
@@ -121,7 +144,8 @@ START_TEST(errnos_map_to_codes)
 }
 END_TEST
 
-SUITE("err", an_errno_gives_code_and_description, wrapping_puts_words_in_front_and_keeps_the_code,
+SUITE("err", an_errno_gives_code_and_description, a_shortage_says_what_to_do,
+      wrapping_puts_words_in_front_and_keeps_the_code,
       a_text_that_is_too_long_keeps_its_outer_words,
       a_text_that_is_too_long_ends_with_a_whole_character, a_whole_character_at_the_end_stays,
       a_handled_error_can_be_set_again, every_code_has_grpcs_name, errnos_map_to_codes);
