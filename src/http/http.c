@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The HTTP engine (see http.h for what it promises): what is sent when, and how long it may take.
+ * The HTTP engine (see http.h for what it promises): its thread, and the ways in from other
+ * threads. http_call.c has the calls and the generations of connections, http_expire.c what time
+ * ends.
  *
  * Life of a call: http_start() puts it on `incoming`. The thread moves it to `queued` and, when
  * fewer than LIMIT_HTTP_IN_FLIGHT requests are out, hands it to libcurl over the current
@@ -9,14 +11,8 @@
  *
  * Threads: the engine's thread owns everything but the fields under `lock`. The lock is never held
  * while libcurl or a callback runs.
- *
- * Why generations: libcurl never gives up a peer that acknowledges bytes but never answers, least
- * of all while a watch keeps the connection in use. A request is given up when its own connection
- * brings nothing for silence_ms (change_silence_ms if it is no GET): behind one address there may
- * be a server that lives and one that does not, and what the first sends says nothing about the
- * second.
  */
-#include "http/http_curl.h"
+#include "http/http_engine.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -27,7 +23,6 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "common/log.h"
 #include "common/mem.h"
 
 #define CONNECT_MS 10000
@@ -35,289 +30,6 @@
 /* Admission webhooks take 10 s each by default, those that change objects one after the other. */
 #define CHANGE_SILENCE_MS 25000
 #define POLL_MAX_MS 60000
-
-struct task {
-	struct task *next;
-	void (*fn)(void *arg);
-	void *arg;
-};
-
-struct http {
-	pthread_t thread;
-	int wake; /* eventfd */
-	int connect_ms, silence_ms, change_silence_ms;
-
-	pthread_mutex_t lock; /* never held while libcurl or a callback runs */
-	struct http_call *incoming, **incoming_tail; /* this block is under lock */
-	struct task *tasks, **tasks_tail;
-	struct http_endpoint *new_endpoint;
-	bool stopped; /* http_stop() was called */
-	bool leave;   /* the thread is to end */
-	struct http_stats stats;
-
-	/* The engine's thread only. */
-	struct http_call *queued, **queued_tail;
-	struct http_call *active;
-	struct generation *current; /* head of the list; behind it those that were retired */
-	struct http_timer *timers;  /* by time */
-	unsigned in_flight;
-};
-
-/* ---- generations ---- */
-
-static void generation_start(struct http *h, struct http_endpoint *endpoint)
-{
-	struct generation *g = generation_new(endpoint, h->connect_ms);
-	g->next = h->current;
-	h->current = g;
-	WITH_LOCK(&h->lock);
-	h->stats.generations++;
-}
-
-static void call_end(struct http_call *c, enum http_end end, const char *why);
-
-static void call_requeue(struct http *h, struct http_call *c);
-
-/*
- * New calls go over fresh connections, and so do those for which there was none yet. Open streams
- * end now, open requests run to their end.
- */
-static void generation_retire(struct http *h, const char *why, struct http_endpoint *endpoint)
-{
-	struct generation *old = h->current;
-	if (!endpoint)
-		endpoint = http_endpoint_copy(old->endpoint);
-	log_limited(LOG_INFO, 10, "connections to %s are replaced: %s", endpoint->url, why);
-	generation_start(h, endpoint);
-	for (struct http_call *c = h->active, *next; c; c = next) {
-		next = c->next;
-		if (c->generation == old && c->q.stream)
-			call_end(c, HTTP_RETIRED, why);
-		else if (c->generation == old && !transfer_is_sent(c))
-			call_requeue(h, c);
-	}
-}
-
-static void generations_reap(struct http *h)
-{
-	for (struct generation **at = &h->current->next; *at;) {
-		struct generation *g = *at;
-		if (g->requests + g->streams > 0) {
-			at = &g->next;
-			continue;
-		}
-		*at = g->next;
-		generation_free(g);
-	}
-}
-
-/* ---- calls ---- */
-
-static void call_free(struct http_call *c)
-{
-	if (c->q.bearer)
-		explicit_bzero((char *)c->q.bearer, strlen(c->q.bearer));
-	free((char *)c->q.method);
-	free((char *)c->q.path);
-	free((char *)c->q.content_type);
-	free((char *)c->q.body);
-	free((char *)c->q.accept);
-	free((char *)c->q.user_agent);
-	free((char *)c->q.bearer);
-	str_clear(&c->body);
-	free(c);
-}
-
-static struct http_call *call_new(struct http *h, const struct http_request *q)
-{
-	struct http_call *c = xcalloc(1, sizeof(*c));
-	c->http = h;
-	c->q = *q;
-	c->q.method = xstrdup(q->method);
-	c->q.path = xstrdup(q->path);
-	c->q.content_type = xstrdup_or_null(q->content_type);
-	c->q.body = q->body ? xstrndup(q->body, q->body_n) : NULL;
-	c->q.accept = xstrdup_or_null(q->accept);
-	c->q.user_agent = xstrdup_or_null(q->user_agent);
-	c->q.bearer = xstrdup_or_null(q->bearer);
-	if (!c->q.deadline_at)
-		c->q.deadline_at = DEADLINE_NEVER;
-	str_init(&c->body, q->max_body);
-	return c;
-}
-
-static void active_remove(struct http *h, struct http_call *c)
-{
-	struct http_call **at = &h->active;
-	while (*at != c)
-		at = &(*at)->next;
-	*at = c->next;
-}
-
-/* Takes the call back from libcurl and fills in what is known of the answer. */
-static void call_detach(struct http *h, struct http_call *c, struct http_result *result)
-{
-	struct generation *g = c->generation;
-	unsigned connects = transfer_end(c, result);
-	active_remove(h, c);
-	if (c->q.stream) {
-		g->streams--;
-		generation_limit(g);
-	} else {
-		g->requests--;
-		h->in_flight--;
-	}
-	if (result->end == HTTP_ANSWERED)
-		generation_heard(g, monotonic_ns());
-	WITH_LOCK(&h->lock);
-	h->stats.connections += connects;
-	h->stats.http2 += result->http2;
-}
-
-/* Back into the queue, at its head: it was started before all that are there. */
-static void call_requeue(struct http *h, struct http_call *c)
-{
-	struct http_result ignored = { 0 };
-	call_detach(h, c, &ignored);
-	c->generation = NULL;
-	c->curl_error[0] = 0;
-	c->next = h->queued;
-	h->queued = c;
-	if (!c->next)
-		h->queued_tail = &c->next;
-}
-
-/* Tells the caller, and frees the call, which is on no list any more. */
-static void call_finish(struct http_call *c, struct http_result *result, const char *why)
-{
-	{
-		WITH_LOCK(&c->http->lock);
-		c->http->stats.requests++;
-	}
-	if (why)
-		snprintf(result->why, sizeof(result->why), "%s", why);
-	if (c->body.len > 0) {
-		result->body_n = c->body.len;
-		result->body = str_take(&c->body);
-	}
-	c->q.on_done(c->q.arg, result);
-	free(result->body);
-	call_free(c);
-}
-
-static void call_end(struct http_call *c, enum http_end end, const char *why)
-{
-	struct http_result result = { .end = end };
-	if (c->generation)
-		call_detach(c->http, c, &result);
-	call_finish(c, &result, why);
-}
-
-static void call_activate(struct http *h, struct http_call *c)
-{
-	struct generation *g = h->current;
-	c->generation = g;
-	c->last_byte = monotonic_ns();
-	c->next = h->active;
-	h->active = c;
-	if (c->q.stream) {
-		g->streams++;
-		generation_limit(g);
-	} else {
-		g->requests++;
-		h->in_flight++;
-		if (!g->owed)
-			generation_heard(g, c->last_byte);
-	}
-	transfer_start(c);
-}
-
-/* ---- time ---- */
-
-/* A request has ended without an answer: retires the generation if nothing else came either. */
-static void judge_silence(struct http *h, const struct generation *g, int64_t now)
-{
-	if (g == h->current && g->owed && now - g->owed_since >= h->silence_ms * INT64_C(1000000))
-		generation_retire(h, "requests get no answer", NULL);
-}
-
-/* Detached first: the retirement would put it back into the queue if it was never sent. */
-static void call_give_up(struct http *h, struct http_call *c, enum http_end end, const char *why)
-{
-	struct http_result result = { .end = end };
-	if (c->generation)
-		call_detach(h, c, &result);
-	if (c->generation && !c->q.stream)
-		judge_silence(h, c->generation, monotonic_ns());
-	call_finish(c, &result, why);
-}
-
-static bool is_cancelled(struct http *h, struct http_call *c)
-{
-	WITH_LOCK(&h->lock);
-	return c->cancelled;
-}
-
-static bool is_silent(const struct http_call *c, int64_t now)
-{
-	return c->generation && c->q.stream && c->q.silence_ms > 0 &&
-	       now - c->last_byte >= c->q.silence_ms * INT64_C(1000000);
-}
-
-/* When a request that was sent is given up because its connection brings nothing. */
-static int64_t hung_at(struct http *h, struct http_call *c)
-{
-	int silence_ms = str_eq(c->q.method, "GET") ? h->silence_ms : h->change_silence_ms;
-	if (!c->generation || c->q.stream || !transfer_is_sent(c))
-		return DEADLINE_NEVER;
-	return transfer_heard(c) + silence_ms * INT64_C(1000000);
-}
-
-static void call_cut(struct http *h, struct http_call *c)
-{
-	if (c->generation == h->current)
-		generation_retire(h, "requests get no answer", NULL);
-	call_end(c, HTTP_CUT, "no answer, and nothing else came over its connection");
-}
-
-/* True when calls were ended, so that the list has changed. */
-static bool expire_one(struct http *h, struct http_call *c, int64_t now)
-{
-	if (is_cancelled(h, c))
-		call_give_up(h, c, HTTP_CANCELLED, "cancelled");
-	else if (now >= c->q.deadline_at)
-		call_give_up(h, c, HTTP_DEADLINE, "no answer in time");
-	else if (now >= hung_at(h, c))
-		call_cut(h, c);
-	else if (is_silent(c, now) && c->generation == h->current)
-		generation_retire(h, "a watch has gone silent", NULL);
-	else if (is_silent(c, now))
-		call_end(c, HTTP_RETIRED, "silent");
-	else
-		return false;
-	return true;
-}
-
-static void expire_queued(struct http *h, int64_t now)
-{
-	for (struct http_call **at = &h->queued; *at;) {
-		struct http_call *c = *at;
-		if (now < c->q.deadline_at && !is_cancelled(h, c)) {
-			at = &c->next;
-			continue;
-		}
-		*at = c->next;
-		if (!*at)
-			h->queued_tail = at;
-		(void)expire_one(h, c, now);
-	}
-}
-
-static void expire_active(struct http *h, int64_t now)
-{
-	for (struct http_call *c = h->active; c;)
-		c = expire_one(h, c, now) ? h->active : c->next;
-}
 
 /* ---- the thread ---- */
 
@@ -403,28 +115,9 @@ static bool take_incoming(struct http *h)
 	return !leave;
 }
 
-static int64_t earliest(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-static int64_t next_alarm(struct http *h)
-{
-	int64_t at = h->timers ? h->timers->at : DEADLINE_NEVER;
-	for (const struct http_call *c = h->queued; c; c = c->next)
-		at = earliest(at, c->q.deadline_at);
-	for (struct http_call *c = h->active; c; c = c->next) {
-		at = earliest(at, c->q.deadline_at);
-		at = earliest(at, hung_at(h, c));
-		if (c->q.stream && c->q.silence_ms > 0)
-			at = earliest(at, c->last_byte + c->q.silence_ms * INT64_C(1000000));
-	}
-	return at;
-}
-
 static int timeout_ms(struct http *h)
 {
-	int64_t at = next_alarm(h);
+	int64_t at = calls_next_alarm(h);
 	int left = deadline_left_ms((struct deadline) { .at = at }); /* never: INT_MAX */
 	return left < POLL_MAX_MS ? left : POLL_MAX_MS;
 }
@@ -477,8 +170,7 @@ static void *engine(void *arg)
 	while (take_incoming(h)) {
 		int64_t now = monotonic_ns();
 		run_timers(h, now);
-		expire_queued(h, now);
-		expire_active(h, now);
+		calls_expire(h, now);
 		start_queued(h);
 		perform(h);
 		publish_stats(h);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The only file that knows libcurl: loads it, sets transfers up, moves bytes and waits. http.c
+ * The only file that knows libcurl: loads it, sets transfers up, moves bytes and waits. The engine
  * decides what is sent when and what a silence means. Everything runs on the engine's thread.
  *
  * Why the code looks as it does (measured with libcurl 7.88):

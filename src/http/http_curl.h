@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What libcurl does for the HTTP engine: http_curl.c carries out what http.c decides (what is sent
- * when, for how long, over which generation of connections). Nobody else includes this. Only the
- * engine's thread calls these functions.
+ * What libcurl does for the HTTP engine: http_curl.c carries out what the engine decides (what is
+ * sent when, for how long, over which generation of connections). Nobody else includes this. Only
+ * the engine's thread calls these functions.
  */
 #pragma once
 
@@ -31,16 +31,16 @@ struct generation {
 };
 
 struct http_call {
-	/* http.c's own. */
+	/* The engine's own. */
 	struct http_call *next;
 	struct http *http;
 	bool cancelled; /* under the engine's lock */
 
-	/* Filled in by http.c before transfer_start(). */
+	/* Filled in by the engine before transfer_start(). */
 	struct http_request q;         /* strings owned */
 	struct generation *generation; /* NULL: not handed to libcurl yet */
 
-	/* What has come: http_curl.c writes, http.c reads. */
+	/* What has come: http_curl.c writes, the engine reads. */
 	struct str body;
 	int64_t last_byte; /* when it came, or the call was started; monotonic ns */
 

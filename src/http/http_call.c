@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The calls and generations of the HTTP engine and the lists that they are on. A call is told its
+ * end in one place, call_finish(). When something ends is decided elsewhere.
+ */
+#include "http/http_engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "common/mem.h"
+
+/* ---- calls ---- */
+
+static void call_free(struct http_call *c)
+{
+	if (c->q.bearer)
+		explicit_bzero((char *)c->q.bearer, strlen(c->q.bearer));
+	free((char *)c->q.method);
+	free((char *)c->q.path);
+	free((char *)c->q.content_type);
+	free((char *)c->q.body);
+	free((char *)c->q.accept);
+	free((char *)c->q.user_agent);
+	free((char *)c->q.bearer);
+	str_clear(&c->body);
+	free(c);
+}
+
+struct http_call *call_new(struct http *h, const struct http_request *q)
+{
+	struct http_call *c = xcalloc(1, sizeof(*c));
+	c->http = h;
+	c->q = *q;
+	c->q.method = xstrdup(q->method);
+	c->q.path = xstrdup(q->path);
+	c->q.content_type = xstrdup_or_null(q->content_type);
+	c->q.body = q->body ? xstrndup(q->body, q->body_n) : NULL;
+	c->q.accept = xstrdup_or_null(q->accept);
+	c->q.user_agent = xstrdup_or_null(q->user_agent);
+	c->q.bearer = xstrdup_or_null(q->bearer);
+	if (!c->q.deadline_at)
+		c->q.deadline_at = DEADLINE_NEVER;
+	str_init(&c->body, q->max_body);
+	return c;
+}
+
+static void active_remove(struct http *h, struct http_call *c)
+{
+	struct http_call **at = &h->active;
+	while (*at != c)
+		at = &(*at)->next;
+	*at = c->next;
+}
+
+void call_detach(struct http *h, struct http_call *c, struct http_result *result)
+{
+	struct generation *g = c->generation;
+	unsigned connects = transfer_end(c, result);
+	active_remove(h, c);
+	if (c->q.stream) {
+		g->streams--;
+		generation_limit(g);
+	} else {
+		g->requests--;
+		h->in_flight--;
+	}
+	if (result->end == HTTP_ANSWERED)
+		generation_heard(g, monotonic_ns());
+	WITH_LOCK(&h->lock);
+	h->stats.connections += connects;
+	h->stats.http2 += result->http2;
+}
+
+/* Back into the queue, at its head: it was started before all that are there. */
+static void call_requeue(struct http *h, struct http_call *c)
+{
+	struct http_result ignored = { 0 };
+	call_detach(h, c, &ignored);
+	c->generation = NULL;
+	c->curl_error[0] = 0;
+	c->next = h->queued;
+	h->queued = c;
+	if (!c->next)
+		h->queued_tail = &c->next;
+}
+
+void call_finish(struct http_call *c, struct http_result *result, const char *why)
+{
+	{
+		WITH_LOCK(&c->http->lock);
+		c->http->stats.requests++;
+	}
+	if (why)
+		snprintf(result->why, sizeof(result->why), "%s", why);
+	if (c->body.len > 0) {
+		result->body_n = c->body.len;
+		result->body = str_take(&c->body);
+	}
+	c->q.on_done(c->q.arg, result);
+	free(result->body);
+	call_free(c);
+}
+
+void call_end(struct http_call *c, enum http_end end, const char *why)
+{
+	struct http_result result = { .end = end };
+	if (c->generation)
+		call_detach(c->http, c, &result);
+	call_finish(c, &result, why);
+}
+
+void call_activate(struct http *h, struct http_call *c)
+{
+	struct generation *g = h->current;
+	c->generation = g;
+	c->last_byte = monotonic_ns();
+	c->next = h->active;
+	h->active = c;
+	if (c->q.stream) {
+		g->streams++;
+		generation_limit(g);
+	} else {
+		g->requests++;
+		h->in_flight++;
+		if (!g->owed)
+			generation_heard(g, c->last_byte);
+	}
+	transfer_start(c);
+}
+
+/* ---- generations ---- */
+
+void generation_start(struct http *h, struct http_endpoint *endpoint)
+{
+	struct generation *g = generation_new(endpoint, h->connect_ms);
+	g->next = h->current;
+	h->current = g;
+	WITH_LOCK(&h->lock);
+	h->stats.generations++;
+}
+
+void generation_retire(struct http *h, const char *why, struct http_endpoint *endpoint)
+{
+	struct generation *old = h->current;
+	if (!endpoint)
+		endpoint = http_endpoint_copy(old->endpoint);
+	log_limited(LOG_INFO, 10, "connections to %s are replaced: %s", endpoint->url, why);
+	generation_start(h, endpoint);
+	for (struct http_call *c = h->active, *next; c; c = next) {
+		next = c->next;
+		if (c->generation == old && c->q.stream)
+			call_end(c, HTTP_RETIRED, why);
+		else if (c->generation == old && !transfer_is_sent(c))
+			call_requeue(h, c);
+	}
+}
+
+void generations_reap(struct http *h)
+{
+	for (struct generation **at = &h->current->next; *at;) {
+		struct generation *g = *at;
+		if (g->requests + g->streams > 0) {
+			at = &g->next;
+			continue;
+		}
+		*at = g->next;
+		generation_free(g);
+	}
+}

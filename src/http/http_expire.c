@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When a call of the HTTP engine is given up: cancelled, out of time, or sent over a connection
+ * that brings nothing.
+ *
+ * Why generations: libcurl never gives up a peer that acknowledges bytes but never answers, least
+ * of all while a watch keeps the connection in use. A request is given up when its own connection
+ * brings nothing for silence_ms (change_silence_ms if it is no GET): behind one address there may
+ * be a server that lives and one that does not, and what the first sends says nothing about the
+ * second.
+ */
+#include "http/http_engine.h"
+
+#include "common/cleanup.h"
+
+/* A request has ended without an answer: retires the generation if nothing else came either. */
+static void judge_silence(struct http *h, const struct generation *g, int64_t now)
+{
+	if (g == h->current && g->owed && now - g->owed_since >= h->silence_ms * INT64_C(1000000))
+		generation_retire(h, "requests get no answer", NULL);
+}
+
+/* Detached first: the retirement would put it back into the queue if it was never sent. */
+static void call_give_up(struct http *h, struct http_call *c, enum http_end end, const char *why)
+{
+	struct http_result result = { .end = end };
+	if (c->generation)
+		call_detach(h, c, &result);
+	if (c->generation && !c->q.stream)
+		judge_silence(h, c->generation, monotonic_ns());
+	call_finish(c, &result, why);
+}
+
+static bool is_cancelled(struct http *h, struct http_call *c)
+{
+	WITH_LOCK(&h->lock);
+	return c->cancelled;
+}
+
+static bool is_silent(const struct http_call *c, int64_t now)
+{
+	return c->generation && c->q.stream && c->q.silence_ms > 0 &&
+	       now - c->last_byte >= c->q.silence_ms * INT64_C(1000000);
+}
+
+/* When a request that was sent is given up because its connection brings nothing. */
+static int64_t hung_at(struct http *h, struct http_call *c)
+{
+	int silence_ms = str_eq(c->q.method, "GET") ? h->silence_ms : h->change_silence_ms;
+	if (!c->generation || c->q.stream || !transfer_is_sent(c))
+		return DEADLINE_NEVER;
+	return transfer_heard(c) + silence_ms * INT64_C(1000000);
+}
+
+static void call_cut(struct http *h, struct http_call *c)
+{
+	if (c->generation == h->current)
+		generation_retire(h, "requests get no answer", NULL);
+	call_end(c, HTTP_CUT, "no answer, and nothing else came over its connection");
+}
+
+/* True when calls were ended, so that the list has changed. */
+static bool expire_one(struct http *h, struct http_call *c, int64_t now)
+{
+	if (is_cancelled(h, c))
+		call_give_up(h, c, HTTP_CANCELLED, "cancelled");
+	else if (now >= c->q.deadline_at)
+		call_give_up(h, c, HTTP_DEADLINE, "no answer in time");
+	else if (now >= hung_at(h, c))
+		call_cut(h, c);
+	else if (is_silent(c, now) && c->generation == h->current)
+		generation_retire(h, "a watch has gone silent", NULL);
+	else if (is_silent(c, now))
+		call_end(c, HTTP_RETIRED, "silent");
+	else
+		return false;
+	return true;
+}
+
+static void expire_queued(struct http *h, int64_t now)
+{
+	for (struct http_call **at = &h->queued; *at;) {
+		struct http_call *c = *at;
+		if (now < c->q.deadline_at && !is_cancelled(h, c)) {
+			at = &c->next;
+			continue;
+		}
+		*at = c->next;
+		if (!*at)
+			h->queued_tail = at;
+		(void)expire_one(h, c, now);
+	}
+}
+
+static void expire_active(struct http *h, int64_t now)
+{
+	for (struct http_call *c = h->active; c;)
+		c = expire_one(h, c, now) ? h->active : c->next;
+}
+
+void calls_expire(struct http *h, int64_t now)
+{
+	expire_queued(h, now);
+	expire_active(h, now);
+}
+
+static int64_t earliest(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+int64_t calls_next_alarm(struct http *h)
+{
+	int64_t at = h->timers ? h->timers->at : DEADLINE_NEVER;
+	for (const struct http_call *c = h->queued; c; c = c->next)
+		at = earliest(at, c->q.deadline_at);
+	for (struct http_call *c = h->active; c; c = c->next) {
+		at = earliest(at, c->q.deadline_at);
+		at = earliest(at, hung_at(h, c));
+		if (c->q.stream && c->q.silence_ms > 0)
+			at = earliest(at, c->last_byte + c->q.silence_ms * INT64_C(1000000));
+	}
+	return at;
+}
