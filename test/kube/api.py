@@ -12,6 +12,7 @@ import time
 import traceback
 
 import api_cases
+import bench
 from api_lab import (ATTACHMENTS, DIR, DPF, NODE, PORT, VOLUMES, Driver, Failed, Lab, ask, certify, compact, exists, make_account_key,
                      raw, remove, replace, slow_request, text_of, token, until)
 
@@ -327,6 +328,44 @@ def _(lab):
         lab.apiserver.ready()
     answers, slowest = load(lab, 12, kill)
     return f"killed twice during 12 volumes' lives: {answers}, slowest call with its retries {slowest:.1f} s, 0 left"
+
+
+# ---------------------------------------------------------------- costs
+REQUESTS = {"create": {"create dpuvolumes": 1},
+            "publish": {"get dpuvolumes": 1, "get dpunodes": 1, "get csinodes": 1, "list dpuvolumeattachments": 3, "create dpuvolumeattachments": 1},
+            "unpublish": {"get dpuvolumeattachments": 1, "delete dpuvolumeattachments": 1},
+            "delete": {"get dpuvolumes": 1, "list dpuvolumeattachments": 2, "delete dpuvolumes": 1}}
+
+
+@row("a short form of make bench-kube", "calls of the driver and of the bare client succeed, with so many requests each as are in api.py")
+def _(lab):
+    n = 20
+    lab.sim.kill()
+    b = bench.Bench(lab, lab.direct, f"{DIR}/direct.kubeconfig")
+    try:
+        for op in bench.OPS[:2]:
+            b.does("csi", op, "stay", bench.NODES, 10)  # a volume on each node: the next is not its first
+        costs = {}
+        for who, parallel in (("bare", 10), ("csi", 1)):
+            for op in bench.OPS:
+                got = b.does(who, op, who, n, parallel)
+                if got["failed"]:
+                    raise Failed(f"{who} {op}: {got['why']}")
+                # Rounded: a wait without news for some seconds reads its object.
+                requests = got["requests"]
+                each = {kind: round(requests.count(kind) / n) for kind in sorted(set(requests))}
+                costs[who, op] = {kind: times for kind, times in each.items() if times}
+        for op in bench.OPS[2:]:
+            b.does("csi", op, "stay", bench.NODES, 10)
+        for op, want in REQUESTS.items():
+            if costs["csi", op] != want:
+                raise Failed(f"{op}: {costs['csi', op]}, not {want}")
+            if sum(costs["bare", op].values()) != 1:
+                raise Failed(f"{op} of the bare client: {costs['bare', op]}")
+    finally:
+        b.dpf.kill()
+        lab.start_sim()
+    return "; ".join(f"{op} {sum(want.values())}" for op, want in REQUESTS.items())
 
 
 # ---------------------------------------------------------------- credentials

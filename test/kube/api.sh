@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The rows of api.py, and the cases of test/sim/cases.json, against a real kube-apiserver and etcd; no kubelet, no pods.
+# api.sh [bench]: the rows of api.py, and the cases of test/sim/cases.json, or the tables of bench.py, against a real
+# kube-apiserver and etcd; no kubelet, no pods.
 # In namespaces of its own for network, processes and mounts, so that nothing outlives it, however it ends. Needs root.
 # API_ONLY="token 429" runs only rows with one of the words; the word cases stands for all of cases.json.
 set -u
@@ -9,19 +10,20 @@ export PYTHONPATH=$PWD/test/lib/py
 	echo 'kube-api: needs root, for a network namespace' >&2
 	exit 1
 }
+program=${1:-api}
 DIR=$(mktemp -d "/var/tmp/${CLUSTER_NAME:-snap-csi}-api-XXXXXX")
 finish() {
 	local status=$?
 	trap '' EXIT INT TERM HUP
 	[ -z "${child:-}" ] || kill -s KILL "$child" 2>/dev/null
-	mkdir -p "${BUILD:-build}/kube/logs/api" && cp "$DIR"/*.log "${BUILD:-build}/kube/logs/api/" 2>/dev/null
-	[ "$status" -eq 0 ] || echo "logs are in ${BUILD:-build}/kube/logs/api"
+	mkdir -p "${BUILD:-build}/kube/logs/$program" && cp "$DIR"/*.log "${BUILD:-build}/kube/logs/$program/" 2>/dev/null
+	[ "$status" -eq 0 ] || echo "logs are in ${BUILD:-build}/kube/logs/$program"
 	rm -rf --one-file-system "$DIR"
 	exit "$status"
 }
 trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
-unshare --net --mount --pid --mount-proc --fork --kill-child=KILL python3 test/kube/api.py "$DIR" &
+unshare --net --mount --pid --mount-proc --fork --kill-child=KILL python3 "test/kube/$program.py" "$DIR" &
 child=$!
 wait "$child"

@@ -1,5 +1,6 @@
 """etcd, kube-apiserver, snap-sim as DPF, the driver as controller, and a relay in front of the API server that can hold
-a request. For api.py, in namespaces of its own: processes started here end with the namespaces. Standard library only."""
+a request. For api.py and bench.py, in namespaces of its own: processes started here end with the namespaces. Standard
+library only."""
 import http.client
 import http.server
 import json
@@ -30,6 +31,9 @@ PORT, RELAY_PORT = 6443, 7443
 STORAGE = f"/apis/storage.dpu.nvidia.com/v1alpha1/namespaces/{DPF}"
 VOLUMES, ATTACHMENTS = f"{STORAGE}/dpuvolumes", f"{STORAGE}/dpuvolumeattachments"
 PATIENCE = 60
+# The driver's account alone: who asked for what, and how it was answered.
+AUDIT = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived", "ResponseStarted"],
+         "rules": [{"level": "Metadata", "users": [f"system:serviceaccount:{DPF}:{ACCOUNT}"]}, {"level": "None"}]}
 
 
 def until(what, condition, seconds=PATIENCE):
@@ -120,7 +124,7 @@ class ApiServer(Process):
             f"--tls-cert-file={DIR}/server.crt", f"--tls-private-key-file={DIR}/server.key", f"--client-ca-file={DIR}/clients.crt",
             f"--service-account-key-file={key}.pub", f"--service-account-signing-key-file={key}.key",
             "--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.96.0.0/16",
-            "--etcd-compaction-interval=0"]
+            "--etcd-compaction-interval=0", f"--audit-policy-file={DIR}/audit.json", f"--audit-log-path={DIR}/audit.log"]
         return super().start()
 
     def ready(self):
@@ -381,7 +385,9 @@ class Relay:
 
 
 # ---------------------------------------------------------------- all of it
-class Lab:
+class Cluster:
+    """etcd and API server with DPF's kinds and the driver's account."""
+
     def __init__(self):
         for words in (("link", "set", "lo", "up"), ("addr", "add", "198.51.100.1/32", "dev", "lo"),
                       ("route", "add", "default", "dev", "lo")):
@@ -393,6 +399,7 @@ class Lab:
         certify("relay", "/CN=relay", "ca")
         certify("admin", "/O=system:masters/CN=admin", "ca")
         make_account_key("sa")
+        replace(f"{DIR}/audit.json", json.dumps(AUDIT))
         self.etcd = Process("etcd", [f"{BIN}/etcd", f"--data-dir={DIR}/etcd", "--unsafe-no-fsync", "--log-level=error"]).start()
         self.apiserver = ApiServer()
         self.apiserver.start()
@@ -405,6 +412,11 @@ class Lab:
         only = sh("python3", f"{ROOT}/test/kube/only.py", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding",
                   text=sh(f"{BIN}/kubectl", "kustomize", f"{ROOT}/manifests/base"))
         kubectl("apply", "-f", "-", text=only)
+
+
+class Lab(Cluster):
+    def __init__(self):
+        super().__init__()
         self.sim = Process("sim", [f"{OUT}/snap-sim", f"--kubeconfig={self.admin}", f"--namespace={DPF}", f"--node={NODE}", "--vfs=32",
                                    "--no-fabric", f"--port-file={DIR}/sim.port", "--v=1"])
         self.start_sim()

@@ -32,10 +32,16 @@ e2e-kube: $(BIN) $(SIM) $(CSI_CALL) $(KUBE_BIN)/.built
 e2e-kube-pods: $(BIN) $(SIM) $(CSI_CALL) $(KUBE_BIN)/.built
 	$(Q)$(KUBE_ENV) E2E_PODS=1 test/kube/e2e.sh
 
-.PHONY: e2e-kube-api
+.PHONY: e2e-kube-api bench-kube
+$(KUBE_BIN)/load: $(wildcard test/kube/tools/load/*.go) test/kube/tools/go.mod test/kube/tools/go.sum
+	$(call say,GO,$@)
+	$(Q)cd test/kube/tools && go build -mod=readonly -ldflags '-s -w' -o $(abspath $@) ./load
 ## e2e-kube-api: what a real API server does to a client: conflicts, 410, 429, restarts, tokens and CAs replaced (root)
-e2e-kube-api: $(BIN) $(SIM) $(CSI_CALL) $(KUBE_BIN)/.built
+e2e-kube-api: $(BIN) $(SIM) $(CSI_CALL) $(KUBE_BIN)/.built $(KUBE_BIN)/load
 	$(Q)$(KUBE_ENV) test/kube/api.sh
+## bench-kube: the controller on a real API server over TLS, beside a client that does the least (root; BENCH_OBJECTS=0,100000 and more)
+bench-kube: $(BIN) $(KUBE_BIN)/.built $(KUBE_BIN)/load
+	$(Q)$(KUBE_ENV) test/kube/api.sh bench
 
 # Separate, since the programs that only Kubernetes' own storage suite needs take ten minutes more to build.
 $(KUBE_BIN)/.built-e2e: test/kube/tools/go.mod test/kube/tools/go.sum test/kube/tools/e2e.go

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""The driver's controller on a real API server over TLS, beside a bare client that does the least an operation can be (one
+request, its object's event in one watch). DPF is one PATCH of the status, at once. Prints tables; nothing fails because
+of a time. Run by `make bench-kube`, in api.sh's namespaces; api.py has a short form. Environment: BENCH_SERIAL (100) and
+BENCH_MANY (1000) operations one after the other and 50 at a time; BENCH_OBJECTS (2000) attachments of others with
+labels and as many without, 0 leaves that out; BENCH_CHANGES (500) events of theirs per second; BENCH_WAITING (500)
+callers whose volume is never bound. The long form: BENCH_OBJECTS=100000 BENCH_CHANGES=2000 BENCH_WAITING=2000."""
+import json
+import os
+import subprocess
+import sys
+import time
+
+from api_lab import BIN, DIR, DPF, PORT, Cluster, Driver, Failed, Process, ask, kubeconfig, text_of, token, until
+
+NODES = 50
+OPS = ("create", "publish", "unpublish", "delete")
+SERIAL, MANY = int(os.environ.get("BENCH_SERIAL", "100")), int(os.environ.get("BENCH_MANY", "1000"))
+OBJECTS = [int(word) for word in os.environ.get("BENCH_OBJECTS", "2000").split(",")]
+CHANGES, WAITING = int(os.environ.get("BENCH_CHANGES", "500")), int(os.environ.get("BENCH_WAITING", "500"))
+COLUMNS = "{:34} {:>6} {:>9} {:>9} {:>8} {:>10} {:>10} {:>9}  {}"
+
+
+def cpu_ms(pid):
+    """CPU time of a process, with that of its threads that have ended."""
+    return time.clock_gettime((~pid << 3) | 2) * 1000
+
+
+def pss_kb(pid):
+    lines = text_of(f"/proc/{pid}/smaps_rollup").splitlines()
+    return int(next(line for line in lines if line.startswith("Pss:")).split()[1])
+
+
+def load(work, *flags):
+    """Runs the load program to its end; returns what it prints."""
+    done = subprocess.run([f"{BIN}/load", work, *flags], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Failed(f"load {work} {flags}: {done.stdout}{done.stderr}")
+    return json.loads(done.stdout) if done.stdout else None
+
+
+def start_load(work, *flags):
+    return Process(f"load-{work}", [f"{BIN}/load", work, *flags]).start()
+
+
+class Requests:
+    """What the API server has answered, by its audit log; but for watches, which are answered at their end."""
+
+    def __init__(self):
+        self.path = f"{DIR}/audit.log"
+        self.at = os.path.getsize(self.path)
+
+    def of(self, agent):
+        with open(self.path, encoding="utf-8") as file:
+            file.seek(self.at)
+            events = [json.loads(line) for line in file]
+        return [f"{e['verb']} {e['objectRef']['resource']}" for e in events
+                if e["userAgent"].startswith(agent) and e["verb"] != "watch" and "objectRef" in e]
+
+
+class Bench:
+    def __init__(self, cluster, driver, configuration):
+        self.cluster, self.driver, self.configuration = cluster, driver, configuration
+        for i in range(NODES):
+            node = {"metadata": {"name": f"bench-{i}"}}
+            ask("POST", f"/apis/provisioning.dpu.nvidia.com/v1alpha1/namespaces/{DPF}/dpunodes",
+                {"apiVersion": "provisioning.dpu.nvidia.com/v1alpha1", "kind": "DPUNode", **node}, expect=(201, 409))
+            ask("POST", "/apis/storage.k8s.io/v1/csinodes", {
+                "apiVersion": "storage.k8s.io/v1", "kind": "CSINode", **node,
+                "spec": {"drivers": [{"name": "csi.snap.nvidia.com", "nodeID": f"bench-{i}", "topologyKeys": [],
+                                      "allocatable": {"count": 100000}}]}}, expect=(201, 409))
+        self.dpf = start_load("dpf", f"--kubeconfig={cluster.admin}")
+        until("DPF is ready", lambda: "ready" in self.dpf.log())
+
+    def does(self, who, op, names, n, parallel):
+        """One kind of operation, n times; the figures per operation."""
+        where = {"csi": f"--socket={self.driver.socket}", "bare": f"--kubeconfig={self.configuration}"}[who]
+        requests = Requests()
+        pids = {"driver": self.driver.process.pid, "api": self.cluster.apiserver.process.pid}
+        before = {name: cpu_ms(pid) for name, pid in pids.items()}
+        got = load(who, where, f"--op={op}", f"--names={names}", f"--n={n}", f"--parallel={parallel}")
+        for name, pid in pids.items():
+            got[name] = (cpu_ms(pid) - before[name]) / n
+        got["requests"] = requests.of("load-bare" if who == "bare" else "snap-csi")
+        return got
+
+    def row(self, what, got, who):
+        n = got["n"]
+        kinds = sorted(set(got["requests"]))
+        per = ", ".join(f"{got['requests'].count(kind) / n:.2f} {kind}" for kind in kinds)
+        print(COLUMNS.format(what, n, f"{got['p50']:.1f}", f"{got['p99']:.1f}", f"{got['per_second']:.0f}",
+                             f"{got['driver']:.2f}" if who == "csi" else "", f"{got['api']:.2f}",
+                             f"{len(got['requests']) / n:.2f}", per + (f"; {got['failed']} FAILED: {got['why']}" if got["failed"] else "")),
+              flush=True)
+
+    def life(self, who, names, n, parallel, ops=OPS):
+        """All operations of n volumes, one kind after the other."""
+        results = {op: self.does(who, op, names, n, parallel) for op in ops}
+        for op, got in results.items():
+            self.row(f"{op}, {parallel} at a time, {'bare client' if who == 'bare' else 'driver'}", got, who)
+        return results
+
+    def pss(self, when):
+        time.sleep(3)
+        print(f"memory (PSS), {when}: {pss_kb(self.driver.process.pid)} kB", flush=True)
+
+
+def head(text):
+    print(f"\n{text}")
+    print(COLUMNS.format("", "n", "p50 ms", "p99 ms", "per s", "driver ms", "API ms", "requests", ""))
+
+
+def among_others(bench, objects):
+    """The same operations among attachments of others, half of them as the Go plugin makes them."""
+    admin = f"--kubeconfig={bench.cluster.admin}"
+    bench.does("csi", "create", "like", 1, 1)
+    bench.does("csi", "publish", "like", 1, 1)
+    for kind in ("labelled", "unlabelled"):
+        made = load("seed", admin, "--template=bench-0-like-0", f"--n={objects}", f"--names={kind}", f"--labelled={str(kind == 'labelled').lower()}")
+    bench.pss(f"{objects} + {objects} attachments of {made['bytes_each']} bytes in the namespace")
+    head(f"among {objects} labelled and {objects} unlabelled attachments")
+    bench.life("csi", f"among-{objects}", SERIAL, 1)
+    bench.life("csi", f"crowd-{objects}", 80, 80)
+    head(f"the same, {CHANGES} of them change per second")
+    churn = start_load("churn", admin, "--template=bench-0-like-0", f"--n={objects}", "--names=labelled", f"--rate={CHANGES}")
+    time.sleep(1)
+    pid, before = bench.driver.process.pid, cpu_ms(bench.driver.process.pid)
+    time.sleep(10)
+    print(f"CPU of the idle driver: {(cpu_ms(pid) - before) / 100:.1f} % of a core")
+    bench.life("csi", f"churn-{objects}", SERIAL, 1)
+    bench.pss("meanwhile")
+    if not churn.alive():
+        raise Failed(churn.log())
+    churn.kill()
+
+
+def while_others_wait(bench):
+    head(f"before and while {WAITING} creates wait")
+    bench.life("csi", "pool", SERIAL, 1, ("create", "publish", "unpublish"))
+    waiting = start_load("csi", f"--socket={bench.driver.socket}", "--op=create", "--names=never", f"--n={WAITING}", f"--parallel={WAITING}",
+                         "--seconds=600")
+    time.sleep(max(5, WAITING // 100))
+    bench.life("csi", "pool", SERIAL, 1, ("publish", "unpublish"))
+    bench.pss("meanwhile")
+    waiting.kill()
+
+
+def main():
+    cluster = Cluster()
+    configuration = kubeconfig("bench.kubeconfig", PORT, {"token": token()})
+    driver = Driver("driver-bench", configuration, more=("--v=0",))
+    bench = Bench(cluster, driver, configuration)
+    bench.life("csi", "warm", 20, 5)
+    bench.pss("idle")
+    for n, parallel in ((SERIAL, 1), (MANY, 50)):
+        head(f"{parallel} at a time")
+        for who in ("bare", "csi"):
+            bench.life(who, f"{who}-{parallel}", n, parallel)
+    for objects in OBJECTS:
+        if objects:
+            among_others(bench, objects)
+    if WAITING:
+        while_others_wait(bench)
+    print("bench-kube: done")
+
+
+if __name__ == "__main__":
+    sys.stdout.reconfigure(line_buffering=True)
+    main()
