@@ -77,9 +77,9 @@ def not_this_volumes_function(w):
     before = w.vm.sh(STATE)
     fault = w.fault("the address of the PF instead of its VF, with a disk of the host below it")
     wrong = {"nv-pciDeviceAddress": w.pf[0], "nv-nvmeNsID": str(mine.nsid)}
-    fault.ask("NodeStageVolume", w.volume("pvc-w", own, 0, context=wrong).stage, "FAILED_PRECONDITION", own.uuid, mine.uuid)
+    fault.ask("NodeStageVolume", w.volume("pvc-w", own, 0, context=wrong).stage, "FAILED_PRECONDITION", w.pf[0], "static PF")
     fault.ask("NodeStageVolume, raw block", w.volume("pvc-w", own, 0, context=wrong, block=True).stage, "FAILED_PRECONDITION",
-              own.uuid, mine.uuid)
+              w.pf[0], "static PF")
     blind = w.volume("pvc-w", own, 0, context={**wrong, "nv-nvmeUUID": None}, volume_context={"functionType": "vf"})
     fault.ask("NodeStageVolume, UUID unknown, functionType: vf", blind.stage, "FAILED_PRECONDITION", w.pf[0], "functionType")
     w.check(w.vm.sh(STATE) == before, "something changed")

@@ -14,6 +14,7 @@
 
 #include "common/mem.h"
 #include "node/device/block.h"
+#include "node/device/device_function.h"
 #include "node/device/device_kind.h"
 #include "node/device/pci_driver.h"
 #include "node/device/sysfs.h"
@@ -40,43 +41,22 @@ static int look_at_driver(const struct device_world *w, struct device_sight *sig
 	str_addf(why, "PCI function %s %s%s; %s is expected", sight->pci,
 	         driver ? "is held by driver " : "has no driver", driver ? driver : "",
 	         sight->kind->driver);
+	if (!driver && device_function_without_memory(w, sight->pci))
+		str_add(why, "; the host has no memory for its BAR 0 (add pci=realloc to the "
+		             "kernel's arguments)");
 	return DEVICE_ABSENT;
 }
 
 static int check(const struct device *dev, const struct device_want *want, struct err *err);
-
-/*
- * A PF and its VFs are neighbours: an address that is off by one must not lead to the PF's own
- * disks.
- */
-static int check_function(const struct device_world *w, const char *pci,
-                          enum device_function wanted, struct err *err)
-{
-	char *dir AUTO(free) = pci_dir(w, pci);
-	char *pf AUTO(free) = NULL;
-	int rc;
-
-	if (wanted == DEVICE_FUNCTION_ANY)
-		return 0;
-	rc = sysfs_link(dir, "physfn", &pf, err);
-	if (rc < 0 || (rc == 0) == (wanted == DEVICE_FUNCTION_VF))
-		return rc < 0 ? -1 : 0;
-	if (rc == 0)
-		return err_set(err, ERR_PRECONDITION,
-		               "PCI function %s is a VF of %s, but the volume's functionType is "
-		               "pf; left alone",
-		               pci, pf);
-	return err_set(err, ERR_PRECONDITION,
-	               "PCI function %s is no VF, but the volume's functionType is vf; left alone",
-	               pci);
-}
 
 int device_look_below(const struct device_world *w, const struct device_want *want,
                       struct device *ret, struct device_sight *sight, struct str *why,
                       struct err *err)
 {
 	struct device found;
-	int rc = check_function(w, sight->pci, want->function, err);
+	/* A VUID has been proven by whoever named the function. */
+	int rc = device_function_check(w, sight->kind, sight->pci, want->function,
+	                               !str_empty(want->vuid), why, err);
 
 	sight->stage = DEVICE_NO_FUNCTION;
 	if (!rc)
@@ -109,6 +89,8 @@ int device_look(const struct device_world *w, const struct device_want *want, st
 	if (!rc) {
 		str_reset(why);
 		rc = device_look_below(w, want, ret, &sight, why, err);
+	} else if (rc == PCI_ABSENT && want->function == DEVICE_FUNCTION_PF) {
+		device_function_missing(w, why);
 	}
 	if (rc >= 0)
 		*ret_sight = sight;
@@ -180,7 +162,8 @@ bool device_is_surely(const struct device_world *w, const struct device *dev,
 	return dev->kind && dev->kind == device_kind_wanted(w, want, &ignored) &&
 	       has_address(dev, want->pci) && uuid_known(want->uuid) && uuid_known(dev->uuid) &&
 	       check(dev, want, &ignored) == 0 &&
-	       check_function(w, dev->pci, want->function, &ignored) == 0 &&
+	       device_function_check(w, dev->kind, dev->pci, want->function, false, &why,
+	                             &ignored) == 0 &&
 	       dev->kind->live(w, dev->pci, &why, &ignored) == 0;
 }
 

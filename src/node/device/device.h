@@ -78,9 +78,9 @@ enum {
  * driver, controller, namespace or disk is missing, the controller is not live, the size is still
  * 0, or no function is proven to have the wanted VUID; `why` (may be NULL) says what is missing,
  * and where. -1 INVALID_ARGUMENT: bad address or nsid. -1 FAILED_PRECONDITION: this driver may not
- * use the function (class, vendor, parent), another driver holds it, several domains match, or two
- * facts contradict each other (the text has both). -1 UNIMPLEMENTED: no kind has the wanted
- * emulation.
+ * use the function (class, vendor, parent, not hot-plugged), another driver holds it, several
+ * domains match, or two facts contradict each other (the text has both). -1 UNIMPLEMENTED: no kind
+ * has the wanted emulation.
  */
 int device_find(const struct device_world *w, const struct device_want *want, struct device *ret,
                 struct str *why, struct err *err) MUST_CHECK;

@@ -105,6 +105,25 @@ int pci_slots(const struct device_world *w, struct strs *ret, struct err *err)
 	return 0;
 }
 
+int pci_ports_without_bus(const struct device_world *w, struct strs *ret, struct err *err)
+{
+	char *dir AUTO(free) = xasprintf("%s/bus/pci/devices", w->sysfs);
+	struct bridges bridges AUTO(bridges_clear) = { 0 };
+	struct strs functions AUTO(strs_clear) = STRS_INIT;
+
+	if (sysfs_list(dir, &functions, err) < 0 || read_bridges(w, &bridges, err))
+		return -1;
+	for (size_t i = 0; i < functions.n; i++) {
+		struct bridge port;
+
+		/* Bus 0 is never below a bridge. */
+		if (read_bridge(w, functions.v[i], &port) && !port.below &&
+		    bridge_above(&bridges, port.domain, port.bus))
+			strs_add(ret, functions.v[i]);
+	}
+	return 0;
+}
+
 bool pci_in_slot(const struct strs *slots, const char *pci)
 {
 	char address[PCI_NAME_MAX];

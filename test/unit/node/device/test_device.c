@@ -76,8 +76,12 @@ static const struct {
 	{ "0000:01:00.1", DEVICE_FUNCTION_PF, -1,
 	  "volume vol: PCI function 0000:01:00.1 is a VF of 0000:01:00.0, but the volume's "
 	  "functionType is pf; left alone" },
-	{ "0000:01:00.0", DEVICE_FUNCTION_ANY, DEVICE_ABSENT, "" },
-	{ "0000:01:00.0", DEVICE_FUNCTION_PF, DEVICE_ABSENT, "" },
+	{ "0000:01:00.0", DEVICE_FUNCTION_ANY, -1,
+	  "volume vol: PCI function 0000:01:00.0 is a static PF of the DPU, with up to 4 VFs, and "
+	  "not hot-plugged; left alone" },
+	{ "0000:01:00.0", DEVICE_FUNCTION_PF, -1,
+	  "volume vol: PCI function 0000:01:00.0 is a static PF of the DPU, with up to 4 VFs, and "
+	  "not hot-plugged; left alone" },
 	{ "0000:01:00.0", DEVICE_FUNCTION_VF, -1,
 	  "volume vol: PCI function 0000:01:00.0 is no VF, but the volume's functionType is vf; "
 	  "left alone" },

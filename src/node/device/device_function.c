@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A VF shows what it is: its PF is a SNAP PF (pci_usable()). A PF may be hot-plugged for this
+ * volume, or static, with disks and VFs of its own; class, vendor and device id are the same. What
+ * tells them apart is the slot: only the DPU plugs functions into the slots of its switch. Reads
+ * sysfs only.
+ */
+#include "node/device/device_function.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/mem.h"
+#include "node/device/pci_slots.h"
+#include "node/device/sysfs.h"
+
+static int check_device_id(const char *pci, const char *dir, const char *accepted, struct str *why,
+                           struct err *err)
+{
+	uint32_t device;
+	char text[9];
+	int rc = sysfs_attr_hex(dir, "device", &device, err);
+
+	if (rc > 0)
+		str_addf(why, "PCI function %s has gone", pci);
+	if (rc)
+		return rc;
+	snprintf(text, sizeof(text), "%04x", device);
+	if (str_eq(text, accepted))
+		return 0;
+	return err_set(err, ERR_PRECONDITION,
+	               "PCI function %s has device id %s, not the SNAP controller's %s; left alone",
+	               pci, text, accepted);
+}
+
+static int check_slot(const struct device_world *w, const char *pci, bool proven, struct err *err)
+{
+	struct strs slots AUTO(strs_clear) = STRS_INIT;
+	struct str missing AUTO(str_clear) = STR_INIT(400);
+	char *list AUTO(free) = NULL;
+
+	if (pci_slots(w, &slots, err))
+		return -1;
+	if (pci_in_slot(&slots, pci) || (slots.n == 0 && proven))
+		return 0;
+	if (slots.n == 0) {
+		device_function_missing(w, &missing);
+		return err_set(err, ERR_PRECONDITION,
+		               "PCI function %s is not certain to be hot-plugged, and left alone: "
+		               "the attachment has no VUID that proves it%s",
+		               pci, missing.ptr);
+	}
+	list = strs_join(&slots, ", ");
+	return err_set(err, ERR_PRECONDITION,
+	               "PCI function %s is in none of the DPU's hot-plug slots (%.200s), so the "
+	               "DPU has not hot-plugged it; left alone",
+	               pci, list);
+}
+
+static int check_hot_plugged(const struct device_world *w, const struct device_kind *kind,
+                             const char *pci, bool proven, struct str *why, struct err *err)
+{
+	const struct pci_match match = kind->functions(w);
+	char *dir AUTO(free) = pci_dir(w, pci);
+	uint64_t vfs = 0;
+	int rc = check_device_id(pci, dir, match.pf_device_id, why, err);
+
+	if (!rc && sysfs_attr_u64(dir, "sriov_totalvfs", &vfs, err) < 0)
+		rc = -1;
+	if (rc)
+		return rc;
+	if (vfs)
+		return err_set(err, ERR_PRECONDITION,
+		               "PCI function %s is a static PF of the DPU, with up to %" PRIu64
+		               " VFs, and not hot-plugged; left alone",
+		               pci, vfs);
+	return check_slot(w, pci, proven, err);
+}
+
+int device_function_check(const struct device_world *w, const struct device_kind *kind,
+                          const char *pci, enum device_function wanted, bool proven,
+                          struct str *why, struct err *err)
+{
+	char *dir AUTO(free) = pci_dir(w, pci);
+	char *pf AUTO(free) = NULL;
+	int rc = sysfs_link(dir, "physfn", &pf, err);
+
+	if (rc < 0)
+		return -1;
+	if (rc == 0 && wanted == DEVICE_FUNCTION_PF)
+		return err_set(err, ERR_PRECONDITION,
+		               "PCI function %s is a VF of %s, but the volume's functionType is "
+		               "pf; left alone",
+		               pci, pf);
+	if (rc == 0)
+		return 0;
+	/*
+	 * A PF and its VFs are neighbours: an address that is off by one must not lead to the PF's
+	 * own disks.
+	 */
+	if (wanted == DEVICE_FUNCTION_VF)
+		return err_set(err, ERR_PRECONDITION,
+		               "PCI function %s is no VF, but the volume's functionType is vf; "
+		               "left alone",
+		               pci);
+	return check_hot_plugged(w, kind, pci, proven, why, err);
+}
+
+void device_function_missing(const struct device_world *w, struct str *why)
+{
+	struct strs slots AUTO(strs_clear) = STRS_INIT;
+	struct strs ports AUTO(strs_clear) = STRS_INIT;
+	struct err ignored = ERR_INIT;
+	char *list AUTO(free) = NULL;
+
+	if (pci_slots(w, &slots, &ignored) || pci_ports_without_bus(w, &ports, &ignored))
+		return;
+	list = strs_join(&ports, ", ");
+	if (ports.n)
+		str_addf(why,
+		         "; the host has no bus number for the DPU's ports %.200s (add pci=realloc "
+		         "to the kernel's arguments)",
+		         list);
+	else if (slots.n == 0)
+		str_addf(why,
+		         "; the host shows no hot-plug slot of the DPU in %s/bus/pci/slots (is "
+		         "pciehp off in its kernel, or the DPU's PCIe switch without hot-plug "
+		         "ports?)",
+		         w->sysfs);
+}
+
+/* The first line of `resource` is BAR 0: "<first address> <last> <flags>". */
+bool device_function_without_memory(const struct device_world *w, const char *pci)
+{
+	char *dir AUTO(free) = pci_dir(w, pci);
+	struct err ignored = ERR_INIT;
+	char *lines AUTO(free) = NULL;
+
+	return !sysfs_attr(dir, "resource", &lines, &ignored) && str_has_prefix(lines, "0x") &&
+	       strtoull(lines, NULL, 16) == 0;
+}
