@@ -86,6 +86,9 @@ int device_look(const struct device_world *w, const struct device_want *want, st
 		return -1;
 	match = kind->functions(w);
 	rc = pci_resolve(w, &address, want->vuid, &match, sight.pci, why, err);
+	/* The VUID of a VF is that of its PF, and the address says which VF it is. */
+	if (rc == PCI_ABSENT && want->function == DEVICE_FUNCTION_PF && !str_empty(want->vuid))
+		rc = pci_find_vuid(w, want->vuid, &match, sight.pci, err);
 	if (!rc) {
 		str_reset(why);
 		rc = device_look_below(w, want, ret, &sight, why, err);

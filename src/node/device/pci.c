@@ -283,6 +283,34 @@ static int by_vuid(const struct device_world *w, const struct strs *usable, cons
 	return 0;
 }
 
+/* Is it a PF that may be touched? Adds it to ret then. */
+static void add_usable_pf(const struct device_world *w, const char *pci,
+                          const struct pci_match *match, struct strs *ret)
+{
+	char *dir AUTO(free) = pci_dir(w, pci);
+	char *pf AUTO(free) = NULL;
+	struct err ignored = ERR_INIT;
+
+	if (sysfs_link(dir, "physfn", &pf, &ignored) == SYSFS_ABSENT &&
+	    pci_usable(w, pci, match, &ignored) == 0)
+		strs_add(ret, pci);
+}
+
+int pci_find_vuid(const struct device_world *w, const char *vuid, const struct pci_match *match,
+                  char ret[PCI_NAME_MAX], struct err *err)
+{
+	char *dir AUTO(free) = xasprintf("%s/bus/pci/devices", w->sysfs);
+	struct str others AUTO(str_clear) = STR_INIT(1);
+	struct strs all AUTO(strs_clear) = STRS_INIT;
+	struct strs pfs AUTO(strs_clear) = STRS_INIT;
+
+	if (sysfs_list(dir, &all, err) < 0)
+		return -1;
+	for (size_t i = 0; i < all.n; i++)
+		add_usable_pf(w, all.v[i], match, &pfs);
+	return by_vuid(w, &pfs, vuid, ret, &others, err);
+}
+
 static int in_domain(const struct device_world *w, const char *pci, const struct pci_match *match,
                      const struct strs *candidates, char ret[PCI_NAME_MAX], struct str *why,
                      struct err *err)

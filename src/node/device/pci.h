@@ -61,3 +61,10 @@ int pci_driver(const struct device_world *w, const char *pci, char **ret, struct
 int pci_resolve(const struct device_world *w, const struct pci_address *a, const char *vuid,
                 const struct pci_match *match, char ret[PCI_NAME_MAX], struct str *why,
                 struct err *err) MUST_CHECK;
+/*
+ * The PF whose VPD has this VUID, at whatever address: a hot-plugged function may come back in
+ * another slot than the one that was published. PCI_ABSENT: none has it. -1 FAILED_PRECONDITION:
+ * several have.
+ */
+int pci_find_vuid(const struct device_world *w, const char *vuid, const struct pci_match *match,
+                  char ret[PCI_NAME_MAX], struct err *err) MUST_CHECK;

@@ -238,6 +238,90 @@ START_TEST(a_published_uuid_does_not_make_a_static_pf_a_plugged_one)
 }
 END_TEST
 
+/* ---- its VUID ---- */
+
+#define EMPTY_SLOT "0000:24:00.0"
+
+static void plug_another(struct function_world *f)
+{
+	dpu_switch_plug(f->tree.sysfs, 2, "0x15b3\n", "0x010802\n", NULL);
+}
+static void at_another_address(struct function_world *f)
+{
+	add_vuid(f, PLUGGED, VUID);
+}
+static void beside_another_one(struct function_world *f)
+{
+	plug_another(f);
+	add_vuid(f, EMPTY_SLOT, "MT2328XZ17DFNVMES1D9F0");
+	add_vuid(f, PLUGGED, VUID);
+}
+static void two_with_it(struct function_world *f)
+{
+	add_vuid(f, PLUGGED, VUID);
+	dpu_switch_plug(f->tree.sysfs, 3, "0x15b3\n", "0x010802\n", NULL);
+	add_vuid(f, "0000:25:00.0", VUID);
+}
+static void a_static_pf_with_it(struct function_world *f)
+{
+	add_vuid(f, STATIC, VUID);
+}
+static void a_local_disk_with_it(struct function_world *f)
+{
+	add_vuid(f, LOCAL, VUID);
+}
+static void a_vf_of_the_one_with_it(struct function_world *f)
+{
+	add_vuid(f, WITHOUT_VFS, VUID);
+	tree_link(&f->tree, DEVICES PLUGGED "/physfn", "../" WITHOUT_VFS);
+}
+
+START_TEST(a_plugged_function_is_found_by_its_vuid_in_another_slot_than_published)
+{
+	static const struct {
+		const char *what;
+		void (*edit)(struct function_world *f);
+		enum device_function wanted;
+		int rc;
+		const char *says;
+	} rows[] = {
+		{ "in another slot", at_another_address, DEVICE_FUNCTION_PF, DEVICE_ABSENT,
+		  "PCI function " PLUGGED " has no driver" },
+		{ "in another slot, while another is in the published one", beside_another_one,
+		  DEVICE_FUNCTION_PF, DEVICE_ABSENT, "PCI function " PLUGGED " has no driver" },
+		{ "none has it", nothing, DEVICE_FUNCTION_PF, DEVICE_ABSENT,
+		  "no PCI function " EMPTY_SLOT " of any domain with VUID " VUID },
+		{ "another one is in the published slot", plug_another, DEVICE_FUNCTION_PF,
+		  DEVICE_ABSENT, "the VUID of " EMPTY_SLOT " is unknown" },
+		{ "two have it", two_with_it, DEVICE_FUNCTION_PF, -1,
+		  "several PCI functions have the published VUID: " PLUGGED ", 0000:25:00.0" },
+		{ "a static PF has it", a_static_pf_with_it, DEVICE_FUNCTION_PF, -1,
+		  "is a static PF" },
+		{ "a local disk has it", a_local_disk_with_it, DEVICE_FUNCTION_PF, DEVICE_ABSENT,
+		  "no PCI function " EMPTY_SLOT },
+		{ "a VF of a PF that has it", a_vf_of_the_one_with_it, DEVICE_FUNCTION_PF, -1,
+		  "PCI function " WITHOUT_VFS " is in none of" },
+		{ "a VF is wanted: it has its PF's", at_another_address, DEVICE_FUNCTION_VF,
+		  DEVICE_ABSENT, "no PCI function " EMPTY_SLOT },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct function_world f AUTO(function_world_clear);
+		int rc;
+
+		function_world_init(&f);
+		rows[i].edit(&f);
+		f.want.vuid = VUID;
+		f.want.function = rows[i].wanted;
+		rc = find(&f, EMPTY_SLOT);
+		ck_assert_msg(rc == rows[i].rc, "%s: %d %s%s", rows[i].what, rc, f.err.msg,
+		              f.why.ptr);
+		ck_assert_msg(strstr(rc < 0 ? f.err.msg : f.why.ptr, rows[i].says), "%s: %s%s",
+		              rows[i].what, f.err.msg, f.why.ptr);
+	}
+}
+END_TEST
+
 /* ---- what keeps it away ---- */
 
 START_TEST(what_keeps_a_plugged_function_away_is_said)
@@ -304,4 +388,5 @@ END_TEST
 
 SUITE("device_function", only_what_the_dpu_has_plugged_into_its_slots_is_taken_for_a_pf,
       a_published_uuid_does_not_make_a_static_pf_a_plugged_one,
+      a_plugged_function_is_found_by_its_vuid_in_another_slot_than_published,
       what_keeps_a_plugged_function_away_is_said, a_function_that_got_no_memory_says_so);
