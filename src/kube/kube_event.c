@@ -189,6 +189,45 @@ bool kube_event_scan(const char *line, size_t n, struct kube_event *ret)
 	return true;
 }
 
+/* ---- members ---- */
+
+static struct kube_member *wanted_member(struct kube_member *members, size_t n,
+                                         struct line_span name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (line_span_eq(name, members[i].name))
+			return &members[i];
+	return NULL;
+}
+
+bool kube_members(struct line_span object, struct kube_member *members, size_t n)
+{
+	struct cursor c = { object.at, object.at + object.n };
+	struct line_span name;
+	bool first = true, ok;
+	if (!take(&c, '{'))
+		return false;
+	while (next_member(&c, &first, &name, &ok)) {
+		struct kube_member *wanted = wanted_member(members, n, name);
+		const char *start;
+		skip_space(&c);
+		start = c.at;
+		if (!skip_value(&c))
+			return false;
+		if (wanted)
+			wanted->value = (struct line_span) { start, (size_t)(c.at - start) };
+	}
+	return ok;
+}
+
+bool kube_plain_text(struct line_span value, struct line_span *ret)
+{
+	if (value.n < 2 || *value.at != '"' || memchr(value.at, '\\', value.n))
+		return false;
+	*ret = (struct line_span) { value.at + 1, value.n - 2 };
+	return true;
+}
+
 /* ---- pages of a list ---- */
 
 /* The value of a member, where it begins with `open`; otherwise only null is taken. */

@@ -30,6 +30,17 @@ struct kube_event {
 bool kube_event_scan(const char *line, size_t n, struct kube_event *ret);
 bool line_span_eq(struct line_span s, const char *text);
 
+/* One member of an object, looked for by its name. */
+struct kube_member {
+	const char *name;
+	struct line_span value; /* as it is written, a string with its quotes; n 0: not there */
+};
+
+/* Fills in the values of members of the JSON object, in one pass. False when it is no object. */
+bool kube_members(struct line_span object, struct kube_member *members, size_t n);
+/* The text of a string; false for another value, and for a string with an escape in it. */
+bool kube_plain_text(struct line_span value, struct line_span *ret);
+
 struct kube_page {
 	struct line_span items; /* the objects that were not taken yet, with commas between them */
 	struct line_span metadata; /* of the list, a JSON object; n 0: not there */

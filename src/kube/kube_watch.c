@@ -9,8 +9,9 @@
  * one.
  *
  *   phase      what happens                                          next phase
- *   IDLE       somebody waits                                        LISTING
+ *   IDLE       somebody waits or follows                             LISTING
  *   LISTING    the list came: live from here on                      OPENING
+ *              a page came, and there is another (a follower)        LISTING
  *              failure                                               PAUSED, see below
  *   OPENING    the answer begins with 2xx                            STREAMING
  *              410: PLACE_EXPIRED                                    as an expired STREAMING
@@ -25,6 +26,8 @@
  *              the time is over, TOLD, nobody waits                  IDLE
  *              AWAY, and a caller's request was answered             as when the time is over
  *              TOLD, somebody asks, HOPELESS_MS since the last try   LISTING
+ *   OPENING    of a full stream: 400 or 422                          LISTING, by pages
+ *   STREAMING  of a full stream: the end of the objects, live        STREAMING
  *   any        LISTING or OPENING, APART_MS not over since the last  PAUSED until then
  *   any        the client stops                                      IDLE
  *
@@ -34,6 +37,11 @@
  *   no answer                                backoff                   AWAY
  *   429, 5xx, a list that is none            Retry-After and backoff   BUSY
  *   anything else (403, no such API group)   backoff from HOPELESS_MS  TOLD, no longer live
+ *
+ * With a follower (kube_follow.h) LISTING reads all objects. Where the server serves it that is no
+ * list but a full stream, which is OPENING and then STREAMING: it begins with all objects, and is
+ * not live until the last of them has come. When it ends before, the next phase is LISTING again;
+ * kube_watch_all.c decides between it and pages.
  *
  * After PLACE_TRIES failures and pauses in a row a further failure ends `live`: perhaps the server
  * cannot serve this place (it is another server, or restored from a backup).
@@ -59,7 +67,9 @@
 
 static void watch_run(void *arg);
 static void list_start(struct kube_watch *w);
+static void list_ask(struct kube_watch *w);
 static void stream_start(struct kube_watch *w);
+static void full_stream_ask(struct kube_watch *w);
 static void pause_over(void *arg);
 
 /* ---- life ---- */
@@ -76,6 +86,7 @@ static struct kube_watch *watch_new(struct kube *k, const struct kube_kind *kind
 	w->ns = xstrdup_or_null(ns);
 	str_init(&w->line, LIMIT_HTTP_WATCH_LINE);
 	w->pause = (struct http_timer) { .fn = pause_over, .arg = w };
+	w->closed_at = monotonic_ns();
 	watch_reads_init(w);
 	return w;
 }
@@ -112,6 +123,9 @@ void kube_watches_free(struct kube *k)
 		free((char *)w->kind.kind);
 		free(w->ns);
 		str_clear(&w->line);
+		if (w->follow)
+			free(w->follow->token);
+		free(w->follow);
 		free(w);
 	}
 }
@@ -128,13 +142,27 @@ void watch_kick(struct kube_watch *w)
 static bool somebody_waits(struct kube_watch *w)
 {
 	WITH_LOCK(&w->k->lock);
-	return w->waits.first != NULL;
+	return w->waits.first != NULL || w->follow;
 }
 
 static void set_down(struct kube_watch *w, const char *why)
 {
 	WITH_LOCK(&w->k->lock);
 	snprintf(w->down, sizeof(w->down), "%s", why);
+}
+
+static void set_open(struct kube_watch *w)
+{
+	WITH_LOCK(&w->k->lock);
+	w->down[0] = 0;
+	w->closed_at = 0;
+}
+
+static void set_closed(struct kube_watch *w)
+{
+	WITH_LOCK(&w->k->lock);
+	if (!w->closed_at)
+		w->closed_at = monotonic_ns();
 }
 
 /* The pause is for a server that is away, and a caller's request has just been answered. */
@@ -176,18 +204,22 @@ static void pause_for(struct kube_watch *w, int ms)
 	http_timer_set(w->k->http, &w->pause, monotonic_ns() + ms * NS_PER_MS);
 }
 
-static void pause_over(void *arg)
+static void go_on(struct kube_watch *w)
 {
-	struct kube_watch *w = arg;
-	assert(w->phase == WATCH_PAUSED);
-	if (w->trouble == TROUBLE_TOLD && !somebody_waits(w)) {
-		w->phase = WATCH_IDLE;
-		return;
-	}
 	if (watch_is_live(w))
 		stream_start(w);
 	else
 		list_start(w);
+}
+
+static void pause_over(void *arg)
+{
+	struct kube_watch *w = arg;
+	assert(w->phase == WATCH_PAUSED);
+	if (w->trouble == TROUBLE_TOLD && !somebody_waits(w))
+		w->phase = WATCH_IDLE;
+	else
+		go_on(w);
 }
 
 /* Another list or stream so soon behind the last of its kind: pauses until it may be. */
@@ -231,6 +263,7 @@ static enum watch_trouble trouble_of(const struct http_result *r)
 
 static void tell_error(struct kube_watch *w, const struct err *err)
 {
+	watch_all_refused(w, err->msg);
 	WITH_LOCK(&w->k->lock);
 	waits_end_live(&w->waits);
 	waits_tell_error(&w->waits, err);
@@ -283,6 +316,28 @@ static bool take_version(struct kube_watch *w, const struct http_result *r)
 	return true;
 }
 
+/* The place is known, and a follower has been told all objects. */
+static void begin_live(struct kube_watch *w)
+{
+	w->reread_credentials = false;
+	w->repeated_403 = false;
+	if (w->trouble == TROUBLE_TOLD)
+		w->trouble = TROUBLE_BUSY;
+	WITH_LOCK(&w->k->lock);
+	waits_begin_live(&w->waits);
+}
+
+/* True: there is nobody to tell all objects to, or this was the last page of them. */
+static bool take_objects(struct kube_watch *w, const struct http_result *r)
+{
+	enum watch_page page = w->follow ? watch_all_page(w, r) : PAGE_LAST;
+	if (page == PAGE_NOT_THE_LAST)
+		list_ask(w);
+	else if (page == PAGE_UNUSABLE)
+		watch_failed(w, "list", r);
+	return page == PAGE_LAST;
+}
+
 static void list_done(void *arg, struct http_result *r)
 {
 	struct kube_watch *w = arg;
@@ -292,25 +347,24 @@ static void list_done(void *arg, struct http_result *r)
 		return;
 	}
 	if (r->end != HTTP_ANSWERED || r->status != 200 || !take_version(w, r)) {
-		watch_failed(w, "list", r);
+		if (watch_all_page_failed(w, r))
+			list_ask(w);
+		else
+			watch_failed(w, "list", r);
 		return;
 	}
-	w->reread_credentials = false;
-	w->repeated_403 = false;
-	if (w->trouble == TROUBLE_TOLD)
-		w->trouble = TROUBLE_BUSY;
-	{
-		WITH_LOCK(&w->k->lock);
-		waits_begin_live(&w->waits);
+	if (take_objects(w, r)) {
+		begin_live(w);
+		stream_start(w);
+		watch_reads_start(w);
 	}
-	stream_start(w);
-	watch_reads_start(w);
 }
 
 static void list_ask(struct kube_watch *w)
 {
 	char *collection AUTO(free) = kube_path(&w->kind, w->ns, NULL);
-	char *path AUTO(free) = xasprintf("%s?limit=1", collection);
+	char *query AUTO(free) = w->follow ? watch_all_page_query(w) : xstrdup("?limit=1");
+	char *path AUTO(free) = xasprintf("%s%s", collection, query);
 	struct http_request q = {
 		.path = path, .deadline_at = kube_attempt_end(w->k), .on_done = list_done, .arg = w
 	};
@@ -322,7 +376,11 @@ static void list_ask(struct kube_watch *w)
 
 static void list_start(struct kube_watch *w)
 {
-	if (!is_too_soon(w, w->listed_at))
+	if (is_too_soon(w, w->listed_at))
+		return;
+	if (watch_all_by_stream(w))
+		full_stream_ask(w);
+	else
 		list_ask(w);
 }
 
@@ -354,9 +412,33 @@ static void error_event(struct kube_watch *w, const struct kube_event *e)
 
 static void object_event(struct kube_watch *w, const struct kube_event *e)
 {
+	watch_all_changed(w, e);
 	WITH_LOCK(&w->k->lock);
 	if (waits_tell(&w->waits, e))
 		watch_kick(w);
+}
+
+static void take_place(struct kube_watch *w, struct line_span version)
+{
+	if (version.n > 0)
+		snprintf(w->version, sizeof(w->version), "%.*s", (int)version.n, version.at);
+}
+
+/* The objects that exist have no order among them: the place is known behind the last one. */
+static void filling_event(struct kube_watch *w, const struct kube_event *e)
+{
+	switch (watch_all_filled(w, e)) {
+	case FILL_NOT_SERVED:
+		place_unclear(w, "the server does not send all objects in a stream");
+		break;
+	case FILL_COMPLETE:
+		take_place(w, e->resource_version);
+		begin_live(w);
+		watch_reads_start(w);
+		break;
+	case FILL_GOES_ON:
+		break;
+	}
 }
 
 static void line_event(struct kube_watch *w)
@@ -371,12 +453,14 @@ static void line_event(struct kube_watch *w)
 		error_event(w, &e);
 		return;
 	}
+	if (w->follow && w->follow->filling) {
+		filling_event(w, &e);
+		return;
+	}
 	w->relisted = false;
 	if (e.type != EVENT_BOOKMARK)
 		object_event(w, &e);
-	if (e.resource_version.n > 0)
-		snprintf(w->version, sizeof(w->version), "%.*s", (int)e.resource_version.n,
-		         e.resource_version.at);
+	take_place(w, e.resource_version);
 }
 
 static void line_end(struct kube_watch *w)
@@ -395,7 +479,7 @@ static void stream_opened(struct kube_watch *w)
 	w->opened_at = monotonic_ns();
 	w->reread_credentials = false;
 	w->repeated_403 = false;
-	set_down(w, "");
+	set_open(w);
 }
 
 static bool stream_bytes(void *arg, const char *bytes, size_t n)
@@ -453,10 +537,7 @@ static void stream_ended(struct kube_watch *w, const char *why)
 		return;
 	}
 	w->failures++; /* until a stream has lived for a while */
-	if (w->place == PLACE_EXPIRED)
-		list_start(w);
-	else
-		stream_start(w);
+	go_on(w);
 }
 
 static const char *why_ended(const struct kube_watch *w, const struct http_result *r)
@@ -474,32 +555,36 @@ static void stream_done(void *arg, struct http_result *r)
 		w->phase = WATCH_IDLE;
 		return;
 	}
+	set_closed(w);
+	if (watch_all_fill_ended(w, r) && w->phase == WATCH_OPENING) {
+		list_ask(w);
+		return;
+	}
 	if (r->end == HTTP_ANSWERED && r->status == 410)
 		w->place = PLACE_EXPIRED;
 	if (r->end == HTTP_RETIRED)
-		stream_start(w);
+		go_on(w);
 	else if (w->phase == WATCH_STREAMING || w->place != PLACE_KNOWN)
 		stream_ended(w, why_ended(w, r));
 	else
 		watch_failed(w, "watch", r);
 }
 
-static void stream_ask(struct kube_watch *w)
+/* `from` is the part of the query that says where the stream begins. */
+static void stream_ask(struct kube_watch *w, const char *from)
 {
 	struct kube *k = w->k;
 	unsigned base = (unsigned)k->tuning.watch_timeout_s;
 	char *collection AUTO(free) = kube_path(&w->kind, w->ns, NULL);
-	char *path AUTO(free) = xasprintf(
-		"%s?watch=1&allowWatchBookmarks=true&resourceVersion=%s&timeoutSeconds=%u",
-		collection, w->version, base + arc4random_uniform(base / 4 + 1));
+	char *path AUTO(free) =
+		xasprintf("%s?watch=1&allowWatchBookmarks=true&%s&timeoutSeconds=%u", collection,
+	                  from, base + arc4random_uniform(base / 4 + 1));
 	struct http_request q = { .path = path,
 		                  .stream = true,
 		                  .silence_ms = k->tuning.watch_silence_ms,
 		                  .on_bytes = stream_bytes,
 		                  .on_done = stream_done,
 		                  .arg = w };
-	assert(w->trouble != TROUBLE_TOLD); /* a list has ended it */
-	assert(w->version[0]);
 	http_timer_clear(k->http, &w->pause);
 	w->phase = WATCH_OPENING;
 	w->tried_at = w->streamed_at = monotonic_ns();
@@ -508,8 +593,19 @@ static void stream_ask(struct kube_watch *w)
 	kube_get_start(w->k, &q, w->reread_credentials);
 }
 
+/* Takes the part of a list: there is no place to begin from, the stream brings all objects. */
+static void full_stream_ask(struct kube_watch *w)
+{
+	w->listed_at = monotonic_ns();
+	watch_all_fill(w);
+	stream_ask(w, "sendInitialEvents=true&resourceVersionMatch=NotOlderThan");
+}
+
 static void stream_start(struct kube_watch *w)
 {
+	char *from AUTO(free) = xasprintf("resourceVersion=%s", w->version);
+	assert(w->trouble != TROUBLE_TOLD); /* a list has ended it */
+	assert(w->version[0]);
 	if (!is_too_soon(w, w->streamed_at))
-		stream_ask(w);
+		stream_ask(w, from);
 }

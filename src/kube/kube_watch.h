@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "kube/kube_follow.h"
 #include "kube/kube_priv.h"
 #include "kube/kube_waits.h"
 
@@ -38,6 +39,18 @@ enum watch_place {
 	PLACE_UNCLEAR, /* no, the stream brought something unusable: list again after a pause */
 };
 
+/* Who is told of all objects of a collection. The engine's thread only. */
+struct kube_follow {
+	struct kube_watch *w;
+	kube_news_fn *fn;
+	void *arg;
+	bool by_pages;      /* the server does not send all objects in a stream */
+	bool filling;       /* the stream is to bring all objects, and has not brought them all */
+	unsigned cut_short; /* streams that ended while they did */
+	char *token;        /* where the next page starts; NULL: at the beginning */
+	int limit;          /* objects per page; 0: not asked for any yet */
+};
+
 /* One per collection; stays for the life of the client. */
 struct kube_watch {
 	struct kube_watch *next;
@@ -47,9 +60,11 @@ struct kube_watch {
 
 	/* Under the client's lock. */
 	struct kube_waits waits;
-	bool looking;    /* the timer `look` is set, or is about to be */
-	bool run_posted; /* watch_run() is posted to the engine's thread and has not begun */
-	char down[256];  /* why there is no stream at the moment; "" when there is */
+	bool looking;      /* the timer `look` is set, or is about to be */
+	bool run_posted;   /* watch_run() is posted to the engine's thread and has not begun */
+	char down[256];    /* why there is no stream at the moment; "" when there is */
+	int64_t closed_at; /* since when there is none; monotonic ns; 0: there is one */
+	struct kube_follow *follow; /* constant once somebody waits or follows; NULL: nobody does */
 
 	/* The engine's thread only. */
 	enum watch_phase phase;
@@ -96,3 +111,36 @@ void watch_reads_init(struct kube_watch *w);
 void watch_looks_start(struct kube_watch *w);
 /* Reads each object that is to be read. What fails and may pass is read again after a pause. */
 void watch_reads_start(struct kube_watch *w);
+
+/* ---- kube_watch_all.c, the engine's thread; w->follow may be NULL only where it is said ---- */
+
+/* Is a stream asked to bring all objects? follow may be NULL: no. */
+bool watch_all_by_stream(const struct kube_watch *w);
+/* A stream is asked for that brings all objects first. */
+void watch_all_fill(struct kube_watch *w);
+/*
+ * The stream has ended. True: it was to bring all objects, did not, and pages are to be asked for
+ * instead. follow may be NULL.
+ */
+bool watch_all_fill_ended(struct kube_watch *w, const struct http_result *r);
+/* An event, no ERROR, while all objects are brought. */
+enum watch_fill {
+	FILL_GOES_ON,
+	FILL_COMPLETE,   /* it was the last: the event's resourceVersion is the place */
+	FILL_NOT_SERVED, /* the server did not understand what it was asked for */
+};
+enum watch_fill watch_all_filled(struct kube_watch *w, const struct kube_event *e);
+/* A later change; follow may be NULL. */
+void watch_all_changed(struct kube_watch *w, const struct kube_event *e);
+/* The query of the next page, malloc'ed. */
+char *watch_all_page_query(struct kube_watch *w);
+enum watch_page {
+	PAGE_LAST,
+	PAGE_NOT_THE_LAST,
+	PAGE_UNUSABLE,
+};
+enum watch_page watch_all_page(struct kube_watch *w, const struct http_result *r);
+/* True: the page is to be asked for again at once, with fewer objects. follow may be NULL. */
+bool watch_all_page_failed(struct kube_watch *w, const struct http_result *r);
+/* Neither list nor watch is allowed, or they are not served. follow may be NULL. */
+void watch_all_refused(struct kube_watch *w, const char *why);

@@ -2,7 +2,8 @@
 /*
  * One open watch: lines of {"type": ..., "object": ...} for as long as the client asked for.
  *
- * Without a resourceVersion (or with "0") it starts with an ADDED for every object; otherwise with
+ * Without a resourceVersion (or with "0") it starts with an ADDED for every object, behind which,
+ * for who has asked with sendInitialEvents, comes a bookmark that says so; otherwise it starts with
  * the first event after that version, or with one ERROR 410 when the history does not reach so far
  * back. An object that starts or stops to match the selectors is ADDED or DELETED. Bookmarks are
  * sent every --bookmark-ms and at the end. It runs on the thread of its connection, which sleeps in
@@ -36,6 +37,7 @@ struct watch_stream {
 	size_t next_initial;
 	struct deadline end, bookmark;
 	bool bookmarks, ended, cut;
+	bool mark_initial; /* a bookmark is to follow the initial objects */
 	uint64_t rv; /* the newest version that was shown, or that does not concern this watch */
 	struct str line; /* read by the client up to offset */
 	size_t offset;
@@ -59,13 +61,13 @@ static void add_error(struct watch_stream *w, uint64_t from)
 	w->ended = true;
 }
 
-static void add_bookmark(struct watch_stream *w)
+static void add_bookmark(struct watch_stream *w, const char *annotations)
 {
 	char *api_version AUTO(free) = resource_api_version(w->res);
 	char *text AUTO(free) =
 		xasprintf("{\"kind\":\"%s\",\"apiVersion\":\"%s\",\"metadata\":{"
-	                  "\"resourceVersion\":\"%" PRIu64 "\",\"creationTimestamp\":null}}",
-	                  w->res->kind, api_version, w->rv);
+	                  "\"resourceVersion\":\"%" PRIu64 "\",\"creationTimestamp\":null%s}}",
+	                  w->res->kind, api_version, w->rv, annotations);
 
 	if (w->bookmarks)
 		add_line(w, "BOOKMARK", text, strlen(text));
@@ -88,6 +90,24 @@ static void add_event(struct watch_stream *w, const struct event *e)
 		add_line(w, "DELETED", e->now->text, e->now->len);
 	else if (was) /* it no longer matches: the client gets its last state that did */
 		add_line(w, "DELETED", e->before->text, e->before->len);
+}
+
+/* The API server's rules for watches that begin with all objects, and its texts. */
+static const char *initial_refused(const struct api_call *call)
+{
+	bool wanted = call_query(call, "sendInitialEvents") != NULL;
+	const char *match = call_query(call, "resourceVersionMatch");
+
+	if (wanted && !str_eq(match, "NotOlderThan"))
+		return "resourceVersionMatch: Forbidden: sendInitialEvents requires setting "
+		       "resourceVersionMatch to NotOlderThan";
+	if (wanted && call->sim->options->no_watch_list)
+		return "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch "
+		       "unless the WatchList feature gate is enabled";
+	if (!wanted && !str_empty(match))
+		return "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for "
+		       "watch unless sendInitialEvents is provided";
+	return NULL;
 }
 
 /* 0 and *ret (untouched when the parameter is absent), or -1 and the reply. */
@@ -125,8 +145,14 @@ void api_watch(const struct api_call *call, const struct target *t, struct reply
 	struct selectors selectors = { 0 };
 	struct err err = ERR_INIT;
 	uint64_t from = 0, seconds = DEFAULT_SECONDS;
+	const char *refused = initial_refused(call);
 	struct watch_stream *w;
 
+	if (refused) {
+		reply_failure(ret, 422, NULL, "ListOptions.meta.k8s.io \"\" is invalid: %s",
+		              refused);
+		return;
+	}
 	if (number(call, "resourceVersion", &from, ret) ||
 	    number(call, "timeoutSeconds", &seconds, ret))
 		return;
@@ -144,6 +170,7 @@ void api_watch(const struct api_call *call, const struct target *t, struct reply
 	w->end = deadline_in_ms((int64_t)(seconds ? seconds : DEFAULT_SECONDS) * 1000);
 	w->bookmarks = call_flag(call, "allowWatchBookmarks");
 	w->bookmark = deadline_in_ms(call->sim->options->bookmark_ms);
+	w->mark_initial = w->bookmarks && call_flag(call, "sendInitialEvents");
 	start(w, from);
 	ret->code = 200;
 	ret->type = "application/json";
@@ -167,6 +194,11 @@ static bool next_initial(struct watch_stream *w)
 {
 	const struct object_version *v;
 
+	if (w->next_initial == w->initial.n && w->mark_initial) {
+		w->mark_initial = false;
+		add_bookmark(w, ",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}");
+		return true;
+	}
 	if (w->next_initial == w->initial.n)
 		return false;
 	v = w->initial.v[w->next_initial++];
@@ -228,10 +260,10 @@ static void produce(struct watch_stream *w)
 		if (faulted(w) || next_initial(w) || next_event(w))
 			continue;
 		if (deadline_passed(w->end)) {
-			add_bookmark(w);
+			add_bookmark(w, "");
 			w->ended = true;
 		} else if (deadline_passed(w->bookmark)) {
-			add_bookmark(w);
+			add_bookmark(w, "");
 		} else {
 			wait_for_news(w);
 		}

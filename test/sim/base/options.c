@@ -31,6 +31,8 @@ static const struct option_row rows[] = {
 	{ "history", "N", NUMBER, AT(history), "events kept for watches that come back (10000)" },
 	{ "bookmark-ms", "MS", NUMBER, AT(bookmark_ms),
 	  "time between two bookmarks of a watch (60000)" },
+	{ "no-watch-list", NULL, FLAG, AT(no_watch_list),
+	  "refuse sendInitialEvents, as an API server without the feature WatchList" },
 	{ NULL, NULL, HEADING, 0, "The world" },
 	{ "namespace", "NAME", TEXT, AT(namespace),
 	  "namespace of the seeded objects (nvidia-storage)" },

@@ -11,6 +11,7 @@ struct sim_options {
 	char *address; /* from --listen, without the port */
 	unsigned port;
 	char *port_file, *kubeconfig, *token, *api; /* NULL: not given */
+	bool no_watch_list;
 	char *namespace;
 	struct strs nodes;
 	bool seed;

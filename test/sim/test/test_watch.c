@@ -102,6 +102,62 @@ START_TEST(without_a_version_it_starts_with_what_exists)
 }
 END_TEST
 
+#define INITIAL "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+
+START_TEST(a_bookmark_marks_the_end_of_what_exists_for_who_asks)
+{
+	WORLD(w, "--no-dpf", "--no-fabric");
+	struct open_watch s AUTO(open_watch_clear);
+	struct json *e AUTO(json_free) = NULL;
+	char *rv AUTO(free) = NULL;
+
+	world_make_volume(&w, "a");
+	rv = version_now(&w);
+	watch_open(&s, &w, "&allowWatchBookmarks=true" INITIAL);
+	world_make_volume(&w, "b");
+	expect(&s, "ADDED a ");
+	e = next(&s, NULL);
+	ck_assert_str_eq(json_str(e, "type"), "BOOKMARK");
+	ck_assert_str_eq(json_str(e, "object.metadata.resourceVersion"), rv);
+	ck_assert_str_eq(json_text(json_member(json_at(e, "object.metadata.annotations"),
+	                                       "k8s.io/initial-events-end")),
+	                 "true");
+	expect(&s, "ADDED b ");
+}
+END_TEST
+
+START_TEST(what_exists_is_sent_by_the_rules_of_the_api_server)
+{
+	static const struct {
+		const char *what, *option, *query;
+		const char *says; /* NULL: it is served */
+	} rows[] = {
+		{ "as asked for", "--v=0", INITIAL, NULL },
+		{ "without the feature", "--no-watch-list", INITIAL,
+		  "ListOptions.meta.k8s.io \"\" is invalid: sendInitialEvents: Forbidden: "
+		  "sendInitialEvents is forbidden for watch unless the WatchList feature gate is "
+		  "enabled" },
+		{ "without a match", "--v=0", "&sendInitialEvents=true",
+		  "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: "
+		  "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan" },
+		{ "a match alone", "--v=0", "&resourceVersionMatch=NotOlderThan",
+		  "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: "
+		  "resourceVersionMatch is forbidden for watch unless sendInitialEvents is "
+		  "provided" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		WORLD(w, "--no-dpf", "--no-fabric", rows[i].option);
+		char *path AUTO(free) = xasprintf(VOLUMES "?watch=1%s", rows[i].query);
+		struct api_answer a AUTO(answer_clear) = world_call(&w, "GET", path, NULL);
+
+		ck_assert_msg(a.code == (rows[i].says ? 422 : 200), "%s: %u", rows[i].what, a.code);
+		if (rows[i].says)
+			ck_assert_str_eq(json_str(a.json, "message"), rows[i].says);
+	}
+}
+END_TEST
+
 START_TEST(with_a_version_it_shows_what_came_after)
 {
 	QUICK(w);
@@ -248,8 +304,9 @@ START_TEST(wrong_parameters_are_refused)
 END_TEST
 
 SUITE("sim watch", without_a_version_it_starts_with_what_exists,
-      with_a_version_it_shows_what_came_after, objects_come_and_go_with_the_selector,
-      bookmarks_carry_the_version_of_all_that_was_seen,
+      a_bookmark_marks_the_end_of_what_exists_for_who_asks,
+      what_exists_is_sent_by_the_rules_of_the_api_server, with_a_version_it_shows_what_came_after,
+      objects_come_and_go_with_the_selector, bookmarks_carry_the_version_of_all_that_was_seen,
       the_time_that_was_asked_for_ends_it_with_a_bookmark,
       a_version_that_is_too_old_is_an_error_event, faults_end_watches_that_are_open,
       wrong_parameters_are_refused);

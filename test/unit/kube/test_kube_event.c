@@ -112,5 +112,36 @@ START_TEST(the_object_is_the_whole_object)
 }
 END_TEST
 
-SUITE("kube_event", a_line_is_read_without_a_tree, no_cut_of_a_line_is_read_beyond,
-      the_object_is_the_whole_object);
+START_TEST(members_are_found_by_their_name)
+{
+	static const struct {
+		const char *what, *object;
+		bool good;
+		const char *a, *b; /* "": not there */
+		bool plain;        /* a is a text without escapes */
+	} cases[] = {
+		{ "in any order", " { \"b\" : {\"a\":1} , \"c\":[], \"a\" : \"x\" } ", true,
+		  "\"x\"", "{\"a\":1}", true },
+		{ "not there", "{\"A\":1}", true, "", "", false },
+		{ "an escape", "{\"a\":\"\\u0061\"}", true, "\"\\u0061\"", "", false },
+		{ "no text", "{\"a\":null}", true, "null", "", false },
+		{ "empty", "{\"a\":\"\"}", true, "\"\"", "", true },
+		{ "no object", "[]", false, "", "", false },
+		{ "cut", "{\"a\":\"x", false, "", "", false },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct line_span object = { cases[i].object, strlen(cases[i].object) }, text;
+		struct kube_member m[] = { { .name = "a" }, { .name = "b" } };
+		ck_assert_msg(kube_members(object, m, 2) == cases[i].good, "%s", cases[i].what);
+		if (!cases[i].good)
+			continue;
+		ck_assert_msg(is(m[0].value, *cases[i].a ? cases[i].a : NULL), "%s", cases[i].what);
+		ck_assert_msg(is(m[1].value, *cases[i].b ? cases[i].b : NULL), "%s", cases[i].what);
+		ck_assert_msg(kube_plain_text(m[0].value, &text) == cases[i].plain, "%s",
+		              cases[i].what);
+	}
+}
+END_TEST
+
+SUITE("kube_event", members_are_found_by_their_name, a_line_is_read_without_a_tree,
+      no_cut_of_a_line_is_read_beyond, the_object_is_the_whole_object);

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a watch tells its follower (kube_follow.h): all objects, then their changes.
+ *
+ * All objects come in the watch's own stream where the server serves that (WatchList: they are
+ * ADDED events, and a bookmark with an annotation ends them), else as a list, page by page. A
+ * server without WatchList answers 400 or 422, or sends a bookmark without the annotation; after
+ * FULL_TRIES streams that ended too early, pages are tried, too: they go on where they were cut.
+ *
+ * No object is parsed or kept here. When to begin is decided in kube_watch.c. On the engine's
+ * thread.
+ */
+#include "kube/kube_watch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/mem.h"
+
+#define FULL_TRIES 2
+#define SMALLER 4 /* a page that was too large is asked for with so many times fewer objects */
+
+static void tell(struct kube_watch *w, enum kube_news news, struct line_span text)
+{
+	w->follow->fn(w->follow->arg, news, text.at, text.n);
+}
+
+static void begin(struct kube_watch *w)
+{
+	tell(w, KUBE_NEWS_BEGIN, (struct line_span) { "", 0 });
+}
+
+void watch_all_refused(struct kube_watch *w, const char *why)
+{
+	if (w->follow)
+		tell(w, KUBE_NEWS_REFUSED, (struct line_span) { why, strlen(why) });
+}
+
+/* ---- all objects in a stream ---- */
+
+bool watch_all_by_stream(const struct kube_watch *w)
+{
+	return w->follow && !w->follow->by_pages;
+}
+
+void watch_all_fill(struct kube_watch *w)
+{
+	w->follow->filling = true;
+	begin(w);
+}
+
+static void use_pages(struct kube_watch *w)
+{
+	log_msg(LOG_INFO,
+	        "watch %s: the API server does not send all objects in a stream; they "
+	        "are listed page by page",
+	        w->kind.plural);
+	w->follow->by_pages = true;
+}
+
+bool watch_all_fill_ended(struct kube_watch *w, const struct http_result *r)
+{
+	struct kube_follow *f = w->follow;
+	if (!f || !f->filling)
+		return false;
+	f->filling = false;
+	if (r->end == HTTP_ANSWERED && (r->status == 400 || r->status == 422))
+		use_pages(w);
+	else if (w->phase == WATCH_STREAMING && ++f->cut_short >= FULL_TRIES)
+		use_pages(w);
+	return f->by_pages;
+}
+
+static bool ends_the_objects(const struct kube_event *e)
+{
+	struct kube_member metadata = { .name = "metadata" },
+			   annotations = { .name = "annotations" };
+	struct kube_member end = { .name = "k8s.io/initial-events-end" };
+	return kube_members(e->object, &metadata, 1) &&
+	       kube_members(metadata.value, &annotations, 1) &&
+	       kube_members(annotations.value, &end, 1) && line_span_eq(end.value, "\"true\"");
+}
+
+enum watch_fill watch_all_filled(struct kube_watch *w, const struct kube_event *e)
+{
+	if (e->type == EVENT_ADDED || e->type == EVENT_MODIFIED) {
+		tell(w, KUBE_NEWS_LISTED, e->object);
+		return FILL_GOES_ON;
+	}
+	if (e->type != EVENT_BOOKMARK || !ends_the_objects(e) || e->resource_version.n == 0) {
+		use_pages(w);
+		return FILL_NOT_SERVED;
+	}
+	w->follow->filling = false;
+	w->follow->cut_short = 0;
+	tell(w, KUBE_NEWS_COMPLETE, (struct line_span) { "", 0 });
+	return FILL_COMPLETE;
+}
+
+void watch_all_changed(struct kube_watch *w, const struct kube_event *e)
+{
+	if (w->follow)
+		tell(w, e->type == EVENT_DELETED ? KUBE_NEWS_DELETED : KUBE_NEWS_CHANGED,
+		     e->object);
+}
+
+/* ---- all objects in pages ---- */
+
+char *watch_all_page_query(struct kube_watch *w)
+{
+	struct kube_follow *f = w->follow;
+	struct str query AUTO(str_clear) = STR_INIT(64 * 1024);
+	if (!f->limit)
+		f->limit = w->k->tuning.page;
+	if (!f->token)
+		begin(w);
+	str_addf(&query, "?limit=%d", f->limit);
+	if (f->token) {
+		str_add(&query, "&continue=");
+		kube_path_encode(&query, f->token);
+	}
+	return str_take(&query);
+}
+
+/* False when what was taken is no page: nothing can be said of what there is. */
+static bool tell_items(struct kube_watch *w, struct kube_page *page)
+{
+	struct line_span item;
+	int rc;
+	while ((rc = kube_page_next(page, &item)) == 0)
+		tell(w, KUBE_NEWS_LISTED, item);
+	return rc == KUBE_PAGE_END;
+}
+
+enum watch_page watch_all_page(struct kube_watch *w, const struct http_result *r)
+{
+	struct kube_follow *f = w->follow;
+	struct json *metadata AUTO(json_free) = NULL;
+	struct err ignored = ERR_INIT;
+	struct kube_page page;
+	const char *token;
+	if (!kube_page_scan(r->body, r->body_n, &page) ||
+	    json_parse("list", page.metadata.at, page.metadata.n, &metadata, &ignored) ||
+	    !tell_items(w, &page))
+		return PAGE_UNUSABLE;
+	kube_trim_soon(w->k, r->body_n);
+	token = json_str(metadata, "continue");
+	free(f->token);
+	f->token = str_empty(token) ? NULL : xstrdup(token);
+	if (f->token)
+		return PAGE_NOT_THE_LAST;
+	tell(w, KUBE_NEWS_COMPLETE, (struct line_span) { "", 0 });
+	return PAGE_LAST;
+}
+
+bool watch_all_page_failed(struct kube_watch *w, const struct http_result *r)
+{
+	struct kube_follow *f = w->follow;
+	bool refused =
+		r->end == HTTP_ANSWERED && r->status >= 400 && r->status < 500 && r->status != 429;
+	if (!f)
+		return false;
+	if (r->end == HTTP_TOO_LARGE && f->limit > 1) {
+		f->limit = f->limit > SMALLER ? f->limit / SMALLER : 1;
+		return true;
+	}
+	if (refused) /* the token has expired (410), or is not taken: from the beginning */
+		free(TAKE(f->token));
+	return false;
+}

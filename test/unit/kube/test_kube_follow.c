@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Following a collection: what is told in which order, by streams and by pages, after failures. */
+#include "kube/kube_follow.h"
+
+#include <string.h>
+
+#include "common/mem.h"
+#include "common/str.h"
+#include "kube/kube_event.h"
+#include "test/lib/kube_fake.h"
+#include "test/lib/suite.h"
+
+#define FULL "GET " VOLUMES "?watch=1&allowWatchBookmarks=true&sendInitialEvents=true*"
+#define FROM(version) \
+	"GET " VOLUMES "?watch=1&allowWatchBookmarks=true&resourceVersion=" version "*"
+#define PAGES "GET " VOLUMES "?limit=*"
+#define FIRST "GET " VOLUMES "?limit=2"
+#define BEHIND(token) "GET " VOLUMES "?limit=2&continue=" token
+#define OBJECT(name, version) \
+	"{\"metadata\":{\"name\":\"" name "\",\"uid\":\"u\",\"resourceVersion\":\"" version "\"}}"
+#define EVENT(type, object) "{\"type\":\"" type "\",\"object\":" object "}\n"
+#define BOOKMARK(version) EVENT("BOOKMARK", "{\"metadata\":{\"resourceVersion\":\"" version "\"}}")
+#define END(version)                                                                     \
+	EVENT("BOOKMARK", "{\"kind\":\"X\",\"metadata\":{\"resourceVersion\":\"" version \
+	                  "\",\"creationTimestamp\":null,\"annotations\":{"              \
+	                  "\"k8s.io/initial-events-end\":\"true\"}}}")
+#define PAGE(version, token, items)                                                \
+	"{\"metadata\":{\"resourceVersion\":\"" version "\",\"continue\":\"" token \
+	"\"},\"items\":[" items "]}"
+#define NOT_SERVED                                                                           \
+	.status = 422, .body = STATUS("Invalid", "sendInitialEvents is forbidden for watch " \
+	                                         "unless the WatchList feature gate is enabled")
+
+/* What was told, as words: "begin a b complete +c -a refused". */
+struct told {
+	pthread_mutex_t lock;
+	pthread_cond_t more;
+	struct str words;
+};
+
+static void on_news(void *arg, enum kube_news news, const char *text, size_t n)
+{
+	struct told *t = arg;
+	struct line_span object = { text, n }, name = { 0 };
+	struct kube_member metadata = { .name = "metadata" }, of = { .name = "name" };
+	static const char *const words[] = {
+		[KUBE_NEWS_BEGIN] = "begin",       [KUBE_NEWS_LISTED] = "",
+		[KUBE_NEWS_COMPLETE] = "complete", [KUBE_NEWS_CHANGED] = "+",
+		[KUBE_NEWS_DELETED] = "-",         [KUBE_NEWS_REFUSED] = "refused"
+	};
+	if (news == KUBE_NEWS_LISTED || news == KUBE_NEWS_CHANGED || news == KUBE_NEWS_DELETED)
+		ck_assert(kube_members(object, &metadata, 1) &&
+		          kube_members(metadata.value, &of, 1) && kube_plain_text(of.value, &name));
+	WITH_LOCK(&t->lock);
+	str_addf(&t->words, "%s%s%.*s", t->words.len ? " " : "", words[news], (int)name.n,
+	         name.n ? name.at : "");
+	pthread_cond_signal(&t->more);
+}
+
+/* Waits until exactly this was told since the last time. */
+static void hears(struct told *t, const char *want)
+{
+	struct timespec ts = deadline_timespec(deadline_in_ms(20000));
+	WITH_LOCK(&t->lock);
+	while (t->words.len < strlen(want))
+		if (pthread_cond_clockwait(&t->more, &t->lock, CLOCK_MONOTONIC, &ts))
+			break;
+	ck_assert_str_eq(t->words.ptr, want);
+	str_reset(&t->words);
+}
+
+/* Nothing else is told within a moment: a test that this passes by luck is no worse for it. */
+static void hears_nothing(struct told *t)
+{
+	usleep(100000);
+	WITH_LOCK(&t->lock);
+	ck_assert_str_eq(t->words.ptr, "");
+}
+
+struct world {
+	struct kube_fake f;
+	struct told told;
+	struct kube_follow *follow;
+};
+
+static void start(struct world *w)
+{
+	*w = (struct world) { .told = { .lock = PTHREAD_MUTEX_INITIALIZER,
+		                        .more = PTHREAD_COND_INITIALIZER,
+		                        .words = STR_INIT(1 << 20) } };
+	kube_fake_start(&w->f, NULL);
+}
+
+static void follow(struct world *w)
+{
+	w->follow = kube_follow(w->f.kube, &kind_volume, "ns", on_news, &w->told);
+}
+
+static void stop(struct world *w)
+{
+	kube_fake_stop(&w->f);
+	str_clear(&w->told.words);
+}
+
+static void on(struct world *w, struct fake_reply reply)
+{
+	fake_http_on(w->f.server, reply);
+}
+
+static void push(struct world *w, const char *pattern, const char *bytes)
+{
+	ck_assert(fake_http_wait_streams(w->f.server, pattern, 1));
+	ck_assert_uint_eq(fake_http_push(w->f.server, pattern, bytes), 1);
+}
+
+START_TEST(all_objects_come_in_one_stream_and_their_changes_behind_them)
+{
+	struct world w;
+	char *seen AUTO(free) = NULL;
+	char why[KUBE_WATCH_ERROR_MAX];
+	start(&w);
+	on(&w, (struct fake_reply) { .on = FULL, .stream = true });
+	on(&w, (struct fake_reply) { .on = FROM("30"), .stream = true });
+	follow(&w);
+	push(&w, FULL, EVENT("ADDED", OBJECT("a", "12")) EVENT("ADDED", OBJECT("b", "9")));
+	hears(&w.told, "begin a b");
+	push(&w, FULL, END("20"));
+	hears(&w.told, "complete");
+	push(&w, FULL, EVENT("ADDED", OBJECT("c", "21")) EVENT("MODIFIED", OBJECT("a", "22")));
+	push(&w, FULL, EVENT("DELETED", OBJECT("b", "23")) BOOKMARK("30"));
+	hears(&w.told, "+c +a -b");
+	ck_assert_int_eq(kube_follow_closed_ms(w.follow, why), 0);
+	seen = fake_http_last(w.f.server, FULL);
+	ck_assert_ptr_nonnull(strstr(seen, "&resourceVersionMatch=NotOlderThan&"));
+	/* A stream that ends is opened behind what it brought, and nothing is told again. */
+	fake_http_cut_streams(w.f.server, FULL);
+	push(&w, FROM("30"), EVENT("ADDED", OBJECT("d", "31")));
+	hears(&w.told, "+d");
+	ck_assert_uint_eq(fake_http_unexpected(w.f.server), 0);
+	stop(&w);
+}
+END_TEST
+
+START_TEST(where_streams_do_not_bring_all_objects_they_come_in_pages)
+{
+	static const struct {
+		const char *what;
+		struct fake_reply full;
+		const char *told;
+	} rows[] = {
+		{ "the feature is off", { .on = FULL, NOT_SERVED }, "begin begin" },
+		{ "an API server that does not know the parameter",
+		  { .on = FULL, .status = 400, .body = STATUS("BadRequest", "unknown") },
+		  "begin begin" },
+		{ "a server that ignores the parameter",
+		  { .on = FULL,
+		    .stream = true,
+		    .body = EVENT("ADDED", OBJECT("a", "1")) BOOKMARK("9") },
+		  "begin a begin" },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char *want AUTO(free) = xasprintf("%s a b c complete", rows[i].told);
+		struct world w;
+		start(&w);
+		on(&w, rows[i].full);
+		on(&w, (struct fake_reply) {
+			       .on = FIRST,
+			       .body = PAGE("100", "t/1", OBJECT("a", "1") "," OBJECT("b", "2")) });
+		on(&w, (struct fake_reply) { .on = BEHIND("t%2F1"),
+		                             .body = PAGE("100", "", OBJECT("c", "3")) });
+		on(&w, (struct fake_reply) { .on = FROM("100"), .stream = true });
+		follow(&w);
+		hears(&w.told, want);
+		push(&w, FROM("100"), EVENT("DELETED", OBJECT("a", "101")));
+		hears(&w.told, "-a");
+		ck_assert_msg(fake_http_count(w.f.server, FULL) == 1, "%s", rows[i].what);
+		stop(&w);
+	}
+}
+END_TEST
+
+START_TEST(full_streams_that_break_twice_are_followed_by_pages)
+{
+	struct world w;
+	start(&w);
+	on(&w, (struct fake_reply) {
+		       .on = FULL, .stream = true, .body = EVENT("ADDED", OBJECT("a", "1")) });
+	on(&w, (struct fake_reply) { .on = FIRST, .body = PAGE("100", "", OBJECT("a", "1")) });
+	on(&w, (struct fake_reply) { .on = FROM("100"), .stream = true });
+	follow(&w);
+	hears(&w.told, "begin a");
+	fake_http_cut_streams(w.f.server, FULL);
+	hears(&w.told, "begin a");
+	fake_http_cut_streams(w.f.server, FULL);
+	hears(&w.told, "begin a complete");
+	stop(&w);
+}
+END_TEST
+
+START_TEST(pages_go_on_where_they_failed_and_begin_again_where_the_token_has_expired)
+{
+	static const struct {
+		const char *what;
+		struct fake_reply fault;
+		const char *told;
+	} rows[] = {
+		{ "503",
+		  { .on = BEHIND("t1"), .status = 503, .times = 1 },
+		  "begin a b c complete" },
+		{ "cut", { .on = BEHIND("t1"), .cut = true, .times = 1 }, "begin a b c complete" },
+		{ "410",
+		  { .on = BEHIND("t1"),
+		    .status = 410,
+		    .body = STATUS("Expired", "too old"),
+		    .times = 1 },
+		  "begin a b begin a b c complete" },
+		{ "no list",
+		  { .on = BEHIND("t1"), .body = "<html>", .times = 1 },
+		  "begin a b c complete" },
+		{ "an item that is none",
+		  { .on = BEHIND("t1"), .body = PAGE("100", "", "[]"), .times = 1 },
+		  "begin a b c complete" },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct world w;
+		start(&w);
+		on(&w, (struct fake_reply) { .on = FULL, NOT_SERVED });
+		on(&w, rows[i].fault);
+		on(&w, (struct fake_reply) {
+			       .on = FIRST,
+			       .body = PAGE("100", "t1", OBJECT("a", "1") "," OBJECT("b", "2")) });
+		on(&w, (struct fake_reply) { .on = BEHIND("t1"),
+		                             .body = PAGE("100", "", OBJECT("c", "3")) });
+		on(&w, (struct fake_reply) { .on = FROM("100"), .stream = true });
+		follow(&w);
+		{
+			char *want AUTO(free) = xasprintf("begin %s", rows[i].told);
+			hears(&w.told, want);
+		}
+		stop(&w);
+	}
+}
+END_TEST
+
+START_TEST(a_lost_place_makes_it_begin_again)
+{
+	static const struct {
+		const char *what, *event;
+	} rows[] = {
+		{ "410", "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410}}\n" },
+		{ "500", "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":500}}\n" },
+		{ "a line that is no event", "garbage\n" },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct world w;
+		start(&w);
+		on(&w, (struct fake_reply) { .on = FULL,
+		                             .stream = true,
+		                             .body = EVENT("ADDED", OBJECT("a", "1")) END("9"),
+		                             .times = 1 });
+		on(&w, (struct fake_reply) { .on = FULL,
+		                             .stream = true,
+		                             .body = EVENT("ADDED", OBJECT("b", "10")) END("19") });
+		follow(&w);
+		hears(&w.told, "begin a complete");
+		push(&w, FULL, rows[i].event);
+		hears(&w.told, "begin b complete");
+		stop(&w);
+	}
+}
+END_TEST
+
+START_TEST(a_refusal_is_told_and_tried_again)
+{
+	struct world w;
+	start(&w);
+	on(&w, (struct fake_reply) { .on = FULL,
+	                             .status = 403,
+	                             .body = STATUS("Forbidden", "no watch for you"),
+	                             .times = 1 });
+	on(&w, (struct fake_reply) { .on = FULL, .stream = true, .body = END("9") });
+	follow(&w);
+	hears(&w.told, "begin refused begin complete");
+	stop(&w);
+}
+END_TEST
+
+START_TEST(how_long_no_stream_is_open_is_known)
+{
+	char why[KUBE_WATCH_ERROR_MAX];
+	struct world w;
+	start(&w);
+	on(&w, (struct fake_reply) { .on = FULL, .stream = true, .body = END("9") });
+	on(&w, (struct fake_reply) { .on = FROM("9"), .status = 503 });
+	follow(&w);
+	hears(&w.told, "begin complete");
+	ck_assert_int_eq(kube_follow_closed_ms(w.follow, why), 0);
+	fake_http_end_streams(w.f.server, FULL);
+	ck_assert(fake_http_wait(w.f.server, FROM("9"), 2));
+	ck_assert_int_gt(kube_follow_closed_ms(w.follow, why), 0);
+	ck_assert_msg(strstr(why, "HTTP 503"), "%s", why);
+	stop(&w);
+}
+END_TEST
+
+/* The listed objects may be older than what a wait has seen, so only what follows is news to it. */
+START_TEST(who_waits_is_told_of_changes_and_not_of_the_objects_that_are_listed)
+{
+	struct kube_wait *wait = NULL;
+	struct json *object AUTO(json_free) = NULL;
+	struct err err = ERR_INIT;
+	struct world w;
+	start(&w);
+	on(&w, (struct fake_reply) {
+		       .on = FULL, .stream = true, .body = EVENT("ADDED", OBJECT("a", "1")) });
+	on(&w, (struct fake_reply) { .on = "GET " VOLUMES "/a", .body = OBJECT("a", "5") });
+	follow(&w);
+	ck_assert_int_eq(kube_wait_open(w.f.kube, &kind_volume, "ns", "a", &wait, &err), 0);
+	hears(&w.told, "begin a");
+	ck_assert_int_eq(kube_wait_next(wait, deadline_in_ms(100), &object, &err), -1);
+	push(&w, FULL, END("9"));
+	ck_assert_int_eq(kube_wait_next(wait, deadline_in_ms(20000), &object, &err), 0);
+	ck_assert_str_eq(json_str(object, "metadata.resourceVersion"), "5");
+	json_free(TAKE(object));
+	push(&w, FULL, EVENT("MODIFIED", OBJECT("a", "10")));
+	ck_assert_int_eq(kube_wait_next(wait, deadline_in_ms(20000), &object, &err), 0);
+	ck_assert_str_eq(json_str(object, "metadata.resourceVersion"), "10");
+	kube_wait_close(wait);
+	hears(&w.told, "complete +a");
+	hears_nothing(&w.told);
+	stop(&w);
+}
+END_TEST
+
+SUITE_TIMEOUT("kube_follow", 60, all_objects_come_in_one_stream_and_their_changes_behind_them,
+              where_streams_do_not_bring_all_objects_they_come_in_pages,
+              full_streams_that_break_twice_are_followed_by_pages,
+              pages_go_on_where_they_failed_and_begin_again_where_the_token_has_expired,
+              a_lost_place_makes_it_begin_again, a_refusal_is_told_and_tried_again,
+              how_long_no_stream_is_open_is_known,
+              who_waits_is_told_of_changes_and_not_of_the_objects_that_are_listed);
