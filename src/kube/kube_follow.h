@@ -20,7 +20,8 @@ enum kube_news {
 	KUBE_NEWS_LISTED,   /* an object that exists already, in any order; perhaps told twice */
 	KUBE_NEWS_COMPLETE, /* all that exist were told: changes follow, as they happen */
 	KUBE_NEWS_CHANGED,  /* an object that is new or has changed */
-	KUBE_NEWS_DELETED,  /* the last state of an object that has gone */
+	/* The last state of an object that has gone; also told before KUBE_NEWS_COMPLETE. */
+	KUBE_NEWS_DELETED,
 	/*
 	 * Listing or watching is refused for good, as far as can be seen: the text says why. It is
 	 * tried again all the same, which begins with KUBE_NEWS_BEGIN.

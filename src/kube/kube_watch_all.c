@@ -88,6 +88,11 @@ enum watch_fill watch_all_filled(struct kube_watch *w, const struct kube_event *
 		tell(w, KUBE_NEWS_LISTED, e->object);
 		return FILL_GOES_ON;
 	}
+	/* Changes of this moment may come among the objects, before their end is marked. */
+	if (e->type == EVENT_DELETED) {
+		tell(w, KUBE_NEWS_DELETED, e->object);
+		return FILL_GOES_ON;
+	}
 	if (e->type != EVENT_BOOKMARK || !ends_the_objects(e) || e->resource_version.n == 0) {
 		use_pages(w);
 		return FILL_NOT_SERVED;

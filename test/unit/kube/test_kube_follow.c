@@ -141,6 +141,20 @@ START_TEST(all_objects_come_in_one_stream_and_their_changes_behind_them)
 }
 END_TEST
 
+START_TEST(an_object_that_goes_before_all_have_come_is_told_as_gone)
+{
+	struct world w;
+	start(&w);
+	on(&w, (struct fake_reply) { .on = FULL, .stream = true });
+	follow(&w);
+	push(&w, FULL, EVENT("ADDED", OBJECT("a", "12")) EVENT("ADDED", OBJECT("b", "9")));
+	push(&w, FULL, EVENT("DELETED", OBJECT("a", "15")) END("20"));
+	hears(&w.told, "begin a b -a complete");
+	ck_assert_uint_eq(fake_http_unexpected(w.f.server), 0);
+	stop(&w);
+}
+END_TEST
+
 START_TEST(where_streams_do_not_bring_all_objects_they_come_in_pages)
 {
 	static const struct {
@@ -333,6 +347,7 @@ START_TEST(who_waits_is_told_of_changes_and_not_of_the_objects_that_are_listed)
 END_TEST
 
 SUITE_TIMEOUT("kube_follow", 60, all_objects_come_in_one_stream_and_their_changes_behind_them,
+              an_object_that_goes_before_all_have_come_is_told_as_gone,
               where_streams_do_not_bring_all_objects_they_come_in_pages,
               full_streams_that_break_twice_are_followed_by_pages,
               pages_go_on_where_they_failed_and_begin_again_where_the_token_has_expired,
