@@ -6,6 +6,12 @@
  * Any thread may call; each call blocks until its request ends or its deadline passes. One thread
  * inside does all I/O. Retries after 429 (Retry-After) and 5xx happen inside, within the deadline.
  *
+ * An answer counts when it is the API server's own: the object that was asked for (kind, namespace,
+ * name, a uid), or a Status. Anything else, a proxy's page of whatever number, is UNAVAILABLE.
+ * 401, 403 and "not served" are asked for a second time before they are believed. A code that is
+ * final says that the request has done nothing: when an earlier attempt may have been carried out,
+ * it is UNAVAILABLE whatever the last one brought.
+ *
  * Codes: 400/422 INVALID_ARGUMENT, 401 UNAUTHENTICATED, 403 PERMISSION_DENIED naming verb and
  * resource (quota: RESOURCE_EXHAUSTED), 404 see below, 409 conflict ABORTED, 429 after retries, 5xx
  * and no connection UNAVAILABLE, API group not served FAILED_PRECONDITION naming it.
@@ -52,6 +58,10 @@ struct kube *kube_free(struct kube *k);
  * KUBE_ABSENT no such object, KUBE_EXISTS (kube_create only) an object of this name is there.
  */
 enum { KUBE_ABSENT = 1, KUBE_EXISTS = 1 };
+
+/* What the text of an error says then, in front of what the last attempt brought. */
+#define KUBE_PERHAPS_DONE \
+	"an attempt before may have been carried out, although its answer did not come; the next"
 
 /*
  * ns NULL: a cluster-scoped kind. *ret is a new root, the caller frees it. Error texts say what was
@@ -111,9 +121,13 @@ int kube_wait_open(struct kube *k, const struct kube_kind *kind, const char *ns,
 int kube_wait_next(struct kube_wait *w, struct deadline d, struct json **ret, struct err *err)
 	MUST_CHECK;
 /*
- * Says which object the wait is about. Then the event of its deletion is given out at once. Without
- * a uid such an event may be about an earlier object of the name, so a read confirms it first,
- * which costs a request.
+ * Says which object the wait is about; whoever knows its uid calls it before he believes an
+ * absence. What was learnt before about another one is dropped. From then on KUBE_ABSENT is proof
+ * that this object is gone: the event of its deletion (the server sends it once the object has left
+ * its store, and no uid comes twice), or a read that has begun since and found none (a GET without
+ * resourceVersion is answered from the store, by any replica). Nothing else is: an object of
+ * another uid, in an event, may be an earlier one. Without a uid, a read confirms each event of a
+ * deletion, which costs a request.
  */
 void kube_wait_expect(struct kube_wait *w, const char *uid);
 /* Why the watch behind this wait is not running at the moment; "" when it is. Returns ret. */

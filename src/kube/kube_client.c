@@ -20,6 +20,7 @@
 #define WATCH_BACKOFF_MS 250
 #define WATCH_BACKOFF_MOST_MS 5000
 #define WATCH_TIMEOUT_S 240
+#define MISTAKE_MS 1000
 #define LOOK_MS 5000
 
 static void endpoint_changed(void *arg, const struct http_endpoint *endpoint)
@@ -43,6 +44,7 @@ static void tuning_complete(struct kube_tuning *t)
 	tuning_default(&t->watch_backoff_most_ms, WATCH_BACKOFF_MOST_MS);
 	tuning_default(&t->watch_timeout_s, WATCH_TIMEOUT_S);
 	tuning_default(&t->look_ms, LOOK_MS);
+	tuning_default(&t->mistake_ms, MISTAKE_MS);
 	tuning_default(&t->page, LIMIT_KUBE_PAGE);
 }
 

@@ -12,8 +12,6 @@
 #include "common/mem.h"
 #include "common/thread.h"
 
-#define DOUBT_MS 1000 /* before a doubtful 403 is asked for again */
-
 /*
  * The caller's cancellation wakes it with its own lock held: so cancel_*() must never be called
  * while the client's lock is held.
@@ -91,8 +89,12 @@ static void send_once(struct kube *k, const struct kube_operation *op, const cha
 	kube_config_put(k->config, access);
 }
 
-/* When the deadline ends a later attempt, the result before it says more than "no answer". */
-static void keep_the_better_reason(struct http_result *result, struct http_result *before)
+/*
+ * When the deadline ends a later attempt, the result before it says more than "no answer"; but its
+ * code proves nothing then.
+ */
+static void keep_the_better_reason(struct kube_operation *op, struct http_result *result,
+                                   struct http_result *before)
 {
 	if (result->end != HTTP_DEADLINE || before->end == HTTP_DEADLINE) {
 		free(before->body);
@@ -100,19 +102,12 @@ static void keep_the_better_reason(struct http_result *result, struct http_resul
 	}
 	free(result->body);
 	*result = *before;
+	op->in_doubt = true;
 }
 
-/*
- * A 403 behind an attempt that found no server, or a server that was not ready: it has just started
- * and refuses requests whose roles it has not read yet. It is asked once more. A refused request
- * has done nothing, so this is safe for every method.
- */
-static bool is_doubtful(const struct http_result *before, const struct http_result *result)
+static bool changes(const struct kube_operation *op)
 {
-	bool was_away =
-		before->end != HTTP_ANSWERED || before->status == 429 || before->status >= 500;
-
-	return result->end == HTTP_ANSWERED && result->status == 403 && was_away;
+	return !str_eq(op->method, "GET");
 }
 
 static void log_retry(struct kube *k, const struct kube_operation *op,
@@ -125,16 +120,18 @@ static void log_retry(struct kube *k, const struct kube_operation *op,
 	            pause_ms % 1000 / 100);
 }
 
-int kube_exchange(struct kube *k, const struct kube_operation *op, struct deadline d,
+int kube_exchange(struct kube *k, struct kube_operation *op, struct deadline d,
                   struct http_result *ret, struct err *err)
 {
 	char *object AUTO(free) = kube_path(op->target.kind, op->target.ns, op->target.name);
 	char *path AUTO(free) = xasprintf("%s%s", object, op->query ? op->query : "");
 	struct http_result before = { .end = HTTP_DEADLINE };
-	bool refused = false;
+	bool refused = false, asked_again = false;
 	char text[512];
 	kube_target_text(&op->target, text);
+	op->in_doubt = false;
 	for (unsigned n = 1;; n++) {
+		bool mistaken;
 		int pause_ms;
 		int64_t at;
 		if (wait_for_turn(k, d, err))
@@ -145,13 +142,18 @@ int kube_exchange(struct kube *k, const struct kube_operation *op, struct deadli
 			refused = true;
 			pause_ms = 0;
 		}
-		if (n > 1 && is_doubtful(&before, ret))
-			pause_ms = DOUBT_MS;
+		/* A refused request has done nothing, so this is safe for every method. */
+		mistaken = pause_ms < 0 && !asked_again && kube_status_may_be_mistaken(ret);
+		if (mistaken)
+			pause_ms = k->tuning.mistake_ms + kube_asked_ms(ret);
 		at = monotonic_ns() + pause_ms * INT64_C(1000000);
 		if (pause_ms < 0 || at >= d.at) {
-			keep_the_better_reason(ret, &before);
+			op->in_doubt |= mistaken;
+			keep_the_better_reason(op, ret, &before);
 			return 0;
 		}
+		asked_again |= mistaken;
+		op->in_doubt |= changes(op) && !kube_status_is_refusal(ret);
 		free(before.body);
 		before = *ret;
 		if (pause_ms > 0)
@@ -162,10 +164,21 @@ int kube_exchange(struct kube *k, const struct kube_operation *op, struct deadli
 	if (err->code == ERR_DEADLINE && before.end != HTTP_DEADLINE) {
 		err_clear(err);
 		*ret = before;
+		op->in_doubt = true;
 		return 0;
 	}
 	free(before.body);
 	return -1;
+}
+
+int kube_operation_failed(struct kube *k, const struct kube_operation *op,
+                          const struct http_result *result, struct err *err)
+{
+	(void)kube_target_failed(k, &op->target, result, err);
+	if (!op->in_doubt || kube_passes_by_itself(err))
+		return -1;
+	IGNORE_RESULT(err_recode(err, ERR_UNAVAILABLE));
+	return changes(op) ? err_wrap(err, KUBE_PERHAPS_DONE) : -1;
 }
 
 bool kube_is_success(const struct http_result *r)

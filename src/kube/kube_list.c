@@ -138,7 +138,7 @@ static int list_page(struct listing *l, struct deadline d, struct err *err)
 		return 0;
 	}
 	if (!kube_is_success(&r))
-		return kube_target_failed(l->k, &l->op.target, &r, err);
+		return kube_operation_failed(l->k, &l->op, &r, err);
 	l->bytes += r.body_n;
 	return take_page(l, &r, err);
 }

@@ -11,10 +11,38 @@
 #include "common/mem.h"
 
 /*
+ * Is the answer the object that was asked for? What came instead (another object, a list, null)
+ * says nothing about this one.
+ */
+static int check_object(const struct kube_operation *op, const char *name,
+                        const struct json *object, struct err *err)
+{
+	char text[512];
+	if (kube_is_object(&op->target, name, object))
+		return 0;
+	return err_set(err, ERR_UNAVAILABLE,
+	               "%s %s: the API server's answer is not this object; is there a proxy in "
+	               "between?",
+	               op->target.verb, kube_target_text(&op->target, text));
+}
+
+/* The object of a successful answer; ret may be NULL. */
+static int take_object(const struct kube_operation *op, const char *name,
+                       const struct http_result *r, struct json **ret, struct err *err)
+{
+	struct json *object AUTO(json_free) = NULL;
+	if (kube_parse_answer(op, r, &object, err) || check_object(op, name, object, err))
+		return -1;
+	if (ret)
+		*ret = TAKE(object);
+	return 0;
+}
+
+/*
  * One operation on one object: 0 and the answer (ret may be NULL), or `condition` when `is_met`
  * says that this is what the answer means.
  */
-static int operate(struct kube *k, const struct kube_operation *op, struct deadline d,
+static int operate(struct kube *k, struct kube_operation *op, const char *name, struct deadline d,
                    bool (*is_met)(const struct kube_target *t, const struct http_result *r),
                    int condition, struct json **ret, struct err *err)
 {
@@ -23,11 +51,11 @@ static int operate(struct kube *k, const struct kube_operation *op, struct deadl
 	if (kube_exchange(k, op, d, &r, err))
 		return -1;
 	if (kube_is_success(&r))
-		rc = ret ? kube_parse_answer(op, &r, ret, err) : 0;
+		rc = take_object(op, name, &r, ret, err);
 	else if (is_met(&op->target, &r))
 		rc = condition;
 	else
-		rc = kube_target_failed(k, &op->target, &r, err);
+		rc = kube_operation_failed(k, op, &r, err);
 	free(r.body);
 	kube_trim_soon(k, r.body_n);
 	return rc;
@@ -40,7 +68,7 @@ int kube_get(struct kube *k, const struct kube_kind *kind, const char *ns, const
 	struct kube_operation op = {
 		.method = "GET", .target = { .verb = "get", .kind = kind, .ns = ns, .name = name }
 	};
-	return operate(k, &op, d, kube_status_no_object, KUBE_ABSENT, ret, err);
+	return operate(k, &op, name, d, kube_status_no_object, KUBE_ABSENT, ret, err);
 }
 
 static bool already_exists(const struct kube_target *t, const struct http_result *r)
@@ -67,7 +95,8 @@ int kube_create(struct kube *k, const struct kube_kind *kind, const char *ns, st
 	json_set_str(object, "kind", kind->kind);
 	body = json_print(object);
 	op.body = body;
-	return operate(k, &op, d, already_exists, KUBE_EXISTS, ret, err);
+	return operate(k, &op, json_str(object, "metadata.name"), d, already_exists, KUBE_EXISTS,
+	               ret, err);
 }
 
 int kube_patch(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
@@ -83,7 +112,7 @@ int kube_patch(struct kube *k, const struct kube_kind *kind, const char *ns, con
 		.content_type = "application/merge-patch+json",
 		.body = body
 	};
-	return operate(k, &op, d, kube_status_no_object, KUBE_ABSENT, ret, err);
+	return operate(k, &op, name, d, kube_status_no_object, KUBE_ABSENT, ret, err);
 }
 
 /* 0: the object of that name has this uid; KUBE_ABSENT: it has another one, or there is none. */
@@ -107,6 +136,19 @@ static int delete_conflict(struct kube *k, const struct kube_operation *op, cons
 {
 	int rc = uid ? look_for_uid(k, op, uid, d, err) : 0;
 	return rc ? rc : kube_target_failed(k, &op->target, r, err);
+}
+
+/* A Status of success, or the object as it was or is while finalizers hold it. */
+static int check_deleted(const struct kube_operation *op, const struct http_result *r,
+                         struct err *err)
+{
+	struct json *answer AUTO(json_free) = NULL;
+	if (kube_parse_answer(op, r, &answer, err))
+		return -1;
+	if (str_eq(json_str(answer, "kind"), "Status") &&
+	    str_eq(json_str(answer, "status"), "Success"))
+		return 0;
+	return check_object(op, op->target.name, answer, err);
 }
 
 static char *delete_options(const char *uid)
@@ -135,13 +177,13 @@ int kube_delete(struct kube *k, const struct kube_kind *kind, const char *ns, co
 	if (kube_exchange(k, &op, d, &r, err))
 		return -1;
 	if (kube_is_success(&r))
-		rc = 0;
+		rc = check_deleted(&op, &r, err);
 	else if (kube_status_no_object(&op.target, &r))
 		rc = KUBE_ABSENT;
 	else if (r.end == HTTP_ANSWERED && r.status == 409)
 		rc = delete_conflict(k, &op, uid, &r, d, err);
 	else
-		rc = kube_target_failed(k, &op.target, &r, err);
+		rc = kube_operation_failed(k, &op, &r, err);
 	free(r.body);
 	return rc;
 }

@@ -21,7 +21,8 @@ struct kube_tuning {
 	int watch_backoff_most_ms; /* the longest pause; 5 s */
 	int watch_timeout_s;       /* when the server ends a stream; 240 s to a quarter more */
 	int look_ms;               /* what is waited for is read so often without news; 5 s */
-	int page;                  /* objects per page of a list; LIMIT_KUBE_PAGE */
+	int mistake_ms; /* before it is asked again what may be refused by mistake; 1 s */
+	int page;       /* objects per page of a list; LIMIT_KUBE_PAGE */
 };
 
 struct kube_watch;
@@ -80,6 +81,12 @@ struct kube_operation {
 	const char *query; /* with its '?', or NULL */
 	const char *content_type;
 	const char *body;
+	/*
+	 * Set by kube_exchange(): the last result does not prove that nothing was done, because an
+	 * earlier attempt may have been carried out although its answer did not come; or there was
+	 * no time to ask again what may be a mistake.
+	 */
+	bool in_doubt;
 };
 
 /*
@@ -87,8 +94,11 @@ struct kube_operation {
  * *ret is the last result, its body the caller's. -1: cancelled or out of time before there was a
  * result.
  */
-int kube_exchange(struct kube *k, const struct kube_operation *op, struct deadline d,
+int kube_exchange(struct kube *k, struct kube_operation *op, struct deadline d,
                   struct http_result *ret, struct err *err) MUST_CHECK;
+/* Always -1: as kube_target_failed(), but the code is not final when the operation is in doubt. */
+int kube_operation_failed(struct kube *k, const struct kube_operation *op,
+                          const struct http_result *result, struct err *err);
 bool kube_is_success(const struct http_result *r);
 int kube_parse_answer(const struct kube_operation *op, const struct http_result *r,
                       struct json **ret, struct err *err) MUST_CHECK;

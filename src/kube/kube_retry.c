@@ -83,10 +83,10 @@ int kube_retry_ms(const char *method, const struct http_result *result, unsigned
 	return kube_asked_ms(result) + kube_backoff_ms(attempt, FIRST_MS, MOST_MS);
 }
 
-bool kube_passes_by_itself(const struct http_result *result)
+bool kube_passes_by_itself(const struct err *err)
 {
-	return result->end != HTTP_ANSWERED || result->status == 429 || result->status == 410 ||
-	       result->status >= 500 || (result->status >= 200 && result->status < 300);
+	return err->code == ERR_UNAVAILABLE || err->code == ERR_ABORTED ||
+	       err->code == ERR_DEADLINE || err->code == ERR_CANCELLED;
 }
 
 void kube_limiter_init(struct kube_limiter *l, double qps, int burst)

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/err.h"
 #include "http/http.h"
 
 /*
@@ -17,11 +18,8 @@
  * have acted on it: no connection, or an answer of 429 or 503.
  */
 int kube_retry_ms(const char *method, const struct http_result *result, unsigned attempt);
-/*
- * False for an answer that stays the same until a person changes something: 403, no such API group.
- * A watch asks; for it an unusable 2xx and a 410 are failures too, which pass.
- */
-bool kube_passes_by_itself(const struct http_result *result);
+/* False for the error of what stays so until a person changes something: 403, no such API group. */
+bool kube_passes_by_itself(const struct err *err);
 /*
  * How long the server asks to be left alone, with up to a quarter more at random, so that those
  * whom it has refused together do not come back together. At most 30 s of it count: what is asked

@@ -50,14 +50,21 @@ struct json *kube_status_parse(const struct http_result *result)
 	return status;
 }
 
-/*
- * True for a 404 without a Status, or with the one that the server gives for every unknown path: it
- * is not about an object.
- */
+/* The Status that the server gives for every unknown path: it is not about an object. */
 static bool is_unknown_path(const struct json *status)
 {
-	return !status || str_eq(json_str(status, "message"),
-	                         "the server could not find the requested resource");
+	return str_eq(json_str(status, "message"),
+	              "the server could not find the requested resource");
+}
+
+/* What the server answers for an API group that it does not have; no Status. */
+static bool is_page_not_found(const struct http_result *result)
+{
+	static const char page[] = "404 page not found";
+	size_t n = result->body_n;
+	while (n > 0 && result->body[n - 1] == '\n')
+		n--;
+	return result->status == 404 && n == strlen(page) && memcmp(result->body, page, n) == 0;
 }
 
 static bool has_cause(const struct json *status, const char *reason)
@@ -104,7 +111,8 @@ static const struct status_rule rules[] = {
 	  .special = UNKNOWN,
 	  .code = ERR_PRECONDITION,
 	  .hint = HINT_GROUP },
-	{ .from = 404, .to = 404, .code = ERR_NOT_FOUND },
+	/* What is about the object itself is no error: kube_status_no_object(). */
+	{ .from = 404, .to = 404, .code = ERR_UNAVAILABLE },
 	{ .from = 405, .to = 405, .code = ERR_PRECONDITION },
 	{ .from = 409, .to = 409, .reason = "AlreadyExists", .code = ERR_EXISTS },
 	{ .from = 409, .to = 409, .code = ERR_ABORTED },
@@ -116,9 +124,14 @@ static const struct status_rule rules[] = {
 	{ .from = 500, .to = 599, .code = ERR_UNAVAILABLE },
 };
 
-static bool applies(const struct status_rule *rule, int http_status, const struct json *status)
+static bool is_exceeded_quota(const struct json *status)
 {
 	const char *message = json_str(status, "message");
+	return message && strstr(message, "exceeded quota");
+}
+
+static bool applies(const struct status_rule *rule, int http_status, const struct json *status)
+{
 	if (http_status < rule->from || http_status > rule->to)
 		return false;
 	if (rule->reason && !str_eq(json_str(status, "reason"), rule->reason))
@@ -127,7 +140,7 @@ static bool applies(const struct status_rule *rule, int http_status, const struc
 	case UNKNOWN:
 		return is_unknown_path(status);
 	case QUOTA:
-		return message && strstr(message, "exceeded quota");
+		return is_exceeded_quota(status);
 	case TERMINATING:
 		return has_cause(status, "NamespaceTerminating");
 	case PLAIN:
@@ -202,16 +215,33 @@ int kube_status_error_of(const struct kube_target *t, int http_status, const str
 	return set_with_hint(t, rule, said, err);
 }
 
+/*
+ * A refusal of the API server is a Status. Without one it is a proxy's word: what the server has
+ * done behind it is not known, so its code is never final.
+ */
+static int answer_error(const struct kube_target *t, const struct http_result *result,
+                        struct err *err)
+{
+	static const struct status_rule unserved = { .code = ERR_PRECONDITION, .hint = HINT_GROUP };
+	struct json *status AUTO(json_free) = kube_status_parse(result);
+	if (is_page_not_found(result))
+		return set_with_hint(t, &unserved, "", err);
+	if (status || result->status < 400 || result->status > 499 || result->status == 429)
+		return kube_status_error_of(t, result->status, status, err);
+	return err_set(err, ERR_UNAVAILABLE,
+	               "%s %s: HTTP %d that is no answer of an API server; is there a proxy in "
+	               "between?",
+	               t->verb, t->kind->plural, result->status);
+}
+
 int kube_status_error(const struct kube_target *t, const struct http_result *result,
                       struct err *err)
 {
 	char object[512];
 	kube_target_text(t, object);
 	switch (result->end) {
-	case HTTP_ANSWERED: {
-		struct json *status AUTO(json_free) = kube_status_parse(result);
-		return kube_status_error_of(t, result->status, status, err);
-	}
+	case HTTP_ANSWERED:
+		return answer_error(t, result, err);
 	case HTTP_CANCELLED:
 		return err_set(err, ERR_CANCELLED, "%s %s: cancelled", t->verb, object);
 	case HTTP_DEADLINE:
@@ -245,5 +275,46 @@ bool kube_status_no_object(const struct kube_target *t, const struct http_result
 	if (result->end != HTTP_ANSWERED || result->status != 404 || !t->name)
 		return false;
 	status = kube_status_parse(result);
-	return !is_unknown_path(status) && !is_missing_namespace(status);
+	return str_eq(json_str(status, "reason"), "NotFound") &&
+	       str_eq(json_str(status, "details.kind"), t->kind->plural) &&
+	       str_eq(json_str(status, "details.name"), t->name);
+}
+
+bool kube_status_may_be_mistaken(const struct http_result *result)
+{
+	struct json *status AUTO(json_free) = NULL;
+	if (result->end != HTTP_ANSWERED)
+		return false;
+	status = kube_status_parse(result);
+	switch (result->status) {
+	case 401:
+		return true;
+	case 403:
+		return !is_exceeded_quota(status) && !has_cause(status, "NamespaceTerminating");
+	case 404:
+		return is_unknown_path(status) || is_page_not_found(result);
+	default:
+		return false;
+	}
+}
+
+bool kube_status_is_refusal(const struct http_result *result)
+{
+	struct json *status AUTO(json_free) = NULL;
+	if (result->end == HTTP_NOT_SENT || (result->end == HTTP_DEADLINE && !result->sent))
+		return true;
+	if (result->end != HTTP_ANSWERED || result->status < 400 || result->status > 499)
+		return false;
+	if (result->status == 429 || is_page_not_found(result))
+		return true;
+	status = kube_status_parse(result);
+	return status != NULL;
+}
+
+bool kube_is_object(const struct kube_target *t, const char *name, const struct json *object)
+{
+	return str_eq(json_str(object, "kind"), t->kind->kind) &&
+	       str_eq(json_str(object, "metadata.name"), name) &&
+	       (!t->ns || str_eq(json_str(object, "metadata.namespace"), t->ns)) &&
+	       !str_empty(json_str(object, "metadata.uid"));
 }

@@ -47,8 +47,15 @@ int kube_wait_open(struct kube *k, const struct kube_kind *kind, const char *ns,
 void kube_wait_expect(struct kube_wait *w, const char *uid)
 {
 	WITH_LOCK(&w->watch->k->lock);
+	if (str_eq(w->uid, uid))
+		return;
 	free(w->uid);
 	w->uid = xstrdup_or_null(uid);
+	/* What a read says that began before may be older than this object. */
+	if (w->reading || w->gone)
+		w->must_read = true;
+	w->reading = 0;
+	w->gone = w->gone_told = false;
 }
 
 const char *kube_wait_watch_error(struct kube_wait *w, char ret[KUBE_WATCH_ERROR_MAX])

@@ -33,9 +33,9 @@
  *
  *   failure of LISTING or OPENING            pause                     trouble
  *   401, the first since a success           none                      as before
- *   403 behind a failure, the first          HOPELESS_MS               as before
+ *   401 again, 403, not served: the first    mistake_ms                as before
  *   no answer                                backoff                   AWAY
- *   429, 5xx, a list that is none            Retry-After and backoff   BUSY
+ *   429, 5xx, what a proxy says, no list     Retry-After and backoff   BUSY
  *   anything else (403, no such API group)   backoff from HOPELESS_MS  TOLD, no longer live
  *
  * With a follower (kube_follow.h) LISTING reads all objects. Where the server serves it that is no
@@ -244,21 +244,17 @@ static void end_live(struct kube_watch *w)
 	waits_end_live(&w->waits);
 }
 
-/*
- * A server that has just started refuses requests whose roles it has not read yet: a 403 behind a
- * failure is asked for a second time before it is told.
- */
+/* What may be a mistake of the server is asked for a second time before it is told. */
 static bool is_doubtful(const struct kube_watch *w, const struct http_result *r)
 {
-	return r->status == 403 && w->failures > 0 && w->trouble != TROUBLE_TOLD &&
-	       !w->repeated_403;
+	return kube_status_may_be_mistaken(r) && w->trouble != TROUBLE_TOLD && !w->asked_again;
 }
 
-static enum watch_trouble trouble_of(const struct http_result *r)
+static enum watch_trouble trouble_of(const struct http_result *r, const struct err *err)
 {
 	if (r->end != HTTP_ANSWERED)
 		return TROUBLE_AWAY;
-	return kube_passes_by_itself(r) ? TROUBLE_BUSY : TROUBLE_TOLD;
+	return kube_passes_by_itself(err) ? TROUBLE_BUSY : TROUBLE_TOLD;
 }
 
 static void tell_error(struct kube_watch *w, const struct err *err)
@@ -283,11 +279,11 @@ static void watch_failed(struct kube_watch *w, const char *verb, const struct ht
 	set_down(w, err.msg);
 	log_limited(LOG_WARNING, 30, "%s; trying again", err.msg);
 	if (is_doubtful(w, r)) {
-		w->repeated_403 = true;
-		pause_for(w, HOPELESS_MS);
+		w->asked_again = true;
+		pause_for(w, w->k->tuning.mistake_ms);
 		return;
 	}
-	w->trouble = trouble_of(r);
+	w->trouble = trouble_of(r, &err);
 	if (w->trouble == TROUBLE_TOLD) {
 		tell_error(w, &err);
 		backoff(w, HOPELESS_MS, 0);
@@ -320,7 +316,7 @@ static bool take_version(struct kube_watch *w, const struct http_result *r)
 static void begin_live(struct kube_watch *w)
 {
 	w->reread_credentials = false;
-	w->repeated_403 = false;
+	w->asked_again = false;
 	if (w->trouble == TROUBLE_TOLD)
 		w->trouble = TROUBLE_BUSY;
 	WITH_LOCK(&w->k->lock);
@@ -478,7 +474,7 @@ static void stream_opened(struct kube_watch *w)
 	w->phase = WATCH_STREAMING;
 	w->opened_at = monotonic_ns();
 	w->reread_credentials = false;
-	w->repeated_403 = false;
+	w->asked_again = false;
 	set_open(w);
 }
 

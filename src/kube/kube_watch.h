@@ -80,14 +80,15 @@ struct kube_watch {
 	struct http_timer pause;
 	/*
 	 * Second chances, given once between two successes: after a 401 the credentials are read
-	 * again before each try; after a 403 that came behind a failure the try is repeated.
+	 * again before each try; what may be a mistake is asked for once more.
 	 */
-	bool reread_credentials, repeated_403;
+	bool reread_credentials, asked_again;
 
 	/* kube_watch_read.c's own, the engine's thread only. */
 	unsigned long reads; /* started so far: the number of the last one */
 	unsigned read_failures;
 	unsigned look_failures;
+	unsigned long refused; /* the last read before one was refused, perhaps by mistake; or 0 */
 	struct http_timer read_pause, look;
 };
 

@@ -35,6 +35,17 @@ static void look_failed(struct kube_watch *w, unsigned long number, const struct
 	waits_read_dropped(&w->waits, number);
 }
 
+/* Only a read that began after the first refusal came confirms it. */
+static bool is_doubtful(const struct reading *reading, const struct http_result *r)
+{
+	struct kube_watch *w = reading->w;
+	if (!kube_status_may_be_mistaken(r))
+		return false;
+	if (w->refused == 0)
+		w->refused = w->reads;
+	return reading->number <= w->refused;
+}
+
 static void read_result(const struct reading *reading, const struct http_result *r)
 {
 	struct kube_watch *w = reading->w;
@@ -43,13 +54,13 @@ static void read_result(const struct reading *reading, const struct http_result 
 	struct err err = ERR_INIT;
 	const struct kube_target t = { .verb = "get", .kind = &w->kind, .ns = w->ns, .name = name };
 	bool found = r->end == HTTP_ANSWERED && r->status == 200 && r->body &&
-	             json_parse(name, r->body, r->body_n, &object, &err) == 0;
+	             json_parse(name, r->body, r->body_n, &object, &err) == 0 &&
+	             kube_is_object(&t, name, object);
 	const char *version = json_str(object, "metadata.resourceVersion");
 	struct kube_event e = { .object = { r->body, r->body_n },
 		                .resource_version = { version, version ? strlen(version) : 0 } };
 	bool none = kube_status_no_object(&t, r);
-	bool later = !found && !none &&
-	             (kube_passes_by_itself(r) || (r->status == 401 && !w->reread_credentials));
+	bool later = false, mistaken = false;
 	int ms;
 	err_clear(&err);
 	if (!found && !none && reading->look) {
@@ -58,8 +69,13 @@ static void read_result(const struct reading *reading, const struct http_result 
 	}
 	if (reading->look)
 		w->look_failures = 0;
-	if (!found && !none)
+	if (!found && !none) {
 		kube_target_failed(w->k, &t, r, &err);
+		mistaken = is_doubtful(reading, r);
+		later = mistaken || kube_passes_by_itself(&err);
+	} else {
+		w->refused = 0;
+	}
 	if (r->status == 401)
 		w->reread_credentials = true;
 	{
@@ -78,8 +94,9 @@ static void read_result(const struct reading *reading, const struct http_result 
 		return;
 	}
 	log_limited(LOG_WARNING, 30, "%s; trying again", err.msg);
-	ms = kube_backoff_ms(++w->read_failures, w->k->tuning.watch_backoff_ms,
-	                     w->k->tuning.watch_backoff_most_ms);
+	ms = mistaken ? w->k->tuning.mistake_ms
+	              : kube_backoff_ms(++w->read_failures, w->k->tuning.watch_backoff_ms,
+	                                w->k->tuning.watch_backoff_most_ms);
 	http_timer_set(w->k->http, &w->read_pause,
 	               monotonic_ns() + (kube_asked_ms(r) + ms) * NS_PER_MS);
 }

@@ -23,6 +23,7 @@ const struct kube_kind kind_volume = { .group = "storage.dpu.nvidia.com",
 static const struct kube_tuning short_pauses = {
 	.watch_backoff_ms = 20,
 	.watch_backoff_most_ms = 100,
+	.mistake_ms = 20,
 	.page = 2,
 };
 

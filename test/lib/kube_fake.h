@@ -29,7 +29,9 @@ void kube_fake_file(struct kube_fake *f, const char *name, const char *text);
 
 extern const struct kube_kind kind_volume; /* dpuvolumes of storage.dpu.nvidia.com/v1alpha1 */
 #define VOLUMES "/apis/storage.dpu.nvidia.com/v1alpha1/namespaces/ns/dpuvolumes"
-/* A Status body. */
-#define STATUS(reason, message)                                                              \
-	"{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\"," \
-	"\"reason\":\"" reason "\",\"message\":\"" message "\",\"details\":{\"name\":\"a\"}}"
+/* A Status body, about the volume of that name, or about volume a. */
+#define STATUS_OF(name, reason, message)                                                      \
+	"{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\","  \
+	"\"reason\":\"" reason "\",\"message\":\"" message "\",\"details\":{\"name\":\"" name \
+	"\",\"group\":\"storage.dpu.nvidia.com\",\"kind\":\"dpuvolumes\"}}"
+#define STATUS(reason, message) STATUS_OF("a", reason, message)

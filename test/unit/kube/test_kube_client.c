@@ -29,9 +29,10 @@ START_TEST(get_returns_the_object_or_that_there_is_none)
 	struct json *object = NULL;
 	kube_fake_start(&f, NULL);
 	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a", .body = OBJECT });
-	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/b",
-	                                             .status = 404,
-	                                             .body = STATUS("NotFound", "not found") });
+	fake_http_on(f.server,
+	             (struct fake_reply) { .on = "GET " VOLUMES "/b",
+	                                   .status = 404,
+	                                   .body = STATUS_OF("b", "NotFound", "not found") });
 	ck_assert_int_eq(
 		kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(20000), &object, &err), 0);
 	ck_assert_str_eq(json_str(object, "metadata.uid"), "u-1");
@@ -121,9 +122,10 @@ START_TEST(delete_carries_the_uid_and_tells_another_object_from_a_conflict)
 	fake_http_on(f.server, (struct fake_reply) { .on = "DELETE " VOLUMES "/a",
 	                                             .status = 409,
 	                                             .body = STATUS("Conflict", "no") });
-	fake_http_on(f.server, (struct fake_reply) { .on = "DELETE " VOLUMES "/gone",
-	                                             .status = 404,
-	                                             .body = STATUS("NotFound", "not found") });
+	fake_http_on(f.server,
+	             (struct fake_reply) { .on = "DELETE " VOLUMES "/gone",
+	                                   .status = 404,
+	                                   .body = STATUS_OF("gone", "NotFound", "not found") });
 	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a", .body = OBJECT });
 	ck_assert_int_eq(
 		kube_delete(f.kube, &kind_volume, "ns", "a", "u-1", deadline_in_ms(20000), &err),
@@ -348,7 +350,12 @@ START_TEST(what_passes_is_tried_again_and_a_post_only_when_it_cannot_have_acted)
 		  0,
 		  6,
 		  ERR_UNAVAILABLE },
-		{ "get, 403", "GET", { .status = 403, .body = "{}" }, 1, 1, ERR_PERMISSION },
+		{ "get, 422",
+		  "GET",
+		  { .status = 422, .body = STATUS("Invalid", "x") },
+		  1,
+		  1,
+		  ERR_INVALID },
 		{ "post, 503", "POST", { .status = 503, .body = "{}" }, 1, 2, ERR_OK },
 		{ "post, 429", "POST", { .status = 429, .body = "{}" }, 1, 2, ERR_OK },
 		{ "post, 500", "POST", { .status = 500, .body = "{}" }, 1, 1, ERR_UNAVAILABLE },
@@ -396,7 +403,12 @@ START_TEST(a_server_that_has_just_started_may_refuse_once_what_is_allowed)
 	} rows[] = {
 		{ "once", { .status = 503, .body = "{}" }, 1, 3, ERR_OK },
 		{ "once, busy before", { .status = 429, .body = "{}" }, 1, 3, ERR_OK },
-		{ "for ever", { .status = 503, .body = "{}" }, 0, 3, ERR_PERMISSION },
+		{ "for ever, busy before", { .status = 429, .body = "{}" }, 0, 3, ERR_PERMISSION },
+		{ "for ever, and the first may have been carried out",
+		  { .status = 503, .body = "{}" },
+		  0,
+		  3,
+		  ERR_UNAVAILABLE },
 	};
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		int rc;
@@ -411,7 +423,7 @@ START_TEST(a_server_that_has_just_started_may_refuse_once_what_is_allowed)
 		fake_http_on(f.server, before);
 		fake_http_on(f.server, (struct fake_reply) { .on = "POST " VOLUMES,
 		                                             .status = 403,
-		                                             .body = "{}",
+		                                             .body = STATUS("Forbidden", "no"),
 		                                             .times = rows[i].refusals });
 		fake_http_on(f.server,
 		             (struct fake_reply) { .on = "POST " VOLUMES, .body = OBJECT });
@@ -504,8 +516,150 @@ START_TEST(a_refused_token_is_read_again_once)
 		kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(20000), &ret, &err), -1);
 	ck_assert_int_eq(err.code, ERR_UNAUTHENTICATED);
 	ck_assert_msg(strstr(err.msg, "kubeconfig") && !strstr(err.msg, "token-1"), "%s", err.msg);
-	ck_assert_uint_eq(fake_http_count(f.server, "GET " VOLUMES "/a"), 4);
+	/* Refused, read again; refused, read again, and once more: perhaps a mistake. */
+	ck_assert_uint_eq(fake_http_count(f.server, "GET " VOLUMES "/a"), 5);
 	kube_fake_stop(&f);
+}
+END_TEST
+
+/* What the API server's answer is to each verb, where it is not what was asked for. */
+static int verb_call(struct kube_fake *f, const char *verb, struct deadline d, struct err *err)
+{
+	struct json *object AUTO(json_free) = object_named("a"), *ret AUTO(json_free) = NULL;
+	if (str_eq(verb, "GET"))
+		return kube_get(f->kube, &kind_volume, "ns", "a", d, &ret, err);
+	if (str_eq(verb, "POST"))
+		return kube_create(f->kube, &kind_volume, "ns", object, d, &ret, err);
+	return kube_delete(f->kube, &kind_volume, "ns", "a", "u-1", d, err);
+}
+
+static const char *verb_path(const char *verb)
+{
+	return str_eq(verb, "GET")    ? "GET " VOLUMES "/a"
+	       : str_eq(verb, "POST") ? "POST " VOLUMES
+	                              : "DELETE " VOLUMES "/a";
+}
+
+START_TEST(an_answer_that_is_not_the_object_proves_nothing)
+{
+	static const char *const verbs[] = { "GET", "POST", "DELETE" };
+	static const struct {
+		int status;
+		const char *body;
+	} rows[] = {
+		{ 200, "null" },
+		{ 200, "[]" },
+		{ 200, "{}" },
+		{ 200, "" },
+		{ 200, "<html>" },
+		{ 200, "{\"kind\":\"DPUVolumeList\",\"items\":[]}" },
+		{ 200, STATUS("NotFound", "in a 200") },
+		{ 200, "{\"kind\":\"DPUVolume\",\"metadata\":{\"name\":\"b\",\"namespace\":\"ns\","
+		       "\"uid\":\"u-1\"}}" },
+		{ 200, "{\"kind\":\"DPUVolume\",\"metadata\":{\"name\":\"a\",\"namespace\":\"x\","
+		       "\"uid\":\"u-1\"}}" },
+		{ 200, "{\"kind\":\"Secret\",\"metadata\":{\"name\":\"a\",\"namespace\":\"ns\","
+		       "\"uid\":\"u-1\"}}" },
+		{ 200,
+		  "{\"kind\":\"DPUVolume\",\"metadata\":{\"name\":\"a\",\"namespace\":\"ns\"}}" },
+		{ 302, "" },
+		{ 400, "<html>" },
+		{ 401, "<html>" },
+		{ 403, "<html>" },
+		{ 404, "<html>" },
+		{ 404, "{}" },
+		{ 404, STATUS_OF("b", "NotFound", "another") },
+		{ 409, "<html>" },
+		{ 422, "<html>" },
+	};
+	for (size_t v = 0; v < ARRAY_LEN(verbs); v++)
+		for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+			struct kube_fake f;
+			struct err err = ERR_INIT;
+			int rc;
+			kube_fake_start(&f, NULL);
+			fake_http_on(f.server, (struct fake_reply) { .on = verb_path(verbs[v]),
+			                                             .status = rows[i].status,
+			                                             .body = rows[i].body });
+			/* What look_for_uid() reads. */
+			fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a",
+			                                             .body = OBJECT });
+			rc = verb_call(&f, verbs[v], deadline_in_ms(20000), &err);
+			ck_assert_msg(rc == -1 && (err.code == ERR_UNAVAILABLE ||
+			                           err.code == ERR_ABORTED),
+			              "%s %d %s: %d %s", verbs[v], rows[i].status, rows[i].body, rc,
+			              err.msg);
+			kube_fake_stop(&f);
+		}
+}
+END_TEST
+
+START_TEST(a_refusal_is_believed_when_it_comes_twice_and_nothing_may_have_been_done)
+{
+	static const char *const verbs[] = { "GET", "POST", "DELETE" };
+	static const char no[] = STATUS("Forbidden", "no");
+	static const struct {
+		const char *what;
+		struct fake_reply replies[3];
+		enum err_code get, change; /* of a GET, of the others; OK: success */
+	} rows[] = {
+		{ "403 once", { { .status = 403, .body = no, .times = 1 } }, ERR_OK, ERR_OK },
+		{ "not served once",
+		  { { .status = 404, .body = "404 page not found", .times = 1 } },
+		  ERR_OK,
+		  ERR_OK },
+		{ "401 twice", { { .status = 401, .body = no, .times = 2 } }, ERR_OK, ERR_OK },
+		{ "403", { { .status = 403, .body = no } }, ERR_PERMISSION, ERR_PERMISSION },
+		{ "401",
+		  { { .status = 401, .body = no } },
+		  ERR_UNAUTHENTICATED,
+		  ERR_UNAUTHENTICATED },
+		{ "422", { { .status = 422, .body = no } }, ERR_INVALID, ERR_INVALID },
+		{ "429, then 422",
+		  { { .status = 429, .body = "x", .times = 1 }, { .status = 422, .body = no } },
+		  ERR_INVALID,
+		  ERR_INVALID },
+		{ "503, then 422",
+		  { { .status = 503, .body = no, .times = 1 }, { .status = 422, .body = no } },
+		  ERR_INVALID,
+		  ERR_UNAVAILABLE },
+		{ "503, then 403",
+		  { { .status = 503, .body = no, .times = 1 }, { .status = 403, .body = no } },
+		  ERR_PERMISSION,
+		  ERR_UNAVAILABLE },
+		{ "a proxy's 403, then 422",
+		  { { .status = 403, .body = "<html>", .times = 1 },
+		    { .status = 422, .body = no } },
+		  ERR_INVALID,
+		  ERR_UNAVAILABLE },
+		{ "403, then no answer",
+		  { { .status = 403, .body = no, .times = 1 }, { .hang = true } },
+		  ERR_UNAVAILABLE,
+		  ERR_UNAVAILABLE },
+		{ "403, and no time for a second try",
+		  { { .status = 403, .body = no, .headers = "Retry-After: 30\r\n" } },
+		  ERR_UNAVAILABLE,
+		  ERR_UNAVAILABLE },
+	};
+	for (size_t v = 0; v < ARRAY_LEN(verbs); v++)
+		for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+			enum err_code want = v ? rows[i].change : rows[i].get;
+			struct kube_fake f;
+			struct err err = ERR_INIT;
+			kube_fake_start(&f, NULL);
+			for (size_t j = 0; j < 3; j++) {
+				struct fake_reply reply = rows[i].replies[j];
+				reply.on = verb_path(verbs[v]);
+				reply.body = reply.body ? reply.body : OBJECT;
+				fake_http_on(f.server, reply);
+			}
+			IGNORE_RESULT(verb_call(
+				&f, verbs[v],
+				deadline_in_ms(rows[i].replies[1].hang ? 1000 : 20000), &err));
+			ck_assert_msg(err.code == want, "%s, %s: %s %s", verbs[v], rows[i].what,
+			              err_code_name(err.code), err.msg);
+			kube_fake_stop(&f);
+		}
 }
 END_TEST
 
@@ -630,6 +784,7 @@ SUITE_TIMEOUT("kube_client", 60, get_returns_the_object_or_that_there_is_none,
               a_server_that_has_just_started_may_refuse_once_what_is_allowed,
               retry_after_is_waited_for_within_the_deadline_only,
               an_api_server_that_is_away_is_unavailable_and_comes_back,
-              a_refused_token_is_read_again_once,
+              a_refused_token_is_read_again_once, an_answer_that_is_not_the_object_proves_nothing,
+              a_refusal_is_believed_when_it_comes_twice_and_nothing_may_have_been_done,
               a_cancelled_caller_leaves_a_request_and_a_pause_at_once,
               freeing_the_client_ends_requests_of_other_threads, requests_are_limited_per_second);

@@ -36,8 +36,10 @@ START_TEST(an_answer_becomes_a_code_and_a_text)
 		  "not allowed to get dpuvolumes (API group storage.dpu.nvidia.com) in namespace "
 		  "ns: "
 		  "User x cannot get; check the ClusterRole" },
-		{ "forbidden, no Status", 403, "<html>", ERR_PERMISSION,
-		  "not allowed to get dpuvolumes" },
+		{ "forbidden by a proxy", 403, "<html>", ERR_UNAVAILABLE, "is there a proxy" },
+		{ "no login at a proxy", 401, "{}", ERR_UNAVAILABLE, "is there a proxy" },
+		{ "a list instead of a Status", 422, "{\"kind\":\"List\"}", ERR_UNAVAILABLE,
+		  "HTTP 422 that is no answer of an API server" },
 		{ "quota", 403,
 		  S("\"reason\":\"Forbidden\",\"message\":\"dpuvolumes \\\"a\\\" is forbidden: "
 		    "exceeded "
@@ -56,17 +58,20 @@ START_TEST(an_answer_becomes_a_code_and_a_text)
 		  S("\"message\":\"namespaces \\\"ns\\\" not "
 		    "found\",\"details\":{\"kind\":\"namespaces\"}"),
 		  ERR_PRECONDITION, "namespaces \"ns\" not found" },
-		{ "object missing", 404,
-		  S("\"message\":\"not found\",\"details\":{\"name\":\"a\"}"), ERR_NOT_FOUND,
-		  "not found" },
+		{ "another object missing", 404,
+		  S("\"message\":\"b not found\",\"details\":{\"name\":\"b\"}"), ERR_UNAVAILABLE,
+		  "b not found" },
+		{ "a proxy's page", 404, "<html>404 page not found", ERR_UNAVAILABLE,
+		  "is there a proxy" },
 		{ "exists", 409, S("\"reason\":\"AlreadyExists\",\"message\":\"exists\""),
 		  ERR_EXISTS, "exists" },
 		{ "conflict", 409, S("\"reason\":\"Conflict\",\"message\":\"modified\""),
 		  ERR_ABORTED, "modified" },
 		{ "expired", 410, S("\"reason\":\"Expired\""), ERR_ABORTED, "HTTP 410" },
-		{ "too large", 413, "", ERR_INVALID, "HTTP 413" },
+		{ "too large", 413, S("\"message\":\"limit\""), ERR_INVALID, "limit" },
+		{ "too large for a proxy", 413, "", ERR_UNAVAILABLE, "HTTP 413" },
 		{ "too many", 429, S("\"message\":\"slow down\""), ERR_UNAVAILABLE, "slow down" },
-		{ "teapot", 418, "", ERR_INTERNAL, "HTTP 418" },
+		{ "teapot", 418, S("\"message\":\"tea\""), ERR_INTERNAL, "tea" },
 		{ "internal", 500, S("\"message\":\"etcd\""), ERR_UNAVAILABLE, "etcd" },
 		{ "unavailable", 503, "", ERR_UNAVAILABLE, "HTTP 503" },
 		{ "redirect", 302, "", ERR_UNAVAILABLE, "HTTP 302" },
@@ -144,9 +149,20 @@ START_TEST(a_missing_object_is_told_from_a_missing_kind_and_namespace)
 		const char *what, *body;
 		bool object;
 	} rows[] = {
-		{ "object", S("\"reason\":\"NotFound\",\"details\":{\"name\":\"a\"}"), true },
+		{ "object",
+		  S("\"reason\":\"NotFound\",\"details\":{\"name\":\"a\",\"kind\":\"dpuvolumes\"}"),
+		  true },
+		{ "another object",
+		  S("\"reason\":\"NotFound\",\"details\":{\"name\":\"b\",\"kind\":\"dpuvolumes\"}"),
+		  false },
+		{ "another kind",
+		  S("\"reason\":\"NotFound\",\"details\":{\"name\":\"a\",\"kind\":\"secrets\"}"),
+		  false },
+		{ "no details", S("\"reason\":\"NotFound\""), false },
 		{ "path", "404 page not found", false },
-		{ "namespace", S("\"details\":{\"kind\":\"namespaces\"}"), false },
+		{ "a page", "<html>a not found</html>", false },
+		{ "namespace", S("\"reason\":\"NotFound\",\"details\":{\"kind\":\"namespaces\"}"),
+		  false },
 		{ "JSON that is no Status", "{}", false },
 	};
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -160,6 +176,66 @@ START_TEST(a_missing_object_is_told_from_a_missing_kind_and_namespace)
 }
 END_TEST
 
-SUITE("kube_status", an_answer_becomes_a_code_and_a_text,
+START_TEST(only_the_servers_own_refusal_proves_that_nothing_was_done)
+{
+	static const struct {
+		const char *what, *body;
+		struct http_result r;
+		bool proof;
+	} rows[] = {
+		{ "not sent", "", { .end = HTTP_NOT_SENT }, true },
+		{ "no time to send it", "", { .end = HTTP_DEADLINE }, true },
+		{ "no answer in time", "", { .end = HTTP_DEADLINE, .sent = true }, false },
+		{ "cut", "", { .end = HTTP_CUT, .sent = true }, false },
+		{ "forbidden", S("\"message\":\"no\""), { .status = 403 }, true },
+		{ "forbidden by a proxy", "<html>", { .status = 403 }, false },
+		{ "invalid", S("\"message\":\"no\""), { .status = 422 }, true },
+		{ "too many", "Too many requests", { .status = 429 }, true },
+		{ "not served", "404 page not found\n", { .status = 404 }, true },
+		{ "not found by a proxy", "404 not found\n", { .status = 404 }, false },
+		{ "internal", S("\"message\":\"etcd\""), { .status = 500 }, false },
+		{ "unavailable", S("\"message\":\"etcd\""), { .status = 503 }, false },
+		{ "success that was not understood", "{}", { .status = 200 }, false },
+		{ "moved", "", { .status = 302 }, false },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct http_result r = rows[i].r;
+		r.body = (char *)rows[i].body;
+		r.body_n = strlen(rows[i].body);
+		ck_assert_msg(kube_status_is_refusal(&r) == rows[i].proof, "%s", rows[i].what);
+	}
+}
+END_TEST
+
+START_TEST(what_a_starting_server_refuses_may_be_a_mistake)
+{
+	static const struct {
+		const char *what, *body;
+		int status;
+		bool mistaken;
+	} rows[] = {
+		{ "forbidden", S("\"message\":\"no\""), 403, true },
+		{ "forbidden by a proxy", "<html>", 403, true },
+		{ "unauthenticated", S("\"message\":\"no\""), 401, true },
+		{ "not served", "404 page not found\n", 404, true },
+		{ "no such object", S("\"reason\":\"NotFound\""), 404, false },
+		{ "quota", S("\"message\":\"exceeded quota: q\""), 403, false },
+		{ "namespace going away",
+		  S("\"details\":{\"causes\":[{\"reason\":\"NamespaceTerminating\"}]}"), 403,
+		  false },
+		{ "invalid", S("\"message\":\"no\""), 422, false },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct http_result r = { .status = rows[i].status,
+			                 .body = (char *)rows[i].body,
+			                 .body_n = strlen(rows[i].body) };
+		ck_assert_msg(kube_status_may_be_mistaken(&r) == rows[i].mistaken, "%s",
+		              rows[i].what);
+	}
+}
+END_TEST
+
+SUITE("kube_status", only_the_servers_own_refusal_proves_that_nothing_was_done,
+      what_a_starting_server_refuses_may_be_a_mistake, an_answer_becomes_a_code_and_a_text,
       texts_about_one_object_leave_its_name_to_the_caller, no_answer_becomes_a_code_and_a_text,
       a_missing_object_is_told_from_a_missing_kind_and_namespace);

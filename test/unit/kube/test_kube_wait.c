@@ -54,15 +54,22 @@ static char *next(struct kube_wait *w, int ms)
 		ck_assert_msg(str_has_prefix(got_, (want)), "%s", got_); \
 	} while (0)
 
+static void no_object(struct kube_fake *f, const char *name, unsigned times)
+{
+	char *on AUTO(free) = xasprintf("GET " VOLUMES "/%s", name);
+	char *body AUTO(free) = xasprintf(STATUS_OF("%s", "NotFound", "not found"), name);
+	fake_http_on(f->server,
+	             (struct fake_reply) { .on = on, .status = 404, .body = body, .times = times });
+}
+
 /* A wait whose stream is open and whose first read was answered with 404. */
 static struct kube_wait *begin(struct kube_fake *f, const char *name)
 {
 	struct kube_wait *w;
-	char *object AUTO(free) = xasprintf("GET " VOLUMES "/%s", name);
 	kube_fake_start(f, NULL);
 	fake_http_on(f->server,
 	             (struct fake_reply) { .on = LIST, .body = EMPTY_LIST("100"), .times = 1 });
-	fake_http_on(f->server, (struct fake_reply) { .on = object, NOT_FOUND, .times = 1 });
+	no_object(f, name, 1);
 	fake_http_on(f->server, (struct fake_reply) { .on = WATCH, .stream = true });
 	w = wait_for(f, name);
 	NEXT_IS(w, "gone");
@@ -201,7 +208,9 @@ START_TEST(a_lost_place_is_made_good_by_reading_exactly_the_awaited_names)
 		             (struct fake_reply) { .on = "GET " VOLUMES "/a",
 		                                   .body = OBJECT("a", "u1", "899", "Bound") });
 		fake_http_on(f.server,
-		             (struct fake_reply) { .on = "GET " VOLUMES "/b", NOT_FOUND });
+		             (struct fake_reply) { .on = "GET " VOLUMES "/b",
+		                                   .status = 404,
+		                                   .body = STATUS_OF("b", "NotFound", "") });
 		if (rows[i].http410)
 			fake_http_on(f.server,
 			             (struct fake_reply) { .on = WATCH,
@@ -242,6 +251,78 @@ START_TEST(a_deletion_is_told_by_its_event_when_the_uid_is_known)
 	ck_assert_uint_eq(fake_http_count(f.server, "GET " VOLUMES "/a"), 1);
 	kube_wait_close(w);
 	kube_fake_stop(&f);
+}
+END_TEST
+
+START_TEST(a_read_that_is_older_than_the_uid_says_nothing)
+{
+	struct kube_fake f;
+	struct kube_wait *w = begin(&f, "a");
+	struct json *ret = NULL;
+	struct err err = ERR_INIT;
+	fake_http_on(f.server,
+	             (struct fake_reply) {
+			     .on = "GET " VOLUMES "/a", .delay_ms = 500, NOT_FOUND, .times = 1 });
+	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a",
+	                                             .body = OBJECT("a", "u2", "105", "New") });
+	fake_http_push(f.server, WATCH, EVENT("ADDED", OBJECT("a", "u1", "100", "Old")));
+	NEXT_IS(w, "Old");
+	fake_http_push(f.server, WATCH, EVENT("DELETED", OBJECT("a", "u1", "101", "Old")));
+	ck_assert_int_eq(kube_wait_next(w, deadline_in_ms(200), &ret, &err), -1);
+	ck_assert(fake_http_wait(f.server, "GET " VOLUMES "/a", 2));
+	/* Now the object is made, and only then the answer to the read comes. */
+	kube_wait_expect(w, "u2");
+	NEXT_IS(w, "New");
+	kube_wait_close(w);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+START_TEST(what_is_not_the_object_is_no_state_of_it)
+{
+	static const struct {
+		const char *what, *body;
+		int status;
+	} rows[] = {
+		{ "null", "null", 200 },
+		{ "an array", "[]", 200 },
+		{ "an empty object", "{}", 200 },
+		{ "another object", OBJECT("b", "u1", "101", "Wrong"), 200 },
+		{ "without a uid", OBJECT("a", "", "101", "Wrong"), 200 },
+		{ "another namespace",
+		  "{\"kind\":\"DPUVolume\",\"metadata\":{\"name\":\"a\",\"namespace\":\"x\",\"uid\":\"u\"},"
+		  "\"status\":{\"phase\":\"Wrong\"}}",
+		  200 },
+		{ "another kind",
+		  "{\"kind\":\"Secret\"," META("a", "u1",
+		                               "101") ",\"status\":{\"phase\":\"Wrong\"}}",
+		  200 },
+		{ "a page", "<html>", 200 },
+		{ "a proxy's 404", "<html>", 404 },
+		{ "another object is not there", STATUS_OF("b", "NotFound", "no b"), 404 },
+		{ "a proxy's 403", "<html>", 403 },
+		{ "one 403", STATUS("Forbidden", "no"), 403 },
+		{ "one 401", STATUS("Unauthorized", "no"), 401 },
+		{ "not served once", "404 page not found", 404 },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct kube_fake f;
+		struct kube_wait *w = begin(&f, "a");
+		char *got AUTO(free) = NULL;
+		fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a",
+		                                             .status = rows[i].status,
+		                                             .body = rows[i].body,
+		                                             .times = 1 });
+		fake_http_on(f.server,
+		             (struct fake_reply) { .on = "GET " VOLUMES "/a",
+		                                   .body = OBJECT("a", "u2", "105", "New") });
+		/* Asks for a read. */
+		fake_http_push(f.server, WATCH, EVENT("DELETED", OBJECT("a", "u1", "101", "Old")));
+		got = next(w, 20000);
+		ck_assert_msg(str_eq(got, "New"), "%s: %s", rows[i].what, got);
+		kube_wait_close(w);
+		kube_fake_stop(&f);
+	}
 }
 END_TEST
 
@@ -350,6 +431,40 @@ START_TEST(what_does_not_pass_is_told_and_tried_again_for_the_next_who_asks)
 		             (struct fake_reply) { .on = "GET " VOLUMES "/a",
 		                                   .body = OBJECT("a", "u1", "1", "Bound") });
 		NEXT_IS(w, "Bound");
+		kube_wait_close(w);
+		kube_fake_stop(&f);
+	}
+}
+END_TEST
+
+START_TEST(what_is_refused_once_is_asked_for_again_and_nobody_is_told)
+{
+	static const struct fake_reply rows[] = {
+		{ .on = LIST, .status = 403, .body = STATUS("Forbidden", "no"), .times = 1 },
+		{ .on = LIST, .status = 403, .body = "<html>", .times = 3 },
+		{ .on = LIST, .status = 401, .body = STATUS("Unauthorized", "no"), .times = 2 },
+		{ .on = LIST, .status = 404, .body = "404 page not found", .times = 1 },
+		{ .on = LIST, .status = 404, .body = "<html>", .times = 3 },
+		{ .on = WATCH, .status = 403, .body = STATUS("Forbidden", "no"), .times = 1 },
+		{ .on = WATCH, .status = 404, .body = "404 page not found", .times = 1 },
+		{ .on = WATCH, .status = 401, .body = STATUS("Unauthorized", "no"), .times = 2 },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char *got AUTO(free) = NULL;
+		struct kube_wait *w;
+		struct kube_fake f;
+		kube_fake_start(&f, NULL);
+		fake_http_on(f.server, rows[i]);
+		fake_http_on(f.server, (struct fake_reply) { .on = LIST, .body = EMPTY_LIST("1") });
+		fake_http_on(f.server, (struct fake_reply) { .on = WATCH, .stream = true });
+		fake_http_on(f.server,
+		             (struct fake_reply) { .on = "GET " VOLUMES "/a",
+		                                   .body = OBJECT("a", "u1", "1", "Bound") });
+		w = wait_for(&f, "a");
+		got = next(w, 20000);
+		ck_assert_msg(str_eq(got, "Bound"), "row %zu: %s", i, got);
+		NEXT_STARTS(w, 100, "DEADLINE_EXCEEDED");
+		ck_assert(fake_http_wait_streams(f.server, WATCH, 1));
 		kube_wait_close(w);
 		kube_fake_stop(&f);
 	}
@@ -595,11 +710,12 @@ START_TEST(few_of_many_that_wait_are_read_per_second)
 	kube_fake_start(&f, &t);
 	fake_http_on(f.server, (struct fake_reply) { .on = LIST, .body = EMPTY_LIST("1") });
 	fake_http_on(f.server, (struct fake_reply) { .on = WATCH, .stream = true });
-	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/*", NOT_FOUND });
+	no_object(&f, "first", 0);
 	first = wait_for(&f, "first");
 	NEXT_IS(first, "gone");
 	for (unsigned i = 0; i < WAITING; i++) {
 		char *name AUTO(free) = xasprintf("v-%u", i);
+		no_object(&f, name, 0);
 		waits[i] = wait_for(&f, name);
 		free(next(waits[i], 0));
 	}
@@ -777,6 +893,9 @@ SUITE_TIMEOUT("kube_wait", 60, states_come_one_after_the_other_and_only_for_awai
               a_lost_place_is_made_good_by_reading_exactly_the_awaited_names,
               a_deletion_is_told_by_its_event_when_the_uid_is_known,
               a_deletion_without_known_uid_is_confirmed_by_a_read,
+              a_read_that_is_older_than_the_uid_says_nothing,
+              what_is_not_the_object_is_no_state_of_it,
+              what_is_refused_once_is_asked_for_again_and_nobody_is_told,
               an_event_that_is_no_json_after_all_is_replaced_by_a_read,
               a_read_that_an_event_overtakes_is_dropped,
               what_does_not_pass_is_told_and_tried_again_for_the_next_who_asks,
