@@ -70,6 +70,17 @@ int await_wrap(struct await *a, struct err *err)
 
 /* ---- states ---- */
 
+/*
+ * kube_create() says final codes only when nothing was done by it. What an earlier attempt has done
+ * whose answer did not come is not known: it may even be carried out after a read has found
+ * nothing.
+ */
+static int perhaps_left(struct err *err)
+{
+	IGNORE_RESULT(err_recode(err, ERR_UNAVAILABLE));
+	return err_wrap(err, KUBE_PERHAPS_DONE);
+}
+
 int await_create(struct await *a, struct json *object, struct json **ret, struct err *err)
 {
 	int64_t pause = POST_PAUSE_MS;
@@ -78,11 +89,22 @@ int await_create(struct await *a, struct json *object, struct json **ret, struct
 		struct err ignored = ERR_INIT;
 		int rc = kube_create(a->c->kube, a->kind, a->c->namespace, object, a->d, ret, err);
 
-		if (rc >= 0 || err->code != ERR_UNAVAILABLE || i == POST_RETRIES ||
-		    deadline_sleep(a->d, pause, &ignored, "POST"))
+		if (rc >= 0)
 			return rc;
+		if (err->code != ERR_UNAVAILABLE || i == POST_RETRIES ||
+		    deadline_sleep(a->d, pause, &ignored, "POST"))
+			return i > 0 && !code_is_open(err->code) ? perhaps_left(err) : -1;
 		err_clear(err);
 	}
+}
+
+int await_find(struct await *a, struct json **ret, struct err *err)
+{
+	int rc = kube_get(a->c->kube, a->kind, a->c->namespace, a->name, a->d, ret, err);
+
+	if (rc < 0 && !code_is_open(err->code))
+		return err_recode(err, ERR_UNAVAILABLE);
+	return rc;
 }
 
 static void keep(struct await *a, struct json *state)
@@ -110,13 +132,13 @@ static int gave_up(struct await *a, const char *goal, const char *why, struct er
 	               a->watch_error);
 }
 
-/* There is no object with the uid that the wait is about; one with another uid may exist. */
-enum { GONE = KUBE_ABSENT };
-
 /*
- * "Does not exist" may be older than the object: a starting watch reads the object, perhaps just
- * before our POST. 0: the object is there, and a->last. GONE: it does not exist.
+ * GONE: there is no object with the uid that the wait is about; one with another uid may exist.
+ * REPLACED: an event brought one with another uid, which may be older than ours and late.
  */
+enum { GONE = KUBE_ABSENT, REPLACED };
+
+/* 0: the object is there, and a->last. GONE: it does not exist. */
 static int confirm_gone(struct await *a, const char *uid, struct err *err)
 {
 	struct json *now = NULL;
@@ -132,7 +154,7 @@ static int confirm_gone(struct await *a, const char *uid, struct err *err)
 	return 0;
 }
 
-/* Waits for the next state of the object with that uid, which becomes a->last; or GONE. */
+/* Waits for the next state of the object with that uid, which becomes a->last; GONE; REPLACED. */
 static int next_state(struct await *a, const char *uid, struct err *err)
 {
 	struct json *next = NULL;
@@ -146,7 +168,7 @@ static int next_state(struct await *a, const char *uid, struct err *err)
 		return rc;
 	if (!same_uid(next, uid)) {
 		json_free(next);
-		return GONE;
+		return REPLACED;
 	}
 	keep(a, next);
 	return 0;
@@ -199,7 +221,7 @@ int await_ready(struct await *a, struct json *first, const char *goal, await_jud
 		if (rc != AWAIT_NOT_YET)
 			return 0;
 		rc = next_state(a, uid, err);
-		if (rc == GONE)
+		if (rc == GONE || rc == REPLACED)
 			rc = confirm_gone(a, uid, err);
 		if (rc < 0)
 			return gave_up_unready(a, goal, judge, arg, err);
@@ -242,8 +264,11 @@ int await_gone(struct await *a, const char *uid, const char *goal, struct err *e
 	int rc = 0;
 
 	kube_wait_expect(a->wait, uid);
-	while (!a->unwatchable && rc == 0)
+	while (!a->unwatchable && rc == 0) {
 		rc = next_state(a, uid, err);
+		if (rc == REPLACED)
+			rc = confirm_gone(a, uid, err);
+	}
 	if (rc == GONE)
 		return 0;
 	if (a->unwatchable && look_until_gone(a, uid)) {
@@ -253,7 +278,9 @@ int await_gone(struct await *a, const char *uid, const char *goal, struct err *e
 	if (rc == 0)
 		err_set(err, ERR_DEADLINE, "looked %d times", LOOKS);
 	why_still_there(a, &why);
-	return gave_up(a, goal, why.ptr, err);
+	IGNORE_RESULT(gave_up(a, goal, why.ptr, err));
+	/* Its deletion has begun, so no code may say that nothing has happened. */
+	return code_is_open(err->code) ? -1 : err_recode(err, ERR_UNAVAILABLE);
 }
 
 int await_deleted(struct await *a, const struct json *object, const char *goal, struct err *err)

@@ -53,10 +53,12 @@ int await_wrap(struct await *a, struct err *err);
 
 /*
  * kube_create(), repeated when the answer was lost. KUBE_EXISTS: an object of this name is there,
- * perhaps by the first attempt.
+ * perhaps by the first attempt. A final code: none of the attempts has made one.
  */
 int await_create(struct await *a, struct json *object, struct json **ret, struct err *err)
 	MUST_CHECK;
+/* kube_get() of an object that may be there by our doing: no code of its error is final. */
+int await_find(struct await *a, struct json **ret, struct err *err) MUST_CHECK;
 /* metadata.uid, or NULL with the error UNAVAILABLE: an API server always sets it. */
 const char *object_uid(const struct json *object, const char *ref, struct err *err) MUST_CHECK;
 /*
@@ -66,7 +68,10 @@ const char *object_uid(const struct json *object, const char *ref, struct err *e
  */
 int await_ready(struct await *a, struct json *first, const char *goal, await_judge *judge,
                 void *arg, struct err *err) MUST_CHECK;
-/* Waits until there is no object of that name with that uid. */
+/*
+ * Waits until there is no object of that name with that uid: proven by the event of its deletion or
+ * by a read (kube_wait_expect()). To be called when its deletion has begun: no code is final.
+ */
 int await_gone(struct await *a, const char *uid, const char *goal, struct err *err) MUST_CHECK;
 /* Deletes the object of that uid, unless it is being deleted, and waits until it is gone. */
 int await_deleted(struct await *a, const struct json *object, const char *goal, struct err *err)

@@ -170,7 +170,7 @@ static int obtain(struct controller *c, const struct attach_request *r,
 	attachment_label(c, object, r->node, r->volume);
 	rc = await_create(a, object, &got, err);
 	if (rc == KUBE_EXISTS) {
-		rc = kube_get(c->kube, a->kind, c->namespace, a->name, a->d, &got, err);
+		rc = await_find(a, &got, err);
 		if (rc == KUBE_ABSENT)
 			return err_set(err, ERR_ABORTED, "%s was just deleted; retry", a->ref);
 		if (rc == 0 && check_found(got, r, p, a->ref, err))

@@ -101,7 +101,7 @@ static int obtain(const struct controller *c, const struct volume_request *r, st
 		int rc = await_create(a, object, &got, err);
 
 		if (rc == KUBE_EXISTS) {
-			rc = kube_get(c->kube, a->kind, c->namespace, a->name, a->d, &got, err);
+			rc = await_find(a, &got, err);
 			if (rc == KUBE_ABSENT)
 				continue;
 			if (rc == 0 && check_found(c, got, r, a->ref, err))

@@ -167,7 +167,10 @@ int kube_create(struct kube *k, const struct kube_kind *kind, const char *ns, st
 	*ret = json_copy(o->tree);
 	if (fake.on_create)
 		fake_change(o, fake.on_create);
-	return 0;
+	if (fake.lost_creates-- <= 0)
+		return 0;
+	json_free(TAKE(*ret));
+	return err_set(err, ERR_UNAVAILABLE, "no whole answer");
 }
 
 int kube_delete(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
@@ -273,6 +276,11 @@ int kube_wait_next(struct kube_wait *w, struct deadline d, struct json **ret, st
 	(void)d;
 	if (fake_refused("watch", &w->kind, err))
 		return -1;
+	if (fake.foreign) {
+		*ret = fake_json(fake.foreign);
+		fake.foreign = NULL;
+		return 0;
+	}
 	if (fake.stale_gone) {
 		fake.stale_gone = false;
 		return KUBE_ABSENT;

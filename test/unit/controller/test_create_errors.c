@@ -95,6 +95,21 @@ static void watch_forbidden_and_held(void)
 	watch_forbidden();
 	fake.hold = true;
 }
+static void lost_then_forbidden(void)
+{
+	fake.lost_creates = 1;
+	fake_refuse_after(1, "create", V, ERR_PERMISSION, FORBIDDEN("create"));
+}
+static void lost_then_invalid(void)
+{
+	fake.lost_creates = 1;
+	fake_refuse_after(1, "create", V, ERR_INVALID, "denied by a webhook");
+}
+static void lost_and_not_readable(void)
+{
+	fake.lost_creates = 1;
+	fake_refuse("get", V, ERR_PERMISSION, FORBIDDEN("get"));
+}
 static void never_bound(void)
 {
 	on_create(PENDING(NO_VENDOR));
@@ -455,6 +470,14 @@ static const struct row {
 	  "DPUVolume dpf/pvc-1: exceeded quota: volumes" },
 	{ "the API server is away", "{}", server_away, ERR_UNAVAILABLE, UNKNOWN,
 	  "DPUVolume dpf/pvc-1: connection refused" },
+	{ "made, the answer was lost, and then not allowed", "{}", lost_then_forbidden,
+	  ERR_UNAVAILABLE, PENDING_VOLUME,
+	  "DPUVolume dpf/pvc-1: " KUBE_PERHAPS_DONE ": " FORBIDDEN("create") },
+	{ "made, the answer was lost, and a webhook refuses it then", "{}", lost_then_invalid,
+	  ERR_UNAVAILABLE, PENDING_VOLUME,
+	  "DPUVolume dpf/pvc-1: " KUBE_PERHAPS_DONE ": denied by a webhook" },
+	{ "made, the answer was lost, and it cannot be read", "{}", lost_and_not_readable,
+	  ERR_UNAVAILABLE, PENDING_VOLUME, "DPUVolume dpf/pvc-1: " FORBIDDEN("get") },
 	{ "a conflict", "{}", conflict, ERR_ABORTED, UNKNOWN, "DPUVolume dpf/pvc-1: conflict" },
 	{ "may not create, and an earlier call's object is there", "{}",
 	  earlier_and_create_forbidden, ERR_PERMISSION, NOTHING,

@@ -426,6 +426,16 @@ static void create_forbidden(void)
 {
 	fake_refuse("create", A, ERR_PERMISSION, "cannot create");
 }
+static void lost_then_forbidden(void)
+{
+	fake.lost_creates = 1;
+	fake_refuse_after(1, "create", A, ERR_PERMISSION, "cannot create");
+}
+static void lost_and_not_readable(void)
+{
+	fake.lost_creates = 1;
+	fake_refuse("get", A, ERR_PERMISSION, "cannot get");
+}
 static void malformed_status(void)
 {
 	fake.on_create = fake_json("{\"status\":{\"dpuAttached\":\"yes\"}}");
@@ -545,6 +555,11 @@ static const struct {
 	  "DPUVolumeAttachment dpf/n1-pvc-1 was deleted while it was waited for", false },
 	{ "may not create", "{}", create_forbidden, ERR_PERMISSION,
 	  "DPUVolumeAttachment dpf/n1-pvc-1: cannot create", false },
+	{ "made, the answer was lost, and then not allowed", "{}", lost_then_forbidden,
+	  ERR_UNAVAILABLE, "DPUVolumeAttachment dpf/n1-pvc-1: " KUBE_PERHAPS_DONE ": cannot create",
+	  true },
+	{ "made, the answer was lost, and it cannot be read", "{}", lost_and_not_readable,
+	  ERR_UNAVAILABLE, "DPUVolumeAttachment dpf/n1-pvc-1: cannot get", true },
 	{ "may not watch: it may get attached, so nothing final", "{}", watch_forbidden,
 	  ERR_UNAVAILABLE, "waiting for DPUVolumeAttachment dpf/n1-pvc-1: cannot watch", true },
 	{ "a status that cannot be understood", "{}", malformed_status, ERR_UNAVAILABLE,
@@ -693,6 +708,24 @@ static void attached_held_then_gone(void)
 	fake_then(A, NAME, "{}");
 	fake_then(A, NAME, NULL);
 }
+/* The watch lags: it brings the attachment of before, while the new one is there. */
+static void attached_and_held_and_the_watch_lags(void)
+{
+	attached();
+	fake.hold = true;
+	fake.foreign = "{\"metadata\":{\"name\":\"" NAME "\",\"uid\":\"before\"}}";
+}
+static void attached_and_the_watch_lags_and_get_fails(void)
+{
+	attached_and_held_and_the_watch_lags();
+	fake_refuse_after(1, "get", A, ERR_PERMISSION, "cannot get");
+}
+static void attached_and_held_and_not_watched(void)
+{
+	attached();
+	fake.hold = true;
+	fake_refuse("watch", A, ERR_PERMISSION, "cannot watch");
+}
 static void detach_going(void)
 {
 	going_attachment();
@@ -738,6 +771,16 @@ static const struct {
 	  "timeout occurred while waiting for volume attachment deletion: DPUVolumeAttachment "
 	  "dpf/n1-pvc-1 is still there: DPUDetach not ready: busy; no conditions yet",
 	  2 },
+	{ "it stays, and the watch brings the one before it", "pvc-1", "n1",
+	  attached_and_held_and_the_watch_lags, ERR_DEADLINE,
+	  "timeout occurred while waiting for volume attachment deletion: DPUVolumeAttachment "
+	  "dpf/n1-pvc-1 is still there: no conditions yet",
+	  2 },
+	{ "the watch brings the one before it, and the read is refused", "pvc-1", "n1",
+	  attached_and_the_watch_lags_and_get_fails, ERR_UNAVAILABLE,
+	  "waiting for DPUVolumeAttachment dpf/n1-pvc-1: cannot get", 2 },
+	{ "it stays, and may not be watched", "pvc-1", "n1", attached_and_held_and_not_watched,
+	  ERR_UNAVAILABLE, "waiting for DPUVolumeAttachment dpf/n1-pvc-1: cannot watch", 2 },
 	{ "may not delete", "pvc-1", "n1", detach_forbidden, ERR_PERMISSION,
 	  "DPUVolumeAttachment dpf/n1-pvc-1: cannot delete", 2 },
 	{ "from every node, and may not list", "pvc-1", "", list_forbidden, ERR_PERMISSION,

@@ -307,6 +307,20 @@ static void a_volume_held_then_gone(void)
 	fake_then(V, "pvc-1", "{\"status\":{\"phase\":\"Bound\"}}");
 	fake_then(V, "pvc-1", NULL);
 }
+static void the_watch_lags(void)
+{
+	fake.foreign = "{\"metadata\":{\"name\":\"pvc-1\",\"uid\":\"before\"}}";
+}
+static void a_volume_held_and_lag(void)
+{
+	a_volume_held();
+	the_watch_lags();
+}
+static void a_volume_held_then_gone_and_lag(void)
+{
+	a_volume_held_then_gone();
+	the_watch_lags();
+}
 static void a_volume_going(void)
 {
 	fake_put(V, "{\"metadata\":{\"name\":\"pvc-1\",\"deletionTimestamp\":"
@@ -381,6 +395,13 @@ static const struct {
 	  "timeout occurred while waiting for volume deletion: DPUVolume dpf/pvc-1 is still there: "
 	  "DPUVolumeReconciled=False (AwaitingDeletion: volume is attached)",
 	  1 },
+	{ "one that stays, and the watch brings the one before it", "pvc-1", a_volume_held_and_lag,
+	  ERR_DEADLINE,
+	  "timeout occurred while waiting for volume deletion: DPUVolume dpf/pvc-1 is still there: "
+	  "DPUVolumeReconciled=False (AwaitingDeletion: volume is attached)",
+	  1 },
+	{ "one that goes, and the watch brings the one before it", "pvc-1",
+	  a_volume_held_then_gone_and_lag, ERR_OK, NULL, 1 },
 	{ "one that stays, without a watch that would tell", "pvc-1", a_volume_held_unwatched,
 	  ERR_DEADLINE,
 	  "timeout occurred while waiting for volume deletion: DPUVolume dpf/pvc-1 is still there: "
@@ -395,7 +416,7 @@ static const struct {
 	{ "may not delete", "pvc-1", no_delete, ERR_PERMISSION,
 	  "DPUVolume dpf/pvc-1: cannot delete", 1 },
 	{ "may not watch, but it goes", "pvc-1", no_watch, ERR_OK, NULL, 1 },
-	{ "may not watch, and it stays", "pvc-1", no_watch_held, ERR_PERMISSION,
+	{ "may not watch, and it stays", "pvc-1", no_watch_held, ERR_UNAVAILABLE,
 	  "waiting for DPUVolume dpf/pvc-1: cannot watch", 1 },
 	{ "the API server is away", "pvc-1", no_server, ERR_UNAVAILABLE,
 	  "DPUVolume dpf/pvc-1: connection refused", 0 },
