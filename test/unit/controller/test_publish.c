@@ -395,10 +395,9 @@ static void failed_attachment(void)
 }
 static void quota_failed(void)
 {
-	fake.on_create =
-		fake_json("{\"status\":{\"conditions\":[{\"type\":\"ControllerAttached\","
-	                  "\"status\":\"False\","
-	                  "\"reason\":\"Failure\",\"message\":\"quota of the vendor\"}]}}");
+	fake.on_create = fake_json("{\"status\":{\"conditions\":[{\"type\":\"ControllerAttached\","
+	                           "\"status\":\"False\","
+	                           "\"reason\":\"Failure\",\"message\":\"quota exceeded\"}]}}");
 }
 static void other_function(void)
 {
@@ -536,8 +535,8 @@ static const struct {
 	  "DPUVolumeAttachment dpf/n1-pvc-1 failed: DPUAttached=False (Failure: SNAP is gone)",
 	  true },
 	{ "a failure by quota", "{}", quota_failed, ERR_EXHAUSTED,
-	  "DPUVolumeAttachment dpf/n1-pvc-1 failed: ControllerAttached=False (Failure: quota of "
-	  "the vendor)",
+	  "DPUVolumeAttachment dpf/n1-pvc-1 failed: ControllerAttached=False (Failure: quota "
+	  "exceeded)",
 	  true },
 	{ "attached by another function", "{}", other_function, ERR_EXISTS,
 	  "DPUVolumeAttachment already exist but contains different parameters: "
