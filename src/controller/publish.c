@@ -72,7 +72,7 @@ static int check_volume(const struct dpu_volume *v, const struct attach_request 
 			v->name);
 	if (record_check_type(v, r->cap.type, err))
 		return -1;
-	if (!record_has_mode(v, r->cap.mode))
+	if (!record_allows(v, &r->cap))
 		return err_set(
 			err, ERR_INVALID,
 			"VolumeCapability.AccessMode: volume %s has %s, which does not allow %s",

@@ -110,8 +110,13 @@ static bool parameters_fit(const struct dpu_volume *v, const struct volume_reque
 			return false;
 		}
 	}
+	/*
+	 * The Go plugin writes the sidecar's own keys there too. They name the claim and not the
+	 * volume, so they are never compared.
+	 */
 	json_foreach (member, v->parameters)
-		if (!kvs_get(&r->vendor_parameters, json_name(member))) {
+		if (!str_has_prefix(json_name(member), PARAM_SIDECAR_PREFIX) &&
+		    !kvs_get(&r->vendor_parameters, json_name(member))) {
 			str_addf(why, "it has parameter %s", json_name(member));
 			return false;
 		}
@@ -206,14 +211,32 @@ int record_check_type(const struct dpu_volume *v, enum access_type type, struct 
 	               v->name, have, access_type_name(type));
 }
 
-bool record_has_mode(const struct dpu_volume *v, enum access_mode mode)
+/*
+ * A narrower use than the volume was made for is harmless: fewer nodes, or readers only. So
+ * ReadWriteMany allows every mode, and ReadWriteOnce and ReadOnlyMany allow one reader. What is not
+ * narrower is refused: ReadWriteOnce does not allow many readers, nor ReadOnlyMany a writer. A
+ * filesystem on many nodes needs ReadOnlyMany itself: what others write through ReadWriteMany would
+ * change under the readers' caches.
+ */
+bool record_allows(const struct dpu_volume *v, const struct volume_cap *cap)
 {
+	static const unsigned allowed_by[] = {
+		[MODE_SINGLE_NODE_WRITER] = DPU_READ_WRITE_ONCE,
+		[MODE_SINGLE_NODE_SINGLE_WRITER] = DPU_READ_WRITE_ONCE,
+		[MODE_SINGLE_NODE_MULTI_WRITER] = DPU_READ_WRITE_ONCE,
+		[MODE_SINGLE_NODE_READER_ONLY] = DPU_READ_WRITE_ONCE | DPU_READ_ONLY_MANY,
+		[MODE_MULTI_NODE_READER_ONLY] = DPU_READ_ONLY_MANY,
+	};
 	const unsigned shared = DPU_READ_WRITE_ONCE | DPU_READ_ONLY_MANY;
 
-	/* external-attacher asks with this mode for a volume of ReadWriteOnce and ReadOnlyMany. */
-	if (mode == MODE_MULTI_NODE_SINGLE_WRITER && (v->access_modes & shared) == shared)
+	if ((v->access_modes & DPU_READ_WRITE_MANY) &&
+	    (cap->type == ACCESS_BLOCK || !access_mode_is_multi_node(cap->mode)))
 		return true;
-	return v->access_modes & dpu_access_mode(access_mode_cr_name(mode));
+	/* external-attacher asks with this mode for a volume of ReadWriteOnce and ReadOnlyMany. */
+	if (cap->mode == MODE_MULTI_NODE_SINGLE_WRITER)
+		return (v->access_modes & shared) == shared;
+	return (size_t)cap->mode < ARRAY_LEN(allowed_by) &&
+	       (v->access_modes & allowed_by[cap->mode]);
 }
 
 static void add(struct kv *list, size_t *n, const char *key, const char *value, struct arena *arena)

@@ -38,8 +38,8 @@ const char *record_get(const struct dpu_volume *v, const char *annotation);
 /* 0, or -1 (INVALID_ARGUMENT): the volume was made for the other access type. */
 int record_check_type(const struct dpu_volume *v, enum access_type type, struct err *err)
 	MUST_CHECK;
-/* Does the volume have this access mode? */
-bool record_has_mode(const struct dpu_volume *v, enum access_mode mode);
+/* Do the volume's access modes allow this use? The same, or a narrower one. */
+bool record_allows(const struct dpu_volume *v, const struct volume_cap *cap);
 
 /*
  * The volume context, in the arena. For an unmarked volume the driver's own keys come from `asked`

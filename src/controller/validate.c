@@ -28,7 +28,7 @@ static bool caps_hold(const struct dpu_volume *v, const struct validate_request 
 			str_add(why, err.msg);
 			return false;
 		}
-		if (!record_has_mode(v, r->caps[i].mode)) {
+		if (!record_allows(v, &r->caps[i])) {
 			str_addf(why,
 			         "accessModes mismatch: the volume has %s, which does not allow %s",
 			         dpu_access_modes_text(v->access_modes, have),

@@ -92,6 +92,9 @@ static const struct {
 	{ "the vendor's own",
 	  STATUS(",\"attachmentMetadata\":{\"test-publish-param\":\"x\",\"nv-other\":\"y\"}"),
 	  "{" BASE ",\"test-publish-param\":\"x\",\"nv-other\":\"y\"}" },
+	{ "a vendor's names where the DPU tells none",
+	  STATUS(",\"attachmentMetadata\":{\"nv-funcVUID\":\"x\",\"nv-nvmeUUID\":\"x\"}"),
+	  "{" BASE "}" },
 	{ "a vendor that speaks in our name",
 	  STATUS(",\"attachmentMetadata\":{\"nv-volumeName\":\"x\",\"nv-pciDeviceAddress\":\"x\","
 	         "\"nv-nvmeNsID\":\"9\",\"nv-nvmeUUID\":\"x\",\"nv-funcVUID\":\"x\","
@@ -623,6 +626,46 @@ START_TEST(publish_succeeds_where_it_may)
 }
 END_TEST
 
+/* Which modes, by CSI's numbers, a volume of these accessModes may be used with. */
+START_TEST(a_narrower_use_is_allowed_and_a_wider_one_refused)
+{
+	static const struct {
+		const char *has, *block, *mount;
+	} rows[] = {
+		{ "[\"ReadWriteOnce\"]", "1267", "1267" },
+		{ "[\"ReadOnlyMany\"]", "23", "23" },
+		{ "[\"ReadWriteMany\"]", "1234567", "1267" },
+		{ "[\"ReadWriteOnce\",\"ReadOnlyMany\"]", "123467", "12367" },
+		{ "[\"ReadOnlyMany\",\"ReadWriteMany\"]", "1234567", "12367" },
+		{ "[]", "", "" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows) * 2; i++)
+		for (int mode = 1; mode <= 7; mode++) {
+			bool block = i % 2;
+			const char *allowed = block ? rows[i / 2].block : rows[i / 2].mount;
+			char *cap AUTO(free) = xasprintf(
+				"{\"volume_capability\":{\"access_mode\":{\"mode\":%d},\"mount\":%s}}",
+				mode, block ? "null,\"block\":{}" : "{}");
+			char *has AUTO(free) = xasprintf(
+				"{\"metadata\":{\"annotations\":null},\"spec\":{\"accessModes\":%s}}",
+				rows[i / 2].has);
+			struct err err = ERR_INIT;
+			bool is;
+
+			setup();
+			fake_change_text(V, "pvc-1", has);
+			fake.on_create = fake_json(STATUS(""));
+			is = publish(cap, NULL, &err) == 0;
+			ck_assert_msg(is == (strchr(allowed, '0' + mode) != NULL),
+			              "%s, %s, mode %d: %s", rows[i / 2].has,
+			              block ? "block" : "mount", mode, err.msg);
+			ck_assert(is || err.code == ERR_INVALID);
+			teardown();
+		}
+}
+END_TEST
+
 static int warnings;
 
 static void count_warnings(void *arg, const char *line)
@@ -850,6 +893,7 @@ END_TEST
 SUITE("publish", the_node_is_told_where_its_device_is,
       an_attachment_is_made_as_the_go_plugin_makes_it, an_incomplete_status_is_never_passed_on,
       publish_is_refused_with_a_reason, publish_succeeds_where_it_may,
+      a_narrower_use_is_allowed_and_a_wider_one_refused,
       attachments_of_other_volumes_are_not_even_read,
       a_volume_whose_name_is_no_label_is_found_by_its_hash,
       a_node_check_that_is_forbidden_warns_once_and_asks_seldom,

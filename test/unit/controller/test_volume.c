@@ -259,10 +259,12 @@ START_TEST(a_volume_of_the_go_plugin_is_taken_for_what_it_does_not_say)
 	setup();
 	fake_put(V,
 	         "{\"metadata\":{\"name\":\"pvc-1\"},\"spec\":{\"dpuStoragePolicyName\":\"gold\","
+	         "\"parameters\":{\"csi.storage.k8s.io/pvc/name\":\"claim\"},"
 	         "\"accessModes\":[\"ReadWriteOnce\",\"ReadWriteOnce\"],\"resources\":{"
 	         "\"requests\":{\"storage\":\"1Gi\"}},\"volumeMode\":\"Block\"}}");
 	fake_change_text(V, "pvc-1", BOUND);
 	reply = create("{\"parameters\":{\"functionType\":\"PF\",\"hotplugFunction\":\"true\","
+	               "\"csi.storage.k8s.io/pv/name\":\"pvc-1\","
 	               "\"csi.snap.nvidia.com/formatPolicy\":\"never\"}}");
 	same("context", json_at(reply, "volume.volume_context"),
 	     "{\"storagePolicyName\":\"gold\",\"storageVendorName\":\"v1\","
