@@ -13,7 +13,7 @@
 
 /* A kind that is read if the API server allows it; after a refusal not again before again_at. */
 struct optional_kind {
-	_Atomic int64_t again_at; /* monotonic ns */
+	_Atomic int64_t again_at; /* monotonic ns; 0: it was not refused */
 };
 
 /* Filled by main.c and constant afterwards, except for the atomics. Any thread. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The node check and its fallbacks. The Go plugin reads no nodes, so under its ClusterRole some of
- * these reads are forbidden. A kind that was refused is not read again for a while, so that not
- * every publish pays for a request that fails.
+ * these reads are forbidden. A kind that was refused is not read again for a minute, so that not
+ * every publish pays for requests that fail. kube_get() believes a refusal only when it is the API
+ * server's own and comes twice.
  */
 #include "controller/nodes.h"
 
@@ -11,7 +12,7 @@
 #include "common/log.h"
 #include "common/str.h"
 
-#define REFUSED_FOR_NS (INT64_C(600) * 1000000000)
+#define REFUSED_FOR_NS (INT64_C(60) * 1000000000)
 
 /* Besides KUBE_ABSENT: the API server refuses to give such objects, or does not have the kind. */
 enum { UNREADABLE = 2 };
@@ -21,17 +22,25 @@ static int get_optional(struct controller *c, struct optional_kind *optional,
                         const struct kube_kind *kind, const char *ns, const char *name,
                         struct deadline d, struct json **ret, struct err *err)
 {
+	int64_t now = monotonic_ns(), again_at = atomic_load(&optional->again_at);
 	int rc;
 
-	if (monotonic_ns() < atomic_load(&optional->again_at))
+	/* When the minute is over, one caller asks, and the others go on as before. */
+	if (again_at &&
+	    (now < again_at ||
+	     !atomic_compare_exchange_strong(&optional->again_at, &again_at, now + REFUSED_FOR_NS)))
 		return UNREADABLE;
 	rc = kube_get(c->kube, kind, ns, name, d, ret, err);
-	if (rc >= 0 || (err->code != ERR_PERMISSION && err->code != ERR_PRECONDITION))
-		return rc;
-	log_msg(LOG_INFO, "%s objects are not read: %s", kind->kind, err->msg);
-	err_clear(err);
-	atomic_store(&optional->again_at, monotonic_ns() + REFUSED_FOR_NS);
-	return UNREADABLE;
+	if (rc < 0 && (err->code == ERR_PERMISSION || err->code == ERR_PRECONDITION)) {
+		if (!again_at)
+			log_msg(LOG_INFO, "%s objects are not read: %s", kind->kind, err->msg);
+		err_clear(err);
+		atomic_store(&optional->again_at, monotonic_ns() + REFUSED_FOR_NS);
+		return UNREADABLE;
+	}
+	/* Whatever else went wrong says nothing about it: the next caller asks again. */
+	atomic_store(&optional->again_at, rc >= 0 ? 0 : again_at);
+	return rc;
 }
 
 static int check_core_node(struct controller *c, const char *node, struct deadline d,

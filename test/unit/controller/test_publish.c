@@ -696,6 +696,28 @@ START_TEST(a_node_check_that_is_forbidden_warns_once_and_asks_seldom)
 }
 END_TEST
 
+START_TEST(a_node_check_that_was_refused_comes_back_within_a_minute)
+{
+	static const char unknown[] = "{\"node_id\":\"n9\"}";
+	struct err err = ERR_INIT;
+
+	setup();
+	neither_nodes();
+	fake.on_create = fake_json(STATUS(""));
+	ck_assert_msg(publish(unknown, NULL, &err) == 0, "%s", err.msg);
+	ck_assert_int_le(c.dpu_nodes.again_at, monotonic_ns() + INT64_C(60000000000));
+	fake.n_refusals = 0;
+	c.dpu_nodes.again_at = 1;
+	ck_assert_int_eq(publish("{\"node_id\":\"n8\"}", NULL, &err), -1);
+	ck_assert_msg(err.code == ERR_NOT_FOUND, "%s", err.msg);
+	/* And it stays. */
+	err_clear(&err);
+	ck_assert_int_eq(publish("{\"node_id\":\"n8\"}", NULL, &err), -1);
+	ck_assert_msg(err.code == ERR_NOT_FOUND, "%s", err.msg);
+	teardown();
+}
+END_TEST
+
 /* ---- unpublish ---- */
 
 static void attached(void)
@@ -897,5 +919,6 @@ SUITE("publish", the_node_is_told_where_its_device_is,
       attachments_of_other_volumes_are_not_even_read,
       a_volume_whose_name_is_no_label_is_found_by_its_hash,
       a_node_check_that_is_forbidden_warns_once_and_asks_seldom,
+      a_node_check_that_was_refused_comes_back_within_a_minute,
       unpublish_leaves_no_attachment_of_ours,
       every_node_is_asked_to_detach_before_the_first_is_waited_for);
