@@ -167,18 +167,19 @@ bool record_capacity_fits(const struct dpu_volume *v, int64_t required, int64_t 
 	return have >= required && (limit <= 0 || have <= limit);
 }
 
-/* The size of a volume of exactly this range that has no capacity yet is judged once it has. */
-static bool size_fits(const struct dpu_volume *v, const struct volume_request *r, struct str *why)
+enum record_size record_size(const struct dpu_volume *v, const struct volume_request *r,
+                             struct str *why)
 {
-	if (!v->capacity && v->requested == volume_request_bytes(r) && v->limit == r->limit)
-		return true;
-	if (record_capacity_fits(v, r->required, r->limit))
-		return true;
+	bool same = v->requested == volume_request_bytes(r) && v->limit == r->limit;
+
+	/* A volume of exactly this range that has no capacity yet is judged once it has. */
+	if ((same && !v->capacity) || record_capacity_fits(v, r->required, r->limit))
+		return RECORD_SIZE_FITS;
 	str_addf(why,
 	         "its size is %" PRId64 ", not in the range of required %" PRId64
 	         " and limit %" PRId64,
 	         v->capacity ? v->capacity : v->requested, r->required, r->limit);
-	return false;
+	return same ? RECORD_SIZE_WRONG : RECORD_SIZE_OTHER;
 }
 
 bool record_fits(const struct dpu_volume *v, const struct volume_request *r, struct str *why)
@@ -195,7 +196,7 @@ bool record_fits(const struct dpu_volume *v, const struct volume_request *r, str
 	                   why) &&
 	       choice_fits(v, ANNOTATION_FUNCTION_TYPE, function_word(&r->params), why) &&
 	       choice_fits(v, ANNOTATION_HOTPLUG, bool_word(r->params.hotplug), why) &&
-	       prefixed_keys_fit(v, r, why) && size_fits(v, r, why);
+	       prefixed_keys_fit(v, r, why);
 }
 
 /* ---- reading back ---- */

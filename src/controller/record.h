@@ -23,10 +23,17 @@ enum record_owner record_owner(const struct controller *c, const struct dpu_volu
                                const char *name);
 
 /*
- * Would the request have made this volume? False: `why` says what differs, "policy is gold, asked
- * for is silver".
+ * Would the request have made this volume, leaving its size aside? False: `why` says what differs,
+ * "policy is gold, asked for is silver".
  */
 bool record_fits(const struct dpu_volume *v, const struct volume_request *r, struct str *why);
+/*
+ * Does the volume's size suit the request? RECORD_SIZE_WRONG: it was asked for with this very range
+ * and has another size; RECORD_SIZE_OTHER: it was asked for with another range. `why` as above.
+ */
+enum record_size { RECORD_SIZE_FITS, RECORD_SIZE_WRONG, RECORD_SIZE_OTHER };
+enum record_size record_size(const struct dpu_volume *v, const struct volume_request *r,
+                             struct str *why);
 /*
  * Does the request allow the volume's size? While the capacity is not known, the requested size
  * counts. Bytes; 0: no limit.

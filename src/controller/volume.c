@@ -69,25 +69,54 @@ static int check_capacity(const struct dpu_volume *v, const struct volume_reques
 
 /* ---- create ---- */
 
+/*
+ * Has nobody got the volume yet? external-provisioner, which alone sends pv/name, calls again only
+ * while there is no PersistentVolume of that name. So whatever earlier calls have answered, no pod
+ * could use the volume, and it holds no data. Its size alone proves nothing: it may have grown
+ * since it was handed out.
+ */
+static bool nobody_has_it(const struct dpu_volume *v, const struct volume_request *r)
+{
+	return str_eq(kvs_get(&r->parameters, PARAM_PV_NAME), r->name) &&
+	       str_eq(record_get(v, ANNOTATION_PV_NAME), r->name);
+}
+
+/* The volume of this very request got another size, after the call that made it had given up. */
+static int refuse_size(const struct dpu_volume *v, const struct volume_request *r, const char *ref,
+                       const char *why, enum record_owner owner, struct err *err)
+{
+	/* Final, so it is removed: volume_undo(). */
+	if (owner == RECORD_OWN && nobody_has_it(v, r))
+		return err_set(err, ERR_RANGE, "CapacityRange: %s: %s", ref, why);
+	return err_set(err, ERR_ABORTED,
+	               "%s was made for this request, but %s. Whether somebody has got it is not "
+	               "known: delete it if nobody uses it",
+	               ref, why);
+}
+
 /* Can the object that exists already be the volume of this request? */
 static int check_found(const struct controller *c, const struct json *found,
                        const struct volume_request *r, const char *ref, struct err *err)
 {
 	struct str why AUTO(str_clear) = STR_INIT(ERR_MSG_MAX / 2);
+	enum record_owner owner;
+	enum record_size size;
 	struct dpu_volume v;
 
 	if (dpu_volume_decode(found, &v, err))
 		return err_wrap(err, "%s", ref);
-	if (record_owner(c, &v, r->name) == RECORD_OTHER)
+	owner = record_owner(c, &v, r->name);
+	if (owner == RECORD_OTHER)
 		return err_set(err, ERR_EXISTS, "%s already exists for another volume, \"%s\"", ref,
 		               record_get(&v, ANNOTATION_NAME));
 	if (v.deleting)
 		return err_set(err, ERR_ABORTED, "%s is being deleted; retry when it is gone", ref);
-	if (!record_fits(&v, r, &why))
+	size = record_fits(&v, r, &why) ? record_size(&v, r, &why) : RECORD_SIZE_OTHER;
+	if (size == RECORD_SIZE_OTHER)
 		return err_set(err, ERR_EXISTS,
 		               "volume already exist but with different parameters: %s: %s", ref,
 		               why.ptr);
-	return 0;
+	return size == RECORD_SIZE_FITS ? 0 : refuse_size(&v, r, ref, why.ptr, owner, err);
 }
 
 /* Creates the object of this request, or reads the one that exists. */
@@ -125,7 +154,10 @@ static int create_and_wait(const struct controller *c, const struct volume_reque
 	*was_bound = str_eq(json_str(object, "status.phase"), "Bound");
 	if (await_ready(a, TAKE(object), CREATE_GOAL, judge_bound, v, err))
 		return -1;
-	return check_capacity(v, r, a, err);
+	if (check_capacity(v, r, a, err) == 0)
+		return 0;
+	*was_bound &= !nobody_has_it(v, r);
+	return -1;
 }
 
 int volume_create(const struct controller *c, const struct volume_request *r, struct deadline d,

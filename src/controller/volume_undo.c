@@ -29,11 +29,14 @@ static int instead_of_unknown(struct err *err, const struct err *second)
 
 /*
  * A call that succeeds has returned or will return a bound volume. Except one that became bound
- * during this call, with a size that the request does not allow.
+ * during this call, or that nobody has got (volume.c), and whose size its own request does not
+ * allow.
  */
 static bool may_be_in_use(const struct dpu_volume *v, bool was_bound, const struct err *first)
 {
-	return was_bound || (dpu_volume_is_bound(v) && first->code != ERR_RANGE);
+	bool wrong = v->capacity && !record_capacity_fits(v, v->requested, v->limit);
+
+	return was_bound || (dpu_volume_is_bound(v) && !(first->code == ERR_RANGE && wrong));
 }
 
 static int remove_left(const struct controller *c, const struct json *left, struct await *a,

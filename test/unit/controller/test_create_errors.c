@@ -260,6 +260,28 @@ static void earlier_bound_too_big(void)
 	mine_earlier("{\"spec\":{\"resources\":{\"limits\":{\"storage\":\"2Gi\"}}}}");
 	fake_change_text(V, "pvc-1", BOUND("3Gi"));
 }
+#define PV_NAME "{\"metadata\":{\"annotations\":{\"csi.snap.nvidia.com/pvName\":\"pvc-1\"}}}"
+static void kubernetes_bound_too_big(void)
+{
+	earlier_bound_too_big();
+	fake_change_text(V, "pvc-1", PV_NAME);
+}
+static void kubernetes_bound_too_big_in_use(void)
+{
+	kubernetes_bound_too_big();
+	fake_put(A, "{\"metadata\":{\"name\":\"x\"},\"spec\":{\"dpuVolumeName\":\"pvc-1\","
+	            "\"dpuNodeName\":\"n1\"}}");
+}
+static void kubernetes_bound_too_big_by_hand(void)
+{
+	kubernetes_bound_too_big();
+	fake_change_text(V, "pvc-1", "{\"metadata\":{\"labels\":null}}");
+}
+static void kubernetes_bound_too_small(void)
+{
+	mine_earlier(BOUND("1Mi"));
+	fake_change_text(V, "pvc-1", PV_NAME);
+}
 static void earlier_gets_too_big(void)
 {
 	mine_earlier("{\"spec\":{\"resources\":{\"limits\":{\"storage\":\"2Gi\"}}}}");
@@ -270,6 +292,11 @@ static void earlier_bound_loses_size(void)
 	mine_earlier("{\"spec\":{\"resources\":{\"limits\":{\"storage\":\"2Gi\"}}},"
 	             "\"status\":{\"phase\":\"Bound\"}}");
 	fake_then(V, "pvc-1", BOUND("3Gi"));
+}
+static void kubernetes_bound_loses_size(void)
+{
+	earlier_bound_loses_size();
+	fake_change_text(V, "pvc-1", PV_NAME);
 }
 static void earlier_and_create_forbidden(void)
 {
@@ -312,6 +339,17 @@ static const char *const left_words[] = {
 	"VolumeCapabilities: a new volume has no filesystem, and one that is only read "       \
 	"(ReadOnlyMany) never gets one; ask for ReadWriteOnce, or let readers claim a volume " \
 	"that has been written before (docs/parameters.md, Volumes for readers)"
+
+#define LIMIT "{\"required_bytes\":1073741824,\"limit_bytes\":2147483648}"
+/* As external-provisioner asks with --extra-create-metadata. */
+#define KUBERNETES(range)                                                               \
+	"{\"capacity_range\":" range ",\"parameters\":{\"csi.storage.k8s.io/pv/name\":" \
+	"\"pvc-1\"}}"
+#define TOO_BIG \
+	"its size is 3221225472, not in the range of required 1073741824 and limit 2147483648"
+#define UNKNOWN_OWNER                                                 \
+	"DPUVolume dpf/pvc-1 was made for this request, but " TOO_BIG \
+	". Whether somebody has got it is not known: delete it if nobody uses it"
 
 static const struct row {
 	const char *what;
@@ -594,12 +632,31 @@ static const struct row {
 	  NOTHING,
 	  "CapacityRange: DPUVolume dpf/pvc-1 was made with 3.0 GiB (3221225472 bytes), more than "
 	  "limit_bytes 2.0 GiB (2147483648 bytes)" },
-	{ "a volume that is there has grown beyond limit_bytes",
-	  "{\"capacity_range\":{\"limit_bytes\":2147483648}}", earlier_bound_too_big, ERR_EXISTS,
-	  ANOTHERS,
+	{ "an earlier call's object got bigger than limit_bytes after that call", KUBERNETES(LIMIT),
+	  kubernetes_bound_too_big, ERR_RANGE, NOTHING,
+	  "CapacityRange: DPUVolume dpf/pvc-1: " TOO_BIG },
+	{ "the same, and its size is not known at first", KUBERNETES(LIMIT),
+	  kubernetes_bound_loses_size, ERR_RANGE, NOTHING,
+	  "CapacityRange: DPUVolume dpf/pvc-1 was made with 3.0 GiB (3221225472 bytes), more than "
+	  "limit_bytes 2.0 GiB (2147483648 bytes)" },
+	{ "an earlier call's object got smaller than required_bytes after that call",
+	  KUBERNETES("{}"), kubernetes_bound_too_small, ERR_RANGE, NOTHING,
+	  "CapacityRange: DPUVolume dpf/pvc-1: its size is 1048576, not in the range of required "
+	  "1073741824 and limit 0" },
+	{ "it got bigger than limit_bytes, and has no label of ours", KUBERNETES(LIMIT),
+	  kubernetes_bound_too_big_by_hand, ERR_ABORTED, ANOTHERS, UNKNOWN_OWNER },
+	{ "it got bigger than limit_bytes, and is attached", KUBERNETES(LIMIT),
+	  kubernetes_bound_too_big_in_use, ERR_RANGE, ANOTHERS,
+	  "CapacityRange: DPUVolume dpf/pvc-1: " TOO_BIG },
+	{ "it is bigger than another limit_bytes",
+	  KUBERNETES("{\"required_bytes\":1073741824,\"limit_bytes\":1610612736}"),
+	  kubernetes_bound_too_big, ERR_EXISTS, ANOTHERS,
 	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: its size is "
-	  "3221225472, not in the range of required 1073741824 and limit 2147483648" },
-	{ "the same, and its size is not known at first",
+	  "3221225472, not in the range of required 1073741824 and limit 1610612736" },
+	{ "not by external-provisioner: a volume that is there is bigger than limit_bytes",
+	  "{\"capacity_range\":" LIMIT "}", earlier_bound_too_big, ERR_ABORTED, ANOTHERS,
+	  UNKNOWN_OWNER },
+	{ "not by external-provisioner: its size is not known at first",
 	  "{\"capacity_range\":{\"limit_bytes\":2147483648}}", earlier_bound_loses_size,
 	  ERR_UNAVAILABLE, BOUND_VOLUME,
 	  "CapacityRange: DPUVolume dpf/pvc-1 was made with 3.0 GiB (3221225472 bytes), more than "
