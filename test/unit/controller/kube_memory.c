@@ -31,6 +31,26 @@ void fake_reset(void)
 	json_free(fake.on_create);
 	memset(&fake, 0, sizeof(fake));
 	fake.end = ERR_DEADLINE;
+	fake.follower.start = KUBE_NEWS_COMPLETE;
+}
+
+void fake_tell(enum kube_news news, const struct json *tree)
+{
+	char *text AUTO(free) = tree ? json_print(tree) : xstrdup("");
+
+	fake.follower.fn(fake.follower.arg, news, text, strlen(text));
+}
+
+static void fake_tell_of(enum kube_news news, const struct fake_object *o)
+{
+	if (!strcmp(fake.follower.plural, o->plural) && !fake.follower.quiet)
+		fake_tell(news, o->tree);
+}
+
+static void fake_remove(struct fake_object *o)
+{
+	fake_tell_of(KUBE_NEWS_DELETED, o);
+	*o = (struct fake_object) { .tree = o->tree, .gone = true };
 }
 
 struct fake_object *fake_find(const char *plural, const char *name)
@@ -59,6 +79,7 @@ struct fake_object *fake_add(const char *plural, const struct json *tree)
 	if (!json_str(o->tree, "metadata.uid"))
 		json_set_str(metadata, "uid", uid);
 	json_set_int(metadata, "generation", 1);
+	fake_tell_of(KUBE_NEWS_CHANGED, o);
 	return o;
 }
 
@@ -74,6 +95,7 @@ static void fake_change(struct fake_object *o, const struct json *patch)
 {
 	json_merge_patch(o->tree, patch);
 	o->version = ++fake.version;
+	fake_tell_of(KUBE_NEWS_CHANGED, o);
 }
 
 void fake_change_text(const char *plural, const char *name, const char *patch)
@@ -128,7 +150,7 @@ bool fake_run_step(void)
 	if (o && s->patch)
 		fake_change(o, s->patch);
 	else if (o)
-		*o = (struct fake_object) { .tree = o->tree, .gone = true };
+		fake_remove(o);
 	return true;
 }
 
@@ -183,7 +205,7 @@ int kube_delete(struct kube *k, const struct kube_kind *kind, const char *ns, co
 	ck_assert_str_eq(ns, FAKE_NS);
 	ck_assert_msg(uid && *uid, "a DELETE without uid");
 	if (o && fake.gone_before_delete && !strcmp(fake.gone_before_delete, name)) {
-		*o = (struct fake_object) { .tree = o->tree, .gone = true };
+		fake_remove(o);
 		o = NULL;
 	}
 	if (fake_refused("delete", kind, err))
@@ -195,7 +217,7 @@ int kube_delete(struct kube *k, const struct kube_kind *kind, const char *ns, co
 		             "2026-01-01T00:00:00Z");
 		o->version = ++fake.version;
 	} else {
-		*o = (struct fake_object) { .tree = o->tree, .gone = true };
+		fake_remove(o);
 	}
 	return 0;
 }
@@ -319,4 +341,37 @@ void kube_wait_close(struct kube_wait *w)
 {
 	fake.waits_open--;
 	free(w);
+}
+
+/* ---- kube_follow.h ---- */
+
+struct kube_follow {
+	char unused;
+};
+
+struct kube_follow *kube_follow(struct kube *k, const struct kube_kind *kind, const char *ns,
+                                kube_news_fn *fn, void *arg)
+{
+	static struct kube_follow follow;
+	struct fake_follower *f = &fake.follower;
+
+	(void)k;
+	ck_assert_str_eq(ns, FAKE_NS);
+	snprintf(f->plural, sizeof(f->plural), "%s", kind->plural);
+	f->fn = fn;
+	f->arg = arg;
+	fake_tell(KUBE_NEWS_BEGIN, NULL);
+	for (size_t i = 0; i < fake.n_objects; i++)
+		if (!fake.objects[i].gone)
+			fake_tell_of(KUBE_NEWS_LISTED, &fake.objects[i]);
+	if (f->start != KUBE_NEWS_BEGIN)
+		fake_tell(f->start, NULL);
+	return &follow;
+}
+
+int64_t kube_follow_closed_ms(struct kube_follow *f, char why[KUBE_WATCH_ERROR_MAX])
+{
+	(void)f;
+	snprintf(why, KUBE_WATCH_ERROR_MAX, "%s", fake.watch_error ? fake.watch_error : "");
+	return fake.follower.closed_ms;
 }

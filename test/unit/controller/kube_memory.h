@@ -7,6 +7,7 @@
 #pragma once
 
 #include "kube/kube.h"
+#include "kube/kube_follow.h"
 
 #define FAKE_NS "dpf"
 #define FAKE_MAX 64
@@ -30,6 +31,16 @@ struct fake_refusal {
 	int skip; /* requests that pass before */
 };
 
+/* Who follows a collection: he is told at once, on the thread of the change. */
+struct fake_follower {
+	char plural[32]; /* "": nobody does */
+	kube_news_fn *fn;
+	void *arg;
+	bool quiet;           /* the watch brings nothing */
+	enum kube_news start; /* the last news of its start; KUBE_NEWS_COMPLETE unless changed */
+	int64_t closed_ms;    /* since when no stream is open */
+};
+
 /* All there is; fake_reset() empties it. */
 struct kube_memory {
 	struct fake_object objects[FAKE_MAX];
@@ -49,6 +60,7 @@ struct kube_memory {
 	const char *watch_error;        /* why there was no watch; NULL: there was */
 	int version, uid;
 	int creates, gets, lists, listed, deletes, waits_open;
+	struct fake_follower follower;
 };
 extern struct kube_memory fake;
 
@@ -65,6 +77,8 @@ void fake_change_text(const char *plural, const char *name, const char *patch);
  * the patch is merged into the object, or with NULL the object is removed.
  */
 void fake_then(const char *plural, const char *name, const char *patch);
+/* Tells the follower something about an object. */
+void fake_tell(enum kube_news news, const struct json *tree);
 bool fake_run_step(void); /* the next step now; false: there is none */
 /* Each such request fails: verb "get", "create", "delete", "list" or "watch". */
 void fake_refuse(const char *verb, const char *plural, enum err_code code, const char *text);

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The news of the watch, turned into entries of the table. An object is cut up without a tree;
+ * only one whose texts have escapes or are longer than a name is parsed. Objects that name no
+ * volume or no node are nobody's attachment.
+ *
+ * One mutex guards the table and what is below it. It is held for one object at a time.
+ */
+#include "controller/attachment_index.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/mem.h"
+#include "common/str.h"
+#include "common/thread.h"
+#include "controller/names.h"
+#include "dpf/dpu_attachment.h"
+#include "kube/kube_event.h"
+#include "kube/kube_follow.h"
+#include "volume/context_keys.h"
+
+/* A stream that ends is opened again at once: so long it is only late. */
+#define CLOSED_MS 5000
+
+struct attachment_index {
+	char *ns, *driver_name;
+	struct kube_follow *follow;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	/* Under the lock. */
+	struct attachment_table *table;
+	size_t read;   /* objects since the last KUBE_NEWS_BEGIN */
+	bool complete; /* all were told, the rest are changes */
+	bool refused;  /* to read or watch them; until it works */
+	bool late;     /* the watch did not bring an attachment that is there */
+};
+
+/* ---- an object ---- */
+
+/* The texts of a fact, cut out of an object. */
+struct cut_fact {
+	struct attachment_fact fact;
+	char volume[OBJECT_NAME_MAX + 1], node[OBJECT_NAME_MAX + 1], name[OBJECT_NAME_MAX + 1];
+	char uid[OBJECT_NAME_MAX + 1];
+	struct json *tree; /* owns the texts instead; NULL: it was not needed */
+};
+
+/* False: it takes a tree to read this. A value that is not there is "". */
+static bool cut(struct line_span value, char ret[OBJECT_NAME_MAX + 1])
+{
+	struct line_span text;
+
+	ret[0] = 0;
+	if (value.n == 0)
+		return true;
+	if (!kube_plain_text(value, &text) || text.n > OBJECT_NAME_MAX)
+		return false;
+	memcpy(ret, text.at, text.n);
+	ret[text.n] = 0;
+	return true;
+}
+
+enum { NAME, UID, LABELS };
+enum { NODE, VOLUME };
+enum { MANAGED_BY, LABEL };
+
+/* False: it takes a tree. */
+static bool cut_up(const char *driver_name, struct line_span object, struct cut_fact *ret)
+{
+	struct kube_member top[] = { { .name = "metadata" }, { .name = "spec" } };
+	struct kube_member meta[] = { [NAME] = { .name = "name" },
+		                      [UID] = { .name = "uid" },
+		                      [LABELS] = { .name = "labels" } };
+	struct kube_member spec[] = {
+		[NODE] = { .name = "dpuNodeName" }, [VOLUME] = { .name = "dpuVolumeName" }
+	};
+	struct kube_member labels[] = {
+		[MANAGED_BY] = { .name = LABEL_MANAGED_BY }, [LABEL] = { .name = LABEL_VOLUME }
+	};
+	char manager[OBJECT_NAME_MAX + 1];
+
+	if (!kube_members(object, top, ARRAY_LEN(top)) ||
+	    !kube_members(top[0].value, meta, ARRAY_LEN(meta)) ||
+	    !kube_members(top[1].value, spec, ARRAY_LEN(spec)) ||
+	    (meta[LABELS].value.n && !kube_members(meta[LABELS].value, labels, ARRAY_LEN(labels))))
+		return false;
+	if (!cut(meta[NAME].value, ret->name) || !cut(meta[UID].value, ret->uid) ||
+	    !cut(spec[NODE].value, ret->node) || !cut(spec[VOLUME].value, ret->volume) ||
+	    !cut(labels[MANAGED_BY].value, manager))
+		return false;
+	ret->fact = (struct attachment_fact) { .volume = ret->volume,
+		                               .node = ret->node,
+		                               .name = ret->name,
+		                               .uid = ret->uid,
+		                               .ours = str_eq(manager, driver_name),
+		                               .labelled = labels[LABEL].value.n > 0 };
+	return true;
+}
+
+static bool parse(const char *driver_name, struct line_span object, struct cut_fact *ret)
+{
+	struct err ignored = ERR_INIT;
+	struct dpu_attachment_key key;
+	const struct json *labels;
+
+	if (json_parse("an attachment", object.at, object.n, &ret->tree, &ignored))
+		return false;
+	key = dpu_attachment_key(ret->tree);
+	labels = json_at(ret->tree, "metadata.labels");
+	ret->fact = (struct attachment_fact) {
+		.volume = key.volume,
+		.node = key.node,
+		.name = key.name,
+		.uid = key.uid,
+		.ours = str_eq(json_text(json_member(labels, LABEL_MANAGED_BY)), driver_name),
+		.labelled = json_member(labels, LABEL_VOLUME) != NULL,
+	};
+	return true;
+}
+
+static bool is_attachment(const struct attachment_fact *f)
+{
+	return *f->volume && *f->node && *f->name;
+}
+
+/* ---- news ---- */
+
+static void hear_object(struct attachment_index *x, enum kube_news news,
+                        const struct attachment_fact *f)
+{
+	if (news == KUBE_NEWS_DELETED)
+		attachment_table_remove(x->table, f->volume, f->node, f->uid);
+	else
+		attachment_table_put(x->table, f,
+		                     news == KUBE_NEWS_LISTED ? ATTACHMENT_LISTED
+		                                              : ATTACHMENT_CHANGED);
+}
+
+static void on_object(struct attachment_index *x, enum kube_news news, struct line_span object)
+{
+	struct cut_fact f = { .tree = NULL };
+	bool readable = cut_up(x->driver_name, object, &f) || parse(x->driver_name, object, &f);
+
+	{
+		WITH_LOCK(&x->lock);
+		x->read++;
+		if (readable && is_attachment(&f.fact))
+			hear_object(x, news, &f.fact);
+		if (news == KUBE_NEWS_CHANGED)
+			pthread_cond_broadcast(&x->changed);
+	}
+	json_free(f.tree);
+}
+
+static void on_begin(struct attachment_index *x)
+{
+	WITH_LOCK(&x->lock);
+	attachment_table_clear(x->table);
+	x->read = 0;
+	x->complete = x->late = false;
+}
+
+static void on_end(struct attachment_index *x, bool complete)
+{
+	WITH_LOCK(&x->lock);
+	x->complete = complete;
+	x->refused = !complete;
+	pthread_cond_broadcast(&x->changed);
+}
+
+static void on_news(void *arg, enum kube_news news, const char *text, size_t n)
+{
+	struct attachment_index *x = arg;
+
+	switch (news) {
+	case KUBE_NEWS_BEGIN:
+		on_begin(x);
+		break;
+	case KUBE_NEWS_LISTED:
+	case KUBE_NEWS_CHANGED:
+	case KUBE_NEWS_DELETED:
+		on_object(x, news, (struct line_span) { text, n });
+		break;
+	case KUBE_NEWS_COMPLETE:
+	case KUBE_NEWS_REFUSED:
+		on_end(x, news == KUBE_NEWS_COMPLETE);
+		break;
+	}
+}
+
+/* ---- life ---- */
+
+struct attachment_index *attachment_index_new(struct kube *k, const char *ns,
+                                              const char *driver_name)
+{
+	struct attachment_index *x = xcalloc(1, sizeof(*x));
+
+	pthread_mutex_init(&x->lock, NULL);
+	pthread_cond_init(&x->changed, NULL);
+	x->ns = xstrdup(ns);
+	x->driver_name = xstrdup(driver_name);
+	x->table = attachment_table_new();
+	x->follow = kube_follow(k, &dpu_attachment_kind, ns, on_news, x);
+	return x;
+}
+
+struct attachment_index *attachment_index_free(struct attachment_index *x)
+{
+	if (!x)
+		return NULL;
+	attachment_table_free(x->table);
+	pthread_mutex_destroy(&x->lock);
+	pthread_cond_destroy(&x->changed);
+	free(x->ns);
+	free(x->driver_name);
+	free(x);
+	return NULL;
+}
+
+/* ---- waiting ---- */
+
+/*
+ * The caller's cancellation wakes it with its own lock held: so cancel_*() must never be called
+ * while the index's lock is held.
+ */
+struct index_waiter {
+	struct attachment_index *x;
+	bool cancelled; /* under the index's lock */
+};
+
+static void wake(void *arg)
+{
+	struct index_waiter *w = arg;
+
+	WITH_LOCK(&w->x->lock);
+	w->cancelled = true;
+	pthread_cond_broadcast(&w->x->changed);
+}
+
+/* Until the deadline, or something has changed. False: there is no more time. */
+static bool wait_locked(struct index_waiter *w, struct deadline until)
+{
+	struct timespec ts = deadline_timespec(until);
+
+	assert_locked(&w->x->lock);
+	if (w->cancelled || deadline_passed(until))
+		return false;
+	pthread_cond_clockwait(&w->x->changed, &w->x->lock, CLOCK_MONOTONIC, &ts);
+	return true;
+}
+
+/* How many have been read, when the time was not enough for all. */
+struct progress {
+	bool complete, unusable;
+	size_t read;
+};
+
+static struct progress await_complete(struct index_waiter *w, struct deadline d)
+{
+	struct attachment_index *x = w->x;
+	struct deadline until = { .at = d.at };
+
+	thread_rest();
+	WITH_LOCK(&x->lock);
+	while (!x->complete && !x->refused && wait_locked(w, until))
+		;
+	return (struct progress) { .complete = x->complete,
+		                   .unusable = x->refused || x->late,
+		                   .read = x->read };
+}
+
+int attachment_index_ready(struct attachment_index *x, struct deadline d, struct err *err)
+{
+	struct index_waiter w = { .x = x };
+	char why[KUBE_WATCH_ERROR_MAX];
+	struct progress p;
+
+	if (cancel_on_set(d.cancel, wake, &w))
+		w.cancelled = true;
+	p = await_complete(&w, d);
+	(void)cancel_on_set(d.cancel, NULL, NULL);
+	if (p.unusable || (p.complete && kube_follow_closed_ms(x->follow, why) > CLOSED_MS))
+		return INDEX_UNUSABLE;
+	if (p.complete)
+		return 0;
+	kube_follow_closed_ms(x->follow, why);
+	return err_set(err, w.cancelled ? ERR_CANCELLED : ERR_DEADLINE,
+	               "the attachments of namespace %s are still being read: %zu so far%s%s; "
+	               "retry",
+	               x->ns, p.read, *why ? "; " : "", why);
+}
+
+uint32_t attachment_index_await(struct attachment_index *x, const char *volume, const char *node,
+                                const char *uid, struct deadline d)
+{
+	struct index_waiter w = { .x = x };
+	struct deadline until = { .at = deadline_clamp(d, INDEX_PATIENCE_MS).at };
+	uint32_t seq;
+
+	if (cancel_on_set(d.cancel, wake, &w))
+		w.cancelled = true;
+	{
+		WITH_LOCK(&x->lock);
+		while ((seq = attachment_table_seq(x->table, volume, node, uid)) ==
+		               ATTACHMENT_UNSEEN &&
+		       wait_locked(&w, until))
+			;
+		x->late = seq == ATTACHMENT_UNSEEN;
+	}
+	(void)cancel_on_set(d.cancel, NULL, NULL);
+	return seq;
+}
+
+/* ---- questions and corrections ---- */
+
+void attachment_index_find(struct attachment_index *x, const char *volume, const char *except,
+                           size_t most, struct attachment_places *ret)
+{
+	WITH_LOCK(&x->lock);
+	attachment_table_find(x->table, volume, except, most, ret);
+}
+
+struct attachment_count attachment_index_count(struct attachment_index *x, const char *node)
+{
+	WITH_LOCK(&x->lock);
+	return attachment_table_count(x->table, node);
+}
+
+void attachment_index_drop(struct attachment_index *x, const char *volume,
+                           const struct attachment_place *p)
+{
+	WITH_LOCK(&x->lock);
+	attachment_table_drop(x->table, volume, p);
+}
+
+void attachment_index_made(struct attachment_index *x, const struct attachment_fact *f)
+{
+	WITH_LOCK(&x->lock);
+	attachment_table_put(x->table, f, ATTACHMENT_WRITTEN);
+}
+
+void attachment_index_gone(struct attachment_index *x, const char *volume, const char *node,
+                           const char *uid)
+{
+	WITH_LOCK(&x->lock);
+	attachment_table_remove(x->table, volume, node, uid);
+}

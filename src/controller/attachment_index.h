@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which volume is attached to which node, without asking the API server: a table of all attachments
+ * of the namespace (attachment_table.h), kept by following them (kube_follow.h) and corrected at
+ * once by what this driver writes. Any thread; no I/O.
+ *
+ * The table follows the watch, so "yes" may be over by now, and is to be confirmed by a read. "No"
+ * is as good as the watch is: attachment_index_ready() says when it is not to be used.
+ */
+#pragma once
+
+#include "common/deadline.h"
+#include "controller/attachment_table.h"
+#include "kube/kube.h"
+
+struct attachment_index;
+
+/*
+ * Begins to follow the attachments of the namespace. To be freed after the client: its thread tells
+ * the index what it hears.
+ */
+struct attachment_index *attachment_index_new(struct kube *k, const char *ns,
+                                              const char *driver_name);
+struct attachment_index *attachment_index_free(struct attachment_index *x); /* returns NULL */
+
+/* attachment_index_ready(): lists are to be used instead, the watch does not work. */
+enum { INDEX_UNUSABLE = 1 };
+/*
+ * Waits until all attachments have been read. 0; INDEX_UNUSABLE; or -1 when the time is over, with
+ * how many have been read so far.
+ */
+int attachment_index_ready(struct attachment_index *x, struct deadline d, struct err *err)
+	MUST_CHECK;
+
+/* The same as of the table (attachment_table.h). */
+void attachment_index_find(struct attachment_index *x, const char *volume, const char *except,
+                           size_t most, struct attachment_places *ret);
+struct attachment_count attachment_index_count(struct attachment_index *x, const char *node);
+void attachment_index_drop(struct attachment_index *x, const char *volume,
+                           const struct attachment_place *p);
+
+/* Our POST was answered with 201: the attachment is there before its event comes. */
+void attachment_index_made(struct attachment_index *x, const struct attachment_fact *f);
+/* The attachment of this uid has been seen to be gone. */
+void attachment_index_gone(struct attachment_index *x, const char *volume, const char *node,
+                           const char *uid);
+/*
+ * Waits until the watch has told of this attachment, so that all that are older are known, for at
+ * most INDEX_PATIENCE_MS. Returns its place in time; ATTACHMENT_UNSEEN: the watch keeps it back,
+ * and the index is not to be used until one such event comes.
+ */
+#define INDEX_PATIENCE_MS 2000
+uint32_t attachment_index_await(struct attachment_index *x, const char *volume, const char *node,
+                                const char *uid, struct deadline d);

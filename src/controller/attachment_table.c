@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Open addressing with linear probing over entries of 24 bytes; a removed entry is filled by those
+ * behind it, so there are no marks of removed ones. The key is a hash of the volume's name: all
+ * attachments of one volume stand in one run, and a run is as long as a volume has nodes. The hash
+ * has a random key, so that nobody can choose names that make runs long.
+ *
+ * Hashes stand for volumes and uids. Two volumes of one 64-bit hash would show as attached where
+ * the other is, which a read of the attachment refutes.
+ *
+ * Nodes have numbers; a number whose last attachment has gone is used again. Names that are not
+ * made of node and volume are in lists by their hash.
+ */
+#include "controller/attachment_table.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/keyed_hash.h"
+#include "common/mem.h"
+#include "common/str.h"
+#include "controller/names.h"
+
+#define LEAST 64 /* entries of the smallest table, a power of 2 */
+#define NONE UINT32_MAX
+
+enum {
+	IS_USED = 1,
+	IS_OURS = 2,
+	IS_LABELLED = 4,
+	IS_SEEN = 8,   /* by the watch */
+	HAS_NAME = 16, /* of its own, in the lists */
+};
+
+struct entry {
+	uint64_t volume;
+	uint32_t uid, node, seq;
+	uint32_t flags; /* 0: free */
+};
+_Static_assert(sizeof(struct entry) == 24, "what is promised for each attachment");
+
+struct node {
+	char *name; /* NULL: the number is free */
+	uint64_t hash;
+	uint32_t next; /* of the same bucket, or of the free numbers */
+	uint32_t all, ours, unlabelled;
+};
+
+struct own_name {
+	struct own_name *next;
+	uint64_t volume;
+	uint32_t uid;
+	char name[];
+};
+
+struct attachment_table {
+	struct hash_key key;
+	struct entry *v;
+	size_t cap, n; /* cap is a power of 2 */
+	uint32_t seq;  /* the last one given */
+
+	struct node *nodes;
+	uint32_t n_nodes, cap_nodes, free_node; /* n_nodes: numbers ever given */
+	size_t used_nodes;
+	uint32_t *buckets; /* as many as cap_nodes */
+
+	struct own_name **names;
+	size_t cap_names, n_names;
+};
+
+/* ---- life ---- */
+
+static void start(struct attachment_table *t)
+{
+	t->cap = LEAST;
+	t->v = xcalloc(t->cap, sizeof(*t->v));
+	t->free_node = NONE;
+}
+
+static void clear_names(struct attachment_table *t)
+{
+	for (size_t i = 0; i < t->cap_names; i++) {
+		while (t->names[i]) {
+			struct own_name *first = t->names[i];
+
+			t->names[i] = first->next;
+			free(first);
+		}
+	}
+	free(t->names);
+}
+
+static void empty(struct attachment_table *t)
+{
+	clear_names(t);
+	for (uint32_t i = 0; i < t->n_nodes; i++)
+		free(t->nodes[i].name);
+	free(t->nodes);
+	free(t->buckets);
+	free(t->v);
+}
+
+struct attachment_table *attachment_table_new(void)
+{
+	struct attachment_table *t = xcalloc(1, sizeof(*t));
+
+	t->key = hash_key_random();
+	start(t);
+	return t;
+}
+
+struct attachment_table *attachment_table_free(struct attachment_table *t)
+{
+	if (!t)
+		return NULL;
+	empty(t);
+	free(t);
+	return NULL;
+}
+
+void attachment_table_clear(struct attachment_table *t)
+{
+	struct hash_key key = t->key;
+
+	empty(t);
+	*t = (struct attachment_table) { .key = key };
+	start(t);
+}
+
+static uint64_t hash_of(const struct attachment_table *t, const char *text)
+{
+	return keyed_hash(&t->key, text, strlen(text));
+}
+
+/* ---- nodes ---- */
+
+static uint32_t find_node(const struct attachment_table *t, const char *name)
+{
+	uint64_t hash = hash_of(t, name);
+	uint32_t i = t->cap_nodes ? t->buckets[hash & (t->cap_nodes - 1)] : NONE;
+
+	while (i != NONE && (t->nodes[i].hash != hash || strcmp(t->nodes[i].name, name)))
+		i = t->nodes[i].next;
+	return i;
+}
+
+static void link_node(struct attachment_table *t, uint32_t i)
+{
+	uint32_t *bucket = &t->buckets[t->nodes[i].hash & (t->cap_nodes - 1)];
+
+	t->nodes[i].next = *bucket;
+	*bucket = i;
+}
+
+static void grow_nodes(struct attachment_table *t)
+{
+	t->cap_nodes = t->cap_nodes ? t->cap_nodes * 2 : LEAST;
+	t->nodes = xrealloc(t->nodes, t->cap_nodes * sizeof(*t->nodes));
+	t->buckets = xrealloc(t->buckets, t->cap_nodes * sizeof(*t->buckets));
+	memset(t->buckets, 0xff, t->cap_nodes * sizeof(*t->buckets));
+	for (uint32_t i = 0; i < t->n_nodes; i++)
+		link_node(t, i);
+}
+
+static uint32_t intern_node(struct attachment_table *t, const char *name)
+{
+	uint32_t i = find_node(t, name);
+
+	if (i != NONE)
+		return i;
+	i = t->free_node;
+	if (i == NONE && t->n_nodes == t->cap_nodes)
+		grow_nodes(t); /* no number is free, so each has a name */
+	if (i == NONE)
+		i = t->n_nodes++;
+	else
+		t->free_node = t->nodes[i].next;
+	t->nodes[i] = (struct node) { .name = xstrdup(name), .hash = hash_of(t, name) };
+	t->used_nodes++;
+	link_node(t, i);
+	return i;
+}
+
+static void forget_node(struct attachment_table *t, uint32_t i)
+{
+	uint32_t *at = &t->buckets[t->nodes[i].hash & (t->cap_nodes - 1)];
+
+	while (*at != i)
+		at = &t->nodes[*at].next;
+	*at = t->nodes[i].next;
+	free(TAKE(t->nodes[i].name));
+	t->nodes[i].next = t->free_node;
+	t->free_node = i;
+	t->used_nodes--;
+}
+
+/* The entry counts for its node, or no longer does. */
+static void count(struct attachment_table *t, const struct entry *e, uint32_t by)
+{
+	struct node *node = &t->nodes[e->node];
+
+	node->all += by;
+	if (e->flags & IS_OURS)
+		node->ours += by;
+	if ((e->flags & (IS_OURS | IS_LABELLED)) == IS_OURS)
+		node->unlabelled += by;
+}
+
+/* ---- names ---- */
+
+static struct own_name **name_at(const struct attachment_table *t, uint64_t volume, uint32_t uid)
+{
+	struct own_name **at = &t->names[(volume ^ uid) & (t->cap_names - 1)];
+
+	while (*at && ((*at)->volume != volume || (*at)->uid != uid))
+		at = &(*at)->next;
+	return at;
+}
+
+static void resize_names(struct attachment_table *t, size_t cap)
+{
+	struct attachment_table old = *t;
+
+	t->cap_names = cap;
+	t->names = xcalloc(cap, sizeof(struct own_name *));
+	for (size_t i = 0; i < old.cap_names; i++) {
+		while (old.names[i]) {
+			struct own_name *first = old.names[i];
+			struct own_name **to = &t->names[(first->volume ^ first->uid) & (cap - 1)];
+
+			old.names[i] = first->next;
+			first->next = *to;
+			*to = first;
+		}
+	}
+	free(old.names);
+}
+
+static void keep_name(struct attachment_table *t, const struct entry *e, const char *name)
+{
+	struct own_name *own = xcalloc(1, sizeof(*own) + strlen(name) + 1);
+	struct own_name **to;
+
+	if (t->n_names == t->cap_names)
+		resize_names(t, t->cap_names ? t->cap_names * 2 : LEAST);
+	own->volume = e->volume;
+	own->uid = e->uid;
+	memcpy(own->name, name, strlen(name) + 1);
+	to = &t->names[(e->volume ^ e->uid) & (t->cap_names - 1)];
+	own->next = *to;
+	*to = own;
+	t->n_names++;
+}
+
+static void drop_name(struct attachment_table *t, const struct entry *e)
+{
+	struct own_name **at = name_at(t, e->volume, e->uid);
+	struct own_name *own = *at;
+
+	assert(own);
+	*at = own->next;
+	free(own);
+	t->n_names--;
+	if (t->cap_names > LEAST && t->n_names < t->cap_names / 8)
+		resize_names(t, t->cap_names / 2);
+}
+
+static bool is_derived(const struct attachment_fact *f)
+{
+	char derived[OBJECT_NAME_MAX + 1];
+
+	return attachment_object_name(f->node, f->volume, derived) && str_eq(derived, f->name);
+}
+
+/* ---- entries ---- */
+
+static size_t home(const struct attachment_table *t, const struct entry *e)
+{
+	return e->volume & (t->cap - 1);
+}
+
+static struct entry *free_place(struct attachment_table *t, uint64_t volume)
+{
+	size_t i = volume & (t->cap - 1);
+
+	while (t->v[i].flags)
+		i = (i + 1) & (t->cap - 1);
+	return &t->v[i];
+}
+
+static void resize(struct attachment_table *t, size_t cap)
+{
+	struct entry *old = t->v;
+	size_t n = t->cap;
+
+	t->cap = cap;
+	t->v = xcalloc(cap, sizeof(*t->v));
+	for (size_t i = 0; i < n; i++)
+		if (old[i].flags)
+			*free_place(t, old[i].volume) = old[i];
+	free(old);
+}
+
+static struct entry *find_entry(const struct attachment_table *t, uint64_t volume, uint32_t node,
+                                uint32_t uid)
+{
+	for (size_t i = volume & (t->cap - 1); t->v[i].flags; i = (i + 1) & (t->cap - 1))
+		if (t->v[i].volume == volume && t->v[i].node == node && t->v[i].uid == uid)
+			return &t->v[i];
+	return NULL;
+}
+
+/* Entries behind the gap move into it when they stand there only because it was taken. */
+static void close_gap(struct attachment_table *t, size_t gap)
+{
+	size_t mask = t->cap - 1;
+
+	for (size_t i = (gap + 1) & mask; t->v[i].flags; i = (i + 1) & mask) {
+		if (((i - home(t, &t->v[i])) & mask) < ((i - gap) & mask))
+			continue;
+		t->v[gap] = t->v[i];
+		gap = i;
+	}
+	t->v[gap].flags = 0;
+}
+
+static void remove_entry(struct attachment_table *t, struct entry *e)
+{
+	uint32_t node = e->node;
+
+	if (e->flags & HAS_NAME)
+		drop_name(t, e);
+	count(t, e, (uint32_t)-1);
+	if (!t->nodes[node].all)
+		forget_node(t, node);
+	close_gap(t, (size_t)(e - t->v));
+	t->n--;
+	if (t->cap > LEAST && t->n < t->cap / 8)
+		resize(t, t->cap / 2);
+}
+
+static struct entry *add_entry(struct attachment_table *t, const struct attachment_fact *f,
+                               uint64_t volume, uint32_t node, uint32_t uid)
+{
+	struct entry *e;
+
+	if (t->n + 1 > t->cap / 8 * 7)
+		resize(t, t->cap * 2);
+	e = free_place(t, volume);
+	*e = (struct entry) { .volume = volume, .node = node, .uid = uid, .flags = IS_USED };
+	if (!is_derived(f)) {
+		e->flags |= HAS_NAME;
+		keep_name(t, e, f->name);
+	}
+	count(t, e, 1);
+	t->n++;
+	return e;
+}
+
+static uint32_t next_seq(struct attachment_table *t)
+{
+	do
+		t->seq++;
+	while (t->seq == 0 || t->seq == ATTACHMENT_UNSEEN);
+	return t->seq;
+}
+
+static uint32_t uid_of(const struct attachment_table *t, const char *uid)
+{
+	return (uint32_t)hash_of(t, uid);
+}
+
+void attachment_table_put(struct attachment_table *t, const struct attachment_fact *f,
+                          enum attachment_source source)
+{
+	uint64_t volume = hash_of(t, f->volume);
+	uint32_t node = intern_node(t, f->node), uid = uid_of(t, f->uid);
+	struct entry *e = find_entry(t, volume, node, uid);
+
+	if (!e)
+		e = add_entry(t, f, volume, node, uid);
+	count(t, e, (uint32_t)-1);
+	e->flags &= ~(uint32_t)(IS_OURS | IS_LABELLED);
+	e->flags |= (f->ours ? IS_OURS : 0) | (f->labelled ? IS_LABELLED : 0);
+	count(t, e, 1);
+	if (source == ATTACHMENT_WRITTEN || e->flags & IS_SEEN)
+		return;
+	e->flags |= IS_SEEN;
+	e->seq = source == ATTACHMENT_LISTED ? 0 : next_seq(t);
+}
+
+static struct entry *find_by_names(const struct attachment_table *t, const char *volume,
+                                   const char *node, uint32_t uid)
+{
+	uint32_t i = find_node(t, node);
+
+	return i == NONE ? NULL : find_entry(t, hash_of(t, volume), i, uid);
+}
+
+void attachment_table_remove(struct attachment_table *t, const char *volume, const char *node,
+                             const char *uid)
+{
+	struct entry *e = find_by_names(t, volume, node, uid_of(t, uid));
+
+	if (e)
+		remove_entry(t, e);
+}
+
+void attachment_table_drop(struct attachment_table *t, const char *volume,
+                           const struct attachment_place *p)
+{
+	struct entry *e = find_by_names(t, volume, p->node, p->uid);
+
+	if (e)
+		remove_entry(t, e);
+}
+
+/* ---- questions ---- */
+
+static uint32_t seq_of(const struct entry *e)
+{
+	return e && e->flags & IS_SEEN ? e->seq : ATTACHMENT_UNSEEN;
+}
+
+uint32_t attachment_table_seq(const struct attachment_table *t, const char *volume,
+                              const char *node, const char *uid)
+{
+	return seq_of(find_by_names(t, volume, node, uid_of(t, uid)));
+}
+
+/* The numbers go round after four thousand million attachments: compared are their distances. */
+bool attachment_is_older(uint32_t a, uint32_t b)
+{
+	if (a == ATTACHMENT_UNSEEN || (b == 0 && a != 0))
+		return false;
+	return a == 0 || b == ATTACHMENT_UNSEEN || (int32_t)(a - b) < 0;
+}
+
+static struct attachment_place place_of(const struct attachment_table *t, const struct entry *e,
+                                        const char *volume)
+{
+	const char *node = t->nodes[e->node].name;
+	char name[OBJECT_NAME_MAX + 1];
+	bool derived = !(e->flags & HAS_NAME) && attachment_object_name(node, volume, name);
+
+	return (struct attachment_place) {
+		.node = xstrdup(node),
+		.name = xstrdup(derived               ? name
+		                : e->flags & HAS_NAME ? (*name_at(t, e->volume, e->uid))->name
+		                                      : ""),
+		.uid = e->uid,
+		.seq = seq_of(e),
+	};
+}
+
+void attachment_table_find(const struct attachment_table *t, const char *volume, const char *except,
+                           size_t most, struct attachment_places *ret)
+{
+	uint64_t hash = hash_of(t, volume);
+	uint32_t node = except ? find_node(t, except) : NONE;
+
+	*ret = (struct attachment_places) { .n = 0 };
+	for (size_t i = hash & (t->cap - 1); t->v[i].flags; i = (i + 1) & (t->cap - 1)) {
+		if (t->v[i].volume != hash)
+			continue;
+		if (t->v[i].node == node) {
+			ret->here = true;
+			continue;
+		}
+		ret->all++;
+		if (ret->n == most)
+			continue;
+		ret->v = xrealloc(ret->v, (ret->n + 1) * sizeof(*ret->v));
+		ret->v[ret->n++] = place_of(t, &t->v[i], volume);
+	}
+}
+
+void attachment_places_clear(struct attachment_places *p)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		free(p->v[i].node);
+		free(p->v[i].name);
+	}
+	free(p->v);
+	*p = (struct attachment_places) { .n = 0 };
+}
+
+struct attachment_count attachment_table_count(const struct attachment_table *t, const char *node)
+{
+	uint32_t i = find_node(t, node);
+
+	if (i == NONE)
+		return (struct attachment_count) { .all = 0 };
+	return (struct attachment_count) { .all = t->nodes[i].all,
+		                           .ours = t->nodes[i].ours,
+		                           .unlabelled = t->nodes[i].unlabelled };
+}
+
+struct attachment_size attachment_table_size(const struct attachment_table *t)
+{
+	size_t bytes = sizeof(*t) + t->cap * sizeof(*t->v) + t->cap_names * sizeof(*t->names) +
+	               t->cap_nodes * (sizeof(*t->nodes) + sizeof(*t->buckets));
+
+	for (uint32_t i = 0; i < t->n_nodes; i++)
+		bytes += t->nodes[i].name ? strlen(t->nodes[i].name) + 1 : 0;
+	return (struct attachment_size) {
+		.attachments = t->n, .nodes = t->used_nodes, .names = t->n_names, .bytes = bytes
+	};
+}

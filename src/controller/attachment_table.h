@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All attachments of a namespace in 24 bytes each: which volume is on which node. Names of nodes
+ * are kept once, names of attachments only where they are not made of node and volume. Not
+ * thread-safe, asks nobody.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct attachment_table;
+
+/* What is known of one attachment, its own text. */
+struct attachment_fact {
+	const char *volume, *node, *name, *uid;
+	bool ours;     /* made by this driver: it counts for the node's limit */
+	bool labelled; /* with the labels by which a list finds it */
+};
+
+struct attachment_table *attachment_table_new(void);
+struct attachment_table *attachment_table_free(struct attachment_table *t); /* returns NULL */
+void attachment_table_clear(struct attachment_table *t);
+
+enum attachment_source {
+	ATTACHMENT_LISTED,  /* it was there when all were read */
+	ATTACHMENT_CHANGED, /* an event of the watch: the first one gives it its place in time */
+	ATTACHMENT_WRITTEN, /* our own POST, of which the watch has told nothing yet */
+};
+void attachment_table_put(struct attachment_table *t, const struct attachment_fact *f,
+                          enum attachment_source source);
+/* An object of another uid stays. */
+void attachment_table_remove(struct attachment_table *t, const char *volume, const char *node,
+                             const char *uid);
+
+/* One attachment of a volume. */
+struct attachment_place {
+	char *node, *name; /* owned */
+	uint32_t uid;      /* its hash, for attachment_table_drop() */
+	/*
+	 * Its place in time among those of the watch, from 1; 0: it was listed, so it is older than
+	 * any of these; ATTACHMENT_UNSEEN: the watch has not told of it.
+	 */
+	uint32_t seq;
+};
+#define ATTACHMENT_UNSEEN UINT32_MAX
+
+struct attachment_places {
+	struct attachment_place *v;
+	size_t n;
+	size_t all; /* also of those above `most` */
+	bool here;  /* there is one to the node that was excepted */
+};
+/* Those of the volume, but not to the node `except` (may be NULL), at most `most` of them. */
+void attachment_table_find(const struct attachment_table *t, const char *volume, const char *except,
+                           size_t most, struct attachment_places *ret);
+void attachment_places_clear(struct attachment_places *p);
+static inline void attachment_places_clear_p(struct attachment_places *p)
+{
+	attachment_places_clear(p);
+}
+/* It has proved wrong. */
+void attachment_table_drop(struct attachment_table *t, const char *volume,
+                           const struct attachment_place *p);
+/* Is `a` older than `b`, both told by the watch, or can that not be said? */
+bool attachment_is_older(uint32_t a, uint32_t b);
+/* The place in time of this very attachment; ATTACHMENT_UNSEEN also when it is not there. */
+uint32_t attachment_table_seq(const struct attachment_table *t, const char *volume,
+                              const char *node, const char *uid);
+
+struct attachment_count {
+	size_t all;        /* attachments to the node */
+	size_t ours;       /* of this driver */
+	size_t unlabelled; /* of these, without labels */
+};
+struct attachment_count attachment_table_count(const struct attachment_table *t, const char *node);
+
+struct attachment_size {
+	size_t attachments, nodes, names;
+	size_t bytes; /* of all tables, without what malloc() adds */
+};
+struct attachment_size attachment_table_size(const struct attachment_table *t);

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The index of attachments: what it makes of news and our own writes, when it is used. */
+#include "controller/attachment_index.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/mem.h"
+#include "common/str.h"
+#include "test/lib/suite.h"
+#include "test/unit/controller/kube_memory.h"
+
+#define A "dpuvolumeattachments"
+#define DRIVER "csi.snap.nvidia.com"
+
+static struct attachment_index *begin(void)
+{
+	return attachment_index_new(NULL, FAKE_NS, DRIVER);
+}
+
+static size_t found(struct attachment_index *x, const char *volume)
+{
+	struct attachment_places p AUTO(attachment_places_clear) = { .n = 0 };
+
+	attachment_index_find(x, volume, NULL, 10, &p);
+	return p.all;
+}
+
+START_TEST(an_object_is_what_its_spec_and_labels_say)
+{
+	static const struct {
+		const char *what, *object;
+		size_t found;                 /* of volume v */
+		size_t all, ours, unlabelled; /* on node n */
+	} rows[] = {
+		{ "the Go plugin's",
+		  "{\"metadata\":{\"name\":\"n-v\"},\"spec\":{\"dpuVolumeName\":\"v\","
+		  "\"dpuNodeName\":\"n\"}}",
+		  1, 1, 0, 0 },
+		{ "ours",
+		  "{\"metadata\":{\"name\":\"n-v\",\"labels\":{\"app.kubernetes.io/managed-by\":"
+		  "\"" DRIVER "\",\"" DRIVER "/volume\":\"v\"}},\"spec\":{\"dpuVolumeName\":\"v\","
+		  "\"dpuNodeName\":\"n\"}}",
+		  1, 1, 1, 0 },
+		{ "ours without our labels",
+		  "{\"metadata\":{\"name\":\"n-v\",\"labels\":{\"app.kubernetes.io/managed-by\":"
+		  "\"" DRIVER "\"}},\"spec\":{\"dpuVolumeName\":\"v\",\"dpuNodeName\":\"n\"}}",
+		  1, 1, 1, 1 },
+		{ "another driver's",
+		  "{\"metadata\":{\"name\":\"n-v\",\"labels\":{\"app.kubernetes.io/managed-by\":"
+		  "\"helm\"}},\"spec\":{\"dpuVolumeName\":\"v\",\"dpuNodeName\":\"n\"}}",
+		  1, 1, 0, 0 },
+		{ "a text with an escape",
+		  "{\"metadata\":{\"name\":\"n-v\",\"labels\":null},\"spec\":{\"dpuVolumeName\":"
+		  "\"v\",\"dpuNodeName\":\"n\",\"x\":\"\\\\\"}}",
+		  1, 1, 0, 0 },
+		{ "no spec", "{\"metadata\":{\"name\":\"n-v\"}}", 0, 0, 0, 0 },
+		{ "no node", "{\"metadata\":{\"name\":\"n-v\"},\"spec\":{\"dpuVolumeName\":\"v\"}}",
+		  0, 0, 0, 0 },
+		{ "a spec that is none", "{\"metadata\":{\"name\":\"n-v\"},\"spec\":[]}", 0, 0, 0,
+		  0 },
+		{ "a volume that is no text",
+		  "{\"metadata\":{\"name\":\"n-v\"},\"spec\":{\"dpuVolumeName\":{},"
+		  "\"dpuNodeName\":\"n\"}}",
+		  0, 0, 0, 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct attachment_count c;
+		struct attachment_index *x;
+
+		fake_reset();
+		fake_put(A, rows[i].object);
+		x = begin();
+		c = attachment_index_count(x, "n");
+		ck_assert_msg(found(x, "v") == rows[i].found, "%s", rows[i].what);
+		ck_assert_msg(c.all == rows[i].all && c.ours == rows[i].ours &&
+		                      c.unlabelled == rows[i].unlabelled,
+		              "%s: %zu %zu %zu", rows[i].what, c.all, c.ours, c.unlabelled);
+		attachment_index_free(x);
+	}
+	fake_reset();
+}
+END_TEST
+
+START_TEST(texts_that_need_a_tree_are_read_as_well)
+{
+	char longer[400];
+	char *object AUTO(free) = NULL;
+	struct attachment_places p = { .n = 0 };
+	struct attachment_index *x;
+
+	memset(longer, 'n', sizeof(longer) - 1);
+	longer[sizeof(longer) - 1] = 0;
+	object = xasprintf(
+		"{\"metadata\":{\"name\":\"x\",\"uid\":\"u\"},\"spec\":{\"dpuVolumeName\":"
+		"\"\\u0076\",\"dpuNodeName\":\"%s\"}}",
+		longer);
+	fake_reset();
+	x = begin();
+	fake.follower.fn(fake.follower.arg, KUBE_NEWS_CHANGED, object, strlen(object));
+	attachment_index_find(x, "v", NULL, 9, &p);
+	ck_assert_uint_eq(p.n, 1);
+	ck_assert_str_eq(p.v[0].node, longer);
+	ck_assert_str_eq(p.v[0].name, "x");
+	attachment_places_clear(&p);
+	fake.follower.fn(fake.follower.arg, KUBE_NEWS_DELETED, object, strlen(object));
+	ck_assert_uint_eq(found(x, "v"), 0);
+	/* What is no JSON at all is ignored. */
+	fake.follower.fn(fake.follower.arg, KUBE_NEWS_CHANGED, "{\"metadata\":\\", 13);
+	attachment_index_free(x);
+	fake_reset();
+}
+END_TEST
+
+START_TEST(it_is_used_when_all_were_read_and_the_watch_works)
+{
+	static const struct {
+		const char *what;
+		enum kube_news start;
+		int64_t closed_ms;
+		const char *down;
+		int rc;
+		const char *text;
+	} rows[] = {
+		{ "all were read", KUBE_NEWS_COMPLETE, 0, NULL, 0, "" },
+		{ "a stream that is opened again", KUBE_NEWS_COMPLETE, 4000, NULL, 0, "" },
+		{ "no stream for long", KUBE_NEWS_COMPLETE, 6000, "connection refused",
+		  INDEX_UNUSABLE, "" },
+		{ "it is refused", KUBE_NEWS_REFUSED, 100, "not allowed to watch", INDEX_UNUSABLE,
+		  "" },
+		{ "two have been read", KUBE_NEWS_BEGIN, 0, NULL, -1,
+		  "the attachments of namespace dpf are still being read: 2 so far; retry" },
+		{ "the server is away", KUBE_NEWS_BEGIN, 100, "cannot reach it", -1,
+		  "the attachments of namespace dpf are still being read: 2 so far; cannot reach it; "
+		  "retry" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct err err = ERR_INIT;
+		struct attachment_index *x;
+		int rc;
+
+		fake_reset();
+		fake_put(A, "{\"metadata\":{\"name\":\"n-v\"},\"spec\":{\"dpuVolumeName\":\"v\","
+		            "\"dpuNodeName\":\"n\"}}");
+		fake_put(A, "{\"metadata\":{\"name\":\"strange\"}}");
+		fake.follower.start = rows[i].start;
+		fake.follower.closed_ms = rows[i].closed_ms;
+		fake.watch_error = rows[i].down;
+		x = begin();
+		rc = attachment_index_ready(x, deadline_in_ms(30), &err);
+		ck_assert_msg(rc == rows[i].rc, "%s: %d", rows[i].what, rc);
+		ROW_STR_EQ(rows[i].what, err.msg, rows[i].text);
+		ck_assert_msg(rc >= 0 || err.code == ERR_DEADLINE, "%s", rows[i].what);
+		attachment_index_free(x);
+	}
+	fake_reset();
+}
+END_TEST
+
+static void *complete_soon(void *arg)
+{
+	(void)arg;
+	usleep(100000);
+	fake_tell(KUBE_NEWS_COMPLETE, NULL);
+	return NULL;
+}
+
+static void *cancel_soon(void *arg)
+{
+	usleep(100000);
+	cancel_set(arg);
+	return NULL;
+}
+
+START_TEST(who_comes_early_waits_until_all_were_read_or_he_is_called_off)
+{
+	struct cancel cancel;
+	struct deadline d = deadline_in_ms(20000);
+	struct err err = ERR_INIT;
+	struct attachment_index *x;
+	pthread_t thread;
+
+	fake_reset();
+	fake.follower.start = KUBE_NEWS_BEGIN;
+	x = begin();
+	cancel_init(&cancel);
+	d.cancel = &cancel;
+	ck_assert_int_eq(pthread_create(&thread, NULL, cancel_soon, &cancel), 0);
+	ck_assert_int_eq(attachment_index_ready(x, d, &err), -1);
+	ck_assert_int_eq(err.code, ERR_CANCELLED);
+	pthread_join(thread, NULL);
+	cancel_destroy(&cancel);
+	ck_assert_int_eq(pthread_create(&thread, NULL, complete_soon, NULL), 0);
+	err_clear(&err);
+	ck_assert_int_eq(attachment_index_ready(x, deadline_in_ms(20000), &err), 0);
+	pthread_join(thread, NULL);
+	attachment_index_free(x);
+	fake_reset();
+}
+END_TEST
+
+#define OURS(uid)                                                                           \
+	"{\"metadata\":{\"name\":\"n-v\",\"uid\":\"" uid "\"},\"spec\":{\"dpuVolumeName\":" \
+	"\"v\",\"dpuNodeName\":\"n\"}}"
+
+static void tell(enum kube_news news, const char *object)
+{
+	fake.follower.fn(fake.follower.arg, news, object, strlen(object));
+}
+
+START_TEST(our_own_writes_are_known_at_once_and_late_events_undo_none_of_them)
+{
+	struct attachment_fact f = {
+		.volume = "v", .node = "n", .name = "n-v", .uid = "2", .ours = true
+	};
+	struct attachment_index *x;
+
+	fake_reset();
+	x = begin();
+	tell(KUBE_NEWS_CHANGED, OURS("1"));
+	attachment_index_gone(x, "v", "n", "1");
+	ck_assert_uint_eq(found(x, "v"), 0);
+	attachment_index_made(x, &f);
+	ck_assert_uint_eq(found(x, "v"), 1);
+	ck_assert_uint_eq(attachment_index_count(x, "n").ours, 1);
+	/* Yesterday's object, late. */
+	tell(KUBE_NEWS_DELETED, OURS("1"));
+	ck_assert_uint_eq(found(x, "v"), 1);
+	/* Our own event, then its end. */
+	tell(KUBE_NEWS_CHANGED, OURS("2"));
+	ck_assert_uint_eq(found(x, "v"), 1);
+	tell(KUBE_NEWS_DELETED, OURS("2"));
+	ck_assert_uint_eq(found(x, "v"), 0);
+	attachment_index_free(x);
+	fake_reset();
+}
+END_TEST
+
+START_TEST(a_new_listing_makes_all_that_was_known_void)
+{
+	struct err err = ERR_INIT;
+	struct attachment_index *x;
+
+	fake_reset();
+	x = begin();
+	tell(KUBE_NEWS_CHANGED, OURS("1"));
+	tell(KUBE_NEWS_BEGIN, "");
+	ck_assert_uint_eq(found(x, "v"), 0);
+	ck_assert_int_eq(attachment_index_ready(x, deadline_in_ms(20), &err), -1);
+	tell(KUBE_NEWS_LISTED, OURS("1"));
+	tell(KUBE_NEWS_COMPLETE, "");
+	err_clear(&err);
+	ck_assert_int_eq(attachment_index_ready(x, deadline_in_ms(20000), &err), 0);
+	ck_assert_uint_eq(found(x, "v"), 1);
+	attachment_index_free(x);
+	fake_reset();
+}
+END_TEST
+
+START_TEST(a_watch_that_keeps_our_own_event_back_is_not_believed_until_it_brings_one)
+{
+	struct attachment_fact f = { .volume = "v", .node = "n", .name = "n-v", .uid = "1" };
+	struct err err = ERR_INIT;
+	struct attachment_index *x;
+
+	fake_reset();
+	x = begin();
+	attachment_index_made(x, &f);
+	ck_assert_uint_eq(attachment_index_await(x, "v", "n", "1", deadline_in_ms(20)),
+	                  ATTACHMENT_UNSEEN);
+	ck_assert_int_eq(attachment_index_ready(x, deadline_in_ms(20000), &err), INDEX_UNUSABLE);
+	tell(KUBE_NEWS_CHANGED, OURS("1"));
+	ck_assert_uint_ne(attachment_index_await(x, "v", "n", "1", deadline_in_ms(20)),
+	                  ATTACHMENT_UNSEEN);
+	ck_assert_int_eq(attachment_index_ready(x, deadline_in_ms(20000), &err), 0);
+	attachment_index_free(x);
+	fake_reset();
+}
+END_TEST
+
+SUITE("attachment_index", an_object_is_what_its_spec_and_labels_say,
+      texts_that_need_a_tree_are_read_as_well, it_is_used_when_all_were_read_and_the_watch_works,
+      who_comes_early_waits_until_all_were_read_or_he_is_called_off,
+      our_own_writes_are_known_at_once_and_late_events_undo_none_of_them,
+      a_new_listing_makes_all_that_was_known_void,
+      a_watch_that_keeps_our_own_event_back_is_not_believed_until_it_brings_one);

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of attachments: what it finds, what it forgets, what it costs. */
+#include "controller/attachment_table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "common/str.h"
+#include "test/lib/suite.h"
+
+static void put(struct attachment_table *t, const char *volume, const char *node, const char *uid,
+                enum attachment_source source)
+{
+	char *name AUTO(free) = xasprintf("%s-%s", node, volume);
+	struct attachment_fact f = {
+		.volume = volume, .node = node, .name = name, .uid = uid, .ours = true
+	};
+
+	attachment_table_put(t, &f, source);
+}
+
+/* "node/name ..." of the places, in the order of their nodes' names. */
+static void finds(const struct attachment_table *t, const char *volume, const char *except,
+                  const char *want)
+{
+	struct attachment_places p AUTO(attachment_places_clear) = { .n = 0 };
+	struct strs found AUTO(strs_clear) = STRS_INIT;
+	char *text AUTO(free) = NULL;
+
+	attachment_table_find(t, volume, except, 100, &p);
+	for (size_t i = 0; i < p.n; i++)
+		strs_addf(&found, "%s/%s", p.v[i].node, p.v[i].name);
+	strs_sort(&found);
+	text = strs_join(&found, " ");
+	ck_assert_str_eq(text ? text : "", want);
+	ck_assert_uint_eq(p.all, p.n);
+}
+
+START_TEST(a_volumes_attachments_are_found_with_their_names)
+{
+	struct attachment_table *t = attachment_table_new();
+	struct attachment_fact own = {
+		.volume = "v", .node = "n3", .name = "by-hand", .uid = "u3", .ours = false
+	};
+	struct attachment_places p = { .n = 0 };
+
+	put(t, "v", "n1", "u1", ATTACHMENT_LISTED);
+	put(t, "v", "n2", "u2", ATTACHMENT_CHANGED);
+	attachment_table_put(t, &own, ATTACHMENT_LISTED);
+	put(t, "w", "n2", "u4", ATTACHMENT_LISTED);
+	finds(t, "v", NULL, "n1/n1-v n2/n2-v n3/by-hand");
+	finds(t, "v", "n2", "n1/n1-v n3/by-hand");
+	finds(t, "x", NULL, "");
+	attachment_table_find(t, "v", "n1", 1, &p);
+	ck_assert(p.n == 1 && p.all == 2 && p.here);
+	attachment_table_drop(t, "v", &p.v[0]);
+	attachment_places_clear(&p);
+	attachment_table_find(t, "v", NULL, 9, &p);
+	ck_assert_uint_eq(p.n, 2);
+	attachment_places_clear(&p);
+	attachment_table_remove(t, "v", "n3", "u3");
+	attachment_table_free(t);
+}
+END_TEST
+
+START_TEST(a_late_deletion_removes_only_the_object_that_it_is_about)
+{
+	struct attachment_table *t = attachment_table_new();
+
+	put(t, "v", "n1", "today", ATTACHMENT_WRITTEN);
+	attachment_table_remove(t, "v", "n1", "yesterday");
+	finds(t, "v", NULL, "n1/n1-v");
+	/* Its ADDED may be as late as that. */
+	put(t, "v", "n1", "yesterday", ATTACHMENT_CHANGED);
+	attachment_table_remove(t, "v", "n1", "yesterday");
+	finds(t, "v", NULL, "n1/n1-v");
+	attachment_table_remove(t, "v", "n1", "today");
+	finds(t, "v", NULL, "");
+	attachment_table_remove(t, "v", "n1", "today");
+	attachment_table_free(t);
+}
+END_TEST
+
+START_TEST(the_order_of_the_watch_says_which_is_older)
+{
+	struct attachment_table *t = attachment_table_new();
+	uint32_t listed, first, second;
+
+	put(t, "v", "n2", "b", ATTACHMENT_WRITTEN);
+	ck_assert_uint_eq(attachment_table_seq(t, "v", "n2", "b"), ATTACHMENT_UNSEEN);
+	put(t, "v", "n0", "l", ATTACHMENT_LISTED);
+	put(t, "v", "n1", "a", ATTACHMENT_CHANGED);
+	put(t, "v", "n2", "b", ATTACHMENT_CHANGED);
+	put(t, "v", "n1", "a", ATTACHMENT_CHANGED);
+	listed = attachment_table_seq(t, "v", "n0", "l");
+	first = attachment_table_seq(t, "v", "n1", "a");
+	second = attachment_table_seq(t, "v", "n2", "b");
+	ck_assert(attachment_is_older(first, second) && !attachment_is_older(second, first));
+	ck_assert(attachment_is_older(listed, first) && !attachment_is_older(first, listed));
+	ck_assert(attachment_is_older(listed, listed)); /* that cannot be said */
+	ck_assert(!attachment_is_older(ATTACHMENT_UNSEEN, first));
+	ck_assert(attachment_is_older(first, ATTACHMENT_UNSEEN));
+	ck_assert(attachment_is_older(UINT32_MAX - 5, 7) &&
+	          !attachment_is_older(7, UINT32_MAX - 5));
+	ck_assert_uint_eq(attachment_table_seq(t, "v", "n1", "other"), ATTACHMENT_UNSEEN);
+	attachment_table_free(t);
+}
+END_TEST
+
+START_TEST(a_node_counts_what_is_ours_and_is_forgotten_with_its_last)
+{
+	struct attachment_table *t = attachment_table_new();
+	struct attachment_fact f = { .volume = "v", .node = "n", .name = "n-v", .uid = "u" };
+	struct attachment_count c;
+
+	attachment_table_put(t, &f, ATTACHMENT_LISTED);
+	c = attachment_table_count(t, "n");
+	ck_assert(c.all == 1 && c.ours == 0 && c.unlabelled == 0);
+	f.ours = true;
+	attachment_table_put(t, &f, ATTACHMENT_CHANGED);
+	c = attachment_table_count(t, "n");
+	ck_assert(c.all == 1 && c.ours == 1 && c.unlabelled == 1);
+	f.labelled = true;
+	attachment_table_put(t, &f, ATTACHMENT_CHANGED);
+	c = attachment_table_count(t, "n");
+	ck_assert(c.all == 1 && c.ours == 1 && c.unlabelled == 0);
+	for (int i = 0; i < 1000; i++) {
+		char node[20];
+
+		snprintf(node, sizeof(node), "node-%d", i);
+		put(t, "x", node, "u", ATTACHMENT_CHANGED);
+		attachment_table_remove(t, "x", node, "u");
+	}
+	ck_assert_uint_eq(attachment_table_size(t).nodes, 1);
+	attachment_table_remove(t, "v", "n", "u");
+	c = attachment_table_count(t, "n");
+	ck_assert(c.all == 0 && c.ours == 0);
+	ck_assert_uint_eq(attachment_table_size(t).nodes, 0);
+	ck_assert_uint_lt(attachment_table_size(t).bytes, 8192);
+	attachment_table_free(t);
+}
+END_TEST
+
+#define MANY 200000
+
+/* Names as long as a cluster's: none of them may be kept for each attachment. */
+static void of_number(unsigned i, char volume[64], char node[64], char uid[64])
+{
+	snprintf(volume, 64, "pvc-%08x-1234-5678-9abc-def012345678", i);
+	snprintf(node, 64, "worker-%04u.rack-17.cluster.example.com", i % 5000);
+	snprintf(uid, 64, "%08x-aaaa-bbbb-cccc-dddddddddddd", i);
+}
+
+START_TEST(two_hundred_thousand_take_less_than_forty_bytes_each_and_none_when_they_have_gone)
+{
+	struct attachment_table *t = attachment_table_new();
+	struct attachment_size size;
+	char volume[64], node[64], uid[64];
+
+	for (unsigned i = 0; i < MANY; i++) {
+		of_number(i, volume, node, uid);
+		put(t, volume, node, uid, ATTACHMENT_LISTED);
+	}
+	size = attachment_table_size(t);
+	printf("%zu attachments on %zu nodes: %zu bytes, %.1f each\n", size.attachments, size.nodes,
+	       size.bytes, (double)size.bytes / (double)size.attachments);
+	ck_assert(size.attachments == MANY && size.nodes == 5000 && size.names == 0);
+	ck_assert_uint_lt(size.bytes, MANY * 40);
+	ck_assert_uint_eq(attachment_table_count(t, node).ours, MANY / 5000);
+	/* Every other one goes, the others are all found. */
+	for (unsigned i = 0; i < MANY; i += 2) {
+		of_number(i, volume, node, uid);
+		attachment_table_remove(t, volume, node, uid);
+	}
+	for (unsigned i = 0; i < MANY; i++) {
+		struct attachment_places p AUTO(attachment_places_clear) = { .n = 0 };
+
+		of_number(i, volume, node, uid);
+		attachment_table_find(t, volume, NULL, 9, &p);
+		ck_assert_msg(p.n == i % 2, "%u: %zu", i, p.n);
+	}
+	for (unsigned i = 1; i < MANY; i += 2) {
+		of_number(i, volume, node, uid);
+		attachment_table_remove(t, volume, node, uid);
+	}
+	size = attachment_table_size(t);
+	ck_assert(size.attachments == 0 && size.nodes == 0);
+	/* The table of entries is small again; that of the nodes' numbers stays. */
+	ck_assert_uint_lt(size.bytes, 1024 * 1024);
+	attachment_table_clear(t);
+	ck_assert_uint_lt(attachment_table_size(t).bytes, 4096);
+	attachment_table_free(t);
+}
+END_TEST
+
+START_TEST(names_of_their_own_are_kept_and_forgotten)
+{
+	struct attachment_table *t = attachment_table_new();
+
+	for (int round = 0; round < 2; round++) {
+		for (unsigned i = 0; i < 2000; i++) {
+			char volume[64], node[64], uid[64];
+			char *name AUTO(free) = xasprintf("other-%u", i);
+			struct attachment_fact f = {
+				.volume = volume, .node = node, .name = name, .uid = uid
+			};
+
+			of_number(i, volume, node, uid);
+			attachment_table_put(t, &f, ATTACHMENT_LISTED);
+			if (i == 1234) {
+				char *want AUTO(free) = xasprintf("%s/other-1234", node);
+
+				finds(t, volume, NULL, want);
+			}
+		}
+		ck_assert_uint_eq(attachment_table_size(t).names, 2000);
+		for (unsigned i = 0; i < 2000; i++) {
+			char volume[64], node[64], uid[64];
+
+			of_number(i, volume, node, uid);
+			attachment_table_remove(t, volume, node, uid);
+		}
+		ck_assert_uint_eq(attachment_table_size(t).names, 0);
+	}
+	attachment_table_free(t);
+}
+END_TEST
+
+/* Against a list that is searched from its beginning. */
+START_TEST(whatever_comes_and_goes_it_knows_what_a_list_knows)
+{
+	enum { VOLUMES_N = 40, NODES_N = 5, UIDS_N = 2, STEPS = 30000 };
+	static bool there[VOLUMES_N][NODES_N][UIDS_N];
+	struct attachment_table *t = attachment_table_new();
+	unsigned random = 1;
+
+	for (int i = 0; i < STEPS; i++) {
+		unsigned v, n, u;
+		size_t want = 0;
+		char volume[16], node[16], uid[16];
+		struct attachment_places p AUTO(attachment_places_clear) = { .n = 0 };
+
+		random = random * 1103515245 + 12345;
+		v = random / 65536 % VOLUMES_N;
+		n = random / 7 % NODES_N;
+		u = random / 131072 % UIDS_N;
+		snprintf(volume, sizeof(volume), "v%u", v);
+		snprintf(node, sizeof(node), "n%u", n);
+		snprintf(uid, sizeof(uid), "u%u-%u-%u", v, n, u);
+		there[v][n][u] = random / 1048576 % 2;
+		if (there[v][n][u])
+			put(t, volume, node, uid, ATTACHMENT_CHANGED);
+		else
+			attachment_table_remove(t, volume, node, uid);
+		for (unsigned k = 0; k < NODES_N * UIDS_N; k++)
+			want += there[v][k / UIDS_N][k % UIDS_N];
+		attachment_table_find(t, volume, NULL, 100, &p);
+		ck_assert_msg(p.n == want, "step %d: %zu, not %zu", i, p.n, want);
+	}
+	attachment_table_free(t);
+}
+END_TEST
+
+SUITE("attachment_table", a_volumes_attachments_are_found_with_their_names,
+      a_late_deletion_removes_only_the_object_that_it_is_about,
+      the_order_of_the_watch_says_which_is_older,
+      a_node_counts_what_is_ours_and_is_forgotten_with_its_last,
+      two_hundred_thousand_take_less_than_forty_bytes_each_and_none_when_they_have_gone,
+      names_of_their_own_are_kept_and_forgotten,
+      whatever_comes_and_goes_it_knows_what_a_list_knows);
