@@ -34,6 +34,7 @@
 #include "rpc/registration.h"
 #include "rpc/rpc_probe.h"
 #include "rpc/rpc_server.h"
+#include "controller/attachment_index.h"
 #include "controller/controller_csi.h"
 #include "node/node_csi.h"
 #include "node/prepare.h"
@@ -76,6 +77,7 @@ struct program {
 	struct health health;
 	struct kube *kube;
 	struct controller controller;
+	struct attachment_index *attachments;
 	struct keylock *controller_locks;
 	struct node node;
 	bool has_node;
@@ -280,8 +282,10 @@ static int add_controller(struct program *p, struct err *err)
 			err,
 			"credentials for the Kubernetes API (in a pod its ServiceAccount's, elsewhere --kubeconfig)");
 	p->controller_locks = keylock_new();
+	p->attachments = attachment_index_new(p->kube, f->namespace_, f->name);
 	p->controller = (struct controller) {
 		.kube = p->kube,
+		.attachments = p->attachments,
 		.namespace = f->namespace_,
 		.driver_name = f->name,
 		.emulation = emulation_of(f),
@@ -426,6 +430,7 @@ static void stop(struct program *p)
 		node_clear(&p->node);
 	}
 	p->kube = kube_free(p->kube);
+	p->attachments = attachment_index_free(p->attachments);
 	p->node_locks = keylock_free(p->node_locks);
 	p->controller_locks = keylock_free(p->controller_locks);
 }

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding attachments without reading all of them. The API has no selector for spec fields, so ours
- * carry labels. Attachments by the Go plugin or by hand have none; they are listed with "!label",
- * so where there are many of them, each scan costs a list of them all. A label only finds an
- * attachment; its spec decides what it is.
+ * Finding attachments. The index answers from memory; what it says that there is, is read once more
+ * before anything is refused for it, and what that read refutes is dropped from the index.
+ *
+ * Without the index they are listed. The API has no selector for spec fields, so ours carry labels.
+ * Attachments by the Go plugin or by hand have none; they are listed with "!label", so where there
+ * are many of them, each scan costs a list of them all. A label only finds an attachment; its spec
+ * decides what it is.
  */
 #include "controller/attachments.h"
 
@@ -12,6 +15,7 @@
 #include "volume/context_keys.h"
 #include "common/mem.h"
 #include "common/str.h"
+#include "controller/attachment_index.h"
 #include "controller/names.h"
 
 #define WITHOUT_LABEL "!" LABEL_VOLUME
@@ -37,8 +41,56 @@ static int list(const struct controller *c, const char *selector, each_fn *fn, v
 	return kube_list(c->kube, &dpu_attachment_kind, c->namespace, selector, fn, arg, d, err);
 }
 
-int attachments_each(const struct controller *c, const char *volume, each_fn *fn, void *arg,
-                     struct deadline d, struct err *err)
+/* attachment_index_ready(), also where there is none. */
+static int index_ready(const struct controller *c, struct deadline d, struct err *err)
+{
+	return c->attachments ? attachment_index_ready(c->attachments, d, err) : INDEX_UNUSABLE;
+}
+
+/* What reading an attachment says of what the index says: 0, REFUTED, or -1. */
+enum { REFUTED = 1 };
+
+static int read_place(const struct controller *c, const char *volume,
+                      const struct attachment_place *p, struct deadline d, struct json **ret,
+                      struct err *err)
+{
+	struct dpu_attachment_key key;
+	char ref[OBJECT_REF_MAX];
+	int rc = *p->name ? kube_get(c->kube, &dpu_attachment_kind, c->namespace, p->name, d, ret,
+	                             err)
+	                  : KUBE_ABSENT;
+
+	if (rc < 0)
+		return err_wrap(err, "%s", object_ref(c, &dpu_attachment_kind, p->name, ref));
+	key = dpu_attachment_key(*ret);
+	if (rc == 0 && str_eq(key.volume, volume) && str_eq(key.node, p->node))
+		return 0;
+	attachment_index_drop(c->attachments, volume, p);
+	return REFUTED;
+}
+
+static int each_of_index(const struct controller *c, const char *volume, each_fn *fn, void *arg,
+                         struct deadline d, struct err *err)
+{
+	struct attachment_places p AUTO(attachment_places_clear) = { .n = 0 };
+
+	attachment_index_find(c->attachments, volume, NULL, SIZE_MAX, &p);
+	for (size_t i = 0; i < p.n; i++) {
+		struct json *item AUTO(json_free) = NULL;
+		int rc = read_place(c, volume, &p.v[i], d, &item, err);
+
+		if (rc == 0)
+			rc = fn(arg, item, err);
+		else if (rc == REFUTED)
+			continue;
+		if (rc)
+			return rc < 0 ? -1 : 0;
+	}
+	return 0;
+}
+
+static int each_of_lists(const struct controller *c, const char *volume, each_fn *fn, void *arg,
+                         struct deadline d, struct err *err)
 {
 	char value[LABEL_VALUE_MAX + 1];
 	char *selector AUTO(free) = NULL;
@@ -48,6 +100,16 @@ int attachments_each(const struct controller *c, const char *volume, each_fn *fn
 	if (list(c, selector, fn, arg, d, err))
 		return -1;
 	return list(c, WITHOUT_LABEL, fn, arg, d, err);
+}
+
+int attachments_each(const struct controller *c, const char *volume, each_fn *fn, void *arg,
+                     struct deadline d, struct err *err)
+{
+	int rc = index_ready(c, d, err);
+
+	if (rc < 0)
+		return -1;
+	return (rc ? each_of_lists : each_of_index)(c, volume, fn, arg, d, err);
 }
 
 struct pass {
@@ -92,12 +154,59 @@ static int look_at(void *arg, const struct json *item, struct err *err)
 	return 0;
 }
 
+/* Reads one after the other until one is there. */
+static int confirm_elsewhere(const struct controller *c, struct deadline d,
+                             struct attachment_scan *scan, struct err *err)
+{
+	for (;;) {
+		struct attachment_places p AUTO(attachment_places_clear) = { .n = 0 };
+		struct json *item AUTO(json_free) = NULL;
+		int rc;
+
+		attachment_index_find(c->attachments, scan->volume, scan->node, 1, &p);
+		if (!p.n)
+			return 0;
+		rc = read_place(c, scan->volume, &p.v[0], d, &item, err);
+		if (rc < 0)
+			return -1;
+		if (rc == REFUTED)
+			continue;
+		scan->n_elsewhere = p.all;
+		scan->elsewhere = TAKE(p.v[0].node);
+		scan->elsewhere_name = TAKE(p.v[0].name);
+		return 0;
+	}
+}
+
+static int scan_index(const struct controller *c, struct deadline d, struct attachment_scan *scan,
+                      struct err *err)
+{
+	struct attachment_places p AUTO(attachment_places_clear) = { .n = 0 };
+	struct attachment_count n = { .all = 0 };
+
+	scan->by_index = true;
+	if (scan->node) {
+		attachment_index_find(c->attachments, scan->volume, scan->node, 0, &p);
+		n = attachment_index_count(c->attachments, scan->node);
+	}
+	scan->here = p.here;
+	scan->on_node = n.ours;
+	scan->unlabelled = n.unlabelled;
+	return scan->anywhere ? 0 : confirm_elsewhere(c, d, scan, err);
+}
+
 int attachments_scan(const struct controller *c, struct deadline d, struct attachment_scan *scan,
                      struct err *err)
 {
 	struct pass pass = { .c = c, .scan = scan };
+	int rc = index_ready(c, d, err);
 
-	return attachments_each(c, scan->volume, look_at, &pass, d, err);
+	if (rc <= 0)
+		return rc ? -1 : scan_index(c, d, scan, err);
+	if (each_of_lists(c, scan->volume, look_at, &pass, d, err))
+		return -1;
+	scan->unlabelled = scan->on_node;
+	return 0;
 }
 
 int attachments_count(const struct controller *c, struct deadline d, struct attachment_scan *scan,
@@ -108,9 +217,32 @@ int attachments_count(const struct controller *c, struct deadline d, struct atta
 	char *selector AUTO(free) = NULL;
 
 	assert(scan->node);
+	scan->on_node = scan->unlabelled;
 	label_value(scan->node, value);
 	selector = xasprintf(LABEL_NODE "=%s," LABEL_VOLUME, value);
 	return list(c, selector, count, &pass, d, err);
+}
+
+void attachment_made(const struct controller *c, const struct json *object)
+{
+	struct dpu_attachment_key key = dpu_attachment_key(object);
+	const struct attachment_fact fact = { .volume = key.volume,
+		                              .node = key.node,
+		                              .name = key.name,
+		                              .uid = key.uid,
+		                              .ours = true,
+		                              .labelled = true };
+
+	if (c->attachments)
+		attachment_index_made(c->attachments, &fact);
+}
+
+void attachment_gone(const struct controller *c, const struct json *object)
+{
+	struct dpu_attachment_key key = dpu_attachment_key(object);
+
+	if (c->attachments)
+		attachment_index_gone(c->attachments, key.volume, key.node, key.uid);
 }
 
 void attachment_scan_clear(struct attachment_scan *scan)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds where a volume is attached and counts the attachments of a node: by the labels of our own
- * attachments, plus one list of those without labels. Lists are read page by page; only counts and
- * a few names are kept.
+ * Finds where a volume is attached and counts the attachments of a node: in the index
+ * (attachment_index.h), whose "yes" is confirmed by a read. Where the index cannot be used, by
+ * lists: of our own attachments by their labels, and of those without labels. They are read page by
+ * page; only counts and a few names are kept.
  */
 #pragma once
 
@@ -17,20 +18,30 @@ struct attachment_scan {
 	/* The question. */
 	const char *volume;
 	const char *node; /* NULL: no particular one */
+	bool anywhere;    /* other nodes do not matter: nothing is asked about them */
 	/* The answer. Strings are owned; NULL when n_elsewhere is 0. */
 	size_t n_elsewhere;   /* attachments of the volume to nodes other than `node` */
 	char *elsewhere;      /* the first such node */
 	char *elsewhere_name; /* the name of that attachment */
 	bool here;            /* the volume is attached to `node` */
 	size_t on_node;       /* attachments of this driver to `node`, of any function type */
+	size_t unlabelled;    /* of these, without labels */
+	bool by_index;        /* on_node is the index's: attachments_count() confirms it */
 };
 
-/* Fills in the answer, except that on_node only counts attachments without labels. */
+/*
+ * Fills in the answer, except that without the index on_node only counts attachments without
+ * labels. While the index is being filled this waits for it.
+ */
 int attachments_scan(const struct controller *c, struct deadline d, struct attachment_scan *scan,
                      struct err *err) MUST_CHECK;
-/* Adds the labelled attachments to on_node; to be called after attachments_scan(). */
+/* Counts on_node by a list of the labelled ones; to be called after attachments_scan(). */
 int attachments_count(const struct controller *c, struct deadline d, struct attachment_scan *scan,
                       struct err *err) MUST_CHECK;
+/* The index learns at once of our POST that has made this object, and of our proven deletion. */
+void attachment_made(const struct controller *c, const struct json *object);
+void attachment_gone(const struct controller *c, const struct json *object);
+
 void attachment_scan_clear(struct attachment_scan *scan);
 static inline void attachment_scan_clear_p(struct attachment_scan *scan)
 {
@@ -38,8 +49,9 @@ static inline void attachment_scan_clear_p(struct attachment_scan *scan)
 }
 
 /*
- * Calls fn, as kube_list() does, for every attachment that may be of the volume: those with its
- * label and those without labels. An attachment may come twice.
+ * Calls fn, as kube_list() does, for every attachment that may be of the volume: those of the
+ * index, as they are now, or those with its label and those without labels. An attachment may come
+ * twice.
  */
 int attachments_each(const struct controller *c, const char *volume,
                      int (*fn)(void *arg, const struct json *item, struct err *err), void *arg,

@@ -11,6 +11,8 @@
 
 #define CONTROLLER_WAIT_TIMEOUT_MS 110000
 
+struct attachment_index;
+
 /* A kind that is read if the API server allows it; after a refusal not again before again_at. */
 struct optional_kind {
 	_Atomic int64_t again_at; /* monotonic ns; 0: it was not refused */
@@ -21,7 +23,8 @@ struct controller {
 	struct kube *kube;
 	const char *namespace; /* of DPF's objects */
 	const char *driver_name;
-	enum emulation emulation; /* of a StorageClass without that key */
+	enum emulation emulation;             /* of a StorageClass without that key */
+	struct attachment_index *attachments; /* NULL: lists are used instead */
 	int wait_timeout_ms; /* longest wait for an object's state; 0: CONTROLLER_WAIT_TIMEOUT_MS */
 	struct optional_kind dpu_nodes, nodes, csi_nodes;
 	atomic_bool node_check_warned;

@@ -95,6 +95,13 @@ static int check_elsewhere(const struct attach_request *r, const struct attachme
 		r->volume, scan->elsewhere, scan->elsewhere_name, access_mode_name(r->cap.mode));
 }
 
+static bool is_full(struct controller *c, const struct attach_request *r,
+                    const struct attachment_scan *scan, struct deadline d, int64_t *limit)
+{
+	*limit = scan->on_node ? node_limit(c, r->node, d) : 0;
+	return *limit && scan->on_node >= (uint64_t)*limit;
+}
+
 /*
  * Refuses a full node whose limit is known. CSINode's count is of VFs and hot-plugged functions
  * together; when only those of one kind are used up, DPF's message in the wait says it.
@@ -106,12 +113,12 @@ static int check_full(struct controller *c, const struct attach_request *r,
 
 	if (scan->here)
 		return 0;
+	/* The index may be behind the truth: a list refuses. */
+	if (scan->by_index && !is_full(c, r, scan, d, &limit))
+		return 0;
 	if (attachments_count(c, d, scan, err))
 		return err_wrap(err, "counting the attachments of node %s", r->node);
-	if (!scan->on_node)
-		return 0;
-	limit = node_limit(c, r->node, d);
-	if (!limit || scan->on_node < (uint64_t)limit)
+	if (!is_full(c, r, scan, d, &limit))
 		return 0;
 	return err_set(err, ERR_EXHAUSTED,
 	               "node %s is full: %zu volumes are attached to it, and it takes %" PRId64
@@ -125,6 +132,7 @@ static int look_around(struct controller *c, const struct attach_request *r, str
 	struct attachment_scan scan AUTO(attachment_scan_clear) = {
 		.volume = r->volume,
 		.node = r->node,
+		.anywhere = access_mode_is_multi_node(r->cap.mode),
 	};
 
 	if (node_check(c, r->node, d, err))
@@ -169,6 +177,8 @@ static int obtain(struct controller *c, const struct attach_request *r,
 
 	attachment_label(c, object, r->node, r->volume);
 	rc = await_create(a, object, &got, err);
+	if (rc == 0)
+		attachment_made(c, got);
 	if (rc == KUBE_EXISTS) {
 		rc = await_find(a, &got, err);
 		if (rc == KUBE_ABSENT)

@@ -37,13 +37,17 @@ static int detach(const struct controller *c, const char *volume, const char *no
 	/* Volume "b-c" on node "a" and "c" on "a-b" share a name: this attachment is the other. */
 	if (!str_eq(key.volume, volume) || !str_eq(key.node, node))
 		return 0;
-	return await_deleted(&a, object, UNPUBLISH_GOAL, err);
+	if (await_deleted(&a, object, UNPUBLISH_GOAL, err))
+		return -1;
+	attachment_gone(c, object);
+	return 0;
 }
 
 /* ---- from every node ---- */
 
 struct detachment {
-	char *name, *uid;
+	struct json *object;
+	const char *name, *uid; /* of the object */
 	struct await a;
 };
 
@@ -57,8 +61,7 @@ static void detachments_clear(struct detachments *all)
 {
 	for (size_t i = 0; i < all->n; i++) {
 		await_close(&all->v[i].a);
-		free(all->v[i].name);
-		free(all->v[i].uid);
+		json_free(all->v[i].object);
 	}
 	free(all->v);
 }
@@ -80,6 +83,7 @@ static int collect(void *arg, const struct json *item, struct err *err)
 	struct detachments *all = arg;
 	struct dpu_attachment_key key = dpu_attachment_key(item);
 	char name[OBJECT_NAME_MAX + 1];
+	struct json *object;
 
 	if (!str_eq(key.volume, all->volume) ||
 	    !attachment_object_name(key.node, key.volume, name) || !str_eq(name, key.name) ||
@@ -87,9 +91,11 @@ static int collect(void *arg, const struct json *item, struct err *err)
 		return 0;
 	if (!object_uid(item, key.name, err))
 		return -1;
+	object = json_copy(item);
+	key = dpu_attachment_key(object);
 	all->v = xrealloc(all->v, (all->n + 1) * sizeof(*all->v));
 	all->v[all->n++] =
-		(struct detachment) { .name = xstrdup(key.name), .uid = xstrdup(key.uid) };
+		(struct detachment) { .object = object, .name = key.name, .uid = key.uid };
 	return 0;
 }
 
@@ -135,9 +141,11 @@ static int detach_everywhere(const struct controller *c, const char *volume, str
 		return err_wrap(err, "listing the attachments of volume %s", volume);
 	if (begin_all(c, &all, d, err))
 		return -1;
-	for (size_t i = 0; i < all.n; i++)
+	for (size_t i = 0; i < all.n; i++) {
 		if (all.v[i].a.wait && await_gone(&all.v[i].a, all.v[i].uid, UNPUBLISH_GOAL, err))
 			return -1;
+		attachment_gone(c, all.v[i].object);
+	}
 	return 0;
 }
 

@@ -354,6 +354,7 @@ struct kube_follow *kube_follow(struct kube *k, const struct kube_kind *kind, co
 {
 	static struct kube_follow follow;
 	struct fake_follower *f = &fake.follower;
+	struct err ignored = ERR_INIT;
 
 	(void)k;
 	ck_assert_str_eq(ns, FAKE_NS);
@@ -364,7 +365,9 @@ struct kube_follow *kube_follow(struct kube *k, const struct kube_kind *kind, co
 	for (size_t i = 0; i < fake.n_objects; i++)
 		if (!fake.objects[i].gone)
 			fake_tell_of(KUBE_NEWS_LISTED, &fake.objects[i]);
-	if (f->start != KUBE_NEWS_BEGIN)
+	if (fake_refused("list", kind, &ignored))
+		fake_tell(KUBE_NEWS_REFUSED, NULL);
+	else if (f->start != KUBE_NEWS_BEGIN)
 		fake_tell(f->start, NULL);
 	return &follow;
 }

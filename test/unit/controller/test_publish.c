@@ -11,6 +11,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/str.h"
+#include "controller/attachment_index.h"
 #include "test/lib/controller_door.h"
 #include "test/lib/suite.h"
 #include "test/unit/controller/kube_memory.h"
@@ -35,6 +36,7 @@
 
 static struct controller c;
 static struct keylock *locks;
+static bool indexed; /* the controller has an index of attachments; else it asks for lists */
 
 static void setup(void)
 {
@@ -53,7 +55,16 @@ static void teardown(void)
 {
 	ck_assert_int_eq(fake.waits_open, 0);
 	locks = keylock_free(locks);
+	c.attachments = attachment_index_free(c.attachments);
 	fake_reset();
+}
+
+/* A call of the controller; the index begins with what is there then. */
+static int call(const char *method, const struct json *q, struct json **reply, struct err *err)
+{
+	if (indexed && !c.attachments)
+		c.attachments = attachment_index_new(NULL, FAKE_NS, c.driver_name);
+	return door_call(&c, locks, method, q, reply, err);
 }
 
 static int publish(const char *patch, struct json **reply, struct err *err)
@@ -65,7 +76,7 @@ static int publish(const char *patch, struct json **reply, struct err *err)
 	struct json *p AUTO(json_free) = fake_json(patch);
 
 	json_merge_patch(q, p);
-	return door_call(&c, locks, "ControllerPublishVolume", q, reply, err);
+	return call("ControllerPublishVolume", q, reply, err);
 }
 
 static void same(const char *what, const struct json *got, const char *want)
@@ -170,6 +181,61 @@ START_TEST(attachments_of_other_volumes_are_not_even_read)
 	ck_assert_int_eq(fake.listed, 2);
 	ck_assert_int_eq(fake.lists, 3);
 	teardown();
+}
+END_TEST
+
+START_TEST(with_an_index_nothing_is_listed_among_attachments_of_any_kind)
+{
+	struct json *detach AUTO(json_free) = fake_json("{\"volume_id\":\"pvc-1\"}");
+	struct err err = ERR_INIT;
+
+	indexed = true;
+	setup();
+	for (int i = 2; i < 20; i++) {
+		char *other AUTO(free) = xasprintf(ATTACHMENT("n2-pvc-%d", "pvc-%d", "n2"), i, i);
+
+		fake_put(A, other);
+	}
+	fake_put("csinodes", "{\"metadata\":{\"name\":\"n1\"}}");
+	fake.on_create = fake_json(STATUS(""));
+	ck_assert_msg(publish("{}", NULL, &err) == 0, "%s", err.msg);
+	ck_assert_msg(call("ControllerUnpublishVolume", detach, NULL, &err) == 0, "%s", err.msg);
+	ck_assert_msg(call("DeleteVolume", detach, NULL, &err) == 0, "%s", err.msg);
+	ck_assert_int_eq(fake.lists, 0);
+	teardown();
+}
+END_TEST
+
+START_TEST(what_the_index_believes_is_read_before_it_refuses)
+{
+	static const struct {
+		const char *what, *attachment;
+		const char *uid; /* of what the index believes in */
+		bool publishes;
+	} rows[] = {
+		{ "it has gone", NULL, "u1", true },
+		{ "another volume has its name", ATTACHMENT("n2-pvc-1", "1", "n2-pvc"), "u1",
+		  true },
+		{ "it was made anew", ATTACHMENT("n2-pvc-1", "pvc-1", "n2"), "u1", false },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct json *stale AUTO(json_free) = fake_json(LABELLED("n2-pvc-1", "pvc-1", "n2"));
+		struct err err = ERR_INIT;
+
+		indexed = true;
+		setup();
+		json_set_str(json_sub(stale, "metadata"), "uid", rows[i].uid);
+		if (rows[i].attachment)
+			fake_put(A, rows[i].attachment);
+		c.attachments = attachment_index_new(NULL, FAKE_NS, c.driver_name);
+		fake_tell(KUBE_NEWS_CHANGED, stale);
+		fake.on_create = fake_json(STATUS(""));
+		ck_assert_msg((publish("{}", NULL, &err) == 0) == rows[i].publishes, "%s: %s",
+		              rows[i].what, err.msg);
+		ck_assert_msg(rows[i].publishes || err.code == ERR_PRECONDITION, "%s", err.msg);
+		teardown();
+	}
 }
 END_TEST
 
@@ -573,6 +639,9 @@ START_TEST(publish_is_refused_with_a_reason)
 	for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
 		struct err err = ERR_INIT;
 
+		indexed = _i;
+		if (indexed && refused[i].world == list_forbidden_later)
+			continue; /* nothing is listed then */
 		setup();
 		refused[i].world();
 		ck_assert_msg(publish(refused[i].patch, NULL, &err) == -1, "%s", refused[i].what);
@@ -614,6 +683,7 @@ START_TEST(publish_succeeds_where_it_may)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct err err = ERR_INIT;
 
+		indexed = _i;
 		setup();
 		rows[i].world();
 		if (i == 1)
@@ -714,6 +784,46 @@ START_TEST(a_node_check_that_was_refused_comes_back_within_a_minute)
 	err_clear(&err);
 	ck_assert_int_eq(publish("{\"node_id\":\"n8\"}", NULL, &err), -1);
 	ck_assert_msg(err.code == ERR_NOT_FOUND, "%s", err.msg);
+	teardown();
+}
+END_TEST
+
+START_TEST(a_full_node_is_counted_by_a_list_before_it_refuses)
+{
+	struct json *stale AUTO(json_free) = fake_json(LABELLED("n1-pvc-3", "pvc-3", "n1"));
+	struct err err = ERR_INIT;
+
+	indexed = true;
+	setup();
+	full_node();
+	json_set_str(json_sub(stale, "metadata"), "uid", "yesterday");
+	fake_then(A, "n1-pvc-3", NULL);
+	fake_run_step();
+	c.attachments = attachment_index_new(NULL, FAKE_NS, c.driver_name);
+	fake_tell(KUBE_NEWS_CHANGED, stale);
+	ck_assert_uint_eq(attachment_index_count(c.attachments, "n1").ours, 2);
+	fake.on_create = fake_json(STATUS(""));
+	ck_assert_msg(publish("{}", NULL, &err) == 0, "%s", err.msg);
+	ck_assert_int_eq(fake.lists, 1);
+	teardown();
+}
+END_TEST
+
+START_TEST(until_all_attachments_are_read_publish_waits_and_says_how_far_it_is)
+{
+	struct err err = ERR_INIT;
+
+	indexed = true;
+	setup();
+	elsewhere();
+	fake.follower.start = KUBE_NEWS_BEGIN;
+	c.wait_timeout_ms = 50;
+	ck_assert_int_eq(publish("{}", NULL, &err), -1);
+	ck_assert_int_eq(err.code, ERR_DEADLINE);
+	ck_assert_str_eq(
+		err.msg,
+		"listing the attachments of volume pvc-1: the attachments of namespace dpf "
+		"are still being read: 1 so far; retry");
 	teardown();
 }
 END_TEST
@@ -866,11 +976,12 @@ START_TEST(unpublish_leaves_no_attachment_of_ours)
 		struct json *q AUTO(json_free) = json_object();
 		struct err err = ERR_INIT;
 
+		indexed = _i;
 		setup();
 		detached[i].world();
 		json_set_str(q, "volume_id", detached[i].volume);
 		json_set_str(q, "node_id", detached[i].node);
-		if (door_call(&c, locks, "ControllerUnpublishVolume", q, NULL, &err) == 0)
+		if (call("ControllerUnpublishVolume", q, NULL, &err) == 0)
 			ck_assert_int_eq(detached[i].code, ERR_OK);
 		ck_assert_msg(err.code == detached[i].code, "%s: %s %s", detached[i].what,
 		              err_code_name(err.code), err.msg);
@@ -898,13 +1009,13 @@ START_TEST(every_node_is_asked_to_detach_before_the_first_is_waited_for)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct err err = ERR_INIT;
 
+		indexed = _i;
 		setup();
 		attached_twice_and_held();
 		if (rows[i].refused >= 0)
 			fake_refuse_after(rows[i].refused, "delete", A, ERR_PERMISSION,
 			                  "cannot delete");
-		ck_assert_int_eq(door_call(&c, locks, "ControllerUnpublishVolume", q, NULL, &err),
-		                 -1);
+		ck_assert_int_eq(call("ControllerUnpublishVolume", q, NULL, &err), -1);
 		ck_assert_msg(err.code == rows[i].code, "%s: %s", rows[i].what, err.msg);
 		ck_assert_msg(fake.deletes == 2, "%s: %d", rows[i].what, fake.deletes);
 		teardown();
@@ -914,11 +1025,15 @@ END_TEST
 
 SUITE("publish", the_node_is_told_where_its_device_is,
       an_attachment_is_made_as_the_go_plugin_makes_it, an_incomplete_status_is_never_passed_on,
-      publish_is_refused_with_a_reason, publish_succeeds_where_it_may,
+      LOOP(publish_is_refused_with_a_reason, 2), LOOP(publish_succeeds_where_it_may, 2),
       a_narrower_use_is_allowed_and_a_wider_one_refused,
       attachments_of_other_volumes_are_not_even_read,
+      with_an_index_nothing_is_listed_among_attachments_of_any_kind,
+      what_the_index_believes_is_read_before_it_refuses,
+      a_full_node_is_counted_by_a_list_before_it_refuses,
+      until_all_attachments_are_read_publish_waits_and_says_how_far_it_is,
       a_volume_whose_name_is_no_label_is_found_by_its_hash,
       a_node_check_that_is_forbidden_warns_once_and_asks_seldom,
       a_node_check_that_was_refused_comes_back_within_a_minute,
-      unpublish_leaves_no_attachment_of_ours,
-      every_node_is_asked_to_detach_before_the_first_is_waited_for);
+      LOOP(unpublish_leaves_no_attachment_of_ours, 2),
+      LOOP(every_node_is_asked_to_detach_before_the_first_is_waited_for, 2));
