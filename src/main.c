@@ -36,6 +36,7 @@
 #include "rpc/rpc_server.h"
 #include "controller/attachment_index.h"
 #include "controller/controller_csi.h"
+#include "controller/known_nodes.h"
 #include "node/node_csi.h"
 #include "node/prepare.h"
 #include "node/propagation.h"
@@ -78,6 +79,7 @@ struct program {
 	struct kube *kube;
 	struct controller controller;
 	struct attachment_index *attachments;
+	struct known_nodes *known_nodes;
 	struct keylock *controller_locks;
 	struct node node;
 	bool has_node;
@@ -283,9 +285,11 @@ static int add_controller(struct program *p, struct err *err)
 			"credentials for the Kubernetes API (in a pod its ServiceAccount's, elsewhere --kubeconfig)");
 	p->controller_locks = keylock_new();
 	p->attachments = attachment_index_new(p->kube, f->namespace_, f->name);
+	p->known_nodes = known_nodes_new();
 	p->controller = (struct controller) {
 		.kube = p->kube,
 		.attachments = p->attachments,
+		.known_nodes = p->known_nodes,
 		.namespace = f->namespace_,
 		.driver_name = f->name,
 		.emulation = emulation_of(f),
@@ -431,6 +435,7 @@ static void stop(struct program *p)
 	}
 	p->kube = kube_free(p->kube);
 	p->attachments = attachment_index_free(p->attachments);
+	p->known_nodes = known_nodes_free(p->known_nodes);
 	p->node_locks = keylock_free(p->node_locks);
 	p->controller_locks = keylock_free(p->controller_locks);
 }

@@ -223,6 +223,11 @@ int attachments_count(const struct controller *c, struct deadline d, struct atta
 	return list(c, selector, count, &pass, d, err);
 }
 
+bool attachments_know_node(const struct controller *c, const char *node)
+{
+	return c->attachments && attachment_index_count(c->attachments, node).all > 0;
+}
+
 void attachment_made(const struct controller *c, const struct json *object)
 {
 	struct dpu_attachment_key key = dpu_attachment_key(object);

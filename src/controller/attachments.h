@@ -38,6 +38,8 @@ int attachments_scan(const struct controller *c, struct deadline d, struct attac
 /* Counts on_node by a list of the labelled ones; to be called after attachments_scan(). */
 int attachments_count(const struct controller *c, struct deadline d, struct attachment_scan *scan,
                       struct err *err) MUST_CHECK;
+/* Is there an attachment to the node? False also where that would have to be asked. */
+bool attachments_know_node(const struct controller *c, const char *node);
 /* The index learns at once of our POST that has made this object, and of our proven deletion. */
 void attachment_made(const struct controller *c, const struct json *object);
 void attachment_gone(const struct controller *c, const struct json *object);

@@ -12,6 +12,7 @@
 #define CONTROLLER_WAIT_TIMEOUT_MS 110000
 
 struct attachment_index;
+struct known_nodes;
 
 /* A kind that is read if the API server allows it; after a refusal not again before again_at. */
 struct optional_kind {
@@ -25,6 +26,7 @@ struct controller {
 	const char *driver_name;
 	enum emulation emulation;             /* of a StorageClass without that key */
 	struct attachment_index *attachments; /* NULL: lists are used instead */
+	struct known_nodes *known_nodes;      /* NULL: every call reads its node */
 	int wait_timeout_ms; /* longest wait for an object's state; 0: CONTROLLER_WAIT_TIMEOUT_MS */
 	struct optional_kind dpu_nodes, nodes, csi_nodes;
 	atomic_bool node_check_warned;

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The node check and its fallbacks. The Go plugin reads no nodes, so under its ClusterRole some of
- * these reads are forbidden. A kind that was refused is not read again for a minute, so that not
- * every publish pays for requests that fail. kube_get() believes a refusal only when it is the API
- * server's own and comes twice.
+ * The node check and its fallbacks. What was found is remembered for a while (known_nodes.h), so
+ * that attaching asks about a node once and not each time. The Go plugin reads no nodes, so under
+ * its ClusterRole some of these reads are forbidden. A kind that was refused is not read again for
+ * a minute, so that not every publish pays for requests that fail. kube_get() believes a refusal
+ * only when it is the API server's own and comes twice.
  */
 #include "controller/nodes.h"
 
 #include "common/cleanup.h"
+#include "controller/attachments.h"
+#include "controller/known_nodes.h"
 #include "dpf/dpu_node.h"
 #include "common/log.h"
 #include "common/str.h"
@@ -60,15 +63,19 @@ static int check_core_node(struct controller *c, const char *node, struct deadli
 	return rc < 0 ? err_wrap(err, "node %s", node) : 0;
 }
 
-int node_check(struct controller *c, const char *node, struct deadline d, struct err *err)
+static bool is_known(const struct controller *c, const char *node)
+{
+	return attachments_know_node(c, node) ||
+	       (c->known_nodes && known_nodes_is_there(c->known_nodes, node, monotonic_ns()));
+}
+
+static int check_dpu_node(struct controller *c, const char *node, struct deadline d,
+                          struct err *err)
 {
 	struct json *object AUTO(json_free) = NULL;
 	char ref[OBJECT_REF_MAX];
 	int rc;
 
-	if (!dns1123_subdomain(node))
-		return err_set(err, ERR_NOT_FOUND,
-		               "node not found: \"%s\" is no name of a Kubernetes object", node);
 	rc = get_optional(c, &c->dpu_nodes, &dpu_node_kind, c->namespace, node, d, &object, err);
 	if (rc == KUBE_ABSENT)
 		return err_set(
@@ -81,12 +88,33 @@ int node_check(struct controller *c, const char *node, struct deadline d, struct
 	return rc < 0 ? err_wrap(err, "node %s", node) : 0;
 }
 
-int64_t node_limit(struct controller *c, const char *node, struct deadline d)
+int node_check(struct controller *c, const char *node, struct deadline d, struct err *err)
+{
+	if (!dns1123_subdomain(node))
+		return err_set(err, ERR_NOT_FOUND,
+		               "node not found: \"%s\" is no name of a Kubernetes object", node);
+	if (is_known(c, node))
+		return 0;
+	if (check_dpu_node(c, node, d, err))
+		return -1;
+	if (c->known_nodes)
+		known_nodes_exists(c->known_nodes, node, monotonic_ns());
+	return 0;
+}
+
+int64_t node_limit(struct controller *c, const char *node, bool fresh, struct deadline d)
 {
 	struct json *object AUTO(json_free) = NULL;
 	struct err ignored = ERR_INIT;
+	int64_t limit = 0;
 
+	if (!fresh && c->known_nodes &&
+	    known_nodes_limit(c->known_nodes, node, monotonic_ns(), &limit))
+		return limit;
 	if (get_optional(c, &c->csi_nodes, &csi_node_kind, NULL, node, d, &object, &ignored))
 		return 0;
-	return csi_node_limit(object, c->driver_name);
+	limit = csi_node_limit(object, c->driver_name);
+	if (c->known_nodes)
+		known_nodes_takes(c->known_nodes, node, limit, monotonic_ns());
+	return limit;
 }

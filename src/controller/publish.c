@@ -95,10 +95,12 @@ static int check_elsewhere(const struct attach_request *r, const struct attachme
 		r->volume, scan->elsewhere, scan->elsewhere_name, access_mode_name(r->cap.mode));
 }
 
+/* limit: what it takes. fresh: that is read anew. */
 static bool is_full(struct controller *c, const struct attach_request *r,
-                    const struct attachment_scan *scan, struct deadline d, int64_t *limit)
+                    const struct attachment_scan *scan, bool fresh, struct deadline d,
+                    int64_t *limit)
 {
-	*limit = scan->on_node ? node_limit(c, r->node, d) : 0;
+	*limit = scan->on_node ? node_limit(c, r->node, fresh, d) : 0;
 	return *limit && scan->on_node >= (uint64_t)*limit;
 }
 
@@ -113,12 +115,12 @@ static int check_full(struct controller *c, const struct attach_request *r,
 
 	if (scan->here)
 		return 0;
-	/* The index may be behind the truth: a list refuses. */
-	if (scan->by_index && !is_full(c, r, scan, d, &limit))
+	/* What is remembered may be behind the truth: what is read now refuses. */
+	if (scan->by_index && !is_full(c, r, scan, false, d, &limit))
 		return 0;
 	if (attachments_count(c, d, scan, err))
 		return err_wrap(err, "counting the attachments of node %s", r->node);
-	if (!is_full(c, r, scan, d, &limit))
+	if (!is_full(c, r, scan, true, d, &limit))
 		return 0;
 	return err_set(err, ERR_EXHAUSTED,
 	               "node %s is full: %zu volumes are attached to it, and it takes %" PRId64

@@ -16,6 +16,7 @@
 #include "dpf/dpu_attachment.h"
 #include "dpf/dpu_volume.h"
 #include "controller/attachment_index.h"
+#include "controller/known_nodes.h"
 #include "controller/volume.h"
 #include "test/lib/controller_door.h"
 #include "test/lib/sim_process.h"
@@ -34,6 +35,7 @@ static void start(void)
 		.wait_timeout_ms = 10000,
 	};
 	c.attachments = attachment_index_new(c.kube, c.namespace, c.driver_name);
+	c.known_nodes = known_nodes_new();
 	locks = keylock_new();
 }
 
@@ -42,6 +44,7 @@ static void stop(void)
 	locks = keylock_free(locks);
 	sim_stop();
 	c.attachments = attachment_index_free(c.attachments);
+	c.known_nodes = known_nodes_free(c.known_nodes);
 }
 
 static struct json *parse(const char *text)
@@ -121,8 +124,8 @@ START_TEST(a_volume_lives_from_create_to_delete)
 
 	ck_assert_msg(call("ControllerPublishVolume", PUBLISH("pvc-1", "n1"), &told, &err) == 0,
 	              "%s", err.msg);
-	costs("Publish", "{\"get\":{\"dpuvolumes\":1,\"dpunodes\":1},"
-	                 "\"create\":{\"dpuvolumeattachments\":1}}");
+	costs("the first Publish to a node", "{\"get\":{\"dpuvolumes\":1,\"dpunodes\":1},"
+	                                     "\"create\":{\"dpuvolumeattachments\":1}}");
 	context = json_at(told, "publish_context");
 	ck_assert_str_eq(json_text(json_member(context, "nv-volumeName")), "pvc-1");
 	ck_assert_str_eq(json_text(json_member(context, "nv-volumeAttachmentName")), "n1-pvc-1");
@@ -144,6 +147,10 @@ START_TEST(a_volume_lives_from_create_to_delete)
 	costs("Unpublish", "{\"get\":{\"dpuvolumeattachments\":1},\"delete\":{"
 	                   "\"dpuvolumeattachments\":1}}");
 	ck_assert(!exists(&dpu_attachment_kind, "n1-pvc-1", &going));
+	succeeds("ControllerUnpublishVolume", UNPUBLISH("pvc-1", "n1"));
+	free(sim_requests());
+	succeeds("ControllerPublishVolume", PUBLISH("pvc-1", "n1"));
+	costs("Publish", "{\"get\":{\"dpuvolumes\":1},\"create\":{\"dpuvolumeattachments\":1}}");
 	succeeds("ControllerUnpublishVolume", UNPUBLISH("pvc-1", "n1"));
 	free(sim_requests());
 	succeeds("DeleteVolume", DELETE("pvc-1"));

@@ -12,6 +12,7 @@
 #include "common/mem.h"
 #include "common/str.h"
 #include "controller/attachment_index.h"
+#include "controller/known_nodes.h"
 #include "test/lib/controller_door.h"
 #include "test/lib/suite.h"
 #include "test/unit/controller/kube_memory.h"
@@ -56,6 +57,7 @@ static void teardown(void)
 	ck_assert_int_eq(fake.waits_open, 0);
 	locks = keylock_free(locks);
 	c.attachments = attachment_index_free(c.attachments);
+	c.known_nodes = known_nodes_free(c.known_nodes);
 	fake_reset();
 }
 
@@ -828,6 +830,48 @@ START_TEST(until_all_attachments_are_read_publish_waits_and_says_how_far_it_is)
 }
 END_TEST
 
+/* So is its limit, which is read once more before it refuses. */
+START_TEST(a_node_that_was_found_is_not_asked_for_again)
+{
+	static const char csi_node[] =
+		"{\"metadata\":{\"name\":\"n1\"},\"spec\":{\"drivers\":[{\"name\":"
+		"\"csi.snap.nvidia.com\",\"allocatable\":{\"count\":2}}]}}";
+	struct err err = ERR_INIT;
+	int gets;
+
+	indexed = true;
+	setup();
+	c.known_nodes = known_nodes_new();
+	fake_put("csinodes", csi_node);
+	fake.on_create = fake_json(STATUS(""));
+	ck_assert_msg(publish("{}", NULL, &err) == 0, "%s", err.msg);
+	ck_assert_int_eq(fake.gets, 2); /* volume, DPUNode */
+	fake_then(A, NAME, NULL);
+	fake_run_step();
+	ck_assert_msg(publish("{}", NULL, &err) == 0, "%s", err.msg);
+	ck_assert_int_eq(fake.gets, 3);
+	fake_then(A, NAME, NULL);
+	fake_run_step();
+	fake_put(A, LABELLED("n1-pvc-2", "pvc-2", "n1"));
+	ck_assert_msg(publish("{}", NULL, &err) == 0, "%s", err.msg);
+	ck_assert_int_eq(fake.gets, 5); /* CSINode, for the first time */
+	fake_then(A, NAME, NULL);
+	fake_run_step();
+	gets = fake.gets;
+	fake_put(A, LABELLED("n1-pvc-3", "pvc-3", "n1"));
+	ck_assert_int_eq(publish("{}", NULL, &err), -1);
+	ck_assert_int_eq(err.code, ERR_EXHAUSTED);
+	ck_assert_int_eq(fake.gets - gets, 2); /* CSINode, once more */
+	err_clear(&err);
+	/* kubelet has counted again: what was remembered does not refuse. */
+	fake_change_text("csinodes", "n1",
+	                 "{\"spec\":{\"drivers\":[{\"name\":\"csi.snap.nvidia.com\","
+	                 "\"allocatable\":{\"count\":3}}]}}");
+	ck_assert_msg(publish("{}", NULL, &err) == 0, "%s", err.msg);
+	teardown();
+}
+END_TEST
+
 /* ---- unpublish ---- */
 
 static void attached(void)
@@ -1033,6 +1077,7 @@ SUITE("publish", the_node_is_told_where_its_device_is,
       a_full_node_is_counted_by_a_list_before_it_refuses,
       until_all_attachments_are_read_publish_waits_and_says_how_far_it_is,
       a_volume_whose_name_is_no_label_is_found_by_its_hash,
+      a_node_that_was_found_is_not_asked_for_again,
       a_node_check_that_is_forbidden_warns_once_and_asks_seldom,
       a_node_check_that_was_refused_comes_back_within_a_minute,
       LOOP(unpublish_leaves_no_attachment_of_ours, 2),
