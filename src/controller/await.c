@@ -13,6 +13,7 @@
 
 #include "dpf/conditions.h"
 #include "common/cleanup.h"
+#include "common/kill_point.h"
 #include "common/mem.h"
 
 /* A POST whose answer is lost is repeated over 1.5 s; after that the sidecar may retry the call. */
@@ -220,6 +221,7 @@ int await_ready(struct await *a, struct json *first, const char *goal, await_jud
 			return judged(a, err);
 		if (rc != AWAIT_NOT_YET)
 			return 0;
+		kill_point("wait: not ready yet");
 		rc = next_state(a, uid, err);
 		if (rc == GONE || rc == REPLACED)
 			rc = confirm_gone(a, uid, err);
@@ -263,6 +265,7 @@ int await_gone(struct await *a, const char *uid, const char *goal, struct err *e
 	struct str why AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
 	int rc = 0;
 
+	kill_point("wait: not gone yet");
 	kube_wait_expect(a->wait, uid);
 	while (!a->unwatchable && rc == 0) {
 		rc = next_state(a, uid, err);
@@ -296,6 +299,7 @@ int await_deleted(struct await *a, const struct json *object, const char *goal, 
 		rc = kube_delete(a->c->kube, a->kind, a->c->namespace, a->name, uid, a->d, err);
 	if (rc < 0)
 		return err_wrap(err, "%s", a->ref);
+	kill_point("remove: DELETE answered");
 	return rc == KUBE_ABSENT ? 0 : await_gone(a, uid, goal, err);
 }
 

@@ -11,6 +11,7 @@
 
 #include <inttypes.h>
 
+#include "common/kill_point.h"
 #include "volume/context_keys.h"
 #include "dpf/conditions.h"
 #include "dpf/dpu_volume.h"
@@ -179,6 +180,7 @@ static int obtain(struct controller *c, const struct attach_request *r,
 
 	attachment_label(c, object, r->node, r->volume);
 	rc = await_create(a, object, &got, err);
+	kill_point("attach: POST answered");
 	if (rc == 0)
 		attachment_made(c, got);
 	if (rc == KUBE_EXISTS) {
@@ -271,6 +273,7 @@ int volume_attach(struct controller *c, const struct attach_request *r, struct d
 		               "NodeId: \"%s\" cannot be part of an object's name", r->node);
 	if (attach(c, r, &p, name, d, &a, &attachment, err))
 		return -1;
+	kill_point("attach: done, not answered");
 	*ret = publish_context(&attachment, v.capacity, arena);
 	return 0;
 }

@@ -8,6 +8,7 @@
 
 #include "dpf/dpu_attachment.h"
 #include "common/cleanup.h"
+#include "common/kill_point.h"
 #include "common/mem.h"
 #include "controller/attachments.h"
 #include "controller/await.h"
@@ -112,6 +113,7 @@ static int begin(const struct controller *c, struct detachment *one, struct dead
 		return -1;
 	kube_wait_expect(one->a.wait, one->uid);
 	rc = kube_delete(c->kube, &dpu_attachment_kind, c->namespace, one->name, one->uid, d, err);
+	kill_point("detach: one DELETE answered");
 	if (rc < 0)
 		return err_wrap(err, "%s", one->a.ref);
 	if (rc == KUBE_ABSENT)
@@ -153,7 +155,9 @@ int volume_detach(const struct controller *c, const char *volume, const char *no
                   struct deadline d, struct err *err)
 {
 	d = controller_deadline(c, d);
-	if (str_empty(node))
-		return detach_everywhere(c, volume, d, err);
-	return detach(c, volume, node, d, err);
+	if (str_empty(node) ? detach_everywhere(c, volume, d, err)
+	                    : detach(c, volume, node, d, err))
+		return -1;
+	kill_point("detach: done, not answered");
+	return 0;
 }

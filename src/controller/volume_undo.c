@@ -7,6 +7,7 @@
  */
 #include "controller/volume_undo.h"
 
+#include "common/kill_point.h"
 #include "common/mem.h"
 #include "controller/attachments.h"
 #include "controller/record.h"
@@ -49,8 +50,10 @@ static int remove_left(const struct controller *c, const struct json *left, stru
 		return instead_of_unknown(err, &second);
 	if (scan.n_elsewhere)
 		return -1;
-	if (await_deleted(a, left, "removal", &second) == 0)
+	if (await_deleted(a, left, "removal", &second) == 0) {
+		kill_point("undo create: volume removed");
 		return -1;
+	}
 	if (code_is_open(second.code) || json_at(a->last, "metadata.deletionTimestamp"))
 		return instead(a, "is being removed", reason, err);
 	return instead(a, "was to be removed, which is refused,", reason, err);

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of docs/kill-points.md: rows that differ in the kind of volume alone become one."""
+"""The tables of docs/kill-points.md: rows that differ in the kind of volume alone become one."""
 import os
 
 from expect import check
 
-BEGIN, END = "<!-- table: begin -->\n", "<!-- table: end -->\n"
+BEGIN, END = "<!-- {}: begin -->\n", "<!-- {}: end -->\n"
 
 
 def merged(rows):
@@ -42,12 +42,26 @@ def text_of(rows):
     return "".join(out)
 
 
-def compare(path, rows):
+def controller_text_of(rows):
+    out, last = [], None
+    for operation, point, found in rows:
+        if operation != last:
+            out.append(f"\n### {operation}\n\n| killed after | a person finds | the retry | another replica | another call instead |\n"
+                       "| --- | --- | --- | --- | --- |\n")
+            last = operation
+        person, retry, replica, *instead = (part.replace("|", "\\|") for part in found)
+        out.append(f"| {point} | {person} | {retry} | {'the same' if replica == retry else replica} | {'; '.join(instead) or '-'} |\n")
+    return "".join(out)
+
+
+def compare(path, name, text):
+    """The part of the page between the marks of that name."""
     with open(path, encoding="utf-8") as f:
         doc = f.read()
-    head, rest = doc.split(BEGIN)
-    tail = rest.split(END)[1]
-    want = head + BEGIN + text_of(rows) + "\n" + END + tail
+    begin, end = BEGIN.format(name), END.format(name)
+    head, rest = doc.split(begin)
+    tail = rest.split(end)[1]
+    want = head + begin + text + "\n" + end + tail
     if os.environ.get("UPDATE_DOCS") and want != doc:
         with open(path, "w", encoding="utf-8") as f:
             f.write(want)

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Kills the driver at every kill point (common/kill_point.h) of stage, publish, expand and their opposites.
+"""Kills the driver at every kill point (common/kill_point.h): here at those of stage, publish, expand and their opposites.
 
 Each operation is done once and the points that it passes are noted; then once more for each of them, on a new volume, and the driver
 dies there. It is started again, and either the same call is repeated, as kubelet does, or the volume is unpublished
 and unstaged, as kubelet does when the pod has gone meanwhile. Then the volume lives on: its data must be what it was, each mount must be
-there once, and at the end nothing of it: no mount, target, record, driver_override or process.
+there once, and at the end nothing of it: no mount, target, record, driver_override or process. controller.py does the same to the
+controller's part of the driver.
 
 Usage: walk.py --out build/release --kill-out build/kill [--only WORD]. Needs root. Writes or compares docs/kill-points.md.
 Ends with "killpoints: N passed, N failed".
@@ -19,6 +20,7 @@ import sys
 import time
 import traceback
 
+import controller
 import table
 from expect import Failed, check
 from host import Host, MIB, ROOT, Volume, run, until
@@ -394,7 +396,7 @@ def undisturbed(function):
 
 class Walk:
     def __init__(self, host, only):
-        self.host, self.only, self.rows = host, only, []
+        self.host, self.only, self.rows, self.controller_rows = host, only, [], []
         self.passed = self.failed = 0
         self.died_at = set()
 
@@ -479,20 +481,25 @@ def main():
         print("killpoints: this needs root: it makes loop devices and mounts", file=sys.stderr)
         return 77
     names = points_of_source()
-    host = Host(os.path.abspath(options.out), os.path.abspath(options.kill_out), load_messages(options.messages, ROOT))
+    out, kill_out, messages = os.path.abspath(options.out), os.path.abspath(options.kill_out), load_messages(options.messages, ROOT)
+    host = Host(out, kill_out, messages)
     walk = Walk(host, options.only)
+    keep_logs = os.path.join(os.path.dirname(options.out), "logs", "killpoints")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         walk.case("the driver that ships has no kill points",
                   lambda: check_release(options.out + "/snap-csi-plugin", options.kill_out + "/snap-csi-plugin", names))
+        controller.walk(walk, out, kill_out, messages, keep_logs)
         host.start_sim()
         walk.walk()
     finally:
-        host.close(os.path.join(os.path.dirname(options.out), "logs", "killpoints") if walk.failed else None)
+        host.close(keep_logs if walk.failed else None)
     if not options.only:
         walk.case("each point of the source was died at",
                   lambda: check(names <= walk.died_at, f"never reached: {sorted(names - walk.died_at)}"))
-        walk.case("docs/kill-points.md is true", lambda: table.compare(DOC, walk.rows))
+        walk.case("docs/kill-points.md is true", lambda: table.compare(DOC, "table", table.text_of(walk.rows)))
+        walk.case("docs/kill-points.md is true of the controller",
+                  lambda: table.compare(DOC, "controller", table.controller_text_of(walk.controller_rows)))
     print(f"killpoints: {walk.passed} passed, {walk.failed} failed")
     return 1 if walk.failed else 0
 
