@@ -16,8 +16,9 @@
 #define PAGES "GET " VOLUMES "?limit=*"
 #define FIRST "GET " VOLUMES "?limit=2"
 #define BEHIND(token) "GET " VOLUMES "?limit=2&continue=" token
-#define OBJECT(name, version) \
-	"{\"metadata\":{\"name\":\"" name "\",\"uid\":\"u\",\"resourceVersion\":\"" version "\"}}"
+#define OBJECT(name, version)                                                               \
+	"{\"kind\":\"DPUVolume\",\"metadata\":{\"name\":\"" name "\",\"namespace\":\"ns\"," \
+	"\"uid\":\"u\",\"resourceVersion\":\"" version "\"}}"
 #define EVENT(type, object) "{\"type\":\"" type "\",\"object\":" object "}\n"
 #define BOOKMARK(version) EVENT("BOOKMARK", "{\"metadata\":{\"resourceVersion\":\"" version "\"}}")
 #define END(version)                                                                     \
@@ -291,10 +292,10 @@ START_TEST(a_refusal_is_told_and_tried_again)
 	on(&w, (struct fake_reply) { .on = FULL,
 	                             .status = 403,
 	                             .body = STATUS("Forbidden", "no watch for you"),
-	                             .times = 1 });
+	                             .times = 2 });
 	on(&w, (struct fake_reply) { .on = FULL, .stream = true, .body = END("9") });
 	follow(&w);
-	hears(&w.told, "begin refused begin complete");
+	hears(&w.told, "begin begin refused begin complete");
 	stop(&w);
 }
 END_TEST
@@ -332,6 +333,7 @@ START_TEST(who_waits_is_told_of_changes_and_not_of_the_objects_that_are_listed)
 	ck_assert_int_eq(kube_wait_open(w.f.kube, &kind_volume, "ns", "a", &wait, &err), 0);
 	hears(&w.told, "begin a");
 	ck_assert_int_eq(kube_wait_next(wait, deadline_in_ms(100), &object, &err), -1);
+	err_clear(&err);
 	push(&w, FULL, END("9"));
 	ck_assert_int_eq(kube_wait_next(wait, deadline_in_ms(20000), &object, &err), 0);
 	ck_assert_str_eq(json_str(object, "metadata.resourceVersion"), "5");
