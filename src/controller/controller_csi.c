@@ -17,6 +17,9 @@
 #include "controller/validate.h"
 #include "controller/volume.h"
 
+/* Kinds of work, which take turns at the limit of requests. */
+enum { WORK_OTHER, WORK_CREATE, WORK_DELETE, WORK_PUBLISH, WORK_UNPUBLISH };
+
 typedef int cap_from_csi(const Csi__V1__VolumeCapability *wire, const char *field,
                          struct arena *arena, struct volume_cap *ret, struct err *err);
 
@@ -87,6 +90,7 @@ static int create_volume(void *self, struct rpc_call *call, const void *req,
 	struct volume_request r;
 	struct created_volume v;
 
+	kube_begin(WORK_CREATE);
 	if (read_create(call, req, &r, err) || volume_request_check(c, &r, &call->arena, err) ||
 	    volume_create(c, &r, call->deadline, &call->arena, &v, err))
 		return -1;
@@ -105,6 +109,7 @@ static int delete_volume(void *self, struct rpc_call *call, const void *req,
 	CSI_REPLY(call, resp, csi__v1__delete_volume_response);
 	if (csi_require(q->volume_id, "VolumeID", err))
 		return -1;
+	kube_begin(WORK_DELETE);
 	return volume_delete(self, q->volume_id, call->deadline, err);
 }
 
@@ -125,6 +130,7 @@ static int publish_volume(void *self, struct rpc_call *call, const void *req,
 	                        err))
 		return -1;
 	r.volume_context = csi_map(call, &q->base, "volume_context");
+	kube_begin(WORK_PUBLISH);
 	if (volume_attach(self, &r, call->deadline, &call->arena, &context, err))
 		return -1;
 	csi_set_map(call, &reply->base, "publish_context", &context);
@@ -139,6 +145,7 @@ static int unpublish_volume(void *self, struct rpc_call *call, const void *req,
 	CSI_REPLY(call, resp, csi__v1__controller_unpublish_volume_response);
 	if (csi_require(q->volume_id, "VolumeId", err))
 		return -1;
+	kube_begin(WORK_UNPUBLISH);
 	return volume_detach(self, q->volume_id, q->node_id, call->deadline, err);
 }
 
@@ -178,6 +185,7 @@ static int validate_volume(void *self, struct rpc_call *call, const void *req,
 	r.volume_context = csi_map(call, &q->base, "volume_context");
 	r.parameters = csi_map(call, &q->base, "parameters");
 	r.n_mutable_parameters = q->n_mutable_parameters;
+	kube_begin(WORK_OTHER);
 	rc = volume_validate(self, &r, call->deadline, &call->arena, &why, err);
 	if (rc < 0)
 		return -1;

@@ -26,6 +26,14 @@
 
 struct kube;
 
+/*
+ * For the request limit (`qps`): what this thread sends from now on belongs to a new piece of work,
+ * of a kind that the caller numbers. Requests that have to wait take turns by kind, and of one kind
+ * the work that began first goes first. A thread that never calls this has work of kind 0.
+ */
+#define KUBE_WORK_KINDS 8
+void kube_begin(unsigned kind);
+
 struct kube_kind {
 	const char *group;   /* "" is the core group */
 	const char *version; /* "v1alpha1" */

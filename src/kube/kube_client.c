@@ -106,6 +106,7 @@ struct kube *kube_free(struct kube *k)
 	if (!k)
 		return NULL;
 	http_stop(k->http);
+	kube_limiter_stop(&k->limiter);
 	{
 		WITH_LOCK(&k->lock);
 		k->stopping = true;
@@ -126,6 +127,7 @@ void kube_enter(struct kube *k)
 void kube_leave(struct kube *k)
 {
 	WITH_LOCK(&k->lock);
-	k->users--;
-	pthread_cond_broadcast(&k->changed);
+	/* Nobody but kube_free() waits for it: those who sleep before a retry stay asleep. */
+	if (--k->users == 0)
+		pthread_cond_broadcast(&k->changed);
 }

@@ -55,19 +55,6 @@ static int sleep_until(struct kube *k, int64_t at, struct deadline d, struct err
 	return deadline_check(d, err, what);
 }
 
-static int wait_for_turn(struct kube *k, struct deadline d, struct err *err)
-{
-	int64_t now = monotonic_ns();
-	int64_t wait = kube_limiter_take(&k->limiter, now);
-	if (wait == 0)
-		return 0;
-	if (sleep_until(k, now + wait, d, err, "waiting for the request limit (--kube-api-qps)")) {
-		kube_limiter_return(&k->limiter);
-		return -1;
-	}
-	return 0;
-}
-
 static void attempt(struct kube *k, const struct kube_operation *op, const char *path,
                     const struct kube_access *access, struct deadline d, struct http_result *ret)
 {
@@ -134,7 +121,7 @@ int kube_exchange(struct kube *k, struct kube_operation *op, struct deadline d,
 		bool mistaken;
 		int pause_ms;
 		int64_t at;
-		if (wait_for_turn(k, d, err))
+		if (kube_limiter_wait(&k->limiter, d, err))
 			break;
 		send_once(k, op, path, refused, d, ret);
 		pause_ms = kube_retry_ms(op->method, ret, n);

@@ -8,6 +8,7 @@
 #include "http/http.h"
 #include "kube/kube.h"
 #include "kube/kube_access.h"
+#include "kube/kube_limiter.h"
 #include "kube/kube_retry.h"
 #include "kube/kube_status.h"
 #include "common/str.h"
@@ -38,7 +39,7 @@ struct kube {
 	_Atomic int64_t answered_at; /* when a caller's request was last answered; monotonic ns */
 
 	pthread_mutex_t lock;   /* guards the fields below, and all waits */
-	pthread_cond_t changed; /* stopping, or a user has left */
+	pthread_cond_t changed; /* stopping, or the last user has left */
 	bool stopping;
 	unsigned users; /* running calls and open waits */
 	struct kube_watch *watches;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which results are tried again and when, and the request limiter; kube_retry.h has the rules. Pure
- * functions but for the limiter, whose lock guards its bucket only. Nothing here waits.
+ * Which results are tried again and when; kube_retry.h has the rules. Pure functions.
  */
 #include "kube/kube_retry.h"
 
@@ -87,37 +86,4 @@ bool kube_passes_by_itself(const struct err *err)
 {
 	return err->code == ERR_UNAVAILABLE || err->code == ERR_ABORTED ||
 	       err->code == ERR_DEADLINE || err->code == ERR_CANCELLED;
-}
-
-void kube_limiter_init(struct kube_limiter *l, double qps, int burst)
-{
-	*l = (struct kube_limiter) { .lock = PTHREAD_MUTEX_INITIALIZER,
-		                     .qps = qps > 0 ? qps : 0,
-		                     .burst = burst > 0 ? burst : 1,
-		                     .tokens = burst > 0 ? burst : 1 };
-}
-
-void kube_limiter_destroy(struct kube_limiter *l)
-{
-	pthread_mutex_destroy(&l->lock);
-}
-
-int64_t kube_limiter_take(struct kube_limiter *l, int64_t now)
-{
-	WITH_LOCK(&l->lock);
-	if (l->qps <= 0)
-		return 0;
-	if (l->at && now > l->at)
-		l->tokens += (double)(now - l->at) * l->qps / 1e9;
-	if (l->tokens > l->burst)
-		l->tokens = l->burst;
-	l->at = now;
-	l->tokens -= 1;
-	return l->tokens >= 0 ? 0 : (int64_t)(-l->tokens * 1e9 / l->qps);
-}
-
-void kube_limiter_return(struct kube_limiter *l)
-{
-	WITH_LOCK(&l->lock);
-	l->tokens += 1;
 }

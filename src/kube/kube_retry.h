@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When a request may be sent again, and how many may be sent per second.
- * Nothing here waits: callers do.
+ * When a request may be sent again. Nothing here waits: callers do.
  */
 #pragma once
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -28,19 +26,3 @@ bool kube_passes_by_itself(const struct err *err);
 int kube_asked_ms(const struct http_result *result);
 /* first_ms, doubled with each failure after the first up to most_ms, and +/- 25 % at random. */
 int kube_backoff_ms(unsigned failures, int first_ms, int most_ms);
-
-/* A token bucket. */
-struct kube_limiter {
-	pthread_mutex_t lock;
-	double qps; /* 0: unlimited */
-	double burst;
-	double tokens; /* under lock; negative: taken in advance by callers that wait */
-	int64_t at;    /* when tokens were last added; monotonic ns; 0: never */
-};
-
-void kube_limiter_init(struct kube_limiter *l, double qps, int burst);
-void kube_limiter_destroy(struct kube_limiter *l);
-/* Takes a token. Returns the nanoseconds from now after which the request may be sent. */
-int64_t kube_limiter_take(struct kube_limiter *l, int64_t now);
-/* Gives back a token that was not used. */
-void kube_limiter_return(struct kube_limiter *l);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which results are tried again, how long after, and the request limiter. */
+/* Which results are tried again, and how long after. */
 #include "kube/kube_retry.h"
 
 #include <limits.h>
@@ -93,30 +93,5 @@ START_TEST(a_pause_that_the_server_asks_for_is_bounded_and_spread)
 }
 END_TEST
 
-START_TEST(the_limiter_lets_a_burst_through_and_then_spaces)
-{
-	struct kube_limiter l;
-	int64_t now = 1000000000;
-	kube_limiter_init(&l, 10, 3);
-	for (int i = 0; i < 3; i++)
-		ck_assert_int_eq(kube_limiter_take(&l, now), 0);
-	ck_assert_int_eq(kube_limiter_take(&l, now), 100000000);
-	ck_assert_int_eq(kube_limiter_take(&l, now), 200000000);
-	kube_limiter_return(&l);
-	ck_assert_int_eq(kube_limiter_take(&l, now), 200000000);
-	ck_assert_int_eq(kube_limiter_take(&l, now + 300000000), 0);
-	now += 100000000000;
-	for (int i = 0; i < 3; i++)
-		ck_assert_int_eq(kube_limiter_take(&l, now), 0);
-	ck_assert_int_gt(kube_limiter_take(&l, now), 0);
-	kube_limiter_destroy(&l);
-	kube_limiter_init(&l, 0, 0);
-	for (int i = 0; i < 1000; i++)
-		ck_assert_int_eq(kube_limiter_take(&l, now), 0);
-	kube_limiter_destroy(&l);
-}
-END_TEST
-
 SUITE("kube_retry", a_request_is_repeated_where_that_is_safe, pauses_double_with_jitter_and_end,
-      a_pause_that_the_server_asks_for_is_bounded_and_spread,
-      the_limiter_lets_a_burst_through_and_then_spaces);
+      a_pause_that_the_server_asks_for_is_bounded_and_spread);
