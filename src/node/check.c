@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "common/file.h"
 #include "common/kill_point.h"
 #include "common/log.h"
 #include "common/mem.h"
@@ -24,6 +23,7 @@
 #include "node/job.h"
 #include "node/mount/fsck.h"
 #include "node/job_record.h"
+#include "node/record.h"
 
 static int check_unused(const struct device *dev, struct err *err)
 {
@@ -77,14 +77,14 @@ static int checking_run(void *arg, struct err *err)
 
 	log_check(LOG_INFO, "checking", c, log_text("why", c->why));
 	kill_point("check: decided");
-	if (job_record_write(c->record_path, c->record, err))
+	if (record_write_synced(c->record_path, c->record, err))
 		return err_wrap(err, "%s is not checked: its record cannot be written", c->name);
 	kill_point("check: record written");
 	rc = fsck_run(c->fd, c->name, c->whole, err);
 	kill_point("check: e2fsck done");
 	/* After another error it was not run to its end: the record stays. */
 	if (!rc || err->code == ERR_PRECONDITION)
-		IGNORE_RESULT(file_remove(c->record_path, &ignored));
+		IGNORE_RESULT(record_remove(c->record_path, &ignored));
 	kill_point("check: record removed");
 	if (rc)
 		return err_wrap(err, "the %s on %s %s (%s) and is not mounted", c->fs_type, c->name,

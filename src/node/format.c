@@ -31,7 +31,6 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "common/file.h"
 #include "common/kill_point.h"
 #include "common/log.h"
 #include "common/mem.h"
@@ -39,6 +38,7 @@
 #include "node/mount/blank.h"
 #include "node/mount/mkfs.h"
 #include "node/job_record.h"
+#include "node/record.h"
 #include "volume/context_keys.h"
 
 /* A device that was looked at longer ago is looked at again. */
@@ -193,7 +193,7 @@ static int look_again(const struct formatting *f, struct err *err)
 
 static int run_mkfs(const struct formatting *f, struct err *err)
 {
-	if (job_record_write(f->record_path, f->record, err))
+	if (record_write_synced(f->record_path, f->record, err))
 		return err_wrap(err, "%s is not formatted: its formatting record cannot be written",
 		                f->dev.path);
 	kill_point("format: record written");
@@ -204,7 +204,7 @@ static int run_mkfs(const struct formatting *f, struct err *err)
 	if (err->code == ERR_NOT_FOUND) { /* mkfs was not started: the device is unchanged */
 		struct err ignored = ERR_INIT;
 
-		IGNORE_RESULT(file_remove(f->record_path, &ignored));
+		IGNORE_RESULT(record_remove(f->record_path, &ignored));
 		err_recode(err, ERR_INTERNAL);
 	}
 	return -1;
@@ -240,8 +240,8 @@ static int formatting_run(void *arg, struct err *err)
 		kill_point("format: unfinished xfs forgotten");
 	if (run_mkfs(f, err) || probe_result(&f->dev, f->fd, f->fs_type, &f->made, err))
 		return -1;
-	if (file_remove(f->record_path, err))
-		return err_recode(err, ERR_UNAVAILABLE);
+	if (record_remove(f->record_path, err))
+		return -1;
 	log_formatting(f, log_ms(since, ms));
 	kill_point("format: record removed");
 	return 0;

@@ -9,28 +9,17 @@
 #include <string.h>
 
 #include "common/cleanup.h"
-#include "common/file.h"
 #include "common/mem.h"
-
-#define RECORD_MAX 4096
+#include "node/record.h"
 
 static const char *const suffixes[] = {
 	[JOB_RECORD_MKFS] = "",
 	[JOB_RECORD_E2FSCK] = ".e2fsck",
 };
 
-char *job_record_dir(const struct node *n)
-{
-	return xasprintf("%s/formatting", n->o.plugin_dir);
-}
-
 char *job_record_path(const struct node *n, const char *volume_id, enum job_record_kind kind)
 {
-	char *dir AUTO(free) = job_record_dir(n);
-	char hash[33];
-
-	fnv128_hex(volume_id, "", hash);
-	return xasprintf("%s/%s%s", dir, hash, suffixes[kind]);
+	return record_path(n, RECORD_DIR_JOBS, volume_id, suffixes[kind]);
 }
 
 /* The lines that must be the same in any case. */
@@ -54,16 +43,6 @@ char *job_record_text(const struct node *n, const struct job_record *r)
 	char *boot AUTO(free) = this_boot(n, r);
 
 	return xasprintf("%s%sattachment=%s\n", first, boot, r->attachment ? r->attachment : "");
-}
-
-int job_record_write(const char *path, const char *text, struct err *err)
-{
-	char *dir AUTO(free) = xstrdup(path);
-
-	*strrchr(dir, '/') = '\0';
-	if (dir_make(dir, 0700, err) || file_write_synced(path, text, strlen(text), 0600, err))
-		return err_recode(err, ERR_UNAVAILABLE);
-	return 0;
 }
 
 /*
@@ -91,13 +70,10 @@ int job_record_matches(const struct node *n, enum job_record_kind kind, const st
 	char *path AUTO(free) = job_record_path(n, r->volume_id, kind);
 	char *first AUTO(free) = identity(r);
 	char *text AUTO(free) = NULL;
+	int rc = record_read(path, &text, err);
 
-	if (file_read(path, RECORD_MAX, &text, NULL, err)) {
-		if (err->code != ERR_NOT_FOUND)
-			return err_recode(err, ERR_UNAVAILABLE);
-		err_clear(err);
-		return JOB_RECORD_ABSENT;
-	}
+	if (rc)
+		return rc < 0 ? -1 : JOB_RECORD_ABSENT;
 	return str_has_prefix(text, first) && is_same_attachment(n, r, text + strlen(first))
 	               ? 0
 	               : JOB_RECORD_ABSENT;
@@ -108,18 +84,15 @@ int job_record_remove(const struct node *n, const char *volume_id, enum job_reco
 {
 	char *path AUTO(free) = job_record_path(n, volume_id, kind);
 
-	if (file_remove(path, err))
-		return err_recode(err, ERR_UNAVAILABLE);
-	return 0;
+	return record_remove(path, err);
 }
 
 bool job_record_is_outdated(const struct node *n, const char *text)
 {
 	char *boot AUTO(free) = node_boot_id(n);
-	char *line AUTO(free) = xasprintf("\nboot=%s\n", boot);
 	const char *attachment = strstr(text, "\nattachment=");
 
-	if (strstr(text, line))
+	if (record_has_line(text, "boot", boot))
 		return false;
 	return !attachment || !str_has_suffix(text, "\n") ||
 	       attachment[strlen("\nattachment=")] == '\n';

@@ -22,13 +22,10 @@ struct job_record {
 	const char *attachment; /* UID of the volume's attachment; "" or NULL: unknown */
 };
 
-/* The folder, and the file of a volume in it; malloc'ed. */
-char *job_record_dir(const struct node *n);
+/* The file of a volume; malloc'ed. */
 char *job_record_path(const struct node *n, const char *volume_id, enum job_record_kind kind);
 /* What the file of this record says, malloc'ed. */
 char *job_record_text(const struct node *n, const struct job_record *r);
-/* Writes the file, and its folder if need be. UNAVAILABLE: it cannot be written. */
-int job_record_write(const char *path, const char *text, struct err *err) MUST_CHECK;
 enum { JOB_RECORD_ABSENT = 1 };
 /*
  * 0: there is a record of this volume, device and filesystem in this very attachment: it has the

@@ -4,71 +4,50 @@
  * find mounts, files and disks by themselves. An unstage cannot find a function that was bound for
  * a disk which was never mounted, because its request names no function. driver_override has an
  * effect only while a function is being bound, so clearing it does no harm to a volume in use.
+ * Records of the boot before say nothing any more.
  */
 #include "node/recover.h"
 
-#include <string.h>
+#include <stdlib.h>
 
 #include "common/cleanup.h"
-#include "common/file.h"
-#include "common/mem.h"
+#include "common/log.h"
 #include "node/job_record.h"
 #include "node/leaving.h"
+#include "node/record.h"
 
-#define RECORD_MAX 4096
+struct tidying {
+	const struct node *n;
+	struct strs *unfinished;
+};
 
-enum { RECORD_UNREADABLE = 1 };
-/*
- * One that cannot be read is left to the stage that needs it. Others stay when they can match a
- * disk yet, and are told.
- */
-static int look_at_job(const struct node *n, const char *path, const char *name, struct str *did,
-                       struct strs *unfinished, struct err *err)
+/* Others stay when they can match a disk yet, and are told. */
+static bool is_outdated(void *arg, const char *name, const char *text)
 {
-	char *text AUTO(free) = NULL, *what AUTO(free) = NULL;
-	struct err ignored = ERR_INIT;
+	const struct tidying *t = arg;
+	char *what AUTO(free) = job_record_describe(name, text);
 
-	if (file_read(path, RECORD_MAX, &text, NULL, &ignored))
-		return RECORD_UNREADABLE;
-	what = job_record_describe(name, text);
-	if (what && !job_record_is_outdated(n, text)) {
-		strs_add(unfinished, what);
-		return 0;
-	}
-	if (file_remove(path, err))
-		return -1;
-	str_addf(did, "%sformatting record %s", did->len ? ", " : "", name);
-	return 0;
-}
-
-static int look_at_jobs(const struct node *n, struct str *did, struct strs *unfinished,
-                        struct err *err)
-{
-	char *dir AUTO(free) = job_record_dir(n);
-	struct strs names AUTO(strs_clear) = STRS_INIT;
-
-	if (!path_exists(dir))
-		return 0;
-	if (dir_list(dir, &names, err))
-		return -1;
-	for (size_t i = 0; i < names.n; i++) {
-		char *path AUTO(free) = xasprintf("%s/%s", dir, names.v[i]);
-
-		if (look_at_job(n, path, names.v[i], did, unfinished, err) < 0)
-			return -1;
-	}
-	return 0;
+	if (!what || job_record_is_outdated(t->n, text))
+		return true;
+	strs_add(t->unfinished, what);
+	return false;
 }
 
 int node_recover(const struct node *n, struct str *did, struct strs *unfinished, struct err *err)
 {
-	struct err functions = ERR_INIT, records = ERR_INIT, ignored = ERR_INIT;
+	struct err functions = ERR_INIT, records = ERR_INIT, ignored = ERR_INIT, full = ERR_INIT;
+	struct tidying t = { n, unfinished };
 	int rc = device_release_all(&n->o.world, did, &functions);
 
-	if (look_at_jobs(n, did, unfinished, &records))
+	if (record_tidy(n, RECORD_DIR_JOBS, is_outdated, &t, did, &records))
 		rc = -1;
 	if (leaving_remove_outdated(n, did, records.code ? &ignored : &records))
 		rc = -1;
+	if (record_make_spares(n, &full))
+		log_event(
+			LOG_WARNING,
+			"while the disk of the driver's folder is full, volumes cannot be unstaged",
+			"error", full.msg, NULL);
 	if (rc)
 		*err = functions.code ? functions : records;
 	return rc;

@@ -9,6 +9,7 @@
 #include "common/file.h"
 #include "common/mem.h"
 #include "node/job_record.h"
+#include "node/record.h"
 
 static char root[64];
 static struct node n;
@@ -89,7 +90,7 @@ START_TEST(a_record_speaks_of_its_own_attachment_only)
 
 		boot("boot-1\n");
 		text = job_record_text(&n, &written);
-		ck_assert_int_eq(job_record_write(path, text, &err), 0);
+		ck_assert_int_eq(record_write_synced(path, text, &err), 0);
 		boot(rows[i].boot);
 		rc = job_record_matches(&n, JOB_RECORD_MKFS, &rows[i].now, &err);
 		ck_assert_msg(rc == (rows[i].matches ? 0 : JOB_RECORD_ABSENT), "%s: %d",
@@ -134,7 +135,7 @@ START_TEST(a_record_without_a_uid_goes_by_the_boot_and_the_disks_number)
 
 		boot("boot-1\n");
 		text = job_record_text(&n, &then);
-		ck_assert_int_eq(job_record_write(path, text, &err), 0);
+		ck_assert_int_eq(record_write_synced(path, text, &err), 0);
 		boot(rows[i].boot);
 		rc = job_record_matches(&n, JOB_RECORD_MKFS, &now, &err);
 		ck_assert_msg(rc == (rows[i].matches ? 0 : JOB_RECORD_ABSENT), "%s: %d",
@@ -156,7 +157,7 @@ START_TEST(a_record_that_is_cut_matches_nothing)
 	text = job_record_text(&n, &written);
 	for (size_t n_bytes = strlen(text); n_bytes-- > 0;) {
 		text[n_bytes] = '\0';
-		ck_assert_int_eq(job_record_write(path, text, &err), 0);
+		ck_assert_int_eq(record_write_synced(path, text, &err), 0);
 		ck_assert_msg(job_record_matches(&n, JOB_RECORD_MKFS, &written, &err) ==
 		                      JOB_RECORD_ABSENT,
 		              "%s", text);
@@ -200,9 +201,9 @@ START_TEST(a_record_that_cannot_be_kept_is_an_error)
 
 	begin();
 	path = job_record_path(&n, "a", JOB_RECORD_MKFS);
-	dir = job_record_dir(&n);
+	dir = xasprintf("%s/" RECORD_DIR_JOBS, root);
 	ck_assert_int_eq(file_replace(dir, "", 0, 0644, &err), 0);
-	ck_assert_int_eq(job_record_write(path, "x", &err), -1);
+	ck_assert_int_eq(record_write_synced(path, "x", &err), -1);
 	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
 	err_clear(&err);
 	ck_assert_int_eq(job_record_matches(&n, JOB_RECORD_MKFS, &written, &err), -1);

@@ -25,6 +25,8 @@
 #include "common/mem.h"
 #include "common/thread.h"
 #include "node/leaving.h"
+#include "node/record.h"
+#include "node/recover.h"
 #include "node/mount/mount.h"
 #include "test/lib/loop_over.h"
 #include "test/lib/node_world.h"
@@ -684,6 +686,91 @@ START_TEST(data_in_the_block_files_place_is_not_deleted)
 }
 END_TEST
 
+/* A folder of the driver on a disk of its own, which can be filled. */
+static void put_plugin_dir_on(const char *fs_type)
+{
+	run_tool("mkdir -p %s", w.plugin_dir);
+	if (!fs_type) {
+		run_tool("mount -t tmpfs -o size=512k,mode=0755 full %s", w.plugin_dir);
+		return;
+	}
+	run_tool("truncate -s 110M %s.image && mkfs.%s -q %s.image && mount -o loop %s.image %s",
+	         w.plugin_dir, fs_type, w.plugin_dir, w.plugin_dir, w.plugin_dir);
+}
+
+static void fill_plugin_dir(void)
+{
+	run_tool("cd %s && for size in 1M 4k 512 1; do dd if=/dev/zero of=fill.$size bs=$size "
+	         "2>/dev/null; sync -f . || true; done; ! dd if=/dev/zero of=more bs=4k count=1 "
+	         "2>/dev/null",
+	         w.plugin_dir);
+}
+
+/* As at a start of the driver. */
+static void recover(void)
+{
+	struct str did AUTO(str_clear) = STR_INIT(1000);
+	struct strs unfinished AUTO(strs_clear) = STRS_INIT;
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(node_recover(&w.node, &did, &unfinished, &err) == 0, "%s", err.msg);
+}
+
+static const char *const full_disks[] = { NULL, "ext4", "btrfs" };
+
+START_TEST(a_full_disk_below_the_driver_keeps_no_volume_staged)
+{
+	struct err err = ERR_INIT;
+	pid_t holder;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	put_plugin_dir_on(full_disks[_i]);
+	recover();
+	stage("ext4");
+	fill_plugin_dir();
+	for (unsigned i = 0; i < RECORD_SPARES + 2; i++) {
+		ck_assert_msg(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err) == 0, "%s",
+		              err.msg);
+		stage("ext4");
+	}
+	/* What the record is for: who holds the disk is waited for, also by a new driver. */
+	run_tool("echo rows > %s/held", w.staging);
+	holder = hold_unseen();
+	unstage_refused(ERR_UNAVAILABLE, "its staging path is unmounted, but");
+	recover();
+	unstage_refused(ERR_UNAVAILABLE, "its staging path is unmounted, but");
+	let_go(holder);
+	ck_assert_msg(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err) == 0, "%s",
+	              err.msg);
+	ck_assert_uint_eq(mounts_below(w.kubelet_dir), 0);
+	run_tool("test -z \"$(ls -A %s/unstaging)\" && umount %s", w.plugin_dir, w.plugin_dir);
+	node_world_clear(&w);
+}
+END_TEST
+
+/* Full from the first start on: nothing may be unmounted that could not be asked for again. */
+START_TEST(without_room_for_a_record_the_volume_stays_and_the_text_says_where)
+{
+	char *text AUTO(free) = NULL;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	put_plugin_dir_on("ext4");
+	stage("ext4");
+	fill_plugin_dir();
+	text = xasprintf("make room on the disk of %s", w.plugin_dir);
+	unstage_refused_with(ERR_UNAVAILABLE, text, "it stays staged");
+	ck_assert_uint_eq(mounts_below(w.kubelet_dir), 1);
+	run_tool("rm %s/fill.*", w.plugin_dir);
+	recover();
+	ck_assert_uint_eq(mounts_below(w.kubelet_dir), 1);
+	run_tool("umount %s", w.plugin_dir);
+	unstage_ok();
+	node_world_clear(&w);
+}
+END_TEST
+
 #define STACK (8 * 1024 * 1024) /* ThreadSanitizer takes the half of it */
 #define DEEP (256 * 1024)       /* what the work before the wait touches */
 
@@ -772,5 +859,7 @@ SUITE_TIMEOUT("unstage", 60, LOOP(what_was_staged_goes_and_again_is_fine, 4),
               raw_block_under_a_loop_device_in_use_stays,
               a_loop_device_over_the_staged_file_itself_is_named, what_is_mounted_below_is_named,
               a_disk_that_died_after_the_unmount_is_waited_for_by_nobody,
+              LOOP(a_full_disk_below_the_driver_keeps_no_volume_staged, 3),
+              without_room_for_a_record_the_volume_stays_and_the_text_says_where,
               a_call_that_waits_for_the_write_back_has_given_its_stack_back,
               the_driver_override_is_given_back, data_in_the_block_files_place_is_not_deleted);

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads, writes, removes and lists records. A file is looked at through the descriptor that is
+ * read: a link is not followed, and a pipe blocks nobody. Does not know what a record says.
+ *
+ * A spare file is renamed, written in its place and renamed again. That takes no block of a full
+ * disk: its own is there, and the directories have had these names before.
+ */
+#include "node/record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/mem.h"
+
+#define RECORD_MAX 4096
+#define SPARE_SIZE 4096
+
+static char *folder_path(const struct node *n, const char *folder)
+{
+	return xasprintf("%s/%s", n->o.plugin_dir, folder);
+}
+
+char *record_path(const struct node *n, const char *folder, const char *volume_id,
+                  const char *suffix)
+{
+	char hash[33];
+
+	fnv128_hex(volume_id, "", hash);
+	return xasprintf("%s/%s/%s%s", n->o.plugin_dir, folder, hash, suffix);
+}
+
+/* ---- reading ---- */
+
+/* ENOENT stays in err->sys. */
+static int open_record(const char *path, struct err *err)
+{
+	int fd AUTO(fd) = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 && errno == ELOOP)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "%s is a symbolic link, and no record: remove it", path);
+	if (fd < 0)
+		return err_sys(err, errno, "open %s", path);
+	if (fstat(fd, &st))
+		return err_sys(err, errno, "look at %s", path);
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, ERR_UNAVAILABLE, "%s is no file, and so no record: remove it",
+		               path);
+	return TAKE_FD(fd);
+}
+
+static int read_record(const char *path, char **ret, struct err *err)
+{
+	char *text AUTO(free) = xcalloc(1, RECORD_MAX + 2);
+	int fd AUTO(fd) = open_record(path, err);
+	size_t len = 0;
+	ssize_t n = 0;
+
+	if (fd < 0)
+		return -1;
+	while (len <= RECORD_MAX && (n = read(fd, text + len, RECORD_MAX + 1 - len)) > 0)
+		len += (size_t)n;
+	if (n < 0)
+		return err_sys(err, errno, "read %s", path);
+	if (len > RECORD_MAX)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "%s is longer than any record (%d bytes): remove it", path,
+		               RECORD_MAX);
+	*ret = TAKE(text);
+	return 0;
+}
+
+int record_read(const char *path, char **ret, struct err *err)
+{
+	if (read_record(path, ret, err) == 0)
+		return 0;
+	if (err->sys != ENOENT)
+		return err_recode(err, ERR_UNAVAILABLE);
+	err_clear(err);
+	return RECORD_NONE;
+}
+
+bool record_has_line(const char *text, const char *key, const char *value)
+{
+	char *line AUTO(free) = xasprintf("%s=%s\n", key, value);
+	const char *at = text;
+
+	while ((at = strstr(at, line)) && at != text && at[-1] != '\n')
+		at++;
+	return at != NULL;
+}
+
+/* ---- writing ---- */
+
+static int make_dir_of(const char *path, struct err *err)
+{
+	char *dir AUTO(free) = xstrdup(path);
+
+	*strrchr(dir, '/') = '\0';
+	return dir_make(dir, 0700, err);
+}
+
+int record_write_synced(const char *path, const char *text, struct err *err)
+{
+	if (make_dir_of(path, err) || file_write_synced(path, text, strlen(text), 0600, err))
+		return err_recode(err, ERR_UNAVAILABLE);
+	return 0;
+}
+
+int record_remove(const char *path, struct err *err)
+{
+	return file_remove(path, err) ? err_recode(err, ERR_UNAVAILABLE) : 0;
+}
+
+/* btrfs would write each change to a new place, and find none. Others have no such flag. */
+static void keep_in_place(int fd)
+{
+	int flags = 0;
+
+	if (ioctl(fd, FS_IOC_GETFLAGS, &flags) == 0) {
+		flags |= FS_NOCOW_FL;
+		IGNORE_RESULT(ioctl(fd, FS_IOC_SETFLAGS, &flags));
+	}
+}
+
+/* Writes from the start, in the blocks that the file has. */
+static int write_over(const char *path, int flags, const char *bytes, size_t n, struct err *err)
+{
+	int fd AUTO(fd) = open(path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | flags, 0600);
+	struct stat st;
+	ssize_t done;
+
+	if (fd < 0 || fstat(fd, &st))
+		return err_sys(err, errno, "write %s", path);
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, ERR_UNAVAILABLE, "%s is no file, and so no record: remove it",
+		               path);
+	if (flags & O_EXCL)
+		keep_in_place(fd);
+	done = write(fd, bytes, n);
+	if (done != (ssize_t)n)
+		return err_sys(err, done < 0 ? errno : ENOSPC, "write %s", path);
+	return ftruncate(fd, (off_t)n) ? err_sys(err, errno, "write %s", path) : 0;
+}
+
+/* ---- spare files ---- */
+
+static char *spare_path(const struct node *n, unsigned i)
+{
+	return xasprintf("%s/spare/%u", n->o.plugin_dir, i);
+}
+
+static bool is_regular(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+static int make_spare(const struct node *n, unsigned i, struct err *err)
+{
+	static const char bytes[SPARE_SIZE];
+	char *path AUTO(free) = spare_path(n, i);
+
+	if (path_exists(path) || write_over(path, O_CREAT | O_EXCL, bytes, sizeof(bytes), err) == 0)
+		return 0;
+	unlink(path);
+	return -1;
+}
+
+int record_make_spares(const struct node *n, struct err *err)
+{
+	char *dir AUTO(free) = folder_path(n, "spare");
+	char *needed_in AUTO(free) = folder_path(n, RECORD_DIR_UNSTAGING);
+
+	if (dir_make(dir, 0700, err) || dir_make(needed_in, 0700, err))
+		return -1;
+	for (unsigned i = 0; i < RECORD_SPARES; i++)
+		if (make_spare(n, i, err))
+			return -1;
+	return 0;
+}
+
+/* A rename is the claim: another call does not find the file any more. */
+static bool take_spare(const struct node *n, const char *as)
+{
+	for (unsigned i = 0; i < RECORD_SPARES; i++) {
+		char *path AUTO(free) = spare_path(n, i);
+
+		if (is_regular(path) && rename(path, as) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool return_spare(const struct node *n, const char *path)
+{
+	if (!is_regular(path))
+		return false;
+	for (unsigned i = 0; i < RECORD_SPARES; i++) {
+		char *spare AUTO(free) = spare_path(n, i);
+
+		if (renameat2(AT_FDCWD, path, AT_FDCWD, spare, RENAME_NOREPLACE) == 0)
+			return true;
+		if (errno != EEXIST)
+			return false;
+	}
+	return false;
+}
+
+int record_give_back(const struct node *n, const char *path, struct err *err)
+{
+	return return_spare(n, path) ? 0 : record_remove(path, err);
+}
+
+static int put(const struct node *n, const char *path, const char *text, struct err *err)
+{
+	char *tmp AUTO(free) = xasprintf("%s.tmp", path);
+	struct err ignored = ERR_INIT;
+	int rc;
+
+	if (make_dir_of(path, err))
+		return -1;
+	rc = write_over(tmp, take_spare(n, tmp) ? 0 : O_CREAT, text, strlen(text), err);
+	if (!rc && is_regular(path) &&
+	    renameat2(AT_FDCWD, tmp, AT_FDCWD, path, RENAME_EXCHANGE) == 0)
+		IGNORE_RESULT(record_give_back(n, tmp, &ignored)); /* the one before */
+	else if (!rc && rename(tmp, path) < 0)
+		rc = err_sys(err, errno, "rename %s to %s", tmp, path);
+	if (rc)
+		IGNORE_RESULT(record_give_back(n, tmp, &ignored));
+	return rc;
+}
+
+int record_put(const struct node *n, const char *path, const char *text, struct err *err)
+{
+	return put(n, path, text, err) ? err_recode(err, ERR_UNAVAILABLE) : 0;
+}
+
+/* ---- listing ---- */
+
+static bool is_half_written(const char *name)
+{
+	return str_has_suffix(name, ".tmp");
+}
+
+int record_tidy(const struct node *n, const char *folder,
+                bool (*is_outdated)(void *arg, const char *name, const char *text), void *arg,
+                struct str *did, struct err *err)
+{
+	char *dir AUTO(free) = folder_path(n, folder);
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+	struct err first = ERR_INIT;
+
+	if (!path_exists(dir))
+		return 0;
+	if (dir_list(dir, &names, err))
+		return -1;
+	for (size_t i = 0; i < names.n; i++) {
+		char *path AUTO(free) = xasprintf("%s/%s", dir, names.v[i]),
+			   *text AUTO(free) = NULL;
+		struct err failed = ERR_INIT;
+
+		if (!is_half_written(names.v[i]) &&
+		    (record_read(path, &text, &failed) || !is_outdated(arg, names.v[i], text)))
+			continue;
+		if (record_remove(path, &failed) == 0)
+			str_addf(did, "%s%s record %s", did->len ? ", " : "", folder, names.v[i]);
+		else if (!first.code)
+			first = failed;
+	}
+	if (!first.code)
+		return 0;
+	*err = first;
+	return -1;
+}

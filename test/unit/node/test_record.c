@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Records: what may stand in a record's place, who is followed and who is waited for. */
+#include "test/lib/suite.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/file.h"
+#include "common/mem.h"
+#include "node/record.h"
+
+#define TEXT "device=1:2\nboot=this-boot\n"
+
+static char root[64];
+static struct node n;
+static char *path;
+
+static void begin(void)
+{
+	snprintf(root, sizeof(root), "/tmp/record-test-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(root));
+	n.o = (struct node_options) { .proc_root = root, .plugin_dir = root };
+	path = record_path(&n, RECORD_DIR_UNSTAGING, "a", "");
+}
+
+static void sh(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static void sh(const char *fmt, ...)
+{
+	char *command AUTO(free) = NULL;
+	va_list ap;
+
+	va_start(ap, fmt);
+	ck_assert_int_ge(vasprintf(&command, fmt, ap), 0);
+	va_end(ap);
+	ck_assert_msg(system(command) == 0, "%s", command);
+}
+
+static void end(void)
+{
+	sh("rm -rf %s", root);
+	free(path);
+}
+
+static void put(const char *text)
+{
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(record_put(&n, path, text, &err) == 0, "%s", err.msg);
+}
+
+/* The text, or "none", or the error's. */
+static char *content(void)
+{
+	struct err err = ERR_INIT;
+	char *text = NULL;
+	int rc = record_read(path, &text, &err);
+
+	if (rc < 0)
+		ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
+	return rc ? xstrdup(rc == RECORD_NONE ? "none" : err.msg) : text;
+}
+
+static void check_content(const char *what, const char *want)
+{
+	char *is AUTO(free) = content();
+
+	ck_assert_msg(strstr(is, want) != NULL, "%s: \"%s\", not \"%s\"", what, is, want);
+}
+
+static size_t spares(void)
+{
+	char *dir AUTO(free) = xasprintf("%s/spare", root);
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+	struct err err = ERR_INIT;
+	size_t count = 0;
+
+	if (path_exists(dir))
+		ck_assert_int_eq(dir_list(dir, &names, &err), 0);
+	count = names.n;
+	return count;
+}
+
+static void make_spares(void)
+{
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(record_make_spares(&n, &err) == 0, "%s", err.msg);
+	ck_assert_uint_eq(spares(), RECORD_SPARES);
+}
+
+START_TEST(a_record_is_whole_and_goes_with_or_without_spare_files)
+{
+	struct err err = ERR_INIT;
+
+	begin();
+	if (_i)
+		make_spares();
+	for (int again = 0; again < 3; again++) {
+		check_content("before", "none");
+		put(TEXT "a longer one\n");
+		put(TEXT);
+		check_content("written", TEXT);
+		ck_assert_int_eq(record_give_back(&n, path, &err), 0);
+		ck_assert_int_eq(record_give_back(&n, path, &err), 0);
+	}
+	ck_assert_uint_eq(spares(), _i ? RECORD_SPARES : 0);
+	end();
+}
+END_TEST
+
+START_TEST(more_records_than_spare_files_are_made_anew)
+{
+	struct err err = ERR_INIT;
+
+	begin();
+	make_spares();
+	for (unsigned i = 0; i < RECORD_SPARES + 4; i++) {
+		free(path);
+		path = xasprintf("%s/" RECORD_DIR_UNSTAGING "/%u", root, i);
+		put(TEXT);
+		check_content("many", TEXT);
+	}
+	ck_assert_uint_eq(spares(), 0);
+	for (unsigned i = 0; i < RECORD_SPARES + 4; i++) {
+		free(path);
+		path = xasprintf("%s/" RECORD_DIR_UNSTAGING "/%u", root, i);
+		ck_assert_int_eq(record_give_back(&n, path, &err), 0);
+		check_content("gone", "none");
+	}
+	ck_assert_uint_eq(spares(), RECORD_SPARES);
+	end();
+}
+END_TEST
+
+static bool is_of_that_boot(void *arg, const char *name, const char *text)
+{
+	(void)arg;
+	(void)name;
+	return record_has_line(text, "boot", "that-boot");
+}
+
+static const struct {
+	const char *what, *command, *reads;
+	bool cannot_be_written;
+} places[] = {
+	{ "a link to a record", "printf 'boot=that-boot\\n' > other; ln -s $PWD/other $0",
+	  "is a symbolic link", false },
+	{ "a link to nowhere", "ln -s /nowhere/at/all $0", "is a symbolic link", false },
+	{ "a link to itself", "ln -s $0 $0", "is a symbolic link", false },
+	{ "a directory", "mkdir $0", "is no file", true },
+	{ "a directory with something in it", "mkdir $0; touch $0/x", "is no file", true },
+	{ "a pipe", "mkfifo $0", "is no file", false },
+	{ "a huge file", "truncate -s 1T $0", "is longer than any record", false },
+	{ "an empty file", "touch $0", "", false },
+	{ "bytes without meaning", "printf '\\001\\000\\377boot=that-boot\\n' > $0", "\001",
+	  false },
+	{ "a record of a version to come", "printf 'v=2\\n" TEXT "more=1\\n' > $0", "more=1",
+	  false },
+};
+
+/* None blocks, none is written through, and each that is no record is named. */
+START_TEST(what_stands_in_a_records_place_is_neither_followed_nor_waited_for)
+{
+	struct str did AUTO(str_clear) = STR_INIT(200);
+	struct err err = ERR_INIT;
+	char *command AUTO(free) = NULL;
+
+	begin();
+	put(TEXT);
+	command = xasprintf("cd %s/" RECORD_DIR_UNSTAGING " && rm * && sh -ec \"$PLACE\" %s", root,
+	                    strrchr(path, '/') + 1);
+	ck_assert_int_eq(setenv("PLACE", places[_i].command, 1), 0);
+	sh("%s", command);
+	check_content(places[_i].what, places[_i].reads);
+	ck_assert_msg(record_tidy(&n, RECORD_DIR_UNSTAGING, is_of_that_boot, NULL, &did, &err) == 0,
+	              "%s: %s", places[_i].what, err.msg);
+	ck_assert_msg(path_exists(path), "%s was removed", places[_i].what);
+	if (record_put(&n, path, TEXT, &err))
+		ck_assert_msg(places[_i].cannot_be_written && strstr(err.msg, path), "%s: %s",
+		              places[_i].what, err.msg);
+	else
+		check_content(places[_i].what, TEXT);
+	sh("! grep -qs device %s/" RECORD_DIR_UNSTAGING "/other", root);
+	end();
+}
+END_TEST
+
+/* The same beside it, where it is written first, and among the spare files. */
+START_TEST(what_stands_where_a_record_is_made_is_not_written_through)
+{
+	struct err err = ERR_INIT;
+	char *command AUTO(free) = NULL;
+
+	begin();
+	make_spares();
+	command = xasprintf("mkdir %s/w && cd %s/w && for at in ../" RECORD_DIR_UNSTAGING
+	                    "/%s.tmp ../spare/0; do rm -rf $at other; sh -ec \"$PLACE\" $at; done",
+	                    root, root, strrchr(path, '/') + 1);
+	ck_assert_int_eq(setenv("PLACE", places[_i].command, 1), 0);
+	sh("%s", command);
+	if (record_put(&n, path, TEXT, &err))
+		ck_assert_msg(places[_i].cannot_be_written && strstr(err.msg, path), "%s: %s",
+		              places[_i].what, err.msg);
+	else
+		check_content(places[_i].what, TEXT);
+	sh("! grep -qs device %s/w/other", root);
+	end();
+}
+END_TEST
+
+START_TEST(what_is_outdated_or_half_written_goes_and_the_rest_stays)
+{
+	struct str did AUTO(str_clear) = STR_INIT(200);
+	struct err err = ERR_INIT;
+
+	begin();
+	ck_assert_int_eq(record_tidy(&n, RECORD_DIR_UNSTAGING, is_of_that_boot, NULL, &did, &err),
+	                 0);
+	put(TEXT);
+	sh("cd %s/" RECORD_DIR_UNSTAGING " && echo boot=that-boot > old && mkdir x.tmp && "
+	   "echo boot=this > half.tmp && echo boot=that-boot-2 > z",
+	   root);
+	/* One that cannot be removed is told, and keeps nothing else. */
+	ck_assert_int_eq(record_tidy(&n, RECORD_DIR_UNSTAGING, is_of_that_boot, NULL, &did, &err),
+	                 -1);
+	ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "x.tmp"), "%s", err.msg);
+	ck_assert_str_eq(did.ptr, "unstaging record half.tmp, unstaging record old");
+	sh("cd %s/" RECORD_DIR_UNSTAGING " && test \"$(ls | wc -l)\" = 3", root);
+	end();
+}
+END_TEST
+
+START_TEST(a_line_is_a_whole_line)
+{
+	static const struct {
+		const char *text;
+		bool has;
+	} rows[] = {
+		{ "boot=a\n", true },    { "x=1\nboot=a\n", true },
+		{ "boot=a", false },     { "boot=ab\n", false },
+		{ "reboot=a\n", false }, { "reboot=a\nboot=a\n", true },
+		{ "boot=a-2\n", false }, { "", false },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		ck_assert_msg(record_has_line(rows[i].text, "boot", "a") == rows[i].has, "%s",
+		              rows[i].text);
+}
+END_TEST
+
+SUITE("record", LOOP(a_record_is_whole_and_goes_with_or_without_spare_files, 2),
+      more_records_than_spare_files_are_made_anew,
+      LOOP(what_stands_in_a_records_place_is_neither_followed_nor_waited_for, ARRAY_LEN(places)),
+      LOOP(what_stands_where_a_record_is_made_is_not_written_through, ARRAY_LEN(places)),
+      what_is_outdated_or_half_written_goes_and_the_rest_stays, a_line_is_a_whole_line);
