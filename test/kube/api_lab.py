@@ -418,7 +418,7 @@ class Lab(Cluster):
     def __init__(self):
         super().__init__()
         self.sim = Process("sim", [f"{OUT}/snap-sim", f"--kubeconfig={self.admin}", f"--namespace={DPF}", f"--node={NODE}", "--vfs=32",
-                                   "--no-fabric", f"--port-file={DIR}/sim.port", "--v=1"])
+                                   "--no-fabric", "--hotplug-slots=4", f"--port-file={DIR}/sim.port", "--v=1"])
         self.start_sim()
         self.relay = Relay()
         self.direct = Driver("driver-direct", kubeconfig("direct.kubeconfig", PORT, {"token": token()}))

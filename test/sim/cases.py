@@ -15,7 +15,7 @@ from expect import check, until
 def main():
     with tempfile.TemporaryDirectory() as folder:
         port = f"{folder}/port"
-        with subprocess.Popen([os.environ.get("SNAP_SIM", "build/debug/snap-sim"), "--no-fabric", "--seed", "--node=n1",
+        with subprocess.Popen([os.environ.get("SNAP_SIM", "build/debug/snap-sim"), "--no-fabric", "--seed", "--node=n1", "--hotplug-slots=4",
                                f"--namespace={case_table.NAMESPACE}", f"--port-file={port}"], stdout=subprocess.DEVNULL) as sim:
             def serves():
                 check(sim.poll() is None, "snap-sim has ended")

@@ -59,7 +59,7 @@ static const struct option_row rows[] = {
 	  "an entry of status.attachmentMetadata; repeatable" },
 	{ "vfs", "N", NUMBER, AT(vfs), "virtual functions of each node's SNAP PF (4)" },
 	{ "hotplug-slots", "N", NUMBER, AT(hotplug_slots),
-	  "hot-plug PFs that fit into each node (4)" },
+	  "hot-plug slots of each node's DPU (0)" },
 	{ "short-pci-address", NULL, FLAG, AT(short_pci),
 	  "publish PCI addresses without the domain" },
 	{ "one-nsid", NULL, FLAG, AT(one_nsid),
@@ -89,7 +89,6 @@ void options_default(struct sim_options *o)
 		                    .state = xstrdup("/var/tmp/snap-sim"),
 		                    .capacity_unit = 1,
 		                    .vfs = 4,
-		                    .hotplug_slots = 4,
 		                    .sector_size = 512,
 		                    .history = 10000,
 		                    .bookmark_ms = 60000 };

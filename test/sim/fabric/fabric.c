@@ -21,20 +21,22 @@
 #include "common/str.h"
 #include "test/sim/base/sim.h"
 #include "test/sim/fabric/host_writes.h"
+#include "test/sim/fabric/hotplug.h"
 #include "test/sim/fabric/image.h"
 #include "test/sim/fabric/tree.h"
 #include "test/sim/fabric/tree_disk.h"
 
 #define PORT "devices/pci0000:00/0000:00:04.0"
-#define HOTPLUG_PORT "devices/pci0000:00/0000:00:05.0"
 
 static void init_function(struct host *h, struct function *fn, enum function_kind kind,
                           unsigned index)
 {
 	*fn = (struct function) { .host = h, .kind = kind, .index = index, .watch = -1 };
 	function_bdf(kind, index, fn->bdf);
-	snprintf(fn->dir, sizeof(fn->dir), "%s/%s", kind == FUNCTION_HOTPLUG ? HOTPLUG_PORT : PORT,
-	         fn->bdf);
+	if (kind == FUNCTION_HOTPLUG)
+		hotplug_place(fn);
+	else
+		snprintf(fn->dir, sizeof(fn->dir), PORT "/%s", fn->bdf);
 }
 
 static void init_functions(struct host *h)
@@ -77,7 +79,8 @@ static int add_host(struct fabric *f, const char *name, struct err *err)
 	h->next = f->hosts;
 	f->hosts = h;
 	init_functions(h);
-	if (host_build(h, err) || add_functions(h, err) || host_listen(h, err))
+	if (host_build(h, err) || hotplug_build(h, f->options->hotplug_slots, err) ||
+	    add_functions(h, err) || host_listen(h, err))
 		return err_wrap(err, "the devices of node %s", name);
 	return 0;
 }
@@ -129,6 +132,13 @@ static void disk_free(struct disk *k)
 	free(k);
 }
 
+/* What was unplugged is detached already, and its number may be somebody else's. */
+static int detach_disk(const struct disk *k, bool *ret_busy, struct err *err)
+{
+	*ret_busy = false;
+	return k->lost ? 0 : loopdev_detach(&k->loop, ret_busy, err);
+}
+
 static void close_fd(int fd)
 {
 	if (fd >= 0)
@@ -146,7 +156,7 @@ static void host_free(struct host *h)
 			struct err err = ERR_INIT;
 			bool busy = false;
 
-			if (loopdev_detach(&k->loop, &busy, &err))
+			if (detach_disk(k, &busy, &err))
 				log_msg(LOG_WARNING, "%s: %s", k->volume, err.msg);
 			else if (busy)
 				log_msg(LOG_WARNING,
@@ -205,17 +215,6 @@ static struct disk **find_disk(struct function *fn, const struct fabric_namespac
 	return at;
 }
 
-/* A hot-plug function appears with its first namespace, and the kernel binds it. */
-static int plug(struct function *fn, struct err *err)
-{
-	if (fn->kind != FUNCTION_HOTPLUG || fn->present)
-		return 0;
-	if (function_appear(fn, err) || function_bind(fn, err))
-		return -1;
-	host_watch_function(fn);
-	return 0;
-}
-
 static struct disk *disk_new(const struct fabric_namespace *n, const struct loopdev *loop)
 {
 	struct disk *k = xcalloc(1, sizeof(*k));
@@ -236,7 +235,7 @@ static int remove_disk(struct function *fn, struct disk **at, struct err *err)
 
 	assert_locked(&fn->host->fabric->lock);
 	disk_vanish(fn, k);
-	if (loopdev_detach(&k->loop, &busy, err))
+	if (detach_disk(k, &busy, err))
 		return -1;
 	if (busy)
 		log_msg(LOG_WARNING,
@@ -244,8 +243,10 @@ static int remove_disk(struct function *fn, struct disk **at, struct err *err)
 		        k->volume, k->loop.number);
 	*at = k->next;
 	disk_free(k);
-	if (fn->kind == FUNCTION_HOTPLUG && !fn->disks)
+	if (fn->kind == FUNCTION_HOTPLUG && !fn->disks) {
 		function_vanish(fn);
+		hotplug_settle(fn);
+	}
 	return 0;
 }
 
@@ -292,7 +293,7 @@ int fabric_show(struct fabric *f, const struct fabric_namespace *n, struct err *
 	k = disk_new(n, &loop);
 	k->next = fn->disks;
 	fn->disks = k;
-	if (plug(fn, err) || disk_appear(fn, k, err)) {
+	if (hotplug_appear(fn, err) || disk_appear(fn, k, err)) {
 		struct err ignored = ERR_INIT;
 
 		IGNORE_RESULT(remove_disk(fn, &fn->disks, &ignored));
@@ -316,6 +317,8 @@ int fabric_hide(struct fabric *f, const struct fabric_namespace *n, struct err *
 static int grow_disk(struct function *fn, struct disk *k, uint64_t bytes, struct err *err)
 {
 	k->bytes = bytes;
+	if (k->lost)
+		return 0;
 	if (loopdev_grow(&k->loop, err))
 		return -1;
 	return disk_resized(fn, k, err);

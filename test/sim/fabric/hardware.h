@@ -24,6 +24,7 @@ struct disk {
 	struct loopdev loop;
 	unsigned head; /* Y of nvmeXnY */
 	bool visible;  /* it is in the tree */
+	bool lost;     /* its function was unplugged: loop is no longer ours */
 	char name[32]; /* "nvme0n1", also its name in <dev> */
 	char path[32]; /* "nvme0c1n1"; without multipath not used */
 	struct disk *next;
@@ -34,7 +35,7 @@ struct function {
 	enum function_kind kind;
 	unsigned index;
 	char bdf[16];
-	char dir[96];       /* "devices/pci0000:00/0000:00:04.0/0000:26:00.1" */
+	char dir[112];      /* "devices/pci0000:00/0000:00:04.0/0000:26:00.1" */
 	bool present;       /* on the PCI bus */
 	bool bound;         /* to the nvme driver */
 	unsigned instance;  /* X of the controller nvmeX, when bound */

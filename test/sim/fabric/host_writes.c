@@ -97,7 +97,7 @@ static bool may_bind(const struct function *fn)
 	return fn->kind != FUNCTION_VF || host_autoprobe(fn->host);
 }
 
-static bool bind_is_ignored(const struct function *fn)
+bool host_ignores_bind(const struct function *fn)
 {
 	const char *volume = fn->disks ? fn->disks->volume : NULL;
 
@@ -116,7 +116,7 @@ static void on_bind(struct host *h, const char *bdf)
 	else if (!may_bind(fn))
 		log_host(h, "bind", bdf,
 		         "driver_override is not nvme and sriov_drivers_autoprobe is 0 (ENODEV)");
-	else if (bind_is_ignored(fn))
+	else if (host_ignores_bind(fn))
 		log_host(h, "bind", bdf, "ignored, as a fault says");
 	else if (function_bind(fn, &err))
 		log_msg(LOG_ERROR, "%s: bind %s: %s", h->name, fn->bdf, err.msg);

@@ -10,6 +10,8 @@
 int host_listen(struct host *h, struct err *err)
 	MUST_CHECK; /* opens the FIFOs, watches sriov_numvfs */
 void host_watch_function(struct function *fn);
+/* Whether a fault keeps the kernel from binding this function. */
+bool host_ignores_bind(const struct function *fn);
 int host_writes_start(struct fabric *f, struct err *err) MUST_CHECK;
 void host_writes_stop(struct fabric *f);
 /* Wakes the thread: faults have changed, or it is to end. */

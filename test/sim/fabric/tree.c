@@ -74,7 +74,6 @@ static void build_bus(struct devtree *t, const struct host *h)
 	devtree_attr(t, SYS "module/nvme_core/parameters", "io_timeout", "30\n");
 	devtree_attr(t, SYS "module/nvme/parameters", "io_queue_depth", "1024\n");
 	build_port(t, "0000:00:04.0");
-	build_port(t, "0000:00:05.0");
 }
 
 int host_build(struct host *h, struct err *err)

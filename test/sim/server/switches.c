@@ -13,6 +13,7 @@
 #include "test/sim/base/options.h"
 #include "test/sim/dpf/dpf.h"
 #include "test/sim/fabric/fabric.h"
+#include "test/sim/fabric/hotplug.h"
 #include "test/sim/store/store.h"
 
 static struct json *body_of(const struct api_call *call, struct reply *ret)
@@ -119,6 +120,53 @@ static void post_resize(const struct api_call *call, struct reply *ret)
 		reply_done(ret);
 }
 
+static void reply_plugged(struct reply *ret, int rc, const struct err *err)
+{
+	if (rc)
+		reply_failure(ret, err->code == ERR_NOT_FOUND ? 404 : 409, NULL, "%s", err->msg);
+	else
+		reply_done(ret);
+}
+
+/* The volume that a body names; NULL and an answer: none, or there are no devices. */
+static const char *volume_of(const struct api_call *call, const struct json *spec,
+                             struct reply *ret)
+{
+	struct err err = ERR_INIT;
+	const char *volume = NULL;
+
+	if (!call->sim->fabric)
+		reply_failure(ret, 400, NULL, "there are no devices: snap-sim has no fabric");
+	else if (json_get_str(spec, "volume", &volume, &err) < 0 || !volume)
+		reply_failure(ret, 400, NULL, "{\"volume\": NAME} is needed");
+	else
+		return volume;
+	return NULL;
+}
+
+static void post_unplug(const struct api_call *call, struct reply *ret)
+{
+	struct json *spec AUTO(json_free) = body_of(call, ret);
+	const char *volume = spec ? volume_of(call, spec, ret) : NULL;
+	struct err err = ERR_INIT;
+
+	if (volume)
+		reply_plugged(ret, hotplug_unplug(call->sim->fabric, volume, &err), &err);
+}
+
+static void post_plug(const struct api_call *call, struct reply *ret)
+{
+	struct json *spec AUTO(json_free) = body_of(call, ret);
+	const char *volume = spec ? volume_of(call, spec, ret) : NULL;
+	struct err err = ERR_INIT;
+	int64_t slot = -1;
+
+	if (volume && json_get_i64(spec, "slot", &slot, &err) < 0)
+		reply_failure(ret, 400, NULL, "%s", err.msg);
+	else if (volume)
+		reply_plugged(ret, hotplug_plug(call->sim->fabric, volume, slot, &err), &err);
+}
+
 /* For each node, what the driver needs as --sysfs-root and --dev-root. */
 static struct json *nodes_json(const struct sim *sim)
 {
@@ -155,6 +203,7 @@ static const struct {
 	{ "DELETE", "/sim/faults", delete_faults },     { "GET", "/sim/requests", get_requests },
 	{ "DELETE", "/sim/requests", delete_requests }, { "POST", "/sim/expire", post_expire },
 	{ "POST", "/sim/resize", post_resize },         { "GET", "/sim/state", get_state },
+	{ "POST", "/sim/unplug", post_unplug },         { "POST", "/sim/plug", post_plug },
 };
 
 void switches_handle(const struct api_call *call, struct reply *ret)

@@ -317,7 +317,7 @@ START_TEST(every_kind_of_function_has_its_place)
 		{ "c", "pf", false, "0000:26:00.0" }, { "d", "pf", true, "0000:30:00.0" },
 		{ "e", "pf", true, "0000:31:00.0" },
 	};
-	SEEDED(w);
+	SEEDED_WITH(w, "--hotplug-slots=2");
 
 	world_make_volume(&w, "v");
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {

@@ -190,6 +190,8 @@ static void find_by_status(struct sim_world *w, const char *attachment, struct d
 		.nsid = (uint32_t)nsid,
 		.uuid = json_str(o, "status.dpu.nvmeAttrs.namespaceUUID"),
 		.capacity = BYTES,
+		.function = str_eq(json_str(o, "spec.functionType"), "pf") ? DEVICE_FUNCTION_PF
+		                                                           : DEVICE_FUNCTION_VF,
 	};
 	ck_assert_msg(device_wait(&world, &want, deadline_in_ms(PATIENCE_MS), ret, &err) == 0, "%s",
 	              err.msg);
@@ -467,7 +469,7 @@ START_TEST(a_hot_plugged_function_is_there_while_it_has_a_volume)
 	struct device dev;
 
 	SKIP_UNLESS_LOOP();
-	PLAIN_HOST(w);
+	HOST(w, "--hotplug-slots=2");
 	world_make_volume(&w, "v");
 	world_ok(&w, "POST", ATTACHMENTS, body, 201);
 	world_wait_condition(&w, "dpuvolumeattachments/hot", "DPUAttached", "Success", "");
@@ -476,6 +478,73 @@ START_TEST(a_hot_plugged_function_is_there_while_it_has_a_volume)
 	detach(&w, "hot");
 	ck_assert(!there("sys/bus/pci/devices/0000:30:00.0"));
 	ck_assert(!there("sys/class/nvme/nvme1"));
+}
+END_TEST
+
+START_TEST(the_slots_of_a_host_are_seen_by_the_driver)
+{
+	static const struct {
+		const char *option;
+		unsigned slots;
+	} rows[] = { { "--vfs=1", 0 }, { "--hotplug-slots=1", 1 }, { "--hotplug-slots=31", 31 } };
+
+	SKIP_UNLESS_LOOP();
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct sim_world w AUTO(world_end) = { 0 };
+		struct strs vendors AUTO(strs_clear) = STRS_INIT;
+		char *sys AUTO(free) = at("sys");
+		struct device_world world = { .sysfs = sys,
+			                      .vendors = &vendors,
+			                      .snap_device_id = "6001" };
+		struct err err = ERR_INIT;
+		unsigned n = 77;
+
+		strs_add(&vendors, "15b3");
+		HOST(w, rows[i].option);
+		ck_assert_int_eq(device_count_slots(&world, &n, NULL, &err), 0);
+		ck_assert_uint_eq(n, rows[i].slots);
+	}
+}
+END_TEST
+
+START_TEST(a_function_is_unplugged_and_comes_back_in_another_slot)
+{
+	struct sim_world w AUTO(world_end) = { 0 };
+	char *body AUTO(free) = attachment_json_text("hot", "one", "v", "pf", true);
+	struct device before, dev;
+	int fd AUTO(fd) = -1;
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	HOST(w, "--hotplug-slots=3");
+	world_make_volume(&w, "v");
+	world_ok(&w, "POST", "/sim/unplug", "{\"volume\":\"v\"}", 404);
+	world_ok(&w, "POST", ATTACHMENTS, body, 201);
+	world_wait_condition(&w, "dpuvolumeattachments/hot", "DPUAttached", "Success", "");
+	find_by_status(&w, "hot", &before);
+	ck_assert_int_eq(device_open(&before, O_RDONLY, &fd, NULL, &err), 0);
+	world_ok(&w, "POST", "/sim/plug", "{\"volume\":\"v\"}", 409);
+	world_ok(&w, "POST", "/sim/unplug", "{\"volume\":\"v\"}", 200);
+	ck_assert(!there("sys/bus/pci/devices/0000:30:00.0"));
+	ck_assert(!there("dev/nvme1n1"));
+	world_ok(&w, "POST", "/sim/unplug", "{\"volume\":\"v\"}", 409);
+	/* Two disks over one image would not see each other's pages. */
+	world_ok(&w, "POST", "/sim/plug", "{\"volume\":\"v\"}", 409);
+	close(TAKE_FD(fd));
+	world_ok(&w, "POST", "/sim/plug", "{\"volume\":\"v\",\"slot\":7}", 409);
+	world_ok(&w, "POST", "/sim/plug", "{\"volume\":\"v\",\"slot\":2}", 200);
+	/* The status has the old address: the driver finds it by its VUID. */
+	find_by_status(&w, "hot", &dev);
+	ck_assert_str_eq(dev.pci, "0000:32:00.0");
+	ck_assert_str_eq(dev.uuid, before.uuid);
+	ck_assert(dev.diskseq != before.diskseq || !dev.diskseq);
+	detach(&w, "hot");
+	ck_assert(!there("sys/bus/pci/devices/0000:32:00.0"));
+	/* The next volume is in the first slot again. */
+	world_ok(&w, "POST", ATTACHMENTS, body, 201);
+	world_wait_condition(&w, "dpuvolumeattachments/hot", "DPUAttached", "Success", "");
+	find_by_status(&w, "hot", &dev);
+	ck_assert_str_eq(dev.pci, "0000:30:00.0");
 }
 END_TEST
 
@@ -566,5 +635,7 @@ SUITE_AROUND("sim fabric", 60, make_base, remove_base, the_tree_has_the_shape_of
              virtual_functions_come_and_go_with_their_number,
              data_survive_detaching_and_go_with_the_volume,
              a_disk_that_is_still_open_is_not_attached_again, a_disk_grows_where_it_is,
-             a_hot_plugged_function_is_there_while_it_has_a_volume, devices_misbehave_as_told,
+             a_hot_plugged_function_is_there_while_it_has_a_volume,
+             the_slots_of_a_host_are_seen_by_the_driver,
+             a_function_is_unplugged_and_comes_back_in_another_slot, devices_misbehave_as_told,
              everything_is_gone_at_the_end);
