@@ -69,6 +69,14 @@ static int check_context(const struct node *n, const struct kvs *volume_context,
 	return 0;
 }
 
+/* Without function keys the volume is on whatever function DPF has published. */
+static enum device_function function_of(const struct volume_params *p)
+{
+	if (!p->function_given)
+		return DEVICE_FUNCTION_ANY;
+	return p->pf ? DEVICE_FUNCTION_PF : DEVICE_FUNCTION_VF;
+}
+
 /* ---- stage ---- */
 
 static int stage_volume(void *self, struct rpc_call *call, const void *req, ProtobufCMessage **resp,
@@ -89,8 +97,7 @@ static int stage_volume(void *self, struct rpc_call *call, const void *req, Prot
 	    publish_context_parse(&publish_context, &s.want, err))
 		return -1;
 	s.attachment = kvs_get(&publish_context, PUBLISH_ATTACHMENT_UID);
-	if (s.params.function_given)
-		s.want.function = s.params.pf ? DEVICE_FUNCTION_PF : DEVICE_FUNCTION_VF;
+	s.want.function = function_of(&s.params);
 	return node_stage(self, &s, call->deadline, err);
 }
 
@@ -136,6 +143,7 @@ static int publish_volume(void *self, struct rpc_call *call, const void *req,
 	if (publish_context_given(&publish_context)) {
 		if (publish_context_parse(&publish_context, &want, err))
 			return -1;
+		want.function = function_of(&params);
 		p.want = &want;
 	}
 	return node_publish(self, &p, call->deadline, err);

@@ -6,6 +6,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 . test/lib/world.sh
 . test/lib/requests.sh
+. test/e2e/hotplug.sh
 
 world_need_root e2e
 KEEP_LOGS=$BUILD/logs/e2e
@@ -205,7 +206,7 @@ api_restarts() {
 	until_ok CreateVolume "$(create_request "$id")" && take_context && life && nothing_left
 }
 
-world_sim --seed || exit 1
+world_sim --seed --hotplug-slots=4 || exit 1
 world_driver all --v=2 || exit 1
 world_stream
 for after in 0 0.003 0.01 0.03 0.08; do
@@ -214,6 +215,22 @@ for after in 0 0.003 0.01 0.03 0.08; do
 	run_case "a raw block volume whose driver is killed $after s into each step" life_with_kills "$after" block ''
 done
 run_case 'a volume made by hand is filled by one pod and then only read' readers
+for after in 0 0.01 0.05; do
+	run_case "a hot-plugged ext4 volume whose driver is killed $after s into each step" hot_life_with_kills "$after" mount ext4
+	run_case "a hot-plugged raw block volume whose driver is killed $after s into each step" hot_life_with_kills "$after" block ''
+done
+run_case 'a function is plugged in after its attachment is ready' hot_late '{"dpf":"device-late","ms":1500}'
+run_case 'the address of a plugged function comes late' hot_late '{"dpf":"late","value":"dpu.pciAddress","ms":800}'
+run_case 'the address of a plugged function is 00:00.0 at first' hot_late '{"dpf":"pci-zero-first","ms":800}'
+run_case 'address, namespace and function come late' hot_late \
+	'[{"dpf":"device-late","ms":1500},{"dpf":"pci-zero-first","ms":500},{"dpf":"late","value":"dpu.nvmeAttrs","ms":800}]'
+run_case 'a plugged function whose controller does not get ready' hot_not_ready
+run_case 'a filesystem whose function is unplugged comes back in another slot' hot_unplugged mount ext4 ''
+run_case 'a raw block volume whose function is unplugged comes back in another slot' hot_unplugged block '' ''
+run_case 'the driver is restarted while the function is away, xfs' hot_unplugged mount xfs kill
+run_case 'the driver is restarted while the function is away, raw block' hot_unplugged block '' kill
+run_case 'a volume whose function is away is taken down and deleted' hot_gone_for_good
+run_case 'the published address is that of another function' hot_elsewhere
 run_case 'twenty volumes live in parallel, four at a time' many_volumes 4 5
 run_case 'eight at a time compete for four functions' many_volumes 8 1
 run_case 'the API server hangs for three seconds' api_hangs
