@@ -118,12 +118,28 @@ static void reply_fault(struct reply *r, const struct request_fault *fault)
 	r->retry_after = fault->retry_after;
 }
 
+/* The text at the path becomes another one. */
+static void make_wrong(struct reply *r, const char *path)
+{
+	struct json *body AUTO(json_free) = NULL;
+	const char *last = strrchr(path, '.');
+	struct err ignored = ERR_INIT;
+	struct json *in;
+
+	if (!r->body || json_parse("reply", r->body, strlen(r->body), &body, &ignored))
+		return;
+	in = last ? json_sub(body, "metadata") : body;
+	json_set_str(in, last ? last + 1 : path, "another");
+	free(r->body);
+	r->body = json_print(body);
+}
+
 /* Carries the request out, and applies the fault to it. */
 static void run_with_fault(const struct api_call *call, const struct verb *verb,
                            const struct target *t, const struct request_fault *fault,
                            struct reply *ret)
 {
-	bool fails = fault->status || fault->hang || fault->unserved;
+	bool fails = fault->status || fault->hang || fault->unserved || fault->has_body;
 
 	if (fault->latency_ms && call_wait(call, -1, (int)fault->latency_ms) == WAIT_GONE) {
 		ret->cut = true;
@@ -136,8 +152,13 @@ static void run_with_fault(const struct api_call *call, const struct verb *verb,
 		ret->cut = true;
 	} else if (fault->unserved) {
 		reply_no_such_path(ret);
+	} else if (fault->has_body) {
+		reply_clear(ret);
+		reply_text(ret, fault->status ? fault->status : 200, fault->body);
 	} else if (fault->status) {
 		reply_fault(ret, fault);
+	} else if (*fault->wrong) {
+		make_wrong(ret, fault->wrong);
 	}
 	ret->cut |= fault->cut;
 }

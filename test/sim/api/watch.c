@@ -79,11 +79,10 @@ static bool matches(const struct watch_stream *w, const struct object_version *v
 	return v && (!w->ns || str_eq(w->ns, v->ns)) && selectors_match(&w->selectors, v);
 }
 
-static void add_event(struct watch_stream *w, const struct event *e)
+static void add_plain(struct watch_stream *w, const struct event *e)
 {
 	bool is = e->type != EVENT_DELETED && matches(w, e->now), was = matches(w, e->before);
 
-	w->rv = e->rv;
 	if (is)
 		add_line(w, was ? "MODIFIED" : "ADDED", e->now->text, e->now->len);
 	else if (was && e->type == EVENT_DELETED)
@@ -108,6 +107,65 @@ static const char *initial_refused(const struct api_call *call)
 		return "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for "
 		       "watch unless sendInitialEvents is provided";
 	return NULL;
+}
+
+/* The life of an earlier object of that name: it is there, then it is deleted. */
+static void add_foreign(struct watch_stream *w, const struct object_version *v)
+{
+	struct json *object AUTO(json_free) = NULL;
+	struct err ignored = ERR_INIT;
+	char *text AUTO(free) = NULL;
+
+	if (json_parse("object", v->text, v->len, &object, &ignored))
+		return;
+	json_set_str(json_sub(object, "metadata"), "uid", "00000000-0000-4000-8000-00000000dead");
+	text = json_print(object);
+	add_line(w, "MODIFIED", text, strlen(text));
+	add_line(w, "DELETED", text, strlen(text));
+}
+
+/* True: the fault has dealt with the event. */
+static bool add_faulty(struct watch_stream *w, const struct event *e)
+{
+	unsigned ms = 0;
+
+	switch (faults_event(w->call.sim->faults, w->res->plural, e->now->name, &ms)) {
+	case EVENT_DROPPED:
+		return true;
+	case EVENT_LATE:
+		if (call_wait(&w->call, -1, (int)ms) == WAIT_GONE)
+			w->ended = true;
+		return w->ended;
+	case EVENT_TWICE:
+		add_plain(w, e);
+		return false;
+	case EVENT_BACKWARDS:
+		add_plain(w, e);
+		if (e->before)
+			add_line(w, "MODIFIED", e->before->text, e->before->len);
+		return true;
+	case EVENT_FOREIGN:
+		add_foreign(w, e->now);
+		return false;
+	case EVENT_REPLACED_BY_ERROR:
+		str_add(&w->line,
+		        "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":500}}\n");
+		return true;
+	case EVENT_REPLACED_BY_GARBAGE:
+		str_add(&w->line, "<html>\n");
+		return true;
+	case EVENT_AS_IT_IS:
+	case EVENT_FAULTS:
+		break;
+	}
+	return false;
+}
+
+static void add_event(struct watch_stream *w, const struct event *e)
+{
+	w->rv = e->rv;
+	if (!add_faulty(w, e))
+		add_plain(w, e);
 }
 
 /* 0 and *ret (untouched when the parameter is absent), or -1 and the reply. */

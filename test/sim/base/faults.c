@@ -32,6 +32,17 @@ const char *const fault_kind_names[FAULT_KINDS] = {
 	[FAULT_BIND_IGNORED] = "bind-ignored",
 };
 
+static const char *const event_names[EVENT_FAULTS] = {
+	[EVENT_AS_IT_IS] = "",
+	[EVENT_LATE] = "late",
+	[EVENT_DROPPED] = "dropped",
+	[EVENT_TWICE] = "twice",
+	[EVENT_BACKWARDS] = "backwards",
+	[EVENT_FOREIGN] = "foreign",
+	[EVENT_REPLACED_BY_ERROR] = "error",
+	[EVENT_REPLACED_BY_GARBAGE] = "garbage",
+};
+
 struct fault {
 	unsigned id;
 	char *verb, *resource; /* NULL: any */
@@ -41,6 +52,7 @@ struct fault {
 	uint64_t times, used; /* times 0: for ever */
 	struct request_fault request;
 	enum stream_fault stream;
+	enum event_fault event;
 	enum fault_kind kind;
 	struct dpf_fault dpf;
 	struct json *spec; /* as it was posted */
@@ -62,7 +74,8 @@ static const char *const known_members[] = {
 	"applied",  "cut",       "hang",
 	"unserved", "dropWatch", "expireWatch",
 	"dpf",      "text",      "value",
-	"ms",
+	"ms",       "body",      "wrong",
+	"event",
 };
 
 struct faults *faults_new(void)
@@ -182,6 +195,20 @@ static int get_kind(const char *name, enum fault_kind *ret, struct err *err)
 	               list.ptr);
 }
 
+static int get_event(const struct json *spec, struct fault *x, struct err *err)
+{
+	const char *name = "";
+
+	if (json_get_str(spec, "event", &name, err) < 0)
+		return -1;
+	for (unsigned i = 0; i < EVENT_FAULTS; i++)
+		if (str_eq(event_names[i], name)) {
+			x->event = (enum event_fault)i;
+			return 0;
+		}
+	return err_set(err, ERR_INVALID, "fault: event \"%s\" is unknown", name);
+}
+
 static int get_match(const struct json *spec, struct fault *x, struct err *err)
 {
 	const char *verb = NULL, *resource = NULL, *name = NULL;
@@ -244,10 +271,15 @@ static int get_effects(const struct json *spec, struct fault *x, struct err *err
 	    get_unsigned(spec, "ms", &x->dpf.ms, err) ||
 	    get_text(spec, "reason", x->request.reason, sizeof(x->request.reason), err) ||
 	    get_text(spec, "message", x->request.message, sizeof(x->request.message), err) ||
+	    get_text(spec, "body", x->request.body, sizeof(x->request.body), err) ||
+	    get_text(spec, "wrong", x->request.wrong, sizeof(x->request.wrong), err) ||
+	    get_event(spec, x, err) ||
 	    get_text(spec, "text", x->dpf.text, sizeof(x->dpf.text), err) ||
 	    get_text(spec, "value", x->dpf.value, sizeof(x->dpf.value), err))
 		return -1;
-	if (x->request.status && (x->request.status < 400 || x->request.status > 599))
+	x->request.has_body = json_at(spec, "body");
+	if (x->request.status &&
+	    (x->request.status < (x->request.has_body ? 200 : 400) || x->request.status > 599))
 		return err_set(err, ERR_INVALID, "fault: status %u is no failure (400 to 599)",
 		               x->request.status);
 	return get_flags(spec, x, err);
@@ -353,7 +385,8 @@ bool faults_request(struct faults *f, const char *verb, const char *resource, co
 {
 	WITH_LOCK(&f->lock);
 	for (struct fault *x = f->list; x; x = x->next) {
-		if (x->stream != STREAM_GOES_ON || !request_matches(x, verb, resource, name))
+		if (x->stream != STREAM_GOES_ON || x->event != EVENT_AS_IT_IS ||
+		    !request_matches(x, verb, resource, name))
 			continue;
 		x->used++;
 		*ret = x->request;
@@ -372,6 +405,20 @@ enum stream_fault faults_stream(struct faults *f, const char *resource)
 		return x->stream;
 	}
 	return STREAM_GOES_ON;
+}
+
+enum event_fault faults_event(struct faults *f, const char *resource, const char *name,
+                              unsigned *ret_ms)
+{
+	WITH_LOCK(&f->lock);
+	for (struct fault *x = f->list; x; x = x->next) {
+		if (x->event == EVENT_AS_IT_IS || !request_matches(x, "watch", resource, name))
+			continue;
+		x->used++;
+		*ret_ms = x->dpf.ms;
+		return x->event;
+	}
+	return EVENT_AS_IT_IS;
 }
 
 bool faults_dpf_nth(struct faults *f, enum fault_kind kind, size_t n, const char *name,

@@ -39,6 +39,9 @@ struct request_fault {
 	bool cut;      /* the connection ends in the middle of the answer */
 	bool hang;     /* no answer until the client goes */
 	bool unserved; /* 404, as if the API group were not installed */
+	bool has_body;
+	char body[512]; /* the answer, with `status` or 200, as a proxy would give it */
+	char wrong[64]; /* a path in the true answer that has another text */
 };
 /*
  * Whether a fault matches the request; counts it as applied. `resource` is the plural, with
@@ -50,6 +53,21 @@ bool faults_request(struct faults *f, const char *verb, const char *resource, co
 enum stream_fault { STREAM_GOES_ON, STREAM_DROPPED, STREAM_EXPIRED };
 /* What a fault does to an open watch. */
 enum stream_fault faults_stream(struct faults *f, const char *resource);
+
+/* What a fault does to one event of a watch. */
+enum event_fault {
+	EVENT_AS_IT_IS,
+	EVENT_LATE,    /* it and all behind it come ms later */
+	EVENT_DROPPED, /* it never comes */
+	EVENT_TWICE,
+	EVENT_BACKWARDS, /* the state before it comes once more, behind it */
+	EVENT_FOREIGN,   /* before it comes the life of an earlier object of its name */
+	EVENT_REPLACED_BY_ERROR,
+	EVENT_REPLACED_BY_GARBAGE,
+	EVENT_FAULTS
+};
+enum event_fault faults_event(struct faults *f, const char *resource, const char *name,
+                              unsigned *ret_ms);
 
 enum fault_kind {
 	FAULT_VOLUME_NEVER_BOUND,

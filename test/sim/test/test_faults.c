@@ -28,6 +28,8 @@ START_TEST(mistakes_are_named)
 		{ "1", "an object or a list" },
 		{ "{\"stauts\":500}", "\\\"stauts\\\" is no member; known are verb" },
 		{ "{\"status\":200}", "status 200 is no failure" },
+		{ "{\"status\":100,\"body\":\"x\"}", "status 100 is no failure" },
+		{ "{\"event\":\"sideways\"}", "event \\\"sideways\\\" is unknown" },
 		{ "{\"status\":\"500\"}", "status" },
 		{ "{\"name\":\"(\"}", "is no regular expression" },
 		{ "{\"latencyMs\":-1}", "latencyMs is out of range" },
@@ -65,6 +67,8 @@ START_TEST(a_fault_meets_the_requests_that_it_names)
 		{ "{\"verb\":\"create\",\"times\":1,\"status\":500}", 500, 201, 404 },
 		{ "{\"verb\":\"create\",\"status\":500,\"applied\":true}", 500, 500, 200 },
 		{ "{\"resource\":\"dpuvolumes\",\"unserved\":true}", 404, 404, 404 },
+		{ "{\"verb\":\"create\",\"status\":302,\"body\":\"x\"}", 302, 302, 404 },
+		{ "{\"verb\":\"create\",\"body\":\"x\",\"applied\":true}", 200, 200, 200 },
 		{ "[{\"verb\":\"get\",\"status\":401},{\"status\":429}]", 429, 429, 401 },
 	};
 
@@ -95,6 +99,27 @@ START_TEST(the_failure_looks_as_it_was_asked_to)
 	add(&w, "{\"status\":403,\"reason\":\"Forbidden\",\"message\":\"exceeded quota\"}");
 	b = world_call(&w, "GET", VOLUMES "/a", NULL);
 	ck_assert_str_eq(json_str(b.json, "message"), "exceeded quota");
+}
+END_TEST
+
+START_TEST(an_answer_can_be_wrong)
+{
+	PLAIN(w);
+	struct api_answer a AUTO(answer_clear) = { 0 }, b AUTO(answer_clear) = { 0 },
+			    c AUTO(answer_clear) = { 0 };
+
+	create(&w, "a", 201);
+	add(&w, "{\"wrong\":\"metadata.uid\",\"times\":1}");
+	add(&w, "{\"wrong\":\"kind\",\"times\":1}");
+	add(&w, "{\"body\":\"<html>\",\"times\":1}");
+	a = world_call(&w, "GET", VOLUMES "/a", NULL);
+	ck_assert_str_eq(json_str(a.json, "metadata.uid"), "another");
+	ck_assert_str_eq(json_str(a.json, "metadata.name"), "a");
+	b = world_call(&w, "GET", VOLUMES "/a", NULL);
+	ck_assert_str_eq(json_str(b.json, "kind"), "another");
+	c = world_call(&w, "GET", VOLUMES "/a", NULL);
+	ck_assert_uint_eq(c.code, 200);
+	ck_assert_str_eq(c.text, "<html>");
 }
 END_TEST
 
@@ -139,5 +164,5 @@ START_TEST(faults_are_listed_and_removed_one_by_one)
 END_TEST
 
 SUITE("sim faults", mistakes_are_named, a_fault_meets_the_requests_that_it_names,
-      the_failure_looks_as_it_was_asked_to, latency_and_cuts_are_applied,
+      an_answer_can_be_wrong, the_failure_looks_as_it_was_asked_to, latency_and_cuts_are_applied,
       faults_are_listed_and_removed_one_by_one);

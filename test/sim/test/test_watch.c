@@ -247,6 +247,47 @@ START_TEST(a_version_that_is_too_old_is_an_error_event)
 }
 END_TEST
 
+START_TEST(faults_change_single_events)
+{
+	static const struct {
+		const char *event, *want; /* what is seen of a, which goes, and of b, which comes */
+	} rows[] = {
+		{ "late\",\"ms\":50,\"text\":\"", "DELETED a, ADDED b" },
+		{ "dropped", "ADDED b" },
+		{ "twice", "DELETED a, DELETED a, ADDED b" },
+		{ "backwards", "DELETED a, MODIFIED a, ADDED b" },
+		{ "foreign", "MODIFIED a, DELETED a, DELETED a, ADDED b" },
+		{ "error", "ERROR -, ADDED b" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		WORLD(w, "--no-dpf", "--no-fabric");
+		struct str seen AUTO(str_clear) = STR_INIT(1024);
+		struct open_watch s AUTO(open_watch_clear);
+		char *fault AUTO(free) =
+			xasprintf("{\"resource\":\"dpuvolumes\",\"name\":\"^a$\",\"event\":\"%s\"}",
+		                  rows[i].event);
+		char *version AUTO(free) = NULL, *now AUTO(free) = NULL;
+
+		world_make_volume(&w, "a");
+		now = version_now(&w);
+		version = xasprintf("&resourceVersion=%s", now);
+		watch_open(&s, &w, version);
+		world_ok(&w, "POST", "/sim/faults", fault, 200);
+		world_ok(&w, "DELETE", VOLUMES "/a", NULL, 200);
+		world_make_volume(&w, "b");
+		while (!strstr(seen.ptr, "ADDED b")) {
+			struct json *e AUTO(json_free) = next(&s, NULL);
+			const char *name = json_str(e, "object.metadata.name");
+
+			str_addf(&seen, "%s%s %s", seen.len ? ", " : "", json_str(e, "type"),
+			         name ? name : "-");
+		}
+		ck_assert_str_eq(seen.ptr, rows[i].want);
+	}
+}
+END_TEST
+
 static void *post_faults(void *arg)
 {
 	struct sim_world *w = ((void **)arg)[0];
@@ -308,5 +349,5 @@ SUITE("sim watch", without_a_version_it_starts_with_what_exists,
       what_exists_is_sent_by_the_rules_of_the_api_server, with_a_version_it_shows_what_came_after,
       objects_come_and_go_with_the_selector, bookmarks_carry_the_version_of_all_that_was_seen,
       the_time_that_was_asked_for_ends_it_with_a_bookmark,
-      a_version_that_is_too_old_is_an_error_event, faults_end_watches_that_are_open,
-      wrong_parameters_are_refused);
+      a_version_that_is_too_old_is_an_error_event, faults_change_single_events,
+      faults_end_watches_that_are_open, wrong_parameters_are_refused);
