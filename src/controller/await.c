@@ -134,12 +134,12 @@ static int gave_up(struct await *a, const char *goal, const char *why, struct er
 }
 
 /*
- * GONE: there is no object with the uid that the wait is about; one with another uid may exist.
- * REPLACED: an event brought one with another uid, which may be older than ours and late.
+ * GONE: there is no object of the name, or none with the uid that the wait is about. REPLACED: an
+ * event or a read brought one with another uid. In an event that may be older than ours, and late.
  */
-enum { GONE = KUBE_ABSENT, REPLACED };
+enum { GONE = KUBE_ABSENT, REPLACED = KUBE_REPLACED };
 
-/* 0: the object is there, and a->last. GONE: it does not exist. */
+/* 0: the object is there, and a->last. GONE. REPLACED: one with another uid is there. */
 static int confirm_gone(struct await *a, const char *uid, struct err *err)
 {
 	struct json *now = NULL;
@@ -149,7 +149,7 @@ static int confirm_gone(struct await *a, const char *uid, struct err *err)
 		return rc;
 	if (!same_uid(now, uid)) {
 		json_free(now);
-		return GONE;
+		return REPLACED;
 	}
 	keep(a, now);
 	return 0;
@@ -227,7 +227,7 @@ int await_ready(struct await *a, struct json *first, const char *goal, await_jud
 			rc = confirm_gone(a, uid, err);
 		if (rc < 0)
 			return gave_up_unready(a, goal, judge, arg, err);
-		if (rc == GONE)
+		if (rc == GONE || rc == REPLACED)
 			return err_set(err, ERR_ABORTED, "%s was deleted while it was waited for",
 			               a->ref);
 	}
@@ -260,6 +260,13 @@ static bool look_until_gone(struct await *a, const char *uid)
 	return false;
 }
 
+/* What was asked for is that there is none of this name: the next call sees to the new one. */
+int await_replaced(const struct await *a, struct err *err)
+{
+	return err_set(err, ERR_ABORTED, "%s was made anew by somebody while it was deleted; retry",
+	               a->ref);
+}
+
 int await_gone(struct await *a, const char *uid, const char *goal, struct err *err)
 {
 	struct str why AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
@@ -274,6 +281,8 @@ int await_gone(struct await *a, const char *uid, const char *goal, struct err *e
 	}
 	if (rc == GONE)
 		return 0;
+	if (rc == REPLACED)
+		return await_replaced(a, err);
 	if (a->unwatchable && look_until_gone(a, uid)) {
 		err_clear(err);
 		return 0;
@@ -300,6 +309,8 @@ int await_deleted(struct await *a, const struct json *object, const char *goal, 
 	if (rc < 0)
 		return err_wrap(err, "%s", a->ref);
 	kill_point("remove: DELETE answered");
+	if (rc == KUBE_REPLACED)
+		return await_replaced(a, err);
 	return rc == KUBE_ABSENT ? 0 : await_gone(a, uid, goal, err);
 }
 

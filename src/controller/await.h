@@ -70,9 +70,12 @@ int await_ready(struct await *a, struct json *first, const char *goal, await_jud
                 void *arg, struct err *err) MUST_CHECK;
 /*
  * Waits until there is no object of that name with that uid: proven by the event of its deletion or
- * by a read (kube_wait_expect()). To be called when its deletion has begun: no code is final.
+ * by a read (kube_wait_expect()). ABORTED when a read finds another one of the name. To be called
+ * when its deletion has begun: no code is final.
  */
 int await_gone(struct await *a, const char *uid, const char *goal, struct err *err) MUST_CHECK;
+/* Always -1, ABORTED: the object was to be deleted, and there is another one of its name now. */
+int await_replaced(const struct await *a, struct err *err);
 /* Deletes the object of that uid, unless it is being deleted, and waits until it is gone. */
 int await_deleted(struct await *a, const struct json *object, const char *goal, struct err *err)
 	MUST_CHECK;

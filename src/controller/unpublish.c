@@ -116,6 +116,8 @@ static int begin(const struct controller *c, struct detachment *one, struct dead
 	kill_point("detach: one DELETE answered");
 	if (rc < 0)
 		return err_wrap(err, "%s", one->a.ref);
+	if (rc == KUBE_REPLACED)
+		return await_replaced(&one->a, err);
 	if (rc == KUBE_ABSENT)
 		await_close(&one->a);
 	return 0;

@@ -73,8 +73,14 @@ int volume_undo(const struct controller *c, const char *name, bool was_bound, st
 	if (!reason)
 		reason = xstrdup(err->msg);
 	rc = kube_get(c->kube, a->kind, c->namespace, a->name, a->d, &left, &second);
-	/* PRECONDITION: the kind is not served, so there is no object of it. */
-	if (rc == KUBE_ABSENT || (rc < 0 && second.code == ERR_PRECONDITION))
+	/* PRECONDITION: the kind is not served; without its group there is no object of it. */
+	if (rc < 0 && second.code == ERR_PRECONDITION) {
+		struct err ignored = ERR_INIT;
+
+		if (kube_find_group(c->kube, a->kind, a->d, &ignored) == 0)
+			return -1;
+	}
+	if (rc == KUBE_ABSENT)
 		return -1;
 	if (rc < 0 || dpu_volume_decode(left, &v, &second))
 		return instead_of_unknown(err, &second);

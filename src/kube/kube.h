@@ -63,9 +63,10 @@ struct kube *kube_free(struct kube *k);
 
 /*
  * What the operations return instead of 0 when the answer is about the object's existence:
- * KUBE_ABSENT no such object, KUBE_EXISTS (kube_create only) an object of this name is there.
+ * KUBE_ABSENT no such object, KUBE_EXISTS (kube_create only) an object of this name is there,
+ * KUBE_REPLACED (kube_delete only) an object of this name with another uid is there.
  */
-enum { KUBE_ABSENT = 1, KUBE_EXISTS = 1 };
+enum { KUBE_ABSENT = 1, KUBE_EXISTS = 1, KUBE_REPLACED = 2 };
 
 /* What the text of an error says then, in front of what the last attempt brought. */
 #define KUBE_PERHAPS_DONE \
@@ -91,10 +92,16 @@ int kube_patch(struct kube *k, const struct kube_kind *kind, const char *ns, con
 	MUST_CHECK;
 /*
  * DELETE with the uid as precondition. 0: accepted (the object may stay until its finalizers are
- * gone). KUBE_ABSENT: no object of that name with that uid (uid NULL: any).
+ * gone). KUBE_ABSENT or KUBE_REPLACED: no object of that name with that uid (uid NULL: any).
  */
 int kube_delete(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
                 const char *uid, struct deadline d, struct err *err) MUST_CHECK;
+/*
+ * 0: the API server's list of its API groups has no such group, so there is no object of the kind.
+ * KUBE_EXISTS: the group is there; whether it has this kind and version is not said.
+ */
+int kube_find_group(struct kube *k, const struct kube_kind *kind, struct deadline d,
+                    struct err *err) MUST_CHECK;
 /* What fn of kube_list() returns to stop; kube_list() then returns 0. */
 enum { KUBE_STOP = 1 };
 

@@ -110,7 +110,9 @@ static void log_retry(struct kube *k, const struct kube_operation *op,
 int kube_exchange(struct kube *k, struct kube_operation *op, struct deadline d,
                   struct http_result *ret, struct err *err)
 {
-	char *object AUTO(free) = kube_path(op->target.kind, op->target.ns, op->target.name);
+	char *object AUTO(free) =
+		op->path ? xstrdup(op->path)
+			 : kube_path(op->target.kind, op->target.ns, op->target.name);
 	char *path AUTO(free) = xasprintf("%s%s", object, op->query ? op->query : "");
 	struct http_result before = { .end = HTTP_DEADLINE };
 	bool refused = false, asked_again = false;

@@ -115,7 +115,7 @@ int kube_patch(struct kube *k, const struct kube_kind *kind, const char *ns, con
 	return operate(k, &op, name, d, kube_status_no_object, KUBE_ABSENT, ret, err);
 }
 
-/* 0: the object of that name has this uid; KUBE_ABSENT: it has another one, or there is none. */
+/* 0: the object of that name has this uid; KUBE_ABSENT; KUBE_REPLACED: it has another one. */
 static int look_for_uid(struct kube *k, const struct kube_operation *op, const char *uid,
                         struct deadline d, struct err *err)
 {
@@ -124,7 +124,7 @@ static int look_for_uid(struct kube *k, const struct kube_operation *op, const c
 	int rc = kube_get(k, t->kind, t->ns, t->name, d, &object, err);
 	if (rc)
 		return rc;
-	return str_eq(json_str(object, "metadata.uid"), uid) ? 0 : KUBE_ABSENT;
+	return str_eq(json_str(object, "metadata.uid"), uid) ? 0 : KUBE_REPLACED;
 }
 
 /*
@@ -186,4 +186,32 @@ int kube_delete(struct kube *k, const struct kube_kind *kind, const char *ns, co
 		rc = kube_operation_failed(k, &op, &r, err);
 	free(r.body);
 	return rc;
+}
+
+int kube_find_group(struct kube *k, const struct kube_kind *kind, struct deadline d,
+                    struct err *err)
+{
+	KUBE_CALL(k);
+	struct json *list AUTO(json_free) = NULL;
+	struct http_result r = { 0 };
+	struct kube_operation op = { .method = "GET",
+		                     .target = { .verb = "list", .kind = kind },
+		                     .path = "/apis" };
+	int rc;
+	if (kube_exchange(k, &op, d, &r, err))
+		return -1;
+	rc = kube_is_success(&r) ? kube_parse_answer(&op, &r, &list, err)
+	                         : kube_operation_failed(k, &op, &r, err);
+	free(r.body);
+	if (rc)
+		return -1;
+	if (!str_eq(json_str(list, "kind"), "APIGroupList") ||
+	    !json_is_array(json_at(list, "groups")))
+		return err_set(err, ERR_UNAVAILABLE,
+		               "the API server's answer is no list of API groups; is there a proxy "
+		               "in between?");
+	json_foreach (group, json_at(list, "groups"))
+		if (str_eq(json_str(group, "name"), kind->group))
+			return KUBE_EXISTS;
+	return 0;
 }

@@ -79,6 +79,7 @@ void kube_path_encode(struct str *path, const char *text);
 struct kube_operation {
 	const char *method;
 	struct kube_target target;
+	const char *path;  /* NULL: the target's */
 	const char *query; /* with its '?', or NULL */
 	const char *content_type;
 	const char *body;

@@ -95,7 +95,6 @@ enum hint {
 struct status_rule {
 	int from, to; /* HTTP status */
 	enum special special;
-	const char *reason; /* of the Status; NULL: any */
 	enum err_code code;
 	enum hint hint;
 };
@@ -114,7 +113,7 @@ static const struct status_rule rules[] = {
 	/* What is about the object itself is no error: kube_status_no_object(). */
 	{ .from = 404, .to = 404, .code = ERR_UNAVAILABLE },
 	{ .from = 405, .to = 405, .code = ERR_PRECONDITION },
-	{ .from = 409, .to = 409, .reason = "AlreadyExists", .code = ERR_EXISTS },
+	/* "AlreadyExists" is an answer to create alone, and no error there. */
 	{ .from = 409, .to = 409, .code = ERR_ABORTED },
 	{ .from = 410, .to = 410, .code = ERR_ABORTED },
 	{ .from = 413, .to = 413, .code = ERR_INVALID },
@@ -133,8 +132,6 @@ static bool is_exceeded_quota(const struct json *status)
 static bool applies(const struct status_rule *rule, int http_status, const struct json *status)
 {
 	if (http_status < rule->from || http_status > rule->to)
-		return false;
-	if (rule->reason && !str_eq(json_str(status, "reason"), rule->reason))
 		return false;
 	switch (rule->special) {
 	case UNKNOWN:

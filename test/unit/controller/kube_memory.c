@@ -210,8 +210,10 @@ int kube_delete(struct kube *k, const struct kube_kind *kind, const char *ns, co
 	}
 	if (fake_refused("delete", kind, err))
 		return -1;
-	if (!o || strcmp(json_str(o->tree, "metadata.uid"), uid))
+	if (!o)
 		return KUBE_ABSENT;
+	if (strcmp(json_str(o->tree, "metadata.uid"), uid))
+		return KUBE_REPLACED;
 	if (fake.hold) {
 		json_set_str(json_sub(o->tree, "metadata"), "deletionTimestamp",
 		             "2026-01-01T00:00:00Z");
@@ -220,6 +222,13 @@ int kube_delete(struct kube *k, const struct kube_kind *kind, const char *ns, co
 		fake_remove(o);
 	}
 	return 0;
+}
+
+int kube_find_group(struct kube *k, const struct kube_kind *kind, struct deadline d,
+                    struct err *err)
+{
+	(void)k, (void)d, (void)kind, (void)err;
+	return fake.no_group ? 0 : KUBE_EXISTS;
 }
 
 /* One of "key=value", "key", "!key". */

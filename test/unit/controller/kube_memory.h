@@ -54,6 +54,7 @@ struct kube_memory {
 	bool comes_and_goes;    /* objects exist for each POST, not for each GET */
 	int lost_creates;       /* so many POSTs are carried out, and their answer is lost */
 	const char *foreign;    /* an event of this object comes first, once; JSON */
+	bool no_group;          /* the API server does not know DPF's API group */
 	bool stale_gone;        /* the first wait says "does not exist" whatever is true */
 	const char *gone_before_delete; /* this object is gone just before its DELETE */
 	enum err_code end;              /* how a wait ends when no change is left */

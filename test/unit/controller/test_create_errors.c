@@ -47,6 +47,11 @@ static void on_create(const char *patch)
 
 /* ---- worlds ---- */
 
+static void mine_earlier(const char *patch)
+{
+	fake_put(V, MINE);
+	fake_change_text(V, "pvc-1", patch ? patch : "{}");
+}
 static void empty(void)
 {
 }
@@ -63,8 +68,15 @@ static void not_served(void)
 {
 	const char *text = "API group storage.dpu.nvidia.com/v1alpha1 is not served";
 
+	fake.no_group = true;
 	fake_refuse("create", V, ERR_PRECONDITION, text);
 	fake_refuse("get", V, ERR_PRECONDITION, text);
+}
+static void not_served_but_its_group_is(void)
+{
+	mine_earlier(NULL);
+	not_served();
+	fake.no_group = false;
 }
 static void invalid_for_crd(void)
 {
@@ -187,11 +199,6 @@ static void deleted_meanwhile(void)
 static void marked_meanwhile(void)
 {
 	fake_then(V, "pvc-1", "{\"metadata\":{\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"}}");
-}
-static void mine_earlier(const char *patch)
-{
-	fake_put(V, MINE);
-	fake_change_text(V, "pvc-1", patch ? patch : "{}");
 }
 static void earlier_going(void)
 {
@@ -502,6 +509,10 @@ static const struct row {
 	  "DPUVolume dpf/pvc-1: the token was refused" },
 	{ "the CRD is not installed", "{}", not_served, ERR_PRECONDITION, NOTHING,
 	  "DPUVolume dpf/pvc-1: API group storage.dpu.nvidia.com/v1alpha1 is not served" },
+	{ "the CRD is not served, but others of its API group are", "{}",
+	  not_served_but_its_group_is, ERR_UNAVAILABLE, PENDING_VOLUME,
+	  "DPUVolume dpf/pvc-1: API group storage.dpu.nvidia.com/v1alpha1 is not served (whether it "
+	  "is left could not be learnt: API group storage.dpu.nvidia.com/v1alpha1 is not served)" },
 	{ "the CRD or a webhook refuses the object", "{}", invalid_for_crd, ERR_INVALID, NOTHING,
 	  "DPUVolume dpf/pvc-1: spec.parameters: Invalid value" },
 	{ "the namespace's quota is used up", "{}", quota, ERR_EXHAUSTED, NOTHING,

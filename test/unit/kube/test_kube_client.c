@@ -111,7 +111,7 @@ START_TEST(delete_carries_the_uid_and_tells_another_object_from_a_conflict)
 		int rc;
 		enum err_code code;
 	} rows[] = {
-		{ "the object of that name is a newer one", "u-old", KUBE_ABSENT, ERR_OK },
+		{ "the object of that name is a newer one", "u-old", KUBE_REPLACED, ERR_OK },
 		{ "a passing conflict", "u-1", -1, ERR_ABORTED },
 	};
 	struct kube_fake f;
@@ -663,6 +663,39 @@ START_TEST(a_refusal_is_believed_when_it_comes_twice_and_nothing_may_have_been_d
 }
 END_TEST
 
+START_TEST(a_group_is_absent_when_the_list_of_groups_says_so)
+{
+	static const struct {
+		const char *what, *body;
+		int status, rc;
+	} rows[] = {
+		{ "there",
+		  "{\"kind\":\"APIGroupList\",\"groups\":[{\"name\":\"apps\"},{\"name\":"
+		  "\"storage.dpu.nvidia.com\"}]}",
+		  200, KUBE_EXISTS },
+		{ "absent", "{\"kind\":\"APIGroupList\",\"groups\":[{\"name\":\"apps\"}]}", 200,
+		  0 },
+		{ "no list", "{\"kind\":\"APIGroupList\"}", 200, -1 },
+		{ "another list", "{\"kind\":\"List\",\"groups\":[]}", 200, -1 },
+		{ "a page", "<html>", 200, -1 },
+		{ "a proxy's 404", "404 page not found", 404, -1 },
+		{ "refused", STATUS("Forbidden", "no"), 403, -1 },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct kube_fake f;
+		struct err err = ERR_INIT;
+		int rc;
+		kube_fake_start(&f, NULL);
+		fake_http_on(f.server, (struct fake_reply) { .on = "GET /apis",
+		                                             .status = rows[i].status,
+		                                             .body = rows[i].body });
+		rc = kube_find_group(f.kube, &kind_volume, deadline_in_ms(20000), &err);
+		ck_assert_msg(rc == rows[i].rc, "%s: %d %s", rows[i].what, rc, err.msg);
+		kube_fake_stop(&f);
+	}
+}
+END_TEST
+
 struct canceller {
 	struct cancel cancel;
 	struct kube *kube;
@@ -785,6 +818,7 @@ SUITE_TIMEOUT("kube_client", 60, get_returns_the_object_or_that_there_is_none,
               retry_after_is_waited_for_within_the_deadline_only,
               an_api_server_that_is_away_is_unavailable_and_comes_back,
               a_refused_token_is_read_again_once, an_answer_that_is_not_the_object_proves_nothing,
+              a_group_is_absent_when_the_list_of_groups_says_so,
               a_refusal_is_believed_when_it_comes_twice_and_nothing_may_have_been_done,
               a_cancelled_caller_leaves_a_request_and_a_pause_at_once,
               freeing_the_client_ends_requests_of_other_threads, requests_are_limited_per_second);

@@ -64,7 +64,7 @@ START_TEST(an_answer_becomes_a_code_and_a_text)
 		{ "a proxy's page", 404, "<html>404 page not found", ERR_UNAVAILABLE,
 		  "is there a proxy" },
 		{ "exists", 409, S("\"reason\":\"AlreadyExists\",\"message\":\"exists\""),
-		  ERR_EXISTS, "exists" },
+		  ERR_ABORTED, "exists" },
 		{ "conflict", 409, S("\"reason\":\"Conflict\",\"message\":\"modified\""),
 		  ERR_ABORTED, "modified" },
 		{ "expired", 410, S("\"reason\":\"Expired\""), ERR_ABORTED, "HTTP 410" },
