@@ -23,6 +23,7 @@ kubeclient-asan|the Kubernetes client over TLS and HTTP/2, AddressSanitizer and 
 kubeclient-tsan|the same, ThreadSanitizer|$make $jobs kubeclient-test FLAVOUR=tsan
 controller-asan|the controller against snap-sim and its faults, AddressSanitizer and UBSan|$make $jobs controller-test FLAVOUR=asan
 controller-tsan|the same, ThreadSanitizer|$make $jobs controller-test FLAVOUR=tsan
+api-faults|every fault of the API server, against docs/api-faults.md|$make $jobs api-faults FLAVOUR=debug
 sim|snap-sim itself|$make $jobs sim-test FLAVOUR=asan
 main|the program from outside|$make $jobs main-test
 sanity|csi-sanity, mount and block|$make $jobs sanity

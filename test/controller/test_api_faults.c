@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every fault of the API server, at every request of create, delete, publish and unpublish, once
+ * and for as long as the call lasts: is what the driver says true, and is anything left that nobody
+ * knows of? The counts stand in docs/api-faults.md (UPDATE_DOCS=1 writes them).
+ *
+ * Processes share the work. Each has a snap-sim of its own, and each operation a client of its own,
+ * so that its watches begin with it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/mem.h"
+#include "controller/controller.h"
+#include "dpf/dpu_attachment.h"
+#include "dpf/dpu_volume.h"
+#include "kube/kube_priv.h"
+#include "test/lib/controller_door.h"
+#include "test/lib/doc_table.h"
+#include "test/lib/sim_process.h"
+#include "test/lib/suite.h"
+
+#define CHILDREN 40
+#define V "dpuvolumes"
+#define A "dpuvolumeattachments"
+#define CAP "{\"access_mode\":{\"mode\":\"SINGLE_NODE_WRITER\"},\"mount\":{\"fs_type\":\"ext4\"}}"
+
+/* ---- the table ---- */
+
+enum world {
+	FRESH,
+	BEGUN,   /* an earlier call has made the object, and had no answer in time */
+	STUCK,   /* DPF does not let the object go */
+	FAILING, /* DPF fails for good, so that the object is removed again */
+};
+
+static const struct step {
+	const char *method;
+	enum world world;
+	const char *verb, *resource; /* the request that the fault meets; verb "": each */
+} steps[] = {
+	{ "CreateVolume", FRESH, "create", V },
+	{ "CreateVolume", FRESH, "list", V },
+	{ "CreateVolume", FRESH, "watch", V },
+	{ "CreateVolume", BEGUN, "create", V },
+	{ "CreateVolume", BEGUN, "get", V },
+	{ "CreateVolume", FAILING, "get", V },
+	{ "CreateVolume", FAILING, "delete", V },
+	{ "CreateVolume", FAILING, "list", A },
+	{ "CreateVolume", FRESH, "", V },
+	{ "CreateVolume", BEGUN, "", V },
+	{ "CreateVolume", FAILING, "", V },
+	{ "DeleteVolume", FRESH, "", V },
+	{ "DeleteVolume", FRESH, "get", V },
+	{ "DeleteVolume", FRESH, "delete", V },
+	{ "DeleteVolume", FRESH, "list", A },
+	{ "DeleteVolume", FRESH, "watch", V },
+	{ "DeleteVolume", STUCK, "watch", V },
+	{ "ControllerPublishVolume", FRESH, "", A },
+	{ "ControllerPublishVolume", BEGUN, "", A },
+	{ "ControllerPublishVolume", FRESH, "get", V },
+	{ "ControllerPublishVolume", FRESH, "get", "dpunodes" },
+	{ "ControllerPublishVolume", FRESH, "list", A },
+	{ "ControllerPublishVolume", FRESH, "create", A },
+	{ "ControllerPublishVolume", FRESH, "watch", A },
+	{ "ControllerPublishVolume", BEGUN, "create", A },
+	{ "ControllerPublishVolume", BEGUN, "get", A },
+	{ "ControllerUnpublishVolume", FRESH, "", A },
+	{ "ControllerUnpublishVolume", FRESH, "get", A },
+	{ "ControllerUnpublishVolume", FRESH, "delete", A },
+	{ "ControllerUnpublishVolume", FRESH, "list", A },
+	{ "ControllerUnpublishVolume", FRESH, "watch", A },
+	{ "ControllerUnpublishVolume", STUCK, "watch", A },
+};
+
+enum final {
+	NEVER,   /* what comes proves nothing, so no code is final */
+	TWICE,   /* it may be a mistake when it comes once */
+	AT_ONCE, /* the API server refuses, and nothing was done */
+	/* The same for reads; for a change it proves nothing about the attempt before. */
+	READ_TWICE,
+	READ_AT_ONCE
+};
+
+#define HTML "\"body\":\"<html>no</html>\""
+#define STATUS(code) "\"status\":" #code
+#define PAGE(code) STATUS(code) "," HTML
+
+static const struct fault {
+	const char *what;
+	const char *first, *then; /* members of snap-sim's faults; then: NULL, or what follows it */
+	enum final final;
+} faults[] = {
+	{ "200 with null", "\"body\":\"null\"", NULL, NEVER },
+	{ "200 with an array", "\"body\":\"[]\"", NULL, NEVER },
+	{ "200 with an empty object", "\"body\":\"{}\"", NULL, NEVER },
+	{ "200 with nothing", "\"body\":\"\"", NULL, NEVER },
+	{ "200 with a page", HTML, NULL, NEVER },
+	{ "200 with a Status of failure",
+	  "\"body\":\"{\\\"kind\\\":\\\"Status\\\",\\\"status\\\":\\\"Failure\\\",\\\"reason\\\":\\\"NotFound\\\"}\"",
+	  NULL, NEVER },
+	{ "200 with a Status of success, nothing done",
+	  "\"body\":\"{\\\"kind\\\":\\\"Status\\\",\\\"status\\\":\\\"Success\\\"}\"", NULL,
+	  NEVER },
+	{ "200 with an empty list",
+	  "\"body\":\"{\\\"kind\\\":\\\"List\\\",\\\"metadata\\\":{},\\\"items\\\":null}\"", NULL,
+	  NEVER },
+	{ "200 with a page, and done", HTML ",\"applied\":true", NULL, NEVER },
+	{ "another name", "\"wrong\":\"metadata.name\"", NULL, NEVER },
+	{ "another namespace", "\"wrong\":\"metadata.namespace\"", NULL, NEVER },
+	{ "another uid", "\"wrong\":\"metadata.uid\"", NULL, NEVER },
+	{ "another kind", "\"wrong\":\"kind\"", NULL, NEVER },
+	{ "302 with a page", PAGE(302), NULL, NEVER },
+	{ "400", STATUS(400), NULL, AT_ONCE },
+	{ "400 with a page", PAGE(400), NULL, NEVER },
+	{ "401", STATUS(401), NULL, TWICE },
+	{ "401 with a page", PAGE(401), NULL, NEVER },
+	{ "403", STATUS(403), NULL, TWICE },
+	{ "403 with a page", PAGE(403), NULL, NEVER },
+	{ "403 with a page, and done", PAGE(403) ",\"applied\":true", NULL, NEVER },
+	{ "404 about nothing", STATUS(404), NULL, NEVER },
+	{ "404 with a page", PAGE(404), NULL, NEVER },
+	{ "404 about another object",
+	  STATUS(404) ",\"body\":\"{\\\"kind\\\":\\\"Status\\\",\\\"reason\\\":\\\"NotFound\\\",\\\"details\\\":{"
+	              "\\\"name\\\":\\\"another\\\",\\\"kind\\\":\\\"dpuvolumes\\\"}}\"",
+	  NULL, NEVER },
+	{ "the kind is not served", "\"unserved\":true", NULL, TWICE },
+	{ "405", STATUS(405), NULL, AT_ONCE },
+	{ "409, a conflict", STATUS(409), NULL, NEVER },
+	{ "409 with a page", PAGE(409), NULL, NEVER },
+	{ "410", STATUS(410), NULL, NEVER },
+	{ "413", STATUS(413), NULL, AT_ONCE },
+	{ "415", STATUS(415), NULL, AT_ONCE },
+	{ "422", STATUS(422), NULL, AT_ONCE },
+	{ "429", STATUS(429), NULL, NEVER },
+	{ "500", STATUS(500), NULL, NEVER },
+	{ "500, and done", STATUS(500) ",\"applied\":true", NULL, NEVER },
+	{ "502 with a page, and done", PAGE(502) ",\"applied\":true", NULL, NEVER },
+	{ "503", STATUS(503), NULL, NEVER },
+	{ "503, and done", STATUS(503) ",\"applied\":true", NULL, NEVER },
+	{ "504, and done", STATUS(504) ",\"applied\":true", NULL, NEVER },
+	{ "no answer", "\"hang\":true", NULL, NEVER },
+	{ "no answer, and done", "\"hang\":true,\"applied\":true", NULL, NEVER },
+	{ "cut in the answer", "\"cut\":true", NULL, NEVER },
+	{ "done and 500, then 403", STATUS(500) ",\"applied\":true", STATUS(403), READ_TWICE },
+	{ "done and 503, then 422", STATUS(503) ",\"applied\":true", STATUS(422), READ_AT_ONCE },
+	{ "cut in the answer, then 403", "\"cut\":true", STATUS(403), READ_TWICE },
+	{ "cut in the answer, then not served", "\"cut\":true", "\"unserved\":true", READ_TWICE },
+	{ "403, then a page", STATUS(403), PAGE(403), NEVER },
+	{ "409 AlreadyExists, then 404 with a page", STATUS(409) ",\"reason\":\"AlreadyExists\"",
+	  PAGE(404), NEVER },
+	{ "an event late by 300 ms", "\"event\":\"late\",\"ms\":300", NULL, NEVER },
+	{ "an event never", "\"event\":\"dropped\"", NULL, NEVER },
+	{ "an event twice", "\"event\":\"twice\"", NULL, NEVER },
+	{ "an event, then the state before it", "\"event\":\"backwards\"", NULL, NEVER },
+	{ "events of an earlier object of the name", "\"event\":\"foreign\"", NULL, NEVER },
+	{ "an ERROR event", "\"event\":\"error\"", NULL, NEVER },
+	{ "garbage instead of an event", "\"event\":\"garbage\"", NULL, NEVER },
+	{ "the watch dropped", "\"dropWatch\":true", NULL, NEVER },
+	{ "the watch expired", "\"expireWatch\":true", NULL, NEVER },
+};
+
+/* One operation; its number says which. */
+#define OPERATIONS (ARRAY_LEN(steps) * ARRAY_LEN(faults) * 2)
+
+static const struct step *step_of(size_t i)
+{
+	return &steps[i / 2 % ARRAY_LEN(steps)];
+}
+static const struct fault *fault_of(size_t i)
+{
+	return &faults[i / 2 / ARRAY_LEN(steps)];
+}
+static bool is_once(size_t i)
+{
+	return i % 2 == 0;
+}
+
+static bool is_of_streams(const struct fault *f)
+{
+	return strstr(f->first, "\"event\"") || strstr(f->first, "Watch\"");
+}
+
+/* A fault of a stream meets watches only. What is stuck is looked at while a fault is on. */
+static bool is_sensible(size_t i)
+{
+	if (is_of_streams(fault_of(i)))
+		return str_eq(step_of(i)->verb, "watch");
+	return step_of(i)->world != STUCK;
+}
+
+struct result {
+	bool ran, lost, leaked, wrong;
+	char text[300];
+};
+static struct result *results; /* of all operations, shared by the processes */
+
+/* ---- calls ---- */
+
+static struct keylock *locks;
+
+/* Short pauses, since what is looked for are answers and not times. */
+static const struct kube_tuning tuning = {
+	.mistake_ms = 20, .watch_backoff_ms = 20, .watch_backoff_most_ms = 100, .look_ms = 100
+};
+
+static struct kube *client(const struct kube_tuning *t)
+{
+	char *config AUTO(free) = xasprintf("%s/kubeconfig", sim.dir);
+	struct kube_options o = { .kubeconfig = config, .user_agent = "snap-csi/test" };
+	struct kube *k = NULL;
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(kube_new_tuned(&o, t, &k, &err) == 0, "%s", err.msg);
+	return k;
+}
+
+static struct controller controller_of(struct kube *k, int ms)
+{
+	return (struct controller) { .kube = k,
+		                     .namespace = SIM_NS,
+		                     .driver_name = "csi.snap.nvidia.com",
+		                     .wait_timeout_ms = ms };
+}
+
+static char *request_of(const char *method, const char *name)
+{
+	if (str_eq(method, "CreateVolume"))
+		return xasprintf(
+			"{\"name\":\"%s\",\"capacity_range\":{\"required_bytes\":1073741824},"
+			"\"volume_capabilities\":[" CAP "],\"parameters\":{\"policy\":"
+			"\"example-policy\"}}",
+			name);
+	if (str_eq(method, "DeleteVolume"))
+		return xasprintf("{\"volume_id\":\"%s\"}", name);
+	if (str_eq(method, "ControllerPublishVolume"))
+		return xasprintf(
+			"{\"volume_id\":\"%s\",\"node_id\":\"n1\",\"volume_capability\":" CAP "}",
+			name);
+	return xasprintf("{\"volume_id\":\"%s\",\"node_id\":\"n1\"}", name);
+}
+
+static int call(struct controller *c, const char *method, const char *name, struct json **ret,
+                struct err *err)
+{
+	char *text AUTO(free) = request_of(method, name);
+	struct json *request AUTO(json_free) = NULL;
+
+	ck_assert_int_eq(json_parse("request", text, strlen(text), &request, err), 0);
+	return door_call(c, locks, method, request, ret, err);
+}
+
+static void must(struct controller *c, const char *method, const char *name)
+{
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(call(c, method, name, NULL, &err) == 0, "%s %s: %s", method, name, err.msg);
+}
+
+static struct json *look(struct controller *clean, const struct kube_kind *kind, const char *name)
+{
+	struct json *object = NULL;
+	struct err err = ERR_INIT;
+	int rc = kube_get(clean->kube, kind, SIM_NS, name, deadline_in_ms(20000), &object, &err);
+
+	ck_assert_msg(rc >= 0, "%s", err.msg);
+	return object;
+}
+
+/* ---- one operation ---- */
+
+static bool is_about_attachments(const char *method)
+{
+	return strstr(method, "ublish");
+}
+
+/* Makes what the call needs. */
+static void prepare(struct controller *clean, const struct step *s, const char *name)
+{
+	struct err ignored = ERR_INIT;
+	bool begun = s->world == BEGUN;
+
+	if (!str_eq(s->method, "CreateVolume"))
+		must(clean, "CreateVolume", name);
+	if (str_eq(s->method, "ControllerUnpublishVolume"))
+		must(clean, "ControllerPublishVolume", name);
+	if (s->world == FAILING)
+		sim_fault("{\"dpf\":\"volume-failure\"}");
+	if (s->world == STUCK)
+		sim_fault(
+			"[{\"dpf\":\"volume-finalizer-stuck\"},{\"dpf\":\"attachment-finalizer-stuck\"}]");
+	if (begun) {
+		struct controller hurried = controller_of(clean->kube, 20);
+
+		sim_fault(is_about_attachments(s->method) ? "{\"dpf\":\"attachment-never-ready\"}"
+		                                          : "{\"dpf\":\"volume-never-bound\"}");
+		ck_assert_int_eq(call(&hurried, s->method, name, NULL, &ignored), -1);
+		sim_heal();
+	}
+}
+
+static void switch_on(size_t i)
+{
+	const struct step *s = step_of(i);
+	const struct fault *f = fault_of(i);
+	const char *times = is_once(i) ? ",\"times\":1" : "";
+	bool stream = is_of_streams(f);
+	char *where AUTO(free) =
+		stream ? xasprintf("\"resource\":\"%s\"", s->resource)
+		       : xasprintf("\"verb\":\"%s\",\"resource\":\"%s\"", s->verb, s->resource);
+	char *text AUTO(free) =
+		xasprintf("{%s,%s%s}", where, f->first, f->then ? ",\"times\":1" : times);
+	char *then AUTO(free) =
+		f->then ? xasprintf("[%s,{%s,%s%s}]", text, where, f->then, times) : NULL;
+
+	sim_fault(then ? then : text);
+}
+
+/* Is what the reply says what there is? */
+static bool is_true(const char *method, const char *name, const struct json *reply,
+                    const struct json *volume, const struct json *attachment)
+{
+	const struct json *context = json_at(reply, "publish_context");
+
+	if (str_eq(method, "CreateVolume"))
+		return volume && str_eq(json_str(reply, "volume.volume_id"), name) &&
+		       str_eq(json_str(volume, "status.phase"), "Bound");
+	if (str_eq(method, "DeleteVolume"))
+		return !volume;
+	if (str_eq(method, "ControllerUnpublishVolume"))
+		return !attachment;
+	return volume && attachment &&
+	       str_eq(json_text(json_member(context, "nv-pciDeviceAddress")),
+	              json_str(attachment, "status.dpu.pciAddress"));
+}
+
+static bool is_change(const struct step *s)
+{
+	return str_eq(s->verb, "create") || str_eq(s->verb, "delete");
+}
+
+static bool may_be_final(size_t i, enum err_code code)
+{
+	const struct fault *f = fault_of(i);
+
+	if (step_of(i)->world == FAILING && code == ERR_EXHAUSTED)
+		return true;
+	if (code == ERR_NOT_FOUND || code == ERR_EXISTS || code == ERR_RANGE)
+		return false;
+	if (is_change(step_of(i)) && (f->final == READ_TWICE || f->final == READ_AT_ONCE))
+		return false;
+	if (f->final == AT_ONCE || f->final == READ_AT_ONCE)
+		return true;
+	return f->final != NEVER && !is_once(i);
+}
+
+/* The sidecar's retries, once the API server is well. */
+static bool succeeds_in_the_end(struct controller *clean, const char *method, const char *name,
+                                struct err *err)
+{
+	for (int i = 0; i < 200; i++) {
+		err_clear(err);
+		if (call(clean, method, name, NULL, err) == 0)
+			return true;
+		/* DPF has not seen yet that it is well again. */
+		if (!code_is_open(err->code) && err->code != ERR_EXHAUSTED)
+			return false;
+		usleep(20000);
+	}
+	return false;
+}
+
+static void judge(struct controller *clean, size_t i, const char *name, const struct json *reply,
+                  const struct err *err, const char *other_uid)
+{
+	const struct step *s = step_of(i);
+	struct result *r = &results[i];
+	char *attachment_name AUTO(free) = xasprintf("n1-%s", name);
+	struct json *volume AUTO(json_free) = look(clean, &dpu_volume_kind, name);
+	struct json *attachment AUTO(json_free) =
+		look(clean, &dpu_attachment_kind, attachment_name);
+	struct json *other AUTO(json_free) = look(clean, &dpu_attachment_kind, "n2-other");
+	const struct json *object = is_about_attachments(s->method) ? attachment : volume;
+	bool ok = err->code == ERR_OK, final = !ok && !code_is_open(err->code);
+	struct err second = ERR_INIT;
+
+	sim_heal();
+	r->lost = (ok && !is_true(s->method, name, reply, volume, attachment)) ||
+	          !str_eq(json_str(other, "metadata.uid"), other_uid) ||
+	          (is_about_attachments(s->method) && !volume);
+	if (str_eq(s->method, "CreateVolume") ||
+	    (str_eq(s->method, "ControllerPublishVolume") && s->world == FRESH))
+		r->leaked = final && object;
+	else
+		r->wrong = final && json_at(object, "metadata.deletionTimestamp");
+	r->wrong |= final && !may_be_final(i, err->code);
+	r->wrong |= !succeeds_in_the_end(clean, s->method, name, &second);
+	snprintf(r->text, sizeof(r->text), "%s %.150s%s%.100s", err_code_name(err->code), err->msg,
+	         *second.msg ? ", then " : "", second.msg);
+}
+
+static void clean_up(struct controller *clean, const char *name)
+{
+	must(clean, "ControllerUnpublishVolume", name);
+	must(clean, "DeleteVolume", name);
+}
+
+static void operation(struct controller *clean, size_t i, const char *other_uid)
+{
+	const struct step *s = step_of(i);
+	char *name AUTO(free) = xasprintf("v%zu", i);
+	struct controller c = controller_of(client(&tuning), 800);
+	struct json *reply AUTO(json_free) = NULL;
+	struct err err = ERR_INIT;
+
+	prepare(clean, s, name);
+	switch_on(i);
+	IGNORE_RESULT(call(&c, s->method, name, &reply, &err));
+	if (s->world != STUCK)
+		sim_heal();
+	judge(clean, i, name, reply, &err, other_uid);
+	clean_up(clean, name);
+	kube_free(c.kube);
+	results[i].ran = true;
+}
+
+/* What came after its operation had been judged, such as a POST that was carried out late. */
+static int look_at_left(void *arg, const struct json *item, struct err *err)
+{
+	const char *name = json_str(item, "metadata.name");
+	const char *digits = name ? strpbrk(name, "v") : NULL;
+	size_t i = digits ? strtoul(digits + 1, NULL, 10) : OPERATIONS;
+
+	(void)arg, (void)err;
+	if (name && !strstr(name, "other") && i < OPERATIONS)
+		results[i].leaked = true;
+	return 0;
+}
+
+static void child(size_t number)
+{
+	struct controller clean;
+	struct json *other AUTO(json_free) = NULL;
+	struct err err = ERR_INIT;
+
+	sim_start(NULL);
+	locks = keylock_new();
+	clean = controller_of(client(&tuning), 20000);
+	must(&clean, "CreateVolume", "other");
+	free(sim_http("POST", "/apis/storage.dpu.nvidia.com/v1alpha1/namespaces/" SIM_NS "/" A,
+	              "{\"apiVersion\":\"storage.dpu.nvidia.com/v1alpha1\",\"kind\":"
+	              "\"DPUVolumeAttachment\",\"metadata\":{\"name\":\"n2-other\"},\"spec\":{"
+	              "\"dpuNodeName\":\"n2\",\"dpuVolumeName\":\"other\",\"functionType\":\"vf\","
+	              "\"hotplugFunction\":false}}"));
+	other = look(&clean, &dpu_attachment_kind, "n2-other");
+	for (size_t i = number; i < OPERATIONS; i += CHILDREN)
+		if (is_sensible(i))
+			operation(&clean, i, json_str(other, "metadata.uid"));
+	ck_assert_int_eq(kube_list(clean.kube, &dpu_volume_kind, SIM_NS, NULL, look_at_left, NULL,
+	                           deadline_in_ms(20000), &err),
+	                 0);
+	ck_assert_int_eq(kube_list(clean.kube, &dpu_attachment_kind, SIM_NS, NULL, look_at_left,
+	                           NULL, deadline_in_ms(20000), &err),
+	                 0);
+	kube_free(clean.kube);
+	keylock_free(locks);
+	sim_stop();
+}
+
+/* ---- the table ---- */
+
+static const char *const worlds[] = {
+	[FRESH] = "fresh",
+	[BEGUN] = "begun",
+	[STUCK] = "stuck",
+	[FAILING] = "failing",
+};
+
+static unsigned print_wrong(size_t i)
+{
+	const struct result *r = &results[i];
+
+	if (r->ran && !r->lost && !r->leaked && !r->wrong)
+		return 0;
+	fprintf(stderr, "%zu: %s, %s: %s %s of %s, %s:%s%s%s%s %s\n", i, fault_of(i)->what,
+	        is_once(i) ? "once" : "always", *step_of(i)->verb ? step_of(i)->verb : "all of",
+	        step_of(i)->resource, step_of(i)->method, worlds[step_of(i)->world],
+	        r->ran ? "" : " did not end", r->lost ? " lost" : "", r->leaked ? " leaked" : "",
+	        r->wrong ? " wrong code" : "", r->text);
+	return 1;
+}
+
+static char *table_text(void)
+{
+	struct str out = STR_INIT(1 << 20);
+
+	str_add(&out, "| the API server's answer | operations | lost | leaked | wrong code |\n"
+	              "| --- | --- | --- | --- | --- |\n");
+	for (size_t f = 0; f < ARRAY_LEN(faults); f++) {
+		unsigned ran = 0, lost = 0, leaked = 0, wrong = 0;
+
+		for (size_t i = 0; i < OPERATIONS; i++) {
+			if (fault_of(i) != &faults[f])
+				continue;
+			ran += results[i].ran;
+			lost += results[i].lost;
+			leaked += results[i].leaked;
+			wrong += results[i].wrong;
+		}
+		str_addf(&out, "| %s | %u | %u | %u | %u |\n", faults[f].what, ran, lost, leaked,
+		         wrong);
+	}
+	return str_take(&out);
+}
+
+START_TEST(whatever_the_api_server_answers_nothing_is_lost_leaked_or_said_wrongly)
+{
+	char *table AUTO(free) = NULL;
+	unsigned wrong = 0;
+	pid_t children[CHILDREN];
+
+	results = mmap(NULL, OPERATIONS * sizeof(*results), PROT_READ | PROT_WRITE,
+	               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ck_assert(results != MAP_FAILED);
+	for (size_t n = 0; n < CHILDREN; n++) {
+		children[n] = fork();
+		ck_assert_int_ge(children[n], 0);
+		if (children[n] == 0) {
+			child(n);
+			_exit(0);
+		}
+	}
+	for (size_t n = 0; n < CHILDREN; n++) {
+		int status = 1;
+
+		ck_assert_int_eq(waitpid(children[n], &status, 0), children[n]);
+		ck_assert_msg(status == 0, "process %zu has failed", n);
+	}
+	for (size_t i = 0; i < OPERATIONS; i++)
+		wrong += is_sensible(i) ? print_wrong(i) : 0;
+	ck_assert_msg(wrong == 0, "%u operations", wrong);
+	table = table_text();
+	doc_table_check("docs/api-faults.md", "api-faults", table);
+}
+END_TEST
+
+SUITE_TIMEOUT("api faults", 900,
+              whatever_the_api_server_answers_nothing_is_lost_leaked_or_said_wrongly);
