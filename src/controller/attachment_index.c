@@ -24,6 +24,8 @@
 
 /* A stream that ends is opened again at once: so long it is only late. */
 #define CLOSED_MS 5000
+/* Nothing has come for so long although not all attachments have been read. */
+#define STALLED_MS 5000
 
 struct attachment_index {
 	char *ns, *driver_name;
@@ -32,10 +34,11 @@ struct attachment_index {
 	pthread_cond_t changed;
 	/* Under the lock. */
 	struct attachment_table *table;
-	size_t read;   /* objects since the last KUBE_NEWS_BEGIN */
-	bool complete; /* all were told, the rest are changes */
-	bool refused;  /* to read or watch them; until it works */
-	bool late;     /* the watch did not bring an attachment that is there */
+	size_t read;      /* objects since the last KUBE_NEWS_BEGIN */
+	bool complete;    /* all were told, the rest are changes */
+	bool refused;     /* to read or watch them; until it works */
+	int64_t heard_at; /* the last object; monotonic ns */
+	bool late;        /* the watch did not bring an attachment that is there */
 };
 
 /* ---- an object ---- */
@@ -147,6 +150,7 @@ static void on_object(struct attachment_index *x, enum kube_news news, struct li
 	{
 		WITH_LOCK(&x->lock);
 		x->read++;
+		x->heard_at = monotonic_ns();
 		if (readable && is_attachment(&f.fact))
 			hear_object(x, news, &f.fact);
 		if (news == KUBE_NEWS_CHANGED)
@@ -203,6 +207,7 @@ struct attachment_index *attachment_index_new(struct kube *k, const char *ns,
 	x->ns = xstrdup(ns);
 	x->driver_name = xstrdup(driver_name);
 	x->table = attachment_table_new();
+	x->heard_at = monotonic_ns();
 	x->follow = kube_follow(k, &dpu_attachment_kind, ns, on_news, x);
 	return x;
 }
@@ -258,17 +263,29 @@ struct progress {
 	size_t read;
 };
 
+static int64_t stalled_at_locked(struct attachment_index *x)
+{
+	assert_locked(&x->lock);
+	return x->heard_at + STALLED_MS * INT64_C(1000000);
+}
+
 static struct progress await_complete(struct index_waiter *w, struct deadline d)
 {
 	struct attachment_index *x = w->x;
-	struct deadline until = { .at = d.at };
+	bool stalled = false;
 
 	thread_rest();
 	WITH_LOCK(&x->lock);
-	while (!x->complete && !x->refused && wait_locked(w, until))
-		;
+	while (!x->complete && !x->refused && !stalled) {
+		int64_t at = stalled_at_locked(x);
+
+		if (!wait_locked(w, (struct deadline) { .at = at < d.at ? at : d.at }) &&
+		    (w->cancelled || at >= d.at))
+			break;
+		stalled = monotonic_ns() >= stalled_at_locked(x);
+	}
 	return (struct progress) { .complete = x->complete,
-		                   .unusable = x->refused || x->late,
+		                   .unusable = x->refused || x->late || stalled,
 		                   .read = x->read };
 }
 
@@ -293,11 +310,18 @@ int attachment_index_ready(struct attachment_index *x, struct deadline d, struct
 	               x->ns, p.read, *why ? "; " : "", why);
 }
 
+/* Who has been late is not waited for that long a second time. */
+static int64_t patience_ms(struct attachment_index *x)
+{
+	WITH_LOCK(&x->lock);
+	return x->late ? INDEX_PATIENCE_MS / 10 : INDEX_PATIENCE_MS;
+}
+
 uint32_t attachment_index_await(struct attachment_index *x, const char *volume, const char *node,
                                 const char *uid, struct deadline d)
 {
 	struct index_waiter w = { .x = x };
-	struct deadline until = { .at = deadline_clamp(d, INDEX_PATIENCE_MS).at };
+	struct deadline until = { .at = deadline_clamp(d, patience_ms(x)).at };
 	uint32_t seq;
 
 	if (cancel_on_set(d.cancel, wake, &w))
@@ -308,7 +332,11 @@ uint32_t attachment_index_await(struct attachment_index *x, const char *volume, 
 		               ATTACHMENT_UNSEEN &&
 		       wait_locked(&w, until))
 			;
-		x->late = seq == ATTACHMENT_UNSEEN;
+		/* A caller with less time says nothing about the watch. */
+		if (seq != ATTACHMENT_UNSEEN)
+			x->late = false;
+		else if (!w.cancelled && until.at < d.at)
+			x->late = true;
 	}
 	(void)cancel_on_set(d.cancel, NULL, NULL);
 	return seq;
@@ -317,10 +345,10 @@ uint32_t attachment_index_await(struct attachment_index *x, const char *volume, 
 /* ---- questions and corrections ---- */
 
 void attachment_index_find(struct attachment_index *x, const char *volume, const char *except,
-                           size_t most, struct attachment_places *ret)
+                           uint32_t than, size_t most, struct attachment_places *ret)
 {
 	WITH_LOCK(&x->lock);
-	attachment_table_find(x->table, volume, except, most, ret);
+	attachment_table_find(x->table, volume, except, than, most, ret);
 }
 
 struct attachment_count attachment_index_count(struct attachment_index *x, const char *node)

@@ -26,15 +26,15 @@ struct attachment_index *attachment_index_free(struct attachment_index *x); /* r
 /* attachment_index_ready(): lists are to be used instead, the watch does not work. */
 enum { INDEX_UNUSABLE = 1 };
 /*
- * Waits until all attachments have been read. 0; INDEX_UNUSABLE; or -1 when the time is over, with
- * how many have been read so far.
+ * Waits until all attachments have been read, or none came for some seconds. 0; INDEX_UNUSABLE; or
+ * -1 when the time is over, with how many have been read so far.
  */
 int attachment_index_ready(struct attachment_index *x, struct deadline d, struct err *err)
 	MUST_CHECK;
 
 /* The same as of the table (attachment_table.h). */
 void attachment_index_find(struct attachment_index *x, const char *volume, const char *except,
-                           size_t most, struct attachment_places *ret);
+                           uint32_t than, size_t most, struct attachment_places *ret);
 struct attachment_count attachment_index_count(struct attachment_index *x, const char *node);
 void attachment_index_drop(struct attachment_index *x, const char *volume,
                            const struct attachment_place *p);

@@ -362,7 +362,7 @@ static uint32_t next_seq(struct attachment_table *t)
 {
 	do
 		t->seq++;
-	while (t->seq == 0 || t->seq == ATTACHMENT_UNSEEN);
+	while (t->seq == 0 || t->seq == ATTACHMENT_UNSEEN || t->seq == ATTACHMENT_ANY_AGE);
 	return t->seq;
 }
 
@@ -455,7 +455,7 @@ static struct attachment_place place_of(const struct attachment_table *t, const 
 }
 
 void attachment_table_find(const struct attachment_table *t, const char *volume, const char *except,
-                           size_t most, struct attachment_places *ret)
+                           uint32_t than, size_t most, struct attachment_places *ret)
 {
 	uint64_t hash = hash_of(t, volume);
 	uint32_t node = except ? find_node(t, except) : NONE;
@@ -463,6 +463,8 @@ void attachment_table_find(const struct attachment_table *t, const char *volume,
 	*ret = (struct attachment_places) { .n = 0 };
 	for (size_t i = hash & (t->cap - 1); t->v[i].flags; i = (i + 1) & (t->cap - 1)) {
 		if (t->v[i].volume != hash)
+			continue;
+		if (than != ATTACHMENT_ANY_AGE && !attachment_is_older(seq_of(&t->v[i]), than))
 			continue;
 		if (t->v[i].node == node) {
 			ret->here = true;

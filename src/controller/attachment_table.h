@@ -45,6 +45,7 @@ struct attachment_place {
 	uint32_t seq;
 };
 #define ATTACHMENT_UNSEEN UINT32_MAX
+#define ATTACHMENT_ANY_AGE (UINT32_MAX - 1)
 
 struct attachment_places {
 	struct attachment_place *v;
@@ -52,9 +53,12 @@ struct attachment_places {
 	size_t all; /* also of those above `most` */
 	bool here;  /* there is one to the node that was excepted */
 };
-/* Those of the volume, but not to the node `except` (may be NULL), at most `most` of them. */
+/*
+ * Those of the volume, but not to the node `except` (may be NULL), at most `most` of them. Of
+ * these only such as are older than a place in time, or ATTACHMENT_ANY_AGE.
+ */
 void attachment_table_find(const struct attachment_table *t, const char *volume, const char *except,
-                           size_t most, struct attachment_places *ret);
+                           uint32_t than, size_t most, struct attachment_places *ret);
 void attachment_places_clear(struct attachment_places *p);
 static inline void attachment_places_clear_p(struct attachment_places *p)
 {

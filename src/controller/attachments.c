@@ -74,7 +74,7 @@ static int each_of_index(const struct controller *c, const char *volume, each_fn
 {
 	struct attachment_places p AUTO(attachment_places_clear) = { .n = 0 };
 
-	attachment_index_find(c->attachments, volume, NULL, SIZE_MAX, &p);
+	attachment_index_find(c->attachments, volume, NULL, ATTACHMENT_ANY_AGE, SIZE_MAX, &p);
 	for (size_t i = 0; i < p.n; i++) {
 		struct json *item AUTO(json_free) = NULL;
 		int rc = read_place(c, volume, &p.v[i], d, &item, err);
@@ -163,7 +163,8 @@ static int confirm_elsewhere(const struct controller *c, struct deadline d,
 		struct json *item AUTO(json_free) = NULL;
 		int rc;
 
-		attachment_index_find(c->attachments, scan->volume, scan->node, 1, &p);
+		attachment_index_find(c->attachments, scan->volume, scan->node,
+		                      scan->older_only ? scan->than : ATTACHMENT_ANY_AGE, 1, &p);
 		if (!p.n)
 			return 0;
 		rc = read_place(c, scan->volume, &p.v[0], d, &item, err);
@@ -186,7 +187,8 @@ static int scan_index(const struct controller *c, struct deadline d, struct atta
 
 	scan->by_index = true;
 	if (scan->node) {
-		attachment_index_find(c->attachments, scan->volume, scan->node, 0, &p);
+		attachment_index_find(c->attachments, scan->volume, scan->node, ATTACHMENT_ANY_AGE,
+		                      0, &p);
 		n = attachment_index_count(c->attachments, scan->node);
 	}
 	scan->here = p.here;
@@ -199,7 +201,8 @@ int attachments_scan(const struct controller *c, struct deadline d, struct attac
                      struct err *err)
 {
 	struct pass pass = { .c = c, .scan = scan };
-	int rc = index_ready(c, d, err);
+	bool lists_only = scan->older_only && scan->than == ATTACHMENT_UNSEEN;
+	int rc = lists_only ? INDEX_UNUSABLE : index_ready(c, d, err);
 
 	if (rc <= 0)
 		return rc ? -1 : scan_index(c, d, scan, err);

@@ -19,6 +19,12 @@ struct attachment_scan {
 	const char *volume;
 	const char *node; /* NULL: no particular one */
 	bool anywhere;    /* other nodes do not matter: nothing is asked about them */
+	/*
+	 * Only those count that are older than this place in time (attachment_table.h). Lists tell
+	 * no order: with them all count. UNSEEN: only lists are believed.
+	 */
+	bool older_only;
+	uint32_t than;
 	/* The answer. Strings are owned; NULL when n_elsewhere is 0. */
 	size_t n_elsewhere;   /* attachments of the volume to nodes other than `node` */
 	char *elsewhere;      /* the first such node */

@@ -20,6 +20,7 @@
 #include "controller/names.h"
 #include "controller/nodes.h"
 #include "controller/publish_context.h"
+#include "controller/publish_rival.h"
 #include "controller/record.h"
 
 #define PUBLISH_GOAL "timeout occurred while waiting for volume attachment"
@@ -170,7 +171,7 @@ static int check_found(const struct json *found, const struct attach_request *r,
 }
 
 static int obtain(struct controller *c, const struct attach_request *r,
-                  const struct volume_params *p, struct await *a, struct json **ret,
+                  const struct volume_params *p, struct await *a, struct json **ret, bool *made,
                   struct err *err)
 {
 	struct json *object AUTO(json_free) =
@@ -181,7 +182,8 @@ static int obtain(struct controller *c, const struct attach_request *r,
 	attachment_label(c, object, r->node, r->volume);
 	rc = await_create(a, object, &got, err);
 	kill_point("attach: POST answered");
-	if (rc == 0)
+	*made = rc == 0;
+	if (*made)
 		attachment_made(c, got);
 	if (rc == KUBE_EXISTS) {
 		rc = await_find(a, &got, err);
@@ -243,13 +245,17 @@ static int attach(struct controller *c, const struct attach_request *r,
                   struct await *a, struct dpu_attachment *ret, struct err *err)
 {
 	struct json *object AUTO(json_free) = NULL;
+	bool made = false;
 
 	*ret = (struct dpu_attachment) { .message = "" };
 	if (await_open(c, &dpu_attachment_kind, name, d, a, err) ||
-	    obtain(c, r, p, a, &object, err))
+	    obtain(c, r, p, a, &object, &made, err))
 		return -1;
-	if (!object_uid(object, a->ref, err) ||
-	    await_ready(a, TAKE(object), PUBLISH_GOAL, judge_attached, ret, err))
+	if (!object_uid(object, a->ref, err))
+		return recode_after_create(err, ret);
+	if (rival_check(c, r, object, made, a, err))
+		return -1;
+	if (await_ready(a, TAKE(object), PUBLISH_GOAL, judge_attached, ret, err))
 		return recode_after_create(err, ret);
 	return 0;
 }

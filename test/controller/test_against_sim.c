@@ -25,9 +25,9 @@
 static struct controller c;
 static struct keylock *locks;
 
-static void start(void)
+static void start_with(const char *const *options)
 {
-	sim_start(NULL);
+	sim_start(options);
 	c = (struct controller) {
 		.kube = sim.kube,
 		.namespace = SIM_NS,
@@ -37,6 +37,11 @@ static void start(void)
 	c.attachments = attachment_index_new(c.kube, c.namespace, c.driver_name);
 	c.known_nodes = known_nodes_new();
 	locks = keylock_new();
+}
+
+static void start(void)
+{
+	start_with(NULL);
 }
 
 static void stop(void)
@@ -412,6 +417,217 @@ START_TEST(a_fault_has_its_code_its_text_and_leaves_what_it_says)
 }
 END_TEST
 
+/* ---- the index of attachments ---- */
+
+#define MANY 5000 /* ten pages */
+
+/* A file of attachments as the Go plugin leaves them, for --seed-file. */
+static char *seed_of_many(void)
+{
+	char *path = xstrdup("/tmp/attachments-XXXXXX");
+	int fd = mkstemp(path);
+	FILE *f = fdopen(fd, "w");
+
+	ck_assert_ptr_nonnull(f);
+	fputs("[", f);
+	for (int i = 0; i < MANY; i++)
+		fprintf(f,
+		        "%s{\"apiVersion\":\"storage.dpu.nvidia.com/v1alpha1\",\"kind\":"
+		        "\"DPUVolumeAttachment\",\"metadata\":{\"name\":\"w%d-go-%d\"},\"spec\":{"
+		        "\"dpuNodeName\":\"w%d\",\"dpuVolumeName\":\"go-%d\",\"functionType\":\"vf\","
+		        "\"hotplugFunction\":false}}",
+		        i ? "," : "", i % 500, i, i % 500, i);
+	fputs("]", f);
+	ck_assert_int_eq(fclose(f), 0);
+	return path;
+}
+
+static const struct {
+	const char *what, *option;
+	const char *fault; /* while the attachments are read */
+} readings[] = {
+	{ "in a stream", "--v=0", NULL },
+	{ "in pages", "--no-watch-list", NULL },
+	{ "in pages, one of which has expired", "--no-watch-list",
+	  "{\"verb\":\"list\",\"resource\":\"dpuvolumeattachments\",\"status\":410,\"times\":1}" },
+};
+
+/* The controller is started again while they are there, as after an upgrade. */
+START_TEST(among_many_attachments_of_others_nothing_is_listed)
+{
+	char *seed = seed_of_many();
+	/* The history is long enough for what DPF writes about them. */
+	const char *const options[] = { readings[_i].option, "--seed-file", seed,
+		                        "--history",         "100000",      NULL };
+
+	start_with(options);
+	unlink(seed);
+	free(seed);
+	c.wait_timeout_ms = 100000;
+	if (readings[_i].fault)
+		sim_fault(readings[_i].fault);
+	succeeds("CreateVolume", CREATE("pvc-1"));
+	/* It waits until all have been read. */
+	succeeds("ControllerPublishVolume", PUBLISH("pvc-1", "n1"));
+	succeeds("ControllerUnpublishVolume", UNPUBLISH("pvc-1", "n1"));
+	ck_assert_uint_eq(attachment_index_count(c.attachments, "w7").all, MANY / 500);
+	free(sim_requests());
+	succeeds("CreateVolume", CREATE("pvc-2"));
+	costs("CreateVolume", "{\"create\":{\"dpuvolumes\":1}}");
+	succeeds("ControllerPublishVolume", PUBLISH("pvc-1", "n1"));
+	costs("Publish", "{\"get\":{\"dpuvolumes\":1},\"create\":{\"dpuvolumeattachments\":1}}");
+	succeeds("ControllerUnpublishVolume", UNPUBLISH("pvc-1", "n1"));
+	costs("Unpublish", "{\"get\":{\"dpuvolumeattachments\":1},\"delete\":{"
+	                   "\"dpuvolumeattachments\":1}}");
+	succeeds("DeleteVolume", DELETE("pvc-1"));
+	costs("DeleteVolume", "{\"get\":{\"dpuvolumes\":1},\"delete\":{\"dpuvolumes\":1}}");
+	stop();
+}
+END_TEST
+
+#define ATTACHMENTS(more) "{\"resource\":\"dpuvolumeattachments\"," more "}"
+
+START_TEST(without_a_watch_lists_answer)
+{
+	static const struct {
+		const char *what, *fault;
+	} worlds[] = {
+		{ "it is refused",
+		  "[" ATTACHMENTS("\"dropWatch\":true,\"times\":1") "," ATTACHMENTS(
+			  "\"verb\":\"watch\",\"status\":403") "]" },
+		{ "it is not opened again for long",
+		  "[" ATTACHMENTS("\"dropWatch\":true,\"times\":1") "," ATTACHMENTS(
+			  "\"verb\":\"watch\",\"status\":503") "]" },
+	};
+	struct err err = ERR_INIT;
+
+	for (size_t i = 0; i < ARRAY_LEN(worlds); i++) {
+		start();
+		succeeds("CreateVolume", CREATE("pvc-1"));
+		succeeds("CreateVolume", CREATE("pvc-2"));
+		sim_fault(worlds[i].fault);
+		/* Nobody tells the controller of this one. */
+		sleep(1);
+		attach_as_the_go_plugin("pvc-1", "n2");
+		for (int k = 0; k < 300; k++) {
+			if (attachment_index_ready(c.attachments, deadline_in_ms(10), &err) ==
+			    INDEX_UNUSABLE)
+				break;
+			err_clear(&err);
+			usleep(100000);
+		}
+		ck_assert_int_eq(call("DeleteVolume", DELETE("pvc-1"), NULL, &err), -1);
+		ck_assert_msg(err.code == ERR_PRECONDITION && strstr(err.msg, "n2-pvc-1"), "%s: %s",
+		              worlds[i].what, err.msg);
+		err_clear(&err);
+		ck_assert_int_eq(
+			call("ControllerPublishVolume", PUBLISH("pvc-1", "n1"), NULL, &err), -1);
+		ck_assert_msg(err.code == ERR_PRECONDITION, "%s: %s", worlds[i].what, err.msg);
+		err_clear(&err);
+		succeeds("DeleteVolume", DELETE("pvc-2"));
+		stop();
+	}
+}
+END_TEST
+
+/* ---- two drivers ---- */
+
+struct driver {
+	struct controller c;
+	struct keylock *locks;
+	const char *request;
+	struct err err;
+	int rc;
+	pthread_t thread;
+};
+
+static struct controller second_controller(void)
+{
+	char *config AUTO(free) = xasprintf("%s/kubeconfig", sim.dir);
+	const struct kube_options o = { .kubeconfig = config, .user_agent = "snap-csi/second" };
+	struct controller second = c;
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(kube_new(&o, &second.kube, &err) == 0, "%s", err.msg);
+	second.attachments = attachment_index_new(second.kube, SIM_NS, second.driver_name);
+	second.known_nodes = NULL;
+	return second;
+}
+
+static void *publish_thread(void *arg)
+{
+	struct driver *d = arg;
+	struct json *q AUTO(json_free) = parse(d->request);
+
+	d->rc = door_call(&d->c, d->locks, "ControllerPublishVolume", q, NULL, &d->err);
+	return NULL;
+}
+
+static int attachments_left(void)
+{
+	bool going;
+
+	return exists(&dpu_attachment_kind, "n1-pvc-1", &going) +
+	       exists(&dpu_attachment_kind, "n2-pvc-1", &going);
+}
+
+static const struct {
+	const char *what, *fault;
+	int rounds;
+	int published; /* at least */
+} races[] = {
+	{ "the watch works", NULL, 5, 1 },
+	/* Lists tell no order, so both may give way. */
+	{ "the watch brings nothing", ATTACHMENTS("\"muteWatch\":true"), 2, 0 },
+};
+
+/* Both have found nothing, and both make an attachment, since a POST takes 300 ms. */
+START_TEST(two_drivers_at_once_leave_one_attachment)
+{
+	struct driver both[2] = { { .request = PUBLISH("pvc-1", "n1") },
+		                  { .request = PUBLISH("pvc-1", "n2") } };
+	int published;
+
+	start();
+	succeeds("CreateVolume", CREATE("pvc-1"));
+	both[0].c = c;
+	both[0].locks = locks;
+	both[1].c = second_controller();
+	both[1].locks = keylock_new();
+	for (int round = 0; round < races[_i].rounds; round++) {
+		published = 0;
+		if (races[_i].fault)
+			sim_fault(races[_i].fault);
+		sim_fault("{\"verb\":\"create\",\"resource\":\"dpuvolumeattachments\","
+		          "\"latencyMs\":300}");
+		for (int i = 0; i < 2; i++)
+			ck_assert_int_eq(
+				pthread_create(&both[i].thread, NULL, publish_thread, &both[i]), 0);
+		for (int i = 0; i < 2; i++) {
+			pthread_join(both[i].thread, NULL);
+			published += both[i].rc == 0;
+			ck_assert_msg(both[i].rc == 0 || both[i].err.code == ERR_PRECONDITION,
+			              "%s: %s", races[_i].what, both[i].err.msg);
+			ck_assert_msg(both[i].rc == 0 ||
+			                      strstr(both[i].err.msg, "allows one node at a time"),
+			              "%s", both[i].err.msg);
+			err_clear(&both[i].err);
+		}
+		sim_heal();
+		ck_assert_msg(published <= 1 && published >= races[_i].published,
+		              "%s: %d published", races[_i].what, published);
+		ck_assert_msg(attachments_left() == published, "%s: %d published, %d left",
+		              races[_i].what, published, attachments_left());
+		succeeds("ControllerUnpublishVolume", UNPUBLISH("pvc-1", "n1"));
+		succeeds("ControllerUnpublishVolume", UNPUBLISH("pvc-1", "n2"));
+	}
+	kube_free(both[1].c.kube);
+	attachment_index_free(both[1].c.attachments);
+	keylock_free(both[1].locks);
+	stop();
+}
+END_TEST
+
 /* ---- threads ---- */
 
 #define THREADS 8
@@ -501,4 +717,7 @@ END_TEST
 SUITE_TIMEOUT("controller against snap-sim", 120, a_volume_lives_from_create_to_delete,
               unpublish_from_all_nodes_leaves_none, attachments_without_our_labels_count_like_ours,
               LOOP(a_fault_has_its_code_its_text_and_leaves_what_it_says, ARRAY_LEN(rows)),
+              LOOP(among_many_attachments_of_others_nothing_is_listed, ARRAY_LEN(readings)),
+              without_a_watch_lists_answer,
+              LOOP(two_drivers_at_once_leave_one_attachment, ARRAY_LEN(races)),
               many_volumes_at_once_do_not_disturb_each_other, a_caller_that_goes_ends_the_wait);

@@ -25,6 +25,7 @@
 
 #define LINE_MAX_BYTES (4 * 1024 * 1024)
 #define DEFAULT_SECONDS 1800
+#define MUTE_LOOK_MS 20 /* whether a watch is still to be mute */
 
 struct watch_stream {
 	struct api_call call; /* sim and client_fd only: the request itself has ended */
@@ -286,10 +287,15 @@ static bool next_event(struct watch_stream *w)
 	return true;
 }
 
-/* True: a fault ends this stream. */
+/* True: a fault ends this stream, or lets it bring nothing. */
 static bool faulted(struct watch_stream *w)
 {
 	switch (faults_stream(w->call.sim->faults, w->res->plural)) {
+	case STREAM_MUTE:
+		/* What has come cannot be waited for: it would be there at once. */
+		if (call_wait(&w->call, -1, MUTE_LOOK_MS) == WAIT_GONE || deadline_passed(w->end))
+			w->ended = true;
+		return true;
 	case STREAM_DROPPED:
 		w->ended = w->cut = true;
 		return true;

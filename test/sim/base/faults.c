@@ -75,7 +75,7 @@ static const char *const known_members[] = {
 	"unserved", "dropWatch", "expireWatch",
 	"dpf",      "text",      "value",
 	"ms",       "body",      "wrong",
-	"event",
+	"event",    "muteWatch",
 };
 
 struct faults *faults_new(void)
@@ -232,7 +232,7 @@ static int get_match(const struct json *spec, struct fault *x, struct err *err)
 
 static int get_flags(const struct json *spec, struct fault *x, struct err *err)
 {
-	bool drop = false, expire = false;
+	bool drop = false, expire = false, mute = false;
 	const struct {
 		const char *name;
 		bool *flag;
@@ -243,12 +243,16 @@ static int get_flags(const struct json *spec, struct fault *x, struct err *err)
 		{ "unserved", &x->request.unserved },
 		{ "dropWatch", &drop },
 		{ "expireWatch", &expire },
+		{ "muteWatch", &mute },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(flags); i++)
 		if (json_get_bool(spec, flags[i].name, flags[i].flag, err) < 0)
 			return -1;
-	x->stream = expire ? STREAM_EXPIRED : drop ? STREAM_DROPPED : STREAM_GOES_ON;
+	x->stream = expire ? STREAM_EXPIRED
+	            : drop ? STREAM_DROPPED
+	            : mute ? STREAM_MUTE
+	                   : STREAM_GOES_ON;
 	return 0;
 }
 

@@ -50,7 +50,7 @@ struct request_fault {
 bool faults_request(struct faults *f, const char *verb, const char *resource, const char *name,
                     struct request_fault *ret);
 
-enum stream_fault { STREAM_GOES_ON, STREAM_DROPPED, STREAM_EXPIRED };
+enum stream_fault { STREAM_GOES_ON, STREAM_DROPPED, STREAM_EXPIRED, STREAM_MUTE };
 /* What a fault does to an open watch. */
 enum stream_fault faults_stream(struct faults *f, const char *resource);
 

@@ -330,6 +330,32 @@ START_TEST(faults_end_watches_that_are_open)
 }
 END_TEST
 
+static void *heal_soon(void *arg)
+{
+	struct timespec a_moment = { .tv_nsec = 100000000 };
+
+	nanosleep(&a_moment, NULL);
+	world_heal(arg);
+	return NULL;
+}
+
+START_TEST(a_mute_watch_brings_everything_once_it_is_healed)
+{
+	QUICK(w);
+	struct open_watch s AUTO(open_watch_clear);
+	int64_t begin = monotonic_ns();
+	pthread_t thread;
+
+	watch_open(&s, &w, "");
+	world_fault(&w, "{\"resource\":\"dpuvolumes\",\"muteWatch\":true}");
+	world_make_volume(&w, "a");
+	pthread_create(&thread, NULL, heal_soon, &w);
+	expect(&s, "ADDED a ");
+	ck_assert_int_ge(monotonic_ns() - begin, 100000000);
+	pthread_join(thread, NULL);
+}
+END_TEST
+
 START_TEST(wrong_parameters_are_refused)
 {
 	static const char *const rows[] = { "&resourceVersion=x", "&timeoutSeconds=-1",
@@ -350,4 +376,5 @@ SUITE("sim watch", without_a_version_it_starts_with_what_exists,
       objects_come_and_go_with_the_selector, bookmarks_carry_the_version_of_all_that_was_seen,
       the_time_that_was_asked_for_ends_it_with_a_bookmark,
       a_version_that_is_too_old_is_an_error_event, faults_change_single_events,
-      faults_end_watches_that_are_open, wrong_parameters_are_refused);
+      faults_end_watches_that_are_open, a_mute_watch_brings_everything_once_it_is_healed,
+      wrong_parameters_are_refused);

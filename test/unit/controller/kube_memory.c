@@ -176,9 +176,13 @@ int kube_get(struct kube *k, const struct kube_kind *kind, const char *ns, const
 int kube_create(struct kube *k, const struct kube_kind *kind, const char *ns, struct json *object,
                 struct deadline d, struct json **ret, struct err *err)
 {
-	struct fake_object *o = fake_find(kind->plural, json_str(object, "metadata.name"));
+	struct fake_object *o;
 
 	(void)k, (void)d;
+	for (size_t i = 0; i < ARRAY_LEN(fake.before_create); i++)
+		if (fake.before_create[i])
+			fake_put(kind->plural, TAKE(fake.before_create[i]));
+	o = fake_find(kind->plural, json_str(object, "metadata.name"));
 	fake.creates++;
 	ck_assert_str_eq(ns, FAKE_NS);
 	if (fake_refused("create", kind, err))
@@ -335,8 +339,8 @@ int kube_wait_next(struct kube_wait *w, struct deadline d, struct json **ret, st
 
 void kube_wait_expect(struct kube_wait *w, const char *uid)
 {
-	(void)w;
 	ck_assert(uid && *uid);
+	w->had = true;
 }
 
 const char *kube_wait_watch_error(struct kube_wait *w, char ret[KUBE_WATCH_ERROR_MAX])

@@ -49,13 +49,14 @@ struct kube_memory {
 	size_t n_steps, next_step;
 	struct fake_refusal refusals[8];
 	size_t n_refusals;
-	struct json *on_create; /* patch right after a POST */
-	bool hold;              /* finalizers: a DELETE only marks */
-	bool comes_and_goes;    /* objects exist for each POST, not for each GET */
-	int lost_creates;       /* so many POSTs are carried out, and their answer is lost */
-	const char *foreign;    /* an event of this object comes first, once; JSON */
-	bool no_group;          /* the API server does not know DPF's API group */
-	bool stale_gone;        /* the first wait says "does not exist" whatever is true */
+	struct json *on_create;       /* patch right after a POST */
+	const char *before_create[2]; /* attachments that others make just before a POST */
+	bool hold;                    /* finalizers: a DELETE only marks */
+	bool comes_and_goes;          /* objects exist for each POST, not for each GET */
+	int lost_creates;             /* so many POSTs are carried out, and their answer is lost */
+	const char *foreign;          /* an event of this object comes first, once; JSON */
+	bool no_group;                /* the API server does not know DPF's API group */
+	bool stale_gone;              /* the first wait says "does not exist" whatever is true */
 	const char *gone_before_delete; /* this object is gone just before its DELETE */
 	enum err_code end;              /* how a wait ends when no change is left */
 	const char *watch_error;        /* why there was no watch; NULL: there was */

@@ -23,7 +23,7 @@ static size_t found(struct attachment_index *x, const char *volume)
 {
 	struct attachment_places p AUTO(attachment_places_clear) = { .n = 0 };
 
-	attachment_index_find(x, volume, NULL, 10, &p);
+	attachment_index_find(x, volume, NULL, ATTACHMENT_ANY_AGE, 10, &p);
 	return p.all;
 }
 
@@ -100,7 +100,7 @@ START_TEST(texts_that_need_a_tree_are_read_as_well)
 	fake_reset();
 	x = begin();
 	fake.follower.fn(fake.follower.arg, KUBE_NEWS_CHANGED, object, strlen(object));
-	attachment_index_find(x, "v", NULL, 9, &p);
+	attachment_index_find(x, "v", NULL, ATTACHMENT_ANY_AGE, 9, &p);
 	ck_assert_uint_eq(p.n, 1);
 	ck_assert_str_eq(p.v[0].node, longer);
 	ck_assert_str_eq(p.v[0].name, "x");
@@ -269,7 +269,11 @@ START_TEST(a_watch_that_keeps_our_own_event_back_is_not_believed_until_it_brings
 	fake_reset();
 	x = begin();
 	attachment_index_made(x, &f);
+	/* Who has less time than that cannot say anything about the watch. */
 	ck_assert_uint_eq(attachment_index_await(x, "v", "n", "1", deadline_in_ms(20)),
+	                  ATTACHMENT_UNSEEN);
+	ck_assert_int_eq(attachment_index_ready(x, deadline_in_ms(20000), &err), 0);
+	ck_assert_uint_eq(attachment_index_await(x, "v", "n", "1", deadline_in_ms(20000)),
 	                  ATTACHMENT_UNSEEN);
 	ck_assert_int_eq(attachment_index_ready(x, deadline_in_ms(20000), &err), INDEX_UNUSABLE);
 	tell(KUBE_NEWS_CHANGED, OURS("1"));

@@ -28,7 +28,7 @@ static void finds(const struct attachment_table *t, const char *volume, const ch
 	struct strs found AUTO(strs_clear) = STRS_INIT;
 	char *text AUTO(free) = NULL;
 
-	attachment_table_find(t, volume, except, 100, &p);
+	attachment_table_find(t, volume, except, ATTACHMENT_ANY_AGE, 100, &p);
 	for (size_t i = 0; i < p.n; i++)
 		strs_addf(&found, "%s/%s", p.v[i].node, p.v[i].name);
 	strs_sort(&found);
@@ -52,11 +52,11 @@ START_TEST(a_volumes_attachments_are_found_with_their_names)
 	finds(t, "v", NULL, "n1/n1-v n2/n2-v n3/by-hand");
 	finds(t, "v", "n2", "n1/n1-v n3/by-hand");
 	finds(t, "x", NULL, "");
-	attachment_table_find(t, "v", "n1", 1, &p);
+	attachment_table_find(t, "v", "n1", ATTACHMENT_ANY_AGE, 1, &p);
 	ck_assert(p.n == 1 && p.all == 2 && p.here);
 	attachment_table_drop(t, "v", &p.v[0]);
 	attachment_places_clear(&p);
-	attachment_table_find(t, "v", NULL, 9, &p);
+	attachment_table_find(t, "v", NULL, ATTACHMENT_ANY_AGE, 9, &p);
 	ck_assert_uint_eq(p.n, 2);
 	attachment_places_clear(&p);
 	attachment_table_remove(t, "v", "n3", "u3");
@@ -177,7 +177,7 @@ START_TEST(two_hundred_thousand_take_less_than_forty_bytes_each_and_none_when_th
 		struct attachment_places p AUTO(attachment_places_clear) = { .n = 0 };
 
 		of_number(i, volume, node, uid);
-		attachment_table_find(t, volume, NULL, 9, &p);
+		attachment_table_find(t, volume, NULL, ATTACHMENT_ANY_AGE, 9, &p);
 		ck_assert_msg(p.n == i % 2, "%u: %zu", i, p.n);
 	}
 	for (unsigned i = 1; i < MANY; i += 2) {
@@ -255,7 +255,7 @@ START_TEST(whatever_comes_and_goes_it_knows_what_a_list_knows)
 			attachment_table_remove(t, volume, node, uid);
 		for (unsigned k = 0; k < NODES_N * UIDS_N; k++)
 			want += there[v][k / UIDS_N][k % UIDS_N];
-		attachment_table_find(t, volume, NULL, 100, &p);
+		attachment_table_find(t, volume, NULL, ATTACHMENT_ANY_AGE, 100, &p);
 		ck_assert_msg(p.n == want, "step %d: %zu, not %zu", i, p.n, want);
 	}
 	attachment_table_free(t);

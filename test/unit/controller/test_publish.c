@@ -830,6 +830,82 @@ START_TEST(until_all_attachments_are_read_publish_waits_and_says_how_far_it_is)
 }
 END_TEST
 
+#define RIVAL                                                                              \
+	"volume pvc-1 was attached to node n2 (DPUVolumeAttachment n2-pvc-1) at the same " \
+	"time, by another driver or by hand; SINGLE_NODE_WRITER allows one node at a time"
+
+START_TEST(who_was_later_gives_way_to_another_driver)
+{
+	static const struct {
+		const char *what, *first, *second; /* made just before our POST */
+		bool quiet;                        /* the watch brings neither */
+		bool many;                         /* the volume allows many nodes */
+		const char *text;                  /* NULL: it is published */
+		bool there;                        /* ours, afterwards */
+	} rows[] = {
+		{ "nobody else", NULL, NULL, false, false, NULL, true },
+		{ "another driver was first", LABELLED("n2-pvc-1", "pvc-1", "n2"), NULL, false,
+		  false, RIVAL, false },
+		{ "a person was first", ATTACHMENT("n2-pvc-1", "pvc-1", "n2"), NULL, false, false,
+		  RIVAL, false },
+		{ "ours had been made before", LABELLED("n2-pvc-1", "pvc-1", "n2"),
+		  LABELLED(NAME, "pvc-1", "n1"), false, false,
+		  RIVAL "; detach it from one of the two", true },
+		{ "ours had been made before the other", LABELLED(NAME, "pvc-1", "n1"),
+		  LABELLED("n2-pvc-1", "pvc-1", "n2"), false, false, NULL, true },
+		{ "the watch is mute", LABELLED("n2-pvc-1", "pvc-1", "n2"), NULL, true, false,
+		  RIVAL, false },
+		{ "many nodes are allowed", LABELLED("n2-pvc-1", "pvc-1", "n2"), NULL, false, true,
+		  NULL, true },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct err err = ERR_INIT;
+		int rc;
+
+		indexed = true;
+		setup();
+		if (rows[i].many)
+			block_volume();
+		c.attachments = attachment_index_new(NULL, FAKE_NS, c.driver_name);
+		fake.follower.quiet = rows[i].quiet;
+		fake.before_create[0] = rows[i].first;
+		fake.before_create[1] = rows[i].second;
+		fake.on_create = fake_json(STATUS(""));
+		if (rows[i].second)
+			fake_then(A, NAME, STATUS(""));
+		rc = publish(rows[i].many
+		                     ? "{\"volume_capability\":{\"access_mode\":{\"mode\":"
+		                       "\"MULTI_NODE_MULTI_WRITER\"},\"mount\":null,\"block\":{}}}"
+		                     : "{}",
+		             NULL, &err);
+		ck_assert_msg((rc == 0) == !rows[i].text, "%s: %s", rows[i].what, err.msg);
+		if (rows[i].text)
+			ROW_STR_EQ(rows[i].what, err.msg, rows[i].text);
+		ck_assert_msg(!rows[i].text || err.code == ERR_PRECONDITION, "%s", rows[i].what);
+		ck_assert_msg(!fake_find(A, NAME) == !rows[i].there, "%s", rows[i].what);
+		ck_assert_msg(!fake_find(A, "n2-pvc-1") == !rows[i].first, "%s", rows[i].what);
+		teardown();
+	}
+}
+END_TEST
+
+/* Ours is there, so whatever is wrong with removing it is not final. */
+START_TEST(what_cannot_be_withdrawn_may_be_attached)
+{
+	struct err err = ERR_INIT;
+
+	indexed = true;
+	setup();
+	fake.before_create[0] = LABELLED("n2-pvc-1", "pvc-1", "n2");
+	fake_refuse("delete", A, ERR_PERMISSION, "cannot delete");
+	ck_assert_int_eq(publish("{}", NULL, &err), -1);
+	ck_assert_msg(err.code == ERR_UNAVAILABLE, "%s", err.msg);
+	ck_assert_str_eq(err.msg, "DPUVolumeAttachment dpf/n1-pvc-1: cannot delete");
+	teardown();
+}
+END_TEST
+
 /* So is its limit, which is read once more before it refuses. */
 START_TEST(a_node_that_was_found_is_not_asked_for_again)
 {
@@ -1077,7 +1153,8 @@ SUITE("publish", the_node_is_told_where_its_device_is,
       a_full_node_is_counted_by_a_list_before_it_refuses,
       until_all_attachments_are_read_publish_waits_and_says_how_far_it_is,
       a_volume_whose_name_is_no_label_is_found_by_its_hash,
-      a_node_that_was_found_is_not_asked_for_again,
+      a_node_that_was_found_is_not_asked_for_again, who_was_later_gives_way_to_another_driver,
+      what_cannot_be_withdrawn_may_be_attached,
       a_node_check_that_is_forbidden_warns_once_and_asks_seldom,
       a_node_check_that_was_refused_comes_back_within_a_minute,
       LOOP(unpublish_leaves_no_attachment_of_ours, 2),

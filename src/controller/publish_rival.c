@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The watch brings the attachments of a namespace to everybody in one order, that of their making.
+ * Once our own has come, every older one is known: the index has it. So no second request is
+ * needed, and of two drivers that attach at the same time the one that was first goes on.
+ *
+ * A watch that does not bring ours is not waited for: lists are asked, which tell no order. Then
+ * any other attachment counts, and it may be that neither driver goes on, until the callers retry.
+ */
+#include "controller/publish_rival.h"
+
+#include "controller/attachment_index.h"
+#include "controller/attachments.h"
+#include "dpf/dpu_attachment.h"
+
+#define REMOVAL_GOAL "timeout occurred while removing an attachment that came too late"
+
+/* Looks for a rival: scan->n_elsewhere says whether there is one. */
+static int look(const struct controller *c, const struct dpu_attachment_key *ours,
+                struct deadline d, struct attachment_scan *scan, struct err *err)
+{
+	scan->older_only = true;
+	scan->than = attachment_index_await(c->attachments, ours->volume, ours->node, ours->uid, d);
+	return attachments_scan(c, d, scan, err);
+}
+
+/* Removes what this call has made. */
+static int withdraw(const struct controller *c, const struct json *object, struct await *a,
+                    struct err *err)
+{
+	if (await_deleted(a, object, REMOVAL_GOAL, err))
+		return -1;
+	attachment_gone(c, object);
+	return 0;
+}
+
+/* Ours may be there: no error is final that does not name a rival. */
+static int open_error(struct err *err)
+{
+	return code_is_open(err->code) ? -1 : err_recode(err, ERR_UNAVAILABLE);
+}
+
+int rival_check(const struct controller *c, const struct attach_request *r,
+                const struct json *object, bool made, struct await *a, struct err *err)
+{
+	struct attachment_scan scan AUTO(attachment_scan_clear) = { .volume = r->volume,
+		                                                    .node = r->node };
+	struct dpu_attachment_key ours = dpu_attachment_key(object);
+
+	if (!c->attachments || access_mode_is_multi_node(r->cap.mode))
+		return 0;
+	if (look(c, &ours, a->d, &scan, err)) {
+		open_error(err);
+		return err_wrap(err, "looking for other attachments of volume %s", r->volume);
+	}
+	if (!scan.n_elsewhere)
+		return 0;
+	if (made && withdraw(c, object, a, err))
+		return open_error(err);
+	return err_set(
+		err, ERR_PRECONDITION,
+		"volume %s was attached to node %s (DPUVolumeAttachment %s) at the same time, "
+		"by another driver or by hand; %s allows one node at a time%s",
+		r->volume, scan.elsewhere, scan.elsewhere_name, access_mode_name(r->cap.mode),
+		made ? "" : "; detach it from one of the two");
+}
