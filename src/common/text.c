@@ -96,15 +96,35 @@ static size_t next_char(const char *bytes, size_t n, uint32_t *ret)
 	return len;
 }
 
+/*
+ * How many bytes at the front are ASCII for certain, NUL not among them: whole words of them. Most
+ * of what the driver reads is.
+ */
+static size_t ascii_words(const char *bytes, size_t n)
+{
+	static const uint64_t high_bits = 0x8080808080808080, ones = 0x0101010101010101;
+	uint64_t word;
+	size_t i = 0;
+
+	for (; n - i >= sizeof(word); i += sizeof(word)) {
+		memcpy(&word, bytes + i, sizeof(word));
+		if ((word | (word - ones)) & high_bits)
+			break;
+	}
+	return i;
+}
+
 bool utf8_valid(const char *bytes, size_t n)
 {
-	for (size_t i = 0; i < n;) {
+	for (size_t i = ascii_words(bytes, n); i < n;) {
 		uint32_t code;
 		size_t len = next_char(bytes + i, n - i, &code);
 
 		if (!len)
 			return false;
 		i += len;
+		if (len > 1)
+			i += ascii_words(bytes + i, n - i);
 	}
 	return true;
 }

@@ -75,6 +75,23 @@ START_TEST(utf8_is_told_from_bytes)
 		ck_assert_msg(utf8_valid(rows[i].bytes, strlen(rows[i].bytes)) == rows[i].valid,
 		              "row %zu", i);
 	ck_assert(!utf8_valid("a\0b", 3));
+	/* ASCII is looked at by words: the same at each place of a word, before and behind one. */
+	for (size_t i = 0; i <= ARRAY_LEN(rows); i++) {
+		const char *bytes = i < ARRAY_LEN(rows) ? rows[i].bytes : "";
+		size_t n = i < ARRAY_LEN(rows) ? strlen(bytes) : 1;
+		bool valid = i < ARRAY_LEN(rows) && rows[i].valid;
+
+		for (size_t before = 0; before < 20; before++) {
+			char text[40];
+
+			memset(text, 1 + (int)before * 6, sizeof(text));
+			memcpy(text + before, bytes, n);
+			ck_assert_msg(utf8_valid(text, before + n) == valid, "row %zu behind %zu",
+			              i, before);
+			ck_assert_msg(utf8_valid(text, sizeof(text)) == valid,
+			              "row %zu behind %zu, and more", i, before);
+		}
+	}
 }
 END_TEST
 
