@@ -5,7 +5,7 @@ export PATH=/sbin:/bin:/usr/sbin:/usr/bin LC_ALL=C
 # pfs: PCI addresses of the physical functions, sorted
 pfs() {
 	for d in /sys/bus/pci/devices/*; do
-		[ "$(cat "$d/class")" = 0x010802 ] && [ ! -e "$d/physfn" ] && basename "$d"
+		[ "$(cat "$d/class")" != 0x010802 ] || [ -e "$d/physfn" ] || basename "$d"
 	done
 }
 # controller_of BDF: its nvme controller's name

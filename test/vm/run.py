@@ -20,6 +20,7 @@ import scenarios_domain  # noqa: F401  pylint: disable=unused-import
 import scenarios_faults  # noqa: F401  pylint: disable=unused-import
 import scenarios_growth  # noqa: F401  pylint: disable=unused-import
 import scenarios_health  # noqa: F401  pylint: disable=unused-import
+import scenarios_hotplug
 import scenarios_kill  # noqa: F401  pylint: disable=unused-import
 import scenarios_life  # noqa: F401  pylint: disable=unused-import
 import scenarios_prepare  # noqa: F401  pylint: disable=unused-import
@@ -47,6 +48,10 @@ def crowded():
             "foreign": Namespace(1, 1, 72, UUID.format(5)), "of-pf": Namespace(0, 3, 80, UUID.format(3))}
 
 
+def beside_slots():
+    return {"a": Namespace(0, 1, 64, UUID.format(1)), "local": Namespace(1, 1, 64, UUID.format(5))}
+
+
 # Everything else that a host has on its PCI bus: none of it is the driver's to touch.
 CROWD = ["-device", "ahci,id=ahci", "-drive", "file={dir}/boot.img,if=none,id=boot,format=raw", "-device", "ide-hd,bus=ahci.0,drive=boot",
          "-drive", "file={dir}/vblk.img,if=none,id=vblk,format=raw", "-device", "virtio-blk-pci,drive=vblk",
@@ -64,6 +69,8 @@ WORLDS = {
     # A SNAP PF, another vendor's PF with VFs, a SNAP PF without SR-IOV, and the crowd.
     "crowded": ("stable", crowded, {"vfs": (2, 2, 0), "pf_options": {1: ",use-intel-id=on"}, "append": "intel_iommu=on",
                                     "extra": CROWD, "disks": ("boot", "vblk", "stick"), "iommu": True}),
+    # A static PF with VFs, a controller outside the slots, and the DPU's switch, whose ports are Texas Instruments'.
+    "hotplug": ("stable", beside_slots, {"vfs": (2, 0), "extra": scenarios_hotplug.SWITCH, "driver_flags": "--node-pci-vendor=104c"}),
 }
 
 

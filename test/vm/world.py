@@ -13,10 +13,10 @@ DRIVER_FLAGS = ("--mode=node --node-id=snap-guest --bind-address=unix:///csi.soc
 
 
 class World:
-    def __init__(self, image, binary, messages, namespaces, **vm_options):
+    def __init__(self, image, binary, messages, namespaces, driver_flags="", **vm_options):
         self.vm = VM(image, namespaces, **vm_options)
         self.binary, self.messages, self.kubelet = binary, messages, None
-        self.faults = None
+        self.faults, self.driver_flags = None, driver_flags
         self.pf = []
 
     def __enter__(self):
@@ -40,7 +40,7 @@ class World:
 
     # -- the driver -----------------------------------------------------------------------------
     def start_driver(self, flags="", program="/host/driver"):
-        self.vm.sh(f"(setsid {program} {DRIVER_FLAGS} {flags} >>/tmp/driver.log 2>&1 & echo $! >/tmp/driver.pid)\n"
+        self.vm.sh(f"(setsid {program} {DRIVER_FLAGS} {self.driver_flags} {flags} >>/tmp/driver.log 2>&1 & echo $! >/tmp/driver.pid)\n"
                    "[ -e /tmp/socat.pid ] || { setsid socat TCP-LISTEN:9000,reuseaddr,fork UNIX-CONNECT:/csi.sock"
                    " >/dev/null 2>&1 & echo $! >/tmp/socat.pid; }\n"
                    "i=0; until [ -S /csi.sock ] && kill -0 $(cat /tmp/driver.pid); do i=$((i + 1)); [ $i -lt 100 ]"
