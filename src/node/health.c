@@ -257,19 +257,35 @@ static void check_limit(const struct node *n, struct health *h)
 		      max.n);
 }
 
+/* Says which slots are missing, and what to do. */
+static void check_ports(const struct node *n, struct health *h)
+{
+	struct strs ports AUTO(strs_clear) = STRS_INIT;
+	struct err ignored = ERR_INIT;
+	char *list AUTO(free) = NULL;
+
+	if (device_ports_without_bus(&n->o.world, &ports, &ignored) || !ports.n)
+		return;
+	list = strs_join(&ports, ", ");
+	fault(h, HEALTH_DEGRADED, "PortsWithoutBus",
+	      "the host has no bus number for %zu hot-plug ports of the DPU, so no volume can be plugged there: add pci=realloc to the kernel's arguments (%.150s)",
+	      ports.n, list);
+}
+
 int node_storage_health(struct node *n, struct health *ret, struct err *err)
 {
-	struct str where AUTO(str_clear) = STR_INIT(300);
+	struct str where AUTO(str_clear) = STR_INIT(300), ports AUTO(str_clear) = STR_INIT(300);
 	unsigned functions, slots;
 
 	ret->n = 0;
 	if (device_count_functions(&n->o.world, &functions, &where, err) ||
-	    device_count_slots(&n->o.world, &slots, NULL, err))
+	    device_count_slots(&n->o.world, &slots, &ports, err))
 		return err_wrap(err, "health of the storage");
 	if (!functions && !slots)
 		fault(ret, HEALTH_INACCESSIBLE, "NoFunctions",
-		      "the DPU offers this host neither VFs nor hot-plug slots for volumes: %s",
-		      where.ptr);
+		      "the DPU offers this host neither VFs nor hot-plug slots for volumes: %s; %s",
+		      where.ptr, ports.ptr);
+	check_ports(n, ret);
 	check_limit(n, ret);
 	check_calls(n, ret);
 	check_jobs(n, ret);

@@ -157,11 +157,18 @@ int device_release_all(const struct device_world *w, struct str *did, struct err
 int device_count_functions(const struct device_world *w, unsigned *ret_n, struct str *where,
                            struct err *err) MUST_CHECK;
 /*
- * Counts the hot-plug slots of the DPU's PCIe switch that are empty or have a function for volumes.
- * None is no error. Appends to `where` (may be NULL) where it looked.
+ * Counts the hot-plug slots of the DPU's PCIe switch that are empty or have a function for volumes
+ * that nobody else holds. None is no error. Appends to `where` (may be NULL) where it looked, and
+ * which ports cannot be used.
  */
 int device_count_slots(const struct device_world *w, unsigned *ret_n, struct str *where,
                        struct err *err) MUST_CHECK;
+/*
+ * Adds the ports of that switch for which the host had no bus number: the kernel makes no slot of
+ * them, and nothing can be plugged there.
+ */
+int device_ports_without_bus(const struct device_world *w, struct strs *ret, struct err *err)
+	MUST_CHECK;
 /*
  * Makes all VFs of each SNAP PF that has none yet (sriov_drivers_autoprobe 0, then sriov_numvfs); a
  * PF without a driver is given to the driver of its kind first. PFs that have VFs are left alone.

@@ -114,7 +114,7 @@ void device_function_missing(const struct device_world *w, struct str *why)
 	struct err ignored = ERR_INIT;
 	char *list AUTO(free) = NULL;
 
-	if (pci_slots(w, &slots, &ignored) || pci_ports_without_bus(w, &ports, &ignored))
+	if (pci_slots(w, &slots, &ignored) || device_ports_without_bus(w, &ports, &ignored))
 		return;
 	list = strs_join(&ports, ", ");
 	if (ports.n)

@@ -14,6 +14,7 @@
 #include "common/mem.h"
 #include "node/device/device_kind.h"
 #include "node/device/pci.h"
+#include "node/device/pci_driver.h"
 #include "node/device/sysfs.h"
 
 /* A bridge of the DPU's vendor: on which bus it is, and which bus is below it. */
@@ -105,7 +106,7 @@ int pci_slots(const struct device_world *w, struct strs *ret, struct err *err)
 	return 0;
 }
 
-int pci_ports_without_bus(const struct device_world *w, struct strs *ret, struct err *err)
+int device_ports_without_bus(const struct device_world *w, struct strs *ret, struct err *err)
 {
 	char *dir AUTO(free) = xasprintf("%s/bus/pci/devices", w->sysfs);
 	struct bridges bridges AUTO(bridges_clear) = { 0 };
@@ -135,6 +136,16 @@ bool pci_in_slot(const struct strs *slots, const char *pci)
 	return strs_has(slots, address);
 }
 
+/* Does another driver than that of the kind use the function? */
+static bool is_held(const struct device_world *w, const struct device_kind *kind, const char *pci)
+{
+	char *driver AUTO(free) = NULL;
+	struct err ignored = ERR_INIT;
+
+	return !pci_driver(w, pci, &driver, &ignored) && !str_eq(driver, kind->driver) &&
+	       !pci_driver_parks(driver);
+}
+
 /*
  * Is the slot empty, or is one of our functions in it? Not one that has VFs, for those are counted
  * themselves.
@@ -143,22 +154,33 @@ static bool is_for_volumes(const struct device_world *w, const char *slot,
                            const struct strs *functions)
 {
 	for (size_t i = 0; i < functions->n; i++) {
-		const struct device_kind *kind = device_kind_of(w, functions->v[i]);
+		const struct device_kind *kind = device_kind_of_pf(w, functions->v[i]);
 		char *dir AUTO(free) = pci_dir(w, functions->v[i]);
 		struct err ignored = ERR_INIT;
-		struct pci_match match;
 		uint64_t vfs = 0;
 
 		if (!str_has_prefix(functions->v[i], slot))
 			continue;
-		if (!kind)
-			return false;
-		match = kind->functions(w);
-		if (pci_usable(w, functions->v[i], &match, &ignored) ||
+		if (!kind || is_held(w, kind, functions->v[i]) ||
 		    (!sysfs_attr_u64(dir, "sriov_totalvfs", &vfs, &ignored) && vfs))
 			return false;
 	}
 	return true;
+}
+
+/* Ports that cannot be used make an operator look for the slots that are missing. */
+static void add_ports_without_bus(const struct device_world *w, struct str *where)
+{
+	struct strs ports AUTO(strs_clear) = STRS_INIT;
+	struct err ignored = ERR_INIT;
+	char *list AUTO(free) = NULL;
+
+	if (device_ports_without_bus(w, &ports, &ignored) || !ports.n)
+		return;
+	list = strs_join(&ports, ", ");
+	str_addf(where,
+	         ", no bus number for its ports %.200s (add pci=realloc to the kernel's arguments)",
+	         list);
 }
 
 int device_count_slots(const struct device_world *w, unsigned *ret_n, struct str *where,
@@ -178,6 +200,8 @@ int device_count_slots(const struct device_world *w, unsigned *ret_n, struct str
 			where,
 			"%zu hot-plug slots below its PCIe switch in %s/bus/pci/slots, %u of them for volumes",
 			slots.n, w->sysfs, n);
+	if (where)
+		add_ports_without_bus(w, where);
 	*ret_n = n;
 	return 0;
 }

@@ -15,11 +15,5 @@
 
 /* Adds the addresses of all such slots, "0000:28:00", to ret. None is no error. */
 int pci_slots(const struct device_world *w, struct strs *ret, struct err *err) MUST_CHECK;
-/*
- * Adds the ports of that switch for which the host had no bus number: the kernel makes no slot of
- * them, and nothing can be plugged there.
- */
-int pci_ports_without_bus(const struct device_world *w, struct strs *ret, struct err *err)
-	MUST_CHECK;
 /* Is this function ("0000:28:00.0") in one of them? */
 bool pci_in_slot(const struct strs *slots, const char *pci);

@@ -168,6 +168,30 @@ START_TEST(a_host_with_hot_plug_only_has_its_slots)
 }
 END_TEST
 
+START_TEST(ports_that_nothing_can_be_plugged_into_are_told)
+{
+	struct err err = ERR_INIT;
+	struct health h;
+
+	begin();
+	dpu_switch_add(tree.sysfs, "0x15b3\n", 3);
+	tree_remove(&tree, "/sys/bus/pci/slots/4-1");
+	tree_write(&tree, "/sys/bus/pci/devices/0000:21:02.0/secondary_bus_number", "0\n");
+	answers(2, MAX_VOLUMES_COUNTED);
+	logged(1, "I", "no bus number for its ports 0000:21:02.0");
+	well_but("PortsWithoutBus", NULL);
+	tree_write(&tree, "/sys/bus/pci/devices/0000:22:00.0/class", "0x020000\n");
+	tree_write(&tree, "/sys/bus/pci/devices/0000:23:00.0/class", "0x020000\n");
+	/* Nothing is left for volumes: both counts are shown. */
+	ck_assert_int_eq(node_storage_health(&node, &h, &err), 0);
+	ck_assert_str_eq(h.v[0].reason, "NoFunctions");
+	ck_assert_msg(strstr(h.v[0].message, "bus/pci/devices: none; 2 hot-plug slots") &&
+	                      strstr(h.v[0].message, "0 of them for volumes"),
+	              "%s", h.v[0].message);
+	end();
+}
+END_TEST
+
 START_TEST(while_the_dpu_is_away_the_last_count_holds)
 {
 	begin();
@@ -273,7 +297,8 @@ START_TEST(a_file_that_cannot_be_written_costs_a_warning)
 END_TEST
 
 SUITE("max_volumes", vfs_and_hot_plug_slots_are_added_up, vfs_that_are_being_made_are_waited_for,
-      a_host_with_hot_plug_only_has_its_slots, while_the_dpu_is_away_the_last_count_holds,
+      a_host_with_hot_plug_only_has_its_slots, ports_that_nothing_can_be_plugged_into_are_told,
+      while_the_dpu_is_away_the_last_count_holds,
       a_node_that_has_never_seen_a_dpu_guesses_and_says_so, a_host_without_sysfs_registers_too,
       what_the_operator_says_holds, a_file_that_holds_no_number_counts_as_absent,
       the_file_is_written_when_the_number_changes_and_only_then,

@@ -76,6 +76,61 @@ START_TEST(a_slot_counts_when_a_volume_can_be_plugged_there)
 }
 END_TEST
 
+START_TEST(a_slot_that_somebody_else_uses_does_not_count)
+{
+	static const struct {
+		const char *what, *device, *driver;
+		unsigned n;
+	} rows[] = {
+		{ "no driver", "0x6001\n", NULL, 2 },
+		{ "the driver of volumes", "0x6001\n", "nvme", 2 },
+		{ "parked", "0x6001\n", "pci-stub", 2 },
+		{ "a virtual machine has it", "0x6001\n", "vfio-pci", 1 },
+		{ "a function of the DPU that is not for volumes", "0x6002\n", "nvme", 1 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		begin(NULL);
+		dpu_switch_add(tree.sysfs, "0x15b3\n", 2);
+		dpu_switch_plug(tree.sysfs, 0, "0x15b3\n", "0x010802\n", NULL);
+		tree_write(&tree, "/sys/bus/pci/devices/0000:22:00.0/device", rows[i].device);
+		if (rows[i].driver)
+			tree_link(&tree, "/sys/bus/pci/devices/0000:22:00.0/driver",
+			          rows[i].driver);
+		ck_assert_msg(count() == rows[i].n, "%s: %u", rows[i].what, count());
+		tree_clear(&tree);
+	}
+}
+END_TEST
+
+START_TEST(ports_without_a_bus_are_named)
+{
+	struct str where AUTO(str_clear) = STR_INIT(500);
+	struct strs ports AUTO(strs_clear) = STRS_INIT;
+	struct err err = ERR_INIT;
+	unsigned n;
+
+	begin(NULL);
+	dpu_switch_add(tree.sysfs, "0x15b3\n", 3);
+	ck_assert_int_eq(device_ports_without_bus(&world, &ports, &err), 0);
+	ck_assert_uint_eq(ports.n, 0);
+	/* One whose vendor is another, and one that is no switch's, are not the DPU's. */
+	tree_write(&tree, "/sys/bus/pci/devices/0000:21:01.0/secondary_bus_number", "0\n");
+	tree_write(&tree, "/sys/bus/pci/devices/0000:21:02.0/secondary_bus_number", "0\n");
+	tree_write(&tree, "/sys/bus/pci/devices/0000:21:02.0/vendor", "0x8086\n");
+	tree_write(&tree, "/sys/bus/pci/devices/0000:40:00.0/vendor", "0x15b3\n");
+	tree_write(&tree, "/sys/bus/pci/devices/0000:40:00.0/secondary_bus_number", "0\n");
+	ck_assert_int_eq(device_ports_without_bus(&world, &ports, &err), 0);
+	ck_assert_uint_eq(ports.n, 1);
+	ck_assert_str_eq(ports.v[0], "0000:21:01.0");
+	ck_assert_int_eq(device_count_slots(&world, &n, &where, &err), 0);
+	ck_assert_msg(strstr(where.ptr, ", no bus number for its ports 0000:21:01.0 "
+	                                "(add pci=realloc to the kernel's arguments)"),
+	              "%s", where.ptr);
+	tree_clear(&tree);
+}
+END_TEST
+
 static void no_switch(void)
 {
 }
@@ -144,5 +199,6 @@ START_TEST(recorded_hosts_have_no_slots_for_volumes)
 END_TEST
 
 SUITE("pci_slots", slots_below_the_switch_are_the_dpus_and_the_hosts_are_not,
-      a_slot_counts_when_a_volume_can_be_plugged_there, other_slots_do_not_count,
-      recorded_hosts_have_no_slots_for_volumes);
+      a_slot_counts_when_a_volume_can_be_plugged_there,
+      a_slot_that_somebody_else_uses_does_not_count, ports_without_a_bus_are_named,
+      other_slots_do_not_count, recorded_hosts_have_no_slots_for_volumes);
