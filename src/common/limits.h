@@ -25,8 +25,12 @@
 #define LIMIT_RPC_HEADER_BLOCK (32 * 1024) /* headers of one call, encoded */
 #define LIMIT_RPC_BUDGET 1000              /* frames of a connection that serve no call */
 #define LIMIT_RPC_MESSAGE_MS 10000         /* a call's message is complete by then */
-#define LIMIT_RPC_INCOMPLETE 256           /* calls whose message is not complete yet */
-#define LIMIT_FIELD_PATH 4096              /* with a NUL, as PATH_MAX */
+/*
+ * Calls whose message is not complete yet, at 15 KB. Of a burst gRPC reports all calls before it
+ * reports the first message, so these are as many as may run.
+ */
+#define LIMIT_RPC_INCOMPLETE LIMIT_RPC_CALLS
+#define LIMIT_FIELD_PATH 4096 /* with a NUL, as PATH_MAX */
 #define LIMIT_FIELD_NODE_ID 256
 #define LIMIT_FIELD_NAME 253 /* volume_id, name: a DPUVolume name */
 #define LIMIT_FIELD_MAP (4 * 1024)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See rpc_stub.h. The state is three counters. */
+/* See rpc_stub.h. The state is three counters and a gate. */
 #include "test/lib/rpc_stub.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "common/cleanup.h"
 #include "rpc/identity_csi.h"
 #include "common/str.h"
 
@@ -35,6 +36,21 @@ static int wait_ms(struct stub *stub, struct rpc_call *call, const char *what, s
 	return -1;
 }
 
+static int wait_at_gate(struct stub *stub)
+{
+	WITH_LOCK(&stub->lock);
+	while (!stub->open)
+		pthread_cond_wait(&stub->opened, &stub->lock);
+	return 0;
+}
+
+void stub_open(struct stub *stub)
+{
+	WITH_LOCK(&stub->lock);
+	stub->open = true;
+	pthread_cond_broadcast(&stub->opened);
+}
+
 static int show_contexts(const Csi__V1__NodeStageVolumeRequest *req, struct err *err)
 {
 	struct str all AUTO(str_clear) = STR_INIT(500);
@@ -50,6 +66,8 @@ static int act(struct stub *stub, struct rpc_call *call, const Csi__V1__NodeStag
 {
 	const char *what = req->staging_target_path;
 
+	if (str_eq(what, "gate"))
+		return wait_at_gate(stub);
 	if (strchr(what, ':'))
 		return wait_ms(stub, call, what, err);
 	if (str_eq(what, "deadline") && call->deadline.at == DEADLINE_NEVER)
@@ -118,7 +136,9 @@ static const struct rpc_method methods[] = {
 
 void stub_init(struct stub *stub)
 {
-	*stub = (struct stub) { .locks = keylock_new() };
+	*stub = (struct stub) { .locks = keylock_new(),
+		                .lock = PTHREAD_MUTEX_INITIALIZER,
+		                .opened = PTHREAD_COND_INITIALIZER };
 	stub->services[0] = identity_service(&identity);
 	stub->services[1] = (struct rpc_service) { .descriptor = &csi__v1__node__descriptor,
 		                                   .methods = methods,

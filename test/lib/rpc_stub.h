@@ -5,6 +5,7 @@
  *   ""            answers at once
  *   "sleep:MS"    waits, ends early when the call is cancelled
  *   "busy:MS"     waits whatever happens
+ *   "gate"        waits for stub_open(), whatever happens
  *   "deadline"    OUT_OF_RANGE "left=<ms>" ("left=never")
  *   "peer"        OUT_OF_RANGE "pid=<pid>"
  *   "odd-text"    INVALID_ARGUMENT with a newline, a percent sign and UTF-8
@@ -13,6 +14,9 @@
  *   "nothing"     returns success without an answer
  */
 #pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
 
 #include "rpc/rpc.h"
 #include "rpc/rpc_server.h"
@@ -26,9 +30,14 @@ struct stub {
 	_Atomic int running;   /* handlers that run now */
 	_Atomic int cancelled; /* handlers that were cancelled */
 	_Atomic int entered;   /* handlers that were called so far */
+	pthread_mutex_t lock;
+	pthread_cond_t opened;
+	bool open; /* under the lock */
 };
 
 void stub_init(struct stub *stub);
 void stub_clear(struct stub *stub);
+/* Lets go all calls that wait at the gate; further ones pass it. */
+void stub_open(struct stub *stub);
 /* The malloc'ed bytes of a NodeStageVolumeRequest. */
 uint8_t *stub_request(const char *volume_id, const char *what, size_t *ret_n);

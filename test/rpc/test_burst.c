@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All that a controller's sidecar may have open at once, sent in one burst over one connection by a
+ * real client: what the relay and gRPC make of it. external-provisioner sends its CreateVolumes so
+ * when the driver comes back.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "csi/csi.pb-c.h"
+
+#include "common/limits.h"
+#include "common/log.h"
+#include "common/str.h"
+#include "rpc/csi_wire.h"
+#include "test/lib/rpc_fixture.h"
+
+/* ThreadSanitizer needs megabytes for each thread. */
+#ifdef __SANITIZE_THREAD__
+#define CALLS 600
+#else
+#define CALLS 2000
+#endif
+
+_Static_assert(CALLS < LIMIT_RPC_STREAMS, "some are left for short calls");
+
+/*
+ * How much each request carries. With 3,000 bytes all of them are a hundred times what HTTP/2 lets
+ * a client send before the server asks for more: then streams are opened whose messages have to
+ * wait.
+ */
+static const size_t loads[] = { 0, 300, 3000 };
+
+static uint8_t *request(int i, size_t load, size_t *ret_n)
+{
+	Csi__V1__NodeStageVolumeRequest q = CSI__V1__NODE_STAGE_VOLUME_REQUEST__INIT;
+	Csi__V1__NodeStageVolumeRequest__VolumeContextEntry entry =
+		CSI__V1__NODE_STAGE_VOLUME_REQUEST__VOLUME_CONTEXT_ENTRY__INIT;
+	Csi__V1__NodeStageVolumeRequest__VolumeContextEntry *entries[] = { &entry };
+	char *id AUTO(free) = xasprintf("volume-%d", i);
+	char *value AUTO(free) = xcalloc(1, load + 1);
+	uint8_t *bytes;
+
+	memset(value, 'x', load);
+	entry.key = (char *)"load";
+	entry.value = value;
+	q.volume_id = id;
+	q.staging_target_path = (char *)"gate";
+	q.n_volume_context = load ? 1 : 0;
+	q.volume_context = entries;
+	*ret_n = protobuf_c_message_get_packed_size(&q.base);
+	bytes = xmalloc(*ret_n);
+	protobuf_c_message_pack(&q.base, bytes);
+	return bytes;
+}
+
+/* Waits for a call, and by that does the I/O of its connection, which all calls share. */
+static void *wait_for(void *pending)
+{
+	struct rpc_answer answer;
+	intptr_t code = rpc_pending_wait(pending, &answer);
+
+	rpc_answer_clear(&answer);
+	return (void *)code;
+}
+
+START_TEST(as_many_calls_as_a_sidecar_may_have_run_at_once)
+{
+	size_t load = loads[_i];
+	struct rpc_fixture f AUTO(rpc_fixture_clear);
+	struct rpc_pending *calls[CALLS];
+	struct rpc_client *client;
+	pthread_t io;
+	void *code;
+
+	rpc_fixture_init(&f);
+	client = rpc_client_new(
+		&(struct rpc_client_options) { .path = f.path, .wait_for_ready = true });
+	for (int i = 0; i < CALLS; i++) {
+		size_t n;
+		uint8_t *in AUTO(free) = request(i, load, &n);
+
+		calls[i] = rpc_client_start(client, STAGE, in, n, -1);
+	}
+	pthread_create(&io, NULL, wait_for, calls[0]);
+	rpc_fixture_start(&f); /* they all go at once when there is a server */
+	ck_assert_msg(reaches(&f.stub.running, CALLS), "%d run", f.stub.running);
+	ck_assert_int_eq(stage(client, "a-short-one", "", -1, NULL), ERR_OK);
+	ck_assert_int_eq(probe(client, -1), ERR_OK);
+	ck_assert_int_eq(f.stub.running, CALLS);
+	stub_open(&f.stub);
+	for (int i = 1; i < CALLS; i++)
+		ck_assert_int_eq((intptr_t)wait_for(calls[i]), ERR_OK);
+	pthread_join(io, &code);
+	ck_assert_int_eq((intptr_t)code, ERR_OK);
+	ck_assert_int_eq(f.stub.entered, CALLS + 1);
+	rpc_client_free(client);
+}
+END_TEST
+
+SUITE_TIMEOUT("rpc burst", 120,
+              LOOP(as_many_calls_as_a_sidecar_may_have_run_at_once, ARRAY_LEN(loads)));
