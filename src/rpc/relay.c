@@ -173,7 +173,7 @@ static enum relay_state pass(struct relay *r, struct side *from, struct side *to
 			return outcome_of(r);
 		}
 		if (!account(r, from, chunk, (size_t)n, now))
-			return RELAY_TOO_DEAR;
+			return RELAY_OVER;
 		give_or_keep(to, chunk, (size_t)n, now);
 	}
 	give_waiting(to, now);
@@ -210,7 +210,7 @@ static enum relay_state connect_grpc(struct relay *r, int64_t now)
 	h2_guard_init(&r->guard, now);
 	r->options->connected(r->options->arg, r, pair[1]);
 	if (!account(r, &r->client, r->hello + PREFACE_LEN, HELLO_LEN - PREFACE_LEN, now))
-		return RELAY_TOO_DEAR;
+		return RELAY_OVER;
 	give_or_keep(&r->grpc, r->hello, HELLO_LEN, now);
 	return RELAY_OPEN;
 }

@@ -16,8 +16,7 @@ struct relay;
 
 enum relay_state {
 	RELAY_OPEN,
-	RELAY_OVER,     /* it has ended, or nothing worth a word has happened */
-	RELAY_TOO_DEAR, /* it cost too much; the log says what */
+	RELAY_OVER, /* it has ended, or cost too much, which the log says */
 };
 
 struct relay_options {
