@@ -14,3 +14,9 @@ void thread_begin(void);
  * thread_begin().
  */
 void thread_rest(void);
+
+/*
+ * For a function with large locals that is called on the way to a wait, or after it. The compiler
+ * would make it a part of its caller, whose frame stays on the stack while it waits.
+ */
+#define FRAME_OF_ITS_OWN __attribute__((noinline))

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Waiting until an object is ready, and until it is gone, over kube_wait. The newest state is kept,
- * because a wait that times out says what was missing in it. A struct await is on its caller's
- * stack and used by that thread only.
+ * because a wait that times out says what was missing in it; while nothing comes it is kept as
+ * text, a tenth of the tree. A struct await is on its caller's stack and used by that thread only.
+ * It is small: thousands of calls may wait at the same time, each with its stack.
  */
 #include "controller/await.h"
 
@@ -10,11 +11,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "dpf/conditions.h"
 #include "common/cleanup.h"
 #include "common/kill_point.h"
 #include "common/mem.h"
+#include "common/thread.h"
 
 /* A POST whose answer is lost is repeated over 1.5 s; after that the sidecar may retry the call. */
 #define POST_RETRIES 4
@@ -23,11 +26,20 @@
 #define LOOKS 7
 #define LOOK_PAUSE_MS 50
 
+FRAME_OF_ITS_OWN static char *ref_of(const struct controller *c, const struct kube_kind *kind,
+                                     const char *name)
+{
+	char ref[OBJECT_REF_MAX];
+
+	object_ref(c, kind, name, ref);
+	return xstrdup(ref);
+}
+
 int await_open(const struct controller *c, const struct kube_kind *kind, const char *name,
                struct deadline d, struct await *ret, struct err *err)
 {
 	*ret = (struct await) { .c = c, .kind = kind, .name = name, .d = d };
-	object_ref(c, kind, name, ret->ref);
+	ret->ref = ref_of(c, kind, name);
 	return kube_wait_open(c->kube, kind, c->namespace, name, &ret->wait, err);
 }
 
@@ -37,9 +49,11 @@ void await_close(struct await *a)
 		kube_wait_close(a->wait);
 	json_free(a->last);
 	free(a->reason);
+	free(a->watch_error);
+	free(a->ref);
 	a->wait = NULL;
 	a->last = NULL;
-	a->reason = NULL;
+	a->reason = a->watch_error = a->ref = NULL;
 }
 
 /* ---- errors ---- */
@@ -129,8 +143,8 @@ static int gave_up(struct await *a, const char *goal, const char *why, struct er
 		return err_wrap(err, "waiting for %s", a->ref);
 	}
 	err_clear(err);
-	return err_set(err, code, "%s: %s %s%s%s", goal, a->ref, why, *a->watch_error ? "; " : "",
-	               a->watch_error);
+	return err_set(err, code, "%s: %s %s%s%s", goal, a->ref, why, a->watch_error ? "; " : "",
+	               a->watch_error ? a->watch_error : "");
 }
 
 /*
@@ -155,16 +169,49 @@ static int confirm_gone(struct await *a, const char *uid, struct err *err)
 	return 0;
 }
 
+FRAME_OF_ITS_OWN static void ask_watch_error(struct await *a)
+{
+	char text[KUBE_WATCH_ERROR_MAX];
+
+	kube_wait_watch_error(a->wait, text);
+	free(a->watch_error);
+	a->watch_error = *text ? xstrdup(text) : NULL;
+}
+
+/* What json_print() has made of a tree is one again; NULL stays NULL. Frees the text. */
+FRAME_OF_ITS_OWN static struct json *tree_again(char *text)
+{
+	struct err impossible = ERR_INIT;
+	struct json *tree = NULL;
+
+	if (text && json_parse("state", text, strlen(text), &tree, &impossible))
+		assert(!"json_print() writes JSON");
+	free(text);
+	return tree;
+}
+
+/* kube_wait_next(). Whatever comes, a->last is what it was before. */
+static int wait_next(struct await *a, struct json **ret, struct err *err)
+{
+	char *last = a->last ? json_print(a->last) : NULL;
+	int rc;
+
+	json_free(TAKE(a->last));
+	rc = kube_wait_next(a->wait, a->d, ret, err);
+	a->last = tree_again(last);
+	return rc;
+}
+
 /* Waits for the next state of the object with that uid, which becomes a->last; GONE; REPLACED. */
 static int next_state(struct await *a, const char *uid, struct err *err)
 {
 	struct json *next = NULL;
-	int rc = kube_wait_next(a->wait, a->d, &next, err);
+	int rc = wait_next(a, &next, err);
 
 	if (rc < 0)
 		a->unwatchable = !code_is_open(err->code);
 	if (rc < 0 && err->code == ERR_DEADLINE)
-		kube_wait_watch_error(a->wait, a->watch_error);
+		ask_watch_error(a);
 	if (rc)
 		return rc;
 	if (!same_uid(next, uid)) {

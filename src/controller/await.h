@@ -16,14 +16,14 @@ struct await {
 	struct deadline d;
 	struct json *last; /* the newest state seen, owned */
 	bool unwatchable;  /* watching was refused: no event will come */
-	/* Why the watch was not running when the time was over; "" when it was. */
-	char watch_error[KUBE_WATCH_ERROR_MAX];
+	/* Why the watch was not running when the time was over; NULL when it was. Owned. */
+	char *watch_error;
 	/*
 	 * The last error once more, as a clause for a sentence that has named the object already:
 	 * "it failed: ...". Set with every error whose code is final; owned.
 	 */
 	char *reason;
-	char ref[OBJECT_REF_MAX];
+	char *ref; /* the object, as errors name it; owned */
 };
 
 /* What an await_judge returns besides 0 and -1. */

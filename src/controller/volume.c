@@ -13,6 +13,7 @@
 
 #include "common/kill_point.h"
 #include "volume/context_keys.h"
+#include "common/thread.h"
 #include "dpf/conditions.h"
 #include "controller/attachments.h"
 #include "controller/await.h"
@@ -162,15 +163,22 @@ static int create_and_wait(const struct controller *c, const struct volume_reque
 	return -1;
 }
 
+FRAME_OF_ITS_OWN static const char *object_name(const char *volume, struct arena *arena)
+{
+	char name[OBJECT_NAME_MAX + 1];
+
+	volume_object_name(volume, name);
+	return arena_strdup(arena, name);
+}
+
 int volume_create(const struct controller *c, const struct volume_request *r, struct deadline d,
                   struct arena *arena, struct created_volume *ret, struct err *err)
 {
-	char name[OBJECT_NAME_MAX + 1];
+	const char *name = object_name(r->name, arena);
 	struct await a AUTO(await_close) = { .c = c };
 	bool was_bound = false;
 	struct dpu_volume v;
 
-	volume_object_name(r->name, name);
 	d = controller_deadline(c, d);
 	if (await_open(c, &dpu_volume_kind, name, d, &a, err))
 		return err_recode(err, ERR_UNAVAILABLE);
@@ -178,7 +186,7 @@ int volume_create(const struct controller *c, const struct volume_request *r, st
 		return volume_undo(c, r->name, was_bound, &a, err);
 	kill_point("create: done, not answered");
 	*ret = (struct created_volume) {
-		.id = arena_strdup(arena, name),
+		.id = name,
 		.capacity = v.capacity,
 		.context = record_context(&v, &r->parameters, arena),
 	};

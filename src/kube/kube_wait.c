@@ -81,6 +81,7 @@ void kube_wait_close(struct kube_wait *w)
 	}
 	pthread_cond_destroy(&w->told);
 	free(w->state);
+	free(w->err);
 	free(w->name);
 	free(w->uid);
 	free(w);
@@ -89,7 +90,7 @@ void kube_wait_close(struct kube_wait *w)
 
 /* ---- kube_wait_next ---- */
 
-static int out_of_time(const struct kube_wait *w, struct err *err)
+FRAME_OF_ITS_OWN static int out_of_time(const struct kube_wait *w, struct err *err)
 {
 	const struct kube_watch *watch = w->watch;
 	const struct kube_target t = { .kind = &watch->kind, .ns = watch->ns, .name = w->name };
@@ -129,7 +130,7 @@ static int tell_locked(struct kube_wait *w, struct taken *ret, struct err *err)
 	}
 	if (w->failed) {
 		w->failed = false;
-		*err = w->err;
+		*err = *w->err;
 		return -1;
 	}
 	return NOTHING_TO_TELL;
@@ -178,20 +179,28 @@ static void read_instead(struct kube_wait *w)
 	w->must_read = true;
 }
 
+/* Returns whether it is JSON. Frees the text. */
+FRAME_OF_ITS_OWN static bool parse(struct kube_wait *w, const struct taken *taken,
+                                   struct json **ret)
+{
+	struct err malformed = ERR_INIT;
+	int rc = json_parse(w->name, taken->text, taken->n, ret, &malformed);
+	free(taken->text);
+	if (rc)
+		log_limited(LOG_WARNING, 30, "watch %s: %s; reading it", w->watch->kind.plural,
+		            malformed.msg);
+	return rc == 0;
+}
+
 static int next_parsed(struct kube_wait *w, struct deadline d, struct json **ret, struct err *err)
 {
 	for (;;) {
 		struct taken taken = { 0 };
-		struct err malformed = ERR_INIT;
 		int rc = next_text(w, d, &taken, err);
 		if (rc)
 			return rc;
-		rc = json_parse(w->name, taken.text, taken.n, ret, &malformed);
-		free(taken.text);
-		if (rc == 0)
+		if (parse(w, &taken, ret))
 			return 0;
-		log_limited(LOG_WARNING, 30, "watch %s: %s; reading it", w->watch->kind.plural,
-		            malformed.msg);
 		read_instead(w);
 	}
 }

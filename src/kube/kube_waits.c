@@ -75,7 +75,9 @@ bool waits_tell(struct kube_waits *all, const struct kube_event *e)
 static void tell_error(struct kube_wait *w, const struct err *err)
 {
 	w->failed = true;
-	w->err = *err;
+	if (!w->err)
+		w->err = xmalloc(sizeof(*w->err));
+	*w->err = *err;
 	w->must_read = true;
 	pthread_cond_signal(&w->told);
 }

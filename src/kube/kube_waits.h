@@ -30,10 +30,10 @@ struct kube_wait {
 	char *state; /* JSON text of the newest state that was not given out, or NULL */
 	size_t state_n;
 	char version[RESOURCE_VERSION_MAX]; /* of the newest state, given out or not; "": unknown */
-	bool gone;      /* it is to be told that there is no such object; then state is NULL */
-	bool gone_told; /* the last thing told was that */
-	bool failed;    /* err is to be told */
-	struct err err;
+	bool gone;       /* it is to be told that there is no such object; then state is NULL */
+	bool gone_told;  /* the last thing told was that */
+	bool failed;     /* *err is to be told */
+	struct err *err; /* NULL: none was ever told; 1 KB that most waits never need */
 
 	bool asked;      /* kube_wait_next() was called: only from then on the object may be read */
 	bool must_read;  /* events may have been missed: the object is to be read */
