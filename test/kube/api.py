@@ -177,8 +177,11 @@ def _(lab):
         part.start()
     for part in parts:
         part.join()
+    # A driver whose index of attachments stays empty, since its watch is not answered: it asks for lists after a while.
+    watch = lab.relay.hold("GET", "/dpuvolumeattachments.*watch=1")
+    driver = Driver("driver-pages", f"{DIR}/relayed.kubeconfig")
     gate = lab.relay.hold("GET", "/dpuvolumeattachments.*continue=")
-    answer = lab.relayed.later("DeleteVolume", {"volume_id": "pvc-pages"})
+    answer = driver.later("DeleteVolume", {"volume_id": "pvc-pages"})
     gate.wait()
     ask("DELETE", f"{ATTACHMENTS}/hand-000")
     compact()
@@ -190,6 +193,8 @@ def _(lab):
     after = lab.relay.requests("GET", "/dpuvolumeattachments.*continue=", 200, mark)
     if not expired or not after:
         raise Failed(f"{len(expired)} answers 410, {len(after)} pages afterwards")
+    watch.opened.set()
+    driver.kill(signal.SIGTERM)
     ask("DELETE", ATTACHMENTS)
     until("the attachments are gone", lambda: not ask("GET", ATTACHMENTS)["items"])
     lab.start_sim()

@@ -22,7 +22,7 @@ NEEDED = {
     (STORAGE, "dpuvolumes", "get"): ("CreateVolume", "ControllerPublishVolume"),
     (STORAGE, "dpuvolumes", "delete"): ("DeleteVolume",),
     (STORAGE, "dpuvolumeattachments", "create"): ("ControllerPublishVolume",),
-    (STORAGE, "dpuvolumeattachments", "list"): ("ControllerPublishVolume",),
+    (STORAGE, "dpuvolumeattachments", "list"): None,  # this API server sends all of them in the watch
     (STORAGE, "dpuvolumeattachments", "watch"): ("ControllerPublishVolume",),
     (STORAGE, "dpuvolumeattachments", "get"): ("ControllerPublishVolume", "ControllerUnpublishVolume"),
     (STORAGE, "dpuvolumeattachments", "delete"): ("ControllerUnpublishVolume",),
