@@ -134,12 +134,13 @@ static bool is_attachment(const struct attachment_fact *f)
 static void hear_object(struct attachment_index *x, enum kube_news news,
                         const struct attachment_fact *f)
 {
+	enum attachment_source source =
+		news == KUBE_NEWS_LISTED ? ATTACHMENT_LISTED : ATTACHMENT_CHANGED;
+
 	if (news == KUBE_NEWS_DELETED)
 		attachment_table_remove(x->table, f->volume, f->node, f->uid);
-	else
-		attachment_table_put(x->table, f,
-		                     news == KUBE_NEWS_LISTED ? ATTACHMENT_LISTED
-		                                              : ATTACHMENT_CHANGED);
+	else if (attachment_table_put(x->table, f, source))
+		pthread_cond_broadcast(&x->changed);
 }
 
 static void on_object(struct attachment_index *x, enum kube_news news, struct line_span object)
@@ -153,8 +154,6 @@ static void on_object(struct attachment_index *x, enum kube_news news, struct li
 		x->heard_at = monotonic_ns();
 		if (readable && is_attachment(&f.fact))
 			hear_object(x, news, &f.fact);
-		if (news == KUBE_NEWS_CHANGED)
-			pthread_cond_broadcast(&x->changed);
 	}
 	json_free(f.tree);
 }
@@ -310,11 +309,11 @@ int attachment_index_ready(struct attachment_index *x, struct deadline d, struct
 	               x->ns, p.read, *why ? "; " : "", why);
 }
 
-/* Who has been late is not waited for that long a second time. */
+/* Who has been late is not waited for that long a second time, nor what cannot come. */
 static int64_t patience_ms(struct attachment_index *x)
 {
 	WITH_LOCK(&x->lock);
-	return x->late ? INDEX_PATIENCE_MS / 10 : INDEX_PATIENCE_MS;
+	return x->late || x->refused ? INDEX_PATIENCE_MS / 10 : INDEX_PATIENCE_MS;
 }
 
 uint32_t attachment_index_await(struct attachment_index *x, const char *volume, const char *node,

@@ -371,12 +371,13 @@ static uint32_t uid_of(const struct attachment_table *t, const char *uid)
 	return (uint32_t)hash_of(t, uid);
 }
 
-void attachment_table_put(struct attachment_table *t, const struct attachment_fact *f,
+bool attachment_table_put(struct attachment_table *t, const struct attachment_fact *f,
                           enum attachment_source source)
 {
 	uint64_t volume = hash_of(t, f->volume);
 	uint32_t node = intern_node(t, f->node), uid = uid_of(t, f->uid);
 	struct entry *e = find_entry(t, volume, node, uid);
+	bool written = e != NULL;
 
 	if (!e)
 		e = add_entry(t, f, volume, node, uid);
@@ -385,9 +386,10 @@ void attachment_table_put(struct attachment_table *t, const struct attachment_fa
 	e->flags |= (f->ours ? IS_OURS : 0) | (f->labelled ? IS_LABELLED : 0);
 	count(t, e, 1);
 	if (source == ATTACHMENT_WRITTEN || e->flags & IS_SEEN)
-		return;
+		return false;
 	e->flags |= IS_SEEN;
 	e->seq = source == ATTACHMENT_LISTED ? 0 : next_seq(t);
+	return written;
 }
 
 static struct entry *find_by_names(const struct attachment_table *t, const char *volume,

@@ -28,7 +28,8 @@ enum attachment_source {
 	ATTACHMENT_CHANGED, /* an event of the watch: the first one gives it its place in time */
 	ATTACHMENT_WRITTEN, /* our own POST, of which the watch has told nothing yet */
 };
-void attachment_table_put(struct attachment_table *t, const struct attachment_fact *f,
+/* True: the watch tells for the first time of what our own POST had made. */
+bool attachment_table_put(struct attachment_table *t, const struct attachment_fact *f,
                           enum attachment_source source);
 /* An object of another uid stays. */
 void attachment_table_remove(struct attachment_table *t, const char *volume, const char *node,

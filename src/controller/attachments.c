@@ -231,15 +231,18 @@ bool attachments_know_node(const struct controller *c, const char *node)
 	return c->attachments && attachment_index_count(c->attachments, node).all > 0;
 }
 
-void attachment_made(const struct controller *c, const struct json *object)
+void attachment_there(const struct controller *c, const struct json *object)
 {
+	const struct json *labels = json_at(object, "metadata.labels");
 	struct dpu_attachment_key key = dpu_attachment_key(object);
-	const struct attachment_fact fact = { .volume = key.volume,
-		                              .node = key.node,
-		                              .name = key.name,
-		                              .uid = key.uid,
-		                              .ours = true,
-		                              .labelled = true };
+	const struct attachment_fact fact = {
+		.volume = key.volume,
+		.node = key.node,
+		.name = key.name,
+		.uid = key.uid,
+		.ours = str_eq(json_text(json_member(labels, LABEL_MANAGED_BY)), c->driver_name),
+		.labelled = json_member(labels, LABEL_VOLUME) != NULL,
+	};
 
 	if (c->attachments)
 		attachment_index_made(c->attachments, &fact);

@@ -46,8 +46,11 @@ int attachments_count(const struct controller *c, struct deadline d, struct atta
                       struct err *err) MUST_CHECK;
 /* Is there an attachment to the node? False also where that would have to be asked. */
 bool attachments_know_node(const struct controller *c, const char *node);
-/* The index learns at once of our POST that has made this object, and of our proven deletion. */
-void attachment_made(const struct controller *c, const struct json *object);
+/*
+ * The index learns at once of an object that the API server has just shown, because our POST has
+ * made it, and of one whose end was proven.
+ */
+void attachment_there(const struct controller *c, const struct json *object);
 void attachment_gone(const struct controller *c, const struct json *object);
 
 void attachment_scan_clear(struct attachment_scan *scan);

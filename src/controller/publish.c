@@ -183,8 +183,6 @@ static int obtain(struct controller *c, const struct attach_request *r,
 	rc = await_create(a, object, &got, err);
 	kill_point("attach: POST answered");
 	*made = rc == 0;
-	if (*made)
-		attachment_made(c, got);
 	if (rc == KUBE_EXISTS) {
 		rc = await_find(a, &got, err);
 		if (rc == KUBE_ABSENT)
@@ -194,6 +192,7 @@ static int obtain(struct controller *c, const struct attach_request *r,
 	}
 	if (rc < 0)
 		return err_wrap(err, "%s", a->ref);
+	attachment_there(c, got);
 	*ret = TAKE(got);
 	return 0;
 }

@@ -19,6 +19,9 @@
 static int look(const struct controller *c, const struct dpu_attachment_key *ours,
                 struct deadline d, struct attachment_scan *scan, struct err *err)
 {
+	/* While all are read anew, that is no fault of the watch. */
+	if (attachment_index_ready(c->attachments, d, err) < 0)
+		return -1;
 	scan->older_only = true;
 	scan->than = attachment_index_await(c->attachments, ours->volume, ours->node, ours->uid, d);
 	return attachments_scan(c, d, scan, err);
