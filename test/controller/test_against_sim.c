@@ -589,6 +589,7 @@ START_TEST(two_drivers_at_once_leave_one_attachment)
 	int published;
 
 	start();
+	c.wait_timeout_ms = 60000; /* with a mute watch, news come every 5 s or so */
 	succeeds("CreateVolume", CREATE("pvc-1"));
 	both[0].c = c;
 	both[0].locks = locks;
