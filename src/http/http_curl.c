@@ -13,6 +13,13 @@
  *    set.
  *  - libcurl waits for one multi handle at a time: the sockets of retired generations are added as
  *    extra descriptors.
+ *  - Over HTTP/2 any transfer of a connection reads for all of them; the watch, which comes first,
+ *    reads most. When the last bytes of an answer do not fit into its transfer's buffer any more,
+ *    7.88 hands them out later but does not look at the frame's end, with the end of the answer,
+ *    before the server sends something else. So the buffer takes the longest answer.
+ *  - Versions before 8.4 drop a timer that rings within the millisecond, also the one with which a
+ *    transfer notes that an answer has ended (once in 40,000 on a busy machine). So a wait that
+ *    something precedes is short, and libcurl is called once more behind it.
  */
 #include "http/http_curl.h"
 
@@ -33,9 +40,11 @@
 #define HTTP2_CONNECTIONS 2
 /* A peer has vanished when it acknowledges no byte for so long, or no probe of the kernel. */
 #define PEER_LOST_MS 30000
+#define BUFFER_SPARE (256 * 1024) /* libcurl takes headers of 128 KiB, trailers as well */
 #define KEEPALIVE_IDLE_S 30L
 #define KEEPALIVE_INTERVAL_S 10L
 #define RETRY_AFTER_MAX_S 3600
+#define LOOK_AGAIN_MS 10 /* an answer that libcurl forgot takes so much longer */
 
 /* ---- libcurl, loaded when first used ---- */
 
@@ -176,6 +185,7 @@ static struct heard *heard_of(struct generation *g, long port)
 
 static void call_heard(struct http_call *c)
 {
+	c->generation->moved = true;
 	c->last_byte = monotonic_ns();
 	heard_of(c->generation, port_of(c))->at = c->last_byte;
 	generation_heard(c->generation, c->last_byte);
@@ -311,6 +321,13 @@ static void setup_method(struct http_call *c)
 	curl.easy_setopt(c->easy, CURLOPT_POSTFIELDS, c->q.body);
 }
 
+/* A whole answer, so that libcurl never has to stop in it. Of memory only what is used counts. */
+static long buffer_size(const struct http_call *c)
+{
+	size_t size = (c->q.stream ? 0 : c->q.max_body) + BUFFER_SPARE;
+	return size < CURL_MAX_READ_SIZE ? (long)size : CURL_MAX_READ_SIZE;
+}
+
 static void setup_connection(struct http_call *c, const struct http_endpoint *e)
 {
 	CURL *easy = c->easy;
@@ -331,6 +348,7 @@ static void setup_connection(struct http_call *c, const struct http_endpoint *e)
 	curl.easy_setopt(easy, CURLOPT_HEADERDATA, c);
 	curl.easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
 	curl.easy_setopt(easy, CURLOPT_WRITEDATA, c);
+	curl.easy_setopt(easy, CURLOPT_BUFFERSIZE, buffer_size(c));
 	curl.easy_setopt(easy, CURLOPT_PRIVATE, c);
 	curl.easy_setopt(easy, CURLOPT_ERRORBUFFER, c->curl_error);
 }
@@ -432,6 +450,7 @@ static void take_ended(struct generation *g,
 		enum http_end end;
 		if (message->msg != CURLMSG_DONE)
 			continue;
+		g->moved = true;
 		curl.easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&c);
 		failure_text(c, code, text, sizeof(text));
 		end = end_of_code(c, code);
@@ -490,9 +509,25 @@ static int drain_timeout(const struct generation *g, int ms)
 	return ms;
 }
 
+/* True when something has moved since the last wait. */
+static bool take_moved(struct generation *g)
+{
+	bool moved = false;
+	for (; g; g = g->next) {
+		moved = moved || g->moved;
+		g->moved = false;
+	}
+	return moved;
+}
+
 void transfers_wait(struct generation *g, int wake, int ms)
 {
 	struct curl_waitfd fds[64] = { { .fd = wake, .events = CURL_WAIT_POLLIN } };
 	unsigned n = 1 + drain_sockets(g->next, fds + 1, ARRAY_LEN(fds) - 1);
-	curl.multi_poll(g->multi, fds, n, drain_timeout(g->next, ms), NULL);
+	int ready = 0;
+	ms = drain_timeout(g->next, ms);
+	if (take_moved(g) && ms > LOOK_AGAIN_MS)
+		ms = LOOK_AGAIN_MS;
+	curl.multi_poll(g->multi, fds, n, ms, &ready);
+	g->moved = ready > 0;
 }

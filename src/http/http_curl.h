@@ -24,6 +24,7 @@ struct generation {
 	struct http_endpoint *endpoint; /* owned; the transfers borrow its PEM texts */
 	int connect_ms;                 /* the time that a connection may take to become usable */
 	unsigned requests, streams;     /* handed to libcurl and not ended */
+	bool moved;                     /* something has come or ended since the last wait */
 	bool http1;                     /* the server has answered over HTTP/1.x */
 	bool owed;                      /* a request is out and no byte has come since owed_since */
 	int64_t owed_since;             /* monotonic ns */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Certificates by openssl(1), nghttpx as a child that dies with the test. */
+/* Certificates by openssl(1), servers as children that die with the test. */
 #include "test/kubeclient/front.h"
 
 #include <arpa/inet.h>
@@ -101,26 +101,40 @@ static bool takes_connections(int port)
 	return connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
 }
 
-/* The kernel ends nghttpx when the test dies, so a killed test leaves no server behind. */
+/* The kernel ends the server when the test dies, so a killed test leaves none behind. */
+static struct front start_listening(const char *command, int port, const char *failure)
+{
+	struct front f = { .port = port, .pid = start_process(command) };
+	int64_t until = monotonic_ns() + READY_MS * INT64_C(1000000);
+	while (!takes_connections(f.port)) {
+		ck_assert_msg(monotonic_ns() < until && waitpid(f.pid, NULL, WNOHANG) == 0, "%s",
+		              failure);
+		usleep(5000);
+	}
+	return f;
+}
+
 struct front front_start(const char *dir, const char *cert, int port, int backend_port,
                          const char *options)
 {
-	int64_t until;
-	struct front f = { .port = port ? port : free_port() };
+	int own = port ? port : free_port();
 	char *command AUTO(free) = xasprintf(
 		"cd %s && exec setpriv --pdeathsig=TERM nghttpx --conf=/dev/null -n1 --no-ocsp "
 		"--errorlog-file=nghttpx.log --backend-read-timeout=1h "
 		"--frontend-http2-read-timeout=1h -f'127.0.0.1,%d' -b'127.0.0.1,%d' %s %s.key "
 		"%s.pem",
-		dir, f.port, backend_port, options, cert, cert);
-	f.pid = start_process(command);
-	until = monotonic_ns() + READY_MS * INT64_C(1000000);
-	while (!takes_connections(f.port)) {
-		ck_assert_msg(monotonic_ns() < until && waitpid(f.pid, NULL, WNOHANG) == 0,
-		              "nghttpx (Debian package nghttp2-proxy) does not start");
-		usleep(5000);
-	}
-	return f;
+		dir, own, backend_port, options, cert, cert);
+	return start_listening(command, own,
+	                       "nghttpx (Debian package nghttp2-proxy) does not start");
+}
+
+struct front peer_start(const char *dir, const char *cert)
+{
+	int port = free_port();
+	const char *program = getenv("H2_PEER");
+	char *command AUTO(free) = xasprintf("exec setpriv --pdeathsig=TERM %s %s %s %d",
+	                                     program ? program : "h2-peer", dir, cert, port);
+	return start_listening(command, port, "$H2_PEER (test/kubeclient/peer) does not start");
 }
 
 void front_stop(struct front *f)

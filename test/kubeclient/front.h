@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What stands between the client and the scripted server in these tests: certificates, and
- * nghttpx, which ends TLS and HTTP/2.
+ * nghttpx, which ends TLS and HTTP/2. And a server of Go, whose HTTP/2 is an API server's.
  */
 #pragma once
 
@@ -27,5 +27,7 @@ struct front {
  */
 struct front front_start(const char *dir, const char *cert, int port, int backend_port,
                          const char *options);
+/* The same for test/kubeclient/peer, which answers by itself. Its path is in $H2_PEER. */
+struct front peer_start(const char *dir, const char *cert);
 void front_stop(struct front *f); /* at once; waits for the process */
 int free_port(void);

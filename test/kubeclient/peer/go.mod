@@ -1,0 +1,3 @@
+module snap-csi/test/kubeclient/peer
+
+go 1.25.0
