@@ -262,6 +262,7 @@ int await_ready(struct await *a, struct json *first, const char *goal, await_jud
 	keep(a, first);
 	uid = xstrdup(json_str(first, "metadata.uid"));
 	kube_wait_expect(a->wait, uid);
+	kube_wait_seen(a->wait, json_str(first, "metadata.resourceVersion"));
 	for (;;) {
 		rc = judge(arg, a->last, NULL, err);
 		if (rc < 0)

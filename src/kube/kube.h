@@ -145,6 +145,11 @@ int kube_wait_next(struct kube_wait *w, struct deadline d, struct json **ret, st
  * deletion, which costs a request.
  */
 void kube_wait_expect(struct kube_wait *w, const char *uid);
+/*
+ * Says which state, by its resourceVersion, the caller has already: that of an answer to a request.
+ * It is not given out once more when the watch brings it.
+ */
+void kube_wait_seen(struct kube_wait *w, const char *version);
 /* Why the watch behind this wait is not running at the moment; "" when it is. Returns ret. */
 #define KUBE_WATCH_ERROR_MAX 256
 const char *kube_wait_watch_error(struct kube_wait *w, char ret[KUBE_WATCH_ERROR_MAX]);

@@ -20,6 +20,9 @@
 #include "common/mem.h"
 #include "common/thread.h"
 
+/* A shorter wait gives no pages back: to get them again costs more than the wait. */
+#define REST_AFTER_NS (20 * INT64_C(1000000))
+
 int kube_wait_open(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
                    struct kube_wait **ret, struct err *err)
 {
@@ -56,6 +59,17 @@ void kube_wait_expect(struct kube_wait *w, const char *uid)
 		w->must_read = true;
 	w->reading = 0;
 	w->gone = w->gone_told = false;
+}
+
+void kube_wait_seen(struct kube_wait *w, const char *version)
+{
+	WITH_LOCK(&w->watch->k->lock);
+	if (str_empty(version) || strlen(version) >= sizeof(w->version))
+		return;
+	if (w->state && str_eq(w->version, version))
+		free(TAKE(w->state));
+	else if (!w->state && !w->gone)
+		snprintf(w->version, sizeof(w->version), "%s", version);
 }
 
 const char *kube_wait_watch_error(struct kube_wait *w, char ret[KUBE_WATCH_ERROR_MAX])
@@ -136,17 +150,21 @@ static int tell_locked(struct kube_wait *w, struct taken *ret, struct err *err)
 	return NOTHING_TO_TELL;
 }
 
-/* kube_wait_next() with the state's text instead of its tree. */
-static int next_text(struct kube_wait *w, struct deadline d, struct taken *ret, struct err *err)
+static void begin_asking(struct kube_wait *w)
 {
-	struct kube *k = w->watch->k;
-	struct deadline until = { .at = d.at };
-	struct timespec ts = deadline_timespec(until);
-	thread_rest();
-	WITH_LOCK(&k->lock);
+	WITH_LOCK(&w->watch->k->lock);
 	w->asked = true;
 	if (w->must_read || !w->watch->waits.live || *w->watch->down || !w->watch->looking)
 		watch_kick(w->watch);
+}
+
+/* NOTHING_TO_TELL: the time is over. */
+static int text_until(struct kube_wait *w, int64_t at, struct taken *ret, struct err *err)
+{
+	struct kube *k = w->watch->k;
+	struct deadline until = { .at = at };
+	struct timespec ts = deadline_timespec(until);
+	WITH_LOCK(&k->lock);
 	for (;;) {
 		int rc = tell_locked(w, ret, err);
 		if (rc != NOTHING_TO_TELL)
@@ -154,9 +172,26 @@ static int next_text(struct kube_wait *w, struct deadline d, struct taken *ret, 
 		if (w->cancelled)
 			return err_set(err, ERR_CANCELLED, "watch %s: cancelled", w->name);
 		if (deadline_passed(until))
-			return out_of_time(w, err);
+			return NOTHING_TO_TELL;
 		pthread_cond_clockwait(&w->told, &k->lock, CLOCK_MONOTONIC, &ts);
 	}
+}
+
+/* kube_wait_next() with the state's text instead of its tree. */
+static int next_text(struct kube_wait *w, struct deadline d, struct taken *ret, struct err *err)
+{
+	int64_t rest_at = monotonic_ns() + REST_AFTER_NS;
+	int rc;
+	begin_asking(w);
+	rc = text_until(w, rest_at < d.at ? rest_at : d.at, ret, err);
+	if (rc == NOTHING_TO_TELL && rest_at < d.at) {
+		thread_rest();
+		rc = text_until(w, d.at, ret, err);
+	}
+	if (rc != NOTHING_TO_TELL)
+		return rc;
+	WITH_LOCK(&w->watch->k->lock);
+	return out_of_time(w, err);
 }
 
 /*

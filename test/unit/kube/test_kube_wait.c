@@ -111,6 +111,36 @@ START_TEST(states_come_one_after_the_other_and_only_for_awaited_names)
 }
 END_TEST
 
+/* The answer to a POST is a state, and the watch brings the same one. */
+START_TEST(a_state_that_the_caller_has_is_not_told_again)
+{
+	struct kube_fake f;
+	struct kube_wait *w = begin(&f, "a");
+	struct kube_wait *other = wait_for(&f, "a");
+
+	kube_wait_seen(w, "102");
+	fake_http_push(f.server, WATCH, EVENT("ADDED", OBJECT("a", "u1", "102", "Pending")));
+	NEXT_IS(other, "Pending");
+	NEXT_STARTS(w, 50, "DEADLINE_EXCEEDED");
+	fake_http_push(f.server, WATCH, EVENT("MODIFIED", OBJECT("a", "u1", "103", "Bound")));
+	NEXT_IS(w, "Bound");
+	NEXT_IS(other, "Bound");
+	/* The event may come before the answer is read. */
+	fake_http_push(f.server, WATCH, EVENT("MODIFIED", OBJECT("a", "u1", "104", "Again")));
+	NEXT_IS(other, "Again");
+	kube_wait_seen(w, "104");
+	NEXT_STARTS(w, 50, "DEADLINE_EXCEEDED");
+	/* What is newer than the answer stays. */
+	fake_http_push(f.server, WATCH, EVENT("MODIFIED", OBJECT("a", "u1", "105", "Newer")));
+	NEXT_IS(other, "Newer");
+	kube_wait_seen(w, "104");
+	NEXT_IS(w, "Newer");
+	kube_wait_close(other);
+	kube_wait_close(w);
+	kube_fake_stop(&f);
+}
+END_TEST
+
 START_TEST(the_first_read_is_made_after_the_question)
 {
 	struct kube_wait *w;
@@ -888,6 +918,7 @@ START_TEST(repeated_failures_are_logged_once_and_tokens_never)
 END_TEST
 
 SUITE_TIMEOUT("kube_wait", 60, states_come_one_after_the_other_and_only_for_awaited_names,
+              a_state_that_the_caller_has_is_not_told_again,
               the_first_read_is_made_after_the_question,
               a_stream_that_ends_is_resumed_behind_the_last_event,
               a_lost_place_is_made_good_by_reading_exactly_the_awaited_names,
