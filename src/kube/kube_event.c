@@ -228,6 +228,19 @@ bool kube_plain_text(struct line_span value, struct line_span *ret)
 	return true;
 }
 
+void kube_blank_unread(char *object, size_t n)
+{
+	struct kube_member metadata = { .name = "metadata" };
+	struct kube_member fields = { .name = "managedFields" };
+	char *value;
+	if (!kube_members((struct line_span) { object, n }, &metadata, 1) || !metadata.value.n ||
+	    !kube_members(metadata.value, &fields, 1) || !fields.value.n || *fields.value.at != '[')
+		return;
+	value = object + (fields.value.at - object);
+	memset(value, ' ', fields.value.n);
+	memcpy(value, "[]", 2);
+}
+
 /* ---- pages of a list ---- */
 
 /* The value of a member, where it begins with `open`; otherwise only null is taken. */

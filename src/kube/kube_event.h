@@ -41,6 +41,13 @@ bool kube_members(struct line_span object, struct kube_member *members, size_t n
 /* The text of a string; false for another value, and for a string with an escape in it. */
 bool kube_plain_text(struct line_span value, struct line_span *ret);
 
+/*
+ * Before a parser reads the object: takes out metadata.managedFields, which nobody here reads and
+ * which is up to half of it, without moving anything: spaces stay. Does nothing to what is no such
+ * object.
+ */
+void kube_blank_unread(char *object, size_t n);
+
 struct kube_page {
 	struct line_span items; /* the objects that were not taken yet, with commas between them */
 	struct line_span metadata; /* of the list, a JSON object; n 0: not there */

@@ -3,6 +3,7 @@
  * One request with its retries, on the caller's thread, which sleeps between them. Its deadline,
  * its cancellation and kube_free() end the sleep. No state of its own.
  */
+#include "kube/kube_event.h"
 #include "kube/kube_priv.h"
 
 #include <stdlib.h>
@@ -179,6 +180,8 @@ int kube_parse_answer(const struct kube_operation *op, const struct http_result 
                       struct json **ret, struct err *err)
 {
 	char text[512];
+	if (r->body)
+		kube_blank_unread(r->body, r->body_n);
 	if (json_parse(kube_target_text(&op->target, text), r->body ? r->body : "", r->body_n, ret,
 	               err) == 0)
 		return 0;

@@ -219,7 +219,9 @@ FRAME_OF_ITS_OWN static bool parse(struct kube_wait *w, const struct taken *take
                                    struct json **ret)
 {
 	struct err malformed = ERR_INIT;
-	int rc = json_parse(w->name, taken->text, taken->n, ret, &malformed);
+	int rc;
+	kube_blank_unread(taken->text, taken->n);
+	rc = json_parse(w->name, taken->text, taken->n, ret, &malformed);
 	free(taken->text);
 	if (rc)
 		log_limited(LOG_WARNING, 30, "watch %s: %s; reading it", w->watch->kind.plural,

@@ -33,8 +33,11 @@ static void body(const char *text, size_t n)
 {
 	struct json *object AUTO(json_free) = NULL;
 	struct err err = ERR_INIT;
+	char *copy AUTO(free) = xmalloc(n + 1);
 
-	if (json_parse("body", text, n, &object, &err) == 0) {
+	memcpy(copy, text, n);
+	kube_blank_unread(copy, n);
+	if (json_parse("body", copy, n, &object, &err) == 0) {
 		free(json_print(object));
 		decode(object);
 	}

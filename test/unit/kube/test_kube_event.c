@@ -143,5 +143,42 @@ START_TEST(members_are_found_by_their_name)
 }
 END_TEST
 
-SUITE("kube_event", members_are_found_by_their_name, a_line_is_read_without_a_tree,
-      no_cut_of_a_line_is_read_beyond, the_object_is_the_whole_object);
+/* The parser sees the rest of the object, word for word; what is no such object is not touched. */
+START_TEST(what_nobody_reads_is_blanked_and_nothing_else)
+{
+	static const struct {
+		const char *what, *before, *after;
+	} blanks[] = {
+		{ "an object",
+		  "{\"metadata\":{\"managedFields\":[{\"f:a\":\"}]\"}],\"uid\":\"u\"},\"spec\":{}}",
+		  "{\"metadata\":{\"managedFields\":[]            ,\"uid\":\"u\"},\"spec\":{}}" },
+		{ "spaces, and behind other members",
+		  "{\"spec\":[1],\"metadata\" : {\"uid\":\"u\",\"managedFields\" : [ 1 ] }}",
+		  "{\"spec\":[1],\"metadata\" : {\"uid\":\"u\",\"managedFields\" : []    }}" },
+		{ "empty", "{\"metadata\":{\"managedFields\":[]}}",
+		  "{\"metadata\":{\"managedFields\":[]}}" },
+		{ "elsewhere", "{\"spec\":{\"managedFields\":[1]},\"metadata\":{}}", NULL },
+		{ "deeper", "{\"metadata\":{\"labels\":{\"managedFields\":[1]}}}", NULL },
+		{ "no list", "{\"metadata\":{\"managedFields\":{\"a\":1}}}", NULL },
+		{ "null", "{\"metadata\":{\"managedFields\":null}}", NULL },
+		{ "metadata that is none", "{\"metadata\":[{\"managedFields\":[1]}]}", NULL },
+		{ "no object", "[{\"metadata\":{\"managedFields\":[1]}}]", NULL },
+		{ "cut", "{\"metadata\":{\"managedFields\":[1,2", NULL },
+		{ "nothing", "", NULL },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(blanks); i++) {
+		const char *after = blanks[i].after ? blanks[i].after : blanks[i].before;
+		size_t n = strlen(blanks[i].before);
+		char *text AUTO(free) = malloc(n + 1);
+
+		memcpy(text, blanks[i].before, n + 1);
+		kube_blank_unread(text, n);
+		ROW_STR_EQ(blanks[i].what, text, after);
+	}
+}
+END_TEST
+
+SUITE("kube_event", what_nobody_reads_is_blanked_and_nothing_else, members_are_found_by_their_name,
+      a_line_is_read_without_a_tree, no_cut_of_a_line_is_read_beyond,
+      the_object_is_the_whole_object);
