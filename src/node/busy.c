@@ -10,6 +10,7 @@
 #include <errno.h>
 
 #include "common/cleanup.h"
+#include "common/thread.h"
 #include "node/holders.h"
 #include "node/loops.h"
 
@@ -39,7 +40,8 @@ static void say_processes(const struct node *n, const struct place *p, const str
 	holders_say(&h, &q, m->target, text);
 }
 
-static int explain(const struct node *n, const struct place *p, struct deadline d, struct err *err)
+FRAME_OF_ITS_OWN static int explain(const struct node *n, const struct place *p, struct deadline d,
+                                    struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	struct strs used AUTO(strs_clear) = STRS_INIT, idle AUTO(strs_clear) = STRS_INIT;
@@ -61,19 +63,25 @@ static int explain(const struct node *n, const struct place *p, struct deadline 
 	return err_wrap(err, "%s", text.ptr);
 }
 
+/* False: the time is over. */
+FRAME_OF_ITS_OWN static bool wait_a_step(struct deadline end)
+{
+	struct err ignored = ERR_INIT;
+
+	return deadline_sleep(end, BUSY_STEP_MS, &ignored, "") == 0;
+}
+
 int busy_unmount(const struct node *n, const struct place *p, bool lazy, struct deadline d,
                  struct err *err)
 {
 	struct deadline end = deadline_clamp(d, BUSY_WAIT_MS);
 
 	for (;;) {
-		struct err ignored = ERR_INIT;
-
 		if (place_unmount(p, n->o.proc_root, lazy, err) == 0)
 			return 0;
 		if (err->sys != EBUSY)
 			return -1;
-		if (deadline_sleep(end, BUSY_STEP_MS, &ignored, ""))
+		if (!wait_a_step(end))
 			return explain(n, p, d, err);
 		err_clear(err);
 	}

@@ -49,7 +49,7 @@ struct unstaging {
 	bool ours; /* `dev` is the disk, an NVMe namespace that can be opened */
 };
 
-static int refuse_while_published(const struct unstaging *u, struct err *err)
+FRAME_OF_ITS_OWN static int refuse_while_published(const struct unstaging *u, struct err *err)
 {
 	const struct mount *m = place_elsewhere(u->table, &u->place, NULL, false, NULL);
 	char others[40] = "";
@@ -103,7 +103,8 @@ static int not_known(const struct unstaging *u, const char *why, struct err *err
  * Raw block may be open without being claimed. A reader loses nothing when it goes, a writer does.
  * A loop device that nobody uses was left behind by kubelet: it is logged, and the unstage goes on.
  */
-static int refuse_while_written(const struct unstaging *u, struct deadline d, struct err *err)
+FRAME_OF_ITS_OWN static int refuse_while_written(const struct unstaging *u, struct deadline d,
+                                                 struct err *err)
 {
 	struct strs used AUTO(strs_clear) = STRS_INIT, idle AUTO(strs_clear) = STRS_INIT;
 	struct str text AUTO(str_clear) = STR_INIT(600);
@@ -139,7 +140,8 @@ static int refuse_while_written(const struct unstaging *u, struct deadline d, st
 /* ---- the device ---- */
 
 /* 0: nobody else has the device open exclusively. Waits a moment for a user to let go. */
-static int wait_until_free(const struct unstaging *u, struct deadline d, struct err *err)
+FRAME_OF_ITS_OWN static int wait_until_free(const struct unstaging *u, struct deadline d,
+                                            struct err *err)
 {
 	struct deadline end = deadline_clamp(d, RELEASE_WAIT_MS);
 
@@ -168,7 +170,7 @@ static int write_back(const struct unstaging *u, struct err *err)
 	return 0;
 }
 
-static void make_writable(const struct unstaging *u)
+FRAME_OF_ITS_OWN static void make_writable(const struct unstaging *u)
 {
 	struct err ignored = ERR_INIT;
 	int fd AUTO(fd) = -1, off = 0;
@@ -190,7 +192,8 @@ static bool is_shared_here(const struct unstaging *u)
  * Another mount namespace has a copy of the mount, to which our unmount will not propagate. A
  * container that is just being started has one for a moment.
  */
-static int refuse_while_captured(const struct unstaging *u, struct deadline d, struct err *err)
+FRAME_OF_ITS_OWN static int refuse_while_captured(const struct unstaging *u, struct deadline d,
+                                                  struct err *err)
 {
 	struct deadline end = deadline_clamp(d, RELEASE_WAIT_MS);
 	struct holders_query q = query_of(u);
@@ -234,12 +237,16 @@ static int wait_for_release(const struct unstaging *u, struct deadline d, struct
 	return err_recode(err, ERR_UNAVAILABLE);
 }
 
-static int unstage_filesystem(struct unstaging *u, struct deadline d, struct err *err)
+FRAME_OF_ITS_OWN static int write_record(const struct unstaging *u, struct err *err)
 {
 	const struct leaving l = { .dev = u->dev, .fs = u->fs };
 
-	if (u->ours &&
-	    (refuse_while_captured(u, d, err) || leaving_write(u->node, u->volume_id, &l, err)))
+	return leaving_write(u->node, u->volume_id, &l, err);
+}
+
+static int unstage_filesystem(struct unstaging *u, struct deadline d, struct err *err)
+{
+	if (u->ours && (refuse_while_captured(u, d, err) || write_record(u, err)))
 		return -1;
 	if (u->ours)
 		kill_point("unstage: record of the disk written");
@@ -255,7 +262,7 @@ static int unstage_filesystem(struct unstaging *u, struct deadline d, struct err
 }
 
 /* Nothing is staged. An earlier call may have unmounted it while somebody else held the disk. */
-static int finish_earlier(struct unstaging *u, struct deadline d, struct err *err)
+FRAME_OF_ITS_OWN static int finish_earlier(struct unstaging *u, struct deadline d, struct err *err)
 {
 	struct err ignored = ERR_INIT;
 	struct leaving l;
@@ -323,9 +330,15 @@ static int remove_block_file(const char *staging_path, const char *volume_id, st
 	return target_remove(file, err);
 }
 
-static int unstage(struct unstaging *u, struct deadline d, struct err *err)
+FRAME_OF_ITS_OWN static void let_go(const struct unstaging *u)
 {
 	struct err ignored = ERR_INIT;
+
+	IGNORE_RESULT(device_release(&u->node->o.world, &u->dev, &ignored));
+}
+
+static int unstage(struct unstaging *u, struct deadline d, struct err *err)
+{
 	int rc;
 
 	if (u->place.kind == PLACE_OTHER)
@@ -340,7 +353,7 @@ static int unstage(struct unstaging *u, struct deadline d, struct err *err)
 		return -1;
 	kill_point("unstage: device let go");
 	if (u->ours)
-		IGNORE_RESULT(device_release(&u->node->o.world, &u->dev, &ignored));
+		let_go(u);
 	return 0;
 }
 

@@ -69,6 +69,7 @@ struct server_call {
 	enum err_code dropped; /* ERR_OK, or why its message was not waited for any longer */
 	atomic_int refs;       /* closed, sent: those that have not come back */
 	struct rpc_call rpc;
+	struct err err; /* how it ended; not on the stack, which is to be small while it waits */
 	struct tag arrived, received, closed, sent;
 	/* What gRPC reads and writes. */
 	grpc_call *grpc;
@@ -233,16 +234,15 @@ static void dispatch(struct server_call *c, struct err *err, uint8_t **out, size
 
 static void run(struct server_call *c)
 {
-	struct err err = ERR_INIT;
 	uint8_t *out = NULL;
 	size_t n_out = 0;
 
 	running_on_thread(&c->rpc.running);
 	/* The caller may have left before there was a thread. */
-	if (deadline_check(c->rpc.deadline, &err, "start") == 0)
-		dispatch(c, &err, &out, &n_out);
+	if (deadline_check(c->rpc.deadline, &c->err, "start") == 0)
+		dispatch(c, &c->err, &out, &n_out);
 	running_end(&c->rpc.running);
-	answer(c, out, n_out, err.code ? &err : NULL);
+	answer(c, out, n_out, c->err.code ? &c->err : NULL);
 }
 
 _Static_assert(offsetof(struct server_call, task) == 0, "run_task() casts");
@@ -437,6 +437,9 @@ static void on_arrived(struct server_call *c)
 	rpc_call_init(&c->rpc, "");
 	c->rpc.method = arena_printf(&c->rpc.arena, "%.*s",
 	                             (int)(n < METHOD_SHOWN ? n : METHOD_SHOWN), path);
+	/* Nobody asks for the headers: half a kilobyte, until the call has ended. */
+	grpc_metadata_array_destroy(&c->metadata);
+	grpc_metadata_array_init(&c->metadata);
 	c->rpc.deadline = to_deadline(c->details.deadline, &c->rpc.cancel);
 	c->rpc.peer_pid = peer_pid(c);
 	c->method = rpc_find(s->services, s->n_services, path, n, &c->service);

@@ -56,9 +56,9 @@ struct device_binding {
 
 struct device {
 	const struct device_kind *kind; /* NULL: it stands below no function of a known kind */
-	char name[64];   /* "nvme0n1": head of a multipath namespace, never a hidden path */
-	char path[4096]; /* <dev root>/<name>; "" for a kind whose devices have no node */
-	char pci[16];    /* "0000:26:0c.1" */
+	char name[64];  /* "nvme0n1": head of a multipath namespace, never a hidden path */
+	char path[512]; /* <dev root>/<name>; "" for a kind whose devices have no node */
+	char pci[16];   /* "0000:26:0c.1" */
 	dev_t devno;
 	uint64_t size;    /* bytes */
 	uint64_t diskseq; /* no other disk gets it before the next boot; 0: unknown */
