@@ -5,8 +5,10 @@
  */
 #include "node/job_record.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 
 #include "common/cleanup.h"
 #include "common/mem.h"
@@ -29,6 +31,12 @@ static char *identity(const struct job_record *r)
 	                 r->dev->uuid, r->dev->nsid, (unsigned long long)r->dev->size, r->fs_type);
 }
 
+/* Where to find the disk until the next boot. Not compared: the lines below say more. */
+static char *number(const struct job_record *r)
+{
+	return xasprintf("device=%u:%u\n", major(r->dev->devno), minor(r->dev->devno));
+}
+
 /* The lines that say in which boot and as which of its disks. */
 static char *this_boot(const struct node *n, const struct job_record *r)
 {
@@ -40,9 +48,11 @@ static char *this_boot(const struct node *n, const struct job_record *r)
 char *job_record_text(const struct node *n, const struct job_record *r)
 {
 	char *first AUTO(free) = identity(r);
+	char *disk AUTO(free) = number(r);
 	char *boot AUTO(free) = this_boot(n, r);
 
-	return xasprintf("%s%sattachment=%s\n", first, boot, r->attachment ? r->attachment : "");
+	return xasprintf("%s%s%sattachment=%s\n", first, disk, boot,
+	                 r->attachment ? r->attachment : "");
 }
 
 /*
@@ -56,6 +66,8 @@ static bool is_same_attachment(const struct node *n, const struct job_record *r,
 	char *attachment AUTO(free) =
 		xasprintf("\nattachment=%s\n", r->attachment ? r->attachment : "");
 
+	if (str_has_prefix(text, "device="))
+		text = strchrnul(text, '\n') + strspn(strchrnul(text, '\n'), "\n");
 	if (!str_empty(r->attachment) && str_has_suffix(text, attachment))
 		return true;
 	if (!str_empty(r->attachment) && !str_has_suffix(text, unknown))
@@ -77,6 +89,38 @@ int job_record_matches(const struct node *n, enum job_record_kind kind, const st
 	return str_has_prefix(text, first) && is_same_attachment(n, r, text + strlen(first))
 	               ? 0
 	               : JOB_RECORD_ABSENT;
+}
+
+/* Is the disk that has the record's number now the one that it is about? */
+static bool is_about(const struct node *n, const char *text, const struct device *dev)
+{
+	char *boot AUTO(free) = node_boot_id(n);
+	char nsid[16], diskseq[24];
+
+	snprintf(nsid, sizeof(nsid), "%u", dev->nsid);
+	snprintf(diskseq, sizeof(diskseq), "%llu", (unsigned long long)dev->diskseq);
+	return record_has_line(text, "boot", boot) && record_has_line(text, "uuid", dev->uuid) &&
+	       record_has_line(text, "nsid", nsid) && record_has_line(text, "diskseq", diskseq);
+}
+
+int job_record_disk(const struct node *n, const char *volume_id, enum job_record_kind kind,
+                    struct device *ret, struct err *err)
+{
+	char *path AUTO(free) = job_record_path(n, volume_id, kind);
+	char *text AUTO(free) = NULL;
+	const char *line;
+	unsigned disk[2];
+	int rc = record_read(path, &text, err);
+
+	if (rc)
+		return rc < 0 ? -1 : JOB_RECORD_ABSENT;
+	line = strstr(text, "\ndevice=");
+	if (!line || sscanf(line, "\ndevice=%u:%u\n", &disk[0], &disk[1]) != 2)
+		return JOB_RECORD_ABSENT;
+	rc = device_by_number(&n->o.world, makedev(disk[0], disk[1]), ret, err);
+	if (rc)
+		return rc < 0 ? -1 : JOB_RECORD_ABSENT;
+	return is_about(n, text, ret) ? 0 : JOB_RECORD_ABSENT;
 }
 
 int job_record_remove(const struct node *n, const char *volume_id, enum job_record_kind kind,

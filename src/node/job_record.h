@@ -36,6 +36,12 @@ enum { JOB_RECORD_ABSENT = 1 };
  */
 int job_record_matches(const struct node *n, enum job_record_kind kind, const struct job_record *r,
                        struct err *err) MUST_CHECK;
+/*
+ * 0: *ret is the disk that this volume's tool was begun on, in this boot, and this host still has
+ * it. JOB_RECORD_ABSENT: there is no record, or no such disk any more, whoever has its number now.
+ */
+int job_record_disk(const struct node *n, const char *volume_id, enum job_record_kind kind,
+                    struct device *ret, struct err *err) MUST_CHECK;
 /* That there is none is no error. */
 int job_record_remove(const struct node *n, const char *volume_id, enum job_record_kind kind,
                       struct err *err) MUST_CHECK;

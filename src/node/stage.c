@@ -33,7 +33,6 @@
 #include <linux/fs.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -50,6 +49,7 @@
 #include "node/mount/mkfs.h"
 #include "node/mount/mount_flags.h"
 #include "node/mount/mount_same.h"
+#include "node/outlived.h"
 #include "node/place.h"
 #include "node/propagation.h"
 #include "node/staged.h"
@@ -60,9 +60,6 @@
  * a smaller device.
  */
 #define GROW_SLACK (16ULL * 1024 * 1024)
-
-#define LOCK_WAIT_MS 1000
-#define LOCK_STEP_MS 20
 
 /* One stage in progress, and what it has to undo. */
 struct staging {
@@ -277,31 +274,6 @@ static void grow(const struct staging *s, const struct fsprobe *fs, struct deadl
 	kill_point("stage: filesystem grown");
 }
 
-/*
- * Tools inherit our descriptor, and with it this lock: a mkfs or e2fsck that has outlived a killed
- * driver still holds it. (Not all tools open the device exclusively. udev takes the lock for a
- * moment, too: hence the wait.)
- */
-static int lock_device(const struct staging *s, struct deadline d, struct err *err)
-{
-	struct deadline end = deadline_clamp(d, LOCK_WAIT_MS);
-
-	while (flock(s->fd, LOCK_EX | LOCK_NB) < 0) {
-		struct err ignored = ERR_INIT;
-
-		if (errno != EWOULDBLOCK)
-			return err_sys(err, errno, "lock %s", s->dev.path);
-		if (deadline_sleep(end, LOCK_STEP_MS, &ignored, ""))
-			return err_set(
-				err, ERR_ABORTED,
-				"%s is locked by another process: a mkfs or e2fsck that was "
-				"begun before the driver was restarted still runs (see lslocks, "
-				"fuser %s); retry when it has ended",
-				s->dev.path, s->dev.path);
-	}
-	return 0;
-}
-
 static int stage_filesystem(struct staging *s, struct deadline d, struct err *err)
 {
 	const struct format_request fr = {
@@ -326,7 +298,7 @@ static int stage_filesystem(struct staging *s, struct deadline d, struct err *er
 		.attachment = s->r->attachment,
 	};
 
-	if (lock_device(s, d, err) || protect_device(s, err))
+	if (outlived_lock(s->node, &s->dev, s->fd, d, err) || protect_device(s, err))
 		return -1;
 	if (format_ensure(s->node, &fr, d, &fs, err) || check_filesystem(s->node, &cr, d, err) ||
 	    mount_flags_check_for(&s->flags, fs.type, err))

@@ -32,6 +32,7 @@
 #include "node/job.h"
 #include "node/leaving.h"
 #include "node/loops.h"
+#include "node/outlived.h"
 #include "node/place.h"
 #include "node/target.h"
 
@@ -261,13 +262,18 @@ static int unstage_filesystem(struct unstaging *u, struct deadline d, struct err
 	return 0;
 }
 
-/* Nothing is staged. An earlier call may have unmounted it while somebody else held the disk. */
+/*
+ * Nothing is staged. A tool of an earlier driver may still work on the disk, or an earlier call may
+ * have unmounted it while somebody else held it.
+ */
 FRAME_OF_ITS_OWN static int finish_earlier(struct unstaging *u, struct deadline d, struct err *err)
 {
 	struct err ignored = ERR_INIT;
 	struct leaving l;
-	int rc = leaving_read(u->node, u->volume_id, &l, err);
+	int rc = outlived_check(u->node, u->volume_id, d, err);
 
+	if (!rc)
+		rc = leaving_read(u->node, u->volume_id, &l, err);
 	if (rc)
 		return rc < 0 ? -1 : 0;
 	u->dev = l.dev;

@@ -53,6 +53,8 @@ def half(directory, name, arguments):
 
 def main():
     directory, mode, name, *arguments = sys.argv[1:]
+    with open("/proc/self/comm", "w", encoding="ascii") as f:
+        f.write(name)
     driver = os.getppid()
     if mode == "dies":
         half(directory, name, arguments)

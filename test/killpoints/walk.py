@@ -290,8 +290,14 @@ def clean(host, volume):
 def give_up(host, volume, _):
     answers = [ask(volume, call) for call in ("unpublish", "unstage")]
     state = volume.left()
+    told = answers[1]
     if host.children():
+        working = host.children()[0][1] not in GROW
         let_tool_end(host)
+        if working:
+            check(told.startswith("ABORTED"), told)
+            answers[1], state = ask(volume, "unstage"), volume.left()
+            told += " Once it has ended: " + answers[1]
     check(answers[0] == "OK", answers[0])
     check(answers[1] == "OK", answers[1])
     check_mounts(host, volume, False, False)
@@ -299,7 +305,7 @@ def give_up(host, volume, _):
     volume.refusal = None
     volume.flags, volume.readonly = [], False
     live_on(host, volume, False, False)
-    return "OK", state
+    return told, state
 
 
 def retry(host, volume, operation):

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -200,6 +201,13 @@ static void write_protected(struct attempt *a)
 {
 	run_tool("blockdev --setro %s", a->d->loop);
 	nvme_world_attr(a->d, "ro", "1");
+}
+
+/* As a tool does that a killed driver has left. */
+static void locked(struct attempt *a)
+{
+	a->held = open(a->d->node, O_RDONLY | O_CLOEXEC);
+	ck_assert_int_eq(flock(a->held, LOCK_EX), 0);
 }
 
 static void held_exclusively(struct attempt *a)
@@ -481,6 +489,8 @@ static const struct {
 	{ "read error", "xfs", read_error, ERR_UNAVAILABLE, "look for signatures on", NOTHING },
 	{ "read error near the end", "xfs", read_error_at_the_end, ERR_UNAVAILABLE,
 	  "Input/output error", NOTHING },
+	{ "a tool of an earlier driver works on it", "xfs", locked, ERR_ABORTED,
+	  "still runs (see lslocks", NOTHING },
 	{ "ext4 where xfs is wanted", "xfs", has_ext4, ERR_PRECONDITION,
 	  "holds ext4 filesystem (signature at byte 1080), but the volume wants xfs", NOTHING },
 	{ "no driver had it, then ext4", "xfs", unbound_with_ext4, ERR_PRECONDITION, "holds ext4",
