@@ -5,6 +5,7 @@
  * and cancellation.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -530,6 +531,133 @@ START_TEST(without_a_watch_lists_answer)
 }
 END_TEST
 
+/* ---- the index and the truth ---- */
+
+#define SOME_VOLUMES 12
+#define SOME_NODES 4
+#define STRANGERS 3
+
+struct stranger {
+	pthread_t thread;
+	unsigned random;
+	atomic_bool *stop;
+};
+
+static void come_or_go(struct stranger *s)
+{
+	unsigned volume = (s->random >> 8) % SOME_VOLUMES, node = (s->random >> 16) % SOME_NODES;
+	/* Every third has a name of its own. */
+	char *name AUTO(free) = xasprintf(volume % 3 ? "w%u-v%u" : "of-%u-and-%u", node, volume);
+	char *v AUTO(free) = xasprintf("v%u", volume), *n AUTO(free) = xasprintf("w%u", node);
+	struct json *object AUTO(json_free) = dpu_attachment_encode(name, n, v, false, false);
+	struct json *made AUTO(json_free) = NULL;
+	struct err ignored = ERR_INIT;
+
+	s->random = s->random * 1103515245 + 12345;
+	if (s->random >> 30)
+		IGNORE_RESULT(kube_create(sim.kube, &dpu_attachment_kind, SIM_NS, object,
+		                          deadline_in_ms(5000), &made, &ignored));
+	else
+		IGNORE_RESULT(kube_delete(sim.kube, &dpu_attachment_kind, SIM_NS, name, NULL,
+		                          deadline_in_ms(5000), &ignored));
+}
+
+static void *strange(void *arg)
+{
+	struct stranger *s = arg;
+
+	while (!atomic_load(s->stop))
+		come_or_go(s);
+	return NULL;
+}
+
+struct truth {
+	size_t of[SOME_VOLUMES], on[SOME_NODES];
+};
+
+static int tell_truth(void *arg, const struct json *item, struct err *err)
+{
+	struct truth *t = arg;
+	struct dpu_attachment_key key = dpu_attachment_key(item);
+	uint64_t volume, node;
+
+	if (parse_u64("volume", key.volume + 1, &volume, err) ||
+	    parse_u64("node", key.node + 1, &node, err))
+		return -1;
+	t->of[volume]++;
+	t->on[node]++;
+	return 0;
+}
+
+static bool knows_the_truth(void)
+{
+	struct truth t = { .of = { 0 } };
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(kube_list(sim.kube, &dpu_attachment_kind, SIM_NS, NULL, tell_truth, &t,
+	                        deadline_in_ms(10000), &err) == 0,
+	              "%s", err.msg);
+	if (attachment_index_ready(c.attachments, deadline_in_ms(10000), &err))
+		return false;
+	for (int i = 0; i < SOME_VOLUMES; i++) {
+		struct attachment_places p AUTO(attachment_places_clear) = { .n = 0 };
+		char *volume AUTO(free) = xasprintf("v%d", i);
+
+		attachment_index_find(c.attachments, volume, NULL, ATTACHMENT_ANY_AGE, 0, &p);
+		if (p.all != t.of[i])
+			return false;
+	}
+	for (int i = 0; i < SOME_NODES; i++) {
+		char *node AUTO(free) = xasprintf("w%d", i);
+
+		if (attachment_index_count(c.attachments, node).all != t.on[i])
+			return false;
+	}
+	return true;
+}
+
+static const struct {
+	const char *what, *option, *fault;
+} disturbances[] = {
+	{ "none", "--v=0", NULL },
+	{ "the stream breaks", "--v=0", ATTACHMENTS("\"dropWatch\":true,\"times\":1") },
+	{ "the place is lost", "--v=0", ATTACHMENTS("\"expireWatch\":true,\"times\":1") },
+	{ "the place is lost, and there are only pages", "--no-watch-list",
+	  ATTACHMENTS("\"expireWatch\":true,\"times\":1") },
+};
+
+/* Whatever happens to the watch while attachments come and go, the index is right afterwards. */
+START_TEST(the_index_ends_with_what_a_list_says)
+{
+	const char *const options[] = { disturbances[_i].option, NULL };
+	struct stranger strangers[STRANGERS];
+	atomic_bool stopped = false;
+	bool right = false;
+
+	start_with(options);
+	for (unsigned i = 0; i < STRANGERS; i++) {
+		strangers[i] = (struct stranger) { .random = i * 7919 + 1, .stop = &stopped };
+		ck_assert_int_eq(pthread_create(&strangers[i].thread, NULL, strange, &strangers[i]),
+		                 0);
+	}
+	for (int i = 0; i < 8; i++) {
+		usleep(300000);
+		if (disturbances[_i].fault)
+			sim_fault(disturbances[_i].fault);
+	}
+	atomic_store(&stopped, true);
+	for (int i = 0; i < STRANGERS; i++)
+		pthread_join(strangers[i].thread, NULL);
+	sim_heal();
+	for (int i = 0; i < 200 && !right; i++) {
+		usleep(50000);
+		right = knows_the_truth();
+	}
+	ck_assert_msg(right, "%s", disturbances[_i].what);
+	stop();
+}
+END_TEST
+
 /* ---- two drivers ---- */
 
 struct driver {
@@ -720,5 +848,6 @@ SUITE_TIMEOUT("controller against snap-sim", 120, a_volume_lives_from_create_to_
               LOOP(a_fault_has_its_code_its_text_and_leaves_what_it_says, ARRAY_LEN(rows)),
               LOOP(among_many_attachments_of_others_nothing_is_listed, ARRAY_LEN(readings)),
               without_a_watch_lists_answer,
+              LOOP(the_index_ends_with_what_a_list_says, ARRAY_LEN(disturbances)),
               LOOP(two_drivers_at_once_leave_one_attachment, ARRAY_LEN(races)),
               many_volumes_at_once_do_not_disturb_each_other, a_caller_that_goes_ends_the_wait);
