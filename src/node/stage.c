@@ -400,11 +400,40 @@ static bool will_be_retried(enum err_code code)
 	       code == ERR_ABORTED;
 }
 
+/* Is it no longer the disk that was opened? */
+static bool disk_has_gone(const struct staging *s)
+{
+	struct err ignored = ERR_INIT;
+	uint64_t diskseq = 0;
+	int fd AUTO(fd) = -1;
+
+	return device_open(&s->dev, O_RDONLY, &fd, &diskseq, &ignored) || diskseq != s->diskseq;
+}
+
+/*
+ * When the disk goes or comes anew in the middle of a stage, mount(2) and others call it a missing
+ * file or an invalid argument. Nothing is wrong with the request.
+ */
+static void blame_disk(const struct staging *s, struct err *err)
+{
+	struct err first = *err;
+
+	if (s->fd < 0 || will_be_retried(err->code) || !disk_has_gone(s))
+		return;
+	err_clear(err);
+	err_set(err, ERR_UNAVAILABLE,
+	        "%s; %s has gone meanwhile, or another disk has its name; retry when its DPU shows "
+	        "it again",
+	        first.msg, s->dev.path);
+}
+
 static void let_device_go(struct staging *s, struct err *err)
 {
 	const struct device_world *world = &s->node->o.world;
-	struct err failed = ERR_INIT, first = *err;
+	struct err failed = ERR_INIT, first;
 
+	blame_disk(s, err);
+	first = *err;
 	if (will_be_retried(err->code)) {
 		IGNORE_RESULT(device_release(world, &s->dev, &failed));
 		return;

@@ -261,6 +261,13 @@ static void mkfs_does_nothing(struct attempt *a)
 	fake_mkfs(a, "exit 0");
 }
 
+static void disk_goes_after_mkfs(struct attempt *a)
+{
+	char *body AUTO(free) = xasprintf("/sbin/mkfs.xfs \"$@\" && rm %s", a->d->node);
+
+	fake_mkfs(a, body);
+}
+
 static void flag_refused(struct attempt *a)
 {
 	a->flag = "loop";
@@ -528,6 +535,8 @@ static const struct {
 	  "this one's turn", NOTHING },
 	{ "mkfs not installed", "xfs", mkfs_missing, ERR_INTERNAL, "mkfs.xfs is not installed",
 	  NOTHING },
+	{ "the disk goes before it is mounted", "xfs", disk_goes_after_mkfs, ERR_UNAVAILABLE,
+	  "has gone meanwhile, or another disk has its name", THE_DRIVER_FOR_THE_RETRY },
 	{ "mkfs fails", "xfs", mkfs_fails, ERR_INTERNAL, "no space left for the log",
 	  A_FORMATTING_RECORD },
 	{ "mkfs is killed", "xfs", mkfs_is_killed, ERR_INTERNAL, "killed by signal 9",
