@@ -149,6 +149,14 @@ static int look_at_target(struct publishing *p, struct err *err)
 
 /* ---- the bind ---- */
 
+static int not_this_disk(const struct publishing *p, const char *path, struct err *err)
+{
+	return err_set(err, ERR_UNAVAILABLE,
+	               "device %u:%u was bound to %s, but something else is there: it was "
+	               "unstaged meanwhile",
+	               major(p->staged.disk), minor(p->staged.disk), path);
+}
+
 static int check_result(const struct publishing *p, const char *path, struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
@@ -157,29 +165,57 @@ static int check_result(const struct publishing *p, const char *path, struct err
 	if (mount_table_read(p->node->o.proc_root, &t, err) || place_look(&t, path, &now, err))
 		return -1;
 	if (now.kind != p->staged.kind || now.disk != p->staged.disk)
-		return err_set(err, ERR_UNAVAILABLE,
-		               "device %u:%u was bound to %s, but something else is there: it was "
-		               "unstaged meanwhile",
-		               major(p->staged.disk), minor(p->staged.disk), path);
+		return not_this_disk(p, path, err);
 	if (p->read_only && !now.m->read_only)
 		return err_set(err, ERR_INTERNAL, "%s was bound read-only, but it is writable",
 		               path);
 	return 0;
 }
 
+enum { TREE_NOT_KNOWN = 1 };
 /*
- * Where the kernel can do that, a read-only target is read-only from its first moment: a killed
- * driver then leaves either the wanted mount or none.
+ * Is the tree a copy of the mount that was found staged, and does it show its disk? Of a filesystem
+ * that has a number of its own (btrfs), or that answers no stat(2) any more, only the mount table
+ * knows the disk.
  */
-static int bind_to(const struct publishing *p, const char *path, struct err *err)
+static int check_tree(const struct publishing *p, int fd, int id, const char *path, struct err *err)
+{
+	bool block = p->staged.kind == PLACE_BLOCK;
+	struct stat st;
+
+	if (fstat(fd, &st) < 0 || (!block && major(p->staged.m->devno) == 0))
+		return TREE_NOT_KNOWN;
+	if (id == p->staged.m->id && (block ? S_ISBLK(st.st_mode) && st.st_rdev == p->staged.disk
+	                                    : st.st_dev == p->staged.disk))
+		return 0;
+	return id ? not_this_disk(p, path, err) : TREE_NOT_KNOWN;
+}
+
+/*
+ * What is looked at before it is put there needs no second look: the target never shows another
+ * disk, and a read-only one is read-only from its first moment, so that a killed driver leaves
+ * either the wanted mount or none.
+ */
+static int bind_tree(const struct publishing *p, const char *path, bool *ret_checked,
+                     struct err *err)
+{
+	int fd AUTO(fd) = -1, id = 0;
+	int rc = mount_tree_open(p->staged.path, p->read_only, &fd, &id, err);
+
+	if (rc)
+		return rc;
+	rc = check_tree(p, fd, id, path, err);
+	if (rc < 0)
+		return -1;
+	*ret_checked = rc == 0;
+	return mount_tree_put(fd, p->staged.path, path, err);
+}
+
+/* Where the kernel cannot do that. */
+static int bind_path(const struct publishing *p, const char *path, struct err *err)
 {
 	struct err ignored = ERR_INIT;
-	int rc = MOUNT_UNSUPPORTED;
 
-	if (p->read_only)
-		rc = mount_bind_read_only(p->staged.path, path, err);
-	if (rc != MOUNT_UNSUPPORTED)
-		return rc;
 	if (mount_bind(p->staged.path, path, err))
 		return -1;
 	if (!p->read_only || mount_set_read_only(path, err) == 0)
@@ -191,11 +227,17 @@ static int bind_to(const struct publishing *p, const char *path, struct err *err
 static int bind_at(const struct publishing *p, const char *path, struct err *err)
 {
 	struct err ignored = ERR_INIT;
+	bool checked = false;
+	int rc = bind_tree(p, path, &checked, err);
 
-	if (bind_to(p, path, err))
+	if (rc == MOUNT_UNSUPPORTED) {
+		checked = false;
+		rc = bind_path(p, path, err);
+	}
+	if (rc)
 		return -1;
 	kill_point("publish: bound");
-	if (check_result(p, path, err) == 0)
+	if (checked || check_result(p, path, err) == 0)
 		return 0;
 	IGNORE_RESULT(mount_remove(path, true, &ignored));
 	return -1;

@@ -60,6 +60,8 @@
  * a smaller device.
  */
 #define GROW_SLACK (16ULL * 1024 * 1024)
+/* A staging path that was looked at longer ago is looked at again. */
+#define LOOK_AGAIN_NS 100000000LL
 
 /* One stage in progress, and what it has to undo. */
 struct staging {
@@ -76,6 +78,10 @@ struct staging {
 	unsigned made; /* levels of `asked` that were made */
 	bool mounted;
 	bool set_ro, was_ro; /* BLKROSET was used; the state before */
+	/* In a container: what was at the staging path before the device was looked for. */
+	struct mount_table table;
+	struct place place;
+	int64_t looked_at; /* when; 0: not yet */
 };
 
 /* ---- filesystem ---- */
@@ -325,6 +331,8 @@ static struct staged_want wanted(const struct staging *s)
 		.flags = &s->flags,
 		.read_only = s->read_only,
 		.no_replay = must_not_replay(s),
+		.seen = s->looked_at && monotonic_ns() - s->looked_at < LOOK_AGAIN_NS ? &s->place
+		                                                                      : NULL,
 	};
 }
 
@@ -375,12 +383,13 @@ static void undo(struct staging *s)
 
 static int stage_device(struct staging *s, struct deadline d, struct err *err)
 {
-	const struct staged_want want = wanted(s);
+	struct staged_want want;
 	int rc;
 
 	/* A job that an earlier call began for this volume ends first; its error is this call's. */
 	if (job_join(s->node->jobs, s->r->volume_id, d, err))
 		return -1;
+	want = wanted(s);
 	rc = staged_look(&want, err);
 	if (rc != STAGED_ABSENT)
 		return rc;
@@ -473,6 +482,25 @@ static int parse_flags(struct staging *s, struct err *err)
 	return 0;
 }
 
+/*
+ * Would a pod see a mount at the staging path? Of the table only that path's mount is kept: the
+ * wait for the device may be long.
+ */
+static int look_at_point(struct staging *s, struct err *err)
+{
+	const struct node_options *o = &s->node->o;
+
+	if (!o->own_mounts)
+		return 0;
+	if (mount_table_read(o->proc_root, &s->table, err) ||
+	    propagation_check(o, &s->table, s->asked, err) ||
+	    place_look_staged(&s->table, s->r->staging_path, s->r->volume_id, &s->place, err))
+		return -1;
+	mount_table_keep(&s->table, &s->place.m);
+	s->looked_at = monotonic_ns();
+	return 0;
+}
+
 /* What an operator asks first: which disk is this volume on this node? */
 static void log_staged(const struct staging *s, int64_t since)
 {
@@ -504,13 +532,15 @@ int node_stage(struct node *n, const struct stage_request *r, struct deadline d,
 	                                : xstrdup(r->staging_path);
 	rc = parse_flags(&s, err);
 	if (!rc)
-		rc = propagation_check(&n->o, NULL, s.asked, err);
+		rc = look_at_point(&s, err);
 	if (!rc)
 		rc = stage(&s, d, err);
 	if (!rc)
 		log_staged(&s, since);
 	if (s.fd >= 0)
 		close(s.fd);
+	place_clear(&s.place);
+	mount_table_clear(&s.table);
 	strs_clear(&s.flags);
 	free(s.asked);
 	free(s.path);

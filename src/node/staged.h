@@ -10,6 +10,7 @@
 
 #include "node/mount/mount.h"
 #include "node/node.h"
+#include "node/place.h"
 
 /* What a stage call wants. Everything is borrowed. */
 struct staged_want {
@@ -20,6 +21,7 @@ struct staged_want {
 	const struct strs *flags; /* of the mount, one each */
 	bool read_only;
 	bool no_replay; /* the mount may have a flag that keeps its journal from being replayed */
+	const struct place *seen; /* what was just seen at the staging path; NULL: not looked at */
 };
 
 enum { STAGED_ABSENT = 1 };

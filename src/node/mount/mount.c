@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include "common/cleanup.h"
@@ -144,23 +145,44 @@ int mount_bind(const char *source, const char *target, struct err *err)
 	return 0;
 }
 
-int mount_bind_read_only(const char *source, const char *target, struct err *err)
+/* EPERM: container runtimes answer this for system calls that they do not know. */
+static bool is_unsupported(int errnum)
 {
-	struct mount_attr read_only = { .attr_set = MOUNT_ATTR_RDONLY };
-	int fd AUTO(fd) = open_tree(AT_FDCWD, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	return errnum == ENOSYS || errnum == EPERM;
+}
 
-	/* EPERM: container runtimes answer this for system calls that they do not know. */
-	if (fd < 0 && (errno == ENOSYS || errno == EPERM))
+int mount_tree_open(const char *source, bool read_only, int *ret_fd, int *ret_id, struct err *err)
+{
+	struct mount_attr attr = { .attr_set = read_only ? MOUNT_ATTR_RDONLY : 0 };
+	int at AUTO(fd) = open(source, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	int fd AUTO(fd) = -1;
+	struct statx stx;
+
+	if (at < 0)
+		return err_sys(err, errno, "bind %s", source);
+	*ret_id = statx(at, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &stx) == 0 &&
+	                          (stx.stx_mask & STATX_MNT_ID)
+	                  ? (int)stx.stx_mnt_id
+	                  : 0;
+	fd = open_tree(at, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (fd < 0 && is_unsupported(errno))
 		return MOUNT_UNSUPPORTED;
 	if (fd < 0)
-		return err_sys(err, errno, "bind %s to %s", source, target);
-	if (mount_setattr(fd, "", AT_EMPTY_PATH, &read_only, sizeof(read_only)) < 0)
-		return errno == ENOSYS || errno == EPERM
+		return err_sys(err, errno, "bind %s", source);
+	if (read_only && mount_setattr(fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
+		return is_unsupported(errno)
 		               ? MOUNT_UNSUPPORTED
 		               : err_sys(err, errno, "make the bind of %s read-only", source);
-	if (move_mount(fd, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH) < 0)
-		return err_sys(err, errno, "bind %s to %s", source, target);
+	*ret_fd = TAKE_FD(fd);
 	return 0;
+}
+
+int mount_tree_put(int fd, const char *source, const char *target, struct err *err)
+{
+	if (move_mount(fd, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH) == 0)
+		return 0;
+	return is_unsupported(errno) ? MOUNT_UNSUPPORTED
+	                             : err_sys(err, errno, "bind %s to %s", source, target);
 }
 
 int mount_set_read_only(const char *target, struct err *err)

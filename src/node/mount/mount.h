@@ -21,8 +21,15 @@ int mount_filesystem(const char *device, const char *target, const char *fs_type
                      const struct strs *options, struct err *err) MUST_CHECK;
 int mount_bind(const char *source, const char *target, struct err *err) MUST_CHECK;
 enum { MOUNT_UNSUPPORTED = 1 };
-/* A bind that is read-only from its first moment. MOUNT_UNSUPPORTED: kernels before 5.12. */
-int mount_bind_read_only(const char *source, const char *target, struct err *err) MUST_CHECK;
+/*
+ * A bind in two steps: *ret_fd is what `source` shows now, read-only if asked for, and mounted
+ * nowhere yet, so that it can be looked at before anybody sees it; then it is put at the target.
+ * *ret_id: of which mount it is a copy, as in mountinfo; 0: not known. MOUNT_UNSUPPORTED: kernels
+ * before 5.12, or a container runtime that does not know the calls.
+ */
+int mount_tree_open(const char *source, bool read_only, int *ret_fd, int *ret_id, struct err *err)
+	MUST_CHECK;
+int mount_tree_put(int fd, const char *source, const char *target, struct err *err) MUST_CHECK;
 /* Makes a mount point (not its filesystem) read-only; its other flags stay. */
 int mount_set_read_only(const char *target, struct err *err) MUST_CHECK;
 enum { MOUNT_ABSENT = 1 };

@@ -2,8 +2,9 @@
 /*
  * Reads mountinfo, and answers what is mounted where from the lines alone: nothing here touches a
  * mount, which may be dead. Changes nothing. Not by libmount, which is for changes (mount.c): the
- * table is read several times in a call, and its objects cost half as much again as the kernel's
- * own work. Here a line's words stay where they were read, and the table is two allocations.
+ * table is read in each call, after a change once more, and its objects cost half as much again as
+ * the kernel's own work. Here a line's words stay where they were read, and the table is two
+ * allocations.
  */
 #include "node/mount/mountinfo.h"
 

@@ -25,7 +25,7 @@ START_TEST(bind_read_only_and_unmount)
 	char dir[] = "/var/tmp/mount-test-XXXXXX";
 	struct err err = ERR_INIT;
 	char *a AUTO(free) = NULL, *b AUTO(free) = NULL;
-	int rc;
+	int rc, fd = -1, id = 0;
 
 	SKIP_UNLESS_ROOT("mounts");
 	private_mounts();
@@ -43,10 +43,16 @@ START_TEST(bind_read_only_and_unmount)
 	ck_assert_str_eq(mount_at(&t, b)->options, "ro,nosuid,nodev,noexec,relatime");
 	ck_assert_int_eq(mount_remove(b, false, &err), 0);
 	ck_assert_int_eq(mount_remove(b, false, &err), MOUNT_ABSENT);
-	/* The same in one step, where the kernel can. */
-	rc = mount_bind_read_only(a, b, &err);
+	/* The same before anybody sees it, where the kernel can. */
+	rc = mount_tree_open(a, true, &fd, &id, &err);
 	ck_assert_msg(rc == 0 || rc == MOUNT_UNSUPPORTED, "%s", err.msg);
 	if (rc == 0) {
+		mount_table_clear(&t);
+		ck_assert_int_eq(mount_table_read("/proc", &t, &err), 0);
+		ck_assert_ptr_null(mount_at(&t, b));
+		ck_assert_int_eq(mount_at(&t, a)->id, id);
+		ck_assert_int_eq(mount_tree_put(fd, a, b, &err), 0);
+		close(fd);
 		mount_table_clear(&t);
 		ck_assert_int_eq(mount_table_read("/proc", &t, &err), 0);
 		ck_assert_str_eq(mount_at(&t, b)->options, "ro,nosuid,nodev,noexec,relatime");
