@@ -106,6 +106,22 @@ hot_unplugged() { # TYPE FS KILL
 	hot_end
 }
 
+# It moves to another slot while a call waits for it in the first one.
+hot_moves() {
+	local status
+	fault '{"dpf":"bind-ignored","name":"^e2e-hot-moves$"}' || return
+	hot_volume e2e-hot-moves mount ext4 && until_ok ControllerPublishVolume "$(attach_request)" || return
+	take_publish
+	printf 'NodeStageVolume %s\n' "$(stage_request)" >&"${CSI[1]}"
+	sleep 0.5
+	plugging unplug "{\"volume\":\"$id\"}" && no_faults && plugging plug "{\"volume\":\"$id\",\"slot\":3}"
+	status=$?
+	read -r answer <&"${CSI[0]}"
+	[ "$status" -eq 0 ] || return
+	[[ $answer == *'"code":"OK"'* || $answer == *'changed from 0000:30:00.0 to 0000:33:00.0 during the wait'* ]] || { echo "$answer"; return 1; }
+	until_ok NodeStageVolume "$(stage_request)" && hot_end
+}
+
 # It is away when the pod ends for good: everything can be taken down, and the volume deleted.
 hot_gone_for_good() {
 	hot_volume e2e-hot-gone mount xfs && attach_stage_publish && write_data &&

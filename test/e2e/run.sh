@@ -229,6 +229,7 @@ run_case 'a filesystem whose function is unplugged comes back in another slot' h
 run_case 'a raw block volume whose function is unplugged comes back in another slot' hot_unplugged block '' ''
 run_case 'the driver is restarted while the function is away, xfs' hot_unplugged mount xfs kill
 run_case 'the driver is restarted while the function is away, raw block' hot_unplugged block '' kill
+run_case 'a function moves to another slot while it is waited for' hot_moves
 run_case 'a volume whose function is away is taken down and deleted' hot_gone_for_good
 run_case 'the published address is that of another function' hot_elsewhere
 run_case 'twenty volumes live in parallel, four at a time' many_volumes 4 5

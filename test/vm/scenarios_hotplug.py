@@ -112,8 +112,17 @@ def unplugged_under_a_writer(w):
         volume.k = w.kubelet
         if "fs" not in options:
             w.vm.sh("kill $(cat /tmp/holder.pid); true")
+        # Once the function comes back while the pod still lives: its mounts stay dead, and nobody gets the new disk by them.
+        alive = kind == "xfs"
+        if alive:
+            disk.plug(2)
+            w.vm.sh(f"i=0; until [ -e /sys/bus/pci/devices/{slots[2]}/driver ]; do i=$((i+1)); [ $i -lt 200 ] || exit 1; sleep 0.1; done; sleep 1")
+            moved = disk.volume(slots[2], **options)
+            fault.ask("NodePublishVolume, while it is back", lambda v=moved: v.publish("pod-2"), "UNAVAILABLE|FAILED_PRECONDITION", "gone")
+            fault.ask("NodeGetVolumeStats, while it is back", volume.stats, "UNAVAILABLE", "gone")
         clean(w, volume, fault)
-        disk.plug(2)
+        if not alive:
+            disk.plug(2)
         volume = disk.volume(slots[2], **options)
         volume.stage()
         volume.publish()
