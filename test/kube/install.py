@@ -53,7 +53,7 @@ def _(ns):
     finally:
         for volume in find("PersistentVolume"):
             patch("PersistentVolume", None, volume["metadata"]["name"], {"spec": {"persistentVolumeReclaimPolicy": "Delete"}})
-        kubectl("delete", "storageclass", "example-snap-nvme", "snap-nvme-ext4", "snap-nvme-xfs")
+        kubectl("delete", "storageclass", "example-snap-nvme", "snap-nvme-ext4", "snap-nvme-xfs", "snap-nvme-hotplug")
 
 
 @scenario("sidecars that list before they watch, as older ones do, may do so")
