@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was read of nodes a while ago: that they exist, and how many volumes they take. Nothing
- * negative is remembered. Any thread.
+ * What was read of nodes a while ago: that they exist, and how many volumes they take. Nothing is
+ * remembered for which a call would be refused. Any thread.
  */
 #pragma once
 
@@ -19,7 +19,7 @@ struct known_nodes *known_nodes_free(struct known_nodes *k); /* returns NULL */
 /* `now` is monotonic ns. */
 void known_nodes_exists(struct known_nodes *k, const char *node, int64_t now);
 bool known_nodes_is_there(struct known_nodes *k, const char *node, int64_t now);
-/* limit 0: CSINode says none. */
+/* limit 0: CSINode says none, or there is none. */
 void known_nodes_takes(struct known_nodes *k, const char *node, int64_t limit, int64_t now);
 /* False: not known any more. */
 bool known_nodes_limit(struct known_nodes *k, const char *node, int64_t now, int64_t *ret);

@@ -107,13 +107,16 @@ int64_t node_limit(struct controller *c, const char *node, bool fresh, struct de
 	struct json *object AUTO(json_free) = NULL;
 	struct err ignored = ERR_INIT;
 	int64_t limit = 0;
+	int rc;
 
 	if (!fresh && c->known_nodes &&
 	    known_nodes_limit(c->known_nodes, node, monotonic_ns(), &limit))
 		return limit;
-	if (get_optional(c, &c->csi_nodes, &csi_node_kind, NULL, node, d, &object, &ignored))
+	rc = get_optional(c, &c->csi_nodes, &csi_node_kind, NULL, node, d, &object, &ignored);
+	if (rc != 0 && rc != KUBE_ABSENT)
 		return 0;
-	limit = csi_node_limit(object, c->driver_name);
+	if (rc == 0)
+		limit = csi_node_limit(object, c->driver_name);
 	if (c->known_nodes)
 		known_nodes_takes(c->known_nodes, node, limit, monotonic_ns());
 	return limit;

@@ -830,6 +830,27 @@ START_TEST(until_all_attachments_are_read_publish_waits_and_says_how_far_it_is)
 }
 END_TEST
 
+/* There is none before kubelet has registered the driver: that refuses nothing. */
+START_TEST(a_csinode_that_is_not_there_is_not_asked_for_each_time)
+{
+	struct err err = ERR_INIT;
+	int gets;
+
+	indexed = true;
+	setup();
+	c.known_nodes = known_nodes_new();
+	fake_put(A, LABELLED("n1-pvc-2", "pvc-2", "n1"));
+	fake.on_create = fake_json(STATUS(""));
+	ck_assert_msg(publish("{}", NULL, &err) == 0, "%s", err.msg);
+	fake_then(A, NAME, NULL);
+	fake_run_step();
+	gets = fake.gets;
+	ck_assert_msg(publish("{}", NULL, &err) == 0, "%s", err.msg);
+	ck_assert_int_eq(fake.gets - gets, 1); /* the volume */
+	teardown();
+}
+END_TEST
+
 #define RIVAL                                                                              \
 	"volume pvc-1 was attached to node n2 (DPUVolumeAttachment n2-pvc-1) at the same " \
 	"time, by another driver or by hand; SINGLE_NODE_WRITER allows one node at a time"
@@ -1153,8 +1174,9 @@ SUITE("publish", the_node_is_told_where_its_device_is,
       a_full_node_is_counted_by_a_list_before_it_refuses,
       until_all_attachments_are_read_publish_waits_and_says_how_far_it_is,
       a_volume_whose_name_is_no_label_is_found_by_its_hash,
-      a_node_that_was_found_is_not_asked_for_again, who_was_later_gives_way_to_another_driver,
-      what_cannot_be_withdrawn_may_be_attached,
+      a_node_that_was_found_is_not_asked_for_again,
+      a_csinode_that_is_not_there_is_not_asked_for_each_time,
+      who_was_later_gives_way_to_another_driver, what_cannot_be_withdrawn_may_be_attached,
       a_node_check_that_is_forbidden_warns_once_and_asks_seldom,
       a_node_check_that_was_refused_comes_back_within_a_minute,
       LOOP(unpublish_leaves_no_attachment_of_ours, 2),
