@@ -6,9 +6,12 @@
  */
 #include "http/http.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -19,7 +22,7 @@
 #include "test/kubeclient/front.h"
 #include "test/lib/suite.h"
 
-#define STALLED_MS 5000 /* so long nothing takes here, on a slow machine either */
+#define STALLED_MS 8000 /* so long nothing takes here, on a slow machine either */
 #define BUFFER 16384    /* of libcurl, unless it is told another size */
 #define THREADS 8
 
@@ -189,6 +192,54 @@ START_TEST(an_answer_ends_when_libcurl_forgets_to_look_for_its_end)
 }
 END_TEST
 
+/* ---- at rest ---- */
+
+static unsigned long sleeps_of(const char *task)
+{
+	char *path AUTO(free) = xasprintf("/proc/self/task/%s/status", task);
+	char *status AUTO(free) = NULL;
+	const char *line;
+	unsigned long n = 0;
+	struct err err = ERR_INIT;
+	ck_assert_int_eq(file_read(path, 1 << 16, &status, NULL, &err), 0);
+	if (strncmp(status, "Name:\thttp\n", 11) != 0)
+		return 0;
+	line = strstr(status, "\nvoluntary_ctxt_switches:");
+	ck_assert_ptr_nonnull(line);
+	ck_assert_int_eq(sscanf(line, "\nvoluntary_ctxt_switches: %lu", &n), 1);
+	return n;
+}
+
+/* How often the engine's thread has gone to sleep. */
+static unsigned long engine_sleeps(void)
+{
+	unsigned long n = 0;
+	DIR *tasks = opendir("/proc/self/task");
+	const struct dirent *task;
+	ck_assert_ptr_nonnull(tasks);
+	while ((task = readdir(tasks)))
+		n += task->d_name[0] == '.' ? 0 : sleeps_of(task->d_name);
+	closedir(tasks);
+	return n;
+}
+
+/* Calling libcurl once more behind what came must not become calling it for ever. */
+START_TEST(an_engine_that_waits_for_its_watch_sleeps)
+{
+	struct answers_world w;
+	unsigned long before;
+	world_start(&w);
+	watch_start(&w);
+	(void)ask(&w, "GET", 100, 100, "");
+	usleep(200000);
+	before = engine_sleeps();
+	ck_assert_uint_gt(before, 0);
+	usleep(1000000);
+	ck_assert_uint_le(engine_sleeps() - before, 5);
+	world_stop(&w);
+}
+END_TEST
+
 /* ---- many ---- */
 
 struct crowd {
@@ -267,4 +318,5 @@ END_TEST
 SUITE_TIMEOUT("answers", 600,
               LOOP(an_answer_of_any_size_ends_beside_a_watch, ARRAY_LEN(whole_rows)),
               an_answer_ends_when_libcurl_forgets_to_look_for_its_end,
+              an_engine_that_waits_for_its_watch_sleeps,
               LOOP(of_many_answers_none_is_late, ARRAY_LEN(crowd_rows)));
