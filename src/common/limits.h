@@ -11,7 +11,7 @@
 #define LIMIT_RPC_METADATA (16 * 1024)    /* HTTP/2 headers of one call */
 /*
  * Calls that run or wait at the same time, a thread each: the 2,000 claims of a big controller, or
- * several calls for each of a node's 250 volumes. One that waits costs 40 KB, so all of them 160
+ * several calls for each of a node's 250 volumes. One that waits costs 29 KB, so all of them 120
  * MB.
  */
 #define LIMIT_RPC_CALLS 4096

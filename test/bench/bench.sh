@@ -13,6 +13,8 @@ cd "$(dirname "$0")/../.." || exit 1
 RUNS=${RUNS:-15} CREATES=${CREATES:-100} STAGES=${STAGES:-50} PROBE_SECONDS=${PROBE_SECONDS:-3} PUBLISHES=${PUBLISHES:-20} VOLUMES=${VOLUMES:-100000}
 WAITING=${WAITING:-2000} CYCLES=${CYCLES:-200}
 
+GLIBC_TUNABLES=$(sed -n 's/^ENV GLIBC_TUNABLES=//p' Dockerfile)
+export GLIBC_TUNABLES # as in the image
 world_need_root bench
 world_begin
 

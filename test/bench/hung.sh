@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # A node of which all volumes but one lie on a dead backend: HUNG (249) volumes on images of a filesystem that is frozen
 # (fsfreeze), each with an unmount that the kernel holds, and one elsewhere. Prints what its calls take before and
-# meanwhile, and the driver's memory before, meanwhile and after the thaw. Needs root and as many loop devices; runs in a
-# mount namespace of its own. Nothing here fails because of a number.
+# meanwhile, and the memory of a node's driver before, meanwhile and after the thaw. Needs root and as many loop devices;
+# runs in a mount namespace of its own. Nothing here fails because of a number.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 if [ -z "${BENCH_UNSHARED:-}" ]; then
@@ -12,6 +12,8 @@ HUNG=${HUNG:-249} ROUNDS=${ROUNDS:-9}
 export FUNCTIONS=$((HUNG + 1))
 . test/lib/world.sh
 . test/lib/requests.sh
+GLIBC_TUNABLES=$(sed -n 's/^ENV GLIBC_TUNABLES=//p' Dockerfile)
+export GLIBC_TUNABLES # as in the image
 world_need_root bench-hung
 world_begin
 
@@ -40,6 +42,7 @@ ask() {
 }
 memory_row() { # WHEN
 	row "memory (PSS), $1" "$(awk '/^Pss:/ {print $2}' "/proc/$DRIVER_PID/smaps_rollup") kB" "${2:-}"
+	row '  of it anonymous' "$(awk '/^Anonymous:/ {print $2}' "/proc/$DRIVER_PID/smaps_rollup") kB"
 	row '  threads' "$(awk '/^Threads:/ {print $2}' "/proc/$DRIVER_PID/status")"
 }
 attach() { # NAME
@@ -81,6 +84,10 @@ done
 : >"$WORLD/healthy"
 ln -s "$WORLD/healthy" "$WORLD/sim/images/$NAMESPACE.healthy"
 attach healthy
+world_stream_end # from here on it is a node's driver, without the controller's libraries
+world_stop "$DRIVER_PID"
+world_driver node "--kubelet-dir=$WORLD/kubelet" || exit 1
+world_stream
 for ((i = 0; i < ROUNDS; i++)); do
 	live "$WORLD/idle"
 done
@@ -96,6 +103,7 @@ fsfreeze --freeze "$WORLD/sim" || exit 1
 for ((i = 0; i < ROUNDS; i++)); do
 	live "$WORLD/hung"
 done
+sleep 5 # what was freed is given back
 memory_row "$HUNG of $FUNCTIONS hang" '<= 14336 kB'
 row '  in the kernel for good' "$(awk '$3 == "D"' "/proc/$DRIVER_PID/task/"*/stat | wc -l)"
 for call in NodeStageVolume NodePublishVolume NodeGetVolumeStats NodeUnpublishVolume NodeUnstageVolume; do
