@@ -20,7 +20,7 @@
 
 /* ThreadSanitizer needs megabytes for each thread; both sanitizers keep what is freed. */
 #ifdef __SANITIZE_THREAD__
-#define CALLS 600
+#define CALLS 300
 #define SANITIZED true
 #else
 #define CALLS 2000
@@ -83,6 +83,7 @@ START_TEST(as_many_calls_as_a_sidecar_may_have_run_at_once)
 	void *code;
 
 	rpc_fixture_init(&f);
+	f.options.message_timeout_ms = 100000; /* on a busy machine all of it may take long */
 	client = rpc_client_new(
 		&(struct rpc_client_options) { .path = f.path, .wait_for_ready = true });
 	for (int i = 0; i < CALLS; i++) {
@@ -93,7 +94,9 @@ START_TEST(as_many_calls_as_a_sidecar_may_have_run_at_once)
 	}
 	pthread_create(&io, NULL, wait_for, calls[0]);
 	rpc_fixture_start(&f); /* they all go at once when there is a server */
-	ck_assert_msg(reaches(&f.stub.running, CALLS), "%d run", f.stub.running);
+	for (int i = 0; i < 2 && !reaches(&f.stub.running, CALLS); i++)
+		continue;
+	ck_assert_msg(f.stub.running == CALLS, "%d run", f.stub.running);
 	ck_assert_int_eq(stage(client, "a-short-one", "", -1, NULL), ERR_OK);
 	ck_assert_int_eq(probe(client, -1), ERR_OK);
 	ck_assert_int_eq(f.stub.running, CALLS);
