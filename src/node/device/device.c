@@ -92,12 +92,17 @@ int device_look(const struct device_world *w, const struct device_want *want, st
 	if (!rc) {
 		str_reset(why);
 		rc = device_look_below(w, want, ret, &sight, why, err);
-	} else if (rc == PCI_ABSENT && want->function == DEVICE_FUNCTION_PF) {
-		device_function_missing(w, why);
 	}
 	if (rc >= 0)
 		*ret_sight = sight;
 	return rc;
+}
+
+void device_explain(const struct device_world *w, const struct device_want *want,
+                    const struct device_sight *sight, struct str *why)
+{
+	if (!*sight->pci && want->function == DEVICE_FUNCTION_PF)
+		device_function_missing(w, why);
 }
 
 static int name_volume(const struct device_want *want, struct err *err)
@@ -115,6 +120,8 @@ int device_find(const struct device_world *w, const struct device_want *want, st
 	if (why)
 		str_reset(why);
 	rc = device_look(w, want, ret, &sight, why ? why : &own, err);
+	if (rc == DEVICE_ABSENT && why)
+		device_explain(w, want, &sight, why);
 	return rc < 0 ? name_volume(want, err) : rc;
 }
 

@@ -98,6 +98,12 @@ struct device_sight {
 int device_look(const struct device_world *w, const struct device_want *want, struct device *ret,
                 struct device_sight *ret_sight, struct str *why, struct err *err) MUST_CHECK;
 /*
+ * Appends to `why` what keeps a device away that device_look() has not found, as far as the host
+ * shows it. For the text of an error only: it reads each bridge of the host.
+ */
+void device_explain(const struct device_world *w, const struct device_want *want,
+                    const struct device_sight *sight, struct str *why);
+/*
  * The second half of device_look(), for a function that it has named a moment ago: its driver and
  * its device, without the proof which function it is. Reading the VPD for that takes real hardware
  * milliseconds.

@@ -171,7 +171,7 @@ static int look(struct wait *w, struct device *ret, struct err *err)
 	return rc ? rc : look_for_node(w, ret);
 }
 
-static int check_time(const struct wait *w, struct deadline d, struct err *err)
+static int check_time(struct wait *w, struct deadline d, struct err *err)
 {
 	bool unbound = w->sight.stage == DEVICE_NO_DRIVER || w->sight.stage == DEVICE_PARKED;
 	const char *failure = unbound ? w->bind_failure.ptr : "";
@@ -179,6 +179,7 @@ static int check_time(const struct wait *w, struct deadline d, struct err *err)
 
 	if (deadline_check(d, &end, "wait") == 0)
 		return 0;
+	device_explain(w->world, w->want, &w->sight, &w->why);
 	return err_set(err, end.code, "%s while waiting for the device: %s%s%s",
 	               end.code == ERR_DEADLINE ? "time ran out" : "the caller has gone",
 	               w->why.ptr, *failure ? "; " : "", failure);

@@ -291,8 +291,9 @@ static void add_usable_pf(const struct device_world *w, const char *pci,
 	char *pf AUTO(free) = NULL;
 	struct err ignored = ERR_INIT;
 
-	if (sysfs_link(dir, "physfn", &pf, &ignored) == SYSFS_ABSENT &&
-	    pci_usable(w, pci, match, &ignored) == 0)
+	/* Most functions are of another class. */
+	if (pci_usable(w, pci, match, &ignored) == 0 &&
+	    sysfs_link(dir, "physfn", &pf, &ignored) == SYSFS_ABSENT)
 		strs_add(ret, pci);
 }
 

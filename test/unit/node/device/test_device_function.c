@@ -356,6 +356,12 @@ START_TEST(what_keeps_a_plugged_function_away_is_said)
 		              f.why.ptr);
 		ck_assert_msg(!strstr(f.why.ptr, rows[i].says_not), "%s: %s", rows[i].what,
 		              f.why.ptr);
+		/* So does a wait, once its time is over. */
+		err_clear(&f.err);
+		ck_assert_int_eq(device_wait(&f.world, &f.want, deadline_in_ms(30), &f.dev, &f.err),
+		                 -1);
+		ck_assert_msg(f.err.code == ERR_DEADLINE && strstr(f.err.msg, rows[i].says),
+		              "%s: %s", rows[i].what, f.err.msg);
 	}
 }
 END_TEST
