@@ -64,10 +64,11 @@ static int read_bridges(const struct device_world *w, struct bridges *ret, struc
 	return 0;
 }
 
+/* Bus 0 is below no bridge: that of a bridge for which there was no number is shown as 0. */
 static const struct bridge *bridge_above(const struct bridges *b, uint32_t domain, uint64_t bus)
 {
 	for (size_t i = 0; i < b->n; i++)
-		if (b->v[i].domain == domain && b->v[i].below == bus)
+		if (bus && b->v[i].domain == domain && b->v[i].below == bus)
 			return &b->v[i];
 	return NULL;
 }

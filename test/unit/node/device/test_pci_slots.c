@@ -155,6 +155,12 @@ static void strange_slots(void)
 	tree_write(&tree, "/sys/bus/pci/slots/3/address", "\n");
 	tree_mkdir(&tree, "/sys/bus/pci/slots/4");
 }
+static void bus_zero_beside_a_port_without_a_bus(void)
+{
+	dpu_switch_add(tree.sysfs, "0x15b3\n", 1);
+	tree_write(&tree, "/sys/bus/pci/devices/0000:21:00.0/secondary_bus_number", "0\n");
+	tree_write(&tree, "/sys/bus/pci/slots/2-1/address", "0000:00:07\n");
+}
 static void gone_again(void)
 {
 	dpu_switch_add(tree.sysfs, "0x15b3\n", 3);
@@ -172,6 +178,7 @@ START_TEST(other_slots_do_not_count)
 		{ "a port of the DPU that is no switch's", switch_without_its_upper_port },
 		{ "another domain", other_domain },
 		{ "slots that are not for hot-plugging, or unreadable", strange_slots },
+		{ "a slot of the host on bus 0", bus_zero_beside_a_port_without_a_bus },
 		{ "the DPU has gone", gone_again },
 	};
 
