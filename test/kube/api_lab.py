@@ -243,16 +243,24 @@ def token(bound_to=None):
     return answer["status"]["token"]
 
 
+def gateway(path, body):
+    """etcd's answer, by its HTTP gateway."""
+    connection = http.client.HTTPConnection("127.0.0.1", 2379, timeout=30)
+    connection.request("POST", path, json.dumps(body))
+    answer = json.loads(connection.getresponse().read())
+    connection.close()
+    return answer
+
+
+def etcd_status():
+    """(revision, bytes in use): each write of an object is a revision."""
+    status = gateway("/v3/maintenance/status", {})
+    return int(status["header"]["revision"]), int(status["dbSizeInUse"])
+
+
 def compact():
-    """Makes etcd forget every revision but the newest, by its HTTP gateway."""
-    def gateway(path, body):
-        connection = http.client.HTTPConnection("127.0.0.1", 2379, timeout=30)
-        connection.request("POST", path, json.dumps(body))
-        answer = json.loads(connection.getresponse().read())
-        connection.close()
-        return answer
-    revision = gateway("/v3/maintenance/status", {})["header"]["revision"]
-    gateway("/v3/kv/compaction", {"revision": revision, "physical": True})
+    """Makes etcd forget every revision but the newest."""
+    gateway("/v3/kv/compaction", {"revision": etcd_status()[0], "physical": True})
 
 
 # ---------------------------------------------------------------- the relay

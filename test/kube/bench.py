@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from api_lab import BIN, DIR, DPF, PORT, Cluster, Driver, Failed, Process, ask, kubeconfig, text_of, token, until
+from api_lab import BIN, DIR, DPF, PORT, Cluster, Driver, Failed, Process, ask, etcd_status, kubeconfig, text_of, token, until
 
 NODES = 50
 OPS = ("create", "publish", "unpublish", "delete")
@@ -29,6 +29,11 @@ def cpu_ms(pid):
 def pss_kb(pid):
     lines = text_of(f"/proc/{pid}/smaps_rollup").splitlines()
     return int(next(line for line in lines if line.startswith("Pss:")).split()[1])
+
+
+def rss_mb(pid):
+    lines = text_of(f"/proc/{pid}/status").splitlines()
+    return int(next(line for line in lines if line.startswith("VmRSS:")).split()[1]) // 1024
 
 
 def load(work, *flags):
@@ -60,7 +65,7 @@ class Requests:
 
 class Bench:
     def __init__(self, cluster, driver, configuration):
-        self.cluster, self.driver, self.configuration = cluster, driver, configuration
+        self.cluster, self.driver, self.configuration, self.dpf = cluster, driver, configuration, None
         for i in range(NODES):
             node = {"metadata": {"name": f"bench-{i}"}}
             ask("POST", f"/apis/provisioning.dpu.nvidia.com/v1alpha1/namespaces/{DPF}/dpunodes",
@@ -69,8 +74,12 @@ class Bench:
                 "apiVersion": "storage.k8s.io/v1", "kind": "CSINode", **node,
                 "spec": {"drivers": [{"name": "csi.snap.nvidia.com", "nodeID": f"bench-{i}", "topologyKeys": [],
                                       "allocatable": {"count": 100000}}]}}, expect=(201, 409))
-        self.dpf = start_load("dpf", f"--kubeconfig={cluster.admin}")
-        until("DPF is ready", lambda: "ready" in self.dpf.log())
+        self.start_dpf()
+
+    def start_dpf(self):
+        since = len(self.dpf.log()) if self.dpf else 0
+        self.dpf = start_load("dpf", f"--kubeconfig={self.cluster.admin}")
+        until("DPF is ready", lambda: "ready" in self.dpf.log(since))
 
     def does(self, who, op, names, n, parallel):
         """One kind of operation, n times; the figures per operation."""
@@ -110,14 +119,54 @@ def head(text):
     print(COLUMNS.format("", "n", "p50 ms", "p99 ms", "per s", "driver ms", "API ms", "requests", ""))
 
 
+def sizes(bench):
+    """What a volume's life costs etcd and all who watch, with this DPF: one PATCH of the status of each object."""
+    watching = start_load("watch", f"--kubeconfig={bench.cluster.admin}")
+    n, events, size = 50, 0, 0
+    until("both kinds are watched", watching.log)
+    head("what a life costs the cluster")
+    for op in OPS:
+        revision = etcd_status()[0]
+        bench.life("csi", "size", n, 5, (op,))
+        time.sleep(1)
+        now = json.loads(watching.log().splitlines()[-1])
+        print(f"    {op}: {(etcd_status()[0] - revision) / n:.2f} writes of etcd, {(now['events'] - events) / n:.2f} events, "
+              f"{(now['bytes'] - size) / n:.0f} bytes for each who watches")
+        events, size = now["events"], now["bytes"]
+    watching.kill()
+
+
+def after_a_start(bench, objects):
+    """A driver that is new, while the objects of others are there: its first Publish waits for the index."""
+    server = bench.cluster.apiserver.process.pid
+    before = cpu_ms(server)
+    driver = Driver("driver-new", bench.configuration, more=("--v=0",))
+    began = time.monotonic()
+    answers = [load("csi", f"--socket={driver.socket}", f"--op={op}", "--names=new", "--n=1") for op in ("create", "publish")]
+    took = time.monotonic() - began
+    failed = [answer["why"] for answer in answers if answer["failed"]]
+    print(f"a new driver among {objects} + {objects}: create {answers[0]['p50']:.0f} ms, then publish {answers[1]['p50']:.0f} ms"
+          f" ({took:.1f} s from its start), {cpu_ms(server) - before:.0f} ms of the API server's CPU, {cpu_ms(driver.process.pid):.0f} ms of its own,"
+          f" PSS {pss_kb(driver.process.pid)} kB {failed or ''}", flush=True)
+    driver.kill()
+
+
 def among_others(bench, objects):
     """The same operations among attachments of others, half of them as the Go plugin makes them."""
     admin = f"--kubeconfig={bench.cluster.admin}"
+    empty, used = rss_mb(bench.cluster.apiserver.process.pid), etcd_status()[1]
     bench.does("csi", "create", "like", 1, 1)
     bench.does("csi", "publish", "like", 1, 1)
     for kind in ("labelled", "unlabelled"):
         made = load("seed", admin, "--template=bench-0-like-0", f"--n={objects}", f"--names={kind}", f"--labelled={str(kind == 'labelled').lower()}")
+    # Its caches fall behind so many writes at once; a new one reads them from etcd.
+    bench.dpf.kill()
+    bench.cluster.apiserver.restart()
+    bench.start_dpf()
+    bench.does("csi", "create", "warm-again", 5, 5)
     bench.pss(f"{objects} + {objects} attachments of {made['bytes_each']} bytes in the namespace")
+    print(f"API server's memory (RSS): {empty} MB before, {rss_mb(bench.cluster.apiserver.process.pid)} MB with them; etcd: {(etcd_status()[1] - used) / objects / 2:.0f} bytes for each")
+    after_a_start(bench, objects)
     head(f"among {objects} labelled and {objects} unlabelled attachments")
     bench.life("csi", f"among-{objects}", SERIAL, 1)
     bench.life("csi", f"crowd-{objects}", 80, 80)
@@ -156,6 +205,7 @@ def main():
         head(f"{parallel} at a time")
         for who in ("bare", "csi"):
             bench.life(who, f"{who}-{parallel}", n, parallel)
+    sizes(bench)
     for objects in OBJECTS:
         if objects:
             among_others(bench, objects)

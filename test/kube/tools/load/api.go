@@ -12,6 +12,7 @@ import (
 	"log"
 	"net/http"
 	"os"
+	"time"
 )
 
 // api is a client of the API server: HTTP/2 over TLS, one connection.
@@ -102,33 +103,51 @@ func (a *api) ask(method, path, content string, body []byte) ([]byte, error) {
 	return text, err
 }
 
-// watch calls got for each event from now on, in a goroutine of its own. One that the server ends begins again.
-func (a *api) watch(plural string, got func(e event)) {
+// newest is where a watch of the collection begins.
+func (a *api) newest(plural string) string {
 	var list object
 	text, err := a.ask("GET", collection(plural)+"?limit=1", "", nil)
 	must(err)
 	must(json.Unmarshal(text, &list))
+	return list.Metadata.ResourceVersion
+}
+
+// open opens a watch behind a place. An API server whose kinds are new refuses watches with 429 for some seconds.
+func (a *api) open(plural, at string) io.ReadCloser {
+	for {
+		answer, err := a.send("GET", collection(plural)+"?watch=1&resourceVersion="+at, "", nil)
+		must(err)
+		if answer.StatusCode == http.StatusOK {
+			return answer.Body
+		}
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusTooManyRequests {
+			log.Fatal("watch: ", answer.Status)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// watch calls got for each event from now on, in a goroutine of its own. One that the server ends begins again.
+func (a *api) watch(plural string, got func(e event)) {
+	first := a.newest(plural)
 	begun := make(chan struct{})
 	go func() {
-		for at := list.Metadata.ResourceVersion; ; begun = nil {
-			at = a.watchOnce(collection(plural)+"?watch=1&resourceVersion="+at, at, begun, got)
+		for at := first; ; begun = nil {
+			at = a.watchOnce(plural, at, begun, got)
 		}
 	}()
 	<-begun
 }
 
 // watchOnce returns where the next watch begins.
-func (a *api) watchOnce(path, at string, begun chan struct{}, got func(e event)) string {
-	answer, err := a.send("GET", path, "", nil)
-	must(err)
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		log.Fatal("watch: ", answer.Status)
-	}
+func (a *api) watchOnce(plural, at string, begun chan struct{}, got func(e event)) string {
+	body := a.open(plural, at)
+	defer body.Close()
 	if begun != nil {
 		close(begun)
 	}
-	for events := json.NewDecoder(answer.Body); ; {
+	for events := json.NewDecoder(body); ; {
 		var e event
 		if err := events.Decode(&e); err != nil {
 			log.Print("watch: ", err)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Load on a real API server, for bench.py: calls of the driver (csi), the same work by a client that does nothing else
-// (bare), DPF that is ready at once (dpf), and objects of others (seed, churn). Each prints one line of JSON at its end.
+// (bare), DPF that is ready at once (dpf), objects of others (seed, churn), and a watch that counts bytes (watch). Each prints one line of JSON at its end.
 package main
 
 import (
@@ -87,7 +87,7 @@ func must(err error) {
 
 func main() {
 	if len(os.Args) < 2 {
-		log.Fatal("load csi|bare|dpf|seed|churn [FLAG...]")
+		log.Fatal("load csi|bare|dpf|seed|churn|watch [FLAG...]")
 	}
 	must(flag.CommandLine.Parse(os.Args[2:]))
 	switch os.Args[1] {
@@ -101,6 +101,8 @@ func main() {
 		seed()
 	case "churn":
 		churn()
+	case "watch":
+		count()
 	default:
 		log.Fatal("no such work: ", os.Args[1])
 	}
