@@ -170,7 +170,10 @@ class Claim:
             size = {"required_bytes": 400 * MIB, "limit_bytes": self.limit or 0}
             return k.call("Controller", "CreateVolume", name=self.id, capacity_range=size,
                           volume_capabilities=[self.capability(k.pb)],
-                          parameters={"policy": "example-policy", "functionType": "vf", "hotplugFunction": "false"})
+                          parameters={"policy": "example-policy", "functionType": "vf", "hotplugFunction": "false",
+                                      # As external-provisioner does with --extra-create-metadata.
+                                      "csi.storage.k8s.io/pvc/name": "claim", "csi.storage.k8s.io/pvc/namespace": "default",
+                                      "csi.storage.k8s.io/pv/name": self.id})
         if name == "publish":
             return k.call("Controller", "ControllerPublishVolume", volume_id=self.id, node_id=node,
                           volume_capability=self.capability(k.pb))
@@ -230,6 +233,12 @@ def new(_, claim):
 
 def vendor_is_full(cluster, claim):
     cluster.fault({"dpf": "volume-failure", "text": "no capacity left on vendor example-vendor"})
+    return claim
+
+
+def made_too_large(cluster, claim):
+    claim.limit = 500 * MIB
+    cluster.fault({"dpf": "volume-capacity", "value": "600Mi"})
     return claim
 
 
@@ -306,6 +315,7 @@ class Operation:
 OPERATIONS = [
     Operation("CreateVolume", new, "create", "OK", POSTS, delete_instead),
     Operation("CreateVolume, refused by the storage", vendor_is_full, "create", "RESOURCE_EXHAUSTED", POSTS + DELETES, delete_instead),
+    Operation("CreateVolume, made too large", made_too_large, "create", "OUT_OF_RANGE", POSTS + DELETES, delete_instead),
     Operation("ControllerPublishVolume", created, "publish", "OK", POSTS, unpublish_instead, publish_elsewhere),
     Operation("ControllerUnpublishVolume", attached, "unpublish", "OK", DELETES, publish_elsewhere),
     Operation("ControllerUnpublishVolume, from all nodes", attached_twice, "unpublish everywhere", "OK", DELETES),
