@@ -46,6 +46,7 @@ static int get_optional(struct controller *c, struct optional_kind *optional,
 	return rc;
 }
 
+/* 0, UNREADABLE, or -1. */
 static int check_core_node(struct controller *c, const char *node, struct deadline d,
                            struct err *err)
 {
@@ -60,7 +61,7 @@ static int check_core_node(struct controller *c, const char *node, struct deadli
 		        "a node that does not exist will time out instead of answering NOT_FOUND; "
 		        "allow get of dpunodes.provisioning.dpu.nvidia.com in namespace %s",
 		        c->namespace);
-	return rc < 0 ? err_wrap(err, "node %s", node) : 0;
+	return rc < 0 ? err_wrap(err, "node %s", node) : rc;
 }
 
 static bool is_known(const struct controller *c, const char *node)
@@ -69,6 +70,7 @@ static bool is_known(const struct controller *c, const char *node)
 	       (c->known_nodes && known_nodes_is_there(c->known_nodes, node, monotonic_ns()));
 }
 
+/* 0, UNREADABLE, or -1. */
 static int check_dpu_node(struct controller *c, const char *node, struct deadline d,
                           struct err *err)
 {
@@ -90,14 +92,18 @@ static int check_dpu_node(struct controller *c, const char *node, struct deadlin
 
 int node_check(struct controller *c, const char *node, struct deadline d, struct err *err)
 {
+	int rc;
+
 	if (!dns1123_subdomain(node))
 		return err_set(err, ERR_NOT_FOUND,
 		               "node not found: \"%s\" is no name of a Kubernetes object", node);
 	if (is_known(c, node))
 		return 0;
-	if (check_dpu_node(c, node, d, err))
+	rc = check_dpu_node(c, node, d, err);
+	if (rc < 0)
 		return -1;
-	if (c->known_nodes)
+	/* What could not be looked for passes, but is looked for again. */
+	if (rc == 0 && c->known_nodes)
 		known_nodes_exists(c->known_nodes, node, monotonic_ns());
 	return 0;
 }

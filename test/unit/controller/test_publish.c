@@ -13,6 +13,7 @@
 #include "common/str.h"
 #include "controller/attachment_index.h"
 #include "controller/known_nodes.h"
+#include "controller/nodes.h"
 #include "test/lib/controller_door.h"
 #include "test/lib/suite.h"
 #include "test/unit/controller/kube_memory.h"
@@ -768,6 +769,23 @@ START_TEST(a_node_check_that_is_forbidden_warns_once_and_asks_seldom)
 }
 END_TEST
 
+START_TEST(a_node_that_could_not_be_looked_for_is_not_remembered)
+{
+	struct err err = ERR_INIT;
+
+	setup();
+	c.known_nodes = known_nodes_new();
+	neither_nodes();
+	ck_assert_int_eq(node_check(&c, "n9", deadline_in_ms(1000), &err), 0);
+	fake.n_refusals = 0;
+	c.dpu_nodes.again_at = 1;
+	ck_assert_int_eq(node_check(&c, "n9", deadline_in_ms(1000), &err), -1);
+	ck_assert_msg(err.code == ERR_NOT_FOUND, "%s", err.msg);
+	c.known_nodes = known_nodes_free(c.known_nodes);
+	teardown();
+}
+END_TEST
+
 START_TEST(a_node_check_that_was_refused_comes_back_within_a_minute)
 {
 	static const char unknown[] = "{\"node_id\":\"n9\"}";
@@ -1179,5 +1197,6 @@ SUITE("publish", the_node_is_told_where_its_device_is,
       who_was_later_gives_way_to_another_driver, what_cannot_be_withdrawn_may_be_attached,
       a_node_check_that_is_forbidden_warns_once_and_asks_seldom,
       a_node_check_that_was_refused_comes_back_within_a_minute,
+      a_node_that_could_not_be_looked_for_is_not_remembered,
       LOOP(unpublish_leaves_no_attachment_of_ours, 2),
       LOOP(every_node_is_asked_to_detach_before_the_first_is_waited_for, 2));
