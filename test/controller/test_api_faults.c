@@ -4,8 +4,8 @@
  * and for as long as the call lasts: is what the driver says true, and is anything left that nobody
  * knows of? The counts stand in docs/api-faults.md (UPDATE_DOCS=1 writes them).
  *
- * Processes share the work. Each has a snap-sim of its own, and each operation a client of its own,
- * so that its watches begin with it.
+ * Processes share the work. Each has a snap-sim of its own, and each operation a client and an
+ * index of attachments of its own, which begin while the fault is on.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,9 @@
 
 #include "common/cleanup.h"
 #include "common/mem.h"
+#include "controller/attachment_index.h"
 #include "controller/controller.h"
+#include "controller/known_nodes.h"
 #include "dpf/dpu_attachment.h"
 #include "dpf/dpu_volume.h"
 #include "kube/kube_priv.h"
@@ -34,9 +36,10 @@
 
 enum world {
 	FRESH,
-	BEGUN,   /* an earlier call has made the object, and had no answer in time */
-	STUCK,   /* DPF does not let the object go */
-	FAILING, /* DPF fails for good, so that the object is removed again */
+	BEGUN,     /* an earlier call has made the object, and had no answer in time */
+	ELSEWHERE, /* the volume is attached to another node */
+	STUCK,     /* DPF does not let the object go */
+	FAILING,   /* DPF fails for good, so that the object is removed again */
 };
 
 static const struct step {
@@ -59,10 +62,19 @@ static const struct step {
 	{ "DeleteVolume", FRESH, "get", V },
 	{ "DeleteVolume", FRESH, "delete", V },
 	{ "DeleteVolume", FRESH, "list", A },
+	{ "DeleteVolume", ELSEWHERE, "", A },
+	{ "DeleteVolume", ELSEWHERE, "get", A },
+	{ "DeleteVolume", ELSEWHERE, "list", A },
+	{ "DeleteVolume", ELSEWHERE, "watch", A },
 	{ "DeleteVolume", FRESH, "watch", V },
 	{ "DeleteVolume", STUCK, "watch", V },
 	{ "ControllerPublishVolume", FRESH, "", A },
 	{ "ControllerPublishVolume", BEGUN, "", A },
+	{ "ControllerPublishVolume", ELSEWHERE, "", A },
+	{ "ControllerPublishVolume", ELSEWHERE, "get", A },
+	{ "ControllerPublishVolume", ELSEWHERE, "list", A },
+	{ "ControllerPublishVolume", ELSEWHERE, "create", A },
+	{ "ControllerPublishVolume", ELSEWHERE, "watch", A },
 	{ "ControllerPublishVolume", FRESH, "get", V },
 	{ "ControllerPublishVolume", FRESH, "get", "dpunodes" },
 	{ "ControllerPublishVolume", FRESH, "list", A },
@@ -228,6 +240,23 @@ static struct controller controller_of(struct kube *k, int ms)
 		                     .wait_timeout_ms = ms };
 }
 
+/* As main.c makes it: its index is filled while the fault is on. */
+static struct controller driver_new(void)
+{
+	struct controller c = controller_of(client(&tuning), 800);
+
+	c.attachments = attachment_index_new(c.kube, c.namespace, c.driver_name);
+	c.known_nodes = known_nodes_new();
+	return c;
+}
+
+static void driver_free(struct controller *c)
+{
+	kube_free(c->kube);
+	attachment_index_free(c->attachments);
+	known_nodes_free(c->known_nodes);
+}
+
 static char *request_of(const char *method, const char *name)
 {
 	if (str_eq(method, "CreateVolume"))
@@ -279,6 +308,33 @@ static bool is_about_attachments(const char *method)
 	return strstr(method, "ublish");
 }
 
+#define ATTACHMENTS "/apis/storage.dpu.nvidia.com/v1alpha1/namespaces/" SIM_NS "/" A
+
+/* Without labels, as the Go plugin does it. */
+static void attach_to_n2(const char *volume)
+{
+	char *body AUTO(free) = xasprintf(
+		"{\"apiVersion\":\"storage.dpu.nvidia.com/v1alpha1\",\"kind\":\"DPUVolumeAttachment\","
+		"\"metadata\":{\"name\":\"n2-%s\"},\"spec\":{\"dpuNodeName\":\"n2\",\"dpuVolumeName\":\"%s\","
+		"\"functionType\":\"vf\",\"hotplugFunction\":false}}",
+		volume, volume);
+
+	free(sim_http("POST", ATTACHMENTS, body));
+}
+
+static void detach_from_n2(struct controller *clean, const char *volume)
+{
+	char *name AUTO(free) = xasprintf("n2-%s", volume);
+	char *path AUTO(free) = xasprintf(ATTACHMENTS "/%s", name);
+
+	free(sim_http("DELETE", path, ""));
+	for (bool there = true; there;) {
+		struct json *object AUTO(json_free) = look(clean, &dpu_attachment_kind, name);
+
+		there = object;
+	}
+}
+
 /* Makes what the call needs. */
 static void prepare(struct controller *clean, const struct step *s, const char *name)
 {
@@ -291,6 +347,8 @@ static void prepare(struct controller *clean, const struct step *s, const char *
 		must(clean, "ControllerPublishVolume", name);
 	if (s->world == FAILING)
 		sim_fault("{\"dpf\":\"volume-failure\"}");
+	if (s->world == ELSEWHERE)
+		attach_to_n2(name);
 	if (s->world == STUCK)
 		sim_fault(
 			"[{\"dpf\":\"volume-finalizer-stuck\"},{\"dpf\":\"attachment-finalizer-stuck\"}]");
@@ -339,6 +397,17 @@ static bool is_true(const char *method, const char *name, const struct json *rep
 	              json_str(attachment, "status.dpu.pciAddress"));
 }
 
+/*
+ * The volume is in use on another node. Its deletion must not begin, and no node may hear that it
+ * has it, too. (What is left of a Publish that had no answer goes with its retries.)
+ */
+static bool is_harmed(const char *method, const struct json *volume, bool ok)
+{
+	if (str_eq(method, "DeleteVolume"))
+		return !volume || json_at(volume, "metadata.deletionTimestamp");
+	return ok;
+}
+
 static bool is_change(const struct step *s)
 {
 	return str_eq(s->verb, "create") || str_eq(s->verb, "delete");
@@ -349,6 +418,8 @@ static bool may_be_final(size_t i, enum err_code code)
 	const struct fault *f = fault_of(i);
 
 	if (step_of(i)->world == FAILING && code == ERR_EXHAUSTED)
+		return true;
+	if (step_of(i)->world == ELSEWHERE && code == ERR_PRECONDITION)
 		return true;
 	if (code == ERR_NOT_FOUND || code == ERR_EXISTS || code == ERR_RANGE)
 		return false;
@@ -390,11 +461,14 @@ static void judge(struct controller *clean, size_t i, const char *name, const st
 	struct err second = ERR_INIT;
 
 	sim_heal();
+	if (s->world == ELSEWHERE)
+		detach_from_n2(clean, name);
 	r->lost = (ok && !is_true(s->method, name, reply, volume, attachment)) ||
 	          !str_eq(json_str(other, "metadata.uid"), other_uid) ||
-	          (is_about_attachments(s->method) && !volume);
+	          (is_about_attachments(s->method) && !volume) ||
+	          (s->world == ELSEWHERE && is_harmed(s->method, volume, ok));
 	if (str_eq(s->method, "CreateVolume") ||
-	    (str_eq(s->method, "ControllerPublishVolume") && s->world == FRESH))
+	    (str_eq(s->method, "ControllerPublishVolume") && s->world != BEGUN))
 		r->leaked = final && object;
 	else
 		r->wrong = final && json_at(object, "metadata.deletionTimestamp");
@@ -414,18 +488,19 @@ static void operation(struct controller *clean, size_t i, const char *other_uid)
 {
 	const struct step *s = step_of(i);
 	char *name AUTO(free) = xasprintf("v%zu", i);
-	struct controller c = controller_of(client(&tuning), 800);
+	struct controller c;
 	struct json *reply AUTO(json_free) = NULL;
 	struct err err = ERR_INIT;
 
 	prepare(clean, s, name);
 	switch_on(i);
+	c = driver_new();
 	IGNORE_RESULT(call(&c, s->method, name, &reply, &err));
 	if (s->world != STUCK)
 		sim_heal();
 	judge(clean, i, name, reply, &err, other_uid);
 	clean_up(clean, name);
-	kube_free(c.kube);
+	driver_free(&c);
 	results[i].ran = true;
 }
 
@@ -452,11 +527,7 @@ static void child(size_t number)
 	locks = keylock_new();
 	clean = controller_of(client(&tuning), 20000);
 	must(&clean, "CreateVolume", "other");
-	free(sim_http("POST", "/apis/storage.dpu.nvidia.com/v1alpha1/namespaces/" SIM_NS "/" A,
-	              "{\"apiVersion\":\"storage.dpu.nvidia.com/v1alpha1\",\"kind\":"
-	              "\"DPUVolumeAttachment\",\"metadata\":{\"name\":\"n2-other\"},\"spec\":{"
-	              "\"dpuNodeName\":\"n2\",\"dpuVolumeName\":\"other\",\"functionType\":\"vf\","
-	              "\"hotplugFunction\":false}}"));
+	attach_to_n2("other");
 	other = look(&clean, &dpu_attachment_kind, "n2-other");
 	for (size_t i = number; i < OPERATIONS; i += CHILDREN)
 		if (is_sensible(i))
@@ -475,10 +546,8 @@ static void child(size_t number)
 /* ---- the table ---- */
 
 static const char *const worlds[] = {
-	[FRESH] = "fresh",
-	[BEGUN] = "begun",
-	[STUCK] = "stuck",
-	[FAILING] = "failing",
+	[FRESH] = "fresh", [BEGUN] = "begun",     [ELSEWHERE] = "attached elsewhere",
+	[STUCK] = "stuck", [FAILING] = "failing",
 };
 
 static unsigned print_wrong(size_t i)
