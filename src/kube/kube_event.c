@@ -261,22 +261,31 @@ static bool take_value_of(struct cursor *c, char open, char close, struct line_s
 	return true;
 }
 
-bool kube_page_scan(const char *body, size_t n, struct kube_page *ret)
+static bool is_list_of(struct line_span list, const char *kind)
+{
+	static const char list_of[] = "List";
+	size_t n = strlen(kind), more = sizeof(list_of) - 1;
+	return list.n == n + more && memcmp(list.at, kind, n) == 0 &&
+	       memcmp(list.at + n, list_of, more) == 0;
+}
+
+bool kube_page_scan(const char *body, size_t n, const char *kind, struct kube_page *ret)
 {
 	struct cursor c = { body, body + n };
 	struct kube_page page = { 0 };
-	struct line_span name;
+	struct line_span name, list = { 0 };
 	bool first = true, ok;
 	if (!take(&c, '{'))
 		return false;
 	while (next_member(&c, &first, &name, &ok)) {
 		if (line_span_eq(name, "items")      ? !take_value_of(&c, '[', ']', &page.items)
 		    : line_span_eq(name, "metadata") ? !take_value_of(&c, '{', '}', &page.metadata)
+		    : line_span_eq(name, "kind")     ? !take_string(&c, &list)
 		                                     : !skip_value(&c))
 			return false;
 	}
 	skip_space(&c);
-	if (!ok || c.at != c.end || !page.items.at)
+	if (!ok || c.at != c.end || !page.items.at || !is_list_of(list, kind))
 		return false;
 	if (page.items.n > 0) { /* without its brackets */
 		page.items.at++;

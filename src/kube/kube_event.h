@@ -54,10 +54,11 @@ struct kube_page {
 };
 
 /*
- * False when the body is not an object with an array "items" (null: an empty one). As with events,
- * some of what is accepted is not valid JSON. *ret points into the body.
+ * False when the body is not a list of this kind ("DPUVolume": its kind is DPUVolumeList), an
+ * object with an array "items" (null: an empty one). Another list says nothing about what there is.
+ * As with events, some of what is accepted is not valid JSON. *ret points into the body.
  */
-bool kube_page_scan(const char *body, size_t n, struct kube_page *ret);
+bool kube_page_scan(const char *body, size_t n, const char *kind, struct kube_page *ret);
 /* What kube_page_next() returns instead of 0 for an item, and -1 when no object follows. */
 enum { KUBE_PAGE_END = 1 };
 int kube_page_next(struct kube_page *page, struct line_span *ret);

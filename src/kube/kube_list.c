@@ -98,8 +98,8 @@ static int take_page(struct listing *l, const struct http_result *r, struct err 
 {
 	struct kube_page page;
 	int rc;
-	if (!r->body || !kube_page_scan(r->body, r->body_n, &page))
-		return unusable(l, "it has no array of items", err);
+	if (!r->body || !kube_page_scan(r->body, r->body_n, l->op.target.kind->kind, &page))
+		return unusable(l, "it is of another kind, or has no array of items", err);
 	rc = take_token(l, page.metadata, err);
 	if (rc == 0)
 		rc = hand_out(l, &page, err);

@@ -302,7 +302,8 @@ static bool take_version(struct kube_watch *w, const struct http_result *r)
 	struct err ignored = ERR_INIT;
 	struct kube_page page;
 	const char *version;
-	if (!r->body || !kube_page_scan(r->body, r->body_n, &page) || page.metadata.n == 0 ||
+	if (!r->body || !kube_page_scan(r->body, r->body_n, w->kind.kind, &page) ||
+	    page.metadata.n == 0 ||
 	    json_parse("list", page.metadata.at, page.metadata.n, &metadata, &ignored))
 		return false;
 	version = json_str(metadata, "resourceVersion");

@@ -145,7 +145,7 @@ enum watch_page watch_all_page(struct kube_watch *w, const struct http_result *r
 	struct err ignored = ERR_INIT;
 	struct kube_page page;
 	const char *token;
-	if (!kube_page_scan(r->body, r->body_n, &page) ||
+	if (!kube_page_scan(r->body, r->body_n, w->kind.kind, &page) ||
 	    json_parse("list", page.metadata.at, page.metadata.n, &metadata, &ignored) ||
 	    !tell_items(w, &page))
 		return PAGE_UNUSABLE;

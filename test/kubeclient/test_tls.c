@@ -45,10 +45,11 @@ static void world_start_tuned(struct tls_world *w, const struct kube_tuning *tun
 	w->front = front_start(w->fake.dir, "server", 0, fake_http_port(w->fake.server), "");
 	snprintf(w->ca, sizeof(w->ca), "    certificate-authority: ca.pem\n");
 	config(w, w->front.port, w->ca, TOKEN);
-	fake_http_on(w->fake.server,
-	             (struct fake_reply) {
-			     .on = LIST,
-			     .body = "{\"metadata\":{\"resourceVersion\":\"1\"},\"items\":[]}" });
+	fake_http_on(
+		w->fake.server,
+		(struct fake_reply) {
+			.on = LIST,
+			.body = "{\"kind\":\"DPUVolumeList\",\"metadata\":{\"resourceVersion\":\"1\"},\"items\":[]}" });
 	fake_http_on(w->fake.server, (struct fake_reply) { .on = WATCH, .stream = true });
 }
 

@@ -154,8 +154,9 @@ static int collect(void *arg, const struct json *item, struct err *err)
 	return str_eq(json_str(item, "metadata.name"), "stop") ? KUBE_STOP : 0;
 }
 
-#define PAGE(token, a, b)                                                                  \
-	"{\"metadata\":{\"resourceVersion\":\"5\",\"continue\":\"" token "\"},\"items\":[" \
+#define PAGE(token, a, b)                                                                           \
+	"{\"kind\":\"DPUVolumeList\",\"metadata\":{\"resourceVersion\":\"5\",\"continue\":\"" token \
+	"\"},\"items\":["                                                                           \
 	"{\"metadata\":{\"name\":\"" a "\"}},{\"metadata\":{\"name\":\"" b "\"}}]}"
 
 START_TEST(list_goes_page_by_page_and_survives_an_expired_token)
@@ -214,7 +215,7 @@ END_TEST
 static char *page_of(unsigned items, unsigned numbers)
 {
 	struct str page AUTO(str_clear) = STR_INIT(64 * 1024 * 1024);
-	str_add(&page, "{\"items\":[");
+	str_add(&page, "{\"kind\":\"DPUVolumeList\",\"items\":[");
 	for (unsigned i = 0; i < items; i++) {
 		str_addf(&page, "%s{\"metadata\":{\"name\":\"v\"},\"pad\":[0", i ? "," : "");
 		for (unsigned n = 1; n < numbers; n++)
@@ -302,16 +303,20 @@ START_TEST(what_is_no_list_is_never_an_empty_one)
 		"{}",
 		"1",
 		"",
-		"{\"items\":[]",
-		"{\"items\":{}}",
-		"{\"items\":[1]}",
-		"{\"items\":[{]}",
-		"{\"items\":[{\"a\":tru}]}",
-		"{\"items\":[{} {}]}",
-		"{\"items\":[]}}",
-		"{\"items\":[{},]}",
+		"{\"kind\":\"DPUVolumeList\",\"items\":[]",
+		"{\"kind\":\"DPUVolumeList\",\"items\":{}}",
+		"{\"kind\":\"DPUVolumeList\",\"items\":[1]}",
+		"{\"kind\":\"DPUVolumeList\",\"items\":[{]}",
+		"{\"kind\":\"DPUVolumeList\",\"items\":[{\"a\":tru}]}",
+		"{\"kind\":\"DPUVolumeList\",\"items\":[{} {}]}",
+		"{\"kind\":\"DPUVolumeList\",\"items\":[]}}",
+		"{\"kind\":\"DPUVolumeList\",\"items\":[{},]}",
 		"{\"metadata\":{},\"item\":[]}",
-		"{\"items\":[],\"metadata\":[]}",
+		"{\"kind\":\"DPUVolumeList\",\"items\":[],\"metadata\":[]}",
+		"{\"items\":[]}",
+		"{\"kind\":\"List\",\"metadata\":{},\"items\":[]}",
+		"{\"kind\":\"DPUVolume\",\"items\":[]}",
+		"{\"kind\":\"DPUVolumeAttachmentList\",\"items\":[]}",
 		"<html>try later</html>",
 		"{\"kind\":\"Status\",\"code\":200}",
 	};

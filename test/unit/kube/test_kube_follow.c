@@ -26,8 +26,8 @@
 	                  "\",\"creationTimestamp\":null,\"annotations\":{"              \
 	                  "\"k8s.io/initial-events-end\":\"true\"}}}")
 #define PAGE(version, token, items)                                                \
-	"{\"metadata\":{\"resourceVersion\":\"" version "\",\"continue\":\"" token \
-	"\"},\"items\":[" items "]}"
+	"{\"kind\":\"DPUVolumeList\",\"metadata\":{\"resourceVersion\":\"" version \
+	"\",\"continue\":\"" token "\"},\"items\":[" items "]}"
 #define NOT_SERVED                                                                           \
 	.status = 422, .body = STATUS("Invalid", "sendInitialEvents is forbidden for watch " \
 	                                         "unless the WatchList feature gate is enabled")

@@ -26,7 +26,7 @@ static size_t resident_kb(void)
 static char *page(void)
 {
 	struct str text AUTO(str_clear) = STR_INIT(8 * 1024 * 1024);
-	str_add(&text, "{\"items\":[");
+	str_add(&text, "{\"kind\":\"DPUVolumeList\",\"items\":[");
 	for (unsigned i = 0; i < 500; i++) {
 		str_addf(&text, "%s{\"pad\":[0", i ? "," : "");
 		for (unsigned n = 1; n < 2000; n++)

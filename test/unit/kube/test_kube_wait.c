@@ -10,7 +10,9 @@
 
 #define LIST "GET " VOLUMES "?limit=1"
 #define WATCH "GET " VOLUMES "?watch=1*"
-#define EMPTY_LIST(version) "{\"metadata\":{\"resourceVersion\":\"" version "\"},\"items\":[]}"
+#define EMPTY_LIST(version)                                                        \
+	"{\"kind\":\"DPUVolumeList\",\"metadata\":{\"resourceVersion\":\"" version \
+	"\"},\"items\":[]}"
 #define META(name, uid, version)                                                     \
 	"\"metadata\":{\"managedFields\":[{\"name\":\"not this\"}],\"name\":\"" name \
 	"\",\"namespace\":\"ns\",\"resourceVersion\":\"" version "\",\"uid\":\"" uid "\"}"
