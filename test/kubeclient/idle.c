@@ -41,12 +41,17 @@ static void serve(int out)
 	struct fake_http *f = fake_http_start();
 	int port = fake_http_port(f);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	fake_http_on(f,
-	             (struct fake_reply) { .on = "GET " VOLUMES "?limit=1",
-	                                   .body = "{\"metadata\":{\"resourceVersion\":\"1\"}}" });
+	fake_http_on(
+		f,
+		(struct fake_reply) {
+			.on = "GET " VOLUMES "?limit=1",
+			.body = "{\"kind\":\"DPUVolumeList\",\"metadata\":{\"resourceVersion\":\"1\"},\"items\":[]}" });
 	fake_http_on(f, (struct fake_reply) { .on = WATCH, .stream = true });
-	fake_http_on(f, (struct fake_reply) { .on = "GET " VOLUMES "/a",
-	                                      .body = "{\"metadata\":{\"name\":\"a\"}}" });
+	fake_http_on(
+		f,
+		(struct fake_reply) {
+			.on = "GET " VOLUMES "/a",
+			.body = "{\"kind\":\"DPUVolume\",\"metadata\":{\"name\":\"a\",\"namespace\":\"ns\",\"uid\":\"u\"}}" });
 	if (write(out, &port, sizeof(port)) != sizeof(port))
 		_exit(1);
 	for (;;)

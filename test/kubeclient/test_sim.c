@@ -138,7 +138,8 @@ START_TEST(the_life_of_an_object)
 	                            deadline_in_ms(WAIT_MS), &got, &err),
 	                 0);
 	ck_assert_str_eq(json_text(json_member(json_at(got, "metadata.annotations"), "a/b")), "c");
-	ck_assert_int_eq(delete (&w, "pvc-1", "00000000-0000-0000-0000-000000000000"), 1);
+	ck_assert_int_eq(delete (&w, "pvc-1", "00000000-0000-0000-0000-000000000000"),
+	                 KUBE_REPLACED);
 	ck_assert_int_eq(delete (&w, "pvc-1", uid), 0);
 	until_gone(wait);
 	ck_assert_int_eq(delete (&w, "pvc-1", uid), 1);
@@ -224,7 +225,10 @@ START_TEST(a_group_that_is_not_served_is_named_and_found_when_it_comes)
 	struct err err = ERR_INIT;
 	struct json *object AUTO(json_free) = volume("pvc-1"), *ret AUTO(json_free) = NULL;
 	world_start(&w);
-	sim_fault("{\"resource\":\"dpuvolumes\",\"unserved\":true,\"times\":2}");
+	/* Each is believed when it comes twice. */
+	sim_fault(
+		"[{\"verb\":\"list\",\"resource\":\"dpuvolumes\",\"unserved\":true,\"times\":2},"
+		"{\"verb\":\"create\",\"resource\":\"dpuvolumes\",\"unserved\":true,\"times\":2}]");
 	wait = wait_for(&w, "pvc-1");
 	ck_assert_int_eq(kube_wait_next(wait, deadline_in_ms(WAIT_MS), &ret, &err), -1);
 	ck_assert_msg(err.code == ERR_PRECONDITION && strstr(err.msg, "storage.dpu.nvidia.com"),

@@ -18,8 +18,9 @@
 
 #define LIST "GET " VOLUMES "?limit=1"
 #define WATCH "GET " VOLUMES "?watch=1*"
-#define OBJECT(name, version, phase)                                                  \
-	"{\"kind\":\"DPUVolume\",\"metadata\":{\"name\":\"" name "\",\"uid\":\"u1\"," \
+#define OBJECT(name, version, phase)                             \
+	"{\"kind\":\"DPUVolume\",\"metadata\":{\"name\":\"" name \
+	"\",\"namespace\":\"ns\",\"uid\":\"u1\","                \
 	"\"resourceVersion\":\"" version "\"},\"status\":{\"phase\":\"" phase "\"}}"
 #define EVENT(type, object) "{\"type\":\"" type "\",\"object\":" object "}\n"
 #define TOKEN "    token: token-1\n"
