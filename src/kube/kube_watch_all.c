@@ -6,6 +6,8 @@
  * ADDED events, and a bookmark with an annotation ends them), else as a list, page by page. A
  * server without WatchList answers 400 or 422, or sends a bookmark without the annotation; after
  * FULL_TRIES streams that ended too early, pages are tried, too: they go on where they were cut.
+ * A server whose cache lags behind its store says so by an ERROR event ("Too large resource
+ * version"); a list would be more work for it, so it is asked FULL_ERRORS times.
  *
  * No object is parsed or kept here. When to begin is decided in kube_watch.c. On the engine's
  * thread.
@@ -19,6 +21,7 @@
 #include "common/mem.h"
 
 #define FULL_TRIES 2
+#define FULL_ERRORS 8
 #define SMALLER 4 /* a page that was too large is asked for with so many times fewer objects */
 
 static void tell(struct kube_watch *w, enum kube_news news, struct line_span text)
@@ -62,12 +65,13 @@ static void use_pages(struct kube_watch *w)
 bool watch_all_fill_ended(struct kube_watch *w, const struct http_result *r)
 {
 	struct kube_follow *f = w->follow;
+	unsigned most = w->place == PLACE_KNOWN ? FULL_TRIES : FULL_ERRORS;
 	if (!f || !f->filling)
 		return false;
 	f->filling = false;
 	if (r->end == HTTP_ANSWERED && (r->status == 400 || r->status == 422))
 		use_pages(w);
-	else if (w->phase == WATCH_STREAMING && ++f->cut_short >= FULL_TRIES)
+	else if (w->phase == WATCH_STREAMING && ++f->cut_short >= most)
 		use_pages(w);
 	return f->by_pages;
 }

@@ -212,6 +212,27 @@ START_TEST(full_streams_that_break_twice_are_followed_by_pages)
 }
 END_TEST
 
+START_TEST(a_server_whose_cache_lags_is_not_asked_for_pages)
+{
+	struct world w;
+	start(&w);
+	on(&w, (struct fake_reply) {
+		       .on = FULL,
+		       .stream = true,
+		       .times = 3,
+		       .body = EVENT("ERROR",
+	                             "{\"kind\":\"Status\",\"code\":504,\"reason\":"
+	                             "\"Timeout\",\"message\":\"Too large resource version\"}") });
+	on(&w, (struct fake_reply) { .on = FULL,
+	                             .stream = true,
+	                             .body = EVENT("ADDED", OBJECT("a", "1")) END("9") });
+	follow(&w);
+	hears(&w.told, "begin begin begin begin a complete");
+	ck_assert_uint_eq(fake_http_unexpected(w.f.server), 0);
+	stop(&w);
+}
+END_TEST
+
 START_TEST(pages_go_on_where_they_failed_and_begin_again_where_the_token_has_expired)
 {
 	static const struct {
@@ -352,6 +373,7 @@ SUITE_TIMEOUT("kube_follow", 60, all_objects_come_in_one_stream_and_their_change
               an_object_that_goes_before_all_have_come_is_told_as_gone,
               where_streams_do_not_bring_all_objects_they_come_in_pages,
               full_streams_that_break_twice_are_followed_by_pages,
+              a_server_whose_cache_lags_is_not_asked_for_pages,
               pages_go_on_where_they_failed_and_begin_again_where_the_token_has_expired,
               a_lost_place_makes_it_begin_again, a_refusal_is_told_and_tried_again,
               how_long_no_stream_is_open_is_known,

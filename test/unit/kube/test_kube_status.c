@@ -124,14 +124,14 @@ START_TEST(no_answer_becomes_a_code_and_a_text)
 		bool sent;
 	} rows[] = {
 		{ HTTP_NOT_SENT, ERR_UNAVAILABLE,
-		  "cannot reach the API server https://10.0.0.1: why" },
-		{ HTTP_CUT, ERR_UNAVAILABLE, "no whole answer from https://10.0.0.1: why" },
-		{ HTTP_TOO_LARGE, ERR_UNAVAILABLE, "why" },
-		{ HTTP_RETIRED, ERR_UNAVAILABLE, "why" },
+		  "cannot reach the API server https://10.0.0.1: why", false },
+		{ HTTP_CUT, ERR_UNAVAILABLE, "no whole answer from https://10.0.0.1: why", false },
+		{ HTTP_TOO_LARGE, ERR_UNAVAILABLE, "why", false },
+		{ HTTP_RETIRED, ERR_UNAVAILABLE, "why", false },
 		{ HTTP_DEADLINE, ERR_DEADLINE, "no answer from https://10.0.0.1 in time", true },
 		{ HTTP_DEADLINE, ERR_DEADLINE,
-		  "not sent in time: no connection to https://10.0.0.1 was free" },
-		{ HTTP_CANCELLED, ERR_CANCELLED, "cancelled" },
+		  "not sent in time: no connection to https://10.0.0.1 was free", false },
+		{ HTTP_CANCELLED, ERR_CANCELLED, "cancelled", false },
 	};
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct err err = ERR_INIT;
