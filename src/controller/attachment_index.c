@@ -163,6 +163,9 @@ static void on_begin(struct attachment_index *x)
 	WITH_LOCK(&x->lock);
 	attachment_table_clear(x->table);
 	x->read = 0;
+	/* All is well until nothing comes now; a listing that fails and begins again is no news. */
+	if (x->complete)
+		x->heard_at = monotonic_ns();
 	x->complete = x->late = false;
 }
 
@@ -334,7 +337,7 @@ uint32_t attachment_index_await(struct attachment_index *x, const char *volume, 
 		/* A caller with less time says nothing about the watch. */
 		if (seq != ATTACHMENT_UNSEEN)
 			x->late = false;
-		else if (!w.cancelled && until.at < d.at)
+		else if (!w.cancelled && until.at < d.at && x->complete)
 			x->late = true;
 	}
 	(void)cancel_on_set(d.cancel, NULL, NULL);
@@ -343,11 +346,12 @@ uint32_t attachment_index_await(struct attachment_index *x, const char *volume, 
 
 /* ---- questions and corrections ---- */
 
-void attachment_index_find(struct attachment_index *x, const char *volume, const char *except,
+bool attachment_index_find(struct attachment_index *x, const char *volume, const char *except,
                            uint32_t than, size_t most, struct attachment_places *ret)
 {
 	WITH_LOCK(&x->lock);
 	attachment_table_find(x->table, volume, except, than, most, ret);
+	return x->complete;
 }
 
 struct attachment_count attachment_index_count(struct attachment_index *x, const char *node)

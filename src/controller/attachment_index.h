@@ -32,8 +32,11 @@ enum { INDEX_UNUSABLE = 1 };
 int attachment_index_ready(struct attachment_index *x, struct deadline d, struct err *err)
 	MUST_CHECK;
 
-/* The same as of the table (attachment_table.h). */
-void attachment_index_find(struct attachment_index *x, const char *volume, const char *except,
+/*
+ * The same as of the table (attachment_table.h). False: all are being read anew at this moment, so
+ * what is not found may be there.
+ */
+bool attachment_index_find(struct attachment_index *x, const char *volume, const char *except,
                            uint32_t than, size_t most, struct attachment_places *ret);
 struct attachment_count attachment_index_count(struct attachment_index *x, const char *node);
 void attachment_index_drop(struct attachment_index *x, const char *volume,

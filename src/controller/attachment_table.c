@@ -23,6 +23,8 @@
 #include "controller/names.h"
 
 #define LEAST 64 /* entries of the smallest table, a power of 2 */
+/* uids that are remembered of those that have gone: more than go while a request is answered */
+#define RECENT 256
 #define NONE UINT32_MAX
 
 enum {
@@ -67,6 +69,9 @@ struct attachment_table {
 
 	struct own_name **names;
 	size_t cap_names, n_names;
+
+	uint32_t gone[RECENT]; /* hashes of uids, a ring */
+	unsigned n_gone;
 };
 
 /* ---- life ---- */
@@ -371,14 +376,28 @@ static uint32_t uid_of(const struct attachment_table *t, const char *uid)
 	return (uint32_t)hash_of(t, uid);
 }
 
+/* An answer may be read after the event of the same object's end, which no later event repeats. */
+static bool has_gone(const struct attachment_table *t, uint32_t uid)
+{
+	for (unsigned i = 0; i < RECENT && i < t->n_gone; i++)
+		if (t->gone[i] == uid)
+			return true;
+	return false;
+}
+
 bool attachment_table_put(struct attachment_table *t, const struct attachment_fact *f,
                           enum attachment_source source)
 {
 	uint64_t volume = hash_of(t, f->volume);
-	uint32_t node = intern_node(t, f->node), uid = uid_of(t, f->uid);
-	struct entry *e = find_entry(t, volume, node, uid);
-	bool written = e != NULL;
+	uint32_t node, uid = uid_of(t, f->uid);
+	struct entry *e;
+	bool written;
 
+	if (source == ATTACHMENT_WRITTEN && has_gone(t, uid))
+		return false;
+	node = intern_node(t, f->node);
+	e = find_entry(t, volume, node, uid);
+	written = e != NULL;
 	if (!e)
 		e = add_entry(t, f, volume, node, uid);
 	count(t, e, (uint32_t)-1);
@@ -403,10 +422,13 @@ static struct entry *find_by_names(const struct attachment_table *t, const char 
 void attachment_table_remove(struct attachment_table *t, const char *volume, const char *node,
                              const char *uid)
 {
-	struct entry *e = find_by_names(t, volume, node, uid_of(t, uid));
+	uint32_t hash = uid_of(t, uid);
+	struct entry *e = find_by_names(t, volume, node, hash);
 
 	if (e)
 		remove_entry(t, e);
+	if (!str_empty(uid))
+		t->gone[t->n_gone++ % RECENT] = hash;
 }
 
 void attachment_table_drop(struct attachment_table *t, const char *volume,

@@ -31,7 +31,7 @@ enum attachment_source {
 /* True: the watch tells for the first time of what our own POST had made. */
 bool attachment_table_put(struct attachment_table *t, const struct attachment_fact *f,
                           enum attachment_source source);
-/* An object of another uid stays. */
+/* An object of another uid stays. One of this uid is not WRITTEN again. */
 void attachment_table_remove(struct attachment_table *t, const char *volume, const char *node,
                              const char *uid);
 

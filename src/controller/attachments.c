@@ -50,6 +50,7 @@ static int index_ready(const struct controller *c, struct deadline d, struct err
 /* What reading an attachment says of what the index says: 0, REFUTED, or -1. */
 enum { REFUTED = 1 };
 
+/* What has been read may be the same volume on another node: the index learns that first. */
 static int read_place(const struct controller *c, const char *volume,
                       const struct attachment_place *p, struct deadline d, struct json **ret,
                       struct err *err)
@@ -65,21 +66,28 @@ static int read_place(const struct controller *c, const char *volume,
 	key = dpu_attachment_key(*ret);
 	if (rc == 0 && str_eq(key.volume, volume) && str_eq(key.node, p->node))
 		return 0;
+	if (rc == 0)
+		attachment_there(c, *ret);
 	attachment_index_drop(c->attachments, volume, p);
 	return REFUTED;
 }
+
+/* Besides 0 and -1: all are being read anew, and the index is to be asked again when they are. */
+enum { NOT_READY = 2 };
 
 static int each_of_index(const struct controller *c, const char *volume, each_fn *fn, void *arg,
                          struct deadline d, struct err *err)
 {
 	struct attachment_places p AUTO(attachment_places_clear) = { .n = 0 };
 
-	attachment_index_find(c->attachments, volume, NULL, ATTACHMENT_ANY_AGE, SIZE_MAX, &p);
+	if (!attachment_index_find(c->attachments, volume, NULL, ATTACHMENT_ANY_AGE, SIZE_MAX, &p))
+		return NOT_READY;
 	for (size_t i = 0; i < p.n; i++) {
 		struct json *item AUTO(json_free) = NULL;
 		int rc = read_place(c, volume, &p.v[i], d, &item, err);
 
-		if (rc == 0)
+		/* fn itself looks at whose it is now. */
+		if (rc == 0 || (rc == REFUTED && item))
 			rc = fn(arg, item, err);
 		else if (rc == REFUTED)
 			continue;
@@ -105,11 +113,15 @@ static int each_of_lists(const struct controller *c, const char *volume, each_fn
 int attachments_each(const struct controller *c, const char *volume, each_fn *fn, void *arg,
                      struct deadline d, struct err *err)
 {
-	int rc = index_ready(c, d, err);
+	int rc;
 
-	if (rc < 0)
-		return -1;
-	return (rc ? each_of_lists : each_of_index)(c, volume, fn, arg, d, err);
+	do {
+		rc = index_ready(c, d, err);
+		if (rc < 0)
+			return -1;
+		rc = (rc ? each_of_lists : each_of_index)(c, volume, fn, arg, d, err);
+	} while (rc == NOT_READY);
+	return rc;
 }
 
 struct pass {
@@ -163,8 +175,10 @@ static int confirm_elsewhere(const struct controller *c, struct deadline d,
 		struct json *item AUTO(json_free) = NULL;
 		int rc;
 
-		attachment_index_find(c->attachments, scan->volume, scan->node,
-		                      scan->older_only ? scan->than : ATTACHMENT_ANY_AGE, 1, &p);
+		if (!attachment_index_find(c->attachments, scan->volume, scan->node,
+		                           scan->older_only ? scan->than : ATTACHMENT_ANY_AGE, 1,
+		                           &p))
+			return NOT_READY;
 		if (!p.n)
 			return 0;
 		rc = read_place(c, scan->volume, &p.v[0], d, &item, err);
@@ -187,9 +201,10 @@ static int scan_index(const struct controller *c, struct deadline d, struct atta
 
 	scan->by_index = true;
 	if (scan->node) {
-		attachment_index_find(c->attachments, scan->volume, scan->node, ATTACHMENT_ANY_AGE,
-		                      0, &p);
 		n = attachment_index_count(c->attachments, scan->node);
+		if (!attachment_index_find(c->attachments, scan->volume, scan->node,
+		                           ATTACHMENT_ANY_AGE, 0, &p))
+			return NOT_READY;
 	}
 	scan->here = p.here;
 	scan->on_node = n.ours;
@@ -202,10 +217,17 @@ int attachments_scan(const struct controller *c, struct deadline d, struct attac
 {
 	struct pass pass = { .c = c, .scan = scan };
 	bool lists_only = scan->older_only && scan->than == ATTACHMENT_UNSEEN;
-	int rc = lists_only ? INDEX_UNUSABLE : index_ready(c, d, err);
+	int rc;
 
-	if (rc <= 0)
-		return rc ? -1 : scan_index(c, d, scan, err);
+	while ((rc = lists_only ? INDEX_UNUSABLE : index_ready(c, d, err)) == 0) {
+		rc = scan_index(c, d, scan, err);
+		if (rc != NOT_READY)
+			return rc;
+	}
+	if (rc < 0)
+		return -1;
+	scan->by_index = scan->here = false;
+	scan->on_node = 0;
 	if (each_of_lists(c, scan->volume, look_at, &pass, d, err))
 		return -1;
 	scan->unlabelled = scan->on_node;

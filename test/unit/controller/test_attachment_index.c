@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/mem.h"
@@ -175,6 +176,32 @@ static void *cancel_soon(void *arg)
 	return NULL;
 }
 
+START_TEST(while_all_are_read_anew_nothing_is_said_and_that_is_waited_for)
+{
+	struct attachment_places p = { .n = 0 };
+	struct err err = ERR_INIT;
+	struct attachment_index *x;
+
+	fake_reset();
+	x = begin();
+	ck_assert(attachment_index_find(x, "v", NULL, ATTACHMENT_ANY_AGE, 1, &p));
+	/* So long without news that a listing would be taken for one that has stopped. */
+	sleep(6);
+	fake_tell(KUBE_NEWS_BEGIN, NULL);
+	ck_assert(!attachment_index_find(x, "v", NULL, ATTACHMENT_ANY_AGE, 1, &p));
+	ck_assert_int_eq(attachment_index_ready(x, deadline_in_ms(30), &err), -1);
+	ck_assert_int_eq(err.code, ERR_DEADLINE);
+	err_clear(&err);
+	/* Nor is the watch blamed that does not bring our own meanwhile. */
+	ck_assert_uint_eq(attachment_index_await(x, "v", "n", "u", deadline_in_ms(20000)),
+	                  ATTACHMENT_UNSEEN);
+	fake_tell(KUBE_NEWS_COMPLETE, NULL);
+	ck_assert_int_eq(attachment_index_ready(x, deadline_in_ms(30), &err), 0);
+	attachment_index_free(x);
+	fake_reset();
+}
+END_TEST
+
 START_TEST(who_comes_early_waits_until_all_were_read_or_he_is_called_off)
 {
 	struct cancel cancel;
@@ -285,9 +312,11 @@ START_TEST(a_watch_that_keeps_our_own_event_back_is_not_believed_until_it_brings
 }
 END_TEST
 
-SUITE("attachment_index", an_object_is_what_its_spec_and_labels_say,
-      texts_that_need_a_tree_are_read_as_well, it_is_used_when_all_were_read_and_the_watch_works,
-      who_comes_early_waits_until_all_were_read_or_he_is_called_off,
-      our_own_writes_are_known_at_once_and_late_events_undo_none_of_them,
-      a_new_listing_makes_all_that_was_known_void,
-      a_watch_that_keeps_our_own_event_back_is_not_believed_until_it_brings_one);
+SUITE_TIMEOUT("attachment_index", 60, an_object_is_what_its_spec_and_labels_say,
+              texts_that_need_a_tree_are_read_as_well,
+              it_is_used_when_all_were_read_and_the_watch_works,
+              while_all_are_read_anew_nothing_is_said_and_that_is_waited_for,
+              who_comes_early_waits_until_all_were_read_or_he_is_called_off,
+              our_own_writes_are_known_at_once_and_late_events_undo_none_of_them,
+              a_new_listing_makes_all_that_was_known_void,
+              a_watch_that_keeps_our_own_event_back_is_not_believed_until_it_brings_one);

@@ -82,6 +82,20 @@ START_TEST(a_late_deletion_removes_only_the_object_that_it_is_about)
 }
 END_TEST
 
+START_TEST(one_that_has_gone_is_not_written_again)
+{
+	struct attachment_table *t = attachment_table_new();
+
+	/* The answer of a request is read after the event of the object's end. */
+	attachment_table_remove(t, "v", "n1", "u");
+	put(t, "v", "n1", "u", ATTACHMENT_WRITTEN);
+	finds(t, "v", NULL, "");
+	put(t, "v", "n1", "w", ATTACHMENT_WRITTEN);
+	finds(t, "v", NULL, "n1/n1-v");
+	attachment_table_free(t);
+}
+END_TEST
+
 START_TEST(the_order_of_the_watch_says_which_is_older)
 {
 	struct attachment_table *t = attachment_table_new();
@@ -264,7 +278,7 @@ END_TEST
 
 SUITE("attachment_table", a_volumes_attachments_are_found_with_their_names,
       a_late_deletion_removes_only_the_object_that_it_is_about,
-      the_order_of_the_watch_says_which_is_older,
+      one_that_has_gone_is_not_written_again, the_order_of_the_watch_says_which_is_older,
       a_node_counts_what_is_ours_and_is_forgotten_with_its_last,
       two_hundred_thousand_take_less_than_forty_bytes_each_and_none_when_they_have_gone,
       names_of_their_own_are_kept_and_forgotten,

@@ -12,6 +12,7 @@
 #include "common/mem.h"
 #include "common/str.h"
 #include "controller/attachment_index.h"
+#include "controller/attachments.h"
 #include "controller/known_nodes.h"
 #include "controller/nodes.h"
 #include "test/lib/controller_door.h"
@@ -930,6 +931,48 @@ START_TEST(who_was_later_gives_way_to_another_driver)
 END_TEST
 
 /* Ours is there, so whatever is wrong with removing it is not final. */
+START_TEST(who_was_first_goes_on_although_the_later_one_stays)
+{
+	static const char here[] = LABELLED(NAME, "pvc-1", "n1");
+	static const char there[] = LABELLED("n2-pvc-1", "pvc-1", "n2");
+
+	for (int first = 0; first < 2; first++) {
+		struct err err = ERR_INIT;
+		int rc;
+
+		indexed = true;
+		setup();
+		c.attachments = attachment_index_new(NULL, FAKE_NS, c.driver_name);
+		fake_put(A, first ? here : there);
+		fake_put(A, first ? there : here);
+		fake_then(A, NAME, STATUS(""));
+		rc = publish("{}", NULL, &err);
+		ck_assert_msg((rc == 0) == first, "%d: %s", first, err.msg);
+		ck_assert_msg(first || err.code == ERR_PRECONDITION, "%s", err.msg);
+		ck_assert_ptr_nonnull(fake_find(A, NAME));
+		teardown();
+	}
+}
+END_TEST
+
+START_TEST(what_is_read_instead_of_what_was_expected_counts)
+{
+	struct attachment_scan scan AUTO(attachment_scan_clear) = { .volume = "pvc-1" };
+	struct err err = ERR_INIT;
+
+	indexed = true;
+	setup();
+	c.attachments = attachment_index_new(NULL, FAKE_NS, c.driver_name);
+	elsewhere_by_hand();
+	fake.follower.quiet = true;
+	fake_change_text(A, "mine", "{\"spec\":{\"dpuNodeName\":\"n3\"}}");
+	ck_assert_int_eq(attachments_scan(&c, deadline_in_ms(20000), &scan, &err), 0);
+	ck_assert_uint_eq(scan.n_elsewhere, 1);
+	ck_assert_str_eq(scan.elsewhere, "n3");
+	teardown();
+}
+END_TEST
+
 START_TEST(what_cannot_be_withdrawn_may_be_attached)
 {
 	struct err err = ERR_INIT;
@@ -1194,7 +1237,8 @@ SUITE("publish", the_node_is_told_where_its_device_is,
       a_volume_whose_name_is_no_label_is_found_by_its_hash,
       a_node_that_was_found_is_not_asked_for_again,
       a_csinode_that_is_not_there_is_not_asked_for_each_time,
-      who_was_later_gives_way_to_another_driver, what_cannot_be_withdrawn_may_be_attached,
+      who_was_later_gives_way_to_another_driver, who_was_first_goes_on_although_the_later_one_stays,
+      what_is_read_instead_of_what_was_expected_counts, what_cannot_be_withdrawn_may_be_attached,
       a_node_check_that_is_forbidden_warns_once_and_asks_seldom,
       a_node_check_that_was_refused_comes_back_within_a_minute,
       a_node_that_could_not_be_looked_for_is_not_remembered,
