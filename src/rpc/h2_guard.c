@@ -12,6 +12,11 @@
  * long frames cost more, except for the bulk of a message. A call that the server ends pays twelve
  * (for the WINDOW_UPDATE and PING that clients answer data with, for one), each DATA frame of the
  * server two, a second 200. A correct client thus stays at the top.
+ *
+ * And the bytes of unfinished messages: gRPC opens its window for each message up to the largest,
+ * and keeps what has come. A stream's bytes count until a frame of the client that ends its message
+ * is complete, or the stream ends. The sum is looked at behind each piece that was read, so a short
+ * message that comes whole is taken also while others have reached the limit.
  */
 #include "rpc/h2_guard.h"
 
@@ -35,7 +40,7 @@ enum frame_type {
 	WINDOW_UPDATE,
 	CONTINUATION,
 };
-enum { END_STREAM = 0x1, ACK = 0x1, PADDED = 0x8 };
+enum { END_STREAM = 0x1, ACK = 0x1, END_HEADERS = 0x4, PADDED = 0x8 };
 
 #define FIRST_BYTE_SEEN (UINT32_C(1) << 31) /* a stream's number has 31 bits */
 #define FRAME INT64_C(1000)                 /* the price of one */
@@ -59,15 +64,19 @@ static const char *const names[] = {
 	[CONTINUATION] = "CONTINUATION",
 };
 
-void h2_guard_init(struct h2_guard *g, int64_t now)
+void h2_guard_init(struct h2_guard *g, size_t *all_unfinished, int64_t now)
 {
-	*g = (struct h2_guard) { .budget = LIMIT_RPC_BUDGET * FRAME,
+	*g = (struct h2_guard) { .all_unfinished = all_unfinished,
+		                 .budget = LIMIT_RPC_BUDGET * FRAME,
 		                 .calls = LIMIT_RPC_STREAMS * FRAME,
 		                 .paid_at = now };
 }
 
 void h2_guard_clear(struct h2_guard *g)
 {
+	if (g->unfinished)
+		*g->all_unfinished -= g->unfinished;
+	g->unfinished = 0;
 	free(g->streams);
 	g->streams = NULL;
 	g->n_streams = g->room = 0;
@@ -118,10 +127,10 @@ static size_t skip(struct h2_frames *f, const uint8_t **p, size_t *n)
 
 /* ---- streams ---- */
 
-static uint32_t *find(struct h2_guard *g, uint32_t stream)
+static struct h2_stream *find(struct h2_guard *g, uint32_t stream)
 {
 	for (unsigned i = 0; i < g->n_streams; i++)
-		if ((g->streams[i] & ~FIRST_BYTE_SEEN) == stream)
+		if ((g->streams[i].id & ~FIRST_BYTE_SEEN) == stream)
 			return &g->streams[i];
 	return NULL;
 }
@@ -132,16 +141,31 @@ static void add_stream(struct h2_guard *g, uint32_t stream)
 		g->room = g->room ? 2 * g->room : 8;
 		g->streams = xrealloc(g->streams, g->room * sizeof(g->streams[0]));
 	}
-	g->streams[g->n_streams++] = stream;
+	g->streams[g->n_streams++] = (struct h2_stream) { .id = stream };
+}
+
+static void add_bytes(struct h2_guard *g, struct h2_stream *s, size_t n)
+{
+	s->bytes += (uint32_t)n; /* the limit is far below its maximum */
+	g->unfinished += n;
+	*g->all_unfinished += n;
+}
+
+static void drop_bytes(struct h2_guard *g, struct h2_stream *s)
+{
+	g->unfinished -= s->bytes;
+	*g->all_unfinished -= s->bytes;
+	s->bytes = 0;
 }
 
 /* Returns whether it was open. */
 static bool end_stream(struct h2_guard *g, uint32_t stream)
 {
-	uint32_t *s = find(g, stream);
+	struct h2_stream *s = find(g, stream);
 
 	if (!s)
 		return false;
+	drop_bytes(g, s);
 	*s = g->streams[--g->n_streams];
 	if (g->n_streams == 0 && g->room > ROOM_KEPT)
 		h2_guard_clear(g);
@@ -168,9 +192,9 @@ static void pay_for_time(struct h2_guard *g, int64_t now)
 
 static int64_t price_of_data(struct h2_guard *g, const struct h2_frames *f)
 {
-	const uint32_t *s = find(g, f->stream);
+	const struct h2_stream *s = find(g, f->stream);
 
-	return s && (f->length >= BULK || (f->length && !(*s & FIRST_BYTE_SEEN))) ? 0 : FRAME;
+	return s && (f->length >= BULK || (f->length && !(s->id & FIRST_BYTE_SEEN))) ? 0 : FRAME;
 }
 
 static int64_t price_of_reset(struct h2_guard *g, uint32_t stream)
@@ -239,10 +263,10 @@ static const char *add_to_block(struct h2_guard *g, size_t n)
 
 static void expect_first_byte(struct h2_guard *g, const struct h2_frames *f)
 {
-	uint32_t *s = find(g, f->stream);
+	const struct h2_stream *s = find(g, f->stream);
 	uint32_t before = f->flags & PADDED ? 1 : 0;
 
-	if (!s || *s & FIRST_BYTE_SEEN || f->length <= before)
+	if (!s || s->id & FIRST_BYTE_SEEN || f->length <= before)
 		return;
 	g->first_byte = f->stream;
 	g->padded = before;
@@ -287,12 +311,9 @@ static const char *on_client_frame(struct h2_guard *g, const struct h2_frames *f
  * The first byte of a message says whether it is compressed: 0 or 1. gRPC 1.51 takes a message with
  * another one for an empty message.
  */
-static const char *check_first_byte(struct h2_guard *g, const uint8_t *p, size_t n)
+static const char *check_first_byte(struct h2_guard *g, struct h2_stream *s, const uint8_t *p,
+                                    size_t n)
 {
-	uint32_t *s = find(g, g->first_byte);
-
-	if (!s || n == 0)
-		return NULL;
 	if (g->padded) {
 		g->padded = false;
 		p++;
@@ -300,7 +321,7 @@ static const char *check_first_byte(struct h2_guard *g, const uint8_t *p, size_t
 	}
 	if (n == 0)
 		return NULL;
-	*s |= FIRST_BYTE_SEEN;
+	s->id |= FIRST_BYTE_SEEN;
 	g->first_byte = 0;
 	if (*p <= 1)
 		return NULL;
@@ -309,9 +330,43 @@ static const char *check_first_byte(struct h2_guard *g, const uint8_t *p, size_t
 	return g->reason;
 }
 
+static const char *on_data(struct h2_guard *g, const uint8_t *p, size_t n)
+{
+	struct h2_stream *s = find(g, g->client.stream);
+
+	if (!s)
+		return NULL;
+	add_bytes(g, s, n);
+	return g->first_byte == g->client.stream ? check_first_byte(g, s, p, n) : NULL;
+}
+
+/* With all of its payload. A header block that goes on ends no message yet. */
+static void on_client_frame_end(struct h2_guard *g, const struct h2_frames *f)
+{
+	uint8_t wanted = f->type == HEADERS ? END_STREAM | END_HEADERS : END_STREAM;
+	struct h2_stream *s;
+
+	if ((f->type != DATA && f->type != HEADERS) || (f->flags & wanted) != wanted)
+		return;
+	s = find(g, f->stream);
+	if (s)
+		drop_bytes(g, s);
+}
+
+static const char *check_unfinished(struct h2_guard *g, size_t before)
+{
+	if (*g->all_unfinished <= LIMIT_RPC_UNFINISHED || g->unfinished <= before)
+		return NULL;
+	snprintf(g->reason, sizeof(g->reason),
+	         "it goes on with a message while unfinished ones have more than %d MiB",
+	         LIMIT_RPC_UNFINISHED / (1024 * 1024));
+	return g->reason;
+}
+
 const char *h2_guard_client(struct h2_guard *g, const uint8_t *p, size_t n, int64_t now)
 {
 	struct h2_frames *f = &g->client;
+	size_t before = g->unfinished;
 	const char *reason = NULL;
 
 	pay_for_time(g, now);
@@ -321,12 +376,16 @@ const char *h2_guard_client(struct h2_guard *g, const uint8_t *p, size_t n, int6
 			size_t k = skip(f, &p, &n);
 
 			if (f->type == DATA)
-				reason = check_first_byte(g, payload, k);
+				reason = on_data(g, payload, k);
 		} else if (take(f, &p, &n)) {
 			reason = on_client_frame(g, f);
+		} else {
+			break;
 		}
+		if (!reason && !f->left)
+			on_client_frame_end(g, f);
 	}
-	return reason;
+	return reason ? reason : check_unfinished(g, before);
 }
 
 /* ---- the server's direction ---- */

@@ -59,6 +59,7 @@ struct listener {
 	int64_t paused_until; /* 0: accepting */
 	int64_t trim_at;      /* 0: nothing to give back */
 	int64_t active_at;    /* when something passed last */
+	size_t unfinished;    /* bytes of messages whose end has not come; the thread's */
 	int64_t end_by;       /* for clients to read their last answers; 0: not ending */
 	unsigned
 		max_connections; /* of the options, or fewer when the process has few descriptors */
@@ -478,6 +479,7 @@ int listener_run(struct listener *l, struct err *err)
 		.preface_ms = l->options.preface_timeout_ms,
 		.ack_ms = l->options.ack_timeout_ms,
 		.unread_ms = l->options.unread_timeout_ms,
+		.unfinished = &l->unfinished,
 		.connected = on_connected,
 		.arg = l,
 	};

@@ -207,7 +207,7 @@ static enum relay_state connect_grpc(struct relay *r, int64_t now)
 		close(pair[1]);
 		return RELAY_OVER;
 	}
-	h2_guard_init(&r->guard, now);
+	h2_guard_init(&r->guard, r->options->unfinished, now);
 	r->options->connected(r->options->arg, r, pair[1]);
 	if (!account(r, &r->client, r->hello + PREFACE_LEN, HELLO_LEN - PREFACE_LEN, now))
 		return RELAY_OVER;

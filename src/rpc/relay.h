@@ -10,6 +10,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct relay;
@@ -20,10 +21,11 @@ enum relay_state {
 };
 
 struct relay_options {
-	int epoll;      /* where descriptors are registered; data.ptr is for relay_event() */
-	int preface_ms; /* for the client to send the preface and the head of its SETTINGS */
-	int ack_ms;     /* for it to acknowledge the server's */
-	int unread_ms;  /* for it to read something of the answers that wait */
+	int epoll;          /* where descriptors are registered; data.ptr is for relay_event() */
+	int preface_ms;     /* for the client to send the preface and the head of its SETTINGS */
+	int ack_ms;         /* for it to acknowledge the server's */
+	int unread_ms;      /* for it to read something of the answers that wait */
+	size_t *unfinished; /* bytes of messages, of all relays (h2_guard.h) */
 	/* The client has said who it is: `fd` is gRPC's end, which the callee owns. */
 	void (*connected)(void *arg, struct relay *relay, int fd);
 	void *arg;

@@ -16,6 +16,7 @@ enum { END_STREAM = 1, ACK = 1, END_HEADERS = 4, PADDED = 8 };
 /* A connection, and why the guard wants it closed. */
 struct talk {
 	struct h2_guard guard;
+	size_t unfinished; /* of all connections */
 	int64_t now;
 	const char *reason;
 };
@@ -51,7 +52,7 @@ static void answer(struct talk *t, uint8_t type, uint8_t flags, uint32_t stream,
 static void talk_init(struct talk *t)
 {
 	*t = (struct talk) { .now = 5 * SECOND };
-	h2_guard_init(&t->guard, t->now);
+	h2_guard_init(&t->guard, &t->unfinished, t->now);
 }
 
 /* As grpc-go does: a PING and WINDOW_UPDATEs for each answer. */
@@ -89,6 +90,8 @@ START_TEST(a_large_message_costs_nothing)
 		say(&t, HEADERS, END_HEADERS, 2 * call_no + 1, 200);
 		for (int i = 0; i < 64; i++)
 			say(&t, DATA, 0, 2 * call_no + 1, 16384);
+		say(&t, DATA, END_STREAM, 2 * call_no + 1, 0);
+		ck_assert_uint_eq(t.unfinished, 0);
 		answer(&t, HEADERS, END_HEADERS | END_STREAM, 2 * call_no + 1, 20);
 	}
 	ck_assert_msg(!t.reason, "%s", t.reason);
@@ -327,6 +330,124 @@ START_TEST(only_the_first_byte_is_looked_at)
 }
 END_TEST
 
+/* What a frame makes of the 1,000 bytes that have come of stream 1's message. */
+static const struct {
+	const char *what;
+	bool of_server;
+	uint8_t type, flags;
+	uint32_t stream;
+	size_t n, left;
+} ends[] = {
+	{ "more of it", false, DATA, 0, 1, 24, 1024 },
+	{ "its last bytes", false, DATA, END_STREAM, 1, 24, 0 },
+	{ "an end without bytes", false, DATA, END_STREAM, 1, 0, 0 },
+	{ "trailers", false, HEADERS, END_STREAM | END_HEADERS, 1, 10, 0 },
+	{ "trailers that go on", false, HEADERS, END_STREAM, 1, 10, 1000 },
+	{ "an acknowledgement of SETTINGS", false, SETTINGS, ACK, 0, 0, 1000 },
+	{ "the client's RST_STREAM", false, RST_STREAM, 0, 1, 4, 0 },
+	{ "the end of another stream", false, DATA, END_STREAM, 3, 24, 1000 },
+	{ "DATA of no stream", false, DATA, 0, 5, 24, 1000 },
+	{ "the begin of the answer", true, HEADERS, END_HEADERS, 1, 10, 1000 },
+	{ "the end of the answer", true, HEADERS, END_HEADERS | END_STREAM, 1, 10, 0 },
+	{ "the server's RST_STREAM", true, RST_STREAM, 0, 1, 4, 0 },
+};
+
+START_TEST(the_bytes_of_a_message_count_until_it_ends)
+{
+	struct talk t;
+
+	talk_init(&t);
+	say(&t, HEADERS, END_HEADERS, 1, 10);
+	say(&t, HEADERS, END_HEADERS, 3, 10);
+	say(&t, DATA, 0, 1, 1000);
+	ck_assert_uint_eq(t.unfinished, 1000);
+	(ends[_i].of_server ? answer : say)(&t, ends[_i].type, ends[_i].flags, ends[_i].stream,
+	                                    ends[_i].n);
+	ck_assert_msg(t.unfinished == ends[_i].left && t.guard.unfinished == ends[_i].left,
+	              "%s: %zu bytes", ends[_i].what, t.unfinished);
+	h2_guard_clear(&t.guard);
+	ck_assert_uint_eq(t.unfinished, 0);
+}
+END_TEST
+
+#define PART 16384
+#define PARTS (LIMIT_RPC_UNFINISHED / PART)
+
+/* On streams 1, 3, 5 and so on, without an end each. Returns how many frames passed. */
+static int send_parts(struct talk *t, int n)
+{
+	int i = 0;
+
+	for (; i < n && !t->reason; i++) {
+		uint32_t stream = 2 * ((uint32_t)i / 32) + 1;
+
+		if (i % 32 == 0)
+			say(t, HEADERS, END_HEADERS, stream, 10);
+		say(t, DATA, 0, stream, PART);
+	}
+	return t->reason ? i - 1 : i;
+}
+
+START_TEST(unfinished_messages_have_an_end)
+{
+	struct talk t;
+
+	talk_init(&t);
+	ck_assert_int_eq(send_parts(&t, 2 * PARTS), PARTS);
+	ck_assert_str_eq(t.reason,
+	                 "it goes on with a message while unfinished ones have more than 16 MiB");
+	h2_guard_clear(&t.guard);
+}
+END_TEST
+
+/* One connection has all that may be unfinished, one byte less or one more. */
+START_TEST(only_who_goes_on_with_a_message_is_closed_at_the_limit)
+{
+	struct talk t;
+	struct h2_guard other;
+	uint8_t bytes[4096];
+	size_t n = put(bytes, HEADERS, END_HEADERS, 1, 200, 0);
+
+	talk_init(&t);
+	h2_guard_init(&other, &t.unfinished, t.now);
+	ck_assert_int_eq(send_parts(&t, PARTS), PARTS);
+	n += put(bytes + n, DATA, END_STREAM, 1, 3000, 0);
+	ck_assert_ptr_null(h2_guard_client(&other, bytes, n, t.now)); /* a whole call */
+	ck_assert_uint_eq(t.unfinished, LIMIT_RPC_UNFINISHED);
+	n = put(bytes, HEADERS, END_HEADERS, 3, 200, 0);
+	n += put(bytes + n, DATA, 0, 3, 100, 0);
+	ck_assert_ptr_nonnull(h2_guard_client(&other, bytes, n, t.now));
+	say(&t, PING, 0, 0, 8); /* above the limit now, but not with its bytes */
+	ck_assert_ptr_null(t.reason);
+	h2_guard_clear(&other);
+	ck_assert_uint_eq(t.unfinished, LIMIT_RPC_UNFINISHED);
+	answer(&t, RST_STREAM, 0, 1, 4);
+	say(&t, DATA, 0, 3, PART);
+	ck_assert_ptr_null(t.reason);
+	h2_guard_clear(&t.guard);
+	ck_assert_uint_eq(t.unfinished, 0);
+}
+END_TEST
+
+/* A sidecar's burst: the first half of each request, then the second half of each. */
+START_TEST(a_burst_of_2000_requests_in_two_halves_passes)
+{
+	struct talk t;
+
+	talk_init(&t);
+	for (uint32_t i = 0; i < 2000; i++) {
+		say(&t, HEADERS, END_HEADERS, 2 * i + 1, 200);
+		say(&t, DATA, 0, 2 * i + 1, 3000);
+	}
+	ck_assert_uint_eq(t.unfinished, 2000 * 3000);
+	for (uint32_t i = 0; i < 2000; i++)
+		say(&t, DATA, END_STREAM, 2 * i + 1, 3000);
+	ck_assert_msg(!t.reason, "%s", t.reason);
+	ck_assert_uint_eq(t.unfinished, 0);
+	h2_guard_clear(&t.guard);
+}
+END_TEST
+
 START_TEST(who_owes_an_acknowledgement_is_known)
 {
 	struct talk t;
@@ -351,4 +472,7 @@ SUITE("h2 guard", calls_cost_nothing_however_fast_they_come, a_large_message_cos
       who_opens_calls_only_to_give_them_up_has_an_end, LOOP(a_flood_has_an_end, ARRAY_LEN(floods)),
       time_pays, it_does_not_matter_how_the_bytes_are_cut,
       LOOP(the_first_byte_of_a_message_is_0_or_1, ARRAY_LEN(messages)),
-      only_the_first_byte_is_looked_at, who_owes_an_acknowledgement_is_known);
+      only_the_first_byte_is_looked_at,
+      LOOP(the_bytes_of_a_message_count_until_it_ends, ARRAY_LEN(ends)),
+      unfinished_messages_have_an_end, only_who_goes_on_with_a_message_is_closed_at_the_limit,
+      a_burst_of_2000_requests_in_two_halves_passes, who_owes_an_acknowledgement_is_known);
