@@ -112,8 +112,12 @@ static int run_job(struct node *n, const struct check_request *r, const char *wh
 	const struct job_record record = record_of(r);
 	struct checking *c;
 	char *what AUTO(free) = xasprintf("e2fsck of %s", r->dev->path);
-	int fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 3);
+	char *text AUTO(free) = NULL;
+	int fd;
 
+	if (job_record_text(n, &record, &text, err))
+		return -1;
+	fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 3);
 	if (fd < 0) {
 		err_sys(err, errno, "keep %s open for e2fsck", r->dev->path);
 		return err_recode(err, ERR_UNAVAILABLE);
@@ -123,7 +127,7 @@ static int run_job(struct node *n, const struct check_request *r, const char *wh
 	c->volume_id = xstrdup(r->volume_id);
 	c->whole = whole;
 	c->record_path = job_record_path(n, r->volume_id, JOB_RECORD_E2FSCK);
-	c->record = job_record_text(n, &record);
+	c->record = TAKE(text);
 	snprintf(c->name, sizeof(c->name), "%s", r->dev->path);
 	snprintf(c->pci, sizeof(c->pci), "%s", r->dev->pci);
 	snprintf(c->fs_type, sizeof(c->fs_type), "%s", r->fs->type);

@@ -254,8 +254,12 @@ static int run_job(const struct format_plan *p, bool again, struct deadline d, s
 	const struct job_record record = record_of(p);
 	struct formatting *f;
 	char *what AUTO(free) = xasprintf("mkfs.%s of %s", p->fs_type, r->dev->path);
-	int fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 3), rc;
+	char *text AUTO(free) = NULL;
+	int fd, rc;
 
+	if (job_record_text(p->n, &record, &text, err))
+		return -1;
+	fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 3);
 	if (fd < 0) {
 		err_sys(err, errno, "keep %s open for mkfs", r->dev->path);
 		return err_recode(err, ERR_UNAVAILABLE);
@@ -272,7 +276,7 @@ static int run_job(const struct format_plan *p, bool again, struct deadline d, s
 		.unfinished = p->unfinished,
 		.decided = monotonic_ns(),
 		.record_path = job_record_path(p->n, r->volume_id, JOB_RECORD_MKFS),
-		.record = job_record_text(p->n, &record),
+		.record = TAKE(text),
 	};
 	rc = job_run(p->n->jobs,
 	             &(struct job_order) { .kind = JOB_FORMAT,

@@ -38,31 +38,37 @@ static char *number(const struct job_record *r)
 }
 
 /* The lines that say in which boot and as which of its disks. */
-static char *this_boot(const struct node *n, const struct job_record *r)
+static int this_boot(const struct node *n, const struct job_record *r, char **ret, struct err *err)
 {
-	char *boot AUTO(free) = node_boot_id(n);
+	char boot[BOOT_ID_SIZE];
 
-	return xasprintf("boot=%s\ndiskseq=%llu\n", boot, (unsigned long long)r->diskseq);
+	if (node_boot_id(n, boot, err))
+		return -1;
+	*ret = xasprintf("boot=%s\ndiskseq=%llu\n", boot, (unsigned long long)r->diskseq);
+	return 0;
 }
 
-char *job_record_text(const struct node *n, const struct job_record *r)
+int job_record_text(const struct node *n, const struct job_record *r, char **ret, struct err *err)
 {
 	char *first AUTO(free) = identity(r);
 	char *disk AUTO(free) = number(r);
-	char *boot AUTO(free) = this_boot(n, r);
+	char *boot AUTO(free) = NULL;
 
-	return xasprintf("%s%s%sattachment=%s\n", first, disk, boot,
+	if (this_boot(n, r, &boot, err))
+		return -1;
+	*ret = xasprintf("%s%s%sattachment=%s\n", first, disk, boot,
 	                 r->attachment ? r->attachment : "");
+	return 0;
 }
 
 /*
  * Two UIDs decide alone: detached and attached again within a boot, a namespace that the host never
- * lost keeps its number. Where one is unknown, the number does. `text` begins behind the identity.
+ * lost keeps its number. Where one is unknown, the number does. `text` begins behind the identity,
+ * `boot` is this_boot().
  */
-static bool is_same_attachment(const struct node *n, const struct job_record *r, const char *text)
+static bool is_same_attachment(const struct job_record *r, const char *boot, const char *text)
 {
 	static const char unknown[] = "\nattachment=\n";
-	char *boot AUTO(free) = this_boot(n, r);
 	char *attachment AUTO(free) =
 		xasprintf("\nattachment=%s\n", r->attachment ? r->attachment : "");
 
@@ -81,20 +87,21 @@ int job_record_matches(const struct node *n, enum job_record_kind kind, const st
 {
 	char *path AUTO(free) = job_record_path(n, r->volume_id, kind);
 	char *first AUTO(free) = identity(r);
-	char *text AUTO(free) = NULL;
+	char *text AUTO(free) = NULL, *boot AUTO(free) = NULL;
 	int rc = record_read(path, &text, err);
 
 	if (rc)
 		return rc < 0 ? -1 : JOB_RECORD_ABSENT;
-	return str_has_prefix(text, first) && is_same_attachment(n, r, text + strlen(first))
+	if (this_boot(n, r, &boot, err))
+		return -1;
+	return str_has_prefix(text, first) && is_same_attachment(r, boot, text + strlen(first))
 	               ? 0
 	               : JOB_RECORD_ABSENT;
 }
 
 /* Is the disk that has the record's number now the one that it is about? */
-static bool is_about(const struct node *n, const char *text, const struct device *dev)
+static bool is_about(const char *boot, const char *text, const struct device *dev)
 {
-	char *boot AUTO(free) = node_boot_id(n);
 	char nsid[16], diskseq[24];
 
 	snprintf(nsid, sizeof(nsid), "%u", dev->nsid);
@@ -108,19 +115,22 @@ int job_record_disk(const struct node *n, const char *volume_id, enum job_record
 {
 	char *path AUTO(free) = job_record_path(n, volume_id, kind);
 	char *text AUTO(free) = NULL;
+	char boot[BOOT_ID_SIZE];
 	const char *line;
 	unsigned disk[2];
 	int rc = record_read(path, &text, err);
 
 	if (rc)
 		return rc < 0 ? -1 : JOB_RECORD_ABSENT;
+	if (node_boot_id(n, boot, err))
+		return -1;
 	line = strstr(text, "\ndevice=");
 	if (!line || sscanf(line, "\ndevice=%u:%u\n", &disk[0], &disk[1]) != 2)
 		return JOB_RECORD_ABSENT;
 	rc = device_by_number(&n->o.world, makedev(disk[0], disk[1]), ret, err);
 	if (rc)
 		return rc < 0 ? -1 : JOB_RECORD_ABSENT;
-	return is_about(n, text, ret) ? 0 : JOB_RECORD_ABSENT;
+	return is_about(boot, text, ret) ? 0 : JOB_RECORD_ABSENT;
 }
 
 int job_record_remove(const struct node *n, const char *volume_id, enum job_record_kind kind,
@@ -133,10 +143,11 @@ int job_record_remove(const struct node *n, const char *volume_id, enum job_reco
 
 bool job_record_is_outdated(const struct node *n, const char *text)
 {
-	char *boot AUTO(free) = node_boot_id(n);
 	const char *attachment = strstr(text, "\nattachment=");
+	struct err ignored = ERR_INIT;
+	char boot[BOOT_ID_SIZE];
 
-	if (record_has_line(text, "boot", boot))
+	if (node_boot_id(n, boot, &ignored) || record_has_line(text, "boot", boot))
 		return false;
 	return !attachment || !str_has_suffix(text, "\n") ||
 	       attachment[strlen("\nattachment=")] == '\n';

@@ -24,28 +24,30 @@ struct job_record {
 
 /* The file of a volume; malloc'ed. */
 char *job_record_path(const struct node *n, const char *volume_id, enum job_record_kind kind);
-/* What the file of this record says, malloc'ed. */
-char *job_record_text(const struct node *n, const struct job_record *r);
+/* *ret: what the file of this record says, malloc'ed. UNAVAILABLE: the boot is not known. */
+int job_record_text(const struct node *n, const struct job_record *r, char **ret, struct err *err)
+	MUST_CHECK;
 enum { JOB_RECORD_ABSENT = 1 };
 /*
  * 0: there is a record of this volume, device and filesystem in this very attachment: it has the
  * same attachment's UID, which outlives a reboot of the node; or one of the two UIDs is unknown,
  * and it was made in this boot with the same disk sequence number, which is known.
  * JOB_RECORD_ABSENT: there is none, or of another attachment, during which others may have written
- * to the volume.
+ * to the volume. UNAVAILABLE: there is one, but it cannot be read, or which boot this is.
  */
 int job_record_matches(const struct node *n, enum job_record_kind kind, const struct job_record *r,
                        struct err *err) MUST_CHECK;
 /*
  * 0: *ret is the disk that this volume's tool was begun on, in this boot, and this host still has
  * it. JOB_RECORD_ABSENT: there is no record, or no such disk any more, whoever has its number now.
+ * UNAVAILABLE: there is one, but it cannot be read, or which boot this is.
  */
 int job_record_disk(const struct node *n, const char *volume_id, enum job_record_kind kind,
                     struct device *ret, struct err *err) MUST_CHECK;
 /* That there is none is no error. */
 int job_record_remove(const struct node *n, const char *volume_id, enum job_record_kind kind,
                       struct err *err) MUST_CHECK;
-/* Can the file's text match no disk any more? It is of another boot, and no UID says more. */
+/* Does the file's text surely match no disk? It is of another boot, and no UID says more. */
 bool job_record_is_outdated(const struct node *n, const char *text);
 /*
  * "mkfs.ext4 of volume pvc-1", for people, from the name and text of a file; malloc'ed. NULL: it is

@@ -20,24 +20,28 @@ static char *path_of(const struct node *n, const char *volume_id)
 	return record_path(n, RECORD_DIR_UNSTAGING, volume_id, "");
 }
 
-static char *record_text(const struct node *n, const char *volume_id, const struct leaving *l)
+static int record_text(const struct node *n, const char *volume_id, const struct leaving *l,
+                       char **ret, struct err *err)
 {
-	char *boot AUTO(free) = node_boot_id(n);
+	char boot[BOOT_ID_SIZE];
 
-	return xasprintf("device=%u:%u filesystem=%u:%u\nvolume=%s\nuuid=%s\nnsid=%u\nboot=%s\n"
+	if (node_boot_id(n, boot, err))
+		return -1;
+	*ret = xasprintf("device=%u:%u filesystem=%u:%u\nvolume=%s\nuuid=%s\nnsid=%u\nboot=%s\n"
 	                 "diskseq=%llu\n",
 	                 major(l->dev.devno), minor(l->dev.devno), major(l->fs), minor(l->fs),
 	                 volume_id, l->dev.uuid, l->dev.nsid, boot,
 	                 (unsigned long long)l->dev.diskseq);
+	return 0;
 }
 
 int leaving_write(const struct node *n, const char *volume_id, const struct leaving *l,
                   struct err *err)
 {
 	char *path AUTO(free) = path_of(n, volume_id);
-	char *text AUTO(free) = record_text(n, volume_id, l);
+	char *text AUTO(free) = NULL;
 
-	if (record_put(n, path, text, err) == 0)
+	if (record_text(n, volume_id, l, &text, err) == 0 && record_put(n, path, text, err) == 0)
 		return 0;
 	if (err->sys == ENOSPC || err->sys == EDQUOT)
 		err_wrap(err, "make room on the disk of %s", n->o.plugin_dir);
@@ -61,7 +65,8 @@ static int find_disk(const struct node *n, const char *volume_id, const char *te
 		return -1;
 	if (rc == DEVICE_ABSENT)
 		return LEAVING_NONE;
-	expected = record_text(n, volume_id, ret);
+	if (record_text(n, volume_id, ret, &expected, err))
+		return -1;
 	return str_eq(text, expected) ? 0 : LEAVING_NONE;
 }
 
@@ -91,12 +96,14 @@ int leaving_remove(const struct node *n, const char *volume_id, struct err *err)
 static bool is_outdated(void *boot, const char *name, const char *text)
 {
 	(void)name;
-	return !record_has_line(text, "boot", boot);
+	return boot && !record_has_line(text, "boot", boot);
 }
 
 int leaving_remove_outdated(const struct node *n, struct str *did, struct err *err)
 {
-	char *boot AUTO(free) = node_boot_id(n);
+	struct err ignored = ERR_INIT;
+	char boot[BOOT_ID_SIZE];
+	bool known = node_boot_id(n, boot, &ignored) == 0;
 
-	return record_tidy(n, RECORD_DIR_UNSTAGING, is_outdated, boot, did, err);
+	return record_tidy(n, RECORD_DIR_UNSTAGING, is_outdated, known ? boot : NULL, did, err);
 }

@@ -5,7 +5,9 @@
  */
 #include "node/node.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/cleanup.h"
 #include "common/file.h"
@@ -20,9 +22,38 @@
 /* Storage that does not answer for so long makes kernels log "blocked for more than", too. */
 #define HUNG_JOB_MS 120000
 
+static int read_boot_id(const char *proc_root, char ret[BOOT_ID_SIZE], struct err *err)
+{
+	char *path AUTO(free) = xasprintf("%s/sys/kernel/random/boot_id", proc_root);
+	char *id AUTO(free) = NULL;
+
+	if (file_read_line(path, BOOT_ID_SIZE - 1, &id, err))
+		return -1;
+	if (str_empty(id))
+		return err_set(err, ERR_UNAVAILABLE, "%s is empty", path);
+	snprintf(ret, BOOT_ID_SIZE, "%s", id);
+	return 0;
+}
+
+int node_boot_id(const struct node *n, char ret[BOOT_ID_SIZE], struct err *err)
+{
+	if (*n->boot_id) {
+		memcpy(ret, n->boot_id, BOOT_ID_SIZE);
+		return 0;
+	}
+	if (read_boot_id(n->o.proc_root, ret, err) == 0)
+		return 0;
+	err_wrap(err, "the boot's id cannot be read");
+	return err_recode(err, ERR_UNAVAILABLE);
+}
+
 void node_init(struct node *n, const struct node_options *o)
 {
+	struct err later = ERR_INIT; /* node_boot_id() tells it */
+
 	*n = (struct node) { .o = *o, .guard = guard_new() };
+	if (o->proc_root)
+		IGNORE_RESULT(read_boot_id(o->proc_root, n->boot_id, &later));
 	if (!n->o.max_formats)
 		n->o.max_formats = DEFAULT_FORMATS;
 	n->jobs = jobs_new(n->o.max_formats, n->o.hung_job_ms ? n->o.hung_job_ms : HUNG_JOB_MS);
@@ -81,13 +112,4 @@ int publish_context_parse(const struct kvs *map, struct device_want *ret, struct
 		return -1;
 	*ret = want;
 	return 0;
-}
-
-char *node_boot_id(const struct node *n)
-{
-	char *path AUTO(free) = xasprintf("%s/sys/kernel/random/boot_id", n->o.proc_root);
-	struct err ignored = ERR_INIT;
-	char *id = NULL;
-
-	return file_read_line(path, 64, &id, &ignored) ? xstrdup("unknown") : id;
 }

@@ -39,9 +39,12 @@ struct node_options {
 struct guard;
 struct jobs;
 
+#define BOOT_ID_SIZE 64
+
 /* What node_options points to is borrowed for the node's life. */
 struct node {
 	struct node_options o;
+	char boot_id[BOOT_ID_SIZE];       /* as it was at node_init(); "": could not be read */
 	struct guard *guard;              /* system calls that may hang: guard.h */
 	struct jobs *jobs;                /* mkfs and fsck that run: job.h */
 	_Atomic int64_t told_max_volumes; /* max_volumes.c: what the log has said last */
@@ -56,8 +59,12 @@ void node_init(struct node *n, const struct node_options *o);
  */
 void node_wait_jobs(struct node *n, struct deadline d);
 void node_clear(struct node *n);
-/* Names the boot of this host, as records do; "unknown" when the kernel does not say; malloc'ed. */
-char *node_boot_id(const struct node *n);
+/*
+ * Names the boot of this host, as records do. It was read at node_init(), and is tried once more
+ * where that failed, so that a shortage at the start passes. UNAVAILABLE: it is not known, and may
+ * be any boot, also that of a record.
+ */
+int node_boot_id(const struct node *n, char ret[BOOT_ID_SIZE], struct err *err) MUST_CHECK;
 
 /*
  * Parses the publish context into what device_find() looks for; *ret borrows from the map. PCI

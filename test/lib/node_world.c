@@ -33,6 +33,27 @@ void node_world_init(struct node_world *w)
 	                                             .kubelet_dir = w->kubelet_dir });
 }
 
+void node_world_tell_boot(const struct node_world *w)
+{
+	run_tool("mkdir -p %s/proc/sys/kernel/random && "
+	         "cat /proc/sys/kernel/random/boot_id > %s/proc/sys/kernel/random/boot_id",
+	         w->nvme.root, w->nvme.root);
+}
+
+void node_world_restart(struct node_world *w, bool boot_is_told)
+{
+	static char proc[300];
+	struct node_options o = w->node.o;
+
+	snprintf(proc, sizeof(proc), "%s/proc", w->nvme.root);
+	run_tool("rm -rf %s && mkdir -p %s && ln -s /proc/self %s/self", proc, proc, proc);
+	if (boot_is_told)
+		node_world_tell_boot(w);
+	o.proc_root = proc;
+	node_clear(&w->node);
+	node_init(&w->node, &o);
+}
+
 void node_world_clear(struct node_world *w)
 {
 	node_clear(&w->node);

@@ -26,6 +26,13 @@ struct node_world {
 void node_world_init(struct node_world *w);
 void node_world_clear(struct node_world *w);
 
+/*
+ * The driver starts anew, on a host whose procfs tells the boot's id or does not: in both cases it
+ * lies in <root>/proc, where tell_boot() puts an id.
+ */
+void node_world_restart(struct node_world *w, bool boot_is_told);
+void node_world_tell_boot(const struct node_world *w);
+
 /* fs_type NULL: raw block. */
 struct stage_request stage_request(const struct node_world *w, const struct nvme_disk *d,
                                    const char *fs_type, enum access_mode mode);

@@ -44,6 +44,15 @@ static const struct device other_uuid = { .uuid = "v", .nsid = 1, .size = 4096 }
 static const struct device other_nsid = { .uuid = "u", .nsid = 2, .size = 4096 };
 static const struct device other_size = { .uuid = "u", .nsid = 1, .size = 8192 };
 
+static char *text_of(const struct job_record *r)
+{
+	struct err err = ERR_INIT;
+	char *text = NULL;
+
+	ck_assert_msg(job_record_text(&n, r, &text, &err) == 0, "%s", err.msg);
+	return text;
+}
+
 START_TEST(a_record_speaks_of_its_own_attachment_only)
 {
 	static const struct job_record written = { "a", &disk, "ext4", 7, "uid-1" };
@@ -89,7 +98,7 @@ START_TEST(a_record_speaks_of_its_own_attachment_only)
 		int rc;
 
 		boot("boot-1\n");
-		text = job_record_text(&n, &written);
+		text = text_of(&written);
 		ck_assert_int_eq(record_write_synced(path, text, &err), 0);
 		boot(rows[i].boot);
 		rc = job_record_matches(&n, JOB_RECORD_MKFS, &rows[i].now, &err);
@@ -134,7 +143,7 @@ START_TEST(a_record_without_a_uid_goes_by_the_boot_and_the_disks_number)
 		int rc;
 
 		boot("boot-1\n");
-		text = job_record_text(&n, &then);
+		text = text_of(&then);
 		ck_assert_int_eq(record_write_synced(path, text, &err), 0);
 		boot(rows[i].boot);
 		rc = job_record_matches(&n, JOB_RECORD_MKFS, &now, &err);
@@ -154,7 +163,7 @@ START_TEST(a_record_that_is_cut_matches_nothing)
 
 	begin();
 	path = job_record_path(&n, "a", JOB_RECORD_MKFS);
-	text = job_record_text(&n, &written);
+	text = text_of(&written);
 	for (size_t n_bytes = strlen(text); n_bytes-- > 0;) {
 		text[n_bytes] = '\0';
 		ck_assert_int_eq(record_write_synced(path, text, &err), 0);
@@ -178,7 +187,7 @@ START_TEST(a_record_is_described_to_people_and_kept_while_it_may_match)
 		char *text AUTO(free) = NULL, *mkfs AUTO(free) = NULL, *check AUTO(free) = NULL;
 
 		boot("boot-1\n");
-		text = job_record_text(&n, &rows[i]);
+		text = text_of(&rows[i]);
 		mkfs = job_record_describe("0123", text);
 		check = job_record_describe("0123.e2fsck", text);
 		ck_assert_str_eq(mkfs, i ? "mkfs.xfs of volume a" : "mkfs.ext4 of volume a");
@@ -212,8 +221,41 @@ START_TEST(a_record_that_cannot_be_kept_is_an_error)
 }
 END_TEST
 
+START_TEST(while_the_boot_is_not_known_a_record_is_neither_believed_nor_written_off)
+{
+	static const struct job_record written = { "a", &disk, "ext4", 7, "" };
+	static const char *const unknown[] = { "", "\n",
+		                               "an id that is longer than those of any "
+		                               "kernel, and would be cut to another" };
+	char *path AUTO(free) = NULL, *text AUTO(free) = NULL, *none AUTO(free) = NULL;
+	struct err err = ERR_INIT;
+
+	begin();
+	path = job_record_path(&n, "a", JOB_RECORD_MKFS);
+	text = text_of(&written);
+	ck_assert_int_eq(record_write_synced(path, text, &err), 0);
+	for (size_t i = 0; i < ARRAY_LEN(unknown); i++) {
+		boot(unknown[i]);
+		ck_assert_int_eq(job_record_matches(&n, JOB_RECORD_MKFS, &written, &err), -1);
+		ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "boot_id"), "%s",
+		              err.msg);
+		err_clear(&err);
+		ck_assert_int_eq(job_record_text(&n, &written, &none, &err), -1);
+		ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
+		err_clear(&err);
+		ck_assert(!job_record_is_outdated(&n, text));
+		ck_assert_int_eq(job_record_matches(&n, JOB_RECORD_E2FSCK, &written, &err),
+		                 JOB_RECORD_ABSENT);
+	}
+	boot("boot-1\n");
+	ck_assert_int_eq(job_record_matches(&n, JOB_RECORD_MKFS, &written, &err), 0);
+	end();
+}
+END_TEST
+
 SUITE("job record", a_record_speaks_of_its_own_attachment_only,
       a_record_without_a_uid_goes_by_the_boot_and_the_disks_number,
       a_record_that_is_cut_matches_nothing,
       a_record_is_described_to_people_and_kept_while_it_may_match,
-      a_record_that_cannot_be_kept_is_an_error);
+      a_record_that_cannot_be_kept_is_an_error,
+      while_the_boot_is_not_known_a_record_is_neither_believed_nor_written_off);

@@ -140,7 +140,45 @@ START_TEST(records_of_other_boots_are_removed_at_the_start)
 }
 END_TEST
 
+static void not_known(int rc, struct err *err)
+{
+	ck_assert_int_eq(rc, -1);
+	ck_assert_msg(err->code == ERR_UNAVAILABLE &&
+	                      strstr(err->msg, "the boot's id cannot be read"),
+	              "%s", err->msg);
+	err_clear(err);
+}
+
+/* Which boot this is may be not known for lack of a descriptor. */
+START_TEST(a_boot_that_cannot_be_named_is_not_taken_for_another_one)
+{
+	struct str did AUTO(str_clear) = STR_INIT(500);
+	struct leaving l;
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	node_world_restart(&w, false);
+	not_known(leaving_read(&w.node, VOLUME_ID, &l, &err), &err);
+	ck_assert_int_eq(read_of("pvc-2", &l), LEAVING_NONE);
+	ck_assert_int_eq(leaving_remove_outdated(&w.node, &did, &err), 0);
+	ck_assert_str_eq(did.ptr, "");
+	node_world_tell_boot(&w);
+	ck_assert_int_eq(read_of(VOLUME_ID, &l), 0);
+	node_world_restart(&w, false);
+	not_known(leaving_write(&w.node, "pvc-2", &l, &err), &err);
+	node_world_tell_boot(&w);
+	ck_assert_int_eq(read_of("pvc-2", &l), LEAVING_NONE);
+	/* A driver that has read it once does not ask again. */
+	node_world_restart(&w, true);
+	run_tool("rm -r %s/proc/sys", w.nvme.root);
+	ck_assert_int_eq(read_of(VOLUME_ID, &l), 0);
+	node_world_clear(&w);
+}
+END_TEST
+
 SUITE_TIMEOUT("leaving", 60, what_was_written_is_read_until_it_is_removed,
               another_disk_or_boot_is_not_what_it_is_about, a_disk_that_has_gone_is_left,
               a_record_that_cannot_be_written_or_read_is_an_error,
-              records_of_other_boots_are_removed_at_the_start);
+              records_of_other_boots_are_removed_at_the_start,
+              a_boot_that_cannot_be_named_is_not_taken_for_another_one);

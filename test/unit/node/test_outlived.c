@@ -161,7 +161,7 @@ START_TEST(a_record_leads_to_its_own_disk_only)
 	r.dev = &dev;
 	r.diskseq = dev.diskseq;
 	path = job_record_path(&w.node, VOLUME_ID, JOB_RECORD_MKFS);
-	text = job_record_text(&w.node, &r);
+	ck_assert_int_eq(job_record_text(&w.node, &r, &text, &err), 0);
 	fd = open(disk->node, O_RDONLY | O_CLOEXEC);
 	ck_assert_int_eq(flock(fd, LOCK_EX), 0);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -188,7 +188,37 @@ START_TEST(a_record_leads_to_its_own_disk_only)
 }
 END_TEST
 
+/* The driver is started while descriptors are short, and cannot read which boot this is. */
+START_TEST(a_tool_is_not_passed_over_while_the_boot_is_not_known)
+{
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	slow_tool("mkfs.ext4");
+	kill_driver_during("ext4");
+	node_world_restart(&w, false);
+	for (int again = 0; again < 2; again++) {
+		ck_assert_int_eq(unstage(&err), -1);
+		ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "boot's id cannot"),
+		              "%s: %s", err_code_name(err.code), err.msg);
+	}
+	node_world_tell_boot(&w);
+	/* Who holds the lock is not seen in this procfs. */
+	ck_assert_int_eq(unstage(&err), -1);
+	ck_assert_msg(err.code == ERR_ABORTED && strstr(err.msg, "still runs"), "%s: %s",
+	              err_code_name(err.code), err.msg);
+	run_tool("touch %s/go", w.nvme.root);
+	while (there("busy"))
+		usleep(10000);
+	ck_assert_msg(unstage(&err) == 0, "%s", err.msg);
+	spawn_set_path(NULL);
+	node_world_clear(&w);
+}
+END_TEST
+
 SUITE_TIMEOUT("outlived", 60,
               LOOP(a_volume_whose_tool_outlived_the_driver_is_neither_staged_nor_unstaged,
                    ARRAY_LEN(kinds)),
-              a_record_leads_to_its_own_disk_only);
+              a_record_leads_to_its_own_disk_only,
+              a_tool_is_not_passed_over_while_the_boot_is_not_known);

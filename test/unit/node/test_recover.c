@@ -192,6 +192,28 @@ START_TEST(a_record_of_an_unstage_before_the_reboot_is_removed)
 }
 END_TEST
 
+/* They may be of this boot. */
+START_TEST(no_record_is_removed_while_the_boot_is_not_known)
+{
+	struct strs unfinished AUTO(strs_clear) = STRS_INIT;
+	struct str did AUTO(str_clear) = STR_INIT(500);
+
+	set_up();
+	put("plugin/unstaging/other", "device=7:1\nboot=that-boot\n");
+	put("plugin/formatting/tool",
+	    "volume=b\nfilesystem=ext4\nboot=that-boot\ndiskseq=7\nattachment=\n");
+	put("proc/sys/kernel/random/boot_id", "\n");
+	recover(&did, &unfinished);
+	ck_assert_str_eq(did.ptr, "");
+	ck_assert_uint_eq(unfinished.n, 1);
+	put("proc/sys/kernel/random/boot_id", "this-boot\n");
+	recover(&did, &unfinished);
+	ck_assert_str_eq(did.ptr, "formatting record tool, unstaging record other");
+	tear_down();
+}
+END_TEST
+
 SUITE("recover", only_our_own_override_of_a_function_for_volumes_is_cleared,
       records_of_tools_that_can_match_no_disk_any_more_are_removed,
-      a_record_of_an_unstage_before_the_reboot_is_removed);
+      a_record_of_an_unstage_before_the_reboot_is_removed,
+      no_record_is_removed_while_the_boot_is_not_known);
