@@ -4,7 +4,8 @@
  * read: a link is not followed, and a pipe blocks nobody. Does not know what a record says.
  *
  * A spare file is renamed, written in its place and renamed again. That takes no block of a full
- * disk: its own is there, and the directories have had these names before.
+ * disk: its own is there, and the directories have had these names before. A file without a block
+ * is no spare one: writing it would fail just when it is needed.
  */
 #include "node/record.h"
 
@@ -146,12 +147,14 @@ static int write_over(const char *path, int flags, const char *bytes, size_t n, 
 	if (!S_ISREG(st.st_mode))
 		return err_set(err, ERR_UNAVAILABLE, "%s is no file, and so no record: remove it",
 		               path);
-	if (flags & O_EXCL)
+	if (st.st_size == 0)
 		keep_in_place(fd);
 	done = write(fd, bytes, n);
 	if (done != (ssize_t)n)
 		return err_sys(err, done < 0 ? errno : ENOSPC, "write %s", path);
-	return ftruncate(fd, (off_t)n) ? err_sys(err, errno, "write %s", path) : 0;
+	if (ftruncate(fd, (off_t)n) || ((flags & O_EXCL) && fsync(fd)))
+		return err_sys(err, errno, "write %s", path);
+	return 0;
 }
 
 /* ---- spare files ---- */
@@ -168,12 +171,35 @@ static bool is_regular(const char *path)
 	return lstat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-static int make_spare(const struct node *n, unsigned i, struct err *err)
+/*
+ * Also: no other name leads to it. A driver that was killed in move_to_free() has left one that is
+ * a record yet.
+ */
+static bool has_block(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_blocks > 0 && st.st_nlink == 1;
+}
+
+/* The block is on the disk when it returns, not just promised. */
+static int make_file(const char *path, struct err *err)
 {
 	static const char bytes[SPARE_SIZE];
+
+	return write_over(path, O_CREAT | O_EXCL, bytes, sizeof(bytes), err);
+}
+
+static int make_spare(const struct node *n, unsigned i, struct err *err)
+{
 	char *path AUTO(free) = spare_path(n, i);
 
-	if (path_exists(path) || write_over(path, O_CREAT | O_EXCL, bytes, sizeof(bytes), err) == 0)
+	if (has_block(path) || make_file(path, err) == 0)
+		return 0;
+	if (unlink(path) < 0 || err->sys != EEXIST)
+		return -1;
+	err_clear(err);
+	if (make_file(path, err) == 0)
 		return 0;
 	unlink(path);
 	return -1;
@@ -183,13 +209,20 @@ int record_make_spares(const struct node *n, struct err *err)
 {
 	char *dir AUTO(free) = folder_path(n, "spare");
 	char *needed_in AUTO(free) = folder_path(n, RECORD_DIR_UNSTAGING);
+	struct err first = ERR_INIT;
 
 	if (dir_make(dir, 0700, err) || dir_make(needed_in, 0700, err))
 		return -1;
-	for (unsigned i = 0; i < RECORD_SPARES; i++)
-		if (make_spare(n, i, err))
-			return -1;
-	return 0;
+	for (unsigned i = 0; i < RECORD_SPARES; i++) {
+		struct err failed = ERR_INIT;
+
+		if (make_spare(n, i, &failed) && !first.code)
+			first = failed;
+	}
+	if (!first.code)
+		return 0;
+	*err = first;
+	return -1;
 }
 
 /* A rename is the claim: another call does not find the file any more. */
@@ -198,20 +231,34 @@ static bool take_spare(const struct node *n, const char *as)
 	for (unsigned i = 0; i < RECORD_SPARES; i++) {
 		char *path AUTO(free) = spare_path(n, i);
 
-		if (is_regular(path) && rename(path, as) == 0)
+		if (has_block(path) && rename(path, as) == 0)
 			return true;
 	}
 	return false;
 }
 
+/* EEXIST: `to` is there. Where no rename can refuse that (NFS, older ZFS), a link does. */
+static int move_to_free(const char *from, const char *to)
+{
+	if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+		return 0;
+	if (errno != EINVAL || link(from, to) < 0)
+		return -1;
+	if (unlink(from) == 0)
+		return 0;
+	unlink(to);
+	errno = EIO;
+	return -1;
+}
+
 static bool return_spare(const struct node *n, const char *path)
 {
-	if (!is_regular(path))
+	if (!has_block(path))
 		return false;
 	for (unsigned i = 0; i < RECORD_SPARES; i++) {
 		char *spare AUTO(free) = spare_path(n, i);
 
-		if (renameat2(AT_FDCWD, path, AT_FDCWD, spare, RENAME_NOREPLACE) == 0)
+		if (move_to_free(path, spare) == 0)
 			return true;
 		if (errno != EEXIST)
 			return false;
@@ -255,6 +302,13 @@ static bool is_half_written(const char *name)
 	return str_has_suffix(name, ".tmp");
 }
 
+/* Those of an unstage have been made of spare files. */
+static int tidy_away(const struct node *n, const char *folder, const char *path, struct err *err)
+{
+	return str_eq(folder, RECORD_DIR_UNSTAGING) ? record_give_back(n, path, err)
+	                                            : record_remove(path, err);
+}
+
 int record_tidy(const struct node *n, const char *folder,
                 bool (*is_outdated)(void *arg, const char *name, const char *text), void *arg,
                 struct str *did, struct err *err)
@@ -275,7 +329,7 @@ int record_tidy(const struct node *n, const char *folder,
 		if (!is_half_written(names.v[i]) &&
 		    (record_read(path, &text, &failed) || !is_outdated(arg, names.v[i], text)))
 			continue;
-		if (record_remove(path, &failed) == 0)
+		if (tidy_away(n, folder, path, &failed) == 0)
 			str_addf(did, "%s%s record %s", did->len ? ", " : "", folder, names.v[i]);
 		else if (!first.code)
 			first = failed;

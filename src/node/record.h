@@ -35,12 +35,13 @@ int record_write_synced(const char *path, const char *text, struct err *err) MUS
 /*
  * A volume must be unstaged also when the disk of the driver's folder is full. So this many files
  * that have their block already wait in <plugin dir>/spare: record_put() makes the record of one,
- * and record_give_back() returns it.
+ * and record_give_back() returns it. Only where a rename can exchange
+ * two names does a record that is replaced return to them, too.
  */
 #define RECORD_SPARES 16
 /*
- * At the start: makes those that are missing, and the folder that they will be needed in. -1: not
- * all could be made.
+ * At the start: makes those that are missing or have lost their block, and the folder that they
+ * will be needed in. -1: not all could be made; the rest was.
  */
 int record_make_spares(const struct node *n, struct err *err) MUST_CHECK;
 /*

@@ -2,22 +2,38 @@
 /* Records: what may stand in a record's place, who is followed and who is waited for. */
 #include "test/lib/suite.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/file.h"
 #include "common/mem.h"
 #include "node/record.h"
+#include "test/lib/nvme_world.h"
+#include "test/lib/skip.h"
 
 #define TEXT "device=1:2\nboot=this-boot\n"
 
 static char root[64];
 static struct node n;
 static char *path;
+static bool renames_plainly_only; /* as NFS does */
+
+/* The driver's, in the place of the C library's. */
+int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags)
+{
+	if (renames_plainly_only && flags) {
+		errno = EINVAL;
+		return -1;
+	}
+	return (int)syscall(SYS_renameat2, from_dir, from, to_dir, to, flags);
+}
 
 static void begin(void)
 {
@@ -97,11 +113,13 @@ START_TEST(a_record_is_whole_and_goes_with_or_without_spare_files)
 	struct err err = ERR_INIT;
 
 	begin();
+	renames_plainly_only = _i == 2;
 	if (_i)
 		make_spares();
 	for (int again = 0; again < 3; again++) {
 		check_content("before", "none");
-		put(TEXT "a longer one\n");
+		if (!renames_plainly_only) /* there the file that is replaced goes */
+			put(TEXT "a longer one\n");
 		put(TEXT);
 		check_content("written", TEXT);
 		ck_assert_int_eq(record_give_back(&n, path, &err), 0);
@@ -132,6 +150,119 @@ START_TEST(more_records_than_spare_files_are_made_anew)
 		check_content("gone", "none");
 	}
 	ck_assert_uint_eq(spares(), RECORD_SPARES);
+	end();
+}
+END_TEST
+
+/* ---- on a full disk ---- */
+
+static void fill(void)
+{
+	sh("! dd if=/dev/zero of=%s/fill bs=4096 conv=notrunc oflag=append 2>/dev/null", root);
+}
+
+static void begin_full(void)
+{
+	begin();
+	private_mounts();
+	sh("mount -t tmpfs -o size=256k,mode=0755 full %s", root);
+	make_spares();
+	fill();
+}
+
+static void end_full(void)
+{
+	sh("umount %s", root);
+	end();
+}
+
+static int put_numbered(unsigned i, struct err *err)
+{
+	char *numbered AUTO(free) = xasprintf("%s/" RECORD_DIR_UNSTAGING "/%u", root, i);
+
+	return record_put(&n, numbered, TEXT, err);
+}
+
+/* As many volumes as there are spare files are unstaged, one more is refused, all end. */
+static void use_all_spares(void)
+{
+	struct err err = ERR_INIT;
+
+	for (unsigned i = 0; i < RECORD_SPARES; i++)
+		ck_assert_msg(put_numbered(i, &err) == 0, "record %u: %s", i, err.msg);
+	ck_assert_int_eq(put_numbered(RECORD_SPARES, &err), -1);
+	ck_assert_int_eq(err.sys, ENOSPC);
+	err_clear(&err);
+	for (unsigned i = 0; i <= RECORD_SPARES; i++) {
+		char *numbered AUTO(free) = xasprintf("%s/" RECORD_DIR_UNSTAGING "/%u", root, i);
+
+		ck_assert_int_eq(record_give_back(&n, numbered, &err), 0);
+	}
+	sh("test -z \"$(ls %s/" RECORD_DIR_UNSTAGING ")\"", root);
+}
+
+START_TEST(one_record_too_many_costs_no_spare_file)
+{
+	SKIP_UNLESS_ROOT("a tmpfs");
+	begin_full();
+	for (int again = 0; again < 3; again++) {
+		use_all_spares();
+		ck_assert_uint_eq(spares(), RECORD_SPARES);
+		fill();
+	}
+	end_full();
+}
+END_TEST
+
+START_TEST(a_start_repairs_what_is_no_spare_file)
+{
+	static const char *const damages[] = {
+		": > 0; truncate -s 4096 7",
+		"rm 0 15",
+		"rm 3; ln -s ../fill 3",
+		"rm 3; ln 4 3",
+		"rm 0; mkfifo 0",
+	};
+
+	SKIP_UNLESS_ROOT("a tmpfs");
+	begin_full();
+	for (size_t i = 0; i < ARRAY_LEN(damages); i++) {
+		sh("rm %s/fill && cd %s/spare && truncate -s 0 7 && %s", root, root, damages[i]);
+		make_spares();
+		fill();
+		use_all_spares();
+	}
+	end_full();
+}
+END_TEST
+
+/* What stands in one's place for good keeps the others from nobody. */
+START_TEST(a_spare_file_that_cannot_be_made_is_told_and_the_others_are_there)
+{
+	struct err err = ERR_INIT;
+
+	begin();
+	sh("mkdir -p %s/spare/0/x", root);
+	ck_assert_int_eq(record_make_spares(&n, &err), -1);
+	ck_assert_msg(strstr(err.msg, "spare/0") != NULL, "%s", err.msg);
+	ck_assert_uint_eq(spares(), RECORD_SPARES);
+	end();
+}
+END_TEST
+
+/* A record that two names lead to is not written over by one of them. */
+START_TEST(a_spare_file_that_is_a_record_too_is_left_alone)
+{
+	begin();
+	make_spares();
+	put(TEXT);
+	sh("cd %s/spare && rm -f * && ln %s 0", root, path);
+	sh("cp %s %s/was", path, root);
+	free(path);
+	path = record_path(&n, RECORD_DIR_UNSTAGING, "b", "");
+	put("another\n");
+	sh("cd %s && cmp was $(ls -d " RECORD_DIR_UNSTAGING "/* | grep -v %s)", root,
+	   strrchr(path, '/') + 1);
 	end();
 }
 END_TEST
@@ -234,6 +365,26 @@ START_TEST(what_is_outdated_or_half_written_goes_and_the_rest_stays)
 }
 END_TEST
 
+START_TEST(a_spare_file_comes_back_from_a_driver_that_was_killed_while_it_wrote)
+{
+	struct str did AUTO(str_clear) = STR_INIT(200);
+	struct err err = ERR_INIT;
+
+	begin();
+	make_spares();
+	put(TEXT);
+	sh("cd %s && mv spare/5 " RECORD_DIR_UNSTAGING
+	   "/half.tmp && mv spare/6 " RECORD_DIR_UNSTAGING
+	   "/old && printf 'boot=that-boot\\n' > " RECORD_DIR_UNSTAGING "/old",
+	   root);
+	ck_assert_int_eq(record_tidy(&n, RECORD_DIR_UNSTAGING, is_of_that_boot, NULL, &did, &err),
+	                 0);
+	ck_assert_str_eq(did.ptr, "unstaging record half.tmp, unstaging record old");
+	ck_assert_uint_eq(spares(), RECORD_SPARES - 1);
+	end();
+}
+END_TEST
+
 START_TEST(a_line_is_a_whole_line)
 {
 	static const struct {
@@ -252,7 +403,11 @@ START_TEST(a_line_is_a_whole_line)
 }
 END_TEST
 
-SUITE("record", LOOP(a_record_is_whole_and_goes_with_or_without_spare_files, 2),
+SUITE("record", LOOP(a_record_is_whole_and_goes_with_or_without_spare_files, 3),
+      one_record_too_many_costs_no_spare_file, a_start_repairs_what_is_no_spare_file,
+      a_spare_file_that_cannot_be_made_is_told_and_the_others_are_there,
+      a_spare_file_that_is_a_record_too_is_left_alone,
+      a_spare_file_comes_back_from_a_driver_that_was_killed_while_it_wrote,
       more_records_than_spare_files_are_made_anew,
       LOOP(what_stands_in_a_records_place_is_neither_followed_nor_waited_for, ARRAY_LEN(places)),
       LOOP(what_stands_where_a_record_is_made_is_not_written_through, ARRAY_LEN(places)),
