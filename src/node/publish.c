@@ -176,7 +176,7 @@ enum { TREE_NOT_KNOWN = 1 };
 /*
  * Is the tree a copy of the mount that was found staged, and does it show its disk? Of a filesystem
  * that has a number of its own (btrfs), or that answers no stat(2) any more, only the mount table
- * knows the disk.
+ * knows the disk. A device node that was removed since belongs to a disk that has gone.
  */
 static int check_tree(const struct publishing *p, int fd, int id, const char *path, struct err *err)
 {
@@ -185,8 +185,9 @@ static int check_tree(const struct publishing *p, int fd, int id, const char *pa
 
 	if (fstat(fd, &st) < 0 || (!block && major(p->staged.m->devno) == 0))
 		return TREE_NOT_KNOWN;
-	if (id == p->staged.m->id && (block ? S_ISBLK(st.st_mode) && st.st_rdev == p->staged.disk
-	                                    : st.st_dev == p->staged.disk))
+	if (id == p->staged.m->id &&
+	    (block ? S_ISBLK(st.st_mode) && st.st_nlink > 0 && st.st_rdev == p->staged.disk
+	           : st.st_dev == p->staged.disk))
 		return 0;
 	return id ? not_this_disk(p, path, err) : TREE_NOT_KNOWN;
 }
