@@ -9,6 +9,7 @@
  */
 #include "node/health.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -118,11 +119,10 @@ static void check_ext_errors(const struct node *n, const struct place *p, const 
 		      p->m->fs_type, p->path, (unsigned long long)errors);
 }
 
-static void check_filesystem(struct node *n, const struct mount_table *t, const struct place *p,
-                             const struct device *dev, struct health *h)
+static int check_filesystem(struct node *n, const struct mount_table *t, const struct place *p,
+                            const struct device *dev, struct health *h, struct err *err)
 {
 	const char *path = place_to_look_through(t, p);
-	struct err err = ERR_INIT;
 	struct statvfs ignored;
 
 	if (strstr(p->m->fs_options, "shutdown"))
@@ -135,12 +135,16 @@ static void check_filesystem(struct node *n, const struct mount_table *t, const 
 		      "see the node's kernel log",
 		      p->m->fs_type, p->path);
 	check_ext_errors(n, p, dev, h);
-	if (!guard_statvfs(n->guard, p->disk, path, &ignored, &err))
-		return;
-	if (mount_errno_is_dead(err.sys))
-		fault(h, HEALTH_INACCESSIBLE, "FilesystemDead", "%s", err.msg);
-	else
-		fault(h, HEALTH_INACCESSIBLE, "FilesystemNotResponding", "%s", err.msg);
+	if (!guard_statvfs(n->guard, p->disk, path, &ignored, err))
+		return 0;
+	if (mount_errno_is_dead(err->sys))
+		fault(h, HEALTH_INACCESSIBLE, "FilesystemDead", "%s", err->msg);
+	else if (err->sys == ETIMEDOUT)
+		fault(h, HEALTH_INACCESSIBLE, "FilesystemNotResponding", "%s", err->msg);
+	else /* it could not be asked: no descriptor or thread is left, or it was unmounted */
+		return err_recode(err, ERR_UNAVAILABLE);
+	err_clear(err);
+	return 0;
 }
 
 static int check_block(const struct place *p, const struct device *dev, struct health *h,
@@ -183,8 +187,7 @@ static int check_device(struct node *n, const struct mount_table *t, const struc
 	}
 	if (p->kind == PLACE_BLOCK)
 		return check_block(p, &dev, h, err);
-	check_filesystem(n, t, p, &dev, h);
-	return 0;
+	return check_filesystem(n, t, p, &dev, h, err);
 }
 
 int node_volume_health(struct node *n, const char *volume_id, const char *publish_path,

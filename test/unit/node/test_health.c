@@ -132,6 +132,40 @@ START_TEST(a_filesystem_that_answers_eio_is_told)
 }
 END_TEST
 
+static int short_of;
+static int cannot_look(const char *path, struct statvfs *ret)
+{
+	(void)path;
+	(void)ret;
+	errno = short_of;
+	return -1;
+}
+
+/* What keeps the driver from asking is no fault of the volume, which may be sound. */
+START_TEST(a_filesystem_that_could_not_be_asked_has_no_fault)
+{
+	static const int shortages[] = { EMFILE, ENFILE, EAGAIN, ENOMEM, ENOENT };
+	struct health h;
+
+	SKIP_UNLESS_LOOP();
+	set_up("ext4");
+	guard_set_statvfs(w.node.guard, cannot_look);
+	for (size_t i = 0; i < ARRAY_LEN(shortages); i++) {
+		struct err err = ERR_INIT;
+
+		short_of = shortages[i];
+		ck_assert_msg(node_volume_health(&w.node, VOLUME_ID, NULL, w.staging, &h, &err) ==
+		                      -1,
+		              "%s: %s", strerror(short_of), h.v[0].message);
+		ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, strerror(short_of)),
+		              "%s: %s", err_code_name(err.code), err.msg);
+	}
+	guard_set_statvfs(w.node.guard, NULL);
+	ck_assert_uint_eq(ask(VOLUME_ID, NULL, w.staging).n, 0);
+	node_world_clear(&w);
+}
+END_TEST
+
 START_TEST(a_filesystem_that_has_shut_down_is_told)
 {
 	struct health h;
@@ -347,8 +381,9 @@ END_TEST
 SUITE("health", a_sound_volume_has_no_faults_by_path_and_by_id,
       a_volume_that_was_never_here_is_unknown_not_ill, a_mount_that_is_missing_is_told,
       a_mount_that_is_not_ours_is_told, a_device_that_has_gone_is_told,
-      a_filesystem_that_answers_eio_is_told, a_filesystem_that_has_shut_down_is_told,
-      a_filesystem_that_does_not_answer_is_told, a_controller_that_does_not_work_is_told,
+      a_filesystem_that_answers_eio_is_told, a_filesystem_that_could_not_be_asked_has_no_fault,
+      a_filesystem_that_has_shut_down_is_told, a_filesystem_that_does_not_answer_is_told,
+      a_controller_that_does_not_work_is_told,
       another_disk_with_the_number_of_a_raw_block_volume_is_told,
       a_filesystem_turned_read_only_is_degraded, errors_that_ext4_has_counted_are_told,
       the_storage_is_well_while_there_are_functions, calls_that_the_kernel_holds_are_told,
