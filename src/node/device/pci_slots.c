@@ -3,6 +3,9 @@
  * A slot is the DPU's when the bridge above its bus is of the DPU's vendor, and so is the bridge
  * above that: a port of a switch. A DPU that is plugged into the host stands below a root port,
  * which has a slot, too, but is the host's. Slots without a device number are not for hot-plugging.
+ *
+ * A slot that is missing from the answer is a reason to refuse a volume for good, or to ask for
+ * less proof: what cannot be read is an error, and only what has gone is left out.
  */
 #include "node/device/pci_slots.h"
 
@@ -33,22 +36,28 @@ static void bridges_clear_p(struct bridges *b)
 	free(b->v);
 }
 
-/* Bridges that cannot be read have gone, or are not for us. */
-static bool read_bridge(const struct device_world *w, const char *pci, struct bridge *ret)
+enum { BRIDGE_NONE = 1 };
+/* BRIDGE_NONE: it is no bridge, has gone, or is not for us. */
+static int read_bridge(const struct device_world *w, const char *pci, struct bridge *ret,
+                       struct err *err)
 {
 	char *dir AUTO(free) = pci_dir(w, pci);
 	struct err ignored = ERR_INIT;
 	struct pci_address a;
 	uint32_t vendor;
 	char text[9];
+	int rc = sysfs_attr_u64(dir, "secondary_bus_number", &ret->below, err);
 
-	if (sysfs_attr_u64(dir, "secondary_bus_number", &ret->below, &ignored) ||
-	    sysfs_attr_hex(dir, "vendor", &vendor, &ignored) || pci_parse(pci, &a, &ignored))
-		return false;
+	if (!rc)
+		rc = sysfs_attr_hex(dir, "vendor", &vendor, err);
+	if (rc < 0)
+		return err_recode(err, ERR_UNAVAILABLE);
+	if (rc || pci_parse(pci, &a, &ignored))
+		return BRIDGE_NONE;
 	snprintf(text, sizeof(text), "%04x", vendor);
 	ret->domain = a.domain;
 	ret->bus = a.bus;
-	return strs_has(w->vendors, text);
+	return strs_has(w->vendors, text) ? 0 : BRIDGE_NONE;
 }
 
 static int read_bridges(const struct device_world *w, struct bridges *ret, struct err *err)
@@ -59,8 +68,13 @@ static int read_bridges(const struct device_world *w, struct bridges *ret, struc
 	if (sysfs_list(dir, &functions, err) < 0)
 		return -1;
 	ret->v = xcalloc(functions.n + 1, sizeof(*ret->v));
-	for (size_t i = 0; i < functions.n; i++)
-		ret->n += read_bridge(w, functions.v[i], &ret->v[ret->n]);
+	for (size_t i = 0; i < functions.n; i++) {
+		int rc = read_bridge(w, functions.v[i], &ret->v[ret->n], err);
+
+		if (rc < 0)
+			return -1;
+		ret->n += rc == 0;
+	}
 	return 0;
 }
 
@@ -98,10 +112,11 @@ int pci_slots(const struct device_world *w, struct strs *ret, struct err *err)
 	for (size_t i = 0; i < names.n; i++) {
 		char *slot AUTO(free) = xasprintf("%s/%s", dir, names.v[i]);
 		char *address AUTO(free) = NULL;
-		struct err ignored = ERR_INIT;
+		int rc = sysfs_attr(slot, "address", &address, err);
 
-		if (!sysfs_attr(slot, "address", &address, &ignored) &&
-		    below_switch(&bridges, address) && !strs_has(ret, address))
+		if (rc < 0)
+			return err_recode(err, ERR_UNAVAILABLE);
+		if (!rc && below_switch(&bridges, address) && !strs_has(ret, address))
 			strs_add(ret, address);
 	}
 	return 0;
@@ -117,10 +132,12 @@ int device_ports_without_bus(const struct device_world *w, struct strs *ret, str
 		return -1;
 	for (size_t i = 0; i < functions.n; i++) {
 		struct bridge port;
+		int rc = read_bridge(w, functions.v[i], &port, err);
 
+		if (rc < 0)
+			return -1;
 		/* Bus 0 is never below a bridge. */
-		if (read_bridge(w, functions.v[i], &port) && !port.below &&
-		    bridge_above(&bridges, port.domain, port.bus))
+		if (!rc && !port.below && bridge_above(&bridges, port.domain, port.bus))
 			strs_add(ret, functions.v[i]);
 	}
 	return 0;

@@ -13,7 +13,10 @@
 #include "common/str.h"
 #include "node/device/device.h"
 
-/* Adds the addresses of all such slots, "0000:28:00", to ret. None is no error. */
+/*
+ * Adds the addresses of all such slots, "0000:28:00", to ret. None is no error. UNAVAILABLE: not
+ * all could be read.
+ */
 int pci_slots(const struct device_world *w, struct strs *ret, struct err *err) MUST_CHECK;
 /* Is this function ("0000:28:00.0") in one of them? */
 bool pci_in_slot(const struct strs *slots, const char *pci);

@@ -3,12 +3,17 @@
  * Which PFs are the DPU's hot-plugged ones, on a host where a static PF of the DPU, its VF and
  * local disks stand beside them; and what keeps a function away.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/mem.h"
 #include "node/device/device_function.h"
+#include "node/device/device_kind.h"
 #include "test/lib/dpu_switch.h"
 #include "test/lib/kernel.h"
 #include "test/lib/suite.h"
@@ -56,6 +61,18 @@ static void add_function(struct function_world *f, const char *pci, const char *
 	attr(f, pci, "vendor", vendor);
 	attr(f, pci, "device", "0x6001\n");
 	attr(f, pci, "driver_override", "(null)\n");
+}
+
+static int opens_left = -1; /* then one fails; negative: none does */
+
+/* The driver's, in the place of the C library's. */
+int open(const char *path, int flags, ...)
+{
+	if (opens_left >= 0 && opens_left-- == 0) {
+		errno = ENFILE;
+		return -1;
+	}
+	return (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0600);
 }
 
 static void add_vuid(struct function_world *f, const char *pci, const char *vuid)
@@ -392,7 +409,45 @@ START_TEST(a_function_that_got_no_memory_says_so)
 }
 END_TEST
 
+/* What is short for a moment neither refuses a volume for good nor makes up for a proof. */
+START_TEST(where_the_slots_cannot_be_read_nothing_is_decided)
+{
+	static const struct {
+		const char *pci;
+		bool proven;
+		int rc;
+	} rows[] = {
+		{ PLUGGED, false, 0 },
+		{ PLUGGED, true, 0 },
+		{ WITHOUT_VFS, true, -1 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct function_world f AUTO(function_world_clear);
+		bool failed = true;
+
+		function_world_init(&f);
+		for (int at = 0; failed; at++) {
+			int rc;
+
+			err_clear(&f.err);
+			opens_left = at;
+			rc = device_function_check(&f.world, &device_kind_nvme, rows[i].pci,
+			                           DEVICE_FUNCTION_PF, rows[i].proven, &f.why,
+			                           &f.err);
+			failed = opens_left < 0;
+			opens_left = -1;
+			ck_assert_msg(rc == (failed ? -1 : rows[i].rc), "%s, open %d: %d %s",
+			              rows[i].pci, at, rc, f.err.msg);
+			ck_assert_msg(!failed || f.err.code == ERR_UNAVAILABLE, "%s, open %d: %s",
+			              rows[i].pci, at, f.err.msg);
+		}
+	}
+}
+END_TEST
+
 SUITE("device_function", only_what_the_dpu_has_plugged_into_its_slots_is_taken_for_a_pf,
       a_published_uuid_does_not_make_a_static_pf_a_plugged_one,
       a_plugged_function_is_found_by_its_vuid_in_another_slot_than_published,
-      what_keeps_a_plugged_function_away_is_said, a_function_that_got_no_memory_says_so);
+      what_keeps_a_plugged_function_away_is_said, a_function_that_got_no_memory_says_so,
+      where_the_slots_cannot_be_read_nothing_is_decided);

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which hot-plug slots are the DPU's, and which of them are for volumes. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "node/device/pci_slots.h"
@@ -13,6 +17,18 @@ static char *vendor_list[] = { (char *)"15b3", (char *)"1b36", NULL };
 static const struct strs vendors = { vendor_list, 2 };
 static struct tree tree;
 static struct device_world world;
+
+static int opens_left = -1; /* then one fails; negative: none does */
+
+/* The driver's, in the place of the C library's. */
+int open(const char *path, int flags, ...)
+{
+	if (opens_left >= 0 && opens_left-- == 0) {
+		errno = ENFILE;
+		return -1;
+	}
+	return (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0600);
+}
 
 static void begin(const char *recorded)
 {
@@ -48,6 +64,42 @@ START_TEST(slots_below_the_switch_are_the_dpus_and_the_hosts_are_not)
 	ck_assert(pci_in_slot(&slots, "0000:22:00.0") && pci_in_slot(&slots, "0000:23:00.7"));
 	ck_assert(!pci_in_slot(&slots, "0000:20:00.0") && !pci_in_slot(&slots, "0000:22:01.0"));
 	ck_assert(!pci_in_slot(&slots, "none") && !pci_in_slot(&slots, ""));
+	tree_clear(&tree);
+}
+END_TEST
+
+typedef int (*reads_fn)(const struct device_world *w, struct strs *ret, struct err *err);
+
+/* A slot that is missing from the list would be a reason to refuse a volume for good. */
+static void all_or_an_error(reads_fn reads, size_t all)
+{
+	int failed = 0;
+
+	for (int at = 0; failed == at; at++) {
+		struct strs found AUTO(strs_clear) = STRS_INIT;
+		struct err err = ERR_INIT;
+		int rc;
+
+		opens_left = at;
+		rc = reads(&world, &found, &err);
+		failed += opens_left < 0;
+		opens_left = -1;
+		if (failed > at)
+			ck_assert_msg(rc == -1 && err.code == ERR_UNAVAILABLE,
+			              "open %d fails: %d, %zu found, %s", at, rc, found.n, err.msg);
+		else
+			ck_assert_msg(rc == 0 && found.n == all, "%zu found", found.n);
+	}
+	ck_assert_int_gt(failed, 2);
+}
+
+START_TEST(what_cannot_be_read_is_not_taken_for_no_slot)
+{
+	begin(NULL);
+	dpu_switch_add(tree.sysfs, "0x15b3\n", 2);
+	all_or_an_error(pci_slots, 2);
+	tree_write(&tree, "/sys/bus/pci/devices/0000:21:00.0/secondary_bus_number", "0\n");
+	all_or_an_error(device_ports_without_bus, 1);
 	tree_clear(&tree);
 }
 END_TEST
@@ -206,6 +258,7 @@ START_TEST(recorded_hosts_have_no_slots_for_volumes)
 END_TEST
 
 SUITE("pci_slots", slots_below_the_switch_are_the_dpus_and_the_hosts_are_not,
+      what_cannot_be_read_is_not_taken_for_no_slot,
       a_slot_counts_when_a_volume_can_be_plugged_there,
       a_slot_that_somebody_else_uses_does_not_count, ports_without_a_bus_are_named,
       other_slots_do_not_count, recorded_hosts_have_no_slots_for_volumes);
