@@ -43,7 +43,7 @@ static void end(void)
 	node_world_clear(&w);
 }
 
-static int unmount(const char *path, struct err *err)
+static int unmount_once(const char *path, struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	struct place p AUTO(place_clear) = PLACE_INIT;
@@ -51,6 +51,19 @@ static int unmount(const char *path, struct err *err)
 	ck_assert_int_eq(mount_table_read("/proc", &t, err), 0);
 	ck_assert_int_eq(place_look(&t, path, &p, err), 0);
 	return busy_unmount(&w.node, &p, false, soon(), err);
+}
+
+/* The look at all processes has two seconds: on a machine that is busy enough, it needs another. */
+static int unmount(const char *path, struct err *err)
+{
+	int rc;
+
+	for (int i = 0; (rc = unmount_once(path, err)) < 0 && i < 5; i++) {
+		if (!strstr(err->msg, "there are more") && !strstr(err->msg, "no time was left"))
+			break;
+		err_clear(err);
+	}
+	return rc;
 }
 
 /* A child with the directory open, which is ready when this returns. */
