@@ -10,6 +10,7 @@ import time
 from kubelet import Volume
 from scenario import scenario
 from scenarios_faults import clean, writer, writer_ends
+from vm import GuestError
 from world import MIB
 
 PF = {"functionType": "pf", "hotplugFunction": "true"}
@@ -35,8 +36,16 @@ class Plugged:
         self.w.vm.qmp("device_add", driver="nvme", id=f"plug-{self.name}", bus=f"port{port}", serial=f"SNAP{self.name}", drive=f"disk-{self.name}")
 
     def unplug(self, address):
-        """The guest is asked and lets the function go, whoever uses it; five seconds, which the attention button has."""
-        self.w.vm.qmp("device_del", id=f"plug-{self.name}")
+        """The guest is asked and lets the function go, whoever uses it; five seconds, which the attention button has.
+        A slot that the guest has not switched on yet refuses."""
+        for again in reversed(range(300)):
+            try:
+                self.w.vm.qmp("device_del", id=f"plug-{self.name}")
+                break
+            except GuestError as error:
+                if not again or "guest is busy" not in str(error):
+                    raise
+            time.sleep(0.1)
         self.w.vm.sh(f"i=0; while [ -e /sys/bus/pci/devices/{address} ]; do i=$((i+1)); [ $i -lt 400 ] || exit 1; sleep 0.1; done", timeout=90)
         for _ in range(100):
             if not any(d["name"] == f"plug-{self.name}" for d in self.w.vm.qmp("qom-list", path="/machine/peripheral")):
