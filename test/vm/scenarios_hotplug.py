@@ -32,20 +32,24 @@ class Plugged:
             f.truncate(mib * MIB)
         w.vm.qmp("blockdev-add", driver="raw", **{"node-name": f"disk-{name}", "file": {"driver": "file", "filename": self.path}})
 
+    def ask(self, command, not_yet, **arguments):
+        """Asks QEMU, again while it says that it is not ready for it."""
+        for again in reversed(range(300)):
+            try:
+                return self.w.vm.qmp(command, id=f"plug-{self.name}", **arguments)
+            except GuestError as error:
+                if not again or not any(text in str(error) for text in not_yet):
+                    raise
+            time.sleep(0.1)
+
     def plug(self, port):
-        self.w.vm.qmp("device_add", driver="nvme", id=f"plug-{self.name}", bus=f"port{port}", serial=f"SNAP{self.name}", drive=f"disk-{self.name}")
+        """The disk of a function that was unplugged is free a moment after the function has gone."""
+        self.ask("device_add", ("Permission conflict", "Duplicate"), driver="nvme", bus=f"port{port}", serial=f"SNAP{self.name}", drive=f"disk-{self.name}")
 
     def unplug(self, address):
         """The guest is asked and lets the function go, whoever uses it; five seconds, which the attention button has.
         A slot that the guest has not switched on yet refuses."""
-        for again in reversed(range(300)):
-            try:
-                self.w.vm.qmp("device_del", id=f"plug-{self.name}")
-                break
-            except GuestError as error:
-                if not again or "guest is busy" not in str(error):
-                    raise
-            time.sleep(0.1)
+        self.ask("device_del", ("guest is busy",))
         self.w.vm.sh(f"i=0; while [ -e /sys/bus/pci/devices/{address} ]; do i=$((i+1)); [ $i -lt 400 ] || exit 1; sleep 0.1; done", timeout=90)
         for _ in range(100):
             if not any(d["name"] == f"plug-{self.name}" for d in self.w.vm.qmp("qom-list", path="/machine/peripheral")):
