@@ -17,6 +17,7 @@ struct known_nodes;
 /* A kind that is read if the API server allows it; after a refusal not again before again_at. */
 struct optional_kind {
 	_Atomic int64_t again_at; /* monotonic ns; 0: it was not refused */
+	_Atomic int64_t pause;    /* the last one before again_at; ns */
 };
 
 /* Filled by main.c and constant afterwards, except for the atomics. Any thread. */

@@ -15,12 +15,26 @@
 #include "common/log.h"
 #include "common/str.h"
 
-#define REFUSED_FOR_NS (INT64_C(60) * 1000000000)
+#define REFUSED_FOR_NS (INT64_C(60) * 1000000000) /* at first, then twice as long each time */
+#define REFUSED_MOST_NS (INT64_C(600) * 1000000000)
 
 /* Besides KUBE_ABSENT: the API server refuses to give such objects, or does not have the kind. */
 enum { UNREADABLE = 2 };
 
-/* kube_get(), but a refusal is UNREADABLE, at once for REFUSED_FOR_NS after it. */
+/* Rights that are missing for long cost a second and a line of the log, in which they are asked. */
+static int64_t longer_pause(struct optional_kind *optional)
+{
+	int64_t pause = atomic_load(&optional->pause) * 2;
+
+	if (pause == 0)
+		pause = REFUSED_FOR_NS;
+	if (pause > REFUSED_MOST_NS)
+		pause = REFUSED_MOST_NS;
+	atomic_store(&optional->pause, pause);
+	return pause;
+}
+
+/* kube_get(), but a refusal is UNREADABLE, at once for a minute or more after it. */
 static int get_optional(struct controller *c, struct optional_kind *optional,
                         const struct kube_kind *kind, const char *ns, const char *name,
                         struct deadline d, struct json **ret, struct err *err)
@@ -38,9 +52,11 @@ static int get_optional(struct controller *c, struct optional_kind *optional,
 		if (!again_at)
 			log_msg(LOG_INFO, "%s objects are not read: %s", kind->kind, err->msg);
 		err_clear(err);
-		atomic_store(&optional->again_at, monotonic_ns() + REFUSED_FOR_NS);
+		atomic_store(&optional->again_at, monotonic_ns() + longer_pause(optional));
 		return UNREADABLE;
 	}
+	if (rc >= 0)
+		atomic_store(&optional->pause, 0);
 	/* Whatever else went wrong says nothing about it: the next caller asks again. */
 	atomic_store(&optional->again_at, rc >= 0 ? 0 : again_at);
 	return rc;

@@ -797,10 +797,18 @@ START_TEST(a_node_check_that_was_refused_comes_back_within_a_minute)
 	fake.on_create = fake_json(STATUS(""));
 	ck_assert_msg(publish(unknown, NULL, &err) == 0, "%s", err.msg);
 	ck_assert_int_le(c.dpu_nodes.again_at, monotonic_ns() + INT64_C(60000000000));
+	/* Refused again, it rests for longer; ten minutes at most. */
+	for (int i = 0; i < 9; i++) {
+		c.dpu_nodes.again_at = 1;
+		ck_assert_msg(publish(unknown, NULL, &err) == 0, "%s", err.msg);
+		ck_assert_int_gt(c.dpu_nodes.again_at, monotonic_ns() + INT64_C(110000000000));
+		ck_assert_int_le(c.dpu_nodes.again_at, monotonic_ns() + INT64_C(600000000000));
+	}
 	fake.n_refusals = 0;
 	c.dpu_nodes.again_at = 1;
 	ck_assert_int_eq(publish("{\"node_id\":\"n8\"}", NULL, &err), -1);
 	ck_assert_msg(err.code == ERR_NOT_FOUND, "%s", err.msg);
+	ck_assert_int_eq(c.dpu_nodes.pause, 0);
 	/* And it stays. */
 	err_clear(&err);
 	ck_assert_int_eq(publish("{\"node_id\":\"n8\"}", NULL, &err), -1);
