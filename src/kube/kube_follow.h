@@ -13,7 +13,7 @@
 
 enum kube_news {
 	/*
-	 * What was told before is void. All objects are asked for now: those of this moment, and
+	 * What was told before is void. All objects are being read: those of this moment, and
 	 * every later change, follow.
 	 */
 	KUBE_NEWS_BEGIN,

@@ -54,7 +54,7 @@ int device_look_below(const struct device_world *w, const struct device_want *wa
                       struct err *err)
 {
 	struct device found;
-	/* A VUID has been proven by whoever named the function. */
+	/* A caller that knows a VUID has found the function by it. */
 	int rc = device_function_check(w, sight->kind, sight->pci, want->function,
 	                               !str_empty(want->vuid), why, err);
 
