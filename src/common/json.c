@@ -135,6 +135,30 @@ char *json_print_pretty(const struct json *j)
 	return taken(cJSON_Print(item_of_const(j)));
 }
 
+char *json_print_shown(const struct json *j)
+{
+	char *text AUTO(free) = json_print_pretty(j);
+	size_t n = strlen(text);
+	struct str shown;
+
+	if (utf8_valid(text, n))
+		return TAKE(text);
+	/* Outside of texts there is nothing but ASCII. */
+	str_init(&shown, n * SHOWN_BYTES_MAX);
+	for (size_t i = 0, length; i < n; i += length) {
+		length = 1;
+		while (length < 4 && length < n - i && !utf8_valid(text + i, length))
+			length++;
+		if (utf8_valid(text + i, length)) {
+			str_addn(&shown, text + i, length);
+			continue;
+		}
+		str_addf(&shown, "\\\\x%02x", (unsigned char)text[i]);
+		length = 1;
+	}
+	return str_take(&shown);
+}
+
 struct json *json_copy(const struct json *j)
 {
 	return tree_of(cJSON_Duplicate(item_of_const(j), true));
@@ -377,4 +401,9 @@ void json_merge_patch(struct json *target, const struct json *patch)
 		else
 			json_set(target, name, json_copy(item));
 	}
+}
+
+const char *json_library(void)
+{
+	return cJSON_Version();
 }

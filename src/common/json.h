@@ -27,10 +27,13 @@ struct json; /* a value: object, array, string, number, boolean or null */
  */
 int json_parse(const char *what, const char *text, size_t n, struct json **ret, struct err *err)
 	MUST_CHECK;
+const char *json_library(void); /* version of cJSON */
 void json_free(struct json *j); /* NULL is fine; only for roots */
 DEFINE_AUTO(struct json *, json_free);
 char *json_print(const struct json *j); /* compact, malloc'ed */
 char *json_print_pretty(const struct json *j);
+/* The same for other programs' eyes: a byte that is no UTF-8, in any text, is the text \xff. */
+char *json_print_shown(const struct json *j);
 struct json *json_copy(const struct json *j);                /* deep; a new root */
 bool json_equal(const struct json *a, const struct json *b); /* members in any order */
 

@@ -10,12 +10,14 @@
 
 #include "common/deadline.h"
 #include "common/mem.h"
+#include "common/metric.h"
 
 struct keylock_hold {
 	struct keylock *lock;
 	struct keylock_hold *next;
 	const char *what;
 	int64_t since; /* monotonic ns */
+	unsigned span; /* its entry in the metric */
 	char key[];
 };
 
@@ -73,6 +75,7 @@ int keylock_take(struct keylock *k, const char *key, const char *what, struct ke
 		return err_set(err, ERR_ABORTED,
 		               "volume %s: %s has been running for %.1f s; retry when it has ended",
 		               key, other->what, (double)(mine->since - other->since) / 1e9);
+	mine->span = metric_begin(METRIC_VOLUMES_BUSY, LABELS(what));
 	mine->next = k->held;
 	k->held = mine;
 	*ret = TAKE(mine);
@@ -83,6 +86,7 @@ void keylock_release(struct keylock_hold *h)
 {
 	struct keylock *k = h->lock;
 
+	metric_end(h->span);
 	{
 		WITH_LOCK(&k->mutex);
 		struct keylock_hold **at = &k->held;

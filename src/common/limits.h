@@ -7,6 +7,7 @@
  * paths, names and secrets may be longer here.
  */
 #define LIMIT_RPC_MESSAGE (1024 * 1024)   /* one request */
+#define LIMIT_RPC_REPLY (4 * 1024 * 1024) /* one answer: clients of gRPC take no more */
 #define LIMIT_RPC_ARENA (8 * 1024 * 1024) /* memory that one request may unpack to */
 #define LIMIT_RPC_METADATA (16 * 1024)    /* HTTP/2 headers of one call */
 /*
@@ -34,7 +35,8 @@
 #define LIMIT_RPC_UNFINISHED (16 * 1024 * 1024)
 #define LIMIT_FIELD_PATH 4096 /* with a NUL, as PATH_MAX */
 #define LIMIT_FIELD_NODE_ID 256
-#define LIMIT_FIELD_NAME 253 /* volume_id, name: a DPUVolume name */
+#define LIMIT_FIELD_NAME 253   /* volume_id, name: a DPUVolume name */
+#define LIMIT_FIELD_TOKEN 1024 /* where a page of a list begins: has a name in it */
 #define LIMIT_FIELD_MAP (4 * 1024)
 #define LIMIT_FIELD_SECRETS (64 * 1024)
 #define LIMIT_FIELD_MOUNT_FLAGS (4 * 1024) /* all flags of one mount together */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Log lines: text in klog's spirit (severity letter, time, message, key="value") or JSON, each
- * written by one write(2), so that lines of several threads never mix. Settings are written
- * before threads start and only read afterwards.
+ * written by one write(2), so that lines of several threads never mix. All settings but the
+ * verbosity are written before threads start and only read afterwards.
  */
 #include "common/log.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,8 +22,11 @@
 
 #define LINE_MAX_BYTES 8192 /* without the newline */
 #define JSON_END "}"
+#define CALL_BYTES 32 /* for the number of the call, with its key */
 
-static int verbosity_;
+static _Atomic int verbosity_;
+static int verbosity_set;
+static _Thread_local uint64_t call_;
 static bool json_;
 static void (*redirect_)(void *arg, const char *line);
 static void *redirect_arg_;
@@ -32,13 +36,39 @@ static const char *const level_names[] = { "error", "warning", "info", "debug" }
 
 void log_setup(int verbosity, bool json)
 {
-	verbosity_ = verbosity;
+	verbosity_ = verbosity_set = verbosity;
 	json_ = json;
 }
 
 int log_verbosity(void)
 {
 	return verbosity_;
+}
+
+int log_more(void)
+{
+	static const int steps[] = { 2, 4, 5 };
+	int now = verbosity_;
+
+	for (size_t i = 0; i < ARRAY_LEN(steps); i++)
+		if (now < steps[i]) {
+			verbosity_ = steps[i];
+			return steps[i];
+		}
+	return now;
+}
+
+int log_as_set(void)
+{
+	int set = verbosity_set;
+
+	verbosity_ = set;
+	return set;
+}
+
+void log_call(uint64_t id)
+{
+	call_ = id;
 }
 
 void log_redirect(void (*fn)(void *arg, const char *line), void *arg)
@@ -137,12 +167,23 @@ static void add_head(struct str *line, enum log_level level, const char *msg)
 /* For all but what emit() adds. */
 static size_t line_room(void)
 {
-	return json_ ? LINE_MAX_BYTES - strlen(JSON_END) : LINE_MAX_BYTES;
+	return LINE_MAX_BYTES - (json_ ? strlen(JSON_END) : 0) - (call_ ? CALL_BYTES : 0);
+}
+
+static void add_call(struct str *line)
+{
+	char id[CALL_BYTES];
+
+	if (!call_)
+		return;
+	snprintf(id, sizeof(id), "%" PRIu64, call_);
+	add_pair(line, "call", id, true);
 }
 
 static void emit(struct str *line)
 {
 	line->max = LINE_MAX_BYTES + 1;
+	add_call(line);
 	if (json_)
 		str_add(line, JSON_END);
 	if (redirect_) {

@@ -24,6 +24,14 @@ enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
  */
 void log_setup(int verbosity, bool json);
 int log_verbosity(void);
+/*
+ * At run time, any thread: the next verbosity at which more is logged (2, 4, 5), or that of
+ * log_setup() again. Returns the new one.
+ */
+int log_more(void);
+int log_as_set(void);
+/* Each line of this thread has call=id from now on; 0: none. */
+void log_call(uint64_t id);
 
 /* Pairs are const char * key, const char * value ..., ended by NULL; a NULL value is left out. */
 void log_event(enum log_level level, const char *msg, ...) __attribute__((sentinel));

@@ -6,7 +6,10 @@
  */
 #include "common/running.h"
 
+#include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,14 +17,20 @@
 #include "common/deadline.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/metric.h"
+#include "common/thread.h"
 
 #define NS_PER_MS INT64_C(1000000)
+#define TOLD_AT_ONCE 16
+#define TELL_VERBOSITY 2 /* as all calls */
 
 struct running {
 	pthread_mutex_t lock;
 	struct running_call *first;
-	int64_t hung_ns;
+	int64_t hung_ns, tell_ns, tell_again_ns;
 };
+
+static _Thread_local struct running_call *current; /* what this thread runs */
 
 struct running *running_new(int hung_ms)
 {
@@ -29,7 +38,15 @@ struct running *running_new(int hung_ms)
 
 	pthread_mutex_init(&r->lock, NULL);
 	r->hung_ns = hung_ms * NS_PER_MS;
+	running_tell_after(r, RUNNING_TELL_MS, RUNNING_TELL_AGAIN_MS);
+	metric_add(METRIC_OPERATIONS_HUNG, 0, NULL);
 	return r;
+}
+
+void running_tell_after(struct running *r, int first_ms, int again_ms)
+{
+	r->tell_ns = first_ms * NS_PER_MS;
+	r->tell_again_ns = again_ms * NS_PER_MS;
 }
 
 struct running *running_free(struct running *r)
@@ -50,7 +67,9 @@ void running_begin(struct running *r, struct running_call *c, const char *method
 		return;
 	c->method = method;
 	c->since = monotonic_ns();
+	c->tell_at = c->since + r->tell_ns;
 	c->table = r;
+	c->span = metric_begin(METRIC_OPERATIONS_RUNNING, LABELS(method));
 	WITH_LOCK(&r->lock);
 	c->next = r->first;
 	r->first = c;
@@ -60,6 +79,8 @@ void running_on_thread(struct running_call *c)
 {
 	if (!c->table)
 		return;
+	current = c;
+	log_call(c->id);
 	WITH_LOCK(&c->table->lock);
 	c->thread = (int)syscall(SYS_gettid);
 }
@@ -72,6 +93,32 @@ void running_about(struct running_call *c, const char *subject)
 	c->subject = subject;
 }
 
+static void swap_doing(struct running_call *c, char **text)
+{
+	char *before;
+
+	WITH_LOCK(&c->table->lock);
+	before = c->doing;
+	if (!before)
+		c->doing_since = monotonic_ns();
+	c->doing = *text;
+	*text = before;
+}
+
+void running_waits(const char *fmt, ...)
+{
+	char *text AUTO(free) = NULL;
+	va_list ap;
+
+	if (!current)
+		return;
+	va_start(ap, fmt);
+	if (fmt && vasprintf(&text, fmt, ap) < 0)
+		text = NULL;
+	va_end(ap);
+	swap_doing(current, &text);
+}
+
 void running_left(struct running_call *c)
 {
 	if (!c->table)
@@ -82,10 +129,13 @@ void running_left(struct running_call *c)
 
 static struct running_seen seen_locked(struct running *r, const struct running_call *c)
 {
-	struct running_seen seen = { .method = c->method, .thread = c->thread };
+	struct running_seen seen = { .method = c->method, .thread = c->thread, .id = c->id };
+	int64_t now = monotonic_ns();
 
 	assert_locked(&r->lock);
-	seen.seconds = (double)(monotonic_ns() - c->since) / 1e9;
+	seen.seconds = (double)(now - c->since) / 1e9;
+	snprintf(seen.doing, sizeof(seen.doing), "%s", c->doing ? c->doing : "");
+	seen.doing_seconds = c->doing ? (double)(now - c->doing_since) / 1e9 : 0;
 	snprintf(seen.subject, sizeof(seen.subject), "%s", c->subject ? c->subject : "");
 	return seen;
 }
@@ -103,25 +153,43 @@ static bool unlist(struct running_call *c, struct running_seen *ret)
 		return false;
 	*at = c->next;
 	*ret = seen_locked(r, c);
+	metric_end(TAKE_OR(c->span, 0));
+	free(TAKE(c->doing));
+	if (c->told)
+		metric_add(METRIC_OPERATIONS_HUNG, -1, NULL);
 	return c->told;
 }
 
 static void log_seen(enum log_level level, const char *what, const struct running_seen *seen,
                      const char *next_step)
 {
-	char seconds[32], thread[32];
+	char seconds[32], thread[32], waits[32], id[32];
+	const struct log_pair pairs[] = {
+		log_text("method", seen->method),
+		log_text("volume", *seen->subject ? seen->subject : NULL),
+		log_number("seconds", seconds),
+		log_number("thread", thread),
+		log_text("waits_for", *seen->doing ? seen->doing : NULL),
+		log_number("waits_seconds", *seen->doing ? waits : NULL),
+		log_text("see", next_step),
+		log_number("call", seen->id ? id : NULL),
+	};
 
 	snprintf(seconds, sizeof(seconds), "%.1f", seen->seconds);
 	snprintf(thread, sizeof(thread), "%d", seen->thread);
-	log_event(level, what, "method", seen->method, "volume",
-	          *seen->subject ? seen->subject : NULL, "seconds", seconds, "thread", thread,
-	          "see", next_step, NULL);
+	snprintf(waits, sizeof(waits), "%.1f", seen->doing_seconds);
+	snprintf(id, sizeof(id), "%" PRIu64, seen->id);
+	log_pairs(level, what, pairs, ARRAY_LEN(pairs));
 }
 
 void running_end(struct running_call *c)
 {
 	struct running_seen seen;
 
+	if (current == c) {
+		current = NULL;
+		log_call(0);
+	}
 	if (c->table && unlist(c, &seen))
 		log_seen(LOG_INFO, "a call that hung has come back", &seen, NULL);
 }
@@ -145,6 +213,7 @@ static bool next_untold(struct running *r, struct running_seen *ret, int64_t *re
 			continue;
 		if (hangs(r, c, now)) {
 			c->told = true;
+			metric_add(METRIC_OPERATIONS_HUNG, 1, NULL);
 			*ret = seen_locked(r, c);
 			return true;
 		}
@@ -154,17 +223,58 @@ static bool next_untold(struct running *r, struct running_seen *ret, int64_t *re
 	return false;
 }
 
+/*
+ * Takes up to `max` calls of which it is time to say that they still run; *ret_at is when it is
+ * time again. What hangs was told already and has no news.
+ */
+static size_t take_long(struct running *r, struct running_seen *ret, size_t max, int64_t *ret_at)
+{
+	int64_t now = monotonic_ns();
+	size_t n = 0;
+
+	*ret_at = INT64_MAX;
+	WITH_LOCK(&r->lock);
+	for (struct running_call *c = r->first; c; c = c->next) {
+		if (c->tell_at <= now && n < max) {
+			c->tell_at = now + r->tell_again_ns;
+			if (!c->left_at)
+				ret[n++] = seen_locked(r, c);
+		}
+		if (c->tell_at < *ret_at)
+			*ret_at = c->tell_at;
+	}
+	return n;
+}
+
+/* Returns when to do it again. */
+FRAME_OF_ITS_OWN static int64_t tell_long(struct running *r)
+{
+	struct running_seen seen[TOLD_AT_ONCE];
+	int64_t at;
+	size_t n;
+
+	do {
+		n = take_long(r, seen, TOLD_AT_ONCE, &at);
+		for (size_t i = 0; i < n && log_verbosity() >= TELL_VERBOSITY; i++)
+			log_seen(LOG_INFO, "still running", &seen[i], NULL);
+	} while (n == TOLD_AT_ONCE);
+	return at;
+}
+
 int64_t running_watch(struct running *r)
 {
 	struct running_seen seen;
-	int64_t at = INT64_MAX;
+	int64_t at = INT64_MAX, tell_at;
 
-	while (r && next_untold(r, &seen, &at))
+	if (!r)
+		return at;
+	tell_at = tell_long(r);
+	while (next_untold(r, &seen, &at))
 		log_seen(
 			LOG_WARNING, "a call hangs: its caller has gone, and the kernel holds it",
 			&seen,
 			"dmesg of the node, and /proc/<pid>/task/<thread>/stack; other volumes are served");
-	return at;
+	return tell_at < at ? tell_at : at;
 }
 
 size_t running_list(struct running *r, bool hung, struct running_seen *ret, size_t max)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Child processes: the only place that starts one (posix_spawn; fork is not
+ * Child processes: the only place of the driver that starts one (posix_spawn; fork is not
  * allowed in a process that runs gRPC).
  *
  * A child gets PATH=/usr/sbin:/usr/bin:/sbin:/bin (behind the directories that a test has set),

@@ -24,7 +24,7 @@
 #define FLAG_FIELD_OCTAL mode_t
 #define FLAG_FIELD_LIST struct strs
 
-enum flags_question { ASK_NOTHING, ASK_READY, ASK_REGISTERED };
+enum flags_question { ASK_NOTHING, ASK_READY, ASK_REGISTERED, ASK_PRE_STOP };
 
 struct flags {
 #define FLAG(kind, field, ...) FLAG_FIELD_##kind field;
@@ -33,7 +33,7 @@ struct flags {
 	char *socket_path;            /* the path in bind_address */
 	char *socket_dir;             /* its directory; the default of plugin_dir */
 	gid_t socket_gid;             /* (gid_t)-1: unchanged */
-	enum flags_question question; /* of --probe */
+	enum flags_question question; /* of --probe, --pre-stop */
 };
 
 /* What the parser found; each member of a list is a whole line for the operator. */
@@ -51,7 +51,8 @@ struct flags_report {
 /*
  * Fills *f from defaults, argv[1..] and env (getenv, or a test's), and checks it. Returns 0, or -1
  * with all errors in report->errors, not only the first. With --help or --version nothing is
- * checked, with --probe only the endpoint. flags_clear() afterwards, also after -1.
+ * checked, with --probe only the endpoint, with --pre-stop only the
+ * directories. flags_clear() afterwards, also after -1.
  */
 int flags_parse(struct flags *f, int argc, char *const argv[], char *(*env)(const char *name),
                 struct flags_report *report) MUST_CHECK;
@@ -60,5 +61,5 @@ void flags_report_clear(struct flags_report *report);
 
 /* --help: the list of all flags, 100 columns wide. */
 void flags_print_help(FILE *out);
-/* The same as a Markdown table for README.md; `make lint` compares the two. */
+/* The same as a Markdown table for docs/flags.md; `make lint` compares the two. */
 void flags_print_markdown(FILE *out);

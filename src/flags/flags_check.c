@@ -12,12 +12,15 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "common/listen_address.h"
 #include "common/mem.h"
 
 /* Longest path of a socket: sockaddr_un.sun_path less its NUL. */
 #define SOCKET_PATH_MAX 107
 /* CSI limits a driver's name to 63 characters; kubelet refuses a longer one. */
 #define DRIVER_NAME_MAX 63
+/* And what is before the slash of a topology's key, "topology.<name>". */
+#define TOPOLOGY_NAME_MAX 54
 
 static bool one_of(const char *text, const char *const *list)
 {
@@ -62,6 +65,11 @@ static void check_names(const struct flags *f, struct strs *errors)
 			errors,
 			"--name: \"%s\" is no driver name: at most %d lower-case letters, digits, '-' and '.'",
 			f->name, DRIVER_NAME_MAX);
+	else if (f->topology && strlen(f->name) > TOPOLOGY_NAME_MAX)
+		strs_addf(errors,
+		          "--topology: --name=%s is too long for the key of a topology: at most %d "
+		          "characters",
+		          f->name, TOPOLOGY_NAME_MAX);
 	if (f->controller && str_empty(f->namespace_))
 		strs_addf(errors, "--namespace is required with --mode=%s", f->mode);
 	else if (f->controller && !unexpanded("namespace", f->namespace_, errors) &&
@@ -132,6 +140,15 @@ static void check_endpoint(struct flags *f, struct strs *errors)
 		f->socket_dir = xstrndup(f->socket_path, (size_t)(slash - f->socket_path));
 	if (str_empty(f->plugin_dir))
 		f->plugin_dir = f->socket_dir;
+}
+
+static void check_http(const struct flags *f, struct strs *errors)
+{
+	struct listen_address ignored;
+	struct err err = ERR_INIT;
+
+	if (!str_empty(f->http_endpoint) && listen_address_parse(f->http_endpoint, &ignored, &err))
+		strs_addf(errors, "--http-endpoint: %s", err.msg);
 }
 
 static void check_group(struct flags *f, struct strs *errors)
@@ -242,6 +259,32 @@ static void check_node(const struct flags *f, struct strs *errors)
 		          f->registration_path);
 }
 
+static void check_startup_taint(const struct flags *f, struct strs *errors)
+{
+	if (f->startup_taint && !f->controller)
+		strs_addf(errors,
+		          "--startup-taint: --mode=%s has no access to the Kubernetes API; set it "
+		          "for the controller",
+		          f->mode);
+}
+
+static void check_gate(const struct flags *f, struct strs *errors)
+{
+	if (!f->controlled_mode)
+		return;
+	if (!f->node)
+		strs_addf(errors, "--controlled-mode: --mode=%s serves no node", f->mode);
+	if (*f->control_socket != '/')
+		strs_addf(errors, "--control-socket: \"%s\" is not an absolute path",
+		          f->control_socket);
+	else if (strlen(f->control_socket) > SOCKET_PATH_MAX)
+		strs_addf(errors, "--control-socket: %s is too long for a socket (%d characters)",
+		          f->control_socket, SOCKET_PATH_MAX);
+	else if (str_eq(f->control_socket, f->socket_path))
+		strs_addf(errors, "--control-socket: %s is the CSI socket already (--bind-address)",
+		          f->control_socket);
+}
+
 static void check_probe(struct flags *f, struct strs *errors)
 {
 	struct err ignored = ERR_INIT;
@@ -261,6 +304,11 @@ static void check_probe(struct flags *f, struct strs *errors)
 void flags_check(struct flags *f, struct strs *errors)
 {
 	check_probe(f, errors);
+	if (f->pre_stop_ms > 0) {
+		f->question = ASK_PRE_STOP;
+		check_roots(f, errors);
+		return;
+	}
 	if (f->question) { /* nothing but the endpoint is used */
 		check_endpoint(f, errors);
 		return;
@@ -268,9 +316,12 @@ void flags_check(struct flags *f, struct strs *errors)
 	check_mode(f, errors);
 	check_names(f, errors);
 	check_endpoint(f, errors);
+	check_http(f, errors);
 	check_group(f, errors);
 	check_ranges(f, errors);
 	check_choices(f, errors);
 	check_node(f, errors);
+	check_gate(f, errors);
+	check_startup_taint(f, errors);
 	check_roots(f, errors);
 }

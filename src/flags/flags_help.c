@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of flags for people: --help for a terminal, a Markdown table for README.md.
+ * The list of flags for people: --help for a terminal, a Markdown table for docs/flags.md.
  *
  * Both are printed from the rows of flags.def, so neither can differ from what the parser accepts.
  */
@@ -82,7 +82,8 @@ void flags_print_help(FILE *out)
 	fputs("snap-csi-plugin " SNAP_CSI_VERSION
 	      ": CSI driver for storage on NVIDIA BlueField DPUs\n\n"
 	      "usage: snap-csi-plugin --mode=controller --namespace=NAME [flags]\n"
-	      "       snap-csi-plugin --mode=node --node-id=NAME [flags]\n",
+	      "       snap-csi-plugin --mode=node --node-id=NAME [flags]\n"
+	      "       snap-csi-plugin host --help    volumes on a host without Kubernetes\n",
 	      out);
 	for (size_t i = 0; i < n; i++)
 		if (rows[i].kind == FLAG_GROUP)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shared by flags.c (the table and its parser), flags_check.c (which values are refused) and
- * flags_help.c (--help and README's table).
+ * flags_help.c (--help and the table of docs/flags.md).
  */
 #pragma once
 

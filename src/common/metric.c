@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The numbers behind /metrics: atomics in static memory, of which only the pages that are counted
+ * in take any. Labels are words with small numbers; a series is the number that its words make.
+ *
+ * What lasts (calls, waits) is a slot with the time of its beginning, so that a reader finds out
+ * how many there are and since when without any lock. A reader may see a slot in the moment in
+ * which it changes; it looks twice and leaves such a one out.
+ */
+#include "common/metric_priv.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "common/deadline.h"
+#include "common/mem.h"
+
+#define WORD_MAX 63
+#define WORD_OTHER "other"
+/* More than all calls can have: their own, their volume's, what they wait for. */
+#define SLOTS 16384
+/* A metric of so many series at most shows all from the start, if their words are known. */
+#define SHOWN_SERIES 64
+#define NS_PER_MS INT64_C(1000000)
+
+/* ---- the tables ---- */
+
+#define CELLS_COUNTER 1
+#define CELLS_GAUGE 1
+#define CELLS_HISTOGRAM (METRIC_BUCKETS + 1)
+#define CELLS_SPANS 1
+
+/* How many words a label has, with "other". */
+enum {
+	WORDS_NONE = 1,
+#define LABEL(id, name, most, values) WORDS_##id = (most) + 1,
+#include "common/metrics.def"
+};
+
+#define SERIES(label1, label2, label3) ((size_t)WORDS_##label1 * WORDS_##label2 * WORDS_##label3)
+
+static struct {
+#define METRIC(kind, id, modes, name, label1, label2, label3, text) \
+	_Atomic int64_t id[SERIES(label1, label2, label3) * CELLS_##kind];
+#include "common/metrics.def"
+} cells;
+
+/* Has the series been counted? */
+static struct {
+#define METRIC(kind, id, modes, name, label1, label2, label3, text) \
+	atomic_bool id[SERIES(label1, label2, label3)];
+#include "common/metrics.def"
+} known;
+
+static struct {
+#define LABEL(id, name, most, values) _Atomic(const char *) id[most];
+#include "common/metrics.def"
+} words;
+
+const struct metric_row metric_rows[METRICS] = {
+#define METRIC(kind_, id, modes_, name_, label1, label2, label3, text_)                      \
+	{ .kind = METRIC_KIND_##kind_,                                                       \
+	  .modes = (modes_),                                                                 \
+	  .name = (name_),                                                                   \
+	  .text = (text_),                                                                   \
+	  .labels = { METRIC_LABEL_##label1, METRIC_LABEL_##label2, METRIC_LABEL_##label3 }, \
+	  .series = SERIES(label1, label2, label3) },
+#include "common/metrics.def"
+};
+
+static const struct {
+	_Atomic int64_t *cells;
+	atomic_bool *known;
+	size_t cells_n; /* of a series */
+} stores[METRICS] = {
+#define METRIC(kind, id, ...) { cells.id, known.id, CELLS_##kind },
+#include "common/metrics.def"
+};
+
+static const struct {
+	const char *name, *values;
+	_Atomic(const char *) *words;
+	size_t n; /* of words, without "other" */
+} labels_[METRIC_LABEL_COUNT] = {
+	[METRIC_LABEL_NONE] = { "", "", NULL, 0 },
+#define LABEL(id, name, most, values) [METRIC_LABEL_##id] = { name, values, words.id, most },
+#include "common/metrics.def"
+};
+
+const char *const metric_bucket_ends[METRIC_BUCKETS] = { "0.001", "0.005", "0.025", "0.1", "0.5",
+	                                                 "1",     "2.5",   "5",     "10",  "30",
+	                                                 "60",    "120",   "+Inf" };
+static const int64_t bucket_ms[METRIC_BUCKETS - 1] = { 1,    5,    25,    100,   500,   1000,
+	                                               2500, 5000, 10000, 30000, 60000, 120000 };
+
+const char *metric_label_name(enum metric_label l)
+{
+	return labels_[l].name;
+}
+
+const char *metric_label_values(enum metric_label l)
+{
+	return labels_[l].values;
+}
+
+/* ---- words ---- */
+
+static bool is_fit(const char *word, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!isalnum((unsigned char)word[i]) && !strchr(" ._:/-", word[i]))
+			return false;
+	return n > 0 && n <= WORD_MAX;
+}
+
+/* Its number among the label's words; it becomes one if there is room. */
+static size_t number_of(enum metric_label l, const char *word, size_t length)
+{
+	size_t n = labels_[l].n;
+	char *copy = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		_Atomic(const char *) *at = &labels_[l].words[i];
+		const char *there = atomic_load_explicit(at, memory_order_acquire);
+
+		if (!there && !is_fit(word, length))
+			break;
+		if (!there) {
+			copy = copy ? copy : xstrndup(word, length);
+			if (atomic_compare_exchange_strong(at, &there, copy))
+				return i;
+		}
+		if (strlen(there) == length && memcmp(there, word, length) == 0) {
+			free(copy);
+			return i;
+		}
+	}
+	free(copy);
+	return n;
+}
+
+/* The words that show from the start. */
+static void learn_words(void)
+{
+	for (size_t l = 1; l < METRIC_LABEL_COUNT; l++)
+		for (const char *at = labels_[l].values; *at;) {
+			size_t n = strcspn(at, "|");
+
+			IGNORE_RESULT(number_of((enum metric_label)l, at, n));
+			at += n + (at[n] == '|');
+		}
+}
+
+static size_t series_of(enum metric_id m, const char *const *words_)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	size_t series = 0;
+
+	pthread_once(&once, learn_words);
+	for (size_t i = 0; i < METRIC_LABELS; i++) {
+		enum metric_label l = metric_rows[m].labels[i];
+		const char *word = words_ ? words_[i] : NULL;
+		size_t n = labels_[l].n;
+
+		if (l != METRIC_LABEL_NONE)
+			series = series * (n + 1) + (word && !str_eq(word, WORD_OTHER)
+			                                     ? number_of(l, word, strlen(word))
+			                                     : n);
+	}
+	return series;
+}
+
+void metric_series_words(const struct metric_row *r, size_t series, const char *ret[METRIC_LABELS])
+{
+	for (size_t i = METRIC_LABELS; i-- > 0;) {
+		enum metric_label l = r->labels[i];
+		size_t n = labels_[l].n + 1, number = series % n;
+		const char *word = WORD_OTHER;
+
+		if (number < n - 1)
+			word = atomic_load_explicit(&labels_[l].words[number],
+			                            memory_order_acquire);
+		ret[i] = l == METRIC_LABEL_NONE || !word ? "" : word;
+		series /= n;
+	}
+}
+
+/*
+ * Are all of its words known beforehand, and few? "other" is none of them. A gauge that nobody has
+ * set is unknown, and a histogram has too many lines.
+ */
+static bool shows_before(const struct metric_row *r, size_t series)
+{
+	if (r->series > SHOWN_SERIES ||
+	    (r->kind != METRIC_KIND_COUNTER && r->kind != METRIC_KIND_SPANS))
+		return false;
+	for (size_t i = METRIC_LABELS; i-- > 0;) {
+		size_t n = labels_[r->labels[i]].n + 1;
+
+		if (n > 1 && (str_empty(labels_[r->labels[i]].values) || series % n == n - 1 ||
+		              !labels_[r->labels[i]].words[series % n]))
+			return false;
+		series /= n;
+	}
+	return true;
+}
+
+bool metric_series_shows(enum metric_id m, size_t series)
+{
+	return atomic_load_explicit(&stores[m].known[series], memory_order_relaxed) ||
+	       shows_before(&metric_rows[m], series);
+}
+
+/* ---- numbers ---- */
+
+static _Atomic int64_t *cells_of(enum metric_id m, const char *const *words_)
+{
+	size_t series = series_of(m, words_);
+
+	atomic_store_explicit(&stores[m].known[series], true, memory_order_relaxed);
+	return stores[m].cells + series * stores[m].cells_n;
+}
+
+static void add(_Atomic int64_t *cell, int64_t n)
+{
+	atomic_fetch_add_explicit(cell, n, memory_order_relaxed);
+}
+
+void metric_add(enum metric_id m, int64_t n, const char *const words_[METRIC_LABELS])
+{
+	assert(metric_rows[m].kind <= METRIC_KIND_GAUGE);
+	add(cells_of(m, words_), n);
+}
+
+void metric_set(enum metric_id m, int64_t value, const char *const words_[METRIC_LABELS])
+{
+	assert(metric_rows[m].kind <= METRIC_KIND_GAUGE);
+	atomic_store_explicit(cells_of(m, words_), value, memory_order_relaxed);
+}
+
+void metric_observe(enum metric_id m, int64_t ns, const char *const words_[METRIC_LABELS])
+{
+	_Atomic int64_t *at = cells_of(m, words_);
+	size_t bucket = 0;
+
+	assert(metric_rows[m].kind == METRIC_KIND_HISTOGRAM);
+	while (bucket < METRIC_BUCKETS - 1 && ns > bucket_ms[bucket] * NS_PER_MS)
+		bucket++;
+	add(&at[bucket], 1);
+	add(&at[METRIC_BUCKETS], ns > 0 ? ns : 0);
+}
+
+int64_t metric_cell(enum metric_id m, size_t series, size_t cell)
+{
+	assert(series < metric_rows[m].series && cell < stores[m].cells_n);
+	return atomic_load_explicit(&stores[m].cells[series * stores[m].cells_n + cell],
+	                            memory_order_relaxed);
+}
+
+int64_t metric_value(enum metric_id m, const char *const words_[METRIC_LABELS])
+{
+	size_t series = series_of(m, words_);
+	int64_t sum = 0;
+
+	if (metric_rows[m].kind != METRIC_KIND_HISTOGRAM)
+		return metric_cell(m, series, 0);
+	for (size_t i = 0; i < METRIC_BUCKETS; i++)
+		sum += metric_cell(m, series, i);
+	return sum;
+}
+
+/* ---- what lasts ---- */
+
+#define SLOT_FREE 0
+#define SLOT_TAKEN (-1) /* what it is about is being written */
+
+static struct {
+	_Atomic int64_t since; /* monotonic ns, or one of the above */
+	_Atomic uint32_t what; /* metric and series */
+} slots[SLOTS];
+static _Atomic unsigned first_free; /* a guess */
+static _Atomic unsigned top;        /* all slots behind it have never been used */
+
+#define SERIES_BITS 20
+#define WHAT(m, series) ((uint32_t)(m) << SERIES_BITS | (uint32_t)(series))
+_Static_assert(METRICS < 1 << (32 - SERIES_BITS), "a metric's number has its place in a slot");
+
+static void raise_top(unsigned n)
+{
+	unsigned old = atomic_load(&top);
+
+	while (old < n && !atomic_compare_exchange_weak(&top, &old, n))
+		;
+}
+
+unsigned metric_begin(enum metric_id m, const char *const words_[METRIC_LABELS])
+{
+	size_t series = series_of(m, words_);
+	unsigned from = atomic_load_explicit(&first_free, memory_order_relaxed);
+
+	assert(metric_rows[m].kind == METRIC_KIND_SPANS && series < 1 << SERIES_BITS);
+	atomic_store_explicit(&stores[m].known[series], true, memory_order_relaxed);
+	for (unsigned n = 0; n < SLOTS; n++) {
+		unsigned i = (from + n) % SLOTS;
+		int64_t expected = SLOT_FREE;
+
+		if (!atomic_compare_exchange_strong(&slots[i].since, &expected, SLOT_TAKEN))
+			continue;
+		raise_top(i + 1);
+		atomic_store(&slots[i].what, WHAT(m, series));
+		atomic_store(&slots[i].since, monotonic_ns());
+		atomic_store_explicit(&first_free, (i + 1) % SLOTS, memory_order_relaxed);
+		return i + 1;
+	}
+	return 0;
+}
+
+void metric_span_labels(unsigned span, enum metric_id m, const char *const words_[METRIC_LABELS])
+{
+	size_t series = series_of(m, words_);
+
+	if (!span)
+		return;
+	atomic_store_explicit(&stores[m].known[series], true, memory_order_relaxed);
+	atomic_store(&slots[span - 1].what, WHAT(m, series));
+}
+
+void metric_end(unsigned span)
+{
+	if (!span)
+		return;
+	atomic_store(&slots[span - 1].since, SLOT_FREE);
+	/* From the lowest on, so that few pages are in use. */
+	if (span - 1 < atomic_load_explicit(&first_free, memory_order_relaxed))
+		atomic_store_explicit(&first_free, span - 1, memory_order_relaxed);
+}
+
+/* The slot's metric and since when it lasts; false: it is free, or has changed meanwhile. */
+static bool read_slot(unsigned i, uint32_t *what, int64_t *since)
+{
+	*since = atomic_load(&slots[i].since);
+	*what = atomic_load(&slots[i].what);
+	return *since > 0 && atomic_load(&slots[i].since) == *since;
+}
+
+void metric_spans_read(enum metric_id m, struct metric_spans *ret)
+{
+	unsigned n = atomic_load(&top);
+	int64_t now = monotonic_ns();
+
+	for (unsigned i = 0; i < n; i++) {
+		struct metric_spans *s;
+		uint32_t what;
+		int64_t since;
+
+		if (!read_slot(i, &what, &since) || what >> SERIES_BITS != (uint32_t)m)
+			continue;
+		s = &ret[what & ((1 << SERIES_BITS) - 1)];
+		s->n++;
+		if (now - since > s->oldest)
+			s->oldest = now - since;
+	}
+}
+
+int64_t metric_oldest(enum metric_id m)
+{
+	struct metric_spans *all AUTO(free) = xcalloc(metric_rows[m].series, sizeof(*all));
+	int64_t oldest = 0;
+
+	metric_spans_read(m, all);
+	for (size_t i = 0; i < metric_rows[m].series; i++)
+		if (all[i].oldest > oldest)
+			oldest = all[i].oldest;
+	return oldest;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The thread that takes signals. It shares with the main thread what struct signals has, under its
+ * lock. A thread of its own, because the main thread may be in anything that blocks.
+ */
+#include "common/signals.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/deadline.h"
+#include "common/log.h"
+#include "common/running.h"
+
+#define NAMED 16 /* calls that are named at the end */
+
+void signals_block(struct signals *s)
+{
+	struct sigaction ignore = { .sa_handler = SIG_IGN };
+
+	sigaction(SIGPIPE, &ignore, NULL);
+	sigemptyset(&s->set);
+	sigaddset(&s->set, SIGTERM);
+	sigaddset(&s->set, SIGINT);
+	sigaddset(&s->set, SIGUSR1);
+	sigaddset(&s->set, SIGUSR2);
+	pthread_sigmask(SIG_BLOCK, &s->set, NULL);
+}
+
+static void exit_at_once(int number)
+{
+	static const char text[] = "second signal: exiting at once, running calls are cut\n";
+
+	(void)number;
+	if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
+		_exit(EXIT_FAILURE);
+	_exit(EXIT_FAILURE);
+}
+
+/* False: the main thread has taken everything down, and this signal is only its way to say so. */
+static bool tell_main(struct signals *s)
+{
+	WITH_LOCK(&s->lock);
+	s->end_at = deadline_in_ms(SIGNALS_END_MS).at;
+	pthread_cond_broadcast(&s->changed);
+	return !s->stopped;
+}
+
+/* False: everything was taken down before the end came. */
+static bool wait_for_end(struct signals *s)
+{
+	struct timespec until;
+	int rc = 0;
+
+	WITH_LOCK(&s->lock);
+	until = deadline_timespec((struct deadline) { .at = s->end_at });
+	while (!s->stopped && rc == 0)
+		rc = pthread_cond_clockwait(&s->changed, &s->lock, CLOCK_MONOTONIC, &until);
+	return !s->stopped;
+}
+
+static void name_what_runs(struct running *running)
+{
+	struct running_seen seen[NAMED];
+	size_t n = running_list(running, false, seen, NAMED);
+
+	for (size_t i = 0; i < n && i < NAMED; i++) {
+		char seconds[32], thread[32];
+
+		snprintf(seconds, sizeof(seconds), "%.1f", seen[i].seconds);
+		snprintf(thread, sizeof(thread), "%d", seen[i].thread);
+		log_event(LOG_WARNING, "cut at the end of the process", "method", seen[i].method,
+		          "volume", *seen[i].subject ? seen[i].subject : NULL, "seconds", seconds,
+		          "thread", thread, NULL);
+	}
+	log_msg(LOG_ERROR,
+	        "not stopped %d s after the signal, %zu calls still run (dmesg of the node says what the kernel waits for): ending with status %d",
+	        SIGNALS_END_MS / 1000, n, SIGNALS_EXIT_HUNG);
+}
+
+/* SIGUSR1: log more. SIGUSR2: as --v says. */
+static bool is_about_the_log(int number)
+{
+	char verbosity[16];
+
+	if (number != SIGUSR1 && number != SIGUSR2)
+		return false;
+	snprintf(verbosity, sizeof(verbosity), "%d", number == SIGUSR1 ? log_more() : log_as_set());
+	log_event(LOG_INFO, "the verbosity has changed", "v", verbosity, "signal",
+	          number == SIGUSR1 ? "SIGUSR1" : "SIGUSR2", NULL);
+	return true;
+}
+
+static void *take_signals(void *arg)
+{
+	struct sigaction second = { .sa_handler = exit_at_once };
+	struct signals *s = arg;
+	int number = 0;
+
+	pthread_setname_np(pthread_self(), "signals");
+	while (sigwait(&s->set, &number) || is_about_the_log(number))
+		;
+	if (!tell_main(s))
+		return NULL;
+	sigaction(SIGTERM, &second, NULL);
+	sigaction(SIGINT, &second, NULL);
+	pthread_sigmask(SIG_UNBLOCK, &s->set, NULL);
+	log_event(LOG_INFO, "stopping", "signal", number == SIGTERM ? "SIGTERM" : "SIGINT", NULL);
+	if (!wait_for_end(s))
+		return NULL;
+	name_what_runs(s->running);
+	_exit(SIGNALS_EXIT_HUNG);
+}
+
+int signals_start(struct signals *s, struct running *running, struct err *err)
+{
+	int rc;
+
+	s->running = running;
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->changed, NULL);
+	rc = pthread_create(&s->thread, NULL, take_signals, s);
+	return rc ? err_sys(err, rc, "start the thread that takes signals") : 0;
+}
+
+void signals_wait(struct signals *s)
+{
+	WITH_LOCK(&s->lock);
+	while (!s->end_at)
+		pthread_cond_wait(&s->changed, &s->lock);
+}
+
+void signals_end(struct signals *s)
+{
+	bool came;
+
+	{
+		WITH_LOCK(&s->lock);
+		s->stopped = true;
+		came = s->end_at;
+		pthread_cond_broadcast(&s->changed);
+	}
+	if (!came)
+		pthread_kill(s->thread, SIGTERM);
+	pthread_join(s->thread, NULL);
+	pthread_mutex_destroy(&s->lock);
+	pthread_cond_destroy(&s->changed);
+}
