@@ -20,9 +20,16 @@
 
 #include "common/deadline.h"
 #include "common/err.h"
+#include "common/str.h"
 
 struct http;
 struct http_call;
+
+/*
+ * Loads libcurl and adds its version and that of its TLS library; without libcurl, that there is
+ * none. For a process that serves nothing.
+ */
+void http_library(struct str *ret);
 
 /* Where the server is and how it is trusted. PEM texts; everything is copied. */
 struct http_endpoint {
@@ -89,10 +96,11 @@ struct http_request {
 	 * A stream: the body of a 2xx answer goes to on_bytes as it arrives. on_bytes is called
 	 * with n 0 when the answer begins, and returns false to break off (HTTP_CUT). A stream does
 	 * not count as a request in flight and ends when its generation is retired. When no byte
-	 * comes for silence_ms (0: no limit), the generation is retired.
+	 * comes for silence_ms (0: no limit), or before the first one for open_ms (0: as
+	 * silence_ms), the generation is retired.
 	 */
 	bool stream;
-	int silence_ms;
+	int silence_ms, open_ms;
 	bool (*on_bytes)(void *arg, const char *bytes, size_t n);
 	void (*on_done)(void *arg, struct http_result *result);
 	void *arg;

@@ -11,6 +11,7 @@
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/metric.h"
 
 /* ---- calls ---- */
 
@@ -69,6 +70,7 @@ void call_detach(struct http *h, struct http_call *c, struct http_result *result
 	}
 	if (result->end == HTTP_ANSWERED)
 		generation_heard(g, monotonic_ns());
+	metric_add(METRIC_API_CONNECTIONS, connects, NULL);
 	WITH_LOCK(&h->lock);
 	h->stats.connections += connects;
 	h->stats.http2 += result->http2;

@@ -65,6 +65,7 @@
 	X(multi_timeout);       \
 	X(multi_fdset);         \
 	X(multi_info_read);     \
+	X(version_info);        \
 	X(slist_append);        \
 	X(slist_free_all);
 
@@ -113,6 +114,20 @@ int transfer_library(struct err *err)
 	return err_set(err, ERR_UNAVAILABLE,
 	               "libcurl is needed to talk to Kubernetes (Debian package libcurl4): %s",
 	               curl_missing);
+}
+
+void http_library(struct str *ret)
+{
+	const curl_version_info_data *info;
+	struct err missing = ERR_INIT;
+
+	if (transfer_library(&missing)) {
+		str_add(ret, "none (a controller needs it)");
+		return;
+	}
+	info = curl.version_info(CURLVERSION_NOW);
+	str_addf(ret, "%s with %s", info->version,
+	         info->ssl_version ? info->ssl_version : "no TLS");
 }
 
 /* ---- generations ---- */
@@ -187,6 +202,7 @@ static void call_heard(struct http_call *c)
 {
 	c->generation->moved = true;
 	c->last_byte = monotonic_ns();
+	c->answered = true;
 	heard_of(c->generation, port_of(c))->at = c->last_byte;
 	generation_heard(c->generation, c->last_byte);
 }

@@ -44,6 +44,7 @@ struct http_call {
 	/* What has come: http_curl.c writes, the engine reads. */
 	struct str body;
 	int64_t last_byte; /* when it came, or the call was started; monotonic ns */
+	bool answered;     /* a byte has come */
 
 	/* http_curl.c's own. */
 	void *easy; /* CURL */

@@ -37,10 +37,13 @@ static bool is_cancelled(struct http *h, struct http_call *c)
 	return c->cancelled;
 }
 
-static bool is_silent(const struct http_call *c, int64_t now)
+/* When a stream that brings nothing is given up. */
+static int64_t silent_at(const struct http_call *c)
 {
-	return c->generation && c->q.stream && c->q.silence_ms > 0 &&
-	       now - c->last_byte >= c->q.silence_ms * INT64_C(1000000);
+	int ms = !c->answered && c->q.open_ms ? c->q.open_ms : c->q.silence_ms;
+	if (!c->generation || !c->q.stream || ms <= 0)
+		return DEADLINE_NEVER;
+	return c->last_byte + ms * INT64_C(1000000);
 }
 
 /* When a request that was sent is given up because its connection brings nothing. */
@@ -68,9 +71,11 @@ static bool expire_one(struct http *h, struct http_call *c, int64_t now)
 		call_give_up(h, c, HTTP_DEADLINE, "no answer in time");
 	else if (now >= hung_at(h, c))
 		call_cut(h, c);
-	else if (is_silent(c, now) && c->generation == h->current)
-		generation_retire(h, "a watch has gone silent", NULL);
-	else if (is_silent(c, now))
+	else if (now >= silent_at(c) && c->generation == h->current)
+		generation_retire(
+			h, c->answered ? "a watch has gone silent" : "a watch gets no answer",
+			NULL);
+	else if (now >= silent_at(c))
 		call_end(c, HTTP_RETIRED, "silent");
 	else
 		return false;
@@ -117,8 +122,7 @@ int64_t calls_next_alarm(struct http *h)
 	for (struct http_call *c = h->active; c; c = c->next) {
 		at = earliest(at, c->q.deadline_at);
 		at = earliest(at, hung_at(h, c));
-		if (c->q.stream && c->q.silence_ms > 0)
-			at = earliest(at, c->last_byte + c->q.silence_ms * INT64_C(1000000));
+		at = earliest(at, silent_at(c));
 	}
 	return at;
 }

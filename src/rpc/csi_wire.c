@@ -95,6 +95,16 @@ void csi_set_map(struct rpc_call *call, ProtobufCMessage *message, const char *f
 	*(size_t *)writable_at(message, f->quantifier_offset) = map->n;
 }
 
+Csi__V1__Topology *csi_topology(struct rpc_call *call, const char *key, const char *value)
+{
+	const struct kv segment = { key, value };
+	const struct kvs segments = { &segment, 1 };
+	Csi__V1__Topology *topology = RPC_NEW(call, csi__v1__topology);
+
+	csi_set_map(call, &topology->base, "segments", &segments);
+	return topology;
+}
+
 const char *csi_volume_id(struct rpc_call *call, const void *request)
 {
 	const ProtobufCFieldDescriptor *f = field_of(request, "volume_id");

@@ -5,6 +5,8 @@
  */
 #pragma once
 
+#include "csi/csi.pb-c.h"
+
 #include "rpc/rpc.h"
 
 /*
@@ -29,6 +31,9 @@ struct kvs csi_map(struct rpc_call *call, const ProtobufCMessage *message, const
 /* The other direction: fills the map field. Keys and values are borrowed from `map`. */
 void csi_set_map(struct rpc_call *call, ProtobufCMessage *message, const char *field,
                  const struct kvs *map);
+
+/* A Topology of one segment, borrowed. */
+Csi__V1__Topology *csi_topology(struct rpc_call *call, const char *key, const char *value);
 
 /* Text for people in a reply, as it may be shown (str_add_shown()); in the arena. */
 char *csi_shown(struct rpc_call *call, const char *text);

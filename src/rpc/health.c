@@ -51,3 +51,8 @@ void health_registered(void *arg, bool registered)
 	atomic_store(&health->registration,
 	             registered ? HEALTH_IS_REGISTERED : HEALTH_NOT_REGISTERED);
 }
+
+bool health_is_registered(const struct health *health)
+{
+	return atomic_load(&health->registration) == HEALTH_IS_REGISTERED;
+}

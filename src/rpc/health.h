@@ -23,5 +23,7 @@ struct health {
 
 /* The service; `health` outlives it. Answered on the poller. */
 struct rpc_service health_service(struct health *health);
+/* Any thread. */
+bool health_is_registered(const struct health *health);
 /* For registration_options; `arg` is a struct health. Any thread. */
 void health_registered(void *arg, bool registered);

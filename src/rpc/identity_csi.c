@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The Identity service. It answers from constants on the poller thread, so it answers also while
- * every worker is busy. Probe says "ready" as long as the process serves: otherwise the liveness
- * probe would kill a driver that only waits for an API server.
+ * every worker is busy; only whether volumes can be expanded may have to be asked for first. Probe
+ * says "ready" as long as the process serves: otherwise the liveness probe would kill a driver that
+ * only waits for an API server.
  */
 #include "rpc/identity_csi.h"
 
@@ -56,9 +57,10 @@ static int get_plugin_capabilities(void *self, struct rpc_call *call, const void
 	for (size_t i = 0; i < identity->n_services; i++)
 		r->capabilities[r->n_capabilities++] =
 			service_capability(call, identity->services[i]);
-	if (identity->expansion)
-		r->capabilities[r->n_capabilities++] =
-			expansion_capability(call, identity->expansion);
+	/* A disk that grows is seen by its host at once, and its filesystem grows mounted. */
+	if (identity->expands && identity->expands(identity->arg, call->deadline))
+		r->capabilities[r->n_capabilities++] = expansion_capability(
+			call, CSI__V1__PLUGIN_CAPABILITY__VOLUME_EXPANSION__TYPE__ONLINE);
 	*resp = &r->base;
 	return 0;
 }
@@ -83,11 +85,17 @@ static const struct rpc_method methods[] = {
 	{ .name = "Probe", .handler = probe, .on_poller = true, .quiet = true },
 };
 
+static const struct rpc_method asking_methods[] = {
+	{ .name = "GetPluginInfo", .handler = get_plugin_info, .on_poller = true },
+	{ .name = "GetPluginCapabilities", .handler = get_plugin_capabilities },
+	{ .name = "Probe", .handler = probe, .on_poller = true, .quiet = true },
+};
+
 struct rpc_service identity_service(struct identity *identity)
 {
 	return (struct rpc_service) {
 		.descriptor = &csi__v1__identity__descriptor,
-		.methods = methods,
+		.methods = identity->expands ? asking_methods : methods,
 		.n_methods = ARRAY_LEN(methods),
 		.self = identity,
 	};

@@ -6,15 +6,24 @@
 
 #include "rpc/rpc.h"
 
+#define IDENTITY_CSI_VERSION "1.13.0" /* of the interface: csi/csi.proto */
+
 struct identity {
 	const char *name; /* "csi.snap.nvidia.com" */
 	const char *version;
 	/* The services that GetPluginCapabilities names. */
 	const Csi__V1__PluginCapability__Service__Type *services;
 	size_t n_services;
-	/* UNKNOWN (0): volumes cannot be expanded. Otherwise the controller has EXPAND_VOLUME. */
-	Csi__V1__PluginCapability__VolumeExpansion__Type expansion;
+	/*
+	 * Can the controller expand volumes? It may block until the deadline: GetPluginCapabilities
+	 * has a thread then. NULL: no.
+	 */
+	bool (*expands)(void *arg, struct deadline d);
+	void *arg;
 };
 
-/* The service; `identity` outlives it. Every method is answered on the poller. */
+/*
+ * The service; `identity` outlives it. Every method is answered on the poller, except for the one
+ * that asks expands().
+ */
 struct rpc_service identity_service(struct identity *identity);

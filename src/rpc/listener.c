@@ -26,6 +26,7 @@
 #include "common/deadline.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/metric.h"
 #include "rpc/relay.h"
 
 #define BACKLOG 128
@@ -74,6 +75,16 @@ struct listener {
 };
 
 /* ---- the socket file ---- */
+
+bool listener_answers(const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd AUTO(fd) = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+	return fd >= 0 && (connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 ||
+	                   errno == EAGAIN);
+}
 
 static const char *kind_of(mode_t mode)
 {
@@ -197,6 +208,8 @@ static void trim_later(struct listener *l)
 static void table_add(struct listener *l, const struct connection *c)
 {
 	assert(l->n < l->max_connections + l->options.own_places);
+	metric_add(METRIC_CONNECTIONS, 1, NULL);
+	metric_add(METRIC_CONNECTIONS_OPENED, 1, NULL);
 	WITH_LOCK(&l->lock);
 	l->table[l->n++] = *c;
 }
@@ -206,6 +219,7 @@ static void table_remove(struct listener *l, struct connection *c)
 {
 	l->over[l->n_over++] = c->relay;
 	trim_later(l);
+	metric_add(METRIC_CONNECTIONS, -1, NULL);
 	WITH_LOCK(&l->lock);
 	*c = l->table[--l->n];
 }

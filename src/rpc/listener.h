@@ -43,6 +43,8 @@ struct listener_options {
  */
 int listener_new(const struct listener_options *options, struct listener **ret, struct err *err)
 	MUST_CHECK;
+/* Does a process listen on the socket at this path? Also one that is too busy to accept. */
+bool listener_answers(const char *path);
 /* Starts to accept. */
 int listener_run(struct listener *l, struct err *err) MUST_CHECK;
 /* The client's process behind a descriptor that was handed over, 0 when unknown. Any thread. */

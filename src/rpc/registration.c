@@ -30,10 +30,12 @@
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "rpc/listener.h"
 #include "rpc/rpc_server.h"
 #include "common/str.h"
 
 #define LOOK_AGAIN_MS 5000
+#define OUTDATED_MS 60000
 #define STOP_MS 1000
 #define CONNECTIONS 16 /* kubelet needs one at a time */
 
@@ -139,21 +141,10 @@ static int watch_folder(struct registration *r, struct err *err)
 	return -1;
 }
 
-/* Does a process listen on the socket at our path? Its backlog may be full. */
-static bool somebody_listens(const struct registration *r)
-{
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int fd AUTO(fd) = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-	snprintf(address.sun_path, sizeof(address.sun_path), "%s", r->path);
-	return fd >= 0 && (connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 ||
-	                   errno == EAGAIN);
-}
-
 /* Is our place taken by a successor? */
 static bool superseded(struct registration *r)
 {
-	if (r->displaced && somebody_listens(r)) {
+	if (r->displaced && listener_answers(r->path)) {
 		log_limited(
 			LOG_WARNING, 60,
 			"another process serves %s now, so kubelet registers that one; this driver registers again when it has gone",
@@ -201,6 +192,18 @@ static void read_events(struct registration *r)
 		close(TAKE_FD(r->inotify));
 }
 
+/* For how long there is nothing to do but what inotify tells of; -1: for ever. */
+static int patience_ms(const struct registration *r)
+{
+	const struct registration_options *o = &r->options;
+
+	if (r->inotify < 0 || !r->server)
+		return o->look_again_ms ? o->look_again_ms : LOOK_AGAIN_MS;
+	if (!o->outdated)
+		return -1;
+	return o->outdated_ms ? o->outdated_ms : OUTDATED_MS;
+}
+
 static void *run(void *arg)
 {
 	struct registration *r = arg;
@@ -208,19 +211,22 @@ static void *run(void *arg)
 		{ .fd = r->stop, .events = POLLIN },
 		{ .events = POLLIN },
 	};
-	int again = r->options.look_again_ms ? r->options.look_again_ms : LOOK_AGAIN_MS;
+	int n;
 
 	pthread_setname_np(pthread_self(), "registration");
 	for (;;) {
 		restore(r);
 		fds[1].fd = r->inotify;
-		if (poll(fds, ARRAY_LEN(fds), r->inotify >= 0 && r->server ? -1 : again) < 0 &&
-		    errno != EINTR)
+		n = poll(fds, ARRAY_LEN(fds), patience_ms(r));
+		if (n < 0 && errno != EINTR)
 			break;
 		if (fds[0].revents)
 			break;
 		if (r->inotify >= 0 && fds[1].revents)
 			read_events(r);
+		else if (n == 0 && r->server && r->options.outdated &&
+		         r->options.outdated(r->options.arg))
+			stop_serving(r);
 	}
 	stop_serving(r);
 	return NULL;

@@ -24,8 +24,15 @@ struct registration_options {
 	 * gone. Called on threads of the registration.
 	 */
 	void (*registered)(void *arg, bool registered);
+	/*
+	 * Asked from time to time while the socket is served: is what kubelet was told by
+	 * NodeGetInfo over, so that it has to ask again? The socket is then made anew. NULL: never.
+	 * It may block for some seconds.
+	 */
+	bool (*outdated)(void *arg);
 	void *arg;
 	int look_again_ms; /* between looks for a missing folder; 0: 5 s. For tests */
+	int outdated_ms;   /* between calls of outdated(); 0: 60 s. For tests */
 };
 
 /*

@@ -92,14 +92,12 @@ static void call_free(void *arg, void *p)
 	(void)p;
 }
 
-static int unpack(const ProtobufCMessageDescriptor *d, struct rpc_call *call, const uint8_t *in,
-                  size_t n_in, ProtobufCMessage **ret, struct err *err)
+static int unpack_into(struct arena *arena, const ProtobufCMessageDescriptor *d, const uint8_t *in,
+                       size_t n_in, ProtobufCMessage **ret, struct err *err)
 {
-	struct call_memory memory = { .arena = &call->arena };
+	struct call_memory memory = { .arena = arena };
 	ProtobufCAllocator allocator = { call_alloc, call_free, &memory };
 
-	if (wire_check(d, in, n_in, err))
-		return -1;
 	*ret = protobuf_c_message_unpack(d, &allocator, n_in, in);
 	if (!*ret && memory.exhausted)
 		return err_set(err, ERR_EXHAUSTED,
@@ -107,14 +105,54 @@ static int unpack(const ProtobufCMessageDescriptor *d, struct rpc_call *call, co
 		               LIMIT_RPC_ARENA);
 	if (!*ret)
 		return err_set(err, ERR_INVALID, "malformed %s", d->short_name);
-	wire_settle_maps(*ret);
+	wire_settle(*ret);
 	return 0;
 }
 
-/* Runs the handler under the lock of its volume. */
-static int run(const struct rpc_service *service, const struct rpc_method *method,
-               struct rpc_call *call, const ProtobufCMessage *req, ProtobufCMessage **resp,
+/*
+ * protobuf-c copies unknown fields, and a call that waits would keep them to its end. So they are
+ * unpacked elsewhere, and only what is known goes into the call's arena.
+ */
+static int unpack_known(const ProtobufCMessageDescriptor *d, struct rpc_call *call,
+                        const uint8_t *in, size_t n_in, ProtobufCMessage **ret, struct err *err)
+{
+	struct arena all = ARENA_INIT(LIMIT_RPC_ARENA);
+	uint8_t *known AUTO(free) = NULL;
+	ProtobufCMessage *m;
+	size_t n = 0;
+	int rc;
+
+	rc = unpack_into(&all, d, in, n_in, &m, err);
+	if (rc == 0) {
+		known = xmalloc(protobuf_c_message_get_packed_size(m));
+		n = protobuf_c_message_pack(m, known);
+	}
+	arena_clear(&all);
+	return rc ? rc : unpack_into(&call->arena, d, known, n, ret, err);
+}
+
+int rpc_unpack(const struct rpc_service *service, const struct rpc_method *method,
+               struct rpc_call *call, const uint8_t *in, size_t n_in, ProtobufCMessage **ret,
                struct err *err)
+{
+	const ProtobufCMethodDescriptor *d =
+		protobuf_c_service_descriptor_get_method_by_name(service->descriptor, method->name);
+	int rc;
+
+	if (!d)
+		return err_set(err, ERR_INTERNAL, "%s has no method %s", service->descriptor->name,
+		               method->name);
+	rc = wire_check(d->input, in, n_in, err);
+	if (rc < 0)
+		return -1;
+	return rc == WIRE_HAS_UNKNOWN ? unpack_known(d->input, call, in, n_in, ret, err)
+	                              : unpack_into(&call->arena, d->input, in, n_in, ret, err);
+}
+
+/* Runs the handler under the lock of its volume. */
+static int handle(const struct rpc_service *service, const struct rpc_method *method,
+                  struct rpc_call *call, const ProtobufCMessage *req, ProtobufCMessage **resp,
+                  struct err *err)
 {
 	const char *key = method->key ? method->key(call, req) : NULL;
 	struct keylock_hold *hold AUTO(keylock_release) = NULL;
@@ -129,24 +167,20 @@ static int run(const struct rpc_service *service, const struct rpc_method *metho
 	               : err_set(err, ERR_INTERNAL, "%s ended without an answer", method->name);
 }
 
-int rpc_dispatch(const struct rpc_service *service, const struct rpc_method *method,
-                 struct rpc_call *call, const uint8_t *in, size_t n_in, uint8_t **ret_out,
-                 size_t *ret_n_out, struct err *err)
+int rpc_run(const struct rpc_service *service, const struct rpc_method *method,
+            struct rpc_call *call, const ProtobufCMessage *req, uint8_t **ret_out,
+            size_t *ret_n_out, struct err *err)
 {
 	const ProtobufCMethodDescriptor *d =
 		protobuf_c_service_descriptor_get_method_by_name(service->descriptor, method->name);
-	ProtobufCMessage *req, *resp = NULL;
+	ProtobufCMessage *resp = NULL;
 	size_t n;
 
 	assert(call->deadline.cancel == &call->cancel); /* the struct has not moved */
-	if (!d)
-		return err_set(err, ERR_INTERNAL, "%s has no method %s", service->descriptor->name,
-		               method->name);
-	if (unpack(d->input, call, in, n_in, &req, err))
-		return -1;
+	assert(d && req->descriptor == d->input);
 	rpc_log_request(call, req);
 	running_about(&call->running, rpc_log_volume(call));
-	if (run(service, method, call, req, &resp, err))
+	if (handle(service, method, call, req, &resp, err))
 		return -1;
 	if (resp->descriptor != d->output)
 		return err_set(err, ERR_INTERNAL, "%s answered with a %s", method->name,
@@ -157,4 +191,15 @@ int rpc_dispatch(const struct rpc_service *service, const struct rpc_method *met
 		protobuf_c_message_pack(resp, *ret_out);
 	*ret_n_out = n;
 	return 0;
+}
+
+int rpc_dispatch(const struct rpc_service *service, const struct rpc_method *method,
+                 struct rpc_call *call, const uint8_t *in, size_t n_in, uint8_t **ret_out,
+                 size_t *ret_n_out, struct err *err)
+{
+	ProtobufCMessage *req;
+
+	if (rpc_unpack(service, method, call, in, n_in, &req, err))
+		return -1;
+	return rpc_run(service, method, call, req, ret_out, ret_n_out, err);
 }

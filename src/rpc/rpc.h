@@ -48,12 +48,25 @@ typedef int rpc_handler(void *self, struct rpc_call *call, const void *req, Prot
  */
 typedef const char *rpc_key(struct rpc_call *call, const void *req);
 
+/*
+ * Of a call with many answers (rpc_stream.h), both on the poller, so they never block. `opened`: 0,
+ * the stream is taken, and ended by rpc_stream_end() or `closed`; or -1, the call is refused with
+ * this error. `closed`: the caller has gone, or its deadline has passed; the stream must not be
+ * used any more when it returns. It may come for a stream that another thread ends at this moment.
+ */
+struct rpc_stream;
+typedef int rpc_opened(void *self, struct rpc_stream *stream, const void *req, struct err *err);
+typedef void rpc_closed(void *self, struct rpc_stream *stream);
+
 struct rpc_method {
 	const char *name; /* as in the .proto: "NodeStageVolume" */
 	rpc_handler *handler;
 	rpc_key *key;   /* NULL: takes no lock */
 	bool on_poller; /* answered by the poller thread: never blocks, takes microseconds */
 	bool quiet;     /* called so often that success is logged at verbosity 5 only */
+	/* Instead of a handler: many answers. */
+	rpc_opened *opened;
+	rpc_closed *closed;
 };
 
 /* A service: its generated descriptor and the methods that it has; the others are UNIMPLEMENTED. */
@@ -72,12 +85,23 @@ struct rpc_service {
 ProtobufCMessage *rpc_new_message(struct rpc_call *call, const ProtobufCMessageDescriptor *d);
 
 /*
- * A whole unary call except the transport: checks the bytes (NUL, UTF-8, lengths: wire_check.h),
- * unpacks them into the arena (of a map key that was sent twice the last value counts), takes the
- * volume's lock, runs the handler, packs the reply. *ret_out is malloc'ed (NULL when empty).
- * INVALID_ARGUMENT: malformed bytes. RESOURCE_EXHAUSTED: too large when unpacked. ABORTED: the
- * volume is locked. Else the handler's error.
+ * A unary call except the transport, in two halves. The first one checks the bytes (NUL, UTF-8,
+ * lengths: wire_check.h) and unpacks into the arena what is known of them (of a map key that was
+ * sent twice the last value counts). *ret points to nothing of `in`: who has the bytes frees them
+ * before the second half, in which a call may wait for an hour.
+ * INVALID_ARGUMENT: malformed bytes. RESOURCE_EXHAUSTED: too large when unpacked.
  */
+int rpc_unpack(const struct rpc_service *service, const struct rpc_method *method,
+               struct rpc_call *call, const uint8_t *in, size_t n_in, ProtobufCMessage **ret,
+               struct err *err) MUST_CHECK;
+/*
+ * The second one takes the volume's lock, runs the handler, packs the reply. *ret_out is malloc'ed
+ * (NULL when empty). ABORTED: the volume is locked. Else the handler's error.
+ */
+int rpc_run(const struct rpc_service *service, const struct rpc_method *method,
+            struct rpc_call *call, const ProtobufCMessage *req, uint8_t **ret_out,
+            size_t *ret_n_out, struct err *err) MUST_CHECK;
+/* Both. */
 int rpc_dispatch(const struct rpc_service *service, const struct rpc_method *method,
                  struct rpc_call *call, const uint8_t *in, size_t n_in, uint8_t **ret_out,
                  size_t *ret_n_out, struct err *err) MUST_CHECK;

@@ -12,6 +12,7 @@
 #include <grpc/grpc_security.h>
 #include <grpc/support/log.h>
 #include <grpc/support/time.h>
+#include <protobuf-c/protobuf-c.h>
 
 #include <stdlib.h>
 
@@ -31,6 +32,16 @@ static void *poll_thread(void *arg)
 	pthread_setname_np(pthread_self(), "rpc-poller");
 	rpc_poll(arg);
 	return NULL;
+}
+
+const char *rpc_server_library(void)
+{
+	return grpc_version_string();
+}
+
+const char *rpc_server_messages(void)
+{
+	return protobuf_c_version();
 }
 
 /* ---- start and stop ---- */

@@ -29,6 +29,9 @@ struct rpc_server_options {
 	int unread_timeout_ms;    /* 0: LIMIT_RPC_UNREAD_MS */
 };
 
+const char *rpc_server_library(void);  /* version of gRPC's core, which counts on its own */
+const char *rpc_server_messages(void); /* version of protobuf-c */
+
 /* Removes GRPC_* from the environment; at the top of main(), before any thread. */
 void rpc_server_sanitize_environment(void);
 

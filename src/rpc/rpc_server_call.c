@@ -6,7 +6,8 @@
  *   arrived    the method is looked up, its end watched, its message asked for
  *   unread     its message has 10 s to come; the oldest makes room when there are too many
  *   received   Identity is answered here, on the poller; any other call is counted, gets a thread
- *   run        rpc_dispatch(), then the log line, then the answer is given to gRPC
+ *   run        rpc_unpack(), its bytes are freed, rpc_run(), the log line, the answer goes to gRPC
+ *   open       instead of that, where the method has many answers: rpc_server_stream.c
  *   gone       its end (closed) and its answer (sent) have both come back; the later one frees it
  *
  * "closed" comes early when the caller cancels, vanishes or its deadline passes, which gRPC
@@ -30,6 +31,8 @@
 
 #include "common/limits.h"
 #include "common/log.h"
+#include "common/metric.h"
+#include "rpc/failing.h"
 #include "rpc/listener.h"
 #include "rpc/rpc_log.h"
 #include "rpc/workers.h"
@@ -56,57 +59,6 @@ _Static_assert((int)ERR_OK == GRPC_STATUS_OK && (int)ERR_CANCELLED == GRPC_STATU
                        (int)ERR_DATA_LOSS == GRPC_STATUS_DATA_LOSS &&
                        (int)ERR_UNAUTHENTICATED == GRPC_STATUS_UNAUTHENTICATED,
                "err.h has gRPC's numbers");
-
-struct server_call {
-	struct task task;
-	struct rpc_server *server;
-	const struct rpc_service *service;
-	const struct rpc_method *method;
-	bool counted;    /* in rpc_server.counted */
-	bool no_message; /* none will come */
-	bool ended;      /* closed has come back, and `cancelled` is known */
-	struct server_call *next_unread;
-	enum err_code dropped; /* ERR_OK, or why its message was not waited for any longer */
-	atomic_int refs;       /* closed, sent: those that have not come back */
-	struct rpc_call rpc;
-	struct err err; /* how it ended; not on the stack, which is to be small while it waits */
-	struct tag arrived, received, closed, sent;
-	/* What gRPC reads and writes. */
-	grpc_call *grpc;
-	grpc_call_details details;
-	grpc_metadata_array metadata;
-	grpc_byte_buffer *request;
-	int cancelled;
-	grpc_slice text; /* of the status */
-};
-
-/* ---- ThreadSanitizer ---- */
-
-#ifdef __has_feature
-#if __has_feature(thread_sanitizer)
-#define TSAN
-#endif
-#endif
-#ifdef __SANITIZE_THREAD__
-#define TSAN
-#endif
-
-#ifdef TSAN
-#include <sanitizer/tsan_interface.h>
-#else
-#define __tsan_acquire(address) ((void)(address))
-#define __tsan_release(address) ((void)(address))
-#endif
-
-void rpc_hand(void *what)
-{
-	__tsan_release(what);
-}
-
-void rpc_unhand(void *what)
-{
-	__tsan_acquire(what);
-}
 
 /* ---- a call's beginning and end ---- */
 
@@ -156,19 +108,10 @@ static void call_unref(struct server_call *c)
 	if (c->request)
 		grpc_byte_buffer_destroy(c->request);
 	grpc_slice_unref(c->text);
+	rpc_stream_free(c->stream);
 	rpc_call_clear(&c->rpc);
 	free_slot(c);
 	count_gone(s, counted);
-}
-
-static void start(struct server_call *c, const grpc_op *ops, size_t n, struct tag *tag)
-{
-	grpc_call *grpc = c->grpc;
-	grpc_call_error e;
-
-	rpc_hand(c);
-	e = grpc_call_start_batch(grpc, ops, n, tag, NULL);
-	assert(e == GRPC_CALL_OK);
 }
 
 /*
@@ -197,39 +140,64 @@ static void send_answer(struct server_call *c, uint8_t *out, size_t n_out, const
 	ops[n].data.send_status_from_server.status =
 		err ? (grpc_status_code)err->code : GRPC_STATUS_OK;
 	ops[n++].data.send_status_from_server.status_details = err ? &c->text : NULL;
-	start(c, ops, n, &c->sent);
+	rpc_call_start(c, ops, n, &c->sent);
 	if (message)
 		grpc_byte_buffer_destroy(message);
 }
 
-/* The same, and logs the call before. */
+/* The same, and counts and logs the call before. */
 static void answer(struct server_call *c, uint8_t *out, size_t n_out, const struct err *err)
 {
+	const char *method = c->method ? c->method->name : NULL;
+
+	if (cancel_is_set(&c->rpc.cancel))
+		metric_add(METRIC_OPERATIONS_ABANDONED, 1, LABELS(method));
+	metric_observe(METRIC_OPERATIONS, monotonic_ns() - c->rpc.started,
+	               LABELS(method, err_code_name(err ? err->code : ERR_OK)));
 	rpc_log_call(&c->rpc, c->method, err);
 	send_answer(c, out, n_out, err);
 }
 
 /* ---- running it ---- */
 
-static void dispatch(struct server_call *c, struct err *err, uint8_t **out, size_t *n_out)
+/* Takes the bytes out of gRPC's hands, whole. Their slice is to be released. */
+static int take_bytes(struct server_call *c, grpc_slice *ret, struct err *err)
 {
 	const grpc_slice_buffer *parts = &c->request->data.raw.slice_buffer;
 	grpc_byte_buffer_reader reader;
-	grpc_slice whole;
 
 	if (parts->count == 1) {
-		whole = grpc_slice_ref(parts->slices[0]);
+		*ret = grpc_slice_ref(parts->slices[0]);
 	} else if (grpc_byte_buffer_reader_init(&reader, c->request)) {
-		whole = grpc_byte_buffer_reader_readall(&reader);
+		*ret = grpc_byte_buffer_reader_readall(&reader);
 		grpc_byte_buffer_reader_destroy(&reader);
 	} else {
-		err_set(err, ERR_INTERNAL, "the request cannot be read");
-		return;
+		return err_set(err, ERR_INTERNAL, "the request cannot be read");
 	}
-	if (rpc_dispatch(c->service, c->method, &c->rpc, GRPC_SLICE_START_PTR(whole),
-	                 GRPC_SLICE_LENGTH(whole), out, n_out, err))
+	grpc_byte_buffer_destroy(TAKE(c->request));
+	return 0;
+}
+
+/* The bytes, up to 1 MiB, go before the handler waits. */
+static int unpack(struct server_call *c, ProtobufCMessage **ret, struct err *err)
+{
+	grpc_slice bytes;
+	int rc;
+
+	if (take_bytes(c, &bytes, err))
+		return -1;
+	rc = rpc_unpack(c->service, c->method, &c->rpc, GRPC_SLICE_START_PTR(bytes),
+	                GRPC_SLICE_LENGTH(bytes), ret, err);
+	grpc_slice_unref(bytes);
+	return rc;
+}
+
+static void dispatch(struct server_call *c, struct err *err, uint8_t **out, size_t *n_out)
+{
+	ProtobufCMessage *req;
+
+	if (unpack(c, &req, err) || rpc_run(c->service, c->method, &c->rpc, req, out, n_out, err))
 		assert(err->code != ERR_OK);
-	grpc_slice_unref(whole);
 }
 
 static void run(struct server_call *c)
@@ -242,7 +210,24 @@ static void run(struct server_call *c)
 	if (deadline_check(c->rpc.deadline, &c->err, "start") == 0)
 		dispatch(c, &c->err, &out, &n_out);
 	running_end(&c->rpc.running);
+	if (c->method->key && rpc_log_volume(&c->rpc))
+		failing_note(rpc_log_volume(&c->rpc), c->err.code != ERR_OK, monotonic_ns());
 	answer(c, out, n_out, c->err.code ? &c->err : NULL);
+}
+
+/* Its owner has it until it ends it, or learns that the caller has gone. */
+static void open_stream(struct server_call *c)
+{
+	ProtobufCMessage *req;
+
+	c->stream = rpc_stream_new(c);
+	if (unpack(c, &req, &c->err)) {
+		rpc_stream_end(c->stream, &c->err);
+		return;
+	}
+	rpc_log_request(&c->rpc, req);
+	if (c->method->opened(c->service->self, c->stream, req, &c->err))
+		rpc_stream_end(c->stream, &c->err);
 }
 
 _Static_assert(offsetof(struct server_call, task) == 0, "run_task() casts");
@@ -323,7 +308,10 @@ static int submit(struct server_call *c, struct err *err)
 		               "busy: %u calls are running, more are not taken; try again",
 		               c->server->max_calls);
 	c->task.run = run_task;
+	c->rpc.running.id = c->rpc.id;
 	running_begin(c->server->running, &c->rpc.running, c->method->name);
+	if (c->rpc.running.table && c->rpc.running.tell_at < c->server->watch_at)
+		c->server->watch_at = c->rpc.running.tell_at;
 	if (workers_submit(c->server->workers, &c->task))
 		return 0;
 	running_end(&c->rpc.running);
@@ -365,8 +353,10 @@ static void on_received(struct server_call *c)
 
 	remove_unread(c);
 	/* The message of a dropped call may have come just before. */
-	if (!c->request || c->dropped)
+	if (!c->request || c->dropped || (c->method->opened && c->ended))
 		answer_unread(c);
+	else if (c->method->opened)
+		open_stream(c);
 	else if (c->method->on_poller)
 		run(c);
 	else if (submit(c, &err))
@@ -411,7 +401,7 @@ static void watch_end(struct server_call *c)
 	grpc_op op = { .op = GRPC_OP_RECV_CLOSE_ON_SERVER };
 
 	op.data.recv_close_on_server.cancelled = &c->cancelled;
-	start(c, &op, 1, &c->closed);
+	rpc_call_start(c, &op, 1, &c->closed);
 }
 
 static void ask_for_message(struct server_call *c)
@@ -423,7 +413,7 @@ static void ask_for_message(struct server_call *c)
 		            "too many calls are without a message, and this one is the oldest");
 	add_unread(c);
 	op.data.recv_message.recv_message = &c->request;
-	start(c, &op, 1, &c->received);
+	rpc_call_start(c, &op, 1, &c->received);
 }
 
 static void on_arrived(struct server_call *c)
@@ -499,9 +489,17 @@ static void on_event(struct rpc_server *s, struct tag *tag, bool success)
 			log_unread(c);
 		if (c->cancelled)
 			on_left(c);
+		if (c->stream)
+			rpc_stream_left(c->stream);
+		call_unref(c);
+		return;
+	case CALL_WROTE:
+		rpc_stream_wrote(c->stream);
 		call_unref(c);
 		return;
 	case CALL_SENT:
+		if (c->stream)
+			rpc_stream_sent(c->stream);
 		call_unref(c);
 		return;
 	case SERVER_SHUT:

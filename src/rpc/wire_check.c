@@ -33,6 +33,7 @@ struct open_message {
 	size_t index;     /* when that field is repeated */
 	struct bytes key; /* when it is a map */
 	unsigned depth;
+	bool *unknown; /* set when there is a field that the descriptors do not have */
 };
 
 /* What one field of one message has had so far: messages, bytes of strings or map entries. */
@@ -49,6 +50,7 @@ static const struct {
 	{ "name", LIMIT_FIELD_NAME },
 	{ "source_volume_id", LIMIT_FIELD_NAME },
 	{ "source_volume_ids", LIMIT_FIELD_NAME },
+	{ "starting_token", LIMIT_FIELD_TOKEN },
 	{ "mount_flags", LIMIT_FIELD_MOUNT_FLAGS },
 	{ "error", LIMIT_FIELD_REASON }, /* of NotifyRegistrationStatus */
 };
@@ -274,7 +276,8 @@ static int check_submessage(const struct open_message *at, const ProtobufCFieldD
 		                      .message = field->descriptor,
 		                      .field = field,
 		                      .index = tally->count++,
-		                      .depth = at->depth + 1 };
+		                      .depth = at->depth + 1,
+		                      .unknown = at->unknown };
 
 	if (below.depth > MAX_DEPTH)
 		return malformed(at, err, "nested too deeply");
@@ -309,8 +312,10 @@ static int check_message(const struct open_message *at, struct bytes in, struct 
 			return malformed(at, err,
 			                 "a value is cut off or of a type that does not exist");
 		field = protobuf_c_message_descriptor_get_field(at->message, id);
-		if (!field)
-			continue; /* a field of a newer CSI */
+		if (!field) {
+			*at->unknown = true; /* of a newer CSI */
+			continue;
+		}
 		if (field->type != PROTOBUF_C_TYPE_STRING && field->type != PROTOBUF_C_TYPE_MESSAGE)
 			continue;
 		if (type != WIRE_LEN)
@@ -330,10 +335,13 @@ static int check_message(const struct open_message *at, struct bytes in, struct 
 
 int wire_check(const ProtobufCMessageDescriptor *d, const uint8_t *in, size_t n, struct err *err)
 {
-	struct open_message top = { .message = d };
+	bool unknown = false;
+	struct open_message top = { .message = d, .unknown = &unknown };
 	static const uint8_t nothing[1];
 
 	if (!in)
 		in = nothing;
-	return check_message(&top, (struct bytes) { in, in + n }, err);
+	if (check_message(&top, (struct bytes) { in, in + n }, err))
+		return -1;
+	return unknown ? WIRE_HAS_UNKNOWN : 0;
 }

@@ -13,8 +13,13 @@
 
 #include "common/err.h"
 
+enum {
+	WIRE_HAS_UNKNOWN = 1, /* some of the fields are not in the descriptors: of a newer CSI */
+};
+
 /*
- * Checks the bytes of one message of type `d`. INVALID_ARGUMENT names the field by its path
+ * Checks the bytes of one message of type `d`: 0 or WIRE_HAS_UNKNOWN. INVALID_ARGUMENT names the
+ * field by its path
  * ("volume_capabilities[1].mount.fs_type", volume_context["k"]) and shows neither a value nor a key
  * of a secrets map. It is stricter than protobuf in one point: a message field that is not repeated
  * must not be sent twice.
@@ -29,6 +34,7 @@ bool wire_is_map(const ProtobufCFieldDescriptor *field);
 bool wire_is_secret(const ProtobufCFieldDescriptor *field);
 /*
  * Removes, in the unpacked message and all below it, each map entry that is followed by one with
- * the same key: protobuf says that the last one counts. The order of the others is kept.
+ * the same key: protobuf says that the last one counts. The order of the others is kept. Unknown
+ * fields are removed, too. What is removed is not freed.
  */
-void wire_settle_maps(ProtobufCMessage *message);
+void wire_settle(ProtobufCMessage *message);

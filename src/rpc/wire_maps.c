@@ -2,7 +2,8 @@
 /*
  * Maps after unpacking: protobuf-c keeps every entry that was sent, but protobuf says that the last
  * entry of a key counts. A handler must not see two, or it could check the first and use the
- * second. Works in place on the unpacked message; removed entries stay in the arena, unreachable.
+ * second. Unknown fields go on the same way. Works in place on the unpacked message; what is
+ * removed stays in the arena, unreachable.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -64,15 +65,17 @@ static void settle_field(ProtobufCMessage *message, const ProtobufCFieldDescript
 		settle(*(struct entry ***)member, n);
 	} else if (field->label == PROTOBUF_C_LABEL_REPEATED) {
 		for (size_t i = 0; i < *n; i++)
-			wire_settle_maps((*(ProtobufCMessage ***)member)[i]);
+			wire_settle((*(ProtobufCMessage ***)member)[i]);
 	} else if (!(field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) || *oneof_case == field->id) {
 		if (*one)
-			wire_settle_maps(*one);
+			wire_settle(*one);
 	}
 }
 
-void wire_settle_maps(ProtobufCMessage *message)
+void wire_settle(ProtobufCMessage *message)
 {
+	message->n_unknown_fields = 0;
+	message->unknown_fields = NULL;
 	for (unsigned i = 0; i < message->descriptor->n_fields; i++)
 		if (message->descriptor->fields[i].type == PROTOBUF_C_TYPE_MESSAGE)
 			settle_field(message, &message->descriptor->fields[i]);
