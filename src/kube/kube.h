@@ -64,9 +64,10 @@ struct kube *kube_free(struct kube *k);
 /*
  * What the operations return instead of 0 when the answer is about the object's existence:
  * KUBE_ABSENT no such object, KUBE_EXISTS (kube_create only) an object of this name is there,
- * KUBE_REPLACED (kube_delete only) an object of this name with another uid is there.
+ * KUBE_REPLACED (deletions only) an object of this name with another uid is there, KUBE_CHANGED
+ * (kube_delete_state only) it is there in another state.
  */
-enum { KUBE_ABSENT = 1, KUBE_EXISTS = 1, KUBE_REPLACED = 2 };
+enum { KUBE_ABSENT = 1, KUBE_EXISTS = 1, KUBE_REPLACED = 2, KUBE_CHANGED = 3 };
 
 /* What the text of an error says then, in front of what the last attempt brought. */
 #define KUBE_PERHAPS_DONE \
@@ -86,6 +87,18 @@ int kube_get(struct kube *k, const struct kube_kind *kind, const char *ns, const
  */
 int kube_create(struct kube *k, const struct kube_kind *kind, const char *ns, struct json *object,
                 struct deadline d, struct json **ret, struct err *err) MUST_CHECK;
+/*
+ * May an object of this name still be made by a POST of this client? Its server may carry a request
+ * out when the client has given it up; it is told how long, and until then and some seconds more
+ * this is true, whatever has become of the object since. So while it is true, an absence is none
+ * for good. A client that was started anew does not know of those before it.
+ */
+bool kube_may_come(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name);
+/*
+ * The same of a PATCH: until then no refusal of a later one says that the object stays as it is.
+ */
+bool kube_may_change(struct kube *k, const struct kube_kind *kind, const char *ns,
+                     const char *name);
 /* Merge patch; ret may be NULL. 0, or KUBE_ABSENT. */
 int kube_patch(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
                const struct json *patch, struct deadline d, struct json **ret, struct err *err)
@@ -97,11 +110,23 @@ int kube_patch(struct kube *k, const struct kube_kind *kind, const char *ns, con
 int kube_delete(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
                 const char *uid, struct deadline d, struct err *err) MUST_CHECK;
 /*
+ * The same with uid and resourceVersion of `state` as preconditions: an object that anybody has
+ * changed since is not deleted. Or KUBE_CHANGED, also when a DELETE before had no answer.
+ */
+int kube_delete_state(struct kube *k, const struct kube_kind *kind, const char *ns,
+                      const struct json *state, struct deadline d, struct err *err) MUST_CHECK;
+/*
  * 0: the API server's list of its API groups has no such group, so there is no object of the kind.
  * KUBE_EXISTS: the group is there; whether it has this kind and version is not said.
  */
 int kube_find_group(struct kube *k, const struct kube_kind *kind, struct deadline d,
                     struct err *err) MUST_CHECK;
+/*
+ * The kind's schema (OpenAPI v3) as the API server publishes it to every account, with the rules of
+ * its CRD below "x-kubernetes-validations". *ret is a new root.
+ */
+int kube_schema(struct kube *k, const struct kube_kind *kind, struct deadline d, struct json **ret,
+                struct err *err) MUST_CHECK;
 /* What fn of kube_list() returns to stop; kube_list() then returns 0. */
 enum { KUBE_STOP = 1 };
 
@@ -114,6 +139,20 @@ int kube_list(struct kube *k, const struct kube_kind *kind, const char *ns,
               const char *label_selector,
               int (*fn)(void *arg, const struct json *item, struct err *err), void *arg,
               struct deadline d, struct err *err) MUST_CHECK;
+
+/* The server no longer knows where that page begins, or never knew. */
+enum { KUBE_NO_SUCH_PAGE = 2 };
+/*
+ * One page of at most `limit` objects (0 or too many: as many as a page of kube_list() has; perhaps
+ * fewer than there are), from where `token` says (NULL or "": the beginning); fn as above, but it
+ * never stops. *ret_next is the token of the next page, "" when there is none; the caller frees it.
+ * 0, KUBE_NO_SUCH_PAGE, or -1. When the server's snapshot has expired and it offers to go on in a
+ * newer one, this goes on there: every object that lives meanwhile is handed out once.
+ */
+int kube_list_page(struct kube *k, const struct kube_kind *kind, const char *ns, int limit,
+                   const char *token,
+                   int (*fn)(void *arg, const struct json *item, struct err *err), void *arg,
+                   char **ret_next, struct deadline d, struct err *err) MUST_CHECK;
 
 /*
  * Waiting. Open the wait first, then read or create the object, then take its states one after the
@@ -136,7 +175,7 @@ int kube_wait_open(struct kube *k, const struct kube_kind *kind, const char *ns,
 int kube_wait_next(struct kube_wait *w, struct deadline d, struct json **ret, struct err *err)
 	MUST_CHECK;
 /*
- * Says which object the wait is about; whoever knows its uid calls it before he believes an
+ * Says which object the wait is about; a caller that knows its uid calls it before it believes an
  * absence. What was learnt before about another one is dropped. From then on KUBE_ABSENT is proof
  * that this object is gone: the event of its deletion (the server sends it once the object has left
  * its store, and no uid comes twice), or a read that has begun since and found none (a GET without
@@ -150,6 +189,11 @@ void kube_wait_expect(struct kube_wait *w, const char *uid);
  * It is not given out once more when the watch brings it.
  */
 void kube_wait_seen(struct kube_wait *w, const char *version);
+/*
+ * fn is called by kube_wait_next(), on its thread and without locks, when no state has come for a
+ * moment: the caller gives back memory that a wait need not keep.
+ */
+void kube_wait_on_rest(struct kube_wait *w, void (*fn)(void *arg), void *arg);
 /* Why the watch behind this wait is not running at the moment; "" when it is. Returns ret. */
 #define KUBE_WATCH_ERROR_MAX 256
 const char *kube_wait_watch_error(struct kube_wait *w, char ret[KUBE_WATCH_ERROR_MAX]);

@@ -21,7 +21,9 @@
 #define WATCH_BACKOFF_MOST_MS 5000
 #define WATCH_TIMEOUT_S 240
 #define MISTAKE_MS 1000
+#define FILL_MS 15000
 #define LOOK_MS 5000
+#define LATE_MS 5000
 
 static void endpoint_changed(void *arg, const struct http_endpoint *endpoint)
 {
@@ -43,8 +45,10 @@ static void tuning_complete(struct kube_tuning *t)
 	tuning_default(&t->watch_backoff_ms, WATCH_BACKOFF_MS);
 	tuning_default(&t->watch_backoff_most_ms, WATCH_BACKOFF_MOST_MS);
 	tuning_default(&t->watch_timeout_s, WATCH_TIMEOUT_S);
+	tuning_default(&t->fill_ms, FILL_MS);
 	tuning_default(&t->look_ms, LOOK_MS);
 	tuning_default(&t->mistake_ms, MISTAKE_MS);
+	tuning_default(&t->late_ms, LATE_MS);
 	tuning_default(&t->page, LIMIT_KUBE_PAGE);
 }
 
@@ -54,6 +58,7 @@ static struct kube *kube_destroy(struct kube *k)
 	kube_watches_free(k);
 	kube_config_free(k->config);
 	kube_limiter_destroy(&k->limiter);
+	kube_doubts_destroy(&k->doubts);
 	pthread_mutex_destroy(&k->lock);
 	pthread_cond_destroy(&k->changed);
 	free(k->user_agent);
@@ -85,6 +90,7 @@ int kube_new_tuned(const struct kube_options *o, const struct kube_tuning *tunin
 	pthread_cond_init(&k->changed, NULL);
 	kube_trim_init(k);
 	kube_limiter_init(&k->limiter, o->qps, o->burst);
+	kube_doubts_init(&k->doubts, k->tuning.late_ms);
 	k->user_agent = xstrdup(agent);
 	k->field_manager = xstrndup(agent, strcspn(agent, "/"));
 	if (kube_config_new(&source, endpoint_changed, k, &k->config, err) ||

@@ -6,11 +6,14 @@
 #include "kube/kube_event.h"
 #include "kube/kube_priv.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/metric.h"
 #include "common/thread.h"
 
 /*
@@ -56,22 +59,87 @@ static int sleep_until(struct kube *k, int64_t at, struct deadline d, struct err
 	return deadline_check(d, err, what);
 }
 
+/* The HTTP status, or what came instead of an answer. */
+static const char *answer_word(const struct http_result *r, char buf[16])
+{
+	static const char *const ends[] = {
+		[HTTP_NOT_SENT] = "unreachable", [HTTP_CUT] = "cut",
+		[HTTP_DEADLINE] = "deadline",    [HTTP_CANCELLED] = "cancelled",
+		[HTTP_RETIRED] = "cut",          [HTTP_TOO_LARGE] = "too large",
+	};
+
+	if (r->end != HTTP_ANSWERED)
+		return ends[r->end];
+	snprintf(buf, 16, "%d", r->status);
+	return buf;
+}
+
+void kube_count(const char *verb, const struct kube_kind *kind, int64_t since,
+                const struct http_result *r)
+{
+	char buf[16];
+
+	metric_observe(METRIC_API_REQUESTS, monotonic_ns() - since,
+	               LABELS(verb, kind->plural, answer_word(r, buf)));
+	if (r->end == HTTP_ANSWERED)
+		kube_heard();
+}
+
+void kube_heard(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	metric_set(METRIC_API_ANSWERED, now.tv_sec * INT64_C(1000000000) + now.tv_nsec, NULL);
+}
+
+static bool changes(const struct kube_operation *op)
+{
+	return !str_eq(op->method, "GET");
+}
+
 static void attempt(struct kube *k, const struct kube_operation *op, const char *path,
                     const struct kube_access *access, struct deadline d, struct http_result *ret)
 {
 	struct http_request q = kube_request(k, access, op->method, path);
+	int64_t since = monotonic_ns();
+
 	q.deadline_at = kube_attempt_end(k);
 	q.content_type = op->content_type;
 	q.body = op->body;
 	q.body_n = op->body ? strlen(op->body) : 0;
 	http_do(k->http, &q, d, ret);
+	kube_count(op->target.verb, op->target.kind, since, ret);
 }
 
-static void send_once(struct kube *k, const struct kube_operation *op, const char *path,
-                      bool refused, struct deadline d, struct http_result *ret)
+/*
+ * May the server go on with the request although nobody waits for it any more? What the API server
+ * itself refuses is over; of a 5xx it does not know what has become of it in etcd.
+ */
+static bool is_unanswered(const struct http_result *r)
+{
+	struct json *status AUTO(json_free) = NULL;
+	if (r->end != HTTP_ANSWERED)
+		return r->sent || r->end == HTTP_CUT;
+	if (r->status != 503)
+		return r->status >= 500;
+	status = kube_status_parse(r);
+	return !status;
+}
+
+static void send_once(struct kube *k, struct kube_operation *op, const char *path, bool refused,
+                      struct deadline d, struct http_result *ret)
 {
 	struct kube_access *access = kube_config_get(k->config, refused);
+	int64_t at = monotonic_ns();
+	bool unanswered;
 	attempt(k, op, path, access, d, ret);
+	unanswered = is_unanswered(ret);
+	/* What its caller has cancelled says nothing of the server. */
+	if (ret->end == HTTP_ANSWERED || (unanswered && ret->end != HTTP_CANCELLED))
+		kube_doubts_hear(&k->doubts, !unanswered, monotonic_ns());
+	if (changes(op) && unanswered)
+		op->unanswered_at = at;
 	if (ret->end == HTTP_ANSWERED)
 		atomic_store(&k->answered_at, monotonic_ns());
 	kube_config_put(k->config, access);
@@ -91,11 +159,6 @@ static void keep_the_better_reason(struct kube_operation *op, struct http_result
 	free(result->body);
 	*result = *before;
 	op->in_doubt = true;
-}
-
-static bool changes(const struct kube_operation *op)
-{
-	return !str_eq(op->method, "GET");
 }
 
 static void log_retry(struct kube *k, const struct kube_operation *op,
@@ -120,6 +183,7 @@ int kube_exchange(struct kube *k, struct kube_operation *op, struct deadline d,
 	char text[512];
 	kube_target_text(&op->target, text);
 	op->in_doubt = false;
+	op->unanswered_at = 0;
 	for (unsigned n = 1;; n++) {
 		bool mistaken;
 		int pause_ms;
@@ -146,6 +210,7 @@ int kube_exchange(struct kube *k, struct kube_operation *op, struct deadline d,
 		op->in_doubt |= changes(op) && !kube_status_is_refusal(ret);
 		free(before.body);
 		before = *ret;
+		metric_add(METRIC_API_RETRIES, 1, LABELS(op->target.verb, op->target.kind->plural));
 		if (pause_ms > 0)
 			log_retry(k, op, ret, pause_ms);
 		if (pause_ms > 0 && sleep_until(k, at, d, err, text))

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "common/cleanup.h"
+#include "common/metric.h"
 #include "common/thread.h"
 
 /* The thread's work. Its number 0: each request is a work of its own. */
@@ -208,9 +209,11 @@ int kube_limiter_wait(struct kube_limiter *l, struct deadline d, struct err *err
 	static const char what[] = "waiting for the request limit (--kube-api-qps)";
 	struct kube_turn t;
 	bool granted, stopping;
+	unsigned span;
 
 	if (kube_limiter_ask(l, &t, monotonic_ns()))
 		return 0;
+	span = metric_begin(METRIC_API_QUEUE, NULL);
 	thread_rest();
 	if (!cancel_on_set(d.cancel, cancel_turn, &t))
 		sleep_until_granted(l, &t, d);
@@ -222,6 +225,7 @@ int kube_limiter_wait(struct kube_limiter *l, struct deadline d, struct err *err
 		stopping = l->stopping;
 	}
 	pthread_cond_destroy(&t.called);
+	metric_end(span);
 	if (granted)
 		return 0;
 	if (stopping)

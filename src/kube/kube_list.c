@@ -22,8 +22,9 @@ struct listing {
 	const char *label_selector;
 	int (*fn)(void *arg, const struct json *item, struct err *err);
 	void *arg;
-	char *token; /* where the next page starts; "" at the beginning and at the end */
-	int limit;   /* objects per page */
+	char *token;   /* where the next page starts; "" at the beginning and at the end */
+	int limit;     /* objects per page */
+	bool one_page; /* its caller keeps the token: kube_list_page() */
 	unsigned restarts;
 	size_t bytes; /* of all pages */
 };
@@ -105,7 +106,7 @@ static int take_page(struct listing *l, const struct http_result *r, struct err 
 		rc = hand_out(l, &page, err);
 	if (rc)
 		return rc;
-	return str_empty(l->token) ? KUBE_STOP : 0;
+	return l->one_page || str_empty(l->token) ? KUBE_STOP : 0;
 }
 
 /*
@@ -117,11 +118,23 @@ static int list_expired(struct listing *l, const struct http_result *r, struct e
 	struct json *status AUTO(json_free) = kube_status_parse(r);
 	if (str_empty(l->token) || ++l->restarts > RESTARTS_MAX)
 		return kube_target_failed(l->k, &l->op.target, r, err);
+	if (l->one_page && str_empty(json_str(status, "metadata.continue")))
+		return status ? KUBE_NO_SUCH_PAGE : kube_target_failed(l->k, &l->op.target, r, err);
 	next_page_at(l, json_str(status, "metadata.continue"));
 	return 0;
 }
 
-/* 0: there is another page. KUBE_STOP: there is none, or fn wants no more. */
+/* The server says itself that it cannot read the token: nothing else in the request is foreign. */
+static bool token_is_refused(const struct listing *l, const struct http_result *r)
+{
+	struct json *status AUTO(json_free) = NULL;
+	if (!l->one_page || str_empty(l->token) || r->end != HTTP_ANSWERED || r->status != 400)
+		return false;
+	status = kube_status_parse(r);
+	return status != NULL;
+}
+
+/* 0: there is another page. KUBE_STOP: no more, or no more are wanted. KUBE_NO_SUCH_PAGE. */
 static int list_page(struct listing *l, struct deadline d, struct err *err)
 {
 	char *query AUTO(free) = list_query(l);
@@ -133,6 +146,8 @@ static int list_page(struct listing *l, struct deadline d, struct err *err)
 	body = r.body;
 	if (r.end == HTTP_ANSWERED && r.status == 410)
 		return list_expired(l, &r, err);
+	if (token_is_refused(l, &r))
+		return KUBE_NO_SUCH_PAGE;
 	if (r.end == HTTP_TOO_LARGE && l->limit > 1) {
 		l->limit = l->limit > SMALLER ? l->limit / SMALLER : 1;
 		return 0;
@@ -143,6 +158,19 @@ static int list_page(struct listing *l, struct deadline d, struct err *err)
 	return take_page(l, &r, err);
 }
 
+/* KUBE_STOP, KUBE_NO_SUCH_PAGE or -1. */
+static int list_pages(struct listing *l, struct deadline d, struct err *err)
+{
+	int rc;
+	l->op.method = "GET";
+	l->op.target.verb = "list";
+	do
+		rc = list_page(l, d, err);
+	while (rc == 0);
+	kube_trim_soon(l->k, l->bytes);
+	return rc;
+}
+
 int kube_list(struct kube *k, const struct kube_kind *kind, const char *ns,
               const char *label_selector,
               int (*fn)(void *arg, const struct json *item, struct err *err), void *arg,
@@ -150,18 +178,34 @@ int kube_list(struct kube *k, const struct kube_kind *kind, const char *ns,
 {
 	KUBE_CALL(k);
 	struct listing l = { .k = k,
-		             .op = { .method = "GET",
-		                     .target = { .verb = "list", .kind = kind, .ns = ns } },
+		             .op = { .target = { .kind = kind, .ns = ns } },
 		             .label_selector = label_selector,
 		             .fn = fn,
 		             .arg = arg,
 		             .token = xstrdup(""),
 		             .limit = k->tuning.page };
-	int rc;
-	do
-		rc = list_page(&l, d, err);
-	while (rc == 0);
+	int rc = list_pages(&l, d, err);
 	free(l.token);
-	kube_trim_soon(k, l.bytes);
 	return rc < 0 ? -1 : 0;
+}
+
+int kube_list_page(struct kube *k, const struct kube_kind *kind, const char *ns, int limit,
+                   const char *token,
+                   int (*fn)(void *arg, const struct json *item, struct err *err), void *arg,
+                   char **ret_next, struct deadline d, struct err *err)
+{
+	KUBE_CALL(k);
+	bool restricted = limit > 0 && limit < k->tuning.page;
+	struct listing l = { .k = k,
+		             .op = { .target = { .kind = kind, .ns = ns } },
+		             .fn = fn,
+		             .arg = arg,
+		             .token = xstrdup(token ? token : ""),
+		             .limit = restricted ? limit : k->tuning.page,
+		             .one_page = true };
+	int rc = list_pages(&l, d, err);
+	if (rc == KUBE_STOP)
+		*ret_next = TAKE(l.token);
+	free(l.token);
+	return rc == KUBE_STOP ? 0 : rc;
 }

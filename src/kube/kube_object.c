@@ -78,6 +78,36 @@ static bool already_exists(const struct kube_target *t, const struct http_result
 	       kube_status_reason_is(r, "AlreadyExists");
 }
 
+/* What the server is told of our patience: "30s". It does not go on with a request beyond that. */
+static int patience_s(const struct kube *k)
+{
+	return (k->tuning.attempt_ms + 999) / 1000;
+}
+
+/* How long a request may be carried out that was sent at that time and had no answer. */
+static int64_t late_until(const struct kube *k, int64_t sent_at)
+{
+	return sent_at + patience_s(k) * INT64_C(1000000000) + k->tuning.late_ms * INT64_C(1000000);
+}
+
+/* No object has such a name: an unanswered PATCH makes no object, so it has a doubt of its own. */
+static char *change_of(const char *name)
+{
+	return xasprintf("change of %s", name);
+}
+
+bool kube_may_change(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name)
+{
+	char *change AUTO(free) = change_of(name);
+
+	return kube_doubts_has(&k->doubts, kind, ns, change, monotonic_ns());
+}
+
+bool kube_may_come(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name)
+{
+	return kube_doubts_has(&k->doubts, kind, ns, name, monotonic_ns());
+}
+
 int kube_create(struct kube *k, const struct kube_kind *kind, const char *ns, struct json *object,
                 struct deadline d, struct json **ret, struct err *err)
 {
@@ -85,8 +115,11 @@ int kube_create(struct kube *k, const struct kube_kind *kind, const char *ns, st
 	char *version AUTO(free) = str_empty(kind->group)
 	                                   ? xstrdup(kind->version)
 	                                   : xasprintf("%s/%s", kind->group, kind->version);
-	char *query AUTO(free) = xasprintf("?fieldManager=%s", k->field_manager);
+	char *query AUTO(free) =
+		xasprintf("?fieldManager=%s&timeout=%ds", k->field_manager, patience_s(k));
+	const char *name = json_str(object, "metadata.name");
 	char *body AUTO(free) = NULL;
+	int rc;
 	struct kube_operation op = { .method = "POST",
 		                     .target = { .verb = "create", .kind = kind, .ns = ns },
 		                     .query = query,
@@ -95,16 +128,21 @@ int kube_create(struct kube *k, const struct kube_kind *kind, const char *ns, st
 	json_set_str(object, "kind", kind->kind);
 	body = json_print(object);
 	op.body = body;
-	return operate(k, &op, json_str(object, "metadata.name"), d, already_exists, KUBE_EXISTS,
-	               ret, err);
+	rc = operate(k, &op, name, d, already_exists, KUBE_EXISTS, ret, err);
+	if (op.unanswered_at)
+		kube_doubts_add(&k->doubts, kind, ns, name, monotonic_ns(),
+		                late_until(k, op.unanswered_at));
+	return rc;
 }
 
 int kube_patch(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
                const struct json *patch, struct deadline d, struct json **ret, struct err *err)
 {
 	KUBE_CALL(k);
-	char *query AUTO(free) = xasprintf("?fieldManager=%s", k->field_manager);
-	char *body AUTO(free) = json_print(patch);
+	char *query AUTO(free) =
+		xasprintf("?fieldManager=%s&timeout=%ds", k->field_manager, patience_s(k));
+	char *body AUTO(free) = json_print(patch), *change AUTO(free) = change_of(name);
+	int rc;
 	struct kube_operation op = {
 		.method = "PATCH",
 		.target = { .verb = "patch", .kind = kind, .ns = ns, .name = name },
@@ -112,29 +150,41 @@ int kube_patch(struct kube *k, const struct kube_kind *kind, const char *ns, con
 		.content_type = "application/merge-patch+json",
 		.body = body
 	};
-	return operate(k, &op, name, d, kube_status_no_object, KUBE_ABSENT, ret, err);
+	rc = operate(k, &op, name, d, kube_status_no_object, KUBE_ABSENT, ret, err);
+	if (op.unanswered_at)
+		kube_doubts_add(&k->doubts, kind, ns, change, monotonic_ns(),
+		                late_until(k, op.unanswered_at));
+	return rc;
 }
 
-/* 0: the object of that name has this uid; KUBE_ABSENT; KUBE_REPLACED: it has another one. */
+/*
+ * 0: the object of that name has this uid and version (NULL: any); KUBE_ABSENT; KUBE_REPLACED: it
+ * has another uid; KUBE_CHANGED: it has another version.
+ */
 static int look_for_uid(struct kube *k, const struct kube_operation *op, const char *uid,
-                        struct deadline d, struct err *err)
+                        const char *version, struct deadline d, struct err *err)
 {
 	struct json *object AUTO(json_free) = NULL;
 	const struct kube_target *t = &op->target;
 	int rc = kube_get(k, t->kind, t->ns, t->name, d, &object, err);
 	if (rc)
 		return rc;
-	return str_eq(json_str(object, "metadata.uid"), uid) ? 0 : KUBE_REPLACED;
+	if (!str_eq(json_str(object, "metadata.uid"), uid))
+		return KUBE_REPLACED;
+	return !version || str_eq(json_str(object, "metadata.resourceVersion"), version)
+	               ? 0
+	               : KUBE_CHANGED;
 }
 
 /*
- * A conflict on DELETE comes from the uid precondition, or is one of the server's that passes by
- * itself. Reading the object tells them apart without a look at the message.
+ * A conflict on DELETE comes from a precondition, or is one of the server's that passes by itself.
+ * Reading the object tells them apart without a look at the message.
  */
 static int delete_conflict(struct kube *k, const struct kube_operation *op, const char *uid,
-                           const struct http_result *r, struct deadline d, struct err *err)
+                           const char *version, const struct http_result *r, struct deadline d,
+                           struct err *err)
 {
-	int rc = uid ? look_for_uid(k, op, uid, d, err) : 0;
+	int rc = uid ? look_for_uid(k, op, uid, version, d, err) : 0;
 	return rc ? rc : kube_target_failed(k, &op->target, r, err);
 }
 
@@ -151,21 +201,23 @@ static int check_deleted(const struct kube_operation *op, const struct http_resu
 	return check_object(op, op->target.name, answer, err);
 }
 
-static char *delete_options(const char *uid)
+static char *delete_options(const char *uid, const char *version)
 {
 	struct json *options AUTO(json_free) = json_object();
 	json_set_str(options, "apiVersion", "v1");
 	json_set_str(options, "kind", "DeleteOptions");
 	if (uid)
 		json_set_str(json_sub(options, "preconditions"), "uid", uid);
+	if (version)
+		json_set_str(json_sub(options, "preconditions"), "resourceVersion", version);
 	return json_print(options);
 }
 
-int kube_delete(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
-                const char *uid, struct deadline d, struct err *err)
+static int delete_if(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
+                     const char *uid, const char *version, struct deadline d, struct err *err)
 {
 	KUBE_CALL(k);
-	char *body AUTO(free) = delete_options(uid);
+	char *body AUTO(free) = delete_options(uid, version);
 	struct kube_operation op = {
 		.method = "DELETE",
 		.target = { .verb = "delete", .kind = kind, .ns = ns, .name = name },
@@ -181,11 +233,25 @@ int kube_delete(struct kube *k, const struct kube_kind *kind, const char *ns, co
 	else if (kube_status_no_object(&op.target, &r))
 		rc = KUBE_ABSENT;
 	else if (r.end == HTTP_ANSWERED && r.status == 409)
-		rc = delete_conflict(k, &op, uid, &r, d, err);
+		rc = delete_conflict(k, &op, uid, version, &r, d, err);
 	else
 		rc = kube_operation_failed(k, &op, &r, err);
 	free(r.body);
 	return rc;
+}
+
+int kube_delete(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
+                const char *uid, struct deadline d, struct err *err)
+{
+	return delete_if(k, kind, ns, name, uid, NULL, d, err);
+}
+
+int kube_delete_state(struct kube *k, const struct kube_kind *kind, const char *ns,
+                      const struct json *state, struct deadline d, struct err *err)
+{
+	return delete_if(k, kind, ns, json_str(state, "metadata.name"),
+	                 json_str(state, "metadata.uid"),
+	                 json_str(state, "metadata.resourceVersion"), d, err);
 }
 
 int kube_find_group(struct kube *k, const struct kube_kind *kind, struct deadline d,

@@ -8,6 +8,7 @@
 #include "http/http.h"
 #include "kube/kube.h"
 #include "kube/kube_access.h"
+#include "kube/kube_doubt.h"
 #include "kube/kube_limiter.h"
 #include "kube/kube_retry.h"
 #include "kube/kube_status.h"
@@ -21,9 +22,16 @@ struct kube_tuning {
 	int watch_backoff_ms;      /* the first pause after a failure; 250 ms */
 	int watch_backoff_most_ms; /* the longest pause; 5 s */
 	int watch_timeout_s;       /* when the server ends a stream; 240 s to a quarter more */
+	int fill_ms;               /* a full stream brings its first object; 15 s */
 	int look_ms;               /* what is waited for is read so often without news; 5 s */
 	int mistake_ms; /* before it is asked again what may be refused by mistake; 1 s */
-	int page;       /* objects per page of a list; LIMIT_KUBE_PAGE */
+	/*
+	 * A POST that was given up is not carried out later than attempt_ms (which the server is
+	 * told) and this after it was sent, nor, when etcd has stood still, later than this after
+	 * requests are answered again (kube_doubt.h); 5 s.
+	 */
+	int late_ms;
+	int page; /* objects per page of a list; LIMIT_KUBE_PAGE */
 };
 
 struct kube_watch;
@@ -32,6 +40,7 @@ struct kube {
 	struct http *http;
 	struct kube_config *config;
 	struct kube_limiter limiter;
+	struct kube_doubts doubts;
 	struct kube_tuning tuning;
 	char *user_agent, *field_manager;
 	struct http_timer trim; /* this and the next: the engine's thread only */
@@ -65,9 +74,9 @@ struct http_request kube_request(struct kube *k, const struct kube_access *acces
 int64_t kube_attempt_end(const struct kube *k);
 /*
  * Starts a GET with the path, deadline, stream settings and callbacks of `q`. force: reads the
- * credentials again first.
+ * credentials again first. Returns the handle, for http_cancel().
  */
-void kube_get_start(struct kube *k, const struct http_request *q, bool force);
+struct http_call *kube_get_start(struct kube *k, const struct http_request *q, bool force);
 /* Always -1: sets the error for a result that is no success. Fills in server and source. */
 int kube_target_failed(struct kube *k, const struct kube_target *target,
                        const struct http_result *result, struct err *err);
@@ -89,6 +98,8 @@ struct kube_operation {
 	 * no time to ask again what may be a mistake.
 	 */
 	bool in_doubt;
+	/* Set by kube_exchange(): when an attempt was sent that had no answer; 0: there is none. */
+	int64_t unanswered_at;
 };
 
 /*
@@ -101,6 +112,11 @@ int kube_exchange(struct kube *k, struct kube_operation *op, struct deadline d,
 /* Always -1: as kube_target_failed(), but the code is not final when the operation is in doubt. */
 int kube_operation_failed(struct kube *k, const struct kube_operation *op,
                           const struct http_result *result, struct err *err);
+/* For /metrics: a request that began at `since` (monotonic ns) has ended so. */
+void kube_count(const char *verb, const struct kube_kind *kind, int64_t since,
+                const struct http_result *r);
+/* The API server has just said something. */
+void kube_heard(void);
 bool kube_is_success(const struct http_result *r);
 int kube_parse_answer(const struct kube_operation *op, const struct http_result *r,
                       struct json **ret, struct err *err) MUST_CHECK;

@@ -53,18 +53,21 @@ int64_t kube_attempt_end(const struct kube *k)
 	return monotonic_ns() + k->tuning.attempt_ms * INT64_C(1000000);
 }
 
-void kube_get_start(struct kube *k, const struct http_request *q, bool force)
+struct http_call *kube_get_start(struct kube *k, const struct http_request *q, bool force)
 {
 	struct kube_access *access = kube_config_get(k->config, force);
 	struct http_request whole = kube_request(k, access, "GET", q->path);
+	struct http_call *call;
 	whole.deadline_at = q->deadline_at;
 	whole.stream = q->stream;
 	whole.silence_ms = q->silence_ms;
+	whole.open_ms = q->open_ms;
 	whole.on_bytes = q->on_bytes;
 	whole.on_done = q->on_done;
 	whole.arg = q->arg;
-	(void)http_start(k->http, &whole);
+	call = http_start(k->http, &whole);
 	kube_config_put(k->config, access);
+	return call;
 }
 
 int kube_target_failed(struct kube *k, const struct kube_target *target,

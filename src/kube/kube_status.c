@@ -280,7 +280,8 @@ bool kube_status_no_object(const struct kube_target *t, const struct http_result
 bool kube_status_may_be_mistaken(const struct http_result *result)
 {
 	struct json *status AUTO(json_free) = NULL;
-	if (result->end != HTTP_ANSWERED)
+	/* Most answers are objects, which need not be parsed for this. */
+	if (result->end != HTTP_ANSWERED || result->status < 400)
 		return false;
 	status = kube_status_parse(result);
 	switch (result->status) {

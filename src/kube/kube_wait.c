@@ -72,6 +72,12 @@ void kube_wait_seen(struct kube_wait *w, const char *version)
 		snprintf(w->version, sizeof(w->version), "%s", version);
 }
 
+void kube_wait_on_rest(struct kube_wait *w, void (*fn)(void *arg), void *arg)
+{
+	w->on_rest = fn;
+	w->on_rest_arg = arg;
+}
+
 const char *kube_wait_watch_error(struct kube_wait *w, char ret[KUBE_WATCH_ERROR_MAX])
 {
 	WITH_LOCK(&w->watch->k->lock);
@@ -185,6 +191,8 @@ static int next_text(struct kube_wait *w, struct deadline d, struct taken *ret, 
 	begin_asking(w);
 	rc = text_until(w, rest_at < d.at ? rest_at : d.at, ret, err);
 	if (rc == NOTHING_TO_TELL && rest_at < d.at) {
+		if (w->on_rest)
+			w->on_rest(w->on_rest_arg);
 		thread_rest();
 		rc = text_until(w, d.at, ret, err);
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Those who wait for objects of one collection: a table that the watch fills in (kube_watch.c) and
- * the callers empty (kube_wait.c). All of it is under the client's lock, which whoever calls these
- * functions holds. Knows neither the client nor the watch.
+ * the callers empty (kube_wait.c). All of it is under the client's lock, which the callers of these
+ * functions hold. Knows neither the client nor the watch.
  */
 #pragma once
 
@@ -26,6 +26,8 @@ struct kube_wait {
 	char *uid;           /* the object that the caller means, or NULL: any of this name */
 	pthread_cond_t told; /* something is to be told, or the caller gives up */
 	bool cancelled;      /* the caller gives up */
+	void (*on_rest)(void *arg); /* NULL, or see kube_wait_on_rest(); the caller's thread only */
+	void *on_rest_arg;
 
 	char *state; /* JSON text of the newest state that was not given out, or NULL */
 	size_t state_n;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One watch per collection: the state machine on the HTTP engine's thread.
+ * One watch per collection: the state machine on the HTTP engine's thread. What the lines of a
+ * stream say is in kube_watch_events.c, what others see of a watch in kube_watch_state.c.
  *
  * Theory of operation. A list of one object gives a resourceVersion, the place; a stream from there
  * brings every change, in order. A stream that ends is opened again behind the last event that
@@ -21,12 +22,14 @@
  *              PLACE_EXPIRED (410), not relisted: no longer live     LISTING
  *              PLACE_EXPIRED, relisted: no longer live               as an end, but LISTING
  *              PLACE_UNCLEAR (another ERROR, an unusable line)       PAUSED, AWAY; no longer live
- *   OPENING or STREAMING, its connection was retired                 OPENING
+ *   OPENING or STREAMING, its connection was retired: also when      OPENING
+ *              no answer begins for as long as any request has
  *   PAUSED     the time is over                                      OPENING if live, else LISTING
  *              the time is over, TOLD, nobody waits                  IDLE
  *              AWAY, and a caller's request was answered             as when the time is over
  *              TOLD, somebody asks, HOPELESS_MS since the last try   LISTING
  *   OPENING    of a full stream: 400 or 422                          LISTING, by pages
+ *   OPENING or STREAMING, of a full stream whose time is over        LISTING, by pages
  *   STREAMING  of a full stream: the end of the objects, live        STREAMING
  *   any        LISTING or OPENING, APART_MS not over since the last  PAUSED until then
  *   any        the client stops                                      IDLE
@@ -46,8 +49,8 @@
  * After PLACE_TRIES failures and pauses in a row a further failure ends `live`: perhaps the server
  * cannot serve this place (it is another server, or restored from a backup).
  *
- * Everything here runs on the engine's thread but watch_for(), watch_kick() and
- * kube_watches_stop(); fields marked so in kube_watch.h are under the client's lock.
+ * Everything here runs on the engine's thread but watch_for() and kube_watches_stop(); fields
+ * marked so in kube_watch.h are under the client's lock.
  */
 #include "kube/kube_watch.h"
 
@@ -57,13 +60,13 @@
 #include "common/limits.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/metric.h"
 
 #define NS_PER_MS INT64_C(1000000)
-#define HEALTHY_MS 1000       /* a stream that lived so long was no failure */
-#define APART_MS 200          /* between two lists, or two streams, whatever the server says */
-#define HOPELESS_MS 1000      /* the first pause after an error that does not pass */
-#define PLACE_TRIES 3         /* failures in a row before the place is given up */
-#define LINE_KEEP (64 * 1024) /* memory kept between lines */
+#define HEALTHY_MS 1000  /* a stream that lived so long was no failure */
+#define APART_MS 200     /* between two lists, or two streams, whatever the server says */
+#define HOPELESS_MS 1000 /* the first pause after an error that does not pass */
+#define PLACE_TRIES 3    /* failures in a row before the place is given up */
 
 static void watch_run(void *arg);
 static void list_start(struct kube_watch *w);
@@ -86,6 +89,7 @@ static struct kube_watch *watch_new(struct kube *k, const struct kube_kind *kind
 	w->ns = xstrdup_or_null(ns);
 	str_init(&w->line, LIMIT_HTTP_WATCH_LINE);
 	w->pause = (struct http_timer) { .fn = pause_over, .arg = w };
+	w->run = watch_run;
 	w->closed_at = monotonic_ns();
 	watch_reads_init(w);
 	return w;
@@ -130,39 +134,10 @@ void kube_watches_free(struct kube *k)
 	}
 }
 
-void watch_kick(struct kube_watch *w)
-{
-	assert_locked(&w->k->lock);
-	if (w->run_posted)
-		return;
-	w->run_posted = true;
-	http_post(w->k->http, watch_run, w);
-}
-
 static bool somebody_waits(struct kube_watch *w)
 {
 	WITH_LOCK(&w->k->lock);
 	return w->waits.first != NULL || w->follow;
-}
-
-static void set_down(struct kube_watch *w, const char *why)
-{
-	WITH_LOCK(&w->k->lock);
-	snprintf(w->down, sizeof(w->down), "%s", why);
-}
-
-static void set_open(struct kube_watch *w)
-{
-	WITH_LOCK(&w->k->lock);
-	w->down[0] = 0;
-	w->closed_at = 0;
-}
-
-static void set_closed(struct kube_watch *w)
-{
-	WITH_LOCK(&w->k->lock);
-	if (!w->closed_at)
-		w->closed_at = monotonic_ns();
 }
 
 /* The pause is for a server that is away, and a caller's request has just been answered. */
@@ -238,12 +213,6 @@ static void backoff(struct kube_watch *w, int first_ms, int asked_ms)
 	pause_for(w, asked_ms + ms);
 }
 
-static void end_live(struct kube_watch *w)
-{
-	WITH_LOCK(&w->k->lock);
-	waits_end_live(&w->waits);
-}
-
 /* What may be a mistake of the server is asked for a second time before it is told. */
 static bool is_doubtful(const struct kube_watch *w, const struct http_result *r)
 {
@@ -276,7 +245,7 @@ static void watch_failed(struct kube_watch *w, const char *verb, const struct ht
 		return;
 	}
 	kube_target_failed(w->k, &t, r, &err);
-	set_down(w, err.msg);
+	watch_set_down(w, err.msg);
 	log_limited(LOG_WARNING, 30, "%s; trying again", err.msg);
 	if (is_doubtful(w, r)) {
 		w->asked_again = true;
@@ -290,7 +259,7 @@ static void watch_failed(struct kube_watch *w, const char *verb, const struct ht
 		return;
 	}
 	if (w->failures >= PLACE_TRIES)
-		end_live(w);
+		watch_end_live(w);
 	backoff(w, w->k->tuning.watch_backoff_ms, kube_asked_ms(r));
 }
 
@@ -313,17 +282,6 @@ static bool take_version(struct kube_watch *w, const struct http_result *r)
 	return true;
 }
 
-/* The place is known, and a follower has been told all objects. */
-static void begin_live(struct kube_watch *w)
-{
-	w->reread_credentials = false;
-	w->asked_again = false;
-	if (w->trouble == TROUBLE_TOLD)
-		w->trouble = TROUBLE_BUSY;
-	WITH_LOCK(&w->k->lock);
-	waits_begin_live(&w->waits);
-}
-
 /* True: there is nobody to tell all objects to, or this was the last page of them. */
 static bool take_objects(struct kube_watch *w, const struct http_result *r)
 {
@@ -339,6 +297,7 @@ static void list_done(void *arg, struct http_result *r)
 {
 	struct kube_watch *w = arg;
 	assert(w->phase == WATCH_LISTING);
+	kube_count("list", &w->kind, w->listed_at, r);
 	if (r->end == HTTP_CANCELLED) {
 		w->phase = WATCH_IDLE;
 		return;
@@ -351,7 +310,7 @@ static void list_done(void *arg, struct http_result *r)
 		return;
 	}
 	if (take_objects(w, r)) {
-		begin_live(w);
+		watch_begin_live(w);
 		stream_start(w);
 		watch_reads_start(w);
 	}
@@ -368,7 +327,7 @@ static void list_ask(struct kube_watch *w)
 	http_timer_clear(w->k->http, &w->pause);
 	w->phase = WATCH_LISTING;
 	w->tried_at = w->listed_at = monotonic_ns();
-	kube_get_start(w->k, &q, w->reread_credentials);
+	(void)kube_get_start(w->k, &q, w->reread_credentials);
 }
 
 static void list_start(struct kube_watch *w)
@@ -381,94 +340,7 @@ static void list_start(struct kube_watch *w)
 		list_ask(w);
 }
 
-/* ---- events ---- */
-
-static void place_unclear(struct kube_watch *w, const char *why)
-{
-	w->place = PLACE_UNCLEAR;
-	set_down(w, why);
-}
-
-/* The server ends a watch with a Status: 410 when it no longer has the place. */
-static void error_event(struct kube_watch *w, const struct kube_event *e)
-{
-	struct json *status AUTO(json_free) = NULL;
-	const struct kube_target t = { .verb = "watch", .kind = &w->kind, .ns = w->ns };
-	struct err err = ERR_INIT;
-	int64_t code = 0;
-	if (json_parse("watch", e->object.at, e->object.n, &status, &err) ||
-	    json_get_i64(status, "code", &code, &err) < 0)
-		err_clear(&err);
-	if (code == 410) {
-		w->place = PLACE_EXPIRED;
-		return;
-	}
-	kube_status_error_of(&t, (int)code, status, &err);
-	place_unclear(w, err.msg);
-}
-
-static void object_event(struct kube_watch *w, const struct kube_event *e)
-{
-	watch_all_changed(w, e);
-	WITH_LOCK(&w->k->lock);
-	if (waits_tell(&w->waits, e))
-		watch_kick(w);
-}
-
-static void take_place(struct kube_watch *w, struct line_span version)
-{
-	if (version.n > 0)
-		snprintf(w->version, sizeof(w->version), "%.*s", (int)version.n, version.at);
-}
-
-/* The objects that exist have no order among them: the place is known behind the last one. */
-static void filling_event(struct kube_watch *w, const struct kube_event *e)
-{
-	switch (watch_all_filled(w, e)) {
-	case FILL_NOT_SERVED:
-		place_unclear(w, "the server does not send all objects in a stream");
-		break;
-	case FILL_COMPLETE:
-		take_place(w, e->resource_version);
-		begin_live(w);
-		watch_reads_start(w);
-		break;
-	case FILL_GOES_ON:
-		break;
-	}
-}
-
-static void line_event(struct kube_watch *w)
-{
-	struct kube_event e;
-	if (!kube_event_scan(w->line.ptr, w->line.len, &e) ||
-	    e.resource_version.n >= sizeof(w->version)) {
-		place_unclear(w, "the watch brought a line that is no event");
-		return;
-	}
-	if (e.type == EVENT_ERROR) {
-		error_event(w, &e);
-		return;
-	}
-	if (w->follow && w->follow->filling) {
-		filling_event(w, &e);
-		return;
-	}
-	w->relisted = false;
-	if (e.type != EVENT_BOOKMARK)
-		object_event(w, &e);
-	take_place(w, e.resource_version);
-}
-
-static void line_end(struct kube_watch *w)
-{
-	if (w->line.len > 0)
-		line_event(w);
-	if (w->line.cap > LINE_KEEP)
-		str_clear(&w->line);
-	else
-		str_reset(&w->line);
-}
+/* ---- stream ---- */
 
 static void stream_opened(struct kube_watch *w)
 {
@@ -476,7 +348,7 @@ static void stream_opened(struct kube_watch *w)
 	w->opened_at = monotonic_ns();
 	w->reread_credentials = false;
 	w->asked_again = false;
-	set_open(w);
+	watch_set_open(w);
 }
 
 static bool stream_bytes(void *arg, const char *bytes, size_t n)
@@ -485,21 +357,8 @@ static bool stream_bytes(void *arg, const char *bytes, size_t n)
 	assert(w->phase == WATCH_OPENING || w->phase == WATCH_STREAMING);
 	if (n == 0)
 		stream_opened(w);
-	while (n > 0 && w->place == PLACE_KNOWN) {
-		const char *newline = memchr(bytes, '\n', n);
-		size_t piece = newline ? (size_t)(newline - bytes) : n;
-		if (!str_addn(&w->line, bytes, piece))
-			place_unclear(w, "the watch brought a line above the limit");
-		else if (newline)
-			line_end(w);
-		piece += newline ? 1 : 0;
-		bytes += piece;
-		n -= piece;
-	}
-	return w->place == PLACE_KNOWN;
+	return watch_take_bytes(w, bytes, n);
 }
-
-/* ---- stream ---- */
 
 static bool was_healthy(const struct kube_watch *w)
 {
@@ -510,7 +369,7 @@ static bool was_healthy(const struct kube_watch *w)
 static void stream_pause(struct kube_watch *w, const char *why)
 {
 	if (w->place != PLACE_UNCLEAR) /* else `down` says more already */
-		set_down(w, why);
+		watch_set_down(w, why);
 	log_limited(LOG_WARNING, 30, "watch %s: %s; trying again", w->kind.plural, why);
 	backoff(w, w->k->tuning.watch_backoff_ms, 0);
 }
@@ -521,7 +380,7 @@ static void stream_ended(struct kube_watch *w, const char *why)
 	if (was_healthy(w))
 		w->failures = 0;
 	if (w->place != PLACE_KNOWN)
-		end_live(w);
+		watch_end_live(w);
 	/* A server that says 410 works again, whatever it did before: no pause, but only once. */
 	if (w->place == PLACE_EXPIRED && !w->relisted) {
 		w->relisted = true;
@@ -544,16 +403,33 @@ static const char *why_ended(const struct kube_watch *w, const struct http_resul
 	return r->why[0] ? r->why : "the server ended it at once";
 }
 
+/* For /metrics: why a stream has ended, or was none. */
+static const char *restart_word(const struct kube_watch *w, const struct http_result *r)
+{
+	if (r->end == HTTP_RETIRED)
+		return "retired";
+	if (w->place == PLACE_EXPIRED || (r->end == HTTP_ANSWERED && r->status == 410))
+		return "expired";
+	if (w->place == PLACE_UNCLEAR)
+		return "unclear";
+	if (r->end == HTTP_ANSWERED)
+		return w->phase == WATCH_STREAMING ? "ended" : "refused";
+	return "unreachable";
+}
+
 static void stream_done(void *arg, struct http_result *r)
 {
 	struct kube_watch *w = arg;
+	bool gave_up = watch_all_gave_up(w);
 	assert(w->phase == WATCH_OPENING || w->phase == WATCH_STREAMING);
-	if (r->end == HTTP_CANCELLED) {
+	w->stream = NULL;
+	if (r->end == HTTP_CANCELLED && !gave_up) {
 		w->phase = WATCH_IDLE;
 		return;
 	}
-	set_closed(w);
-	if (watch_all_fill_ended(w, r) && w->phase == WATCH_OPENING) {
+	watch_set_closed(w);
+	metric_add(METRIC_WATCH_RESTARTS, 1, LABELS(w->kind.plural, restart_word(w, r)));
+	if (watch_all_fill_ended(w, r) && (w->phase == WATCH_OPENING || gave_up)) {
 		list_ask(w);
 		return;
 	}
@@ -579,6 +455,7 @@ static void stream_ask(struct kube_watch *w, const char *from)
 	struct http_request q = { .path = path,
 		                  .stream = true,
 		                  .silence_ms = k->tuning.watch_silence_ms,
+		                  .open_ms = k->tuning.attempt_ms,
 		                  .on_bytes = stream_bytes,
 		                  .on_done = stream_done,
 		                  .arg = w };
@@ -587,7 +464,7 @@ static void stream_ask(struct kube_watch *w, const char *from)
 	w->tried_at = w->streamed_at = monotonic_ns();
 	w->place = PLACE_KNOWN;
 	str_reset(&w->line);
-	kube_get_start(w->k, &q, w->reread_credentials);
+	w->stream = kube_get_start(w->k, &q, w->reread_credentials);
 }
 
 /* Takes the part of a list: there is no place to begin from, the stream brings all objects. */

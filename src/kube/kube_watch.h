@@ -47,8 +47,11 @@ struct kube_follow {
 	bool by_pages;      /* the server does not send all objects in a stream */
 	bool filling;       /* the stream is to bring all objects, and has not brought them all */
 	unsigned cut_short; /* streams that ended while they did */
-	char *token;        /* where the next page starts; NULL: at the beginning */
-	int limit;          /* objects per page; 0: not asked for any yet */
+	unsigned listed;    /* objects that the stream has brought so far, while it did */
+	unsigned too_slow;  /* streams, one after the other, whose time for it was over */
+	struct http_timer patience;
+	char *token; /* where the next page starts; NULL: at the beginning */
+	int limit;   /* objects per page; 0: not asked for any yet */
 };
 
 /* One per collection; stays for the life of the client. */
@@ -66,6 +69,8 @@ struct kube_watch {
 	int64_t closed_at; /* since when there is none; monotonic ns; 0: there is one */
 	struct kube_follow *follow; /* constant once somebody waits or follows; NULL: nobody does */
 
+	void (*run)(void *arg); /* constant: has the engine's thread look what is to be done */
+
 	/* The engine's thread only. */
 	enum watch_phase phase;
 	enum watch_trouble trouble;
@@ -75,8 +80,9 @@ struct kube_watch {
 	unsigned failures; /* since a stream has lived for HEALTHY_MS */
 	int64_t tried_at;  /* the last list or stream was asked for; monotonic ns */
 	int64_t listed_at, streamed_at; /* the same, of each kind; 0: never */
-	int64_t opened_at; /* the stream was answered (WATCH_STREAMING); monotonic ns */
-	struct str line;   /* what has come of a line whose end has not come */
+	int64_t opened_at;        /* the stream was answered (WATCH_STREAMING); monotonic ns */
+	struct http_call *stream; /* its request, until that has ended */
+	struct str line;          /* what has come of a line whose end has not come */
 	struct http_timer pause;
 	/*
 	 * Second chances, given once between two successes: after a 401 the credentials are read
@@ -96,14 +102,31 @@ struct kube_watch {
 
 /* The watch of this collection, made when it is asked for first. */
 struct kube_watch *watch_for(struct kube *k, const struct kube_kind *kind, const char *ns);
-/* Has the engine's thread look soon at what is to be done. */
-void watch_kick(struct kube_watch *w);
 
+/* ---- kube_watch_state.c ---- */
+
+/* Lock held. Has the engine's thread look soon at what is to be done. */
+void watch_kick(struct kube_watch *w);
+/* Why there is no stream at the moment. */
+void watch_set_down(struct kube_watch *w, const char *why);
+void watch_set_open(struct kube_watch *w); /* there is one */
+void watch_set_closed(struct kube_watch *w);
+/* The place is known, and a follower has been told all objects: events tell all from here on. */
+void watch_begin_live(struct kube_watch *w);
+void watch_end_live(struct kube_watch *w);
 static inline bool watch_is_live(struct kube_watch *w)
 {
 	WITH_LOCK(&w->k->lock);
 	return w->waits.live;
 }
+
+/* ---- kube_watch_events.c, the engine's thread ---- */
+
+/*
+ * The next bytes of the stream. False: it has ended or is of no use any more, and w->place says
+ * why. Where it is unclear, the reason is set down.
+ */
+bool watch_take_bytes(struct kube_watch *w, const char *bytes, size_t n);
 
 /* ---- kube_watch_read.c, the engine's thread ---- */
 
@@ -117,8 +140,10 @@ void watch_reads_start(struct kube_watch *w);
 
 /* Is a stream asked to bring all objects? follow may be NULL: no. */
 bool watch_all_by_stream(const struct kube_watch *w);
-/* A stream is asked for that brings all objects first. */
+/* A stream is asked for that brings all objects first. It is cancelled when it does not. */
 void watch_all_fill(struct kube_watch *w);
+/* Was it this room that has cancelled the stream? follow may be NULL: no. */
+bool watch_all_gave_up(const struct kube_watch *w);
 /*
  * The stream has ended. True: it was to bring all objects, did not, and pages are to be asked for
  * instead. follow may be NULL.

@@ -6,8 +6,11 @@
  * ADDED events, and a bookmark with an annotation ends them), else as a list, page by page. A
  * server without WatchList answers 400 or 422, or sends a bookmark without the annotation; after
  * FULL_TRIES streams that ended too early, pages are tried, too: they go on where they were cut.
- * A server whose cache lags behind its store says so by an ERROR event ("Too large resource
- * version"); a list would be more work for it, so it is asked FULL_ERRORS times.
+ * One that knows nothing of it may answer with a plain watch, which brings what changes from now on
+ * and no end: so a stream has fill_ms, and NS_EACH for each object. One that takes longer is
+ * followed by pages; after FULL_TRIES of them in a row no stream is asked for any more. A server
+ * whose cache lags behind its store says so by an ERROR event ("Too large resource version"); a
+ * list would be more work for it, so it is asked FULL_ERRORS times.
  *
  * No object is parsed or kept here. When to begin is decided in kube_watch.c. On the engine's
  * thread.
@@ -22,6 +25,9 @@
 
 #define FULL_TRIES 2
 #define FULL_ERRORS 8
+#define NS_PER_MS INT64_C(1000000)
+#define NS_EACH \
+	INT64_C(2000000) /* nowhere are 500 objects made each second, and many more are sent */
 #define SMALLER 4 /* a page that was too large is asked for with so many times fewer objects */
 
 static void tell(struct kube_watch *w, enum kube_news news, struct line_span text)
@@ -47,12 +53,6 @@ bool watch_all_by_stream(const struct kube_watch *w)
 	return w->follow && !w->follow->by_pages;
 }
 
-void watch_all_fill(struct kube_watch *w)
-{
-	w->follow->filling = true;
-	begin(w);
-}
-
 static void use_pages(struct kube_watch *w)
 {
 	log_msg(LOG_INFO,
@@ -62,13 +62,55 @@ static void use_pages(struct kube_watch *w)
 	w->follow->by_pages = true;
 }
 
+static void end_filling(struct kube_watch *w)
+{
+	w->follow->filling = false;
+	http_timer_clear(w->k->http, &w->follow->patience);
+}
+
+/* A stream that is not answered yet has the time of any request. */
+static int64_t patience_end(const struct kube_watch *w)
+{
+	int64_t from = w->phase == WATCH_STREAMING ? w->opened_at : monotonic_ns();
+	return from + w->k->tuning.fill_ms * NS_PER_MS + w->follow->listed * NS_EACH;
+}
+
+static void patience_over(void *arg)
+{
+	struct kube_watch *w = arg;
+	struct kube_follow *f = w->follow;
+	int64_t end = patience_end(w);
+	if (monotonic_ns() < end) {
+		http_timer_set(w->k->http, &f->patience, end);
+		return;
+	}
+	f->too_slow++;
+	use_pages(w);
+	http_cancel(w->k->http, w->stream);
+}
+
+void watch_all_fill(struct kube_watch *w)
+{
+	struct kube_follow *f = w->follow;
+	f->filling = true;
+	f->listed = 0;
+	f->patience = (struct http_timer) { .fn = patience_over, .arg = w };
+	http_timer_set(w->k->http, &f->patience, patience_end(w));
+	begin(w);
+}
+
+bool watch_all_gave_up(const struct kube_watch *w)
+{
+	return w->follow && w->follow->filling && w->follow->by_pages;
+}
+
 bool watch_all_fill_ended(struct kube_watch *w, const struct http_result *r)
 {
 	struct kube_follow *f = w->follow;
 	unsigned most = w->place == PLACE_KNOWN ? FULL_TRIES : FULL_ERRORS;
 	if (!f || !f->filling)
 		return false;
-	f->filling = false;
+	end_filling(w);
 	if (r->end == HTTP_ANSWERED && (r->status == 400 || r->status == 422))
 		use_pages(w);
 	else if (w->phase == WATCH_STREAMING && ++f->cut_short >= most)
@@ -89,6 +131,7 @@ static bool ends_the_objects(const struct kube_event *e)
 enum watch_fill watch_all_filled(struct kube_watch *w, const struct kube_event *e)
 {
 	if (e->type == EVENT_ADDED || e->type == EVENT_MODIFIED) {
+		w->follow->listed += e->type == EVENT_ADDED;
 		tell(w, KUBE_NEWS_LISTED, e->object);
 		return FILL_GOES_ON;
 	}
@@ -101,8 +144,8 @@ enum watch_fill watch_all_filled(struct kube_watch *w, const struct kube_event *
 		use_pages(w);
 		return FILL_NOT_SERVED;
 	}
-	w->follow->filling = false;
-	w->follow->cut_short = 0;
+	end_filling(w);
+	w->follow->cut_short = w->follow->too_slow = 0;
 	tell(w, KUBE_NEWS_COMPLETE, (struct line_span) { "", 0 });
 	return FILL_COMPLETE;
 }
@@ -159,6 +202,9 @@ enum watch_page watch_all_page(struct kube_watch *w, const struct http_result *r
 	f->token = str_empty(token) ? NULL : xstrdup(token);
 	if (f->token)
 		return PAGE_NOT_THE_LAST;
+	/* Once may have been the server's bad minute. */
+	if (f->too_slow > 0 && f->too_slow < FULL_TRIES)
+		f->by_pages = false;
 	tell(w, KUBE_NEWS_COMPLETE, (struct line_span) { "", 0 });
 	return PAGE_LAST;
 }

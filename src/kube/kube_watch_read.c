@@ -123,7 +123,7 @@ static void read_start(struct kube_watch *w, char *name, bool look)
 	reading->number = w->reads;
 	reading->name = name;
 	reading->look = look;
-	kube_get_start(w->k, &q, w->reread_credentials);
+	(void)kube_get_start(w->k, &q, w->reread_credentials);
 }
 
 static char *take_unread(struct kube_watch *w)

@@ -18,14 +18,40 @@
 struct conversion {
 	yaml_document_t *document;
 	const char *what;
+	bool integers; /* plain ones become numbers */
+	bool lined;    /* lines are wanted, too, and no key comes twice */
 	unsigned nodes;
 };
 
-static struct json *scalar(const yaml_node_t *node)
+/* The line of a value, and of what is in it: see kube_yaml_parse_lined(). */
+static struct json *line_of(const yaml_node_t *node)
+{
+	struct json *line = json_object();
+
+	json_set_int(line, "", (int64_t)node->start_mark.line + 1);
+	return line;
+}
+
+/* As JSON has them; 0755 and 0x1 are other numbers in YAML, and stay text. */
+static bool is_integer(const char *text, int64_t *ret)
+{
+	const char *digits = *text == '-' ? text + 1 : text;
+	struct err ignored = ERR_INIT;
+
+	if (*digits < '0' || *digits > '9' || (*digits == '0' && digits[1]))
+		return false;
+	return parse_i64("", text, ret, &ignored) == 0;
+}
+
+static struct json *scalar(const struct conversion *c, const yaml_node_t *node)
 {
 	const char *text = (const char *)node->data.scalar.value;
+	int64_t number;
+
 	if (node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE)
 		return json_string(text);
+	if (c->integers && is_integer(text, &number))
+		return json_int(number);
 	if (str_eq(text, "true") || str_eq(text, "false"))
 		return json_boolean(text[0] == 't');
 	if (str_empty(text) || str_eq(text, "null") || str_eq(text, "~"))
@@ -33,7 +59,15 @@ static struct json *scalar(const yaml_node_t *node)
 	return json_string(text);
 }
 
-static int convert(struct conversion *c, int index, int depth, struct json **ret, struct err *err);
+/* A text that goes on behind a NUL would be another one than its reader takes it for. */
+static bool has_nul(const yaml_node_t *node)
+{
+	return strlen((const char *)node->data.scalar.value) != node->data.scalar.length;
+}
+
+/* `lines` NULL: they are not wanted. */
+static int convert(struct conversion *c, int index, int depth, struct json **ret,
+                   struct json *lines, struct err *err);
 
 static int convert_sequence(struct conversion *c, const yaml_node_t *node, int depth,
                             struct json **ret, struct err *err)
@@ -42,7 +76,7 @@ static int convert_sequence(struct conversion *c, const yaml_node_t *node, int d
 	for (const yaml_node_item_t *i = node->data.sequence.items.start;
 	     i < node->data.sequence.items.top; i++) {
 		struct json *item;
-		if (convert(c, *i, depth + 1, &item, err))
+		if (convert(c, *i, depth + 1, &item, NULL, err))
 			return -1;
 		json_append(array, item);
 	}
@@ -51,63 +85,146 @@ static int convert_sequence(struct conversion *c, const yaml_node_t *node, int d
 }
 
 static int convert_mapping(struct conversion *c, const yaml_node_t *node, int depth,
-                           struct json **ret, struct err *err)
+                           struct json **ret, struct json *lines, struct err *err)
 {
 	struct json *object AUTO(json_free) = json_object();
 	for (const yaml_node_pair_t *p = node->data.mapping.pairs.start;
 	     p < node->data.mapping.pairs.top; p++) {
 		const yaml_node_t *key = yaml_document_get_node(c->document, p->key);
-		struct json *value;
-		if (!key || key->type != YAML_SCALAR_NODE)
+		struct json *value, *line = NULL;
+		const char *name;
+		if (!key || key->type != YAML_SCALAR_NODE || has_nul(key))
 			return err_set(err, ERR_INVALID, "%s: line %zu: a key is not a string",
 			               c->what, node->start_mark.line + 1);
-		if (convert(c, p->value, depth + 1, &value, err))
+		name = (const char *)key->data.scalar.value;
+		if (c->lined && (!*name || json_member(object, name)))
+			return err_set(err, ERR_INVALID, "%s: line %zu: the key \"%s\" %s", c->what,
+			               key->start_mark.line + 1, name,
+			               *name ? "is there twice" : "has no name");
+		if (lines)
+			json_set(lines, name, line = line_of(key));
+		if (convert(c, p->value, depth + 1, &value, line, err))
 			return -1;
-		json_set(object, (const char *)key->data.scalar.value, value);
+		json_set(object, name, value);
 	}
 	*ret = TAKE(object);
 	return 0;
 }
 
-static int convert(struct conversion *c, int index, int depth, struct json **ret, struct err *err)
+static int convert(struct conversion *c, int index, int depth, struct json **ret,
+                   struct json *lines, struct err *err)
 {
 	const yaml_node_t *node = yaml_document_get_node(c->document, index);
 	if (!node || depth > DEPTH_MAX || ++c->nodes > NODES_MAX)
 		return err_set(err, ERR_INVALID, "%s: nested too deeply or too large", c->what);
 	switch (node->type) {
 	case YAML_SCALAR_NODE:
-		*ret = scalar(node);
+		if (has_nul(node))
+			return err_set(err, ERR_INVALID, "%s: line %zu: a text has a NUL", c->what,
+			               node->start_mark.line + 1);
+		*ret = scalar(c, node);
 		return 0;
 	case YAML_SEQUENCE_NODE:
 		return convert_sequence(c, node, depth, ret, err);
 	case YAML_MAPPING_NODE:
-		return convert_mapping(c, node, depth, ret, err);
+		return convert_mapping(c, node, depth, ret, lines, err);
 	case YAML_NO_NODE:
 	default:
 		return err_set(err, ERR_INVALID, "%s: an empty node", c->what);
 	}
 }
 
-int kube_yaml_parse(const char *what, const char *text, size_t n, struct json **ret,
-                    struct err *err)
+static int bad_yaml(const char *what, const yaml_parser_t *parser, struct err *err)
+{
+	return err_set(err, ERR_INVALID, "%s: line %zu: %s", what, parser->problem_mark.line + 1,
+	               parser->problem ? parser->problem : "not YAML");
+}
+
+/*
+ * libyaml looks at all open brackets for each one that it reads: a file of them alone would keep it
+ * for an hour. As each is a node, more than these would be refused anyway.
+ */
+static int check_brackets(const char *what, const char *text, size_t n, struct err *err)
+{
+	unsigned brackets = 0;
+
+	for (size_t i = 0; i < n; i++)
+		brackets += text[i] == '[' || text[i] == '{';
+	return brackets <= NODES_MAX
+	               ? 0
+	               : err_set(err, ERR_INVALID, "%s: nested too deeply or too large", what);
+}
+
+/* The stream's end is a document without a root. */
+static int check_last(const char *what, yaml_parser_t *parser, struct err *err)
+{
+	yaml_document_t document;
+	bool more;
+
+	if (!yaml_parser_load(parser, &document))
+		return bad_yaml(what, parser, err);
+	more = yaml_document_get_root_node(&document) != NULL;
+	yaml_document_delete(&document);
+	return more ? err_set(err, ERR_INVALID, "%s: has several documents (---)", what) : 0;
+}
+
+static int parse(const char *what, const char *text, size_t n, bool object, struct json **ret,
+                 struct json *lines, struct err *err)
 {
 	yaml_parser_t parser;
 	yaml_document_t document;
-	struct conversion c = { .document = &document, .what = what };
+	struct json *tree AUTO(json_free) = NULL;
+	struct conversion c = {
+		.document = &document, .what = what, .integers = object && !lines, .lined = lines
+	};
 	int rc;
+
+	if (check_brackets(what, text, n, err))
+		return -1;
 	if (!yaml_parser_initialize(&parser))
 		return err_set(err, ERR_INTERNAL, "%s: libyaml cannot be initialised", what);
 	yaml_parser_set_input_string(&parser, (const unsigned char *)text, n);
 	if (!yaml_parser_load(&parser, &document)) {
-		err_set(err, ERR_INVALID, "%s: line %zu: %s", what, parser.problem_mark.line + 1,
-		        parser.problem ? parser.problem : "not YAML");
+		rc = bad_yaml(what, &parser, err);
 		yaml_parser_delete(&parser);
-		return -1;
+		return rc;
 	}
 	rc = yaml_document_get_root_node(&document)
-	             ? convert(&c, 1, 0, ret, err)
+	             ? convert(&c, 1, 0, &tree, lines, err)
 	             : err_set(err, ERR_INVALID, "%s: is empty", what);
 	yaml_document_delete(&document);
+	if (!rc && object)
+		rc = check_last(what, &parser, err);
 	yaml_parser_delete(&parser);
+	if (!rc)
+		*ret = TAKE(tree);
 	return rc;
+}
+
+int kube_yaml_parse(const char *what, const char *text, size_t n, struct json **ret,
+                    struct err *err)
+{
+	return parse(what, text, n, false, ret, NULL, err);
+}
+
+int kube_yaml_parse_object(const char *what, const char *text, size_t n, struct json **ret,
+                           struct err *err)
+{
+	return parse(what, text, n, true, ret, NULL, err);
+}
+
+int kube_yaml_parse_lined(const char *what, const char *text, size_t n, struct json **ret,
+                          struct json **ret_lines, struct err *err)
+{
+	struct json *lines AUTO(json_free) = json_object();
+
+	if (parse(what, text, n, true, ret, lines, err))
+		return -1;
+	*ret_lines = TAKE(lines);
+	return 0;
+}
+
+const char *kube_yaml_library(void)
+{
+	return yaml_get_version_string();
 }

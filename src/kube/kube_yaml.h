@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* YAML, as far as a kubeconfig needs it, read into a JSON tree. The only user of libyaml. */
+/* YAML, read into a JSON tree. The only user of libyaml. */
 #pragma once
 
 #include <stddef.h>
@@ -7,9 +7,24 @@
 #include "common/err.h"
 #include "common/json.h"
 
+const char *kube_yaml_library(void); /* version of libyaml */
+
 /*
- * Parses the first document of the text. Every scalar becomes a string, except plain true, false
- * and null. `what` names the source in the error (INVALID_ARGUMENT, with the line).
+ * A kubeconfig: parses the first document of the text. Every scalar becomes a string, except plain
+ * true, false and null. `what` names the source in the error (INVALID_ARGUMENT, with the line).
  */
 int kube_yaml_parse(const char *what, const char *text, size_t n, struct json **ret,
                     struct err *err) MUST_CHECK;
+/*
+ * An object, as "kubectl get -o yaml" writes it: plain integers become numbers, too. A text of more
+ * than one document is refused.
+ */
+int kube_yaml_parse_object(const char *what, const char *text, size_t n, struct json **ret,
+                           struct err *err) MUST_CHECK;
+/*
+ * A file that a person writes: scalars as of a kubeconfig, one document, and no key twice.
+ * *ret_lines is a tree of the same maps, in which the member "" of each key is the number of its
+ * line: {"volumes": {"": 3, "data-1": {"": 4}}}. Maps within lists have none.
+ */
+int kube_yaml_parse_lined(const char *what, const char *text, size_t n, struct json **ret,
+                          struct json **ret_lines, struct err *err) MUST_CHECK;

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From the bytes of a stream to lines, and from lines to events: who waits or follows is told, the
+ * place goes on. What ends the stream (410, a line that cannot be read) is only put down here, in
+ * w->place: what follows from it is kube_watch.c's. On the engine's thread.
+ */
+#include "kube/kube_watch.h"
+
+#include <string.h>
+
+#include "common/mem.h"
+#include "common/metric.h"
+
+#define LINE_KEEP (64 * 1024) /* memory kept between lines */
+
+static void place_unclear(struct kube_watch *w, const char *why)
+{
+	w->place = PLACE_UNCLEAR;
+	watch_set_down(w, why);
+}
+
+/* The server ends a watch with a Status: 410 when it no longer has the place. */
+static void error_event(struct kube_watch *w, const struct kube_event *e)
+{
+	struct json *status AUTO(json_free) = NULL;
+	const struct kube_target t = { .verb = "watch", .kind = &w->kind, .ns = w->ns };
+	struct err err = ERR_INIT;
+	int64_t code = 0;
+	if (json_parse("watch", e->object.at, e->object.n, &status, &err) ||
+	    json_get_i64(status, "code", &code, &err) < 0)
+		err_clear(&err);
+	if (code == 410) {
+		w->place = PLACE_EXPIRED;
+		return;
+	}
+	kube_status_error_of(&t, (int)code, status, &err);
+	place_unclear(w, err.msg);
+}
+
+static void object_event(struct kube_watch *w, const struct kube_event *e)
+{
+	watch_all_changed(w, e);
+	WITH_LOCK(&w->k->lock);
+	if (waits_tell(&w->waits, e))
+		watch_kick(w);
+}
+
+static void take_place(struct kube_watch *w, struct line_span version)
+{
+	if (version.n > 0)
+		snprintf(w->version, sizeof(w->version), "%.*s", (int)version.n, version.at);
+}
+
+/* The objects that exist have no order among them: the place is known behind the last one. */
+static void filling_event(struct kube_watch *w, const struct kube_event *e)
+{
+	switch (watch_all_filled(w, e)) {
+	case FILL_NOT_SERVED:
+		place_unclear(w, "the server does not send all objects in a stream");
+		break;
+	case FILL_COMPLETE:
+		take_place(w, e->resource_version);
+		watch_begin_live(w);
+		watch_reads_start(w);
+		break;
+	case FILL_GOES_ON:
+		break;
+	}
+}
+
+static void line_event(struct kube_watch *w)
+{
+	struct kube_event e;
+	metric_add(METRIC_WATCH_EVENTS, 1, LABELS(w->kind.plural));
+	kube_heard();
+	if (!kube_event_scan(w->line.ptr, w->line.len, &e) ||
+	    e.resource_version.n >= sizeof(w->version)) {
+		place_unclear(w, "the watch brought a line that is no event");
+		return;
+	}
+	if (e.type == EVENT_ERROR) {
+		error_event(w, &e);
+		return;
+	}
+	if (w->follow && w->follow->filling) {
+		filling_event(w, &e);
+		return;
+	}
+	w->relisted = false;
+	if (e.type != EVENT_BOOKMARK)
+		object_event(w, &e);
+	take_place(w, e.resource_version);
+}
+
+static void line_end(struct kube_watch *w)
+{
+	if (w->line.len > 0)
+		line_event(w);
+	if (w->line.cap > LINE_KEEP)
+		str_clear(&w->line);
+	else
+		str_reset(&w->line);
+}
+
+bool watch_take_bytes(struct kube_watch *w, const char *bytes, size_t n)
+{
+	while (n > 0 && w->place == PLACE_KNOWN) {
+		const char *newline = memchr(bytes, '\n', n);
+		size_t piece = newline ? (size_t)(newline - bytes) : n;
+		if (!str_addn(&w->line, bytes, piece))
+			place_unclear(w, "the watch brought a line above the limit");
+		else if (newline)
+			line_end(w);
+		piece += newline ? 1 : 0;
+		bytes += piece;
+		n -= piece;
+	}
+	return w->place == PLACE_KNOWN;
+}
