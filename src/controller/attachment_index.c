@@ -69,11 +69,14 @@ static bool cut(struct line_span value, char ret[OBJECT_NAME_MAX + 1])
 enum { NAME, UID, LABELS };
 enum { NODE, VOLUME };
 enum { MANAGED_BY, LABEL };
+enum { STATUS = 2 };
 
 /* False: it takes a tree. */
 static bool cut_up(const char *driver_name, struct line_span object, struct cut_fact *ret)
 {
-	struct kube_member top[] = { { .name = "metadata" }, { .name = "spec" } };
+	struct kube_member top[] = {
+		{ .name = "metadata" }, { .name = "spec" }, [STATUS] = { .name = "status" }
+	};
 	struct kube_member meta[] = { [NAME] = { .name = "name" },
 		                      [UID] = { .name = "uid" },
 		                      [LABELS] = { .name = "labels" } };
@@ -83,12 +86,15 @@ static bool cut_up(const char *driver_name, struct line_span object, struct cut_
 	struct kube_member labels[] = {
 		[MANAGED_BY] = { .name = LABEL_MANAGED_BY }, [LABEL] = { .name = LABEL_VOLUME }
 	};
+	struct kube_member status[] = { { .name = "dpuAttached" } };
 	char manager[OBJECT_NAME_MAX + 1];
 
 	if (!kube_members(object, top, ARRAY_LEN(top)) ||
 	    !kube_members(top[0].value, meta, ARRAY_LEN(meta)) ||
 	    !kube_members(top[1].value, spec, ARRAY_LEN(spec)) ||
-	    (meta[LABELS].value.n && !kube_members(meta[LABELS].value, labels, ARRAY_LEN(labels))))
+	    (meta[LABELS].value.n &&
+	     !kube_members(meta[LABELS].value, labels, ARRAY_LEN(labels))) ||
+	    (top[STATUS].value.n && !kube_members(top[STATUS].value, status, ARRAY_LEN(status))))
 		return false;
 	if (!cut(meta[NAME].value, ret->name) || !cut(meta[UID].value, ret->uid) ||
 	    !cut(spec[NODE].value, ret->node) || !cut(spec[VOLUME].value, ret->volume) ||
@@ -99,7 +105,8 @@ static bool cut_up(const char *driver_name, struct line_span object, struct cut_
 		                               .name = ret->name,
 		                               .uid = ret->uid,
 		                               .ours = str_eq(manager, driver_name),
-		                               .labelled = labels[LABEL].value.n > 0 };
+		                               .labelled = labels[LABEL].value.n > 0,
+		                               .attached = line_span_eq(status[0].value, "true") };
 	return true;
 }
 
@@ -120,6 +127,7 @@ static bool parse(const char *driver_name, struct line_span object, struct cut_f
 		.uid = key.uid,
 		.ours = str_eq(json_text(json_member(labels, LABEL_MANAGED_BY)), driver_name),
 		.labelled = json_member(labels, LABEL_VOLUME) != NULL,
+		.attached = key.attached,
 	};
 	return true;
 }

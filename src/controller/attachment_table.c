@@ -33,6 +33,7 @@ enum {
 	IS_LABELLED = 4,
 	IS_SEEN = 8,   /* by the watch */
 	HAS_NAME = 16, /* of its own, in the lists */
+	IS_ATTACHED = 32,
 };
 
 struct entry {
@@ -404,6 +405,9 @@ bool attachment_table_put(struct attachment_table *t, const struct attachment_fa
 	e->flags &= ~(uint32_t)(IS_OURS | IS_LABELLED);
 	e->flags |= (f->ours ? IS_OURS : 0) | (f->labelled ? IS_LABELLED : 0);
 	count(t, e, 1);
+	if (source != ATTACHMENT_WRITTEN)
+		e->flags &= ~(uint32_t)IS_ATTACHED;
+	e->flags |= f->attached ? IS_ATTACHED : 0;
 	if (source == ATTACHMENT_WRITTEN || e->flags & IS_SEEN)
 		return false;
 	e->flags |= IS_SEEN;
@@ -473,6 +477,7 @@ static struct attachment_place place_of(const struct attachment_table *t, const 
 		.name = xstrdup(derived               ? name
 		                : e->flags & HAS_NAME ? (*name_at(t, e->volume, e->uid))->name
 		                                      : ""),
+		.attached = e->flags & IS_ATTACHED,
 		.uid = e->uid,
 		.seq = seq_of(e),
 	};

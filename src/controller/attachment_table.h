@@ -17,6 +17,7 @@ struct attachment_fact {
 	const char *volume, *node, *name, *uid;
 	bool ours;     /* made by this driver: it counts for the node's limit */
 	bool labelled; /* with the labels by which a list finds it */
+	bool attached; /* status.dpuAttached: its node may use the volume */
 };
 
 struct attachment_table *attachment_table_new(void);
@@ -28,7 +29,10 @@ enum attachment_source {
 	ATTACHMENT_CHANGED, /* an event of the watch: the first one gives it its place in time */
 	ATTACHMENT_WRITTEN, /* our own POST, of which the watch has told nothing yet */
 };
-/* True: the watch tells for the first time of what our own POST had made. */
+/*
+ * True: the watch tells for the first time of what our own POST had made. What is attached stays so
+ * until the watch says otherwise: an answer may be older than an event.
+ */
 bool attachment_table_put(struct attachment_table *t, const struct attachment_fact *f,
                           enum attachment_source source);
 /* An object of another uid stays. One of this uid is not WRITTEN again. */
@@ -38,7 +42,8 @@ void attachment_table_remove(struct attachment_table *t, const char *volume, con
 /* One attachment of a volume. */
 struct attachment_place {
 	char *node, *name; /* owned */
-	uint32_t uid;      /* its hash, for attachment_table_drop() */
+	bool attached;
+	uint32_t uid; /* its hash, for attachment_table_drop() */
 	/*
 	 * Its place in time among those of the watch, from 1; 0: it was listed, so it is older than
 	 * any of these; ATTACHMENT_UNSEEN: the watch has not told of it.

@@ -264,6 +264,7 @@ void attachment_there(const struct controller *c, const struct json *object)
 		.uid = key.uid,
 		.ours = str_eq(json_text(json_member(labels, LABEL_MANAGED_BY)), c->driver_name),
 		.labelled = json_member(labels, LABEL_VOLUME) != NULL,
+		.attached = key.attached,
 	};
 
 	if (c->attachments)

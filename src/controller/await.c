@@ -17,6 +17,8 @@
 #include "common/cleanup.h"
 #include "common/kill_point.h"
 #include "common/mem.h"
+#include "common/metric.h"
+#include "common/running.h"
 #include "common/thread.h"
 
 /* A POST whose answer is lost is repeated over 1.5 s; after that the sidecar may retry the call. */
@@ -35,12 +37,47 @@ FRAME_OF_ITS_OWN static char *ref_of(const struct controller *c, const struct ku
 	return xstrdup(ref);
 }
 
+/* For the log and /metrics: what is waited for now, as the last state says. */
+FRAME_OF_ITS_OWN static void announce(struct await *a)
+{
+	struct str why AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
+	struct condition c;
+	const char *word = "none";
+
+	if (a->for_its_end)
+		word = "gone";
+	else if (a->last && condition_unmet(a->last, &c))
+		word = c.type;
+	if (a->last)
+		state_describe(a->last, "", &why);
+	running_waits("%s%s%s", a->ref, a->for_its_end ? " to be gone" : "", why.ptr);
+	if (a->span)
+		metric_span_labels(a->span, METRIC_WAITS, LABELS(a->kind->plural, word));
+	else
+		a->span = metric_begin(METRIC_WAITS, LABELS(a->kind->plural, word));
+}
+
+/* A tenth of the tree. Most states are soon followed by another one: then it is not worth it. */
+static void keep_as_text(void *arg)
+{
+	struct await *a = arg;
+
+	announce(a);
+	if (!a->last)
+		return;
+	a->last_text = json_print(a->last);
+	json_free(TAKE(a->last));
+}
+
 int await_open(const struct controller *c, const struct kube_kind *kind, const char *name,
                struct deadline d, struct await *ret, struct err *err)
 {
 	*ret = (struct await) { .c = c, .kind = kind, .name = name, .d = d };
 	ret->ref = ref_of(c, kind, name);
-	return kube_wait_open(c->kube, kind, c->namespace, name, &ret->wait, err);
+	if (kube_wait_open(c->kube, kind, c->namespace, name, &ret->wait, err))
+		return -1;
+	kube_wait_on_rest(ret->wait, keep_as_text, ret);
+	return 0;
 }
 
 void await_close(struct await *a)
@@ -178,27 +215,43 @@ FRAME_OF_ITS_OWN static void ask_watch_error(struct await *a)
 	a->watch_error = *text ? xstrdup(text) : NULL;
 }
 
-/* What json_print() has made of a tree is one again; NULL stays NULL. Frees the text. */
-FRAME_OF_ITS_OWN static struct json *tree_again(char *text)
+/* What json_print() has made of a tree is one again. */
+FRAME_OF_ITS_OWN static void keep_as_tree(struct await *a)
 {
 	struct err impossible = ERR_INIT;
-	struct json *tree = NULL;
-	int rc = text ? json_parse("state", text, strlen(text), &tree, &impossible) : 0;
-
-	assert(rc == 0);
-	free(text);
-	return tree;
-}
-
-/* kube_wait_next(). Whatever comes, a->last is what it was before. */
-static int wait_next(struct await *a, struct json **ret, struct err *err)
-{
-	char *last = a->last ? json_print(a->last) : NULL;
 	int rc;
 
-	json_free(TAKE(a->last));
-	rc = kube_wait_next(a->wait, a->d, ret, err);
-	a->last = tree_again(last);
+	if (!a->last_text)
+		return;
+	assert(!a->last);
+	rc = json_parse("state", a->last_text, strlen(a->last_text), &a->last, &impossible);
+	assert(rc == 0);
+	(void)rc;
+	free(TAKE(a->last_text));
+}
+
+static void begin_wait(struct await *a, bool for_its_end)
+{
+	a->since = monotonic_ns();
+	a->for_its_end = for_its_end;
+}
+
+static const char *end_word(const struct await *a, int rc, const struct err *err)
+{
+	if (!rc)
+		return "reached";
+	if (err->code == ERR_DEADLINE || err->code == ERR_CANCELLED)
+		return err->code == ERR_DEADLINE ? "deadline" : "cancelled";
+	return a->unwatchable ? "unwatchable" : "failed";
+}
+
+/* Returns rc. */
+static int end_wait(struct await *a, int rc, const struct err *err)
+{
+	running_waits(NULL);
+	metric_end(TAKE_OR(a->span, 0));
+	metric_observe(METRIC_WAITED, monotonic_ns() - a->since,
+	               LABELS(a->kind->plural, end_word(a, rc, err)));
 	return rc;
 }
 
@@ -206,8 +259,9 @@ static int wait_next(struct await *a, struct json **ret, struct err *err)
 static int next_state(struct await *a, const char *uid, struct err *err)
 {
 	struct json *next = NULL;
-	int rc = wait_next(a, &next, err);
+	int rc = kube_wait_next(a->wait, a->d, &next, err);
 
+	keep_as_tree(a);
 	if (rc < 0)
 		a->unwatchable = !code_is_open(err->code);
 	if (rc < 0 && err->code == ERR_DEADLINE)
@@ -252,8 +306,8 @@ static int gave_up_unready(struct await *a, const char *goal, await_judge *judge
 	return gave_up(a, goal, why.ptr, err);
 }
 
-int await_ready(struct await *a, struct json *first, const char *goal, await_judge *judge,
-                void *arg, struct err *err)
+static int wait_ready(struct await *a, struct json *first, const char *goal, await_judge *judge,
+                      void *arg, struct err *err)
 {
 	char *uid AUTO(free) = NULL;
 	int rc = 0;
@@ -279,6 +333,13 @@ int await_ready(struct await *a, struct json *first, const char *goal, await_jud
 			return err_set(err, ERR_ABORTED, "%s was deleted while it was waited for",
 			               a->ref);
 	}
+}
+
+int await_ready(struct await *a, struct json *first, const char *goal, await_judge *judge,
+                void *arg, struct err *err)
+{
+	begin_wait(a, false);
+	return end_wait(a, wait_ready(a, first, goal, judge, arg, err), err);
 }
 
 static void why_still_there(const struct await *a, struct str *why)
@@ -315,7 +376,7 @@ int await_replaced(const struct await *a, struct err *err)
 	               a->ref);
 }
 
-int await_gone(struct await *a, const char *uid, const char *goal, struct err *err)
+static int wait_gone(struct await *a, const char *uid, const char *goal, struct err *err)
 {
 	struct str why AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
 	int rc = 0;
@@ -343,7 +404,14 @@ int await_gone(struct await *a, const char *uid, const char *goal, struct err *e
 	return code_is_open(err->code) ? -1 : err_recode(err, ERR_UNAVAILABLE);
 }
 
-int await_deleted(struct await *a, const struct json *object, const char *goal, struct err *err)
+int await_gone(struct await *a, const char *uid, const char *goal, struct err *err)
+{
+	begin_wait(a, true);
+	return end_wait(a, wait_gone(a, uid, goal, err), err);
+}
+
+static int delete_and_wait(struct await *a, const struct json *object, bool as_is, const char *goal,
+                           struct err *err)
 {
 	const char *uid = object_uid(object, a->ref, err);
 	int rc = 0;
@@ -352,14 +420,41 @@ int await_deleted(struct await *a, const struct json *object, const char *goal, 
 		return -1;
 	/* Before the DELETE, because its event may arrive before its answer. */
 	kube_wait_expect(a->wait, uid);
-	if (!json_at(object, "metadata.deletionTimestamp"))
+	if (json_at(object, "metadata.deletionTimestamp"))
+		rc = 0;
+	else if (as_is)
+		rc = kube_delete_state(a->c->kube, a->kind, a->c->namespace, object, a->d, err);
+	else
 		rc = kube_delete(a->c->kube, a->kind, a->c->namespace, a->name, uid, a->d, err);
 	if (rc < 0)
 		return err_wrap(err, "%s", a->ref);
 	kill_point("remove: DELETE answered");
+	if (rc == KUBE_CHANGED)
+		return AWAIT_CHANGED;
 	if (rc == KUBE_REPLACED)
 		return await_replaced(a, err);
 	return rc == KUBE_ABSENT ? 0 : await_gone(a, uid, goal, err);
+}
+
+int await_deleted(struct await *a, const struct json *object, const char *goal, struct err *err)
+{
+	return delete_and_wait(a, object, false, goal, err);
+}
+
+int await_deleted_as_is(struct await *a, const struct json *object, const char *goal,
+                        struct err *err)
+{
+	return delete_and_wait(a, object, true, goal, err);
+}
+
+int await_settled(const struct await *a, struct err *err)
+{
+	if (!kube_may_come(a->c->kube, a->kind, a->c->namespace, a->name))
+		return 0;
+	return err_set(err, ERR_UNAVAILABLE,
+	               "%s is not there now, but a request to make it had no answer, and the API "
+	               "server may still carry it out for half a minute; retry",
+	               a->ref);
 }
 
 int await_failed(const struct json *object, struct err *err)

@@ -15,7 +15,11 @@ struct await {
 	struct kube_wait *wait;
 	struct deadline d;
 	struct json *last; /* the newest state seen, owned */
+	char *last_text;   /* the same while nothing comes, instead of `last`; owned */
 	bool unwatchable;  /* watching was refused: no event will come */
+	bool for_its_end;  /* it is waited until the object is gone */
+	unsigned span;     /* its entry in the metric of waits */
+	int64_t since;     /* when the wait began; monotonic ns */
 	/* Why the watch was not running when the time was over; NULL when it was. Owned. */
 	char *watch_error;
 	/*
@@ -79,6 +83,18 @@ int await_replaced(const struct await *a, struct err *err);
 /* Deletes the object of that uid, unless it is being deleted, and waits until it is gone. */
 int await_deleted(struct await *a, const struct json *object, const char *goal, struct err *err)
 	MUST_CHECK;
+/*
+ * The same, but AWAIT_CHANGED, and nothing is deleted, when the object is not in the state `object`
+ * any more.
+ */
+enum { AWAIT_CHANGED = 2 };
+int await_deleted_as_is(struct await *a, const struct json *object, const char *goal,
+                        struct err *err) MUST_CHECK;
+/*
+ * To be called before an answer says that the object is not there. UNAVAILABLE: a request of ours
+ * that was to make it had no answer, and may still be carried out.
+ */
+int await_settled(const struct await *a, struct err *err) MUST_CHECK;
 /*
  * For judges: -1 when a condition says that the object has failed for good (reason Failure).
  * RESOURCE_EXHAUSTED when its message speaks of space or quota, else UNAVAILABLE.

@@ -25,12 +25,14 @@ struct controller {
 	struct kube *kube;
 	const char *namespace; /* of DPF's objects */
 	const char *driver_name;
-	enum emulation emulation;             /* of a StorageClass without that key */
+	enum emulation emulation; /* of a StorageClass without that key */
+	const char *topology_key; /* of nodes that can have volumes; NULL: without --topology */
 	struct attachment_index *attachments; /* NULL: lists are used instead */
 	struct known_nodes *known_nodes;      /* NULL: every call reads its node */
 	int wait_timeout_ms; /* longest wait for an object's state; 0: CONTROLLER_WAIT_TIMEOUT_MS */
 	struct optional_kind dpu_nodes, nodes, csi_nodes;
 	atomic_bool node_check_warned;
+	_Atomic int expands; /* whether volumes can grow; expandable.c */
 };
 
 /*

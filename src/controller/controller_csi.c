@@ -11,7 +11,11 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "rpc/csi_wire.h"
+#include "volume/topology.h"
 #include "volume/volume_cap_csi.h"
+#include "controller/expand_csi.h"
+#include "controller/expandable.h"
+#include "controller/list_csi.h"
 #include "controller/names.h"
 #include "controller/publish.h"
 #include "controller/validate.h"
@@ -20,25 +24,40 @@
 /* Kinds of work, which take turns at the limit of requests. */
 enum { WORK_OTHER, WORK_CREATE, WORK_DELETE, WORK_PUBLISH, WORK_UNPUBLISH };
 
-typedef int cap_from_csi(const Csi__V1__VolumeCapability *wire, const char *field,
-                         struct arena *arena, struct volume_cap *ret, struct err *err);
-
-static int caps_from_csi(Csi__V1__VolumeCapability **wire, size_t n, cap_from_csi *convert,
+/* kind: of the volume, whose rules hold; NULL: only what is missing or malformed is an error. */
+static int caps_from_csi(Csi__V1__VolumeCapability **wire, size_t n, const enum emulation *kind,
                          struct arena *arena, struct volume_cap **ret, struct err *err)
 {
 	struct volume_cap *caps = arena_alloc(arena, (n + 1) * sizeof(*caps));
 
 	if (!n)
 		return err_set(err, ERR_INVALID, "VolumeCapabilities: field is required");
-	for (size_t i = 0; i < n; i++)
-		if (convert(wire[i], arena_printf(arena, "VolumeCapabilities[%zu]", i), arena,
-		            &caps[i], err))
+	for (size_t i = 0; i < n; i++) {
+		const char *field = arena_printf(arena, "VolumeCapabilities[%zu]", i);
+
+		if (volume_cap_shape_from_csi(wire[i], field, arena, &caps[i], err) ||
+		    (kind && volume_cap_check(&caps[i], *kind, field, err)))
 			return -1;
+	}
 	*ret = caps;
 	return 0;
 }
 
 /* ---- CreateVolume, DeleteVolume ---- */
+
+/* Without --topology the requirement is ignored: nobody was promised that it would be met. */
+static int check_topology(const struct controller *c, struct rpc_call *call,
+                          const Csi__V1__TopologyRequirement *wanted, struct err *err)
+{
+	struct kvs *places;
+
+	if (!c->topology_key || !wanted)
+		return 0;
+	places = arena_alloc(&call->arena, (wanted->n_requisite + 1) * sizeof(*places));
+	for (size_t i = 0; i < wanted->n_requisite; i++)
+		places[i] = csi_map(call, &wanted->requisite[i]->base, "segments");
+	return topology_check(c->topology_key, places, wanted->n_requisite, err);
+}
 
 static const char *create_key(struct rpc_call *call, const void *req)
 {
@@ -51,32 +70,37 @@ static const char *create_key(struct rpc_call *call, const void *req)
 	return arena_strdup(&call->arena, name);
 }
 
-static int read_create(struct rpc_call *call, const Csi__V1__CreateVolumeRequest *q,
-                       struct volume_request *r, struct err *err)
+static int read_create(const struct controller *c, struct rpc_call *call,
+                       const Csi__V1__CreateVolumeRequest *q, struct volume_request *r,
+                       struct err *err)
 {
+	struct kvs parameters = csi_map(call, &q->base, "parameters");
+	enum emulation kind = volume_params_emulation(&parameters, c->emulation);
 	struct volume_cap *caps;
 
 	if (csi_require(q->name, "Name", err) ||
-	    caps_from_csi(q->volume_capabilities, q->n_volume_capabilities, volume_cap_from_csi,
-	                  &call->arena, &caps, err))
+	    caps_from_csi(q->volume_capabilities, q->n_volume_capabilities, &kind, &call->arena,
+	                  &caps, err))
 		return -1;
 	if (q->volume_content_source)
 		return err_set(
 			err, ERR_INVALID,
 			"VolumeContentSource: the claim has a dataSource, but this driver neither "
-			"restores snapshots nor clones volumes; leave the claim's dataSource away");
+			"restores snapshots nor clones volumes; leave dataSource out of the claim");
 	if (q->n_mutable_parameters)
 		return err_set(
 			err, ERR_INVALID,
 			"MutableParameters: volumes cannot be modified, so none are supported "
 			"(VolumeAttributesClass)");
+	if (check_topology(c, call, q->accessibility_requirements, err))
+		return -1;
 	*r = (struct volume_request) {
 		.name = q->name,
 		.required = q->capacity_range ? q->capacity_range->required_bytes : 0,
 		.limit = q->capacity_range ? q->capacity_range->limit_bytes : 0,
 		.caps = caps,
 		.n_caps = q->n_volume_capabilities,
-		.parameters = csi_map(call, &q->base, "parameters"),
+		.parameters = parameters,
 	};
 	return 0;
 }
@@ -91,13 +115,14 @@ static int create_volume(void *self, struct rpc_call *call, const void *req,
 	struct created_volume v;
 
 	kube_begin(WORK_CREATE);
-	if (read_create(call, req, &r, err) || volume_request_check(c, &r, &call->arena, err) ||
+	if (read_create(c, call, req, &r, err) || volume_request_check(c, &r, &call->arena, err) ||
 	    volume_create(c, &r, call->deadline, &call->arena, &v, err))
 		return -1;
 	reply->volume = RPC_NEW(call, csi__v1__volume);
 	reply->volume->volume_id = (char *)v.id;
 	reply->volume->capacity_bytes = v.capacity;
 	csi_set_map(call, &reply->volume->base, "volume_context", &v.context);
+	csi_set_volume_topology(c, call, reply->volume);
 	return 0;
 }
 
@@ -115,6 +140,22 @@ static int delete_volume(void *self, struct rpc_call *call, const void *req,
 
 /* ---- ControllerPublish, Unpublish ---- */
 
+/*
+ * The volume's kind is known once it has been read: volume_attach() applies its rules. What no kind
+ * takes is refused here, as of NVMe.
+ */
+static int read_attach_cap(const Csi__V1__VolumeCapability *wire, struct arena *arena,
+                           struct volume_cap *ret, struct err *err)
+{
+	struct err of_share = ERR_INIT;
+
+	if (volume_cap_shape_from_csi(wire, "VolumeCapability", arena, ret, err))
+		return -1;
+	if (!volume_cap_check(ret, EMULATION_VIRTIOFS, "VolumeCapability", &of_share))
+		return 0;
+	return volume_cap_check(ret, EMULATION_NVME, "VolumeCapability", err);
+}
+
 /* `readonly` is ignored: PUBLISH_READONLY is not advertised, and the node mounts read-only. */
 static int publish_volume(void *self, struct rpc_call *call, const void *req,
                           ProtobufCMessage **resp, struct err *err)
@@ -126,8 +167,7 @@ static int publish_volume(void *self, struct rpc_call *call, const void *req,
 	struct kvs context;
 
 	if (csi_require(q->volume_id, "VolumeId", err) || csi_require(q->node_id, "NodeId", err) ||
-	    volume_cap_from_csi(q->volume_capability, "VolumeCapability", &call->arena, &r.cap,
-	                        err))
+	    read_attach_cap(q->volume_capability, &call->arena, &r.cap, err))
 		return -1;
 	r.volume_context = csi_map(call, &q->base, "volume_context");
 	kube_begin(WORK_PUBLISH);
@@ -177,8 +217,8 @@ static int validate_volume(void *self, struct rpc_call *call, const void *req,
 	int rc;
 
 	if (csi_require(q->volume_id, "VolumeId", err) ||
-	    caps_from_csi(q->volume_capabilities, q->n_volume_capabilities,
-	                  volume_cap_shape_from_csi, &call->arena, &caps, err))
+	    caps_from_csi(q->volume_capabilities, q->n_volume_capabilities, NULL, &call->arena,
+	                  &caps, err))
 		return -1;
 	r.caps = caps;
 	r.n_caps = q->n_volume_capabilities;
@@ -201,7 +241,23 @@ static const Csi__V1__ControllerServiceCapability__RPC__Type capabilities[] = {
 	CSI__V1__CONTROLLER_SERVICE_CAPABILITY__RPC__TYPE__PUBLISH_UNPUBLISH_VOLUME,
 	/* The node enforces SINGLE_NODE_SINGLE_WRITER (node/publish.c). */
 	CSI__V1__CONTROLLER_SERVICE_CAPABILITY__RPC__TYPE__SINGLE_NODE_MULTI_WRITER,
+	CSI__V1__CONTROLLER_SERVICE_CAPABILITY__RPC__TYPE__LIST_VOLUMES,
+	CSI__V1__CONTROLLER_SERVICE_CAPABILITY__RPC__TYPE__LIST_VOLUMES_PUBLISHED_NODES,
+	CSI__V1__CONTROLLER_SERVICE_CAPABILITY__RPC__TYPE__GET_VOLUME,
+	CSI__V1__CONTROLLER_SERVICE_CAPABILITY__RPC__TYPE__GET_VOLUME_HEALTH,
 };
+
+static void add_capability(struct rpc_call *call, Csi__V1__ControllerGetCapabilitiesResponse *reply,
+                           Csi__V1__ControllerServiceCapability__RPC__Type type)
+{
+	Csi__V1__ControllerServiceCapability *cap =
+		RPC_NEW(call, csi__v1__controller_service_capability);
+
+	cap->type_case = CSI__V1__CONTROLLER_SERVICE_CAPABILITY__TYPE_RPC;
+	cap->rpc = RPC_NEW(call, csi__v1__controller_service_capability__rpc);
+	cap->rpc->type = type;
+	reply->capabilities[reply->n_capabilities++] = cap;
+}
 
 static int get_capabilities(void *self, struct rpc_call *call, const void *req,
                             ProtobufCMessage **resp, struct err *err)
@@ -209,36 +265,35 @@ static int get_capabilities(void *self, struct rpc_call *call, const void *req,
 	Csi__V1__ControllerGetCapabilitiesResponse *reply =
 		CSI_REPLY(call, resp, csi__v1__controller_get_capabilities_response);
 
-	(void)self;
 	(void)req;
 	(void)err;
-	reply->capabilities =
-		arena_alloc(&call->arena, ARRAY_LEN(capabilities) * sizeof(*reply->capabilities));
-	for (size_t i = 0; i < ARRAY_LEN(capabilities); i++) {
-		Csi__V1__ControllerServiceCapability *cap =
-			RPC_NEW(call, csi__v1__controller_service_capability);
-
-		cap->type_case = CSI__V1__CONTROLLER_SERVICE_CAPABILITY__TYPE_RPC;
-		cap->rpc = RPC_NEW(call, csi__v1__controller_service_capability__rpc);
-		cap->rpc->type = capabilities[i];
-		reply->capabilities[reply->n_capabilities++] = cap;
-	}
+	reply->capabilities = arena_alloc(&call->arena, (ARRAY_LEN(capabilities) + 1) *
+	                                                        sizeof(*reply->capabilities));
+	for (size_t i = 0; i < ARRAY_LEN(capabilities); i++)
+		add_capability(call, reply, capabilities[i]);
+	if (controller_expands(self, call->deadline))
+		add_capability(call, reply,
+		               CSI__V1__CONTROLLER_SERVICE_CAPABILITY__RPC__TYPE__EXPAND_VOLUME);
 	return 0;
 }
 
 /* ---- the table ---- */
 
-/* ValidateVolumeCapabilities takes no lock: it changes nothing. */
+/*
+ * What changes nothing takes no lock. ControllerGetCapabilities may have to ask the API server, so
+ * it is none for the poller.
+ */
 static const struct rpc_method controller_methods[] = {
 	{ .name = "CreateVolume", .handler = create_volume, .key = create_key },
 	{ .name = "DeleteVolume", .handler = delete_volume, .key = csi_volume_id },
 	{ .name = "ControllerPublishVolume", .handler = publish_volume, .key = csi_volume_id },
 	{ .name = "ControllerUnpublishVolume", .handler = unpublish_volume, .key = csi_volume_id },
 	{ .name = "ValidateVolumeCapabilities", .handler = validate_volume },
-	{ .name = "ControllerGetCapabilities",
-	  .handler = get_capabilities,
-	  .on_poller = true,
-	  .quiet = true },
+	{ .name = "ControllerExpandVolume", .handler = expand_volume, .key = csi_volume_id },
+	{ .name = "ListVolumes", .handler = csi_list_volumes, .quiet = true },
+	{ .name = "ControllerGetVolume", .handler = csi_get_volume },
+	{ .name = "ControllerGetVolumeHealth", .handler = csi_get_volume_health },
+	{ .name = "ControllerGetCapabilities", .handler = get_capabilities, .quiet = true },
 };
 
 struct rpc_service controller_service(struct controller *controller, struct keylock *locks)

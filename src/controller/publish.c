@@ -13,65 +13,59 @@
 
 #include "common/kill_point.h"
 #include "volume/context_keys.h"
-#include "dpf/conditions.h"
 #include "dpf/dpu_volume.h"
 #include "controller/attachments.h"
 #include "controller/await.h"
+#include "controller/judge.h"
 #include "controller/names.h"
 #include "controller/nodes.h"
-#include "controller/publish_context.h"
+#include "dpf/publish_context.h"
 #include "controller/publish_rival.h"
 #include "controller/record.h"
+#include "controller/volume_read.h"
 
 #define PUBLISH_GOAL "timeout occurred while waiting for volume attachment"
 
 /* ---- the request and its volume ---- */
 
-/* Parses the function keys of the volume context; the node parses those for mkfs. */
-static int read_function(const struct kvs *context, bool block, struct volume_params *ret,
-                         struct err *err)
+/*
+ * Parses what the volume context says of the function; the node parses the keys for mkfs. The kind
+ * is the volume's, not the context's: the Go plugin and a person write none there.
+ */
+static int read_function(const struct kvs *context, const struct dpu_volume *v,
+                         struct volume_params *ret, struct err *err)
 {
-	struct kv kept[2];
+	static const char *const keys[] = { PARAM_FUNCTION_TYPE, PARAM_HOTPLUG_FUNCTION,
+		                            PARAM_EMULATION };
+	struct kv kept[ARRAY_LEN(keys)];
 	struct kvs map = { kept, 0 };
 
-	for (size_t i = 0; i < context->n; i++)
-		if (str_eq(context->v[i].key, PARAM_FUNCTION_TYPE) ||
-		    str_eq(context->v[i].key, PARAM_HOTPLUG_FUNCTION))
-			if (map.n < ARRAY_LEN(kept))
-				kept[map.n++] = context->v[i];
-	if (volume_params_parse(&map, block ? EMULATION_NVME : EMULATION_VIRTIOFS, NULL, ret, err))
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		const char *value = kvs_get(context, keys[i]);
+
+		if (value)
+			kept[map.n++] = (struct kv) { keys[i], value };
+	}
+	if (volume_params_parse(&map, record_emulation(v), NULL, ret, err))
 		return err_wrap(err, "invalid function type config");
-	return 0;
-}
-
-static int find_volume(const struct controller *c, const char *id, struct deadline d,
-                       struct json **ret, struct dpu_volume *v, struct err *err)
-{
-	char ref[OBJECT_REF_MAX];
-	int rc = dns1123_subdomain(id)
-	                 ? kube_get(c->kube, &dpu_volume_kind, c->namespace, id, d, ret, err)
-	                 : KUBE_ABSENT;
-
-	object_ref(c, &dpu_volume_kind, id, ref);
-	if (rc == KUBE_ABSENT)
-		return err_set(err, ERR_NOT_FOUND, "volume not found: there is no %s", ref);
-	if (rc < 0 || dpu_volume_decode(*ret, v, err))
-		return err_wrap(err, "%s", ref);
-	return 0;
+	if (ret->emulation == record_emulation(v))
+		return 0;
+	return err_set(err, ERR_INVALID,
+	               "VolumeContext: " PARAM_EMULATION
+	               " is %s, but volume %s has volumeMode %s, which is %s; correct the "
+	               "PersistentVolume",
+	               emulation_name(ret->emulation), v->name, v->block ? "Block" : "Filesystem",
+	               emulation_name(record_emulation(v)));
 }
 
 static int check_volume(const struct dpu_volume *v, const struct attach_request *r, struct err *err)
 {
 	char have[64];
 
+	if (volume_cap_check(&r->cap, record_emulation(v), "VolumeCapability", err))
+		return -1;
 	if (v->deleting)
 		return err_set(err, ERR_ABORTED, "volume %s is being deleted", v->name);
-	if (!v->block)
-		return err_set(
-			err, ERR_UNIMPLEMENTED,
-			"volume %s is a virtio-fs filesystem (volumeMode Filesystem), which is "
-			"not supported by this version of the driver",
-			v->name);
 	if (record_check_type(v, r->cap.type, err))
 		return -1;
 	if (!record_allows(v, &r->cap))
@@ -198,33 +192,17 @@ static int obtain(struct controller *c, const struct attach_request *r,
 	return 0;
 }
 
-/* Is it attached, with all that a node needs? `missing` says what is not there. */
-static bool is_attached(const struct json *object, const struct dpu_attachment *a,
-                        struct str *missing)
-{
-	return a->attached && attachment_is_complete(a, missing) &&
-	       condition_holds_or_absent(object, CONDITION_DPU_ATTACHED);
-}
+/* An attachment that is waited for. */
+struct attaching {
+	enum emulation kind;      /* of its volume */
+	struct dpu_attachment is; /* its newest state */
+};
 
 static int judge_attached(void *arg, const struct json *object, struct str *why, struct err *err)
 {
-	struct dpu_attachment *a = arg;
-	struct str missing AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
-	bool attached;
+	struct attaching *a = arg;
 
-	if (dpu_attachment_decode(object, a, err))
-		return -1;
-	if (a->key.deleting)
-		return err_set(err, ERR_ABORTED, "is being deleted; retry when it is gone");
-	attached = is_attached(object, a, &missing);
-	/* The Go plugin does not look at Ready, and older versions of DPF do not have it. */
-	if (attached && condition_holds_or_absent(object, CONDITION_READY))
-		return 0;
-	if (why) {
-		str_add(why, attached ? "is attached, but not ready" : "is not attached");
-		state_describe(object, missing.ptr, why);
-	}
-	return await_failed(object, err) ? -1 : AWAIT_NOT_YET;
+	return judge_attachment(object, a->kind, &a->is, why, err);
 }
 
 /*
@@ -242,21 +220,21 @@ static int recode_after_create(struct err *err, const struct dpu_attachment *a)
 
 static int attach(struct controller *c, const struct attach_request *r,
                   const struct volume_params *p, const char *name, struct deadline d,
-                  struct await *a, struct dpu_attachment *ret, struct err *err)
+                  struct await *a, struct attaching *ret, struct err *err)
 {
 	struct json *object AUTO(json_free) = NULL;
 	bool made = false;
 
-	*ret = (struct dpu_attachment) { .message = "" };
+	*ret = (struct attaching) { .kind = p->emulation, .is = { .message = "" } };
 	if (await_open(c, &dpu_attachment_kind, name, d, a, err) ||
 	    obtain(c, r, p, a, &object, &made, err))
 		return -1;
 	if (!object_uid(object, a->ref, err))
-		return recode_after_create(err, ret);
+		return recode_after_create(err, &ret->is);
 	if (rival_check(c, r, object, made, a, err))
 		return -1;
 	if (await_ready(a, TAKE(object), PUBLISH_GOAL, judge_attached, ret, err))
-		return recode_after_create(err, ret);
+		return recode_after_create(err, &ret->is);
 	return 0;
 }
 
@@ -266,20 +244,22 @@ int volume_attach(struct controller *c, const struct attach_request *r, struct d
 	struct json *object AUTO(json_free) = NULL;
 	struct await a AUTO(await_close) = { .c = c };
 	char name[OBJECT_NAME_MAX + 1];
-	struct dpu_attachment attachment;
+	struct attaching attachment;
 	struct volume_params p;
 	struct dpu_volume v;
 
 	d = controller_deadline(c, d);
-	if (find_volume(c, r->volume, d, &object, &v, err) || check_volume(&v, r, err) ||
-	    read_function(&r->volume_context, v.block, &p, err) || look_around(c, r, d, err))
+	if (volume_read(c, r->volume, d, &object, &v, err) || check_volume(&v, r, err) ||
+	    read_function(&r->volume_context, &v, &p, err) || look_around(c, r, d, err))
 		return -1;
 	if (!attachment_object_name(r->node, r->volume, name))
 		return err_set(err, ERR_INVALID,
 		               "NodeId: \"%s\" cannot be part of an object's name", r->node);
 	if (attach(c, r, &p, name, d, &a, &attachment, err))
 		return -1;
+	/* What is answered is listed, also when the index has not heard of it yet. */
+	attachment_there(c, a.last);
 	kill_point("attach: done, not answered");
-	*ret = publish_context(&attachment, v.capacity, arena);
+	*ret = publish_context(&attachment.is, attachment.kind, v.capacity, arena);
 	return 0;
 }

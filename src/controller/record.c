@@ -32,6 +32,11 @@ static const char *bool_word(bool b)
 	return b ? "true" : "false";
 }
 
+enum emulation record_emulation(const struct dpu_volume *v)
+{
+	return v->block ? EMULATION_NVME : EMULATION_VIRTIOFS;
+}
+
 const char *record_get(const struct dpu_volume *v, const char *annotation)
 {
 	return json_text(json_member(v->annotations, annotation));
@@ -216,8 +221,8 @@ int record_check_type(const struct dpu_volume *v, enum access_type type, struct 
  * A narrower use than the volume was made for is harmless: fewer nodes, or readers only. So
  * ReadWriteMany allows every mode, and ReadWriteOnce and ReadOnlyMany allow one reader. What is not
  * narrower is refused: ReadWriteOnce does not allow many readers, nor ReadOnlyMany a writer. A
- * filesystem on many nodes needs ReadOnlyMany itself: what others write through ReadWriteMany would
- * change under the readers' caches.
+ * filesystem of an NVMe volume on many nodes needs ReadOnlyMany itself: what others write through
+ * ReadWriteMany would change under the readers' caches.
  */
 bool record_allows(const struct dpu_volume *v, const struct volume_cap *cap)
 {
@@ -231,7 +236,7 @@ bool record_allows(const struct dpu_volume *v, const struct volume_cap *cap)
 	const unsigned shared = DPU_READ_WRITE_ONCE | DPU_READ_ONLY_MANY;
 
 	if ((v->access_modes & DPU_READ_WRITE_MANY) &&
-	    (cap->type == ACCESS_BLOCK || !access_mode_is_multi_node(cap->mode)))
+	    (!v->block || cap->type == ACCESS_BLOCK || !access_mode_is_multi_node(cap->mode)))
 		return true;
 	/* external-attacher asks with this mode for a volume of ReadWriteOnce and ReadOnlyMany. */
 	if (cap->mode == MODE_MULTI_NODE_SINGLE_WRITER)
@@ -257,8 +262,7 @@ static void add_function(struct kv *list, size_t *n, const struct dpu_volume *v,
 		add(list, n, PARAM_FUNCTION_TYPE, record_get(v, ANNOTATION_FUNCTION_TYPE), arena);
 		add(list, n, PARAM_HOTPLUG_FUNCTION, record_get(v, ANNOTATION_HOTPLUG), arena);
 	} else if (asked && !record_get(v, ANNOTATION_NAME) &&
-	           !volume_params_parse(asked, v->block ? EMULATION_NVME : EMULATION_VIRTIOFS, NULL,
-	                                &p, &ignored) &&
+	           !volume_params_parse(asked, record_emulation(v), NULL, &p, &ignored) &&
 	           p.function_given) {
 		add(list, n, PARAM_FUNCTION_TYPE, function_word(&p), arena);
 		add(list, n, PARAM_HOTPLUG_FUNCTION, bool_word(p.hotplug), arena);

@@ -40,6 +40,8 @@ enum record_size record_size(const struct dpu_volume *v, const struct volume_req
  */
 bool record_capacity_fits(const struct dpu_volume *v, int64_t required, int64_t limit);
 
+/* The kind of the volume, by its volumeMode, which volumes of others have too. */
+enum emulation record_emulation(const struct dpu_volume *v);
 /* The value of an annotation, or NULL: not recorded. */
 const char *record_get(const struct dpu_volume *v, const char *annotation);
 /* 0, or -1 (INVALID_ARGUMENT): the volume was made for the other access type. */

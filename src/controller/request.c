@@ -33,8 +33,10 @@ static bool is_writer(enum access_mode mode)
 	return !access_mode_is_reader_only(mode);
 }
 
-/* The rules for all capabilities together; the door has checked each one. */
-static int check_caps(struct volume_request *r, struct err *err)
+/*
+ * The rules for all capabilities together, of a volume of this kind; the door has checked each one.
+ */
+static int check_caps(struct volume_request *r, enum emulation kind, struct err *err)
 {
 	bool writer = false, multi_node = false;
 
@@ -53,7 +55,8 @@ static int check_caps(struct volume_request *r, struct err *err)
 	/*
 	 * kubelet stages a ReadWriteOnce+ReadOnlyMany volume read-write on every node that has it.
 	 */
-	if (writer && multi_node && volume_request_type(r) == ACCESS_MOUNT)
+	if (writer && multi_node && volume_request_type(r) == ACCESS_MOUNT &&
+	    kind == EMULATION_NVME)
 		return err_set(
 			err, ERR_INVALID,
 			"VolumeCapabilities: a filesystem that is written on one node cannot be "
@@ -96,13 +99,20 @@ static int check_filesystem_size(const struct volume_request *r, const struct vo
 	return 0;
 }
 
+/* Is it to get a filesystem on the node? */
+static bool is_for_mkfs(const struct volume_request *r)
+{
+	return r->params.emulation == EMULATION_NVME && volume_request_type(r) == ACCESS_MOUNT;
+}
+
 /*
  * A new volume has no filesystem, and one for readers is never formatted: the claim would be bound
- * and its pods never start. With formatPolicy never the backend brings the filesystem.
+ * and its pods never start. With formatPolicy never the backend brings the filesystem, as it does
+ * for a share.
  */
 static int check_readers(const struct volume_request *r, struct err *err)
 {
-	if (volume_request_type(r) != ACCESS_MOUNT || r->params.format_policy == FORMAT_NEVER)
+	if (!is_for_mkfs(r) || r->params.format_policy == FORMAT_NEVER)
 		return 0;
 	for (size_t i = 0; i < r->n_caps; i++)
 		if (is_writer(r->caps[i].mode))
@@ -138,11 +148,6 @@ static int parse_parameters(const struct controller *c, struct volume_request *r
 		if (volume_params_parse(&r->parameters, c->emulation, fs, &r->params, err))
 			return err_wrap(err, "Parameters");
 	}
-	if (r->params.emulation == EMULATION_VIRTIOFS)
-		return err_set(
-			err, ERR_UNIMPLEMENTED,
-			"Parameters: emulation virtiofs is not supported by this version of the "
-			"driver, use nvme");
 	return 0;
 }
 
@@ -165,13 +170,15 @@ static void split_vendor_parameters(struct volume_request *r, struct arena *aren
 int volume_request_check(const struct controller *c, struct volume_request *r, struct arena *arena,
                          struct err *err)
 {
+	enum emulation kind = volume_params_emulation(&r->parameters, c->emulation);
+
 	assert(r->n_caps > 0);
 	r->access_modes = 0;
-	if (check_caps(r, err) || parse_parameters(c, r, err) || check_readers(r, err) ||
+	if (check_caps(r, kind, err) || parse_parameters(c, r, err) || check_readers(r, err) ||
 	    check_range(r, err))
 		return -1;
-	for (size_t i = 0; i < r->n_caps; i++)
-		if (r->caps[i].type == ACCESS_MOUNT && check_filesystem_size(r, &r->caps[i], err))
+	for (size_t i = 0; is_for_mkfs(r) && i < r->n_caps; i++)
+		if (check_filesystem_size(r, &r->caps[i], err))
 			return -1;
 	split_vendor_parameters(r, arena);
 	return 0;

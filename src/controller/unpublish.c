@@ -33,7 +33,7 @@ static int detach(const struct controller *c, const char *volume, const char *no
 	if (rc < 0)
 		return err_wrap(err, "%s", a.ref);
 	if (rc == KUBE_ABSENT)
-		return 0;
+		return await_settled(&a, err);
 	key = dpu_attachment_key(object);
 	/* Volume "b-c" on node "a" and "c" on "a-b" share a name: this attachment is the other. */
 	if (!str_eq(key.volume, volume) || !str_eq(key.node, node))
@@ -41,7 +41,7 @@ static int detach(const struct controller *c, const char *volume, const char *no
 	if (await_deleted(&a, object, UNPUBLISH_GOAL, err))
 		return -1;
 	attachment_gone(c, object);
-	return 0;
+	return await_settled(&a, err);
 }
 
 /* ---- from every node ---- */

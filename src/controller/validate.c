@@ -9,6 +9,7 @@
 #include "volume/context_keys.h"
 #include "common/str.h"
 #include "controller/record.h"
+#include "controller/volume_read.h"
 
 static bool is_ignored(const char *key)
 {
@@ -23,7 +24,8 @@ static bool caps_hold(const struct dpu_volume *v, const struct validate_request 
 	for (size_t i = 0; i < r->n_caps; i++) {
 		struct err err = ERR_INIT;
 
-		if (volume_cap_check(&r->caps[i], "VolumeCapabilities", &err) ||
+		if (volume_cap_check(&r->caps[i], record_emulation(v), "VolumeCapabilities",
+		                     &err) ||
 		    record_check_type(v, r->caps[i].type, &err)) {
 			str_add(why, err.msg);
 			return false;
@@ -80,14 +82,13 @@ static bool function_holds(const struct dpu_volume *v, const struct validate_req
 	struct err err = ERR_INIT;
 	struct volume_params p;
 
-	if (volume_params_parse(&r->parameters, v->block ? EMULATION_NVME : EMULATION_VIRTIOFS,
-	                        NULL, &p, &err)) {
+	if (volume_params_parse(&r->parameters, record_emulation(v), NULL, &p, &err)) {
 		str_addf(why, "parameters mismatch: %s", err.msg);
 		return false;
 	}
-	if (p.emulation != (v->block ? EMULATION_NVME : EMULATION_VIRTIOFS)) {
+	if (p.emulation != record_emulation(v)) {
 		str_addf(why, "volumeMode mismatch: the volume is emulated by %s",
-		         emulation_name(v->block ? EMULATION_NVME : EMULATION_VIRTIOFS));
+		         emulation_name(record_emulation(v)));
 		return false;
 	}
 	if ((!type || str_eq(type, p.pf ? "pf" : "vf")) &&
@@ -138,18 +139,10 @@ int volume_validate(const struct controller *c, const struct validate_request *r
 {
 	struct str why AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
 	struct json *object AUTO(json_free) = NULL;
-	char ref[OBJECT_REF_MAX];
 	struct dpu_volume v;
-	int rc = KUBE_ABSENT;
 
-	object_ref(c, &dpu_volume_kind, r->volume, ref);
-	if (dns1123_subdomain(r->volume))
-		rc = kube_get(c->kube, &dpu_volume_kind, c->namespace, r->volume,
-		              controller_deadline(c, d), &object, err);
-	if (rc == KUBE_ABSENT)
-		return err_set(err, ERR_NOT_FOUND, "volume not found: there is no %s", ref);
-	if (rc < 0 || dpu_volume_decode(object, &v, err))
-		return err_wrap(err, "%s", ref);
+	if (volume_read(c, r->volume, controller_deadline(c, d), &object, &v, err))
+		return -1;
 	if (all_holds(&v, r, arena, &why))
 		return 0;
 	*ret_why = arena_strdup(arena, why.ptr);

@@ -14,9 +14,9 @@
 #include "common/kill_point.h"
 #include "volume/context_keys.h"
 #include "common/thread.h"
-#include "dpf/conditions.h"
 #include "controller/attachments.h"
 #include "controller/await.h"
+#include "controller/judge.h"
 #include "controller/names.h"
 #include "controller/record.h"
 #include "controller/volume_undo.h"
@@ -25,34 +25,9 @@
 #define DELETE_GOAL "timeout occurred while waiting for volume deletion"
 #define POST_TRIES 3 /* for objects that are deleted between our POST and our GET */
 
-/* ---- judging ---- */
-
-static void why_not_bound(const struct json *object, const struct dpu_volume *v, struct str *why)
-{
-	if (dpu_volume_is_bound(v) && !v->capacity)
-		str_add(why, "is bound, but volume capacity is 0 "
-		             "(status.state.volumeInfo.capacity.storage)");
-	else if (dpu_volume_is_bound(v))
-		str_add(why, "is bound, but not ready");
-	else
-		str_addf(why, "is not bound (phase %s)", *v->phase ? v->phase : "not set");
-	state_describe(object, "", why);
-}
-
 static int judge_bound(void *arg, const struct json *object, struct str *why, struct err *err)
 {
-	struct dpu_volume *v = arg;
-
-	if (dpu_volume_decode(object, v, err))
-		return -1;
-	if (v->deleting)
-		return err_set(err, ERR_ABORTED, "is being deleted; retry when it is gone");
-	if (dpu_volume_is_bound(v) && v->capacity &&
-	    condition_holds_or_absent(object, CONDITION_READY))
-		return 0;
-	if (why)
-		why_not_bound(object, v, why);
-	return await_failed(object, err) ? -1 : AWAIT_NOT_YET;
+	return judge_volume(object, arg, why, err);
 }
 
 static int check_capacity(const struct dpu_volume *v, const struct volume_request *r,
@@ -228,8 +203,9 @@ int volume_delete(const struct controller *c, const char *id, struct deadline d,
 	if (rc < 0)
 		return err_wrap(err, "%s", a.ref);
 	if (rc == KUBE_ABSENT)
-		return 0;
-	if (refuse_attached(c, id, d, err) || await_deleted(&a, object, DELETE_GOAL, err))
+		return await_settled(&a, err);
+	if (refuse_attached(c, id, d, err) || await_deleted(&a, object, DELETE_GOAL, err) ||
+	    await_settled(&a, err))
 		return -1;
 	kill_point("delete: done, not answered");
 	return 0;

@@ -3,7 +3,8 @@
  * A final code says that nothing happened: external-provisioner forgets the volume, and a DPUVolume
  * that stays is a leak. Only an object is deleted that has our label and was made for this name, is
  * not attached, and was never returned to a caller: CreateVolume never deletes a volume that could
- * hold data.
+ * hold data. It is deleted only in the very state that was looked at: another driver, which has
+ * taken over while this one was stopped, may have handed the volume out meanwhile.
  */
 #include "controller/volume_undo.h"
 
@@ -40,38 +41,39 @@ static bool may_be_in_use(const struct dpu_volume *v, bool was_bound, const stru
 	return was_bound || (dpu_volume_is_bound(v) && !(first->code == ERR_RANGE && wrong));
 }
 
+#define TRIES 3 /* for a volume whose status DPF is just writing */
+
+/* AWAIT_CHANGED: it was not removed, and is to be looked at once more. */
 static int remove_left(const struct controller *c, const struct json *left, struct await *a,
                        const char *reason, struct err *err)
 {
 	struct attachment_scan scan AUTO(attachment_scan_clear) = { .volume = a->name };
 	struct err second = ERR_INIT;
+	int rc;
 
 	if (attachments_scan(c, a->d, &scan, &second))
 		return instead_of_unknown(err, &second);
 	if (scan.n_elsewhere)
 		return -1;
-	if (await_deleted(a, left, "removal", &second) == 0) {
+	rc = await_deleted_as_is(a, left, "removal", &second);
+	if (rc == 0)
 		kill_point("undo create: volume removed");
-		return -1;
-	}
+	if (rc >= 0)
+		return rc ? AWAIT_CHANGED : -1;
 	if (code_is_open(second.code) || json_at(a->last, "metadata.deletionTimestamp"))
 		return instead(a, "is being removed", reason, err);
 	return instead(a, "was to be removed, which is refused,", reason, err);
 }
 
-int volume_undo(const struct controller *c, const char *name, bool was_bound, struct await *a,
-                struct err *err)
+/* One look. -1: *err is what to answer. AWAIT_CHANGED: another look. */
+static int undo(const struct controller *c, const char *name, bool was_bound, struct await *a,
+                const char *reason, struct err *err)
 {
 	struct json *left AUTO(json_free) = NULL;
-	char *reason AUTO(free) = TAKE(a->reason);
 	struct err second = ERR_INIT;
 	struct dpu_volume v;
 	int rc;
 
-	if (code_is_open(err->code) || err->code == ERR_EXISTS)
-		return -1;
-	if (!reason)
-		reason = xstrdup(err->msg);
 	rc = kube_get(c->kube, a->kind, c->namespace, a->name, a->d, &left, &second);
 	/* PRECONDITION: the kind is not served; without its group there is no object of it. */
 	if (rc < 0 && second.code == ERR_PRECONDITION) {
@@ -89,4 +91,25 @@ int volume_undo(const struct controller *c, const char *name, bool was_bound, st
 	if (may_be_in_use(&v, was_bound, err))
 		return err_recode(err, ERR_UNAVAILABLE);
 	return remove_left(c, left, a, reason, err);
+}
+
+int volume_undo(const struct controller *c, const char *name, bool was_bound, struct await *a,
+                struct err *err)
+{
+	char *reason AUTO(free) = TAKE(a->reason);
+	struct err second = ERR_INIT;
+	int rc = AWAIT_CHANGED;
+
+	if (code_is_open(err->code) || err->code == ERR_EXISTS)
+		return -1;
+	if (!reason)
+		reason = xstrdup(err->msg);
+	for (int i = 0; i < TRIES && rc == AWAIT_CHANGED; i++)
+		rc = undo(c, name, was_bound, a, reason, err);
+	if (rc == AWAIT_CHANGED)
+		return instead(a, "is to be removed, but changes all the time,", reason, err);
+	/* Where another's object has the name, none of ours comes. */
+	if (code_is_open(err->code) || err->code == ERR_EXISTS || await_settled(a, &second) == 0)
+		return -1;
+	return instead_of_unknown(err, &second);
 }

@@ -18,13 +18,14 @@ static const char *text_or_empty(const struct json *item, const char *name)
 	return s ? s : "";
 }
 
-static struct condition decode(const struct json *item)
+struct condition condition_decode(const struct json *item)
 {
 	return (struct condition) {
 		.type = text_or_empty(item, "type"),
 		.status = text_or_empty(item, "status"),
 		.reason = text_or_empty(item, "reason"),
 		.message = text_or_empty(item, "message"),
+		.since = text_or_empty(item, "lastTransitionTime"),
 	};
 }
 
@@ -40,15 +41,25 @@ static bool counts(const struct json *object, const struct json *item)
 	return observed == generation;
 }
 
-bool condition_holds_or_absent(const struct json *object, const char *type)
+static bool holds(const struct json *object, const char *type, bool otherwise)
 {
 	json_foreach (item, json_at(object, "status.conditions")) {
-		struct condition c = decode(item);
+		struct condition c = condition_decode(item);
 
 		if (str_eq(c.type, type))
 			return counts(object, item) && str_eq(c.status, "True");
 	}
-	return true;
+	return otherwise;
+}
+
+bool condition_holds(const struct json *object, const char *type)
+{
+	return holds(object, type, false);
+}
+
+bool condition_holds_or_absent(const struct json *object, const char *type)
+{
+	return holds(object, type, true);
 }
 
 bool condition_failure(const struct json *object, struct condition *ret)
@@ -56,7 +67,7 @@ bool condition_failure(const struct json *object, struct condition *ret)
 	bool found = false;
 
 	json_foreach (item, json_at(object, "status.conditions")) {
-		struct condition c = decode(item);
+		struct condition c = condition_decode(item);
 
 		if (!str_eq(c.reason, "Failure") || str_eq(c.status, "True") ||
 		    !counts(object, item))
@@ -64,6 +75,24 @@ bool condition_failure(const struct json *object, struct condition *ret)
 		if (!found || str_eq(ret->type, CONDITION_READY))
 			*ret = c;
 		found = true;
+	}
+	return found;
+}
+
+bool condition_unmet(const struct json *object, struct condition *ret)
+{
+	bool found = false;
+
+	json_foreach (item, json_at(object, "status.conditions")) {
+		struct condition c = condition_decode(item);
+
+		if (str_eq(c.status, "True") && counts(object, item))
+			continue;
+		if (!found || str_eq(ret->type, CONDITION_READY))
+			*ret = c;
+		found = true;
+		if (!str_eq(c.type, CONDITION_READY))
+			break;
 	}
 	return found;
 }
@@ -113,7 +142,7 @@ static size_t describe_all(const struct json *object, bool summary, struct str *
 	size_t n = 0;
 
 	json_foreach (item, json_at(object, "status.conditions")) {
-		struct condition c = decode(item);
+		struct condition c = condition_decode(item);
 		bool current = counts(object, item);
 
 		n++;

@@ -22,6 +22,14 @@ static const char *text_or_empty(const struct json *object, const char *path)
 	return s ? s : "";
 }
 
+static bool flag(const struct json *object, const char *path)
+{
+	struct err ignored = ERR_INIT;
+	bool set = false;
+
+	return !json_get_bool(object, path, &set, &ignored) && set;
+}
+
 struct dpu_attachment_key dpu_attachment_key(const struct json *object)
 {
 	return (struct dpu_attachment_key) {
@@ -30,6 +38,7 @@ struct dpu_attachment_key dpu_attachment_key(const struct json *object)
 		.node = text_or_empty(object, "spec.dpuNodeName"),
 		.volume = text_or_empty(object, "spec.dpuVolumeName"),
 		.deleting = json_at(object, "metadata.deletionTimestamp") != NULL,
+		.attached = flag(object, "status.dpuAttached"),
 	};
 }
 

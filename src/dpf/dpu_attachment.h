@@ -18,6 +18,7 @@ struct dpu_attachment_key {
 	const char *name, *uid;
 	const char *node, *volume;
 	bool deleting;
+	bool attached; /* status.dpuAttached: stays true once set; the condition does not */
 };
 
 /* Lenient, for lists with objects of others: a member of a wrong type counts as absent. */
@@ -28,7 +29,7 @@ struct dpu_attachment {
 	struct dpu_attachment_key key;
 	const char *function_type; /* "vf" or "pf" */
 	bool hotplug;
-	bool attached; /* status.dpuAttached: stays true once set; the condition does not */
+	bool attached; /* as in the key */
 	const char *message;
 	const struct json *metadata; /* status.attachmentMetadata */
 	bool has_dpu, has_nvme, has_virtiofs;

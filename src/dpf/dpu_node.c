@@ -39,3 +39,20 @@ int64_t csi_node_limit(const struct json *csi_node, const char *driver)
 	}
 	return 0;
 }
+
+const char *csi_node_id(const struct json *csi_node, const char *driver)
+{
+	json_foreach (item, json_at(csi_node, "spec.drivers"))
+		if (str_eq(json_str(item, "name"), driver))
+			return json_str(item, "nodeID");
+	return NULL;
+}
+
+bool csi_node_is_of(const struct json *csi_node, const char *node_uid)
+{
+	json_foreach (owner, json_at(csi_node, "metadata.ownerReferences"))
+		if (str_eq(json_str(owner, "kind"), "Node") &&
+		    str_eq(json_str(owner, "uid"), node_uid))
+			return true;
+	return false;
+}

@@ -69,6 +69,11 @@ bool dpu_volume_is_bound(const struct dpu_volume *v)
 	return str_eq(v->phase, "Bound");
 }
 
+bool dpu_volume_was_bound(const struct dpu_volume *v)
+{
+	return dpu_volume_is_bound(v) || v->capacity;
+}
+
 static struct json *encode_access_modes(unsigned modes)
 {
 	struct json *list = json_array();
@@ -86,11 +91,19 @@ static void set_storage(struct json *resources, const char *which, int64_t bytes
 	json_set_str(json_sub(resources, which), "storage", quantity_text(bytes, buf));
 }
 
+void dpu_volume_set_size(struct json *object, int64_t requested, int64_t limit)
+{
+	struct json *resources = json_sub(json_sub(object, "spec"), "resources");
+
+	set_storage(resources, "requests", requested);
+	if (limit)
+		set_storage(resources, "limits", limit);
+}
+
 struct json *dpu_volume_encode(const char *name, const struct dpu_volume_spec *spec)
 {
 	struct json *object = json_object();
 	struct json *out = json_sub(object, "spec");
-	struct json *resources = json_sub(out, "resources");
 	struct json *parameters = json_sub(out, "parameters");
 
 	json_set_str(json_sub(object, "metadata"), "name", name);
@@ -98,9 +111,7 @@ struct json *dpu_volume_encode(const char *name, const struct dpu_volume_spec *s
 	for (size_t i = 0; i < spec->parameters.n; i++)
 		json_set_str(parameters, spec->parameters.v[i].key, spec->parameters.v[i].value);
 	json_set(out, "accessModes", encode_access_modes(spec->access_modes));
-	set_storage(resources, "requests", spec->requested);
-	if (spec->limit)
-		set_storage(resources, "limits", spec->limit);
+	dpu_volume_set_size(object, spec->requested, spec->limit);
 	json_set_str(out, "volumeMode", spec->block ? "Block" : "Filesystem");
 	return object;
 }

@@ -36,6 +36,8 @@ struct dpu_volume {
 int dpu_volume_decode(const struct json *object, struct dpu_volume *ret, struct err *err)
 	MUST_CHECK;
 bool dpu_volume_is_bound(const struct dpu_volume *v);
+/* Is it bound, or was it once? CreateVolume answers no sooner, so before nobody has its id. */
+bool dpu_volume_was_bound(const struct dpu_volume *v);
 
 struct dpu_volume_spec {
 	const char *policy;
@@ -47,6 +49,8 @@ struct dpu_volume_spec {
 
 /* A new object of that name; the caller adds labels and annotations. */
 struct json *dpu_volume_encode(const char *name, const struct dpu_volume_spec *spec);
+/* Sets what is asked for, in an object or a patch; limit 0: leaves that alone. */
+void dpu_volume_set_size(struct json *object, int64_t requested, int64_t limit);
 /* The bit of "ReadWriteOnce", ...; 0 for any other word. */
 unsigned dpu_access_mode(const char *word);
 /* "ReadWriteOnce, ReadOnlyMany" into buf; returns buf. */

@@ -13,8 +13,7 @@
 
 /* mke2fs wants these of a journal; without one, ext3 is ext2. */
 #define JOURNAL_BLOCKS 2048
-/* Below this size mke2fs makes blocks of 1024 bytes and an inode for each 4096. */
-#define SMALL_EXT (512 * MIB)
+/* What mke2fs makes below FILESYSTEM_LARGE_EXT. */
 #define SMALL_BLOCK 1024
 #define SMALL_BYTES_PER_INODE 4096
 
@@ -46,7 +45,7 @@ static uint64_t with_keys(const char *fs, const struct mkfs_params *m, uint64_t 
 	ret = most(ret, 16 * m->ext4_cluster_size);
 	/* Else the inodes would take everything. */
 	if (inode >= SMALL_BYTES_PER_INODE && !m->bytes_per_inode && !m->number_of_inodes)
-		ret = most(ret, SMALL_EXT);
+		ret = most(ret, FILESYSTEM_LARGE_EXT);
 	return ret;
 }
 

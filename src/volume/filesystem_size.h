@@ -6,6 +6,9 @@
 
 #include "volume/volume_params.h"
 
+/* From this size on, mke2fs makes blocks of 4096 bytes; below, of 1024. */
+#define FILESYSTEM_LARGE_EXT (UINT64_C(512) << 20)
+
 /*
  * Bytes on which the tools make this filesystem (a name of filesystem_normalise()) with these keys,
  * so that the kernel mounts it as that. Never less than they need; with keys sometimes a little

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What access modes and filesystems mean: tables of facts and the one rule that
- * keeps several nodes from writing one filesystem. Pure functions, any thread. What a
- * volume was created for (its recorded access type) is not known here.
+ * What access modes and filesystems mean: tables of facts, and for each kind of volume the rule of
+ * what may be done with it; for NVMe, what keeps several nodes from writing one filesystem. Pure
+ * functions, any thread. What a volume was created for (its recorded access type) is not known
+ * here.
  */
 #include "volume/volume_cap.h"
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "volume/context_keys.h"
 
 struct mode_facts {
 	const char *name;
@@ -93,16 +95,20 @@ const char *filesystem_normalise(const char *fs_type)
  * A filesystem that one node writes is not safe to read on another either: readers keep stale
  * metadata, so MULTI_NODE_SINGLE_WRITER is refused as well.
  */
-int volume_cap_check(const struct volume_cap *cap, const char *field, struct err *err)
+static int check_disk(const struct volume_cap *cap, const char *field, struct err *err)
 {
 	const char *fs;
 
-	if (!facts(cap->mode))
-		return err_set(err, ERR_INVALID, "%s.AccessMode: unknown access mode %d", field,
-		               (int)cap->mode);
 	if (cap->type == ACCESS_BLOCK)
 		return 0;
 	fs = filesystem_normalise(cap->fs_type);
+	if (str_eq(cap->fs_type, "virtiofs"))
+		return err_set(err, ERR_INVALID,
+		               "%s.Mount.FsType: the volume is NVMe, which gets ext4, ext3, xfs or "
+		               "btrfs, not virtiofs; write " PARAM_EMULATION
+		               ": virtiofs into the StorageClass for a directory that the DPU "
+		               "shares",
+		               field);
 	if (!fs)
 		return err_set(err, ERR_INVALID,
 		               "%s.Mount.FsType: unsupported filesystem \"%s\", supported are "
@@ -115,4 +121,36 @@ int volume_cap_check(const struct volume_cap *cap, const char *field, struct err
 		               "mounted would destroy it",
 		               field, access_mode_name(cap->mode), fs);
 	return 0;
+}
+
+/*
+ * ext4 is what external-provisioner writes for a StorageClass without a filesystem, when its
+ * --default-fstype says so: then a class for shares cannot leave it out.
+ */
+static int check_share(const struct volume_cap *cap, const char *field, struct err *err)
+{
+	if (cap->type == ACCESS_BLOCK)
+		return err_set(err, ERR_UNIMPLEMENTED,
+		               "%s.Block is not supported: a virtio-fs volume is a directory that "
+		               "the DPU shares, not a disk; write volumeMode: Filesystem into the "
+		               "claim, or " PARAM_EMULATION ": nvme into the StorageClass",
+		               field);
+	if (str_empty(cap->fs_type) || str_eq(cap->fs_type, "virtiofs") ||
+	    str_eq(cap->fs_type, filesystem_normalise("")))
+		return 0;
+	return err_set(err, ERR_INVALID,
+	               "%s.Mount.FsType: a virtio-fs volume is a directory that the DPU shares, "
+	               "nothing is formatted as \"%s\"; write " PARAM_FSTYPE ": virtiofs into the "
+	               "StorageClass (fsType of a PersistentVolume), or leave it out",
+	               field, cap->fs_type);
+}
+
+int volume_cap_check(const struct volume_cap *cap, enum emulation emulation, const char *field,
+                     struct err *err)
+{
+	if (!facts(cap->mode))
+		return err_set(err, ERR_INVALID, "%s.AccessMode: unknown access mode %d", field,
+		               (int)cap->mode);
+	return emulation == EMULATION_VIRTIOFS ? check_share(cap, field, err)
+	                                       : check_disk(cap, field, err);
 }

@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include "common/err.h"
+#include "volume/volume_params.h"
 
 enum access_type { ACCESS_MOUNT, ACCESS_BLOCK };
 
@@ -48,7 +49,14 @@ const char *access_type_name(enum access_type type); /* "mount", "block" */
  */
 const char *filesystem_normalise(const char *fs_type);
 /*
- * INVALID_ARGUMENT, naming `field`: an unknown access mode; an unknown filesystem; a filesystem
- * that one node writes while others have it. Raw block volumes may have every mode.
+ * Can a volume of this kind be used so? The text names `field`, and what to write instead.
+ *
+ * NVMe: INVALID_ARGUMENT for an unknown access mode, an unknown filesystem, and a filesystem that
+ * one node writes while others have it. Raw block volumes may have every mode.
+ *
+ * virtio-fs: INVALID_ARGUMENT for an unknown access mode and for a filesystem that is neither
+ * "virtiofs" nor what external-provisioner writes for no filesystem: "" or "ext4". UNIMPLEMENTED
+ * for raw block. What is shared may be mounted with every mode.
  */
-int volume_cap_check(const struct volume_cap *cap, const char *field, struct err *err) MUST_CHECK;
+int volume_cap_check(const struct volume_cap *cap, enum emulation emulation, const char *field,
+                     struct err *err) MUST_CHECK;

@@ -55,12 +55,13 @@ int volume_cap_shape_from_csi(const Csi__V1__VolumeCapability *wire, const char 
 }
 
 int volume_cap_from_csi(const Csi__V1__VolumeCapability *wire, const char *field,
-                        struct arena *arena, struct volume_cap *ret, struct err *err)
+                        enum emulation emulation, struct arena *arena, struct volume_cap *ret,
+                        struct err *err)
 {
 	struct volume_cap cap;
 
 	if (volume_cap_shape_from_csi(wire, field, arena, &cap, err) ||
-	    volume_cap_check(&cap, field, err))
+	    volume_cap_check(&cap, emulation, field, err))
 		return -1;
 	*ret = cap;
 	return 0;

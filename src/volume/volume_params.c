@@ -74,6 +74,15 @@ const char *emulation_name(enum emulation e)
 	return e == EMULATION_VIRTIOFS ? "virtiofs" : "nvme";
 }
 
+enum emulation volume_params_emulation(const struct kvs *map, enum emulation default_emulation)
+{
+	const char *text = kvs_get(map, PARAM_EMULATION);
+
+	if (str_eq(text, "nvme"))
+		return EMULATION_NVME;
+	return str_eq(text, "virtiofs") ? EMULATION_VIRTIOFS : default_emulation;
+}
+
 const char *format_policy_name(enum format_policy p)
 {
 	assert((size_t)p < ARRAY_LEN(format_policies));
@@ -136,21 +145,43 @@ static const char *given(const struct kvs *map, const char *key)
 	return str_empty(value) ? NULL : value;
 }
 
+/* A virtio-fs device is always a function of its own, which the DPU plugs in. */
+static int check_share_function(const struct volume_params *p, struct err *err)
+{
+	if (!p->pf)
+		return err_set(
+			err, ERR_INVALID,
+			PARAM_FUNCTION_TYPE
+			": a virtio-fs volume is on a hot-plugged PF; write " PARAM_FUNCTION_TYPE
+			": pf, or leave it out");
+	if (!p->hotplug)
+		return err_set(
+			err, ERR_INVALID,
+			PARAM_HOTPLUG_FUNCTION
+			": a virtio-fs volume is on a hot-plugged PF; write " PARAM_HOTPLUG_FUNCTION
+			": \"true\", or leave it out");
+	return 0;
+}
+
+/* Behind parse_emulation(): the defaults depend on the kind. */
 static int parse_function(const struct kvs *map, struct volume_params *p, struct err *err)
 {
 	const char *type = given(map, PARAM_FUNCTION_TYPE);
 	const char *hotplug = given(map, PARAM_HOTPLUG_FUNCTION);
+	bool share = p->emulation == EMULATION_VIRTIOFS;
 
 	p->function_given = type || hotplug;
-	if (type && !strcasecmp(type, "pf"))
-		p->pf = true;
-	else if (type && strcasecmp(type, "vf"))
+	if (type && strcasecmp(type, "pf") && strcasecmp(type, "vf"))
 		return err_set(err, ERR_INVALID,
 		               PARAM_FUNCTION_TYPE
 		               ": unsupported value %s, supported values are: vf, pf",
 		               type);
+	p->pf = type ? !strcasecmp(type, "pf") : share;
+	p->hotplug = share;
 	if (hotplug && parse_key_bool(PARAM_HOTPLUG_FUNCTION, hotplug, &p->hotplug, err))
 		return -1;
+	if (share)
+		return check_share_function(p, err);
 	if (!p->pf && p->hotplug)
 		return err_set(err, ERR_INVALID,
 		               PARAM_HOTPLUG_FUNCTION ": must be false when functionType is vf");
@@ -164,20 +195,12 @@ static int parse_emulation(const struct kvs *map, struct volume_params *p, struc
 {
 	const char *text = kvs_get(map, PARAM_EMULATION);
 
-	if (str_eq(text, "nvme"))
-		p->emulation = EMULATION_NVME;
-	else if (str_eq(text, "virtiofs"))
-		p->emulation = EMULATION_VIRTIOFS;
-	else if (text)
+	p->emulation = volume_params_emulation(map, p->emulation);
+	if (text && !str_eq(text, emulation_name(p->emulation)))
 		return err_set(err, ERR_INVALID,
 		               PARAM_EMULATION
 		               ": unsupported value %s, supported values are: nvme, virtiofs",
 		               text);
-	if (p->emulation == EMULATION_VIRTIOFS && !p->pf)
-		return err_set(err, ERR_INVALID,
-		               PARAM_FUNCTION_TYPE
-		               ": a virtio-fs volume needs functionType \"pf\" and "
-		               "hotplugFunction \"true\"");
 	return 0;
 }
 
@@ -293,9 +316,11 @@ static int check_virtiofs(const struct kvs *map, const struct volume_params *p, 
 	for (size_t i = 0; i < map->n; i++)
 		if (str_has_prefix(map->v[i].key, DRIVER_PREFIX) &&
 		    !str_eq(map->v[i].key, PARAM_EMULATION))
-			return err_set(err, ERR_INVALID,
-			               "%s: has no meaning with virtiofs, which is never formatted",
-			               map->v[i].key);
+			return err_set(
+				err, ERR_INVALID,
+				"%s: has no meaning with virtiofs, which is never formatted; "
+				"leave it out",
+				map->v[i].key);
 	return 0;
 }
 
@@ -304,9 +329,9 @@ int volume_params_parse(const struct kvs *map, enum emulation default_emulation,
 {
 	struct volume_params p = { .emulation = default_emulation };
 
-	if (refuse_unknown(map, err) || parse_function(map, &p, err) ||
-	    parse_emulation(map, &p, err) || parse_format_policy(map, &p, err) ||
-	    parse_mkfs(map, fs_type, &p.mkfs, err) || check_virtiofs(map, &p, err))
+	if (refuse_unknown(map, err) || parse_emulation(map, &p, err) ||
+	    parse_function(map, &p, err) || check_virtiofs(map, &p, err) ||
+	    parse_format_policy(map, &p, err) || parse_mkfs(map, fs_type, &p.mkfs, err))
 		return -1;
 	*ret = p;
 	return 0;

@@ -22,8 +22,8 @@ struct mkfs_params {
 
 struct volume_params {
 	bool function_given; /* functionType or hotplugFunction was there, and not empty */
-	bool pf;             /* functionType is pf; default vf */
-	bool hotplug;
+	bool pf;             /* functionType is pf; default vf, for virtio-fs pf */
+	bool hotplug;        /* default false, for virtio-fs true */
 	enum emulation emulation;
 	enum format_policy format_policy;
 	bool format_policy_given;
@@ -33,13 +33,19 @@ struct volume_params {
 /*
  * Parses the known keys. INVALID_ARGUMENT: a key that resembles a known one (param_meant.h), naming
  * it; an unknown key with our prefix, listing the known ones. Others are skipped. An empty
- * functionType or hotplugFunction counts as absent. Combination rules are the Go plugin's.
+ * functionType or hotplugFunction counts as absent. Combination rules are the Go plugin's. A key
+ * of formatting is refused for virtio-fs.
  * `fs_type` (NULL: unknown, or raw block) is what the mkfs keys are checked against: ext4BigAlloc
  * with xfs is refused. A volume context without formatPolicy and without any key of ours gives
  * FORMAT_BLANK.
  */
 int volume_params_parse(const struct kvs *map, enum emulation default_emulation,
                         const char *fs_type, struct volume_params *ret, struct err *err) MUST_CHECK;
+/*
+ * The kind alone, for what is checked before the keys are. A value that is none gives
+ * `default_emulation`: volume_params_parse() refuses it.
+ */
+enum emulation volume_params_emulation(const struct kvs *map, enum emulation default_emulation);
 const char *emulation_name(enum emulation e);         /* "nvme", "virtiofs" */
 const char *format_policy_name(enum format_policy p); /* "blank", ... */
 /* Does this key belong to the driver (functionType, hotplugFunction, or a key with our prefix)? */

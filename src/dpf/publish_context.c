@@ -4,7 +4,7 @@
  * passed on: an incomplete status is not ready yet, and a key of attachmentMetadata, which the
  * vendor fills, never takes the place of ours.
  */
-#include "controller/publish_context.h"
+#include "dpf/publish_context.h"
 
 #include "common/cleanup.h"
 #include "volume/context_keys.h"
@@ -18,9 +18,32 @@ static bool is_no_address(const char *pci)
 	return str_eq(pci, "00:00.0") || str_has_suffix(pci, ":00:00.0");
 }
 
-bool attachment_is_complete(const struct dpu_attachment *a, struct str *why)
+/* What the attachment of a disk lacks; NULL: nothing. */
+static const char *missing_nvme(const struct dpu_attachment *a)
 {
-	const char *missing = NULL;
+	if (!a->has_nvme)
+		return a->has_virtiofs
+		               ? "status.dpu.nvmeAttrs is missing (the DPU shows a virtio-fs "
+		                 "device, status.dpu.virtioFSAttrs, but the volume has volumeMode "
+		                 "Block)"
+		               : "status.dpu.nvmeAttrs is missing";
+	return a->nvme_nsid <= 0 ? "status.dpu.nvmeAttrs.namespaceID is missing" : NULL;
+}
+
+/* The same of a share. */
+static const char *missing_virtiofs(const struct dpu_attachment *a)
+{
+	if (!a->has_virtiofs)
+		return a->has_nvme ? "status.dpu.virtioFSAttrs is missing (the DPU shows an NVMe "
+		                     "namespace, status.dpu.nvmeAttrs, but the volume has "
+		                     "volumeMode Filesystem)"
+		                   : "status.dpu.virtioFSAttrs is missing";
+	return *a->virtiofs_tag ? NULL : "status.dpu.virtioFSAttrs.filesystemTag is missing";
+}
+
+bool attachment_is_complete(const struct dpu_attachment *a, enum emulation kind, struct str *why)
+{
+	const char *missing;
 
 	if (!a->has_dpu)
 		missing = "status.dpu is missing";
@@ -30,10 +53,8 @@ bool attachment_is_complete(const struct dpu_attachment *a, struct str *why)
 		missing =
 			"status.dpu.pciAddress is 00:00.0, which is no address (is the host still "
 			"booting?)";
-	else if (!a->has_nvme)
-		missing = "status.dpu.nvmeAttrs is missing";
-	else if (a->nvme_nsid <= 0)
-		missing = "status.dpu.nvmeAttrs.namespaceID is missing";
+	else
+		missing = kind == EMULATION_VIRTIOFS ? missing_virtiofs(a) : missing_nvme(a);
 	if (missing)
 		str_add(why, missing);
 	return !missing;
@@ -60,18 +81,31 @@ static void add(struct kv *list, size_t *n, const char *key, const char *value, 
 		list[(*n)++] = (struct kv) { key, arena_strdup(arena, value) };
 }
 
-struct kvs publish_context(const struct dpu_attachment *a, int64_t capacity, struct arena *arena)
+static void add_device(struct kv *list, size_t *n, const struct dpu_attachment *a,
+                       enum emulation kind, struct arena *arena)
+{
+	add(list, n, PUBLISH_PCI_ADDRESS, a->pci_address, arena);
+	if (kind == EMULATION_VIRTIOFS) {
+		add(list, n, PUBLISH_VIRTIOFS_TAG, a->virtiofs_tag, arena);
+	} else {
+		add(list, n, PUBLISH_NVME_NSID, arena_printf(arena, "%" PRId64, a->nvme_nsid),
+		    arena);
+		add(list, n, PUBLISH_NVME_UUID, a->nvme_uuid, arena);
+	}
+	add(list, n, PUBLISH_FUNC_VUID, a->func_vuid, arena);
+}
+
+struct kvs publish_context(const struct dpu_attachment *a, enum emulation kind, int64_t capacity,
+                           struct arena *arena)
 {
 	struct kv *list = arena_alloc(arena, (9 + json_count(a->metadata)) * sizeof(*list));
 	size_t n = 0;
 
-	assert(*a->pci_address && a->nvme_nsid > 0);
+	assert(*a->pci_address &&
+	       (kind == EMULATION_VIRTIOFS ? *a->virtiofs_tag != '\0' : a->nvme_nsid > 0));
 	add(list, &n, PUBLISH_VOLUME_NAME, a->key.volume, arena);
 	add(list, &n, PUBLISH_ATTACHMENT_NAME, a->key.name, arena);
-	add(list, &n, PUBLISH_PCI_ADDRESS, a->pci_address, arena);
-	add(list, &n, PUBLISH_NVME_NSID, arena_printf(arena, "%" PRId64, a->nvme_nsid), arena);
-	add(list, &n, PUBLISH_NVME_UUID, a->nvme_uuid, arena);
-	add(list, &n, PUBLISH_FUNC_VUID, a->func_vuid, arena);
+	add_device(list, &n, a, kind, arena);
 	if (capacity > 0)
 		add(list, &n, PUBLISH_CAPACITY, arena_printf(arena, "%" PRId64, capacity), arena);
 	add(list, &n, PUBLISH_ATTACHMENT_UID, a->key.uid, arena);

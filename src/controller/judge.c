@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Judges one state of one object. Neither waits nor asks anybody. */
+#include "controller/judge.h"
+
+#include "dpf/publish_context.h"
+#include "dpf/conditions.h"
+
+static void why_not_bound(const struct json *object, const struct dpu_volume *v, struct str *why)
+{
+	if (dpu_volume_is_bound(v) && !v->capacity)
+		str_add(why, "is bound, but volume capacity is 0 "
+		             "(status.state.volumeInfo.capacity.storage)");
+	else if (dpu_volume_is_bound(v))
+		str_add(why, "is bound, but not ready");
+	else
+		str_addf(why, "is not bound (phase %s)", *v->phase ? v->phase : "not set");
+	state_describe(object, "", why);
+}
+
+int judge_volume(const struct json *object, struct dpu_volume *ret, struct str *why,
+                 struct err *err)
+{
+	if (dpu_volume_decode(object, ret, err))
+		return -1;
+	if (ret->deleting)
+		return err_set(err, ERR_ABORTED, "is being deleted; retry when it is gone");
+	if (dpu_volume_is_bound(ret) && ret->capacity &&
+	    condition_holds_or_absent(object, CONDITION_READY))
+		return 0;
+	if (why)
+		why_not_bound(object, ret, why);
+	return await_failed(object, err) ? -1 : AWAIT_NOT_YET;
+}
+
+/* Is it attached, with all that a node needs? `missing` says what is not there. */
+static bool is_attached(const struct json *object, const struct dpu_attachment *a,
+                        enum emulation kind, struct str *missing)
+{
+	return a->attached && attachment_is_complete(a, kind, missing) &&
+	       condition_holds_or_absent(object, CONDITION_DPU_ATTACHED);
+}
+
+int judge_attachment(const struct json *object, enum emulation kind, struct dpu_attachment *ret,
+                     struct str *why, struct err *err)
+{
+	struct str missing AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
+	bool attached;
+
+	if (dpu_attachment_decode(object, ret, err))
+		return -1;
+	if (ret->key.deleting)
+		return err_set(err, ERR_ABORTED, "is being deleted; retry when it is gone");
+	attached = is_attached(object, ret, kind, &missing);
+	/* The Go plugin does not look at Ready, and older versions of DPF do not have it. */
+	if (attached && condition_holds_or_absent(object, CONDITION_READY))
+		return 0;
+	if (why) {
+		str_add(why, attached ? "is attached, but not ready" : "is not attached");
+		state_describe(object, missing.ptr, why);
+	}
+	return await_failed(object, err) ? -1 : AWAIT_NOT_YET;
+}

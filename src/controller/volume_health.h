@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What DPF says is wrong with a volume and with what it is attached to (CSI 1.13, volume health).
+ * The node tells what it sees of the device itself.
+ */
+#pragma once
+
+#include "common/mem.h"
+#include "controller/controller.h"
+
+/* CSI's numbers. */
+enum volume_fault_status {
+	VOLUME_IS_DEGRADED = 1,
+	VOLUME_IS_INACCESSIBLE = 2, /* from every node */
+};
+
+struct volume_fault {
+	enum volume_fault_status status;
+	const char *reason;  /* CamelCase, static; unique within one answer */
+	const char *message; /* in the arena */
+};
+
+#define VOLUME_FAULTS_MAX 3
+struct volume_health {
+	struct volume_fault v[VOLUME_FAULTS_MAX];
+	size_t n; /* 0: nothing is known to be wrong */
+};
+
+/*
+ * Reads the volume and its attachments. An attachment that the DPU has not carried out yet, or that
+ * is being removed, is no fault. NOT_FOUND, also of a volume that is still being made.
+ */
+int volume_health(const struct controller *c, const char *id, struct deadline d,
+                  struct arena *arena, struct volume_health *ret, struct err *err) MUST_CHECK;

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A page costs one list of DPUVolumes: attachments are not asked for, because a read of each would
+ * be hundreds of requests, and the API selects them by labels only, with a walk through all of them
+ * for each page. The index of attachments knows the nodes, as the watch has told them.
+ *
+ * What it does not know it does not say: without a working watch the answer is UNAVAILABLE, never a
+ * page without nodes, which external-attacher would take for "attached nowhere". A node that has
+ * just been attached or detached may be told a moment late; both make external-attacher repeat a
+ * call that changes nothing.
+ */
+#include "controller/volume_list.h"
+
+#include "common/limits.h"
+#include "common/str.h"
+#include "controller/attachment_index.h"
+#include "controller/attachments.h"
+#include "controller/list_token.h"
+#include "controller/record.h"
+#include "controller/volume_read.h"
+#include "dpf/dpu_attachment.h"
+
+static struct listed_volume volume_of(const struct dpu_volume *v, struct arena *arena)
+{
+	return (struct listed_volume) {
+		.id = arena_strdup(arena, v->name),
+		.capacity = v->capacity,
+		.context = record_context(v, NULL, arena),
+	};
+}
+
+static void add_node(struct listed_volume *v, const char *node, struct arena *arena)
+{
+	for (size_t i = 0; i < v->n_nodes; i++)
+		if (str_eq(v->nodes[i], node))
+			return;
+	v->nodes[v->n_nodes++] = arena_strdup(arena, node);
+}
+
+/* ---- a page ---- */
+
+struct listing {
+	const struct controller *c;
+	struct arena *arena;
+	struct volume_page *page;
+	bool *made; /* of each volume of the page */
+	size_t most;
+};
+
+static int add_volume(void *arg, const struct json *item, struct err *err)
+{
+	struct listing *l = arg;
+	const char *name = json_str(item, "metadata.name");
+	char ref[OBJECT_REF_MAX];
+	struct dpu_volume v;
+
+	if (l->page->n == l->most)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "the API server answered more than the %zu DPUVolumes that were "
+		               "asked for; is there a proxy in between?",
+		               l->most);
+	if (dpu_volume_decode(item, &v, err))
+		return err_wrap(err, "%s",
+		                object_ref(l->c, &dpu_volume_kind, name ? name : "", ref));
+	l->made[l->page->n] = dpu_volume_was_bound(&v);
+	l->page->v[l->page->n++] = volume_of(&v, l->arena);
+	return 0;
+}
+
+static int read_page(struct listing *l, const char *token, struct deadline d, struct err *err)
+{
+	const char *from = list_token_read(l->c->namespace, token, l->arena);
+	char *next AUTO(free) = NULL;
+	int rc = KUBE_NO_SUCH_PAGE;
+
+	if (from)
+		rc = kube_list_page(l->c->kube, &dpu_volume_kind, l->c->namespace, (int)l->most,
+		                    from, add_volume, l, &next, d, err);
+	if (rc == KUBE_NO_SUCH_PAGE)
+		return err_set(err, ERR_ABORTED, "StartingToken: %s; begin again without a token",
+		               from ? "the API server does not know it any more"
+		                    : "no list of this driver has given it out");
+	if (rc) {
+		/* ABORTED says that the token is wrong. */
+		if (err->code == ERR_ABORTED)
+			IGNORE_RESULT(err_recode(err, ERR_UNAVAILABLE));
+		return err_wrap(err, "listing the volumes of namespace %s", l->c->namespace);
+	}
+	l->page->next = list_token_make(l->c->namespace, next, l->arena);
+	return 0;
+}
+
+/* ---- its nodes ---- */
+
+/* False: the attachments are being read anew. */
+static bool add_nodes(const struct controller *c, struct listed_volume *v, struct arena *arena)
+{
+	struct attachment_places p AUTO(attachment_places_clear) = { .n = 0 };
+	bool known = attachment_index_find(c->attachments, v->id, NULL, ATTACHMENT_ANY_AGE,
+	                                   SIZE_MAX, &p);
+
+	v->n_nodes = 0;
+	v->nodes = arena_alloc(arena, (p.n + 1) * sizeof(*v->nodes));
+	for (size_t i = 0; i < p.n; i++)
+		if (p.v[i].attached)
+			add_node(v, p.v[i].node, arena);
+	return known;
+}
+
+static bool add_all_nodes(const struct listing *l)
+{
+	for (size_t i = 0; i < l->page->n; i++)
+		if (!add_nodes(l->c, &l->page->v[i], l->arena))
+			return false;
+	return true;
+}
+
+static int await_index(const struct controller *c, struct deadline d, struct err *err)
+{
+	int rc = c->attachments ? attachment_index_ready(c->attachments, d, err) : INDEX_UNUSABLE;
+
+	if (rc <= 0)
+		return rc;
+	return err_set(err, ERR_UNAVAILABLE,
+	               "on which nodes the volumes are is not known, because the "
+	               "DPUVolumeAttachments of namespace %s cannot be watched at the moment; the "
+	               "driver's log says why; retry",
+	               c->namespace);
+}
+
+/* What nobody can have is taken out. */
+static void drop_unmade(const struct listing *l)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < l->page->n; i++)
+		if (l->made[i] || l->page->v[i].n_nodes)
+			l->page->v[kept++] = l->page->v[i];
+	l->page->n = kept;
+}
+
+int volume_list(const struct controller *c, size_t most, const char *token, struct deadline d,
+                struct arena *arena, struct volume_page *ret, struct err *err)
+{
+	struct listing l = { .c = c, .arena = arena, .page = ret };
+
+	l.most = most && most < LIMIT_KUBE_PAGE ? most : LIMIT_KUBE_PAGE;
+	l.made = arena_alloc(arena, l.most * sizeof(*l.made));
+	*ret = (struct volume_page) { .v = arena_alloc(arena, l.most * sizeof(*ret->v)) };
+	d = controller_deadline(c, d);
+	/* Before the list, so that no request is made for an answer that cannot be given. */
+	if (await_index(c, d, err) || read_page(&l, token, d, err))
+		return -1;
+	while (!add_all_nodes(&l))
+		if (await_index(c, d, err))
+			return -1;
+	drop_unmade(&l);
+	return 0;
+}
+
+/* ---- one volume ---- */
+
+struct finding {
+	struct arena *arena;
+	struct listed_volume *v;
+	size_t room; /* of its nodes */
+};
+
+static int add_attached(void *arg, const struct json *item, struct err *err)
+{
+	struct finding *f = arg;
+	struct dpu_attachment_key key = dpu_attachment_key(item);
+
+	(void)err;
+	if (!key.attached || !str_eq(key.volume, f->v->id))
+		return 0;
+	if (f->v->n_nodes == f->room) {
+		const char **more = arena_alloc(f->arena, (f->room * 2 + 4) * sizeof(*more));
+
+		for (size_t i = 0; i < f->v->n_nodes; i++)
+			more[i] = f->v->nodes[i];
+		f->v->nodes = more;
+		f->room = f->room * 2 + 4;
+	}
+	add_node(f->v, key.node, f->arena);
+	return 0;
+}
+
+int volume_get(const struct controller *c, const char *id, struct deadline d, struct arena *arena,
+               struct listed_volume *ret, struct err *err)
+{
+	struct json *object AUTO(json_free) = NULL;
+	struct finding f = { .arena = arena, .v = ret };
+	struct dpu_volume v;
+
+	d = controller_deadline(c, d);
+	if (volume_read(c, id, d, &object, &v, err))
+		return -1;
+	*ret = volume_of(&v, arena);
+	if (attachments_each(c, id, add_attached, &f, d, err))
+		return err_wrap(err, "reading the attachments of volume %s", id);
+	if (dpu_volume_was_bound(&v) || ret->n_nodes)
+		return 0;
+	return volume_is_being_made(c, id, err);
+}

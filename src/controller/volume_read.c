@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads one object, and says how it is not there. */
+#include "controller/volume_read.h"
+
+#include "common/str.h"
+
+int volume_read(const struct controller *c, const char *id, struct deadline d,
+                struct json **ret_object, struct dpu_volume *ret, struct err *err)
+{
+	char ref[OBJECT_REF_MAX];
+	int rc = KUBE_ABSENT;
+
+	if (dns1123_subdomain(id))
+		rc = kube_get(c->kube, &dpu_volume_kind, c->namespace, id, d, ret_object, err);
+	object_ref(c, &dpu_volume_kind, id, ref);
+	if (rc == KUBE_ABSENT)
+		return err_set(err, ERR_NOT_FOUND, "volume not found: there is no %s", ref);
+	if (rc < 0 || dpu_volume_decode(*ret_object, ret, err))
+		return err_wrap(err, "%s", ref);
+	return 0;
+}
+
+int volume_is_being_made(const struct controller *c, const char *id, struct err *err)
+{
+	char ref[OBJECT_REF_MAX];
+
+	return err_set(err, ERR_NOT_FOUND, "volume not found: %s is still being made",
+	               object_ref(c, &dpu_volume_kind, id, ref));
+}
