@@ -10,6 +10,7 @@
 #include <errno.h>
 
 #include "common/cleanup.h"
+#include "common/metric.h"
 #include "common/thread.h"
 #include "node/holders.h"
 #include "node/loops.h"
@@ -52,13 +53,18 @@ FRAME_OF_ITS_OWN static int explain(const struct node *n, const struct place *p,
 	if (mount_table_read(n->o.proc_root, &t, &ignored) || !(m = mount_at(&t, p->path)))
 		return -1;
 	below = mount_below(&t, m);
-	if (below)
+	if (below) {
+		metric_add(METRIC_UNSTAGE_BLOCKED, 1, LABELS("mount"));
 		return err_wrap(err, "%s is mounted below it", below->target);
+	}
 	if (p->kind == PLACE_BLOCK)
 		IGNORE_RESULT(loops_over(&n->o.world, &t, p->disk, &used, &idle, &ignored));
-	if (used.n + idle.n)
+	if (used.n + idle.n) {
+		metric_add(METRIC_UNSTAGE_BLOCKED, 1, LABELS("loop device"));
 		return err_wrap(err, "the loop device %s uses it (losetup -d frees it)",
 		                used.n ? used.v[0] : idle.v[0]);
+	}
+	metric_add(METRIC_UNSTAGE_BLOCKED, 1, LABELS("process"));
 	say_processes(n, p, m, d, &text);
 	return err_wrap(err, "%s", text.ptr);
 }

@@ -19,18 +19,12 @@
 #include "common/kill_point.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/metric.h"
 #include "common/str.h"
 #include "node/job.h"
 #include "node/mount/fsck.h"
 #include "node/job_record.h"
 #include "node/record.h"
-
-static int check_unused(const struct device *dev, struct err *err)
-{
-	int fd AUTO(fd) = -1;
-
-	return device_open(dev, O_RDONLY | O_EXCL, &fd, NULL, err);
-}
 
 /* Everything the job needs: the call that starts it may end first. */
 struct checking {
@@ -81,6 +75,10 @@ static int checking_run(void *arg, struct err *err)
 		return err_wrap(err, "%s is not checked: its record cannot be written", c->name);
 	kill_point("check: record written");
 	rc = fsck_run(c->fd, c->name, c->whole, err);
+	metric_observe(METRIC_CHECKS, monotonic_ns() - since,
+	               LABELS(c->fs_type, rc ? "failed" : "ok"));
+	if (rc && err->code == ERR_PRECONDITION)
+		metric_add(METRIC_REFUSALS, 1, LABELS("damaged"));
 	kill_point("check: e2fsck done");
 	/* After another error it was not run to its end: the record stays. */
 	if (!rc || err->code == ERR_PRECONDITION)
@@ -165,7 +163,7 @@ int check_filesystem(struct node *n, const struct check_request *r, struct deadl
 		return err_set(err, ERR_PRECONDITION,
 		               "the %s on %s asks for a check (%s), but the device is read-only",
 		               r->fs->type, dev->path, why);
-	if (check_unused(dev, err))
+	if (device_check_unused(dev, err))
 		return err_wrap(err, "the %s on %s asks for a check (%s)", r->fs->type, dev->path,
 		                why);
 	return run_job(n, r, why, rc == 0, d, err);

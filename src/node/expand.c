@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Grows a volume's filesystem to the size that its device already has. A device that has not grown
- * is OUT_OF_RANGE. Raw block has nothing to grow here. Never shrinks; a repeated expansion changes
- * nothing.
+ * is OUT_OF_RANGE. Raw block has nothing to grow here, and a share is as large as its server says.
+ * Never shrinks; a repeated expansion changes nothing.
  */
 #include "node/node.h"
 
@@ -67,8 +67,11 @@ static int expand(struct node *n, const struct expand_request *r, struct deadlin
 {
 	const struct mount *m;
 
-	if (locate(n, r->volume_id, r->path, l, err) || check_type(r, l, err) ||
-	    located_open(l, err) || check_range(r, &l->dev, err))
+	if (locate(n, r->volume_id, r->path, l, err) || check_type(r, l, err))
+		return -1;
+	if (l->place.kind == PLACE_SHARE)
+		return 0;
+	if (located_open(l, err) || check_range(r, &l->dev, err))
 		return -1;
 	if (l->place.kind == PLACE_BLOCK)
 		return 0;

@@ -34,6 +34,7 @@
 #include "common/kill_point.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/metric.h"
 #include "node/job.h"
 #include "node/mount/blank.h"
 #include "node/mount/mkfs.h"
@@ -65,37 +66,49 @@ static struct job_record record_of(const struct format_plan *p)
 
 /* ---- decisions ---- */
 
-/*
- * Opens the device exclusively for a moment, which fails while it is mounted, part of a RAID or
- * used by a virtual machine.
- */
-static int check_unused(const struct device *dev, struct err *err)
+static int not_blank(const struct format_request *r, const struct blank *blank, struct err *err)
 {
-	int fd AUTO(fd) = -1;
+	char *otherwise AUTO(free) =
+		r->format_option
+			? xasprintf("%s=unformatted formats it all the same", r->format_option)
+			: xasprintf("for volumes yet to be made a StorageClass can have %s: "
+	                            "unformatted (docs/formatting.md)",
+	                            PARAM_FORMAT_POLICY);
 
-	if (device_open(dev, O_RDONLY | O_EXCL, &fd, NULL, err))
-		return err_wrap(err, "%s is not formatted", dev->path);
-	return 0;
+	metric_add(METRIC_REFUSALS, 1, LABELS("not blank"));
+	return err_set(
+		err, ERR_PRECONDITION,
+		"%s has no known signature but is not blank (byte %llu is 0x%02x): it is not "
+		"formatted. If this volume has never held data (an interrupted mkfs on another "
+		"node, or a backend that does not zero what it frees), clear it with "
+		"\"blkdiscard -z\"; %s",
+		r->dev->path, (unsigned long long)blank->offset, blank->byte, otherwise);
 }
 
-static int check_blank(const struct device *dev, struct err *err)
+static int check_blank(const struct format_request *r, struct err *err)
 {
+	const struct device *dev = r->dev;
 	struct blank blank;
 	int fd AUTO(fd) = -1;
 
 	if (device_open(dev, O_RDONLY | O_DIRECT, &fd, NULL, err) ||
 	    blank_check(fd, dev->path, dev->size, &blank, err))
 		return err_wrap(err, "%s is not formatted", dev->path);
-	if (blank.is_blank)
-		return 0;
-	return err_set(
-		err, ERR_PRECONDITION,
-		"%s has no known signature but is not blank (byte %llu is 0x%02x): it is not "
-		"formatted. If this volume has never held data (an interrupted mkfs on another "
-		"node, or a backend that does not zero what it frees), clear it with "
-		"\"blkdiscard -z\"; for volumes yet to be made a StorageClass can have %s: "
-		"unformatted (README.md, \"What is formatted\")",
-		dev->path, (unsigned long long)blank.offset, blank.byte, PARAM_FORMAT_POLICY);
+	return blank.is_blank ? 0 : not_blank(r, &blank, err);
+}
+
+static int never_formatted(const struct format_request *r, struct err *err)
+{
+	metric_add(METRIC_REFUSALS, 1, LABELS("format never"));
+	if (r->format_option)
+		return err_set(err, ERR_PRECONDITION,
+		               "%s has no filesystem, and without %s none is made: a new volume "
+		               "needs %s=blank",
+		               r->dev->path, r->format_option, r->format_option);
+	return err_set(err, ERR_PRECONDITION,
+	               "%s has no filesystem, and its StorageClass has %s: never; make one by "
+	               "hand, or take a claim of another class",
+	               r->dev->path, PARAM_FORMAT_POLICY);
 }
 
 /*
@@ -106,6 +119,8 @@ static int check_may_format(const struct format_request *r, bool again, struct e
 {
 	const struct device *dev = r->dev;
 
+	if (r->read_only || dev->read_only)
+		metric_add(METRIC_REFUSALS, 1, LABELS("read only"));
 	if (r->read_only)
 		return err_set(
 			err, ERR_PRECONDITION,
@@ -119,16 +134,12 @@ static int check_may_format(const struct format_request *r, bool again, struct e
 			"filesystem where the volume can be written",
 			dev->path);
 	if (r->params->format_policy == FORMAT_NEVER)
-		return err_set(
-			err, ERR_PRECONDITION,
-			"%s has no filesystem, and its StorageClass has %s: never; make one by "
-			"hand, or take a claim of another class",
-			dev->path, PARAM_FORMAT_POLICY);
-	if (check_unused(dev, err))
-		return -1;
+		return never_formatted(r, err);
+	if (device_check_unused(dev, err))
+		return err_wrap(err, "%s is not formatted", dev->path);
 	if (again || r->params->format_policy == FORMAT_UNFORMATTED)
 		return 0;
-	return check_blank(dev, err);
+	return check_blank(r, err);
 }
 
 static int probe_result(const struct device *dev, int fd, const char *fs_type, struct fsprobe *ret,
@@ -183,21 +194,29 @@ static int look_again(const struct formatting *f, struct err *err)
 		return 0;
 	if (fsprobe_fd(f->fd, f->dev.path, &now, err))
 		return -1;
-	if (f->unfinished ? !now.unfinished : now.kind != FSPROBE_NOTHING)
+	if (f->unfinished ? !now.unfinished : now.kind != FSPROBE_NOTHING) {
+		metric_add(METRIC_REFUSALS, 1, LABELS("changed"));
 		return err_set(err, ERR_PRECONDITION,
 		               "%s is not formatted: while it waited for its turn somebody else "
 		               "wrote to it, and now it holds %s",
 		               f->dev.path, now.found);
+	}
 	return check_may_format(&r, f->again, err);
 }
 
 static int run_mkfs(const struct formatting *f, struct err *err)
 {
+	int64_t since = monotonic_ns();
+	int rc;
+
 	if (record_write_synced(f->record_path, f->record, err))
 		return err_wrap(err, "%s is not formatted: its formatting record cannot be written",
 		                f->dev.path);
 	kill_point("format: record written");
-	if (mkfs_run(f->fs_type, &f->params.mkfs, f->fd, f->dev.path, err) == 0) {
+	rc = mkfs_run(f->fs_type, &f->params.mkfs, f->fd, f->dev.path, err);
+	metric_observe(METRIC_FORMATS, monotonic_ns() - since,
+	               LABELS(f->fs_type, rc ? "failed" : "ok"));
+	if (rc == 0) {
 		kill_point("format: mkfs done");
 		return 0;
 	}
@@ -320,11 +339,13 @@ static int accept(const struct format_plan *p, const struct fsprobe *found, stru
 	const struct format_request *r = p->r;
 
 	if (filesystem_normalise(found->type) == NULL ||
-	    (!str_empty(r->fs_type) && !str_eq(found->type, r->fs_type)))
+	    (!str_empty(r->fs_type) && !str_eq(found->type, r->fs_type))) {
+		metric_add(METRIC_REFUSALS, 1, LABELS("other filesystem"));
 		return err_set(err, ERR_PRECONDITION,
 		               "%s holds %s, but the volume wants %s: "
 		               "it is neither mounted nor formatted",
 		               r->dev->path, found->found, p->fs_type);
+	}
 	return job_record_remove(p->n, r->volume_id, JOB_RECORD_MKFS, err);
 }
 
@@ -348,6 +369,7 @@ int format_ensure(struct node *n, const struct format_request *r, struct deadlin
 	case FSPROBE_FOREIGN:
 		break;
 	}
+	metric_add(METRIC_REFUSALS, 1, LABELS("foreign signature"));
 	return err_set(err, ERR_PRECONDITION,
 	               "%s holds %s, but the volume wants %s: it is neither mounted nor formatted",
 	               r->dev->path, ret->found, p.fs_type);

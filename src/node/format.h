@@ -16,9 +16,10 @@ struct format_request {
 	int fd;              /* open on it for reading */
 	const char *fs_type; /* "": any that is there, or a new ext4 */
 	const struct volume_params *params;
-	bool read_only;         /* then it is never formatted */
-	uint64_t diskseq;       /* of fd: the disk's number until the next boot; 0: unknown */
-	const char *attachment; /* UID of the volume's attachment; "" or NULL: unknown */
+	bool read_only;            /* then it is never formatted */
+	uint64_t diskseq;          /* of fd: the disk's number until the next boot; 0: unknown */
+	const char *attachment;    /* UID of the volume's attachment; "" or NULL: unknown */
+	const char *format_option; /* struct stage_request */
 };
 
 /*

@@ -16,6 +16,7 @@
 #include "common/cleanup.h"
 #include "common/deadline.h"
 #include "common/mem.h"
+#include "common/metric.h"
 #include "common/str.h"
 
 /* All fields under shared->lock. */
@@ -84,6 +85,7 @@ struct guard *guard_new(void)
 	pthread_cond_init(&g->shared->changed, NULL);
 	g->shared->holders = 1;
 	g->shared->statvfs = look;
+	metric_add(METRIC_BACKENDS_HUNG, 0, NULL);
 	return g;
 }
 
@@ -150,6 +152,8 @@ static void *helper_main(void *arg)
 		h.look->result = result;
 		h.look->sys = sys;
 		h.look->done = true;
+		if (h.look->hung)
+			metric_add(METRIC_BACKENDS_HUNG, -1, NULL);
 		unlink_locked(h.shared, h.look);
 		look_put_locked(h.shared, h.look);
 		pthread_cond_broadcast(&h.shared->changed);
@@ -237,6 +241,8 @@ int guard_statvfs(struct guard *g, dev_t devno, const char *path, struct statvfs
 	while (!l->done && rc == 0)
 		rc = pthread_cond_clockwait(&s->changed, &s->lock, CLOCK_MONOTONIC, &until);
 	if (!l->done) {
+		if (!l->hung)
+			metric_add(METRIC_BACKENDS_HUNG, 1, NULL);
 		l->hung = true;
 		rc = hangs(l, path, err);
 	} else if (l->sys) {

@@ -119,12 +119,31 @@ static void check_ext_errors(const struct node *n, const struct place *p, const 
 		      p->m->fs_type, p->path, (unsigned long long)errors);
 }
 
-static int check_filesystem(struct node *n, const struct mount_table *t, const struct place *p,
-                            const struct device *dev, struct health *h, struct err *err)
+static int check_answers(struct node *n, const struct mount_table *t, const struct place *p,
+                         struct health *h, struct err *err)
 {
 	const char *path = place_to_look_through(t, p);
 	struct statvfs ignored;
 
+	if (!guard_statvfs(n->guard, p->disk, path, &ignored, err))
+		return 0;
+	if (p->kind == PLACE_SHARE && (err->sys == EACCES || err->sys == EPERM)) {
+		err_clear(err); /* its server answers, and refuses root */
+		return 0;
+	}
+	if (mount_errno_is_dead(err->sys))
+		fault(h, HEALTH_INACCESSIBLE, "FilesystemDead", "%s", err->msg);
+	else if (err->sys == ETIMEDOUT)
+		fault(h, HEALTH_INACCESSIBLE, "FilesystemNotResponding", "%s", err->msg);
+	else /* it could not be asked: no descriptor or thread is left, or it was unmounted */
+		return err_recode(err, ERR_UNAVAILABLE);
+	err_clear(err);
+	return 0;
+}
+
+static int check_filesystem(struct node *n, const struct mount_table *t, const struct place *p,
+                            const struct device *dev, struct health *h, struct err *err)
+{
 	if (strstr(p->m->fs_options, "shutdown"))
 		fault(h, HEALTH_INACCESSIBLE, "FilesystemShutDown",
 		      "%s at %s has shut itself down after an error: unmount and mount it again",
@@ -135,16 +154,7 @@ static int check_filesystem(struct node *n, const struct mount_table *t, const s
 		      "see the node's kernel log",
 		      p->m->fs_type, p->path);
 	check_ext_errors(n, p, dev, h);
-	if (!guard_statvfs(n->guard, p->disk, path, &ignored, err))
-		return 0;
-	if (mount_errno_is_dead(err->sys))
-		fault(h, HEALTH_INACCESSIBLE, "FilesystemDead", "%s", err->msg);
-	else if (err->sys == ETIMEDOUT)
-		fault(h, HEALTH_INACCESSIBLE, "FilesystemNotResponding", "%s", err->msg);
-	else /* it could not be asked: no descriptor or thread is left, or it was unmounted */
-		return err_recode(err, ERR_UNAVAILABLE);
-	err_clear(err);
-	return 0;
+	return check_answers(n, t, p, h, err);
 }
 
 static int check_block(const struct place *p, const struct device *dev, struct health *h,
@@ -208,6 +218,8 @@ int node_volume_health(struct node *n, const char *volume_id, const char *publis
 		fault(ret, HEALTH_INACCESSIBLE, "ForeignMount",
 		      "%s shows %s of %s, which this driver did not mount", p.path, p.m->fs_type,
 		      p.m->source);
+	else if (!rc && p.kind == PLACE_SHARE)
+		rc = check_answers(n, &t, &p, ret, err);
 	else if (!rc)
 		rc = check_device(n, &t, &p, ret, err);
 	return rc < 0 ? err_wrap(err, "health of volume %s", volume_id) : 0;

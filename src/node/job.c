@@ -3,8 +3,9 @@
  * Owns the list of jobs that run, and of those that failed and whose error no call has fetched yet.
  * A job that succeeds leaves the list at once, since its result is on the disk. A job is held by
  * its thread, the list and the calls that wait for it; struct jobs lives until its last job has
- * ended, also after jobs_free(). The lock guards the list and the jobs' fields; no work runs under
- * it. Free turns and the end of a job are eventfds, so that a call waits for them and for its
+ * ended, also after jobs_free(). A thread lets go what it holds a moment after its job has ended,
+ * which jobs_wait() waits for, too. The lock guards the list and the jobs' fields; no work runs
+ * under it. Free turns and the end of a job are eventfds, so that a call waits for them and for its
  * cancellation in one poll(). Stops no job: a tool runs in a process group of its own, and is not
  * signalled when the driver stops.
  *
@@ -25,12 +26,14 @@
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/log.h"
+#include "common/metric.h"
 #include "common/mem.h"
 #include "common/spawn.h"
 #include "common/str.h"
 #include "common/thread.h"
 
-#define LOOK_MS 1000 /* between two looks of a call that waits for a turn */
+#define LOOK_MS 1000   /* between two looks of a call that waits for a turn */
+#define LET_GO_MS 5000 /* the most that a thread needs between its job's end and its own */
 #define STATUS_MAX 8192
 #define MS 1000000LL
 
@@ -39,6 +42,7 @@ struct job {
 	struct jobs *jobs;
 	struct job_order order; /* strings are ours */
 	int64_t since;
+	unsigned span;        /* its entry in the metric */
 	int ended_fd;         /* readable once it has ended */
 	_Atomic pid_t thread; /* 0: not started yet */
 	_Atomic pid_t tool;   /* 0: none runs */
@@ -53,8 +57,10 @@ struct job {
 
 struct jobs {
 	pthread_mutex_t lock;
+	pthread_cond_t let_go; /* threads has become 0 */
 	struct job *list;
-	unsigned holders; /* the owner and each job */
+	unsigned holders; /* the owner, each job and each thread */
+	unsigned threads;
 	unsigned at_once;
 	int64_t hung_ms;
 	int turns_fd[JOB_KINDS]; /* semaphores: how many more jobs may run */
@@ -65,9 +71,11 @@ struct jobs *jobs_new(unsigned at_once, int64_t hung_ms)
 	struct jobs *j = xcalloc(1, sizeof(*j));
 
 	pthread_mutex_init(&j->lock, NULL);
+	pthread_cond_init(&j->let_go, NULL);
 	j->holders = 1;
 	j->at_once = at_once;
 	j->hung_ms = hung_ms;
+	metric_add(METRIC_JOBS_HUNG, 0, NULL);
 	for (size_t i = 0; i < JOB_KINDS; i++)
 		j->turns_fd[i] = eventfd(at_once, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
 	return j;
@@ -86,6 +94,7 @@ static void jobs_put(struct jobs *j)
 		return;
 	for (size_t i = 0; i < JOB_KINDS; i++)
 		close(j->turns_fd[i]);
+	pthread_cond_destroy(&j->let_go);
 	pthread_mutex_destroy(&j->lock);
 	free(j);
 }
@@ -251,6 +260,7 @@ static void look(struct job *job)
 
 	if (!note_look(job, asleep, wakes))
 		return;
+	metric_add(METRIC_JOBS_HUNG, 1, NULL);
 	log_msg(LOG_WARNING,
 	        "%s (volume %s) hangs: it waits in the kernel since more than %" PRId64
 	        " s, as its device does not answer; its turn is given to others",
@@ -346,6 +356,9 @@ static void end_job(struct job *job, int rc, const struct err *err)
 		job->has_turn = false;
 		listed = job->listed && rc == 0 && unlist_locked(job);
 	}
+	metric_end(job->span);
+	if (!turn) /* it was taken for hung */
+		metric_add(METRIC_JOBS_HUNG, -1, NULL);
 	if (alone)
 		log_end(job, rc, err);
 	if (turn)
@@ -355,18 +368,40 @@ static void end_job(struct job *job, int rc, const struct err *err)
 		job_put(job);
 }
 
+static void thread_begins(struct jobs *j)
+{
+	WITH_LOCK(&j->lock);
+	j->holders++;
+	j->threads++;
+}
+
+/* The last that a thread does. */
+static void thread_ends(struct jobs *j)
+{
+	{
+		WITH_LOCK(&j->lock);
+		if (--j->threads == 0)
+			pthread_cond_broadcast(&j->let_go);
+	}
+	jobs_put(j);
+}
+
 static void *job_main(void *arg)
 {
+	static const char *const kinds[] = { [JOB_FORMAT] = "format", [JOB_CHECK] = "check" };
 	struct job *job = arg;
+	struct jobs *j = job->jobs;
 	struct err err = ERR_INIT;
 	int rc;
 
+	job->span = metric_begin(METRIC_JOBS, LABELS(kinds[job->order.kind]));
 	job->thread = gettid();
 	spawn_show_pid(&job->tool);
 	rc = job->order.run(job->order.arg, &err);
 	job->order.free(job->order.arg);
 	end_job(job, rc, &err);
 	job_put(job);
+	thread_ends(j);
 	return NULL;
 }
 
@@ -378,7 +413,10 @@ static int start_thread(struct job *job)
 
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	thread_begins(job->jobs);
 	rc = pthread_create(&thread, &attr, job_main, job);
+	if (rc)
+		thread_ends(job->jobs);
 	pthread_attr_destroy(&attr);
 	return rc;
 }
@@ -458,6 +496,15 @@ int job_join(struct jobs *j, const char *key, struct deadline d, struct err *err
 	return rc;
 }
 
+bool job_runs(struct jobs *j, const char *key)
+{
+	const struct job *job;
+
+	WITH_LOCK(&j->lock);
+	job = find_locked(j, key);
+	return job && !job->ended;
+}
+
 int job_run(struct jobs *j, const struct job_order *o, struct deadline d, struct err *err)
 {
 	struct job *job;
@@ -508,6 +555,16 @@ static void name_running(struct job *job, void *arg)
 	          seconds_since(job->since));
 }
 
+static void wait_until_let_go(struct jobs *j)
+{
+	struct timespec until = deadline_timespec(deadline_in_ms(LET_GO_MS));
+	int rc = 0;
+
+	WITH_LOCK(&j->lock);
+	while (j->threads && rc == 0)
+		rc = pthread_cond_clockwait(&j->let_go, &j->lock, CLOCK_MONOTONIC, &until);
+}
+
 int jobs_wait(struct jobs *j, struct deadline d, struct err *err)
 {
 	struct strs names AUTO(strs_clear) = STRS_INIT;
@@ -519,8 +576,10 @@ int jobs_wait(struct jobs *j, struct deadline d, struct err *err)
 		ended = wait_readable(job->ended_fd, d);
 		job_put(job);
 	}
-	if (ended)
+	if (ended) {
+		wait_until_let_go(j);
 		return 0;
+	}
 	look_at_all(j, name_running, &names);
 	list = strs_join(&names, ", ");
 	return err_set(err, ERR_DEADLINE, "%s", list);

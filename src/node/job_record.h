@@ -39,8 +39,8 @@ int job_record_matches(const struct node *n, enum job_record_kind kind, const st
                        struct err *err) MUST_CHECK;
 /*
  * 0: *ret is the disk that this volume's tool was begun on, in this boot, and this host still has
- * it. JOB_RECORD_ABSENT: there is no record, or no such disk any more, whoever has its number now.
- * UNAVAILABLE: there is one, but it cannot be read, or which boot this is.
+ * it. JOB_RECORD_ABSENT: there is no record, or no such disk any more, though another may have its
+ * number. UNAVAILABLE: there is one, but it cannot be read, or which boot this is.
  */
 int job_record_disk(const struct node *n, const char *volume_id, enum job_record_kind kind,
                     struct device *ret, struct err *err) MUST_CHECK;

@@ -24,7 +24,7 @@ int leaving_write(const struct node *n, const char *volume_id, const struct leav
 enum { LEAVING_NONE = 1 };
 /*
  * 0: *ret is what this volume is leaving, and this host still has the disk. LEAVING_NONE: there is
- * no record, it is of another boot, or its disk has gone, whoever has its number now.
+ * no record, it is of another boot, or its disk has gone, though another may have its number.
  * UNAVAILABLE: there is one, but it cannot be read, or which boot this is.
  */
 int leaving_read(const struct node *n, const char *volume_id, struct leaving *ret, struct err *err)

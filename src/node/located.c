@@ -27,6 +27,10 @@ int locate(struct node *n, const char *volume_id, const char *path, struct locat
 		return -1;
 	if (ret->place.kind == PLACE_NOTHING || ret->place.kind == PLACE_OTHER)
 		return err_set(err, ERR_NOT_FOUND, "no volume is staged or published at %s", path);
+	if (ret->place.kind == PLACE_SHARE) {
+		ret->dev = (struct device) { .kind = NULL };
+		return 0;
+	}
 	rc = device_by_number(&n->o.world, ret->place.disk, &ret->dev, err);
 	if (rc == DEVICE_ABSENT)
 		return err_set(err, ERR_UNAVAILABLE,

@@ -10,8 +10,8 @@
 
 struct located {
 	struct mount_table table;
-	struct place place; /* PLACE_FILESYSTEM or PLACE_BLOCK */
-	struct device dev;  /* the disk, as sysfs has it */
+	struct place place; /* PLACE_FILESYSTEM, PLACE_BLOCK or PLACE_SHARE */
+	struct device dev;  /* the disk, as sysfs has it; empty for a share */
 };
 
 #define LOCATED_INIT                                           \
@@ -24,7 +24,7 @@ struct located {
  */
 int locate(struct node *n, const char *volume_id, const char *path, struct located *ret,
            struct err *err) MUST_CHECK;
-/* Opens the device and proves that it is still this disk, of this size. */
+/* Opens the device of a disk and proves that it is still this disk, of this size. */
 int located_open(const struct located *l, struct err *err) MUST_CHECK;
 void located_clear(struct located *l);
 static inline void located_clear_p(struct located *l)

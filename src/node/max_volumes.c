@@ -79,11 +79,15 @@ static void choose(struct max_volumes *m, enum max_volumes_source source, int64_
 
 void max_volumes_look(const struct node *n, struct max_volumes *ret)
 {
+	int64_t now, before = last_known(n);
+
 	*ret = (struct max_volumes) { .n = 0 };
 	count(n, ret);
+	now = (int64_t)ret->vfs + ret->slots;
+	ret->seen = now > 0 || before > 0;
 	choose(ret, MAX_VOLUMES_SET, n->o.max_volumes);
-	choose(ret, MAX_VOLUMES_COUNTED, (int64_t)ret->vfs + ret->slots);
-	choose(ret, MAX_VOLUMES_LAST_KNOWN, last_known(n));
+	choose(ret, MAX_VOLUMES_COUNTED, now);
+	choose(ret, MAX_VOLUMES_LAST_KNOWN, before);
 	choose(ret, MAX_VOLUMES_GUESSED, MAX_VOLUMES_ASSUMED);
 }
 
@@ -145,8 +149,8 @@ int max_volumes_answer(struct node *n, struct deadline d, struct max_volumes *re
 		if (look_when_prepared(n, d, ret, err))
 			return -1;
 	}
-	if (ret->source == MAX_VOLUMES_COUNTED)
-		remember(n, ret->n);
+	if (ret->source == MAX_VOLUMES_COUNTED || (n->o.topology_key && ret->vfs + ret->slots > 0))
+		remember(n, (int64_t)ret->vfs + ret->slots);
 	tell(n, ret, failed.code ? failed.msg : "");
 	return 0;
 }

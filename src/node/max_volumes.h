@@ -22,6 +22,7 @@ struct max_volumes {
 	enum max_volumes_source source;
 	int64_t n;           /* never 0, which would mean "no limit" to the scheduler */
 	unsigned vfs, slots; /* of the DPU, for volumes, now */
+	bool seen;           /* there are such now, or were when this node last counted */
 	char where[1000];    /* where was looked for those, and what is there */
 };
 
@@ -29,7 +30,8 @@ struct max_volumes {
 void max_volumes_look(const struct node *n, struct max_volumes *ret);
 /*
  * The same for NodeGetInfo. Where there are no VFs, prepares the host again first, as main() did at
- * the start: the DPU may have come up since. Keeps a new count in a small file in plugin_dir, and
+ * the start: the DPU may have come up since. Keeps a new count in a small file in plugin_dir
+ * (with a number that is set: for topology.h alone), and
  * logs an answer that differs from the last one. -1 DEADLINE or CANCELLED: the host was still being
  * prepared, and some VFs are no answer.
  */

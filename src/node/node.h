@@ -28,12 +28,16 @@ struct node_options {
 	const char *kubelet_dir;        /* kubelet's root directory: paths.h */
 	const struct strs *volume_dirs; /* further ones; NULL: none */
 	bool own_mounts;          /* propagation_matters(): refuse mounts that no pod would see */
+	const char *topology_key; /* what a node with functions says of itself; NULL: nothing */
 	int64_t max_volumes;      /* > 0: this many; else max_volumes.h counts */
 	enum emulation emulation; /* of volumes whose context does not say */
 	unsigned max_formats;     /* how many mkfs, and how many fsck, run at once; 0: 2 */
 	int64_t hung_job_ms;      /* jobs_new(); 0: two minutes */
-	bool load_driver, create_vfs; /* what node_prepare() may do to the host */
-	struct running *running;      /* the calls that run, for health; NULL: unknown */
+	/* What may be done to the host: prepare.h. load_driver is nvme's. */
+	bool load_driver, load_virtiofs, create_vfs;
+	const char *virtiofs_type; /* of mounts of shares: mount_share(); NULL: "virtiofs" */
+	struct running *running;   /* the calls that run, for health; NULL: unknown */
+	struct gatekeeper *gate;   /* --controlled-mode; NULL: without it */
 };
 
 struct guard;
@@ -47,6 +51,7 @@ struct node {
 	char boot_id[BOOT_ID_SIZE];       /* as it was at node_init(); "": could not be read */
 	struct guard *guard;              /* system calls that may hang: guard.h */
 	struct jobs *jobs;                /* mkfs and fsck that run: job.h */
+	atomic_bool lacks_topology;       /* topology.h: what kubelet was told */
 	_Atomic int64_t told_max_volumes; /* max_volumes.c: what the log has said last */
 	/* node_prepare() that run, and how many have begun: meanwhile not all VFs are there. */
 	atomic_uint preparing, preparations;
@@ -67,12 +72,19 @@ void node_clear(struct node *n);
 int node_boot_id(const struct node *n, char ret[BOOT_ID_SIZE], struct err *err) MUST_CHECK;
 
 /*
- * Parses the publish context into what device_find() looks for; *ret borrows from the map. PCI
- * address and nsid are required (the error texts are the Go plugin's); any other missing key means
- * "unknown" and is not checked.
+ * The kind of device that the publish context leads to: one with a namespace id is NVMe, one with a
+ * tag is virtio-fs, whatever the flags say. `otherwise` when it has neither or both.
  */
-int publish_context_parse(const struct kvs *map, struct device_want *ret, struct err *err)
-	MUST_CHECK;
+enum emulation publish_context_emulation(const struct kvs *map, enum emulation otherwise);
+/*
+ * Parses the publish context into what device_find() looks for; *ret borrows from the map. PCI
+ * address and either nsid or tag are required (the error texts are the Go plugin's); any other
+ * missing key means "unknown" and is not checked. `expected` only says which one is missing when
+ * neither is there; ret->emulation says which it was, and ret->function is a PF for a tag, else
+ * any.
+ */
+int publish_context_parse(const struct kvs *map, enum emulation expected, struct device_want *ret,
+                          struct err *err) MUST_CHECK;
 /* Does it have a PCI address? NodePublishVolume may come without. */
 bool publish_context_given(const struct kvs *map);
 
@@ -83,6 +95,11 @@ struct stage_request {
 	struct volume_params params;
 	struct device_want want;
 	const char *attachment; /* UID of the volume's attachment; "" or NULL: unknown */
+	/*
+	 * The option by which a person says what formatPolicy says elsewhere, for errors; NULL: a
+	 * StorageClass says it.
+	 */
+	const char *format_option;
 };
 /*
  * After a final code (ARCHITECTURE.md, "Life of an error") no mount, no driver binding and no file
@@ -125,5 +142,6 @@ struct expand_request {
 	uint64_t required, limit;     /* bytes; 0: not given */
 	const struct volume_cap *cap; /* NULL: not given */
 };
+/* *ret_bytes: the disk's size; 0 for a share, whose size nobody tells. */
 int node_expand(struct node *n, const struct expand_request *r, struct deadline d,
                 uint64_t *ret_bytes, struct err *err) MUST_CHECK;

@@ -10,10 +10,14 @@
 
 #include "rpc/csi_wire.h"
 #include "volume/context_keys.h"
+#include "volume/topology.h"
 #include "volume/volume_cap_csi.h"
+#include "node/context.h"
+#include "node/gatekeeper.h"
 #include "node/health.h"
 #include "node/max_volumes.h"
 #include "node/paths.h"
+#include "node/topology.h"
 
 /* ---- argument rules ---- */
 
@@ -36,47 +40,6 @@ static int require_volume_path(const struct node *n, const char *path, struct er
 	return err_recode(err, ERR_NOT_FOUND);
 }
 
-/* The volume id is used as a file's name. */
-static int check_volume_id(const char *id, struct err *err)
-{
-	if (csi_require(id, "VolumeId", err))
-		return -1;
-	for (const char *p = id; *p; p++)
-		if (*p == '/')
-			return err_set(err, ERR_INVALID, "VolumeId: \"%s\" has a slash", id);
-	if (str_eq(id, ".") || str_eq(id, ".."))
-		return err_set(err, ERR_INVALID, "VolumeId: \"%s\" is no name", id);
-	return 0;
-}
-
-/* Checks the keys that only stage and publish use. */
-static int check_context(const struct node *n, const struct kvs *volume_context,
-                         const struct kvs *publish_context, const struct volume_cap *cap,
-                         struct volume_params *ret, struct err *err)
-{
-	const char *fs_type = cap->type == ACCESS_MOUNT ? cap->fs_type : NULL;
-
-	if (str_eq(kvs_get(volume_context, PARAM_EPHEMERAL), "true"))
-		return err_set(err, ERR_INVALID,
-		               "inline volumes are not supported: volumes are made on the DPU, by "
-		               "the controller; use a generic ephemeral volume");
-	if (volume_params_parse(volume_context, n->o.emulation, fs_type, ret, err))
-		return err_wrap(err, "VolumeContext");
-	if (ret->emulation == EMULATION_VIRTIOFS ||
-	    (!str_empty(kvs_get(publish_context, PUBLISH_VIRTIOFS_TAG)) &&
-	     str_empty(kvs_get(publish_context, PUBLISH_NVME_NSID))))
-		return err_set(err, ERR_UNIMPLEMENTED, "emulation virtiofs is not supported");
-	return 0;
-}
-
-/* Without function keys the volume is on whatever function DPF has published. */
-static enum device_function function_of(const struct volume_params *p)
-{
-	if (!p->function_given)
-		return DEVICE_FUNCTION_ANY;
-	return p->pf ? DEVICE_FUNCTION_PF : DEVICE_FUNCTION_VF;
-}
-
 /* ---- stage ---- */
 
 static int stage_volume(void *self, struct rpc_call *call, const void *req, ProtobufCMessage **resp,
@@ -89,15 +52,15 @@ static int stage_volume(void *self, struct rpc_call *call, const void *req, Prot
 		                   .staging_path = q->staging_target_path };
 
 	CSI_REPLY(call, resp, csi__v1__node_stage_volume_response);
-	if (check_volume_id(q->volume_id, err) ||
+	if (context_check_id(q->volume_id, err) ||
 	    require_path(self, q->staging_target_path, "StagingTargetPath", err) ||
-	    volume_cap_from_csi(q->volume_capability, "VolumeCapability", &call->arena, &s.cap,
-	                        err) ||
-	    check_context(self, &volume_context, &publish_context, &s.cap, &s.params, err) ||
-	    publish_context_parse(&publish_context, &s.want, err))
+	    volume_cap_from_csi(q->volume_capability, "VolumeCapability",
+	                        context_kind(self, &volume_context, &publish_context), &call->arena,
+	                        &s.cap, err) ||
+	    context_check(self, &volume_context, &publish_context, &s.cap, &s.params, err) ||
+	    context_want(&publish_context, &s.params, &s.want, err))
 		return -1;
 	s.attachment = kvs_get(&publish_context, PUBLISH_ATTACHMENT_UID);
-	s.want.function = function_of(&s.params);
 	return node_stage(self, &s, call->deadline, err);
 }
 
@@ -107,7 +70,7 @@ static int unstage_volume(void *self, struct rpc_call *call, const void *req,
 	const Csi__V1__NodeUnstageVolumeRequest *q = req;
 
 	CSI_REPLY(call, resp, csi__v1__node_unstage_volume_response);
-	if (check_volume_id(q->volume_id, err) ||
+	if (context_check_id(q->volume_id, err) ||
 	    require_path(self, q->staging_target_path, "StagingTargetPath", err))
 		return -1;
 	return node_unstage(self, q->volume_id, q->staging_target_path, call->deadline, err);
@@ -129,11 +92,12 @@ static int publish_volume(void *self, struct rpc_call *call, const void *req,
 	struct device_want want;
 
 	CSI_REPLY(call, resp, csi__v1__node_publish_volume_response);
-	if (check_volume_id(q->volume_id, err) ||
+	if (context_check_id(q->volume_id, err) ||
 	    require_path(self, q->target_path, "TargetPath", err) ||
-	    volume_cap_from_csi(q->volume_capability, "VolumeCapability", &call->arena, &p.cap,
-	                        err) ||
-	    check_context(self, &volume_context, &publish_context, &p.cap, &params, err))
+	    volume_cap_from_csi(q->volume_capability, "VolumeCapability",
+	                        context_kind(self, &volume_context, &publish_context), &call->arena,
+	                        &p.cap, err) ||
+	    context_check(self, &volume_context, &publish_context, &p.cap, &params, err))
 		return -1;
 	if (str_empty(q->staging_target_path))
 		return err_set(err, ERR_PRECONDITION,
@@ -141,9 +105,8 @@ static int publish_volume(void *self, struct rpc_call *call, const void *req,
 	if (require_path(self, q->staging_target_path, "StagingTargetPath", err))
 		return -1;
 	if (publish_context_given(&publish_context)) {
-		if (publish_context_parse(&publish_context, &want, err))
+		if (context_want(&publish_context, &params, &want, err))
 			return -1;
-		want.function = function_of(&params);
 		p.want = &want;
 	}
 	return node_publish(self, &p, call->deadline, err);
@@ -155,7 +118,7 @@ static int unpublish_volume(void *self, struct rpc_call *call, const void *req,
 	const Csi__V1__NodeUnpublishVolumeRequest *q = req;
 
 	CSI_REPLY(call, resp, csi__v1__node_unpublish_volume_response);
-	if (check_volume_id(q->volume_id, err) ||
+	if (context_check_id(q->volume_id, err) ||
 	    require_path(self, q->target_path, "TargetPath", err))
 		return -1;
 	return node_unpublish(self, q->volume_id, q->target_path, err);
@@ -183,7 +146,7 @@ static int get_volume_stats(void *self, struct rpc_call *call, const void *req,
 		CSI_REPLY(call, resp, csi__v1__node_get_volume_stats_response);
 	struct volume_stats s;
 
-	if (check_volume_id(q->volume_id, err) || require_volume_path(self, q->volume_path, err) ||
+	if (context_check_id(q->volume_id, err) || require_volume_path(self, q->volume_path, err) ||
 	    node_stats(self, q->volume_id, q->volume_path, &s, err))
 		return -1;
 	reply->usage = arena_alloc(&call->arena, 2 * sizeof(*reply->usage));
@@ -220,12 +183,13 @@ static int expand_volume(void *self, struct rpc_call *call, const void *req,
 	struct volume_cap cap;
 	uint64_t bytes;
 
-	if (check_volume_id(q->volume_id, err) || csi_require(q->volume_path, "VolumePath", err) ||
+	if (context_check_id(q->volume_id, err) || csi_require(q->volume_path, "VolumePath", err) ||
 	    range_of(q->capacity_range, &e, err) || require_volume_path(self, q->volume_path, err))
 		return -1;
 	if (q->volume_capability) {
-		if (volume_cap_from_csi(q->volume_capability, "VolumeCapability", &call->arena,
-		                        &cap, err))
+		/* What the volume is, only the path tells: node_expand() compares. */
+		if (volume_cap_shape_from_csi(q->volume_capability, "VolumeCapability",
+		                              &call->arena, &cap, err))
 			return -1;
 		e.cap = &cap;
 	}
@@ -264,7 +228,7 @@ static int get_volume_health(void *self, struct rpc_call *call, const void *req,
 		CSI_REPLY(call, resp, csi__v1__node_get_volume_health_response);
 	struct health h;
 
-	if (check_volume_id(q->volume_id, err) ||
+	if (context_check_id(q->volume_id, err) ||
 	    node_volume_health(self, q->volume_id, q->volume_publish_path, q->staging_target_path,
 	                       &h, err))
 		return -1;
@@ -306,10 +270,14 @@ static int get_info(void *self, struct rpc_call *call, const void *req, Protobuf
 		CSI_REPLY(call, resp, csi__v1__node_get_info_response);
 
 	(void)req;
-	if (max_volumes_answer(n, call->deadline, &max, err))
+	/* A registrar beside the driver knows no gate: kubelet refuses it, and it tries again. */
+	if (gatekeeper_check_registration(n->o.gate, err) ||
+	    max_volumes_answer(n, call->deadline, &max, err))
 		return -1;
 	reply->node_id = (char *)n->o.id;
 	reply->max_volumes_per_node = max.n;
+	if (node_topology_told(n, &max))
+		reply->accessible_topology = csi_topology(call, n->o.topology_key, TOPOLOGY_VALUE);
 	return 0;
 }
 

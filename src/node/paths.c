@@ -61,7 +61,7 @@ static bool is_within(const char *dir, const char *base)
 	return strncmp(dir, top, n) == 0 && (dir[n] == '/' || !dir[n]);
 }
 
-static bool is_allowed(const struct node_options *o, const char *dir)
+bool paths_allowed(const struct node_options *o, const char *dir)
 {
 	if (is_within(dir, o->kubelet_dir))
 		return true;
@@ -105,7 +105,7 @@ int paths_check(const struct node_options *o, const char *path, struct err *err)
 			"%s cannot be followed (a link that leads nowhere, or no directory); "
 			"%s would be in it",
 			blocked, path);
-	return is_allowed(o, dir) ? 0 : refuse(o, path, dir, err);
+	return paths_allowed(o, dir) ? 0 : refuse(o, path, dir, err);
 }
 
 int paths_check_point(const struct node_options *o, const char *path, struct err *err)

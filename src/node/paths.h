@@ -8,6 +8,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 #include "common/err.h"
 
 struct node_options;
@@ -25,6 +27,11 @@ int paths_check(const struct node_options *o, const char *path, struct err *err)
  * holds what is mounted there, and an unmount would be EBUSY.
  */
 int paths_check_point(const struct node_options *o, const char *path, struct err *err) MUST_CHECK;
+/*
+ * Is the path, which has no links, below one of them? Nothing on its way is touched, so it may lead
+ * through a mount that hangs.
+ */
+bool paths_allowed(const struct node_options *o, const char *dir);
 /*
  * The directory of an absolute path with its links followed, as far as it exists; malloc'ed. NULL:
  * something on the way exists and cannot be followed; *ret_blocked (may be NULL) is then its name,

@@ -142,7 +142,10 @@ int place_look(const struct mount_table *t, const char *path, struct place *ret,
 		return -1;
 	}
 	p.m = rc == 0 ? mount_at(t, p.path) : NULL;
-	if (p.m && str_eq(p.m->root, "/")) {
+	if (p.m && mount_is_share(p.m)) { /* never touched: its server may hang */
+		p.kind = str_eq(p.m->root, "/") ? PLACE_SHARE : PLACE_OTHER;
+		p.shown = p.disk = p.m->devno;
+	} else if (p.m && str_eq(p.m->root, "/")) {
 		p.kind = disk_of(p.m, &p.disk) ? PLACE_FILESYSTEM : PLACE_OTHER;
 		p.shown = p.disk;
 	} else if (p.m) {
@@ -155,6 +158,18 @@ int place_look(const struct mount_table *t, const char *path, struct place *ret,
 	}
 	*ret = p;
 	return 0;
+}
+
+bool place_may_be_volume(const struct mount *m)
+{
+	static const char *const types[] = {
+		"ext4", "ext3", "xfs", "btrfs", "devtmpfs", "virtiofs"
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(types); i++)
+		if (str_eq(m->fs_type, types[i]))
+			return true;
+	return str_has_prefix(m->fs_type, "fuse.virtiofs");
 }
 
 int place_look_staged(const struct mount_table *t, const char *staging_path, const char *volume_id,
@@ -185,7 +200,7 @@ const struct mount *place_elsewhere(const struct mount_table *t, const struct pl
 	const char *root = p->kind == PLACE_BLOCK || whole ? p->m->root : NULL;
 	const struct mount *m = after;
 
-	assert(p->kind == PLACE_FILESYSTEM || p->kind == PLACE_BLOCK);
+	assert(p->kind != PLACE_NOTHING && p->kind != PLACE_OTHER);
 	while ((m = mount_of(t, p->m->devno, root, m))) {
 		if (mount_same_place(t, m, p->m))
 			continue;
@@ -201,7 +216,7 @@ const char *place_to_look_through(const struct mount_table *t, const struct plac
 {
 	const struct mount *m = NULL;
 
-	assert(p->kind == PLACE_FILESYSTEM);
+	assert(p->kind == PLACE_FILESYSTEM || p->kind == PLACE_SHARE);
 	while ((m = mount_of(t, p->m->devno, "/", m)))
 		if (mount_at(t, m->target) == m)
 			return m->target;
@@ -255,10 +270,35 @@ static int check_gone(const char *path, const char *proc_root, struct err *err)
 	               path);
 }
 
+/*
+ * Where a share's server says that a directory is a mount point of its own, the kernel's client
+ * mounts it as soon as somebody goes there (fuse_dentry_automount() of fs/fuse/dir.c; the source is
+ * "none"), and that keeps the share's mount busy. One that is in use itself stays.
+ */
+static void unmount_within_share(const struct place *p, const char *proc_root)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	char *below AUTO(free) = xasprintf("%s/", p->path);
+	struct err ignored = ERR_INIT;
+
+	if (mount_table_read(proc_root, &t, &ignored))
+		return;
+	for (size_t i = t.n; i > 0; i--) {
+		const struct mount *m = &t.v[i - 1];
+		struct err in_use = ERR_INIT;
+
+		if (str_has_prefix(m->target, below) && mount_is_share(m) &&
+		    str_eq(m->source, "none"))
+			IGNORE_RESULT(mount_remove(m->target, false, &in_use));
+	}
+}
+
 int place_unmount(const struct place *p, const char *proc_root, bool lazy, struct err *err)
 {
 	if (refuse_foreign(p, err))
 		return -1;
+	if (p->kind == PLACE_SHARE && !lazy)
+		unmount_within_share(p, proc_root);
 	for (unsigned i = 0; i < MAX_LAYERS; i++) {
 		int rc = unmount_layer(p->path, lazy, err);
 

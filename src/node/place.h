@@ -15,6 +15,7 @@ enum place_kind {
 	PLACE_NOTHING,
 	PLACE_FILESYSTEM, /* the whole of a filesystem on a disk */
 	PLACE_BLOCK,      /* a device node, bound over a file */
+	PLACE_SHARE,      /* the whole of a virtio-fs share */
 	PLACE_OTHER,      /* something that this driver does not mount */
 };
 
@@ -25,6 +26,8 @@ struct place {
 	/*
 	 * PLACE_FILESYSTEM and PLACE_BLOCK: the disk's number; an impossible number once the disk
 	 * is gone, because the kernel may reuse its dev_t. `shown` keeps the old one for messages.
+	 * PLACE_SHARE: the number of its superblock, which all mounts of one tag share until its
+	 * device goes.
 	 */
 	dev_t disk, shown;
 };
@@ -39,6 +42,11 @@ struct place {
  */
 int place_look(const struct mount_table *t, const char *path, struct place *ret, struct err *err)
 	MUST_CHECK;
+/*
+ * May this mount be a volume's, by the type of its filesystem? place_look() at others may hang: the
+ * way to another filesystem's mount may lead through one that does.
+ */
+bool place_may_be_volume(const struct mount *m);
 enum { PLACE_DISK_GONE = 1 };
 /*
  * Is the btrfs mounted at the place the one on this device? mountinfo names its disk by a device
@@ -60,22 +68,23 @@ static inline void place_clear_p(struct place *p)
 }
 
 /*
- * The next mount, after `after` (NULL: the first), that shows the disk of `p` somewhere else; `but`
- * (may be NULL) is left out, too. `p` is PLACE_FILESYSTEM or PLACE_BLOCK. whole: a subdirectory of
- * the filesystem that is bound elsewhere does not count.
+ * The next mount, after `after` (NULL: the first), that shows the disk or share of `p` somewhere
+ * else; `but` (may be NULL) is left out, too. `p` is none of PLACE_NOTHING and PLACE_OTHER. whole:
+ * a subdirectory of the filesystem that is bound elsewhere does not count.
  */
 const struct mount *place_elsewhere(const struct mount_table *t, const struct place *p,
                                     const struct place *but, bool whole, const struct mount *after);
 /*
- * Where to look at the filesystem of `p` (PLACE_FILESYSTEM): through the oldest mount of it, which
- * is where it is staged. A look keeps the mount that it goes through busy, and a target may be
- * unpublished at any moment. Points into `t` or `p`.
+ * Where to look at the filesystem of `p` (PLACE_FILESYSTEM or PLACE_SHARE): through the oldest
+ * mount of it, which is where it is staged. A look keeps the mount that it goes through busy, and a
+ * target may be unpublished at any moment. Points into `t` or `p`.
  */
 const char *place_to_look_through(const struct mount_table *t, const struct place *p);
 /* <staging>/<volume id>, malloc'ed: where raw block is staged. */
 char *place_block_file(const char *staging_path, const char *volume_id);
 /*
- * Unmounts every layer at the place; lazily when `lazy`, or when a layer is dead.
+ * Unmounts every layer at the place; lazily when `lazy`, or when a layer is dead. Of a share also
+ * what the kernel has mounted within it by itself.
  * FAILED_PRECONDITION: the kernel does not let this mount namespace do that, or what is there is
  * certainly not this driver's.
  */

@@ -21,6 +21,9 @@
 #include "node/busy.h"
 #include "node/place.h"
 #include "node/propagation.h"
+#include "node/publish_disk.h"
+#include "node/publish_share.h"
+#include "node/share.h"
 #include "node/target.h"
 
 /* One publish in progress. */
@@ -34,9 +37,27 @@ struct publishing {
 
 /* ---- what is staged ---- */
 
+static const char *name_of(enum place_kind kind)
+{
+	return kind == PLACE_BLOCK        ? "raw block"
+	       : kind == PLACE_FILESYSTEM ? "a filesystem"
+	       : kind == PLACE_SHARE      ? "a virtio-fs share"
+	                                  : "something unknown";
+}
+
+/* What the request can mean. A mount without a publish context is of what is staged. */
+static enum place_kind wanted_kind(const struct publishing *p)
+{
+	if (p->r->cap.type == ACCESS_BLOCK)
+		return PLACE_BLOCK;
+	if (p->r->want)
+		return p->r->want->emulation == EMULATION_VIRTIOFS ? PLACE_SHARE : PLACE_FILESYSTEM;
+	return p->staged.kind == PLACE_SHARE ? PLACE_SHARE : PLACE_FILESYSTEM;
+}
+
 static int check_staged_type(const struct publishing *p, struct err *err)
 {
-	enum place_kind want = p->r->cap.type == ACCESS_BLOCK ? PLACE_BLOCK : PLACE_FILESYSTEM;
+	enum place_kind want = wanted_kind(p);
 
 	if (p->staged.kind == PLACE_NOTHING)
 		return err_set(err, ERR_PRECONDITION,
@@ -45,54 +66,15 @@ static int check_staged_type(const struct publishing *p, struct err *err)
 	if (p->staged.kind != want)
 		return err_set(err, ERR_PRECONDITION,
 		               "it is staged as %s, and cannot be published as %s",
-		               p->staged.kind == PLACE_BLOCK        ? "raw block"
-		               : p->staged.kind == PLACE_FILESYSTEM ? "a filesystem"
-		                                                    : "something unknown",
-		               want == PLACE_BLOCK ? "raw block" : "a filesystem");
+		               name_of(p->staged.kind), name_of(want));
 	return 0;
 }
 
-/* Is the disk that is staged the one that the publish context leads to? */
-static int check_wanted(const struct publishing *p, struct device *dev, struct err *err)
+static int check_staged(const struct publishing *p, struct err *err)
 {
-	struct str why AUTO(str_clear) = STR_INIT(400);
-	int rc = device_find(&p->node->o.world, p->r->want, dev, &why, err);
-
-	if (rc < 0)
-		return -1;
-	if (rc == DEVICE_ABSENT)
-		return err_set(err, ERR_UNAVAILABLE, "it is staged, but its device has gone: %s",
-		               why.ptr);
-	if (dev->devno == p->staged.disk)
-		return 0;
-	return err_set(err, ERR_PRECONDITION,
-	               "device %u:%u is staged at %s, but the volume is on %s (%u:%u, function "
-	               "%s, namespace %u)",
-	               major(p->staged.disk), minor(p->staged.disk), p->staged.path, dev->path,
-	               major(dev->devno), minor(dev->devno), dev->pci, dev->nsid);
-}
-
-static int check_staged_disk(const struct publishing *p, struct err *err)
-{
-	struct device dev;
-	int rc = device_by_number(&p->node->o.world, p->staged.disk, &dev, err);
-
-	if (rc < 0)
-		return -1;
-	if (rc == DEVICE_ABSENT)
-		return err_set(err, ERR_UNAVAILABLE,
-		               "it is staged at %s, but its device %u:%u has gone: "
-		               "it was detached while in use",
-		               p->staged.path, major(p->staged.shown), minor(p->staged.shown));
-	if (p->r->want && !device_is_surely(&p->node->o.world, &dev, p->r->want) &&
-	    check_wanted(p, &dev, err))
-		return -1;
-	rc = place_check_same(&p->staged, &dev, err);
-	if (rc == PLACE_DISK_GONE)
-		return err_set(err, ERR_UNAVAILABLE,
-		               "it is staged at %s, but its disk has gone: %s is another one",
-		               p->staged.path, dev.path);
-	return rc;
+	if (p->staged.kind == PLACE_SHARE)
+		return publish_check_share(p->node, p->r, &p->staged, err);
+	return publish_check_disk(p->node, p->r, &p->staged, err);
 }
 
 /* A single-pod volume gets no second target. */
@@ -102,7 +84,10 @@ static int check_single_pod(const struct publishing *p, struct err *err)
 
 	if (!access_mode_is_single_pod(p->r->cap.mode))
 		return 0;
-	other = place_elsewhere(p->table, &p->staged, &p->target, true, NULL);
+	if (p->staged.kind == PLACE_SHARE)
+		other = share_elsewhere(p->node, p->table, &p->staged, &p->target, true, NULL);
+	else
+		other = place_elsewhere(p->table, &p->staged, &p->target, true, NULL);
 	if (!other)
 		return 0;
 	return err_set(
@@ -114,6 +99,25 @@ static int check_single_pod(const struct publishing *p, struct err *err)
 
 /* ---- what is at the target ---- */
 
+/* Is it certain that what is at the place will never answer again? Of PLACE_OTHER nothing is. */
+static bool has_gone(const struct node *n, const struct mount_table *t, const struct place *p)
+{
+	struct err ignored = ERR_INIT;
+	struct device dev;
+
+	switch (p->kind) {
+	case PLACE_FILESYSTEM:
+	case PLACE_BLOCK:
+		return device_by_number(&n->o.world, p->disk, &dev, &ignored) == DEVICE_ABSENT;
+	case PLACE_SHARE:
+		return share_look(n, p->disk, place_to_look_through(t, p), &ignored) == SHARE_DEAD;
+	case PLACE_NOTHING:
+	case PLACE_OTHER:
+		break;
+	}
+	return false;
+}
+
 enum { TARGET_FREE = 1 };
 /*
  * 0: published as wanted. TARGET_FREE: nothing is there; a mount of a disk that has gone was taken
@@ -122,8 +126,6 @@ enum { TARGET_FREE = 1 };
 static int look_at_target(struct publishing *p, struct err *err)
 {
 	const struct place *t = &p->target;
-	struct device other;
-	int rc;
 
 	if (t->kind == PLACE_NOTHING)
 		return TARGET_FREE;
@@ -136,10 +138,7 @@ static int look_at_target(struct publishing *p, struct err *err)
 			               t->path);
 		return 0;
 	}
-	rc = t->kind == PLACE_OTHER ? 0 : device_by_number(&p->node->o.world, t->disk, &other, err);
-	if (rc < 0)
-		err_clear(err);
-	if (rc == DEVICE_ABSENT) /* left by a disk that has gone */
+	if (has_gone(p->node, p->table, t)) /* left by a disk or a share that has gone */
 		return place_unmount(t, p->node->o.proc_root, true, err) ? -1 : TARGET_FREE;
 	return err_set(err, ERR_PRECONDITION,
 	               "%s already shows something else (%s on device %u:%u), not device %u:%u",
@@ -183,6 +182,13 @@ static int check_tree(const struct publishing *p, int fd, int id, const char *pa
 	bool block = p->staged.kind == PLACE_BLOCK;
 	struct stat st;
 
+	/*
+	 * A server that hangs would be asked by fstat(2); the superblock of a mount never changes.
+	 */
+	if (p->staged.kind == PLACE_SHARE)
+		return id == p->staged.m->id ? 0
+		       : id                  ? not_this_disk(p, path, err)
+		                             : TREE_NOT_KNOWN;
 	if (fstat(fd, &st) < 0 || (!block && major(p->staged.m->devno) == 0))
 		return TREE_NOT_KNOWN;
 	if (id == p->staged.m->id &&
@@ -273,7 +279,7 @@ static int publish(struct publishing *p, struct err *err)
 	    propagation_check(&p->node->o, p->table, p->r->target_path, err) ||
 	    place_look_staged(p->table, p->r->staging_path, p->r->volume_id, &p->staged, err) ||
 	    place_look(p->table, p->r->target_path, &p->target, err) || check_staged_type(p, err) ||
-	    check_staged_disk(p, err))
+	    check_staged(p, err))
 		return -1;
 	p->read_only |= p->staged.m->read_only;
 	rc = look_at_target(p, err);
@@ -308,27 +314,36 @@ int node_publish(struct node *n, const struct publish_request *r, struct deadlin
 
 /* ---- unpublish ---- */
 
-static bool disk_has_gone(struct node *n, const struct place *p)
+/*
+ * The last unmount of a share waits for its server. Any other does not, so that a pod ends also
+ * while it hangs.
+ */
+static int refuse_while_hung(const struct node *n, const struct mount_table *t,
+                             const struct place *p, struct err *err)
 {
-	struct err ignored = ERR_INIT;
-	struct device dev;
-
-	return (p->kind == PLACE_FILESYSTEM || p->kind == PLACE_BLOCK) &&
-	       device_by_number(&n->o.world, p->disk, &dev, &ignored) == DEVICE_ABSENT;
+	if (p->kind != PLACE_SHARE || place_elsewhere(t, p, NULL, false, NULL) ||
+	    share_look(n, p->disk, p->path, err) >= 0)
+		return 0;
+	return err_wrap(err, "its share is not unmounted, which would wait for its server");
 }
 
 int node_unpublish(struct node *n, const char *volume_id, const char *target_path, struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	struct place p AUTO(place_clear) = PLACE_INIT;
+	bool gone = false;
 	int rc = mount_table_read(n->o.proc_root, &t, err);
 
 	if (!rc)
 		rc = place_look(&t, target_path, &p, err);
 	if (!rc)
+		rc = refuse_while_hung(n, &t, &p, err);
+	if (!rc) {
+		gone = has_gone(n, &t, &p);
 		mount_table_keep(&t, &p.m);
+	}
 	if (!rc && p.kind != PLACE_NOTHING)
-		rc = busy_unmount(n, &p, disk_has_gone(n, &p), deadline_in_ms(2000), err);
+		rc = busy_unmount(n, &p, gone, deadline_in_ms(2000), err);
 	if (!rc && p.path)
 		rc = target_remove(p.path, err);
 	kill_point("unpublish: target removed, not answered");

@@ -102,6 +102,16 @@ bool record_has_line(const char *text, const char *key, const char *value)
 	return at != NULL;
 }
 
+char *record_value(const char *text, const char *key)
+{
+	size_t n = strlen(key);
+
+	for (; *text; text = strchrnul(text, '\n'), text += *text == '\n')
+		if (strncmp(text, key, n) == 0 && text[n] == '=')
+			return xstrndup(text + n + 1, strcspn(text + n + 1, "\n"));
+	return NULL;
+}
+
 /* ---- writing ---- */
 
 static int make_dir_of(const char *path, struct err *err)

@@ -23,6 +23,8 @@ enum { RECORD_NONE = 1 };
 int record_read(const char *path, char **ret, struct err *err) MUST_CHECK;
 /* Has the text this line, without its newline? */
 bool record_has_line(const char *text, const char *key, const char *value);
+/* The value of the first line that begins with "key=", malloc'ed; NULL: there is none. */
+char *record_value(const char *text, const char *key);
 /* That there is none is no error. UNAVAILABLE: it cannot be removed. */
 int record_remove(const char *path, struct err *err) MUST_CHECK;
 

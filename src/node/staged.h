@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is at a staging path already, compared with what a stage call wants there. No state, any
- * thread.
+ * What is at a staging path already, compared with what a stage call wants there: what a disk and
+ * its caller have in common; staged_disk.h compares. No state, any thread.
  */
 #pragma once
 
@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "node/mount/mount.h"
+#include "node/mount/mount_same.h"
 #include "node/node.h"
 #include "node/place.h"
 
@@ -16,26 +17,32 @@
 struct staged_want {
 	struct node *node;
 	const struct stage_request *r;
-	const struct device *dev; /* the volume's, which the caller holds open */
-	uint64_t diskseq;         /* of that descriptor; 0: unknown */
+	const struct device *dev; /* the volume's; a disk is held open by the caller */
 	const struct strs *flags; /* of the mount, one each */
 	bool read_only;
-	bool no_replay; /* the mount may have a flag that keeps its journal from being replayed */
 	const struct place *seen; /* what was just seen at the staging path; NULL: not looked at */
+	/* Of a disk alone. */
+	uint64_t diskseq; /* of the descriptor that holds it; 0: unknown */
+	bool no_replay;   /* the mount may have a flag that keeps its journal from being replayed */
 };
 
 enum { STAGED_ABSENT = 1 };
 /*
- * 0: the volume is staged as wanted. STAGED_ABSENT: nothing is there; a mount of a disk that has
- * gone was taken away. -1: FAILED_PRECONDITION something else is there; ALREADY_EXISTS the volume
- * is staged in another way; UNAVAILABLE it may be staged, but that cannot be looked at now.
+ * *ret: what is at the staging path, w->seen or else a look at it, for which `t` and `looked` are.
  */
-int staged_look(const struct staged_want *w, struct err *err) MUST_CHECK;
-/*
- * The volume's device number is bound at `path`: is it this very disk (numbers are reused), and
- * read-only as wanted? Else FAILED_PRECONDITION or ALREADY_EXISTS.
- */
-int staged_check_block(const struct staged_want *w, const char *path, struct err *err) MUST_CHECK;
+int staged_see(const struct staged_want *w, struct mount_table *t, struct place *looked,
+               const struct place **ret, struct err *err) MUST_CHECK;
+/* FAILED_PRECONDITION: the place shows something else than the volume's device, `wanted`. */
+int staged_foreign(const struct staged_want *w, const struct place *p, const char *wanted,
+                   struct err *err) MUST_CHECK;
+/* Adds "device 259:3 (/dev/nvme0n1 of function 0000:26:00.1)". */
+void staged_describe_disk(const struct node *n, dev_t disk, struct str *text);
+/* ALREADY_EXISTS: the place is read-only, and the volume is wanted read-write, or vice versa. */
+int staged_check_read_only(const struct staged_want *w, const struct place *p, struct err *err)
+	MUST_CHECK;
+/* ALREADY_EXISTS when the mount has other flags than `asked`: a pod would run without its own. */
+int staged_check_flags(const struct mount_asked *asked, const struct place *p, struct err *err)
+	MUST_CHECK;
 /*
  * FAILED_PRECONDITION when `options` has context= and the mount has not: libmount drops it where it
  * sees no SELinux, and a pod that counts on it must not start without.

@@ -1,332 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Unstaging undoes stage.c, also what the Go plugin has staged. The request has only a volume id
- * and a path, so the disk is the one that mountinfo shows there. Refuses before it changes anything
- * when the volume is mounted elsewhere, also in another mount namespace that this process sees, and
- * for raw block when somebody has the device open exclusively or for writing, or uses a loop device
- * over it. Errors name the processes that hold the volume, as far as this process can see them.
- *
- * Some holders of a filesystem show only when its mount here has gone, since only then can the
- * device be claimed: files open in a mount that was detached lazily, namespaces of processes that
- * this one does not see. The filesystem is not mounted again then: a mount of our own could replay
- * a journal that a reader-only volume must not touch, and would lack options of the old one. The
- * volume is left unmounted, the answer is UNAVAILABLE, and a record of the disk (leaving.h) makes
- * each retry ask again until the disk is free.
+ * and a path, so what is staged is what mountinfo shows there: unstage_disk.c
+ * and unstage_share.c have the rest. Errors
+ * name the processes that hold the volume, as far as this process can see them.
  */
 #include "node/node.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <linux/fs.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/kill_point.h"
-#include "common/log.h"
-#include "common/thread.h"
 #include "node/busy.h"
-#include "node/holders.h"
+#include "node/gatekeeper.h"
 #include "node/job.h"
 #include "node/leaving.h"
-#include "node/loops.h"
-#include "node/outlived.h"
-#include "node/place.h"
 #include "node/target.h"
-
-#define RELEASE_WAIT_MS 3000
-#define RELEASE_STEP_MS 50
-
-struct unstaging {
-	struct node *node;
-	const char *volume_id;
-	struct mount_table *table;
-	struct place place;
-	struct device dev;
-	dev_t fs;  /* number that mountinfo has for its filesystem; 0: raw block */
-	bool gone; /* this host has no disk of this number any more */
-	bool ours; /* `dev` is the disk, an NVMe namespace that can be opened */
-};
-
-FRAME_OF_ITS_OWN static int refuse_while_published(const struct unstaging *u, struct err *err)
-{
-	const struct mount *m = place_elsewhere(u->table, &u->place, NULL, false, NULL);
-	char others[40] = "";
-	unsigned more = 0;
-
-	if (!m)
-		return 0;
-	for (const struct mount *o = m; (o = place_elsewhere(u->table, &u->place, NULL, false, o));)
-		more++;
-	if (more)
-		snprintf(others, sizeof(others), " and %u more place%s", more,
-		         more == 1 ? "" : "s");
-	return err_set(err, ERR_PRECONDITION,
-	               "its disk is still mounted at %s%s: end the pod%s, or unmount it there",
-	               m->target, others, more ? "s that use it" : " that uses it");
-}
-
-/* ---- who holds it ---- */
-
-static struct holders_query query_of(const struct unstaging *u)
-{
-	return (struct holders_query) {
-		.proc_root = u->node->o.proc_root,
-		.disk = u->place.disk,
-		.fs = u->fs,
-	};
-}
-
-/* Puts `what` and the names of the device's holders in front of the error. */
-static int name_holders(const struct unstaging *u, const char *what, struct deadline d,
-                        struct err *err)
-{
-	struct str text AUTO(str_clear) = STR_INIT(600);
-	struct holders h AUTO(holders_clear) = { 0 };
-	struct holders_query q = query_of(u);
-
-	q.mounts = true;
-	holders_find(&q, d, &h);
-	holders_say(&h, &q, u->dev.path, &text);
-	return err_wrap(err, "%s%s", what, text.ptr);
-}
-
-/* A look that failed, or that was not finished in time, has not found out that nobody is there. */
-static int not_known(const struct unstaging *u, const char *why, struct err *err)
-{
-	return err_set(err, ERR_UNAVAILABLE, "it is not known whether somebody writes to %s: %s",
-	               u->dev.path, why);
-}
-
-/*
- * Raw block may be open without being claimed. A reader loses nothing when it goes, a writer does.
- * A loop device that nobody uses was left behind by kubelet: it is logged, and the unstage goes on.
- */
-FRAME_OF_ITS_OWN static int refuse_while_written(const struct unstaging *u, struct deadline d,
-                                                 struct err *err)
-{
-	struct strs used AUTO(strs_clear) = STRS_INIT, idle AUTO(strs_clear) = STRS_INIT;
-	struct str text AUTO(str_clear) = STR_INIT(600);
-	struct holders h AUTO(holders_clear) = { 0 };
-	struct holders_query q = query_of(u);
-	struct err unasked = ERR_INIT;
-	int rc = loops_over(&u->node->o.world, u->table, u->place.disk, &used, &idle, &unasked);
-
-	if (used.n)
-		return err_set(
-			err, ERR_PRECONDITION,
-			"%s is still used through the loop device %s: unmount what is on that "
-			"one, then losetup -d",
-			u->dev.path, used.v[0]);
-	if (rc)
-		return not_known(u, unasked.msg, err);
-	q.writers = true;
-	holders_find(&q, d, &h);
-	holders_say(&h, &q, u->dev.path, &text);
-	if (h.n)
-		return err_set(err, ERR_PRECONDITION, "%s is still open for writing: %s",
-		               u->dev.path, text.ptr);
-	if (!holders_saw_all(&h))
-		return not_known(u, text.ptr, err);
-	if (idle.n)
-		log_msg(LOG_WARNING,
-		        "volume %s is unstaged, but a loop device was left over it: %s; free it "
-		        "with losetup -d",
-		        u->volume_id, idle.v[0]);
-	return 0;
-}
-
-/* ---- the device ---- */
-
-/* 0: nobody else has the device open exclusively. Waits a moment for a user to let go. */
-FRAME_OF_ITS_OWN static int wait_until_free(const struct unstaging *u, struct deadline d,
-                                            struct err *err)
-{
-	struct deadline end = deadline_clamp(d, RELEASE_WAIT_MS);
-
-	for (;;) {
-		struct err ignored = ERR_INIT;
-		int fd AUTO(fd) = -1;
-
-		if (device_open(&u->dev, O_RDONLY | O_EXCL, &fd, NULL, err) == 0)
-			return 0;
-		if (err->sys != EBUSY || deadline_sleep(end, RELEASE_STEP_MS, &ignored, ""))
-			return -1;
-		err_clear(err);
-	}
-}
-
-/* What is written back later is lost when the function goes. The kernel reports an error once. */
-static int write_back(const struct unstaging *u, struct err *err)
-{
-	int fd AUTO(fd) = -1;
-
-	if (device_open(&u->dev, O_RDONLY, &fd, NULL, err))
-		return -1;
-	thread_rest(); /* it may hang */
-	if (fsync(fd) < 0)
-		return err_sys(err, errno, "write back %s", u->dev.path);
-	return 0;
-}
-
-FRAME_OF_ITS_OWN static void make_writable(const struct unstaging *u)
-{
-	struct err ignored = ERR_INIT;
-	int fd AUTO(fd) = -1, off = 0;
-
-	if (device_open(&u->dev, O_RDONLY, &fd, NULL, &ignored) == 0)
-		ioctl(fd, BLKROSET, &off);
-}
-
-/* Does what is mounted or unmounted where this volume is staged propagate to other namespaces? */
-static bool is_shared_here(const struct unstaging *u)
-{
-	for (size_t i = 0; i < u->table->n; i++)
-		if (u->table->v[i].id == u->place.m->parent_id)
-			return u->table->v[i].shared;
-	return true;
-}
-
-/*
- * Another mount namespace has a copy of the mount, to which our unmount will not propagate. A
- * container that is just being started has one for a moment.
- */
-FRAME_OF_ITS_OWN static int refuse_while_captured(const struct unstaging *u, struct deadline d,
-                                                  struct err *err)
-{
-	struct deadline end = deadline_clamp(d, RELEASE_WAIT_MS);
-	struct holders_query q = query_of(u);
-
-	q.captured = true;
-	q.unshared = !is_shared_here(u);
-	for (;;) {
-		struct str text AUTO(str_clear) = STR_INIT(600);
-		struct holders h AUTO(holders_clear) = { 0 };
-		struct err ignored = ERR_INIT;
-
-		holders_find(&q, d, &h);
-		if (!h.n)
-			return 0;
-		if (deadline_sleep(end, RELEASE_STEP_MS, &ignored, "") == 0)
-			continue;
-		holders_say(&h, &q, u->dev.path, &text);
-		return err_set(err, ERR_PRECONDITION,
-		               "its filesystem is still mounted in another mount namespace or "
-		               "container; it stays staged; %s",
-		               text.ptr);
-	}
-}
-
-/* The filesystem is not mounted here any more. Who holds its disk now is no mount of ours. */
-static int wait_for_release(const struct unstaging *u, struct deadline d, struct err *err)
-{
-	if (wait_until_free(u, d, err) == 0)
-		return 0;
-	if (mount_errno_is_dead(err->sys)) { /* it died since identify() */
-		err_clear(err);
-		return 0;
-	}
-	if (err->sys == EBUSY) {
-		kill_point("unstage: unmounted, but somebody holds the device");
-		name_holders(u,
-		             "its staging path is unmounted, but its filesystem is still in use by "
-		             "somebody, or something else holds the device; ",
-		             d, err);
-	}
-	return err_recode(err, ERR_UNAVAILABLE);
-}
-
-FRAME_OF_ITS_OWN static int write_record(const struct unstaging *u, struct err *err)
-{
-	const struct leaving l = { .dev = u->dev, .fs = u->fs };
-
-	return leaving_write(u->node, u->volume_id, &l, err);
-}
-
-static int unstage_filesystem(struct unstaging *u, struct deadline d, struct err *err)
-{
-	if (u->ours && (refuse_while_captured(u, d, err) || write_record(u, err)))
-		return -1;
-	if (u->ours)
-		kill_point("unstage: record of the disk written");
-	mount_table_keep(u->table, &u->place.m);
-	if (busy_unmount(u->node, &u->place, u->gone, d, err))
-		return -1;
-	if (!u->ours)
-		return 0;
-	if (wait_for_release(u, d, err))
-		return -1;
-	make_writable(u); /* stage has switched it, if the volume was only read */
-	return 0;
-}
-
-/*
- * Nothing is staged. A tool of an earlier driver may still work on the disk, or an earlier call may
- * have unmounted it while somebody else held it.
- */
-FRAME_OF_ITS_OWN static int finish_earlier(struct unstaging *u, struct deadline d, struct err *err)
-{
-	struct err ignored = ERR_INIT;
-	struct leaving l;
-	int rc = outlived_check(u->node, u->volume_id, d, err);
-
-	if (!rc)
-		rc = leaving_read(u->node, u->volume_id, &l, err);
-	if (rc)
-		return rc < 0 ? -1 : 0;
-	u->dev = l.dev;
-	u->fs = l.fs;
-	u->place.disk = l.dev.devno;
-	if (wait_for_release(u, d, err))
-		return -1;
-	make_writable(u);
-	IGNORE_RESULT(device_release(&u->node->o.world, &u->dev, &ignored));
-	return 0;
-}
-
-static int unstage_block(struct unstaging *u, struct deadline d, struct err *err)
-{
-	if (u->ours && wait_until_free(u, d, err))
-		return err->sys == EBUSY ? name_holders(u, "", d, err) : -1;
-	if (u->ours && (refuse_while_written(u, d, err) || write_back(u, err)))
-		return -1;
-	kill_point("unstage: device written back");
-	mount_table_keep(u->table, &u->place.m);
-	if (busy_unmount(u->node, &u->place, u->gone, d, err))
-		return -1;
-	if (u->ours)
-		make_writable(u);
-	kill_point("unstage: device made writable");
-	return 0;
-}
-
-/*
- * Which disk is it, and does this host still have it? One that is no NVMe namespace is only
- * unmounted, and one that is dead: nobody can lose anything on it. One that cannot be opened for
- * another reason (no descriptor is left, /dev is not the host's) may be in use.
- */
-static int identify(struct unstaging *u, struct err *err)
-{
-	int fd AUTO(fd) = -1;
-	int rc = device_by_number(&u->node->o.world, u->place.disk, &u->dev, err);
-
-	u->gone = rc == DEVICE_ABSENT;
-	if (rc == 0 && u->dev.nsid != 0) {
-		rc = device_open(&u->dev, O_RDONLY, &fd, NULL, err);
-		u->ours = rc == 0;
-		if (rc && mount_errno_is_dead(err->sys)) {
-			err_clear(err);
-			rc = 0;
-		}
-	}
-	if (rc >= 0)
-		return 0;
-	err_wrap(err, "it is not known whether somebody uses the disk that is mounted at %s",
-	         u->place.path);
-	return err_recode(err, ERR_UNAVAILABLE);
-}
+#include "node/unstage_disk.h"
+#include "node/unstage_share.h"
 
 /* The file that raw block was bound over. A crash after the unmount may have left it. */
 static int remove_block_file(const char *staging_path, const char *volume_id, struct err *err)
@@ -336,38 +27,29 @@ static int remove_block_file(const char *staging_path, const char *volume_id, st
 	return target_remove(file, err);
 }
 
-FRAME_OF_ITS_OWN static void let_go(const struct unstaging *u)
-{
-	struct err ignored = ERR_INIT;
-
-	IGNORE_RESULT(device_release(&u->node->o.world, &u->dev, &ignored));
-}
-
 static int unstage(struct unstaging *u, struct deadline d, struct err *err)
 {
-	int rc;
-
-	if (u->place.kind == PLACE_OTHER)
-		return busy_unmount(u->node, &u->place, false, d, err);
-	u->fs = u->place.kind == PLACE_FILESYSTEM ? u->place.m->devno : 0;
-	if (identify(u, err) || refuse_while_published(u, err))
-		return -1;
-	kill_point("unstage: nobody else shows it");
-	rc = u->place.kind == PLACE_BLOCK ? unstage_block(u, d, err)
-	                                  : unstage_filesystem(u, d, err);
-	if (rc)
-		return -1;
-	kill_point("unstage: device let go");
-	if (u->ours)
-		let_go(u);
-	return 0;
+	switch (u->place.kind) {
+	case PLACE_NOTHING:
+		return unstage_disk_finish(u, d, err);
+	case PLACE_FILESYSTEM:
+	case PLACE_BLOCK:
+		return unstage_disk(u, d, err);
+	case PLACE_SHARE:
+		return unstage_share(u, d, err);
+	case PLACE_OTHER:
+		break;
+	}
+	return busy_unmount(u->node, &u->place, false, d, err);
 }
 
 int node_unstage(struct node *n, const char *volume_id, const char *staging_path, struct deadline d,
                  struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
-	struct unstaging u = { .node = n, .volume_id = volume_id, .table = &t };
+	struct unstaging u = {
+		.node = n, .volume_id = volume_id, .table = &t, .place = PLACE_INIT
+	};
 	int rc = job_forget(n->jobs, volume_id, err);
 
 	if (!rc)
@@ -376,13 +58,13 @@ int node_unstage(struct node *n, const char *volume_id, const char *staging_path
 		rc = place_look_staged(&t, staging_path, volume_id, &u.place, err);
 	d = deadline_reserve(d, 1000, 5);
 	if (!rc)
-		rc = u.place.kind == PLACE_NOTHING ? finish_earlier(&u, d, err)
-		                                   : unstage(&u, d, err);
+		rc = unstage(&u, d, err);
 	place_clear(&u.place);
 	if (!rc)
 		rc = remove_block_file(staging_path, volume_id, err);
 	if (!rc)
 		rc = leaving_remove(n, volume_id, err);
 	kill_point("unstage: done, not answered");
+	gatekeeper_look(n->o.gate);
 	return rc ? err_wrap(err, "unstage volume %s", volume_id) : 0;
 }

@@ -13,6 +13,7 @@
 #include <sys/sysmacros.h>
 
 #include "common/mem.h"
+#include "common/metric.h"
 #include "node/device/block.h"
 #include "node/device/device_function.h"
 #include "node/device/device_kind.h"
@@ -42,7 +43,7 @@ static int look_at_driver(const struct device_world *w, struct device_sight *sig
 	         driver ? "is held by driver " : "has no driver", driver ? driver : "",
 	         sight->kind->driver);
 	if (!driver && device_function_without_memory(w, sight->pci))
-		str_add(why, "; the host has no memory for its BAR 0 (add pci=realloc to the "
+		str_add(why, "; the host has no memory for its BARs (add pci=realloc to the "
 		             "kernel's arguments)");
 	return DEVICE_ABSENT;
 }
@@ -61,6 +62,10 @@ int device_look_below(const struct device_world *w, const struct device_want *wa
 	sight->stage = DEVICE_NO_FUNCTION;
 	if (!rc)
 		rc = look_at_driver(w, sight, why, err);
+	/* Not before the driver is known: what a VM uses is not even looked at. */
+	if (rc > 0 && sight->stage != DEVICE_NO_FUNCTION && sight->kind->check_unbound &&
+	    sight->kind->check_unbound(w, sight->pci, want, err))
+		return -1;
 	if (!rc)
 		rc = sight->kind->find(w, sight->pci, want, &found, why, err);
 	if (!rc)
@@ -131,19 +136,25 @@ static int check(const struct device *dev, const struct device_want *want, struc
 {
 	char have[64], need[64];
 
-	if (want->nsid && dev->nsid != want->nsid)
+	if (want->nsid && dev->nsid != want->nsid) {
+		metric_add(METRIC_REFUSALS, 1, LABELS("wrong namespace"));
 		return err_set(err, ERR_PRECONDITION,
 		               "device %s has namespace id %u, the attachment says %u", dev->name,
 		               dev->nsid, want->nsid);
-	if (uuid_known(want->uuid) && *dev->uuid && !uuid_equal(dev->uuid, want->uuid))
+	}
+	if (uuid_known(want->uuid) && *dev->uuid && !uuid_equal(dev->uuid, want->uuid)) {
+		metric_add(METRIC_REFUSALS, 1, LABELS("wrong uuid"));
 		return err_set(err, ERR_PRECONDITION,
 		               "device %s (PCI function %s, namespace %u) has UUID %s, the "
 		               "attachment says %s: not this volume's disk",
 		               dev->name, dev->pci, dev->nsid, dev->uuid, want->uuid);
-	if (dev->size < want->capacity)
+	}
+	if (dev->size < want->capacity) {
+		metric_add(METRIC_REFUSALS, 1, LABELS("wrong size"));
 		return err_set(err, ERR_PRECONDITION, "device %s has %s, the volume has %s",
 		               dev->name, str_bytes(dev->size, have),
 		               str_bytes(want->capacity, need));
+	}
 	return 0;
 }
 
@@ -260,6 +271,9 @@ int device_by_number(const struct device_world *w, dev_t devno, struct device *r
 	if (rc)
 		return rc;
 	found.kind = *found.pci ? device_kind_of(w, found.pci) : NULL;
+	/* A kind may share its PCI class with disks that are none of ours. */
+	if (found.kind && !found.kind->list)
+		found.kind = NULL;
 	*ret = found;
 	return 0;
 }
@@ -290,18 +304,28 @@ int device_release(const struct device_world *w, const struct device *dev, struc
 
 enum { NOT_SET = 1 }; /* there was no driver_override to clear */
 
+/* Of a kind without VFs only the functions in the DPU's slots are certain to be ours. */
+static bool is_ours(const struct device_world *w, const struct device_kind *kind, const char *pci)
+{
+	const struct pci_match match = kind->functions(w);
+	struct str why AUTO(str_clear) = STR_INIT(WHY_MAX);
+	struct err ignored = ERR_INIT;
+
+	return pci_usable(w, pci, &match, &ignored) == 0 &&
+	       (kind->sriov_advice || device_function_check(w, kind, pci, DEVICE_FUNCTION_PF, false,
+	                                                    &why, &ignored) == 0);
+}
+
 /* NOT_SET: driver_override does not name the kind's driver, or the function is not ours. */
 static int forget_if_set(const struct device_world *w, const struct device_kind *kind,
                          const char *pci, struct err *err)
 {
-	const struct pci_match match = kind->functions(w);
 	char *dir AUTO(free) = pci_dir(w, pci);
 	char *override AUTO(free) = NULL;
-	struct err not_ours = ERR_INIT;
+	struct err ignored = ERR_INIT;
 
-	if (pci_usable(w, pci, &match, &not_ours) ||
-	    sysfs_attr(dir, "driver_override", &override, &not_ours) ||
-	    !str_eq(override, kind->driver))
+	if (sysfs_attr(dir, "driver_override", &override, &ignored) ||
+	    !str_eq(override, kind->driver) || !is_ours(w, kind, pci))
 		return NOT_SET;
 	return pci_forget(w, pci, kind->driver, err);
 }
@@ -393,7 +417,7 @@ int device_count_functions(const struct device_world *w, unsigned *ret_n, struct
 	if (where)
 		str_reset(where);
 	for (const struct device_kind *const *k = device_kinds(w); *k; k++)
-		if (count_of_kind(w, *k, &functions, &n, where, err))
+		if ((*k)->sriov_advice && count_of_kind(w, *k, &functions, &n, where, err))
 			return err_wrap(err, "count the functions for volumes");
 	*ret_n = n;
 	return 0;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the kernel's block device of a volume from the publish context (PCI function, namespace id,
- * UUID, size), or refuses. Reads sysfs only: by-id links and recorded names are never used.
+ * Finds the kernel's device of a volume from the publish context, or refuses: the block device of
+ * an NVMe namespace (PCI function, namespace id, UUID, size), or the virtio device of a shared
+ * folder (PCI function, tag). Reads sysfs only: by-id links and recorded names are never used.
  *
  * All paths are below the roots of struct device_world, so that tests use recorded trees. Any
  * thread; the only state is the list of calls that wait for a function (device_users.h).
  *
- * Sources: Documentation/ABI/testing/sysfs-bus-pci, drivers/nvme/host/{core,multipath,sysfs}.c,
- * PCI Local Bus 3.0 appendix I (VPD).
+ * Sources: Documentation/ABI/testing/{sysfs-bus-pci,sysfs-fs-virtiofs},
+ * drivers/nvme/host/{core,multipath,sysfs}.c, fs/fuse/virtio_fs.c, PCI Local Bus 3.0 appendix I
+ * (VPD), Virtio 1.2 sections 4.1.4 and 5.11.
  */
 #pragma once
 
@@ -28,6 +30,7 @@ struct device_world {
 	const char *dev;                   /* "/dev" */
 	const struct strs *vendors;        /* accepted PCI vendors, 4 lower-case digits: "15b3" */
 	const char *snap_device_id;        /* PCI device id of the emulated NVMe PF: "6001" */
+	const char *proc;                  /* NULL: "/proc" */
 	const struct sysfs_writer *writer; /* NULL: files are written; tests simulate a kernel */
 	/* NULL at the end. NULL: the kinds of device_kind.c; tests bring kinds of their own. */
 	const struct device_kind *const *kinds;
@@ -40,10 +43,11 @@ struct device_want {
 	const char *volume_id; /* put in front of error texts */
 	const char *pci;       /* as published: "0000:26:0c.1", "26:0c.1", upper or lower case */
 	const char *vuid;      /* VPD field VU of the function (a VF: of its PF) */
-	uint32_t nsid;         /* never 0 */
-	const char *uuid;
-	uint64_t capacity;             /* bytes; the device must not be smaller */
-	enum device_function function; /* as the StorageClass asks for it */
+	uint32_t nsid;         /* NVMe: never 0 */
+	const char *uuid;      /* NVMe */
+	uint64_t capacity;     /* NVMe: bytes; the device must not be smaller */
+	const char *tag;       /* virtio-fs: as device_tag_check() accepts it; else NULL */
+	enum device_function function; /* as the StorageClass asks for it; virtio-fs: a PF */
 	enum emulation emulation;      /* chooses the kind of device; 0 is NVMe */
 };
 
@@ -54,16 +58,36 @@ struct device_binding {
 	char parked_by[64]; /* the driver it was taken from, or "" */
 };
 
+/* Bytes of a virtio-fs tag; its name in the kernel has no NUL behind 36 of them. */
+enum { DEVICE_TAG_MAX = 36 };
+
+/*
+ * Of a virtio-fs device only kind, name, pci, the fields of the tag and binding are set: it has no
+ * node, and is never given to device_open().
+ */
 struct device {
 	const struct device_kind *kind; /* NULL: it stands below no function of a known kind */
-	char name[64];  /* "nvme0n1": head of a multipath namespace, never a hidden path */
-	char path[512]; /* <dev root>/<name>; "" for a kind whose devices have no node */
-	char pci[16];   /* "0000:26:0c.1" */
-	dev_t devno;
+	/* "nvme0n1": head of a multipath namespace, never a hidden path; or "virtio3" */
+	char name[64];
+	char path[512];   /* <dev root>/<name>; "" for a kind whose devices have no node */
+	char pci[16];     /* "0000:26:0c.1" */
+	dev_t devno;      /* 0 for a kind whose devices have no node */
 	uint64_t size;    /* bytes */
 	uint64_t diskseq; /* no other disk gets it before the next boot; 0: unknown */
 	uint32_t nsid;
-	char uuid[40];                 /* "" when the kernel shows none */
+	char uuid[40];                /* "" when the kernel shows none */
+	char tag[DEVICE_TAG_MAX + 4]; /* virtio-fs: the wanted one; else "" */
+	/*
+	 * The kernel or the function itself has shown that this device has the tag. Then a mount of
+	 * the tag is a mount of this device: the kernel keeps two devices from having one tag. When
+	 * false, neither could be read (old kernel, lockdown), and mount(2) may reach another one.
+	 */
+	bool tag_proven;
+	/*
+	 * The driver virtiofs holds no other device of this host, so a mount of any tag reaches
+	 * this one, or none.
+	 */
+	bool alone;
 	bool read_only;                /* the kernel's ro attribute */
 	struct device_binding binding; /* set by device_wait() only */
 };
@@ -74,13 +98,23 @@ enum {
 };
 
 /*
+ * May this be the tag of a virtio-fs volume? 0, or -1 INVALID_ARGUMENT: it is empty, longer than
+ * DEVICE_TAG_MAX bytes, or has a slash or a control character (a tag is put into mount tables and
+ * paths); the text has the tag, not where it comes from.
+ */
+int device_tag_check(const char *tag, struct err *err) MUST_CHECK;
+/*
  * Looks once. 0: the device is found and every known fact agrees. DEVICE_ABSENT: the function, its
  * driver, controller, namespace or disk is missing, the controller is not live, the size is still
  * 0, or no function is proven to have the wanted VUID; `why` (may be NULL) says what is missing,
- * and where. -1 INVALID_ARGUMENT: bad address or nsid. -1 FAILED_PRECONDITION: this driver may not
- * use the function (class, vendor, parent, not hot-plugged), another driver holds it, several
- * domains match, or two facts contradict each other (the text has both). -1 UNIMPLEMENTED: no kind
- * has the wanted emulation.
+ * and where. -1 INVALID_ARGUMENT: bad address, nsid or tag. -1 FAILED_PRECONDITION: this driver may
+ * not use the function (class, vendor, parent, not hot-plugged), another driver holds it, several
+ * domains match, two facts contradict each other (the text has both: also a tag that the function
+ * has, and the wanted one), or a device below another function has the wanted tag. -1
+ * UNIMPLEMENTED: no kind has the wanted emulation.
+ *
+ * A virtio-fs function that no driver holds, or whose driver has just taken it, is DEVICE_ABSENT:
+ * its tag may be mountable all the same, when it is another device's.
  */
 int device_find(const struct device_world *w, const struct device_want *want, struct device *ret,
                 struct str *why, struct err *err) MUST_CHECK;
@@ -130,6 +164,13 @@ int device_controllers_live(const struct device_world *w, const struct device *d
  */
 int device_open(const struct device *dev, int flags, int *ret_fd, uint64_t *ret_diskseq,
                 struct err *err) MUST_CHECK;
+/*
+ * Does nobody use the disk: no mount, no RAID or LVM, no virtual machine? Asks by opening it
+ * exclusively. Who holds it for a moment only is waited for, a quarter of a second: the kernel
+ * while it refuses a mount of another volume, whose disk had this name before. Errors as of
+ * device_open().
+ */
+int device_check_unused(const struct device *dev, struct err *err) MUST_CHECK;
 /*
  * Undoes what device_wait() changed, when the device that it returned will not be used after all; a
  * function that was bound before stays so. The function is unbound only when this disk is the only

@@ -10,8 +10,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/mem.h"
+#include "common/metric.h"
 #include "node/device/pci_slots.h"
 #include "node/device/sysfs.h"
 
@@ -78,9 +80,8 @@ static int check_hot_plugged(const struct device_world *w, const struct device_k
 	return check_slot(w, pci, proven, err);
 }
 
-int device_function_check(const struct device_world *w, const struct device_kind *kind,
-                          const char *pci, enum device_function wanted, bool proven,
-                          struct str *why, struct err *err)
+static int check(const struct device_world *w, const struct device_kind *kind, const char *pci,
+                 enum device_function wanted, bool proven, struct str *why, struct err *err)
 {
 	char *dir AUTO(free) = pci_dir(w, pci);
 	char *pf AUTO(free) = NULL;
@@ -93,6 +94,11 @@ int device_function_check(const struct device_world *w, const struct device_kind
 		               "PCI function %s is a VF of %s, but the volume's functionType is "
 		               "pf; left alone",
 		               pci, pf);
+	if (rc == 0 && !kind->sriov_advice)
+		return err_set(err, ERR_PRECONDITION,
+		               "PCI function %s is a VF of %s, and %s volumes are on none; left "
+		               "alone",
+		               pci, pf, kind->name);
 	if (rc == 0)
 		return 0;
 	/*
@@ -105,6 +111,17 @@ int device_function_check(const struct device_world *w, const struct device_kind
 		               "left alone",
 		               pci);
 	return check_hot_plugged(w, kind, pci, proven, why, err);
+}
+
+int device_function_check(const struct device_world *w, const struct device_kind *kind,
+                          const char *pci, enum device_function wanted, bool proven,
+                          struct str *why, struct err *err)
+{
+	int rc = check(w, kind, pci, wanted, proven, why, err);
+
+	if (rc < 0 && err->code == ERR_PRECONDITION)
+		metric_add(METRIC_REFUSALS, 1, LABELS("wrong function"));
+	return rc;
 }
 
 void device_function_missing(const struct device_world *w, struct str *why)
@@ -130,13 +147,33 @@ void device_function_missing(const struct device_world *w, struct str *why)
 		         w->sysfs);
 }
 
-/* The first line of `resource` is BAR 0: "<first address> <last> <flags>". */
+enum { BARS = 6 };
+
+/*
+ * `resource` has a line for each BAR: "<first address> <last> <flags>", all 0 for one that the
+ * function does not have, or that the kernel has given up.
+ */
 bool device_function_without_memory(const struct device_world *w, const char *pci)
 {
 	char *dir AUTO(free) = pci_dir(w, pci);
 	struct err ignored = ERR_INIT;
 	char *lines AUTO(free) = NULL;
+	unsigned placed = 0;
+	char *at;
 
-	return !sysfs_attr(dir, "resource", &lines, &ignored) && str_has_prefix(lines, "0x") &&
-	       strtoull(lines, NULL, 16) == 0;
+	if (sysfs_attr(dir, "resource", &lines, &ignored) || !str_has_prefix(lines, "0x"))
+		return false;
+	at = lines;
+	for (int i = 0; i < BARS && *at; i++) {
+		uint64_t first = strtoull(at, &at, 16), flags;
+
+		(void)strtoull(at, &at, 16);
+		flags = strtoull(at, &at, 16);
+		if (!first && flags)
+			return true;
+		placed += first != 0;
+		at += strcspn(at, "\n");
+		at += *at == '\n';
+	}
+	return !placed;
 }

@@ -20,5 +20,5 @@ int device_function_check(const struct device_world *w, const struct device_kind
                           struct str *why, struct err *err) MUST_CHECK;
 /* A PF is not there: appends what may keep it away to `why`, nothing when nothing is to be seen. */
 void device_function_missing(const struct device_world *w, struct str *why);
-/* Did the host find no memory for the function's BAR 0? Then no driver can use it. */
+/* Did the host find no memory for one of the function's BARs? Then no driver can use it. */
 bool device_function_without_memory(const struct device_world *w, const char *pci);

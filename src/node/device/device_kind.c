@@ -12,6 +12,7 @@
 
 static const struct device_kind *const all[] = {
 	&device_kind_nvme,
+	&device_kind_virtiofs,
 	NULL,
 };
 

@@ -17,8 +17,8 @@ _Static_assert((int)DEVICE_ABSENT == SYSFS_ABSENT, "one value for absent");
 _Static_assert(sizeof(((struct device *)0)->pci) == PCI_NAME_MAX, "device.h knows no pci.h");
 
 /*
- * One kind. HACKING.md has the recipe for a new one. Only is_path_of may be NULL, and list where
- * hold is not device_hold_disks(). `pci` names a function of the kind that the driver may touch.
+ * One kind. HACKING.md has the recipe for a new one. What may be NULL says so. `pci` names a
+ * function of the kind that the driver may touch.
  */
 struct device_kind {
 	const char *name;         /* "NVMe", for texts */
@@ -26,22 +26,41 @@ struct device_kind {
 	const char *driver;       /* the kernel driver that makes devices of a PCI function */
 	/* Subsystems whose uevents may mean that a device came or went; NULL at the end. */
 	const char *const *subsystems;
-	/* What an operator can do; follows "SR-IOV is off (where): " in an error. */
+	/*
+	 * What an operator can do; follows "SR-IOV is off (where): " in an error. NULL: functions
+	 * of this kind have no VFs, and each of them is one that the DPU has plugged in, or not
+	 * ours.
+	 */
 	const char *sriov_advice;
 	/* Says which functions are of this kind. */
 	struct pci_match (*functions)(const struct device_world *w);
 	/* 0, or -1 INVALID_ARGUMENT: find() needs a fact that `want` does not have. */
 	int (*check_want)(const struct device_want *want, struct err *err) MUST_CHECK;
 	/*
+	 * Is it certain already that a function which no driver holds is another volume's? 0, or -1
+	 * FAILED_PRECONDITION: then it is not bound. NULL: nothing can be seen before it is bound.
+	 */
+	int (*check_unbound)(const struct device_world *w, const char *pci,
+	                     const struct device_want *want, struct err *err) MUST_CHECK;
+	/*
 	 * device_find() below a function that the driver holds. Appends to `why`; the caller sets
 	 * ret->kind.
 	 */
 	int (*find)(const struct device_world *w, const char *pci, const struct device_want *want,
 	            struct device *ret, struct str *why, struct err *err) MUST_CHECK;
+	/*
+	 * The driver holds the function, and find() has found no device: does what the kernel
+	 * leaves undone, or takes the function, which nobody can be using, from the driver to have
+	 * it bound anew. Appends to `why` what did not work. NULL: there is nothing to do.
+	 */
+	void (*complete)(const struct device_world *w, const char *pci, struct str *why);
 	/* Do the controllers of the function work? 0; DEVICE_NOT_LIVE: `why` says which not; -1. */
 	int (*live)(const struct device_world *w, const char *pci, struct str *why, struct err *err)
 		MUST_CHECK;
-	/* Adds the names of all disks below the function to ret; for device_hold_disks(). */
+	/*
+	 * Adds the names of all disks below the function to ret; for device_hold_disks(). NULL: the
+	 * devices of this kind are no disks.
+	 */
 	int (*list)(const struct device_world *w, const char *pci, struct strs *ret,
 	            struct err *err) MUST_CHECK;
 	/*
@@ -60,6 +79,7 @@ struct device_kind {
 };
 
 extern const struct device_kind device_kind_nvme;
+extern const struct device_kind device_kind_virtiofs;
 
 /* All kinds, NULL at the end. */
 const struct device_kind *const *device_kinds(const struct device_world *w);
@@ -71,7 +91,7 @@ const struct device_kind *device_kind_wanted(const struct device_world *w,
  * no kind has this class, or the function has gone.
  */
 const struct device_kind *device_kind_of(const struct device_world *w, const char *pci);
-/* Is this a PF of the kind whose VFs are for volumes? */
+/* Is this a PF of the kind that is for volumes, or whose VFs are? */
 bool device_kind_is_pf(const struct device_world *w, const struct device_kind *kind,
                        const char *pci);
 /* The kind for which device_kind_is_pf() is true, or NULL. */

@@ -15,10 +15,14 @@
 #include <sys/sysmacros.h>
 
 #include "common/cleanup.h"
+#include "common/deadline.h"
 #include "common/file.h"
 #include "common/limits.h"
 #include "common/mem.h"
 #include "node/device/device.h"
+
+#define BUSY_TRIES 6 /* in device_check_unused() */
+#define BUSY_PAUSE_MS 50
 
 /* ---- the mount it is on ---- */
 
@@ -125,13 +129,16 @@ static int check_size(const struct device *dev, int fd, struct err *err)
 	               str_bytes(size, is), str_bytes(dev->size, was));
 }
 
-/* Kernels before 5.15 count no disks: *ret = 0. */
+/*
+ * Kernels before 5.15 count no disks: *ret = 0. ENOSYS is the word of what stands between a program
+ * and its kernel (QEMU's user mode) for an ioctl that it does not know.
+ */
 static int check_diskseq(const struct device *dev, int fd, uint64_t *ret, struct err *err)
 {
 	*ret = 0;
 	if (ioctl(fd, BLKGETDISKSEQ, ret)) {
 		*ret = 0;
-		return errno == ENOTTY || errno == EINVAL
+		return errno == ENOTTY || errno == EINVAL || errno == ENOSYS
 		               ? 0
 		               : err_sys(err, errno, "get the sequence number of %s", dev->path);
 	}
@@ -167,4 +174,19 @@ int device_open(const struct device *dev, int flags, int *ret_fd, uint64_t *ret_
 		*ret_diskseq = diskseq;
 	*ret_fd = TAKE_FD(fd);
 	return 0;
+}
+
+int device_check_unused(const struct device *dev, struct err *err)
+{
+	for (int tries = BUSY_TRIES;; tries--) {
+		struct err never = ERR_INIT;
+		int fd AUTO(fd) = -1;
+
+		if (device_open(dev, O_RDONLY | O_EXCL, &fd, NULL, err) == 0)
+			return 0;
+		if (err->sys != EBUSY || tries == 1)
+			return -1;
+		err_clear(err);
+		IGNORE_RESULT(deadline_sleep(deadline_never(), BUSY_PAUSE_MS, &never, ""));
+	}
 }

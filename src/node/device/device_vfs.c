@@ -97,7 +97,7 @@ int device_create_vfs(const struct device_world *w, struct str *did, struct err 
 		struct err failed = ERR_INIT;
 		int rc;
 
-		if (!kind)
+		if (!kind || !kind->sriov_advice)
 			continue;
 		rc = create_on(w, kind, functions.v[i], did, hot_plugged ? &unused : &off, &failed);
 		some = some || rc == 0;

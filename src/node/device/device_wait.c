@@ -41,6 +41,7 @@ struct wait {
 	struct device_user user;
 	struct str why;          /* what is missing, as of the last look */
 	struct str bind_failure; /* why the last bind did not work */
+	struct str undone;       /* what of a bound function could not be completed */
 	int64_t bind_at;         /* the next bind is not before that, CLOCK_MONOTONIC ns */
 	int bind_ms;
 };
@@ -49,6 +50,7 @@ static void wait_clear_p(struct wait *w)
 {
 	str_clear(&w->why);
 	str_clear(&w->bind_failure);
+	str_clear(&w->undone);
 }
 
 /* ---- giving back ---- */
@@ -102,6 +104,13 @@ static int fail(struct wait *w, struct err *err)
 
 /* ---- one round ---- */
 
+/* Puts off the next attempt. */
+static void pace(struct wait *w, int64_t now)
+{
+	w->bind_at = now + w->bind_ms * INT64_C(1000000);
+	w->bind_ms = w->bind_ms * 2 < BIND_MS_MAX ? w->bind_ms * 2 : BIND_MS_MAX;
+}
+
 enum { BOUND_NOW = 1 };
 
 /* Binds the function when it has no driver. 0: nothing changed; BOUND_NOW; -1. */
@@ -115,8 +124,7 @@ static int bind_if_needed(struct wait *w, struct err *err)
 		return 0;
 	if (now < w->bind_at || !device_user_begin_change(&w->user))
 		return 0;
-	w->bind_at = now + w->bind_ms * INT64_C(1000000);
-	w->bind_ms = w->bind_ms * 2 < BIND_MS_MAX ? w->bind_ms * 2 : BIND_MS_MAX;
+	pace(w, now);
 	str_reset(&w->bind_failure);
 	rc = pci_give(w->world, w->sight.pci, w->sight.kind->driver, &change, &w->bind_failure,
 	              err);
@@ -131,6 +139,25 @@ static int bind_if_needed(struct wait *w, struct err *err)
 	if (rc < 0)
 		return -1;
 	return rc == PCI_NOT_NOW ? 0 : BOUND_NOW;
+}
+
+/* Lets the kind do what the kernel has left undone below a function that its driver holds. */
+static void complete_if_needed(struct wait *w)
+{
+	int64_t now = monotonic_ns();
+
+	if (w->sight.stage != DEVICE_BOUND || !w->sight.kind->complete || now < w->bind_at ||
+	    !device_user_begin_change(&w->user))
+		return;
+	pace(w, now);
+	str_reset(&w->undone);
+	w->sight.kind->complete(w->world, w->sight.pci, &w->undone);
+	/* It may have taken the function from the driver: that is not the driver's doing. */
+	if (w->undone.len) {
+		str_reset(&w->bind_failure);
+		str_add(&w->bind_failure, w->undone.ptr);
+	}
+	device_user_end_change(&w->user);
 }
 
 /* The kernel shows a disk in sysfs a moment before its node is in /dev. */
@@ -174,7 +201,8 @@ static int look(struct wait *w, struct device *ret, struct err *err)
 static int check_time(struct wait *w, struct deadline d, struct err *err)
 {
 	bool unbound = w->sight.stage == DEVICE_NO_DRIVER || w->sight.stage == DEVICE_PARKED;
-	const char *failure = unbound ? w->bind_failure.ptr : "";
+	bool bound = w->sight.stage == DEVICE_BOUND;
+	const char *failure = unbound ? w->bind_failure.ptr : bound ? w->undone.ptr : "";
 	struct err end = ERR_INIT;
 
 	if (deadline_check(d, &end, "wait") == 0)
@@ -203,6 +231,8 @@ static int wait_for(struct wait *w, struct deadline d, struct device *ret, struc
 			return -1;
 		if (rc == BOUND_NOW)
 			ms = CHECK_MS_MIN;
+		else
+			complete_if_needed(w);
 		if (uevent_wait(events, ms, d))
 			ms = CHECK_MS_MIN;
 		else
@@ -226,6 +256,7 @@ int device_wait(const struct device_world *world, const struct device_want *want
 		                           .want = want,
 		                           .why = STR_INIT(WHY_MAX),
 		                           .bind_failure = STR_INIT(BIND_FAILURE_MAX),
+		                           .undone = STR_INIT(BIND_FAILURE_MAX),
 		                           .bind_ms = BIND_MS_MIN };
 	struct err ignored = ERR_INIT;
 	struct device found;
@@ -236,9 +267,9 @@ int device_wait(const struct device_world *world, const struct device_want *want
 	if (rc < 0)
 		return fail(&w, err);
 	/*
-	 * driver_override is no longer needed, whoever wrote it. Clearing it later may be too late:
-	 * once the disk is gone, nothing leads from it to the function. When it fails,
-	 * device_release() tries again.
+	 * driver_override is no longer needed, also one that somebody else wrote. Clearing it later
+	 * may be too late: once the disk is gone, nothing leads from it to the function. When it
+	 * fails, device_release() tries again.
 	 */
 	if (*w.sight.pci)
 		IGNORE_RESULT(pci_forget(world, w.sight.pci, w.sight.kind->driver, &ignored));

@@ -110,7 +110,19 @@ static int read_id(const char *dir, const char *name, char ret[9], struct err *e
 	return rc;
 }
 
-/* Has the function the class and a vendor of the kind? 0, SYSFS_ABSENT or -1. */
+static int check_device(const char *pci, const char *dir, const char *accepted, struct err *err)
+{
+	char device[9];
+	int rc = accepted ? read_id(dir, "device", device, err) : 0;
+
+	if (rc || !accepted || str_eq(device, accepted))
+		return rc;
+	return err_set(err, ERR_PRECONDITION,
+	               "PCI function %s has device id %s, not %s; left alone", pci, device,
+	               accepted);
+}
+
+/* Has the function the class, a vendor and the device id of the kind? 0, SYSFS_ABSENT or -1. */
 static int check_kind(const char *pci, const char *dir, const struct pci_match *match,
                       struct err *err)
 {
@@ -129,12 +141,13 @@ static int check_kind(const char *pci, const char *dir, const struct pci_match *
 			"PCI function %s has class 0x%06x, not 0x%04xxx: not a device of this "
 			"driver, left alone",
 			pci, class_bits, match->class_code);
-	if (strs_has(match->vendors, vendor))
-		return 0;
+	if (strs_has(match->vendors, vendor) || str_eq(match->other_vendor, vendor))
+		return check_device(pci, dir, match->device_id, err);
 	accepted = strs_join(match->vendors, ", ");
 	return err_set(err, ERR_PRECONDITION,
-	               "PCI function %s is of vendor %s, accepted are: %s; left alone", pci, vendor,
-	               accepted);
+	               "PCI function %s is of vendor %s, accepted are: %s%s%s; left alone", pci,
+	               vendor, accepted, match->other_vendor ? ", " : "",
+	               match->other_vendor ? match->other_vendor : "");
 }
 
 /* A VF is ours when its PF is a SNAP PF. */

@@ -37,14 +37,17 @@ void pci_format(const struct pci_address *a, char ret[PCI_NAME_MAX]);
 struct pci_match {
 	uint16_t class_code;        /* upper 16 of the 24 bits of the PCI class */
 	const struct strs *vendors; /* accepted ones, 4 lower-case hex digits each */
-	const char *pf_device_id;   /* device id of the PFs whose VFs are for volumes */
+	const char *other_vendor;   /* accepted, too; NULL: none */
+	const char *device_id;      /* the only accepted one; NULL: any */
+	const char *pf_device_id;   /* device id of the PFs for volumes, or of whose VFs are */
 };
 
 /* <sysfs>/bus/pci/devices/<pci>, malloc'ed. */
 char *pci_dir(const struct device_world *w, const char *pci);
 /*
  * May this driver touch the function? 0: yes. PCI_ABSENT. -1
- * FAILED_PRECONDITION: no, and why: its class or vendor is another, or it is a VF of another PF.
+ * FAILED_PRECONDITION: no, and why: its class, vendor or device id is another, or it is a VF of
+ * another PF.
  */
 int pci_usable(const struct device_world *w, const char *pci, const struct pci_match *match,
                struct err *err) MUST_CHECK;

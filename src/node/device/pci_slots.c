@@ -164,25 +164,25 @@ static bool is_held(const struct device_world *w, const struct device_kind *kind
 	       !pci_driver_parks(driver);
 }
 
-/*
- * Is the slot empty, or is one of our functions in it? Not one that has VFs, for those are counted
- * themselves.
- */
+/* Not one that has VFs, for those are counted themselves. */
+static bool is_for_a_volume(const struct device_world *w, const char *pci)
+{
+	const struct device_kind *kind = device_kind_of_pf(w, pci);
+	char *dir AUTO(free) = pci_dir(w, pci);
+	struct err ignored = ERR_INIT;
+	uint64_t vfs = 0;
+
+	return kind && !is_held(w, kind, pci) &&
+	       (sysfs_attr_u64(dir, "sriov_totalvfs", &vfs, &ignored) || !vfs);
+}
+
+/* Is the slot empty, or is one of our functions in it? */
 static bool is_for_volumes(const struct device_world *w, const char *slot,
                            const struct strs *functions)
 {
-	for (size_t i = 0; i < functions->n; i++) {
-		const struct device_kind *kind = device_kind_of_pf(w, functions->v[i]);
-		char *dir AUTO(free) = pci_dir(w, functions->v[i]);
-		struct err ignored = ERR_INIT;
-		uint64_t vfs = 0;
-
-		if (!str_has_prefix(functions->v[i], slot))
-			continue;
-		if (!kind || is_held(w, kind, functions->v[i]) ||
-		    (!sysfs_attr_u64(dir, "sriov_totalvfs", &vfs, &ignored) && vfs))
+	for (size_t i = 0; i < functions->n; i++)
+		if (str_has_prefix(functions->v[i], slot) && !is_for_a_volume(w, functions->v[i]))
 			return false;
-	}
 	return true;
 }
 

@@ -21,7 +21,7 @@
 #define MIB (1024ULL * 1024)
 #define EDGE (4 * MIB)        /* read at the start and at the end */
 #define SMALL (16 * MIB)      /* read whole */
-#define CHUNK (MIB / 4)       /* one read */
+#define CHUNK (MIB / 16)      /* one read; each reader has a buffer of it */
 #define SAMPLE (16 * 1024ULL) /* read at each place between */
 #define ALIGN 4096            /* for O_DIRECT on any logical block size */
 #define EVEN_SAMPLES 64

@@ -5,8 +5,8 @@
  * filesystem. Does not decide what may be overwritten.
  *
  * libblkid also looks where files lie: RAID members, for one, have their signature at the end of
- * the device. Whoever can write a file that reaches there could so make a volume look like two
- * things at once. A signature is therefore taken for what stands in a file when it lies where a
+ * the device. A user who can write a file that reaches there could so make a volume look like
+ * two things at once. A signature is therefore taken for what stands in a file when it lies where a
  * sound superblock (superblock.h) says that files lie. A real one of that place would have been
  * overwritten by the filesystem, or have left it no room: the array of a RAID member is smaller
  * than its device. Outside that range, beside a superblock that is not sound, or in front of it,
@@ -209,8 +209,16 @@ int fsprobe_fd(int fd, const char *name, struct fsprobe *ret, struct err *err)
 		copy(r.type, sizeof(r.type), fs->type);
 		copy(r.uuid, sizeof(r.uuid), fs->uuid);
 		r.size = sb.size;
+		r.block_size = sb.block_size;
 		r.unfinished = sb.unfinished;
 	}
 	*ret = r;
 	return 0;
+}
+
+const char *fsprobe_library(void)
+{
+	const char *version = NULL;
+
+	return blkid_get_library_version(&version, NULL) > 0 ? version : "";
 }

@@ -25,8 +25,11 @@ struct fsprobe {
 	char found[256]; /* all of it, for people: "gpt partition table (signature at byte 512)" */
 	uint64_t size; /* of the filesystem by its superblock, in bytes; 0: not known for this type
 	                */
-	bool unfinished; /* xfs: mkfs was interrupted (superblock "in progress") */
+	uint64_t block_size; /* by its superblock; 0: not known for this type */
+	bool unfinished;     /* xfs: mkfs was interrupted (superblock "in progress") */
 };
+
+const char *fsprobe_library(void); /* version of libblkid */
 
 /* fd is open for reading; `name` is for the error. A read error is UNAVAILABLE. */
 int fsprobe_fd(int fd, const char *name, struct fsprobe *ret, struct err *err) MUST_CHECK;

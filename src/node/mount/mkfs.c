@@ -4,7 +4,9 @@
  * the device as a descriptor that the driver holds open (SPAWN_FD_PATH): it is the device that was
  * checked, even if another disk has its name meanwhile. Discard is off everywhere: a blank volume
  * has nothing to discard, and on a remote disk it takes longest. Features that the running kernel
- * cannot mount are left out (mkfs_features.h). No state, any thread.
+ * cannot mount are left out (mkfs_features.h). No block is larger than 4096 bytes: a kernel with
+ * pages of 64 KiB (arm64) lets mkfs.btrfs 6.6 and older choose larger ones, which other nodes could
+ * not mount. No state, any thread.
  *
  * Sources: mke2fs(8), mkfs.xfs(8), mkfs.btrfs(8), resize2fs(8), xfs_growfs(8), btrfs-filesystem(8),
  * xfs_format.h.
@@ -26,10 +28,18 @@
 #include "node/mount/mkfs_features.h"
 #include "volume/filesystem_size.h"
 
-static void ext_options(struct strs *argv, const struct mkfs_params *p)
+#define BLOCK_SIZE 4096
+
+/*
+ * What is smaller is left to mke2fs: it makes blocks of 1024 bytes, or as large as the device's
+ * sectors.
+ */
+static void ext_options(struct strs *argv, const struct mkfs_params *p, uint64_t size)
 {
 	if (p->block_size)
 		strs_addf(argv, "-b%llu", (unsigned long long)p->block_size);
+	else if (size >= FILESYSTEM_LARGE_EXT)
+		strs_addf(argv, "-b%d", BLOCK_SIZE);
 	if (p->inode_size)
 		strs_addf(argv, "-I%llu", (unsigned long long)p->inode_size);
 	if (p->bytes_per_inode)
@@ -42,23 +52,25 @@ static void ext_options(struct strs *argv, const struct mkfs_params *p)
 		strs_addf(argv, "-C%llu", (unsigned long long)p->ext4_cluster_size);
 }
 
-static void xfs_options(struct strs *argv, const struct mkfs_params *p)
+static void xfs_options(struct strs *argv, const struct mkfs_params *p,
+                        uint64_t size __attribute__((unused)))
 {
-	if (p->block_size)
-		strs_addf(argv, "-bsize=%llu", (unsigned long long)p->block_size);
+	strs_addf(argv, "-bsize=%llu",
+	          (unsigned long long)(p->block_size ? p->block_size : BLOCK_SIZE));
 	if (p->inode_size)
 		strs_addf(argv, "-isize=%llu", (unsigned long long)p->inode_size);
 }
 
 static void no_options(struct strs *argv __attribute__((unused)),
-                       const struct mkfs_params *p __attribute__((unused)))
+                       const struct mkfs_params *p __attribute__((unused)),
+                       uint64_t size __attribute__((unused)))
 {
 }
 
 static const struct maker {
 	const char *fs_type;
 	const char *argv[6];
-	void (*options)(struct strs *argv, const struct mkfs_params *p);
+	void (*options)(struct strs *argv, const struct mkfs_params *p, uint64_t size);
 	bool takes_params;
 	const char *grow[5]; /* %d: device, %m: where it is mounted */
 } makers[] = {
@@ -74,7 +86,7 @@ static const struct maker {
 	  { "resize2fs", "%d" } },
 	{ "xfs", { "mkfs.xfs", "-q", "-K" }, xfs_options, true, { "xfs_growfs", "-d", "%m" } },
 	{ "btrfs",
-	  { "mkfs.btrfs", "-q", "-K" },
+	  { "mkfs.btrfs", "-q", "-K", "-s4096" },
 	  no_options,
 	  false,
 	  { "btrfs", "filesystem", "resize", "max", "%m" } },
@@ -104,9 +116,10 @@ static void add_word(struct strs *argv, const char *word)
 	strs_add(argv, word);
 }
 
-static int build_argv(const struct maker *m, const struct mkfs_params *params, struct strs *argv,
-                      struct err *err)
+static int build_argv(const struct maker *m, const struct mkfs_params *params, int fd,
+                      struct strs *argv, struct err *err)
 {
+	off_t size = lseek(fd, 0, SEEK_END); /* nobody reads at this descriptor's position */
 	struct strs off AUTO(strs_clear) = STRS_INIT;
 	struct utsname kernel;
 
@@ -116,7 +129,7 @@ static int build_argv(const struct maker *m, const struct mkfs_params *params, s
 		return -1;
 	for (size_t i = 0; i < ARRAY_LEN(m->argv) && m->argv[i]; i++)
 		strs_add(argv, m->argv[i]);
-	m->options(argv, params);
+	m->options(argv, params, size > 0 ? (uint64_t)size : 0);
 	for (size_t i = 0; i < off.n; i++)
 		add_word(argv, off.v[i]);
 	strs_add(argv, SPAWN_FD_PATH);
@@ -195,7 +208,7 @@ int mkfs_run(const char *fs_type, const struct mkfs_params *params, int fd, cons
 
 	if (!m)
 		return -1;
-	if (build_argv(m, params, &argv, err))
+	if (build_argv(m, params, fd, &argv, err))
 		return -1;
 	return run(&argv, fd, deadline_never(), name, err);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Changes to mounts. libmount turns option lists into mount(2)'s flags; one context per call, never
- * shared (its objects are not thread-safe). Helpers, fstab, canonicalising and the fallback to
- * read-only of mount(8) are off. Binds, remounts and unmounts are one system call each and are made
- * directly: libmount's versions look the target up, and looking at a dead mount hangs. Does not
- * decide what may be mounted where.
+ * shared (its objects are not thread-safe). Helpers (but for shares), fstab, canonicalising and the
+ * fallback to read-only of mount(8) are off. Binds, remounts and unmounts are one system call each
+ * and are made directly: libmount's versions look the target up, and looking at a dead mount hangs.
+ * Does not decide what may be mounted where.
  */
 #include "node/mount/mount.h"
 
@@ -108,26 +108,35 @@ static int explain(struct libmnt_context *cxt, int rc, const char *device, const
 	return -1;
 }
 
-int mount_filesystem(const char *device, const char *target, const char *fs_type,
-                     const struct strs *options, struct err *err)
+static int prepare(struct libmnt_context *cxt, const char *source, const char *target,
+                   const char *fs_type, const struct strs *options, struct err *err)
 {
-	struct libmnt_context *cxt AUTO(mnt_free_context) = mnt_new_context();
 	char *list AUTO(free) = strs_join(options, ",");
-	int rc;
 
-	if (!cxt)
-		abort();
 	mnt_context_disable_helpers(cxt, 1);
 	mnt_context_disable_canonicalize(cxt, 1);
 	mnt_context_disable_mtab(cxt, 1);
 	mnt_context_set_optsmode(cxt, MNT_OMODE_NOTAB);
 	mnt_context_enable_rwonly_mount(cxt, 1);
-	mnt_context_set_source(cxt, device);
+	mnt_context_set_source(cxt, source);
 	mnt_context_set_target(cxt, target);
 	mnt_context_set_fstype(cxt, fs_type);
 	if (!str_empty(list) && mnt_context_set_options(cxt, list))
 		return err_set(err, ERR_INVALID, "mount %s on %s: options %s cannot be read",
-		               device, target, list);
+		               source, target, list);
+	return 0;
+}
+
+int mount_filesystem(const char *device, const char *target, const char *fs_type,
+                     const struct strs *options, struct err *err)
+{
+	struct libmnt_context *cxt AUTO(mnt_free_context) = mnt_new_context();
+	int rc;
+
+	if (!cxt)
+		abort();
+	if (prepare(cxt, device, target, fs_type, options, err))
+		return -1;
 	thread_rest(); /* it may hang */
 	rc = mnt_context_mount(cxt);
 	if (options->n && rc && mnt_context_syscall_called(cxt) &&
@@ -135,6 +144,53 @@ int mount_filesystem(const char *device, const char *target, const char *fs_type
 		return explain_options(device, fs_type, options, err);
 	if (rc || !mnt_context_get_status(cxt))
 		return explain(cxt, rc, device, target, fs_type, err);
+	return 0;
+}
+
+/* mount(2) has failed, or there is neither such a filesystem nor a helper. */
+static int explain_share(struct libmnt_context *cxt, int rc, const char *tag, const char *target,
+                         const char *fs_type, const struct strs *options, struct err *err)
+{
+	struct str refused AUTO(str_clear) = STR_INIT(500);
+	int sys = mnt_context_syscall_called(cxt) ? mnt_context_get_syscall_errno(cxt) : 0;
+
+	if (sys == ENODEV)
+		return err_set(err, ERR_PRECONDITION,
+		               "this host's kernel has no filesystem \"%s\"%s: see "
+		               "--node-virtiofs-filesystem-type, and for virtiofs the kernel's "
+		               "option CONFIG_VIRTIO_FS and its module virtiofs",
+		               fs_type,
+		               str_eq(fs_type, "virtiofs") ? ""
+		                                           : ", and there is no helper for it");
+	if (sys != EINVAL)
+		return explain(cxt, rc, tag, target, fs_type, err);
+	find_refused(fs_type, options, &refused);
+	return refused.len ? explain_options(tag, fs_type, options, err) : MOUNT_NO_TAG;
+}
+
+int mount_share(const char *tag, const char *target, const char *fs_type,
+                const struct strs *options, struct err *err)
+{
+	struct libmnt_context *cxt AUTO(mnt_free_context) = mnt_new_context();
+	const char *name, *value;
+	int rc;
+
+	if (!cxt)
+		abort();
+	if (prepare(cxt, tag, target, fs_type, options, err))
+		return -1;
+	if (mnt_fs_get_tag(mnt_context_get_fs(cxt), &name, &value) == 0)
+		return err_set(err, ERR_INVALID,
+		               "the tag %s has the form of a disk's label, by which mount(8) looks "
+		               "for a disk",
+		               tag);
+	mnt_context_disable_helpers(cxt, str_eq(fs_type, "virtiofs"));
+	thread_rest(); /* it may hang */
+	rc = mnt_context_mount(cxt);
+	if (mnt_context_helper_executed(cxt))
+		return mnt_context_get_helper_status(cxt) ? MOUNT_NO_TAG : 0;
+	if (rc || !mnt_context_get_status(cxt))
+		return explain_share(cxt, rc, tag, target, fs_type, options, err);
 	return 0;
 }
 
@@ -220,5 +276,13 @@ int mount_remove(const char *target, bool lazy, struct err *err)
 bool mount_errno_is_dead(int errnum)
 {
 	return errnum == EIO || errnum == ENODEV || errnum == ENXIO || errnum == ESTALE ||
-	       errnum == ENOTCONN || errnum == ESHUTDOWN || errnum == EUCLEAN;
+	       errnum == ENOTCONN || errnum == ECONNABORTED || errnum == ESHUTDOWN ||
+	       errnum == EUCLEAN;
+}
+
+const char *mount_library(void)
+{
+	const char *version = NULL;
+
+	return mnt_get_library_version(&version) > 0 ? version : "";
 }

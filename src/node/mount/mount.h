@@ -16,9 +16,18 @@
 #include "common/str.h"
 #include "node/mount/mountinfo.h"
 
+const char *mount_library(void); /* version of libmount */
 /* Mounts a filesystem. Never falls back from read-write to read-only, as mount(8) does. */
 int mount_filesystem(const char *device, const char *target, const char *fs_type,
                      const struct strs *options, struct err *err) MUST_CHECK;
+enum { MOUNT_NO_TAG = 1 };
+/*
+ * Mounts the share of a virtio-fs device by its tag. A type other than "virtiofs" is mounted by its
+ * helper, /sbin/mount.<type>, whose words go to stderr. MOUNT_NO_TAG: the kernel, or the helper,
+ * has no such tag. FAILED_PRECONDITION: the kernel has no virtio-fs.
+ */
+int mount_share(const char *tag, const char *target, const char *fs_type,
+                const struct strs *options, struct err *err) MUST_CHECK;
 int mount_bind(const char *source, const char *target, struct err *err) MUST_CHECK;
 enum { MOUNT_UNSUPPORTED = 1 };
 /*

@@ -13,7 +13,7 @@
 #include "common/cleanup.h"
 #include "common/mem.h"
 
-enum { EXT = 1, XFS = 2, BTRFS = 4, ANY = EXT | XFS | BTRFS };
+enum { EXT = 1, XFS = 2, BTRFS = 4, VIRTIOFS = 8, DISK = EXT | XFS | BTRFS, ANY = DISK | VIRTIOFS };
 
 static unsigned filesystem_of(const char *fs_type)
 {
@@ -21,7 +21,8 @@ static unsigned filesystem_of(const char *fs_type)
 		const char *fs_type;
 		unsigned bit;
 	} rows[] = {
-		{ "", ANY }, { "ext4", EXT }, { "ext3", EXT }, { "xfs", XFS }, { "btrfs", BTRFS },
+		{ "", DISK },   { "ext4", EXT },    { "ext3", EXT },
+		{ "xfs", XFS }, { "btrfs", BTRFS }, { "virtiofs", VIRTIOFS },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
@@ -111,6 +112,7 @@ static const struct {
 	  "nospace_cache nossd nossd_spread notreelog rescan_uuid_tree rescue= skip_balance "
 	  "space_cache space_cache=v1 space_cache=v2 ssd ssd_spread thread_pool= treelog "
 	  "usebackuproot user_subvol_rm_allowed" },
+	{ VIRTIOFS, "dax dax=always dax=inode dax=never" },
 };
 
 static bool is_prefix(const char *name, size_t n)
@@ -155,7 +157,7 @@ static bool is_allowed(const char *flag, unsigned filesystems)
 const char *mount_flags_listed(const char *fs_type)
 {
 	for (size_t i = 0; i < ARRAY_LEN(allowed_flags); i++)
-		if (allowed_flags[i].filesystems == filesystem_of(fs_type))
+		if (allowed_flags[i].filesystems == (*fs_type ? filesystem_of(fs_type) : ANY))
 			return allowed_flags[i].flags;
 	return "";
 }

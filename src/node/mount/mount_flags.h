@@ -4,7 +4,7 @@
  * safety. An allow-list by filesystem: what the kernel's documentation does not have, or what
  * reaches outside the volume, is refused. No state, any thread.
  *
- * How mountinfo shows them (struct mount of mount.h), for whoever compares a mount with its flags:
+ * How mountinfo shows them (struct mount of mount.h), for comparing a mount with its flags:
  *
  *   options      ro, nosuid, nodev, noexec, noatime, nodiratime, relatime, nosymfollow, under these
  *                names. Their opposites, defaults and strictatime show nothing; relatime stands
@@ -19,7 +19,7 @@
  * superblock says remount-ro itself; btrfs shows "subvolid=5,subvol=/" whatever was asked.
  *
  * Sources: mount(8); Documentation/admin-guide/ext4.rst, ext4(5);
- * Documentation/admin-guide/xfs.rst, xfs(5); btrfs(5).
+ * Documentation/admin-guide/xfs.rst, xfs(5); btrfs(5); Documentation/filesystems/virtiofs.rst.
  */
 #pragma once
 
@@ -30,8 +30,8 @@
 
 /*
  * Splits lists of flags at their commas (those of a context="..." are part of it) and adds them to
- * `ret`. fs_type "": not known yet, a flag may be of any filesystem. INVALID_ARGUMENT: one is
- * refused; the text names it and says why.
+ * `ret`. fs_type "": not known yet, a flag may be of any filesystem of a disk. INVALID_ARGUMENT:
+ * one is refused; the text names it and says why.
  */
 int mount_flags_check(const char *const *flags, size_t n, const char *fs_type, struct strs *ret,
                       struct err *err) MUST_CHECK;

@@ -16,16 +16,17 @@
 #include "common/mem.h"
 
 /* EXT4_DELAYED: delayed allocation is the default; ext3 has none, nor has a journal of data. */
-enum { EXT = 1, EXT4_DELAYED = 2, XFS = 4, BTRFS = 8, ANY = EXT | XFS | BTRFS };
+enum { EXT = 1, EXT4_DELAYED = 2, XFS = 4, BTRFS = 8, SHARE = 16, ANY = EXT | XFS | BTRFS | SHARE };
 
 static unsigned filesystem_of(const char *fs_type, const struct strs *flags)
 {
 	if (str_eq(fs_type, "ext4") && !strs_has(flags, "data=journal"))
 		return EXT | EXT4_DELAYED;
-	return str_has_prefix(fs_type, "ext") ? EXT
-	       : str_eq(fs_type, "xfs")       ? XFS
-	       : str_eq(fs_type, "btrfs")     ? BTRFS
-	                                      : 0;
+	return str_has_prefix(fs_type, "ext")        ? EXT
+	       : str_eq(fs_type, "xfs")              ? XFS
+	       : str_eq(fs_type, "btrfs")            ? BTRFS
+	       : str_has_suffix(fs_type, "virtiofs") ? SHARE
+	                                             : 0;
 }
 
 /* ---- lists of words ---- */

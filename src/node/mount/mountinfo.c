@@ -89,6 +89,11 @@ static bool is_read_only(const char *options)
 	return str_eq(options, "ro") || str_has_prefix(options, "ro,");
 }
 
+bool mount_is_share(const struct mount *m)
+{
+	return str_eq(m->fs_type, "virtiofs") || str_eq(m->fs_type, "fuse.virtiofs");
+}
+
 bool mount_turned_read_only(const struct mount *m)
 {
 	return m->read_only && !is_read_only(m->options);
@@ -146,6 +151,48 @@ static bool take_lines(char *text, size_t len, struct mount_table *t)
 	return true;
 }
 
+/* By target; those of one target in the kernel's order. */
+static int compare_targets(const void *a, const void *b, void *arg)
+{
+	const struct mount *v = arg;
+	unsigned i = *(const unsigned *)a, k = *(const unsigned *)b;
+	int rc = strcmp(v[i].target, v[k].target);
+
+	return rc ? rc : i < k ? -1 : 1;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	int i = *(const int *)a, k = *(const int *)b;
+
+	return i < k ? -1 : i > k;
+}
+
+static void find_parents(struct mount_table *t)
+{
+	int *ids AUTO(free) = xcalloc(t->n + 1, sizeof(*ids));
+
+	for (size_t i = 0; i < t->n; i++)
+		ids[i] = t->v[i].id;
+	qsort(ids, t->n, sizeof(*ids), compare_ids);
+	for (size_t i = 0; i < t->n; i++)
+		t->v[i].has_parent =
+			t->v[i].parent_id != t->v[i].id &&
+			bsearch(&t->v[i].parent_id, ids, t->n, sizeof(*ids), compare_ids);
+}
+
+/* A look-up for each of thousands of mounts must not be a walk through all of them. */
+static void sort_lines(struct mount_table *t)
+{
+	find_parents(t);
+	if (t->n < 2)
+		return;
+	t->order = xcalloc(t->n, sizeof(*t->order));
+	for (size_t i = 0; i < t->n; i++)
+		t->order[i] = (unsigned)i;
+	qsort_r(t->order, t->n, sizeof(*t->order), compare_targets, t->v);
+}
+
 int mount_table_read(const char *proc_root, struct mount_table *ret, struct err *err)
 {
 	char *path AUTO(free) = xasprintf("%s/self/mountinfo", proc_root);
@@ -157,6 +204,7 @@ int mount_table_read(const char *proc_root, struct mount_table *ret, struct err 
 	if (!take_lines(t.text, len, &t))
 		return err_set(err, ERR_INTERNAL, "read %s: it has a line that is no mountinfo",
 		               path);
+	sort_lines(&t);
 	*ret = t;
 	t = (struct mount_table)MOUNT_TABLE_INIT;
 	return 0;
@@ -165,6 +213,7 @@ int mount_table_read(const char *proc_root, struct mount_table *ret, struct err 
 void mount_table_clear(struct mount_table *t)
 {
 	free(t->v);
+	free(t->order);
 	free(t->text);
 	*t = (struct mount_table)MOUNT_TABLE_INIT;
 }
@@ -213,27 +262,73 @@ static const struct mount *parent_of(const struct mount_table *t, const struct m
 	return NULL;
 }
 
+static const struct mount *at_place(const struct mount_table *t, size_t place)
+{
+	return &t->v[t->order ? t->order[place] : place];
+}
+
+/* Less than, equal to or greater than 0, as strcmp() with the first `n` bytes of `path`. */
+static int compare_start(const char *target, const char *path, size_t n)
+{
+	int rc = strncmp(target, path, n);
+
+	return rc ? rc : target[n] != '\0';
+}
+
+/* The place of the first mount whose target is not before the first `n` bytes of `path`. */
+static size_t first_place(const struct mount_table *t, const char *path, size_t n)
+{
+	size_t from = 0, to = t->n;
+
+	while (from < to) {
+		size_t half = from + (to - from) / 2;
+
+		if (compare_start(at_place(t, half)->target, path, n) < 0)
+			from = half + 1;
+		else
+			to = half;
+	}
+	return from;
+}
+
+/* A mount over the root itself is seen by nobody: resolution begins beneath it. */
+static bool is_entered(const struct mount *from, const struct mount *m)
+{
+	if (!from)
+		return !m->has_parent;
+	return m->parent_id == from->id && m != from && !str_eq(m->target, "/");
+}
+
+/* Of those at the first `n` bytes of `path` the last one; NULL: none is entered from `from`. */
+static const struct mount *entered_at(const struct mount_table *t, const struct mount *from,
+                                      const char *path, size_t n)
+{
+	const struct mount *last = NULL;
+
+	for (size_t i = first_place(t, path, n); i < t->n; i++) {
+		const struct mount *m = at_place(t, i);
+
+		if (compare_start(m->target, path, n) != 0)
+			break;
+		if (is_entered(from, m))
+			last = m;
+	}
+	return last;
+}
+
 /*
  * The mount that path resolution enters next on its way from the mount `from` (NULL: from the
  * process's root) to `path`; NULL: none. Of those within `from` it meets the one nearest to the
- * root first, and never sees one that lies further down. A mount over the root itself is seen by
- * nobody: resolution begins beneath it.
+ * root first, and never sees one that lies further down.
  */
 static const struct mount *next_on_way(const struct mount_table *t, const struct mount *from,
                                        const char *path)
 {
-	const struct mount *next = NULL;
+	const struct mount *next = path[0] == '/' ? entered_at(t, from, path, 1) : NULL;
 
-	for (size_t i = 0; i < t->n; i++) {
-		const struct mount *m = &t->v[i];
-
-		if (from && (m->parent_id != from->id || m == from || str_eq(m->target, "/")))
-			continue;
-		if (!is_below(path, m->target) || (!from && parent_of(t, m)))
-			continue;
-		if (!next || strlen(m->target) <= strlen(next->target))
-			next = m;
-	}
+	for (size_t n = 1; !next && path[n - 1]; n++)
+		if (n > 1 && (path[n] == '/' || path[n] == '\0'))
+			next = entered_at(t, from, path, n);
 	return next;
 }
 

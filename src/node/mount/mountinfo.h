@@ -25,6 +25,7 @@ struct mount {
 	const char *source;     /* as the mounter named it: proves nothing */
 	const char *options;    /* of this mount point: "rw,relatime" */
 	const char *fs_options; /* of the filesystem: "rw,nouuid" */
+	bool has_parent;        /* in the table */
 	bool read_only;         /* the mount point or the filesystem is */
 	bool shared;            /* mounts below it reach other namespaces (propagation shared:N) */
 	bool slave;             /* mounts made elsewhere appear below it (propagation master:N) */
@@ -33,12 +34,13 @@ struct mount {
 struct mount_table {
 	struct mount *v; /* in the kernel's order */
 	size_t n;
-	char *text; /* into which all the strings point */
+	unsigned *order; /* which of them, by target; NULL: there are less than two */
+	char *text;      /* into which all the strings point */
 };
 
-#define MOUNT_TABLE_INIT                        \
-	{                                       \
-		.v = NULL, .n = 0, .text = NULL \
+#define MOUNT_TABLE_INIT                                       \
+	{                                                      \
+		.v = NULL, .n = 0, .order = NULL, .text = NULL \
 	}
 /*
  * UNAVAILABLE: it cannot be read now, so nobody knows what is mounted. INTERNAL: it is larger than
@@ -80,6 +82,11 @@ const struct mount *mount_containing(const struct mount_table *t, const char *pa
  */
 bool mount_same_place(const struct mount_table *t, const struct mount *a, const struct mount *b);
 
+/*
+ * Is it a mount of a virtio-fs share, by the kernel's client (type virtiofs) or by one outside it
+ * (fuse.virtiofs)? Its source is the tag.
+ */
+bool mount_is_share(const struct mount *m);
 /* Is the filesystem read-only although this mount point is not: did the kernel switch it? */
 bool mount_turned_read_only(const struct mount *m);
 

@@ -99,6 +99,7 @@ static void read_ext(const uint8_t *sb, struct superblock *ret)
 	if (wide)
 		blocks |= (uint64_t)le32(sb + BLOCKS_HI) << 32;
 	ret->size = blocks * block;
+	ret->block_size = block;
 	if (log > LOG_BLOCK_SIZE_MAX || per_group < PER_GROUP_MIN || blocks >> 48 || first > 1)
 		return;
 	if (!(le32(sb + INCOMPAT) & INCOMPAT_META_BG))
@@ -130,6 +131,7 @@ static void read_xfs(const uint8_t *sb, struct superblock *ret)
 	uint16_t sector = be16(sb + SECTOR_SIZE);
 
 	ret->size = blocks * block;
+	ret->block_size = block;
 	ret->unfinished = sb[IN_PROGRESS] != 0;
 	if (block < 512 || block > 65536 || blocks >> 48 || sector < 512 || sector > 4096)
 		return;
@@ -146,10 +148,11 @@ static void read_xfs(const uint8_t *sb, struct superblock *ret)
 
 static void read_btrfs(const uint8_t *sb, struct superblock *ret)
 {
-	enum { AFTER_CHECKSUM = 0x20, TOTAL_BYTES = 0x70, DEVICES = 0x88, CHECKSUM_TYPE = 0xc4 };
-	enum { CRC32C = 0, SIZE = 4096 };
+	enum { AFTER_CHECKSUM = 0x20, TOTAL_BYTES = 0x70, DEVICES = 0x88, SECTOR_SIZE = 0x90 };
+	enum { CHECKSUM_TYPE = 0xc4, CRC32C = 0, SIZE = 4096 };
 
 	ret->size = le64(sb + TOTAL_BYTES);
+	ret->block_size = le32(sb + SECTOR_SIZE);
 	/* The first MiB of a device is reserved. Of several devices this one's part is unknown. */
 	ret->files_from = MIB;
 	ret->sound = le16(sb + CHECKSUM_TYPE) == CRC32C && le64(sb + DEVICES) == 1 &&

@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * virtio-fs functions: PCI function -> virtio device -> tag.
+ *
+ * The kernel's virtio-pci makes one virtio device (virtio3) of a function, and its driver virtiofs
+ * takes that when no other one has the same tag: so a device that virtiofs holds and whose tag is
+ * proven is the one that mount(2) finds by this tag. Mounts nothing, writes to nothing but the
+ * window of virtio_tag.c and the bind of virtiofs; any thread.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/mem.h"
+#include "common/metric.h"
+#include "node/device/device_hold.h"
+#include "node/device/device_kind.h"
+#include "node/device/pci_driver.h"
+#include "node/device/sysfs.h"
+#include "node/device/virtio_tag.h"
+#include "node/device/virtiofs_users.h"
+
+enum {
+	VIRTIO_ID_FS = 0x1a,
+	/* The device's status, Virtio 1.2 section 2.1. */
+	DRIVER_OK = 0x04,
+	NEEDS_RESET = 0x40,
+	FAILED = 0x80,
+};
+
+#define DRIVER "virtiofs"
+
+/* ---- the virtio device ---- */
+
+static bool is_virtio(const char *name)
+{
+	const char *digits = name + strlen("virtio");
+
+	return str_has_prefix(name, "virtio") && *digits &&
+	       strspn(digits, "0123456789") == strlen(digits) && strlen(digits) < 10;
+}
+
+/* Names of the virtio devices below the function. */
+static int list_virtio(const struct device_world *w, const char *pci, struct strs *ret,
+                       struct err *err)
+{
+	char *function AUTO(free) = pci_dir(w, pci);
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+
+	if (sysfs_list(function, &names, err) < 0)
+		return -1;
+	for (size_t i = 0; i < names.n; i++)
+		if (is_virtio(names.v[i]))
+			strs_add(ret, names.v[i]);
+	return 0;
+}
+
+/* The function's only one. 0, DEVICE_ABSENT or -1. */
+static int find_virtio(const struct device_world *w, const char *pci, char **ret, struct str *why,
+                       struct err *err)
+{
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+	char *dir AUTO(free) = NULL;
+	uint32_t id;
+	int rc;
+
+	if (list_virtio(w, pci, &names, err))
+		return -1;
+	if (names.n == 0) {
+		str_addf(why, "PCI function %s has no virtio device yet", pci);
+		return DEVICE_ABSENT;
+	}
+	if (names.n > 1)
+		return err_set(err, ERR_PRECONDITION,
+		               "PCI function %s has several virtio devices (%s, %s); refusing to "
+		               "choose",
+		               pci, names.v[0], names.v[1]);
+	dir = xasprintf("%s/bus/pci/devices/%s/%s", w->sysfs, pci, names.v[0]);
+	rc = sysfs_attr_hex(dir, "device", &id, err);
+	if (rc > 0)
+		str_addf(why, "%s is changing", names.v[0]);
+	if (rc)
+		return rc;
+	if (id != VIRTIO_ID_FS)
+		return err_set(err, ERR_PRECONDITION,
+		               "%s of PCI function %s is a virtio device of type %" PRIu32
+		               ", not %d (virtio-fs); left alone",
+		               names.v[0], pci, id, VIRTIO_ID_FS);
+	*ret = xstrdup(names.v[0]);
+	return 0;
+}
+
+static char *virtio_dir(const struct device_world *w, const char *pci, const char *name)
+{
+	return xasprintf("%s/bus/pci/devices/%s/%s", w->sysfs, pci, name);
+}
+
+/* Is it held by the driver virtiofs? 0, DEVICE_ABSENT: by none yet; -1: by another one. */
+static int check_driver(const struct device_world *w, const char *pci, const char *name,
+                        struct str *why, struct err *err)
+{
+	char *dir AUTO(free) = virtio_dir(w, pci, name);
+	char *module AUTO(free) = xasprintf("%s/bus/virtio/drivers/" DRIVER, w->sysfs);
+	char *driver AUTO(free) = NULL;
+	int rc = sysfs_link(dir, "driver", &driver, err);
+
+	if (rc > 0)
+		str_addf(why, "%s of PCI function %s has no driver; " DRIVER " is expected%s", name,
+		         pci,
+		         path_exists(module) ? ""
+		                             : " (the driver is not loaded: modprobe " DRIVER
+		                               " loads it)");
+	if (rc || str_eq(driver, DRIVER))
+		return rc;
+	return err_set(err, ERR_PRECONDITION,
+	               "%s of PCI function %s is held by driver %s, not " DRIVER "; left alone",
+	               name, pci, driver);
+}
+
+/* Does the device work? Requests to one that does not hang, or fail. 0, DEVICE_NOT_LIVE, -1. */
+static int check_status(const struct device_world *w, const char *pci, const char *name,
+                        struct str *why, struct err *err)
+{
+	char *dir AUTO(free) = virtio_dir(w, pci, name);
+	uint32_t status;
+	int rc = sysfs_attr_hex(dir, "status", &status, err);
+
+	if (rc < 0)
+		return -1;
+	if (rc)
+		str_addf(why, "%s of PCI function %s is going", name, pci);
+	else if (status & (NEEDS_RESET | FAILED) || !(status & DRIVER_OK))
+		str_addf(why, "%s of PCI function %s has status 0x%02" PRIx32 "%s", name, pci,
+		         status,
+		         status & (NEEDS_RESET | FAILED) ? " (it has failed)"
+		                                         : " (it is being set up)");
+	else
+		return 0;
+	return DEVICE_NOT_LIVE;
+}
+
+/* ---- tags that the kernel shows ---- */
+
+/* Tags in sysfs, of kernel 6.9 and later. */
+struct shown {
+	bool any;    /* this kernel shows tags */
+	char *own;   /* that of our device, or NULL */
+	char *other; /* another device with the wanted tag, "virtio5 of 0000:24:00.0", or NULL */
+};
+
+static void shown_clear_p(struct shown *s)
+{
+	free(s->own);
+	free(s->other);
+}
+
+/* The whole tag, of which white space at the end is a part. NULL: there is none (any more). */
+static char *shown_tag(const char *dir, struct err *err)
+{
+	char *tag = NULL;
+	size_t n;
+
+	if (sysfs_bytes(dir, "tag", &tag, &n, err))
+		return NULL;
+	if (n && tag[n - 1] == '\n')
+		tag[n - 1] = '\0';
+	return tag;
+}
+
+/* "virtio5" and the directory that it is in, which has the name of its PCI function. */
+static char *device_of(const char *dir, char **ret_parent)
+{
+	char *link AUTO(free) = xasprintf("%s/device", dir);
+	char *path AUTO(free) = realpath(link, NULL);
+	char *slash = path ? strrchr(path, '/') : NULL;
+	char *name;
+
+	if (!slash)
+		return NULL;
+	name = xstrdup(slash + 1);
+	*slash = '\0';
+	slash = strrchr(path, '/');
+	*ret_parent = xstrdup(slash ? slash + 1 : path);
+	return name;
+}
+
+/* `own`: name of our virtio device; NULL: there is none yet. */
+static int look_at_shown(const char *dir, const char *pci, const char *own, const char *wanted,
+                         struct shown *ret, struct err *err)
+{
+	struct err failed = ERR_INIT;
+	char *tag AUTO(free) = shown_tag(dir, &failed);
+	char *parent AUTO(free) = NULL;
+	char *device AUTO(free) = NULL;
+
+	if (failed.code) {
+		*err = failed;
+		return -1;
+	}
+	device = tag ? device_of(dir, &parent) : NULL;
+	if (!device)
+		return 0; /* it is going */
+	if (str_eq(parent, pci)) {
+		if (str_eq(device, own) && !ret->own)
+			ret->own = TAKE(tag);
+	} else if (str_eq(tag, wanted) && !ret->other) {
+		ret->other = xasprintf("%s of %s", device, parent);
+	}
+	return 0;
+}
+
+/* `wanted` NULL: other devices do not matter. */
+static int read_shown(const struct device_world *w, const char *pci, const char *own,
+                      const char *wanted, struct shown *ret, struct err *err)
+{
+	char *top AUTO(free) = xasprintf("%s/fs/virtiofs", w->sysfs);
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+	int rc = sysfs_list(top, &names, err);
+
+	if (rc < 0)
+		return -1;
+	ret->any = rc == 0;
+	for (size_t i = 0; i < names.n; i++) {
+		char *dir AUTO(free) = xasprintf("%s/%s", top, names.v[i]);
+
+		if (look_at_shown(dir, pci, own, wanted, ret, err))
+			return -1;
+	}
+	return 0;
+}
+
+static int tag_is_elsewhere(const struct shown *s, const char *pci, const char *tag,
+                            struct err *err)
+{
+	metric_add(METRIC_REFUSALS, 1, LABELS("wrong tag"));
+	return err_set(err, ERR_PRECONDITION,
+	               "the tag \"%s\" is that of %s, not of PCI function %s: a mount of it would "
+	               "show another share; is a volume's function that has gone still plugged?",
+	               tag, s->other, pci);
+}
+
+static int tag_differs(const char *pci, const char *has, const char *wanted, struct err *err)
+{
+	metric_add(METRIC_REFUSALS, 1, LABELS("wrong tag"));
+	return err_set(err, ERR_PRECONDITION,
+	               "PCI function %s has the tag \"%s\", the attachment says \"%s\": not this "
+	               "volume's share",
+	               pci, has, wanted);
+}
+
+/* Is the tag that of another function's device? While it is, ours cannot be mounted. */
+static int check_elsewhere(const struct device_world *w, const char *pci, const char *tag,
+                           struct err *err)
+{
+	struct shown shown AUTO(shown_clear) = { .any = false };
+
+	if (read_shown(w, pci, NULL, tag, &shown, err))
+		return -1;
+	return shown.other ? tag_is_elsewhere(&shown, pci, tag, err) : 0;
+}
+
+/* ---- before it is bound ---- */
+
+static int check_unbound(const struct device_world *w, const char *pci,
+                         const struct device_want *want, struct err *err)
+{
+	struct str why AUTO(str_clear) = STR_INIT(300);
+	char *dir AUTO(free) = pci_dir(w, pci);
+	char tag[DEVICE_TAG_MAX + 4];
+	int rc;
+
+	if (check_elsewhere(w, pci, want->tag, err))
+		return -1;
+	/* A function that does not show its tag yet proves nothing. */
+	rc = virtio_tag_read(dir, tag, &why, err);
+	if (rc == 0 && !str_eq(tag, want->tag))
+		return tag_differs(pci, tag, want->tag, err);
+	return rc < 0 ? -1 : 0;
+}
+
+/* Has a probe of the virtio device failed? The device keeps that mark at later probes. */
+static bool has_failed(const struct device_world *w, const char *pci, const char *name)
+{
+	char *dir AUTO(free) = virtio_dir(w, pci, name);
+	struct err ignored = ERR_INIT;
+	uint32_t status;
+
+	return sysfs_attr_hex(dir, "status", &status, &ignored) == 0 && (status & FAILED);
+}
+
+/* Nobody can use a device without a driver, so its function is let go; the wait binds it anew. */
+static void let_go(const struct device_world *w, const char *pci, const char *name, struct str *why)
+{
+	struct pci_change bound = { .pci = "" };
+	struct err failed = ERR_INIT;
+
+	str_addf(why,
+	         "driver " DRIVER
+	         " has refused %s (does another device have its tag? see dmesg and "
+	         "%s/bus/virtio/drivers/" DRIVER ")",
+	         name, w->sysfs);
+	snprintf(bound.pci, sizeof(bound.pci), "%s", pci);
+	snprintf(bound.driver, sizeof(bound.driver), "%s", device_kind_virtiofs.driver);
+	if (pci_give_back(w, &bound, true, &failed))
+		str_addf(why, "; %s", failed.msg);
+}
+
+/*
+ * The kernel binds a virtio device once, when it appears: not again when that failed since the tag
+ * was still another one's, nor when its drivers_autoprobe is off.
+ */
+static void complete(const struct device_world *w, const char *pci, struct str *why)
+{
+	char *path AUTO(free) = xasprintf("%s/bus/virtio/drivers/" DRIVER "/bind", w->sysfs);
+	struct str ignored AUTO(str_clear) = STR_INIT(300);
+	char *name AUTO(free) = NULL;
+	struct err failed = ERR_INIT;
+	int e;
+
+	if (!path_exists(path) || find_virtio(w, pci, &name, &ignored, &failed) ||
+	    check_driver(w, pci, name, &ignored, &failed) != DEVICE_ABSENT)
+		return;
+	if (has_failed(w, pci, name)) {
+		let_go(w, pci, name, why);
+		return;
+	}
+	e = sysfs_write(w->writer, path, name);
+	if (e)
+		str_addf(why, "bind of %s for driver " DRIVER ": %s (see dmesg)", name,
+		         strerrordesc_np(e));
+}
+
+/* ---- the device ---- */
+
+static int check_want(const struct device_want *want, struct err *err)
+{
+	return device_tag_check(want->tag, err);
+}
+
+/* Does the device have the wanted tag? 0: yes, or nobody can tell; DEVICE_ABSENT; -1. */
+static int prove_tag(const struct device_world *w, const char *pci, const struct device_want *want,
+                     struct device *d, struct str *why, struct err *err)
+{
+	struct shown shown AUTO(shown_clear) = { .any = false };
+	struct str unread AUTO(str_clear) = STR_INIT(300);
+	char *dir AUTO(free) = pci_dir(w, pci);
+	char tag[DEVICE_TAG_MAX + 4];
+	int rc;
+
+	if (read_shown(w, pci, d->name, want->tag, &shown, err))
+		return -1;
+	if (shown.other)
+		return tag_is_elsewhere(&shown, pci, want->tag, err);
+	if (shown.own && !str_eq(shown.own, want->tag))
+		return tag_differs(pci, shown.own, want->tag, err);
+	if (shown.any && !shown.own) {
+		str_addf(why, "%s/fs/virtiofs does not show the tag of %s yet", w->sysfs, d->name);
+		return DEVICE_ABSENT;
+	}
+	d->tag_proven = shown.own != NULL;
+	rc = d->tag_proven ? VIRTIO_TAG_UNKNOWN : virtio_tag_read(dir, tag, &unread, err);
+	if (rc)
+		return rc < 0 ? -1 : 0;
+	if (!str_eq(tag, want->tag))
+		return tag_differs(pci, tag, want->tag, err);
+	d->tag_proven = true;
+	return 0;
+}
+
+/* Does the driver virtiofs hold no other device? */
+static int look_for_others(const struct device_world *w, const char *own, bool *ret_alone,
+                           struct err *err)
+{
+	char *dir AUTO(free) = xasprintf("%s/bus/virtio/drivers/" DRIVER, w->sysfs);
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+
+	if (sysfs_list(dir, &names, err) < 0)
+		return -1;
+	*ret_alone = true;
+	for (size_t i = 0; i < names.n; i++)
+		if (is_virtio(names.v[i]) && !str_eq(names.v[i], own))
+			*ret_alone = false;
+	return 0;
+}
+
+static int find(const struct device_world *w, const char *pci, const struct device_want *want,
+                struct device *ret, struct str *why, struct err *err)
+{
+	struct device d = { .kind = NULL };
+	char *name AUTO(free) = NULL;
+	int rc = find_virtio(w, pci, &name, why, err);
+
+	if (!rc)
+		rc = check_driver(w, pci, name, why, err);
+	if (rc == DEVICE_ABSENT && name && check_elsewhere(w, pci, want->tag, err))
+		return -1;
+	if (!rc)
+		rc = check_status(w, pci, name, why, err);
+	if (rc)
+		return rc;
+	snprintf(d.name, sizeof(d.name), "%s", name);
+	snprintf(d.pci, sizeof(d.pci), "%s", pci);
+	snprintf(d.tag, sizeof(d.tag), "%s", want->tag);
+	rc = prove_tag(w, pci, want, &d, why, err);
+	if (!rc)
+		rc = look_for_others(w, name, &d.alone, err);
+	if (!rc)
+		*ret = d;
+	return rc;
+}
+
+static int live(const struct device_world *w, const char *pci, struct str *why, struct err *err)
+{
+	char *name AUTO(free) = NULL;
+	int rc = find_virtio(w, pci, &name, why, err);
+
+	if (!rc)
+		rc = check_driver(w, pci, name, why, err);
+	if (!rc)
+		rc = check_status(w, pci, name, why, err);
+	return rc == DEVICE_ABSENT ? DEVICE_NOT_LIVE : rc;
+}
+
+/* ---- giving back ---- */
+
+/* Its tag, as far as it is known; "" when not. */
+static int known_tag(const struct device_world *w, const char *pci, const char *name,
+                     char ret[DEVICE_TAG_MAX + 4], struct err *err)
+{
+	struct shown shown AUTO(shown_clear) = { .any = false };
+	struct str why AUTO(str_clear) = STR_INIT(300);
+	char *dir AUTO(free) = pci_dir(w, pci);
+	int rc;
+
+	if (read_shown(w, pci, name, NULL, &shown, err))
+		return -1;
+	if (shown.own) {
+		snprintf(ret, DEVICE_TAG_MAX + 4, "%s", shown.own);
+		return 0;
+	}
+	rc = virtio_tag_read(dir, ret, &why, err);
+	if (rc > 0)
+		*ret = '\0';
+	return rc < 0 ? -1 : 0;
+}
+
+/*
+ * A share that is mounted would be dead after an unbind, with what was written to it. Nothing keeps
+ * another program from mounting the tag right after this; but only this driver is told the tags of
+ * the functions that it binds, and it works on a volume in one call at a time.
+ */
+static int hold(const struct device_kind *kind, const struct device_world *w, const char *pci,
+                const struct device *only, struct device_hold *ret, struct err *err)
+{
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+
+	(void)kind;
+	(void)ret;
+	if (list_virtio(w, pci, &names, err))
+		return -1;
+	for (size_t i = 0; i < names.n; i++) {
+		char *dir AUTO(free) = virtio_dir(w, pci, names.v[i]);
+		char *driver AUTO(free) = NULL;
+		char tag[DEVICE_TAG_MAX + 4];
+		int rc = sysfs_link(dir, "driver", &driver, err);
+
+		if (only && !str_eq(names.v[i], only->name))
+			return err_set(err, ERR_PRECONDITION, "%s is below it, too", names.v[i]);
+		/* What no driver holds cannot be mounted. */
+		if (rc > 0)
+			continue;
+		if (rc || known_tag(w, pci, names.v[i], tag, err) || virtiofs_unused(w, tag, err))
+			return -1;
+	}
+	return 0;
+}
+
+static struct pci_match functions(const struct device_world *w)
+{
+	/* QEMU's, and the standard's, beside the DPU's own vendor. */
+	return (struct pci_match) {
+		.class_code = 0x0180,
+		.vendors = w->vendors,
+		.other_vendor = "1af4",
+		.device_id = "105a",
+		.pf_device_id = "105a",
+	};
+}
+
+/* The kernel tells of a tag's coming and going in the name of "virtiofs". */
+static const char *const subsystems[] = { "virtio", "virtiofs", NULL };
+
+const struct device_kind device_kind_virtiofs = {
+	.name = "virtio-fs",
+	.emulation = EMULATION_VIRTIOFS,
+	.driver = "virtio-pci",
+	.subsystems = subsystems,
+	.functions = functions,
+	.check_want = check_want,
+	.check_unbound = check_unbound,
+	.find = find,
+	.complete = complete,
+	.live = live,
+	.hold = hold,
+};

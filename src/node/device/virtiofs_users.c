@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * No list of the kernel has all mounts of all namespaces, nor those that were detached while files
+ * are open. But each filesystem that lives holds a reference on the kernel module virtiofs. So when
+ * the module has as many references as there are virtio-fs filesystems to be seen, nobody has one
+ * that is not seen. Where the driver is built into the kernel nothing is certain.
+ */
+#include "node/device/virtiofs_users.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/limits.h"
+#include "common/mem.h"
+#include "node/device/sysfs.h"
+
+/* ---- mountinfo ---- */
+
+/* Cuts the next field off; "" at the end of the line. */
+static char *next_field(char **rest)
+{
+	char *field = *rest;
+	char *end = field + strcspn(field, " ");
+
+	*rest = *end ? end + 1 : end;
+	*end = '\0';
+	return field;
+}
+
+static bool is_octal(const char *p)
+{
+	return p[0] >= '0' && p[0] <= '3' && p[1] >= '0' && p[1] <= '7' && p[2] >= '0' &&
+	       p[2] <= '7';
+}
+
+/* "a\040b" is "a b", in place. */
+static void unescape(char *text)
+{
+	char *to = text;
+
+	for (const char *p = text; *p; p++) {
+		if (*p == '\\' && is_octal(p + 1)) {
+			*to++ = (char)((p[1] - '0') * 64 + (p[2] - '0') * 8 + (p[3] - '0'));
+			p += 3;
+		} else {
+			*to++ = *p;
+		}
+	}
+	*to = '\0';
+}
+
+/* What the mounts of one or more namespaces say. */
+struct seen {
+	struct strs filesystems; /* device numbers of those of the kernel's virtio-fs */
+	const char *tag;
+	char *mounted_at; /* where the tag is mounted, or NULL */
+};
+
+static void seen_clear_p(struct seen *s)
+{
+	strs_clear(&s->filesystems);
+	free(s->mounted_at);
+}
+
+/* A mount by another client of virtio-fs than the kernel's ("fuse.virtiofs") counts, too. */
+static bool is_virtiofs(const char *fs_type)
+{
+	return str_eq(fs_type, "virtiofs") || str_eq(fs_type, "fuse.virtiofs");
+}
+
+/* "id parent major:minor root target options [tags] - type source options" */
+static void look_at_line(char *line, struct seen *s)
+{
+	char *separator = strstr(line, " - ");
+	char *rest = line, *behind, *devno, *target, *fs_type, *source;
+
+	if (!separator)
+		return;
+	*separator = '\0';
+	behind = separator + 3;
+	fs_type = next_field(&behind);
+	source = next_field(&behind);
+	if (!is_virtiofs(fs_type))
+		return;
+	(void)next_field(&rest);
+	(void)next_field(&rest);
+	devno = next_field(&rest);
+	(void)next_field(&rest);
+	target = next_field(&rest);
+	unescape(source);
+	if (str_eq(fs_type, "virtiofs") && !strs_has(&s->filesystems, devno))
+		strs_add(&s->filesystems, devno);
+	if (!s->mounted_at && (!*s->tag || str_eq(source, s->tag)))
+		s->mounted_at = xstrdup(target);
+}
+
+static int look_at_mounts(const struct device_world *w, const char *process, struct seen *s,
+                          struct err *err)
+{
+	char *path AUTO(free) = xasprintf("%s/%s/mountinfo", w->proc ? w->proc : "/proc", process);
+	char *text AUTO(free) = NULL;
+
+	if (file_read(path, LIMIT_MOUNTINFO, &text, NULL, err))
+		return -1;
+	for (char *line = text; *line;) {
+		char *end = strchrnul(line, '\n');
+		bool last = !*end;
+
+		*end = '\0';
+		look_at_line(line, s);
+		line = last ? end : end + 1;
+	}
+	return 0;
+}
+
+/* ---- the module ---- */
+
+static int not_certain(const char *why, struct err *err)
+{
+	return err_set(err, ERR_PRECONDITION, "it is not certain that its tag is not mounted: %s",
+	               why);
+}
+
+int virtiofs_unused(const struct device_world *w, const char *tag, struct err *err)
+{
+	char *dir AUTO(free) = xasprintf("%s/module/virtiofs", w->sysfs);
+	struct seen s AUTO(seen_clear) = { .filesystems = STRS_INIT, .tag = tag };
+	struct err unread = ERR_INIT, ignored = ERR_INIT;
+	char *why AUTO(free) = NULL;
+	uint64_t references;
+	int rc = sysfs_attr_u64(dir, "refcnt", &references, &unread);
+
+	if (look_at_mounts(w, "self", &s, err))
+		return not_certain(err->msg, err);
+	/* The host's, where the driver runs in a container; without it, less can be certain. */
+	IGNORE_RESULT(look_at_mounts(w, "1", &s, &ignored));
+	if (s.mounted_at && *tag)
+		return err_set(err, ERR_PRECONDITION, "its tag \"%s\" is mounted at %s", tag,
+		               s.mounted_at);
+	if (s.mounted_at)
+		why = xasprintf("it is unknown, and a tag is mounted at %s", s.mounted_at);
+	else if (rc)
+		why = xasprintf("%s/refcnt does not say how many filesystems there are", dir);
+	else if (references != s.filesystems.n)
+		why = xasprintf("%s/refcnt is %" PRIu64 ", but %zu filesystems are to be seen", dir,
+		                references, s.filesystems.n);
+	return why ? not_certain(why, err) : 0;
+}

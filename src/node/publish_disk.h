@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Is a staged disk still the one that the publish context names? Private to publish.c; no state. */
+#pragma once
+
+#include "node/node.h"
+#include "node/place.h"
+
+/*
+ * `staged` is PLACE_FILESYSTEM or PLACE_BLOCK. FAILED_PRECONDITION: another disk is staged.
+ * UNAVAILABLE: its disk has gone, or the wanted one is not there.
+ */
+int publish_check_disk(const struct node *n, const struct publish_request *r,
+                       const struct place *staged, struct err *err) MUST_CHECK;

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shares of virtio-fs devices, known by their tag. What mounts of one tag have in common is their
+ * superblock, whose number mountinfo shows; it is theirs until the device goes, and then all of
+ * them answer that they are not connected. No state, any thread.
+ */
+#pragma once
+
+#include "node/node.h"
+#include "node/place.h"
+
+enum { SHARE_DEAD = 1 };
+/*
+ * Does the share that is mounted at `path` answer? Within GUARD_MS. 0: yes, whatever it says.
+ * SHARE_DEAD: its device, or the server behind it, has gone, so this mount will never answer again.
+ * UNAVAILABLE: it hangs, or could not be asked.
+ */
+int share_look(const struct node *n, dev_t devno, const char *path, struct err *err) MUST_CHECK;
+enum { SHARE_NO_TAG = 1 };
+/*
+ * Which superblock does the tag lead to now? Mounts it read-only below the driver's folder for a
+ * moment; `flags` are those that the volume has. SHARE_NO_TAG: no device of this host has it.
+ */
+int share_look_mount(const struct node *n, const char *volume_id, const char *tag,
+                     const struct strs *flags, dev_t *ret, struct err *err) MUST_CHECK;
+/*
+ * place_elsewhere(). Of a share that a client outside the kernel serves, only what kubelet and its
+ * like have mounted, below --kubelet-dir and --volume-dir: the client has it mounted for itself.
+ */
+const struct mount *share_elsewhere(const struct node *n, const struct mount_table *t,
+                                    const struct place *p, const struct place *but, bool whole,
+                                    const struct mount *after);
+/*
+ * For the start: takes away what share_look_mount() of a killed driver has left, and adds it to
+ * `did`. One whose server hangs stays: -1 says which, the rest was tried.
+ */
+int share_tidy(const struct node *n, struct str *did, struct err *err) MUST_CHECK;

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The comparison of what is at the staging path with what is wanted there. Takes away what a disk
+ * that has gone has left, and changes nothing else.
+ */
+#include "node/staged_disk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/sysmacros.h>
+
+#include "common/cleanup.h"
+#include "node/guard.h"
+#include "node/mount/mount_same.h"
+
+static int foreign(const struct staged_want *w, const struct place *p, struct err *err)
+{
+	struct str wanted AUTO(str_clear) = STR_INIT(400);
+
+	staged_describe_disk(w->node, w->dev->devno, &wanted);
+	return staged_foreign(w, p, wanted.ptr, err);
+}
+
+static int check_flags(const struct staged_want *w, const struct place *p, struct err *err)
+{
+	struct mount_asked asked = { .flags = w->flags, .no_replay = w->no_replay };
+	int fd AUTO(fd) = -1;
+
+	if (str_has_prefix(p->m->fs_type, "ext")) {
+		if (device_open(w->dev, O_RDONLY, &fd, NULL, err))
+			return err->sys ? err_recode(err, ERR_UNAVAILABLE) : -1;
+		asked.superblock_has_flags = ext_superblock_has_flags(fd);
+	}
+	return staged_check_flags(&asked, p, err);
+}
+
+/* A filesystem of the right disk is mounted there. 0: as wanted; PLACE_DISK_GONE. */
+static int check_mounted(const struct staged_want *w, const struct place *p, struct err *err)
+{
+	struct statvfs ignored;
+
+	if (!str_empty(w->r->cap.fs_type) && !str_eq(p->m->fs_type, w->r->cap.fs_type))
+		return err_set(err, ERR_EXISTS, "%s is already staged as %s, not as %s", p->path,
+		               p->m->fs_type, w->r->cap.fs_type);
+	if (staged_check_read_only(w, p, err) || staged_check_context(w->flags, p->m, err) ||
+	    check_flags(w, p, err))
+		return -1;
+	if (guard_statvfs(w->node->guard, p->disk, p->path, &ignored, err) == 0)
+		return place_check_same(p, w->dev, err);
+	if (!mount_errno_is_dead(err->sys))
+		return err_wrap(err, "volume is staged, but its filesystem cannot be looked at");
+	err_clear(err);
+	return PLACE_DISK_GONE;
+}
+
+/*
+ * The right device node is bound there. The number alone could have been given to another disk:
+ * compare the disks.
+ */
+int staged_check_block(const struct staged_want *w, const char *path, struct err *err)
+{
+	uint64_t seq = 0;
+	int ro = 0;
+	int fd AUTO(fd) = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd < 0)
+		return err_sys(err, errno, "open the staged device %s", path);
+	if (w->diskseq && ioctl(fd, BLKGETDISKSEQ, &seq) == 0 && seq != w->diskseq)
+		return err_set(err, ERR_PRECONDITION,
+		               "%s shows disk number %llu of this boot, the volume is number %llu",
+		               path, (unsigned long long)seq, (unsigned long long)w->diskseq);
+	if (ioctl(fd, BLKROGET, &ro) == 0 && (ro != 0) != w->read_only)
+		return err_set(err, ERR_EXISTS, "%s is already staged read-%s, not read-%s", path,
+		               ro ? "only" : "write", w->read_only ? "only" : "write");
+	return 0;
+}
+
+int staged_disk_look(const struct staged_want *w, struct err *err)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct place looked AUTO(place_clear) = PLACE_INIT;
+	const struct place *p;
+	bool block = w->r->cap.type == ACCESS_BLOCK;
+	int rc = PLACE_DISK_GONE;
+
+	if (staged_see(w, &t, &looked, &p, err))
+		return -1;
+	if (p->kind == PLACE_NOTHING)
+		return STAGED_ABSENT;
+	if (p->kind == PLACE_OTHER || p->kind == PLACE_SHARE)
+		return foreign(w, p, err);
+	if (p->disk != w->dev->devno) {
+		struct device other;
+		int gone = device_by_number(&w->node->o.world, p->disk, &other, err);
+
+		if (gone < 0)
+			err_clear(err);
+		if (gone != DEVICE_ABSENT)
+			return foreign(w, p, err);
+	} else if (block != (p->kind == PLACE_BLOCK)) {
+		return err_set(err, ERR_EXISTS,
+		               "the volume is already staged at %s as %s, not as %s", p->path,
+		               block ? "a filesystem" : "raw block",
+		               block ? "raw block" : "a filesystem");
+	} else {
+		rc = block ? staged_check_block(w, p->path, err) : check_mounted(w, p, err);
+	}
+	if (rc != PLACE_DISK_GONE)
+		return rc;
+	return place_unmount(p, w->node->o.proc_root, true, err) ? -1 : STAGED_ABSENT;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Is the volume's disk staged already, and as it is wanted? No state, any thread. */
+#pragma once
+
+#include "node/staged.h"
+
+/*
+ * 0: the volume is staged as wanted. STAGED_ABSENT: nothing is there; a mount of a disk that has
+ * gone was taken away. -1: FAILED_PRECONDITION something else is there; ALREADY_EXISTS the volume
+ * is staged in another way; UNAVAILABLE it may be staged, but that cannot be looked at now.
+ */
+int staged_disk_look(const struct staged_want *w, struct err *err) MUST_CHECK;
+/*
+ * The volume's device number is bound at `path`: is it this very disk (numbers are reused), and
+ * read-only as wanted? Else FAILED_PRECONDITION or ALREADY_EXISTS.
+ */
+int staged_check_block(const struct staged_want *w, const char *path, struct err *err) MUST_CHECK;
