@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * host attach: from a file to a mounted directory or a disk, by a stage of the node (request.h).
+ * What is there already is compared with what is wanted by the node's rules, so doing it twice is
+ * doing it once; the record adds what no mount tells: which volume it is, and the options as they
+ * were given.
+ */
+#include "host/attach.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "host/attached.h"
+#include "host/held.h"
+#include "host/host.h"
+#include "host/host_node.h"
+#include "host/lock.h"
+#include "host/request.h"
+#include "node/located.h"
+#include "node/prepare.h"
+
+/* One attach in progress. */
+struct attaching {
+	const struct host_args *a;
+	const struct attachment_file *f;
+	struct host_node h;
+	struct deadline d;
+	struct host_request q;
+	bool recorded_before;
+	bool occupied; /* something was mounted before the stage */
+	bool staged;
+	int64_t since;
+	const char *watched; /* as the record is to have it */
+};
+
+/* ---- what is there ---- */
+
+static const char *shown(const char *text, const char *otherwise)
+{
+	return *text ? text : otherwise;
+}
+
+/* The volume is attached already: in this very way? */
+static int compare(const struct attaching *g, const struct attached *is, struct err *err)
+{
+	const char *volume = is->volume;
+
+	if (*g->a->watched && *is->uid && !str_eq(is->uid, g->f->is.key.uid))
+		return err_set(err, ERR_EXISTS,
+		               "volume %s is attached already, by attachment %s (uid %s): detach "
+		               "it first (snap-csi-plugin host detach %s)",
+		               volume, is->attachment, is->uid, volume);
+	if (!str_eq(is->mount, g->q.mount))
+		return err_set(err, ERR_EXISTS,
+		               "volume %s is attached already, %s%s: detach it first "
+		               "(snap-csi-plugin host detach %s)",
+		               volume, *is->mount ? "at " : "as a device", is->mount, volume);
+	if (!str_eq(is->options, g->a->options) || is->read_only != g->a->read_only ||
+	    (*g->a->fs_type && *is->fs_type && !str_eq(is->fs_type, g->a->fs_type)))
+		return err_set(err, ERR_EXISTS,
+		               "volume %s is attached already with other options (%s%s, filesystem "
+		               "%s): detach it first (snap-csi-plugin host detach %s)",
+		               volume, shown(is->options, "none"),
+		               is->read_only ? ", read-only" : "", shown(is->fs_type, "any"),
+		               volume);
+	return 0;
+}
+
+/* Attachments have addresses in upper or lower case, and without the domain. */
+static bool is_same_address(const char *a, const char *b)
+{
+	size_t n = strlen(a), m = strlen(b);
+
+	return n && m && strcasecmp(n > m ? a + n - m : a, m > n ? b + m - n : b) == 0;
+}
+
+/* Until a device was found, all that is known of it is what its attachment says. */
+static bool is_same_device(const struct attaching *g, const struct attached *is,
+                           const struct device *dev)
+{
+	const struct dpu_attachment *f = &g->f->is;
+
+	if (is->nsid != f->nvme_nsid || !str_eq(is->tag, f->virtiofs_tag))
+		return false;
+	if (dev && *is->pci)
+		return str_eq(is->pci, dev->pci);
+	return is_same_address(is->published, f->pci_address) ||
+	       is_same_address(*is->pci ? is->pci : is->published, dev ? dev->pci : f->pci_address);
+}
+
+/* Another volume with this mount point, or on this device? `dev` NULL: it is not there yet. */
+static int check_other(const struct attaching *g, const char *name, const struct device *dev,
+                       struct err *err)
+{
+	struct attached is AUTO(attached_clear) = { .tree = NULL };
+	int rc = attached_read(g->a->state_dir, g->h.boot, name, &is, err);
+
+	if (rc)
+		return rc < 0 ? -1 : 0;
+	if (*g->q.mount && str_eq(is.mount, g->q.mount))
+		return err_set(err, ERR_EXISTS,
+		               "%s is where volume %s is attached: choose another directory, or "
+		               "detach that one first",
+		               g->q.mount, name);
+	if (is_same_device(g, &is, dev))
+		return err_set(
+			err, ERR_PRECONDITION,
+			"the device of attachment %s, PCI function %s, is attached as volume "
+			"%s already; is the file right? If it is, detach that one first "
+			"(snap-csi-plugin host detach %s)",
+			g->f->is.key.name, dev ? dev->pci : g->f->is.pci_address, name, name);
+	return 0;
+}
+
+static int check_others(const struct attaching *g, struct err *err)
+{
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+	struct err absent = ERR_INIT;
+	struct device dev;
+	bool there = device_find(&g->h.node.o.world, &g->q.stage.want, &dev, NULL, &absent) == 0;
+
+	if (attached_names(g->a->state_dir, &names, err))
+		return -1;
+	for (size_t i = 0; i < names.n; i++)
+		if (!str_eq(names.v[i], g->f->is.key.volume) &&
+		    check_other(g, names.v[i], there ? &dev : NULL, err))
+			return -1;
+	return 0;
+}
+
+/* ---- records and links ---- */
+
+static struct attached record_of(const struct attaching *g, const struct device *dev)
+{
+	const struct dpu_attachment *is = &g->f->is;
+
+	return (struct attached) {
+		.volume = is->key.volume,
+		.attachment = is->key.name,
+		.uid = is->key.uid,
+		.node = is->key.node,
+		.watched = g->watched,
+		.kind = g->f->kind,
+		.published = is->pci_address,
+		.pci = dev ? dev->pci : "",
+		.device = dev ? dev->path : "",
+		.uuid = dev && *dev->uuid ? dev->uuid : is->nvme_uuid,
+		.tag = is->virtiofs_tag,
+		.nsid = is->nvme_nsid,
+		.mount = g->q.mount,
+		.fs_type = g->a->fs_type,
+		.options = g->a->options,
+		.read_only = g->a->read_only,
+		.since = g->since,
+	};
+}
+
+static int write_record(const struct attaching *g, const struct device *dev, struct err *err)
+{
+	struct attached is = record_of(g, dev);
+
+	return attached_write(g->a->state_dir, g->h.boot, &is, err);
+}
+
+static int check_link(const struct attaching *g, struct err *err)
+{
+	char *path AUTO(free) = host_link_path(g->a, g->f->is.key.volume);
+
+	return *g->q.mount ? 0 : host_link_check(path, err);
+}
+
+static int make_link(const struct attaching *g, const struct device *dev, struct err *err)
+{
+	char *path AUTO(free) = host_link_path(g->a, g->f->is.key.volume);
+	char *dir AUTO(free) = xasprintf("%s/snap-csi", g->a->dev);
+	char *fresh AUTO(free) = xasprintf("%s/.%s.new", dir, g->f->is.key.volume);
+
+	if (dir_make(dir, 0755, err) || file_remove(fresh, err))
+		return -1;
+	if (symlink(dev->path, fresh) < 0)
+		return err_sys(err, errno, "make the link %s", fresh);
+	if (rename(fresh, path) < 0)
+		return err_sys(err, errno, "make the link %s", path);
+	return 0;
+}
+
+/* ---- the work ---- */
+
+/* Modules, and VFs: one command at a time. A failure is told, and the stage tried nevertheless. */
+static int prepare(struct attaching *g, struct err *err)
+{
+	struct host_lock lock AUTO(host_lock_release) = HOST_LOCK_INIT;
+	struct str did AUTO(str_clear) = STR_INIT(1000);
+	struct err failed = ERR_INIT;
+
+	if (host_lock_take(&lock, g->a->state_dir, "_host", "this host", g->d, err))
+		return -1;
+	if (node_prepare(&g->h.node, &did, &failed))
+		log_event(LOG_WARNING, "this host is not ready for all volumes", "error",
+		          failed.msg, NULL);
+	if (did.len)
+		log_event(LOG_INFO, "prepared this host", "did", did.ptr, NULL);
+	return 0;
+}
+
+/* One command at a time: of two for one device the second sees the record of the first. */
+static int claim(struct attaching *g, struct err *err)
+{
+	struct host_lock lock AUTO(host_lock_release) = HOST_LOCK_INIT;
+
+	if (host_lock_take(&lock, g->a->state_dir, "_records", "the records of this host", g->d,
+	                   err) ||
+	    check_others(g, err))
+		return -1;
+	return g->recorded_before ? 0 : write_record(g, NULL, err);
+}
+
+/* What is staged now. *ret is of a share what its function is. */
+static int staged_device(struct attaching *g, struct device *ret, struct err *err)
+{
+	struct located l AUTO(located_clear) = LOCATED_INIT;
+
+	if (locate(&g->h.node, g->q.stage.volume_id, g->q.staging, &l, err))
+		return -1;
+	*ret = l.dev;
+	if (l.place.kind == PLACE_SHARE)
+		return device_find(&g->h.node.o.world, &g->q.stage.want, ret, NULL, err) < 0 ? -1
+		                                                                             : 0;
+	return 0;
+}
+
+static int stage(struct attaching *g, struct err *err)
+{
+	struct device dev = { .kind = NULL };
+
+	if (node_stage(&g->h.node, &g->q.stage, g->d, err))
+		return -1;
+	g->staged = true;
+	if (staged_device(g, &dev, err) || write_record(g, &dev, err))
+		return err_wrap(err, "it is attached, but");
+	return *g->q.mount ? 0 : make_link(g, &dev, err);
+}
+
+static int look_at_place(const struct attaching *g, bool *ret_occupied, struct err *err)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct place p AUTO(place_clear) = PLACE_INIT;
+
+	if (mount_table_read(g->a->proc, &t, err) ||
+	    place_look_staged(&t, g->q.staging, g->q.stage.volume_id, &p, err))
+		return -1;
+	*ret_occupied = p.kind != PLACE_NOTHING;
+	return 0;
+}
+
+/*
+ * A failed stage has mounted nothing: what is mounted there was before, and is somebody else's.
+ * Unless its undoing has failed, too; then the record is what detach needs.
+ */
+static void forget(const struct attaching *g)
+{
+	struct err ignored = ERR_INIT;
+	bool occupied;
+
+	if (g->recorded_before || g->staged)
+		return;
+	if (g->occupied || (!look_at_place(g, &occupied, &ignored) && !occupied))
+		IGNORE_RESULT(attached_remove(g->a->state_dir, g->q.stage.volume_id, &ignored));
+}
+
+/* Of two who have asked, the one at a shell has the last word. */
+static int check_held(const struct attaching *g, struct err *err)
+{
+	const char *volume = g->q.stage.volume_id;
+	struct err why = ERR_INIT;
+
+	if (!*g->a->watched || !held_is(g->a->state_dir, g->h.boot, volume, g->f->is.key.uid, &why))
+		return 0;
+	return err_set(err, ERR_ABORTED, "volume %s was detached by hand%s%s", volume,
+	               *why.msg ? ", as far as can be read: " : "", why.msg);
+}
+
+static int end_hold(const struct attaching *g, struct err *err)
+{
+	if (*g->a->watched)
+		return 0;
+	return held_end(g->a->state_dir, g->q.stage.volume_id, err) < 0
+	               ? err_wrap(err, "it is attached, but")
+	               : 0;
+}
+
+static int attach_locked(struct attaching *g, struct err *err)
+{
+	struct attached is AUTO(attached_clear) = { .tree = NULL };
+	int rc = attached_read(g->a->state_dir, g->h.boot, g->q.stage.volume_id, &is, err);
+
+	g->recorded_before = rc == 0;
+	g->since = rc == 0 ? is.since : time(NULL);
+	g->watched = rc == 0 ? is.watched : g->a->watched;
+	if (rc < 0 || (rc == 0 && compare(g, &is, err)))
+		return -1;
+	if (check_held(g, err) || check_link(g, err) || look_at_place(g, &g->occupied, err) ||
+	    prepare(g, err) || claim(g, err))
+		return -1;
+	rc = stage(g, err);
+	if (rc)
+		forget(g);
+	return rc ? rc : end_hold(g, err);
+}
+
+/*
+ * Two locks: of the volume, and of the mount point, for which another volume may be on its way. No
+ * volume's name has an underscore.
+ */
+static int attach(struct attaching *g, struct err *err)
+{
+	struct host_lock volume AUTO(host_lock_release) = HOST_LOCK_INIT;
+	struct host_lock point AUTO(host_lock_release) = HOST_LOCK_INIT;
+	char name[40] = "_at-";
+
+	if (dir_make(g->a->state_dir, 0700, err) ||
+	    host_lock_take(&volume, g->a->state_dir, g->q.stage.volume_id, g->q.stage.volume_id,
+	                   g->d, err))
+		return -1;
+	fnv128_hex(g->q.mount, "", name + strlen(name));
+	if (*g->q.mount && host_lock_take(&point, g->a->state_dir, name, g->q.mount, g->d, err))
+		return -1;
+	return attach_locked(g, err);
+}
+
+static int run(struct attaching *g, struct err *err)
+{
+	const struct attachment_file *f = g->f;
+	bool vf = str_eq(f->is.function_type, "vf");
+	int rc;
+
+	if (host_request_paths(&g->q, g->a, f, err))
+		return -1;
+	rc = host_node_begin(&g->h, g->a, f->kind, vf, g->q.mount, err);
+	if (!rc)
+		rc = host_request_make(&g->q, &g->h.node, err);
+	if (!rc)
+		rc = attach(g, err);
+	host_node_end(&g->h);
+	return rc;
+}
+
+int host_attach_object(const struct host_args *a, const struct attachment_file *f,
+                       struct deadline d, struct str *said, struct err *err)
+{
+	struct str why AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
+	struct attaching g = { .a = a, .f = f, .d = d, .q = HOST_REQUEST_INIT };
+	int rc;
+
+	if (!attachment_is_ready(f, &why)) {
+		str_addf(said, "attachment %s of volume %s %s", f->is.key.name, f->is.key.volume,
+		         why.ptr);
+		return HOST_NOT_READY;
+	}
+	rc = run(&g, err);
+	if (!rc && *g.q.mount) {
+		str_add(said, g.q.mount);
+	} else if (!rc) {
+		char *link AUTO(free) = host_link_path(a, f->is.key.volume);
+
+		str_add(said, link);
+	}
+	host_request_clear(&g.q);
+	return rc;
+}
+
+int host_attach(const struct host_args *a, struct str *said, struct err *err)
+{
+	struct attachment_file f AUTO(attachment_file_clear) = { .tree = NULL };
+
+	if (attachment_file_read(a->file, &f, err))
+		return -1;
+	return host_attach_object(a, &f, deadline_in_ms(a->timeout_ms), said, err);
+}

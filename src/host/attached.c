@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes and reads the records. The name of a volume is a name of an object (attachment_file.h), so
+ * it is one of a file, too.
+ */
+#include "host/attached.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/file.h"
+#include "common/mem.h"
+
+#define RECORD_MAX 65536
+#define SUFFIX ".json"
+
+static char *folder(const char *state_dir)
+{
+	return xasprintf("%s/volumes", state_dir);
+}
+
+static char *path_of(const char *state_dir, const char *volume)
+{
+	return xasprintf("%s/volumes/%s%s", state_dir, volume, SUFFIX);
+}
+
+void attached_clear(struct attached *a)
+{
+	json_free(a->tree);
+	*a = (struct attached) { .tree = NULL };
+}
+
+#define AT(member) offsetof(struct attached, member)
+static const struct {
+	const char *name;
+	size_t at;
+} texts[] = {
+	{ "volume", AT(volume) },   { "attachment", AT(attachment) },
+	{ "uid", AT(uid) },         { "node", AT(node) },
+	{ "pci", AT(pci) },         { "device", AT(device) },
+	{ "uuid", AT(uuid) },       { "tag", AT(tag) },
+	{ "mount", AT(mount) },     { "fsType", AT(fs_type) },
+	{ "options", AT(options) }, { "published", AT(published) },
+	{ "watched", AT(watched) },
+};
+
+static int decode(struct json *tree, struct attached *ret, struct err *err)
+{
+	struct attached a = { .tree = tree };
+
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		const char *text = json_str(tree, texts[i].name);
+
+		*(const char **)((char *)&a + texts[i].at) = text ? text : "";
+	}
+	if (json_get_i64(tree, "nsid", &a.nsid, err) < 0 ||
+	    json_get_i64(tree, "since", &a.since, err) < 0 ||
+	    json_get_bool(tree, "readOnly", &a.read_only, err) < 0)
+		return -1;
+	if (str_eq(json_str(tree, "kind"), emulation_name(EMULATION_VIRTIOFS)))
+		a.kind = EMULATION_VIRTIOFS;
+	*ret = a;
+	return 0;
+}
+
+int attached_read(const char *state_dir, const char *boot, const char *volume, struct attached *ret,
+                  struct err *err)
+{
+	char *path AUTO(free) = path_of(state_dir, volume);
+	char *text AUTO(free) = NULL;
+	struct json *tree AUTO(json_free) = NULL;
+	size_t n;
+
+	if (!path_exists(path))
+		return ATTACHED_NOT;
+	if (file_read(path, RECORD_MAX, &text, &n, err) || json_parse(path, text, n, &tree, err) ||
+	    decode(tree, ret, err)) {
+		err_wrap(err, "what is recorded of volume %s", volume);
+		return err_recode(err, ERR_UNAVAILABLE);
+	}
+	if (!str_eq(json_str(tree, "boot"), boot) || !str_eq(ret->volume, volume)) {
+		*ret = (struct attached) { .tree = NULL };
+		return ATTACHED_NOT;
+	}
+	ret->tree = TAKE(tree);
+	return 0;
+}
+
+int attached_write(const char *state_dir, const char *boot, const struct attached *a,
+                   struct err *err)
+{
+	char *dir AUTO(free) = folder(state_dir), *path AUTO(free) = path_of(state_dir, a->volume);
+	struct json *tree AUTO(json_free) = json_object();
+	char *text AUTO(free) = NULL;
+
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		const char *value = *(const char *const *)((const char *)a + texts[i].at);
+
+		json_set_str(tree, texts[i].name, value ? value : "");
+	}
+	json_set_str(tree, "kind", emulation_name(a->kind));
+	json_set_str(tree, "boot", boot);
+	json_set_int(tree, "nsid", a->nsid);
+	json_set_int(tree, "since", a->since);
+	json_set_bool(tree, "readOnly", a->read_only);
+	text = json_print_pretty(tree);
+	if (dir_make(dir, 0755, err) || file_replace(path, text, strlen(text), 0600, err))
+		return err_wrap(err, "record that volume %s is attached", a->volume);
+	return 0;
+}
+
+int attached_remove(const char *state_dir, const char *volume, struct err *err)
+{
+	char *path AUTO(free) = path_of(state_dir, volume);
+
+	return file_remove(path, err);
+}
+
+int attached_names(const char *state_dir, struct strs *ret, struct err *err)
+{
+	char *dir AUTO(free) = folder(state_dir);
+	struct strs all AUTO(strs_clear) = STRS_INIT;
+
+	if (!path_exists(dir))
+		return 0;
+	if (dir_list(dir, &all, err))
+		return -1;
+	for (size_t i = 0; i < all.n; i++)
+		if (str_has_suffix(all.v[i], SUFFIX))
+			strs_addf(ret, "%.*s", (int)(strlen(all.v[i]) - strlen(SUFFIX)), all.v[i]);
+	return 0;
+}

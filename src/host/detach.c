@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * host detach: the node's unstage, at the path that the record says. On a host of its own an
+ * administrator may have unmounted the volume and mounted something else there, so first it is seen
+ * that what is there is the volume.
+ */
+#include "host/detach.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/mem.h"
+#include "host/attached.h"
+#include "host/attachment_file.h"
+#include "host/held.h"
+#include "host/host_node.h"
+#include "host/lock.h"
+#include "node/context.h"
+#include "node/place.h"
+
+static int not_ours(const struct place *p, const struct attached *is, struct err *err)
+{
+	return err_set(err, ERR_PRECONDITION,
+	               "%s shows %s of %s, which is not volume %s: it is left alone; unmount it, "
+	               "then detach the volume again",
+	               p->path, p->m->fs_type, p->m->source, is->volume);
+}
+
+static int check_disk(const struct node *n, const struct place *p, const struct attached *is,
+                      struct err *err)
+{
+	struct device dev;
+	int rc = device_by_number(&n->o.world, p->disk, &dev, err);
+
+	if (rc)
+		return rc == DEVICE_ABSENT ? 0 : -1; /* it has gone, and is only taken away */
+	if (dev.nsid != (uint64_t)is->nsid ||
+	    (*is->uuid && *dev.uuid && !str_eq(is->uuid, dev.uuid)) ||
+	    (*is->pci && !str_eq(is->pci, dev.pci)))
+		return not_ours(p, is, err);
+	return 0;
+}
+
+static int check_place(const struct node *n, const char *path, const struct attached *is,
+                       struct err *err)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct place p AUTO(place_clear) = PLACE_INIT;
+
+	if (mount_table_read(n->o.proc_root, &t, err) ||
+	    place_look_staged(&t, path, is->volume, &p, err))
+		return -1;
+	switch (p.kind) {
+	case PLACE_NOTHING:
+		return 0;
+	case PLACE_FILESYSTEM:
+	case PLACE_BLOCK:
+		return check_disk(n, &p, is, err);
+	case PLACE_SHARE:
+		return str_eq(p.m->source, is->tag) ? 0 : not_ours(&p, is, err);
+	case PLACE_OTHER:
+		break;
+	}
+	return not_ours(&p, is, err);
+}
+
+static int unstage(const struct host_args *a, const struct attached *is, struct deadline d,
+                   struct err *err)
+{
+	char *path AUTO(free) = *is->mount ? xstrdup(is->mount) : host_device_staging(a);
+	char *link AUTO(free) = host_link_path(a, is->volume);
+	struct host_node h;
+	int rc = host_node_begin(&h, a, is->kind, false, is->mount, err);
+
+	if (!rc)
+		rc = check_place(&h.node, path, is, err);
+	if (!rc && !*is->mount)
+		rc = host_link_check(link, err);
+	if (!rc)
+		rc = node_unstage(&h.node, is->volume, path, d, err);
+	if (!rc && !*is->mount)
+		rc = file_remove(link, err);
+	if (!rc)
+		rc = attached_remove(a->state_dir, is->volume, err);
+	host_node_end(&h);
+	return rc;
+}
+
+/* The boot alone decides whether a record counts. */
+static int read_record(const struct host_args *a, const char *volume, char boot[BOOT_ID_SIZE],
+                       struct attached *ret, struct err *err)
+{
+	struct host_node h;
+	int rc = host_node_begin(&h, a, EMULATION_NVME, false, "", err);
+
+	if (!rc)
+		rc = attached_read(a->state_dir, h.boot, volume, ret, err);
+	memcpy(boot, h.boot, BOOT_ID_SIZE);
+	host_node_end(&h);
+	return rc;
+}
+
+/*
+ * Before the first change, so that watch attaches it again in no case; not, when that has failed
+ * and the volume is still there. `is`: its record; NULL: it is not attached.
+ */
+static int hold(const struct host_args *a, const char *volume, const char *boot,
+                const struct attached *is, bool *ret_held, struct err *err)
+{
+	*ret_held = false;
+	if (!(is && *is->watched) && !host_lock_is_taken(a->state_dir, HOST_WATCH_LOCK))
+		return 0;
+	*ret_held = true;
+	return held_put(a->state_dir, boot, volume, is ? is->uid : "", err);
+}
+
+static int detach(const struct host_args *a, const char *volume, struct str *said, struct err *err)
+{
+	struct deadline d = deadline_in_ms(a->timeout_ms);
+	struct attached is AUTO(attached_clear) = { .tree = NULL };
+	struct host_lock lock AUTO(host_lock_release) = HOST_LOCK_INIT;
+	struct err ignored = ERR_INIT;
+	char boot[BOOT_ID_SIZE];
+	bool held;
+	int rc, absent;
+
+	if (host_lock_take(&lock, a->state_dir, volume, volume, d, err))
+		return -1;
+	absent = read_record(a, volume, boot, &is, err);
+	if (absent < 0 || hold(a, volume, boot, absent ? NULL : &is, &held, err))
+		return -1;
+	str_addf(said, "volume %s is %s%s", volume,
+	         absent ? "not attached to this host" : "detached",
+	         held ? "; host watch attaches it again after \"host resume\"" : "");
+	/* A record of another boot has nothing to be taken away but itself. */
+	rc = absent ? attached_remove(a->state_dir, volume, err) : unstage(a, &is, d, err);
+	if (rc && held)
+		IGNORE_RESULT(held_end(a->state_dir, volume, &ignored));
+	return rc;
+}
+
+int host_detach_attachment(const struct host_args *a, const char *volume, const char *uid,
+                           bool gone, struct deadline d, struct err *err)
+{
+	struct attached is AUTO(attached_clear) = { .tree = NULL };
+	struct host_lock lock AUTO(host_lock_release) = HOST_LOCK_INIT;
+	struct err ignored = ERR_INIT;
+	char boot[BOOT_ID_SIZE];
+	int rc;
+
+	if (host_lock_take(&lock, a->state_dir, volume, volume, d, err))
+		return -1;
+	rc = read_record(a, volume, boot, &is, err);
+	if (rc < 0)
+		return -1;
+	rc = rc || !str_eq(is.uid, uid) ? 0 : unstage(a, &is, d, err);
+	if (!rc && gone && held_is(a->state_dir, boot, volume, uid, &ignored))
+		rc = held_end(a->state_dir, volume, err) < 0 ? -1 : 0;
+	return rc;
+}
+
+int host_detach(const struct host_args *a, struct str *said, struct err *err)
+{
+	struct attachment_file f AUTO(attachment_file_clear) = { .tree = NULL };
+	const char *volume = a->name;
+
+	if (*a->file) {
+		if (attachment_file_read(a->file, &f, err))
+			return -1;
+		volume = f.is.key.volume;
+	}
+	if (!dns1123_subdomain(volume))
+		return err_set(err, ERR_INVALID, "\"%s\" is no name of a volume", volume);
+	return context_check_id(volume, err) ? -1 : detach(a, volume, said, err);
+}

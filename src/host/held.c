@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A file of two lines, the boot and the uid. Writing or removing one needs the volume's lock,
+ * so that watch, which asks under it, attaches nothing that is being detached by hand.
+ */
+#include "host/held.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/mem.h"
+#include "host/lock.h"
+
+#define HELD_MAX 1024
+
+static char *path_of(const char *state_dir, const char *volume)
+{
+	return xasprintf("%s/held/%s", state_dir, volume);
+}
+
+int held_put(const char *state_dir, const char *boot, const char *volume, const char *uid,
+             struct err *err)
+{
+	char *dir AUTO(free) = xasprintf("%s/held", state_dir);
+	char *path AUTO(free) = path_of(state_dir, volume);
+	char *text AUTO(free) = xasprintf("%s\n%s\n", boot, uid);
+
+	if (dir_make(dir, 0700, err) || file_replace(path, text, strlen(text), 0600, err))
+		return err_wrap(err, "note that volume %s is detached by hand", volume);
+	return 0;
+}
+
+bool held_is(const char *state_dir, const char *boot, const char *volume, const char *uid,
+             struct err *why)
+{
+	char *path AUTO(free) = path_of(state_dir, volume);
+	char *text AUTO(free) = NULL, *line;
+
+	if (!path_exists(path))
+		return false;
+	if (file_read(path, HELD_MAX, &text, NULL, why)) {
+		bool gone = why->code == ERR_NOT_FOUND;
+
+		if (gone)
+			err_clear(why);
+		return !gone;
+	}
+	line = strchr(text, '\n');
+	if (!line)
+		return false; /* not ours: what we write has two lines */
+	*line++ = '\0';
+	line[strcspn(line, "\n")] = '\0';
+	return str_eq(text, boot) && (!*line || str_eq(line, uid));
+}
+
+int held_end(const char *state_dir, const char *volume, struct err *err)
+{
+	char *path AUTO(free) = path_of(state_dir, volume);
+
+	if (!path_exists(path))
+		return HELD_NOT;
+	return file_remove(path, err);
+}
+
+int host_resume(const struct host_args *a, struct str *said, struct err *err)
+{
+	struct host_lock lock AUTO(host_lock_release) = HOST_LOCK_INIT;
+	int rc;
+
+	if (!dns1123_subdomain(a->name))
+		return err_set(err, ERR_INVALID, "\"%s\" is no name of a volume", a->name);
+	if (host_lock_take(&lock, a->state_dir, a->name, a->name, deadline_in_ms(a->timeout_ms),
+	                   err))
+		return -1;
+	rc = held_end(a->state_dir, a->name, err);
+	if (rc < 0)
+		return -1;
+	str_addf(said, "volume %s %s", a->name,
+	         rc ? "was not detached by hand" : "may be attached by host watch again");
+	return 0;
+}

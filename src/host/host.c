@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One command, from its arguments to its exit status: results on stdout, errors on stderr. Text
+ * from a file or a device is shown so that a terminal obeys none of it.
+ */
+#include "host/host.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/str.h"
+#include "host/args.h"
+#include "host/attach.h"
+#include "host/check.h"
+#include "host/detach.h"
+#include "host/list.h"
+#include "host/held.h"
+#include "host/watch.h"
+
+#define SAID_MAX (16 * 1024 * 1024)
+
+/* Line by line: what the command itself has put between them stays. */
+static void show(FILE *out, const char *text)
+{
+	struct str shown AUTO(str_clear) = STR_INIT(SAID_MAX);
+
+	while (*text) {
+		size_t n = strcspn(text, "\n\t");
+		char *part AUTO(free) = xstrndup(text, n);
+
+		str_add_shown(&shown, part);
+		text += n;
+		if (*text)
+			str_addn(&shown, text++, 1);
+	}
+	fputs(shown.ptr, out);
+}
+
+static int bad_usage(const struct err *err)
+{
+	show(stderr, err->msg);
+	fputs("\nsnap-csi-plugin host --help lists the commands\n", stderr);
+	return HOST_USAGE;
+}
+
+static int run(const struct host_args *a, struct str *said, struct err *err)
+{
+	switch (a->command) {
+	case HOST_ATTACH:
+		return host_attach(a, said, err);
+	case HOST_DETACH:
+		return host_detach(a, said, err);
+	case HOST_LIST:
+		return host_list(a, said, err);
+	case HOST_CHECK:
+		return host_check(a, said, err);
+	case HOST_WATCH:
+		return host_watch(a, err);
+	case HOST_RESUME:
+		return host_resume(a, said, err);
+	}
+	return err_set(err, ERR_INTERNAL, "no command");
+}
+
+static int command(const struct host_args *a)
+{
+	struct str said AUTO(str_clear) = STR_INIT(SAID_MAX);
+	struct err err = ERR_INIT;
+	int rc = run(a, &said, &err);
+	FILE *out = rc == HOST_NOT_READY ? stderr : stdout;
+
+	if (rc < 0) {
+		show(stderr, err.msg);
+		fputs("\n", stderr);
+		return HOST_FAILED;
+	}
+	show(out, said.ptr);
+	if (said.len && said.ptr[said.len - 1] != '\n')
+		fputs("\n", out);
+	if (fflush(out)) {
+		fputs("the result cannot be written to the standard output\n", stderr);
+		return HOST_FAILED;
+	}
+	return rc;
+}
+
+int host_main(int argc, char *argv[])
+{
+	struct host_args a;
+	struct err err = ERR_INIT;
+	int status = HOST_DONE;
+
+	log_setup(0, false);
+	if (host_args_parse(&a, argc, argv, &err))
+		status = bad_usage(&err);
+	else if (a.help)
+		host_args_print_help(stdout);
+	else
+		status = command(&a);
+	host_args_clear(&a);
+	return status;
+}

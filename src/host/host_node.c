@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a command needs of the node. With the sysfs of a test, the kernel's modules are not those of
+ * the tree, and none is loaded.
+ */
+#include "host/host_node.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/cleanup.h"
+#include "common/mem.h"
+
+/* How long a command waits for a mkfs that has outlived its time. */
+#define END_MS 60000
+
+int host_node_begin(struct host_node *h, const struct host_args *a, enum emulation kind, bool vfs,
+                    const char *mount, struct err *err)
+{
+	bool kernel = str_eq(a->sysfs, "/sys");
+	struct node_options o = {
+		.id = "",
+		.world = {
+			.sysfs = a->sysfs,
+			.dev = a->dev,
+			.vendors = &a->vendors,
+			.snap_device_id = a->snap_device_id,
+			.proc = a->proc,
+		},
+		.proc_root = a->proc,
+		.plugin_dir = a->state_dir,
+		.kubelet_dir = a->state_dir,
+		.emulation = kind,
+		.load_driver = kernel && kind == EMULATION_NVME,
+		.load_virtiofs = kernel,
+		.create_vfs = vfs,
+		.virtiofs_type = a->virtiofs_type,
+	};
+
+	*h = (struct host_node) { .dirs = STRS_INIT };
+	if (!str_empty(mount))
+		strs_add(&h->dirs, mount);
+	o.volume_dirs = &h->dirs;
+	node_init(&h->node, &o);
+	return node_boot_id(&h->node, h->boot, err);
+}
+
+void host_node_end(struct host_node *h)
+{
+	node_wait_jobs(&h->node, deadline_in_ms(END_MS));
+	node_clear(&h->node);
+	strs_clear(&h->dirs);
+}
+
+char *host_device_staging(const struct host_args *a)
+{
+	return xasprintf("%s/devices", a->state_dir);
+}
+
+char *host_link_path(const struct host_args *a, const char *volume)
+{
+	return xasprintf("%s/snap-csi/%s", a->dev, volume);
+}
+
+int host_link_check(const char *path, struct err *err)
+{
+	struct stat st;
+
+	if (lstat(path, &st) < 0 || S_ISLNK(st.st_mode))
+		return 0;
+	return err_set(err, ERR_EXISTS,
+	               "%s is there and is no link: it is left alone; move it away, then try again",
+	               path);
+}

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * host watch. The HTTP engine's thread tells what there is (watch_news), the loop starts what is
+ * due, each step on a thread of its own, so that one that hangs stops no other; a thread looks at
+ * what is attached. The main thread waits for the signal.
+ *
+ * The API has no selector for spec.dpuNodeName, so the attachments of all nodes of the namespace
+ * pass; those of others are not even parsed.
+ */
+#include "host/watch.h"
+
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/sd_notify.h"
+#include "common/signals.h"
+#include "dpf/dpu_attachment.h"
+#include "host/attached.h"
+#include "host/lock.h"
+#include "host/watch_ask.h"
+#include "host/watch_look.h"
+#include "host/watch_news.h"
+#include "host/watch_priv.h"
+#include "host/watch_tell.h"
+#include "host/watch_work.h"
+
+/* The deepest handler of the node needs a quarter of it. Sanitizers need more. */
+#ifdef SANITIZED
+#define STACK_BYTES (4 * 1024 * 1024)
+#else
+#define STACK_BYTES (256 * 1024)
+#endif
+/* So many steps run at once, those not counted that have run for SLOW_MS: they wait, or hang. */
+#define STEPS_AT_ONCE 8
+#define SLOW_MS 10000
+#define TICK_MS 5000
+#define LOOK_MS 5000
+#define NS_PER_MS INT64_C(1000000)
+
+/* ---- a step on its thread ---- */
+
+struct step {
+	struct watch *w;
+	struct followed *f;
+	struct watch_order order;
+};
+
+static void tell_end(const struct watch_order *o, const struct watch_outcome *r)
+{
+	static const char *const texts[] = {
+		[FOLLOWED_ATTACHED] = "attached",
+		[FOLLOWED_DETACHED] = "detached",
+		[FOLLOWED_HELD] = "not attached",
+		[FOLLOWED_IGNORED] = "ignored, as the configuration says",
+	};
+
+	if (r->state == FOLLOWED_FAILED)
+		log_event(LOG_WARNING,
+		          o->step == STEP_ATTACH ? "cannot be attached yet"
+		                                 : "cannot be detached yet",
+		          "volume", o->volume, "error", r->why, NULL);
+	else if (r->state != FOLLOWED_WAITING)
+		log_event(LOG_INFO, texts[r->state], "volume", o->volume, "attachment", o->name,
+		          "why", *r->why ? r->why : NULL, NULL);
+}
+
+static bool end_step(struct watch *w, struct followed *f, const struct watch_outcome *r)
+{
+	int64_t now = monotonic_ns();
+	bool is_news;
+
+	WITH_LOCK(&w->lock);
+	if (r->gone)
+		followed_gone(&w->table, f->uid, now);
+	if (r->found)
+		followed_found(f);
+	/* Cancelled because something has changed: that failure is none. */
+	is_news = !(f->changed && r->state == FOLLOWED_FAILED);
+	is_news &= followed_done(&w->table, f, r->state, r->why, now);
+	w->steps--;
+	w->heard = true;
+	pthread_cond_broadcast(&w->changed);
+	return is_news;
+}
+
+static void *run_step(void *arg)
+{
+	struct step *s AUTO(free) = arg;
+	struct watch_outcome r;
+	struct running_call call = { .table = NULL };
+	struct watch_order told = s->order;
+	char *volume AUTO(free) = xstrdup(s->order.volume),
+		     *name AUTO(free) = xstrdup(s->order.name);
+
+	pthread_setname_np(pthread_self(), "step");
+	running_begin(s->w->running, &call, told.step == STEP_ATTACH ? "attach" : "detach");
+	running_about(&call, volume);
+	running_on_thread(&call);
+	watch_work(s->w, &s->order, &r);
+	running_end(&call);
+	told.volume = volume;
+	told.name = name;
+	if (end_step(s->w, s->f, &r)) /* which may free the entry with its texts */
+		tell_end(&told, &r);
+	return NULL;
+}
+
+static int start_thread(void *(*fn)(void *arg), void *arg)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	int rc;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	rc = pthread_create(&thread, &attr, fn, arg);
+	pthread_attr_destroy(&attr);
+	return rc;
+}
+
+/* False: no thread can be started. */
+static bool start_step_locked(struct watch *w, struct followed *f, int64_t now)
+{
+	struct step *s = xcalloc(1, sizeof(*s));
+
+	assert_locked(&w->lock);
+	followed_run(f, now);
+	*s = (struct step) { .w = w,
+		             .f = f,
+		             .order = { .step = followed_step(f),
+		                        .name = f->name,
+		                        .uid = f->uid,
+		                        .volume = f->volume,
+		                        .missing = f->missing,
+		                        .gone = f->gone,
+		                        .cancel = &f->cancel } };
+	if (start_thread(run_step, s)) {
+		free(s);
+		followed_done(&w->table, f, FOLLOWED_FAILED, "no thread can be started", now);
+		return false;
+	}
+	w->steps++;
+	return true;
+}
+
+/* ---- the loop ---- */
+
+static bool has_room_locked(const struct watch *w, int64_t now)
+{
+	unsigned fresh = 0;
+
+	assert_locked((pthread_mutex_t *)&w->lock);
+	for (const struct followed *f = w->table.first; f; f = f->next)
+		fresh += f->running && now - f->since < SLOW_MS * NS_PER_MS;
+	return fresh < STEPS_AT_ONCE;
+}
+
+static void start_due_locked(struct watch *w)
+{
+	int64_t now = monotonic_ns();
+	struct followed *f;
+
+	assert_locked(&w->lock);
+	while (has_room_locked(w, now) && (f = followed_due(&w->table, now, NULL)))
+		if (followed_step(f) == STEP_NOTHING)
+			followed_rest(f);
+		else if (!start_step_locked(w, f, now))
+			break;
+}
+
+/* Until something is told, a step is due, or it is time to tell systemd. */
+static void wait_locked(struct watch *w, int64_t most_ms)
+{
+	int64_t at, until = deadline_in_ms(most_ms).at;
+	struct timespec t;
+
+	assert_locked(&w->lock);
+	IGNORE_RESULT(followed_due(&w->table, monotonic_ns(), &at));
+	t = deadline_timespec((struct deadline) { .at = at < until ? at : until });
+	while (!w->heard && !w->stop)
+		if (pthread_cond_clockwait(&w->changed, &w->lock, CLOCK_MONOTONIC, &t))
+			break;
+	w->heard = false;
+}
+
+/* After a burst of steps, their memory goes back to the system. */
+static void trim(struct watch *w, bool *work)
+{
+	bool idle;
+
+	{
+		WITH_LOCK(&w->lock);
+		idle = !w->steps;
+	}
+	if (idle && *work)
+		malloc_trim(0);
+	*work = !idle;
+}
+
+static void remember_records(struct watch *w);
+
+static void *loop(void *arg)
+{
+	struct watch *w = arg;
+	struct watch_tell tell = WATCH_TELL_INIT;
+	bool remembered = false, complete, work = false, stop = false;
+
+	pthread_setname_np(pthread_self(), "loop");
+	while (!stop) {
+		{
+			WITH_LOCK(&w->lock);
+			start_due_locked(w);
+			complete = w->complete;
+			stop = w->stop;
+		}
+		if (complete && !remembered) {
+			remember_records(w);
+			remembered = true;
+			continue;
+		}
+		watch_tell(w, &tell);
+		trim(w, &work);
+		{
+			WITH_LOCK(&w->lock);
+			wait_locked(w, tell.watchdog_ms && tell.watchdog_ms < TICK_MS
+			                       ? tell.watchdog_ms
+			                       : TICK_MS);
+		}
+	}
+	watch_tell_end(&tell);
+	return NULL;
+}
+
+static void *looks(void *arg)
+{
+	struct watch *w = arg;
+	struct timespec until;
+	bool stop;
+
+	pthread_setname_np(pthread_self(), "looks");
+	do {
+		watch_look(w);
+		watch_ask(w);
+		WITH_LOCK(&w->lock);
+		until = deadline_timespec(deadline_in_ms(LOOK_MS));
+		while (!w->stop &&
+		       !pthread_cond_clockwait(&w->changed, &w->lock, CLOCK_MONOTONIC, &until))
+			;
+		stop = w->stop;
+	} while (!stop);
+	return NULL;
+}
+
+/* ---- the records of an earlier watch ---- */
+
+/* Of another boot nothing is attached: what is left is taken away, unless somebody works on it. */
+static void remove_outdated(const struct watch *w, const char *volume)
+{
+	struct host_lock lock AUTO(host_lock_release) = HOST_LOCK_INIT;
+	struct attached is AUTO(attached_clear) = { .tree = NULL };
+	struct err ignored = ERR_INIT;
+
+	if (!host_lock_take(&lock, w->a->state_dir, volume, volume, deadline_in_ms(1), &ignored) &&
+	    attached_read(w->a->state_dir, w->looks.boot, volume, &is, &ignored) == ATTACHED_NOT)
+		IGNORE_RESULT(attached_remove(w->a->state_dir, volume, &ignored));
+}
+
+/*
+ * Once all attachments are known: what was attached by one that ended while nobody watched. A
+ * record of another node, of another namespace or of somebody at a shell is not ours to judge.
+ */
+static void remember_record(struct watch *w, const char *volume)
+{
+	struct attached is AUTO(attached_clear) = { .tree = NULL };
+	struct err err = ERR_INIT;
+	int rc = attached_read(w->a->state_dir, w->looks.boot, volume, &is, &err);
+
+	if (rc < 0)
+		log_event(LOG_WARNING, "a record cannot be read", "volume", volume, "error",
+		          err.msg, NULL);
+	if (rc)
+		remove_outdated(w, volume);
+	if (rc || !str_eq(is.watched, w->a->namespace) || !str_eq(is.node, w->a->node))
+		return;
+	WITH_LOCK(&w->lock);
+	followed_remember(&w->table, is.attachment, is.uid, is.volume, monotonic_ns());
+}
+
+static void remember_records(struct watch *w)
+{
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+	struct err err = ERR_INIT;
+
+	if (attached_names(w->a->state_dir, &names, &err))
+		log_event(LOG_WARNING, "the records cannot be read", "error", err.msg, NULL);
+	for (size_t i = 0; i < names.n; i++)
+		remember_record(w, names.v[i]);
+}
+
+/* ---- from the start to the end ---- */
+
+static void stop_all(struct watch *w)
+{
+	cancel_set(&w->stopping);
+	WITH_LOCK(&w->lock);
+	w->stop = true;
+	for (struct followed *f = w->table.first; f; f = f->next)
+		if (f->running)
+			cancel_set(&f->cancel);
+	pthread_cond_broadcast(&w->changed);
+}
+
+/* What does not come back is named and cut by the thread that takes signals. */
+static void wait_for_steps(struct watch *w)
+{
+	WITH_LOCK(&w->lock);
+	while (w->steps)
+		pthread_cond_wait(&w->changed, &w->lock);
+}
+
+static void begin_to_follow(struct watch *w)
+{
+	struct kube_follow *f =
+		kube_follow(w->kube, &dpu_attachment_kind, w->a->namespace, watch_news, w);
+
+	WITH_LOCK(&w->lock);
+	w->follow = f;
+}
+
+static int follow(struct watch *w, struct signals *signals, struct err *err)
+{
+	pthread_t loop_thread, looks_thread;
+	int rc = pthread_create(&looks_thread, NULL, looks, w);
+
+	if (rc)
+		return err_sys(err, rc, "start a thread");
+	rc = pthread_create(&loop_thread, NULL, loop, w);
+	if (!rc) {
+		begin_to_follow(w);
+		log_event(LOG_INFO, "watching", "node", w->a->node, "namespace", w->a->namespace,
+		          NULL);
+		signals_wait(signals);
+	}
+	stop_all(w);
+	pthread_join(looks_thread, NULL);
+	if (!rc)
+		pthread_join(loop_thread, NULL);
+	wait_for_steps(w);
+	return rc ? err_sys(err, rc, "start a thread") : 0;
+}
+
+static int with_signals(struct watch *w, struct err *err)
+{
+	const struct kube_options o = { .kubeconfig = w->a->kubeconfig,
+		                        .user_agent = "snap-csi-host/" SNAP_CSI_VERSION };
+	struct signals signals = { .end_at = 0 };
+	int rc;
+
+	signals_block(&signals);
+	w->running = running_new(RUNNING_HUNG_MS);
+	rc = signals_start(&signals, w->running, err);
+	if (rc)
+		return rc;
+	rc = kube_new(&o, &w->kube, err);
+	if (!rc)
+		rc = follow(w, &signals, err);
+	w->kube = kube_free(w->kube);
+	signals_end(&signals);
+	return rc;
+}
+
+/* Two that follow the same would only be in each other's way. */
+static int lock_watch(const struct watch *w, struct host_lock *lock, struct err *err)
+{
+	char name[64] = HOST_WATCH_LOCK;
+	char *what AUTO(free) = xasprintf("the attachments of node %s in namespace %s", w->a->node,
+	                                  w->a->namespace);
+
+	fnv128_hex(w->a->namespace, w->a->node, name + strlen(name));
+	return dir_make(w->a->state_dir, 0700, err) || host_lock_take(lock, w->a->state_dir, name,
+	                                                              what, deadline_in_ms(1), err)
+	               ? -1
+	               : 0;
+}
+
+int host_watch(const struct host_args *a, struct err *err)
+{
+	struct watch w = { .a = a, .config = WATCH_CONFIG_INIT };
+	struct host_lock lock AUTO(host_lock_release) = HOST_LOCK_INIT;
+	int rc;
+
+	pthread_mutex_init(&w.lock, NULL);
+	pthread_cond_init(&w.changed, NULL);
+	cancel_init(&w.stopping);
+	rc = watch_config_read(a->config, &w.config, err);
+	if (!rc)
+		rc = lock_watch(&w, &lock, err);
+	if (!rc) {
+		rc = host_node_begin(&w.looks, a, EMULATION_NVME, false, "", err);
+		if (!rc)
+			rc = with_signals(&w, err);
+		host_node_end(&w.looks);
+	}
+	followed_clear(&w.table);
+	running_free(w.running);
+	watch_config_clear(&w.config);
+	pthread_mutex_destroy(&w.lock);
+	pthread_cond_destroy(&w.changed);
+	cancel_destroy(&w.stopping);
+	return rc;
+}

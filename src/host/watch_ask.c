@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A server may leave a watch unanswered for minutes and answer everything else. One GET for each
+ * attachment of this host is all that is asked; a list would be the attachments of all nodes, from
+ * all hosts at once, of a server that is in trouble.
+ */
+#include "host/watch_ask.h"
+
+#include <stdlib.h>
+
+#include "common/cleanup.h"
+#include "common/mem.h"
+#include "dpf/dpu_attachment.h"
+
+/* A stream that ends is opened again at once: so long it is only late. */
+#define CLOSED_MS 5000
+#define ANSWER_MS 5000
+
+static bool is_closed(struct watch *w)
+{
+	char why[KUBE_WATCH_ERROR_MAX];
+	struct kube_follow *f;
+
+	{
+		WITH_LOCK(&w->lock);
+		f = w->follow;
+	}
+	return f && kube_follow_closed_ms(f, why) > CLOSED_MS;
+}
+
+static void take_names(struct watch *w, struct strs *names, struct strs *uids)
+{
+	WITH_LOCK(&w->lock);
+	for (const struct followed *f = w->table.first; f && !w->stop; f = f->next)
+		if (!f->gone) {
+			strs_add(names, f->name);
+			strs_add(uids, f->uid);
+		}
+}
+
+static void set_gone(struct watch *w, const char *uid)
+{
+	WITH_LOCK(&w->lock);
+	followed_gone(&w->table, uid, monotonic_ns());
+	w->heard = true;
+	pthread_cond_broadcast(&w->changed);
+}
+
+static void set_told(struct watch *w, const struct attachment_file *f)
+{
+	WITH_LOCK(&w->lock);
+	followed_told(&w->table, f, monotonic_ns());
+	w->heard = true;
+	pthread_cond_broadcast(&w->changed);
+}
+
+static int ask(struct watch *w, const char *name, const char *uid)
+{
+	struct attachment_file f AUTO(attachment_file_clear) = { .tree = NULL };
+	struct deadline d = deadline_in_ms(ANSWER_MS);
+	struct json *tree = NULL;
+	struct err ignored = ERR_INIT;
+	int rc;
+
+	d.cancel = &w->stopping;
+	rc = kube_get(w->kube, &dpu_attachment_kind, w->a->namespace, name, d, &tree, &ignored);
+	if (rc < 0)
+		return -1;
+	if (rc || !str_eq(dpu_attachment_key(tree).uid, uid)) {
+		json_free(tree);
+		set_gone(w, uid);
+	} else if (!attachment_take(tree, &f, &ignored)) {
+		set_told(w, &f);
+	}
+	return 0;
+}
+
+void watch_ask(struct watch *w)
+{
+	struct strs names AUTO(strs_clear) = STRS_INIT, uids AUTO(strs_clear) = STRS_INIT;
+
+	if (!is_closed(w))
+		return;
+	take_names(w, &names, &uids);
+	for (size_t i = 0; i < names.n; i++)
+		if (ask(w, names.v[i], uids.v[i]))
+			break;
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A table of keys, as each entry has them. Whether a path, a filesystem or an option is right for a
+ * volume, the rules of attach say when it is attached; here is refused what is wrong for any.
+ */
+#include "host/watch_config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/file.h"
+#include "common/json.h"
+#include "common/mem.h"
+#include "kube/kube_yaml.h"
+#include "node/node.h"
+#include "node/paths.h"
+
+#define CONFIG_MAX_BYTES (1024 * 1024)
+
+/* How one volume is made available, or all that are not named. */
+struct watch_way {
+	const char *volume; /* "": of the default */
+	const char *mount, *below, *fs_type, *options, *format;
+	bool device, read_only, ignore;
+	int64_t line;
+};
+
+#define AT(member) offsetof(struct watch_way, member)
+static const struct {
+	const char *key;
+	bool is_flag;
+	size_t at;
+} keys[] = {
+	{ "mount", false, AT(mount) },    { "below", false, AT(below) },
+	{ "fstype", false, AT(fs_type) }, { "options", false, AT(options) },
+	{ "format", false, AT(format) },  { "device", true, AT(device) },
+	{ "ignore", true, AT(ignore) },   { "read-only", true, AT(read_only) },
+};
+
+static const struct watch_way as_device = {
+	.volume = "",
+	.mount = "",
+	.below = "",
+	.fs_type = "",
+	.options = "",
+	.format = "",
+	.device = true,
+};
+
+static int64_t line_of(const struct json *lines, const char *key)
+{
+	struct err ignored = ERR_INIT;
+	int64_t line = 0;
+	const struct json *value = json_member(json_member(lines, key), "");
+
+	IGNORE_RESULT(json_get_i64(value, "", &line, &ignored));
+	return line;
+}
+
+static int wrong(const char *what, int64_t line, struct err *err)
+{
+	err_wrap(err, "%s: line %lld", what, (long long)line);
+	return err_recode(err, ERR_INVALID);
+}
+
+/* ---- an entry ---- */
+
+static int unknown(const char *key, struct err *err)
+{
+	struct str known AUTO(str_clear) = STR_INIT(200);
+
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+		str_addf(&known, "%s%s", i ? ", " : "", keys[i].key);
+	return err_set(err, ERR_INVALID, "\"%s\" is no key; there are %s", key, known.ptr);
+}
+
+static int set(struct watch_way *w, const struct json *value, struct err *err)
+{
+	const char *key = json_name(value), *text = json_text(value);
+
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		if (!str_eq(keys[i].key, key))
+			continue;
+		if (!keys[i].is_flag) {
+			if (str_empty(text))
+				return err_set(err, ERR_INVALID, "%s is not a text", key);
+			*(const char **)((char *)w + keys[i].at) = text;
+			return 0;
+		}
+		return json_get_bool(value, "", (bool *)((char *)w + keys[i].at), err)
+		               ? err_wrap(err, "%s is neither true nor false", key)
+		               : 0;
+	}
+	return unknown(key, err);
+}
+
+static int check_path(const char *key, const char *path, struct err *err)
+{
+	struct strs everywhere AUTO(strs_clear) = STRS_INIT;
+	struct node_options o = { .kubelet_dir = "/", .volume_dirs = &everywhere };
+
+	if (!*path)
+		return 0;
+	if (!path[strspn(path, "/")])
+		return err_set(err, ERR_INVALID, "%s: \"%s\" is where the host's own files are",
+		               key, path);
+	return paths_check_point(&o, path, err) ? err_wrap(err, "%s", key) : 0;
+}
+
+/* By the rules of the command line, whose options have the names of the keys. */
+static int check_way(const struct watch_way *w, struct err *err)
+{
+	struct host_args a = {
+		.mount = *w->below ? w->below : w->mount,
+		.fs_type = w->fs_type,
+		.options = w->options,
+		.format = w->format,
+		.device = w->device,
+		.read_only = w->read_only,
+	};
+
+	if (w->ignore && (w->device || w->read_only || *w->mount || *w->below || *w->fs_type ||
+	                  *w->options || *w->format))
+		return err_set(err, ERR_INVALID, "ignore stands alone");
+	if (*w->mount && !*w->volume)
+		return err_set(err, ERR_INVALID,
+		               "the default has no mount: all volumes would be mounted at one "
+		               "directory; below makes one for each");
+	if (*w->mount && *w->below)
+		return err_set(err, ERR_INVALID, "mount and below exclude each other");
+	if (check_path("mount", w->mount, err) || check_path("below", w->below, err))
+		return -1;
+	return host_args_check_way(&a, err);
+}
+
+static int read_way(const char *what, const struct json *entry, const struct json *lines,
+                    const char *volume, int64_t line, struct watch_way *ret, struct err *err)
+{
+	struct watch_way w = as_device;
+
+	w.volume = volume;
+	w.line = line;
+	w.device = false;
+	if (!json_is_object(entry)) {
+		err_set(err, ERR_INVALID, "is no map of keys: write {device: true} for a device");
+		return wrong(what, line, err);
+	}
+	json_foreach (value, entry)
+		if (set(&w, value, err))
+			return wrong(what, line_of(lines, json_name(value)), err);
+	if (check_way(&w, err))
+		return wrong(what, line, err);
+	*ret = w;
+	return 0;
+}
+
+/* ---- the file ---- */
+
+static int check_volume(const struct watch_config *c, const struct watch_way *w, struct err *err)
+{
+	if (!dns1123_subdomain(w->volume))
+		return err_set(err, ERR_INVALID, "\"%s\" is no name of a volume", w->volume);
+	for (size_t i = 0; i < c->n; i++)
+		if (*w->mount && str_eq(c->volumes[i].mount, w->mount))
+			return err_set(err, ERR_INVALID,
+			               "%s is the mount point of volume %s already (line %lld)",
+			               w->mount, c->volumes[i].volume,
+			               (long long)c->volumes[i].line);
+	return 0;
+}
+
+static int read_volumes(const char *what, const struct json *volumes, const struct json *lines,
+                        struct watch_config *c, struct err *err)
+{
+	c->volumes = xcalloc(json_count(volumes) + 1, sizeof(*c->volumes));
+	json_foreach (entry, volumes) {
+		const char *volume = json_name(entry);
+		int64_t line = line_of(lines, volume);
+		struct watch_way *w = &c->volumes[c->n];
+
+		if (read_way(what, entry, json_member(lines, volume), volume, line, w, err))
+			return -1;
+		if (check_volume(c, w, err))
+			return wrong(what, line, err);
+		c->n++;
+	}
+	return 0;
+}
+
+static int read_default(const char *what, const struct json *entry, const struct json *lines,
+                        struct watch_config *c, struct err *err)
+{
+	c->otherwise = xcalloc(1, sizeof(*c->otherwise));
+	return read_way(what, entry, json_member(lines, "default"), "", line_of(lines, "default"),
+	                c->otherwise, err);
+}
+
+static int read_tree(const char *what, const struct json *lines, struct watch_config *c,
+                     struct err *err)
+{
+	if (!json_is_object(c->tree))
+		return err_set(err, ERR_INVALID, "%s: has no keys: default and volumes", what);
+	json_foreach (entry, c->tree) {
+		const char *key = json_name(entry);
+		int rc = 0;
+
+		if (str_eq(key, "default"))
+			rc = read_default(what, entry, lines, c, err);
+		else if (str_eq(key, "volumes") && json_is_object(entry))
+			rc = read_volumes(what, entry, json_member(lines, key), c, err);
+		else if (str_eq(key, "volumes"))
+			rc = err_set(err, ERR_INVALID, "%s: line %lld: volumes is no map", what,
+			             (long long)line_of(lines, key));
+		else
+			rc = err_set(err, ERR_INVALID,
+			             "%s: line %lld: \"%s\" is no key; there are default, volumes",
+			             what, (long long)line_of(lines, key), key);
+		if (rc)
+			return -1;
+	}
+	return 0;
+}
+
+int watch_config_parse(const char *what, const char *text, size_t n, struct watch_config *ret,
+                       struct err *err)
+{
+	struct watch_config c AUTO(watch_config_clear) = WATCH_CONFIG_INIT;
+	struct json *lines AUTO(json_free) = NULL;
+
+	if (kube_yaml_parse_lined(what, text, n, &c.tree, &lines, err) ||
+	    read_tree(what, lines, &c, err))
+		return -1;
+	*ret = c;
+	c = (struct watch_config)WATCH_CONFIG_INIT;
+	return 0;
+}
+
+int watch_config_read(const char *path, struct watch_config *ret, struct err *err)
+{
+	const char *file = *path ? path : WATCH_CONFIG_FILE;
+	char *text AUTO(free) = NULL;
+	size_t n;
+
+	if (!*path && !path_exists(file))
+		return 0;
+	if (file_read(file, CONFIG_MAX_BYTES, &text, &n, err))
+		return -1;
+	return watch_config_parse(file, text, n, ret, err);
+}
+
+void watch_config_clear(struct watch_config *c)
+{
+	json_free(c->tree);
+	free(c->volumes);
+	free(c->otherwise);
+	*c = (struct watch_config)WATCH_CONFIG_INIT;
+}
+
+int watch_config_way(const struct watch_config *c, const char *volume, const struct host_args *base,
+                     struct host_args *ret, char **ret_mount)
+{
+	const struct watch_way *w = c->otherwise ? c->otherwise : &as_device;
+
+	for (size_t i = 0; i < c->n; i++)
+		if (str_eq(c->volumes[i].volume, volume))
+			w = &c->volumes[i];
+	if (w->ignore)
+		return WATCH_IGNORED;
+	*ret_mount = *w->below ? xasprintf("%s/%s", w->below, volume) : xstrdup(w->mount);
+	*ret = *base;
+	ret->command = HOST_ATTACH;
+	ret->mount = *ret_mount;
+	ret->fs_type = w->fs_type;
+	ret->options = w->options;
+	ret->format = w->format;
+	ret->read_only = w->read_only;
+	ret->device = !**ret_mount;
+	return 0;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An object is cut up first: of a namespace with thousands of attachments, those of other nodes
+ * cost no tree. What cannot be read is nobody's attachment, and is told in the log.
+ */
+#include "host/watch_news.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "kube/kube_event.h"
+
+/* True also when only a parser can tell. */
+static bool may_be_ours(const struct watch *w, struct line_span object)
+{
+	struct kube_member spec = { .name = "spec" }, node = { .name = "dpuNodeName" };
+	struct line_span name;
+
+	if (!kube_members(object, &spec, 1) || !kube_members(spec.value, &node, 1) ||
+	    !kube_plain_text(node.value, &name))
+		return true;
+	return name.n == strlen(w->a->node) && memcmp(name.at, w->a->node, name.n) == 0;
+}
+
+static void take(struct watch *w, bool deleted, const struct attachment_file *f)
+{
+	int64_t now = monotonic_ns();
+
+	WITH_LOCK(&w->lock);
+	if (deleted)
+		followed_gone(&w->table, f->is.key.uid, now);
+	else
+		followed_told(&w->table, f, now);
+	w->heard = true;
+	pthread_cond_broadcast(&w->changed);
+}
+
+static void hear(struct watch *w, bool deleted, const char *text, size_t n)
+{
+	struct attachment_file f AUTO(attachment_file_clear) = { .tree = NULL };
+	struct json *tree = NULL;
+	struct err err = ERR_INIT;
+
+	if (!may_be_ours(w, (struct line_span) { text, n }))
+		return;
+	if (json_parse("an attachment", text, n, &tree, &err) || attachment_take(tree, &f, &err)) {
+		log_limited(LOG_WARNING, 60, "an attachment cannot be read: %s", err.msg);
+		return;
+	}
+	if (str_eq(f.is.key.node, w->a->node) && *f.is.key.uid)
+		take(w, deleted, &f);
+}
+
+static void set_refused(struct watch *w, const char *text, size_t n)
+{
+	WITH_LOCK(&w->lock);
+	snprintf(w->refused, sizeof(w->refused), "%.*s", (int)n, text);
+	w->heard = true;
+	pthread_cond_broadcast(&w->changed);
+}
+
+static void begin(struct watch *w)
+{
+	WITH_LOCK(&w->lock);
+	followed_begin(&w->table);
+}
+
+static void complete(struct watch *w)
+{
+	WITH_LOCK(&w->lock);
+	followed_complete(&w->table, monotonic_ns());
+	w->complete = true;
+}
+
+void watch_news(void *arg, enum kube_news news, const char *text, size_t n)
+{
+	struct watch *w = arg;
+
+	switch (news) {
+	case KUBE_NEWS_BEGIN:
+		begin(w);
+		break;
+	case KUBE_NEWS_LISTED:
+	case KUBE_NEWS_CHANGED:
+	case KUBE_NEWS_DELETED:
+		hear(w, news == KUBE_NEWS_DELETED, text, n);
+		break;
+	case KUBE_NEWS_COMPLETE:
+		complete(w);
+		set_refused(w, "", 0);
+		break;
+	case KUBE_NEWS_REFUSED:
+		set_refused(w, text, n);
+		break;
+	}
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The counts are made of the table each time; one sentence of it is the status. Nothing waits for
+ * its readers.
+ */
+#include "host/watch_tell.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "common/sd_notify.h"
+
+#define NS_PER_MS INT64_C(1000000)
+/* A stream that ends is opened again at once: so long it is only late. */
+#define CLOSED_MS 10000
+#define STATUS_MAX 500
+
+static void send(const char *text)
+{
+	struct err err = ERR_INIT;
+
+	if (sd_notify_send(text, &err))
+		log_limited(LOG_WARNING, 600, "%s", err.msg);
+}
+
+/* A line each, and no byte that a terminal obeys: both may come from an object. */
+static void send_status(const char *status)
+{
+	struct str text AUTO(str_clear) = STR_INIT((size_t)STATUS_MAX * SHOWN_BYTES_MAX);
+
+	str_add(&text, "STATUS=");
+	str_add_shown(&text, status);
+	send(text.ptr);
+}
+
+static void add_table(struct watch *w, struct str *s, bool *ret_tried)
+{
+	const struct followed *trouble = NULL;
+	unsigned attached = 0, others = 0;
+
+	WITH_LOCK(&w->lock);
+	*ret_tried = w->complete;
+	for (const struct followed *f = w->table.first; f; f = f->next) {
+		attached += f->state == FOLLOWED_ATTACHED;
+		others += f->state != FOLLOWED_ATTACHED;
+		*ret_tried &= f->tried;
+		if (!trouble && *f->why)
+			trouble = f;
+	}
+	str_addf(s, "%u attached, %u not", attached, others);
+	if (trouble)
+		str_addf(s, "; volume %s: %s", trouble->volume, trouble->why);
+	if (*w->refused)
+		str_addf(s, "; not following: %s", w->refused);
+	else if (!w->complete)
+		str_add(s, "; the attachments are not known yet");
+}
+
+static void add_outage(struct watch *w, struct str *s)
+{
+	char why[KUBE_WATCH_ERROR_MAX];
+	struct kube_follow *f;
+
+	{
+		WITH_LOCK(&w->lock);
+		f = w->follow;
+	}
+	if (f && kube_follow_closed_ms(f, why) > CLOSED_MS)
+		str_addf(s, "; the API server is away: %s", why);
+}
+
+void watch_tell(struct watch *w, struct watch_tell *t)
+{
+	struct str status AUTO(str_clear) = STR_INIT(STATUS_MAX);
+	int64_t now = monotonic_ns();
+	bool tried;
+
+	if (!t->begun) {
+		t->begun = true;
+		t->begun_at = now;
+		t->watchdog_ms = sd_notify_watchdog_ms();
+	}
+	add_table(w, &status, &tried);
+	add_outage(w, &status);
+	if (!str_eq(t->status, status.ptr)) {
+		send_status(status.ptr);
+		free(t->status);
+		t->status = str_take(&status);
+	}
+	if (!t->ready && (tried || now - t->begun_at > WATCH_READY_MS * NS_PER_MS)) {
+		t->ready = true;
+		send("READY=1");
+	}
+	if (t->watchdog_ms && now >= t->watchdog_at) {
+		send("WATCHDOG=1");
+		t->watchdog_at = now + t->watchdog_ms * NS_PER_MS / 2;
+	}
+}
+
+void watch_tell_end(struct watch_tell *t)
+{
+	send("STOPPING=1\nSTATUS=stopping; what is attached stays");
+	free(t->status);
+	t->status = NULL;
+}

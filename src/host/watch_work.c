@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An attachment is read anew before it is attached, and before one that a list has not had counts
+ * as gone: what the watch has told may be over. To detach, nobody has to be asked; while the API
+ * server is away, what is being deleted is let go all the same.
+ */
+#include "host/watch_work.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "dpf/dpu_attachment.h"
+#include "host/attach.h"
+#include "host/detach.h"
+#include "host/held.h"
+
+/* One try; the volume's lock is held so long, and somebody at a shell may want it. */
+#define TRY_MS 30000
+
+static struct deadline end_of_try(const struct watch *w, const struct watch_order *o)
+{
+	struct deadline d = deadline_in_ms(w->a->timeout_ms < TRY_MS ? w->a->timeout_ms : TRY_MS);
+
+	d.cancel = o->cancel;
+	return d;
+}
+
+static void set(struct watch_outcome *ret, enum followed_state state, const char *why)
+{
+	ret->state = state;
+	snprintf(ret->why, sizeof(ret->why), "%.*s", (int)sizeof(ret->why) - 1, why);
+}
+
+/* 0; KUBE_ABSENT: this attachment, whatever has its name now, is no more. */
+static int read_anew(struct watch *w, const struct watch_order *o, struct attachment_file *ret,
+                     struct err *err)
+{
+	struct json *tree = NULL;
+	int rc = kube_get(w->kube, &dpu_attachment_kind, w->a->namespace, o->name, end_of_try(w, o),
+	                  &tree, err);
+
+	if (rc)
+		return rc < 0 ? err_wrap(err, "attachment %s", o->name) : rc;
+	if (!str_eq(dpu_attachment_key(tree).uid, o->uid)) {
+		json_free(tree);
+		return KUBE_ABSENT;
+	}
+	return attachment_take(tree, ret, err);
+}
+
+static int attach(struct watch *w, const struct watch_order *o, const struct attachment_file *f,
+                  struct watch_outcome *ret, struct err *err)
+{
+	struct str said AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
+	char *mount AUTO(free) = NULL;
+	struct host_args a;
+	int rc;
+
+	if (watch_config_way(&w->config, o->volume, w->a, &a, &mount)) {
+		set(ret, FOLLOWED_IGNORED, "");
+		return 0;
+	}
+	a.watched = w->a->namespace;
+	rc = host_attach_object(&a, f, end_of_try(w, o), &said, err);
+	if (rc < 0)
+		return -1;
+	/* Not ready any more: its event is on the way. */
+	set(ret, rc ? FOLLOWED_WAITING : FOLLOWED_ATTACHED, rc ? said.ptr : "");
+	return 0;
+}
+
+static int do_attach(struct watch *w, const struct watch_order *o, struct watch_outcome *ret,
+                     struct err *err)
+{
+	struct attachment_file f AUTO(attachment_file_clear) = { .tree = NULL };
+	struct err why = ERR_INIT;
+	int rc;
+
+	if (held_is(w->a->state_dir, w->looks.boot, o->volume, o->uid, &why)) {
+		set(ret, FOLLOWED_HELD, "was detached by hand: \"host resume\" ends that");
+		return 0;
+	}
+	rc = read_anew(w, o, &f, err);
+	if (rc < 0)
+		return -1;
+	if (rc) {
+		ret->gone = true;
+		set(ret, FOLLOWED_FAILED, "has gone");
+		return 0;
+	}
+	return attach(w, o, &f, ret, err);
+}
+
+static int do_detach(struct watch *w, const struct watch_order *o, struct watch_outcome *ret,
+                     struct err *err)
+{
+	struct attachment_file f AUTO(attachment_file_clear) = { .tree = NULL };
+	int rc = o->missing ? read_anew(w, o, &f, err) : 0;
+
+	if (rc < 0)
+		return -1;
+	if (o->missing && !rc) {
+		ret->found = true;
+		set(ret, FOLLOWED_WAITING, "");
+		return 0;
+	}
+	ret->gone = o->gone || o->missing;
+	if (host_detach_attachment(w->a, o->volume, o->uid, ret->gone, end_of_try(w, o), err))
+		return -1;
+	set(ret, FOLLOWED_DETACHED, "");
+	return 0;
+}
+
+void watch_work(struct watch *w, const struct watch_order *o, struct watch_outcome *ret)
+{
+	struct err err = ERR_INIT;
+	int rc;
+
+	*ret = (struct watch_outcome) { .state = FOLLOWED_FAILED };
+	rc = o->step == STEP_ATTACH ? do_attach(w, o, ret, &err) : do_detach(w, o, ret, &err);
+	if (rc)
+		set(ret, FOLLOWED_FAILED, err.msg);
+}
