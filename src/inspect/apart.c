@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The child says its exit status through a pipe, and is not waited for when it does not end then.
+ * It ends with its parent. _Fork() and not spawn.h, since the child is this program and needs what
+ * the caller has; that is safe because there are neither threads nor gRPC yet.
+ */
+#include "inspect/apart.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+
+#define REAP_MS 200
+
+static _Noreturn void be_child(int (*fn)(int argc, char *const argv[]), int argc,
+                               char *const argv[], int out)
+{
+	unsigned char status = (unsigned char)fn(argc, argv);
+
+	fflush(NULL);
+	/* A thread that hangs would keep them open, and their readers waiting for the end. */
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		close(fd);
+	IGNORE_RESULT(write(out, &status, 1));
+	_exit(status);
+}
+
+/* A child that does not end is left to the process that takes orphans. */
+static void reap(pid_t pid)
+{
+	for (int i = 0; i < REAP_MS && waitpid(pid, NULL, WNOHANG) == 0; i++)
+		usleep(1000);
+}
+
+static int end_as(pid_t pid)
+{
+	int status = 0;
+
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (WIFSIGNALED(status))
+		raise(WTERMSIG(status));
+	return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE;
+}
+
+int run_apart(int (*fn)(int argc, char *const argv[]), int argc, char *const argv[])
+{
+	unsigned char status;
+	pid_t parent = getpid(), pid;
+	int ends[2];
+	ssize_t n;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return fn(argc, argv);
+	pid = _Fork();
+	if (pid == 0) {
+		if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() != parent)
+			_exit(EXIT_FAILURE);
+		be_child(fn, argc, argv, ends[1]);
+	}
+	close(ends[1]);
+	do
+		n = pid < 0 ? 0 : read(ends[0], &status, 1);
+	while (n < 0 && errno == EINTR);
+	close(ends[0]);
+	if (pid < 0)
+		return fn(argc, argv);
+	if (n != 1)
+		return end_as(pid);
+	reap(pid);
+	return status;
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Contradictions of the two sides of one volume: what is staged on this host, or was when a file of
+ * --node-report was written, and what the API server says of it. A side that is not known
+ * contradicts nothing.
+ */
+#include "inspect/api_look.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#include "common/file.h"
+#include "common/mem.h"
+#include "common/str.h"
+
+#define REPORT_MAX (64 * 1024 * 1024)
+
+#define WHO_USES                                                                                \
+	"stop the pods that use it on this host before anything else; do not repair or format " \
+	"anything while it is staged"
+
+struct pair {
+	struct api_look *l;
+	const char *id, *node; /* the volume; the node id of the host that was looked at */
+	const char *when;      /* that look's time; NULL: just now */
+	const struct json *api, *device;
+	const struct json *attachment; /* to this node */
+};
+
+static char *object_of(const struct pair *p)
+{
+	return p->when ? xasprintf("volume %s on node %s (as it was at %s)", p->id, p->node,
+	                           p->when)
+	               : xasprintf("volume %s on node %s", p->id, p->node);
+}
+
+/* A hot-plugged function may come back in another slot than DPF has published. */
+static bool is_same_by_uuid(const struct pair *p)
+{
+	const char *here = api_text(p->device, "uuid");
+
+	return str_eq(api_text(p->attachment, "function"), "pf") && *here &&
+	       strcasecmp(here, api_text(p->attachment, "uuid")) == 0;
+}
+
+/* "3b:00.4" is "0000:3b:00.4". */
+static bool is_same_address(const char *a, const char *b)
+{
+	return str_has_suffix(a, b) || str_has_suffix(b, a);
+}
+
+static void compare_text(const struct pair *p, const char *what, const char *says, const char *is)
+{
+	char *object AUTO(free) = NULL;
+
+	if (!*says || !*is || strcasecmp(says, is) == 0)
+		return;
+	object = object_of(p);
+	inspect_finding(p->l->r, object, WHO_USES,
+	                "DPUVolumeAttachment %s says %s %s, staged is %s",
+	                api_text(p->attachment, "name"), what, says, is);
+}
+
+static void compare_device(const struct pair *p)
+{
+	const char *says = api_text(p->attachment, "pci"), *is = api_text(p->device, "pci");
+	int64_t nsid = api_seconds(p->attachment, "nsid"), here = api_seconds(p->device, "nsid");
+
+	if (!is_same_address(says, is) && !is_same_by_uuid(p))
+		compare_text(p, "function", says, is);
+	compare_text(p, "UUID", api_text(p->attachment, "uuid"), api_text(p->device, "uuid"));
+	compare_text(p, "tag", api_text(p->attachment, "tag"), api_text(p->device, "tag"));
+	if (nsid > 0 && here > 0 && nsid != here) {
+		char says_text[32], is_text[32];
+
+		snprintf(says_text, sizeof(says_text), "%" PRId64, nsid);
+		snprintf(is_text, sizeof(is_text), "%" PRId64, here);
+		compare_text(p, "namespace id", says_text, is_text);
+	}
+}
+
+static void compare_size(const struct pair *p)
+{
+	int64_t capacity = api_seconds(json_member(p->api, "volume"), "capacity");
+	int64_t size = api_seconds(p->device, "size");
+	char says[64], is[64];
+	char *object AUTO(free) = NULL;
+
+	if (capacity <= 0 || size <= 0 || size == capacity)
+		return;
+	object = object_of(p);
+	inspect_finding(p->l->r, object,
+	                size < capacity
+	                        ? "the device must not be smaller than its volume: is it the right "
+	                          "one? Ask the storage's vendor before it is used further"
+	                        : "the storage has grown and DPF does not say so, or the device is "
+	                          "another one: compare the UUIDs",
+	                "the DPUVolume has %s, the device %s", str_bytes((uint64_t)capacity, says),
+	                str_bytes((uint64_t)size, is));
+}
+
+static void compare_state(const struct pair *p)
+{
+	char *object AUTO(free) = object_of(p);
+	char buf[64];
+	int64_t deleting = api_seconds(p->attachment, "deleting");
+
+	if (deleting >= 0)
+		inspect_finding(p->l->r, object, WHO_USES,
+		                "DPUVolumeAttachment %s is being deleted since %s while the volume "
+		                "is staged",
+		                api_text(p->attachment, "name"), inspect_age(deleting, buf));
+	else if (!api_is(p->attachment, "ready"))
+		inspect_finding(
+			p->l->r, object,
+			"I/O may fail or hang until DPF reports it ready again; look at the "
+			"conditions of the attachment",
+			"staged, but DPUVolumeAttachment %s %s", api_text(p->attachment, "name"),
+			api_text(p->attachment, "reason"));
+}
+
+static void tell_unattached(const struct pair *p)
+{
+	struct str where AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
+	char *object AUTO(free) = object_of(p);
+
+	json_foreach (a, json_member(p->api, "attachments"))
+		str_addf(&where, "%s%s", where.len ? ", " : "", api_text(a, "node"));
+	if (!json_member(p->api, "volume"))
+		inspect_finding(p->l->r, object, WHO_USES,
+		                "staged, but there is no DPUVolume of this name");
+	else if (where.len)
+		inspect_finding(p->l->r, object, WHO_USES,
+		                "staged here, but attached to %s and not to this node", where.ptr);
+	else
+		inspect_finding(
+			p->l->r, object, WHO_USES,
+			"staged, but its DPUVolumeAttachment is gone: the DPU has taken the "
+			"device away, or will");
+}
+
+static void compare(struct pair *p)
+{
+	json_foreach (a, json_member(p->api, "attachments"))
+		if (str_eq(api_text(a, "node"), p->node))
+			p->attachment = a;
+	if (!p->attachment) {
+		tell_unattached(p);
+		return;
+	}
+	compare_device(p);
+	compare_size(p);
+	compare_state(p);
+}
+
+/* As the driver calls itself there, or the host's name. */
+static const char *node_of(const struct json *tree, const char *otherwise)
+{
+	const char *id = json_str(tree, "node.id");
+
+	if (str_empty(id))
+		id = otherwise;
+	return str_empty(id) ? api_text(tree, "host") : id;
+}
+
+/* tree: of the host's side; the API server's is in the report. */
+static void compare_all(struct api_look *l, const struct json *tree, const char *node,
+                        const char *when)
+{
+	json_foreach (v, json_member(tree, "volumes")) {
+		const struct json *there = json_member(v, "node");
+		const char *id = api_text(v, "id");
+		struct pair p = { .l = l, .id = id, .node = node, .when = when };
+
+		if (!*id || !json_count(json_member(there, "staged")) ||
+		    (l->o->volume_id && !str_eq(l->o->volume_id, id)))
+			continue;
+		p.device = json_member(there, "device");
+		p.api = when ? json_member(inspect_volume(l->r, id), "api") : json_member(v, "api");
+		compare(&p);
+	}
+}
+
+static void compare_report(struct api_look *l, const char *path)
+{
+	struct json *tree AUTO(json_free) = NULL;
+	char *text AUTO(free) = NULL;
+	struct err err = ERR_INIT;
+	size_t n = 0;
+
+	if (file_read(path, REPORT_MAX, &text, &n, &err) || json_parse(path, text, n, &tree, &err))
+		inspect_finding(l->r, path, "write it by: snap-csi-plugin inspect -o json", "%s",
+		                err.msg);
+	else if (!json_member(tree, "findings"))
+		inspect_finding(l->r, path, "write it by: snap-csi-plugin inspect -o json",
+		                "is no report of inspect");
+	else
+		compare_all(l, tree, node_of(tree, NULL), api_text(tree, "time"));
+}
+
+void api_find_contradictions(struct api_look *l)
+{
+	compare_all(l, l->r->tree, node_of(l->r->tree, l->o->flags.node_id), NULL);
+	for (size_t i = 0; i < l->o->node_reports.n; i++)
+		compare_report(l, l->o->node_reports.v[i]);
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What belongs to nobody any more. Lists are of different moments, so each candidate is read once
+ * more; what is young is on its way; what somebody made by hand belongs to him; and where no
+ * kubelet has the driver, Kubernetes is not who attaches. No step is advised that loses data
+ * without saying what has to be looked at before.
+ */
+#include "inspect/api_look.h"
+
+#include <stdlib.h>
+
+#include "common/mem.h"
+#include "common/str.h"
+#include "controller/names.h"
+#include "controller/nodes.h"
+#include "dpf/dpu_attachment.h"
+#include "dpf/dpu_node.h"
+#include "dpf/dpu_volume.h"
+
+#define YOUNG_S 300
+
+/* 0: the object is there as it was read. KUBE_ABSENT: it is not, or is another. -1: not known. */
+static int read_again(const struct api_look *l, const struct kube_kind *kind, const char *name,
+                      const char *uid)
+{
+	struct json *object AUTO(json_free) = NULL;
+	struct err ignored = ERR_INIT;
+	int rc = kube_get(l->c.kube, kind, l->c.namespace, name, l->d, &object, &ignored);
+
+	if (rc || json_at(object, "metadata.deletionTimestamp"))
+		return rc ? rc : KUBE_ABSENT;
+	return !*uid || str_eq(json_str(object, "metadata.uid"), uid) ? 0 : KUBE_ABSENT;
+}
+
+/* Nothing more of this sort is told, so nothing more is read for it. */
+static bool is_full(const struct api_sort *s)
+{
+	return s->n > API_SORT_MOST;
+}
+
+static bool is_grown(const struct json *facts)
+{
+	return api_seconds(facts, "age") >= YOUNG_S && api_seconds(facts, "deleting") < 0;
+}
+
+static bool has_on_node(const struct json *list, const char *node)
+{
+	json_foreach (a, list)
+		if (str_eq(api_text(a, "node"), node))
+			return true;
+	return false;
+}
+
+/* A node id need not be the node's name: where it is not known, the node may be any. */
+static bool may_be_anywhere(const struct json *wishes)
+{
+	json_foreach (wish, wishes)
+		if (api_is(wish, "nodeUnregistered"))
+			return true;
+	return false;
+}
+
+/* ---- attachments without a VolumeAttachment ---- */
+
+static bool is_staged_here(const struct api_look *l, const struct json *volume, const char *node)
+{
+	const struct json *side = json_member(volume, "node");
+
+	return str_eq(json_str(l->r->tree, "node.id"), node) &&
+	       (json_count(json_member(side, "staged")) ||
+	        json_count(json_member(side, "published")));
+}
+
+static void tell_unwanted(struct api_look *l, const struct json *volume, const struct json *a)
+{
+	const char *id = api_text(volume, "id"), *node = api_text(a, "node");
+	char *ref AUTO(free) = api_ref(l, &dpu_attachment_kind, api_text(a, "name"));
+	char *next AUTO(free) = NULL;
+	char buf[64];
+
+	if (is_staged_here(l, volume, node))
+		next = xstrdup(
+			"it is in use on this host: delete nothing, find the pod that has it "
+			"(`inspect volume`)");
+	else
+		next = xasprintf(
+			"in the driver's pod on node %s: snap-csi-plugin inspect volume %s. Only when "
+			"it is neither staged nor published there (or the node is off for good), and "
+			"kubectl get volumeattachments has none for it: kubectl -n %s delete "
+			"dpuvolumeattachments %s",
+			node, id, l->c.namespace, api_text(a, "name"));
+	inspect_finding(l->r, ref, next,
+	                "orphan: no VolumeAttachment wants volume %s on node %s; it is %s old and "
+	                "holds a function of the DPU",
+	                id, node, inspect_age(api_seconds(a, "age"), buf));
+}
+
+static void look_for_unwanted(struct api_sort *s, const struct json *volume)
+{
+	struct api_look *l = s->l;
+	const struct json *wanted = json_at(volume, "api.volumeAttachments");
+
+	if (is_full(s) || may_be_anywhere(wanted) || json_at(volume, "api.otherDriver"))
+		return;
+	json_foreach (a, json_at(volume, "api.attachments")) {
+		if (is_full(s) || !is_grown(a) || !str_eq(api_text(a, "madeBy"), "driver") ||
+		    has_on_node(wanted, api_text(a, "node")))
+			continue;
+		if (!read_again(l, &dpu_attachment_kind, api_text(a, "name"), api_text(a, "uid")) &&
+		    api_one_more(s))
+			tell_unwanted(l, volume, a);
+	}
+}
+
+/* ---- volumes without a PersistentVolume ---- */
+
+static void tell_unclaimed(struct api_look *l, const char *id, const struct json *facts,
+                           bool attached)
+{
+	char *ref AUTO(free) = api_ref(l, &dpu_volume_kind, id);
+	char *next AUTO(free) = NULL;
+	const char *claim = api_text(facts, "claim");
+	char buf[64];
+
+	if (attached)
+		next = xstrdup(
+			"it is attached, so somebody may use it: delete nothing, look at its "
+			"attachments and at the nodes first");
+	else
+		next = xasprintf(
+			"a PersistentVolume that was deleted with reclaim policy Retain leaves its data "
+			"on purpose; make one with volumeHandle %s to use them again. Only when their "
+			"owner has said that nobody needs them, since they are lost then: kubectl -n %s "
+			"delete dpuvolumes %s",
+			id, l->c.namespace, id);
+	inspect_finding(l->r, ref, next, "orphan: no PersistentVolume has it; it is %s old%s%s",
+	                inspect_age(api_seconds(facts, "age"), buf),
+	                *claim ? ", and was made for claim " : "", claim);
+}
+
+static void look_for_unclaimed(struct api_sort *s, const struct json *volume)
+{
+	const struct json *api = json_member(volume, "api");
+	const struct json *facts = json_member(api, "volume");
+	const char *id = api_text(volume, "id");
+
+	/* One that is not ready is a finding of its own: its claim may still be waiting for it. */
+	if (is_full(s) || !facts || json_member(api, "persistentVolume") ||
+	    json_member(api, "otherDriver") || !is_grown(facts) || !api_is(facts, "ready") ||
+	    str_eq(api_text(facts, "madeBy"), "others"))
+		return;
+	if (!read_again(s->l, &dpu_volume_kind, id, api_text(facts, "uid")) && api_one_more(s))
+		tell_unclaimed(s->l, id, facts, json_count(json_member(api, "attachments")) > 0);
+}
+
+/* ---- what Kubernetes believes and DPF does not have ---- */
+
+static void tell_missing(struct api_look *l, const char *id, const struct json *wish)
+{
+	char *ref AUTO(free) = xasprintf("VolumeAttachment %s", api_text(wish, "name"));
+	char *next AUTO(free) = xasprintf(
+		"pods with this volume on node %s have lost their device: end them (a Deployment or "
+		"StatefulSet makes new ones), then Kubernetes detaches and attaches anew; who deleted "
+		"the attachment is in the API server's audit log",
+		api_text(wish, "node"));
+
+	inspect_finding(l->r, ref, next,
+	                "says that volume %s is attached to node %s, but there is no "
+	                "DPUVolumeAttachment",
+	                id, api_text(wish, "node"));
+}
+
+static void look_for_missing(struct api_sort *s, const struct json *volume)
+{
+	const struct json *there = json_at(volume, "api.attachments");
+	const char *id = api_text(volume, "id");
+	char name[OBJECT_NAME_MAX + 1];
+
+	json_foreach (wish, json_at(volume, "api.volumeAttachments")) {
+		const char *node = api_text(wish, "node");
+
+		if (is_full(s) || !api_is(wish, "attached") || api_is(wish, "nodeUnregistered") ||
+		    api_seconds(wish, "deleting") >= 0 || has_on_node(there, node) ||
+		    !attachment_object_name(node, id, name))
+			continue;
+		if (read_again(s->l, &dpu_attachment_kind, name, "") == KUBE_ABSENT &&
+		    api_one_more(s))
+			tell_missing(s->l, id, wish);
+	}
+}
+
+static void look_for_lost(struct api_sort *s, const struct json *volume)
+{
+	const struct json *api = json_member(volume, "api");
+	const char *id = api_text(volume, "id"), *pv = json_str(api, "persistentVolume.name");
+	char *ref AUTO(free) = NULL;
+
+	if (is_full(s) || !pv || json_member(api, "volume") ||
+	    (dns1123_subdomain(id) && read_again(s->l, &dpu_volume_kind, id, "") != KUBE_ABSENT) ||
+	    !api_one_more(s))
+		return;
+	ref = xasprintf("PersistentVolume %s", pv);
+	inspect_finding(s->l->r, ref,
+	                "was the driver's --namespace changed? Else its data are gone: keep the "
+	                "object until their owner knows",
+	                "its volume %s is no DPUVolume in namespace %s", id, s->l->c.namespace);
+}
+
+/* ---- nodes ---- */
+
+static bool is_registered(const struct api_look *l, const char *node)
+{
+	for (size_t i = 0; i < l->nodes.n; i++)
+		if (str_eq(l->nodes.v[i].to, node))
+			return true;
+	return false;
+}
+
+/* node_check() is the driver's own rule: DPUNode, or Node where those may not be read. */
+static bool is_gone(struct api_look *l, const char *node)
+{
+	struct err err = ERR_INIT;
+
+	return node_check(&l->c, node, l->d, &err) && err.code == ERR_NOT_FOUND;
+}
+
+static void tell_homeless(struct api_look *l, const char *id, const struct json *a)
+{
+	char *ref AUTO(free) = api_ref(l, &dpu_attachment_kind, api_text(a, "name"));
+	char *next AUTO(free) = xasprintf(
+		"is the host off for good (kubectl -n %s get dpunodes)? Then taint its Node "
+		"out-of-service, or delete the Node, and Kubernetes detaches; where neither Node nor "
+		"VolumeAttachment is left: kubectl -n %s delete dpuvolumeattachments %s",
+		l->c.namespace, l->c.namespace, api_text(a, "name"));
+
+	inspect_finding(l->r, ref, next,
+	                "orphan: volume %s is attached to node %s, which does not exist", id,
+	                api_text(a, "node"));
+}
+
+/* Nodes that were asked for. */
+struct asked {
+	struct strs there, gone;
+};
+
+static bool is_on_no_node(struct api_look *l, const char *node, struct asked *asked)
+{
+	if (is_registered(l, node) || strs_has(&asked->there, node))
+		return false;
+	if (!strs_has(&asked->gone, node)) {
+		if (asked->there.n + asked->gone.n >= API_SORT_MOST)
+			return false;
+		strs_add(is_gone(l, node) ? &asked->gone : &asked->there, node);
+	}
+	return strs_has(&asked->gone, node);
+}
+
+static void look_for_homeless(struct api_sort *s, const struct json *volume, struct asked *asked)
+{
+	struct api_look *l = s->l;
+
+	json_foreach (a, json_at(volume, "api.attachments")) {
+		if (is_full(s) || !is_grown(a) || !is_on_no_node(l, api_text(a, "node"), asked))
+			continue;
+		if (!read_again(l, &dpu_attachment_kind, api_text(a, "name"), api_text(a, "uid")) &&
+		    api_one_more(s))
+			tell_homeless(l, api_text(volume, "id"), a);
+	}
+}
+
+void api_find_orphans(struct api_look *l)
+{
+	struct api_sort lost = { l, "PersistentVolumes without DPUVolume", 0 };
+	struct api_sort missing = { l, "VolumeAttachments without DPUVolumeAttachment", 0 };
+	struct api_sort homeless = { l, "attachments to nodes that do not exist", 0 };
+	struct api_sort unwanted = { l, "attachments without VolumeAttachment", 0 };
+	struct api_sort unclaimed = { l, "volumes without PersistentVolume", 0 };
+	struct asked asked = { STRS_INIT, STRS_INIT };
+	bool kubernetes = l->nodes.n || l->pvs.n;
+
+	json_foreach (v, json_member(l->r->tree, "volumes")) {
+		if (l->persistent_volumes)
+			look_for_lost(&lost, v);
+		if (l->volume_attachments)
+			look_for_missing(&missing, v);
+		look_for_homeless(&homeless, v, &asked);
+		if (l->volume_attachments && kubernetes)
+			look_for_unwanted(&unwanted, v);
+		if (l->persistent_volumes && kubernetes)
+			look_for_unclaimed(&unclaimed, v);
+	}
+	strs_clear(&asked.there);
+	strs_clear(&asked.gone);
+	if (!kubernetes && l->persistent_volumes)
+		json_append(
+			inspect_list(json_sub(l->r->tree, "api"), "unread"),
+			json_string("orphans are not looked for: no kubelet has the driver and no "
+		                    "PersistentVolume is its own, so it is not Kubernetes that "
+		                    "uses it"));
+}

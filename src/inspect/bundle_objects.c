@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The driver's objects, redacted, as lines of JSON. Files of about 1 MiB, so that the memory they
+ * need does not grow with the cluster.
+ */
+#include "inspect/bundle_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "dpf/core_volume.h"
+#include "dpf/dpu_attachment.h"
+#include "dpf/dpu_volume.h"
+#include "inspect/api_look.h"
+#include "inspect/redact.h"
+
+#define FILE_BYTES (1024 * 1024)
+
+struct lines {
+	struct bundle *b;
+	const struct kube_kind *kind;
+	struct str text;
+	unsigned n_files;
+};
+
+static int write_lines(struct lines *l, struct err *err)
+{
+	char name[64];
+
+	if (!l->text.len)
+		return 0;
+	snprintf(name, sizeof(name), "%s-%04u.jsonl", l->kind->plural, ++l->n_files);
+	if (bundle_add(l->b, name, l->text.ptr, err))
+		return -1;
+	str_reset(&l->text);
+	return 0;
+}
+
+/* Objects of other drivers are nobody's business here. */
+static bool is_drivers(const struct bundle *b, const struct kube_kind *kind,
+                       const struct json *object)
+{
+	const char *driver = b->o->flags.name;
+
+	if (kind == &persistent_volume_kind)
+		return str_eq(persistent_volume_decode(object).driver, driver);
+	if (kind == &volume_attachment_kind)
+		return str_eq(volume_attachment_decode(object).attacher, driver);
+	return true;
+}
+
+/* Is it of the one volume that is asked for? */
+static bool is_of_volume(const struct bundle *b, const struct kube_kind *kind,
+                         const struct json *object)
+{
+	const char *id = b->o->volume_id, *pv;
+
+	if (!id)
+		return true;
+	if (kind == &dpu_volume_kind)
+		return str_eq(json_str(object, "metadata.name"), id);
+	if (kind == &dpu_attachment_kind)
+		return str_eq(dpu_attachment_key(object).volume, id);
+	if (kind == &persistent_volume_kind)
+		return str_eq(persistent_volume_decode(object).handle, id);
+	pv = json_str(inspect_volume_known(b->r, id), "api.persistentVolume.name");
+	return str_eq(volume_attachment_decode(object).persistent_volume, pv);
+}
+
+static int take(void *arg, const struct json *item, struct err *err)
+{
+	struct lines *l = arg;
+	struct json *copy AUTO(json_free) = NULL;
+	char *text AUTO(free) = NULL;
+
+	if (!is_drivers(l->b, l->kind, item) || !is_of_volume(l->b, l->kind, item))
+		return 0;
+	copy = redact_object(item);
+	text = json_print(copy);
+	str_add(&l->text, text);
+	str_add(&l->text, "\n");
+	return l->text.len >= FILE_BYTES ? write_lines(l, err) : 0;
+}
+
+/* A failure of the API server is a file; one of the archive ends it. */
+static int add_kind(struct bundle *b, struct kube *k, const struct kube_kind *kind, const char *ns,
+                    struct err *err)
+{
+	struct lines l = { .b = b, .kind = kind, .text = STR_INIT(FILE_BYTES * 4) };
+	struct err failed = ERR_INIT;
+	char name[64];
+	int rc = kube_list(k, kind, ns, NULL, take, &l, b->d, &failed);
+
+	if (rc) {
+		snprintf(name, sizeof(name), "%s.error.txt", kind->plural);
+		rc = bundle_add(b, name, failed.msg, err);
+	}
+	if (rc == 0)
+		rc = write_lines(&l, err);
+	str_clear(&l.text);
+	return rc;
+}
+
+int bundle_objects(struct bundle *b, struct err *err)
+{
+	const char *ns = b->o->flags.namespace_;
+	struct err failed = ERR_INIT;
+	struct kube *k = NULL;
+	int rc;
+
+	if (!b->asked_api)
+		return bundle_add(
+			b, "objects.error.txt",
+			"the API server was not asked, or did not answer: report.txt says why\n",
+			err);
+	if (api_connect(b->o, &k, &failed))
+		return bundle_add(b, "objects.error.txt", failed.msg, err);
+	rc = add_kind(b, k, &dpu_volume_kind, ns, err);
+	if (rc == 0)
+		rc = add_kind(b, k, &dpu_attachment_kind, ns, err);
+	if (rc == 0)
+		rc = add_kind(b, k, &persistent_volume_kind, NULL, err);
+	if (rc == 0)
+		rc = add_kind(b, k, &volume_attachment_kind, NULL, err);
+	kube_free(k);
+	return rc;
+}

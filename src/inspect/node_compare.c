@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Contradictions on this host: between what is staged and what is published of a volume, between
+ * volumes, and between kubelet and the mounts. Works on the tree that node_mounts.c has made.
+ */
+#include <stdlib.h>
+
+#include "common/mem.h"
+#include "inspect/node_look.h"
+
+/* A volume is being staged or published for so long before that is worth a word. */
+#define MOMENT_S 120
+
+static const struct json *first_staged(const struct json *node)
+{
+	return json_at(node, "staged.0");
+}
+
+/* A target that shows something else than what is staged now. */
+static void compare_targets(const struct node_look *l, const char *object, const struct json *node)
+{
+	const char *staged = json_str(first_staged(node), "number");
+
+	json_foreach (target, json_member(node, "published")) {
+		const char *number = json_str(target, "number");
+
+		if (staged && !str_eq(staged, number))
+			inspect_finding(l->report, object,
+			                "end this pod: its target is unmounted, and a new pod gets "
+			                "what is staged",
+			                "%s, the target of pod %s, shows device %s, but staged is "
+			                "device %s",
+			                json_str(target, "path"),
+			                json_str(target, "pod") ? json_str(target, "pod")
+			                                        : "(unknown)",
+			                number, staged);
+	}
+}
+
+static void find_unstaged(const struct node_look *l, const char *object, const struct json *node)
+{
+	const struct json *target = json_at(node, "published.0");
+
+	if (!target || first_staged(node) || json_member(node, "mounted"))
+		return;
+	inspect_finding(l->report, object,
+	                "end the pods that use it, so that kubelet unpublishes and stages it anew; "
+	                "somebody may have unmounted the staging path by hand",
+	                "it is mounted at %s, but nothing is staged", json_str(target, "path"));
+}
+
+/* Two volumes with one device: one of them writes to the other's. */
+static void find_shared_device(const struct node_look *l, const char *object, const struct json *v)
+{
+	const char *number = json_str(v, "node.device.number");
+
+	if (!number)
+		return;
+	for (const struct json *other = json_next(v); other; other = json_next(other))
+		if (str_eq(json_str(other, "node.device.number"), number))
+			inspect_finding(
+				l->report, object,
+				"end the pods of both volumes before they write more, and compare "
+				"UUIDs and PCI addresses of their DPUVolumeAttachments with this host",
+				"it has the same device %s as volume %s", number,
+				json_str(other, "id"));
+}
+
+static void find_two_stagings(const struct node_look *l, const char *object,
+                              const struct json *node)
+{
+	const char *first = NULL;
+
+	json_foreach (staged, json_member(node, "staged")) {
+		const char *number = json_str(staged, "number");
+
+		if (first && !str_eq(first, number))
+			inspect_finding(l->report, object,
+			                "unmount the one that is not the device of the volume's "
+			                "DPUVolumeAttachment, after its pods have ended",
+			                "it is staged twice, on device %s and on device %s", first,
+			                number);
+		first = first ? first : number;
+	}
+}
+
+/* ---- what kubelet wants ---- */
+
+static bool has_path(const struct json *list, const char *path)
+{
+	json_foreach (entry, list)
+		if (str_eq(json_str(entry, "path"), path))
+			return true;
+	return false;
+}
+
+static void find_unmounted(const struct node_look *l, const char *path)
+{
+	struct kubelet_place p AUTO(kubelet_place_clear) = { .since = -1 };
+	char *object AUTO(free) = NULL;
+	struct json *node;
+	char age[64];
+
+	kubelet_place_of(l->node->o.kubelet_dir, l->options->flags.name, path, &p);
+	if (!p.volume_id)
+		return;
+	object = node_look_object(p.volume_id);
+	node = json_sub(inspect_volume(l->report, p.volume_id), "node");
+	if (has_path(json_member(node, p.role == KUBELET_STAGED ? "staged" : "published"), path))
+		return;
+	node_look_text(node, "persistentVolume", p.persistent_volume);
+	node_look_text(node, "volumeAttachment", p.attachment);
+	if (p.role == KUBELET_STAGED)
+		json_set_bool(node, "notStaged", true);
+	if (p.since >= MOMENT_S)
+		inspect_finding(
+			l->report, object,
+			p.role == KUBELET_STAGED
+				? "look at the events of its pod (kubectl describe pod), and "
+				  "for NodeStageVolume in this driver's log"
+				: "look at the events of the pod (kubectl describe pod), and "
+				  "for NodePublishVolume in this driver's log",
+			"kubelet wants it %s%s since %s, but nothing is mounted at %s",
+			p.role == KUBELET_STAGED ? "staged" : "in pod ",
+			p.role == KUBELET_STAGED ? "" : p.pod, inspect_age(p.since, age), path);
+}
+
+void node_look_compare(const struct node_look *l)
+{
+	struct strs wanted AUTO(strs_clear) = STRS_INIT;
+
+	json_foreach (v, json_at(l->report->tree, "volumes")) {
+		char *object AUTO(free) = node_look_object(json_str(v, "id"));
+		const struct json *node = json_member(v, "node");
+
+		compare_targets(l, object, node);
+		find_unstaged(l, object, node);
+		find_two_stagings(l, object, node);
+		find_shared_device(l, object, v);
+	}
+	atomic_store(l->step, "the directories of kubelet");
+	kubelet_wanted(l->node->o.kubelet_dir, l->options->flags.name, &wanted);
+	for (size_t i = 0; i < wanted.n; i++)
+		find_unmounted(l, wanted.v[i]);
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The facts of a node, by a thread of their own that the caller gives up at its deadline: sysfs and
+ * kubelet's directories may hang, too. The thread fills a report of its own; only a finished one is
+ * taken over, of which `inspect volume` leaves the other volumes out. The last of the two, caller
+ * and thread, frees what they share; the options must outlive both.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "common/cleanup.h"
+#include "common/mem.h"
+#include "inspect/node_look.h"
+#include "settings/node_settings.h"
+
+#define WALKS_LEAVE_MS 1000
+
+/* Shared by the caller and the thread. */
+struct work {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool done;                 /* under lock */
+	unsigned holders;          /* under lock: caller and thread */
+	const char *_Atomic step;  /* what it does now */
+	struct inspect_report own; /* the thread's until done */
+	const struct inspect_options *options;
+	struct deadline deadline;
+	int rc;
+	struct err err;
+};
+
+static void init_node(struct node *n, const struct inspect_options *o)
+{
+	struct node_options options = settings_node(&o->flags);
+
+	/* Of a container's first process this one shares the mount namespace. */
+	options.own_mounts |= o->driver_pid == 1;
+	node_init(n, &options);
+}
+
+static int look(struct work *w)
+{
+	struct mount_table table AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	const struct inspect_options *o = w->options;
+	struct json *node = json_sub(w->own.tree, "node");
+	struct node n;
+	const struct node_look l = { .report = &w->own,
+		                     .options = o,
+		                     .node = &n,
+		                     .table = &table,
+		                     .deadline = w->deadline,
+		                     .step = &w->step };
+
+	json_set_str(node, "id", o->flags.node_id);
+	if (o->driver_pid)
+		json_set_int(node, "driverProcess", o->driver_pid);
+	if (mount_table_read(o->flags.proc_root, &table, &w->err))
+		return -1;
+	init_node(&n, o);
+	node_look_mounts(&l);
+	node_look_compare(&l);
+	node_look_records(&l);
+	node_look_host(&l);
+	if (o->volume_id)
+		node_look_holders(&l, o->volume_id);
+	node_clear(&n);
+	return 0;
+}
+
+static void put(struct work *w)
+{
+	bool last;
+
+	{
+		WITH_LOCK(&w->lock);
+		last = --w->holders == 0;
+	}
+	if (!last)
+		return;
+	pthread_cond_destroy(&w->changed);
+	pthread_mutex_destroy(&w->lock);
+	inspect_report_clear(&w->own);
+	free(w);
+}
+
+static void *work_main(void *arg)
+{
+	struct work *w = arg;
+
+	w->rc = look(w);
+	{
+		WITH_LOCK(&w->lock);
+		w->done = true;
+		pthread_cond_signal(&w->changed);
+	}
+	put(w);
+	return NULL;
+}
+
+/* ---- taking over ---- */
+
+static bool concerns(const struct inspect_options *o, const struct json *finding)
+{
+	char *object AUTO(free) = o->volume_id ? node_look_object(o->volume_id) : NULL;
+	const char *of = json_str(finding, "object");
+
+	return !object || str_eq(of, object) || !str_has_prefix(of, "volume ");
+}
+
+static void take_over(struct inspect_report *r, const struct work *w)
+{
+	json_set(r->tree, "node", json_copy(json_at(w->own.tree, "node")));
+	json_foreach (f, json_at(w->own.tree, "findings"))
+		if (concerns(w->options, f))
+			inspect_finding(r, json_str(f, "object"), json_str(f, "next"), "%s",
+			                json_str(f, "what"));
+	json_foreach (v, json_at(w->own.tree, "volumes")) {
+		const char *id = json_str(v, "id");
+
+		if (!w->options->volume_id || str_eq(w->options->volume_id, id))
+			json_set(inspect_volume(r, id), "node", json_copy(json_at(v, "node")));
+	}
+}
+
+static void find_hung(struct inspect_report *r, const struct work *w)
+{
+	const char *step = atomic_load(&w->step);
+
+	json_set_str(json_sub(r->tree, "node"), "id", w->options->flags.node_id);
+	json_set_str(json_sub(r->tree, "node"), "hangs", step);
+	inspect_finding(r, "this node",
+	                "look at the kernel log (dmesg) of this host for a device that does not "
+	                "answer, and at processes in state D (ps axo pid,stat,wchan:30,comm)",
+	                "looking at %s does not come to its end: no fact of this host is shown",
+	                step);
+}
+
+/* ---- waiting ---- */
+
+static struct work *begin(const struct inspect_options *o, struct deadline d, struct err *err)
+{
+	struct work *w = xcalloc(1, sizeof(*w));
+	pthread_t thread;
+	int rc;
+
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_cond_init(&w->changed, NULL);
+	w->options = o;
+	/* A walk over many processes ends by its deadline: what follows it needs time, too. */
+	w->deadline = deadline_reserve(d, WALKS_LEAVE_MS, 0);
+	w->holders = 2;
+	w->step = "mountinfo";
+	inspect_report_init(&w->own);
+	rc = pthread_create(&thread, NULL, work_main, w);
+	if (rc == 0) {
+		pthread_detach(thread);
+		return w;
+	}
+	w->holders = 1;
+	put(w);
+	err_sys(err, rc, "start a thread to look at this host");
+	return NULL;
+}
+
+static bool wait_for(struct work *w, struct deadline d)
+{
+	struct timespec until = deadline_timespec(d);
+	int rc = 0;
+
+	WITH_LOCK(&w->lock);
+	while (!w->done && rc == 0)
+		rc = pthread_cond_clockwait(&w->changed, &w->lock, CLOCK_MONOTONIC, &until);
+	return w->done;
+}
+
+int inspect_node_facts(struct inspect_report *r, const struct inspect_options *o, struct deadline d,
+                       struct err *err)
+{
+	struct work *w = begin(o, d, err);
+	int rc = 0;
+
+	if (!w)
+		return -1;
+	if (!wait_for(w, d)) {
+		find_hung(r, w);
+	} else if (w->rc) {
+		rc = w->rc;
+		*err = w->err;
+	} else {
+		take_over(r, w);
+	}
+	put(w);
+	return rc;
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The host itself: functions and slots of the DPU, kernel modules, whether pods see mounts, room
+ * and registration. From sysfs and kubelet's own directories; changes nothing.
+ */
+#include <stdlib.h>
+#include <sys/statvfs.h>
+
+#include "common/file.h"
+#include "common/mem.h"
+#include "inspect/node_look.h"
+#include "node/device/device_kind.h"
+#include "node/device/device_states.h"
+#include "node/device/pci_slots.h"
+#include "node/max_volumes.h"
+#include "node/propagation.h"
+
+/* With less, kubelet and the driver's records are in trouble. */
+#define LITTLE_ROOM (16LL * 1024 * 1024)
+
+/* ---- functions ---- */
+
+/* The volume whose device this function has; NULL: none is known here. */
+static const char *volume_of(const struct node_look *l, const char *pci)
+{
+	json_foreach (v, json_at(l->report->tree, "volumes"))
+		if (str_eq(json_str(v, "node.device.pci"), pci))
+			return json_str(v, "id");
+	return NULL;
+}
+
+/* A PF of the DPU that is there for its VFs, and no volume's. */
+static bool is_parent(const struct node_look *l, const struct strs *slots, const char *pci)
+{
+	return device_kind_of_pf(&l->node->o.world, pci) && !pci_in_slot(slots, pci);
+}
+
+static struct json *describe(const struct node_look *l, const struct device_kind *kind,
+                             const char *pci)
+{
+	const struct device_world *w = &l->node->o.world;
+	struct strs disks AUTO(strs_clear) = STRS_INIT;
+	struct json *f = json_object();
+	struct err ignored = ERR_INIT;
+	char *driver AUTO(free) = NULL, *list AUTO(free) = NULL;
+	const char *volume = volume_of(l, pci);
+
+	if (pci_driver(w, pci, &driver, &ignored))
+		driver = NULL;
+	if (kind->list && driver)
+		IGNORE_RESULT(kind->list(w, pci, &disks, &ignored));
+	list = strs_join(&disks, " ");
+	node_look_text(f, "pci", pci);
+	json_set_str(f, "kind", kind->name);
+	node_look_text(f, "driver", driver ? driver : "none");
+	node_look_text(f, "disks", list);
+	node_look_text(f, "volume", volume);
+	return f;
+}
+
+static void look_at_functions(const struct node_look *l, struct json *node)
+{
+	const struct device_world *w = &l->node->o.world;
+	char *dir AUTO(free) = xasprintf("%s/bus/pci/devices", w->sysfs);
+	struct strs names AUTO(strs_clear) = STRS_INIT, slots AUTO(strs_clear) = STRS_INIT;
+	struct err ignored = ERR_INIT;
+
+	if (sysfs_list(dir, &names, &ignored) || pci_slots(w, &slots, &ignored))
+		return;
+	for (size_t i = 0; i < names.n; i++) {
+		const struct device_kind *kind = device_kind_of(w, names.v[i]);
+		struct pci_match match;
+		struct err unusable = ERR_INIT;
+
+		if (!kind || is_parent(l, &slots, names.v[i]))
+			continue;
+		match = kind->functions(w);
+		if (pci_usable(w, names.v[i], &match, &unusable) == 0)
+			json_append(inspect_list(node, "functions"), describe(l, kind, names.v[i]));
+	}
+}
+
+static void add_states(struct json *node, const char *name, const unsigned counts[DEVICE_STATES])
+{
+	for (enum device_state i = 0; i < DEVICE_STATES; i++)
+		if (counts[i])
+			json_set_int(json_sub(node, name), device_state_name(i), counts[i]);
+}
+
+static void count_functions(const struct node_look *l, struct json *node)
+{
+	struct device_states seen;
+	struct err ignored = ERR_INIT;
+
+	if (device_count_states(&l->node->o.world, &seen, &ignored))
+		return;
+	add_states(node, "vfs", seen.vfs);
+	add_states(node, "slots", seen.slots);
+}
+
+static void look_at_limit(const struct node_look *l, struct json *node)
+{
+	static const char *const sources[] = {
+		[MAX_VOLUMES_SET] = "set by --max-volumes-per-node",
+		[MAX_VOLUMES_COUNTED] = "counted",
+		[MAX_VOLUMES_LAST_KNOWN] = "last count: the DPU offers nothing now",
+		[MAX_VOLUMES_GUESSED] = "a guess: the DPU has never offered anything",
+	};
+	struct max_volumes max;
+
+	max_volumes_look(l->node, &max);
+	json_set_int(node, "maxVolumes", max.n);
+	json_set_str(node, "maxVolumesBy", sources[max.source]);
+	if (!max.vfs && !max.slots)
+		inspect_finding(l->report, "this node",
+		                "look whether the DPU is up, and whether DPF has configured "
+		                "VFs or hot-plug ports of it",
+		                "the DPU shows this host neither VFs nor hot-plug slots: %s",
+		                max.where);
+}
+
+/* ---- the rest of the host ---- */
+
+static void look_at_modules(const struct node_look *l, struct json *node)
+{
+	static const char *const names[] = { "nvme", "virtio_pci", "virtiofs" };
+	struct strs loaded AUTO(strs_clear) = STRS_INIT;
+	char *list AUTO(free) = NULL;
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		char *path AUTO(free) = xasprintf("%s/module/%s", l->node->o.world.sysfs, names[i]);
+
+		if (path_exists(path))
+			strs_add(&loaded, names[i]);
+	}
+	list = strs_join(&loaded, " ");
+	json_set_str(node, "modules", list);
+}
+
+static void look_at_propagation(const struct node_look *l, struct json *node)
+{
+	struct strs errors AUTO(strs_clear) = STRS_INIT, warnings AUTO(strs_clear) = STRS_INIT;
+	struct err ignored = ERR_INIT;
+
+	if (propagation_look(&l->node->o, &errors, &warnings, &ignored))
+		return;
+	for (size_t i = 0; i < errors.n; i++)
+		inspect_finding(
+			l->report, "this node",
+			"correct the DaemonSet; its pods are then made anew, and volumes in "
+			"use stay",
+			"%s", errors.v[i]);
+	json_set_bool(node, "podsSeeMounts", !errors.n);
+}
+
+static void look_at_room(const struct node_look *l, struct json *node)
+{
+	struct statvfs room;
+	char bytes[64];
+
+	if (statvfs(l->node->o.plugin_dir, &room))
+		return;
+	json_set_str(node, "room", str_bytes((uint64_t)room.f_bavail * room.f_frsize, bytes));
+	if ((int64_t)(room.f_bavail * room.f_frsize) < LITTLE_ROOM)
+		inspect_finding(l->report, "this node",
+		                "make room on that disk: kubelet's directories are on it, too",
+		                "the disk of the driver's folder %s has only %s left",
+		                l->node->o.plugin_dir, bytes);
+}
+
+static void look_at_registration(const struct node_look *l, struct json *node)
+{
+	const struct flags *f = &l->options->flags;
+	char *path AUTO(free) = xasprintf("%s/%s-reg.sock", f->registration_dir, f->name);
+	bool there = path_exists(path);
+
+	if (str_empty(f->registration_path))
+		return; /* another process does it, wherever it has its socket */
+	json_set_bool(node, "registrationSocket", there);
+	if (!there)
+		inspect_finding(
+			l->report, "this node",
+			"read the last lines of this driver's log: without it kubelet sends "
+			"no call",
+			"the socket %s, by which kubelet finds the driver, is not there", path);
+}
+
+void node_look_host(const struct node_look *l)
+{
+	struct json *node = json_sub(l->report->tree, "node");
+
+	atomic_store(l->step, "the functions of the DPU in sysfs");
+	look_at_limit(l, node);
+	count_functions(l, node);
+	look_at_functions(l, node);
+	look_at_modules(l, node);
+	atomic_store(l->step, "kubelet's directories");
+	look_at_propagation(l, node);
+	look_at_registration(l, node);
+	atomic_store(l->step, "the room on the disk of --plugin-dir");
+	look_at_room(l, node);
+}

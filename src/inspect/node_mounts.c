@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is staged and published on this host, from mountinfo: each mount below kubelet's directories
+ * that shows a disk or a share, under the volume that kubelet says it is of. Findings are made of
+ * what one mount shows; node_compare.c compares several.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+#include "common/mem.h"
+#include "inspect/node_look.h"
+#include "node/device/pci.h"
+#include "node/paths.h"
+
+enum tag_seen { TAG_UNKNOWN, TAG_GONE, TAG_THERE };
+
+/* A mount that may be a volume's. */
+struct sight {
+	const struct mount *m;
+	struct place place;
+	struct kubelet_place kubelet;
+	struct device dev;
+	bool has_dev;
+	enum tag_seen tag; /* of a share */
+	char pci[PCI_NAME_MAX];
+};
+
+char *node_look_object(const char *volume_id)
+{
+	return xasprintf("volume %s", volume_id);
+}
+
+void node_look_text(struct json *object, const char *name, const char *text)
+{
+	struct str s AUTO(str_clear) = STR_INIT(8000);
+
+	if (str_empty(text))
+		return;
+	str_add_shown(&s, text);
+	json_set_str(object, name, s.ptr);
+}
+
+const char *node_look_number(dev_t number, char buf[32])
+{
+	snprintf(buf, 32, "%u:%u", major(number), minor(number));
+	return buf;
+}
+
+void node_look_device(struct json *object, const struct device *dev)
+{
+	char number[32];
+
+	node_look_text(object, "name", *dev->path ? dev->path : dev->name);
+	if (dev->devno)
+		json_set_str(object, "number", node_look_number(dev->devno, number));
+	node_look_text(object, "pci", dev->pci);
+	if (dev->nsid)
+		json_set_int(object, "nsid", dev->nsid);
+	node_look_text(object, "uuid", dev->uuid);
+	if (dev->size)
+		json_set_int(object, "size", (int64_t)dev->size);
+	if (dev->diskseq)
+		json_set_int(object, "diskseq", (int64_t)dev->diskseq);
+	node_look_text(object, "tag", dev->tag);
+}
+
+static const char *kind_of(const struct place *p)
+{
+	switch (p->kind) {
+	case PLACE_FILESYSTEM:
+		return "disk";
+	case PLACE_BLOCK:
+		return "block";
+	case PLACE_SHARE:
+		return "share";
+	case PLACE_NOTHING:
+	case PLACE_OTHER:
+		break;
+	}
+	return NULL;
+}
+
+/* ---- shares ---- */
+
+/* The PCI function of a link .../0000:28:00.0/virtio3; "" when it is none. */
+static void function_above(const char *link, char ret[PCI_NAME_MAX])
+{
+	char *path AUTO(free) = realpath(link, NULL);
+	struct err no_address = ERR_INIT;
+	struct pci_address a;
+	char *end = path ? strrchr(path, '/') : NULL;
+
+	*ret = '\0';
+	if (!end)
+		return;
+	*end = '\0';
+	end = strrchr(path, '/');
+	if (end && pci_parse(end + 1, &a, &no_address) == 0)
+		pci_format(&a, ret);
+}
+
+/* Does the kernel have a device of this tag? It shows tags since Linux 6.9. */
+static enum tag_seen see_tag(const struct node_look *l, const struct mount *m,
+                             char ret_pci[PCI_NAME_MAX])
+{
+	char *top AUTO(free) = xasprintf("%s/fs/virtiofs", l->node->o.world.sysfs);
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+	struct err ignored = ERR_INIT;
+
+	*ret_pci = '\0';
+	if (!str_eq(m->fs_type, "virtiofs") || sysfs_list(top, &names, &ignored))
+		return TAG_UNKNOWN;
+	for (size_t i = 0; i < names.n; i++) {
+		char *dir AUTO(free) = xasprintf("%s/%s", top, names.v[i]);
+		char *link AUTO(free) = xasprintf("%s/device", dir);
+		char *tag AUTO(free) = NULL;
+
+		if (sysfs_attr(dir, "tag", &tag, &ignored) == 0 && str_eq(tag, m->source)) {
+			function_above(link, ret_pci);
+			return TAG_THERE;
+		}
+	}
+	return TAG_GONE;
+}
+
+/* ---- findings of one mount ---- */
+
+static const char again[] =
+	"end the pods that use it; kubelet unmounts it and the next pod gets its new device. If the "
+	"device should be there, look at the DPUVolumeAttachment and at the DPU";
+
+static void find_gone(const struct node_look *l, const struct sight *s, const char *object)
+{
+	if (s->place.kind == PLACE_SHARE)
+		inspect_finding(l->report, object, again,
+		                "%s shows the share \"%s\", whose device this host has no more: it "
+		                "was unplugged while in use",
+		                s->m->target, s->m->source);
+	else
+		inspect_finding(l->report, object, again,
+		                "%s shows device %u:%u, which this host has no more: it was "
+		                "detached while in use",
+		                s->m->target, major(s->place.shown), minor(s->place.shown));
+}
+
+static void find_not_live(const struct node_look *l, const struct sight *s, const char *object)
+{
+	struct str why AUTO(str_clear) = STR_INIT(300);
+	struct err ignored = ERR_INIT;
+
+	if (device_controllers_live(&l->node->o.world, &s->dev, &why, &ignored) == DEVICE_NOT_LIVE)
+		inspect_finding(
+			l->report, object,
+			"reads and writes wait until it works again: look at the DPU's side "
+			"of this function, and at the kernel log (dmesg) of this host",
+			"the controller of %s does not work: %s", s->dev.name, why.ptr);
+}
+
+static void find_read_only(const struct node_look *l, const struct sight *s, const char *object)
+{
+	if (s->place.kind != PLACE_FILESYSTEM)
+		return;
+	if (strstr(s->m->fs_options, "shutdown"))
+		inspect_finding(l->report, object,
+		                "read the kernel log (dmesg) of this host for the cause, then end "
+		                "the pods that use it, so that it is mounted anew",
+		                "the %s at %s has shut itself down after an error", s->m->fs_type,
+		                s->m->target);
+	else if (mount_turned_read_only(s->m))
+		inspect_finding(l->report, object,
+		                "read the kernel log (dmesg) of this host for the cause, then end "
+		                "the pods that use it: the next mount checks the filesystem",
+		                "the kernel has made the %s at %s read-only after an error",
+		                s->m->fs_type, s->m->target);
+}
+
+/* ---- one mount ---- */
+
+static bool is_gone(const struct sight *s)
+{
+	return s->place.kind == PLACE_SHARE ? s->tag == TAG_GONE : !s->has_dev;
+}
+
+static void describe(const struct node_look *l, const struct sight *s, struct json *entry)
+{
+	char number[32];
+
+	(void)l;
+	node_look_text(entry, "path", s->m->target);
+	node_look_text(entry, "pod", s->kubelet.pod);
+	json_set_str(entry, "kind", kind_of(&s->place));
+	if (s->place.kind != PLACE_BLOCK)
+		node_look_text(entry, "filesystem", s->m->fs_type);
+	if (s->place.kind == PLACE_SHARE)
+		node_look_text(entry, "tag", s->m->source);
+	json_set_str(entry, "number", node_look_number(s->place.shown, number));
+	json_set_bool(entry, "readOnly", s->m->read_only);
+	json_set_bool(entry, "gone", is_gone(s));
+	if (s->kubelet.since >= 0)
+		json_set_int(entry, "since", s->kubelet.since);
+}
+
+/* The first mount that shows a device says which one is the volume's. */
+static void add_device(const struct sight *s, struct json *node)
+{
+	struct json *device;
+
+	if (json_member(node, "device"))
+		return;
+	device = json_sub(node, "device");
+	if (s->has_dev)
+		node_look_device(device, &s->dev);
+	if (s->place.kind == PLACE_SHARE) {
+		char number[32];
+
+		node_look_text(device, "tag", s->m->source);
+		node_look_text(device, "pci", s->pci);
+		json_set_str(device, "number", node_look_number(s->place.disk, number));
+	}
+	json_set_bool(device, "gone", is_gone(s));
+}
+
+static void add_to_volume(const struct node_look *l, const struct sight *s, const char *id)
+{
+	struct json *node = json_sub(inspect_volume(l->report, id), "node");
+	struct json *entry = json_object();
+	char *object AUTO(free) = node_look_object(id);
+
+	node_look_text(node, "persistentVolume", s->kubelet.persistent_volume);
+	node_look_text(node, "volumeAttachment", s->kubelet.attachment);
+	describe(l, s, entry);
+	add_device(s, node);
+	if (s->kubelet.role == KUBELET_PUBLISHED) {
+		json_append(inspect_list(node, "published"), entry);
+		return;
+	}
+	json_append(inspect_list(node, s->kubelet.role == KUBELET_STAGED ? "staged" : "mounted"),
+	            entry);
+	if (is_gone(s)) {
+		find_gone(l, s, object);
+	} else if (s->has_dev) {
+		find_not_live(l, s, object);
+		find_read_only(l, s, object);
+	}
+}
+
+/* The volume whose device has this number; NULL: none is known yet. */
+static const char *id_by_number(const struct node_look *l, dev_t number)
+{
+	char wanted[32];
+
+	node_look_number(number, wanted);
+	json_foreach (v, json_at(l->report->tree, "volumes"))
+		if (str_eq(json_str(v, "node.device.number"), wanted))
+			return json_str(v, "id");
+	return NULL;
+}
+
+/* A mount of which kubelet does not say whose it is: of the volume whose device it shows. */
+static void add_unnamed(const struct node_look *l, const struct sight *s)
+{
+	const char *id = id_by_number(l, s->place.shown);
+	struct json *entry;
+
+	if (id) {
+		char *copy AUTO(free) = xstrdup(id);
+
+		add_to_volume(l, s, copy);
+		return;
+	}
+	if (!s->has_dev && s->place.kind != PLACE_SHARE)
+		return; /* nothing says that it is ours */
+	entry = json_object();
+	describe(l, s, entry);
+	if (s->has_dev)
+		node_look_device(json_sub(entry, "device"), &s->dev);
+	json_append(inspect_list(json_sub(l->report->tree, "node"), "unnamedMounts"), entry);
+}
+
+/* place_look() has refused it: another mount lies over it. False, so that it ends there. */
+static bool find_hidden(const struct node_look *l, const struct sight *s, const char *why)
+{
+	char *object AUTO(free) =
+		s->kubelet.volume_id ? node_look_object(s->kubelet.volume_id) : NULL;
+
+	if (*why && object && !s->kubelet.foreign)
+		inspect_finding(l->report, object,
+		                "unmount what lies over it; then the driver finds it again", "%s",
+		                why);
+	return false;
+}
+
+/*
+ * May place_look() look at it? At a directory of a filesystem that is mounted elsewhere (a subPath)
+ * it would ask that filesystem, which may hang; a bound device node is on none of a volume.
+ */
+static bool is_safe(const struct mount *m, const struct kubelet_place *k)
+{
+	if (k->block || str_eq(m->fs_type, "devtmpfs"))
+		return true;
+	return str_eq(m->root, "/") && place_may_be_volume(m);
+}
+
+/* Is the mount one of ours, or may it be? */
+static bool see(const struct node_look *l, const struct mount *m, struct sight *ret)
+{
+	struct err ignored = ERR_INIT;
+
+	*ret = (struct sight) { .m = m, .place = PLACE_INIT };
+	if (!paths_allowed(&l->node->o, m->target))
+		return false;
+	kubelet_place_of(l->node->o.kubelet_dir, l->options->flags.name, m->target, &ret->kubelet);
+	if (!is_safe(m, &ret->kubelet))
+		return false;
+	if (ret->kubelet.foreign || place_look(l->table, m->target, &ret->place, &ignored))
+		return find_hidden(l, ret, ignored.msg);
+	if (!kind_of(&ret->place) || ret->place.m != m)
+		return false;
+	if (ret->place.kind == PLACE_SHARE)
+		ret->tag = see_tag(l, m, ret->pci);
+	ret->has_dev = ret->place.kind != PLACE_SHARE &&
+	               !device_by_number(&l->node->o.world, ret->place.disk, &ret->dev, &ignored);
+	/* Another disk of the host, which somebody has mounted there. */
+	return ret->kubelet.volume_id || !ret->has_dev || ret->dev.kind;
+}
+
+static void clear(struct sight *s)
+{
+	place_clear(&s->place);
+	kubelet_place_clear(&s->kubelet);
+}
+
+/* named: those of which kubelet says whose they are; the others may belong to them. */
+static void look(const struct node_look *l, bool named)
+{
+	for (size_t i = 0; i < l->table->n; i++) {
+		struct sight s;
+
+		if (see(l, &l->table->v[i], &s) && (s.kubelet.volume_id != NULL) == named) {
+			if (named)
+				add_to_volume(l, &s, s.kubelet.volume_id);
+			else
+				add_unnamed(l, &s);
+		}
+		clear(&s);
+	}
+}
+
+void node_look_mounts(const struct node_look *l)
+{
+	atomic_store(l->step, "the devices of mounts in sysfs");
+	look(l, true);
+	look(l, false);
+}

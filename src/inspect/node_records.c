@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the driver's own folder records: mkfs and e2fsck that have begun, unstages that have not
+ * ended; and who works on those disks now, as far as processes can be seen. Reads only, and takes
+ * no lock of a disk.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+
+#include "common/file.h"
+#include "common/mem.h"
+#include "inspect/node_look.h"
+#include "node/holders.h"
+#include "node/job_record.h"
+#include "node/leaving.h"
+#include "node/record.h"
+
+/* A call does its work in moments; a record that is older tells of one that does not. */
+#define MOMENT_S 10
+/* So long may a tool work on a large disk before that is worth a word. */
+#define LONG_S 1800
+
+/* One file of the driver's folder. */
+struct found {
+	const char *name;
+	char *text, *volume_id, *object;
+	struct json *entry; /* in the volume's records */
+	int64_t age;
+};
+
+static bool names_job(const char *name, enum job_record_kind *ret)
+{
+	*ret = str_has_suffix(name, ".e2fsck") ? JOB_RECORD_E2FSCK : JOB_RECORD_MKFS;
+	return !str_has_suffix(name, ".tmp");
+}
+
+/* ---- tools ---- */
+
+static void find_worker(const struct node_look *l, const struct found *f, const char *what,
+                        const struct device *dev)
+{
+	const struct holders_query q = { .proc_root = l->node->o.proc_root,
+		                         .disk = dev->devno,
+		                         .writers = true };
+	struct holders h AUTO(holders_clear) = { 0 };
+	char *who AUTO(free) = NULL;
+	char age[64];
+
+	holders_find(&q, l->deadline, &h);
+	who = strs_join(&h.first, ", ");
+	if (h.n)
+		node_look_text(f->entry, "by", who);
+	if (h.n && f->age >= LONG_S)
+		inspect_finding(l->report, f->object,
+		                "if its device hangs, the kernel log (dmesg) says so; the driver "
+		                "goes on by itself when the tool has ended",
+		                "%s runs since %s: %s", what, inspect_age(f->age, age), who);
+	else if (!h.n && holders_saw_all(&h) && f->age >= MOMENT_S)
+		inspect_finding(
+			l->report, f->object,
+			"nothing by hand: the next stage of the volume on this node repeats "
+			"it; if kubelet does not ask, look at the events of its pod",
+			"%s was begun on %s %s ago and nobody works on it now: it was "
+			"interrupted",
+			what, dev->path, inspect_age(f->age, age));
+	else if (!h.n && f->age >= MOMENT_S)
+		json_set_str(f->entry, "state", "not known whether it still runs");
+}
+
+static void look_at_job(const struct node_look *l, const struct found *f)
+{
+	char *what AUTO(free) = job_record_describe(f->name, f->text);
+	struct err err = ERR_INIT;
+	enum job_record_kind kind;
+	struct device dev;
+	char age[64];
+	int rc;
+
+	if (!what || !names_job(f->name, &kind))
+		return;
+	node_look_text(f->entry, "what", what);
+	rc = job_record_disk(l->node, f->volume_id, kind, &dev, &err);
+	if (rc == 0) {
+		node_look_text(f->entry, "device", dev.path);
+		find_worker(l, f, what, &dev);
+	} else if (rc < 0) {
+		node_look_text(f->entry, "state", err.msg);
+	} else if (job_record_is_outdated(l->node, f->text)) {
+		json_set_str(f->entry, "state", "of an earlier boot, and without meaning");
+	} else {
+		inspect_finding(l->report, f->object,
+		                "nothing by hand: when the volume is attached here again, its next "
+		                "stage repeats it",
+		                "%s was begun %s ago on a disk that this host does not have now, "
+		                "and has not ended",
+		                what, inspect_age(f->age, age));
+	}
+}
+
+/* ---- unstages ---- */
+
+static void look_at_leaving(const struct node_look *l, const struct found *f)
+{
+	struct str who AUTO(str_clear) = STR_INIT(600);
+	struct holders h AUTO(holders_clear) = { 0 };
+	struct err err = ERR_INIT;
+	struct leaving leaving;
+	char age[64];
+	int rc = leaving_read(l->node, f->volume_id, &leaving, &err);
+
+	json_set_str(f->entry, "what", "unstage");
+	if (rc) {
+		node_look_text(f->entry, "state",
+		               rc < 0 ? err.msg : "of a disk that this host has no more");
+		return;
+	}
+	holders_find(&(struct holders_query) { .proc_root = l->node->o.proc_root,
+	                                       .disk = leaving.dev.devno,
+	                                       .fs = leaving.fs,
+	                                       .mounts = true },
+	             l->deadline, &h);
+	holders_say(&h, &(struct holders_query) { .disk = leaving.dev.devno, .fs = leaving.fs },
+	            leaving.dev.path, &who);
+	node_look_text(f->entry, "device", leaving.dev.path);
+	node_look_text(f->entry, "holders", who.ptr);
+	if (f->age >= MOMENT_S)
+		inspect_finding(
+			l->report, f->object,
+			"end who holds it; kubelet repeats the unstage by itself. As long as "
+			"it is held, the volume is not detached",
+			"its unstage was begun %s ago and has not ended: %s is held; %s",
+			inspect_age(f->age, age), leaving.dev.path, who.ptr);
+}
+
+/* ---- files ---- */
+
+static void look_at(const struct node_look *l, const char *dir, const char *name, bool job)
+{
+	char *path AUTO(free) = xasprintf("%s/%s", dir, name);
+	struct err err = ERR_INIT;
+	struct found f = { .name = name };
+	struct stat st;
+
+	if (lstat(path, &st) || record_read(path, &f.text, &err)) {
+		if (err.code)
+			inspect_finding(l->report, "this node",
+			                "remove the file when no call of the driver runs", "%s",
+			                err.msg);
+		return;
+	}
+	f.age = time(NULL) - st.st_mtime;
+	f.volume_id = record_value(f.text, "volume");
+	if (f.volume_id) {
+		f.object = node_look_object(f.volume_id);
+		f.entry = json_object();
+		json_append(inspect_list(json_sub(inspect_volume(l->report, f.volume_id), "node"),
+		                         "records"),
+		            f.entry);
+		if (job)
+			look_at_job(l, &f);
+		else
+			look_at_leaving(l, &f);
+		json_set_int(f.entry, "since", f.age < 0 ? 0 : f.age);
+	}
+	free(f.text);
+	free(f.volume_id);
+	free(f.object);
+}
+
+static void look_into(const struct node_look *l, const char *folder, bool job)
+{
+	char *dir AUTO(free) = xasprintf("%s/%s", l->node->o.plugin_dir, folder);
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+	struct err ignored = ERR_INIT;
+
+	if (dir_list(dir, &names, &ignored))
+		return; /* it is made when it is needed */
+	for (size_t i = 0; i < names.n; i++)
+		if (!str_has_suffix(names.v[i], ".tmp"))
+			look_at(l, dir, names.v[i], job);
+}
+
+void node_look_records(const struct node_look *l)
+{
+	atomic_store(l->step, "the records below --plugin-dir, and the processes that hold disks");
+	look_into(l, RECORD_DIR_JOBS, true);
+	look_into(l, RECORD_DIR_UNSTAGING, false);
+}
+
+/* ---- holders ---- */
+
+void node_look_holders(const struct node_look *l, const char *volume_id)
+{
+	struct json *node = json_sub(inspect_volume(l->report, volume_id), "node");
+	const char *number = json_str(node, "device.number");
+	struct holders h AUTO(holders_clear) = { 0 };
+	struct holders_query q = { .proc_root = l->node->o.proc_root, .mounts = true };
+	struct str who AUTO(str_clear) = STR_INIT(600);
+	unsigned disk[2];
+
+	if (!number || sscanf(number, "%u:%u", &disk[0], &disk[1]) != 2)
+		return;
+	atomic_store(l->step, "the processes that hold the device");
+	q.disk = q.fs = makedev(disk[0], disk[1]);
+	holders_find(&q, l->deadline, &h);
+	holders_say(&h, &q, json_str(node, "device.name") ? json_str(node, "device.name") : number,
+	            &who);
+	node_look_text(node, "holders", who.ptr);
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds the driver that runs here and the flags it was started with, from the command lines of
+ * processes. Keeps nothing, and does not read environments, which may have secrets.
+ */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/file.h"
+#include "common/mem.h"
+#include "inspect/inspect.h"
+
+#define COMMAND_LINE_MAX (128 * 1024)
+#define COMM_MAX 64
+#define PROGRAM "snap-csi-plugin" /* as long as the kernel keeps names */
+
+/* Is it the driver's command line, and not that of a command of it (inspect, host, --probe)? */
+static bool is_driver(const char *line, size_t n)
+{
+	const char *name = strrchr(line, '/');
+	const char *first = line + strlen(line) + 1;
+
+	if (!str_eq(name ? name + 1 : line, PROGRAM))
+		return false;
+	if ((size_t)(first - line) < n && *first != '-')
+		return false;
+	for (const char *p = line; p < line + n; p += strlen(p) + 1)
+		if (str_has_prefix(p, "--probe") || str_has_prefix(p, "-probe"))
+			return false;
+	return true;
+}
+
+/* Its arguments without its name; false: the process is no driver, or has ended. */
+static bool arguments_of(const char *proc_root, const char *pid, struct strs *ret)
+{
+	char *path AUTO(free) = xasprintf("%s/%s/cmdline", proc_root, pid);
+	struct err ignored = ERR_INIT;
+	char *line AUTO(free) = NULL;
+	size_t n;
+
+	if (file_read(path, COMMAND_LINE_MAX, &line, &n, &ignored) || !is_driver(line, n))
+		return false;
+	for (const char *p = line + strlen(line) + 1; p < line + n; p += strlen(p) + 1)
+		strs_add(ret, p);
+	return true;
+}
+
+/*
+ * Another program, by the name that the kernel has of it. A command line is read out of the
+ * process's memory, which a fault on a hung mount may hold for ever.
+ */
+static bool is_named_otherwise(const char *proc_root, const char *pid)
+{
+	char *path AUTO(free) = xasprintf("%s/%s/comm", proc_root, pid);
+	char *comm AUTO(free) = NULL;
+	struct err ignored = ERR_INIT;
+
+	return file_read_line(path, COMM_MAX, &comm, &ignored) == 0 && !str_eq(comm, PROGRAM);
+}
+
+static char *mounts_of(const char *proc_root, const char *pid)
+{
+	char *link AUTO(free) = xasprintf("%s/%s/ns/mnt", proc_root, pid);
+	struct err ignored = ERR_INIT;
+	char *name = NULL;
+
+	return link_basename(link, &name, &ignored) ? NULL : name;
+}
+
+/*
+ * Chooses the only driver; `mounts`: of those with this mount namespace (a node's pod may see the
+ * host's processes, and a controller among them). *ret is 0 when there is none.
+ */
+static int choose(const char *proc_root, const struct strs *names, const char *mounts,
+                  struct strs *words, pid_t *ret, struct err *err)
+{
+	for (size_t i = 0; i < names->n; i++) {
+		struct strs args AUTO(strs_clear) = STRS_INIT;
+		char *others AUTO(free) = NULL;
+
+		if (!isdigit((unsigned char)*names->v[i]) ||
+		    is_named_otherwise(proc_root, names->v[i]) ||
+		    !arguments_of(proc_root, names->v[i], &args))
+			continue;
+		others = mounts_of(proc_root, names->v[i]);
+		if (mounts && !str_eq(mounts, others))
+			continue;
+		if (*ret)
+			return err_set(
+				err, ERR_PRECONDITION,
+				"several drivers run here, among them process %d and process %s: "
+				"choose one with --pid",
+				(int)*ret, names->v[i]);
+		*ret = (pid_t)strtol(names->v[i], NULL, 10);
+		for (size_t j = 0; j < args.n; j++)
+			strs_add(words, args.v[j]);
+	}
+	return 0;
+}
+
+/* One that is not the first process of the container. */
+static int search(const char *proc_root, struct strs *words, pid_t *ret, struct err *err)
+{
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+	char *own AUTO(free) = mounts_of(proc_root, "self");
+
+	*ret = 0;
+	if (dir_list(proc_root, &names, err))
+		return -1;
+	if (own && choose(proc_root, &names, own, words, ret, err))
+		return -1;
+	return *ret ? 0 : choose(proc_root, &names, NULL, words, ret, err);
+}
+
+int inspect_running_driver(const char *proc_root, pid_t pid, struct strs *words, pid_t *ret,
+                           struct err *err)
+{
+	char name[16];
+
+	snprintf(name, sizeof(name), "%d", pid ? (int)pid : 1);
+	if (arguments_of(proc_root, name, words)) {
+		*ret = pid ? pid : 1;
+		return 0;
+	}
+	if (pid)
+		return err_set(err, ERR_NOT_FOUND, "process %d is no snap-csi-plugin that serves",
+		               (int)pid);
+	return search(proc_root, words, ret, err);
+}
