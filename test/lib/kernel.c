@@ -63,6 +63,26 @@ static int apply_bind(const struct kernel *k, const char *driver, const char *pc
 	return 0;
 }
 
+/* 3 of "virtio3". */
+static unsigned number_of(const char *virtio)
+{
+	return (unsigned)strtoul(virtio + strlen("virtio"), NULL, 10);
+}
+
+/* The virtio devices of a function go with its driver. */
+static void remove_children(const struct kernel *k, const char *pci)
+{
+	char *function AUTO(free) = function_path(pci, "");
+	char *whole AUTO(free) = tree_path(k->tree, function);
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+	struct err ignored = ERR_INIT;
+
+	IGNORE_RESULT(dir_list(whole, &names, &ignored));
+	for (size_t i = 0; i < names.n; i++)
+		if (str_has_prefix(names.v[i], "virtio"))
+			kernel_remove_virtio(k->tree, number_of(names.v[i]));
+}
+
 static int apply_unbind(const struct kernel *k, const char *driver, const char *pci)
 {
 	char *holder AUTO(free) = driver_of(k, pci);
@@ -74,6 +94,7 @@ static int apply_unbind(const struct kernel *k, const char *driver, const char *
 		return ENODEV;
 	if (path_exists(whole))
 		tree_remove(k->tree, controllers);
+	remove_children(k, pci);
 	tree_remove(k->tree, link);
 	return 0;
 }
@@ -107,6 +128,8 @@ static int apply(struct kernel *k, const char *path, const char *attribute, cons
 	char *dir AUTO(free) = xstrndup(path, (size_t)(attribute - 1 - path));
 	const char *driver = strrchr(dir, '/') + 1;
 
+	if (strstr(path, "/bus/virtio/drivers/virtiofs/bind"))
+		return kernel_bind_virtio(k->tree, number_of(text));
 	if (strcmp(attribute, "bind") == 0)
 		return apply_bind(k, driver, text);
 	if (strcmp(attribute, "unbind") == 0)
@@ -133,7 +156,7 @@ static int write_locked(struct kernel *k, const char *path, const char *text)
 static int write_attribute(void *arg, const char *path, const char *text)
 {
 	struct kernel *k = arg;
-	bool binds = str_has_suffix(path, "/bind");
+	bool binds = str_has_suffix(path, "/bind") && strstr(path, "/bus/pci/");
 	int e;
 
 	if (binds)
@@ -219,4 +242,105 @@ void kernel_add_namespace(const struct tree *t, const struct kernel_namespace *n
 	add_disk(t, controller, path, n, true);
 	add_disk(t, subsystem, head, n, false);
 	tree_link(t, number, target);
+}
+
+/* ---- shares ---- */
+
+/* "/sys/bus/virtio/devices/virtio3/<name>"; "" is the link itself. */
+static char *virtio_path(unsigned n, const char *name)
+{
+	return xasprintf("/sys/bus/virtio/devices/virtio%u%s%s", n, *name ? "/" : "", name);
+}
+
+void kernel_add_virtio(const struct tree *t, const struct kernel_share *s)
+{
+	char *made AUTO(free) = xasprintf("/sys/bus/pci/devices/%s/.new", s->pci);
+	char *final AUTO(free) = xasprintf("/sys/bus/pci/devices/%s/virtio%u", s->pci, s->n);
+	char *link AUTO(free) = virtio_path(s->n, "");
+	char *target AUTO(free) = xasprintf("../../pci/devices/%s/virtio%u", s->pci, s->n);
+
+	write_attr(t, made, "device", "0x001a\n");
+	write_attr(t, made, "vendor", "0x1af4\n");
+	write_attr(t, made, "status", "0x00000001\n");
+	/* What only this kernel looks at: the tag, and whether it shows it. */
+	write_attr(t, made, ".tag", "%s", s->tag);
+	write_attr(t, made, ".shown", "%d", s->shown);
+	tree_rename(t, made, final);
+	tree_link(t, link, target);
+}
+
+static char *tag_of(const struct tree *t, unsigned n)
+{
+	char *path AUTO(free) = virtio_path(n, ".tag");
+
+	return tree_read(t, path);
+}
+
+static bool tag_is_taken(const struct tree *t, const char *tag)
+{
+	char *dir AUTO(free) = tree_path(t, "/sys/bus/virtio/drivers/virtiofs");
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+	struct err ignored = ERR_INIT;
+
+	IGNORE_RESULT(dir_list(dir, &names, &ignored));
+	for (size_t i = 0; i < names.n; i++) {
+		char *has AUTO(free) = str_has_prefix(names.v[i], "virtio")
+		                               ? tag_of(t, number_of(names.v[i]))
+		                               : NULL;
+
+		if (has && strcmp(has, tag) == 0)
+			return true;
+	}
+	return false;
+}
+
+int kernel_bind_virtio(const struct tree *t, unsigned n)
+{
+	char *device AUTO(free) = virtio_path(n, "");
+	char *driver AUTO(free) = virtio_path(n, "driver");
+	char *status AUTO(free) = virtio_path(n, "status");
+	char *shown_path AUTO(free) = virtio_path(n, ".shown");
+	char *holds AUTO(free) = xasprintf("/sys/bus/virtio/drivers/virtiofs/virtio%u", n);
+	char *tag AUTO(free) = tag_of(t, n);
+	char *shown AUTO(free) = tree_read(t, shown_path);
+	char *before AUTO(free) = tree_read(t, status);
+	char *dir AUTO(free) = xasprintf("/sys/fs/virtiofs/%u", n);
+	char *back AUTO(free) = xasprintf("%s/device", dir);
+	char *target AUTO(free) = xasprintf("../../../bus/virtio/devices/virtio%u", n);
+	bool has_failed;
+
+	if (!tag)
+		return ENODEV;
+	/* What has failed once stays so until its function is bound anew. */
+	has_failed = strcmp(before, "0x00000080") == 0;
+	if (tag_is_taken(t, tag)) {
+		tree_write(t, status, "0x00000080\n");
+		return EEXIST;
+	}
+	tree_write(t, status, has_failed ? "0x0000008e\n" : "0x0000000f\n");
+	tree_link(t, driver, "../../../../virtio/drivers/virtiofs");
+	tree_link(t, holds, device + strlen("/sys/bus"));
+	if (strcmp(shown, "1") == 0) {
+		write_attr(t, dir, "tag", "%s\n", tag);
+		tree_link(t, back, target);
+	}
+	return 0;
+}
+
+void kernel_remove_virtio(const struct tree *t, unsigned n)
+{
+	char *device AUTO(free) = virtio_path(n, "");
+	char *link AUTO(free) = tree_path(t, device);
+	char *real AUTO(free) = realpath(link, NULL);
+	char *gone[] = { real ? xstrdup(real + strlen(t->root)) : NULL, xstrdup(device),
+		         xasprintf("/sys/bus/virtio/drivers/virtiofs/virtio%u", n),
+		         xasprintf("/sys/fs/virtiofs/%u", n) };
+
+	for (size_t i = 0; i < ARRAY_LEN(gone); i++) {
+		char *whole AUTO(free) = gone[i] ? tree_path(t, gone[i]) : NULL;
+
+		if (whole && path_exists(whole))
+			tree_remove(t, gone[i]);
+		free(gone[i]);
+	}
 }

@@ -55,3 +55,20 @@ struct kernel_namespace {
 };
 /* Adds the hidden path, then the head; each appears together with all its attributes. */
 void kernel_add_namespace(const struct tree *t, const struct kernel_namespace *n);
+
+/* The virtio device of a virtio-fs function, as virtio-pci makes it. */
+struct kernel_share {
+	const char *pci;
+	unsigned n; /* virtio<n> */
+	const char *tag;
+	bool shown; /* this kernel (6.9 and later) shows tags in /sys/fs/virtiofs */
+};
+/* Adds the device, without a driver. A later bind through sysfs gives it to virtiofs. */
+void kernel_add_virtio(const struct tree *t, const struct kernel_share *s);
+/*
+ * Gives it to the driver virtiofs. 0, or EEXIST and it stays without a driver: another device that
+ * the driver holds has the tag.
+ */
+int kernel_bind_virtio(const struct tree *t, unsigned n);
+/* Removes it with all that leads to it. */
+void kernel_remove_virtio(const struct tree *t, unsigned n);

@@ -4,6 +4,10 @@
 
 id='' type=mount fs='' access_mode=SINGLE_NODE_WRITER context='{}' publish='{}' staging='' target=''
 parameters='{"policy":"example-policy","functionType":"vf","hotplugFunction":"false"}'
+# Of the three kinds of volumes; parameters is the one that the next requests take.
+# shellcheck disable=SC2034
+hotplug_parameters='{"policy":"example-policy","functionType":"pf","hotplugFunction":"true"}' \
+	virtiofs_parameters='{"policy":"example-policy","csi.snap.nvidia.com/emulation":"virtiofs"}'
 gib=1073741824
 
 capability() {
@@ -13,8 +17,8 @@ capability() {
 }
 
 volume_paths() {
-	staging=$WORLD/kubelet/plugins/$id/globalmount
-	target=$WORLD/kubelet/pods/pod-1/volumes/$id
+	staging=$KUBELET/plugins/$id/globalmount
+	target=$KUBELET/pods/pod-1/volumes/$id
 	mkdir -p "$staging" "${target%/*}"
 }
 

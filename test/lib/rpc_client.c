@@ -32,6 +32,8 @@ struct rpc_pending {
 	grpc_status_code status;
 	grpc_slice text;
 	int batches; /* not yet ended */
+	bool many;   /* answers: each but the last is dropped */
+	grpc_byte_buffer *next;
 };
 
 struct rpc_client *rpc_client_new(const struct rpc_client_options *options)
@@ -124,6 +126,53 @@ static void start_receiving(struct rpc_pending *p)
 	ops[2].data.recv_status_on_client.status = &p->status;
 	ops[2].data.recv_status_on_client.status_details = &p->text;
 	start(p, ops, 3);
+}
+
+/* Has a tag of its own, which is waited for alone. */
+static void ask_for_next(struct rpc_pending *p)
+{
+	grpc_op op = { .op = GRPC_OP_RECV_MESSAGE };
+
+	op.data.recv_message.recv_message = &p->next;
+	if (grpc_call_start_batch(p->call, &op, 1, &p->next, NULL) != GRPC_CALL_OK)
+		abort();
+}
+
+/* Until there is none: the call has ended. */
+static void read_all(struct rpc_pending *p)
+{
+	for (;;) {
+		(void)grpc_completion_queue_pluck(p->queue, &p->next,
+		                                  gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+		if (!p->next)
+			return;
+		if (p->response)
+			grpc_byte_buffer_destroy(p->response);
+		p->response = p->next;
+		p->next = NULL;
+		ask_for_next(p);
+	}
+}
+
+struct rpc_pending *rpc_client_start_many(struct rpc_client *c, const char *method, const void *in,
+                                          size_t n, int timeout_ms)
+{
+	struct rpc_pending *p = pending_new(c, method, in, n, timeout_ms);
+	grpc_op ops[5] = { { .op = GRPC_OP_SEND_INITIAL_METADATA },
+		           { .op = GRPC_OP_SEND_MESSAGE },
+		           { .op = GRPC_OP_SEND_CLOSE_FROM_CLIENT },
+		           { .op = GRPC_OP_RECV_INITIAL_METADATA },
+		           { .op = GRPC_OP_RECV_STATUS_ON_CLIENT } };
+
+	ops[1].data.send_message.send_message = p->request;
+	ops[3].data.recv_initial_metadata.recv_initial_metadata = &p->initial;
+	ops[4].data.recv_status_on_client.trailing_metadata = &p->trailing;
+	ops[4].data.recv_status_on_client.status = &p->status;
+	ops[4].data.recv_status_on_client.status_details = &p->text;
+	p->many = true;
+	start(p, ops, 5);
+	ask_for_next(p);
+	return p;
 }
 
 struct rpc_pending *rpc_client_start_with(struct rpc_client *c, const char *method, const void *in,
@@ -234,6 +283,8 @@ int rpc_pending_wait(struct rpc_pending *p, struct rpc_answer *answer)
 {
 	size_t n;
 
+	if (p->many)
+		read_all(p);
 	while (p->batches)
 		wait_one(p);
 	*answer = (struct rpc_answer) { .code = (int)p->status };

@@ -51,6 +51,12 @@ struct rpc_pending *rpc_client_start(struct rpc_client *c, const char *method, c
 struct rpc_pending *rpc_client_start_with(struct rpc_client *c, const char *method, const void *in,
                                           size_t n, int timeout_ms, const char *key,
                                           const char *value);
+/*
+ * A call that is answered with many messages: all are read as they come, but only while
+ * rpc_pending_wait() runs, and that hands out the last one.
+ */
+struct rpc_pending *rpc_client_start_many(struct rpc_client *c, const char *method, const void *in,
+                                          size_t n, int timeout_ms);
 /* Sends the same message `count` times (0: none), as no correct client of a unary call does. */
 struct rpc_pending *rpc_client_start_stream(struct rpc_client *c, const char *method,
                                             const void *in, size_t n, int count, int timeout_ms);

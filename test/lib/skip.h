@@ -19,3 +19,7 @@
 #define SKIP_UNLESS_LOOP()                                                       \
 	SKIP_IF(geteuid() != 0 || access("/dev/loop-control", R_OK | W_OK) != 0, \
 	        "needs root and loop devices")
+/* Folders that are served by FUSE (share.h). */
+#define SKIP_UNLESS_FUSE()                                               \
+	SKIP_IF(geteuid() != 0 || access("/dev/fuse", R_OK | W_OK) != 0, \
+	        "needs root and /dev/fuse (modprobe fuse; docker run --device /dev/fuse)")

@@ -2,8 +2,9 @@
 # A small world for shell tests: snap-sim with a fabric of loop devices, and the driver against it. Source it.
 #
 #   world_need_root NAME      ends the script (exit 77) and says what is missing when this machine cannot run it
-#   world_begin               makes $WORLD and arms the clean-up: also on failure, Ctrl-C and TERM
+#   world_begin               makes $WORLD, and folders of a node below it: $PLUGIN_DIR, $KUBELET and arms the clean-up: also on failure, Ctrl-C and TERM
 #   world_sim [ARG...]        starts snap-sim; its API is at $SIM_URL
+#   world_mount_helper        puts mount.snapsim into /sbin, so that the driver can mount virtio-fs volumes of snap-sim
 #   world_driver MODE [ARG...] starts the driver, waits until it answers Probe; socket $ENDPOINT, log $WORLD/MODE.log
 #   world_stream              opens one connection to the driver for csi_ask; world_stream_end closes it
 #   csi_ask METHOD JSON       one call on it; sets $answer ({"code","ms","error" or "reply"}) and $code
@@ -30,6 +31,7 @@ WORLD=
 SIM_PID=
 SIM_URL=
 DRIVER_PID=
+MOUNT_HELPER_PID=
 WORLD_PIDS=()
 
 world_need_root() {
@@ -52,8 +54,9 @@ world_begin() {
 	trap world_end EXIT
 	trap 'exit 130' INT
 	trap 'exit 143' TERM HUP
-	mkdir "$WORLD/run"
-	export SOCKET=$WORLD/run/csi.sock
+	PLUGIN_DIR=$WORLD/run KUBELET=$WORLD/kubelet
+	mkdir "$PLUGIN_DIR"
+	export SOCKET=$PLUGIN_DIR/csi.sock
 	export ENDPOINT=unix://$SOCKET
 	KUBECONFIG_FILE=$WORLD/kubeconfig
 }
@@ -91,13 +94,39 @@ world_sim_ready() {
 	[ -s "$WORLD/port" ] && [ -s "$KUBECONFIG_FILE" ]
 }
 
-# Starts the driver and does not wait.
+# Stays until world_end, and longer while another suite needs it (test/lib/share/mount-helper.sh).
+world_mount_helper() {
+	if [ ! -e /dev/fuse ]; then
+		echo 'virtio-fs volumes of snap-sim need /dev/fuse: modprobe fuse, or docker run --device /dev/fuse' >&2
+		return 1
+	fi
+	mkfifo "$WORLD/mount-helper" || return
+	: >"$WORLD/mount-helper.said"
+	test/lib/share/mount-helper.sh <"$WORLD/mount-helper" >"$WORLD/mount-helper.said" &
+	MOUNT_HELPER_PID=$!
+	exec {WORLD_MOUNT_HELPER}>"$WORLD/mount-helper"
+	world_until 30 grep -qs '^installed$' "$WORLD/mount-helper.said"
+}
+
+# Ends with its input. A process that was started here and lives on has that, too; then it goes on, and nobody waits for it.
+world_mount_helper_end() {
+	[ -n "$MOUNT_HELPER_PID" ] || return 0
+	exec {WORLD_MOUNT_HELPER}>&-
+	world_until 5 world_is_gone "$MOUNT_HELPER_PID"
+}
+
+world_is_gone() {
+	! kill -0 "$1" 2>/dev/null
+}
+
+# Starts the driver and does not wait. A virtio-fs tag of the node is mounted by mount.snapsim.
 world_spawn_driver() {
 	local mode=$1
 	shift
-	"$DRIVER" --mode="$mode" --bind-address="$ENDPOINT" --namespace="$NAMESPACE" --node-id="$NODE" \
+	SNAP_SIM_TAGS=$WORLD/sim/$NODE/tags "$DRIVER" --mode="$mode" --bind-address="$ENDPOINT" --namespace="$NAMESPACE" --node-id="$NODE" \
 		--kubeconfig="$KUBECONFIG_FILE" --sysfs-root="$WORLD/sim/$NODE/sys" --dev-root="$WORLD/sim/$NODE/dev" \
-		--node-nvme-load-driver=false --plugin-dir="$WORLD/run" --kubelet-dir="$WORLD/kubelet" "$@" >>"$WORLD/$mode.log" 2>&1 &
+		--node-nvme-load-driver=false --node-virtiofs-load-driver=false --node-virtiofs-filesystem-type=snapsim \
+		--plugin-dir="$PLUGIN_DIR" --kubelet-dir="$KUBELET" "$@" >>"$WORLD/$mode.log" 2>&1 &
 	DRIVER_PID=$!
 	WORLD_PIDS+=("$DRIVER_PID")
 }
@@ -214,6 +243,7 @@ world_end() {
 	for pid in "${WORLD_PIDS[@]}"; do
 		world_stop "$pid"
 	done
+	world_mount_helper_end
 	while read -r what; do
 		losetup --detach "$what"
 	done < <(world_loops)

@@ -3,6 +3,7 @@
  * Ends: of calls (deadline, cancel, a caller that dies), of servers (gracefully, at once), of
  * processes.
  */
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
@@ -15,6 +16,8 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "common/metric.h"
+#include "rpc/failing.h"
 #include "test/lib/rpc_fixture.h"
 
 extern char **environ;
@@ -76,6 +79,8 @@ START_TEST(a_call_that_hangs_is_named_once_and_stops_its_own_volume_only)
 	struct rpc_fixture f AUTO(rpc_fixture_clear);
 	struct running *running = running_new(100);
 	struct running_seen seen;
+	int64_t abandoned = metric_value(METRIC_OPERATIONS_ABANDONED, LABELS("NodeStageVolume"));
+	int64_t oldest;
 
 	rpc_fixture_init(&f);
 	f.options.running = running;
@@ -95,6 +100,9 @@ START_TEST(a_call_that_hangs_is_named_once_and_stops_its_own_volume_only)
 	f.server = NULL;
 	log_redirect(NULL, NULL);
 	running_free(running);
+	ck_assert_int_eq(metric_value(METRIC_OPERATIONS_ABANDONED, LABELS("NodeStageVolume")),
+	                 abandoned + 1);
+	ck_assert_uint_eq(failing_count(monotonic_ns(), &oldest), 0); /* the late end was good */
 	ck_assert_msg(strstr(logged, "a call hangs") != NULL, "%s", logged);
 	ck_assert_ptr_null(strstr(strstr(logged, "a call hangs") + 1, "a call hangs"));
 	ck_assert_msg(strstr(logged, "a call that hung has come back") != NULL, "%s", logged);
@@ -122,7 +130,7 @@ START_TEST(a_caller_that_dies_cancels_its_call)
 	char *const argv[] = { (char *)"test_life", (char *)"client", f.path, NULL };
 	pid_t pid;
 
-	ck_assert_int_eq(posix_spawn(&pid, "/proc/self/exe", NULL, NULL, argv, environ), 0);
+	ck_assert_int_eq(posix_spawn(&pid, program_invocation_name, NULL, NULL, argv, environ), 0);
 	child_started(pid);
 	ck_assert(reaches(&f.stub.running, 1));
 	kill(pid, SIGKILL);

@@ -3,6 +3,7 @@
  * Registration with kubelet: what its socket answers, and that the socket comes back whatever
  * happens to it.
  */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,7 @@ struct kubelet_side {
 	struct registration *registration;
 	struct rpc_client *client;
 	_Atomic int registered; /* what the rest of the program was told; -1: nothing */
+	_Atomic int outdated;   /* so many times more is what kubelet knows over */
 };
 
 static pthread_mutex_t lines_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -65,6 +67,14 @@ static void learn(void *arg, bool registered)
 	w->registered = registered;
 }
 
+static bool is_outdated(void *arg)
+{
+	struct kubelet_side *w = arg;
+	int left = w->outdated;
+
+	return left > 0 && atomic_compare_exchange_strong(&w->outdated, &left, left - 1);
+}
+
 static void world_start(struct kubelet_side *w)
 {
 	const struct registration_options options = {
@@ -72,8 +82,10 @@ static void world_start(struct kubelet_side *w)
 		.driver = DRIVER,
 		.endpoint = ENDPOINT,
 		.registered = learn,
+		.outdated = is_outdated,
 		.arg = w,
 		.look_again_ms = 20,
+		.outdated_ms = 20,
 	};
 	const struct rpc_client_options client = { .path = w->socket, .wait_for_ready = true };
 	struct err err = ERR_INIT;
@@ -267,6 +279,29 @@ START_TEST(a_socket_that_is_removed_comes_back)
 }
 END_TEST
 
+/* kubelet registers a driver anew when its socket is another. */
+START_TEST(what_kubelet_knows_is_over_and_it_is_to_ask_again)
+{
+	SERVED(w);
+	struct stat before, now;
+
+	ck_assert(answers(&w));
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(lstat(w.socket, &before), 0);
+		notify(&w, true, "");
+		w.outdated = 1;
+		for (int j = 0; j < 2000 && w.registered; j++)
+			sleep_ms(10);
+		ck_assert_int_eq(w.registered, 0);
+		ck_assert(socket_is(&w, true));
+		ck_assert(answers(&w));
+		ck_assert_int_eq(lstat(w.socket, &now), 0);
+		ck_assert(before.st_ino != now.st_ino ||
+		          before.st_ctim.tv_nsec != now.st_ctim.tv_nsec);
+	}
+}
+END_TEST
+
 /* Puts a socket in the place of ours; `listening` or dead. */
 static int replace_socket(const struct kubelet_side *w, bool listening)
 {
@@ -386,6 +421,7 @@ SUITE_TIMEOUT("rpc registration", 60, kubelet_learns_name_version_and_socket,
               only_root_may_talk_to_the_socket, few_connections_are_taken,
               success_and_refusal_are_logged, the_program_learns_whether_it_is_registered,
               a_long_reason_is_logged_to_its_end, a_socket_that_is_removed_comes_back,
+              what_kubelet_knows_is_over_and_it_is_to_ask_again,
               a_dead_socket_in_its_place_is_replaced,
               a_living_successor_keeps_its_place_until_it_has_gone,
               a_folder_that_is_not_there_yet_is_waited_for,

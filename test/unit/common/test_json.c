@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "common/str.h"
 #include "test/lib/suite.h"
 
 static struct json *parsed(const char *text)
@@ -130,6 +131,42 @@ START_TEST(integers_are_written_digit_by_digit)
 }
 END_TEST
 
+/* Names of files may be any bytes; what reads the print must be able to parse it. */
+START_TEST(what_is_shown_is_utf8_whatever_the_texts_are)
+{
+	static const struct {
+		const char *text, *shown;
+	} rows[] = {
+		{ "plain \xc3\xbc \xe2\x82\xac \xf0\x9f\x98\x80",
+		  "plain \xc3\xbc \xe2\x82\xac \xf0\x9f\x98\x80" },
+		{ "a\xff", "a\\xff" },
+		{ "\xc3", "\\xc3" },
+		{ "\xe2\x82", "\\xe2\\x82" },
+		{ "\xe2\x82z\xc3\xbc", "\\xe2\\x82z\xc3\xbc" },
+		{ "\xed\xa0\x80\"", "\\xed\\xa0\\x80\"" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct json *j AUTO(json_free) = json_object(), *again AUTO(json_free) = NULL;
+		struct err err = ERR_INIT;
+		char *text AUTO(free) = NULL;
+
+		json_set_str(j, "a", rows[i].text);
+		text = json_print_shown(j);
+		ck_assert_msg(!json_parse("shown", text, strlen(text), &again, &err), "%zu: %s", i,
+		              err.msg);
+		ck_assert_str_eq(json_str(again, "a"), rows[i].shown);
+		if (utf8_valid(rows[i].text, strlen(rows[i].text)))
+			continue;
+		json_set(j, rows[i].text, json_string("a name, too"));
+		free(text);
+		text = json_print_shown(j);
+		json_free(TAKE(again));
+		ck_assert(!json_parse("shown", text, strlen(text), &again, &err));
+	}
+}
+END_TEST
+
 START_TEST(a_built_tree_prints_and_replaces)
 {
 	struct json *j AUTO(json_free) = json_object();
@@ -173,5 +210,5 @@ END_TEST
 
 SUITE("json", what_is_not_one_sound_value_is_refused, an_escaped_backslash_before_u0000_is_no_nul,
       values_are_found_by_path, wrong_types_name_the_path, integers_are_exact_or_refused,
-      integers_are_written_digit_by_digit, a_built_tree_prints_and_replaces,
-      a_merge_patch_follows_rfc_7386);
+      integers_are_written_digit_by_digit, what_is_shown_is_utf8_whatever_the_texts_are,
+      a_built_tree_prints_and_replaces, a_merge_patch_follows_rfc_7386);

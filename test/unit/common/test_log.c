@@ -87,7 +87,7 @@ static char *written(bool as_json, size_t n_msg, size_t n_value, char fill)
 	return got;
 }
 
-/* Whoever reads lines must not take two of them for one. */
+/* A reader must not take two lines for one. */
 START_TEST(a_line_that_is_too_long_still_ends)
 {
 	for (int as_json = 0; as_json < 2; as_json++)
@@ -170,6 +170,38 @@ START_TEST(debug_lines_need_verbosity_five)
 }
 END_TEST
 
+START_TEST(the_verbosity_can_be_raised_and_goes_back_to_what_was_asked_for)
+{
+	static const int steps[] = { 2, 4, 5, 5 };
+
+	log_setup(0, false);
+	for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+		ck_assert_int_eq(log_more(), steps[i]);
+		ck_assert_int_eq(log_verbosity(), steps[i]);
+	}
+	ck_assert_int_eq(log_as_set(), 0);
+	log_setup(9, false);
+	ck_assert_int_eq(log_more(), 9);
+}
+END_TEST
+
+START_TEST(a_line_that_is_too_long_keeps_its_call)
+{
+	static char text[20000];
+
+	memset(text, 'x', sizeof(text) - 1);
+	for (int as_json = 0; as_json < 2; as_json++) {
+		log_setup(2, as_json);
+		log_redirect(keep, NULL);
+		log_call(UINT64_MAX);
+		log_event(LOG_INFO, text, "key", "value", NULL);
+		log_call(0);
+		ck_assert_ptr_nonnull(strstr(last_line, as_json ? ",\"call\":18446744073709551615}"
+		                                                : " call=18446744073709551615"));
+	}
+}
+END_TEST
+
 START_TEST(what_repeats_is_said_once_in_a_while)
 {
 	log_redirect(keep, NULL);
@@ -183,4 +215,5 @@ SUITE("log", no_line_has_what_a_terminal_would_obey, values_are_quoted_when_they
       a_json_line_is_json_whatever_the_bytes, a_line_that_is_too_long_still_ends,
       a_json_line_that_is_too_long_is_json_without_what_does_not_fit,
       numbers_are_numbers_in_json_and_plain_in_text, debug_lines_need_verbosity_five,
-      what_repeats_is_said_once_in_a_while);
+      the_verbosity_can_be_raised_and_goes_back_to_what_was_asked_for,
+      a_line_that_is_too_long_keeps_its_call, what_repeats_is_said_once_in_a_while);

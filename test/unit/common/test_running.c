@@ -5,6 +5,7 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "common/metric.h"
 #include "common/running.h"
 #include "common/str.h"
 #include "test/lib/suite.h"
@@ -68,13 +69,15 @@ START_TEST(a_call_hangs_when_its_caller_has_gone_and_it_has_not_come_back)
 	running_begin(r, &stays, "NodeStageVolume");
 	running_begin(r, &hangs, "NodeUnstageVolume");
 	running_about(&hangs, "pvc-1");
-	ck_assert_int_eq(running_watch(r), INT64_MAX);
+	ck_assert_int_ge(running_watch(r), stays.tell_at);
 	ck_assert_int_eq(lines, 0);
 	running_left(&hangs);
 	ck_assert_uint_eq(running_list(r, true, &seen, 1), 1);
 	ck_assert_str_eq(seen.subject, "pvc-1");
-	ck_assert_int_eq(running_watch(r), INT64_MAX);
-	ck_assert_int_eq(running_watch(r), INT64_MAX); /* it is told once */
+	ck_assert_int_eq(metric_value(METRIC_OPERATIONS_HUNG, NULL), 0);
+	running_watch(r);
+	running_watch(r); /* it is told once */
+	ck_assert_int_eq(metric_value(METRIC_OPERATIONS_HUNG, NULL), 1);
 	ck_assert_int_eq(lines, 1);
 	expect_said("hangs");
 	expect_said("method=NodeUnstageVolume");
@@ -82,6 +85,7 @@ START_TEST(a_call_hangs_when_its_caller_has_gone_and_it_has_not_come_back)
 	running_end(&hangs);
 	ck_assert_int_eq(lines, 2);
 	expect_said("has come back");
+	ck_assert_int_eq(metric_value(METRIC_OPERATIONS_HUNG, NULL), 0);
 	running_end(&stays);
 	ck_assert_int_eq(lines, 2);
 	log_redirect(NULL, NULL);
@@ -98,11 +102,74 @@ START_TEST(the_next_look_is_when_a_call_may_hang)
 	listen_to_log();
 	running_begin(r, &c, "NodeStageVolume");
 	running_left(&c);
+	running_tell_after(r, 120000, 120000);
+	c.tell_at = c.since + INT64_C(120000000000);
 	at = running_watch(r);
 	ck_assert(at != INT64_MAX && at == c.left_at + INT64_C(60000000000));
 	ck_assert_int_eq(lines, 0);
 	running_end(&c);
 	ck_assert_int_eq(running_watch(r), INT64_MAX);
+	log_redirect(NULL, NULL);
+	running_free(r);
+}
+END_TEST
+
+START_TEST(a_long_call_is_told_again_and_again_with_what_it_waits_for)
+{
+	const struct timespec pause = { .tv_nsec = 30000000 };
+	struct running *r = running_new(60000);
+	struct running_call c = { .id = 17 }, left = { .id = 18 };
+
+	listen_to_log();
+	log_setup(2, false);
+	running_tell_after(r, 20, 20);
+	running_begin(r, &left, "NodeStageVolume");
+	running_left(&left);
+	running_begin(r, &c, "CreateVolume");
+	running_on_thread(&c);
+	running_about(&c, "pvc-1");
+	ck_assert_int_eq(running_watch(r), left.tell_at);
+	ck_assert_int_eq(lines, 0);
+	running_waits("%s: Bound=%s", "DPUVolume ns/pvc-1", "False");
+	nanosleep(&pause, NULL);
+	running_waits("%s: Bound=%s", "DPUVolume ns/pvc-1", "Unknown");
+	running_watch(r);
+	ck_assert_int_eq(lines, 1);
+	expect_said("still running method=CreateVolume volume=pvc-1 seconds=0.0 thread=");
+	expect_said(" waits_for=\"DPUVolume ns/pvc-1: Bound=Unknown\" waits_seconds=0.0 call=17");
+	running_watch(r);
+	ck_assert_int_eq(lines, 1);
+	nanosleep(&pause, NULL);
+	*logged = '\0';
+	running_waits(NULL);
+	running_watch(r);
+	ck_assert_int_eq(lines, 2);
+	ck_assert_msg(strstr(logged, "waits_for") == NULL, "%s", logged);
+	log_setup(0, false); /* where calls are not logged, neither is this */
+	nanosleep(&pause, NULL);
+	running_watch(r);
+	ck_assert_int_eq(lines, 2);
+	running_waits("something"); /* what is not over when the call ends */
+	running_end(&c);
+	running_end(&left);
+	log_redirect(NULL, NULL);
+	running_free(r);
+}
+END_TEST
+
+START_TEST(each_line_of_a_calls_thread_has_its_number)
+{
+	struct running *r = running_new(60000);
+	struct running_call c = { .id = 4711 };
+
+	listen_to_log();
+	running_begin(r, &c, "CreateVolume");
+	running_on_thread(&c);
+	log_msg(LOG_INFO, "in it");
+	running_end(&c);
+	log_msg(LOG_INFO, "behind it");
+	expect_said("in it call=4711\n");
+	expect_said("behind it\n");
 	log_redirect(NULL, NULL);
 	running_free(r);
 }
@@ -115,6 +182,7 @@ START_TEST(without_a_table_nothing_is_kept)
 	running_begin(NULL, &c, "NodeStageVolume");
 	running_on_thread(&c);
 	running_about(&c, "pvc-1");
+	running_waits("something");
 	running_left(&c);
 	running_end(&c);
 	ck_assert_int_eq(running_watch(NULL), INT64_MAX);
@@ -125,4 +193,6 @@ END_TEST
 
 SUITE("running", what_runs_is_listed_until_it_ends,
       a_call_hangs_when_its_caller_has_gone_and_it_has_not_come_back,
-      the_next_look_is_when_a_call_may_hang, without_a_table_nothing_is_kept);
+      the_next_look_is_when_a_call_may_hang,
+      a_long_call_is_told_again_and_again_with_what_it_waits_for,
+      each_line_of_a_calls_thread_has_its_number, without_a_table_nothing_is_kept);

@@ -3,6 +3,7 @@
 #include "test/unit/controller/kube_memory.h"
 
 #include <check.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -199,6 +200,61 @@ int kube_create(struct kube *k, const struct kube_kind *kind, const char *ns, st
 	return err_set(err, ERR_UNAVAILABLE, "no whole answer");
 }
 
+static int fake_conflict(struct err *err)
+{
+	return err_set(err, ERR_ABORTED, "patch: the object has been modified");
+}
+
+int kube_patch(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
+               const struct json *patch, struct deadline d, struct json **ret, struct err *err)
+{
+	struct fake_object *o = fake_find(kind->plural, name);
+
+	(void)k, (void)d;
+	fake.patches++;
+	if (strcmp(kind->plural, "nodes"))
+		ck_assert_str_eq(ns, FAKE_NS);
+	if (fake_refused("patch", kind, err))
+		return -1;
+	if (o && fake.before_patch) {
+		fake_change_text(kind->plural, name, TAKE(fake.before_patch));
+		return fake_conflict(err);
+	}
+	if (!o)
+		return KUBE_ABSENT;
+	fake_change(o, patch);
+	if (fake.lost_patch) {
+		fake.lost_patch = false;
+		return fake_conflict(err);
+	}
+	if (ret)
+		*ret = json_copy(o->tree);
+	return 0;
+}
+
+int kube_schema(struct kube *k, const struct kube_kind *kind, struct deadline d, struct json **ret,
+                struct err *err)
+{
+	(void)k, (void)kind, (void)d;
+	fake.schemas++;
+	if (!fake.schema)
+		return err_set(err, ERR_PERMISSION, "/openapi/v3 is forbidden");
+	*ret = fake_json(fake.schema);
+	return 0;
+}
+
+bool kube_may_come(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name)
+{
+	(void)k, (void)kind, (void)ns, (void)name;
+	return fake.may_come;
+}
+
+bool kube_may_change(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name)
+{
+	(void)k, (void)kind, (void)ns, (void)name;
+	return fake.may_change;
+}
+
 int kube_delete(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
                 const char *uid, struct deadline d, struct err *err)
 {
@@ -226,6 +282,23 @@ int kube_delete(struct kube *k, const struct kube_kind *kind, const char *ns, co
 		fake_remove(o);
 	}
 	return 0;
+}
+
+int kube_delete_state(struct kube *k, const struct kube_kind *kind, const char *ns,
+                      const struct json *state, struct deadline d, struct err *err)
+{
+	const char *name = json_str(state, "metadata.name");
+	struct fake_object *o = fake_find(kind->plural, name);
+
+	if (o && fake.before_delete) {
+		struct json *patch AUTO(json_free) = fake_json(fake.before_delete);
+
+		fake.before_delete = NULL;
+		fake_change(o, patch);
+	}
+	if (o && (fake.never_as_it_was || !json_equal(o->tree, state)))
+		return KUBE_CHANGED;
+	return kube_delete(k, kind, ns, name, json_str(state, "metadata.uid"), d, err);
 }
 
 int kube_find_group(struct kube *k, const struct kube_kind *kind, struct deadline d,
@@ -283,11 +356,46 @@ int kube_list(struct kube *k, const struct kube_kind *kind, const char *ns,
 	return 0;
 }
 
+/* The token is the number of the first object. */
+int kube_list_page(struct kube *k, const struct kube_kind *kind, const char *ns, int limit,
+                   const char *token,
+                   int (*fn)(void *arg, const struct json *item, struct err *err), void *arg,
+                   char **ret_next, struct deadline d, struct err *err)
+{
+	uint64_t i = 0;
+	int n = 0;
+
+	(void)k, (void)d;
+	fake.lists++;
+	ck_assert_str_eq(ns, FAKE_NS);
+	if (fake_refused("list", kind, err))
+		return -1;
+	if (fake.expired && !str_empty(token))
+		return KUBE_NO_SUCH_PAGE;
+	if (!str_empty(token))
+		ck_assert_int_eq(parse_u64("token", token, &i, err), 0);
+	for (; i < fake.n_objects; i++) {
+		struct fake_object *o = &fake.objects[i];
+
+		if (o->gone || strcmp(o->plural, kind->plural))
+			continue;
+		if (n++ == limit)
+			break;
+		fake.listed++;
+		if (fn(arg, o->tree, err))
+			return -1;
+	}
+	*ret_next = i < fake.n_objects ? xasprintf("%" PRIu64, i) : xstrdup("");
+	return 0;
+}
+
 struct kube_wait {
 	struct kube_kind kind;
 	char name[254];
 	int seen;
 	bool had, said_gone;
+	void (*on_rest)(void *arg);
+	void *on_rest_arg;
 };
 
 int kube_wait_open(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
@@ -309,6 +417,8 @@ int kube_wait_open(struct kube *k, const struct kube_kind *kind, const char *ns,
 int kube_wait_next(struct kube_wait *w, struct deadline d, struct json **ret, struct err *err)
 {
 	(void)d;
+	if (w->on_rest)
+		w->on_rest(w->on_rest_arg);
 	if (fake_refused("watch", &w->kind, err))
 		return -1;
 	if (fake.foreign) {
@@ -347,6 +457,12 @@ void kube_wait_expect(struct kube_wait *w, const char *uid)
 {
 	ck_assert(uid && *uid);
 	w->had = true;
+}
+
+void kube_wait_on_rest(struct kube_wait *w, void (*fn)(void *arg), void *arg)
+{
+	w->on_rest = fn;
+	w->on_rest_arg = arg;
 }
 
 const char *kube_wait_watch_error(struct kube_wait *w, char ret[KUBE_WATCH_ERROR_MAX])

@@ -56,11 +56,21 @@ struct kube_memory {
 	int lost_creates;             /* so many POSTs are carried out, and their answer is lost */
 	const char *foreign;          /* an event of this object comes first, once; JSON */
 	bool no_group;                /* the API server does not know DPF's API group */
+	bool may_come;                /* kube_may_come() of each object */
+	bool may_change;              /* kube_may_change() of each object */
 	bool stale_gone;              /* the first wait says "does not exist" whatever is true */
 	const char *gone_before_delete; /* this object is gone just before its DELETE */
-	enum err_code end;              /* how a wait ends when no change is left */
-	const char *watch_error;        /* why there was no watch; NULL: there was */
+	const char *before_delete;      /* a patch just before the next DELETE of a state; JSON */
+	bool never_as_it_was;    /* objects have always changed before the DELETE of a state */
+	bool expired;            /* the server knows no token of a page any more */
+	enum err_code end;       /* how a wait ends when no change is left */
+	const char *watch_error; /* why there was no watch; NULL: there was */
+	const char
+		*before_patch; /* a patch just before the next PATCH, which then conflicts; JSON */
+	bool lost_patch;       /* the next PATCH is carried out, and answered as a conflict */
+	const char *schema;    /* what kube_schema() gives; NULL: it cannot be read */
 	int version, uid;
+	int patches, schemas; /* requests */
 	int creates, gets, lists, listed, deletes, waits_open;
 	struct fake_follower follower;
 };
@@ -82,7 +92,7 @@ void fake_then(const char *plural, const char *name, const char *patch);
 /* Tells the follower something about an object. */
 void fake_tell(enum kube_news news, const struct json *tree);
 bool fake_run_step(void); /* the next step now; false: there is none */
-/* Each such request fails: verb "get", "create", "delete", "list" or "watch". */
+/* Each such request fails: verb "get", "create", "patch", "delete", "list" or "watch". */
 void fake_refuse(const char *verb, const char *plural, enum err_code code, const char *text);
 /* The same, after the first `skip` of them have passed. */
 void fake_refuse_after(int skip, const char *verb, const char *plural, enum err_code code,

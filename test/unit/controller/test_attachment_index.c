@@ -85,6 +85,43 @@ START_TEST(an_object_is_what_its_spec_and_labels_say)
 }
 END_TEST
 
+START_TEST(it_is_attached_when_its_status_says_so)
+{
+	static const struct {
+		const char *status;
+		bool attached;
+	} rows[] = {
+		{ "null", false },
+		{ "{}", false },
+		{ "{\"dpuAttached\":true}", true },
+		{ "{\"dpuAttached\":false}", false },
+		{ "{\"dpuAttached\":\"true\"}", false },
+		{ "{\"x\":{\"dpuAttached\":true}}", false },
+		{ "{\"conditions\":[],\"dpuAttached\":true}", true },
+		{ "[]", false },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows) * 2; i++) {
+		bool tree = i % 2; /* an escape makes it be read as a tree */
+		struct attachment_places p AUTO(attachment_places_clear) = { .n = 0 };
+		char *object AUTO(free) =
+			xasprintf("{\"metadata\":{\"name\":\"n-v\"},\"spec\":{"
+		                  "\"dpuVolumeName\":\"%s\",\"dpuNodeName\":\"n\"},"
+		                  "\"status\":%s}",
+		                  tree ? "\\u0076" : "v", rows[i / 2].status);
+		struct attachment_index *x;
+
+		fake_reset();
+		x = begin();
+		fake.follower.fn(fake.follower.arg, KUBE_NEWS_CHANGED, object, strlen(object));
+		attachment_index_find(x, "v", NULL, ATTACHMENT_ANY_AGE, 9, &p);
+		ck_assert_msg(p.n == 1 && p.v[0].attached == rows[i / 2].attached, "%s", object);
+		attachment_index_free(x);
+	}
+	fake_reset();
+}
+END_TEST
+
 START_TEST(texts_that_need_a_tree_are_read_as_well)
 {
 	char longer[400];
@@ -313,7 +350,7 @@ START_TEST(a_watch_that_keeps_our_own_event_back_is_not_believed_until_it_brings
 END_TEST
 
 SUITE_TIMEOUT("attachment_index", 60, an_object_is_what_its_spec_and_labels_say,
-              texts_that_need_a_tree_are_read_as_well,
+              texts_that_need_a_tree_are_read_as_well, it_is_attached_when_its_status_says_so,
               it_is_used_when_all_were_read_and_the_watch_works,
               while_all_are_read_anew_nothing_is_said_and_that_is_waited_for,
               who_comes_early_waits_until_all_were_read_or_he_is_called_off,

@@ -64,6 +64,33 @@ START_TEST(a_volumes_attachments_are_found_with_their_names)
 }
 END_TEST
 
+START_TEST(what_is_attached_stays_so_until_the_watch_says_otherwise)
+{
+	static const struct {
+		enum attachment_source source;
+		bool says, attached;
+	} steps[] = {
+		{ ATTACHMENT_WRITTEN, false, false }, { ATTACHMENT_CHANGED, false, false },
+		{ ATTACHMENT_WRITTEN, true, true },   { ATTACHMENT_WRITTEN, false, true },
+		{ ATTACHMENT_CHANGED, true, true },   { ATTACHMENT_CHANGED, false, false },
+		{ ATTACHMENT_LISTED, true, true },    { ATTACHMENT_LISTED, false, false },
+	};
+	struct attachment_table *t = attachment_table_new();
+	struct attachment_fact f = { .volume = "v", .node = "n", .name = "n-v", .uid = "u" };
+
+	for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+		struct attachment_places p AUTO(attachment_places_clear) = { .n = 0 };
+
+		f.attached = steps[i].says;
+		attachment_table_put(t, &f, steps[i].source);
+		attachment_table_find(t, "v", NULL, ATTACHMENT_ANY_AGE, 9, &p);
+		ck_assert_uint_eq(p.n, 1);
+		ck_assert_msg(p.v[0].attached == steps[i].attached, "step %zu", i);
+	}
+	attachment_table_free(t);
+}
+END_TEST
+
 START_TEST(a_late_deletion_removes_only_the_object_that_it_is_about)
 {
 	struct attachment_table *t = attachment_table_new();
@@ -277,6 +304,7 @@ START_TEST(whatever_comes_and_goes_it_knows_what_a_list_knows)
 END_TEST
 
 SUITE("attachment_table", a_volumes_attachments_are_found_with_their_names,
+      what_is_attached_stays_so_until_the_watch_says_otherwise,
       a_late_deletion_removes_only_the_object_that_it_is_about,
       one_that_has_gone_is_not_written_again, the_order_of_the_watch_says_which_is_older,
       a_node_counts_what_is_ours_and_is_forgotten_with_its_last,

@@ -154,6 +154,27 @@ static void full(void)
 {
 	on_create(PENDING(FULL));
 }
+/* By another driver, which has taken over meanwhile. */
+static void full_then_bound(void)
+{
+	full();
+	fake.before_delete = BOUND("1Gi");
+}
+static void full_and_written(void)
+{
+	full();
+	fake.before_delete = "{\"metadata\":{\"finalizers\":[\"x\"]}}";
+}
+static void full_and_always_written(void)
+{
+	full();
+	fake.never_as_it_was = true;
+}
+static void full_and_doubtful(void)
+{
+	full();
+	fake.may_come = true;
+}
 static void full_and_held(void)
 {
 	full();
@@ -347,6 +368,7 @@ static const char *const left_words[] = {
 	"(ReadOnlyMany) never gets one; ask for ReadWriteOnce, or let readers claim a volume " \
 	"that has been written before (docs/parameters.md, Volumes for readers)"
 
+#define SHARE "\"csi.snap.nvidia.com/emulation\":\"virtiofs\""
 #define LIMIT "{\"required_bytes\":1073741824,\"limit_bytes\":2147483648}"
 /* As external-provisioner asks with --extra-create-metadata. */
 #define KUBERNETES(range)                                                               \
@@ -381,6 +403,13 @@ static const struct row {
 	  empty, ERR_INVALID, NOTHING,
 	  "VolumeCapabilities[0].Mount.FsType: unsupported filesystem \"ntfs\", supported are "
 	  "ext4, ext3, xfs, btrfs" },
+	{ "virtiofs for an NVMe volume",
+	  "{\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"MULTI_NODE_MULTI_WRITER\"},"
+	  "\"mount\":{\"fs_type\":\"virtiofs\"}}]}",
+	  empty, ERR_INVALID, NOTHING,
+	  "VolumeCapabilities[0].Mount.FsType: the volume is NVMe, which gets ext4, ext3, xfs or "
+	  "btrfs, not virtiofs; write csi.snap.nvidia.com/emulation: virtiofs into the StorageClass "
+	  "for a directory that the DPU shares" },
 	{ "several nodes writing one filesystem",
 	  "{\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"MULTI_NODE_MULTI_WRITER\"},"
 	  "\"mount\":{}}]}",
@@ -411,7 +440,7 @@ static const struct row {
 	{ "a content source", "{\"volume_content_source\":{\"snapshot\":{\"snapshot_id\":\"s\"}}}",
 	  empty, ERR_INVALID, NOTHING,
 	  "VolumeContentSource: the claim has a dataSource, but this driver neither restores "
-	  "snapshots nor clones volumes; leave the claim's dataSource away" },
+	  "snapshots nor clones volumes; leave dataSource out of the claim" },
 	{ "mutable parameters", "{\"mutable_parameters\":{\"iops\":\"1\"}}", empty, ERR_INVALID,
 	  NOTHING,
 	  "MutableParameters: volumes cannot be modified, so none are supported "
@@ -455,12 +484,44 @@ static const struct row {
 	  "\"csi.snap.nvidia.com/ext4BigAlloc\":\"true\"}}",
 	  empty, ERR_INVALID, NOTHING,
 	  "Parameters: csi.snap.nvidia.com/ext4BigAlloc: has no meaning for xfs" },
-	{ "virtio-fs",
-	  "{\"parameters\":{\"functionType\":\"pf\",\"hotplugFunction\":\"true\","
-	  "\"csi.snap.nvidia.com/emulation\":\"virtiofs\"}}",
+	{ "an emulation that is none",
+	  "{\"parameters\":{\"csi.snap.nvidia.com/emulation\":\"scsi\"}}", empty, ERR_INVALID,
+	  NOTHING,
+	  "Parameters: csi.snap.nvidia.com/emulation: unsupported value scsi, supported values are: "
+	  "nvme, virtiofs" },
+	{ "virtio-fs: raw block",
+	  "{\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"MULTI_NODE_MULTI_WRITER\"},"
+	  "\"block\":{}}],\"parameters\":{" SHARE "}}",
 	  empty, ERR_UNIMPLEMENTED, NOTHING,
-	  "Parameters: emulation virtiofs is not supported by this version of the driver, use "
-	  "nvme" },
+	  "VolumeCapabilities[0].Block is not supported: a virtio-fs volume is a directory that the "
+	  "DPU shares, not a disk; write volumeMode: Filesystem into the claim, or "
+	  "csi.snap.nvidia.com/emulation: nvme into the StorageClass" },
+	{ "virtio-fs: a filesystem of a disk",
+	  "{\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"MULTI_NODE_MULTI_WRITER\"},"
+	  "\"mount\":{\"fs_type\":\"xfs\"}}],\"parameters\":{" SHARE "}}",
+	  empty, ERR_INVALID, NOTHING,
+	  "VolumeCapabilities[0].Mount.FsType: a virtio-fs volume is a directory that the DPU "
+	  "shares, nothing is formatted as \"xfs\"; write csi.storage.k8s.io/fstype: virtiofs into "
+	  "the StorageClass (fsType of a PersistentVolume), or leave it out" },
+	{ "virtio-fs on a VF", "{\"parameters\":{\"functionType\":\"vf\"," SHARE "}}", empty,
+	  ERR_INVALID, NOTHING,
+	  "Parameters: functionType: a virtio-fs volume is on a hot-plugged PF; write functionType: "
+	  "pf, or leave it out" },
+	{ "virtio-fs on a static PF",
+	  "{\"parameters\":{\"functionType\":\"pf\",\"hotplugFunction\":\"F\"," SHARE "}}", empty,
+	  ERR_INVALID, NOTHING,
+	  "Parameters: hotplugFunction: a virtio-fs volume is on a hot-plugged PF; write "
+	  "hotplugFunction: \"true\", or leave it out" },
+	{ "virtio-fs, formatted",
+	  "{\"parameters\":{\"csi.snap.nvidia.com/formatPolicy\":\"never\"," SHARE "}}", empty,
+	  ERR_INVALID, NOTHING,
+	  "Parameters: csi.snap.nvidia.com/formatPolicy: has no meaning with virtiofs, which is "
+	  "never formatted; leave it out" },
+	{ "virtio-fs with a key for mkfs",
+	  "{\"parameters\":{\"csi.snap.nvidia.com/inodeSize\":\"512\"," SHARE "}}", empty,
+	  ERR_INVALID, NOTHING,
+	  "Parameters: csi.snap.nvidia.com/inodeSize: has no meaning with virtiofs, which is never "
+	  "formatted; leave it out" },
 	{ "a negative size", "{\"capacity_range\":{\"required_bytes\":-1}}", empty, ERR_INVALID,
 	  NOTHING, "CapacityRange: required_bytes is negative" },
 	{ "required above limit", "{\"capacity_range\":{\"limit_bytes\":1048576}}", empty,
@@ -566,6 +627,10 @@ static const struct row {
 	{ "it is virtio-fs", "{}", earlier_virtiofs, ERR_EXISTS, ANOTHERS,
 	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: volumeMode is "
 	  "Filesystem, asked for is Block" },
+	{ "it is NVMe, and virtio-fs is asked for", "{\"parameters\":{" SHARE "}}", earlier_pending,
+	  ERR_EXISTS, ANOTHERS,
+	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: volumeMode is "
+	  "Block, asked for is Filesystem" },
 	{ "it was made for another name", "{}", earlier_other_name, ERR_EXISTS, ANOTHERS,
 	  "DPUVolume dpf/pvc-1 already exists for another volume, \"PVC-1\"" },
 	{ "it is being deleted", "{}", earlier_going, ERR_ABORTED, GOING,
@@ -615,6 +680,22 @@ static const struct row {
 	  "DPUVolume dpf/pvc-1 is being removed because it failed: "
 	  "Scheduled=False "
 	  "(Failure: vendor v1 has no capacity left)" },
+	{ "the vendor is full, and a request of before may still be carried out", "{}",
+	  full_and_doubtful, ERR_UNAVAILABLE, NOTHING,
+	  "DPUVolume dpf/pvc-1 failed: Scheduled=False (Failure: vendor v1 has no capacity left) "
+	  "(whether it is left could not be learnt: DPUVolume dpf/pvc-1 is not there now, but a "
+	  "request to make it had no answer, and the API server may still carry it out for half a "
+	  "minute; retry)" },
+	{ "the vendor is full, and DPF writes the object just before its DELETE", "{}",
+	  full_and_written, ERR_EXHAUSTED, NOTHING,
+	  "DPUVolume dpf/pvc-1 failed: Scheduled=False (Failure: vendor v1 has no capacity left)" },
+	{ "the vendor is full, and the object changes all the time", "{}", full_and_always_written,
+	  ERR_ABORTED, PENDING_VOLUME,
+	  "DPUVolume dpf/pvc-1 is to be removed, but changes all the time, because it failed: "
+	  "Scheduled=False (Failure: vendor v1 has no capacity left)" },
+	{ "the vendor was full, and the volume is bound just before its DELETE", "{}",
+	  full_then_bound, ERR_UNAVAILABLE, BOUND_VOLUME,
+	  "DPUVolume dpf/pvc-1 failed: Scheduled=False (Failure: vendor v1 has no capacity left)" },
 	{ "the vendor is full, and the object may not be deleted", "{}", full_and_undeletable,
 	  ERR_ABORTED, PENDING_VOLUME,
 	  "DPUVolume dpf/pvc-1 was to be removed, which is refused, because it "

@@ -364,10 +364,6 @@ static void going_volume(void)
 {
 	fake_change_text(V, "pvc-1", "{\"metadata\":{\"deletionTimestamp\":\"x\"}}");
 }
-static void virtiofs_volume(void)
-{
-	fake_change_text(V, "pvc-1", "{\"spec\":{\"volumeMode\":\"Filesystem\"}}");
-}
 static void once_volume(void)
 {
 	fake_change_text(V, "pvc-1", "{\"spec\":{\"accessModes\":[\"ReadWriteOnce\"]}}");
@@ -544,10 +540,6 @@ static const struct {
 	  "DPUVolume dpf/pvc-1: connection refused", false },
 	{ "a volume on its way out", "{}", going_volume, ERR_ABORTED,
 	  "volume pvc-1 is being deleted", false },
-	{ "a virtio-fs volume", "{}", virtiofs_volume, ERR_UNIMPLEMENTED,
-	  "volume pvc-1 is a virtio-fs filesystem (volumeMode Filesystem), which is not supported "
-	  "by this version of the driver",
-	  false },
 	{ "another access type", "{}", block_volume, ERR_INVALID,
 	  "VolumeCapability.AccessType: volume pvc-1 was made for access type block, not mount",
 	  false },
@@ -556,6 +548,25 @@ static const struct {
 	  once_volume, ERR_INVALID,
 	  "VolumeCapability.AccessMode: volume pvc-1 has ReadWriteOnce, which does not allow "
 	  "MULTI_NODE_READER_ONLY",
+	  false },
+	{ "a filesystem of an NVMe volume on many nodes",
+	  "{\"volume_capability\":{\"access_mode\":{\"mode\":\"MULTI_NODE_MULTI_WRITER\"}}}",
+	  nothing, ERR_INVALID,
+	  "VolumeCapability.AccessMode: MULTI_NODE_MULTI_WRITER needs a raw block volume "
+	  "(volumeMode: Block): ext4 is no cluster filesystem, writing it while other nodes have it "
+	  "mounted would destroy it",
+	  false },
+	{ "a filesystem that neither kind has",
+	  "{\"volume_id\":\"pvc-9\",\"volume_capability\":{\"mount\":{\"fs_type\":\"ntfs\"}}}",
+	  nothing, ERR_INVALID,
+	  "VolumeCapability.Mount.FsType: unsupported filesystem \"ntfs\", supported are ext4, "
+	  "ext3, xfs, btrfs",
+	  false },
+	{ "a context of the other kind",
+	  "{\"volume_context\":{\"csi.snap.nvidia.com/emulation\":\"virtiofs\"}}", nothing,
+	  ERR_INVALID,
+	  "VolumeContext: csi.snap.nvidia.com/emulation is virtiofs, but volume pvc-1 has "
+	  "volumeMode Block, which is nvme; correct the PersistentVolume",
 	  false },
 	{ "bad function keys", "{\"volume_context\":{\"functionType\":\"sf\"}}", nothing,
 	  ERR_INVALID,

@@ -34,6 +34,15 @@ static void world(void)
 	         "{\"metadata\":{\"name\":\"theirs\"},\"spec\":{\"dpuStoragePolicyName\":\"gold\","
 	         "\"parameters\":{\"pool\":\"p1\"},\"accessModes\":[\"ReadWriteOnce\","
 	         "\"ReadWriteMany\"],\"volumeMode\":\"Block\"}}");
+	fake_put(V,
+	         "{\"metadata\":{\"name\":\"share\",\"annotations\":{\"csi.snap.nvidia.com/name\":"
+	         "\"share\",\"csi.snap.nvidia.com/accessType\":\"mount\","
+	         "\"csi.snap.nvidia.com/functionType\":\"pf\",\"csi.snap.nvidia.com/"
+	         "hotplugFunction\":\"true\",\"csi.snap.nvidia.com/emulation\":\"virtiofs\"}},"
+	         "\"spec\":{\"dpuStoragePolicyName\":\"gold\",\"accessModes\":[\"ReadWriteMany\"],"
+	         "\"volumeMode\":\"Filesystem\"}}");
+	fake_put(V, "{\"metadata\":{\"name\":\"theirshare\"},\"spec\":{\"dpuStoragePolicyName\":"
+	            "\"gold\",\"accessModes\":[\"ReadWriteOnce\"]}}");
 	fake_put(V, "{\"metadata\":{\"name\":\"going\",\"deletionTimestamp\":\"x\"},\"spec\":{"
 	            "\"accessModes\":[\"ReadWriteOnce\"],\"volumeMode\":\"Block\"}}");
 }
@@ -117,6 +126,44 @@ static const struct {
 	  "{\"volume_id\":\"theirs\"," RWO ",\"parameters\":{\"csi.snap.nvidia.com/emulation\":"
 	  "\"virtiofs\",\"functionType\":\"pf\",\"hotplugFunction\":\"true\"}}",
 	  ERR_OK, "volumeMode mismatch: the volume is emulated by nvme" },
+	{ "a share for many writers",
+	  "{\"volume_id\":\"share\"," CAPS("MULTI_NODE_MULTI_WRITER", "mount") "}", ERR_OK, NULL },
+	{ "a share for many readers",
+	  "{\"volume_id\":\"share\"," CAPS("MULTI_NODE_READER_ONLY", "mount") "}", ERR_OK, NULL },
+	{ "a share for one pod",
+	  "{\"volume_id\":\"share\"," CAPS("SINGLE_NODE_SINGLE_WRITER", "mount") "}", ERR_OK,
+	  NULL },
+	{ "a share for one node, of the Go plugin", "{\"volume_id\":\"theirshare\"," RWO "}",
+	  ERR_OK, NULL },
+	{ "the same for many writers",
+	  "{\"volume_id\":\"theirshare\"," CAPS("MULTI_NODE_MULTI_WRITER", "mount") "}", ERR_OK,
+	  "accessModes mismatch: the volume has ReadWriteOnce, which does not allow "
+	  "MULTI_NODE_MULTI_WRITER" },
+	{ "a share as raw block, of the Go plugin",
+	  "{\"volume_id\":\"theirshare\"," CAPS("SINGLE_NODE_WRITER", "block") "}", ERR_OK,
+	  "VolumeCapabilities.Block is not supported: a virtio-fs volume is a directory that the "
+	  "DPU shares, not a disk; write volumeMode: Filesystem into the claim, or "
+	  "csi.snap.nvidia.com/emulation: nvme into the StorageClass" },
+	{ "the StorageClass of a share",
+	  "{\"volume_id\":\"share\"," RWO ",\"parameters\":{\"policy\":\"gold\","
+	  "\"csi.snap.nvidia.com/emulation\":\"virtiofs\"}}",
+	  ERR_OK, NULL },
+	{ "the same with the function that is its default",
+	  "{\"volume_id\":\"share\"," RWO ",\"parameters\":{\"functionType\":\"PF\","
+	  "\"hotplugFunction\":\"T\",\"csi.snap.nvidia.com/emulation\":\"virtiofs\"}}",
+	  ERR_OK, NULL },
+	{ "a share's own context",
+	  "{\"volume_id\":\"share\"," RWO ",\"volume_context\":{"
+	  "\"csi.snap.nvidia.com/emulation\":\"virtiofs\"}}",
+	  ERR_OK, NULL },
+	{ "a share that is to be NVMe",
+	  "{\"volume_id\":\"theirshare\"," RWO ",\"parameters\":{\"csi.snap.nvidia.com/emulation\":"
+	  "\"nvme\"}}",
+	  ERR_OK, "volumeMode mismatch: the volume is emulated by virtiofs" },
+	{ "a share on a VF",
+	  "{\"volume_id\":\"theirshare\"," RWO ",\"parameters\":{\"functionType\":\"vf\"}}", ERR_OK,
+	  "parameters mismatch: functionType: a virtio-fs volume is on a hot-plugged PF; write "
+	  "functionType: pf, or leave it out" },
 	{ "bad parameters",
 	  "{\"volume_id\":\"ours\"," RWO ",\"parameters\":{\"functionType\":\"sf\"}}", ERR_OK,
 	  "parameters mismatch: functionType: unsupported value sf, supported values are: vf, pf" },

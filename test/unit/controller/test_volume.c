@@ -10,6 +10,7 @@
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/metric.h"
 #include "controller/names.h"
 #include "controller/attachment_index.h"
 #include "test/lib/controller_door.h"
@@ -188,6 +189,45 @@ START_TEST(a_request_becomes_a_dpuvolume_and_its_state_a_reply)
 }
 END_TEST
 
+#define KEY "topology.csi.snap.nvidia.com/dpu"
+#define WHERE "{\"accessibility_requirements\":{\"requisite\":[{\"segments\":{%s}}]}}"
+
+/* The requirement, asked of a controller with and without --topology. */
+static const struct {
+	const char *what, *segments;
+	const char *key, *topology; /* NULL: none */
+	enum err_code code;
+} wheres[] = {
+	{ "without --topology nothing is said or checked", "\"zone\":\"a\"", NULL, NULL, ERR_OK },
+	{ "what can be met", "\"" KEY "\":\"true\"", KEY, "[{\"segments\":{\"" KEY "\":\"true\"}}]",
+	  ERR_OK },
+	{ "what cannot be met", "\"zone\":\"a\"", KEY, NULL, ERR_EXHAUSTED },
+};
+
+START_TEST(a_volume_is_made_where_it_is_wanted_or_not_at_all)
+{
+	char *patch AUTO(free) = xasprintf(WHERE, wheres[_i].segments);
+	struct json *q AUTO(json_free) = request(patch);
+	struct json *reply AUTO(json_free) = NULL;
+	struct err err = ERR_INIT;
+
+	setup();
+	c.topology_key = wheres[_i].key;
+	fake.on_create = fake_json(BOUND);
+	ck_assert_int_eq(door_call(&c, locks, "CreateVolume", q, &reply, &err),
+	                 wheres[_i].code ? -1 : 0);
+	ck_assert_int_eq(err.code, wheres[_i].code);
+	ck_assert_int_eq(fake.creates, !wheres[_i].code);
+	if (wheres[_i].topology)
+		same(wheres[_i].what, json_at(reply, "volume.accessible_topology"),
+		     wheres[_i].topology);
+	else
+		ck_assert_ptr_null(json_at(reply, "volume.accessible_topology"));
+	c.topology_key = NULL;
+	teardown();
+}
+END_TEST
+
 START_TEST(a_volume_is_waited_for_through_its_states)
 {
 	setup();
@@ -197,7 +237,45 @@ START_TEST(a_volume_is_waited_for_through_its_states)
 	json_free(create("{}"));
 	ck_assert_int_eq(fake.creates, 1);
 	ck_assert_int_eq(fake.gets, 0);
+	ck_assert_int_eq(metric_value(METRIC_WAITED, LABELS("dpuvolumes", "reached")), 1);
+	ck_assert_int_eq(metric_oldest(METRIC_WAITS), 0);
 	teardown();
+}
+END_TEST
+
+/* What the conditions of a volume are when the wait for it is over. */
+static const char *page_while_it_waits(const char *state)
+{
+	static struct str page = STR_INIT(1 << 20);
+	struct json *q AUTO(json_free) = request("{}");
+	struct err err = ERR_INIT;
+
+	setup();
+	if (state)
+		fake_then(V, "pvc-1", state);
+	ck_assert_int_eq(door_call(&c, locks, "CreateVolume", q, NULL, &err), -1);
+	ck_assert_int_eq(err.code, ERR_DEADLINE);
+	teardown();
+	str_reset(&page);
+	metric_print(&page, METRIC_CONTROLLER);
+	return page.ptr;
+}
+
+START_TEST(a_wait_is_counted_by_the_condition_that_is_missing)
+{
+	static const char scheduled[] =
+		"{\"status\":{\"conditions\":[{\"type\":\"Ready\",\"status\":\"False\"},"
+		"{\"type\":\"Created\",\"status\":\"True\"},"
+		"{\"type\":\"Scheduled\",\"status\":\"False\",\"reason\":\"Pending\"}]}}";
+	const char *page = page_while_it_waits(NULL);
+
+	ck_assert_ptr_nonnull(
+		strstr(page, "snap_csi_waits{resource=\"dpuvolumes\",condition=\"none\"} 0\n"));
+	ck_assert_ptr_null(strstr(page, "Scheduled"));
+	page = page_while_it_waits(scheduled);
+	ck_assert_ptr_nonnull(strstr(
+		page, "snap_csi_waits{resource=\"dpuvolumes\",condition=\"Scheduled\"} 0\n"));
+	ck_assert_int_eq(metric_value(METRIC_WAITED, LABELS("dpuvolumes", "deadline")), 2);
 }
 END_TEST
 
@@ -476,23 +554,57 @@ START_TEST(create_and_delete_of_one_volume_exclude_each_other)
 }
 END_TEST
 
+#define RULE "{\"x-kubernetes-validations\":[{\"rule\":\"self == oldSelf\"}]"
+#define SCHEMA(resources)                                                                  \
+	"{\"properties\":{\"spec\":{\"properties\":{\"resources\":" resources              \
+	",\"properties\":{\"requests\":{\"additionalProperties\":{\"type\":\"string\"}}}}" \
+	"}}}}"
+#define CAN                                                                 \
+	"{\"capabilities\":[{\"rpc\":{\"type\":\"CREATE_DELETE_VOLUME\"}}," \
+	"{\"rpc\":{\"type\":\"PUBLISH_UNPUBLISH_VOLUME\"}},"                \
+	"{\"rpc\":{\"type\":\"SINGLE_NODE_MULTI_WRITER\"}},"                \
+	"{\"rpc\":{\"type\":\"LIST_VOLUMES\"}},"                            \
+	"{\"rpc\":{\"type\":\"LIST_VOLUMES_PUBLISHED_NODES\"}},"            \
+	"{\"rpc\":{\"type\":\"GET_VOLUME\"}},"                              \
+	"{\"rpc\":{\"type\":\"GET_VOLUME_HEALTH\"}}"
+
+static const struct {
+	const char *what, *schema, *can;
+	int asked; /* requests for the schema, by two questions */
+} abilities[] = {
+	{ "a CRD whose spec.resources is immutable", SCHEMA(RULE), CAN "]}", 1 },
+	{ "one whose spec.resources may change", SCHEMA("{\"type\":\"object\""),
+	  CAN ",{\"rpc\":{\"type\":\"EXPAND_VOLUME\"}}]}", 1 },
+	{ "a schema that cannot be read", NULL, CAN "]}", 2 },
+};
+
 START_TEST(what_the_controller_can_do)
 {
-	struct json *q AUTO(json_free) = json_object(), *reply AUTO(json_free) = NULL;
-	struct err err = ERR_INIT;
+	for (size_t i = 0; i < ARRAY_LEN(abilities); i++) {
+		setup();
+		c.expands = 0;
+		fake.schema = abilities[i].schema;
+		for (int n = 0; n < 2; n++) {
+			struct json *q AUTO(json_free) = json_object();
+			struct json *reply AUTO(json_free) = NULL;
+			struct err err = ERR_INIT;
 
-	setup();
-	ck_assert_int_eq(door_call(&c, locks, "ControllerGetCapabilities", q, &reply, &err), 0);
-	same("capabilities", reply,
-	     "{\"capabilities\":[{\"rpc\":{\"type\":\"CREATE_DELETE_VOLUME\"}},"
-	     "{\"rpc\":{\"type\":\"PUBLISH_UNPUBLISH_VOLUME\"}},"
-	     "{\"rpc\":{\"type\":\"SINGLE_NODE_MULTI_WRITER\"}}]}");
-	teardown();
+			ck_assert_int_eq(
+				door_call(&c, locks, "ControllerGetCapabilities", q, &reply, &err),
+				0);
+			same(abilities[i].what, reply, abilities[i].can);
+		}
+		ck_assert_msg(fake.schemas == abilities[i].asked, "%s: %d requests",
+		              abilities[i].what, fake.schemas);
+		c.expands = 0;
+		teardown();
+	}
 }
 END_TEST
 
 SUITE("volume", a_request_becomes_a_dpuvolume_and_its_state_a_reply,
-      a_volume_is_waited_for_through_its_states,
+      LOOP(a_volume_is_made_where_it_is_wanted_or_not_at_all, ARRAY_LEN(wheres)),
+      a_volume_is_waited_for_through_its_states, a_wait_is_counted_by_the_condition_that_is_missing,
       news_that_are_older_than_the_object_are_not_believed,
       the_same_request_again_gives_the_same_volume,
       a_compatible_request_gives_the_volume_that_is_there,

@@ -74,6 +74,10 @@ START_TEST(conditions_are_judged_and_told)
 
 		ck_assert_msg(condition_holds_or_absent(j, CONDITION_READY) == rows[i].ready, "%s",
 		              rows[i].what);
+		ck_assert_msg(
+			condition_holds(j, CONDITION_READY) ==
+				(rows[i].ready && strstr(rows[i].conditions, "\"Ready\"") != NULL),
+			"%s", rows[i].what);
 		ck_assert_msg(failed == (rows[i].failure != NULL), "%s", rows[i].what);
 		if (failed)
 			ROW_STR_EQ(rows[i].what, failure.type, rows[i].failure);

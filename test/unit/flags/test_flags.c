@@ -135,6 +135,21 @@ static const struct wrong {
 	  "--max-volumes-per-node: -1 is not between 0 and 2147483647; "
 	  "--emulation-mode: \"scsi\" is none of nvme, virtiofs",
 	  false },
+	{ "the key of a topology has the driver's name, and CSI limits both",
+	  { "--mode=node", "--node-id=n", "--topology",
+	    "--name=a.driver.whose.name.is.longer.than.a.topology.lets.it.be" },
+	  "--topology: --name=a.driver.whose.name.is.longer.than.a.topology.lets.it.be is too long for "
+	  "the key of a topology: at most 54 characters",
+	  false },
+	{ "a node has no token to take a taint off with",
+	  { "--mode=node", "--node-id=n", "--startup-taint" },
+	  "--startup-taint: --mode=node has no access to the Kubernetes API; set it for the controller",
+	  false },
+	{ "pages are served at an address",
+	  { "--mode=node", "--node-id=n", "--http-endpoint=metrics.example:80" },
+	  "--http-endpoint: \"metrics.example:80\" names no address (a number, not a name); "
+	  "write :9810, 127.0.0.1:9810, [::1]:9810 or unix:/run/snap-csi.http",
+	  false },
 	{ "mode all needs both",
 	  { "--mode=all" },
 	  "--namespace is required with --mode=all; "
@@ -219,6 +234,19 @@ static const struct wrong {
 	{ "only a node is registered with kubelet",
 	  { "--mode=controller", "--namespace=n", "--kubelet-registration-path=/csi.sock" },
 	  "--kubelet-registration-path: --mode=controller serves no node to register",
+	  false },
+	{ "a gate without a node",
+	  { "--mode=controller", "--namespace=n", "--controlled-mode" },
+	  "--controlled-mode: --mode=controller serves no node",
+	  false },
+	{ "a relative path of the gate",
+	  { "--mode=node", "--node-id=n", "--controlled-mode", "--control-socket=gate.sock" },
+	  "--control-socket: \"gate.sock\" is not an absolute path",
+	  false },
+	{ "the CSI socket as the gate",
+	  { "--mode=node", "--node-id=n", "--controlled-mode", "--control-socket=/c.sock",
+	    "--bind-address=unix:///c.sock" },
+	  "--control-socket: /c.sock is the CSI socket already (--bind-address)",
 	  false },
 	{ "nothing is ever formatted",
 	  { "--mode=node", "--node-id=n", "--max-concurrent-formats=0" },
@@ -437,6 +465,26 @@ static char *printed(void (*print)(FILE *out))
 	return text;
 }
 
+START_TEST(the_end_of_a_pod_needs_directories_and_nothing_else)
+{
+	struct flags_report r = FLAGS_REPORT_INIT;
+	struct flags f;
+
+	ck_assert_int_eq(parse(&f, &r, (const char *[]) { "--pre-stop=30s", NULL }), 0);
+	ck_assert_int_eq(f.question, ASK_PRE_STOP);
+	ck_assert_int_eq(f.pre_stop_ms, 30000);
+	flags_report_clear(&r);
+	flags_clear(&f);
+	r = (struct flags_report)FLAGS_REPORT_INIT;
+	ck_assert_int_eq(
+		parse(&f, &r, (const char *[]) { "--pre-stop=30s", "--kubelet-dir=here", NULL }),
+		-1);
+	ck_assert_str_eq(r.errors.v[0], "--kubelet-dir: \"here\" is not an absolute path");
+	flags_report_clear(&r);
+	flags_clear(&f);
+}
+END_TEST
+
 START_TEST(a_probe_needs_an_endpoint_and_nothing_else)
 {
 	struct flags f;
@@ -495,5 +543,5 @@ SUITE("flags", defaults_are_those_of_the_go_plugin,
       LOOP(endpoints_are_host_part_and_path_part, ARRAY_LEN(endpoints)),
       a_flag_beats_the_environment, kubeconfig_comes_from_the_environment_too,
       flags_without_effect_are_named_in_one_warning, times_and_lists_are_read,
-      help_and_version_ask_for_nothing_else, a_probe_needs_an_endpoint_and_nothing_else,
-      help_names_every_flag_within_100_columns);
+      help_and_version_ask_for_nothing_else, the_end_of_a_pod_needs_directories_and_nothing_else,
+      a_probe_needs_an_endpoint_and_nothing_else, help_names_every_flag_within_100_columns);

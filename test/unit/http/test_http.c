@@ -397,6 +397,26 @@ START_TEST(a_silent_stream_is_retired)
 }
 END_TEST
 
+START_TEST(a_stream_that_is_not_answered_is_retired_sooner)
+{
+	struct http_request q;
+	struct fake_http *f = fake_http_start();
+	struct http *h = engine_for(fake_http_url(f), NULL);
+	struct stream s = stream_new();
+	fake_http_on(f, (struct fake_reply) { .on = "GET /hang", .hang = true });
+	q = stream_request(&s, "/hang");
+	q.open_ms = 200;
+	q.silence_ms = 60000;
+	(void)http_start(h, &q);
+	stream_wait(&s, NULL);
+	ck_assert_int_eq(s.end, HTTP_RETIRED);
+	ck_assert_uint_eq(http_stats(h).generations, 2);
+	str_clear(&s.bytes);
+	http_free(h);
+	fake_http_stop(f);
+}
+END_TEST
+
 START_TEST(a_new_endpoint_retires_streams_and_lets_requests_finish)
 {
 	struct http_request q;
@@ -674,6 +694,7 @@ SUITE("http", libcurl_is_loaded_with_the_first_engine_only,
       a_deadline_ends_a_request_that_hangs, a_cancelled_caller_is_woken_at_once,
       a_body_above_the_limit_is_refused, many_parallel_requests_share_few_connections,
       a_stream_brings_bytes_as_they_come_and_says_how_it_ended, a_silent_stream_is_retired,
+      a_stream_that_is_not_answered_is_retired_sooner,
       a_new_endpoint_retires_streams_and_lets_requests_finish,
       requests_without_an_answer_for_long_retire_the_generation,
       a_request_that_was_never_sent_ends_once_when_its_generation_is_retired,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/metric.h"
 #include "test/lib/kube_fake.h"
 #include "test/lib/suite.h"
 
@@ -59,7 +60,8 @@ START_TEST(create_names_version_kind_and_field_manager_and_writes_integers_exact
 	struct json *stored = NULL;
 	struct json *object AUTO(json_free) = object_named("a");
 	kube_fake_start(&f, NULL);
-	fake_http_on(f.server, (struct fake_reply) { .on = "POST " VOLUMES "?fieldManager=snap-csi",
+	fake_http_on(f.server, (struct fake_reply) { .on = "POST " VOLUMES
+	                                                   "?fieldManager=snap-csi&timeout=30s",
 	                                             .status = 201,
 	                                             .times = 1,
 	                                             .body = OBJECT });
@@ -90,15 +92,45 @@ START_TEST(patch_is_a_merge_patch)
 	struct json *patch AUTO(json_free) = json_object();
 	json_set(json_sub(patch, "metadata"), "finalizers", json_null());
 	kube_fake_start(&f, NULL);
-	fake_http_on(f.server,
-	             (struct fake_reply) { .on = "PATCH " VOLUMES "/a?fieldManager=snap-csi",
-	                                   .body = OBJECT });
+	fake_http_on(f.server, (struct fake_reply) { .on = "PATCH " VOLUMES
+	                                                   "/a?fieldManager=snap-csi&timeout=30s",
+	                                             .body = OBJECT });
 	ck_assert_int_eq(kube_patch(f.kube, &kind_volume, "ns", "a", patch, deadline_in_ms(20000),
 	                            NULL, &err),
 	                 0);
 	seen = fake_http_last(f.server, "PATCH *");
 	ck_assert_ptr_nonnull(strstr(seen, "Content-Type: application/merge-patch+json\r\n"));
 	ck_assert_ptr_nonnull(strstr(seen, "{\"metadata\":{\"finalizers\":null}}"));
+	kube_fake_stop(&f);
+}
+END_TEST
+
+START_TEST(a_patch_without_answer_leaves_a_doubt_that_is_no_doubt_of_the_object)
+{
+	struct kube_fake f;
+	struct err err = ERR_INIT;
+	struct json *patch AUTO(json_free) = json_object();
+	kube_fake_start(&f, NULL);
+	fake_http_on(f.server, (struct fake_reply) { .on = "PATCH " VOLUMES "/b",
+	                                             .status = 422,
+	                                             .body = STATUS("Invalid", "no") });
+	fake_http_on(f.server, (struct fake_reply) {
+				       .on = "PATCH " VOLUMES "/a", .status = 500, .times = 1 });
+	fake_http_on(f.server, (struct fake_reply) { .on = "PATCH " VOLUMES "/a",
+	                                             .status = 422,
+	                                             .body = STATUS("Invalid", "no") });
+	ck_assert_int_eq(kube_patch(f.kube, &kind_volume, "ns", "b", patch, deadline_in_ms(20000),
+	                            NULL, &err),
+	                 -1);
+	ck_assert_int_eq(err.code, ERR_INVALID);
+	ck_assert(!kube_may_change(f.kube, &kind_volume, "ns", "b"));
+	err_clear(&err);
+	ck_assert_int_eq(kube_patch(f.kube, &kind_volume, "ns", "a", patch, deadline_in_ms(20000),
+	                            NULL, &err),
+	                 -1);
+	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
+	ck_assert(kube_may_change(f.kube, &kind_volume, "ns", "a"));
+	ck_assert(!kube_may_come(f.kube, &kind_volume, "ns", "a"));
 	kube_fake_stop(&f);
 }
 END_TEST
@@ -142,6 +174,51 @@ START_TEST(delete_carries_the_uid_and_tells_another_object_from_a_conflict)
 	ck_assert_int_eq(
 		kube_delete(f.kube, &kind_volume, "ns", "gone", "u-1", deadline_in_ms(20000), &err),
 		KUBE_ABSENT);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+START_TEST(the_deletion_of_a_state_spares_what_has_changed)
+{
+	static const struct {
+		const char *what, *now; /* what a GET brings after the conflict */
+		int rc;
+		enum err_code code;
+	} rows[] = {
+		{ "a passing conflict", "\"uid\":\"u-1\",\"resourceVersion\":\"7\"", -1,
+		  ERR_ABORTED },
+		{ "changed", "\"uid\":\"u-1\",\"resourceVersion\":\"8\"", KUBE_CHANGED, ERR_OK },
+		{ "replaced", "\"uid\":\"u-2\",\"resourceVersion\":\"7\"", KUBE_REPLACED, ERR_OK },
+	};
+	struct json *state AUTO(json_free) = json_object();
+	struct json *metadata = json_sub(state, "metadata");
+	char *seen AUTO(free) = NULL;
+	struct kube_fake f;
+	kube_fake_start(&f, NULL);
+	json_set_str(metadata, "name", "a");
+	json_set_str(metadata, "uid", "u-1");
+	json_set_str(metadata, "resourceVersion", "7");
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char *now AUTO(free) =
+			xasprintf("{\"kind\":\"DPUVolume\",\"metadata\":{\"name\":\"a\","
+		                  "\"namespace\":\"ns\",%s}}",
+		                  rows[i].now);
+		struct err err = ERR_INIT;
+		int rc;
+		fake_http_forget(f.server);
+		fake_http_on(f.server, (struct fake_reply) { .on = "DELETE " VOLUMES "/a",
+		                                             .status = 409,
+		                                             .body = STATUS("Conflict", "no") });
+		fake_http_on(f.server,
+		             (struct fake_reply) { .on = "GET " VOLUMES "/a", .body = now });
+		rc = kube_delete_state(f.kube, &kind_volume, "ns", state, deadline_in_ms(20000),
+		                       &err);
+		ck_assert_msg(rc == rows[i].rc && err.code == rows[i].code, "%s: %d %s",
+		              rows[i].what, rc, err.msg);
+	}
+	seen = fake_http_last(f.server, "DELETE *");
+	ck_assert_ptr_nonnull(
+		strstr(seen, "\"preconditions\":{\"uid\":\"u-1\",\"resourceVersion\":\"7\"}"));
 	kube_fake_stop(&f);
 }
 END_TEST
@@ -207,6 +284,118 @@ START_TEST(list_starts_again_when_an_expired_token_has_no_successor)
 	               &err);
 	ck_assert_msg(rc == 0, "%s", err.msg);
 	ck_assert_str_eq(names.ptr, "abastop");
+	kube_fake_stop(&f);
+}
+END_TEST
+
+START_TEST(a_single_page_is_asked_for_as_its_token_says)
+{
+#define STATUS_WITH(meta) "{\"kind\":\"Status\",\"status\":\"Failure\",\"metadata\":{" meta "}}"
+	static const struct {
+		const char *what, *token;
+		int limit;
+		struct fake_reply reply;
+		int rc;
+		const char *names, *next; /* when it is 0 */
+		enum err_code code;       /* when it is -1 */
+	} rows[] = {
+		{ "the first", NULL, 0, { .body = PAGE("t1", "a", "b") }, 0, "ab", "t1", ERR_OK },
+		{ "more than a page",
+		  "",
+		  9,
+		  { .body = PAGE("t1", "a", "b") },
+		  0,
+		  "ab",
+		  "t1",
+		  ERR_OK },
+		{ "the last", "t/1", 2, { .body = PAGE("", "c", "d") }, 0, "cd", "", ERR_OK },
+		{ "smaller", "t/1", 1, { .body = PAGE("", "c", "d") }, 0, "cd", "", ERR_OK },
+		{ "expired, and the server goes on",
+		  "t/1",
+		  2,
+		  { .status = 410, .times = 1, .body = STATUS_WITH("\"continue\":\"t2\"") },
+		  0,
+		  "ef",
+		  "t3",
+		  ERR_OK },
+		{ "expired for ever",
+		  "t/1",
+		  2,
+		  { .status = 410, .body = STATUS_WITH("") },
+		  KUBE_NO_SUCH_PAGE,
+		  NULL,
+		  NULL,
+		  ERR_OK },
+		{ "not a token",
+		  "t/1",
+		  2,
+		  { .status = 400, .body = STATUS_WITH("") },
+		  KUBE_NO_SUCH_PAGE,
+		  NULL,
+		  NULL,
+		  ERR_OK },
+		{ "a proxy's 410",
+		  "t/1",
+		  2,
+		  { .status = 410, .body = "<html>" },
+		  -1,
+		  NULL,
+		  NULL,
+		  ERR_UNAVAILABLE },
+		{ "a proxy's 400",
+		  "t/1",
+		  2,
+		  { .status = 400, .body = "<html>" },
+		  -1,
+		  NULL,
+		  NULL,
+		  ERR_UNAVAILABLE },
+		{ "400 without a token",
+		  NULL,
+		  2,
+		  { .status = 400, .body = STATUS_WITH("") },
+		  -1,
+		  NULL,
+		  NULL,
+		  ERR_INVALID },
+		{ "no list",
+		  "t/1",
+		  2,
+		  { .body = "{\"kind\":\"DPUVolume\",\"items\":[]}" },
+		  -1,
+		  NULL,
+		  NULL,
+		  ERR_UNAVAILABLE },
+	};
+	struct kube_fake f;
+	kube_fake_start(&f, NULL);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct str names AUTO(str_clear) = STR_INIT(1000);
+		struct fake_reply reply = rows[i].reply;
+		char *next AUTO(free) = NULL;
+		struct err err = ERR_INIT;
+		char on[200];
+		int rc;
+		snprintf(on, sizeof(on), "GET " VOLUMES "?limit=%d%s", rows[i].limit == 1 ? 1 : 2,
+		         str_empty(rows[i].token) ? "" : "&continue=t%2F1");
+		reply.on = on;
+		fake_http_forget(f.server);
+		fake_http_on(f.server, reply);
+		fake_http_on(f.server,
+		             (struct fake_reply) { .on = "GET " VOLUMES "?limit=2&continue=t2",
+		                                   .body = PAGE("t3", "e", "f") });
+		rc = kube_list_page(f.kube, &kind_volume, "ns", rows[i].limit, rows[i].token,
+		                    collect, &names, &next, deadline_in_ms(20000), &err);
+		ck_assert_msg(rc == rows[i].rc && err.code == rows[i].code, "%s: %d, %d %s",
+		              rows[i].what, rc, err.code, err.msg);
+		ck_assert_msg((next != NULL) == (rc == 0), "%s", rows[i].what);
+		if (rc == 0) {
+			ck_assert_msg(str_eq(names.ptr, rows[i].names), "%s: %s", rows[i].what,
+			              names.ptr);
+			ck_assert_str_eq(next, rows[i].next);
+		}
+		ck_assert_uint_eq(fake_http_unexpected(f.server), 0);
+	}
 	kube_fake_stop(&f);
 }
 END_TEST
@@ -372,6 +561,7 @@ START_TEST(what_passes_is_tried_again_and_a_post_only_when_it_cannot_have_acted)
 		  1,
 		  ERR_UNAVAILABLE },
 	};
+	int64_t retries = 0;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		int rc;
 		struct kube_fake f;
@@ -380,6 +570,7 @@ START_TEST(what_passes_is_tried_again_and_a_post_only_when_it_cannot_have_acted)
 				 *object AUTO(json_free) = object_named("a");
 		bool post = str_eq(rows[i].method, "POST");
 		struct fake_reply first = rows[i].first;
+		retries += rows[i].requests - 1;
 		kube_fake_start(&f, NULL);
 		first.on = post ? "POST " VOLUMES : "GET " VOLUMES "/a";
 		first.times = rows[i].times;
@@ -395,6 +586,13 @@ START_TEST(what_passes_is_tried_again_and_a_post_only_when_it_cannot_have_acted)
 		              "%s: %u requests", rows[i].what, fake_http_count(f.server, first.on));
 		kube_fake_stop(&f);
 	}
+	ck_assert_int_eq(metric_value(METRIC_API_RETRIES, LABELS("get", "dpuvolumes")) +
+	                         metric_value(METRIC_API_RETRIES, LABELS("create", "dpuvolumes")),
+	                 retries);
+	ck_assert_int_eq(metric_value(METRIC_API_REQUESTS, LABELS("get", "dpuvolumes", "429")), 2);
+	ck_assert_int_eq(metric_value(METRIC_API_REQUESTS, LABELS("create", "dpuvolumes", "cut")),
+	                 1);
+	ck_assert_int_gt(metric_value(METRIC_API_ANSWERED, NULL), 0);
 }
 END_TEST
 
@@ -489,6 +687,9 @@ START_TEST(an_api_server_that_is_away_is_unavailable_and_comes_back)
 	              "%s", err.msg);
 	ck_assert_msg(strstr(err.msg, "get dpuvolumes.storage.dpu.nvidia.com: ") == err.msg, "%s",
 	              err.msg);
+	ck_assert_int_gt(
+		metric_value(METRIC_API_REQUESTS, LABELS("get", "dpuvolumes", "unreachable")), 0);
+	ck_assert_int_eq(metric_value(METRIC_API_ANSWERED, NULL), 0);
 	err_clear(&err);
 	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a", .body = OBJECT });
 	kube_fake_config(&f, fake_http_url(f.server), "", "    token: token-1\n");
@@ -812,12 +1013,15 @@ END_TEST
 SUITE_TIMEOUT("kube_client", 60, get_returns_the_object_or_that_there_is_none,
               create_names_version_kind_and_field_manager_and_writes_integers_exactly,
               patch_is_a_merge_patch,
+              a_patch_without_answer_leaves_a_doubt_that_is_no_doubt_of_the_object,
               delete_carries_the_uid_and_tells_another_object_from_a_conflict,
+              the_deletion_of_a_state_spares_what_has_changed,
               list_goes_page_by_page_and_survives_an_expired_token,
               of_a_page_one_object_is_parsed_at_a_time,
               a_page_that_is_too_large_is_asked_for_in_smaller_ones,
               what_is_no_list_is_never_an_empty_one,
               list_starts_again_when_an_expired_token_has_no_successor,
+              a_single_page_is_asked_for_as_its_token_says,
               what_passes_is_tried_again_and_a_post_only_when_it_cannot_have_acted,
               a_server_that_has_just_started_may_refuse_once_what_is_allowed,
               retry_after_is_waited_for_within_the_deadline_only,

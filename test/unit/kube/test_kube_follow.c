@@ -84,12 +84,17 @@ struct world {
 	struct kube_follow *follow;
 };
 
-static void start(struct world *w)
+static void start_tuned(struct world *w, const struct kube_tuning *tuning)
 {
 	*w = (struct world) { .told = { .lock = PTHREAD_MUTEX_INITIALIZER,
 		                        .more = PTHREAD_COND_INITIALIZER,
 		                        .words = STR_INIT(1 << 20) } };
-	kube_fake_start(&w->f, NULL);
+	kube_fake_start(&w->f, tuning);
+}
+
+static void start(struct world *w)
+{
+	start_tuned(w, NULL);
 }
 
 static void follow(struct world *w)
@@ -208,6 +213,117 @@ START_TEST(full_streams_that_break_twice_are_followed_by_pages)
 	hears(&w.told, "begin a");
 	fake_http_cut_streams(w.f.server, FULL);
 	hears(&w.told, "begin a complete");
+	stop(&w);
+}
+END_TEST
+
+/* The server compacts, or is exchanged, while it sends all objects. */
+START_TEST(a_place_that_is_lost_among_the_objects_makes_it_begin_again)
+{
+	struct world w;
+	start(&w);
+	on(&w, (struct fake_reply) { .on = FULL,
+	                             .stream = true,
+	                             .times = 2,
+	                             .body = EVENT("ADDED", OBJECT("old", "1")) EVENT(
+					     "ERROR", "{\"kind\":\"Status\",\"code\":410}") });
+	on(&w, (struct fake_reply) { .on = FULL,
+	                             .stream = true,
+	                             .body = EVENT("ADDED", OBJECT("a", "1")) END("9") });
+	on(&w, (struct fake_reply) { .on = FROM("9"), .stream = true });
+	follow(&w);
+	hears(&w.told, "begin old begin old begin a complete");
+	fake_http_cut_streams(w.f.server, FULL);
+	push(&w, FROM("9"), EVENT("ADDED", OBJECT("b", "10")));
+	hears(&w.told, "+b");
+	ck_assert_uint_eq(fake_http_unexpected(w.f.server), 0);
+	stop(&w);
+}
+END_TEST
+
+/* While all objects are sent the stream breaks, and the token has been replaced meanwhile. */
+START_TEST(a_token_that_is_replaced_among_the_objects_is_read_again)
+{
+	struct world w;
+	char *seen AUTO(free) = NULL;
+	start(&w);
+	on(&w, (struct fake_reply) { .on = FULL,
+	                             .stream = true,
+	                             .times = 1,
+	                             .body = EVENT("ADDED", OBJECT("old", "1")) });
+	on(&w,
+	   (struct fake_reply) {
+		   .on = FULL, .times = 1, .status = 401, .body = STATUS("Unauthorized", "no") });
+	on(&w, (struct fake_reply) { .on = FULL,
+	                             .stream = true,
+	                             .body = EVENT("ADDED", OBJECT("a", "1")) END("9") });
+	follow(&w);
+	hears(&w.told, "begin old");
+	kube_fake_config(&w.f, fake_http_url(w.f.server), "", "    token: token-2\n");
+	fake_http_cut_streams(w.f.server, FULL);
+	hears(&w.told, "begin begin a complete");
+	seen = fake_http_last(w.f.server, FULL);
+	ck_assert_ptr_nonnull(strstr(seen, "Bearer token-2"));
+	ck_assert_uint_eq(fake_http_unexpected(w.f.server), 0);
+	stop(&w);
+}
+END_TEST
+
+#define PLAIN EVENT("MODIFIED", OBJECT("a", "98")) EVENT("ADDED", OBJECT("new", "99"))
+
+/* Such a server does not know the parameter and does not say so: it sends what changes. */
+START_TEST(a_plain_watch_in_place_of_a_full_stream_is_followed_by_pages)
+{
+	static const struct kube_tuning impatient = {
+		.watch_backoff_ms = 20, .watch_backoff_most_ms = 100, .page = 2, .fill_ms = 300
+	};
+	struct world w;
+	char why[KUBE_WATCH_ERROR_MAX];
+	start_tuned(&w, &impatient);
+	on(&w, (struct fake_reply) { .on = FULL, .stream = true, .body = PLAIN });
+	on(&w, (struct fake_reply) {
+		       .on = FIRST,
+		       .body = PAGE("100", "", OBJECT("a", "98") "," OBJECT("new", "99")) });
+	on(&w, (struct fake_reply) { .on = FROM("100"), .stream = true });
+	follow(&w);
+	hears(&w.told, "begin a new");
+	hears(&w.told, "begin a new complete");
+	push(&w, FROM("100"), EVENT("ADDED", OBJECT("b", "101")));
+	hears(&w.told, "+b");
+	ck_assert_int_eq(kube_follow_closed_ms(w.follow, why), 0);
+	/* Once may be chance. */
+	ck_assert_uint_eq(fake_http_count(w.f.server, FULL), 1);
+	push(&w, FROM("100"), EVENT("ERROR", "{\"kind\":\"Status\",\"code\":410}"));
+	hears(&w.told, "begin a new");
+	hears(&w.told, "begin a new complete");
+	ck_assert_uint_eq(fake_http_count(w.f.server, FULL), 2);
+	push(&w, FROM("100"), EVENT("ERROR", "{\"kind\":\"Status\",\"code\":410}"));
+	hears(&w.told, "begin a new complete");
+	ck_assert_uint_eq(fake_http_count(w.f.server, FULL), 2);
+	stop(&w);
+}
+END_TEST
+
+/* However long it takes: 300 ms are for the first one only. */
+START_TEST(a_full_stream_of_many_objects_has_time_for_them)
+{
+	static const struct kube_tuning impatient = { .watch_backoff_ms = 20, .fill_ms = 300 };
+	struct str many AUTO(str_clear) = STR_INIT(1 << 20);
+	struct str words AUTO(str_clear) = STR_INIT(1 << 20);
+	struct world w;
+	start_tuned(&w, &impatient);
+	str_add(&words, "begin");
+	for (int i = 0; i < 500; i++) {
+		str_add(&many, EVENT("ADDED", OBJECT("a", "1")));
+		str_add(&words, " a");
+	}
+	on(&w, (struct fake_reply) { .on = FULL, .stream = true, .body = many.ptr });
+	follow(&w);
+	hears(&w.told, words.ptr);
+	usleep(600000);
+	push(&w, FULL, END("9"));
+	hears(&w.told, "complete");
+	ck_assert_uint_eq(fake_http_unexpected(w.f.server), 0);
 	stop(&w);
 }
 END_TEST
@@ -373,6 +489,10 @@ SUITE_TIMEOUT("kube_follow", 60, all_objects_come_in_one_stream_and_their_change
               an_object_that_goes_before_all_have_come_is_told_as_gone,
               where_streams_do_not_bring_all_objects_they_come_in_pages,
               full_streams_that_break_twice_are_followed_by_pages,
+              a_place_that_is_lost_among_the_objects_makes_it_begin_again,
+              a_token_that_is_replaced_among_the_objects_is_read_again,
+              a_plain_watch_in_place_of_a_full_stream_is_followed_by_pages,
+              a_full_stream_of_many_objects_has_time_for_them,
               a_server_whose_cache_lags_is_not_asked_for_pages,
               pages_go_on_where_they_failed_and_begin_again_where_the_token_has_expired,
               a_lost_place_makes_it_begin_again, a_refusal_is_told_and_tried_again,

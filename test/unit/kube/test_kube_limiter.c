@@ -212,7 +212,7 @@ static int joined_with(struct waiter *w, int n, int code)
 	return found;
 }
 
-/* Whoever was asleep until the next token: another one takes that over. */
+/* One was asleep until the next token, and another one takes that over. */
 START_TEST(callers_that_go_away_stop_nobody_elses_turns)
 {
 	enum { N = 200 };

@@ -5,6 +5,7 @@
 
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/metric.h"
 #include "test/lib/kube_fake.h"
 #include "test/lib/suite.h"
 
@@ -207,9 +208,15 @@ START_TEST(a_stream_that_ends_is_resumed_behind_the_last_event)
 		fake_http_push(f.server, WATCH, EVENT("ADDED", OBJECT("a", "u1", "160", "Bound")));
 		NEXT_IS(w, "Bound");
 		ck_assert_uint_eq(fake_http_count(f.server, LIST), 1);
+		ck_assert_int_eq(metric_value(METRIC_WATCH_OPEN, LABELS("dpuvolumes")), 1);
 		kube_wait_close(w);
 		kube_fake_stop(&f);
 	}
+	ck_assert_int_eq(metric_value(METRIC_WATCH_RESTARTS, LABELS("dpuvolumes", "ended")), 1);
+	ck_assert_int_eq(metric_value(METRIC_WATCH_RESTARTS, LABELS("dpuvolumes", "unreachable")),
+	                 3);
+	ck_assert_int_ge(metric_value(METRIC_WATCH_EVENTS, LABELS("dpuvolumes")), 8);
+	ck_assert_int_ge(metric_value(METRIC_API_REQUESTS, LABELS("list", "dpuvolumes", "200")), 4);
 }
 END_TEST
 
@@ -803,6 +810,24 @@ START_TEST(a_silent_watch_is_opened_again)
 }
 END_TEST
 
+/* Before anything has been heard, silence has another limit. */
+START_TEST(a_watch_that_is_not_answered_is_asked_for_again)
+{
+	struct kube_wait *w;
+	struct kube_fake f;
+	struct kube_tuning t = { .attempt_ms = 300, .watch_backoff_ms = 20 };
+	kube_fake_start(&f, &t);
+	fake_http_on(f.server, (struct fake_reply) { .on = LIST, .body = EMPTY_LIST("1") });
+	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a", NOT_FOUND });
+	fake_http_on(f.server, (struct fake_reply) { .on = WATCH, .hang = true });
+	w = wait_for(&f, "a");
+	NEXT_IS(w, "gone");
+	ck_assert(fake_http_wait(f.server, WATCH, 2));
+	kube_wait_close(w);
+	kube_fake_stop(&f);
+}
+END_TEST
+
 struct wait_caller {
 	struct kube_wait *wait;
 	struct cancel cancel;
@@ -939,6 +964,7 @@ SUITE_TIMEOUT("kube_wait", 60, states_come_one_after_the_other_and_only_for_awai
               a_server_that_answers_again_ends_the_pause_of_a_watch,
               a_watch_that_brings_nothing_is_not_the_end_of_news,
               few_of_many_that_wait_are_read_per_second, out_of_time_says_why_there_is_no_watch,
-              a_silent_watch_is_opened_again, cancelling_and_freeing_wake_those_who_wait,
+              a_silent_watch_is_opened_again, a_watch_that_is_not_answered_is_asked_for_again,
+              cancelling_and_freeing_wake_those_who_wait,
               memory_does_not_grow_with_objects_nobody_waits_for,
               repeated_failures_are_logged_once_and_tokens_never);

@@ -16,6 +16,7 @@
 
 #include "common/file.h"
 #include "common/mem.h"
+#include "common/metric.h"
 #include "common/spawn.h"
 #include "node/job.h"
 #include "node/job_record.h"
@@ -435,6 +436,9 @@ START_TEST(mkfs_outlives_its_call_and_the_retry_joins_it)
 	ck_assert_int_eq(err.code, ERR_ABORTED);
 	go();
 	stage_ok("ext4");
+	ck_assert_int_eq(metric_value(METRIC_FORMATS, LABELS("ext4", "ok")), 1);
+	ck_assert_int_eq(metric_value(METRIC_STAGES, LABELS("ext4", "ok")), 1);
+	ck_assert_int_eq(metric_value(METRIC_STAGES, LABELS("ext4", "failed")), 2);
 	run_tool("test $(wc -l < %s/runs) = 1", w.nvme.root);
 	spawn_set_path(NULL);
 	end();

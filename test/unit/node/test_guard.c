@@ -13,6 +13,7 @@
 
 #include "common/cleanup.h"
 #include "common/deadline.h"
+#include "common/metric.h"
 #include "node/guard.h"
 
 static atomic_int looks;
@@ -74,6 +75,7 @@ START_TEST(a_hung_filesystem_costs_one_thread_and_three_seconds_once)
 		ck_assert_int_lt(ms_since(start), 500);
 	}
 	ck_assert_int_eq(looks, 1);
+	ck_assert_int_eq(metric_value(METRIC_BACKENDS_HUNG, NULL), 1);
 	/* Another filesystem answers as before. */
 	err_clear(&err);
 	ck_assert_int_eq(guard_statvfs(g, 2, "/fine", &st, &err), 0);
@@ -81,6 +83,7 @@ START_TEST(a_hung_filesystem_costs_one_thread_and_three_seconds_once)
 	release = true;
 	usleep(200000);
 	ck_assert_int_eq(guard_statvfs(g, 1, "/hang", &st, &err), 0);
+	ck_assert_int_eq(metric_value(METRIC_BACKENDS_HUNG, NULL), 0);
 	guard_free(g);
 }
 END_TEST

@@ -3,6 +3,7 @@
 #include "test/lib/suite.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "common/metric.h"
 #include "common/spawn.h"
 #include "node/job.h"
 #include "test/lib/skip.h"
@@ -247,9 +249,13 @@ START_TEST(a_job_that_hangs_gives_its_turn_back_and_is_named)
 	jobs_hung(j, &names);
 	ck_assert_uint_eq(names.n, 1);
 	ck_assert_msg(str_has_prefix(names.v[0], "mkfs of x (volume a) for "), "%s", names.v[0]);
+	ck_assert_int_eq(metric_value(METRIC_JOBS_HUNG, NULL), 1);
+	ck_assert_int_gt(metric_oldest(METRIC_JOBS), 0);
 	/* It does not give it back a second time. */
 	ck_assert_int_eq(kill(-tool, SIGKILL), 0);
 	ck_assert_msg(jobs_wait(j, deadline_in_ms(20000), &err) == 0, "%s", err.msg);
+	ck_assert_int_eq(metric_value(METRIC_JOBS_HUNG, NULL), 0);
+	ck_assert_int_eq(metric_oldest(METRIC_JOBS), 0);
 	work_init(&first, 0);
 	work_init(&second, 0);
 	ck_assert_int_eq(start(j, "c", &first, 20, &err), -1);
@@ -300,6 +306,44 @@ START_TEST(who_waits_for_all_learns_what_still_runs)
 	err_clear(&err);
 	/* One that failed has ended, too. */
 	ck_assert_msg(jobs_wait(j, deadline_in_ms(20000), &err) == 0, "%s", err.msg);
+	jobs_free(j);
+}
+END_TEST
+
+/*
+ * On one processor a thread that wakes its caller is often put aside before it closes what it has.
+ * Nobody waits for every second job, so that its thread has a line to write.
+ */
+START_TEST(who_has_waited_for_all_finds_nothing_held)
+{
+	struct jobs *j = jobs_new(2, 30000);
+	struct err err = ERR_INIT;
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	ck_assert_int_eq(sched_setaffinity(0, sizeof(one), &one), 0);
+	for (int i = 0; i < 400; i++) {
+		bool waits = i % 2;
+		struct gated_work w;
+		int before, after;
+
+		work_init(&w, 0);
+		before = dup(0);
+		close(before);
+		if (waits)
+			open_gate(&w);
+		ck_assert_int_eq(start(j, "a", &w, waits ? 20000 : 0, &err), waits ? 0 : -1);
+		if (!waits)
+			open_gate(&w);
+		err_clear(&err);
+		ck_assert_msg(jobs_wait(j, deadline_in_ms(20000), &err) == 0, "%s", err.msg);
+		after = dup(0);
+		close(after);
+		ck_assert_msg(after == before, "job %d: descriptor %d is held", i, before);
+		close(w.gate[0]);
+		close(w.gate[1]);
+	}
 	jobs_free(j);
 }
 END_TEST
@@ -407,4 +451,4 @@ SUITE("job", work_that_ends_in_time_answers_its_call, a_retry_joins_and_gets_the
       the_log_says_how_work_ended_that_outlived_its_call, jobs_go_on_after_their_owner,
       each_kind_has_turns_of_its_own, a_job_that_hangs_gives_its_turn_back_and_is_named,
       a_job_that_works_keeps_its_turn_however_long_it_takes,
-      who_waits_for_all_learns_what_still_runs);
+      who_waits_for_all_learns_what_still_runs, who_has_waited_for_all_finds_nothing_held);

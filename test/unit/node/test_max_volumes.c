@@ -16,6 +16,7 @@
 #include "test/lib/dpu_switch.h"
 #include "test/lib/suite.h"
 #include "test/lib/tree.h"
+#include "test/lib/virtio_function.h"
 
 #define PF "/sys/bus/pci/devices/0000:01:00.0"
 
@@ -124,6 +125,32 @@ START_TEST(vfs_and_hot_plug_slots_are_added_up)
 	dpu_switch_plug(tree.sysfs, 0, "0x15b3\n", "0x010802\n", NULL);
 	answers(7, MAX_VOLUMES_COUNTED);
 	logged(2, "I", "n=7");
+	well_but(NULL, NULL);
+	end();
+}
+END_TEST
+
+START_TEST(volumes_of_both_kinds_share_the_slots_and_what_others_plug_in_takes_one)
+{
+	begin();
+	add_vfs(4);
+	dpu_switch_add(tree.sysfs, "0x15b3\n", 4);
+	dpu_switch_plug(tree.sysfs, 0, "0x15b3\n", "0x010802\n", NULL);
+	virtio_function_add(tree.sysfs, "0000:23:00.0", "0x1af4\n", "a");
+	virtio_function_add(tree.sysfs, "0000:24:00.0", "0x15b3\n", "b");
+	/* The host's own, in no slot of the DPU: neither counted nor in the way. */
+	virtio_function_add(tree.sysfs, "0000:00:05.0", "0x1af4\n", "own");
+	answers(8, MAX_VOLUMES_COUNTED);
+	well_but(NULL, NULL);
+	/* While this process runs, a virtual machine gets one, and a network card comes. */
+	tree_link(&tree, "/sys/bus/pci/devices/0000:23:00.0/driver", "../../drivers/vfio-pci");
+	answers(7, MAX_VOLUMES_COUNTED);
+	dpu_switch_plug(tree.sysfs, 3, "0x1af4\n", "0x020000\n", NULL);
+	answers(6, MAX_VOLUMES_COUNTED);
+	tree_remove(&tree, "/sys/bus/pci/devices/0000:23:00.0/driver");
+	tree_link(&tree, "/sys/bus/pci/devices/0000:23:00.0/driver", "../../drivers/virtio-pci");
+	answers(7, MAX_VOLUMES_COUNTED);
+	logged(4, "I", "4 hot-plug slots below its PCIe switch");
 	well_but(NULL, NULL);
 	end();
 }
@@ -296,9 +323,10 @@ START_TEST(a_file_that_cannot_be_written_costs_a_warning)
 }
 END_TEST
 
-SUITE("max_volumes", vfs_and_hot_plug_slots_are_added_up, vfs_that_are_being_made_are_waited_for,
-      a_host_with_hot_plug_only_has_its_slots, ports_that_nothing_can_be_plugged_into_are_told,
-      while_the_dpu_is_away_the_last_count_holds,
+SUITE("max_volumes", vfs_and_hot_plug_slots_are_added_up,
+      volumes_of_both_kinds_share_the_slots_and_what_others_plug_in_takes_one,
+      vfs_that_are_being_made_are_waited_for, a_host_with_hot_plug_only_has_its_slots,
+      ports_that_nothing_can_be_plugged_into_are_told, while_the_dpu_is_away_the_last_count_holds,
       a_node_that_has_never_seen_a_dpu_guesses_and_says_so, a_host_without_sysfs_registers_too,
       what_the_operator_says_holds, a_file_that_holds_no_number_counts_as_absent,
       the_file_is_written_when_the_number_changes_and_only_then,

@@ -18,7 +18,7 @@
 #include "test/lib/skip.h"
 
 #define UUID "11111111-aaaa-4bbb-8ccc-000000000001"
-#define OLD_MS 100 /* stage.c takes what it saw longer ago for too old */
+#define OLD_MS 100 /* staging.c takes what it saw longer ago for too old */
 
 static struct node_world w;
 static struct nvme_disk *disk;

@@ -75,6 +75,9 @@ static enum err_code call_node(const struct rpc_service *service, const char *na
 #define CAP                                                                                  \
 	"\"volume_capability\":{\"mount\":{\"fs_type\":\"ext4\"},\"access_mode\":{\"mode\":" \
 	"\"SINGLE_NODE_WRITER\"}}"
+#define RWX                                                              \
+	"\"volume_capability\":{\"mount\":{},\"access_mode\":{\"mode\":" \
+	"\"MULTI_NODE_MULTI_WRITER\"}}"
 #define PUB "\"publish_context\":{\"nv-pciDeviceAddress\":\"26:00.7\",\"nv-nvmeNsID\":\"1\"}"
 
 START_TEST(arguments_are_checked_first)
@@ -107,12 +110,20 @@ START_TEST(arguments_are_checked_first)
 		  "{\"volume_id\":\"v\",\"staging_target_path\":\"/s\"," CAP "," PUB
 		  ",\"volume_context\":{\"csi.snap.nvidia.com/emulation\":\"virtiofs\","
 		  "\"functionType\":\"pf\",\"hotplugFunction\":\"true\"}}",
-		  ERR_UNIMPLEMENTED, "virtiofs is not supported" },
+		  ERR_INVALID, "/emulation is virtiofs, but the publish context leads to nvme" },
 		{ "NodeStageVolume",
-		  "{\"volume_id\":\"v\",\"staging_target_path\":\"/s\"," CAP
+		  "{\"volume_id\":\"v\",\"staging_target_path\":\"/s\"," RWX
 		  ",\"publish_context\":{\"nv-pciDeviceAddress\":\"26:00.1\",\"nv-virtioFsTag\":"
-		  "\"t\"}}",
-		  ERR_UNIMPLEMENTED, "virtiofs is not supported" },
+		  "\"a/b\"}}",
+		  ERR_INVALID, "PublishContext.virtioFSTag: \"a/b\" has a slash" },
+		{ "NodeStageVolume",
+		  "{\"volume_id\":\"v\",\"staging_target_path\":\"/s\"," RWX "," PUB "}",
+		  ERR_INVALID, "is no cluster filesystem" },
+		{ "NodePublishVolume",
+		  "{\"volume_id\":\"v\",\"target_path\":\"/no/such/t\",\"staging_target_path\":\"/"
+		  "no/such\"," RWX ",\"volume_context\":{\"csi.snap.nvidia.com/emulation\":"
+		  "\"virtiofs\"}}",
+		  ERR_PRECONDITION, "it is not staged" },
 		{ "NodeUnstageVolume", "{}", ERR_INVALID, "VolumeId: field is required" },
 		{ "NodeUnstageVolume", "{\"volume_id\":\"v\"}", ERR_INVALID,
 		  "StagingTargetPath: field is required" },
@@ -170,7 +181,7 @@ START_TEST(arguments_are_checked_first)
 	                                                  .vendors = &(struct strs)STRS_INIT,
 	                                                  .snap_device_id = "6001" },
 	                                       .proc_root = "/proc",
-	                                       .plugin_dir = "/nonexistent" });
+	                                       .plugin_dir = "/proc/nonexistent" });
 	service = node_service(&n, locks);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct err err = ERR_INIT;

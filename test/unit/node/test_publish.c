@@ -364,6 +364,25 @@ START_TEST(a_device_node_that_is_removed_meanwhile_is_not_published)
 }
 END_TEST
 
+/* What is bound at the staging path leads to nobody's disk, or to that which has its number now. */
+START_TEST(a_staged_node_whose_disk_has_gone_or_come_anew_is_unavailable)
+{
+	struct publish_request r;
+
+	SKIP_UNLESS_LOOP();
+	begin(NULL, MODE_SINGLE_NODE_WRITER);
+	r = publish_request(&w, w.target, NULL, MODE_SINGLE_NODE_WRITER);
+	r.want = _i & 1 ? &staged.want : NULL;
+	nvme_world_hide(&w.nvme, disk);
+	publish_refused(&r, ERR_UNAVAILABLE, "has gone: it was detached while in use");
+	nvme_world_show(&w.nvme, disk);
+	publish_refused(&r, ERR_UNAVAILABLE, "has gone: it was detached while in use");
+	node_world_stage(&w, &staged);
+	publish_ok(&r);
+	node_world_clear(&w);
+}
+END_TEST
+
 START_TEST(a_late_caller_gets_nothing)
 {
 	struct err err = ERR_INIT;
@@ -514,6 +533,7 @@ SUITE_TIMEOUT("publish", 60,
               a_read_only_publish_cannot_be_written, a_reader_only_volume_is_published_read_only,
               raw_block_can_be_published_read_only, what_is_not_staged_is_not_published,
               raw_block_is_not_published_as_a_filesystem, a_taken_target_is_refused,
-              a_device_node_that_is_removed_meanwhile_is_not_published, a_late_caller_gets_nothing,
-              what_is_not_mounted_is_removed_only_when_empty, stacked_binds_all_go,
-              a_filesystem_in_memory_is_not_unmounted);
+              a_device_node_that_is_removed_meanwhile_is_not_published,
+              LOOP(a_staged_node_whose_disk_has_gone_or_come_anew_is_unavailable, 2),
+              a_late_caller_gets_nothing, what_is_not_mounted_is_removed_only_when_empty,
+              stacked_binds_all_go, a_filesystem_in_memory_is_not_unmounted);

@@ -403,6 +403,29 @@ START_TEST(a_line_is_a_whole_line)
 }
 END_TEST
 
+START_TEST(a_value_is_that_of_its_whole_key)
+{
+	static const struct {
+		const char *text, *key, *value; /* NULL: there is none */
+	} rows[] = {
+		{ "volume=pvc-1\nuuid=\n", "volume", "pvc-1" },
+		{ "volume=pvc-1\nuuid=\n", "uuid", "" },
+		{ "volume=a=b\n", "volume", "a=b" },
+		{ "other-volume=x\nvolume=y\n", "volume", "y" },
+		{ "volumes=x\n", "volume", NULL },
+		{ "volume=cut", "volume", "cut" },
+		{ "", "volume", NULL },
+		{ "\n\n", "volume", NULL },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char *value AUTO(free) = record_value(rows[i].text, rows[i].key);
+
+		ck_assert_msg(rows[i].value ? str_eq(value, rows[i].value) : !value, "row %zu: %s",
+		              i, value ? value : "(none)");
+	}
+}
+END_TEST
+
 SUITE("record", LOOP(a_record_is_whole_and_goes_with_or_without_spare_files, 3),
       one_record_too_many_costs_no_spare_file, a_start_repairs_what_is_no_spare_file,
       a_spare_file_that_cannot_be_made_is_told_and_the_others_are_there,
@@ -411,4 +434,5 @@ SUITE("record", LOOP(a_record_is_whole_and_goes_with_or_without_spare_files, 3),
       more_records_than_spare_files_are_made_anew,
       LOOP(what_stands_in_a_records_place_is_neither_followed_nor_waited_for, ARRAY_LEN(places)),
       LOOP(what_stands_where_a_record_is_made_is_not_written_through, ARRAY_LEN(places)),
-      what_is_outdated_or_half_written_goes_and_the_rest_stays, a_line_is_a_whole_line);
+      what_is_outdated_or_half_written_goes_and_the_rest_stays, a_line_is_a_whole_line,
+      a_value_is_that_of_its_whole_key);

@@ -20,6 +20,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/spawn.h"
+#include "node/gatekeeper.h"
 #include "node/job.h"
 #include "node/mount/fsprobe.h"
 #include "node/mount/mount.h"
@@ -90,6 +91,42 @@ START_TEST(a_blank_disk_becomes_the_filesystem_that_was_asked_for)
 	run_tool("umount %s", w.staging);
 	stage_ok(&r);
 	run_tool("grep -q data %s/file", w.staging);
+	node_world_clear(&w);
+}
+END_TEST
+
+/* As a host with pages of 64 KiB makes it. Kernels differ in which of them they mount. */
+START_TEST(blocks_that_are_larger_than_pages_are_named_when_the_kernel_refuses_them)
+{
+	static const struct {
+		const char *what, *mkfs;
+	} rows[] = {
+		{ "ext4", "mkfs.ext4 -q -F -b 65536" },
+		{ "xfs", "mkfs.xfs -q -b size=65536 -l size=64m" },
+		{ "btrfs", "mkfs.btrfs -q -s 65536 -n 65536" },
+	};
+	char *want AUTO(free) = NULL;
+	struct err err = ERR_INIT;
+	struct stage_request r;
+
+	SKIP_UNLESS_LOOP();
+	SKIP_IF(sysconf(_SC_PAGESIZE) >= 65536, "the pages of this kernel are as large");
+	begin(512 * MIB);
+	run_tool("%s %s 2> /dev/null", rows[_i].mkfs, disk->loop);
+	r = stage_request(&w, disk, rows[_i].what, MODE_SINGLE_NODE_WRITER);
+	if (node_stage(&w.node, &r, deadline_in_ms(60000), &err) == 0) {
+		printf("SKIP: %s: this kernel mounts %s with blocks of 64 KiB\n", __func__,
+		       rows[_i].what);
+		ck_assert_ptr_nonnull(only_mount(w.staging));
+	} else {
+		want = xasprintf("the %s on %s has blocks of 65536 bytes, which are larger than "
+		                 "the pages of this host's kernel (%ld bytes)",
+		                 rows[_i].what, disk->node, sysconf(_SC_PAGESIZE));
+		ck_assert_int_eq(err.code, ERR_PRECONDITION);
+		ck_assert_msg(strstr(err.msg, want) != NULL, "%s", err.msg);
+		ck_assert_ptr_nonnull(strstr(err.msg, "mount "));
+		ck_assert_ptr_null(only_mount(NULL));
+	}
 	node_world_clear(&w);
 }
 END_TEST
@@ -278,7 +315,7 @@ START_TEST(a_reader_writes_nothing_not_even_what_the_journal_holds)
 }
 END_TEST
 
-/* A file that was removed while it was open: whoever mounts such an ext4 frees its blocks. */
+/* A file that was removed while it was open: a mount of such an ext4 frees its blocks. */
 START_TEST(a_reader_frees_no_file_that_its_writer_has_open)
 {
 	static const char *const fs_types[] = { "ext4", "ext3" };
@@ -681,10 +718,84 @@ START_TEST(volumes_are_staged_side_by_side)
 }
 END_TEST
 
+/* ---- the gate ---- */
+
+static struct gatekeeper *gate;
+static int daemon_stream;
+
+static void tell_nothing(void *stream, const struct gate_status *status)
+{
+	(void)stream;
+	(void)status;
+}
+
+/* The daemon dies once mkfs has begun. */
+static void *close_gate(void *began)
+{
+	for (int i = 0; i < 1000 && !path_exists(began); i++)
+		usleep(10000);
+	gatekeeper_left(gate, &daemon_stream);
+	return NULL;
+}
+
+/* A mkfs.xfs that says when it begins, and takes a second. */
+static char *slow_mkfs(const char *began)
+{
+	char *tools = xasprintf("%s/tools", w.nvme.root);
+
+	run_tool(
+		"mkdir %s && printf '#!/bin/sh\\ntouch %s\\nsleep 1\\nexec /sbin/mkfs.xfs \"$@\"\\n' "
+		"> %s/mkfs.xfs && chmod +x %s/mkfs.xfs",
+		tools, began, tools, tools);
+	spawn_set_path(tools);
+	return tools;
+}
+
+START_TEST(a_format_keeps_its_function_when_the_gate_closes)
+{
+	struct cancel cancel = CANCEL_INIT;
+	struct deadline d = soon();
+	struct err err = ERR_INIT;
+	char *tools AUTO(free) = NULL, *began AUTO(free) = NULL, *driver AUTO(free) = NULL;
+	struct stage_request r;
+	pthread_t thread;
+
+	SKIP_UNLESS_LOOP();
+	begin(320 * MIB);
+	nvme_world_unbind(&w.nvme, disk);
+	began = xasprintf("%s/began", w.nvme.root);
+	driver = xasprintf("%s/bus/pci/devices/%s/driver", w.nvme.sysfs, disk->pci);
+	tools = slow_mkfs(began);
+	gate = gatekeeper_new(&(struct gatekeeper_options) {
+		.node_id = "n1", .socket = "gate.sock", .tell = tell_nothing });
+	w.node.o.gate = gate;
+	ck_assert_int_eq(gatekeeper_enable(gate, &daemon_stream, "n1", 1, &err), 0);
+	r = stage_request(&w, disk, "xfs", MODE_SINGLE_NODE_WRITER);
+	d.cancel = &cancel;
+	ck_assert_int_eq(pthread_create(&thread, NULL, close_gate, began), 0);
+	ck_assert_int_eq(node_stage(&w.node, &r, d, &err), -1);
+	ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "the gate has been closed"),
+	              "%s", err.msg);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	ck_assert_msg(path_exists(driver), "the function was given back under mkfs");
+	err_clear(&err);
+	ck_assert_msg(job_join(w.node.jobs, VOLUME_ID, soon(), &err) == 0, "%s", err.msg);
+	spawn_set_path("/nonexistent"); /* nothing is formatted again */
+	ck_assert_int_eq(gatekeeper_enable(gate, &daemon_stream, "n1", 1, &err), 0);
+	stage_ok(&r);
+	spawn_set_path(NULL);
+	w.node.o.gate = NULL;
+	gatekeeper_left(gate, &daemon_stream);
+	gate = gatekeeper_free(gate);
+	node_world_clear(&w);
+}
+END_TEST
+
 SUITE_TIMEOUT("stage", 60, LOOP(a_blank_disk_becomes_the_filesystem_that_was_asked_for, 5),
               LOOP(a_mount_of_a_disk_that_has_gone_makes_room, 2),
               LOOP(a_reader_writes_nothing_not_even_what_the_journal_holds, 7),
               LOOP(a_write_protected_disk_with_a_journal_can_be_read, 2),
+              LOOP(blocks_that_are_larger_than_pages_are_named_when_the_kernel_refuses_them, 3),
               without_a_wish_the_filesystem_that_is_there_is_taken, mount_flags_reach_the_mount,
               LOOP(a_filesystem_that_asks_for_a_panic_does_not_get_it, 2),
               a_btrfs_with_another_default_subvolume_is_staged_whole, mkfs_keys_reach_mkfs,
@@ -701,4 +812,5 @@ SUITE_TIMEOUT("stage", 60, LOOP(a_blank_disk_becomes_the_filesystem_that_was_ask
               a_filesystem_smaller_than_its_disk_grows,
               LOOP(the_log_names_disk_function_and_duration_of_what_was_done, 5),
               growth_that_fails_is_told_but_does_not_keep_the_data_away,
-              mkfs_runs_to_its_end_when_the_caller_has_gone, volumes_are_staged_side_by_side);
+              mkfs_runs_to_its_end_when_the_caller_has_gone,
+              a_format_keeps_its_function_when_the_gate_closes, volumes_are_staged_side_by_side);

@@ -20,9 +20,10 @@
 #include "common/file.h"
 #include "common/mem.h"
 #include "common/spawn.h"
+#include "node/device/device_kind.h"
 #include "node/job_record.h"
 #include "node/job.h"
-#include "test/lib/doc_table.h"
+#include "test/lib/doc_lines.h"
 #include "test/lib/node_world.h"
 #include "test/lib/skip.h"
 
@@ -657,61 +658,29 @@ static bool is_final(enum err_code code)
 
 /* ---- the document ---- */
 
-/* Each row's line, by the process that ran it; the program puts them together. */
-static char lines_dir[] = "/tmp/stage-errors-XXXXXX";
-
-/* The text without what differs between runs: the folder, numbers of loop and anonymous devices. */
-static void plain_text(const struct attempt *a, const char *text, struct str *ret)
-{
-	size_t n = strlen(a->w.nvme.root);
-
-	for (const char *p = text; *p;) {
-		if (strncmp(p, a->w.nvme.root, n) == 0) {
-			p += n;
-		} else if ((str_has_prefix(p, " 7:") || str_has_prefix(p, " 0:")) && p[3] >= '0' &&
-		           p[3] <= '9') {
-			str_addf(ret, "%.3sN", p);
-			p += 3 + strspn(p + 3, "0123456789");
-		} else {
-			str_addn(ret, p++, 1);
-		}
-	}
-}
-
 static void write_row(size_t i, const struct attempt *a, const struct err *err)
 {
 	static const char *const left[] = { "nothing", "the mount that was there, untouched",
 		                            "the formatting record, for the retry",
 		                            "the driver's hold of the function, for the retry" };
 	struct str text AUTO(str_clear) = STR_INIT(4000), line AUTO(str_clear) = STR_INIT(8000);
-	char *path AUTO(free) = xasprintf("%s/%03zu", lines_dir, i);
-	struct err ignored = ERR_INIT;
 	const char *bold = is_final(err->code) ? "**" : "";
 
-	plain_text(a, err->msg, &text);
+	doc_lines_plain(a->w.nvme.root, err->msg, &text);
 	str_addf(&line, "| %s | %s | %s%s%s | %s | %s |\n", rows[i].what,
 	         rows[i].fs_type ? "mount" : "block", bold, err_code_name(err->code), bold,
 	         text.ptr, left[rows[i].left]);
-	ck_assert_int_eq(file_replace(path, line.ptr, line.len, 0600, &ignored), 0);
+	doc_lines_put(i, line.ptr);
 }
 
 START_TEST(the_document_has_this_table)
 {
-	struct str table AUTO(str_clear) = STR_INIT(1 << 20);
-	struct err err = ERR_INIT;
-
 	SKIP_UNLESS_LOOP();
 	SKIP_IF(getenv("CK_RUN_CASE") != NULL, "a_failed_stage_leaves_nothing writes its lines");
-	str_add(&table, "| what is wrong | type | code | text | what is left |\n"
-	                "| --- | --- | --- | --- | --- |\n");
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		char *path AUTO(free) = xasprintf("%s/%03zu", lines_dir, i);
-		char *line AUTO(free) = NULL;
-
-		ck_assert_msg(file_read(path, 8192, &line, NULL, &err) == 0, "%s", err.msg);
-		str_add(&table, line);
-	}
-	doc_table_check("docs/error-paths.md", "NodeStageVolume", table.ptr);
+	doc_lines_check("docs/error-paths.md", "NodeStageVolume",
+	                "| what is wrong | type | code | text | what is left |\n"
+	                "| --- | --- | --- | --- | --- |\n",
+	                ARRAY_LEN(rows));
 }
 END_TEST
 
@@ -752,16 +721,60 @@ START_TEST(a_failed_stage_leaves_nothing)
 }
 END_TEST
 
-static int make_lines_dir(int argc, char **argv)
+/* ---- a disk that becomes another one under the call ---- */
+
+static struct {
+	struct nvme_world *world;
+	struct nvme_disk *d;
+	int keep; /* of the old loop device, so that the new one has another number; -1: not kept */
+	bool keeps;
+	unsigned finds;
+} swap;
+
+/* The kernel's part right behind the last look of device_wait(). */
+static int find_and_swap(const struct device_world *w, const char *pci,
+                         const struct device_want *want, struct device *ret, struct str *why,
+                         struct err *err)
 {
-	(void)argc, (void)argv;
-	return mkdtemp(lines_dir) ? 0 : -1;
+	int rc = device_kind_nvme.find(w, pci, want, ret, why, err);
+
+	if (rc == 0 && ++swap.finds == 2) {
+		if (swap.keeps)
+			swap.keep = open(swap.d->loop, O_RDONLY | O_CLOEXEC);
+		nvme_world_reattach(swap.world, swap.d);
+	}
+	return rc;
 }
 
-static void remove_lines_dir(void)
+START_TEST(a_disk_that_comes_anew_under_a_stage_is_no_final_failure)
 {
-	run_tool("rm -r %s", lines_dir);
-}
+	struct device_kind swapping = device_kind_nvme;
+	const struct device_kind *const kinds[] = { &swapping, NULL };
+	struct attempt a = { .held = -1 };
+	struct err err = ERR_INIT;
 
-SUITE_AROUND("stage errors", 60, make_lines_dir, remove_lines_dir,
-             LOOP(a_failed_stage_leaves_nothing, ARRAY_LEN(rows)), the_document_has_this_table);
+	SKIP_UNLESS_LOOP();
+	node_world_init(&a.w);
+	a.d = nvme_world_add(&a.w.nvme, 1, UUID, 320 * MIB);
+	a.r = stage_request(&a.w, a.d, _i & 2 ? NULL : "ext4", MODE_SINGLE_NODE_WRITER);
+	swapping.find = find_and_swap;
+	a.w.node.o.world.kinds = kinds;
+	swap.world = &a.w.nvme;
+	swap.d = a.d;
+	swap.keep = -1;
+	swap.keeps = _i & 1;
+	ck_assert_int_eq(node_stage(&a.w.node, &a.r, soon(), &err), -1);
+	ck_assert_uint_ge(swap.finds, 2);
+	ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "gone meanwhile"), "%s: %s",
+	              err_code_name(err.code), err.msg);
+	ck_assert_uint_eq(mounts_below(a.w.nvme.root), 0);
+	node_world_stage(&a.w, &a.r);
+	if (swap.keep >= 0)
+		close(swap.keep);
+	node_world_clear(&a.w);
+}
+END_TEST
+
+SUITE_AROUND("stage errors", 60, doc_lines_begin, doc_lines_end,
+             LOOP(a_failed_stage_leaves_nothing, ARRAY_LEN(rows)), the_document_has_this_table,
+             LOOP(a_disk_that_comes_anew_under_a_stage_is_no_final_failure, 4));

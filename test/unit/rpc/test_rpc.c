@@ -177,6 +177,43 @@ START_TEST(what_unpacks_beyond_the_arena_is_refused)
 }
 END_TEST
 
+#define LONG 100000
+
+/* Field 2047, of LONG bytes. */
+static uint8_t *put_unknown(uint8_t *at)
+{
+	static const uint8_t tag[] = { 0xfa, 0x7f, 0xa0, 0x8d, 0x06 };
+
+	at = mempcpy(at, tag, sizeof(tag));
+	return (uint8_t *)memset(at, 'x', LONG) + LONG;
+}
+
+/* In the request, and in a message of it. */
+START_TEST(what_is_unknown_takes_no_memory_of_the_call)
+{
+	/* A name, and a capability of 100,007 bytes that begins with its block. */
+	static const uint8_t head[] = "\x0a\x01v\x1a\xa7\x8d\x06\x0a\x00";
+	static const struct rpc_method validate = { .name = "ValidateVolumeCapabilities" };
+	uint8_t *in AUTO(free) = xmalloc(sizeof(head) + 3 * LONG), *end;
+	const Csi__V1__ValidateVolumeCapabilitiesRequest *req;
+	struct err err = ERR_INIT;
+	struct rpc_call call;
+	ProtobufCMessage *m;
+
+	end = put_unknown(put_unknown(mempcpy(in, head, sizeof(head) - 1)));
+	rpc_call_init(&call, "/csi.v1.Controller/Test");
+	ck_assert_msg(rpc_unpack(&service, &validate, &call, in, (size_t)(end - in), &m, &err) == 0,
+	              "%s", err.msg);
+	req = (const Csi__V1__ValidateVolumeCapabilitiesRequest *)m;
+	ck_assert_str_eq(req->volume_id, "v");
+	ck_assert_uint_eq(req->n_volume_capabilities, 1);
+	ck_assert_int_eq(req->volume_capabilities[0]->access_type_case,
+	                 CSI__V1__VOLUME_CAPABILITY__ACCESS_TYPE_BLOCK);
+	ck_assert_uint_lt(call.arena.used, 1000);
+	rpc_call_clear(&call);
+}
+END_TEST
+
 START_TEST(methods_are_found_by_their_whole_path)
 {
 	static const struct {
@@ -226,4 +263,5 @@ END_TEST
 
 SUITE("rpc", LOOP(a_call_ends_with_its_code, ARRAY_LEN(rows)), the_answer_is_packed,
       a_locked_volume_aborts_and_runs_nothing, what_unpacks_beyond_the_arena_is_refused,
-      methods_are_found_by_their_whole_path, every_call_has_an_id_of_its_own_and_no_deadline);
+      what_is_unknown_takes_no_memory_of_the_call, methods_are_found_by_their_whole_path,
+      every_call_has_an_id_of_its_own_and_no_deadline);

@@ -38,7 +38,7 @@ START_TEST(the_last_value_of_a_key_stays)
 		req.parameters[i]->value = arena_printf(&arena, "%c", rows[_i].in[2 * i + 1]);
 	}
 	req.n_parameters = n;
-	wire_settle_maps(&req.base);
+	wire_settle(&req.base);
 	for (size_t i = 0; i < req.n_parameters; i++)
 		snprintf(out + 2 * i, sizeof(out) - 2 * i, "%s%s", req.parameters[i]->key,
 		         req.parameters[i]->value);
@@ -64,7 +64,7 @@ START_TEST(maps_below_lists_and_messages_are_settled_too)
 	t = req->accessibility_requirements->requisite[0];
 	ck_assert_uint_eq(t->n_segments, 2);
 	lost = t->segments[0];
-	wire_settle_maps(&req->base);
+	wire_settle(&req->base);
 	ck_assert_uint_eq(t->n_segments, 1);
 	ck_assert_str_eq(t->segments[0]->value, "2");
 	/* There is no arena here, so the removed entry has to be freed. */

@@ -65,7 +65,8 @@ END_TEST
 struct wire_row {
 	const char *what;
 	int mode; /* -1: no access mode */
-	enum { NO_TYPE, MOUNT, BLOCK, MOUNT_NULL, BLOCK_NULL } type;
+	/* SHARE, SHARE_BLOCK: a mount and raw block of virtio-fs. */
+	enum { NO_TYPE, MOUNT, BLOCK, MOUNT_NULL, BLOCK_NULL, SHARE, SHARE_BLOCK } type;
 	const char *fs;
 	const char *error; /* NULL: accepted */
 };
@@ -94,6 +95,29 @@ static const struct wire_row wire_rows[] = {
 	  "F.AccessMode: MULTI_NODE_SINGLE_WRITER needs a raw block volume (volumeMode: Block): "
 	  "xfs is no cluster filesystem, writing it while other nodes have it mounted would "
 	  "destroy it" },
+	{ "a share as a filesystem of a disk", 1, MOUNT, "virtiofs",
+	  "F.Mount.FsType: the volume is NVMe, which gets ext4, ext3, xfs or btrfs, not virtiofs; "
+	  "write csi.snap.nvidia.com/emulation: virtiofs into the StorageClass for a directory that "
+	  "the DPU shares" },
+	{ "a share", 1, SHARE, "", NULL },
+	{ "a share, named", 1, SHARE, "virtiofs", NULL },
+	{ "a share, with the sidecar's default", 1, SHARE, "ext4", NULL },
+	{ "a share for a reader", 2, SHARE, "", NULL },
+	{ "a share for many readers", 3, SHARE, "", NULL },
+	{ "a share, one writer, many nodes", 4, SHARE, "", NULL },
+	{ "a share for many writers", 5, SHARE, "ext4", NULL },
+	{ "a share for one pod", 6, SHARE, "", NULL },
+	{ "a share for the pods of one node", 7, SHARE, "", NULL },
+	{ "a share in a mode of the future", 99, SHARE, "",
+	  "F.AccessMode: unknown access mode 99" },
+	{ "a share as xfs", 1, SHARE, "xfs",
+	  "F.Mount.FsType: a virtio-fs volume is a directory that the DPU shares, nothing is "
+	  "formatted as \"xfs\"; write csi.storage.k8s.io/fstype: virtiofs into the StorageClass "
+	  "(fsType of a PersistentVolume), or leave it out" },
+	{ "a share as raw block", 5, SHARE_BLOCK, NULL,
+	  "F.Block is not supported: a virtio-fs volume is a directory that the DPU shares, not a "
+	  "disk; write volumeMode: Filesystem into the claim, or csi.snap.nvidia.com/emulation: "
+	  "nvme into the StorageClass" },
 };
 
 START_TEST(the_wire_form_is_checked_at_the_door)
@@ -108,23 +132,27 @@ START_TEST(the_wire_form_is_checked_at_the_door)
 	struct arena arena = ARENA_INIT(0);
 	struct volume_cap cap;
 	struct err err = ERR_INIT;
+	bool share = r->type == SHARE || r->type == SHARE_BLOCK;
 	int rc;
 
 	if (r->mode >= 0) {
 		mode.mode = (Csi__V1__VolumeCapability__AccessMode__Mode)r->mode;
 		wire.access_mode = &mode;
 	}
-	if (r->type == MOUNT || r->type == MOUNT_NULL) {
+	if (r->type == MOUNT || r->type == MOUNT_NULL || r->type == SHARE) {
 		wire.access_type_case = CSI__V1__VOLUME_CAPABILITY__ACCESS_TYPE_MOUNT;
 		mount.fs_type = (char *)r->fs;
-		wire.mount = r->type == MOUNT ? &mount : NULL;
+		wire.mount = r->type == MOUNT_NULL ? NULL : &mount;
 	} else if (r->type != NO_TYPE) {
 		wire.access_type_case = CSI__V1__VOLUME_CAPABILITY__ACCESS_TYPE_BLOCK;
-		wire.block = r->type == BLOCK ? &block : NULL;
+		wire.block = r->type == BLOCK_NULL ? NULL : &block;
 	}
-	rc = volume_cap_from_csi(&wire, "F", &arena, &cap, &err);
+	rc = volume_cap_from_csi(&wire, "F", share ? EMULATION_VIRTIOFS : EMULATION_NVME, &arena,
+	                         &cap, &err);
 	if (r->error) {
-		ck_assert_msg(rc == -1 && err.code == ERR_INVALID, "%s", r->what);
+		ck_assert_msg(rc == -1 && err.code == (r->type == SHARE_BLOCK ? ERR_UNIMPLEMENTED
+		                                                              : ERR_INVALID),
+		              "%s", r->what);
 		ck_assert_str_eq(err.msg, r->error);
 	} else {
 		ck_assert_msg(rc == 0, "%s: %s", r->what, err.msg);
@@ -142,7 +170,8 @@ START_TEST(a_missing_capability_is_named)
 	struct volume_cap cap;
 	struct err err = ERR_INIT;
 
-	ck_assert_int_eq(volume_cap_from_csi(NULL, "VolumeCapabilities[1]", &arena, &cap, &err),
+	ck_assert_int_eq(volume_cap_from_csi(NULL, "VolumeCapabilities[1]", EMULATION_NVME, &arena,
+	                                     &cap, &err),
 	                 -1);
 	ck_assert_str_eq(err.msg, "VolumeCapabilities[1]: field is required");
 	arena_clear(&arena);
@@ -167,7 +196,7 @@ START_TEST(mount_flags_and_group_come_through)
 	mount.mount_flags = flags;
 	mount.n_mount_flags = 2;
 	mount.volume_mount_group = (char *)"1000";
-	ck_assert_int_eq(volume_cap_from_csi(&wire, "F", &arena, &cap, &err), 0);
+	ck_assert_int_eq(volume_cap_from_csi(&wire, "F", EMULATION_NVME, &arena, &cap, &err), 0);
 	ck_assert_uint_eq(cap.n_mount_flags, 2);
 	ck_assert_str_eq(cap.mount_flags[1], "discard");
 	ck_assert_str_eq(cap.mount_group, "1000");

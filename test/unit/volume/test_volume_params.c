@@ -62,11 +62,48 @@ static const struct {
 	  NULL,
 	  { { "functionType", "pf" } },
 	  "hotplugFunction: must be true when functionType is pf" },
-	{ "virtio-fs by default, on a vf",
+	{ "virtio-fs by default", EMULATION_VIRTIOFS, NULL, { { 0 } }, NULL },
+	{ "virtio-fs by default, with a chart's empty values",
 	  EMULATION_VIRTIOFS,
 	  NULL,
-	  { { 0 } },
-	  "functionType: a virtio-fs volume needs functionType \"pf\" and hotplugFunction \"true\"" },
+	  { { "functionType", "" }, { "hotplugFunction", "" } },
+	  NULL },
+	{ "virtio-fs on a vf",
+	  EMULATION_VIRTIOFS,
+	  NULL,
+	  { { "functionType", "vf" } },
+	  "functionType: a virtio-fs volume is on a hot-plugged PF; write functionType: pf, or "
+	  "leave it out" },
+	{ "virtio-fs on a vf, in full",
+	  EMULATION_NVME,
+	  NULL,
+	  { { P("emulation"), "virtiofs" },
+	    { "functionType", "VF" },
+	    { "hotplugFunction", "false" } },
+	  "functionType: a virtio-fs volume is on a hot-plugged PF; write functionType: pf, or "
+	  "leave it out" },
+	{ "virtio-fs on a static pf",
+	  EMULATION_VIRTIOFS,
+	  NULL,
+	  { { "functionType", "pf" }, { "hotplugFunction", "false" } },
+	  "hotplugFunction: a virtio-fs volume is on a hot-plugged PF; write hotplugFunction: "
+	  "\"true\", or leave it out" },
+	{ "virtio-fs that is not hot-plugged",
+	  EMULATION_VIRTIOFS,
+	  NULL,
+	  { { "hotplugFunction", "0" } },
+	  "hotplugFunction: a virtio-fs volume is on a hot-plugged PF; write hotplugFunction: "
+	  "\"true\", or leave it out" },
+	{ "virtio-fs on a function that is none",
+	  EMULATION_VIRTIOFS,
+	  NULL,
+	  { { "functionType", "sf" } },
+	  "functionType: unsupported value sf, supported values are: vf, pf" },
+	{ "virtio-fs, hot-plugged by no boolean",
+	  EMULATION_VIRTIOFS,
+	  NULL,
+	  { { "hotplugFunction", "yes" } },
+	  "hotplugFunction: \"yes\" is not a boolean; write \"true\" or \"false\"" },
 	{ "virtio-fs on a pf",
 	  EMULATION_VIRTIOFS,
 	  NULL,
@@ -77,7 +114,12 @@ static const struct {
 	  EMULATION_NVME,
 	  NULL,
 	  { { P("emulation"), "virtiofs" } },
-	  "functionType: a virtio-fs volume needs functionType \"pf\" and hotplugFunction \"true\"" },
+	  NULL },
+	{ "nvme asked for by key, on a pf that nobody plugs in",
+	  EMULATION_VIRTIOFS,
+	  NULL,
+	  { { P("emulation"), "nvme" }, { "functionType", "pf" } },
+	  "hotplugFunction: must be true when functionType is pf" },
 	{ "an emulation that is none",
 	  EMULATION_NVME,
 	  NULL,
@@ -89,7 +131,12 @@ static const struct {
 	  { { "functionType", "pf" },
 	    { "hotplugFunction", "true" },
 	    { P("formatPolicy"), "never" } },
-	  P("formatPolicy") ": has no meaning with virtiofs, which is never formatted" },
+	  P("formatPolicy") ": has no meaning with virtiofs, which is never formatted; leave it out" },
+	{ "virtio-fs has no blocks",
+	  EMULATION_NVME,
+	  "ext4",
+	  { { P("emulation"), "virtiofs" }, { P("blockSize"), "3" } },
+	  P("blockSize") ": has no meaning with virtiofs, which is never formatted; leave it out" },
 	{ "format policy", EMULATION_NVME, NULL, { { P("formatPolicy"), "unformatted" } }, NULL },
 	{ "a format policy that is none",
 	  EMULATION_NVME,
@@ -253,6 +300,61 @@ START_TEST(an_empty_map_means_the_defaults)
 }
 END_TEST
 
+/* Every spelling that Go's ParseBool and the Go plugin take. */
+START_TEST(a_virtiofs_volume_is_on_a_hot_plugged_pf_however_it_is_written)
+{
+	static const struct {
+		const char *type, *hotplug;
+		bool given;
+	} spellings[] = {
+		{ NULL, NULL, false },  { "", "", false },      { "pf", NULL, true },
+		{ "PF", "", true },     { "", "1", true },      { NULL, "t", true },
+		{ "Pf", "T", true },    { "pF", "TRUE", true }, { "pf", "true", true },
+		{ "PF", "True", true },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(spellings); i++) {
+		struct kv v[3] = { { P("emulation"), "virtiofs" } };
+		struct kvs map = { v, 1 };
+		struct volume_params p;
+		struct err err = ERR_INIT;
+
+		if (spellings[i].type)
+			v[map.n++] = (struct kv) { "functionType", spellings[i].type };
+		if (spellings[i].hotplug)
+			v[map.n++] = (struct kv) { "hotplugFunction", spellings[i].hotplug };
+		ck_assert_msg(!volume_params_parse(&map, EMULATION_NVME, "", &p, &err), "%zu: %s",
+		              i, err.msg);
+		ck_assert_msg(p.pf && p.hotplug, "%zu", i);
+		ck_assert_msg(p.function_given == spellings[i].given, "%zu", i);
+		ck_assert_int_eq(p.emulation, EMULATION_VIRTIOFS);
+	}
+}
+END_TEST
+
+START_TEST(the_kind_is_known_before_the_keys_are_checked)
+{
+	static const struct {
+		const char *value;
+		enum emulation by_default, is;
+	} kinds[] = {
+		{ NULL, EMULATION_NVME, EMULATION_NVME },
+		{ NULL, EMULATION_VIRTIOFS, EMULATION_VIRTIOFS },
+		{ "nvme", EMULATION_VIRTIOFS, EMULATION_NVME },
+		{ "virtiofs", EMULATION_NVME, EMULATION_VIRTIOFS },
+		{ "VirtioFS", EMULATION_NVME, EMULATION_NVME },
+		{ "", EMULATION_VIRTIOFS, EMULATION_VIRTIOFS },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		struct kv v = { P("emulation"), kinds[i].value };
+		struct kvs map = { &v, kinds[i].value ? 1 : 0 };
+
+		ck_assert_int_eq(volume_params_emulation(&map, kinds[i].by_default), kinds[i].is);
+	}
+}
+END_TEST
+
 START_TEST(empty_function_keys_are_not_given)
 {
 	static const struct kv v[] = { { "functionType", "" }, { "hotplugFunction", "" } };
@@ -300,5 +402,7 @@ START_TEST(ours_are_the_prefix_and_the_two_function_keys)
 END_TEST
 
 SUITE("volume_params", LOOP(keys_are_taken_or_refused_with_a_reason, ARRAY_LEN(rows)),
-      an_empty_map_means_the_defaults, empty_function_keys_are_not_given,
-      values_arrive_in_their_fields, ours_are_the_prefix_and_the_two_function_keys);
+      a_virtiofs_volume_is_on_a_hot_plugged_pf_however_it_is_written,
+      the_kind_is_known_before_the_keys_are_checked, an_empty_map_means_the_defaults,
+      empty_function_keys_are_not_given, values_arrive_in_their_fields,
+      ours_are_the_prefix_and_the_two_function_keys);

@@ -6,6 +6,7 @@
 
 #include "common/cleanup.h"
 #include "common/mem.h"
+#include "common/metric.h"
 #include "node/device/device_kind.h"
 #include "test/lib/kernel.h"
 #include "test/lib/suite.h"
@@ -353,6 +354,8 @@ START_TEST(contradictions_are_refused_and_missing_facts_are_not_contradictions)
 		if (rc)
 			ck_assert_msg(f.dev.name[0] == 0x55, "%s: ret was written", rows[i].what);
 	}
+	ck_assert_int_eq(metric_value(METRIC_REFUSALS, LABELS("wrong uuid")), 4);
+	ck_assert_int_gt(metric_value(METRIC_REFUSALS, LABELS("wrong size")), 0);
 }
 END_TEST
 

@@ -383,6 +383,11 @@ START_TEST(what_keeps_a_plugged_function_away_is_said)
 }
 END_TEST
 
+#define NO_BAR "0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
+#define SOME_BAR "0x00000000fe800000 0x00000000fe803fff 0x0000000000140204\n"
+#define UNSET_BAR "0x0000000000000000 0x0000000000003fff 0x0000000020140204\n"
+#define SIX_LINES(bar0, bar1, bar4) bar0 bar1 NO_BAR NO_BAR bar4 NO_BAR
+
 START_TEST(a_function_that_got_no_memory_says_so)
 {
 	static const struct {
@@ -393,6 +398,10 @@ START_TEST(a_function_that_got_no_memory_says_so)
 		  false },
 		{ "none", "0x0000000000000000 0x0000000000000000 0x0000000000000000\n", true },
 		{ "none, only a size", "0x0000000000000000 0x0000000000003fff 0x20140204\n", true },
+		{ "none for any", SIX_LINES(NO_BAR, NO_BAR, NO_BAR), true },
+		{ "no BAR 0, as virtio has none", SIX_LINES(NO_BAR, SOME_BAR, SOME_BAR), false },
+		{ "not enough for one of them", SIX_LINES(NO_BAR, SOME_BAR, UNSET_BAR), true },
+		{ "not enough for the VFs'", SIX_LINES(SOME_BAR, NO_BAR, NO_BAR) UNSET_BAR, false },
 		{ "no such attribute", NULL, false },
 	};
 
@@ -403,7 +412,8 @@ START_TEST(a_function_that_got_no_memory_says_so)
 		if (rows[i].resource)
 			attr(&f, PLUGGED, "resource", rows[i].resource);
 		ck_assert_int_eq(find(&f, PLUGGED), DEVICE_ABSENT);
-		ck_assert_msg(rows[i].says == !!strstr(f.why.ptr, "has no memory for its BAR 0"),
+		ck_assert_msg(rows[i].says ==
+		                      !!strstr(f.why.ptr, "has no memory for its BARs (add"),
 		              "%s: %s", rows[i].what, f.why.ptr);
 	}
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening a device and proving that it is the one which sysfs described. Loop devices, root. */
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <sys/sysmacros.h>
 
 #include "common/cleanup.h"
@@ -135,6 +137,33 @@ START_TEST(a_device_in_use_is_not_opened_exclusively)
 }
 END_TEST
 
+static void *leave_soon(void *arg)
+{
+	usleep(100000);
+	close(*(int *)arg);
+	return NULL;
+}
+
+START_TEST(who_holds_a_device_for_a_moment_does_not_use_it)
+{
+	struct open_world f AUTO(open_world_clear) = { .loop = { .fd = -1 } };
+	struct err err = ERR_INIT;
+	pthread_t thread;
+	int holder;
+
+	SKIP_UNLESS_LOOP();
+	open_world_init(&f);
+	ck_assert_int_eq(device_open(&f.dev, O_RDONLY | O_EXCL, &holder, NULL, &err), 0);
+	ck_assert_int_eq(device_check_unused(&f.dev, &err), -1);
+	ck_assert_msg(strstr(err.msg, "is in use: mounted") && err.code == ERR_PRECONDITION, "%s",
+	              err.msg);
+	err_clear(&err);
+	ck_assert_int_eq(pthread_create(&thread, NULL, leave_soon, &holder), 0);
+	ck_assert_msg(device_check_unused(&f.dev, &err) == 0, "%s", err.msg);
+	pthread_join(thread, NULL);
+}
+END_TEST
+
 START_TEST(a_nodev_mount_is_named)
 {
 	struct open_world f AUTO(open_world_clear) = { .loop = { .fd = -1 } };
@@ -156,4 +185,4 @@ END_TEST
 
 SUITE("device_open", the_right_device_is_opened, anything_else_is_refused,
       only_block_device_nodes_are_opened, a_device_in_use_is_not_opened_exclusively,
-      a_nodev_mount_is_named);
+      who_holds_a_device_for_a_moment_does_not_use_it, a_nodev_mount_is_named);

@@ -55,7 +55,7 @@ START_TEST(a_wait_that_fails_leaves_the_function_to_one_that_found_its_device)
 }
 END_TEST
 
-START_TEST(an_abandoned_device_is_left_to_whoever_waits_for_its_neighbour)
+START_TEST(an_abandoned_device_is_left_to_one_that_waits_for_its_neighbour)
 {
 	struct wait_world f AUTO(wait_world_clear);
 	struct sharing_wait neighbour;
@@ -135,7 +135,7 @@ END_TEST
 
 SUITE_TIMEOUT("device_share", 120,
               a_wait_that_fails_leaves_the_function_to_one_that_found_its_device,
-              an_abandoned_device_is_left_to_whoever_waits_for_its_neighbour,
+              an_abandoned_device_is_left_to_one_that_waits_for_its_neighbour,
               the_last_of_two_waits_that_fail_gives_the_function_back,
               a_function_that_is_being_bound_is_not_bound_a_second_time,
               many_waits_on_one_function_end_in_one_state);

@@ -72,7 +72,7 @@ START_TEST(a_function_that_another_user_lives_on_is_not_given_back)
 }
 END_TEST
 
-START_TEST(the_duty_goes_to_whoever_still_waits)
+START_TEST(the_duty_goes_to_one_that_still_waits)
 {
 	struct device_user first = { 0 }, last = { 0 };
 
@@ -128,5 +128,5 @@ END_TEST
 SUITE("device_users", one_user_gives_back_what_it_changed,
       one_that_changed_nothing_or_never_joined_gives_nothing_back,
       nobody_joins_while_it_is_given_back, a_function_that_another_user_lives_on_is_not_given_back,
-      the_duty_goes_to_whoever_still_waits, of_two_changes_the_state_before_the_first_counts,
+      the_duty_goes_to_one_that_still_waits, of_two_changes_the_state_before_the_first_counts,
       one_user_at_a_time_changes_the_function);

@@ -371,7 +371,7 @@ static void wrong_disk_on_bind(struct kernel *k, const char *pci)
 
 START_TEST(a_wrong_disk_that_nobody_uses_is_let_go)
 {
-	struct wait_world f AUTO(wait_world_clear);
+	struct wait_world f AUTO(wait_world_clear) = { 0 };
 	struct loop loop AUTO(loop_detach) = { .fd = -1 };
 	int user AUTO(fd) = -1;
 	struct device dev;
@@ -425,7 +425,7 @@ static void wait_for_loop(struct wait_world *f, const struct loop *loop)
 
 START_TEST(an_abandoned_device_is_unbound_when_nobody_uses_it)
 {
-	struct wait_world f AUTO(wait_world_clear);
+	struct wait_world f AUTO(wait_world_clear) = { 0 };
 	struct loop loop AUTO(loop_detach) = { .fd = -1 };
 
 	SKIP_UNLESS_LOOP();
@@ -440,7 +440,7 @@ END_TEST
 
 START_TEST(an_abandoned_device_in_use_keeps_its_driver)
 {
-	struct wait_world f AUTO(wait_world_clear);
+	struct wait_world f AUTO(wait_world_clear) = { 0 };
 	struct loop loop AUTO(loop_detach) = { .fd = -1 };
 	int user AUTO(fd) = -1;
 
@@ -458,7 +458,7 @@ END_TEST
 
 START_TEST(an_abandoned_device_with_a_neighbour_keeps_its_driver)
 {
-	struct wait_world f AUTO(wait_world_clear);
+	struct wait_world f AUTO(wait_world_clear) = { 0 };
 	struct loop loop AUTO(loop_detach) = { .fd = -1 };
 
 	SKIP_UNLESS_LOOP();

@@ -53,17 +53,39 @@ static void no_fake_tools(void)
 	run_tool("rm -rf %s", tools);
 }
 
+static int image_of(uint64_t size)
+{
+	char name[] = "/var/tmp/mkfs-XXXXXX";
+	int fd = mkstemp(name);
+
+	ck_assert_int_ge(fd, 0);
+	unlink(name);
+	ck_assert_int_eq(ftruncate(fd, (off_t)size), 0);
+	return fd;
+}
+
 START_TEST(arguments_follow_the_volumes_keys_and_never_force)
 {
 	static const struct {
 		const char *fs_type;
 		struct mkfs_params params;
 		const char *line;
+		uint64_t size;
 	} rows[] = {
-		{ "ext4", { 0 }, "mkfs.ext4 -q -m0 -Enodiscard /proc/self/fd/3" },
+		{ "ext4", { 0 }, "mkfs.ext4 -q -m0 -Enodiscard /proc/self/fd/3", 512 * MIB - 1 },
+		{ "ext4", { 0 }, "mkfs.ext4 -q -m0 -Enodiscard -b4096 /proc/self/fd/3", 512 * MIB },
+		{ "ext3",
+		  { 0 },
+		  "mkfs.ext3 -q -m0 -Enodiscard -b4096 /proc/self/fd/3",
+		  8ULL << 40 },
+		{ "ext4",
+		  { .block_size = 2048 },
+		  "mkfs.ext4 -q -m0 -Enodiscard -b2048 /proc/self/fd/3",
+		  512 * MIB },
 		{ "ext3",
 		  { .block_size = 4096 },
-		  "mkfs.ext3 -q -m0 -Enodiscard -b4096 /proc/self/fd/3" },
+		  "mkfs.ext3 -q -m0 -Enodiscard -b4096 /proc/self/fd/3",
+		  0 },
 		{ "ext4",
 		  { .block_size = 1024,
 		    .inode_size = 512,
@@ -72,17 +94,19 @@ START_TEST(arguments_follow_the_volumes_keys_and_never_force)
 		    .ext4_bigalloc = true,
 		    .ext4_cluster_size = 16384 },
 		  "mkfs.ext4 -q -m0 -Enodiscard -b1024 -I512 -i65536 -N1000 -Obigalloc -C16384 "
-		  "/proc/self/fd/3" },
-		{ "xfs", { 0 }, "mkfs.xfs -q -K /proc/self/fd/3" },
+		  "/proc/self/fd/3",
+		  0 },
+		{ "xfs", { 0 }, "mkfs.xfs -q -K -bsize=4096 /proc/self/fd/3", 0 },
 		{ "xfs",
-		  { .block_size = 4096, .inode_size = 1024 },
-		  "mkfs.xfs -q -K -bsize=4096 -isize=1024 /proc/self/fd/3" },
-		{ "btrfs", { 0 }, "mkfs.btrfs -q -K /proc/self/fd/3" },
+		  { .block_size = 1024, .inode_size = 1024 },
+		  "mkfs.xfs -q -K -bsize=1024 -isize=1024 /proc/self/fd/3",
+		  0 },
+		{ "btrfs", { 0 }, "mkfs.btrfs -q -K -s4096 /proc/self/fd/3", 0 },
 	};
 
 	fake_tools();
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		int fd AUTO(fd) = open("/dev/null", O_RDONLY);
+		int fd AUTO(fd) = image_of(rows[i].size);
 		struct err err = ERR_INIT;
 		char *line AUTO(free) = NULL;
 
@@ -228,11 +252,14 @@ START_TEST(the_real_tools_make_what_is_asked)
 		const char *what, *fs_type;
 		uint64_t size;
 		struct mkfs_params params;
+		uint64_t block_size; /* by its superblock */
 	} rows[] = {
-		{ "ext4", "ext4", 1 * MIB, { 0 } },
-		{ "ext3", "ext3", 4 * MIB, { 0 } },
-		{ "xfs", "xfs", 300 * MIB, { 0 } },
-		{ "btrfs", "btrfs", 109 * MIB, { 0 } },
+		{ "ext4", "ext4", 1 * MIB, { 0 }, 1024 },
+		{ "ext4 whose blocks are larger", "ext4", 512 * MIB, { 0 }, 4096 },
+		{ "large ext4", "ext4", 1ULL << 40, { 0 }, 4096 },
+		{ "ext3", "ext3", 4 * MIB, { 0 }, 1024 },
+		{ "xfs", "xfs", 300 * MIB, { 0 }, 4096 },
+		{ "btrfs", "btrfs", 109 * MIB, { 0 }, 4096 },
 		{ "ext4 with keys",
 		  "ext4",
 		  64 * MIB,
@@ -240,24 +267,29 @@ START_TEST(the_real_tools_make_what_is_asked)
 		    .inode_size = 512,
 		    .bytes_per_inode = 65536,
 		    .ext4_bigalloc = true,
-		    .ext4_cluster_size = 65536 } },
-		{ "xfs with keys", "xfs", 400 * MIB, { .block_size = 1024, .inode_size = 512 } },
+		    .ext4_cluster_size = 65536 },
+		  4096 },
+		{ "xfs with keys",
+		  "xfs",
+		  400 * MIB,
+		  { .block_size = 1024, .inode_size = 512 },
+		  1024 },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		char name[] = "/var/tmp/mkfs-XXXXXX";
-		int fd AUTO(fd) = mkstemp(name);
+		/* It has no name any more; the tool gets it all the same. */
+		int fd AUTO(fd) = image_of(rows[i].size);
 		struct err err = ERR_INIT;
 		struct fsprobe p;
 
-		unlink(name); /* the tool gets it all the same */
 		if (str_eq(rows[i].fs_type, "btrfs") && geteuid() != 0)
 			continue; /* it wants to look at loop devices */
-		ck_assert_int_eq(ftruncate(fd, (off_t)rows[i].size), 0);
 		ck_assert_msg(mkfs_run(rows[i].fs_type, &rows[i].params, fd, "img", &err) == 0,
 		              "%s: %s", rows[i].what, err.msg);
 		ck_assert_int_eq(fsprobe_fd(fd, "img", &p, &err), 0);
 		ROW_STR_EQ(rows[i].what, p.type, rows[i].fs_type);
+		ck_assert_msg(p.block_size == rows[i].block_size, "%s: blocks of %ju bytes",
+		              rows[i].what, (uintmax_t)p.block_size);
 	}
 }
 END_TEST

@@ -141,10 +141,8 @@ START_TEST(the_document_has_the_list)
 	static const struct {
 		const char *fs_type, *title;
 	} rows[] = {
-		{ "", "all" },
-		{ "ext4", "ext4, ext3" },
-		{ "xfs", "xfs" },
-		{ "btrfs", "btrfs" },
+		{ "", "all" },        { "ext4", "ext4, ext3" },    { "xfs", "xfs" },
+		{ "btrfs", "btrfs" }, { "virtiofs", "virtio-fs" },
 	};
 	struct str table AUTO(str_clear) = STR_INIT(1 << 16);
 

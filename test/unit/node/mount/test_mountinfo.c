@@ -164,6 +164,31 @@ START_TEST(a_mount_under_a_later_one_is_not_seen)
 }
 END_TEST
 
+/* With a walk through all mounts for each of them this would take minutes. */
+START_TEST(each_of_many_thousand_mounts_is_found)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct str text AUTO(str_clear) = STR_INIT(16 << 20);
+	struct err err = ERR_INIT;
+	enum { MANY = 20000 };
+
+	str_add(&text, "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n");
+	for (int i = 0; i < MANY; i++)
+		str_addf(&text, "%d 20 259:%d / /k/%d/mount rw - ext4 /dev/x rw\n", 100 + i, i, i);
+	ck_assert_int_eq(mount_table_read(proc_with(text.ptr), &t, &err), 0);
+	for (int i = 0; i < MANY; i++) {
+		char target[40];
+		const struct mount *m;
+
+		snprintf(target, sizeof(target), "/k/%d/mount", i);
+		m = mount_at(&t, target);
+		ck_assert_ptr_nonnull(m);
+		ck_assert_int_eq(m->id, 100 + i);
+	}
+	remove_proc();
+}
+END_TEST
+
 START_TEST(mounts_of_a_disk_are_walked)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
@@ -334,7 +359,8 @@ END_TEST
 
 SUITE("mountinfo", words_are_as_they_were_before_the_kernel_escaped_them,
       a_mount_under_a_later_one_is_not_seen, mountinfo_is_read_as_the_kernel_writes_it,
-      mounts_of_a_disk_are_walked, one_mount_point_seen_twice_is_one_place,
-      a_table_that_cannot_be_understood_is_no_table, one_mount_outlives_its_table,
-      a_missing_table_is_an_error, a_table_that_cannot_be_read_now_is_asked_for_again,
-      a_place_is_named_as_mountinfo_names_it, a_path_that_names_nothing_is_refused);
+      each_of_many_thousand_mounts_is_found, mounts_of_a_disk_are_walked,
+      one_mount_point_seen_twice_is_one_place, a_table_that_cannot_be_understood_is_no_table,
+      one_mount_outlives_its_table, a_missing_table_is_an_error,
+      a_table_that_cannot_be_read_now_is_asked_for_again, a_place_is_named_as_mountinfo_names_it,
+      a_path_that_names_nothing_is_refused);

@@ -67,6 +67,33 @@ START_TEST(a_superblock_is_sound_until_a_byte_of_it_is_wrong)
 }
 END_TEST
 
+START_TEST(the_size_of_blocks_is_read)
+{
+	static const struct {
+		const char *type, *script;
+		uint64_t block_size;
+	} rows[] = {
+		{ "ext4", "mkfs.ext4 -q -b1024 $f", 1024 },
+		{ "ext3", "mkfs.ext3 -q -b4096 $f", 4096 },
+		{ "ext4", "mkfs.ext4 -q -F -b65536 $f 2>&1", 65536 },
+		{ "xfs", "mkfs.xfs -q -bsize=2048 $f", 2048 },
+		{ "xfs", "mkfs.xfs -q -bsize=65536 -lsize=64m $f", 65536 },
+		{ "btrfs", "mkfs.btrfs -q -s4096 $f", 4096 },
+		{ "btrfs", "mkfs.btrfs -q -s65536 -n65536 $f", 65536 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		int fd AUTO(fd) = image(rows[i].script);
+		struct err err = ERR_INIT;
+		struct superblock sb;
+
+		ck_assert_int_eq(superblock_read(fd, "img", rows[i].type, &sb, &err), 0);
+		ck_assert_msg(sb.block_size == rows[i].block_size, "%s: %ju", rows[i].script,
+		              (uintmax_t)sb.block_size);
+	}
+}
+END_TEST
+
 START_TEST(numbers_that_make_no_sense_are_not_sound)
 {
 	static const struct {
@@ -106,4 +133,5 @@ START_TEST(what_is_not_known_or_not_readable_is_told)
 END_TEST
 
 SUITE_TIMEOUT("superblock", 60, a_superblock_is_sound_until_a_byte_of_it_is_wrong,
-              numbers_that_make_no_sense_are_not_sound, what_is_not_known_or_not_readable_is_told);
+              the_size_of_blocks_is_read, numbers_that_make_no_sense_are_not_sound,
+              what_is_not_known_or_not_readable_is_told);

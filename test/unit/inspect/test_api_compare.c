@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Both sides of a volume, and what contradicts. */
+#include "test/lib/suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inspect/api_look.h"
+#include "test/lib/doc_table.h"
+
+#define STAGED "\"staged\":[{\"path\":\"/s\"}]"
+#define VF "\"function\":\"vf\",\"pci\":\"0000:3b:00.4\",\"nsid\":1,\"uuid\":\"AAAA\""
+#define PF "\"function\":\"pf\",\"pci\":\"0000:3b:00.4\",\"nsid\":1,\"uuid\":\"AAAA\""
+#define API(attachment) \
+	"{\"volume\":{\"capacity\":1024},\"attachments\":[{\"name\":\"a\"," attachment "}]}"
+#define HERE "\"node\":\"n1\",\"ready\":true,"
+#define DISK(pci, nsid, uuid, size)                                                      \
+	"{" STAGED ",\"device\":{\"pci\":\"" pci "\",\"nsid\":" nsid ",\"uuid\":\"" uuid \
+	"\",\"size\":" size "}}"
+
+/* says: part of the only finding; NULL: there is none. */
+static const struct {
+	const char *what, *node, *api, *says;
+} rows[] = {
+	{ "the same", DISK("0000:3b:00.4", "1", "aaaa", "1024"), API(HERE VF), NULL },
+	{ "an address without its domain", DISK("3b:00.4", "1", "aaaa", "1024"), API(HERE VF),
+	  NULL },
+	{ "another function", DISK("0000:3b:00.5", "1", "aaaa", "1024"), API(HERE VF),
+	  "DPUVolumeAttachment a says function 0000:3b:00.4, staged is 0000:3b:00.5" },
+	{ "a hot-plugged function that moved", DISK("0000:3b:00.5", "1", "aaaa", "1024"),
+	  API(HERE PF), NULL },
+	{ "a hot-plugged function whose UUID is not known", DISK("0000:3b:00.5", "1", "", "1024"),
+	  API(HERE PF), "staged is 0000:3b:00.5" },
+	{ "another namespace id", DISK("0000:3b:00.4", "2", "aaaa", "1024"), API(HERE VF),
+	  "says namespace id 1, staged is 2" },
+	{ "another UUID", DISK("0000:3b:00.4", "1", "bbbb", "1024"), API(HERE VF),
+	  "says UUID AAAA, staged is bbbb" },
+	{ "a smaller device", DISK("0000:3b:00.4", "1", "aaaa", "512"), API(HERE VF),
+	  "the device 512 bytes" },
+	{ "another tag", "{" STAGED ",\"device\":{\"tag\":\"t2\"}}",
+	  API(HERE "\"function\":\"pf\",\"tag\":\"t1\""), "says tag t1, staged is t2" },
+	{ "not ready", "{" STAGED "}",
+	  API("\"node\":\"n1\",\"ready\":false,\"reason\":\"is not attached: Ready=False\""),
+	  "staged, but DPUVolumeAttachment a is not attached: Ready=False" },
+	{ "being deleted", "{" STAGED "}", API(HERE "\"deleting\":50"),
+	  "is being deleted since 50 s while the volume is staged" },
+	{ "attached elsewhere", "{" STAGED "}", API("\"node\":\"n2\",\"ready\":true"),
+	  "staged here, but attached to n2 and not to this node" },
+	{ "detached", "{" STAGED "}", "{\"volume\":{}}", "its DPUVolumeAttachment is gone" },
+	{ "no volume", "{" STAGED "}", "{}", "there is no DPUVolume of this name" },
+	{ "nothing is staged", "{\"staged\":[]}", "{}", NULL },
+};
+
+static struct json *parse(const char *text)
+{
+	struct json *j = NULL;
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(!json_parse("row", text, strlen(text), &j, &err), "%s: %s", text, err.msg);
+	return j;
+}
+
+START_TEST(what_is_staged_is_compared_with_what_is_attached)
+{
+	struct inspect_report r AUTO(inspect_report_clear) = { .tree = NULL };
+	struct inspect_options o = { .flags = { .node_id = "n1" } };
+	struct api_look l = { .r = &r, .o = &o };
+	const char *says;
+
+	inspect_report_init(&r);
+	json_set(inspect_volume(&r, "v1"), "node", parse(rows[_i].node));
+	json_set(inspect_volume(&r, "v1"), "api", parse(rows[_i].api));
+	api_find_contradictions(&l);
+	ck_assert_msg(r.n_findings == (rows[_i].says ? 1 : 0), "%s: %u findings", rows[_i].what,
+	              r.n_findings);
+	says = json_str(r.tree, "findings.0.what");
+	if (rows[_i].says)
+		ck_assert_msg(strstr(says, rows[_i].says) != NULL, "%s: %s", rows[_i].what, says);
+}
+END_TEST
+
+START_TEST(a_file_of_another_host_is_compared_too)
+{
+	struct inspect_report r AUTO(inspect_report_clear) = { .tree = NULL };
+	struct inspect_options o = { .node_reports = STRS_INIT };
+	struct api_look l = { .r = &r, .o = &o };
+	char path[] = "/tmp/test_api_compare.XXXXXX";
+	int fd AUTO(fd) = mkstemp(path);
+	const char *text =
+		"{\"findings\":[],\"time\":\"2026-01-01T00:00:00Z\",\"node\":{\"id\":\"n1\"},"
+		"\"volumes\":[{\"id\":\"v1\",\"node\":" DISK("0000:3b:00.5", "1", "aaaa",
+	                                                     "1024") "}]}";
+
+	ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	strs_add(&o.node_reports, path);
+	inspect_report_init(&r);
+	json_set(inspect_volume(&r, "v1"), "api", parse(API(HERE VF)));
+	api_find_contradictions(&l);
+	ck_assert_uint_eq(r.n_findings, 1);
+	ck_assert_str_eq(json_str(r.tree, "findings.0.object"),
+	                 "volume v1 on node n1 (as it was at 2026-01-01T00:00:00Z)");
+	unlink(path);
+	api_find_contradictions(&l);
+	ck_assert_ptr_nonnull(strstr(json_str(r.tree, "findings.1.what"), "No such file"));
+	strs_clear(&o.node_reports);
+}
+END_TEST
+
+START_TEST(the_page_has_the_contradictions)
+{
+	struct str table AUTO(str_clear) = STR_INIT(16 * 1024);
+
+	str_add(&table, "| contradiction | `inspect` says |\n| --- | --- |\n");
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (rows[i].says)
+			str_addf(&table, "| %s | %s |\n", rows[i].what, rows[i].says);
+	doc_table_check("docs/inspect.md", "contradictions", table.ptr);
+}
+END_TEST
+
+SUITE("api_compare", LOOP(what_is_staged_is_compared_with_what_is_attached, ARRAY_LEN(rows)),
+      a_file_of_another_host_is_compared_too, the_page_has_the_contradictions);
