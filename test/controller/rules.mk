@@ -2,11 +2,18 @@
 CONTROLLER_TEST := $(OUT)/test/controller/test_against_sim
 $(CONTROLLER_TEST): $(OUT)/test/controller/test_against_sim.o $(TEST_LIB) $(LIB)
 	$(call link,$(LIBS) $(CHECK_LIBS))
+LISTS_TEST := $(OUT)/test/controller/test_lists
+$(LISTS_TEST): $(OUT)/test/controller/test_lists.o $(TEST_LIB) $(LIB)
+	$(call link,$(LIBS) $(CHECK_LIBS))
+STARTUP_TAINT_TEST := $(OUT)/test/controller/test_startup_taint
+$(STARTUP_TAINT_TEST): $(OUT)/test/controller/test_startup_taint.o $(TEST_LIB) $(LIB)
+	$(call link,$(LIBS) $(CHECK_LIBS))
 
 .PHONY: controller-test
 ## controller-test: the controller against snap-sim and its faults, one FLAVOUR, with counts
-controller-test: $(CONTROLLER_TEST) $(SIM)
-	$(Q)CK_FORK=no SNAP_SIM=$(SIM) test/lib/run-suites.sh "controller $(FLAVOUR)" $(CONTROLLER_TEST)
+controller-test: $(CONTROLLER_TEST) $(LISTS_TEST) $(STARTUP_TAINT_TEST) $(SIM)
+	$(Q)CK_FORK=no SNAP_SIM=$(SIM) test/lib/run-suites.sh "controller $(FLAVOUR)" $(CONTROLLER_TEST) $(LISTS_TEST) \
+		$(STARTUP_TAINT_TEST)
 
 API_FAULTS_TEST := $(OUT)/test/controller/test_api_faults
 $(API_FAULTS_TEST): $(OUT)/test/controller/test_api_faults.o $(TEST_LIB) $(LIB)

@@ -19,6 +19,7 @@
 #include "controller/attachment_index.h"
 #include "controller/known_nodes.h"
 #include "controller/volume.h"
+#include "kube/kube_priv.h"
 #include "test/lib/controller_door.h"
 #include "test/lib/sim_process.h"
 #include "test/lib/suite.h"
@@ -26,9 +27,25 @@
 static struct controller c;
 static struct keylock *locks;
 
+/* NULL: the defaults. Of a test; the next start forgets it. */
+static const struct kube_tuning *tuning;
+
+static void tune(void)
+{
+	char *config AUTO(free) = xasprintf("%s/kubeconfig", sim.dir);
+	struct kube_options o = { .kubeconfig = config, .user_agent = "snap-csi/test" };
+	struct err err = ERR_INIT;
+
+	sim.kube = kube_free(sim.kube);
+	ck_assert_msg(kube_new_tuned(&o, tuning, &sim.kube, &err) == 0, "%s", err.msg);
+	tuning = NULL;
+}
+
 static void start_with(const char *const *options)
 {
 	sim_start(options);
+	if (tuning)
+		tune();
 	c = (struct controller) {
 		.kube = sim.kube,
 		.namespace = SIM_NS,
@@ -207,6 +224,108 @@ START_TEST(unpublish_from_all_nodes_leaves_none)
 }
 END_TEST
 
+/* ---- virtio-fs ---- */
+
+#define SHARED(mode) \
+	"{\"access_mode\":{\"mode\":\"" mode "\"},\"mount\":{\"fs_type\":\"virtiofs\"}}"
+#define SHARE                                                                                       \
+	"{\"name\":\"pvc-1\",\"capacity_range\":{\"required_bytes\":4096},\"volume_capabilities\":" \
+	"[" SHARED("MULTI_NODE_MULTI_WRITER") "],\"parameters\":{\"policy\":\"example-policy\","    \
+					      "\"csi.snap.nvidia.com/emulation\":\"virtiofs\"}}"
+#define ATTACH_SHARE(node)                             \
+	"{\"volume_id\":\"pvc-1\",\"node_id\":\"" node \
+	"\",\"volume_capability\":" SHARED("MULTI_NODE_MULTI_WRITER") "}"
+
+static void start_with_slots(void)
+{
+	static const char *const options[] = { "--hotplug-slots=2", NULL };
+
+	start_with(options);
+}
+
+START_TEST(a_share_lives_on_every_node_beside_a_disk)
+{
+	struct json *told AUTO(json_free) = NULL;
+	const struct json *context;
+	struct err err = ERR_INIT;
+	bool going;
+
+	start_with_slots();
+	succeeds("CreateVolume", CREATE("disk"));
+	succeeds("ControllerPublishVolume", PUBLISH("disk", "n1"));
+	settle();
+	succeeds("CreateVolume", SHARE);
+	costs("CreateVolume", "{\"create\":{\"dpuvolumes\":1}}");
+	succeeds("CreateVolume", SHARE);
+	succeeds("ControllerPublishVolume", ATTACH_SHARE("n1"));
+	ck_assert_msg(!call("ControllerPublishVolume", ATTACH_SHARE("n2"), &told, &err), "%s",
+	              err.msg);
+	succeeds("ControllerPublishVolume", ATTACH_SHARE("n1"));
+	context = json_at(told, "publish_context");
+	ck_assert_ptr_nonnull(json_member(context, "nv-virtioFsTag"));
+	ck_assert_ptr_nonnull(json_member(context, "nv-pciDeviceAddress"));
+	ck_assert_ptr_null(json_member(context, "nv-nvmeNsID"));
+	succeeds("ValidateVolumeCapabilities",
+	         "{\"volume_id\":\"pvc-1\",\"volume_capabilities\":[" SHARED(
+			 "MULTI_NODE_READER_ONLY") "]}");
+	/* In the order of their coming. */
+	succeeds("ControllerUnpublishVolume", UNPUBLISH("pvc-1", "n1"));
+	ck_assert(exists(&dpu_attachment_kind, "n2-pvc-1", &going));
+	ck_assert_int_eq(call("DeleteVolume", DELETE("pvc-1"), NULL, &err), -1);
+	ck_assert_msg(err.code == ERR_PRECONDITION, "%s", err.msg);
+	succeeds("ControllerPublishVolume", ATTACH_SHARE("n1"));
+	free(sim_requests());
+	succeeds("ControllerUnpublishVolume", UNPUBLISH("pvc-1", ""));
+	costs("Unpublish from all nodes", "{\"get\":{\"dpuvolumeattachments\":2},\"delete\":{"
+	                                  "\"dpuvolumeattachments\":2}}");
+	succeeds("DeleteVolume", DELETE("pvc-1"));
+	ck_assert(!exists(&dpu_volume_kind, "pvc-1", &going));
+	ck_assert(exists(&dpu_volume_kind, "disk", &going));
+	stop();
+}
+END_TEST
+
+static const struct tag_row {
+	const char *what, *fault;
+	enum err_code code;
+	const char *text;
+	int wait_ms;
+} tag_rows[] = {
+	{ "no tag", "{\"dpf\":\"missing\",\"value\":\"dpu.virtioFSAttrs.filesystemTag\"}",
+	  ERR_DEADLINE, "is not attached: status.dpu.virtioFSAttrs.filesystemTag is missing",
+	  1500 },
+	{ "nothing of virtio-fs", "{\"dpf\":\"missing\",\"value\":\"dpu.virtioFSAttrs\"}",
+	  ERR_DEADLINE, "is not attached: status.dpu.virtioFSAttrs is missing", 1500 },
+	{ "a tag that is late",
+	  "{\"dpf\":\"late\",\"value\":\"dpu.virtioFSAttrs.filesystemTag\",\"ms\":300}", ERR_OK,
+	  NULL, 5000 },
+	{ "the address of a booting host first", "{\"dpf\":\"pci-zero-first\",\"ms\":300}", ERR_OK,
+	  NULL, 5000 },
+	{ "the function is not plugged in",
+	  "{\"dpf\":\"attachment-never-ready\",\"text\":\"no port is free\"}", ERR_DEADLINE,
+	  "no port is free", 1500 },
+};
+
+START_TEST(a_share_is_attached_once_the_dpu_has_told_its_tag)
+{
+	const struct tag_row *r = &tag_rows[_i];
+	struct err err = ERR_INIT;
+
+	start_with_slots();
+	succeeds("CreateVolume", SHARE);
+	sim_fault(r->fault);
+	c.wait_timeout_ms = r->wait_ms;
+	IGNORE_RESULT(call("ControllerPublishVolume", ATTACH_SHARE("n1"), NULL, &err));
+	ck_assert_msg(err.code == r->code, "%s: %s %s", r->what, err_code_name(err.code), err.msg);
+	ck_assert_msg(!r->text || strstr(err.msg, r->text), "%s: %s", r->what, err.msg);
+	sim_heal();
+	c.wait_timeout_ms = 5000;
+	succeeds("ControllerPublishVolume", ATTACH_SHARE("n1"));
+	succeeds("ControllerUnpublishVolume", UNPUBLISH("pvc-1", "n1"));
+	stop();
+}
+END_TEST
+
 /* As the Go plugin does: without labels, on a VF. */
 static void attach_as_the_go_plugin(const char *volume, const char *node)
 {
@@ -238,6 +357,38 @@ START_TEST(attachments_without_our_labels_count_like_ours)
 	succeeds("ControllerUnpublishVolume", UNPUBLISH("pvc-1", ""));
 	ck_assert(!exists(&dpu_attachment_kind, "n2-pvc-1", &going));
 	succeeds("ControllerPublishVolume", PUBLISH("pvc-1", "n1"));
+	stop();
+}
+END_TEST
+
+/*
+ * The watch brings nothing, and nobody notices yet: the index says that the volume is attached
+ * nowhere, and so the deletion begins. DPF holds the volume while an attachment names it.
+ */
+START_TEST(an_attachment_of_others_that_the_watch_keeps_back_keeps_the_volume)
+{
+	struct err err = ERR_INIT;
+	bool going;
+
+	start();
+	succeeds("CreateVolume", CREATE("pvc-1"));
+	succeeds("ControllerPublishVolume", PUBLISH("pvc-1", "n1"));
+	succeeds("ControllerUnpublishVolume", UNPUBLISH("pvc-1", "n1"));
+	sim_fault("{\"resource\":\"dpuvolumeattachments\",\"muteWatch\":true}");
+	attach_as_the_go_plugin("pvc-1", "n2");
+	c.wait_timeout_ms = 1000;
+	ck_assert_int_eq(call("DeleteVolume", DELETE("pvc-1"), NULL, &err), -1);
+	ck_assert_msg(err.code == ERR_DEADLINE && strstr(err.msg, "volume is attached"), "%s",
+	              err.msg);
+	err_clear(&err);
+	ck_assert(exists(&dpu_volume_kind, "pvc-1", &going));
+	ck_assert(exists(&dpu_attachment_kind, "n2-pvc-1", &going) && !going);
+	ck_assert_int_eq(kube_delete(sim.kube, &dpu_attachment_kind, SIM_NS, "n2-pvc-1", NULL,
+	                             deadline_in_ms(5000), &err),
+	                 0);
+	c.wait_timeout_ms = 10000;
+	succeeds("DeleteVolume", DELETE("pvc-1"));
+	ck_assert(!exists(&dpu_volume_kind, "pvc-1", &going));
 	stop();
 }
 END_TEST
@@ -707,6 +858,8 @@ static const struct {
 	{ "the watch works", NULL, 5, 1 },
 	/* Lists tell no order, so both may give way. */
 	{ "the watch brings nothing", ATTACHMENTS("\"muteWatch\":true"), 2, 0 },
+	{ "all are read anew all the time", ATTACHMENTS("\"expireWatch\":true"), 1, 0 },
+	{ "events come twice", ATTACHMENTS("\"event\":\"twice\""), 3, 1 },
 };
 
 /* Both have found nothing, and both make an attachment, since a POST takes 300 ms. */
@@ -843,11 +996,303 @@ START_TEST(a_caller_that_goes_ends_the_wait)
 }
 END_TEST
 
+/* ---- requests that are carried out when nobody waits for them any more ---- */
+
+#define LATE_MS 1500
+#define LATE(resource)                                                                  \
+	"{\"verb\":\"create\",\"resource\":\"" resource "\",\"times\":1,\"hang\":true," \
+	"\"applied\":true,\"lateMs\":1500}"
+
+static const struct {
+	const char *what;
+	bool attached;       /* the volume's POST was answered, the attachment's was not */
+	const char *between; /* the call that is made before the last one; NULL: none */
+	const char *fault;   /* beside it and the last one; NULL: none */
+	const char *last, *request;
+} late[] = {
+	{ "unpublish of what is not there yet", true, NULL, NULL, "ControllerUnpublishVolume",
+	  UNPUBLISH("pvc-1", "n1") },
+	{ "unpublish of what a second request has made", true, "ControllerPublishVolume", NULL,
+	  "ControllerUnpublishVolume", UNPUBLISH("pvc-1", "n1") },
+	{ "delete of what is not there yet", false, NULL, NULL, "DeleteVolume", DELETE("pvc-1") },
+	{ "delete of what a second request has made", false, "CreateVolume", NULL, "DeleteVolume",
+	  DELETE("pvc-1") },
+	{ "a create that is refused now", false, NULL,
+	  "[" RC("create", "\"status\":403") ",{\"dpf\":\"volume-never-bound\"}]", "CreateVolume",
+	  CREATE("pvc-1") },
+	{ "a create that DPF refuses now", false, NULL, "{\"dpf\":\"volume-failure\"}",
+	  "CreateVolume", CREATE("pvc-1") },
+};
+
+static int count_one(void *arg, const struct json *item, struct err *err)
+{
+	(void)item, (void)err;
+	++*(int *)arg;
+	return 0;
+}
+
+static int count_all(const struct kube_kind *kind)
+{
+	struct err err = ERR_INIT;
+	int n = 0;
+
+	ck_assert_msg(kube_list(sim.kube, kind, SIM_NS, NULL, count_one, &n, deadline_in_ms(5000),
+	                        &err) == 0,
+	              "%s", err.msg);
+	return n;
+}
+
+/* The end that a sidecar takes for one: OK, or a final code. */
+static int ends(const char *method, const char *request, struct err *err)
+{
+	struct deadline d = deadline_in_ms(15000);
+
+	for (;;) {
+		int rc;
+
+		err_clear(err);
+		rc = call(method, request, NULL, err);
+		if (rc == 0 || !code_is_open(err->code))
+			return rc;
+		ck_assert_msg(!deadline_passed(d), "%s: %s", method, err->msg);
+		usleep(50000);
+	}
+}
+
+START_TEST(no_end_is_told_while_a_request_may_still_be_carried_out)
+{
+	static const struct kube_tuning patient = { .attempt_ms = 1000, .late_ms = LATE_MS };
+	struct err err = ERR_INIT;
+	int64_t began;
+
+	tuning = &patient;
+	start();
+	if (late[_i].attached)
+		succeeds("CreateVolume", CREATE("pvc-1"));
+	sim_fault(late[_i].attached ? LATE("dpuvolumeattachments") : LATE("dpuvolumes"));
+	c.wait_timeout_ms = 300;
+	began = monotonic_ns();
+	ck_assert_int_eq(late[_i].attached ? call("ControllerPublishVolume", PUBLISH("pvc-1", "n1"),
+	                                          NULL, &err)
+	                                   : call("CreateVolume", CREATE("pvc-1"), NULL, &err),
+	                 -1);
+	ck_assert_msg(err.code == ERR_DEADLINE, "%s: %s", late[_i].what, err.msg);
+	c.wait_timeout_ms = 10000;
+	sim_heal();
+	if (late[_i].fault)
+		sim_fault(late[_i].fault);
+	if (late[_i].between)
+		succeeds(late[_i].between,
+		         late[_i].attached ? PUBLISH("pvc-1", "n1") : CREATE("pvc-1"));
+	IGNORE_RESULT(ends(late[_i].last, late[_i].request, &err));
+	while (monotonic_ns() - began < (LATE_MS + 300) * INT64_C(1000000))
+		usleep(50000);
+	if (late[_i].attached)
+		ck_assert_msg(count_all(&dpu_attachment_kind) == 0, "%s: %s", late[_i].what,
+		              err.msg);
+	else
+		ck_assert_msg(count_all(&dpu_volume_kind) == 0, "%s: %s", late[_i].what, err.msg);
+	stop();
+}
+END_TEST
+
+/* etcd stands still for longer than the API server holds on to a request, and then goes on. */
+START_TEST(no_end_is_told_as_soon_as_a_server_answers_again)
+{
+	static const struct kube_tuning patient = { .attempt_ms = 500, .late_ms = 1000 };
+	struct err err = ERR_INIT;
+	int64_t began;
+
+	tuning = &patient;
+	start();
+	succeeds("CreateVolume", CREATE("pvc-1"));
+	sim_fault("[{\"verb\":\"create\",\"resource\":\"dpuvolumeattachments\",\"hang\":true,"
+	          "\"applied\":true,\"lateMs\":3300},"
+	          "{\"verb\":\"get\",\"resource\":\"dpuvolumeattachments\",\"hang\":true}]");
+	c.wait_timeout_ms = 300;
+	began = monotonic_ns();
+	ck_assert_int_eq(call("ControllerPublishVolume", PUBLISH("pvc-1", "n1"), NULL, &err), -1);
+	for (int n = 0; monotonic_ns() - began < 3000 * INT64_C(1000000); n++) {
+		err_clear(&err);
+		ck_assert_int_eq(
+			call("ControllerUnpublishVolume", UNPUBLISH("pvc-1", "n1"), NULL, &err),
+			-1);
+	}
+	sim_heal();
+	c.wait_timeout_ms = 10000;
+	ck_assert_int_eq(ends("ControllerUnpublishVolume", UNPUBLISH("pvc-1", "n1"), &err), 0);
+	ck_assert_int_gt((monotonic_ns() - began) / 1000000, 3300);
+	usleep(500000);
+	ck_assert_int_eq(count_all(&dpu_attachment_kind), 0);
+	stop();
+}
+END_TEST
+
+/* ---- growing ---- */
+
+#define EXPAND(name, bytes) \
+	"{\"volume_id\":\"" name "\",\"capacity_range\":{\"required_bytes\":" bytes "}}"
+
+static void start_growing(void)
+{
+	static const char *const options[] = { "--growing-volumes", "--bind-delay-ms=20", NULL };
+
+	start_with(options);
+}
+
+static void can_expand(bool can)
+{
+	struct json *reply AUTO(json_free) = NULL;
+	struct err err = ERR_INIT;
+	char *text AUTO(free) = NULL;
+
+	ck_assert_int_eq(call("ControllerGetCapabilities", "{}", &reply, &err), 0);
+	text = json_print(reply);
+	ck_assert_msg(can == !!strstr(text, "EXPAND_VOLUME"), "%s", text);
+}
+
+START_TEST(a_volume_grows_where_the_crd_lets_it)
+{
+	struct json *reply AUTO(json_free) = NULL;
+	struct err err = ERR_INIT;
+	int64_t bytes = 0;
+
+	start_growing();
+	succeeds("CreateVolume", CREATE("pvc-1"));
+	settle();
+	can_expand(true);
+	costs("the question", "{\"get\":{\"openapi\":1}}");
+	can_expand(true);
+	costs("the question, asked again", "{}");
+	ck_assert_msg(!call("ControllerExpandVolume", EXPAND("pvc-1", "3221225472"), &reply, &err),
+	              "%s", err.msg);
+	costs("ControllerExpandVolume",
+	      "{\"get\":{\"dpuvolumes\":1},\"patch\":{\"dpuvolumes\":1}}");
+	ck_assert_int_eq(json_get_i64(reply, "capacity_bytes", &bytes, &err), 0);
+	ck_assert_int_eq(bytes, INT64_C(3221225472));
+	succeeds("ControllerExpandVolume", EXPAND("pvc-1", "3221225472"));
+	costs("a retry", "{\"get\":{\"dpuvolumes\":1}}");
+	succeeds("ControllerPublishVolume", PUBLISH("pvc-1", "n1"));
+	succeeds("ControllerExpandVolume", EXPAND("pvc-1", "4294967296"));
+	succeeds("ControllerUnpublishVolume", UNPUBLISH("pvc-1", "n1"));
+	succeeds("DeleteVolume", DELETE("pvc-1"));
+	stop();
+}
+END_TEST
+
+START_TEST(where_the_crd_forbids_it_growing_is_not_offered)
+{
+	struct err err = ERR_INIT;
+
+	start();
+	succeeds("CreateVolume", CREATE("pvc-1"));
+	can_expand(false);
+	ck_assert_int_eq(call("ControllerExpandVolume", EXPAND("pvc-1", "3221225472"), NULL, &err),
+	                 -1);
+	ck_assert_int_eq(err.code, ERR_UNIMPLEMENTED);
+	stop();
+}
+END_TEST
+
+static const struct {
+	const char *what, *fault;
+} unread[] = {
+	{ "403", "\"status\":403" },
+	{ "a page", "\"body\":\"<html>no</html>\"" },
+	{ "no answer", "\"hang\":true" },
+};
+
+START_TEST(a_schema_that_cannot_be_read_is_read_by_the_next_question)
+{
+	const struct kube_tuning quick = { .mistake_ms = 10, .attempt_ms = 100 };
+	char *fault AUTO(free) =
+		xasprintf("{\"verb\":\"get\",\"resource\":\"openapi\",%s}", unread[_i].fault);
+	int64_t began;
+
+	tuning = &quick;
+	start_growing();
+	sim_fault(fault);
+	began = monotonic_ns();
+	can_expand(false);
+	ck_assert_msg(monotonic_ns() - began < INT64_C(7000000000), "%s: too long",
+	              unread[_i].what);
+	sim_heal();
+	can_expand(true);
+	stop();
+}
+END_TEST
+
+static const struct {
+	const char *what, *fault;
+	enum err_code code; /* of the first call; ERR_OK: it succeeds in spite of the fault */
+	const char *text;
+} growth_faults[] = {
+	{ "the PATCH was carried out, its answer is lost",
+	  "{\"verb\":\"patch\",\"resource\":\"dpuvolumes\",\"times\":1,\"hang\":true,\"applied\":true}",
+	  ERR_OK, NULL },
+	{ "it was carried out, a proxy says 502",
+	  "{\"verb\":\"patch\",\"resource\":\"dpuvolumes\",\"times\":1,\"status\":502,\"applied\":true}",
+	  ERR_OK, NULL },
+	{ "the first PATCH is lost",
+	  "{\"verb\":\"patch\",\"resource\":\"dpuvolumes\",\"times\":1,\"hang\":true}", ERR_OK,
+	  NULL },
+	{ "no right", "{\"verb\":\"patch\",\"resource\":\"dpuvolumes\",\"status\":403}",
+	  ERR_PERMISSION, "not allowed to patch dpuvolumes" },
+	{ "it has no answer at all",
+	  "{\"verb\":\"patch\",\"resource\":\"dpuvolumes\",\"hang\":true}", ERR_DEADLINE,
+	  "no answer" },
+	{ "a page", "{\"verb\":\"patch\",\"resource\":\"dpuvolumes\",\"body\":\"<html>\"}",
+	  ERR_UNAVAILABLE, "API server's answer" },
+	{ "the storage is full", "{\"dpf\":\"volume-failure\",\"text\":\"vendor full\"}",
+	  ERR_UNAVAILABLE, "vendor full" },
+	{ "the storage takes too long", "{\"dpf\":\"volume-never-bound\",\"text\":\"later\"}",
+	  ERR_DEADLINE, "not yet 3.0 GiB" },
+};
+
+START_TEST(a_volume_that_does_not_grow_says_why_and_grows_later)
+{
+	const struct kube_tuning quick = { .mistake_ms = 10, .attempt_ms = 300 };
+	const char *what = growth_faults[_i].what;
+	struct err err = ERR_INIT;
+
+	tuning = &quick;
+	start_growing();
+	succeeds("CreateVolume", CREATE("pvc-1"));
+	can_expand(true);
+	sim_fault(growth_faults[_i].fault);
+	c.wait_timeout_ms = 1500;
+	IGNORE_RESULT(call("ControllerExpandVolume", EXPAND("pvc-1", "3221225472"), NULL, &err));
+	ck_assert_msg(err.code == growth_faults[_i].code, "%s: %s %s", what,
+	              err_code_name(err.code), err.msg);
+	ck_assert_msg(!growth_faults[_i].text || strstr(err.msg, growth_faults[_i].text), "%s: %s",
+	              what, err.msg);
+	sim_heal();
+	c.wait_timeout_ms = 5000;
+	/* What has failed is told until DPF has tried again. */
+	for (int i = 0; i < 50 && err.code != ERR_OK; i++) {
+		err_clear(&err);
+		usleep(i ? 20000 : 0);
+		IGNORE_RESULT(
+			call("ControllerExpandVolume", EXPAND("pvc-1", "3221225472"), NULL, &err));
+	}
+	ck_assert_msg(err.code == ERR_OK, "%s: %s", what, err.msg);
+	stop();
+}
+END_TEST
+
 SUITE_TIMEOUT("controller against snap-sim", 120, a_volume_lives_from_create_to_delete,
-              unpublish_from_all_nodes_leaves_none, attachments_without_our_labels_count_like_ours,
+              unpublish_from_all_nodes_leaves_none, a_share_lives_on_every_node_beside_a_disk,
+              LOOP(a_share_is_attached_once_the_dpu_has_told_its_tag, ARRAY_LEN(tag_rows)),
+              attachments_without_our_labels_count_like_ours,
+              an_attachment_of_others_that_the_watch_keeps_back_keeps_the_volume,
               LOOP(a_fault_has_its_code_its_text_and_leaves_what_it_says, ARRAY_LEN(rows)),
               LOOP(among_many_attachments_of_others_nothing_is_listed, ARRAY_LEN(readings)),
               without_a_watch_lists_answer,
+              LOOP(no_end_is_told_while_a_request_may_still_be_carried_out, ARRAY_LEN(late)),
+              no_end_is_told_as_soon_as_a_server_answers_again,
               LOOP(the_index_ends_with_what_a_list_says, ARRAY_LEN(disturbances)),
               LOOP(two_drivers_at_once_leave_one_attachment, ARRAY_LEN(races)),
-              many_volumes_at_once_do_not_disturb_each_other, a_caller_that_goes_ends_the_wait);
+              many_volumes_at_once_do_not_disturb_each_other, a_caller_that_goes_ends_the_wait,
+              a_volume_grows_where_the_crd_lets_it, where_the_crd_forbids_it_growing_is_not_offered,
+              LOOP(a_schema_that_cannot_be_read_is_read_by_the_next_question, ARRAY_LEN(unread)),
+              LOOP(a_volume_that_does_not_grow_says_why_and_grows_later, ARRAY_LEN(growth_faults)));

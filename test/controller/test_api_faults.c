@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every fault of the API server, at every request of create, delete, publish and unpublish, once
- * and for as long as the call lasts: is what the driver says true, and is anything left that nobody
- * knows of? The counts stand in docs/api-faults.md (UPDATE_DOCS=1 writes them).
+ * Every fault of the API server, at every request of create, delete, publish, unpublish and
+ * expand, once and for as long as the call lasts: is what the driver says true, and is anything
+ * left that nobody knows of? The counts stand in docs/api-faults.md (UPDATE_DOCS=1 writes them).
  *
  * Processes share the work. Each has a snap-sim of its own, and each operation a client and an
  * index of attachments of its own, which begin while the fault is on.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -24,6 +24,7 @@
 #include "kube/kube_priv.h"
 #include "test/lib/controller_door.h"
 #include "test/lib/doc_table.h"
+#include "test/lib/processes.h"
 #include "test/lib/sim_process.h"
 #include "test/lib/suite.h"
 
@@ -31,6 +32,8 @@
 #define V "dpuvolumes"
 #define A "dpuvolumeattachments"
 #define CAP "{\"access_mode\":{\"mode\":\"SINGLE_NODE_WRITER\"},\"mount\":{\"fs_type\":\"ext4\"}}"
+
+#define GROWN (INT64_C(3) << 30)
 
 /* ---- the table ---- */
 
@@ -88,6 +91,10 @@ static const struct step {
 	{ "ControllerUnpublishVolume", FRESH, "list", A },
 	{ "ControllerUnpublishVolume", FRESH, "watch", A },
 	{ "ControllerUnpublishVolume", STUCK, "watch", A },
+	{ "ControllerExpandVolume", FRESH, "", V },
+	{ "ControllerExpandVolume", FRESH, "get", V },
+	{ "ControllerExpandVolume", FRESH, "patch", V },
+	{ "ControllerExpandVolume", FRESH, "watch", V },
 };
 
 enum final {
@@ -267,6 +274,11 @@ static char *request_of(const char *method, const char *name)
 			name);
 	if (str_eq(method, "DeleteVolume"))
 		return xasprintf("{\"volume_id\":\"%s\"}", name);
+	if (str_eq(method, "ControllerExpandVolume"))
+		return xasprintf(
+			"{\"volume_id\":\"%s\",\"capacity_range\":{\"required_bytes\":%" PRId64
+			"}}",
+			name, GROWN);
 	if (str_eq(method, "ControllerPublishVolume"))
 		return xasprintf(
 			"{\"volume_id\":\"%s\",\"node_id\":\"n1\",\"volume_capability\":" CAP "}",
@@ -335,12 +347,34 @@ static void detach_from_n2(struct controller *clean, const char *volume)
 	}
 }
 
+/*
+ * A call of another driver, whose client has no time to learn what becomes of its requests. It has
+ * at least so much of it that the object is made.
+ */
+static void begin(struct controller *clean, const char *method, const char *name)
+{
+	bool about_attachments = is_about_attachments(method);
+	char *attachment AUTO(free) = xasprintf("n1-%s", name);
+	struct controller hurried = controller_of(client(&tuning), 20);
+
+	sim_fault(about_attachments ? "{\"dpf\":\"attachment-never-ready\"}"
+	                            : "{\"dpf\":\"volume-never-bound\"}");
+	for (bool made = false; !made; hurried.wait_timeout_ms *= 2) {
+		struct json *object AUTO(json_free) = NULL;
+		struct err ignored = ERR_INIT;
+
+		ck_assert_int_eq(call(&hurried, method, name, NULL, &ignored), -1);
+		object = look(clean, about_attachments ? &dpu_attachment_kind : &dpu_volume_kind,
+		              about_attachments ? attachment : name);
+		made = object;
+	}
+	kube_free(hurried.kube);
+	sim_heal();
+}
+
 /* Makes what the call needs. */
 static void prepare(struct controller *clean, const struct step *s, const char *name)
 {
-	struct err ignored = ERR_INIT;
-	bool begun = s->world == BEGUN;
-
 	if (!str_eq(s->method, "CreateVolume"))
 		must(clean, "CreateVolume", name);
 	if (str_eq(s->method, "ControllerUnpublishVolume"))
@@ -352,14 +386,8 @@ static void prepare(struct controller *clean, const struct step *s, const char *
 	if (s->world == STUCK)
 		sim_fault(
 			"[{\"dpf\":\"volume-finalizer-stuck\"},{\"dpf\":\"attachment-finalizer-stuck\"}]");
-	if (begun) {
-		struct controller hurried = controller_of(clean->kube, 20);
-
-		sim_fault(is_about_attachments(s->method) ? "{\"dpf\":\"attachment-never-ready\"}"
-		                                          : "{\"dpf\":\"volume-never-bound\"}");
-		ck_assert_int_eq(call(&hurried, s->method, name, NULL, &ignored), -1);
-		sim_heal();
-	}
+	if (s->world == BEGUN)
+		begin(clean, s->method, name);
 }
 
 static void switch_on(size_t i)
@@ -379,6 +407,15 @@ static void switch_on(size_t i)
 	sim_fault(then ? then : text);
 }
 
+static bool has_size(const struct json *volume, bool asked)
+{
+	struct dpu_volume v;
+	struct err err = ERR_INIT;
+
+	return volume && !dpu_volume_decode(volume, &v, &err) &&
+	       (asked ? v.requested : v.capacity) == GROWN;
+}
+
 /* Is what the reply says what there is? */
 static bool is_true(const char *method, const char *name, const struct json *reply,
                     const struct json *volume, const struct json *attachment)
@@ -390,6 +427,8 @@ static bool is_true(const char *method, const char *name, const struct json *rep
 		       str_eq(json_str(volume, "status.phase"), "Bound");
 	if (str_eq(method, "DeleteVolume"))
 		return !volume;
+	if (str_eq(method, "ControllerExpandVolume"))
+		return has_size(volume, false);
 	if (str_eq(method, "ControllerUnpublishVolume"))
 		return !attachment;
 	return volume && attachment &&
@@ -410,7 +449,7 @@ static bool is_harmed(const char *method, const struct json *volume, bool ok)
 
 static bool is_change(const struct step *s)
 {
-	return str_eq(s->verb, "create") || str_eq(s->verb, "delete");
+	return str_eq(s->verb, "create") || str_eq(s->verb, "patch") || str_eq(s->verb, "delete");
 }
 
 static bool may_be_final(size_t i, enum err_code code)
@@ -470,6 +509,8 @@ static void judge(struct controller *clean, size_t i, const char *name, const st
 	if (str_eq(s->method, "CreateVolume") ||
 	    (str_eq(s->method, "ControllerPublishVolume") && s->world != BEGUN))
 		r->leaked = final && object;
+	else if (str_eq(s->method, "ControllerExpandVolume"))
+		r->wrong = final && has_size(volume, true);
 	else
 		r->wrong = final && json_at(object, "metadata.deletionTimestamp");
 	r->wrong |= final && !may_be_final(i, err->code);
@@ -517,19 +558,21 @@ static int look_at_left(void *arg, const struct json *item, struct err *err)
 	return 0;
 }
 
-static void child(size_t number)
+/* What the process with the number _i does. */
+START_TEST(a_share_of_the_operations)
 {
 	struct controller clean;
-	struct json *other AUTO(json_free) = NULL;
+	struct json *other;
+	static const char *const options[] = { "--growing-volumes", NULL };
 	struct err err = ERR_INIT;
 
-	sim_start(NULL);
+	sim_start(options);
 	locks = keylock_new();
 	clean = controller_of(client(&tuning), 20000);
 	must(&clean, "CreateVolume", "other");
 	attach_to_n2("other");
 	other = look(&clean, &dpu_attachment_kind, "n2-other");
-	for (size_t i = number; i < OPERATIONS; i += CHILDREN)
+	for (size_t i = (size_t)_i; i < OPERATIONS; i += CHILDREN)
 		if (is_sensible(i))
 			operation(&clean, i, json_str(other, "metadata.uid"));
 	ck_assert_int_eq(kube_list(clean.kube, &dpu_volume_kind, SIM_NS, NULL, look_at_left, NULL,
@@ -540,8 +583,10 @@ static void child(size_t number)
 	                 0);
 	kube_free(clean.kube);
 	keylock_free(locks);
+	json_free(other);
 	sim_stop();
 }
+END_TEST
 
 /* ---- the table ---- */
 
@@ -590,26 +635,13 @@ static char *table_text(void)
 START_TEST(whatever_the_api_server_answers_nothing_is_lost_leaked_or_said_wrongly)
 {
 	char *table AUTO(free) = NULL;
-	unsigned wrong = 0;
-	pid_t children[CHILDREN];
+	unsigned wrong = 0, failed;
 
 	results = mmap(NULL, OPERATIONS * sizeof(*results), PROT_READ | PROT_WRITE,
 	               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ck_assert(results != MAP_FAILED);
-	for (size_t n = 0; n < CHILDREN; n++) {
-		children[n] = fork();
-		ck_assert_int_ge(children[n], 0);
-		if (children[n] == 0) {
-			child(n);
-			_exit(0);
-		}
-	}
-	for (size_t n = 0; n < CHILDREN; n++) {
-		int status = 1;
-
-		ck_assert_int_eq(waitpid(children[n], &status, 0), children[n]);
-		ck_assert_msg(status == 0, "process %zu has failed", n);
-	}
+	failed = processes_run(a_share_of_the_operations, CHILDREN);
+	ck_assert_msg(failed == 0, "%u processes have failed", failed);
 	for (size_t i = 0; i < OPERATIONS; i++)
 		wrong += is_sensible(i) ? print_wrong(i) : 0;
 	ck_assert_msg(wrong == 0, "%u operations", wrong);

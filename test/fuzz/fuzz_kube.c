@@ -69,9 +69,18 @@ static void yaml(const char *text, size_t n)
 	IGNORE_RESULT(kube_yaml_parse("kubeconfig", text, n, &tree, &err));
 }
 
+static void yaml_object(const char *text, size_t n)
+{
+	struct json *tree AUTO(json_free) = NULL;
+	struct err err = ERR_INIT;
+
+	IGNORE_RESULT(kube_yaml_parse_object("object", text, n, &tree, &err));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-	static void (*const parsers[])(const char *, size_t) = { watch_line, body, number, yaml };
+	static void (*const parsers[])(const char *, size_t) = { watch_line, body, number, yaml,
+		                                                 yaml_object };
 	char *text AUTO(free) = NULL;
 
 	if (n < 1)

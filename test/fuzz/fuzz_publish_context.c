@@ -44,8 +44,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	struct err err = ERR_INIT;
 	struct pci_address address;
 
-	if (publish_context_parse(&map, &want, &err) == 0) {
-		if (!want.nsid || str_empty(want.pci))
+	if (publish_context_parse(&map, EMULATION_NVME, &want, &err) == 0) {
+		if (str_empty(want.pci) ||
+		    (want.emulation == EMULATION_NVME ? !want.nsid : str_empty(want.tag)))
 			abort();
 		err_clear(&err);
 		IGNORE_RESULT(pci_parse(want.pci, &address, &err));

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kills the controller at every kill point of create, publish, unpublish and delete, and while its request is on its way.
+"""Kills the controller at every kill point of create, expand, publish, unpublish and delete, and while its request is on its way.
 
 snap-sim has no devices here. Two controllers serve the same namespace: the first one dies; the replica runs all the time, so
 its watches have seen everything. After each death come, each in a run of its own: the same call to the first controller,
@@ -24,6 +24,7 @@ from kubelet import Refused
 
 OTHER_NODE = "dpu-host-2"
 OPEN_CODES = ("CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE", "ABORTED")
+GROWN = 600  # MiB, of a volume that is expanded
 KINDS = ("dpuvolumes", "dpuvolumeattachments")
 
 
@@ -66,7 +67,8 @@ class Cluster:
         with open(self.dir + "/sim.log", "wb") as log:
             self.sim = subprocess.Popen(
                 [out + "/snap-sim", "--no-fabric", f"--state={self.dir}/sim", f"--write-kubeconfig={self.dir}/kubeconfig",
-                 f"--port-file={self.dir}/port", f"--namespace={NAMESPACE}", f"--node={NODE}", f"--node={OTHER_NODE}", "--seed"],
+                 f"--port-file={self.dir}/port", f"--namespace={NAMESPACE}", f"--node={NODE}", f"--node={OTHER_NODE}", "--seed",
+                 "--hotplug-slots=1", "--growing-volumes"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         until("snap-sim is ready", lambda: os.path.exists(self.dir + "/port") and os.path.exists(self.dir + "/kubeconfig"), 60, 0.01)
         with open(self.dir + "/port", encoding="ascii") as f:
@@ -134,7 +136,17 @@ def failure(o):
 def is_settled(o):
     if "deletionTimestamp" in o["metadata"]:
         return False
-    return conditions(o).get("Ready", {}).get("status") == "True" or bool(failure(o))
+    return conditions(o).get("Ready", {}).get("status") == "True" and has_grown(o) or bool(failure(o))
+
+
+def asked_for(o):
+    """In MiB."""
+    return int(o["spec"]["resources"]["requests"]["storage"].removesuffix("Mi"))
+
+
+def has_grown(o):
+    size = o.get("status", {}).get("state", {}).get("volumeInfo", {}).get("capacity", {}).get("storage", "0")
+    return o["kind"] != "DPUVolume" or int(size) >= asked_for(o) * MIB
 
 
 def shown(o):
@@ -158,22 +170,27 @@ class Claim:
         self.cluster, self.id = cluster, f"pvc-{Claim.made}"
         self.limit = self.uid = None
         self.mode = 1  # SINGLE_NODE_WRITER
+        self.share = False  # virtio-fs; else raw block
+        self.elsewhere = 0  # attachments to other nodes, which stay
 
     def capability(self, pb):
         cap = pb.VolumeCapability(access_mode={"mode": self.mode})
-        cap.block.SetInParent()
+        (cap.mount if self.share else cap.block).SetInParent()
         return cap
+
+    def parameters(self):
+        kind = {"csi.snap.nvidia.com/emulation": "virtiofs"} if self.share else {"functionType": "vf", "hotplugFunction": "false"}
+        return {"policy": "example-policy", **kind,
+                # As external-provisioner does with --extra-create-metadata.
+                "csi.storage.k8s.io/pvc/name": "claim", "csi.storage.k8s.io/pvc/namespace": "default",
+                "csi.storage.k8s.io/pv/name": self.id}
 
     def call(self, controller, name, node=NODE):
         k = controller.kubelet
         if name == "create":
             size = {"required_bytes": 400 * MIB, "limit_bytes": self.limit or 0}
             return k.call("Controller", "CreateVolume", name=self.id, capacity_range=size,
-                          volume_capabilities=[self.capability(k.pb)],
-                          parameters={"policy": "example-policy", "functionType": "vf", "hotplugFunction": "false",
-                                      # As external-provisioner does with --extra-create-metadata.
-                                      "csi.storage.k8s.io/pvc/name": "claim", "csi.storage.k8s.io/pvc/namespace": "default",
-                                      "csi.storage.k8s.io/pv/name": self.id})
+                          volume_capabilities=[self.capability(k.pb)], parameters=self.parameters())
         if name == "publish":
             return k.call("Controller", "ControllerPublishVolume", volume_id=self.id, node_id=node,
                           volume_capability=self.capability(k.pb))
@@ -181,6 +198,8 @@ class Claim:
             return k.call("Controller", "ControllerUnpublishVolume", volume_id=self.id, node_id=node)
         if name == "unpublish everywhere":
             return k.call("Controller", "ControllerUnpublishVolume", volume_id=self.id)
+        if name == "expand":
+            return k.call("Controller", "ControllerExpandVolume", volume_id=self.id, capacity_range={"required_bytes": GROWN * MIB})
         return k.call("Controller", "DeleteVolume", volume_id=self.id)
 
     def ask(self, controller, name, node=NODE):
@@ -209,12 +228,16 @@ class Claim:
     def attachments(self):
         return [o for o in self.cluster.objects("dpuvolumeattachments") if o["spec"]["dpuVolumeName"] == self.id]
 
+    def attachments_here(self):
+        return [o for o in self.attachments() if o["spec"]["dpuNodeName"] == NODE]
+
     def remember(self):
         """From here on the volume may hold data: it must stay the same object until it is deleted."""
         self.uid = self.volumes()[0]["metadata"]["uid"]
 
     def check_nothing_lost(self):
         check(len(self.attachments()) <= 1 or self.mode != 1, "two attachments of a single-node volume")
+        check(len(self.attachments()) - len(self.attachments_here()) >= self.elsewhere, "an attachment of another node is lost")
         if self.uid:
             check([o["metadata"]["uid"] for o in self.volumes()] == [self.uid], "the volume is another one, or lost")
 
@@ -261,10 +284,19 @@ def attached_twice(cluster, claim):
     return claim
 
 
+def share_elsewhere(cluster, claim):
+    """A virtio-fs volume that many nodes write, and another one has it already."""
+    claim.share, claim.mode = True, 5
+    created(cluster, claim)
+    claim.must(cluster.replica, "publish", OTHER_NODE)
+    claim.elsewhere = 1
+    return claim
+
+
 def unpublish_instead(cluster, claim):
     answer = claim.ask(cluster.replica, "unpublish")
     claim.check_nothing_lost()
-    check(not claim.attachments(), "the attachment is left")
+    check(not claim.attachments_here(), "the attachment is left")
     return f"ControllerUnpublishVolume: {answer}"
 
 
@@ -300,9 +332,11 @@ def publish_instead(cluster, claim):
 
 POST_LOST = ("POST sent, not carried out", {"verb": "create", "hang": True})
 POST_DONE = ("POST carried out, not answered", {"verb": "create", "hang": True, "applied": True})
+PATCH_LOST = ("PATCH sent, not carried out", {"verb": "patch", "resource": "dpuvolumes", "hang": True})
+PATCH_DONE = ("PATCH carried out, not answered", {"verb": "patch", "resource": "dpuvolumes", "hang": True, "applied": True})
 DELETE_LOST = ("DELETE sent, not carried out", {"verb": "delete", "hang": True})
 DELETE_DONE = ("DELETE carried out, not answered", {"verb": "delete", "hang": True, "applied": True})
-POSTS, DELETES = (POST_LOST, POST_DONE), (DELETE_LOST, DELETE_DONE)
+POSTS, PATCHES, DELETES = (POST_LOST, POST_DONE), (PATCH_LOST, PATCH_DONE), (DELETE_LOST, DELETE_DONE)
 
 
 class Operation:
@@ -316,7 +350,10 @@ OPERATIONS = [
     Operation("CreateVolume", new, "create", "OK", POSTS, delete_instead),
     Operation("CreateVolume, refused by the storage", vendor_is_full, "create", "RESOURCE_EXHAUSTED", POSTS + DELETES, delete_instead),
     Operation("CreateVolume, made too large", made_too_large, "create", "OUT_OF_RANGE", POSTS + DELETES, delete_instead),
+    Operation("ControllerExpandVolume", created, "expand", "OK", PATCHES, delete_instead),
     Operation("ControllerPublishVolume", created, "publish", "OK", POSTS, unpublish_instead, publish_elsewhere),
+    Operation("ControllerPublishVolume, virtio-fs that another node has", share_elsewhere, "publish", "OK", POSTS,
+              unpublish_instead),
     Operation("ControllerUnpublishVolume", attached, "unpublish", "OK", DELETES, publish_elsewhere),
     Operation("ControllerUnpublishVolume, from all nodes", attached_twice, "unpublish everywhere", "OK", DELETES),
     Operation("DeleteVolume", created, "delete", "OK", DELETES, publish_instead),
@@ -362,9 +399,11 @@ def die_sending(cluster, claim, call, fault):
 
 
 def is_done(claim, call, verb):
-    found = claim.volumes() if call in ("create", "delete") else claim.attachments()
     if verb == "create":
-        return bool(found)
+        return bool(claim.volumes() if call == "create" else claim.attachments_here())
+    if verb == "patch":
+        return [asked_for(o) for o in claim.volumes()] == [GROWN]
+    found = claim.volumes() if call == "delete" else claim.attachments()
     return len(found) < 2 and call == "unpublish everywhere" or all("deletionTimestamp" in o["metadata"] for o in found)
 
 
@@ -393,7 +432,8 @@ def live_on(cluster, claim):
         claim.check_nothing_lost()
         claim.must(cluster.first, "publish")
         claim.check_nothing_lost()
-        check(len(claim.attachments()) == 1, "no attachment after publish")
+        check(len(claim.attachments_here()) == 1, "no attachment after publish")
+        claim.elsewhere = 0
         claim.must(cluster.replica, "unpublish everywhere" if claim.mode == 5 else "unpublish")
         claim.check_nothing_lost()
     claim.must(cluster.first, "delete")
@@ -407,8 +447,10 @@ def finish(cluster, claim, operation, controller):
     if operation.call == "create" and answer == "OK":
         check(len(claim.volumes()) == 1, "OK without a volume")
         claim.remember()
+    elif operation.call == "expand":
+        check([shown(o) for o in claim.volumes()] == [f"DPUVolume Bound, {GROWN} MiB, Ready"], "OK, but it has not grown")
     elif operation.call == "publish":
-        check([shown(o) for o in claim.attachments()] == [f"DPUVolumeAttachment to {NODE}, Ready"], "OK without an attachment")
+        check([shown(o) for o in claim.attachments_here()] == [f"DPUVolumeAttachment to {NODE}, Ready"], "OK without an attachment")
     elif operation.call.startswith("unpublish"):
         check(not claim.attachments(), "OK, but it is attached")
     else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A host whose NVMe namespaces are loop devices (snap-sim), the driver on it, kubelet's calls, and checks of the host's state.
+"""A host whose NVMe namespaces are loop devices and whose virtio-fs devices are folders (snap-sim), the driver on it, kubelet's calls, and checks of the host's state.
 
 Everything is made in one directory, and whatever is below it is taken away again by Host.close(), also after a failure.
 """
@@ -40,7 +40,7 @@ class Host:
         self.kubelet_dir = self.dir + "/kubelet"
         self.sysfs = f"{self.dir}/sim/{NODE}/sys"
         self.socket = self.dir + "/run/csi.sock"
-        self.sim = self.driver = self.kubelet = self.volume = None
+        self.sim = self.driver = self.kubelet = self.volume = self.mount_helper = None
         self.settled = 0
         self.log = open(self.dir + "/driver.log", "ab")
         os.mkdir(self.dir + "/run")
@@ -54,7 +54,7 @@ class Host:
             self.sim = subprocess.Popen(
                 [self.out + "/snap-sim", f"--state={self.dir}/sim", f"--write-kubeconfig={self.dir}/kubeconfig",
                  f"--port-file={self.dir}/port", f"--token={token}", f"--namespace={NAMESPACE}", f"--node={NODE}",
-                 "--vfs=2", "--seed"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                 "--vfs=2", "--hotplug-slots=2", "--blacklist-virtio", "--seed"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         until("snap-sim is ready", lambda: os.path.exists(self.dir + "/port") and os.path.exists(self.dir + "/kubeconfig"))
         with open(self.dir + "/port", encoding="ascii") as f:
             self.sim_port = f.read()
@@ -67,8 +67,10 @@ class Host:
             [binary, "--mode=all", f"--bind-address=unix://{self.socket}", f"--namespace={NAMESPACE}",
              f"--node-id={NODE}", f"--kubeconfig={self.dir}/kubeconfig", f"--sysfs-root={self.sysfs}",
              f"--dev-root={self.dir}/sim/{NODE}/dev", "--node-nvme-load-driver=false", f"--plugin-dir={self.dir}/run",
-             f"--kubelet-dir={self.kubelet_dir}"],
-            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env={**os.environ, **environment})
+             f"--kubelet-dir={self.kubelet_dir}", "--node-virtiofs-load-driver=false",
+             "--node-virtiofs-filesystem-type=snapsim"],
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+            env={**os.environ, "SNAP_SIM_TAGS": f"{self.dir}/sim/{NODE}/tags", **environment})
 
     def start_driver(self, **environment):
         self.spawn_driver(**environment)
@@ -93,9 +95,10 @@ class Host:
 
     # -- what is there --------------------------------------------------------------------------
     def mounts(self):
-        """Mount points below our directory, in mountinfo's order."""
+        """Mount points below our directory but snap-sim's own, in mountinfo's order."""
         with open("/proc/self/mountinfo", encoding="utf-8") as f:
-            return [line.split()[4] for line in f if line.split()[4].startswith(self.dir + "/")]
+            points = [line.split()[4] for line in f]
+        return [point for point in points if point.startswith(self.dir + "/") and not point.startswith(self.dir + "/sim/")]
 
     def mount_is_read_only(self, path):
         with open("/proc/self/mountinfo", encoding="utf-8") as f:
@@ -110,9 +113,13 @@ class Host:
         run_dir = self.dir + "/run"
         return sorted(os.path.relpath(path, run_dir) for kind in ("formatting", "unstaging") for path in glob.glob(f"{run_dir}/{kind}/*"))
 
+    def looking(self):
+        """Folders in which the driver looks at tags; their mounts are in mounts()."""
+        return glob.glob(self.dir + "/run/looking/*")
+
     def children(self):
         """Names of the processes that a killed driver has left. Reaps those that have ended."""
-        known = {p.pid for p in (self.sim, self.driver, self.volume and self.volume.holder) if p}
+        known = {p.pid for p in (self.sim, self.driver, self.mount_helper, self.volume and self.volume.holder) if p}
         left = []
         with open("/proc/thread-self/children", encoding="ascii") as f:
             pids = [int(word) for word in f.read().split()]
@@ -146,10 +153,10 @@ class Host:
 
     def settle(self):
         """Waits until snap-sim has done all earlier writes to bind and unbind: it reads in order, and logs a word that is no address."""
-        for name in ("unbind", "bind"):
+        for name in ("nvme/unbind", "nvme/bind", "virtio-pci/unbind", "virtio-pci/bind"):
             self.settled += 1
             word = f"mark{self.settled}."
-            with open(f"{self.sysfs}/bus/pci/drivers/nvme/{name}", "w", encoding="ascii") as f:
+            with open(f"{self.sysfs}/bus/pci/drivers/{name}", "w", encoding="ascii") as f:
                 f.write(word + "\n")
             until(f"{name} was obeyed", lambda w=word: w in self.sim_log())
 
@@ -186,8 +193,17 @@ class Host:
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
+# For each kind of volume its parameters; a kind of its own is the name of its filesystem, on a VF.
+VF = {"policy": "example-policy", "functionType": "vf", "hotplugFunction": "false"}
+PARAMETERS = {"hot-plugged": {"policy": "example-policy", "functionType": "pf", "hotplugFunction": "true"},
+              "virtio-fs": {"policy": "example-policy", "csi.snap.nvidia.com/emulation": "virtiofs"}}
+FILESYSTEMS = {"block": "", "hot-plugged": "ext4", "virtio-fs": ""}
+MULTI_WRITER = 5
+
+
 class Volume(kubelet.Volume):
-    """A volume that is made and attached through the controller service of the same driver."""
+    """A volume that is made and attached through the controller service of the same driver. "hot-plugged" is an ext4 on a
+    hot-plugged function, "virtio-fs" a share that all nodes may write, on a function that the driver has to bind."""
     made = 0
 
     def __init__(self, host, kind, mib=400, mode=1, flags=()):
@@ -196,9 +212,10 @@ class Volume(kubelet.Volume):
         self.has_data = False
         self.holder = self.refusal = None  # a process that keeps it mounted; the code that its call must fail with
         host.volume = self
-        block = kind == "block"
+        block, self.is_share = kind == "block", kind == "virtio-fs"
         name = f"pvc-{Volume.made}"
-        super().__init__(host.kubelet, name, {}, fs="" if block else kind, mode=mode, block=block, flags=flags)
+        super().__init__(host.kubelet, name, {}, fs=FILESYSTEMS.get(kind, kind), mode=MULTI_WRITER if self.is_share else mode,
+                         block=block, flags=flags)
         self.staging = f"{host.kubelet_dir}/plugins/{name}/globalmount"
         self.target_path = f"{host.kubelet_dir}/pods/pod-1/volumes/{name}"
         os.makedirs(self.staging)
@@ -206,12 +223,12 @@ class Volume(kubelet.Volume):
         self.bytes = mib * MIB
         self.controller("CreateVolume", name=name, capacity_range={"required_bytes": self.bytes},
                         volume_capabilities=[self.capability()],
-                        parameters={"policy": "example-policy", "functionType": "vf", "hotplugFunction": "false"},
+                        parameters=PARAMETERS.get(kind, VF),
                         keep="volume_context", of="volume")
         self.controller("ControllerPublishVolume", volume_id=name, node_id=NODE, volume_capability=self.capability(),
                         volume_context=self.volume_context, keep="publish_context")
         self.pci = self.publish_context["nv-pciDeviceAddress"]
-        self.loop = host.loops()[0]
+        self.loop = None if self.is_share else host.loops()[0]
         self.make_writable()
 
     def controller(self, method, keep=None, of=None, **fields):
@@ -253,7 +270,11 @@ class Volume(kubelet.Volume):
         """Data that was there before: a filesystem (an xfs that is smaller than its device), or bytes at the start of the device."""
         if self.block:
             return self.write_at(self.loop)
-        run("mkfs." + self.kind, "-q", *{"ext4": [], "xfs": ["-f", "-dsize=310m"]}[self.kind], self.loop)
+        if self.is_share:
+            folder = f"{self.host.dir}/sim/shares/{NAMESPACE}.{self.id}"
+            os.makedirs(folder, exist_ok=True)
+            return self.write_at(folder)
+        run("mkfs." + self.fs, "-q", *{"ext4": [], "xfs": ["-f", "-dsize=310m"]}[self.fs], self.loop)
         point = self.host.dir + "/by-hand"
         os.makedirs(point, exist_ok=True)
         run("mount", self.loop, point)
@@ -268,7 +289,9 @@ class Volume(kubelet.Volume):
         sim_switch.request(self.host.sim_port, "POST", "/sim/resize", {"volume": self.id, "bytes": self.bytes})
 
     def is_read_only(self):
-        """The read-only switch of the device."""
+        """The read-only switch of the device; a share has none."""
+        if self.is_share:
+            return False
         fd = os.open(self.loop, os.O_RDONLY)
         try:
             return fcntl.ioctl(fd, 0x125e, b"\0" * 8)[0] != 0  # BLKROGET
@@ -301,12 +324,17 @@ class Volume(kubelet.Volume):
                 found.append(what + (" read-only" if host.mount_is_read_only(path) else "") + (f" {n} times" if n > 1 else ""))
             elif os.path.lexists(path) and path != self.staging:
                 found.append("empty staging file" if what == "staged" else "empty target")
+        if any("/run/looking/" in point for point in mounts):
+            found.append("mount that looks at the tag")
+        elif host.looking():
+            found.append("folder to look at the tag")
         found += [name + " still runs" for _, name in host.children()]
         return "; ".join(found)
 
     def tell(self, text):
         """A text of the driver without the parts that differ from run to run."""
         text = text.replace(self.host.dir, "").replace(self.id, "pvc-1").replace(self.pci, "0000:26:00.1")
+        text = text.replace(self.publish_context.get("nv-virtioFsTag", " "), "nvme-01234567tag" if self.is_share else " ")
         text = re.sub(r"\bpid \d+\b", "pid 1234", text)
         text = re.sub(r"\b7:\d+\b", "7:0", text)
         text = re.sub(r"/sim/[^ ]*/(dev|sys)\b", r"/\1", text)

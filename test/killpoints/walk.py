@@ -25,6 +25,7 @@ import table
 from expect import Failed, check
 from host import Host, MIB, ROOT, Volume, run, until
 from kubelet import Refused, load_messages
+from mount_helper import mount_helper
 
 DOC = os.path.join(ROOT, "docs", "kill-points.md")
 
@@ -127,17 +128,19 @@ class Operation:
 STAGED, PUBLISHED, NOTHING = (True, False), (True, True), (False, False)
 MKFS, CHECK, GROW = ("mkfs.{}",), ("e2fsck",), ("xfs_growfs",)
 OPERATIONS = [
-    Operation("stage a blank volume", "ext4 xfs btrfs block", blank, "stage", STAGED, give_up=True, tools=MKFS),
+    Operation("stage a blank volume", "ext4 xfs btrfs block hot-plugged", blank, "stage", STAGED, give_up=True, tools=MKFS),
     Operation("stage, when mkfs was killed before", "xfs", interrupted, "stage", STAGED, only_new=True),
     Operation("stage a volume with data", "ext4 xfs block", with_data, "stage", STAGED, give_up=True, tools=CHECK + GROW),
     Operation("stage for a reader", "block", reader_only, "stage", STAGED, give_up=True, only_new=True),
     Operation("stage, refused after the mount", "ext4", refused, "stage", NOTHING, only_new=True),
-    Operation("publish", "ext4 block", staged, "publish", PUBLISHED, give_up=True),
-    Operation("publish read-only", "ext4 block", staged_for_reading, "publish", PUBLISHED, give_up=True),
+    Operation("stage a share", "virtio-fs", with_data, "stage", STAGED, give_up=True),
+    Operation("stage a share, staged already", "virtio-fs", staged, "stage", STAGED, give_up=True),
+    Operation("publish", "ext4 block virtio-fs", staged, "publish", PUBLISHED, give_up=True),
+    Operation("publish read-only", "ext4 block virtio-fs", staged_for_reading, "publish", PUBLISHED, give_up=True),
     Operation("expand", "xfs block", grown, "expand", PUBLISHED, tools=GROW),
-    Operation("unpublish", "ext4 block", published, "unpublish", STAGED),
+    Operation("unpublish", "ext4 block virtio-fs", published, "unpublish", STAGED),
     Operation("unpublish, mounted twice", "ext4", published_twice, "unpublish", STAGED, only_new=True),
-    Operation("unstage", "ext4 xfs block", staged, "unstage", NOTHING),
+    Operation("unstage", "ext4 xfs block hot-plugged virtio-fs", staged, "unstage", NOTHING),
     Operation("unstage of a reader", "block", staged_reader_only, "unstage", NOTHING, only_new=True),
     Operation("unstage, held by what no mount shows", "ext4", held, "unstage", NOTHING, only_new=True),
 ]
@@ -256,10 +259,11 @@ def live_on(host, volume, is_staged, is_published):
 
 
 def check_nothing_left(host, volume):
-    for pci in host.functions():
+    for pci in {volume.pci, *host.functions()}:
         check(host.function(pci)[1] == "", f"driver_override of {pci} is still {host.function(pci)[1]}")
     check(not host.records(), f"records: {host.records()}")
     check(not host.children(), f"processes: {host.children()}")
+    check(not host.looking(), f"folders to look at tags: {host.looking()}")
     check(not os.path.lexists(volume.target_path), f"{volume.target_path} is still there")
     check(os.listdir(volume.staging) == [], f"in {volume.staging}: {os.listdir(volume.staging)}")
     check(not volume.is_read_only(), "the device is read-only")
@@ -435,6 +439,8 @@ class Walk:
             if not (operation.only_new and any(p.split("#")[0] == point for p in self.died_at)):
                 self.die(operation, kind, point, lambda v, p=point: die_at(host, v, call, p))
         for tool in operation.tools:
+            if kind in ("hot-plugged", "virtio-fs"):
+                continue  # its filesystem is ext4, or none
             name = tool.format(kind)
             if kind == "block" or {"e2fsck": "ext4", "xfs_growfs": "xfs"}.get(name, kind) != kind:
                 continue
@@ -497,7 +503,8 @@ def main():
                   lambda: check_release(options.out + "/snap-csi-plugin", options.kill_out + "/snap-csi-plugin", names))
         controller.walk(walk, out, kill_out, messages, keep_logs)
         host.start_sim()
-        walk.walk()
+        with mount_helper() as host.mount_helper:
+            walk.walk()
     finally:
         host.close(keep_logs if walk.failed else None)
     if not options.only:

@@ -11,6 +11,7 @@
 #include "test/sim/base/faults.h"
 #include "test/sim/dpf/dpf.h"
 #include "test/sim/fabric/fabric.h"
+#include "test/sim/kinds/schema.h"
 #include "test/sim/store/mirror.h"
 #include "test/sim/store/store.h"
 
@@ -31,6 +32,7 @@ int sim_start(const struct sim_options *options, struct sim *ret, struct err *er
 	ret->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (ret->stop_fd < 0)
 		abort();
+	schema_let_volumes_grow(options->growing_volumes);
 	ret->store = store_new(options->history);
 	ret->faults = faults_new();
 	ret->counters = counters_new();

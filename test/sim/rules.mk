@@ -6,13 +6,14 @@ SIM_LIBS := -lmicrohttpd -lcjson -lyaml -lpthread -lm
 .PHONY: sim sim-test
 ## sim: snap-sim, the fake cluster and DPU for tests and development (test/sim/README.md)
 sim: $(SIM)
-$(SIM): $(OUT)/test/sim/main.o $(SIM_OBJS) $(LIB)
+# It starts snap-share, and is not linked with it.
+$(SIM): $(OUT)/test/sim/main.o $(SIM_OBJS) $(LIB) | $(SHARE)
 	$(call link,$(SIM_LIBS))
 
 SIM_TEST_SRCS := $(wildcard test/sim/test/test_*.c)
 SIM_TEST_BINS := $(SIM_TEST_SRCS:%.c=$(OUT)/%)
 SIM_TEST_OBJS := $(patsubst %.c,$(OUT)/%.o,$(filter-out $(SIM_TEST_SRCS),$(wildcard test/sim/test/*.c)))
-$(OUT)/test/sim/test/test_%: $(OUT)/test/sim/test/test_%.o $(SIM_TEST_OBJS) $(SIM_OBJS) $(TEST_LIB) $(LIB)
+$(OUT)/test/sim/test/test_%: $(OUT)/test/sim/test/test_%.o $(SIM_TEST_OBJS) $(SIM_OBJS) $(TEST_LIB) $(LIB) | $(SHARE)
 	$(call link,$(SIM_LIBS) $(CHECK_LIBS))
 
 ## sim-test: the tests of snap-sim itself in one FLAVOUR

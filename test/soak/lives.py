@@ -18,7 +18,7 @@ SHOWN = 40  # what is wrong, in the output; the rest is counted
 OPEN_CODES = ("CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE", "ABORTED")
 # Other codes that a fault explains: a vendor that is full, a full node; a disk that became another one under a call.
 EXPLAINED = {"CreateVolume": ("RESOURCE_EXHAUSTED",), "ControllerPublishVolume": ("RESOURCE_EXHAUSTED",),
-             "NodeStageVolume": ("FAILED_PRECONDITION", "INTERNAL"), "NodePublishVolume": ("FAILED_PRECONDITION", "INTERNAL"),
+             "NodeStageVolume": ("INTERNAL",), "NodePublishVolume": ("FAILED_PRECONDITION", "INTERNAL"),
              "NodeUnstageVolume": ("FAILED_PRECONDITION",),
              "NodeGetVolumeStats": ("FAILED_PRECONDITION", "INTERNAL", "NOT_FOUND")}
 KINDS = (("ext4", False), ("xfs", False), ("", True))

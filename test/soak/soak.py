@@ -18,11 +18,13 @@ import time
 from expect import Failed, check
 from figures import Recorder
 from lives import CALL_SECONDS, Book, Life
+from service import CALM, STORM, Service
 from storm import Storm
 from world import STEADY, World
 
 REST_SECONDS = 35   # a thread without a call ends after 30 s
 PERIOD_SECONDS = 600
+CALM_SHARE, CALM_SECONDS = 0.1, 20  # of a period, before its storm
 LATE_SECONDS = 15   # what a call may take beyond its deadline on a busy machine, with a device that hangs
 
 
@@ -30,7 +32,8 @@ class Soak:
     def __init__(self, options):
         self.options, self.book = options, Book()
         self.world = World(os.path.abspath(options.out), os.path.abspath(options.build), options.lives // 2 + 2)
-        self.storm, self.go = Storm(self.world, self.book, options.seed), threading.Event()
+        self.service = Service()
+        self.storm, self.go = Storm(self.world, self.book, self.service, options.seed), threading.Event()
         self.lives = []
         self.recorder = Recorder(self.world.drivers, self.book, max(1, options.seconds / 1000))
         self.passed = self.failed = 0
@@ -48,9 +51,11 @@ class Soak:
         print(f"     {time.monotonic() - self.recorder.began:6.0f} s, {self.book.lives} lives: {text}", flush=True)
 
     def period(self, seconds):
-        """A storm, then a rest."""
+        """Lives without faults, a storm, then a rest."""
         end = time.monotonic() + seconds - REST_SECONDS
         self.go.set()
+        time.sleep(min(CALM_SECONDS, seconds * CALM_SHARE))
+        self.service.enter(STORM, self.world.drivers.values())
         self.storm.begin()
         while time.monotonic() < end:
             time.sleep(max(0, min(60, end - time.monotonic())))
@@ -61,6 +66,7 @@ class Soak:
         for life in self.lives:
             check(life.quiet.wait(600), f"volume of life {life.number} does not end")
         self.case("after the storm nothing is left", self.world.check_empty)
+        self.service.enter(CALM, self.world.drivers.values())
         began = time.monotonic()
         time.sleep(REST_SECONDS)
         for name, figures in self.recorder.rest(began).items():
@@ -100,6 +106,10 @@ class Soak:
         self.case("nothing was lost, leaked or answered with a wrong code", lambda: check(not self.book.wrongs, f"{len(self.book.wrongs)}, the first: {self.book.wrongs[:3]}"))
         self.case("lives were lived", lambda: check(self.book.lives >= len(self.lives), f"only {self.book.lives}"))
         self.case("no call outlived its deadline", self.check_deadlines)
+        explained = sum(n for name, n in self.book.codes.items() if name.startswith("Node") and name.endswith(" INTERNAL"))
+        self.case("without faults the objectives of docs/slo.md are met", self.service.check_calm)
+        self.case("in the storm they are, but for the faults' share", lambda: self.service.check_storm(explained))
+        self.case("after each outage the driver recovers", self.service.check_outages)
         self.case("what the drivers take at rest is flat", self.check_flat)
 
     def write(self):
@@ -110,7 +120,11 @@ class Soak:
         self.recorder.write_svg(where + "/soak.svg", f"soak: {self.book.lives} lives, {sum(self.storm.counts.values())} faults, seed {self.options.seed}")
         for name, n in sorted({**self.book.codes, **self.storm.counts}.items()):
             print(f"     {n:7} {name}")
+        print(self.service.table())
         print(f"     {where}/soak.csv and soak.svg")
+        if os.environ.get("UPDATE_DOCS"):
+            self.service.write("docs/slo.md", f"{self.options.seconds} s of the soak: {self.book.lives} lives of volumes on two hosts, "
+                               f"{sum(self.storm.counts.values())} faults.")
 
 
 def main():

@@ -30,11 +30,16 @@ DPF = (
 DEVICES = ({"dpf": "device-late", "ms": 1500}, {"dpf": "bind-ignored"}, {"dpf": "bind-refused"})
 
 
+# Of the network, in the words of docs/slo.md.
+OUTAGES = {"refuse": "the API server refuses connections for up to 6 s", "stall": "the network swallows what is sent for up to 6 s",
+           "stop": "the API server stands still for up to 3 s"}
+
+
 class Storm:
-    def __init__(self, world, book, seed):
-        self.world, self.book, self.seed = world, book, seed
+    def __init__(self, world, book, service, seed):
+        self.world, self.book, self.service, self.seed = world, book, service, seed
         self.calm, self.threads, self.counts = threading.Event(), [], {}
-        self.lock = threading.Lock()
+        self.lock, self.hanging = threading.Lock(), threading.Lock()
         self.rounds = 0
 
     def begin(self):
@@ -80,7 +85,11 @@ class Storm:
             spec = {**rng.choice(REQUESTS), "resource": rng.choice(RESOURCES), "times": rng.randint(1, 6)}
             verb = rng.choice(VERBS)
             spec.update({"verb": verb} if verb else {})
-        self.fault(spec, rng.uniform(0.3, 3))
+        if spec.get("hang") and spec.get("verb", "watch") == "watch":
+            with self.hanging:
+                self.fault(spec, rng.uniform(0.3, 3))
+        else:
+            self.fault(spec, rng.uniform(0.3, 3))
         return "API: " + ", ".join(str(k if v is True else v) for k, v in spec.items() if k not in ("resource", "verb", "times", "reason"))
 
     def dpf(self, rng):
@@ -93,12 +102,17 @@ class Storm:
         self.calm.wait(rng.uniform(2, 8))
         which = rng.choice(CONTROLLERS)
         what = rng.choice(("refuse", "stall", "stop"))
-        if what == "stop":
-            self.world.sim.send_signal(signal.SIGSTOP)
-            time.sleep(rng.uniform(0.5, 3))
-            self.world.sim.send_signal(signal.SIGCONT)
-        else:
-            self.world.relays[which].disturb(what, rng.uniform(0.5, 6))
+        # A watch that hangs is noticed by its silence only: it would be taken for an outage that does not end.
+        with self.hanging:
+            followed = self.service.follows(self.world.drivers[which])
+            if what == "stop":
+                self.world.sim.send_signal(signal.SIGSTOP)
+                time.sleep(rng.uniform(0.5, 3))
+                self.world.sim.send_signal(signal.SIGCONT)
+            else:
+                self.world.relays[which].disturb(what, rng.uniform(0.5, 6))
+            if followed:
+                self.service.wait_for_api(OUTAGES[what], self.world.drivers[which], self.calm)
         return "network: " + what
 
     def devices(self, rng):
@@ -125,11 +139,14 @@ class Storm:
         self.calm.wait(rng.uniform(4, 16))
         name = rng.choice([n for n in (*CONTROLLERS, *HOSTS) if n not in STEADY])
         driver = self.world.drivers[name]
+        self.service.look(driver)
         sign = signal.SIGTERM if rng.random() < 0.25 else signal.SIGKILL
         status = driver.end(sign)
         # 3: SIGTERM's end came before that of a call that hangs.
         if status not in ((0, 3) if sign == signal.SIGTERM else (-9,)):
             self.book.wrong(f"{name} ended with {status} after {sign.name}")
+        began = time.monotonic()
         driver.start()
         driver.ready()
+        self.service.recovered("the driver is killed, until it serves again", began)
         return f"kill: {sign.name} {name}"

@@ -91,6 +91,7 @@ class Driver:
     def __init__(self, world, name, arguments):
         self.world, self.name, self.arguments = world, name, arguments
         self.socket = f"{world.dir}/{name}/csi.sock"
+        self.http = f"{world.dir}/{name}/http.sock"
         self.log = f"{world.logs}/{name}.log"
         self.process, self.starts = None, 0
         os.makedirs(os.path.dirname(self.socket))
@@ -99,7 +100,8 @@ class Driver:
 
     def start(self):
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen([self.world.binary, *self.arguments, f"--bind-address=unix://{self.socket}", "--v=2"],
+            self.process = subprocess.Popen([self.world.binary, *self.arguments, f"--bind-address=unix://{self.socket}",
+                                             f"--http-endpoint=unix:{self.http}", "--v=2"],
                                             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.starts += 1
 

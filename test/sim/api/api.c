@@ -10,6 +10,7 @@
 
 #include "common/mem.h"
 #include "test/sim/api/api_discovery.h"
+#include "test/sim/api/api_openapi.h"
 #include "test/sim/api/api_read.h"
 #include "test/sim/api/api_write.h"
 #include "test/sim/api/watch.h"
@@ -134,6 +135,15 @@ static void make_wrong(struct reply *r, const char *path)
 	r->body = json_print(body);
 }
 
+/* False: snap-sim is being stopped. */
+static bool wait_also_without_client(const struct api_call *call, int ms)
+{
+	struct api_call nobody = *call;
+
+	nobody.client_fd = -1;
+	return call_wait(&nobody, -1, ms) == WAIT_TIMEOUT;
+}
+
 /* Carries the request out, and applies the fault to it. */
 static void run_with_fault(const struct api_call *call, const struct verb *verb,
                            const struct target *t, const struct request_fault *fault,
@@ -142,6 +152,10 @@ static void run_with_fault(const struct api_call *call, const struct verb *verb,
 	bool fails = fault->status || fault->hang || fault->unserved || fault->has_body;
 
 	if (fault->latency_ms && call_wait(call, -1, (int)fault->latency_ms) == WAIT_GONE) {
+		ret->cut = true;
+		return;
+	}
+	if (fault->late_ms && !wait_also_without_client(call, (int)fault->late_ms)) {
 		ret->cut = true;
 		return;
 	}
@@ -182,6 +196,19 @@ static void run(const struct api_call *call, const struct target *t, struct repl
 		run_with_fault(call, verb, t, &fault, ret);
 	else
 		verb->fn(call, t, ret);
+}
+
+static void run_openapi(const struct api_call *call, struct reply *ret)
+{
+	static const struct verb openapi_verb = { .name = "get", .fn = api_openapi };
+	const struct target nothing = { 0 };
+	struct request_fault fault = { 0 };
+
+	counters_count(call->sim->counters, "get", "openapi");
+	if (faults_request(call->sim->faults, "get", "openapi", "", &fault))
+		run_with_fault(call, &openapi_verb, &nothing, &fault, ret);
+	else
+		api_openapi(call, &nothing, ret);
 }
 
 static bool authorized(const struct api_call *call)
@@ -226,6 +253,8 @@ void api_handle(struct api_call *call, struct reply *ret)
 		reply_failure(ret, 401, NULL, "Unauthorized");
 	else if (str_eq(call->method, "GET") && api_discovery(call->path, ret))
 		return;
+	else if (str_eq(call->method, "GET") && api_openapi_is(call->path))
+		run_openapi(call, ret);
 	else if (str_has_prefix(call->path, "/api/") || str_has_prefix(call->path, "/apis/"))
 		handle_resource(call, ret);
 	else

@@ -30,7 +30,7 @@ void api_get(const struct api_call *call, const struct target *t, struct reply *
 	ret->type = "application/json";
 }
 
-/* The token: "<rv>:<ns>/<name>". */
+/* The token: "<rv>:<ns>/<name>"; version 0 goes on with the objects as they are by now. */
 static bool parse_continue(const char *token, uint64_t *rv, const char **after)
 {
 	struct err err = ERR_INIT;
@@ -42,6 +42,18 @@ static bool parse_continue(const char *token, uint64_t *rv, const char **after)
 	number = xstrndup(token, (size_t)(colon - token));
 	*after = colon + 1;
 	return parse_u64("continue", number, rv, &err) == 0;
+}
+
+/* Offers to go on behind the same name in a list that is not of one moment. */
+static void reply_expired(const char *after, struct reply *ret)
+{
+	struct json *s AUTO(json_free) = status_failure(
+		410, NULL,
+		"The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.");
+	char *token AUTO(free) = xasprintf("0:%s", after);
+
+	json_set_str(json_sub(s, "metadata"), "continue", token);
+	reply_json(ret, 410, s);
 }
 
 /* Fills in limit, start and version. False: the reply says what is wrong. */
@@ -63,10 +75,8 @@ static bool parse_paging(const struct api_call *call, struct store_query *q, uin
 		reply_failure(ret, 400, NULL, "continue key is not valid: %s", token);
 		return false;
 	}
-	if (!store_keeps(call->sim->store, *rv)) {
-		reply_failure(
-			ret, 410, NULL,
-			"The provided continue parameter is too old to display a consistent list result. You must start a new list without the continue parameter.");
+	if (*rv && !store_keeps(call->sim->store, *rv)) {
+		reply_expired(q->after, ret);
 		return false;
 	}
 	return true;

@@ -24,8 +24,11 @@ const char *const fault_kind_names[FAULT_KINDS] = {
 	[FAULT_MISSING] = "missing",
 	[FAULT_LATE] = "late",
 	[FAULT_PCI_ZERO_FIRST] = "pci-zero-first",
+	[FAULT_PCI_OTHER_FIRST] = "pci-other-first",
 	[FAULT_WRONG_NSID] = "wrong-nsid",
 	[FAULT_WRONG_UUID] = "wrong-uuid",
+	[FAULT_WRONG_TAG] = "wrong-tag",
+	[FAULT_TAG] = "tag",
 	[FAULT_DEVICE_LATE] = "device-late",
 	[FAULT_FOREIGN_DATA] = "foreign-data",
 	[FAULT_BIND_REFUSED] = "bind-refused",
@@ -75,7 +78,7 @@ static const char *const known_members[] = {
 	"unserved", "dropWatch", "expireWatch",
 	"dpf",      "text",      "value",
 	"ms",       "body",      "wrong",
-	"event",    "muteWatch",
+	"event",    "muteWatch", "lateMs",
 };
 
 struct faults *faults_new(void)
@@ -272,6 +275,7 @@ static int get_effects(const struct json *spec, struct fault *x, struct err *err
 	if (get_unsigned(spec, "latencyMs", &x->request.latency_ms, err) ||
 	    get_unsigned(spec, "status", &x->request.status, err) ||
 	    get_unsigned(spec, "retryAfterSeconds", &x->request.retry_after, err) ||
+	    get_unsigned(spec, "lateMs", &x->request.late_ms, err) ||
 	    get_unsigned(spec, "ms", &x->dpf.ms, err) ||
 	    get_text(spec, "reason", x->request.reason, sizeof(x->request.reason), err) ||
 	    get_text(spec, "message", x->request.message, sizeof(x->request.message), err) ||

@@ -33,6 +33,8 @@ struct request_fault {
 	unsigned latency_ms;
 	unsigned status;
 	unsigned retry_after;
+	unsigned late_ms; /* with applied: carried out so much later, also when the client has left
+	                   */
 	char reason[64];
 	char message[512];
 	bool applied;  /* carried out all the same: only the answer is lost */
@@ -79,11 +81,14 @@ enum fault_kind {
 	FAULT_ATTACHMENT_STUCK,
 	FAULT_ATTACHMENT_UNREADY, /* text; ms */
 	FAULT_ATTACHMENT_NO_READY,
-	FAULT_MISSING,        /* value: a path below status */
-	FAULT_LATE,           /* value: a path below status; ms */
-	FAULT_PCI_ZERO_FIRST, /* ms */
+	FAULT_MISSING,         /* value: a path below status */
+	FAULT_LATE,            /* value: a path below status; ms */
+	FAULT_PCI_ZERO_FIRST,  /* ms */
+	FAULT_PCI_OTHER_FIRST, /* value: an address; ms */
 	FAULT_WRONG_NSID,
 	FAULT_WRONG_UUID,
+	FAULT_WRONG_TAG,
+	FAULT_TAG,          /* value: the tag */
 	FAULT_DEVICE_LATE,  /* ms */
 	FAULT_FOREIGN_DATA, /* text; value: offset */
 	FAULT_BIND_REFUSED,

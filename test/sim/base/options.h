@@ -11,7 +11,7 @@ struct sim_options {
 	char *address; /* from --listen, without the port */
 	unsigned port;
 	char *port_file, *kubeconfig, *token, *api; /* NULL: not given */
-	bool no_watch_list;
+	bool no_watch_list, growing_volumes;
 	char *namespace;
 	struct strs nodes;
 	bool seed;
@@ -22,7 +22,8 @@ struct sim_options {
 	uint64_t capacity_unit;
 	unsigned vfs, hotplug_slots;
 	bool short_pci, one_nsid;
-	bool no_fabric, no_multipath, hide_uuid, bind_vfs, no_vfs;
+	bool no_fabric, no_multipath, hide_uuid, bind_vfs, no_vfs, no_virtiofs_tags,
+		blacklist_virtio;
 	char *state;
 	unsigned sector_size;
 	unsigned history, bookmark_ms, verbosity;

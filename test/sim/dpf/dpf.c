@@ -34,11 +34,11 @@ static const struct {
 	{ .res = RES_ATTACHMENTS, .reconcile = dpf_attachment, .gone = dpf_attachment_gone },
 };
 
-/* volume NULL: the attachments of every volume. */
+/* ns NULL: of every namespace; volume NULL: the attachments of every volume. */
 static void enqueue_attachments(struct dpf *d, const char *ns, const char *volume)
 {
 	for (const struct reference *r = references_next(d, NULL); r; r = references_next(d, r))
-		if (str_eq(r->ns, ns) && (!volume || str_eq(r->volume, volume)))
+		if ((!ns || str_eq(r->ns, ns)) && (!volume || str_eq(r->volume, volume)))
 			queue_add(d, RES(ATTACHMENTS), r->ns, r->attachment);
 }
 
@@ -122,7 +122,11 @@ static bool take_events(struct dpf *d)
 	return news == NEWS_NONE;
 }
 
-/* Begins anew: watches from now on, and queues every object. */
+/*
+ * Begins anew: watches from now on, and queues every object. The end of some attachments may have
+ * been among the events that were lost: they are queued as well, so that what they had is given
+ * back.
+ */
 static void look_at_everything(struct dpf *d)
 {
 	struct store_page page AUTO(store_page_clear) = { 0 };
@@ -134,6 +138,8 @@ static void look_at_everything(struct dpf *d)
 	while (store_watch(d->sim->store, NULL, store_rv(d->sim->store), &d->watcher) ==
 	       STORE_EXPIRED)
 		;
+	enqueue_attachments(d, NULL, NULL);
+	references_clear(d);
 	store_list(d->sim->store, &query, &page);
 	for (size_t i = 0; i < page.n; i++)
 		references_update(d, page.v[i], true);
@@ -225,11 +231,7 @@ struct dpf *dpf_free(struct dpf *d)
 
 int dpf_resize(struct dpf *d, const char *volume, uint64_t bytes, struct err *err)
 {
-	char *ns AUTO(free) = NULL;
-
-	if (backing_resize(d, volume, bytes, &ns, err))
-		return -1;
-	if (d->sim->fabric && fabric_grow(d->sim->fabric, ns, volume, bytes, err))
+	if (backing_resize(d, volume, bytes, err))
 		return -1;
 	dpf_poke(d);
 	return 0;

@@ -142,9 +142,9 @@ static void set_attributes(struct dpf *d, const struct object_version *v, struct
 	const char *uuid = p->uuid;
 
 	if (!block) {
-		char *tag AUTO(free) = xasprintf("%stag", object_text(dpu, "deviceName"));
+		bool wrong = faults_dpf(d->sim->faults, FAULT_WRONG_TAG, v->name, p->volume, NULL);
 
-		json_set_str(attrs, "filesystemTag", tag);
+		json_set_str(attrs, "filesystemTag", wrong ? "another-devices-tag" : p->tag);
 		return;
 	}
 	if (faults_dpf(d->sim->faults, FAULT_WRONG_NSID, v->name, p->volume, NULL))
@@ -161,6 +161,25 @@ static int64_t sooner(int64_t a, int64_t b)
 	if (a == RECONCILE_IDLE || b == RECONCILE_IDLE)
 		return a == RECONCILE_IDLE ? b : a;
 	return a < b ? a : b;
+}
+
+/* Another address for a while. Returns when to look again. */
+static int64_t spoil_address(struct dpf *d, const struct object_version *v, struct json *status,
+                             const struct placement *p, enum fault_kind kind)
+{
+	const char *zero = d->options->short_pci ? "00:00.0" : "0000:00:00.0";
+	struct dpf_fault fault;
+	int64_t left;
+
+	if (!faults_dpf(d->sim->faults, kind, v->name, p->volume, &fault))
+		return RECONCILE_IDLE;
+	left = step_delay_left(d, v->uid, fault_kind_names[kind], fault.ms ? fault.ms : 1000);
+	if (!left)
+		return RECONCILE_IDLE;
+	if (json_at(status, "dpu"))
+		json_set_str(json_sub(status, "dpu"), "pciAddress",
+		             kind == FAULT_PCI_ZERO_FIRST ? zero : fault.value);
+	return left;
 }
 
 /*
@@ -185,15 +204,8 @@ static int64_t spoil(struct dpf *d, const struct object_version *v, struct json 
 	for (size_t i = 0;
 	     faults_dpf_nth(d->sim->faults, FAULT_MISSING, i, v->name, p->volume, &fault); i++)
 		remove_path(status, fault.value);
-	if (faults_dpf(d->sim->faults, FAULT_PCI_ZERO_FIRST, v->name, p->volume, &fault)) {
-		int64_t left = step_delay_left(d, v->uid, "pci", fault.ms ? fault.ms : 1000);
-
-		if (left && json_at(status, "dpu"))
-			json_set_str(json_sub(status, "dpu"), "pciAddress",
-			             d->options->short_pci ? "00:00.0" : "0000:00:00.0");
-		if (left)
-			again = sooner(again, left);
-	}
+	again = sooner(again, spoil_address(d, v, status, p, FAULT_PCI_OTHER_FIRST));
+	again = sooner(again, spoil_address(d, v, status, p, FAULT_PCI_ZERO_FIRST));
 	return again;
 }
 
@@ -225,7 +237,7 @@ static int64_t publish(struct dpf *d, struct object_version *v, struct json *o, 
 
 	placement_pci(d, p, pci);
 	placement_vuid(p, vuid);
-	snprintf(device, sizeof(device), "nvme-%.8s", p->uuid);
+	placement_device_name(p, device);
 	json_set_str(dpu, "pciAddress", pci);
 	json_set_str(dpu, "funcVUID", vuid);
 	json_set_str(dpu, "deviceName", device);
@@ -272,7 +284,7 @@ static int64_t attach(struct dpf *d, struct object_version *v, struct json *o)
 	}
 	wait = device_delay(d, v, p);
 	if (!wait && placement_show(d, p, &err)) {
-		placement_release(d, p);
+		placement_give_back(d, p);
 		not_attached(d, v, o, REASON_PENDING, err.msg);
 		return RETRY_MS;
 	}

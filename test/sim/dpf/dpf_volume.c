@@ -7,6 +7,7 @@
  *   choose a vendor, fill in status.state
  *   Scheduled
  *   wait for the bind delay; fill in volumeInfo: phase Bound, Ready
+ *   with --growing-volumes, when more is asked for: the same delay, then the new capacity
  *
  * Deletion waits until no attachment names the volume, removes the storage, then the finalizer.
  */
@@ -116,12 +117,11 @@ static int64_t schedule(struct dpf *d, struct object_version *v, struct json *o)
 	return RECONCILE_IDLE;
 }
 
-/* The size that was asked for, rounded up to --capacity-unit, or the size of a fault. */
-static uint64_t capacity_of(struct dpf *d, const struct object_version *v, const struct json *o)
+/* The size that was asked for, rounded up to --capacity-unit. */
+static uint64_t asked_for(struct dpf *d, const struct json *o)
 {
 	const struct json *wanted = json_at(o, "spec.resources.requests.storage");
 	uint64_t unit = d->options->capacity_unit, bytes = 0;
-	struct dpf_fault fault;
 	struct err err = ERR_INIT;
 	int64_t number = 0;
 
@@ -129,8 +129,16 @@ static uint64_t capacity_of(struct dpf *d, const struct object_version *v, const
 		bytes = 0; /* the validation lets any size in, this one is too large */
 	else if (!json_text(wanted) && json_get_i64(wanted, "", &number, &err) == 0)
 		bytes = (uint64_t)number;
-	err_clear(&err);
-	bytes = (bytes + unit - 1) / unit * unit;
+	return (bytes + unit - 1) / unit * unit;
+}
+
+/* The same, or the size of a fault. */
+static uint64_t capacity_of(struct dpf *d, const struct object_version *v, const struct json *o)
+{
+	uint64_t bytes = asked_for(d, o);
+	struct dpf_fault fault;
+	struct err err = ERR_INIT;
+
 	if (faults_dpf(d->sim->faults, FAULT_VOLUME_CAPACITY, v->name, NULL, &fault) &&
 	    quantity_parse(fault.value, &bytes, &err))
 		log_msg(LOG_WARNING, "fault volume-capacity: %s", err.msg);
@@ -176,10 +184,37 @@ static bool held_by_fault(struct dpf *d, struct object_version *v, struct json *
 	return true;
 }
 
+/* More was asked for since it was bound. 0: it has grown. */
+static int64_t grow(struct dpf *d, struct object_version *v, struct json *o, uint64_t bytes)
+{
+	struct err err = ERR_INIT;
+	char stage[40];
+	int64_t wait;
+
+	if (held_by_fault(d, v, o))
+		return RECONCILE_IDLE;
+	snprintf(stage, sizeof(stage), "grow %" PRIu64, bytes);
+	wait = step_delay_left(d, v->uid, stage, d->options->bind_delay_ms);
+	if (wait)
+		return wait;
+	if (backing_resize(d, v->name, bytes, &err)) {
+		log_msg(LOG_WARNING, "DPUVolume %s/%s: %s", v->ns, v->name, err.msg);
+		return RETRY_MS;
+	}
+	sim_log("DPUVolume %s/%s has grown to %" PRIu64 " bytes", v->ns, v->name, bytes);
+	return 0;
+}
+
 static int64_t bind(struct dpf *d, struct object_version *v, struct json *o)
 {
 	struct backing *b = backing_find(d, v->ns, v->name);
 	int64_t wait;
+
+	if (b && d->options->growing_volumes && asked_for(d, o) > b->bytes) {
+		wait = grow(d, v, o, asked_for(d, o));
+		if (wait)
+			return wait;
+	}
 
 	if (!b) {
 		if (held_by_fault(d, v, o))

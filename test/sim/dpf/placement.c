@@ -95,6 +95,26 @@ static const char *const kind_names[] = {
 	[FUNCTION_HOTPLUG] = "hot-plug pf",
 };
 
+void placement_device_name(const struct placement *p, char buf[48])
+{
+	snprintf(buf, 48, "nvme-%.8s", p->uuid);
+}
+
+/* The name of the device and "tag", as DPF makes it, or what a fault says. */
+static void set_tag(struct dpf *d, struct placement *p)
+{
+	struct dpf_fault fault;
+	char name[48];
+
+	if (p->nsid)
+		return;
+	placement_device_name(p, name);
+	if (faults_dpf(d->sim->faults, FAULT_TAG, p->attachment, p->volume, &fault))
+		snprintf(p->tag, sizeof(p->tag), "%.36s", fault.value);
+	else
+		snprintf(p->tag, sizeof(p->tag), "%.33stag", name);
+}
+
 int placement_take(struct dpf *d, const struct json *attachment, const struct backing *b,
                    struct placement **ret, struct err *err)
 {
@@ -120,6 +140,7 @@ int placement_take(struct dpf *d, const struct json *attachment, const struct ba
 	p->index = index;
 	p->nsid = b->nsid;
 	memcpy(p->uuid, b->uuid, sizeof(p->uuid));
+	set_tag(d, p);
 	WITH_LOCK(&d->lock);
 	p->next = d->placements;
 	d->placements = p;
@@ -135,7 +156,7 @@ static void enqueue_waiting(struct dpf *d, const char *node)
 			queue_add(d, RES(ATTACHMENTS), r->ns, r->attachment);
 }
 
-void placement_release(struct dpf *d, struct placement *p)
+void placement_give_back(struct dpf *d, struct placement *p)
 {
 	{
 		WITH_LOCK(&d->lock);
@@ -145,12 +166,19 @@ void placement_release(struct dpf *d, struct placement *p)
 			at = &(*at)->next;
 		*at = p->next;
 	}
-	enqueue_waiting(d, p->node);
 	free(p->ns);
 	free(p->attachment);
 	free(p->node);
 	free(p->volume);
 	free(p);
+}
+
+void placement_release(struct dpf *d, struct placement *p)
+{
+	char *node AUTO(free) = xstrdup(p->node);
+
+	placement_give_back(d, p);
+	enqueue_waiting(d, node);
 }
 
 static struct fabric_namespace namespace_of(const struct placement *p)
@@ -161,6 +189,7 @@ static struct fabric_namespace namespace_of(const struct placement *p)
 		                           .ns = p->ns,
 		                           .volume = p->volume,
 		                           .nsid = p->nsid,
+		                           .tag = *p->tag ? p->tag : NULL,
 		                           .uuid = p->uuid };
 }
 
@@ -175,8 +204,8 @@ int placement_show(struct dpf *d, struct placement *p, struct err *err)
 	struct fabric_namespace n = namespace_of(p);
 	const struct backing *b = backing_find(d, p->ns, p->volume);
 
-	/* A virtio-fs volume has no namespace to be shown. */
-	if (!d->sim->fabric || p->device || !n.nsid)
+	/* Only a hot-plugged function can be a virtio-fs device. */
+	if (!d->sim->fabric || p->device || (n.tag && n.kind != FUNCTION_HOTPLUG))
 		return 0;
 	if (!b)
 		return err_set(err, ERR_UNAVAILABLE, "the volume has no storage");
@@ -212,8 +241,8 @@ void placement_vuid(const struct placement *p, char buf[32])
 	function_vuid(p->node, p->kind, p->index, buf);
 }
 
-int backing_resize(struct dpf *d, const char *volume, uint64_t bytes, char **ret_ns,
-                   struct err *err)
+static int set_bytes(struct dpf *d, const char *volume, uint64_t bytes, char **ret_ns,
+                     struct err *err)
 {
 	WITH_LOCK(&d->lock);
 	for (struct backing *b = d->backings; b; b = b->next) {
@@ -228,6 +257,15 @@ int backing_resize(struct dpf *d, const char *volume, uint64_t bytes, char **ret
 		return 0;
 	}
 	return err_set(err, ERR_NOT_FOUND, "no bound volume is named %s", volume);
+}
+
+int backing_resize(struct dpf *d, const char *volume, uint64_t bytes, struct err *err)
+{
+	char *ns AUTO(free) = NULL;
+
+	if (set_bytes(d, volume, bytes, &ns, err))
+		return -1;
+	return d->sim->fabric ? fabric_grow(d->sim->fabric, ns, volume, bytes, err) : 0;
 }
 
 static struct json *volume_json(const struct backing *b)
@@ -257,6 +295,8 @@ static struct json *attachment_json(const struct placement *p)
 	json_set_str(o, "function", kind_names[p->kind]);
 	json_set_str(o, "pciAddress", bdf);
 	json_set_str(o, "funcVUID", vuid);
+	if (*p->tag)
+		json_set_str(o, "filesystemTag", p->tag);
 	json_set_bool(o, "device", p->device);
 	return o;
 }

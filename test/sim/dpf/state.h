@@ -26,6 +26,7 @@ struct placement {
 	enum function_kind kind;
 	unsigned index; /* VF number or hot-plug slot */
 	bool device;    /* the fabric shows it */
+	char tag[40];   /* of a virtio-fs device; "" for a namespace */
 	/* Copies: the backing may be gone, when a client removed the volume's finalizer by hand. */
 	uint32_t nsid;
 	char uuid[37];

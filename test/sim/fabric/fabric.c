@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which namespace is on which function, and its loop device. Public functions take fabric->lock and
- * hold it to their end (fabric.h says why).
+ * Which namespace or folder is on which function, and the loop devices. Public functions take
+ * fabric->lock and hold it to their end (fabric.h says why).
  */
 #include "test/sim/fabric/fabric.h"
 
@@ -20,11 +20,13 @@
 #include "common/mem.h"
 #include "common/str.h"
 #include "test/sim/base/sim.h"
+#include "test/sim/fabric/devtree.h"
 #include "test/sim/fabric/host_writes.h"
 #include "test/sim/fabric/hotplug.h"
 #include "test/sim/fabric/image.h"
 #include "test/sim/fabric/tree.h"
 #include "test/sim/fabric/tree_disk.h"
+#include "test/sim/fabric/virtiofs.h"
 
 #define PORT "devices/pci0000:00/0000:00:04.0"
 
@@ -75,7 +77,8 @@ static int add_host(struct fabric *f, const char *name, struct err *err)
 	h->fabric = f;
 	h->name = xstrdup(name);
 	h->root = xasprintf("%s/%s", f->state.path, name);
-	h->bind_fd = h->unbind_fd = h->probe_fd = -1;
+	h->nvme = h->virtio = (struct driver_files) { .bind_fd = -1, .unbind_fd = -1 };
+	h->probe_fd = h->virtiofs_fd = -1;
 	h->next = f->hosts;
 	f->hosts = h;
 	init_functions(h);
@@ -151,6 +154,7 @@ static void host_free(struct host *h)
 		struct function *fn = &h->functions[i];
 
 		function_unbind(fn);
+		virtiofs_free(fn);
 		while (fn->disks) {
 			struct disk *k = fn->disks;
 			struct err err = ERR_INIT;
@@ -166,9 +170,12 @@ static void host_free(struct host *h)
 			disk_free(k);
 		}
 	}
-	close_fd(h->bind_fd);
-	close_fd(h->unbind_fd);
+	close_fd(h->nvme.bind_fd);
+	close_fd(h->nvme.unbind_fd);
+	close_fd(h->virtio.bind_fd);
+	close_fd(h->virtio.unbind_fd);
 	close_fd(h->probe_fd);
+	close_fd(h->virtiofs_fd);
 	free(h->functions);
 	free(h->name);
 	free(h->root);
@@ -250,6 +257,13 @@ static int remove_disk(struct function *fn, struct disk **at, struct err *err)
 	return 0;
 }
 
+static void remove_folder(struct function *fn)
+{
+	function_vanish(fn);
+	virtiofs_free(fn);
+	hotplug_settle(fn);
+}
+
 static bool image_is_attached(const struct fabric *f, const char *ns, const char *volume)
 {
 	for (const struct host *h = f->hosts; h; h = h->next)
@@ -277,15 +291,28 @@ static int prepare_image(struct fabric *f, const struct fabric_namespace *n, cha
 	return 0;
 }
 
-int fabric_show(struct fabric *f, const struct fabric_namespace *n, struct err *err)
+static int show_folder(struct function *fn, const struct fabric_namespace *n, struct err *err)
 {
-	WITH_LOCK(&f->lock);
-	struct function *fn = find_function(f, n);
+	if (fn->kind != FUNCTION_HOTPLUG || fn->fs)
+		return 0;
+	virtiofs_new(fn, n);
+	if (hotplug_appear(fn, err)) {
+		remove_folder(fn);
+		return -1;
+	}
+	sim_log("%s: volume %s is on %s with the tag %s%s", n->node, n->volume, fn->bdf, n->tag,
+	        fn->bound ? "" : ", to be seen when it is bound");
+	return 0;
+}
+
+static int show_disk(struct fabric *f, struct function *fn, const struct fabric_namespace *n,
+                     struct err *err)
+{
 	char *image AUTO(free) = NULL;
 	struct disk *k;
 	struct loopdev loop;
 
-	if (!fn || *find_disk(fn, n))
+	if (*find_disk(fn, n))
 		return 0;
 	if (prepare_image(f, n, &image, err) ||
 	    loopdev_attach(image, f->options->sector_size, &loop, err))
@@ -305,12 +332,24 @@ int fabric_show(struct fabric *f, const struct fabric_namespace *n, struct err *
 	return 0;
 }
 
+int fabric_show(struct fabric *f, const struct fabric_namespace *n, struct err *err)
+{
+	WITH_LOCK(&f->lock);
+	struct function *fn = find_function(f, n);
+
+	if (!fn)
+		return 0;
+	return n->tag ? show_folder(fn, n, err) : show_disk(f, fn, n, err);
+}
+
 int fabric_hide(struct fabric *f, const struct fabric_namespace *n, struct err *err)
 {
 	WITH_LOCK(&f->lock);
 	struct function *fn = find_function(f, n);
 	struct disk **at = fn ? find_disk(fn, n) : NULL;
 
+	if (fn && fn->fs)
+		remove_folder(fn);
 	return at && *at ? remove_disk(fn, at, err) : 0;
 }
 
@@ -346,7 +385,13 @@ int fabric_remove_image(struct fabric *f, const char *ns, const char *volume, st
 {
 	WITH_LOCK(&f->lock);
 	char *image AUTO(free) = state_dir_image(&f->state, ns, volume);
+	char *folder AUTO(free) = virtiofs_folder(f, ns, volume);
 
+	if (path_exists(folder)) {
+		devtree_clear(folder, NULL);
+		if (rmdir(folder))
+			return err_sys(err, errno, "remove %s", folder);
+	}
 	return file_remove(image, err);
 }
 

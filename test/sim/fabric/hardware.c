@@ -9,6 +9,11 @@ bool host_is_multipath(const struct host *h)
 	return !h->fabric->options->no_multipath;
 }
 
+const char *function_driver(const struct function *fn)
+{
+	return fn->fs ? "virtio-pci" : "nvme";
+}
+
 char *function_subsystem_dir(const struct function *fn)
 {
 	return xasprintf("devices/virtual/nvme-subsystem/nvme-subsys%u", fn->subsystem);

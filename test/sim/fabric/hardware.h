@@ -9,6 +9,7 @@
 
 #include "test/sim/base/faults.h"
 #include "test/sim/base/options.h"
+#include "test/sim/fabric/daemon.h"
 #include "test/sim/fabric/function.h"
 #include "test/sim/fabric/loopdev.h"
 #include "test/sim/fabric/state_dir.h"
@@ -30,6 +31,17 @@ struct disk {
 	struct disk *next;
 };
 
+/* A folder that is attached to a function as a virtio-fs device. */
+struct virtiofs {
+	char *ns, *volume;
+	char tag[40];
+	bool there;        /* virtioN exists: virtio-pci holds the function */
+	bool taken;        /* the driver virtiofs holds virtioN, and daemon serves it */
+	unsigned instance; /* N of virtioN */
+	unsigned entry;    /* N of fs/virtiofs/N, when taken */
+	struct daemon daemon;
+};
+
 struct function {
 	struct host *host;
 	enum function_kind kind;
@@ -37,11 +49,17 @@ struct function {
 	char bdf[16];
 	char dir[112];      /* "devices/pci0000:00/0000:00:04.0/0000:26:00.1" */
 	bool present;       /* on the PCI bus */
-	bool bound;         /* to the nvme driver */
+	bool bound;         /* to its driver: nvme or, with a folder, virtio-pci */
 	unsigned instance;  /* X of the controller nvmeX, when bound */
 	unsigned subsystem; /* instance of its NVMe subsystem, when bound */
 	int watch;          /* inotify's watch of driver_override; -1: none */
 	struct disk *disks;
+	struct virtiofs *fs; /* NULL: it is an NVMe function */
+};
+
+/* The FIFOs of a driver; bind_fd is -1 while a fault refuses it. */
+struct driver_files {
+	int bind_fd, unbind_fd;
 };
 
 struct host {
@@ -50,7 +68,8 @@ struct host {
 	char *root;                 /* "<state>/<node>" */
 	struct function *functions; /* PF, then VFs, then hot-plug slots */
 	size_t n;
-	int bind_fd, unbind_fd, probe_fd; /* FIFOs; bind_fd is -1 while a fault refuses it */
+	struct driver_files nvme, virtio;
+	int probe_fd, virtiofs_fd; /* FIFOs: drivers_probe, and bind of the driver virtiofs */
 	int numvfs_watch;
 	struct host *next;
 };
@@ -67,6 +86,8 @@ struct fabric {
 	bool stop;
 };
 
+/* The driver that a function is for: "nvme" or "virtio-pci". */
+const char *function_driver(const struct function *fn);
 /* Whether the host's nvme driver runs with native multipath. */
 bool host_is_multipath(const struct host *h);
 /* Directories below sys of a bound function's NVMe subsystem and controller; malloc'ed. */

@@ -31,8 +31,8 @@
 #include "test/sim/fabric/tree.h"
 
 #define HOSTS_MAX 64
-#define FIFOS 3
-#define DRIVER "sys/bus/pci/drivers/nvme"
+#define FIFOS 6
+#define DRIVERS "sys/bus/pci/drivers/"
 
 static char *path_of(const struct host *h, const char *below)
 {
@@ -64,8 +64,11 @@ void host_watch_function(struct function *fn)
 
 int host_listen(struct host *h, struct err *err)
 {
-	if (open_fifo(h, DRIVER "/bind", &h->bind_fd, err) ||
-	    open_fifo(h, DRIVER "/unbind", &h->unbind_fd, err) ||
+	if (open_fifo(h, DRIVERS "nvme/bind", &h->nvme.bind_fd, err) ||
+	    open_fifo(h, DRIVERS "nvme/unbind", &h->nvme.unbind_fd, err) ||
+	    open_fifo(h, DRIVERS "virtio-pci/bind", &h->virtio.bind_fd, err) ||
+	    open_fifo(h, DRIVERS "virtio-pci/unbind", &h->virtio.unbind_fd, err) ||
+	    open_fifo(h, "sys/bus/virtio/drivers/virtiofs/bind", &h->virtiofs_fd, err) ||
 	    open_fifo(h, "sys/bus/pci/drivers_probe", &h->probe_fd, err))
 		return -1;
 	h->numvfs_watch = watch(h, h->functions[0].dir, "sriov_numvfs");
@@ -93,18 +96,19 @@ static bool may_bind(const struct function *fn)
 	char *override AUTO(free) = function_override(fn);
 
 	if (*override)
-		return str_eq(override, "nvme");
+		return str_eq(override, function_driver(fn));
 	return fn->kind != FUNCTION_VF || host_autoprobe(fn->host);
 }
 
 bool host_ignores_bind(const struct function *fn)
 {
-	const char *volume = fn->disks ? fn->disks->volume : NULL;
+	const char *volume = fn->fs ? fn->fs->volume : fn->disks ? fn->disks->volume : NULL;
 
 	return faults_dpf(fn->host->fabric->faults, FAULT_BIND_IGNORED, fn->bdf, volume, NULL);
 }
 
-static void on_bind(struct host *h, const char *bdf)
+/* driver NULL: the one that takes it. */
+static void on_bind(struct host *h, const char *driver, const char *bdf)
 {
 	struct function *fn = function_by_bdf(h, bdf);
 	struct err err = ERR_INIT;
@@ -113,9 +117,12 @@ static void on_bind(struct host *h, const char *bdf)
 		log_host(h, "bind", bdf, "no such function");
 	else if (fn->bound)
 		log_host(h, "bind", bdf, "is bound already (EBUSY)");
+	else if (driver && !str_eq(driver, function_driver(fn)))
+		log_host(h, "bind", bdf, "is no function of this driver (ENODEV)");
 	else if (!may_bind(fn))
-		log_host(h, "bind", bdf,
-		         "driver_override is not nvme and sriov_drivers_autoprobe is 0 (ENODEV)");
+		log_host(
+			h, "bind", bdf,
+			"driver_override is another driver, or none and sriov_drivers_autoprobe is 0 (ENODEV)");
 	else if (host_ignores_bind(fn))
 		log_host(h, "bind", bdf, "ignored, as a fault says");
 	else if (function_bind(fn, &err))
@@ -124,12 +131,12 @@ static void on_bind(struct host *h, const char *bdf)
 		log_host(h, "bind", bdf, "done");
 }
 
-static void on_unbind(struct host *h, const char *bdf)
+static void on_unbind(struct host *h, const char *driver, const char *bdf)
 {
 	struct function *fn = function_by_bdf(h, bdf);
 
-	if (!fn || !fn->bound) {
-		log_host(h, "unbind", bdf, "not bound to nvme (ENODEV)");
+	if (!fn || !fn->bound || !str_eq(driver, function_driver(fn))) {
+		log_host(h, "unbind", bdf, "not bound to this driver (ENODEV)");
 		return;
 	}
 	function_unbind(fn);
@@ -140,7 +147,8 @@ static void on_unbind(struct host *h, const char *bdf)
  * Writers may leave the newline out, so that two writes come as one read. Addresses all have one
  * length.
  */
-static void read_fifo(struct host *h, int fd, void (*act)(struct host *h, const char *bdf))
+static void read_fifo(struct host *h, int fd, const char *driver,
+                      void (*act)(struct host *h, const char *driver, const char *bdf))
 {
 	char text[4096];
 	ssize_t n = read(fd, text, sizeof(text) - 1);
@@ -153,11 +161,31 @@ static void read_fifo(struct host *h, int fd, void (*act)(struct host *h, const 
 		at += strspn(at, " \t\r\n");
 		if (strlen(at) < BDF_LENGTH)
 			break;
-		act(h, at);
+		act(h, driver, at);
 		at += BDF_LENGTH;
 	}
 	if (*at)
 		log_msg(LOG_WARNING, "%s: \"%s\" is no PCI address", h->name, at);
+}
+
+/* Names of virtio devices are of any length, so each needs its newline, or a read of its own. */
+static void read_virtio_names(struct host *h)
+{
+	char text[4096];
+	ssize_t n = read(h->virtiofs_fd, text, sizeof(text) - 1);
+	unsigned number;
+
+	text[n > 0 ? n : 0] = '\0';
+	for (char *at = strstr(text, "virtio"); at; at = strstr(at + 1, "virtio")) {
+		for (size_t i = 0; i < h->n && sscanf(at, "virtio%u", &number) == 1; i++) {
+			struct function *fn = &h->functions[i];
+			struct err err = ERR_INIT;
+
+			if (fn->fs && fn->fs->there && fn->fs->instance == number &&
+			    function_take_virtio(fn, &err))
+				log_msg(LOG_ERROR, "%s: %s: %s", h->name, fn->bdf, err.msg);
+		}
+	}
 }
 
 /* ---- attributes ---- */
@@ -267,32 +295,39 @@ static void read_inotify(struct fabric *f)
 /* ---- faults ---- */
 
 /* Puts a device node that has no driver in place of the FIFO, so that open() fails with ENXIO. */
-static void refuse_bind(struct host *h)
+static void refuse_bind(struct host *h, const char *bind, int *fd)
 {
 	char *node AUTO(free) = path_of(h, "new/bind");
 	struct devtree t = DEVTREE_INIT(h->root);
 	struct err err = ERR_INIT;
 
 	if (mknod(node, S_IFCHR | 0200, makedev(0, 0))) {
-		log_msg(LOG_ERROR, "%s: cannot put a refusing node in place of drivers/nvme/bind",
-		        h->name);
+		log_msg(LOG_ERROR, "%s: cannot put a refusing node in place of %s", h->name, bind);
 		return;
 	}
-	devtree_rename(&t, "new/bind", DRIVER "/bind");
+	devtree_rename(&t, "new/bind", bind);
 	if (devtree_end(&t, &err))
 		log_msg(LOG_ERROR, "%s: %s", h->name, err.msg);
-	close(TAKE_FD(h->bind_fd));
+	close(TAKE_FD(*fd));
 }
 
-static void accept_bind(struct host *h)
+static void accept_bind(struct host *h, const char *bind, int *fd)
 {
 	struct devtree t = DEVTREE_INIT(h->root);
 	struct err err = ERR_INIT;
 
 	devtree_fifo(&t, "new", "bind");
-	devtree_rename(&t, "new/bind", DRIVER "/bind");
-	if (devtree_end(&t, &err) || open_fifo(h, DRIVER "/bind", &h->bind_fd, &err))
+	devtree_rename(&t, "new/bind", bind);
+	if (devtree_end(&t, &err) || open_fifo(h, bind, fd, &err))
 		log_msg(LOG_ERROR, "%s: %s", h->name, err.msg);
+}
+
+static void apply_fault(struct host *h, bool refuse, const char *bind, int *fd)
+{
+	if (refuse && *fd >= 0)
+		refuse_bind(h, bind, fd);
+	else if (!refuse && *fd < 0)
+		accept_bind(h, bind, fd);
 }
 
 static void apply_faults(struct fabric *f)
@@ -300,10 +335,8 @@ static void apply_faults(struct fabric *f)
 	for (struct host *h = f->hosts; h; h = h->next) {
 		bool refuse = faults_dpf(f->faults, FAULT_BIND_REFUSED, h->name, NULL, NULL);
 
-		if (refuse && h->bind_fd >= 0)
-			refuse_bind(h);
-		else if (!refuse && h->bind_fd < 0)
-			accept_bind(h);
+		apply_fault(h, refuse, DRIVERS "nvme/bind", &h->nvme.bind_fd);
+		apply_fault(h, refuse, DRIVERS "virtio-pci/bind", &h->virtio.bind_fd);
 	}
 }
 
@@ -321,9 +354,12 @@ static nfds_t collect(const struct fabric *f, struct pollfd *fds)
 	fds[n++] = (struct pollfd) { .fd = f->wake_fd, .events = POLLIN };
 	fds[n++] = (struct pollfd) { .fd = f->inotify_fd, .events = POLLIN };
 	for (const struct host *h = f->hosts; h; h = h->next) {
-		fds[n++] = (struct pollfd) { .fd = h->bind_fd, .events = POLLIN };
-		fds[n++] = (struct pollfd) { .fd = h->unbind_fd, .events = POLLIN };
+		fds[n++] = (struct pollfd) { .fd = h->nvme.bind_fd, .events = POLLIN };
+		fds[n++] = (struct pollfd) { .fd = h->nvme.unbind_fd, .events = POLLIN };
+		fds[n++] = (struct pollfd) { .fd = h->virtio.bind_fd, .events = POLLIN };
+		fds[n++] = (struct pollfd) { .fd = h->virtio.unbind_fd, .events = POLLIN };
 		fds[n++] = (struct pollfd) { .fd = h->probe_fd, .events = POLLIN };
+		fds[n++] = (struct pollfd) { .fd = h->virtiofs_fd, .events = POLLIN };
 	}
 	return n;
 }
@@ -336,11 +372,17 @@ static void obey(struct fabric *f, const struct pollfd *fds)
 		read_inotify(f);
 	for (struct host *h = f->hosts; h; h = h->next, at += FIFOS) {
 		if (at[1].revents)
-			read_fifo(h, h->unbind_fd, on_unbind);
+			read_fifo(h, h->nvme.unbind_fd, "nvme", on_unbind);
 		if (at[0].revents)
-			read_fifo(h, h->bind_fd, on_bind);
+			read_fifo(h, h->nvme.bind_fd, "nvme", on_bind);
+		if (at[3].revents)
+			read_fifo(h, h->virtio.unbind_fd, "virtio-pci", on_unbind);
 		if (at[2].revents)
-			read_fifo(h, h->probe_fd, on_bind);
+			read_fifo(h, h->virtio.bind_fd, "virtio-pci", on_bind);
+		if (at[4].revents)
+			read_fifo(h, h->probe_fd, NULL, on_bind);
+		if (at[5].revents)
+			read_virtio_names(h);
 	}
 	if (fds[0].revents)
 		apply_faults(f);

@@ -82,11 +82,17 @@ int hotplug_build(struct host *h, unsigned n, struct err *err)
 	return devtree_end(&t, err);
 }
 
+/* Whether the kernel binds what is plugged in. */
+static bool host_binds(const struct function *fn)
+{
+	return !host_ignores_bind(fn) && !(fn->fs && fn->host->fabric->options->blacklist_virtio);
+}
+
 int hotplug_appear(struct function *fn, struct err *err)
 {
 	if (fn->kind != FUNCTION_HOTPLUG || fn->present)
 		return 0;
-	if (function_appear(fn, err) || (!host_ignores_bind(fn) && function_bind(fn, err)))
+	if (function_appear(fn, err) || (host_binds(fn) && function_bind(fn, err)))
 		return -1;
 	host_watch_function(fn);
 	return 0;
@@ -130,23 +136,33 @@ void hotplug_settle(struct function *fn)
 
 /* ---- the switches ---- */
 
-static struct function *of_volume(const struct fabric *f, const char *volume)
+static bool has_volume(const struct function *fn, const char *volume)
+{
+	if (fn->fs && str_eq(fn->fs->volume, volume))
+		return true;
+	for (const struct disk *k = fn->disks; k; k = k->next)
+		if (str_eq(k->volume, volume))
+			return true;
+	return false;
+}
+
+static struct function *of_volume(const struct fabric *f, const char *volume, const char *node)
 {
 	for (const struct host *h = f->hosts; h; h = h->next)
-		for (size_t i = 0; i < h->n; i++)
-			for (const struct disk *k = h->functions[i].disks; k; k = k->next)
-				if (h->functions[i].kind == FUNCTION_HOTPLUG &&
-				    str_eq(k->volume, volume))
-					return &h->functions[i];
+		for (size_t i = 0; i < h->n && (!node || str_eq(node, h->name)); i++)
+			if (h->functions[i].kind == FUNCTION_HOTPLUG &&
+			    has_volume(&h->functions[i], volume))
+				return &h->functions[i];
 	return NULL;
 }
 
-static struct function *find(struct fabric *f, const char *volume, bool present, struct err *err)
+static struct function *find(struct fabric *f, const char *volume, const char *node, bool present,
+                             struct err *err)
 {
 	struct function *fn;
 
 	assert_locked(&f->lock);
-	fn = of_volume(f, volume);
+	fn = of_volume(f, volume, node);
 	if (!fn)
 		err_set(err, ERR_NOT_FOUND, "no hot-plugged function has volume %s", volume);
 	else if (fn->present != present)
@@ -157,10 +173,10 @@ static struct function *find(struct fabric *f, const char *volume, bool present,
 	return NULL;
 }
 
-int hotplug_unplug(struct fabric *f, const char *volume, struct err *err)
+int hotplug_unplug(struct fabric *f, const char *volume, const char *node, struct err *err)
 {
 	WITH_LOCK(&f->lock);
-	struct function *fn = find(f, volume, true, err);
+	struct function *fn = find(f, volume, node, true, err);
 
 	if (!fn)
 		return -1;
@@ -192,10 +208,11 @@ static int renew_disk(struct fabric *f, struct disk *k, struct err *err)
 	return 0;
 }
 
-int hotplug_plug(struct fabric *f, const char *volume, int64_t slot, struct err *err)
+int hotplug_plug(struct fabric *f, const char *volume, const char *node, int64_t slot,
+                 struct err *err)
 {
 	WITH_LOCK(&f->lock);
-	struct function *fn = find(f, volume, false, err), *there = fn;
+	struct function *fn = find(f, volume, node, false, err), *there = fn;
 
 	if (!fn)
 		return -1;

@@ -13,7 +13,7 @@ void hotplug_place(struct function *fn);
 int hotplug_build(struct host *h, unsigned n, struct err *err) MUST_CHECK;
 /*
  * A hot-plug function that is not there appears, and the kernel binds it (unless the fault
- * bind-ignored says otherwise).
+ * bind-ignored or the option blacklist-virtio says otherwise).
  */
 int hotplug_appear(struct function *fn, struct err *err) MUST_CHECK;
 /* It has gone for good: its next volume is in its own slot again. */
@@ -22,13 +22,15 @@ void hotplug_settle(struct function *fn);
 /* ---- the switches of snap-sim ---- */
 
 /*
- * The function of the volume vanishes from the host, whoever uses it; the DPU goes on believing it
- * is there. NOT_FOUND: no hot-plug function has this volume; FAILED_PRECONDITION: it has vanished
- * already.
+ * The function of the volume vanishes from the host, also while it is used; the DPU goes on
+ * believing it is there. A volume may be on several nodes: node NULL means any of them. NOT_FOUND:
+ * no hot-plug function has this volume; FAILED_PRECONDITION: it has vanished already.
  */
-int hotplug_unplug(struct fabric *f, const char *volume, struct err *err) MUST_CHECK;
+int hotplug_unplug(struct fabric *f, const char *volume, const char *node, struct err *err)
+	MUST_CHECK;
 /*
  * It comes back, as another disk for the kernel; in that slot, or where it was for slot -1. The
  * published address stays what it was. UNAVAILABLE: its last disk is still mounted or open.
  */
-int hotplug_plug(struct fabric *f, const char *volume, int64_t slot, struct err *err) MUST_CHECK;
+int hotplug_plug(struct fabric *f, const char *volume, const char *node, int64_t slot,
+                 struct err *err) MUST_CHECK;

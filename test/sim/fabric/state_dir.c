@@ -19,6 +19,7 @@
 #include "common/file.h"
 #include "common/mem.h"
 #include "common/str.h"
+#include "test/sim/fabric/daemon.h"
 #include "test/sim/fabric/devtree.h"
 #include "test/sim/fabric/loopdev.h"
 
@@ -114,6 +115,7 @@ static void remove_leftovers(const struct state_dir *s)
 	struct strs names AUTO(strs_clear) = STRS_INIT;
 	struct err err = ERR_INIT;
 
+	daemon_tidy(s->path);
 	if (path_exists(images) && dir_list(images, &names, &err) == 0) {
 		for (size_t i = 0; i < names.n; i++) {
 			char *image AUTO(free) = xasprintf("%s/%s", images, names.v[i]);

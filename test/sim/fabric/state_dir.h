@@ -12,8 +12,8 @@ struct state_dir {
 
 /*
  * Makes the directory, locks it, and removes what an earlier snap-sim has left there, loop devices
- * included. FAILED_PRECONDITION: it is on a nodev mount, used by another snap-sim, or has other
- * files in it.
+ * and daemons included. FAILED_PRECONDITION: it is on a nodev mount, used by another snap-sim, or
+ * has other files in it.
  */
 int state_dir_open(const char *path, struct state_dir *ret, struct err *err) MUST_CHECK;
 /* Removes the contents and, if snap-sim made it, the directory. */

@@ -13,6 +13,8 @@
 #include "common/str.h"
 #include "test/sim/fabric/devtree.h"
 #include "test/sim/fabric/tree_disk.h"
+#include "test/sim/fabric/tree_virtio.h"
+#include "test/sim/fabric/virtiofs.h"
 
 #define SYS "sys/"
 #define NVME_DRIVER "bus/pci/drivers/nvme"
@@ -21,6 +23,7 @@
 #define FIRMWARE "1.0     "
 #define CONTROLLER_MAJOR 245
 #define NVME_CLASS "0x010802\n"
+#define MODALIAS "pci:v000015B3d00006001sv000015B3sd00000000bc01sc08i02"
 #define ATTRIBUTE_MAX 4096
 
 /* ---- the bus ---- */
@@ -73,6 +76,7 @@ static void build_bus(struct devtree *t, const struct host *h)
 	             host_is_multipath(h) ? "Y" : "N");
 	devtree_attr(t, SYS "module/nvme_core/parameters", "io_timeout", "30\n");
 	devtree_attr(t, SYS "module/nvme/parameters", "io_queue_depth", "1024\n");
+	virtio_build_bus(t, h);
 	build_port(t, "0000:00:04.0");
 }
 
@@ -131,11 +135,13 @@ static void build_vpd(struct devtree *t, const struct function *fn, const char *
 
 static void write_uevent(struct devtree *t, const struct function *fn, const char *dir)
 {
-	char *text AUTO(free) =
-		xasprintf("%sPCI_CLASS=10802\nPCI_ID=15B3:6001\nPCI_SUBSYS_ID=15B3:0000\n"
-	                  "PCI_SLOT_NAME=%s\n"
-	                  "MODALIAS=pci:v000015B3d00006001sv000015B3sd00000000bc01sc08i02\n",
-	                  fn->bound ? "DRIVER=nvme\n" : "", fn->bdf);
+	const char *driver = fn->bound ? function_driver(fn) : "";
+	char *text AUTO(free) = xasprintf(
+		"%s%s%sPCI_CLASS=%s\nPCI_ID=%s\nPCI_SUBSYS_ID=%s\nPCI_SLOT_NAME=%s\n"
+		"MODALIAS=%s\n",
+		fn->bound ? "DRIVER=" : "", driver, fn->bound ? "\n" : "",
+		fn->fs ? "18000" : "10802", fn->fs ? "1AF4:105A" : "15B3:6001",
+		fn->fs ? "1AF4:1100" : "15B3:0000", fn->bdf, fn->fs ? VIRTIO_MODALIAS : MODALIAS);
 
 	devtree_replace(t, dir, "uevent", text);
 }
@@ -166,6 +172,16 @@ static void link_to_pf(struct devtree *t, const struct function *vf, const char 
 	devtree_symlink(t, pf_dir, virtfn, to_vf);
 }
 
+static void write_nvme_function(struct devtree *t, const char *dir)
+{
+	devtree_attr(t, dir, "class", NVME_CLASS);
+	devtree_attr(t, dir, "vendor", "0x15b3\n");
+	devtree_attr(t, dir, "device", "0x6001\n");
+	devtree_attr(t, dir, "subsystem_vendor", "0x15b3\n");
+	devtree_attr(t, dir, "subsystem_device", "0x0000\n");
+	devtree_attr(t, dir, "modalias", MODALIAS "\n");
+}
+
 int function_appear(struct function *fn, struct err *err)
 {
 	struct devtree t = DEVTREE_INIT(fn->host->root);
@@ -173,16 +189,13 @@ int function_appear(struct function *fn, struct err *err)
 	char *final AUTO(free) = xasprintf(SYS "%s", fn->dir);
 
 	devtree_dir(&t, dir);
-	devtree_attr(&t, dir, "class", NVME_CLASS);
-	devtree_attr(&t, dir, "vendor", "0x15b3\n");
-	devtree_attr(&t, dir, "device", "0x6001\n");
-	devtree_attr(&t, dir, "subsystem_vendor", "0x15b3\n");
-	devtree_attr(&t, dir, "subsystem_device", "0x0000\n");
+	if (fn->fs)
+		virtio_write_function(&t, fn, dir);
+	else
+		write_nvme_function(&t, dir);
 	devtree_attr(&t, dir, "revision", "0x01\n");
 	devtree_attr(&t, dir, "numa_node", "-1\n");
 	devtree_attr(&t, dir, "driver_override", "(null)\n");
-	devtree_attr(&t, dir, "modalias",
-	             "pci:v000015B3d00006001sv000015B3sd00000000bc01sc08i02\n");
 	write_uevent(&t, fn, dir);
 	devtree_link(&t, dir, "subsystem", fn->dir, "bus/pci");
 	if (fn->kind == FUNCTION_VF)
@@ -233,6 +246,11 @@ char *function_override(const struct function *fn)
 
 /* ---- controllers ---- */
 
+static bool has_controller(const struct function *fn)
+{
+	return fn->bound && !fn->fs;
+}
+
 /* The lowest number that neither a controller nor a subsystem has. */
 static unsigned free_instance(const struct host *h)
 {
@@ -240,7 +258,7 @@ static unsigned free_instance(const struct host *h)
 		bool taken = false;
 
 		for (size_t i = 0; i < h->n; i++)
-			taken |= h->functions[i].bound &&
+			taken |= has_controller(&h->functions[i]) &&
 			         (h->functions[i].instance == x || h->functions[i].subsystem == x);
 		if (!taken)
 			return x;
@@ -266,7 +284,7 @@ static unsigned subsystem_of(const struct function *fn)
 static bool subsystem_is_used(const struct host *h, unsigned subsystem)
 {
 	for (size_t i = 0; i < h->n; i++)
-		if (h->functions[i].bound && h->functions[i].subsystem == subsystem)
+		if (has_controller(&h->functions[i]) && h->functions[i].subsystem == subsystem)
 			return true;
 	return false;
 }
@@ -325,51 +343,100 @@ static void build_controller(struct devtree *t, const struct function *fn)
 	devtree_entry(t, subsystem, name, home);
 }
 
+static int bind_nvme(struct devtree *t, struct function *fn, struct err *err)
+{
+	build_subsystem(t, fn);
+	build_controller(t, fn);
+	for (struct disk *k = fn->disks; k; k = k->next)
+		if (disk_appear(fn, k, err))
+			return -1;
+	return 0;
+}
+
+/* The device can be mounted from the moment on at which it is seen. */
+static int bind_virtio(struct devtree *t, struct function *fn, struct err *err)
+{
+	virtio_take(fn);
+	if (virtiofs_serve(fn, err))
+		return -1;
+	virtio_appear(t, fn);
+	return 0;
+}
+
 int function_bind(struct function *fn, struct err *err)
 {
 	struct devtree t = DEVTREE_INIT(fn->host->root);
 	char *dir AUTO(free) = xasprintf(SYS "%s", fn->dir);
+	char *driver AUTO(free) = xasprintf("bus/pci/drivers/%s", function_driver(fn));
 
 	if (fn->bound || !fn->present)
 		return 0;
-	fn->instance = free_instance(fn->host);
-	fn->subsystem = subsystem_of(fn);
+	if (!fn->fs) {
+		fn->instance = free_instance(fn->host);
+		fn->subsystem = subsystem_of(fn);
+	}
 	fn->bound = true;
 	write_uevent(&t, fn, dir);
-	devtree_link(&t, dir, "driver", fn->dir, NVME_DRIVER);
-	devtree_entry(&t, NVME_DRIVER, fn->bdf, fn->dir);
-	build_subsystem(&t, fn);
-	build_controller(&t, fn);
-	for (struct disk *k = fn->disks; k; k = k->next)
-		if (disk_appear(fn, k, err))
-			return -1;
+	devtree_link(&t, dir, "driver", fn->dir, driver);
+	devtree_entry(&t, driver, fn->bdf, fn->dir);
+	if (fn->fs ? bind_virtio(&t, fn, err) : bind_nvme(&t, fn, err))
+		return -1;
 	return devtree_end(&t, err);
+}
+
+int function_take_virtio(struct function *fn, struct err *err)
+{
+	struct devtree t = DEVTREE_INIT(fn->host->root);
+
+	if (!fn->bound || !fn->fs || fn->fs->taken)
+		return 0;
+	virtio_vanish(&t, fn);
+	fn->fs->there = true; /* it keeps its number */
+	if (bind_virtio(&t, fn, err))
+		return -1;
+	return devtree_end(&t, err);
+}
+
+static void unbind_virtio(struct devtree *t, struct function *fn)
+{
+	virtiofs_end(fn);
+	virtio_vanish(t, fn);
+}
+
+static void unbind_nvme(struct devtree *t, struct function *fn)
+{
+	char *name AUTO(free) = xasprintf("nvme%u", fn->instance);
+	char *subsystem AUTO(free) = function_subsystem_dir(fn);
+
+	for (struct disk *k = fn->disks; k; k = k->next)
+		disk_vanish(fn, k);
+	fn->bound = false;
+	devtree_remove_entry(t, subsystem, name);
+	devtree_remove_entry(t, "class/nvme", name);
+	devtree_remove_entry(t, fn->dir, "nvme");
+	if (!subsystem_is_used(fn->host, fn->subsystem)) {
+		char *whole AUTO(free) = xasprintf(SYS "%s", subsystem);
+		char *link AUTO(free) = xasprintf("nvme-subsys%u", fn->subsystem);
+
+		devtree_remove_entry(t, "class/nvme-subsystem", link);
+		devtree_remove(t, whole);
+	}
 }
 
 void function_unbind(struct function *fn)
 {
 	struct devtree t = DEVTREE_INIT(fn->host->root);
 	char *dir AUTO(free) = xasprintf(SYS "%s", fn->dir);
-	char *name AUTO(free) = xasprintf("nvme%u", fn->instance);
-	char *subsystem AUTO(free) = NULL;
+	char *driver AUTO(free) = xasprintf("bus/pci/drivers/%s", function_driver(fn));
 
 	if (!fn->bound)
 		return;
-	for (struct disk *k = fn->disks; k; k = k->next)
-		disk_vanish(fn, k);
-	subsystem = function_subsystem_dir(fn);
+	if (fn->fs)
+		unbind_virtio(&t, fn);
+	else
+		unbind_nvme(&t, fn);
 	fn->bound = false;
-	devtree_remove_entry(&t, subsystem, name);
-	devtree_remove_entry(&t, "class/nvme", name);
-	devtree_remove_entry(&t, fn->dir, "nvme");
-	devtree_remove_entry(&t, NVME_DRIVER, fn->bdf);
+	devtree_remove_entry(&t, driver, fn->bdf);
 	devtree_remove_entry(&t, fn->dir, "driver");
 	write_uevent(&t, fn, dir);
-	if (!subsystem_is_used(fn->host, fn->subsystem)) {
-		char *whole AUTO(free) = xasprintf(SYS "%s", subsystem);
-		char *link AUTO(free) = xasprintf("nvme-subsys%u", fn->subsystem);
-
-		devtree_remove_entry(&t, "class/nvme-subsystem", link);
-		devtree_remove(&t, whole);
-	}
 }

@@ -9,6 +9,11 @@ int function_appear(struct function *fn, struct err *err) MUST_CHECK;
 void function_vanish(struct function *fn);
 int function_bind(struct function *fn, struct err *err) MUST_CHECK;
 void function_unbind(struct function *fn);
+/*
+ * The driver virtiofs is asked to take virtioN below a bound function: it does when no other device
+ * has its tag. Nothing happens when it has it already.
+ */
+int function_take_virtio(struct function *fn, struct err *err) MUST_CHECK;
 bool host_autoprobe(const struct host *h);
 /* The driver_override of a function, "" for none; malloc'ed. */
 char *function_override(const struct function *fn);

@@ -76,6 +76,16 @@ const struct api_resource resources[RES_COUNT] = {
 	                   .plural = "csinodes",
 	                   .singular = "csinode",
 	                   .kind = "CSINode" },
+	[RES_PVS] = { .group = "",
+	              .version = "v1",
+	              .plural = "persistentvolumes",
+	              .singular = "persistentvolume",
+	              .kind = "PersistentVolume" },
+	[RES_VOLUME_ATTACHMENTS] = { .group = "storage.k8s.io",
+	                             .version = "v1",
+	                             .plural = "volumeattachments",
+	                             .singular = "volumeattachment",
+	                             .kind = "VolumeAttachment" },
 };
 
 const struct api_resource *resource_find(const char *group, const char *version, const char *plural)

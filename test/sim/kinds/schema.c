@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The schemas of DPF's custom resources, as their CRDs have them. Constant; any thread. */
+/*
+ * The schemas of DPF's custom resources, as their CRDs have them. Constant but for one rule; any
+ * thread.
+ */
 #include "test/sim/kinds/schema.h"
 
 #include "common/cleanup.h"
@@ -11,7 +14,7 @@ static const char *const access_modes[] = { "ReadWriteOnce", "ReadOnlyMany", "Re
 static const char *const function_types[] = { "pf", "vf", NULL };
 static const char *const algorithms[] = { "Random", "NumberVolumes", NULL };
 
-static const struct schema_field volume_fields[] = {
+static struct schema_field volume_fields[] = {
 	{ .name = "dpuStoragePolicyName",
 	  .required = true,
 	  .min = 1,
@@ -86,3 +89,15 @@ const struct schema schema_attachment = { attachment_fields, ARRAY_LEN(attachmen
 	                                  attachment_rule };
 const struct schema schema_policy = { policy_fields, ARRAY_LEN(policy_fields), NULL };
 const struct schema schema_vendor = { vendor_fields, ARRAY_LEN(vendor_fields), NULL };
+
+void schema_let_volumes_grow(bool grow)
+{
+	for (size_t i = 0; i < ARRAY_LEN(volume_fields); i++) {
+		struct schema_field *f = &volume_fields[i];
+
+		if (f->type != T_RESOURCES)
+			continue;
+		f->immutable = grow ? NULL : "resources field is immutable";
+		f->grows = grow ? "resources may only grow" : NULL;
+	}
+}

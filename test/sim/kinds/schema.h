@@ -15,7 +15,9 @@ struct schema_field {
 	unsigned max;          /* greatest number of items of a list; 0: no limit */
 	const char *immutable; /* the message of the CEL rule that forbids a change; NULL: there is
 	                          none */
-	const char *fallback;  /* JSON of the default; NULL: none */
+	/* Instead of `immutable`: the message of the rule that requests.storage may only grow. */
+	const char *grows;
+	const char *fallback;       /* JSON of the default; NULL: none */
 	const char *const *allowed; /* the values that a string, or each item of a list, may have */
 };
 
@@ -25,5 +27,16 @@ struct schema {
 	/* The CEL rules that concern more than one field. */
 	void (*rule)(const struct json *spec, struct invalid *ret);
 };
+
+/* The CEL rules of a field beside its own, as a CRD has them. */
+#define RULE_IMMUTABLE "self == oldSelf"
+#define RULE_GROWS \
+	"quantity(string(self.requests['storage'])).compareTo(quantity(string(oldSelf.requests['storage']))) >= 0"
+
+/*
+ * Before anything is served: whether spec.resources of a DPUVolume may change, which then may only
+ * grow. DPF's CRD of today does not let it.
+ */
+void schema_let_volumes_grow(bool grow);
 
 extern const struct schema schema_volume, schema_attachment, schema_policy, schema_vendor;

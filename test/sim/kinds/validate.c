@@ -286,6 +286,21 @@ static void rule_of_resources(const char *path, const struct json *value, struct
 		add_broken(path, value, "resources must have requests.storage", ret);
 }
 
+/* Of requests.storage; what is no size has broken another rule already. */
+static uint64_t storage_of(const struct json *value)
+{
+	const struct json *asked = json_at(value, "requests.storage");
+	struct err ignored = ERR_INIT;
+	uint64_t bytes = 0;
+	int64_t number = 0;
+
+	if (json_text(asked))
+		IGNORE_RESULT(quantity_parse(json_text(asked), &bytes, &ignored));
+	else if (json_get_i64(asked, "", &number, &ignored) == 0)
+		bytes = (uint64_t)number;
+	return bytes;
+}
+
 static void check_rules(const struct schema_field *f, const char *path, const struct json *value,
                         const struct json *old_spec, struct invalid *ret)
 {
@@ -297,6 +312,8 @@ static void check_rules(const struct schema_field *f, const char *path, const st
 		rule_of_resources(path, value, ret);
 	if (f->immutable && old && !json_equal(old, value))
 		add_broken(path, value, f->immutable, ret);
+	if (f->grows && old && storage_of(value) < storage_of(old))
+		add_broken(path, value, f->grows, ret);
 }
 
 /* ---- the whole object ---- */

@@ -14,6 +14,7 @@
 #include "test/sim/dpf/dpf.h"
 #include "test/sim/fabric/fabric.h"
 #include "test/sim/fabric/hotplug.h"
+#include "test/sim/fabric/virtiofs.h"
 #include "test/sim/store/store.h"
 
 static struct json *body_of(const struct api_call *call, struct reply *ret)
@@ -120,51 +121,78 @@ static void post_resize(const struct api_call *call, struct reply *ret)
 		reply_done(ret);
 }
 
-static void reply_plugged(struct reply *ret, int rc, const struct err *err)
+static void reply_devices(struct reply *ret, int rc, const struct err *err)
 {
+	unsigned code = err->code == ERR_NOT_FOUND ? 404 : err->code == ERR_INVALID ? 400 : 409;
+
 	if (rc)
-		reply_failure(ret, err->code == ERR_NOT_FOUND ? 404 : 409, NULL, "%s", err->msg);
+		reply_failure(ret, code, NULL, "%s", err->msg);
 	else
 		reply_done(ret);
 }
 
-/* The volume that a body names; NULL and an answer: none, or there are no devices. */
-static const char *volume_of(const struct api_call *call, const struct json *spec,
-                             struct reply *ret)
+/* What a switch of devices is about. */
+struct device_call {
+	const char *volume, *node; /* node NULL: any */
+	const char *what;          /* NULL: not given */
+	int64_t slot;              /* -1: not given */
+};
+
+/* False and an answer: the body does not say, or there are no devices. */
+static bool device_call_read(const struct api_call *call, const struct json *spec,
+                             struct device_call *c, struct reply *ret)
 {
 	struct err err = ERR_INIT;
-	const char *volume = NULL;
 
+	*c = (struct device_call) { .slot = -1 };
+	if (!spec)
+		return false;
 	if (!call->sim->fabric)
 		reply_failure(ret, 400, NULL, "there are no devices: snap-sim has no fabric");
-	else if (json_get_str(spec, "volume", &volume, &err) < 0 || !volume)
+	else if (json_get_str(spec, "volume", &c->volume, &err) < 0 ||
+	         json_get_str(spec, "node", &c->node, &err) < 0 ||
+	         json_get_str(spec, "do", &c->what, &err) < 0 ||
+	         json_get_i64(spec, "slot", &c->slot, &err) < 0)
+		reply_failure(ret, 400, NULL, "%s", err.msg);
+	else if (!c->volume)
 		reply_failure(ret, 400, NULL, "{\"volume\": NAME} is needed");
 	else
-		return volume;
-	return NULL;
+		return true;
+	return false;
 }
 
 static void post_unplug(const struct api_call *call, struct reply *ret)
 {
 	struct json *spec AUTO(json_free) = body_of(call, ret);
-	const char *volume = spec ? volume_of(call, spec, ret) : NULL;
 	struct err err = ERR_INIT;
+	struct device_call c;
 
-	if (volume)
-		reply_plugged(ret, hotplug_unplug(call->sim->fabric, volume, &err), &err);
+	if (device_call_read(call, spec, &c, ret))
+		reply_devices(ret, hotplug_unplug(call->sim->fabric, c.volume, c.node, &err), &err);
 }
 
 static void post_plug(const struct api_call *call, struct reply *ret)
 {
 	struct json *spec AUTO(json_free) = body_of(call, ret);
-	const char *volume = spec ? volume_of(call, spec, ret) : NULL;
 	struct err err = ERR_INIT;
-	int64_t slot = -1;
+	struct device_call c;
 
-	if (volume && json_get_i64(spec, "slot", &slot, &err) < 0)
-		reply_failure(ret, 400, NULL, "%s", err.msg);
-	else if (volume)
-		reply_plugged(ret, hotplug_plug(call->sim->fabric, volume, slot, &err), &err);
+	if (device_call_read(call, spec, &c, ret))
+		reply_devices(ret, hotplug_plug(call->sim->fabric, c.volume, c.node, c.slot, &err),
+		              &err);
+}
+
+static void post_share(const struct api_call *call, struct reply *ret)
+{
+	struct json *spec AUTO(json_free) = body_of(call, ret);
+	struct err err = ERR_INIT;
+	struct device_call c;
+
+	if (device_call_read(call, spec, &c, ret))
+		reply_devices(ret,
+		              virtiofs_do(call->sim->fabric, c.volume, c.node, c.what ? c.what : "",
+		                          &err),
+		              &err);
 }
 
 /* For each node, what the driver needs as --sysfs-root and --dev-root. */
@@ -204,6 +232,7 @@ static const struct {
 	{ "DELETE", "/sim/requests", delete_requests }, { "POST", "/sim/expire", post_expire },
 	{ "POST", "/sim/resize", post_resize },         { "GET", "/sim/state", get_state },
 	{ "POST", "/sim/unplug", post_unplug },         { "POST", "/sim/plug", post_plug },
+	{ "POST", "/sim/share", post_share },
 };
 
 void switches_handle(const struct api_call *call, struct reply *ret)

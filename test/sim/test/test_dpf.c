@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What DPF does with volumes and attachments. */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/deadline.h"
 #include "common/mem.h"
@@ -266,6 +269,49 @@ START_TEST(an_attached_volume_is_not_deleted_before_it_is_detached)
 }
 END_TEST
 
+struct expiring {
+	struct store *store;
+	atomic_bool stop;
+};
+
+static void *expire(void *arg)
+{
+	struct expiring *e = arg;
+
+	while (!atomic_load(&e->stop))
+		store_expire(e->store);
+	return NULL;
+}
+
+static bool is_there(struct sim_world *w, const char *attachment)
+{
+	struct object_version *v AUTO(version_unref) =
+		store_get(w->sim.store, RES(ATTACHMENTS), NS, attachment);
+
+	return v;
+}
+
+START_TEST(an_attachment_whose_end_nobody_saw_does_not_keep_its_volume)
+{
+	SEEDED(w);
+	struct expiring e = { .store = w.sim.store };
+	pthread_t thread;
+
+	world_make_volume(&w, "v");
+	ck_assert_int_eq(pthread_create(&thread, NULL, expire, &e), 0);
+	for (int i = 0; i < 50; i++) {
+		world_make_attachment(&w, "one-v", "one", "v");
+		world_ok(&w, "DELETE", ATTACHMENTS "/one-v", NULL, 200);
+		while (is_there(&w, "one-v")) /* a watch would expire */
+			usleep(1000);
+	}
+	atomic_store(&e.stop, true);
+	pthread_join(thread, NULL);
+	world_ok(&w, "DELETE", VOLUMES "/v", NULL, 200);
+	world_wait(&w, "dpuvolumes/v", NULL, NULL);
+}
+END_TEST
+
 START_TEST(a_condition_of_an_older_generation_does_not_count)
 {
 	SEEDED(w);
@@ -364,6 +410,45 @@ START_TEST(storage_grows_when_told)
 }
 END_TEST
 
+START_TEST(storage_grows_when_the_crd_lets_a_volume_ask_for_more)
+{
+	SEEDED_WITH(w, "--growing-volumes", "--bind-delay-ms=50");
+	static const char more[] =
+		"{\"spec\":{\"resources\":{\"requests\":{\"storage\":\"128Mi\"}}}}";
+	static const char less[] =
+		"{\"spec\":{\"resources\":{\"requests\":{\"storage\":\"64Mi\"}}}}";
+
+	world_make_volume(&w, "v");
+	json_free(world_bound(&w, "v"));
+	world_ok(&w, "PATCH", VOLUMES "/v", more, 200);
+	world_wait(&w, "dpuvolumes/v", "status.state.volumeInfo.capacity.storage", "134217728");
+	world_ok(&w, "PATCH", VOLUMES "/v", less, 422);
+}
+END_TEST
+
+START_TEST(the_published_schema_says_whether_volumes_can_grow)
+{
+	static const char *const worlds[] = { "--seed", "--growing-volumes" };
+	static const char *const rules[] = { "self == oldSelf", "compareTo(" };
+
+	for (size_t i = 0; i < ARRAY_LEN(worlds); i++) {
+		SEEDED_WITH(w, worlds[i]);
+		struct api_answer a AUTO(answer_clear) = world_call(
+			&w, "GET", "/openapi/v3/apis/storage.dpu.nvidia.com/v1alpha1", NULL);
+		const struct json *schema =
+			json_member(json_at(a.json, "components.schemas"),
+		                    "com.nvidia.dpu.storage.v1alpha1.DPUVolume");
+		const struct json *field = json_at(schema, "properties.spec.properties.resources");
+		const char *rule =
+			json_str(json_member(field, "x-kubernetes-validations"), "1.rule");
+
+		ck_assert_uint_eq(a.code, 200);
+		ck_assert_msg(rule && strstr(rule, rules[i]), "%s: %s", worlds[i], rule);
+		world_ok(&w, "GET", "/openapi/v3/apis/apps/v1", NULL, 404);
+	}
+}
+END_TEST
+
 START_TEST(finalizers_taken_by_force_free_what_they_held)
 {
 	SEEDED_WITH(w, "--vfs=1");
@@ -444,7 +529,10 @@ SUITE("sim dpf", a_volume_is_bound_in_the_steps_of_dpf,
       the_volumes_parameters_win_over_the_policys, an_attachment_gets_a_function,
       what_an_attachment_lacks_is_its_message, of_several_dpus_one_must_be_preferred,
       functions_run_out_and_come_back, an_attached_volume_is_not_deleted_before_it_is_detached,
+      an_attachment_whose_end_nobody_saw_does_not_keep_its_volume,
       a_condition_of_an_older_generation_does_not_count, delays_delay,
       every_kind_of_function_has_its_place, a_filesystem_volume_has_a_tag_instead_of_a_namespace,
-      storage_grows_when_told, finalizers_taken_by_force_free_what_they_held,
-      a_volume_taken_by_force_can_still_be_detached, many_volumes_at_once_all_live_and_die);
+      storage_grows_when_told, storage_grows_when_the_crd_lets_a_volume_ask_for_more,
+      the_published_schema_says_whether_volumes_can_grow,
+      finalizers_taken_by_force_free_what_they_held, a_volume_taken_by_force_can_still_be_detached,
+      many_volumes_at_once_all_live_and_die);

@@ -24,72 +24,14 @@
 #include "test/sim/fabric/loopdev.h"
 #include "test/sim/fabric/state_dir.h"
 #include "test/sim/test/harness.h"
+#include "test/sim/test/host_tree.h"
 #include "test/sim/test/tree_shape.h"
 
 #define VF0 "0000:26:00.1"
 #define VF1 "0000:26:00.2"
 #define PF "0000:26:00.0"
-#define PATIENCE_MS 20000
-#define BYTES (64 * 1024 * 1024)
-
-static char base[] = "/var/tmp/snap-sim-test-XXXXXX";
-static char state[64]; /* base/state; the next start removes what a failed test leaves there */
-
-#define HOST(w, ...) \
-	world_start(&(w), WORLD_ARGS("--seed", "--node=one", "--state", state, __VA_ARGS__))
 #define PLAIN_HOST(w) HOST(w, "--vfs=4")
-
-/* <state>/one/<below>, malloc'ed. */
-static char *at(const char *below)
-{
-	return xasprintf("%s/one/%s", state, below);
-}
-
-static bool there(const char *below)
-{
-	char *path AUTO(free) = at(below);
-
-	return path_exists(path);
-}
-
-static char *content(const char *below)
-{
-	char *path AUTO(free) = at(below);
-	char *text = NULL;
-	struct err err = ERR_INIT;
-
-	return file_read_line(path, 4096, &text, &err) ? xstrdup("") : text;
-}
-
-static void say(const char *below, const char *text)
-{
-	char *path AUTO(free) = at(below);
-	struct err err = ERR_INIT;
-
-	ck_assert_msg(file_write(path, text, &err) == 0, "%s", err.msg);
-}
-
-/* sysfs trees have no events: looks every millisecond. */
-static void until(bool (*ok)(const char *below), const char *below, bool wanted)
-{
-	struct deadline end = deadline_in_ms(PATIENCE_MS);
-	struct timespec moment = { .tv_nsec = 1000000 };
-
-	while (ok(below) != wanted) {
-		ck_assert_msg(!deadline_passed(end), "%s is%s there", below, wanted ? " not" : "");
-		nanosleep(&moment, NULL);
-	}
-}
-
-static void until_there(const char *below)
-{
-	until(there, below, true);
-}
-
-static void until_gone(const char *below)
-{
-	until(there, below, false);
-}
+#define BYTES (64 * 1024 * 1024)
 
 static void attach(struct sim_world *w, const char *name, const char *volume)
 {
@@ -123,7 +65,8 @@ static void bind(const char *bdf)
 /* Attributes that kernels have, but recorded trees leave out. */
 static bool not_recorded(const char *line)
 {
-	static const char *const parts[] = { "/queue/", "/numa_node", "/vpd", "drivers_autoprobe" };
+	static const char *const parts[] = { "/queue/", "/numa_node", "/vpd", "drivers_autoprobe",
+		                             "/module/virtiofs/" };
 
 	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
 		if (strstr(line, parts[i]))
@@ -438,6 +381,31 @@ START_TEST(a_disk_that_is_still_open_is_not_attached_again)
 }
 END_TEST
 
+/*
+ * The attachment asks again after a while. Once its own release of the function woke it, so that
+ * the thread never slept, nor saw that it shall end.
+ */
+START_TEST(an_attachment_that_waits_for_an_open_disk_leaves_time_to_end)
+{
+	struct sim_world w AUTO(world_end) = { 0 };
+	char *node AUTO(free) = at("dev/nvme0n1");
+	int fd AUTO(fd) = -1;
+
+	SKIP_UNLESS_LOOP();
+	HOST(w, "--bind-vfs");
+	world_make_volume(&w, "v");
+	attach(&w, "one-v", "v");
+	fd = open(node, O_RDONLY | O_CLOEXEC);
+	ck_assert_int_ge(fd, 0);
+	detach(&w, "one-v");
+	world_make_attachment(&w, "one-v", "one", "v");
+	world_wait_condition(&w, "dpuvolumeattachments/one-v", "DPUAttached", "Pending",
+	                     "is still in use");
+	world_end(&w);
+	w = (struct sim_world) { 0 };
+}
+END_TEST
+
 START_TEST(a_disk_grows_where_it_is)
 {
 	struct sim_world w AUTO(world_end) = { 0 };
@@ -609,32 +577,20 @@ START_TEST(everything_is_gone_at_the_end)
 		ck_assert(loopdev_is_over(image));
 	}
 	ck_assert(!path_exists(state));
-	ck_assert(!loop_is_below(minor(st.st_rdev), base));
+	ck_assert(!loop_is_below(minor(st.st_rdev), host_tree_base));
 }
 END_TEST
 
-static int make_base(int argc, char **argv)
-{
-	(void)argc, (void)argv;
-	if (!mkdtemp(base))
-		return -1;
-	snprintf(state, sizeof(state), "%s/state", base);
-	return 0;
-}
-
-static void remove_base(void)
-{
-	state_remove(base, state);
-}
-
-SUITE_AROUND("sim fabric", 60, make_base, remove_base, the_tree_has_the_shape_of_recorded_ones,
+SUITE_AROUND("sim fabric", 60, host_tree_make, host_tree_remove,
+             the_tree_has_the_shape_of_recorded_ones,
              the_driver_binds_the_function_and_finds_the_disk,
              namespace_numbers_are_not_disk_numbers, a_function_is_bound_by_the_rules_of_the_kernel,
              an_empty_override_reads_as_none, a_driver_override_is_answered_once,
              two_writes_that_arrive_together_are_both_obeyed,
              virtual_functions_come_and_go_with_their_number,
              data_survive_detaching_and_go_with_the_volume,
-             a_disk_that_is_still_open_is_not_attached_again, a_disk_grows_where_it_is,
+             a_disk_that_is_still_open_is_not_attached_again,
+             an_attachment_that_waits_for_an_open_disk_leaves_time_to_end, a_disk_grows_where_it_is,
              a_hot_plugged_function_is_there_while_it_has_a_volume,
              the_slots_of_a_host_are_seen_by_the_driver,
              a_function_is_unplugged_and_comes_back_in_another_slot, devices_misbehave_as_told,

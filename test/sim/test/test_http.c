@@ -226,6 +226,22 @@ START_TEST(a_request_may_hang_with_or_without_being_done)
 }
 END_TEST
 
+START_TEST(a_request_may_be_done_when_its_client_has_left)
+{
+	SERVED(w, s, "--seed");
+	struct client c AUTO(client_close);
+	char *a AUTO(free) = volume_json_text("a", "p");
+
+	world_ok(&w, "POST", "/sim/faults",
+	         "{\"verb\":\"create\",\"hang\":true,\"applied\":true,\"lateMs\":200}", 200);
+	client_open(&c, s);
+	request(&c, "POST", VOLUMES, "", a);
+	client_close(&c);
+	world_ok(&w, "GET", VOLUMES "/a", NULL, 404);
+	world_wait(&w, "dpuvolumes/a", "metadata.name", "a");
+}
+END_TEST
+
 START_TEST(a_body_that_is_too_large_is_refused)
 {
 	SERVED(w, s, "--seed");
@@ -316,5 +332,6 @@ END_TEST
 
 SUITE("sim http", a_connection_serves_one_request_after_the_other,
       a_watch_is_streamed_as_things_happen, answers_are_cut_where_faults_say,
-      a_request_may_hang_with_or_without_being_done, a_body_that_is_too_large_is_refused,
-      many_clients_are_served_at_once, the_end_does_not_wait_for_clients);
+      a_request_may_hang_with_or_without_being_done, a_request_may_be_done_when_its_client_has_left,
+      a_body_that_is_too_large_is_refused, many_clients_are_served_at_once,
+      the_end_does_not_wait_for_clients);

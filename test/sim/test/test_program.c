@@ -150,6 +150,35 @@ START_TEST(seed_files_make_objects)
 }
 END_TEST
 
+/* The process that serves the one share of node one, 0 for none. */
+static pid_t daemon_of(const char *state)
+{
+	char *dir AUTO(free) = xasprintf("%s/one/daemons", state);
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+	char *file AUTO(free) = NULL;
+	char *text AUTO(free) = NULL;
+	struct err err = ERR_INIT;
+	uint64_t pid = 0;
+
+	if (!path_exists(dir) || dir_list(dir, &names, &err) || !names.n)
+		return 0;
+	file = xasprintf("%s/%s", dir, names.v[0]);
+	if (file_read_line(file, 64, &text, &err) || parse_u64("pid", text, &pid, &err))
+		return 0;
+	return (pid_t)pid;
+}
+
+/* Nobody has waited for it yet. */
+static bool daemon_is_dead(pid_t pid)
+{
+	char *path AUTO(free) = xasprintf("/proc/%d/cmdline", (int)pid);
+	char *text AUTO(free) = NULL;
+	struct err err = ERR_INIT;
+	size_t n = 0;
+
+	return file_read(path, 4096, &text, &n, &err) != 0 || n == 0;
+}
+
 START_TEST(the_next_start_cleans_up_after_a_kill)
 {
 	char *state AUTO(free) = in("state");
@@ -167,23 +196,39 @@ START_TEST(the_next_start_cleans_up_after_a_kill)
 		"\"kind\":\"DPUVolumeAttachment\","
 		"\"metadata\":{\"name\":\"a\"},"
 		"\"spec\":{\"dpuNodeName\":\"one\",\"dpuVolumeName\":\"v\","
-		"\"functionType\":\"vf\",\"hotplugFunction\":false}}]";
-	const char *const first[] = { "--node=one", "--seed", seed_option, state_option, NULL };
+		"\"functionType\":\"vf\",\"hotplugFunction\":false}},"
+		"{\"apiVersion\":\"storage.dpu.nvidia.com/v1alpha1\",\"kind\":\"DPUVolume\","
+		"\"metadata\":{\"name\":\"s\"},"
+		"\"spec\":{\"dpuStoragePolicyName\":\"example-policy\","
+		"\"accessModes\":[\"ReadWriteMany\"],\"volumeMode\":\"Filesystem\","
+		"\"resources\":{\"requests\":{\"storage\":\"16Mi\"}}}},"
+		"{\"apiVersion\":\"storage.dpu.nvidia.com/v1alpha1\","
+		"\"kind\":\"DPUVolumeAttachment\","
+		"\"metadata\":{\"name\":\"b\"},"
+		"\"spec\":{\"dpuNodeName\":\"one\",\"dpuVolumeName\":\"s\","
+		"\"functionType\":\"pf\",\"hotplugFunction\":true}}]";
+	const char *const first[] = { "--node=one", "--hotplug-slots=1", "--seed",
+		                      seed_option,  state_option,        NULL };
 	const char *const second[] = { "--node=one", state_option, NULL };
 	struct timespec moment = { .tv_nsec = 1000000 };
 	struct err err = ERR_INIT;
-	pid_t pid;
+	pid_t pid, daemon;
 
 	SKIP_UNLESS_LOOP();
+	SKIP_UNLESS_FUSE();
 	ck_assert_int_eq(file_replace(seed, objects, strlen(objects), 0600, &err), 0);
 	pid = start(first);
-	for (int i = 0; i < PATIENCE_MS && !loopdev_is_over(image); i++)
+	daemon = daemon_of(state);
+	for (int i = 0; i < PATIENCE_MS && (!loopdev_is_over(image) || !daemon); i++) {
 		nanosleep(&moment, NULL);
-	ck_assert(loopdev_is_over(image));
+		daemon = daemon_of(state);
+	}
+	ck_assert(loopdev_is_over(image) && daemon);
 	ck_assert_int_eq(end(pid, SIGKILL), SIGKILL);
-	ck_assert(loopdev_is_over(image));
+	ck_assert(loopdev_is_over(image) && kill(daemon, 0) == 0);
 	pid = start(second);
 	ck_assert(!path_exists(image));
+	ck_assert(kill(daemon, 0) == -1 || daemon_is_dead(daemon));
 	ck_assert_int_eq(end(pid, SIGINT), 0);
 	ck_assert(!path_exists(state));
 	unlink(seed);
