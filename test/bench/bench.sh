@@ -3,7 +3,7 @@
 # it is known (measured once, on two cores, against a real API server). Needs root. Numbers are medians; a busy machine
 # changes them, so nothing here fails because of a number.
 # Variables: RUNS (of each start, 15), CREATES (100), STAGES (50), PUBLISHES (20, of each crowd), PROBE_SECONDS (3),
-# VOLUMES (100000, among which the controller's memory is measured), WAITING (2000 creates that wait at once), CYCLES (200
+# KINDS (30 stages of each kind of volume), VOLUMES (100000, among which the controller's memory is measured), WAITING (2000 creates that wait at once), CYCLES (200
 # whole lives of a volume, then 60 s of idleness; 10000 take a quarter of an hour).
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -11,7 +11,7 @@ cd "$(dirname "$0")/../.." || exit 1
 . test/lib/requests.sh
 
 RUNS=${RUNS:-15} CREATES=${CREATES:-100} STAGES=${STAGES:-50} PROBE_SECONDS=${PROBE_SECONDS:-3} PUBLISHES=${PUBLISHES:-20} VOLUMES=${VOLUMES:-100000}
-WAITING=${WAITING:-2000} CYCLES=${CYCLES:-200}
+KINDS=${KINDS:-30} WAITING=${WAITING:-2000} CYCLES=${CYCLES:-200}
 
 GLIBC_TUNABLES=$(sed -n 's/^ENV GLIBC_TUNABLES=//p' Dockerfile)
 export GLIBC_TUNABLES # as in the image
@@ -101,6 +101,36 @@ memory_rows() {
 	row "idle memory (PSS), $mode" "$pss kB" "$2" "$3"
 	row "  of it anonymous" "$anon kB" "$4" "$5"
 	row "  threads" "$threads" '' "$6"
+	world_stop "$DRIVER_PID"
+}
+
+# The same driver with --http-endpoint, after its pages have been read; and what a page costs.
+page() {
+	curl --silent --fail --output "$WORLD/page" --write-out '%{time_total}\n' --unix-socket "$WORLD/http.sock" "http://driver/$1"
+}
+
+pages_rows() {
+	local mode=$1 pss anon i cpu
+	world_driver "$mode" --http-endpoint="unix:$WORLD/http.sock" || exit 1
+	if [ "$mode" != node ]; then
+		world_stream
+		create bench-memory
+		delete
+		world_stream_end
+	fi
+	for ((i = 0; i < 10; i++)); do
+		page healthz && page readyz && page metrics
+	done >"$WORLD/pages"
+	sleep 3
+	read -r pss anon < <(memory)
+	row "  with --http-endpoint, its pages read" "$pss kB" "$2"
+	cpu=$(cpu_ms "$DRIVER_PID")
+	for ((i = 0; i < 50; i++)); do
+		page metrics
+	done >"$WORLD/pages"
+	cpu=$(awk -v from="$cpu" -v to="$(cpu_ms "$DRIVER_PID")" 'BEGIN {printf "%.2f", (to - from) / 50}')
+	row "  /metrics, p50 of 50, $(stat -c %s "$WORLD/page") bytes" "$(median <"$WORLD/pages" | awk '{printf "%.2f", $1 * 1000}') ms" '<= 1 ms'
+	row '  CPU of the driver per page' "$cpu ms" '<= 1 ms'
 	world_stop "$DRIVER_PID"
 }
 
@@ -329,7 +359,70 @@ of_sorted() {
 	if [ "$1" = fastest ]; then head -n 1; else median; fi
 }
 
-world_sim --seed || exit 1
+# Each kind of volume staged and published by a node that has all of them, and that node's memory then. The volumes have their
+# filesystem already: what is measured is to find, prove, look at and mount.
+kind_rows() {
+	local kind i pss anon
+	declare -A publish_of parameters_of=([vf]=$parameters [hot-plugged]=$hotplug_parameters [virtio-fs]=$virtiofs_parameters)
+	world_mount_helper && world_driver all || exit 1
+	world_stream
+	for kind in vf hot-plugged virtio-fs; do
+		kind_of "$kind"
+		parameters=${parameters_of[$kind]} create "bench-$kind"
+		ask ControllerPublishVolume "$(attach_request)"
+		publish=$(jq -c .reply.publish_context <<<"$answer")
+		publish_of[$kind]=$publish
+		ask NodeStageVolume "$(stage_request)"
+		ask NodeUnstageVolume "$(unstage_request)"
+	done
+	world_stream_end
+	world_stop "$DRIVER_PID"
+	world_driver node || exit 1
+	world_stream
+	for ((i = 0; i < KINDS; i++)); do
+		for kind in vf hot-plugged virtio-fs; do
+			kind_of "$kind"
+			publish=${publish_of[$kind]}
+			ask NodeStageVolume "$(stage_request)"
+			answer_ms >>"$WORLD/stage.$kind"
+			ask NodePublishVolume "$(publish_request)"
+			answer_ms >>"$WORLD/publish.$kind"
+			ask NodeUnpublishVolume "$(unpublish_request)"
+			ask NodeUnstageVolume "$(unstage_request)"
+		done
+	done
+	world_stream_end
+	for kind in vf hot-plugged virtio-fs; do
+		row "NodeStageVolume, $kind, p50 of $KINDS" "$(median <"$WORLD/stage.$kind" | xargs printf '%.1f ms')"
+		row '  NodePublishVolume' "$(median <"$WORLD/publish.$kind" | xargs printf '%.1f ms')"
+	done
+	sleep 60
+	read -r pss anon < <(memory)
+	row 'memory (PSS), node, idle after volumes of all kinds' "$pss kB" '<= 6144 kB'
+	row '  of it anonymous' "$anon kB"
+	world_stop "$DRIVER_PID"
+	world_driver all || exit 1
+	world_stream
+	for kind in vf hot-plugged virtio-fs; do
+		kind_of "$kind"
+		ask ControllerUnpublishVolume "$(detach_request)"
+		delete
+	done
+	kind_of vf
+	world_stream_end
+	world_stop "$DRIVER_PID"
+}
+
+# The volume of this kind: its id, capability and paths.
+kind_of() {
+	id=bench-$1 fs=ext4 access_mode=SINGLE_NODE_WRITER context='{}'
+	if [ "$1" = virtio-fs ]; then
+		fs='' access_mode=MULTI_NODE_MULTI_WRITER
+	fi
+	volume_paths
+}
+
+world_sim --seed --hotplug-slots=2 || exit 1
 echo "load average before: $(cut -d' ' -f1 /proc/loadavg) on $(nproc) processors"
 row 'what' 'measured' 'target' 'Go plugin'
 row 'binary, stripped' "$(strip -o "$WORLD/stripped" "$DRIVER" && stat -c %s "$WORLD/stripped" | awk '{printf "%.1f MB", $1 / 1e6}')" '' '41.2 MB'
@@ -337,8 +430,12 @@ start_row controller '45.7 ms'
 start_row node '33.8 ms'
 start_row all ''
 memory_rows node '<= 6144 kB' '32.8 MB' '<= 3072 kB' '6.5 MB' '7-8'
+pages_rows node '<= 6656 kB'
 memory_rows controller '<= 15360 kB' '35.8 MB' '<= 3072 kB' '7.3 MB' '7-8'
+pages_rows controller ''
 memory_rows all '' '' '' '' ''
+pages_rows all ''
+kind_rows
 world_driver all || exit 1
 world_stream
 probe_rows

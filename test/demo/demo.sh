@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The life of a filesystem volume and of a raw block volume on a simulated DPU, told step by step: every step is a
-# gRPC call to the real driver, which talks to a Kubernetes API over HTTP and mounts real block devices.
+# The lives of a filesystem volume and a raw block volume on VFs, of one on a hot-plugged function and of a virtio-fs share on
+# two nodes, on simulated DPUs, told step by step: every step is a gRPC call to the real driver, which talks to a Kubernetes API
+# over HTTP and mounts real block devices (and for virtio-fs a folder, by FUSE).
 # Needs root. Cleans up after itself, also on Ctrl-C.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -10,8 +11,9 @@ cd "$(dirname "$0")/../.." || exit 1
 world_need_root demo
 world_begin
 began=$EPOCHREALTIME calls=0 refusals=0
-bold='' dim='' plain=''
-[ -t 1 ] && bold=$'\e[1m' dim=$'\e[2m' plain=$'\e[0m'
+OTHER_NODE=dpu-host-2
+bold='' dim='' green='' red='' plain=''
+[ -t 1 ] && bold=$'\e[1m' dim=$'\e[2m' green=$'\e[32m' red=$'\e[31m' plain=$'\e[0m'
 
 chapter() {
 	printf '\n%s%s%s\n' "$bold" "$1" "$plain"
@@ -19,10 +21,10 @@ chapter() {
 
 # A line of the story with its time in ms, and lines below it that show the state now.
 step() {
-	printf '%9.1f ms  %s\n' "$1" "$2"
+	printf '%s%9.1f ms%s  %s\n' "$green" "$1" "$plain" "$2"
 }
-show() {
-	sed "s/^/              $dim/; s/\$/$plain/"
+show() { # [COLOUR]
+	sed "s/^/              ${1-$dim}/; s/\$/$plain/"
 }
 
 # Sets $reply, or ends the demo.
@@ -43,6 +45,17 @@ ask() {
 	calls=$((calls + 1))
 }
 
+# on_other_node CALL-OF-THIS-FILE [ARG...]: the driver of the other node gets its calls.
+on_other_node() {
+	local NODE=$OTHER_NODE KUBELET=$WORLD/kubelet2 PLUGIN_DIR=$WORLD/run2 staging target
+	local SOCKET=$PLUGIN_DIR/csi.sock ENDPOINT=unix://$WORLD/run2/csi.sock
+	volume_paths
+	"$@"
+}
+other_driver() {
+	mkdir "$WORLD/run2" && on_other_node world_driver node --v=2
+}
+
 # Work of the pod, timed like a call.
 work() {
 	local text=$1 start=$EPOCHREALTIME
@@ -53,12 +66,12 @@ work() {
 
 # The mounts for pods, without this demo's folder in their paths. A raw block volume is a device file: its "root" is the node.
 mounts() {
-	awk -v at="$WORLD/kubelet" 'index($5, at) == 1 {
+	awk -v at="$KUBELET/" 'index($5, at) == 1 {
 		split($0, half, " - "); split(half[2], fs, " ")
 		what = fs[2]; kind = "type " fs[1] " (" $6 ")"
 		if ($4 ~ /\/dev\//) { what = $4; kind = "as a device file" }
 		sub(/.*\//, "", what)
-		printf "%s on %s %s\n", what, substr($5, length(at) + 1), kind
+		printf "%s on %s %s\n", what, substr($5, length(at)), kind
 	}' /proc/self/mountinfo
 }
 
@@ -72,8 +85,9 @@ volume_object() {
 }
 
 attachment_object() {
-	objects "dpuvolumeattachments/$NODE-$1" '"DPUVolumeAttachment \(.metadata.name): PCI function " +
-		"\(.status.dpu.pciAddress), namespace \(.status.dpu.nvmeAttrs.namespaceID),", "UUID \(.status.dpu.nvmeAttrs.namespaceUUID)"'
+	objects "dpuvolumeattachments/$NODE-$1" '"DPUVolumeAttachment \(.metadata.name): PCI function \(.status.dpu.pciAddress)",
+		(.status.dpu.nvmeAttrs // empty | "namespace \(.namespaceID), UUID \(.namespaceUUID)"),
+		(.status.dpu.virtioFSAttrs // empty | "virtio-fs tag \(.filesystemTag)")'
 }
 
 create() {
@@ -86,7 +100,7 @@ create() {
 }
 
 attach() {
-	call 'a VF of the DPU gets the volume' ControllerPublishVolume "$(attach_request)"
+	call "${1:-a VF of the DPU gets the volume}" ControllerPublishVolume "$(attach_request)"
 	publish=$(jq -c .publish_context <<<"$reply")
 	attachment_object "$id" | show
 }
@@ -104,11 +118,11 @@ release() {
 	call 'the pod has gone' NodeUnpublishVolume "$(unpublish_request)"
 	call 'flushed, let go' NodeUnstageVolume "$(unstage_request)"
 	[ -z "$(mounts)" ] || { mounts; echo 'demo: still mounted' >&2; exit 1; }
-	detach
+	detach "$@"
 }
 
 detach() {
-	call 'the VF is free again' ControllerUnpublishVolume "$(detach_request)"
+	call "${1:-the VF is free again}" ControllerUnpublishVolume "$(detach_request)"
 }
 
 delete() {
@@ -128,10 +142,36 @@ check_block() {
 	cmp -s -n $((16 << 20)) "$WORLD/pattern" "$target" || { echo 'demo: the data has changed' >&2; false; }
 }
 
-printf '%ssnap-csi demo%s: a host whose (simulated) BlueField DPU offers %s NVMe functions, on loop devices.\n' "$bold" "$plain" "$FUNCTIONS"
+# On the other node. Its calls do not use the stream.
+other_call() {
+	local text=$1 start=$EPOCHREALTIME
+	shift
+	"$CSI_CALL" -e "$ENDPOINT" -t 60 "$@" >"$WORLD/other" 2>&1 || { cat "$WORLD/other" >&2; exit 1; }
+	calls=$((calls + 1))
+	step "$(awk "BEGIN {print ($EPOCHREALTIME - $start) * 1000}")" "$1 on $NODE: $text"
+}
+other_stage_publish() {
+	other_call 'mounted there' NodeStageVolume "$(stage_request)"
+	other_call "a pod's path there" NodePublishVolume "$(publish_request)"
+	mounts | show
+}
+other_reads() {
+	on_other_node same_files "$1"
+}
+same_files() {
+	cmp "$1/data" "$target/data" && echo seen >"$target/answer" && [ "$(cat "$1/answer")" = seen ]
+}
+other_release() {
+	other_call 'the pod has gone' NodeUnpublishVolume "$(unpublish_request)"
+	other_call 'let go' NodeUnstageVolume "$(unstage_request)"
+	detach 'the function is unplugged'
+}
+
+printf '%ssnap-csi demo%s: two hosts with simulated DPUs: %s NVMe functions and 2 hot-plug slots each, on loop devices.\n' "$bold" "$plain" "$FUNCTIONS"
 
 chapter 'The cluster and the driver'
-work 'snap-sim: a Kubernetes API with the storage objects of DPF, and the DPU' world_sim
+work 'snap-sim: a Kubernetes API with the storage objects of DPF, and the DPUs of two hosts' world_sim --node="$OTHER_NODE" --hotplug-slots=2
+work 'mount.snapsim: mounts what snap-sim serves as virtio-fs' world_mount_helper
 work 'snap-csi-plugin --mode=all: answers Probe' world_driver all --v=2
 world_stream
 call 'who are you' GetPluginInfo '{}'
@@ -186,13 +226,40 @@ if [ "$code" = OK ]; then
 fi
 refusals=$((refusals + 1))
 step "$(jq -r .ms <<<"$answer")" 'NodeStageVolume as a filesystem, of the raw volume that has data: refused'
-jq -r '.code + ": " + .error' <<<"$answer" | sed "s|$WORLD/sim/$NODE||g" | fold -s -w 100 | show
+jq -r '.code + ": " + .error' <<<"$answer" | sed "s|$WORLD/sim/$NODE||g" | fold -s -w 100 | show "$red"
 detach
 delete
+
+chapter 'A volume on a hot-plugged function'
+parameters=$hotplug_parameters
+create mount 'ext4'
+attach 'the DPU plugs a function with the volume into the host'
+stage 'found in its slot by its VUID; blank, so mkfs.ext4; mounted'
+publish
+work 'the pod writes 16 MiB and syncs' write_files
+release 'the function is unplugged'
+delete
+
+chapter 'A share for many pods on many nodes: virtio-fs'
+parameters=$virtiofs_parameters access_mode=MULTI_NODE_MULTI_WRITER
+work "snap-csi-plugin --mode=node on $OTHER_NODE: answers Probe" other_driver
+create mount 'ReadWriteMany'
+attach "the DPU of $NODE plugs a function in that shares the volume"
+stage 'its tag is the one that the kernel shows for this function; mounted'
+publish
+first=$target
+on_other_node attach "the DPU of $OTHER_NODE does so, too"
+on_other_node other_stage_publish
+work "a pod on $NODE writes 16 MiB and syncs" write_files
+work "a pod on $OTHER_NODE reads them, byte for byte" other_reads "$first"
+on_other_node other_release
+release 'the function is unplugged'
+delete
+access_mode=SINGLE_NODE_WRITER
 
 chapter 'What is left'
 left=$(objects dpuvolumes '.items | length')/$(objects dpuvolumeattachments '.items | length')
 printf '%12s  DPUVolumes/DPUVolumeAttachments %s, mounts %s, loop devices of volumes %s\n' '' "$left" \
 	"$(mounts | wc -l)" "$(world_loops | wc -l)"
-printf '\ndemo: 2 volumes, %d calls, %d refused on purpose, %.1f s; everything is cleaned up\n' "$calls" "$refusals" \
+printf '\ndemo: 4 volumes, %d calls, %d refused on purpose, %.1f s; everything is cleaned up\n' "$calls" "$refusals" \
 	"$(awk "BEGIN {print $EPOCHREALTIME - $began}")"

@@ -177,7 +177,11 @@ create_row 'a hot-plugged VF' INVALID_ARGUMENT '.parameters.hotplugFunction = "t
 create_row 'hotplugFunction is not a boolean' INVALID_ARGUMENT '.parameters.hotplugFunction = "perhaps"'
 create_row 'a typing error in a key of ours' INVALID_ARGUMENT '.parameters["csi.snap.nvidia.com/formatPolcy"] = "never"'
 create_row 'a format policy that does not exist' INVALID_ARGUMENT '.parameters["csi.snap.nvidia.com/formatPolicy"] = "always"'
-create_row 'virtio-fs' UNIMPLEMENTED '.parameters = {"policy": "example-policy", "functionType": "pf", "hotplugFunction": "true", "csi.snap.nvidia.com/emulation": "virtiofs"}'
+virtiofs='.parameters = {"policy": "example-policy", "csi.snap.nvidia.com/emulation": "virtiofs"}'
+create_row 'virtio-fs: raw block' UNIMPLEMENTED "$virtiofs"' | .volume_capabilities = [{"block": {}, "access_mode": {"mode": "SINGLE_NODE_WRITER"}}]'
+create_row 'virtio-fs: a filesystem of a disk' INVALID_ARGUMENT "$virtiofs"' | .volume_capabilities[0].mount.fs_type = "xfs"'
+create_row 'virtio-fs on a VF' INVALID_ARGUMENT "$virtiofs"' | .parameters.functionType = "vf"'
+create_row 'virtio-fs with a key for mkfs' INVALID_ARGUMENT "$virtiofs"' | .parameters["csi.snap.nvidia.com/formatPolicy"] = "never"'
 create_row 'required above limit' OUT_OF_RANGE '.capacity_range.limit_bytes = 1'
 create_row 'a negative size' INVALID_ARGUMENT '.capacity_range.required_bytes = -1'
 

@@ -3,8 +3,6 @@
 # Volumes on functions that the DPU hot-plugs, for run.sh: when the function and its address come, that it goes away under
 # a pod and comes back elsewhere, and whose functions are left alone. snap-sim needs --hotplug-slots=4.
 
-hot_plugged='{"policy":"example-policy","functionType":"pf","hotplugFunction":"true"}'
-
 # fault JSON-OF-FAULTS: adds them.
 fault() {
 	world_switch POST /sim/faults "$1" >/dev/null
@@ -27,7 +25,7 @@ refused() {
 }
 
 hot_volume() { # NAME TYPE FS
-	local parameters=$hot_plugged
+	local parameters=$hotplug_parameters
 	type=$2 fs=$3 id=$1 context='{}'
 	until_ok CreateVolume "$(create_request "$id")" || return
 	take_context
@@ -55,7 +53,7 @@ hot_late() { # FAULTS
 }
 
 hot_life_with_kills() { # SECONDS TYPE FS
-	local parameters=$hot_plugged
+	local parameters=$hotplug_parameters
 	life_with_kills "$@"
 }
 

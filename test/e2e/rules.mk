@@ -3,6 +3,11 @@
 e2e: $(BIN) $(SIM) $(CSI_CALL)
 	$(Q)BUILD=$(BUILD) FLAVOUR=$(FLAVOUR) test/e2e/run.sh
 
+.PHONY: gate-test
+## gate-test: the gate of --controlled-mode: streams that open it, end it, compete for it (root, loop devices)
+gate-test: $(BIN) $(SIM) $(CSI_CALL)
+	$(Q)BUILD=$(BUILD) FLAVOUR=$(FLAVOUR) test/e2e/gate.sh
+
 .PHONY: errors
 ## errors: every error path of create, attach and stage as a table (root, loop devices)
 errors: $(BIN) $(SIM) $(CSI_CALL)

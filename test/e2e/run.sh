@@ -7,6 +7,7 @@ cd "$(dirname "$0")/../.." || exit 1
 . test/lib/world.sh
 . test/lib/requests.sh
 . test/e2e/hotplug.sh
+. test/e2e/virtiofs.sh
 
 world_need_root e2e
 KEEP_LOGS=$BUILD/logs/e2e
@@ -65,13 +66,13 @@ take_publish() {
 
 nothing_left() {
 	local left
-	left=$(world_mounts | grep "$WORLD/kubelet")
+	left=$(world_mounts | grep "^$WORLD/kubelet")
 	[ -z "$left" ] || { printf 'still mounted: %s\n' "$left"; return 1; }
 	left=$(for what in dpuvolumes dpuvolumeattachments; do
 		world_api "$what" | jq -r '.items[] | .kind + " " + .metadata.name'
 	done)
 	[ -z "$left" ] || { printf 'objects left: %s\n' "$left"; return 1; }
-	left=$(find "$WORLD/kubelet" "$WORLD/run" -type f -o -type b | grep -Ev 'csi\.sock|/run/spare/[0-9]+$')
+	left=$(find "$WORLD"/kubelet* "$WORLD"/run* -type f -o -type b | grep -Ev 'csi\.sock|/run2?/spare/[0-9]+$')
 	[ -z "$left" ] || { printf 'files left: %s\n' "$left"; return 1; }
 }
 
@@ -206,7 +207,38 @@ api_restarts() {
 	until_ok CreateVolume "$(create_request "$id")" && take_context && life && nothing_left
 }
 
-world_sim --seed --hotplug-slots=4 || exit 1
+# Beside the other cases, since it mostly waits.
+test/e2e/stuck.sh >"$WORLD/stuck" 2>&1 &
+stuck_pid=$!
+WORLD_PIDS+=("$stuck_pid")
+stuck() {
+	wait "$stuck_pid" && return
+	cat "$WORLD/stuck"
+	return 1
+}
+
+# The same.
+test/e2e/host.sh >"$WORLD/host" 2>&1 &
+host_pid=$!
+WORLD_PIDS+=("$host_pid")
+host() {
+	wait "$host_pid" && return
+	cat "$WORLD/host"
+	return 1
+}
+
+# The same.
+test/e2e/host_watch.sh >"$WORLD/host-watch" 2>&1 &
+host_watch_pid=$!
+WORLD_PIDS+=("$host_watch_pid")
+host_watch() {
+	wait "$host_watch_pid" && return
+	cat "$WORLD/host-watch"
+	return 1
+}
+
+world_mount_helper || exit 1
+world_sim --seed --hotplug-slots=4 --node="$OTHER_NODE" || exit 1
 world_driver all --v=2 || exit 1
 world_stream
 for after in 0 0.003 0.01 0.03 0.08; do
@@ -232,12 +264,16 @@ run_case 'the driver is restarted while the function is away, raw block' hot_unp
 run_case 'a function moves to another slot while it is waited for' hot_moves
 run_case 'a volume whose function is away is taken down and deleted' hot_gone_for_good
 run_case 'the published address is that of another function' hot_elsewhere
+share_cases
 run_case 'twenty volumes live in parallel, four at a time' many_volumes 4 5
 run_case 'eight at a time compete for four functions' many_volumes 8 1
 run_case 'the API server hangs for three seconds' api_hangs
 run_case 'the API server is gone and comes back empty' api_restarts
 world_stream_end
 world_stop "$DRIVER_PID"
+run_case 'three volumes stick in umount, fsync and mkfs at once, and a fourth lives' stuck
+run_case 'volumes on a host without Kubernetes, as docs/zero-trust.md says' host
+run_case 'host watch: a host whose volumes follow the API server' host_watch
 run_case 'no sanitizer has found anything' world_reports
 printf 'e2e: %d passed, %d failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ]

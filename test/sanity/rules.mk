@@ -7,6 +7,6 @@ $(CSI_SANITY): test/sanity/go.mod test/sanity/go.sum
 		github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity
 
 .PHONY: sanity
-## sanity: csi-sanity with mount and with block volumes (root, loop devices)
+## sanity: csi-sanity with filesystems, raw block and virtio-fs (root, loop devices)
 sanity: $(BIN) $(SIM) $(CSI_CALL) $(CSI_SANITY)
 	$(Q)BUILD=$(BUILD) FLAVOUR=$(FLAVOUR) test/sanity/run.sh

@@ -15,6 +15,7 @@
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "controller/volume_health.h"
 #include "node/health.h"
 #include "node/holders.h"
 
@@ -24,6 +25,8 @@ int __real_err_wrap(struct err *err, const char *fmt, ...) PRINTF_(2, 3);
 int __real_node_volume_health(struct node *n, const char *volume_id, const char *publish_path,
                               const char *staging_path, struct health *ret, struct err *err);
 int __real_node_storage_health(struct node *n, struct health *ret, struct err *err);
+int __real_volume_health(const struct controller *c, const char *id, struct deadline d,
+                         struct arena *arena, struct volume_health *ret, struct err *err);
 
 void __real_holders_find(const struct holders_query *q, struct deadline d, struct holders *ret);
 void __real_holders_say(const struct holders *h, const struct holders_query *q, const char *device,
@@ -35,6 +38,8 @@ int __wrap_err_wrap(struct err *err, const char *fmt, ...) PRINTF_(2, 3);
 int __wrap_node_volume_health(struct node *n, const char *volume_id, const char *publish_path,
                               const char *staging_path, struct health *ret, struct err *err);
 int __wrap_node_storage_health(struct node *n, struct health *ret, struct err *err);
+int __wrap_volume_health(const struct controller *c, const char *id, struct deadline d,
+                         struct arena *arena, struct volume_health *ret, struct err *err);
 void __wrap_holders_find(const struct holders_query *q, struct deadline d, struct holders *ret);
 void __wrap_holders_say(const struct holders *h, const struct holders_query *q, const char *device,
                         struct str *text);
@@ -181,4 +186,14 @@ void __wrap_log_redirect(void (*fn)(void *arg, const char *line), void *arg)
 __attribute__((constructor)) static void begin(void)
 {
 	__real_log_redirect(record_line, NULL);
+}
+
+int __wrap_volume_health(const struct controller *c, const char *id, struct deadline d,
+                         struct arena *arena, struct volume_health *ret, struct err *err)
+{
+	int rc = __real_volume_health(c, id, d, arena, ret, err);
+
+	for (size_t i = 0; rc == 0 && i < ret->n; i++)
+		record("", ret->v[i].reason);
+	return rc;
 }

@@ -61,7 +61,7 @@ for tool in mount umount findmnt lsblk blkid losetup blockdev blkdiscard wipefs 
 	add "$path" "/sbin/$tool"
 done
 cp /sbin/fsck.xfs /sbin/fsck.btrfs "$root/sbin/" 2>/dev/null || true
-for name in modprobe insmod lsmod rmmod depmod; do
+for name in modprobe insmod lsmod rmmod modinfo depmod; do
 	rm -f "$root/bin/$name"
 	ln -sf kmod "$root/sbin/$name"
 done
@@ -71,7 +71,7 @@ for lib in libmount.so.1 libblkid.so.1 libcjson.so.1 libyaml-0.so.2 libz.so.1 li
 	[ -n "$path" ] && { [ -e "$root$path" ] || { mkdir -p "$root$(dirname "$path")" && cp -L "$path" "$root$path"; }; }
 done
 
-modules="nvme ext4 xfs btrfs loop virtio_pci virtio_net virtio_blk virtio_console 9p 9pnet_virtio crc32c_generic crc32c_intel vfio_pci vfio_iommu_type1 overlay ahci sd_mod e1000e xhci_pci usb_storage"
+modules="nvme virtiofs ext4 xfs btrfs loop virtio_pci virtio_net virtio_blk virtio_console 9p 9pnet_virtio crc32c_generic crc32c_intel vfio_pci vfio_iommu_type1 overlay ahci sd_mod e1000e xhci_pci usb_storage"
 for module in $modules; do
 	{ modprobe -S "$release" -d "$dir/kernel" --show-depends "$module" 2>/dev/null || true; } | awk '$1 == "insmod" {print $2}'
 done | sort -u | while read -r file; do

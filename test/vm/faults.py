@@ -32,6 +32,12 @@ class Answers:
         if guest not in guests:
             guests.append(guest)
 
+    def take(self, other):
+        """Adds what another run has seen."""
+        for (fault, call, answer, afterwards), guests in other.rows.items():
+            for guest in guests:
+                self.add(guest, fault, call, answer, afterwards)
+
     def _written(self):
         with open(self.path, encoding="utf-8") as f:
             text = f.read()

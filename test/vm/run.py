@@ -11,23 +11,28 @@ import argparse
 import os
 import signal
 import sys
+import threading
 import time
 import traceback
 
 import faults
+import plugged
 import scenarios_address  # noqa: F401  pylint: disable=unused-import
 import scenarios_domain  # noqa: F401  pylint: disable=unused-import
 import scenarios_faults  # noqa: F401  pylint: disable=unused-import
 import scenarios_growth  # noqa: F401  pylint: disable=unused-import
 import scenarios_health  # noqa: F401  pylint: disable=unused-import
-import scenarios_hotplug
+import scenarios_host  # noqa: F401  pylint: disable=unused-import
+import scenarios_hotplug  # noqa: F401  pylint: disable=unused-import
 import scenarios_kill  # noqa: F401  pylint: disable=unused-import
 import scenarios_life  # noqa: F401  pylint: disable=unused-import
 import scenarios_prepare  # noqa: F401  pylint: disable=unused-import
 import scenarios_readonly  # noqa: F401  pylint: disable=unused-import
+import scenarios_share  # noqa: F401  pylint: disable=unused-import
+import scenarios_share_faults  # noqa: F401  pylint: disable=unused-import
 from kubelet import load_messages
 from scenario import SCENARIOS
-from vm import GuestError, Namespace
+from vm import VM, GuestError, Namespace
 from world import World
 
 UUID = "{0}{0}{0}{0}{0}{0}{0}{0}-aaaa-4bbb-8ccc-00000000000{0}"
@@ -52,12 +57,19 @@ def beside_slots():
     return {"a": Namespace(0, 1, 64, UUID.format(1)), "local": Namespace(1, 1, 64, UUID.format(5))}
 
 
+def for_shares():
+    return {"a": Namespace(0, 1, 64, UUID.format(1))}
+
+
 # Everything else that a host has on its PCI bus: none of it is the driver's to touch.
 CROWD = ["-device", "ahci,id=ahci", "-drive", "file={dir}/boot.img,if=none,id=boot,format=raw", "-device", "ide-hd,bus=ahci.0,drive=boot",
          "-drive", "file={dir}/vblk.img,if=none,id=vblk,format=raw", "-device", "virtio-blk-pci,drive=vblk",
          "-netdev", "user,id=n1,restrict=on", "-device", "e1000e,netdev=n1,romfile=",
          "-device", "qemu-xhci,id=xhci", "-drive", "file={dir}/stick.img,if=none,id=stick,format=raw",
          "-device", "usb-storage,bus=xhci.0,drive=stick"]
+
+SHARES = {"vfs": (2,), "extra": plugged.SWITCH + plugged.SLOT_OUTSIDE, "driver_flags": "--node-pci-vendor=104c", "virtio": False,
+          "append": "modprobe.blacklist=virtio_pci"}
 
 # name: kernel suite, namespaces, options of the guest
 WORLDS = {
@@ -70,9 +82,16 @@ WORLDS = {
     "crowded": ("stable", crowded, {"vfs": (2, 2, 0), "pf_options": {1: ",use-intel-id=on"}, "append": "intel_iommu=on",
                                     "extra": CROWD, "disks": ("boot", "vblk", "stick"), "iommu": True}),
     # A static PF with VFs, a controller outside the slots, and the DPU's switch, whose ports are Texas Instruments'.
-    "hotplug": ("stable", beside_slots, {"vfs": (2, 0), "extra": scenarios_hotplug.SWITCH, "driver_flags": "--node-pci-vendor=104c"}),
+    "hotplug": ("stable", beside_slots, {"vfs": (2, 0), "extra": plugged.SWITCH, "driver_flags": "--node-pci-vendor=104c"}),
+    "no-pciehp": ("stable", for_shares, {"vfs": (2,), "extra": plugged.SWITCH, "driver_flags": "--node-pci-vendor=104c", "append": "pcie_ports=compat"}),
+    # A static PF with VFs, the DPU's switch, a slot of the host itself; no module of virtio is loaded, and udev must not load virtio_pci.
+    "shares": ("stable", for_shares, SHARES),
+    "shares-newer": ("backports", for_shares, SHARES),
 }
 
+
+# These run beside the others, see Lane.
+BESIDE = ("no-pciehp", "shares", "shares-newer")
 
 # As docs/faults.md names them: backports moves on.
 KERNELS = {"stable": "6.1", "backports": "backports"}
@@ -166,6 +185,44 @@ class WorldRun:
         return True
 
 
+class Lane:
+    """Worlds one after the other. The lanes run beside each other: guests that wait leave the machine to those that compute."""
+
+    def __init__(self, worlds, options, messages, doc):
+        self.worlds, self.messages, self.table, self.failure = worlds, messages, Table(), None
+        self.options = argparse.Namespace(**vars(options), faults=faults.Answers(doc))
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self):
+        try:
+            for name in self.worlds:
+                chosen = [f for f, worlds in SCENARIOS if name in worlds and self.options.only in f.__doc__ + f.__name__]
+                if chosen and self.options.world in ("", name):
+                    run_world(name, chosen, self.options, self.messages, self.table)
+        except BaseException as failure:  # pylint: disable=broad-except
+            self.failure = failure
+
+    def join(self):
+        self.thread.join()
+        if self.failure:
+            raise self.failure
+
+
+def run_lanes(options, doc, messages):
+    """All lanes to their end; their table and answers as if the worlds had run one after the other."""
+    lanes = [Lane([n for n in WORLDS if (n in BESIDE) == beside], options, messages, doc) for beside in (False, True)]
+    table, answers = Table(), faults.Answers(doc)
+    try:
+        for lane in lanes:
+            lane.join()
+            table.rows += lane.table.rows
+            answers.take(lane.options.faults)
+    finally:
+        VM.stop_all()
+    return table, answers
+
+
 def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the guest ends with us
     parser = argparse.ArgumentParser()
@@ -177,14 +234,10 @@ def main():
     options = parser.parse_args()
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     messages = load_messages(options.out, root)
-    table, options.faults = Table(), faults.Answers(os.path.join(root, "docs/faults.md"))
-    for name in WORLDS:
-        chosen = [f for f, worlds in SCENARIOS if name in worlds and options.only in f.__doc__ + f.__name__]
-        if chosen and options.world in ("", name):
-            run_world(name, chosen, options, messages, table)
+    table, answers = run_lanes(options, os.path.join(root, "docs/faults.md"), messages)
     table.print()
     whole = not options.only and not options.world and not table.count("SKIP") and not table.count("FAIL")
-    differences = options.faults.write(whole) if os.environ.get("UPDATE_DOCS") else options.faults.differences(whole)
+    differences = answers.write(whole) if os.environ.get("UPDATE_DOCS") else answers.differences(whole)
     for line in differences:
         print(line)
     failed = table.count("FAIL") + bool(differences)

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kill points of stage and publish on a real NVMe function; test/killpoints walks all of them on loop devices."""
-import os
-import shutil
-
 from kubelet import Refused
 from scenario import scenario
 
@@ -16,11 +13,9 @@ def volume(w):
 
 def killable(w, **environment):
     """The driver that can be told where to die."""
-    binary = os.path.join(os.path.dirname(os.path.dirname(w.binary)), "kill", os.path.basename(w.binary))
-    if not os.path.exists(w.vm.share + "/killable"):
-        shutil.copy(binary, w.vm.share + "/killable")
+    program = w.copy_killable()
     w.kill_driver()
-    w.start_driver(program="env " + " ".join(f"'{k}={v}'" for k, v in environment.items()) + " /host/killable")
+    w.start_driver(program="env " + " ".join(f"'{k}={v}'" for k, v in environment.items()) + " " + program)
 
 
 def die_at(w, call, point):

@@ -9,6 +9,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -52,16 +53,20 @@ def free_port():
 
 
 class VM:
-    def __init__(self, image, namespaces, vfs=(4,), pf_options=None, append="", memory=640, extra=(), disks=(), iommu=False):
-        """vfs: of each PF, 0 is one without SR-IOV; disks: empty ones that `extra` names as {dir}/NAME.img."""
-        self.image, self.namespaces, self.vfs = image, namespaces, vfs
+    running = []  # guests that have not been stopped
+
+    def __init__(self, image, namespaces, vfs=(4,), pf_options=None, append="", memory=640, extra=(), disks=(), iommu=False, virtio=True):
+        """vfs: of each PF, 0 is one without SR-IOV; disks: empty ones that `extra` names as {dir}/NAME.img.
+        virtio: the guest has its network and the folder `share` by virtio. Without, no module of virtio is loaded, what is in `share`
+        at the start is a copy in the guest's memory, and other processes can serve virtio devices, since they have that memory, too."""
+        self.image, self.namespaces, self.vfs, self.virtio = image, namespaces, vfs, virtio
         self.pf_options, self.disks, self.iommu = pf_options or {}, disks, iommu
         self.append, self.memory, self.extra = append, memory, list(extra)
         self.dir = tempfile.mkdtemp(prefix="snap-vm-")
-        self.share = os.path.join(self.dir, "share")
+        self.share = os.path.join(self.dir, "host")
         os.mkdir(self.share)
         self.shell_port, self.rpc_port = free_port(), free_port()
-        self.process = None
+        self.process, self.daemons = None, []
         self.boot_seconds = 0.0
 
     # -- arguments ------------------------------------------------------------------------------
@@ -95,27 +100,40 @@ class VM:
         extra = [argument.format(dir=self.dir) for argument in self.extra]
         forward = (f"hostfwd=tcp:127.0.0.1:{self.shell_port}-:2222,"
                    f"hostfwd=tcp:127.0.0.1:{self.rpc_port}-:9000")
-        return ["qemu-system-x86_64", "-M", "q35", "-accel", "tcg", "-cpu", "max", "-smp", "2",
+        return ["nice", "-n", "5", "qemu-system-x86_64", "-M", "q35", "-accel", "tcg", "-cpu", "max", "-smp", "2",
                 *(["-device", "intel-iommu"] if self.iommu else []),
                 "-m", str(self.memory), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
                 "-serial", f"file:{self.dir}/serial.log", "-kernel", f"{self.image}/vmlinux",
-                "-initrd", f"{self.image}/initramfs.cpio",
-                "-append", f"console=ttyS0 panic=-1 quiet nvme_core.io_timeout=30 {self.append}",
-                "-fsdev", f"local,id=host,path={self.share},security_model=none",
-                "-device", "virtio-9p-pci,fsdev=host,mount_tag=host",
+                # no_timer_check: a busy machine is late with the ticks by which the kernel tests its timer, and it panics.
+                "-append", f"console=ttyS0 panic=-1 quiet no_timer_check nvme_core.io_timeout=30 {'' if self.virtio else 'virtio=no '}{self.append}",
                 "-qmp", f"unix:{self.dir}/qmp.sock,server=on,wait=off",
-                "-netdev", f"user,id=n0,restrict=on,{forward}", "-device", "virtio-net-pci,netdev=n0,romfile=",
-                *self._nvme(), *extra]
+                "-netdev", f"user,id=n0,restrict=on,{forward}",
+                *(self._with_virtio() if self.virtio else self._without_virtio()), *self._nvme(), *extra]
+
+    def _with_virtio(self):
+        return ["-initrd", f"{self.image}/initramfs.cpio", "-fsdev", f"local,id=host,path={self.share},security_model=none",
+                "-device", "virtio-9p-pci,fsdev=host,mount_tag=host", "-device", "virtio-net-pci,netdev=n0,romfile="]
+
+    def _without_virtio(self):
+        """The kernel unpacks archives that stand one behind the other."""
+        own = f"{self.dir}/initramfs.cpio"
+        shutil.copy(f"{self.image}/initramfs.cpio", own)
+        names = ["host"] + [f"host/{name}" for name in os.listdir(self.share)]
+        with open(own, "ab") as f:
+            subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], input="\n".join(names).encode(), stdout=f, cwd=self.dir, check=True)
+        return ["-initrd", own, "-object", f"memory-backend-memfd,id=memory,size={self.memory}M,share=on", "-machine", "memory-backend=memory",
+                "-device", "e1000e,netdev=n0,romfile="]
 
     # -- life -----------------------------------------------------------------------------------
     def start(self, timeout=120):
         began = time.monotonic()
+        VM.running.append(self)
         self.log = open(os.path.join(self.dir, "qemu.log"), "wb")
         self.process = subprocess.Popen(self._command(), stdin=subprocess.DEVNULL, stdout=self.log,
                                         stderr=subprocess.STDOUT)
         while time.monotonic() - began < timeout:
             if self.process.poll() is not None:
-                raise GuestError("QEMU ended: " + self.tail("qemu.log"))
+                raise GuestError("QEMU ended: " + self.tail("qemu.log") + self.tail("serial.log"))
             # The forwarded port accepts before the guest listens: only an answer counts.
             try:
                 if self.sh("echo up", timeout=5).strip() == "up":
@@ -132,12 +150,23 @@ class VM:
         except OSError:
             return ""
 
+    @classmethod
+    def stop_all(cls):
+        for vm in list(cls.running):
+            vm.stop()
+
     def stop(self):
+        if self in VM.running:
+            VM.running.remove(self)
         if self.process and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
         if self.process:
             self.log.close()
+        for daemon in self.daemons:
+            if daemon.poll() is None:
+                os.killpg(daemon.pid, signal.SIGKILL)
+            daemon.wait()
         shutil.rmtree(self.dir, ignore_errors=True)
 
     # -- inside ---------------------------------------------------------------------------------
@@ -176,16 +205,19 @@ class VM:
         return "deadlock in the guest's nvme_timeout()" if self.sh(stacks) else ""
 
     def qmp(self, command, **arguments):
+        """Answers are told from events by their id: QEMU also sends events before its greeting, to a client that it has just let in. A
+        reader that took the greeting for an answer would close the connection before QEMU has carried the command out."""
         with socket.socket(socket.AF_UNIX) as s:
             s.connect(os.path.join(self.dir, "qmp.sock"))
             f = s.makefile("rw")
-            f.readline()
-            for request in ({"execute": "qmp_capabilities"}, {"execute": command, "arguments": arguments}):
-                f.write(json.dumps(request) + "\n")
+            while "QMP" not in json.loads(f.readline()):
+                pass
+            for name, with_what in (("qmp_capabilities", {}), (command, arguments)):
+                f.write(json.dumps({"execute": name, "arguments": with_what, "id": name}) + "\n")
                 f.flush()
                 answer = json.loads(f.readline())
-                while "event" in answer:
+                while answer.get("id") != name:
                     answer = json.loads(f.readline())
-        if "error" in answer:
-            raise GuestError(f"{command}: {answer['error']}")
+                if "error" in answer:
+                    raise GuestError(f"{name}: {answer['error']}")
         return answer["return"]

@@ -1,0 +1,221 @@
+#!/usr/bin/env bash
+# snap-csi-plugin host on a host without kubelet: the commands of docs/zero-trust.md in their order, then what they must
+# refuse. snap-sim is the cluster and the DPU; the attachments are its objects, as kubectl would print them.
+# run.sh runs it beside its other cases. Needs root. Prints what is wrong, and fails then.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+. test/lib/world.sh
+. test/e2e/host-lib.sh
+world_need_root 'e2e (host)'
+world_begin
+world_mount_helper || exit 1
+world_sim --seed --hotplug-slots=4 || exit 1
+host_begin host
+mkdir "$WORLD/cwd"
+steps=0
+
+# ---- the document ----
+
+# Its commands, one after the other: each must succeed. The host's directories are those of this world. Not as a part of a
+# condition, where bash ignores set -e.
+story() {
+	local status
+	sed -n '/^```sh$/,/^```$/{/^```/d;p}' docs/zero-trust.md |
+		sed "s,/srv/,$WORLD/srv/,g" >"$WORLD/story.sh"
+	steps=$(grep -cE 'snap-csi-plugin|kubectl' "$WORLD/story.sh")
+	(
+		cd "$WORLD/cwd" || exit
+		# What the document starts as a service ends with it, whatever fails.
+		trap 'kill $(jobs -p) 2>/dev/null || :' EXIT
+		HOST_SHELL=$BASHPID
+		set -e -o pipefail
+		# shellcheck disable=SC1091 # made above
+		. "$WORLD/story.sh"
+	) >"$WORLD/story.log" 2>&1
+	status=$?
+	[ "$status" = 0 ] || { cat "$WORLD/story.log"; fail 'a command of docs/zero-trust.md'; }
+}
+
+# ---- what else it must do, and refuse ----
+
+one_mount() {
+	local dir=$WORLD/srv/one pids=() pid
+	volume one Block vf false
+	volume two Block vf false
+	refused 1 'without --format none is made: a new volume needs --format=blank' attach -f "$WORLD/one.json" --mount "$dir"
+	for _ in 1 2 3; do
+		snap-csi-plugin host attach -f - --mount "$dir/" --fstype xfs --format blank --options noatime <"$WORLD/one.json" >"$WORLD/said.$_" 2>&1 &
+		pids+=("$!")
+	done
+	for pid in "${pids[@]}"; do
+		wait "$pid" || { cat "$WORLD"/said.*; fail 'one of three at once'; }
+	done
+	[ "$(mounted "$dir")" = 1 ] || fail "$(mounted "$dir") mounts, not one"
+	refused 1 'other options' attach -f "$WORLD/one.json" --mount "$dir"
+	refused 1 'detach it first' attach -f "$WORLD/one.json" --mount "$dir/below" --options noatime
+	refused 1 'detach it first' attach -f "$WORLD/one.json"
+	refused 1 'is where volume one is attached' attach -f "$WORLD/two.json" --mount "$dir" --format blank
+	refused 1 'is attached as volume one already' attach -f <(sed 's/"dpuVolumeName": "one"/"dpuVolumeName": "other"/' "$WORLD/one.json") --device
+	exec 7>"$dir/held"
+	refused 1 "pid $$" detach one
+	[ "$(mounted "$dir")" = 1 ] || fail 'a held volume was unmounted'
+	exec 7>&-
+	mount -t tmpfs over "$dir" || fail 'cannot mount over it'
+	refused 1 'is not volume one' detach one
+	umount "$dir"
+	host detach one
+	host detach one
+	[[ $said == *'not attached'* ]] || fail "detached twice: $said"
+	refused 1 'no name of a volume' detach ../one
+	# What fails leaves no record, which would keep the volume from any other directory.
+	mount -t tmpfs other "$dir" || fail 'cannot mount another filesystem'
+	refused 1 'already shows tmpfs' attach -f "$WORLD/one.json" --mount "$dir"
+	refused 1 'names no file or directory of its own' attach -f "$WORLD/one.json" --mount "$dir/."
+	host attach -f "$WORLD/one.json" --mount "$dir-other"
+	host detach one
+	umount "$dir"
+	gone one two
+	nothing_is_left 'one mount'
+}
+
+disks() {
+	local link=$DEV/snap-csi/disk
+	volume disk Block pf true
+	host attach -f "$WORLD/disk.json" --device
+	[[ $said == "$link" && -b $link ]] || fail "no disk at $link: $said"
+	exec 7<>"$link"
+	refused 1 'open for writing' detach disk --timeout 5
+	exec 7>&-
+	host attach -f "$WORLD/disk.json"
+	rm "$link"
+	echo precious >"$link"
+	refused 1 'is there and is no link' attach -f "$WORLD/disk.json"
+	refused 1 'is there and is no link' detach disk
+	[ "$(cat "$link")" = precious ] || fail 'a file was taken for a link'
+	rm "$link"
+	host attach -f "$WORLD/disk.json"
+	echo foreign | dd of="$link" conv=fsync,notrunc status=none
+	host detach disk
+	[ ! -e "$link" ] || fail 'the link is left'
+	refused 1 '--format=unformatted formats it all the same' attach -f "$WORLD/disk.json" --mount "$WORLD/srv/disk" --format blank
+	host attach -f "$WORLD/disk.json" --mount "$WORLD/srv/disk" --format unformatted
+	world_switch POST /sim/unplug '{"volume":"disk"}' >"$WORLD/switched"
+	host list -o json
+	jq -e '.[0] | .volume == "disk" and .faults[0].status == "inaccessible"' <<<"$said" >"$WORLD/jq" || fail "an unplugged disk is listed as $said"
+	host detach disk
+	gone disk
+	nothing_is_left 'disks'
+}
+
+shares() {
+	volume share Filesystem pf true
+	refused 1 'attach it with --mount' attach -f "$WORLD/share.json"
+	refused 1 'nothing of it is formatted' attach -f "$WORLD/share.json" --mount "$WORLD/srv/share" --format blank
+	for _ in 1 2; do
+		host attach -f "$WORLD/share.json" --mount "$WORLD/srv/share"
+	done
+	[ "$(mounted "$WORLD/srv/share")" = 1 ] || fail 'a share is mounted twice'
+	host detach share
+	gone share
+	nothing_is_left 'shares'
+}
+
+not_ready() {
+	local first
+	volume late Block vf false
+	refused 3 'Ready is not True' attach -f <(jq '(.status.conditions[] | select(.type == "Ready")).status = "False"' "$WORLD/late.json")
+	refused 3 'is being deleted' attach -f <(jq '.metadata.deletionTimestamp = "2026-01-01T00:00:00Z"' "$WORLD/late.json")
+	refused 1 'is a List of 1 objects' attach -f <(jq '{apiVersion: "v1", kind: "List", items: [.]}' "$WORLD/late.json")
+	jq '.status.dpu.pciAddress = "0000:77:0A.1" | del(.status.dpu.funcVUID)' "$WORLD/late.json" >"$WORLD/absent.json"
+	snap-csi-plugin host attach --timeout 2 -f "$WORLD/absent.json" --mount "$WORLD/srv/late" --format blank >"$WORLD/late.log" 2>&1 &
+	first=$!
+	world_until 10 test -e "$WORLD/state/volumes/late.json" || fail 'an attach that waits has no record'
+	grep -q libyaml "/proc/$first/maps" || fail 'its libraries cannot be seen'
+	! grep -q curl "/proc/$first/maps" || fail 'an attach loads libcurl'
+	# The same device under another name, while it is not there: the first one has it.
+	refused 1 'is attached as volume late already' attach --timeout 5 \
+		-f <(jq '.spec.dpuVolumeName = "later" | .status.dpu.pciAddress = "77:0a.1"' "$WORLD/absent.json") --mount "$WORLD/srv/later" --format blank
+	wait "$first"
+	grep -q 'no PCI function' "$WORLD/late.log" || { cat "$WORLD/late.log"; fail 'an attach of what never comes'; }
+	gone late
+	nothing_is_left 'not ready'
+}
+
+# Files that name what they must not, and paths: each is refused by the rule that the node has, and nothing is touched.
+hostile() {
+	local change words
+	volume hostile Block vf false
+	while IFS='|' read -r words change; do
+		refused 1 "$words" attach --timeout 2 -f <(jq "$change" "$WORLD/hostile.json") --mount "$WORLD/srv/hostile" --format blank
+	done <<-'END'
+		is no PCI address|.status.dpu.pciAddress = "../../x"
+		contains invalid NVME NS ID|.status.dpu.nvmeAttrs.namespaceID = 4294967296
+		unsupported value zz|.spec.functionType = "zz"
+		hotplugFunction: must be true|.spec.functionType = "pf"
+		the attachment says \u001b[31mred: not this volume's disk|.status.dpu.nvmeAttrs.namespaceUUID = "\u001b[31mred"
+		0000:26:00.0 is no VF|.status.dpu.pciAddress = "0000:26:00.0" | del(.status.dpu.funcVUID)
+		which no object can be called|.spec.dpuVolumeName = "../hostile"
+	END
+	refused 1 'is not absolute' attach -f "$WORLD/hostile.json" --mount srv
+	refused 1 'component ".."' attach -f "$WORLD/hostile.json" --mount "$WORLD/srv/../x"
+	refused 1 "the host's own files" attach -f "$WORLD/hostile.json" --mount /
+	refused 1 'unsupported filesystem "ntfs"' attach -f "$WORLD/hostile.json" --mount "$WORLD/srv/hostile" --fstype ntfs
+	refused 1 'mount flag "foo" is refused' attach -f "$WORLD/hostile.json" --mount "$WORLD/srv/hostile" --options foo
+	[ ! -e "$WORLD/srv/hostile" ] || fail 'a directory was made for what was refused'
+	gone hostile
+	nothing_is_left 'hostile'
+}
+
+# A host without a DPU, whose kernel has no hot-plug.
+checks() {
+	mkdir -p "$WORLD/bare/sys/bus/pci/devices" "$WORLD/bare/proc/sys/kernel/random"
+	echo 'quiet pcie_ports=compat' >"$WORLD/bare/proc/cmdline"
+	cat /proc/sys/kernel/random/boot_id >"$WORLD/bare/proc/sys/kernel/random/boot_id"
+	refused 1 'bad   the kernel module nvme is missing' check --sysfs-root "$WORLD/bare/sys" --proc-root "$WORLD/bare/proc"
+	[[ $said == *'note  the kernel module virtiofs is missing'* && $said == *'note  the kernel'"'"'s argument pcie_ports=compat turns hot-plug off'* &&
+		$said == *'bad   there are no VFs of the DPU'* && $said == *'bad   there are no hot-plug slots of the DPU'* ]] || fail "host check of a bare host: $said"
+	host check
+	[[ $said == *'ok    4 VFs'* && $said != *bad* ]] || fail "host check: $said"
+}
+
+# Killed anywhere, the same command once more ends as if nothing had been; the data of before are there.
+kills() {
+	local after pid
+	volume killed Block vf false
+	for after in 0.005 0.02 0.05 0.1; do
+		snap-csi-plugin host attach -f "$WORLD/killed.json" --mount "$WORLD/srv/killed" --fstype ext4 --format blank >"$WORLD/killed.log" 2>&1 &
+		pid=$!
+		sleep "$after"
+		kill -KILL "$pid" 2>/dev/null
+		wait "$pid" 2>/dev/null
+		host attach -f "$WORLD/killed.json" --mount "$WORLD/srv/killed" --fstype ext4 --format blank
+		[ "$after" = 0.005 ] || [ "$(cat "$WORLD/srv/killed/file")" = data ] || fail "the data are lost after a kill at $after"
+		echo data >"$WORLD/srv/killed/file"
+		host detach killed
+	done
+	for _ in 1 2; do
+		host attach -f "$WORLD/killed.json" --mount "$WORLD/srv/killed" --read-only
+	done
+	refused 1 'with other options' attach -f "$WORLD/killed.json" --mount "$WORLD/srv/killed"
+	[ "$(cat "$WORLD/srv/killed/file")" = data ] || fail 'a reader does not see the data'
+	! touch "$WORLD/srv/killed/file" 2>/dev/null || fail 'a reader can write'
+	host detach killed
+	host attach -f "$WORLD/killed.json" --mount "$WORLD/srv/killed"
+	touch "$WORLD/srv/killed/file" || fail 'a writer cannot write after a reader'
+	host detach killed
+	gone killed
+	nothing_is_left 'kills'
+}
+
+story
+nothing_is_left 'docs/zero-trust.md'
+[ "$(grep -c "^$WORLD/srv/data$" "$WORLD/story.log")" = 3 ] || { cat "$WORLD/story.log"; fail 'attach has not printed the directory'; }
+one_mount
+disks
+shares
+not_ready
+hostile
+checks
+kills
+grep -hE -A30 'ERROR: (Address|Leak)Sanitizer|runtime error:' "$WORLD"/*.log "$WORLD/stderr" && fail 'a sanitizer has found something'
+printf 'host: %d commands of docs/zero-trust.md, and what they refuse\n' "$steps"
