@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What the real API server does to a client, and what the driver makes of it: conflicts, expired places, refusal by
-priority and fairness, bookmarks, restarts, tokens and certificates that are replaced. Prints a table with the driver's own
+priority and fairness, bookmarks, restarts, another CRD, tokens and certificates that are replaced. Prints a table with the driver's own
 words and "kube-api: N passed, N failed". Run by api.sh; API_ONLY: words of titles to run."""
 import json
 import os
@@ -13,7 +13,7 @@ import traceback
 
 import api_cases
 import bench
-from api_lab import (ATTACHMENTS, DIR, DPF, NODE, PORT, VOLUMES, Driver, Failed, Lab, ask, certify, compact, exists, make_account_key,
+from api_lab import (ACCOUNT, ATTACHMENTS, DIR, DPF, NODE, PORT, VOLUMES, Driver, Failed, Lab, ask, certify, compact, exists, make_account_key,
                      raw, remove, replace, slow_request, text_of, token, until)
 
 ROWS = []
@@ -56,7 +56,13 @@ def log_line(driver, part, since=0):
 
 
 def delete_volume(driver, name):
-    must(driver.call("DeleteVolume", {"volume_id": name}), "OK")
+    """A POST that a restart has cut may be carried out for 35 s, and is UNAVAILABLE until then."""
+    def deleted():
+        code, said = driver.call("DeleteVolume", {"volume_id": name})
+        if code != "OK" and "had no answer" not in str(said):
+            raise Failed(f"DeleteVolume {name}: {code}: {said}")
+        return code == "OK"
+    until(f"{name} is deleted", deleted)
 
 
 # ---------------------------------------------------------------- 409
@@ -373,6 +379,79 @@ def _(lab):
         b.dpf.kill()
         lab.start_sim()
     return "; ".join(f"{op} {sum(want.values())}" for op, want in REQUESTS.items())
+
+
+# ---------------------------------------------------------------- another CRD
+CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/dpuvolumes.storage.dpu.nvidia.com"
+ROLE = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{DPF}/roles/{ACCOUNT}"
+
+
+def offers_growth(driver):
+    """Does the driver advertise expansion? Both services must say the same."""
+    found = {"EXPAND_VOLUME" in json.dumps(driver.call("ControllerGetCapabilities", {})),
+             "ONLINE" in json.dumps(driver.call("GetPluginCapabilities", {}))}
+    if len(found) != 1:
+        raise Failed("controller and plugin disagree about expansion")
+    return found.pop()
+
+
+def resources_rules(crd):
+    return crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["resources"]["x-kubernetes-validations"]
+
+
+def set_crd(change):
+    crd = ask("GET", CRD)
+    change(resources_rules(crd))
+    ask("PUT", CRD, crd)
+    want = [rule["rule"] for rule in resources_rules(crd)]
+    until("the schema is published", lambda: json.dumps(want[-1]) in json.dumps(ask("GET", "/openapi/v3/apis/storage.dpu.nvidia.com/v1alpha1")))
+
+
+def growth(driver):
+    if not offers_growth(driver):
+        raise Failed("not offered")
+    must(driver.call("CreateVolume", create("pvc-grow")), "OK")
+    request = {"volume_id": "pvc-grow", "capacity_range": {"required_bytes": 2 * GI}}
+    said = must(driver.call("ControllerExpandVolume", request), "PERMISSION_DENIED", "patch", "dpuvolumes")
+    role = ask("GET", ROLE)
+    role["rules"][0]["verbs"].append("patch")
+    ask("PUT", ROLE, role)
+    until("the right is there", lambda: driver.call("ControllerExpandVolume", request)[0] == "OK")
+    must(driver.call("ControllerExpandVolume", request), "OK", str(2 * GI))
+    asked = ask("GET", f"{VOLUMES}/pvc-grow")["spec"]["resources"]["requests"]["storage"]
+    if asked != "2Gi":
+        raise Failed(f"asked for is {asked}")
+    role = ask("GET", ROLE)
+    role["rules"][0]["verbs"].remove("patch")
+    ask("PUT", ROLE, role)
+    delete_volume(driver, "pvc-grow")
+    return said
+
+
+@row("another CRD: spec.resources of a DPUVolume may grow",
+     "expansion is not offered before; a driver started behind it offers it, names the missing right, and expands with it")
+def _(lab):
+    if offers_growth(lab.direct):
+        raise Failed("offered where spec.resources is immutable")
+    frozen = "self == oldSelf"
+    grows = "quantity(string(self.requests['storage'])).compareTo(quantity(string(oldSelf.requests['storage']))) >= 0"
+    command = lab.sim.command
+    lab.sim.kill()
+    lab.sim.command = [*command, "--growing-volumes"]
+    lab.start_sim()
+    set_crd(lambda rules: next(r for r in rules if r["rule"] == frozen).update(rule=grows))
+    driver = Driver("driver-growing", f"{DIR}/direct.kubeconfig")
+    try:
+        said = growth(driver)
+    finally:
+        driver.kill()
+        set_crd(lambda rules: next(r for r in rules if r["rule"] == grows).update(rule=frozen))
+        lab.sim.kill()
+        lab.sim.command = command
+        lab.start_sim()
+    if offers_growth(lab.direct):
+        raise Failed("the driver that runs has changed its mind")
+    return f"{said}; with the right: OK"
 
 
 # ---------------------------------------------------------------- credentials

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# api.sh [bench]: the rows of api.py, and the cases of test/sim/cases.json, or the tables of bench.py, against a real
-# kube-apiserver and etcd; no kubelet, no pods.
+# api.sh [bench|chart]: the rows of api.py, and the cases of test/sim/cases.json, or the tables of bench.py, or the rows of
+# chart.py, against a real kube-apiserver and etcd; no kubelet, no pods.
 # In namespaces of its own for network, processes and mounts, so that nothing outlives it, however it ends. Needs root.
 # API_ONLY="token 429" runs only rows with one of the words; the word cases stands for all of cases.json.
 set -u

@@ -115,6 +115,7 @@ class ApiServer(Process):
     def __init__(self):
         super().__init__("apiserver", [])
         self.account_key = "sa"
+        self.more = []  # arguments
 
     def start(self):
         key = f"{DIR}/{self.account_key}"
@@ -124,7 +125,7 @@ class ApiServer(Process):
             f"--tls-cert-file={DIR}/server.crt", f"--tls-private-key-file={DIR}/server.key", f"--client-ca-file={DIR}/clients.crt",
             f"--service-account-key-file={key}.pub", f"--service-account-signing-key-file={key}.key",
             "--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.96.0.0/16",
-            "--etcd-compaction-interval=0", f"--audit-policy-file={DIR}/audit.json", f"--audit-log-path={DIR}/audit.log"]
+            "--etcd-compaction-interval=0", f"--audit-policy-file={DIR}/audit.json", f"--audit-log-path={DIR}/audit.log", *self.more]
         return super().start()
 
     def ready(self):
@@ -394,9 +395,9 @@ class Relay:
 
 # ---------------------------------------------------------------- all of it
 class Cluster:
-    """etcd and API server with DPF's kinds and the driver's account."""
+    """etcd and API server with DPF's kinds and the driver's account; more: arguments of the API server."""
 
-    def __init__(self):
+    def __init__(self, more=()):
         for words in (("link", "set", "lo", "up"), ("addr", "add", "198.51.100.1/32", "dev", "lo"),
                       ("route", "add", "default", "dev", "lo")):
             sh("ip", *words)
@@ -408,8 +409,9 @@ class Cluster:
         certify("admin", "/O=system:masters/CN=admin", "ca")
         make_account_key("sa")
         replace(f"{DIR}/audit.json", json.dumps(AUDIT))
-        self.etcd = Process("etcd", [f"{BIN}/etcd", f"--data-dir={DIR}/etcd", "--unsafe-no-fsync", "--log-level=error"]).start()
+        self.etcd = Process("etcd", [f"{BIN}/etcd", f"--data-dir={DIR}/etcd", "--unsafe-no-fsync", "--quota-backend-bytes=8589934592", "--log-level=error"]).start()
         self.apiserver = ApiServer()
+        self.apiserver.more += more
         self.apiserver.start()
         admin = {"client-certificate": f"{DIR}/admin.crt", "client-key": f"{DIR}/admin.key"}
         self.admin = kubeconfig("admin.kubeconfig", PORT, admin)

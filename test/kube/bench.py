@@ -3,8 +3,11 @@
 request, its object's event in one watch). DPF is one PATCH of the status, at once. Prints tables; nothing fails because
 of a time. Run by `make bench-kube`, in api.sh's namespaces; api.py has a short form. Environment: BENCH_SERIAL (100) and
 BENCH_MANY (1000) operations one after the other and 50 at a time; BENCH_OBJECTS (2000) attachments of others with
-labels and as many without, 0 leaves that out; BENCH_CHANGES (500) events of theirs per second; BENCH_WAITING (500)
-callers whose volume is never bound. The long form: BENCH_OBJECTS=100000 BENCH_CHANGES=2000 BENCH_WAITING=2000."""
+labels and as many without, 0 leaves that out; BENCH_CHANGES (500) events of theirs per second, 0 leaves that out; BENCH_WAITING (500)
+callers whose volume is never bound. The long forms are at the end of docs/scale.md.
+BENCH_PUBLISHES and BENCH_PAGES (0) leave the tables out, and count instead: so many Publishes, and so many pages of lists
+among 20,000 attachments, each of them with its requests and answers by the audit log. These fail when a count is wrong."""
+import collections
 import json
 import os
 import subprocess
@@ -17,7 +20,9 @@ NODES = 50
 OPS = ("create", "publish", "unpublish", "delete")
 SERIAL, MANY = int(os.environ.get("BENCH_SERIAL", "100")), int(os.environ.get("BENCH_MANY", "1000"))
 OBJECTS = [int(word) for word in os.environ.get("BENCH_OBJECTS", "2000").split(",")]
+IMAGE = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}  # as the Dockerfile has it: what counts in memory after a load
 CHANGES, WAITING = int(os.environ.get("BENCH_CHANGES", "500")), int(os.environ.get("BENCH_WAITING", "500"))
+PUBLISHES, PAGES = int(os.environ.get("BENCH_PUBLISHES", "0")), int(os.environ.get("BENCH_PAGES", "0"))
 COLUMNS = "{:34} {:>6} {:>9} {:>9} {:>8} {:>10} {:>10} {:>9}  {}"
 
 
@@ -55,12 +60,14 @@ class Requests:
         self.path = f"{DIR}/audit.log"
         self.at = os.path.getsize(self.path)
 
-    def of(self, agent):
+    def events(self, agent):
         with open(self.path, encoding="utf-8") as file:
             file.seek(self.at)
             events = [json.loads(line) for line in file]
-        return [f"{e['verb']} {e['objectRef']['resource']}" for e in events
-                if e["userAgent"].startswith(agent) and e["verb"] != "watch" and "objectRef" in e]
+        return [e for e in events if e["userAgent"].startswith(agent) and e["verb"] != "watch" and "objectRef" in e]
+
+    def of(self, agent):
+        return [f"{e['verb']} {e['objectRef']['resource']}" for e in self.events(agent)]
 
 
 class Bench:
@@ -79,7 +86,7 @@ class Bench:
     def start_dpf(self):
         since = len(self.dpf.log()) if self.dpf else 0
         self.dpf = start_load("dpf", f"--kubeconfig={self.cluster.admin}")
-        until("DPF is ready", lambda: "ready" in self.dpf.log(since))
+        until("DPF is ready", lambda: "ready" in self.dpf.log(since), 900)  # it lists 200,000 objects in the long form
 
     def does(self, who, op, names, n, parallel):
         """One kind of operation, n times; the figures per operation."""
@@ -140,7 +147,7 @@ def after_a_start(bench, objects):
     """A driver that is new, while the objects of others are there: its first Publish waits for the index."""
     server = bench.cluster.apiserver.process.pid
     before = cpu_ms(server)
-    driver = Driver("driver-new", bench.configuration, more=("--v=0",))
+    driver = Driver("driver-new", bench.configuration, IMAGE, more=("--v=0",))
     began = time.monotonic()
     answers = [load("csi", f"--socket={driver.socket}", f"--op={op}", "--names=new", "--n=1") for op in ("create", "publish")]
     took = time.monotonic() - began
@@ -170,6 +177,11 @@ def among_others(bench, objects):
     head(f"among {objects} labelled and {objects} unlabelled attachments")
     bench.life("csi", f"among-{objects}", SERIAL, 1)
     bench.life("csi", f"crowd-{objects}", 80, 80)
+    if CHANGES:
+        while_they_change(bench, objects, admin)
+
+
+def while_they_change(bench, objects, admin):
     head(f"the same, {CHANGES} of them change per second")
     churn = start_load("churn", admin, "--template=bench-0-like-0", f"--n={objects}", "--names=labelled", f"--rate={CHANGES}")
     time.sleep(1)
@@ -194,17 +206,80 @@ def while_others_wait(bench):
     waiting.kill()
 
 
+# ---------------------------------------------------------------- counted, not timed
+def counted(events):
+    """How many requests of a kind had which answer."""
+    kinds = collections.Counter(f"{e['verb']} {e['objectRef']['resource']} {e['responseStatus']['code']}" for e in events)
+    return ", ".join(f"{kind}: {n}" for kind, n in sorted(kinds.items()))
+
+
+def publishes(bench, n):
+    """No Publish takes longer than 2 s, none asks twice for what it knows, and none is refused anything."""
+    bench.does("csi", "create", "counted", n, 50)
+    requests = Requests()
+    got = bench.does("csi", "publish", "counted", n, 50)
+    print(f"{n} Publishes, 50 at a time: {got['failed']} failed, p50 {got['p50']:.0f} ms, p99 {got['p99']:.0f} ms, longest {got['most']:.0f} ms;"
+          f" requests: {counted(requests.events('snap-csi'))}", flush=True)
+    kinds = collections.Counter(requests.of("snap-csi"))
+    # Each reads its volume and writes its attachment; one whose event is late by some seconds reads that.
+    if got["failed"] or got["most"] > 2000 or kinds["create dpuvolumeattachments"] != n or kinds["get dpuvolumes"] != n:
+        raise Failed(f"that is not what {n} Publishes cost: {got['why'] if got['failed'] else dict(kinds)}")
+    for op in ("unpublish", "delete"):
+        bench.does("csi", op, "counted", n, 50)
+
+
+def pages(bench, n):
+    """Each driver that starts reads all attachments by pages, since the API server sends no list as a stream."""
+    objects, page = 20000, 500
+    bench.does("csi", "create", "like", 1, 1)
+    bench.does("csi", "publish", "like", 1, 1)
+    load("seed", f"--kubeconfig={bench.cluster.admin}", "--template=bench-0-like-0", f"--n={objects}", "--names=others")
+    bench.dpf.kill()
+    bench.driver.kill()
+    bench.cluster.apiserver.more = ["--feature-gates=WatchList=false"]
+    bench.cluster.apiserver.restart()
+    bench.start_dpf()
+    read, starts, longest, said = [], 0, 0.0, ""
+    while len(read) < n:
+        requests = Requests()
+        driver = Driver(f"driver-pages-{starts}", bench.configuration, more=("--v=0",))
+        # It needs to know where the volume is, so it waits for the last page.
+        for op in OPS:
+            got = load("csi", f"--socket={driver.socket}", f"--op={op}", f"--names=paged-{starts}", "--n=1")
+            if got["failed"]:
+                raise Failed(f"{op} of start {starts}: {got['why']}")
+            longest = max(longest, got["most"])
+        driver.kill()
+        said += driver.log()
+        lists = [e for e in requests.events("snap-csi") if e["verb"] == "list" and e["objectRef"]["resource"] == "dpuvolumeattachments"]
+        if len(lists) != objects // page + 1:
+            raise Failed(f"start {starts} has read {len(lists)} pages of {page} among {objects + 1} attachments: {counted(lists)}")
+        read += lists
+        starts += 1
+    print(f"{len(read)} pages of {starts} starts among {objects} attachments of others: {counted(read)}; longest call {longest:.0f} ms;"
+          f" warnings of the drivers: {[line for line in said.splitlines() if line.startswith(('W ', 'E '))] or 'none'}", flush=True)
+    if {e["responseStatus"]["code"] for e in read} != {200}:
+        raise Failed("not every page was answered")
+
+
 def main():
     cluster = Cluster()
     configuration = kubeconfig("bench.kubeconfig", PORT, {"token": token()})
-    driver = Driver("driver-bench", configuration, more=("--v=0",))
+    driver = Driver("driver-bench", configuration, IMAGE, more=("--v=0",))
     bench = Bench(cluster, driver, configuration)
+    for work, n in ((publishes, PUBLISHES), (pages, PAGES)):
+        if n:
+            work(bench, n)
+    if PUBLISHES or PAGES:
+        print("bench-kube: counted")
+        return
     bench.life("csi", "warm", 20, 5)
     bench.pss("idle")
     for n, parallel in ((SERIAL, 1), (MANY, 50)):
         head(f"{parallel} at a time")
         for who in ("bare", "csi"):
             bench.life(who, f"{who}-{parallel}", n, parallel)
+    bench.pss(f"after {4 * (SERIAL + MANY)} calls")
     sizes(bench)
     for objects in OBJECTS:
         if objects:

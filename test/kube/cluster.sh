@@ -6,13 +6,16 @@
 #   cluster.sh driver    starts (again) driver, csi-provisioner and csi-attacher as processes beside kubelet
 #   cluster.sh pods      the same as pods of manifests/ with the image of make image-test, in place of the processes
 #   cluster.sh reboot    ends every pod, mount, kubelet and the driver at once (halt), and starts them again (boot)
+#   cluster.sh second up|down    another node, n2, with a DPU and with the driver's node as a process
 #   cluster.sh check     exit 0 when every process runs and the node is Ready
 #   cluster.sh stop NAME [SIGNAL] | start NAME   one process: kubelet, driver, provisioner, attacher, sim, apiserver, ...
+#   cluster.sh pods-away | pods-again   takes the driver's pods and all of manifests/ away, and brings them back
 #   cluster.sh ensure NAME       starts it if it does not run
 #   cluster.sh down      ends every process that was started, unmounts, removes the folder and the namespace
 #
 # Environment: BUILD, FLAVOUR as in make; CLUSTER_NAME (snap-csi-cluster), by which network namespace and cgroup go, so
-# that clusters can stand side by side; CLUSTER_DIR, the folder (/var/tmp/<name>); CLUSTER_VFS, the VFs of the DPU (4);
+# that clusters can stand side by side; CLUSTER_DIR, the folder (/var/tmp/<name>); CLUSTER_VFS and CLUSTER_SLOTS, the VFs
+# and the hot-plug slots of the DPU (4 and 2);
 # CLUSTER_KUBELET_DIR, kubelet's folder when it is not below CLUSTER_DIR (only in a mount namespace of one's own:
 # external.sh). Needs root.
 # A process is ended only when its id and its start time are those that were noted when it was started, or when it is
@@ -30,6 +33,7 @@ CGROUP=$NETNS
 DIR=${CLUSTER_DIR:-/var/tmp/$NETNS}
 NODE=n1
 ADDRESS=198.51.100.1
+SECOND=n2
 NAMESPACE=dpf-operator-system
 DRIVER_NAME=csi.snap.nvidia.com
 ADMIN=$DIR/admin.kubeconfig
@@ -131,14 +135,12 @@ make_certificates() (
 	openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -subj /CN=cluster-ca -days 2 -out ca.crt 2>/dev/null || exit 1
 	certificate apiserver /CN=kube-apiserver "DNS:localhost,DNS:kubernetes.default.svc,IP:127.0.0.1,IP:$ADDRESS,IP:10.96.0.1"
 	certificate admin /O=system:masters/CN=admin DNS:admin
-	certificate kubelet "/O=system:nodes/CN=system:node:$NODE" "DNS:$NODE,IP:$ADDRESS"
 	openssl genrsa -out sa.key 2048 2>/dev/null && openssl rsa -in sa.key -pubout -out sa.pub 2>/dev/null
 )
 
 write_configuration() {
 	make_certificates || die 'no certificates'
 	kubeconfig "$ADMIN" "client-certificate: $DIR/pki/admin.crt" "client-key: $DIR/pki/admin.key"
-	kubeconfig "$DIR/kubelet.kubeconfig" "client-certificate: $DIR/pki/kubelet.crt" "client-key: $DIR/pki/kubelet.key"
 	# Every request of the driver's and the sidecars' account, for the proof that the role is the minimum.
 	cat >"$DIR/audit.yaml" <<-END
 		apiVersion: audit.k8s.io/v1
@@ -149,44 +151,63 @@ write_configuration() {
 		  users: ["system:serviceaccount:$NAMESPACE:snap-csi-controller", "system:serviceaccount:$NAMESPACE:swap-snap-csi-plugin-sa"]
 		- level: None
 	END
+	configure_node "$DIR" "$NODE" "$ADDRESS" 10.244.0.0/24 "$KUBELET_DIR" "$CGROUP"
+}
+
+# What a driver mounts of virtio-fs: the tags that its host's snap-sim shows, by mount.snapsim (test/lib/share).
+virtiofs=(--node-virtiofs-filesystem-type=snapsim --node-virtiofs-load-driver=false)
+tags_of() { echo "SNAP_SIM_TAGS=$DIR/sim/$1/tags"; }
+
+# Keeps mount.snapsim installed, and removes it when it is stopped: it ends with its input.
+start_helper() {
+	run helper bash -c 'sleep infinity | (trap "" TERM; exec test/lib/share/mount-helper.sh)'
+	wait_for 10 helper grep -q installed "$DIR/log/helper.log"
+}
+
+# What containerd and kubelet of a node read, below HOME; they write there, too.
+configure_node() { # HOME NAME ADDRESS SUBNET KUBELET-DIR CGROUP
+	mkdir -p "$1/cni" "$1/run"
+	(cd "$DIR/pki" && certificate "kubelet-$2" "/O=system:nodes/CN=system:node:$2" "DNS:$2,IP:$3") || exit 1
+	kubeconfig "$1/kubelet.kubeconfig" "client-certificate: $DIR/pki/kubelet-$2.crt" "client-key: $DIR/pki/kubelet-$2.key"
 	# Without CAP_SYS_RESOURCE runc cannot lower oom_score_adj, and every sandbox would die of it.
-	cat >"$DIR/containerd.toml" <<-END
+	cat >"$1/containerd.toml" <<-END
 		version = 2
-		root = "$DIR/containerd/root"
-		state = "$DIR/containerd/state"
+		root = "$1/containerd/root"
+		state = "$1/containerd/state"
 		[grpc]
-		  address = "$DIR/run/containerd.sock"
+		  address = "$1/run/containerd.sock"
 		[plugins."io.containerd.grpc.v1.cri"]
 		  sandbox_image = "docker.io/local/pause:1"
 		  restrict_oom_score_adj = true
 		  netns_mounts_under_state_dir = true
 		  [plugins."io.containerd.grpc.v1.cri".cni]
 		    bin_dir = "/usr/lib/cni"
-		    conf_dir = "$DIR/cni"
+		    conf_dir = "$1/cni"
 	END
-	mkdir -p "$DIR/cni"
-	cat >"$DIR/cni/10-pods.conflist" <<-END
+	cat >"$1/cni/10-pods.conflist" <<-END
 		{"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "ptp", "ipam": {"type": "host-local",
-		 "dataDir": "$DIR/cni-leases", "ranges": [[{"subnet": "10.244.0.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}
+		 "dataDir": "$1/cni-leases", "ranges": [[{"subnet": "$4"}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}
 	END
-	cat >"$DIR/kubelet.yaml" <<-END
+	cat >"$1/kubelet.yaml" <<-END
 		apiVersion: kubelet.config.k8s.io/v1beta1
 		kind: KubeletConfiguration
+		address: $3
+		healthzPort: 0
 		authentication: {x509: {clientCAFile: $DIR/pki/ca.crt}, anonymous: {enabled: false}, webhook: {enabled: true}}
 		authorization: {mode: Webhook}
-		tlsCertFile: $DIR/pki/kubelet.crt
-		tlsPrivateKeyFile: $DIR/pki/kubelet.key
-		containerRuntimeEndpoint: unix://$DIR/run/containerd.sock
+		tlsCertFile: $DIR/pki/kubelet-$2.crt
+		tlsPrivateKeyFile: $DIR/pki/kubelet-$2.key
+		containerRuntimeEndpoint: unix://$1/run/containerd.sock
 		cgroupDriver: cgroupfs
-		cgroupRoot: /$CGROUP
+		cgroupRoot: /$6
 		failCgroupV1: false
 		failSwapOn: false
 		enforceNodeAllocatable: []
 		evictionHard: {nodefs.available: "1%", imagefs.available: "1%", memory.available: "50Mi"}
 		clusterDNS: [10.96.0.10]
 		resolvConf: /dev/null
-		podLogsDir: $DIR/podlogs
-		volumePluginDir: $KUBELET_DIR/exec
+		podLogsDir: $1/podlogs
+		volumePluginDir: $5/exec
 		syncFrequency: 10s
 		nodeStatusUpdateFrequency: 2s
 	END
@@ -218,18 +239,24 @@ start_scheduler() {
 }
 start_containerd() { run containerd containerd --config "$DIR/containerd.toml"; }
 
-start_kubelet() {
-	run kubelet "$BIN/kubelet" --config="$DIR/kubelet.yaml" --kubeconfig="$DIR/kubelet.kubeconfig" \
-		--root-dir="$KUBELET_DIR" --hostname-override="$NODE" --node-ip="$ADDRESS"
+# kubelet does not let a volume be unstaged whose filesystem is mounted elsewhere, which a tag of virtio-fs is by its daemon
+# (for the kernel's virtio-fs there is none). So it gets a copy of the mounts, where those of snap-sim are not; what kubelet
+# and the driver mount below kubelet's folder still reaches both.
+kubelet() { # PROCESS HOME NODE ADDRESS KUBELET-DIR
+	# shellcheck disable=SC2016 # for the inner shell
+	run "$1" unshare --mount --propagation unchanged bash -c 'mount --make-rprivate "$0" && umount -l "$0" && exec "$@"' \
+		"$DIR/sim" "$BIN/kubelet" --config="$2/kubelet.yaml" --kubeconfig="$2/kubelet.kubeconfig" --root-dir="$5" \
+		--hostname-override="$3" --node-ip="$4"
 }
+start_kubelet() { kubelet kubelet "$DIR" "$NODE" "$ADDRESS" "$KUBELET_DIR"; }
 
 start_sim() {
-	run sim "$OUT/snap-sim" --kubeconfig="$ADMIN" --namespace="$NAMESPACE" --node="$NODE" --vfs="${CLUSTER_VFS:-4}" \
-		--state="$DIR/sim" --port-file="$DIR/run/sim.port" --v=1
+	run sim "$OUT/snap-sim" --kubeconfig="$ADMIN" --namespace="$NAMESPACE" --node="$NODE" --node="$SECOND" --vfs="${CLUSTER_VFS:-4}" \
+		--hotplug-slots="${CLUSTER_SLOTS:-2}" --state="$DIR/sim" --port-file="$DIR/run/sim.port" --v=1
 }
 
-node_ready() {
-	[ "$(kubectl get node "$NODE" -o 'jsonpath={.status.conditions[?(@.type=="Ready")].status}')" = True ]
+node_ready() { # NAME
+	[ "$(kubectl get node "$1" -o 'jsonpath={.status.conditions[?(@.type=="Ready")].status}')" = True ]
 }
 
 make_network() {
@@ -237,25 +264,25 @@ make_network() {
 		ip -n "$NETNS" route add default dev lo || die "cannot make the network namespace $NETNS"
 }
 
-make_cgroups() {
+make_cgroups() { # NAME, of which all above it are there
 	local at
 	for at in /sys/fs/cgroup/*/; do
 		if [ -e "$at/cgroup.procs" ] && [ ! -e /sys/fs/cgroup/cgroup.procs ]; then
-			mkdir -p "$at$CGROUP"
+			mkdir -p "$at$1"
 		fi
 	done
-	[ ! -e /sys/fs/cgroup/cgroup.procs ] || mkdir -p "/sys/fs/cgroup/$CGROUP"
+	[ ! -e /sys/fs/cgroup/cgroup.procs ] || mkdir -p "/sys/fs/cgroup/$1"
 	# A child cpuset is empty until somebody fills it.
 	at=/sys/fs/cgroup/cpuset
-	if [ -e "$at/$CGROUP/cpuset.cpus" ]; then
-		cat "$at/cpuset.cpus" >"$at/$CGROUP/cpuset.cpus"
-		cat "$at/cpuset.mems" >"$at/$CGROUP/cpuset.mems"
+	if [ -e "$at/$1/cpuset.cpus" ]; then
+		cat "$at/cpuset.cpus" >"$at/$1/cpuset.cpus"
+		cat "$at/cpuset.mems" >"$at/$1/cpuset.mems"
 	fi
 }
 
-import_images() {
-	python3 "$here/images.py" "$DIR/images.tar" && wait_for 20 containerd ctr -a "$DIR/run/containerd.sock" version &&
-		ctr -a "$DIR/run/containerd.sock" -n k8s.io images import "$DIR/images.tar" >/dev/null || die 'no images'
+import_images() { # PROCESS HOME
+	python3 "$here/images.py" "$2/images.tar" && wait_for 20 "$1" ctr -a "$2/run/containerd.sock" version &&
+		ctr -a "$2/run/containerd.sock" -n k8s.io images import "$2/images.tar" >/dev/null || die 'no images'
 }
 
 need() {
@@ -266,7 +293,7 @@ need() {
 	done
 	[ -x /usr/lib/cni/ptp ] || missing+=(containernetworking-plugins)
 	[ ${#missing[@]} -eq 0 ] || die "missing: ${missing[*]}; 'make kube-deps' installs what is needed"
-	for what in "$BIN/kube-apiserver" "$OUT/snap-sim" "$OUT/snap-csi-plugin"; do
+	for what in "$BIN/kube-apiserver" "$OUT/snap-sim" "$OUT/snap-share" "$OUT/snap-csi-plugin"; do
 		[ -x "$what" ] || die "$what is not there; run make cluster-up"
 	done
 }
@@ -277,13 +304,15 @@ up() {
 	mkdir -p "$DIR"/{log,run} "$KUBELET_DIR"/{plugins_registry,plugins} "$PLUGIN_DIR"
 	# What the driver mounts must reach the pods, whatever the folder above is.
 	mount --bind "$KUBELET_DIR" "$KUBELET_DIR" && mount --make-rshared "$KUBELET_DIR" || die 'cannot mount'
+	# And the tags of virtio-fs the driver's pod.
+	mkdir "$DIR/sim" && mount --bind "$DIR/sim" "$DIR/sim" && mount --make-rshared "$DIR/sim" || die 'cannot mount'
 	make_network
-	make_cgroups
+	make_cgroups "$CGROUP"
 	write_configuration
 	start_etcd
 	start_apiserver
 	start_containerd
-	import_images
+	import_images containerd "$DIR"
 	wait_for 60 apiserver kubectl get --raw /readyz
 	say 'API server'
 	start_controllers
@@ -292,10 +321,11 @@ up() {
 	kubectl apply -f "$here/crds" >/dev/null || die 'the CRDs are refused'
 	kubectl wait --for=condition=Established --timeout=30s crd --all >/dev/null || die 'the CRDs are not served'
 	kubectl apply -f "$here/world.yaml" >/dev/null || die 'test/kube/world.yaml is refused'
-	wait_for 60 kubelet node_ready
+	wait_for 60 kubelet node_ready "$NODE"
 	say 'node Ready'
 	# As DPF's rule of node-feature-discovery does with hosts that have a DPU.
 	kubectl label node "$NODE" feature.node.kubernetes.io/dpu-enabled=true >/dev/null
+	start_helper
 	start_sim
 	wait_for 20 sim test -s "$DIR/run/sim.port"
 	apply_manifests
@@ -318,11 +348,11 @@ apply_manifests() {
 }
 
 start_driver() {
-	run driver "$OUT/snap-csi-plugin" --mode=all --name="$DRIVER_NAME" --bind-address="unix://$CSI_SOCKET" \
+	run driver env "$(tags_of "$NODE")" "$OUT/snap-csi-plugin" --mode=all --name="$DRIVER_NAME" --bind-address="unix://$CSI_SOCKET" \
 		--namespace="$NAMESPACE" --kubeconfig="$DIR/account.kubeconfig" --node-id="$NODE" \
-		--sysfs-root="$DIR/sim/$NODE/sys" --dev-root="$DIR/sim/$NODE/dev" --node-nvme-load-driver=false \
+		--sysfs-root="$DIR/sim/$NODE/sys" --dev-root="$DIR/sim/$NODE/dev" --node-nvme-load-driver=false "${virtiofs[@]}" \
 		--kubelet-registration-path="$CSI_SOCKET" --plugin-registration-path="$KUBELET_DIR/plugins_registry" --v=2 --kubelet-dir="$KUBELET_DIR" \
-		${DRIVER_ARGUMENT:+"$DRIVER_ARGUMENT"}
+		${DRIVER_ARGUMENT:+"$DRIVER_ARGUMENT"} ${DRIVER_GATE:+--controlled-mode --control-socket="$DRIVER_GATE"}
 }
 
 # A new leader waits until the lease of a killed one expires, so leases are short.
@@ -336,7 +366,7 @@ start_provisioner() {
 
 start_attacher() {
 	run_again attacher "$BIN/csi-attacher" --kubeconfig="$DIR/account.kubeconfig" --csi-address="$CSI_SOCKET" \
-		--timeout=120s --retry-interval-start=500ms "${election[@]}" --v=2
+		--timeout=120s --retry-interval-start=500ms "${election[@]}" --v=2 ${ATTACHER_ARGUMENT:+"$ATTACHER_ARGUMENT"}
 }
 
 driver() {
@@ -350,6 +380,9 @@ driver() {
 	start_attacher
 }
 
+# shellcheck source=test/kube/with-busybox.sh
+. "$here/with-busybox.sh"
+
 # The same from the pods of manifests/ and the image of `make image-test`; needs both of them.
 pods() {
 	local container what
@@ -362,27 +395,41 @@ pods() {
 		buildah config --entrypoint '[]' "$container" && buildah commit -q "$container" localhost/sidecars:test >/dev/null ||
 		die 'no image of the sidecars'
 	buildah rm "$container" >/dev/null
+	with_busybox || die 'no busybox in the image'
 	for what in snap-csi sidecars; do
 		rm -f "$DIR/$what.tar"
-		buildah push -q "localhost/$what:test" "docker-archive:$DIR/$what.tar:localhost/$what:test" &&
+		buildah push -q "localhost/$what:$([ "$what" = snap-csi ] && echo pods || echo test)" "docker-archive:$DIR/$what.tar:localhost/$what:test" &&
 			ctr -a "$DIR/run/containerd.sock" -n k8s.io images import "$DIR/$what.tar" >/dev/null || die "cannot import $what"
 	done
 	say 'images'
-	kubectl kustomize --load-restrictor=LoadRestrictionsNone test/kube/pods | sed "s#/var/lib/kubelet#$KUBELET_DIR#g; s#path: /simulated-host#path: $DIR/sim/$NODE#" |
-		kubectl apply -f - >/dev/null || die 'test/kube/pods is refused'
+	pods_again
+	say 'driver in pods registered with kubelet'
+}
+
+pods_text() {
+	kubectl kustomize --load-restrictor=LoadRestrictionsNone test/kube/pods | sed "s#/var/lib/kubelet#$KUBELET_DIR#g; s#path: /simulated-host#path: $DIR/sim/$NODE#; s#path: /mount-helper#path: $PWD/test/lib/share/mount.snapsim#"
+}
+
+pods_again() {
+	pods_text | kubectl apply -f - >/dev/null || die 'test/kube/pods is refused'
 	kubectl rollout status -n "$NAMESPACE" deployment/snap-csi-controller --timeout=120s &&
 		kubectl rollout status -n "$NAMESPACE" daemonset/snap-csi-node --timeout=120s || die 'the pods of the driver do not run'
 	wait_for 30 kubelet registered
-	say 'driver in pods registered with kubelet'
+}
+
+pods_away() {
+	pods_text | kubectl delete -f - --wait >/dev/null &&
+		kubectl wait --for=delete pod -n "$NAMESPACE" -l app.kubernetes.io/name=snap-csi --timeout=120s >/dev/null ||
+		die 'the pods of the driver do not go'
 }
 
 # What a reboot does to pods and mounts: all processes and mounts go, folders and devices stay.
 halt() {
 	stop kubelet
 	stop driver KILL
-	kill_pods
+	kill_pods "$CGROUP"
 	stop containerd
-	kill_shims
+	kill_shims "$DIR"
 	while read -r at; do
 		umount -l "$at"
 	done < <(awk -v a="$KUBELET_DIR/" -v b="$DIR/containerd/" 'index($5, a) == 1 || index($5, b) == 1 {print $5}' \
@@ -397,6 +444,9 @@ boot() {
 	start_driver
 }
 
+# shellcheck source=test/kube/second.sh
+. "$here/second.sh"
+
 # ---------------------------------------------------------------- check and down
 processes='etcd apiserver controllers scheduler containerd kubelet sim driver provisioner attacher'
 
@@ -410,7 +460,7 @@ check() {
 			status=1
 		fi
 	done
-	if [ "$status" -eq 0 ] && node_ready; then
+	if [ "$status" -eq 0 ] && node_ready "$NODE"; then
 		echo "node $NODE    is Ready"
 	else
 		status=1
@@ -419,9 +469,9 @@ check() {
 }
 
 # Every process in the cluster's own cgroup belongs to its pods.
-kill_pods() {
+kill_pods() { # CGROUP
 	local end=$((SECONDS + 10)) pids
-	while pids=$(find /sys/fs/cgroup -path "*/$CGROUP/*" -name cgroup.procs -exec cat {} + 2>/dev/null | sort -u) && [ -n "$pids" ]; do
+	while pids=$(find /sys/fs/cgroup -path "*/$1/*" -name cgroup.procs -exec cat {} + 2>/dev/null | sort -u) && [ -n "$pids" ]; do
 		# shellcheck disable=SC2086 # a list
 		kill -s KILL $pids 2>/dev/null
 		[ "$SECONDS" -lt "$end" ] || { echo "cluster: these processes do not end: $pids" >&2; break; }
@@ -430,10 +480,10 @@ kill_pods() {
 }
 
 # containerd's shims outlive it; they name our socket on their command line.
-kill_shims() {
+kill_shims() { # HOME of their containerd
 	local at
 	for at in /proc/[0-9]*; do
-		if tr '\0' ' ' <"$at/cmdline" 2>/dev/null | grep -q "^[^ ]*containerd-shim.* $DIR/run/containerd.sock"; then
+		if tr '\0' ' ' <"$at/cmdline" 2>/dev/null | grep -q "^[^ ]*containerd-shim.* $1/run/containerd.sock"; then
 			kill -s KILL "${at#/proc/}"
 		fi
 	done 2>/dev/null
@@ -445,18 +495,21 @@ remove_cgroups() {
 
 down() {
 	local name file at
-	stop kubelet TERM 3
-	for name in attacher provisioner driver; do
+	for name in kubelet kubelet2 attacher provisioner driver driver2; do
 		stop "$name" TERM 3
 	done
-	kill_pods
-	stop containerd TERM 3
-	kill_shims
+	kill_pods "$CGROUP"
+	for name in containerd containerd2; do
+		stop "$name" TERM 3
+	done
+	kill_shims "$DIR"
+	kill_shims "$DIR/$SECOND"
 	while read -r at; do
 		umount -l "$at"
-	done < <(awk -v at="$DIR/" -v kubelet="$KUBELET_DIR" 'index($5, at) == 1 && index($5, at "sim/") != 1 ||
+	done < <(awk -v at="$DIR/" -v kubelet="$KUBELET_DIR" 'index($5, at) == 1 && index($5 "/", at "sim/") != 1 ||
 		index($5 "/", kubelet "/") == 1 {print $5}' /proc/self/mountinfo | tac)
 	stop sim TERM 10
+	stop helper
 	for file in "$DIR"/run/*.pid; do
 		[ -e "$file" ] && stop "$(basename "$file" .pid)" KILL
 	done
@@ -494,9 +547,12 @@ down) down ;;
 check) check ;;
 driver) driver ;;
 pods) pods ;;
+pods-away) pods_away ;;
+pods-again) pods_again ;;
 halt) halt ;;
 boot) boot ;;
 reboot) halt && boot ;;
+second) "second_${1:?up or down}" ;;
 stop) stop "$@" ;;
 start) "start_${1:?which}" ;;
 ensure) alive "${1:?which}" || "start_$1" ;;

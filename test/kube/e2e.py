@@ -9,10 +9,15 @@ import sys
 import time
 
 import life  # noqa: F401 each of them adds its scenarios, in this order
+import hotplug  # noqa: F401
+import shares  # noqa: F401
 import refusals  # noqa: F401
 import nodes  # noqa: F401
 import restarts  # noqa: F401
+import gates  # noqa: F401
+import placement  # noqa: F401
 import install  # noqa: F401
+import newcomer  # noqa: F401
 import page
 from kube import DPF, PODS, cluster, create, delete, find, gone, heal, kubectl, nothing_left, until
 from scenario import ONLY_HERE, SCENARIOS, SKIPPED
@@ -33,7 +38,7 @@ def rescue(ns):
     heal()
     for name in ("apiserver", "kubelet") if PODS else ("apiserver", "kubelet", "driver", "provisioner", "attacher"):
         cluster("ensure", name)
-    for kind in ("StatefulSet", "Pod", "PersistentVolumeClaim"):
+    for kind in ("Deployment", "StatefulSet", "Pod", "PersistentVolumeClaim"):
         for o in find(kind, ns):
             delete(kind, ns, o["metadata"]["name"], grace=0)
     for kind, where in (("PersistentVolume", None), ("DPUVolume", DPF)):

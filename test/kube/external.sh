@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Kubernetes' own storage suite (k8s.io/kubernetes/test/e2e, "External Storage") against the driver, as
-# test/kube/testdriver.yaml describes it, in a cluster of its own. Closing line: e2e-external: N passed, N failed, N skipped.
+# test/kube/testdriver.yaml (disks) and testdriver-virtiofs.yaml describe it, in a cluster of its own. Closing line:
+# e2e-external: N passed, N failed, N skipped.
 #
 # The suite looks into /var/lib/kubelet, and into the host by way of process 1. So the cluster gets process ids and
 # mounts of its own, where process 1 is this script and /var/lib is empty; the machine's own /var/lib is not touched.
 #
-# Environment: BUILD, FLAVOUR, CLUSTER_NAME, CLUSTER_DIR, CLUSTER_VFS (8) as for cluster.sh; E2E_FOCUS, a regular
-# expression of specs; E2E_FOCUS_FILE, a file with one on each line (# begins a comment); E2E_PROCS, specs at a time (3);
+# Environment: BUILD, FLAVOUR, CLUSTER_NAME, CLUSTER_DIR, CLUSTER_VFS and CLUSTER_SLOTS (8) as for cluster.sh; E2E_FOCUS, a
+# regular expression of specs ("Driver: virtiofs" for those); E2E_FOCUS_FILE, a file with one on each line (# begins a
+# comment); E2E_PROCS, specs at a time (3);
 # E2E_REPORT, where the report is left (BUILD/kube/external). The cluster ends with process 1, it cannot be kept.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -20,14 +22,22 @@ suite= # its process id, while it runs
 inside() {
 	local status
 	mount -t tmpfs -o mode=755 tmpfs /var/lib && mkdir /var/lib/kubelet || exit 1
-	export CLUSTER_KUBELET_DIR=/var/lib/kubelet CLUSTER_VFS=${CLUSTER_VFS:-8}
+	export CLUSTER_KUBELET_DIR=/var/lib/kubelet CLUSTER_VFS=${CLUSTER_VFS:-8} CLUSTER_SLOTS=${CLUSTER_SLOTS:-8}
+	# The spec of the limit fills the node with volumes on VFs.
+	export DRIVER_ARGUMENT=--max-volumes-per-node=$CLUSTER_VFS
 	trap finish EXIT
 	trap 'exit 130' INT
 	trap 'exit 143' TERM HUP
 	test/kube/cluster.sh up >"$report/up.log" 2>&1 || { cat "$report/up.log"; exit 1; }
 	mkdir "$CLUSTER_DIR/images" && python3 test/kube/external_images.py "$CLUSTER_DIR/images" "$BUILD/kube/bin" || exit 1
+	# For the specs about two nodes. All others look for their volumes where the first one's kubelet has them, so pods go to
+	# the second only when a spec says so.
+	test/kube/cluster.sh second up >>"$report/up.log" 2>&1 || { cat "$report/up.log"; exit 1; }
+	test/kube/cluster.sh kubectl taint node n2 test=second:PreferNoSchedule >/dev/null || exit 1
 	for image in "$CLUSTER_DIR"/images/*.tar; do
-		ctr -a "$CLUSTER_DIR/run/containerd.sock" -n k8s.io images import "$image" >/dev/null || exit 1
+		for socket in "$CLUSTER_DIR/run/containerd.sock" "$CLUSTER_DIR/n2/run/containerd.sock"; do
+			ctr -a "$socket" -n k8s.io images import "$image" >/dev/null || exit 1
+		done
 	done
 	rm -r "$CLUSTER_DIR/images"
 	focus=${E2E_FOCUS:-.}
@@ -37,6 +47,7 @@ inside() {
 		--output-dir="$report" --junit-report=junit.xml --silence-skips "$BUILD/kube/bin/e2e.test" -- \
 		--kubeconfig="$CLUSTER_DIR/admin.kubeconfig" --kubectl-path="$BUILD/kube/bin/kubectl" --provider=local \
 		--node-os-distro=debian --repo-root="$PWD" --storage.testdriver="$PWD/test/kube/testdriver.yaml" \
+		--storage.testdriver="$PWD/test/kube/testdriver-virtiofs.yaml" \
 		--disable-log-dump >"$report/suite.log" 2>&1 </dev/null &
 	suite=$!
 	# In the background: bash handles a signal only after a foreground command has ended.

@@ -3,12 +3,11 @@
 the names that BIN/e2e.test lists. suite.tar: every applet of Debian's static busybox, and BIN/agnhost. glibc.tar: the one
 image of which dd must know nocache, as busybox's does not: this machine's dd and dash (busybox's shell would run its own)."""
 import os
-import re
 import shutil
 import subprocess
 import sys
 
-from images import BUSYBOX, layer, write
+from images import BUSYBOX, layer, libraries, write
 
 SUITE = {"agnhost": ["/agnhost"], "busybox": ["/bin/sh"], "nginx": ["/bin/sh"]}
 GLIBC = {"glibc-dns-testing": ["/bin/sh"]}
@@ -23,11 +22,6 @@ def listed(programs, wanted):
 def applets(without):
     names = subprocess.run([BUSYBOX, "--list"], check=True, capture_output=True, text=True).stdout.split()
     return [name for name in names if name not in without]
-
-
-def libraries(program):
-    linked = subprocess.run(["ldd", program], check=True, capture_output=True, text=True).stdout
-    return [(path.lstrip("/"), os.path.realpath(path)) for path in re.findall(r"(/\S+) \(0x", linked)]
 
 
 def main(folder, programs):

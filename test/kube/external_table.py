@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""external_table.py JUNIT...: what Kubernetes' own storage suite said of the driver, as Markdown: first a line of numbers
+"""external_table.py [DRIVER] JUNIT...: what Kubernetes' own storage suite said of the driver, as Markdown: first a line of numbers
 for each group of specs, then every spec that ran, the reasons of those that did not, and what external-skip.txt leaves out. Of several reports of a spec
-the last one counts, so that the suite can run in slices. The last line are the numbers: N passed, N failed, N skipped."""
+the last one counts, so that the suite can run in slices. DRIVER: only specs of this test driver. The last line are the numbers: N passed, N failed, N skipped."""
 import collections
 import os
 import re
 import sys
 import xml.etree.ElementTree as ET
 
-SPEC = re.compile(r"External Storage.*?\[Driver: [^]]*\] \[Testpattern: ([^]]*)\](.*)")
+SPEC = re.compile(r"External Storage.*?\[Driver: ([^]]*)\] \[Testpattern: ([^]]*)\](.*)")
+KINDS = {"csi.snap.nvidia.com": "disk", "virtiofs": "virtio-fs"}  # names in testdriver.yaml and testdriver-virtiofs.yaml
 LABELS = re.compile(r"\s*\[[^]]*\]")
 
 
@@ -19,7 +20,7 @@ def left_out():
     return [(pattern.strip(), reason.strip()) for pattern, _, reason in rows]
 
 
-def specs(reports):
+def specs(reports, drivers):
     found = {}
     skip = re.compile("|".join(pattern for pattern, _ in left_out()))
     for report in reports:
@@ -27,7 +28,11 @@ def specs(reports):
             match = SPEC.search(case.get("name"))
             if not match or skip.search(case.get("name")):
                 continue
-            pattern, rest = match.group(1), LABELS.sub("", match.group(2)).strip()
+            if match.group(1) not in drivers:
+                continue
+            pattern, rest = match.group(2), LABELS.sub("", match.group(3)).strip()
+            if len(drivers) > 1:
+                pattern = f"{KINDS[match.group(1)]}: {pattern}"
             suite, _, title = rest.partition(" ")
             skipped, failed = case.find("skipped"), case.find("failure")
             failed = failed if failed is not None else case.find("error")
@@ -49,7 +54,10 @@ def cell(text):
 
 
 def main(reports):
-    found = specs(reports)
+    drivers = set(KINDS)
+    if reports[0] in KINDS:
+        drivers = {reports.pop(0)}
+    found = specs(reports, drivers)
     total = collections.Counter(outcome for outcome, _, _ in found.values())
     groups = collections.defaultdict(collections.Counter)
     for (suite, _, _), (outcome, _, _) in found.items():

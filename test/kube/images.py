@@ -4,7 +4,10 @@
 import hashlib
 import io
 import json
+import os
+import re
 import shutil
+import subprocess
 import sys
 import tarfile
 
@@ -12,6 +15,12 @@ BUSYBOX = shutil.which("busybox", path="/bin:/usr/bin")
 APPLETS = ("sh cat ls dd sync sleep echo mount umount touch stat df id sha256sum cmp head tail grep rm mkdir wc test chmod "
            "chown ln mv cp env true false blockdev date seq kill ps").split()
 IMAGES = {"docker.io/local/pause:1": ["/bin/sleep", "infinity"], "docker.io/local/busybox:1": ["/bin/sh"]}
+
+
+def libraries(program):
+    """What a program of this machine is linked with: (path in the image, file)."""
+    linked = subprocess.run(["ldd", program], check=True, capture_output=True, text=True).stdout
+    return [(path.lstrip("/"), os.path.realpath(path)) for path in re.findall(r"(/\S+) \(0x", linked)]
 
 
 def layer(applets=APPLETS, programs=()):

@@ -31,6 +31,7 @@ KINDS = {
     "Event": ("/api/v1", "events", True),
     "PersistentVolumeClaim": ("/api/v1", "persistentvolumeclaims", True),
     "PersistentVolume": ("/api/v1", "persistentvolumes", False),
+    "Deployment": ("/apis/apps/v1", "deployments", True),
     "StatefulSet": ("/apis/apps/v1", "statefulsets", True),
     "StorageClass": ("/apis/storage.k8s.io/v1", "storageclasses", False),
     "CSIDriver": ("/apis/storage.k8s.io/v1", "csidrivers", False),
@@ -213,6 +214,21 @@ def sidecars_with(variable, value):
 
 
 @contextlib.contextmanager
+def attacher_with(argument):
+    """Restarts csi-attacher as a process with one more argument."""
+    def restart():
+        cluster("stop", "attacher")
+        cluster("start", "attacher")
+    os.environ["ATTACHER_ARGUMENT"] = argument
+    try:
+        restart()
+        yield
+    finally:
+        del os.environ["ATTACHER_ARGUMENT"]
+        restart()
+
+
+@contextlib.contextmanager
 def driver_with(argument):
     """Restarts the controller with one more argument."""
     if not PODS:
@@ -247,6 +263,29 @@ def shell(namespace, pod, script, ok=True):
 
 def cluster(*arguments):
     subprocess.run([f"{ROOT}/test/kube/cluster.sh", *arguments], check=True, stdout=subprocess.DEVNULL, timeout=120)
+
+
+@contextlib.contextmanager
+def second_node():
+    """Another node with a DPU, for pods on="n2". A failure inside leaves pods there: they are deleted, so that nothing waits
+    for the detach of a node that has gone."""
+    def detached():
+        until("nothing is attached to n2", lambda: not [a for a in find("VolumeAttachment") if a["spec"]["nodeName"] == "n2"], 60)
+    cluster("second", "up")
+    try:
+        yield
+        # The pods are gone, but the node may not have said yet that it no longer uses their volumes: without that they
+        # would be detached after six minutes only.
+        detached()
+    except BaseException:
+        for o in find("Deployment") + [p for p in find("Pod") if p["spec"].get("nodeName") == "n2"]:
+            if o["metadata"]["namespace"] != DPF:
+                delete("Deployment" if "replicas" in o["spec"] else "Pod", o["metadata"]["namespace"], o["metadata"]["name"])
+        with contextlib.suppress(Failed):
+            detached()
+        raise
+    finally:
+        cluster("second", "down")
 
 
 def log(process):
@@ -286,13 +325,15 @@ def claim(name, storage_class="snap-nvme", mode="ReadWriteOnce", block=False, si
     return {"kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": spec}
 
 
-def pod_spec(mounts=(), devices=(), volumes=(), security=None, script="exec sleep infinity"):
+def pod_spec(mounts=(), devices=(), volumes=(), security=None, script="exec sleep infinity", on=None):
     container = {"name": "main", "image": "docker.io/local/busybox:1", "imagePullPolicy": "Never",
                  "command": ["sh", "-c", script], "volumeMounts": list(mounts), "volumeDevices": list(devices)}
     spec = {"terminationGracePeriodSeconds": 1, "containers": [container], "volumes": list(volumes),
             "automountServiceAccountToken": False, "enableServiceLinks": False}
     if security:
         spec["securityContext"] = security
+    if on:
+        spec["nodeSelector"] = {"kubernetes.io/hostname": on}
     return spec
 
 
@@ -317,7 +358,7 @@ def stateful_set(name, replicas, block):
 def mounts():
     with open("/proc/self/mountinfo", encoding="utf-8") as lines:
         return [m for m in (line.split()[4] for line in lines)
-                if re.match(re.escape(DIR) + "/kubelet/(plugins/kubernetes.io/csi|pods/.*kubernetes.io~csi)/", m)]
+                if re.match(re.escape(DIR) + "/(n2/)?kubelet/(plugins/kubernetes.io/csi|pods/.*kubernetes.io~csi)/", m)]
 
 
 def nothing_left(seconds=120):

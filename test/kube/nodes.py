@@ -5,7 +5,7 @@ from kube import (DPF, DRIVER, NODE, Failed, apply_manifest, claim, cluster, cre
                   get, kubectl, patch, pod, pod_spec, running, shell, stateful_set, until)
 from scenario import scenario
 
-SECOND = "n2"
+SECOND = "n0"  # without kubelet; n2 is that of cluster.sh
 # A pod would rather go to the second node.
 PREFER_SECOND = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{
     "weight": 100, "preference": {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In",
@@ -77,12 +77,12 @@ def _(ns):
         delete("Node", None, SECOND)
 
 
-@scenario("the DPU has no function left: the next pod waits, its events say why, and it runs when one is free")
+@scenario("the DPU has no function and no slot left: the next pod waits, its events say why, and it runs when one is free")
 def _(ns):
-    room = get("CSINode", None, NODE)["spec"]["drivers"][0]["allocatable"]["count"]
+    room, slots = get("CSINode", None, NODE)["spec"]["drivers"][0]["allocatable"]["count"], 2
     names = [f"f{i}" for i in range(room + 1)]
-    for name in names[:-1]:
-        create(claim(name), ns)
+    for i, name in enumerate(names[:-1]):
+        create(claim(name, "snap-nvme-hotplug" if i < slots else "snap-nvme"), ns)
         create(pod(name, name), ns)
     for name in names[:-1]:
         running(ns, name)
@@ -90,7 +90,7 @@ def _(ns):
     create(claim(last), ns)
     create(pod(last, last), ns)
     print("      ", event_with(ns, last, "exceed max volume count", 60)[:300])
-    delete("Pod", ns, names[0])
+    delete("Pod", ns, names[-2])
     running(ns, last, 120)
 
 

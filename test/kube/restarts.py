@@ -2,8 +2,8 @@
 import os
 import time
 
-from kube import (DPF, DRIVER, NODE, SOCKET_DIR, Failed, bound, claim, cluster, create, delete, find, get, gone, kubectl,
-                  log, mounts, pod, rollout, running, shell, until)
+from kube import (DPF, DRIVER, NODE, SOCKET_DIR, Failed, attacher_with, bound, claim, cluster, create, delete, find, get, gone,
+                  kubectl, log, mounts, pod, rollout, running, shell, until)
 from scenario import scenario
 
 
@@ -174,6 +174,47 @@ def _(ns):
     running(ns, "boot", 120)
     if shell(ns, "boot", "wc -l </data/boots") != "2":
         raise Failed("the pod does not find what it wrote: " + shell(ns, "boot", "cat /data/boots; mount | grep data"))
+
+
+@scenario("somebody deletes a DPUVolumeAttachment: the attacher lists, attaches again, and then has nothing to do", "processes")
+def _(ns):
+    def attached():
+        """Volume -> uid of its attachment."""
+        return {a["spec"]["dpuVolumeName"]: a["metadata"]["uid"] for a in find("DPUVolumeAttachment", DPF)
+                if a.get("status", {}).get("dpuAttached")}
+
+    def repairs():
+        return log("attacher").count("attached status and actual state do not match")
+    for name in ("lost", "used"):
+        create(claim(name), ns)
+        create(pod(name, name), ns)
+    for name in ("lost", "used"):
+        running(ns, name)
+    # No pod has mounted the first one any more: snap-sim attaches a volume anew only when its last device is free.
+    delete("Pod", ns, "lost")
+    until("it is detached", lambda: len(find("VolumeAttachment")) == 1 and len(attached()) == 1)
+    volume = bound(ns, "lost")
+    handle = volume["spec"]["csi"]["volumeHandle"]
+    create({"kind": "VolumeAttachment", "metadata": {"name": f"{ns}-lost"},
+            "spec": {"attacher": DRIVER, "nodeName": NODE, "source": {"persistentVolumeName": volume["metadata"]["name"]}}})
+    first = until("both are attached", lambda: len(attached()) == 2 and attached())
+    with attacher_with("--reconcile-sync=2s"):
+        delete("DPUVolumeAttachment", DPF, next(a["metadata"]["name"] for a in find("DPUVolumeAttachment", DPF)
+                                                if a["spec"]["dpuVolumeName"] == handle))
+        until("it is attached again", lambda: attached().get(handle, first[handle]) != first[handle], 60)
+        # The lists that follow agree with Kubernetes: nothing is asked for any more.
+        time.sleep(3)
+        before = repairs()
+        time.sleep(5)
+        if not before or repairs() != before:
+            raise Failed(f"the attacher repaired {before} times, and {repairs()} times five seconds later")
+    now = attached()
+    if {**now, handle: None} != {**first, handle: None}:
+        raise Failed(f"attachments: {first} before, {now} now")
+    if not get("VolumeAttachment", None, f"{ns}-lost")["status"]["attached"]:
+        raise Failed("the VolumeAttachment is not attached")
+    delete("VolumeAttachment", None, f"{ns}-lost")
+    gone("VolumeAttachment", None, f"{ns}-lost")
 
 
 @scenario("the registration socket is removed: it comes back, the driver stays registered")

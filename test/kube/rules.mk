@@ -1,6 +1,8 @@
 # A real Kubernetes on this machine (test/kube/cluster.sh), its programs from pinned Go modules.
 KUBE_BIN := $(BUILD)/kube/bin
 KUBE_PACKAGES := containerd runc containernetworking-plugins busybox-static iproute2 openssl util-linux
+# What plays DPF, the DPU and its virtio-fs devices.
+KUBE_SIM := $(SIM) $(SHARE)
 KUBE_ENV = BUILD=$(BUILD) FLAVOUR=$(FLAVOUR)
 
 # One module and one k8s.io version, so that the shared packages compile once. The version is set as in a release
@@ -17,7 +19,7 @@ kube-deps:
 kube-tools: $(KUBE_BIN)/.built
 
 ## cluster-up: start a Kubernetes node with the driver, to play with (root; the first build of its programs takes ten minutes)
-cluster-up: $(BIN) $(SIM) $(KUBE_BIN)/.built
+cluster-up: $(BIN) $(KUBE_SIM) $(KUBE_BIN)/.built
 	$(Q)$(KUBE_ENV) test/kube/cluster.sh up
 ## cluster-check: say whether every part of the cluster of make cluster-up runs
 cluster-check:
@@ -26,10 +28,10 @@ cluster-check:
 cluster-down:
 	$(Q)$(KUBE_ENV) test/kube/cluster.sh down
 ## e2e-kube: claims and pods through a real API server, kubelet and sidecars (root)
-e2e-kube: $(BIN) $(SIM) $(CSI_CALL) $(KUBE_BIN)/.built
+e2e-kube: $(BIN) $(KUBE_SIM) $(CSI_CALL) $(KUBE_BIN)/.built
 	$(Q)$(KUBE_ENV) test/kube/e2e.sh
 ## e2e-kube-pods: claims and pods with the driver in pods, from manifests/ and the image of make image-test (root)
-e2e-kube-pods: $(BIN) $(SIM) $(CSI_CALL) $(KUBE_BIN)/.built
+e2e-kube-pods: $(BIN) $(KUBE_SIM) $(CSI_CALL) $(KUBE_BIN)/.built $(KUBE_BIN)/helm
 	$(Q)$(KUBE_ENV) E2E_PODS=1 test/kube/e2e.sh
 
 .PHONY: e2e-kube-api bench-kube
@@ -47,7 +49,7 @@ bench-kube: $(BIN) $(KUBE_BIN)/.built $(KUBE_BIN)/load
 $(KUBE_BIN)/.built-e2e: test/kube/tools/go.mod test/kube/tools/go.sum test/kube/tools/e2e.go
 	$(call say,GO,$(KUBE_BIN)/e2e.test)
 	$(Q)test/kube/build-e2e-tools.sh $(abspath $(KUBE_BIN)) && touch $@
-EXTERNAL := $(BIN) $(SIM) $(KUBE_BIN)/.built $(KUBE_BIN)/.built-e2e
+EXTERNAL := $(BIN) $(KUBE_SIM) $(KUBE_BIN)/.built $(KUBE_BIN)/.built-e2e
 
 .PHONY: kube-e2e-tools e2e-external e2e-external-subset
 ## kube-e2e-tools: build Kubernetes' own storage suite (ten minutes the first time)
@@ -64,5 +66,20 @@ $(KUBE_BIN)/peer: test/kube/tools/peer/main.go test/kube/tools/go.mod test/kube/
 	$(call say,GO,$@)
 	$(Q)cd test/kube/tools && go build -mod=readonly -ldflags '-s -w' -o $(abspath $@) ./peer
 ## e2e-kube-swap: our image in the Go plugin's deployment, and the volumes that it left (root; after make image-test)
-e2e-kube-swap: $(SIM) $(BIN) $(CSI_CALL) $(KUBE_BIN)/.built $(KUBE_BIN)/peer
+e2e-kube-swap: $(KUBE_SIM) $(BIN) $(CSI_CALL) $(KUBE_BIN)/.built $(KUBE_BIN)/peer
 	$(Q)$(KUBE_ENV) test/kube/swap.sh
+
+# The Helm chart; most of helm's packages are those of kubectl, which are compiled already.
+HELM := $(KUBE_BIN)/helm
+DECODE := $(KUBE_BIN)/decode
+$(HELM): test/kube/tools/go.mod test/kube/tools/go.sum test/kube/tools/helm.go
+	$(call say,GO,$@)
+	$(Q)cd test/kube/tools && go build -mod=readonly -ldflags '-s -w' -o $(abspath $@) helm.sh/helm/v4/cmd/helm && touch $(abspath $@)
+$(DECODE): test/kube/tools/decode/main.go test/kube/tools/go.mod test/kube/tools/go.sum
+	$(call say,GO,$@)
+	$(Q)cd test/kube/tools && go build -mod=readonly -ldflags '-s -w' -o $(abspath $@) ./decode && touch $(abspath $@)
+
+.PHONY: chart-test
+## chart-test: charts/snap-csi: the same objects as manifests/, strictly decoded; installed, upgraded, removed on an API server (root)
+chart-test: $(HELM) $(DECODE) $(KUBE_BIN)/.built
+	$(Q)$(KUBE_ENV) test/kube/api.sh chart

@@ -12,6 +12,7 @@ import kube
 from kube import (BUILD, DIR, DPF, DRIVER, NODE, Failed, bound, claim, create, delete, find, get, gone, kubectl, nothing_left, pod,
                   running, shell, until)
 
+SHARES = f"virtiofs.{DRIVER}"  # the name of its second release, with --emulation-mode=virtiofs
 ACCOUNT = f"system:serviceaccount:{DPF}:swap-snap-csi-plugin-sa"
 CONTROLLER, NODE_PODS = "deployment/swap-snap-csi-plugin-controller", "daemonset/swap-snap-csi-plugin-node"
 ROWS = []
@@ -28,9 +29,9 @@ def logs(what, container="snap-csi-plugin"):
     return kubectl("logs", "-n", DPF, what, "-c", container).stdout
 
 
-def call(method, request):
+def call(method, request, driver=DRIVER):
     done = subprocess.run([f"{BUILD}/{os.environ.get('FLAVOUR', 'release')}/csi-call",
-                           f"--endpoint=unix://{DIR}/kubelet/plugins/{DRIVER}/csi.sock", "--timeout=60", method, json.dumps(request)],
+                           f"--endpoint=unix://{DIR}/kubelet/plugins/{driver}/csi.sock", "--timeout=60", method, json.dumps(request)],
                           capture_output=True, text=True, timeout=90, check=False)
     if done.returncode:
         raise Failed(f"{method}: {done.stderr}")
@@ -45,11 +46,10 @@ def _(ns):
     return f"node id {csinode[0]['nodeID']}, {csinode[0]['allocatable']['count']} volumes"
 
 
-@row("its liveness ports answer 200")
-def _(ns):
+def ports(release):
     said = []
     for label, port in (("controller", 9808), ("node", 29808)):
-        ip = next(p["status"]["podIP"] for p in find("Pod", DPF) if p["metadata"]["labels"].get("app") == f"swap-snap-csi-plugin-{label}")
+        ip = next(p["status"]["podIP"] for p in find("Pod", DPF) if p["metadata"]["labels"].get("app") == f"{release}-snap-csi-plugin-{label}")
         connection = kube.http.client.HTTPConnection(ip, port, timeout=10)
         connection.request("GET", "/healthz")
         status = connection.getresponse().status
@@ -57,6 +57,12 @@ def _(ns):
             raise Failed(f"{label}: {status}")
         said.append(f"{label} :{port} {status}")
     return ", ".join(said)
+
+
+@row("its liveness ports answer 200")
+def _(ns):
+    del ns
+    return ports("swap")
 
 
 @row("raw block, as its StorageClasses: claim, pod, data outlive the pod, all deleted")
@@ -96,26 +102,27 @@ def _(ns):
 
 
 # ---------------------------------------------------------------- what it left
-def its_volume(name):
+def its_volume(name, modes=("ReadWriteOnce",), volume_mode="Block"):
     """The DPUVolume as it makes it: no labels, annotations, limits."""
     kube.api.call("POST", kube.path_of("DPUVolume", DPF), {
         "apiVersion": "storage.dpu.nvidia.com/v1alpha1", "kind": "DPUVolume", "metadata": {"name": name},
-        "spec": {"dpuStoragePolicyName": "example-policy", "accessModes": ["ReadWriteOnce"], "volumeMode": "Block",
+        "spec": {"dpuStoragePolicyName": "example-policy", "accessModes": list(modes), "volumeMode": volume_mode,
                  "resources": {"requests": {"storage": "67108864"}}}})
     return until(f"{name} is bound", lambda: (v := get("DPUVolume", DPF, name)) and v.get("status", {}).get("phase") == "Bound" and v)
 
 
-def its_attachment(name):
+def its_attachment(name, function="vf"):
     """Its DPUVolumeAttachment, and the publish_context that it hands on."""
     attachment = f"{NODE}-{name}"
     kube.api.call("POST", kube.path_of("DPUVolumeAttachment", DPF), {
         "apiVersion": "storage.dpu.nvidia.com/v1alpha1", "kind": "DPUVolumeAttachment", "metadata": {"name": attachment},
-        "spec": {"dpuNodeName": NODE, "dpuVolumeName": name, "functionType": "vf", "hotplugFunction": False}})
+        "spec": {"dpuNodeName": NODE, "dpuVolumeName": name, "functionType": function, "hotplugFunction": function == "pf"}})
     made = until(f"{attachment} is attached",
                  lambda: (a := get("DPUVolumeAttachment", DPF, attachment)) and a.get("status", {}).get("dpuAttached") and a)
     dpu = made["status"]["dpu"]
-    return {"nv-volumeName": name, "nv-volumeAttachmentName": attachment, "nv-pciDeviceAddress": dpu["pciAddress"],
-            "nv-nvmeNsID": str(dpu["nvmeAttrs"]["namespaceID"])}
+    what = {"nv-nvmeNsID": str(dpu["nvmeAttrs"]["namespaceID"])} if "nvmeAttrs" in dpu else {
+        "nv-virtioFsTag": dpu["virtioFSAttrs"]["filesystemTag"]}
+    return {"nv-volumeName": name, "nv-volumeAttachmentName": attachment, "nv-pciDeviceAddress": dpu["pciAddress"], **what}
 
 
 def its_pv(name, ns, claim_name):
@@ -212,6 +219,78 @@ def _(ns):
     delete("DPUVolume", DPF, name)
     gone("DPUVolume", DPF, name)
     return "no mount, no file"
+
+
+# ---------------------------------------------------------------- its second release
+@row("its second release beside the first, with another name and --emulation-mode=virtiofs: both are registered, ports answer")
+def _(ns):
+    del ns
+    names = until("both are registered", lambda: (n := sorted(d["name"] for d in get("CSINode", None, NODE)["spec"].get("drivers") or [])) == [DRIVER, SHARES] and n)
+    return f"{', '.join(names)}; ports: {ports('share')}"
+
+
+@row("virtio-fs as its StorageClass, ReadWriteMany: two pods share the data, which outlive them; beside a raw block of the first release")
+def _(ns):
+    create({"kind": "StorageClass", "metadata": {"name": "its-virtiofs"}, "provisioner": SHARES,
+            "parameters": {"policy": "example-policy", "functionType": "pf", "hotplugFunction": "true"}})
+    try:
+        create(claim("files", "its-virtiofs", mode="ReadWriteMany"), ns)
+        create(claim("raw", block=True), ns)
+        for name in ("one", "two"):
+            create(pod(name, "files"), ns)
+        create(pod("raw", "raw", block=True), ns)
+        for name in ("one", "two", "raw"):
+            running(ns, name)
+        shell(ns, "one", "echo kept >/data/file && sync && grep ' /data fuse.virtiofs ' /proc/mounts")
+        if shell(ns, "two", "cat /data/file") != "kept":
+            raise Failed("the other pod does not see it")
+        for name in ("one", "two", "raw"):
+            delete("Pod", ns, name)
+        for name in ("one", "two", "raw"):
+            gone("Pod", ns, name)
+        create(pod("next", "files"), ns)
+        running(ns, "next")
+        if shell(ns, "next", "cat /data/file") != "kept":
+            raise Failed("the data are gone")
+        delete("Pod", ns, "next")
+        gone("Pod", ns, "next")
+        spec = bound(ns, "files")["spec"]["csi"]
+        for name in ("files", "raw"):
+            delete("PersistentVolumeClaim", ns, name)
+        gone("DPUVolume", DPF, spec["volumeHandle"])
+    finally:
+        delete("StorageClass", None, "its-virtiofs")
+    return f"driver {spec['driver']}, fsType {spec.get('fsType', 'not given')}, context {', '.join(sorted(spec['volumeAttributes']))}"
+
+
+@row("a virtio-fs volume that it had mounted at the target itself: unpublished and unstaged")
+def _(ns):
+    del ns
+    name = "pvc-0d5a4b6e-0000-4000-8000-000000000004"
+    its_volume(name, ("ReadWriteMany",), "Filesystem")
+    context = its_attachment(name, "pf")
+    staging = f"{DIR}/kubelet/plugins/kubernetes.io/csi/{SHARES}/{hashlib.sha256(name.encode()).hexdigest()}/globalmount"
+    target = f"{DIR}/kubelet/pods/0d5a4b6e-0000-4000-8000-0000000000fe/volumes/kubernetes.io~csi/{name}/mount"
+    capability = {"mount": {}, "access_mode": {"mode": "MULTI_NODE_MULTI_WRITER"}}
+    # Staged once by ours, which gives the function to virtio-pci; then what it does: nothing at the staging path.
+    call("NodeStageVolume", {"volume_id": name, "publish_context": context, "staging_target_path": staging, "volume_capability": capability}, SHARES)
+    call("NodeUnstageVolume", {"volume_id": name, "staging_target_path": staging}, SHARES)
+    os.makedirs(staging, exist_ok=True)
+    os.makedirs(target)
+    subprocess.run(["mount", "-t", "snapsim", context["nv-virtioFsTag"], target], check=True,
+                   env={**os.environ, "SNAP_SIM_TAGS": f"{DIR}/sim/{NODE}/tags"})
+    for _ in range(2):  # kubelet may ask again
+        call("NodeUnpublishVolume", {"volume_id": name, "target_path": target}, SHARES)
+        call("NodeUnstageVolume", {"volume_id": name, "staging_target_path": staging}, SHARES)
+    with open("/proc/self/mountinfo", encoding="utf-8") as lines:
+        left = [line for line in lines if name in line]
+    if left or os.path.exists(target):
+        raise Failed(f"left: {left} {os.path.exists(target)}")
+    delete("DPUVolumeAttachment", DPF, f"{NODE}-{name}")
+    gone("DPUVolumeAttachment", DPF, f"{NODE}-{name}")
+    delete("DPUVolume", DPF, name)
+    gone("DPUVolume", DPF, name)
+    return f"publish_context {', '.join(sorted(context))}"
 
 
 @row("no error about rights that it never had: in audit log and drivers' logs nothing but looks for the DPUNode, told as information")

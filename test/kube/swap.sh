@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Our image in the Go plugin's deployment (swap/*.yaml), in a cluster of its own; then swap.py. Needs make image-test.
-# KEEP_CLUSTER=1 leaves the cluster.
+# Our image in the Go plugin's deployment (swap/*.yaml), once for each of its two modes, in a cluster of its own; then swap.py, and handbook.py:
+# the commands of docs/operations.md. Needs make image-test. KEEP_CLUSTER=1 leaves the cluster, SWAP_ONLY=handbook runs that alone.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 export PYTHONPATH=$PWD/test/lib/py
@@ -28,6 +28,9 @@ die() {
 }
 kubectl() { test/kube/cluster.sh kubectl "$@"; }
 
+# shellcheck source=test/kube/with-busybox.sh
+. test/kube/with-busybox.sh
+
 images() {
 	local container what
 	export CONTAINERS_STORAGE_CONF=$PWD/build/image/storage.conf BUILDAH_ISOLATION=chroot
@@ -35,10 +38,13 @@ images() {
 	buildah copy -q "$container" "$BIN/csi-provisioner" "$BIN/csi-attacher" "$BIN/peer" / >/dev/null &&
 		buildah config --entrypoint '[]' "$container" && buildah commit -q "$container" localhost/sidecars:test >/dev/null || return 1
 	buildah rm "$container" >/dev/null
+	with_busybox || return 1
 	for what in snap-csi sidecars; do
-		buildah push -q "localhost/$what:test" "docker-archive:$CLUSTER_DIR/$what.tar:localhost/$what:test" &&
+		buildah push -q "localhost/$what:$([ "$what" = snap-csi ] && echo pods || echo test)" "docker-archive:$CLUSTER_DIR/$what.tar:localhost/$what:test" &&
 			ctr -a "$CLUSTER_DIR/run/containerd.sock" -n k8s.io images import "$CLUSTER_DIR/$what.tar" >/dev/null || return 1
 	done
+	# A release after this one, for handbook.py.
+	ctr -a "$CLUSTER_DIR/run/containerd.sock" -n k8s.io images tag localhost/snap-csi:test localhost/snap-csi:test-new >/dev/null
 }
 
 test/kube/cluster.sh up || die 'no cluster'
@@ -51,15 +57,43 @@ kubectl kustomize manifests/base | python3 test/kube/only.py CSIDriver ServiceAc
 	kubectl delete -f - >/dev/null || die 'manifests/base is not gone'
 # The simulated host's /dev lacks it.
 [ -e "$host/dev/null" ] || mknod -m 666 "$host/dev/null" c 1 3 || die 'no /dev/null'
-for what in csidriver rbac controller node; do
-	sed "s#path: /var/lib/kubelet#path: $KUBELET_DIR#; s#mountPath: /var/lib/kubelet#mountPath: $KUBELET_DIR#; s#=/var/lib/kubelet#=$KUBELET_DIR#
-		s#^\( *\)- --node-id=.*#&\n\1- --kubelet-dir=$KUBELET_DIR#; s#path: /sys,#path: $host/sys,#; s#path: /dev,#path: $host/dev,#; s#path: /lib/modules,#path: $host,#" "test/kube/swap/$what.yaml" |
-		kubectl apply -n dpf-operator-system -f - >/dev/null || die "swap/$what.yaml is refused"
+# The Go plugin serves one kind of volume; who has both installs it twice, under two names.
+deploy() { # RELEASE DRIVER MODE
+	local what
+	for what in csidriver rbac controller node; do
+		sed "s#path: /var/lib/kubelet#path: $KUBELET_DIR#; s#mountPath: /var/lib/kubelet#mountPath: $KUBELET_DIR#; s#=/var/lib/kubelet#=$KUBELET_DIR#
+			s#^\( *\)- --node-id=.*#&\n\1- --kubelet-dir=$KUBELET_DIR#; s#path: /sys,#path: $host/sys,#; s#path: /dev,#path: $host/dev,#; s#path: /lib/modules,#path: $host,#
+			s#swap-snap-csi-plugin#$1-snap-csi-plugin#; s#csi\.snap\.nvidia\.com#$2#; s#--emulation-mode=nvme#--emulation-mode=$3#" "test/kube/swap/$what.yaml" |
+			with_tags "$3" "$what" >"$CLUSTER_DIR/part.yaml"
+		{ echo ---; cat "$CLUSTER_DIR/part.yaml"; } >>"$CLUSTER_DIR/$1.yaml"
+		kubectl apply -n dpf-operator-system -f "$CLUSTER_DIR/part.yaml" >/dev/null || die "swap/$what.yaml is refused"
+	done
+}
+
+# The simulated host has its virtio-fs tags in a folder, and mount.snapsim in place of the kernel's filesystem.
+with_tags() { # MODE WHAT
+	[ "$1-$2" = virtiofs-node ] || { cat; return; }
+	sed "s#--node-virtiofs-filesystem-type=virtiofs#--node-virtiofs-filesystem-type=snapsim#
+		s#^\( *\)env:#&\n\1  - {name: SNAP_SIM_TAGS, value: /tags}#
+		s#^\( *\)- {name: sys, mountPath: .*#&\n\1- {name: tags, mountPath: /tags, mountPropagation: HostToContainer}\n\1- {name: helper, mountPath: /usr/sbin/mount.snapsim}#
+		s#^\( *\)- {name: sys, hostPath: .*#&\n\1- {name: tags, hostPath: {path: $host/tags, type: DirectoryOrCreate}}\n\1- {name: helper, hostPath: {path: $PWD/test/lib/share/mount.snapsim, type: File}}#"
+}
+
+deploy swap csi.snap.nvidia.com nvme
+deploy share virtiofs.csi.snap.nvidia.com virtiofs
+for release in swap share; do
+	for what in "deployment/$release-snap-csi-plugin-controller" "daemonset/$release-snap-csi-plugin-node"; do
+		kubectl rollout status -n dpf-operator-system "$what" --timeout=120s >/dev/null && continue
+		kubectl get pods -n dpf-operator-system -o wide
+		kubectl logs -n dpf-operator-system "$what" -c snap-csi-plugin
+		die "$what does not run"
+	done
 done
-for what in deployment/swap-snap-csi-plugin-controller daemonset/swap-snap-csi-plugin-node; do
-	kubectl rollout status -n dpf-operator-system "$what" --timeout=120s >/dev/null && continue
-	kubectl get pods -n dpf-operator-system -o wide
-	kubectl logs -n dpf-operator-system "$what" -c snap-csi-plugin
-	die "$what does not run"
+passed=0 failed=0
+for suite in ${SWAP_ONLY:-swap handbook}; do
+	nsenter --net="/run/netns/$CLUSTER_NAME" python3 "test/kube/$suite.py" | tee "$CLUSTER_DIR/log/$suite"
+	read -r good bad < <(sed -nE 's/^.*: ([0-9]+) passed, ([0-9]+) failed$/\1 \2/p' "$CLUSTER_DIR/log/$suite" | tail -n 1; echo 0 1)
+	passed=$((passed + good)) failed=$((failed + bad))
 done
-nsenter --net="/run/netns/$CLUSTER_NAME" python3 test/kube/swap.py
+echo "kube-swap: $passed passed, $failed failed"
+[ "$failed" -eq 0 ]

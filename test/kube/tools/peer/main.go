@@ -11,6 +11,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -65,6 +67,14 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	// As node-driver-registrar does: kubelet forgets the driver when the socket goes.
+	end := make(chan os.Signal, 1)
+	signal.Notify(end, syscall.SIGTERM)
+	go func() {
+		<-end
+		_ = os.Remove(socket)
+		os.Exit(0)
+	}()
 	server := grpc.NewServer()
 	registration.RegisterRegistrationServer(server, &registrar{info: &registration.PluginInfo{
 		Type: registration.CSIPlugin, Name: driver.Name, Endpoint: *path, SupportedVersions: []string{"1.0.0"}}})

@@ -1,0 +1,314 @@
+#!/usr/bin/env python3
+"""The commands of docs/operations.md, word for word and in an order that an operator could have: from the Go plugin's
+deployment to ours while a pod writes, upgrade, support case, backup, back again, forth again, and away. Run by swap.sh in its
+cluster, where the Go plugin's objects have our image. Prints a table and "handbook: N passed, N failed".
+
+A block is what stands between ```sh and ``` behind a line "<!-- run: NAME -->". It runs in a folder of its own, which has
+manifests/ and site/ as the page says; site/ makes what this cluster needs (test/kube/pods), where the page has an overlay."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import kube
+from kube import (DIR, DPF, DRIVER, NODE, ROOT, Failed, bound, claim, create, delete, find, get, gone, kubectl, pod, running,
+                  shell, until)
+
+NS = "handbook"
+RELEASE = "swap"  # of the Go plugin's chart
+TAGS = {"old": "test", "new": "test-new"}
+ROWS = []
+with open(f"{ROOT}/docs/operations.md", encoding="utf-8") as text:
+    PAGE = text.read()
+BLOCKS = dict(re.findall(r"^<!-- run: (\w+) -->\n```sh\n(.*?)^```$", PAGE, flags=re.M | re.S))
+DONE = set()
+HOME = tempfile.mkdtemp(prefix="snap-csi-handbook.")
+
+
+def row(title):
+    def add(function):
+        ROWS.append((title, function))
+        return function
+    return add
+
+
+def run(name, **other):
+    """Runs a block and returns what it printed; other values for its variables, as an operator would write them."""
+    script = BLOCKS[name]
+    for variable, value in other.items():
+        script, found = re.subn(rf"^{variable}=.*$", f"{variable}={value}", script, flags=re.M)
+        if found != 1:
+            raise Failed(f"block {name} sets {variable} {found} times")
+    done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=HOME, capture_output=True, text=True, timeout=400, check=False,
+                          stdin=subprocess.DEVNULL, env={**os.environ, "PATH": f"{HOME}/bin:{os.environ['PATH']}"})
+    if done.returncode:
+        raise Failed(f"block {name}: exit status {done.returncode}: {done.stdout}{done.stderr}")
+    DONE.add(name)
+    return done.stdout
+
+
+def site(tag=TAGS["old"], kubelet=f"{DIR}/kubelet"):
+    """site/ for this cluster, in place of the page's."""
+    made = kubectl("kustomize", "--load-restrictor=LoadRestrictionsNone", f"{ROOT}/test/kube/pods").stdout
+    for old, new in (("/var/lib/kubelet", kubelet), ("path: /simulated-host", f"path: {DIR}/sim/{NODE}"),
+                     ("path: /mount-helper", f"path: {ROOT}/test/lib/share/mount.snapsim")):
+        made = made.replace(old, new)
+    shutil.rmtree(f"{HOME}/site", ignore_errors=True)
+    os.mkdir(f"{HOME}/site")
+    with open(f"{HOME}/site/all.yaml", "w", encoding="utf-8") as out:
+        out.write(made)
+    with open(f"{HOME}/site/kustomization.yaml", "w", encoding="utf-8") as out:
+        out.write("resources: [all.yaml]\nimages:\n- {name: localhost/snap-csi, newTag: " + tag + "}\n")
+
+
+def drivers():
+    return sorted(d["name"] for d in get("CSINode", None, NODE)["spec"].get("drivers") or [])
+
+
+def writes():
+    """The pod that has run from the beginning still writes its disk and reads what it has written."""
+    mark = f"{time.monotonic():.3f}"
+    if shell(NS, "raw", f"echo {mark} | dd of=/dev/data bs=512 seek=8 conv=fsync,notrunc 2>/dev/null; "
+                        "dd if=/dev/data bs=512 skip=8 count=1 2>/dev/null | head -n 1") != mark:
+        raise Failed("the pod that has run all the time does not read what it wrote")
+    if shell(NS, "raw", "head -c 4 /dev/data") != "kept":
+        raise Failed("the data are gone")
+
+
+def again():
+    """The pod is deleted and made anew: detached, attached, and the data are there."""
+    delete("Pod", NS, "raw", 1)
+    gone("Pod", NS, "raw")
+    create(pod("raw", "raw", block=True), NS)
+    running(NS, "raw")
+    writes()
+
+
+def go_plugin():
+    """What DPF's chart does when it is switched on again."""
+    done = kubectl("apply", "-n", DPF, "-f", f"{DIR}/{RELEASE}.yaml")
+    if done.returncode:
+        raise Failed(done.stderr)
+    kube.rollout(f"deployment/{RELEASE}-snap-csi-plugin-controller", f"daemonset/{RELEASE}-snap-csi-plugin-node")
+    until("the Go plugin's deployment is registered", lambda: DRIVER in drivers())
+
+
+def image(what):
+    return get("Deployment", DPF, what)["spec"]["template"]["spec"]["containers"][0]["image"]
+
+
+@row("site/kustomization.yaml of the page makes the overlay with the operator's image, also for another kubelet folder")
+def _():
+    first, rest = re.findall(r"^```yaml\n# (?:at the end of )?site/kustomization\.yaml\n(.*?)^```$", PAGE, flags=re.M | re.S)
+    os.mkdir(f"{HOME}/page")
+    os.mkdir(f"{HOME}/page/site")
+    os.symlink(f"{ROOT}/manifests", f"{HOME}/page/manifests")
+    for text, want in ((first, "image: registry.example.com/snap-csi:1.0.0"), (first + rest, "- --kubelet-dir=/var/lib/kubelet")):
+        with open(f"{HOME}/page/site/kustomization.yaml", "w", encoding="utf-8") as out:
+            out.write(text)
+        made = kubectl("kustomize", f"{HOME}/page/site")
+        if made.returncode or want not in made.stdout:
+            raise Failed(f"no {want}: {made.stdout}{made.stderr}")
+        done = subprocess.run([f"{HOME}/bin/kubectl", "apply", "--dry-run=server", "-f", "-"], input=made.stdout, capture_output=True,
+                              text=True, check=False)
+        if done.returncode:
+            raise Failed(done.stderr)
+    if made.stdout.count("/var/lib/kubelet") != 1 + 7 or "DaemonSet has it in seven places" not in PAGE:
+        raise Failed(f"the page's number is wrong, it is {made.stdout.count('/var/lib/kubelet') - 1}")
+    return "seven places and --kubelet-dir"
+
+
+@row("the images of an overlay are those of the page's list")
+def _():
+    made = run("images").split()
+    listed = re.findall(r"^\| (\S+:\S+) \| ", PAGE[PAGE.index("## Without a registry"):PAGE.index("## Come from")], flags=re.M)
+    if made != sorted(listed):
+        raise Failed(f"manifests: {made}; the page: {listed}")
+    return ", ".join(made)
+
+
+@row("a pod with raw block in the Go plugin's deployment; it is switched off: the pod writes on")
+def _():
+    create(claim("raw", block=True), NS)
+    create(pod("raw", "raw", block=True), NS)
+    running(NS, "raw")
+    shell(NS, "raw", "echo kept | dd of=/dev/data conv=fsync 2>/dev/null")
+    run("before")
+    run("off", release=RELEASE)
+    until("its driver is no longer registered", lambda: DRIVER not in drivers())
+    left = [p["metadata"]["name"] for p in find("Pod", DPF) if p["metadata"]["name"].startswith(f"{RELEASE}-")]
+    if left or get("CSIDriver", None, DRIVER) or get("ClusterRole", None, f"{RELEASE}-snap-csi-plugin-role"):
+        raise Failed(f"left: {left or 'CSIDriver or role'}")
+    writes()
+    return f"registered: {drivers() or 'nothing'}"
+
+
+@row("ours is installed: volumes and attachments are as before, no findings; the pod writes on, and ends and begins")
+def _():
+    site()
+    run("namespace")
+    run("install")
+    until("the driver is registered", lambda: DRIVER in drivers())
+    checked = run("check")
+    if "FINDINGS: none" not in checked:
+        raise Failed(checked)
+    run("after")
+    writes()
+    again()
+    create(claim("files"), NS)
+    create(pod("files", "files"), NS)
+    running(NS, "files")
+    shell(NS, "files", "echo kept >/data/file && sync")
+    return next(line for line in checked.splitlines() if line.startswith(NODE))
+
+
+@row("another kubelet folder than /var/lib/kubelet: the page's command makes what is right for this cluster, all of it")
+def _():
+    site(kubelet="/var/lib/kubelet")
+    said = run("kubelet", kubelet=f"{DIR}/kubelet")
+    # (A PodDisruptionBudget is "configured" by each apply.)
+    changed = [line for line in said.splitlines() if not line.endswith("unchanged") and not line.startswith("poddisruptionbudget")]
+    if changed:
+        raise Failed(f"changed: {changed}")
+    site()
+    return f"{len(said.splitlines())} objects"
+
+
+@row("upgrade to another tag and back: pods of the driver are new, pods with volumes are not")
+def _():
+    begun = {name: get("Pod", NS, name)["metadata"]["uid"] for name in ("raw", "files")}
+    site(TAGS["new"])
+    said = run("upgrade")
+    if f"+        image: localhost/snap-csi:{TAGS['new']}" not in said or not image("snap-csi-controller").endswith(TAGS["new"]):
+        raise Failed(f"{image('snap-csi-controller')}: {said}")
+    writes()
+    run("undo")
+    if not image("snap-csi-controller").endswith(":" + TAGS["old"]):
+        raise Failed(image("snap-csi-controller"))
+    site()
+    writes()
+    if begun != {name: get("Pod", NS, name)["metadata"]["uid"] for name in begun} or shell(NS, "files", "cat /data/file") != "kept":
+        raise Failed("pods with volumes are not those of before")
+    return "two rollouts"
+
+
+@row("a support case: both archives have a report, the logs are there, no token is in any of it")
+def _():
+    run("bundle", node=NODE)
+    said = []
+    for name in ("controller", "node"):
+        files = subprocess.run(["tar", "-tf", f"{HOME}/{name}.tar"], capture_output=True, text=True, check=True).stdout.split()
+        if not any("report" in file for file in files):
+            raise Failed(f"{name}.tar has {files}")
+        said.append(f"{name}: {len(files)} files")
+        for file in (f"{name}.tar", f"{name}.log"):
+            with open(f"{HOME}/{file}", "rb") as content:
+                held = content.read()
+            if len(held) < 200 or b"eyJhbGciOi" in held:
+                raise Failed(f"{file}: {len(held)} bytes, or a token in it")
+    return ", ".join(said)
+
+
+@row("a backup holds volumes, attachments, PersistentVolumes and claims")
+def _():
+    run("backup")
+    volume = bound(NS, "raw")["spec"]["csi"]["volumeHandle"]
+    for file, wanted in (("dpf-storage", (f"name: {volume}", f"name: {NODE}-{volume}", "kind: DPUStoragePolicy")),
+                         ("volumes", (f"volumeHandle: {volume}", "kind: StorageClass", "kind: VolumeAttachment")),
+                         ("claims", ("kind: PersistentVolumeClaim", f"volumeName: {volume}"))):
+        with open(f"{HOME}/{file}.yaml", encoding="utf-8") as content:
+            held = content.read()
+        for want in wanted:
+            if want not in held:
+                raise Failed(f"{file}.yaml has no {want}")
+    return volume
+
+
+@row("back to the Go plugin's deployment: the pod writes on, and ends and begins there; then ours again")
+def _():
+    delete("Pod", NS, "files", 1)
+    gone("Pod", NS, "files")
+    run("back")
+    until("the driver is no longer registered", lambda: DRIVER not in drivers())
+    writes()
+    go_plugin()
+    writes()
+    again()
+    run("off", release=RELEASE)
+    site()
+    run("install")
+    until("the driver is registered", lambda: DRIVER in drivers())
+    writes()
+    create(pod("files", "files"), NS)
+    running(NS, "files")
+    if shell(NS, "files", "cat /data/file") != "kept":
+        raise Failed("the filesystem's data are gone")
+    return "raw block both ways, a filesystem afterwards"
+
+
+@row("uninstalled in the page's order: nothing of the driver is left but what the page says")
+def _():
+    if DRIVER not in run("users"):
+        raise Failed("the lists do not show what is in use")
+    for name in ("raw", "files"):
+        delete("Pod", NS, name, 1)
+    for name in ("raw", "files"):
+        gone("Pod", NS, name)
+        delete("PersistentVolumeClaim", NS, name)
+    # The releases of the tests before have attachments of another driver's name; ours has none.
+    until("no volume is left", lambda: not re.search(rf"(?<!\.){re.escape(DRIVER)}", run("users")))
+    run("uninstall")
+    until("the driver is no longer registered", lambda: DRIVER not in drivers())
+    kinds = kubectl("api-resources", "--verbs=list", "-o", "name").stdout.split()
+    labelled = kubectl("get", ",".join(k for k in kinds if not k.startswith("events")), "--all-namespaces", "-o", "name", "-l", "app.kubernetes.io/name=snap-csi")
+    # Pods and what makes them go a moment later.
+    left = until("the objects are gone", lambda: kubectl("get", ",".join(k for k in kinds if not k.startswith("events")), "--all-namespaces",
+                                                         "-o", "name", "-l", "app.kubernetes.io/name=snap-csi").stdout == "" and "none")
+    if labelled.returncode:
+        raise Failed(labelled.stderr)
+    leases = kubectl("get", "leases", "-n", DPF, "-o", "name").stdout.split()
+    if [lease for lease in leases if lease.endswith(("/csi-snap-nvidia-com", "attacher-leader-csi-snap-nvidia-com"))] or get("CSIDriver", None, DRIVER):
+        raise Failed(f"left: {leases}, or the CSIDriver")
+    kept = os.listdir(f"{DIR}/kubelet/plugins/{DRIVER}")
+    if get("DPUStoragePolicy", DPF, "example-policy") is None or not kept or find("DPUVolume", DPF):
+        raise Failed(f"what should stay has gone, or the other way round: {kept}")
+    return f"objects: {left}; on the node: {', '.join(sorted(kept))}"
+
+
+@row("every block of the page was run")
+def _():
+    every = re.findall(r"^```sh$", PAGE, flags=re.M)
+    if DONE != set(BLOCKS) or len(every) != len(BLOCKS):
+        raise Failed(f"not run: {sorted(set(BLOCKS) - DONE)}; {len(every)} blocks, {len(BLOCKS)} of them with a name of its own")
+    return f"{len(BLOCKS)} blocks"
+
+
+def main():
+    os.mkdir(f"{HOME}/bin")
+    with open(f"{HOME}/bin/kubectl", "w", encoding="utf-8") as out:
+        out.write(f'#!/bin/sh\nexec {kube.BUILD}/kube/bin/kubectl --kubeconfig={DIR}/admin.kubeconfig "$@"\n')
+    os.chmod(f"{HOME}/bin/kubectl", 0o755)
+    os.symlink(f"{ROOT}/manifests", f"{HOME}/manifests")
+    kube.api.call("POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NS}})
+    until("the namespace's account", lambda: kube.api.call("GET", f"/api/v1/namespaces/{NS}/serviceaccounts/default")[0] == 200)
+    results = []
+    try:
+        for title, function in ROWS:
+            began = time.monotonic()
+            try:
+                got, passed = function(), True
+            except Exception as failure:  # pylint: disable=broad-except
+                got, passed = f"{type(failure).__name__}: {failure}", False
+            results.append(passed)
+            print(f"{'ok  ' if passed else 'FAIL'} {time.monotonic() - began:5.1f} s  {title}\n             {got}", flush=True)
+    finally:
+        shutil.rmtree(HOME)
+    print(f"handbook: {sum(results)} passed, {len(results) - sum(results)} failed")
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

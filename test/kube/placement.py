@@ -1,0 +1,200 @@
+"""Scenarios of where pods go (docs/topology.md): to nodes with functions alone, and to a new node when it has the driver."""
+import contextlib
+import os
+import re
+import subprocess
+
+from expect import Failed, until
+from kube import (BUILD, DIR, DRIVER, FLAVOUR, NODE, ROOT, apply, bound, claim, cluster, create, delete, driver_with, event_with, get, gone, kubectl,
+                  mounts, patch, pod, pod_spec, running, second_node)
+from nodes import PREFER_SECOND, SECOND, node_of
+from nodes import second_node as node_without_driver
+from rbac import ACCOUNT
+from scenario import scenario
+
+KEY = f"topology.{DRIVER}/dpu"
+TAINT = f"{DRIVER}/agent-not-ready"
+
+
+@contextlib.contextmanager
+def rights_of(path):
+    """The account with the rights that these manifests give it, and within their limits."""
+    def roles(of):
+        documents = kubectl("kustomize", f"{ROOT}/{of}").stdout.split("\n---\n")
+        apply("\n---\n".join(d for d in documents if re.search(r"^kind: (ClusterRole|ValidatingAdmissionPolicy.*)$", d, flags=re.M)))
+    roles(path)
+    try:
+        yield
+    finally:
+        roles("manifests/base")
+        for kind in ("validatingadmissionpolicybinding", "validatingadmissionpolicy"):
+            kubectl("delete", kind, "snap-csi-startup-taint")
+
+
+@contextlib.contextmanager
+def topology():
+    with rights_of("test/kube/components"):
+        with driver_with("--topology"):
+            until("the node has its label", lambda: get("Node", None, NODE)["metadata"]["labels"].get(KEY) == "true")
+            yield
+        # The one that knows of the topology goes before its rights do.
+        cluster("stop", "provisioner")
+    cluster("start", "provisioner")
+
+
+def storage_class(name, binding, key=None):
+    topologies = {"allowedTopologies": [{"matchLabelExpressions": [{"key": key, "values": ["true"]}]}]} if key else {}
+    create({"kind": "StorageClass", "metadata": {"name": name}, "provisioner": DRIVER, "volumeBindingMode": binding,
+            "parameters": {"policy": "example-policy"}, **topologies})
+
+
+def affinity(volume):
+    terms = volume["spec"].get("nodeAffinity", {}).get("required", {}).get("nodeSelectorTerms", [])
+    return [(e["key"], e["values"]) for t in terms for e in t["matchExpressions"]]
+
+
+def stranger(name, claim_name):
+    """A pod that would rather go to the node without the driver."""
+    wanted = pod(name, claim_name)
+    wanted["spec"]["affinity"] = PREFER_SECOND
+    return wanted
+
+
+@scenario("topology: pods go where the functions are, of Immediate and of WaitForFirstConsumer, and volumes of before go on",
+          where="processes")
+def _(ns):
+    classes = {"topology-later": ("WaitForFirstConsumer", KEY), "topology-nowhere": ("Immediate", "example.com/zone")}
+    node_without_driver()
+    try:
+        for name, (binding, key) in classes.items():
+            storage_class(name, binding, key)
+        create({"kind": "Pod", "metadata": {"name": "plain"}, "spec": {**pod_spec(), "affinity": PREFER_SECOND}}, ns)
+        if until("the pod without a volume has a node", lambda: node_of(ns, "plain")) != SECOND:
+            raise Failed("a pod without a volume did not go to the other node, so that this scenario shows nothing")
+        create(claim("before", "snap-nvme-now"), ns)
+        if affinity(bound(ns, "before")):
+            raise Failed("a volume has a nodeAffinity without --topology")
+        with topology():
+            create(claim("now", "snap-nvme-now"), ns)
+            create(claim("later", "topology-later"), ns)
+            create(claim("nowhere", "topology-nowhere"), ns)
+            if affinity(bound(ns, "now")) != [(KEY, ["true"])]:
+                raise Failed(f"the nodeAffinity is {affinity(bound(ns, 'now'))}")
+            for name in ("now", "later"):
+                create(stranger(name, name), ns)
+                running(ns, name)
+                if node_of(ns, name) != NODE:
+                    raise Failed(f"{name} runs on {node_of(ns, name)}")
+            if affinity(bound(ns, "later")) != [(KEY, ["true"])]:
+                raise Failed(f"the nodeAffinity is {affinity(bound(ns, 'later'))}")
+            create(pod("before", "before", on=NODE), ns)
+            running(ns, "before")
+            print("      ", event_with(ns, "nowhere", "AccessibilityRequirements")[:300])
+        # Turned off: the label stays, and with it the pods' way.
+        for name in ("now", "later"):
+            delete("Pod", ns, name)
+            gone("Pod", ns, name)
+            create(stranger(name, name), ns)
+            running(ns, name)
+        create(claim("after", "snap-nvme-now"), ns)
+        if affinity(bound(ns, "after")):
+            raise Failed("a volume has a nodeAffinity although the topology was turned off")
+    finally:
+        delete("Pod", ns, "plain", grace=0)
+        for name in classes:
+            delete("StorageClass", None, name)
+        delete("Node", None, SECOND)
+        patch("Node", None, NODE, {"metadata": {"labels": {KEY: None}}})
+
+
+def taints(node):
+    return [t["key"] for t in get("Node", None, node)["spec"].get("taints", [])]
+
+
+def registered(node):
+    drivers = (get("CSINode", None, node) or {"spec": {}})["spec"].get("drivers") or []
+    return DRIVER in [d["name"] for d in drivers]
+
+
+@contextlib.contextmanager
+def controller_alone():
+    """What is started meanwhile has not the controller's argument."""
+    argument = os.environ.pop("DRIVER_ARGUMENT")
+    try:
+        yield
+    finally:
+        os.environ["DRIVER_ARGUMENT"] = argument
+
+
+@scenario("start-up taint: a new node gets no pod until kubelet has the driver, and keeps its other taints", where="processes")
+def _(ns):
+    os.environ["SECOND_TAINTS"] = f"[{{key: {TAINT}, effect: NoExecute}}, {{key: example.com/other, effect: PreferNoSchedule}}]"
+    os.environ["SECOND_LATE"] = "1"
+    try:
+        with rights_of("test/kube/components"), driver_with("--startup-taint"), controller_alone(), second_node():
+            create(claim("data"), ns)
+            create(pod("early", "data", on="n2"), ns)
+            print("      ", event_with(ns, "early", "untolerated taint(s)")[:300])
+            if TAINT not in taints("n2"):
+                raise Failed(f"the node has the taints {taints('n2')}")
+            cluster("start", "driver2")
+            running(ns, "early")
+            if taints("n2") != ["example.com/other"] or not registered("n2"):
+                raise Failed(f"the node has the taints {taints('n2')}")
+            # That is all which its right is good for.
+            for change in (("label", "node", "n2", "a=b"), ("annotate", "node", "n2", "a=b"), ("cordon", "n2"),
+                           ("taint", "node", "n2", "example.com/other-"), ("taint", "node", "n2", f"{TAINT}=:NoSchedule")):
+                done = kubectl(f"--as={ACCOUNT}", *change)
+                if "the account of snap-csi may" not in done.stderr:  # an unsuccessful cordon exits with 0
+                    raise Failed(f"the driver's account may {change}: {done.stdout}{done.stderr}")
+            # Somebody puts it on again while the driver is away, which kubelet hears of.
+            delete("Pod", ns, "early")
+            gone("Pod", ns, "early")
+            cluster("stop", "driver2")
+            until("kubelet has no such driver any more", lambda: not registered("n2"))
+            kubectl("taint", "node", "n2", f"{TAINT}=:NoSchedule")
+            cluster("start", "driver2")
+            until("the taint is gone again", lambda: taints("n2") == ["example.com/other"])
+            if not registered("n2"):
+                raise Failed("it went before the driver was registered")
+    finally:
+        del os.environ["SECOND_TAINTS"], os.environ["SECOND_LATE"]
+
+
+HOOK = [f"{BUILD}/{FLAVOUR}/snap-csi-plugin", f"--kubelet-dir={DIR}/kubelet"]
+
+
+def hook(seconds, *around):
+    """(exit status, what it says) of the preStop hook."""
+    done = subprocess.run([*around, *HOOK, f"--pre-stop={seconds}s"], capture_output=True, text=True, timeout=120, check=False)
+    return done.returncode, done.stderr.strip()
+
+
+@scenario("pre-stop: the driver's end waits for the unmounts of ended pods, and for nothing while pods live", where="processes")
+def _(ns):
+    for name in ("ends", "lives"):
+        create(claim(name, block=name == "lives"), ns)
+        create(pod(name, name, block=name == "lives"), ns)
+    for name in ("ends", "lives"):
+        running(ns, name)
+    # As in an update; also with a view of control groups of its own, as a container has it.
+    for around in ((), ("unshare", "--cgroup")):
+        if hook(60, *around) != (0, ""):
+            raise Failed(f"it waits for pods that live: {hook(1, *around)}")
+    blind = hook(60, "unshare", "--pid", "--fork", "--mount-proc")
+    if blind[0] != 1 or "hostPID" not in blind[1]:
+        raise Failed(f"without hostPID: {blind}")
+    cluster("stop", "driver")  # nobody unmounts
+    delete("Pod", ns, "ends")
+    until("the hook waits", lambda: hook(1)[0] == 1)
+    print("      ", hook(1)[1][:300])
+    with subprocess.Popen([*HOOK, "--pre-stop=180s"], stderr=subprocess.PIPE, text=True) as waiting:
+        cluster("start", "driver")
+        said = waiting.communicate(timeout=200)[1]
+    volume = bound(ns, "ends")["metadata"]["name"]
+    left = [m for m in mounts() if volume in m]
+    if waiting.returncode or said or left:
+        raise Failed(f"exit status {waiting.returncode}: {said}; mounted: {left}")
+    gone("Pod", ns, "ends")
+    if hook(60) != (0, ""):
+        raise Failed("it waits for the pod that lives")
