@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# make release-test: packaging/release.sh in two clones that differ in path, umask, time zone, language and file times. The cheap
+# parts are made twice and compared; FULL=1 makes every part twice (half an hour). What must be refused is refused.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+unset MAKEFLAGS MAKELEVEL MAKEOVERRIDES MFLAGS
+passed=0 failed=0
+check() { # TITLE COMMAND...
+	local title=$1
+	shift
+	if "$@" >"$work/said" 2>&1; then
+		echo "ok   $title"
+		passed=$((passed + 1))
+	else
+		echo "FAIL $title"
+		sed 's/^/     /' "$work/said" | tail -n 20
+		failed=$((failed + 1))
+	fi
+}
+refused() { # TEXT COMMAND...
+	local text=$1 rc
+	shift
+	"$@" >"$work/refusal" 2>&1
+	rc=$?
+	cat "$work/refusal"
+	[ "$rc" -ne 0 ] && grep -qF "$text" "$work/refusal"
+}
+git rev-parse -q --verify HEAD >/dev/null || { echo 'release: a release is made of a commit, and this is no clone of the repository' >&2; exit 77; }
+work=$(mktemp -d "${TMPDIR:-/var/tmp}/snap-csi-release-test.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+version=$(packaging/version.sh)
+# What is tested is the commit with the files of the working folder on top, in a repository of the test's own.
+mkdir "$work/one"
+git ls-files -z | tar --null -T - -cf - 2>/dev/null | tar -C "$work/one" -xf -
+author=(-c user.name=test -c user.email=test@localhost -c commit.gpgsign=false -c core.hooksPath=/dev/null)
+export GIT_AUTHOR_DATE='2026-01-05T00:00:00Z' GIT_COMMITTER_DATE='2026-01-05T00:00:00Z'
+git -C "$work/one" init -q && git -C "$work/one" add -A && git -C "$work/one" "${author[@]}" commit -qm test || exit 1
+(umask 077 && git clone -q "$work/one" "$work/a-longer path" && find "$work/a-longer path" -exec touch -d 2001-09-09 {} +)
+
+parts='source notes chart sums'
+[ -z "${FULL-}" ] || parts=
+one() { (cd "$work/one" && OUT=$work/out1 packaging/release.sh "$version" "$@"); }
+two() { (cd "$work/a-longer path" && umask 077 && TZ=Asia/Tokyo LC_ALL=C OUT=$work/out2 packaging/release.sh "$version" "$@"); }
+# What an earlier release of the same number, or one that was killed, has left there is not part of this one.
+mkdir "$work/out1" && echo old | tee "$work/out1/snap-csi_0.0.1_amd64.deb" "$work/out1/SHA256SUMS" "$work/out1/.new" >/dev/null
+# shellcheck disable=SC2086 # a list
+check "a release is made: ${parts:-all parts}" one $parts
+# shellcheck disable=SC2086 # a list
+check 'and made again, in a clone elsewhere' two $parts
+check 'both have the same files, bit by bit' diff -r "$work/out1" "$work/out2"
+check 'there are files' test -s "$work/out1/SHA256SUMS"
+check 'the sums are right, and each file has one' bash -c 'cd "$1" && sha256sum -c --strict --quiet SHA256SUMS && [ "$(ls | wc -l)" -eq "$(($(wc -l <SHA256SUMS) + 1))" ]' sums "$work/out1"
+sources() { # the tarball has the commit's files, no others, with their modes
+	tar -C "$work" -xzf "$work/out1/snap-csi-$version.tar.gz" && (cd "$work/one" && git ls-files; echo COMMIT) | sort >"$work/files" &&
+		(cd "$work/snap-csi-$version" && find . ! -type d | sed 's#^\./##' | sort) | diff "$work/files" - &&
+		[ -x "$work/snap-csi-$version/packaging/release.sh" ] &&
+		[ "$(cat "$work/snap-csi-$version/COMMIT")" = "$(git -C "$work/one" rev-parse --short=12 HEAD)" ]
+}
+check 'the source tarball holds what the commit has, and its name' sources
+check 'what it holds says its version' bash -c '[ "$(make -s -C "$1" help | head -n 1 | grep -cF "snap-csi $2")" = 1 ]' help "$work/snap-csi-$version" "$version"
+notes() { # every line of the section
+	head -n 1 "$work/out1/snap-csi-$version-notes.md" | grep -qxF "# snap-csi $version" &&
+		sed "1,/^## ${version//./\\.}/d; /^## /,\$d" CHANGELOG.md | grep . | diff - <(tail -n +2 "$work/out1/snap-csi-$version-notes.md" | grep .)
+}
+check 'the notes are the section of CHANGELOG.md' notes
+if [ -e charts/snap-csi ]; then
+	chart() {
+		tar -xOzf "$work/out1/snap-csi-chart-$version.tgz" snap-csi/Chart.yaml | grep -qxE "version: \"?$version\"?" &&
+			[ "$(tar -tzf "$work/out1/snap-csi-chart-$version.tgz" | grep -c '[^/]$')" = "$(find -L charts/snap-csi -type f | wc -l)" ]
+	}
+	check 'the chart has its version and every file' chart
+fi
+check 'another version than the tree has is refused, with what to do' refused 'make set-version VERSION=9.9.9' bash -c 'cd "$1" && packaging/release.sh 9.9.9' r "$work/one"
+exec 8<"$work/out1" && flock 8
+check 'two at once in one folder: the second is refused' refused 'another release is being made' one notes
+exec 8<&-
+check 'an unknown part is refused' refused 'there is no part nonsense' one nonsense
+echo '# changed' >>"$work/one/Makefile"
+check 'a part that is made anew takes the sums away, which may be wrong now' bash -c 'cd "$1" && OUT=$2 packaging/release.sh "$3" notes && [ ! -e "$2/SHA256SUMS" ] && [ -s "$2/snap-csi-$3.tar.gz" ]' anew "$work/a-longer path" "$work/out2" "$version"
+check 'a file that differs from the commit is refused' refused 'commit or stash' one source
+git -C "$work/one" checkout -q Makefile
+sed -i 's/newTag: .*/newTag: 0.0.1/' "$work/one/manifests/base/kustomization.yaml"
+git -C "$work/one" "${author[@]}" commit -qam changed
+check 'a file of another version is refused, by its name' refused 'manifests/base/kustomization.yaml:' one source
+check 'set-version writes all of them' bash -c 'cd "$1" && packaging/version.sh set 1.2.3-rc.4 && ! grep -rnE "newTag: 0\.0\.1" manifests README.md && [ "$(packaging/version.sh)" = 1.2.3-rc.4 ]' set "$work/one"
+check 'a version that CHANGELOG.md does not have is refused' refused 'there is no section "## 1.2.3-rc.4"' bash -c 'cd "$1" && packaging/release.sh 1.2.3-rc.4' r "$work/one"
+check 'what is no version is refused' refused 'is no version' "$work/one/packaging/version.sh" set '1.0; rm -rf /'
+echo "release: $passed passed, $failed failed"
+[ "$failed" -eq 0 ]
