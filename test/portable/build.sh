@@ -82,7 +82,7 @@ build() {
 	check 'the driver says its version' inside 'build/release/snap-csi-plugin --version'
 	check 'the release has every package of make deps' inside "$install --simulate $all_packages"
 	# What only other suites need is not installed.
-	check 'the packages of the unit tests' inside "$install check libsubunit-dev libmicrohttpd-dev openssl \
+	check 'the packages of the unit tests' inside "$install check libsubunit-dev libmicrohttpd-dev libfuse3-dev openssl \
 		e2fsprogs xfsprogs btrfs-progs fdisk util-linux mount kmod procps python3" || return
 	check 'the unit tests are built, warnings are errors' inside "make $jobs FLAVOUR=debug WERROR=-Werror $programs" || return
 	check 'the unit tests pass' inside 'UPDATE_DOCS=1 make FLAVOUR=debug unit'
