@@ -2,12 +2,33 @@
 #
 # One flavour per folder: build/release, build/debug, build/asan, build/tsan, build/fuzz, build/kill. Everything but main.o goes into one
 # archive, so that every test links the objects that ship. Suites add their targets in test/*/rules.mk.
-# Variables: FLAVOUR, BUILD (another build folder), CC, V=1 (show the commands).
+# Variables: FLAVOUR, BUILD (another build folder), CC, V=1 (show the commands), ARCH=arm64 (cross-built, into build/arm64).
 
 FLAVOUR ?= release
-BUILD   ?= build
+# The machine that is built for; empty is this one. What it needs more is in test/cross.
+ARCH    ?=
+ifeq ($(ARCH),$(shell dpkg --print-architecture 2>/dev/null))
+override ARCH :=
+endif
+ifneq ($(filter-out arm64,$(ARCH)),)
+$(error ARCH=$(ARCH) is neither arm64 nor this machine's)
+endif
+BUILD   ?= build$(ARCH:%=/%)
+ifeq ($(ARCH),)
 CC      := $(if $(filter default undefined,$(origin CC)),gcc,$(CC))
+RUNNER  :=
+else
+# The environment's CC is this machine's; the command line's is taken.
+SYSROOT := $(abspath $(BUILD))/sysroot
+CC      := aarch64-linux-gnu-gcc
+override CC += --sysroot=$(SYSROOT)
+# How this machine starts a program of the other one.
+RUNNER  ?= qemu-aarch64 -L $(SYSROOT)
+endif
+# The one place of the version: program, packages, images and manifests have it from here (make lint compares them).
 VERSION := 1.0.0
+# Of a clone; a tarball has it in a file.
+COMMIT  ?= $(or $(shell test -e .git && git describe --always --exclude='*' --abbrev=12 --dirty=-changed 2>/dev/null),$(shell cat COMMIT 2>/dev/null))
 
 MAKEFLAGS += --no-builtin-rules --no-builtin-variables
 .SUFFIXES:
@@ -23,6 +44,7 @@ else
 say =
 endif
 
+comma := ,
 OUT := $(BUILD)/$(FLAVOUR)
 GEN := $(BUILD)/gen
 BIN := $(OUT)/snap-csi-plugin
@@ -36,7 +58,7 @@ WARN    := -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wmissing-prototypes -Wstrict
 WERROR  ?=
 LINKSEC := -pie -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--as-needed
 
-CFLAGS_release := -O2 -g -D_FORTIFY_SOURCE=2 -ffunction-sections -fdata-sections
+CFLAGS_release := -O2 -g -D_FORTIFY_SOURCE=3 -ffunction-sections -fdata-sections
 CFLAGS_debug   := -O0 -g
 CFLAGS_asan    := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
 CFLAGS_tsan    := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
@@ -49,18 +71,24 @@ endif
 ifeq ($(FLAVOUR),fuzz)
 CC := clang
 endif
-# A cross compiler has an ar of its own, and x86 alone has -fcf-protection: the compiler is asked for both.
+# A cross compiler has an ar of its own.
 AR     := $(or $(shell $(CC) -print-prog-name=ar 2>/dev/null),ar)
+# On arm64 return addresses are signed (PAC), which needs nobody's help. Landing pads (BTI), and on x86 IBT and shadow stacks,
+# count only when every object of a program has them: Debian 12's gRPC, abseil and libstdc++ have not. So x86 does without
+# -fcf-protection, which would promise what the binary has not; test/main says what it has.
 HARDEN := -fstack-protector-strong -fstack-clash-protection -fPIE -fno-common \
-          $(if $(filter x86_64-% i386-% i486-% i586-% i686-%,$(shell $(CC) -dumpmachine 2>/dev/null)),-fcf-protection)
+          $(if $(filter aarch64-%,$(shell $(CC) -dumpmachine 2>/dev/null)),-mbranch-protection=standard)
 LDFLAGS_asan := -fsanitize=address,undefined
 LDFLAGS_tsan := -fsanitize=thread
 LDFLAGS_fuzz := -fsanitize=address,undefined
-LDFLAGS_release := -Wl,--gc-sections
+# The map says which archives are in the program, for the bill of materials of the images (packaging/static-packages.sh).
+LDFLAGS_release = -Wl,--gc-sections $(if $(filter $(BIN),$@),-Wl$(comma)-Map=$@.map)
 
 # System headers of the libraries are not held to our warnings.
 CPPFLAGS := -Isrc -isystem $(GEN) -DSNAP_CSI_VERSION='"$(VERSION)"'
-ALL_CFLAGS = $(CSTD) $(WARN) $(HARDEN) $(CFLAGS_$(FLAVOUR)) $(CPPFLAGS) $(CFLAGS)
+ALL_CFLAGS = $(CSTD) $(WARN) $(HARDEN) $(CFLAGS_$(FLAVOUR)) $(CPPFLAGS) $(SAME_PATHS) $(CFLAGS)
+# The same program wherever it is built.
+SAME_PATHS = -ffile-prefix-map=$(CURDIR)=. -ffile-prefix-map=$(abspath $(BUILD))=build
 
 # The release binary carries gRPC in itself: a third of the start time and 40 % less memory than
 # with 51 shared files (measured). Other flavours link the shared one.
@@ -80,7 +108,7 @@ LIBS = $(GRPC) -lcjson -lyaml -lmount -lblkid -lpthread -lm
 # ---------------------------------------------------------------- files
 SRCS     := $(shell find src -name '*.c' 2>/dev/null | sort)
 LIB_SRCS := $(filter-out src/main.c,$(SRCS))
-PROTOS   := csi/csi.proto csi/pluginregistration.proto csi/health.proto
+PROTOS   := csi/csi.proto csi/pluginregistration.proto csi/health.proto csi/sriovdp_control.proto
 WKT      := google/protobuf/timestamp.proto google/protobuf/wrappers.proto
 GEN_SRCS := $(PROTOS:%.proto=$(GEN)/%.pb-c.c) $(WKT:%.proto=$(GEN)/%.pb-c.c)
 GEN_OBJS := $(GEN_SRCS:$(GEN)/%.c=$(OUT)/gen/%.o)
@@ -88,7 +116,7 @@ LIB_OBJS := $(LIB_SRCS:%.c=$(OUT)/%.o)
 LIB      := $(OUT)/libsnapcsi.a
 
 .PHONY: all help clean
-## all: the driver, build/release/snap-csi-plugin (FLAVOUR=debug, asan, tsan: build/FLAVOUR)
+## all: the driver, build/release/snap-csi-plugin (FLAVOUR=debug, asan, tsan: build/FLAVOUR; ARCH=arm64: build/arm64/FLAVOUR)
 all: $(BIN)
 
 ## help: this list
@@ -101,6 +129,7 @@ help:
 define link
 $(call say,LINK,$@)
 $(Q)$(CC) $(ALL_CFLAGS) $(LINKSEC) $(LDFLAGS_$(FLAVOUR)) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(1)
+$(if $(RUNNER),$(if $(filter $(BIN),$@),,$(Q)test/cross/runner.sh $@ $(RUNNER)))
 endef
 
 $(BIN): $(OUT)/src/main.o $(LIB)
@@ -114,6 +143,15 @@ $(OUT)/src/%.o: src/%.c | gen-headers
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D) && $(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
+# Only what is said of the build itself depends on it.
+BUILD_INFO := $(OUT)/src/common/build_info.o
+$(BUILD_INFO): CPPFLAGS += -DSNAP_CSI_COMMIT='"$(COMMIT)"' -DSNAP_CSI_FLAVOUR='"$(FLAVOUR)"'
+$(BUILD_INFO): $(OUT)/commit
+.PHONY: look-at-commit
+## look-at-commit: writes the commit down for --version where it is another one than before
+$(OUT)/commit: look-at-commit
+	$(Q)echo '$(COMMIT)' | cmp -s - $@ || { mkdir -p $(@D) && echo '$(COMMIT)' >$@; }
+
 $(OUT)/test/%.o: test/%.c | gen-headers
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D) && $(CC) $(ALL_CFLAGS) -I. -MMD -MP -c -o $@ $<
@@ -121,11 +159,11 @@ $(OUT)/test/%.o: test/%.c | gen-headers
 # Generated code: no warnings of ours, the same hardening.
 $(OUT)/gen/%.o: $(GEN)/%.c | gen-headers
 	$(call say,CC,$<)
-	$(Q)mkdir -p $(@D) && $(CC) $(CSTD) -w $(HARDEN) $(CFLAGS_$(FLAVOUR)) -isystem $(GEN) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)mkdir -p $(@D) && $(CC) $(CSTD) -w $(HARDEN) $(CFLAGS_$(FLAVOUR)) -isystem $(GEN) $(SAME_PATHS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 .PHONY: gen-headers
 ## gen-headers: C files from the .proto files, into build/gen
-gen-headers: $(GEN_SRCS)
+gen-headers: $(GEN_SRCS) $(if $(ARCH),sysroot)
 $(GEN)/csi/%.pb-c.c: csi/%.proto
 	$(call say,PROTO,$<)
 	$(Q)mkdir -p $(GEN) && protoc-c -I. -I/usr/include --c_out=$(GEN) $<
@@ -139,14 +177,15 @@ $(GEN)/google/protobuf/%.pb-c.c: /usr/include/google/protobuf/%.proto
 # Programs that more than one suite runs. A suite's own programs have their names in its rules.mk.
 SIM      := $(OUT)/snap-sim
 CSI_CALL := $(OUT)/csi-call
+SHARE    := $(OUT)/snap-share
 KILL_BIN := $(BUILD)/kill/snap-csi-plugin
 
 # Where suites in Python find what they share; they leave no compiled modules in the tree.
 export PYTHONPATH := $(CURDIR)/test/lib/py
 export PYTHONDONTWRITEBYTECODE := 1
 
-# What a test program is linked with beside the driver's libraries.
-CHECK_LIBS := -lcheck -lsubunit -lrt -lm
+# What a test program is linked with beside the driver's libraries; test/lib/assert_failed.c says what is wrapped.
+CHECK_LIBS := -Wl,--wrap=_ck_assert_failed -lcheck -lsubunit -lrt -lm
 TEST_LIB_OBJS := $(patsubst %.c,$(OUT)/%.o,$(wildcard test/lib/*.c))
 # As an archive: a test that stands in for a part of the driver must not be handed that part by a helper it does not use.
 TEST_LIB := $(OUT)/test/libtest.a
@@ -160,6 +199,8 @@ UNIT_SRCS := $(shell find test/unit -name 'test_*.c' 2>/dev/null | sort)
 UNIT_BINS := $(UNIT_SRCS:%.c=$(OUT)/%)
 $(OUT)/test/unit/%: $(OUT)/test/unit/%.o $(TEST_LIB) $(LIB)
 	$(call link,$(LIBS) $(CHECK_LIBS))
+# Tests of the node serve folders as virtio-fs devices; order-only, because they run it and are not linked with it.
+$(filter $(OUT)/test/unit/node/%,$(UNIT_BINS)): | $(SHARE)
 UNIT_SHARED := $(shell find test/unit -name '*.c' ! -name 'test_*' 2>/dev/null)
 $(foreach file,$(UNIT_SHARED),$(eval $(filter $(OUT)/$(dir $(file))%,$(UNIT_BINS)): $(OUT)/$(file:.c=.o)))
 
@@ -169,25 +210,26 @@ UNIT_LONG := $(filter %/node/test_unstage %/kube/test_kube_wait %/node/test_stag
 .PHONY: unit
 ## unit: the unit tests of one FLAVOUR, with counts
 unit: $(UNIT_BINS)
-	$(Q)RUN_JOBS=3 test/lib/run-suites.sh "unit $(FLAVOUR)" $(UNIT_LONG) $(filter-out $(UNIT_LONG),$(UNIT_BINS))
+	$(Q)RUN_JOBS=4 test/lib/run-suites.sh "unit $(FLAVOUR)" $(UNIT_LONG) $(filter-out $(UNIT_LONG),$(UNIT_BINS))
 
--include $(wildcard test/*/rules.mk)
+-include $(wildcard test/*/rules.mk) packaging/rules.mk packaging/images.mk
 
 # ---------------------------------------------------------------- packages, checks, image
 # What the driver is built with, and what only its tests and tools need. `make deps` installs what is missing. No name has a
 # version, since each release of Debian and Ubuntu has another: g++ brings the libstdc++.a of its gcc, which the static gRPC needs.
 BUILD_PACKAGES := gcc g++ make libc6-dev pkg-config protobuf-compiler libprotobuf-dev protobuf-c-compiler libprotobuf-c-dev \
 	libgrpc-dev zlib1g-dev libcurl4-openssl-dev libcjson-dev libyaml-dev libmount-dev libblkid-dev
-TEST_PACKAGES := check libsubunit-dev libmicrohttpd-dev clang libclang-rt-dev clang-format cppcheck shellcheck \
-	yamllint jq openssl nghttp2-proxy python3-grpcio e2fsprogs xfsprogs btrfs-progs fdisk buildah debootstrap
+# libfuse3 plays virtio-fs devices (test/lib/share); prometheus has promtool, which tests the alerts, and scrapes the driver (test/monitoring).
+TEST_PACKAGES := check libsubunit-dev libmicrohttpd-dev libfuse3-dev clang libclang-rt-dev clang-format cppcheck shellcheck \
+	yamllint jq openssl nghttp2-proxy python3-grpcio e2fsprogs xfsprogs btrfs-progs fdisk buildah debootstrap prometheus mandoc lintian
 
-.PHONY: deps build-deps check asan tsan install image compile_commands.json
-## deps: install the missing Debian packages and fetch the Go modules of the tests
-deps:
+.PHONY: deps build-deps check asan tsan install compile_commands.json
+## deps: install the missing Debian packages and fetch the Go modules of the tests (ARCH=arm64: and what cross-building takes)
+deps: $(if $(ARCH),cross-deps sysroot)
 	$(Q)test/lib/apt-missing.sh $(BUILD_PACKAGES) $(TEST_PACKAGES)
 	$(Q)test/lib/go-modules.sh
 ## build-deps: install the missing Debian packages that the driver is built with, none for tests
-build-deps:
+build-deps: $(if $(ARCH),cross-deps sysroot)
 	$(Q)test/lib/apt-missing.sh $(BUILD_PACKAGES)
 
 ## check: all suites that need neither QEMU nor Kubernetes, with counts (about ten minutes; root for the parts with mounts)
@@ -205,12 +247,6 @@ tsan:
 PREFIX ?= /usr/local
 install: $(BIN)
 	install -D -m 0755 $(BIN) $(DESTDIR)$(PREFIX)/bin/snap-csi-plugin
-
-## image: a container image by buildah (BASE=image to build from, IMAGE=name)
-BASE  ?= docker.io/library/debian:bookworm-slim
-IMAGE ?= localhost/snap-csi:$(VERSION)
-image:
-	buildah bud --build-arg BASE=$(BASE) -t $(IMAGE) .
 
 ## compile_commands.json: how each C file is compiled, for clangd and other tools (from `make --dry-run`)
 COMPILED := $(SRCS) $(shell find test -name '*.c' ! -path '*/data/*' 2>/dev/null | sort)

@@ -10,4 +10,4 @@ END {
 	for (name in command) if (!(name in help)) { print command[name] ": make help does not say what " name " does: add a line \"## " name ": ...\""; bad = 1 }
 	for (name in help) if (!(name in command)) { print help[name] ": " name " is no command: it stands in no .PHONY"; bad = 1 }
 	exit bad
-}' Makefile test/*/rules.mk
+}' Makefile packaging/rules.mk test/*/rules.mk

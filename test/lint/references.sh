@@ -1,13 +1,19 @@
 #!/usr/bin/env bash
-# A text of src that sends its reader to (README.md, "Heading") names a heading that README.md has. Links between our own
-# documents lead to a file that is there, and to a heading of it when they name one.
+# A text of src that sends its reader to (docs/PAGE.md, "Heading") names a page that is there and a heading that it has. Links
+# between our own documents lead to a file that is there, and to a heading of it when they name one.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bad=0
-while IFS=: read -r file line heading; do
-	[ -n "$heading" ] || continue
-	grep -qE "^#+ $heading\$" README.md || { echo "$file:$line: README.md has no heading \"$heading\""; bad=1; }
-done < <(grep -rnoE 'README\.md, \\"[^"\\]+' src | sed 's/README\.md, \\"//')
+while IFS=: read -r file line text; do
+	page=${text%%, *} heading=${text#*, \\\"}
+	if [ ! -e "$page" ]; then
+		echo "$file:$line: there is no $page"
+		bad=1
+	elif [ "$heading" != "$text" ] && ! grep -qE "^#+ $heading\$" "$page"; then
+		echo "$file:$line: $page has no heading \"$heading\""
+		bad=1
+	fi
+done < <(grep -rnoE '\b(README|docs/[a-z-]+)\.md(, \\"[^"\\]+)?' src)
 anchors() { # file: its headings as GitHub makes anchors of them
 	sed -nE 's/^#+ +//p' "$1" | tr '[:upper:]' '[:lower:]' | sed 's/[^a-z0-9 _-]//g; s/ /-/g'
 }

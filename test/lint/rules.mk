@@ -2,16 +2,16 @@
 $(OUT)/test/lint/flags_table: $(OUT)/test/lint/flags_table.o $(LIB)
 	$(call link,$(LIBS))
 
-.PHONY: lint format readme
+.PHONY: lint format flag-docs
 ## lint: every check of test/lint: arrows, circles, banned functions, layout, cppcheck, shellcheck, documents (25 s)
 lint:
-	$(Q)$(MAKE) --no-print-directory FLAVOUR=debug $(BUILD)/debug/test/lint/flags_table $(BUILD)/debug/snap-sim
-	$(Q)FLAGS_TABLE=$(BUILD)/debug/test/lint/flags_table OBJECTS=$(BUILD)/debug test/lint/run.sh
+	$(Q)$(MAKE) --no-print-directory FLAVOUR=debug $(BUILD)/debug/test/lint/flags_table $(BUILD)/debug/snap-sim $(BUILD)/debug/snap-csi-plugin
+	$(Q)FLAGS_TABLE=$(BUILD)/debug/test/lint/flags_table OBJECTS=$(BUILD)/debug PROGRAM=$(BUILD)/debug/snap-csi-plugin test/lint/run.sh
 
 ## format: lay out the C files as .clang-format says
 format:
 	$(Q)find src test -name '*.[ch]' ! -path '*/data/*' -print0 | xargs -0 clang-format -i
 
-## readme: write the table of flags into README.md
-readme: $(OUT)/test/lint/flags_table
+## flag-docs: write the table of flags into docs/flags.md
+flag-docs: $(OUT)/test/lint/flags_table
 	$(Q)FLAGS_TABLE=$< test/lint/flags.sh --write

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Every flag of flags.def is read by somebody: a file outside src/flags that includes flags/flags.h (main.c) uses its field,
+# Every flag of flags.def is read by somebody: a file outside src/flags that includes flags/flags.h, itself or by
+# program.h, uses its field,
 # or unread.txt has a line with the reason. A waiver for a field that is gone, or that is read by now, is an error too.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bad=0
 table=src/flags/flags.def list=test/lint/unread.txt
-mapfile -t readers < <(grep -rl '#include "flags/flags.h"' src --include='*.[ch]' | grep -v '^src/flags/')
+mapfile -t readers < <(grep -rlE '#include "(flags/flags|program/program|settings/node_settings)\.h"' src --include='*.[ch]' | grep -v '^src/flags/')
 fields=$(sed -nE 's/^FLAG\([A-Z]+, ([a-z0-9_]+), .*/\1/p' "$table")
 if [ "${#readers[@]}" -eq 0 ] || [ -z "$fields" ]; then
 	echo "$table:1: no flags, or no file that reads them"

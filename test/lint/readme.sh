@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# README.md is one page: what the driver is, how to try and install it, and where the rest is written.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+most=150
+lines=$(wc -l <README.md)
+if [ "$lines" -gt "$most" ]; then
+	echo "README.md:$most: it has $lines lines, more than $most: what is no introduction belongs into docs/"
+	exit 1
+fi
