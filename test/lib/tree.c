@@ -120,12 +120,18 @@ static char *path_with_parents(const struct tree *t, const char *path)
 	return whole;
 }
 
+/* In one step, as sysfs and procfs show a value: a thread that reads it meanwhile sees the old or
+ * the new one. */
 void tree_write_bytes(const struct tree *t, const char *path, const void *bytes, size_t n)
 {
 	char *whole AUTO(free) = path_with_parents(t, path);
-	FILE *f = fopen(whole, "w");
+	char *real AUTO(free) = realpath(whole, NULL);
+	char *fresh AUTO(free) = xasprintf("%s/.fresh-%d", t->root, (int)gettid());
+	FILE *f = fopen(fresh, "w");
 
-	ck_assert_msg(f && fwrite(bytes, 1, n, f) == n && fclose(f) == 0, "write %s", whole);
+	ck_assert_msg(f && fwrite(bytes, 1, n, f) == n && fclose(f) == 0 &&
+	                      rename(fresh, real ? real : whole) == 0,
+	              "write %s: errno %d", whole, errno);
 }
 
 void tree_write(const struct tree *t, const char *path, const char *text)

@@ -133,6 +133,7 @@ END_TEST
 
 START_TEST(the_driver_may_die_at_any_time_of_it)
 {
+	char *body AUTO(free) = NULL;
 	pid_t pid;
 	int status;
 
@@ -141,7 +142,8 @@ START_TEST(the_driver_may_die_at_any_time_of_it)
 	/*
 	 * The whole process is killed while mkfs runs; mkfs lives on, or dies with its container.
 	 */
-	wrap_tool("mkfs.ext4", "kill -9 $PPID; sleep 0.2; kill -9 $$");
+	body = xasprintf("echo $$ > %s/mkfs; kill -9 $PPID; sleep 0.2; kill -9 $$", w.nvme.root);
+	wrap_tool("mkfs.ext4", body);
 	pid = fork();
 	if (pid == 0) {
 		struct err err = ERR_INIT;
@@ -151,7 +153,7 @@ START_TEST(the_driver_may_die_at_any_time_of_it)
 	ck_assert(WIFSIGNALED(status));
 	spawn_set_path(NULL);
 	ck_assert(path_exists(record));
-	usleep(500000);
+	run_tool("while test -e /proc/$(cat %s/mkfs)/exe; do sleep 0.05; done", w.nvme.root);
 	stage_ok("ext4");
 	end();
 }
@@ -472,8 +474,8 @@ START_TEST(unstage_forgets_what_failed_meanwhile)
 	begin();
 	wrap_tool("mkfs.ext4", "sleep 0.5; exit 1");
 	ck_assert_int_eq(stage_within(100, &err), -1);
+	node_wait_jobs(&w.node, soon());
 	spawn_set_path(NULL);
-	usleep(1500000);
 	err_clear(&err);
 	ck_assert_msg(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err) == 0, "%s",
 	              err.msg);

@@ -148,7 +148,7 @@ START_TEST(a_failure_is_kept_until_it_is_asked_for_or_forgotten)
 	ck_assert_int_eq(start(j, "a", &w, 20, &err), -1);
 	open_gate(&w);
 	wait_freed(&w);
-	usleep(50000);
+	ck_assert_int_eq(jobs_wait(j, deadline_in_ms(20000), &err), 0);
 	err_clear(&err);
 	ck_assert_int_eq(job_join(j, "a", deadline_in_ms(0), &err), -1);
 	ck_assert_str_eq(err.msg, "no luck");
@@ -157,8 +157,8 @@ START_TEST(a_failure_is_kept_until_it_is_asked_for_or_forgotten)
 	ck_assert_int_eq(start(j, "a", &w, 20, &err), -1);
 	open_gate(&w);
 	wait_freed(&w);
-	usleep(50000);
 	err_clear(&err);
+	ck_assert_int_eq(jobs_wait(j, deadline_in_ms(20000), &err), 0);
 	ck_assert_int_eq(job_forget(j, "a", &err), 0);
 	ck_assert_int_eq(job_join(j, "a", deadline_in_ms(0), &err), 0);
 	jobs_free(j);

@@ -22,6 +22,7 @@
 #include "test/lib/share_world.h"
 #include "test/lib/skip.h"
 #include "test/lib/suite.h"
+#include "test/lib/threads.h"
 
 static struct share_world w;
 static struct share_device *dev;
@@ -540,11 +541,13 @@ START_TEST(a_share_that_hangs_is_waited_for_and_its_pods_end)
 	struct health health;
 	struct err err = ERR_INIT;
 	int64_t since;
+	unsigned threads;
 
 	SKIP_UNLESS_ROOT("mounts");
 	begin();
 	stage();
 	publish_ok(w.node.target);
+	threads = threads_running();
 	share_signal(&dev->daemon, SIGSTOP);
 	since = monotonic_ns();
 	r = request(MODE_MULTI_NODE_MULTI_WRITER);
@@ -565,7 +568,7 @@ START_TEST(a_share_that_hangs_is_waited_for_and_its_pods_end)
 	ck_assert_ptr_nonnull(mount_seen(w.node.staging));
 	ck_assert_int_lt((monotonic_ns() - since) / 1000000, 20000);
 	share_signal(&dev->daemon, SIGCONT);
-	usleep(200000);
+	threads_await(threads); /* who waited for it has its answer */
 	unstage_ok();
 	share_world_clear(&w);
 }
@@ -577,6 +580,7 @@ START_TEST(two_shares_that_hang_at_once_do_not_wait_for_each_other)
 	struct stage_request r;
 	struct err err = ERR_INIT;
 	char *path AUTO(free) = NULL;
+	unsigned threads, of_one;
 
 	SKIP_UNLESS_ROOT("mounts");
 	begin();
@@ -587,20 +591,22 @@ START_TEST(two_shares_that_hang_at_once_do_not_wait_for_each_other)
 	r.staging_path = path;
 	stage();
 	stage_ok(&r);
+	threads = threads_running();
 	share_signal(&dev->daemon, SIGSTOP);
 	share_signal(&second->daemon, SIGSTOP);
 	unstage_refused(ERR_UNAVAILABLE, "would wait for its server");
+	of_one = threads_running();
 	ck_assert_int_eq(node_unstage(&w.node.node, "pvc-2", path, soon(), &err), -1);
 	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
 	err_clear(&err);
 	share_signal(&second->daemon, SIGCONT);
-	usleep(200000);
+	threads_await(of_one); /* who waited for it has its answer */
 	ck_assert_msg(node_unstage(&w.node.node, "pvc-2", path, soon(), &err) == 0, "%s", err.msg);
 	unstage_refused(ERR_UNAVAILABLE, "would wait for its server");
 	/* The DPU gives it up: its function goes, and the unstage ends. */
 	share_signal(&dev->daemon, SIGCONT);
 	share_world_unplug(&w, dev);
-	usleep(200000);
+	threads_await(threads);
 	unstage_ok();
 	share_world_clear(&w);
 }
@@ -661,10 +667,12 @@ END_TEST
 START_TEST(a_server_that_hangs_during_the_stage_leaves_nothing_mounted)
 {
 	struct stage_request r;
+	unsigned threads;
 
 	SKIP_UNLESS_ROOT("mounts");
 	begin();
 	share_world_bind(&w, dev);
+	threads = threads_running();
 	share_signal(&dev->daemon, SIGSTOP);
 	r = request(MODE_MULTI_NODE_MULTI_WRITER);
 	/* A copy that stands for the first mount of the tag, which does not ask the server. */
@@ -672,7 +680,7 @@ START_TEST(a_server_that_hangs_during_the_stage_leaves_nothing_mounted)
 	         w.tags, w.node.nvme.root);
 	refused(&r, ERR_UNAVAILABLE, "has not answered");
 	share_signal(&dev->daemon, SIGCONT);
-	usleep(200000);
+	threads_await(threads); /* who waited for it has its answer */
 	stage();
 	unstage_ok();
 	share_world_clear(&w);

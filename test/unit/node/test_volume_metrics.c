@@ -16,6 +16,7 @@
 #include "node/volume_metrics.h"
 #include "test/lib/node_world.h"
 #include "test/lib/skip.h"
+#include "test/lib/threads.h"
 
 static struct node_world w;
 static struct volume_metrics *metrics;
@@ -201,10 +202,12 @@ START_TEST(while_a_filesystem_hangs_the_page_has_what_was_seen_before)
 	char *before AUTO(free) = NULL, *after AUTO(free) = NULL;
 	struct nvme_disk *disk;
 	pthread_t looker;
+	unsigned threads;
 
 	SKIP_UNLESS_LOOP();
 	disk = begin("ext4", "{\"volumeHandle\": \"pvc-7\"}");
 	before = page();
+	threads = threads_running();
 	hangs = true;
 	guard_set_statvfs(w.node.guard, hung);
 	ck_assert_int_eq(pthread_create(&looker, NULL, look, NULL), 0);
@@ -218,7 +221,7 @@ START_TEST(while_a_filesystem_hangs_the_page_has_what_was_seen_before)
 	ck_assert_double_eq(value(during.ptr, "snap_csi_volume_reads_total", "pvc-7", disk), 100);
 	ck_assert_double_eq(value(during.ptr, "snap_csi_volume_used_bytes", "pvc-7", disk), -1);
 	hangs = false;
-	usleep(200000); /* the helper cleans up */
+	threads_await(threads); /* the helper cleans up */
 	guard_set_statvfs(w.node.guard, NULL);
 	after = page();
 	ck_assert(value(after, "snap_csi_volume_used_bytes", "pvc-7", disk) >= 0);
