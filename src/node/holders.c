@@ -24,13 +24,14 @@
 #include "common/file.h"
 #include "common/mem.h"
 
-#define WALK_MS 2000
 #define PROCESSES_MAX 32768
-#define FILES_MAX (256 * 1024)
 #define MOUNTINFO_MAX (8 * 1024 * 1024)
 #define NAMED 3
 /* PROC_PID_INIT_INO of the kernel: the PID namespace of the host. */
 #define HOST_PIDS "pid:[4026531836]"
+
+/* Of a look that only names holders. */
+static struct holders_limits limits = { .ms = 2000, .files = 256 * 1024 };
 
 struct walk {
 	const struct holders_query *q;
@@ -75,7 +76,7 @@ static void add_clean(struct str *text, const char *from, size_t max)
 static bool limit_reached(const struct walk *w)
 {
 	return deadline_passed(w->until) ||
-	       (!w->q->writers && (w->files > FILES_MAX || w->h->processes >= PROCESSES_MAX));
+	       (!w->q->writers && (w->files > limits.files || w->h->processes >= PROCESSES_MAX));
 }
 
 /*
@@ -351,6 +352,14 @@ static void visit(struct walk *w, int proc, const char *pid)
 		(void)holds_mount(&s);
 }
 
+struct holders_limits holders_limit(struct holders_limits now)
+{
+	struct holders_limits was = limits;
+
+	limits = now;
+	return was;
+}
+
 void holders_find(const struct holders_query *q, struct deadline d, struct holders *ret)
 {
 	char *pids AUTO(free) = read_link("%s/self/ns/pid", q->proc_root);
@@ -358,7 +367,7 @@ void holders_find(const struct holders_query *q, struct deadline d, struct holde
 	DIR *dir AUTO(closedir) = opendir(q->proc_root);
 	struct walk w = { .q = q,
 		          .h = ret,
-		          .until = q->writers ? d : deadline_clamp(d, WALK_MS),
+		          .until = q->writers ? d : deadline_clamp(d, limits.ms),
 		          .self = read_link("%s/self", q->proc_root) };
 	const struct dirent *e;
 

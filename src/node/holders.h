@@ -7,7 +7,8 @@
  * A process that ends meanwhile is no holder. No file is opened and no file server is asked
  * (AT_STATX_DONT_SYNC), so another filesystem that hangs does not block this. A look that only
  * names holders is bounded in time, processes and descriptors; one for writers, by which somebody
- * wants to know, by the deadline alone. No state, any thread.
+ * wants to know, by the deadline alone. Any thread; no state but those bounds, which only tests
+ * change.
  */
 #pragma once
 
@@ -46,6 +47,15 @@ static inline bool holders_saw_all(const struct holders *h)
 {
 	return !h->cut && !*h->unseen;
 }
+
+/* How long a look that only names holders goes on, and through how many open files. */
+struct holders_limits {
+	int ms;
+	unsigned files;
+};
+
+/* For tests: other limits, before any look. Returns those of before. */
+struct holders_limits holders_limit(struct holders_limits now);
 
 void holders_find(const struct holders_query *q, struct deadline d, struct holders *ret);
 /*

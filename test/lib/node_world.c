@@ -12,11 +12,14 @@
 #include "common/file.h"
 #include "common/mem.h"
 #include "common/spawn.h"
+#include "node/holders.h"
 #include "node/mount/mount.h"
 
 void node_world_init(struct node_world *w)
 {
 	memset(w, 0, sizeof(*w));
+	/* On a busy machine, two seconds may be too short for all its processes. */
+	holders_limit((struct holders_limits) { .ms = 20000, .files = 256 * 1024 });
 	private_mounts();
 	nvme_world_init(&w->nvme);
 	w->plugin_dir = xasprintf("%s/plugin", w->nvme.root);

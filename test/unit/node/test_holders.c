@@ -166,18 +166,6 @@ static struct holders_query query(void)
 	};
 }
 
-/* A look that only names holders ends after two seconds; on a busy machine it is repeated until it
- * has seen all. */
-static void find_all(const struct holders_query *q, struct holders *ret)
-{
-	struct deadline d = soon();
-
-	do {
-		holders_clear(ret);
-		holders_find(q, d, ret);
-	} while (ret->cut && !deadline_passed(d));
-}
-
 static bool names(const struct holders *h, pid_t pid, const char *text)
 {
 	char *start AUTO(free) = xasprintf("pid %d (a hol?der) %s", (int)pid, text);
@@ -224,11 +212,11 @@ START_TEST(each_way_to_hold_it_is_named)
 		                        w.staging, at + 2, ways[i].end);
 		pid_t pid = hold(ways[i].how);
 
-		find_all(&q, &h);
+		holders_find(&q, soon(), &h);
 		ck_assert_msg(names(&h, pid, text) == (ways[i].text != NULL), "%s: %s",
 		              ways[i].what, h.first.n ? h.first.v[h.first.n - 1] : "nobody");
 		q.writers = true;
-		find_all(&q, &writers);
+		holders_find(&q, soon(), &writers);
 		ck_assert_msg(writers.n == (ways[i].writes ? 1 : 0), "%s: %u", ways[i].what,
 		              writers.n);
 		ck_assert(!h.cut && h.processes > 1);
@@ -265,7 +253,7 @@ START_TEST(a_program_of_it_that_runs_is_named)
 	ck_assert_int_eq(read(started[0], &byte, 1), 0);
 	close(started[0]);
 	text = xasprintf("pid %d (program) runs %s", (int)pid, program);
-	find_all(&q, &h);
+	holders_find(&q, soon(), &h);
 	ck_assert_msg(strs_has(&h.first, text), "%s", h.first.n ? h.first.v[h.first.n - 1] : "-");
 	let_go(pid);
 	end();
@@ -285,7 +273,7 @@ START_TEST(mounts_elsewhere_are_only_looked_for_when_asked)
 	pid = hold(a_mount_namespace);
 
 	q.mounts = false;
-	find_all(&q, &h);
+	holders_find(&q, soon(), &h);
 	ck_assert(!names(&h, pid, ""));
 	let_go(pid);
 	end();
@@ -304,7 +292,7 @@ START_TEST(three_are_named_and_the_others_counted)
 	q = query();
 	for (size_t i = 0; i < ARRAY_LEN(pids); i++)
 		pids[i] = hold(a_file);
-	find_all(&q, &h);
+	holders_find(&q, soon(), &h);
 	ck_assert_uint_eq(h.n, 5);
 	ck_assert(h.ourselves); /* this test keeps the loop device */
 	ck_assert_uint_eq(h.first.n, 3);
@@ -328,7 +316,7 @@ START_TEST(this_process_is_never_named_as_a_holder)
 	SKIP_UNLESS_LOOP();
 	begin();
 	q = query();
-	find_all(&q, &h);
+	holders_find(&q, soon(), &h);
 	ck_assert(h.ourselves && h.n == 0 && h.first.n == 0);
 	holders_say(&h, &q, "/dev/x", &text);
 	ck_assert_str_eq(text.ptr,
@@ -421,7 +409,7 @@ START_TEST(a_process_that_ends_meanwhile_is_no_error)
 	q = (struct holders_query) {
 		.proc_root = proc, .disk = makedev(259, 3), .fs = st.st_dev, .mounts = true
 	};
-	find_all(&q, &h);
+	holders_find(&q, soon(), &h);
 	ck_assert_uint_eq(h.n, 1);
 	ck_assert_msg(str_has_prefix(h.first.v[0], "pid 9 (ended meanwhile) has "), "%s",
 	              h.first.v[0]);
@@ -448,7 +436,7 @@ START_TEST(a_mount_namespace_is_looked_at_once)
 		tree_write(&t, mountinfo, "40 30 259:3 / /data rw - ext4 /dev/nvme0n1 rw\n");
 		tree_link(&t, ns, pid % 2 ? "mnt:[1]" : "mnt:[2]");
 	}
-	find_all(&q, &h);
+	holders_find(&q, soon(), &h);
 	ck_assert_uint_eq(h.n, 1);
 	tree_clear(&t);
 }
