@@ -66,7 +66,9 @@ report() { # name, the command's exit code, when it began
 	printf '%d passed, %d failed (%s s)\n' "$good" "$bad" "$(seconds "$3")"
 	grep -hE '^SKIP' "$log" | sort -u | sed 's/^/    /'
 	if [ "$bad" -ne 0 ]; then
-		echo "--- the end of $log:"
+		echo "--- what failed in $log:"
+		test/lib/failures.sh "$log"
+		echo "--- its end:"
 		tail -n 60 "$log"
 		echo "---"
 		{

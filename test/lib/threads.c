@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Counts the tasks that procfs shows of this process. */
 #include "test/lib/threads.h"
 
 #include <check.h>

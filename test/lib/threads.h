@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The threads of a test: one that has been let go needs a moment to end, and no sleep is sure to be
- * as long. */
+/*
+ * The threads of a test. One that has been let go needs a moment to end, and no sleep is sure to be
+ * as long.
+ */
 #pragma once
 
 /* How many threads this process has. */

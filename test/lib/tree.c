@@ -120,8 +120,10 @@ static char *path_with_parents(const struct tree *t, const char *path)
 	return whole;
 }
 
-/* In one step, as sysfs and procfs show a value: a thread that reads it meanwhile sees the old or
- * the new one. */
+/*
+ * In one step, as sysfs and procfs show a value: a thread that reads it meanwhile sees the old or
+ * the new one.
+ */
 void tree_write_bytes(const struct tree *t, const char *path, const void *bytes, size_t n)
 {
 	char *whole AUTO(free) = path_with_parents(t, path);

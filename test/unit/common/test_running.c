@@ -114,8 +114,10 @@ START_TEST(the_next_look_is_when_a_call_may_hang)
 }
 END_TEST
 
-/* Makes a call due to be told, and it and its wait older, without a sleep that a busy machine
- * prolongs. */
+/*
+ * Makes a call due to be told, and it and its wait older, without a sleep that a busy machine
+ * prolongs.
+ */
 static void let_time_pass(struct running_call *c)
 {
 	c->tell_at = 0;
