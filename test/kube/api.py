@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the real API server does to a client, and what the driver makes of it: conflicts, expired places, refusal by
-priority and fairness, bookmarks, restarts, another CRD, tokens and certificates that are replaced. Prints a table with the driver's own
-words and "kube-api: N passed, N failed". Run by api.sh; API_ONLY: words of titles to run."""
+priority and fairness, bookmarks, restarts, another CRD, the account of host watch, tokens and certificates that are replaced. Prints a
+table with the driver's own words and "kube-api: N passed, N failed". Run by api.sh; API_ONLY: words of titles to run."""
 import json
 import os
 import signal
@@ -12,6 +12,7 @@ import time
 import traceback
 
 import api_cases
+import api_host
 import bench
 from api_lab import (ACCOUNT, ATTACHMENTS, DIR, DPF, NODE, PORT, VOLUMES, Driver, Failed, Lab, ask, certify, compact, exists, make_account_key,
                      raw, remove, replace, slow_request, text_of, token, until)
@@ -452,6 +453,17 @@ def _(lab):
     if offers_growth(lab.direct):
         raise Failed("the driver that runs has changed its mind")
     return f"{said}; with the right: OK"
+
+
+# ---------------------------------------------------------------- host watch
+@row("host watch with the Role of manifests/components/host-watch",
+     "sees attachments come and go, nothing that it asks is forbidden; its token changes nothing and reads nothing else: 403")
+def _(lab):
+    def does(method, request):
+        return lambda name: must(lab.direct.call(method, request(name)), "OK")
+    return api_host.follows_and_may_nothing_else(
+        does("CreateVolume", create), does("ControllerPublishVolume", publish),
+        does("ControllerUnpublishVolume", lambda name: {"volume_id": name, "node_id": NODE}), lambda name: delete_volume(lab.direct, name))
 
 
 # ---------------------------------------------------------------- credentials

@@ -31,9 +31,9 @@ PORT, RELAY_PORT = 6443, 7443
 STORAGE = f"/apis/storage.dpu.nvidia.com/v1alpha1/namespaces/{DPF}"
 VOLUMES, ATTACHMENTS = f"{STORAGE}/dpuvolumes", f"{STORAGE}/dpuvolumeattachments"
 PATIENCE = 60
-# The driver's account alone: who asked for what, and how it was answered.
+# The driver's accounts alone: who asked for what, and how it was answered.
 AUDIT = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived", "ResponseStarted"],
-         "rules": [{"level": "Metadata", "users": [f"system:serviceaccount:{DPF}:{ACCOUNT}"]}, {"level": "None"}]}
+         "rules": [{"level": "Metadata", "users": [f"system:serviceaccount:{DPF}:{name}" for name in (ACCOUNT, "snap-csi-host-watch")]}, {"level": "None"}]}
 
 
 def until(what, condition, seconds=PATIENCE):
