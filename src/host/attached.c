@@ -2,6 +2,9 @@
 /*
  * Writes and reads the records. The name of a volume is a name of an object (attachment_file.h), so
  * it is one of a file, too.
+ *
+ * The path of a mount may be any bytes, and JSON is UTF-8: a text that is not is written as the hex
+ * digits of its bytes, under its name with BYTES behind it.
  */
 #include "host/attached.h"
 
@@ -13,6 +16,7 @@
 
 #define RECORD_MAX 65536
 #define SUFFIX ".json"
+#define BYTES ".bytes"
 
 static char *folder(const char *state_dir)
 {
@@ -44,14 +48,68 @@ static const struct {
 	{ "watched", AT(watched) },
 };
 
+/* ---- texts that are no UTF-8 ---- */
+
+static void set_text(struct json *tree, const char *name, const char *text)
+{
+	size_t n = strlen(text);
+	struct str hex AUTO(str_clear) = STR_INIT(2 * n);
+	char *member AUTO(free) = NULL;
+
+	if (utf8_valid(text, n)) {
+		json_set_str(tree, name, text);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		str_addf(&hex, "%02x", (unsigned char)text[i]);
+	member = xasprintf("%s" BYTES, name);
+	json_set_str(tree, member, hex.ptr);
+}
+
+/* The text of two hex digits for each byte, none of them 0; NULL: it is none. */
+static char *text_of(const char *hex)
+{
+	static const char digits[] = "0123456789abcdef";
+	size_t n = strlen(hex);
+	char *text AUTO(free) = xcalloc(n / 2 + 1, 1);
+
+	if (n % 2 || strspn(hex, digits) != n)
+		return NULL;
+	for (size_t i = 0; i < n / 2; i++) {
+		text[i] = (char)((strchr(digits, hex[2 * i]) - digits) * 16 +
+		                 (strchr(digits, hex[2 * i + 1]) - digits));
+		if (!text[i])
+			return NULL;
+	}
+	return TAKE(text);
+}
+
+static const char *get_text(struct json *tree, const char *name, struct err *err)
+{
+	char *member AUTO(free) = xasprintf("%s" BYTES, name), *text AUTO(free) = NULL;
+	const char *hex = json_text(json_member(tree, member));
+
+	if (hex) {
+		text = text_of(hex);
+		if (!text) {
+			err_set(err, ERR_INVALID, "%s is not the bytes of a text", member);
+			return NULL;
+		}
+		json_set_str(tree, name, text);
+	}
+	return json_str(tree, name) ? json_str(tree, name) : "";
+}
+
 static int decode(struct json *tree, struct attached *ret, struct err *err)
 {
 	struct attached a = { .tree = tree };
 
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-		const char *text = json_str(tree, texts[i].name);
+		const char *text = get_text(tree, texts[i].name, err);
 
-		*(const char **)((char *)&a + texts[i].at) = text ? text : "";
+		if (!text)
+			return -1;
+		*(const char **)((char *)&a + texts[i].at) = text;
 	}
 	if (json_get_i64(tree, "nsid", &a.nsid, err) < 0 ||
 	    json_get_i64(tree, "since", &a.since, err) < 0 ||
@@ -96,7 +154,7 @@ int attached_write(const char *state_dir, const char *boot, const struct attache
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		const char *value = *(const char *const *)((const char *)a + texts[i].at);
 
-		json_set_str(tree, texts[i].name, value ? value : "");
+		set_text(tree, texts[i].name, value ? value : "");
 	}
 	json_set_str(tree, "kind", emulation_name(a->kind));
 	json_set_str(tree, "boot", boot);

@@ -78,6 +78,23 @@ START_TEST(a_record_is_read_as_it_was_written)
 }
 END_TEST
 
+/* As `host attach --mount` may have it; JSON has no way for such bytes. */
+START_TEST(a_mount_point_that_is_no_utf8_is_read_as_it_was_written)
+{
+	struct attached odd = data;
+	struct attached is AUTO(attached_clear) = { .tree = NULL };
+	struct err err = ERR_INIT;
+
+	begin();
+	odd.mount = "/srv/\xff\x01\"caf\xe9";
+	ck_assert_msg(attached_write(dir, "boot-1", &odd, &err) == 0, "%s", err.msg);
+	ck_assert_msg(attached_read(dir, "boot-1", "data-1", &is, &err) == 0, "%s", err.msg);
+	ck_assert_str_eq(is.mount, odd.mount);
+	ck_assert_str_eq(is.options, "ro");
+	end();
+}
+END_TEST
+
 START_TEST(a_record_of_another_boot_says_nothing)
 {
 	struct attached is AUTO(attached_clear) = { .tree = NULL };
@@ -98,6 +115,11 @@ static const struct {
 	{ "a text", "\"x\"x" },
 	{ "a namespace that is text",
 	  "{\"volume\":\"data-1\",\"boot\":\"boot-1\",\"nsid\":\"1\"}" },
+	{ "half a byte", "{\"volume\":\"data-1\",\"boot\":\"boot-1\",\"mount.bytes\":\"2f7\"}" },
+	{ "a byte of other letters",
+	  "{\"volume\":\"data-1\",\"boot\":\"boot-1\",\"mount.bytes\":\"2fFF\"}" },
+	{ "a byte that ends the text",
+	  "{\"volume\":\"data-1\",\"boot\":\"boot-1\",\"mount.bytes\":\"2f00ff\"}" },
 };
 
 START_TEST(a_damaged_record_is_named)
@@ -145,6 +167,7 @@ START_TEST(one_command_has_the_lock_and_leaves_no_file)
 }
 END_TEST
 
-SUITE("host records", a_record_is_read_as_it_was_written, a_record_of_another_boot_says_nothing,
-      LOOP(a_damaged_record_is_named, ARRAY_LEN(damaged)),
+SUITE("host records", a_record_is_read_as_it_was_written,
+      a_mount_point_that_is_no_utf8_is_read_as_it_was_written,
+      a_record_of_another_boot_says_nothing, LOOP(a_damaged_record_is_named, ARRAY_LEN(damaged)),
       one_command_has_the_lock_and_leaves_no_file);
