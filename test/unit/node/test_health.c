@@ -203,8 +203,8 @@ START_TEST(a_filesystem_that_does_not_answer_is_told)
 	unsigned threads;
 
 	SKIP_UNLESS_LOOP();
-	set_up("ext4");
 	threads = threads_running();
+	set_up("ext4");
 	hangs = true;
 	guard_set_statvfs(w.node.guard, hung);
 	h = ask(VOLUME_ID, NULL, w.staging);

@@ -205,9 +205,9 @@ START_TEST(while_a_filesystem_hangs_the_page_has_what_was_seen_before)
 	unsigned threads;
 
 	SKIP_UNLESS_LOOP();
+	threads = threads_running();
 	disk = begin("ext4", "{\"volumeHandle\": \"pvc-7\"}");
 	before = page();
-	threads = threads_running();
 	hangs = true;
 	guard_set_statvfs(w.node.guard, hung);
 	ck_assert_int_eq(pthread_create(&looker, NULL, look, NULL), 0);
