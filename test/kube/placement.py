@@ -1,12 +1,14 @@
 """Scenarios of where pods go (docs/topology.md): to nodes with functions alone, and to a new node when it has the driver."""
 import contextlib
+import hashlib
 import os
 import re
 import subprocess
+import textwrap
 
 from expect import Failed, until
-from kube import (BUILD, DIR, DRIVER, FLAVOUR, NODE, ROOT, apply, bound, claim, cluster, create, delete, driver_with, event_with, get, gone, kubectl,
-                  mounts, patch, pod, pod_spec, running, second_node)
+from kube import (BUILD, DIR, DPF, DRIVER, FLAVOUR, NODE, ROOT, apply, bound, claim, cluster, create, delete, driver_with, event_with, events, find,
+                  get, gone, kubectl, mounts, patch, pod, pod_spec, rollout, running, second_node, volume_of)
 from nodes import PREFER_SECOND, SECOND, node_of
 from nodes import second_node as node_without_driver
 from rbac import ACCOUNT
@@ -198,3 +200,88 @@ def _(ns):
     gone("Pod", ns, "ends")
     if hook(60) != (0, ""):
         raise Failed("it waits for the pod that lives")
+
+
+@contextlib.contextmanager
+def hooked_node():
+    """The node's pods with the patch of manifests/components/pre-stop, for this cluster's kubelet. A longer time than there: the
+    rarer kubelet tries again what was refused, the longer has the machine been busy."""
+    with open(f"{ROOT}/manifests/components/pre-stop/kustomization.yaml", encoding="utf-8") as file:
+        text = textwrap.dedent(file.read().split("patch: |\n")[1])
+    for was, now in (("--pre-stop=30s", f"--pre-stop=90s, --kubelet-dir={DIR}/kubelet"), ("value: 60", "value: 120")):
+        if text.count(was) != 1:
+            raise Failed(f"the component has no {was}")
+        text = text.replace(was, now)
+    done = kubectl("patch", "-n", DPF, "daemonset", "snap-csi-node", "--type=json", "-p", text)
+    if done.returncode:
+        raise Failed(f"the component's patch: {done.stderr}")
+    try:
+        rollout("daemonset/snap-csi-node")
+        yield
+    finally:
+        kubectl("rollout", "undo", "-n", DPF, "daemonset/snap-csi-node")
+        rollout("daemonset/snap-csi-node")
+
+
+def node_pod():
+    """The node's pod that is not about to end, once its container runs."""
+    def look():
+        return next((p for p in find("Pod", DPF) if p["metadata"]["name"].startswith("snap-csi-node-") and
+                     not p["metadata"].get("deletionTimestamp") and
+                     any("running" in c["state"] for c in p["status"].get("containerStatuses", []))), None)
+    return until("the driver's pod on the node runs", look)["metadata"]["name"]
+
+
+def hook_runs():
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
+            words = file.read().split("\0")
+            if words[0] == "/snap-csi-plugin" and f"--kubelet-dir={DIR}/kubelet" in words and "--pre-stop=90s" in words:
+                return True
+    return False
+
+
+def must_not_fail(name):
+    """kubelet tells of a hook that cannot be run, fails, or takes too long."""
+    told = [e for e in events(DPF, name) if e.startswith("FailedPreStopHook")]
+    if told:
+        raise Failed(f"the hook of {name}: {told}")
+
+
+@scenario("pre-stop in kubelet: the driver's container ends after the last unstage, and at once beside a pod that lives", where="pods")
+def _(ns):
+    with hooked_node():
+        for name in ("ends", "lives"):
+            create(claim(name), ns)
+            create(pod(name, name), ns)
+        for name in ("ends", "lives"):
+            running(ns, name)
+        volume = volume_of(ns, "ends")
+        staged = f"{DIR}/kubelet/plugins/kubernetes.io/csi/{DRIVER}/{hashlib.sha256(volume.encode()).hexdigest()}/globalmount"
+        first = node_pod()
+        with subprocess.Popen([f"{BUILD}/kube/bin/kubectl", f"--kubeconfig={DIR}/admin.kubeconfig", "logs", "-f", "-n", DPF, first],
+                              stdout=subprocess.PIPE, text=True) as log:
+            try:
+                with open(f"{staged}/held", "w", encoding="ascii"):  # nobody unstages it
+                    delete("Pod", ns, "ends")
+                    gone("Pod", ns, "ends")
+                    kubectl("delete", "pod", "-n", DPF, first, "--wait=false")
+                    until("the hook runs", hook_runs)
+                    if staged not in mounts():
+                        raise Failed("it was unstaged although it was held, so that this scenario shows nothing")
+                gone("Pod", DPF, first)
+                left = [m for m in mounts() if m == staged]
+                said = log.communicate(timeout=60)[0]
+            finally:
+                log.kill()
+        must_not_fail(first)
+        unstaged = [line for line in said.splitlines() if "NodeUnstageVolume code=OK" in line and volume in line]
+        if left or not unstaged or " stopping " in said[:said.find(unstaged[0])]:
+            raise Failed(f"mounted is {left}; the driver's last words: {said[-1500:]}")
+        print("      ", unstaged[0][:200])
+        before, second = mounts(), node_pod()
+    # The end of that one, too, is behind its hook, which had nothing to wait for beside the pod that lives.
+    gone("Pod", DPF, second)
+    must_not_fail(second)
+    if not before or mounts() != before or get("Pod", ns, "lives")["status"]["containerStatuses"][0]["restartCount"]:
+        raise Failed(f"mounted was {before}, and is {mounts()}")
