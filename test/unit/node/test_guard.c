@@ -15,7 +15,6 @@
 #include "common/deadline.h"
 #include "common/metric.h"
 #include "node/guard.h"
-#include "test/lib/threads.h"
 
 static atomic_int looks;
 static atomic_bool release;
@@ -62,7 +61,6 @@ START_TEST(a_hung_filesystem_costs_one_thread_and_three_seconds_once)
 	struct guard *g = guard_new();
 	struct statvfs st = { 0 };
 	struct err err = ERR_INIT;
-	unsigned threads = threads_running();
 	int64_t start = monotonic_ns();
 
 	guard_set_statvfs(g, fake);
@@ -84,8 +82,11 @@ START_TEST(a_hung_filesystem_costs_one_thread_and_three_seconds_once)
 	ck_assert_int_eq(guard_statvfs(g, 2, "/fine", &st, &err), 0);
 	/* It comes back. */
 	release = true;
-	threads_await(threads);
-	ck_assert_int_eq(guard_statvfs(g, 1, "/hang", &st, &err), 0);
+	for (int i = 0; guard_statvfs(g, 1, "/hang", &st, &err) && i < 2000; i++) {
+		err_clear(&err);
+		usleep(10000);
+	}
+	ck_assert_msg(err.code == 0, "%s", err.msg);
 	ck_assert_int_eq(metric_value(METRIC_BACKENDS_HUNG, NULL), 0);
 	guard_free(g);
 }
@@ -96,13 +97,12 @@ START_TEST(the_guard_may_go_while_a_look_hangs)
 	struct guard *g = guard_new();
 	struct statvfs st = { 0 };
 	struct err err = ERR_INIT;
-	unsigned threads = threads_running();
 
 	guard_set_statvfs(g, fake);
 	ck_assert_int_eq(guard_statvfs(g, 1, "/hang", &st, &err), -1);
 	guard_free(g);
 	release = true;
-	threads_await(threads); /* the helper cleans up: the leak checker agrees */
+	usleep(200000); /* the helper cleans up: the leak checker agrees */
 }
 END_TEST
 
