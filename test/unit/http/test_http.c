@@ -185,7 +185,7 @@ START_TEST(a_deadline_ends_a_request_that_hangs)
 	took = (monotonic_ns() - before) / 1000000;
 	ck_assert_int_eq(r.end, HTTP_DEADLINE);
 	ck_assert(r.sent);
-	ck_assert_msg(took >= 199 && took < 2000, "took %ld ms", (long)took);
+	ck_assert_msg(took >= 199 && took < 15000, "took %ld ms", (long)took);
 	http_free(h);
 	fake_http_stop(f);
 }
@@ -215,7 +215,7 @@ START_TEST(a_cancelled_caller_is_woken_at_once)
 	before = monotonic_ns();
 	http_do(h, &q, d, &r);
 	ck_assert_int_eq(r.end, HTTP_CANCELLED);
-	ck_assert_int_lt((monotonic_ns() - before) / 1000000, 2000);
+	ck_assert_int_lt((monotonic_ns() - before) / 1000000, 15000);
 	pthread_join(t, NULL);
 
 	q = request_for("GET", "/hang");

@@ -438,7 +438,7 @@ START_TEST(a_host_that_hangs_ends_at_the_deadline_and_is_named)
 	         w.kubelet_dir, w.kubelet_dir);
 	start = monotonic_ns();
 	inspect(&r, NULL, NULL);
-	ck_assert_int_lt((monotonic_ns() - start) / 1000000, ENOUGH_MS + 500);
+	ck_assert_int_lt((monotonic_ns() - start) / 1000000, ENOUGH_MS + 10000);
 	given_up =
 		options; /* its thread may read them still: nobody frees them, as in the program */
 	options = NULL;

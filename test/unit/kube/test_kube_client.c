@@ -945,7 +945,7 @@ START_TEST(a_cancelled_caller_leaves_a_request_and_a_pause_at_once)
 		rc = kube_get(f.kube, &kind_volume, "ns", "a", d, &ret, &err);
 		ck_assert_msg(rc == -1 && err.code == ERR_CANCELLED, "%s: %s", rows[i].what,
 		              err.msg);
-		ck_assert_msg(monotonic_ns() - before < INT64_C(3000000000), "%s: too late",
+		ck_assert_msg(monotonic_ns() - before < INT64_C(15000000000), "%s: too late",
 		              rows[i].what);
 		pthread_join(t, NULL);
 		cancel_destroy(&c.cancel);
