@@ -75,15 +75,17 @@ static void let_device_go(struct staging *s, struct err *err)
 static int find_device(struct staging *s, struct deadline d, struct err *err)
 {
 	const struct device_world *world = &s->node->o.world;
+	struct device_want want = s->r->want;
 	int rc;
 
 	if (s->only_look) {
-		rc = device_find(world, &s->r->want, &s->dev, NULL, err);
+		rc = device_find(world, &want, &s->dev, NULL, err);
 		return rc == DEVICE_ABSENT ? staging_check_gate(s, err) : rc;
 	}
 	if (is_share(s->r) && stage_share_prepare(s, d, err))
 		return -1;
-	return device_wait(world, &s->r->want, d, &s->dev, err);
+	want.seen_bound = s->was_bound;
+	return device_wait(world, &want, d, &s->dev, err);
 }
 
 static int stage(struct staging *s, struct deadline d, struct err *err)

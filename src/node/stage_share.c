@@ -40,6 +40,13 @@ static int not_ours(const struct staging *s, const char *why, struct err *err)
 	               tag_of(s), why);
 }
 
+/* It is there, so its tag can no longer be looked at as it was without it. */
+static int is_there(struct staging *s)
+{
+	s->was_bound = !s->dev.tag_proven;
+	return 0;
+}
+
 /* The device may have come between the look at it and the mount of its tag. */
 static int look_again(struct staging *s, struct deadline d, struct err *err)
 {
@@ -51,7 +58,7 @@ static int look_again(struct staging *s, struct deadline d, struct err *err)
 		int rc = device_find(&s->node->o.world, &s->r->want, &s->dev, &why, err);
 
 		if (rc <= 0)
-			return rc;
+			return rc ? rc : is_there(s);
 		if (deadline_sleep(end, SETTLE_STEP_MS, &ignored, ""))
 			return not_ours(s, why.ptr, err);
 	}
@@ -65,7 +72,7 @@ int stage_share_prepare(struct staging *s, struct deadline d, struct err *err)
 	if (!rc)
 		rc = device_find(&s->node->o.world, &s->r->want, &s->dev, NULL, err);
 	if (rc <= 0)
-		return rc;
+		return rc ? rc : is_there(s);
 	rc = share_look_mount(s->node, s->r->volume_id, tag_of(s), &s->flags, &ignored, err);
 	if (rc < 0)
 		return -1;

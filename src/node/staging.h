@@ -37,8 +37,11 @@ struct staging {
 	int fd; /* of the disk, open while it works; -1 */
 	uint64_t diskseq;
 	bool set_ro, was_ro; /* BLKROSET was used; the state before */
-	/* Of stage_share() alone: the tag could not be mounted before device_wait(). */
-	bool tag_was_absent;
+	/*
+	 * Of stage_share() alone, as it was before device_wait(): the tag could not be mounted; the
+	 * function had its driver, and nothing proves its tag, so the tag was not looked at.
+	 */
+	bool tag_was_absent, was_bound;
 };
 
 /* Makes the mount point, with the directories above it, and learns its name in mountinfo. */

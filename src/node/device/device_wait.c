@@ -122,6 +122,11 @@ static int bind_if_needed(struct wait *w, struct err *err)
 
 	if (w->sight.stage != DEVICE_NO_DRIVER && w->sight.stage != DEVICE_PARKED)
 		return 0;
+	if (w->want->seen_bound)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "PCI function %s has just lost its driver, which it had when this "
+		               "call began: try again, so that it is looked at before it is bound",
+		               w->sight.pci);
 	if (now < w->bind_at || !device_user_begin_change(&w->user))
 		return 0;
 	pace(w, now);
