@@ -23,6 +23,7 @@ run_case() {
 		printf 'ok   %-76s %5.1f s\n' "$what" "$(awk "BEGIN {print $EPOCHREALTIME - $start}")"
 	else
 		failed=$((failed + 1))
+		access_mode=SINGLE_NODE_WRITER # what a failed case has left must not fail the next one
 		printf 'FAIL %s\n' "$what"
 		tail -n 5 "$WORLD/case" | sed 's/^/     /'
 	fi

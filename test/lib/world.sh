@@ -76,6 +76,7 @@ world_until() {
 
 world_sim() {
 	local token=marker-of-token-$$
+	rm -f "$WORLD/port" # of one that ran before
 	"$SNAP_SIM" --state="$WORLD/sim" --write-kubeconfig="$KUBECONFIG_FILE" --port-file="$WORLD/port" --token="$token" \
 		--namespace="$NAMESPACE" --node="$NODE" --vfs="$FUNCTIONS" "$@" >"$WORLD/sim.log" 2>&1 &
 	SIM_PID=$!
