@@ -90,8 +90,8 @@ WORLDS = {
 }
 
 
-# These run beside the others, see Lane.
-BESIDE = ("no-pciehp", "shares", "shares-newer")
+# These run beside the others, see Lane; so that both lanes take the same time.
+BESIDE = ("newer", "hotplug", "no-pciehp", "shares", "shares-newer")
 
 # As docs/faults.md names them: backports moves on.
 KERNELS = {"stable": "6.1", "backports": "backports"}
