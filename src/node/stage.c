@@ -84,7 +84,7 @@ static int find_device(struct staging *s, struct deadline d, struct err *err)
 	}
 	if (is_share(s->r) && stage_share_prepare(s, d, err))
 		return -1;
-	want.seen_bound = s->was_bound;
+	want.seen = s->was_there;
 	return device_wait(world, &want, d, &s->dev, err);
 }
 

@@ -43,7 +43,7 @@ static int not_ours(const struct staging *s, const char *why, struct err *err)
 /* It is there, so its tag can no longer be looked at as it was without it. */
 static int is_there(struct staging *s)
 {
-	s->was_bound = !s->dev.tag_proven;
+	s->was_there = !s->dev.tag_proven;
 	return 0;
 }
 

@@ -39,9 +39,9 @@ struct staging {
 	bool set_ro, was_ro; /* BLKROSET was used; the state before */
 	/*
 	 * Of stage_share() alone, as it was before device_wait(): the tag could not be mounted; the
-	 * function had its driver, and nothing proves its tag, so the tag was not looked at.
+	 * device was there, and nothing proves its tag, so the tag was not looked at.
 	 */
-	bool tag_was_absent, was_bound;
+	bool tag_was_absent, was_there;
 };
 
 /* Makes the mount point, with the directories above it, and learns its name in mountinfo. */

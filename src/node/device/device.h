@@ -50,10 +50,10 @@ struct device_want {
 	enum device_function function; /* as the StorageClass asks for it; virtio-fs: a PF */
 	enum emulation emulation;      /* chooses the kind of device; 0 is NVMe */
 	/*
-	 * The caller has seen the function with its driver, and has therefore not done what must be
-	 * done before it gets one: device_wait() does not bind it.
+	 * The caller has seen the device, and has therefore not done what must be done before it
+	 * gets its drivers: when it is not there, device_wait() does nothing to get it back.
 	 */
-	bool seen_bound;
+	bool seen;
 };
 
 /* What device_wait() changed to get the device, for device_abandon(). */
@@ -127,8 +127,8 @@ int device_find(const struct device_world *w, const struct device_want *want, st
  * Calls device_find() until the device is there. A function without a driver is bound to the driver
  * of its kind (driver_override, then bind); a driver that only parks functions (pci-stub) loses it
  * to that one. driver_override is cleared once the device is found. -1 DEADLINE_EXCEEDED or
- * CANCELLED: the text ends with the last `why`. -1 UNAVAILABLE: a function that was seen bound has
- * no driver now. A wait that fails undoes what it changed, but a function whose disks may be in use
+ * CANCELLED: the text ends with the last `why`. -1 UNAVAILABLE: a device that was seen is not
+ * there now. A wait that fails undoes what it changed, but a function whose disks may be in use
  * stays bound, and the text says so; the deadline must leave time for the undoing. Who is going to
  * use the device must get it from this call, not from device_find(): then no other wait that fails
  * unbinds its function.

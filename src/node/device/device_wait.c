@@ -122,11 +122,6 @@ static int bind_if_needed(struct wait *w, struct err *err)
 
 	if (w->sight.stage != DEVICE_NO_DRIVER && w->sight.stage != DEVICE_PARKED)
 		return 0;
-	if (w->want->seen_bound)
-		return err_set(err, ERR_UNAVAILABLE,
-		               "PCI function %s has just lost its driver, which it had when this "
-		               "call began: try again, so that it is looked at before it is bound",
-		               w->sight.pci);
 	if (now < w->bind_at || !device_user_begin_change(&w->user))
 		return 0;
 	pace(w, now);
@@ -229,6 +224,11 @@ static int wait_for(struct wait *w, struct deadline d, struct device *ret, struc
 
 		if (rc != DEVICE_ABSENT)
 			return rc;
+		if (w->want->seen)
+			return err_set(err, ERR_UNAVAILABLE,
+			               "the device was there when this call began, and has gone "
+			               "(%s): try again, so that it is looked for anew",
+			               w->why.ptr);
 		if (check_time(w, d, err))
 			return -1;
 		rc = bind_if_needed(w, err);

@@ -255,18 +255,42 @@ START_TEST(a_function_that_boot_has_bound_is_taken_as_it_is)
 }
 END_TEST
 
-START_TEST(a_function_that_lost_its_driver_after_it_was_seen_with_it_is_not_bound)
+static void virtio_device_lost_its_driver(struct share_tree *s)
 {
-	struct share_tree s AUTO(share_tree_clear);
+	const struct kernel_share share = { SHARE, 3, "share", true };
 
-	share_tree_init(&s, false);
-	s.kernel.on_bind = share_on_bind;
-	s.want.seen_bound = true;
-	ck_assert_int_eq(share_wait_ms(&s, 10000), -1);
-	ck_assert_int_eq(s.err.code, ERR_UNAVAILABLE);
-	ck_assert_msg(strstr(s.err.msg, "PCI function " SHARE " has just lost its driver"), "%s",
-	              s.err.msg);
-	share_assert_writes(&s, "");
+	share_bind_to(s, SHARE, "virtio-pci");
+	kernel_add_virtio(&s->tree, &share);
+}
+
+START_TEST(a_device_that_went_after_it_was_seen_is_not_made_again)
+{
+	static const struct {
+		const char *what;
+		void (*before)(struct share_tree *s);
+		const char *says;
+	} rows[] = {
+		{ "no driver", nothing, "PCI function " SHARE " has no driver" },
+		{ "parked", parked_at_boot, "pci-stub" },
+		{ "no driver of virtio", virtio_device_lost_its_driver,
+		  "virtio3 of PCI function " SHARE " has no driver" },
+		{ "unplugged", unplug, "no PCI function" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct share_tree s AUTO(share_tree_clear);
+
+		share_tree_init(&s, false);
+		s.kernel.on_bind = share_on_bind;
+		s.want.seen = true;
+		rows[i].before(&s);
+		ck_assert_int_eq(share_wait_ms(&s, 10000), -1);
+		ck_assert_int_eq(s.err.code, ERR_UNAVAILABLE);
+		ck_assert_msg(strstr(s.err.msg, "was there when this call began, and has gone") &&
+		                      strstr(s.err.msg, rows[i].says),
+		              "%s: %s", rows[i].what, s.err.msg);
+		share_assert_writes(&s, "");
+	}
 }
 END_TEST
 
@@ -477,7 +501,7 @@ SUITE("device_virtiofs_wait", a_function_that_comes_late_is_bound_and_found,
       a_device_that_its_driver_refused_at_boot_is_made_anew,
       a_device_that_no_driver_was_asked_to_take_is_bound_as_it_is,
       a_device_whose_tag_stays_taken_is_named, a_device_that_is_not_made_or_fails_is_told,
-      a_function_that_lost_its_driver_after_it_was_seen_with_it_is_not_bound,
+      a_device_that_went_after_it_was_seen_is_not_made_again,
       a_function_that_boot_has_bound_is_taken_as_it_is, a_probe_that_fails_is_told_and_undone,
       two_calls_for_one_function_bind_it_once,
       a_function_stays_bound_unless_it_is_certain_that_its_tag_is_mounted_nowhere,
