@@ -194,6 +194,19 @@ int place_look_staged(const struct mount_table *t, const char *staging_path, con
 	return 0;
 }
 
+/*
+ * Names of removed device nodes are given to others, which may be removed as well: there the name
+ * does not tell that two mounts show one node, and its inode does.
+ */
+static bool is_other_node(const struct place *p, const struct mount *m)
+{
+	struct stat ours, theirs;
+
+	return p->kind == PLACE_BLOCK && node_is_removed(m) &&
+	       (stat(p->path, &ours) < 0 || stat(m->target, &theirs) < 0 ||
+	        ours.st_ino != theirs.st_ino);
+}
+
 const struct mount *place_elsewhere(const struct mount_table *t, const struct place *p,
                                     const struct place *but, bool whole, const struct mount *after)
 {
@@ -202,7 +215,7 @@ const struct mount *place_elsewhere(const struct mount_table *t, const struct pl
 
 	assert(p->kind != PLACE_NOTHING && p->kind != PLACE_OTHER);
 	while ((m = mount_of(t, p->m->devno, root, m))) {
-		if (mount_same_place(t, m, p->m))
+		if (mount_same_place(t, m, p->m) || is_other_node(p, m))
 			continue;
 		if (but && but->path &&
 		    (str_eq(m->target, but->path) || (but->m && mount_same_place(t, m, but->m))))

@@ -166,6 +166,47 @@ START_TEST(a_bound_node_of_before_does_not_stand_for_the_disk_with_its_number_no
 }
 END_TEST
 
+/*
+ * The kernel gives names of removed disks to the next ones as well, so two removed nodes may be
+ * bound that had one name. Neither volume may wait for the other one to be unstaged.
+ */
+START_TEST(removed_nodes_of_one_name_are_not_one_disk)
+{
+	struct err err = ERR_INIT;
+	struct stage_request first, second;
+	struct publish_request p;
+	char *staging AUTO(free) = NULL;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	staging = xasprintf("%s/kubelet/second", w.nvme.root);
+	first = stage_request(&w, disk, NULL, MODE_SINGLE_NODE_WRITER);
+	second = stage_request(&w, disk, NULL, MODE_SINGLE_NODE_WRITER);
+	second.volume_id = "pvc-2";
+	second.staging_path = staging;
+	p = publish_request(&w, w.target, NULL, MODE_SINGLE_NODE_WRITER);
+	stage_ok(&first);
+	node_world_publish(&w, &p);
+	for (int i = 0; i < 2; i++) {
+		run_tool("rm %s && mknod %s b %u %u", disk->node, disk->node, major(disk->devno),
+		         minor(disk->devno));
+		if (i == 0)
+			stage_ok(&second);
+	}
+
+	/* A pod has the first one's node. */
+	ck_assert_int_eq(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err), -1);
+	ck_assert_msg(err.code == ERR_PRECONDITION && strstr(err.msg, w.target) &&
+	                      strstr(err.msg, ": end the pod that uses it, or"),
+	              "%s", err.msg);
+	err_clear(&err);
+	ck_assert_msg(node_unstage(&w.node, "pvc-2", staging, soon(), &err) == 0, "%s", err.msg);
+	ck_assert_int_eq(node_unpublish(&w.node, VOLUME_ID, w.target, &err), 0);
+	unstage_ok();
+	node_world_clear(&w);
+}
+END_TEST
+
 /* The same when the disk itself has come back: the old bind is taken away. */
 START_TEST(a_bound_node_of_before_makes_room)
 {
@@ -229,5 +270,5 @@ SUITE_TIMEOUT("pains", 60,
               LOOP(a_volume_that_was_away_is_only_used_through_its_new_disk, N_FILESYSTEMS),
               an_xfs_and_its_copy_are_mounted_side_by_side,
               a_bound_node_of_before_does_not_stand_for_the_disk_with_its_number_now,
-              a_bound_node_of_before_makes_room,
+              removed_nodes_of_one_name_are_not_one_disk, a_bound_node_of_before_makes_room,
               LOOP(after_a_reboot_nothing_of_before_is_needed, ARRAY_LEN(types)));
