@@ -262,7 +262,7 @@ static const char *id_by_number(const struct node_look *l, dev_t number)
 /* A mount of which kubelet does not say whose it is: of the volume whose device it shows. */
 static void add_unnamed(const struct node_look *l, const struct sight *s)
 {
-	const char *id = id_by_number(l, s->place.shown);
+	const char *id = id_by_number(l, s->place.disk);
 	struct json *entry;
 
 	if (id) {

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "common/file.h"
@@ -212,6 +213,29 @@ START_TEST(raw_block_is_shown_too)
 	ck_assert_str_eq(at(&r, "volumes.0.node.staged.0.kind"), "block");
 	ck_assert_str_eq(at(&r, "volumes.0.node.published.0.pod"), "uid-1");
 	ck_assert_str_eq(at(&r, "volumes.0.node.device.pci"), disk->pci);
+	end();
+}
+END_TEST
+
+/* A device node that was removed leads to whatever disk has its number now, here the volume's. */
+START_TEST(a_removed_node_is_not_shown_as_the_volume_that_has_its_number)
+{
+	struct inspect_report r AUTO(inspect_report_clear) = { .tree = NULL };
+	char *dir AUTO(free) = NULL;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	dir = xasprintf("%s/" CSI "/volumeDevices/publish/pv-9", w.kubelet_dir);
+	run_tool(
+		"mkdir -p %s && touch %s/uid-9 && mount --bind %s %s/uid-9 && rm %s && mknod %s b %u %u",
+		dir, dir, disk->node, dir, disk->node, disk->node, major(disk->devno),
+		minor(disk->devno));
+	stage(NULL);
+	inspect(&r, NULL, NULL);
+	ck_nothing_found(&r);
+	ck_assert_str_eq(at(&r, "volumes.0.node.staged.0.kind"), "block");
+	ck_assert_str_eq(at(&r, "volumes.0.node.published.0.path"), "(none)");
+	run_tool("umount %s/uid-9", dir);
 	end();
 }
 END_TEST
@@ -480,6 +504,7 @@ START_TEST(a_host_with_more_processes_than_there_is_time_for_is_shown_all_the_sa
 END_TEST
 
 SUITE("node_facts", a_volume_in_use_is_shown_and_nothing_is_wrong, raw_block_is_shown_too,
+      a_removed_node_is_not_shown_as_the_volume_that_has_its_number,
       LOOP(each_incident_is_told_with_its_next_step, ARRAY_LEN(incidents)), looking_changes_nothing,
       a_host_with_more_processes_than_there_is_time_for_is_shown_all_the_same,
       a_host_that_hangs_ends_at_the_deadline_and_is_named);
