@@ -91,23 +91,38 @@ static bool is_claimed(const struct device *dev)
 	return device_open(dev, O_RDONLY | O_EXCL, &fd, NULL, &err) != 0;
 }
 
-int place_check_same(const struct place *p, const struct device *dev, struct err *err)
+bool place_is_known_by_name(const struct place *p)
+{
+	return p->kind == PLACE_FILESYSTEM && str_eq(p->m->fs_type, "btrfs");
+}
+
+int place_compare(const struct place *p, const struct device *dev, struct str *other,
+                  struct err *err)
 {
 	struct fsprobe fs;
 	char uuid[37];
 	int fd AUTO(fd) = -1;
 
-	if (p->kind != PLACE_FILESYSTEM || !str_eq(p->m->fs_type, "btrfs"))
+	if (!place_is_known_by_name(p))
 		return 0;
 	if (btrfs_uuid(p->path, uuid, err) || device_open(dev, O_RDONLY, &fd, NULL, err) ||
 	    fsprobe_fd(fd, dev->path, &fs, err))
 		return -1;
 	if (str_eq(fs.uuid, uuid))
 		return is_claimed(dev) ? 0 : PLACE_DISK_GONE;
-	return err_set(err, ERR_PRECONDITION,
-	               "%s shows the btrfs %s, but on %s is %s with UUID %s: its disk has gone and "
-	               "its name was given to another",
-	               p->path, uuid, dev->path, fs.found, *fs.uuid ? fs.uuid : "none");
+	str_addf(other,
+	         "%s shows the btrfs %s, but on %s is %s with UUID %s: its disk has gone and its "
+	         "name was given to another",
+	         p->path, uuid, dev->path, fs.found, *fs.uuid ? fs.uuid : "none");
+	return PLACE_OTHER_DISK;
+}
+
+int place_check_same(const struct place *p, const struct device *dev, struct err *err)
+{
+	struct str other AUTO(str_clear) = STR_INIT(400);
+	int rc = place_compare(p, dev, &other, err);
+
+	return rc == PLACE_OTHER_DISK ? err_set(err, ERR_PRECONDITION, "%s", other.ptr) : rc;
 }
 
 /*

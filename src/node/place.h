@@ -47,13 +47,21 @@ int place_look(const struct mount_table *t, const char *path, struct place *ret,
  * way to another filesystem's mount may lead through one that does.
  */
 bool place_may_be_volume(const struct mount *m);
-enum { PLACE_DISK_GONE = 1 };
 /*
- * Is the btrfs mounted at the place the one on this device? mountinfo names its disk by a device
- * path alone, and paths are reused. 0: yes, or the place shows no btrfs. PLACE_DISK_GONE: the UUID
- * is the same, but nobody has the device claimed, so the mount is of a disk that has gone.
- * FAILED_PRECONDITION: another btrfs, with both UUIDs.
+ * Is there a btrfs? mountinfo names its disk by a device path alone, and paths are reused. Of any
+ * other filesystem it has the disk's number, which nobody else gets while it is mounted.
  */
+bool place_is_known_by_name(const struct place *p);
+enum { PLACE_DISK_GONE = 1, PLACE_OTHER_DISK = 2 };
+/*
+ * Is the btrfs mounted at the place the one on this device? Asks the filesystem and reads the
+ * device, which may hang. 0: yes, or the place shows no btrfs. PLACE_DISK_GONE: the UUID is the
+ * same, but nobody has the device claimed, so the mount is of a disk that has gone.
+ * PLACE_OTHER_DISK: something else is on the device, so the same; adds both UUIDs to `other`.
+ */
+int place_compare(const struct place *p, const struct device *dev, struct str *other,
+                  struct err *err) MUST_CHECK;
+/* The same, but FAILED_PRECONDITION for PLACE_OTHER_DISK. */
 int place_check_same(const struct place *p, const struct device *dev, struct err *err) MUST_CHECK;
 /*
  * place_look() at the two paths where a volume may be staged: the staging path, then

@@ -25,6 +25,7 @@
 #include "common/metric.h"
 #include "common/thread.h"
 #include "node/busy.h"
+#include "node/guard.h"
 #include "node/leaving.h"
 #include "node/loops.h"
 #include "node/outlived.h"
@@ -217,6 +218,32 @@ static int unstage_block(struct unstaging *u, struct deadline d, struct err *err
 }
 
 /*
+ * The disk that was opened may be another one than the filesystem's, which has gone: then it is no
+ * concern of this volume. Through the guard first, so that a filesystem that hangs ends no worker.
+ */
+static int look_again(struct unstaging *u, struct err *err)
+{
+	struct str ignored AUTO(str_clear) = STR_INIT(400);
+	struct statvfs fs;
+	int rc;
+
+	if (!place_is_known_by_name(&u->place))
+		return 0;
+	if (guard_statvfs(u->node->guard, u->place.disk, u->place.path, &fs, err) &&
+	    !mount_errno_is_dead(err->sys))
+		return -1;
+	err_clear(err);
+	rc = place_compare(&u->place, &u->dev, &ignored, err);
+	if (rc <= 0)
+		return rc;
+	u->gone = true;
+	u->ours = false;
+	u->dev = (struct device) { .kind = NULL };
+	u->place.disk = 0;
+	return 0;
+}
+
+/*
  * Which disk is it, and does this host still have it? One that is no NVMe namespace is only
  * unmounted, and one that is dead: nobody can lose anything on it. One that cannot be opened for
  * another reason (no descriptor is left, /dev is not the host's) may be in use.
@@ -230,7 +257,9 @@ static int identify(struct unstaging *u, struct err *err)
 	if (rc == 0 && u->dev.nsid != 0) {
 		rc = device_open(&u->dev, O_RDONLY, &fd, NULL, err);
 		u->ours = rc == 0;
-		if (rc && mount_errno_is_dead(err->sys)) {
+		if (rc == 0) {
+			rc = look_again(u, err);
+		} else if (mount_errno_is_dead(err->sys)) {
 			err_clear(err);
 			rc = 0;
 		}

@@ -207,6 +207,48 @@ START_TEST(removed_nodes_of_one_name_are_not_one_disk)
 }
 END_TEST
 
+/*
+ * mountinfo has for a btrfs only the name of its disk's node. When the disk goes, the next one gets
+ * that name: unstaging the first volume must neither touch the other's disk nor wait for its users.
+ */
+static const char *const next_types[] = { "ext4", "btrfs", NULL };
+START_TEST(a_btrfs_whose_name_another_disk_has_now_is_only_unmounted)
+{
+	struct err err = ERR_INIT;
+	struct stage_request first, second;
+	const struct nvme_disk *other;
+	char *staging AUTO(free) = NULL, *override AUTO(free) = NULL, *text AUTO(free) = NULL;
+	int ro = 0;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	first = stage_request(&w, disk, "btrfs", MODE_SINGLE_NODE_WRITER);
+	stage_ok(&first);
+	nvme_world_hide(&w.nvme, disk);
+	other = nvme_world_add(&w.nvme, 1, OTHER_UUID, 320 * MIB);
+	override = xasprintf("%s/bus/pci/devices/%s/driver_override", w.nvme.sysfs, other->pci);
+	staging = xasprintf("%s/kubelet/second", w.nvme.root);
+	second = stage_request(&w, other, next_types[_i],
+	                       next_types[_i] ? MODE_SINGLE_NODE_WRITER
+	                                      : MODE_MULTI_NODE_READER_ONLY);
+	second.volume_id = "pvc-2";
+	second.staging_path = staging;
+	stage_ok(&second);
+	run_tool("mknod %s b %u %u", disk->node, major(other->devno), minor(other->devno));
+	run_tool("echo nvme > %s", override);
+
+	ck_assert_msg(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err) == 0, "%s",
+	              err.msg);
+	ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
+	ck_assert_int_eq(ioctl(other->fd, BLKROGET, &ro), 0);
+	ck_assert_int_eq(ro, !next_types[_i]);
+	ck_assert_int_eq(file_read_line(override, 100, &text, &err), 0);
+	ck_assert_str_eq(text, "nvme");
+	ck_assert_msg(node_unstage(&w.node, "pvc-2", staging, soon(), &err) == 0, "%s", err.msg);
+	node_world_clear(&w);
+}
+END_TEST
+
 /* The same when the disk itself has come back: the old bind is taken away. */
 START_TEST(a_bound_node_of_before_makes_room)
 {
@@ -270,5 +312,8 @@ SUITE_TIMEOUT("pains", 60,
               LOOP(a_volume_that_was_away_is_only_used_through_its_new_disk, N_FILESYSTEMS),
               an_xfs_and_its_copy_are_mounted_side_by_side,
               a_bound_node_of_before_does_not_stand_for_the_disk_with_its_number_now,
-              removed_nodes_of_one_name_are_not_one_disk, a_bound_node_of_before_makes_room,
+              removed_nodes_of_one_name_are_not_one_disk,
+              LOOP(a_btrfs_whose_name_another_disk_has_now_is_only_unmounted,
+                   ARRAY_LEN(next_types)),
+              a_bound_node_of_before_makes_room,
               LOOP(after_a_reboot_nothing_of_before_is_needed, ARRAY_LEN(types)));
