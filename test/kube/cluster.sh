@@ -380,27 +380,15 @@ driver() {
 	start_attacher
 }
 
-# shellcheck source=test/kube/with-busybox.sh
-. "$here/with-busybox.sh"
+# shellcheck source=test/kube/driver-images.sh
+. "$here/driver-images.sh"
 
-# The same from the pods of manifests/ and the image of `make image-test`; needs both of them.
+# The same from the pods of manifests/ and the images of `make image-test`; needs both of them.
 pods() {
-	local container what
 	stop attacher
 	stop provisioner
 	stop driver
-	export CONTAINERS_STORAGE_CONF=$PWD/build/image/storage.conf BUILDAH_ISOLATION=chroot
-	container=$(buildah from --pull-never localhost/snap-csi:test) || die 'no image; run make image-test'
-	buildah copy -q "$container" "$BIN/csi-provisioner" "$BIN/csi-attacher" / >/dev/null &&
-		buildah config --entrypoint '[]' "$container" && buildah commit -q "$container" localhost/sidecars:test >/dev/null ||
-		die 'no image of the sidecars'
-	buildah rm "$container" >/dev/null
-	with_busybox || die 'no busybox in the image'
-	for what in snap-csi sidecars; do
-		rm -f "$DIR/$what.tar"
-		buildah push -q "localhost/$what:$([ "$what" = snap-csi ] && echo pods || echo test)" "docker-archive:$DIR/$what.tar:localhost/$what:test" &&
-			ctr -a "$DIR/run/containerd.sock" -n k8s.io images import "$DIR/$what.tar" >/dev/null || die "cannot import $what"
-	done
+	driver_images "$DIR" "$BIN/csi-provisioner" "$BIN/csi-attacher" || die 'no images; run make image-test'
 	say 'images'
 	pods_again
 	say 'driver in pods registered with kubelet'

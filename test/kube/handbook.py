@@ -20,6 +20,7 @@ from kube import (DIR, DPF, DRIVER, NODE, ROOT, Failed, bound, claim, create, de
 NS = "handbook"
 RELEASE = "swap"  # of the Go plugin's chart
 TAGS = {"old": "test", "new": "test-new"}
+IMAGES = ("localhost/snap-csi", "localhost/snap-csi-controller")
 ROWS = []
 with open(f"{ROOT}/docs/operations.md", encoding="utf-8") as text:
     PAGE = text.read()
@@ -61,7 +62,7 @@ def site(tag=TAGS["old"], kubelet=f"{DIR}/kubelet"):
     with open(f"{HOME}/site/all.yaml", "w", encoding="utf-8") as out:
         out.write(made)
     with open(f"{HOME}/site/kustomization.yaml", "w", encoding="utf-8") as out:
-        out.write("resources: [all.yaml]\nimages:\n- {name: localhost/snap-csi, newTag: " + tag + "}\n")
+        out.write("resources: [all.yaml]\nimages:\n" + "".join(f"- {{name: {name}, newTag: {tag}}}\n" for name in IMAGES))
 
 
 def drivers():
@@ -106,7 +107,8 @@ def _():
     os.mkdir(f"{HOME}/page")
     os.mkdir(f"{HOME}/page/site")
     os.symlink(f"{ROOT}/manifests", f"{HOME}/page/manifests")
-    for text, want in ((first, "image: registry.example.com/snap-csi:1.0.0"), (first + rest, "- --kubelet-dir=/var/lib/kubelet")):
+    for text, want in ((first, "image: registry.example.com/snap-csi:1.0.0"), (first, "image: registry.example.com/snap-csi-controller:1.0.0"),
+                       (first + rest, "- --kubelet-dir=/var/lib/kubelet")):
         with open(f"{HOME}/page/site/kustomization.yaml", "w", encoding="utf-8") as out:
             out.write(text)
         made = kubectl("kustomize", f"{HOME}/page/site")
@@ -182,7 +184,7 @@ def _():
     begun = {name: get("Pod", NS, name)["metadata"]["uid"] for name in ("raw", "files")}
     site(TAGS["new"])
     said = run("upgrade")
-    if f"+        image: localhost/snap-csi:{TAGS['new']}" not in said or not image("snap-csi-controller").endswith(TAGS["new"]):
+    if any(f"+        image: {name}:{TAGS['new']}" not in said for name in IMAGES) or not image("snap-csi-controller").endswith(TAGS["new"]):
         raise Failed(f"{image('snap-csi-controller')}: {said}")
     writes()
     run("undo")

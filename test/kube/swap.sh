@@ -28,27 +28,20 @@ die() {
 }
 kubectl() { test/kube/cluster.sh kubectl "$@"; }
 
-# shellcheck source=test/kube/with-busybox.sh
-. test/kube/with-busybox.sh
+# shellcheck source=test/kube/driver-images.sh
+. test/kube/driver-images.sh
 
 images() {
-	local container what
-	export CONTAINERS_STORAGE_CONF=$PWD/build/image/storage.conf BUILDAH_ISOLATION=chroot
-	container=$(buildah from --pull-never localhost/snap-csi:test) || return 1
-	buildah copy -q "$container" "$BIN/csi-provisioner" "$BIN/csi-attacher" "$BIN/peer" / >/dev/null &&
-		buildah config --entrypoint '[]' "$container" && buildah commit -q "$container" localhost/sidecars:test >/dev/null || return 1
-	buildah rm "$container" >/dev/null
-	with_busybox || return 1
-	for what in snap-csi sidecars; do
-		buildah push -q "localhost/$what:$([ "$what" = snap-csi ] && echo pods || echo test)" "docker-archive:$CLUSTER_DIR/$what.tar:localhost/$what:test" &&
-			ctr -a "$CLUSTER_DIR/run/containerd.sock" -n k8s.io images import "$CLUSTER_DIR/$what.tar" >/dev/null || return 1
-	done
+	local name
+	driver_images "$CLUSTER_DIR" "$BIN/csi-provisioner" "$BIN/csi-attacher" "$BIN/peer" || return 1
 	# A release after this one, for handbook.py.
-	ctr -a "$CLUSTER_DIR/run/containerd.sock" -n k8s.io images tag localhost/snap-csi:test localhost/snap-csi:test-new >/dev/null
+	for name in snap-csi snap-csi-controller; do
+		ctr -a "$CLUSTER_DIR/run/containerd.sock" -n k8s.io images tag "localhost/$name:test" "localhost/$name:test-new" >/dev/null || return 1
+	done
 }
 
 test/kube/cluster.sh up || die 'no cluster'
-images || die 'no image; run make image-test'
+images || die 'no images; run make image-test'
 for what in attacher provisioner driver; do
 	test/kube/cluster.sh stop "$what"
 done
