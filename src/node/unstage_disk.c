@@ -219,7 +219,7 @@ static int unstage_block(struct unstaging *u, struct deadline d, struct err *err
 
 /*
  * The disk that was opened may be another one than the filesystem's, which has gone: then it is no
- * concern of this volume. Through the guard first, so that a filesystem that hangs ends no worker.
+ * concern of this volume. Through the guard first, so that a filesystem that hangs keeps no thread.
  */
 static int look_again(struct unstaging *u, struct err *err)
 {
@@ -234,9 +234,10 @@ static int look_again(struct unstaging *u, struct err *err)
 		return -1;
 	err_clear(err);
 	rc = place_compare(&u->place, &u->dev, &ignored, err);
-	if (rc <= 0)
+	if (rc == 0 || (rc < 0 && !mount_errno_is_dead(err->sys)))
 		return rc;
-	u->gone = true;
+	err_clear(err); /* a dead disk, which nobody can read, is as good as gone */
+	u->gone = rc > 0;
 	u->ours = false;
 	u->dev = (struct device) { .kind = NULL };
 	u->place.disk = 0;

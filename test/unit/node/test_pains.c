@@ -249,6 +249,24 @@ START_TEST(a_btrfs_whose_name_another_disk_has_now_is_only_unmounted)
 }
 END_TEST
 
+/* Whose disk it is cannot be read then, and nobody can lose anything on it. */
+START_TEST(a_btrfs_whose_disk_gives_read_errors_is_only_unmounted)
+{
+	struct err err = ERR_INIT;
+	struct stage_request s;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	s = stage_request(&w, disk, "btrfs", MODE_SINGLE_NODE_WRITER);
+	stage_ok(&s);
+	run_tool("sync && truncate -s 0 %s && blockdev --flushbufs %s", disk->image, disk->loop);
+	ck_assert_msg(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err) == 0, "%s",
+	              err.msg);
+	ck_assert_uint_eq(mounts_below(w.nvme.root), 0);
+	node_world_clear(&w);
+}
+END_TEST
+
 /* The same when the disk itself has come back: the old bind is taken away. */
 START_TEST(a_bound_node_of_before_makes_room)
 {
@@ -308,12 +326,11 @@ START_TEST(after_a_reboot_nothing_of_before_is_needed)
 }
 END_TEST
 
-SUITE_TIMEOUT("pains", 60,
-              LOOP(a_volume_that_was_away_is_only_used_through_its_new_disk, N_FILESYSTEMS),
-              an_xfs_and_its_copy_are_mounted_side_by_side,
-              a_bound_node_of_before_does_not_stand_for_the_disk_with_its_number_now,
-              removed_nodes_of_one_name_are_not_one_disk,
-              LOOP(a_btrfs_whose_name_another_disk_has_now_is_only_unmounted,
-                   ARRAY_LEN(next_types)),
-              a_bound_node_of_before_makes_room,
-              LOOP(after_a_reboot_nothing_of_before_is_needed, ARRAY_LEN(types)));
+SUITE_TIMEOUT(
+	"pains", 60, LOOP(a_volume_that_was_away_is_only_used_through_its_new_disk, N_FILESYSTEMS),
+	an_xfs_and_its_copy_are_mounted_side_by_side,
+	a_bound_node_of_before_does_not_stand_for_the_disk_with_its_number_now,
+	removed_nodes_of_one_name_are_not_one_disk,
+	LOOP(a_btrfs_whose_name_another_disk_has_now_is_only_unmounted, ARRAY_LEN(next_types)),
+	a_btrfs_whose_disk_gives_read_errors_is_only_unmounted, a_bound_node_of_before_makes_room,
+	LOOP(after_a_reboot_nothing_of_before_is_needed, ARRAY_LEN(types)));
