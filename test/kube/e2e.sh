@@ -8,13 +8,14 @@ cd "$(dirname "$0")/../.." || exit 1
 export PYTHONPATH=$PWD/test/lib/py
 export CLUSTER_NAME=${CLUSTER_NAME:-snap-csi-cluster}
 export CLUSTER_DIR=${CLUSTER_DIR:-/var/tmp/$CLUSTER_NAME}
+logs=${BUILD:-build}/kube/logs/$CLUSTER_NAME
 finish() {
 	local status=$?
 	trap - EXIT
 	trap '' INT TERM HUP
 	if [ "$status" -ne 0 ]; then
-		mkdir -p "${BUILD:-build}/kube/logs" && cp "$CLUSTER_DIR"/log/*.log "${BUILD:-build}/kube/logs/" 2>/dev/null
-		echo "logs are in ${BUILD:-build}/kube/logs"
+		mkdir -p "$logs" && cp "$CLUSTER_DIR"/log/*.log "$logs/" 2>/dev/null
+		echo "logs are in $logs"
 	fi
 	[ -n "${KEEP_CLUSTER:-}" ] || test/kube/cluster.sh down
 	exit "$status"

@@ -34,7 +34,7 @@ e2e-kube: $(BIN) $(KUBE_SIM) $(CSI_CALL) $(KUBE_BIN)/.built
 e2e-kube-pods: $(BIN) $(KUBE_SIM) $(CSI_CALL) $(KUBE_BIN)/.built $(KUBE_BIN)/helm
 	$(Q)$(KUBE_ENV) E2E_PODS=1 test/kube/e2e.sh
 
-.PHONY: e2e-kube-api bench-kube
+.PHONY: e2e-kube-api bench-kube kube-suites
 $(KUBE_BIN)/load: $(wildcard test/kube/tools/load/*.go) test/kube/tools/go.mod test/kube/tools/go.sum
 	$(call say,GO,$@)
 	$(Q)cd test/kube/tools && go build -mod=readonly -ldflags '-s -w' -o $(abspath $@) ./load
@@ -83,3 +83,7 @@ $(DECODE): test/kube/tools/decode/main.go test/kube/tools/go.mod test/kube/tools
 ## chart-test: charts/snap-csi: the same objects as manifests/, strictly decoded; installed, upgraded, removed on an API server (root)
 chart-test: $(HELM) $(DECODE) $(KUBE_BIN)/.built
 	$(Q)$(KUBE_ENV) test/kube/api.sh chart
+
+# Suites that run beside each other must not build the same file at the same time.
+## kube-suites: build what the suites on a Kubernetes start, and run none of them
+kube-suites: $(BIN) $(KUBE_SIM) $(CSI_CALL) $(HELM) $(DECODE) $(addprefix $(KUBE_BIN)/,.built .built-e2e load peer)
