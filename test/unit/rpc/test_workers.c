@@ -34,7 +34,7 @@ static void run(struct task *task)
 
 	for (int before = most; now > before && !atomic_compare_exchange_weak(&most, &before, now);)
 		;
-	for (int i = 0; i < 5000 && c->company && most < c->company; i++)
+	for (int i = 0; i < 30000 && c->company && most < c->company; i++)
 		sleep_ms(1);
 	running--;
 	done++;
