@@ -3,8 +3,8 @@ STRIP    = $(shell $(CC) -print-prog-name=strip)
 STRIPPED := $(or $(SHIP),$(OUT)/stripped)
 
 .PHONY: stripped image image-list
-## stripped: the driver as it is shipped, and which packages are linked into it (build/release/stripped)
-stripped: $(STRIPPED)/snap-csi-plugin $(STRIPPED)/snap-csi-plugin.packages
+## stripped: the driver as it is shipped, which packages are linked into it, and its libcurl (build/release/stripped)
+stripped: $(STRIPPED)/snap-csi-plugin $(STRIPPED)/snap-csi-plugin.packages $(STRIPPED)/libcurl.so.4
 # A program for another machine is a script for its tests and the file beside it.
 $(STRIPPED)/snap-csi-plugin: $(BIN)
 	$(call say,STRIP,$@)
@@ -13,6 +13,10 @@ $(STRIPPED)/snap-csi-plugin.packages: $(BIN) packaging/static-packages.sh
 	$(call say,LIST,$@)
 	$(Q)mkdir -p $(@D) && packaging/static-packages.sh $(BIN).map $(SYSROOT) >$@.new
 	$(Q)printf 'snap-csi-plugin\t%s\t%s\t\t%s\n' '$(VERSION)' '$(DEB_ARCH)' '$(COMMIT)' | cat - $@.new >$@ && rm $@.new
+# -fPIE is for programs.
+$(STRIPPED)/libcurl.so.4: packaging/libcurl.sh
+	$(call say,BUILD,$@)
+	$(Q)mkdir -p $(@D) && SYSROOT='$(SYSROOT)' SNAPSHOT='$(SNAPSHOT)' packaging/libcurl.sh $@ $(shell $(CC) -dumpmachine) '$(CC)' $(filter-out -fPIE,$(HARDEN))
 
 DEB_ARCH = $(or $(ARCH),$(shell dpkg --print-architecture))
 # A build of the same commit has the same time in all its files.

@@ -7,7 +7,8 @@ the programs that a role starts (ROLES below), the shared libraries that they na
 that a file came from its copyright and its entry in /var/lib/dpkg/status.d, where scanners look for packages. No package
 is installed: there is no shell, no package manager, and no script of a package runs.
 
-DIR has the driver (snap-csi-plugin, stripped) and what is linked into it (snap-csi-plugin.packages), from `make stripped`.
+DIR has the driver (snap-csi-plugin, stripped), what is linked into it (snap-csi-plugin.packages) and the libcurl that it loads
+(libcurl.so.4, of packaging/libcurl.sh), from `make stripped`.
 Packages come from apt, in the version that it would install; ARCH must be one that apt knows. All times are
 SOURCE_DATE_EPOCH, so the same packages make the same bytes."""
 import argparse
@@ -25,7 +26,7 @@ CA_BUNDLE = "etc/ssl/certs/ca-certificates.crt"
 # package: (paths that are wanted from it, what they are for)
 CONTROLLER = {
     "base-files": ["etc/debian_version", "etc/os-release"],  # how scanners know the release
-    "libcurl4": ["usr/lib/*/libcurl.so.4"],  # loaded by the controller when it starts
+    "libcurl4": [],  # loaded by the controller when it starts; see libcurl()
     "ca-certificates": [],  # for an API server with a certificate of a public authority; see ca_bundle()
 }
 NODE = CONTROLLER | {
@@ -92,6 +93,7 @@ class Package:
         deb, = (own / "deb").iterdir()
         run("dpkg-deb", "-x", deb, own / "root")
         self.name, self.root = name, own / "root"
+        self.note = ""  # for the bill of materials
         self.control = run("dpkg-deb", "-f", deb)
         deb.unlink()
         self.files = {}
@@ -114,6 +116,7 @@ class Rootfs:
     def __init__(self, out, packages, triplet):
         self.out, self.packages, self.triplet = out, packages, triplet
         self.taken = {}  # package name: paths in the image
+        self.wanted = None  # the package of ROLES that is being taken
         shutil.rmtree(out, ignore_errors=True)
         for name, mode in DIRECTORIES.items():
             (out / name).mkdir(parents=True)
@@ -171,7 +174,9 @@ class Rootfs:
             return
         # Debian calls the package of libinih.so.1 libinih1. By this name it is found without unpacking all the others.
         plain = re.sub(r"[-_.+]|so\.|t64$", "", soname.replace(".so.", ""))
-        names = [package.name] + [n for n in package.depends() if n.startswith(("lib", "zlib"))]
+        # libext2fs2 needs a library that only e2fsprogs depends on.
+        depends = package.depends() + (self.wanted.depends() if self.wanted else [])
+        names = [package.name] + [n for n in dict.fromkeys(depends) if n.startswith(("lib", "zlib"))]
         names.sort(key=lambda n: (n != package.name, re.sub(r"[-_.+]|t64$", "", n) != plain))
         for name in names:
             owner = self.packages.get(name)
@@ -187,6 +192,20 @@ class Rootfs:
         place = self.out / "usr/bin/snap-csi-plugin"
         place.symlink_to("/snap-csi-plugin")
         self.libraries(package, program)
+
+    def libcurl(self, folder, package):
+        """The library that packaging/libcurl.sh has built, in the place of the package's own."""
+        built, version = (folder / "libcurl.so.4.version").read_text().strip(), package.field("Version")
+        if built != version:
+            sys.exit(f"rootfs: libcurl was built from the source of {built}, and {package.name} is {version} now; `make clean` and try again")
+        path = f"usr/lib/{self.triplet}/libcurl.so.4"
+        place = self.out / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(folder / "libcurl.so.4", place)
+        place.chmod(0o644)
+        self.taken.setdefault(package.name, {})[path] = place
+        package.note = "libcurl.so.4 is built from this source package with HTTP, HTTP/2 and OpenSSL alone"
+        self.libraries(package, place)
 
     def ca_bundle(self, package):
         """What update-ca-certificates makes of all authorities that Debian trusts."""
@@ -240,9 +259,10 @@ def make(role, out, packages, driver, triplet, epoch):
     (rootfs.out / "etc/nsswitch.conf").write_text("hosts: files dns\n")
     static = sbom.static_packages(driver / "snap-csi-plugin.packages")
     for name, paths in ROLES[role].items():
-        package = packages.get(name)
+        package = rootfs.wanted = packages.get(name)
         for pattern in paths:
             rootfs.take(package, pattern.replace("/*/", f"/{triplet}/"))
+    rootfs.libcurl(driver, packages.get("libcurl4"))
     rootfs.ca_bundle(packages.get("ca-certificates"))
     rootfs.driver(driver, Driver())
     rootfs.describe()

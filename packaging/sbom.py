@@ -57,7 +57,7 @@ def installed(package):
     """A package of rootfs.py as a part."""
     version = package.field("Version")
     found = re.fullmatch(r"(\S+)(?: \((.*)\))?", package.field("Source", package.name))
-    return Part(package.name, version, package.field("Architecture"), source=found.group(1),
+    return Part(package.name, version, package.field("Architecture"), note=package.note, source=found.group(1),
                 source_version=found.group(2) or version, supplier=package.field("Maintainer"))
 
 
