@@ -15,6 +15,7 @@ KINDS=${KINDS:-30} WAITING=${WAITING:-2000} CYCLES=${CYCLES:-200}
 
 GLIBC_TUNABLES=$(sed -n 's/^ENV GLIBC_TUNABLES=//p' Dockerfile)
 export GLIBC_TUNABLES # as in the image
+DRIVER_LIBRARIES=$(realpath -m "$OUT")/stripped # its libcurl, too
 world_need_root bench
 world_begin
 

@@ -124,7 +124,7 @@ world_is_gone() {
 world_spawn_driver() {
 	local mode=$1
 	shift
-	SNAP_SIM_TAGS=$WORLD/sim/$NODE/tags "$DRIVER" --mode="$mode" --bind-address="$ENDPOINT" --namespace="$NAMESPACE" --node-id="$NODE" \
+	SNAP_SIM_TAGS=$WORLD/sim/$NODE/tags LD_LIBRARY_PATH=${DRIVER_LIBRARIES:-} "$DRIVER" --mode="$mode" --bind-address="$ENDPOINT" --namespace="$NAMESPACE" --node-id="$NODE" \
 		--kubeconfig="$KUBECONFIG_FILE" --sysfs-root="$WORLD/sim/$NODE/sys" --dev-root="$WORLD/sim/$NODE/dev" \
 		--node-nvme-load-driver=false --node-virtiofs-load-driver=false --node-virtiofs-filesystem-type=snapsim \
 		--plugin-dir="$PLUGIN_DIR" --kubelet-dir="$KUBELET" "$@" >>"$WORLD/$mode.log" 2>&1 &
