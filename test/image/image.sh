@@ -30,7 +30,7 @@ clean_up() {
 	findmnt -rno TARGET | grep -F "$work/" | tac | while read -r target; do
 		umount "$target"
 	done
-	rm -rf "$work/rootfs"
+	rm -rf "$work/rootfs" "$work/refused" "$work/driver"
 }
 trap clean_up EXIT
 trap 'exit 130' INT TERM
@@ -117,12 +117,23 @@ runs() { # PROGRAM: says its version, and lacks no library
 	# shellcheck disable=SC2086 # one argument or none
 	inside "$1" $version 2>&1 | grep -qE '[0-9]+\.[0-9]+|version [0-9]+'
 }
+# Whoever has built libcurl and updates the packages only later must learn of it.
+another_libcurl_is_refused() {
+	local error
+	rm -rf "$work/driver" && cp -r build/release/stripped "$work/driver" && echo 7.88.1-0 >"$work/driver/libcurl.so.4.version"
+	if error=$(PYTHONDONTWRITEBYTECODE=1 packaging/rootfs.py "$work/refused" controller --arch "$(dpkg --print-architecture)" --driver "$work/driver" 2>&1); then
+		return 1
+	fi
+	echo "$error"
+	[[ $error == *'built from the source of 7.88.1-0, and libcurl4 is '* ]]
+}
 packages() { find "$at/var/lib/dpkg/status.d" -type f ! -name '*.md5sums' | wc -l; }
 
 check 'a Debian base by debootstrap' make_base
 commit=$(make --no-print-directory -f - show 2>/dev/null <<<$'include Makefile\nshow:\n\t@echo $(COMMIT)')
 epoch=$(git log -1 --format=%ct 2>/dev/null || echo 0)
 check 'both images are built' build_images test
+check 'a libcurl of another version than its package is refused' another_libcurl_is_refused
 rm -rf build/sbom && mkdir -p build/sbom
 table="$work/table"
 echo '| image | bytes | files | packages | setuid files | shell, perl, python, apt |' >"$table"
