@@ -3,7 +3,7 @@ STRIP    = $(shell $(CC) -print-prog-name=strip)
 STRIPPED := $(or $(SHIP),$(OUT)/stripped)
 
 .PHONY: stripped image image-list
-## stripped: the driver as it is shipped, which packages are linked into it, and its libcurl (build/release/stripped)
+## stripped: the driver as it is shipped, which packages are linked into it, their copyrights, and its libcurl (build/release/stripped)
 stripped: $(STRIPPED)/snap-csi-plugin $(STRIPPED)/snap-csi-plugin.packages $(STRIPPED)/libcurl.so.4
 # A program for another machine is a script for its tests and the file beside it.
 $(STRIPPED)/snap-csi-plugin: $(BIN)
@@ -11,8 +11,8 @@ $(STRIPPED)/snap-csi-plugin: $(BIN)
 	$(Q)mkdir -p $(@D) && $(STRIP) -o $@ $(BIN)$$(test ! -e $(BIN).elf || echo .elf)
 $(STRIPPED)/snap-csi-plugin.packages: $(BIN) packaging/static-packages.sh
 	$(call say,LIST,$@)
-	$(Q)mkdir -p $(@D) && packaging/static-packages.sh $(BIN).map $(SYSROOT) >$@.new
-	$(Q)printf 'snap-csi-plugin\t%s\t%s\t\t%s\n' '$(VERSION)' '$(DEB_ARCH)' '$(COMMIT)' | cat - $@.new >$@ && rm $@.new
+	$(Q)mkdir -p $(@D) && packaging/static-packages.sh $(BIN).map $(@D)/copyright $(SYSROOT) >$@.new
+	$(Q)printf 'snap-csi-plugin\t%s\t%s\t\t%s\t\n' '$(VERSION)' '$(DEB_ARCH)' '$(COMMIT)' | cat - $@.new >$@ && rm $@.new
 # -fPIE is for programs.
 $(STRIPPED)/libcurl.so.4: packaging/libcurl.sh
 	$(call say,BUILD,$@)

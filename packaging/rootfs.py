@@ -4,11 +4,12 @@
 
 A root filesystem is put together from the files of Debian packages, never run, so that one for arm64 is made on x86-64:
 the programs that a role starts (ROLES below), the shared libraries that they name in their headers, and of each package
-that a file came from its copyright and its entry in /var/lib/dpkg/status.d, where scanners look for packages. No package
-is installed: there is no shell, no package manager, and no script of a package runs.
+that a file came from its copyright and its entry in /var/lib/dpkg/status.d, where scanners look for packages; the same of
+each package that is linked into the driver, of which no file is there. No package is installed: there is no shell, no
+package manager, and no script of a package runs.
 
-DIR has the driver (snap-csi-plugin, stripped), what is linked into it (snap-csi-plugin.packages) and the libcurl that it loads
-(libcurl.so.4, of packaging/libcurl.sh), from `make stripped`.
+DIR has the driver (snap-csi-plugin, stripped), what is linked into it (snap-csi-plugin.packages, copyright/) and the libcurl
+that it loads (libcurl.so.4, of packaging/libcurl.sh), from `make stripped`.
 Packages come from apt, in the version that it would install; ARCH must be one that apt knows. All times are
 SOURCE_DATE_EPOCH, so the same packages make the same bytes."""
 import argparse
@@ -217,24 +218,41 @@ class Rootfs:
 
     def describe(self):
         """Of each package its copyright and its entry for scanners."""
-        status = self.out / "var/lib/dpkg/status.d"
-        status.mkdir(parents=True)
         for name, files in sorted(self.taken.items()):
             package = self.packages.get(name)
             copyright_file = package.files.get(f"usr/share/doc/{name}/copyright")
             folder = package.files.get(f"usr/share/doc/{name}")
             if copyright_file is None and folder is not None and folder.is_symlink():  # it shares that of a library of its source
                 copyright_file = self.packages.get(os.readlink(folder)).files.get(f"usr/share/doc/{os.readlink(folder)}/copyright")
-            if copyright_file is not None:
-                place = self.out / f"usr/share/doc/{name}/copyright"
-                place.parent.mkdir(parents=True)
-                shutil.copyfile(copyright_file.resolve() if not copyright_file.is_symlink() else self.linked(package, copyright_file), place)
-                place.chmod(0o644)
-                files[place.relative_to(self.out).as_posix()] = place
-            (status / name).write_text(package.control.strip() + "\n\n")
-            (status / f"{name}.md5sums").write_text("".join(
-                f"{hashlib.md5(place.read_bytes()).hexdigest()}  {path}\n"
-                for path, place in sorted(files.items()) if not place.is_symlink()))
+            if copyright_file is not None and copyright_file.is_symlink():
+                copyright_file = self.linked(package, copyright_file)
+            self.enter(name, package.control.strip(), copyright_file, files)
+
+    def describe_linked(self, folder, parts):
+        """The same of packages whose archives are linked into the driver. That leaves no trace that a scanner would find."""
+        for part in parts:
+            source = f"{part.source} ({part.source_version})" if part.source_version != part.version else part.source
+            self.enter(part.name, f"""Package: {part.name}
+Source: {source}
+Version: {part.version}
+Architecture: {part.arch}
+Maintainer: {part.supplier}
+Description: linked into /snap-csi-plugin
+ Archives of this package are linked into the program. None of its files is here.""", folder / part.name, {})
+
+    def enter(self, name, entry, copyright_file, files):
+        status = self.out / "var/lib/dpkg/status.d"
+        status.mkdir(parents=True, exist_ok=True)
+        if copyright_file is not None:
+            place = self.out / f"usr/share/doc/{name}/copyright"
+            place.parent.mkdir(parents=True)
+            shutil.copyfile(copyright_file.resolve(), place)
+            place.chmod(0o644)
+            files[place.relative_to(self.out).as_posix()] = place
+        (status / name).write_text(entry + "\n\n")
+        (status / f"{name}.md5sums").write_text("".join(
+            f"{hashlib.md5(place.read_bytes()).hexdigest()}  {path}\n"
+            for path, place in sorted(files.items()) if not place.is_symlink()))
 
     def linked(self, package, link):
         target = Path(os.path.normpath(link.parent / os.readlink(link)))
@@ -266,6 +284,7 @@ def make(role, out, packages, driver, triplet, epoch):
     rootfs.ca_bundle(packages.get("ca-certificates"))
     rootfs.driver(driver, Driver())
     rootfs.describe()
+    rootfs.describe_linked(driver / "copyright", static[1])
     present = [packages.get(name) for name in sorted(rootfs.taken)]
     sbom.write(out, {"node": "snap-csi"}.get(role, f"snap-csi-{role}"), present, static, epoch)
     rootfs.finish(epoch)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Software bills of materials of an image, SPDX 2.3 and CycloneDX 1.5 (JSON): the Debian packages that have files in it, and
-the sources of those whose archives are linked into the driver. Same packages, same bytes.
+those whose archives are linked into the driver. Same packages, same bytes.
 
-What is linked statically leaves no trace in dpkg's files; here it is named by its source package, since that is what
-Debian's advisories are about. Both files lie in the image, in /usr/share/sbom, where scanners look for such files."""
+Debian's advisories are about source packages: a package of another name than its source's has it in its address
+(purl). Both files lie in the image, in /usr/share/sbom."""
 import json
 import re
 import time
@@ -41,16 +41,13 @@ class Part:
 
 
 def static_packages(path):
-    """(the driver, the sources that are linked into it): lines of name, version, architecture, source, its version; the
-    first line is the driver's."""
+    """(the driver, the packages that are linked into it): lines of name, version, architecture, source, its version, maintainer;
+    the first line is the driver's."""
     rows = [line.split("\t") for line in Path(path).read_text().splitlines()]
-    name, version, arch, _, commit = rows[0]
+    name, version, arch, _, commit, _ = rows[0]
     program = Part(name, version, arch, note=f"built from commit {commit}" if commit else "")
-    sources = {}
-    for name, version, _, source, source_version in rows[1:]:
-        sources.setdefault((source, source_version), []).append(f"{name} {version}")
-    return program, [Part(source, version, "source", note="linked into the driver from " + ", ".join(sorted(names)))
-                     for (source, version), names in sorted(sources.items())]
+    return program, [Part(name, version, arch, "linked into the driver", source, source_version, maintainer)
+                     for name, version, arch, source, source_version, maintainer in rows[1:]]
 
 
 def installed(package):
@@ -118,14 +115,14 @@ def cyclonedx(name, program, parts, static, distro, created):
 
 def write(root, name, packages, static, epoch):
     """Into ROOT/usr/share/sbom. static is what static_packages() has returned."""
-    program, sources = static
+    program, linked = static
     parts = [installed(package) for package in packages]
     distro = "debian-" + re.search(r'^VERSION_ID="?(\w+)', (root / "etc/os-release").read_text(), re.M).group(1)
     created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(epoch))
     folder = root / "usr/share/sbom"
     folder.mkdir(parents=True)
-    one = spdx(name, program, parts, sources, distro, created)
-    other = cyclonedx(name, program, parts, sources, distro, created)
+    one = spdx(name, program, parts, linked, distro, created)
+    other = cyclonedx(name, program, parts, linked, distro, created)
     # An identity that depends on the contents alone.
     identity = uuid.uuid5(NAMESPACE, json.dumps([one, other], sort_keys=True))
     one["documentNamespace"] = f"urn:uuid:{identity}"

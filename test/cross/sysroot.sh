@@ -47,6 +47,8 @@ for package in "$apt"/cache/archives/*.deb; do
 	dpkg-deb --fsys-tarfile "$package" | tar -x -C "$new" --keep-directory-symlink --no-same-owner \
 		--wildcards --exclude='./usr/share' --exclude='./usr/bin' --exclude='./usr/sbin' --exclude='./bin' \
 		--exclude='./sbin' --exclude='./etc' --exclude='./var' -f -
+	# For the copyrights; some packages share the folder of another one.
+	dpkg-deb --fsys-tarfile "$package" | tar -x -C "$new" --no-same-owner --wildcards --exclude='*changelog*' './usr/share/doc/*' 2>/dev/null || true
 done
 # Links to /lib/... mean the folder's, wherever it lies.
 find "$new" -lname '/*' -printf '%p %l\n' | while read -r path target; do
