@@ -90,8 +90,8 @@ static void get_works(struct tls_world *w, const char *what)
 }
 
 /*
- * What the server has sent may still be on its way through the front and the relay. A client without
- * the head of the answer bears the silence of a request, which is longer than a stream's.
+ * What the server has sent may still be on its way through the front and the relay. A client
+ * without the head of the answer bears the silence of a request, which is longer than a stream's.
  */
 static void stream_has_arrived(void)
 {
