@@ -82,6 +82,13 @@ enum { KUBE_ABSENT = 1, KUBE_EXISTS = 1, KUBE_REPLACED = 2, KUBE_CHANGED = 3 };
 int kube_get(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
              struct deadline d, struct json **ret, struct err *err) MUST_CHECK;
 /*
+ * The same from the API server's cache, without a read of etcd: what it says may be older than what
+ * any other read has said. So neither the state nor an absence is proof; the uid is good for a
+ * precondition.
+ */
+int kube_get_cached(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
+                    struct deadline d, struct json **ret, struct err *err) MUST_CHECK;
+/*
  * POST; apiVersion and kind are added to `object` (which stays the caller's). 0 and the stored
  * object, or KUBE_EXISTS. A POST whose answer was lost may be retried by the caller.
  */

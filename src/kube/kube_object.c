@@ -61,14 +61,29 @@ static int operate(struct kube *k, struct kube_operation *op, const char *name, 
 	return rc;
 }
 
-int kube_get(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
-             struct deadline d, struct json **ret, struct err *err)
+static int get(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
+               const char *query, struct deadline d, struct json **ret, struct err *err)
 {
 	KUBE_CALL(k);
 	struct kube_operation op = {
-		.method = "GET", .target = { .verb = "get", .kind = kind, .ns = ns, .name = name }
+		.method = "GET",
+		.target = { .verb = "get", .kind = kind, .ns = ns, .name = name },
+		.query = query
 	};
 	return operate(k, &op, name, d, kube_status_no_object, KUBE_ABSENT, ret, err);
+}
+
+int kube_get(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
+             struct deadline d, struct json **ret, struct err *err)
+{
+	return get(k, kind, ns, name, NULL, d, ret, err);
+}
+
+int kube_get_cached(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
+                    struct deadline d, struct json **ret, struct err *err)
+{
+	/* Version 0 asks for whatever is at hand; none at all, for the newest. */
+	return get(k, kind, ns, name, "?resourceVersion=0", d, ret, err);
 }
 
 static bool already_exists(const struct kube_target *t, const struct http_result *r)

@@ -69,14 +69,14 @@ struct fake_object *fake_add(const char *plural, const struct json *tree)
 {
 	struct fake_object *o = &fake.objects[fake.n_objects++];
 	struct json *metadata;
-	char uid[32];
+	char uid[64];
 
 	ck_assert_uint_lt(fake.n_objects, FAKE_MAX);
 	*o = (struct fake_object) { .tree = json_copy(tree), .version = ++fake.version };
 	snprintf(o->plural, sizeof(o->plural), "%s", plural);
 	snprintf(o->name, sizeof(o->name), "%s", json_str(tree, "metadata.name"));
 	metadata = json_sub(o->tree, "metadata");
-	snprintf(uid, sizeof(uid), "uid-%d", ++fake.uid);
+	snprintf(uid, sizeof(uid), FAKE_UID "%04d", ++fake.uid);
 	if (!json_str(o->tree, "metadata.uid"))
 		json_set_str(metadata, "uid", uid);
 	json_set_int(metadata, "generation", 1);
@@ -171,6 +171,18 @@ int kube_get(struct kube *k, const struct kube_kind *kind, const char *ns, const
 	if (!o || fake.comes_and_goes)
 		return KUBE_ABSENT;
 	*ret = json_copy(o->tree);
+	return 0;
+}
+
+int kube_get_cached(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
+                    struct deadline d, struct json **ret, struct err *err)
+{
+	if (!fake.cached)
+		return kube_get(k, kind, ns, name, d, ret, err);
+	fake.gets++;
+	if (!*fake.cached)
+		return KUBE_ABSENT;
+	*ret = fake_json(fake.cached);
 	return 0;
 }
 

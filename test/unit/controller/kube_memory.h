@@ -10,6 +10,7 @@
 #include "kube/kube_follow.h"
 
 #define FAKE_NS "dpf"
+#define FAKE_UID "5a7e0f3c-91d2-4b68-8c0d-01234567" /* of all objects, and four digits */
 #define FAKE_MAX 64
 
 struct fake_object {
@@ -59,6 +60,7 @@ struct kube_memory {
 	bool may_come;                /* kube_may_come() of each object */
 	bool may_change;              /* kube_may_change() of each object */
 	bool stale_gone;              /* the first wait says "does not exist" whatever is true */
+	const char *cached; /* what the API server's cache shows of all; JSON, "": nothing */
 	const char *gone_before_delete; /* this object is gone just before its DELETE */
 	const char *before_delete;      /* a patch just before the next DELETE of a state; JSON */
 	bool never_as_it_was;    /* objects have always changed before the DELETE of a state */

@@ -48,6 +48,15 @@ START_TEST(get_returns_the_object_or_that_there_is_none)
 	seen = fake_http_last(f.server, "GET " VOLUMES "/a");
 	ck_assert_ptr_nonnull(strstr(seen, "Authorization: Bearer token-1\r\n"));
 	ck_assert_ptr_nonnull(strstr(seen, "User-Agent: snap-csi/1.0\r\n"));
+	/* A read asks for the newest state, and only where it says so for what the cache has. */
+	ck_assert_ptr_null(strstr(seen, "resourceVersion"));
+	free(seen);
+	ck_assert_int_eq(kube_get_cached(f.kube, &kind_volume, "ns", "a", deadline_in_ms(20000),
+	                                 &object, &err),
+	                 0);
+	seen = fake_http_last(f.server, "GET " VOLUMES "/a");
+	ck_assert_ptr_nonnull(strstr(seen, VOLUMES "/a?resourceVersion=0 "));
+	json_free(object);
 	kube_fake_stop(&f);
 }
 END_TEST
