@@ -368,6 +368,13 @@ struct attachment_count attachment_index_count(struct attachment_index *x, const
 	return attachment_table_count(x->table, node);
 }
 
+bool attachment_index_uid(struct attachment_index *x, const char *volume, const char *node,
+                          char ret[ATTACHMENT_UID_MAX + 1])
+{
+	WITH_LOCK(&x->lock);
+	return attachment_table_uid(x->table, volume, node, ret);
+}
+
 void attachment_index_drop(struct attachment_index *x, const char *volume,
                            const struct attachment_place *p)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Open addressing with linear probing over entries of 24 bytes; a removed entry is filled by those
+ * Open addressing with linear probing over entries of 32 bytes; a removed entry is filled by those
  * behind it, so there are no marks of removed ones. The key is a hash of the volume's name: all
  * attachments of one volume stand in one run, and a run is as long as a volume has nodes. The hash
  * has a random key, so that nobody can choose names that make runs long.
  *
- * Hashes stand for volumes and uids. Two volumes of one 64-bit hash would show as attached where
- * the other is, which a read of the attachment refutes.
+ * Hashes stand for volumes. Two volumes of one 64-bit hash would show as attached where the other
+ * is, which a read of the attachment refutes. Half of an entry is the attachment's uid: with it a
+ * DELETE can say which object it means, without a read before.
  *
  * Nodes have numbers; a number whose last attachment has gone is used again. Names that are not
  * made of node and volume are in lists by their hash.
@@ -14,6 +15,8 @@
 #include "controller/attachment_table.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +29,7 @@
 /* uids that are remembered of those that have gone: more than go while a request is answered */
 #define RECENT 256
 #define NONE UINT32_MAX
+#define NODES_MOST (1u << 24) /* numbers of nodes that an entry has room for */
 
 enum {
 	IS_USED = 1,
@@ -34,14 +38,17 @@ enum {
 	IS_SEEN = 8,   /* by the watch */
 	HAS_NAME = 16, /* of its own, in the lists */
 	IS_ATTACHED = 32,
+	HAS_WHOLE_UID = 64, /* not its hash */
 };
 
 struct entry {
 	uint64_t volume;
-	uint32_t uid, node, seq;
-	uint32_t flags; /* 0: free */
+	struct attachment_uid uid;
+	uint32_t seq;
+	uint32_t node : 24;
+	uint32_t flags : 8; /* 0: free */
 };
-_Static_assert(sizeof(struct entry) == 24, "what is promised for each attachment");
+_Static_assert(sizeof(struct entry) == 32, "what is promised for each attachment");
 
 struct node {
 	char *name; /* NULL: the number is free */
@@ -53,7 +60,7 @@ struct node {
 struct own_name {
 	struct own_name *next;
 	uint64_t volume;
-	uint32_t uid;
+	struct attachment_uid uid;
 	char name[];
 };
 
@@ -71,7 +78,7 @@ struct attachment_table {
 	struct own_name **names;
 	size_t cap_names, n_names;
 
-	uint32_t gone[RECENT]; /* hashes of uids, a ring */
+	struct attachment_uid gone[RECENT]; /* a ring */
 	unsigned n_gone;
 };
 
@@ -179,9 +186,10 @@ static uint32_t intern_node(struct attachment_table *t, const char *name)
 	if (i == NONE && t->n_nodes == t->cap_nodes)
 		grow_nodes(t); /* no number is free, so each has a name */
 	if (i == NONE)
-		i = t->n_nodes++;
+		i = t->n_nodes++; /* each has an object of kilobytes in the API server */
 	else
 		t->free_node = t->nodes[i].next;
+	assert(i < NODES_MOST);
 	t->nodes[i] = (struct node) { .name = xstrdup(name), .hash = hash_of(t, name) };
 	t->used_nodes++;
 	link_node(t, i);
@@ -213,13 +221,67 @@ static void count(struct attachment_table *t, const struct entry *e, uint32_t by
 		node->unlabelled += by;
 }
 
+/* ---- uids ---- */
+
+static bool same_uid(struct attachment_uid a, struct attachment_uid b)
+{
+	return a.w[0] == b.w[0] && a.w[1] == b.w[1];
+}
+
+/* "01234567-89ab-cdef-0123-456789abcdef". False: it has another form. */
+static bool read_uid(const char *text, struct attachment_uid *ret)
+{
+	static const char digits[] = "0123456789abcdef";
+
+	*ret = (struct attachment_uid) { .w = { 0 } };
+	for (int i = 0, n = 0; i < ATTACHMENT_UID_MAX; i++) {
+		const char *digit;
+
+		if (i == 8 || i == 13 || i == 18 || i == 23) {
+			if (text[i] != '-')
+				return false;
+			continue;
+		}
+		digit = text[i] ? strchr(digits, text[i]) : NULL;
+		if (!digit)
+			return false;
+		ret->w[n / 16] = ret->w[n / 16] << 4 | (uint64_t)(digit - digits);
+		n++;
+	}
+	return text[ATTACHMENT_UID_MAX] == 0;
+}
+
+static void print_uid(struct attachment_uid uid, char ret[ATTACHMENT_UID_MAX + 1])
+{
+	snprintf(ret, ATTACHMENT_UID_MAX + 1, "%08" PRIx32 "-%04x-%04x-%04x-%012" PRIx64,
+	         (uint32_t)(uid.w[0] >> 32), (unsigned)(uid.w[0] >> 16 & 0xffff),
+	         (unsigned)(uid.w[0] & 0xffff), (unsigned)(uid.w[1] >> 48),
+	         uid.w[1] & UINT64_C(0xffffffffffff));
+}
+
+static struct attachment_uid uid_of(const struct attachment_table *t, const char *text)
+{
+	struct attachment_uid uid;
+
+	if (!read_uid(text, &uid))
+		uid = (struct attachment_uid) { .w = { hash_of(t, text) } };
+	return uid;
+}
+
 /* ---- names ---- */
 
-static struct own_name **name_at(const struct attachment_table *t, uint64_t volume, uint32_t uid)
+static struct own_name **bucket_of_name(const struct attachment_table *t, uint64_t volume,
+                                        struct attachment_uid uid)
 {
-	struct own_name **at = &t->names[(volume ^ uid) & (t->cap_names - 1)];
+	return &t->names[(volume ^ uid.w[0]) & (t->cap_names - 1)];
+}
 
-	while (*at && ((*at)->volume != volume || (*at)->uid != uid))
+static struct own_name **name_at(const struct attachment_table *t, uint64_t volume,
+                                 struct attachment_uid uid)
+{
+	struct own_name **at = bucket_of_name(t, volume, uid);
+
+	while (*at && ((*at)->volume != volume || !same_uid((*at)->uid, uid)))
 		at = &(*at)->next;
 	return at;
 }
@@ -233,7 +295,7 @@ static void resize_names(struct attachment_table *t, size_t cap)
 	for (size_t i = 0; i < old.cap_names; i++) {
 		while (old.names[i]) {
 			struct own_name *first = old.names[i];
-			struct own_name **to = &t->names[(first->volume ^ first->uid) & (cap - 1)];
+			struct own_name **to = bucket_of_name(t, first->volume, first->uid);
 
 			old.names[i] = first->next;
 			first->next = *to;
@@ -253,7 +315,7 @@ static void keep_name(struct attachment_table *t, const struct entry *e, const c
 	own->volume = e->volume;
 	own->uid = e->uid;
 	memcpy(own->name, name, strlen(name) + 1);
-	to = &t->names[(e->volume ^ e->uid) & (t->cap_names - 1)];
+	to = bucket_of_name(t, e->volume, e->uid);
 	own->next = *to;
 	*to = own;
 	t->n_names++;
@@ -309,10 +371,10 @@ static void resize(struct attachment_table *t, size_t cap)
 }
 
 static struct entry *find_entry(const struct attachment_table *t, uint64_t volume, uint32_t node,
-                                uint32_t uid)
+                                struct attachment_uid uid)
 {
 	for (size_t i = volume & (t->cap - 1); t->v[i].flags; i = (i + 1) & (t->cap - 1))
-		if (t->v[i].volume == volume && t->v[i].node == node && t->v[i].uid == uid)
+		if (t->v[i].volume == volume && t->v[i].node == node && same_uid(t->v[i].uid, uid))
 			return &t->v[i];
 	return NULL;
 }
@@ -347,14 +409,20 @@ static void remove_entry(struct attachment_table *t, struct entry *e)
 }
 
 static struct entry *add_entry(struct attachment_table *t, const struct attachment_fact *f,
-                               uint64_t volume, uint32_t node, uint32_t uid)
+                               uint64_t volume, uint32_t node)
 {
+	struct attachment_uid whole;
 	struct entry *e;
 
 	if (t->n + 1 > t->cap / 8 * 7)
 		resize(t, t->cap * 2);
 	e = free_place(t, volume);
-	*e = (struct entry) { .volume = volume, .node = node, .uid = uid, .flags = IS_USED };
+	*e = (struct entry) { .volume = volume,
+		              .node = node & (NODES_MOST - 1),
+		              .uid = uid_of(t, f->uid),
+		              .flags = IS_USED };
+	if (read_uid(f->uid, &whole))
+		e->flags |= HAS_WHOLE_UID;
 	if (!is_derived(f)) {
 		e->flags |= HAS_NAME;
 		keep_name(t, e, f->name);
@@ -372,16 +440,16 @@ static uint32_t next_seq(struct attachment_table *t)
 	return t->seq;
 }
 
-static uint32_t uid_of(const struct attachment_table *t, const char *uid)
+static void set_flag(struct entry *e, unsigned flag, bool on)
 {
-	return (uint32_t)hash_of(t, uid);
+	e->flags = (on ? e->flags | flag : e->flags & ~flag) & UINT8_MAX;
 }
 
 /* An answer may be read after the event of the same object's end, which no later event repeats. */
-static bool has_gone(const struct attachment_table *t, uint32_t uid)
+static bool has_gone(const struct attachment_table *t, struct attachment_uid uid)
 {
 	for (unsigned i = 0; i < RECENT && i < t->n_gone; i++)
-		if (t->gone[i] == uid)
+		if (same_uid(t->gone[i], uid))
 			return true;
 	return false;
 }
@@ -390,7 +458,8 @@ bool attachment_table_put(struct attachment_table *t, const struct attachment_fa
                           enum attachment_source source)
 {
 	uint64_t volume = hash_of(t, f->volume);
-	uint32_t node, uid = uid_of(t, f->uid);
+	struct attachment_uid uid = uid_of(t, f->uid);
+	uint32_t node;
 	struct entry *e;
 	bool written;
 
@@ -400,14 +469,13 @@ bool attachment_table_put(struct attachment_table *t, const struct attachment_fa
 	e = find_entry(t, volume, node, uid);
 	written = e != NULL;
 	if (!e)
-		e = add_entry(t, f, volume, node, uid);
+		e = add_entry(t, f, volume, node);
 	count(t, e, (uint32_t)-1);
-	e->flags &= ~(uint32_t)(IS_OURS | IS_LABELLED);
-	e->flags |= (f->ours ? IS_OURS : 0) | (f->labelled ? IS_LABELLED : 0);
+	set_flag(e, IS_OURS, f->ours);
+	set_flag(e, IS_LABELLED, f->labelled);
 	count(t, e, 1);
-	if (source != ATTACHMENT_WRITTEN)
-		e->flags &= ~(uint32_t)IS_ATTACHED;
-	e->flags |= f->attached ? IS_ATTACHED : 0;
+	set_flag(e, IS_ATTACHED,
+	         f->attached || (source == ATTACHMENT_WRITTEN && e->flags & IS_ATTACHED));
 	if (source == ATTACHMENT_WRITTEN || e->flags & IS_SEEN)
 		return false;
 	e->flags |= IS_SEEN;
@@ -416,7 +484,7 @@ bool attachment_table_put(struct attachment_table *t, const struct attachment_fa
 }
 
 static struct entry *find_by_names(const struct attachment_table *t, const char *volume,
-                                   const char *node, uint32_t uid)
+                                   const char *node, struct attachment_uid uid)
 {
 	uint32_t i = find_node(t, node);
 
@@ -426,13 +494,13 @@ static struct entry *find_by_names(const struct attachment_table *t, const char 
 void attachment_table_remove(struct attachment_table *t, const char *volume, const char *node,
                              const char *uid)
 {
-	uint32_t hash = uid_of(t, uid);
-	struct entry *e = find_by_names(t, volume, node, hash);
+	struct attachment_uid its = uid_of(t, uid);
+	struct entry *e = find_by_names(t, volume, node, its);
 
 	if (e)
 		remove_entry(t, e);
 	if (!str_empty(uid))
-		t->gone[t->n_gone++ % RECENT] = hash;
+		t->gone[t->n_gone++ % RECENT] = its;
 }
 
 void attachment_table_drop(struct attachment_table *t, const char *volume,
@@ -463,6 +531,28 @@ bool attachment_is_older(uint32_t a, uint32_t b)
 	if (a == ATTACHMENT_UNSEEN || (b == 0 && a != 0))
 		return false;
 	return a == 0 || b == ATTACHMENT_UNSEEN || (int32_t)(a - b) < 0;
+}
+
+bool attachment_table_uid(const struct attachment_table *t, const char *volume, const char *node,
+                          char ret[ATTACHMENT_UID_MAX + 1])
+{
+	uint64_t hash = hash_of(t, volume);
+	uint32_t its_node = find_node(t, node);
+	const struct entry *found = NULL;
+
+	for (size_t i = hash & (t->cap - 1); t->v[i].flags; i = (i + 1) & (t->cap - 1)) {
+		const struct entry *e = &t->v[i];
+
+		if (e->volume != hash || e->node != its_node || e->flags & HAS_NAME)
+			continue;
+		if (found)
+			return false;
+		found = e;
+	}
+	if (!found || !(found->flags & HAS_WHOLE_UID))
+		return false;
+	print_uid(found->uid, ret);
+	return true;
 }
 
 static struct attachment_place place_of(const struct attachment_table *t, const struct entry *e,

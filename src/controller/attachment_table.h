@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All attachments of a namespace in 24 bytes each: which volume is on which node. Names of nodes
- * are kept once, names of attachments only where they are not made of node and volume. Not
- * thread-safe, asks nobody.
+ * All attachments of a namespace in 32 bytes each: which volume is on which node, and the uid of
+ * the attachment. Names of nodes are kept once, names of attachments only where they are not made
+ * of node and volume. Not thread-safe, asks nobody.
  */
 #pragma once
 
@@ -39,11 +39,16 @@ bool attachment_table_put(struct attachment_table *t, const struct attachment_fa
 void attachment_table_remove(struct attachment_table *t, const char *volume, const char *node,
                              const char *uid);
 
+/* A uid in 16 bytes: as it is where it has an API server's form (a UUID), else a hash of it. */
+struct attachment_uid {
+	uint64_t w[2];
+};
+
 /* One attachment of a volume. */
 struct attachment_place {
 	char *node, *name; /* owned */
 	bool attached;
-	uint32_t uid; /* its hash, for attachment_table_drop() */
+	struct attachment_uid uid; /* for attachment_table_drop() */
 	/*
 	 * Its place in time among those of the watch, from 1; 0: it was listed, so it is older than
 	 * any of these; ATTACHMENT_UNSEEN: the watch has not told of it.
@@ -73,6 +78,13 @@ static inline void attachment_places_clear_p(struct attachment_places *p)
 /* It has proved wrong. */
 void attachment_table_drop(struct attachment_table *t, const char *volume,
                            const struct attachment_place *p);
+/*
+ * The uid of the volume's attachment to the node that has the name made of both. False: none is
+ * known, or several are (at most one of them is still there), or the uid is none of an API server.
+ */
+#define ATTACHMENT_UID_MAX 36
+bool attachment_table_uid(const struct attachment_table *t, const char *volume, const char *node,
+                          char ret[ATTACHMENT_UID_MAX + 1]);
 /* Is `a` older than `b`, both told by the watch, or can that not be said? */
 bool attachment_is_older(uint32_t a, uint32_t b);
 /* The place in time of this very attachment; ATTACHMENT_UNSEEN also when it is not there. */

@@ -253,6 +253,12 @@ bool attachments_know_node(const struct controller *c, const char *node)
 	return c->attachments && attachment_index_count(c->attachments, node).all > 0;
 }
 
+bool attachments_know_uid(const struct controller *c, const char *volume, const char *node,
+                          char ret[ATTACHMENT_UID_MAX + 1])
+{
+	return c->attachments && attachment_index_uid(c->attachments, volume, node, ret);
+}
+
 void attachment_there(const struct controller *c, const struct json *object)
 {
 	const struct json *labels = json_at(object, "metadata.labels");
@@ -271,12 +277,11 @@ void attachment_there(const struct controller *c, const struct json *object)
 		attachment_index_made(c->attachments, &fact);
 }
 
-void attachment_gone(const struct controller *c, const struct json *object)
+void attachment_gone(const struct controller *c, const char *volume, const char *node,
+                     const char *uid)
 {
-	struct dpu_attachment_key key = dpu_attachment_key(object);
-
 	if (c->attachments)
-		attachment_index_gone(c->attachments, key.volume, key.node, key.uid);
+		attachment_index_gone(c->attachments, volume, node, uid);
 }
 
 void attachment_scan_clear(struct attachment_scan *scan)

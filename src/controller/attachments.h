@@ -8,6 +8,7 @@
 #pragma once
 
 #include "dpf/dpu_attachment.h"
+#include "controller/attachment_table.h"
 #include "controller/controller.h"
 
 /* The labels of a new attachment. */
@@ -47,11 +48,18 @@ int attachments_count(const struct controller *c, struct deadline d, struct atta
 /* Is there an attachment to the node? False also where that would have to be asked. */
 bool attachments_know_node(const struct controller *c, const char *node);
 /*
+ * The uid of the volume's attachment to the node, under the name that is made of both, as far as it
+ * is known without asking: the object may be gone, or another one may have that name by now.
+ */
+bool attachments_know_uid(const struct controller *c, const char *volume, const char *node,
+                          char ret[ATTACHMENT_UID_MAX + 1]);
+/*
  * The index learns at once of an object that the API server has just shown, because our POST has
  * made it, and of one whose end was proven.
  */
 void attachment_there(const struct controller *c, const struct json *object);
-void attachment_gone(const struct controller *c, const struct json *object);
+void attachment_gone(const struct controller *c, const char *volume, const char *node,
+                     const char *uid);
 
 void attachment_scan_clear(struct attachment_scan *scan);
 static inline void attachment_scan_clear_p(struct attachment_scan *scan)

@@ -410,6 +410,19 @@ int await_gone(struct await *a, const char *uid, const char *goal, struct err *e
 	return end_wait(a, wait_gone(a, uid, goal, err), err);
 }
 
+/* rc: what the DELETE of the object with that uid has returned. */
+static int wait_for_end(struct await *a, int rc, const char *uid, const char *goal, struct err *err)
+{
+	if (rc < 0)
+		return err_wrap(err, "%s", a->ref);
+	kill_point("remove: DELETE answered");
+	if (rc == KUBE_CHANGED)
+		return AWAIT_CHANGED;
+	if (rc == KUBE_REPLACED)
+		return await_replaced(a, err);
+	return rc == KUBE_ABSENT ? 0 : await_gone(a, uid, goal, err);
+}
+
 static int delete_and_wait(struct await *a, const struct json *object, bool as_is, const char *goal,
                            struct err *err)
 {
@@ -426,19 +439,21 @@ static int delete_and_wait(struct await *a, const struct json *object, bool as_i
 		rc = kube_delete_state(a->c->kube, a->kind, a->c->namespace, object, a->d, err);
 	else
 		rc = kube_delete(a->c->kube, a->kind, a->c->namespace, a->name, uid, a->d, err);
-	if (rc < 0)
-		return err_wrap(err, "%s", a->ref);
-	kill_point("remove: DELETE answered");
-	if (rc == KUBE_CHANGED)
-		return AWAIT_CHANGED;
-	if (rc == KUBE_REPLACED)
-		return await_replaced(a, err);
-	return rc == KUBE_ABSENT ? 0 : await_gone(a, uid, goal, err);
+	return wait_for_end(a, rc, uid, goal, err);
 }
 
 int await_deleted(struct await *a, const struct json *object, const char *goal, struct err *err)
 {
 	return delete_and_wait(a, object, false, goal, err);
+}
+
+int await_deleted_uid(struct await *a, const char *uid, const char *goal, struct err *err)
+{
+	int rc;
+
+	kube_wait_expect(a->wait, uid);
+	rc = kube_delete(a->c->kube, a->kind, a->c->namespace, a->name, uid, a->d, err);
+	return wait_for_end(a, rc == KUBE_REPLACED ? KUBE_CHANGED : rc, uid, goal, err);
 }
 
 int await_deleted_as_is(struct await *a, const struct json *object, const char *goal,

@@ -31,9 +31,11 @@ static int look(const struct controller *c, const struct dpu_attachment_key *our
 static int withdraw(const struct controller *c, const struct json *object, struct await *a,
                     struct err *err)
 {
+	struct dpu_attachment_key ours = dpu_attachment_key(object);
+
 	if (await_deleted(a, object, REMOVAL_GOAL, err))
 		return -1;
-	attachment_gone(c, object);
+	attachment_gone(c, ours.volume, ours.node, ours.uid);
 	return 0;
 }
 

@@ -3,6 +3,10 @@
  * Detaching: the attachment is found by its derived name, not through the volume, which may be gone
  * while its attachment still holds a function of a DPU. Attachments with names of another form are
  * left to their makers.
+ *
+ * A name does not prove whose attachment it is. The index knows the uid of the one that is meant,
+ * so that the DELETE alone does it: the API server refuses when the name has another uid by now.
+ * What the index does not know is read.
  */
 #include "controller/publish.h"
 
@@ -16,39 +20,64 @@
 
 #define UNPUBLISH_GOAL "timeout occurred while waiting for volume attachment deletion"
 
+/* Besides 0 and -1: the index does not know it, or not as it is now; nothing was deleted. */
+enum { NOT_KNOWN = 1 };
+
+static int detach_known(const char *volume, const char *node, struct await *a, struct err *err)
+{
+	char uid[ATTACHMENT_UID_MAX + 1];
+	int rc;
+
+	if (!attachments_know_uid(a->c, volume, node, uid))
+		return NOT_KNOWN;
+	rc = await_deleted_uid(a, uid, UNPUBLISH_GOAL, err);
+	if (rc)
+		return rc < 0 ? -1 : NOT_KNOWN;
+	attachment_gone(a->c, volume, node, uid);
+	return await_settled(a, err);
+}
+
+static int detach_read(const char *volume, const char *node, struct await *a, struct err *err)
+{
+	const struct controller *c = a->c;
+	struct json *object AUTO(json_free) = NULL;
+	struct dpu_attachment_key key;
+	int rc = kube_get(c->kube, &dpu_attachment_kind, c->namespace, a->name, a->d, &object, err);
+
+	if (rc < 0)
+		return err_wrap(err, "%s", a->ref);
+	if (rc == KUBE_ABSENT)
+		return await_settled(a, err);
+	key = dpu_attachment_key(object);
+	/* Volume "b-c" on node "a" and "c" on "a-b" share a name: this attachment is the other. */
+	if (!str_eq(key.volume, volume) || !str_eq(key.node, node))
+		return 0;
+	if (await_deleted(a, object, UNPUBLISH_GOAL, err))
+		return -1;
+	attachment_gone(c, key.volume, key.node, key.uid);
+	return await_settled(a, err);
+}
+
 static int detach(const struct controller *c, const char *volume, const char *node,
                   struct deadline d, struct err *err)
 {
-	struct json *object AUTO(json_free) = NULL;
 	struct await a AUTO(await_close) = { .c = c };
 	char name[OBJECT_NAME_MAX + 1];
-	struct dpu_attachment_key key;
 	int rc;
 
 	if (!attachment_object_name(node, volume, name))
 		return 0;
 	if (await_open(c, &dpu_attachment_kind, name, d, &a, err))
 		return -1;
-	rc = kube_get(c->kube, &dpu_attachment_kind, c->namespace, name, d, &object, err);
-	if (rc < 0)
-		return err_wrap(err, "%s", a.ref);
-	if (rc == KUBE_ABSENT)
-		return await_settled(&a, err);
-	key = dpu_attachment_key(object);
-	/* Volume "b-c" on node "a" and "c" on "a-b" share a name: this attachment is the other. */
-	if (!str_eq(key.volume, volume) || !str_eq(key.node, node))
-		return 0;
-	if (await_deleted(&a, object, UNPUBLISH_GOAL, err))
-		return -1;
-	attachment_gone(c, object);
-	return await_settled(&a, err);
+	rc = detach_known(volume, node, &a, err);
+	return rc == NOT_KNOWN ? detach_read(volume, node, &a, err) : rc;
 }
 
 /* ---- from every node ---- */
 
 struct detachment {
 	struct json *object;
-	const char *name, *uid; /* of the object */
+	const char *name, *node, *uid; /* of the object */
 	struct await a;
 };
 
@@ -95,8 +124,9 @@ static int collect(void *arg, const struct json *item, struct err *err)
 	object = json_copy(item);
 	key = dpu_attachment_key(object);
 	all->v = xrealloc(all->v, (all->n + 1) * sizeof(*all->v));
-	all->v[all->n++] =
-		(struct detachment) { .object = object, .name = key.name, .uid = key.uid };
+	all->v[all->n++] = (struct detachment) {
+		.object = object, .name = key.name, .node = key.node, .uid = key.uid
+	};
 	return 0;
 }
 
@@ -148,7 +178,7 @@ static int detach_everywhere(const struct controller *c, const char *volume, str
 	for (size_t i = 0; i < all.n; i++) {
 		if (all.v[i].a.wait && await_gone(&all.v[i].a, all.v[i].uid, UNPUBLISH_GOAL, err))
 			return -1;
-		attachment_gone(c, all.v[i].object);
+		attachment_gone(c, volume, all.v[i].node, all.v[i].uid);
 	}
 	return 0;
 }

@@ -345,7 +345,7 @@ def _(lab):
 # ---------------------------------------------------------------- costs
 REQUESTS = {"create": {"create dpuvolumes": 1},
             "publish": {"get dpuvolumes": 1, "create dpuvolumeattachments": 1},
-            "unpublish": {"get dpuvolumeattachments": 1, "delete dpuvolumeattachments": 1},
+            "unpublish": {"delete dpuvolumeattachments": 1},
             "delete": {"get dpuvolumes": 1, "delete dpuvolumes": 1}}
 
 

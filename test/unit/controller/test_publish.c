@@ -98,7 +98,7 @@ static void same(const char *what, const struct json *got, const char *want)
 	"\"nv-volumeName\":\"pvc-1\",\"nv-volumeAttachmentName\":\"n1-pvc-1\"," \
 	"\"nv-pciDeviceAddress\":\"0000:00:1f.2\",\"nv-nvmeNsID\":\"1\","       \
 	"\"csi.snap.nvidia.com/capacityBytes\":\"1073741824\","                 \
-	"\"csi.snap.nvidia.com/attachmentUID\":\"uid-3\""
+	"\"csi.snap.nvidia.com/attachmentUID\":\"" FAKE_UID "0003\""
 
 static const struct {
 	const char *what, *status, *context;
@@ -1113,7 +1113,7 @@ static void attached_and_held_and_the_watch_lags(void)
 static void attached_and_the_watch_lags_and_get_fails(void)
 {
 	attached_and_held_and_the_watch_lags();
-	fake_refuse_after(1, "get", A, ERR_PERMISSION, "cannot get");
+	fake_refuse_after(!indexed, "get", A, ERR_PERMISSION, "cannot get");
 }
 static void attached_and_held_and_not_watched(void)
 {
@@ -1215,6 +1215,60 @@ START_TEST(unpublish_leaves_no_attachment_of_ours)
 }
 END_TEST
 
+#define OLD_UID "00112233-4455-6677-8899-aabbccddeeff"
+#define WITH_UID(uid, name, volume, node)                                        \
+	"{\"metadata\":{\"name\":\"" name "\",\"uid\":\"" uid                    \
+	"\"},\"spec\":{\"dpuVolumeName\":\"" volume "\",\"dpuNodeName\":\"" node \
+	"\",\"functionType\":\"vf\","                                            \
+	"\"hotplugFunction\":false}}"
+
+START_TEST(what_the_index_knows_is_detached_without_a_read)
+{
+	static const struct {
+		const char *what, *heard, *there; /* by the index; in the API server */
+		int gets, deletes;
+		unsigned left;
+	} rows[] = {
+		{ "it is there", NULL, ATTACHMENT(NAME, "pvc-1", "n1"), 0, 1, 0 },
+		{ "it has gone", WITH_UID(OLD_UID, NAME, "pvc-1", "n1"), NULL, 0, 1, 0 },
+		{ "it was made anew, and only that is known",
+		  WITH_UID(OLD_UID, NAME, "pvc-1", "n1"), ATTACHMENT(NAME, "pvc-1", "n1"), 1, 2,
+		  0 },
+		{ "another volume has its name now", WITH_UID(OLD_UID, NAME, "pvc-1", "n1"),
+		  ATTACHMENT(NAME, "1", "n1-pvc"), 1, 1, 1 },
+		{ "its uid is no API server's", NULL, WITH_UID("u", NAME, "pvc-1", "n1"), 1, 1, 0 },
+		{ "another attachment of the volume, made by hand", NULL,
+		  ATTACHMENT("by-hand", "pvc-1", "n1"), 1, 0, 1 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct json *q AUTO(json_free) =
+			fake_json("{\"volume_id\":\"pvc-1\",\"node_id\":\"n1\"}");
+		struct json *heard AUTO(json_free) =
+			rows[i].heard ? fake_json(rows[i].heard) : NULL;
+		struct err err = ERR_INIT;
+
+		indexed = true;
+		setup();
+		if (rows[i].there)
+			fake_put(A, rows[i].there);
+		c.attachments = attachment_index_new(NULL, FAKE_NS, c.driver_name);
+		if (heard) {
+			fake_tell(KUBE_NEWS_BEGIN, NULL);
+			fake_tell(KUBE_NEWS_CHANGED, heard);
+			fake_tell(KUBE_NEWS_COMPLETE, NULL);
+		}
+		ck_assert_msg(call("ControllerUnpublishVolume", q, NULL, &err) == 0, "%s: %s",
+		              rows[i].what, err.msg);
+		ck_assert_msg(fake.gets == rows[i].gets && fake.deletes == rows[i].deletes,
+		              "%s: %d GETs, %d DELETEs", rows[i].what, fake.gets, fake.deletes);
+		ck_assert_msg(count_attachments() == rows[i].left, "%s: %u left", rows[i].what,
+		              count_attachments());
+		teardown();
+	}
+}
+END_TEST
+
 START_TEST(every_node_is_asked_to_detach_before_the_first_is_waited_for)
 {
 	struct json *q AUTO(json_free) = fake_json("{\"volume_id\":\"pvc-1\"}");
@@ -1262,4 +1316,5 @@ SUITE("publish", the_node_is_told_where_its_device_is,
       a_node_check_that_was_refused_comes_back_within_a_minute,
       a_node_that_could_not_be_looked_for_is_not_remembered,
       LOOP(unpublish_leaves_no_attachment_of_ours, 2),
+      what_the_index_knows_is_detached_without_a_read,
       LOOP(every_node_is_asked_to_detach_before_the_first_is_waited_for, 2));
