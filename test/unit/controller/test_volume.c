@@ -403,6 +403,26 @@ static void a_volume_held_then_gone_and_lag(void)
 	a_volume_held_then_gone();
 	the_watch_lags();
 }
+/* The API server's cache is behind what has happened. */
+static void a_volume_that_the_cache_does_not_show(void)
+{
+	a_volume();
+	fake.cached = "";
+}
+static void the_volume_before_is_in_the_cache(void)
+{
+	a_volume();
+	fake.cached = "{\"metadata\":{\"name\":\"pvc-1\",\"uid\":\"before\"}}";
+}
+static void a_volume_that_is_in_the_cache_alone(void)
+{
+	fake.cached = "{\"metadata\":{\"name\":\"pvc-1\",\"uid\":\"before\"}}";
+}
+static void a_volume_that_goes_in_the_cache_alone(void)
+{
+	fake.cached = "{\"metadata\":{\"name\":\"pvc-1\",\"uid\":\"before\","
+		      "\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"}}";
+}
 static void a_volume_going(void)
 {
 	fake_put(V, "{\"metadata\":{\"name\":\"pvc-1\",\"deletionTimestamp\":"
@@ -472,6 +492,14 @@ static const struct {
 	{ "one that is there", "pvc-1", a_volume, ERR_OK, NULL, 1 },
 	{ "one with a finalizer", "pvc-1", a_volume_held_then_gone, ERR_OK, NULL, 1 },
 	{ "one on its way out", "pvc-1", a_volume_going, ERR_OK, NULL, 0 },
+	{ "one that the cache does not show yet", "pvc-1", a_volume_that_the_cache_does_not_show,
+	  ERR_OK, NULL, 1 },
+	{ "one that the cache shows as the one before", "pvc-1", the_volume_before_is_in_the_cache,
+	  ERR_OK, NULL, 2 },
+	{ "one that the cache alone still shows", "pvc-1", a_volume_that_is_in_the_cache_alone,
+	  ERR_OK, NULL, 1 },
+	{ "one on its way out in the cache alone", "pvc-1", a_volume_that_goes_in_the_cache_alone,
+	  ERR_OK, NULL, 0 },
 	{ "one that failed", "pvc-1", a_volume_failed, ERR_OK, NULL, 1 },
 	{ "one that stays", "pvc-1", a_volume_held, ERR_DEADLINE,
 	  "timeout occurred while waiting for volume deletion: DPUVolume dpf/pvc-1 is still there: "
