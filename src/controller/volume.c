@@ -122,6 +122,18 @@ static int obtain(const struct controller *c, const struct volume_request *r, st
 	return err_set(err, ERR_ABORTED, "%s comes and goes; is somebody else making it?", a->ref);
 }
 
+/*
+ * Some caller may have got a volume that is bound, or was: DPF may take the phase back, and its
+ * data stay. What cannot be read may be such a one.
+ */
+static bool was_bound_before(const struct json *object)
+{
+	struct err unreadable = ERR_INIT;
+	struct dpu_volume v;
+
+	return dpu_volume_decode(object, &v, &unreadable) || dpu_volume_was_bound(&v);
+}
+
 static int create_and_wait(const struct controller *c, const struct volume_request *r,
                            struct await *a, struct dpu_volume *v, bool *was_bound, struct err *err)
 {
@@ -129,7 +141,7 @@ static int create_and_wait(const struct controller *c, const struct volume_reque
 
 	if (obtain(c, r, a, &object, err) || !object_uid(object, a->ref, err))
 		return -1;
-	*was_bound = str_eq(json_str(object, "status.phase"), "Bound");
+	*was_bound = was_bound_before(object);
 	if (await_ready(a, TAKE(object), CREATE_GOAL, judge_bound, v, err))
 		return -1;
 	if (check_capacity(v, r, a, err) == 0)

@@ -30,15 +30,15 @@ static int instead_of_unknown(struct err *err, const struct err *second)
 }
 
 /*
- * A call that succeeds has returned or will return a bound volume. Except one that became bound
- * during this call, or that nobody has got (volume.c), and whose size its own request does not
- * allow.
+ * A call that succeeds has returned or will return a bound volume, whatever DPF says of it since:
+ * one that has a size was bound. Except one that became bound during this call, or that nobody has
+ * got (volume.c), and whose size its own request does not allow.
  */
 static bool may_be_in_use(const struct dpu_volume *v, bool was_bound, const struct err *first)
 {
 	bool wrong = v->capacity && !record_capacity_fits(v, v->requested, v->limit);
 
-	return was_bound || (dpu_volume_is_bound(v) && !(first->code == ERR_RANGE && wrong));
+	return was_bound || (dpu_volume_was_bound(v) && !(first->code == ERR_RANGE && wrong));
 }
 
 #define TRIES 3 /* for a volume whose status DPF is just writing */

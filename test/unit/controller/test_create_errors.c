@@ -283,6 +283,22 @@ static void bound_then_full(void)
 	fake_change_text(V, "pvc-1", "{\"status\":{\"conditions\":[" AWAY "]}}");
 	fake_then(V, "pvc-1", "{\"status\":{\"conditions\":[" AWAY "," FULL "]}}");
 }
+/* It was handed out, and DPF has taken its phase back since. */
+static void once_bound(void)
+{
+	mine_earlier(BOUND("1Gi"));
+	fake_change_text(V, "pvc-1", "{\"status\":{\"phase\":\"Pending\"}}");
+}
+static void once_bound_then_full(void)
+{
+	once_bound();
+	fake_then(V, "pvc-1", "{\"status\":{\"conditions\":[" FULL "]}}");
+}
+static void once_bound_and_quota(void)
+{
+	once_bound();
+	fake_refuse("create", V, ERR_PERMISSION, "dpuvolumes is forbidden: exceeded quota");
+}
 static void earlier_bound_too_big(void)
 {
 	mine_earlier("{\"spec\":{\"resources\":{\"limits\":{\"storage\":\"2Gi\"}}}}");
@@ -713,6 +729,12 @@ static const struct row {
 	{ "the volume was bound before its vendor failed", "{}", bound_then_full, ERR_UNAVAILABLE,
 	  BOUND_VOLUME,
 	  "DPUVolume dpf/pvc-1 failed: Scheduled=False (Failure: vendor v1 has no capacity left)" },
+	{ "the volume was bound once, and its vendor fails", "{}", once_bound_then_full,
+	  ERR_UNAVAILABLE, PENDING_VOLUME,
+	  "DPUVolume dpf/pvc-1 failed: Scheduled=False (Failure: vendor v1 has no capacity left)" },
+	{ "the volume was bound once, and another POST is refused", "{}", once_bound_and_quota,
+	  ERR_UNAVAILABLE, PENDING_VOLUME,
+	  "DPUVolume dpf/pvc-1: dpuvolumes is forbidden: exceeded quota" },
 	{ "another failure", "{}", broken, ERR_UNAVAILABLE, PENDING_VOLUME,
 	  "DPUVolume dpf/pvc-1 failed: Bound=False (Failure: the PVC was lost)" },
 	{ "made bigger than limit_bytes", "{\"capacity_range\":{\"limit_bytes\":2147483648}}",
