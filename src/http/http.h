@@ -62,9 +62,13 @@ struct http_tuning {
 };
 
 enum http_end {
-	HTTP_ANSWERED,  /* status is set and the body is whole (a stream: it was closed properly) */
-	HTTP_NOT_SENT,  /* no connection: the server has not seen the request */
-	HTTP_CUT,       /* broken off: the server may have acted on it */
+	HTTP_ANSWERED, /* status is set and the body is whole (a stream: it was closed properly) */
+	HTTP_NOT_SENT, /* no connection: the server has not seen the request */
+	/*
+	 * Broken off: the server may have acted on it. No request but a GET is ever sent again by
+	 * the engine or by libcurl.
+	 */
+	HTTP_CUT,
 	HTTP_DEADLINE,  /* its deadline passed; sent says whether the server may have seen it */
 	HTTP_CANCELLED, /* http_cancel(), http_stop() or http_free() */
 	HTTP_RETIRED,   /* a stream whose generation was retired: open it again */
@@ -74,6 +78,7 @@ enum http_end {
 struct http_result {
 	enum http_end end;
 	bool sent;
+	int64_t sent_at; /* when a connection took it; monotonic ns; 0: none did */
 	bool http2;
 	int status;        /* 0: no answer */
 	int retry_after_s; /* of the answer, 0 to an hour; 0: not given, or it is over */

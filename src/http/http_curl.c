@@ -17,6 +17,8 @@
  *    reads most. When the last bytes of an answer do not fit into its transfer's buffer any more,
  *    7.88 hands them out later but does not look at the frame's end, with the end of the answer,
  *    before the server sends something else. So the buffer takes the longest answer.
+ *  - A request whose connection has ended is sent again without a word, a POST as well:
+ * on_sending().
  *  - Versions before 8.4 drop a timer that rings within the millisecond, also the one with which a
  *    transfer notes that an answer has ended (once in 40,000 on a busy machine). So a wait that
  *    something precedes is short, and libcurl is called once more behind it.
@@ -232,6 +234,24 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
 	return wanted ? length : length + 1; /* any other number makes libcurl break off */
 }
 
+/*
+ * libcurl calls this each time before it sends the request: first, and again when the connection,
+ * one that was used before, has ended without a byte of an answer. The server may have carried the
+ * first one out, so only a look is sent again.
+ */
+static int on_sending(void *arg, char *peer, char *own, int peer_port, int own_port)
+{
+	struct http_call *c = arg;
+	(void)peer;
+	(void)own;
+	(void)peer_port;
+	(void)own_port;
+	c->lost = c->sent_at && !str_eq(c->q.method, "GET");
+	if (!c->sent_at)
+		c->sent_at = monotonic_ns();
+	return c->lost ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
+}
+
 static int on_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
 {
 	unsigned ms = PEER_LOST_MS;
@@ -360,6 +380,8 @@ static void setup_connection(struct http_call *c, const struct http_endpoint *e)
 	curl.easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
 	curl.easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
 	curl.easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, on_socket);
+	curl.easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_sending);
+	curl.easy_setopt(easy, CURLOPT_PREREQDATA, c);
 	curl.easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
 	curl.easy_setopt(easy, CURLOPT_HEADERDATA, c);
 	curl.easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
@@ -373,6 +395,7 @@ void transfer_start(struct http_call *c)
 {
 	struct generation *g = c->generation;
 	_Static_assert(sizeof(c->curl_error) >= CURL_ERROR_SIZE, "libcurl's error text");
+	c->sent_at = 0;
 	c->easy = curl.easy_init();
 	if (!c->easy)
 		abort();
@@ -389,7 +412,7 @@ bool transfer_is_sent(struct http_call *c)
 {
 	long request_size = 0;
 	curl.easy_getinfo(c->easy, CURLINFO_REQUEST_SIZE, &request_size);
-	return request_size > 0;
+	return request_size > 0 || c->lost;
 }
 
 int64_t transfer_heard(struct http_call *c)
@@ -410,15 +433,15 @@ static int whole_seconds(curl_off_t seconds)
 
 unsigned transfer_end(struct http_call *c, struct http_result *result)
 {
-	long status = 0, version = 0, request_size = 0, connects = 0;
+	long status = 0, version = 0, connects = 0;
 	curl_off_t retry_after = 0;
 	curl.easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
 	curl.easy_getinfo(c->easy, CURLINFO_HTTP_VERSION, &version);
-	curl.easy_getinfo(c->easy, CURLINFO_REQUEST_SIZE, &request_size);
 	curl.easy_getinfo(c->easy, CURLINFO_NUM_CONNECTS, &connects);
 	curl.easy_getinfo(c->easy, CURLINFO_RETRY_AFTER, &retry_after);
 	result->status = (int)status;
-	result->sent = request_size > 0;
+	result->sent = transfer_is_sent(c);
+	result->sent_at = c->sent_at;
 	result->http2 = version == CURL_HTTP_VERSION_2_0;
 	result->retry_after_s = whole_seconds(retry_after);
 
@@ -439,6 +462,8 @@ static void failure_text(struct http_call *c, CURLcode code, char *buf, size_t n
 	long os_errno = 0;
 	char reason[64] = "";
 	const char *text = c->curl_error[0] ? c->curl_error : curl.easy_strerror(code);
+	if (c->lost)
+		text = "the connection was closed before the answer began";
 	curl.easy_getinfo(c->easy, CURLINFO_OS_ERRNO, &os_errno);
 	if (code == CURLE_COULDNT_CONNECT && os_errno)
 		snprintf(reason, sizeof(reason), ": %s", strerrordesc_np((int)os_errno));

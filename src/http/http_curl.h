@@ -50,6 +50,8 @@ struct http_call {
 	void *easy; /* CURL */
 	struct curl_slist *headers, *connect_to;
 	char *url;
+	int64_t sent_at; /* as in http_result */
+	bool lost;       /* libcurl was to send it again and was not allowed to */
 	char curl_error[256];
 };
 

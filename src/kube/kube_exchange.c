@@ -139,7 +139,7 @@ static void send_once(struct kube *k, struct kube_operation *op, const char *pat
 	if (ret->end == HTTP_ANSWERED || (unanswered && ret->end != HTTP_CANCELLED))
 		kube_doubts_hear(&k->doubts, !unanswered, monotonic_ns());
 	if (changes(op) && unanswered)
-		op->unanswered_at = at;
+		op->unanswered_at = ret->sent_at ? ret->sent_at : at;
 	if (ret->end == HTTP_ANSWERED)
 		atomic_store(&k->answered_at, monotonic_ns());
 	kube_config_put(k->config, access);

@@ -149,7 +149,8 @@ static void run_with_fault(const struct api_call *call, const struct verb *verb,
                            const struct target *t, const struct request_fault *fault,
                            struct reply *ret)
 {
-	bool fails = fault->status || fault->hang || fault->unserved || fault->has_body;
+	bool fails =
+		fault->status || fault->hang || fault->unserved || fault->has_body || fault->closed;
 
 	if (fault->latency_ms && call_wait(call, -1, (int)fault->latency_ms) == WAIT_GONE) {
 		ret->cut = true;
@@ -163,6 +164,9 @@ static void run_with_fault(const struct api_call *call, const struct verb *verb,
 		verb->fn(call, t, ret);
 	if (fault->hang) {
 		call_wait(call, -1, -1);
+		ret->cut = true;
+	} else if (fault->closed) {
+		reply_clear(ret);
 		ret->cut = true;
 	} else if (fault->unserved) {
 		reply_no_such_path(ret);

@@ -79,6 +79,7 @@ static const char *const known_members[] = {
 	"dpf",      "text",      "value",
 	"ms",       "body",      "wrong",
 	"event",    "muteWatch", "lateMs",
+	"closed",
 };
 
 struct faults *faults_new(void)
@@ -240,13 +241,10 @@ static int get_flags(const struct json *spec, struct fault *x, struct err *err)
 		const char *name;
 		bool *flag;
 	} flags[] = {
-		{ "applied", &x->request.applied },
-		{ "cut", &x->request.cut },
-		{ "hang", &x->request.hang },
-		{ "unserved", &x->request.unserved },
-		{ "dropWatch", &drop },
-		{ "expireWatch", &expire },
-		{ "muteWatch", &mute },
+		{ "applied", &x->request.applied },   { "cut", &x->request.cut },
+		{ "closed", &x->request.closed },     { "hang", &x->request.hang },
+		{ "unserved", &x->request.unserved }, { "dropWatch", &drop },
+		{ "expireWatch", &expire },           { "muteWatch", &mute },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(flags); i++)

@@ -39,6 +39,7 @@ struct request_fault {
 	char message[512];
 	bool applied;  /* carried out all the same: only the answer is lost */
 	bool cut;      /* the connection ends in the middle of the answer */
+	bool closed;   /* the connection ends before the answer */
 	bool hang;     /* no answer until the client goes */
 	bool unserved; /* 404, as if the API group were not installed */
 	bool has_body;

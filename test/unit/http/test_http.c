@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <glob.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -170,6 +171,53 @@ START_TEST(a_server_that_is_away_is_told_from_an_answer_that_was_lost)
 }
 END_TEST
 
+/*
+ * When a connection that was used before ends without a byte of an answer, libcurl asks again over
+ * a fresh one by itself and tells nobody. The server may have carried the first request out.
+ */
+START_TEST(a_change_whose_connection_ends_is_not_sent_again_unnoticed)
+{
+	static const struct {
+		const char *method;
+		enum http_end end;
+		unsigned times;
+	} rows[] = {
+		{ "GET", HTTP_ANSWERED, 2 },
+		{ "POST", HTTP_CUT, 1 },
+		{ "PATCH", HTTP_CUT, 1 },
+		{ "DELETE", HTTP_CUT, 1 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char *on AUTO(free) = xasprintf("%s /cut", rows[i].method);
+		struct fake_http *f = fake_http_start();
+		struct http *h = engine_for(fake_http_url(f), NULL);
+		struct http_request q = request_for("GET", "/a");
+		struct http_result r;
+
+		fake_http_on(f, (struct fake_reply) { .on = "GET /a", .body = "{}" });
+		fake_http_on(f, (struct fake_reply) { .on = on, .cut = true, .times = 1 });
+		fake_http_on(f, (struct fake_reply) { .on = on, .body = "{}" });
+		http_do(h, &q, deadline_in_ms(20000), &r);
+		ck_assert_int_eq(r.end, HTTP_ANSWERED);
+		free(r.body);
+		q = request_for(rows[i].method, "/cut");
+		if (i > 0) {
+			q.body = "{}";
+			q.body_n = 2;
+		}
+		http_do(h, &q, deadline_in_ms(20000), &r);
+		ck_assert_msg(r.end == rows[i].end, "%s: %d %s", rows[i].method, r.end, r.why);
+		ck_assert_msg(fake_http_count(f, on) == rows[i].times, "%s: %u times",
+		              rows[i].method, fake_http_count(f, on));
+		ck_assert(r.sent && (r.end == HTTP_ANSWERED || strstr(r.why, "was closed")));
+		free(r.body);
+		http_free(h);
+		fake_http_stop(f);
+	}
+}
+END_TEST
+
 START_TEST(a_deadline_ends_a_request_that_hangs)
 {
 	int64_t before;
@@ -289,6 +337,34 @@ START_TEST(many_parallel_requests_share_few_connections)
 	}
 	ck_assert_uint_eq(m.good, MANY);
 	ck_assert_msg(fake_http_open_most(f) <= 8, "%u connections", fake_http_open_most(f));
+	http_free(h);
+	fake_http_stop(f);
+}
+END_TEST
+
+/* Eight connections hang; the ninth request gets one when the first eight are given up. */
+START_TEST(a_request_that_had_to_wait_says_when_it_was_sent)
+{
+	struct fake_http *f = fake_http_start();
+	struct http *h = engine_for(fake_http_url(f), NULL);
+	struct many m = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+	struct http_request last = request_for("POST", "/hang");
+	int64_t before = monotonic_ns();
+	struct http_result r;
+	fake_http_on(f, (struct fake_reply) { .on = "POST /hang", .hang = true });
+	for (unsigned i = 0; i < 8; i++) {
+		struct http_request q = request_for("POST", "/hang");
+		q.deadline_at = before + 500 * INT64_C(1000000);
+		q.on_done = many_done;
+		q.arg = &m;
+		(void)http_start(h, &q);
+	}
+	ck_assert(fake_http_wait(f, "POST /hang", 8));
+	http_do(h, &last, deadline_in_ms(5000), &r);
+	ck_assert_int_eq(r.end, HTTP_DEADLINE);
+	ck_assert(r.sent);
+	ck_assert_msg(r.sent_at >= before + 499 * INT64_C(1000000), "after %" PRId64 " ms",
+	              (r.sent_at - before) / 1000000);
 	http_free(h);
 	fake_http_stop(f);
 }
@@ -691,8 +767,10 @@ SUITE("http", libcurl_is_loaded_with_the_first_engine_only,
       a_missing_libcurl_is_named_with_its_package, a_request_brings_status_body_and_retry_after,
       retry_after_is_a_number_of_seconds_to_come,
       a_server_that_is_away_is_told_from_an_answer_that_was_lost,
-      a_deadline_ends_a_request_that_hangs, a_cancelled_caller_is_woken_at_once,
-      a_body_above_the_limit_is_refused, many_parallel_requests_share_few_connections,
+      a_change_whose_connection_ends_is_not_sent_again_unnoticed,
+      a_request_that_had_to_wait_says_when_it_was_sent, a_deadline_ends_a_request_that_hangs,
+      a_cancelled_caller_is_woken_at_once, a_body_above_the_limit_is_refused,
+      many_parallel_requests_share_few_connections,
       a_stream_brings_bytes_as_they_come_and_says_how_it_ended, a_silent_stream_is_retired,
       a_stream_that_is_not_answered_is_retired_sooner,
       a_new_endpoint_retires_streams_and_lets_requests_finish,
