@@ -21,8 +21,12 @@
 /* Besides KUBE_ABSENT: the API server refuses to give such objects, or does not have the kind. */
 enum { UNREADABLE = 2 };
 
-/* Rights that are missing for long cost a second and a line of the log, in which they are asked. */
-static int64_t longer_pause(struct optional_kind *optional)
+/*
+ * Not to be read before a pause is over, which is longer each time: rights that are missing for
+ * long cost a second and a line of the log, in which they are asked. again_at: as this caller left
+ * it when it asked. Many may have asked at once; the first refusal counts for all of them.
+ */
+static void rest(struct optional_kind *optional, int64_t again_at)
 {
 	int64_t pause = atomic_load(&optional->pause) * 2;
 
@@ -30,8 +34,8 @@ static int64_t longer_pause(struct optional_kind *optional)
 		pause = REFUSED_FOR_NS;
 	if (pause > REFUSED_MOST_NS)
 		pause = REFUSED_MOST_NS;
-	atomic_store(&optional->pause, pause);
-	return pause;
+	if (atomic_compare_exchange_strong(&optional->again_at, &again_at, monotonic_ns() + pause))
+		atomic_store(&optional->pause, pause);
 }
 
 /* kube_get(), but a refusal is UNREADABLE, at once for a minute or more after it. */
@@ -40,19 +44,19 @@ static int get_optional(struct controller *c, struct optional_kind *optional,
                         struct deadline d, struct json **ret, struct err *err)
 {
 	int64_t now = monotonic_ns(), again_at = atomic_load(&optional->again_at);
+	int64_t mine = again_at ? now + REFUSED_FOR_NS : 0;
 	int rc;
 
 	/* When the minute is over, one caller asks, and the others go on as before. */
-	if (again_at &&
-	    (now < again_at ||
-	     !atomic_compare_exchange_strong(&optional->again_at, &again_at, now + REFUSED_FOR_NS)))
+	if (again_at && (now < again_at ||
+	                 !atomic_compare_exchange_strong(&optional->again_at, &again_at, mine)))
 		return UNREADABLE;
 	rc = kube_get(c->kube, kind, ns, name, d, ret, err);
 	if (rc < 0 && (err->code == ERR_PERMISSION || err->code == ERR_PRECONDITION)) {
 		if (!again_at)
 			log_msg(LOG_INFO, "%s objects are not read: %s", kind->kind, err->msg);
 		err_clear(err);
-		atomic_store(&optional->again_at, monotonic_ns() + longer_pause(optional));
+		rest(optional, mine);
 		return UNREADABLE;
 	}
 	if (rc >= 0)

@@ -164,6 +164,8 @@ int kube_get(struct kube *k, const struct kube_kind *kind, const char *ns, const
 
 	(void)k, (void)d;
 	fake.gets++;
+	if (fake.during_get)
+		fake.during_get();
 	if (strcmp(kind->plural, "nodes") && strcmp(kind->plural, "csinodes"))
 		ck_assert_str_eq(ns, FAKE_NS);
 	if (fake_refused("get", kind, err))

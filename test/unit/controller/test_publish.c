@@ -828,6 +828,32 @@ START_TEST(a_node_check_that_was_refused_comes_back_within_a_minute)
 }
 END_TEST
 
+/* Each asks while the one before waits for its refusal. */
+static int at_once;
+static void another_check(void)
+{
+	struct err err = ERR_INIT;
+
+	if (at_once++ < 9)
+		ck_assert_int_eq(node_check(&c, "n9", deadline_in_ms(20000), &err), 0);
+}
+
+START_TEST(one_refusal_of_many_calls_at_once_counts_once)
+{
+	struct err err = ERR_INIT;
+
+	setup();
+	neither_nodes();
+	at_once = 0;
+	fake.during_get = another_check;
+	ck_assert_int_eq(node_check(&c, "n9", deadline_in_ms(20000), &err), 0);
+	ck_assert_int_ge(at_once, 10);
+	ck_assert_int_le(c.dpu_nodes.again_at, monotonic_ns() + INT64_C(60000000000));
+	ck_assert_int_eq(c.dpu_nodes.pause, INT64_C(60000000000));
+	teardown();
+}
+END_TEST
+
 START_TEST(a_full_node_is_counted_by_a_list_before_it_refuses)
 {
 	struct json *stale AUTO(json_free) = fake_json(LABELLED("n1-pvc-3", "pvc-3", "n1"));
@@ -1314,6 +1340,7 @@ SUITE("publish", the_node_is_told_where_its_device_is,
       what_is_read_instead_of_what_was_expected_counts, what_cannot_be_withdrawn_may_be_attached,
       a_node_check_that_is_forbidden_warns_once_and_asks_seldom,
       a_node_check_that_was_refused_comes_back_within_a_minute,
+      one_refusal_of_many_calls_at_once_counts_once,
       a_node_that_could_not_be_looked_for_is_not_remembered,
       LOOP(unpublish_leaves_no_attachment_of_ours, 2),
       what_the_index_knows_is_detached_without_a_read,
