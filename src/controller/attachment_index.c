@@ -145,10 +145,13 @@ static void hear_object(struct attachment_index *x, enum kube_news news,
 	enum attachment_source source =
 		news == KUBE_NEWS_LISTED ? ATTACHMENT_LISTED : ATTACHMENT_CHANGED;
 
-	if (news == KUBE_NEWS_DELETED)
+	if (news == KUBE_NEWS_DELETED) {
 		attachment_table_remove(x->table, f->volume, f->node, f->uid);
-	else if (attachment_table_put(x->table, f, source))
+	} else if (attachment_table_put(x->table, f, source)) {
+		/* One of ours, however late: all that is older has come, too. */
+		x->late = false;
 		pthread_cond_broadcast(&x->changed);
+	}
 }
 
 static void on_object(struct attachment_index *x, enum kube_news news, struct line_span object)
