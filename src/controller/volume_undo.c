@@ -3,8 +3,9 @@
  * A final code says that nothing happened: external-provisioner forgets the volume, and a DPUVolume
  * that stays is a leak. Only an object is deleted that has our label and was made for this name, is
  * not attached, and was never returned to a caller: CreateVolume never deletes a volume that could
- * hold data. It is deleted only in the very state that was looked at: another driver, which has
- * taken over while this one was stopped, may have handed the volume out meanwhile.
+ * hold data. One that stays makes the code open. It is deleted only in the very state that was
+ * looked at: another driver, which has taken over while this one was stopped, may have handed the
+ * volume out meanwhile.
  */
 #include "controller/volume_undo.h"
 
@@ -54,7 +55,7 @@ static int remove_left(const struct controller *c, const struct json *left, stru
 	if (attachments_scan(c, a->d, &scan, &second))
 		return instead_of_unknown(err, &second);
 	if (scan.n_elsewhere)
-		return -1;
+		return err_recode(err, ERR_UNAVAILABLE);
 	rc = await_deleted_as_is(a, left, "removal", &second);
 	if (rc == 0)
 		kill_point("undo create: volume removed");
@@ -71,6 +72,7 @@ static int undo(const struct controller *c, const char *name, bool was_bound, st
 {
 	struct json *left AUTO(json_free) = NULL;
 	struct err second = ERR_INIT;
+	enum record_owner owner;
 	struct dpu_volume v;
 	int rc;
 
@@ -86,9 +88,11 @@ static int undo(const struct controller *c, const char *name, bool was_bound, st
 		return -1;
 	if (rc < 0 || dpu_volume_decode(left, &v, &second))
 		return instead_of_unknown(err, &second);
-	if (record_owner(c, &v, name) != RECORD_OWN)
+	owner = record_owner(c, &v, name);
+	if (owner == RECORD_OTHER)
 		return -1;
-	if (may_be_in_use(&v, was_bound, err))
+	/* The Go plugin may have begun it for this request: it is left, so the end is open. */
+	if (owner == RECORD_UNMARKED || may_be_in_use(&v, was_bound, err))
 		return err_recode(err, ERR_UNAVAILABLE);
 	return remove_left(c, left, a, reason, err);
 }

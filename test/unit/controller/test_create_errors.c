@@ -272,7 +272,7 @@ static void earlier_full(void)
 {
 	mine_earlier(PENDING(FULL));
 }
-static void by_hand_full(void)
+static void begun_by_go_full(void)
 {
 	mine_earlier("{\"metadata\":{\"annotations\":null,\"labels\":null}}");
 	fake_then(V, "pvc-1", PENDING(FULL));
@@ -720,11 +720,11 @@ static const struct row {
 	  ERR_UNAVAILABLE, PENDING_VOLUME,
 	  "DPUVolume dpf/pvc-1 failed: Scheduled=False (Failure: vendor v1 has no capacity left) "
 	  "(whether it is left could not be learnt: connection refused)" },
-	{ "the vendor is full, and the volume is attached", "{}", full_and_attached, ERR_EXHAUSTED,
-	  ANOTHERS,
+	{ "the vendor is full, and the volume is attached", "{}", full_and_attached,
+	  ERR_UNAVAILABLE, ANOTHERS,
 	  "DPUVolume dpf/pvc-1 failed: Scheduled=False (Failure: vendor v1 has no capacity left)" },
-	{ "the vendor is full, and the object was made by hand", "{}", by_hand_full, ERR_EXHAUSTED,
-	  ANOTHERS,
+	{ "the vendor is full, and the Go plugin began the volume", "{}", begun_by_go_full,
+	  ERR_UNAVAILABLE, ANOTHERS,
 	  "DPUVolume dpf/pvc-1 failed: Scheduled=False (Failure: vendor v1 has no capacity left)" },
 	{ "the volume was bound before its vendor failed", "{}", bound_then_full, ERR_UNAVAILABLE,
 	  BOUND_VOLUME,
@@ -760,7 +760,7 @@ static const struct row {
 	{ "it got bigger than limit_bytes, and has no label of ours", KUBERNETES(LIMIT),
 	  kubernetes_bound_too_big_by_hand, ERR_ABORTED, ANOTHERS, UNKNOWN_OWNER },
 	{ "it got bigger than limit_bytes, and is attached", KUBERNETES(LIMIT),
-	  kubernetes_bound_too_big_in_use, ERR_RANGE, ANOTHERS,
+	  kubernetes_bound_too_big_in_use, ERR_UNAVAILABLE, ANOTHERS,
 	  "CapacityRange: DPUVolume dpf/pvc-1: " TOO_BIG },
 	{ "it is bigger than another limit_bytes",
 	  KUBERNETES("{\"required_bytes\":1073741824,\"limit_bytes\":1610612736}"),
