@@ -48,6 +48,14 @@ static bool has_words(const char *text, const char *words)
 	return false;
 }
 
+static bool has_any(const char *text, const char *const *words, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (has_words(text, words[i]))
+			return true;
+	return false;
+}
+
 /*
  * DPF's conditions have no field for it, so this is the one place where words of others decide. A
  * gRPC error that a vendor's plugin gave, and that was printed into the message, has a code. Other
@@ -58,27 +66,19 @@ bool speaks_of_exhaustion(const char *text)
 {
 	static const char rpc[] = "rpc error: code = ", exhausted[] = "ResourceExhausted ";
 	static const char *const words[] = {
-		"no capacity",
-		"not enough capacity",
-		"insufficient capacity",
-		"out of capacity",
-		"capacity exceeded",
-		"capacity is exhausted",
-		"quota exceeded",
-		"exceeded quota",
-		"exceeds quota",
-		"vendor full",
-		"is full",
-		"no free function",
-		"limit reached",
-		"resource exhausted",
+		"no capacity",     "not enough capacity", "insufficient capacity",
+		"out of capacity", "capacity exceeded",   "capacity is exhausted",
+		"quota exceeded",  "exceeded quota",      "exceeds quota",
+		"vendor full",     "no free function",    "resource exhausted",
 	};
+	/* What is said of queues and rates as well counts together with a word for storage. */
+	static const char *const of_anything[] = { "is full", "limit reached" };
+	static const char *const storage[] = { "pool", "storage", "vendor", "volumes" };
 	const char *code = strstr(text, rpc);
 
 	if (code)
 		return strncmp(code + strlen(rpc), exhausted, strlen(exhausted)) == 0;
-	for (size_t i = 0; i < ARRAY_LEN(words); i++)
-		if (has_words(text, words[i]))
-			return true;
-	return false;
+	return has_any(text, words, ARRAY_LEN(words)) ||
+	       (has_any(text, of_anything, ARRAY_LEN(of_anything)) &&
+	        has_any(text, storage, ARRAY_LEN(storage)));
 }

@@ -94,6 +94,9 @@ START_TEST(words_of_exhaustion_are_whole_words)
 	} rows[] = {
 		{ "vendor full", true },
 		{ "Pool p1 is FULL.", true },
+		{ "the daemon's request queue is full", false },
+		{ "storage pool: limit reached", true },
+		{ "rate limit reached", false },
 		{ "insufficient capacity", true },
 		{ "exceeded quota: x", true },
 		{ "vendor v1 has no capacity left", true },
