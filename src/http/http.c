@@ -27,8 +27,9 @@
 
 #define CONNECT_MS 10000
 #define SILENCE_MS 12000
-/* Admission webhooks take 10 s each by default, those that change objects one after the other. */
-#define CHANGE_SILENCE_MS 25000
+/* Admission webhooks may take 10 s each by default, those that change objects one after the other.
+ */
+#define PATIENCE_MS 25000
 #define POLL_MAX_MS 60000
 
 /* ---- the thread ---- */
@@ -216,8 +217,7 @@ int http_new(const struct http_endpoint *endpoint, const struct http_tuning *tun
 	h = xcalloc(1, sizeof(*h));
 	h->connect_ms = tuning && tuning->connect_ms ? tuning->connect_ms : CONNECT_MS;
 	h->silence_ms = tuning && tuning->silence_ms ? tuning->silence_ms : SILENCE_MS;
-	h->change_silence_ms =
-		tuning && tuning->change_silence_ms ? tuning->change_silence_ms : CHANGE_SILENCE_MS;
+	h->patience_ms = tuning && tuning->patience_ms ? tuning->patience_ms : PATIENCE_MS;
 	pthread_mutex_init(&h->lock, NULL);
 	h->incoming_tail = &h->incoming;
 	h->tasks_tail = &h->tasks;

@@ -57,8 +57,8 @@ struct http_tuning {
 	 * answer and no byte came over any connection for so long.
 	 */
 	int silence_ms;
-	/* The same for a request that is no GET: webhooks may take their time; default 25 s. */
-	int change_silence_ms;
+	/* The same for a patient request; default 25 s. */
+	int patience_ms;
 };
 
 enum http_end {
@@ -97,6 +97,7 @@ struct http_request {
 	const char *bearer; /* token */
 	size_t max_body;
 	int64_t deadline_at; /* as in struct deadline; 0: none */
+	bool patient;        /* a long silence may be the server at work: patience_ms counts */
 	/*
 	 * A stream: the body of a 2xx answer goes to on_bytes as it arrives. on_bytes is called
 	 * with n 0 when the answer begins, and returns false to break off (HTTP_CUT). A stream does

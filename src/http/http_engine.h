@@ -19,7 +19,7 @@ struct task {
 struct http {
 	pthread_t thread;
 	int wake; /* eventfd */
-	int connect_ms, silence_ms, change_silence_ms;
+	int connect_ms, silence_ms, patience_ms;
 
 	pthread_mutex_t lock; /* never held while libcurl or a callback runs */
 	struct http_call *incoming, **incoming_tail; /* this block is under lock */

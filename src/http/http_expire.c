@@ -5,7 +5,7 @@
  *
  * Why generations: libcurl never gives up a peer that acknowledges bytes but never answers, least
  * of all while a watch keeps the connection in use. A request is given up when its own connection
- * brings nothing for silence_ms (change_silence_ms if it is no GET): behind one address there may
+ * brings nothing for silence_ms (patience_ms if it is a patient one): behind one address there may
  * be a server that lives and one that does not, and what the first sends says nothing about the
  * second.
  */
@@ -49,7 +49,7 @@ static int64_t silent_at(const struct http_call *c)
 /* When a request that was sent is given up because its connection brings nothing. */
 static int64_t hung_at(struct http *h, struct http_call *c)
 {
-	int silence_ms = str_eq(c->q.method, "GET") ? h->silence_ms : h->change_silence_ms;
+	int silence_ms = c->q.patient ? h->patience_ms : h->silence_ms;
 	if (!c->generation || c->q.stream || !transfer_is_sent(c))
 		return DEADLINE_NEVER;
 	return transfer_heard(c) + silence_ms * INT64_C(1000000);

@@ -99,12 +99,14 @@ static bool changes(const struct kube_operation *op)
 }
 
 static void attempt(struct kube *k, const struct kube_operation *op, const char *path,
-                    const struct kube_access *access, struct deadline d, struct http_result *ret)
+                    const struct kube_access *access, bool patient, struct deadline d,
+                    struct http_result *ret)
 {
 	struct http_request q = kube_request(k, access, op->method, path);
 	int64_t since = monotonic_ns();
 
 	q.deadline_at = kube_attempt_end(k);
+	q.patient = patient;
 	q.content_type = op->content_type;
 	q.body = op->body;
 	q.body_n = op->body ? strlen(op->body) : 0;
@@ -127,13 +129,17 @@ static bool is_unanswered(const struct http_result *r)
 	return !status;
 }
 
+/*
+ * A server that hangs and one whose webhooks take their time look alike: the first attempt is given
+ * up soon, and the next one, over a fresh connection, perhaps to another server, waits for longer.
+ */
 static void send_once(struct kube *k, struct kube_operation *op, const char *path, bool refused,
                       struct deadline d, struct http_result *ret)
 {
 	struct kube_access *access = kube_config_get(k->config, refused);
 	int64_t at = monotonic_ns();
 	bool unanswered;
-	attempt(k, op, path, access, d, ret);
+	attempt(k, op, path, access, changes(op) && (op->again || op->unanswered_at), d, ret);
 	unanswered = is_unanswered(ret);
 	/* What its caller has cancelled says nothing of the server. */
 	if (ret->end == HTTP_ANSWERED || (unanswered && ret->end != HTTP_CANCELLED))

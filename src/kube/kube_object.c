@@ -143,6 +143,7 @@ int kube_create(struct kube *k, const struct kube_kind *kind, const char *ns, st
 	json_set_str(object, "kind", kind->kind);
 	body = json_print(object);
 	op.body = body;
+	op.again = kube_may_come(k, kind, ns, name);
 	rc = operate(k, &op, name, d, already_exists, KUBE_EXISTS, ret, err);
 	if (op.unanswered_at)
 		kube_doubts_add(&k->doubts, kind, ns, name, monotonic_ns(),
@@ -163,7 +164,8 @@ int kube_patch(struct kube *k, const struct kube_kind *kind, const char *ns, con
 		.target = { .verb = "patch", .kind = kind, .ns = ns, .name = name },
 		.query = query,
 		.content_type = "application/merge-patch+json",
-		.body = body
+		.body = body,
+		.again = kube_may_change(k, kind, ns, name)
 	};
 	rc = operate(k, &op, name, d, kube_status_no_object, KUBE_ABSENT, ret, err);
 	if (op.unanswered_at)
@@ -252,6 +254,7 @@ static int delete_if(struct kube *k, const struct kube_kind *kind, const char *n
 	else
 		rc = kube_operation_failed(k, &op, &r, err);
 	free(r.body);
+	kube_trim_soon(k, r.body_n);
 	return rc;
 }
 
@@ -284,6 +287,7 @@ int kube_find_group(struct kube *k, const struct kube_kind *kind, struct deadlin
 	rc = kube_is_success(&r) ? kube_parse_answer(&op, &r, &list, err)
 	                         : kube_operation_failed(k, &op, &r, err);
 	free(r.body);
+	kube_trim_soon(k, r.body_n);
 	if (rc)
 		return -1;
 	if (!str_eq(json_str(list, "kind"), "APIGroupList") ||

@@ -92,6 +92,7 @@ struct kube_operation {
 	const char *query; /* with its '?', or NULL */
 	const char *content_type;
 	const char *body;
+	bool again; /* an operation before it had no answer, and this is the same once more */
 	/*
 	 * Set by kube_exchange(): the last result does not prove that nothing was done, because an
 	 * earlier attempt may have been carried out although its answer did not come; or there was

@@ -600,10 +600,8 @@ START_TEST(a_request_over_a_silent_connection_ends_whatever_other_connections_br
 	static const char *const methods[] = { "GET", "POST" };
 	for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
 		struct fake_http *f = fake_http_start();
-		struct http *h = engine_for(fake_http_url(f), &(struct http_tuning) {
-								      .silence_ms = 500,
-								      .change_silence_ms = 500,
-							      });
+		struct http *h =
+			engine_for(fake_http_url(f), &(struct http_tuning) { .silence_ms = 500 });
 		struct stream s = stream_new();
 		struct pusher pusher = { .server = f };
 		struct http_request q = stream_request(&s, "/w");
@@ -629,14 +627,17 @@ START_TEST(a_request_over_a_silent_connection_ends_whatever_other_connections_br
 END_TEST
 
 /* Webhooks are asked before the answer, one after the other. */
-START_TEST(a_change_is_waited_for_longer_than_a_look)
+START_TEST(a_patient_request_is_waited_for_longer)
 {
 	static const struct {
 		const char *method;
+		bool patient;
 		enum http_end end;
 	} rows[] = {
-		{ "GET", HTTP_CUT },        { "POST", HTTP_ANSWERED },   { "PUT", HTTP_ANSWERED },
-		{ "PATCH", HTTP_ANSWERED }, { "DELETE", HTTP_ANSWERED },
+		{ "GET", false, HTTP_CUT },
+		{ "POST", false, HTTP_CUT },
+		{ "POST", true, HTTP_ANSWERED },
+		{ "DELETE", true, HTTP_ANSWERED },
 	};
 	struct fake_http *f = fake_http_start();
 	struct http *h = engine_for(fake_http_url(f), &(struct http_tuning) { .silence_ms = 200 });
@@ -644,6 +645,7 @@ START_TEST(a_change_is_waited_for_longer_than_a_look)
 		struct http_request q = request_for(rows[i].method, "/slow");
 		struct http_result r;
 		char *on AUTO(free) = xasprintf("%s /slow", rows[i].method);
+		q.patient = rows[i].patient;
 		fake_http_on(f, (struct fake_reply) { .on = on, .delay_ms = 1500, .body = "{}" });
 		http_do(h, &q, deadline_in_ms(20000), &r);
 		ck_assert_msg(r.end == rows[i].end, "%s: %d %s", rows[i].method, r.end, r.why);
@@ -658,8 +660,7 @@ END_TEST
 START_TEST(hung_requests_hold_up_no_others)
 {
 	struct fake_http *f = fake_http_start();
-	struct http *h =
-		engine_for(fake_http_url(f), &(struct http_tuning) { .change_silence_ms = 500 });
+	struct http *h = engine_for(fake_http_url(f), &(struct http_tuning) { .silence_ms = 500 });
 	struct many m = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 	struct http_request q;
 	struct http_result r;
@@ -777,5 +778,5 @@ SUITE("http", libcurl_is_loaded_with_the_first_engine_only,
       requests_without_an_answer_for_long_retire_the_generation,
       a_request_that_was_never_sent_ends_once_when_its_generation_is_retired,
       a_request_over_a_silent_connection_ends_whatever_other_connections_bring,
-      a_change_is_waited_for_longer_than_a_look, hung_requests_hold_up_no_others,
+      a_patient_request_is_waited_for_longer, hung_requests_hold_up_no_others,
       stopping_ends_what_is_open, timers_ring_in_order_and_can_be_taken_back);

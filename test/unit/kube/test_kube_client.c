@@ -144,6 +144,42 @@ START_TEST(a_patch_without_answer_leaves_a_doubt_that_is_no_doubt_of_the_object)
 }
 END_TEST
 
+/* Behind the address a server hangs, and the next one asks webhooks that take their time. */
+START_TEST(a_change_is_given_up_soon_at_first_and_then_waited_for)
+{
+	struct kube_tuning t = { .http = { .silence_ms = 300, .patience_ms = 15000 } };
+	struct kube_fake f;
+	struct err err = ERR_INIT;
+	struct json *object AUTO(json_free) = object_named("a"), *got = NULL;
+	static const char *const changes[] = { "POST " VOLUMES, "DELETE " VOLUMES "/a" };
+
+	kube_fake_start(&f, &t);
+	for (size_t i = 0; i < ARRAY_LEN(changes); i++) {
+		fake_http_on(f.server,
+		             (struct fake_reply) { .on = changes[i], .hang = true, .times = 1 });
+		fake_http_on(
+			f.server,
+			(struct fake_reply) { .on = changes[i], .delay_ms = 1500, .body = OBJECT });
+	}
+	/* A POST is the caller's to repeat. */
+	ck_assert_int_eq(
+		kube_create(f.kube, &kind_volume, "ns", object, deadline_in_ms(20000), &got, &err),
+		-1);
+	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
+	err_clear(&err);
+	ck_assert_msg(kube_create(f.kube, &kind_volume, "ns", object, deadline_in_ms(20000), &got,
+	                          &err) == 0,
+	              "%s", err.msg);
+	ck_assert_msg(kube_delete(f.kube, &kind_volume, "ns", "a", "u-1", deadline_in_ms(20000),
+	                          &err) == 0,
+	              "%s", err.msg);
+	for (size_t i = 0; i < ARRAY_LEN(changes); i++)
+		ck_assert_uint_eq(fake_http_count(f.server, changes[i]), 2);
+	json_free(got);
+	kube_fake_stop(&f);
+}
+END_TEST
+
 START_TEST(delete_carries_the_uid_and_tells_another_object_from_a_conflict)
 {
 	char *seen AUTO(free) = NULL;
@@ -1023,6 +1059,7 @@ SUITE_TIMEOUT("kube_client", 60, get_returns_the_object_or_that_there_is_none,
               create_names_version_kind_and_field_manager_and_writes_integers_exactly,
               patch_is_a_merge_patch,
               a_patch_without_answer_leaves_a_doubt_that_is_no_doubt_of_the_object,
+              a_change_is_given_up_soon_at_first_and_then_waited_for,
               delete_carries_the_uid_and_tells_another_object_from_a_conflict,
               the_deletion_of_a_state_spares_what_has_changed,
               list_goes_page_by_page_and_survives_an_expired_token,
