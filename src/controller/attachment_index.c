@@ -43,6 +43,27 @@ struct attachment_index {
 
 /* ---- an object ---- */
 
+struct attachment_fact attachment_fact_of(const struct json *object, const char *driver_name)
+{
+	const struct json *labels = json_at(object, "metadata.labels");
+	struct dpu_attachment_key key = dpu_attachment_key(object);
+
+	return (struct attachment_fact) {
+		.volume = key.volume,
+		.node = key.node,
+		.name = key.name,
+		.uid = key.uid,
+		.ours = str_eq(json_text(json_member(labels, LABEL_MANAGED_BY)), driver_name),
+		.labelled = json_member(labels, LABEL_VOLUME) != NULL,
+		.attached = key.attached,
+	};
+}
+
+bool attachment_fact_is_whole(const struct attachment_fact *f)
+{
+	return *f->volume && *f->node && *f->name;
+}
+
 /* The texts of a fact, cut out of an object. */
 struct cut_fact {
 	struct attachment_fact fact;
@@ -113,28 +134,11 @@ static bool cut_up(const char *driver_name, struct line_span object, struct cut_
 static bool parse(const char *driver_name, struct line_span object, struct cut_fact *ret)
 {
 	struct err ignored = ERR_INIT;
-	struct dpu_attachment_key key;
-	const struct json *labels;
 
 	if (json_parse("an attachment", object.at, object.n, &ret->tree, &ignored))
 		return false;
-	key = dpu_attachment_key(ret->tree);
-	labels = json_at(ret->tree, "metadata.labels");
-	ret->fact = (struct attachment_fact) {
-		.volume = key.volume,
-		.node = key.node,
-		.name = key.name,
-		.uid = key.uid,
-		.ours = str_eq(json_text(json_member(labels, LABEL_MANAGED_BY)), driver_name),
-		.labelled = json_member(labels, LABEL_VOLUME) != NULL,
-		.attached = key.attached,
-	};
+	ret->fact = attachment_fact_of(ret->tree, driver_name);
 	return true;
-}
-
-static bool is_attachment(const struct attachment_fact *f)
-{
-	return *f->volume && *f->node && *f->name;
 }
 
 /* ---- news ---- */
@@ -163,7 +167,7 @@ static void on_object(struct attachment_index *x, enum kube_news news, struct li
 		WITH_LOCK(&x->lock);
 		x->read++;
 		x->heard_at = monotonic_ns();
-		if (readable && is_attachment(&f.fact))
+		if (readable && attachment_fact_is_whole(&f.fact))
 			hear_object(x, news, &f.fact);
 	}
 	json_free(f.tree);

@@ -15,6 +15,11 @@
 
 struct attachment_index;
 
+/* What an attachment's object says; texts point into it. */
+struct attachment_fact attachment_fact_of(const struct json *object, const char *driver_name);
+/* False: it names no volume or no node, so it is nobody's attachment. */
+bool attachment_fact_is_whole(const struct attachment_fact *f);
+
 /*
  * Begins to follow the attachments of the namespace. To be freed after the client: its thread tells
  * the index what it hears.

@@ -4,9 +4,9 @@
  * before anything is refused for it, and what that read refutes is dropped from the index.
  *
  * Without the index they are listed. The API has no selector for spec fields, so ours carry labels.
- * Attachments by the Go plugin or by hand have none; they are listed with "!label", so where there
- * are many of them, each scan costs a list of them all. A label only finds an attachment; its spec
- * decides what it is.
+ * Attachments by the Go plugin or by hand have none; they are listed with "!label", all of them, by
+ * one call for all that ask at that time (attachment_list.h). A label only finds an attachment; its
+ * spec decides what it is.
  */
 #include "controller/attachments.h"
 
@@ -16,9 +16,8 @@
 #include "common/mem.h"
 #include "common/str.h"
 #include "controller/attachment_index.h"
+#include "controller/attachment_list.h"
 #include "controller/names.h"
-
-#define WITHOUT_LABEL "!" LABEL_VOLUME
 
 void attachment_label(const struct controller *c, struct json *object, const char *node,
                       const char *volume)
@@ -39,6 +38,14 @@ static int list(const struct controller *c, const char *selector, each_fn *fn, v
                 struct deadline d, struct err *err)
 {
 	return kube_list(c->kube, &dpu_attachment_kind, c->namespace, selector, fn, arg, d, err);
+}
+
+static char *selector_of(const char *volume)
+{
+	char value[LABEL_VALUE_MAX + 1];
+
+	label_value(volume, value);
+	return xasprintf(LABEL_VOLUME "=%s", value);
 }
 
 /* attachment_index_ready(), also where there is none. */
@@ -100,11 +107,8 @@ static int each_of_index(const struct controller *c, const char *volume, each_fn
 static int each_of_lists(const struct controller *c, const char *volume, each_fn *fn, void *arg,
                          struct deadline d, struct err *err)
 {
-	char value[LABEL_VALUE_MAX + 1];
-	char *selector AUTO(free) = NULL;
+	char *selector AUTO(free) = selector_of(volume);
 
-	label_value(volume, value);
-	selector = xasprintf(LABEL_VOLUME "=%s", value);
 	if (list(c, selector, fn, arg, d, err))
 		return -1;
 	return list(c, WITHOUT_LABEL, fn, arg, d, err);
@@ -148,11 +152,8 @@ static int look_at(void *arg, const struct json *item, struct err *err)
 	const struct pass *p = arg;
 	struct attachment_scan *scan = p->scan;
 	struct dpu_attachment_key key = dpu_attachment_key(item);
-	bool labelled = json_member(json_at(item, "metadata.labels"), LABEL_VOLUME);
 
-	/* attachments_count() finds the labelled ones, by their node's label. */
-	if (scan->node && !labelled)
-		(void)count(arg, item, err);
+	(void)err;
 	if (!str_eq(key.volume, scan->volume))
 		return 0;
 	if (scan->node && str_eq(key.node, scan->node)) {
@@ -163,6 +164,37 @@ static int look_at(void *arg, const struct json *item, struct err *err)
 		scan->elsewhere = xstrdup(key.node);
 		scan->elsewhere_name = xstrdup(key.name);
 	}
+	return 0;
+}
+
+/* attachments_count() counts those with labels, by their node's. */
+static void look_into(void *arg, const struct attachment_table *unlabelled)
+{
+	const struct pass *p = arg;
+	struct attachment_scan *scan = p->scan;
+	struct attachment_places found AUTO(attachment_places_clear) = { .n = 0 };
+
+	if (scan->node)
+		scan->on_node += attachment_table_count(unlabelled, scan->node).ours;
+	attachment_table_find(unlabelled, scan->volume, scan->node, ATTACHMENT_ANY_AGE, 1, &found);
+	scan->here |= found.here;
+	if (found.n && !scan->n_elsewhere) {
+		scan->elsewhere = TAKE(found.v[0].node);
+		scan->elsewhere_name = TAKE(found.v[0].name);
+	}
+	scan->n_elsewhere += found.all;
+}
+
+static int scan_lists(const struct controller *c, struct deadline d, struct attachment_scan *scan,
+                      struct err *err)
+{
+	struct pass pass = { .c = c, .scan = scan };
+	char *selector AUTO(free) = selector_of(scan->volume);
+
+	if (list(c, selector, look_at, &pass, d, err) ||
+	    attachment_list_ask(c->unlabelled, c, d, look_into, &pass, err))
+		return -1;
+	scan->unlabelled = scan->on_node;
 	return 0;
 }
 
@@ -215,7 +247,6 @@ static int scan_index(const struct controller *c, struct deadline d, struct atta
 int attachments_scan(const struct controller *c, struct deadline d, struct attachment_scan *scan,
                      struct err *err)
 {
-	struct pass pass = { .c = c, .scan = scan };
 	bool lists_only = scan->older_only && scan->than == ATTACHMENT_UNSEEN;
 	int rc;
 
@@ -228,10 +259,7 @@ int attachments_scan(const struct controller *c, struct deadline d, struct attac
 		return -1;
 	scan->by_index = scan->here = false;
 	scan->on_node = 0;
-	if (each_of_lists(c, scan->volume, look_at, &pass, d, err))
-		return -1;
-	scan->unlabelled = scan->on_node;
-	return 0;
+	return scan_lists(c, d, scan, err);
 }
 
 int attachments_count(const struct controller *c, struct deadline d, struct attachment_scan *scan,
@@ -261,17 +289,7 @@ bool attachments_know_uid(const struct controller *c, const char *volume, const 
 
 void attachment_there(const struct controller *c, const struct json *object)
 {
-	const struct json *labels = json_at(object, "metadata.labels");
-	struct dpu_attachment_key key = dpu_attachment_key(object);
-	const struct attachment_fact fact = {
-		.volume = key.volume,
-		.node = key.node,
-		.name = key.name,
-		.uid = key.uid,
-		.ours = str_eq(json_text(json_member(labels, LABEL_MANAGED_BY)), c->driver_name),
-		.labelled = json_member(labels, LABEL_VOLUME) != NULL,
-		.attached = key.attached,
-	};
+	const struct attachment_fact fact = attachment_fact_of(object, c->driver_name);
 
 	if (c->attachments)
 		attachment_index_made(c->attachments, &fact);

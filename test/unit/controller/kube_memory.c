@@ -353,6 +353,8 @@ int kube_list(struct kube *k, const struct kube_kind *kind, const char *ns,
 	(void)k, (void)d;
 	fake.lists++;
 	ck_assert_str_eq(ns, FAKE_NS);
+	if (fake.during_list)
+		fake.during_list();
 	if (fake_refused("list", kind, err))
 		return -1;
 	for (size_t i = 0; i < fake.n_objects; i++) {

@@ -60,6 +60,7 @@ struct kube_memory {
 	bool may_come;                /* kube_may_come() of each object */
 	bool may_change;              /* kube_may_change() of each object */
 	bool stale_gone;              /* the first wait says "does not exist" whatever is true */
+	void (*during_list)(void);    /* what others do while all objects are listed */
 	void (*during_get)(void);     /* what others do while a GET is under way */
 	const char *cached; /* what the API server's cache shows of all; JSON, "": nothing */
 	const char *gone_before_delete; /* this object is gone just before its DELETE */
