@@ -27,8 +27,7 @@
 
 #define CONNECT_MS 10000
 #define SILENCE_MS 12000
-/* Admission webhooks may take 10 s each by default, those that change objects one after the other.
- */
+/* Admission webhooks may take 10 s each, and those that change objects come one after the other. */
 #define PATIENCE_MS 25000
 #define POLL_MAX_MS 60000
 

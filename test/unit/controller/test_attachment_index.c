@@ -343,8 +343,7 @@ START_TEST(a_watch_that_keeps_our_own_event_back_is_not_believed_until_it_brings
 	/* An attachment of others says nothing about ours. */
 	tell(KUBE_NEWS_CHANGED, OURS("9"));
 	ck_assert_int_eq(attachment_index_ready(x, deadline_in_ms(20000), &err), INDEX_UNUSABLE);
-	/* It comes when nobody waits any more: the watch works again, and nobody need be late
-	 * first. */
+	/* It comes when nobody waits any more: the watch works again. */
 	tell(KUBE_NEWS_CHANGED, OURS("1"));
 	ck_assert_int_eq(attachment_index_ready(x, deadline_in_ms(20000), &err), 0);
 	ck_assert_uint_ne(attachment_index_await(x, "v", "n", "1", deadline_in_ms(20)),

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of attachments that many calls share: how many there are, and what each call may be told.
- */
+/* Lists of attachments that calls share: how many there are, and what a call may be told. */
 #include "controller/attachment_list.h"
 
 #include <pthread.h>
