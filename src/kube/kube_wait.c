@@ -9,7 +9,8 @@
  *
  * A wait reads its object only after kube_wait_next() was called for the first time: a caller opens
  * the wait first and then creates the object; "does not exist", read between the two, would be
- * stale.
+ * stale. After an error it reads when that is called again: a read that is refused would follow the
+ * one before without a pause.
  */
 #include "kube/kube_watch.h"
 
@@ -40,7 +41,7 @@ int kube_wait_open(struct kube *k, const struct kube_kind *kind, const char *ns,
 	w->next = w->watch->waits.first;
 	w->watch->waits.first = w;
 	if (!w->watch->waits.live) {
-		w->must_read = true;
+		wait_must_read(w);
 		watch_kick(w->watch);
 	}
 	*ret = w;
@@ -56,7 +57,7 @@ void kube_wait_expect(struct kube_wait *w, const char *uid)
 	w->uid = xstrdup_or_null(uid);
 	/* What a read says that began before may be older than this object. */
 	if (w->reading || w->gone)
-		w->must_read = true;
+		wait_must_read(w);
 	w->reading = 0;
 	w->gone = w->gone_told = false;
 }
@@ -150,6 +151,7 @@ static int tell_locked(struct kube_wait *w, struct taken *ret, struct err *err)
 	}
 	if (w->failed) {
 		w->failed = false;
+		w->asked = false;
 		*err = *w->err;
 		return -1;
 	}
@@ -160,7 +162,7 @@ static void begin_asking(struct kube_wait *w)
 {
 	WITH_LOCK(&w->watch->k->lock);
 	w->asked = true;
-	if (w->must_read || !w->watch->waits.live || *w->watch->down || !w->watch->looking)
+	if (w->unread_since || !w->watch->waits.live || *w->watch->down || !w->watch->looking)
 		watch_kick(w->watch);
 }
 
@@ -219,7 +221,7 @@ static void read_instead(struct kube_wait *w)
 {
 	WITH_LOCK(&w->watch->k->lock);
 	w->version[0] = 0;
-	w->must_read = true;
+	wait_must_read(w);
 }
 
 /* Returns whether it is JSON. Frees the text. */

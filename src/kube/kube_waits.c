@@ -9,8 +9,29 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/deadline.h"
 #include "common/mem.h"
 #include "common/str.h"
+
+/* Who is to be read already keeps the turn, however often the place is lost. */
+static void must_read_since(struct kube_wait *w, int64_t now)
+{
+	if (!w->unread_since)
+		w->unread_since = now;
+}
+
+void wait_must_read(struct kube_wait *w)
+{
+	must_read_since(w, monotonic_ns());
+}
+
+/* Of one moment: among them the order of the table decides. */
+static void all_must_read(struct kube_waits *all)
+{
+	int64_t now = monotonic_ns();
+	for (struct kube_wait *i = all->first; i; i = i->next)
+		must_read_since(i, now);
+}
 
 /* While the watch does not work its error is kept: after this, nothing will come as an event. */
 static void forget_error(const struct kube_waits *all, struct kube_wait *w)
@@ -23,7 +44,6 @@ static void tell_gone(const struct kube_waits *all, struct kube_wait *w)
 {
 	free(TAKE(w->state));
 	w->version[0] = 0;
-	w->must_read = false;
 	w->gone = !w->gone_told;
 	forget_error(all, w);
 	pthread_cond_signal(&w->told);
@@ -32,10 +52,12 @@ static void tell_gone(const struct kube_waits *all, struct kube_wait *w)
 static void tell_deleted(const struct kube_waits *all, struct kube_wait *w,
                          const struct kube_event *e)
 {
-	if (!w->uid)
-		w->must_read = true; /* perhaps an earlier object of the name */
-	else if (line_span_eq(e->uid, w->uid))
+	if (!w->uid) {
+		wait_must_read(w); /* perhaps an earlier object of the name */
+	} else if (line_span_eq(e->uid, w->uid)) {
+		w->unread_since = 0;
 		tell_gone(all, w);
+	}
 }
 
 static void tell_state(const struct kube_waits *all, struct kube_wait *w,
@@ -67,7 +89,7 @@ bool waits_tell(struct kube_waits *all, const struct kube_event *e)
 			tell_deleted(all, i, e);
 		else
 			tell_state(all, i, e);
-		unread |= i->must_read;
+		unread |= i->unread_since != 0;
 	}
 	return unread;
 }
@@ -78,23 +100,40 @@ static void tell_error(struct kube_wait *w, const struct err *err)
 	if (!w->err)
 		w->err = xmalloc(sizeof(*w->err));
 	*w->err = *err;
-	w->must_read = true;
+	wait_must_read(w);
 	pthread_cond_signal(&w->told);
+}
+
+/* An error that is still to be told comes first: its caller says whether the read is wanted. */
+static bool may_be_read(const struct kube_wait *w)
+{
+	return w->unread_since && w->asked && !w->failed;
+}
+
+/* Of those of one moment the last in the table, which was opened first. */
+static const struct kube_wait *longest_unread(const struct kube_waits *all)
+{
+	const struct kube_wait *longest = NULL;
+	for (const struct kube_wait *i = all->first; i; i = i->next)
+		if (may_be_read(i) && (!longest || i->unread_since <= longest->unread_since))
+			longest = i;
+	return longest;
 }
 
 char *waits_take_unread(struct kube_waits *all, unsigned long read)
 {
-	char *name = NULL;
+	const struct kube_wait *longest;
 	assert_locked(all->lock);
+	longest = longest_unread(all);
+	if (!longest)
+		return NULL;
 	for (struct kube_wait *i = all->first; i; i = i->next) {
-		if (!i->must_read || !i->asked || (name && !str_eq(i->name, name)))
+		if (!str_eq(i->name, longest->name) || !may_be_read(i))
 			continue;
-		i->must_read = false;
 		i->reading = read;
-		if (!name)
-			name = xstrdup(i->name);
+		i->unread_since = 0;
 	}
-	return name;
+	return xstrdup(longest->name);
 }
 
 /* The wait that is due for longest, so that everybody's turn comes. */
@@ -163,7 +202,7 @@ void waits_read_again(struct kube_waits *all, unsigned long read)
 	assert_locked(all->lock);
 	for (struct kube_wait *i = all->first; i; i = i->next)
 		if (was_read(i, read))
-			i->must_read = true;
+			wait_must_read(i);
 }
 
 void waits_read_dropped(struct kube_waits *all, unsigned long read)
@@ -185,18 +224,16 @@ void waits_begin_live(struct kube_waits *all)
 	assert_locked(all->lock);
 	all->live = true;
 	/* Also what was read meanwhile is read again: it may be older than the watch's place. */
-	for (struct kube_wait *i = all->first; i; i = i->next) {
+	for (struct kube_wait *i = all->first; i; i = i->next)
 		i->failed = false;
-		i->must_read = true;
-	}
+	all_must_read(all);
 }
 
 void waits_end_live(struct kube_waits *all)
 {
 	assert_locked(all->lock);
 	all->live = false;
-	for (struct kube_wait *i = all->first; i; i = i->next)
-		i->must_read = true;
+	all_must_read(all);
 }
 
 void waits_wake(struct kube_waits *all)

@@ -37,8 +37,17 @@ struct kube_wait {
 	bool failed;     /* *err is to be told */
 	struct err *err; /* NULL: none was ever told; 1 KB that most waits never need */
 
-	bool asked;      /* kube_wait_next() was called: only from then on the object may be read */
-	bool must_read;  /* events may have been missed: the object is to be read */
+	/*
+	 * kube_wait_next() was called, and has told no error since: the object may be read. Before,
+	 * it need not exist; after an error, the caller says whether it goes on.
+	 */
+	bool asked;
+	/*
+	 * Since when the object is to be read, because events may have been missed (monotonic ns),
+	 * or 0. wait_must_read() sets it; only the beginning of a read and an event that says all
+	 * make it 0.
+	 */
+	int64_t unread_since;
 	int64_t look_at; /* when it is to be read although nothing is known to be missed; 0: unset
 	                  */
 	/*
@@ -58,12 +67,18 @@ struct kube_waits {
 	bool live;
 };
 
+/* Its object is to be read: a read that has begun already does not count as this one. */
+void wait_must_read(struct kube_wait *w);
+
 /*
  * An event: a state, or the last one of an object that was deleted. True: somebody waits for the
  * name without knowing the uid, and the deletion has to be confirmed by a read.
  */
 bool waits_tell(struct kube_waits *all, const struct kube_event *e);
-/* A name that is to be read now, malloc'ed, by the read of this number; NULL when there is none. */
+/*
+ * The name that is to be read and has waited longest for it, malloc'ed: it is read now, by the read
+ * of this number. NULL when there is none.
+ */
 char *waits_take_unread(struct kube_waits *all, unsigned long read);
 /*
  * The same for a name of which nothing is known to be missed, and which was asked for, or read this

@@ -6,8 +6,8 @@
  * Theory of operation. A list of one object gives a resourceVersion, the place; a stream from there
  * brings every change, in order. A stream that ends is opened again behind the last event that
  * came, so nothing is missed. When the server no longer has that place, or a line cannot be read,
- * it starts again with a list, and the objects that somebody waits for, no others, are read one by
- * one.
+ * it starts again with a list, and the objects that somebody waits for, no others, are read, a few
+ * at a time (kube_watch_read.c).
  *
  *   phase      what happens                                          next phase
  *   IDLE       somebody waits or follows                             LISTING

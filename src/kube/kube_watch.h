@@ -92,6 +92,7 @@ struct kube_watch {
 
 	/* kube_watch_read.c's own, the engine's thread only. */
 	unsigned long reads; /* started so far: the number of the last one */
+	unsigned reads_under_way;
 	unsigned read_failures;
 	unsigned look_failures;
 	unsigned long refused; /* the last read before one was refused, perhaps by mistake; or 0 */
@@ -133,7 +134,10 @@ bool watch_take_bytes(struct kube_watch *w, const char *bytes, size_t n);
 void watch_reads_init(struct kube_watch *w);
 /* Reads, from now on, what is waited for without news: every look_ms, a few per second. */
 void watch_looks_start(struct kube_watch *w);
-/* Reads each object that is to be read. What fails and may pass is read again after a pause. */
+/*
+ * Reads each object that is to be read, a few at a time, and goes on by itself while the watch is
+ * live. What fails and may pass is read again after a pause.
+ */
 void watch_reads_start(struct kube_watch *w);
 
 /* ---- kube_watch_all.c, the engine's thread; w->follow may be NULL only where it is said ---- */

@@ -774,6 +774,181 @@ START_TEST(few_of_many_that_wait_are_read_per_second)
 }
 END_TEST
 
+/* ---- many waits whose place is lost ---- */
+
+#define EXPIRED "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410}}\n"
+#define AT_ONCE 16 /* reads under way, at most */
+#define MANY 300
+
+/* The tests below count reads: none is made only because there was no news for long. */
+static const struct kube_tuning no_looks = {
+	.watch_backoff_ms = 20,
+	.watch_backoff_most_ms = 100,
+	.mistake_ms = 20,
+	.look_ms = 3600 * 1000,
+};
+
+static void bound_object(struct kube_fake *f, const char *name, int delay_ms)
+{
+	char *on AUTO(free) = xasprintf("GET " VOLUMES "/%s", name);
+	char *body AUTO(free) = xasprintf(OBJECT("%s", "u1", "899", "Bound"), name);
+	fake_http_on(f->server,
+	             (struct fake_reply) { .on = on, .body = body, .delay_ms = delay_ms });
+}
+
+/* Waits for v-0, v-1, ..., which have asked; each is Bound, and a read takes so long. */
+static void wait_for_many(struct kube_fake *f, struct kube_wait **ret, unsigned n, int delay_ms)
+{
+	for (unsigned i = 0; i < n; i++) {
+		char *name AUTO(free) = xasprintf("v-%u", i);
+		bound_object(f, name, delay_ms);
+		ret[i] = wait_for(f, name);
+		free(next(ret[i], 0));
+	}
+}
+
+/* All stay open until the last has been told: nobody makes room for the others. */
+static void many_are_bound(struct kube_wait **waits, unsigned n)
+{
+	for (unsigned i = n; i > 0; i--)
+		NEXT_IS(waits[i - 1], "Bound");
+	for (unsigned i = 0; i < n; i++)
+		kube_wait_close(waits[i]);
+}
+
+/* A wait for "first", which is Bound, whose stream is open. */
+static struct kube_wait *begin_without_looks(struct kube_fake *f)
+{
+	struct kube_wait *w;
+	kube_fake_start(f, &no_looks);
+	fake_http_on(f->server, (struct fake_reply) { .on = LIST, .body = EMPTY_LIST("100") });
+	fake_http_on(f->server, (struct fake_reply) { .on = WATCH, .stream = true });
+	bound_object(f, "first", 0);
+	w = wait_for(f, "first");
+	NEXT_IS(w, "Bound");
+	ck_assert(fake_http_wait_streams(f->server, WATCH, 1));
+	return w;
+}
+
+/* How many requests the engine has, until so many reads have come to the server. */
+static unsigned most_until(struct kube_fake *f, unsigned reads)
+{
+	unsigned most = 0;
+	while (fake_http_count(f->server, "GET " VOLUMES "/v-*") < reads) {
+		struct http_stats stats = http_stats(f->kube->http);
+		unsigned now = stats.in_flight + stats.queued;
+		most = now > most ? now : most;
+		usleep(1000);
+	}
+	return most;
+}
+
+START_TEST(few_reads_behind_a_lost_place_are_under_way_and_callers_do_not_wait_for_the_others)
+{
+	struct kube_wait *waits[MANY], *first;
+	struct json *object AUTO(json_free) = NULL;
+	struct err err = ERR_INIT;
+	struct kube_fake f;
+	unsigned most, before;
+	first = begin_without_looks(&f);
+	wait_for_many(&f, waits, MANY, 100);
+	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/callers",
+	                                             .body = OBJECT("callers", "u", "1", "p") });
+	ck_assert_uint_eq(fake_http_count(f.server, "GET " VOLUMES "/v-*"), 0);
+	fake_http_push(f.server, WATCH, EXPIRED);
+	most = most_until(&f, 2 * AT_ONCE);
+	ck_assert_int_eq(kube_get(f.kube, &kind_volume, "ns", "callers", deadline_in_ms(20000),
+	                          &object, &err),
+	                 0);
+	before = fake_http_count(f.server, "GET " VOLUMES "/v-*");
+	ck_assert_msg(most <= AT_ONCE + 1 && before <= MANY / 2,
+	              "%u requests at once, %u reads before the caller's", most, before);
+	many_are_bound(waits, MANY);
+	ck_assert_uint_eq(fake_http_count(f.server, "GET " VOLUMES "/v-*"), MANY);
+	kube_wait_close(first);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+/* In the time between two losses a quarter of them can be read. */
+START_TEST(everybody_is_read_though_the_place_is_lost_again_and_again)
+{
+	struct kube_wait *waits[MANY / 3];
+	struct kube_fake f;
+	kube_fake_start(&f, &no_looks);
+	fake_http_on(f.server, (struct fake_reply) { .on = LIST, .body = EMPTY_LIST("1") });
+	fake_http_on(f.server, (struct fake_reply) { .on = WATCH, .body = BOOKMARK("5") EXPIRED });
+	wait_for_many(&f, waits, ARRAY_LEN(waits), 50);
+	many_are_bound(waits, ARRAY_LEN(waits));
+	ck_assert(fake_http_wait(f.server, LIST, 3));
+	kube_fake_stop(&f);
+}
+END_TEST
+
+START_TEST(a_read_that_is_older_than_a_lost_place_is_not_the_last)
+{
+	struct kube_wait *waits[3 * AT_ONCE], *first, *w;
+	char *got AUTO(free) = NULL;
+	struct kube_fake f;
+	first = begin_without_looks(&f);
+	w = wait_for(&f, "a");
+	free(next(w, 0));
+	wait_for_many(&f, waits, ARRAY_LEN(waits), 200);
+	fake_http_on(f.server,
+	             (struct fake_reply) {
+			     .on = "GET " VOLUMES "/a", .delay_ms = 800, NOT_FOUND, .times = 1 });
+	bound_object(&f, "a", 0);
+	fake_http_push(f.server, WATCH, EXPIRED);
+	ck_assert(fake_http_wait(f.server, "GET " VOLUMES "/a", 1));
+	ck_assert(fake_http_wait_streams(f.server, WATCH, 1));
+	/*
+	 * The object is made between the read and the new place, so no event tells of it. When the
+	 * answer comes, the turn of the next read has not come.
+	 */
+	fake_http_push(f.server, WATCH, BOOKMARK("901") EXPIRED);
+	got = next(w, 20000);
+	if (str_eq(got, "gone"))
+		NEXT_IS(w, "Bound");
+	else
+		ck_assert_str_eq(got, "Bound");
+	many_are_bound(waits, ARRAY_LEN(waits));
+	kube_wait_close(w);
+	kube_wait_close(first);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+START_TEST(a_read_that_was_refused_is_made_again_when_its_caller_asks_and_not_before)
+{
+	struct kube_fake f;
+	struct kube_wait *first = begin_without_looks(&f);
+	struct kube_wait *w = wait_for(&f, "a"), *other = wait_for(&f, "b");
+	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a",
+	                                             .status = 403,
+	                                             .body = STATUS("Forbidden", "no"),
+	                                             .times = 2 });
+	bound_object(&f, "a", 0);
+	bound_object(&f, "b", 0);
+	free(next(w, 0));
+	fake_http_push(f.server, WATCH, EVENT("DELETED", OBJECT("a", "u1", "101", "Old")));
+	/* The caller does something else. */
+	ck_assert(fake_http_wait(f.server, "GET " VOLUMES "/a", 2));
+	usleep(200000);
+	ck_assert_uint_eq(fake_http_count(f.server, "GET " VOLUMES "/a"), 2);
+	NEXT_STARTS(w, 20000, "PERMISSION_DENIED");
+	/* Reads of others end. */
+	fake_http_push(f.server, WATCH, EVENT("DELETED", OBJECT("b", "u1", "102", "Old")));
+	NEXT_IS(other, "Bound");
+	usleep(200000);
+	ck_assert_uint_eq(fake_http_count(f.server, "GET " VOLUMES "/a"), 2);
+	NEXT_IS(w, "Bound");
+	kube_wait_close(w);
+	kube_wait_close(other);
+	kube_wait_close(first);
+	kube_fake_stop(&f);
+}
+END_TEST
+
 START_TEST(out_of_time_says_why_there_is_no_watch)
 {
 	char *got AUTO(free) = NULL;
@@ -963,8 +1138,13 @@ SUITE_TIMEOUT("kube_wait", 60, states_come_one_after_the_other_and_only_for_awai
               a_place_that_is_lost_behind_failures_is_sought_without_a_pause,
               a_server_that_answers_again_ends_the_pause_of_a_watch,
               a_watch_that_brings_nothing_is_not_the_end_of_news,
-              few_of_many_that_wait_are_read_per_second, out_of_time_says_why_there_is_no_watch,
-              a_silent_watch_is_opened_again, a_watch_that_is_not_answered_is_asked_for_again,
+              few_of_many_that_wait_are_read_per_second,
+              few_reads_behind_a_lost_place_are_under_way_and_callers_do_not_wait_for_the_others,
+              everybody_is_read_though_the_place_is_lost_again_and_again,
+              a_read_that_is_older_than_a_lost_place_is_not_the_last,
+              a_read_that_was_refused_is_made_again_when_its_caller_asks_and_not_before,
+              out_of_time_says_why_there_is_no_watch, a_silent_watch_is_opened_again,
+              a_watch_that_is_not_answered_is_asked_for_again,
               cancelling_and_freeing_wake_those_who_wait,
               memory_does_not_grow_with_objects_nobody_waits_for,
               repeated_failures_are_logged_once_and_tokens_never);
