@@ -38,8 +38,7 @@ int kube_wait_open(struct kube *k, const struct kube_kind *kind, const char *ns,
 	}
 	k->users++;
 	w->watch = watch_for(k, kind, ns);
-	w->next = w->watch->waits.first;
-	w->watch->waits.first = w;
+	waits_add(&w->watch->waits, w);
 	if (!w->watch->waits.live) {
 		wait_must_read(w);
 		watch_kick(w->watch);

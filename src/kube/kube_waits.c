@@ -13,6 +13,23 @@
 #include "common/mem.h"
 #include "common/str.h"
 
+/* FNV-1a. Names that meet by accident, or that somebody has chosen so, cost one comparison more. */
+static uint32_t hash_of(struct line_span name)
+{
+	uint32_t hash = 2166136261;
+	for (size_t i = 0; i < name.n; i++)
+		hash = (hash ^ (unsigned char)name.at[i]) * 16777619;
+	return hash;
+}
+
+void waits_add(struct kube_waits *all, struct kube_wait *w)
+{
+	assert_locked(all->lock);
+	w->name_hash = hash_of((struct line_span) { w->name, strlen(w->name) });
+	w->next = all->first;
+	all->first = w;
+}
+
 /* Who is to be read already keeps the turn, however often the place is lost. */
 static void must_read_since(struct kube_wait *w, int64_t now)
 {
@@ -79,10 +96,11 @@ static void tell_state(const struct kube_waits *all, struct kube_wait *w,
 
 bool waits_tell(struct kube_waits *all, const struct kube_event *e)
 {
+	uint32_t hash = hash_of(e->name);
 	bool unread = false;
 	assert_locked(all->lock);
 	for (struct kube_wait *i = all->first; i; i = i->next) {
-		if (!line_span_eq(e->name, i->name))
+		if (i->name_hash != hash || !line_span_eq(e->name, i->name))
 			continue;
 		i->reading = 0;
 		if (e->type == EVENT_DELETED)
@@ -120,6 +138,11 @@ static const struct kube_wait *longest_unread(const struct kube_waits *all)
 	return longest;
 }
 
+static bool same_name(const struct kube_wait *a, const struct kube_wait *b)
+{
+	return a->name_hash == b->name_hash && str_eq(a->name, b->name);
+}
+
 char *waits_take_unread(struct kube_waits *all, unsigned long read)
 {
 	const struct kube_wait *longest;
@@ -128,7 +151,7 @@ char *waits_take_unread(struct kube_waits *all, unsigned long read)
 	if (!longest)
 		return NULL;
 	for (struct kube_wait *i = all->first; i; i = i->next) {
-		if (!str_eq(i->name, longest->name) || !may_be_read(i))
+		if (!same_name(i, longest) || !may_be_read(i))
 			continue;
 		i->reading = read;
 		i->unread_since = 0;
@@ -159,7 +182,7 @@ char *waits_take_quiet(struct kube_waits *all, unsigned long read, int64_t now, 
 	if (!longest)
 		return NULL;
 	for (struct kube_wait *i = all->first; i; i = i->next) {
-		if (!i->asked || i->reading || !str_eq(i->name, longest->name))
+		if (!i->asked || i->reading || !same_name(i, longest))
 			continue;
 		i->look_at = now + every_ns;
 		i->reading = read;

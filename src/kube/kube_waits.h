@@ -21,8 +21,9 @@ struct kube_watch;
 /* One caller who waits for one name. It is told `state`, `gone` or `err`, in this order. */
 struct kube_wait {
 	struct kube_wait *next;
-	struct kube_watch *watch;
 	char *name;
+	uint32_t name_hash; /* of `name`: each event is compared with all waits */
+	struct kube_watch *watch;
 	char *uid;           /* the object that the caller means, or NULL: any of this name */
 	pthread_cond_t told; /* something is to be told, or the caller gives up */
 	bool cancelled;      /* the caller gives up */
@@ -67,6 +68,8 @@ struct kube_waits {
 	bool live;
 };
 
+/* Puts the wait, whose name is set, into the table. */
+void waits_add(struct kube_waits *all, struct kube_wait *w);
 /* Its object is to be read: a read that has begun already does not count as this one. */
 void wait_must_read(struct kube_wait *w);
 
