@@ -83,8 +83,7 @@ int await_replaced(const struct await *a, struct err *err);
 /* Deletes the object of that uid, unless it is being deleted, and waits until it is gone. */
 int await_deleted(struct await *a, const struct json *object, const char *goal, struct err *err)
 	MUST_CHECK;
-/* The next two return it when nothing was deleted: the object is not what the caller takes it for.
- */
+/* Of the next two: nothing was deleted, for the object is not what the caller takes it for. */
 enum { AWAIT_CHANGED = 2 };
 /* The same by uid alone, in whatever state it is; AWAIT_CHANGED: the name has another uid. */
 int await_deleted_uid(struct await *a, const char *uid, const char *goal, struct err *err)
