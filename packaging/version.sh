@@ -16,6 +16,8 @@ places() {
 		docs/operations.md|newTag: @\}
 		docs/operations.md|localhost/snap-csi(-[a-z]+)?:@ 
 		docs/operations.md|--version @( |$)
+		docs/nomad.md|localhost/snap-csi(-[a-z]+)?:@"
+		docs/host-package.md|snap-csi_@_
 		charts/snap-csi/Chart.yaml|^version: @$
 		charts/snap-csi/Chart.yaml|^appVersion: "?@"?$
 		charts/snap-csi/values.yaml|tag: "?@"?$

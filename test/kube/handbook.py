@@ -107,7 +107,8 @@ def _():
     os.mkdir(f"{HOME}/page")
     os.mkdir(f"{HOME}/page/site")
     os.symlink(f"{ROOT}/manifests", f"{HOME}/page/manifests")
-    for text, want in ((first, "image: registry.example.com/snap-csi:1.0.0"), (first, "image: registry.example.com/snap-csi-controller:1.0.0"),
+    version = subprocess.run([f"{ROOT}/packaging/version.sh"], capture_output=True, text=True, check=True).stdout.strip()
+    for text, want in ((first, f"image: registry.example.com/snap-csi:{version}"), (first, f"image: registry.example.com/snap-csi-controller:{version}"),
                        (first + rest, "- --kubelet-dir=/var/lib/kubelet")):
         with open(f"{HOME}/page/site/kustomization.yaml", "w", encoding="utf-8") as out:
             out.write(text)
