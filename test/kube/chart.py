@@ -219,6 +219,21 @@ def _():
     return f"{len(seen)} arguments"
 
 
+def tolerated(text, key):
+    """Whether a controller's pod may run on a node with this taint of any effect."""
+    pods = [o["spec"]["template"]["spec"] for (kind, _, _), o in decode(text).items() if kind == "Deployment"]
+    return [{"key": key, "operator": "Exists"} in spec.get("tolerations", []) for spec in pods] == [True]
+
+
+@row("the controller tolerates the start-up taint that it takes off, whatever else it tolerates, and no taint that it leaves")
+def _():
+    usual, other, on = "csi.snap.nvidia.com/agent-not-ready", "fs.csi.example.com/agent-not-ready", "startupTaint.enabled=true"
+    check(tolerated(combine("manifests/base", ["startup-taint"]), usual), "manifests/components/startup-taint: it stays Pending where all nodes have the taint")
+    for arguments, key in (([], usual), (["--set-json", "controller.tolerations=[]"], usual), (values("driver.name=fs.csi.example.com"), other)):
+        check(tolerated(must(template(*values(on), *arguments)), key), f"{' '.join(arguments)}: it stays Pending where all nodes have the taint")
+    check(not tolerated(must(template()), usual), "tolerated without startupTaint")
+
+
 @row("kubelet's folder is one value: nothing else changes, and seven paths follow")
 def _():
     usual = must(template(*values("sidecars.enabled=false")))
