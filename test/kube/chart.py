@@ -28,7 +28,8 @@ OVERLAYS = {"manifests/base": ("1.26.0", "1.27.9"), "manifests/overlays/kubernet
 # In the order in which a kustomization names them, which is that of the arguments.
 COMPONENTS = {"sidecars": "sidecars.enabled=true", "topology": "topology.enabled=true", "startup-taint": "startupTaint.enabled=true",
               "startup-taint-policy": "startupTaint.enabled=true,startupTaint.policy=true",
-              "pre-stop": "node.preStop.enabled=true", "gate": "node.gate.enabled=true", "networkpolicy": "networkPolicy.enabled=true"}
+              "pre-stop": "node.preStop.enabled=true", "gate": "node.gate.enabled=true", "networkpolicy": "networkPolicy.enabled=true",
+              "host-network": "node.hostNetwork=true"}
 # For hosts that are no nodes of the cluster: not of the installation.
 ELSEWHERE = {"host-watch"}
 # Labels that only Helm gives.
@@ -234,6 +235,21 @@ def _():
     check(not tolerated(must(template()), usual), "tolerated without startupTaint")
 
 
+@row("in the host's network every port is a value, and OpenShift allows it then alone")
+def _():
+    ports = ("node.ports.http=19810", "node.ports.registrar=19811", "node.ports.livenessProbe=19808")
+    on = ("openshift.enabled=true", "sidecars.enabled=true")
+    for network in (False, True):
+        objects = decode(must(template(*values(*on, *(("node.hostNetwork=true", *ports) if network else ())))))
+        spec = objects["DaemonSet", NAMESPACE, "snap-csi-node"]["spec"]["template"]["spec"]
+        allowed = objects["SecurityContextConstraints", "", "snap-csi-node"]
+        check(bool(spec.get("hostNetwork")) == allowed["allowHostNetwork"] == allowed["allowHostPorts"] == network, f"node.hostNetwork={network}")
+    said = {c["name"]: (c["args"][-2:], [p["containerPort"] for p in c.get("ports", [])]) for c in spec["containers"]}
+    check("--http-endpoint=:19810" in spec["containers"][0]["args"], str(said))
+    check(said["snap-csi-plugin"][1] == [19810, 19808] and said["node-driver-registrar"][1] == [19811], str(said))
+    check(said["node-driver-registrar"][0][-1] == "--http-endpoint=:19811" and said["liveness-probe"][0][-1] == "--health-port=19808", str(said))
+
+
 @row("kubelet's folder is one value: nothing else changes, and seven paths follow")
 def _():
     usual = must(template(*values("sidecars.enabled=false")))
@@ -332,6 +348,7 @@ REFUSED = (
      ["--set-json", 'storageClasses=[{"name":"a","policy":"p","kind":"nvme","parameters":{"functionType":"pf"}}]'], "functionType"),
     ("a filesystem of virtio-fs", ["--set-json", 'storageClasses=[{"name":"a","policy":"p","kind":"virtiofs","fsType":"xfs"}]'], "leave fsType out"),
     ("PodMonitors and ServiceMonitors", values("monitoring.podMonitor.enabled=true", "monitoring.serviceMonitor.enabled=true"), "scraped twice"),
+    ("one port for two", values("node.ports.http=9811", "sidecars.enabled=true", "node.hostNetwork=true"), "node.ports"),
     ("an argument that is none", ["--set-json", 'node.extraArgs=["v=4"]'], "extraArgs"),
     ("an account with a line of its own", values("node.serviceAccountName=a\nhostNetwork: true"), "serviceAccountName"),
     ("a priority class with a space", values("node.priorityClassName=a b"), "priorityClassName"),
