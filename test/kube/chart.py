@@ -199,6 +199,9 @@ def _():
             privileged = kind == "DaemonSet" and c["name"] == "snap-csi-plugin"
             check(bool(c["securityContext"].get("privileged")) == privileged, f"{where}: privileged")
             check(privileged or c["securityContext"]["capabilities"]["drop"] == ["ALL"], f"{where}: capabilities")
+            # SELinux lets spc_t alone connect to the socket of a privileged container; the controller's driver is none.
+            label = c["securityContext"].get("seLinuxOptions")
+            check(label == ({"type": "spc_t"} if kind == "DaemonSet" and not privileged else None), f"{where}: SELinux {label}")
             count += 1
     return f"{count} containers"
 

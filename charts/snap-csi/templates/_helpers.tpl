@@ -71,6 +71,13 @@ capabilities:
   drop: [ALL]
 {{- end -}}
 
+{{/* Beside the node's driver, whose socket SELinux keeps from other containers: manifests/components/sidecars/node.yaml. */}}
+{{- define "snap-csi.beside-privileged" -}}
+{{ include "snap-csi.unprivileged" . }}
+seLinuxOptions:
+  type: spc_t
+{{- end -}}
+
 {{/* (list . priorityClassName) */}}
 {{- define "snap-csi.priority" -}}
 {{- $root := index . 0 -}}
@@ -84,7 +91,7 @@ capabilities:
 - --v={{ .Values.driver.verbosity }}
 {{- end -}}
 
-{{/* livenessprobe; (list . port volume) */}}
+{{/* livenessprobe; (list . port volume security-context) */}}
 {{- define "snap-csi.liveness-container" -}}
 {{- $root := index . 0 -}}
 - name: liveness-probe
@@ -97,7 +104,7 @@ capabilities:
   resources:
     {{- toYaml $root.Values.sidecars.livenessProbe.resources | nindent 4 }}
   securityContext:
-    {{- include "snap-csi.unprivileged" $root | nindent 4 }}
+    {{- include (index . 3) $root | nindent 4 }}
   volumeMounts:
     - name: {{ index . 2 }}
       mountPath: /csi
