@@ -295,6 +295,7 @@ def _():
 def _():
     everything = [f"{group}.enabled=true" for group in ("sidecars", "openshift", "networkPolicy", "monitoring.serviceMonitor", "monitoring.rules",
                                                        "monitoring.dashboard", "node.preStop", "topology")]
+    everything.append("networkPolicy.metricsFrom[0].podSelector.matchLabels.a=b")
     classes = ["--set-json", 'storageClasses=[{"name":"true","policy":"1e3","kind":"nvme","annotations":{"a":"1"}}]']
     for release, name in (("123", "1e3"), ("1e3", "0x1f"), ("null", "true"), ("r" * 53, "d" * 48), ("a-" + "snap-csi" * 5 + "-end-of-it", "x.y")):
         said = must(template(*values(*everything, "priorityClass.create=true"), "--set-string", f"driver.name={name}", *classes,
@@ -352,6 +353,8 @@ REFUSED = (
     ("a filesystem of virtio-fs", ["--set-json", 'storageClasses=[{"name":"a","policy":"p","kind":"virtiofs","fsType":"xfs"}]'], "leave fsType out"),
     ("PodMonitors and ServiceMonitors", values("monitoring.podMonitor.enabled=true", "monitoring.serviceMonitor.enabled=true"), "scraped twice"),
     ("one port for two", values("node.ports.http=9811", "sidecars.enabled=true", "node.hostNetwork=true"), "node.ports"),
+    ("PodMonitors whose Prometheus no policy lets in", values("monitoring.podMonitor.enabled=true", "networkPolicy.enabled=true"), "metricsFrom"),
+    ("ServiceMonitors whose Prometheus no policy lets in", values("monitoring.serviceMonitor.enabled=true", "networkPolicy.enabled=true"), "metricsFrom"),
     ("an argument that is none", ["--set-json", 'node.extraArgs=["v=4"]'], "extraArgs"),
     ("an account with a line of its own", values("node.serviceAccountName=a\nhostNetwork: true"), "serviceAccountName"),
     ("a priority class with a space", values("node.priorityClassName=a b"), "priorityClassName"),
