@@ -253,6 +253,36 @@ def _():
     check(said["node-driver-registrar"][0][-1] == "--http-endpoint=:19811" and said["liveness-probe"][0][-1] == "--health-port=19808", str(said))
 
 
+@row("labels of pods and how the controllers spread: a constraint without a selector means the controllers")
+def _():
+    objects = decode(must(template(*values("controller.podLabels.team=storage", "node.podLabels.team=host"), "--set-json",
+                                   'controller.topologySpreadConstraints=[{"maxSkew":1,"topologyKey":"zone","whenUnsatisfiable":"DoNotSchedule"},'
+                                   '{"maxSkew":2,"topologyKey":"rack","whenUnsatisfiable":"ScheduleAnyway","labelSelector":{"matchLabels":{"a":"b"}}}]')))
+    controller = objects["Deployment", NAMESPACE, "snap-csi-controller"]["spec"]
+    own = controller["selector"]["matchLabels"]
+    check(controller["template"]["metadata"]["labels"] == {**own, "team": "storage"}, "the controller's labels")
+    node = objects["DaemonSet", NAMESPACE, "snap-csi-node"]["spec"]
+    check(node["template"]["metadata"]["labels"] == {**node["selector"]["matchLabels"], "team": "host"}, "the node's labels")
+    spread = [c["labelSelector"]["matchLabels"] for c in controller["template"]["spec"]["topologySpreadConstraints"]]
+    check(spread == [own, {"a": "b"}], str(spread))
+
+
+@row("helm show readme: what it is, how it is installed, and every value that it names is one")
+def _():
+    text = must(run(f"{BIN}/helm", "show", "readme", CHART))
+    check("helm install" in text and "values.yaml" in text, f"it says {text!r}")
+    with open(f"{CHART}/values.yaml", encoding="utf-8") as file:
+        written = json.loads(must(run(f"{BIN}/decode", "--any", text=file.read())))
+    named = re.findall(r"^\| (`.*?) \|", text, flags=re.M)
+    check(named, "no table of values")
+    for name in re.findall(r"`([A-Za-z.]+)`", " ".join(named)):
+        part = written
+        for word in name.split("."):
+            check(isinstance(part, dict) and word in part, f"there is no value {name}")
+            part = part[word]
+    return f"{len(named)} rows"
+
+
 @row("kubelet's folder is one value: nothing else changes, and seven paths follow")
 def _():
     usual = must(template(*values("sidecars.enabled=false")))
@@ -355,6 +385,8 @@ REFUSED = (
     ("one port for two", values("node.ports.http=9811", "sidecars.enabled=true", "node.hostNetwork=true"), "node.ports"),
     ("PodMonitors whose Prometheus no policy lets in", values("monitoring.podMonitor.enabled=true", "networkPolicy.enabled=true"), "metricsFrom"),
     ("ServiceMonitors whose Prometheus no policy lets in", values("monitoring.serviceMonitor.enabled=true", "networkPolicy.enabled=true"), "metricsFrom"),
+    ("a pod's label that its selector has", ["--set-json", 'node.podLabels={"app.kubernetes.io/component":"x"}'], "app.kubernetes.io/component"),
+    ("a spread without what it spreads over", ["--set-json", 'controller.topologySpreadConstraints=[{"maxSkew":1}]'], "topologySpreadConstraints"),
     ("an argument that is none", ["--set-json", 'node.extraArgs=["v=4"]'], "extraArgs"),
     ("an account with a line of its own", values("node.serviceAccountName=a\nhostNetwork: true"), "serviceAccountName"),
     ("a priority class with a space", values("node.priorityClassName=a b"), "priorityClassName"),
