@@ -225,7 +225,7 @@ BUILD_PACKAGES := gcc g++ make libc6-dev pkg-config protobuf-compiler libprotobu
 TEST_PACKAGES := check libsubunit-dev libmicrohttpd-dev libfuse3-dev clang libclang-rt-dev clang-format cppcheck shellcheck \
 	yamllint jq openssl nghttp2-proxy python3-grpcio e2fsprogs xfsprogs btrfs-progs fdisk buildah debootstrap prometheus mandoc lintian
 
-.PHONY: deps build-deps check asan tsan install compile_commands.json
+.PHONY: deps build-deps upgrade-deps check asan tsan install compile_commands.json
 ## deps: install the missing Debian packages and fetch the Go modules of the tests (ARCH=arm64: and what cross-building takes)
 deps: $(if $(ARCH),cross-deps sysroot)
 	$(Q)test/lib/apt-missing.sh $(BUILD_PACKAGES) $(TEST_PACKAGES)
@@ -233,6 +233,10 @@ deps: $(if $(ARCH),cross-deps sysroot)
 ## build-deps: install the missing Debian packages that the driver is built with, none for tests
 build-deps: $(if $(ARCH),cross-deps sysroot)
 	$(Q)test/lib/apt-missing.sh $(BUILD_PACKAGES)
+
+## upgrade-deps: security updates of the packages of make deps and of all that they depend on; then make clean (docs/images.md)
+upgrade-deps:
+	$(Q)packaging/upgrade-deps.sh $(BUILD_PACKAGES) $(TEST_PACKAGES) $(CROSS_PACKAGES)
 
 ## check: all suites that need neither QEMU nor Kubernetes, with counts (about ten minutes; root for the parts with mounts)
 check: deps

@@ -90,6 +90,18 @@ old_names() { # no file names the version of before as ours; what has been is hi
 }
 check 'after it no other file names the old version' old_names
 check 'a version that CHANGELOG.md does not have is refused' refused 'there is no section "## 1.2.3-rc.4"' bash -c 'cd "$1" && packaging/release.sh 1.2.3-rc.4' r "$work/one"
+upgraded() { # what is linked into the driver, and who compiles it: packages that the Makefile does not name
+	local words listed file package
+	words=$(make -n V=1 upgrade-deps | sed -n 's#^packaging/upgrade-deps.sh ##p')
+	# shellcheck disable=SC2086 # a list
+	listed=$([ -n "$words" ] && packaging/upgrade-deps.sh --list $words) || return 1
+	for file in libgrpc_unsecure.a libcares.a libabsl_base.a libstdc++.a libgcc.a libz.a libprotobuf-c.a cc1 ld; do
+		package=$(dpkg-query -S "$(realpath "$(gcc -print-file-name="$file")")" 2>/dev/null || dpkg-query -S "$(realpath "$(gcc -print-prog-name="$file")")" 2>/dev/null || dpkg-query -S "$(realpath "$(command -v "$file")")") || return 1
+		package=${package%%:*}
+		grep -qxF "$package" <<<"$listed" || { echo "$package, which has $file, stays as it is"; return 1; }
+	done
+}
+check 'make upgrade-deps takes what is linked into the driver, and its compiler' upgraded
 check 'what is no version is refused' refused 'is no version' "$work/one/packaging/version.sh" set '1.0; rm -rf /'
 echo "release: $passed passed, $failed failed"
 [ "$failed" -eq 0 ]
