@@ -102,7 +102,9 @@ part_deb() {
 
 # An image as an archive of OCI, for all machines: its layout's files, with no times of today in the tar.
 archive() { # IMAGE NAME
-	buildah manifest push --all "$1" "oci:$work/oci/$2:$version" >"$work/log" 2>&1 || { tail -n 30 "$work/log" >&2; die "buildah cannot write $1"; }
+	buildah manifest push --all --digestfile "$work/digest" "$1" "oci:$work/oci/$2:$version" >"$work/log" 2>&1 ||
+		{ tail -n 30 "$work/log" >&2; die "buildah cannot write $1"; }
+	echo "$2:$version $(cat "$work/digest")" >>"$work/images.txt"
 	pack "$work/oci/$2" . >"$work/$2.tar"
 	keep "$work/$2.tar" "$2-$version-oci.tar"
 }
@@ -121,11 +123,16 @@ bills() { # IMAGE NAME ARCH
 part_images() {
 	local arch
 	command -v buildah >/dev/null || die 'the images are made by buildah: apt-get install buildah'
+	case ${BASE-} in
+	*@sha256:* | localhost/*) ;;
+	*) say "BASE=${BASE-} has no digest, so another day the images may be put together in another Debian: docs/release.md, \"The same bytes\"" ;;
+	esac
 	in_tree IMAGE="localhost/snap-csi-release:$version" CONTROLLER_IMAGE="localhost/snap-csi-controller-release:$version" \
 		IMAGE_ARCHES="$ARCHES" image-list
 	mkdir -p "$work/oci"
 	archive "localhost/snap-csi-release:$version" snap-csi
 	archive "localhost/snap-csi-controller-release:$version" snap-csi-controller
+	keep "$work/images.txt" "$name-images.txt"
 	for arch in $ARCHES; do
 		bills "localhost/snap-csi-release:$version" snap-csi "$arch"
 		bills "localhost/snap-csi-controller-release:$version" snap-csi-controller "$arch"

@@ -65,6 +65,17 @@ notes() { # every line of the section
 		sed "1,/^## ${version//./\\.}/d; /^## /,\$d" CHANGELOG.md | grep . | diff - <(tail -n +2 "$work/out1/snap-csi-$version-notes.md" | grep .)
 }
 check 'the notes are the section of CHANGELOG.md' notes
+images() { # each digest is that of its archive's list of manifests, which names a manifest for each machine
+	local image digest count=0 blob
+	while read -r image digest; do
+		tar -xOf "$work/out1/${image%:*}-$version-oci.tar" ./index.json | grep -qF "\"$digest\"" || return 1
+		blob=$work/list && tar -xOf "$work/out1/${image%:*}-$version-oci.tar" "./blobs/sha256/${digest#sha256:}" >"$blob" || return 1
+		[ "sha256:$(sha256sum <"$blob" | cut -d' ' -f1)" = "$digest" ] && grep -qE '"architecture": ?"amd64"' "$blob" || return 1
+		count=$((count + 1))
+	done <"$work/out1/snap-csi-$version-images.txt"
+	[ "$count" -eq 2 ]
+}
+[ -n "$parts" ] || check 'the digests of the images are those of their archives' images
 if [ -e charts/snap-csi ]; then
 	chart() {
 		tar -xOzf "$work/out1/snap-csi-chart-$version.tgz" snap-csi/Chart.yaml | grep -qxE "version: \"?$version\"?" &&
