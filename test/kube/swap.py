@@ -14,7 +14,7 @@ from kube import (BUILD, DIR, DPF, DRIVER, NODE, Failed, bound, claim, create, d
 
 SHARES = f"virtiofs.{DRIVER}"  # the name of its second release, with --emulation-mode=virtiofs
 ACCOUNT = f"system:serviceaccount:{DPF}:swap-snap-csi-plugin-sa"
-CONTROLLER, NODE_PODS = "deployment/swap-snap-csi-plugin-controller", "daemonset/swap-snap-csi-plugin-node"
+PARTS = ("controller", "node")
 ROWS = []
 
 
@@ -25,8 +25,13 @@ def row(title):
     return add
 
 
-def logs(what, container="snap-csi-plugin"):
-    return kubectl("logs", "-n", DPF, what, "-c", container).stdout
+def pod_of(part, release="swap"):
+    """By its name: the labels of both parts are the same."""
+    return next(p for p in find("Pod", DPF) if p["metadata"]["name"].startswith(f"{release}-snap-csi-plugin-{part}-"))
+
+
+def logs(part, container="plugin"):
+    return kubectl("logs", "-n", DPF, pod_of(part)["metadata"]["name"], "-c", container).stdout
 
 
 def call(method, request, driver=DRIVER):
@@ -41,16 +46,15 @@ def call(method, request, driver=DRIVER):
 @row("the Go plugin's Deployment, DaemonSet, account and CSIDriver with our image: pods ready, driver registered")
 def _(ns):
     csinode = until("the driver is registered", lambda: [d for d in (get("CSINode", None, NODE)["spec"].get("drivers") or []) if d["name"] == DRIVER])
-    if "registered true" not in logs(NODE_PODS, "node-driver-registrar"):
-        raise Failed(f"the registrar says: {logs(NODE_PODS, 'node-driver-registrar')}")
+    if "registered true" not in logs("node", "node-driver-registrar"):
+        raise Failed(f"the registrar says: {logs('node', 'node-driver-registrar')}")
     return f"node id {csinode[0]['nodeID']}, {csinode[0]['allocatable']['count']} volumes"
 
 
 def ports(release):
     said = []
-    for label, port in (("controller", 9808), ("node", 29808)):
-        ip = next(p["status"]["podIP"] for p in find("Pod", DPF) if p["metadata"]["labels"].get("app") == f"{release}-snap-csi-plugin-{label}")
-        connection = kube.http.client.HTTPConnection(ip, port, timeout=10)
+    for label, port in zip(PARTS, (9808, 29808)):
+        connection = kube.http.client.HTTPConnection(pod_of(label, release)["status"]["podIP"], port, timeout=10)
         connection.request("GET", "/healthz")
         status = connection.getresponse().status
         if status != 200:
@@ -309,7 +313,7 @@ def _(ns):
     looks = [r for r in refused if r.startswith("snap-csi get ") and r.endswith(f"/dpunodes/{NODE}")]
     if not asked or len(looks) not in (0, 2, 4) or looks != refused:
         raise Failed(f"{asked} requests, refused: {refused}")
-    told = [line for what in (CONTROLLER, NODE_PODS) for line in logs(what).splitlines() if "forbidden" in line or "not allowed" in line]
+    told = [line for part in PARTS for line in logs(part).splitlines() if "forbidden" in line or "not allowed" in line]
     first = [line for line in told if line.startswith("I ") and "DPUNode objects are not read" in line]
     again = [line for line in told if "get dpunodes" in line and "trying again in" in line]
     if len(first) != bool(looks) or sorted(first + again) != sorted(told):

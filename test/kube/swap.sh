@@ -56,7 +56,7 @@ deploy() { # RELEASE DRIVER MODE
 	for what in csidriver rbac controller node; do
 		sed "s#path: /var/lib/kubelet#path: $KUBELET_DIR#; s#mountPath: /var/lib/kubelet#mountPath: $KUBELET_DIR#; s#=/var/lib/kubelet#=$KUBELET_DIR#
 			s#^\( *\)- --node-id=.*#&\n\1- --kubelet-dir=$KUBELET_DIR#; s#path: /sys,#path: $host/sys,#; s#path: /dev,#path: $host/dev,#; s#path: /lib/modules,#path: $host,#
-			s#swap-snap-csi-plugin#$1-snap-csi-plugin#; s#csi\.snap\.nvidia\.com#$2#; s#--emulation-mode=nvme#--emulation-mode=$3#" "test/kube/swap/$what.yaml" |
+			s#swap-snap-csi-plugin#$1-snap-csi-plugin#; s#instance: swap#instance: $1#; s#csi\.snap\.nvidia\.com#$2#; s#--emulation-mode=nvme#--emulation-mode=$3#" "test/kube/swap/$what.yaml" |
 			with_tags "$3" "$what" >"$CLUSTER_DIR/part.yaml"
 		{ echo ---; cat "$CLUSTER_DIR/part.yaml"; } >>"$CLUSTER_DIR/$1.yaml"
 		kubectl apply -n dpf-operator-system -f "$CLUSTER_DIR/part.yaml" >/dev/null || die "swap/$what.yaml is refused"
@@ -78,7 +78,7 @@ for release in swap share; do
 	for what in "deployment/$release-snap-csi-plugin-controller" "daemonset/$release-snap-csi-plugin-node"; do
 		kubectl rollout status -n dpf-operator-system "$what" --timeout=120s >/dev/null && continue
 		kubectl get pods -n dpf-operator-system -o wide
-		kubectl logs -n dpf-operator-system "$what" -c snap-csi-plugin
+		kubectl logs -n dpf-operator-system -l "app.kubernetes.io/instance=$release" -c plugin --prefix
 		die "$what does not run"
 	done
 done
