@@ -3,6 +3,10 @@
 deployment to ours while a pod writes, upgrade, support case, backup, back again, forth again, and away. Run by swap.sh in its
 cluster, where the Go plugin's objects have our image. Prints a table and "handbook: N passed, N failed".
 
+DPF has two ways to deploy the Go plugin: both parts are a service of a DPUDeployment (first way, a release named "swap"),
+or the node alone is, and the controller is the Helm release snap-csi-plugin (the way back and forth). DPF and ArgoCD are
+played here: a DPUDeployment without the service costs the objects of the service. The Helm release is one.
+
 A block is what stands between ```sh and ``` behind a line "<!-- run: NAME -->". It runs in a folder of its own, which has
 manifests/ and site/ as the page says; site/ makes what this cluster needs (test/kube/pods), where the page has an overlay."""
 import os
@@ -19,6 +23,8 @@ from kube import (DIR, DPF, DRIVER, NODE, ROOT, Failed, bound, claim, create, de
 
 NS = "handbook"
 RELEASE = "swap"  # of the Go plugin's chart
+HELM, SERVICE = "snap-csi-plugin", "snap-csi-plugin-x7k2p"  # its names by DPF's guide: the second has a random end
+DEPLOYMENT = "storage"  # the DPUDeployment
 TAGS = {"old": "test", "new": "test-new"}
 IMAGES = ("localhost/snap-csi", "localhost/snap-csi-controller")
 ROWS = []
@@ -36,15 +42,20 @@ def row(title):
     return add
 
 
-def run(name, **other):
-    """Runs a block and returns what it printed; other values for its variables, as an operator would write them."""
+def attempt(name, **other):
+    """Runs a block; other values for its variables, as an operator would write them."""
     script = BLOCKS[name]
     for variable, value in other.items():
         script, found = re.subn(rf"^{variable}=.*$", f"{variable}={value}", script, flags=re.M)
         if found != 1:
             raise Failed(f"block {name} sets {variable} {found} times")
-    done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=HOME, capture_output=True, text=True, timeout=400, check=False,
+    return subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=HOME, capture_output=True, text=True, timeout=400, check=False,
                           stdin=subprocess.DEVNULL, env={**os.environ, "PATH": f"{HOME}/bin:{os.environ['PATH']}"})
+
+
+def run(name, **other):
+    """Runs a block and returns what it printed."""
+    done = attempt(name, **other)
     if done.returncode:
         raise Failed(f"block {name}: exit status {done.returncode}: {done.stdout}{done.stderr}")
     DONE.add(name)
@@ -88,13 +99,104 @@ def again():
     writes()
 
 
-def go_plugin():
-    """What DPF's chart does when it is switched on again."""
-    done = kubectl("apply", "-n", DPF, "-f", f"{DIR}/{RELEASE}.yaml")
+def apply(text, *more, verb="apply"):
+    done = subprocess.run([f"{HOME}/bin/kubectl", verb, *more, "-f", "-"], input=text, capture_output=True, text=True, check=False)
     if done.returncode:
         raise Failed(done.stderr)
-    kube.rollout(f"deployment/{RELEASE}-snap-csi-plugin-controller", f"daemonset/{RELEASE}-snap-csi-plugin-node")
+
+
+# ---------------------------------------------------------------- what DPF and ArgoCD would do
+SVC = "svc.dpu.nvidia.com"
+CRD = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {{name: {plural}.svc.dpu.nvidia.com}}
+spec:
+  group: svc.dpu.nvidia.com
+  scope: Namespaced
+  names: {{kind: {kind}, plural: {plural}, singular: {singular}}}
+  versions:
+    - name: v1alpha1
+      served: true
+      storage: true
+      schema: {{openAPIV3Schema: {{type: object, properties: {{spec: {{type: object, x-kubernetes-preserve-unknown-fields: true}}}}}}}}
+---"""
+DPF_SERVICE = f"""
+apiVersion: {SVC}/v1alpha1
+kind: DPUDeployment
+metadata: {{name: {DEPLOYMENT}, namespace: {DPF}}}
+spec:
+  services:
+    doca-snap: {{serviceTemplate: doca-snap, serviceConfiguration: doca-snap}}
+    {HELM}: {{serviceTemplate: {HELM}, serviceConfiguration: {HELM}}}
+---
+apiVersion: {SVC}/v1alpha1
+kind: DPUServiceConfiguration
+metadata: {{name: {HELM}, namespace: {DPF}}}
+spec: {{deploymentServiceName: {HELM}, serviceConfiguration: {{deployInCluster: true}}}}
+---
+apiVersion: {SVC}/v1alpha1
+kind: DPUServiceTemplate
+metadata: {{name: {HELM}, namespace: {DPF}}}
+spec: {{deploymentServiceName: {HELM}}}
+"""
+
+
+def dpf_service():
+    """What makes the service: [] when nothing does any more."""
+    made = kubectl("get", f"dpudeployments.{SVC},dpuserviceconfigurations.{SVC},dpuservicetemplates.{SVC}", "-n", DPF, "-o",
+                   "jsonpath={range .items[*]}{.kind} {.metadata.name} {.spec.services}{'\\n'}{end}")
+    if made.returncode or f"DPUDeployment {DEPLOYMENT} " not in made.stdout or "doca-snap" not in made.stdout:
+        raise Failed(f"{made.stdout}{made.stderr}")
+    return [line for line in made.stdout.splitlines() if HELM in line]
+
+
+def begin_dpf():
+    for kind in ("DPUDeployment", "DPUServiceConfiguration", "DPUServiceTemplate"):
+        apply(CRD.format(kind=kind, singular=kind.lower(), plural=kind.lower() + "s"))
+    until("DPF's kinds are served", lambda: not kubectl("get", f"dpudeployments.{SVC},dpuserviceconfigurations.{SVC},dpuservicetemplates.{SVC}", "-n", DPF).returncode)
+    apply(DPF_SERVICE)
+
+
+def objects(part):
+    """The Go plugin's objects: all of one release, or those of the service and of the Helm release."""
+    with open(f"{DIR}/{RELEASE}.yaml", encoding="utf-8") as text:
+        every = text.read()
+    if part == RELEASE:
+        return every
+    return "---\n".join(one.replace(f"{RELEASE}-{HELM}", part).replace(f"instance: {RELEASE}", f"instance: {part}")
+                        for one in every.split("---\n") if one.strip() and ("kind: DaemonSet" in one) == (part == SERVICE))
+
+
+def argocd_removes(part):
+    if made := dpf_service():
+        raise Failed(f"DPF would make it again: {made}")
+    apply(objects(part), "-n", DPF, "--cascade=foreground", "--timeout=2m", verb="delete")
+
+
+def go_plugin():
+    """What DPF and ArgoCD do when they have the service again, beside the Helm release of DPF's guide."""
+    if len(dpf_service()) != 3:
+        raise Failed(f"DPF has only {dpf_service()}")
+    os.makedirs(f"{HOME}/dpf-storage/templates")
+    with open(f"{HOME}/dpf-storage/Chart.yaml", "w", encoding="utf-8") as out:
+        out.write("{apiVersion: v2, name: dpf-storage, version: 1.0.0}\n")
+    with open(f"{HOME}/dpf-storage/templates/all.yaml", "w", encoding="utf-8") as out:
+        out.write(objects(HELM))
+    done = subprocess.run([f"{HOME}/bin/helm", "install", "-n", DPF, HELM, f"{HOME}/dpf-storage"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Failed(done.stderr)
+    apply(objects(SERVICE), "-n", DPF)
+    kube.rollout(f"deployment/{HELM}-controller", f"daemonset/{SERVICE}-node")
     until("the Go plugin's deployment is registered", lambda: DRIVER in drivers())
+
+
+def still_there(*names):
+    """The page's check refuses to go on and names these, and nothing else but their pods."""
+    done = attempt("gone")
+    said = done.stdout.partition("the Go plugin is still there:")[2].split()
+    if not done.returncode or sorted(name for name in said if not name.startswith("Pod/")) != sorted(names):
+        raise Failed(f"exit status {done.returncode}: {done.stdout}{done.stderr}")
 
 
 def image(what):
@@ -115,10 +217,7 @@ def _():
         made = kubectl("kustomize", f"{HOME}/page/site")
         if made.returncode or want not in made.stdout:
             raise Failed(f"no {want}: {made.stdout}{made.stderr}")
-        done = subprocess.run([f"{HOME}/bin/kubectl", "apply", "--dry-run=server", "-f", "-"], input=made.stdout, capture_output=True,
-                              text=True, check=False)
-        if done.returncode:
-            raise Failed(done.stderr)
+        apply(made.stdout, "--dry-run=server")
     if made.stdout.count("/var/lib/kubelet") != 1 + 7 or "DaemonSet has it in seven places" not in PAGE:
         raise Failed(f"the page's number is wrong, it is {made.stdout.count('/var/lib/kubelet') - 1}")
     return "seven places and --kubelet-dir"
@@ -133,17 +232,21 @@ def _():
     return ", ".join(made)
 
 
-@row("a pod with raw block in the Go plugin's deployment; it is switched off: the pod writes on")
+@row("a pod with raw block in the Go plugin's deployment, a service of DPF; the service is taken away: the pod writes on")
 def _():
     create(claim("raw", block=True), NS)
     create(pod("raw", "raw", block=True), NS)
     running(NS, "raw")
     shell(NS, "raw", "echo kept | dd of=/dev/data conv=fsync 2>/dev/null")
     run("before")
-    run("off", release=RELEASE)
+    csidriver = f"csidriver.storage.k8s.io/{DRIVER}"
+    still_there(f"Deployment/{RELEASE}-{HELM}-controller", f"DaemonSet/{RELEASE}-{HELM}-node", csidriver)
+    run("service", deployment=DEPLOYMENT)
+    argocd_removes(RELEASE)
+    run("gone")
     until("its driver is no longer registered", lambda: DRIVER not in drivers())
     left = [p["metadata"]["name"] for p in find("Pod", DPF) if p["metadata"]["name"].startswith(f"{RELEASE}-")]
-    if left or get("CSIDriver", None, DRIVER) or get("ClusterRole", None, f"{RELEASE}-snap-csi-plugin-role"):
+    if left or get("CSIDriver", None, DRIVER) or get("ClusterRole", None, f"{RELEASE}-{HELM}-role"):
         raise Failed(f"left: {left or 'CSIDriver or role'}")
     writes()
     return f"registered: {drivers() or 'nothing'}"
@@ -230,17 +333,23 @@ def _():
     return volume
 
 
-@row("back to the Go plugin's deployment: the pod writes on, and ends and begins there; then ours again")
+@row("back to the Go plugin's deployment, a Helm release and a service: the pod writes on, and ends and begins there; then ours again")
 def _():
     delete("Pod", NS, "files", 1)
     gone("Pod", NS, "files")
     run("back")
     until("the driver is no longer registered", lambda: DRIVER not in drivers())
     writes()
+    run("returned", deployment=DEPLOYMENT)
     go_plugin()
     writes()
     again()
-    run("off", release=RELEASE)
+    run("service", deployment=DEPLOYMENT)
+    argocd_removes(SERVICE)
+    still_there(f"Deployment/{HELM}-controller", f"csidriver.storage.k8s.io/{DRIVER}")
+    run("release")
+    until("the pods of the release are gone", lambda: attempt("gone").returncode == 0)
+    run("gone")
     site()
     run("install")
     until("the driver is registered", lambda: DRIVER in drivers())
@@ -291,10 +400,12 @@ def _():
 
 def main():
     os.mkdir(f"{HOME}/bin")
-    with open(f"{HOME}/bin/kubectl", "w", encoding="utf-8") as out:
-        out.write(f'#!/bin/sh\nexec {kube.BUILD}/kube/bin/kubectl --kubeconfig={DIR}/admin.kubeconfig "$@"\n')
-    os.chmod(f"{HOME}/bin/kubectl", 0o755)
+    for name in ("kubectl", "helm"):
+        with open(f"{HOME}/bin/{name}", "w", encoding="utf-8") as out:
+            out.write(f'#!/bin/sh\nHOME={HOME} exec {kube.BUILD}/kube/bin/{name} --kubeconfig={DIR}/admin.kubeconfig "$@"\n')
+        os.chmod(f"{HOME}/bin/{name}", 0o755)
     os.symlink(f"{ROOT}/manifests", f"{HOME}/manifests")
+    begin_dpf()
     kube.api.call("POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NS}})
     until("the namespace's account", lambda: kube.api.call("GET", f"/api/v1/namespaces/{NS}/serviceaccounts/default")[0] == 200)
     results = []

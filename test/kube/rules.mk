@@ -66,7 +66,7 @@ $(KUBE_BIN)/peer: test/kube/tools/peer/main.go test/kube/tools/go.mod test/kube/
 	$(call say,GO,$@)
 	$(Q)cd test/kube/tools && go build -mod=readonly -ldflags '-s -w' -o $(abspath $@) ./peer
 ## e2e-kube-swap: our image in the Go plugin's deployment, and the volumes that it left (root; after make image-test)
-e2e-kube-swap: $(KUBE_SIM) $(BIN) $(CSI_CALL) $(KUBE_BIN)/.built $(KUBE_BIN)/peer
+e2e-kube-swap: $(KUBE_SIM) $(BIN) $(CSI_CALL) $(KUBE_BIN)/.built $(KUBE_BIN)/peer $(KUBE_BIN)/helm
 	$(Q)$(KUBE_ENV) test/kube/swap.sh
 
 # The Helm chart; most of helm's packages are those of kubectl, which are compiled already.
