@@ -9,6 +9,7 @@ played here: a DPUDeployment without the service costs the objects of the servic
 
 A block is what stands between ```sh and ``` behind a line "<!-- run: NAME -->". It runs in a folder of its own, which has
 manifests/ and site/ as the page says; site/ makes what this cluster needs (test/kube/pods), where the page has an overlay."""
+import json
 import os
 import re
 import shutil
@@ -269,6 +270,61 @@ def _():
     running(NS, "files")
     shell(NS, "files", "echo kept >/data/file && sync")
     return next(line for line in checked.splitlines() if line.startswith(NODE))
+
+
+@row("the page's policy: the controller's account makes and deletes volumes of the driver, and writes no other PersistentVolume or VolumeAttachment")
+def _():
+    policy = re.search(r"^```yaml\n# site/policy\.yaml.*?\n(.*?)^```$", PAGE, flags=re.M | re.S).group(1)
+    account = f"system:serviceaccount:{DPF}:snap-csi-controller"
+    ours = {"csi": {"driver": DRIVER, "volumeHandle": "none"}}
+    others = {"hostPath": {"path": "/"}, "csi": {"driver": f"x.{DRIVER}", "volumeHandle": "none"}}
+
+    def volume(name, source):
+        return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name},
+                "spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Mi"}, **source}}
+
+    def write(verb, thing, *more):
+        return subprocess.run([f"{HOME}/bin/kubectl", verb, f"--as={account}", "-f", "-", "--dry-run=server", *more], input=json.dumps(thing),
+                              capture_output=True, text=True, check=False)
+
+    def refused(verb, thing, *more):
+        done = write(verb, thing, *more)
+        if not done.returncode or "of csi.snap.nvidia.com alone" not in done.stderr:
+            raise Failed(f"{verb} {' '.join(more)} of {thing} is not refused by the policy: {done.stdout}{done.stderr}")
+
+    change = ("--type=merge", "--patch", '{"metadata":{"finalizers":["x.example/y"]}}')
+    apply(policy)
+    try:
+        until("the policy is in force", lambda: "alone" in write("create", volume("policy", {"hostPath": {"path": "/"}})).stderr)
+        for key, source in others.items():
+            refused("create", volume("policy", {key: source}))
+            made = volume(f"policy-{key.lower()}", {key: source})
+            apply(json.dumps(made))
+            refused("patch", made, *change)
+            refused("delete", made)
+            delete("PersistentVolume", None, made["metadata"]["name"])
+        made = {"kind": "VolumeAttachment", "metadata": {"name": "policy"},
+                "spec": {"attacher": f"x.{DRIVER}", "nodeName": NODE, "source": {"persistentVolumeName": "policy"}}}
+        create(made)
+        refused("patch", made, *change)
+        refused("patch", made, "--subresource=status", "--type=merge", "--patch", '{"status":{"attached":true}}')
+        delete("VolumeAttachment", None, "policy")
+        done = write("create", volume("policy", ours))
+        if done.returncode:
+            raise Failed(f"a volume of the driver is refused: {done.stderr}")
+        # The sidecars' whole life of a volume: made, bound, attached, detached, deleted.
+        create(claim("ruled", block=True), NS)
+        create(pod("ruled", "ruled", block=True), NS)
+        running(NS, "ruled")
+        name = bound(NS, "ruled")["metadata"]["name"]
+        delete("Pod", NS, "ruled", 1)
+        gone("Pod", NS, "ruled")
+        until("it is detached", lambda: not [a for a in find("VolumeAttachment") if a["spec"]["source"]["persistentVolumeName"] == name])
+        delete("PersistentVolumeClaim", NS, "ruled")
+        gone("PersistentVolume", None, name)
+    finally:
+        apply(policy, verb="delete")
+    return "hostPath and another driver's are refused"
 
 
 @row("another kubelet folder than /var/lib/kubelet: the page's command makes what is right for this cluster, all of it")
