@@ -206,17 +206,20 @@ def image(what):
 
 @row("site/kustomization.yaml of the page makes the overlay with the operator's image, also for another kubelet folder")
 def _():
-    first, rest = re.findall(r"^```yaml\n# (?:at the end of )?site/kustomization\.yaml\n(.*?)^```$", PAGE, flags=re.M | re.S)
+    first, rest, secret = re.findall(r"^```yaml\n# (?:at the end of |one of the patches of )?site/kustomization\.yaml\n(.*?)^```$", PAGE,
+                                     flags=re.M | re.S)
     os.mkdir(f"{HOME}/page")
     os.mkdir(f"{HOME}/page/site")
     os.symlink(f"{ROOT}/manifests", f"{HOME}/page/manifests")
     version = subprocess.run([f"{ROOT}/packaging/version.sh"], capture_output=True, text=True, check=True).stdout.strip()
     for text, want in ((first, f"image: registry.example.com/snap-csi:{version}"), (first, f"image: registry.example.com/snap-csi-controller:{version}"),
+                       (first + "patches:\n" + secret, "imagePullSecrets:\n      - name: my-registry"),
+                       (first.replace(f"newTag: {version}", f"digest: sha256:{64 * 'a'}"), f"image: registry.example.com/snap-csi@sha256:{64 * 'a'}"),
                        (first + rest, "- --kubelet-dir=/var/lib/kubelet")):
         with open(f"{HOME}/page/site/kustomization.yaml", "w", encoding="utf-8") as out:
             out.write(text)
         made = kubectl("kustomize", f"{HOME}/page/site")
-        if made.returncode or want not in made.stdout:
+        if made.returncode or want not in made.stdout or (text.endswith(secret) and made.stdout.count("imagePullSecrets:") != 2):
             raise Failed(f"no {want}: {made.stdout}{made.stderr}")
         apply(made.stdout, "--dry-run=server")
     if made.stdout.count("/var/lib/kubelet") != 1 + 7 or "DaemonSet has it in seven places" not in PAGE:
@@ -224,13 +227,17 @@ def _():
     return "seven places and --kubelet-dir"
 
 
-@row("the images of an overlay are those of the page's list")
+@row("the images of an overlay, and those of components/sidecars, are those of the page's list")
 def _():
     made = run("images").split()
+    os.mkdir(f"{HOME}/sidecars")
+    with open(f"{HOME}/sidecars/kustomization.yaml", "w", encoding="utf-8") as out:
+        out.write("resources: [../manifests/overlays/kubernetes-1.36]\ncomponents: [../manifests/components/sidecars]\n")
+    more = set(re.findall(r"^ *image: (\S+)$", kubectl("kustomize", f"{HOME}/sidecars").stdout, flags=re.M))
     listed = re.findall(r"^\| (\S+:\S+) \| ", PAGE[PAGE.index("## Without a registry"):PAGE.index("## Come from")], flags=re.M)
-    if made != sorted(listed):
-        raise Failed(f"manifests: {made}; the page: {listed}")
-    return ", ".join(made)
+    if not set(made) < more or more != set(listed):
+        raise Failed(f"manifests: {made}, with components/sidecars {more}; the page: {listed}")
+    return ", ".join(listed)
 
 
 @row("a pod with raw block in the Go plugin's deployment, a service of DPF; the service is taken away: the pod writes on")
