@@ -434,7 +434,10 @@ def _():
         gone("Pod", NS, name)
         delete("PersistentVolumeClaim", NS, name)
     # The releases of the tests before have attachments of another driver's name; ours has none.
-    until("no volume is left", lambda: not re.search(rf"(?<!\.){re.escape(DRIVER)}", run("users")))
+    try:
+        until("no volume is left", lambda: not re.search(rf"(?<!\.){re.escape(DRIVER)}", run("users")))
+    except Failed as failure:
+        raise Failed(f"{failure}; there are: {run('users')}") from None
     run("uninstall")
     until("the driver is no longer registered", lambda: DRIVER not in drivers())
     kinds = kubectl("api-resources", "--verbs=list", "-o", "name").stdout.split()
