@@ -14,7 +14,8 @@ places() {
 		README.md|snap-csi(-[a-z]+)?:@( |$)
 		README.md|newTag: @\}
 		docs/operations.md|newTag: @\}
-		docs/operations.md|localhost/snap-csi(-[a-z]+)?:@ 
+		docs/operations.md|snap-csi(-[a-z]+)?:@( |$)
+		docs/operations.md|snap-csi(-[a-z]+)?-@-oci\.tar
 		docs/operations.md|--version @( |$)
 		docs/nomad.md|localhost/snap-csi(-[a-z]+)?:@"
 		docs/host-package.md|snap-csi_@_
@@ -23,8 +24,8 @@ places() {
 		charts/snap-csi/values.yaml|tag: "?@"?$
 	END
 }
-# What a version looks like, or this one, as an expression.
-any='[0-9]+\.[0-9]+\.[0-9]+(-[a-z0-9.]+)?'
+# What a version looks like, as an expression. Not with any word behind it: snap-csi-1.2.3-oci.tar is of 1.2.3.
+any='[0-9]+\.[0-9]+\.[0-9]+(-(alpha|beta|rc)\.?[0-9]+)?'
 
 case ${1-} in
 '') echo "$version" ;;
