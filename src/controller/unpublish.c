@@ -20,9 +20,14 @@
 
 #define UNPUBLISH_GOAL "timeout occurred while waiting for volume attachment deletion"
 
-/* Besides 0 and -1: the index does not know it, or not as it is now; nothing was deleted. */
+/* Besides 0 and -1: the index does not know it; nothing was done. */
 enum { NOT_KNOWN = 1 };
 
+/*
+ * When the name has another uid, ours has gone, perhaps by this very call, whose first DELETE had
+ * no answer. What has come since may be attached for a pod: only a call that begins now may detach
+ * it.
+ */
 static int detach_known(const char *volume, const char *node, struct await *a, struct err *err)
 {
 	char uid[ATTACHMENT_UID_MAX + 1];
@@ -31,10 +36,10 @@ static int detach_known(const char *volume, const char *node, struct await *a, s
 	if (!attachments_know_uid(a->c, volume, node, uid))
 		return NOT_KNOWN;
 	rc = await_deleted_uid(a, uid, UNPUBLISH_GOAL, err);
-	if (rc)
-		return rc < 0 ? -1 : NOT_KNOWN;
+	if (rc < 0)
+		return -1;
 	attachment_gone(a->c, volume, node, uid);
-	return await_settled(a, err);
+	return rc == AWAIT_CHANGED ? await_replaced(a, err) : await_settled(a, err);
 }
 
 static int detach_read(const char *volume, const char *node, struct await *a, struct err *err)

@@ -199,12 +199,13 @@ static int refuse_attached(const struct controller *c, const char *id, struct de
 	               scan.elsewhere, c->namespace, scan.elsewhere_name, more);
 }
 
-/* Besides 0 and -1: nothing was deleted, and only a read from etcd tells what there is. */
+/* Besides 0 and -1: nothing was done, and only a read from etcd tells what there is. */
 enum { NOT_PROVEN = 1 };
 
 /*
  * The DELETE names the uid that the API server's cache has shown, and is refused when the volume is
- * another one by now. So the usual delete costs etcd no read.
+ * another one by now. So the usual delete costs etcd no read. One that is refused deletes nothing
+ * else: a DELETE before it may have had no answer, and the new volume may have been handed out.
  */
 static int delete_cached(const struct controller *c, struct await *a, struct err *err)
 {
@@ -220,7 +221,7 @@ static int delete_cached(const struct controller *c, struct await *a, struct err
 	if (!uid || refuse_attached(c, a->name, a->d, err))
 		return -1;
 	rc = await_deleted_uid(a, uid, DELETE_GOAL, err);
-	return rc == AWAIT_CHANGED ? NOT_PROVEN : rc;
+	return rc == AWAIT_CHANGED ? await_replaced(a, err) : rc;
 }
 
 static int delete_read(const struct controller *c, struct await *a, struct err *err)
