@@ -179,6 +179,25 @@ def _():
     return ", ".join(counts)
 
 
+@row("older Kubernetes: each kind and field of an overlay, its components and the chart is in the API of its oldest version")
+def _():
+    counts, newest = [], None
+    for overlay, versions in OVERLAYS.items():
+        minor = versions[0].split(".")[1]
+        reader = f"{BIN}/older-{minor}"
+        if not os.path.exists(reader):  # the newest, which decode reads
+            newest = overlay
+            continue
+        chosen = tuple(c for c in COMPONENTS if c != "startup-taint-policy")
+        for text in (combine(overlay, chosen), must(template(*values(*(COMPONENTS[c] for c in chosen)), version=versions[0]))):
+            counts.append(f"1.{minor} {must(run(reader, text=text)).strip()}")
+    check(len(counts) == 6 and newest == list(OVERLAYS)[-1], f"read by {counts}")
+    overlays = list(OVERLAYS)
+    for minor, newer in (("28", overlays[-2]), ("35", overlays[-1])):
+        check(run(f"{BIN}/older-{minor}", text=kustomize(newer)).returncode == 1, f"{newer} is read by the API of 1.{minor} all the same")
+    return ", ".join(counts)
+
+
 @row("a field that there is not, a field that is there twice and an unknown kind are refused by this test")
 def _():
     good = kustomize("manifests/base")

@@ -79,11 +79,17 @@ $(DECODE): test/kube/tools/decode/main.go test/kube/tools/go.mod test/kube/tools
 	$(call say,GO,$@)
 	$(Q)cd test/kube/tools && go build -mod=readonly -ldflags '-s -w' -o $(abspath $@) ./decode && touch $(abspath $@)
 
+# The API of the oldest version of each overlay.
+OLDER := $(KUBE_BIN)/older-26 $(KUBE_BIN)/older-28 $(KUBE_BIN)/older-35
+$(OLDER): $(KUBE_BIN)/older-%: test/kube/tools/older/main.go $(wildcard test/kube/tools/older/*.mod test/kube/tools/older/*.sum)
+	$(call say,GO,$@)
+	$(Q)cd test/kube/tools/older && go build -mod=readonly -modfile=v1.$*.mod -ldflags '-s -w' -o $(abspath $@) . && touch $(abspath $@)
+
 .PHONY: chart-test
 ## chart-test: charts/snap-csi: the same objects as manifests/, strictly decoded; installed, upgraded, removed on an API server (root)
-chart-test: $(HELM) $(DECODE) $(KUBE_BIN)/.built
+chart-test: $(HELM) $(DECODE) $(OLDER) $(KUBE_BIN)/.built
 	$(Q)$(KUBE_ENV) test/kube/api.sh chart
 
 # Suites that run beside each other must not build the same file at the same time.
 ## kube-suites: build what the suites on a Kubernetes start, and run none of them
-kube-suites: $(BIN) $(KUBE_SIM) $(CSI_CALL) $(HELM) $(DECODE) $(addprefix $(KUBE_BIN)/,.built .built-e2e load peer)
+kube-suites: $(BIN) $(KUBE_SIM) $(CSI_CALL) $(HELM) $(DECODE) $(OLDER) $(addprefix $(KUBE_BIN)/,.built .built-e2e load peer)
