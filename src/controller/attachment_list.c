@@ -117,25 +117,42 @@ static void let_go_locked(struct attachment_list *l, struct listed *x)
 	free(x);
 }
 
-/* Reads for all who have come so far. The lock is given back meanwhile. */
-static int read_locked(struct attachment_list *l, const struct controller *c, struct deadline d,
-                       struct err *err)
-{
-	struct attachment_table *table;
-	uint64_t number = ++l->begun;
+/* What a caller does next that wants a reading of that number or a later one. */
+enum next { TAKE_IT, READ, WAIT };
 
+static bool is_there_locked(struct attachment_list *l, uint64_t want)
+{
 	assert_locked(&l->lock);
+	return l->last && l->last->number >= want;
+}
+
+/* READ: nobody else reads until read_for_all() has ended. */
+static enum next next_step(struct attachment_list *l, uint64_t want)
+{
+	WITH_LOCK(&l->lock);
+	if (is_there_locked(l, want))
+		return TAKE_IT;
+	if (l->running)
+		return WAIT;
 	l->running = true;
-	pthread_mutex_unlock(&l->lock);
-	table = read_all(c, d, err);
-	pthread_mutex_lock(&l->lock);
+	l->begun++;
+	return READ;
+}
+
+/* For all who have come before it began. */
+static int read_for_all(struct attachment_list *l, const struct controller *c, struct deadline d,
+                        struct err *err)
+{
+	struct attachment_table *table = read_all(c, d, err);
+
+	WITH_LOCK(&l->lock);
 	l->running = false;
 	pthread_cond_broadcast(&l->changed);
 	if (!table)
 		return -1;
 	let_go_locked(l, l->last);
 	l->last = xmalloc(sizeof(*l->last));
-	*l->last = (struct listed) { .table = table, .number = number, .users = 1 };
+	*l->last = (struct listed) { .table = table, .number = l->begun, .users = 1 };
 	return 0;
 }
 
@@ -147,41 +164,68 @@ static int out_of_time(const struct controller *c, bool cancelled, struct err *e
 	               c->namespace);
 }
 
-/* Until there is a reading with that number or a later one. */
-static int await_locked(struct list_waiter *w, uint64_t want, const struct controller *c,
-                        struct deadline d, struct err *err)
+/* Until the other call has read. False: the time is over, or the caller has gone. */
+static bool wait_for_reader(struct list_waiter *w, uint64_t want, struct deadline d)
 {
 	struct attachment_list *l = w->l;
 	struct timespec ts = deadline_timespec(d);
 
-	assert_locked(&l->lock);
-	while (!l->last || l->last->number < want) {
-		if (w->cancelled || deadline_passed(d))
-			return out_of_time(c, w->cancelled, err);
-		if (l->running)
-			pthread_cond_clockwait(&l->changed, &l->lock, CLOCK_MONOTONIC, &ts);
-		else if (read_locked(l, c, d, err))
-			return -1;
-	}
-	return 0;
-}
-
-static struct listed *take(struct list_waiter *w, const struct controller *c, struct deadline d,
-                           struct err *err)
-{
-	struct attachment_list *l = w->l;
-	struct listed *ret = NULL;
-
 	thread_rest();
 	WITH_LOCK(&l->lock);
+	while (l->running && !is_there_locked(l, want)) {
+		if (w->cancelled || deadline_passed(d))
+			return false;
+		pthread_cond_clockwait(&l->changed, &l->lock, CLOCK_MONOTONIC, &ts);
+	}
+	return true;
+}
+
+/* The caller's cancellation wakes one wait at a time: here this one, in a reading that of HTTP. */
+static int wait_for(struct attachment_list *l, uint64_t want, const struct controller *c,
+                    struct deadline d, struct err *err)
+{
+	struct list_waiter w = { .l = l };
+	bool in_time;
+
+	if (cancel_on_set(d.cancel, wake, &w))
+		w.cancelled = true;
+	in_time = wait_for_reader(&w, want, d);
+	(void)cancel_on_set(d.cancel, NULL, NULL);
+	return in_time ? 0 : out_of_time(c, w.cancelled, err);
+}
+
+/* Returns the number of the first reading that may be taken. */
+static uint64_t arrive(struct attachment_list *l)
+{
+	WITH_LOCK(&l->lock);
 	l->waiting++;
-	if (await_locked(w, l->begun + 1, c, d, err) == 0) {
+	return l->begun + 1;
+}
+
+static struct listed *leave(struct attachment_list *l, bool with_it)
+{
+	struct listed *ret = NULL;
+
+	WITH_LOCK(&l->lock);
+	if (with_it) {
 		ret = l->last;
 		ret->users++;
 	}
 	if (--l->waiting == 0)
 		let_go_locked(l, TAKE(l->last));
 	return ret;
+}
+
+static struct listed *take(struct attachment_list *l, const struct controller *c, struct deadline d,
+                           struct err *err)
+{
+	uint64_t want = arrive(l);
+	enum next next;
+	int rc = 0;
+
+	while (rc == 0 && (next = next_step(l, want)) != TAKE_IT)
+		rc = next == READ ? read_for_all(l, c, d, err) : wait_for(l, want, c, d, err);
+	return leave(l, rc == 0);
 }
 
 static int ask_once(const struct controller *c, struct deadline d,
@@ -201,15 +245,11 @@ int attachment_list_ask(struct attachment_list *l, const struct controller *c, s
                         void (*ask)(void *arg, const struct attachment_table *t), void *arg,
                         struct err *err)
 {
-	struct list_waiter w = { .l = l };
 	struct listed *got;
 
 	if (!l)
 		return ask_once(c, d, ask, arg, err);
-	if (cancel_on_set(d.cancel, wake, &w))
-		w.cancelled = true;
-	got = take(&w, c, d, err);
-	(void)cancel_on_set(d.cancel, NULL, NULL);
+	got = take(l, c, d, err);
 	if (!got)
 		return -1;
 	ask(arg, got->table);

@@ -17,6 +17,7 @@
 #include "dpf/dpu_attachment.h"
 #include "dpf/dpu_volume.h"
 #include "controller/attachment_index.h"
+#include "controller/attachment_list.h"
 #include "controller/known_nodes.h"
 #include "controller/volume.h"
 #include "kube/kube_priv.h"
@@ -54,6 +55,7 @@ static void start_with(const char *const *options)
 	};
 	c.attachments = attachment_index_new(c.kube, c.namespace, c.driver_name);
 	c.known_nodes = known_nodes_new();
+	c.unlabelled = attachment_list_new();
 	locks = keylock_new();
 }
 
@@ -68,6 +70,7 @@ static void stop(void)
 	sim_stop();
 	c.attachments = attachment_index_free(c.attachments);
 	c.known_nodes = known_nodes_free(c.known_nodes);
+	c.unlabelled = attachment_list_free(c.unlabelled);
 }
 
 static struct json *parse(const char *text)

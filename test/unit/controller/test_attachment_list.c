@@ -21,6 +21,7 @@ static struct controller c;
 /* A call: where it has found volume v. */
 struct caller {
 	pthread_t thread;
+	struct cancel cancel;
 	struct deadline d;
 	size_t found;
 	int rc;
@@ -80,7 +81,8 @@ static void slowly(void)
 
 static void start(struct caller *x, int64_t ms)
 {
-	*x = (struct caller) { .d = deadline_in_ms(ms), .err = ERR_INIT };
+	*x = (struct caller) { .d = deadline_in_ms(ms), .cancel = CANCEL_INIT, .err = ERR_INIT };
+	x->d.cancel = &x->cancel;
 	ck_assert_int_eq(pthread_create(&x->thread, NULL, ask, x), 0);
 }
 
@@ -155,7 +157,6 @@ static void for_long(void)
 
 START_TEST(a_call_leaves_when_its_time_is_over_or_it_is_cancelled)
 {
-	struct cancel cancel = CANCEL_INIT;
 	struct caller first, late, cancelled;
 
 	setup();
@@ -164,10 +165,8 @@ START_TEST(a_call_leaves_when_its_time_is_over_or_it_is_cancelled)
 	while (!begun)
 		usleep(1000);
 	start(&late, 50);
-	cancelled = (struct caller) { .d = deadline_in_ms(60000), .err = ERR_INIT };
-	cancelled.d.cancel = &cancel;
-	ck_assert_int_eq(pthread_create(&cancelled.thread, NULL, ask, &cancelled), 0);
-	cancel_set(&cancel);
+	start(&cancelled, 60000);
+	cancel_set(&cancelled.cancel);
 	pthread_join(late.thread, NULL);
 	pthread_join(cancelled.thread, NULL);
 	others_left = true;
