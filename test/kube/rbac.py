@@ -24,7 +24,7 @@ NEEDED = {
     (STORAGE, "dpuvolumeattachments", "create"): ("ControllerPublishVolume",),
     (STORAGE, "dpuvolumeattachments", "list"): None,  # this API server sends all of them in the watch
     (STORAGE, "dpuvolumeattachments", "watch"): ("ControllerPublishVolume",),
-    (STORAGE, "dpuvolumeattachments", "get"): ("ControllerPublishVolume", "ControllerUnpublishVolume"),
+    (STORAGE, "dpuvolumeattachments", "get"): ("ControllerPublishVolume",),
     (STORAGE, "dpuvolumeattachments", "delete"): ("ControllerUnpublishVolume",),
     ("provisioning.dpu.nvidia.com", "dpunodes", "get"): None,  # asks for the Node then
     ("storage.k8s.io", "csinodes", "get"): None,  # the DPU itself refuses what is too much
@@ -131,16 +131,17 @@ def controller():
 
 
 def life(call):
-    """Creates, attaches, detaches, deletes a volume: (the call that fails, its error), or None when none does."""
+    """Creates, attaches twice, detaches, deletes a volume: (the call that fails, its error), or None when none does."""
     capability = {"access_mode": {"mode": "SINGLE_NODE_WRITER"}, "block": {}}
     created, error = call("CreateVolume", {"name": "pvc-rights", "capacity_range": {"required_bytes": 1 << 20},
                                            "volume_capabilities": [capability], "parameters": {"policy": "example-policy"}})
     if error:
         return "CreateVolume", error
     volume = {"volume_id": "pvc-rights"}
-    requests = ({**volume, "node_id": NODE, "volume_capability": capability,
-                 "volume_context": created["volume"].get("volume_context", {})}, {**volume, "node_id": NODE}, volume)
-    for method, request in zip(CALLS[1:], requests):
+    attach = (CALLS[1], {**volume, "node_id": NODE, "volume_capability": capability,
+                         "volume_context": created["volume"].get("volume_context", {})})
+    # The second time the attachment is there, and is read.
+    for method, request in (attach, attach, (CALLS[2], {**volume, "node_id": NODE}), (CALLS[3], volume)):
         error = call(method, request)[1]
         if error:
             return method, error
