@@ -26,6 +26,15 @@
 #define CLOSED_MS 5000
 /* Nothing has come for so long although not all attachments have been read. */
 #define STALLED_MS 5000
+/* Behind a watch that brings others' attachments meanwhile, ours is waited for so much longer. */
+#define LIVELY_FACTOR 5
+
+/* A call that waits for the news of one attachment. */
+struct news_waiter {
+	struct news_waiter *next;
+	const char *volume, *node, *uid;
+	sem_t woken; /* posted when it has come, and when the call is cancelled */
+};
 
 struct attachment_index {
 	char *ns, *driver_name;
@@ -39,6 +48,7 @@ struct attachment_index {
 	bool refused;     /* to read or watch them; until it works */
 	int64_t heard_at; /* the last object; monotonic ns */
 	bool late;        /* the watch did not bring an attachment that is there */
+	struct news_waiter *waiters;
 };
 
 /* ---- an object ---- */
@@ -143,6 +153,15 @@ static bool parse(const char *driver_name, struct line_span object, struct cut_f
 
 /* ---- news ---- */
 
+/* uid NULL: all of them. */
+static void wake_waiters(struct attachment_index *x, const char *uid)
+{
+	assert_locked(&x->lock);
+	for (struct news_waiter *w = x->waiters; w; w = w->next)
+		if (!uid || str_eq(w->uid, uid))
+			sem_post(&w->woken);
+}
+
 static void hear_object(struct attachment_index *x, enum kube_news news,
                         const struct attachment_fact *f)
 {
@@ -154,7 +173,7 @@ static void hear_object(struct attachment_index *x, enum kube_news news,
 	} else if (attachment_table_put(x->table, f, source)) {
 		/* One of ours, however late: all that is older has come, too. */
 		x->late = false;
-		pthread_cond_broadcast(&x->changed);
+		wake_waiters(x, f->uid);
 	}
 }
 
@@ -190,6 +209,7 @@ static void on_end(struct attachment_index *x, bool complete)
 	x->complete = complete;
 	x->refused = !complete;
 	pthread_cond_broadcast(&x->changed);
+	wake_waiters(x, NULL);
 }
 
 static void on_news(void *arg, enum kube_news news, const char *text, size_t n)
@@ -291,8 +311,9 @@ static struct progress await_complete(struct index_waiter *w, struct deadline d)
 	struct attachment_index *x = w->x;
 	bool stalled = false;
 
-	thread_rest();
 	WITH_LOCK(&x->lock);
+	if (!x->complete)
+		thread_rest();
 	while (!x->complete && !x->refused && !stalled) {
 		int64_t at = stalled_at_locked(x);
 
@@ -327,35 +348,94 @@ int attachment_index_ready(struct attachment_index *x, struct deadline d, struct
 	               x->ns, p.read, *why ? "; " : "", why);
 }
 
-/* Who has been late is not waited for that long a second time, nor what cannot come. */
-static int64_t patience_ms(struct attachment_index *x)
+/* ---- waiting for one attachment's news ---- */
+
+static void wake_news_waiter(void *arg)
+{
+	struct news_waiter *w = arg;
+
+	sem_post(&w->woken);
+}
+
+static void waiters_add(struct attachment_index *x, struct news_waiter *w)
 {
 	WITH_LOCK(&x->lock);
-	return x->late || x->refused ? INDEX_PATIENCE_MS / 10 : INDEX_PATIENCE_MS;
+	w->next = x->waiters;
+	x->waiters = w;
+}
+
+static void waiters_remove(struct attachment_index *x, struct news_waiter *w)
+{
+	struct news_waiter **at = &x->waiters;
+
+	WITH_LOCK(&x->lock);
+	while (*at != w)
+		at = &(*at)->next;
+	*at = w->next;
+}
+
+/*
+ * Until when the watch is waited for. Events keep their order, so while those of others come, ours
+ * is on its way: a busy API server delays all of them, and lists would be what it can do least.
+ * Who has been late is not waited for that long a second time, nor what cannot come.
+ */
+static int64_t patient_until(struct attachment_index *x, int64_t asked_at)
+{
+	const int64_t patience = INDEX_PATIENCE_MS * INT64_C(1000000);
+	int64_t most = asked_at + patience * LIVELY_FACTOR, until;
+
+	WITH_LOCK(&x->lock);
+	if (x->late || x->refused)
+		return asked_at + patience / 10;
+	until = (x->heard_at > asked_at ? x->heard_at : asked_at) + patience;
+	return until < most ? until : most;
+}
+
+/* late: the watch has had its time. */
+static uint32_t seq_now(struct attachment_index *x, const struct news_waiter *w, bool late)
+{
+	uint32_t seq;
+
+	WITH_LOCK(&x->lock);
+	seq = attachment_table_seq(x->table, w->volume, w->node, w->uid);
+	if (seq != ATTACHMENT_UNSEEN)
+		x->late = false;
+	else if (late && x->complete)
+		x->late = true;
+	return seq;
+}
+
+static uint32_t await_news(struct attachment_index *x, struct news_waiter *w, struct deadline d)
+{
+	int64_t asked_at = monotonic_ns();
+
+	for (;;) {
+		int64_t until = patient_until(x, asked_at);
+		bool given_up = deadline_passed(d) || cancel_is_set(d.cancel);
+		/* A caller with less time says nothing about the watch. */
+		bool late = monotonic_ns() >= until && !given_up;
+		uint32_t seq = seq_now(x, w, late);
+
+		if (seq != ATTACHMENT_UNSEEN || late || given_up)
+			return seq;
+		sem_wait_until(&w->woken, until < d.at ? until : d.at);
+	}
 }
 
 uint32_t attachment_index_await(struct attachment_index *x, const char *volume, const char *node,
                                 const char *uid, struct deadline d)
 {
-	struct index_waiter w = { .x = x };
-	struct deadline until = { .at = deadline_clamp(d, patience_ms(x)).at };
+	struct news_waiter w = { .volume = volume, .node = node, .uid = uid };
 	uint32_t seq;
 
-	if (cancel_on_set(d.cancel, wake, &w))
-		w.cancelled = true;
-	{
-		WITH_LOCK(&x->lock);
-		while ((seq = attachment_table_seq(x->table, volume, node, uid)) ==
-		               ATTACHMENT_UNSEEN &&
-		       wait_locked(&w, until))
-			;
-		/* A caller with less time says nothing about the watch. */
-		if (seq != ATTACHMENT_UNSEEN)
-			x->late = false;
-		else if (!w.cancelled && until.at < d.at && x->complete)
-			x->late = true;
-	}
+	sem_init(&w.woken, 0, 0);
+	waiters_add(x, &w);
+	if (cancel_on_set(d.cancel, wake_news_waiter, &w))
+		wake_news_waiter(&w);
+	seq = await_news(x, &w, d);
 	(void)cancel_on_set(d.cancel, NULL, NULL);
+	waiters_remove(x, &w);
+	sem_destroy(&w.woken);
 	return seq;
 }
 
