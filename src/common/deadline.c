@@ -173,3 +173,15 @@ int deadline_sleep(struct deadline d, int64_t ms, struct err *err, const char *w
 	pthread_mutex_destroy(&s.lock);
 	return deadline_check(d, err, what);
 }
+
+bool sem_wait_until(sem_t *sem, int64_t at)
+{
+	struct timespec until = deadline_timespec((struct deadline) { .at = at });
+	int rc;
+
+	do
+		rc = at == DEADLINE_NEVER ? sem_wait(sem)
+		                          : sem_clockwait(sem, CLOCK_MONOTONIC, &until);
+	while (rc && errno == EINTR);
+	return rc == 0;
+}

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
@@ -67,3 +68,9 @@ struct timespec deadline_timespec(struct deadline d);
 int deadline_check(struct deadline d, struct err *err, const char *what) MUST_CHECK;
 /* Sleeps `ms` at the most, less when d ends or is cancelled. Returns deadline_check(). */
 int deadline_sleep(struct deadline d, int64_t ms, struct err *err, const char *what) MUST_CHECK;
+/*
+ * Waits until somebody posts; true: somebody has. False: it is `at` (CLOCK_MONOTONIC in ns), which
+ * DEADLINE_NEVER never is. Who waits for one event at a time waits so, and not with a mutex and a
+ * condition variable: a thread that is woken by somebody who holds the mutex stops there again.
+ */
+bool sem_wait_until(sem_t *sem, int64_t at);

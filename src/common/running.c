@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of running calls: a list, since it is walked when a call ends or hangs only. Its
+ * The table of running calls: a list, since it is walked when a call hangs only. Its
  * entries belong to the calls. The lock guards the list and the entries' fields; nothing is logged
  * under it. Ends no call: what the kernel does not end, nobody can.
  */
@@ -72,17 +72,23 @@ void running_begin(struct running *r, struct running_call *c, const char *method
 	c->span = metric_begin(METRIC_OPERATIONS_RUNNING, LABELS(method));
 	WITH_LOCK(&r->lock);
 	c->next = r->first;
+	if (c->next)
+		c->next->place = &c->next;
+	c->place = &r->first;
 	r->first = c;
 }
 
 void running_on_thread(struct running_call *c)
 {
+	int thread;
+
 	if (!c->table)
 		return;
 	current = c;
 	log_call(c->id);
+	thread = (int)syscall(SYS_gettid);
 	WITH_LOCK(&c->table->lock);
-	c->thread = (int)syscall(SYS_gettid);
+	c->thread = thread;
 }
 
 void running_about(struct running_call *c, const char *subject)
@@ -144,19 +150,21 @@ static struct running_seen seen_locked(struct running *r, const struct running_c
 static bool unlist(struct running_call *c, struct running_seen *ret)
 {
 	struct running *r = c->table;
-	struct running_call **at = &r->first;
+	char *doing AUTO(free) = NULL;
 
 	WITH_LOCK(&r->lock);
-	while (*at && *at != c)
-		at = &(*at)->next;
-	if (!*at)
+	if (!c->place)
 		return false;
-	*at = c->next;
-	*ret = seen_locked(r, c);
+	*c->place = c->next;
+	if (c->next)
+		c->next->place = c->place;
+	c->place = NULL;
 	metric_end(TAKE_OR(c->span, 0));
-	free(TAKE(c->doing));
-	if (c->told)
+	if (c->told) {
+		*ret = seen_locked(r, c);
 		metric_add(METRIC_OPERATIONS_HUNG, -1, NULL);
+	}
+	doing = TAKE(c->doing);
 	return c->told;
 }
 

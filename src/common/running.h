@@ -27,6 +27,7 @@ struct running;
 struct running_call {
 	struct running *table; /* NULL: not in a table */
 	struct running_call *next;
+	struct running_call **place; /* what points to it in the table; NULL: it is in none */
 	const char *method, *subject;
 	int64_t since, left_at; /* monotonic ns; left_at 0: its caller waits */
 	int thread;             /* 0: not started yet */

@@ -10,10 +10,12 @@ void thread_one_heap(void);
 void thread_begin(void);
 /*
  * Before a wait that may take long: gives back the pages of the stack below the caller, which work
- * before the wait has touched. Costs a microsecond; does nothing on a thread without
- * thread_begin().
+ * before the wait has touched. Does nothing on a thread without thread_begin(). The pages cost some
+ * microseconds when they are touched again, so a wait that is mostly short calls it only after
+ * THREAD_REST_AFTER_MS.
  */
 void thread_rest(void);
+#define THREAD_REST_AFTER_MS 250
 
 /*
  * For a function with large locals that is called on the way to a wait, or after it. The compiler

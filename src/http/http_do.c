@@ -8,54 +8,53 @@
  */
 #include "http/http.h"
 
-#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 
 #include "common/cleanup.h"
 #include "common/thread.h"
 
 struct http_waiter {
-	pthread_mutex_t lock; /* guards done; taken before the engine's own */
-	pthread_cond_t ended;
-	bool done, cancelled;
-	struct http_result *result;
+	sem_t told; /* posted when one of the two below is set */
+	atomic_bool done, cancelled;
+	struct http_result *result; /* of the engine until done */
 };
 
+/* Nothing of *w is touched behind sem_post(): it may be gone. */
 static void waiter_done(void *arg, struct http_result *result)
 {
 	struct http_waiter *w = arg;
-	WITH_LOCK(&w->lock);
 	*w->result = *result;
 	result->body = NULL;
-	w->done = true;
-	pthread_cond_signal(&w->ended);
+	atomic_store(&w->done, true);
+	sem_post(&w->told);
 }
 
 static void waiter_cancel(void *arg)
 {
 	struct http_waiter *w = arg;
-	WITH_LOCK(&w->lock);
-	w->cancelled = true;
-	pthread_cond_signal(&w->ended);
+	atomic_store(&w->cancelled, true);
+	sem_post(&w->told);
 }
 
 static void waiter_wait(struct http_waiter *w, struct http *h, struct http_call *call)
 {
-	WITH_LOCK(&w->lock);
-	while (!w->done && !w->cancelled)
-		pthread_cond_wait(&w->ended, &w->lock);
-	if (!w->done)
+	if (!sem_wait_until(&w->told, deadline_in_ms(THREAD_REST_AFTER_MS).at)) {
+		thread_rest();
+		sem_wait_until(&w->told, DEADLINE_NEVER);
+	}
+	if (!atomic_load(&w->done))
 		http_cancel(h, call);
-	while (!w->done)
-		pthread_cond_wait(&w->ended, &w->lock);
+	while (!atomic_load(&w->done))
+		sem_wait_until(&w->told, DEADLINE_NEVER);
 }
 
 void http_do(struct http *h, struct http_request *request, struct deadline d,
              struct http_result *ret)
 {
-	struct http_waiter w = { .lock = PTHREAD_MUTEX_INITIALIZER,
-		                 .ended = PTHREAD_COND_INITIALIZER,
-		                 .result = ret };
+	struct http_waiter w = { .result = ret };
 	struct http_call *call;
+	sem_init(&w.told, 0, 0);
 	request->on_done = waiter_done;
 	request->arg = &w;
 	if (!request->deadline_at || request->deadline_at > d.at)
@@ -64,9 +63,7 @@ void http_do(struct http *h, struct http_request *request, struct deadline d,
 
 	if (cancel_on_set(d.cancel, waiter_cancel, &w))
 		waiter_cancel(&w);
-	thread_rest();
 	waiter_wait(&w, h, call);
 	(void)cancel_on_set(d.cancel, NULL, NULL);
-	pthread_mutex_destroy(&w.lock);
-	pthread_cond_destroy(&w.ended);
+	sem_destroy(&w.told);
 }

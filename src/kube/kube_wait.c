@@ -21,8 +21,7 @@
 #include "common/mem.h"
 #include "common/thread.h"
 
-/* A shorter wait gives no pages back: to get them again costs more than the wait. */
-#define REST_AFTER_NS (20 * INT64_C(1000000))
+#define REST_AFTER_NS (THREAD_REST_AFTER_MS * INT64_C(1000000))
 
 int kube_wait_open(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
                    struct kube_wait **ret, struct err *err)

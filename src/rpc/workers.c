@@ -14,6 +14,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <malloc.h>
+#include <semaphore.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -49,7 +50,8 @@ struct worker {
 	struct workers *pool;
 	struct worker *below; /* of the idle ones */
 	struct task *task;    /* what to run next */
-	pthread_cond_t woken;
+	bool taken; /* it is none of the idle any more, and `woken` is or will be posted */
+	sem_t woken;
 	pthread_t thread;
 };
 
@@ -91,21 +93,45 @@ static void leave_idle_locked(struct worker *me)
 		}
 }
 
-/* NULL: it came none, and the thread ends. */
-static struct task *next_task(struct worker *me)
+static bool become_idle(struct worker *me)
 {
 	struct workers *w = me->pool;
-	struct timespec until = deadline_timespec(deadline_in_ms(w->idle_ms));
-	int rc = 0;
 
 	WITH_LOCK(&w->lock);
+	if (w->stop)
+		return false;
 	me->task = NULL;
+	me->taken = false;
 	me->below = w->idle;
 	w->idle = me;
-	while (!me->task && !w->stop && rc == 0)
-		rc = pthread_cond_clockwait(&me->woken, &w->lock, CLOCK_MONOTONIC, &until);
-	if (!me->task)
+	return true;
+}
+
+/* False: it is taken, and has something to do or is to end. */
+static bool leave_idle(struct worker *me)
+{
+	WITH_LOCK(&me->pool->lock);
+	if (!me->taken)
 		leave_idle_locked(me);
+	return !me->taken;
+}
+
+/*
+ * NULL: it came none, and the thread ends. Whoever takes an idle thread posts after it has left the
+ * lock, since a thread that is woken under a lock stops at that lock at once. So a thread that is
+ * taken waits for the post in any case: until then it is in use by another one.
+ */
+static struct task *next_task(struct worker *me)
+{
+	int64_t until = deadline_in_ms(me->pool->idle_ms).at;
+
+	if (!become_idle(me))
+		return NULL;
+	if (!sem_wait_until(&me->woken, until)) {
+		if (leave_idle(me))
+			return NULL;
+		sem_wait_until(&me->woken, DEADLINE_NEVER);
+	}
 	return me->task;
 }
 
@@ -140,7 +166,7 @@ static void end(struct worker *me)
 	void *stack_before;
 	bool trim;
 
-	pthread_cond_destroy(&me->woken);
+	sem_destroy(&me->woken);
 	{
 		WITH_LOCK(&w->lock);
 		stack_before = w->ended_stack;
@@ -216,7 +242,7 @@ static bool start_locked(struct workers *w, struct task *task)
 	assert_locked(&w->lock);
 	new->pool = w;
 	new->task = task;
-	pthread_cond_init(&new->woken, NULL);
+	sem_init(&new->woken, 0, 0);
 	rc = create(w, new);
 	if (rc == 0) {
 		w->n_threads++;
@@ -224,23 +250,37 @@ static bool start_locked(struct workers *w, struct task *task)
 	}
 	log_limited(LOG_WARNING, 10, "cannot start a thread for a call (errno %d); %u run", rc,
 	            w->n_threads);
-	pthread_cond_destroy(&new->woken);
+	sem_destroy(&new->woken);
 	free(new);
 	return false;
+}
+
+/* NULL: none is idle. Else the caller posts `woken`. */
+static struct worker *take_idle_locked(struct workers *w, struct task *task)
+{
+	struct worker *idle = w->idle;
+
+	assert_locked(&w->lock);
+	if (!idle)
+		return NULL;
+	w->idle = idle->below;
+	idle->task = task;
+	idle->taken = true;
+	return idle;
 }
 
 bool workers_submit(struct workers *w, struct task *task)
 {
 	struct worker *idle;
 
-	WITH_LOCK(&w->lock);
-	assert(!w->stop);
-	idle = w->idle;
-	if (!idle)
-		return start_locked(w, task);
-	w->idle = idle->below;
-	idle->task = task;
-	pthread_cond_signal(&idle->woken);
+	{
+		WITH_LOCK(&w->lock);
+		assert(!w->stop);
+		idle = take_idle_locked(w, task);
+		if (!idle)
+			return start_locked(w, task);
+	}
+	sem_post(&idle->woken);
 	return true;
 }
 
@@ -248,8 +288,9 @@ static void stop(struct workers *w)
 {
 	WITH_LOCK(&w->lock);
 	w->stop = true;
-	for (struct worker *idle = w->idle; idle; idle = idle->below)
-		pthread_cond_signal(&idle->woken);
+	for (struct worker *idle = take_idle_locked(w, NULL); idle;
+	     idle = take_idle_locked(w, NULL))
+		sem_post(&idle->woken);
 	while (w->n_threads)
 		pthread_cond_wait(&w->changed, &w->lock);
 }
