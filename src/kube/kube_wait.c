@@ -87,16 +87,12 @@ const char *kube_wait_watch_error(struct kube_wait *w, char ret[KUBE_WATCH_ERROR
 void kube_wait_close(struct kube_wait *w)
 {
 	struct kube *k;
-	struct kube_wait **at;
 	if (!w)
 		return;
 	k = w->watch->k;
 	{
 		WITH_LOCK(&k->lock);
-		at = &w->watch->waits.first;
-		while (*at != w)
-			at = &(*at)->next;
-		*at = w->next;
+		waits_remove(&w->watch->waits, w);
 	}
 	pthread_cond_destroy(&w->told);
 	free(w->state);

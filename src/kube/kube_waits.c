@@ -13,6 +13,8 @@
 #include "common/mem.h"
 #include "common/str.h"
 
+#define BUCKETS_MIN 64
+
 /* FNV-1a. Names that meet by accident, or that somebody has chosen so, cost one comparison more. */
 static uint32_t hash_of(struct line_span name)
 {
@@ -22,12 +24,67 @@ static uint32_t hash_of(struct line_span name)
 	return hash;
 }
 
+static uint32_t hash_of_text(const char *name)
+{
+	return hash_of((struct line_span) { name, strlen(name) });
+}
+
+static void add_near(struct kube_waits *all, struct kube_wait *w)
+{
+	struct kube_wait **first = &all->buckets[w->name_hash & (all->n_buckets - 1)];
+	w->next_near = *first;
+	w->place_near = first;
+	if (*first)
+		(*first)->place_near = &w->next_near;
+	*first = w;
+}
+
+/* It stays as large as the largest burst has made it: 8 bytes for each wait of that. */
+static void grow(struct kube_waits *all)
+{
+	free(all->buckets);
+	all->n_buckets = all->n_buckets ? 2 * all->n_buckets : BUCKETS_MIN;
+	all->buckets = xcalloc(all->n_buckets, sizeof(struct kube_wait *));
+	for (struct kube_wait *i = all->first; i; i = i->next)
+		add_near(all, i);
+}
+
 void waits_add(struct kube_waits *all, struct kube_wait *w)
 {
 	assert_locked(all->lock);
-	w->name_hash = hash_of((struct line_span) { w->name, strlen(w->name) });
+	if (all->n++ >= all->n_buckets)
+		grow(all);
+	w->name_hash = hash_of_text(w->name);
 	w->next = all->first;
+	w->place = &all->first;
+	if (w->next)
+		w->next->place = &w->next;
 	all->first = w;
+	add_near(all, w);
+}
+
+void waits_remove(struct kube_waits *all, struct kube_wait *w)
+{
+	assert_locked(all->lock);
+	*w->place = w->next;
+	if (w->next)
+		w->next->place = w->place;
+	*w->place_near = w->next_near;
+	if (w->next_near)
+		w->next_near->place_near = w->place_near;
+	all->n--;
+}
+
+void waits_free(struct kube_waits *all)
+{
+	assert(all->n == 0);
+	free(TAKE(all->buckets));
+}
+
+/* The first of those whose hash begins alike; the others follow by next_near. */
+static struct kube_wait *near(const struct kube_waits *all, uint32_t hash)
+{
+	return all->n_buckets ? all->buckets[hash & (all->n_buckets - 1)] : NULL;
 }
 
 /* Who is to be read already keeps the turn, however often the place is lost. */
@@ -99,7 +156,7 @@ bool waits_tell(struct kube_waits *all, const struct kube_event *e)
 	uint32_t hash = hash_of(e->name);
 	bool unread = false;
 	assert_locked(all->lock);
-	for (struct kube_wait *i = all->first; i; i = i->next) {
+	for (struct kube_wait *i = near(all, hash); i; i = i->next_near) {
 		if (i->name_hash != hash || !line_span_eq(e->name, i->name))
 			continue;
 		i->reading = 0;
@@ -150,7 +207,7 @@ char *waits_take_unread(struct kube_waits *all, unsigned long read)
 	longest = longest_unread(all);
 	if (!longest)
 		return NULL;
-	for (struct kube_wait *i = all->first; i; i = i->next) {
+	for (struct kube_wait *i = near(all, longest->name_hash); i; i = i->next_near) {
 		if (!same_name(i, longest) || !may_be_read(i))
 			continue;
 		i->reading = read;
@@ -181,7 +238,7 @@ char *waits_take_quiet(struct kube_waits *all, unsigned long read, int64_t now, 
 	longest = longest_quiet(all, now, every_ns);
 	if (!longest)
 		return NULL;
-	for (struct kube_wait *i = all->first; i; i = i->next) {
+	for (struct kube_wait *i = near(all, longest->name_hash); i; i = i->next_near) {
 		if (!i->asked || i->reading || !same_name(i, longest))
 			continue;
 		i->look_at = now + every_ns;
@@ -199,10 +256,11 @@ static bool was_read(struct kube_wait *w, unsigned long read)
 	return true;
 }
 
-void waits_tell_read(struct kube_waits *all, unsigned long read, const struct kube_event *e)
+void waits_tell_read(struct kube_waits *all, const char *name, unsigned long read,
+                     const struct kube_event *e)
 {
 	assert_locked(all->lock);
-	for (struct kube_wait *i = all->first; i; i = i->next) {
+	for (struct kube_wait *i = near(all, hash_of_text(name)); i; i = i->next_near) {
 		if (!was_read(i, read))
 			continue;
 		if (e)
@@ -212,26 +270,27 @@ void waits_tell_read(struct kube_waits *all, unsigned long read, const struct ku
 	}
 }
 
-void waits_tell_read_error(struct kube_waits *all, unsigned long read, const struct err *err)
+void waits_tell_read_error(struct kube_waits *all, const char *name, unsigned long read,
+                           const struct err *err)
 {
 	assert_locked(all->lock);
-	for (struct kube_wait *i = all->first; i; i = i->next)
+	for (struct kube_wait *i = near(all, hash_of_text(name)); i; i = i->next_near)
 		if (was_read(i, read))
 			tell_error(i, err);
 }
 
-void waits_read_again(struct kube_waits *all, unsigned long read)
+void waits_read_again(struct kube_waits *all, const char *name, unsigned long read)
 {
 	assert_locked(all->lock);
-	for (struct kube_wait *i = all->first; i; i = i->next)
+	for (struct kube_wait *i = near(all, hash_of_text(name)); i; i = i->next_near)
 		if (was_read(i, read))
 			wait_must_read(i);
 }
 
-void waits_read_dropped(struct kube_waits *all, unsigned long read)
+void waits_read_dropped(struct kube_waits *all, const char *name, unsigned long read)
 {
 	assert_locked(all->lock);
-	for (struct kube_wait *i = all->first; i; i = i->next)
+	for (struct kube_wait *i = near(all, hash_of_text(name)); i; i = i->next_near)
 		(void)was_read(i, read);
 }
 

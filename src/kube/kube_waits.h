@@ -20,9 +20,10 @@ struct kube_watch;
 
 /* One caller who waits for one name. It is told `state`, `gone` or `err`, in this order. */
 struct kube_wait {
-	struct kube_wait *next;
+	struct kube_wait *next, **place;           /* of all; what points to it there */
+	struct kube_wait *next_near, **place_near; /* the same of those in its bucket */
 	char *name;
-	uint32_t name_hash; /* of `name`: each event is compared with all waits */
+	uint32_t name_hash;
 	struct kube_watch *watch;
 	char *uid;           /* the object that the caller means, or NULL: any of this name */
 	pthread_cond_t told; /* something is to be told, or the caller gives up */
@@ -59,8 +60,14 @@ struct kube_wait {
 };
 
 struct kube_waits {
-	pthread_mutex_t *lock; /* the client's */
-	struct kube_wait *first;
+	pthread_mutex_t *lock;   /* the client's */
+	struct kube_wait *first; /* the newest */
+	/*
+	 * The same by name: an event looks at those of one bucket. A walk through all 2,000 of a
+	 * burst took 350 us of each event, under the lock.
+	 */
+	struct kube_wait **buckets;
+	size_t n, n_buckets; /* a power of two, or 0: there was none yet */
 	/*
 	 * Every change from now on comes as an event: the stream is open, or will be opened behind
 	 * the last event. False: a list is needed first, then a read of each awaited object.
@@ -68,8 +75,10 @@ struct kube_waits {
 	bool live;
 };
 
-/* Puts the wait, whose name is set, into the table. */
+/* Puts the wait, whose name is set, into the table, and takes it out. */
 void waits_add(struct kube_waits *all, struct kube_wait *w);
+void waits_remove(struct kube_waits *all, struct kube_wait *w);
+void waits_free(struct kube_waits *all); /* none is in it; what is of others stays */
 /* Its object is to be read: a read that has begun already does not count as this one. */
 void wait_must_read(struct kube_wait *w);
 
@@ -88,13 +97,16 @@ char *waits_take_unread(struct kube_waits *all, unsigned long read);
  * way, at least `every_ns` before `now`: perhaps the watch keeps something back.
  */
 char *waits_take_quiet(struct kube_waits *all, unsigned long read, int64_t now, int64_t every_ns);
+/* `name` is what waits_take_unread() or waits_take_quiet() has returned for this read. */
 /* The read failed, and nobody is told: nothing is known to be missed. */
-void waits_read_dropped(struct kube_waits *all, unsigned long read);
+void waits_read_dropped(struct kube_waits *all, const char *name, unsigned long read);
 /* What the read brought: an object (its text and resourceVersion), NULL for "no such object". */
-void waits_tell_read(struct kube_waits *all, unsigned long read, const struct kube_event *e);
-void waits_tell_read_error(struct kube_waits *all, unsigned long read, const struct err *err);
+void waits_tell_read(struct kube_waits *all, const char *name, unsigned long read,
+                     const struct kube_event *e);
+void waits_tell_read_error(struct kube_waits *all, const char *name, unsigned long read,
+                           const struct err *err);
 /* The read failed and is to be made again. */
-void waits_read_again(struct kube_waits *all, unsigned long read);
+void waits_read_again(struct kube_waits *all, const char *name, unsigned long read);
 /* The watch has its place: every change comes as an event. Errors not yet told are dropped. */
 void waits_begin_live(struct kube_waits *all);
 /* The watch has lost its place: events may be missed, so every awaited object is to be read. */

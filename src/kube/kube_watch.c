@@ -127,6 +127,7 @@ void kube_watches_free(struct kube *k)
 		free((char *)w->kind.kind);
 		free(w->ns);
 		str_clear(&w->line);
+		waits_free(&w->waits);
 		if (w->follow)
 			free(w->follow->token);
 		free(w->follow);

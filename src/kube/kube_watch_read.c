@@ -34,13 +34,14 @@ struct reading {
 	bool look; /* nothing is known to be missed: when it fails, nobody is told */
 };
 
-static void look_failed(struct kube_watch *w, unsigned long number, const struct http_result *r)
+static void look_failed(const struct reading *reading, const struct http_result *r)
 {
+	struct kube_watch *w = reading->w;
 	int ms = kube_backoff_ms(++w->look_failures, LOOK_TICK_MS, LOOK_BACKOFF_MOST_MS);
 	http_timer_set(w->k->http, &w->look, monotonic_ns() + (kube_asked_ms(r) + ms) * NS_PER_MS);
 	WITH_LOCK(&w->k->lock);
 	w->looking = true;
-	waits_read_dropped(&w->waits, number);
+	waits_read_dropped(&w->waits, reading->name, reading->number);
 }
 
 /* Only a read that began after the first refusal came confirms it. */
@@ -72,7 +73,7 @@ static void read_result(const struct reading *reading, const struct http_result 
 	int ms;
 	err_clear(&err);
 	if (!found && !none && reading->look) {
-		look_failed(w, reading->number, r);
+		look_failed(reading, r);
 		return;
 	}
 	if (reading->look)
@@ -89,13 +90,13 @@ static void read_result(const struct reading *reading, const struct http_result 
 	{
 		WITH_LOCK(&w->k->lock);
 		if (found)
-			waits_tell_read(&w->waits, reading->number, &e);
+			waits_tell_read(&w->waits, name, reading->number, &e);
 		else if (none)
-			waits_tell_read(&w->waits, reading->number, NULL);
+			waits_tell_read(&w->waits, name, reading->number, NULL);
 		else if (later)
-			waits_read_again(&w->waits, reading->number);
+			waits_read_again(&w->waits, name, reading->number);
 		else
-			waits_tell_read_error(&w->waits, reading->number, &err);
+			waits_tell_read_error(&w->waits, name, reading->number, &err);
 	}
 	if (!later) {
 		w->read_failures = 0;
