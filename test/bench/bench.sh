@@ -3,15 +3,15 @@
 # it is known (measured once, on two cores, against a real API server). Needs root. Numbers are medians; a busy machine
 # changes them, so nothing here fails because of a number.
 # Variables: RUNS (of each start, 15), CREATES (100), STAGES (50), PUBLISHES (20, of each crowd), PROBE_SECONDS (3),
-# KINDS (30 stages of each kind of volume), VOLUMES (100000, among which the controller's memory is measured), WAITING (2000 creates that wait at once), CYCLES (200
-# whole lives of a volume, then 60 s of idleness; 10000 take a quarter of an hour).
+# KINDS (30 stages of each kind of volume), VOLUMES (100000, among which the controller's memory is measured), WAITING (2000 creates that wait at once),
+# WRITERS (5, who change objects of others beside those and 1000 creates more), CYCLES (200 whole lives of a volume, then 60 s of idleness; 10000 take a quarter of an hour).
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . test/lib/world.sh
 . test/lib/requests.sh
 
 RUNS=${RUNS:-15} CREATES=${CREATES:-100} STAGES=${STAGES:-50} PROBE_SECONDS=${PROBE_SECONDS:-3} PUBLISHES=${PUBLISHES:-20} VOLUMES=${VOLUMES:-100000}
-KINDS=${KINDS:-30} WAITING=${WAITING:-2000} CYCLES=${CYCLES:-200}
+KINDS=${KINDS:-30} WAITING=${WAITING:-2000} WRITERS=${WRITERS:-5} CYCLES=${CYCLES:-200}
 
 GLIBC_TUNABLES=$(sed -n 's/^ENV GLIBC_TUNABLES=//p' Dockerfile)
 export GLIBC_TUNABLES # as in the image
@@ -158,6 +158,65 @@ crowd_rows() {
 	row "memory (PSS), controller, among $VOLUMES volumes" "$pss kB" 'as without, +-1 MB' '116.7 MB at 10,000'
 	row '  of it anonymous' "$anon kB"
 	world_stop "$DRIVER_PID"
+}
+
+# One byte for each change that change_others() has made.
+changes() {
+	cat "$WORLD"/changes.* | wc -c
+}
+
+# Changes volumes of others, one after the other and round and round.
+change_others() { # NUMBER
+	while :; do
+		curl --silent --rate 1000/s --request PATCH --header @"$WORLD/header" --header 'Content-Type: application/merge-patch+json' \
+			--data "{\"metadata\":{\"annotations\":{\"changed\":\"$EPOCHREALTIME\"}}}" --output "$WORLD/changed.$1" --write-out x \
+			"$SIM_URL/apis/storage.dpu.nvidia.com/v1alpha1/namespaces/$NAMESPACE/dpuvolumes/pvc-$1[0001-9999]" >>"$WORLD/changes.$1"
+	done
+}
+
+# RATE and CPU: changes and ms of the driver's CPU per second since the last time.
+since_last() {
+	local now=$EPOCHREALTIME n cpu
+	n=$(changes) cpu=$(cpu_ms "$DRIVER_PID")
+	RATE=$(awk -v n="$((n - ${LAST_N:-0}))" -v from="${LAST:-0}" -v to="$now" 'BEGIN {printf "%.0f", n / (to - from)}')
+	CPU=$(awk -v from="${LAST_CPU:-0}" -v to="$cpu" -v a="${LAST:-0}" -v b="$now" 'BEGIN {printf "%.1f", (to - from) / (b - a)}')
+	LAST=$now LAST_N=$n LAST_CPU=$cpu
+}
+
+# All at the same moment: changes of others among many volumes, creates that wait, and creates that are carried out.
+storm_rows() {
+	local pss anon began callers=() i
+	rm -f "$WORLD/port" "$KUBECONFIG_FILE"
+	world_sim --seed --no-fabric --seed-file="$WORLD/crowd.json" || exit 1
+	world_switch POST /sim/faults '{"dpf": "volume-never-bound", "name": "^(pvc-|bench-wait-)", "text": "it waits"}' >"$WORLD/answer" || exit 1
+	world_driver controller || exit 1
+	"$CSI_CALL" -e "$ENDPOINT" -t 600 --at-once="$WAITING" CreateVolume "$(create_request 'bench-wait-%d')" >"$WORLD/waiting" 2>&1 &
+	callers+=("$!")
+	sleep 30 # they have all been asked for
+	for ((i = 1; i <= WRITERS; i++)); do
+		change_others "$i" &
+		callers+=("$!")
+	done
+	WORLD_PIDS+=("${callers[@]}")
+	sleep 5
+	since_last
+	sleep 10
+	since_last
+	row "among $VOLUMES volumes, while $WAITING creates wait: changes of others" "$RATE per s"
+	row '  CPU of the driver meanwhile' "$(awk -v cpu="$CPU" 'BEGIN {print cpu / 10}') %"
+	began=$EPOCHREALTIME
+	"$CSI_CALL" -e "$ENDPOINT" -t 120 --at-once=1000 CreateVolume "$(create_request 'bench-storm-%d')" >"$WORLD/storm" || exit 1
+	row '  1000 creates at once, until the last one is answered' "$(milliseconds "$began" "$EPOCHREALTIME" | xargs printf '%.0f ms')"
+	since_last
+	row '  changes of others meanwhile' "$RATE per s"
+	read -r pss anon < <(memory)
+	row '  memory (PSS) then' "$pss kB"
+	row '  of it anonymous' "$anon kB"
+	for i in "${callers[@]}"; do
+		world_stop "$i"
+	done
+	world_stop "$DRIVER_PID"
+	world_stop "$SIM_PID"
 }
 
 count_threads() {
@@ -452,4 +511,6 @@ for n in 0 5000 50000; do
 done
 publish_row 5000 false '5000 of the Go plugin'
 crowd_rows
+world_stop "$SIM_PID"
+storm_rows
 echo 'bench: done'

@@ -22,6 +22,7 @@ SERIAL, MANY = int(os.environ.get("BENCH_SERIAL", "100")), int(os.environ.get("B
 OBJECTS = [int(word) for word in os.environ.get("BENCH_OBJECTS", "2000").split(",")]
 IMAGE = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}  # as the Dockerfile has it: what counts in memory after a load
 CHANGES, WAITING = int(os.environ.get("BENCH_CHANGES", "500")), int(os.environ.get("BENCH_WAITING", "500"))
+AT_ONCE = int(os.environ.get("BENCH_AT_ONCE", "0"))
 PUBLISHES, PAGES = int(os.environ.get("BENCH_PUBLISHES", "0")), int(os.environ.get("BENCH_PAGES", "0"))
 COLUMNS = "{:34} {:>6} {:>9} {:>9} {:>8} {:>10} {:>10} {:>9}  {}"
 
@@ -72,7 +73,7 @@ class Requests:
 
 class Bench:
     def __init__(self, cluster, driver, configuration):
-        self.cluster, self.driver, self.configuration, self.dpf = cluster, driver, configuration, None
+        self.cluster, self.driver, self.configuration, self.dpf, self.liked = cluster, driver, configuration, None, False
         for i in range(NODES):
             node = {"metadata": {"name": f"bench-{i}"}}
             ask("POST", f"/apis/provisioning.dpu.nvidia.com/v1alpha1/namespaces/{DPF}/dpunodes",
@@ -158,14 +159,22 @@ def after_a_start(bench, objects):
     driver.kill()
 
 
+def make_like(bench):
+    """A volume and an attachment that those of others resemble."""
+    if not bench.liked:
+        bench.does("csi", "create", "like", 1, 1)
+        bench.does("csi", "publish", "like", 1, 1)
+    bench.liked = True
+
+
 def among_others(bench, objects):
     """The same operations among attachments of others, half of them as the Go plugin makes them."""
     admin = f"--kubeconfig={bench.cluster.admin}"
     empty, used = rss_mb(bench.cluster.apiserver.process.pid), etcd_status()[1]
-    bench.does("csi", "create", "like", 1, 1)
-    bench.does("csi", "publish", "like", 1, 1)
+    make_like(bench)
     for kind in ("labelled", "unlabelled"):
         made = load("seed", admin, "--template=bench-0-like-0", f"--n={objects}", f"--names={kind}", f"--labelled={str(kind == 'labelled').lower()}")
+    load("seed", admin, "--plural=dpuvolumes", "--template=like-0", f"--n={objects}", "--names=volume")
     # Its caches fall behind so many writes at once; a new one reads them from etcd.
     bench.dpf.kill()
     bench.cluster.apiserver.restart()
@@ -206,6 +215,40 @@ def while_others_wait(bench):
     waiting.kill()
 
 
+def churned(churns):
+    """How many objects they have changed so far, and in which time."""
+    last = [json.loads(churn.log().splitlines()[-1]) for churn in churns]
+    return sum(one["changes"] for one in last), max(one["seconds"] for one in last)
+
+
+def all_at_once(bench):
+    """Events of others, calls that wait and calls that work, all at the same moment."""
+    admin, objects, pid = f"--kubeconfig={bench.cluster.admin}", 2000, bench.driver.process.pid
+    make_like(bench)
+    head(f"{AT_ONCE} changes of others per second, {WAITING} creates that wait, 1000 that work, all at once")
+    bench.life("csi", "alone", 1000, 1000)
+    churns = []
+    for plural, template in (("dpuvolumes", "like-0"), ("dpuvolumeattachments", "bench-0-like-0")):
+        of = (admin, f"--plural={plural}", f"--template={template}", f"--n={objects}", "--names=crowd")
+        load("seed", *of)
+        churns.append(start_load("churn", *of, f"--rate={AT_ONCE // 2}"))
+    waiting = start_load("csi", f"--socket={bench.driver.socket}", "--op=create", "--names=never-too", f"--n={WAITING}", f"--parallel={WAITING}",
+                         "--seconds=600")
+    time.sleep(max(15, WAITING // 100))
+    (changes, seconds), cpu = churned(churns), cpu_ms(pid)
+    time.sleep(10)
+    more, later = churned(churns)
+    print(f"changes: {(more - changes) / (later - seconds):.0f} per second; CPU of the driver, which only waits: {(cpu_ms(pid) - cpu) / 100:.1f} % of a core")
+    bench.life("csi", "at-once", 1000, 1000)
+    more, later = churned(churns)
+    print(f"changes: {more / later:.0f} per second from the beginning")
+    bench.pss("meanwhile")
+    for process in (waiting, *churns):
+        if not process.alive():
+            raise Failed(process.log())
+        process.kill()
+
+
 # ---------------------------------------------------------------- counted, not timed
 def counted(events):
     """How many requests of a kind had which answer."""
@@ -231,8 +274,7 @@ def publishes(bench, n):
 def pages(bench, n):
     """Each driver that starts reads all attachments by pages, since the API server sends no list as a stream."""
     objects, page = 20000, 500
-    bench.does("csi", "create", "like", 1, 1)
-    bench.does("csi", "publish", "like", 1, 1)
+    make_like(bench)
     load("seed", f"--kubeconfig={bench.cluster.admin}", "--template=bench-0-like-0", f"--n={objects}", "--names=others")
     bench.dpf.kill()
     bench.driver.kill()
@@ -284,8 +326,10 @@ def main():
     for objects in OBJECTS:
         if objects:
             among_others(bench, objects)
-    if WAITING:
+    if WAITING and not AT_ONCE:
         while_others_wait(bench)
+    if AT_ONCE:
+        all_at_once(bench)
     print("bench-kube: done")
 
 

@@ -92,10 +92,11 @@ func makeTurns(n int) chan struct{} {
 	return turns
 }
 
-// churn changes seeded objects, one after the other, *rate of them per second.
+// churn changes seeded objects, one after the other, *rate of them per second, and prints what it has changed and for how long.
 func churn() {
 	made := like()
-	end := time.Now().Add(time.Duration(*seconds) * time.Second)
+	began := time.Now()
+	end := began.Add(time.Duration(*seconds) * time.Second)
 	tick := time.NewTicker(time.Second * batch / time.Duration(*rate))
 	for i := 0; *seconds == 0 || time.Now().Before(end); i += batch {
 		keys, values := []string{}, [][]byte{}
@@ -104,5 +105,8 @@ func churn() {
 		}
 		<-tick.C
 		put(keys, values)
+		if (i+batch) / *rate > i / *rate {
+			say(fields{"changes": i + batch, "seconds": time.Since(began).Seconds()})
+		}
 	}
 }
