@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <malloc.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -49,7 +50,8 @@ struct worker {
 	void *stack; /* its mapping, with a guard page at the low end */
 	struct workers *pool;
 	struct worker *below; /* of the idle ones */
-	struct task *task;    /* what to run next */
+	/* What to run next: written under the lock before the post, read behind it without. */
+	struct task *_Atomic task;
 	bool taken; /* it is none of the idle any more, and `woken` is or will be posted */
 	sem_t woken;
 	pthread_t thread;
