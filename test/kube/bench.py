@@ -3,8 +3,9 @@
 request, its object's event in one watch). DPF is one PATCH of the status, at once. Prints tables; nothing fails because
 of a time. Run by `make bench-kube`, in api.sh's namespaces; api.py has a short form. Environment: BENCH_SERIAL (100) and
 BENCH_MANY (1000) operations one after the other and 50 at a time; BENCH_OBJECTS (2000) attachments of others with
-labels and as many without, 0 leaves that out; BENCH_CHANGES (500) events of theirs per second, 0 leaves that out; BENCH_WAITING (500)
-callers whose volume is never bound. The long forms are at the end of docs/scale.md.
+labels, as many without and as many volumes, 0 leaves that out; BENCH_CHANGES (500) events of theirs per second, 0 leaves
+that out; BENCH_WAITING (500) callers whose volume is never bound; BENCH_AT_ONCE (0) events of others per second while those
+wait and 1000 calls work, instead of what BENCH_WAITING does alone. The long forms are at the end of docs/scale.md.
 BENCH_PUBLISHES and BENCH_PAGES (0) leave the tables out, and count instead: so many Publishes, and so many pages of lists
 among 20,000 attachments, each of them with its requests and answers by the audit log. These fail when a count is wrong."""
 import collections
@@ -234,7 +235,7 @@ def all_at_once(bench):
         churns.append(start_load("churn", *of, f"--rate={AT_ONCE // 2}"))
     waiting = start_load("csi", f"--socket={bench.driver.socket}", "--op=create", "--names=never-too", f"--n={WAITING}", f"--parallel={WAITING}",
                          "--seconds=600")
-    time.sleep(max(15, WAITING // 100))
+    time.sleep(max(15, WAITING // 50))  # by then all of them have been asked for
     (changes, seconds), cpu = churned(churns), cpu_ms(pid)
     time.sleep(10)
     more, later = churned(churns)
