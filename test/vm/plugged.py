@@ -40,10 +40,11 @@ class Plugged:
         self.w, self.name = w, name
 
     def ask(self, command, not_yet, **arguments):
-        """Asks QEMU, again while it says that it is not ready for it."""
+        """Asks QEMU, again while it says that it is not ready for it. What is asked for is the function unless `id` says otherwise."""
+        arguments.setdefault("id", f"plug-{self.name}")
         for again in reversed(range(300)):
             try:
-                return self.w.vm.qmp(command, id=f"plug-{self.name}", **arguments)
+                return self.w.vm.qmp(command, **arguments)
             except GuestError as error:
                 if not again or not any(text in str(error) for text in not_yet):
                     raise
@@ -115,7 +116,8 @@ class PluggedShare(Plugged):
         self.plugs += 1
         socket, channel = f"{self.w.vm.dir}/{self.name}-{self.plugs}.sock", f"channel-{self.name}-{self.plugs}"
         self._serve(socket)
-        self.w.vm.qmp("chardev-add", id=channel, backend={"type": "socket", "data": {
+        # The socket is there a moment before its daemon listens.
+        self.ask("chardev-add", ("Connection refused",), id=channel, backend={"type": "socket", "data": {
             "addr": {"type": "unix", "data": {"path": socket}}, "server": False}})
         bus = OUTSIDE if port == OUTSIDE else f"port{port}"
         self.ask("device_add", ("Duplicate",), driver="vhost-user-fs-pci", bus=bus, chardev=channel, tag=self.tag)
