@@ -187,6 +187,7 @@ def among_others(bench, objects):
     head(f"among {objects} labelled and {objects} unlabelled attachments")
     bench.life("csi", f"among-{objects}", SERIAL, 1)
     bench.life("csi", f"crowd-{objects}", 80, 80)
+    bench.pss("when all of them have been read")
     if CHANGES:
         while_they_change(bench, objects, admin)
 
