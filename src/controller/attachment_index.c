@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "common/keyed_hash.h"
 #include "common/mem.h"
 #include "common/str.h"
-#include "common/thread.h"
 #include "controller/names.h"
 #include "dpf/dpu_attachment.h"
 #include "kube/kube_event.h"
@@ -26,21 +26,26 @@
 #define CLOSED_MS 5000
 /* Nothing has come for so long although not all attachments have been read. */
 #define STALLED_MS 5000
+#define NS_PER_MS INT64_C(1000000)
 /* Behind a watch that brings others' attachments meanwhile, ours is waited for so much longer. */
 #define LIVELY_FACTOR 5
 
-/* A call that waits for the news of one attachment. */
-struct news_waiter {
-	struct news_waiter *next;
-	const char *volume, *node, *uid;
-	sem_t woken; /* posted when it has come, and when the call is cancelled */
+/*
+ * A call that waits: until all have been read, or for the news of one attachment. Each has a
+ * semaphore of its own, because one event concerns one call.
+ */
+struct index_waiter {
+	struct index_waiter *next, **place;
+	const char *uid; /* of the attachment; NULL: all of them */
+	sem_t woken;     /* posted when there is news, and when the call is cancelled */
 };
+#define BUCKETS 64
 
 struct attachment_index {
 	char *ns, *driver_name;
 	struct kube_follow *follow;
+	struct hash_key key; /* of the waiters' buckets */
 	pthread_mutex_t lock;
-	pthread_cond_t changed;
 	/* Under the lock. */
 	struct attachment_table *table;
 	size_t read;      /* objects since the last KUBE_NEWS_BEGIN */
@@ -48,7 +53,7 @@ struct attachment_index {
 	bool refused;     /* to read or watch them; until it works */
 	int64_t heard_at; /* the last object; monotonic ns */
 	bool late;        /* the watch did not bring an attachment that is there */
-	struct news_waiter *waiters;
+	struct index_waiter *waiters[BUCKETS]; /* by uid */
 };
 
 /* ---- an object ---- */
@@ -153,12 +158,24 @@ static bool parse(const char *driver_name, struct line_span object, struct cut_f
 
 /* ---- news ---- */
 
-/* uid NULL: all of them. */
-static void wake_waiters(struct attachment_index *x, const char *uid)
+static struct index_waiter **bucket_of(struct attachment_index *x, const char *uid)
+{
+	return &x->waiters[uid ? keyed_hash(&x->key, uid, strlen(uid)) % BUCKETS : 0];
+}
+
+static void wake_for(struct attachment_index *x, const char *uid)
 {
 	assert_locked(&x->lock);
-	for (struct news_waiter *w = x->waiters; w; w = w->next)
-		if (!uid || str_eq(w->uid, uid))
+	for (struct index_waiter *w = *bucket_of(x, uid); w; w = w->next)
+		if (str_eq(w->uid, uid))
+			sem_post(&w->woken);
+}
+
+static void wake_all(struct attachment_index *x)
+{
+	assert_locked(&x->lock);
+	for (unsigned i = 0; i < BUCKETS; i++)
+		for (struct index_waiter *w = x->waiters[i]; w; w = w->next)
 			sem_post(&w->woken);
 }
 
@@ -173,7 +190,7 @@ static void hear_object(struct attachment_index *x, enum kube_news news,
 	} else if (attachment_table_put(x->table, f, source)) {
 		/* One of ours, however late: all that is older has come, too. */
 		x->late = false;
-		wake_waiters(x, f->uid);
+		wake_for(x, f->uid);
 	}
 }
 
@@ -208,8 +225,7 @@ static void on_end(struct attachment_index *x, bool complete)
 	WITH_LOCK(&x->lock);
 	x->complete = complete;
 	x->refused = !complete;
-	pthread_cond_broadcast(&x->changed);
-	wake_waiters(x, NULL);
+	wake_all(x);
 }
 
 static void on_news(void *arg, enum kube_news news, const char *text, size_t n)
@@ -240,7 +256,7 @@ struct attachment_index *attachment_index_new(struct kube *k, const char *ns,
 	struct attachment_index *x = xcalloc(1, sizeof(*x));
 
 	pthread_mutex_init(&x->lock, NULL);
-	pthread_cond_init(&x->changed, NULL);
+	x->key = hash_key_random();
 	x->ns = xstrdup(ns);
 	x->driver_name = xstrdup(driver_name);
 	x->table = attachment_table_new();
@@ -255,7 +271,6 @@ struct attachment_index *attachment_index_free(struct attachment_index *x)
 		return NULL;
 	attachment_table_free(x->table);
 	pthread_mutex_destroy(&x->lock);
-	pthread_cond_destroy(&x->changed);
 	free(x->ns);
 	free(x->driver_name);
 	free(x);
@@ -264,114 +279,107 @@ struct attachment_index *attachment_index_free(struct attachment_index *x)
 
 /* ---- waiting ---- */
 
-/*
- * The caller's cancellation wakes it with its own lock held: so cancel_*() must never be called
- * while the index's lock is held.
- */
-struct index_waiter {
-	struct attachment_index *x;
-	bool cancelled; /* under the index's lock */
-};
-
 static void wake(void *arg)
 {
 	struct index_waiter *w = arg;
 
-	WITH_LOCK(&w->x->lock);
-	w->cancelled = true;
-	pthread_cond_broadcast(&w->x->changed);
+	sem_post(&w->woken);
 }
 
-/* Until the deadline, or something has changed. False: there is no more time. */
-static bool wait_locked(struct index_waiter *w, struct deadline until)
+static void waiter_begin(struct attachment_index *x, struct index_waiter *w, const char *uid,
+                         struct deadline d)
 {
-	struct timespec ts = deadline_timespec(until);
+	struct index_waiter **first = bucket_of(x, uid);
 
-	assert_locked(&w->x->lock);
-	if (w->cancelled || deadline_passed(until))
-		return false;
-	pthread_cond_clockwait(&w->x->changed, &w->x->lock, CLOCK_MONOTONIC, &ts);
-	return true;
+	w->uid = uid;
+	sem_init(&w->woken, 0, 0);
+	{
+		WITH_LOCK(&x->lock);
+		w->next = *first;
+		w->place = first;
+		if (w->next)
+			w->next->place = &w->next;
+		*first = w;
+	}
+	if (cancel_on_set(d.cancel, wake, w))
+		wake(w);
 }
 
-/* How many have been read, when the time was not enough for all. */
+static void waiter_end(struct attachment_index *x, struct index_waiter *w, struct deadline d)
+{
+	(void)cancel_on_set(d.cancel, NULL, NULL);
+	{
+		WITH_LOCK(&x->lock);
+		*w->place = w->next;
+		if (w->next)
+			w->next->place = w->place;
+	}
+	sem_destroy(&w->woken);
+}
+
+/* Until `until` at the latest, and d. */
+static void waiter_wait(struct index_waiter *w, int64_t until, struct deadline d)
+{
+	sem_wait_until(&w->woken, until < d.at ? until : d.at);
+}
+
+static bool is_given_up(struct deadline d)
+{
+	return deadline_passed(d) || cancel_is_set(d.cancel);
+}
+
+/* How many have been read, and whether that is all. */
 struct progress {
 	bool complete, unusable;
 	size_t read;
+	int64_t stalled_at; /* from then on nothing has come for so long that nothing may come */
 };
 
-static int64_t stalled_at_locked(struct attachment_index *x)
+static struct progress progress_now(struct attachment_index *x)
 {
-	assert_locked(&x->lock);
-	return x->heard_at + STALLED_MS * INT64_C(1000000);
-}
-
-static struct progress await_complete(struct index_waiter *w, struct deadline d)
-{
-	struct attachment_index *x = w->x;
-	bool stalled = false;
+	struct progress p;
 
 	WITH_LOCK(&x->lock);
-	if (!x->complete)
-		thread_rest();
-	while (!x->complete && !x->refused && !stalled) {
-		int64_t at = stalled_at_locked(x);
+	p.complete = x->complete;
+	p.read = x->read;
+	p.stalled_at = x->heard_at + STALLED_MS * NS_PER_MS;
+	p.unusable = x->refused || x->late || (!p.complete && monotonic_ns() >= p.stalled_at);
+	return p;
+}
 
-		if (!wait_locked(w, (struct deadline) { .at = at < d.at ? at : d.at }) &&
-		    (w->cancelled || at >= d.at))
-			break;
-		stalled = monotonic_ns() >= stalled_at_locked(x);
-	}
-	return (struct progress) { .complete = x->complete,
-		                   .unusable = x->refused || x->late || stalled,
-		                   .read = x->read };
+static bool is_settled(const struct progress *p)
+{
+	return p->complete || p->unusable;
+}
+
+static struct progress await_complete(struct attachment_index *x, struct deadline d)
+{
+	struct progress p = progress_now(x);
+	struct index_waiter w;
+
+	if (is_settled(&p))
+		return p;
+	waiter_begin(x, &w, NULL, d);
+	for (p = progress_now(x); !is_settled(&p) && !is_given_up(d); p = progress_now(x))
+		waiter_wait(&w, p.stalled_at, d);
+	waiter_end(x, &w, d);
+	return p;
 }
 
 int attachment_index_ready(struct attachment_index *x, struct deadline d, struct err *err)
 {
-	struct index_waiter w = { .x = x };
+	struct progress p = await_complete(x, d);
 	char why[KUBE_WATCH_ERROR_MAX];
-	struct progress p;
 
-	if (cancel_on_set(d.cancel, wake, &w))
-		w.cancelled = true;
-	p = await_complete(&w, d);
-	(void)cancel_on_set(d.cancel, NULL, NULL);
 	if (p.unusable || (p.complete && kube_follow_closed_ms(x->follow, why) > CLOSED_MS))
 		return INDEX_UNUSABLE;
 	if (p.complete)
 		return 0;
 	kube_follow_closed_ms(x->follow, why);
-	return err_set(err, w.cancelled ? ERR_CANCELLED : ERR_DEADLINE,
+	return err_set(err, cancel_is_set(d.cancel) ? ERR_CANCELLED : ERR_DEADLINE,
 	               "the attachments of namespace %s are still being read: %zu so far%s%s; "
 	               "retry",
 	               x->ns, p.read, *why ? "; " : "", why);
-}
-
-/* ---- waiting for one attachment's news ---- */
-
-static void wake_news_waiter(void *arg)
-{
-	struct news_waiter *w = arg;
-
-	sem_post(&w->woken);
-}
-
-static void waiters_add(struct attachment_index *x, struct news_waiter *w)
-{
-	WITH_LOCK(&x->lock);
-	w->next = x->waiters;
-	x->waiters = w;
-}
-
-static void waiters_remove(struct attachment_index *x, struct news_waiter *w)
-{
-	struct news_waiter **at = &x->waiters;
-
-	WITH_LOCK(&x->lock);
-	while (*at != w)
-		at = &(*at)->next;
-	*at = w->next;
 }
 
 /*
@@ -379,64 +387,60 @@ static void waiters_remove(struct attachment_index *x, struct news_waiter *w)
  * is on its way: a busy API server delays all of them, and lists would be what it can do least.
  * Who has been late is not waited for that long a second time, nor what cannot come.
  */
-static int64_t patient_until(struct attachment_index *x, int64_t asked_at)
+static int64_t patient_until(const struct attachment_index *x, int64_t asked_at)
 {
-	const int64_t patience = INDEX_PATIENCE_MS * INT64_C(1000000);
+	const int64_t patience = INDEX_PATIENCE_MS * NS_PER_MS;
 	int64_t most = asked_at + patience * LIVELY_FACTOR, until;
 
-	WITH_LOCK(&x->lock);
 	if (x->late || x->refused)
 		return asked_at + patience / 10;
 	until = (x->heard_at > asked_at ? x->heard_at : asked_at) + patience;
 	return until < most ? until : most;
 }
 
-/* late: the watch has had its time. */
-static uint32_t seq_now(struct attachment_index *x, const struct news_waiter *w, bool late)
-{
+/* The attachment's place in time, or ATTACHMENT_UNSEEN, and when to give the watch up. */
+struct sight {
 	uint32_t seq;
+	int64_t until; /* 0: it is given up now */
+};
+
+/* A caller who gives up before says nothing about the watch. */
+static struct sight look(struct attachment_index *x, const struct attachment_fact *f,
+                         int64_t asked_at, bool given_up)
+{
+	struct sight s;
 
 	WITH_LOCK(&x->lock);
-	seq = attachment_table_seq(x->table, w->volume, w->node, w->uid);
-	if (seq != ATTACHMENT_UNSEEN)
+	s.seq = attachment_table_seq(x->table, f->volume, f->node, f->uid);
+	s.until = patient_until(x, asked_at);
+	if (s.seq != ATTACHMENT_UNSEEN) {
 		x->late = false;
-	else if (late && x->complete)
-		x->late = true;
-	return seq;
-}
-
-static uint32_t await_news(struct attachment_index *x, struct news_waiter *w, struct deadline d)
-{
-	int64_t asked_at = monotonic_ns();
-
-	for (;;) {
-		int64_t until = patient_until(x, asked_at);
-		bool given_up = deadline_passed(d) || cancel_is_set(d.cancel);
-		/* A caller with less time says nothing about the watch. */
-		bool late = monotonic_ns() >= until && !given_up;
-		uint32_t seq = seq_now(x, w, late);
-
-		if (seq != ATTACHMENT_UNSEEN || late || given_up)
-			return seq;
-		sem_wait_until(&w->woken, until < d.at ? until : d.at);
+	} else if (!given_up && monotonic_ns() >= s.until) {
+		x->late = x->late || x->complete;
+		s.until = 0;
 	}
+	return s;
 }
 
 uint32_t attachment_index_await(struct attachment_index *x, const char *volume, const char *node,
                                 const char *uid, struct deadline d)
 {
-	struct news_waiter w = { .volume = volume, .node = node, .uid = uid };
-	uint32_t seq;
+	const struct attachment_fact f = { .volume = volume, .node = node, .uid = uid };
+	int64_t asked_at = monotonic_ns();
+	struct index_waiter w;
+	struct sight s;
 
-	sem_init(&w.woken, 0, 0);
-	waiters_add(x, &w);
-	if (cancel_on_set(d.cancel, wake_news_waiter, &w))
-		wake_news_waiter(&w);
-	seq = await_news(x, &w, d);
-	(void)cancel_on_set(d.cancel, NULL, NULL);
-	waiters_remove(x, &w);
-	sem_destroy(&w.woken);
-	return seq;
+	waiter_begin(x, &w, uid, d);
+	for (;;) {
+		bool given_up = is_given_up(d);
+
+		s = look(x, &f, asked_at, given_up);
+		if (s.seq != ATTACHMENT_UNSEEN || given_up || !s.until)
+			break;
+		waiter_wait(&w, s.until, d);
+	}
+	waiter_end(x, &w, d);
+	return s.seq;
 }
 
 /* ---- questions and corrections ---- */
