@@ -174,7 +174,7 @@ int deadline_sleep(struct deadline d, int64_t ms, struct err *err, const char *w
 	return deadline_check(d, err, what);
 }
 
-bool sem_wait_until(sem_t *sem, int64_t at)
+static bool is_posted(sem_t *sem, int64_t at)
 {
 	struct timespec until = deadline_timespec((struct deadline) { .at = at });
 	int rc;
@@ -184,4 +184,16 @@ bool sem_wait_until(sem_t *sem, int64_t at)
 		                          : sem_clockwait(sem, CLOCK_MONOTONIC, &until);
 	while (rc && errno == EINTR);
 	return rc == 0;
+}
+
+bool sem_wait_until(sem_t *sem, int64_t at)
+{
+	int64_t rest_at = deadline_in_ms(THREAD_REST_AFTER_MS).at;
+
+	if (at <= rest_at)
+		return is_posted(sem, at);
+	if (is_posted(sem, rest_at))
+		return true;
+	thread_rest();
+	return is_posted(sem, at);
 }

@@ -70,7 +70,8 @@ int deadline_check(struct deadline d, struct err *err, const char *what) MUST_CH
 int deadline_sleep(struct deadline d, int64_t ms, struct err *err, const char *what) MUST_CHECK;
 /*
  * Waits until somebody posts; true: somebody has. False: it is `at` (CLOCK_MONOTONIC in ns), which
- * DEADLINE_NEVER never is. Who waits for one event at a time waits so, and not with a mutex and a
- * condition variable: a thread that is woken by somebody who holds the mutex stops there again.
+ * DEADLINE_NEVER never is. A wait that lasts gives back the pages of the stack (thread_rest()). Who
+ * waits for one event at a time waits so, and not with a mutex and a condition variable: a thread
+ * that is woken by somebody who holds the mutex stops there again.
  */
 bool sem_wait_until(sem_t *sem, int64_t at);

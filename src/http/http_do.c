@@ -12,7 +12,6 @@
 #include <stdatomic.h>
 
 #include "common/cleanup.h"
-#include "common/thread.h"
 
 struct http_waiter {
 	sem_t told; /* posted when one of the two below is set */
@@ -39,10 +38,7 @@ static void waiter_cancel(void *arg)
 
 static void waiter_wait(struct http_waiter *w, struct http *h, struct http_call *call)
 {
-	if (!sem_wait_until(&w->told, deadline_in_ms(THREAD_REST_AFTER_MS).at)) {
-		thread_rest();
-		sem_wait_until(&w->told, DEADLINE_NEVER);
-	}
+	sem_wait_until(&w->told, DEADLINE_NEVER);
 	if (!atomic_load(&w->done))
 		http_cancel(h, call);
 	while (!atomic_load(&w->done))

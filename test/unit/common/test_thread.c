@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/deadline.h"
 #include "common/mem.h"
 #include "common/thread.h"
 #include "test/lib/suite.h"
@@ -34,9 +35,29 @@ static __attribute__((noinline)) unsigned char work(unsigned char c)
 	return used[sizeof(used) / 2];
 }
 
+static void waits(int64_t ms)
+{
+	sem_t never;
+
+	sem_init(&never, 0, 0);
+	ck_assert(!sem_wait_until(&never, deadline_in_ms(ms).at));
+	sem_destroy(&never);
+}
+
+static void waits_for_long(void)
+{
+	waits(THREAD_REST_AFTER_MS + 50);
+}
+
+static void waits_for_a_moment(void)
+{
+	waits(THREAD_REST_AFTER_MS / 2);
+}
+
 struct seen {
 	void *stack;
 	bool begin;
+	void (*rest)(void);
 	size_t before, after;
 	bool kept;
 };
@@ -52,7 +73,7 @@ static void *rests(void *arg)
 		thread_begin();
 	work(7);
 	s->before = resident(s->stack, STACK);
-	thread_rest();
+	s->rest();
 	s->after = resident(s->stack, STACK);
 	s->kept = true;
 	for (size_t i = 0; i < sizeof(mine); i++)
@@ -61,9 +82,9 @@ static void *rests(void *arg)
 	return NULL;
 }
 
-static struct seen run(bool begin)
+static struct seen run(bool begin, void (*rest)(void))
 {
-	struct seen s = { .begin = begin };
+	struct seen s = { .begin = begin, .rest = rest };
 	pthread_attr_t attr;
 	pthread_t thread;
 
@@ -82,19 +103,30 @@ static struct seen run(bool begin)
 
 START_TEST(a_thread_that_rests_gives_its_stack_back)
 {
-	struct seen s = run(true);
+	struct seen s = run(true, thread_rest);
 
 	ck_assert_uint_ge(s.before - s.after, DEEP / 2);
 }
 END_TEST
 
+START_TEST(so_does_one_whose_wait_lasts_and_no_other)
+{
+	struct seen s = run(true, waits_for_long);
+
+	ck_assert_uint_ge(s.before - s.after, DEEP / 2);
+	s = run(true, waits_for_a_moment);
+	ck_assert_uint_ge(s.after, s.before);
+}
+END_TEST
+
 START_TEST(other_threads_keep_theirs)
 {
-	struct seen s = run(false);
+	struct seen s = run(false, thread_rest);
 
 	ck_assert_uint_ge(s.after, s.before);
 	thread_rest(); /* the main thread neither */
 }
 END_TEST
 
-SUITE("thread", a_thread_that_rests_gives_its_stack_back, other_threads_keep_theirs);
+SUITE("thread", a_thread_that_rests_gives_its_stack_back, so_does_one_whose_wait_lasts_and_no_other,
+      other_threads_keep_theirs);
