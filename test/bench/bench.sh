@@ -160,17 +160,18 @@ crowd_rows() {
 	world_stop "$DRIVER_PID"
 }
 
-# One byte for each change that change_others() has made.
+# How many changes change_others() has made.
 changes() {
-	cat "$WORLD"/changes.* | wc -c
+	cat "$WORLD"/changes.* | grep -cx 200
 }
 
-# Changes volumes of others, one after the other and round and round.
-change_others() { # NUMBER
+# Changes volumes of others, its part of all, one after the other and round and round.
+change_others() { # NUMBER, from 0
+	local part=$((VOLUMES / WRITERS))
 	while :; do
 		curl --silent --rate 1000/s --request PATCH --header @"$WORLD/header" --header 'Content-Type: application/merge-patch+json' \
-			--data "{\"metadata\":{\"annotations\":{\"changed\":\"$EPOCHREALTIME\"}}}" --output "$WORLD/changed.$1" --write-out x \
-			"$SIM_URL/apis/storage.dpu.nvidia.com/v1alpha1/namespaces/$NAMESPACE/dpuvolumes/pvc-$1[0001-9999]" >>"$WORLD/changes.$1"
+			--data "{\"metadata\":{\"annotations\":{\"changed\":\"$EPOCHREALTIME\"}}}" --output "$WORLD/changed.$1" --write-out '%{http_code}\n' \
+			"$SIM_URL/apis/storage.dpu.nvidia.com/v1alpha1/namespaces/$NAMESPACE/dpuvolumes/pvc-[$(($1 * part))-$(($1 * part + part - 1))]" >>"$WORLD/changes.$1"
 	done
 }
 
@@ -183,7 +184,7 @@ since_last() {
 	LAST=$now LAST_N=$n LAST_CPU=$cpu
 }
 
-# All at the same moment: changes of others among many volumes, creates that wait, and creates that are carried out.
+# All at the same moment, among the volumes of crowd_rows: changes of others, creates that wait, and creates that are carried out.
 storm_rows() {
 	local pss anon began callers=() i
 	rm -f "$WORLD/port" "$KUBECONFIG_FILE"
@@ -193,7 +194,7 @@ storm_rows() {
 	"$CSI_CALL" -e "$ENDPOINT" -t 600 --at-once="$WAITING" CreateVolume "$(create_request 'bench-wait-%d')" >"$WORLD/waiting" 2>&1 &
 	callers+=("$!")
 	sleep 30 # they have all been asked for
-	for ((i = 1; i <= WRITERS; i++)); do
+	for ((i = 0; i < WRITERS; i++)); do
 		change_others "$i" &
 		callers+=("$!")
 	done
