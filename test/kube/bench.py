@@ -33,9 +33,11 @@ def cpu_ms(pid):
     return time.clock_gettime((~pid << 3) | 2) * 1000
 
 
-def pss_kb(pid):
+def memory(pid):
+    """Program and libraries count in PSS by how many use them at the moment, so the anonymous part is said as well."""
     lines = text_of(f"/proc/{pid}/smaps_rollup").splitlines()
-    return int(next(line for line in lines if line.startswith("Pss:")).split()[1])
+    pss, anonymous = (int(next(line for line in lines if line.startswith(what)).split()[1]) for what in ("Pss:", "Anonymous:"))
+    return f"{pss} kB, of it anonymous {anonymous} kB"
 
 
 def rss_mb(pid):
@@ -120,7 +122,7 @@ class Bench:
 
     def pss(self, when):
         time.sleep(3)
-        print(f"memory (PSS), {when}: {pss_kb(self.driver.process.pid)} kB", flush=True)
+        print(f"memory (PSS), {when}: {memory(self.driver.process.pid)}", flush=True)
 
 
 def head(text):
@@ -156,7 +158,7 @@ def after_a_start(bench, objects):
     failed = [answer["why"] for answer in answers if answer["failed"]]
     print(f"a new driver among {objects} + {objects}: create {answers[0]['p50']:.0f} ms, then publish {answers[1]['p50']:.0f} ms"
           f" ({took:.1f} s from its start), {cpu_ms(server) - before:.0f} ms of the API server's CPU, {cpu_ms(driver.process.pid):.0f} ms of its own,"
-          f" PSS {pss_kb(driver.process.pid)} kB {failed or ''}", flush=True)
+          f" memory (PSS) {memory(driver.process.pid)} {failed or ''}", flush=True)
     driver.kill()
 
 

@@ -18,8 +18,18 @@ import (
 
 const batch = 100 // of a transaction; etcd takes 128
 
+// name is what the driver and the Go plugin call object i: an attachment by its node and its volume.
+func name(i int) string {
+	if *plural == "dpuvolumeattachments" {
+		return otherNode(i) + "-" + volume(i)
+	}
+	return volume(i)
+}
+
+func otherNode(i int) string { return fmt.Sprintf("other-%d", i%5000) }
+
 func key(i int) string {
-	return fmt.Sprintf("/registry/storage.dpu.nvidia.com/%s/%s/%s-%d", *plural, *namespace, *names, i)
+	return fmt.Sprintf("/registry/storage.dpu.nvidia.com/%s/%s/%s", *plural, *namespace, name(i))
 }
 
 func put(keys []string, values [][]byte) {
@@ -47,9 +57,9 @@ func like() func(i, version int) []byte {
 		delete(metadata, "labels")
 	}
 	return func(i, version int) []byte {
-		metadata["name"], metadata["uid"] = volume(i), fmt.Sprintf("%08x-0000-4000-9000-%012x", len(*names), i)
+		metadata["name"], metadata["uid"] = name(i), fmt.Sprintf("%08x-0000-4000-9000-%012x", len(*names), i)
 		if *plural == "dpuvolumeattachments" {
-			of, at := fmt.Sprintf("pvc-%s-%d", *names, i), fmt.Sprintf("other-%d", i%5000)
+			of, at := volume(i), otherNode(i)
 			spec["dpuVolumeName"], spec["dpuNodeName"] = of, at
 			if *labelled {
 				labels := metadata["labels"].(map[string]any)
