@@ -176,7 +176,7 @@ class WorldRun:
             print("driver's log:\n" + "\n".join(world.log().splitlines()[-25:]), flush=True)
             deadlock = world.vm.kernel_deadlock()
         except (OSError, GuestError) as error:
-            print(f"the guest does not answer: {error}", flush=True)
+            print(f"the guest does not answer: {error}\n{world.vm.last_words()}", flush=True)
         if deadlock and function not in self.repeated:
             self.repeated.add(function)
             print(f"      {self.name}: once more in a new guest: {deadlock}", flush=True)

@@ -100,7 +100,9 @@ class VM:
         extra = [argument.format(dir=self.dir) for argument in self.extra]
         forward = (f"hostfwd=tcp:127.0.0.1:{self.shell_port}-:2222,"
                    f"hostfwd=tcp:127.0.0.1:{self.rpc_port}-:9000")
-        return ["nice", "-n", "5", "qemu-system-x86_64", "-M", "q35", "-accel", "tcg", "-cpu", "max", "-smp", "2",
+        # One thread for both processors: with a thread each QEMU before 8.1 may run an instruction that the other processor has just replaced.
+        # Linux replaces its own by way of int3, and then panics with "Oops: int3".
+        return ["nice", "-n", "5", "qemu-system-x86_64", "-M", "q35", "-accel", "tcg,thread=single", "-cpu", "max", "-smp", "2",
                 *(["-device", "intel-iommu"] if self.iommu else []),
                 "-m", str(self.memory), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
                 "-serial", f"file:{self.dir}/serial.log", "-kernel", f"{self.image}/vmlinux",
@@ -149,6 +151,12 @@ class VM:
                 return "\n".join(f.read().splitlines()[-n:])
         except OSError:
             return ""
+
+    def last_words(self):
+        """What QEMU and the guest's kernel said last, for the log of a test that failed."""
+        ended = self.process.poll()
+        state = "QEMU runs" if ended is None else f"QEMU ended with {ended}"
+        return "\n".join(part for part in (state, self.tail("qemu.log"), "guest's console:", self.tail("serial.log", 60)) if part)
 
     @classmethod
     def stop_all(cls):
