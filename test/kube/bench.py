@@ -15,13 +15,14 @@ import subprocess
 import sys
 import time
 
-from api_lab import BIN, DIR, DPF, PORT, Cluster, Driver, Failed, Process, ask, etcd_status, kubeconfig, text_of, token, until
+from api_lab import BIN, DIR, DPF, OUT, PORT, Cluster, Driver, Failed, Process, ask, etcd_status, kubeconfig, text_of, token, until
 
 NODES = 50
 OPS = ("create", "publish", "unpublish", "delete")
 SERIAL, MANY = int(os.environ.get("BENCH_SERIAL", "100")), int(os.environ.get("BENCH_MANY", "1000"))
 OBJECTS = [int(word) for word in os.environ.get("BENCH_OBJECTS", "2000").split(",")]
-IMAGE = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}  # as the Dockerfile has it: what counts in memory after a load
+# As the images have it: what counts in memory after a load, and the libcurl.
+IMAGE = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0", "LD_LIBRARY_PATH": f"{OUT}/stripped"}
 CHANGES, WAITING = int(os.environ.get("BENCH_CHANGES", "500")), int(os.environ.get("BENCH_WAITING", "500"))
 AT_ONCE = int(os.environ.get("BENCH_AT_ONCE", "0"))
 PUBLISHES, PAGES = int(os.environ.get("BENCH_PUBLISHES", "0")), int(os.environ.get("BENCH_PAGES", "0"))
