@@ -151,14 +151,22 @@ static void send_once(struct kube *k, struct kube_operation *op, const char *pat
 	kube_config_put(k->config, access);
 }
 
+/* How much a result says; least of all that there was no time to send the request. */
+static int worth(const struct http_result *r)
+{
+	if (r->end != HTTP_DEADLINE)
+		return 2;
+	return r->sent ? 1 : 0;
+}
+
 /*
- * When the deadline ends a later attempt, the result before it says more than "no answer"; but its
- * code proves nothing then.
+ * When the deadline ends a later attempt, the result before it may say more; but its code proves
+ * nothing then.
  */
 static void keep_the_better_reason(struct kube_operation *op, struct http_result *result,
                                    struct http_result *before)
 {
-	if (result->end != HTTP_DEADLINE || before->end == HTTP_DEADLINE) {
+	if (worth(result) >= worth(before)) {
 		free(before->body);
 		return;
 	}
@@ -214,15 +222,17 @@ int kube_exchange(struct kube *k, struct kube_operation *op, struct deadline d,
 		}
 		asked_again |= mistaken;
 		op->in_doubt |= changes(op) && !kube_status_is_refusal(ret);
-		free(before.body);
-		before = *ret;
+		if (worth(ret) > 0) {
+			free(before.body);
+			before = *ret;
+		}
 		metric_add(METRIC_API_RETRIES, 1, LABELS(op->target.verb, op->target.kind->plural));
 		if (pause_ms > 0)
 			log_retry(k, op, ret, pause_ms);
 		if (pause_ms > 0 && sleep_until(k, at, d, err, text))
 			break;
 	}
-	if (err->code == ERR_DEADLINE && before.end != HTTP_DEADLINE) {
+	if (err->code == ERR_DEADLINE && worth(&before) > 0) {
 		err_clear(err);
 		*ret = before;
 		op->in_doubt = true;

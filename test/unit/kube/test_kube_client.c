@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verbs, their retries and their errors, against a scripted API server. */
 #include <malloc.h>
+#include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/mem.h"
 #include "common/metric.h"
@@ -716,6 +718,48 @@ START_TEST(retry_after_is_waited_for_within_the_deadline_only)
 }
 END_TEST
 
+static void ignore_end(void *arg, struct http_result *result)
+{
+	(void)arg;
+	(void)result;
+}
+
+/* When the request for volume a is out, takes all connections that become free. */
+static void *crowd(void *arg)
+{
+	struct kube_fake *f = arg;
+	struct http_request q = { .method = "GET",
+		                  .path = VOLUMES "/busy",
+		                  .deadline_at = DEADLINE_NEVER,
+		                  .on_done = ignore_end };
+	while (!fake_http_count(f->server, "GET " VOLUMES "/a"))
+		usleep(1000);
+	for (int i = 0; i < 16; i++)
+		http_start(f->kube->http, &q);
+	return NULL;
+}
+
+START_TEST(what_was_sent_once_and_not_again_had_no_answer)
+{
+	struct kube_tuning t = { .http = { .silence_ms = 20000, .patience_ms = 20000 },
+		                 .attempt_ms = 400 };
+	struct kube_fake f;
+	pthread_t thread;
+	struct err err = ERR_INIT;
+	struct json *ret AUTO(json_free) = NULL;
+	kube_fake_start(&f, &t);
+	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a", .hang = true });
+	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/busy", .hang = true });
+	ck_assert_int_eq(pthread_create(&thread, NULL, crowd, &f), 0);
+	ck_assert_int_eq(
+		kube_get(f.kube, &kind_volume, "ns", "a", deadline_in_ms(1500), &ret, &err), -1);
+	pthread_join(thread, NULL);
+	ck_assert_int_eq(err.code, ERR_DEADLINE);
+	ck_assert_msg(strstr(err.msg, "no answer from") != NULL, "%s", err.msg);
+	kube_fake_stop(&f);
+}
+END_TEST
+
 START_TEST(an_api_server_that_is_away_is_unavailable_and_comes_back)
 {
 	int rc;
@@ -1071,6 +1115,7 @@ SUITE_TIMEOUT("kube_client", 60, get_returns_the_object_or_that_there_is_none,
               what_passes_is_tried_again_and_a_post_only_when_it_cannot_have_acted,
               a_server_that_has_just_started_may_refuse_once_what_is_allowed,
               retry_after_is_waited_for_within_the_deadline_only,
+              what_was_sent_once_and_not_again_had_no_answer,
               an_api_server_that_is_away_is_unavailable_and_comes_back,
               a_refused_token_is_read_again_once, an_answer_that_is_not_the_object_proves_nothing,
               a_group_is_absent_when_the_list_of_groups_says_so,
