@@ -139,6 +139,23 @@ static void unlink_locked(struct shared *s, struct look *l)
 		}
 }
 
+/* Another look at the same filesystem, by another path, that hangs as well. */
+static bool hangs_too_locked(const struct shared *s, const struct look *l)
+{
+	assert_locked(&s->lock);
+	for (const struct look *other = s->looks; other; other = other->next)
+		if (other != l && other->devno == l->devno && other->hung)
+			return true;
+	return false;
+}
+
+/* Counts filesystems, not looks. */
+static void count_hung_locked(const struct shared *s, const struct look *l, int n)
+{
+	if (!hangs_too_locked(s, l))
+		metric_add(METRIC_BACKENDS_HUNG, n, NULL);
+}
+
 static void *helper_main(void *arg)
 {
 	struct helper h = *(struct helper *)arg;
@@ -153,7 +170,7 @@ static void *helper_main(void *arg)
 		h.look->sys = sys;
 		h.look->done = true;
 		if (h.look->hung)
-			metric_add(METRIC_BACKENDS_HUNG, -1, NULL);
+			count_hung_locked(h.shared, h.look, -1);
 		unlink_locked(h.shared, h.look);
 		look_put_locked(h.shared, h.look);
 		pthread_cond_broadcast(&h.shared->changed);
@@ -242,7 +259,7 @@ int guard_statvfs(struct guard *g, dev_t devno, const char *path, struct statvfs
 		rc = pthread_cond_clockwait(&s->changed, &s->lock, CLOCK_MONOTONIC, &until);
 	if (!l->done) {
 		if (!l->hung)
-			metric_add(METRIC_BACKENDS_HUNG, 1, NULL);
+			count_hung_locked(s, l, 1);
 		l->hung = true;
 		rc = hangs(l, path, err);
 	} else if (l->sys) {

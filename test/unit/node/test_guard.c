@@ -92,6 +92,48 @@ START_TEST(a_hung_filesystem_costs_one_thread_and_three_seconds_once)
 }
 END_TEST
 
+struct guard_caller {
+	pthread_t thread;
+	struct guard *g;
+	const char *path;
+	dev_t devno;
+	int wrong;
+};
+
+static void *call_once(void *arg)
+{
+	struct guard_caller *c = arg;
+	struct statvfs st = { 0 };
+	struct err err = ERR_INIT;
+
+	c->wrong = guard_statvfs(c->g, c->devno, c->path, &st, &err) != -1;
+	return NULL;
+}
+
+START_TEST(a_hung_filesystem_counts_once_by_whatever_path_it_is_looked_at)
+{
+	static const char *const paths[] = { "/hang/staged", "/hang/published", "/hang/device-2" };
+	struct guard_caller c[ARRAY_LEN(paths)];
+	struct guard *g = guard_new();
+
+	guard_set_statvfs(g, fake);
+	for (size_t i = 0; i < ARRAY_LEN(c); i++) {
+		c[i] = (struct guard_caller) { .g = g, .path = paths[i], .devno = i < 2 ? 1 : 2 };
+		pthread_create(&c[i].thread, NULL, call_once, &c[i]);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(c); i++) {
+		pthread_join(c[i].thread, NULL);
+		ck_assert_int_eq(c[i].wrong, 0);
+	}
+	ck_assert_int_eq(metric_value(METRIC_BACKENDS_HUNG, NULL), 2);
+	release = true;
+	for (int i = 0; metric_value(METRIC_BACKENDS_HUNG, NULL) && i < 2000; i++)
+		usleep(10000);
+	ck_assert_int_eq(metric_value(METRIC_BACKENDS_HUNG, NULL), 0);
+	guard_free(g);
+}
+END_TEST
+
 START_TEST(the_guard_may_go_while_a_look_hangs)
 {
 	struct guard *g = guard_new();
@@ -105,14 +147,6 @@ START_TEST(the_guard_may_go_while_a_look_hangs)
 	usleep(200000); /* the helper cleans up: the leak checker agrees */
 }
 END_TEST
-
-struct guard_caller {
-	pthread_t thread;
-	struct guard *g;
-	const char *path;
-	dev_t devno;
-	int wrong;
-};
 
 static void *call_often(void *arg)
 {
@@ -149,4 +183,5 @@ END_TEST
 
 SUITE_TIMEOUT("guard", 60, what_answers_is_handed_on,
               a_hung_filesystem_costs_one_thread_and_three_seconds_once,
+              a_hung_filesystem_counts_once_by_whatever_path_it_is_looked_at,
               the_guard_may_go_while_a_look_hangs, many_callers_get_their_own_answers);
