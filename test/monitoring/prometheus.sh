@@ -44,8 +44,8 @@ expect_alert() { # NAME WHILE
 expect_end() { # NAME WHEN
 	check "$1 ends $2" world_until 25 ended "$1"
 }
-labels_of() { # EXPRESSION: the labels of its answer, without those of the scrape; of what has no others, that it is a number
+labels_of() { # EXPRESSION: the labels of its answer, without those of the scrape; the value of what has no others
 	curl --silent --max-time 5 --get --data-urlencode "query=$1" "$prometheus_url/api/v1/query" | jq -r '[.data.result[] |
-		.metric | del(.__name__, .instance, .job) | to_entries |
-		if . == [] then "a number" else map("\(.key)=\"\(.value)\"") | join(", ") end] | unique | join("; ")'
+		.value[1] as $value | .metric | del(.__name__, .instance, .job) | to_entries |
+		if . == [] then $value else map("\(.key)=\"\(.value)\"") | join(", ") end] | unique | join("; ")'
 }
