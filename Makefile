@@ -71,6 +71,10 @@ endif
 ifeq ($(FLAVOUR),fuzz)
 CC := clang
 endif
+# clang counts it among the incompatible pointer types above, gcc does not.
+ifeq ($(findstring clang,$(CC)),)
+WARN   += -Werror=discarded-qualifiers
+endif
 # A cross compiler has an ar of its own.
 AR     := $(or $(shell $(CC) -print-prog-name=ar 2>/dev/null),ar)
 # On arm64 return addresses are signed (PAC), which needs nobody's help. Landing pads (BTI), and on x86 IBT and shadow stacks,

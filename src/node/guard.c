@@ -140,7 +140,7 @@ static void unlink_locked(struct shared *s, struct look *l)
 }
 
 /* Another look at the same filesystem, by another path, that hangs as well. */
-static bool hangs_too_locked(const struct shared *s, const struct look *l)
+static bool hangs_too_locked(struct shared *s, const struct look *l)
 {
 	assert_locked(&s->lock);
 	for (const struct look *other = s->looks; other; other = other->next)
@@ -150,7 +150,7 @@ static bool hangs_too_locked(const struct shared *s, const struct look *l)
 }
 
 /* Counts filesystems, not looks. */
-static void count_hung_locked(const struct shared *s, const struct look *l, int n)
+static void count_hung_locked(struct shared *s, const struct look *l, int n)
 {
 	if (!hangs_too_locked(s, l))
 		metric_add(METRIC_BACKENDS_HUNG, n, NULL);
