@@ -9,27 +9,24 @@
  * is, which a read of the attachment refutes. Half of an entry is the attachment's uid: with it a
  * DELETE can say which object it means, without a read before.
  *
- * Nodes have numbers; a number whose last attachment has gone is used again. Names that are not
- * made of node and volume are in lists by their hash.
+ * Nodes have numbers (attached_nodes.h). Names that are not made of node and volume are in lists by
+ * their hash.
  */
 #include "controller/attachment_table.h"
 
 #include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/keyed_hash.h"
 #include "common/mem.h"
 #include "common/str.h"
+#include "controller/attached_nodes.h"
 #include "controller/names.h"
 
 #define LEAST 64 /* entries of the smallest table, a power of 2 */
 /* uids that are remembered of those that have gone: more than go while a request is answered */
 #define RECENT 256
-#define NONE UINT32_MAX
-#define NODES_MOST (1u << 24) /* numbers of nodes that an entry has room for */
 
 enum {
 	IS_USED = 1,
@@ -45,17 +42,10 @@ struct entry {
 	uint64_t volume;
 	struct attachment_uid uid;
 	uint32_t seq;
-	uint32_t node : 24;
+	uint32_t node : ATTACHED_NODE_BITS;
 	uint32_t flags : 8; /* 0: free */
 };
 _Static_assert(sizeof(struct entry) == 32, "what is promised for each attachment");
-
-struct node {
-	char *name; /* NULL: the number is free */
-	uint64_t hash;
-	uint32_t next; /* of the same bucket, or of the free numbers */
-	uint32_t all, ours, unlabelled;
-};
 
 struct own_name {
 	struct own_name *next;
@@ -70,10 +60,7 @@ struct attachment_table {
 	size_t cap, n; /* cap is a power of 2 */
 	uint32_t seq;  /* the last one given */
 
-	struct node *nodes;
-	uint32_t n_nodes, cap_nodes, free_node; /* n_nodes: numbers ever given */
-	size_t used_nodes;
-	uint32_t *buckets; /* as many as cap_nodes */
+	struct attached_nodes nodes;
 
 	struct own_name **names;
 	size_t cap_names, n_names;
@@ -88,7 +75,7 @@ static void start(struct attachment_table *t)
 {
 	t->cap = LEAST;
 	t->v = xcalloc(t->cap, sizeof(*t->v));
-	t->free_node = NONE;
+	attached_nodes_init(&t->nodes, t->key);
 }
 
 static void clear_names(struct attachment_table *t)
@@ -107,10 +94,7 @@ static void clear_names(struct attachment_table *t)
 static void empty(struct attachment_table *t)
 {
 	clear_names(t);
-	for (uint32_t i = 0; i < t->n_nodes; i++)
-		free(t->nodes[i].name);
-	free(t->nodes);
-	free(t->buckets);
+	attached_nodes_clear(&t->nodes);
 	free(t->v);
 }
 
@@ -146,73 +130,12 @@ static uint64_t hash_of(const struct attachment_table *t, const char *text)
 	return keyed_hash(&t->key, text, strlen(text));
 }
 
-/* ---- nodes ---- */
-
-static uint32_t find_node(const struct attachment_table *t, const char *name)
-{
-	uint64_t hash = hash_of(t, name);
-	uint32_t i = t->cap_nodes ? t->buckets[hash & (t->cap_nodes - 1)] : NONE;
-
-	while (i != NONE && (t->nodes[i].hash != hash || strcmp(t->nodes[i].name, name)))
-		i = t->nodes[i].next;
-	return i;
-}
-
-static void link_node(struct attachment_table *t, uint32_t i)
-{
-	uint32_t *bucket = &t->buckets[t->nodes[i].hash & (t->cap_nodes - 1)];
-
-	t->nodes[i].next = *bucket;
-	*bucket = i;
-}
-
-static void grow_nodes(struct attachment_table *t)
-{
-	t->cap_nodes = t->cap_nodes ? t->cap_nodes * 2 : LEAST;
-	t->nodes = xrealloc(t->nodes, t->cap_nodes * sizeof(*t->nodes));
-	t->buckets = xrealloc(t->buckets, t->cap_nodes * sizeof(*t->buckets));
-	memset(t->buckets, 0xff, t->cap_nodes * sizeof(*t->buckets));
-	for (uint32_t i = 0; i < t->n_nodes; i++)
-		link_node(t, i);
-}
-
-static uint32_t intern_node(struct attachment_table *t, const char *name)
-{
-	uint32_t i = find_node(t, name);
-
-	if (i != NONE)
-		return i;
-	i = t->free_node;
-	if (i == NONE && t->n_nodes == t->cap_nodes)
-		grow_nodes(t); /* no number is free, so each has a name */
-	if (i == NONE)
-		i = t->n_nodes++; /* each has an object of kilobytes in the API server */
-	else
-		t->free_node = t->nodes[i].next;
-	assert(i < NODES_MOST);
-	t->nodes[i] = (struct node) { .name = xstrdup(name), .hash = hash_of(t, name) };
-	t->used_nodes++;
-	link_node(t, i);
-	return i;
-}
-
-static void forget_node(struct attachment_table *t, uint32_t i)
-{
-	uint32_t *at = &t->buckets[t->nodes[i].hash & (t->cap_nodes - 1)];
-
-	while (*at != i)
-		at = &t->nodes[*at].next;
-	*at = t->nodes[i].next;
-	free(TAKE(t->nodes[i].name));
-	t->nodes[i].next = t->free_node;
-	t->free_node = i;
-	t->used_nodes--;
-}
+/* ---- counts ---- */
 
 /* The entry counts for its node, or no longer does. */
 static void count(struct attachment_table *t, const struct entry *e, uint32_t by)
 {
-	struct node *node = &t->nodes[e->node];
+	struct attached_node *node = &t->nodes.v[e->node];
 
 	node->all += by;
 	if (e->flags & IS_OURS)
@@ -223,47 +146,11 @@ static void count(struct attachment_table *t, const struct entry *e, uint32_t by
 
 /* ---- uids ---- */
 
-static bool same_uid(struct attachment_uid a, struct attachment_uid b)
-{
-	return a.w[0] == b.w[0] && a.w[1] == b.w[1];
-}
-
-/* "01234567-89ab-cdef-0123-456789abcdef". False: it has another form. */
-static bool read_uid(const char *text, struct attachment_uid *ret)
-{
-	static const char digits[] = "0123456789abcdef";
-
-	*ret = (struct attachment_uid) { .w = { 0 } };
-	for (int i = 0, n = 0; i < ATTACHMENT_UID_MAX; i++) {
-		const char *digit;
-
-		if (i == 8 || i == 13 || i == 18 || i == 23) {
-			if (text[i] != '-')
-				return false;
-			continue;
-		}
-		digit = text[i] ? strchr(digits, text[i]) : NULL;
-		if (!digit)
-			return false;
-		ret->w[n / 16] = ret->w[n / 16] << 4 | (uint64_t)(digit - digits);
-		n++;
-	}
-	return text[ATTACHMENT_UID_MAX] == 0;
-}
-
-static void print_uid(struct attachment_uid uid, char ret[ATTACHMENT_UID_MAX + 1])
-{
-	snprintf(ret, ATTACHMENT_UID_MAX + 1, "%08" PRIx32 "-%04x-%04x-%04x-%012" PRIx64,
-	         (uint32_t)(uid.w[0] >> 32), (unsigned)(uid.w[0] >> 16 & 0xffff),
-	         (unsigned)(uid.w[0] & 0xffff), (unsigned)(uid.w[1] >> 48),
-	         uid.w[1] & UINT64_C(0xffffffffffff));
-}
-
 static struct attachment_uid uid_of(const struct attachment_table *t, const char *text)
 {
 	struct attachment_uid uid;
 
-	if (!read_uid(text, &uid))
+	if (!attachment_uid_read(text, &uid))
 		uid = (struct attachment_uid) { .w = { hash_of(t, text) } };
 	return uid;
 }
@@ -281,7 +168,7 @@ static struct own_name **name_at(const struct attachment_table *t, uint64_t volu
 {
 	struct own_name **at = bucket_of_name(t, volume, uid);
 
-	while (*at && ((*at)->volume != volume || !same_uid((*at)->uid, uid)))
+	while (*at && ((*at)->volume != volume || !attachment_uid_same((*at)->uid, uid)))
 		at = &(*at)->next;
 	return at;
 }
@@ -374,7 +261,8 @@ static struct entry *find_entry(const struct attachment_table *t, uint64_t volum
                                 struct attachment_uid uid)
 {
 	for (size_t i = volume & (t->cap - 1); t->v[i].flags; i = (i + 1) & (t->cap - 1))
-		if (t->v[i].volume == volume && t->v[i].node == node && same_uid(t->v[i].uid, uid))
+		if (t->v[i].volume == volume && t->v[i].node == node &&
+		    attachment_uid_same(t->v[i].uid, uid))
 			return &t->v[i];
 	return NULL;
 }
@@ -400,8 +288,8 @@ static void remove_entry(struct attachment_table *t, struct entry *e)
 	if (e->flags & HAS_NAME)
 		drop_name(t, e);
 	count(t, e, (uint32_t)-1);
-	if (!t->nodes[node].all)
-		forget_node(t, node);
+	if (!t->nodes.v[node].all)
+		attached_nodes_forget(&t->nodes, node);
 	close_gap(t, (size_t)(e - t->v));
 	t->n--;
 	if (t->cap > LEAST && t->n < t->cap / 8)
@@ -418,10 +306,10 @@ static struct entry *add_entry(struct attachment_table *t, const struct attachme
 		resize(t, t->cap * 2);
 	e = free_place(t, volume);
 	*e = (struct entry) { .volume = volume,
-		              .node = node & (NODES_MOST - 1),
+		              .node = node & ((1u << ATTACHED_NODE_BITS) - 1),
 		              .uid = uid_of(t, f->uid),
 		              .flags = IS_USED };
-	if (read_uid(f->uid, &whole))
+	if (attachment_uid_read(f->uid, &whole))
 		e->flags |= HAS_WHOLE_UID;
 	if (!is_derived(f)) {
 		e->flags |= HAS_NAME;
@@ -449,7 +337,7 @@ static void set_flag(struct entry *e, unsigned flag, bool on)
 static bool has_gone(const struct attachment_table *t, struct attachment_uid uid)
 {
 	for (unsigned i = 0; i < RECENT && i < t->n_gone; i++)
-		if (same_uid(t->gone[i], uid))
+		if (attachment_uid_same(t->gone[i], uid))
 			return true;
 	return false;
 }
@@ -465,7 +353,7 @@ bool attachment_table_put(struct attachment_table *t, const struct attachment_fa
 
 	if (source == ATTACHMENT_WRITTEN && has_gone(t, uid))
 		return false;
-	node = intern_node(t, f->node);
+	node = attached_nodes_put(&t->nodes, f->node);
 	e = find_entry(t, volume, node, uid);
 	written = e != NULL;
 	if (!e)
@@ -486,9 +374,9 @@ bool attachment_table_put(struct attachment_table *t, const struct attachment_fa
 static struct entry *find_by_names(const struct attachment_table *t, const char *volume,
                                    const char *node, struct attachment_uid uid)
 {
-	uint32_t i = find_node(t, node);
+	uint32_t i = attached_nodes_find(&t->nodes, node);
 
-	return i == NONE ? NULL : find_entry(t, hash_of(t, volume), i, uid);
+	return i == ATTACHED_NODE_NONE ? NULL : find_entry(t, hash_of(t, volume), i, uid);
 }
 
 void attachment_table_remove(struct attachment_table *t, const char *volume, const char *node,
@@ -537,7 +425,7 @@ bool attachment_table_uid(const struct attachment_table *t, const char *volume, 
                           char ret[ATTACHMENT_UID_MAX + 1])
 {
 	uint64_t hash = hash_of(t, volume);
-	uint32_t its_node = find_node(t, node);
+	uint32_t its_node = attached_nodes_find(&t->nodes, node);
 	const struct entry *found = NULL;
 
 	for (size_t i = hash & (t->cap - 1); t->v[i].flags; i = (i + 1) & (t->cap - 1)) {
@@ -551,14 +439,14 @@ bool attachment_table_uid(const struct attachment_table *t, const char *volume, 
 	}
 	if (!found || !(found->flags & HAS_WHOLE_UID))
 		return false;
-	print_uid(found->uid, ret);
+	attachment_uid_print(found->uid, ret);
 	return true;
 }
 
 static struct attachment_place place_of(const struct attachment_table *t, const struct entry *e,
                                         const char *volume)
 {
-	const char *node = t->nodes[e->node].name;
+	const char *node = t->nodes.v[e->node].name;
 	char name[OBJECT_NAME_MAX + 1];
 	bool derived = !(e->flags & HAS_NAME) && attachment_object_name(node, volume, name);
 
@@ -577,7 +465,7 @@ void attachment_table_find(const struct attachment_table *t, const char *volume,
                            uint32_t than, size_t most, struct attachment_places *ret)
 {
 	uint64_t hash = hash_of(t, volume);
-	uint32_t node = except ? find_node(t, except) : NONE;
+	uint32_t node = except ? attached_nodes_find(&t->nodes, except) : ATTACHED_NODE_NONE;
 
 	*ret = (struct attachment_places) { .n = 0 };
 	for (size_t i = hash & (t->cap - 1); t->v[i].flags; i = (i + 1) & (t->cap - 1)) {
@@ -609,23 +497,21 @@ void attachment_places_clear(struct attachment_places *p)
 
 struct attachment_count attachment_table_count(const struct attachment_table *t, const char *node)
 {
-	uint32_t i = find_node(t, node);
+	uint32_t i = attached_nodes_find(&t->nodes, node);
 
-	if (i == NONE)
+	if (i == ATTACHED_NODE_NONE)
 		return (struct attachment_count) { .all = 0 };
-	return (struct attachment_count) { .all = t->nodes[i].all,
-		                           .ours = t->nodes[i].ours,
-		                           .unlabelled = t->nodes[i].unlabelled };
+	return (struct attachment_count) { .all = t->nodes.v[i].all,
+		                           .ours = t->nodes.v[i].ours,
+		                           .unlabelled = t->nodes.v[i].unlabelled };
 }
 
 struct attachment_size attachment_table_size(const struct attachment_table *t)
 {
 	size_t bytes = sizeof(*t) + t->cap * sizeof(*t->v) + t->cap_names * sizeof(*t->names) +
-	               t->cap_nodes * (sizeof(*t->nodes) + sizeof(*t->buckets));
+	               attached_nodes_size(&t->nodes);
 
-	for (uint32_t i = 0; i < t->n_nodes; i++)
-		bytes += t->nodes[i].name ? strlen(t->nodes[i].name) + 1 : 0;
 	return (struct attachment_size) {
-		.attachments = t->n, .nodes = t->used_nodes, .names = t->n_names, .bytes = bytes
+		.attachments = t->n, .nodes = t->nodes.used, .names = t->n_names, .bytes = bytes
 	};
 }

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "controller/attachment_uid.h"
+
 struct attachment_table;
 
 /* What is known of one attachment, its own text. */
@@ -39,16 +41,11 @@ bool attachment_table_put(struct attachment_table *t, const struct attachment_fa
 void attachment_table_remove(struct attachment_table *t, const char *volume, const char *node,
                              const char *uid);
 
-/* A uid in 16 bytes: as it is where it has an API server's form (a UUID), else a hash of it. */
-struct attachment_uid {
-	uint64_t w[2];
-};
-
 /* One attachment of a volume. */
 struct attachment_place {
 	char *node, *name; /* owned */
 	bool attached;
-	struct attachment_uid uid; /* for attachment_table_drop() */
+	struct attachment_uid uid; /* for attachment_table_drop(); a hash where it is no UUID */
 	/*
 	 * Its place in time among those of the watch, from 1; 0: it was listed, so it is older than
 	 * any of these; ATTACHMENT_UNSEEN: the watch has not told of it.
@@ -82,7 +79,6 @@ void attachment_table_drop(struct attachment_table *t, const char *volume,
  * The uid of the volume's attachment to the node that has the name made of both. False: none is
  * known, or several are (at most one of them is still there), or the uid is none of an API server.
  */
-#define ATTACHMENT_UID_MAX 36
 bool attachment_table_uid(const struct attachment_table *t, const char *volume, const char *node,
                           char ret[ATTACHMENT_UID_MAX + 1]);
 /* Is `a` older than `b`, both told by the watch, or can that not be said? */
