@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An array of nodes, whose numbers are linked from buckets by the hash of the name. */
+/*
+ * An array of nodes, whose numbers are linked from buckets by the hash of the name. It never
+ * shrinks: as many nodes as there were once may come back.
+ */
 #include "controller/attached_nodes.h"
 
 #include <assert.h>

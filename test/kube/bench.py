@@ -320,7 +320,12 @@ def main():
     if PUBLISHES or PAGES:
         print("bench-kube: counted")
         return
-    bench.life("csi", "warm", 20, 5)
+    head("the first attachment of each node, which reads its DPUNode")
+    bench.life("csi", "first", NODES, 1)
+    # The second one of a node reads its CSINode; what comes then has read both.
+    bench.does("csi", "create", "warm", 2 * NODES, 5)
+    for op in OPS[1:]:
+        bench.does("csi", op, "warm", 2 * NODES, 5)
     bench.pss("idle")
     for n, parallel in ((SERIAL, 1), (MANY, 50)):
         head(f"{parallel} at a time")
