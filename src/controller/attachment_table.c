@@ -5,6 +5,10 @@
  * attachments of one volume stand in one run, and a run is as long as a volume has nodes. The hash
  * has a random key, so that nobody can choose names that make runs long.
  *
+ * A sixteenth of the places is free at least, and the table grows by an eighth, so that an
+ * attachment takes 39 bytes at most, however many there are. A search in a full table goes over 128
+ * entries on average, one behind the other in memory.
+ *
  * Hashes stand for volumes. Two volumes of one 64-bit hash would show as attached where the other
  * is, which a read of the attachment refutes. Half of an entry is the attachment's uid: with it a
  * DELETE can say which object it means, without a read before.
@@ -24,7 +28,7 @@
 #include "controller/attached_nodes.h"
 #include "controller/names.h"
 
-#define LEAST 64 /* entries of the smallest table, a power of 2 */
+#define LEAST 64 /* entries of the smallest table, and by how many it grows at least */
 /* uids that are remembered of those that have gone: more than go while a request is answered */
 #define RECENT 256
 
@@ -57,8 +61,8 @@ struct own_name {
 struct attachment_table {
 	struct hash_key key;
 	struct entry *v;
-	size_t cap, n; /* cap is a power of 2 */
-	uint32_t seq;  /* the last one given */
+	size_t cap, n;
+	uint32_t seq; /* the last one given */
 
 	struct attached_nodes nodes;
 
@@ -230,17 +234,29 @@ static bool is_derived(const struct attachment_fact *f)
 
 /* ---- entries ---- */
 
-static size_t home(const struct attachment_table *t, const struct entry *e)
+/* Hashes are spread over the places in their own order: cap is any number below 2^32. */
+static size_t home(const struct attachment_table *t, uint64_t volume)
 {
-	return e->volume & (t->cap - 1);
+	return (size_t)((volume >> 32) * t->cap >> 32);
+}
+
+static size_t behind(const struct attachment_table *t, size_t i)
+{
+	return i + 1 == t->cap ? 0 : i + 1;
+}
+
+/* From one place on to another, round the end. */
+static size_t distance(const struct attachment_table *t, size_t from, size_t to)
+{
+	return to >= from ? to - from : to + t->cap - from;
 }
 
 static struct entry *free_place(struct attachment_table *t, uint64_t volume)
 {
-	size_t i = volume & (t->cap - 1);
+	size_t i = home(t, volume);
 
 	while (t->v[i].flags)
-		i = (i + 1) & (t->cap - 1);
+		i = behind(t, i);
 	return &t->v[i];
 }
 
@@ -260,7 +276,7 @@ static void resize(struct attachment_table *t, size_t cap)
 static struct entry *find_entry(const struct attachment_table *t, uint64_t volume, uint32_t node,
                                 struct attachment_uid uid)
 {
-	for (size_t i = volume & (t->cap - 1); t->v[i].flags; i = (i + 1) & (t->cap - 1))
+	for (size_t i = home(t, volume); t->v[i].flags; i = behind(t, i))
 		if (t->v[i].volume == volume && t->v[i].node == node &&
 		    attachment_uid_same(t->v[i].uid, uid))
 			return &t->v[i];
@@ -270,10 +286,8 @@ static struct entry *find_entry(const struct attachment_table *t, uint64_t volum
 /* Entries behind the gap move into it when they stand there only because it was taken. */
 static void close_gap(struct attachment_table *t, size_t gap)
 {
-	size_t mask = t->cap - 1;
-
-	for (size_t i = (gap + 1) & mask; t->v[i].flags; i = (i + 1) & mask) {
-		if (((i - home(t, &t->v[i])) & mask) < ((i - gap) & mask))
+	for (size_t i = behind(t, gap); t->v[i].flags; i = behind(t, i)) {
+		if (distance(t, home(t, t->v[i].volume), i) < distance(t, gap, i))
 			continue;
 		t->v[gap] = t->v[i];
 		gap = i;
@@ -292,8 +306,8 @@ static void remove_entry(struct attachment_table *t, struct entry *e)
 		attached_nodes_forget(&t->nodes, node);
 	close_gap(t, (size_t)(e - t->v));
 	t->n--;
-	if (t->cap > LEAST && t->n < t->cap / 8)
-		resize(t, t->cap / 2);
+	if (t->cap > LEAST && t->n < t->cap / 2)
+		resize(t, t->cap / 4 * 3 > LEAST ? t->cap / 4 * 3 : LEAST);
 }
 
 static struct entry *add_entry(struct attachment_table *t, const struct attachment_fact *f,
@@ -302,8 +316,8 @@ static struct entry *add_entry(struct attachment_table *t, const struct attachme
 	struct attachment_uid whole;
 	struct entry *e;
 
-	if (t->n + 1 > t->cap / 8 * 7)
-		resize(t, t->cap * 2);
+	if (t->n + 1 > t->cap - t->cap / 16)
+		resize(t, t->cap + (t->cap / 8 > LEAST ? t->cap / 8 : LEAST));
 	e = free_place(t, volume);
 	*e = (struct entry) { .volume = volume,
 		              .node = node & ((1u << ATTACHED_NODE_BITS) - 1),
@@ -428,7 +442,7 @@ bool attachment_table_uid(const struct attachment_table *t, const char *volume, 
 	uint32_t its_node = attached_nodes_find(&t->nodes, node);
 	const struct entry *found = NULL;
 
-	for (size_t i = hash & (t->cap - 1); t->v[i].flags; i = (i + 1) & (t->cap - 1)) {
+	for (size_t i = home(t, hash); t->v[i].flags; i = behind(t, i)) {
 		const struct entry *e = &t->v[i];
 
 		if (e->volume != hash || e->node != its_node || e->flags & HAS_NAME)
@@ -468,7 +482,7 @@ void attachment_table_find(const struct attachment_table *t, const char *volume,
 	uint32_t node = except ? attached_nodes_find(&t->nodes, except) : ATTACHED_NODE_NONE;
 
 	*ret = (struct attachment_places) { .n = 0 };
-	for (size_t i = hash & (t->cap - 1); t->v[i].flags; i = (i + 1) & (t->cap - 1)) {
+	for (size_t i = home(t, hash); t->v[i].flags; i = behind(t, i)) {
 		if (t->v[i].volume != hash)
 			continue;
 		if (than != ATTACHMENT_ANY_AGE && !attachment_is_older(seq_of(&t->v[i]), than))
