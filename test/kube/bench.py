@@ -35,10 +35,10 @@ def cpu_ms(pid):
 
 
 def memory(pid):
-    """Program and libraries count in PSS by how many use them at the moment, so the anonymous part is said as well."""
+    """Program and libraries count in PSS by how many use them at the moment: RSS is what PSS is where nobody else does."""
     lines = text_of(f"/proc/{pid}/smaps_rollup").splitlines()
-    pss, anonymous = (int(next(line for line in lines if line.startswith(what)).split()[1]) for what in ("Pss:", "Anonymous:"))
-    return f"{pss} kB, of it anonymous {anonymous} kB"
+    pss, rss, anonymous = (int(next(line for line in lines if line.startswith(what)).split()[1]) for what in ("Pss:", "Rss:", "Anonymous:"))
+    return f"{pss} kB, alone on a machine {rss} kB, of it anonymous {anonymous} kB"
 
 
 def rss_mb(pid):
@@ -121,8 +121,8 @@ class Bench:
             self.row(f"{op}, {parallel} at a time, {'bare client' if who == 'bare' else 'driver'}", got, who)
         return results
 
-    def pss(self, when):
-        time.sleep(3)
+    def pss(self, when, wait=3):
+        time.sleep(wait)
         print(f"memory (PSS), {when}: {memory(self.driver.process.pid)}", flush=True)
 
 
@@ -191,6 +191,7 @@ def among_others(bench, objects):
     bench.life("csi", f"among-{objects}", SERIAL, 1)
     bench.life("csi", f"crowd-{objects}", 80, 80)
     bench.pss("when all of them have been read")
+    bench.pss("when the calls' threads have ended", 60)
     if CHANGES:
         while_they_change(bench, objects, admin)
 
