@@ -12,7 +12,6 @@
 #include <inttypes.h>
 
 #include "common/kill_point.h"
-#include "volume/context_keys.h"
 #include "dpf/dpu_volume.h"
 #include "controller/attachments.h"
 #include "controller/await.h"
@@ -21,61 +20,10 @@
 #include "controller/nodes.h"
 #include "dpf/publish_context.h"
 #include "controller/publish_rival.h"
+#include "controller/publish_volume.h"
 #include "controller/record.h"
-#include "controller/volume_read.h"
 
 #define PUBLISH_GOAL "timeout occurred while waiting for volume attachment"
-
-/* ---- the request and its volume ---- */
-
-/*
- * Parses what the volume context says of the function; the node parses the keys for mkfs. The kind
- * is the volume's, not the context's: the Go plugin and a person write none there.
- */
-static int read_function(const struct kvs *context, const struct dpu_volume *v,
-                         struct volume_params *ret, struct err *err)
-{
-	static const char *const keys[] = { PARAM_FUNCTION_TYPE, PARAM_HOTPLUG_FUNCTION,
-		                            PARAM_EMULATION };
-	struct kv kept[ARRAY_LEN(keys)];
-	struct kvs map = { kept, 0 };
-
-	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
-		const char *value = kvs_get(context, keys[i]);
-
-		if (value)
-			kept[map.n++] = (struct kv) { keys[i], value };
-	}
-	if (volume_params_parse(&map, record_emulation(v), NULL, ret, err))
-		return err_wrap(err, "invalid function type config");
-	if (ret->emulation == record_emulation(v))
-		return 0;
-	return err_set(err, ERR_INVALID,
-	               "VolumeContext: " PARAM_EMULATION
-	               " is %s, but volume %s has volumeMode %s, which is %s; correct the "
-	               "PersistentVolume",
-	               emulation_name(ret->emulation), v->name, v->block ? "Block" : "Filesystem",
-	               emulation_name(record_emulation(v)));
-}
-
-static int check_volume(const struct dpu_volume *v, const struct attach_request *r, struct err *err)
-{
-	char have[64];
-
-	if (volume_cap_check(&r->cap, record_emulation(v), "VolumeCapability", err))
-		return -1;
-	if (v->deleting)
-		return err_set(err, ERR_ABORTED, "volume %s is being deleted", v->name);
-	if (record_check_type(v, r->cap.type, err))
-		return -1;
-	if (!record_allows(v, &r->cap))
-		return err_set(
-			err, ERR_INVALID,
-			"VolumeCapability.AccessMode: volume %s has %s, which does not allow %s",
-			v->name, dpu_access_modes_text(v->access_modes, have),
-			access_mode_name(r->cap.mode));
-	return 0;
-}
 
 /* ---- where it is attached already ---- */
 
@@ -249,8 +197,7 @@ int volume_attach(struct controller *c, const struct attach_request *r, struct d
 	struct dpu_volume v;
 
 	d = controller_deadline(c, d);
-	if (volume_read(c, r->volume, d, &object, &v, err) || check_volume(&v, r, err) ||
-	    read_function(&r->volume_context, &v, &p, err) || look_around(c, r, d, err))
+	if (publish_volume(c, r, d, &object, &v, &p, err) || look_around(c, r, d, err))
 		return -1;
 	if (!attachment_object_name(r->node, r->volume, name))
 		return err_set(err, ERR_INVALID,

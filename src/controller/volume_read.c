@@ -20,6 +20,18 @@ int volume_read(const struct controller *c, const char *id, struct deadline d,
 	return 0;
 }
 
+int volume_read_cached(const struct controller *c, const char *id, struct deadline d,
+                       struct json **ret_object, struct err *err)
+{
+	char ref[OBJECT_REF_MAX];
+	int rc;
+
+	if (!dns1123_subdomain(id))
+		return KUBE_ABSENT;
+	rc = kube_get_cached(c->kube, &dpu_volume_kind, c->namespace, id, d, ret_object, err);
+	return rc < 0 ? err_wrap(err, "%s", object_ref(c, &dpu_volume_kind, id, ref)) : rc;
+}
+
 int volume_is_being_made(const struct controller *c, const char *id, struct err *err)
 {
 	char ref[OBJECT_REF_MAX];

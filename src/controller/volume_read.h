@@ -14,5 +14,11 @@
  */
 int volume_read(const struct controller *c, const char *id, struct deadline d,
                 struct json **ret_object, struct dpu_volume *ret, struct err *err) MUST_CHECK;
+/*
+ * What the API server's cache shows, which may be older than what any other read has said: 0,
+ * KUBE_ABSENT, which is no proof that there is none, or -1.
+ */
+int volume_read_cached(const struct controller *c, const char *id, struct deadline d,
+                       struct json **ret_object, struct err *err) MUST_CHECK;
 /* NOT_FOUND: nobody has got this id yet. For volumes never bound and nowhere attached. */
 int volume_is_being_made(const struct controller *c, const char *id, struct err *err) MUST_CHECK;

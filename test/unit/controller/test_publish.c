@@ -18,6 +18,7 @@
 #include "test/lib/controller_door.h"
 #include "test/lib/suite.h"
 #include "test/unit/controller/kube_memory.h"
+#include "volume/context_keys.h"
 
 #define V "dpuvolumes"
 #define A "dpuvolumeattachments"
@@ -648,6 +649,69 @@ static const struct {
 	{ "a status that cannot be understood", "{}", malformed_status, ERR_UNAVAILABLE,
 	  "DPUVolumeAttachment dpf/n1-pvc-1 status.dpuAttached: is not a boolean", true },
 };
+
+/* ---- what the API server's cache shows of the volume ---- */
+
+#define CACHED(meta, spec, capacity)                                                       \
+	"{\"metadata\":{\"name\":\"pvc-1\"," meta                                          \
+	"\"annotations\":{\"csi.snap.nvidia.com/name\":\"pvc-1\","                         \
+	"\"csi.snap.nvidia.com/accessType\":\"mount\"}},\"spec\":{\"accessModes\":[" spec  \
+	"],\"volumeMode\":\"Block\"},\"status\":{\"state\":{\"volumeInfo\":{\"capacity\":" \
+	"{\"storage\":\"" capacity "\"}}}}}"
+#define MODES "\"ReadWriteOnce\",\"ReadOnlyMany\",\"ReadWriteMany\""
+
+static void no_volume(void)
+{
+	fake_then(V, "pvc-1", NULL);
+	fake_run_step();
+}
+
+static const struct {
+	const char *what, *cached;
+	void (*world)(void);
+	int gets; /* with that of the node */
+	enum err_code code;
+	const char *says; /* the capacity that the node is told, or the refusal */
+} by_cache[] = {
+	{ "what it shows is good", CACHED("", MODES, "1Gi"), nothing, 2, ERR_OK, "1073741824" },
+	{ "the volume has grown since", CACHED("", MODES, "512Mi"), nothing, 2, ERR_OK,
+	  "536870912" },
+	{ "it has gone since", CACHED("", MODES, "1Gi"), no_volume, 2, ERR_OK, "1073741824" },
+	{ "the cache does not show it yet", "", nothing, 3, ERR_OK, "1073741824" },
+	{ "nor does etcd", "", no_volume, 2, ERR_NOT_FOUND,
+	  "volume not found: there is no DPUVolume dpf/pvc-1" },
+	{ "the cache shows it without its size", CACHED("", MODES, "0"), nothing, 3, ERR_OK,
+	  "1073741824" },
+	{ "the cache shows another that is going",
+	  CACHED("\"deletionTimestamp\":\"x\",", MODES, "1Gi"), nothing, 3, ERR_OK, "1073741824" },
+	{ "so does etcd", CACHED("\"deletionTimestamp\":\"x\",", MODES, "1Gi"), going_volume, 2,
+	  ERR_ABORTED, "volume pvc-1 is being deleted" },
+	{ "the cache shows a mode too few", CACHED("", "\"ReadOnlyMany\"", "1Gi"), nothing, 3,
+	  ERR_OK, "1073741824" },
+	{ "the cache shows what is no volume", "{\"metadata\":{\"name\":7}}", nothing, 3, ERR_OK,
+	  "1073741824" },
+};
+
+START_TEST(the_api_servers_cache_lets_a_volume_pass_and_never_refuses_one)
+{
+	struct json *reply AUTO(json_free) = NULL;
+	struct err err = ERR_INIT;
+
+	setup();
+	by_cache[_i].world();
+	fake.on_create = fake_json(STATUS(""));
+	fake.cached = by_cache[_i].cached;
+	publish("{}", &reply, &err);
+	ck_assert_msg(err.code == by_cache[_i].code, "%s: %s", by_cache[_i].what, err.msg);
+	ROW_STR_EQ(by_cache[_i].what,
+	           err.code ? err.msg
+	                    : json_text(json_member(json_member(reply, "publish_context"),
+	                                            PUBLISH_CAPACITY)),
+	           by_cache[_i].says);
+	ck_assert_msg(fake.gets == by_cache[_i].gets, "%s: %d", by_cache[_i].what, fake.gets);
+	teardown();
+}
+END_TEST
 
 START_TEST(publish_is_refused_with_a_reason)
 {
@@ -1333,8 +1397,9 @@ END_TEST
 
 SUITE("publish", the_node_is_told_where_its_device_is,
       an_attachment_is_made_as_the_go_plugin_makes_it, an_incomplete_status_is_never_passed_on,
-      LOOP(publish_is_refused_with_a_reason, 2), LOOP(publish_succeeds_where_it_may, 2),
-      a_narrower_use_is_allowed_and_a_wider_one_refused,
+      LOOP(publish_is_refused_with_a_reason, 2),
+      LOOP(the_api_servers_cache_lets_a_volume_pass_and_never_refuses_one, ARRAY_LEN(by_cache)),
+      LOOP(publish_succeeds_where_it_may, 2), a_narrower_use_is_allowed_and_a_wider_one_refused,
       attachments_of_other_volumes_are_not_even_read,
       with_an_index_nothing_is_listed_among_attachments_of_any_kind,
       what_the_index_believes_is_read_before_it_refuses,

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The usual attach costs etcd no read: what the API server's cache shows is enough to go on. It
+ * may be older than what others have read, mostly by milliseconds. A volume that has gone since is
+ * like one that goes right behind any read: DPF does not attach it. If it has grown since, the node
+ * demands the smaller size of the device, as it does of a volume that grows later. What a person
+ * has changed in that moment counts for the next call.
+ *
+ * The cache is no proof for a refusal, which may be final.
+ */
+#include "controller/publish_volume.h"
+
+#include "controller/record.h"
+#include "controller/volume_read.h"
+#include "volume/context_keys.h"
+
+/*
+ * Parses what the volume context says of the function; the node parses the keys for mkfs. The kind
+ * is the volume's, not the context's: the Go plugin and a person write none there.
+ */
+static int read_function(const struct kvs *context, const struct dpu_volume *v,
+                         struct volume_params *ret, struct err *err)
+{
+	static const char *const keys[] = { PARAM_FUNCTION_TYPE, PARAM_HOTPLUG_FUNCTION,
+		                            PARAM_EMULATION };
+	struct kv kept[ARRAY_LEN(keys)];
+	struct kvs map = { kept, 0 };
+
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		const char *value = kvs_get(context, keys[i]);
+
+		if (value)
+			kept[map.n++] = (struct kv) { keys[i], value };
+	}
+	if (volume_params_parse(&map, record_emulation(v), NULL, ret, err))
+		return err_wrap(err, "invalid function type config");
+	if (ret->emulation == record_emulation(v))
+		return 0;
+	return err_set(err, ERR_INVALID,
+	               "VolumeContext: " PARAM_EMULATION
+	               " is %s, but volume %s has volumeMode %s, which is %s; correct the "
+	               "PersistentVolume",
+	               emulation_name(ret->emulation), v->name, v->block ? "Block" : "Filesystem",
+	               emulation_name(record_emulation(v)));
+}
+
+static int check_volume(const struct dpu_volume *v, const struct attach_request *r, struct err *err)
+{
+	char have[64];
+
+	if (volume_cap_check(&r->cap, record_emulation(v), "VolumeCapability", err))
+		return -1;
+	if (v->deleting)
+		return err_set(err, ERR_ABORTED, "volume %s is being deleted", v->name);
+	if (record_check_type(v, r->cap.type, err))
+		return -1;
+	if (!record_allows(v, &r->cap))
+		return err_set(
+			err, ERR_INVALID,
+			"VolumeCapability.AccessMode: volume %s has %s, which does not allow %s",
+			v->name, dpu_access_modes_text(v->access_modes, have),
+			access_mode_name(r->cap.mode));
+	return 0;
+}
+
+static int check(const struct dpu_volume *v, const struct attach_request *r,
+                 struct volume_params *ret, struct err *err)
+{
+	if (check_volume(v, r, err))
+		return -1;
+	return read_function(&r->volume_context, v, ret, err);
+}
+
+/* Besides 0 and -1. */
+enum { NOT_PROVEN = 1 };
+
+static int by_cache(const struct controller *c, const struct attach_request *r, struct deadline d,
+                    struct json **ret_object, struct dpu_volume *ret,
+                    struct volume_params *ret_params, struct err *err)
+{
+	struct err refused = ERR_INIT;
+	int rc = volume_read_cached(c, r->volume, d, ret_object, err);
+
+	if (rc < 0)
+		return -1;
+	if (rc || dpu_volume_decode(*ret_object, ret, &refused) || !ret->capacity ||
+	    check(ret, r, ret_params, &refused))
+		return NOT_PROVEN;
+	return 0;
+}
+
+int publish_volume(const struct controller *c, const struct attach_request *r, struct deadline d,
+                   struct json **ret_object, struct dpu_volume *ret,
+                   struct volume_params *ret_params, struct err *err)
+{
+	int rc = by_cache(c, r, d, ret_object, ret, ret_params, err);
+
+	if (rc != NOT_PROVEN)
+		return rc;
+	json_free(TAKE(*ret_object));
+	if (volume_read(c, r->volume, d, ret_object, ret, err))
+		return -1;
+	return check(ret, r, ret_params, err);
+}
