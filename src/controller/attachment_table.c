@@ -1,20 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Open addressing with linear probing over entries of 32 bytes; a removed entry is filled by those
- * behind it, so there are no marks of removed ones. The key is a hash of the volume's name: all
- * attachments of one volume stand in one run, and a run is as long as a volume has nodes. The hash
- * has a random key, so that nobody can choose names that make runs long.
- *
- * A sixteenth of the places is free at least, and the table grows by an eighth, so that an
- * attachment takes 39 bytes at most, however many there are. A search in a full table goes over 128
- * entries on average, one behind the other in memory.
+ * What is known of attachments, over their entries (attachment_entries.h), the names of their nodes
+ * (attached_nodes.h), and lists of the names that are not made of node and volume.
  *
  * Hashes stand for volumes. Two volumes of one 64-bit hash would show as attached where the other
- * is, which a read of the attachment refutes. Half of an entry is the attachment's uid: with it a
- * DELETE can say which object it means, without a read before.
- *
- * Nodes have numbers (attached_nodes.h). Names that are not made of node and volume are in lists by
- * their hash.
+ * is, which a read of the attachment refutes. The hash has a random key, so that nobody can choose
+ * such names. Much of an entry is the attachment's uid: with it a DELETE can say which object it
+ * means, without a read before.
  */
 #include "controller/attachment_table.h"
 
@@ -26,9 +18,10 @@
 #include "common/mem.h"
 #include "common/str.h"
 #include "controller/attached_nodes.h"
+#include "controller/attachment_entries.h"
 #include "controller/names.h"
 
-#define LEAST 64 /* entries of the smallest table, and by how many it grows at least */
+#define LEAST 64 /* buckets of names, where there are any, a power of 2 */
 /* uids that are remembered of those that have gone: more than go while a request is answered */
 #define RECENT 256
 
@@ -42,15 +35,6 @@ enum {
 	HAS_WHOLE_UID = 64, /* not its hash */
 };
 
-struct entry {
-	uint64_t volume;
-	struct attachment_uid uid;
-	uint32_t seq;
-	uint32_t node : ATTACHED_NODE_BITS;
-	uint32_t flags : 8; /* 0: free */
-};
-_Static_assert(sizeof(struct entry) == 32, "what is promised for each attachment");
-
 struct own_name {
 	struct own_name *next;
 	uint64_t volume;
@@ -60,10 +44,9 @@ struct own_name {
 
 struct attachment_table {
 	struct hash_key key;
-	struct entry *v;
-	size_t cap, n;
 	uint32_t seq; /* the last one given */
 
+	struct attachment_entries entries;
 	struct attached_nodes nodes;
 
 	struct own_name **names;
@@ -77,8 +60,7 @@ struct attachment_table {
 
 static void start(struct attachment_table *t)
 {
-	t->cap = LEAST;
-	t->v = xcalloc(t->cap, sizeof(*t->v));
+	attachment_entries_init(&t->entries);
 	attached_nodes_init(&t->nodes, t->key);
 }
 
@@ -99,7 +81,7 @@ static void empty(struct attachment_table *t)
 {
 	clear_names(t);
 	attached_nodes_clear(&t->nodes);
-	free(t->v);
+	attachment_entries_clear(&t->entries);
 }
 
 struct attachment_table *attachment_table_new(void)
@@ -137,7 +119,7 @@ static uint64_t hash_of(const struct attachment_table *t, const char *text)
 /* ---- counts ---- */
 
 /* The entry counts for its node, or no longer does. */
-static void count(struct attachment_table *t, const struct entry *e, uint32_t by)
+static void count(struct attachment_table *t, const struct attachment_entry *e, uint32_t by)
 {
 	struct attached_node *node = &t->nodes.v[e->node];
 
@@ -196,7 +178,8 @@ static void resize_names(struct attachment_table *t, size_t cap)
 	free(old.names);
 }
 
-static void keep_name(struct attachment_table *t, const struct entry *e, const char *name)
+static void keep_name(struct attachment_table *t, const struct attachment_entry *e,
+                      const char *name)
 {
 	struct own_name *own = xcalloc(1, sizeof(*own) + strlen(name) + 1);
 	struct own_name **to;
@@ -212,7 +195,7 @@ static void keep_name(struct attachment_table *t, const struct entry *e, const c
 	t->n_names++;
 }
 
-static void drop_name(struct attachment_table *t, const struct entry *e)
+static void drop_name(struct attachment_table *t, const struct attachment_entry *e)
 {
 	struct own_name **at = name_at(t, e->volume, e->uid);
 	struct own_name *own = *at;
@@ -234,68 +217,18 @@ static bool is_derived(const struct attachment_fact *f)
 
 /* ---- entries ---- */
 
-/* Hashes are spread over the places in their own order: cap is any number below 2^32. */
-static size_t home(const struct attachment_table *t, uint64_t volume)
+static struct attachment_entry *find_entry(const struct attachment_table *t, uint64_t volume,
+                                           uint32_t node, struct attachment_uid uid)
 {
-	return (size_t)((volume >> 32) * t->cap >> 32);
+	struct attachment_entry *e = NULL;
+
+	do
+		e = attachment_entries_at(&t->entries, volume, node, e);
+	while (e && !attachment_uid_same(e->uid, uid));
+	return e;
 }
 
-static size_t behind(const struct attachment_table *t, size_t i)
-{
-	return i + 1 == t->cap ? 0 : i + 1;
-}
-
-/* From one place on to another, round the end. */
-static size_t distance(const struct attachment_table *t, size_t from, size_t to)
-{
-	return to >= from ? to - from : to + t->cap - from;
-}
-
-static struct entry *free_place(struct attachment_table *t, uint64_t volume)
-{
-	size_t i = home(t, volume);
-
-	while (t->v[i].flags)
-		i = behind(t, i);
-	return &t->v[i];
-}
-
-static void resize(struct attachment_table *t, size_t cap)
-{
-	struct entry *old = t->v;
-	size_t n = t->cap;
-
-	t->cap = cap;
-	t->v = xcalloc(cap, sizeof(*t->v));
-	for (size_t i = 0; i < n; i++)
-		if (old[i].flags)
-			*free_place(t, old[i].volume) = old[i];
-	free(old);
-}
-
-static struct entry *find_entry(const struct attachment_table *t, uint64_t volume, uint32_t node,
-                                struct attachment_uid uid)
-{
-	for (size_t i = home(t, volume); t->v[i].flags; i = behind(t, i))
-		if (t->v[i].volume == volume && t->v[i].node == node &&
-		    attachment_uid_same(t->v[i].uid, uid))
-			return &t->v[i];
-	return NULL;
-}
-
-/* Entries behind the gap move into it when they stand there only because it was taken. */
-static void close_gap(struct attachment_table *t, size_t gap)
-{
-	for (size_t i = behind(t, gap); t->v[i].flags; i = behind(t, i)) {
-		if (distance(t, home(t, t->v[i].volume), i) < distance(t, gap, i))
-			continue;
-		t->v[gap] = t->v[i];
-		gap = i;
-	}
-	t->v[gap].flags = 0;
-}
-
-static void remove_entry(struct attachment_table *t, struct entry *e)
+static void remove_entry(struct attachment_table *t, struct attachment_entry *e)
 {
 	uint32_t node = e->node;
 
@@ -304,34 +237,27 @@ static void remove_entry(struct attachment_table *t, struct entry *e)
 	count(t, e, (uint32_t)-1);
 	if (!t->nodes.v[node].all)
 		attached_nodes_forget(&t->nodes, node);
-	close_gap(t, (size_t)(e - t->v));
-	t->n--;
-	if (t->cap > LEAST && t->n < t->cap / 2)
-		resize(t, t->cap / 4 * 3 > LEAST ? t->cap / 4 * 3 : LEAST);
+	attachment_entries_remove(&t->entries, e);
 }
 
-static struct entry *add_entry(struct attachment_table *t, const struct attachment_fact *f,
-                               uint64_t volume, uint32_t node)
+static struct attachment_entry *add_entry(struct attachment_table *t,
+                                          const struct attachment_fact *f, uint64_t volume,
+                                          uint32_t node)
 {
 	struct attachment_uid whole;
-	struct entry *e;
+	struct attachment_entry like = { .volume = volume,
+		                         .node = node & ((1u << ATTACHED_NODE_BITS) - 1),
+		                         .uid = uid_of(t, f->uid),
+		                         .flags = IS_USED };
 
-	if (t->n + 1 > t->cap - t->cap / 16)
-		resize(t, t->cap + (t->cap / 8 > LEAST ? t->cap / 8 : LEAST));
-	e = free_place(t, volume);
-	*e = (struct entry) { .volume = volume,
-		              .node = node & ((1u << ATTACHED_NODE_BITS) - 1),
-		              .uid = uid_of(t, f->uid),
-		              .flags = IS_USED };
 	if (attachment_uid_read(f->uid, &whole))
-		e->flags |= HAS_WHOLE_UID;
+		like.flags |= HAS_WHOLE_UID;
 	if (!is_derived(f)) {
-		e->flags |= HAS_NAME;
-		keep_name(t, e, f->name);
+		like.flags |= HAS_NAME;
+		keep_name(t, &like, f->name);
 	}
-	count(t, e, 1);
-	t->n++;
-	return e;
+	count(t, &like, 1);
+	return attachment_entries_add(&t->entries, &like);
 }
 
 static uint32_t next_seq(struct attachment_table *t)
@@ -342,7 +268,7 @@ static uint32_t next_seq(struct attachment_table *t)
 	return t->seq;
 }
 
-static void set_flag(struct entry *e, unsigned flag, bool on)
+static void set_flag(struct attachment_entry *e, unsigned flag, bool on)
 {
 	e->flags = (on ? e->flags | flag : e->flags & ~flag) & UINT8_MAX;
 }
@@ -362,7 +288,7 @@ bool attachment_table_put(struct attachment_table *t, const struct attachment_fa
 	uint64_t volume = hash_of(t, f->volume);
 	struct attachment_uid uid = uid_of(t, f->uid);
 	uint32_t node;
-	struct entry *e;
+	struct attachment_entry *e;
 	bool written;
 
 	if (source == ATTACHMENT_WRITTEN && has_gone(t, uid))
@@ -385,8 +311,8 @@ bool attachment_table_put(struct attachment_table *t, const struct attachment_fa
 	return written;
 }
 
-static struct entry *find_by_names(const struct attachment_table *t, const char *volume,
-                                   const char *node, struct attachment_uid uid)
+static struct attachment_entry *find_by_names(const struct attachment_table *t, const char *volume,
+                                              const char *node, struct attachment_uid uid)
 {
 	uint32_t i = attached_nodes_find(&t->nodes, node);
 
@@ -397,7 +323,7 @@ void attachment_table_remove(struct attachment_table *t, const char *volume, con
                              const char *uid)
 {
 	struct attachment_uid its = uid_of(t, uid);
-	struct entry *e = find_by_names(t, volume, node, its);
+	struct attachment_entry *e = find_by_names(t, volume, node, its);
 
 	if (e)
 		remove_entry(t, e);
@@ -408,7 +334,7 @@ void attachment_table_remove(struct attachment_table *t, const char *volume, con
 void attachment_table_drop(struct attachment_table *t, const char *volume,
                            const struct attachment_place *p)
 {
-	struct entry *e = find_by_names(t, volume, p->node, p->uid);
+	struct attachment_entry *e = find_by_names(t, volume, p->node, p->uid);
 
 	if (e)
 		remove_entry(t, e);
@@ -416,7 +342,7 @@ void attachment_table_drop(struct attachment_table *t, const char *volume,
 
 /* ---- questions ---- */
 
-static uint32_t seq_of(const struct entry *e)
+static uint32_t seq_of(const struct attachment_entry *e)
 {
 	return e && e->flags & IS_SEEN ? e->seq : ATTACHMENT_UNSEEN;
 }
@@ -440,12 +366,11 @@ bool attachment_table_uid(const struct attachment_table *t, const char *volume, 
 {
 	uint64_t hash = hash_of(t, volume);
 	uint32_t its_node = attached_nodes_find(&t->nodes, node);
-	const struct entry *found = NULL;
+	const struct attachment_entry *found = NULL;
 
-	for (size_t i = home(t, hash); t->v[i].flags; i = behind(t, i)) {
-		const struct entry *e = &t->v[i];
-
-		if (e->volume != hash || e->node != its_node || e->flags & HAS_NAME)
+	for (const struct attachment_entry *e = NULL;
+	     (e = attachment_entries_at(&t->entries, hash, its_node, e));) {
+		if (e->flags & HAS_NAME)
 			continue;
 		if (found)
 			return false;
@@ -457,8 +382,8 @@ bool attachment_table_uid(const struct attachment_table *t, const char *volume, 
 	return true;
 }
 
-static struct attachment_place place_of(const struct attachment_table *t, const struct entry *e,
-                                        const char *volume)
+static struct attachment_place place_of(const struct attachment_table *t,
+                                        const struct attachment_entry *e, const char *volume)
 {
 	const char *node = t->nodes.v[e->node].name;
 	char name[OBJECT_NAME_MAX + 1];
@@ -475,28 +400,55 @@ static struct attachment_place place_of(const struct attachment_table *t, const 
 	};
 }
 
+struct candidate {
+	const struct attachment_entry *entry;
+	const char *node;
+};
+
+static int by_node(const void *a, const void *b)
+{
+	const struct candidate *one = a, *other = b;
+
+	return strcmp(one->node, other->node);
+}
+
+/* The first `most` of them in their nodes' order, which is that of a list, too. */
+static void add_places(const struct attachment_table *t, const char *volume, struct candidate *v,
+                       size_t n, size_t most, struct attachment_places *ret)
+{
+	if (n == 0 || most == 0)
+		return;
+	qsort(v, n, sizeof(*v), by_node);
+	ret->n = n < most ? n : most;
+	ret->v = xcalloc(ret->n, sizeof(*ret->v));
+	for (size_t i = 0; i < ret->n; i++)
+		ret->v[i] = place_of(t, v[i].entry, volume);
+}
+
 void attachment_table_find(const struct attachment_table *t, const char *volume, const char *except,
                            uint32_t than, size_t most, struct attachment_places *ret)
 {
 	uint64_t hash = hash_of(t, volume);
 	uint32_t node = except ? attached_nodes_find(&t->nodes, except) : ATTACHED_NODE_NONE;
+	struct candidate *found = NULL;
 
 	*ret = (struct attachment_places) { .n = 0 };
-	for (size_t i = home(t, hash); t->v[i].flags; i = behind(t, i)) {
-		if (t->v[i].volume != hash)
+	for (const struct attachment_entry *e = NULL;
+	     (e = attachment_entries_of(&t->entries, hash, e));) {
+		if (than != ATTACHMENT_ANY_AGE && !attachment_is_older(seq_of(e), than))
 			continue;
-		if (than != ATTACHMENT_ANY_AGE && !attachment_is_older(seq_of(&t->v[i]), than))
-			continue;
-		if (t->v[i].node == node) {
+		if (e->node == node) {
 			ret->here = true;
 			continue;
 		}
 		ret->all++;
-		if (ret->n == most)
+		if (most == 0)
 			continue;
-		ret->v = xrealloc(ret->v, (ret->n + 1) * sizeof(*ret->v));
-		ret->v[ret->n++] = place_of(t, &t->v[i], volume);
+		found = xrealloc(found, ret->all * sizeof(*found));
+		found[ret->all - 1] = (struct candidate) { e, t->nodes.v[e->node].name };
 	}
+	add_places(t, volume, found, ret->all, most, ret);
+	free(found);
 }
 
 void attachment_places_clear(struct attachment_places *p)
@@ -522,10 +474,11 @@ struct attachment_count attachment_table_count(const struct attachment_table *t,
 
 struct attachment_size attachment_table_size(const struct attachment_table *t)
 {
-	size_t bytes = sizeof(*t) + t->cap * sizeof(*t->v) + t->cap_names * sizeof(*t->names) +
-	               attached_nodes_size(&t->nodes);
+	size_t bytes = sizeof(*t) + attachment_entries_size(&t->entries) +
+	               t->cap_names * sizeof(*t->names) + attached_nodes_size(&t->nodes);
 
-	return (struct attachment_size) {
-		.attachments = t->n, .nodes = t->nodes.used, .names = t->n_names, .bytes = bytes
-	};
+	return (struct attachment_size) { .attachments = t->entries.n,
+		                          .nodes = t->nodes.used,
+		                          .names = t->n_names,
+		                          .bytes = bytes };
 }

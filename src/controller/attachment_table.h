@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All attachments of a namespace in 32 bytes each: which volume is on which node, and the uid of
- * the attachment. Names of nodes are kept once, names of attachments only where they are not made
- * of node and volume. Not thread-safe, asks nobody.
+ * All attachments of a namespace, an entry of 40 bytes each: which volume is on which node, and the
+ * uid of the attachment. Names of nodes are kept once, names of attachments only where they are not
+ * made of node and volume. Not thread-safe, asks nobody.
  */
 #pragma once
 
@@ -62,8 +62,8 @@ struct attachment_places {
 	bool here;  /* there is one to the node that was excepted */
 };
 /*
- * Those of the volume, but not to the node `except` (may be NULL), at most `most` of them. Of
- * these only such as are older than a place in time, or ATTACHMENT_ANY_AGE.
+ * Those of the volume, but not to the node `except` (may be NULL), and only such as are older than
+ * a place in time, or ATTACHMENT_ANY_AGE. In the order of their nodes' names, the first `most`.
  */
 void attachment_table_find(const struct attachment_table *t, const char *volume, const char *except,
                            uint32_t than, size_t most, struct attachment_places *ret);

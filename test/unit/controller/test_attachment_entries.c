@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Entries in chains: found by volume and by place, whoever has come and gone, and in few steps. */
+#include "controller/attachment_entries.h"
+
+#include "test/lib/suite.h"
+
+#define VOLUMES 24
+#define NODES 4
+#define UIDS 3
+
+static uint64_t volume_of(unsigned i)
+{
+	static struct hash_key key;
+
+	if (!key.k0)
+		key = hash_key_random();
+	return keyed_hash(&key, &i, sizeof(i));
+}
+
+static struct attachment_entry one(unsigned volume, unsigned node, unsigned uid)
+{
+	return (struct attachment_entry) { .volume = volume_of(volume),
+		                           .node = node & 0xffff,
+		                           .uid = { { uid, 0 } },
+		                           .flags = 1 };
+}
+
+static struct attachment_entry *find(const struct attachment_entries *s, unsigned volume,
+                                     unsigned node, unsigned uid)
+{
+	struct attachment_entry *e = NULL;
+
+	do
+		e = attachment_entries_at(s, volume_of(volume), node, e);
+	while (e && e->uid.w[0] != uid);
+	return e;
+}
+
+static unsigned count_of(const struct attachment_entries *s, unsigned volume)
+{
+	unsigned n = 0;
+
+	for (const struct attachment_entry *e = NULL;
+	     (e = attachment_entries_of(s, volume_of(volume), e));)
+		n++;
+	return n;
+}
+
+/* Few chains at first, so that volumes share them, then more and fewer as the array changes. */
+START_TEST(whatever_comes_and_goes_the_chains_hold_what_is_there)
+{
+	static bool there[VOLUMES][NODES][UIDS];
+	struct attachment_entries s;
+	unsigned random = 1, n = 0;
+
+	attachment_entries_init(&s);
+	for (unsigned step = 0; step < 60000; step++) {
+		unsigned volume, node, uid, want = 0;
+		bool add = step / 500 % 2 ? random >> 29 < 2 : random >> 29 < 6;
+
+		random = random * 1103515245 + 12345;
+		volume = random / 65536 % VOLUMES;
+		node = random / 4096 % NODES;
+		uid = random / 1024 % UIDS;
+		if (add && !there[volume][node][uid]) {
+			struct attachment_entry like = one(volume, node, uid);
+
+			attachment_entries_add(&s, &like);
+			n++;
+		} else if (!add && there[volume][node][uid]) {
+			attachment_entries_remove(&s, find(&s, volume, node, uid));
+			n--;
+		}
+		there[volume][node][uid] = add;
+		ck_assert_uint_eq(s.n, n);
+		for (unsigned i = 0; i < NODES * UIDS; i++) {
+			want += there[volume][i / UIDS][i % UIDS];
+			ck_assert_int_eq(find(&s, volume, i / UIDS, i % UIDS) != NULL,
+			                 there[volume][i / UIDS][i % UIDS]);
+		}
+		ck_assert_uint_eq(count_of(&s, volume), want);
+	}
+	attachment_entries_clear(&s);
+}
+END_TEST
+
+static unsigned longest(const struct attachment_entries *s, int chain)
+{
+	unsigned most = 0;
+
+	for (uint32_t i = 0; i < s->cap / 2; i++) {
+		unsigned n = 0;
+
+		for (uint32_t at = s->heads[chain][i]; at != NO_ENTRY; at = s->v[at].next[chain])
+			n++;
+		if (n > most)
+			most = n;
+	}
+	return most;
+}
+
+#define SHARED 50
+#define ON 1000
+#define SINGLE 50000
+
+/* The reading of a volume that all nodes have must not grow with the square of their number. */
+START_TEST(an_attachment_is_found_in_few_steps_beside_volumes_that_all_nodes_have)
+{
+	struct attachment_entries s;
+
+	attachment_entries_init(&s);
+	for (unsigned i = 0; i < SINGLE; i++) {
+		struct attachment_entry like = one(SHARED + i, i % ON, 0);
+
+		attachment_entries_add(&s, &like);
+	}
+	for (unsigned i = 0; i < SHARED * ON; i++) {
+		struct attachment_entry like = one(i % SHARED, i / SHARED, 0);
+
+		attachment_entries_add(&s, &like);
+	}
+	ck_assert_uint_le(longest(&s, CHAIN_PLACE), 30);
+	ck_assert_uint_eq(count_of(&s, 0), ON);
+	/* From any place in the chain of the volume: the first one moves to the place. */
+	for (unsigned i = 0; i < ON; i++)
+		attachment_entries_remove(&s, find(&s, 0, i, 0));
+	ck_assert_uint_eq(count_of(&s, 0), 0);
+	ck_assert_uint_eq(count_of(&s, 1), ON);
+	ck_assert_uint_le(longest(&s, CHAIN_PLACE), 30);
+	attachment_entries_clear(&s);
+}
+END_TEST
+
+SUITE("attachment_entries", whatever_comes_and_goes_the_chains_hold_what_is_there,
+      an_attachment_is_found_in_few_steps_beside_volumes_that_all_nodes_have);
