@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The usual attach costs etcd no read: what the API server's cache shows is enough to go on. It
- * may be older than what others have read, mostly by milliseconds. A volume that has gone since is
- * like one that goes right behind any read: DPF does not attach it. If it has grown since, the node
- * demands the smaller size of the device, as it does of a volume that grows later. What a person
- * has changed in that moment counts for the next call.
+ * may be older than what others have read, mostly by milliseconds. A volume that goes or is changed
+ * in that time is like one that goes or is changed right behind any read, which no read rules out:
+ * its attachment is waited for until DPF has made it, and the next call sees what has changed. If
+ * it has grown, the node demands the smaller size of the device, as of a volume that grows later.
  *
  * The cache is no proof for a refusal, which may be final.
  */

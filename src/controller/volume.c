@@ -19,6 +19,7 @@
 #include "controller/judge.h"
 #include "controller/names.h"
 #include "controller/record.h"
+#include "controller/volume_read.h"
 #include "controller/volume_undo.h"
 
 #define CREATE_GOAL "timeout occurred while waiting for volume creation"
@@ -211,10 +212,10 @@ static int delete_cached(const struct controller *c, struct await *a, struct err
 {
 	struct json *object AUTO(json_free) = NULL;
 	const char *uid;
-	int rc = kube_get_cached(c->kube, a->kind, c->namespace, a->name, a->d, &object, err);
+	int rc = volume_read_cached(c, a->name, a->d, &object, err);
 
 	if (rc < 0)
-		return err_wrap(err, "%s", a->ref);
+		return -1;
 	if (rc == KUBE_ABSENT || json_at(object, "metadata.deletionTimestamp"))
 		return NOT_PROVEN;
 	uid = object_uid(object, a->ref, err);
