@@ -453,6 +453,14 @@ bool attachment_index_find(struct attachment_index *x, const char *volume, const
 	return x->complete;
 }
 
+bool attachment_index_is_on(struct attachment_index *x, const char *volume, const char *node,
+                            bool *ret)
+{
+	WITH_LOCK(&x->lock);
+	*ret = attachment_table_is_on(x->table, volume, node);
+	return x->complete;
+}
+
 struct attachment_count attachment_index_count(struct attachment_index *x, const char *node)
 {
 	WITH_LOCK(&x->lock);

@@ -43,6 +43,8 @@ int attachment_index_ready(struct attachment_index *x, struct deadline d, struct
  */
 bool attachment_index_find(struct attachment_index *x, const char *volume, const char *except,
                            uint32_t than, size_t most, struct attachment_places *ret);
+bool attachment_index_is_on(struct attachment_index *x, const char *volume, const char *node,
+                            bool *ret);
 struct attachment_count attachment_index_count(struct attachment_index *x, const char *node);
 bool attachment_index_uid(struct attachment_index *x, const char *volume, const char *node,
                           char ret[ATTACHMENT_UID_MAX + 1]);

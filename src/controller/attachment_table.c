@@ -382,6 +382,12 @@ bool attachment_table_uid(const struct attachment_table *t, const char *volume, 
 	return true;
 }
 
+bool attachment_table_is_on(const struct attachment_table *t, const char *volume, const char *node)
+{
+	return attachment_entries_at(&t->entries, hash_of(t, volume),
+	                             attached_nodes_find(&t->nodes, node), NULL);
+}
+
 static struct attachment_place place_of(const struct attachment_table *t,
                                         const struct attachment_entry *e, const char *volume)
 {
@@ -412,17 +418,39 @@ static int by_node(const void *a, const void *b)
 	return strcmp(one->node, other->node);
 }
 
-/* The first `most` of them in their nodes' order, which is that of a list, too. */
-static void add_places(const struct attachment_table *t, const char *volume, struct candidate *v,
-                       size_t n, size_t most, struct attachment_places *ret)
+struct candidates {
+	struct candidate *v;
+	size_t n, most;
+};
+
+/* One that comes when there are enough takes the place of the last one in order, or is none. */
+static void add_candidate(struct candidates *s, struct candidate one)
 {
-	if (n == 0 || most == 0)
+	struct candidate *last = s->v;
+
+	if (s->n < s->most) {
+		s->v = xrealloc(s->v, (s->n + 1) * sizeof(*s->v));
+		s->v[s->n++] = one;
 		return;
-	qsort(v, n, sizeof(*v), by_node);
-	ret->n = n < most ? n : most;
+	}
+	for (size_t i = 1; i < s->n; i++)
+		if (by_node(&s->v[i], last) > 0)
+			last = &s->v[i];
+	if (s->n && by_node(&one, last) < 0)
+		*last = one;
+}
+
+/* In their nodes' order, which is that of a list, too. */
+static void add_places(const struct attachment_table *t, const char *volume, struct candidates *s,
+                       struct attachment_places *ret)
+{
+	if (!s->n)
+		return;
+	qsort(s->v, s->n, sizeof(*s->v), by_node);
+	ret->n = s->n;
 	ret->v = xcalloc(ret->n, sizeof(*ret->v));
 	for (size_t i = 0; i < ret->n; i++)
-		ret->v[i] = place_of(t, v[i].entry, volume);
+		ret->v[i] = place_of(t, s->v[i].entry, volume);
 }
 
 void attachment_table_find(const struct attachment_table *t, const char *volume, const char *except,
@@ -430,25 +458,20 @@ void attachment_table_find(const struct attachment_table *t, const char *volume,
 {
 	uint64_t hash = hash_of(t, volume);
 	uint32_t node = except ? attached_nodes_find(&t->nodes, except) : ATTACHED_NODE_NONE;
-	struct candidate *found = NULL;
+	struct candidates found = { .most = most };
 
 	*ret = (struct attachment_places) { .n = 0 };
 	for (const struct attachment_entry *e = NULL;
 	     (e = attachment_entries_of(&t->entries, hash, e));) {
 		if (than != ATTACHMENT_ANY_AGE && !attachment_is_older(seq_of(e), than))
 			continue;
-		if (e->node == node) {
-			ret->here = true;
+		if (e->node == node)
 			continue;
-		}
 		ret->all++;
-		if (most == 0)
-			continue;
-		found = xrealloc(found, ret->all * sizeof(*found));
-		found[ret->all - 1] = (struct candidate) { e, t->nodes.v[e->node].name };
+		add_candidate(&found, (struct candidate) { e, t->nodes.v[e->node].name });
 	}
-	add_places(t, volume, found, ret->all, most, ret);
-	free(found);
+	add_places(t, volume, &found, ret);
+	free(found.v);
 }
 
 void attachment_places_clear(struct attachment_places *p)

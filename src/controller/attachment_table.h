@@ -59,8 +59,9 @@ struct attachment_places {
 	struct attachment_place *v;
 	size_t n;
 	size_t all; /* also of those above `most` */
-	bool here;  /* there is one to the node that was excepted */
 };
+/* Whether the volume has one to the node. As fast for a volume that all nodes have. */
+bool attachment_table_is_on(const struct attachment_table *t, const char *volume, const char *node);
 /*
  * Those of the volume, but not to the node `except` (may be NULL), and only such as are older than
  * a place in time, or ATTACHMENT_ANY_AGE. In the order of their nodes' names, the first `most`.

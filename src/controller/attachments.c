@@ -177,7 +177,8 @@ static void look_into(void *arg, const struct attachment_table *unlabelled)
 	if (scan->node)
 		scan->on_node += attachment_table_count(unlabelled, scan->node).ours;
 	attachment_table_find(unlabelled, scan->volume, scan->node, ATTACHMENT_ANY_AGE, 1, &found);
-	scan->here |= found.here;
+	if (scan->node && attachment_table_is_on(unlabelled, scan->volume, scan->node))
+		scan->here = true;
 	if (found.n && !scan->n_elsewhere) {
 		scan->elsewhere = TAKE(found.v[0].node);
 		scan->elsewhere_name = TAKE(found.v[0].name);
@@ -228,17 +229,15 @@ static int confirm_elsewhere(const struct controller *c, struct deadline d,
 static int scan_index(const struct controller *c, struct deadline d, struct attachment_scan *scan,
                       struct err *err)
 {
-	struct attachment_places p AUTO(attachment_places_clear) = { .n = 0 };
 	struct attachment_count n = { .all = 0 };
 
 	scan->by_index = true;
+	scan->here = false;
 	if (scan->node) {
 		n = attachment_index_count(c->attachments, scan->node);
-		if (!attachment_index_find(c->attachments, scan->volume, scan->node,
-		                           ATTACHMENT_ANY_AGE, 0, &p))
+		if (!attachment_index_is_on(c->attachments, scan->volume, scan->node, &scan->here))
 			return NOT_READY;
 	}
-	scan->here = p.here;
 	scan->on_node = n.ours;
 	scan->unlabelled = n.unlabelled;
 	return scan->anywhere ? 0 : confirm_elsewhere(c, d, scan, err);
