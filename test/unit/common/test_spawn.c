@@ -284,14 +284,16 @@ END_TEST
 
 static void *many(void *arg)
 {
-	long *failed = arg;
+	struct str *failed = arg;
 
 	for (int i = 0; i < 20; i++) {
 		struct str out AUTO(str_clear) = STR_INIT(100);
 		struct err err = ERR_INIT;
+		int rc = sh("echo hello; exit 3", deadline_in_ms(20000), &out, &err);
 
-		*failed += sh("echo hello; exit 3", deadline_in_ms(20000), &out, &err) != 3 ||
-		           strcmp(out.ptr, "hello\n") != 0;
+		if (rc != 3 || strcmp(out.ptr, "hello\n") != 0)
+			str_addf(failed, "status %d, output '%s', error '%s'\n", rc, out.ptr,
+			         err.msg);
 	}
 	return NULL;
 }
@@ -299,13 +301,16 @@ static void *many(void *arg)
 START_TEST(children_of_many_threads_do_not_mix)
 {
 	pthread_t threads[4];
-	long failed[4] = { 0 };
+	struct str failed[4];
 
-	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
+	for (size_t i = 0; i < ARRAY_LEN(threads); i++) {
+		failed[i] = (struct str)STR_INIT(1000);
 		pthread_create(&threads[i], NULL, many, &failed[i]);
+	}
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++) {
 		pthread_join(threads[i], NULL);
-		ck_assert_int_eq(failed[i], 0);
+		ck_assert_str_eq(failed[i].ptr, "");
+		str_clear(&failed[i]);
 	}
 }
 END_TEST
