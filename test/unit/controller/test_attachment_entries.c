@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries in chains: found by volume and by place, whoever has come and gone, and in few steps. */
+/* The chains hold what was added and not removed, and one attachment is found in few steps. */
 #include "controller/attachment_entries.h"
 
 #include "test/lib/suite.h"
