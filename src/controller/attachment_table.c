@@ -33,6 +33,7 @@ enum {
 	HAS_NAME = 16, /* of its own, in the lists */
 	IS_ATTACHED = 32,
 	HAS_WHOLE_UID = 64, /* not its hash */
+	FLAGS = 127,
 };
 
 struct own_name {
@@ -270,7 +271,7 @@ static uint32_t next_seq(struct attachment_table *t)
 
 static void set_flag(struct attachment_entry *e, unsigned flag, bool on)
 {
-	e->flags = (on ? e->flags | flag : e->flags & ~flag) & UINT8_MAX;
+	e->flags = (on ? e->flags | flag : e->flags & ~flag) & FLAGS;
 }
 
 /* An answer may be read after the event of the same object's end, which no later event repeats. */
@@ -458,11 +459,12 @@ void attachment_table_find(const struct attachment_table *t, const char *volume,
 {
 	uint64_t hash = hash_of(t, volume);
 	uint32_t node = except ? attached_nodes_find(&t->nodes, except) : ATTACHED_NODE_NONE;
+	struct attachment_walk walk = attachment_entries_of(&t->entries, hash);
 	struct candidates found = { .most = most };
+	const struct attachment_entry *e;
 
 	*ret = (struct attachment_places) { .n = 0 };
-	for (const struct attachment_entry *e = NULL;
-	     (e = attachment_entries_of(&t->entries, hash, e));) {
+	while ((e = attachment_entries_next(&t->entries, &walk))) {
 		if (than != ATTACHMENT_ANY_AGE && !attachment_is_older(seq_of(e), than))
 			continue;
 		if (e->node == node)
