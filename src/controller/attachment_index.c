@@ -27,8 +27,10 @@
 /* Nothing has come for so long although not all attachments have been read. */
 #define STALLED_MS 5000
 #define NS_PER_MS INT64_C(1000000)
-/* Behind a watch that brings others' attachments meanwhile, ours is waited for so much longer. */
-#define LIVELY_FACTOR 5
+/* While others' attachments come, or answers, ours is waited for so much longer. */
+#define LIVELY_FACTOR 2
+/* So long a watch is waited for that has been late before. */
+#define LATE_MS 200
 
 /*
  * A call that waits: until all have been read, or for the news of one attachment. Each has a
@@ -52,6 +54,7 @@ struct attachment_index {
 	bool complete;    /* all were told, the rest are changes */
 	bool refused;     /* to read or watch them; until it works */
 	int64_t heard_at; /* the last object; monotonic ns */
+	int64_t wrote_at; /* the last answer to a request of ours that made or showed one */
 	bool late;        /* the watch did not bring an attachment that is there */
 	struct index_waiter *waiters[BUCKETS]; /* by uid */
 };
@@ -384,18 +387,23 @@ int attachment_index_ready(struct attachment_index *x, struct deadline d, struct
 
 /*
  * Until when the watch is waited for. Events keep their order, so while those of others come, ours
- * is on its way: a busy API server delays all of them, and lists would be what it can do least.
- * Who has been late is not waited for that long a second time, nor what cannot come.
+ * is on its way. While other writes of ours are still being answered, the API server is in the
+ * middle of a storm: with 1,000 attaches at once it tells and answers nothing for 2 s and more.
+ * Lists would be what it can do least then. Who has been late is not waited for that long a second
+ * time, nor what cannot come.
  */
 static int64_t patient_until(const struct attachment_index *x, int64_t asked_at)
 {
 	const int64_t patience = INDEX_PATIENCE_MS * NS_PER_MS;
-	int64_t most = asked_at + patience * LIVELY_FACTOR, until;
+	int64_t most = asked_at + patience * LIVELY_FACTOR, last = asked_at;
 
 	if (x->late || x->refused)
-		return asked_at + patience / 10;
-	until = (x->heard_at > asked_at ? x->heard_at : asked_at) + patience;
-	return until < most ? until : most;
+		return asked_at + LATE_MS * NS_PER_MS;
+	if (x->heard_at > last)
+		last = x->heard_at;
+	if (x->wrote_at > last)
+		last = x->wrote_at;
+	return last + patience < most ? last + patience : most;
 }
 
 /* The attachment's place in time, or ATTACHMENT_UNSEEN, and when to give the watch up. */
@@ -484,6 +492,7 @@ void attachment_index_drop(struct attachment_index *x, const char *volume,
 void attachment_index_made(struct attachment_index *x, const struct attachment_fact *f)
 {
 	WITH_LOCK(&x->lock);
+	x->wrote_at = monotonic_ns();
 	attachment_table_put(x->table, f, ATTACHMENT_WRITTEN);
 }
 

@@ -353,28 +353,47 @@ START_TEST(a_watch_that_keeps_our_own_event_back_is_not_believed_until_it_brings
 }
 END_TEST
 
-/* A watch that lags: for so many seconds it brings what is older than ours. */
-static void *others_first(void *arg)
+enum meanwhile { OTHERS_COME, ANSWERS_COME };
+
+/* A watch that brings ours so many seconds late. */
+struct lag {
+	int seconds;
+	enum meanwhile meanwhile;
+	bool believed;
+};
+
+struct late {
+	struct lag lag;
+	struct attachment_index *x;
+};
+
+static void *late(void *arg)
 {
-	for (int i = 0; i < *(int *)arg * 5; i++) {
+	static const struct attachment_fact other = {
+		.volume = "w", .node = "n", .name = "n-w", .uid = "5"
+	};
+	const struct late *l = arg;
+
+	for (int i = 0; i < l->lag.seconds * 5; i++) {
 		usleep(200000);
-		tell(KUBE_NEWS_CHANGED, OURS("9"));
+		if (l->lag.meanwhile == OTHERS_COME)
+			tell(KUBE_NEWS_CHANGED, OURS("9"));
+		else
+			attachment_index_made(l->x, &other);
 	}
 	tell(KUBE_NEWS_CHANGED, OURS("1"));
 	return NULL;
 }
 
-struct lag {
-	int seconds;
-	bool believed;
+static const struct lag lags[] = {
+	{ INDEX_PATIENCE_MS / 1000 + 1, OTHERS_COME, true },
+	{ INDEX_PATIENCE_MS / 1000 * 2 + 1, OTHERS_COME, false },
+	{ INDEX_PATIENCE_MS / 1000 + 1, ANSWERS_COME, true },
 };
 
-static const struct lag lags[] = { { INDEX_PATIENCE_MS / 1000 + 1, true },
-	                           { INDEX_PATIENCE_MS / 1000 * 5 + 1, false } };
-
-START_TEST(a_watch_that_lags_is_waited_for_while_it_brings_others_but_not_for_ever)
+START_TEST(a_watch_that_lags_is_waited_for_while_others_or_answers_come_but_not_for_ever)
 {
-	struct lag lag = lags[_i];
+	struct late l = { .lag = lags[_i] };
 	struct attachment_fact f = { .volume = "v", .node = "n", .name = "n-v", .uid = "1" };
 	struct err err = ERR_INIT;
 	struct attachment_index *x;
@@ -383,12 +402,13 @@ START_TEST(a_watch_that_lags_is_waited_for_while_it_brings_others_but_not_for_ev
 	fake_reset();
 	x = begin();
 	attachment_index_made(x, &f);
-	ck_assert_int_eq(pthread_create(&thread, NULL, others_first, &lag.seconds), 0);
+	l.x = x;
+	ck_assert_int_eq(pthread_create(&thread, NULL, late, &l), 0);
 	ck_assert_int_eq(attachment_index_await(x, "v", "n", "1", deadline_in_ms(20000)) !=
 	                         ATTACHMENT_UNSEEN,
-	                 lag.believed);
+	                 l.lag.believed);
 	ck_assert_int_eq(attachment_index_ready(x, deadline_in_ms(20000), &err),
-	                 lag.believed ? 0 : INDEX_UNUSABLE);
+	                 l.lag.believed ? 0 : INDEX_UNUSABLE);
 	pthread_join(thread, NULL);
 	/* Late as it is, it has come. */
 	ck_assert_int_eq(attachment_index_ready(x, deadline_in_ms(20000), &err), 0);
@@ -398,7 +418,7 @@ START_TEST(a_watch_that_lags_is_waited_for_while_it_brings_others_but_not_for_ev
 END_TEST
 
 SUITE_TIMEOUT("attachment_index", 60, an_object_is_what_its_spec_and_labels_say,
-              LOOP(a_watch_that_lags_is_waited_for_while_it_brings_others_but_not_for_ever,
+              LOOP(a_watch_that_lags_is_waited_for_while_others_or_answers_come_but_not_for_ever,
                    ARRAY_LEN(lags)),
               texts_that_need_a_tree_are_read_as_well, it_is_attached_when_its_status_says_so,
               it_is_used_when_all_were_read_and_the_watch_works,
