@@ -89,13 +89,16 @@ def kubeconfig(name, port, user):
 
 # ---------------------------------------------------------------- processes
 class Process:
+    cpus = None  # its processors, where they are not those of this program
+
     def __init__(self, name, command, environment=None):
         self.name, self.command, self.environment, self.process = name, command, environment, None
         self.log_path = f"{DIR}/{name}.log"
 
     def start(self):
         with open(self.log_path, "ab") as log:
-            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=DIR,
+            command = ["taskset", "--cpu-list", self.cpus, *self.command] if self.cpus else self.command
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=DIR,
                                             env={**os.environ, **(self.environment or {})})
         return self
 
@@ -111,7 +114,11 @@ class Process:
         return text_of(self.log_path)[since:] if os.path.exists(self.log_path) else ""
 
 
-class ApiServer(Process):
+class Server(Process):
+    """One of the API server's side."""
+
+
+class ApiServer(Server):
     def __init__(self):
         super().__init__("apiserver", [])
         self.account_key = "sa"
@@ -409,7 +416,7 @@ class Cluster:
         certify("admin", "/O=system:masters/CN=admin", "ca")
         make_account_key("sa")
         replace(f"{DIR}/audit.json", json.dumps(AUDIT))
-        self.etcd = Process("etcd", [f"{BIN}/etcd", f"--data-dir={DIR}/etcd", "--unsafe-no-fsync", "--quota-backend-bytes=8589934592", "--log-level=error"]).start()
+        self.etcd = Server("etcd", [f"{BIN}/etcd", f"--data-dir={DIR}/etcd", "--unsafe-no-fsync", "--quota-backend-bytes=8589934592", "--log-level=error"]).start()
         self.apiserver = ApiServer()
         self.apiserver.more += more
         self.apiserver.start()

@@ -6,6 +6,8 @@ BENCH_MANY (1000) operations one after the other and 50 at a time; BENCH_OBJECTS
 labels, as many without and as many volumes, 0 leaves that out; BENCH_CHANGES (500) events of theirs per second, 0 leaves
 that out; BENCH_WAITING (500) callers whose volume is never bound; BENCH_AT_ONCE (0) events of others per second while those
 wait and 1000 calls work, instead of what BENCH_WAITING does alone. The long forms are at the end of docs/scale.md.
+BENCH_APART (0): the API server and etcd have the first half of the processors, all others the second one, as on machines of
+their own; who asks then takes no processor from who answers.
 BENCH_PUBLISHES and BENCH_PAGES (0) leave the tables out, and count instead: so many Publishes, and so many pages of lists
 among 20,000 attachments, each of them with its requests and answers by the audit log. These fail when a count is wrong."""
 import collections
@@ -15,7 +17,7 @@ import subprocess
 import sys
 import time
 
-from api_lab import BIN, DIR, DPF, OUT, PORT, Cluster, Driver, Failed, Process, ask, etcd_status, kubeconfig, text_of, token, until
+from api_lab import BIN, DIR, DPF, OUT, PORT, VOLUMES, Cluster, Driver, Failed, Process, Server, ask, etcd_status, kubeconfig, text_of, token, until
 
 NODES = 50
 OPS = ("create", "publish", "unpublish", "delete")
@@ -25,6 +27,7 @@ OBJECTS = [int(word) for word in os.environ.get("BENCH_OBJECTS", "2000").split("
 IMAGE = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0", "LD_LIBRARY_PATH": f"{OUT}/stripped"}
 CHANGES, WAITING = int(os.environ.get("BENCH_CHANGES", "500")), int(os.environ.get("BENCH_WAITING", "500"))
 AT_ONCE = int(os.environ.get("BENCH_AT_ONCE", "0"))
+APART = os.environ.get("BENCH_APART", "0") != "0"
 PUBLISHES, PAGES = int(os.environ.get("BENCH_PUBLISHES", "0")), int(os.environ.get("BENCH_PAGES", "0"))
 COLUMNS = "{:34} {:>6} {:>9} {:>9} {:>8} {:>10} {:>10} {:>9}  {}"
 
@@ -129,6 +132,16 @@ class Bench:
 def head(text):
     print(f"\n{text}")
     print(COLUMNS.format("", "n", "p50 ms", "p99 ms", "per s", "driver ms", "API ms", "requests", ""))
+
+
+def curl_alone():
+    """CPU of a program that has nothing but libcurl: what is left of the driver's is its own."""
+    done = subprocess.run([f"{OUT}/curl-floor", f"--url=https://127.0.0.1:{PORT}{VOLUMES}", f"--ca={DIR}/ca.crt", f"--token={token()}", f"--n={MANY}"],
+                          capture_output=True, text=True, check=False, env={**os.environ, **IMAGE})
+    if done.returncode:
+        raise Failed(f"curl-floor: {done.stderr}")
+    alone = json.loads(done.stdout)
+    print(f"libcurl alone, 50 at a time: {alone['create']:.2f} ms of CPU for a POST and its two events, {alone['delete']:.2f} for a DELETE and its event", flush=True)
 
 
 def sizes(bench):
@@ -310,7 +323,19 @@ def pages(bench, n):
         raise Failed("not every page was answered")
 
 
+def set_apart():
+    cpus = sorted(os.sched_getaffinity(0))
+    half = len(cpus) // 2
+    if not half:
+        raise Failed("BENCH_APART takes two processors")
+    Server.cpus = ",".join(str(cpu) for cpu in cpus[:half])
+    os.sched_setaffinity(0, cpus[half:])
+    print(f"API server and etcd on processor {Server.cpus}, all others on {cpus[half:]}", flush=True)
+
+
 def main():
+    if APART:
+        set_apart()
     cluster = Cluster()
     configuration = kubeconfig("bench.kubeconfig", PORT, {"token": token()})
     driver = Driver("driver-bench", configuration, IMAGE, more=("--v=0",))
@@ -332,6 +357,7 @@ def main():
         head(f"{parallel} at a time")
         for who in ("bare", "csi"):
             bench.life(who, f"{who}-{parallel}", n, parallel)
+    curl_alone()
     bench.pss(f"after {4 * (SERIAL + MANY)} calls")
     sizes(bench)
     for objects in OBJECTS:

@@ -42,7 +42,7 @@ $(KUBE_BIN)/load: $(wildcard test/kube/tools/load/*.go) test/kube/tools/go.mod t
 e2e-kube-api: $(BIN) $(SIM) $(CSI_CALL) $(KUBE_BIN)/.built $(KUBE_BIN)/load
 	$(Q)$(KUBE_ENV) test/kube/api.sh
 ## bench-kube: the controller on a real API server over TLS, beside a client that does the least (root; BENCH_OBJECTS=0,100000 and more)
-bench-kube: $(BIN) stripped $(KUBE_BIN)/.built $(KUBE_BIN)/load
+bench-kube: $(BIN) stripped $(OUT)/curl-floor $(KUBE_BIN)/.built $(KUBE_BIN)/load
 	$(Q)$(KUBE_ENV) test/kube/api.sh bench
 
 # Separate, since the programs that only Kubernetes' own storage suite needs take ten minutes more to build.

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * curl-floor: the processor time that libcurl alone takes for requests to an API server, with
+ * nothing around it: no CSI, no threads, nothing parsed. Makes volumes and deletes them, so many at
+ * a time, and reads their events in one watch over the same connection. What the driver takes
+ * beyond that is its own. Prints one line of JSON: milliseconds for each volume. One thread.
+ */
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include <curl/curl.h>
+
+#include "common/cleanup.h"
+#include "common/deadline.h"
+#include "common/err.h"
+#include "common/mem.h"
+
+#define BUFFER_BYTES 262144L /* as the driver has it */
+#define POLL_MS 1000
+#define PATIENCE_S 300
+
+struct floor {
+	const char *url, *ca, *token; /* of the collection; a file; its text */
+	unsigned n, parallel;
+	struct curl_slist *headers;
+	CURLM *multi;
+	unsigned out, failed;
+	size_t events; /* lines of the watch */
+};
+
+static size_t on_event(char *bytes, size_t size, size_t n, void *arg)
+{
+	struct floor *f = arg;
+
+	for (size_t i = 0; i < size * n; i++)
+		f->events += bytes[i] == '\n';
+	return size * n;
+}
+
+static size_t on_answer(char *bytes, size_t size, size_t n, void *arg)
+{
+	(void)bytes;
+	(void)arg;
+	return size * n;
+}
+
+static CURL *begin(struct floor *f, const char *url)
+{
+	CURL *easy = curl_easy_init();
+
+	if (!easy)
+		abort();
+	curl_easy_setopt(easy, CURLOPT_URL, url);
+	curl_easy_setopt(easy, CURLOPT_CAINFO, f->ca);
+	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2TLS);
+	curl_easy_setopt(easy, CURLOPT_PIPEWAIT, 1L);
+	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, BUFFER_BYTES);
+	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, f->headers);
+	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_answer);
+	return easy;
+}
+
+static void watch(struct floor *f)
+{
+	char *url AUTO(free) = xasprintf("%s?watch=1", f->url);
+	CURL *easy = begin(f, url);
+
+	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_event);
+	curl_easy_setopt(easy, CURLOPT_WRITEDATA, f);
+	curl_multi_add_handle(f->multi, easy);
+}
+
+static void start_create(struct floor *f, unsigned i)
+{
+	char *body AUTO(free) = xasprintf(
+		"{\"apiVersion\":\"storage.dpu.nvidia.com/v1alpha1\",\"kind\":\"DPUVolume\","
+		"\"metadata\":{\"name\":\"floor-%u\",\"labels\":{\"app.kubernetes.io/managed-by\":\"csi.snap.nvidia.com\"},"
+		"\"annotations\":{\"csi.snap.nvidia.com/name\":\"floor-%u\",\"csi.snap.nvidia.com/access-type\":\"block\","
+		"\"csi.snap.nvidia.com/function-type\":\"vf\",\"csi.snap.nvidia.com/hotplug-function\":\"false\"}},"
+		"\"spec\":{\"dpuStoragePolicyName\":\"example-policy\",\"accessModes\":[\"ReadWriteOnce\"],"
+		"\"resources\":{\"requests\":{\"storage\":\"1Gi\"}},\"volumeMode\":\"Block\"}}",
+		i, i);
+	CURL *easy = begin(f, f->url);
+
+	curl_easy_setopt(easy, CURLOPT_COPYPOSTFIELDS, body);
+	curl_multi_add_handle(f->multi, easy);
+}
+
+static void start_delete(struct floor *f, unsigned i)
+{
+	char *url AUTO(free) = xasprintf("%s/floor-%u", f->url, i);
+	CURL *easy = begin(f, url);
+
+	curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, "DELETE");
+	curl_multi_add_handle(f->multi, easy);
+}
+
+static void take_ended(struct floor *f)
+{
+	const CURLMsg *message;
+	int left;
+
+	while ((message = curl_multi_info_read(f->multi, &left))) {
+		CURL *easy = message->easy_handle;
+		long status = 0;
+
+		curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+		f->failed += message->data.result != CURLE_OK || status >= 300;
+		curl_multi_remove_handle(f->multi, easy);
+		curl_easy_cleanup(easy);
+		f->out--;
+	}
+}
+
+static double cpu_ms(void)
+{
+	struct rusage used;
+
+	getrusage(RUSAGE_SELF, &used);
+	return 1e3 * (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+	       1e-3 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+}
+
+/* All volumes, and so many events of each. */
+static double phase(struct floor *f, void (*start)(struct floor *f, unsigned i),
+                    unsigned events_each)
+{
+	size_t events = f->events + (size_t)f->n * events_each;
+	int64_t end = monotonic_ns() + PATIENCE_S * INT64_C(1000000000);
+	double before = cpu_ms();
+
+	for (unsigned next = 0; next < f->n || f->out || f->events < events;) {
+		int running;
+
+		for (; next < f->n && f->out < f->parallel; f->out++)
+			start(f, next++);
+		curl_multi_perform(f->multi, &running);
+		take_ended(f);
+		curl_multi_poll(f->multi, NULL, 0, POLL_MS, NULL);
+		if (monotonic_ns() > end || f->failed) {
+			fprintf(stderr,
+			        "curl-floor: %u of %u answered, %u failed, %zu events missing\n",
+			        next - f->out, f->n, f->failed, events - f->events);
+			exit(1);
+		}
+	}
+	return (cpu_ms() - before) / f->n;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option flags[] = {
+		{ "url", required_argument, NULL, 'u' },
+		{ "ca", required_argument, NULL, 'c' },
+		{ "token", required_argument, NULL, 't' },
+		{ "n", required_argument, NULL, 'n' },
+		{ "parallel", required_argument, NULL, 'p' },
+		{ 0 },
+	};
+	struct floor f = { .n = 1000, .parallel = 50 };
+	char *bearer;
+	double create;
+
+	for (int flag; (flag = getopt_long(argc, argv, "", flags, NULL)) != -1;) {
+		switch (flag) {
+		case 'u':
+			f.url = optarg;
+			break;
+		case 'c':
+			f.ca = optarg;
+			break;
+		case 't':
+			f.token = optarg;
+			break;
+		case 'n':
+			f.n = (unsigned)strtoul(optarg, NULL, 10);
+			break;
+		case 'p':
+			f.parallel = (unsigned)strtoul(optarg, NULL, 10);
+			break;
+		default:
+			return 2;
+		}
+	}
+	if (!f.url || !f.ca || !f.token || !f.n) {
+		fputs("curl-floor: --url, --ca and --token are needed\n", stderr);
+		return 2;
+	}
+	curl_global_init(CURL_GLOBAL_DEFAULT);
+	bearer = xasprintf("Authorization: Bearer %s", f.token);
+	f.headers = curl_slist_append(curl_slist_append(NULL, bearer),
+	                              "Content-Type: application/json");
+	f.multi = curl_multi_init();
+	watch(&f);
+	create = phase(&f, start_create, 2);
+	printf("{\"create\": %.3f, \"delete\": %.3f}\n", create, phase(&f, start_delete, 1));
+	return 0;
+}
