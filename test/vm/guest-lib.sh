@@ -44,3 +44,12 @@ show_uuids() { echo "1b36 0010 ffffffff ffffffff 010802 ffffff 0" >/sys/bus/pci/
 # attach PF NSID CNTLID / detach PF NSID CNTLID: attaches or detaches a volume, as the DPU does
 attach() { nvme attach-ns "/dev/$(controller_of "$1")" -n "$2" -c "$3"; }
 detach() { nvme detach-ns "/dev/$(controller_of "$1")" -n "$2" -c "$3"; }
+# state: what the kernel said last, where each thread of a program is, and what the connections have not delivered; for the log of a test
+# that failed
+state() {
+	dmesg | tail -n 20
+	for t in /proc/[0-9]*/task/[0-9]*; do
+		[ ! -e "$t/exe" ] || echo "$t $(cat "$t/comm"): $(tr '\n' ' ' <"$t/stack")"
+	done 2>/dev/null
+	netstat -tn
+}

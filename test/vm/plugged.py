@@ -133,7 +133,7 @@ class PluggedShare(Plugged):
     def _serve(self, socket):
         with open(f"{self.w.vm.dir}/{self.name}.log", "ab") as log:
             self.daemon = subprocess.Popen(  # pylint: disable=consider-using-with
-                ["/usr/lib/qemu/virtiofsd", f"--socket-path={socket}", "-o", f"source={self.folder}", "-o", "cache=auto", "-f"],
+                self.w.vm.on_its_processor(["/usr/lib/qemu/virtiofsd", f"--socket-path={socket}", "-o", f"source={self.folder}", "-o", "cache=auto", "-f"]),
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         self.w.vm.daemons.append(self.daemon)
         for _ in range(500):

@@ -143,7 +143,7 @@ class WorldRun:
 
     def __init__(self, name, kernel, options, messages, table):
         self.name, self.kernel, self.options, self.messages, self.table = name, kernel, options, messages, table
-        self.repeated, self.failed_after = set(), 0
+        self.repeated, self.failed_after, self.why = set(), 0, ""
 
     def run(self, image, named, extra, scenarios):
         """Boots a guest and runs scenarios until one fails; the scenarios that are left."""
@@ -162,9 +162,9 @@ class WorldRun:
         try:
             function(world)
             world.verify()
-        except Exception:  # pylint: disable=broad-except
+        except Exception as failure:  # pylint: disable=broad-except
             traceback.print_exc()
-            self.failed_after = time.monotonic() - began
+            self.failed_after, self.why = time.monotonic() - began, f"{type(failure).__name__}: {failure}".splitlines()[0]
             return False
         self.table.row(function.__doc__, self.name, self.kernel, "ok", time.monotonic() - began)
         return True
@@ -173,6 +173,7 @@ class WorldRun:
         """After a failure. False: the guest's own kernel was at fault, and the scenario runs once more."""
         deadlock = ""
         try:
+            print("guest's state:\n" + world.vm.sh("state", check=False)[1], flush=True)
             print("driver's log:\n" + "\n".join(world.log().splitlines()[-25:]), flush=True)
             deadlock = world.vm.kernel_deadlock()
         except (OSError, GuestError) as error:
@@ -182,6 +183,7 @@ class WorldRun:
             print(f"      {self.name}: once more in a new guest: {deadlock}", flush=True)
             return False
         self.table.row(function.__doc__, self.name, self.kernel, "FAIL", self.failed_after)
+        print("      " + self.why, flush=True)
         return True
 
 
