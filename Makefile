@@ -243,7 +243,7 @@ build-deps: $(if $(ARCH),cross-deps sysroot)
 upgrade-deps:
 	$(Q)packaging/upgrade-deps.sh $(BUILD_PACKAGES) $(TEST_PACKAGES) $(CROSS_PACKAGES)
 
-## check: all suites that need neither QEMU nor Kubernetes, with counts (about ten minutes; root for the parts with mounts)
+## check: all suites that need neither QEMU nor Kubernetes, with counts (about twenty minutes; root for the parts with mounts)
 check: deps
 	$(Q)test/check.sh
 

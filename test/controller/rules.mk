@@ -12,7 +12,7 @@ $(STARTUP_TAINT_TEST): $(OUT)/test/controller/test_startup_taint.o $(TEST_LIB) $
 .PHONY: controller-test
 ## controller-test: the controller against snap-sim and its faults, one FLAVOUR, with counts
 controller-test: $(CONTROLLER_TEST) $(LISTS_TEST) $(STARTUP_TAINT_TEST) $(SIM)
-	$(Q)CK_FORK=no SNAP_SIM=$(SIM) test/lib/run-suites.sh "controller $(FLAVOUR)" $(CONTROLLER_TEST) $(LISTS_TEST) \
+	$(Q)CK_FORK=no SNAP_SIM=$(SIM) RUN_JOBS=3 test/lib/run-suites.sh "controller $(FLAVOUR)" $(CONTROLLER_TEST) $(LISTS_TEST) \
 		$(STARTUP_TAINT_TEST)
 
 API_FAULTS_TEST := $(OUT)/test/controller/test_api_faults

@@ -15,7 +15,7 @@ $(KUBECLIENT_PEER): test/kubeclient/peer/main.go test/kubeclient/peer/go.mod
 .PHONY: kubeclient-test kubeclient-idle kubeclient-answers
 ## kubeclient-test: the Kubernetes client over TLS and HTTP/2, one FLAVOUR, with counts
 kubeclient-test: $(KUBECLIENT_TESTS) $(KUBECLIENT_PEER) $(SIM)
-	$(Q)SNAP_SIM=$(SIM) H2_PEER=$(abspath $(KUBECLIENT_PEER)) test/lib/run-suites.sh "kubeclient $(FLAVOUR)" $(KUBECLIENT_TESTS)
+	$(Q)SNAP_SIM=$(SIM) H2_PEER=$(abspath $(KUBECLIENT_PEER)) RUN_JOBS=3 test/lib/run-suites.sh "kubeclient $(FLAVOUR)" $(KUBECLIENT_TESTS)
 ## kubeclient-idle: memory of a process whose client has an open watch over TLS
 kubeclient-idle: $(KUBECLIENT_IDLE)
 	$(Q)CK_FORK=no $(KUBECLIENT_IDLE)

@@ -9,4 +9,4 @@ $(RPC_TESTS) $(STUB_SERVER): $(OUT)/test/rpc/%: $(OUT)/test/rpc/%.o $(TEST_LIB) 
 .PHONY: rpc-test
 ## rpc-test: the RPC server on a real socket, one FLAVOUR, with counts
 rpc-test: $(RPC_TESTS) $(STUB_SERVER)
-	$(Q)CK_FORK=no STUB_SERVER=$(STUB_SERVER) test/lib/run-suites.sh "rpc $(FLAVOUR)" $(RPC_TESTS)
+	$(Q)CK_FORK=no STUB_SERVER=$(STUB_SERVER) RUN_JOBS=3 test/lib/run-suites.sh "rpc $(FLAVOUR)" $(RPC_TESTS)
