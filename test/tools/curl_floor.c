@@ -2,8 +2,10 @@
 /*
  * curl-floor: the processor time that libcurl alone takes for requests to an API server, with
  * nothing around it: no CSI, no threads, nothing parsed. Makes volumes and deletes them, so many at
- * a time, and reads their events in one watch over the same connection. What the driver takes
- * beyond that is its own. Prints one line of JSON: milliseconds for each volume. One thread.
+ * a time, and reads their events in one watch over the same connection. An API server that is
+ * short of processors ends a watch that it finds slow: that is opened again where it was. What the
+ * driver takes beyond that is its own. Prints one line of JSON: milliseconds for each volume. One
+ * thread.
  */
 #include <getopt.h>
 #include <stdbool.h>
@@ -17,9 +19,14 @@
 #include "common/cleanup.h"
 #include "common/deadline.h"
 #include "common/err.h"
+#include "common/limits.h"
 #include "common/mem.h"
+#include "common/str.h"
+#include "kube/kube_event.h"
 
-#define BUFFER_BYTES 262144L /* as the driver has it */
+/* As the driver has them: a stream's, and one for the longest answer. */
+#define STREAM_BYTES 262144L
+#define ANSWER_BYTES (LIMIT_KUBE_ANSWER + STREAM_BYTES)
 #define POLL_MS 1000
 #define PATIENCE_S 300
 
@@ -29,15 +36,31 @@ struct floor {
 	struct curl_slist *headers;
 	CURLM *multi;
 	unsigned out, failed;
-	size_t events; /* lines of the watch */
+	CURL *watch;
+	size_t events;         /* lines of the watch */
+	struct str line, last; /* its line that is not whole yet, and the one before */
 };
+
+static void line_ended(struct floor *f)
+{
+	struct str before = f->last;
+
+	f->last = f->line;
+	f->line = before;
+	str_reset(&f->line);
+	f->events++;
+}
 
 static size_t on_event(char *bytes, size_t size, size_t n, void *arg)
 {
 	struct floor *f = arg;
+	const char *at = bytes, *end = bytes + size * n, *newline;
 
-	for (size_t i = 0; i < size * n; i++)
-		f->events += bytes[i] == '\n';
+	for (; (newline = memchr(at, '\n', (size_t)(end - at))); at = newline + 1) {
+		str_addn(&f->line, at, (size_t)(newline - at));
+		line_ended(f);
+	}
+	str_addn(&f->line, at, (size_t)(end - at));
 	return size * n;
 }
 
@@ -48,7 +71,7 @@ static size_t on_answer(char *bytes, size_t size, size_t n, void *arg)
 	return size * n;
 }
 
-static CURL *begin(struct floor *f, const char *url)
+static CURL *begin(struct floor *f, const char *url, long buffer)
 {
 	CURL *easy = curl_easy_init();
 
@@ -59,20 +82,26 @@ static CURL *begin(struct floor *f, const char *url)
 	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2TLS);
 	curl_easy_setopt(easy, CURLOPT_PIPEWAIT, 1L);
 	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, BUFFER_BYTES);
+	curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, buffer);
 	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, f->headers);
 	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_answer);
 	return easy;
 }
 
+/* From the last event on, if there was one. */
 static void watch(struct floor *f)
 {
-	char *url AUTO(free) = xasprintf("%s?watch=1", f->url);
-	CURL *easy = begin(f, url);
+	struct kube_event e = { 0 };
+	bool seen = kube_event_scan(f->last.ptr, f->last.len, &e);
+	char *url AUTO(free) =
+		xasprintf("%s?watch=1%s%.*s", f->url, seen ? "&resourceVersion=" : "",
+	                  (int)e.resource_version.n, e.resource_version.at);
 
-	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_event);
-	curl_easy_setopt(easy, CURLOPT_WRITEDATA, f);
-	curl_multi_add_handle(f->multi, easy);
+	str_reset(&f->line);
+	f->watch = begin(f, url, STREAM_BYTES);
+	curl_easy_setopt(f->watch, CURLOPT_WRITEFUNCTION, on_event);
+	curl_easy_setopt(f->watch, CURLOPT_WRITEDATA, f);
+	curl_multi_add_handle(f->multi, f->watch);
 }
 
 static void start_create(struct floor *f, unsigned i)
@@ -85,7 +114,7 @@ static void start_create(struct floor *f, unsigned i)
 		"\"spec\":{\"dpuStoragePolicyName\":\"example-policy\",\"accessModes\":[\"ReadWriteOnce\"],"
 		"\"resources\":{\"requests\":{\"storage\":\"1Gi\"}},\"volumeMode\":\"Block\"}}",
 		i, i);
-	CURL *easy = begin(f, f->url);
+	CURL *easy = begin(f, f->url, ANSWER_BYTES);
 
 	curl_easy_setopt(easy, CURLOPT_COPYPOSTFIELDS, body);
 	curl_multi_add_handle(f->multi, easy);
@@ -94,7 +123,7 @@ static void start_create(struct floor *f, unsigned i)
 static void start_delete(struct floor *f, unsigned i)
 {
 	char *url AUTO(free) = xasprintf("%s/floor-%u", f->url, i);
-	CURL *easy = begin(f, url);
+	CURL *easy = begin(f, url, ANSWER_BYTES);
 
 	curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, "DELETE");
 	curl_multi_add_handle(f->multi, easy);
@@ -113,7 +142,10 @@ static void take_ended(struct floor *f)
 		f->failed += message->data.result != CURLE_OK || status >= 300;
 		curl_multi_remove_handle(f->multi, easy);
 		curl_easy_cleanup(easy);
-		f->out--;
+		if (easy == f->watch)
+			watch(f);
+		else
+			f->out--;
 	}
 }
 
@@ -162,7 +194,10 @@ int main(int argc, char **argv)
 		{ "parallel", required_argument, NULL, 'p' },
 		{ 0 },
 	};
-	struct floor f = { .n = 1000, .parallel = 50 };
+	struct floor f = { .n = 1000,
+		           .parallel = 50,
+		           .line = STR_INIT(LIMIT_HTTP_WATCH_LINE),
+		           .last = STR_INIT(LIMIT_HTTP_WATCH_LINE) };
 	char *bearer;
 	double create;
 
