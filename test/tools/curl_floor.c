@@ -129,6 +129,20 @@ static void start_delete(struct floor *f, unsigned i)
 	curl_multi_add_handle(f->multi, easy);
 }
 
+static bool has_failed(CURL *easy, CURLcode code)
+{
+	const char *url = NULL;
+	long status = 0;
+
+	curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+	curl_easy_getinfo(easy, CURLINFO_EFFECTIVE_URL, &url);
+	if (code == CURLE_OK && status < 300)
+		return false;
+	fprintf(stderr, "curl-floor: %s: HTTP status %ld, %s\n", url, status,
+	        curl_easy_strerror(code));
+	return true;
+}
+
 static void take_ended(struct floor *f)
 {
 	const CURLMsg *message;
@@ -136,16 +150,14 @@ static void take_ended(struct floor *f)
 
 	while ((message = curl_multi_info_read(f->multi, &left))) {
 		CURL *easy = message->easy_handle;
-		long status = 0;
 
-		curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
-		f->failed += message->data.result != CURLE_OK || status >= 300;
+		f->failed += has_failed(easy, message->data.result);
 		curl_multi_remove_handle(f->multi, easy);
 		curl_easy_cleanup(easy);
-		if (easy == f->watch)
-			watch(f);
-		else
+		if (easy != f->watch)
 			f->out--;
+		else if (!f->failed)
+			watch(f);
 	}
 }
 
