@@ -14,12 +14,21 @@
 
 #include <cjson/cJSON.h>
 
+#include "common/json_memory.h"
 #include "common/mem.h"
 #include "common/str.h"
 
 #define MAX_DEPTH 200
 #define NAME_MAX_STEP 127            /* one step of a path; paths are written in this program */
 #define MAX_EXACT 9007199254740992.0 /* 2^53 */
+#define PRINT_BYTES 2048             /* takes most texts; a longer one is made larger */
+#define COPY_BYTES 512               /* taken for the text of a tree that is copied */
+
+/* Before main(): each piece must go back to where it came from. */
+__attribute__((constructor)) static void use_our_memory(void)
+{
+	cJSON_InitHooks(&(cJSON_Hooks) { json_memory_take, json_memory_give });
+}
 
 static cJSON *item_of(struct json *j)
 {
@@ -89,6 +98,17 @@ static ptrdiff_t find_offence(const char *text, size_t n, const char **why)
 	return -1;
 }
 
+static cJSON *parse(const char *text, size_t n, const char **end)
+{
+	struct json_text_memory memory;
+	cJSON *root;
+
+	json_memory_begin(&memory, n);
+	root = cJSON_ParseWithLengthOpts(text, n, end, 0);
+	json_memory_end(&memory);
+	return root;
+}
+
 int json_parse(const char *what, const char *text, size_t n, struct json **ret, struct err *err)
 {
 	const char *why = NULL, *end = NULL;
@@ -97,7 +117,7 @@ int json_parse(const char *what, const char *text, size_t n, struct json **ret, 
 
 	if (at >= 0)
 		return err_set(err, ERR_INVALID, "%s: not JSON at byte %td: %s", what, at, why);
-	root = cJSON_ParseWithLengthOpts(text, n, &end, 0);
+	root = parse(text, n, &end);
 	if (!root)
 		return err_set(err, ERR_INVALID, "%s: not JSON at byte %td", what,
 		               end ? end - text : 0);
@@ -118,21 +138,26 @@ void json_free(struct json *j)
 	cJSON_Delete(item_of(j));
 }
 
-static char *taken(char *text)
+/* Copied, so that its caller can free() it. */
+static char *print(const struct json *j, bool pretty)
 {
+	char *text = cJSON_PrintBuffered(item_of_const(j), PRINT_BYTES, pretty), *copy;
+
 	if (!text)
 		abort();
-	return text;
+	copy = xstrdup(text);
+	json_memory_give(text);
+	return copy;
 }
 
 char *json_print(const struct json *j)
 {
-	return taken(cJSON_PrintUnformatted(item_of_const(j)));
+	return print(j, false);
 }
 
 char *json_print_pretty(const struct json *j)
 {
-	return taken(cJSON_Print(item_of_const(j)));
+	return print(j, true);
 }
 
 char *json_print_shown(const struct json *j)
@@ -161,7 +186,13 @@ char *json_print_shown(const struct json *j)
 
 struct json *json_copy(const struct json *j)
 {
-	return tree_of(cJSON_Duplicate(item_of_const(j), true));
+	struct json_text_memory memory;
+	cJSON *copy;
+
+	json_memory_begin(&memory, COPY_BYTES);
+	copy = cJSON_Duplicate(item_of_const(j), true);
+	json_memory_end(&memory);
+	return tree_of(copy);
 }
 
 bool json_equal(const struct json *a, const struct json *b)
