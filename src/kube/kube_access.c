@@ -2,13 +2,15 @@
 /*
  * The current access, read again when its files change.
  *
- * Each request asks for it first, which costs at most six stat() calls. One thread at a time reads
- * the files, outside the lock; the others meanwhile use the current access. The lock guards
- * `current`, all reference counts and `loading`.
+ * Each request asks for it first. Whether the files are others by now costs up to six stat() calls,
+ * so hundreds of requests per second share a look. One thread at a time reads the files, outside
+ * the lock; the others meanwhile use the current access. The lock guards `current`, all reference
+ * counts and `loading`.
  */
 #include "kube/kube_access.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "common/deadline.h"
@@ -16,13 +18,15 @@
 #include "common/mem.h"
 
 #define FAILED_PAUSE_NS INT64_C(1000000000)
+#define LOOK_EVERY_NS INT64_C(20000000)
 
 struct kube_config {
 	pthread_mutex_t lock;
 	pthread_cond_t loaded;
 	struct kube_access *current;
 	bool loading;
-	int64_t not_before; /* no reading before, after one that failed; monotonic ns */
+	_Atomic int64_t looked_at; /* at the files' marks; monotonic ns */
+	int64_t not_before;        /* no reading before, after one that failed; monotonic ns */
 	char *kubeconfig, *context, *service_account_dir;
 	void (*changed)(void *arg, const struct http_endpoint *endpoint);
 	void *arg;
@@ -134,10 +138,19 @@ static void load(struct kube_config *c)
 	c->changed(c->arg, fresh->endpoint);
 }
 
+static bool is_stale(struct kube_config *c, const struct kube_access *a)
+{
+	int64_t now = monotonic_ns();
+	if (now - atomic_load(&c->looked_at) < LOOK_EVERY_NS)
+		return false;
+	atomic_store(&c->looked_at, now);
+	return kube_access_is_stale(a);
+}
+
 struct kube_access *kube_config_get(struct kube_config *c, bool force)
 {
 	struct kube_access *a = ref_current(c);
-	if (!force && !kube_access_is_stale(a))
+	if (!force && !is_stale(c, a))
 		return a;
 	if (claim_load(c, a, force))
 		load(c);

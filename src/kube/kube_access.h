@@ -52,8 +52,8 @@ int kube_config_new(const struct kube_source *source,
 struct kube_config *kube_config_free(struct kube_config *c);
 /*
  * A reference, to be given back with kube_config_put(); never NULL. Reads the files again when they
- * have changed; force: in any case. When they cannot be read (a rotation is half done), the last
- * good reading stays current; this is logged at a limited rate.
+ * have changed, which is looked at once in 20 ms; force: in any case. When they cannot be read (a
+ * rotation is half done), the last good reading stays current; this is logged at a limited rate.
  */
 struct kube_access *kube_config_get(struct kube_config *c, bool force);
 void kube_config_put(struct kube_config *c, struct kube_access *a);

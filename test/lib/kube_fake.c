@@ -27,11 +27,15 @@ static const struct kube_tuning short_pauses = {
 	.page = 2,
 };
 
+/* Requests within 20 ms share a look at the files (kube_config_get()). */
+#define CREDENTIALS_LOOK_US 25000
+
 void kube_fake_file(struct kube_fake *f, const char *name, const char *text)
 {
 	struct err err = ERR_INIT;
 	char *path AUTO(free) = xasprintf("%s/%s", f->dir, name);
 	ck_assert_msg(file_replace(path, text, strlen(text), 0600, &err) == 0, "%s", err.msg);
+	usleep(CREDENTIALS_LOOK_US);
 }
 
 void kube_fake_config(struct kube_fake *f, const char *url, const char *cluster, const char *user)

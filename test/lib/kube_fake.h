@@ -24,7 +24,7 @@ void kube_fake_stop(struct kube_fake *f);
  * \n.
  */
 void kube_fake_config(struct kube_fake *f, const char *url, const char *cluster, const char *user);
-/* A file in the directory. */
+/* A file in the directory. The client has a look at it for the next request. */
 void kube_fake_file(struct kube_fake *f, const char *name, const char *text);
 
 extern const struct kube_kind kind_volume; /* dpuvolumes of storage.dpu.nvidia.com/v1alpha1 */
