@@ -232,7 +232,8 @@ FRAME_OF_ITS_OWN static void keep_as_tree(struct await *a)
 
 static void begin_wait(struct await *a, bool for_its_end)
 {
-	a->since = monotonic_ns();
+	if (!a->since || for_its_end)
+		a->since = monotonic_ns();
 	a->for_its_end = for_its_end;
 }
 
@@ -250,7 +251,7 @@ static int end_wait(struct await *a, int rc, const struct err *err)
 {
 	running_waits(NULL);
 	metric_end(TAKE_OR(a->span, 0));
-	metric_observe(METRIC_WAITED, monotonic_ns() - a->since,
+	metric_observe(METRIC_WAITED, monotonic_ns() - TAKE_OR(a->since, 0),
 	               LABELS(a->kind->plural, end_word(a, rc, err)));
 	return rc;
 }
@@ -306,6 +307,25 @@ static int gave_up_unready(struct await *a, const char *goal, await_judge *judge
 	return gave_up(a, goal, why.ptr, err);
 }
 
+/* What the watch brings of another object of the name, or of this very state, is no news. */
+static void expect_news(struct await *a, const struct json *first)
+{
+	kube_wait_expect(a->wait, json_str(first, "metadata.uid"));
+	kube_wait_seen(a->wait, json_str(first, "metadata.resourceVersion"));
+}
+
+void await_news(struct await *a, const struct json *first, int ms)
+{
+	struct deadline d = deadline_in_ms(ms);
+
+	if (d.at > a->d.at)
+		d.at = a->d.at;
+	d.cancel = a->d.cancel;
+	begin_wait(a, false);
+	expect_news(a, first);
+	kube_wait_news(a->wait, d);
+}
+
 static int wait_ready(struct await *a, struct json *first, const char *goal, await_judge *judge,
                       void *arg, struct err *err)
 {
@@ -315,8 +335,7 @@ static int wait_ready(struct await *a, struct json *first, const char *goal, awa
 	assert(first && json_str(first, "metadata.uid"));
 	keep(a, first);
 	uid = xstrdup(json_str(first, "metadata.uid"));
-	kube_wait_expect(a->wait, uid);
-	kube_wait_seen(a->wait, json_str(first, "metadata.resourceVersion"));
+	expect_news(a, first);
 	for (;;) {
 		rc = judge(arg, a->last, NULL, err);
 		if (rc < 0)

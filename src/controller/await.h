@@ -19,7 +19,7 @@ struct await {
 	bool unwatchable;  /* watching was refused: no event will come */
 	bool for_its_end;  /* it is waited until the object is gone */
 	unsigned span;     /* its entry in the metric of waits */
-	int64_t since;     /* when the wait began; monotonic ns */
+	int64_t since;     /* when the wait began; monotonic ns; 0: it has not */
 	/* Why the watch was not running when the time was over; NULL when it was. Owned. */
 	char *watch_error;
 	/*
@@ -65,6 +65,11 @@ int await_create(struct await *a, struct json *object, struct json **ret, struct
 int await_find(struct await *a, struct json **ret, struct err *err) MUST_CHECK;
 /* metadata.uid, or NULL with the error UNAVAILABLE: an API server always sets it. */
 const char *object_uid(const struct json *object, const char *ref, struct err *err) MUST_CHECK;
+/*
+ * Waits until there is news behind the state `first`, for so long at most; await_ready() takes
+ * them. For what else is to be done before that, and is quicker when the news have come.
+ */
+void await_news(struct await *a, const struct json *first, int ms);
 /*
  * Waits until the judge finds the object ready; a->last is then that state. `first` is its first
  * state, which has a uid and is taken over; a later object of the name is another one. When time

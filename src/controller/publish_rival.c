@@ -4,6 +4,9 @@
  * Once our own has come, every older one is known: the index has it. So no second request is
  * needed, and of two drivers that attach at the same time the one that was first goes on.
  *
+ * What DPF makes of ours comes behind its making, mostly soon. So it is waited for first: then ours
+ * has been heard of, and one wake-up is enough for both.
+ *
  * A watch that does not bring ours is not waited for: lists are asked, which tell no order. Then
  * any other attachment counts, and it may be that neither driver goes on, until the callers retry.
  */
@@ -15,16 +18,24 @@
 
 #define REMOVAL_GOAL "timeout occurred while removing an attachment that came too late"
 
+/* DPF may take longer; an attachment that is not to be there is not left for longer. */
+#define DPF_MS 200
+
 /* Looks for a rival: scan->n_elsewhere says whether there is one. */
-static int look(const struct controller *c, const struct dpu_attachment_key *ours,
-                struct deadline d, struct attachment_scan *scan, struct err *err)
+static int look(const struct controller *c, const struct json *object, bool made, struct await *a,
+                struct attachment_scan *scan, struct err *err)
 {
+	struct dpu_attachment_key ours = dpu_attachment_key(object);
 	/* While all are read anew, that is no fault of the watch. */
-	if (attachment_index_ready(c->attachments, d, err) < 0)
+	int rc = attachment_index_ready(c->attachments, a->d, err);
+
+	if (rc < 0)
 		return -1;
+	if (rc == 0 && made)
+		await_news(a, object, DPF_MS);
 	scan->older_only = true;
-	scan->than = attachment_index_await(c->attachments, ours->volume, ours->node, ours->uid, d);
-	return attachments_scan(c, d, scan, err);
+	scan->than = attachment_index_await(c->attachments, ours.volume, ours.node, ours.uid, a->d);
+	return attachments_scan(c, a->d, scan, err);
 }
 
 /* Removes what this call has made. */
@@ -50,11 +61,10 @@ int rival_check(const struct controller *c, const struct attach_request *r,
 {
 	struct attachment_scan scan AUTO(attachment_scan_clear) = { .volume = r->volume,
 		                                                    .node = r->node };
-	struct dpu_attachment_key ours = dpu_attachment_key(object);
 
 	if (!c->attachments || access_mode_is_multi_node(r->cap.mode))
 		return 0;
-	if (look(c, &ours, a->d, &scan, err)) {
+	if (look(c, object, made, a, &scan, err)) {
 		open_error(err);
 		return err_wrap(err, "looking for other attachments of volume %s", r->volume);
 	}

@@ -160,6 +160,22 @@ static void begin_asking(struct kube_wait *w)
 		watch_kick(w->watch);
 }
 
+static bool has_news_locked(const struct kube_wait *w)
+{
+	assert_locked(w->watch->waits.lock);
+	return w->watch->k->stopping || w->cancelled || w->state || w->gone || w->failed;
+}
+
+static void news_until(struct kube_wait *w, int64_t at)
+{
+	struct kube *k = w->watch->k;
+	struct deadline until = { .at = at };
+	struct timespec ts = deadline_timespec(until);
+	WITH_LOCK(&k->lock);
+	while (!has_news_locked(w) && !deadline_passed(until))
+		pthread_cond_clockwait(&w->told, &k->lock, CLOCK_MONOTONIC, &ts);
+}
+
 /* NOTHING_TO_TELL: the time is over. */
 static int text_until(struct kube_wait *w, int64_t at, struct taken *ret, struct err *err)
 {
@@ -246,13 +262,31 @@ static int next_parsed(struct kube_wait *w, struct deadline d, struct json **ret
 	}
 }
 
-int kube_wait_next(struct kube_wait *w, struct deadline d, struct json **ret, struct err *err)
+static void begin_wait(struct kube_wait *w, struct deadline d)
 {
-	int rc;
 	w->cancelled = false;
 	if (cancel_on_set(d.cancel, wake, w))
 		wake(w);
-	rc = next_parsed(w, d, ret, err);
+}
+
+static void end_wait(struct deadline d)
+{
 	(void)cancel_on_set(d.cancel, NULL, NULL);
+}
+
+int kube_wait_next(struct kube_wait *w, struct deadline d, struct json **ret, struct err *err)
+{
+	int rc;
+	begin_wait(w, d);
+	rc = next_parsed(w, d, ret, err);
+	end_wait(d);
 	return rc;
+}
+
+void kube_wait_news(struct kube_wait *w, struct deadline d)
+{
+	begin_wait(w, d);
+	begin_asking(w);
+	news_until(w, d.at);
+	end_wait(d);
 }

@@ -471,6 +471,12 @@ int kube_wait_next(struct kube_wait *w, struct deadline d, struct json **ret, st
 	return err_set(err, fake.end, "fake wait ended");
 }
 
+void kube_wait_news(struct kube_wait *w, struct deadline d)
+{
+	(void)w, (void)d;
+	fake.news++;
+}
+
 void kube_wait_seen(struct kube_wait *w, const char *version)
 {
 	(void)w;

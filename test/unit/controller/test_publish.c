@@ -991,21 +991,22 @@ START_TEST(who_was_later_gives_way_to_another_driver)
 		bool many;                         /* the volume allows many nodes */
 		const char *text;                  /* NULL: it is published */
 		bool there;                        /* ours, afterwards */
+		int news;                          /* waited for: of what this call has made */
 	} rows[] = {
-		{ "nobody else", NULL, NULL, false, false, NULL, true },
+		{ "nobody else", NULL, NULL, false, false, NULL, true, 1 },
 		{ "another driver was first", LABELLED("n2-pvc-1", "pvc-1", "n2"), NULL, false,
-		  false, RIVAL, false },
+		  false, RIVAL, false, 1 },
 		{ "a person was first", ATTACHMENT("n2-pvc-1", "pvc-1", "n2"), NULL, false, false,
-		  RIVAL, false },
+		  RIVAL, false, 1 },
 		{ "ours had been made before", LABELLED("n2-pvc-1", "pvc-1", "n2"),
 		  LABELLED(NAME, "pvc-1", "n1"), false, false,
-		  RIVAL "; detach it from one of the two", true },
+		  RIVAL "; detach it from one of the two", true, 0 },
 		{ "ours had been made before the other", LABELLED(NAME, "pvc-1", "n1"),
-		  LABELLED("n2-pvc-1", "pvc-1", "n2"), false, false, NULL, true },
+		  LABELLED("n2-pvc-1", "pvc-1", "n2"), false, false, NULL, true, 0 },
 		{ "the watch is mute", LABELLED("n2-pvc-1", "pvc-1", "n2"), NULL, true, false,
-		  RIVAL, false },
+		  RIVAL, false, 1 },
 		{ "many nodes are allowed", LABELLED("n2-pvc-1", "pvc-1", "n2"), NULL, false, true,
-		  NULL, true },
+		  NULL, true, 0 },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -1034,6 +1035,7 @@ START_TEST(who_was_later_gives_way_to_another_driver)
 		ck_assert_msg(!rows[i].text || err.code == ERR_PRECONDITION, "%s", rows[i].what);
 		ck_assert_msg(!fake_find(A, NAME) == !rows[i].there, "%s", rows[i].what);
 		ck_assert_msg(!fake_find(A, "n2-pvc-1") == !rows[i].first, "%s", rows[i].what);
+		ck_assert_msg(fake.news == rows[i].news, "%s: %d", rows[i].what, fake.news);
 		teardown();
 	}
 }

@@ -144,6 +144,40 @@ START_TEST(a_state_that_the_caller_has_is_not_told_again)
 }
 END_TEST
 
+/* ms until there are news, or until 20 s. */
+static int64_t news_after(struct kube_wait *w)
+{
+	int64_t before = monotonic_ns();
+	kube_wait_news(w, deadline_in_ms(20000));
+	return (monotonic_ns() - before) / 1000000;
+}
+
+START_TEST(news_are_waited_for_and_left_to_who_takes_them)
+{
+	struct kube_fake f;
+	struct kube_wait *w = begin(&f, "a");
+	struct kube_wait *other = wait_for(&f, "a");
+	int64_t before = monotonic_ns();
+
+	kube_wait_seen(w, "102");
+	fake_http_push(f.server, WATCH, EVENT("ADDED", OBJECT("a", "u1", "102", "Pending")));
+	NEXT_IS(other, "Pending");
+	kube_wait_news(w, deadline_in_ms(100)); /* that state is none */
+	ck_assert_int_ge(monotonic_ns() - before, 100 * INT64_C(1000000));
+	fake_http_push(f.server, WATCH, EVENT("MODIFIED", OBJECT("a", "u1", "103", "Bound")));
+	ck_assert_int_lt(news_after(w), 10000);
+	ck_assert_int_lt(news_after(w), 10000);
+	NEXT_IS(w, "Bound");
+	kube_wait_expect(w, "u1");
+	fake_http_push(f.server, WATCH, EVENT("DELETED", OBJECT("a", "u1", "104", "Bound")));
+	ck_assert_int_lt(news_after(w), 10000);
+	NEXT_IS(w, "gone");
+	kube_wait_close(other);
+	kube_wait_close(w);
+	kube_fake_stop(&f);
+}
+END_TEST
+
 START_TEST(the_first_read_is_made_after_the_question)
 {
 	struct kube_wait *w;
@@ -1004,6 +1038,7 @@ START_TEST(a_watch_that_is_not_answered_is_asked_for_again)
 END_TEST
 
 struct wait_caller {
+	bool for_news; /* before what they are */
 	struct kube_wait *wait;
 	struct cancel cancel;
 	char *got;
@@ -1017,6 +1052,8 @@ static void *wait_thread(void *arg)
 	struct deadline d = deadline_in_ms(60000);
 	int rc;
 	d.cancel = &w->cancel;
+	if (w->for_news)
+		kube_wait_news(w->wait, d);
 	rc = kube_wait_next(w->wait, d, &object, &err);
 	w->got = xasprintf("%d %s", rc, err_code_name(err.code));
 	json_free(object);
@@ -1026,8 +1063,8 @@ static void *wait_thread(void *arg)
 
 START_TEST(cancelling_and_freeing_wake_those_who_wait)
 {
-	struct wait_caller cancelled = { .cancel = CANCEL_INIT };
-	struct wait_caller freed = { .cancel = CANCEL_INIT };
+	struct wait_caller cancelled = { .for_news = _i, .cancel = CANCEL_INIT };
+	struct wait_caller freed = { .for_news = _i, .cancel = CANCEL_INIT };
 	int64_t before;
 	struct kube_fake f;
 	pthread_t a, b;
@@ -1121,6 +1158,7 @@ END_TEST
 
 SUITE_TIMEOUT("kube_wait", 60, states_come_one_after_the_other_and_only_for_awaited_names,
               a_state_that_the_caller_has_is_not_told_again,
+              news_are_waited_for_and_left_to_who_takes_them,
               the_first_read_is_made_after_the_question,
               a_stream_that_ends_is_resumed_behind_the_last_event,
               a_lost_place_is_made_good_by_reading_exactly_the_awaited_names,
@@ -1145,6 +1183,6 @@ SUITE_TIMEOUT("kube_wait", 60, states_come_one_after_the_other_and_only_for_awai
               a_read_that_was_refused_is_made_again_when_its_caller_asks_and_not_before,
               out_of_time_says_why_there_is_no_watch, a_silent_watch_is_opened_again,
               a_watch_that_is_not_answered_is_asked_for_again,
-              cancelling_and_freeing_wake_those_who_wait,
+              LOOP(cancelling_and_freeing_wake_those_who_wait, 2),
               memory_does_not_grow_with_objects_nobody_waits_for,
               repeated_failures_are_logged_once_and_tokens_never);
