@@ -192,6 +192,8 @@ static void *engine(void *arg)
 		calls_expire(h, now);
 		start_queued(h);
 		perform(h);
+		if (!h->in_flight)
+			transfers_rest(h->current);
 		publish_stats(h);
 		wait_for_something(h);
 		gather(h, now);

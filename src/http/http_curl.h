@@ -29,6 +29,9 @@ struct generation {
 	bool owed;                      /* a request is out and no byte has come since owed_since */
 	int64_t owed_since;             /* monotonic ns */
 	struct heard heard[64];         /* the connections heard last */
+	void *spare[32];                /* CURL, of calls that have ended: for the next ones */
+	unsigned n_spare;
+	long spare_buffer; /* bytes that each of them has for an answer */
 };
 
 struct http_call {
@@ -70,6 +73,8 @@ void transfer_start(struct http_call *c);
 bool transfer_is_sent(struct http_call *c);
 /* When the connection of a sent call last gave a byte, or the call was started. */
 int64_t transfer_heard(struct http_call *c);
+/* Frees what is kept for the next calls: there will be none for a while. */
+void transfers_rest(struct generation *g);
 /*
  * Takes the call back, finished or not, and fills in what is known of the answer. Returns how many
  * connections it opened.

@@ -318,6 +318,15 @@ static void many_done(void *arg, struct http_result *r)
 	pthread_cond_signal(&m->changed);
 }
 
+static void start_many(struct http *h, struct many *m, const char *path, unsigned n)
+{
+	struct http_request q = request_for("POST", path);
+	q.on_done = many_done;
+	q.arg = m;
+	for (unsigned i = 0; i < n; i++)
+		(void)http_start(h, &q);
+}
+
 START_TEST(many_parallel_requests_share_few_connections)
 {
 	struct fake_http *f = fake_http_start();
@@ -666,12 +675,7 @@ START_TEST(hung_requests_hold_up_no_others)
 	struct http_result r;
 	fake_http_on(f, (struct fake_reply) { .on = "POST /hang", .hang = true });
 	fake_http_on(f, (struct fake_reply) { .on = "POST /x", .body = "{}" });
-	for (unsigned i = 0; i < 8; i++) {
-		q = request_for("POST", "/hang");
-		q.on_done = many_done;
-		q.arg = &m;
-		(void)http_start(h, &q);
-	}
+	start_many(h, &m, "/hang", 8);
 	ck_assert(fake_http_wait(f, "POST /hang", 8));
 	q = request_for("POST", "/x");
 	http_do(h, &q, deadline_in_ms(10000), &r);
@@ -681,6 +685,71 @@ START_TEST(hung_requests_hold_up_no_others)
 	http_free(h);
 	ck_assert_uint_eq(m.ended, 8);
 	ck_assert_uint_eq(m.good, 0);
+	fake_http_stop(f);
+}
+END_TEST
+
+/* libcurl's handles serve one request after the other as long as one is out. */
+START_TEST(nothing_of_a_request_is_left_for_the_next_one)
+{
+	struct fake_http *f = fake_http_start();
+	struct http *h = engine_for(fake_http_url(f), NULL);
+	struct many m = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+	struct http_request q = request_for("POST", "/x?fieldManager=snap-csi");
+	char *seen AUTO(free) = NULL;
+	struct http_result r;
+	fake_http_on(f, (struct fake_reply) { .on = "POST /hang", .hang = true });
+	fake_http_on(f, (struct fake_reply) { .on = "POST /x", .status = 201, .body = "{}" });
+	fake_http_on(f, (struct fake_reply) { .on = "GET /y", .headers = "X: y\r\n" });
+	start_many(h, &m, "/hang", 1);
+	ck_assert(fake_http_wait(f, "POST /hang", 1));
+	q.content_type = "application/json";
+	q.body = "{\"hello\":true}";
+	q.body_n = strlen(q.body);
+	q.bearer = "token-1";
+	q.user_agent = "snap-csi/1.0";
+	http_do(h, &q, deadline_in_ms(20000), &r);
+	ck_assert_int_eq(r.status, 201);
+	free(r.body);
+	q = request_for("GET", "/y");
+	http_do(h, &q, deadline_in_ms(20000), &r);
+	ck_assert_int_eq(r.status, 200);
+	free(r.body);
+	seen = fake_http_last(f, "GET /y");
+	ck_assert_ptr_nonnull(strstr(seen, "GET /y HTTP/1.1\r\n"));
+	ck_assert_ptr_null(strstr(seen, "hello"));
+	ck_assert_ptr_null(strcasestr(seen, "\r\nAuthorization:"));
+	ck_assert_ptr_null(strcasestr(seen, "\r\nContent-"));
+	ck_assert_ptr_null(strcasestr(seen, "\r\nUser-Agent:"));
+	http_free(h);
+	fake_http_stop(f);
+}
+END_TEST
+
+/* Of nine requests over eight connections one waits: that makes the last one's handle. */
+START_TEST(what_was_sent_with_a_handle_before_is_not_sent_now)
+{
+	struct fake_http *f = fake_http_start();
+	struct http *h = engine_for(fake_http_url(f), NULL);
+	struct many m = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+	struct http_request q = request_for("POST", "/x");
+	struct http_result r;
+	fake_http_on(f, (struct fake_reply) { .on = "POST /hang", .hang = true });
+	fake_http_on(f, (struct fake_reply) { .on = "POST /x", .delay_ms = 200, .body = "{}" });
+	start_many(h, &m, "/hang", 7);
+	ck_assert(fake_http_wait(f, "POST /hang", 7));
+	start_many(h, &m, "/x", 2);
+	for (int i = 0; i < 1000 && fake_http_count(f, "POST /x") < 2; i++)
+		usleep(10000);
+	while (http_stats(h).in_flight > 7)
+		usleep(10000);
+	start_many(h, &m, "/hang", 1);
+	ck_assert(fake_http_wait(f, "POST /hang", 8));
+	http_do(h, &q, deadline_in_ms(300), &r);
+	ck_assert_int_eq(r.end, HTTP_DEADLINE);
+	ck_assert(!r.sent && !r.sent_at);
+	ck_assert_uint_eq(fake_http_count(f, "POST /x"), 2);
+	http_free(h);
 	fake_http_stop(f);
 }
 END_TEST
@@ -779,4 +848,6 @@ SUITE("http", libcurl_is_loaded_with_the_first_engine_only,
       a_request_that_was_never_sent_ends_once_when_its_generation_is_retired,
       a_request_over_a_silent_connection_ends_whatever_other_connections_bring,
       a_patient_request_is_waited_for_longer, hung_requests_hold_up_no_others,
-      stopping_ends_what_is_open, timers_ring_in_order_and_can_be_taken_back);
+      nothing_of_a_request_is_left_for_the_next_one,
+      what_was_sent_with_a_handle_before_is_not_sent_now, stopping_ends_what_is_open,
+      timers_ring_in_order_and_can_be_taken_back);
