@@ -110,7 +110,9 @@ def _(ns):
 
 
 def taints(node):
-    return [t["key"] for t in get("Node", None, node)["spec"].get("taints", [])]
+    """Without those that Kubernetes itself puts on a node as long as it is not ready, and takes off some time later."""
+    keys = [t["key"] for t in get("Node", None, node)["spec"].get("taints", [])]
+    return [key for key in keys if not key.startswith("node.kubernetes.io/")]
 
 
 def registered(node):
