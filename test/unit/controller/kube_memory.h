@@ -76,7 +76,7 @@ struct kube_memory {
 	int version, uid;
 	int patches, schemas; /* requests */
 	int creates, gets, lists, listed, deletes, waits_open;
-	int news; /* calls of kube_wait_news(), for which there never are any */
+	int news; /* calls of kube_wait_news(), which never brings any */
 	struct fake_follower follower;
 };
 extern struct kube_memory fake;

@@ -73,9 +73,22 @@ static struct http_request request_for(const char *method, const char *path)
 	return (struct http_request) { .method = method, .path = path, .max_body = 1 << 20 };
 }
 
+/* A POST with all that a request can have. */
+static struct http_request whole_request(const char *path)
+{
+	struct http_request q = request_for("POST", path);
+	q.content_type = "application/json";
+	q.body = "{\"hello\":true}";
+	q.body_n = strlen(q.body);
+	q.bearer = "token-1";
+	q.user_agent = "snap-csi/1.0";
+	q.accept = "application/json";
+	return q;
+}
+
 START_TEST(a_request_brings_status_body_and_retry_after)
 {
-	struct http_request q;
+	struct http_request q = whole_request("/a?fieldManager=snap-csi");
 	struct http_result r;
 	char *seen AUTO(free) = NULL;
 	struct fake_http *f = fake_http_start();
@@ -84,13 +97,6 @@ START_TEST(a_request_brings_status_body_and_retry_after)
 	                                      .status = 429,
 	                                      .headers = "Retry-After: 7\r\n",
 	                                      .body = "{\"x\":1}" });
-	q = request_for("POST", "/a?fieldManager=snap-csi");
-	q.content_type = "application/json";
-	q.body = "{\"hello\":true}";
-	q.body_n = strlen(q.body);
-	q.bearer = "token-1";
-	q.user_agent = "snap-csi/1.0";
-	q.accept = "application/json";
 	http_do(h, &q, deadline_in_ms(5000), &r);
 	ck_assert_int_eq(r.end, HTTP_ANSWERED);
 	ck_assert_int_eq(r.status, 429);
@@ -695,7 +701,7 @@ START_TEST(nothing_of_a_request_is_left_for_the_next_one)
 	struct fake_http *f = fake_http_start();
 	struct http *h = engine_for(fake_http_url(f), NULL);
 	struct many m = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
-	struct http_request q = request_for("POST", "/x?fieldManager=snap-csi");
+	struct http_request q = whole_request("/x?fieldManager=snap-csi");
 	char *seen AUTO(free) = NULL;
 	struct http_result r;
 	fake_http_on(f, (struct fake_reply) { .on = "POST /hang", .hang = true });
@@ -703,11 +709,6 @@ START_TEST(nothing_of_a_request_is_left_for_the_next_one)
 	fake_http_on(f, (struct fake_reply) { .on = "GET /y", .headers = "X: y\r\n" });
 	start_many(h, &m, "/hang", 1);
 	ck_assert(fake_http_wait(f, "POST /hang", 1));
-	q.content_type = "application/json";
-	q.body = "{\"hello\":true}";
-	q.body_n = strlen(q.body);
-	q.bearer = "token-1";
-	q.user_agent = "snap-csi/1.0";
 	http_do(h, &q, deadline_in_ms(20000), &r);
 	ck_assert_int_eq(r.status, 201);
 	free(r.body);
@@ -721,6 +722,7 @@ START_TEST(nothing_of_a_request_is_left_for_the_next_one)
 	ck_assert_ptr_null(strcasestr(seen, "\r\nAuthorization:"));
 	ck_assert_ptr_null(strcasestr(seen, "\r\nContent-"));
 	ck_assert_ptr_null(strcasestr(seen, "\r\nUser-Agent:"));
+	ck_assert_ptr_null(strstr(seen, "\r\nAccept: application/json\r\n"));
 	http_free(h);
 	fake_http_stop(f);
 }
