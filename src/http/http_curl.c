@@ -1,41 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The only file that knows libcurl: loads it, sets transfers up, moves bytes and waits. The engine
- * decides what is sent when and what a silence means. Everything runs on the engine's thread.
+ * Moves bytes with libcurl and waits for them. The engine decides what is sent when and what a
+ * silence means. Everything runs on the engine's thread.
  *
  * Why the code looks as it does (measured with libcurl 7.88):
  *  - With MAX_HOST_CONNECTIONS 1, a GOAWAY during an open watch queues everything that follows for
  *    ever. So 2 + streams over HTTP/2, and 8 + streams when the server speaks HTTP/1.1 only.
- *  - 150 parallel requests without a limit open up to 18 connections: hence the engine's queue, and
- *    PIPEWAIT.
- *  - CURLOPT_CAINFO_BLOB leaves CAPATH at /etc/ssl/certs, which is then trusted too: set to NULL.
- *  - Removing a handle whose name is being resolved waits for the resolver, unless QUICK_EXIT is
- *    set.
  *  - libcurl waits for one multi handle at a time: the sockets of retired generations are added as
  *    extra descriptors.
  *  - Over HTTP/2 any transfer of a connection reads for all of them; the watch, which comes first,
  *    reads most. When the last bytes of an answer do not fit into its transfer's buffer any more,
  *    7.88 hands them out later but does not look at the frame's end, with the end of the answer,
  *    before the server sends something else. So the buffer takes the longest answer.
- *  - A request whose connection has ended is sent again without a word, a POST as well:
- * on_sending().
+ *  - A request whose connection has ended is sent again without a word, a POST as well: see
+ *    on_sending().
  *  - Versions before 8.4 drop a timer that rings within the millisecond, also the one with which a
  *    transfer notes that an answer has ended (once in 40,000 on a busy machine). So a wait that
  *    something precedes is short, and libcurl is called once more behind it.
  */
 #include "http/http_curl.h"
 
-#include <curl/curl.h>
-#include <dlfcn.h>
-#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
 #include "common/mem.h"
+#include "http/libcurl.h"
 
 #define DRAIN_POLL_MS 200
 #define HTTP1_CONNECTIONS 8
@@ -43,96 +35,9 @@
 /* A peer has vanished when it acknowledges no byte for so long, or no probe of the kernel. */
 #define PEER_LOST_MS 30000
 #define BUFFER_SPARE (256 * 1024) /* libcurl takes headers of 128 KiB, trailers as well */
-#define KEEPALIVE_IDLE_S 30L
-#define KEEPALIVE_INTERVAL_S 10L
 #define RETRY_AFTER_MAX_S 3600
 #define SPARE_ANSWER_MAX (16 * 1024) /* bytes that a buffer for the next answer has used */
 #define LOOK_AGAIN_MS 10             /* an answer that libcurl forgot takes so much longer */
-
-/* ---- libcurl, loaded when first used ---- */
-
-#define CURL_FUNCTIONS(X)       \
-	X(global_init);         \
-	X(easy_init);           \
-	X(easy_reset);          \
-	X(easy_cleanup);        \
-	X(easy_setopt);         \
-	X(easy_getinfo);        \
-	X(easy_strerror);       \
-	X(multi_init);          \
-	X(multi_cleanup);       \
-	X(multi_setopt);        \
-	X(multi_add_handle);    \
-	X(multi_remove_handle); \
-	X(multi_perform);       \
-	X(multi_poll);          \
-	X(multi_timeout);       \
-	X(multi_fdset);         \
-	X(multi_info_read);     \
-	X(version_info);        \
-	X(slist_append);        \
-	X(slist_free_all);
-
-/* curl/typecheck-gcc.h turns these into macros; the table needs the functions' types. */
-#undef curl_easy_setopt
-#undef curl_easy_getinfo
-#undef curl_multi_setopt
-
-static struct {
-#define X(name) __typeof__(curl_##name) *name
-	CURL_FUNCTIONS(X)
-#undef X
-} curl;
-
-static char *curl_missing; /* why it could not be loaded, or NULL */
-
-static void *curl_symbol(void *library, const char *name)
-{
-	void *symbol = dlsym(library, name);
-	if (!symbol && !curl_missing)
-		curl_missing = xasprintf("libcurl.so.4 has no %s", name);
-	return symbol;
-}
-
-static void curl_load(void)
-{
-	void *library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
-	if (!library) {
-		const char *why = dlerror();
-		curl_missing = xstrdup(why ? why : "libcurl.so.4 cannot be loaded");
-		return;
-	}
-#define X(name) *(void **)&curl.name = curl_symbol(library, "curl_" #name)
-	CURL_FUNCTIONS(X)
-#undef X
-	if (!curl_missing && curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-		curl_missing = xstrdup("libcurl cannot be initialised");
-}
-
-int transfer_library(struct err *err)
-{
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	pthread_once(&once, curl_load);
-	if (!curl_missing)
-		return 0;
-	return err_set(err, ERR_UNAVAILABLE,
-	               "libcurl is needed to talk to Kubernetes (Debian package libcurl4): %s",
-	               curl_missing);
-}
-
-void http_library(struct str *ret)
-{
-	const curl_version_info_data *info;
-	struct err missing = ERR_INIT;
-
-	if (transfer_library(&missing)) {
-		str_add(ret, "none (a controller needs it)");
-		return;
-	}
-	info = curl.version_info(CURLVERSION_NOW);
-	str_addf(ret, "%s with %s", info->version,
-	         info->ssl_version ? info->ssl_version : "no TLS");
-}
 
 /* ---- generations ---- */
 
@@ -264,101 +169,12 @@ static int on_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
 	return CURL_SOCKOPT_OK;
 }
 
-/* ---- starting ---- */
-
-static struct curl_slist *list_add(struct curl_slist *list, const char *line)
-{
-	struct curl_slist *more = curl.slist_append(list, line);
-	if (!more)
-		abort();
-	return more;
-}
-
-static void header_add(struct http_call *c, const char *name, const char *value)
-{
-	char *line AUTO(free) = NULL;
-	if (!value)
-		return;
-	line = xasprintf("%s: %s", name, value);
-	c->headers = list_add(c->headers, line);
-	explicit_bzero(line, strlen(line));
-}
-
-static void setup_headers(struct http_call *c)
-{
-	header_add(c, "Accept", c->q.accept);
-	header_add(c, "Content-Type", c->q.content_type);
-	if (c->q.bearer) {
-		char *value AUTO(free) = xasprintf("Bearer %s", c->q.bearer);
-		header_add(c, "Authorization", value);
-		explicit_bzero(value, strlen(value));
-	}
-	c->headers = list_add(c->headers, "Expect:");
-	curl.easy_setopt(c->easy, CURLOPT_HTTPHEADER, c->headers);
-	curl.easy_setopt(c->easy, CURLOPT_USERAGENT, c->q.user_agent);
-}
-
-static void blob_set(CURL *easy, CURLoption option, const char *pem)
-{
-	struct curl_blob blob = { .data = (void *)pem, .flags = CURL_BLOB_NOCOPY };
-	if (!pem)
-		return;
-	blob.len = strlen(pem);
-	curl.easy_setopt(easy, option, &blob);
-}
-
-static void setup_trust(CURL *easy, const struct http_endpoint *e)
-{
-	curl.easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, e->insecure ? 0L : 1L);
-	curl.easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, e->insecure ? 0L : 2L);
-	if (e->ca) {
-		curl.easy_setopt(easy, CURLOPT_CAINFO, NULL);
-		curl.easy_setopt(easy, CURLOPT_CAPATH, NULL);
-		curl.easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, 0L);
-		blob_set(easy, CURLOPT_CAINFO_BLOB, e->ca);
-	}
-	blob_set(easy, CURLOPT_SSLCERT_BLOB, e->cert);
-	blob_set(easy, CURLOPT_SSLKEY_BLOB, e->key);
-	curl.easy_setopt(easy, CURLOPT_SSLCERTTYPE, "PEM");
-	curl.easy_setopt(easy, CURLOPT_SSLKEYTYPE, "PEM");
-}
+/* ---- handles ---- */
 
 /*
- * The certificate is for another name than the one that we connect to: the URL has that name,
- * CONNECT_TO the address, and the Host header the server's own name.
+ * Each has a buffer of 4 MB, and malloc cuts up what was one. Made and freed for each request, they
+ * were 3% to 8% of a busy controller's CPU. So those of calls that have ended well serve the next.
  */
-static void setup_url_of_name(struct http_call *c, const struct http_endpoint *e)
-{
-	size_t n;
-	const char *authority = http_url_authority(e->url, &n);
-	char *address AUTO(free) = xstrndup(authority, n);
-	const char *bracket = strrchr(address, ']');
-	bool has_port = strrchr(bracket ? bracket : address, ':') != NULL;
-	char *target AUTO(free) = xasprintf("::%s%s", address, has_port ? "" : ":443");
-	c->url = xasprintf("%.*s%s%s%s", (int)(authority - e->url), e->url, e->tls_name,
-	                   authority + n, c->q.path);
-	c->connect_to = list_add(NULL, target);
-	header_add(c, "Host", address);
-	curl.easy_setopt(c->easy, CURLOPT_CONNECT_TO, c->connect_to);
-}
-
-static void setup_url(struct http_call *c, const struct http_endpoint *e)
-{
-	if (e->tls_name)
-		setup_url_of_name(c, e);
-	else
-		c->url = xasprintf("%s%s", e->url, c->q.path);
-	curl.easy_setopt(c->easy, CURLOPT_URL, c->url);
-}
-
-static void setup_method(struct http_call *c)
-{
-	curl.easy_setopt(c->easy, CURLOPT_CUSTOMREQUEST, c->q.method);
-	if (!c->q.body)
-		return;
-	curl.easy_setopt(c->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)c->q.body_n);
-	curl.easy_setopt(c->easy, CURLOPT_POSTFIELDS, c->q.body);
-}
 
 /* A whole answer, so that libcurl never has to stop in it. Of memory only what is used counts. */
 static long buffer_size(const struct http_call *c)
@@ -366,40 +182,6 @@ static long buffer_size(const struct http_call *c)
 	size_t size = (c->q.stream ? 0 : c->q.max_body) + BUFFER_SPARE;
 	return size < CURL_MAX_READ_SIZE ? (long)size : CURL_MAX_READ_SIZE;
 }
-
-static void setup_connection(struct http_call *c, const struct http_endpoint *e)
-{
-	CURL *easy = c->easy;
-	curl.easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-	curl.easy_setopt(easy, CURLOPT_HTTP_VERSION,
-	                 str_has_prefix(e->url, "http:") ? CURL_HTTP_VERSION_1_1
-	                                                 : CURL_HTTP_VERSION_2TLS);
-	curl.easy_setopt(easy, CURLOPT_PIPEWAIT, 1L);
-	curl.easy_setopt(easy, CURLOPT_PROXY, e->proxy ? e->proxy : "");
-	curl.easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-	curl.easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
-	curl.easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)c->generation->connect_ms);
-	curl.easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
-	curl.easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
-	curl.easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
-	curl.easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, on_socket);
-	curl.easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_sending);
-	curl.easy_setopt(easy, CURLOPT_PREREQDATA, c);
-	curl.easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
-	curl.easy_setopt(easy, CURLOPT_HEADERDATA, c);
-	curl.easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
-	curl.easy_setopt(easy, CURLOPT_WRITEDATA, c);
-	curl.easy_setopt(easy, CURLOPT_BUFFERSIZE, buffer_size(c));
-	curl.easy_setopt(easy, CURLOPT_PRIVATE, c);
-	curl.easy_setopt(easy, CURLOPT_ERRORBUFFER, c->curl_error);
-}
-
-/* ---- handles ---- */
-
-/*
- * Each has a buffer of 4 MB, and malloc cuts up what was one. Made and freed for each request, they
- * were 3% to 8% of a busy controller's CPU. So those of calls that have ended well serve the next.
- */
 
 static CURL *easy_take(struct generation *g, long buffer)
 {
@@ -431,17 +213,31 @@ void transfers_rest(struct generation *g)
 		curl.easy_cleanup(g->spare[--g->n_spare]);
 }
 
+/* ---- starting ---- */
+
+static void setup_callbacks(struct http_call *c)
+{
+	CURL *easy = c->easy;
+	curl.easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, on_socket);
+	curl.easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_sending);
+	curl.easy_setopt(easy, CURLOPT_PREREQDATA, c);
+	curl.easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
+	curl.easy_setopt(easy, CURLOPT_HEADERDATA, c);
+	curl.easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
+	curl.easy_setopt(easy, CURLOPT_WRITEDATA, c);
+	curl.easy_setopt(easy, CURLOPT_BUFFERSIZE, buffer_size(c));
+	curl.easy_setopt(easy, CURLOPT_PRIVATE, c);
+	curl.easy_setopt(easy, CURLOPT_ERRORBUFFER, c->curl_error);
+}
+
 void transfer_start(struct http_call *c)
 {
 	struct generation *g = c->generation;
 	_Static_assert(sizeof(c->curl_error) >= CURL_ERROR_SIZE, "libcurl's error text");
 	c->sent_at = 0;
 	c->easy = easy_take(g, buffer_size(c));
-	setup_connection(c, g->endpoint);
-	setup_trust(c->easy, g->endpoint);
-	setup_url(c, g->endpoint);
-	setup_headers(c);
-	setup_method(c);
+	setup_callbacks(c);
+	transfer_setup(c);
 	if (curl.multi_add_handle(g->multi, c->easy) != CURLM_OK)
 		abort();
 }
@@ -485,12 +281,8 @@ unsigned transfer_end(struct http_call *c, struct http_result *result)
 
 	curl.multi_remove_handle(c->generation->multi, c->easy);
 	easy_give(c, result->end == HTTP_ANSWERED);
-	curl.slist_free_all(c->headers);
-	curl.slist_free_all(c->connect_to);
-	free(c->url);
+	transfer_setup_free(c);
 	c->easy = NULL;
-	c->headers = c->connect_to = NULL;
-	c->url = NULL;
 	return (unsigned)connects;
 }
 

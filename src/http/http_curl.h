@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What libcurl does for the HTTP engine: http_curl.c carries out what the engine decides (what is
- * sent when, for how long, over which generation of connections). Nobody else includes this. Only
- * the engine's thread calls these functions.
+ * What libcurl does for the HTTP engine, which decides what is sent when, for how long, over which
+ * generation of connections. Nobody else includes this. Only the engine's thread calls these
+ * functions, but for transfer_library().
  */
 #pragma once
 
@@ -49,7 +49,7 @@ struct http_call {
 	int64_t last_byte; /* when it came, or the call was started; monotonic ns */
 	bool answered;     /* a byte has come */
 
-	/* http_curl.c's own. */
+	/* Of http_curl.c and http_setup.c. */
 	void *easy; /* CURL */
 	struct curl_slist *headers, *connect_to;
 	char *url;
@@ -58,8 +58,19 @@ struct http_call {
 	char curl_error[256];
 };
 
+/* ---- libcurl.c ---- */
+
 /* Loads libcurl when called first. UNAVAILABLE naming the package when there is none. */
 int transfer_library(struct err *err) MUST_CHECK;
+
+/* ---- http_setup.c ---- */
+
+/* Tells libcurl what is asked of whom: all of c->q but its limits. c->easy has no request yet. */
+void transfer_setup(struct http_call *c);
+void transfer_setup_free(struct http_call *c); /* libcurl must not use c->easy any more */
+
+/* ---- http_curl.c ---- */
+
 /* Takes over the endpoint. */
 struct generation *generation_new(struct http_endpoint *endpoint, int connect_ms);
 void generation_free(struct generation *g); /* no call may be under way in it */
