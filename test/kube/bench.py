@@ -236,6 +236,8 @@ def while_others_wait(bench):
 
 def churned(churns):
     """How many objects they have changed so far, and in which time."""
+    for churn in churns:
+        until("the changes of others are counted", churn.log)
     last = [json.loads(churn.log().splitlines()[-1]) for churn in churns]
     return sum(one["changes"] for one in last), max(one["seconds"] for one in last)
 
