@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/keylock.h"
+#include "common/mem.h"
 #include "test/lib/suite.h"
 
 START_TEST(a_second_operation_is_told_what_runs)
@@ -64,4 +65,36 @@ START_TEST(threads_exclude_each_other)
 }
 END_TEST
 
-SUITE("keylock", a_second_operation_is_told_what_runs, threads_exclude_each_other);
+/* More than there are buckets, so that holds share one; released from its front, middle and end. */
+START_TEST(thousands_of_holds_are_kept_apart)
+{
+	enum { N = 5000, STEP = 1777 }; /* without a common divisor: each is met once */
+	static struct keylock_hold *held[N];
+	struct keylock *k = keylock_new();
+	struct keylock_hold *second;
+	struct err err = ERR_INIT;
+
+	for (int i = 0; i < N; i++) {
+		char *key AUTO(free) = xasprintf("pvc-%d", i);
+
+		ck_assert_int_eq(keylock_take(k, key, "CreateVolume", &held[i], &err), 0);
+	}
+	for (int n = 0, i = 0; n < N; n++, i = (i + STEP) % N) {
+		char *key AUTO(free) = xasprintf("pvc-%d", i);
+
+		ck_assert_int_eq(keylock_take(k, key, "DeleteVolume", &second, &err), -1);
+		err_clear(&err);
+		keylock_release(held[i]);
+		ck_assert_int_eq(keylock_take(k, key, "DeleteVolume", &held[i], &err), 0);
+		if (n % 2)
+			keylock_release(TAKE(held[i]));
+	}
+	for (int i = 0; i < N; i++)
+		if (held[i])
+			keylock_release(held[i]);
+	keylock_free(k);
+}
+END_TEST
+
+SUITE("keylock", a_second_operation_is_told_what_runs, threads_exclude_each_other,
+      thousands_of_holds_are_kept_apart);
