@@ -124,7 +124,7 @@ static bool take_incoming(struct http *h)
 
 static int timeout_ms(struct http *h)
 {
-	int64_t at = calls_next_alarm(h);
+	int64_t at = calls_next_alarm(h, monotonic_ns());
 	int left = deadline_left_ms((struct deadline) { .at = at }); /* never: INT_MAX */
 	return left < POLL_MAX_MS ? left : POLL_MAX_MS;
 }

@@ -59,5 +59,5 @@ void generations_reap(struct http *h); /* frees those that no call uses any more
 
 /* Ends calls that were cancelled, are out of time, or hang. */
 void calls_expire(struct http *h, int64_t now);
-/* When the next timer rings or the next call would be ended. */
-int64_t calls_next_alarm(struct http *h);
+/* When the next timer rings, or the first call may have to be ended. */
+int64_t calls_next_alarm(struct http *h, int64_t now);

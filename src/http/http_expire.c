@@ -46,13 +46,19 @@ static int64_t silent_at(const struct http_call *c)
 	return c->last_byte + ms * INT64_C(1000000);
 }
 
-/* When a request that was sent is given up because its connection brings nothing. */
-static int64_t hung_at(struct http *h, struct http_call *c)
+/*
+ * When a request that was sent is given up because its connection brings nothing; not before that
+ * as long as it is to come: libcurl is asked about the connection only when the request itself has
+ * been without an answer for so long, since that is asked about each request that is out.
+ */
+static int64_t hung_at(struct http *h, struct http_call *c, int64_t now)
 {
-	int silence_ms = c->q.patient ? h->patience_ms : h->silence_ms;
-	if (!c->generation || c->q.stream || !transfer_is_sent(c))
+	int64_t silence = (c->q.patient ? h->patience_ms : h->silence_ms) * INT64_C(1000000);
+	if (!c->generation || c->q.stream)
 		return DEADLINE_NEVER;
-	return transfer_heard(c) + silence_ms * INT64_C(1000000);
+	if (now < c->last_byte + silence)
+		return c->last_byte + silence;
+	return transfer_is_sent(c) ? transfer_heard(c) + silence : DEADLINE_NEVER;
 }
 
 static void call_cut(struct http *h, struct http_call *c)
@@ -69,7 +75,7 @@ static bool expire_one(struct http *h, struct http_call *c, int64_t now)
 		call_give_up(h, c, HTTP_CANCELLED, "cancelled");
 	else if (now >= c->q.deadline_at)
 		call_give_up(h, c, HTTP_DEADLINE, "no answer in time");
-	else if (now >= hung_at(h, c))
+	else if (now >= hung_at(h, c, now))
 		call_cut(h, c);
 	else if (now >= silent_at(c) && c->generation == h->current)
 		generation_retire(
@@ -114,14 +120,14 @@ static int64_t earliest(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-int64_t calls_next_alarm(struct http *h)
+int64_t calls_next_alarm(struct http *h, int64_t now)
 {
 	int64_t at = h->timers ? h->timers->at : DEADLINE_NEVER;
 	for (const struct http_call *c = h->queued; c; c = c->next)
 		at = earliest(at, c->q.deadline_at);
 	for (struct http_call *c = h->active; c; c = c->next) {
 		at = earliest(at, c->q.deadline_at);
-		at = earliest(at, hung_at(h, c));
+		at = earliest(at, hung_at(h, c, now));
 		at = earliest(at, silent_at(c));
 	}
 	return at;
