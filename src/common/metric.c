@@ -275,14 +275,14 @@ int64_t metric_value(enum metric_id m, const char *const words_[METRIC_LABELS])
 /* ---- what lasts ---- */
 
 #define SLOT_FREE 0
-#define SLOT_TAKEN (-1) /* what it is about is being written */
+#define WORD_BITS 64
 
 static struct {
-	_Atomic int64_t since; /* monotonic ns, or one of the above */
+	_Atomic int64_t since; /* monotonic ns, or SLOT_FREE */
 	_Atomic uint32_t what; /* metric and series */
 } slots[SLOTS];
-static _Atomic unsigned first_free; /* a guess */
-static _Atomic unsigned top;        /* all slots behind it have never been used */
+static _Atomic uint64_t used[SLOTS / WORD_BITS]; /* a bit of each slot */
+static _Atomic unsigned top;                     /* all slots behind it have never been used */
 
 #define SERIES_BITS 20
 #define WHAT(m, series) ((uint32_t)(m) << SERIES_BITS | (uint32_t)(series))
@@ -296,26 +296,40 @@ static void raise_top(unsigned n)
 		;
 }
 
+/*
+ * The lowest slot that is free, so that few pages are in use. By the bits, since thousands of slots
+ * may be in use before it. SLOTS: none is.
+ */
+static unsigned take_slot(void)
+{
+	for (unsigned w = 0; w < ARRAY_LEN(used); w++) {
+		uint64_t taken = atomic_load_explicit(&used[w], memory_order_relaxed);
+
+		while (~taken) {
+			unsigned bit = (unsigned)__builtin_ctzll(~taken);
+			uint64_t mine = UINT64_C(1) << bit;
+
+			taken = atomic_fetch_or(&used[w], mine);
+			if (!(taken & mine))
+				return w * WORD_BITS + bit;
+		}
+	}
+	return SLOTS;
+}
+
 unsigned metric_begin(enum metric_id m, const char *const words_[METRIC_LABELS])
 {
 	size_t series = series_of(m, words_);
-	unsigned from = atomic_load_explicit(&first_free, memory_order_relaxed);
+	unsigned i = take_slot();
 
 	assert(metric_rows[m].kind == METRIC_KIND_SPANS && series < 1 << SERIES_BITS);
 	atomic_store_explicit(&stores[m].known[series], true, memory_order_relaxed);
-	for (unsigned n = 0; n < SLOTS; n++) {
-		unsigned i = (from + n) % SLOTS;
-		int64_t expected = SLOT_FREE;
-
-		if (!atomic_compare_exchange_strong(&slots[i].since, &expected, SLOT_TAKEN))
-			continue;
-		raise_top(i + 1);
-		atomic_store(&slots[i].what, WHAT(m, series));
-		atomic_store(&slots[i].since, monotonic_ns());
-		atomic_store_explicit(&first_free, (i + 1) % SLOTS, memory_order_relaxed);
-		return i + 1;
-	}
-	return 0;
+	if (i == SLOTS)
+		return 0;
+	raise_top(i + 1);
+	atomic_store(&slots[i].what, WHAT(m, series));
+	atomic_store(&slots[i].since, monotonic_ns());
+	return i + 1;
 }
 
 void metric_span_labels(unsigned span, enum metric_id m, const char *const words_[METRIC_LABELS])
@@ -333,9 +347,7 @@ void metric_end(unsigned span)
 	if (!span)
 		return;
 	atomic_store(&slots[span - 1].since, SLOT_FREE);
-	/* From the lowest on, so that few pages are in use. */
-	if (span - 1 < atomic_load_explicit(&first_free, memory_order_relaxed))
-		atomic_store_explicit(&first_free, span - 1, memory_order_relaxed);
+	atomic_fetch_and(&used[(span - 1) / WORD_BITS], ~(UINT64_C(1) << ((span - 1) % WORD_BITS)));
 }
 
 /* The slot's metric and since when it lasts; false: it is free, or has changed meanwhile. */
@@ -343,7 +355,7 @@ static bool read_slot(unsigned i, uint32_t *what, int64_t *since)
 {
 	*since = atomic_load(&slots[i].since);
 	*what = atomic_load(&slots[i].what);
-	return *since > 0 && atomic_load(&slots[i].since) == *since;
+	return *since != SLOT_FREE && atomic_load(&slots[i].since) == *since;
 }
 
 void metric_spans_read(enum metric_id m, struct metric_spans *ret)

@@ -99,6 +99,8 @@ START_TEST(more_than_there_is_room_for_does_no_harm)
 		n += spans[i] == 0;
 	ck_assert_uint_gt(n, 0);
 	ck_assert_uint_lt(n, 1000);
+	metric_end(spans[100]);
+	ck_assert_uint_eq(metric_begin(METRIC_API_QUEUE, NULL), spans[100]); /* free again */
 	for (size_t i = 0; i < ARRAY_LEN(spans); i++)
 		metric_end(spans[i]);
 	expect("\nsnap_csi_api_queue 0\n");
@@ -170,6 +172,43 @@ START_TEST(threads_lose_no_count)
 }
 END_TEST
 
+struct beginner {
+	pthread_barrier_t *start;
+	unsigned spans[4000];
+};
+
+static void *begin_many(void *arg)
+{
+	struct beginner *b = arg;
+
+	pthread_barrier_wait(b->start);
+	for (size_t i = 0; i < ARRAY_LEN(b->spans); i++)
+		b->spans[i] = metric_begin(METRIC_API_QUEUE, NULL);
+	return NULL;
+}
+
+START_TEST(what_threads_begin_at_the_same_moment_is_counted_apart)
+{
+	static struct beginner b[4];
+	pthread_t t[ARRAY_LEN(b)];
+	pthread_barrier_t start;
+
+	pthread_barrier_init(&start, NULL, ARRAY_LEN(b));
+	for (size_t i = 0; i < ARRAY_LEN(b); i++) {
+		b[i].start = &start;
+		pthread_create(&t[i], NULL, begin_many, &b[i]);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(b); i++)
+		pthread_join(t[i], NULL);
+	expect("\nsnap_csi_api_queue 16000\n");
+	for (size_t i = 0; i < ARRAY_LEN(b); i++)
+		for (size_t n = 0; n < ARRAY_LEN(b[i].spans); n++)
+			metric_end(b[i].spans[n]);
+	expect("\nsnap_csi_api_queue 0\n");
+	pthread_barrier_destroy(&start);
+}
+END_TEST
+
 START_TEST(volumes_have_their_names_as_labels)
 {
 	struct str out AUTO(str_clear) = STR_INIT(1 << 16);
@@ -196,5 +235,6 @@ END_TEST
 SUITE("metric", a_counter_is_printed_with_its_labels, buckets_add_up_and_the_sum_is_in_seconds,
       what_lasts_is_counted_while_it_lasts, more_than_there_is_room_for_does_no_harm,
       words_are_bounded_in_number_and_form, what_can_be_known_shows_before_it_happens,
-      a_mode_shows_its_metrics_only, threads_lose_no_count, volumes_have_their_names_as_labels,
+      a_mode_shows_its_metrics_only, threads_lose_no_count,
+      what_threads_begin_at_the_same_moment_is_counted_apart, volumes_have_their_names_as_labels,
       the_document_has_every_metric);
