@@ -192,7 +192,10 @@ static CURL *easy_take(struct generation *g, long buffer)
 	return easy;
 }
 
-/* No option of its call stays set: libcurl has none of the call's texts any more. */
+/*
+ * No option of its call stays set: libcurl has none of the call's texts any more. But it still must
+ * not ignore SIGPIPE for the time of a cleanup: the kernel walks through all threads for that.
+ */
 static void easy_give(struct http_call *c, bool answered)
 {
 	struct generation *g = c->generation;
@@ -203,6 +206,7 @@ static void easy_give(struct http_call *c, bool answered)
 		return;
 	}
 	curl.easy_reset(c->easy);
+	curl.easy_setopt(c->easy, CURLOPT_NOSIGNAL, 1L);
 	g->spare_buffer = buffer;
 	g->spare[g->n_spare++] = c->easy;
 }

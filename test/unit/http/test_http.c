@@ -3,10 +3,12 @@
 #include "http/http.h"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <glob.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -756,6 +758,45 @@ START_TEST(what_was_sent_with_a_handle_before_is_not_sent_now)
 }
 END_TEST
 
+static _Atomic unsigned signals_set;
+
+/* Stands before libc's for libcurl, too. */
+int sigaction(int signal, const struct sigaction *new, struct sigaction *old)
+{
+	int (*real)(int, const struct sigaction *, struct sigaction *);
+	*(void **)&real = dlsym(RTLD_NEXT, "sigaction");
+	signals_set += new != NULL;
+	return real(signal, new, old);
+}
+
+/*
+ * The kernel walks through all threads each time a signal begins to be ignored, and the driver has
+ * thousands. libcurl ignores SIGPIPE around most of what it does, unless it is told not to.
+ */
+START_TEST(requests_leave_the_signals_alone)
+{
+	struct fake_http *f = fake_http_start();
+	struct http *h = engine_for(fake_http_url(f), NULL);
+	unsigned before;
+	struct sigaction seen;
+	ck_assert_int_eq(sigaction(SIGPIPE, NULL, &seen), 0);
+	before = signals_set;
+	ck_assert_int_eq(sigaction(SIGPIPE, &seen, NULL), 0);
+	ck_assert_uint_eq(signals_set, before + 1); /* it does stand before libc's */
+	fake_http_on(f, (struct fake_reply) { .on = "GET /x", .body = "{}" });
+	for (int i = 0; i < 10; i++) {
+		struct http_request q = request_for("GET", "/x");
+		struct http_result r;
+		http_do(h, &q, deadline_in_ms(20000), &r);
+		ck_assert_int_eq(r.status, 200);
+		free(r.body);
+	}
+	ck_assert_uint_eq(signals_set, before + 1);
+	http_free(h);
+	fake_http_stop(f);
+}
+END_TEST
+
 START_TEST(stopping_ends_what_is_open)
 {
 	struct http_request q;
@@ -851,5 +892,5 @@ SUITE("http", libcurl_is_loaded_with_the_first_engine_only,
       a_request_over_a_silent_connection_ends_whatever_other_connections_bring,
       a_patient_request_is_waited_for_longer, hung_requests_hold_up_no_others,
       nothing_of_a_request_is_left_for_the_next_one,
-      what_was_sent_with_a_handle_before_is_not_sent_now, stopping_ends_what_is_open,
-      timers_ring_in_order_and_can_be_taken_back);
+      what_was_sent_with_a_handle_before_is_not_sent_now, requests_leave_the_signals_alone,
+      stopping_ends_what_is_open, timers_ring_in_order_and_can_be_taken_back);
