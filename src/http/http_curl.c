@@ -36,8 +36,7 @@
 #define PEER_LOST_MS 30000
 #define BUFFER_SPARE (256 * 1024) /* libcurl takes headers of 128 KiB, trailers as well */
 #define RETRY_AFTER_MAX_S 3600
-#define SPARE_ANSWER_MAX (16 * 1024) /* bytes that a buffer for the next answer has used */
-#define LOOK_AGAIN_MS 10             /* an answer that libcurl forgot takes so much longer */
+#define LOOK_AGAIN_MS 10 /* an answer that libcurl forgot takes so much longer */
 
 /* ---- generations ---- */
 
@@ -172,21 +171,13 @@ static int on_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
 /* ---- handles ---- */
 
 /*
- * Each has a buffer of 4 MB, and malloc cuts up what was one. Made and freed for each request, they
- * were 3% to 8% of a busy controller's CPU. So those of calls that have ended well serve the next.
+ * Made and freed for each request, they were 3% to 8% of a busy controller's CPU. So those of calls
+ * that have ended well serve the next. The buffer for the answer goes with each transfer.
  */
 
-/* A whole answer, so that libcurl never has to stop in it. Of memory only what is used counts. */
-static long buffer_size(const struct http_call *c)
+static CURL *easy_take(struct generation *g)
 {
-	size_t size = (c->q.stream ? 0 : c->q.max_body) + BUFFER_SPARE;
-	return size < CURL_MAX_READ_SIZE ? (long)size : CURL_MAX_READ_SIZE;
-}
-
-static CURL *easy_take(struct generation *g, long buffer)
-{
-	CURL *easy = g->n_spare > 0 && g->spare_buffer == buffer ? g->spare[--g->n_spare]
-	                                                         : curl.easy_init();
+	CURL *easy = g->n_spare > 0 ? g->spare[--g->n_spare] : curl.easy_init();
 	if (!easy)
 		abort();
 	return easy;
@@ -199,15 +190,12 @@ static CURL *easy_take(struct generation *g, long buffer)
 static void easy_give(struct http_call *c, bool answered)
 {
 	struct generation *g = c->generation;
-	long buffer = buffer_size(c);
-	if (!answered || c->q.stream || c->body.len > SPARE_ANSWER_MAX ||
-	    g->n_spare == ARRAY_LEN(g->spare) || (g->n_spare > 0 && g->spare_buffer != buffer)) {
+	if (!answered || c->q.stream || g->n_spare == ARRAY_LEN(g->spare)) {
 		curl.easy_cleanup(c->easy);
 		return;
 	}
 	curl.easy_reset(c->easy);
 	curl.easy_setopt(c->easy, CURLOPT_NOSIGNAL, 1L);
-	g->spare_buffer = buffer;
 	g->spare[g->n_spare++] = c->easy;
 }
 
@@ -218,6 +206,13 @@ void transfers_rest(struct generation *g)
 }
 
 /* ---- starting ---- */
+
+/* A whole answer, so that libcurl never has to stop in it. Of memory only what is used counts. */
+static long buffer_size(const struct http_call *c)
+{
+	size_t size = (c->q.stream ? 0 : c->q.max_body) + BUFFER_SPARE;
+	return size < CURL_MAX_READ_SIZE ? (long)size : CURL_MAX_READ_SIZE;
+}
 
 static void setup_callbacks(struct http_call *c)
 {
@@ -239,7 +234,7 @@ void transfer_start(struct http_call *c)
 	struct generation *g = c->generation;
 	_Static_assert(sizeof(c->curl_error) >= CURL_ERROR_SIZE, "libcurl's error text");
 	c->sent_at = 0;
-	c->easy = easy_take(g, buffer_size(c));
+	c->easy = easy_take(g);
 	setup_callbacks(c);
 	transfer_setup(c);
 	if (curl.multi_add_handle(g->multi, c->easy) != CURLM_OK)

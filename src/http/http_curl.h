@@ -31,7 +31,6 @@ struct generation {
 	struct heard heard[64];         /* the connections heard last */
 	void *spare[32];                /* CURL, of calls that have ended: for the next ones */
 	unsigned n_spare;
-	long spare_buffer; /* bytes that each of them has for an answer */
 };
 
 struct http_call {
