@@ -319,6 +319,7 @@ int main(int argc, char *argv[])
 
 	open_standard_files();
 	thread_one_heap();
+	thread_many_waits();
 	rpc_server_sanitize_environment();
 	umask(022);
 	if (argc > 1 && str_eq(argv[1], "host"))

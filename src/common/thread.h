@@ -6,6 +6,8 @@
 
 /* At the top of main(), before any thread: one heap, of which malloc_trim() gives back all. */
 void thread_one_heap(void);
+/* At the top of main(), too: thousands of threads will wait, and each is to be woken fast. */
+void thread_many_waits(void);
 /* At the start of a thread whose waits give pages back. */
 void thread_begin(void);
 /*

@@ -55,12 +55,29 @@ void waits_add(struct kube_waits *all, struct kube_wait *w)
 	if (all->n++ >= all->n_buckets)
 		grow(all);
 	w->name_hash = hash_of_text(w->name);
+	w->all = all;
 	w->next = all->first;
 	w->place = &all->first;
 	if (w->next)
 		w->next->place = &w->next;
 	all->first = w;
 	add_near(all, w);
+}
+
+/* Who is to be read already keeps the turn, however often the place is lost. */
+static void must_read_since(struct kube_wait *w, int64_t now)
+{
+	if (w->unread_since)
+		return;
+	w->unread_since = now;
+	w->all->n_unread++;
+}
+
+static void need_not_read(struct kube_wait *w)
+{
+	if (w->unread_since)
+		w->all->n_unread--;
+	w->unread_since = 0;
 }
 
 void waits_remove(struct kube_waits *all, struct kube_wait *w)
@@ -72,12 +89,13 @@ void waits_remove(struct kube_waits *all, struct kube_wait *w)
 	*w->place_near = w->next_near;
 	if (w->next_near)
 		w->next_near->place_near = w->place_near;
+	need_not_read(w);
 	all->n--;
 }
 
 void waits_free(struct kube_waits *all)
 {
-	assert(all->n == 0);
+	assert(all->n == 0 && all->n_unread == 0);
 	free(TAKE(all->buckets));
 }
 
@@ -85,13 +103,6 @@ void waits_free(struct kube_waits *all)
 static struct kube_wait *near(const struct kube_waits *all, uint32_t hash)
 {
 	return all->n_buckets ? all->buckets[hash & (all->n_buckets - 1)] : NULL;
-}
-
-/* Who is to be read already keeps the turn, however often the place is lost. */
-static void must_read_since(struct kube_wait *w, int64_t now)
-{
-	if (!w->unread_since)
-		w->unread_since = now;
 }
 
 void wait_must_read(struct kube_wait *w)
@@ -129,7 +140,7 @@ static void tell_deleted(const struct kube_waits *all, struct kube_wait *w,
 	if (!w->uid) {
 		wait_must_read(w); /* perhaps an earlier object of the name */
 	} else if (line_span_eq(e->uid, w->uid)) {
-		w->unread_since = 0;
+		need_not_read(w);
 		tell_gone(all, w);
 	}
 }
@@ -189,6 +200,8 @@ static bool may_be_read(const struct kube_wait *w)
 static const struct kube_wait *longest_unread(const struct kube_waits *all)
 {
 	const struct kube_wait *longest = NULL;
+	if (all->n_unread == 0)
+		return NULL;
 	for (const struct kube_wait *i = all->first; i; i = i->next)
 		if (may_be_read(i) && (!longest || i->unread_since <= longest->unread_since))
 			longest = i;
@@ -211,7 +224,7 @@ char *waits_take_unread(struct kube_waits *all, unsigned long read)
 		if (!same_name(i, longest) || !may_be_read(i))
 			continue;
 		i->reading = read;
-		i->unread_since = 0;
+		need_not_read(i);
 	}
 	return xstrdup(longest->name);
 }

@@ -17,9 +17,11 @@
 #define RESOURCE_VERSION_MAX 128
 
 struct kube_watch;
+struct kube_waits;
 
 /* One caller who waits for one name. It is told `state`, `gone` or `err`, in this order. */
 struct kube_wait {
+	struct kube_waits *all;                    /* its table */
 	struct kube_wait *next, **place;           /* of all; what points to it there */
 	struct kube_wait *next_near, **place_near; /* the same of those in its bucket */
 	char *name;
@@ -68,6 +70,7 @@ struct kube_waits {
 	 */
 	struct kube_wait **buckets;
 	size_t n, n_buckets; /* a power of two, or 0: there was none yet */
+	size_t n_unread;     /* to be read; mostly none, and then nobody is sought */
 	/*
 	 * Every change from now on comes as an event: the stream is open, or will be opened behind
 	 * the last event. False: a list is needed first, then a read of each awaited object.

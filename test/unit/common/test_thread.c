@@ -4,12 +4,14 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/deadline.h"
 #include "common/mem.h"
 #include "common/thread.h"
+#include "test/lib/skip.h"
 #include "test/lib/suite.h"
 
 #define STACK (8 * 1024 * 1024) /* ThreadSanitizer takes the half of it */
@@ -128,5 +130,19 @@ START_TEST(other_threads_keep_theirs)
 }
 END_TEST
 
+/* Of the table in which the kernel finds who waits: PR_FUTEX_HASH, PR_FUTEX_HASH_GET_SLOTS. */
+static int slots_for_waits(void)
+{
+	return prctl(78, 2UL, 0UL, 0UL, 0UL);
+}
+
+START_TEST(a_thread_is_woken_without_a_walk_through_all_that_wait)
+{
+	SKIP_IF(slots_for_waits() < 0, "needs Linux 6.16 or later");
+	thread_many_waits();
+	ck_assert_int_ge(slots_for_waits(), 1024);
+}
+END_TEST
+
 SUITE("thread", a_thread_that_rests_gives_its_stack_back, so_does_one_whose_wait_lasts_and_no_other,
-      other_threads_keep_theirs);
+      other_threads_keep_theirs, a_thread_is_woken_without_a_walk_through_all_that_wait);
