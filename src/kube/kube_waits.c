@@ -67,6 +67,7 @@ void waits_add(struct kube_waits *all, struct kube_wait *w)
 /* Who is to be read already keeps the turn, however often the place is lost. */
 static void must_read_since(struct kube_wait *w, int64_t now)
 {
+	assert_locked(w->all->lock);
 	if (w->unread_since)
 		return;
 	w->unread_since = now;
@@ -75,6 +76,7 @@ static void must_read_since(struct kube_wait *w, int64_t now)
 
 static void need_not_read(struct kube_wait *w)
 {
+	assert_locked(w->all->lock);
 	if (w->unread_since)
 		w->all->n_unread--;
 	w->unread_since = 0;

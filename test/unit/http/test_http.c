@@ -777,12 +777,9 @@ START_TEST(requests_leave_the_signals_alone)
 {
 	struct fake_http *f = fake_http_start();
 	struct http *h = engine_for(fake_http_url(f), NULL);
-	unsigned before;
-	struct sigaction seen;
-	ck_assert_int_eq(sigaction(SIGPIPE, NULL, &seen), 0);
-	before = signals_set;
-	ck_assert_int_eq(sigaction(SIGPIPE, &seen, NULL), 0);
-	ck_assert_uint_eq(signals_set, before + 1); /* it does stand before libc's */
+	unsigned before = signals_set;
+	/* What a library finds that is loaded later. */
+	ck_assert_ptr_eq(dlsym(RTLD_DEFAULT, "sigaction"), (void *)(uintptr_t)sigaction);
 	fake_http_on(f, (struct fake_reply) { .on = "GET /x", .body = "{}" });
 	for (int i = 0; i < 10; i++) {
 		struct http_request q = request_for("GET", "/x");
@@ -791,7 +788,7 @@ START_TEST(requests_leave_the_signals_alone)
 		ck_assert_int_eq(r.status, 200);
 		free(r.body);
 	}
-	ck_assert_uint_eq(signals_set, before + 1);
+	ck_assert_uint_eq(signals_set, before);
 	http_free(h);
 	fake_http_stop(f);
 }
