@@ -26,7 +26,7 @@
 #include "common/log.h"
 #include "common/thread.h"
 #include "controller/attachment_index.h"
-#include "controller/attachment_list.h"
+#include "controller/attachment_lists.h"
 #include "controller/controller_csi.h"
 #include "controller/expandable.h"
 #include "controller/known_nodes.h"
@@ -137,12 +137,12 @@ static int add_controller(struct program *p, struct err *err)
 			"credentials for the Kubernetes API (in a pod its ServiceAccount's, elsewhere --kubeconfig)");
 	p->controller_locks = keylock_new();
 	p->attachments = attachment_index_new(p->kube, f->namespace_, f->name);
-	p->unlabelled = attachment_list_new();
+	p->lists = attachment_lists_new();
 	p->known_nodes = known_nodes_new();
 	p->controller = (struct controller) {
 		.kube = p->kube,
 		.attachments = p->attachments,
-		.unlabelled = p->unlabelled,
+		.lists = p->lists,
 		.known_nodes = p->known_nodes,
 		.namespace = f->namespace_,
 		.driver_name = f->name,
@@ -207,7 +207,7 @@ static void stop(struct program *p)
 	p->kube = kube_free(p->kube);
 	p->startup_taint = startup_taint_free(p->startup_taint);
 	p->attachments = attachment_index_free(p->attachments);
-	p->unlabelled = attachment_list_free(p->unlabelled);
+	p->lists = attachment_lists_free(p->lists);
 	p->known_nodes = known_nodes_free(p->known_nodes);
 	if (!p->web)
 		free(TAKE(p->topology_key));

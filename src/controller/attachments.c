@@ -4,9 +4,9 @@
  * before anything is refused for it, and what that read refutes is dropped from the index.
  *
  * Without the index they are listed. The API has no selector for spec fields, so ours carry labels.
- * Attachments by the Go plugin or by hand have none; they are listed with "!label", all of them, by
- * one call for all that ask at that time (attachment_list.h). A label only finds an attachment; its
- * spec decides what it is.
+ * Attachments by the Go plugin or by hand have none; they are listed with "!label", all of them.
+ * One call lists for all that ask at that time (attachment_lists.h). A label only finds an
+ * attachment; its spec decides what it is.
  */
 #include "controller/attachments.h"
 
@@ -16,7 +16,7 @@
 #include "common/mem.h"
 #include "common/str.h"
 #include "controller/attachment_index.h"
-#include "controller/attachment_list.h"
+#include "controller/attachment_lists.h"
 #include "controller/names.h"
 
 void attachment_label(const struct controller *c, struct json *object, const char *node,
@@ -33,20 +33,6 @@ void attachment_label(const struct controller *c, struct json *object, const cha
 }
 
 typedef int each_fn(void *arg, const struct json *item, struct err *err);
-
-static int list(const struct controller *c, const char *selector, each_fn *fn, void *arg,
-                struct deadline d, struct err *err)
-{
-	return kube_list(c->kube, &dpu_attachment_kind, c->namespace, selector, fn, arg, d, err);
-}
-
-static char *selector_of(const char *volume)
-{
-	char value[LABEL_VALUE_MAX + 1];
-
-	label_value(volume, value);
-	return xasprintf(LABEL_VOLUME "=%s", value);
-}
 
 /* attachment_index_ready(), also where there is none. */
 static int index_ready(const struct controller *c, struct deadline d, struct err *err)
@@ -75,8 +61,28 @@ static int read_place(const struct controller *c, const char *volume,
 		return 0;
 	if (rc == 0)
 		attachment_there(c, *ret);
-	attachment_index_drop(c->attachments, volume, p);
+	if (c->attachments)
+		attachment_index_drop(c->attachments, volume, p);
 	return REFUTED;
+}
+
+static int each_place(const struct controller *c, const char *volume,
+                      const struct attachment_places *p, each_fn *fn, void *arg, struct deadline d,
+                      struct err *err)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		struct json *item AUTO(json_free) = NULL;
+		int rc = read_place(c, volume, &p->v[i], d, &item, err);
+
+		/* fn itself looks at whose it is now. */
+		if (rc == 0 || (rc == REFUTED && item))
+			rc = fn(arg, item, err);
+		else if (rc == REFUTED)
+			continue;
+		if (rc)
+			return rc;
+	}
+	return 0;
 }
 
 /* Besides 0 and -1: all are being read anew, and the index is to be asked again when they are. */
@@ -89,29 +95,38 @@ static int each_of_index(const struct controller *c, const char *volume, each_fn
 
 	if (!attachment_index_find(c->attachments, volume, NULL, ATTACHMENT_ANY_AGE, SIZE_MAX, &p))
 		return NOT_READY;
-	for (size_t i = 0; i < p.n; i++) {
-		struct json *item AUTO(json_free) = NULL;
-		int rc = read_place(c, volume, &p.v[i], d, &item, err);
+	return each_place(c, volume, &p, fn, arg, d, err) < 0 ? -1 : 0;
+}
 
-		/* fn itself looks at whose it is now. */
-		if (rc == 0 || (rc == REFUTED && item))
-			rc = fn(arg, item, err);
-		else if (rc == REFUTED)
-			continue;
-		if (rc)
-			return rc < 0 ? -1 : 0;
-	}
-	return 0;
+/* Where the attachments of one volume are, as lists say. */
+struct listed_places {
+	const char *volume;
+	struct attachment_places places;
+};
+
+static void find_places(void *arg, const struct attachment_table *t)
+{
+	struct listed_places *l = arg;
+
+	attachment_table_find(t, l->volume, NULL, ATTACHMENT_ANY_AGE, SIZE_MAX, &l->places);
 }
 
 static int each_of_lists(const struct controller *c, const char *volume, each_fn *fn, void *arg,
                          struct deadline d, struct err *err)
 {
-	char *selector AUTO(free) = selector_of(volume);
+	static const enum attachment_listed both[] = { ATTACHMENTS_OF_VOLUME,
+		                                       ATTACHMENTS_UNLABELLED };
+	int rc = 0;
 
-	if (list(c, selector, fn, arg, d, err))
-		return -1;
-	return list(c, WITHOUT_LABEL, fn, arg, d, err);
+	for (size_t i = 0; i < ARRAY_LEN(both) && rc == 0; i++) {
+		struct listed_places l = { .volume = volume };
+
+		rc = attachment_lists_ask(c->lists, c, both[i], volume, d, find_places, &l, err);
+		if (rc == 0)
+			rc = each_place(c, volume, &l.places, fn, arg, d, err);
+		attachment_places_clear(&l.places);
+	}
+	return rc < 0 ? -1 : 0;
 }
 
 int attachments_each(const struct controller *c, const char *volume, each_fn *fn, void *arg,
@@ -128,56 +143,14 @@ int attachments_each(const struct controller *c, const char *volume, each_fn *fn
 	return rc;
 }
 
-struct pass {
-	const struct controller *c;
-	struct attachment_scan *scan;
-};
-
-/* Only this driver's attachments count: others may use functions that are not in its limit. */
-static int count(void *arg, const struct json *item, struct err *err)
+/* What a list tells about the volume that is asked for. */
+static void look_for_volume(void *arg, const struct attachment_table *t)
 {
-	const struct pass *p = arg;
-	const struct json *labels = json_at(item, "metadata.labels");
-	struct dpu_attachment_key key = dpu_attachment_key(item);
-
-	(void)err;
-	if (str_eq(key.node, p->scan->node) &&
-	    str_eq(json_text(json_member(labels, LABEL_MANAGED_BY)), p->c->driver_name))
-		p->scan->on_node++;
-	return 0;
-}
-
-static int look_at(void *arg, const struct json *item, struct err *err)
-{
-	const struct pass *p = arg;
-	struct attachment_scan *scan = p->scan;
-	struct dpu_attachment_key key = dpu_attachment_key(item);
-
-	(void)err;
-	if (!str_eq(key.volume, scan->volume))
-		return 0;
-	if (scan->node && str_eq(key.node, scan->node)) {
-		scan->here = true;
-		return 0;
-	}
-	if (!scan->n_elsewhere++) {
-		scan->elsewhere = xstrdup(key.node);
-		scan->elsewhere_name = xstrdup(key.name);
-	}
-	return 0;
-}
-
-/* attachments_count() counts those with labels, by their node's. */
-static void look_into(void *arg, const struct attachment_table *unlabelled)
-{
-	const struct pass *p = arg;
-	struct attachment_scan *scan = p->scan;
+	struct attachment_scan *scan = arg;
 	struct attachment_places found AUTO(attachment_places_clear) = { .n = 0 };
 
-	if (scan->node)
-		scan->on_node += attachment_table_count(unlabelled, scan->node).ours;
-	attachment_table_find(unlabelled, scan->volume, scan->node, ATTACHMENT_ANY_AGE, 1, &found);
-	if (scan->node && attachment_table_is_on(unlabelled, scan->volume, scan->node))
+	attachment_table_find(t, scan->volume, scan->node, ATTACHMENT_ANY_AGE, 1, &found);
+	if (scan->node && attachment_table_is_on(t, scan->volume, scan->node))
 		scan->here = true;
 	if (found.n && !scan->n_elsewhere) {
 		scan->elsewhere = TAKE(found.v[0].node);
@@ -186,16 +159,35 @@ static void look_into(void *arg, const struct attachment_table *unlabelled)
 	scan->n_elsewhere += found.all;
 }
 
+/*
+ * Only this driver's attachments count: others may use functions that are not in its limit. Those
+ * with labels are counted by attachments_count().
+ */
+static void look_at_unlabelled(void *arg, const struct attachment_table *t)
+{
+	struct attachment_scan *scan = arg;
+
+	look_for_volume(scan, t);
+	if (scan->node)
+		scan->unlabelled = attachment_table_count(t, scan->node).ours;
+}
+
+static void count_labelled(void *arg, const struct attachment_table *t)
+{
+	struct attachment_scan *scan = arg;
+
+	scan->on_node = scan->unlabelled + attachment_table_count(t, scan->node).ours;
+}
+
 static int scan_lists(const struct controller *c, struct deadline d, struct attachment_scan *scan,
                       struct err *err)
 {
-	struct pass pass = { .c = c, .scan = scan };
-	char *selector AUTO(free) = selector_of(scan->volume);
-
-	if (list(c, selector, look_at, &pass, d, err) ||
-	    attachment_list_ask(c->unlabelled, c, d, look_into, &pass, err))
+	if (attachment_lists_ask(c->lists, c, ATTACHMENTS_OF_VOLUME, scan->volume, d,
+	                         look_for_volume, scan, err) ||
+	    attachment_lists_ask(c->lists, c, ATTACHMENTS_UNLABELLED, NULL, d, look_at_unlabelled,
+	                         scan, err))
 		return -1;
-	scan->unlabelled = scan->on_node;
+	scan->on_node = scan->unlabelled;
 	return 0;
 }
 
@@ -257,22 +249,16 @@ int attachments_scan(const struct controller *c, struct deadline d, struct attac
 	if (rc < 0)
 		return -1;
 	scan->by_index = scan->here = false;
-	scan->on_node = 0;
+	scan->unlabelled = 0;
 	return scan_lists(c, d, scan, err);
 }
 
 int attachments_count(const struct controller *c, struct deadline d, struct attachment_scan *scan,
                       struct err *err)
 {
-	struct pass pass = { .c = c, .scan = scan };
-	char value[LABEL_VALUE_MAX + 1];
-	char *selector AUTO(free) = NULL;
-
 	assert(scan->node);
-	scan->on_node = scan->unlabelled;
-	label_value(scan->node, value);
-	selector = xasprintf(LABEL_NODE "=%s," LABEL_VOLUME, value);
-	return list(c, selector, count, &pass, d, err);
+	return attachment_lists_ask(c->lists, c, ATTACHMENTS_ON_NODE, scan->node, d, count_labelled,
+	                            scan, err);
 }
 
 bool attachments_know_node(const struct controller *c, const char *node)

@@ -12,7 +12,7 @@
 #define CONTROLLER_WAIT_TIMEOUT_MS 110000
 
 struct attachment_index;
-struct attachment_list;
+struct attachment_lists;
 struct known_nodes;
 
 /* A kind that is read if the API server allows it; after a refusal not again before again_at. */
@@ -29,7 +29,7 @@ struct controller {
 	enum emulation emulation; /* of a StorageClass without that key */
 	const char *topology_key; /* of nodes that can have volumes; NULL: without --topology */
 	struct attachment_index *attachments; /* NULL: lists are used instead */
-	struct attachment_list *unlabelled;   /* NULL: each call lists for itself */
+	struct attachment_lists *lists;       /* NULL: each call lists for itself */
 	struct known_nodes *known_nodes;      /* NULL: every call reads its node */
 	int wait_timeout_ms; /* longest wait for an object's state; 0: CONTROLLER_WAIT_TIMEOUT_MS */
 	struct optional_kind dpu_nodes, nodes, csi_nodes;

@@ -35,7 +35,7 @@ struct program {
 	struct kube *kube;
 	struct controller controller;
 	struct attachment_index *attachments;
-	struct attachment_list *unlabelled;
+	struct attachment_lists *lists;
 	struct known_nodes *known_nodes;
 	char *topology_key;                  /* NULL: without --topology */
 	struct startup_taint *startup_taint; /* NULL: without --startup-taint */

@@ -17,7 +17,7 @@
 #include "dpf/dpu_attachment.h"
 #include "dpf/dpu_volume.h"
 #include "controller/attachment_index.h"
-#include "controller/attachment_list.h"
+#include "controller/attachment_lists.h"
 #include "controller/known_nodes.h"
 #include "controller/volume.h"
 #include "kube/kube_priv.h"
@@ -55,7 +55,7 @@ static void start_with(const char *const *options)
 	};
 	c.attachments = attachment_index_new(c.kube, c.namespace, c.driver_name);
 	c.known_nodes = known_nodes_new();
-	c.unlabelled = attachment_list_new();
+	c.lists = attachment_lists_new();
 	locks = keylock_new();
 }
 
@@ -70,7 +70,7 @@ static void stop(void)
 	sim_stop();
 	c.attachments = attachment_index_free(c.attachments);
 	c.known_nodes = known_nodes_free(c.known_nodes);
-	c.unlabelled = attachment_list_free(c.unlabelled);
+	c.lists = attachment_lists_free(c.lists);
 }
 
 static struct json *parse(const char *text)
@@ -640,6 +640,19 @@ END_TEST
 
 #define ATTACHMENTS(more) "{\"resource\":\"dpuvolumeattachments\"," more "}"
 
+static void until_lists_answer(void)
+{
+	for (int i = 0; i < 300; i++) {
+		struct err err = ERR_INIT;
+
+		if (attachment_index_ready(c.attachments, deadline_in_ms(10), &err) ==
+		    INDEX_UNUSABLE)
+			break;
+		err_clear(&err);
+		usleep(100000);
+	}
+}
+
 START_TEST(without_a_watch_lists_answer)
 {
 	static const struct {
@@ -662,13 +675,7 @@ START_TEST(without_a_watch_lists_answer)
 		/* Nobody tells the controller of this one. */
 		sleep(1);
 		attach_as_the_go_plugin("pvc-1", "n2");
-		for (int k = 0; k < 300; k++) {
-			if (attachment_index_ready(c.attachments, deadline_in_ms(10), &err) ==
-			    INDEX_UNUSABLE)
-				break;
-			err_clear(&err);
-			usleep(100000);
-		}
+		until_lists_answer();
 		ck_assert_int_eq(call("DeleteVolume", DELETE("pvc-1"), NULL, &err), -1);
 		ck_assert_msg(err.code == ERR_PRECONDITION && strstr(err.msg, "n2-pvc-1"), "%s: %s",
 		              worlds[i].what, err.msg);
@@ -680,6 +687,65 @@ START_TEST(without_a_watch_lists_answer)
 		succeeds("DeleteVolume", DELETE("pvc-2"));
 		stop();
 	}
+}
+END_TEST
+
+#define DELETIONS 32
+
+struct deletion {
+	pthread_t thread;
+	char name[16];
+	int rc;
+	struct err err;
+};
+
+static void *delete_thread(void *arg)
+{
+	struct deletion *x = arg;
+	char *request AUTO(free) = xasprintf(DELETE("%s"), x->name);
+
+	x->rc = call("DeleteVolume", request, NULL, &x->err);
+	return NULL;
+}
+
+/* Each would list the attachments of its volume, and all that are not labelled. */
+START_TEST(without_a_watch_many_calls_share_their_lists)
+{
+	struct deletion all[DELETIONS];
+	struct json *requests AUTO(json_free) = NULL;
+	char *text AUTO(free) = NULL;
+	struct err err = ERR_INIT;
+	int64_t lists = 0;
+
+	start();
+	c.wait_timeout_ms = 60000;
+	for (int i = 0; i < DELETIONS; i++) {
+		char *request AUTO(free) = NULL;
+
+		all[i] = (struct deletion) { .err = ERR_INIT };
+		snprintf(all[i].name, sizeof(all[i].name), "pvc-%d", i);
+		request = xasprintf(CREATE("%s"), all[i].name);
+		succeeds("CreateVolume", request);
+	}
+	attach_as_the_go_plugin("pvc-0", "n2");
+	succeeds("ControllerPublishVolume", PUBLISH("pvc-1", "n2"));
+	sim_fault("[" ATTACHMENTS("\"dropWatch\":true,\"times\":1") "," ATTACHMENTS(
+		"\"verb\":\"watch\",\"status\":403") "," ATTACHMENTS("\"verb\":\"list\","
+	                                                             "\"latencyMs\":300") "]");
+	until_lists_answer();
+	free(sim_requests());
+	for (int i = 0; i < DELETIONS; i++)
+		ck_assert_int_eq(pthread_create(&all[i].thread, NULL, delete_thread, &all[i]), 0);
+	for (int i = 0; i < DELETIONS; i++)
+		pthread_join(all[i].thread, NULL);
+	for (int i = 0; i < DELETIONS; i++)
+		ck_assert_msg(i < 2 ? all[i].err.code == ERR_PRECONDITION : all[i].rc == 0,
+		              "%s: %s", all[i].name, all[i].err.msg);
+	text = sim_requests();
+	requests = parse(text);
+	ck_assert_int_eq(json_get_i64(requests, "list.dpuvolumeattachments", &lists, &err), 0);
+	ck_assert_msg(lists <= 8, "%s", text);
+	stop();
 }
 END_TEST
 
@@ -1288,7 +1354,7 @@ SUITE_TIMEOUT("controller against snap-sim", 120, a_volume_lives_from_create_to_
               an_attachment_of_others_that_the_watch_keeps_back_keeps_the_volume,
               LOOP(a_fault_has_its_code_its_text_and_leaves_what_it_says, ARRAY_LEN(rows)),
               LOOP(among_many_attachments_of_others_nothing_is_listed, ARRAY_LEN(readings)),
-              without_a_watch_lists_answer,
+              without_a_watch_lists_answer, without_a_watch_many_calls_share_their_lists,
               LOOP(no_end_is_told_while_a_request_may_still_be_carried_out, ARRAY_LEN(late)),
               no_end_is_told_as_soon_as_a_server_answers_again,
               LOOP(the_index_ends_with_what_a_list_says, ARRAY_LEN(disturbances)),

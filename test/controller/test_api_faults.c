@@ -17,7 +17,7 @@
 #include "common/cleanup.h"
 #include "common/mem.h"
 #include "controller/attachment_index.h"
-#include "controller/attachment_list.h"
+#include "controller/attachment_lists.h"
 #include "controller/controller.h"
 #include "controller/known_nodes.h"
 #include "dpf/dpu_attachment.h"
@@ -261,7 +261,7 @@ static struct controller driver_new(void)
 
 	c.attachments = attachment_index_new(c.kube, c.namespace, c.driver_name);
 	c.known_nodes = known_nodes_new();
-	c.unlabelled = attachment_list_new();
+	c.lists = attachment_lists_new();
 	return c;
 }
 
@@ -270,7 +270,7 @@ static void driver_free(struct controller *c)
 	kube_free(c->kube);
 	attachment_index_free(c->attachments);
 	known_nodes_free(c->known_nodes);
-	attachment_list_free(c->unlabelled);
+	attachment_lists_free(c->lists);
 }
 
 static char *request_of(const char *method, const char *name)

@@ -322,26 +322,44 @@ int kube_find_group(struct kube *k, const struct kube_kind *kind, struct deadlin
 	return fake.no_group ? 0 : KUBE_EXISTS;
 }
 
-/* One of "key=value", "key", "!key". */
+/* One of "key", "!key", "key in (a,b)". */
 static bool fake_term_holds(const struct json *labels, const char *term)
 {
-	size_t n = strcspn(term, "=");
+	static const char in[] = " in (";
+	const char *list = strstr(term, in);
+	size_t n = list ? (size_t)(list - term) : strlen(term);
 	char *key AUTO(free) = xstrndup(term + (*term == '!'), n - (*term == '!'));
 	const char *value = json_text(json_member(labels, key));
+	char *member AUTO(free) = value ? xasprintf(",%s,", value) : NULL;
+	char *members AUTO(free) = NULL;
 
-	if (term[n])
-		return value && !strcmp(value, term + n + 1);
-	return (value != NULL) == (*term != '!');
+	if (!list)
+		return (value != NULL) == (*term != '!');
+	list += strlen(in);
+	members = xasprintf(",%.*s,", (int)strcspn(list, ")"), list);
+	return member && strstr(members, member);
+}
+
+/* The end of the first term: the comma behind it, if that is not in brackets, or the end of all. */
+static size_t fake_term_length(const char *text)
+{
+	size_t n = strcspn(text, ",(");
+
+	if (text[n] == '(')
+		n += strcspn(text + n, ")") + 1;
+	return n;
 }
 
 static bool fake_is_selected(const struct json *object, const char *selector)
 {
-	char *text AUTO(free) = xstrdup(selector ? selector : "");
-	char *rest = NULL;
+	while (!str_empty(selector)) {
+		size_t n = fake_term_length(selector);
+		char *term AUTO(free) = xstrndup(selector, n);
 
-	for (char *term = strtok_r(text, ",", &rest); term; term = strtok_r(NULL, ",", &rest))
 		if (!fake_term_holds(json_at(object, "metadata.labels"), term))
 			return false;
+		selector += n + (selector[n] == ',');
+	}
 	return true;
 }
 

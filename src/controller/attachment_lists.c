@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One list of a kind at a time, shared by all who wait for it. Without that, forty calls would be
+ * forty walks of the API server through all attachments, and those beside 50,000 of the Go plugin
+ * forty times these, at the very moment when its watch does not work.
+ *
+ * A call takes no list that began before it did: what was made in between would be missing. So who
+ * comes during one waits for the next. Calls stand in a queue. The first one in it reads, for
+ * itself and for those behind it, as many as one selector has room for; they leave the queue with
+ * the answer, and the next one reads. A call whose list failed leaves alone, since nobody knows why
+ * it was refused.
+ */
+#include "controller/attachment_lists.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "common/mem.h"
+#include "common/str.h"
+#include "controller/attachment_index.h"
+#include "controller/attachment_selector.h"
+#include "dpf/dpu_attachment.h"
+
+/* A list that has ended. */
+struct listed {
+	struct attachment_table *table;
+	unsigned users; /* under the queue's lock */
+};
+
+/* A call in the queue, with a semaphore of its own: what happens concerns some of them. */
+struct list_caller {
+	struct list_caller *next, *prev;
+	const char *name; /* of its volume or node */
+	/* Under the queue's lock. */
+	bool turn;          /* it reads, or is to begin */
+	bool in_list;       /* the list that is being read is for it, too */
+	struct listed *got; /* its answer: it has left the queue */
+	sem_t woken;        /* posted when one of these changes, and when the call is cancelled */
+};
+
+/* Of one kind. If a call is in the queue, the first one has its turn. */
+struct list_queue {
+	enum attachment_listed which;
+	pthread_mutex_t lock;
+	/* Under the lock. */
+	struct list_caller *first, *last;
+	unsigned n;
+};
+
+struct attachment_lists {
+	struct list_queue queues[ATTACHMENTS_LISTED_N];
+};
+
+struct attachment_lists *attachment_lists_new(void)
+{
+	struct attachment_lists *l = xcalloc(1, sizeof(*l));
+
+	for (unsigned i = 0; i < ATTACHMENTS_LISTED_N; i++) {
+		l->queues[i].which = i;
+		pthread_mutex_init(&l->queues[i].lock, NULL);
+	}
+	return l;
+}
+
+struct attachment_lists *attachment_lists_free(struct attachment_lists *l)
+{
+	if (!l)
+		return NULL;
+	for (unsigned i = 0; i < ATTACHMENTS_LISTED_N; i++) {
+		assert(!l->queues[i].first);
+		pthread_mutex_destroy(&l->queues[i].lock);
+	}
+	free(l);
+	return NULL;
+}
+
+unsigned attachment_lists_callers(struct attachment_lists *l, enum attachment_listed which)
+{
+	WITH_LOCK(&l->queues[which].lock);
+	return l->queues[which].n;
+}
+
+/* ---- reading ---- */
+
+struct reading {
+	const struct controller *c;
+	struct attachment_table *into;
+};
+
+static int put(void *arg, const struct json *item, struct err *err)
+{
+	struct reading *r = arg;
+	struct attachment_fact f = attachment_fact_of(item, r->c->driver_name);
+
+	(void)err;
+	if (attachment_fact_is_whole(&f))
+		(void)attachment_table_put(r->into, &f, ATTACHMENT_LISTED);
+	return 0;
+}
+
+/* NULL: *err says why not. */
+static struct attachment_table *read_all(const struct controller *c, const char *selector,
+                                         struct deadline d, struct err *err)
+{
+	struct reading r = { .c = c, .into = attachment_table_new() };
+
+	if (kube_list(c->kube, &dpu_attachment_kind, c->namespace, selector, put, &r, d, err))
+		return attachment_table_free(r.into);
+	return r.into;
+}
+
+/* ---- the queue ---- */
+
+static void enter(struct list_queue *q, struct list_caller *x)
+{
+	WITH_LOCK(&q->lock);
+	x->turn = !q->first;
+	x->prev = q->last;
+	*(q->last ? &q->last->next : &q->first) = x;
+	q->last = x;
+	q->n++;
+}
+
+static void remove_locked(struct list_queue *q, struct list_caller *x)
+{
+	assert_locked(&q->lock);
+	*(x->prev ? &x->prev->next : &q->first) = x->next;
+	*(x->next ? &x->next->prev : &q->last) = x->prev;
+	q->n--;
+}
+
+/* To the first one that is left. */
+static void hand_on_locked(struct list_queue *q)
+{
+	assert_locked(&q->lock);
+	if (!q->first)
+		return;
+	assert(!q->first->turn);
+	q->first->turn = true;
+	sem_post(&q->first->woken);
+}
+
+static void let_go_locked(struct list_queue *q, struct listed *x)
+{
+	assert_locked(&q->lock);
+	if (--x->users)
+		return;
+	attachment_table_free(x->table);
+	free(x);
+}
+
+/* Who is in the list that begins now: the one that reads, and those behind it. */
+static void choose(struct list_queue *q, struct attachment_selector *selector)
+{
+	WITH_LOCK(&q->lock);
+	for (struct list_caller *x = q->first; x && attachment_selector_add(selector, x->name);
+	     x = x->next)
+		x->in_list = true;
+}
+
+static void answer_locked(struct list_queue *q, struct attachment_table *table)
+{
+	struct listed *l = xcalloc(1, sizeof(*l));
+
+	assert_locked(&q->lock);
+	l->table = table;
+	for (struct list_caller *x = q->first; x && x->in_list; x = x->next) {
+		l->users++;
+		x->got = l;
+		remove_locked(q, x);
+		sem_post(&x->woken);
+	}
+}
+
+/* Returns with its answer, or with *err; it has left the queue. */
+static int read_for_all(struct list_queue *q, struct list_caller *me, const struct controller *c,
+                        struct deadline d, struct err *err)
+{
+	struct attachment_selector selector AUTO(attachment_selector_clear) =
+		attachment_selector_new(q->which);
+	struct attachment_table *table;
+
+	choose(q, &selector);
+	table = read_all(c, attachment_selector_end(&selector), d, err);
+	WITH_LOCK(&q->lock);
+	assert(q->first == me);
+	if (table) {
+		answer_locked(q, table);
+	} else {
+		remove_locked(q, me);
+		for (struct list_caller *x = q->first; x && x->in_list; x = x->next)
+			x->in_list = false;
+	}
+	hand_on_locked(q);
+	return table ? 0 : -1;
+}
+
+/* ---- waiting ---- */
+
+/* Under the lock of the cancellation: no lock is taken here. */
+static void wake(void *arg)
+{
+	struct list_caller *me = arg;
+
+	sem_post(&me->woken);
+}
+
+enum next { HAS_IT, READ, WAIT, LEAVE };
+
+/* LEAVE: it has left the queue. It was not the first one, so the turn stays where it is. */
+static enum next next_step(struct list_queue *q, struct list_caller *me, bool given_up)
+{
+	WITH_LOCK(&q->lock);
+	if (me->got)
+		return HAS_IT;
+	if (me->turn)
+		return READ;
+	if (!given_up)
+		return WAIT;
+	remove_locked(q, me);
+	return LEAVE;
+}
+
+static bool is_given_up(struct deadline d)
+{
+	return deadline_passed(d) || cancel_is_set(d.cancel);
+}
+
+/* The caller's cancellation wakes one wait at a time: here this one, in a list that of HTTP. */
+static enum next wait_for_turn(struct list_queue *q, struct list_caller *me, struct deadline d)
+{
+	enum next next;
+
+	if (cancel_on_set(d.cancel, wake, me))
+		wake(me);
+	while ((next = next_step(q, me, is_given_up(d))) == WAIT)
+		sem_wait_until(&me->woken, d.at);
+	(void)cancel_on_set(d.cancel, NULL, NULL);
+	return next;
+}
+
+static int out_of_time(struct list_queue *q, const struct controller *c, struct deadline d,
+                       struct err *err)
+{
+	WITH_LOCK(&q->lock);
+	return err_set(err, cancel_is_set(d.cancel) ? ERR_CANCELLED : ERR_DEADLINE,
+	               "the attachments of namespace %s are being listed (calls that wait for "
+	               "it: %u); retry",
+	               c->namespace, q->n);
+}
+
+/* NULL: *err says why not. */
+static struct listed *take(struct list_queue *q, const char *name, const struct controller *c,
+                           struct deadline d, struct err *err)
+{
+	struct list_caller me = { .name = name };
+	enum next next;
+	int rc = 0;
+
+	sem_init(&me.woken, 0, 0);
+	enter(q, &me);
+	next = wait_for_turn(q, &me, d);
+	if (next == READ)
+		rc = read_for_all(q, &me, c, d, err);
+	else if (next == LEAVE)
+		rc = out_of_time(q, c, d, err);
+	sem_destroy(&me.woken);
+	return rc ? NULL : me.got;
+}
+
+static int ask_once(const struct controller *c, enum attachment_listed which, const char *name,
+                    struct deadline d, void (*ask)(void *arg, const struct attachment_table *t),
+                    void *arg, struct err *err)
+{
+	struct attachment_selector selector AUTO(attachment_selector_clear) =
+		attachment_selector_new(which);
+	struct attachment_table *t;
+
+	(void)attachment_selector_add(&selector, name);
+	t = read_all(c, attachment_selector_end(&selector), d, err);
+	if (!t)
+		return -1;
+	ask(arg, t);
+	attachment_table_free(t);
+	return 0;
+}
+
+int attachment_lists_ask(struct attachment_lists *l, const struct controller *c,
+                         enum attachment_listed which, const char *name, struct deadline d,
+                         void (*ask)(void *arg, const struct attachment_table *t), void *arg,
+                         struct err *err)
+{
+	struct list_queue *q;
+	struct listed *got;
+
+	if (!l)
+		return ask_once(c, which, name, d, ask, arg, err);
+	q = &l->queues[which];
+	got = take(q, name, c, d, err);
+	if (!got)
+		return -1;
+	ask(arg, got->table);
+	WITH_LOCK(&q->lock);
+	let_go_locked(q, got);
+	return 0;
+}
