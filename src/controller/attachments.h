@@ -2,8 +2,8 @@
 /*
  * Finds where a volume is attached and counts the attachments of a node: in the index
  * (attachment_index.h), whose "yes" is confirmed by a read. Where the index cannot be used, by
- * lists: of our own attachments by their labels, and of those without labels. They are read page by
- * page; only counts and a few names are kept.
+ * lists: of our own attachments by their labels, and of those without labels, each read page by
+ * page into a table and for all calls that wait (attachment_lists.h).
  */
 #pragma once
 
@@ -68,9 +68,9 @@ static inline void attachment_scan_clear_p(struct attachment_scan *scan)
 }
 
 /*
- * Calls fn, as kube_list() does, for every attachment that may be of the volume: those of the
- * index, as they are now, or those with its label and those without labels. An attachment may come
- * twice.
+ * Calls fn, as kube_list() does, for every attachment that may be of the volume, as a read shows it
+ * now: those of the index, or those that are listed with its label or without labels. An attachment
+ * may come twice.
  */
 int attachments_each(const struct controller *c, const char *volume,
                      int (*fn)(void *arg, const struct json *item, struct err *err), void *arg,
