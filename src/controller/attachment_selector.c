@@ -13,7 +13,7 @@
 
 /*
  * Bytes of the names, as the address has them. Proxies in front of API servers take lines of 8 KB.
- * That is 130 names of provisioned volumes.
+ * That is 140 names of provisioned volumes.
  */
 #define NAMES_MAX 6000
 /* A comma of the address, "%2C". */
