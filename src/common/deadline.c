@@ -121,6 +121,11 @@ bool deadline_passed(struct deadline d)
 	return deadline_left_ms(d) == 0;
 }
 
+bool deadline_given_up(struct deadline d)
+{
+	return deadline_passed(d) || cancel_is_set(d.cancel);
+}
+
 struct timespec deadline_timespec(struct deadline d)
 {
 	/* A year stands for "never": nobody waits longer, and it is far from any overflow. */

@@ -62,6 +62,7 @@ struct deadline deadline_reserve(struct deadline d, int64_t min_ms, int percent)
 /* Milliseconds left, rounded up, >= 0; INT_MAX for never: fits poll(). */
 int deadline_left_ms(struct deadline d);
 bool deadline_passed(struct deadline d);
+bool deadline_given_up(struct deadline d); /* it has passed, or it is cancelled */
 /* As a timespec for pthread_cond_clockwait(..., CLOCK_MONOTONIC, ...). */
 struct timespec deadline_timespec(struct deadline d);
 /* 0, or -1 with ERR_CANCELLED / ERR_DEADLINE "<what>" when the work should stop. */

@@ -326,11 +326,6 @@ static void waiter_wait(struct index_waiter *w, int64_t until, struct deadline d
 	sem_wait_until(&w->woken, until < d.at ? until : d.at);
 }
 
-static bool is_given_up(struct deadline d)
-{
-	return deadline_passed(d) || cancel_is_set(d.cancel);
-}
-
 /* How many have been read, and whether that is all. */
 struct progress {
 	bool complete, unusable;
@@ -363,7 +358,7 @@ static struct progress await_complete(struct attachment_index *x, struct deadlin
 	if (is_settled(&p))
 		return p;
 	waiter_begin(x, &w, NULL, d);
-	for (p = progress_now(x); !is_settled(&p) && !is_given_up(d); p = progress_now(x))
+	for (p = progress_now(x); !is_settled(&p) && !deadline_given_up(d); p = progress_now(x))
 		waiter_wait(&w, p.stalled_at, d);
 	waiter_end(x, &w, d);
 	return p;
@@ -440,7 +435,7 @@ uint32_t attachment_index_await(struct attachment_index *x, const char *volume, 
 
 	waiter_begin(x, &w, uid, d);
 	for (;;) {
-		bool given_up = is_given_up(d);
+		bool given_up = deadline_given_up(d);
 
 		s = look(x, &f, asked_at, given_up);
 		if (s.seq != ATTACHMENT_UNSEEN || given_up || !s.until)

@@ -222,11 +222,6 @@ static enum next next_step(struct list_queue *q, struct list_caller *me, bool gi
 	return LEAVE;
 }
 
-static bool is_given_up(struct deadline d)
-{
-	return deadline_passed(d) || cancel_is_set(d.cancel);
-}
-
 /* The caller's cancellation wakes one wait at a time: here this one, in a list that of HTTP. */
 static enum next wait_for_turn(struct list_queue *q, struct list_caller *me, struct deadline d)
 {
@@ -234,7 +229,7 @@ static enum next wait_for_turn(struct list_queue *q, struct list_caller *me, str
 
 	if (cancel_on_set(d.cancel, wake, me))
 		wake(me);
-	while ((next = next_step(q, me, is_given_up(d))) == WAIT)
+	while ((next = next_step(q, me, deadline_given_up(d))) == WAIT)
 		sem_wait_until(&me->woken, d.at);
 	(void)cancel_on_set(d.cancel, NULL, NULL);
 	return next;

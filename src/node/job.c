@@ -329,7 +329,7 @@ static int take_turn(struct jobs *j, enum job_kind kind, struct deadline d, stru
 		if (wait_readable(j->turns_fd[kind], deadline_clamp(d, LOOK_MS)))
 			continue;
 		look_at_all(j, NULL, NULL);
-		if (deadline_passed(d) || cancel_is_set(d.cancel))
+		if (deadline_given_up(d))
 			return err_set(err, why_not(d),
 			               "%u other volumes are being %s on this node; "
 			               "%s before it was this one's turn",
