@@ -240,9 +240,13 @@ static int out_of_time(struct list_queue *q, const struct controller *c, struct 
 {
 	WITH_LOCK(&q->lock);
 	return err_set(err, cancel_is_set(d.cancel) ? ERR_CANCELLED : ERR_DEADLINE,
-	               "the attachments of namespace %s are being listed (calls that wait for "
+	               "the attachments of namespace %s are being listed%s (calls that wait for "
 	               "it: %u); retry",
-	               c->namespace, q->n);
+	               c->namespace,
+	               q->which == ATTACHMENTS_ON_NODE
+	                       ? ""
+	                       : ", since they cannot be watched: the driver's log says why",
+	               q->n);
 }
 
 /* NULL: *err says why not. */
