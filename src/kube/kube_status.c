@@ -166,10 +166,10 @@ static int set_with_hint(const struct kube_target *t, const struct status_rule *
 	case HINT_ROLE:
 		return err_set(
 			err, rule->code,
-			"not allowed to %s %s (API group %s)%s%s: %s; check the ClusterRole of "
+			"not allowed to %s %s (API group %s)%s%s: %s; check the %sClusterRole of "
 			"the driver's ServiceAccount",
 			t->verb, t->kind->plural, group, t->ns ? " in namespace " : "",
-			t->ns ? t->ns : "", said);
+			t->ns ? t->ns : "", said, t->ns ? "Role or " : "");
 	case HINT_GROUP:
 		return err_set(
 			err, rule->code,

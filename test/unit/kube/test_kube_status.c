@@ -35,7 +35,7 @@ START_TEST(an_answer_becomes_a_code_and_a_text)
 		{ "forbidden", 403, S("\"message\":\"User x cannot get\""), ERR_PERMISSION,
 		  "not allowed to get dpuvolumes (API group storage.dpu.nvidia.com) in namespace "
 		  "ns: "
-		  "User x cannot get; check the ClusterRole" },
+		  "User x cannot get; check the Role or ClusterRole of" },
 		{ "forbidden by a proxy", 403, "<html>", ERR_UNAVAILABLE, "is there a proxy" },
 		{ "no login at a proxy", 401, "{}", ERR_UNAVAILABLE, "is there a proxy" },
 		{ "a list instead of a Status", 422, "{\"kind\":\"List\"}", ERR_UNAVAILABLE,
@@ -89,6 +89,22 @@ START_TEST(an_answer_becomes_a_code_and_a_text)
 		ck_assert_msg(strstr(err.msg, rows[i].text) != NULL, "%s: %s", rows[i].what,
 		              err.msg);
 	}
+}
+END_TEST
+
+START_TEST(of_what_is_in_no_namespace_a_cluster_role_is_missing)
+{
+	static const struct kube_target nodes = { .verb = "list", .kind = &volume };
+	static const char body[] = S("\"message\":\"no\"");
+	struct http_result r = {
+		.end = HTTP_ANSWERED, .status = 403, .body = (char *)body, .body_n = strlen(body)
+	};
+	struct err err = ERR_INIT;
+
+	ck_assert_int_eq(kube_status_error(&nodes, &r, &err), -1);
+	ck_assert_str_eq(err.msg,
+	                 "not allowed to list dpuvolumes (API group storage.dpu.nvidia.com): "
+	                 "no; check the ClusterRole of the driver's ServiceAccount");
 }
 END_TEST
 
@@ -237,5 +253,6 @@ END_TEST
 
 SUITE("kube_status", only_the_servers_own_refusal_proves_that_nothing_was_done,
       what_a_starting_server_refuses_may_be_a_mistake, an_answer_becomes_a_code_and_a_text,
+      of_what_is_in_no_namespace_a_cluster_role_is_missing,
       texts_about_one_object_leave_its_name_to_the_caller, no_answer_becomes_a_code_and_a_text,
       a_missing_object_is_told_from_a_missing_kind_and_namespace);
