@@ -8,6 +8,8 @@ that out; BENCH_WAITING (500) callers whose volume is never bound; BENCH_AT_ONCE
 wait and 1000 calls work, instead of what BENCH_WAITING does alone. The long forms are at the end of docs/scale.md.
 BENCH_APART (0): the API server and etcd have the first half of the processors, all others the second one, as on machines of
 their own; who asks then takes no processor from who answers.
+BENCH_UNWATCHED (0): so many attachments of the Go plugin's while the driver may not watch attachments, so that its index is of no
+use: 400 deletes, 80 at a time.
 BENCH_PUBLISHES and BENCH_PAGES (0) leave the tables out, and count instead: so many Publishes, and so many pages of lists
 among 20,000 attachments, each of them with its requests and answers by the audit log. These fail when a count is wrong."""
 import collections
@@ -17,7 +19,7 @@ import subprocess
 import sys
 import time
 
-from api_lab import BIN, DIR, DPF, OUT, PORT, VOLUMES, Cluster, Driver, Failed, Process, Server, ask, etcd_status, kubeconfig, text_of, token, until
+from api_lab import ACCOUNT, BIN, DIR, DPF, OUT, PORT, VOLUMES, Cluster, Driver, Failed, Process, Server, ask, etcd_status, kubeconfig, kubectl, text_of, token, until
 
 NODES = 50
 OPS = ("create", "publish", "unpublish", "delete")
@@ -28,6 +30,7 @@ IMAGE = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0", "LD_LIBRARY_PATH": f"{
 CHANGES, WAITING = int(os.environ.get("BENCH_CHANGES", "500")), int(os.environ.get("BENCH_WAITING", "500"))
 AT_ONCE = int(os.environ.get("BENCH_AT_ONCE", "0"))
 APART = os.environ.get("BENCH_APART", "0") != "0"
+UNWATCHED = int(os.environ.get("BENCH_UNWATCHED", "0"))
 PUBLISHES, PAGES = int(os.environ.get("BENCH_PUBLISHES", "0")), int(os.environ.get("BENCH_PAGES", "0"))
 COLUMNS = "{:34} {:>6} {:>9} {:>9} {:>8} {:>10} {:>10} {:>9}  {}"
 
@@ -270,6 +273,29 @@ def all_at_once(bench):
         process.kill()
 
 
+def forbid_watching():
+    """Takes the right to watch attachments from the driver's account, and ends the watches that are open."""
+    role = json.loads(kubectl("get", "role", "-n", DPF, ACCOUNT, "-o", "json"))
+    for rule in [rule for rule in role["rules"] if "dpuvolumeattachments" in rule["resources"] and "watch" in rule["verbs"]]:
+        rule["resources"].remove("dpuvolumeattachments")
+        role["rules"].append({**rule, "resources": ["dpuvolumeattachments"], "verbs": [verb for verb in rule["verbs"] if verb != "watch"]})
+    kubectl("replace", "-f", "-", text=json.dumps(role))
+
+
+def without_the_index(bench, objects):
+    """Deletes ask lists then, and those without labels are all of these."""
+    make_like(bench)
+    load("seed", f"--kubeconfig={bench.cluster.admin}", "--template=bench-0-like-0", f"--n={objects}", "--names=unlabelled", "--labelled=false")
+    bench.does("csi", "create", "unwatched", 400, 50)
+    forbid_watching()
+    bench.dpf.kill()
+    bench.cluster.apiserver.restart()
+    bench.start_dpf()
+    until("the driver notices", lambda: "cannot watch" in bench.driver.log())
+    head(f"without the index, among {objects} unlabelled attachments")
+    bench.life("csi", "unwatched", 400, 80, ("delete",))
+
+
 # ---------------------------------------------------------------- counted, not timed
 def counted(events):
     """How many requests of a kind had which answer."""
@@ -369,6 +395,8 @@ def main():
         while_others_wait(bench)
     if AT_ONCE:
         all_at_once(bench)
+    if UNWATCHED:
+        without_the_index(bench, UNWATCHED)
     print("bench-kube: done")
 
 
