@@ -126,12 +126,23 @@ static void start(struct caller *x, unsigned i, int64_t ms)
 	ck_assert_int_eq(pthread_create(&x->thread, NULL, ask, x), 0);
 }
 
-/* All come during the first list, and each finds its attachment, if there is one. */
+static void wait_for_list(int n)
+{
+	while (begun < n)
+		usleep(1000);
+}
+
+/*
+ * All come during the first list, which is that of the first call alone, and each finds its
+ * attachment, if there is one.
+ */
 static void answer_all(struct caller *calls, unsigned n, int lists)
 {
 	fake.during_list = slowly;
 	hold = n;
-	for (unsigned i = 0; i < n; i++)
+	start(&calls[0], 0, 60000);
+	wait_for_list(1);
+	for (unsigned i = 1; i < n; i++)
 		start(&calls[i], i, 60000);
 	for (unsigned i = 0; i < n; i++) {
 		pthread_join(calls[i].thread, NULL);
@@ -177,8 +188,7 @@ START_TEST(no_call_is_told_of_a_list_that_began_before_it)
 	fake.during_list = slowly;
 	hold = 2;
 	start(&first, 0, 60000);
-	while (!begun)
-		usleep(1000);
+	wait_for_list(1);
 	start(&second, 0, 60000);
 	pthread_join(first.thread, NULL);
 	pthread_join(second.thread, NULL);
@@ -221,12 +231,6 @@ static void until_told(void)
 	int mine = ++begun;
 
 	while (may_end < mine)
-		usleep(1000);
-}
-
-static void wait_for_list(int n)
-{
-	while (begun < n)
 		usleep(1000);
 }
 
