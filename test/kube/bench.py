@@ -274,7 +274,7 @@ def all_at_once(bench):
 
 
 def forbid_watching():
-    """Takes the right to watch attachments from the driver's account, and ends the watches that are open."""
+    """Takes the right to watch attachments from the driver's account. Watches that are open stay until the API server restarts."""
     role = json.loads(kubectl("get", "role", "-n", DPF, ACCOUNT, "-o", "json"))
     for rule in [rule for rule in role["rules"] if "dpuvolumeattachments" in rule["resources"] and "watch" in rule["verbs"]]:
         rule["resources"].remove("dpuvolumeattachments")

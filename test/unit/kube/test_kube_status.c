@@ -94,14 +94,14 @@ END_TEST
 
 START_TEST(of_what_is_in_no_namespace_a_cluster_role_is_missing)
 {
-	static const struct kube_target nodes = { .verb = "list", .kind = &volume };
+	static const struct kube_target everywhere = { .verb = "list", .kind = &volume };
 	static const char body[] = S("\"message\":\"no\"");
 	struct http_result r = {
 		.end = HTTP_ANSWERED, .status = 403, .body = (char *)body, .body_n = strlen(body)
 	};
 	struct err err = ERR_INIT;
 
-	ck_assert_int_eq(kube_status_error(&nodes, &r, &err), -1);
+	ck_assert_int_eq(kube_status_error(&everywhere, &r, &err), -1);
 	ck_assert_str_eq(err.msg,
 	                 "not allowed to list dpuvolumes (API group storage.dpu.nvidia.com): "
 	                 "no; check the ClusterRole of the driver's ServiceAccount");
