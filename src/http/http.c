@@ -32,11 +32,14 @@
 #define POLL_MAX_MS 60000
 /*
  * libcurl looks at each transfer whenever it is called: one more call costs 2 us for each request
- * that is out. So the more are out, the more is gathered before the next call.
+ * that is out. So before the next call what comes is gathered for a part of the time that answers
+ * take: the slower the server, the fewer end in a millisecond. More than a tenth of the time is
+ * never spent on looking, and less than a two-hundredth is not worth waiting for.
  */
-#define GATHER_MIN 8              /* requests */
-#define GATHER_NS INT64_C(100000) /* for each of them: a fiftieth of the time is spent so */
-#define GATHER_MAX_NS INT64_C(10000000)
+#define GATHER_MIN 8                   /* requests */
+#define GATHER_PART 5                  /* of the time that an answer takes */
+#define GATHER_LEAST_NS INT64_C(20000) /* for each request that is out */
+#define GATHER_MOST_NS INT64_C(400000) /* the same */
 
 /* ---- the thread ---- */
 
@@ -140,12 +143,15 @@ static void wait_for_something(struct http *h)
 /* So that libcurl is not called again right behind the turn that began at `last`. */
 static void gather(const struct http *h, int64_t last)
 {
-	int64_t ns = h->in_flight * GATHER_NS;
+	int64_t ns = h->answer_ns / GATHER_PART;
 	struct timespec until;
 	if (h->in_flight <= GATHER_MIN)
 		return;
-	until = deadline_timespec(
-		(struct deadline) { .at = last + (ns < GATHER_MAX_NS ? ns : GATHER_MAX_NS) });
+	if (ns < h->in_flight * GATHER_LEAST_NS)
+		ns = h->in_flight * GATHER_LEAST_NS;
+	if (ns > h->in_flight * GATHER_MOST_NS)
+		ns = h->in_flight * GATHER_MOST_NS;
+	until = deadline_timespec((struct deadline) { .at = last + ns });
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 }
 

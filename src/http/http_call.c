@@ -13,6 +13,8 @@
 #include "common/mem.h"
 #include "common/metric.h"
 
+#define ANSWER_LONGEST_NS INT64_C(100000000)
+
 /* ---- calls ---- */
 
 static void call_free(struct http_call *c)
@@ -56,6 +58,14 @@ static void active_remove(struct http *h, struct http_call *c)
 	*at = c->next;
 }
 
+/* The mean of about the last eight, so that one which took minutes is soon forgotten. */
+static void answer_took(struct http *h, int64_t ns)
+{
+	if (ns > ANSWER_LONGEST_NS)
+		ns = ANSWER_LONGEST_NS;
+	h->answer_ns += (ns - h->answer_ns) / 8;
+}
+
 void call_detach(struct http *h, struct http_call *c, struct http_result *result)
 {
 	struct generation *g = c->generation;
@@ -68,8 +78,12 @@ void call_detach(struct http *h, struct http_call *c, struct http_result *result
 		g->requests--;
 		h->in_flight--;
 	}
-	if (result->end == HTTP_ANSWERED)
-		generation_heard(g, monotonic_ns());
+	if (result->end == HTTP_ANSWERED) {
+		int64_t now = monotonic_ns();
+		generation_heard(g, now);
+		if (!c->q.stream)
+			answer_took(h, now - result->sent_at);
+	}
 	metric_add(METRIC_API_CONNECTIONS, connects, NULL);
 	WITH_LOCK(&h->lock);
 	h->stats.connections += connects;

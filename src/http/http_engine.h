@@ -35,6 +35,7 @@ struct http {
 	struct generation *current; /* head of the list; behind it those that were retired */
 	struct http_timer *timers;  /* by time */
 	unsigned in_flight;
+	int64_t answer_ns; /* what the last answers took, ANSWER_LONGEST_NS at most */
 };
 
 /* ---- http_call.c ---- */

@@ -240,6 +240,66 @@ START_TEST(an_engine_that_waits_for_its_watch_sleeps)
 }
 END_TEST
 
+/* ---- many slow ones ---- */
+
+#define SLOW_THREADS 50
+#define SLOW_FIRST 100   /* answers, until the engine knows how long they take */
+#define SLOW_COUNTED 150 /* answers behind those */
+#define TURN_MS 12       /* of 20 that the engine lets pass between two turns */
+#define SLEEPS_OF_A_TURN 2
+
+struct slow {
+	struct answers_world *world;
+	atomic_int begun, ended;
+	atomic_bool enough;
+};
+
+/* None takes as long as another one, so that they do not end together. */
+static void *slow_thread(void *arg)
+{
+	struct slow *slow = arg;
+	while (!slow->enough) {
+		int us = 100000 + slow->begun++ * 7919 % 100000;
+		char *wait AUTO(free) = xasprintf("wait=%d", us);
+		(void)ask(slow->world, "GET", 100, 100, wait);
+		slow->ended++;
+	}
+	return NULL;
+}
+
+static void await_ended(struct slow *slow, int n)
+{
+	while (slow->ended < n)
+		usleep(1000);
+}
+
+/* libcurl looks at all requests whenever it is called, and of these few end in a millisecond. */
+START_TEST(while_many_slow_answers_are_awaited_libcurl_is_called_seldom)
+{
+	struct answers_world w;
+	struct slow slow = { .world = &w };
+	pthread_t threads[SLOW_THREADS];
+	unsigned long sleeps;
+	int64_t ms;
+	world_start(&w);
+	watch_start(&w);
+	for (int i = 0; i < SLOW_THREADS; i++)
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, slow_thread, &slow), 0);
+	await_ended(&slow, SLOW_FIRST);
+	ms = monotonic_ns() / 1000000;
+	sleeps = engine_sleeps();
+	await_ended(&slow, SLOW_FIRST + SLOW_COUNTED);
+	ms = monotonic_ns() / 1000000 - ms;
+	sleeps = engine_sleeps() - sleeps;
+	ck_assert_msg(sleeps <= (unsigned long)(ms / TURN_MS + 1) * SLEEPS_OF_A_TURN,
+	              "the engine has slept %lu times in %ld ms", sleeps, ms);
+	slow.enough = true;
+	for (int i = 0; i < SLOW_THREADS; i++)
+		pthread_join(threads[i], NULL);
+	world_stop(&w);
+}
+END_TEST
+
 /* ---- many ---- */
 
 struct crowd {
@@ -319,4 +379,5 @@ SUITE_TIMEOUT("answers", 600,
               LOOP(an_answer_of_any_size_ends_beside_a_watch, ARRAY_LEN(whole_rows)),
               an_answer_ends_when_libcurl_forgets_to_look_for_its_end,
               an_engine_that_waits_for_its_watch_sleeps,
+              while_many_slow_answers_are_awaited_libcurl_is_called_seldom,
               LOOP(of_many_answers_none_is_late, ARRAY_LEN(crowd_rows)));
