@@ -93,7 +93,7 @@ void call_detach(struct http *h, struct http_call *c, struct http_result *result
 /* Back into the queue, at its head: it was started before all that are there. */
 static void call_requeue(struct http *h, struct http_call *c)
 {
-	struct http_result ignored = { 0 };
+	struct http_result ignored = { .end = HTTP_RETIRED };
 	call_detach(h, c, &ignored);
 	c->generation = NULL;
 	c->curl_error[0] = 0;
