@@ -55,7 +55,8 @@ uint64_t keyed_hash(const struct hash_key *key, const void *bytes, size_t n)
 		take(&w, le64toh(eight));
 		at += sizeof(eight);
 	}
-	memcpy(&last, at, n % sizeof(last));
+	if (n % sizeof(last))
+		memcpy(&last, at, n % sizeof(last));
 	take(&w, le64toh(last) | (uint64_t)n << 56);
 	w.c ^= 0xff;
 	stir(&w, 4);

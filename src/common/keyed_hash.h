@@ -11,4 +11,5 @@ struct hash_key {
 
 /* Another one in each process. */
 struct hash_key hash_key_random(void);
+/* bytes may be NULL when n is 0. */
 uint64_t keyed_hash(const struct hash_key *key, const void *bytes, size_t n);

@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The table of volumes that an operation is running on. A hold is an entry of the table, not a
- * mutex held across the work. Thousands of calls may wait, each with its hold: a key is sought
- * among those of its bucket.
+ * mutex held across the work. Thousands of calls may wait, each with its hold.
  */
 #include "common/keylock.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "common/deadline.h"
+#include "common/hash_table.h"
 #include "common/keyed_hash.h"
 #include "common/mem.h"
 #include "common/metric.h"
 
-#define BUCKETS 256 /* 2 KB; a dozen holds in each while 3,000 calls wait */
-
 struct keylock_hold {
+	struct hash_link link; /* of `held` */
 	struct keylock *lock;
-	struct keylock_hold *next, **place; /* in its bucket; *place points here */
 	const char *what;
 	int64_t since; /* monotonic ns */
 	unsigned span; /* its entry in the metric */
 	char key[];
 };
+_Static_assert(offsetof(struct keylock_hold, link) == 0, "find_locked() casts");
 
 struct keylock {
 	struct hash_key hash_key; /* callers choose the keys */
-	pthread_mutex_t mutex;    /* guards the buckets */
-	struct keylock_hold *held[BUCKETS];
+	pthread_mutex_t mutex;    /* guards `held` */
+	struct hash_table held;
 };
 
 struct keylock *keylock_new(void)
@@ -44,25 +44,23 @@ struct keylock *keylock_free(struct keylock *k)
 {
 	if (!k)
 		return NULL;
-	for (size_t i = 0; i < BUCKETS; i++)
-		assert(!k->held[i]);
+	assert(k->held.n == 0);
+	hash_table_clear(&k->held);
 	pthread_mutex_destroy(&k->mutex);
 	free(k);
 	return NULL;
 }
 
-static struct keylock_hold **bucket_of(struct keylock *k, const char *key)
-{
-	return &k->held[keyed_hash(&k->hash_key, key, strlen(key)) % BUCKETS];
-}
-
-static const struct keylock_hold *find_locked(struct keylock *k, struct keylock_hold *const *bucket,
-                                              const char *key)
+static const struct keylock_hold *find_locked(struct keylock *k, uint64_t hash, const char *key)
 {
 	assert_locked(&k->mutex);
-	for (const struct keylock_hold *h = *bucket; h; h = h->next)
+	for (const struct hash_link *l = hash_table_first(&k->held, hash); l;
+	     l = hash_table_next(l)) {
+		const struct keylock_hold *h = (const struct keylock_hold *)l;
+
 		if (strcmp(h->key, key) == 0)
 			return h;
+	}
 	return NULL;
 }
 
@@ -80,21 +78,17 @@ int keylock_take(struct keylock *k, const char *key, const char *what, struct ke
                  struct err *err)
 {
 	struct keylock_hold *mine AUTO(free) = hold_new(k, key, what);
-	struct keylock_hold **bucket = bucket_of(k, key);
+	uint64_t hash = keyed_hash(&k->hash_key, key, strlen(key));
 	const struct keylock_hold *other;
 
 	WITH_LOCK(&k->mutex);
-	other = find_locked(k, bucket, key);
+	other = find_locked(k, hash, key);
 	if (other)
 		return err_set(err, ERR_ABORTED,
 		               "volume %s: %s has been running for %.1f s; retry when it has ended",
 		               key, other->what, (double)(mine->since - other->since) / 1e9);
 	mine->span = metric_begin(METRIC_VOLUMES_BUSY, LABELS(what));
-	mine->next = *bucket;
-	mine->place = bucket;
-	if (mine->next)
-		mine->next->place = &mine->next;
-	*bucket = mine;
+	hash_table_add(&k->held, &mine->link, hash);
 	*ret = TAKE(mine);
 	return 0;
 }
@@ -106,10 +100,7 @@ void keylock_release(struct keylock_hold *h)
 	metric_end(h->span);
 	{
 		WITH_LOCK(&k->mutex);
-		assert(*h->place == h); /* a hold is released once */
-		*h->place = h->next;
-		if (h->next)
-			h->next->place = h->place;
+		hash_table_remove(&k->held, &h->link);
 	}
 	free(h);
 }

@@ -10,67 +10,29 @@
 
 #include "common/mem.h"
 
-#define LEAST 8 /* buckets, and members */
+#define LEAST 8 /* members */
 
-static struct attachment_crowd **bucket(const struct attachment_crowds *s, uint64_t volume)
+_Static_assert(offsetof(struct attachment_crowd, link) == 0, "crowds are cast");
+
+static struct attachment_crowd *find(const struct attachment_crowds *s, uint64_t volume)
 {
-	return &s->v[volume & (s->cap - 1)];
-}
-
-/* Where its link is, or would be: there is a table. */
-static struct attachment_crowd **place(const struct attachment_crowds *s, uint64_t volume)
-{
-	struct attachment_crowd **at = bucket(s, volume);
-
-	while (*at && (*at)->volume != volume)
-		at = &(*at)->next;
-	return at;
-}
-
-static void resize(struct attachment_crowds *s, size_t cap)
-{
-	struct attachment_crowds old = *s;
-
-	s->cap = cap;
-	s->v = xcalloc(cap, sizeof(struct attachment_crowd *));
-	for (size_t i = 0; i < old.cap; i++) {
-		while (old.v[i]) {
-			struct attachment_crowd *first = old.v[i];
-			struct attachment_crowd **to = bucket(s, first->volume);
-
-			old.v[i] = first->next;
-			first->next = *to;
-			*to = first;
-		}
-	}
-	free(old.v);
+	return (struct attachment_crowd *)hash_table_first(&s->table, volume);
 }
 
 static struct attachment_crowd *begin(struct attachment_crowds *s, uint64_t volume)
 {
 	struct attachment_crowd *crowd = xcalloc(1, sizeof(*crowd));
-	struct attachment_crowd **to;
 
-	if (s->n == s->cap)
-		resize(s, s->cap ? s->cap * 2 : LEAST);
-	to = bucket(s, volume);
-	crowd->volume = volume;
-	crowd->next = *to;
-	*to = crowd;
-	s->n++;
+	hash_table_add(&s->table, &crowd->link, volume);
 	return crowd;
 }
 
-static void end(struct attachment_crowds *s, struct attachment_crowd **at)
+static void free_crowd(struct hash_link *l)
 {
-	struct attachment_crowd *crowd = *at;
+	struct attachment_crowd *crowd = (struct attachment_crowd *)l;
 
-	*at = crowd->next;
 	free(crowd->members);
 	free(crowd);
-	s->n--;
-	if (s->cap > LEAST && s->n < s->cap / 8)
-		resize(s, s->cap / 2);
 }
 
 static void make_room(struct attachment_crowds *s, struct attachment_crowd *crowd, uint32_t cap)
@@ -82,28 +44,20 @@ static void make_room(struct attachment_crowds *s, struct attachment_crowd *crow
 
 void attachment_crowds_clear(struct attachment_crowds *s)
 {
-	for (size_t i = 0; i < s->cap; i++) {
-		while (s->v[i]) {
-			struct attachment_crowd *first = s->v[i];
-
-			s->v[i] = first->next;
-			free(first->members);
-			free(first);
-		}
-	}
-	free(s->v);
-	*s = (struct attachment_crowds) { .n = 0 };
+	hash_table_each(&s->table, free_crowd);
+	hash_table_clear(&s->table);
+	s->members = 0;
 }
 
 const struct attachment_crowd *attachment_crowds_find(const struct attachment_crowds *s,
                                                       uint64_t volume)
 {
-	return s->n ? *place(s, volume) : NULL;
+	return find(s, volume);
 }
 
 void attachment_crowds_add(struct attachment_crowds *s, uint64_t volume, uint32_t member)
 {
-	struct attachment_crowd *crowd = s->n ? *place(s, volume) : NULL;
+	struct attachment_crowd *crowd = find(s, volume);
 
 	if (!crowd)
 		crowd = begin(s, volume);
@@ -114,7 +68,7 @@ void attachment_crowds_add(struct attachment_crowds *s, uint64_t volume, uint32_
 
 void attachment_crowds_remove(struct attachment_crowds *s, uint64_t volume, uint32_t member)
 {
-	struct attachment_crowd **at = place(s, volume), *crowd = *at;
+	struct attachment_crowd *crowd = find(s, volume);
 	uint32_t i = 0;
 
 	while (i < crowd->n && crowd->members[i] != member)
@@ -123,7 +77,8 @@ void attachment_crowds_remove(struct attachment_crowds *s, uint64_t volume, uint
 	crowd->members[i] = crowd->members[--crowd->n];
 	if (!crowd->n) {
 		s->members -= crowd->cap;
-		end(s, at);
+		hash_table_remove(&s->table, &crowd->link);
+		free_crowd(&crowd->link);
 	} else if (crowd->n < crowd->cap / 2) {
 		make_room(s, crowd, crowd->n + crowd->n / 4 + LEAST);
 	}
@@ -131,5 +86,6 @@ void attachment_crowds_remove(struct attachment_crowds *s, uint64_t volume, uint
 
 size_t attachment_crowds_size(const struct attachment_crowds *s)
 {
-	return s->cap * sizeof(*s->v) + s->n * sizeof(**s->v) + s->members * sizeof(uint32_t);
+	return hash_table_size(&s->table) + s->table.n * sizeof(struct attachment_crowd) +
+	       s->members * sizeof(uint32_t);
 }

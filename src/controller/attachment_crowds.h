@@ -8,16 +8,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/hash_table.h"
+
 struct attachment_crowd {
-	struct attachment_crowd *next;
-	uint64_t volume;
+	struct hash_link link; /* its hash is the volume */
 	uint32_t *members;
 	uint32_t n, cap;
 };
 
 struct attachment_crowds {
-	struct attachment_crowd **v;
-	size_t cap, n;  /* cap: 0 or a power of 2 */
+	struct hash_table table;
 	size_t members; /* that there is room for, of all crowds */
 };
 

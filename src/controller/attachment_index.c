@@ -9,9 +9,11 @@
 #include "controller/attachment_index.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/hash_table.h"
 #include "common/json.h"
 #include "common/keyed_hash.h"
 #include "common/mem.h"
@@ -37,16 +39,16 @@
  * semaphore of its own, because one event concerns one call.
  */
 struct index_waiter {
-	struct index_waiter *next, **place;
-	const char *uid; /* of the attachment; NULL: all of them */
-	sem_t woken;     /* posted when there is news, and when the call is cancelled */
+	struct hash_link link; /* by uid */
+	const char *uid;       /* of the attachment; NULL: all of them */
+	sem_t woken;           /* posted when there is news, and when the call is cancelled */
 };
-#define BUCKETS 64
+_Static_assert(offsetof(struct index_waiter, link) == 0, "waiters are cast");
 
 struct attachment_index {
 	char *ns, *driver_name;
 	struct kube_follow *follow;
-	struct hash_key key; /* of the waiters' buckets */
+	struct hash_key key; /* of the waiters' hashes */
 	pthread_mutex_t lock;
 	/* Under the lock. */
 	struct attachment_table *table;
@@ -56,7 +58,7 @@ struct attachment_index {
 	int64_t heard_at; /* the last object; monotonic ns */
 	int64_t wrote_at; /* the last answer to a request of ours that made or showed one */
 	bool late;        /* the watch did not bring an attachment that is there */
-	struct index_waiter *waiters[BUCKETS]; /* by uid */
+	struct hash_table waiters;
 };
 
 /* ---- an object ---- */
@@ -161,25 +163,32 @@ static bool parse(const char *driver_name, struct line_span object, struct cut_f
 
 /* ---- news ---- */
 
-static struct index_waiter **bucket_of(struct attachment_index *x, const char *uid)
+static uint64_t hash_of(const struct attachment_index *x, const char *uid)
 {
-	return &x->waiters[uid ? keyed_hash(&x->key, uid, strlen(uid)) % BUCKETS : 0];
+	return uid ? keyed_hash(&x->key, uid, strlen(uid)) : 0;
 }
 
 static void wake_for(struct attachment_index *x, const char *uid)
 {
 	assert_locked(&x->lock);
-	for (struct index_waiter *w = *bucket_of(x, uid); w; w = w->next)
+	for (struct hash_link *l = hash_table_first(&x->waiters, hash_of(x, uid)); l;
+	     l = hash_table_next(l)) {
+		struct index_waiter *w = (struct index_waiter *)l;
+
 		if (str_eq(w->uid, uid))
 			sem_post(&w->woken);
+	}
+}
+
+static void wake_one(struct hash_link *l)
+{
+	sem_post(&((struct index_waiter *)l)->woken);
 }
 
 static void wake_all(struct attachment_index *x)
 {
 	assert_locked(&x->lock);
-	for (unsigned i = 0; i < BUCKETS; i++)
-		for (struct index_waiter *w = x->waiters[i]; w; w = w->next)
-			sem_post(&w->woken);
+	hash_table_each(&x->waiters, wake_one);
 }
 
 static void hear_object(struct attachment_index *x, enum kube_news news,
@@ -273,6 +282,7 @@ struct attachment_index *attachment_index_free(struct attachment_index *x)
 	if (!x)
 		return NULL;
 	attachment_table_free(x->table);
+	hash_table_clear(&x->waiters);
 	pthread_mutex_destroy(&x->lock);
 	free(x->ns);
 	free(x->driver_name);
@@ -292,17 +302,13 @@ static void wake(void *arg)
 static void waiter_begin(struct attachment_index *x, struct index_waiter *w, const char *uid,
                          struct deadline d)
 {
-	struct index_waiter **first = bucket_of(x, uid);
+	uint64_t hash = hash_of(x, uid);
 
 	w->uid = uid;
 	sem_init(&w->woken, 0, 0);
 	{
 		WITH_LOCK(&x->lock);
-		w->next = *first;
-		w->place = first;
-		if (w->next)
-			w->next->place = &w->next;
-		*first = w;
+		hash_table_add(&x->waiters, &w->link, hash);
 	}
 	if (cancel_on_set(d.cancel, wake, w))
 		wake(w);
@@ -313,9 +319,7 @@ static void waiter_end(struct attachment_index *x, struct index_waiter *w, struc
 	(void)cancel_on_set(d.cancel, NULL, NULL);
 	{
 		WITH_LOCK(&x->lock);
-		*w->place = w->next;
-		if (w->next)
-			w->next->place = w->place;
+		hash_table_remove(&x->waiters, &w->link);
 	}
 	sem_destroy(&w->woken);
 }

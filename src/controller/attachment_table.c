@@ -11,9 +11,11 @@
 #include "controller/attachment_table.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/hash_table.h"
 #include "common/keyed_hash.h"
 #include "common/mem.h"
 #include "common/str.h"
@@ -21,7 +23,6 @@
 #include "controller/attachment_entries.h"
 #include "controller/names.h"
 
-#define LEAST 64 /* buckets of names, where there are any, a power of 2 */
 /* uids that are remembered of those that have gone: more than go while a request is answered */
 #define RECENT 256
 
@@ -37,11 +38,11 @@ enum {
 };
 
 struct own_name {
-	struct own_name *next;
-	uint64_t volume;
+	struct hash_link link; /* its hash says the volume, too: see hash_of_own() */
 	struct attachment_uid uid;
 	char name[];
 };
+_Static_assert(offsetof(struct own_name, link) == 0, "names are cast");
 
 struct attachment_table {
 	struct hash_key key;
@@ -50,8 +51,7 @@ struct attachment_table {
 	struct attachment_entries entries;
 	struct attached_nodes nodes;
 
-	struct own_name **names;
-	size_t cap_names, n_names;
+	struct hash_table names; /* that are not made of node and volume */
 
 	struct attachment_uid gone[RECENT]; /* a ring */
 	unsigned n_gone;
@@ -65,22 +65,15 @@ static void start(struct attachment_table *t)
 	attached_nodes_init(&t->nodes, t->key);
 }
 
-static void clear_names(struct attachment_table *t)
+static void free_name(struct hash_link *l)
 {
-	for (size_t i = 0; i < t->cap_names; i++) {
-		while (t->names[i]) {
-			struct own_name *first = t->names[i];
-
-			t->names[i] = first->next;
-			free(first);
-		}
-	}
-	free(t->names);
+	free(l);
 }
 
 static void empty(struct attachment_table *t)
 {
-	clear_names(t);
+	hash_table_each(&t->names, free_name);
+	hash_table_clear(&t->names);
 	attached_nodes_clear(&t->nodes);
 	attachment_entries_clear(&t->entries);
 }
@@ -144,69 +137,39 @@ static struct attachment_uid uid_of(const struct attachment_table *t, const char
 
 /* ---- names ---- */
 
-static struct own_name **bucket_of_name(const struct attachment_table *t, uint64_t volume,
-                                        struct attachment_uid uid)
+/* Of two with one uid it differs if their volumes do. */
+static uint64_t hash_of_own(uint64_t volume, struct attachment_uid uid)
 {
-	return &t->names[(volume ^ uid.w[0]) & (t->cap_names - 1)];
+	return volume ^ uid.w[0];
 }
 
-static struct own_name **name_at(const struct attachment_table *t, uint64_t volume,
-                                 struct attachment_uid uid)
+static struct own_name *find_name(const struct attachment_table *t, uint64_t volume,
+                                  struct attachment_uid uid)
 {
-	struct own_name **at = bucket_of_name(t, volume, uid);
+	struct hash_link *l = hash_table_first(&t->names, hash_of_own(volume, uid));
 
-	while (*at && ((*at)->volume != volume || !attachment_uid_same((*at)->uid, uid)))
-		at = &(*at)->next;
-	return at;
-}
-
-static void resize_names(struct attachment_table *t, size_t cap)
-{
-	struct attachment_table old = *t;
-
-	t->cap_names = cap;
-	t->names = xcalloc(cap, sizeof(struct own_name *));
-	for (size_t i = 0; i < old.cap_names; i++) {
-		while (old.names[i]) {
-			struct own_name *first = old.names[i];
-			struct own_name **to = bucket_of_name(t, first->volume, first->uid);
-
-			old.names[i] = first->next;
-			first->next = *to;
-			*to = first;
-		}
-	}
-	free(old.names);
+	while (l && !attachment_uid_same(((struct own_name *)l)->uid, uid))
+		l = hash_table_next(l);
+	return (struct own_name *)l;
 }
 
 static void keep_name(struct attachment_table *t, const struct attachment_entry *e,
                       const char *name)
 {
 	struct own_name *own = xcalloc(1, sizeof(*own) + strlen(name) + 1);
-	struct own_name **to;
 
-	if (t->n_names == t->cap_names)
-		resize_names(t, t->cap_names ? t->cap_names * 2 : LEAST);
-	own->volume = e->volume;
 	own->uid = e->uid;
 	memcpy(own->name, name, strlen(name) + 1);
-	to = bucket_of_name(t, e->volume, e->uid);
-	own->next = *to;
-	*to = own;
-	t->n_names++;
+	hash_table_add(&t->names, &own->link, hash_of_own(e->volume, e->uid));
 }
 
 static void drop_name(struct attachment_table *t, const struct attachment_entry *e)
 {
-	struct own_name **at = name_at(t, e->volume, e->uid);
-	struct own_name *own = *at;
+	struct own_name *own = find_name(t, e->volume, e->uid);
 
 	assert(own);
-	*at = own->next;
+	hash_table_remove(&t->names, &own->link);
 	free(own);
-	t->n_names--;
-	if (t->cap_names > LEAST && t->n_names < t->cap_names / 8)
-		resize_names(t, t->cap_names / 2);
 }
 
 static bool is_derived(const struct attachment_fact *f)
@@ -399,7 +362,7 @@ static struct attachment_place place_of(const struct attachment_table *t,
 	return (struct attachment_place) {
 		.node = xstrdup(node),
 		.name = xstrdup(derived               ? name
-		                : e->flags & HAS_NAME ? (*name_at(t, e->volume, e->uid))->name
+		                : e->flags & HAS_NAME ? find_name(t, e->volume, e->uid)->name
 		                                      : ""),
 		.attached = e->flags & IS_ATTACHED,
 		.uid = e->uid,
@@ -500,10 +463,10 @@ struct attachment_count attachment_table_count(const struct attachment_table *t,
 struct attachment_size attachment_table_size(const struct attachment_table *t)
 {
 	size_t bytes = sizeof(*t) + attachment_entries_size(&t->entries) +
-	               t->cap_names * sizeof(*t->names) + attached_nodes_size(&t->nodes);
+	               hash_table_size(&t->names) + attached_nodes_size(&t->nodes);
 
 	return (struct attachment_size) { .attachments = t->entries.n,
 		                          .nodes = t->nodes.used,
-		                          .names = t->n_names,
+		                          .names = t->names.n,
 		                          .bytes = bytes };
 }

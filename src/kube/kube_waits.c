@@ -5,6 +5,7 @@
  */
 #include "kube/kube_waits.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,55 +14,48 @@
 #include "common/mem.h"
 #include "common/str.h"
 
-#define BUCKETS_MIN 64
+_Static_assert(offsetof(struct kube_wait, link) == 0, "waits are cast");
 
-/* FNV-1a. Names that meet by accident, or that somebody has chosen so, cost one comparison more. */
-static uint32_t hash_of(struct line_span name)
+static struct line_span span_of(const char *name)
 {
-	uint32_t hash = 2166136261;
-	for (size_t i = 0; i < name.n; i++)
-		hash = (hash ^ (unsigned char)name.at[i]) * 16777619;
-	return hash;
+	return (struct line_span) { name, strlen(name) };
 }
 
-static uint32_t hash_of_text(const char *name)
+static uint64_t hash_of(const struct kube_waits *all, struct line_span name)
 {
-	return hash_of((struct line_span) { name, strlen(name) });
+	return keyed_hash(&all->key, name.at, name.n);
 }
 
-static void add_near(struct kube_waits *all, struct kube_wait *w)
+static struct kube_wait *of_name(struct hash_link *l, struct line_span name)
 {
-	struct kube_wait **first = &all->buckets[w->name_hash & (all->n_buckets - 1)];
-	w->next_near = *first;
-	w->place_near = first;
-	if (*first)
-		(*first)->place_near = &w->next_near;
-	*first = w;
+	while (l && !line_span_eq(name, ((struct kube_wait *)l)->name))
+		l = hash_table_next(l);
+	return (struct kube_wait *)l;
 }
 
-/* It stays as large as the largest burst has made it: 8 bytes for each wait of that. */
-static void grow(struct kube_waits *all)
+/* The waits of one name, one after the other; NULL: there is none (any more). */
+static struct kube_wait *first_of(const struct kube_waits *all, struct line_span name)
 {
-	free(all->buckets);
-	all->n_buckets = all->n_buckets ? 2 * all->n_buckets : BUCKETS_MIN;
-	all->buckets = xcalloc(all->n_buckets, sizeof(struct kube_wait *));
-	for (struct kube_wait *i = all->first; i; i = i->next)
-		add_near(all, i);
+	if (all->by_name.n == 0)
+		return NULL;
+	return of_name(hash_table_first(&all->by_name, hash_of(all, name)), name);
+}
+
+static struct kube_wait *next_of(const struct kube_wait *w, struct line_span name)
+{
+	return of_name(hash_table_next(&w->link), name);
 }
 
 void waits_add(struct kube_waits *all, struct kube_wait *w)
 {
 	assert_locked(all->lock);
-	if (all->n++ >= all->n_buckets)
-		grow(all);
-	w->name_hash = hash_of_text(w->name);
 	w->all = all;
 	w->next = all->first;
 	w->place = &all->first;
 	if (w->next)
 		w->next->place = &w->next;
 	all->first = w;
-	add_near(all, w);
+	hash_table_add(&all->by_name, &w->link, hash_of(all, span_of(w->name)));
 }
 
 /* Who is to be read already keeps the turn, however often the place is lost. */
@@ -88,23 +82,14 @@ void waits_remove(struct kube_waits *all, struct kube_wait *w)
 	*w->place = w->next;
 	if (w->next)
 		w->next->place = w->place;
-	*w->place_near = w->next_near;
-	if (w->next_near)
-		w->next_near->place_near = w->place_near;
+	hash_table_remove(&all->by_name, &w->link);
 	need_not_read(w);
-	all->n--;
 }
 
 void waits_free(struct kube_waits *all)
 {
-	assert(all->n == 0 && all->n_unread == 0);
-	free(TAKE(all->buckets));
-}
-
-/* The first of those whose hash begins alike; the others follow by next_near. */
-static struct kube_wait *near(const struct kube_waits *all, uint32_t hash)
-{
-	return all->n_buckets ? all->buckets[hash & (all->n_buckets - 1)] : NULL;
+	assert(!all->first && all->by_name.n == 0 && all->n_unread == 0);
+	hash_table_clear(&all->by_name);
 }
 
 void wait_must_read(struct kube_wait *w)
@@ -166,12 +151,9 @@ static void tell_state(const struct kube_waits *all, struct kube_wait *w,
 
 bool waits_tell(struct kube_waits *all, const struct kube_event *e)
 {
-	uint32_t hash = hash_of(e->name);
 	bool unread = false;
 	assert_locked(all->lock);
-	for (struct kube_wait *i = near(all, hash); i; i = i->next_near) {
-		if (i->name_hash != hash || !line_span_eq(e->name, i->name))
-			continue;
+	for (struct kube_wait *i = first_of(all, e->name); i; i = next_of(i, e->name)) {
 		i->reading = 0;
 		if (e->type == EVENT_DELETED)
 			tell_deleted(all, i, e);
@@ -210,20 +192,17 @@ static const struct kube_wait *longest_unread(const struct kube_waits *all)
 	return longest;
 }
 
-static bool same_name(const struct kube_wait *a, const struct kube_wait *b)
-{
-	return a->name_hash == b->name_hash && str_eq(a->name, b->name);
-}
-
 char *waits_take_unread(struct kube_waits *all, unsigned long read)
 {
 	const struct kube_wait *longest;
+	struct line_span name;
 	assert_locked(all->lock);
 	longest = longest_unread(all);
 	if (!longest)
 		return NULL;
-	for (struct kube_wait *i = near(all, longest->name_hash); i; i = i->next_near) {
-		if (!same_name(i, longest) || !may_be_read(i))
+	name = span_of(longest->name);
+	for (struct kube_wait *i = first_of(all, name); i; i = next_of(i, name)) {
+		if (!may_be_read(i))
 			continue;
 		i->reading = read;
 		need_not_read(i);
@@ -249,12 +228,14 @@ static const struct kube_wait *longest_quiet(struct kube_waits *all, int64_t now
 char *waits_take_quiet(struct kube_waits *all, unsigned long read, int64_t now, int64_t every_ns)
 {
 	const struct kube_wait *longest;
+	struct line_span name;
 	assert_locked(all->lock);
 	longest = longest_quiet(all, now, every_ns);
 	if (!longest)
 		return NULL;
-	for (struct kube_wait *i = near(all, longest->name_hash); i; i = i->next_near) {
-		if (!i->asked || i->reading || !same_name(i, longest))
+	name = span_of(longest->name);
+	for (struct kube_wait *i = first_of(all, name); i; i = next_of(i, name)) {
+		if (!i->asked || i->reading)
 			continue;
 		i->look_at = now + every_ns;
 		i->reading = read;
@@ -274,8 +255,9 @@ static bool was_read(struct kube_wait *w, unsigned long read)
 void waits_tell_read(struct kube_waits *all, const char *name, unsigned long read,
                      const struct kube_event *e)
 {
+	struct line_span of = span_of(name);
 	assert_locked(all->lock);
-	for (struct kube_wait *i = near(all, hash_of_text(name)); i; i = i->next_near) {
+	for (struct kube_wait *i = first_of(all, of); i; i = next_of(i, of)) {
 		if (!was_read(i, read))
 			continue;
 		if (e)
@@ -288,24 +270,27 @@ void waits_tell_read(struct kube_waits *all, const char *name, unsigned long rea
 void waits_tell_read_error(struct kube_waits *all, const char *name, unsigned long read,
                            const struct err *err)
 {
+	struct line_span of = span_of(name);
 	assert_locked(all->lock);
-	for (struct kube_wait *i = near(all, hash_of_text(name)); i; i = i->next_near)
+	for (struct kube_wait *i = first_of(all, of); i; i = next_of(i, of))
 		if (was_read(i, read))
 			tell_error(i, err);
 }
 
 void waits_read_again(struct kube_waits *all, const char *name, unsigned long read)
 {
+	struct line_span of = span_of(name);
 	assert_locked(all->lock);
-	for (struct kube_wait *i = near(all, hash_of_text(name)); i; i = i->next_near)
+	for (struct kube_wait *i = first_of(all, of); i; i = next_of(i, of))
 		if (was_read(i, read))
 			wait_must_read(i);
 }
 
 void waits_read_dropped(struct kube_waits *all, const char *name, unsigned long read)
 {
+	struct line_span of = span_of(name);
 	assert_locked(all->lock);
-	for (struct kube_wait *i = near(all, hash_of_text(name)); i; i = i->next_near)
+	for (struct kube_wait *i = first_of(all, of); i; i = next_of(i, of))
 		(void)was_read(i, read);
 }
 

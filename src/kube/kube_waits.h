@@ -12,6 +12,8 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "common/hash_table.h"
+#include "common/keyed_hash.h"
 #include "kube/kube_event.h"
 
 #define RESOURCE_VERSION_MAX 128
@@ -21,11 +23,10 @@ struct kube_waits;
 
 /* One caller who waits for one name. It is told `state`, `gone` or `err`, in this order. */
 struct kube_wait {
-	struct kube_waits *all;                    /* its table */
-	struct kube_wait *next, **place;           /* of all; what points to it there */
-	struct kube_wait *next_near, **place_near; /* the same of those in its bucket */
+	struct hash_link link;           /* by name */
+	struct kube_waits *all;          /* its table */
+	struct kube_wait *next, **place; /* of all; what points to it there */
 	char *name;
-	uint32_t name_hash;
 	struct kube_watch *watch;
 	char *uid;           /* the object that the caller means, or NULL: any of this name */
 	pthread_cond_t told; /* something is to be told, or the caller gives up */
@@ -65,11 +66,11 @@ struct kube_waits {
 	pthread_mutex_t *lock;   /* the client's */
 	struct kube_wait *first; /* the newest */
 	/*
-	 * The same by name: an event looks at those of one bucket. A walk through all 2,000 of a
-	 * burst took 350 us of each event, under the lock.
+	 * The same by name: a walk through all 2,000 of a burst took 350 us of each event, under
+	 * the lock.
 	 */
-	struct kube_wait **buckets;
-	size_t n, n_buckets; /* a power of two, or 0: there was none yet */
+	struct hash_table by_name;
+	struct hash_key key; /* of the names' hashes */
 	size_t n_unread;     /* to be read; mostly none, and then nobody is sought */
 	/*
 	 * Every change from now on comes as an event: the stream is open, or will be opened behind

@@ -82,6 +82,7 @@ static struct kube_watch *watch_new(struct kube *k, const struct kube_kind *kind
 	struct kube_watch *w = xcalloc(1, sizeof(*w));
 	w->k = k;
 	w->waits.lock = &k->lock;
+	w->waits.key = hash_key_random();
 	w->kind = (struct kube_kind) { .group = xstrdup(kind->group),
 		                       .version = xstrdup(kind->version),
 		                       .plural = xstrdup(kind->plural),

@@ -25,6 +25,7 @@ START_TEST(it_is_siphash)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		ck_assert_msg(keyed_hash(&key, bytes, rows[i].n) == rows[i].hash, "%zu bytes",
 		              rows[i].n);
+	ck_assert(keyed_hash(&key, NULL, 0) == rows[0].hash);
 }
 END_TEST
 

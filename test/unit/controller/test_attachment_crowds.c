@@ -24,7 +24,7 @@ static bool has(const struct attachment_crowds *s, uint64_t volume, uint32_t mem
 START_TEST(a_crowd_holds_what_was_added_and_not_removed)
 {
 	static bool there[VOLUMES][MEMBERS];
-	struct attachment_crowds s = { .n = 0 };
+	struct attachment_crowds s = { .members = 0 };
 	unsigned random = 7;
 
 	memset(there, 0, sizeof(there));
@@ -48,7 +48,7 @@ START_TEST(a_crowd_holds_what_was_added_and_not_removed)
 		ck_assert_uint_eq(crowd ? crowd->n : 0, n);
 		for (unsigned i = 0; i < VOLUMES; i++)
 			crowds += memchr(there[i], true, MEMBERS) != NULL;
-		ck_assert_uint_eq(s.n, crowds);
+		ck_assert_uint_eq(s.table.n, crowds);
 	}
 	attachment_crowds_clear(&s);
 	ck_assert_uint_eq(attachment_crowds_size(&s), 0);
@@ -57,18 +57,18 @@ END_TEST
 
 START_TEST(crowds_that_have_gone_cost_no_memory)
 {
-	struct attachment_crowds s = { .n = 0 };
+	struct attachment_crowds s = { .members = 0 };
 
 	for (uint32_t i = 0; i < 100000; i++)
 		attachment_crowds_add(&s, i % 1000, i);
-	ck_assert_uint_eq(s.n, 1000);
+	ck_assert_uint_eq(s.table.n, 1000);
 	ck_assert_uint_lt(attachment_crowds_size(&s), 100000 * 6);
 	for (uint32_t i = 0; i < 90000; i++)
 		attachment_crowds_remove(&s, i % 1000, i);
 	ck_assert_uint_lt(attachment_crowds_size(&s), 1000 * 200);
 	for (uint32_t i = 90000; i < 100000; i++)
 		attachment_crowds_remove(&s, i % 1000, i);
-	ck_assert_uint_eq(s.n, 0);
+	ck_assert_uint_eq(s.table.n, 0);
 	ck_assert_uint_lt(attachment_crowds_size(&s), 200);
 	attachment_crowds_clear(&s);
 }

@@ -124,12 +124,12 @@ START_TEST(an_attachment_is_found_in_few_steps_beside_volumes_that_all_nodes_hav
 	}
 	ck_assert_uint_le(longest(&s), 40);
 	ck_assert_uint_eq(count_of(&s, 0), ON);
-	ck_assert_uint_eq(s.crowds.n, SHARED);
+	ck_assert_uint_eq(s.crowds.table.n, SHARED);
 	for (unsigned i = 0; i < ON; i++)
 		attachment_entries_remove(&s, find(&s, 0, i, 0));
 	ck_assert_uint_eq(count_of(&s, 0), 0);
 	ck_assert_uint_eq(count_of(&s, 1), ON);
-	ck_assert_uint_eq(s.crowds.n, SHARED - 1);
+	ck_assert_uint_eq(s.crowds.table.n, SHARED - 1);
 	ck_assert_uint_le(longest(&s), 40);
 	attachment_entries_clear(&s);
 }

@@ -95,6 +95,8 @@ START_TEST(states_come_one_after_the_other_and_only_for_awaited_names)
 	ck_assert_int_le(strtol(timeout + 15, NULL, 10), 300);
 
 	fake_http_push(f.server, WATCH, EVENT("ADDED", OBJECT("b", "u2", "101", "Other")));
+	fake_http_push(f.server, WATCH,
+	               EVENT("ADDED", "{\"metadata\":{\"resourceVersion\":\"101\"}}"));
 	fake_http_push(f.server, WATCH, EVENT("ADDED", OBJECT("a", "u1", "102", "Pending")));
 	NEXT_IS(w, "Pending");
 	/* Two events in one piece, then one event in two pieces: the newest state is told. */
