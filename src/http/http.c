@@ -37,7 +37,7 @@
  * never spent on looking, and less than a two-hundredth is not worth waiting for.
  */
 #define GATHER_MIN 8                   /* requests */
-#define GATHER_PART 5                  /* of the time that an answer takes */
+#define GATHER_PART 8                  /* of the time that an answer takes */
 #define GATHER_LEAST_NS INT64_C(20000) /* for each request that is out */
 #define GATHER_MOST_NS INT64_C(400000) /* the same */
 

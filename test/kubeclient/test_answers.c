@@ -245,7 +245,7 @@ END_TEST
 #define SLOW_THREADS 50
 #define SLOW_FIRST 100   /* answers, until the engine knows how long they take */
 #define SLOW_COUNTED 150 /* answers behind those */
-#define TURN_MS 12       /* of 20 that the engine lets pass between two turns */
+#define TURN_MS 10       /* of 12.5 that the engine lets pass between two turns */
 #define SLEEPS_OF_A_TURN 2
 
 struct slow {
