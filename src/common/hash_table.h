@@ -2,7 +2,8 @@
 /*
  * A table of things by a hash that their owner makes of them. A thing begins with a hash_link and
  * belongs to the owner; the table links it, and allocates only the array of its chains, which grows
- * and shrinks with the number of things. Several of one hash may be in it, the newest comes first.
+ * and shrinks with the number of things. Several of one hash may be in it, the newest comes first;
+ * few, since a thing is sought and removed by a walk through those.
  *
  * Where somebody else chooses what is hashed the hash is a keyed one (common/keyed_hash.h): else
  * all of them can be brought into one chain. Not thread-safe.

@@ -39,7 +39,7 @@
  * semaphore of its own, because one event concerns one call.
  */
 struct index_waiter {
-	struct hash_link link; /* by uid */
+	struct hash_link link; /* by uid, or by nothing: see waiter_hash() */
 	const char *uid;       /* of the attachment; NULL: all of them */
 	sem_t woken;           /* posted when there is news, and when the call is cancelled */
 };
@@ -165,12 +165,14 @@ static bool parse(const char *driver_name, struct line_span object, struct cut_f
 
 static uint64_t hash_of(const struct attachment_index *x, const char *uid)
 {
-	return uid ? keyed_hash(&x->key, uid, strlen(uid)) : 0;
+	return keyed_hash(&x->key, uid, strlen(uid));
 }
 
 static void wake_for(struct attachment_index *x, const char *uid)
 {
 	assert_locked(&x->lock);
+	if (!uid)
+		return;
 	for (struct hash_link *l = hash_table_first(&x->waiters, hash_of(x, uid)); l;
 	     l = hash_table_next(l)) {
 		struct index_waiter *w = (struct index_waiter *)l;
@@ -299,12 +301,22 @@ static void wake(void *arg)
 	sem_post(&w->woken);
 }
 
+/*
+ * Who waits for all of them is sought by no hash. Thousands may: with one hash for all, each that
+ * leaves would walk through the others.
+ */
+static uint64_t waiter_hash(const struct attachment_index *x, const struct index_waiter *w)
+{
+	return w->uid ? hash_of(x, w->uid) : keyed_hash(&x->key, &w, sizeof(w));
+}
+
 static void waiter_begin(struct attachment_index *x, struct index_waiter *w, const char *uid,
                          struct deadline d)
 {
-	uint64_t hash = hash_of(x, uid);
+	uint64_t hash;
 
 	w->uid = uid;
+	hash = waiter_hash(x, w);
 	sem_init(&w->woken, 0, 0);
 	{
 		WITH_LOCK(&x->lock);
