@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * curl-floor: the processor time that libcurl alone takes for requests to an API server, with
- * nothing around it: no CSI, no threads, nothing parsed. Makes volumes and deletes them, so many at
- * a time, and reads their events in one watch over the same connection. An API server that is
- * short of processors ends a watch that it finds slow: that is opened again where it was. What the
- * driver takes beyond that is its own. Prints one line of JSON: milliseconds for each volume. One
- * thread.
+ * nothing around it: no CSI, no threads, nothing parsed. Makes volumes, reads them and deletes
+ * them, so many at a time, and reads their events in one watch over the same connection. An API
+ * server that is short of processors ends a watch that it finds slow: that is opened again where it
+ * was. What the driver takes beyond that is its own. Prints one line of JSON: milliseconds for each
+ * volume. One thread.
  */
 #include <getopt.h>
 #include <stdbool.h>
@@ -120,10 +120,21 @@ static void start_create(struct floor *f, unsigned i)
 	curl_multi_add_handle(f->multi, easy);
 }
 
-static void start_delete(struct floor *f, unsigned i)
+static CURL *begin_of_one(struct floor *f, unsigned i)
 {
 	char *url AUTO(free) = xasprintf("%s/floor-%u", f->url, i);
-	CURL *easy = begin(f, url, ANSWER_BYTES);
+
+	return begin(f, url, ANSWER_BYTES);
+}
+
+static void start_get(struct floor *f, unsigned i)
+{
+	curl_multi_add_handle(f->multi, begin_of_one(f, i));
+}
+
+static void start_delete(struct floor *f, unsigned i)
+{
+	CURL *easy = begin_of_one(f, i);
 
 	curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, "DELETE");
 	curl_multi_add_handle(f->multi, easy);
@@ -170,6 +181,30 @@ static double cpu_ms(void)
 	       1e-3 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
 }
 
+static void turn(struct floor *f)
+{
+	int running;
+
+	curl_multi_perform(f->multi, &running);
+	take_ended(f);
+	curl_multi_poll(f->multi, NULL, 0, POLL_MS, NULL);
+}
+
+/* What is made before the watch begins, and changed by then, has one event there instead of two. */
+static void await_watch(struct floor *f)
+{
+	int64_t end = monotonic_ns() + PATIENCE_S * INT64_C(1000000000);
+	long status = 0;
+
+	for (; status == 0; curl_easy_getinfo(f->watch, CURLINFO_RESPONSE_CODE, &status)) {
+		turn(f);
+		if (monotonic_ns() > end || f->failed) {
+			fputs("curl-floor: the watch has not begun\n", stderr);
+			exit(1);
+		}
+	}
+}
+
 /* All volumes, and so many events of each. */
 static double phase(struct floor *f, void (*start)(struct floor *f, unsigned i),
                     unsigned events_each)
@@ -179,13 +214,9 @@ static double phase(struct floor *f, void (*start)(struct floor *f, unsigned i),
 	double before = cpu_ms();
 
 	for (unsigned next = 0; next < f->n || f->out || f->events < events;) {
-		int running;
-
 		for (; next < f->n && f->out < f->parallel; f->out++)
 			start(f, next++);
-		curl_multi_perform(f->multi, &running);
-		take_ended(f);
-		curl_multi_poll(f->multi, NULL, 0, POLL_MS, NULL);
+		turn(f);
 		if (monotonic_ns() > end || f->failed) {
 			fprintf(stderr,
 			        "curl-floor: %u of %u answered, %u failed, %zu events missing\n",
@@ -211,7 +242,7 @@ int main(int argc, char **argv)
 		           .line = STR_INIT(LIMIT_HTTP_WATCH_LINE),
 		           .last = STR_INIT(LIMIT_HTTP_WATCH_LINE) };
 	char *bearer;
-	double create;
+	double create, get;
 
 	for (int flag; (flag = getopt_long(argc, argv, "", flags, NULL)) != -1;) {
 		switch (flag) {
@@ -244,7 +275,10 @@ int main(int argc, char **argv)
 	                              "Content-Type: application/json");
 	f.multi = curl_multi_init();
 	watch(&f);
+	await_watch(&f);
 	create = phase(&f, start_create, 2);
-	printf("{\"create\": %.3f, \"delete\": %.3f}\n", create, phase(&f, start_delete, 1));
+	get = phase(&f, start_get, 0);
+	printf("{\"create\": %.3f, \"get\": %.3f, \"delete\": %.3f}\n", create, get,
+	       phase(&f, start_delete, 1));
 	return 0;
 }
