@@ -144,7 +144,8 @@ def curl_alone():
     if done.returncode:
         raise Failed(f"curl-floor: {done.stderr}")
     alone = json.loads(done.stdout)
-    print(f"libcurl alone, 50 at a time: {alone['create']:.2f} ms of CPU for a POST and its two events, {alone['delete']:.2f} for a DELETE and its event", flush=True)
+    print(f"libcurl alone, 50 at a time: {alone['create']:.2f} ms of CPU for a POST and its two events, {alone['get']:.2f} for a GET,"
+          f" {alone['delete']:.2f} for a DELETE and its event", flush=True)
 
 
 def sizes(bench):
@@ -179,6 +180,37 @@ def after_a_start(bench, objects):
     driver.kill()
 
 
+def warm(bench):
+    """A node's DPUNode is read at its first attachment, and its CSINode once a minute: it has been read behind this."""
+    bench.does("csi", "create", "warm", 2 * NODES, 5)
+    for op in OPS[1:]:
+        bench.does("csi", op, "warm", 2 * NODES, 5)
+
+
+def rest(bench):
+    """Until the API server does nothing: it collects garbage for half a minute when it has 10 GB, and has time for little else."""
+    pid = bench.cluster.apiserver.process.pid
+
+    def rests():
+        before = cpu_ms(pid)
+        time.sleep(2)
+        return cpu_ms(pid) - before < 200
+
+    until("the API server rests", rests, 180)
+
+
+def both(bench, names):
+    """The operations one at a time, of the bare client and of the driver: whose time is it that differs?"""
+    results = {}
+    for who in ("bare", "csi"):
+        warm(bench)
+        results[who] = {}
+        for op in OPS:
+            rest(bench)
+            results[who].update(bench.life(who, f"{names}-{who}", SERIAL, 1, (op,)))
+    return results
+
+
 def make_like(bench):
     """A volume and an attachment that those of others resemble."""
     if not bench.liked:
@@ -192,6 +224,8 @@ def among_others(bench, objects):
     admin = f"--kubeconfig={bench.cluster.admin}"
     empty, used = rss_mb(bench.cluster.apiserver.process.pid), etcd_status()[1]
     make_like(bench)
+    head("before there are any of others")
+    before = both(bench, "before")
     for kind in ("labelled", "unlabelled"):
         made = load("seed", admin, "--template=bench-0-like-0", f"--n={objects}", f"--names={kind}", f"--labelled={str(kind == 'labelled').lower()}")
     load("seed", admin, "--plural=dpuvolumes", "--template=like-0", f"--n={objects}", "--names=volume")
@@ -204,7 +238,9 @@ def among_others(bench, objects):
     print(f"API server's memory (RSS): {empty} MB before, {rss_mb(bench.cluster.apiserver.process.pid)} MB with them; etcd: {(etcd_status()[1] - used) / objects / 2:.0f} bytes for each")
     after_a_start(bench, objects)
     head(f"among {objects} labelled and {objects} unlabelled attachments")
-    bench.life("csi", f"among-{objects}", SERIAL, 1)
+    for who, results in both(bench, f"among-{objects}").items():
+        ratios = ", ".join(f"{op} {got['p50'] / before[who][op]['p50']:.2f}" for op, got in results.items())
+        print(f"p50 among them, as a part of that before: {'bare client' if who == 'bare' else 'driver'}: {ratios}", flush=True)
     bench.life("csi", f"crowd-{objects}", 80, 80)
     bench.pss("when all of them have been read")
     bench.pss("when the calls' threads have ended", 60)
@@ -376,10 +412,7 @@ def main():
         return
     head("the first attachment of each node, which reads its DPUNode")
     bench.life("csi", "first", NODES, 1)
-    # The second one of a node reads its CSINode; what comes then has read both.
-    bench.does("csi", "create", "warm", 2 * NODES, 5)
-    for op in OPS[1:]:
-        bench.does("csi", op, "warm", 2 * NODES, 5)
+    warm(bench)
     bench.pss("idle")
     for n, parallel in ((SERIAL, 1), (MANY, 50)):
         head(f"{parallel} at a time")
