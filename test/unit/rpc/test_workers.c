@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "rpc/workers.h"
@@ -17,7 +18,8 @@ static atomic_int done, running, most;
 
 struct company {
 	struct task task;
-	int company; /* it waits until so many run at once */
+	int company;  /* it waits until so many run at once */
+	pid_t thread; /* that has run it */
 };
 
 static void sleep_ms(int ms)
@@ -32,6 +34,7 @@ static void run(struct task *task)
 	struct company *c = (struct company *)task;
 	int now = atomic_fetch_add(&running, 1) + 1;
 
+	c->thread = gettid();
 	for (int before = most; now > before && !atomic_compare_exchange_weak(&most, &before, now);)
 		;
 	for (int i = 0; i < 30000 && c->company && most < c->company; i++)
@@ -91,6 +94,23 @@ static int threads_fallen_to(int n)
 	return threads_of_this_process();
 }
 
+/* Once it has run its task: it is idle. */
+static bool sleeps(pid_t thread)
+{
+	char path[64], line[256] = "";
+	const char *name_end;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread);
+	{
+		FILE *f AUTO(fclose) = fopen(path, "re");
+
+		ck_assert(f && fgets(line, sizeof(line), f));
+	}
+	name_end = strrchr(line, ')');
+	ck_assert_ptr_nonnull(name_end);
+	return strncmp(name_end, ") S", 3) == 0;
+}
+
 START_TEST(no_thread_before_there_is_work)
 {
 	struct workers *w = workers_new(30000);
@@ -110,18 +130,16 @@ END_TEST
 START_TEST(an_idle_thread_is_used_again)
 {
 	struct workers *w = workers_new(30000);
-	int before = threads_without_workers();
 	struct company calls[20];
 
 	reset();
 	for (int i = 0; i < 20; i++) {
 		calls[i] = (struct company) { .task.run = run };
 		ck_assert(workers_submit(w, &calls[i].task));
-		while (done <= i)
+		while (done <= i || !sleeps(calls[i].thread))
 			sleep_ms(1);
-		sleep_ms(2); /* it goes back to sleep; on a busy machine not always in time */
+		ck_assert_int_eq(calls[i].thread, calls[0].thread);
 	}
-	ck_assert_int_le(threads_fallen_to(before + 2), before + 2);
 	workers_free(w);
 }
 END_TEST
