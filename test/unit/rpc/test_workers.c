@@ -94,7 +94,7 @@ static int threads_fallen_to(int n)
 	return threads_of_this_process();
 }
 
-/* Once it has run its task: it is idle. */
+/* A thread that has run its task sleeps as soon as it is idle, and not before. */
 static bool sleeps(pid_t thread)
 {
 	char path[64], line[256] = "";
