@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Guarded statvfs. Owns a list of looks in progress. A look is shared by its helper thread and its
- * callers and freed by the last of them, so a helper that never returns keeps 300 bytes and its
+ * Guarded statfs(2). Owns a list of looks in progress. A look is shared by its helper thread and
+ * its callers and freed by the last of them, so a helper that never returns keeps 300 bytes and its
  * small stack, once per dead filesystem. The lock guards the list and the looks' fields; no
  * filesystem is asked under it.
  */
@@ -9,9 +9,11 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 
 #include "common/cleanup.h"
 #include "common/deadline.h"
@@ -51,18 +53,25 @@ struct helper {
 	int (*statvfs)(const char *path, struct statvfs *ret);
 };
 
-/*
- * statvfs() and a read of the first directory entry: an xfs that has shut itself down still answers
- * statvfs() from memory, but reads no directory.
- */
-static int look(const char *path, struct statvfs *ret)
+static struct statvfs as_statvfs(const struct statfs *fs)
+{
+	return (struct statvfs) {
+		.f_bsize = (unsigned long)fs->f_bsize,
+		.f_frsize = (unsigned long)(fs->f_frsize ? fs->f_frsize : fs->f_bsize),
+		.f_blocks = fs->f_blocks,
+		.f_bfree = fs->f_bfree,
+		.f_bavail = fs->f_bavail,
+		.f_files = fs->f_files,
+		.f_ffree = fs->f_ffree,
+	};
+}
+
+static int read_first_entry(const char *path)
 {
 	struct stat st;
 	DIR *dir;
 	int sys = 0;
 
-	if (statvfs(path, ret) < 0)
-		return -1;
 	if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
 		return 0;
 	dir = opendir(path);
@@ -74,6 +83,20 @@ static int look(const char *path, struct statvfs *ret)
 	closedir(dir);
 	errno = sys;
 	return sys ? -1 : 0;
+}
+
+/*
+ * An xfs that has shut itself down answers statfs(2) from memory, but reads no directory. The
+ * server of a share answers each statfs(2) itself, and may need long to list a large directory.
+ */
+static int look(const char *path, struct statvfs *ret)
+{
+	struct statfs fs;
+
+	if (statfs(path, &fs) < 0)
+		return -1;
+	*ret = as_statvfs(&fs);
+	return fs.f_type == FUSE_SUPER_MAGIC ? 0 : read_first_entry(path);
 }
 
 struct guard *guard_new(void)
@@ -219,6 +242,7 @@ static struct look *begin_locked(struct shared *s, dev_t devno, const char *path
 	l->holders = 1;
 	look_put_locked(s, l);
 	err_sys(err, rc, "start a thread to look at %s", path);
+	err_recode(err, ERR_UNAVAILABLE);
 	return NULL;
 }
 
@@ -232,8 +256,8 @@ static int hangs(const struct look *l, const char *path, struct err *err)
 	return -1;
 }
 
-int guard_statvfs(struct guard *g, dev_t devno, const char *path, struct statvfs *ret,
-                  struct err *err)
+int guard_ask(struct guard *g, dev_t devno, const char *path, struct statvfs *ret, int *ret_sys,
+              struct err *err)
 {
 	struct timespec until = deadline_timespec(deadline_in_ms(GUARD_MS));
 	struct shared *s = g->shared;
@@ -262,13 +286,24 @@ int guard_statvfs(struct guard *g, dev_t devno, const char *path, struct statvfs
 			count_hung_locked(s, l, 1);
 		l->hung = true;
 		rc = hangs(l, path, err);
-	} else if (l->sys) {
-		rc = err_sys(err, l->sys, "look at the filesystem at %s", path);
 	} else {
+		*ret = l->result;
+		*ret_sys = l->sys;
 		rc = 0;
 	}
-	if (rc == 0)
-		*ret = l->result;
 	look_put_locked(s, l);
 	return rc;
+}
+
+int guard_statvfs(struct guard *g, dev_t devno, const char *path, struct statvfs *ret,
+                  struct err *err)
+{
+	int sys;
+
+	if (guard_ask(g, devno, path, ret, &sys, err))
+		return -1;
+	if (!sys)
+		return 0;
+	err_sys(err, sys, "look at the filesystem at %s", path);
+	return err_recode(err, ERR_UNAVAILABLE);
 }

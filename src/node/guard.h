@@ -21,10 +21,17 @@ struct guard *guard_new(void);
  */
 struct guard *guard_free(struct guard *g);
 /*
- * statvfs() of `path`, which lies on the filesystem `devno`, and a read of its first directory
- * entry. UNAVAILABLE: no answer within GUARD_MS. When a call fails, err->sys is its errno.
+ * statfs(2) of `path`, which lies on the filesystem `devno`; of a disk's filesystem also a read of
+ * the first directory entry. 0: the filesystem answered; *ret_sys is the errno of its answer, or 0
+ * with *ret. UNAVAILABLE: the filesystem has not answered within GUARD_MS (err->sys is ETIMEDOUT),
+ * or no thread could be started.
+ */
+int guard_ask(struct guard *g, dev_t devno, const char *path, struct statvfs *ret, int *ret_sys,
+              struct err *err) MUST_CHECK;
+/*
+ * guard_ask(); an answer with an errno is UNAVAILABLE, too, with that errno in err->sys.
  */
 int guard_statvfs(struct guard *g, dev_t devno, const char *path, struct statvfs *ret,
                   struct err *err) MUST_CHECK;
-/* For tests: `fn` is called instead; NULL restores the real look. */
+/* For tests: `fn` is called instead of the look; NULL restores it. */
 void guard_set_statvfs(struct guard *g, int (*fn)(const char *path, struct statvfs *ret));

@@ -27,6 +27,7 @@
 #include "node/job.h"
 #include "node/max_volumes.h"
 #include "node/place.h"
+#include "node/share.h"
 
 #define VOL_DATA_MAX 65536
 #define HUNG_SHOWN 8 /* of the calls that hang, looked at for the oldest */
@@ -127,10 +128,6 @@ static int check_answers(struct node *n, const struct mount_table *t, const stru
 
 	if (!guard_statvfs(n->guard, p->disk, path, &ignored, err))
 		return 0;
-	if (p->kind == PLACE_SHARE && (err->sys == EACCES || err->sys == EPERM)) {
-		err_clear(err); /* its server answers, and refuses root */
-		return 0;
-	}
 	if (mount_errno_is_dead(err->sys))
 		fault(h, HEALTH_INACCESSIBLE, "FilesystemDead", "%s", err->msg);
 	else if (err->sys == ETIMEDOUT)
@@ -138,6 +135,39 @@ static int check_answers(struct node *n, const struct mount_table *t, const stru
 	else /* it could not be asked: no descriptor or thread is left, or it was unmounted */
 		return err_recode(err, ERR_UNAVAILABLE);
 	err_clear(err);
+	return 0;
+}
+
+/* A server may refuse root, or have no statfs(2): the files may be sound. */
+static bool is_refusal(int errnum)
+{
+	return errnum == EACCES || errnum == EPERM || errnum == ENOSYS || errnum == EOPNOTSUPP;
+}
+
+/* An errno of a share is its server's: no look at a share needs a descriptor of the driver. */
+static int check_share(struct node *n, const struct mount_table *t, const struct place *p,
+                       struct health *h, struct err *err)
+{
+	const char *path = place_to_look_through(t, p);
+	struct statvfs ignored;
+	int sys;
+
+	if (guard_ask(n->guard, p->disk, path, &ignored, &sys, err)) {
+		if (err->sys != ETIMEDOUT)
+			return -1; /* no thread was left to ask it */
+		fault(h, HEALTH_INACCESSIBLE, "FilesystemNotResponding", "%s", err->msg);
+		err_clear(err);
+	} else if (share_errno_is_dead(sys)) {
+		fault(h, HEALTH_INACCESSIBLE, "FilesystemDead",
+		      "the share at %s does not answer any more (%s): its device, or the server behind it, was removed; delete the pod",
+		      path, strerrordesc_np(sys));
+	} else if (sys && !is_refusal(sys)) {
+		const char *what = strerrordesc_np(sys);
+
+		fault(h, HEALTH_DEGRADED, "ShareAnswersError",
+		      "the server of the share at %s answers statfs with errno %d (%s); see the logs of the DPU",
+		      path, sys, what ? what : "unknown");
+	}
 	return 0;
 }
 
@@ -219,7 +249,7 @@ int node_volume_health(struct node *n, const char *volume_id, const char *publis
 		      "%s shows %s of %s, which this driver did not mount", p.path, p.m->fs_type,
 		      p.m->source);
 	else if (!rc && p.kind == PLACE_SHARE)
-		rc = check_answers(n, &t, &p, ret, err);
+		rc = check_share(n, &t, &p, ret, err);
 	else if (!rc)
 		rc = check_device(n, &t, &p, ret, err);
 	return rc < 0 ? err_wrap(err, "health of volume %s", volume_id) : 0;

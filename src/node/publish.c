@@ -315,16 +315,24 @@ int node_publish(struct node *n, const struct publish_request *r, struct deadlin
 /* ---- unpublish ---- */
 
 /*
- * The last unmount of a share waits for its server. Any other does not, so that a pod ends also
- * while it hangs.
+ * Sets *ret_gone as has_gone(). The last unmount of a share waits for its server, so it is refused
+ * while the share hangs. Any other unmount does not wait, so that a pod ends also while it hangs.
+ * The server is asked once: the second answer might not come.
  */
-static int refuse_while_hung(const struct node *n, const struct mount_table *t,
-                             const struct place *p, struct err *err)
+static int look_before_unmount(const struct node *n, const struct mount_table *t,
+                               const struct place *p, bool *ret_gone, struct err *err)
 {
-	if (p->kind != PLACE_SHARE || place_elsewhere(t, p, NULL, false, NULL) ||
-	    share_look(n, p->disk, p->path, err) >= 0)
+	int rc;
+
+	if (p->kind != PLACE_SHARE || place_elsewhere(t, p, NULL, false, NULL)) {
+		*ret_gone = has_gone(n, t, p);
 		return 0;
-	return err_wrap(err, "its share is not unmounted, which would wait for its server");
+	}
+	rc = share_look(n, p->disk, p->path, err);
+	if (rc < 0)
+		return err_wrap(err, "its share is not unmounted, which would wait for its server");
+	*ret_gone = rc == SHARE_DEAD;
+	return 0;
 }
 
 int node_unpublish(struct node *n, const char *volume_id, const char *target_path, struct err *err)
@@ -337,11 +345,9 @@ int node_unpublish(struct node *n, const char *volume_id, const char *target_pat
 	if (!rc)
 		rc = place_look(&t, target_path, &p, err);
 	if (!rc)
-		rc = refuse_while_hung(n, &t, &p, err);
-	if (!rc) {
-		gone = has_gone(n, &t, &p);
+		rc = look_before_unmount(n, &t, &p, &gone, err);
+	if (!rc)
 		mount_table_keep(&t, &p.m);
-	}
 	if (!rc && p.kind != PLACE_NOTHING)
 		rc = busy_unmount(n, &p, gone, deadline_in_ms(2000), err);
 	if (!rc && p.path)

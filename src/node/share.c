@@ -22,29 +22,20 @@
 
 #define LOOKING "looking"
 
+bool share_errno_is_dead(int errnum)
+{
+	return errnum == ENOTCONN || errnum == ECONNABORTED || errnum == ENODEV ||
+	       errnum == ESHUTDOWN;
+}
+
 int share_look(const struct node *n, dev_t devno, const char *path, struct err *err)
 {
 	struct statvfs ignored;
+	int sys;
 
-	if (guard_statvfs(n->guard, devno, path, &ignored, err) == 0)
-		return 0;
-	switch (err->sys) {
-	case EACCES: /* the server may refuse root */
-	case EPERM:
-	case EIO: /* of its own storage */
-	case ENOSYS:
-	case EOPNOTSUPP:
-		err_clear(err);
-		return 0;
-	case ENOTCONN:
-	case ECONNABORTED: /* what was under way when it went */
-	case ENODEV:
-	case ESHUTDOWN:
-		err_clear(err);
-		return SHARE_DEAD;
-	default:
-		return err_recode(err, ERR_UNAVAILABLE);
-	}
+	if (guard_ask(n->guard, devno, path, &ignored, &sys, err))
+		return -1;
+	return share_errno_is_dead(sys) ? SHARE_DEAD : 0;
 }
 
 const struct mount *share_elsewhere(const struct node *n, const struct mount_table *t,

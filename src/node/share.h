@@ -11,11 +11,14 @@
 
 enum { SHARE_DEAD = 1 };
 /*
- * Does the share that is mounted at `path` answer? Within GUARD_MS. 0: yes, whatever it says.
- * SHARE_DEAD: its device, or the server behind it, has gone, so this mount will never answer again.
- * UNAVAILABLE: it hangs, or could not be asked.
+ * Does the share that is mounted at `path` answer within GUARD_MS? 0: yes, possibly with an errno,
+ * which says nothing about a later unmount. SHARE_DEAD: the device, or the server behind it, was
+ * removed, so this mount will never answer again. UNAVAILABLE: the share hangs, or no thread could
+ * be started to ask it.
  */
 int share_look(const struct node *n, dev_t devno, const char *path, struct err *err) MUST_CHECK;
+/* Is this the errno that the kernel answers when a share's device or server was removed? */
+bool share_errno_is_dead(int errnum);
 enum { SHARE_NO_TAG = 1 };
 /*
  * Which superblock does the tag lead to now? Mounts it read-only below the driver's folder for a

@@ -4,17 +4,20 @@
  * they are proven, mounted and shown to pods, and what becomes of them when their server dies,
  * hangs or is another one.
  */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/mem.h"
+#include "node/guard.h"
 #include "node/health.h"
 #include "node/mount/mount.h"
 #include "node/recover.h"
@@ -534,6 +537,120 @@ START_TEST(a_share_whose_device_came_anew_is_staged_anew)
 }
 END_TEST
 
+static _Atomic int answered_errno, looks;
+
+static int answer_errno(const char *path, struct statvfs *ret)
+{
+	(void)path;
+	(void)ret;
+	looks++;
+	errno = answered_errno;
+	return answered_errno ? -1 : 0;
+}
+
+static const char *health_reason(void)
+{
+	static struct health health;
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(node_volume_health(&w.node.node, VOLUME_ID, w.node.staging, NULL, &health,
+	                                 &err) == 0,
+	              "%s", err.msg);
+	ck_assert_uint_le(health.n, 1);
+	return health.n ? health.v[0].reason : "";
+}
+
+START_TEST(an_errno_of_the_server_is_an_answer)
+{
+	static const struct {
+		int sys;
+		const char *reason;
+	} rows[] = {
+		{ EACCES, "" },
+		{ EPERM, "" },
+		{ ENOSYS, "" },
+		{ EOPNOTSUPP, "" },
+		{ EIO, "ShareAnswersError" },
+		{ ESTALE, "ShareAnswersError" },
+		{ ENOENT, "ShareAnswersError" },
+		{ EMFILE, "ShareAnswersError" },
+		{ EAGAIN, "ShareAnswersError" },
+		{ EINTR, "ShareAnswersError" },
+		{ ENOMEM, "ShareAnswersError" },
+		{ ENOSPC, "ShareAnswersError" },
+		{ EREMOTEIO, "ShareAnswersError" },
+		{ EHOSTDOWN, "ShareAnswersError" },
+		{ ETIMEDOUT, "ShareAnswersError" }, /* as the guard's own, but of the server */
+		{ 511, "ShareAnswersError" },       /* the largest that FUSE lets through */
+	};
+	struct volume_stats stats;
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_ROOT("mounts");
+	begin();
+	guard_set_statvfs(w.node.node.guard, answer_errno);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		answered_errno = rows[i].sys;
+		stage();
+		stage(); /* a repeated call */
+		publish_ok(w.node.target);
+		ck_assert_msg(str_eq(health_reason(), rows[i].reason), "errno %d: %s", rows[i].sys,
+		              health_reason());
+		ck_assert_int_eq(node_stats(&w.node.node, VOLUME_ID, w.node.target, &stats, &err),
+		                 -1);
+		ck_assert_msg(err.code == ERR_UNAVAILABLE, "errno %d: %s: %s", rows[i].sys,
+		              err_code_name(err.code), err.msg);
+		err_clear(&err);
+		unpublish_ok(w.node.target);
+		unstage_ok();
+	}
+	share_world_clear(&w);
+}
+END_TEST
+
+/* After the answer that lets the unmount begin, the server may hang at the next question. */
+START_TEST(the_last_unpublish_asks_the_server_once)
+{
+	static const int rows[] = { 0, ESTALE, ENOTCONN };
+
+	SKIP_UNLESS_ROOT("mounts");
+	begin();
+	guard_set_statvfs(w.node.node.guard, answer_errno);
+	stage();
+	publish_ok(w.node.target);
+	run_tool("umount -i %s %s", w.node.staging, dev->daemon.mountpoint);
+	answered_errno = rows[_i];
+	looks = 0;
+	unpublish_ok(w.node.target);
+	ck_assert_int_eq(looks, 1);
+	ck_assert_uint_eq(mounts_below(w.node.kubelet_dir), 0);
+	share_world_clear(&w);
+}
+END_TEST
+
+START_TEST(a_share_whose_root_cannot_be_listed_is_served_as_any_other)
+{
+	static const struct rlimit none = { 3, 3 };
+	struct volume_stats stats;
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_ROOT("mounts");
+	begin();
+	stage();
+	/* The server has no descriptor left for opendir(3), and needs none for statfs(2). */
+	ck_assert_int_eq(prlimit(dev->daemon.pid, RLIMIT_NOFILE, &none, NULL), 0);
+	run_tool("! ls %s 2>/dev/null", w.node.staging);
+	publish_ok(w.node.target);
+	ck_assert_str_eq(health_reason(), "");
+	ck_assert_msg(node_stats(&w.node.node, VOLUME_ID, w.node.target, &stats, &err) == 0, "%s",
+	              err.msg);
+	ck_assert_uint_gt(stats.total_bytes, 0);
+	unpublish_ok(w.node.target);
+	unstage_ok();
+	share_world_clear(&w);
+}
+END_TEST
+
 /* As kubelet does: again, until who waited for the server has its answer. */
 static void unstage_in_the_end(const char *volume, const char *path)
 {
@@ -847,6 +964,8 @@ SUITE_AROUND("share", 60, mount_helper_install, mount_helper_remove,
              a_staged_share_is_published_only_as_what_it_is,
              LOOP(a_dead_share_is_said_to_be_dead_and_everything_ends, 2),
              LOOP(a_share_whose_device_came_anew_is_staged_anew, 2),
+             an_errno_of_the_server_is_an_answer, LOOP(the_last_unpublish_asks_the_server_once, 3),
+             a_share_whose_root_cannot_be_listed_is_served_as_any_other,
              a_share_that_hangs_is_waited_for_and_its_pods_end,
              two_shares_that_hang_at_once_do_not_wait_for_each_other,
              a_refused_unstage_changes_nothing_for_the_stage_that_follows,
