@@ -12,6 +12,7 @@
 #include "common/mem.h"
 #include "common/metric.h"
 #include "node/device/device_states.h"
+#include "node/job.h"
 #include "node/max_volumes.h"
 
 static void count_limit(const struct node *n)
@@ -151,8 +152,17 @@ bool node_has_functions(const struct node *n, struct str *why)
 	return max.source != MAX_VOLUMES_GUESSED;
 }
 
+/* Brings METRIC_JOBS_OLD up to date. */
+static void count_old_jobs(const struct node *n)
+{
+	struct strs ignored AUTO(strs_clear) = STRS_INIT;
+
+	jobs_old(n->jobs, &ignored);
+}
+
 void node_count(struct node *n)
 {
+	count_old_jobs(n);
 	count_limit(n);
 	count_functions(n);
 	metric_set(METRIC_VOLUMES_STAGED, staged(n), NULL);

@@ -274,12 +274,11 @@ static void check_jobs(struct node *n, struct health *h)
 	struct strs names AUTO(strs_clear) = STRS_INIT;
 	char *list AUTO(free) = NULL;
 
-	jobs_hung(n->jobs, &names);
+	jobs_old(n->jobs, &names);
 	list = strs_join(&names, ", ");
 	if (names.n)
-		fault(h, HEALTH_DEGRADED, "ToolsHang",
-		      "waiting in the kernel for a device that does not answer: %s; see the node's "
-		      "kernel log and the DPU",
+		fault(h, HEALTH_DEGRADED, "ToolsSlow",
+		      "a device is slow or does not answer: %s; see the node's kernel log and the DPU",
 		      list);
 }
 

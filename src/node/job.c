@@ -9,13 +9,14 @@
  * cancellation in one poll(). Stops no job: a tool runs in a process group of its own, and is not
  * signalled when the driver stops.
  *
- * A tool on a device that does not answer sleeps in the kernel, and no signal ends it. It is known
- * by two looks: uninterruptible at both, without having been woken in between.
+ * A job holds its turn for turn_ms at most, whatever state its tool is in: hung in the kernel,
+ * stopped, or at work on a slow device. So at_once jobs of a kind begin in each turn_ms, and old
+ * ones go on beside them. Their memory bounds them (docs/parameters.md): where as many as may run
+ * do so, an old job keeps its turn until another one ends.
  */
 #include "node/job.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -24,7 +25,6 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "common/file.h"
 #include "common/log.h"
 #include "common/metric.h"
 #include "common/mem.h"
@@ -32,9 +32,8 @@
 #include "common/str.h"
 #include "common/thread.h"
 
-#define LOOK_MS 1000   /* between two looks of a call that waits for a turn */
+#define LOOK_MS 1000   /* the longest between two looks of a call that waits for a turn */
 #define LET_GO_MS 5000 /* the most that a thread needs between its job's end and its own */
-#define STATUS_MAX 8192
 #define MS 1000000LL
 
 struct job {
@@ -42,15 +41,12 @@ struct job {
 	struct jobs *jobs;
 	struct job_order order; /* strings are ours */
 	int64_t since;
-	unsigned span;        /* its entry in the metric */
-	int ended_fd;         /* readable once it has ended */
-	_Atomic pid_t thread; /* 0: not started yet */
-	_Atomic pid_t tool;   /* 0: none runs */
+	unsigned span;      /* its entry in the metric */
+	int ended_fd;       /* readable once it has ended */
+	_Atomic pid_t tool; /* 0: none runs */
 	/* Under jobs->lock: */
 	unsigned holders;
-	bool listed, ended, awaited, has_turn;
-	int64_t asleep_since; /* the look that met it in this sleep; 0: it was not asleep */
-	uint64_t wakes;       /* at that look */
+	bool listed, ended, awaited, has_turn, old;
 	int rc;
 	struct err err;
 };
@@ -61,21 +57,19 @@ struct jobs {
 	struct job *list;
 	unsigned holders; /* the owner, each job and each thread */
 	unsigned threads;
-	unsigned at_once;
-	int64_t hung_ms;
+	int64_t turn_ms;
 	int turns_fd[JOB_KINDS]; /* semaphores: how many more jobs may run */
 };
 
-struct jobs *jobs_new(unsigned at_once, int64_t hung_ms)
+struct jobs *jobs_new(unsigned at_once, int64_t turn_ms)
 {
 	struct jobs *j = xcalloc(1, sizeof(*j));
 
 	pthread_mutex_init(&j->lock, NULL);
 	pthread_cond_init(&j->let_go, NULL);
 	j->holders = 1;
-	j->at_once = at_once;
-	j->hung_ms = hung_ms;
-	metric_add(METRIC_JOBS_HUNG, 0, NULL);
+	j->turn_ms = turn_ms;
+	metric_add(METRIC_JOBS_OLD, 0, NULL);
 	for (size_t i = 0; i < JOB_KINDS; i++)
 		j->turns_fd[i] = eventfd(at_once, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
 	return j;
@@ -210,141 +204,125 @@ static double seconds_since(int64_t since)
 	return (double)(monotonic_ns() - since) / 1e9;
 }
 
-/* ---- looking ---- */
+/* ---- turns ---- */
 
-static uint64_t number_after(const char *text, const char *name)
+/* "mkfs.ext4 of /dev/nvme0n1 (volume pvc-1, process 4711) for 61 s" */
+static void name(const struct job *job, struct strs *names)
 {
-	const char *at = strstr(text, name);
+	char process[32] = "";
+	pid_t tool = job->tool;
 
-	return at ? strtoull(at + strlen(name), NULL, 10) : 0;
+	if (tool)
+		snprintf(process, sizeof(process), ", process %d", (int)tool);
+	strs_addf(names, "%s (volume %s%s) for %.0f s", job->order.what, job->order.key, process,
+	          seconds_since(job->since));
 }
 
-/* Is it in a sleep that no signal ends? *ret: how often it has been woken in its life. */
-static bool is_asleep(const struct job *job, uint64_t *ret)
+static unsigned count_running_locked(struct jobs *j, enum job_kind kind)
 {
-	pid_t tool = job->tool, thread = job->thread;
-	char *path AUTO(free) = tool ? xasprintf("/proc/%d/status", (int)tool)
-	                             : xasprintf("/proc/self/task/%d/status", (int)thread);
-	char *text AUTO(free) = NULL;
-	struct err ignored = ERR_INIT;
+	unsigned n = 0;
 
-	if (file_read(path, STATUS_MAX, &text, NULL, &ignored) || !strstr(text, "\nState:\tD"))
-		return false;
-	*ret = number_after(text, "\nvoluntary_ctxt_switches:");
-	return true;
+	assert_locked(&j->lock);
+	for (const struct job *job = j->list; job; job = job->next)
+		n += !job->ended && job->order.kind == kind;
+	return n;
 }
 
-/* What a look has seen. True: it hangs, and had its turn until now. */
-static bool note_look(struct job *job, bool asleep, uint64_t wakes)
+/* At most this many run with 4 GiB: an mkfs takes 11 MB, an e2fsck 108 MB of a disk of 16 TiB. */
+static bool may_more_run_locked(struct jobs *j, enum job_kind kind)
 {
-	WITH_LOCK(&job->jobs->lock);
-	if (!asleep || job->ended) {
-		job->asleep_since = 0;
-		return false;
-	}
-	if (!job->asleep_since || job->wakes != wakes) {
-		job->asleep_since = monotonic_ns();
-		job->wakes = wakes;
-		return false;
-	}
-	if (monotonic_ns() - job->asleep_since < job->jobs->hung_ms * MS || !job->has_turn)
-		return false;
-	job->has_turn = false;
-	return true;
+	static const unsigned most[] = { [JOB_FORMAT] = 256, [JOB_CHECK] = JOB_MOST_CHECKS };
+
+	return count_running_locked(j, kind) < most[kind];
 }
 
-static void look(struct job *job)
+/*
+ * Adds to `old` the jobs that are old, and to `now` those that were not at the last look. Gives
+ * their turns back. Returns ms until the next job becomes old, LOOK_MS at most.
+ */
+static int look_at_ages(struct jobs *j, struct strs *old, struct strs *now)
 {
-	uint64_t wakes = 0;
-	bool asleep = is_asleep(job, &wakes);
+	int64_t next = LOOK_MS;
 
-	if (!note_look(job, asleep, wakes))
-		return;
-	metric_add(METRIC_JOBS_HUNG, 1, NULL);
-	log_msg(LOG_WARNING,
-	        "%s (volume %s) hangs: it waits in the kernel since more than %" PRId64
-	        " s, as its device does not answer; its turn is given to others",
-	        job->order.what, job->order.key, job->jobs->hung_ms / 1000);
-	eventfd_write(job->jobs->turns_fd[job->order.kind], 1);
-}
-
-/* The first job that runs and is not in `seen`, held; NULL: none. */
-static struct job *hold_next(struct jobs *j, const struct job *const *seen, size_t n)
-{
 	WITH_LOCK(&j->lock);
 	for (struct job *job = j->list; job; job = job->next) {
-		size_t i = 0;
+		int64_t left = j->turn_ms - (monotonic_ns() - job->since) / MS;
 
-		while (i < n && seen[i] != job)
-			i++;
-		if (i < n || job->ended)
+		if (job->ended)
 			continue;
-		job->holders++;
-		return job;
+		if (left > 0) {
+			next = left < next ? left : next;
+			continue;
+		}
+		name(job, old);
+		if (!job->old) {
+			job->old = true;
+			name(job, now);
+			metric_add(METRIC_JOBS_OLD, 1, NULL);
+		}
+		if (!job->has_turn || !may_more_run_locked(j, job->order.kind))
+			continue;
+		job->has_turn = false;
+		eventfd_write(j->turns_fd[job->order.kind], 1);
 	}
-	return NULL;
+	return (int)next;
 }
 
-/* Looks at each job that runs, and calls fn (may be NULL) with it. */
-static void look_at_all(struct jobs *j, void (*fn)(struct job *job, void *arg), void *arg)
+/* Returns ms until it is to be called again by a call that waits for a turn. */
+static int give_turns_back(struct jobs *j, struct strs *old)
 {
-	struct job *seen[64];
-	size_t n = 0;
+	struct strs now AUTO(strs_clear) = STRS_INIT;
+	int next = look_at_ages(j, old, &now);
 
-	while (n < ARRAY_LEN(seen) &&
-	       (seen[n] = hold_next(j, (const struct job *const *)seen, n))) {
-		look(seen[n]);
-		if (fn)
-			fn(seen[n], arg);
-		n++;
-	}
-	while (n > 0)
-		job_put(seen[--n]);
+	for (size_t i = 0; i < now.n; i++)
+		log_msg(LOG_WARNING,
+		        "%s: it is slow or its device does not answer; see the node's kernel log "
+		        "and the DPU",
+		        now.v[i]);
+	return next;
 }
 
-static void name_if_hung(struct job *job, void *arg)
+void jobs_old(struct jobs *j, struct strs *names)
 {
-	struct strs *names = arg;
-	int64_t since;
+	give_turns_back(j, names);
+}
+
+static int no_turn(struct jobs *j, enum job_kind kind, struct deadline d, struct err *err)
+{
+	unsigned running;
 
 	{
-		WITH_LOCK(&job->jobs->lock);
-		since = job->asleep_since;
+		WITH_LOCK(&j->lock);
+		running = count_running_locked(j, kind);
 	}
-	if (since && monotonic_ns() - since >= job->jobs->hung_ms * MS)
-		strs_addf(names, "%s (volume %s) for %.0f s", job->order.what, job->order.key,
-		          seconds_since(job->since));
-}
-
-void jobs_hung(struct jobs *j, struct strs *names)
-{
-	look_at_all(j, name_if_hung, names);
+	return err_set(err, why_not(d),
+	               "%u other volumes are being %s on this node; %s before it was this one's "
+	               "turn",
+	               running, kind == JOB_FORMAT ? "formatted" : "checked",
+	               cancel_is_set(d.cancel) ? "the caller has gone" : "time ran out");
 }
 
 static int take_turn(struct jobs *j, enum job_kind kind, struct deadline d, struct err *err)
 {
 	eventfd_t ignored;
 
-	while (eventfd_read(j->turns_fd[kind], &ignored) < 0) {
-		if (wait_readable(j->turns_fd[kind], deadline_clamp(d, LOOK_MS)))
-			continue;
-		look_at_all(j, NULL, NULL);
-		if (deadline_given_up(d))
-			return err_set(err, why_not(d),
-			               "%u other volumes are being %s on this node; "
-			               "%s before it was this one's turn",
-			               j->at_once, kind == JOB_FORMAT ? "formatted" : "checked",
-			               cancel_is_set(d.cancel) ? "the caller has gone"
-			                                       : "time ran out");
+	for (;;) {
+		struct strs old AUTO(strs_clear) = STRS_INIT;
+		int next = give_turns_back(j, &old);
+
+		if (eventfd_read(j->turns_fd[kind], &ignored) == 0)
+			return 0;
+		if (!wait_readable(j->turns_fd[kind], deadline_clamp(d, next)) &&
+		    deadline_given_up(d))
+			return no_turn(j, kind, d, err);
 	}
-	return 0;
 }
 
 /* ---- a job's thread ---- */
 
 static void end_job(struct job *job, int rc, const struct err *err)
 {
-	bool listed, alone, turn;
+	bool listed, alone, turn, old;
 
 	{
 		WITH_LOCK(&job->jobs->lock);
@@ -353,12 +331,13 @@ static void end_job(struct job *job, int rc, const struct err *err)
 		job->ended = true;
 		alone = !job->awaited;
 		turn = job->has_turn;
+		old = job->old;
 		job->has_turn = false;
 		listed = job->listed && rc == 0 && unlist_locked(job);
 	}
 	metric_end(job->span);
-	if (!turn) /* it was taken for hung */
-		metric_add(METRIC_JOBS_HUNG, -1, NULL);
+	if (old)
+		metric_add(METRIC_JOBS_OLD, -1, NULL);
 	if (alone)
 		log_end(job, rc, err);
 	if (turn)
@@ -395,7 +374,6 @@ static void *job_main(void *arg)
 	int rc;
 
 	job->span = metric_begin(METRIC_JOBS, LABELS(kinds[job->order.kind]));
-	job->thread = gettid();
 	spawn_show_pid(&job->tool);
 	rc = job->order.run(job->order.arg, &err);
 	job->order.free(job->order.arg);
@@ -549,10 +527,24 @@ int job_forget(struct jobs *j, const char *key, struct err *err)
 	return 0;
 }
 
-static void name_running(struct job *job, void *arg)
+/* The first job that runs, held; NULL: none. */
+static struct job *hold_running(struct jobs *j)
 {
-	strs_addf(arg, "%s (volume %s) for %.0f s", job->order.what, job->order.key,
-	          seconds_since(job->since));
+	WITH_LOCK(&j->lock);
+	for (struct job *job = j->list; job; job = job->next)
+		if (!job->ended) {
+			job->holders++;
+			return job;
+		}
+	return NULL;
+}
+
+static void name_running(struct jobs *j, struct strs *names)
+{
+	WITH_LOCK(&j->lock);
+	for (const struct job *job = j->list; job; job = job->next)
+		if (!job->ended)
+			name(job, names);
 }
 
 static void wait_until_let_go(struct jobs *j)
@@ -572,7 +564,7 @@ int jobs_wait(struct jobs *j, struct deadline d, struct err *err)
 	struct job *job;
 	bool ended = true;
 
-	while (ended && (job = hold_next(j, NULL, 0))) {
+	while (ended && (job = hold_running(j))) {
 		ended = wait_readable(job->ended_fd, d);
 		job_put(job);
 	}
@@ -580,7 +572,7 @@ int jobs_wait(struct jobs *j, struct deadline d, struct err *err)
 		wait_until_let_go(j);
 		return 0;
 	}
-	look_at_all(j, name_running, &names);
+	name_running(j, &names);
 	list = strs_join(&names, ", ");
 	return err_set(err, ERR_DEADLINE, "%s", list);
 }

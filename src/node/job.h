@@ -4,9 +4,9 @@
  *
  * One job per key (a volume id), on a thread of its own. A call waits for its job until its
  * deadline; the job keeps running after that, and the next call joins it: waits for the same job.
- * The number of jobs of a kind that run at once is limited: the others wait for a turn. A job that
- * hangs in the kernel gives its turn back. Any thread may call; two calls with one key never run at
- * once (the RPC layer's volume lock).
+ * Jobs of a kind take turns: a few run, the others wait. A job that has become old gives its turn
+ * to another one and goes on. Any thread may call; two calls with one key never run at once (the
+ * RPC layer's volume lock).
  */
 #pragma once
 
@@ -31,10 +31,12 @@ struct job_order {
 };
 
 /*
- * at_once: of each kind. A job whose tool has been in one and the same uninterruptible sleep for
- * hung_ms hangs: it is logged, and its turn is another's, also when it goes on later.
+ * at_once: turns of each kind. A job that has run for turn_ms is old, whatever its tool does: it is
+ * logged, and its turn is another job's, unless JOB_MOST_CHECKS checks (for JOB_FORMAT: 256 jobs,
+ * more than a node has volumes) run already.
  */
-struct jobs *jobs_new(unsigned at_once, int64_t hung_ms);
+#define JOB_MOST_CHECKS 32
+struct jobs *jobs_new(unsigned at_once, int64_t turn_ms);
 /* Jobs that still run do so to their end and keep what they need. NULL is fine; returns NULL. */
 struct jobs *jobs_free(struct jobs *j);
 /*
@@ -60,8 +62,7 @@ int job_forget(struct jobs *j, const char *key, struct err *err) MUST_CHECK;
  */
 int jobs_wait(struct jobs *j, struct deadline d, struct err *err) MUST_CHECK;
 /*
- * Adds to `names` the jobs that hang now, with their keys and how long. They are looked at here and
- * while somebody waits for a turn, so the second look of an idle node finds what the first has
- * seen.
+ * Adds to `names` the jobs that are old, with their volumes and ages. Turns are given back, and
+ * METRIC_JOBS_OLD is up to date, after this call and while a call waits for a turn.
  */
-void jobs_hung(struct jobs *j, struct strs *names);
+void jobs_old(struct jobs *j, struct strs *names);

@@ -32,7 +32,7 @@ struct node_options {
 	int64_t max_volumes;      /* > 0: this many; else max_volumes.h counts */
 	enum emulation emulation; /* of volumes whose context does not say */
 	unsigned max_formats;     /* how many mkfs, and how many fsck, run at once; 0: 2 */
-	int64_t hung_job_ms;      /* jobs_new(); 0: two minutes */
+	int64_t job_turn_ms;      /* jobs_new(); 0: a minute */
 	/* What may be done to the host: prepare.h. load_driver is nvme's. */
 	bool load_driver, load_virtiofs, create_vfs;
 	const char *virtiofs_type; /* of mounts of shares: mount_share(); NULL: "virtiofs" */

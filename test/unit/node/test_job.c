@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -17,11 +16,9 @@
 #include "node/job.h"
 #include "test/lib/skip.h"
 
-#ifdef SYS_vfork
-enum { SLEEPER_CALL = SYS_vfork };
-#else
-enum { SLEEPER_CALL = -1 };
-#endif
+/* The limit that no job reaches, and the one that each has reached once it has begun. */
+#define NEVER_OLD 3600000
+#define OLD_AT_ONCE 1
 
 /* Work that ends when it is told to. */
 struct gated_work {
@@ -87,7 +84,7 @@ START_TEST(work_that_ends_in_time_answers_its_call)
 	static const int rcs[] = { 0, -1 };
 
 	for (size_t i = 0; i < ARRAY_LEN(rcs); i++) {
-		struct jobs *j = jobs_new(1, 30000);
+		struct jobs *j = jobs_new(1, NEVER_OLD);
 		struct err err = ERR_INIT;
 		struct gated_work w;
 
@@ -110,7 +107,7 @@ START_TEST(a_retry_joins_and_gets_the_result_once)
 	static const int rcs[] = { 0, -1 };
 
 	for (size_t i = 0; i < ARRAY_LEN(rcs); i++) {
-		struct jobs *j = jobs_new(1, 30000);
+		struct jobs *j = jobs_new(1, NEVER_OLD);
 		struct err err = ERR_INIT;
 		struct gated_work w;
 
@@ -140,7 +137,7 @@ END_TEST
 
 START_TEST(a_failure_is_kept_until_it_is_asked_for_or_forgotten)
 {
-	struct jobs *j = jobs_new(1, 30000);
+	struct jobs *j = jobs_new(1, NEVER_OLD);
 	struct err err = ERR_INIT;
 	struct gated_work w;
 
@@ -167,7 +164,7 @@ END_TEST
 
 START_TEST(who_waits_for_a_turn_waits_until_his_deadline)
 {
-	struct jobs *j = jobs_new(1, 30000);
+	struct jobs *j = jobs_new(1, NEVER_OLD);
 	struct err err = ERR_INIT;
 	struct gated_work first, second;
 
@@ -188,7 +185,7 @@ END_TEST
 
 START_TEST(each_kind_has_turns_of_its_own)
 {
-	struct jobs *j = jobs_new(1, 30000);
+	struct jobs *j = jobs_new(1, NEVER_OLD);
 	struct gated_work first, second;
 	struct err err = ERR_INIT;
 	struct job_order o;
@@ -208,11 +205,8 @@ START_TEST(each_kind_has_turns_of_its_own)
 }
 END_TEST
 
-/*
- * A tool in a sleep that no signal but SIGKILL ends: a parent in vfork(). It writes its pid to the
- * pipe that is its argument.
- */
-static int run_sleeper(void *arg, struct err *err)
+/* A tool that is stopped. It writes its pid to the pipe that is its argument. */
+static int run_stopped(void *arg, struct err *err)
 {
 	struct gated_work *w = arg;
 	struct strs argv AUTO(strs_clear) = STRS_INIT;
@@ -220,78 +214,118 @@ static int run_sleeper(void *arg, struct err *err)
 
 	strs_add(&argv, "perl");
 	strs_add(&argv, "-e");
-	strs_addf(&argv,
-	          "open(F, '>', '/proc/%d/fd/%d'); print F pack('L', $$); close(F); "
-	          "syscall(%d) or sleep(600)",
-	          getpid(), w->gate[1], SLEEPER_CALL);
+	strs_addf(
+		&argv,
+		"open(F, '>', '/proc/%d/fd/%d'); print F pack('L', $$); close(F); kill 'STOP', $$",
+		getpid(), w->gate[1]);
 	rc = spawn_run(&argv, deadline_never(), NULL, err);
 	return rc < 0 ? -1 : 0;
 }
 
-START_TEST(a_job_that_hangs_gives_its_turn_back_and_is_named)
+START_TEST(an_old_job_gives_its_turn_back_whatever_it_does)
 {
-	struct jobs *j = jobs_new(1, 200);
+	struct jobs *j = jobs_new(1, OLD_AT_ONCE);
 	struct strs names AUTO(strs_clear) = STRS_INIT;
-	struct gated_work first, second;
-	struct job_order o = order("a", &first);
+	struct gated_work stopped, asleep, third;
+	struct job_order o = order("a", &stopped);
 	struct err err = ERR_INIT;
+	char process[64];
 	pid_t tool = 0;
 
-	SKIP_IF(SLEEPER_CALL < 0, "no vfork() on this architecture");
-	work_init(&first, 0);
-	o.run = run_sleeper;
+	work_init(&stopped, 0);
+	o.run = run_stopped;
 	ck_assert_int_eq(job_run(j, &o, deadline_in_ms(20), &err), -1);
-	ck_assert_int_eq(read(first.gate[0], &tool, sizeof(tool)), (int)sizeof(tool));
-	/* It waits for the turn that the first has, and gets it. */
+	ck_assert_int_eq(read(stopped.gate[0], &tool, sizeof(tool)), (int)sizeof(tool));
+	work_init(&asleep, 0);
+	ck_assert_int_eq(start(j, "b", &asleep, 20, &err), -1);
+	ck_assert_msg(strstr(err.msg, "has been running for"), "%s", err.msg);
+	work_init(&third, 0);
+	open_gate(&third);
+	ck_assert_msg(start(j, "c", &third, 25000, &err) == 0, "%s", err.msg);
+	jobs_old(j, &names);
+	ck_assert_uint_eq(names.n, 2);
+	snprintf(process, sizeof(process), "mkfs of x (volume a, process %d) for ", (int)tool);
+	ck_assert_msg(str_has_prefix(names.v[0], "mkfs of x (volume b) for "), "%s", names.v[0]);
+	ck_assert_msg(str_has_prefix(names.v[1], process), "%s", names.v[1]);
+	ck_assert_int_eq(metric_value(METRIC_JOBS_OLD, NULL), 2);
+	ck_assert_int_gt(metric_oldest(METRIC_JOBS), 0);
+	ck_assert_int_eq(kill(-tool, SIGKILL), 0);
+	open_gate(&asleep);
+	ck_assert_msg(jobs_wait(j, deadline_in_ms(20000), &err) == 0, "%s", err.msg);
+	ck_assert_int_eq(metric_value(METRIC_JOBS_OLD, NULL), 0);
+	ck_assert_int_eq(metric_oldest(METRIC_JOBS), 0);
+	jobs_free(j);
+}
+END_TEST
+
+START_TEST(an_old_job_that_ends_gives_no_second_turn)
+{
+	struct jobs *j = jobs_new(1, 200);
+	struct gated_work old, second, young, last;
+	struct err err = ERR_INIT;
+
+	work_init(&old, 0);
 	work_init(&second, 0);
+	work_init(&young, 0);
+	work_init(&last, 0);
+	ck_assert_int_eq(start(j, "a", &old, 0, &err), -1);
 	open_gate(&second);
 	ck_assert_msg(start(j, "b", &second, 25000, &err) == 0, "%s", err.msg);
-	jobs_hung(j, &names);
-	ck_assert_uint_eq(names.n, 1);
-	ck_assert_msg(str_has_prefix(names.v[0], "mkfs of x (volume a) for "), "%s", names.v[0]);
-	ck_assert_int_eq(metric_value(METRIC_JOBS_HUNG, NULL), 1);
-	ck_assert_int_gt(metric_oldest(METRIC_JOBS), 0);
-	/* It does not give it back a second time. */
-	ck_assert_int_eq(kill(-tool, SIGKILL), 0);
+	ck_assert_int_eq(metric_value(METRIC_JOBS_OLD, NULL), 1);
+	open_gate(&old);
 	ck_assert_msg(jobs_wait(j, deadline_in_ms(20000), &err) == 0, "%s", err.msg);
-	ck_assert_int_eq(metric_value(METRIC_JOBS_HUNG, NULL), 0);
-	ck_assert_int_eq(metric_oldest(METRIC_JOBS), 0);
-	work_init(&first, 0);
-	work_init(&second, 0);
-	ck_assert_int_eq(start(j, "c", &first, 20, &err), -1);
-	ck_assert_int_eq(start(j, "b", &second, 20, &err), -1);
-	ck_assert_msg(strstr(err.msg, "before it was this one's turn"), "%s", err.msg);
-	open_gate(&first);
+	ck_assert_int_eq(start(j, "c", &young, 0, &err), -1);
+	ck_assert_int_eq(start(j, "d", &last, 0, &err), -1);
+	/* On a machine that stood still for a moment the young one is old, too. */
+	ck_assert_msg(strstr(err.msg, "before it was this one's turn") ||
+	                      metric_value(METRIC_JOBS_OLD, NULL) == 1,
+	              "%s", err.msg);
+	open_gate(&young);
+	open_gate(&last);
 	err_clear(&err);
 	ck_assert_int_eq(jobs_wait(j, deadline_in_ms(20000), &err), 0);
 	jobs_free(j);
 }
 END_TEST
 
-START_TEST(a_job_that_works_keeps_its_turn_however_long_it_takes)
+START_TEST(old_checks_are_bounded_by_their_memory)
 {
-	struct jobs *j = jobs_new(1, 1);
+	static struct gated_work w[JOB_MOST_CHECKS + 1];
+	struct jobs *j = jobs_new(1, OLD_AT_ONCE);
 	struct strs names AUTO(strs_clear) = STRS_INIT;
-	struct gated_work first, second;
+	char keys[JOB_MOST_CHECKS + 1][8];
 	struct err err = ERR_INIT;
+	struct job_order o;
 
-	work_init(&first, 0);
-	work_init(&second, 0);
-	ck_assert_int_eq(start(j, "a", &first, 20, &err), -1);
-	ck_assert_int_eq(start(j, "b", &second, 2500, &err), -1);
-	ck_assert_int_eq(err.code, ERR_DEADLINE);
-	jobs_hung(j, &names);
-	ck_assert_uint_eq(names.n, 0);
-	open_gate(&first);
+	for (size_t i = 0; i < ARRAY_LEN(w); i++) {
+		snprintf(keys[i], sizeof(keys[i]), "%zu", i);
+		work_init(&w[i], 0);
+		o = order(keys[i], &w[i]);
+		o.kind = JOB_CHECK;
+		err_clear(&err);
+		ck_assert_int_eq(job_run(j, &o, deadline_in_ms(20), &err), -1);
+		ck_assert_int_eq(err.code, ERR_DEADLINE);
+	}
+	ck_assert_msg(strstr(err.msg, "32 other volumes are being checked"), "%s", err.msg);
+	jobs_old(j, &names);
+	ck_assert_uint_eq(names.n, JOB_MOST_CHECKS);
+	ck_assert_int_eq(metric_value(METRIC_JOBS_OLD, NULL), JOB_MOST_CHECKS);
+	/* One that ends, not the one with the turn, makes room. */
+	open_gate(&w[0]);
+	open_gate(&w[JOB_MOST_CHECKS]);
 	err_clear(&err);
-	ck_assert_int_eq(jobs_wait(j, deadline_in_ms(20000), &err), 0);
+	ck_assert_msg(job_run(j, &o, deadline_in_ms(20000), &err) == 0, "%s", err.msg);
+	for (size_t i = 1; i < JOB_MOST_CHECKS; i++)
+		open_gate(&w[i]);
+	ck_assert_msg(jobs_wait(j, deadline_in_ms(20000), &err) == 0, "%s", err.msg);
+	ck_assert_int_eq(metric_value(METRIC_JOBS_OLD, NULL), 0);
 	jobs_free(j);
 }
 END_TEST
 
 START_TEST(who_waits_for_all_learns_what_still_runs)
 {
-	struct jobs *j = jobs_new(2, 30000);
+	struct jobs *j = jobs_new(2, NEVER_OLD);
 	struct gated_work w;
 	struct err err = ERR_INIT;
 
@@ -316,7 +350,7 @@ END_TEST
  */
 START_TEST(who_has_waited_for_all_finds_nothing_held)
 {
-	struct jobs *j = jobs_new(2, 30000);
+	struct jobs *j = jobs_new(2, NEVER_OLD);
 	struct err err = ERR_INIT;
 	cpu_set_t one;
 
@@ -364,7 +398,7 @@ static void *cancel_soon(void *arg)
 
 START_TEST(a_caller_that_goes_away_leaves_at_once)
 {
-	struct jobs *j = jobs_new(1, 30000);
+	struct jobs *j = jobs_new(1, NEVER_OLD);
 	struct gated_work w, second;
 	struct err err = ERR_INIT;
 
@@ -404,7 +438,7 @@ static void keep_line(void *arg, const char *line)
 
 START_TEST(the_log_says_how_work_ended_that_outlived_its_call)
 {
-	struct jobs *j = jobs_new(1, 30000);
+	struct jobs *j = jobs_new(1, NEVER_OLD);
 	struct err err = ERR_INIT;
 	struct gated_work w;
 
@@ -425,7 +459,7 @@ END_TEST
 
 START_TEST(jobs_go_on_after_their_owner)
 {
-	struct jobs *j = jobs_new(3, 30000);
+	struct jobs *j = jobs_new(3, NEVER_OLD);
 	struct gated_work w[3];
 	struct err err = ERR_INIT;
 	const char *const keys[] = { "a", "b", "c" };
@@ -449,6 +483,6 @@ SUITE("job", work_that_ends_in_time_answers_its_call, a_retry_joins_and_gets_the
       a_failure_is_kept_until_it_is_asked_for_or_forgotten,
       who_waits_for_a_turn_waits_until_his_deadline, a_caller_that_goes_away_leaves_at_once,
       the_log_says_how_work_ended_that_outlived_its_call, jobs_go_on_after_their_owner,
-      each_kind_has_turns_of_its_own, a_job_that_hangs_gives_its_turn_back_and_is_named,
-      a_job_that_works_keeps_its_turn_however_long_it_takes,
+      each_kind_has_turns_of_its_own, an_old_job_gives_its_turn_back_whatever_it_does,
+      an_old_job_that_ends_gives_no_second_turn, old_checks_are_bounded_by_their_memory,
       who_waits_for_all_learns_what_still_runs, who_has_waited_for_all_finds_nothing_held);
