@@ -92,7 +92,7 @@ static int check_blank(const struct format_request *r, struct err *err)
 	int fd AUTO(fd) = -1;
 
 	if (device_open(dev, O_RDONLY | O_DIRECT, &fd, NULL, err) ||
-	    blank_check(fd, dev->path, dev->size, &blank, err))
+	    blank_check(fd, dev->path, dev->size, r->volume_id, &blank, err))
 		return err_wrap(err, "%s is not formatted", dev->path);
 	return blank.is_blank ? 0 : not_blank(r, &blank, err);
 }
@@ -187,7 +187,11 @@ static void formatting_put(void *arg)
 /* Is it still as it was when it was decided to format it? */
 static int look_again(const struct formatting *f, struct err *err)
 {
-	const struct format_request r = { .dev = &f->dev, .params = &f->params };
+	const struct format_request r = {
+		.volume_id = f->volume_id,
+		.dev = &f->dev,
+		.params = &f->params,
+	};
 	struct fsprobe now;
 
 	if (monotonic_ns() - f->decided < LOOK_AGAIN_NS)

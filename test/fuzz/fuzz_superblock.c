@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		abort();
 	if (fsprobe_fd(disk, "disk", &found, &err))
 		return 0;
-	if (blank_check(disk, "disk", DISK_BYTES, &blank, &err))
+	if (blank_check(disk, "disk", DISK_BYTES, "pvc-1", &blank, &err))
 		return 0;
 	/* The blank check reads the first 4 MiB whole, and no input is as long. */
 	if (blank.is_blank != all_zero(data, n))

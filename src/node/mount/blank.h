@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Is a device empty? That it has no signature proves nothing: a killed mkfs, a database on the raw
- * device or an unknown filesystem has none. A device is blank when these places are zero: the first
- * and last 4 MiB, 64 places evenly between (among them the quarters, where xfs keeps its copies),
- * and places at growing distances from the start, where data comes first. They are read in this
- * order, several at a time; with O_DIRECT the device answers, not the page cache.
+ * device or an unknown filesystem has none. A device is blank when the places of blank_places.h are
+ * zero. They are read in that order, several at a time; with O_DIRECT the device answers, not the
+ * page cache.
  */
 #pragma once
 
@@ -15,13 +14,13 @@
 
 struct blank {
 	bool is_blank;
-	uint64_t offset; /* if not: of the first non-zero byte in the order above */
+	uint64_t offset; /* if not: of the first non-zero byte in the order of the places */
 	uint8_t byte;    /* and its value */
 };
 
 /*
  * fd: opened for reading, O_DIRECT or not; `name` is for the error; size in bytes, a multiple of
- * 512. UNAVAILABLE: a read error or a short read.
+ * 512; seed: the volume's id. UNAVAILABLE: a read error or a short read.
  */
-int blank_check(int fd, const char *name, uint64_t size, struct blank *ret, struct err *err)
-	MUST_CHECK;
+int blank_check(int fd, const char *name, uint64_t size, const char *seed, struct blank *ret,
+                struct err *err) MUST_CHECK;

@@ -20,6 +20,7 @@
 #include "common/spawn.h"
 #include "node/job.h"
 #include "node/job_record.h"
+#include "node/mount/blank_places.h"
 #include "test/lib/node_world.h"
 #include "test/lib/skip.h"
 
@@ -249,6 +250,20 @@ START_TEST(a_reboot_during_mkfs_is_no_end_while_the_attachment_is_the_same)
 		              err.msg);
 		end();
 	}
+}
+END_TEST
+
+START_TEST(data_at_a_random_place_of_this_volume_is_refused)
+{
+	static struct blank_places places;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	blank_places(&places, 320 * MIB, VOLUME_ID);
+	run_tool("echo data | dd of=%s bs=1 seek=%ju conv=notrunc 2>/dev/null && sync %s",
+	         disk->loop, (uintmax_t)places.v[places.n - 300].from, disk->loop);
+	stage_refused("ext4", "is not blank");
+	end();
 }
 END_TEST
 
@@ -532,6 +547,7 @@ SUITE_TIMEOUT("format", 60, LOOP(an_interrupted_mkfs_is_finished_on_the_same_nod
               the_driver_may_die_at_any_time_of_it,
               the_record_is_there_before_the_first_byte_is_written,
               a_record_of_another_attachment_proves_nothing,
+              data_at_a_random_place_of_this_volume_is_refused,
               a_disk_that_was_away_meanwhile_is_not_formatted_again,
               a_reboot_during_mkfs_is_no_end_while_the_attachment_is_the_same,
               a_complete_filesystem_beats_the_record, a_record_does_not_lift_the_volumes_own_rules,

@@ -10,6 +10,7 @@
 
 #include "common/cleanup.h"
 #include "node/mount/blank.h"
+#include "node/mount/blank_places.h"
 
 #define KIB 1024ULL
 #define MIB (1024 * KIB)
@@ -37,7 +38,7 @@ START_TEST(zeros_are_blank_at_every_size)
 		struct err err = ERR_INIT;
 		struct blank b = { false, 0, 0 };
 
-		ck_assert_msg(blank_check(fd, "img", sizes[i], &b, &err) == 0, "%ju: %s",
+		ck_assert_msg(blank_check(fd, "img", sizes[i], "pvc-1", &b, &err) == 0, "%ju: %s",
 		              (uintmax_t)sizes[i], err.msg);
 		ck_assert_msg(b.is_blank, "%ju", (uintmax_t)sizes[i]);
 	}
@@ -75,8 +76,8 @@ START_TEST(data_is_met_where_it_begins)
 		memset(data, 0x5a, rows[i].n);
 		ck_assert_int_eq(pwrite(fd, data, rows[i].n, (off_t)rows[i].at),
 		                 (ssize_t)rows[i].n);
-		ck_assert_msg(blank_check(fd, "img", rows[i].size, &b, &err) == 0, "%s: %s",
-		              rows[i].what, err.msg);
+		ck_assert_msg(blank_check(fd, "img", rows[i].size, "pvc-1", &b, &err) == 0,
+		              "%s: %s", rows[i].what, err.msg);
 		ck_assert_msg(!b.is_blank && b.offset >= rows[i].at &&
 		                      b.offset < rows[i].at + rows[i].n && b.byte == 0x5a,
 		              "%s: %d at %ju", rows[i].what, b.is_blank, (uintmax_t)b.offset);
@@ -96,12 +97,12 @@ START_TEST(the_first_place_answers_every_time)
 	for (size_t first = ARRAY_LEN(places); first-- > 0;) {
 		ck_assert_int_eq(pwrite(fd, "x", 1, (off_t)places[first]), 1);
 		/* 700 MiB is between the even samples. */
-		for (int i = 0; i < 100; i++) {
+		for (int i = 0; i < 20; i++) {
 			struct err err = ERR_INIT;
 			struct blank b = { true, 0, 0 };
 			uint64_t want = places[first == 2 ? 3 : first];
 
-			ck_assert_int_eq(blank_check(fd, "img", GIB, &b, &err), 0);
+			ck_assert_int_eq(blank_check(fd, "img", GIB, "pvc-1", &b, &err), 0);
 			ck_assert(!b.is_blank);
 			ck_assert_uint_eq(b.offset, want);
 		}
@@ -109,23 +110,46 @@ START_TEST(the_first_place_answers_every_time)
 }
 END_TEST
 
+/* The volume's id decides where else it is looked: of two volumes one meets the data. */
+START_TEST(data_at_a_random_place_of_the_volume_is_met)
+{
+	static struct blank_places places;
+	const struct blank_place *at;
+	int fd AUTO(fd) = image(100 * GIB, 0);
+	struct err err = ERR_INIT;
+	struct blank b = { true, 0, 0 };
+
+	blank_places(&places, 100 * GIB, "pvc-1");
+	at = &places.v[places.fixed + 400];
+	ck_assert_int_eq(pwrite(fd, "x", 1, (off_t)(at->from + at->n - 1)), 1);
+	for (int retry = 0; retry < 2; retry++) {
+		ck_assert_int_eq(blank_check(fd, "img", 100 * GIB, "pvc-1", &b, &err), 0);
+		ck_assert(!b.is_blank);
+		ck_assert_uint_eq(b.offset, at->from + at->n - 1);
+	}
+	ck_assert_int_eq(blank_check(fd, "img", 100 * GIB, "pvc-2", &b, &err), 0);
+	ck_assert(b.is_blank);
+}
+END_TEST
+
 START_TEST(a_read_error_counts_unless_data_is_met_before)
 {
 	int fd AUTO(fd) = image(10 * MIB, 0);
 
-	for (int i = 0; i < 100; i++) {
+	for (int i = 0; i < 20; i++) {
 		struct err err = ERR_INIT;
 		struct blank b = { true, 0, 0 };
 
-		ck_assert_int_eq(blank_check(fd, "img", 12 * MIB, &b, &err), -1);
+		ck_assert_int_eq(blank_check(fd, "img", 12 * MIB, "pvc-1", &b, &err), -1);
 		ck_assert_msg(strstr(err.msg, "read img at byte 10485760") != NULL, "%s", err.msg);
 	}
 	ck_assert_int_eq(pwrite(fd, "x", 1, 10 * MIB - 1), 1);
-	for (int i = 0; i < 100; i++) {
+	for (int i = 0; i < 20; i++) {
 		struct err err = ERR_INIT;
 		struct blank b = { true, 0, 0 };
 
-		ck_assert_msg(blank_check(fd, "img", 12 * MIB, &b, &err) == 0, "%s", err.msg);
+		ck_assert_msg(blank_check(fd, "img", 12 * MIB, "pvc-1", &b, &err) == 0, "%s",
+		              err.msg);
 		ck_assert_uint_eq(b.offset, 10 * MIB - 1);
 	}
 }
@@ -137,7 +161,8 @@ START_TEST(it_works_past_the_page_cache)
 	struct err err = ERR_INIT;
 	struct blank b = { false, 0, 0 };
 
-	ck_assert_msg(blank_check(fd, "img", 100 * MIB + 512, &b, &err) == 0, "%s", err.msg);
+	ck_assert_msg(blank_check(fd, "img", 100 * MIB + 512, "pvc-1", &b, &err) == 0, "%s",
+	              err.msg);
 	ck_assert(b.is_blank);
 }
 END_TEST
@@ -150,16 +175,17 @@ START_TEST(what_cannot_be_read_is_not_blank)
 	struct blank b = { false, 7, 7 };
 
 	/* The device ends before its size. */
-	ck_assert_int_eq(blank_check(fd, "img", 20 * MIB, &b, &err), -1);
+	ck_assert_int_eq(blank_check(fd, "img", 20 * MIB, "pvc-1", &b, &err), -1);
 	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
 	ck_assert_int_eq(err.sys, EIO);
 	ck_assert_uint_eq(b.offset, 7);
 	err_clear(&err);
-	ck_assert_int_eq(blank_check(write_only, "img", MIB, &b, &err), -1);
+	ck_assert_int_eq(blank_check(write_only, "img", MIB, "pvc-1", &b, &err), -1);
 	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
 }
 END_TEST
 
 SUITE("blank", zeros_are_blank_at_every_size, data_is_met_where_it_begins,
-      the_first_place_answers_every_time, a_read_error_counts_unless_data_is_met_before,
-      it_works_past_the_page_cache, what_cannot_be_read_is_not_blank);
+      the_first_place_answers_every_time, data_at_a_random_place_of_the_volume_is_met,
+      a_read_error_counts_unless_data_is_met_before, it_works_past_the_page_cache,
+      what_cannot_be_read_is_not_blank);
