@@ -167,8 +167,9 @@ int kube_list_page(struct kube *k, const struct kube_kind *kind, const char *ns,
  * watch per collection (kind, namespace) serves all waits; it starts with the first wait and stays
  * open. Nothing is cached: only the newest state of an awaited name is kept. What is waited for
  * without news is read every 5 s or so, at most ten objects a second of a collection: a watch that
- * is silent, or cannot be opened, is not the end of news. When the watch has lost its place, all
- * that is waited for is read, a few objects at a time, outside the request limit.
+ * is silent, or cannot be opened, is not the end of news. When the watch has lost its place (the
+ * server no longer has it, or its data were replaced by older ones), all that is waited for is
+ * read, a few objects at a time, outside the request limit.
  */
 struct kube_wait;
 int kube_wait_open(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,

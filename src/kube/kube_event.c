@@ -114,6 +114,20 @@ bool line_span_eq(struct line_span s, const char *text)
 	return s.at && strlen(text) == s.n && memcmp(s.at, text, s.n) == 0;
 }
 
+uint64_t kube_version_number(struct line_span version)
+{
+	uint64_t number = 0;
+	if (version.n > 0 && *version.at == '0')
+		return 0;
+	for (size_t i = 0; i < version.n; i++) {
+		unsigned digit = (unsigned char)version.at[i] - (unsigned)'0';
+		if (digit > 9 || __builtin_mul_overflow(number, 10u, &number) ||
+		    __builtin_add_overflow(number, digit, &number))
+			return 0;
+	}
+	return number;
+}
+
 static bool scan_metadata(struct cursor *c, struct kube_event *e)
 {
 	struct line_span name;

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum event_type { EVENT_ADDED, EVENT_MODIFIED, EVENT_DELETED, EVENT_BOOKMARK, EVENT_ERROR };
 
@@ -29,6 +30,11 @@ struct kube_event {
  */
 bool kube_event_scan(const char *line, size_t n, struct kube_event *ret);
 bool line_span_eq(struct line_span s, const char *text);
+/*
+ * The number that a resourceVersion is: those of a collection are ordered by it. 0: it is unknown,
+ * or is not a number (digits, no leading zero, below 2^64).
+ */
+uint64_t kube_version_number(struct line_span version);
 
 /* One member of an object, looked for by its name. */
 struct kube_member {

@@ -81,7 +81,7 @@ static int hand_out(const struct listing *l, struct kube_page *page, struct err 
 	return rc == KUBE_PAGE_END ? 0 : unusable(l, "an item is no object", err);
 }
 
-/* Where the next page starts, out of a page's metadata. */
+/* Where the next page starts, out of a page's metadata. The first page is as new as the list. */
 static int take_token(struct listing *l, struct line_span metadata, struct err *err)
 {
 	struct json *tree AUTO(json_free) = NULL;
@@ -90,6 +90,9 @@ static int take_token(struct listing *l, struct line_span metadata, struct err *
 		return unusable(l, "its metadata is too large", err);
 	if (metadata.n > 0 && json_parse("metadata", metadata.at, metadata.n, &tree, &malformed))
 		return unusable(l, malformed.msg, err);
+	if (str_empty(l->token))
+		kube_place_compare(l->k, l->op.target.kind, l->op.target.ns, l->op.before,
+		                   json_str(tree, "resourceVersion"));
 	next_page_at(l, json_str(tree, "continue"));
 	return 0;
 }
@@ -164,6 +167,7 @@ static int list_pages(struct listing *l, struct deadline d, struct err *err)
 	int rc;
 	l->op.method = "GET";
 	l->op.target.verb = "list";
+	l->op.before = kube_place_of(l->k, l->op.target.kind, l->op.target.ns);
 	do
 		rc = list_page(l, d, err);
 	while (rc == 0);

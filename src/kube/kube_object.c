@@ -27,12 +27,14 @@ static int check_object(const struct kube_operation *op, const char *name,
 }
 
 /* The object of a successful answer; ret may be NULL. */
-static int take_object(const struct kube_operation *op, const char *name,
+static int take_object(struct kube *k, const struct kube_operation *op, const char *name,
                        const struct http_result *r, struct json **ret, struct err *err)
 {
 	struct json *object AUTO(json_free) = NULL;
 	if (kube_parse_answer(op, r, &object, err) || check_object(op, name, object, err))
 		return -1;
+	kube_place_compare(k, op->target.kind, op->target.ns, op->before,
+	                   json_str(object, "metadata.resourceVersion"));
 	if (ret)
 		*ret = TAKE(object);
 	return 0;
@@ -51,7 +53,7 @@ static int operate(struct kube *k, struct kube_operation *op, const char *name, 
 	if (kube_exchange(k, op, d, &r, err))
 		return -1;
 	if (kube_is_success(&r))
-		rc = take_object(op, name, &r, ret, err);
+		rc = take_object(k, op, name, &r, ret, err);
 	else if (is_met(&op->target, &r))
 		rc = condition;
 	else
@@ -138,7 +140,8 @@ int kube_create(struct kube *k, const struct kube_kind *kind, const char *ns, st
 	struct kube_operation op = { .method = "POST",
 		                     .target = { .verb = "create", .kind = kind, .ns = ns },
 		                     .query = query,
-		                     .content_type = "application/json" };
+		                     .content_type = "application/json",
+		                     .before = kube_place_of(k, kind, ns) };
 	json_set_str(object, "apiVersion", version);
 	json_set_str(object, "kind", kind->kind);
 	body = json_print(object);

@@ -9,22 +9,30 @@
  * it starts again with a list, and the objects that somebody waits for, no others, are read, a few
  * at a time (kube_watch_read.c).
  *
+ * A place is opened again without a check only when the server itself has ended the stream. After
+ * any other end the server's data may have been replaced by older ones (kube_place.c): a list of
+ * one object is read first, and when its version is lower than the place, all is listed again.
+ *
  *   phase      what happens                                          next phase
  *   IDLE       somebody waits or follows                             LISTING
  *   LISTING    the list came: live from here on                      OPENING
+ *              the check of a place came, and is not lower           OPENING
+ *              the check of a place came, lower: no longer live      LISTING
  *              a page came, and there is another (a follower)        LISTING
  *              failure                                               PAUSED, see below
  *   OPENING    the answer begins with 2xx                            STREAMING
  *              410: PLACE_EXPIRED                                    as an expired STREAMING
  *              failure                                               PAUSED, see below
- *   STREAMING  it ends after HEALTHY_MS, or the first time           OPENING
+ *   STREAMING  it ends after HEALTHY_MS, or the first time           OPENING, or the check
  *              it ends early again                                   PAUSED, AWAY
  *              PLACE_EXPIRED (410), not relisted: no longer live     LISTING
  *              PLACE_EXPIRED, relisted: no longer live               as an end, but LISTING
  *              PLACE_UNCLEAR (another ERROR, an unusable line)       PAUSED, AWAY; no longer live
- *   OPENING or STREAMING, its connection was retired: also when      OPENING
+ *              PLACE_REVERTED (a bookmark or an answer is lower)     as PLACE_EXPIRED
+ *   OPENING or STREAMING, its connection was retired: also when      LISTING: the check
  *              no answer begins for as long as any request has
- *   PAUSED     the time is over                                      OPENING if live, else LISTING
+ *   PAUSED     the time is over: live                                LISTING: the check
+ *              the time is over: not live                            LISTING
  *              the time is over, TOLD, nobody waits                  IDLE
  *              AWAY, and a caller's request was answered             as when the time is over
  *              TOLD, somebody asks, HOPELESS_MS since the last try   LISTING
@@ -71,6 +79,7 @@
 static void watch_run(void *arg);
 static void list_start(struct kube_watch *w);
 static void list_ask(struct kube_watch *w);
+static void check_start(struct kube_watch *w);
 static void stream_start(struct kube_watch *w);
 static void full_stream_ask(struct kube_watch *w);
 static void pause_over(void *arg);
@@ -100,10 +109,9 @@ struct kube_watch *watch_for(struct kube *k, const struct kube_kind *kind, const
 {
 	struct kube_watch *w;
 	assert_locked(&k->lock);
-	for (w = k->watches; w; w = w->next)
-		if (str_eq(w->kind.plural, kind->plural) && str_eq(w->kind.group, kind->group) &&
-		    str_eq(w->kind.version, kind->version) && (w->ns == ns || str_eq(w->ns, ns)))
-			return w;
+	w = watch_find(k, kind, ns);
+	if (w)
+		return w;
 	w = watch_new(k, kind, ns);
 	w->next = k->watches;
 	k->watches = w;
@@ -156,7 +164,20 @@ static bool may_be_repaired(const struct kube_watch *w)
 	       monotonic_ns() - w->tried_at > HOPELESS_MS * NS_PER_MS;
 }
 
-/* Somebody opened a wait or asks for its object. */
+/*
+ * An answer has refuted the place. What is under way ends by itself (a pause, a check) or now, and
+ * a list follows.
+ */
+static void revert(struct kube_watch *w)
+{
+	watch_end_live(w);
+	if (w->phase != WATCH_OPENING && w->phase != WATCH_STREAMING)
+		return;
+	w->place = PLACE_REVERTED;
+	http_cancel(w->k->http, w->stream);
+}
+
+/* Somebody opened a wait or asks for its object; or an answer has refuted the place. */
 static void watch_run(void *arg)
 {
 	struct kube_watch *w = arg;
@@ -165,6 +186,8 @@ static void watch_run(void *arg)
 		w->run_posted = false;
 	}
 	watch_looks_start(w);
+	if (watch_take_refuted(w))
+		revert(w);
 	if (w->phase == WATCH_IDLE || may_be_repaired(w))
 		list_start(w);
 	else if (server_is_back(w))
@@ -183,10 +206,12 @@ static void pause_for(struct kube_watch *w, int ms)
 
 static void go_on(struct kube_watch *w)
 {
-	if (watch_is_live(w))
-		stream_start(w);
-	else
+	if (!watch_is_live(w))
 		list_start(w);
+	else if (w->doubtful)
+		check_start(w);
+	else
+		stream_start(w);
 }
 
 static void pause_over(void *arg)
@@ -260,14 +285,17 @@ static void watch_failed(struct kube_watch *w, const char *verb, const struct ht
 		backoff(w, HOPELESS_MS, 0);
 		return;
 	}
-	if (w->failures >= PLACE_TRIES)
+	if (w->failures >= PLACE_TRIES) {
 		watch_end_live(w);
+		watch_all_restart(w);
+	}
 	backoff(w, w->k->tuning.watch_backoff_ms, kube_asked_ms(r));
 }
 
 /* ---- list ---- */
 
-static bool take_version(struct kube_watch *w, const struct http_result *r)
+/* Where the server is, by an answered list: ret is malloc'ed. False: the answer is no list. */
+static bool take_version(const struct kube_watch *w, const struct http_result *r, char **ret)
 {
 	struct json *metadata AUTO(json_free) = NULL;
 	struct err ignored = ERR_INIT;
@@ -280,7 +308,7 @@ static bool take_version(struct kube_watch *w, const struct http_result *r)
 	version = json_str(metadata, "resourceVersion");
 	if (str_empty(version) || strlen(version) >= sizeof(w->version))
 		return false;
-	snprintf(w->version, sizeof(w->version), "%s", version);
+	*ret = xstrdup(version);
 	return true;
 }
 
@@ -295,22 +323,39 @@ static bool take_objects(struct kube_watch *w, const struct http_result *r)
 	return page == PAGE_LAST;
 }
 
+/* Goes on at the place; or the server has gone back behind it, and all objects are listed. */
+static void place_checked(struct kube_watch *w, struct line_span version)
+{
+	w->doubtful = false;
+	if (watch_is_reverted(w, version)) {
+		metric_add(METRIC_WATCH_RESTARTS, 1, LABELS(w->kind.plural, "reverted"));
+		watch_end_live(w);
+	}
+	go_on(w);
+}
+
 static void list_done(void *arg, struct http_result *r)
 {
 	struct kube_watch *w = arg;
+	char *version AUTO(free) = NULL;
 	assert(w->phase == WATCH_LISTING);
 	kube_count("list", &w->kind, w->listed_at, r);
 	if (r->end == HTTP_CANCELLED) {
 		w->phase = WATCH_IDLE;
 		return;
 	}
-	if (r->end != HTTP_ANSWERED || r->status != 200 || !take_version(w, r)) {
-		if (watch_all_page_failed(w, r))
+	if (r->end != HTTP_ANSWERED || r->status != 200 || !take_version(w, r, &version)) {
+		if (!w->checking && watch_all_page_failed(w, r))
 			list_ask(w);
 		else
 			watch_failed(w, "list", r);
 		return;
 	}
+	if (w->checking) {
+		place_checked(w, (struct line_span) { version, strlen(version) });
+		return;
+	}
+	watch_set_version(w, (struct line_span) { version, strlen(version) });
 	if (take_objects(w, r)) {
 		watch_begin_live(w);
 		stream_start(w);
@@ -318,10 +363,9 @@ static void list_done(void *arg, struct http_result *r)
 	}
 }
 
-static void list_ask(struct kube_watch *w)
+static void list_send(struct kube_watch *w, const char *query)
 {
 	char *collection AUTO(free) = kube_path(&w->kind, w->ns, NULL);
-	char *query AUTO(free) = w->follow ? watch_all_page_query(w) : xstrdup("?limit=1");
 	char *path AUTO(free) = xasprintf("%s%s", collection, query);
 	struct http_request q = {
 		.path = path, .deadline_at = kube_attempt_end(w->k), .on_done = list_done, .arg = w
@@ -330,6 +374,25 @@ static void list_ask(struct kube_watch *w)
 	w->phase = WATCH_LISTING;
 	w->tried_at = w->listed_at = monotonic_ns();
 	(void)kube_get_start(w->k, &q, w->reread_credentials);
+}
+
+static void list_ask(struct kube_watch *w)
+{
+	char *query AUTO(free) = w->follow ? watch_all_page_query(w) : xstrdup("?limit=1");
+	w->checking = false;
+	list_send(w, query);
+}
+
+/*
+ * A list of one object, for its resourceVersion: while no stream was open, the server's data may
+ * have been replaced by older ones.
+ */
+static void check_start(struct kube_watch *w)
+{
+	if (is_too_soon(w, w->listed_at))
+		return;
+	w->checking = true;
+	list_send(w, "?limit=1");
 }
 
 static void list_start(struct kube_watch *w)
@@ -384,7 +447,7 @@ static void stream_ended(struct kube_watch *w, const char *why)
 	if (w->place != PLACE_KNOWN)
 		watch_end_live(w);
 	/* A server that says 410 works again, whatever it did before: no pause, but only once. */
-	if (w->place == PLACE_EXPIRED && !w->relisted) {
+	if ((w->place == PLACE_EXPIRED || w->place == PLACE_REVERTED) && !w->relisted) {
 		w->relisted = true;
 		list_start(w);
 		return;
@@ -412,6 +475,8 @@ static const char *restart_word(const struct kube_watch *w, const struct http_re
 		return "retired";
 	if (w->place == PLACE_EXPIRED || (r->end == HTTP_ANSWERED && r->status == 410))
 		return "expired";
+	if (w->place == PLACE_REVERTED)
+		return "reverted";
 	if (w->place == PLACE_UNCLEAR)
 		return "unclear";
 	if (r->end == HTTP_ANSWERED)
@@ -425,12 +490,13 @@ static void stream_done(void *arg, struct http_result *r)
 	bool gave_up = watch_all_gave_up(w);
 	assert(w->phase == WATCH_OPENING || w->phase == WATCH_STREAMING);
 	w->stream = NULL;
-	if (r->end == HTTP_CANCELLED && !gave_up) {
+	if (r->end == HTTP_CANCELLED && !gave_up && w->place == PLACE_KNOWN) {
 		w->phase = WATCH_IDLE;
 		return;
 	}
 	watch_set_closed(w);
 	metric_add(METRIC_WATCH_RESTARTS, 1, LABELS(w->kind.plural, restart_word(w, r)));
+	w->doubtful = w->phase == WATCH_OPENING || r->end != HTTP_ANSWERED;
 	if (watch_all_fill_ended(w, r) && (w->phase == WATCH_OPENING || gave_up)) {
 		list_ask(w);
 		return;

@@ -36,6 +36,11 @@ enum watch_trouble {
 enum watch_place {
 	PLACE_KNOWN,   /* yes, at `version` */
 	PLACE_EXPIRED, /* no, the server no longer has it (410): list again, at once if possible */
+	/*
+	 * No, the server is at an earlier one: its data were restored from an older backup, and
+	 * what follows this place is not what followed the list. List again, as for EXPIRED.
+	 */
+	PLACE_REVERTED,
 	PLACE_UNCLEAR, /* no, the stream brought something unusable: list again after a pause */
 };
 
@@ -67,6 +72,8 @@ struct kube_watch {
 	bool run_posted;   /* watch_run() is posted to the engine's thread and has not begun */
 	char down[256];    /* why there is no stream at the moment; "" when there is */
 	int64_t closed_at; /* since when there is none; monotonic ns; 0: there is one */
+	unsigned lists;    /* how often the place came from a list */
+	unsigned refuted;  /* `lists` of a place that an answer refutes; 0: none */
 	struct kube_follow *follow; /* constant once somebody waits or follows; NULL: nobody does */
 
 	void (*run)(void *arg); /* constant: has the engine's thread look what is to be done */
@@ -75,10 +82,14 @@ struct kube_watch {
 	enum watch_phase phase;
 	enum watch_trouble trouble;
 	enum watch_place place;
-	char version[RESOURCE_VERSION_MAX]; /* of the last event, or of the list */
-	bool relisted;     /* 410 was answered by a list, and no event has come since */
-	unsigned failures; /* since a stream has lived for HEALTHY_MS */
-	int64_t tried_at;  /* the last list or stream was asked for; monotonic ns */
+	char version[RESOURCE_VERSION_MAX]; /* of the last event, or of the list; written under lock
+	                                     */
+	bool doubtful; /* the place is to be checked before a stream is asked for from there */
+	bool checking; /* the list under way (WATCH_LISTING) is that check */
+	int64_t reverted_at; /* an answer or a bookmark refuted the place; monotonic ns; 0: never */
+	bool relisted;       /* 410 was answered by a list, and no event has come since */
+	unsigned failures;   /* since a stream has lived for HEALTHY_MS */
+	int64_t tried_at;    /* the last list or stream was asked for; monotonic ns */
 	int64_t listed_at, streamed_at; /* the same, of each kind; 0: never */
 	int64_t opened_at;        /* the stream was answered (WATCH_STREAMING); monotonic ns */
 	struct http_call *stream; /* its request, until that has ended */
@@ -103,6 +114,25 @@ struct kube_watch {
 
 /* The watch of this collection, made when it is asked for first. */
 struct kube_watch *watch_for(struct kube *k, const struct kube_kind *kind, const char *ns);
+
+/* ---- kube_place.c ---- */
+
+/* Lock held. The watch of this collection, or NULL. */
+struct kube_watch *watch_find(struct kube *k, const struct kube_kind *kind, const char *ns);
+/* The engine's thread. What the server tells from here on is newer than this version. */
+void watch_set_version(struct kube_watch *w, struct line_span version);
+/*
+ * The engine's thread. Is the version, which the server has now, an earlier one than the place's?
+ * Then the server's data are older than what the watch has brought, and the log says so.
+ */
+bool watch_is_reverted(const struct kube_watch *w, struct line_span version);
+/*
+ * The same of a version that came with an answer or a bookmark. A server whose versions are never
+ * in order is believed once in watch_silence_ms only: else each of them would cost a list.
+ */
+bool watch_is_refuted(struct kube_watch *w, struct line_span version);
+/* The engine's thread. An answer has refuted the place, and no list has come since. Once. */
+bool watch_take_refuted(struct kube_watch *w);
 
 /* ---- kube_watch_state.c ---- */
 
@@ -170,6 +200,8 @@ enum watch_page {
 	PAGE_UNUSABLE,
 };
 enum watch_page watch_all_page(struct kube_watch *w, const struct http_result *r);
+/* The next page is the first one. follow may be NULL. */
+void watch_all_restart(struct kube_watch *w);
 /* True: the page is to be asked for again at once, with fewer objects. follow may be NULL. */
 bool watch_all_page_failed(struct kube_watch *w, const struct http_result *r);
 /* Neither list nor watch is allowed, or they are not served. follow may be NULL. */

@@ -209,6 +209,12 @@ enum watch_page watch_all_page(struct kube_watch *w, const struct http_result *r
 	return PAGE_LAST;
 }
 
+void watch_all_restart(struct kube_watch *w)
+{
+	if (w->follow)
+		free(TAKE(w->follow->token));
+}
+
 bool watch_all_page_failed(struct kube_watch *w, const struct http_result *r)
 {
 	struct kube_follow *f = w->follow;
@@ -221,6 +227,6 @@ bool watch_all_page_failed(struct kube_watch *w, const struct http_result *r)
 		return true;
 	}
 	if (refused) /* the token has expired (410), or is not taken: from the beginning */
-		free(TAKE(f->token));
+		watch_all_restart(w);
 	return false;
 }

@@ -48,7 +48,7 @@ static void object_event(struct kube_watch *w, const struct kube_event *e)
 static void take_place(struct kube_watch *w, struct line_span version)
 {
 	if (version.n > 0)
-		snprintf(w->version, sizeof(w->version), "%.*s", (int)version.n, version.at);
+		watch_set_version(w, version);
 }
 
 /* The objects that exist have no order among them: the place is known behind the last one. */
@@ -84,6 +84,10 @@ static void line_event(struct kube_watch *w)
 	}
 	if (w->follow && w->follow->filling) {
 		filling_event(w, &e);
+		return;
+	}
+	if (e.type == EVENT_BOOKMARK && watch_is_refuted(w, e.resource_version)) {
+		w->place = PLACE_REVERTED;
 		return;
 	}
 	w->relisted = false;

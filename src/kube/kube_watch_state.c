@@ -47,7 +47,9 @@ void watch_begin_live(struct kube_watch *w)
 	w->asked_again = false;
 	if (w->trouble == TROUBLE_TOLD)
 		w->trouble = TROUBLE_BUSY;
+	w->doubtful = false;
 	WITH_LOCK(&w->k->lock);
+	w->lists++;
 	waits_begin_live(&w->waits);
 }
 

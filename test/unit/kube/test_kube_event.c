@@ -179,6 +179,31 @@ START_TEST(what_nobody_reads_is_blanked_and_nothing_else)
 }
 END_TEST
 
+START_TEST(a_version_is_a_number_or_unknown)
+{
+	static const struct {
+		const char *text;
+		uint64_t number;
+	} rows[] = {
+		{ "1", 1 },
+		{ "4005", 4005 },
+		{ "18446744073709551615", UINT64_MAX },
+		{ "18446744073709551616", 0 },
+		{ "99999999999999999999999", 0 },
+		{ "", 0 },
+		{ "0", 0 },
+		{ "07", 0 },
+		{ "-7", 0 },
+		{ "7 ", 0 },
+		{ "7a", 0 },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		ck_assert_msg(kube_version_number((struct line_span) {
+				      rows[i].text, strlen(rows[i].text) }) == rows[i].number,
+		              "%s", rows[i].text);
+}
+END_TEST
+
 SUITE("kube_event", what_nobody_reads_is_blanked_and_nothing_else, members_are_found_by_their_name,
       a_line_is_read_without_a_tree, no_cut_of_a_line_is_read_beyond,
-      the_object_is_the_whole_object);
+      the_object_is_the_whole_object, a_version_is_a_number_or_unknown);

@@ -13,6 +13,8 @@
 #define FULL "GET " VOLUMES "?watch=1&allowWatchBookmarks=true&sendInitialEvents=true*"
 #define FROM(version) \
 	"GET " VOLUMES "?watch=1&allowWatchBookmarks=true&resourceVersion=" version "*"
+/* By which a place is checked after a stream that the server has not ended itself. */
+#define CHECK "GET " VOLUMES "?limit=1"
 #define PAGES "GET " VOLUMES "?limit=*"
 #define FIRST "GET " VOLUMES "?limit=2"
 #define BEHIND(token) "GET " VOLUMES "?limit=2&continue=" token
@@ -138,7 +140,8 @@ START_TEST(all_objects_come_in_one_stream_and_their_changes_behind_them)
 	ck_assert_int_eq(kube_follow_closed_ms(w.follow, why), 0);
 	seen = fake_http_last(w.f.server, FULL);
 	ck_assert_ptr_nonnull(strstr(seen, "&resourceVersionMatch=NotOlderThan&"));
-	/* A stream that ends is opened behind what it brought, and nothing is told again. */
+	/* A stream that is cut is opened behind what it brought, and nothing is told again. */
+	on(&w, (struct fake_reply) { .on = CHECK, .body = PAGE("30", "", "") });
 	fake_http_cut_streams(w.f.server, FULL);
 	push(&w, FROM("30"), EVENT("ADDED", OBJECT("d", "31")));
 	hears(&w.told, "+d");
@@ -230,6 +233,7 @@ START_TEST(a_place_that_is_lost_among_the_objects_makes_it_begin_again)
 	on(&w, (struct fake_reply) { .on = FULL,
 	                             .stream = true,
 	                             .body = EVENT("ADDED", OBJECT("a", "1")) END("9") });
+	on(&w, (struct fake_reply) { .on = CHECK, .body = PAGE("10", "", "") });
 	on(&w, (struct fake_reply) { .on = FROM("9"), .stream = true });
 	follow(&w);
 	hears(&w.told, "begin old begin old begin a complete");
@@ -394,6 +398,28 @@ START_TEST(pages_go_on_where_they_failed_and_begin_again_where_the_token_has_exp
 }
 END_TEST
 
+/* A server that was restored from a backup answers so to a token of before. */
+START_TEST(pages_begin_again_where_the_next_one_is_never_answered)
+{
+	struct world w;
+	start(&w);
+	on(&w, (struct fake_reply) { .on = FULL, NOT_SERVED });
+	on(&w, (struct fake_reply) {
+		       .on = FIRST,
+		       .times = 1,
+		       .body = PAGE("100", "t/1", OBJECT("a", "1") "," OBJECT("b", "2")) });
+	on(&w, (struct fake_reply) { .on = BEHIND("t%2F1"),
+	                             .status = 500,
+	                             .body = STATUS("", "required revision is a future one") });
+	on(&w, (struct fake_reply) { .on = FIRST, .body = PAGE("50", "", OBJECT("a", "1")) });
+	on(&w, (struct fake_reply) { .on = FROM("50"), .stream = true });
+	follow(&w);
+	hears(&w.told, "begin begin a b begin a complete");
+	ck_assert_uint_eq(fake_http_unexpected(w.f.server), 0);
+	stop(&w);
+}
+END_TEST
+
 START_TEST(a_lost_place_makes_it_begin_again)
 {
 	static const struct {
@@ -444,6 +470,7 @@ START_TEST(how_long_no_stream_is_open_is_known)
 	start(&w);
 	on(&w, (struct fake_reply) { .on = FULL, .stream = true, .body = END("9") });
 	on(&w, (struct fake_reply) { .on = FROM("9"), .status = 503 });
+	on(&w, (struct fake_reply) { .on = CHECK, .body = PAGE("9", "", "") });
 	follow(&w);
 	hears(&w.told, "begin complete");
 	ck_assert_int_eq(kube_follow_closed_ms(w.follow, why), 0);
@@ -495,6 +522,7 @@ SUITE_TIMEOUT("kube_follow", 60, all_objects_come_in_one_stream_and_their_change
               a_full_stream_of_many_objects_has_time_for_them,
               a_server_whose_cache_lags_is_not_asked_for_pages,
               pages_go_on_where_they_failed_and_begin_again_where_the_token_has_expired,
+              pages_begin_again_where_the_next_one_is_never_answered,
               a_lost_place_makes_it_begin_again, a_refusal_is_told_and_tried_again,
               how_long_no_stream_is_open_is_known,
               who_waits_is_told_of_changes_and_not_of_the_objects_that_are_listed);

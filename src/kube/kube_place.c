@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The place of a watch: the newest resourceVersion that it has brought, and what refutes it.
+ *
+ * Versions of a collection only grow. So an object that was created, or a list that was read, after
+ * the watch has brought version N has a version of at least N, whichever API server answers: both
+ * go through etcd. A lower one proves that etcd's data were replaced by older ones. A watch from N
+ * then brings nothing until the new history has passed N, and never what came before that.
+ *
+ * An answer from an API server's cache (resourceVersion=0), a PATCH, which may change nothing, and
+ * a further page of a list prove nothing, and are not compared.
+ */
+#include "kube/kube_watch.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/mem.h"
+
+static uint64_t number_of(const char *version)
+{
+	return kube_version_number((struct line_span) { version, version ? strlen(version) : 0 });
+}
+
+/* Says so in the log when it is. */
+static bool is_older(const struct kube_kind *kind, uint64_t version, uint64_t than)
+{
+	if (version == 0 || version >= than)
+		return false;
+	log_limited(LOG_WARNING, 30,
+	            "watch %s: the API server is at resourceVersion %" PRIu64 " (expected %" PRIu64
+	            " or later): its data are older than before, as after a restore of etcd; see "
+	            "docs/operations.md, \"Backup\"",
+	            kind->plural, version, than);
+	return true;
+}
+
+struct kube_watch *watch_find(struct kube *k, const struct kube_kind *kind, const char *ns)
+{
+	struct kube_watch *w;
+	assert_locked(&k->lock);
+	for (w = k->watches; w; w = w->next)
+		if (str_eq(w->kind.plural, kind->plural) && str_eq(w->kind.group, kind->group) &&
+		    str_eq(w->kind.version, kind->version) && (w->ns == ns || str_eq(w->ns, ns)))
+			break;
+	return w;
+}
+
+/* ---- the engine's thread ---- */
+
+void watch_set_version(struct kube_watch *w, struct line_span version)
+{
+	WITH_LOCK(&w->k->lock);
+	snprintf(w->version, sizeof(w->version), "%.*s", (int)version.n, version.at);
+}
+
+bool watch_is_reverted(const struct kube_watch *w, struct line_span version)
+{
+	return is_older(&w->kind, kube_version_number(version), number_of(w->version));
+}
+
+/* An answer or a bookmark refutes the place; true: it counts. */
+static bool may_revert(struct kube_watch *w)
+{
+	int64_t now = monotonic_ns();
+	if (w->reverted_at &&
+	    now - w->reverted_at < w->k->tuning.watch_silence_ms * INT64_C(1000000))
+		return false;
+	w->reverted_at = now;
+	return true;
+}
+
+bool watch_is_refuted(struct kube_watch *w, struct line_span version)
+{
+	return watch_is_reverted(w, version) && may_revert(w);
+}
+
+bool watch_take_refuted(struct kube_watch *w)
+{
+	{
+		WITH_LOCK(&w->k->lock);
+		if (!w->waits.live || w->refuted != w->lists)
+			return false;
+		w->refuted = 0;
+	}
+	return may_revert(w);
+}
+
+/* ---- callers' threads ---- */
+
+struct kube_place kube_place_of(struct kube *k, const struct kube_kind *kind, const char *ns)
+{
+	const struct kube_watch *w;
+	WITH_LOCK(&k->lock);
+	w = watch_find(k, kind, ns);
+	if (!w || !w->waits.live)
+		return (struct kube_place) { 0 };
+	return (struct kube_place) { w->lists, number_of(w->version) };
+}
+
+void kube_place_compare(struct kube *k, const struct kube_kind *kind, const char *ns,
+                        struct kube_place before, const char *version)
+{
+	struct kube_watch *w;
+	if (!is_older(kind, number_of(version), before.version))
+		return;
+	WITH_LOCK(&k->lock);
+	w = watch_find(k, kind, ns);
+	w->refuted = before.lists;
+	watch_kick(w);
+}
