@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pages. /metrics is made on the server's thread from atomics and /proc/self, and waits for
+ * The pages. /metrics is made from atomics and /proc/self, and waits for
  * nobody; what has to be asked of the host (sysfs may hang) is looked at beside it, and the page
  * shows what the last look has seen. Knows neither role: main.c says what health and readiness are.
  */
@@ -24,7 +24,7 @@ struct web {
 	struct web_options options;
 	struct web_page pages[PAGES];
 	struct web_server *server;
-	int64_t looked_at; /* the server's thread's own; 0: never */
+	int64_t looked_at; /* of /metrics, which is made once at a time; 0: never */
 };
 
 void web_check(struct web_checks *checks, const char *name, const char *problem)
@@ -102,10 +102,10 @@ int web_start(const struct web_options *options, struct web **ret, struct err *e
 	struct web *w = xcalloc(1, sizeof(*w));
 
 	w->options = *options;
-	w->pages[PAGE_HEALTH] = (struct web_page) { "/healthz", make_health, w, true };
-	w->pages[PAGE_READY] = (struct web_page) { "/readyz", make_ready, w, true };
-	w->pages[PAGE_METRICS] = (struct web_page) { "/metrics", make_metrics, w, false };
-	w->pages[PAGE_LOOK] = (struct web_page) { "", make_look, w, true };
+	w->pages[PAGE_HEALTH] = (struct web_page) { "/healthz", make_health, w };
+	w->pages[PAGE_READY] = (struct web_page) { "/readyz", make_ready, w };
+	w->pages[PAGE_METRICS] = (struct web_page) { "/metrics", make_metrics, w };
+	w->pages[PAGE_LOOK] = (struct web_page) { "", make_look, w };
 	metric_set(METRIC_BUILD_INFO, 1, LABELS(options->version, options->mode));
 	if (web_server_start(options->address, w->pages, PAGES, NULL, &w->server, err)) {
 		free(w);

@@ -24,8 +24,8 @@ struct web_options {
 	const char *version, *mode;
 	unsigned modes; /* METRIC_CONTROLLER, METRIC_NODE */
 	/*
-	 * All but count() run on threads of their own, each one at a time, and may block for some
-	 * seconds.
+	 * They run on threads of their own, each one at a time. All but count() and more() may
+	 * block for some seconds.
 	 */
 	int (*alive)(void *arg, struct err *err);
 	void (*ready)(void *arg, struct web_checks *ret);

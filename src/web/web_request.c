@@ -48,17 +48,6 @@ static struct text trim(struct text t)
 	return t;
 }
 
-/* Has the list "keep-alive, Upgrade" this member? */
-static bool lists(struct text list, const char *what)
-{
-	struct text member;
-
-	while (cut(&list, ',', &member))
-		if (is(trim(member), what))
-			return true;
-	return is(trim(list), what);
-}
-
 /* "GET /metrics?x=y HTTP/1.1" */
 static int parse_line(struct text line, struct web_request *ret)
 {
@@ -71,7 +60,6 @@ static int parse_line(struct text line, struct web_request *ret)
 		return line.n >= 5 && memcmp(line.at, "HTTP/", 5) == 0 ? 505 : 400;
 	if (line.at[7] != '0' && line.at[7] != '1')
 		return 505;
-	ret->close = line.at[7] == '0';
 	ret->head = is(method, "HEAD");
 	if (!(method.n == 3 && memcmp(method.at, "GET", 3) == 0) &&
 	    !(method.n == 4 && memcmp(method.at, "HEAD", 4) == 0))
@@ -84,7 +72,7 @@ static int parse_line(struct text line, struct web_request *ret)
 	return 0;
 }
 
-static int parse_header(struct text line, struct web_request *ret)
+static int parse_header(struct text line)
 {
 	struct text name;
 
@@ -95,10 +83,6 @@ static int parse_header(struct text line, struct web_request *ret)
 		return 501;
 	if (is(name, "Content-Length"))
 		return is(line, "0") ? 0 : 400;
-	if (is(name, "Connection") && lists(line, "close"))
-		ret->close = true;
-	else if (is(name, "Connection") && lists(line, "keep-alive"))
-		ret->close = false;
 	return 0;
 }
 
@@ -140,6 +124,6 @@ int web_request_parse(const char *bytes, size_t n, struct web_request *ret, size
 	*ret_used = rest.n;
 	rc = next_line(&rest, &line) ? parse_line(line, ret) : 400;
 	while (!rc && next_line(&rest, &line) && line.n)
-		rc = parse_header(line, ret);
+		rc = parse_header(line);
 	return rc;
 }

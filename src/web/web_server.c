@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The server's thread: poll() over the listening socket, an eventfd and up to 64 connections.
+ * One thread accepts. Each connection has a thread, which reads one request, waits for its page,
+ * sends the answer and ends. A page is made on a thread of its own, because what makes it may hang
+ * in the kernel; the clients that ask for it at the same time share one answer.
  *
- *   READING   waits for a request's head                       WAITING or WRITING
- *   WAITING   the page is being made on its thread             WRITING
- *   WRITING   the answer goes out                              READING or LINGERING
- *   LINGERING what the client still sends is thrown away, so
- *             that its system does not throw the answer away   closed
+ * A new connection is always accepted, since only its request tells that it is a probe. When all
+ * places are taken, the connection that makes the least of its place is cut (rank()). So no client
+ * keeps a probe out: not by what it does not send, nor by what it does not read.
  *
- * A state that lasts too long ends the connection. Between its thread and the server's a slow page
- * shares `lock`; everything else is the server's thread's own. It knows no page: web.c does.
+ * It knows no page: web.c does.
  */
 #include "web/web_server.h"
 
@@ -29,38 +28,41 @@
 #include "web/web_request.h"
 
 #define HEAD_MS 10000
-#define IDLE_MS 90000
 #define SEND_MS 30000
 #define LINGER_MS 1000
 #define MAKE_MS 10000   /* more than any page takes unless the host hangs */
-#define MAKE_END_S 6    /* pages being made at the end get so long in all: more than any takes */
+#define STOP_MS 6000    /* pages being made at the end get so long in all: more than any takes */
+#define STUCK_MS 100    /* a client that has taken nothing of its answer for so long */
 #define REFUSED_MS 1000 /* no connection is taken for so long when descriptors run out */
+#define BACKLOG 512
 #define STACK (256 * 1024)
 #define NS_PER_MS INT64_C(1000000)
 #define PLAIN "text/plain; charset=utf-8"
 
-enum connection_state { READING, WAITING, WRITING, LINGERING };
-
-struct connection {
-	int fd;
-	enum connection_state state;
-	int64_t until; /* when the state has lasted too long; monotonic ns */
-	bool head, close;
-	struct maker *maker; /* WAITING */
-	size_t n_in;
-	struct str out;
-	size_t sent;
-	char in[WEB_HEAD_MAX];
+enum connection_step {
+	READING,   /* the request */
+	WAITING,   /* for the page */
+	WRITING,   /* the answer */
+	LINGERING, /* until the client closes: else its system may throw the answer away */
 };
 
-/* A slow page and the thread that makes it. */
+/* A place. Its thread changes `step` and `since` under the lock, and closes fd there. */
+struct connection {
+	struct web_server *server;
+	int fd; /* -1: the place is free */
+	enum connection_step step;
+	int64_t since; /* when that began, or when it last went forward; monotonic ns */
+	bool cut;      /* it is to end */
+};
+
+/* A page and the thread that makes it; under the lock. */
 struct maker {
 	struct web_server *server;
 	const struct web_page *page;
-	pthread_t thread;
-	bool running;             /* the server's thread's own: started and not joined */
-	bool ended;               /* under the server's lock: the answer is there */
-	struct web_answer answer; /* the thread's until then */
+	bool running;
+	unsigned made;            /* how often */
+	unsigned waiting;         /* connections that want the answer */
+	struct web_answer answer; /* the last one, until the last of them has it */
 };
 
 struct web_server {
@@ -69,425 +71,413 @@ struct web_server {
 	struct maker *makers; /* one per page */
 	struct web_tuning tuning;
 	struct web_listener listener;
-	int wake;
+	int wake; /* eventfd */
 	pthread_t thread;
-	struct connection *connections[WEB_CONNECTIONS];
-	int64_t refused_until; /* no connection is taken until then; monotonic ns */
-	pthread_mutex_t lock;  /* guards `ended` of the makers, and stopping */
+	pthread_mutex_t lock;   /* guards all below, and the makers */
+	pthread_cond_t changed; /* a step, a page, a place, or `stopping` */
 	bool stopping;
+	unsigned open; /* places that are taken */
+	struct connection connections[WEB_CONNECTIONS];
 };
 
 /* ---- answers ---- */
 
 static const char *phrase(int status)
 {
-	switch (status) {
-	case 200:
-		return "OK";
-	case 400:
-		return "Bad Request";
-	case 404:
-		return "Not Found";
-	case 405:
-		return "Method Not Allowed";
-	case 431:
-		return "Request Header Fields Too Large";
-	case 501:
-		return "Not Implemented";
-	case 503:
-		return "Service Unavailable";
-	case 505:
-		return "HTTP Version Not Supported";
-	default:
-		return "Error";
-	}
+	static const struct {
+		int status;
+		const char *phrase;
+	} rows[] = {
+		{ 200, "OK" },
+		{ 400, "Bad Request" },
+		{ 404, "Not Found" },
+		{ 405, "Method Not Allowed" },
+		{ 431, "Request Header Fields Too Large" },
+		{ 501, "Not Implemented" },
+		{ 503, "Service Unavailable" },
+		{ 505, "HTTP Version Not Supported" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (rows[i].status == status)
+			return rows[i].phrase;
+	return "Error";
 }
 
-static int64_t in_ms(int ms)
+static struct web_answer answer_new(int status)
 {
-	return monotonic_ns() + ms * NS_PER_MS;
-}
-
-static void answer(struct web_server *s, struct connection *c, const struct web_answer *a)
-{
-	c->state = WRITING;
-	c->until = in_ms(s->tuning.send_ms);
-	c->sent = 0;
-	str_clear(&c->out);
-	str_addf(&c->out,
-	         "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
-	         "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n%s%s\r\n",
-	         a->status, phrase(a->status), a->type, a->body.len,
-	         a->status == 405 ? "Allow: GET, HEAD\r\n" : "",
-	         c->close ? "Connection: close\r\n" : "");
-	if (!c->head)
-		str_addn(&c->out, a->body.ptr, a->body.len);
-}
-
-static struct web_answer answer_new(void)
-{
-	struct web_answer a = { .status = 200, .type = PLAIN };
+	struct web_answer a = { .status = status, .type = PLAIN };
 
 	str_init(&a.body, WEB_BODY_MAX);
 	return a;
 }
 
-/* A request that cannot be served, and what may come behind it. */
-static void refuse(struct web_server *s, struct connection *c, int status)
+static void print_answer(const struct web_answer *a, bool head, struct str *ret)
 {
-	struct web_answer a = answer_new();
-
-	a.status = status;
-	c->close = true;
-	str_addf(&a.body, "%d %s\n", status, phrase(status));
-	answer(s, c, &a);
-	str_clear(&a.body);
+	str_addf(ret,
+	         "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
+	         "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n%s"
+	         "Connection: close\r\n\r\n",
+	         a->status, phrase(a->status), a->type, a->body.len,
+	         a->status == 405 ? "Allow: GET, HEAD\r\n" : "");
+	if (!head)
+		str_addn(ret, a->body.ptr, a->body.len);
 }
 
-static void answer_unknown(struct web_server *s, struct connection *c)
-{
-	struct web_answer a = answer_new();
+/* ---- threads ---- */
 
-	a.status = 404;
-	str_add(&a.body, "there is no such page; there are");
-	for (size_t i = 0; i < s->n_pages; i++)
-		if (*s->pages[i].path)
-			str_addf(&a.body, " %s", s->pages[i].path);
-	str_add(&a.body, "\n");
-	answer(s, c, &a);
-	str_clear(&a.body);
-}
-
-/* Who made the page hangs in the kernel, maybe for ever: its clients must not fill all places. */
-static void give_up_page(struct web_server *s, struct connection *c)
-{
-	struct web_answer a = answer_new();
-
-	a.status = 503;
-	str_addf(&a.body, "%s is being made for too long: the host hangs where it looks\n",
-	         c->maker->page->path);
-	c->maker = NULL;
-	c->close = true;
-	answer(s, c, &a);
-	str_clear(&a.body);
-}
-
-/* ---- slow pages ---- */
-
-static void *make(void *arg)
-{
-	struct maker *m = arg;
-
-	m->page->make(m->page->arg, &m->answer);
-	{
-		WITH_LOCK(&m->server->lock);
-		m->ended = true;
-	}
-	IGNORE_RESULT(eventfd_write(m->server->wake, 1));
-	return NULL;
-}
-
-static int start_thread(pthread_t *thread, void *(*fn)(void *arg), void *arg)
+static int start_thread(pthread_t *thread, bool detached, void *(*fn)(void *arg), void *arg)
 {
 	pthread_attr_t attr;
 	int rc;
 
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK);
+	if (detached)
+		pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	rc = pthread_create(thread, &attr, fn, arg);
 	pthread_attr_destroy(&attr);
 	return rc;
 }
 
-static bool begin_making(struct maker *m)
+/* ---- pages ---- */
+
+static void *make(void *arg)
 {
-	if (m->running)
-		return true;
-	m->answer = answer_new();
-	m->ended = false;
-	m->running = start_thread(&m->thread, make, m) == 0;
+	struct maker *m = arg;
+	struct web_answer a = answer_new(200);
+
+	m->page->make(m->page->arg, &a);
+	WITH_LOCK(&m->server->lock);
+	str_clear(&m->answer.body);
+	m->answer = a;
+	if (!m->waiting)
+		str_clear(&m->answer.body);
+	m->made++;
+	m->running = false;
+	pthread_cond_broadcast(&m->server->changed);
+	return NULL;
+}
+
+static bool begin_making_locked(struct maker *m)
+{
+	pthread_t ignored;
+
+	assert_locked(&m->server->lock);
+	if (!m->running)
+		m->running = start_thread(&ignored, true, make, m) == 0;
 	return m->running;
 }
 
-static bool has_ended(struct maker *m)
+static bool wait_locked(struct web_server *s, struct deadline until)
 {
-	WITH_LOCK(&m->server->lock);
-	return m->running && m->ended;
+	struct timespec ts = deadline_timespec(until);
+
+	assert_locked(&s->lock);
+	return !pthread_cond_clockwait(&s->changed, &s->lock, CLOCK_MONOTONIC, &ts);
 }
 
-/* Gives the pages that have been made to those who wait for them. */
-static void take_made(struct web_server *s)
+/* Hands the page over: a copy while others want it. */
+static void take_made_locked(struct maker *m, struct web_answer *ret)
 {
-	for (size_t i = 0; i < s->n_pages; i++) {
-		struct maker *m = &s->makers[i];
-
-		if (!has_ended(m))
-			continue;
-		pthread_join(m->thread, NULL);
-		m->running = false;
-		for (size_t j = 0; j < WEB_CONNECTIONS; j++)
-			if (s->connections[j] && s->connections[j]->maker == m) {
-				s->connections[j]->maker = NULL;
-				answer(s, s->connections[j], &m->answer);
-			}
-		str_clear(&m->answer.body);
+	assert_locked(&m->server->lock);
+	ret->status = m->answer.status;
+	ret->type = m->answer.type;
+	if (m->waiting == 1) {
+		ret->body = m->answer.body;
+		str_init(&m->answer.body, WEB_BODY_MAX);
+	} else {
+		str_addn(&ret->body, m->answer.body.ptr, m->answer.body.len);
 	}
 }
 
-/* ---- requests ---- */
-
-static void serve_page(struct web_server *s, struct connection *c, size_t page)
+/* False: the connection is to end without an answer. */
+static bool await_page(const struct connection *c, struct maker *m, struct web_answer *ret)
 {
-	struct web_answer a;
+	struct web_server *s = c->server;
+	struct deadline until = deadline_in_ms(s->tuning.make_ms);
+	unsigned made;
 
-	if (s->pages[page].slow && begin_making(&s->makers[page])) {
-		c->state = WAITING;
-		c->maker = &s->makers[page];
-		c->until = in_ms(s->tuning.make_ms);
-		return;
-	}
-	if (s->pages[page].slow) {
-		refuse(s, c, 503);
-		return;
-	}
-	a = answer_new();
-	s->pages[page].make(s->pages[page].arg, &a);
-	answer(s, c, &a);
-	str_clear(&a.body);
+	WITH_LOCK(&s->lock);
+	made = m->made;
+	m->waiting++;
+	if (begin_making_locked(m))
+		while (m->made == made && !c->cut && !s->stopping && wait_locked(s, until))
+			;
+	ret->status = 503;
+	if (m->made != made)
+		take_made_locked(m, ret);
+	else if (m->running)
+		str_addf(&ret->body,
+		         "%s is being made for too long: the host hangs where it looks\n",
+		         m->page->path);
+	else
+		str_addf(&ret->body, "%s: no thread can be started\n", m->page->path);
+	m->waiting--;
+	return m->made != made || !(c->cut || s->stopping);
 }
 
-static void serve(struct web_server *s, struct connection *c, const struct web_request *q)
+static void answer_unknown(const struct web_server *s, struct web_answer *ret)
 {
-	c->head = q->head;
-	c->close = q->close;
+	ret->status = 404;
+	str_add(&ret->body, "there is no such page; there are");
+	for (size_t i = 0; i < s->n_pages; i++)
+		if (*s->pages[i].path)
+			str_addf(&ret->body, " %s", s->pages[i].path);
+	str_add(&ret->body, "\n");
+}
+
+/* As await_page(). */
+static bool answer(const struct connection *c, const struct web_request *q, struct web_answer *ret)
+{
+	const struct web_server *s = c->server;
+
 	for (size_t i = 0; i < s->n_pages; i++)
 		if (strlen(s->pages[i].path) == q->path_n &&
-		    memcmp(s->pages[i].path, q->path, q->path_n) == 0) {
-			serve_page(s, c, i);
-			return;
+		    memcmp(s->pages[i].path, q->path, q->path_n) == 0)
+			return await_page(c, &s->makers[i], ret);
+	answer_unknown(s, ret);
+	return true;
+}
+
+/* ---- a connection ---- */
+
+static void set_step(struct connection *c, enum connection_step step)
+{
+	WITH_LOCK(&c->server->lock);
+	if (c->step == READING) /* its request has come after all: another one is cut */
+		c->cut = false;
+	c->step = step;
+	c->since = monotonic_ns();
+	pthread_cond_broadcast(&c->server->changed);
+}
+
+/* False: the time is over. */
+static bool wait_for(const struct connection *c, short events, struct deadline until)
+{
+	struct pollfd p = { .fd = c->fd, .events = events };
+	int rc;
+
+	do
+		rc = poll(&p, 1, deadline_left_ms(until));
+	while (rc < 0 && errno == EINTR);
+	return rc > 0;
+}
+
+static bool is_transient(ssize_t n)
+{
+	return n < 0 && (errno == EAGAIN || errno == EINTR);
+}
+
+/* 0, a status to refuse it with, or -1: none has come. *ret points into `head`. */
+static int read_request(const struct connection *c, char head[WEB_HEAD_MAX],
+                        struct web_request *ret)
+{
+	struct deadline until = deadline_in_ms(c->server->tuning.head_ms);
+	size_t n_in = 0, used;
+	int rc = WEB_MORE;
+	ssize_t n;
+
+	while (rc == WEB_MORE) {
+		if (n_in == WEB_HEAD_MAX)
+			return 431;
+		if (!wait_for(c, POLLIN, until))
+			return -1;
+		n = recv(c->fd, head + n_in, WEB_HEAD_MAX - n_in, MSG_DONTWAIT);
+		if (is_transient(n))
+			continue;
+		if (n <= 0)
+			return -1;
+		n_in += (size_t)n;
+		rc = web_request_parse(head, n_in, ret, &used);
+	}
+	return rc;
+}
+
+static bool send_all(struct connection *c, const struct str *out)
+{
+	struct deadline until = deadline_in_ms(c->server->tuning.send_ms);
+	size_t sent = 0;
+	ssize_t n;
+
+	while (sent < out->len) {
+		n = send(c->fd, out->ptr + sent, out->len - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n < 0 && !(is_transient(n) && wait_for(c, POLLOUT, until)))
+			return false;
+		if (n > 0) {
+			sent += (size_t)n;
+			set_step(c, WRITING);
 		}
-	answer_unknown(s, c);
-}
-
-/* Serves the request whose head has come, if one has. */
-static void take_request(struct web_server *s, struct connection *c)
-{
-	struct web_request q;
-	size_t used = 0;
-	int rc = c->n_in ? web_request_parse(c->in, c->n_in, &q, &used) : WEB_MORE;
-
-	if (rc == WEB_MORE && c->n_in == sizeof(c->in))
-		rc = 431;
-	if (rc == WEB_MORE)
-		return;
-	if (rc) {
-		refuse(s, c, rc);
-		return;
 	}
-	serve(s, c, &q);
-	memmove(c->in, c->in + used, c->n_in - used);
-	c->n_in -= used;
-}
-
-/* ---- connections ---- */
-
-static void connection_free(struct connection *c)
-{
-	close(c->fd);
-	str_clear(&c->out);
-	free(c);
-}
-
-/* False: it has ended. */
-static bool receive(struct web_server *s, struct connection *c)
-{
-	ssize_t n = recv(c->fd, c->in + c->n_in, sizeof(c->in) - c->n_in, 0);
-
-	if (n < 0)
-		return errno == EAGAIN || errno == EINTR;
-	if (n == 0)
-		return false;
-	if (!c->n_in)
-		c->until = in_ms(s->tuning.head_ms);
-	c->n_in += (size_t)n;
-	take_request(s, c);
 	return true;
 }
 
-static bool transmit(struct web_server *s, struct connection *c)
+/* Reads what else the client sends: unread bytes would make its system throw the answer away. */
+static void linger(struct connection *c, char buf[WEB_HEAD_MAX])
 {
-	ssize_t n = send(c->fd, c->out.ptr + c->sent, c->out.len - c->sent, MSG_NOSIGNAL);
+	struct deadline until = deadline_in_ms(LINGER_MS);
+	ssize_t n = 1;
 
-	if (n < 0)
-		return errno == EAGAIN || errno == EINTR;
-	c->sent += (size_t)n;
-	if (c->sent < c->out.len)
-		return true;
-	str_clear(&c->out);
-	if (c->close) {
-		c->state = LINGERING;
-		c->until = in_ms(LINGER_MS);
-		return shutdown(c->fd, SHUT_WR) == 0;
+	set_step(c, LINGERING);
+	if (shutdown(c->fd, SHUT_WR))
+		return;
+	while ((n > 0 || is_transient(n)) && wait_for(c, POLLIN, until))
+		n = recv(c->fd, buf, WEB_HEAD_MAX, MSG_DONTWAIT);
+}
+
+static void serve(struct connection *c)
+{
+	struct web_answer a = answer_new(200);
+	struct web_request q = { .head = false };
+	struct str out = STR_INIT(WEB_BODY_MAX + WEB_HEAD_MAX);
+	char head[WEB_HEAD_MAX];
+	int rc = read_request(c, head, &q);
+	bool wanted = rc >= 0;
+
+	if (wanted)
+		set_step(c, WAITING);
+	if (rc > 0) {
+		a.status = rc;
+		str_addf(&a.body, "%d %s\n", rc, phrase(rc));
+	} else if (wanted) {
+		wanted = answer(c, &q, &a);
 	}
-	c->state = READING;
-	c->until = in_ms(c->n_in ? s->tuning.head_ms : s->tuning.idle_ms);
-	take_request(s, c);
-	return true;
+	if (wanted) {
+		print_answer(&a, q.head, &out);
+		set_step(c, WRITING);
+	}
+	str_clear(&a.body);
+	if (wanted && send_all(c, &out))
+		linger(c, head);
+	str_clear(&out);
 }
 
-/* False: the client has closed its end too. */
-static bool throw_away(struct connection *c)
+static void *run_connection(void *arg)
 {
-	ssize_t n = recv(c->fd, c->in, sizeof(c->in), 0);
+	struct connection *c = arg;
 
-	return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+	pthread_setname_np(pthread_self(), "web");
+	serve(c);
+	WITH_LOCK(&c->server->lock);
+	close(TAKE_FD(c->fd));
+	c->server->open--;
+	pthread_cond_broadcast(&c->server->changed);
+	return NULL;
 }
 
-static short events_of(const struct connection *c)
+/* ---- places ---- */
+
+/* The lowest is cut first. */
+static int rank(const struct connection *c)
 {
-	switch (c->state) {
-	case READING:
-	case LINGERING:
-		return POLLIN;
+	switch (c->step) {
+	case LINGERING: /* it has its answer */
+		return 0;
 	case WRITING:
-		return POLLOUT;
+		return monotonic_ns() - c->since >= STUCK_MS * NS_PER_MS ? 1 : 3;
+	case READING:
+		return 2;
 	case WAITING:
 		break;
 	}
-	return 0; /* only that it breaks */
+	return 4;
 }
 
-static bool move(struct web_server *s, struct connection *c, short ready)
+static bool is_before(const struct connection *a, const struct connection *b)
 {
-	if (c->state == READING && ready & (POLLIN | POLLHUP | POLLERR))
-		return receive(s, c);
-	if (c->state == WRITING && ready & (POLLOUT | POLLHUP | POLLERR))
-		return transmit(s, c);
-	if (c->state == LINGERING)
-		return throw_away(c);
-	return !(ready & (POLLHUP | POLLERR | POLLNVAL));
+	int ra = rank(a), rb = rank(b);
+
+	return ra < rb || (ra == rb && a->since < b->since);
 }
 
-/* A free place; the connection that waits longest for a request gives its own away. */
-static struct connection **place(struct web_server *s)
+/* A request that has come whole is served all the same: shutdown() leaves what can be read. */
+static void cut_locked(struct connection *c)
 {
-	struct connection **oldest = NULL;
+	assert_locked(&c->server->lock);
+	c->cut = true;
+	shutdown(c->fd, c->step == READING ? SHUT_RD : SHUT_RDWR);
+	pthread_cond_broadcast(&c->server->changed);
+}
 
-	for (size_t i = 0; i < WEB_CONNECTIONS; i++) {
-		struct connection *c = s->connections[i];
+/* A free place; NULL: the server stops. One connection at a time is cut, until there is one. */
+static struct connection *place_locked(struct web_server *s)
+{
+	assert_locked(&s->lock);
+	while (!s->stopping) {
+		struct connection *least = NULL;
+		bool ending = false;
 
-		if (!c)
-			return &s->connections[i];
-		if (c->state == READING && (!oldest || c->until < (*oldest)->until))
-			oldest = &s->connections[i];
+		for (size_t i = 0; i < WEB_CONNECTIONS; i++) {
+			struct connection *c = &s->connections[i];
+
+			if (c->fd < 0)
+				return c;
+			ending |= c->cut;
+			if (!least || is_before(c, least))
+				least = c;
+		}
+		if (!ending)
+			cut_locked(least);
+		pthread_cond_wait(&s->changed, &s->lock);
 	}
-	if (oldest)
-		connection_free(TAKE(*oldest));
-	return oldest;
+	return NULL;
 }
 
-static void accept_one(struct web_server *s)
+/* Takes over fd. */
+static void begin_connection(struct web_server *s, int fd)
 {
-	struct connection **at = place(s), *c;
-	int fd;
+	struct connection *c;
+	pthread_t ignored;
+	int rc = 0;
 
-	if (!at)
-		return; /* none is idle: it waits in the backlog, and this loop for the others */
-	fd = accept4(s->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	if (fd < 0) {
-		if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
-			return;
-		log_limited(LOG_WARNING, 60, "--http-endpoint: no connection can be taken: %s",
-		            strerrordesc_np(errno));
-		s->refused_until = in_ms(REFUSED_MS);
-		return;
-	}
-	c = xcalloc(1, sizeof(*c));
-	c->fd = fd;
-	c->state = READING;
-	c->until = in_ms(s->tuning.head_ms);
-	str_init(&c->out, WEB_BODY_MAX + WEB_HEAD_MAX);
-	*at = c;
-}
-
-/* ---- the thread ---- */
-
-/* No connection can be taken now. */
-static bool all_busy(const struct web_server *s)
-{
-	if (s->refused_until > monotonic_ns())
-		return true;
-	for (size_t i = 0; i < WEB_CONNECTIONS; i++)
-		if (!s->connections[i] || s->connections[i]->state == READING)
-			return false;
-	return true;
-}
-
-/* Ends what has lasted too long; returns when the next one has. */
-static int64_t expire(struct web_server *s)
-{
-	int64_t now = monotonic_ns(), next = DEADLINE_NEVER;
-
-	if (s->refused_until > now)
-		next = s->refused_until;
-	for (size_t i = 0; i < WEB_CONNECTIONS; i++) {
-		struct connection *c = s->connections[i];
-
-		if (c && c->until <= now && c->state == WAITING)
-			give_up_page(s, c);
-		else if (c && c->until <= now)
-			connection_free(TAKE(s->connections[i]));
-		if (s->connections[i] && s->connections[i]->until < next)
-			next = s->connections[i]->until;
-	}
-	return next;
-}
-
-static bool is_stopping(struct web_server *s)
-{
 	WITH_LOCK(&s->lock);
-	return s->stopping;
+	c = place_locked(s);
+	if (c) {
+		*c = (struct connection) { .server = s, .fd = fd, .since = monotonic_ns() };
+		rc = start_thread(&ignored, true, run_connection, c);
+	}
+	if (c && !rc) {
+		s->open++;
+		return;
+	}
+	close(fd);
+	if (rc) {
+		c->fd = -1;
+		log_limited(LOG_WARNING, 60, "--http-endpoint: no thread can be started: %s",
+		            strerrordesc_np(rc));
+	}
 }
 
-static void poll_once(struct web_server *s)
+/* ---- the thread that accepts ---- */
+
+/* Returns how long no connection is to be taken, in ms. */
+static int accept_one(struct web_server *s)
 {
-	struct pollfd fds[WEB_CONNECTIONS + 2] = { { .fd = s->wake, .events = POLLIN },
-		                                   { .fd = s->listener.fd, .events = POLLIN } };
-	eventfd_t ignored;
-	struct deadline next = { .at = expire(s) };
+	int fd = accept4(s->listener.fd, NULL, NULL, SOCK_CLOEXEC);
 
-	if (all_busy(s))
-		fds[1].fd = -1;
-	for (size_t i = 0; i < WEB_CONNECTIONS; i++) {
-		const struct connection *c = s->connections[i];
-
-		fds[i + 2].fd = c ? c->fd : -1;
-		fds[i + 2].events = c ? events_of(c) : 0;
+	if (fd >= 0) {
+		begin_connection(s, fd);
+		return 0;
 	}
-	if (poll(fds, ARRAY_LEN(fds), next.at == DEADLINE_NEVER ? -1 : deadline_left_ms(next)) < 0)
-		return;
-	for (size_t i = 0; i < WEB_CONNECTIONS; i++)
-		if (s->connections[i] && fds[i + 2].revents &&
-		    !move(s, s->connections[i], fds[i + 2].revents))
-			connection_free(TAKE(s->connections[i]));
-	if (fds[0].revents) {
-		IGNORE_RESULT(eventfd_read(s->wake, &ignored));
-		take_made(s);
-	}
-	if (fds[1].revents)
-		accept_one(s);
+	if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
+		return 0;
+	log_limited(LOG_WARNING, 60, "--http-endpoint: no connection can be taken: %s",
+	            strerrordesc_np(errno));
+	return REFUSED_MS;
 }
 
 static void *run(void *arg)
 {
 	struct web_server *s = arg;
+	struct pollfd fds[] = { { .fd = s->wake, .events = POLLIN }, { .events = POLLIN } };
+	int refused_ms = 0;
 
 	pthread_setname_np(pthread_self(), "web");
-	while (!is_stopping(s))
-		poll_once(s);
-	for (size_t i = 0; i < WEB_CONNECTIONS; i++)
-		if (s->connections[i])
-			connection_free(TAKE(s->connections[i]));
+	while (!fds[0].revents) {
+		fds[1].fd = refused_ms ? -1 : s->listener.fd;
+		if (poll(fds, ARRAY_LEN(fds), refused_ms ? refused_ms : -1) >= 0)
+			refused_ms = fds[1].revents ? accept_one(s) : 0;
+	}
 	return NULL;
 }
 
@@ -498,6 +488,7 @@ static struct web_server *release(struct web_server *s)
 	web_listener_close(&s->listener);
 	if (s->wake >= 0)
 		close(s->wake);
+	pthread_cond_destroy(&s->changed);
 	pthread_mutex_destroy(&s->lock);
 	free(s->makers);
 	free(s);
@@ -518,12 +509,17 @@ static struct web_server *server_new(const struct web_page *pages, size_t n_page
 	s->n_pages = n_pages;
 	s->makers = xcalloc(n_pages, sizeof(*s->makers));
 	for (size_t i = 0; i < n_pages; i++)
-		s->makers[i] = (struct maker) { .server = s, .page = &pages[i] };
+		s->makers[i] = (struct maker) { .server = s,
+			                        .page = &pages[i],
+			                        .answer = answer_new(200) };
+	for (size_t i = 0; i < WEB_CONNECTIONS; i++)
+		s->connections[i].fd = -1;
 	s->tuning.head_ms = ms_or(tuning ? tuning->head_ms : 0, HEAD_MS);
-	s->tuning.idle_ms = ms_or(tuning ? tuning->idle_ms : 0, IDLE_MS);
 	s->tuning.send_ms = ms_or(tuning ? tuning->send_ms : 0, SEND_MS);
 	s->tuning.make_ms = ms_or(tuning ? tuning->make_ms : 0, MAKE_MS);
+	s->tuning.stop_ms = ms_or(tuning ? tuning->stop_ms : 0, STOP_MS);
 	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->changed, NULL);
 	s->listener.fd = s->wake = -1;
 	return s;
 }
@@ -532,12 +528,12 @@ static int start(struct web_server *s, const char *address, struct err *err)
 {
 	int rc;
 
-	if (web_listener_open(&s->listener, address, WEB_CONNECTIONS, err))
+	if (web_listener_open(&s->listener, address, BACKLOG, err))
 		return -1;
 	s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->wake < 0)
 		return err_sys(err, errno, "eventfd");
-	rc = start_thread(&s->thread, run, s);
+	rc = start_thread(&s->thread, false, run, s);
 	return rc ? err_sys(err, rc, "start a thread") : 0;
 }
 
@@ -556,7 +552,8 @@ int web_server_start(const char *address, const struct web_page *pages, size_t n
 
 void web_server_make(struct web_server *s, size_t page)
 {
-	IGNORE_RESULT(begin_making(&s->makers[page]));
+	WITH_LOCK(&s->lock);
+	IGNORE_RESULT(begin_making_locked(&s->makers[page]));
 }
 
 const char *web_server_address(const struct web_server *s)
@@ -564,37 +561,48 @@ const char *web_server_address(const struct web_server *s)
 	return s->listener.text;
 }
 
-/* False: who makes the page hangs in the kernel, and keeps what it needs. */
-static bool end_making(struct maker *m, const struct timespec *until)
+static const struct maker *running_locked(const struct web_server *s)
 {
-	if (!m->running)
-		return true;
-	if (pthread_timedjoin_np(m->thread, NULL, until)) {
-		log_msg(LOG_WARNING, "--http-endpoint: who makes %s has not ended for %d s",
-		        *m->page->path ? m->page->path : "the gauges of /metrics", MAKE_END_S);
-		web_listener_close(&m->server->listener);
-		return false;
-	}
-	str_clear(&m->answer.body);
-	return true;
+	for (size_t i = 0; i < s->n_pages; i++)
+		if (s->makers[i].running)
+			return &s->makers[i];
+	return NULL;
+}
+
+/* NULL, or a page that is still being made: its maker hangs, and keeps what it needs. */
+static const struct maker *end_all(struct web_server *s)
+{
+	struct deadline until = deadline_in_ms(s->tuning.stop_ms);
+
+	WITH_LOCK(&s->lock);
+	for (size_t i = 0; i < WEB_CONNECTIONS; i++)
+		if (s->connections[i].fd >= 0)
+			shutdown(s->connections[i].fd, SHUT_RDWR);
+	while (s->open)
+		pthread_cond_wait(&s->changed, &s->lock);
+	while (running_locked(s) && wait_locked(s, until))
+		;
+	return running_locked(s);
 }
 
 struct web_server *web_server_stop(struct web_server *s)
 {
-	struct timespec until;
+	const struct maker *hung;
 
 	if (!s)
 		return NULL;
 	{
 		WITH_LOCK(&s->lock);
 		s->stopping = true;
+		pthread_cond_broadcast(&s->changed);
 	}
 	IGNORE_RESULT(eventfd_write(s->wake, 1));
 	pthread_join(s->thread, NULL);
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += MAKE_END_S;
-	for (size_t i = 0; i < s->n_pages; i++)
-		if (!end_making(&s->makers[i], &until))
-			return s;
-	return release(s);
+	hung = end_all(s);
+	if (!hung)
+		return release(s);
+	log_msg(LOG_WARNING, "--http-endpoint: what makes %s has not ended for %d ms",
+	        *hung->page->path ? hung->page->path : "the gauges of /metrics", s->tuning.stop_ms);
+	web_listener_close(&s->listener);
+	return s;
 }
