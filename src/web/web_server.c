@@ -32,9 +32,10 @@
 #define LINGER_MS 1000
 #define MAKE_MS 10000   /* more than any page takes unless the host hangs */
 #define STOP_MS 6000    /* pages being made at the end get so long in all: more than any takes */
-#define STUCK_MS 100    /* a client that has taken nothing of its answer for so long */
+#define STUCK_MS 100    /* a client that has not taken its answer for so long is slow */
+#define GRACE_MS 50     /* a connection has so long for its request, whoever comes meanwhile */
 #define REFUSED_MS 1000 /* no connection is taken for so long when descriptors run out */
-#define BACKLOG 512
+#define BACKLOG 4096    /* the kernel may allow less */
 #define STACK (256 * 1024)
 #define NS_PER_MS INT64_C(1000000)
 #define PLAIN "text/plain; charset=utf-8"
@@ -51,8 +52,9 @@ struct connection {
 	struct web_server *server;
 	int fd; /* -1: the place is free */
 	enum connection_step step;
-	int64_t since; /* when that began, or when it last went forward; monotonic ns */
-	bool cut;      /* it is to end */
+	int64_t since;             /* when that began; monotonic ns */
+	const struct maker *maker; /* WAITING: of its page */
+	bool cut;                  /* it is to end */
 };
 
 /* A page and the thread that makes it; under the lock. */
@@ -192,7 +194,7 @@ static void take_made_locked(struct maker *m, struct web_answer *ret)
 }
 
 /* False: the connection is to end without an answer. */
-static bool await_page(const struct connection *c, struct maker *m, struct web_answer *ret)
+static bool await_page(struct connection *c, struct maker *m, struct web_answer *ret)
 {
 	struct web_server *s = c->server;
 	struct deadline until = deadline_in_ms(s->tuning.make_ms);
@@ -201,6 +203,7 @@ static bool await_page(const struct connection *c, struct maker *m, struct web_a
 	WITH_LOCK(&s->lock);
 	made = m->made;
 	m->waiting++;
+	c->maker = m;
 	if (begin_making_locked(m))
 		while (m->made == made && !c->cut && !s->stopping && wait_locked(s, until))
 			;
@@ -214,6 +217,7 @@ static bool await_page(const struct connection *c, struct maker *m, struct web_a
 	else
 		str_addf(&ret->body, "%s: no thread can be started\n", m->page->path);
 	m->waiting--;
+	c->maker = NULL;
 	return m->made != made || !(c->cut || s->stopping);
 }
 
@@ -228,7 +232,7 @@ static void answer_unknown(const struct web_server *s, struct web_answer *ret)
 }
 
 /* As await_page(). */
-static bool answer(const struct connection *c, const struct web_request *q, struct web_answer *ret)
+static bool answer(struct connection *c, const struct web_request *q, struct web_answer *ret)
 {
 	const struct web_server *s = c->server;
 
@@ -294,7 +298,7 @@ static int read_request(const struct connection *c, char head[WEB_HEAD_MAX],
 	return rc;
 }
 
-static bool send_all(struct connection *c, const struct str *out)
+static bool send_all(const struct connection *c, const struct str *out)
 {
 	struct deadline until = deadline_in_ms(c->server->tuning.send_ms);
 	size_t sent = 0;
@@ -304,10 +308,7 @@ static bool send_all(struct connection *c, const struct str *out)
 		n = send(c->fd, out->ptr + sent, out->len - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (n < 0 && !(is_transient(n) && wait_for(c, POLLOUT, until)))
 			return false;
-		if (n > 0) {
-			sent += (size_t)n;
-			set_step(c, WRITING);
-		}
+		sent += n > 0 ? (size_t)n : 0;
 	}
 	return true;
 }
@@ -367,27 +368,28 @@ static void *run_connection(void *arg)
 
 /* ---- places ---- */
 
-/* The lowest is cut first. */
+/*
+ * The lowest is cut first. An answer that goes out is hardly ever seen here, since the system's
+ * buffers take it at once; nor is a page that one client waits for, unless it hangs.
+ */
 static int rank(const struct connection *c)
 {
 	switch (c->step) {
 	case LINGERING: /* it has its answer */
 		return 0;
 	case WRITING:
-		return monotonic_ns() - c->since >= STUCK_MS * NS_PER_MS ? 1 : 3;
+		return monotonic_ns() - c->since >= STUCK_MS * NS_PER_MS ? 1 : 4;
 	case READING:
 		return 2;
 	case WAITING:
 		break;
 	}
-	return 4;
+	return c->maker && c->maker->waiting > 1 ? 3 : 5;
 }
 
 static bool is_before(const struct connection *a, const struct connection *b)
 {
-	int ra = rank(a), rb = rank(b);
-
-	return ra < rb || (ra == rb && a->since < b->since);
+	return rank(a) < rank(b) || (rank(a) == rank(b) && a->since < b->since);
 }
 
 /* A request that has come whole is served all the same: shutdown() leaves what can be read. */
@@ -397,6 +399,12 @@ static void cut_locked(struct connection *c)
 	c->cut = true;
 	shutdown(c->fd, c->step == READING ? SHUT_RD : SHUT_RDWR);
 	pthread_cond_broadcast(&c->server->changed);
+}
+
+/* When it may be cut: a request that is on its way is not far behind its connection. */
+static int64_t due(const struct connection *c)
+{
+	return c->step == READING ? c->since + GRACE_MS * NS_PER_MS : 0;
 }
 
 /* A free place; NULL: the server stops. One connection at a time is cut, until there is one. */
@@ -416,9 +424,10 @@ static struct connection *place_locked(struct web_server *s)
 			if (!least || is_before(c, least))
 				least = c;
 		}
-		if (!ending)
+		if (!ending && due(least) <= monotonic_ns())
 			cut_locked(least);
-		pthread_cond_wait(&s->changed, &s->lock);
+		wait_locked(s, (struct deadline) { .at = least->cut || ending ? DEADLINE_NEVER
+		                                                              : due(least) });
 	}
 	return NULL;
 }
@@ -454,7 +463,12 @@ static void begin_connection(struct web_server *s, int fd)
 static int accept_one(struct web_server *s)
 {
 	int fd = accept4(s->listener.fd, NULL, NULL, SOCK_CLOEXEC);
+	char c;
 
+	if (fd >= 0 && recv(fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) == 0) { /* closed already */
+		close(fd);
+		return 0;
+	}
 	if (fd >= 0) {
 		begin_connection(s, fd);
 		return 0;

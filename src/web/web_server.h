@@ -15,7 +15,7 @@
 #include "common/err.h"
 #include "common/str.h"
 
-#define WEB_CONNECTIONS 32
+#define WEB_CONNECTIONS 64
 #define WEB_HEAD_MAX 8192 /* bytes of a request's line and headers */
 #define WEB_BODY_MAX (4 * 1024 * 1024)
 
