@@ -32,7 +32,7 @@ static bool is_older(const struct kube_kind *kind, uint64_t version, uint64_t th
 	log_limited(LOG_WARNING, 30,
 	            "watch %s: the API server is at resourceVersion %" PRIu64 " (expected %" PRIu64
 	            " or later): its data are older than before, as after a restore of etcd; see "
-	            "docs/operations.md, \"Backup\"",
+	            "docs/operations.md, \"After a restore of etcd\"",
 	            kind->plural, version, than);
 	return true;
 }
