@@ -11,10 +11,10 @@ struct web_request {
 	size_t path_n;
 };
 
-/* What web_request_parse() returns besides 0 (whole and fine): */
-enum {
-	WEB_MORE = 1, /* the head is not complete */
-	/* Or the status to answer with: 400, 405, 501, 505. */
-};
+/*
+ * What web_request_parse() returns besides 0 (whole and fine): that the head is not complete, or
+ * the status to answer with, 400, 405, 501 or 505.
+ */
+enum { WEB_MORE = 1 };
 /* *ret_used: the bytes of the head, when 0 is returned. */
 int web_request_parse(const char *bytes, size_t n, struct web_request *ret, size_t *ret_used);
