@@ -175,7 +175,7 @@ static int start(struct program *p, struct err *err)
 			program_add_gate(p);
 		program_add_node(p);
 		program_check_propagation(p);
-		program_recover_node(p);
+		program_recover_records(p);
 	}
 	if (program_start_web(p, err))
 		return -1;
@@ -198,7 +198,8 @@ static void stop(struct program *p)
 	if (p->has_node)
 		node_wait_jobs(&p->node, end);
 	/* A look at the host that hangs keeps what it looks with. */
-	if (p->has_node && !p->web) {
+	p->hangs = p->web || (p->has_node && !program_end_host(p));
+	if (p->has_node && !p->hangs) {
 		p->volume_metrics = volume_metrics_free(p->volume_metrics);
 		node_clear(&p->node);
 		p->gate = gatekeeper_free(p->gate);
@@ -209,7 +210,7 @@ static void stop(struct program *p)
 	p->attachments = attachment_index_free(p->attachments);
 	p->lists = attachment_lists_free(p->lists);
 	p->known_nodes = known_nodes_free(p->known_nodes);
-	if (!p->web)
+	if (!p->hangs)
 		free(TAKE(p->topology_key));
 	p->node_locks = keylock_free(p->node_locks);
 	p->controller_locks = keylock_free(p->controller_locks);
@@ -217,8 +218,8 @@ static void stop(struct program *p)
 
 static void run(struct program *p)
 {
-	if (p->flags.node && !p->gate)
-		program_prepare_node(p);
+	if (p->flags.node)
+		program_begin_host(p);
 	signals_wait(&p->signals);
 }
 
@@ -343,6 +344,7 @@ int main(int argc, char *argv[])
 		status = serve(&p);
 	}
 	flags_report_clear(&report);
-	flags_clear(&p.flags);
+	if (!p.hangs)
+		flags_clear(&p.flags);
 	return status;
 }

@@ -12,6 +12,7 @@
 #include "common/mem.h"
 #include "common/metric.h"
 #include "node/device/device_states.h"
+#include "node/device/sysfs.h"
 #include "node/job.h"
 #include "node/max_volumes.h"
 
@@ -148,7 +149,10 @@ bool node_has_functions(const struct node *n, struct str *why)
 
 	max_volumes_look(n, &max);
 	if (max.source == MAX_VOLUMES_GUESSED)
-		str_addf(why, "the DPU shows this host none, and never has: %s", max.where);
+		str_addf(why, "%s: %s",
+		         max.uncounted ? "they cannot be counted, and never were"
+		                       : "the DPU shows this host none, and never has",
+		         max.where);
 	return max.source != MAX_VOLUMES_GUESSED;
 }
 
@@ -160,9 +164,14 @@ static void count_old_jobs(const struct node *n)
 	jobs_old(n->jobs, &ignored);
 }
 
-void node_count(struct node *n)
+void node_count_hung(const struct node *n)
 {
 	count_old_jobs(n);
+	metric_set(METRIC_SYSFS_HUNG, (int64_t)sysfs_hung(device_hang_ms(&n->o.world), NULL), NULL);
+}
+
+void node_count(struct node *n)
+{
 	count_limit(n);
 	count_functions(n);
 	metric_set(METRIC_VOLUMES_STAGED, staged(n), NULL);

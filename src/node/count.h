@@ -22,5 +22,7 @@ void node_each_staged(struct node *n, node_staged_fn *fn, void *arg);
  * Also a disk that has gone, whosever it was; and when mountinfo cannot be read. Any thread.
  */
 bool node_may_have_staged(const struct node *n);
+/* Counts accesses to sysfs that hang, and old jobs, from memory. Any thread. */
+void node_count_hung(const struct node *n);
 /* Reads sysfs and mountinfo, which may hang; changes nothing. One thread at a time. */
 void node_count(struct node *n);

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
+#include "common/aside.h"
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/json.h"
@@ -301,36 +302,83 @@ static void check_limit(const struct node *n, struct health *h)
 		      max.n);
 }
 
-/* Says which slots are missing, and what to do. */
-static void check_ports(const struct node *n, struct health *h)
+struct host_look {
+	const struct node *n;
+	unsigned functions, slots;
+	size_t ports; /* without a bus number */
+	char where[300], free[300], list[160];
+	int rc;
+	struct err err, shares; /* shares: why none can be mounted */
+};
+
+static void look_at_host(void *box)
 {
+	struct str where AUTO(str_clear) = STR_INIT(300), slots AUTO(str_clear) = STR_INIT(300);
 	struct strs ports AUTO(strs_clear) = STRS_INIT;
+	struct host_look *l = box;
+	const struct device_world *w = &l->n->o.world;
 	struct err ignored = ERR_INIT;
 	char *list AUTO(free) = NULL;
 
-	if (device_ports_without_bus(&n->o.world, &ports, &ignored) || !ports.n)
-		return;
+	l->rc = device_count_functions(w, &l->functions, &where, &l->err);
+	if (!l->rc)
+		l->rc = device_count_slots(w, &l->slots, &slots, &l->err);
+	if (device_ports_without_bus(w, &ports, &ignored))
+		ports.n = 0;
+	IGNORE_RESULT(device_shares_answer(w, &l->shares));
 	list = strs_join(&ports, ", ");
-	fault(h, HEALTH_DEGRADED, "PortsWithoutBus",
-	      "the host has no bus number for %zu hot-plug ports of the DPU, so no volume can be plugged there: add pci=realloc to the kernel's arguments (%.150s)",
-	      ports.n, list);
+	l->ports = ports.n;
+	snprintf(l->where, sizeof(l->where), "%s", where.ptr);
+	snprintf(l->free, sizeof(l->free), "%s", slots.ptr);
+	snprintf(l->list, sizeof(l->list), "%s", list);
+}
+
+/* Says which slots are missing, and what to do. */
+static void check_functions(const struct host_look *l, struct health *h)
+{
+	if (!l->functions && !l->slots)
+		fault(h, HEALTH_INACCESSIBLE, "NoFunctions",
+		      "the DPU offers this host neither VFs nor hot-plug slots for volumes: %s; %s",
+		      l->where, l->free);
+	if (l->ports)
+		fault(h, HEALTH_DEGRADED, "PortsWithoutBus",
+		      "the host has no bus number for %zu hot-plug ports of the DPU, so no volume can be plugged there: add pci=realloc to the kernel's arguments (%.150s)",
+		      l->ports, l->list);
+}
+
+/* What the kernel holds longer than `ms`. */
+static void check_sysfs(int64_t ms, const struct err *shares, struct health *h)
+{
+	struct strs at AUTO(strs_clear) = STRS_INIT;
+	char *list AUTO(free) = NULL;
+
+	if (!sysfs_hung(ms, &at)) {
+		if (shares->code)
+			fault(h, HEALTH_DEGRADED, "FunctionsHang", "%s", shares->msg);
+		return;
+	}
+	list = strs_join(&at, ", ");
+	fault(h, HEALTH_DEGRADED, "FunctionsHang",
+	      "the kernel does not answer about %s: volumes of other functions are served; see dmesg of the node for a removal or a probe that hangs, which a reboot ends",
+	      list);
 }
 
 int node_storage_health(struct node *n, struct health *ret, struct err *err)
 {
-	struct str where AUTO(str_clear) = STR_INIT(300), ports AUTO(str_clear) = STR_INIT(300);
-	unsigned functions, slots;
+	struct host_look l = { .n = n };
+	int rc = aside_run(n->counter, look_at_host, &l, sizeof(l),
+	                   deadline_in_ms(n->o.host_wait_ms), err);
 
 	ret->n = 0;
-	if (device_count_functions(&n->o.world, &functions, &where, err) ||
-	    device_count_slots(&n->o.world, &slots, &ports, err))
+	if (rc == 0 && l.rc)
+		*err = l.err;
+	if (rc < 0 || l.rc)
 		return err_wrap(err, "health of the storage");
-	if (!functions && !slots)
-		fault(ret, HEALTH_INACCESSIBLE, "NoFunctions",
-		      "the DPU offers this host neither VFs nor hot-plug slots for volumes: %s; %s",
-		      where.ptr, ports.ptr);
-	check_ports(n, ret);
+	if (rc == 0)
+		check_functions(&l, ret);
 	check_limit(n, ret);
+	check_sysfs(rc == ASIDE_RUNS ? n->o.host_wait_ms : device_hang_ms(&n->o.world), &l.shares,
+	            ret);
 	check_calls(n, ret);
 	check_jobs(n, ret);
 	return 0;

@@ -7,7 +7,7 @@
 
 #include "node/node.h"
 
-#define HEALTH_FAULTS_MAX 6
+#define HEALTH_FAULTS_MAX 8
 
 /* CSI's numbers for a volume; for the storage they mean 1 degraded and 2 unreachable. */
 enum health_status {
@@ -33,7 +33,7 @@ struct health {
 int node_volume_health(struct node *n, const char *volume_id, const char *publish_path,
                        const char *staging_path, struct health *ret, struct err *err) MUST_CHECK;
 /*
- * Does the DPU offer functions for volumes to this host, is their number known, and do calls and
- * tools come back from its storage?
+ * Does the DPU offer functions for volumes to this host, is their number known, and do calls, tools
+ * and accesses to sysfs come back?
  */
 int node_storage_health(struct node *n, struct health *ret, struct err *err) MUST_CHECK;

@@ -11,15 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/aside.h"
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/str.h"
+#include "node/device/sysfs.h"
 #include "node/prepare.h"
 
 #define FILE_MAX 64
-#define PREPARED_PAUSE_MS 50
 
 static char *file_path(const struct node *n)
 {
@@ -77,13 +78,11 @@ static void choose(struct max_volumes *m, enum max_volumes_source source, int64_
 	m->n = value;
 }
 
-void max_volumes_look(const struct node *n, struct max_volumes *ret)
+/* From the count in ret, or without one. */
+static void choose_all(const struct node *n, struct max_volumes *ret)
 {
-	int64_t now, before = last_known(n);
+	int64_t now = (int64_t)ret->vfs + ret->slots, before = last_known(n);
 
-	*ret = (struct max_volumes) { .n = 0 };
-	count(n, ret);
-	now = (int64_t)ret->vfs + ret->slots;
 	ret->seen = now > 0 || before > 0;
 	choose(ret, MAX_VOLUMES_SET, n->o.max_volumes);
 	choose(ret, MAX_VOLUMES_COUNTED, now);
@@ -91,7 +90,49 @@ void max_volumes_look(const struct node *n, struct max_volumes *ret)
 	choose(ret, MAX_VOLUMES_GUESSED, MAX_VOLUMES_ASSUMED);
 }
 
-static const char *source_text(enum max_volumes_source source)
+static void answer_uncounted(const struct node *n, const char *why, struct max_volumes *ret)
+{
+	*ret = (struct max_volumes) { .uncounted = true };
+	snprintf(ret->where, sizeof(ret->where), "%s", why);
+	choose_all(n, ret);
+}
+
+struct look {
+	const struct node *n;
+	struct max_volumes seen;
+};
+
+static void look(void *box)
+{
+	struct look *l = box;
+
+	count(l->n, &l->seen);
+}
+
+void max_volumes_look(const struct node *n, struct max_volumes *ret)
+{
+	struct look l = { .n = n };
+	struct strs at AUTO(strs_clear) = STRS_INIT;
+	char *list AUTO(free) = NULL, *why AUTO(free) = NULL;
+	struct err err = ERR_INIT;
+	int rc =
+		aside_run(n->counter, look, &l, sizeof(l), deadline_in_ms(n->o.host_wait_ms), &err);
+
+	if (rc == 0) {
+		*ret = l.seen;
+		choose_all(n, ret);
+		return;
+	}
+	sysfs_hung(n->o.host_wait_ms / 2, &at);
+	list = strs_join(&at, ", ");
+	why = rc < 0 ? xstrdup(err.msg)
+	             : xasprintf("counting in %s has taken %.1f s, and goes on%s%s",
+	                         n->o.world.sysfs, aside_seconds(n->counter),
+	                         at.n ? ": the kernel is at " : "", list);
+	answer_uncounted(n, why, ret);
+}
+
+static const char *source_text(const struct max_volumes *m)
 {
 	static const char *const texts[] = {
 		[MAX_VOLUMES_SET] = "--max-volumes-per-node",
@@ -100,56 +141,70 @@ static const char *source_text(enum max_volumes_source source)
 		[MAX_VOLUMES_GUESSED] =
 			"a guess: the DPU offers nothing, and has not been seen before",
 	};
+	static const char *const uncounted[] = {
+		[MAX_VOLUMES_SET] = "--max-volumes-per-node",
+		[MAX_VOLUMES_LAST_KNOWN] = "last count on this node: it cannot be counted now",
+		[MAX_VOLUMES_GUESSED] = "a guess: it cannot be counted now, and never was",
+	};
 
-	return texts[source];
+	return m->uncounted ? uncounted[m->source] : texts[m->source];
 }
 
 static void tell(struct node *n, const struct max_volumes *m, const char *failed)
 {
-	int64_t told = m->n * 8 + (int64_t)m->source;
+	int64_t told = m->n * 16 + (int64_t)m->source * 2 + m->uncounted;
 	char number[24];
 
 	if (atomic_exchange(&n->told_max_volumes, told) == told)
 		return;
 	snprintf(number, sizeof(number), "%" PRId64, m->n);
 	log_event(m->source >= MAX_VOLUMES_LAST_KNOWN ? LOG_WARNING : LOG_INFO,
-	          "volumes that this node takes", "n", number, "by", source_text(m->source),
-	          "where", m->where, "error", *failed ? failed : NULL, NULL);
+	          "volumes that this node takes", "n", number, "by", source_text(m), "where",
+	          m->where, "error", *failed ? failed : NULL, NULL);
 }
 
 /*
  * The kernel makes VFs one after the other, and the start prepares the host while calls are served
- * already: looks when nobody does so, and again when somebody has begun meanwhile.
+ * already: counts when nobody does so, and again when somebody has begun meanwhile. Some of the VFs
+ * are no answer; so while the preparing hangs, nothing is counted.
  */
 static int look_when_prepared(struct node *n, struct deadline d, struct max_volumes *ret,
                               struct err *err)
 {
+	struct err unfinished = ERR_INIT;
 	unsigned seen;
 
 	do {
-		while (atomic_load(&n->preparing))
-			if (deadline_sleep(d, PREPARED_PAUSE_MS, err,
-			                   "waiting until the VFs have been made"))
-				return -1;
+		int rc = node_prepare_wait(n, n->o.host_wait_ms, d, &unfinished);
+
+		if (rc < 0) {
+			*err = unfinished;
+			return -1;
+		}
+		if (rc == NODE_PREPARES) {
+			answer_uncounted(n, unfinished.msg, ret);
+			return 0;
+		}
 		seen = atomic_load(&n->preparations);
 		max_volumes_look(n, ret);
-	} while (atomic_load(&n->preparations) != seen);
+	} while (atomic_load(&n->preparations) != seen || aside_seconds(n->preparer) > 0);
 	return 0;
 }
 
 int max_volumes_answer(struct node *n, struct deadline d, struct max_volumes *ret, struct err *err)
 {
-	struct str did AUTO(str_clear) = STR_INIT(500);
 	struct err failed = ERR_INIT;
 
 	if (look_when_prepared(n, d, ret, err))
 		return -1;
-	if (ret->source != MAX_VOLUMES_SET && !ret->vfs) {
-		IGNORE_RESULT(node_prepare(n, &did, &failed));
-		if (look_when_prepared(n, d, ret, err))
+	if (ret->source != MAX_VOLUMES_SET && !ret->vfs && !ret->uncounted) {
+		if (node_prepare_beside(n, false, n->o.host_wait_ms, &failed) == NODE_PREPARES)
+			answer_uncounted(n, failed.msg, ret);
+		else if (look_when_prepared(n, d, ret, err))
 			return -1;
 	}
-	if (ret->source == MAX_VOLUMES_COUNTED || (n->o.topology_key && ret->vfs + ret->slots > 0))
+	if (!ret->uncounted && (ret->source == MAX_VOLUMES_COUNTED ||
+	                        (n->o.topology_key && ret->vfs + ret->slots > 0)))
 		remember(n, (int64_t)ret->vfs + ret->slots);
 	tell(n, ret, failed.code ? failed.msg : "");
 	return 0;

@@ -38,8 +38,11 @@ struct node_options {
 	const char *virtiofs_type; /* of mounts of shares: mount_share(); NULL: "virtiofs" */
 	struct running *running;   /* the calls that run, for health; NULL: unknown */
 	struct gatekeeper *gate;   /* --controlled-mode; NULL: without it */
+	bool own_looks; /* the names of its looks at shares are this process's: share_tidy() */
+	int64_t host_wait_ms; /* how long a call waits for sysfs: max_volumes.h; 0: 750 ms */
 };
 
+struct aside;
 struct guard;
 struct jobs;
 
@@ -53,8 +56,11 @@ struct node {
 	struct jobs *jobs;                /* mkfs and fsck that run: job.h */
 	atomic_bool lacks_topology;       /* topology.h: what kubelet was told */
 	_Atomic int64_t told_max_volumes; /* max_volumes.c: what the log has said last */
-	/* node_prepare() that run, and how many have begun: meanwhile not all VFs are there. */
-	atomic_uint preparing, preparations;
+	atomic_uint preparations;         /* node_prepare() that have begun: see max_volumes.c */
+	/* What may hang in sysfs, each on a thread of its own. */
+	struct aside *recovery, *preparer, *counter;
+	atomic_uint walks; /* threads of recover.c that are at a function */
+	char token[24];    /* own_looks: no other process has it; else "" */
 };
 
 void node_init(struct node *n, const struct node_options *o);
@@ -63,6 +69,11 @@ void node_init(struct node *n, const struct node_options *o);
  * what is waited for, and what still runs at the deadline. Between the last call and node_clear().
  */
 void node_wait_jobs(struct node *n, struct deadline d);
+/*
+ * Waits until nothing looks at this host's sysfs any more for the node. False: a thread hangs
+ * there. It uses the node and its options, which then stay until the process has ended.
+ */
+bool node_wait_host(const struct node *n, struct deadline d) MUST_CHECK;
 void node_clear(struct node *n);
 /*
  * Names the boot of this host, as records do. It was read at node_init(), and is tried once more

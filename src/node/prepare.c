@@ -9,11 +9,13 @@
  */
 #include "node/prepare.h"
 
+#include "common/aside.h"
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/spawn.h"
+#include "node/device/sysfs.h"
 #include "node/gatekeeper.h"
 
 #define MODPROBE_MS 20000
@@ -139,13 +141,86 @@ static int prepare(const struct node *n, struct str *did, struct err *err)
 
 int node_prepare(struct node *n, struct str *did, struct err *err)
 {
-	int rc;
-
 	if (gatekeeper_check(n->o.gate, err))
 		return -1;
-	atomic_fetch_add(&n->preparing, 1);
 	atomic_fetch_add(&n->preparations, 1);
-	rc = prepare(n, did, err);
-	atomic_fetch_sub(&n->preparing, 1);
-	return rc;
+	return prepare(n, did, err);
+}
+
+/* ---- beside the calls ---- */
+
+struct preparing {
+	struct node *n;
+	bool tell;
+	int rc;
+	struct err err;
+};
+
+static void prepare_and_log(void *box)
+{
+	struct str did AUTO(str_clear) = STR_INIT(2000);
+	struct preparing *p = box;
+
+	p->rc = node_prepare(p->n, &did, &p->err);
+	if (did.len)
+		log_event(LOG_INFO, "prepared this host", "did", did.ptr, NULL);
+	if (p->rc && p->tell)
+		log_event(LOG_WARNING, "this host is not ready for new volumes", "error",
+		          p->err.msg, NULL);
+}
+
+static int goes_on(const struct node *n, struct err *err)
+{
+	struct strs at AUTO(strs_clear) = STRS_INIT;
+	char *list AUTO(free) = NULL;
+
+	sysfs_hung(n->o.host_wait_ms / 2, &at);
+	list = strs_join(&at, ", ");
+	err_clear(err);
+	err_set(err, ERR_UNAVAILABLE, "this host has been prepared for %.1f s, and it goes on%s%s",
+	        aside_seconds(n->preparer), at.n ? ": the kernel is at " : "", list);
+	return NODE_PREPARES;
+}
+
+static size_t count_names(const struct node *n)
+{
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+	struct err ignored = ERR_INIT;
+
+	IGNORE_RESULT(device_functions(&n->o.world, &names, &ignored));
+	return names.n;
+}
+
+int node_prepare_beside(struct node *n, bool tell, int64_t quiet_ms, struct err *err)
+{
+	struct preparing p = { .n = n, .tell = tell };
+	size_t now = count_names(n), before;
+	int rc;
+
+	/* Where this one goes on and has ended, one more finds nothing to do and has its result. */
+	do {
+		before = now;
+		rc = aside_run(n->preparer, prepare_and_log, &p, sizeof(p),
+		               deadline_in_ms(quiet_ms), err);
+		now = count_names(n);
+	} while (rc == ASIDE_RUNS && now != before);
+	if (rc)
+		return rc < 0 ? -1 : goes_on(n, err);
+	*err = p.err;
+	return p.rc;
+}
+
+int node_prepare_wait(const struct node *n, int64_t quiet_ms, struct deadline d, struct err *err)
+{
+	size_t now = count_names(n), before;
+
+	do {
+		before = now;
+		if (aside_wait(n->preparer, deadline_clamp(d, quiet_ms)))
+			return 0;
+		if (deadline_check(d, err, "waiting until the VFs have been made"))
+			return -1;
+		now = count_names(n);
+	} while (now != before);
+	return goes_on(n, err);
 }

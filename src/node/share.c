@@ -153,7 +153,7 @@ static int look_at(const struct node *n, const char *path, const char *tag,
 int share_look_mount(const struct node *n, const char *volume_id, const char *tag,
                      const struct strs *flags, dev_t *ret, struct err *err)
 {
-	char *dir AUTO(free) = record_path(n, LOOKING, volume_id, "");
+	char *dir AUTO(free) = record_path(n, LOOKING, volume_id, n->token);
 	char *path AUTO(free) = NULL;
 	int rc = make_dir(n, dir, &path, err);
 
@@ -191,6 +191,9 @@ int share_tidy(const struct node *n, struct str *did, struct err *err)
 		char *one AUTO(free) = xasprintf("%s/%s", dir, names.v[i]);
 		struct err failed = ERR_INIT;
 
+		/* Calls are served already, and look. */
+		if (*n->token && str_has_suffix(names.v[i], n->token))
+			continue;
 		if (tidy_one(n, one, &failed) == 0)
 			str_addf(did, "%s%s", did->len ? ", " : "", one);
 		else if (!first.code)

@@ -34,7 +34,8 @@ const struct mount *share_elsewhere(const struct node *n, const struct mount_tab
                                     const struct place *p, const struct place *but, bool whole,
                                     const struct mount *after);
 /*
- * For the start: takes away what share_look_mount() of a killed driver has left, and adds it to
- * `did`. One whose server hangs stays: -1 says which, the rest was tried.
+ * For the start, beside the calls: takes away what share_look_mount() of a killed driver has left,
+ * whose names end in the token of another node, and adds it to `did`. One whose server hangs stays:
+ * -1 says which, the rest was tried.
  */
 int share_tidy(const struct node *n, struct str *did, struct err *err) MUST_CHECK;

@@ -70,6 +70,8 @@ int stage_share_prepare(struct staging *s, struct deadline d, struct err *err)
 	int rc = node_load_virtiofs(s->node, err);
 
 	if (!rc)
+		rc = device_shares_answer(&s->node->o.world, err);
+	if (!rc)
 		rc = device_find(&s->node->o.world, &s->r->want, &s->dev, NULL, err);
 	if (rc <= 0)
 		return rc ? rc : is_there(s);

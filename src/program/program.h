@@ -51,6 +51,7 @@ struct program {
 	struct web *web;
 	struct rpc_server *server;
 	struct registration *registration;
+	bool hangs; /* at its end: a thread keeps the node and the flags */
 };
 
 static inline void program_add_service(struct program *p, struct rpc_service service)
@@ -67,12 +68,16 @@ void program_add_node(struct program *p);
  * call that needs it is refused.
  */
 void program_check_propagation(const struct program *p);
-/* Before calls are served: they must not meet what an earlier start has left half done. */
-void program_recover_node(const struct program *p);
-/* At the first start after a boot it takes seconds. Logs what it did, and its error. Any thread. */
-int program_prepare_host(struct program *p, struct err *err);
-/* The same while calls are served already. */
-void program_prepare_node(struct program *p);
+/* Before calls are served: files of earlier starts that calls would meet. Nothing of a device. */
+void program_recover_records(const struct program *p);
+/*
+ * While calls are served: what an earlier start has left in sysfs and in mounts, and unless there
+ * is a gate, what a host needs for its first volume. Each on a thread, which may hang. Logs what it
+ * did.
+ */
+void program_begin_host(struct program *p);
+/* Waits a moment for these threads. False: one hangs, and keeps the node with its flags. */
+bool program_end_host(struct program *p) MUST_CHECK;
 /*
  * The last step: as soon as kubelet finds this socket, it calls the driver's own. Nothing without
  * --kubelet-registration-path. The main thread's, with a gate the gatekeeper's.

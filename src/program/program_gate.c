@@ -9,10 +9,17 @@
 #include "node/control_csi.h"
 #include "node/count.h"
 #include "node/max_volumes.h"
+#include "node/prepare.h"
 
+/* Modules are loaded in that time, and it goes on as long as VFs appear. */
+#define PREPARE_QUIET_MS 5000
+
+/* What goes on is told as a failure, and tried again: the driver registers nevertheless. */
 static int gate_prepare(void *arg, struct err *err)
 {
-	return program_prepare_host(arg, err);
+	struct program *p = arg;
+
+	return node_prepare_beside(&p->node, true, PREPARE_QUIET_MS, err) ? -1 : 0;
 }
 
 static void gate_count(void *arg, unsigned *ret_pools, unsigned *ret_devices)

@@ -5,6 +5,7 @@
  */
 #include "program/program.h"
 
+#include "common/aside.h"
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "node/node_csi.h"
@@ -14,6 +15,9 @@
 #include "node/topology.h"
 #include "settings/node_settings.h"
 
+/* A look at the host ends sooner; modprobe and VFs that are being made go on without the driver. */
+#define END_HOST_MS 1000
+
 void program_add_node(struct program *p)
 {
 	const struct flags *f = &p->flags;
@@ -22,6 +26,7 @@ void program_add_node(struct program *p)
 	options.topology_key = p->topology_key;
 	options.running = p->running;
 	options.gate = p->gate;
+	options.own_looks = true;
 	node_init(&p->node, &options);
 	p->has_node = true;
 	if (f->volume_metrics && !str_empty(f->http_endpoint))
@@ -45,13 +50,13 @@ void program_check_propagation(const struct program *p)
 		log_event(LOG_WARNING, "mounts are not shared", "warning", warnings.v[i], NULL);
 }
 
-void program_recover_node(const struct program *p)
+void program_recover_records(const struct program *p)
 {
 	struct str did AUTO(str_clear) = STR_INIT(2000);
 	struct strs unfinished AUTO(strs_clear) = STRS_INIT;
 	struct err err = ERR_INIT;
 
-	if (node_recover(&p->node, &did, &unfinished, &err))
+	if (node_recover_records(&p->node, &did, &unfinished, &err))
 		log_event(LOG_WARNING, "what an earlier start has left cannot be tidied up",
 		          "error", err.msg, NULL);
 	if (did.len)
@@ -63,24 +68,26 @@ void program_recover_node(const struct program *p)
 		          "work", unfinished.v[i], NULL);
 }
 
-int program_prepare_host(struct program *p, struct err *err)
+static void recover(void *box)
 {
-	struct str did AUTO(str_clear) = STR_INIT(2000);
-	int rc = node_prepare(&p->node, &did, err);
-
-	if (rc)
-		log_event(LOG_WARNING, "this host is not ready for new volumes", "error", err->msg,
-		          NULL);
-	if (did.len)
-		log_event(LOG_INFO, "prepared this host", "did", did.ptr, NULL);
-	return rc;
+	node_recover_host(*(struct node **)box);
 }
 
-void program_prepare_node(struct program *p)
+void program_begin_host(struct program *p)
 {
-	struct err logged = ERR_INIT;
+	struct node *n = &p->node;
+	struct err err = ERR_INIT, unfinished = ERR_INIT;
 
-	IGNORE_RESULT(program_prepare_host(p, &logged));
+	if (aside_run(n->recovery, recover, &n, sizeof(struct node *), deadline_in_ms(0), &err) < 0)
+		log_event(LOG_WARNING, "what an earlier start has left cannot be tidied up",
+		          "error", err.msg, NULL);
+	if (!p->gate)
+		IGNORE_RESULT(node_prepare_beside(&p->node, true, 0, &unfinished));
+}
+
+bool program_end_host(struct program *p)
+{
+	return node_wait_host(&p->node, deadline_in_ms(END_HOST_MS));
 }
 
 static void is_registered(void *arg, bool registered)

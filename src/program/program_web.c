@@ -63,12 +63,15 @@ static void look_for_readiness(void *arg, struct web_checks *ret)
 		                  : "has not registered the driver: the driver's log says why");
 }
 
-static void count_failing(void *arg)
+/* Waits for nothing. */
+static void count_now(void *arg)
 {
 	int64_t oldest;
 	unsigned n = failing_count(monotonic_ns(), &oldest);
+	const struct program *p = arg;
 
-	(void)arg;
+	if (p->has_node)
+		node_count_hung(&p->node);
 	metric_set(METRIC_VOLUMES_FAILING, n, NULL);
 	metric_set(METRIC_VOLUMES_FAILING_OLDEST, oldest, NULL);
 }
@@ -99,7 +102,7 @@ int program_start_web(struct program *p, struct err *err)
 		         (p->flags.node ? METRIC_NODE : 0),
 		.alive = is_alive,
 		.ready = look_for_readiness,
-		.count = count_failing,
+		.count = count_now,
 		.look = p->has_node ? look_at_host : NULL,
 		.more = p->volume_metrics ? add_volumes : NULL,
 		.arg = p,

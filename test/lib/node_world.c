@@ -33,7 +33,8 @@ void node_world_init(struct node_world *w)
 	                                             .world = w->nvme.world,
 	                                             .proc_root = "/proc",
 	                                             .plugin_dir = w->plugin_dir,
-	                                             .kubelet_dir = w->kubelet_dir });
+	                                             .kubelet_dir = w->kubelet_dir,
+	                                             .host_wait_ms = 20000 });
 }
 
 void node_world_tell_boot(const struct node_world *w)

@@ -7,6 +7,7 @@
 
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <glob.h>
 #include <stdio.h>
@@ -147,6 +148,24 @@ void tree_link(const struct tree *t, const char *path, const char *target)
 
 	(void)unlink(whole);
 	ck_assert_msg(symlink(target, whole) == 0, "link %s: errno %d", whole, errno);
+}
+
+void tree_fifo(const struct tree *t, const char *path)
+{
+	char *whole AUTO(free) = path_with_parents(t, path);
+
+	(void)unlink(whole);
+	ck_assert_msg(mkfifo(whole, 0644) == 0, "FIFO %s: errno %d", whole, errno);
+}
+
+void tree_answer(const struct tree *t, const char *path, const char *text)
+{
+	char *whole AUTO(free) = tree_path(t, path);
+	int fd = open(whole, O_RDWR | O_CLOEXEC);
+
+	ck_assert_msg(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text),
+	              "answer %s: errno %d", whole, errno);
+	close(fd);
 }
 
 void tree_mkdir(const struct tree *t, const char *path)

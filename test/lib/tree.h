@@ -32,6 +32,12 @@ void tree_write(const struct tree *t, const char *path, const char *text);
 void tree_write_bytes(const struct tree *t, const char *path, const void *bytes, size_t n);
 /* A symbolic link, replacing what is there; parents are made. */
 void tree_link(const struct tree *t, const char *path, const char *target);
+/*
+ * A FIFO in the place of an attribute: who opens it waits, as for the kernel's lock of a device,
+ * until tree_answer() gives one reader or writer the end of its wait (a reader this text).
+ */
+void tree_fifo(const struct tree *t, const char *path);
+void tree_answer(const struct tree *t, const char *path, const char *text);
 void tree_mkdir(const struct tree *t, const char *path);
 /* A file, a link or a directory with all that is in it. */
 void tree_remove(const struct tree *t, const char *path);

@@ -299,10 +299,8 @@ int device_release(const struct device_world *w, const struct device *dev, struc
 	rc = pci_usable(w, dev->pci, &match, err);
 	if (rc)
 		return rc < 0 ? -1 : 0;
-	return pci_forget(w, dev->pci, dev->kind->driver, err);
+	return pci_forget(w, dev->pci, dev->kind->driver, err) < 0 ? -1 : 0;
 }
-
-enum { NOT_SET = 1 }; /* there was no driver_override to clear */
 
 /* Of a kind without VFs only the functions in the DPU's slots are certain to be ours. */
 static bool is_ours(const struct device_world *w, const struct device_kind *kind, const char *pci)
@@ -316,54 +314,23 @@ static bool is_ours(const struct device_world *w, const struct device_kind *kind
 	                                                    &why, &ignored) == 0);
 }
 
-/* NOT_SET: driver_override does not name the kind's driver, or the function is not ours. */
-static int forget_if_set(const struct device_world *w, const struct device_kind *kind,
-                         const char *pci, struct err *err)
-{
-	char *dir AUTO(free) = pci_dir(w, pci);
-	char *override AUTO(free) = NULL;
-	struct err ignored = ERR_INIT;
-
-	if (sysfs_attr(dir, "driver_override", &override, &ignored) ||
-	    !str_eq(override, kind->driver) || !is_ours(w, kind, pci))
-		return NOT_SET;
-	return pci_forget(w, pci, kind->driver, err);
-}
-
-/* Tries each kind. NOT_SET: the override names the driver of none. */
-static int forget_any(const struct device_world *w, const char *pci, struct err *err)
+/* Whether the function is ours is asked first: reading another one's driver_override may hang. */
+int device_recover(const struct device_world *w, const char *pci, struct err *err)
 {
 	for (const struct device_kind *const *k = device_kinds(w); *k; k++) {
-		int rc = forget_if_set(w, *k, pci, err);
+		int rc = is_ours(w, *k, pci) ? pci_forget(w, pci, (*k)->driver, err) : PCI_NOT_SET;
 
-		if (rc != NOT_SET)
+		if (rc != PCI_NOT_SET)
 			return rc;
 	}
-	return NOT_SET;
+	return DEVICE_NOT_SET;
 }
 
-int device_release_all(const struct device_world *w, struct str *did, struct err *err)
+int device_functions(const struct device_world *w, struct strs *ret, struct err *err)
 {
 	char *dir AUTO(free) = xasprintf("%s/bus/pci/devices", w->sysfs);
-	struct strs functions AUTO(strs_clear) = STRS_INIT;
-	struct err first = ERR_INIT;
 
-	if (sysfs_list(dir, &functions, err) < 0)
-		return -1;
-	for (size_t i = 0; i < functions.n; i++) {
-		struct err failed = ERR_INIT;
-		int rc = forget_any(w, functions.v[i], &failed);
-
-		if (rc == 0)
-			str_addf(did, "%sdriver_override of %s", did->len ? ", " : "",
-			         functions.v[i]);
-		else if (rc < 0 && !first.code)
-			first = failed;
-	}
-	if (!first.code)
-		return 0;
-	*err = first;
-	return -1;
+	return sysfs_list(dir, ret, err) < 0 ? -1 : 0;
 }
 
 static int count_vfs(const struct device_world *w, const char *pf, unsigned *ret, struct err *err)

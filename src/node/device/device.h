@@ -34,7 +34,14 @@ struct device_world {
 	const struct sysfs_writer *writer; /* NULL: files are written; tests simulate a kernel */
 	/* NULL at the end. NULL: the kinds of device_kind.c; tests bring kinds of their own. */
 	const struct device_kind *const *kinds;
+	int64_t hang_ms; /* an access to a function that takes longer hangs; 0: DEVICE_HANGS_MS */
 };
+
+#define DEVICE_HANGS_MS 5000 /* most probes have ended */
+static inline int64_t device_hang_ms(const struct device_world *w)
+{
+	return w->hang_ms ? w->hang_ms : DEVICE_HANGS_MS;
+}
 
 enum device_function { DEVICE_FUNCTION_ANY, DEVICE_FUNCTION_VF, DEVICE_FUNCTION_PF };
 
@@ -193,10 +200,20 @@ int device_abandon(const struct device_world *w, const struct device *dev, struc
 int device_release(const struct device_world *w, const struct device *dev, struct err *err)
 	MUST_CHECK;
 /*
- * The same for every function that this driver may use, in use or not. Tries all; -1 with the first
- * failure. Appends the functions that it changed to `did`.
+ * May a tag be mounted? mount(2) of any share takes a lock of the kernel's module virtiofs, which
+ * the removal of a function that hangs keeps. -1 UNAVAILABLE: one is under way, or a thread of this
+ * process hangs at one.
  */
-int device_release_all(const struct device_world *w, struct str *did, struct err *err) MUST_CHECK;
+int device_shares_answer(const struct device_world *w, struct err *err) MUST_CHECK;
+enum { DEVICE_NOT_SET = 1 };
+/*
+ * The same for one function of the host, by its name in sysfs. 0: driver_override was cleared.
+ * DEVICE_NOT_SET: it names none of our drivers, or the function is not one that this driver may
+ * use: of such, only what the kernel answers from memory is read (sysfs.h).
+ */
+int device_recover(const struct device_world *w, const char *pci, struct err *err) MUST_CHECK;
+/* Adds the names of all PCI functions of this host. */
+int device_functions(const struct device_world *w, struct strs *ret, struct err *err) MUST_CHECK;
 /*
  * Counts the functions that volumes may be attached to: the VFs of SNAP PFs, as they are now. None
  * is no error. `where` (may be NULL) says where it looked and what is there.

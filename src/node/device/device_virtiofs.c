@@ -33,6 +33,7 @@ enum {
 };
 
 #define DRIVER "virtiofs"
+#define PCI_DRIVER "virtio-pci"
 
 /* ---- the virtio device ---- */
 
@@ -491,13 +492,58 @@ static struct pci_match functions(const struct device_world *w)
 	};
 }
 
+/* ---- a removal that does not end ---- */
+
+/*
+ * The kernel takes a function from its driver, then removes what is below it, which waits for
+ * requests that are under way.
+ */
+static bool is_being_removed(const struct device_world *w, const char *pci)
+{
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+	char *dir AUTO(free) = pci_dir(w, pci), *driver AUTO(free) = NULL;
+	struct err ignored = ERR_INIT;
+	uint32_t class_bits;
+
+	return !sysfs_attr_hex(dir, "class", &class_bits, &ignored) &&
+	       class_bits >> 8 == functions(w).class_code &&
+	       pci_driver(w, pci, &driver, &ignored) == PCI_ABSENT &&
+	       !list_virtio(w, pci, &names, &ignored) && names.n;
+}
+
+static int look_for_removal(const struct device_world *w, struct err *err)
+{
+	char *dir AUTO(free) = xasprintf("%s/bus/pci/devices", w->sysfs);
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+	struct err ignored = ERR_INIT;
+
+	if (sysfs_list(dir, &names, &ignored))
+		return 0;
+	for (size_t i = 0; i < names.n; i++)
+		if (is_being_removed(w, names.v[i]))
+			return err_set(err, ERR_UNAVAILABLE,
+			               "PCI function %s is being removed, and its virtio device "
+			               "is still there: where that does not end, a request waits "
+			               "for a server that has gone; see dmesg of the node, a "
+			               "reboot ends it at the latest",
+			               names.v[i]);
+	return 0;
+}
+
+int device_shares_answer(const struct device_world *w, struct err *err)
+{
+	if (!pci_driver_answers(w, PCI_DRIVER, err) && !look_for_removal(w, err))
+		return 0;
+	return err_wrap(err, "no share of this host can be mounted");
+}
+
 /* The kernel tells of a tag's coming and going in the name of "virtiofs". */
 static const char *const subsystems[] = { "virtio", "virtiofs", NULL };
 
 const struct device_kind device_kind_virtiofs = {
 	.name = "virtio-fs",
 	.emulation = EMULATION_VIRTIOFS,
-	.driver = "virtio-pci",
+	.driver = PCI_DRIVER,
 	.subsystems = subsystems,
 	.functions = functions,
 	.check_want = check_want,

@@ -12,9 +12,89 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/cleanup.h"
+#include "common/deadline.h"
 #include "common/kill_point.h"
 #include "common/mem.h"
 #include "node/device/sysfs.h"
+
+/* ---- turns ---- */
+
+#define NS_PER_MS INT64_C(1000000)
+
+/* On the stack of the thread whose turn it is. */
+struct turn {
+	struct turn *next;
+	const char *sysfs, *pci, *driver;
+	int64_t since; /* monotonic ns */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static struct turn *turns; /* under lock */
+
+static const struct turn *other_locked(const struct device_world *w, const char *pci)
+{
+	const struct turn *t = turns;
+
+	assert_locked(&lock);
+	while (t && !(str_eq(t->pci, pci) && str_eq(t->sysfs, w->sysfs)))
+		t = t->next;
+	return t;
+}
+
+static int does_not_answer(const struct turn *t, struct err *err)
+{
+	return err_set(err, ERR_UNAVAILABLE,
+	               "PCI function %s does not answer: the kernel has been at it for %.0f s (a "
+	               "removal or a probe hangs); see dmesg of the node, a reboot ends it at the "
+	               "latest",
+	               t->pci, (double)(monotonic_ns() - t->since) / 1e9);
+}
+
+static bool hangs(const struct device_world *w, const struct turn *t)
+{
+	return monotonic_ns() - t->since >= device_hang_ms(w) * NS_PER_MS;
+}
+
+static int turn_begin(struct turn *t, const struct device_world *w, const char *pci,
+                      const char *driver, struct err *err)
+{
+	const struct turn *other;
+
+	WITH_LOCK(&lock);
+	while ((other = other_locked(w, pci))) {
+		struct timespec until = deadline_timespec(
+			(struct deadline) { .at = other->since + device_hang_ms(w) * NS_PER_MS });
+
+		if (hangs(w, other))
+			return does_not_answer(other, err);
+		pthread_cond_clockwait(&changed, &lock, CLOCK_MONOTONIC, &until);
+	}
+	*t = (struct turn) { turns, w->sysfs, pci, driver, monotonic_ns() };
+	turns = t;
+	return 0;
+}
+
+static void turn_end(const struct turn *t)
+{
+	struct turn **p = &turns;
+
+	WITH_LOCK(&lock);
+	while (*p != t)
+		p = &(*p)->next;
+	*p = t->next;
+	pthread_cond_broadcast(&changed);
+}
+
+int pci_driver_answers(const struct device_world *w, const char *driver, struct err *err)
+{
+	WITH_LOCK(&lock);
+	for (const struct turn *t = turns; t; t = t->next)
+		if (str_eq(t->driver, driver) && str_eq(t->sysfs, w->sysfs) && hangs(w, t))
+			return does_not_answer(t, err);
+	return 0;
+}
 
 bool pci_driver_parks(const char *driver)
 {
@@ -75,6 +155,46 @@ static int write_failed(int errnum, const char *what, const char *pci, const cha
 	         : errnum == EIO    ? " (its probe failed: see dmesg)"
 	                            : "");
 	return PCI_NOT_NOW;
+}
+
+/* ---- give back ---- */
+
+/* Keeps the first error; a function that has gone needs nothing. */
+static void note_failure(int e, const char *what, const struct pci_change *c, struct err *err)
+{
+	if (e && !sysfs_gone(e) && !err->code)
+		err_sys(err, e, "restore %s of PCI function %s", what, c->pci);
+}
+
+static int give_back(const struct device_world *w, const struct pci_change *c, bool unbind,
+                     struct err *err)
+{
+	char *holder AUTO(free) = NULL;
+	struct err failed = ERR_INIT;
+	bool held;
+
+	if (pci_driver(w, c->pci, &holder, err) < 0)
+		return -1;
+	held = str_eq(holder, c->driver);
+	if (held && unbind) {
+		int e = write_to_driver(w, c->driver, "unbind", c->pci);
+
+		note_failure(e, "the unbound state", c, &failed);
+		held = e && !sysfs_gone(e);
+		kill_point("give back: function unbound");
+	}
+	if (c->override_set) {
+		note_failure(write_override(w, c->pci, c->override_before), "driver_override", c,
+		             &failed);
+		kill_point("give back: driver_override restored");
+	}
+	if (*c->unbound_from && !held)
+		note_failure(write_to_driver(w, c->unbound_from, "bind", c->pci), "the driver", c,
+		             &failed);
+	if (!failed.code)
+		return 0;
+	*err = failed;
+	return -1;
 }
 
 /* ---- give ---- */
@@ -156,8 +276,8 @@ static int write_changes(const struct device_world *w, struct pci_change *c, con
 	return e;
 }
 
-int pci_give(const struct device_world *w, const char *pci, const char *driver,
-             struct pci_change *ret, struct str *why, struct err *err)
+static int give(const struct device_world *w, const char *pci, const char *driver,
+                struct pci_change *ret, struct str *why, struct err *err)
 {
 	char parked_by[PCI_DRIVER_NAME_MAX] = "";
 	struct pci_change c = { 0 };
@@ -181,7 +301,7 @@ int pci_give(const struct device_world *w, const char *pci, const char *driver,
 		return 0;
 	}
 	rc = write_failed(e, what, pci, driver, why, err);
-	if (pci_give_back(w, &c, false, &undo) && rc < 0)
+	if (give_back(w, &c, false, &undo) && rc < 0)
 		return err_wrap(err, "%s", undo.msg);
 	/* What could not be restored now is restored with the next attempt. */
 	if (undo.code)
@@ -189,50 +309,39 @@ int pci_give(const struct device_world *w, const char *pci, const char *driver,
 	return rc;
 }
 
-/* ---- give back ---- */
-
-/* Keeps the first error; a function that has gone needs nothing. */
-static void note_failure(int e, const char *what, const struct pci_change *c, struct err *err)
+int pci_give(const struct device_world *w, const char *pci, const char *driver,
+             struct pci_change *ret, struct str *why, struct err *err)
 {
-	if (e && !sysfs_gone(e) && !err->code)
-		err_sys(err, e, "restore %s of PCI function %s", what, c->pci);
+	struct turn turn;
+	int rc;
+
+	if (turn_begin(&turn, w, pci, driver, err))
+		return -1;
+	rc = give(w, pci, driver, ret, why, err);
+	turn_end(&turn);
+	return rc;
 }
 
 int pci_give_back(const struct device_world *w, const struct pci_change *c, bool unbind,
                   struct err *err)
 {
-	char *holder AUTO(free) = NULL;
-	struct err failed = ERR_INIT;
-	bool held;
+	struct turn turn;
+	int rc;
 
 	if (!*c->pci)
 		return 0;
 	assert(*c->driver);
-	if (pci_driver(w, c->pci, &holder, err) < 0)
+	if (turn_begin(&turn, w, c->pci, c->driver, err))
 		return -1;
-	held = str_eq(holder, c->driver);
-	if (held && unbind) {
-		int e = write_to_driver(w, c->driver, "unbind", c->pci);
-
-		note_failure(e, "the unbound state", c, &failed);
-		held = e && !sysfs_gone(e);
-		kill_point("give back: function unbound");
-	}
-	if (c->override_set) {
-		note_failure(write_override(w, c->pci, c->override_before), "driver_override", c,
-		             &failed);
-		kill_point("give back: driver_override restored");
-	}
-	if (*c->unbound_from && !held)
-		note_failure(write_to_driver(w, c->unbound_from, "bind", c->pci), "the driver", c,
-		             &failed);
-	if (!failed.code)
-		return 0;
-	*err = failed;
-	return -1;
+	rc = give_back(w, c, unbind, err);
+	turn_end(&turn);
+	return rc;
 }
 
-int pci_forget(const struct device_world *w, const char *pci, const char *driver, struct err *err)
+/* ---- forget ---- */
+
+static int forget(const struct device_world *w, const char *pci, const char *driver,
+                  struct err *err)
 {
 	char now[PCI_DRIVER_NAME_MAX];
 	int rc = read_override(w, pci, now, err), e;
@@ -240,10 +349,22 @@ int pci_forget(const struct device_world *w, const char *pci, const char *driver
 	if (rc < 0)
 		return -1;
 	if (rc == PCI_ABSENT || !str_eq(now, driver))
-		return 0;
+		return PCI_NOT_SET;
 	e = write_override(w, pci, "");
 	kill_point("forget: driver_override cleared");
 	if (e && !sysfs_gone(e))
 		return err_sys(err, e, "clear driver_override of PCI function %s", pci);
 	return 0;
+}
+
+int pci_forget(const struct device_world *w, const char *pci, const char *driver, struct err *err)
+{
+	struct turn turn;
+	int rc;
+
+	if (turn_begin(&turn, w, pci, driver, err))
+		return -1;
+	rc = forget(w, pci, driver, err);
+	turn_end(&turn);
+	return rc;
 }

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Gives a PCI function to a driver, and undoes that. Callers have checked with pci_usable() that
- * the function is ours to touch. No state, any thread; when two threads change one function, the
- * kernel refuses one of them.
+ * the function is ours to touch. Any thread.
+ *
+ * Each of these calls takes the kernel's lock of the device, which a removal or a probe that hangs
+ * keeps permanently. So one thread of this process at a time is in them for a function; another one
+ * waits for hang_ms (struct device_world) since the first one has begun, and gets UNAVAILABLE then,
+ * which names the function. So a function that hangs costs one thread.
  */
 #pragma once
 
@@ -32,7 +36,8 @@ struct pci_change {
  * sriov_drivers_autoprobe is 0). 0: the driver holds it; ret says what was changed, nothing when it
  * held it before. PCI_NOT_NOW: the probe failed, the driver is not loaded or the function has gone,
  * as `why` says; nothing is changed. -1: it fails until somebody acts, as another driver holds the
- * function, driver_override names another one, or sysfs cannot be written; nothing is changed.
+ * function, driver_override names another one, or sysfs cannot be written; nothing is changed. -1
+ * UNAVAILABLE: another thread hangs at it.
  */
 int pci_give(const struct device_world *w, const char *pci, const char *driver,
              struct pci_change *ret, struct str *why, struct err *err) MUST_CHECK;
@@ -43,8 +48,16 @@ int pci_give(const struct device_world *w, const char *pci, const char *driver,
  */
 int pci_give_back(const struct device_world *w, const struct pci_change *c, bool unbind,
                   struct err *err) MUST_CHECK;
-/* Clears driver_override when it names `driver`. 0 when the function has gone. */
+/* driver_override is not `driver`, or the function has gone. */
+enum { PCI_NOT_SET = 2 };
+/* Clears driver_override when it names `driver`. */
 int pci_forget(const struct device_world *w, const char *pci, const char *driver, struct err *err)
+	MUST_CHECK;
+/*
+ * -1 UNAVAILABLE: a thread hangs at a function that it was to give to this driver, or to take from
+ * it.
+ */
+int pci_driver_answers(const struct device_world *w, const char *driver, struct err *err)
 	MUST_CHECK;
 /*
  * Does this driver only reserve functions (pci-stub)? Then nobody can be using them.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads and writes sysfs by whole paths. No state, any thread. Knows no devices: callers know what
- * a missing attribute means.
+ * Reads and writes sysfs by whole paths. Knows no devices: callers know what a missing attribute
+ * means. Owns the list of accesses; the entries are on the stacks of the threads that are at them.
  */
 #include "node/device/sysfs.h"
 
@@ -9,10 +9,63 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/cleanup.h"
+#include "common/deadline.h"
 #include "common/file.h"
 #include "common/limits.h"
 #include "common/mem.h"
 #include "common/thread.h"
+
+/* ---- what threads are at ---- */
+
+struct access {
+	struct access *next;
+	const char *path, *text; /* text: what is written; NULL: it is read */
+	int64_t since;           /* monotonic ns */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct access *accesses; /* under lock */
+
+static void access_begin(struct access *a, const char *path, const char *text)
+{
+	*a = (struct access) { .path = path, .text = text, .since = monotonic_ns() };
+	WITH_LOCK(&lock);
+	a->next = accesses;
+	accesses = a;
+}
+
+static void access_end(const struct access *a)
+{
+	struct access **p = &accesses;
+
+	WITH_LOCK(&lock);
+	while (*p != a)
+		p = &(*p)->next;
+	*p = a->next;
+}
+
+size_t sysfs_hung(int64_t ms, struct strs *ret)
+{
+	int64_t now = monotonic_ns();
+	size_t n = 0;
+
+	WITH_LOCK(&lock);
+	for (const struct access *a = accesses; a; a = a->next) {
+		/* The function is in the text of a bind, not in its path. */
+		bool names_function = a->text && strchr(a->text, ':');
+
+		if (now - a->since < ms * INT64_C(1000000))
+			continue;
+		n++;
+		if (ret)
+			strs_addf(ret, "%s%s%s for %.0f s", a->path, names_function ? " of " : "",
+			          names_function ? a->text : "", (double)(now - a->since) / 1e9);
+	}
+	return n;
+}
+
+/* ---- one access ---- */
 
 /* ENODEV and ENXIO: the object was removed while its file was open. */
 bool sysfs_gone(int errnum)
@@ -32,10 +85,13 @@ static int gone_or_error(struct err *err)
 int sysfs_attr(const char *dir, const char *name, char **ret, struct err *err)
 {
 	char *path AUTO(free) = xasprintf("%s/%s", dir, name);
+	struct access a;
+	int rc;
 
-	if (file_read_line(path, LIMIT_SYSFS_ATTR, ret, err))
-		return gone_or_error(err);
-	return 0;
+	access_begin(&a, path, NULL);
+	rc = file_read_line(path, LIMIT_SYSFS_ATTR, ret, err);
+	access_end(&a);
+	return rc ? gone_or_error(err) : 0;
 }
 
 int sysfs_attr_u64(const char *dir, const char *name, uint64_t *ret, struct err *err)
@@ -72,10 +128,13 @@ int sysfs_attr_hex(const char *dir, const char *name, uint32_t *ret, struct err 
 int sysfs_bytes(const char *dir, const char *name, char **ret, size_t *ret_len, struct err *err)
 {
 	char *path AUTO(free) = xasprintf("%s/%s", dir, name);
+	struct access a;
+	int rc;
 
-	if (file_read(path, LIMIT_SYSFS_ATTR, ret, ret_len, err))
-		return gone_or_error(err);
-	return 0;
+	access_begin(&a, path, NULL);
+	rc = file_read(path, LIMIT_SYSFS_ATTR, ret, ret_len, err);
+	access_end(&a);
+	return rc ? gone_or_error(err) : 0;
 }
 
 int sysfs_link(const char *dir, const char *name, char **ret, struct err *err)
@@ -95,14 +154,23 @@ int sysfs_list(const char *dir, struct strs *ret, struct err *err)
 	return 0;
 }
 
-int sysfs_write(const struct sysfs_writer *w, const char *path, const char *text)
+static int write_attr(const char *path, const char *text)
 {
 	struct err err = ERR_INIT;
 
-	thread_rest(); /* a bind or unbind may hang */
-	if (w)
-		return w->write(w->arg, path, text);
 	if (file_write(path, text, &err) == 0)
 		return 0;
 	return err.sys ? err.sys : EIO;
+}
+
+int sysfs_write(const struct sysfs_writer *w, const char *path, const char *text)
+{
+	struct access a;
+	int e;
+
+	thread_rest(); /* a bind or unbind may hang */
+	access_begin(&a, path, text);
+	e = w ? w->write(w->arg, path, text) : write_attr(path, text);
+	access_end(&a);
+	return e;
 }

@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Attributes, directories and links of sysfs, by whole paths. Objects may vanish while they are
- * read: a missing name and a removed object are both SYSFS_ABSENT. No state, any thread.
+ * read: a missing name and a removed object are both SYSFS_ABSENT. Any thread; the only state is
+ * the list of attributes that threads are reading and writing now.
+ *
+ * Which attributes of a PCI function may block, each until the kernel lets go what it holds:
+ *     driver_override, sriov_numvfs     read and write: the lock of the device, which a removal
+ *     bind, unbind of its driver        or a probe that hangs keeps permanently
+ *     config, vpd                       the bus: at most seconds on a function that does not answer
+ * class, vendor, device, resource, sriov_totalvfs, secondary_bus_number, the links and the lists of
+ * names are answered from memory.
  */
 #pragma once
 
@@ -41,3 +49,10 @@ bool sysfs_gone(int errnum);
  * what it means for the attribute.
  */
 int sysfs_write(const struct sysfs_writer *w, const char *path, const char *text) MUST_CHECK;
+
+/*
+ * Adds to ret the attributes that a thread of this process has been reading or writing for `ms` or
+ * longer: "/sys/bus/pci/devices/0000:26:00.2/driver_override for 38 s". Blocks on none. Returns how
+ * many there are; ret may be NULL.
+ */
+size_t sysfs_hung(int64_t ms, struct strs *ret);

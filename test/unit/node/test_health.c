@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Health of volumes on loop devices that pretend to be NVMe namespaces. */
 #include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -13,6 +15,7 @@
 #include "node/count.h"
 #include "node/guard.h"
 #include "common/running.h"
+#include "node/device/sysfs.h"
 #include "node/health.h"
 #include "node/job.h"
 #include "test/lib/node_world.h"
@@ -294,6 +297,75 @@ START_TEST(the_storage_is_well_while_there_are_functions)
 }
 END_TEST
 
+static void *read_override(void *arg)
+{
+	struct err err = ERR_INIT;
+	char *text AUTO(free) = NULL;
+
+	IGNORE_RESULT(sysfs_attr(arg, "driver_override", &text, &err));
+	return NULL;
+}
+
+static void answer_fifo(const char *dir)
+{
+	run_tool("echo >%s/driver_override", dir);
+}
+
+START_TEST(functions_that_do_not_answer_are_told)
+{
+	char *dir AUTO(free) = NULL;
+	struct err err = ERR_INIT;
+	struct health h;
+	pthread_t thread;
+
+	SKIP_UNLESS_LOOP();
+	node_world_init(&w);
+	nvme_world_add(&w.nvme, 1, "", 64 * MIB);
+	dir = xasprintf("%s/bus/pci/devices/0000:77:00.0", w.nvme.sysfs);
+	run_tool("mkdir -p %s && mkfifo %s/driver_override", dir, dir);
+	ck_assert_int_eq(node_storage_health(&w.node, &h, &err), 0);
+	ck_assert_uint_eq(h.n, 0);
+	w.node.o.world.hang_ms = 1;
+	ck_assert_int_eq(pthread_create(&thread, NULL, read_override, dir), 0);
+	while (!sysfs_hung(1, NULL))
+		usleep(1000);
+	ck_assert_int_eq(node_storage_health(&w.node, &h, &err), 0);
+	expect(&h, "FunctionsHang", HEALTH_DEGRADED);
+	ck_assert_msg(strstr(h.v[0].message, "0000:77:00.0/driver_override for "), "%s",
+	              h.v[0].message);
+	answer_fifo(dir);
+	pthread_join(thread, NULL);
+	ck_assert_int_eq(node_storage_health(&w.node, &h, &err), 0);
+	ck_assert_uint_eq(h.n, 0);
+	node_world_clear(&w);
+}
+END_TEST
+
+/* The look at the host hangs itself, and health answers. */
+START_TEST(health_of_a_host_that_does_not_answer_names_what_hangs)
+{
+	char *dir AUTO(free) = NULL;
+	struct err err = ERR_INIT;
+	struct health h;
+
+	SKIP_UNLESS_LOOP();
+	node_world_init(&w);
+	nvme_world_add(&w.nvme, 1, "", 64 * MIB);
+	w.node.o.host_wait_ms = 20;
+	dir = xasprintf("%s/bus/pci/devices/0000:77:00.0", w.nvme.sysfs);
+	run_tool("mkdir -p %s && mkfifo %s/class", dir, dir);
+	ck_assert_int_eq(node_storage_health(&w.node, &h, &err), 0);
+	ck_assert_uint_eq(h.n, 2);
+	ck_assert_str_eq(h.v[0].reason, "VolumeLimitGuessed");
+	ck_assert_str_eq(h.v[1].reason, "FunctionsHang");
+	ck_assert_ptr_nonnull(strstr(h.v[1].message, "0000:77:00.0/class for "));
+	run_tool("exec 3<>%s/class && echo 0x0 >%s/new && mv %s/new %s/class && echo 0x0 >&3", dir,
+	         dir, dir, dir);
+	ck_assert(node_wait_host(&w.node, deadline_in_ms(20000)));
+	node_world_clear(&w);
+}
+END_TEST
+
 START_TEST(calls_that_the_kernel_holds_are_told)
 {
 	struct running *running = running_new(0);
@@ -361,7 +433,7 @@ START_TEST(a_tool_that_is_slow_is_told_with_its_volume)
 	ck_assert_int_eq(job_run(w.node.jobs, &o, deadline_in_ms(1), &err), -1);
 	err_clear(&err);
 	usleep(2000);
-	node_count(&w.node);
+	node_count_hung(&w.node);
 	ck_assert_int_eq(metric_value(METRIC_JOBS_OLD, NULL), 1);
 	ck_assert_int_eq(node_storage_health(&w.node, &h, &err), 0);
 	expect(&h, "ToolsSlow", HEALTH_DEGRADED);
@@ -380,5 +452,6 @@ SUITE("health", a_sound_volume_has_no_faults_by_path_and_by_id,
       a_controller_that_does_not_work_is_told,
       another_disk_with_the_number_of_a_raw_block_volume_is_told,
       a_filesystem_turned_read_only_is_degraded, errors_that_ext4_has_counted_are_told,
-      the_storage_is_well_while_there_are_functions, calls_that_the_kernel_holds_are_told,
+      the_storage_is_well_while_there_are_functions, functions_that_do_not_answer_are_told,
+      health_of_a_host_that_does_not_answer_names_what_hangs, calls_that_the_kernel_holds_are_told,
       a_tool_that_is_slow_is_told_with_its_volume);

@@ -7,12 +7,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/aside.h"
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "node/device/sysfs.h"
 #include "node/health.h"
 #include "node/max_volumes.h"
+#include "node/prepare.h"
 #include "test/lib/dpu_switch.h"
 #include "test/lib/suite.h"
 #include "test/lib/tree.h"
@@ -26,6 +29,8 @@ static struct tree tree;
 static struct node node;
 static char plugin_dir[128];
 static struct strs lines;
+static int64_t wait_ms = 20000;
+static bool create_vfs;
 
 static void keep_line(void *arg, const char *line)
 {
@@ -42,7 +47,9 @@ static void start(void)
 	                                                     .vendors = &vendors,
 	                                                     .snap_device_id = "6001" },
 	                                          .proc_root = "/proc",
-	                                          .plugin_dir = plugin_dir });
+	                                          .plugin_dir = plugin_dir,
+	                                          .create_vfs = create_vfs,
+	                                          .host_wait_ms = wait_ms });
 	strs_clear(&lines);
 	lines = (struct strs)STRS_INIT;
 }
@@ -157,30 +164,106 @@ START_TEST(volumes_of_both_kinds_share_the_slots_and_what_others_plug_in_takes_o
 END_TEST
 
 /* What the start does beside the first calls: VFs appear one by one. */
-static void *finish_vfs(void *arg)
+static void finish_vfs(void *arg)
 {
 	(void)arg;
 	usleep(100000);
 	add_vfs(4);
-	atomic_fetch_sub(&node.preparing, 1);
-	return NULL;
 }
 
 START_TEST(vfs_that_are_being_made_are_waited_for)
 {
 	struct max_volumes m;
 	struct err err = ERR_INIT;
-	pthread_t thread;
+	int unused = 0;
 
 	begin();
 	add_vfs(1);
-	atomic_fetch_add(&node.preparing, 1);
+	ck_assert_int_eq(aside_run(node.preparer, finish_vfs, &unused, sizeof(unused),
+	                           deadline_in_ms(0), &err),
+	                 ASIDE_RUNS);
 	ck_assert_int_eq(max_volumes_answer(&node, deadline_in_ms(10), &m, &err), -1);
 	ck_assert_msg(err.code == ERR_DEADLINE && strstr(err.msg, "VFs"), "%s", err.msg);
 	ck_assert(!path_exists(plugin_dir));
-	ck_assert_int_eq(pthread_create(&thread, NULL, finish_vfs, NULL), 0);
 	answers(4, MAX_VOLUMES_COUNTED);
-	pthread_join(thread, NULL);
+	end();
+}
+END_TEST
+
+static void wait_until_nothing_hangs(void)
+{
+	ck_assert(node_wait_host(&node, deadline_in_ms(20000)));
+	ck_assert_uint_eq(sysfs_hung(0, NULL), 0);
+}
+
+/* The number that was told before, and it is kept. */
+static void tells_the_last_known(int64_t n, const char *at)
+{
+	struct max_volumes m;
+	struct err err = ERR_INIT;
+	char *kept AUTO(free) = NULL;
+
+	ck_assert_msg(!max_volumes_answer(&node, deadline_in_ms(20000), &m, &err), "%s", err.msg);
+	ck_assert_int_eq(m.n, n);
+	ck_assert(m.source == MAX_VOLUMES_LAST_KNOWN && m.uncounted);
+	ck_assert_msg(strstr(m.where, at) != NULL, "%s", m.where);
+	kept = tree_read(&tree, "/plugin/max-volumes");
+	ck_assert_str_eq(kept, "4");
+}
+
+START_TEST(while_sysfs_does_not_answer_the_last_count_holds)
+{
+	static const char *const attrs[] = { "class", "vendor", "device" };
+	char *path AUTO(free) = xasprintf(PF "/%s", attrs[_i]);
+
+	begin();
+	add_vfs(4);
+	answers(4, MAX_VOLUMES_COUNTED);
+	wait_ms = 20;
+	restart();
+	tree_fifo(&tree, path);
+	/* The second one starts no second thread. */
+	for (int i = 0; i < 2; i++)
+		tells_the_last_known(4, path);
+	ck_assert_uint_eq(sysfs_hung(0, NULL), 1);
+	logged(1, "W", "it cannot be counted now");
+	tree_answer(&tree, path, "0x0\n");
+	wait_until_nothing_hangs();
+	wait_ms = 20000;
+	restart();
+	add_vfs(4);
+	answers(4, MAX_VOLUMES_COUNTED);
+	end();
+}
+END_TEST
+
+START_TEST(while_the_preparing_hangs_the_last_count_holds)
+{
+	struct err err = ERR_INIT;
+
+	begin();
+	add_vfs(4);
+	answers(4, MAX_VOLUMES_COUNTED);
+	for (int i = 0; i < 4; i++) {
+		char *link AUTO(free) = xasprintf(PF "/virtfn%d", i);
+
+		tree_remove(&tree, link);
+	}
+	wait_ms = 20;
+	create_vfs = true;
+	restart();
+	tree_write(&tree, PF "/sriov_totalvfs", "4\n");
+	tree_fifo(&tree, PF "/sriov_numvfs");
+	/* It is begun by the start, or by the question itself. */
+	if (_i)
+		ck_assert_int_eq(node_prepare_beside(&node, true, 0, &err), NODE_PREPARES);
+	for (int i = 0; i < 2; i++)
+		tells_the_last_known(4, "sriov_numvfs");
+	ck_assert_uint_eq(sysfs_hung(0, NULL), 1);
+	tree_answer(&tree, PF "/sriov_numvfs", "4\n");
+	wait_until_nothing_hangs();
+	wait_ms = 20000;
+	create_vfs = false;
 	end();
 }
 END_TEST
@@ -325,8 +408,11 @@ END_TEST
 
 SUITE("max_volumes", vfs_and_hot_plug_slots_are_added_up,
       volumes_of_both_kinds_share_the_slots_and_what_others_plug_in_takes_one,
-      vfs_that_are_being_made_are_waited_for, a_host_with_hot_plug_only_has_its_slots,
-      ports_that_nothing_can_be_plugged_into_are_told, while_the_dpu_is_away_the_last_count_holds,
+      vfs_that_are_being_made_are_waited_for,
+      LOOP(while_sysfs_does_not_answer_the_last_count_holds, 3),
+      LOOP(while_the_preparing_hangs_the_last_count_holds, 2),
+      a_host_with_hot_plug_only_has_its_slots, ports_that_nothing_can_be_plugged_into_are_told,
+      while_the_dpu_is_away_the_last_count_holds,
       a_node_that_has_never_seen_a_dpu_guesses_and_says_so, a_host_without_sysfs_registers_too,
       what_the_operator_says_holds, a_file_that_holds_no_number_counts_as_absent,
       the_file_is_written_when_the_number_changes_and_only_then,

@@ -153,7 +153,7 @@ static int start(struct err *err)
 	struct str did AUTO(str_clear) = STR_INIT(1000);
 	struct strs unfinished AUTO(strs_clear) = STRS_INIT;
 
-	if (node_recover(&w.node, &did, &unfinished, err))
+	if (node_recover_records(&w.node, &did, &unfinished, err))
 		err_recode(err, ERR_UNAVAILABLE);
 	return err->code ? -1 : 0;
 }

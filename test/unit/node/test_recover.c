@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is tidied up at the start, and what is not, on a recorded host. */
 #include <check.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/file.h"
+#include "common/log.h"
 #include "common/mem.h"
+#include "node/device/sysfs.h"
 #include "node/recover.h"
 #include "test/lib/suite.h"
 
@@ -66,20 +70,71 @@ static void tear_down(void)
 	memcpy(root + strlen(root) - 6, "XXXXXX", 6);
 }
 
+static void start(struct node *n, int64_t hang_ms)
+{
+	node_init(n, &(struct node_options) { .id = "n",
+	                                      .proc_root = proc,
+	                                      .plugin_dir = plugin,
+	                                      .world = { .sysfs = sysfs,
+	                                                 .dev = "/dev",
+	                                                 .vendors = &vendors,
+	                                                 .snap_device_id = "6001",
+	                                                 .hang_ms = hang_ms } });
+}
+
 static void recover(struct str *did, struct strs *unfinished)
 {
 	struct err err = ERR_INIT;
 	struct node n;
 
-	node_init(&n, &(struct node_options) { .id = "n",
-	                                       .proc_root = proc,
-	                                       .plugin_dir = plugin,
-	                                       .world = { .sysfs = sysfs,
-	                                                  .dev = "/dev",
-	                                                  .vendors = &vendors,
-	                                                  .snap_device_id = "6001" } });
-	ck_assert_msg(node_recover(&n, did, unfinished, &err) == 0, "%s", err.msg);
+	start(&n, 0);
+	ck_assert_msg(node_recover_records(&n, did, unfinished, &err) == 0, "%s", err.msg);
 	node_clear(&n);
+}
+
+/* ---- beside the calls ---- */
+
+static struct strs lines;
+static struct node host;
+
+static void keep_line(void *arg, const char *line)
+{
+	(void)arg;
+	strs_add(&lines, line);
+}
+
+static void forget_lines(void)
+{
+	strs_clear(&lines);
+	lines = (struct strs)STRS_INIT;
+}
+
+static unsigned said(const char *words, const char *about)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < lines.n; i++)
+		n += strstr(lines.v[i], words) && strstr(lines.v[i], about);
+	return n;
+}
+
+static void recover_host(int64_t hang_ms)
+{
+	start(&host, hang_ms);
+	forget_lines();
+	log_redirect(keep_line, NULL);
+	node_recover_host(&host);
+	log_redirect(NULL, NULL);
+}
+
+/* Nothing hangs any more. */
+static void end_host(void)
+{
+	while (!node_wait_host(&host, deadline_in_ms(0)))
+		usleep(1000);
+	ck_assert_uint_eq(sysfs_hung(0, NULL), 0);
+	node_clear(&host);
+	forget_lines();
 }
 
 static char *content(const char *name)
@@ -106,18 +161,97 @@ START_TEST(only_our_own_override_of_a_function_for_volumes_is_cleared)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct str did AUTO(str_clear) = STR_INIT(500);
-		struct strs unfinished AUTO(strs_clear) = STRS_INIT;
 		char *now AUTO(free) = NULL;
 
 		set_up();
 		put_function(VF, rows[i].vendor, rows[i].override);
-		recover(&did, &unfinished);
+		recover_host(0);
 		now = content("sys/bus/pci/devices/" VF "/driver_override");
 		ck_assert_msg(str_eq(now, rows[i].after), "%s: %s", rows[i].what, now);
-		ck_assert_str_eq(did.ptr, *rows[i].after ? "" : "driver_override of " VF);
+		ck_assert_uint_eq(said("tidied up", "driver_override of " VF), !*rows[i].after);
+		ck_assert_uint_eq(lines.n, !*rows[i].after);
+		end_host();
 		tear_down();
 	}
+}
+END_TEST
+
+/* Below the root of this test. */
+static char *put_fifo(const char *pci, const char *attr)
+{
+	char *path = xasprintf("%s/bus/pci/devices/%s/%s", sysfs, pci, attr);
+
+	unlink(path);
+	ck_assert_int_eq(mkfifo(path, 0644), 0);
+	return path;
+}
+
+/* A file from now on, and the end of what a thread waits for; false: no thread does. */
+static bool answer(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	struct err err = ERR_INIT;
+	bool waits;
+
+	ck_assert_msg(!file_replace(path, text, strlen(text), 0644, &err), "%s", err.msg);
+	waits = fd >= 0 && write(fd, text, strlen(text)) > 0;
+	if (fd >= 0)
+		close(fd);
+	return waits;
+}
+
+#define OTHER_VF "0000:01:00.2"
+#define LAST_VF "0000:01:00.3"
+
+START_TEST(a_function_that_hangs_is_named_and_the_others_are_tidied_up)
+{
+	static const char *const attrs[] = { "class", "vendor", "driver_override" };
+
+	for (size_t i = 0; i < ARRAY_LEN(attrs); i++) {
+		char *fifo AUTO(free) = NULL, *other AUTO(free) = NULL, *now AUTO(free) = NULL;
+
+		set_up();
+		put_function(VF, "0x15b3\n", "nvme\n");
+		put_function(OTHER_VF, "0x15b3\n", "nvme\n");
+		put_function(LAST_VF, "0x15b3\n", "nvme\n");
+		fifo = put_fifo(VF, attrs[i]);
+		other = put_fifo(OTHER_VF, attrs[i]);
+		recover_host(200);
+		ck_assert_uint_eq(said("does not answer", "function=" VF), 1);
+		ck_assert_uint_eq(said("does not answer", fifo), 1);
+		ck_assert_uint_eq(said("does not answer", "function=" OTHER_VF), 1);
+		ck_assert(!node_wait_host(&host, deadline_in_ms(0)));
+		while (!now || *now) {
+			free(now);
+			now = content("sys/bus/pci/devices/" LAST_VF "/driver_override");
+		}
+		ck_assert(answer(fifo, "x\n") && answer(other, "x\n"));
+		end_host();
+		tear_down();
+	}
+}
+END_TEST
+
+/* Root ports, disks of the host, a virtual machine's devices: reading takes the device's lock. */
+START_TEST(nothing_that_may_hang_is_read_of_a_function_that_is_not_ours)
+{
+	static const char *const attrs[] = { "driver_override", "sriov_numvfs", "config", "vpd",
+		                             "enable",          "resource",     "reset" };
+	static const char *const vendors_of_others[] = { "0x8086\n", "0x1af4\n" };
+
+	for (size_t i = 0; i < ARRAY_LEN(attrs); i++)
+		for (size_t j = 0; j < ARRAY_LEN(vendors_of_others); j++) {
+			char *fifo AUTO(free) = NULL;
+
+			set_up();
+			put_function(VF, vendors_of_others[j], "nvme\n");
+			fifo = put_fifo(VF, attrs[i]);
+			recover_host(20000);
+			ck_assert_uint_eq(lines.n, 0);
+			ck_assert(!answer(fifo, "nvme\n"));
+			end_host();
+			tear_down();
+		}
 }
 END_TEST
 
@@ -131,7 +265,6 @@ static void recover_records(const char *folder, const struct record *rows, size_
                             struct str *did, struct strs *unfinished)
 {
 	set_up();
-	put_function(VF, "0x15b3\n", "(null)\n");
 	recover(did, unfinished); /* there is no folder yet */
 	for (size_t i = 0; i < n; i++) {
 		char *name AUTO(free) = xasprintf("plugin/%s/%s", folder, rows[i].name);
@@ -213,7 +346,27 @@ START_TEST(no_record_is_removed_while_the_boot_is_not_known)
 }
 END_TEST
 
+/* What precedes serving must not know that there are devices. */
+START_TEST(before_serving_no_attribute_is_read)
+{
+	struct strs unfinished AUTO(strs_clear) = STRS_INIT;
+	struct str did AUTO(str_clear) = STR_INIT(500);
+
+	set_up();
+	snprintf(sysfs, sizeof(sysfs), "/nonexistent");
+	put("plugin/formatting/tool",
+	    "volume=b\nfilesystem=ext4\nboot=that-boot\ndevice=7:1\ndiskseq=7\nattachment=\n");
+	put("plugin/unstaging/other", "device=7:1\nboot=that-boot\n");
+	recover(&did, &unfinished);
+	ck_assert_str_eq(did.ptr, "formatting record tool, unstaging record other");
+	tear_down();
+}
+END_TEST
+
 SUITE("recover", only_our_own_override_of_a_function_for_volumes_is_cleared,
+      a_function_that_hangs_is_named_and_the_others_are_tidied_up,
+      nothing_that_may_hang_is_read_of_a_function_that_is_not_ours,
+      before_serving_no_attribute_is_read,
       records_of_tools_that_can_match_no_disk_any_more_are_removed,
       a_record_of_an_unstage_before_the_reboot_is_removed,
       no_record_is_removed_while_the_boot_is_not_known);

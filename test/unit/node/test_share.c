@@ -907,7 +907,6 @@ END_TEST
 START_TEST(a_look_that_a_killed_driver_has_left_is_tidied_up)
 {
 	struct str did AUTO(str_clear) = STR_INIT(1000);
-	struct strs unfinished AUTO(strs_clear) = STRS_INIT;
 	struct err err = ERR_INIT;
 
 	SKIP_UNLESS_ROOT("mounts");
@@ -920,11 +919,36 @@ START_TEST(a_look_that_a_killed_driver_has_left_is_tidied_up)
 		share_signal(&dev->daemon, SIGKILL);
 	if (_i == 2)
 		share_signal(&dev->daemon, SIGSTOP);
-	ck_assert_msg(node_recover(&w.node.node, &did, &unfinished, &err) == 0, "%s", err.msg);
+	ck_assert_msg(share_tidy(&w.node.node, &did, &err) == 0, "%s", err.msg);
 	ck_assert_uint_eq(mounts_below(w.node.plugin_dir), 0);
 	ck_assert_msg(strstr(did.ptr, "looking/abc") && strstr(did.ptr, "looking/def"), "%s",
 	              did.ptr);
 	run_tool("rmdir %s/looking", w.node.plugin_dir);
+	share_world_clear(&w);
+}
+END_TEST
+
+/* The start tidies up beside the calls. */
+START_TEST(a_look_of_this_driver_is_left_alone)
+{
+	struct str did AUTO(str_clear) = STR_INIT(1000);
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_ROOT("mounts");
+	begin();
+	stage();
+	w.node.node.o.own_looks = true;
+	share_world_restart(&w);
+	run_tool("mkdir -p %s/looking/abc%s && mount -i -n --bind %s/tag-a %s/looking/abc%s",
+	         w.node.plugin_dir, w.node.node.token, w.tags, w.node.plugin_dir,
+	         w.node.node.token);
+	ck_assert_msg(share_tidy(&w.node.node, &did, &err) == 0, "%s", err.msg);
+	ck_assert_str_eq(did.ptr, "");
+	ck_assert_uint_eq(mounts_below(w.node.plugin_dir), 1);
+	/* The next driver's is another one. */
+	share_world_restart(&w);
+	ck_assert_msg(share_tidy(&w.node.node, &did, &err) == 0, "%s", err.msg);
+	ck_assert_uint_eq(mounts_below(w.node.plugin_dir), 0);
 	share_world_clear(&w);
 }
 END_TEST
@@ -975,4 +999,5 @@ SUITE_AROUND("share", 60, mount_helper_install, mount_helper_remove,
              a_file_open_in_the_staged_share_is_named,
              what_the_kernel_mounted_within_a_share_goes_with_it,
              LOOP(a_look_that_a_killed_driver_has_left_is_tidied_up, 3),
+             a_look_of_this_driver_is_left_alone,
              a_look_finds_the_superblock_or_no_tag_and_leaves_nothing);

@@ -31,6 +31,7 @@ static void start(const char *key, int64_t max_volumes)
 	                                          .proc_root = "/proc",
 	                                          .topology_key = key,
 	                                          .max_volumes = max_volumes,
+	                                          .host_wait_ms = 20000,
 	                                          .plugin_dir = plugin_dir });
 }
 

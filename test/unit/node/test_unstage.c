@@ -706,7 +706,7 @@ static void recover(void)
 	struct strs unfinished AUTO(strs_clear) = STRS_INIT;
 	struct err err = ERR_INIT;
 
-	ck_assert_msg(node_recover(&w.node, &did, &unfinished, &err) == 0, "%s", err.msg);
+	ck_assert_msg(node_recover_records(&w.node, &did, &unfinished, &err) == 0, "%s", err.msg);
 }
 
 static const char *const full_disks[] = { NULL, "ext4", "btrfs" };

@@ -445,8 +445,9 @@ START_TEST(at_start_the_overrides_of_all_kinds_are_cleared)
 	add_attr(&h, NVME_PF, "driver_override", "nvme\n");
 	add_attr(&h, VF, "driver_override", "tagfs\n");
 	add_attr(&h, PF, "driver_override", "nvme\n"); /* not the driver of its kind */
-	ck_assert_int_eq(device_release_all(&h.world, &h.text, &h.err), 0);
-	ck_assert_str_eq(h.text.ptr, "driver_override of " NVME_PF ", driver_override of " VF);
+	ck_assert_int_eq(device_recover(&h.world, NVME_PF, &h.err), 0);
+	ck_assert_int_eq(device_recover(&h.world, VF, &h.err), 0);
+	ck_assert_int_eq(device_recover(&h.world, PF, &h.err), DEVICE_NOT_SET);
 	assert_writes(&h, "driver_override ; driver_override ");
 }
 END_TEST

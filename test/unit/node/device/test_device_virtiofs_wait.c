@@ -427,14 +427,65 @@ END_TEST
 START_TEST(only_the_override_of_a_plugged_function_is_cleared)
 {
 	struct share_tree s AUTO(share_tree_clear);
-	struct str did AUTO(str_clear) = STR_INIT(300);
 
 	share_tree_init(&s, false);
 	share_attr(&s, SHARE, "driver_override", "virtio-pci\n");
 	share_attr(&s, STATIC_NVME, "driver_override", "virtio-pci\n");
-	ck_assert_msg(device_release_all(&s.world, &did, &s.err) == 0, "%s", s.err.msg);
-	ck_assert_str_eq(did.ptr, "driver_override of " SHARE);
+	ck_assert_int_eq(device_recover(&s.world, STATIC_NVME, &s.err), DEVICE_NOT_SET);
+	ck_assert_msg(device_recover(&s.world, SHARE, &s.err) == 0, "%s", s.err.msg);
 	share_assert_writes(&s, "driver_override ");
+}
+END_TEST
+
+static void *recover_share(void *arg)
+{
+	const struct share_tree *s = arg;
+	struct err err = ERR_INIT;
+
+	IGNORE_RESULT(device_recover(&s->world, SHARE, &err));
+	return NULL;
+}
+
+/* mount(2) of any tag waits for the lock that a removal keeps. */
+START_TEST(while_a_plugged_function_hangs_no_share_is_mounted)
+{
+	struct share_tree s AUTO(share_tree_clear);
+	char *path AUTO(free) = xasprintf("/sys/bus/pci/devices/%s/driver_override", SHARE);
+	pthread_t thread;
+
+	share_tree_init(&s, false);
+	ck_assert_int_eq(device_shares_answer(&s.world, &s.err), 0);
+	s.world.hang_ms = 20;
+	tree_fifo(&s.tree, path);
+	ck_assert_int_eq(pthread_create(&thread, NULL, recover_share, &s), 0);
+	while (!device_shares_answer(&s.world, &s.err))
+		usleep(1000);
+	ck_assert_int_eq(s.err.code, ERR_UNAVAILABLE);
+	ck_assert_ptr_nonnull(strstr(s.err.msg, SHARE));
+	tree_answer(&s.tree, path, "(null)\n");
+	pthread_join(thread, NULL);
+	err_clear(&s.err);
+	ck_assert_int_eq(device_shares_answer(&s.world, &s.err), 0);
+}
+END_TEST
+
+/* Kernels whose driver_override needs no lock: the removal shows in what is left. */
+START_TEST(while_a_function_is_being_removed_no_share_is_mounted)
+{
+	struct share_tree s AUTO(share_tree_clear);
+	char *driver AUTO(free) = xasprintf("/sys/bus/pci/devices/%s/driver", SHARE);
+	char *device AUTO(free) = xasprintf("/sys/bus/pci/devices/%s/virtio3", SHARE);
+
+	share_tree_init(&s, true);
+	ck_assert_int_eq(share_bind(&s, SHARE, 3, "share"), 0);
+	ck_assert_int_eq(device_shares_answer(&s.world, &s.err), 0);
+	tree_remove(&s.tree, driver);
+	ck_assert_int_eq(device_shares_answer(&s.world, &s.err), -1);
+	ck_assert_int_eq(s.err.code, ERR_UNAVAILABLE);
+	ck_assert_ptr_nonnull(strstr(s.err.msg, SHARE " is being removed"));
+	err_clear(&s.err);
+	tree_remove(&s.tree, device);
+	ck_assert_int_eq(device_shares_answer(&s.world, &s.err), 0);
 }
 END_TEST
 
@@ -506,5 +557,6 @@ SUITE("device_virtiofs_wait", a_function_that_comes_late_is_bound_and_found,
       two_calls_for_one_function_bind_it_once,
       a_function_stays_bound_unless_it_is_certain_that_its_tag_is_mounted_nowhere,
       a_wait_that_fails_gives_the_function_back, only_the_override_of_a_plugged_function_is_cleared,
-      slots_are_for_volumes_of_both_kinds, no_vfs_are_made_or_missed_on_virtio_fs_functions,
-      a_disk_below_such_a_class_is_none_of_ours);
+      while_a_plugged_function_hangs_no_share_is_mounted,
+      while_a_function_is_being_removed_no_share_is_mounted, slots_are_for_volumes_of_both_kinds,
+      no_vfs_are_made_or_missed_on_virtio_fs_functions, a_disk_below_such_a_class_is_none_of_ours);

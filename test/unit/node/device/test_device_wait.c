@@ -14,6 +14,7 @@
 #include "common/cleanup.h"
 #include "common/mem.h"
 #include "node/device/device.h"
+#include "node/device/sysfs.h"
 #include "test/lib/loop.h"
 #include "test/lib/skip.h"
 #include "test/lib/suite.h"
@@ -484,8 +485,63 @@ START_TEST(abandoning_a_device_that_was_bound_before_changes_nothing)
 }
 END_TEST
 
-SUITE_TIMEOUT("device_wait", 120, what_is_there_is_found_without_a_write,
-              the_override_of_a_bound_function_is_cleared,
+static void *recover_function(void *arg)
+{
+	const struct wait_world *f = arg;
+	struct err err = ERR_INIT;
+
+	IGNORE_RESULT(device_recover(&f->world, VF, &err));
+	return NULL;
+}
+
+/* The start is at it, in the kernel; a stage does not follow it there. */
+START_TEST(a_function_at_which_the_start_hangs_is_unavailable)
+{
+	struct wait_world f AUTO(wait_world_clear);
+	pthread_t thread;
+
+	wait_world_init(&f, "s2-vfs-unbound");
+	f.kernel.on_bind = namespace_on_bind;
+	f.world.hang_ms = 50;
+	tree_fifo(&f.tree, OVERRIDE);
+	ck_assert_int_eq(pthread_create(&thread, NULL, recover_function, &f), 0);
+	while (!sysfs_hung(0, NULL))
+		usleep(1000);
+	ck_assert_int_eq(wait_ms(&f, 20000), -1);
+	ck_assert_msg(f.err.code == ERR_UNAVAILABLE && strstr(f.err.msg, VF " does not answer"),
+	              "%s", f.err.msg);
+	assert_writes(&f, "");
+	tree_answer(&f.tree, OVERRIDE, "(null)\n");
+	pthread_join(thread, NULL);
+	tree_write(&f.tree, OVERRIDE, "(null)\n");
+	err_clear(&f.err);
+	ck_assert_msg(wait_ms(&f, 20000) == 0, "%s", f.err.msg);
+}
+END_TEST
+
+/* It takes a moment: the stage waits for it, and goes on. */
+START_TEST(a_stage_waits_while_the_start_is_at_its_function)
+{
+	struct wait_world f AUTO(wait_world_clear);
+	pthread_t thread;
+
+	wait_world_init(&f, "s2-vfs-unbound");
+	f.kernel.on_bind = namespace_on_bind;
+	f.world.hang_ms = 20000;
+	tree_write(&f.tree, OVERRIDE, "nvme\n");
+	for (int i = 0; i < 20; i++) {
+		ck_assert_int_eq(pthread_create(&thread, NULL, recover_function, &f), 0);
+		ck_assert_msg(wait_ms(&f, 20000) == 0, "%s", f.err.msg);
+		pthread_join(thread, NULL);
+		assert_override(&f, "(null)");
+		tree_write(&f.tree, OVERRIDE, "nvme\n");
+	}
+}
+END_TEST
+
+SUITE_TIMEOUT("device_wait", 120, a_function_at_which_the_start_hangs_is_unavailable,
+              a_stage_waits_while_the_start_is_at_its_function,
+              what_is_there_is_found_without_a_write, the_override_of_a_bound_function_is_cleared,
               a_function_without_driver_is_bound_and_stays_so,
               a_namespace_that_comes_late_is_awaited, a_disk_whose_node_comes_late_is_awaited,
               a_function_that_is_plugged_late_is_awaited_and_bound,

@@ -2,7 +2,9 @@
 /* Binding a function to a driver, and what is left when a step fails. */
 #include <errno.h>
 #include <stdlib.h>
+#include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "node/device/pci_driver.h"
@@ -254,7 +256,8 @@ START_TEST(forgetting_clears_only_our_override)
 
 		bind_world_init(&f);
 		tree_write(&f.tree, VF_DIR "/driver_override", rows[i].before);
-		ck_assert_int_eq(pci_forget(&f.world, VF, "nvme", &f.err), 0);
+		ck_assert_int_eq(pci_forget(&f.world, VF, "nvme", &f.err),
+		                 *rows[i].writes ? 0 : PCI_NOT_SET);
 		assert_writes(&f, rows[i].what, rows[i].writes);
 		assert_state(&f, rows[i].what, "", rows[i].after);
 	}
@@ -266,7 +269,7 @@ START_TEST(forgetting_a_function_that_has_gone_is_fine)
 	struct bind_world f AUTO(bind_world_clear);
 
 	bind_world_init(&f);
-	ck_assert_int_eq(pci_forget(&f.world, "0000:77:00.1", "nvme", &f.err), 0);
+	ck_assert_int_eq(pci_forget(&f.world, "0000:77:00.1", "nvme", &f.err), PCI_NOT_SET);
 	tree_write(&f.tree, VF_DIR "/driver_override", "nvme\n");
 	f.kernel.faults[0] = (struct kernel_fault) { "driver_override", ENODEV, 1, false };
 	ck_assert_int_eq(pci_forget(&f.world, VF, "nvme", &f.err), 0);
@@ -276,10 +279,94 @@ START_TEST(forgetting_a_function_that_has_gone_is_fine)
 }
 END_TEST
 
+struct other {
+	struct bind_world *f;
+	struct err err;
+	int rc;
+};
+
+static void *forget_beside(void *arg)
+{
+	struct other *o = arg;
+
+	o->rc = pci_forget(&o->f->world, VF, "nvme", &o->err);
+	return NULL;
+}
+
+static void wait_until_one_hangs(void)
+{
+	while (!sysfs_hung(0, NULL))
+		usleep(1000);
+}
+
+/* The kernel's lock of a device that is being removed: reading driver_override waits for it. */
+START_TEST(a_function_that_hangs_costs_one_thread_and_is_named)
+{
+	struct bind_world f AUTO(bind_world_clear);
+	struct other first = { .f = &f };
+	pthread_t thread;
+
+	bind_world_init(&f);
+	f.world.hang_ms = 20;
+	tree_fifo(&f.tree, VF_DIR "/driver_override");
+	ck_assert_int_eq(pthread_create(&thread, NULL, forget_beside, &first), 0);
+	wait_until_one_hangs();
+	for (int i = 0; i < 3; i++) {
+		const struct pci_change change = { .pci = VF, .driver = "nvme" };
+
+		err_clear(&f.err);
+		ck_assert_int_eq(i == 0   ? give(&f)
+		                 : i == 1 ? pci_forget(&f.world, VF, "nvme", &f.err)
+		                          : pci_give_back(&f.world, &change, true, &f.err),
+		                 -1);
+		ck_assert_msg(f.err.code == ERR_UNAVAILABLE && strstr(f.err.msg, VF), "%s",
+		              f.err.msg);
+	}
+	err_clear(&f.err);
+	ck_assert_int_eq(pci_driver_answers(&f.world, "nvme", &f.err), -1);
+	err_clear(&f.err);
+	ck_assert_int_eq(pci_driver_answers(&f.world, "virtio-pci", &f.err), 0);
+	ck_assert_int_eq(pci_forget(&f.world, "0000:01:00.2", "nvme", &f.err), PCI_NOT_SET);
+	ck_assert_uint_eq(sysfs_hung(0, NULL), 1);
+	tree_answer(&f.tree, VF_DIR "/driver_override", "(null)\n");
+	pthread_join(thread, NULL);
+	ck_assert_int_eq(first.rc, PCI_NOT_SET);
+	tree_write(&f.tree, VF_DIR "/driver_override", "(null)\n");
+	ck_assert_int_eq(give(&f), 0);
+}
+END_TEST
+
+/* Recovery must not clear what a stage has just written, nor the other way round. */
+START_TEST(two_threads_change_a_function_one_after_the_other)
+{
+	struct bind_world f AUTO(bind_world_clear);
+	struct other second = { .f = &f };
+	struct other first = { .f = &f };
+	pthread_t threads[2];
+
+	bind_world_init(&f);
+	tree_fifo(&f.tree, VF_DIR "/driver_override");
+	ck_assert_int_eq(pthread_create(&threads[0], NULL, forget_beside, &first), 0);
+	wait_until_one_hangs();
+	ck_assert_int_eq(pthread_create(&threads[1], NULL, forget_beside, &second), 0);
+	usleep(20000);
+	ck_assert_uint_eq(sysfs_hung(0, NULL), 1);
+	tree_answer(&f.tree, VF_DIR "/driver_override", "(null)\n");
+	pthread_join(threads[0], NULL);
+	wait_until_one_hangs();
+	tree_answer(&f.tree, VF_DIR "/driver_override", "(null)\n");
+	pthread_join(threads[1], NULL);
+	ck_assert_int_eq(first.rc, PCI_NOT_SET);
+	ck_assert_int_eq(second.rc, PCI_NOT_SET);
+}
+END_TEST
+
 SUITE_TIMEOUT("pci_driver", 120, a_free_function_is_bound_by_override,
               what_was_given_can_be_taken_back, a_failed_step_leaves_nothing_behind,
               an_undo_that_fails_is_told, another_driver_is_never_displaced,
               an_override_for_another_driver_is_respected,
               a_parked_function_is_taken_and_parked_again,
               a_leftover_override_of_ours_is_cleared_by_the_undo,
-              forgetting_clears_only_our_override, forgetting_a_function_that_has_gone_is_fine);
+              forgetting_clears_only_our_override, forgetting_a_function_that_has_gone_is_fine,
+              a_function_that_hangs_costs_one_thread_and_is_named,
+              two_threads_change_a_function_one_after_the_other);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading and writing attributes: what is missing, what is nonsense. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/limits.h"
@@ -161,6 +163,42 @@ START_TEST(writes_replace_the_text_and_give_their_errno)
 }
 END_TEST
 
+static void *read_it(void *arg)
+{
+	struct err err = ERR_INIT;
+	char *text = NULL;
+
+	ck_assert_msg(!sysfs_attr(arg, "vpd", &text, &err), "%s", err.msg);
+	return text;
+}
+
+START_TEST(what_a_thread_is_at_is_told_until_it_has_its_answer)
+{
+	struct strs at AUTO(strs_clear) = STRS_INIT;
+	struct tree t AUTO(tree_clear) = { 0 };
+	char *want AUTO(free) = NULL;
+	pthread_t thread;
+	void *text;
+
+	tree_unpack(&t, NULL);
+	tree_fifo(&t, "/sys/vpd");
+	ck_assert_uint_eq(sysfs_hung(0, NULL), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, read_it, t.sysfs), 0);
+	while (!sysfs_hung(0, NULL))
+		usleep(1000);
+	ck_assert_uint_eq(sysfs_hung(0, &at), 1);
+	want = xasprintf("%s/vpd for ", t.sysfs);
+	ck_assert_msg(str_has_prefix(at.v[0], want), "%s", at.v[0]);
+	ck_assert_uint_eq(sysfs_hung(3600000, NULL), 0);
+	tree_answer(&t, "/sys/vpd", "x\n");
+	pthread_join(thread, &text);
+	ck_assert_str_eq(text, "x");
+	free(text);
+	ck_assert_uint_eq(sysfs_hung(0, NULL), 0);
+}
+END_TEST
+
 SUITE("sysfs", attributes_lose_their_newline_and_missing_ones_are_a_condition,
       numbers_are_whole_or_refused, missing_numbers_links_and_directories_are_conditions,
-      bytes_keep_their_nuls_and_have_a_limit, writes_replace_the_text_and_give_their_errno);
+      bytes_keep_their_nuls_and_have_a_limit, writes_replace_the_text_and_give_their_errno,
+      what_a_thread_is_at_is_told_until_it_has_its_answer);
