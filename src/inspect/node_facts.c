@@ -11,9 +11,11 @@
 #include "common/cleanup.h"
 #include "common/mem.h"
 #include "inspect/node_look.h"
+#include "node/device/sysfs.h"
 #include "settings/node_settings.h"
 
 #define WALKS_LEAVE_MS 1000
+#define HUNG_MS 500
 
 /* Shared by the caller and the thread. */
 struct work {
@@ -43,10 +45,10 @@ static int look(struct work *w)
 	struct mount_table table AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	const struct inspect_options *o = w->options;
 	struct json *node = json_sub(w->own.tree, "node");
-	struct node n;
+	struct node *n = xcalloc(1, sizeof(*n));
 	const struct node_look l = { .report = &w->own,
 		                     .options = o,
-		                     .node = &n,
+		                     .node = n,
 		                     .table = &table,
 		                     .deadline = w->deadline,
 		                     .step = &w->step };
@@ -54,16 +56,22 @@ static int look(struct work *w)
 	json_set_str(node, "id", o->flags.node_id);
 	if (o->driver_pid)
 		json_set_int(node, "driverProcess", o->driver_pid);
-	if (mount_table_read(o->flags.proc_root, &table, &w->err))
+	if (mount_table_read(o->flags.proc_root, &table, &w->err)) {
+		free(n);
 		return -1;
-	init_node(&n, o);
+	}
+	init_node(n, o);
 	node_look_mounts(&l);
 	node_look_compare(&l);
 	node_look_records(&l);
 	node_look_host(&l);
 	if (o->volume_id)
 		node_look_holders(&l, o->volume_id);
-	node_clear(&n);
+	/* A look that hangs keeps it. */
+	if (!node_wait_host(n, deadline_in_ms(0)))
+		return 0;
+	node_clear(n);
+	free(n);
 	return 0;
 }
 
@@ -125,14 +133,19 @@ static void take_over(struct inspect_report *r, const struct work *w)
 static void find_hung(struct inspect_report *r, const struct work *w)
 {
 	const char *step = atomic_load(&w->step);
+	struct strs at AUTO(strs_clear) = STRS_INIT;
+	char *list AUTO(free) = NULL;
 
+	sysfs_hung(HUNG_MS, &at);
+	list = strs_join(&at, ", ");
 	json_set_str(json_sub(r->tree, "node"), "id", w->options->flags.node_id);
 	json_set_str(json_sub(r->tree, "node"), "hangs", step);
-	inspect_finding(r, "this node",
-	                "look at the kernel log (dmesg) of this host for a device that does not "
-	                "answer, and at processes in state D (ps axo pid,stat,wchan:30,comm)",
-	                "looking at %s does not come to its end: no fact of this host is shown",
-	                step);
+	inspect_finding(
+		r, "this node",
+		"look at the kernel log (dmesg) of this host for a device that does not "
+		"answer, and at processes in state D (ps axo pid,stat,wchan:30,comm)",
+		"looking at %s does not come to its end%s%s%s: no fact of this host is shown", step,
+		at.n ? " (the kernel is at " : "", list, at.n ? ")" : "");
 }
 
 /* ---- waiting ---- */

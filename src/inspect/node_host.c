@@ -6,17 +6,21 @@
 #include <stdlib.h>
 #include <sys/statvfs.h>
 
+#include "common/aside.h"
 #include "common/file.h"
 #include "common/mem.h"
 #include "inspect/node_look.h"
 #include "node/device/device_kind.h"
 #include "node/device/device_states.h"
+#include "node/device/pci_driver.h"
 #include "node/device/pci_slots.h"
 #include "node/max_volumes.h"
 #include "node/propagation.h"
 
 /* With less, kubelet and the driver's records are in trouble. */
 #define LITTLE_ROOM (16LL * 1024 * 1024)
+/* A probe of a device that works has ended, or the next look shows it. */
+#define OVERRIDE_MS 400
 
 /* ---- functions ---- */
 
@@ -33,6 +37,54 @@ static const char *volume_of(const struct node_look *l, const char *pci)
 static bool is_parent(const struct node_look *l, const struct strs *slots, const char *pci)
 {
 	return device_kind_of_pf(&l->node->o.world, pci) && !pci_in_slot(slots, pci);
+}
+
+/* Owns what it needs: a thread that hangs outlives the look. */
+struct override_look {
+	char dir[300];
+	char is[PCI_DRIVER_NAME_MAX];
+};
+
+static void look_at_override(void *box)
+{
+	struct override_look *o = box;
+	char *text AUTO(free) = NULL;
+	struct err ignored = ERR_INIT;
+
+	if (!sysfs_attr(o->dir, "driver_override", &text, &ignored) && !str_eq(text, "(null)"))
+		snprintf(o->is, sizeof(o->is), "%s", text);
+}
+
+/*
+ * Reading driver_override waits for the lock of the device, which a removal or a probe that hangs
+ * keeps: so it shows functions on which each call would hang. Of several such functions, those are
+ * named for which there is time. f: its entry; NULL: it has none.
+ */
+static void look_whether_hung(const struct node_look *l, const char *pci, struct json *f)
+{
+	char *dir AUTO(free) = pci_dir(&l->node->o.world, pci);
+	struct aside *aside AUTO(aside_free) = NULL;
+	struct override_look o = { .is = "" };
+	struct err ignored = ERR_INIT;
+	int rc;
+
+	if (deadline_passed(l->deadline))
+		return;
+	snprintf(o.dir, sizeof(o.dir), "%s", dir);
+	aside = aside_new();
+	rc = aside_run(aside, look_at_override, &o, sizeof(o), deadline_in_ms(OVERRIDE_MS),
+	               &ignored);
+	if (f && *o.is)
+		node_look_text(f, "override", o.is);
+	if (rc != ASIDE_RUNS)
+		return;
+	if (f)
+		json_set_bool(f, "hangs", true);
+	inspect_finding(l->report, "this node",
+	                "look at the kernel log (dmesg) of this host for a removal or a probe that "
+	                "hangs: as long as it lasts, volumes of this function are UNAVAILABLE",
+	                "PCI function %s does not answer: the kernel is at %s/driver_override", pci,
+	                dir);
 }
 
 static struct json *describe(const struct node_look *l, const struct device_kind *kind,
@@ -55,6 +107,7 @@ static struct json *describe(const struct node_look *l, const struct device_kind
 	node_look_text(f, "driver", driver ? driver : "none");
 	node_look_text(f, "disks", list);
 	node_look_text(f, "volume", volume);
+	look_whether_hung(l, pci, f);
 	return f;
 }
 
@@ -72,12 +125,27 @@ static void look_at_functions(const struct node_look *l, struct json *node)
 		struct pci_match match;
 		struct err unusable = ERR_INIT;
 
-		if (!kind || is_parent(l, &slots, names.v[i]))
+		if (!kind)
 			continue;
 		match = kind->functions(w);
-		if (pci_usable(w, names.v[i], &match, &unusable) == 0)
+		if (pci_usable(w, names.v[i], &match, &unusable))
+			continue;
+		if (is_parent(l, &slots, names.v[i]))
+			look_whether_hung(l, names.v[i], NULL);
+		else
 			json_append(inspect_list(node, "functions"), describe(l, kind, names.v[i]));
 	}
+}
+
+static void look_at_shares(const struct node_look *l)
+{
+	struct err err = ERR_INIT;
+
+	if (device_shares_answer(&l->node->o.world, &err))
+		inspect_finding(l->report, "this node",
+		                "look at the kernel log (dmesg) of this host, and for what the "
+		                "DPU did to this function while it was mounted",
+		                "%s", err.msg);
 }
 
 static void add_states(struct json *node, const char *name, const unsigned counts[DEVICE_STATES])
@@ -111,7 +179,12 @@ static void look_at_limit(const struct node_look *l, struct json *node)
 	max_volumes_look(l->node, &max);
 	json_set_int(node, "maxVolumes", max.n);
 	json_set_str(node, "maxVolumesBy", sources[max.source]);
-	if (!max.vfs && !max.slots)
+	if (max.uncounted)
+		inspect_finding(l->report, "this node",
+		                "look at the kernel log (dmesg) of this host for a removal or a "
+		                "probe that hangs",
+		                "the functions of the DPU cannot be counted: %s", max.where);
+	else if (!max.vfs && !max.slots)
 		inspect_finding(l->report, "this node",
 		                "look whether the DPU is up, and whether DPF has configured "
 		                "VFs or hot-plug ports of it",
@@ -193,6 +266,7 @@ void node_look_host(const struct node_look *l)
 	look_at_limit(l, node);
 	count_functions(l, node);
 	look_at_functions(l, node);
+	look_at_shares(l);
 	look_at_modules(l, node);
 	atomic_store(l->step, "kubelet's directories");
 	look_at_propagation(l, node);
