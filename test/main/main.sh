@@ -308,6 +308,47 @@ check 'in time for Kubernetes' [ $((SECONDS - began)) -lt 29 ]
 check 'and says so' said 'not stopped 25 s after the signal'
 check 'and which call was cut' eval 'grep "cut at the end of the process" "$log" | grep "method=NodeUnpublishVolume" | grep -q "volume=pvc-dead"'
 
+# A FIFO stands for an attribute whose reader or writer the kernel keeps: of the DPU's function, and of one of the host's own.
+put_function() { # address, vendor, device, class
+	local at=$dir/hung/bus/pci/devices/$1
+	mkdir -p "$at"
+	printf '%s\n' "$2" >"$at/vendor"
+	printf '%s\n' "$3" >"$at/device"
+	printf '%s\n' "$4" >"$at/class"
+	echo 4 >"$at/sriov_totalvfs"
+	echo 0 | tee "$at/sriov_numvfs" "$at/sriov_drivers_autoprobe" "$at/secondary_bus_number" >/dev/null
+	echo '(null)' >"$at/driver_override"
+}
+hung_serves() { # attribute
+	rm -rf "$dir/hung"
+	put_function 0000:01:00.0 0x15b3 0x6001 0x010802
+	put_function 0000:00:01.0 0x8086 0x0001 0x060400
+	for at in "$dir"/hung/bus/pci/devices/*; do
+		rm -f "$at/$1"
+		mkfifo "$at/$1"
+	done
+	begin "${node[@]}" "--sysfs-root=$dir/hung" "--volume-dir=$dir" "--plugin-dir=$dir" "--kubelet-registration-path=$socket" \
+		"--plugin-registration-path=$dir/registry" &&
+		until_true 10 test -S "$dir/registry/csi.snap.nvidia.com-reg.sock" &&
+		call 10 NodeGetInfo | grep -qE "max_volumes_per_node[^0-9]*12\>" &&
+		call 10 NodeUnpublishVolume "{\"volume_id\":\"v\",\"target_path\":\"$dir/t\"}" >/dev/null && probe "$socket"
+}
+echo 12 >"$dir/max-volumes"
+for attribute in class vendor sriov_totalvfs sriov_numvfs driver_override vpd; do
+	check "where $attribute of PCI functions hangs, the driver serves, registers and unpublishes" hung_serves $attribute
+	end_with TERM
+	check 'and SIGTERM ends it with 0' ended 0
+done
+hung_serves driver_override
+check 'a function for volumes that hangs is named in the log' until_true 20 said \
+	"does not answer: its volume is UNAVAILABLE, others are served function=0000:01:00.0"
+check 'and no function that is not for volumes is asked' eval '! said 0000:00:01.0'
+health() { call 10 NodeGetStorageHealth | grep -q 'FunctionsHang'; }
+check 'NodeGetStorageHealth names it' health
+log=$dir/inspect run inspect node "--pid=$pid"
+check 'and so does inspect, beside all other facts' eval \
+	'ended 1 && grep -q "PCI function 0000:01:00.0 does not answer" "$dir/inspect" && grep -q "slots\|functions" "$dir/inspect"'
+end_with TERM
 check 'a controller whose API server is away serves' begin "${controller[@]}" "--kubeconfig=$dir/kubeconfig" -v 2
 check 'GetPluginInfo answers' eval 'call 3 GetPluginInfo | grep -q csi.snap.nvidia.com'
 create='{"name":"pvc-1","capacity_range":{"required_bytes":1073741824},"parameters":{"policy":"p"},
