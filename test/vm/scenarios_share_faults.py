@@ -7,6 +7,7 @@ a function go only when no request is under way, so that the last scenario leave
 import signal
 import time
 
+from expect import Failed
 from kubelet import Refused
 from plugged import PluggedShare, addresses
 from scenario import scenario
@@ -14,6 +15,7 @@ from scenarios_faults import clean, writer, writer_ends
 from scenarios_health import reasons
 from scenarios_kill import killable
 from scenarios_share import load, share_of
+from world import DRIVER_FLAGS
 
 
 def in_use(w, name, port=0, **options):
@@ -242,9 +244,27 @@ def trace(w, share):
     return passed
 
 
+def restart_beside_the_dead(w):
+    """Kills the driver, of which a thread is in the kernel permanently, and starts another one. The killed one keeps its sockets open, so
+    that the proxy must not find the old one."""
+    w.vm.sh("kill -9 $(cat /tmp/driver.pid); sleep 1; : >/tmp/driver.log; rm -f /csi.sock")
+    began = time.monotonic()
+    w.start_driver()
+    w.check(time.monotonic() - began < 5, f"the driver has needed {time.monotonic() - began:.1f} s to answer")
+
+
+def is_named(w, address):
+    """The log names the function that hangs, as soon as that is certain. Not every kernel keeps the reader of driver_override."""
+    for _ in range(100):
+        if any("UNAVAILABLE, others are served" in line and address in line for line in w.log().splitlines()):
+            return
+        time.sleep(0.3)
+    raise Failed(f"{address} is not named: {w.log()}")
+
+
 @scenario("shares", "shares-newer")
 def lost_with_a_request(w):
-    """virtio-fs: its daemon is killed with a request under way and the function is unplugged, which the kernel cannot finish: other volumes go on"""
+    """virtio-fs: its daemon is killed with a request under way and the function is unplugged, which the kernel cannot finish: other volumes go on, also after a restart of the driver"""
     load(w)
     share, volume = in_use(w, "lost")
     other, ns = PluggedShare(w, "other"), w.ns["a"]
@@ -264,6 +284,19 @@ def lost_with_a_request(w):
     fault.ask("NodeUnpublishVolume", lambda: within(w, 60, "unpublish", lambda: volume.unpublish(timeout=20)), "OK")
     fault.ask("NodeUnstageVolume", lambda: within(w, 60, "unstage", lambda: volume.unstage(timeout=20)), "OK|UNAVAILABLE|DEADLINE_EXCEEDED", varies=True)
     w.check(not w.mounts(volume.target("pod-1")), "the pod's mount stays")
+    restart_beside_the_dead(w)
+    disk = w.volume("pvc-disk", ns, 0)  # asks that driver
+    fault.ask("NodeGetInfo, of a driver that has started since", lambda: within(w, 2, "NodeGetInfo", lambda: w.kubelet.call("Node", "NodeGetInfo", timeout=20)), "OK")
+    is_named(w, share.address)
+    health = within(w, 10, "health", lambda: w.kubelet.call("Node", "NodeGetStorageHealth", timeout=20))
+    w.check("FunctionsHang" in str(health) and share.address in str(health), f"health does not name {share.address}: {health}")
+    inspected = w.vm.sh(f"/host/driver inspect node {DRIVER_FLAGS} {w.driver_flags}; true", timeout=60)
+    w.check(f"PCI function {share.address} " in inspected, inspected)
+    fault.ask("NodeUnpublishVolume of an NVMe volume, after that start", lambda: within(w, 2, "unpublish", disk.unpublish), "OK")
+    fault.ask("NodeUnstageVolume of an NVMe volume, after that start", lambda: within(w, 10, "unstage", disk.unstage), "OK")
+    fault.ask("NodeStageVolume of an NVMe volume, after that start", lambda: within(w, 60, "NVMe", disk.stage), "OK")
+    w.expect("UNAVAILABLE", lambda: share.volume().stage(timeout=20), share.address)
+    fault.ask("NodeStageVolume of the share, after that start", lambda: within(w, 20, "stage", lambda: share.volume().stage(timeout=20)), "UNAVAILABLE")
     clean_one(w, disk)
     # mount(2) of any tag waits with the kernel; the call stays away from the others, and each retry is told so.
     fault.ask("NodeStageVolume of another share", lambda: other.volume().stage(timeout=6), "ABORTED|UNAVAILABLE|DEADLINE_EXCEEDED", varies=True)
