@@ -38,6 +38,17 @@ static int rows_of(const TTest *test)
 	return 1;
 }
 
+/*
+ * For a machine with ten times as many busy threads as processors. Check's own
+ * CK_TIMEOUT_MULTIPLIER comes on top (test/cross/run.sh).
+ */
+#define LOAD_FACTOR 6
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZER_FACTOR 4
+#else
+#define SANITIZER_FACTOR 1
+#endif
+
 static bool is_word_of(const char *list, const char *word)
 {
 	size_t n = strlen(word);
@@ -71,7 +82,7 @@ static TCase *tcase_of(const TTest *test, double timeout, const char *skip, size
 		return NULL;
 	}
 	tcase = tcase_create(test->name);
-	tcase_set_timeout(tcase, timeout);
+	tcase_set_timeout(tcase, timeout * LOAD_FACTOR * SANITIZER_FACTOR);
 	for (int i = 0; i < rows_of(test); i++) {
 		snprintf(row, sizeof(row), "%s#%d", test->name, i);
 		if (is_word_of(skip, row))

@@ -13,7 +13,11 @@
 
 struct suite {
 	const char *name;
-	double timeout; /* seconds for each test (for each row of a loop) */
+	/*
+	 * Seconds that are ample for each test (each row of a loop) on an idle machine, without a
+	 * sanitizer. suite.c multiplies them: the limit ends a test that hangs, never a slow one.
+	 */
+	double timeout;
 	/*
 	 * Both are optional and run in the process that starts the tests, not in a test. `before`
 	 * sees the arguments of main(); anything but 0 is a failure, and no test runs. `after` runs

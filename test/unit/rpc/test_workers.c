@@ -13,8 +13,11 @@
 #include "common/cleanup.h"
 #include "rpc/workers.h"
 #include "test/lib/suite.h"
+#include "test/lib/wait.h"
 
 static atomic_int done, running, most;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t joined = PTHREAD_COND_INITIALIZER;
 
 struct company {
 	struct task task;
@@ -32,14 +35,17 @@ static void sleep_ms(int ms)
 static void run(struct task *task)
 {
 	struct company *c = (struct company *)task;
-	int now = atomic_fetch_add(&running, 1) + 1;
 
 	c->thread = gettid();
-	for (int before = most; now > before && !atomic_compare_exchange_weak(&most, &before, now);)
-		;
-	for (int i = 0; i < 30000 && c->company && most < c->company; i++)
-		sleep_ms(1);
+	pthread_mutex_lock(&lock);
+	if (++running > most) {
+		most = running;
+		pthread_cond_broadcast(&joined);
+	}
+	while (most < c->company)
+		pthread_cond_wait(&joined, &lock);
 	running--;
+	pthread_mutex_unlock(&lock);
 	done++;
 }
 
@@ -62,8 +68,9 @@ static int threads_of_this_process(void)
 
 static void *wait_for_the_lock(void *arg)
 {
-	pthread_mutex_lock(arg);
-	pthread_mutex_unlock(arg);
+	(void)arg;
+	pthread_mutex_lock(&lock);
+	pthread_mutex_unlock(&lock);
 	return NULL;
 }
 
@@ -74,27 +81,21 @@ static void *wait_for_the_lock(void *arg)
  */
 static int threads_without_workers(void)
 {
-	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	pthread_t first;
 	int n;
 
 	pthread_mutex_lock(&lock);
-	ck_assert_int_eq(pthread_create(&first, NULL, wait_for_the_lock, &lock), 0);
+	ck_assert_int_eq(pthread_create(&first, NULL, wait_for_the_lock, NULL), 0);
 	n = threads_of_this_process() - 1;
 	pthread_mutex_unlock(&lock);
 	pthread_join(first, NULL);
 	return n;
 }
 
-/* Waits until at most n threads are counted, for 10 s. Returns how many are. */
-static int threads_fallen_to(int n)
-{
-	for (int i = 0; i < 10000 && threads_of_this_process() > n; i++)
-		sleep_ms(1);
-	return threads_of_this_process();
-}
-
-/* A thread that has run its task sleeps as soon as it is idle, and not before. */
+/*
+ * A thread that has run its task sleeps as soon as it is idle, and not before. One that has ended
+ * counts as asleep.
+ */
 static bool sleeps(pid_t thread)
 {
 	char path[64], line[256] = "";
@@ -104,7 +105,8 @@ static bool sleeps(pid_t thread)
 	{
 		FILE *f AUTO(fclose) = fopen(path, "re");
 
-		ck_assert(f && fgets(line, sizeof(line), f));
+		if (!f || !fgets(line, sizeof(line), f))
+			return true;
 	}
 	name_end = strrchr(line, ')');
 	ck_assert_ptr_nonnull(name_end);
@@ -119,9 +121,9 @@ START_TEST(no_thread_before_there_is_work)
 
 	reset();
 	ck_assert(workers_submit(w, &call.task));
-	while (!done)
-		sleep_ms(1);
-	ck_assert_int_eq(threads_fallen_to(before + 1), before + 1);
+	WAIT_UNTIL(done);
+	WAIT_UNTIL(threads_of_this_process() <= before + 1);
+	ck_assert_int_eq(threads_of_this_process(), before + 1);
 	w = workers_free(w);
 	ck_assert_ptr_null(w);
 }
@@ -136,8 +138,7 @@ START_TEST(an_idle_thread_is_used_again)
 	for (int i = 0; i < 20; i++) {
 		calls[i] = (struct company) { .task.run = run };
 		ck_assert(workers_submit(w, &calls[i].task));
-		while (done <= i || !sleeps(calls[i].thread))
-			sleep_ms(1);
+		WAIT_UNTIL(done > i && sleeps(calls[i].thread));
 		ck_assert_int_eq(calls[i].thread, calls[0].thread);
 	}
 	workers_free(w);
@@ -171,7 +172,7 @@ START_TEST(a_thread_without_work_ends)
 		calls[i] = (struct company) { .task.run = run, .company = ARRAY_LEN(calls) };
 		ck_assert(workers_submit(w, &calls[i].task));
 	}
-	ck_assert_int_le(threads_fallen_to(before), before);
+	WAIT_UNTIL(threads_of_this_process() <= before);
 	ck_assert_int_eq(done, ARRAY_LEN(calls));
 	calls[0] = (struct company) { .task.run = run };
 	ck_assert(workers_submit(w, &calls[0].task));
@@ -192,11 +193,11 @@ START_TEST(the_thread_that_became_idle_last_is_used_first)
 		ck_assert(workers_submit(w, &calls[i].task));
 	}
 	/* Work that one thread can do keeps one: the others are not passed round. */
+	WAIT_UNTIL(done == ARRAY_LEN(calls));
 	for (int i = 0; i < 2000 && threads_of_this_process() > before + 1; i++) {
-		while (done < (int)ARRAY_LEN(calls) + i)
-			sleep_ms(1);
 		calls[0] = (struct company) { .task.run = run };
 		ck_assert(workers_submit(w, &calls[0].task));
+		WAIT_UNTIL(done > (int)ARRAY_LEN(calls) + i && sleeps(calls[0].thread));
 		sleep_ms(5);
 	}
 	ck_assert_int_le(threads_of_this_process(), before + 1);
@@ -212,8 +213,7 @@ static void *submit_many(void *arg)
 		calls[i] = (struct company) { .task.run = run };
 		ck_assert(workers_submit(arg, &calls[i].task));
 	}
-	while (done < 2000)
-		sleep_ms(1);
+	WAIT_UNTIL(done == 2000);
 	return NULL;
 }
 

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a test waits. An event that must come is polled for or given wait_limit(): its time is far
+ * beyond what a loaded machine needs, so that it passes only where the event never comes. No test
+ * compares a duration with a number. "At once" and "not yet" are proven by the order of events:
+ * what would hold the call up ends only after the call has been seen to return.
+ */
+#pragma once
+
+#include <check.h>
+#include <stdbool.h>
+#include <time.h>
+
+#include "common/deadline.h"
+
+/* Below the time limit of a test (suite.h), so that the text says what did not come. */
+#define WAIT_LIMIT_MS 100000
+
+static inline struct deadline wait_limit(void)
+{
+	return deadline_in_ms(WAIT_LIMIT_MS);
+}
+
+/* Sleeps a millisecond. Returns false when the limit has passed. */
+static inline bool wait_a_moment(struct deadline limit)
+{
+	nanosleep(&(struct timespec) { .tv_nsec = 1000000 }, NULL);
+	return deadline_left_ms(limit) > 0;
+}
+
+/* Evaluates the condition each millisecond until it is true; the limit fails the test. */
+#define WAIT_UNTIL(condition)                                                             \
+	do {                                                                              \
+		struct deadline limit_ = wait_limit();                                    \
+                                                                                          \
+		while (!(condition))                                                      \
+			if (!wait_a_moment(limit_))                                       \
+				ck_abort_msg("not within %d s: %s", WAIT_LIMIT_MS / 1000, \
+				             #condition);                                 \
+	} while (0)
