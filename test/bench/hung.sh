@@ -5,9 +5,6 @@
 # runs in a mount namespace of its own. Nothing here fails because of a number.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-if [ -z "${BENCH_UNSHARED:-}" ]; then
-	BENCH_UNSHARED=1 exec unshare --mount --propagation private "$0"
-fi
 HUNG=${HUNG:-249} ROUNDS=${ROUNDS:-9}
 export FUNCTIONS=$((HUNG + 1))
 . test/lib/world.sh

@@ -5,9 +5,6 @@
 # shellcheck disable=SC2317 # functions are called by check
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-if [ "$(id -u)" -eq 0 ] && [ -z "${OWN_MOUNTS-}" ]; then
-	OWN_MOUNTS=1 exec unshare --mount --propagation private "$0" "$@"
-fi
 . test/lib/world.sh
 . test/deb/machine.sh
 world_need_root deb-test

@@ -6,4 +6,4 @@ kill-build:
 	$(Q)$(MAKE) --no-print-directory FLAVOUR=kill $(KILL_BIN)
 ## killpoints: the driver killed at every step, and what kubelet's retry finds (root, loop devices); UPDATE_DOCS=1 writes the table
 killpoints: $(BIN) $(SIM) kill-build
-	$(Q)/usr/bin/python3 test/killpoints/walk.py --out $(OUT) --kill-out $(BUILD)/kill --messages $(BUILD)/kill/py $(KILL_ARGS)
+	$(Q)unshare --mount --propagation private /usr/bin/python3 test/killpoints/walk.py --out $(OUT) --kill-out $(BUILD)/kill --messages $(BUILD)/kill/py $(KILL_ARGS)

@@ -17,6 +17,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/str.h"
+#include "test/lib/wait.h"
 
 extern char **environ;
 
@@ -152,11 +153,12 @@ int probe(struct rpc_client *c, int timeout_ms)
 
 bool serves_again(struct rpc_client *c)
 {
-	for (int i = 0; i < 200; i++) {
+	struct deadline limit = wait_limit();
+
+	do {
 		if (probe(c, 5000) == ERR_OK)
 			return true;
-		sleep_ms(50);
-	}
+	} while (wait_a_moment(limit));
 	return false;
 }
 
@@ -169,8 +171,10 @@ void sleep_ms(int ms)
 
 bool reaches(_Atomic int *counter, int n)
 {
-	for (int i = 0; i < 3000 && *counter < n; i++)
-		sleep_ms(10);
+	struct deadline limit = wait_limit();
+
+	while (*counter < n && wait_a_moment(limit))
+		;
 	return *counter >= n;
 }
 
@@ -204,15 +208,15 @@ pid_t server_spawn(struct rpc_fixture *f, const char *environment, unsigned nofi
 
 int server_wait(pid_t pid)
 {
+	struct deadline limit = wait_limit();
 	int status = -1;
 
-	for (int i = 0; i < 2000; i++) {
+	do {
 		if (waitpid(pid, &status, WNOHANG) == pid) {
 			child_ended(pid);
 			return status;
 		}
-		sleep_ms(10);
-	}
+	} while (wait_a_moment(limit));
 	kill(pid, SIGKILL);
 	waitpid(pid, &status, 0);
 	child_ended(pid);

@@ -4,6 +4,7 @@
 # SKIP_LIST in the environment is a list of tests that are left out (test/cross/skip.txt).
 # Ends with "TITLE: N passed, N failed"; exit 1 when anything failed.
 set -u
+. test/lib/own-mounts.sh
 # libcurl and gRPC are not instrumented, so races inside them are not reported. Annotations in rpc_server.c tell
 # ThreadSanitizer what gRPC orders.
 export TSAN_OPTIONS="${TSAN_OPTIONS:+$TSAN_OPTIONS:}ignore_noninstrumented_modules=1"

@@ -16,6 +16,10 @@
 /* Below the time limit of a test (suite.h), so that the text says what did not come. */
 #define WAIT_LIMIT_MS 100000
 
+/* The time of a thing that is not to be waited for to its end: a test that does reaches its limit.
+ */
+#define NEVER_MS (24 * 3600 * 1000)
+
 static inline struct deadline wait_limit(void)
 {
 	return deadline_in_ms(WAIT_LIMIT_MS);

@@ -18,6 +18,8 @@
 #
 # Takes BUILD and FLAVOUR from the environment as make does. Only what was started or made here is ever touched.
 
+. test/lib/own-mounts.sh
+
 BUILD=${BUILD:-build}
 FLAVOUR=${FLAVOUR:-release}
 OUT=$BUILD/$FLAVOUR

@@ -13,9 +13,7 @@ if [ "$(id -u)" -ne 0 ]; then
 	echo "$suite: 0 passed, 0 failed"
 	exit 0
 fi
-if [ -z "${OWN_MOUNTS-}" ]; then
-	OWN_MOUNTS=1 exec unshare --mount --propagation private "$0" "$@"
-fi
+. test/lib/own-mounts.sh
 work=$PWD/build/portable
 root=$work/$suite
 base=$work/$suite.tar

@@ -2,8 +2,7 @@
 /*
  * Clients that keep to no limit: raw HTTP/2 frames against a server in a process of its own. Each
  * row must be closed by the server, which meanwhile answers another client with little memory and
- * afterwards has that of before. With FIGURES in the environment, prints how long Probe took and
- * the memory.
+ * afterwards has that of before. With FIGURES in the environment, prints the memory.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +19,7 @@
 #include "common/deadline.h"
 #include "common/mem.h"
 #include "test/lib/rpc_fixture.h"
+#include "test/lib/wait.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define MEMORY_COUNTS false /* freed memory stays, and more is used */
@@ -66,10 +66,10 @@ static int connect_raw(const char *path)
 	return fd;
 }
 
-/* Sends all that is collected, 20 s at the most; notes when the server has closed. */
+/* Sends all that is collected; notes when the server has closed. */
 static void flush(struct attacker *a)
 {
-	struct deadline until = deadline_in_ms(20000);
+	struct deadline until = wait_limit();
 	char answers[64 * 1024];
 
 	for (size_t at = 0; at < a->n && !a->closed && deadline_left_ms(until);) {
@@ -348,7 +348,7 @@ static void *attack(void *arg)
 	struct run *run = arg;
 	struct attacker *a AUTO(free) = xcalloc(1, sizeof(*a));
 	struct pollfd p = { .events = POLLIN };
-	struct deadline until = deadline_in_ms(20000);
+	struct deadline until = wait_limit();
 	char answers[4096];
 	ssize_t n = 1;
 
@@ -373,7 +373,6 @@ START_TEST(a_client_without_limits_is_closed_and_the_others_are_served)
 	struct run run = { .row = _i, .left = attacks[_i].connections };
 	pthread_t threads[16];
 	long before, peak, after;
-	int64_t slowest = 0;
 	pid_t pid;
 
 	rpc_fixture_init(&f);
@@ -381,17 +380,13 @@ START_TEST(a_client_without_limits_is_closed_and_the_others_are_served)
 	pid = server_spawn(&f, NULL, 0, 1000);
 	f.client = rpc_client_new(&(struct rpc_client_options) { .path = f.path });
 	for (int i = 0; i < 100; i++)
-		ck_assert_int_eq(probe(f.client, 30000), ERR_OK);
+		ck_assert_int_eq(probe(f.client, WAIT_LIMIT_MS), ERR_OK);
 	before = peak = rss_kb(pid);
 	for (int i = 0; i < attacks[_i].connections; i++)
 		pthread_create(&threads[i], NULL, attack, &run);
 	for (int i = 0; i < 20 || run.left; i++) {
-		int64_t begun = monotonic_ns();
-
-		ck_assert_msg(probe(f.client, 30000) == ERR_OK, "Probe beside %s",
+		ck_assert_msg(probe(f.client, WAIT_LIMIT_MS) == ERR_OK, "Probe beside %s",
 		              attacks[_i].what);
-		begun = monotonic_ns() - begun;
-		slowest = begun > slowest ? begun : slowest;
 		after = rss_kb(pid);
 		peak = after > peak ? after : peak;
 		sleep_ms(5);
@@ -399,16 +394,13 @@ START_TEST(a_client_without_limits_is_closed_and_the_others_are_served)
 	for (int i = 0; i < attacks[_i].connections; i++)
 		pthread_join(threads[i], NULL);
 	/* Memory is given back a second after. */
-	for (int i = 0; i < 50 && (after = rss_kb(pid)) > before + before / 5; i++)
-		sleep_ms(100);
+	for (int i = 0; i < 500 && (after = rss_kb(pid)) > before + REST_KB / 2; i++)
+		sleep_ms(10);
 	if (getenv("FIGURES"))
-		printf("%s: slowest Probe %.1f ms; RSS %ld, %ld, %ld kB; %d of %d closed\n",
-		       attacks[_i].what, (double)slowest / 1e6, before, peak, after, run.closed,
-		       attacks[_i].connections);
+		printf("%s: RSS %ld, %ld, %ld kB; %d of %d closed\n", attacks[_i].what, before,
+		       peak, after, run.closed, attacks[_i].connections);
 	ck_assert_msg(run.closed == attacks[_i].connections, "%s: %d of %d are closed",
 	              attacks[_i].what, run.closed, attacks[_i].connections);
-	ck_assert_msg(slowest < INT64_C(5000000000), "%s: a Probe took %lld ms", attacks[_i].what,
-	              (long long)slowest / 1000000);
 	ck_assert_msg(!MEMORY_COUNTS || peak < before + PEAK_KB, "%s: %ld kB, at its peak %ld kB",
 	              attacks[_i].what, before, peak);
 	ck_assert_msg(!MEMORY_COUNTS || after < before + REST_KB, "%s: %ld kB, then %ld kB",

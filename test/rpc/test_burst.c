@@ -17,6 +17,7 @@
 #include "common/str.h"
 #include "rpc/csi_wire.h"
 #include "test/lib/rpc_fixture.h"
+#include "test/lib/wait.h"
 
 /* ThreadSanitizer needs megabytes for each thread; both sanitizers keep what is freed. */
 #ifdef __SANITIZE_THREAD__
@@ -94,9 +95,7 @@ START_TEST(as_many_calls_as_a_sidecar_may_have_run_at_once)
 	}
 	pthread_create(&io, NULL, wait_for, calls[0]);
 	rpc_fixture_start(&f); /* they all go at once when there is a server */
-	for (int i = 0; i < 2 && !reaches(&f.stub.running, CALLS); i++)
-		continue;
-	ck_assert_msg(f.stub.running == CALLS, "%d run", f.stub.running);
+	ck_assert_msg(reaches(&f.stub.running, CALLS), "%d run", f.stub.running);
 	ck_assert_int_eq(stage(client, "a-short-one", "", -1, NULL), ERR_OK);
 	ck_assert_int_eq(probe(client, -1), ERR_OK);
 	ck_assert_int_eq(f.stub.running, CALLS);
@@ -138,9 +137,7 @@ START_TEST(what_calls_have_freed_is_given_back_while_they_wait)
 		if (i % 100)
 			free(TAKE(pieces[i]));
 	ck_assert_int_eq(probe(f.client, -1), ERR_OK);
-	for (int i = 0; !SANITIZED && resident_kb() > high / 2 && i < 600; i++)
-		sleep_ms(50);
-	ck_assert_msg(SANITIZED || resident_kb() <= high / 2, "%ld of %ld kB", resident_kb(), high);
+	WAIT_UNTIL(SANITIZED || resident_kb() <= high / 2);
 	for (size_t i = 0; i < PIECES; i += 100)
 		free(pieces[i]);
 	stub_open(&f.stub);
@@ -173,7 +170,7 @@ START_TEST(calls_that_wait_keep_no_bytes_of_their_requests)
 	SETUP(f);
 	struct rpc_pending *calls[LARGE_CALLS];
 	const long clients = LARGE_CALLS * (LARGE_BYTES / 1024);
-	long before = resident_kb(), kb;
+	long before = resident_kb();
 	pthread_t io;
 	void *code;
 
@@ -184,13 +181,8 @@ START_TEST(calls_that_wait_keep_no_bytes_of_their_requests)
 		if ((i + 1) % AT_ONCE == 0)
 			ck_assert(reaches(&f.stub.running, i + 1));
 	}
-	kb = resident_kb() - before;
-	for (int i = 0; !SANITIZED && kb > clients * 5 / 4 && i < 200; i++) {
-		sleep_ms(50);
-		kb = resident_kb() - before;
-	}
-	ck_assert_msg(SANITIZED || kb <= clients * 5 / 4, "%ld kB, of which %ld are the client's",
-	              kb, clients);
+	/* What is beyond the client's own is given back. */
+	WAIT_UNTIL(SANITIZED || resident_kb() - before <= clients * 5 / 4);
 	stub_open(&f.stub);
 	for (int i = 1; i < LARGE_CALLS; i++)
 		ck_assert_int_eq((intptr_t)wait_for(calls[i]), ERR_OK);

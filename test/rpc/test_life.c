@@ -19,26 +19,30 @@
 #include "common/metric.h"
 #include "rpc/failing.h"
 #include "test/lib/rpc_fixture.h"
+#include "test/lib/wait.h"
 
 extern char **environ;
+
+/* The handler has to begin before the deadline: on a busy machine a later try is the one. */
+static void stage_past_its_deadline(struct rpc_fixture *f, const char *what)
+{
+	for (int ms = 300; !f->stub.entered; ms *= 2)
+		ck_assert_int_eq(stage(f->client, "v", what, ms, NULL), ERR_DEADLINE);
+}
 
 START_TEST(a_deadline_ends_the_call_and_reaches_the_handler)
 {
 	SETUP(f);
-	int64_t begin = monotonic_ns(), ms;
 
-	ck_assert_int_eq(stage(f.client, "v", "sleep:20000", 300, NULL), ERR_DEADLINE);
-	ms = (monotonic_ns() - begin) / 1000000;
-	ck_assert_msg(ms >= 290 && ms < 15000, "%d ms", (int)ms);
+	stage_past_its_deadline(&f, "sleep:86400000");
 	ck_assert(reaches(&f.stub.cancelled, 1));
-	ck_assert_int_lt((monotonic_ns() - begin) / 1000000, 15000);
 }
 END_TEST
 
 START_TEST(a_cancelled_call_wakes_its_handler)
 {
 	SETUP(f);
-	struct rpc_pending *p = stage_start(f.client, "v", "sleep:60000", -1);
+	struct rpc_pending *p = stage_start(f.client, "v", "sleep:86400000", -1);
 	struct rpc_answer answer;
 
 	ck_assert(reaches(&f.stub.running, 1));
@@ -46,7 +50,7 @@ START_TEST(a_cancelled_call_wakes_its_handler)
 	ck_assert_int_eq(rpc_pending_wait(p, &answer), ERR_CANCELLED);
 	rpc_answer_clear(&answer);
 	ck_assert(reaches(&f.stub.cancelled, 1));
-	ck_assert_int_eq(stage(f.client, "v", "", 30000, NULL),
+	ck_assert_int_eq(stage(f.client, "v", "", WAIT_LIMIT_MS, NULL),
 	                 ERR_OK); /* its lock is free again */
 }
 END_TEST
@@ -55,12 +59,12 @@ START_TEST(a_handler_that_does_not_listen_ends_in_its_own_time)
 {
 	SETUP(f);
 
-	ck_assert_int_eq(stage(f.client, "v", "busy:3000", 300, NULL), ERR_DEADLINE);
-	ck_assert_int_eq(stage(f.client, "v", "", 30000, NULL), ERR_ABORTED); /* still holds it */
-	while (f.stub.running)
-		sleep_ms(10);
-	sleep_ms(100); /* the handler ends and releases its volume */
-	ck_assert_int_eq(stage(f.client, "v", "", 30000, NULL), ERR_OK);
+	stage_past_its_deadline(&f, "gate");
+	ck_assert_int_eq(stage(f.client, "v", "", WAIT_LIMIT_MS, NULL),
+	                 ERR_ABORTED); /* still holds it */
+	stub_open(&f.stub);
+	/* The handler ends, then its volume is released. */
+	WAIT_UNTIL(stage(f.client, "v", "", WAIT_LIMIT_MS, NULL) == ERR_OK);
 }
 END_TEST
 
@@ -86,16 +90,14 @@ START_TEST(a_call_that_hangs_is_named_once_and_stops_its_own_volume_only)
 	f.options.running = running;
 	log_redirect(keep_log, NULL);
 	rpc_fixture_start(&f);
-	ck_assert_int_eq(stage(f.client, "v", "busy:3000", 300, NULL), ERR_DEADLINE);
-	for (int i = 0; i < 2000 && running_list(running, true, &seen, 1) == 0; i++)
-		sleep_ms(1);
-	ck_assert_uint_eq(running_list(running, true, &seen, 1), 1);
+	stage_past_its_deadline(&f, "gate");
+	WAIT_UNTIL(running_list(running, true, &seen, 1) == 1);
 	ck_assert_str_eq(seen.method, "NodeStageVolume");
 	ck_assert_str_eq(seen.subject, "v");
-	ck_assert_int_eq(stage(f.client, "v", "", 30000, NULL), ERR_ABORTED);
-	ck_assert_int_eq(stage(f.client, "other", "", 30000, NULL), ERR_OK);
-	for (int i = 0; i < 30000 && running_list(running, false, NULL, 0); i++)
-		sleep_ms(1);
+	ck_assert_int_eq(stage(f.client, "v", "", WAIT_LIMIT_MS, NULL), ERR_ABORTED);
+	ck_assert_int_eq(stage(f.client, "other", "", WAIT_LIMIT_MS, NULL), ERR_OK);
+	stub_open(&f.stub);
+	WAIT_UNTIL(running_list(running, false, NULL, 0) == 0);
 	rpc_server_stop(f.server, 1000);
 	f.server = NULL;
 	log_redirect(NULL, NULL);
@@ -114,7 +116,7 @@ static int be_a_client(const char *path)
 {
 	struct rpc_client *c = rpc_client_new(&(struct rpc_client_options) { .path = path });
 
-	return stage(c, "v", "sleep:60000", -1, NULL);
+	return stage(c, "v", "sleep:86400000", -1, NULL);
 }
 
 static int before(int argc, char **argv)
@@ -145,7 +147,7 @@ static void *stop_server(void *arg)
 {
 	struct rpc_fixture *f = arg;
 
-	rpc_server_stop(f->server, 30000);
+	rpc_server_stop(f->server, NEVER_MS);
 	f->server = NULL;
 	return NULL;
 }
@@ -153,16 +155,17 @@ static void *stop_server(void *arg)
 START_TEST(a_graceful_stop_lets_a_running_call_finish)
 {
 	SETUP(f);
-	struct rpc_pending *p = stage_start(f.client, "v", "sleep:500", 20000);
+	struct rpc_pending *p = stage_start(f.client, "v", "gate", -1);
 	struct rpc_answer answer;
 	pthread_t stopper;
 	int code;
 
 	ck_assert(reaches(&f.stub.running, 1));
 	pthread_create(&stopper, NULL, stop_server, &f);
-	sleep_ms(100);
-	code = probe(f.client, 1000); /* CANCELLED: sent before the client read the GOAWAY */
-	ck_assert(code == ERR_UNAVAILABLE || code == ERR_CANCELLED);
+	/* CANCELLED: sent before the client read the GOAWAY */
+	WAIT_UNTIL((code = probe(f.client, WAIT_LIMIT_MS)) == ERR_UNAVAILABLE ||
+	           code == ERR_CANCELLED);
+	stub_open(&f.stub);
 	ck_assert_int_eq(rpc_pending_wait(p, &answer), ERR_OK);
 	rpc_answer_clear(&answer);
 	pthread_join(stopper, NULL);
@@ -173,15 +176,13 @@ END_TEST
 START_TEST(a_stop_after_the_grace_cancels_what_runs)
 {
 	SETUP(f);
-	struct rpc_pending *p = stage_start(f.client, "v", "sleep:60000", -1);
-	int64_t begin = monotonic_ns();
+	struct rpc_pending *p = stage_start(f.client, "v", "sleep:86400000", -1);
 	struct rpc_answer answer;
 	int code;
 
 	ck_assert(reaches(&f.stub.running, 1));
 	rpc_server_stop(f.server, 200);
 	f.server = NULL;
-	ck_assert_int_lt((monotonic_ns() - begin) / 1000000, 10000);
 	ck_assert_int_eq(f.stub.cancelled, 1);
 	code = rpc_pending_wait(p, &answer);
 	ck_assert_msg(code == ERR_UNAVAILABLE || code == ERR_CANCELLED, "%d %s", code, answer.text);
@@ -211,7 +212,7 @@ START_TEST(start_and_stop_leave_nothing_open)
 		SETUP(f);
 
 		if (i % 2)
-			ck_assert_int_eq(stage(f.client, "v", "", 30000, NULL), ERR_OK);
+			ck_assert_int_eq(stage(f.client, "v", "", WAIT_LIMIT_MS, NULL), ERR_OK);
 	}
 	ck_assert_int_lt(dup(0), 32); /* the lowest free number */
 }
@@ -227,18 +228,18 @@ START_TEST(a_second_server_takes_the_path_over_and_keeps_it)
 	struct err err = ERR_INIT;
 	struct stub other;
 
-	ck_assert_int_eq(probe(f.client, 30000), ERR_OK);
+	ck_assert_int_eq(probe(f.client, WAIT_LIMIT_MS), ERR_OK);
 	stub_init(&other);
 	ck_assert_int_eq(rpc_server_start(&f.options, other.services, ARRAY_LEN(other.services),
 	                                  &second, &err),
 	                 0);
-	ck_assert_int_eq(stage(f.client, "v", "", 30000, NULL),
+	ck_assert_int_eq(stage(f.client, "v", "", WAIT_LIMIT_MS, NULL),
 	                 ERR_OK); /* old connections live on */
 	ck_assert_int_eq(f.stub.entered, 1);
 	rpc_server_stop(f.server, 1000);
 	f.server = NULL;
 	c = rpc_client_new(&(struct rpc_client_options) { .path = f.path });
-	ck_assert_int_eq(stage(c, "v", "", 30000, NULL), ERR_OK);
+	ck_assert_int_eq(stage(c, "v", "", WAIT_LIMIT_MS, NULL), ERR_OK);
 	ck_assert_int_eq(other.entered, 1);
 	rpc_client_free(c);
 	rpc_server_stop(second, 1000);
@@ -254,7 +255,7 @@ static void connect_client(struct rpc_fixture *f)
 	struct rpc_client_options options = { .path = f->path, .wait_for_ready = true };
 
 	f->client = rpc_client_new(&options);
-	ck_assert_int_eq(probe(f->client, 10000), ERR_OK);
+	ck_assert_int_eq(probe(f->client, WAIT_LIMIT_MS), ERR_OK);
 }
 
 START_TEST(sigterm_lets_a_running_call_finish)
@@ -265,10 +266,10 @@ START_TEST(sigterm_lets_a_running_call_finish)
 	pid_t pid;
 
 	rpc_fixture_init(&f);
-	pid = server_spawn(&f, NULL, 0, 30000);
+	pid = server_spawn(&f, NULL, 0, NEVER_MS);
 	connect_client(&f);
-	p = stage_start(f.client, "v", "sleep:1500", 30000);
-	sleep_ms(800);
+	p = stage_start(f.client, "v", "sleep:1500", WAIT_LIMIT_MS);
+	sleep_ms(800); /* it runs in most cases; else it is the stop that comes first */
 	kill(pid, SIGTERM);
 	ck_assert_int_eq(rpc_pending_wait(p, &answer), ERR_OK);
 	rpc_answer_clear(&answer);
@@ -280,16 +281,13 @@ END_TEST
 START_TEST(sigterm_ends_an_idle_server_soon)
 {
 	struct rpc_fixture f AUTO(rpc_fixture_clear);
-	int64_t begin;
 	pid_t pid;
 
 	rpc_fixture_init(&f);
-	pid = server_spawn(&f, NULL, 0, 60000);
+	pid = server_spawn(&f, NULL, 0, NEVER_MS);
 	connect_client(&f);
-	begin = monotonic_ns();
 	kill(pid, SIGTERM);
 	ck_assert_int_eq(server_wait(pid), 0);
-	ck_assert_int_lt((monotonic_ns() - begin) / 1000000, 15000);
 }
 END_TEST
 

@@ -12,6 +12,7 @@
 #include "common/limits.h"
 #include "common/log.h"
 #include "test/lib/rpc_fixture.h"
+#include "test/lib/wait.h"
 
 #define MIB (1024 * 1024)
 
@@ -44,7 +45,7 @@ static uint8_t *times(const char *bytes, size_t size, size_t n)
 static int send_bytes(struct rpc_client *c, const uint8_t *in, size_t n, char text[static 1100])
 {
 	struct rpc_answer answer;
-	int code = rpc_client_call_bytes(c, STAGE, in, n, 20000, &answer);
+	int code = rpc_client_call_bytes(c, STAGE, in, n, WAIT_LIMIT_MS, &answer);
 
 	memcpy(text, answer.text, sizeof(answer.text));
 	rpc_answer_clear(&answer);
@@ -72,7 +73,7 @@ START_TEST(a_message_above_the_limit_is_refused)
 	ck_assert_int_eq(send_bytes(f.client, in, n, text), ERR_EXHAUSTED);
 	ck_assert_msg(strstr(text, "larger than max") != NULL, "%s", text);
 	ck_assert_int_eq(f.stub.entered, 0);
-	ck_assert_int_eq(probe(f.client, 30000), ERR_OK);
+	ck_assert_int_eq(probe(f.client, WAIT_LIMIT_MS), ERR_OK);
 }
 END_TEST
 
@@ -84,7 +85,7 @@ START_TEST(a_message_that_unpacks_to_much_memory_is_refused)
 
 	ck_assert_int_eq(send_bytes(f.client, in, MIB / 3 * 3, text), ERR_EXHAUSTED);
 	ck_assert_msg(strstr(text, "bytes of memory when unpacked") != NULL, "%s", text);
-	ck_assert_int_eq(probe(f.client, 30000), ERR_OK);
+	ck_assert_int_eq(probe(f.client, WAIT_LIMIT_MS), ERR_OK);
 }
 END_TEST
 
@@ -128,12 +129,12 @@ START_TEST(a_gzip_bomb_costs_nothing)
 	pid = server_spawn(&f, NULL, 0, 1000);
 	f.client = rpc_client_new(&(struct rpc_client_options) { .path = f.path });
 	gzip = rpc_client_new(&(struct rpc_client_options) { .path = f.path, .gzip = true });
-	ck_assert_int_eq(probe(f.client, 30000), ERR_OK);
+	ck_assert_int_eq(probe(f.client, WAIT_LIMIT_MS), ERR_OK);
 	before = high_water_kb(pid);
 	ck_assert_int_eq(send_bytes(gzip, in, n, text), ERR_UNIMPLEMENTED);
 	rpc_client_free(gzip);
 	ck_assert_msg(strstr(text, "gzip") != NULL, "%s", text);
-	ck_assert_int_eq(probe(f.client, 30000), ERR_OK);
+	ck_assert_int_eq(probe(f.client, WAIT_LIMIT_MS), ERR_OK);
 	ck_assert_msg(before > 0 && high_water_kb(pid) - before < 20 * 1024, "%ld kB, then %ld kB",
 	              before, high_water_kb(pid));
 	kill(pid, SIGTERM);
@@ -165,8 +166,8 @@ static int probe_with_header(struct rpc_client *c, size_t n)
 	int code;
 
 	memset(value, 'v', n);
-	code = rpc_pending_wait(rpc_client_start_with(c, PROBE, NULL, 0, 30000, "x-big", value),
-	                        &answer);
+	code = rpc_pending_wait(
+		rpc_client_start_with(c, PROBE, NULL, 0, WAIT_LIMIT_MS, "x-big", value), &answer);
 	rpc_answer_clear(&answer);
 	return code;
 }
@@ -189,34 +190,56 @@ static void volume_name(char name[static 20], int i)
 	snprintf(name, 20, "pvc-%d", i);
 }
 
+static _Atomic int answered;
+
+struct caller {
+	struct rpc_pending *call;
+	int code;
+	bool is_busy;
+};
+
+static void *wait_for_answer(void *arg)
+{
+	struct caller *c = arg;
+	struct rpc_answer answer;
+
+	c->code = rpc_pending_wait(c->call, &answer);
+	c->is_busy = strstr(answer.text, "busy: 3 calls are running") != NULL;
+	rpc_answer_clear(&answer);
+	answered++;
+	return NULL;
+}
+
 START_TEST(one_call_too_many_is_told_so_at_once)
 {
 	struct rpc_fixture f AUTO(rpc_fixture_clear);
-	struct rpc_pending *calls[10];
+	struct caller callers[10];
+	pthread_t threads[10];
 	int ok = 0, unavailable = 0;
 
 	rpc_fixture_init(&f);
+	answered = 0;
 	f.options.max_calls = 3;
 	rpc_fixture_start(&f);
 	for (int i = 0; i < 10; i++) {
 		char name[20];
 
 		volume_name(name, i);
-		calls[i] = stage_start(f.client, name, "sleep:1500", 60000);
+		callers[i].call = stage_start(f.client, name, "gate", -1);
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, wait_for_answer, &callers[i]),
+		                 0);
 	}
-	ck_assert_int_eq(probe(f.client, 30000), ERR_OK);
+	ck_assert_int_eq(probe(f.client, WAIT_LIMIT_MS), ERR_OK);
+	WAIT_UNTIL(answered == 7);
+	stub_open(&f.stub);
 	for (int i = 0; i < 10; i++) {
-		struct rpc_answer answer;
-		int code = rpc_pending_wait(calls[i], &answer);
-
-		ok += code == ERR_OK;
-		unavailable += code == ERR_UNAVAILABLE &&
-		               strstr(answer.text, "busy: 3 calls are running") != NULL;
-		rpc_answer_clear(&answer);
+		pthread_join(threads[i], NULL);
+		ok += callers[i].code == ERR_OK;
+		unavailable += callers[i].code == ERR_UNAVAILABLE && callers[i].is_busy;
 	}
 	ck_assert_int_eq(ok, 3);
 	ck_assert_int_eq(unavailable, 7);
-	ck_assert_int_eq(stage(f.client, "v", "", 30000, NULL), ERR_OK);
+	ck_assert_int_eq(stage(f.client, "v", "", WAIT_LIMIT_MS, NULL), ERR_OK);
 }
 END_TEST
 
@@ -252,8 +275,8 @@ START_TEST(calls_without_a_message_keep_nobody_out)
 	rpc_fixture_start(&f);
 	for (size_t i = 0; i < ARRAY_LEN(calls); i++)
 		calls[i] = rpc_client_start_headers(f.client, STAGE, -1);
-	ck_assert_int_eq(stage(f.client, "v", "", 30000, NULL), ERR_OK);
-	ck_assert_int_eq(probe(f.client, 30000), ERR_OK);
+	ck_assert_int_eq(stage(f.client, "v", "", WAIT_LIMIT_MS, NULL), ERR_OK);
+	ck_assert_int_eq(probe(f.client, WAIT_LIMIT_MS), ERR_OK);
 	cancel_all(calls, ARRAY_LEN(calls));
 	ck_assert_int_eq(f.stub.entered, 1);
 }
@@ -266,16 +289,16 @@ START_TEST(a_message_that_does_not_come_in_time_ends_its_call)
 	char text[1100];
 
 	rpc_fixture_init(&f);
-	f.options.message_timeout_ms = 300;
+	f.options.message_timeout_ms = 1000;
 	rpc_fixture_start(&f);
 	for (size_t i = 0; i < ARRAY_LEN(calls); i++)
-		calls[i] = rpc_client_start_headers(f.client, i ? STAGE : PROBE, 60000);
+		calls[i] = rpc_client_start_headers(f.client, i ? STAGE : PROBE, WAIT_LIMIT_MS);
 	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
 		ck_assert_int_eq(end_of(calls[i], text), ERR_DEADLINE);
 		ck_assert_msg(strstr(text, "not complete in time") != NULL, "%s", text);
 	}
 	ck_assert_int_eq(f.stub.entered, 0);
-	ck_assert_int_eq(stage(f.client, "v", "sleep:1000", 30000, NULL), ERR_OK);
+	ck_assert_int_eq(stage(f.client, "v", "sleep:1500", WAIT_LIMIT_MS, NULL), ERR_OK);
 }
 END_TEST
 
@@ -294,7 +317,7 @@ START_TEST(of_too_many_calls_without_a_message_the_oldest_ends)
 		ck_assert_int_eq(end_of(calls[i], text), ERR_EXHAUSTED);
 		ck_assert_msg(strstr(text, "without a message") != NULL, "%s", text);
 	}
-	ck_assert_int_eq(stage(f.client, "v", "", 30000, NULL), ERR_OK);
+	ck_assert_int_eq(stage(f.client, "v", "", WAIT_LIMIT_MS, NULL), ERR_OK);
 	cancel_all(calls + 5, 10);
 }
 END_TEST
@@ -314,7 +337,7 @@ START_TEST(a_call_that_was_refused_for_its_message_does_not_run)
 		char name[20];
 
 		volume_name(name, (int)i);
-		calls[i] = stage_start(f.client, name, "", 60000);
+		calls[i] = stage_start(f.client, name, "", WAIT_LIMIT_MS);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
 		int code = end_of(calls[i], text);
@@ -359,9 +382,9 @@ static void cancel_before_the_message(int verbosity)
 	rpc_fixture_start(&f);
 	for (size_t i = 0; i < ARRAY_LEN(calls); i++)
 		calls[i] = rpc_client_start_headers(f.client, STAGE, -1);
-	ck_assert_int_eq(probe(f.client, 30000), ERR_OK); /* they have all arrived */
+	ck_assert_int_eq(probe(f.client, WAIT_LIMIT_MS), ERR_OK); /* they have all arrived */
 	cancel_all(calls, ARRAY_LEN(calls));
-	ck_assert_int_eq(probe(f.client, 30000), ERR_OK);
+	ck_assert_int_eq(probe(f.client, WAIT_LIMIT_MS), ERR_OK);
 	rpc_server_stop(f.server, 1000); /* they are all gone, and logged if ever */
 	f.server = NULL;
 	log_redirect(NULL, NULL);
@@ -389,8 +412,8 @@ START_TEST(short_calls_do_not_wait_for_those_that_wait)
 		calls[i] = stage_start(f.client, name, "sleep:600000", -1);
 	}
 	ck_assert(reaches(&f.stub.running, ARRAY_LEN(calls)));
-	ck_assert_int_eq(probe(f.client, 30000), ERR_OK);
-	ck_assert_int_eq(stage(f.client, "v", "", 30000, NULL), ERR_OK);
+	ck_assert_int_eq(probe(f.client, WAIT_LIMIT_MS), ERR_OK);
+	ck_assert_int_eq(stage(f.client, "v", "", WAIT_LIMIT_MS, NULL), ERR_OK);
 	ck_assert_int_eq(f.stub.running, ARRAY_LEN(calls));
 	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
 		struct rpc_answer answer;
@@ -414,7 +437,7 @@ START_TEST(more_calls_than_streams_all_get_their_turn)
 		char name[20];
 
 		volume_name(name, (int)i);
-		calls[i] = stage_start(f.client, name, "sleep:5", 60000);
+		calls[i] = stage_start(f.client, name, "sleep:5", WAIT_LIMIT_MS);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
 		struct rpc_answer answer;
@@ -432,7 +455,7 @@ static void *probe_50(void *arg)
 	intptr_t ok = 0;
 
 	for (int i = 0; i < 50; i++)
-		ok += probe(c, 20000) == ERR_OK;
+		ok += probe(c, WAIT_LIMIT_MS) == ERR_OK;
 	return (void *)ok;
 }
 
@@ -461,7 +484,8 @@ static void *stage_own_client(void *arg)
 	intptr_t odd = 0;
 
 	for (int i = 0; i < 40; i++) {
-		int code = stage(c, i % 2 ? "shared" : "", i % 3 ? "" : "sleep:1", 20000, NULL);
+		int code = stage(c, i % 2 ? "shared" : "", i % 3 ? "" : "sleep:1", WAIT_LIMIT_MS,
+		                 NULL);
 
 		odd += code != ERR_OK && code != ERR_ABORTED;
 	}

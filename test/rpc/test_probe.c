@@ -13,6 +13,7 @@
 #include "common/deadline.h"
 #include "rpc/rpc_probe.h"
 #include "test/lib/rpc_fixture.h"
+#include "test/lib/wait.h"
 
 static void check_refused(const char *what, const char *path, int timeout_ms)
 {
@@ -26,8 +27,8 @@ START_TEST(a_driver_that_serves_is_well)
 {
 	SETUP(f);
 	struct err err = ERR_INIT;
-	ck_assert_msg(!rpc_probe(f.path, 30000, &err), "%s", err.msg);
-	ck_assert_msg(!rpc_probe(f.path, 30000, &err), "the second time: %s", err.msg);
+	ck_assert_msg(!rpc_probe(f.path, WAIT_LIMIT_MS, &err), "%s", err.msg);
+	ck_assert_msg(!rpc_probe(f.path, WAIT_LIMIT_MS, &err), "the second time: %s", err.msg);
 }
 END_TEST
 
@@ -43,9 +44,9 @@ START_TEST(a_driver_that_takes_no_more_calls_is_well)
 	f.options.max_calls = 2;
 	rpc_fixture_start(&f);
 	for (size_t i = 0; i < ARRAY_LEN(busy); i++)
-		busy[i] = stage_start(f.client, i ? "b" : "a", "sleep:60000", 90000);
+		busy[i] = stage_start(f.client, i ? "b" : "a", "sleep:86400000", -1);
 	ck_assert(reaches(&f.stub.entered, 2));
-	ck_assert_msg(!rpc_probe(f.path, 30000, &err), "%s", err.msg);
+	ck_assert_msg(!rpc_probe(f.path, WAIT_LIMIT_MS, &err), "%s", err.msg);
 	for (size_t i = 0; i < ARRAY_LEN(busy); i++) {
 		rpc_pending_cancel(busy[i]);
 		rpc_pending_wait(busy[i], &answer);
@@ -58,7 +59,7 @@ START_TEST(nobody_at_the_socket_is_refused_at_once)
 {
 	struct rpc_fixture f AUTO(rpc_fixture_clear);
 	rpc_fixture_init(&f);
-	check_refused("no socket", f.path, 30000);
+	check_refused("no socket", f.path, WAIT_LIMIT_MS);
 }
 END_TEST
 

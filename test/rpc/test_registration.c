@@ -18,6 +18,7 @@
 #include "common/log.h"
 #include "rpc/registration.h"
 #include "test/lib/rpc_fixture.h"
+#include "test/lib/wait.h"
 
 #define DRIVER "csi.example.com"
 #define ENDPOINT "/var/lib/kubelet/plugins/csi.example.com/csi.sock"
@@ -123,8 +124,8 @@ static int get_info(struct kubelet_side *w, Pluginregistration__PluginInfo **ret
 	struct rpc_answer answer;
 	ProtobufCMessage *reply = NULL;
 	int code = rpc_client_call(w->client, METHOD("GetInfo"), &request.base,
-	                           &pluginregistration__plugin_info__descriptor, 10000, &reply,
-	                           &answer);
+	                           &pluginregistration__plugin_info__descriptor, WAIT_LIMIT_MS,
+	                           &reply, &answer);
 
 	rpc_answer_clear(&answer);
 	*ret = (Pluginregistration__PluginInfo *)reply;
@@ -144,13 +145,12 @@ static bool answers(struct kubelet_side *w)
 static bool socket_is(const struct kubelet_side *w, bool there)
 {
 	struct stat st;
+	struct deadline limit = wait_limit();
 
-	for (int i = 0; i < 1000; i++) {
-		if ((lstat(w->socket, &st) == 0) == there)
-			return true;
-		sleep_ms(10);
-	}
-	return false;
+	while ((lstat(w->socket, &st) == 0) != there)
+		if (!wait_a_moment(limit))
+			return false;
+	return true;
 }
 
 static void notify(struct kubelet_side *w, bool registered, const char *error)
@@ -164,7 +164,7 @@ static void notify(struct kubelet_side *w, bool registered, const char *error)
 	ck_assert_int_eq(
 		rpc_client_call(w->client, METHOD("NotifyRegistrationStatus"), &request.base,
 	                        &pluginregistration__registration_status_response__descriptor,
-	                        10000, NULL, &answer),
+	                        WAIT_LIMIT_MS, NULL, &answer),
 		0);
 	rpc_answer_clear(&answer);
 }
@@ -210,9 +210,7 @@ START_TEST(few_connections_are_taken)
 		ck_assert_int_eq(
 			connect(fds[i], (const struct sockaddr *)&address, sizeof(address)), 0);
 	}
-	for (int i = 0; i < 500 && !logged("16 are open, that is the limit"); i++)
-		sleep_ms(10);
-	ck_assert(logged("16 are open, that is the limit"));
+	WAIT_UNTIL(logged("16 are open, that is the limit"));
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		close(fds[i]);
 	w.client = rpc_client_new(
@@ -290,9 +288,7 @@ START_TEST(what_kubelet_knows_is_over_and_it_is_to_ask_again)
 		ck_assert_int_eq(lstat(w.socket, &before), 0);
 		notify(&w, true, "");
 		w.outdated = 1;
-		for (int j = 0; j < 2000 && w.registered; j++)
-			sleep_ms(10);
-		ck_assert_int_eq(w.registered, 0);
+		WAIT_UNTIL(!w.registered);
 		ck_assert(socket_is(&w, true));
 		ck_assert(answers(&w));
 		ck_assert_int_eq(lstat(w.socket, &now), 0);
@@ -347,9 +343,7 @@ START_TEST(a_living_successor_keeps_its_place_until_it_has_gone)
 	ck_assert(answers(&w));
 	fd = replace_socket(&w, true);
 	successor = inode_of(w.socket);
-	for (int i = 0; i < 1000 && !logged("another process serves"); i++)
-		sleep_ms(10);
-	ck_assert(logged("another process serves"));
+	WAIT_UNTIL(logged("another process serves"));
 	sleep_ms(100); /* it looks every 20 ms */
 	ck_assert_uint_eq(inode_of(w.socket), successor);
 	close(fd);
@@ -367,8 +361,7 @@ START_TEST(a_folder_that_is_not_there_yet_is_waited_for)
 
 	world_init(&w);
 	world_start(&w);
-	sleep_ms(50);
-	ck_assert(logged(w.registry));
+	WAIT_UNTIL(logged(w.registry));
 	ck_assert_int_eq(mkdir(w.registry, 0755), 0);
 	ck_assert(answers(&w));
 }
