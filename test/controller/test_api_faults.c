@@ -28,6 +28,7 @@
 #include "test/lib/processes.h"
 #include "test/lib/sim_process.h"
 #include "test/lib/suite.h"
+#include "test/lib/wait.h"
 
 #define CHILDREN 40
 #define V "dpuvolumes"
@@ -316,7 +317,7 @@ static struct json *look(struct controller *clean, const struct kube_kind *kind,
 {
 	struct json *object = NULL;
 	struct err err = ERR_INIT;
-	int rc = kube_get(clean->kube, kind, SIM_NS, name, deadline_in_ms(20000), &object, &err);
+	int rc = kube_get(clean->kube, kind, SIM_NS, name, wait_limit(), &object, &err);
 
 	ck_assert_msg(rc >= 0, "%s", err.msg);
 	return object;
@@ -482,15 +483,16 @@ static bool may_be_final(size_t i, enum err_code code)
 static bool succeeds_in_the_end(struct controller *clean, const char *method, const char *name,
                                 struct err *err)
 {
-	for (int i = 0; i < 200; i++) {
+	struct deadline limit = wait_limit();
+
+	do {
 		err_clear(err);
 		if (call(clean, method, name, NULL, err) == 0)
 			return true;
 		/* DPF has not seen yet that it is well again. */
 		if (!code_is_open(err->code) && err->code != ERR_EXHAUSTED)
 			return false;
-		usleep(20000);
-	}
+	} while (wait_a_moment(limit));
 	return false;
 }
 
@@ -577,7 +579,7 @@ START_TEST(a_share_of_the_operations)
 
 	sim_start(options);
 	locks = keylock_new();
-	clean = controller_of(client(&tuning), 20000);
+	clean = controller_of(client(&tuning), WAIT_LIMIT_MS);
 	must(&clean, "CreateVolume", "other");
 	attach_to_n2("other");
 	other = look(&clean, &dpu_attachment_kind, "n2-other");
@@ -585,10 +587,10 @@ START_TEST(a_share_of_the_operations)
 		if (is_sensible(i))
 			operation(&clean, i, json_str(other, "metadata.uid"));
 	ck_assert_int_eq(kube_list(clean.kube, &dpu_volume_kind, SIM_NS, NULL, look_at_left, NULL,
-	                           deadline_in_ms(20000), &err),
+	                           wait_limit(), &err),
 	                 0);
 	ck_assert_int_eq(kube_list(clean.kube, &dpu_attachment_kind, SIM_NS, NULL, look_at_left,
-	                           NULL, deadline_in_ms(20000), &err),
+	                           NULL, wait_limit(), &err),
 	                 0);
 	kube_free(clean.kube);
 	keylock_free(locks);

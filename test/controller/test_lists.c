@@ -18,6 +18,7 @@
 #include "test/lib/controller_door.h"
 #include "test/lib/sim_process.h"
 #include "test/lib/suite.h"
+#include "test/lib/wait.h"
 
 static struct controller c;
 static struct keylock *locks;
@@ -37,7 +38,7 @@ static void start(void)
 	c = (struct controller) { .kube = sim.kube,
 		                  .namespace = SIM_NS,
 		                  .driver_name = "csi.snap.nvidia.com",
-		                  .wait_timeout_ms = 10000 };
+		                  .wait_timeout_ms = WAIT_LIMIT_MS };
 	c.attachments = attachment_index_new(c.kube, c.namespace, c.driver_name);
 	locks = keylock_new();
 }
@@ -122,15 +123,16 @@ static void list_is(const char *want)
 /* Until the list says so; what an event tells comes within moments. */
 static void list_becomes(const char *want)
 {
-	for (int i = 0; i < 100; i++) {
+	struct deadline limit = wait_limit();
+
+	do {
 		struct str out AUTO(str_clear) = STR_INIT(4096);
 		char *token AUTO(free) = xstrdup("");
 		struct err err;
 
 		if (list(0, &token, &out, &err) == 0 && str_eq(out.ptr, want))
 			return;
-		usleep(50000);
-	}
+	} while (wait_a_moment(limit));
 	list_is(want);
 }
 
@@ -147,10 +149,7 @@ START_TEST(a_page_costs_one_list_whatever_is_attached)
 		create(name);
 	publish("v1", "n1");
 	publish("v3", "n2");
-	for (int i = 0; i < 3; i++) { /* until what came before has been counted */
-		usleep(100000);
-		free(sim_requests());
-	}
+	sim_settle();
 	do
 		ck_assert_msg(list(2, &token, &out, &err) == 0, "%s", err.msg);
 	while (*token);
@@ -205,7 +204,7 @@ START_TEST(an_attachment_that_somebody_deletes_is_told_and_made_again)
 	/* It is published until it has gone: before, it could not be made again. */
 	sim_fault("{\"dpf\":\"attachment-finalizer-stuck\"}");
 	ck_assert_int_eq(kube_delete(sim.kube, &dpu_attachment_kind, SIM_NS, "n1-pvc-1", NULL,
-	                             deadline_in_ms(5000), &err),
+	                             wait_limit(), &err),
 	                 0);
 	usleep(300000);
 	list_is("pvc-1[n1] ");
@@ -311,10 +310,11 @@ START_TEST(of_a_wrong_answer_no_list_is_made)
 			ck_assert_int_eq(list(1, &token, &out, &err), 0);
 		sim_fault(faults[i / 2].fault);
 		/* A refusal is asked for twice before it is believed. */
-		c.wait_timeout_ms = want == ERR_UNAVAILABLE || want == ERR_DEADLINE ? 200 : 5000;
+		c.wait_timeout_ms =
+			want == ERR_UNAVAILABLE || want == ERR_DEADLINE ? 200 : WAIT_LIMIT_MS;
 		IGNORE_RESULT(list(1, &token, &out, &err));
 		sim_heal();
-		c.wait_timeout_ms = 10000;
+		c.wait_timeout_ms = WAIT_LIMIT_MS;
 		/* Of what was tried until the time was over, either may be said. */
 		if (want == ERR_UNAVAILABLE && err.code == ERR_DEADLINE)
 			want = ERR_DEADLINE;

@@ -127,7 +127,7 @@ not_ready() {
 	refused 3 'is being deleted' attach -f <(jq '.metadata.deletionTimestamp = "2026-01-01T00:00:00Z"' "$WORLD/late.json")
 	refused 1 'is a List of 1 objects' attach -f <(jq '{apiVersion: "v1", kind: "List", items: [.]}' "$WORLD/late.json")
 	jq '.status.dpu.pciAddress = "0000:77:0A.1" | del(.status.dpu.funcVUID)' "$WORLD/late.json" >"$WORLD/absent.json"
-	snap-csi-plugin host attach --timeout 2 -f "$WORLD/absent.json" --mount "$WORLD/srv/late" --format blank >"$WORLD/late.log" 2>&1 &
+	snap-csi-plugin host attach --timeout 6 -f "$WORLD/absent.json" --mount "$WORLD/srv/late" --format blank >"$WORLD/late.log" 2>&1 &
 	first=$!
 	world_until 10 test -e "$WORLD/state/volumes/late.json" || fail 'an attach that waits has no record'
 	grep -q libyaml "/proc/$first/maps" || fail 'its libraries cannot be seen'

@@ -29,9 +29,9 @@ run_case() {
 	fi
 }
 
-# Retries until the answer is OK, as callers of a driver do, for at most 30 s.
+# Retries until the answer is OK, as callers of a driver do, for at most five minutes.
 until_ok() {
-	local end=$((SECONDS + 30))
+	local end=$((SECONDS + 300))
 	while :; do
 		csi_ask "$1" "$2" || return 1
 		[ "$code" != OK ] || return 0
@@ -188,7 +188,7 @@ api_hangs() {
 	kill -STOP "$SIM_PID"
 	printf 'CreateVolume %s\n' "$(create_request "$id")" >&"${CSI[1]}"
 	sleep 3
-	"$CSI_CALL" -e "$ENDPOINT" -t 1 Probe || { kill -CONT "$SIM_PID"; return 1; }
+	"$CSI_CALL" -e "$ENDPOINT" -t 60 Probe || { kill -CONT "$SIM_PID"; return 1; }
 	kill -CONT "$SIM_PID"
 	read -r answer <&"${CSI[0]}"
 	echo "$answer"
@@ -203,7 +203,7 @@ api_restarts() {
 	world_stop "$SIM_PID"
 	csi_ask CreateVolume "$(create_request "$id")"
 	[ "$code" = UNAVAILABLE ] || { echo "without an API server: $answer"; return 1; }
-	"$CSI_CALL" -e "$ENDPOINT" -t 1 Probe || return
+	"$CSI_CALL" -e "$ENDPOINT" -t 60 Probe || return
 	world_sim --seed --listen="127.0.0.1:$port" || return
 	until_ok CreateVolume "$(create_request "$id")" && take_context && life && nothing_left
 }

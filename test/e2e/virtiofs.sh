@@ -53,7 +53,7 @@ on_other() {
 
 # Calls of the other node do not use the stream.
 call() { # METHOD JSON
-	local end=$((SECONDS + 30)) said
+	local end=$((SECONDS + 300)) said
 	until said=$("$CSI_CALL" -e "$ENDPOINT" -t 10 "$1" "$2" 2>&1); do
 		[ "$SECONDS" -lt "$end" ] || { echo "$1 on $NODE: $said"; return 1; }
 		sleep 0.1

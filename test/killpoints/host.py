@@ -25,7 +25,7 @@ NAMESPACE = "dpf-operator-system"
 PR_SET_CHILD_SUBREAPER = 36
 
 
-def until(what, condition, seconds=20):
+def until(what, condition, seconds=120):
     return expect.until(what, condition, seconds, pause=0.005)
 
 

@@ -17,6 +17,7 @@
 #include "test/kubeclient/front.h"
 #include "test/lib/kube_fake.h"
 #include "test/lib/suite.h"
+#include "test/lib/wait.h"
 
 #define WATCH "GET " VOLUMES "?watch=1*"
 
@@ -78,7 +79,7 @@ static struct kube_wait *watch(struct kube_fake *f)
 	struct json *object = NULL;
 	struct err err = ERR_INIT;
 	ck_assert_int_eq(kube_wait_open(f->kube, &kind_volume, "ns", "a", &wait, &err), 0);
-	rc = kube_wait_next(wait, deadline_in_ms(20000), &object, &err);
+	rc = kube_wait_next(wait, wait_limit(), &object, &err);
 	ck_assert_msg(rc == 0, "%s", err.msg);
 	json_free(object);
 	return wait;
@@ -99,7 +100,7 @@ static void requests(struct kube_fake *f, int n)
 	for (int i = 0; i < n; i++) {
 		struct json *object AUTO(json_free) = NULL;
 		struct err err = ERR_INIT;
-		struct deadline d = deadline_in_ms(5000);
+		struct deadline d = wait_limit();
 		ck_assert_int_eq(kube_get(f->kube, &kind_volume, "ns", "a", d, &object, &err), 0);
 	}
 	printf("%d requests, one after the other: %.0f us each, %.0f us of CPU here\n", n,

@@ -16,6 +16,7 @@
 #include "test/lib/kube_fake.h"
 #include "test/lib/skip.h"
 #include "test/lib/suite.h"
+#include "test/lib/wait.h"
 
 #define LIST "GET " VOLUMES "?limit=1"
 #define WATCH "GET " VOLUMES "?watch=1*"
@@ -95,8 +96,7 @@ static void get_works(struct tls_world *w, const char *what)
  */
 static void stream_has_arrived(void)
 {
-	for (int i = 0; i < 10000 && !metric_value(METRIC_WATCH_OPEN, LABELS("dpuvolumes")); i++)
-		usleep(1000);
+	WAIT_UNTIL(metric_value(METRIC_WATCH_OPEN, LABELS("dpuvolumes")));
 	ck_assert_int_eq(metric_value(METRIC_WATCH_OPEN, LABELS("dpuvolumes")), 1);
 }
 
@@ -108,7 +108,7 @@ static struct kube_wait *watch(struct tls_world *w)
 	struct err err = ERR_INIT;
 	struct json *object AUTO(json_free) = NULL;
 	ck_assert_int_eq(kube_wait_open(w->fake.kube, &kind_volume, "ns", "a", &wait, &err), 0);
-	rc = kube_wait_next(wait, deadline_in_ms(20000), &object, &err);
+	rc = kube_wait_next(wait, wait_limit(), &object, &err);
 	ck_assert_msg(rc == 0, "%s", err.msg);
 	ck_assert(fake_http_wait_streams(w->fake.server, WATCH, 1));
 	stream_has_arrived();
@@ -119,7 +119,7 @@ static void told(struct kube_wait *wait, const char *phase)
 {
 	struct err err = ERR_INIT;
 	struct json *object AUTO(json_free) = NULL;
-	int rc = kube_wait_next(wait, deadline_in_ms(20000), &object, &err);
+	int rc = kube_wait_next(wait, wait_limit(), &object, &err);
 	ck_assert_msg(rc == 0, "%s", err.msg);
 	ck_assert_str_eq(json_str(object, "status.phase"), phase);
 }
@@ -435,7 +435,6 @@ START_TEST(a_hung_peer_is_left_and_the_watch_with_it)
 	struct relay *relay;
 	unsigned connections;
 	struct kube_wait *wait;
-	int64_t before;
 	struct tls_world w;
 	struct kube_tuning t = { .http = { .silence_ms = 1500 }, .attempt_ms = 1000 };
 	world_start_tuned(&w, &t);
@@ -445,9 +444,7 @@ START_TEST(a_hung_peer_is_left_and_the_watch_with_it)
 	wait = watch(&w);
 	connections = relay_connections(relay);
 	relay_freeze(relay);
-	before = monotonic_ns();
 	get_works(&w, "the peer hangs, another connection works");
-	ck_assert_int_lt((monotonic_ns() - before) / 1000000, 20000);
 	ck_assert_uint_gt(relay_connections(relay), connections);
 	/* The watch has moved as well, although nothing was sent over its stream. */
 	ck_assert(fake_http_wait(w.fake.server, WATCH, 2));
@@ -479,9 +476,9 @@ START_TEST(a_slow_answer_over_a_lively_connection_is_waited_for)
 	before = stats(&w);
 	pusher.server = w.fake.server;
 	ck_assert_int_eq(pthread_create(&thread, NULL, push_events, &pusher), 0);
-	ck_assert_msg(kube_get(w.fake.kube, &kind_volume, "ns", "slow", deadline_in_ms(20000),
-	                       &object, &err) == 0,
-	              "%s", err.msg);
+	ck_assert_msg(
+		kube_get(w.fake.kube, &kind_volume, "ns", "slow", wait_limit(), &object, &err) == 0,
+		"%s", err.msg);
 	pusher.leave = true;
 	pthread_join(thread, NULL);
 	ck_assert_uint_eq(fake_http_count(w.fake.server, "GET " VOLUMES "/slow"), 1);
@@ -561,14 +558,14 @@ static void *soak_thread(void *arg)
 		struct kube_wait *wait AUTO(kube_wait_close) = NULL;
 		ck_assert_int_eq(
 			kube_wait_open(s->w->fake.kube, &kind_volume, "ns", name, &wait, &err), 0);
-		ck_assert_int_eq(kube_get(s->w->fake.kube, &kind_volume, "ns", "a",
-		                          deadline_in_ms(30000), &object, &err),
+		ck_assert_int_eq(kube_get(s->w->fake.kube, &kind_volume, "ns", "a", wait_limit(),
+		                          &object, &err),
 		                 0);
 		event = xasprintf(EVENT("ADDED", OBJECT("s%u", "%u", "Bound")), s->id,
 		                  1000 + s->id * 1000 + i);
 		ck_assert(fake_http_wait_streams(s->w->fake.server, WATCH, 1));
 		fake_http_push(s->w->fake.server, WATCH, event);
-		rc = kube_wait_next(wait, deadline_in_ms(30000), &state, &err);
+		rc = kube_wait_next(wait, wait_limit(), &state, &err);
 		ck_assert_msg(rc == 0, "%s", err.msg);
 	}
 	return NULL;

@@ -12,6 +12,7 @@
 #include "rpc/rpc.h"
 #include "controller/controller_csi.h"
 #include "test/lib/message_json.h"
+#include "test/lib/wait.h"
 
 int door_call(struct controller *c, struct keylock *locks, const char *method,
               const struct json *request, struct json **ret, struct err *err)
@@ -32,7 +33,7 @@ int door_call(struct controller *c, struct keylock *locks, const char *method,
 	ck_assert_msg(m && found, "%s: no such method", method);
 	d = protobuf_c_service_descriptor_get_method_by_name(service.descriptor, method);
 	rpc_call_init(&call, m->name);
-	call.deadline = deadline_clamp(call.deadline, 60000);
+	call.deadline = deadline_clamp(call.deadline, WAIT_LIMIT_MS);
 	rc = message_from_json(d->input, request, &call.arena, &message, err);
 	ck_assert_msg(rc == 0, "%s", err->msg);
 	n_in = protobuf_c_message_get_packed_size(message);

@@ -22,9 +22,9 @@
 #include "common/cleanup.h"
 #include "common/mem.h"
 #include "common/str.h"
+#include "test/lib/wait.h"
 
 #define HEAD_MAX (64 * 1024)
-#define WAIT_S 10
 
 struct rule {
 	struct rule *next;
@@ -426,7 +426,7 @@ static bool wait_locked(struct fake_http *f, unsigned (*count)(struct fake_http 
 {
 	struct timespec until;
 	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += WAIT_S;
+	until.tv_sec += WAIT_LIMIT_MS / 1000;
 	while (count(f, pattern) < n)
 		if (pthread_cond_timedwait(&f->changed, &f->lock, &until))
 			return count(f, pattern) >= n;

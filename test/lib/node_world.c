@@ -14,6 +14,7 @@
 #include "common/spawn.h"
 #include "node/holders.h"
 #include "node/mount/mount.h"
+#include "test/lib/wait.h"
 
 void node_world_init(struct node_world *w)
 {
@@ -104,7 +105,7 @@ struct publish_request publish_request(const struct node_world *w, const char *t
 
 struct deadline soon(void)
 {
-	return deadline_in_ms(30000);
+	return wait_limit();
 }
 
 void node_world_stage(struct node_world *w, const struct stage_request *r)

@@ -27,6 +27,7 @@
 #include "common/file.h"
 #include "common/mem.h"
 #include "common/spawn.h"
+#include "test/lib/wait.h"
 
 #define PF "0000:26:00.0"
 
@@ -102,7 +103,7 @@ void run_tool(const char *fmt, ...)
 	strs_add(&argv, "sh");
 	strs_add(&argv, "-c");
 	strs_add(&argv, line);
-	if (spawn_run(&argv, deadline_in_ms(60000), &out, &err) == 0)
+	if (spawn_run(&argv, wait_limit(), &out, &err) == 0)
 		return;
 	fprintf(stderr, "%s: %s%s\n", line, err.msg, out.ptr);
 	abort();

@@ -17,6 +17,7 @@
 #include "common/file.h"
 #include "common/mem.h"
 #include "common/str.h"
+#include "test/lib/wait.h"
 
 struct sim_process sim;
 
@@ -43,7 +44,9 @@ static void sim_cleanup(void)
 
 static void sim_wait_port(const char *file)
 {
-	for (int i = 0; i < 1000; i++) {
+	struct deadline limit = wait_limit();
+
+	do {
 		char *text AUTO(free) = NULL;
 		struct err err = ERR_INIT;
 		uint64_t port;
@@ -53,8 +56,7 @@ static void sim_wait_port(const char *file)
 			sim.port = (int)port;
 			return;
 		}
-		usleep(10000);
-	}
+	} while (wait_a_moment(limit));
 	ck_abort_msg("snap-sim did not start");
 }
 
@@ -148,4 +150,15 @@ char *sim_requests(void)
 
 	free(sim_http("DELETE", "/sim/requests", ""));
 	return text;
+}
+
+void sim_settle(void)
+{
+	for (bool quiet = false; !quiet;) {
+		char *text AUTO(free) = NULL;
+
+		usleep(100000);
+		text = sim_requests();
+		quiet = str_eq(text, "{}");
+	}
 }

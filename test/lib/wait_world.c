@@ -22,8 +22,7 @@ void wait_world_init(struct wait_world *w, const char *state)
 		                             .pci = VF,
 		                             .nsid = 1,
 		                             .uuid = U1,
-		                             .capacity = 64 * MIB },
-		                   .start = monotonic_ns() };
+		                             .capacity = 64 * MIB } };
 	tree_unpack(&w->tree, state);
 	/* Recorded trees have no device nodes. This file exists, but is no block device. */
 	tree_write(&w->tree, "/dev/nvme0n1", "");

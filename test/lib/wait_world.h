@@ -31,7 +31,6 @@ struct wait_world {
 	struct device_want want; /* namespace 1 of VF, UUID U1, 64 MiB */
 	struct device dev;
 	struct err err;
-	int64_t start; /* CLOCK_MONOTONIC ns */
 };
 
 /* In the recorded state of that name (tree_unpack()). */

@@ -63,9 +63,10 @@ world_begin() {
 	KUBECONFIG_FILE=$WORLD/kubeconfig
 }
 
-# Waits up to $1 seconds for the command to succeed; exit status 2 of the command ends the wait as a failure.
+# Waits for the command to succeed. $1: seconds that are ample on an idle machine; a loaded one has ten times as many, and no wait
+# ends because a machine is slow. Exit status 2 of the command ends the wait as a failure.
 world_until() {
-	local end=$((SECONDS + $1)) status
+	local end=$((SECONDS + 10 * $1)) status
 	shift
 	while :; do
 		"$@"
@@ -145,7 +146,7 @@ world_driver() {
 
 world_driver_ready() {
 	kill -0 "$DRIVER_PID" 2>/dev/null || return 2
-	[ -S "$SOCKET" ] && "$CSI_CALL" -e "$ENDPOINT" -t 2 Probe >/dev/null 2>&1
+	[ -S "$SOCKET" ] && "$CSI_CALL" -e "$ENDPOINT" -t 20 Probe >/dev/null 2>&1
 }
 
 world_stream() {
@@ -168,7 +169,7 @@ csi_ask() {
 
 # The bearer token stays out of the process list.
 world_curl() {
-	curl --silent --show-error --max-time 10 --header @"$WORLD/header" "$@"
+	curl --silent --show-error --max-time 100 --header @"$WORLD/header" "$@"
 }
 
 world_api_url() {
@@ -212,7 +213,7 @@ world_switch() {
 }
 
 world_stop() {
-	local pid=$1 signal=${2:-TERM} end=$((SECONDS + 10))
+	local pid=$1 signal=${2:-TERM} end=$((SECONDS + 100))
 	kill -s "$signal" "$pid" 2>/dev/null || return 0
 	while kill -0 "$pid" 2>/dev/null; do
 		[ "$SECONDS" -lt "$end" ] || kill -s KILL "$pid" 2>/dev/null

@@ -23,16 +23,16 @@ prometheus_begin() {
 	world_until 20 prometheus_ready || give_up 'Prometheus does not start'
 }
 prometheus_ready() {
-	curl --silent --fail --max-time 2 "$prometheus_url/-/ready" >/dev/null
+	curl --silent --fail --max-time 60 "$prometheus_url/-/ready" >/dev/null
 }
 query() { # EXPRESSION: prints the number of series of its answer
-	curl --silent --max-time 5 --get --data-urlencode "query=$1" "$prometheus_url/api/v1/query" | jq -r '.data.result | length'
+	curl --silent --max-time 60 --get --data-urlencode "query=$1" "$prometheus_url/api/v1/query" | jq -r '.data.result | length'
 }
 brings_data() {
 	[ "$(query "$1")" -gt 0 ] 2>/dev/null
 }
 fires() {
-	curl --silent --max-time 5 "$prometheus_url/api/v1/alerts" | jq -e --arg name "$1" \
+	curl --silent --max-time 60 "$prometheus_url/api/v1/alerts" | jq -e --arg name "$1" \
 		'any(.data.alerts[]; .labels.alertname == $name and .state == "firing")' >/dev/null
 }
 ended() {
@@ -45,7 +45,7 @@ expect_end() { # NAME WHEN
 	check "$1 ends $2" world_until 25 ended "$1"
 }
 labels_of() { # EXPRESSION: the labels of its answer, without those of the scrape; the value of what has no others
-	curl --silent --max-time 5 --get --data-urlencode "query=$1" "$prometheus_url/api/v1/query" | jq -r '[.data.result[] |
+	curl --silent --max-time 60 --get --data-urlencode "query=$1" "$prometheus_url/api/v1/query" | jq -r '[.data.result[] |
 		.value[1] as $value | .metric | del(.__name__, .instance, .job) | to_entries |
 		if . == [] then $value else map("\(.key)=\"\(.value)\"") | join(", ") end] | unique | join("; ")'
 }

@@ -162,7 +162,7 @@ while IFS=$'\t' read -r title expression; do
 	check "panel \"$title\" brings data: ${expression:0:60}" brings_data "${expression//'$instance'/.*}"
 done < <(jq -r '.panels[] | .title as $title | .targets[] | [$title, .expr] | @tsv' manifests/monitoring/dashboard.json)
 staged_are() {
-	curl --silent --max-time 5 "http://127.0.0.1:$http_port/metrics" >"$WORLD/page"
+	curl --silent --max-time 60 "http://127.0.0.1:$http_port/metrics" >"$WORLD/page"
 	[ "$(sed -n 's/^snap_csi_volumes_staged //p' "$WORLD/page")" = "$1" ]
 }
 check 'the node counts what is staged' world_until 12 staged_are 5

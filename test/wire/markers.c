@@ -24,6 +24,7 @@
 #include "common/log.h"
 #include "rpc/wire_check.h"
 #include "test/lib/rpc_fixture.h"
+#include "test/lib/wait.h"
 
 #define MARKER "xyzzy-marker"
 #define LOG_MAX (64 * 1024 * 1024)
@@ -393,8 +394,7 @@ static pid_t spawn_sim(const struct rpc_fixture *f)
 
 	ck_assert_int_eq(posix_spawn(&pid, sim, NULL, NULL, argv, environ), 0);
 	child_started(pid);
-	for (int i = 0; i < 1000 && access(written, F_OK); i++)
-		sleep_ms(20);
+	WAIT_UNTIL(!access(written, F_OK));
 	return pid;
 }
 

@@ -17,7 +17,7 @@ import time
 NAMESPACE = "dpf-operator-system"
 GROUP = "/apis/storage.dpu.nvidia.com/v1alpha1"
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../sim/cases.json")
-PATIENCE = 30
+PATIENCE = 120
 
 
 class Wrong(Exception):

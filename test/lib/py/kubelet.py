@@ -36,7 +36,7 @@ class Kubelet:
     def close(self):
         self.channel.close()
 
-    def call(self, service, method, timeout=60, wait_for_ready=None, **fields):
+    def call(self, service, method, timeout=120, wait_for_ready=None, **fields):
         request = getattr(self.pb, method + "Request")(**fields)
         stub = self.channel.unary_unary(f"/csi.v1.{service}/{method}",
                                         request_serializer=lambda m: m.SerializeToString(),
@@ -46,7 +46,7 @@ class Kubelet:
         except grpc.RpcError as error:
             raise Refused(method, error) from error
 
-    def node(self, method, timeout=60, **fields):
+    def node(self, method, timeout=120, **fields):
         return self.call("Node", method, timeout, **fields)
 
 
@@ -81,26 +81,26 @@ class Volume:
                            publish_context=self.publish_context, volume_context=self.volume_context,
                            volume_capability=self.capability())
 
-    def publish(self, pod="pod-1", readonly=False, timeout=60):
+    def publish(self, pod="pod-1", readonly=False, timeout=120):
         return self.k.node("NodePublishVolume", timeout, volume_id=self.id, staging_target_path=self.staging,
                            target_path=self.target(pod), publish_context=self.publish_context,
                            volume_context=self.volume_context, volume_capability=self.capability(),
                            readonly=readonly)
 
-    def unpublish(self, pod="pod-1", timeout=60):
+    def unpublish(self, pod="pod-1", timeout=120):
         return self.k.node("NodeUnpublishVolume", timeout, volume_id=self.id, target_path=self.target(pod))
 
-    def unstage(self, timeout=60):
+    def unstage(self, timeout=120):
         return self.k.node("NodeUnstageVolume", timeout, volume_id=self.id, staging_target_path=self.staging)
 
-    def stats(self, pod="pod-1", timeout=60):
+    def stats(self, pod="pod-1", timeout=120):
         return self.k.node("NodeGetVolumeStats", timeout, volume_id=self.id, volume_path=self.target(pod),
                            staging_target_path=self.staging)
 
-    def expand(self, pod="pod-1", required=0, timeout=60):
+    def expand(self, pod="pod-1", required=0, timeout=120):
         return self.k.node("NodeExpandVolume", timeout, volume_id=self.id, volume_path=self.target(pod),
                            staging_target_path=self.staging, volume_capability=self.capability(),
                            capacity_range={"required_bytes": required})
 
-    def health(self, timeout=20, **where):
+    def health(self, timeout=120, **where):
         return self.k.node("NodeGetVolumeHealth", timeout, volume_id=self.id, **where)

@@ -8,7 +8,7 @@ from expect import check
 
 def request(port, method, path, body=None):
     """The text of the answer; body is an object for JSON, or None."""
-    connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=120)
     connection.request(method, path, json.dumps(body) if body is not None else None)
     answer = connection.getresponse()
     text = answer.read().decode()

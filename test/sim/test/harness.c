@@ -15,7 +15,7 @@
 #include "test/sim/life.h"
 #include "test/sim/server/route.h"
 
-#define PATIENCE_MS 20000
+#define PATIENCE_MS 100000
 
 bool world_start(struct sim_world *w, const char *const *args)
 {

@@ -12,7 +12,7 @@
 extern char host_tree_base[]; /* a folder of this test program's own */
 extern char state[64]; /* base/state; the next start removes what a failed test leaves there */
 
-#define PATIENCE_MS 20000
+#define PATIENCE_MS 100000
 
 /* Starts a world w with that state and the node "one". */
 #define HOST(w, ...) \

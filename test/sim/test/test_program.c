@@ -16,8 +16,9 @@
 #include "test/lib/skip.h"
 #include "test/lib/suite.h"
 #include "test/sim/fabric/loopdev.h"
+#include "test/lib/wait.h"
 
-#define PATIENCE_MS 20000
+#define PATIENCE_MS 100000
 
 extern char **environ;
 static char base[] = "/var/tmp/snap-sim-program-XXXXXX";
@@ -50,9 +51,7 @@ static pid_t start(const char *const *more)
 	for (; *more; more++)
 		strs_add(&argv, *more);
 	ck_assert_int_eq(posix_spawn(&pid, program(), NULL, NULL, argv.v, environ), 0);
-	for (int i = 0; i < PATIENCE_MS && !path_exists(port); i++)
-		nanosleep(&moment, NULL);
-	ck_assert(path_exists(port));
+	WAIT_UNTIL(path_exists(port));
 	return pid;
 }
 

@@ -3,6 +3,8 @@
 #include <poll.h>
 #include <string.h>
 
+#include <stdatomic.h>
+
 #include "common/deadline.h"
 #include "common/mem.h"
 #include "test/lib/suite.h"
@@ -330,11 +332,14 @@ START_TEST(faults_end_watches_that_are_open)
 }
 END_TEST
 
+static atomic_bool healed;
+
 static void *heal_soon(void *arg)
 {
 	struct timespec a_moment = { .tv_nsec = 100000000 };
 
 	nanosleep(&a_moment, NULL);
+	healed = true;
 	world_heal(arg);
 	return NULL;
 }
@@ -343,7 +348,6 @@ START_TEST(a_mute_watch_brings_everything_once_it_is_healed)
 {
 	QUICK(w);
 	struct open_watch s AUTO(open_watch_clear);
-	int64_t begin = monotonic_ns();
 	pthread_t thread;
 
 	watch_open(&s, &w, "");
@@ -351,7 +355,7 @@ START_TEST(a_mute_watch_brings_everything_once_it_is_healed)
 	world_make_volume(&w, "a");
 	pthread_create(&thread, NULL, heal_soon, &w);
 	expect(&s, "ADDED a ");
-	ck_assert_int_ge(monotonic_ns() - begin, 100000000);
+	ck_assert(healed);
 	pthread_join(thread, NULL);
 }
 END_TEST

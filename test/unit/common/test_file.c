@@ -109,12 +109,15 @@ START_TEST(a_link_gives_its_last_component)
 	struct err err = ERR_INIT;
 	char *name AUTO(free) = NULL;
 
+	memcpy(dir, "/tmp/test-file-XXXXXX", sizeof(dir));
+	ck_assert_ptr_nonnull(mkdtemp(dir));
 	ck_assert_int_eq(link_basename("/proc/self/nonexistent", &name, &err), LINK_ABSENT);
-	ck_assert_int_eq(symlink("../../bus/pci/drivers/nvme", "/tmp/test-file-link"), 0);
-	ck_assert_int_eq(link_basename("/tmp/test-file-link", &name, &err), 0);
-	unlink("/tmp/test-file-link");
+	ck_assert_int_eq(symlink("../../bus/pci/drivers/nvme", in("link")), 0);
+	ck_assert_int_eq(link_basename(in("link"), &name, &err), 0);
+	unlink(in("link"));
 	ck_assert_str_eq(name, "nvme");
-	ck_assert(!path_exists("/tmp/test-file-link"));
+	ck_assert(!path_exists(in("link")));
+	rmdir(dir);
 }
 END_TEST
 

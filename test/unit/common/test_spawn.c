@@ -16,6 +16,7 @@
 #include "common/limits.h"
 #include "common/mem.h"
 #include "common/spawn.h"
+#include "test/lib/wait.h"
 
 static int sh(const char *script, struct deadline d, struct str *out, struct err *err)
 {
@@ -48,7 +49,7 @@ START_TEST(a_child_answers_with_its_status_and_output)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct str out AUTO(str_clear) = STR_INIT(1000);
 		struct err err = ERR_INIT;
-		int rc = sh(rows[i].script, deadline_in_ms(20000), &out, &err);
+		int rc = sh(rows[i].script, wait_limit(), &out, &err);
 
 		ck_assert_msg(rc == rows[i].status, "%s: %d %s", rows[i].what, rc, err.msg);
 		ROW_STR_EQ(rows[i].what, out.ptr, rows[i].output);
@@ -66,13 +67,12 @@ START_TEST(a_child_has_no_descriptor_of_ours_but_the_one_given)
 
 	ck_assert_int_ge(dup2(leaky, 90), 0); /* without O_CLOEXEC */
 	/* ls itself opens the directory: descriptor 3. */
-	ck_assert_int_eq(sh("ls /proc/self/fd | tr '\\n' ' '", deadline_in_ms(20000), &out, &err),
-	                 0);
+	ck_assert_int_eq(sh("ls /proc/self/fd | tr '\\n' ' '", wait_limit(), &out, &err), 0);
 	ck_assert_str_eq(out.ptr, "0 1 2 3 ");
 	str_reset(&out);
 	strs_add(&argv, "readlink");
 	strs_add(&argv, SPAWN_FD_PATH);
-	ck_assert_int_eq(spawn_run_fd(&argv, given, deadline_in_ms(20000), &out, &err), 0);
+	ck_assert_int_eq(spawn_run_fd(&argv, given, wait_limit(), &out, &err), 0);
 	ck_assert_str_eq(spawn_last_line(&out), "/etc/hostname");
 	close(leaky);
 	close(90);
@@ -93,7 +93,7 @@ START_TEST(a_low_descriptor_of_ours_is_not_overwritten_on_the_way)
 		given = open("/etc/hostname", O_RDONLY | O_CLOEXEC);
 		strs_add(&argv, "readlink");
 		strs_add(&argv, SPAWN_FD_PATH);
-		rc = spawn_run_fd(&argv, given, deadline_in_ms(20000), &out, &err);
+		rc = spawn_run_fd(&argv, given, wait_limit(), &out, &err);
 		_exit(rc == 0 && strcmp(spawn_last_line(&out), "/etc/hostname") == 0 ? 0 : 1);
 	}
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
@@ -119,17 +119,18 @@ START_TEST(the_deadline_ends_the_whole_group)
 {
 	struct str out AUTO(str_clear) = STR_INIT(1000);
 	struct err err = ERR_INIT;
-	int64_t start = monotonic_ns();
-	long pid;
+	long pid = 0;
 
-	ck_assert_int_eq(sh("sleep 30 & echo $!; sleep 30", deadline_in_ms(300), &out, &err), -1);
-	ck_assert_int_eq(err.code, ERR_DEADLINE);
-	ck_assert_int_lt((monotonic_ns() - start) / 1000000, 5000);
-	pid = strtol(out.ptr, NULL, 10);
+	/* On a busy machine the shell has not said it in the shortest of these times. */
+	for (int ms = 300; !pid; ms *= 2) {
+		err_clear(&err);
+		ck_assert_int_eq(sh("sleep 1d & echo $!; sleep 1d", deadline_in_ms(ms), &out, &err),
+		                 -1);
+		ck_assert_int_eq(err.code, ERR_DEADLINE);
+		pid = strtol(out.ptr, NULL, 10);
+	}
 	ck_assert_int_gt(pid, 1);
-	for (int i = 0; i < 100 && kill((pid_t)pid, 0) == 0; i++)
-		usleep(20000); /* init reaps it */
-	ck_assert_int_ne(kill((pid_t)pid, 0), 0);
+	WAIT_UNTIL(kill((pid_t)pid, 0) != 0); /* init reaps it */
 }
 END_TEST
 
@@ -143,16 +144,14 @@ static void *cancel_later(void *arg)
 START_TEST(the_callers_leaving_ends_it_at_once)
 {
 	struct cancel cancel = CANCEL_INIT;
-	struct deadline d = deadline_in_ms(30000);
+	struct deadline d = wait_limit();
 	struct err err = ERR_INIT;
-	int64_t start = monotonic_ns();
 	pthread_t thread;
 
 	d.cancel = &cancel;
 	pthread_create(&thread, NULL, cancel_later, &cancel);
-	ck_assert_int_eq(sh("sleep 30", d, NULL, &err), -1);
+	ck_assert_int_eq(sh("sleep 1d", d, NULL, &err), -1);
 	ck_assert_int_eq(err.code, ERR_CANCELLED);
-	ck_assert_int_lt((monotonic_ns() - start) / 1000000, 10000);
 	pthread_join(thread, NULL);
 	err_clear(&err);
 	ck_assert_int_eq(sh("true", d, NULL, &err), -1); /* not even started */
@@ -164,13 +163,13 @@ START_TEST(a_killed_child_is_an_error)
 {
 	struct err err = ERR_INIT;
 
-	ck_assert_int_eq(sh("kill -9 $$", deadline_in_ms(20000), NULL, &err), -1);
+	ck_assert_int_eq(sh("kill -9 $$", wait_limit(), NULL, &err), -1);
 	ck_assert_int_eq(err.code, ERR_INTERNAL);
 	ck_assert_str_eq(
 		err.msg,
 		"sh: killed by signal 9 (SIGKILL); when the kernel did that for want of memory (see its log), the driver's pod needs a higher memory limit");
 	err_clear(&err);
-	ck_assert_int_eq(sh("kill -15 $$", deadline_in_ms(20000), NULL, &err), -1);
+	ck_assert_int_eq(sh("kill -15 $$", wait_limit(), NULL, &err), -1);
 	ck_assert_str_eq(err.msg, "sh: killed by signal 15 (SIGTERM)");
 }
 END_TEST
@@ -183,7 +182,7 @@ START_TEST(a_child_goes_before_the_driver_when_memory_is_short)
 	const char *wait = "while ! grep -qx 1000 /proc/self/oom_score_adj; do sleep 0.01; done; "
 			   "echo 1000";
 
-	ck_assert_int_eq(sh(wait, deadline_in_ms(20000), &out, &err), 0);
+	ck_assert_int_eq(sh(wait, wait_limit(), &out, &err), 0);
 	ck_assert_str_eq(out.ptr, "1000\n");
 }
 END_TEST
@@ -202,9 +201,9 @@ START_TEST(signals_are_as_in_a_fresh_process)
 	sigemptyset(&term);
 	sigaddset(&term, SIGTERM);
 	pthread_sigmask(SIG_BLOCK, &term, NULL);
-	ck_assert_int_eq(sh("sed -nE 's/^Sig(Blk|Ign):\\s*//p' /proc/self/status",
-	                    deadline_in_ms(20000), &out, &err),
-	                 0);
+	ck_assert_int_eq(
+		sh("sed -nE 's/^Sig(Blk|Ign):\\s*//p' /proc/self/status", wait_limit(), &out, &err),
+		0);
 	ck_assert_int_eq(sscanf(out.ptr, "%llx\n%llx", &blocked, &ignored), 2);
 	ck_assert_uint_eq(blocked, 0);
 	ck_assert_uint_eq(ignored & ~glibcs_own, 0);
@@ -216,8 +215,7 @@ START_TEST(endless_output_is_cut_and_does_not_block)
 	struct str out AUTO(str_clear) = STR_INIT(LIMIT_SPAWN_OUTPUT);
 	struct err err = ERR_INIT;
 
-	ck_assert_int_eq(
-		sh("head -c 3000000 /dev/zero | tr '\\0' x", deadline_in_ms(20000), &out, &err), 0);
+	ck_assert_int_eq(sh("head -c 3000000 /dev/zero | tr '\\0' x", wait_limit(), &out, &err), 0);
 	ck_assert_uint_eq(out.len, LIMIT_SPAWN_OUTPUT);
 	ck_assert(out.cut);
 }
@@ -227,11 +225,11 @@ START_TEST(a_grandchild_that_keeps_the_pipe_is_not_waited_for)
 {
 	struct str out AUTO(str_clear) = STR_INIT(1000);
 	struct err err = ERR_INIT;
-	int64_t start = monotonic_ns();
+	long pid;
 
-	ck_assert_int_eq(sh("sleep 5 & echo done", deadline_in_ms(20000), &out, &err), 0);
-	ck_assert_str_eq(out.ptr, "done\n");
-	ck_assert_int_lt((monotonic_ns() - start) / 1000000, 4000);
+	ck_assert_int_eq(sh("sleep 1d & echo done $!", wait_limit(), &out, &err), 0);
+	ck_assert_int_eq(sscanf(out.ptr, "done %ld", &pid), 1);
+	ck_assert_int_eq(kill((pid_t)pid, SIGKILL), 0); /* it has run all the time */
 }
 END_TEST
 
@@ -274,7 +272,7 @@ START_TEST(tools_of_a_test_come_first)
 	spawn_set_path(dir);
 	strs_add(&argv, "mkfs.ext4");
 	strs_add(&argv, "x");
-	ck_assert_int_eq(spawn_run(&argv, deadline_in_ms(20000), &out, &err), 0);
+	ck_assert_int_eq(spawn_run(&argv, wait_limit(), &out, &err), 0);
 	ck_assert_str_eq(out.ptr, "fake x\n");
 	spawn_set_path(NULL);
 	unlink(tool);
@@ -289,7 +287,7 @@ static void *many(void *arg)
 	for (int i = 0; i < 20; i++) {
 		struct str out AUTO(str_clear) = STR_INIT(100);
 		struct err err = ERR_INIT;
-		int rc = sh("echo hello; exit 3", deadline_in_ms(20000), &out, &err);
+		int rc = sh("echo hello; exit 3", wait_limit(), &out, &err);
 
 		if (rc != 3 || strcmp(out.ptr, "hello\n") != 0)
 			str_addf(failed, "status %d, output '%s', error '%s'\n", rc, out.ptr,

@@ -11,6 +11,7 @@
 #include "common/str.h"
 #include "test/lib/suite.h"
 #include "test/unit/controller/kube_memory.h"
+#include "test/lib/wait.h"
 
 #define A "dpuvolumeattachments"
 #define DRIVER "csi.snap.nvidia.com"
@@ -230,7 +231,7 @@ START_TEST(while_all_are_read_anew_nothing_is_said_and_that_is_waited_for)
 	ck_assert_int_eq(err.code, ERR_DEADLINE);
 	err_clear(&err);
 	/* Nor is the watch blamed that does not bring our own meanwhile. */
-	ck_assert_uint_eq(attachment_index_await(x, "v", "n", "u", deadline_in_ms(20000)),
+	ck_assert_uint_eq(attachment_index_await(x, "v", "n", "u", wait_limit()),
 	                  ATTACHMENT_UNSEEN);
 	fake_tell(KUBE_NEWS_COMPLETE, NULL);
 	ck_assert_int_eq(attachment_index_ready(x, deadline_in_ms(30), &err), 0);
@@ -242,7 +243,7 @@ END_TEST
 START_TEST(who_comes_early_waits_until_all_were_read_or_he_is_called_off)
 {
 	struct cancel cancel;
-	struct deadline d = deadline_in_ms(20000);
+	struct deadline d = wait_limit();
 	struct err err = ERR_INIT;
 	struct attachment_index *x;
 	pthread_t thread;
@@ -259,7 +260,7 @@ START_TEST(who_comes_early_waits_until_all_were_read_or_he_is_called_off)
 	cancel_destroy(&cancel);
 	ck_assert_int_eq(pthread_create(&thread, NULL, complete_soon, NULL), 0);
 	err_clear(&err);
-	ck_assert_int_eq(attachment_index_ready(x, deadline_in_ms(20000), &err), 0);
+	ck_assert_int_eq(attachment_index_ready(x, wait_limit(), &err), 0);
 	pthread_join(thread, NULL);
 	attachment_index_free(x);
 	fake_reset();
@@ -317,7 +318,7 @@ START_TEST(a_new_listing_makes_all_that_was_known_void)
 	tell(KUBE_NEWS_LISTED, OURS("1"));
 	tell(KUBE_NEWS_COMPLETE, "");
 	err_clear(&err);
-	ck_assert_int_eq(attachment_index_ready(x, deadline_in_ms(20000), &err), 0);
+	ck_assert_int_eq(attachment_index_ready(x, wait_limit(), &err), 0);
 	ck_assert_uint_eq(found(x, "v"), 1);
 	attachment_index_free(x);
 	fake_reset();
@@ -336,16 +337,16 @@ START_TEST(a_watch_that_keeps_our_own_event_back_is_not_believed_until_it_brings
 	/* Who has less time than that cannot say anything about the watch. */
 	ck_assert_uint_eq(attachment_index_await(x, "v", "n", "1", deadline_in_ms(20)),
 	                  ATTACHMENT_UNSEEN);
-	ck_assert_int_eq(attachment_index_ready(x, deadline_in_ms(20000), &err), 0);
-	ck_assert_uint_eq(attachment_index_await(x, "v", "n", "1", deadline_in_ms(20000)),
+	ck_assert_int_eq(attachment_index_ready(x, wait_limit(), &err), 0);
+	ck_assert_uint_eq(attachment_index_await(x, "v", "n", "1", wait_limit()),
 	                  ATTACHMENT_UNSEEN);
-	ck_assert_int_eq(attachment_index_ready(x, deadline_in_ms(20000), &err), INDEX_UNUSABLE);
+	ck_assert_int_eq(attachment_index_ready(x, wait_limit(), &err), INDEX_UNUSABLE);
 	/* An attachment of others says nothing about ours. */
 	tell(KUBE_NEWS_CHANGED, OURS("9"));
-	ck_assert_int_eq(attachment_index_ready(x, deadline_in_ms(20000), &err), INDEX_UNUSABLE);
+	ck_assert_int_eq(attachment_index_ready(x, wait_limit(), &err), INDEX_UNUSABLE);
 	/* It comes when nobody waits any more: the watch works again. */
 	tell(KUBE_NEWS_CHANGED, OURS("1"));
-	ck_assert_int_eq(attachment_index_ready(x, deadline_in_ms(20000), &err), 0);
+	ck_assert_int_eq(attachment_index_ready(x, wait_limit(), &err), 0);
 	ck_assert_uint_ne(attachment_index_await(x, "v", "n", "1", deadline_in_ms(20)),
 	                  ATTACHMENT_UNSEEN);
 	attachment_index_free(x);
@@ -404,14 +405,14 @@ START_TEST(a_watch_that_lags_is_waited_for_while_others_or_answers_come_but_not_
 	attachment_index_made(x, &f);
 	l.x = x;
 	ck_assert_int_eq(pthread_create(&thread, NULL, late, &l), 0);
-	ck_assert_int_eq(attachment_index_await(x, "v", "n", "1", deadline_in_ms(20000)) !=
+	ck_assert_int_eq(attachment_index_await(x, "v", "n", "1", wait_limit()) !=
 	                         ATTACHMENT_UNSEEN,
 	                 l.lag.believed);
-	ck_assert_int_eq(attachment_index_ready(x, deadline_in_ms(20000), &err),
+	ck_assert_int_eq(attachment_index_ready(x, wait_limit(), &err),
 	                 l.lag.believed ? 0 : INDEX_UNUSABLE);
 	pthread_join(thread, NULL);
 	/* Late as it is, it has come. */
-	ck_assert_int_eq(attachment_index_ready(x, deadline_in_ms(20000), &err), 0);
+	ck_assert_int_eq(attachment_index_ready(x, wait_limit(), &err), 0);
 	attachment_index_free(x);
 	fake_reset();
 }

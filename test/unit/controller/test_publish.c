@@ -19,6 +19,7 @@
 #include "test/lib/suite.h"
 #include "test/unit/controller/kube_memory.h"
 #include "volume/context_keys.h"
+#include "test/lib/wait.h"
 
 #define V "dpuvolumes"
 #define A "dpuvolumeattachments"
@@ -899,7 +900,7 @@ static void another_check(void)
 	struct err err = ERR_INIT;
 
 	if (at_once++ < 9)
-		ck_assert_int_eq(node_check(&c, "n9", deadline_in_ms(20000), &err), 0);
+		ck_assert_int_eq(node_check(&c, "n9", wait_limit(), &err), 0);
 }
 
 START_TEST(one_refusal_of_many_calls_at_once_counts_once)
@@ -910,7 +911,7 @@ START_TEST(one_refusal_of_many_calls_at_once_counts_once)
 	neither_nodes();
 	at_once = 0;
 	fake.during_get = another_check;
-	ck_assert_int_eq(node_check(&c, "n9", deadline_in_ms(20000), &err), 0);
+	ck_assert_int_eq(node_check(&c, "n9", wait_limit(), &err), 0);
 	ck_assert_int_ge(at_once, 10);
 	ck_assert_int_le(c.dpu_nodes.again_at, monotonic_ns() + INT64_C(60000000000));
 	ck_assert_int_eq(c.dpu_nodes.pause, INT64_C(60000000000));
@@ -1077,7 +1078,7 @@ START_TEST(what_is_read_instead_of_what_was_expected_counts)
 	elsewhere_by_hand();
 	fake.follower.quiet = true;
 	fake_change_text(A, "mine", "{\"spec\":{\"dpuNodeName\":\"n3\"}}");
-	ck_assert_int_eq(attachments_scan(&c, deadline_in_ms(20000), &scan, &err), 0);
+	ck_assert_int_eq(attachments_scan(&c, wait_limit(), &scan, &err), 0);
 	ck_assert_uint_eq(scan.n_elsewhere, 1);
 	ck_assert_str_eq(scan.elsewhere, "n3");
 	teardown();

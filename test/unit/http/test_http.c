@@ -22,6 +22,7 @@
 #include "test/lib/fake_http.h"
 #include "test/lib/skip.h"
 #include "test/lib/suite.h"
+#include "test/lib/wait.h"
 
 static struct http *engine_for(const char *url, const struct http_tuning *tuning)
 {
@@ -99,7 +100,7 @@ START_TEST(a_request_brings_status_body_and_retry_after)
 	                                      .status = 429,
 	                                      .headers = "Retry-After: 7\r\n",
 	                                      .body = "{\"x\":1}" });
-	http_do(h, &q, deadline_in_ms(5000), &r);
+	http_do(h, &q, wait_limit(), &r);
 	ck_assert_int_eq(r.end, HTTP_ANSWERED);
 	ck_assert_int_eq(r.status, 429);
 	ck_assert_int_eq(r.retry_after_s, 7);
@@ -142,7 +143,7 @@ START_TEST(retry_after_is_a_number_of_seconds_to_come)
 		                                      .status = 503,
 		                                      .headers = rows[i].header,
 		                                      .body = "{}" });
-		http_do(h, &q, deadline_in_ms(20000), &r);
+		http_do(h, &q, wait_limit(), &r);
 		free(r.body);
 		ck_assert_msg(r.retry_after_s >= rows[i].least && r.retry_after_s <= rows[i].most,
 		              "%s: %d", rows[i].header, r.retry_after_s);
@@ -162,14 +163,14 @@ START_TEST(a_server_that_is_away_is_told_from_an_answer_that_was_lost)
 	fake_http_on(f, (struct fake_reply) { .on = "POST /cut", .cut = true });
 
 	q = request_for("GET", "/");
-	http_do(away, &q, deadline_in_ms(5000), &r);
+	http_do(away, &q, wait_limit(), &r);
 	ck_assert_int_eq(r.end, HTTP_NOT_SENT);
 	ck_assert_msg(strstr(r.why, "Connection refused") != NULL, "%s", r.why);
 
 	q = request_for("POST", "/cut");
 	q.body = "{}";
 	q.body_n = 2;
-	http_do(h, &q, deadline_in_ms(5000), &r);
+	http_do(h, &q, wait_limit(), &r);
 	ck_assert_int_eq(r.end, HTTP_CUT);
 	ck_assert_int_eq(r.status, 0);
 	ck_assert(r.why[0] != 0);
@@ -206,7 +207,7 @@ START_TEST(a_change_whose_connection_ends_is_not_sent_again_unnoticed)
 		fake_http_on(f, (struct fake_reply) { .on = "GET /a", .body = "{}" });
 		fake_http_on(f, (struct fake_reply) { .on = on, .cut = true, .times = 1 });
 		fake_http_on(f, (struct fake_reply) { .on = on, .body = "{}" });
-		http_do(h, &q, deadline_in_ms(20000), &r);
+		http_do(h, &q, wait_limit(), &r);
 		ck_assert_int_eq(r.end, HTTP_ANSWERED);
 		free(r.body);
 		q = request_for(rows[i].method, "/cut");
@@ -214,7 +215,7 @@ START_TEST(a_change_whose_connection_ends_is_not_sent_again_unnoticed)
 			q.body = "{}";
 			q.body_n = 2;
 		}
-		http_do(h, &q, deadline_in_ms(20000), &r);
+		http_do(h, &q, wait_limit(), &r);
 		ck_assert_msg(r.end == rows[i].end, "%s: %d %s", rows[i].method, r.end, r.why);
 		ck_assert_msg(fake_http_count(f, on) == rows[i].times, "%s: %u times",
 		              rows[i].method, fake_http_count(f, on));
@@ -228,20 +229,17 @@ END_TEST
 
 START_TEST(a_deadline_ends_a_request_that_hangs)
 {
-	int64_t before;
 	struct http_request q;
-	int64_t took;
 	struct fake_http *f = fake_http_start();
 	struct http *h = engine_for(fake_http_url(f), NULL);
-	struct http_result r;
+	struct http_result r = { .sent = false };
 	fake_http_on(f, (struct fake_reply) { .on = "GET /hang", .hang = true });
 	q = request_for("GET", "/hang");
-	before = monotonic_ns();
-	http_do(h, &q, deadline_in_ms(200), &r);
-	took = (monotonic_ns() - before) / 1000000;
-	ck_assert_int_eq(r.end, HTTP_DEADLINE);
-	ck_assert(r.sent);
-	ck_assert_msg(took >= 199 && took < 15000, "took %ld ms", (long)took);
+	/* On a busy machine it is not sent in the shortest of these times. */
+	for (int ms = 200; !r.sent; ms *= 2) {
+		http_do(h, &q, deadline_in_ms(ms), &r);
+		ck_assert_int_eq(r.end, HTTP_DEADLINE);
+	}
 	http_free(h);
 	fake_http_stop(f);
 }
@@ -257,21 +255,18 @@ static void *cancel_later(void *arg)
 START_TEST(a_cancelled_caller_is_woken_at_once)
 {
 	struct http_request q;
-	int64_t before;
 	struct fake_http *f = fake_http_start();
 	struct http *h = engine_for(fake_http_url(f), NULL);
 	struct http_result r;
 	struct cancel cancel = CANCEL_INIT;
-	struct deadline d = deadline_in_ms(20000);
+	struct deadline d = deadline_never();
 	pthread_t t;
 	fake_http_on(f, (struct fake_reply) { .on = "GET /hang", .hang = true });
 	d.cancel = &cancel;
 	q = request_for("GET", "/hang");
 	pthread_create(&t, NULL, cancel_later, &cancel);
-	before = monotonic_ns();
 	http_do(h, &q, d, &r);
 	ck_assert_int_eq(r.end, HTTP_CANCELLED);
-	ck_assert_int_lt((monotonic_ns() - before) / 1000000, 15000);
 	pthread_join(t, NULL);
 
 	q = request_for("GET", "/hang");
@@ -295,13 +290,13 @@ START_TEST(a_body_above_the_limit_is_refused)
 	fake_http_on(f, (struct fake_reply) { .on = "GET /big", .body = big });
 	q = request_for("GET", "/big");
 	q.max_body = 4000;
-	http_do(h, &q, deadline_in_ms(5000), &r);
+	http_do(h, &q, wait_limit(), &r);
 	ck_assert_int_eq(r.end, HTTP_TOO_LARGE);
 	ck_assert_msg(strstr(r.why, "4000 bytes") != NULL, "%s", r.why);
 	free(r.body);
 	q = request_for("GET", "/big");
 	q.max_body = 5000;
-	http_do(h, &q, deadline_in_ms(5000), &r);
+	http_do(h, &q, wait_limit(), &r);
 	ck_assert_int_eq(r.end, HTTP_ANSWERED);
 	ck_assert_uint_eq(r.body_n, 5000);
 	free(r.body);
@@ -532,7 +527,7 @@ START_TEST(a_new_endpoint_retires_streams_and_lets_requests_finish)
 	http_set_endpoint(h, &(struct http_endpoint) { .url = fake_http_url(a) }); /* the same */
 	again = request_for("GET", "/x");
 	http_set_endpoint(h, &(struct http_endpoint) { .url = fake_http_url(b) });
-	http_do(h, &again, deadline_in_ms(5000), &r);
+	http_do(h, &again, wait_limit(), &r);
 	ck_assert_str_eq(r.body, "new");
 	free(r.body);
 	stream_wait(&s, NULL);
@@ -550,18 +545,22 @@ END_TEST
 
 START_TEST(requests_without_an_answer_for_long_retire_the_generation)
 {
-	struct fake_http *f = fake_http_start();
-	struct http *h = engine_for(fake_http_url(f), &(struct http_tuning) { .silence_ms = 250 });
-	struct http_result r;
-	fake_http_on(f, (struct fake_reply) { .on = "GET /hang", .hang = true });
-	for (int i = 0; i < 3; i++) {
-		struct http_request q = request_for("GET", "/hang");
-		http_do(h, &q, deadline_in_ms(100), &r);
-		ck_assert_int_eq(r.end, HTTP_DEADLINE);
-		ck_assert_uint_eq(http_stats(h).generations, 1 + (i == 2));
+	static const int silences[] = { NEVER_MS, 250 };
+	for (size_t i = 0; i < ARRAY_LEN(silences); i++) {
+		struct fake_http *f = fake_http_start();
+		struct http *h = engine_for(fake_http_url(f),
+		                            &(struct http_tuning) { .silence_ms = silences[i] });
+		fake_http_on(f, (struct fake_reply) { .on = "GET /hang", .hang = true });
+		for (int n = 0; n < 3 || (i && http_stats(h).generations == 1); n++) {
+			struct http_request q = request_for("GET", "/hang");
+			struct http_result r;
+			http_do(h, &q, deadline_in_ms(100), &r);
+			ck_assert_int_eq(r.end, HTTP_DEADLINE);
+		}
+		ck_assert(i || http_stats(h).generations == 1);
+		http_free(h);
+		fake_http_stop(f);
 	}
-	http_free(h);
-	fake_http_stop(f);
 }
 END_TEST
 
@@ -631,7 +630,7 @@ START_TEST(a_request_over_a_silent_connection_ends_whatever_other_connections_br
 		ck_assert(fake_http_wait_streams(f, "GET /w", 1));
 		ck_assert_int_eq(pthread_create(&t, NULL, push_events, &pusher), 0);
 		q = request_for(methods[i], "/hang");
-		http_do(h, &q, deadline_in_ms(10000), &r);
+		http_do(h, &q, wait_limit(), &r);
 		ck_assert_msg(r.end == HTTP_CUT && r.sent, "%s: %d %s", methods[i], r.end, r.why);
 		ck_assert_uint_eq(http_stats(h).generations, 2);
 		pusher.leave = true;
@@ -664,7 +663,7 @@ START_TEST(a_patient_request_is_waited_for_longer)
 		char *on AUTO(free) = xasprintf("%s /slow", rows[i].method);
 		q.patient = rows[i].patient;
 		fake_http_on(f, (struct fake_reply) { .on = on, .delay_ms = 1500, .body = "{}" });
-		http_do(h, &q, deadline_in_ms(20000), &r);
+		http_do(h, &q, wait_limit(), &r);
 		ck_assert_msg(r.end == rows[i].end, "%s: %d %s", rows[i].method, r.end, r.why);
 		free(r.body);
 	}
@@ -686,7 +685,7 @@ START_TEST(hung_requests_hold_up_no_others)
 	start_many(h, &m, "/hang", 8);
 	ck_assert(fake_http_wait(f, "POST /hang", 8));
 	q = request_for("POST", "/x");
-	http_do(h, &q, deadline_in_ms(10000), &r);
+	http_do(h, &q, wait_limit(), &r);
 	ck_assert_msg(r.end == HTTP_ANSWERED, "%d %s", r.end, r.why);
 	free(r.body);
 	ck_assert_uint_eq(fake_http_count(f, "POST /x"), 1);
@@ -711,11 +710,11 @@ START_TEST(nothing_of_a_request_is_left_for_the_next_one)
 	fake_http_on(f, (struct fake_reply) { .on = "GET /y", .headers = "X: y\r\n" });
 	start_many(h, &m, "/hang", 1);
 	ck_assert(fake_http_wait(f, "POST /hang", 1));
-	http_do(h, &q, deadline_in_ms(20000), &r);
+	http_do(h, &q, wait_limit(), &r);
 	ck_assert_int_eq(r.status, 201);
 	free(r.body);
 	q = request_for("GET", "/y");
-	http_do(h, &q, deadline_in_ms(20000), &r);
+	http_do(h, &q, wait_limit(), &r);
 	ck_assert_int_eq(r.status, 200);
 	free(r.body);
 	seen = fake_http_last(f, "GET /y");
@@ -743,8 +742,7 @@ START_TEST(what_was_sent_with_a_handle_before_is_not_sent_now)
 	start_many(h, &m, "/hang", 7);
 	ck_assert(fake_http_wait(f, "POST /hang", 7));
 	start_many(h, &m, "/x", 2);
-	for (int i = 0; i < 1000 && fake_http_count(f, "POST /x") < 2; i++)
-		usleep(10000);
+	WAIT_UNTIL(fake_http_count(f, "POST /x") >= 2);
 	while (http_stats(h).in_flight > 7)
 		usleep(10000);
 	start_many(h, &m, "/hang", 1);
@@ -784,7 +782,7 @@ START_TEST(requests_leave_the_signals_alone)
 	for (int i = 0; i < 10; i++) {
 		struct http_request q = request_for("GET", "/x");
 		struct http_result r;
-		http_do(h, &q, deadline_in_ms(20000), &r);
+		http_do(h, &q, wait_limit(), &r);
 		ck_assert_int_eq(r.status, 200);
 		free(r.body);
 	}

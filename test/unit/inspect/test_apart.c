@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A command that leaves a thread hanging in the kernel ends, and so does its output. */
 #include "test/lib/suite.h"
+#include "test/lib/wait.h"
 
 #include <fcntl.h>
 #include <linux/fuse.h>
@@ -16,8 +17,6 @@
 #include "common/deadline.h"
 #include "inspect/apart.h"
 #include "test/lib/skip.h"
-
-#define LONG_MS 5000
 
 static char dir[64];
 static int server = -1;
@@ -97,7 +96,7 @@ static int is_killed(int argc, char *const argv[])
 /* Runs it in a process of its own; the wait status of that, -1: it has not ended in time. */
 static int run(int (*fn)(int argc, char *const argv[]), char *said, size_t n)
 {
-	int64_t until = monotonic_ns() + INT64_C(1000000) * LONG_MS;
+	struct deadline limit = wait_limit();
 	int ends[2], status = -1;
 	pid_t pid;
 
@@ -112,8 +111,8 @@ static int run(int (*fn)(int argc, char *const argv[]), char *said, size_t n)
 		_exit(run_apart(fn, 7, NULL));
 	}
 	close(ends[1]);
-	while (waitpid(pid, &status, WNOHANG) == 0 && monotonic_ns() < until)
-		usleep(10000);
+	while (waitpid(pid, &status, WNOHANG) == 0 && wait_a_moment(limit))
+		;
 	memset(said, 0, n);
 	ck_assert_int_eq(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
 	ck_assert_int_ge(read(ends[0], said, n - 1), 0);

@@ -9,6 +9,7 @@
 #include "kube/kube_event.h"
 #include "test/lib/kube_fake.h"
 #include "test/lib/suite.h"
+#include "test/lib/wait.h"
 
 #define FULL "GET " VOLUMES "?watch=1&allowWatchBookmarks=true&sendInitialEvents=true*"
 #define FROM(version) \
@@ -63,7 +64,7 @@ static void on_news(void *arg, enum kube_news news, const char *text, size_t n)
 /* Waits until exactly this was told since the last time. */
 static void hears(struct told *t, const char *want)
 {
-	struct timespec ts = deadline_timespec(deadline_in_ms(20000));
+	struct timespec ts = deadline_timespec(wait_limit());
 	WITH_LOCK(&t->lock);
 	while (t->words.len < strlen(want))
 		if (pthread_cond_clockwait(&t->more, &t->lock, CLOCK_MONOTONIC, &ts))
@@ -499,11 +500,11 @@ START_TEST(who_waits_is_told_of_changes_and_not_of_the_objects_that_are_listed)
 	ck_assert_int_eq(kube_wait_next(wait, deadline_in_ms(100), &object, &err), -1);
 	err_clear(&err);
 	push(&w, FULL, END("9"));
-	ck_assert_int_eq(kube_wait_next(wait, deadline_in_ms(20000), &object, &err), 0);
+	ck_assert_int_eq(kube_wait_next(wait, wait_limit(), &object, &err), 0);
 	ck_assert_str_eq(json_str(object, "metadata.resourceVersion"), "5");
 	json_free(TAKE(object));
 	push(&w, FULL, EVENT("MODIFIED", OBJECT("a", "10")));
-	ck_assert_int_eq(kube_wait_next(wait, deadline_in_ms(20000), &object, &err), 0);
+	ck_assert_int_eq(kube_wait_next(wait, wait_limit(), &object, &err), 0);
 	ck_assert_str_eq(json_str(object, "metadata.resourceVersion"), "10");
 	kube_wait_close(wait);
 	hears(&w.told, "complete +a");

@@ -7,6 +7,7 @@
 #include "common/mem.h"
 #include "test/lib/kube_fake.h"
 #include "test/lib/suite.h"
+#include "test/lib/wait.h"
 
 #define PATH "/openapi/v3/apis/storage.dpu.nvidia.com/v1alpha1"
 #define KIND(version, kind)                                                                    \
@@ -30,8 +31,8 @@ START_TEST(the_schema_of_the_kind_is_picked)
 					"v1",
 					"DPUVolume") "},\"d\":{\"type\":\"d\"," KIND("v1alpha1",
 	                                                                             "DPUVolume") "}") });
-	ck_assert_msg(kube_schema(f.kube, &kind_volume, deadline_in_ms(20000), &schema, &err) == 0,
-	              "%s", err.msg);
+	ck_assert_msg(kube_schema(f.kube, &kind_volume, wait_limit(), &schema, &err) == 0, "%s",
+	              err.msg);
 	ck_assert_str_eq(json_str(schema, "type"), "d");
 	ck_assert_uint_eq(fake_http_count(f.server, "GET *"), 1);
 	kube_fake_stop(&f);

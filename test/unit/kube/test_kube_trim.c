@@ -8,6 +8,7 @@
 #include "test/lib/kube_fake.h"
 #include "test/lib/skip.h"
 #include "test/lib/suite.h"
+#include "test/lib/wait.h"
 
 #define LEFT_KB (64 * 1024) /* without kube_trim.c and with trees of whole pages: 640 MB */
 
@@ -49,8 +50,8 @@ static void *large_caller(void *arg)
 {
 	for (int i = 0; i < 3; i++) {
 		struct err err = ERR_INIT;
-		int rc = kube_list(arg, &kind_volume, "ns", NULL, pass_by, NULL,
-		                   deadline_in_ms(30000), &err);
+		int rc =
+			kube_list(arg, &kind_volume, "ns", NULL, pass_by, NULL, wait_limit(), &err);
 		ck_assert_msg(rc == 0, "%s", err.msg);
 	}
 	return NULL;

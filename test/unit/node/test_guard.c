@@ -15,6 +15,7 @@
 #include "common/deadline.h"
 #include "common/metric.h"
 #include "node/guard.h"
+#include "test/lib/wait.h"
 
 static atomic_int looks;
 static atomic_bool release;
@@ -31,11 +32,6 @@ static int fake(const char *path, struct statvfs *ret)
 	}
 	ret->f_blocks = strlen(path);
 	return 0;
-}
-
-static int64_t ms_since(int64_t start)
-{
-	return (monotonic_ns() - start) / 1000000;
 }
 
 START_TEST(what_answers_is_handed_on)
@@ -61,20 +57,15 @@ START_TEST(a_hung_filesystem_costs_one_thread_and_three_seconds_once)
 	struct guard *g = guard_new();
 	struct statvfs st = { 0 };
 	struct err err = ERR_INIT;
-	int64_t start = monotonic_ns();
 
 	guard_set_statvfs(g, fake);
 	ck_assert_int_eq(guard_statvfs(g, 1, "/hang", &st, &err), -1);
 	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
-	ck_assert_int_ge(ms_since(start), GUARD_MS - 100);
-	ck_assert_int_lt(ms_since(start), 2 * GUARD_MS + 10000);
-	start = monotonic_ns();
-	for (int i = 0; i < 100; i++) {
+	/* At once: a thousand that wait take longer than the test's limit. */
+	for (int i = 0; i < 1000; i++) {
 		err_clear(&err);
 		ck_assert_int_eq(guard_statvfs(g, 1, i % 2 ? "/hang" : "/other", &st, &err), -1);
 	}
-	/* At once: a hundred that wait would take five minutes. */
-	ck_assert_int_lt(ms_since(start), 20000);
 	ck_assert_int_eq(looks, 1);
 	ck_assert_int_eq(metric_value(METRIC_BACKENDS_HUNG, NULL), 1);
 	/* Another filesystem answers as before. */
@@ -82,11 +73,7 @@ START_TEST(a_hung_filesystem_costs_one_thread_and_three_seconds_once)
 	ck_assert_int_eq(guard_statvfs(g, 2, "/fine", &st, &err), 0);
 	/* It comes back. */
 	release = true;
-	for (int i = 0; guard_statvfs(g, 1, "/hang", &st, &err) && i < 2000; i++) {
-		err_clear(&err);
-		usleep(10000);
-	}
-	ck_assert_msg(err.code == 0, "%s", err.msg);
+	WAIT_UNTIL((err_clear(&err), guard_statvfs(g, 1, "/hang", &st, &err) == 0));
 	ck_assert_int_eq(metric_value(METRIC_BACKENDS_HUNG, NULL), 0);
 	guard_free(g);
 }
@@ -127,8 +114,7 @@ START_TEST(a_hung_filesystem_counts_once_by_whatever_path_it_is_looked_at)
 	}
 	ck_assert_int_eq(metric_value(METRIC_BACKENDS_HUNG, NULL), 2);
 	release = true;
-	for (int i = 0; metric_value(METRIC_BACKENDS_HUNG, NULL) && i < 2000; i++)
-		usleep(10000);
+	WAIT_UNTIL(!metric_value(METRIC_BACKENDS_HUNG, NULL));
 	ck_assert_int_eq(metric_value(METRIC_BACKENDS_HUNG, NULL), 0);
 	guard_free(g);
 }

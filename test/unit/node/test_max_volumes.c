@@ -20,6 +20,7 @@
 #include "test/lib/suite.h"
 #include "test/lib/tree.h"
 #include "test/lib/virtio_function.h"
+#include "test/lib/wait.h"
 
 #define PF "/sys/bus/pci/devices/0000:01:00.0"
 
@@ -96,7 +97,7 @@ static void answers(int64_t n, enum max_volumes_source source)
 	struct max_volumes m;
 	struct err err = ERR_INIT;
 
-	ck_assert_msg(!max_volumes_answer(&node, deadline_in_ms(20000), &m, &err), "%s", err.msg);
+	ck_assert_msg(!max_volumes_answer(&node, wait_limit(), &m, &err), "%s", err.msg);
 	ck_assert_msg(m.n == n && m.source == source, "%lld by %d: %s", (long long)m.n,
 	              (int)m.source, m.where);
 }

@@ -12,6 +12,7 @@
 #include "common/mem.h"
 #include "test/lib/suite.h"
 #include "test/lib/tree.h"
+#include "test/lib/wait.h"
 
 #define DRIVER "csi.snap.nvidia.com"
 #define CSI "/kubelet/plugins/kubernetes.io/csi/"
@@ -185,7 +186,7 @@ START_TEST(it_waits_until_all_is_taken_down_or_the_time_is_over)
 	ck_assert_int_eq(pre_stop_wait(&o, deadline_in_ms(10), &left, &err), PRE_STOP_LEFT);
 	ck_assert_uint_eq(left.n, 2);
 	ck_assert_int_eq(pthread_create(&thread, NULL, unmount, NULL), 0);
-	ck_assert_msg(pre_stop_wait(&o, deadline_in_ms(60000), &left, &err) == 0, "%s", err.msg);
+	ck_assert_msg(pre_stop_wait(&o, wait_limit(), &left, &err) == 0, "%s", err.msg);
 	ck_assert_uint_eq(left.n, 0);
 	pthread_join(thread, NULL);
 	end();

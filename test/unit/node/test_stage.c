@@ -26,6 +26,7 @@
 #include "node/mount/mount.h"
 #include "test/lib/node_world.h"
 #include "test/lib/skip.h"
+#include "test/lib/wait.h"
 
 #define UUID "11111111-aaaa-4bbb-8ccc-000000000001"
 
@@ -114,7 +115,7 @@ START_TEST(blocks_that_are_larger_than_pages_are_named_when_the_kernel_refuses_t
 	begin(512 * MIB);
 	run_tool("%s %s 2> /dev/null", rows[_i].mkfs, disk->loop);
 	r = stage_request(&w, disk, rows[_i].what, MODE_SINGLE_NODE_WRITER);
-	if (node_stage(&w.node, &r, deadline_in_ms(60000), &err) == 0) {
+	if (node_stage(&w.node, &r, wait_limit(), &err) == 0) {
 		printf("SKIP: %s: this kernel mounts %s with blocks of 64 KiB\n", __func__,
 		       rows[_i].what);
 		ck_assert_ptr_nonnull(only_mount(w.staging));
@@ -732,8 +733,7 @@ static void tell_nothing(void *stream, const struct gate_status *status)
 /* The daemon dies once mkfs has begun. */
 static void *close_gate(void *began)
 {
-	for (int i = 0; i < 1000 && !path_exists(began); i++)
-		usleep(10000);
+	WAIT_UNTIL(path_exists(began));
 	gatekeeper_left(gate, &daemon_stream);
 	return NULL;
 }

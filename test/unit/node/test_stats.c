@@ -147,23 +147,20 @@ START_TEST(a_hung_filesystem_answers_within_seconds_and_others_go_on)
 	struct volume_stats s;
 	struct err err = ERR_INIT;
 	struct deadline d = soon();
-	int64_t start;
 	int rc;
 
 	SKIP_UNLESS_LOOP();
 	begin("ext4");
 	hangs = true;
 	guard_set_statvfs(w.node.guard, hang);
-	start = monotonic_ns();
 	ck_assert_int_eq(node_stats(&w.node, VOLUME_ID, w.target, &s, &err), -1);
 	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
 	ck_assert_msg(strstr(err.msg, "its device hangs") != NULL, "%s", err.msg);
-	ck_assert_int_lt((monotonic_ns() - start) / 1000000, GUARD_MS + 10000);
-	/* While it hangs: at once. */
-	err_clear(&err);
-	start = monotonic_ns();
-	ck_assert_int_eq(node_stats(&w.node, VOLUME_ID, w.staging, &s, &err), -1);
-	ck_assert_int_lt((monotonic_ns() - start) / 1000000, GUARD_MS - 500);
+	/* While it hangs: at once. A thousand that wait take longer than the test's limit. */
+	for (int i = 0; i < 1000; i++) {
+		err_clear(&err);
+		ck_assert_int_eq(node_stats(&w.node, VOLUME_ID, w.staging, &s, &err), -1);
+	}
 	hangs = false;
 	guard_set_statvfs(w.node.guard, NULL);
 	/* As soon as the look that hung has ended. */

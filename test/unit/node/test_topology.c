@@ -11,6 +11,7 @@
 #include "test/lib/dpu_switch.h"
 #include "test/lib/suite.h"
 #include "test/lib/tree.h"
+#include "test/lib/wait.h"
 
 #define KEY "topology.csi.snap.nvidia.com/dpu"
 #define PF "/sys/bus/pci/devices/0000:01:00.0"
@@ -70,7 +71,7 @@ static bool says_so(void)
 	bool says;
 
 	rpc_call_init(&call, path);
-	call.deadline = deadline_in_ms(20000);
+	call.deadline = wait_limit();
 	ck_assert_msg(method->handler(service.self, &call, &request, &reply, &err) == 0, "%s",
 	              err.msg);
 	info = (const void *)reply;

@@ -25,6 +25,7 @@
 #include "rpc/listener.h"
 #include "test/lib/skip.h"
 #include "test/lib/suite.h"
+#include "test/lib/wait.h"
 
 /* The connection preface and an empty SETTINGS. */
 #define PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -123,10 +124,8 @@ static int connect_client(const struct taker *t)
 
 static bool taken(struct taker *t, int n)
 {
-	struct timespec pause = { .tv_nsec = 5000000 };
 
-	for (int i = 0; i < 1000 && t->n < n; i++)
-		nanosleep(&pause, NULL);
+	WAIT_UNTIL(t->n >= n);
 	return t->n >= n;
 }
 

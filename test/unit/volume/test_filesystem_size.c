@@ -9,6 +9,7 @@
 #include "common/str.h"
 #include "test/lib/suite.h"
 #include "volume/filesystem_size.h"
+#include "test/lib/wait.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -27,7 +28,7 @@ static int run(const char *command, int fd, struct str *output)
 	}
 	strs_add(&argv, SPAWN_FD_PATH);
 	str_reset(output);
-	rc = spawn_run_fd(&argv, fd, deadline_in_ms(60000), output, &err);
+	rc = spawn_run_fd(&argv, fd, wait_limit(), output, &err);
 	ck_assert_msg(rc >= 0, "%s: %s", command, err.msg);
 	return rc;
 }

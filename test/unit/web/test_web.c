@@ -14,6 +14,7 @@
 #include "common/metric.h"
 #include "test/lib/suite.h"
 #include "web/web.h"
+#include "test/lib/wait.h"
 
 static char socket_path[64];
 static atomic_int looks;
@@ -121,13 +122,11 @@ END_TEST
 
 START_TEST(the_host_is_looked_at_beside_the_page_and_not_each_time)
 {
-	const struct timespec pause = { .tv_nsec = 5000000 };
 	struct web *w = serve(true);
 
 	for (int i = 0; i < 5; i++)
 		expect("/metrics", "200 OK");
-	for (int i = 0; i < 200 && !atomic_load(&looks); i++)
-		nanosleep(&pause, NULL);
+	WAIT_UNTIL(atomic_load(&looks));
 	web_stop(w);
 	ck_assert_int_eq(atomic_load(&looks), 1);
 }

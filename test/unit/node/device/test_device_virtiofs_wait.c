@@ -14,6 +14,7 @@
 #include "common/mem.h"
 #include "test/lib/share_tree.h"
 #include "test/lib/suite.h"
+#include "test/lib/wait.h"
 
 /* ---- wait ---- */
 
@@ -320,8 +321,8 @@ static void *run_second(void *arg)
 {
 	struct second_wait *second = arg;
 
-	second->rc = device_wait(&second->s->world, &second->s->want, deadline_in_ms(10000),
-	                         &second->dev, &second->err);
+	second->rc = device_wait(&second->s->world, &second->s->want, wait_limit(), &second->dev,
+	                         &second->err);
 	return NULL;
 }
 

@@ -19,15 +19,10 @@
 #include "test/lib/skip.h"
 #include "test/lib/suite.h"
 #include "test/lib/wait_world.h"
+#include "test/lib/wait.h"
 
 #define U2 "22222222-aaaa-4bbb-8ccc-000000000002"
-#define MS INT64_C(1000000)
 #define HEAD "/sys/devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1"
-
-static int64_t took_ms(const struct wait_world *f)
-{
-	return (monotonic_ns() - f->start) / MS;
-}
 
 static void wrong_namespace_on_bind(struct kernel *k, const char *pci)
 {
@@ -69,7 +64,7 @@ START_TEST(a_function_without_driver_is_bound_and_stays_so)
 
 	wait_world_init(&f, "s2-vfs-unbound");
 	f.kernel.on_bind = namespace_on_bind;
-	ck_assert_msg(wait_ms(&f, 5000) == 0, "%s", f.err.msg);
+	ck_assert_msg(wait_ms(&f, WAIT_LIMIT_MS) == 0, "%s", f.err.msg);
 	ck_assert_str_eq(f.dev.name, "nvme0n1");
 	ck_assert_str_eq(f.dev.pci, VF);
 	assert_writes(&f, BOUND_AND_FOUND);
@@ -80,7 +75,6 @@ START_TEST(a_function_without_driver_is_bound_and_stays_so)
 	tree_write(&f.tree, OVERRIDE, "nvme\n");
 	ck_assert_int_eq(device_release(&f.world, &f.dev, &f.err), 0);
 	assert_override(&f, "(null)");
-	ck_assert_int_lt(took_ms(&f), 4500);
 }
 END_TEST
 
@@ -99,8 +93,7 @@ START_TEST(a_namespace_that_comes_late_is_awaited)
 	wait_world_init(&f, "s3a-vfs-bound-no-ns");
 	tree_write(&f.tree, OVERRIDE, "(null)\n");
 	ck_assert_int_eq(pthread_create(&thread, NULL, namespace_later, &f.tree), 0);
-	ck_assert_msg(wait_ms(&f, 10000) == 0, "%s", f.err.msg);
-	ck_assert_int_ge(took_ms(&f), 150);
+	ck_assert_msg(wait_ms(&f, WAIT_LIMIT_MS) == 0, "%s", f.err.msg);
 	pthread_join(thread, NULL);
 	assert_writes(&f, "");
 }
@@ -128,7 +121,7 @@ START_TEST(a_disk_whose_node_comes_late_is_awaited)
 	              f.err.msg);
 	err_clear(&f.err);
 	tree_write(&f.tree, "/dev/nvme0n1", "");
-	ck_assert_int_eq(wait_ms(&f, 20000), 0);
+	ck_assert_int_eq(wait_ms(&f, WAIT_LIMIT_MS), 0);
 }
 END_TEST
 
@@ -141,7 +134,7 @@ START_TEST(a_function_that_is_plugged_late_is_awaited_and_bound)
 	f.kernel.on_bind = namespace_on_bind;
 	tree_rename(&f.tree, "/sys/bus/pci/devices/" VF, "/sys/bus/pci/devices/." VF);
 	ck_assert_int_eq(pthread_create(&thread, NULL, function_later, &f.tree), 0);
-	ck_assert_msg(wait_ms(&f, 10000) == 0, "%s", f.err.msg);
+	ck_assert_msg(wait_ms(&f, WAIT_LIMIT_MS) == 0, "%s", f.err.msg);
 	pthread_join(thread, NULL);
 	assert_writes(&f, BOUND_AND_FOUND);
 }
@@ -157,7 +150,8 @@ START_TEST(a_bind_that_fails_is_tried_again)
 		wait_world_init(&f, "s2-vfs-unbound");
 		f.kernel.on_bind = namespace_on_bind;
 		f.kernel.faults[0] = (struct kernel_fault) { "bind", errnums[i], 1, false };
-		ck_assert_msg(wait_ms(&f, 20000) == 0, "errno %d: %s", errnums[i], f.err.msg);
+		ck_assert_msg(wait_ms(&f, WAIT_LIMIT_MS) == 0, "errno %d: %s", errnums[i],
+		              f.err.msg);
 		assert_writes(&f, BOUND "; driver_override ; " BOUND_AND_FOUND);
 		assert_override(&f, "(null)");
 	}
@@ -173,7 +167,7 @@ START_TEST(somebody_elses_bind_is_as_good)
 	wait_world_init(&f, "s2-vfs-unbound");
 	f.kernel.faults[0] = (struct kernel_fault) { "bind", EBUSY, 1, true };
 	ck_assert_int_eq(pthread_create(&thread, NULL, namespace_later, &f.tree), 0);
-	ck_assert_msg(wait_ms(&f, 10000) == 0, "%s", f.err.msg);
+	ck_assert_msg(wait_ms(&f, WAIT_LIMIT_MS) == 0, "%s", f.err.msg);
 	pthread_join(thread, NULL);
 	assert_writes(&f, BOUND "; driver_override ");
 	assert_override(&f, "(null)");
@@ -194,8 +188,6 @@ START_TEST(time_that_runs_out_says_what_is_missing_and_puts_everything_back)
 	              "%s", f.err.msg);
 	assert_writes(&f, BOUND_AND_BACK);
 	assert_override(&f, "(null)");
-	ck_assert_int_ge(took_ms(&f), 300);
-	ck_assert_int_lt(took_ms(&f), 5000);
 }
 END_TEST
 
@@ -245,9 +237,8 @@ START_TEST(a_sysfs_that_cannot_be_written_ends_the_wait_at_once)
 
 	wait_world_init(&f, "s2-vfs-unbound");
 	f.kernel.faults[0] = (struct kernel_fault) { "driver_override", EROFS, 1000, false };
-	ck_assert_int_eq(wait_ms(&f, 20000), -1);
+	ck_assert_int_eq(wait_ms(&f, NEVER_MS), -1);
 	ck_assert_int_eq(f.err.code, ERR_PRECONDITION);
-	ck_assert_int_lt(took_ms(&f), 10000);
 	ck_assert_ptr_nonnull(strstr(f.err.msg, "Read-only file system"));
 }
 END_TEST
@@ -274,9 +265,8 @@ START_TEST(functions_that_are_not_ours_are_refused_without_a_write)
 		else
 			tree_link(&f.tree, VF_DIR "/driver",
 			          "../../../../bus/pci/drivers/vfio-pci");
-		ck_assert_msg(wait_ms(&f, 20000) == -1, "%s", rows[i].what);
+		ck_assert_msg(wait_ms(&f, NEVER_MS) == -1, "%s", rows[i].what);
 		ck_assert_msg(f.err.code == ERR_PRECONDITION, "%s: %s", rows[i].what, f.err.msg);
-		ck_assert_int_lt(took_ms(&f), 10000);
 		assert_writes(&f, "");
 	}
 }
@@ -293,14 +283,13 @@ START_TEST(a_cancelled_call_stops_and_puts_everything_back)
 {
 	struct wait_world f AUTO(wait_world_clear);
 	struct cancel cancel = CANCEL_INIT;
-	struct deadline d = deadline_in_ms(20000);
+	struct deadline d = deadline_never();
 	pthread_t thread;
 
 	wait_world_init(&f, "s2-vfs-unbound");
 	d.cancel = &cancel;
 	ck_assert_int_eq(pthread_create(&thread, NULL, cancel_later, &cancel), 0);
 	ck_assert_int_eq(device_wait(&f.world, &f.want, d, &f.dev, &f.err), -1);
-	ck_assert_int_lt(took_ms(&f), 10000);
 	pthread_join(thread, NULL);
 	cancel_destroy(&cancel);
 	ck_assert_int_eq(f.err.code, ERR_CANCELLED);
@@ -341,7 +330,7 @@ START_TEST(a_wrong_disk_that_may_be_in_use_keeps_its_driver)
 	/* Its node is no block device, so it counts as in use. */
 	wait_world_init(&f, "s2-vfs-unbound");
 	f.kernel.on_bind = wrong_namespace_on_bind;
-	ck_assert_int_eq(wait_ms(&f, 20000), -1);
+	ck_assert_int_eq(wait_ms(&f, NEVER_MS), -1);
 	ck_assert_int_eq(f.err.code, ERR_PRECONDITION);
 	ck_assert_ptr_nonnull(strstr(f.err.msg, "has UUID " U2 ", the attachment says " U1));
 	ck_assert_ptr_nonnull(strstr(f.err.msg, "PCI function " VF " stays with driver nvme"));
@@ -384,7 +373,7 @@ START_TEST(a_wrong_disk_that_nobody_uses_is_let_go)
 	loop_node(&loop, &f.tree, "nvme0n1");
 	wrong_disk = &loop;
 	f.kernel.on_bind = wrong_disk_on_bind;
-	ck_assert_int_eq(wait_ms(&f, 20000), -1);
+	ck_assert_int_eq(wait_ms(&f, NEVER_MS), -1);
 	ck_assert_int_eq(f.err.code, ERR_PRECONDITION);
 	ck_assert_ptr_null(strstr(f.err.msg, "stays with driver"));
 	assert_writes(&f, BOUND_AND_BACK);
@@ -396,7 +385,7 @@ START_TEST(a_wrong_disk_that_nobody_uses_is_let_go)
 	dev = (struct device) { .devno = loop.devno, .size = loop.size };
 	snprintf(dev.path, sizeof(dev.path), "%s/nvme0n1", f.tree.dev);
 	ck_assert_int_eq(device_open(&dev, O_RDONLY | O_EXCL, &user, NULL, &f.err), 0);
-	ck_assert_int_eq(wait_ms(&f, 20000), -1);
+	ck_assert_int_eq(wait_ms(&f, NEVER_MS), -1);
 	ck_assert_msg(strstr(f.err.msg, "stays with driver nvme, as it may be in use") &&
 	                      strstr(f.err.msg, "is in use: mounted"),
 	              "%s", f.err.msg);
@@ -421,7 +410,7 @@ static void wait_for_loop(struct wait_world *f, const struct loop *loop)
 	loop_node(loop, &f->tree, "nvme0n1");
 	wrong_disk = loop;
 	f->kernel.on_bind = right_disk_on_bind;
-	ck_assert_msg(wait_ms(f, 20000) == 0, "%s", f->err.msg);
+	ck_assert_msg(wait_ms(f, WAIT_LIMIT_MS) == 0, "%s", f->err.msg);
 }
 
 START_TEST(an_abandoned_device_is_unbound_when_nobody_uses_it)

@@ -16,6 +16,7 @@
 #include "node/mount/mkfs.h"
 #include "test/lib/nvme_world.h"
 #include "test/lib/skip.h"
+#include "test/lib/wait.h"
 
 #define MIB (1024ULL * 1024)
 
@@ -178,12 +179,11 @@ START_TEST(growth_is_asked_of_the_right_tool)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		char *line AUTO(free) = NULL;
 
-		ck_assert_int_eq(
-			fs_grow(rows[i].fs_type, "/dev/x", "/mnt", deadline_in_ms(20000), &err), 0);
+		ck_assert_int_eq(fs_grow(rows[i].fs_type, "/dev/x", "/mnt", wait_limit(), &err), 0);
 		line = log_and_reset();
 		ROW_STR_EQ(rows[i].fs_type, line, rows[i].line);
 	}
-	ck_assert_int_eq(fs_grow("vfat", "/dev/x", "/mnt", deadline_in_ms(20000), &err), -1);
+	ck_assert_int_eq(fs_grow("vfat", "/dev/x", "/mnt", wait_limit(), &err), -1);
 	no_fake_tools();
 }
 END_TEST
@@ -328,10 +328,9 @@ START_TEST(xfs_grows_to_its_device)
 	d = nvme_world_add(&w, 1, "", 320 * MIB);
 	at = xasprintf("%s/at", w.root);
 	run_tool("mkfs.xfs -q %s && mkdir %s && mount %s %s", d->loop, at, d->loop, at);
-	ck_assert_int_eq(fs_grow("xfs", d->node, at, deadline_in_ms(20000), &err),
-	                 0); /* nothing to do */
+	ck_assert_int_eq(fs_grow("xfs", d->node, at, wait_limit(), &err), 0); /* nothing to do */
 	nvme_world_resize(d, 640 * MIB);
-	ck_assert_msg(fs_grow("xfs", d->node, at, deadline_in_ms(20000), &err) == 0, "%s", err.msg);
+	ck_assert_msg(fs_grow("xfs", d->node, at, wait_limit(), &err) == 0, "%s", err.msg);
 	run_tool("umount %s", at);
 	ck_assert_int_eq(fsprobe_fd(d->fd, "img", &p, &err), 0);
 	ck_assert_uint_eq(p.size, 640 * MIB);
