@@ -215,7 +215,7 @@ UNIT_LONG := $(filter %/node/test_unstage %/kube/test_kube_wait %/node/test_plug
 .PHONY: unit
 ## unit: the unit tests of one FLAVOUR, with counts
 unit: $(UNIT_BINS)
-	$(Q)RUN_JOBS=8 test/lib/run-suites.sh "unit $(FLAVOUR)" $(UNIT_LONG) $(filter-out $(UNIT_LONG),$(UNIT_BINS))
+	$(Q)RUN_JOBS=8 $(if $(filter tsan,$(FLAVOUR)),ONLY_CALLING=pthread_create) test/lib/run-suites.sh "unit $(FLAVOUR)" $(UNIT_LONG) $(filter-out $(UNIT_LONG),$(UNIT_BINS))
 
 -include $(wildcard test/*/rules.mk) packaging/rules.mk packaging/images.mk
 

@@ -15,3 +15,6 @@
  */
 int busy_unmount(const struct node *n, const struct place *p, bool lazy, struct deadline d,
                  struct err *err) MUST_CHECK;
+
+/* Sets how long a busy mount is waited for, in ms, for tests; before the first call. */
+void busy_limit(int64_t ms);

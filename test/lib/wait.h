@@ -9,6 +9,7 @@
 
 #include <check.h>
 #include <stdbool.h>
+#include <sys/types.h>
 #include <time.h>
 
 #include "common/deadline.h"
@@ -31,6 +32,12 @@ static inline bool wait_a_moment(struct deadline limit)
 	nanosleep(&(struct timespec) { .tv_nsec = 1000000 }, NULL);
 	return deadline_left_ms(limit) > 0;
 }
+
+/*
+ * Waits until the thread whose number (gettid()) is, or comes, there waits for an event: it has
+ * slept for 20 looks without a wake. Returns also when it has ended.
+ */
+void wait_until_idle(const _Atomic pid_t *thread);
 
 /* Evaluates the condition each millisecond until it is true; the limit fails the test. */
 #define WAIT_UNTIL(condition)                                                             \

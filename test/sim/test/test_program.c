@@ -41,7 +41,6 @@ static pid_t start(const char *const *more)
 	struct strs argv AUTO(strs_clear) = STRS_INIT;
 	char *port AUTO(free) = in("port");
 	char *kubeconfig AUTO(free) = in("kubeconfig");
-	struct timespec moment = { .tv_nsec = 1000000 };
 	pid_t pid = 0;
 
 	unlink(port);

@@ -4,6 +4,7 @@
  * this one mount busy are named.
  */
 #include "test/lib/suite.h"
+#include "test/lib/wait.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -157,9 +158,11 @@ START_TEST(who_is_gone_in_a_moment_is_waited_for)
 	begin("ext4");
 	fd = open(w.target, O_RDONLY);
 	ck_assert_int_ge(fd, 0);
+	busy_limit(WAIT_LIMIT_MS);
 	ck_assert_int_eq(pthread_create(&thread, NULL, close_later, &fd), 0);
 	ck_assert_msg(unmount(w.target, &err) == 0, "%s", err.msg);
 	pthread_join(thread, NULL);
+	busy_limit(1000);
 	end();
 }
 END_TEST

@@ -357,6 +357,7 @@ static void keep(void *arg)
 
 struct waiting_stage {
 	pthread_t thread;
+	_Atomic pid_t number;
 	int rc;
 	struct err err;
 };
@@ -365,6 +366,7 @@ static void *stage_in_thread(void *arg)
 {
 	struct waiting_stage *s = arg;
 
+	s->number = gettid();
 	s->rc = stage("ext4", &s->err);
 	return NULL;
 }
@@ -395,8 +397,8 @@ START_TEST(what_is_written_during_the_wait_for_a_turn_is_seen)
 		ck_assert_int_eq(job_run(w.node.jobs, &o, deadline_in_ms(1), &err), -1);
 	}
 	ck_assert_int_eq(pthread_create(&s.thread, NULL, stage_in_thread, &s), 0);
-	/* It was decided by now, and waits. */
-	usleep(1500000);
+	/* It has decided, and waits. */
+	wait_until_idle(&s.number);
 	run_tool("d=%s; %s", disk->loop, rows[_i].write);
 	run_tool("touch %s", go_file);
 	pthread_join(s.thread, NULL);

@@ -4,6 +4,7 @@
  * has ended, the next driver neither stages the volume nor calls it unstaged.
  */
 #include "test/lib/suite.h"
+#include "test/lib/wait.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -87,10 +88,7 @@ static void kill_driver_during(const char *fs_type)
 
 	if (driver == 0)
 		_exit(stage(fs_type, &err) ? 1 : 0);
-	for (int i = 0; !there("busy"); i++) {
-		ck_assert_int_lt(i, 1000);
-		usleep(10000);
-	}
+	WAIT_UNTIL(there("busy"));
 	ck_assert_int_eq(kill(driver, SIGKILL), 0);
 	ck_assert_int_eq(waitpid(driver, NULL, 0), driver);
 }
@@ -120,10 +118,9 @@ START_TEST(a_volume_whose_tool_outlived_the_driver_is_neither_staged_nor_unstage
 		aborted(stage(kinds[_i].fs_type, &err), &err, kinds[_i].tool);
 	}
 	run_tool("touch %s/go", w.nvme.root);
-	while (there("busy"))
-		usleep(10000);
+	WAIT_UNTIL(!there("busy"));
 	/* The lock ends with the tool's last process, a moment later. */
-	ck_assert_msg(unstage(&err) == 0, "%s", err.msg);
+	WAIT_UNTIL(unstage(&err) == 0);
 	ck_assert_msg(stage(kinds[_i].fs_type, &err) == 0, "%s", err.msg);
 	ck_assert_uint_eq(mounts_below(w.staging), 1);
 	ck_assert_msg(!there("two"), "two %s at once", kinds[_i].tool);
@@ -209,9 +206,8 @@ START_TEST(a_tool_is_not_passed_over_while_the_boot_is_not_known)
 	ck_assert_msg(err.code == ERR_ABORTED && strstr(err.msg, "still runs"), "%s: %s",
 	              err_code_name(err.code), err.msg);
 	run_tool("touch %s/go", w.nvme.root);
-	while (there("busy"))
-		usleep(10000);
-	ck_assert_msg(unstage(&err) == 0, "%s", err.msg);
+	WAIT_UNTIL(!there("busy"));
+	WAIT_UNTIL(unstage(&err) == 0);
 	spawn_set_path(NULL);
 	node_world_clear(&w);
 }

@@ -21,16 +21,9 @@ static pthread_cond_t joined = PTHREAD_COND_INITIALIZER;
 
 struct company {
 	struct task task;
-	int company;  /* it waits until so many run at once */
-	pid_t thread; /* that has run it */
+	int company;          /* it waits until so many run at once */
+	_Atomic pid_t thread; /* that has run it */
 };
-
-static void sleep_ms(int ms)
-{
-	struct timespec t = { .tv_sec = 0, .tv_nsec = ms * 1000000L };
-
-	nanosleep(&t, NULL);
-}
 
 static void run(struct task *task)
 {
@@ -92,27 +85,6 @@ static int threads_without_workers(void)
 	return n;
 }
 
-/*
- * A thread that has run its task sleeps as soon as it is idle, and not before. One that has ended
- * counts as asleep.
- */
-static bool sleeps(pid_t thread)
-{
-	char path[64], line[256] = "";
-	const char *name_end;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread);
-	{
-		FILE *f AUTO(fclose) = fopen(path, "re");
-
-		if (!f || !fgets(line, sizeof(line), f))
-			return true;
-	}
-	name_end = strrchr(line, ')');
-	ck_assert_ptr_nonnull(name_end);
-	return strncmp(name_end, ") S", 3) == 0;
-}
-
 START_TEST(no_thread_before_there_is_work)
 {
 	struct workers *w = workers_new(30000);
@@ -138,7 +110,8 @@ START_TEST(an_idle_thread_is_used_again)
 	for (int i = 0; i < 20; i++) {
 		calls[i] = (struct company) { .task.run = run };
 		ck_assert(workers_submit(w, &calls[i].task));
-		WAIT_UNTIL(done > i && sleeps(calls[i].thread));
+		WAIT_UNTIL(done > i);
+		wait_until_idle(&calls[i].thread);
 		ck_assert_int_eq(calls[i].thread, calls[0].thread);
 	}
 	workers_free(w);
@@ -194,11 +167,11 @@ START_TEST(the_thread_that_became_idle_last_is_used_first)
 	}
 	/* Work that one thread can do keeps one: the others are not passed round. */
 	WAIT_UNTIL(done == ARRAY_LEN(calls));
-	for (int i = 0; i < 2000 && threads_of_this_process() > before + 1; i++) {
+	for (int i = 0; i < 500 && threads_of_this_process() > before + 1; i++) {
 		calls[0] = (struct company) { .task.run = run };
 		ck_assert(workers_submit(w, &calls[0].task));
-		WAIT_UNTIL(done > (int)ARRAY_LEN(calls) + i && sleeps(calls[0].thread));
-		sleep_ms(5);
+		WAIT_UNTIL(done > (int)ARRAY_LEN(calls) + i);
+		wait_until_idle(&calls[0].thread);
 	}
 	ck_assert_int_le(threads_of_this_process(), before + 1);
 	workers_free(w);
