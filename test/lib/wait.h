@@ -2,7 +2,7 @@
 /*
  * How a test waits. An event that must come is polled for or given wait_limit(): its time is far
  * beyond what a loaded machine needs, so that it passes only where the event never comes. No test
- * compares a duration with a number. "At once" and "not yet" are proven by the order of events:
+ * asserts how long something takes. "At once" and "not yet" are proven by the order of events:
  * what would hold the call up ends only after the call has been seen to return.
  */
 #pragma once
@@ -17,8 +17,7 @@
 /* Below the time limit of a test (suite.h), so that the text says what did not come. */
 #define WAIT_LIMIT_MS 100000
 
-/* The time of a thing that is not to be waited for to its end: a test that does reaches its limit.
- */
+/* Of what must not be waited for to its end: a test that does so reaches its limit. */
 #define NEVER_MS (24 * 3600 * 1000)
 
 static inline struct deadline wait_limit(void)

@@ -875,9 +875,11 @@ START_TEST(a_node_check_that_was_refused_comes_back_within_a_minute)
 	ck_assert_int_le(c.dpu_nodes.again_at, monotonic_ns() + INT64_C(60000000000));
 	/* Refused again, it rests for longer; ten minutes at most. */
 	for (int i = 0; i < 9; i++) {
+		int64_t before = monotonic_ns();
+
 		c.dpu_nodes.again_at = 1;
 		ck_assert_msg(publish(unknown, NULL, &err) == 0, "%s", err.msg);
-		ck_assert_int_gt(c.dpu_nodes.again_at, monotonic_ns() + INT64_C(110000000000));
+		ck_assert_int_gt(c.dpu_nodes.again_at, before + INT64_C(110000000000));
 		ck_assert_int_le(c.dpu_nodes.again_at, monotonic_ns() + INT64_C(600000000000));
 	}
 	fake.n_refusals = 0;
