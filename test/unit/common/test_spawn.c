@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Child processes: what a child gets, what is returned, and that it ends in time. */
 #include "test/lib/suite.h"
+#include "test/lib/wait.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +17,6 @@
 #include "common/limits.h"
 #include "common/mem.h"
 #include "common/spawn.h"
-#include "test/lib/wait.h"
 
 static int sh(const char *script, struct deadline d, struct str *out, struct err *err)
 {
