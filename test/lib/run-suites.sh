@@ -12,6 +12,8 @@ set -u
 export TSAN_OPTIONS="${TSAN_OPTIONS:+$TSAN_OPTIONS:}ignore_noninstrumented_modules=1"
 title=$1
 shift
+# With CK_FORK=no Check has no time limit.
+limit=(timeout --foreground --kill-after=10 3600)
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
@@ -19,11 +21,12 @@ trap 'rm -rf "$dir"' EXIT
 run_one() { # number program
 	local log=$dir/$1.log program=$2 start=$EPOCHREALTIME rc checks bad good
 	if [ -n "${SKIP_LIST-}" ]; then
-		SKIP_TESTS=$(test/cross/skipped.sh "$SKIP_LIST" "$program" | tr '\n' ' ') "$program" >"$log" 2>&1
+		SKIP_TESTS=$(test/cross/skipped.sh "$SKIP_LIST" "$program" | tr '\n' ' ') "${limit[@]}" "$program" >"$log" 2>&1
 	else
-		"$program" >"$log" 2>&1
+		"${limit[@]}" "$program" >"$log" 2>&1
 	fi
 	rc=$?
+	[ "$rc" -ne 124 ] || echo "$program has not ended within an hour" >>"$log"
 	read -r checks bad <<<"$(sed -nE 's/^[0-9]+%: Checks: ([0-9]+), Failures: ([0-9]+), Errors: ([0-9]+).*/\1 \2 \3/p' "$log" |
 		awk '{c += $1; f += $2 + $3} END {print c + 0, f + 0}')"
 	if [ "$rc" -ne 0 ] && [ "$bad" -eq 0 ]; then

@@ -42,7 +42,7 @@ static int rows_of(const TTest *test)
  * For a machine with ten times as many busy threads as processors. Check's own
  * CK_TIMEOUT_MULTIPLIER comes on top (test/cross/run.sh).
  */
-#define LOAD_FACTOR 6
+#define LOAD_FACTOR 4
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZER_FACTOR 4
 #else
