@@ -45,7 +45,7 @@ unsigned fake_http_connections(struct fake_http *f); /* accepted so far */
 unsigned fake_http_open_most(struct fake_http *f);   /* open at the same time, the maximum */
 /* Head and body of the last request that matches, malloc'ed; NULL when there is none. */
 char *fake_http_last(struct fake_http *f, const char *pattern);
-/* Waits until `n` requests matching have arrived; false after 10 s. */
+/* Waits until `n` requests matching have arrived; false after wait_limit(). */
 bool fake_http_wait(struct fake_http *f, const char *pattern, unsigned n);
 
 /* Open streams whose request matches. */

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "test/lib/wait.h"
 
 /* The device that was free a moment ago, configured; or -1. */
 static int try_attach(int control, int image)
@@ -46,12 +47,7 @@ void loop_attach(struct loop *l, const struct tree *t, uint64_t size)
 	ck_assert_msg(control >= 0 && image >= 0 && ftruncate(image, (off_t)size) == 0,
 	              "image %s: errno %d", path, errno);
 	*l = (struct loop) { .fd = -1, .size = size };
-	for (int tries = 0; tries < 600 && l->fd < 0; tries++) {
-		l->fd = try_attach(control, image);
-		if (l->fd < 0)
-			usleep(50000);
-	}
-	ck_assert_msg(l->fd >= 0, "no free loop device within 30 s");
+	WAIT_UNTIL((l->fd = try_attach(control, image)) >= 0);
 	ck_assert_int_eq(fstat(l->fd, &st), 0);
 	l->devno = st.st_rdev;
 	if (ioctl(l->fd, BLKGETDISKSEQ, &l->diskseq))

@@ -15,6 +15,7 @@
 
 #include "common/cleanup.h"
 #include "common/mem.h"
+#include "test/lib/wait.h"
 
 static void need(bool fine, const char *what)
 {
@@ -45,13 +46,11 @@ void loop_over_attach(struct loop_over *l, const struct nvme_world *w, const cha
 {
 	int backing AUTO(fd) = open(node, O_RDWR | O_CLOEXEC);
 	int control AUTO(fd) = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
-	int tries = 0;
+	struct deadline limit = wait_limit();
 
 	need(backing >= 0 && control >= 0, node);
-	while (!try_attach(l, control, backing)) {
-		need(++tries < 600, "no free loop device within 30 s");
-		usleep(50000);
-	}
+	while (!try_attach(l, control, backing))
+		need(wait_a_moment(limit), "a free loop device in time");
 	l->node = xasprintf("%s/%s", w->dev, l->name);
 	l->sysfs = xasprintf("%s/block/%s", w->sysfs, l->name);
 	run_tool("touch %s && mount --bind /dev/%s %s && mkdir -p %s/loop && echo %s > "

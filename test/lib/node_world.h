@@ -38,7 +38,7 @@ struct stage_request stage_request(const struct node_world *w, const struct nvme
                                    const char *fs_type, enum access_mode mode);
 struct publish_request publish_request(const struct node_world *w, const char *target,
                                        const char *fs_type, enum access_mode mode);
-struct deadline soon(void); /* 30 s */
+struct deadline soon(void); /* wait_limit() */
 
 /* These must succeed. */
 void node_world_stage(struct node_world *w, const struct stage_request *r);

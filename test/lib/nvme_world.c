@@ -217,6 +217,7 @@ static void attach_loop(struct nvme_disk *d)
 	int image AUTO(fd) = open(d->image, O_RDWR | O_CLOEXEC);
 	int control AUTO(fd) = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
 	struct loop_config config = { .fd = (unsigned)image };
+	struct deadline limit = wait_limit();
 	struct stat st;
 
 	config.info.lo_flags = LO_FLAGS_AUTOCLEAR;
@@ -224,21 +225,23 @@ static void attach_loop(struct nvme_disk *d)
 	snprintf((char *)config.info.lo_file_name, sizeof(config.info.lo_file_name), "%s",
 	         d->image);
 	need(image >= 0 && control >= 0, "open image and loop-control");
-	for (int tries = 0; tries < 600; tries++) {
+	do {
 		int n = ioctl(control, LOOP_CTL_GET_FREE);
 
 		snprintf(d->loop, sizeof(d->loop), "/dev/loop%d", n);
 		d->fd = n < 0 ? -1 : open(d->loop, O_RDWR | O_CLOEXEC);
-		if (d->fd >= 0 && ioctl(d->fd, LOOP_CONFIGURE, &config) == 0) {
+		/* An earlier user may have left it read-only: the switch stays when the image goes.
+		 */
+		if (d->fd >= 0 && ioctl(d->fd, LOOP_CONFIGURE, &config) == 0 &&
+		    ioctl(d->fd, BLKROSET, &(int) { 0 }) == 0) {
 			need(fstat(d->fd, &st) == 0, d->loop);
 			d->devno = st.st_rdev;
 			return;
 		}
 		if (d->fd >= 0)
 			close(d->fd);
-		usleep(50000);
-	}
-	need(0, "no free loop device within 30 s");
+	} while (wait_a_moment(limit));
+	need(0, "a free loop device in time");
 }
 
 static void write_size(const struct nvme_disk *d)

@@ -46,11 +46,11 @@ struct rpc_pending *stage_start(struct rpc_client *c, const char *volume, const 
                                 int timeout_ms);
 int probe(struct rpc_client *c, int timeout_ms);
 /*
- * Probes until one succeeds, 10 s at the most: a client that lost its connection waits a moment
+ * Probes until one succeeds, for wait_limit(): a client that lost its connection waits a moment
  * before it makes another.
  */
 bool serves_again(struct rpc_client *c);
-/* Waits until *counter >= n, 30 s at the most. */
+/* Waits until *counter >= n, for wait_limit(). */
 bool reaches(_Atomic int *counter, int n);
 void sleep_ms(int ms);
 
@@ -60,7 +60,7 @@ void sleep_ms(int ms);
  * ours.
  */
 pid_t server_spawn(struct rpc_fixture *f, const char *environment, unsigned nofile, int grace_ms);
-/* Waits for its end: the status of waitpid(), or -1 when it had to be killed after 20 s. */
+/* Waits for its end: the status of waitpid(), or -1 when it had to be killed after wait_limit(). */
 int server_wait(pid_t pid);
 /* Registers another child: it is killed if this program ends before server_wait() for it. */
 void child_started(pid_t pid);
