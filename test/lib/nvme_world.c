@@ -230,8 +230,7 @@ static void attach_loop(struct nvme_disk *d)
 
 		snprintf(d->loop, sizeof(d->loop), "/dev/loop%d", n);
 		d->fd = n < 0 ? -1 : open(d->loop, O_RDWR | O_CLOEXEC);
-		/* An earlier user may have left it read-only: the switch stays when the image goes.
-		 */
+		/* An earlier user may have left it read-only. */
 		if (d->fd >= 0 && ioctl(d->fd, LOOP_CONFIGURE, &config) == 0 &&
 		    ioctl(d->fd, BLKROSET, &(int) { 0 }) == 0) {
 			need(fstat(d->fd, &st) == 0, d->loop);
