@@ -19,6 +19,7 @@
 #include "node/health.h"
 #include "node/job.h"
 #include "test/lib/node_world.h"
+#include "test/lib/wait.h"
 #include "test/lib/skip.h"
 #include "test/lib/suite.h"
 
@@ -361,7 +362,7 @@ START_TEST(health_of_a_host_that_does_not_answer_names_what_hangs)
 	ck_assert_ptr_nonnull(strstr(h.v[1].message, "0000:77:00.0/class for "));
 	run_tool("exec 3<>%s/class && echo 0x0 >%s/new && mv %s/new %s/class && echo 0x0 >&3", dir,
 	         dir, dir, dir);
-	ck_assert(node_wait_host(&w.node, deadline_in_ms(20000)));
+	ck_assert(node_wait_host(&w.node, wait_limit()));
 	node_world_clear(&w);
 }
 END_TEST

@@ -89,7 +89,7 @@ static void say(int fd, const char *text)
 /* All that comes until the server closes; malloc'ed. */
 static char *hear(int fd)
 {
-	struct timeval patience = { .tv_sec = 20 };
+	struct timeval patience = { .tv_sec = 100 };
 	struct str all = STR_INIT(8 << 20);
 	char buf[4096];
 	ssize_t n;
