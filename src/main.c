@@ -223,14 +223,18 @@ static void run(struct program *p)
 	signals_wait(&p->signals);
 }
 
-static int serve(struct program *p)
+static int serve(struct program *p, const struct strs *warnings)
 {
 	struct err err = ERR_INIT;
 	int rc;
 
 	signals_block(&p->signals);
 	p->running = running_new(RUNNING_HUNG_MS);
-	rc = signals_start(&p->signals, p->running, &err);
+	rc = log_start(&err);
+	for (size_t i = 0; i < warnings->n; i++)
+		log_msg(LOG_WARNING, "%s", warnings->v[i]);
+	if (!rc)
+		rc = signals_start(&p->signals, p->running, &err);
 	if (rc) {
 		log_event(LOG_ERROR, "cannot start", "error", err.msg, NULL);
 		return EXIT_FAILURE;
@@ -339,9 +343,8 @@ int main(int argc, char *argv[])
 		status = probe(&p.flags);
 	} else {
 		log_setup((int)p.flags.verbosity, str_eq(p.flags.logging_format, "json"));
-		for (size_t i = 0; i < report.warnings.n; i++)
-			log_msg(LOG_WARNING, "%s", report.warnings.v[i]);
-		status = serve(&p);
+		status = serve(&p, &report.warnings);
+		log_flush();
 	}
 	flags_report_clear(&report);
 	if (!p.hangs)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Log lines: text in klog's spirit (severity letter, time, message, key="value") or JSON, each
- * written by one write(2), so that lines of several threads never mix. All settings but the
- * verbosity are written before threads start and only read afterwards.
+ * Log lines: text in klog's spirit (severity letter, time, message, key="value") or JSON. log_queue
+ * writes them. All settings but the verbosity are written before threads start and only read
+ * afterwards.
  */
 #include "common/log.h"
 
@@ -13,10 +13,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/deadline.h"
+#include "common/log_queue.h"
 #include "common/mem.h"
 #include "common/str.h"
 
@@ -191,8 +191,29 @@ static void emit(struct str *line)
 		return;
 	}
 	str_add(line, "\n");
-	/* A full or closed stderr must not stop the driver: what cannot be written is lost. */
-	IGNORE_RESULT(write(STDERR_FILENO, line->ptr, line->len));
+	log_queue_write(line->ptr, line->len);
+}
+
+static char *dropped_line(uint64_t lines)
+{
+	struct str line AUTO(str_clear) = STR_INIT(LINE_MAX_BYTES + 1);
+	char n[32];
+
+	snprintf(n, sizeof(n), "%" PRIu64, lines);
+	add_head(&line, LOG_WARNING, "log lines were dropped: stderr was not read");
+	add_pair(&line, "lines", n, true);
+	str_add(&line, json_ ? JSON_END "\n" : "\n");
+	return str_take(&line);
+}
+
+int log_start(struct err *err)
+{
+	return log_queue_start(dropped_line, err);
+}
+
+void log_flush(void)
+{
+	log_queue_flush();
 }
 
 void log_pairs(enum log_level level, const char *msg, const struct log_pair *pairs, size_t n)

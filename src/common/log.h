@@ -30,6 +30,14 @@ int log_verbosity(void);
  */
 int log_more(void);
 int log_as_set(void);
+/*
+ * A server, after log_setup(): from now on a thread writes the lines, and no caller waits for
+ * stderr. Lines that find no room in the queue (256 KiB) are dropped and counted; a line says how
+ * many. log_flush(): at the end of the process and before _exit(); waits 1 s at most.
+ * Async-signal-safe.
+ */
+int log_start(struct err *err) MUST_CHECK;
+void log_flush(void);
 /* Each line of this thread has call=id from now on; 0: none. */
 void log_call(uint64_t id);
 

@@ -29,11 +29,18 @@ void signals_block(struct signals *s)
 	pthread_sigmask(SIG_BLOCK, &s->set, NULL);
 }
 
+static void leave(int number)
+{
+	(void)number;
+	_exit(EXIT_FAILURE);
+}
+
 static void exit_at_once(int number)
 {
 	static const char text[] = "second signal: exiting at once, running calls are cut\n";
 
 	(void)number;
+	alarm(1); /* stderr may take no more; leave() interrupts the write */
 	if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
 		_exit(EXIT_FAILURE);
 	_exit(EXIT_FAILURE);
@@ -95,7 +102,7 @@ static bool is_about_the_log(int number)
 
 static void *take_signals(void *arg)
 {
-	struct sigaction second = { .sa_handler = exit_at_once };
+	struct sigaction second = { .sa_handler = exit_at_once }, late = { .sa_handler = leave };
 	struct signals *s = arg;
 	int number = 0;
 
@@ -104,6 +111,7 @@ static void *take_signals(void *arg)
 		;
 	if (!tell_main(s))
 		return NULL;
+	sigaction(SIGALRM, &late, NULL);
 	sigaction(SIGTERM, &second, NULL);
 	sigaction(SIGINT, &second, NULL);
 	pthread_sigmask(SIG_UNBLOCK, &s->set, NULL);
@@ -111,6 +119,7 @@ static void *take_signals(void *arg)
 	if (!wait_for_end(s))
 		return NULL;
 	name_what_runs(s->running);
+	log_flush();
 	_exit(SIGNALS_EXIT_HUNG);
 }
 

@@ -10,6 +10,7 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "common/log_queue.h"
 #include "common/mem.h"
 #include "common/str.h"
 #include "host/args.h"
@@ -23,26 +24,32 @@
 #define SAID_MAX (16 * 1024 * 1024)
 
 /* Line by line: what the command itself has put between them stays. */
-static void show(FILE *out, const char *text)
+static void show(struct str *ret, const char *text)
 {
-	struct str shown AUTO(str_clear) = STR_INIT(SAID_MAX);
-
 	while (*text) {
 		size_t n = strcspn(text, "\n\t");
 		char *part AUTO(free) = xstrndup(text, n);
 
-		str_add_shown(&shown, part);
+		str_add_shown(ret, part);
 		text += n;
 		if (*text)
-			str_addn(&shown, text++, 1);
+			str_addn(ret, text++, 1);
 	}
-	fputs(shown.ptr, out);
+}
+
+/* As the log: `host watch` ends although nobody reads its stderr. */
+static void complain(const char *text, const char *more)
+{
+	struct str shown AUTO(str_clear) = STR_INIT(SAID_MAX);
+
+	show(&shown, text);
+	str_add(&shown, more);
+	log_queue_write(shown.ptr, shown.len);
 }
 
 static int bad_usage(const struct err *err)
 {
-	show(stderr, err->msg);
-	fputs("\nsnap-csi-plugin host --help lists the commands\n", stderr);
+	complain(err->msg, "\nsnap-csi-plugin host --help lists the commands\n");
 	return HOST_USAGE;
 }
 
@@ -67,21 +74,21 @@ static int run(const struct host_args *a, struct str *said, struct err *err)
 
 static int command(const struct host_args *a)
 {
-	struct str said AUTO(str_clear) = STR_INIT(SAID_MAX);
+	struct str said AUTO(str_clear) = STR_INIT(SAID_MAX),
+			shown AUTO(str_clear) = STR_INIT(SAID_MAX);
 	struct err err = ERR_INIT;
 	int rc = run(a, &said, &err);
-	FILE *out = rc == HOST_NOT_READY ? stderr : stdout;
+	const char *end = said.len && said.ptr[said.len - 1] != '\n' ? "\n" : "";
 
-	if (rc < 0) {
-		show(stderr, err.msg);
-		fputs("\n", stderr);
-		return HOST_FAILED;
+	if (rc < 0 || rc == HOST_NOT_READY) {
+		complain(rc < 0 ? err.msg : said.ptr, rc < 0 ? "\n" : end);
+		return rc < 0 ? HOST_FAILED : rc;
 	}
-	show(out, said.ptr);
-	if (said.len && said.ptr[said.len - 1] != '\n')
-		fputs("\n", out);
-	if (fflush(out)) {
-		fputs("the result cannot be written to the standard output\n", stderr);
+	show(&shown, said.ptr);
+	str_add(&shown, end);
+	fputs(shown.ptr, stdout);
+	if (fflush(stdout)) {
+		complain("the result cannot be written to the standard output", "\n");
 		return HOST_FAILED;
 	}
 	return rc;
@@ -101,5 +108,6 @@ int host_main(int argc, char *argv[])
 	else
 		status = command(&a);
 	host_args_clear(&a);
+	log_flush();
 	return status;
 }

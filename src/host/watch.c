@@ -365,9 +365,8 @@ static int with_signals(struct watch *w, struct err *err)
 
 	signals_block(&signals);
 	w->running = running_new(RUNNING_HUNG_MS);
-	rc = signals_start(&signals, w->running, err);
-	if (rc)
-		return rc;
+	if (log_start(err) || signals_start(&signals, w->running, err))
+		return -1;
 	rc = kube_new(&o, &w->kube, err);
 	if (!rc)
 		rc = follow(w, &signals, err);

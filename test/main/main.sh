@@ -79,8 +79,10 @@ begin() {
 	pid=$!
 	until_true 10 probe "$socket"
 }
+stopped() { ! kill -0 "$pid" 2>/dev/null; }
 end_with() { # signal: ends the program, status in $rc
 	kill -s "$1" "$pid"
+	until_true 60 stopped || kill -KILL "$pid"
 	wait "$pid" 2>/dev/null
 	rc=$?
 	pid=
@@ -364,6 +366,45 @@ check 'a call that runs keeps it alive after SIGTERM' kill -0 "$pid"
 end_with TERM
 check 'a second signal ends it at once' ended 1
 wait "$caller" 2>/dev/null
+
+# A stderr that nobody reads: a pipe without room for a byte, from the start on.
+mkfifo "$dir/unread"
+exec {unread}<>"$dir/unread"
+dd if=/dev/zero "of=$dir/unread" bs=4096 oflag=nonblock 2>/dev/null
+unread() { log=$dir/unread "$@"; }
+has_thread() { grep -qx "$1" "/proc/$pid/task/"*/comm; }
+catches_term() { [ $((0x$(sed -n 's/^SigCgt:\t//p' "/proc/$pid/status") & 0x4000)) -ne 0 ]; }
+web=("--http-endpoint=unix:$dir/http.sock" --v=2)
+check 'a node whose stderr nobody reads serves' unread begin "${node[@]}" "${web[@]}"
+check 'and answers a call that logs' eval 'call 5 NodeGetInfo | grep -q n1'
+page metrics
+check 'and counts the lines that it drops' shows 'snap_csi_log_lines_dropped_total 0'
+end_with TERM
+check 'SIGTERM ends it with 0' ended 0
+check 'a controller whose stderr nobody reads serves' unread begin "${controller[@]}" "--kubeconfig=$dir/kubeconfig" "${web[@]}"
+check 'and answers a call that logs' eval 'call 5 CreateVolume "$create" | grep -q "^UNAVAILABLE"'
+call 60 CreateVolume "$create" >"$dir/answer" &
+caller=$!
+runs() { page metrics && shows 'snap_csi_operations_running{method="CreateVolume"} 1'; }
+check 'and another one' until_true 20 runs
+kill -TERM "$pid"
+until_true 5 catches_term
+end_with TERM
+check 'a second signal ends it' ended 1
+wait "$caller" 2>/dev/null
+check 'both in one process, whose stderr nobody reads, serve' unread begin "${node[@]}" "${controller[@]}" --mode=all \
+	"--kubeconfig=$dir/kubeconfig" "${web[@]}"
+end_with TERM
+check 'SIGTERM ends them with 0' ended 0
+watch=(host watch "--kubeconfig=$dir/kubeconfig" --node=h1 --namespace=ns "--sysfs-root=$dir/sys" "--state-dir=$dir/state")
+"$DRIVER" "${watch[@]}" >"$dir/unread" 2>&1 </dev/null &
+pid=$!
+check 'host watch begins though nobody reads its stderr' until_true 10 has_thread loop
+end_with TERM
+check 'SIGTERM ends it with 0' ended 0
+timeout -s KILL 20 "$DRIVER" "${watch[@]}" --kubeconfig=/nonexistent >"$dir/unread" 2>&1 </dev/null
+check 'one that cannot begin ends with 1' [ $? -eq 1 ]
+exec {unread}>&-
 
 # What the release build says of itself, flags of the Makefile: HARDEN and LINKSEC.
 elf() { readelf --wide "$@" "$DRIVER_ELF" 2>/dev/null; }

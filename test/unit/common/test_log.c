@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Log lines: quoting, JSON, levels, rate. */
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -211,8 +212,38 @@ START_TEST(what_repeats_is_said_once_in_a_while)
 }
 END_TEST
 
-SUITE("log", no_line_has_what_a_terminal_would_obey, values_are_quoted_when_they_need_it,
-      a_json_line_is_json_whatever_the_bytes, a_line_that_is_too_long_still_ends,
+/* What the driver writes after it could not write two lines. */
+START_TEST(a_line_says_how_many_were_dropped)
+{
+	static const char *const expected[] = {
+		" log lines were dropped: stderr was not read lines=2\n",
+		"\"msg\":\"log lines were dropped: stderr was not read\",\"lines\":2}\n",
+	};
+	struct err err = ERR_INIT;
+	char got[1000] = "";
+	int full AUTO(fd) = open("/dev/full", O_WRONLY | O_CLOEXEC);
+	int ends[2];
+
+	ck_assert_int_eq(pipe(ends), 0);
+	ck_assert_int_ge(dup2(full, STDERR_FILENO), 0);
+	log_redirect(NULL, NULL);
+	log_setup(2, _i);
+	ck_assert_msg(!log_start(&err), "%s", err.msg);
+	log_msg(LOG_INFO, "one");
+	log_msg(LOG_INFO, "two");
+	log_flush();
+	ck_assert_int_ge(dup2(ends[1], STDERR_FILENO), 0);
+	log_msg(LOG_INFO, "three");
+	log_flush();
+	ck_assert_int_gt(read(ends[0], got, sizeof(got) - 1), 0);
+	ck_assert_msg(strstr(got, expected[_i]), "%s", got);
+	ck_assert_ptr_nonnull(strstr(got, "three"));
+}
+END_TEST
+
+SUITE("log", LOOP(a_line_says_how_many_were_dropped, 2), no_line_has_what_a_terminal_would_obey,
+      values_are_quoted_when_they_need_it, a_json_line_is_json_whatever_the_bytes,
+      a_line_that_is_too_long_still_ends,
       a_json_line_that_is_too_long_is_json_without_what_does_not_fit,
       numbers_are_numbers_in_json_and_plain_in_text, debug_lines_need_verbosity_five,
       the_verbosity_can_be_raised_and_goes_back_to_what_was_asked_for,

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A bounded list of lines, and the thread that writes them. A thread, because nothing else works
+ * for every kind of stderr: O_NONBLOCK would change the descriptor of whoever shares it, and a pipe
+ * with room for one page still blocks a longer line.
+ *
+ * After a line was dropped, lines are dropped until half of the queue is written. So there is one
+ * notice for each 128 KiB of lines, however slow the reader is.
+ */
+#include "common/log_queue.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/mem.h"
+#include "common/metric.h"
+
+#define NS_PER_MS 1000000L
+
+struct line {
+	struct line *next;
+	uint64_t lost; /* lines that were dropped between the one before and this one */
+	size_t n;
+	char text[];
+};
+
+static struct {
+	pthread_mutex_t lock; /* guards what is below, but for `rests` */
+	struct line *first, **tail;
+	size_t bytes;
+	uint64_t lost;     /* since the last line of the list */
+	bool full;         /* until half of it is written */
+	atomic_bool rests; /* everything is written: log_queue_flush() reads it without the lock */
+	bool started;
+	sem_t wake; /* posted when `rests` ends */
+	char *(*notice)(uint64_t lines);
+} queue = { .lock = PTHREAD_MUTEX_INITIALIZER, .tail = &queue.first, .rests = true };
+
+/* ---- stderr ---- */
+
+static void sleep_ms(long ms)
+{
+	const struct timespec t = { .tv_nsec = ms * NS_PER_MS };
+
+	nanosleep(&t, NULL);
+}
+
+/* Whoever shares stderr may have made it non-blocking. */
+static void wait_for_room(void)
+{
+	struct pollfd p = { .fd = STDERR_FILENO, .events = POLLOUT };
+
+	poll(&p, 1, -1);
+	sleep_ms(1); /* not every file that has no room says so to poll() */
+}
+
+/* False: the line, or its end, is lost: stderr is closed, its reader is gone, its disk is full. */
+static bool write_line(const char *text, size_t n)
+{
+	while (n) {
+		ssize_t done = write(STDERR_FILENO, text, n);
+
+		if (done > 0) {
+			text += done;
+			n -= (size_t)done;
+		} else if (done < 0 && errno == EAGAIN) {
+			wait_for_room();
+		} else if (done == 0 || errno != EINTR) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* ---- the thread ---- */
+
+static size_t size_of(const struct line *l)
+{
+	return sizeof(*l) + l->n;
+}
+
+/* The oldest line, NULL when there is none. Adds to *lost what is missing before it. */
+static struct line *take(uint64_t *lost)
+{
+	struct line *l;
+
+	WITH_LOCK(&queue.lock);
+	l = queue.first;
+	if (!l) {
+		*lost += queue.lost;
+		queue.lost = 0;
+		return NULL;
+	}
+	*lost += l->lost;
+	queue.first = l->next;
+	if (!queue.first)
+		queue.tail = &queue.first;
+	queue.bytes -= size_of(l);
+	return l;
+}
+
+static bool say_lost(uint64_t lost)
+{
+	char *text AUTO(free) = queue.notice(lost);
+
+	return write_line(text, strlen(text));
+}
+
+/* False: there is a line. */
+static bool begin_rest(void)
+{
+	WITH_LOCK(&queue.lock);
+	queue.rests = !queue.first;
+	return queue.rests;
+}
+
+static void *write_lines(void *arg)
+{
+	uint64_t lost = 0;
+
+	pthread_setname_np(pthread_self(), "log");
+	for (;;) {
+		struct line *l = take(&lost);
+
+		if (lost && say_lost(lost))
+			lost = 0;
+		if (l && !write_line(l->text, l->n)) {
+			lost++;
+			metric_add(METRIC_LOG_DROPPED, 1, NULL);
+		}
+		if (!l && begin_rest())
+			while (sem_wait(&queue.wake))
+				;
+		free(l);
+	}
+	return arg;
+}
+
+/* abort() of any library: its last words may be queued. Then the default action follows. */
+static void on_abort(int number)
+{
+	(void)number;
+	log_queue_flush();
+}
+
+int log_queue_start(char *(*notice)(uint64_t lines), struct err *err)
+{
+	struct sigaction aborts = { .sa_handler = on_abort, .sa_flags = (int)SA_RESETHAND };
+	pthread_attr_t detached;
+	pthread_t thread;
+	sigset_t all, before;
+	int rc;
+
+	queue.notice = notice;
+	sem_init(&queue.wake, 0, 0);
+	sigfillset(&all);
+	pthread_attr_init(&detached);
+	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&thread, &detached, write_lines, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&detached);
+	if (rc)
+		return err_sys(err, rc, "start the thread that writes the log");
+	queue.started = true;
+	sigaction(SIGABRT, &aborts, NULL);
+	return 0;
+}
+
+/* ---- the callers ---- */
+
+/* False: there is no room. */
+static bool append(struct line *l)
+{
+	bool wake;
+
+	{
+		WITH_LOCK(&queue.lock);
+		queue.full = queue.bytes + size_of(l) > LOG_QUEUE_BYTES / (queue.full ? 2 : 1);
+		if (queue.full) {
+			queue.lost++;
+			return false;
+		}
+		l->lost = queue.lost;
+		queue.lost = 0;
+		*queue.tail = l;
+		queue.tail = &l->next;
+		queue.bytes += size_of(l);
+		wake = queue.rests;
+		queue.rests = false;
+	}
+	if (wake)
+		sem_post(&queue.wake);
+	return true;
+}
+
+void log_queue_write(const char *line, size_t n)
+{
+	struct line *l;
+
+	if (!queue.started) {
+		IGNORE_RESULT(write_line(line, n));
+		return;
+	}
+	l = xmalloc(sizeof(*l) + n);
+	*l = (struct line) { .n = n };
+	memcpy(l->text, line, n);
+	if (!append(l)) {
+		free(l);
+		metric_add(METRIC_LOG_DROPPED, 1, NULL);
+	}
+}
+
+void log_queue_flush(void)
+{
+	for (int ms = 0; ms < LOG_FLUSH_MS && !queue.rests; ms++)
+		sleep_ms(1);
+}
