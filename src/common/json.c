@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The only user of cJSON; struct json is a cJSON item. What cJSON lets pass is caught here: bytes
- * behind the value, embedded NUL, invalid UTF-8, deep nesting, numbers that a double cannot hold,
- * member names compared without case. No state, any thread; a tree belongs to one thread at a time.
+ * behind the value, numbers that a double cannot hold, member names compared without case. Texts
+ * that it would refuse or cut are cleaned before. No state, any thread; a tree belongs to one
+ * thread at a time.
  */
 #include "common/json.h"
 
@@ -58,44 +59,139 @@ static const struct json *value_of(const cJSON *item)
 	return (const struct json *)(const void *)item;
 }
 
-/* The bytes that find_offence() looks at; of an object there are few. */
+/* ---- what cJSON must not see ---- */
+
+/*
+ * cJSON ends a text at a NUL, refuses half of a surrogate pair, takes any bytes for UTF-8 and
+ * recurses. One such text anywhere in an object, written by anybody, must not hide the object.
+ */
+#define ESCAPE_BYTES 6 /* \u0000 */
+#define ESCAPED_REPLACEMENT "\\ufffd"
+
+static bool is_escape_of(const char *at, const char *end, uint32_t first, uint32_t last)
+{
+	uint32_t code = 0;
+
+	if (end - at < ESCAPE_BYTES || at[0] != '\\' || at[1] != 'u')
+		return false;
+	for (int i = 2; i < ESCAPE_BYTES; i++) {
+		char c = at[i];
+		int digit = c >= '0' && c <= '9'   ? c - '0'
+		            : c >= 'a' && c <= 'f' ? c - 'a' + 10
+		            : c >= 'A' && c <= 'F' ? c - 'A' + 10
+		                                   : -1;
+
+		if (digit < 0)
+			return false;
+		code = code << 4 | (uint32_t)digit;
+	}
+	return code >= first && code <= last;
+}
+
+/* How long the escape at `at`, a backslash, is; *sound: cJSON reads it. */
+static size_t escape_length(const char *at, const char *end, bool *sound)
+{
+	*sound = true;
+	if (is_escape_of(at, end, 0xd800, 0xdbff) &&
+	    is_escape_of(at + ESCAPE_BYTES, end, 0xdc00, 0xdfff))
+		return (size_t)2 * ESCAPE_BYTES;
+	if (end - at < 2 || at[1] != 'u')
+		return end - at < 2 ? 1 : 2;
+	*sound = is_escape_of(at, end, 1, 0xd7ff) || is_escape_of(at, end, 0xe000, 0xffff);
+	return is_escape_of(at, end, 0, 0xffff) ? ESCAPE_BYTES : 2;
+}
+
+/* The bytes that is_sound() looks at; of an object there are few. */
 static const bool is_mark[UCHAR_MAX + 1] = {
 	['\0'] = true, ['"'] = true, ['\\'] = true, ['{'] = true,
 	['['] = true,  ['}'] = true, [']'] = true,
 };
 
-/*
- * Finds what cJSON does not refuse: bytes that are not UTF-8, NUL, \u0000 inside a string, deep
- * nesting. Returns the offset of the first and sets *why; -1 when there is none.
- */
-static ptrdiff_t find_offence(const char *text, size_t n, const char **why)
+/* As nearly all texts are: clean() would leave it as it is. */
+static bool is_sound(const char *text, size_t n)
 {
-	bool in_string = false;
+	const char *end = text + n;
+	bool in_string = false, sound = true;
 	int depth = 0;
 
 	if (!utf8_valid(text, n))
-		return *why = "it is not valid UTF-8", 0;
-	for (size_t i = 0; i < n; i++) {
-		char c = text[i];
-
-		if (!is_mark[(unsigned char)c])
+		return false;
+	for (const char *at = text; sound && at < end; at++) {
+		if (!is_mark[(unsigned char)*at])
 			continue;
-		if (c == '\0')
-			return *why = "it has a NUL byte", (ptrdiff_t)i;
-		if (in_string && c == '\\') {
-			if (n - i >= 6 && memcmp(text + i, "\\u0000", 6) == 0)
-				return *why = "a string has an embedded NUL", (ptrdiff_t)i;
-			i++;
-		} else if (c == '"') {
+		if (*at == '"')
 			in_string = !in_string;
-		} else if (!in_string && (c == '{' || c == '[')) {
-			if (++depth > MAX_DEPTH)
-				return *why = "it is nested too deeply", (ptrdiff_t)i;
-		} else if (!in_string && (c == '}' || c == ']')) {
-			depth--;
-		}
+		else if (*at == '\\' && in_string)
+			at += escape_length(at, end, &sound) - 1;
+		else if (*at == '{' || *at == '[')
+			sound = in_string || ++depth <= MAX_DEPTH;
+		else if (*at == '}' || *at == ']')
+			depth -= !in_string;
+		else
+			sound = *at != '\0';
 	}
-	return -1;
+	return sound;
+}
+
+struct cleaning {
+	const char *at, *end;
+	struct str out;
+	bool in_string;
+	int depth;
+};
+
+/* Copies n bytes, or puts `instead` in their place. Of a value that is too deep nothing is left. */
+static void pass(struct cleaning *c, size_t n, const char *instead)
+{
+	if (c->depth <= MAX_DEPTH && instead)
+		str_add(&c->out, instead);
+	else if (c->depth <= MAX_DEPTH)
+		str_addn(&c->out, c->at, n);
+	c->at += n;
+}
+
+static void clean_in_string(struct cleaning *c)
+{
+	size_t n = utf8_length(c->at, (size_t)(c->end - c->at));
+	bool sound = n > 0 && *c->at != '\0';
+
+	if (*c->at == '\\') {
+		n = escape_length(c->at, c->end, &sound);
+		pass(c, n, sound ? NULL : ESCAPED_REPLACEMENT);
+		return;
+	}
+	c->in_string = *c->at != '"';
+	pass(c, n ? n : 1, sound ? NULL : UTF8_REPLACEMENT);
+}
+
+static void clean_outside(struct cleaning *c)
+{
+	char byte = *c->at;
+
+	c->in_string = byte == '"';
+	if ((byte == '{' || byte == '[') && ++c->depth == MAX_DEPTH + 1)
+		str_add(&c->out, "null");
+	pass(c, 1, NULL);
+	if (byte == '}' || byte == ']')
+		c->depth--;
+}
+
+/*
+ * The same JSON with U+FFFD for what no text can have: NUL, halves of surrogate pairs, bytes that
+ * are not UTF-8. So that names stay different, nothing is left out. A value deeper than MAX_DEPTH
+ * is null.
+ */
+static void clean(const char *text, size_t n, struct str *ret)
+{
+	struct cleaning c = { .at = text, .end = text + n };
+
+	str_init(&c.out, n * strlen(UTF8_REPLACEMENT) + strlen("null"));
+	while (c.at < c.end)
+		if (c.in_string)
+			clean_in_string(&c);
+		else
+			clean_outside(&c);
+	*ret = c.out;
 }
 
 static cJSON *parse(const char *text, size_t n, const char **end)
@@ -109,14 +205,12 @@ static cJSON *parse(const char *text, size_t n, const char **end)
 	return root;
 }
 
-int json_parse(const char *what, const char *text, size_t n, struct json **ret, struct err *err)
+static int parse_sound(const char *what, const char *text, size_t n, struct json **ret,
+                       struct err *err)
 {
-	const char *why = NULL, *end = NULL;
-	ptrdiff_t at = find_offence(text, n, &why);
+	const char *end = NULL;
 	cJSON *root;
 
-	if (at >= 0)
-		return err_set(err, ERR_INVALID, "%s: not JSON at byte %td: %s", what, at, why);
 	root = parse(text, n, &end);
 	if (!root)
 		return err_set(err, ERR_INVALID, "%s: not JSON at byte %td", what,
@@ -130,6 +224,19 @@ int json_parse(const char *what, const char *text, size_t n, struct json **ret, 
 	}
 	*ret = tree_of(root);
 	return 0;
+}
+
+int json_parse(const char *what, const char *text, size_t n, struct json **ret, struct err *err)
+{
+	struct str cleaned AUTO(str_clear) = STR_INIT(0);
+
+	if (is_sound(text, n))
+		return parse_sound(what, text, n, ret, err);
+	clean(text, n, &cleaned);
+	/* Outside of a string, where cJSON takes it for a space. */
+	if (memchr(cleaned.ptr, '\0', cleaned.len))
+		return err_set(err, ERR_INVALID, "%s: not JSON: it has a NUL byte", what);
+	return parse_sound(what, cleaned.ptr, cleaned.len, ret, err);
 }
 
 void json_free(struct json *j)
@@ -170,16 +277,12 @@ char *json_print_shown(const struct json *j)
 		return TAKE(text);
 	/* Outside of texts there is nothing but ASCII. */
 	str_init(&shown, n * SHOWN_BYTES_MAX);
-	for (size_t i = 0, length; i < n; i += length) {
-		length = 1;
-		while (length < 4 && length < n - i && !utf8_valid(text + i, length))
-			length++;
-		if (utf8_valid(text + i, length)) {
+	for (size_t i = 0, length; i < n; i += length ? length : 1) {
+		length = utf8_length(text + i, n - i);
+		if (length)
 			str_addn(&shown, text + i, length);
-			continue;
-		}
-		str_addf(&shown, "\\\\x%02x", (unsigned char)text[i]);
-		length = 1;
+		else
+			str_addf(&shown, "\\\\x%02x", (unsigned char)text[i]);
 	}
 	return str_take(&shown);
 }

@@ -84,6 +84,9 @@ int parse_i64(const char *what, const char *text, int64_t *ret, struct err *err)
 int parse_bool(const char *what, const char *text, bool *ret, struct err *err) MUST_CHECK;
 /* Valid UTF-8 without NUL: what protobuf calls a string. */
 bool utf8_valid(const char *bytes, size_t n);
+/* Bytes of the character at the front, which may be NUL; 0: they are not UTF-8. n > 0. */
+size_t utf8_length(const char *bytes, size_t n);
+#define UTF8_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD: stands for what a text must not have */
 /*
  * Text from outside (names of files, of processes, what tools and servers say) may have characters
  * that a terminal obeys, or that change what a reader sees: control characters, direction marks,

@@ -129,6 +129,13 @@ bool utf8_valid(const char *bytes, size_t n)
 	return true;
 }
 
+size_t utf8_length(const char *bytes, size_t n)
+{
+	uint32_t ignored;
+
+	return next_char(bytes, n, &ignored);
+}
+
 /* ---- text that is shown ---- */
 
 /*

@@ -20,10 +20,13 @@ static void why_not_bound(const struct json *object, const struct dpu_volume *v,
 int judge_volume(const struct json *object, struct dpu_volume *ret, struct str *why,
                  struct err *err)
 {
-	if (dpu_volume_decode(object, ret, err))
-		return -1;
+	struct err unreadable = ERR_INIT;
+	int rc = dpu_volume_decode(object, ret, &unreadable);
+
 	if (ret->deleting)
 		return err_set(err, ERR_ABORTED, "is being deleted; retry when it is gone");
+	if (rc)
+		return err_set(err, unreadable.code, "%s", unreadable.msg);
 	if (dpu_volume_is_bound(ret) && ret->capacity &&
 	    condition_holds_or_absent(object, CONDITION_READY))
 		return 0;
@@ -44,12 +47,14 @@ int judge_attachment(const struct json *object, enum emulation kind, struct dpu_
                      struct str *why, struct err *err)
 {
 	struct str missing AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
+	struct err unreadable = ERR_INIT;
 	bool attached;
+	int rc = dpu_attachment_decode(object, ret, &unreadable);
 
-	if (dpu_attachment_decode(object, ret, err))
-		return -1;
 	if (ret->key.deleting)
 		return err_set(err, ERR_ABORTED, "is being deleted; retry when it is gone");
+	if (rc)
+		return err_set(err, unreadable.code, "%s", unreadable.msg);
 	attached = is_attached(object, ret, kind, &missing);
 	/* The Go plugin does not look at Ready, and older versions of DPF do not have it. */
 	if (attached && condition_holds_or_absent(object, CONDITION_READY))

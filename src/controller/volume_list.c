@@ -12,6 +12,7 @@
 #include "controller/volume_list.h"
 
 #include "common/limits.h"
+#include "common/log.h"
 #include "common/str.h"
 #include "controller/attachment_index.h"
 #include "controller/attachments.h"
@@ -47,22 +48,35 @@ struct listing {
 	size_t most;
 };
 
+/* Of one that is not readable: it may be a volume that somebody has. */
+static bool hides_its_state(const struct json *item, const struct dpu_volume *v)
+{
+	const struct json *status = json_at(item, "status"), *phase = json_member(status, "phase");
+
+	return status && (!json_is_object(status) || (phase && !json_is_string(phase)) ||
+	                  (json_at(status, "state.volumeInfo.capacity.storage") && !v->capacity));
+}
+
 static int add_volume(void *arg, const struct json *item, struct err *err)
 {
 	struct listing *l = arg;
-	const char *name = json_str(item, "metadata.name");
+	struct err why = ERR_INIT;
 	char ref[OBJECT_REF_MAX];
 	struct dpu_volume v;
+	bool unreadable;
 
 	if (l->page->n == l->most)
 		return err_set(err, ERR_UNAVAILABLE,
 		               "the API server answered more than the %zu DPUVolumes that were "
 		               "asked for; is there a proxy in between?",
 		               l->most);
-	if (dpu_volume_decode(item, &v, err))
-		return err_wrap(err, "%s",
-		                object_ref(l->c, &dpu_volume_kind, name ? name : "", ref));
-	l->made[l->page->n] = dpu_volume_was_bound(&v);
+	unreadable = dpu_volume_decode(item, &v, &why) < 0;
+	if (unreadable)
+		log_limited(LOG_WARNING, 60, "%s: %s; it is listed without what cannot be read",
+		            object_ref(l->c, &dpu_volume_kind, v.name, ref), why.msg);
+	if (!*v.name)
+		return 0;
+	l->made[l->page->n] = dpu_volume_was_bound(&v) || (unreadable && hides_its_state(item, &v));
 	l->page->v[l->page->n++] = volume_of(&v, l->arena);
 	return 0;
 }

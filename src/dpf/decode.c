@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The loop behind the field tables. Unknown members are ignored, a wrong type is an error that
- * names the path: an object that we misread must not be acted upon.
+ * names the path: an object that we misread must not be acted upon. The other fields are read.
  */
 #include "dpf/decode.h"
 
@@ -49,8 +49,15 @@ static int decode_field(const struct json *object, const struct json_field *f, v
 int decode_fields(const struct json *object, const struct json_field *fields, size_t n, void *into,
                   struct err *err)
 {
-	for (size_t i = 0; i < n; i++)
-		if (decode_field(object, &fields[i], (char *)into + fields[i].offset, err) < 0)
-			return err_recode(err, ERR_UNAVAILABLE);
-	return 0;
+	int rc = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct err other = ERR_INIT;
+
+		if (decode_field(object, &fields[i], (char *)into + fields[i].offset,
+		                 rc ? &other : err) < 0)
+			rc = -1;
+		err_clear(&other);
+	}
+	return rc ? err_recode(err, ERR_UNAVAILABLE) : 0;
 }

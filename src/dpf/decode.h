@@ -23,6 +23,9 @@ struct json_field {
 	size_t offset;
 };
 
-/* -1 (UNAVAILABLE, the text begins with the path) when a value has the wrong type. */
+/*
+ * -1 (UNAVAILABLE, the text begins with the path) when a value has the wrong type: of the first
+ * one. Its member stays as it is, all others are filled in.
+ */
 int decode_fields(const struct json *object, const struct json_field *fields, size_t n, void *into,
                   struct err *err) MUST_CHECK;

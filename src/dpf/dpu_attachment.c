@@ -71,10 +71,10 @@ int dpu_attachment_decode(const struct json *object, struct dpu_attachment *ret,
 		.virtiofs_tag = "",
 	};
 
-	if (decode_fields(object, fields, ARRAY_LEN(fields), &a, err))
-		return -1;
+	int rc = decode_fields(object, fields, ARRAY_LEN(fields), &a, err);
+
 	*ret = a;
-	return 0;
+	return rc;
 }
 
 struct json *dpu_attachment_encode(const char *name, const char *node, const char *volume, bool pf,

@@ -37,7 +37,7 @@ struct dpu_attachment {
 	int64_t nvme_nsid; /* 0: none */
 };
 
-/* -1 (UNAVAILABLE) when a member has the wrong type. */
+/* -1 (UNAVAILABLE) when a member has the wrong type; *ret has all other members. */
 int dpu_attachment_decode(const struct json *object, struct dpu_attachment *ret, struct err *err)
 	MUST_CHECK;
 /* A new object of that name; the caller adds labels. */

@@ -54,14 +54,13 @@ int dpu_volume_decode(const struct json *object, struct dpu_volume *ret, struct 
 		.vendor_plugin = "",
 	};
 	const char *mode = json_str(object, "spec.volumeMode");
+	int rc = decode_fields(object, fields, ARRAY_LEN(fields), &v, err);
 
-	if (decode_fields(object, fields, ARRAY_LEN(fields), &v, err))
-		return -1;
 	json_foreach (item, json_at(object, "spec.accessModes"))
 		v.access_modes |= dpu_access_mode(json_text(item));
 	v.block = str_eq(mode, "Block"); /* the CRD's default is Filesystem */
 	*ret = v;
-	return 0;
+	return rc;
 }
 
 bool dpu_volume_is_bound(const struct dpu_volume *v)

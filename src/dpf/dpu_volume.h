@@ -32,7 +32,10 @@ struct dpu_volume {
 	int64_t capacity; /* of what the vendor made, in bytes; 0 while unknown */
 };
 
-/* -1 (UNAVAILABLE, since only others can repair it) when a member has the wrong type. */
+/*
+ * -1 (UNAVAILABLE, since only others can repair it) when a member has the wrong type; *ret has all
+ * other members.
+ */
 int dpu_volume_decode(const struct json *object, struct dpu_volume *ret, struct err *err)
 	MUST_CHECK;
 bool dpu_volume_is_bound(const struct dpu_volume *v);

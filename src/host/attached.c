@@ -131,8 +131,10 @@ int attached_read(const char *state_dir, const char *boot, const char *volume, s
 
 	if (!path_exists(path))
 		return ATTACHED_NOT;
-	if (file_read(path, RECORD_MAX, &text, &n, err) || json_parse(path, text, n, &tree, err) ||
-	    decode(tree, ret, err)) {
+	/* Its texts are paths: they are taken as they are, or not at all. */
+	if (file_read(path, RECORD_MAX, &text, &n, err) ||
+	    (!utf8_valid(text, n) && err_set(err, ERR_INVALID, "%s: is damaged", path)) ||
+	    json_parse(path, text, n, &tree, err) || decode(tree, ret, err)) {
 		err_wrap(err, "what is recorded of volume %s", volume);
 		return err_recode(err, ERR_UNAVAILABLE);
 	}

@@ -92,15 +92,13 @@ int attachment_parse(const char *what, const char *text, size_t n, struct attach
 	return 0;
 }
 
-int attachment_take(struct json *tree, struct attachment_file *ret, struct err *err)
+void attachment_take(struct json *tree, struct attachment_file *ret)
 {
-	struct attachment_file f AUTO(attachment_file_clear) = { .tree = tree };
+	struct err err = ERR_INIT;
 
-	if (check_shape("an attachment of the API server", &f, err))
-		return -1;
-	*ret = f;
-	f.tree = NULL;
-	return 0;
+	*ret = (struct attachment_file) { .tree = tree };
+	if (check_shape("an attachment of the API server", ret, &err))
+		snprintf(ret->fault, sizeof(ret->fault), "%s", err.msg);
 }
 
 int attachment_file_read(const char *path, struct attachment_file *ret, struct err *err)
@@ -126,8 +124,8 @@ bool attachment_is_ready(const struct attachment_file *f, struct str *why)
 {
 	struct str missing AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
 
-	if (f->is.key.deleting) {
-		str_add(why, "is being deleted");
+	if (f->is.key.deleting || *f->fault) {
+		str_add(why, f->is.key.deleting ? "is being deleted" : f->fault);
 		return false;
 	}
 	if (!f->is.attached || !condition_holds(f->tree, CONDITION_READY)) {

@@ -14,6 +14,7 @@ struct attachment_file {
 	struct json *tree;
 	struct dpu_attachment is; /* points into the tree */
 	enum emulation kind;
+	char fault[ERR_MSG_MAX]; /* why it cannot be judged: only is.key may be used; "" */
 };
 
 /*
@@ -23,9 +24,10 @@ struct attachment_file {
 int attachment_parse(const char *what, const char *text, size_t n, struct attachment_file *ret,
                      struct err *err) MUST_CHECK;
 /*
- * The same of an object of the API server, whose kind is known. Takes the tree over, also after -1.
+ * An object of the API server, whose kind is known. Takes the tree over. One that cannot be judged
+ * still has its key (name, uid, node, volume, deletion): `fault` says why it is not ready.
  */
-int attachment_take(struct json *tree, struct attachment_file *ret, struct err *err) MUST_CHECK;
+void attachment_take(struct json *tree, struct attachment_file *ret);
 /* The same from a file, "-": standard input. At most 1 MiB. */
 int attachment_file_read(const char *path, struct attachment_file *ret, struct err *err) MUST_CHECK;
 void attachment_file_clear(struct attachment_file *f);

@@ -69,7 +69,8 @@ static int ask(struct watch *w, const char *name, const char *uid)
 	if (rc || !str_eq(dpu_attachment_key(tree).uid, uid)) {
 		json_free(tree);
 		set_gone(w, uid);
-	} else if (!attachment_take(tree, &f, &ignored)) {
+	} else {
+		attachment_take(tree, &f);
 		set_told(w, &f);
 	}
 	return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An object is cut up first: of a namespace with thousands of attachments, those of other nodes
- * cost no tree. What cannot be read is nobody's attachment, and is told in the log.
+ * cost no tree. An object that cannot be judged still ends when it is deleted.
  */
 #include "host/watch_news.h"
 
@@ -44,12 +44,17 @@ static void hear(struct watch *w, bool deleted, const char *text, size_t n)
 
 	if (!may_be_ours(w, (struct line_span) { text, n }))
 		return;
-	if (json_parse("an attachment", text, n, &tree, &err) || attachment_take(tree, &f, &err)) {
+	if (json_parse("an attachment", text, n, &tree, &err)) {
 		log_limited(LOG_WARNING, 60, "an attachment cannot be read: %s", err.msg);
 		return;
 	}
-	if (str_eq(f.is.key.node, w->a->node) && *f.is.key.uid)
-		take(w, deleted, &f);
+	attachment_take(tree, &f);
+	if (!str_eq(f.is.key.node, w->a->node) || !*f.is.key.uid)
+		return;
+	if (*f.fault)
+		log_limited(LOG_WARNING, 60, "attachment %s cannot be judged: %s", f.is.key.name,
+		            f.fault);
+	take(w, deleted, &f);
 }
 
 static void set_refused(struct watch *w, const char *text, size_t n)

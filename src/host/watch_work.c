@@ -47,7 +47,8 @@ static int read_anew(struct watch *w, const struct watch_order *o, struct attach
 		json_free(tree);
 		return KUBE_ABSENT;
 	}
-	return attachment_take(tree, ret, err);
+	attachment_take(tree, ret);
+	return 0;
 }
 
 static int attach(struct watch *w, const struct watch_order *o, const struct attachment_file *f,
@@ -90,6 +91,8 @@ static int do_attach(struct watch *w, const struct watch_order *o, struct watch_
 		set(ret, FOLLOWED_FAILED, "has gone");
 		return 0;
 	}
+	if (*f.fault)
+		return err_set(err, ERR_UNAVAILABLE, "attachment %s: %s", o->name, f.fault);
 	return attach(w, o, &f, ret, err);
 }
 

@@ -18,8 +18,8 @@
 struct conversion {
 	yaml_document_t *document;
 	const char *what;
-	bool integers; /* plain ones become numbers */
-	bool lined;    /* lines are wanted, too, and no key comes twice */
+	bool object; /* of Kubernetes: plain integers are numbers, a NUL is U+FFFD as in JSON */
+	bool lined;  /* lines are wanted, too, and no key comes twice */
 	unsigned nodes;
 };
 
@@ -43,26 +43,37 @@ static bool is_integer(const char *text, int64_t *ret)
 	return parse_i64("", text, ret, &ignored) == 0;
 }
 
-static struct json *scalar(const struct conversion *c, const yaml_node_t *node)
+/* NULL: it has a NUL, and would be another text than its reader takes it for. */
+static char *scalar_text(const struct conversion *c, const yaml_node_t *node)
 {
-	const char *text = (const char *)node->data.scalar.value;
+	const char *at = (const char *)node->data.scalar.value,
+		   *end = at + node->data.scalar.length;
+	struct str text AUTO(str_clear) =
+		STR_INIT(node->data.scalar.length * strlen(UTF8_REPLACEMENT));
+
+	for (; at < end; at++)
+		if (*at)
+			str_addn(&text, at, 1);
+		else if (c->object)
+			str_add(&text, UTF8_REPLACEMENT);
+		else
+			return NULL;
+	return str_take(&text);
+}
+
+static struct json *scalar(const struct conversion *c, const yaml_node_t *node, const char *text)
+{
 	int64_t number;
 
 	if (node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE)
 		return json_string(text);
-	if (c->integers && is_integer(text, &number))
+	if (c->object && is_integer(text, &number))
 		return json_int(number);
 	if (str_eq(text, "true") || str_eq(text, "false"))
 		return json_boolean(text[0] == 't');
 	if (str_empty(text) || str_eq(text, "null") || str_eq(text, "~"))
 		return json_null();
 	return json_string(text);
-}
-
-/* A text that goes on behind a NUL would be another one than its reader takes it for. */
-static bool has_nul(const yaml_node_t *node)
-{
-	return strlen((const char *)node->data.scalar.value) != node->data.scalar.length;
 }
 
 /* `lines` NULL: they are not wanted. */
@@ -92,11 +103,11 @@ static int convert_mapping(struct conversion *c, const yaml_node_t *node, int de
 	     p < node->data.mapping.pairs.top; p++) {
 		const yaml_node_t *key = yaml_document_get_node(c->document, p->key);
 		struct json *value, *line = NULL;
-		const char *name;
-		if (!key || key->type != YAML_SCALAR_NODE || has_nul(key))
+		char *name AUTO(free) =
+			key && key->type == YAML_SCALAR_NODE ? scalar_text(c, key) : NULL;
+		if (!name)
 			return err_set(err, ERR_INVALID, "%s: line %zu: a key is not a string",
 			               c->what, node->start_mark.line + 1);
-		name = (const char *)key->data.scalar.value;
 		if (c->lined && (!*name || json_member(object, name)))
 			return err_set(err, ERR_INVALID, "%s: line %zu: the key \"%s\" %s", c->what,
 			               key->start_mark.line + 1, name,
@@ -115,14 +126,16 @@ static int convert(struct conversion *c, int index, int depth, struct json **ret
                    struct json *lines, struct err *err)
 {
 	const yaml_node_t *node = yaml_document_get_node(c->document, index);
+	char *text AUTO(free) = NULL;
 	if (!node || depth > DEPTH_MAX || ++c->nodes > NODES_MAX)
 		return err_set(err, ERR_INVALID, "%s: nested too deeply or too large", c->what);
 	switch (node->type) {
 	case YAML_SCALAR_NODE:
-		if (has_nul(node))
+		text = scalar_text(c, node);
+		if (!text)
 			return err_set(err, ERR_INVALID, "%s: line %zu: a text has a NUL", c->what,
 			               node->start_mark.line + 1);
-		*ret = scalar(c, node);
+		*ret = scalar(c, node, text);
 		return 0;
 	case YAML_SEQUENCE_NODE:
 		return convert_sequence(c, node, depth, ret, err);
@@ -175,7 +188,7 @@ static int parse(const char *what, const char *text, size_t n, bool object, stru
 	yaml_document_t document;
 	struct json *tree AUTO(json_free) = NULL;
 	struct conversion c = {
-		.document = &document, .what = what, .integers = object && !lines, .lined = lines
+		.document = &document, .what = what, .object = object && !lines, .lined = lines
 	};
 	int rc;
 

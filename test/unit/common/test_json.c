@@ -19,7 +19,7 @@ static struct json *parsed(const char *text)
 START_TEST(what_is_not_one_sound_value_is_refused)
 {
 	static const char *const rows[] = {
-		"", "{", "{}{}", "{\"a\":1} x", "\"a\\u0000b\"", "\"\xff\"", "nul",
+		"", "{", "{}{}", "{\"a\":1} x", "\"a", "\"\\", "\"\\u00", "\xff", "nul", "\"\\x\"",
 	};
 	struct err err = ERR_INIT;
 	struct json *j = NULL;
@@ -34,6 +34,102 @@ START_TEST(what_is_not_one_sound_value_is_refused)
 	}
 	memset(deep, '[', sizeof(deep));
 	ck_assert_int_eq(json_parse("body", deep, sizeof(deep), &j, &err), -1);
+	err_clear(&err);
+	ck_assert_int_eq(json_parse("body", "{\0}", 3, &j, &err), -1);
+	ck_assert_str_eq(err.msg, "body: not JSON: it has a NUL byte");
+}
+END_TEST
+
+#define BAD "\xef\xbf\xbd" /* U+FFFD */
+
+START_TEST(no_text_makes_a_value_unreadable)
+{
+	static const struct {
+		const char *text, *clean;
+		size_t n; /* bytes of the text; 0: up to its NUL */
+	} rows[] = {
+		{ "\"a\\u0000b\"", "a" BAD "b", 0 },
+		{ "\"\\u0000\"", BAD, 0 },
+		{ "\"\\u0000\\u0000\"", BAD BAD, 0 },
+		{ "\"a\0b\"", "a" BAD "b", 5 },
+		{ "\"\\u00g1\"", BAD "00g1", 0 },
+		{ "\"\\u\"", BAD, 0 },
+		{ "\"\\ud800\"", BAD, 0 },
+		{ "\"\\uDFFFx\"", BAD "x", 0 },
+		{ "\"\\ud83d\\u0041\"", BAD "A", 0 },
+		{ "\"\\ud83d\\ud83d\\ude00\"", BAD "\xf0\x9f\x98\x80", 0 },
+		{ "\"\\ud83d\\ude00\"", "\xf0\x9f\x98\x80", 0 },
+		{ "\"\\ude00\\ud83d\"", BAD BAD, 0 },
+		{ "\"a\xff"
+		  "b\"",
+		  "a" BAD "b", 0 },
+		{ "\"\xc0\x80\"", BAD BAD, 0 },
+		{ "\"\xed\xa0\x80\"", BAD BAD BAD, 0 },
+		{ "\"\xf4\x90\x80\x80\"", BAD BAD BAD BAD, 0 },
+		{ "\"\xe2\x82\"", BAD BAD, 0 },
+		{ "\"\xff\\\"\xff\"", BAD "\"" BAD, 0 },
+		{ "\"\xff\\\\\"", BAD "\\", 0 },
+		{ "\"\xff{[\"", BAD "{[", 0 },
+		{ "\"\x01\x1f\"", "\x01\x1f", 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		size_t n = rows[i].n ? rows[i].n : strlen(rows[i].text);
+		struct json *j AUTO(json_free) = NULL;
+		struct err err = ERR_INIT;
+
+		ck_assert_msg(json_parse("it", rows[i].text, n, &j, &err) == 0, "row %zu: %s", i,
+		              err.msg);
+		ck_assert_str_eq(json_text(j), rows[i].clean);
+	}
+}
+END_TEST
+
+/* An annotation "a\u0000b" is not the annotation "a". */
+START_TEST(a_name_that_is_cleaned_is_another_name)
+{
+	struct json *j AUTO(json_free) = parsed("{\"a\\u0000b\":1,\"a\":2,\"a\\ud800\":3,\"b\":4}");
+	struct err err = ERR_INIT;
+	int64_t a = 0;
+
+	ck_assert_uint_eq(json_count(j), 4);
+	ck_assert_ptr_nonnull(json_member(j, "a" BAD "b"));
+	ck_assert_ptr_nonnull(json_member(j, "a" BAD));
+	ck_assert_int_eq(json_get_i64(j, "a", &a, &err), 0);
+	ck_assert_int_eq(a, 2);
+}
+END_TEST
+
+/* So many lists in each other, beside members that are needed. */
+static struct json *parsed_deep(int depth)
+{
+	struct str text AUTO(str_clear) = STR_INIT(100000);
+
+	str_add(&text, "{\"before\":\"]\",\"deep\":");
+	for (int i = 0; i < depth; i++)
+		str_add(&text, "[\"[\\\"\",");
+	str_add(&text, "1");
+	for (int i = 0; i < depth; i++)
+		str_add(&text, ",{},\"]\"]");
+	str_add(&text, ",\"after\":\"x\"}");
+	return parsed(text.ptr);
+}
+
+START_TEST(what_is_nested_too_deeply_is_null)
+{
+	static const int depths[] = { 1, 198, 199, 200, 201, 900, 3000 };
+
+	for (size_t i = 0; i < ARRAY_LEN(depths); i++) {
+		struct json *j AUTO(json_free) = parsed_deep(depths[i]);
+		const struct json *at = json_at(j, "deep");
+		int depth = 0;
+
+		ck_assert_str_eq(json_str(j, "before"), "]");
+		ck_assert_str_eq(json_str(j, "after"), "x");
+		for (; json_is_array(at); depth++)
+			at = json_at(at, "1");
+		ck_assert_int_eq(depth, depths[i] < 199 ? depths[i] : 199);
+	}
 }
 END_TEST
 
@@ -208,7 +304,9 @@ START_TEST(a_merge_patch_follows_rfc_7386)
 }
 END_TEST
 
-SUITE("json", what_is_not_one_sound_value_is_refused, an_escaped_backslash_before_u0000_is_no_nul,
-      values_are_found_by_path, wrong_types_name_the_path, integers_are_exact_or_refused,
-      integers_are_written_digit_by_digit, what_is_shown_is_utf8_whatever_the_texts_are,
-      a_built_tree_prints_and_replaces, a_merge_patch_follows_rfc_7386);
+SUITE("json", no_text_makes_a_value_unreadable, a_name_that_is_cleaned_is_another_name,
+      what_is_nested_too_deeply_is_null, what_is_not_one_sound_value_is_refused,
+      an_escaped_backslash_before_u0000_is_no_nul, values_are_found_by_path,
+      wrong_types_name_the_path, integers_are_exact_or_refused, integers_are_written_digit_by_digit,
+      what_is_shown_is_utf8_whatever_the_texts_are, a_built_tree_prints_and_replaces,
+      a_merge_patch_follows_rfc_7386);

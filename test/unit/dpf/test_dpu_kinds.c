@@ -88,6 +88,30 @@ START_TEST(a_volume_of_wrong_types_is_not_acted_upon)
 }
 END_TEST
 
+/* So much of an object that cannot be judged is still used. */
+START_TEST(a_wrong_type_hides_no_other_member)
+{
+	struct json *j AUTO(json_free) = parse(
+		"{\"metadata\":{\"labels\":7,\"annotations\":null,\"name\":\"v\",\"uid\":\"u\","
+		"\"deletionTimestamp\":\"x\"},\"spec\":{\"functionType\":[],\"dpuNodeName\":"
+		"\"n\",\"dpuVolumeName\":\"w\",\"parameters\":{\"a\":1}},\"status\":\"odd\"}");
+	struct dpu_attachment a;
+	struct dpu_volume v;
+	struct err err = ERR_INIT;
+
+	ck_assert_int_eq(dpu_volume_decode(j, &v, &err), -1);
+	ck_assert_str_eq(err.msg, "metadata.labels: is not an object");
+	ck_assert_str_eq(v.name, "v");
+	ck_assert_str_eq(v.uid, "u");
+	ck_assert(v.deleting && !v.labels && !v.parameters);
+	err_clear(&err);
+	ck_assert_int_eq(dpu_attachment_decode(j, &a, &err), -1);
+	ck_assert_str_eq(a.key.name, "v");
+	ck_assert_str_eq(a.key.node, "n");
+	ck_assert(a.key.deleting && !*a.function_type);
+}
+END_TEST
+
 START_TEST(a_volume_that_was_written_is_read_the_same)
 {
 	static const struct kv kv[] = { { "k", "v" } };
@@ -157,6 +181,7 @@ START_TEST(the_attachment_limit_is_that_of_the_driver)
 }
 END_TEST
 
-SUITE("dpu_kinds", a_volume_is_read_field_by_field, an_empty_volume_is_unknown_in_everything,
-      a_volume_of_wrong_types_is_not_acted_upon, a_volume_that_was_written_is_read_the_same,
-      an_attachment_is_read_field_by_field, the_attachment_limit_is_that_of_the_driver);
+SUITE("dpu_kinds", a_wrong_type_hides_no_other_member, a_volume_is_read_field_by_field,
+      an_empty_volume_is_unknown_in_everything, a_volume_of_wrong_types_is_not_acted_upon,
+      a_volume_that_was_written_is_read_the_same, an_attachment_is_read_field_by_field,
+      the_attachment_limit_is_that_of_the_driver);

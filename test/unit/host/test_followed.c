@@ -14,7 +14,9 @@
 static struct followed_table table;
 static int64_t now;
 
-/* An attachment in words: "name uid volume", then "ready", "deleting", "pci=...". */
+#define FAULT "an attachment of the API server: spec.functionType: is not a string"
+
+/* An attachment in words: "name uid volume", then "ready", "deleting", "odd", "pci=...". */
 static void tell(const char *name, const char *uid, const char *volume, const char *words)
 {
 	struct attachment_file f AUTO(attachment_file_clear) = { .tree = NULL };
@@ -23,16 +25,18 @@ static void tell(const char *name, const char *uid, const char *volume, const ch
 	const char *pci = strstr(words, "pci=");
 	char *text AUTO(free) = xasprintf(
 		"{\"metadata\":{\"name\":\"%s\",\"uid\":\"%s\"%s},\"spec\":{\"dpuNodeName\":\"n\","
-		"\"dpuVolumeName\":\"%s\",\"functionType\":\"vf\"},\"status\":{\"dpuAttached\":%s,"
+		"\"dpuVolumeName\":\"%s\",\"functionType\":%s},\"status\":{\"dpuAttached\":%s,"
 		"\"conditions\":[{\"type\":\"Ready\",\"status\":\"%s\"}],\"dpu\":{\"pciAddress\":"
 		"\"%s\",\"nvmeAttrs\":{\"namespaceID\":1}}}}",
 		name, uid,
 		strstr(words, "deleting") ? ",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"" : "",
-		volume, strstr(words, "ready") ? "true" : "false",
+		volume, strstr(words, "odd") ? "[7]" : "\"vf\"",
+		strstr(words, "ready") ? "true" : "false",
 		strstr(words, "ready") ? "True" : "False", pci ? pci + 4 : "26:00.1");
 
 	ck_assert_int_eq(json_parse("it", text, strlen(text), &tree, &err), 0);
-	ck_assert_msg(attachment_take(tree, &f, &err) == 0, "%s", err.msg);
+	attachment_take(tree, &f);
+	ck_assert_int_eq(!*f.fault, !strstr(words, "odd"));
 	followed_told(&table, &f, now);
 }
 
@@ -249,7 +253,34 @@ START_TEST(one_attachment_of_a_volume_at_a_time)
 }
 END_TEST
 
-SUITE("followed", an_attachment_lives_once, what_is_unready_again_stays_attached,
-      a_failure_is_tried_again_in_bounded_intervals, a_reason_is_news_once,
-      a_deletion_cancels_the_attach_that_runs, what_a_list_has_not_is_asked_for,
-      one_attachment_of_a_volume_at_a_time);
+/* What DPF, or anybody who may, writes into it later does not keep its disk attached. */
+START_TEST(one_that_cannot_be_judged_still_ends)
+{
+	tell("a", "1", "v", "ready");
+	does("attach a", FOLLOWED_ATTACHED);
+	tell("a", "1", "v", "ready odd");
+	rests();
+	ck_assert_int_eq(table.first->state, FOLLOWED_ATTACHED);
+	/* A list has it: it is not missing. */
+	followed_begin(&table);
+	tell("a", "1", "v", "ready odd");
+	followed_complete(&table, now);
+	is_due("-");
+	tell("a", "1", "v", "ready odd deleting");
+	does("detach a", FOLLOWED_DETACHED);
+	followed_gone(&table, "1", now);
+	does("detach a", FOLLOWED_DETACHED);
+	ck_assert_ptr_null(table.first);
+	/* One that was never read otherwise. */
+	tell("b", "2", "w", "ready odd");
+	ck_assert_str_eq(table.first->why, FAULT);
+	followed_clear(&table);
+	tell("b", "2", "../w", "ready odd");
+	ck_assert_ptr_null(table.first);
+}
+END_TEST
+
+SUITE("followed", one_that_cannot_be_judged_still_ends, an_attachment_lives_once,
+      what_is_unready_again_stays_attached, a_failure_is_tried_again_in_bounded_intervals,
+      a_reason_is_news_once, a_deletion_cancels_the_attach_that_runs,
+      what_a_list_has_not_is_asked_for, one_attachment_of_a_volume_at_a_time);

@@ -422,7 +422,7 @@ END_TEST
 
 START_TEST(an_event_that_is_no_json_after_all_is_replaced_by_a_read)
 {
-	static const char *const rows[] = { "tru", "\"\xff\"", "\"\\u0000\"" };
+	static const char *const rows[] = { "tru", "\"\\x\"" };
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct kube_fake f;
 		struct kube_wait *w = begin(&f, "a");
@@ -436,6 +436,25 @@ START_TEST(an_event_that_is_no_json_after_all_is_replaced_by_a_read)
 		fake_http_push(f.server, WATCH,
 		               EVENT("MODIFIED", OBJECT("a", "u1", "102", "Later")));
 		NEXT_IS(w, "Later");
+		kube_wait_close(w);
+		kube_fake_stop(&f);
+	}
+}
+END_TEST
+
+/* No read is made: nothing is served for it. */
+START_TEST(an_event_is_taken_whatever_its_texts_hold)
+{
+	static const char *const rows[] = { "\xff", "\\u0000", "\\ud800", "\x01" };
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct kube_fake f;
+		struct kube_wait *w = begin(&f, "a");
+		char *event AUTO(free) = xasprintf(
+			EVENT("MODIFIED", "{" META("a", "u1", "101") ",\"%s\":\"%s\",\"status\":{"
+		                                                     "\"phase\":\"Bound\"}}"),
+			rows[i], rows[i]);
+		fake_http_push(f.server, WATCH, event);
+		NEXT_IS(w, "Bound");
 		kube_wait_close(w);
 		kube_fake_stop(&f);
 	}
@@ -1172,7 +1191,7 @@ SUITE_TIMEOUT("kube_wait", 60, states_come_one_after_the_other_and_only_for_awai
               what_is_not_the_object_is_no_state_of_it,
               what_is_refused_once_is_asked_for_again_and_nobody_is_told,
               an_event_that_is_no_json_after_all_is_replaced_by_a_read,
-              a_read_that_an_event_overtakes_is_dropped,
+              an_event_is_taken_whatever_its_texts_hold, a_read_that_an_event_overtakes_is_dropped,
               what_does_not_pass_is_told_and_tried_again_for_the_next_who_asks,
               a_watch_that_may_not_be_opened_names_the_verb, what_passes_is_waited_for,
               a_server_is_not_asked_without_a_pause_whatever_it_says,

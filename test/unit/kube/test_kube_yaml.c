@@ -43,8 +43,10 @@ static const struct {
 	  "it: line 3: found character that cannot start any token" },
 	{ "nothing", "", "it: is empty" },
 	{ "a key that is a list", "? [a]\n: b\n", "it: line 1: a key is not a string" },
-	{ "a NUL in a text", "a: \"b\\0c\"\n", "it: line 1: a text has a NUL" },
-	{ "a NUL in a key", "\"b\\0c\": a\n", "it: line 1: a key is not a string" },
+	{ "a NUL in a text", "a: \"b\\0c\"\n",
+	  "{\"a\":\"b\xef\xbf\xbd"
+	  "c\"}" },
+	{ "a NUL in a key", "\"b\\0\": a\nb: c\n", "{\"b\xef\xbf\xbd\":\"a\",\"b\":\"c\"}" },
 };
 
 START_TEST(an_object_is_read_as_kubectl_writes_it)
@@ -104,6 +106,8 @@ static const struct {
 	  "it: line 4: the key \"c\" is there twice" },
 	{ "a key without a name", "a: 1\n\"\": 2\n", "it: line 2: the key \"\" has no name" },
 	{ "a second document", "a: 1\n---\na: 2\n", "it: has several documents (---)" },
+	{ "a NUL in a text", "a: \"b\\0c\"\n", "it: line 1: a text has a NUL" },
+	{ "a NUL in a key", "\"b\\0c\": a\n", "it: line 1: a key is not a string" },
 };
 
 START_TEST(a_file_that_a_person_writes_has_lines)
