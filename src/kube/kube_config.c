@@ -16,6 +16,7 @@
 
 #include "common/file.h"
 #include "common/json.h"
+#include "kube/kube_pem.h"
 #include "kube/kube_yaml.h"
 #include "common/limits.h"
 #include "common/mem.h"
@@ -88,17 +89,11 @@ static int read_token(struct kube_access *a, const char *path, struct err *err)
 	return rc;
 }
 
-static int check_pem(const char *what, const char *text, struct err *err)
-{
-	if (strstr(text, "-----BEGIN "))
-		return 0;
-	return err_set(err, ERR_INVALID, "%s does not hold PEM data", what);
-}
-
-static int read_pem(struct kube_access *a, const char *path, const char **ret, struct err *err)
+static int read_pem(struct kube_access *a, const char *path, enum pem_use use, const char **ret,
+                    struct err *err)
 {
 	char *text AUTO(free) = NULL;
-	if (read_marked(a, path, &text, err) || check_pem(path, text, err))
+	if (read_marked(a, path, &text, err) || kube_pem_check(path, text, use, err))
 		return -1;
 	*ret = TAKE(text);
 	return 0;
@@ -146,7 +141,7 @@ static int load_in_cluster(const char *dir, struct kube_access **ret, struct err
 	a->source = xasprintf("ServiceAccount %s", dir);
 	a->endpoint->url = strchr(host, ':') ? xasprintf("https://[%s]:%s", host, port)
 	                                     : xasprintf("https://%s:%s", host, port);
-	if (read_token(a, token, err) || read_pem(a, ca, &a->endpoint->ca, err))
+	if (read_token(a, token, err) || read_pem(a, ca, PEM_CERTIFICATE, &a->endpoint->ca, err))
 		return -1;
 	*ret = TAKE(a);
 	return 0;
@@ -210,7 +205,7 @@ static char *path_of(const char *kubeconfig, const char *name)
  * the kubeconfig).
  */
 static int pem_field(struct kube_access *a, const char *kubeconfig, const struct json *object,
-                     const char *field, const char **ret, struct err *err)
+                     const char *field, enum pem_use use, const char **ret, struct err *err)
 {
 	char *data_field AUTO(free) = xasprintf("%s-data", field);
 	const char *data = json_text(json_member(object, data_field));
@@ -221,7 +216,7 @@ static int pem_field(struct kube_access *a, const char *kubeconfig, const struct
 		char *pem AUTO(free) = base64_decode(data);
 		if (!pem)
 			return err_set(err, ERR_INVALID, "%s is not base64", what);
-		if (check_pem(what, pem, err))
+		if (kube_pem_check(what, pem, use, err))
 			return -1;
 		*ret = TAKE(pem);
 		return 0;
@@ -229,7 +224,7 @@ static int pem_field(struct kube_access *a, const char *kubeconfig, const struct
 	if (str_empty(path))
 		return 0;
 	whole = path_of(kubeconfig, path);
-	if (read_pem(a, whole, ret, err))
+	if (read_pem(a, whole, use, ret, err))
 		return err_wrap(err, "%s: %s", kubeconfig, field);
 	return 0;
 }
@@ -260,7 +255,7 @@ static int read_cluster(struct kube_access *a, const char *path, const struct js
 	e->tls_name = str_empty(tls_name) ? NULL : xstrdup(tls_name);
 	e->proxy = str_empty(proxy) ? NULL : xstrdup(proxy);
 	e->insecure = is_true(cluster, "insecure-skip-tls-verify");
-	if (pem_field(a, path, cluster, "certificate-authority", &e->ca, err))
+	if (pem_field(a, path, cluster, "certificate-authority", PEM_CERTIFICATE, &e->ca, err))
 		return -1;
 	if (e->insecure && e->ca)
 		return err_set(
@@ -303,8 +298,8 @@ static int read_user(struct kube_access *a, const char *path, const struct json 
 	} else if (!str_empty(token) && take_token(a, path, token, err)) {
 		return -1;
 	}
-	if (pem_field(a, path, user, "client-certificate", &e->cert, err) ||
-	    pem_field(a, path, user, "client-key", &e->key, err))
+	if (pem_field(a, path, user, "client-certificate", PEM_CERTIFICATE, &e->cert, err) ||
+	    pem_field(a, path, user, "client-key", PEM_KEY, &e->key, err))
 		return -1;
 	if (!e->cert != !e->key)
 		return err_set(err, ERR_INVALID,
