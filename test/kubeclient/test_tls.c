@@ -9,6 +9,7 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include "common/file.h"
 #include "common/mem.h"
 #include "common/metric.h"
 #include "test/kubeclient/front.h"
@@ -363,6 +364,60 @@ START_TEST(a_client_certificate_is_shown)
 }
 END_TEST
 
+static char *read_pem(const struct tls_world *w, const char *name)
+{
+	char *path AUTO(free) = xasprintf("%s/%s", w->fake.dir, name), *text = NULL;
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(!file_read(path, 100000, &text, NULL, &err), "%s", err.msg);
+	return text;
+}
+
+/* What a check of the file cannot find ends the request, and never the process. */
+START_TEST(a_client_key_that_openssl_cannot_use_fails_each_request)
+{
+	static const struct {
+		const char *what, *make; /* of client.key to key.pem */
+	} rows[] = {
+		{ "PKCS#8 with a pass phrase", "pkcs8 -topk8 -v2 aes256 -passout pass:x" },
+		{ "PKCS#1 with a pass phrase", "pkey -traditional -aes256 -passout pass:x" },
+		{ "the key of another certificate", "genpkey -algorithm RSA -out key.pem; true" },
+	};
+	struct tls_world w;
+
+	world_start(&w);
+	certificate_authority(w.fake.dir, "clients");
+	certificate(w.fake.dir, "clients", "client", "DNS:client");
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char *command AUTO(free) =
+			xasprintf("cd %s && openssl %s -in client.key -out key.pem 2>&1",
+		                  w.fake.dir, rows[i].make);
+		char *url AUTO(free) = xasprintf("https://127.0.0.1:%d", w.front.port);
+		char *ca AUTO(free) = read_pem(&w, "ca.pem"),
+			 *cert AUTO(free) = read_pem(&w, "client.pem");
+		char *key AUTO(free) = NULL;
+		struct http_request q = { .method = "GET", .path = "/", .max_body = 1000 };
+		struct http_result result;
+		struct err err = ERR_INIT;
+		struct http *h;
+
+		shell(command);
+		key = read_pem(&w, "key.pem");
+		ck_assert_msg(!http_new(
+				      &(struct http_endpoint) {
+					      .url = url, .ca = ca, .cert = cert, .key = key },
+				      NULL, &h, &err),
+		              "%s", err.msg);
+		http_do(h, &q, deadline_in_ms(20000), &result);
+		ck_assert_msg(result.end == HTTP_NOT_SENT, "%s: %d", rows[i].what, result.end);
+		ck_assert_msg(strstr(result.why, "rivate key"), "%s: %s", rows[i].what, result.why);
+		free(result.body);
+		http_free(h);
+	}
+	world_stop(&w);
+}
+END_TEST
+
 START_TEST(a_rotated_ca_is_followed_and_the_watch_moves)
 {
 	char *command AUTO(free) = NULL;
@@ -598,8 +653,9 @@ SUITE_TIMEOUT("kubeclient", 120, a_watch_and_requests_share_one_http2_connection
               a_server_that_speaks_http1_only_gets_more_connections,
               only_the_given_certificates_are_trusted,
               a_certificate_of_the_system_store_is_refused_when_a_ca_is_given,
-              a_client_certificate_is_shown, a_rotated_ca_is_followed_and_the_watch_moves,
-              a_rotated_token_needs_no_new_connection,
+              a_client_certificate_is_shown,
+              a_client_key_that_openssl_cannot_use_fails_each_request,
+              a_rotated_ca_is_followed_and_the_watch_moves, a_rotated_token_needs_no_new_connection,
               a_slow_answer_over_a_lively_connection_is_waited_for,
               a_hung_peer_is_left_and_the_watch_with_it,
               a_watch_on_a_hung_peer_is_opened_again_without_any_request,

@@ -213,6 +213,45 @@ START_TEST(a_changed_file_is_read_again_and_a_broken_one_changes_nothing)
 }
 END_TEST
 
+#define PEM(type) "-----BEGIN " type "-----\nMIIB\n-----END " type "-----\n"
+
+/* libcurl would have ended the process with the first of them. */
+START_TEST(a_key_file_that_is_replaced_by_no_key_changes_nothing)
+{
+	static const char *const rows[] = {
+		PEM("ENCRYPTED PRIVATE KEY"),
+		"-----BEGIN PRIVATE KEY-----\nMII",
+		PEM("CERTIFICATE"),
+		"",
+	};
+	struct kube_config *c = NULL;
+	struct kube_source source;
+	struct endpoint_seen seen = { 0 };
+	struct kube_access *first, *second;
+	struct kube_fake f;
+	struct err err = ERR_INIT;
+
+	kube_fake_start(&f, NULL);
+	kube_fake_file(&f, "client.pem", PEM("CERTIFICATE"));
+	kube_fake_file(&f, "client.key", PEM("PRIVATE KEY"));
+	kube_fake_config(&f, "https://a", "",
+	                 "    client-certificate: client.pem\n    client-key: client.key\n");
+	source = (struct kube_source) { .kubeconfig = f.kubeconfig };
+	ck_assert_msg(!kube_config_new(&source, note_change, &seen, &c, &err), "%s", err.msg);
+	first = kube_config_get(c, false);
+	log_redirect(drop_log, NULL);
+	kube_fake_file(&f, "client.key", rows[_i]);
+	second = kube_config_get(c, true);
+	ck_assert_ptr_eq(first, second);
+	ck_assert_uint_eq(seen.changes, 0);
+	kube_config_put(c, first);
+	kube_config_put(c, second);
+	kube_config_free(c);
+	log_redirect(NULL, NULL);
+	kube_fake_stop(&f);
+}
+END_TEST
+
 /* As kubelet does it: a file behind a symbolic link that is replaced. */
 START_TEST(a_rotation_by_symbolic_link_is_seen)
 {
@@ -247,4 +286,5 @@ SUITE("kube_config", a_kubeconfig_says_server_trust_and_credentials,
       what_is_wrong_in_a_kubeconfig_is_named, aliases_do_not_multiply,
       a_pod_finds_its_server_and_its_service_account,
       a_changed_file_is_read_again_and_a_broken_one_changes_nothing,
+      LOOP(a_key_file_that_is_replaced_by_no_key_changes_nothing, 4),
       a_rotation_by_symbolic_link_is_seen);
