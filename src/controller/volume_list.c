@@ -48,13 +48,16 @@ struct listing {
 	size_t most;
 };
 
-/* Of one that is not readable: it may be a volume that somebody has. */
-static bool hides_its_state(const struct json *item, const struct dpu_volume *v)
+/* It may be a volume that somebody has: what says so cannot be read. */
+static bool hides_its_state(const struct json *item, const struct dpu_volume *v, bool unreadable)
 {
 	const struct json *status = json_at(item, "status"), *phase = json_member(status, "phase");
 
-	return status && (!json_is_object(status) || (phase && !json_is_string(phase)) ||
-	                  (json_at(status, "state.volumeInfo.capacity.storage") && !v->capacity));
+	if (!status || !json_is_object(status))
+		return status;
+	return unreadable &&
+	       ((phase && !json_is_string(phase)) ||
+	        (json_at(status, "state.volumeInfo.capacity.storage") && !v->capacity));
 }
 
 static int add_volume(void *arg, const struct json *item, struct err *err)
@@ -76,7 +79,7 @@ static int add_volume(void *arg, const struct json *item, struct err *err)
 		            object_ref(l->c, &dpu_volume_kind, v.name, ref), why.msg);
 	if (!*v.name)
 		return 0;
-	l->made[l->page->n] = dpu_volume_was_bound(&v) || (unreadable && hides_its_state(item, &v));
+	l->made[l->page->n] = dpu_volume_was_bound(&v) || hides_its_state(item, &v, unreadable);
 	l->page->v[l->page->n++] = volume_of(&v, l->arena);
 	return 0;
 }

@@ -348,8 +348,9 @@ START_TEST(one_malformed_volume_hides_no_other_and_is_named_in_the_log)
 	fake_reset();
 	volume("v", "", BOUND);
 	fake_put(V, "{\"metadata\":{\"name\":\"w\"},\"spec\":{\"dpuStoragePolicyName\":7}}");
+	fake_put(V, "{\"metadata\":{\"name\":\"x\"},\"status\":\"odd\"}");
 	begin();
-	list_is("the other", "v " GB " [ ]");
+	list_is("the others", "v " GB " [ ]; x 0 [ ]");
 	ck_assert_msg(strstr(logged, "DPUVolume dpf/w: spec.dpuStoragePolicyName"), "%s", logged);
 	log_redirect(NULL, NULL);
 	free(TAKE(logged));
