@@ -33,7 +33,7 @@ int log_as_set(void);
 /*
  * A server, after log_setup(): from now on a thread writes the lines, and no caller waits for
  * stderr. Lines that find no room in the queue (256 KiB) are dropped and counted; a line says how
- * many. log_flush(): at the end of the process and before _exit(); waits 1 s at most.
+ * many. log_flush(): at the end of the process and before _exit(); waits half a second at most.
  * Async-signal-safe.
  */
 int log_start(struct err *err) MUST_CHECK;

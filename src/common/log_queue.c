@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/deadline.h"
 #include "common/mem.h"
 #include "common/metric.h"
 
@@ -222,6 +223,8 @@ void log_queue_write(const char *line, size_t n)
 
 void log_queue_flush(void)
 {
-	for (int ms = 0; ms < LOG_FLUSH_MS && !queue.rests; ms++)
+	int64_t end = monotonic_ns() + LOG_FLUSH_MS * NS_PER_MS;
+
+	while (!queue.rests && monotonic_ns() < end)
 		sleep_ms(1);
 }

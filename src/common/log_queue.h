@@ -15,7 +15,7 @@
 /* Of queued lines, with 24 bytes for each. A line that finds no room is dropped. */
 #define LOG_QUEUE_BYTES ((size_t)256 * 1024)
 /* The longest wait of log_queue_flush(). */
-#define LOG_FLUSH_MS 1000
+#define LOG_FLUSH_MS 500
 
 /*
  * Starts the thread, which ends with the process. `notice` returns the line (malloc'ed, with its

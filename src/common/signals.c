@@ -12,6 +12,7 @@
 #include "common/cleanup.h"
 #include "common/deadline.h"
 #include "common/log.h"
+#include "common/log_queue.h"
 #include "common/running.h"
 
 #define NAMED 16 /* calls that are named at the end */
@@ -50,7 +51,8 @@ static void exit_at_once(int number)
 static bool tell_main(struct signals *s)
 {
 	WITH_LOCK(&s->lock);
-	s->end_at = deadline_in_ms(SIGNALS_END_MS).at;
+	/* The last lines may have to wait for stderr, within the same 25 s. */
+	s->end_at = deadline_in_ms(SIGNALS_END_MS - LOG_FLUSH_MS).at;
 	pthread_cond_broadcast(&s->changed);
 	return !s->stopped;
 }
