@@ -53,6 +53,7 @@ FRAME_OF_ITS_OWN static int explain(const struct node *n, const struct place *p,
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	struct strs used AUTO(strs_clear) = STRS_INIT, idle AUTO(strs_clear) = STRS_INIT;
 	struct str text AUTO(str_clear) = STR_INIT(600);
+	const struct partitions none = PARTITIONS_INIT; /* they do not keep this mount busy */
 	struct err ignored = ERR_INIT;
 	const struct mount *m, *below;
 
@@ -64,7 +65,7 @@ FRAME_OF_ITS_OWN static int explain(const struct node *n, const struct place *p,
 		return err_wrap(err, "%s is mounted below it", below->target);
 	}
 	if (p->kind == PLACE_BLOCK)
-		IGNORE_RESULT(loops_over(&n->o.world, &t, p->disk, &used, &idle, &ignored));
+		IGNORE_RESULT(loops_over(&n->o.world, &t, p->disk, &none, &used, &idle, &ignored));
 	if (used.n + idle.n) {
 		metric_add(METRIC_UNSTAGE_BLOCKED, 1, LABELS("loop device"));
 		return err_wrap(err, "the loop device %s uses it (losetup -d frees it)",

@@ -2,8 +2,13 @@
 /*
  * Walks over the processes in <proc root>. Of each it looks at the open files, then at the working
  * directory, root and program, then at the mount namespace, and names the first thing that the
- * process holds. Not looked at: threads with descriptors of their own, and memory maps without a
- * descriptor. Keeps nothing between calls.
+ * process holds. Not looked at: memory maps without a descriptor, and, where kcmp(2) does not work,
+ * threads with descriptors of their own. Keeps nothing between calls.
+ *
+ * What one process does shall not delay the answer about another one's volume. A table of
+ * descriptors that many processes share is read once. A look for writers, which has no limit, reads
+ * small tables first: one with more descriptors than the quota of the round is put off to the next
+ * round, whose quota is larger.
  */
 #include "node/holders.h"
 
@@ -23,10 +28,16 @@
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/mem.h"
+#include "node/device/partitions.h"
+#include "node/fd_tables.h"
+#include "node/mount/mount.h"
 
 #define PROCESSES_MAX 32768
 #define MOUNTINFO_MAX (8 * 1024 * 1024)
 #define NAMED 3
+/* Descriptors of a table that are read in the first round, and how much each round adds. */
+#define QUOTA 1024
+#define QUOTA_FACTOR 64
 /* PROC_PID_INIT_INO of the kernel: the PID namespace of the host. */
 #define HOST_PIDS "pid:[4026531836]"
 
@@ -37,12 +48,15 @@ struct walk {
 	const struct holders_query *q;
 	struct holders *h;
 	struct deadline until;
-	unsigned files;
-	char *self;             /* our process id */
-	struct strs namespaces; /* mount namespaces that were looked at */
+	char *self;                   /* our process id */
+	struct strs namespaces;       /* mount namespaces that were looked at */
+	struct partitions partitions; /* they count as the disk */
+	struct fd_tables tables;
+	unsigned round, quota;
+	struct strs put_off; /* tasks of this round whose tables are too large for it */
 };
 
-/* One process. */
+/* One process, or one of its threads. */
 struct suspect {
 	struct walk *w;
 	const char *pid;
@@ -72,11 +86,26 @@ static void add_clean(struct str *text, const char *from, size_t max)
 		str_add(text, "...");
 }
 
-/* A look for writers decides whether they lose data: it goes on until the deadline. */
+/* A look that decides whether data is lost goes on until the deadline. */
+static bool is_exhaustive(const struct holders_query *q)
+{
+	return q->writers || q->exhaustive;
+}
+
 static bool limit_reached(const struct walk *w)
 {
 	return deadline_passed(w->until) ||
-	       (!w->q->writers && (w->files > limits.files || w->h->processes >= PROCESSES_MAX));
+	       (!is_exhaustive(w->q) &&
+	        (w->h->files > limits.files || w->h->processes >= PROCESSES_MAX));
+}
+
+static void keep_unseen(struct walk *w, const char *pid, int errnum)
+{
+	struct holders *h = w->h;
+
+	if (!*h->unseen)
+		snprintf(h->unseen, sizeof(h->unseen), "process %.16s: %s", pid,
+		         strerrordesc_np(errnum));
 }
 
 /*
@@ -85,13 +114,15 @@ static bool limit_reached(const struct walk *w)
  */
 static void not_seen(struct walk *w, const char *pid, int errnum)
 {
-	struct holders *h = w->h;
-
 	if (errnum == EACCES || errnum == EPERM)
-		h->everybody = false;
-	else if (errnum != ENOENT && errnum != ESRCH && !*h->unseen)
-		snprintf(h->unseen, sizeof(h->unseen), "process %.16s: %s", pid,
-		         strerrordesc_np(errnum));
+		w->h->everybody = false;
+	else if (errnum != ENOENT && errnum != ESRCH)
+		keep_unseen(w, pid, errnum);
+}
+
+static bool is_disk(const struct walk *w, dev_t devno)
+{
+	return devno == w->q->disk || partitions_have(&w->partitions, devno);
 }
 
 /* ---- one process ---- */
@@ -135,16 +166,33 @@ static bool is_of_filesystem(const struct holders_query *q, const struct statx *
 }
 
 /*
- * AT_STATX_DONT_SYNC: the device numbers are known without asking a file server. One that refuses
- * all the same (FUSE of another user) has no device nodes of ours.
+ * A statx(2) has failed. The process has ended, or it closed the file (ENOENT): that is an answer.
+ * If the link itself can be read, the error is that of the file's filesystem. A FUSE server of
+ * another user refuses, and a dead filesystem fails: neither has a device node of this host, and an
+ * error here would keep the volumes of all others staged. Any other error is no answer.
  */
-static enum match look_at(const struct holders_query *q, int dir, const char *path)
+static void look_failed(const struct suspect *s, int dir, const char *path, int errnum)
 {
+	bool refused = errnum == EACCES || errnum == EPERM;
+	char byte;
+
+	if ((refused || mount_errno_is_dead(errnum)) && readlinkat(dir, path, &byte, 1) >= 0)
+		return;
+	not_seen(s->w, s->pid, errnum);
+}
+
+/* AT_STATX_DONT_SYNC: the device numbers are known without asking a file server. */
+static enum match look_at(const struct suspect *s, int dir, const char *path)
+{
+	const struct holders_query *q = s->w->q;
 	struct statx st;
 
-	if (statx(dir, path, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_TYPE | STATX_MNT_ID, &st))
+	if (statx(dir, path, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_TYPE | STATX_MNT_ID,
+	          &st)) {
+		look_failed(s, dir, path, errno);
 		return MATCH_NONE;
-	if (S_ISBLK(st.stx_mode) && makedev(st.stx_rdev_major, st.stx_rdev_minor) == q->disk)
+	}
+	if (S_ISBLK(st.stx_mode) && is_disk(s->w, makedev(st.stx_rdev_major, st.stx_rdev_minor)))
 		return !q->mount_id || is_of_filesystem(q, &st) ? MATCH_DEVICE : MATCH_NONE;
 	return is_of_filesystem(q, &st) ? MATCH_FILE : MATCH_NONE;
 }
@@ -156,66 +204,115 @@ static bool is_open_for_writing(const struct suspect *s, int fds, const char *fd
 
 	if (fstatat(fds, fd, &st, AT_SYMLINK_NOFOLLOW) == 0)
 		return st.st_mode & S_IWUSR;
-	not_seen(s->w, s->pid, errno);
+	if (errno != ENOENT && errno != ESRCH) /* it has the device open: no error is an answer */
+		keep_unseen(s->w, s->pid, errno);
 	return false;
 }
 
 /* A path may be longer than the kernel says: anybody can make one, and it can be looked at. */
-static void name_descriptor(const struct suspect *s, int fds, const char *fd, char name[PATH_MAX])
+static void name_descriptor(int fds, const char *fd, char name[PATH_MAX])
 {
 	ssize_t n = readlinkat(fds, fd, name, PATH_MAX - 1);
 
-	if (n < 0 && errno == ENAMETOOLONG) {
-		snprintf(name, PATH_MAX, "/... (its path is too long to be shown)");
-		return;
-	}
 	if (n < 0)
-		not_seen(s->w, s->pid, errno);
-	name[n < 0 ? 0 : n] = '\0';
+		snprintf(name, PATH_MAX, "%s",
+		         errno == ENAMETOOLONG ? "/... (its path is too long to be shown)"
+		                               : "a file that it has closed meanwhile");
+	else
+		name[n] = '\0';
 }
 
 static bool holds_descriptor(const struct suspect *s, int fds, const char *fd)
 {
 	const struct holders_query *q = s->w->q;
+	enum match match = look_at(s, fds, fd);
 	char name[PATH_MAX];
-	enum match match;
 
-	s->w->files++;
-	name_descriptor(s, fds, fd, name);
-	if (*name != '/') /* socket:[1], pipe:[2], anon_inode:... */
-		return false;
-	match = look_at(q, fds, fd);
+	s->w->h->files++;
+	if (match == MATCH_DEVICE)
+		s->w->h->device_open = true;
 	if (match == MATCH_NONE || (q->writers && match != MATCH_DEVICE))
 		return false;
 	if (q->writers && !is_open_for_writing(s, fds, fd))
 		return false;
+	name_descriptor(fds, fd, name);
 	found(s, match == MATCH_DEVICE ? "has the device open as" : "has", name,
 	      match == MATCH_DEVICE ? "" : " open");
 	return true;
 }
 
-static bool holds_open_file(const struct suspect *s)
+enum look {
+	LOOK_FREE,     /* read to its end */
+	LOOK_HOLDS,    /* `found` was called */
+	LOOK_PUT_OFF,  /* too large for this round */
+	LOOK_NOT_DONE, /* the process has ended, an error, or a limit of the walk */
+};
+
+static enum look read_table(const struct suspect *s)
 {
 	int fds AUTO(fd) = openat(s->dir, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir AUTO(closedir) = fds < 0 ? NULL : fdopendir(fds);
 	const struct dirent *e;
+	unsigned n = 0;
 
 	if (!dir) {
 		not_seen(s->w, s->pid, errno);
-		return false;
+		return LOOK_NOT_DONE;
 	}
 	(void)TAKE_FD(fds);
 	while (!limit_reached(s->w)) {
 		errno = 0;
 		e = readdir(dir);
-		if (!e) {
-			not_seen(s->w, s->pid, errno ? errno : ENOENT);
-			return false;
-		}
-		if (*e->d_name != '.' && holds_descriptor(s, dirfd(dir), e->d_name))
-			return true;
+		if (!e && errno)
+			not_seen(s->w, s->pid, errno);
+		if (!e)
+			return errno ? LOOK_NOT_DONE : LOOK_FREE;
+		if (*e->d_name == '.')
+			continue;
+		if (++n > s->w->quota)
+			return LOOK_PUT_OFF;
+		if (holds_descriptor(s, dirfd(dir), e->d_name))
+			return LOOK_HOLDS;
 	}
-	return false;
+	return LOOK_NOT_DONE;
+}
+
+/* The table was read when a task before this one was looked at. */
+static enum look look_at_known(const struct suspect *s, const struct fd_table *known)
+{
+	char *task AUTO(free) = NULL;
+
+	if (known->state == FD_TABLE_READ)
+		return LOOK_FREE;
+	if (known->state == FD_TABLE_PUT_OFF)
+		return LOOK_PUT_OFF;
+	task = xasprintf("pid %d", (int)known->task);
+	found(s, "shares the open files of", task, "");
+	return LOOK_HOLDS;
+}
+
+static enum look look_at_open_files(const struct suspect *s)
+{
+	struct walk *w = s->w;
+	pid_t task = (pid_t)strtol(s->pid, NULL, 10);
+	const struct fd_table *known = fd_tables_find(&w->tables, task);
+	struct fd_table now = { .task = task, .round = w->round };
+	enum look look;
+
+	if (known && (known->state != FD_TABLE_PUT_OFF || known->round == w->round)) {
+		look = look_at_known(s, known);
+	} else {
+		look = read_table(s);
+		now.state = look == LOOK_FREE    ? FD_TABLE_READ
+		            : look == LOOK_HOLDS ? FD_TABLE_HOLDS
+		                                 : FD_TABLE_PUT_OFF;
+		if (look != LOOK_NOT_DONE)
+			fd_tables_put(&w->tables, now);
+		w->h->tables += look == LOOK_FREE || look == LOOK_HOLDS;
+	}
+	if (look == LOOK_PUT_OFF)
+		strs_add(&w->put_off, s->pid);
+	return look;
 }
 
 static bool holds_place(const struct suspect *s)
@@ -227,14 +324,12 @@ static bool holds_place(const struct suspect *s)
 		{ "root", "has", " as its root" },
 		{ "exe", "runs", "" },
 	};
-	const struct holders_query *q = s->w->q;
-
 	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
 		char *name AUTO(free) = NULL;
 
-		if (look_at(q, s->dir, places[i].link) != MATCH_FILE)
+		if (look_at(s, s->dir, places[i].link) != MATCH_FILE)
 			continue;
-		name = read_link("%s/%s/%s", q->proc_root, s->pid, places[i].link);
+		name = read_link("%s/%s/%s", s->w->q->proc_root, s->pid, places[i].link);
 		found(s, places[i].has, name ? name : "a directory of it", places[i].end);
 		return true;
 	}
@@ -292,13 +387,15 @@ static bool parent_receives(const char *mountinfo, int parent)
 }
 
 /* The first mount point in this namespace that the query asks for, malloc'ed; or NULL. */
-static char *find_mount(const struct holders_query *q, const char *mountinfo)
+static char *find_mount(const struct walk *w, const char *mountinfo)
 {
+	const struct holders_query *q = w->q;
+
 	for (const char *line = mountinfo; *line; line = next_line(line)) {
 		struct mount_line m;
 
 		read_line(line, &m);
-		if ((m.devno == q->disk || (q->fs && m.devno == q->fs)) &&
+		if ((is_disk(w, m.devno) || (q->fs && m.devno == q->fs)) &&
 		    (!q->captured || q->unshared || !parent_receives(mountinfo, m.parent)))
 			return m.at;
 		free(m.at);
@@ -306,21 +403,31 @@ static char *find_mount(const struct holders_query *q, const char *mountinfo)
 	return NULL;
 }
 
-/* Each mount namespace is looked at once; ours never, since the caller knows its mounts. */
+/*
+ * Each mount namespace is looked at once; ours never, since the caller knows its mounts. EINVAL is
+ * the answer of a process that has ended, and is not yet waited for.
+ */
 static bool holds_mount(const struct suspect *s)
 {
 	const struct holders_query *q = s->w->q;
 	char *ns AUTO(free) = read_link("%s/%s/ns/mnt", q->proc_root, s->pid);
 	char *path AUTO(free) = NULL, *text AUTO(free) = NULL, *at AUTO(free) = NULL;
-	struct err ignored = ERR_INIT;
+	struct err err = ERR_INIT;
 
+	if (!ns)
+		not_seen(s->w, s->pid, errno);
 	if (!ns || strs_has(&s->w->namespaces, ns))
 		return false;
-	strs_add(&s->w->namespaces, ns);
 	path = xasprintf("%s/%s/mountinfo", q->proc_root, s->pid);
-	if (file_read(path, MOUNTINFO_MAX, &text, NULL, &ignored))
-		return false;
-	at = find_mount(q, text);
+	if (file_read(path, MOUNTINFO_MAX, &text, NULL, &err)) {
+		if (err.code == ERR_EXHAUSTED)
+			strs_add(&s->w->namespaces, ns);
+		if (err.sys != EINVAL)
+			not_seen(s->w, s->pid, err.code == ERR_EXHAUSTED ? EFBIG : err.sys);
+		return false; /* then another process of the namespace is asked */
+	}
+	strs_add(&s->w->namespaces, ns);
+	at = find_mount(s->w, text);
 	if (at)
 		found(s, "has it mounted at", at, " in a mount namespace of its own");
 	return at != NULL;
@@ -328,14 +435,53 @@ static bool holds_mount(const struct suspect *s)
 
 /* ---- all processes ---- */
 
-static void visit(struct walk *w, int proc, const char *pid)
+/* Threads that have a table of descriptors of their own: unshare(2), or the leader has ended. */
+static enum look look_at_threads(const struct suspect *leader)
+{
+	struct walk *w = leader->w;
+	char *path AUTO(free) = xasprintf("%s/%s/task", w->q->proc_root, leader->pid);
+	pid_t pid = (pid_t)strtol(leader->pid, NULL, 10);
+	struct strs tasks AUTO(strs_clear) = STRS_INIT;
+	struct err err = ERR_INIT;
+
+	if (!w->tables.comparable)
+		return LOOK_FREE;
+	if (dir_list(path, &tasks, &err))
+		not_seen(w, leader->pid, err.sys);
+	for (size_t i = 0; i < tasks.n && !limit_reached(w); i++) {
+		char *dir AUTO(free) = xasprintf("%s/%s", path, tasks.v[i]);
+		pid_t task = (pid_t)strtol(tasks.v[i], NULL, 10);
+		int fd AUTO(fd) = -1;
+
+		if (task == pid || fd_tables_same(&w->tables, task, pid))
+			continue;
+		fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (fd < 0)
+			not_seen(w, tasks.v[i], errno);
+		else if (look_at_open_files(&(struct suspect) { w, tasks.v[i], fd }) == LOOK_HOLDS)
+			return LOOK_HOLDS;
+	}
+	return LOOK_FREE;
+}
+
+static void look_at_process(const struct suspect *s)
+{
+	const struct holders_query *q = s->w->q;
+
+	if (look_at_open_files(s) == LOOK_HOLDS || look_at_threads(s) == LOOK_HOLDS || q->writers)
+		return;
+	if (!holds_place(s) && q->mounts)
+		(void)holds_mount(s);
+}
+
+static void visit(struct walk *w, int proc, const char *pid, bool again)
 {
 	int dir AUTO(fd) = -1;
 	struct suspect s = { w, pid, -1 };
 
 	if (!isdigit((unsigned char)*pid) || (w->q->writers && str_eq(pid, w->self)))
 		return;
-	w->h->processes++;
+	w->h->processes += !again;
 	if (w->q->captured) { /* each unstage of a filesystem asks this, so it opens nothing else */
 		(void)holds_mount(&s);
 		return;
@@ -346,10 +492,40 @@ static void visit(struct walk *w, int proc, const char *pid)
 		return;
 	}
 	s.dir = dir;
-	if (holds_open_file(&s) || w->q->writers || holds_place(&s))
-		return;
-	if (w->q->mounts)
-		(void)holds_mount(&s);
+	if (again)
+		(void)look_at_open_files(&s);
+	else
+		look_at_process(&s);
+}
+
+static void visit_all(struct walk *w, DIR *proc)
+{
+	while (!limit_reached(w)) {
+		const struct dirent *e;
+
+		errno = 0;
+		e = readdir(proc);
+		if (!e && errno && !*w->h->unseen)
+			snprintf(w->h->unseen, sizeof(w->h->unseen), "%.40s: %s", w->q->proc_root,
+			         strerrordesc_np(errno));
+		if (!e)
+			return;
+		visit(w, dirfd(proc), e->d_name, false);
+	}
+}
+
+/* The last one is read to its end. */
+static void visit_put_off(struct walk *w, int proc)
+{
+	while (w->put_off.n && !limit_reached(w)) {
+		struct strs now AUTO(strs_clear) = w->put_off;
+
+		w->put_off = (struct strs)STRS_INIT;
+		w->round++;
+		w->quota = now.n == 1 ? UINT_MAX : w->quota * QUOTA_FACTOR;
+		for (size_t i = 0; i < now.n && !limit_reached(w); i++)
+			visit(w, proc, now.v[i], true);
+	}
 }
 
 struct holders_limits holders_limit(struct holders_limits now)
@@ -360,6 +536,18 @@ struct holders_limits holders_limit(struct holders_limits now)
 	return was;
 }
 
+static void walk_over(struct walk *w, DIR *proc)
+{
+	struct err err = ERR_INIT;
+
+	fd_tables_begin(&w->tables, dirfd(proc), w->q->proc_root);
+	if (partitions_read(w->q->proc_root, w->q->disk, &w->partitions, &err))
+		snprintf(w->h->unseen, sizeof(w->h->unseen), "%.100s", err.msg);
+	visit_all(w, proc);
+	visit_put_off(w, dirfd(proc));
+	w->h->cut = limit_reached(w);
+}
+
 void holders_find(const struct holders_query *q, struct deadline d, struct holders *ret)
 {
 	char *pids AUTO(free) = read_link("%s/self/ns/pid", q->proc_root);
@@ -367,20 +555,23 @@ void holders_find(const struct holders_query *q, struct deadline d, struct holde
 	DIR *dir AUTO(closedir) = opendir(q->proc_root);
 	struct walk w = { .q = q,
 		          .h = ret,
-		          .until = q->writers ? d : deadline_clamp(d, limits.ms),
-		          .self = read_link("%s/self", q->proc_root) };
-	const struct dirent *e;
+		          .until = is_exhaustive(q) ? d : deadline_clamp(d, limits.ms),
+		          .self = read_link("%s/self", q->proc_root),
+		          .partitions = PARTITIONS_INIT,
+		          .quota = q->writers ? QUOTA : UINT_MAX };
 
 	*ret = (struct holders) { .everybody = str_eq(pids, HOST_PIDS) };
-	if (!dir)
-		snprintf(ret->unseen, sizeof(ret->unseen), "%.40s: %s", q->proc_root,
-		         strerrordesc_np(errno));
 	if (ours)
 		strs_add(&w.namespaces, ours);
-	while (dir && !limit_reached(&w) && (e = readdir(dir)))
-		visit(&w, dirfd(dir), e->d_name);
-	ret->cut = limit_reached(&w);
+	if (dir)
+		walk_over(&w, dir);
+	else
+		snprintf(ret->unseen, sizeof(ret->unseen), "%.40s: %s", q->proc_root,
+		         strerrordesc_np(errno));
 	strs_clear(&w.namespaces);
+	strs_clear(&w.put_off);
+	fd_tables_clear(&w.tables);
+	partitions_clear(&w.partitions);
 	free(w.self);
 }
 

@@ -20,7 +20,7 @@
 
 struct holders_query {
 	const char *proc_root;
-	dev_t disk;   /* number of the block device */
+	dev_t disk;   /* number of the whole disk, whose partitions count as well */
 	dev_t fs;     /* number that mountinfo has for its filesystem; 0: none */
 	int mount_id; /* only files that were opened through this mount; 0: any */
 	bool mounts;  /* look for mounts in other mount namespaces, too */
@@ -29,14 +29,18 @@ struct holders_query {
 	 * nothing propagates to what they hang on. `unshared`: nothing propagates from here at all.
 	 */
 	bool captured, unshared;
-	bool writers; /* only who has the block device open for writing */
+	bool writers; /* only processes that have the block device open for writing; exhaustive */
+	bool exhaustive; /* no limit but the deadline: the caller acts on "no holder" */
 };
 
 struct holders {
 	struct strs first;  /* the first three, in words: "pid 12 (dd) has /data/f open" */
 	unsigned n;         /* how many there are, without this process */
 	bool ourselves;     /* this process holds it */
+	bool device_open;   /* a process has the device open, to read or to write */
 	unsigned processes; /* how many were looked at */
+	unsigned tables;    /* how many tables of descriptors were read */
+	unsigned files;     /* how many descriptors were looked at */
 	bool everybody;     /* all processes of this host are visible */
 	bool cut;           /* the walk stopped at one of its limits */
 	char unseen[120];   /* the first process that could not be looked at, and why; "": none */

@@ -28,13 +28,16 @@ static uint64_t encode(dev_t d)
 	return (mi & 0xff) | (ma << 8) | ((mi & ~(uint64_t)0xff) << 12);
 }
 
-/* *ret: is this loop device, which is open, over the disk? 0 or -1. */
-static int look_for_disk(const char *node, int fd, dev_t disk, bool *ret, struct err *err)
+/* *ret: is this loop device, which is open, over the disk or a partition of it? 0 or -1. */
+static int look_for_disk(const char *node, int fd, dev_t disk, const struct partitions *partitions,
+                         bool *ret, struct err *err)
 {
 	struct loop_info64 info;
 	int rc = ioctl(fd, LOOP_GET_STATUS64, &info);
 
 	*ret = rc == 0 && info.lo_rdevice == encode(disk);
+	for (size_t i = 0; rc == 0 && i < partitions->n; i++)
+		*ret |= info.lo_rdevice == encode(partitions->v[i].devno);
 	/* ENXIO: it is over nothing any more. */
 	return rc < 0 && errno != ENXIO ? err_sys(err, errno, "ask what %s is over", node) : 0;
 }
@@ -61,7 +64,8 @@ static bool is_on_file_server(const struct mount_table *t, const char *file)
 }
 
 static int look_at(const struct device_world *w, const struct mount_table *t, const char *name,
-                   dev_t disk, struct strs *used, struct strs *idle, struct err *err)
+                   dev_t disk, const struct partitions *partitions, struct strs *used,
+                   struct strs *idle, struct err *err)
 {
 	char *attr AUTO(free) = xasprintf("%s/block/%s/loop/backing_file", w->sysfs, name);
 	char *node AUTO(free) = xasprintf("%s/%s", w->dev, name);
@@ -80,7 +84,7 @@ static int look_at(const struct device_world *w, const struct mount_table *t, co
 	fd = open(node, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENXIO || errno == ENODEV ? 0 : err_sys(err, errno, "open %s", node);
-	if (look_for_disk(node, fd, disk, &over, err))
+	if (look_for_disk(node, fd, disk, partitions, &over, err))
 		return -1;
 	close(TAKE_FD(fd));
 	if (!over)
@@ -92,7 +96,8 @@ static int look_at(const struct device_world *w, const struct mount_table *t, co
 }
 
 int loops_over(const struct device_world *w, const struct mount_table *t, dev_t disk,
-               struct strs *used, struct strs *idle, struct err *err)
+               const struct partitions *partitions, struct strs *used, struct strs *idle,
+               struct err *err)
 {
 	char *dir AUTO(free) = xasprintf("%s/block", w->sysfs);
 	struct strs names AUTO(strs_clear) = STRS_INIT;
@@ -108,7 +113,7 @@ int loops_over(const struct device_world *w, const struct mount_table *t, dev_t 
 		struct err failed = ERR_INIT;
 
 		if (str_has_prefix(names.v[i], "loop") &&
-		    look_at(w, t, names.v[i], disk, used, idle, &failed) && !first.code)
+		    look_at(w, t, names.v[i], disk, partitions, used, idle, &failed) && !first.code)
 			first = failed;
 	}
 	if (!first.code)

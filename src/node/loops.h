@@ -9,11 +9,14 @@
 
 #include "common/str.h"
 #include "node/device/device.h"
+#include "node/device/partitions.h"
 #include "node/mount/mount.h"
 
 /*
- * Adds "loop3 (over /path)" to `used` when somebody has that loop device claimed, else to `idle`.
- * -1: one could not be asked, so there may be more; the others are in the lists.
+ * Adds "loop3 (over /path)" of each loop device over the disk or a partition of it: to `used` when
+ * somebody has that loop device claimed, else to `idle`. -1: one could not be asked, so there may
+ * be more; the others are in the lists.
  */
 int loops_over(const struct device_world *w, const struct mount_table *t, dev_t disk,
-               struct strs *used, struct strs *idle, struct err *err) MUST_CHECK;
+               const struct partitions *partitions, struct strs *used, struct strs *idle,
+               struct err *err) MUST_CHECK;

@@ -15,7 +15,6 @@
 #include "common/mem.h"
 #include "node/holders.h"
 #include "node/job_record.h"
-#include "node/mount/mount.h"
 
 #define LOCK_WAIT_MS 1000
 #define LOCK_STEP_MS 20
@@ -59,7 +58,7 @@ static int check_disk(const struct node *n, const struct device *dev, struct dea
 
 	if (device_open(dev, O_RDONLY, &fd, NULL, err) == 0)
 		return outlived_lock(n, dev, fd, d, err);
-	if (!mount_errno_is_dead(err->sys))
+	if (!device_errno_is_gone(err->sys))
 		return -1;
 	err_clear(err);
 	return 0;

@@ -30,6 +30,7 @@
 #include "node/mount/mount_same.h"
 #include "node/outlived.h"
 #include "node/staged_disk.h"
+#include "node/writers.h"
 
 /*
  * mkfs rounds a filesystem's size down by less than this: one that is smaller by more was made for
@@ -338,7 +339,7 @@ static int stage_opened(struct staging *s, struct deadline d, struct err *err)
 	rc = staged_disk_look(&want, err);
 	if (rc != STAGED_ABSENT)
 		return rc;
-	if (staging_check_gate(s, err))
+	if (staging_check_gate(s, err) || writers_refuse_of_partitions(s->node, &s->dev, d, err))
 		return -1;
 	rc = s->kind == TARGET_FILE ? stage_block(s, err) : stage_filesystem(s, d, err);
 	if (rc)

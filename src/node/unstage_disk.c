@@ -2,7 +2,7 @@
 /*
  * Unstaging a disk. Refuses before it changes anything when the volume is mounted elsewhere, also
  * in another mount namespace that this process sees, and for raw block when somebody has the device
- * open exclusively or for writing, or uses a loop device over it.
+ * open exclusively or for writing, or uses a loop device over it. A partition is the disk.
  *
  * Some holders of a filesystem show only when its mount here has gone, since only then can the
  * device be claimed: files open in a mount that was detached lazily, namespaces of processes that
@@ -27,8 +27,8 @@
 #include "node/busy.h"
 #include "node/guard.h"
 #include "node/leaving.h"
-#include "node/loops.h"
 #include "node/outlived.h"
+#include "node/writers.h"
 
 /* ---- who holds it ---- */
 
@@ -47,52 +47,50 @@ static int name_holders(const struct unstaging *u, const char *what, struct dead
 	return err_wrap(err, "%s%s", what, text.ptr);
 }
 
-/* A look that failed, or that was not finished in time, has not found out that nobody is there. */
-static int not_known(const struct unstaging *u, const char *why, struct err *err)
+/* A mount here of the disk itself was refused before: unstaging_refuse_published(). */
+static const struct mount *mounted_partition(const struct unstaging *u,
+                                             const struct partitions *partitions)
 {
-	return err_set(err, ERR_UNAVAILABLE, "it is not known whether somebody writes to %s: %s",
-	               u->dev.path, why);
+	const struct mount *m = NULL;
+
+	for (size_t i = 0; !m && i < partitions->n; i++)
+		m = mount_of(u->table, partitions->v[i].devno, NULL, NULL);
+	return m;
+}
+
+/* Raw block is claimed: which mount or process has it? */
+static int name_claim(const struct unstaging *u, const struct partitions *partitions,
+                      struct deadline d, struct err *err)
+{
+	const struct mount *m = mounted_partition(u, partitions);
+
+	if (!m)
+		return name_holders(u, "", d, err);
+	metric_add(METRIC_UNSTAGE_BLOCKED, 1, LABELS("mount"));
+	return err_wrap(err, "its partition %s is mounted at %s: unmount it", m->source, m->target);
 }
 
 /*
  * Raw block may be open without being claimed. A reader loses nothing when it goes, a writer does.
  * A loop device that nobody uses was left behind by kubelet: it is logged, and the unstage goes on.
  */
-FRAME_OF_ITS_OWN static int refuse_while_written(const struct unstaging *u, struct deadline d,
-                                                 struct err *err)
+static int refuse_while_written(const struct unstaging *u, const struct partitions *partitions,
+                                struct deadline d, bool *ret_open, struct err *err)
 {
-	struct strs used AUTO(strs_clear) = STRS_INIT, idle AUTO(strs_clear) = STRS_INIT;
-	struct str text AUTO(str_clear) = STR_INIT(600);
-	struct holders h AUTO(holders_clear) = { 0 };
-	struct holders_query q = unstaging_query(u);
-	struct err unasked = ERR_INIT;
-	int rc = loops_over(&u->node->o.world, u->table, u->place.disk, &used, &idle, &unasked);
+	const struct written_disk disk = { u->node, u->table, &u->dev, partitions };
+	struct writers w;
 
-	if (used.n) {
-		metric_add(METRIC_UNSTAGE_BLOCKED, 1, LABELS("loop device"));
-		return err_set(
-			err, ERR_PRECONDITION,
-			"%s is still used through the loop device %s: unmount what is on that "
-			"one, then losetup -d",
-			u->dev.path, used.v[0]);
+	if (writers_refuse(&disk, d, &w, err)) {
+		if (w.kind)
+			metric_add(METRIC_UNSTAGE_BLOCKED, 1, LABELS(w.kind));
+		return -1;
 	}
-	if (rc)
-		return not_known(u, unasked.msg, err);
-	q.writers = true;
-	holders_find(&q, d, &h);
-	holders_say(&h, &q, u->dev.path, &text);
-	if (h.n) {
-		metric_add(METRIC_UNSTAGE_BLOCKED, 1, LABELS("process"));
-		return err_set(err, ERR_PRECONDITION, "%s is still open for writing: %s",
-		               u->dev.path, text.ptr);
-	}
-	if (!holders_saw_all(&h))
-		return not_known(u, text.ptr, err);
-	if (idle.n)
+	if (*w.idle)
 		log_msg(LOG_WARNING,
 		        "volume %s is unstaged, but a loop device was left over it: %s; free it "
 		        "with losetup -d",
-		        u->volume_id, idle.v[0]);
+		        u->volume_id, w.idle);
+	*ret_open = w.open;
 	return 0;
 }
 
@@ -116,17 +114,40 @@ FRAME_OF_ITS_OWN static int wait_until_free(const struct unstaging *u, struct de
 	}
 }
 
-/* What is written back later is lost when the function goes. The kernel reports an error once. */
-static int write_back(const struct unstaging *u, struct err *err)
+static int write_back_fd(int fd, const char *path, struct err *err)
+{
+	thread_rest(); /* it may hang */
+	return fsync(fd) < 0 ? err_sys(err, errno, "write back %s", path) : 0;
+}
+
+/*
+ * A partition that was removed since it was listed was written back by the kernel, and so was, with
+ * its last close, one that nobody has open.
+ */
+static int write_back_partition(const struct unstaging *u, const struct partition *p, bool open,
+                                struct err *err)
 {
 	int fd AUTO(fd) = -1;
 
-	if (device_open(&u->dev, O_RDONLY, &fd, NULL, err))
+	if (device_open_partition(&u->dev, p, &fd, err) == 0)
+		return write_back_fd(fd, p->name, err);
+	if (!device_errno_is_gone(err->sys) && (err->sys != ENOENT || open))
 		return -1;
-	thread_rest(); /* it may hang */
-	if (fsync(fd) < 0)
-		return err_sys(err, errno, "write back %s", u->dev.path);
+	err_clear(err);
 	return 0;
+}
+
+/* What is written back later is lost when the function goes. The kernel reports an error once. */
+static int write_back(const struct unstaging *u, const struct partitions *partitions, bool open,
+                      struct err *err)
+{
+	int fd AUTO(fd) = -1;
+
+	for (size_t i = 0; i < partitions->n; i++)
+		if (write_back_partition(u, &partitions->v[i], open, err))
+			return -1;
+	return device_open(&u->dev, O_RDONLY, &fd, NULL, err) ? -1
+	                                                      : write_back_fd(fd, u->dev.path, err);
 }
 
 FRAME_OF_ITS_OWN static void make_writable(const struct unstaging *u)
@@ -143,7 +164,7 @@ static int wait_for_release(const struct unstaging *u, struct deadline d, struct
 {
 	if (wait_until_free(u, d, err) == 0)
 		return 0;
-	if (mount_errno_is_dead(err->sys)) { /* it died since identify() */
+	if (device_errno_is_gone(err->sys)) { /* it died since identify() */
 		err_clear(err);
 		return 0;
 	}
@@ -201,11 +222,43 @@ int unstage_disk_finish(struct unstaging *u, struct deadline d, struct err *err)
 	return 0;
 }
 
+/* 0: nobody uses the disk or one of these partitions, and all that was written is on the disk. */
+static int settle_with(const struct unstaging *u, const struct partitions *partitions,
+                       struct deadline d, struct err *err)
+{
+	bool open = false;
+
+	if (wait_until_free(u, d, err))
+		return err->sys == EBUSY ? name_claim(u, partitions, d, err) : -1;
+	if (refuse_while_written(u, partitions, d, &open, err))
+		return -1;
+	return write_back(u, partitions, open, err);
+}
+
+/* A partition that appeared during the look was not looked at: the look is repeated. */
+static int settle(const struct unstaging *u, struct deadline d, struct err *err)
+{
+	struct partitions now AUTO(partitions_clear) = PARTITIONS_INIT;
+
+	if (partitions_read(u->node->o.proc_root, u->place.disk, &now, err))
+		return -1;
+	for (;;) {
+		struct partitions seen AUTO(partitions_clear) = now;
+
+		now = (struct partitions)PARTITIONS_INIT;
+		if (settle_with(u, &seen, d, err) ||
+		    partitions_read(u->node->o.proc_root, u->place.disk, &now, err))
+			return -1;
+		if (partitions_equal(&now, &seen))
+			return 0;
+		if (deadline_check(d, err, "its partitions changed during the look"))
+			return -1;
+	}
+}
+
 static int unstage_block(struct unstaging *u, struct deadline d, struct err *err)
 {
-	if (u->ours && wait_until_free(u, d, err))
-		return err->sys == EBUSY ? name_holders(u, "", d, err) : -1;
-	if (u->ours && (refuse_while_written(u, d, err) || write_back(u, err)))
+	if (u->ours && settle(u, d, err))
 		return -1;
 	kill_point("unstage: device written back");
 	mount_table_keep(u->table, &u->place.m);
@@ -260,7 +313,7 @@ static int identify(struct unstaging *u, struct err *err)
 		u->ours = rc == 0;
 		if (rc == 0) {
 			rc = look_again(u, err);
-		} else if (mount_errno_is_dead(err->sys)) {
+		} else if (device_errno_is_gone(err->sys)) {
 			err_clear(err);
 			rc = 0;
 		}

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/blkpg.h>
 #include <linux/fs.h>
 #include <linux/loop.h>
 #include <sched.h>
@@ -340,6 +341,34 @@ void nvme_world_resize(struct nvme_disk *d, uint64_t size)
 	need(ioctl(d->fd, LOOP_SET_CAPACITY, 0) == 0, "LOOP_SET_CAPACITY");
 	d->size = size;
 	write_size(d);
+}
+
+static void change_part(const struct nvme_disk *d, int op)
+{
+	struct blkpg_partition part = { .start = 1024 * 1024, .length = 8 * 1024 * 1024, .pno = 1 };
+	struct blkpg_ioctl_arg arg = { .op = op, .data = &part };
+
+	need(ioctl(d->fd, BLKPG, &arg) == 0, "BLKPG");
+}
+
+void nvme_part_add(const struct nvme_world *w, const struct nvme_disk *d, struct nvme_part *ret)
+{
+	struct loop_info64 info;
+
+	/* With this flag the partition ends with the loop device, also when the test fails. */
+	need(ioctl(d->fd, LOOP_GET_STATUS64, &info) == 0, "LOOP_GET_STATUS64");
+	info.lo_flags |= LO_FLAGS_PARTSCAN;
+	need(ioctl(d->fd, LOOP_SET_STATUS64, &info) == 0, "LOOP_SET_STATUS64");
+	change_part(d, BLKPG_ADD_PARTITION);
+	snprintf(ret->name, sizeof(ret->name), "%sp1", strrchr(d->loop, '/') + 1);
+	ret->node = xasprintf("%s/%s", w->dev, ret->name);
+	run_tool("cp -a /dev/%s %s", ret->name, ret->node);
+}
+
+void nvme_part_remove(const struct nvme_disk *d, struct nvme_part *p)
+{
+	change_part(d, BLKPG_DEL_PARTITION);
+	free(p->node);
 }
 
 void nvme_disk_write(const struct nvme_disk *d, uint64_t offset, const void *bytes, size_t n)

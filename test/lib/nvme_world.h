@@ -29,6 +29,12 @@ struct nvme_disk {
 	char loop[32]; /* "/dev/loop3" */
 };
 
+/* Partition 1 of a loop device: 8 MiB behind the first MiB, with a node in <dev>. */
+struct nvme_part {
+	char *node; /* <dev>/loop3p1 */
+	char name[40];
+};
+
 struct nvme_world {
 	char *root, *sysfs, *dev;
 	struct strs vendors;
@@ -58,6 +64,9 @@ void nvme_world_reattach(struct nvme_world *w, struct nvme_disk *d);
 /* Unbinds the disk's function, as after sriov_numvfs with autoprobe off. */
 void nvme_world_unbind(struct nvme_world *w, struct nvme_disk *d);
 void nvme_world_resize(struct nvme_disk *d, uint64_t size);
+/* The kernel's own partition, which needs no table on the disk. */
+void nvme_part_add(const struct nvme_world *w, const struct nvme_disk *d, struct nvme_part *ret);
+void nvme_part_remove(const struct nvme_disk *d, struct nvme_part *p);
 /* Writes one attribute of the namespace. */
 void nvme_world_attr(const struct nvme_disk *d, const char *name, const char *text);
 void nvme_world_clear(struct nvme_world *w);

@@ -23,6 +23,7 @@
 #include "volume/volume_params.h"
 
 struct device_kind;  /* device_kind.h */
+struct partition;    /* partitions.h */
 struct sysfs_writer; /* sysfs.h */
 
 struct device_world {
@@ -177,6 +178,17 @@ int device_controllers_live(const struct device_world *w, const struct device *d
  */
 int device_open(const struct device *dev, int flags, int *ret_fd, uint64_t *ret_diskseq,
                 struct err *err) MUST_CHECK;
+/*
+ * Does this errno of device_open() say that no driver answers for the device's number any more?
+ * Then nobody can write to it. Any other error says nothing about the device.
+ */
+bool device_errno_is_gone(int errnum);
+/*
+ * Opens the node of a partition to read, and proves that it is this partition, of this disk. Errors
+ * as of device_open(); ENOENT and ENXIO stay in err->sys.
+ */
+int device_open_partition(const struct device *disk, const struct partition *p, int *ret_fd,
+                          struct err *err) MUST_CHECK;
 /*
  * Does nobody use the disk: no mount, no RAID or LVM, no virtual machine? Asks by opening it
  * exclusively. Who holds it for a moment only is waited for, a quarter of a second: the kernel

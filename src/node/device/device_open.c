@@ -3,6 +3,7 @@
  * Opens a device node and proves that it is the disk which sysfs described. Checks the node through
  * an O_PATH descriptor first, so that it never opens another device. No state, any thread.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -20,6 +21,7 @@
 #include "common/limits.h"
 #include "common/mem.h"
 #include "node/device/device.h"
+#include "node/device/partitions.h"
 
 #define BUSY_TRIES 6 /* in device_check_unused() */
 #define BUSY_PAUSE_MS 50
@@ -151,13 +153,11 @@ static int check_diskseq(const struct device *dev, int fd, uint64_t *ret, struct
 		dev->path, (uintmax_t)*ret, (uintmax_t)dev->diskseq);
 }
 
-int device_open(const struct device *dev, int flags, int *ret_fd, uint64_t *ret_diskseq,
-                struct err *err)
+static int open_node(const struct device *dev, int flags, int *ret_fd, struct err *err)
 {
 	int node AUTO(fd) = open(dev->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	int fd AUTO(fd) = -1;
 	char self[64];
-	uint64_t diskseq;
 
 	if (node < 0)
 		return open_failed(dev, errno, err);
@@ -167,11 +167,45 @@ int device_open(const struct device *dev, int flags, int *ret_fd, uint64_t *ret_
 	fd = open(self, flags | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return open_failed(dev, errno, err);
-	if (check_node(dev, fd, err) || check_size(dev, fd, err) ||
+	if (check_node(dev, fd, err))
+		return -1;
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+int device_open(const struct device *dev, int flags, int *ret_fd, uint64_t *ret_diskseq,
+                struct err *err)
+{
+	int fd AUTO(fd) = -1;
+	uint64_t diskseq;
+
+	if (open_node(dev, flags, &fd, err) || check_size(dev, fd, err) ||
 	    check_diskseq(dev, fd, &diskseq, err))
 		return -1;
 	if (ret_diskseq)
 		*ret_diskseq = diskseq;
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+bool device_errno_is_gone(int errnum)
+{
+	return errnum == ENXIO || errnum == ENODEV;
+}
+
+int device_open_partition(const struct device *disk, const struct partition *p, int *ret_fd,
+                          struct err *err)
+{
+	int fd AUTO(fd) = -1, dir = (int)(strlen(disk->path) - strlen(disk->name));
+	struct device part = *disk;
+	uint64_t diskseq;
+
+	assert(dir >= 0);
+	part.devno = p->devno;
+	snprintf(part.name, sizeof(part.name), "%s", p->name);
+	snprintf(part.path, sizeof(part.path), "%.*s%s", dir, disk->path, p->name);
+	if (open_node(&part, O_RDONLY, &fd, err) || check_diskseq(&part, fd, &diskseq, err))
+		return -1;
 	*ret_fd = TAKE_FD(fd);
 	return 0;
 }

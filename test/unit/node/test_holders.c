@@ -9,12 +9,15 @@
 #include <limits.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -326,6 +329,173 @@ START_TEST(this_process_is_never_named_as_a_holder)
 }
 END_TEST
 
+/* ---- tables of descriptors ---- */
+
+#define TABLE 3000 /* descriptors: more than are read of a table in the first round */
+#define CROWD 30
+#define THREAD (CLONE_VM | CLONE_THREAD | CLONE_SIGHAND | CLONE_FILES | CLONE_FS)
+
+/* What the processes of a PID namespace of their own share with the test. */
+static struct {
+	atomic_uint ready; /* tasks that have opened what they open */
+	unsigned n, tables, files;
+	bool saw_all;
+	char first[200];
+} * seen;
+
+static int wait_for_a_signal(void *arg)
+{
+	(void)arg;
+	atomic_fetch_add(&seen->ready, 1);
+	for (;;)
+		pause();
+	return 0;
+}
+
+static int write_by_own_table(void *arg)
+{
+	return unshare(CLONE_FILES) || the_device_to_write() < 0 ? 1 : wait_for_a_signal(arg);
+}
+
+/* A task that shares with this one what the flags say. */
+static void start_task(int (*work)(void *), int flags)
+{
+	const size_t size = 262144;
+	char *stack = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (stack == MAP_FAILED || clone(work, stack + size, flags, NULL) < 0)
+		_exit(1);
+}
+
+static void fill_table(void)
+{
+	for (int fd = 0; fd >= 0 && fd < TABLE;)
+		fd = dup(2);
+}
+
+static void start_crowd(void)
+{
+	fill_table();
+	for (unsigned i = 0; i < CROWD - 2; i++)
+		start_task(wait_for_a_signal, CLONE_FILES | SIGCHLD);
+}
+
+static void crowd(void)
+{
+	start_crowd();
+	start_task(wait_for_a_signal, CLONE_FILES | SIGCHLD);
+}
+
+static void crowd_that_writes(void)
+{
+	crowd();
+	the_device_to_write();
+}
+
+/* As after execve(2). */
+static void crowd_with_a_copy_that_writes(void)
+{
+	start_crowd();
+	start_task(write_by_own_table, CLONE_FILES | SIGCHLD);
+}
+
+static void thread_that_writes(void)
+{
+	start_task(write_by_own_table, THREAD);
+}
+
+static void thread_behind_a_leader_that_has_ended(void)
+{
+	the_device_to_write();
+	start_task(wait_for_a_signal, THREAD);
+	atomic_fetch_add(&seen->ready, 1);
+	syscall(SYS_exit, 0); /* of this thread only */
+}
+
+static void large_and_small_that_write(void)
+{
+	int fd = the_device_to_write();
+
+	start_task(wait_for_a_signal, SIGCHLD);
+	close(fd);
+	fill_table();
+	the_device_to_write();
+}
+
+static const struct {
+	const char *what;
+	void (*arrange)(void);
+	unsigned tasks, n, tables;
+	const char *first;
+} arrangements[] = {
+	{ "a table that many processes share", crowd, CROWD, 0, 1, "" },
+	{ "one with the device", crowd_that_writes, CROWD, CROWD, 1, "pid 2 (a holder) has the " },
+	{ "a copy with the device", crowd_with_a_copy_that_writes, CROWD, 1, 2, "pid 31 (" },
+	{ "a thread with a table of its own", thread_that_writes, 2, 1, 2, "pid 3 (" },
+	{ "a leader that has ended", thread_behind_a_leader_that_has_ended, 2, 1, 2, "pid 3 (" },
+	{ "a small table behind a large one", large_and_small_that_write, 2, 2, 2, "pid 3 (" },
+};
+
+/* Process 1 of a PID namespace: nobody else is seen in its /proc. */
+static void look_alone(size_t row)
+{
+	struct holders h = { .n = 0 };
+	struct holders_query q = query();
+	int status = 1;
+	pid_t pid;
+
+	if (unshare(CLONE_NEWPID | CLONE_NEWNS) || (pid = fork()) < 0)
+		_exit(1);
+	if (pid > 0)
+		_exit(waitpid(pid, &status, 0) == pid && status == 0 ? 0 : 1);
+	if (mount("proc", "/proc", "proc", 0, NULL))
+		_exit(1);
+	if (fork() == 0) {
+		close(disk->fd); /* the loop device itself, which the test keeps */
+		prctl(PR_SET_NAME, "a holder");
+		arrangements[row].arrange();
+		wait_for_a_signal(NULL);
+	}
+	while (atomic_load(&seen->ready) < arrangements[row].tasks)
+		usleep(1000);
+	q.writers = true;
+	holders_find(&q, soon(), &h);
+	seen->n = h.n;
+	seen->tables = h.tables;
+	seen->files = h.files;
+	seen->saw_all = holders_saw_all(&h);
+	if (h.n)
+		snprintf(seen->first, sizeof(seen->first), "%s", h.first.v[0]);
+	_exit(0);
+}
+
+/* Here work is counted, not time: a walk over each process's table would be CROWD times as long. */
+START_TEST(a_table_is_read_once_and_small_ones_first)
+{
+	int status = 1;
+	pid_t pid;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	seen = mmap(NULL, sizeof(*seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ck_assert(seen != MAP_FAILED);
+	pid = fork();
+	if (pid == 0)
+		look_alone((size_t)_i);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_msg(status == 0, "%s", arrangements[_i].what);
+	ck_assert_msg(seen->saw_all && seen->n == arrangements[_i].n &&
+	                      seen->tables == arrangements[_i].tables,
+	              "%s: %u holders, %u tables, %u descriptors", arrangements[_i].what, seen->n,
+	              seen->tables, seen->files);
+	ck_assert_msg(seen->files < 4 * TABLE, "%s: %u descriptors", arrangements[_i].what,
+	              seen->files);
+	ck_assert_msg(str_has_prefix(seen->first, arrangements[_i].first), "%s: %s",
+	              arrangements[_i].what, seen->first);
+	node_world_clear(&w);
+}
+END_TEST
+
 /* ---- recorded ---- */
 
 static void recorded(struct tree *t, const char *pid_namespace)
@@ -446,4 +616,5 @@ SUITE_TIMEOUT("holders", 60, each_way_to_hold_it_is_named, a_program_of_it_that_
               mounts_elsewhere_are_only_looked_for_when_asked,
               three_are_named_and_the_others_counted, this_process_is_never_named_as_a_holder,
               nobody_found_says_where_to_look, a_process_that_ends_meanwhile_is_no_error,
-              a_mount_namespace_is_looked_at_once);
+              a_mount_namespace_is_looked_at_once,
+              LOOP(a_table_is_read_once_and_small_ones_first, 6));

@@ -20,6 +20,7 @@
 
 static struct nvme_world w;
 static struct nvme_disk *disk;
+static const struct partitions none = PARTITIONS_INIT;
 
 static void look(size_t n_used, size_t n_idle, const char *text)
 {
@@ -28,7 +29,7 @@ static void look(size_t n_used, size_t n_idle, const char *text)
 	struct err err = ERR_INIT;
 
 	ck_assert_int_eq(mount_table_read("/proc", &t, &err), 0);
-	ck_assert_int_eq(loops_over(&w.world, &t, disk->devno, &used, &idle, &err), 0);
+	ck_assert_int_eq(loops_over(&w.world, &t, disk->devno, &none, &used, &idle, &err), 0);
 	ck_assert_uint_eq(used.n, n_used);
 	ck_assert_uint_eq(idle.n, n_idle);
 	if (n_used + n_idle)
@@ -95,7 +96,8 @@ START_TEST(a_loop_over_a_file_server_is_not_asked)
 		struct mount_table t = { .v = &m, .n = 1 };
 		struct err err = ERR_INIT;
 
-		ck_assert_int_eq(loops_over(&w.world, &t, disk->devno, &used, &idle, &err), 0);
+		ck_assert_int_eq(loops_over(&w.world, &t, disk->devno, &none, &used, &idle, &err),
+		                 0);
 		ck_assert_msg(idle.n == rows[i].asked, "%s", rows[i].what);
 	}
 	loop_over_detach(&loop);
@@ -110,7 +112,7 @@ START_TEST(without_loop_devices_there_is_none)
 	struct mount_table t = MOUNT_TABLE_INIT;
 	struct err err = ERR_INIT;
 
-	ck_assert_int_eq(loops_over(&nowhere, &t, 1, &used, &idle, &err), 0);
+	ck_assert_int_eq(loops_over(&nowhere, &t, 1, &none, &used, &idle, &err), 0);
 	ck_assert_uint_eq(used.n + idle.n, 0);
 }
 END_TEST
@@ -128,7 +130,7 @@ START_TEST(a_loop_that_cannot_be_asked_is_an_error)
 	disk = nvme_world_add(&w, 1, "", 16 * 1024 * 1024);
 	loop_over_attach(&loop, &w, disk->node);
 	run_tool("mount --bind /dev/null %s", loop.node);
-	ck_assert_int_eq(loops_over(&w.world, &t, disk->devno, &used, &idle, &err), -1);
+	ck_assert_int_eq(loops_over(&w.world, &t, disk->devno, &none, &used, &idle, &err), -1);
 	ck_assert_msg(strstr(err.msg, loop.node) != NULL, "%s", err.msg);
 	ck_assert_uint_eq(used.n + idle.n, 0);
 	run_tool("umount %s", loop.node);

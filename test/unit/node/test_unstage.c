@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -15,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -263,6 +265,46 @@ START_TEST(raw_block_that_somebody_writes_stays)
 }
 END_TEST
 
+/* As threads and some runtimes do (CLONE_FILES). */
+START_TEST(processes_that_share_their_open_files_are_named)
+{
+	char *name AUTO(free) = NULL, *other AUTO(free) = NULL;
+	pid_t *pids = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct pollfd end = { .events = POLLIN };
+	pid_t writer;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	stage(NULL);
+	writer = fork();
+	if (writer == 0) { /* it has the test's own descriptor of the disk: to write */
+		pid_t pid =
+			(pid_t)syscall(SYS_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, NULL);
+
+		if (pid)
+			pids[0] = pid;
+		else
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	while (*(volatile pid_t *)pids == 0)
+		usleep(1000);
+	name = xasprintf("pid %d (test_unstage) has the device open as ", (int)writer);
+	other = xasprintf("pid %d (test_unstage) shares the open files of pid %d; end them, or",
+	                  (int)pids[0], (int)writer);
+	unstage_refused_with(ERR_PRECONDITION, name, other);
+	end.fd = (int)syscall(SYS_pidfd_open, pids[0], 0);
+	ck_assert(pids[0] > 0 && end.fd >= 0);
+	kill(pids[0], SIGKILL);
+	ck_assert_int_eq(poll(&end, 1, 20000), 1); /* it is not this process's child */
+	close(end.fd);
+	let_go(writer);
+	unstage_ok();
+	node_world_clear(&w);
+}
+END_TEST
+
 /*
  * A child that has more descriptors than a look that only names people goes through: fewer here
  * than in the field, because the looks of the tests beside this one go through them, too.
@@ -347,6 +389,143 @@ START_TEST(a_process_that_cannot_be_looked_at_may_be_the_writer)
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
 	run_tool("rm %s/8/fd", proc);
 	unstage_ok();
+	node_world_clear(&w);
+}
+END_TEST
+
+static pid_t capture_mounts(unsigned long how);
+
+static pid_t write_partition(const struct nvme_part *p)
+{
+	return open_often(p->node, O_WRONLY, 2); /* without the disk itself */
+}
+
+static pid_t claim_partition(const struct nvme_part *p)
+{
+	return open_often(p->node, O_RDONLY | O_EXCL, 2);
+}
+
+static pid_t mount_partition_elsewhere(const struct nvme_part *p)
+{
+	pid_t pid;
+
+	run_tool("mkfs.ext4 -q %s && mkdir %s/p && mount %s %s/p", p->node, w.nvme.root, p->node,
+	         w.nvme.root);
+	pid = capture_mounts(MS_PRIVATE);
+	run_tool("umount %s/p", w.nvme.root);
+	return pid;
+}
+
+static pid_t mount_partition_here(const struct nvme_part *p)
+{
+	run_tool("mkfs.ext4 -q %s && mkdir %s/p && mount %s %s/p", p->node, w.nvme.root, p->node,
+	         w.nvme.root);
+	return 0;
+}
+
+static const struct {
+	const char *what;
+	pid_t (*use)(const struct nvme_part *p);
+	const char *text, *also;
+} part_uses[] = {
+	{ "a writer", write_partition, "is still open for writing: pid ",
+	  "has the device open as " },
+	{ "a claim", claim_partition, "is in use", "has the device open as " },
+	{ "a mount in another mount namespace", mount_partition_elsewhere, "is in use",
+	  "has it mounted at " },
+	{ "a mount here", mount_partition_here, "is in use", "p1 is mounted at " },
+};
+
+START_TEST(a_partition_that_is_used_keeps_raw_block)
+{
+	struct nvme_part p;
+	pid_t holder;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	stage(NULL);
+	nvme_part_add(&w.nvme, disk, &p);
+	holder = part_uses[_i].use(&p);
+	unstage_refused_with(ERR_PRECONDITION, part_uses[_i].text, part_uses[_i].also);
+	if (holder)
+		let_go(holder);
+	else
+		run_tool("umount %s/p", w.nvme.root);
+	unstage_ok();
+	nvme_part_remove(disk, &p);
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(a_loop_device_over_a_partition_keeps_raw_block)
+{
+	struct loop_over loop;
+	struct nvme_part p;
+	int claim;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	stage(NULL);
+	nvme_part_add(&w.nvme, disk, &p);
+	loop_over_attach(&loop, &w.nvme, p.node);
+	claim = open(loop.node, O_RDONLY | O_EXCL);
+	ck_assert_int_ge(claim, 0);
+	unstage_refused_with(ERR_PRECONDITION, "still used through the loop device loop",
+	                     loop.name);
+	close(claim);
+	loop_over_detach(&loop);
+	unstage_ok();
+	nvme_part_remove(disk, &p);
+	node_world_clear(&w);
+}
+END_TEST
+
+/*
+ * A partition has a page cache of its own, which the kernel keeps while a process has the partition
+ * open, also one that only reads.
+ */
+START_TEST(a_partition_is_written_back)
+{
+	char bytes[64] = "written to the partition", found[64] = "";
+	struct nvme_part p;
+	pid_t reader;
+	int fd;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	stage(NULL);
+	nvme_part_add(&w.nvme, disk, &p);
+	reader = open_often(p.node, O_RDONLY, 2);
+	fd = open(p.node, O_RDWR);
+	ck_assert_int_eq(pwrite(fd, bytes, sizeof(bytes), 4 * MIB), sizeof(bytes));
+	close(fd);
+	unstage_ok();
+	fd = open(disk->image, O_RDONLY);
+	ck_assert_int_eq(pread(fd, found, sizeof(found), 5 * MIB), sizeof(found));
+	close(fd);
+	ck_assert_str_eq(found, bytes);
+	let_go(reader);
+	nvme_part_remove(disk, &p);
+	node_world_clear(&w);
+}
+END_TEST
+
+/* Without its node nobody can have opened it, or its pages could not be written back. */
+START_TEST(a_partition_without_a_node_is_only_left_if_nobody_has_it_open)
+{
+	struct nvme_part p;
+	pid_t reader;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	stage(NULL);
+	nvme_part_add(&w.nvme, disk, &p);
+	reader = open_often(p.node, O_RDONLY, 2);
+	run_tool("rm %s", p.node);
+	unstage_refused(ERR_UNAVAILABLE, p.node);
+	let_go(reader);
+	unstage_ok();
+	nvme_part_remove(disk, &p);
 	node_world_clear(&w);
 }
 END_TEST
@@ -463,6 +642,7 @@ static pid_t capture_mounts(unsigned long how)
 	ck_assert_int_eq(pipe(ready), 0);
 	pid = fork();
 	if (pid == 0) {
+		close(disk->fd); /* the loop device, which the test keeps */
 		if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | how, NULL) ||
 		    write(ready[1], "x", 1) != 1)
 			_exit(1);
@@ -845,11 +1025,15 @@ SUITE_TIMEOUT("unstage", 60, LOOP(what_was_staged_goes_and_again_is_fine, 4),
               a_subdirectory_bound_elsewhere_counts_as_use,
               a_mount_point_seen_twice_is_not_use_elsewhere,
               layers_that_retries_have_stacked_all_go, raw_block_in_exclusive_use_stays,
-              raw_block_that_somebody_writes_stays, a_writer_behind_many_descriptors_is_seen,
+              raw_block_that_somebody_writes_stays, processes_that_share_their_open_files_are_named,
+              a_writer_behind_many_descriptors_is_seen,
               without_descriptors_nobody_is_taken_for_gone,
               a_process_that_cannot_be_looked_at_may_be_the_writer,
               LOOP(a_disk_that_cannot_be_opened_stays, 2),
               raw_block_under_a_loop_device_in_use_stays,
+              LOOP(a_partition_that_is_used_keeps_raw_block, 4),
+              a_loop_device_over_a_partition_keeps_raw_block, a_partition_is_written_back,
+              a_partition_without_a_node_is_only_left_if_nobody_has_it_open,
               a_loop_device_over_the_staged_file_itself_is_named, what_is_mounted_below_is_named,
               a_disk_that_died_after_the_unmount_is_waited_for_by_nobody,
               LOOP(a_full_disk_below_the_driver_keeps_no_volume_staged, 3),
