@@ -316,7 +316,7 @@ static bool see(const struct node_look *l, const struct mount *m, struct sight *
 	if (!is_safe(m, &ret->kubelet))
 		return false;
 	if (ret->kubelet.foreign || place_look(l->table, m->target, &ret->place, &ignored))
-		return find_hidden(l, ret, ignored.msg);
+		return find_hidden(l, ret, ignored.code == ERR_PRECONDITION ? ignored.msg : "");
 	if (!kind_of(&ret->place) || ret->place.m != m)
 		return false;
 	if (ret->place.kind == PLACE_SHARE)

@@ -137,7 +137,7 @@ bool node_may_have_staged(const struct node *n)
 
 		err_clear(&ignored);
 		if (str_has_prefix(t.v[i].target, below) && place_may_be_volume(&t.v[i]) &&
-		    !place_look(&t, t.v[i].target, &p, &ignored) && may_be_staged(n, &p))
+		    (place_look(&t, t.v[i].target, &p, &ignored) || may_be_staged(n, &p)))
 			return true;
 	}
 	return false;

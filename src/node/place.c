@@ -35,25 +35,43 @@ char *place_block_file(const char *staging_path, const char *volume_id)
 	return xasprintf("%s/%s", staging_path, volume_id);
 }
 
-/*
- * *ret: the number of a mounted filesystem's disk. mountinfo has it, except for btrfs: there the
- * number is anonymous, and only the path of the device node tells the disk (place_check_same()
- * looks closer). When that node does not exist the disk has gone, and *ret stays the anonymous
- * number, which no disk has. False: it is no filesystem of a disk.
- */
-static bool disk_of(const struct mount *m, dev_t *ret)
+/* stat(2) of what the mount table shows. An error is no answer: the caller may ask again. */
+static int look_at(const char *path, struct stat *ret, struct err *err)
 {
+	if (stat(path, ret) == 0)
+		return 0;
+	err_sys(err, errno, "look at %s, which the mount table shows", path);
+	return err_recode(err, ERR_UNAVAILABLE);
+}
+
+/*
+ * Sets the disk of a mounted filesystem. mountinfo has the disk's number, except for btrfs: there
+ * the number is anonymous, and only the path of the device node tells the disk (place_check_same()
+ * looks closer). When that node does not exist the disk has gone, and the number stays the
+ * anonymous one, which no disk has. PLACE_OTHER: it is no filesystem of a disk.
+ */
+static int look_at_filesystem(struct place *p, struct err *err)
+{
+	const struct mount *m = p->m;
 	struct stat st;
 
-	*ret = m->devno;
+	p->kind = PLACE_FILESYSTEM;
+	p->shown = p->disk = m->devno;
 	if (major(m->devno) != 0)
-		return true;
+		return 0;
+	p->kind = PLACE_OTHER;
 	if (!str_eq(m->fs_type, "btrfs"))
-		return false;
-	if (stat(m->source, &st) < 0)
-		return errno == ENOENT;
-	*ret = st.st_rdev;
-	return S_ISBLK(st.st_mode);
+		return 0;
+	if (look_at(m->source, &st, err)) {
+		if (err->sys != ENOENT)
+			return -1;
+		err_clear(err);
+		p->kind = PLACE_FILESYSTEM;
+	} else if (S_ISBLK(st.st_mode)) {
+		p->kind = PLACE_FILESYSTEM;
+		p->shown = p->disk = st.st_rdev;
+	}
+	return 0;
 }
 
 /*
@@ -82,13 +100,20 @@ static int btrfs_uuid(const char *path, char ret[37], struct err *err)
 	return 0;
 }
 
-/* A mounted filesystem has its device open exclusively: nobody else can open it so. */
-static bool is_claimed(const struct device *dev)
+/*
+ * A mounted filesystem has its device open exclusively: nobody else can open it so. 0: it is
+ * claimed. PLACE_DISK_GONE: nobody has claimed it.
+ */
+static int check_claimed(const struct device *dev, struct err *err)
 {
-	struct err err = ERR_INIT;
 	int fd AUTO(fd) = -1;
 
-	return device_open(dev, O_RDONLY | O_EXCL, &fd, NULL, &err) != 0;
+	if (device_open(dev, O_RDONLY | O_EXCL, &fd, NULL, err) == 0)
+		return PLACE_DISK_GONE;
+	if (err->sys != EBUSY)
+		return -1;
+	err_clear(err);
+	return 0;
 }
 
 bool place_is_known_by_name(const struct place *p)
@@ -109,7 +134,7 @@ int place_compare(const struct place *p, const struct device *dev, struct str *o
 	    fsprobe_fd(fd, dev->path, &fs, err))
 		return -1;
 	if (str_eq(fs.uuid, uuid))
-		return is_claimed(dev) ? 0 : PLACE_DISK_GONE;
+		return check_claimed(dev, err);
 	str_addf(other,
 	         "%s shows the btrfs %s, but on %s is %s with UUID %s: its disk has gone and its "
 	         "name was given to another",
@@ -144,34 +169,39 @@ static int refuse_hidden(const struct mount_table *t, const char *path, struct e
 	               cover ? cover->target : "/", cover ? cover->target : "that");
 }
 
+/* Only a device node is looked at, or something that this driver does not mount. */
+static int look_at_node(struct place *p, struct err *err)
+{
+	struct stat st;
+
+	p->kind = PLACE_OTHER;
+	if (look_at(p->path, &st, err))
+		return -1;
+	if (S_ISBLK(st.st_mode)) {
+		p->kind = PLACE_BLOCK;
+		p->shown = st.st_rdev;
+		p->disk = node_is_removed(p->m) ? NO_DISK : st.st_rdev;
+	}
+	return 0;
+}
+
 int place_look(const struct mount_table *t, const char *path, struct place *ret, struct err *err)
 {
-	struct place p = PLACE_INIT;
-	struct stat st;
+	struct place p AUTO(place_clear) = PLACE_INIT;
 	int rc = mount_place(path, &p.path, err);
 
-	if (rc < 0)
+	if (rc < 0 || refuse_hidden(t, p.path ? p.path : path, err))
 		return -1;
-	if (refuse_hidden(t, p.path ? p.path : path, err)) {
-		place_clear(&p);
-		return -1;
-	}
 	p.m = rc == 0 ? mount_at(t, p.path) : NULL;
 	if (p.m && mount_is_share(p.m)) { /* never touched: its server may hang */
 		p.kind = str_eq(p.m->root, "/") ? PLACE_SHARE : PLACE_OTHER;
 		p.shown = p.disk = p.m->devno;
-	} else if (p.m && str_eq(p.m->root, "/")) {
-		p.kind = disk_of(p.m, &p.disk) ? PLACE_FILESYSTEM : PLACE_OTHER;
-		p.shown = p.disk;
-	} else if (p.m) {
-		p.kind = PLACE_OTHER;
-		if (stat(p.path, &st) == 0 && S_ISBLK(st.st_mode)) {
-			p.kind = PLACE_BLOCK;
-			p.shown = st.st_rdev;
-			p.disk = node_is_removed(p.m) ? NO_DISK : st.st_rdev;
-		}
+	} else if (p.m &&
+	           (str_eq(p.m->root, "/") ? look_at_filesystem(&p, err) : look_at_node(&p, err))) {
+		return -1;
 	}
 	*ret = p;
+	p = (struct place)PLACE_INIT;
 	return 0;
 }
 
@@ -211,15 +241,15 @@ int place_look_staged(const struct mount_table *t, const char *staging_path, con
 
 /*
  * Names of removed device nodes are given to others, which may be removed as well: there the name
- * does not tell that two mounts show one node, and its inode does.
+ * does not tell that two mounts show one node, and its inode does. A node that cannot be looked at
+ * may be the same one.
  */
 static bool is_other_node(const struct place *p, const struct mount *m)
 {
 	struct stat ours, theirs;
 
-	return p->kind == PLACE_BLOCK && node_is_removed(m) &&
-	       (stat(p->path, &ours) < 0 || stat(m->target, &theirs) < 0 ||
-	        ours.st_ino != theirs.st_ino);
+	return p->kind == PLACE_BLOCK && node_is_removed(m) && stat(p->path, &ours) == 0 &&
+	       stat(m->target, &theirs) == 0 && ours.st_ino != theirs.st_ino;
 }
 
 const struct mount *place_elsewhere(const struct mount_table *t, const struct place *p,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who else shows what is staged, asked before anything is unmounted. Changes nothing.
+ * Asks, before anything is unmounted, who else shows the staged volume: mounts of this namespace,
+ * and of others. Changes nothing.
  */
 #include "node/unstaging.h"
 
@@ -61,6 +62,9 @@ static bool is_shared_here(const struct unstaging *u)
 	return true;
 }
 
+/*
+ * Of a disk the kernel is asked again after the unmount, by a claim; of a share this look decides.
+ */
 FRAME_OF_ITS_OWN int unstaging_refuse_captured(const struct unstaging *u, struct deadline d,
                                                struct err *err)
 {
@@ -68,6 +72,7 @@ FRAME_OF_ITS_OWN int unstaging_refuse_captured(const struct unstaging *u, struct
 	struct holders_query q = unstaging_query(u);
 
 	q.captured = true;
+	q.exhaustive = u->place.kind == PLACE_SHARE;
 	q.unshared = !is_shared_here(u);
 	for (;;) {
 		struct str text AUTO(str_clear) = STR_INIT(600);
@@ -75,6 +80,13 @@ FRAME_OF_ITS_OWN int unstaging_refuse_captured(const struct unstaging *u, struct
 		struct err ignored = ERR_INIT;
 
 		holders_find(&q, d, &h);
+		if (!h.n && q.exhaustive && !holders_saw_all(&h)) {
+			holders_say(&h, &q, unstaging_shown(u), &text);
+			return err_set(err, ERR_UNAVAILABLE,
+			               "it is not known whether its share is mounted in another "
+			               "mount namespace: %s",
+			               text.ptr);
+		}
 		if (!h.n)
 			return 0;
 		if (deadline_sleep(end, UNSTAGING_STEP_MS, &ignored, "") == 0)

@@ -99,6 +99,52 @@ START_TEST(kinds_are_told_from_mountinfo)
 }
 END_TEST
 
+/* Taken for "something else", or for nothing, it would be unmounted without a look for writers. */
+START_TEST(a_look_that_fails_is_no_answer)
+{
+	static const struct {
+		const char *what, *line;
+	} rows[] = {
+		{ "a bound node", "40 1 0:5 /x %R/staging/vol rw - devtmpfs udev rw\n" },
+		{ "a bound node that was removed",
+		  "40 1 0:5 /x//deleted %R/staging/vol rw - devtmpfs udev rw\n" },
+		{ "the node of a btrfs",
+		  "40 1 0:42 / %R/staging/vol rw - btrfs /dev/null/sda rw\n" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char *staging AUTO(free) = NULL;
+		struct place p = PLACE_INIT;
+		struct err err = ERR_INIT;
+
+		begin(rows[i].line);
+		staging = xasprintf("%s/staging", root);
+		ck_assert_msg(place_look_staged(&table, staging, "vol", &p, &err) == -1, "%s: %d",
+		              rows[i].what, p.kind);
+		ck_assert_msg(err.code == ERR_UNAVAILABLE && !p.path, "%s: %s", rows[i].what,
+		              err.msg);
+		end();
+	}
+}
+END_TEST
+
+/* Whether two removed nodes of one name are the same node, only their inodes tell. */
+START_TEST(a_node_that_cannot_be_looked_at_may_be_the_same)
+{
+	struct place p = { .kind = PLACE_BLOCK };
+
+	begin("40 1 0:5 /x//deleted %R/staging rw - devtmpfs udev rw\n"
+	      "41 1 0:5 /x//deleted %R/missing rw - devtmpfs udev rw\n"
+	      "42 1 0:5 /x//deleted %R/other rw - devtmpfs udev rw\n");
+	p.path = xasprintf("%s/staging", root);
+	p.m = mount_at(&table, p.path);
+	ck_assert_int_eq(place_elsewhere(&table, &p, NULL, false, NULL)->id, 41);
+	ck_assert_ptr_null(place_elsewhere(&table, &p, NULL, false, &table.v[1]));
+	place_clear(&p);
+	end();
+}
+END_TEST
+
 START_TEST(use_elsewhere_is_found_and_mirrors_are_not_use)
 {
 	struct place staging, pod;
@@ -141,6 +187,7 @@ START_TEST(the_staged_form_is_the_filesystem_or_the_file)
 
 	begin("40 1 0:5 /x %R/staging/vol rw - devtmpfs udev rw\n");
 	again = xasprintf("%s/staging", root);
+	run_tool("touch %s/vol", again);
 	ck_assert_int_eq(place_look_staged(&table, again, "vol", &p, &err), 0);
 	ck_assert_int_eq(p.kind, PLACE_OTHER); /* no device node there: this test needs no root */
 	ck_assert(str_has_suffix(p.path, "/staging/vol"));
@@ -191,5 +238,7 @@ START_TEST(a_mount_that_the_kernel_locked_is_refused_and_not_tried_again)
 END_TEST
 
 SUITE("place", a_mount_that_the_kernel_locked_is_refused_and_not_tried_again,
-      kinds_are_told_from_mountinfo, use_elsewhere_is_found_and_mirrors_are_not_use,
+      kinds_are_told_from_mountinfo, a_look_that_fails_is_no_answer,
+      a_node_that_cannot_be_looked_at_may_be_the_same,
+      use_elsewhere_is_found_and_mirrors_are_not_use,
       the_staged_form_is_the_filesystem_or_the_file);

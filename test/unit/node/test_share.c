@@ -853,6 +853,26 @@ START_TEST(a_share_that_another_mount_namespace_has_stays_staged_unless_it_is_de
 }
 END_TEST
 
+/* There is no disk that could be claimed, so the look at the mount namespaces decides. */
+START_TEST(a_share_that_may_be_mounted_elsewhere_stays_staged)
+{
+	char *proc AUTO(free) = NULL;
+
+	SKIP_UNLESS_ROOT("mounts");
+	begin();
+	stage();
+	proc = xasprintf("%s/proc-of-test", w.node.nvme.root);
+	run_tool("mkdir -p %s/8/ns %s/8/mountinfo && ln -s mnt:[5] %s/8/ns/mnt && "
+	         "ln -s /proc/self /proc/sys %s",
+	         proc, proc, proc, proc);
+	w.node.node.o.proc_root = proc;
+	unstage_refused(ERR_UNAVAILABLE, "it is not known whether its share is mounted in another");
+	run_tool("rm -r %s/8", proc);
+	unstage_ok();
+	share_world_clear(&w);
+}
+END_TEST
+
 START_TEST(a_file_open_in_the_staged_share_is_named)
 {
 	char *file AUTO(free) = NULL;
@@ -993,6 +1013,7 @@ SUITE_AROUND("share", 60, mount_helper_install, mount_helper_remove,
              a_refused_unstage_changes_nothing_for_the_stage_that_follows,
              LOOP(tags_that_two_functions_have_exchanged_are_not_mounted, 2),
              a_server_that_hangs_during_the_stage_leaves_nothing_mounted,
+             a_share_that_may_be_mounted_elsewhere_stays_staged,
              a_share_that_another_mount_namespace_has_stays_staged_unless_it_is_dead,
              a_file_open_in_the_staged_share_is_named,
              what_the_kernel_mounted_within_a_share_goes_with_it,
