@@ -96,18 +96,24 @@ int file_write(const char *path, const char *text, struct err *err)
 	return 0;
 }
 
+int dir_sync(const char *path, struct err *err)
+{
+	int fd AUTO(fd) = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return err_sys(err, errno, "open %s", path);
+	if (fsync(fd))
+		return err_sys(err, errno, "sync %s", path);
+	return 0;
+}
+
 static int sync_directory_of(const char *path, struct err *err)
 {
 	const char *slash = strrchr(path, '/');
 	char *dir AUTO(free) =
 		slash ? xstrndup(path, slash == path ? 1 : (size_t)(slash - path)) : xstrdup(".");
-	int fd AUTO(fd) = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	if (fd < 0)
-		return err_sys(err, errno, "open %s", dir);
-	if (fsync(fd))
-		return err_sys(err, errno, "sync %s", dir);
-	return 0;
+	return dir_sync(dir, err);
 }
 
 int file_write_synced(const char *path, const char *bytes, size_t n, mode_t mode, struct err *err)
@@ -144,9 +150,16 @@ int file_replace(const char *path, const char *bytes, size_t n, mode_t mode, str
 
 int file_remove(const char *path, struct err *err)
 {
-	if (unlink(path) && errno != ENOENT)
-		return err_sys(err, errno, "remove %s", path);
-	return 0;
+	struct stat st;
+	int why;
+
+	if (unlink(path) == 0 || errno == ENOENT)
+		return 0;
+	why = errno;
+	/* A read-only filesystem refuses before it looks the name up. */
+	if (why == EROFS && lstat(path, &st) < 0 && errno == ENOENT)
+		return 0;
+	return err_sys(err, why, "remove %s", path);
 }
 
 static int make_one(const char *path, mode_t mode, struct err *err)

@@ -31,8 +31,10 @@ int file_replace(const char *path, const char *bytes, size_t n, mode_t mode, str
  */
 int file_write_synced(const char *path, const char *bytes, size_t n, mode_t mode, struct err *err)
 	MUST_CHECK;
-/* Removes a file; that there is none is no error. */
+/* Removes a file; that there is none is no error, on a read-only filesystem either. */
 int file_remove(const char *path, struct err *err) MUST_CHECK;
+/* After it, what was made, renamed or removed in the directory is on disk. */
+int dir_sync(const char *path, struct err *err) MUST_CHECK;
 /* mkdir -p; each new directory gets `mode`. An existing path that is no directory is an error. */
 int dir_make(const char *path, mode_t mode, struct err *err) MUST_CHECK;
 /* Adds the names in the directory, except . and .., to `ret` and sorts it. */

@@ -6,6 +6,9 @@
  *
  * A record (job_record.h) is there while e2fsck runs. One that was killed half way may have cleared
  * what its superblock asked with: the next stage finds the record and has all of it checked.
+ *
+ * Between the decision and e2fsck the job waits for a turn and syncs the record. So it looks again
+ * immediately before e2fsck runs, which would repair an old ext4 into whatever was made over it.
  */
 #include "node/check.h"
 
@@ -30,8 +33,9 @@
 struct checking {
 	int fd;
 	char *volume_id;
-	char name[sizeof((struct device *)0)->path], pci[sizeof((struct device *)0)->pci];
-	char fs_type[32], why[48];
+	struct device dev;
+	struct fsprobe fs;
+	char why[48];
 	bool whole;
 	char *record_path, *record;
 };
@@ -52,13 +56,32 @@ static void log_check(enum log_level level, const char *msg, const struct checki
 {
 	const struct log_pair pairs[] = {
 		log_text("volume", c->volume_id),
-		log_text("device", c->name),
-		log_text("pci", c->pci),
-		log_text("fs", c->fs_type),
+		log_text("device", c->dev.path),
+		log_text("pci", c->dev.pci),
+		log_text("fs", c->fs.type),
 		more,
 	};
 
 	log_pairs(level, msg, pairs, ARRAY_LEN(pairs));
+}
+
+/* Is it still the filesystem that asked for the check, and does nobody use it? */
+static int look_again(const struct checking *c, struct err *err)
+{
+	struct fsprobe now;
+
+	if (fsprobe_fd(c->fd, c->dev.path, &now, err))
+		return -1;
+	if (!str_eq(now.type, c->fs.type) || !str_eq(now.uuid, c->fs.uuid)) {
+		metric_add(METRIC_REFUSALS, 1, LABELS("changed"));
+		return err_set(err, ERR_PRECONDITION,
+		               "%s is not checked: another process has written to it since it was "
+		               "looked at, and now it holds %s",
+		               c->dev.path, now.found);
+	}
+	if (device_check_unused(&c->dev, err) == 0)
+		return 0;
+	return err_wrap(err, "the %s on %s asks for a check (%s)", c->fs.type, c->dev.path, c->why);
 }
 
 static int checking_run(void *arg, struct err *err)
@@ -72,11 +95,17 @@ static int checking_run(void *arg, struct err *err)
 	log_check(LOG_INFO, "checking", c, log_text("why", c->why));
 	kill_point("check: decided");
 	if (record_write_synced(c->record_path, c->record, err))
-		return err_wrap(err, "%s is not checked: its record cannot be written", c->name);
+		return err_wrap(err, "%s is not checked: its record cannot be written",
+		                c->dev.path);
 	kill_point("check: record written");
-	rc = fsck_run(c->fd, c->name, c->whole, err);
+	if (look_again(c, err)) {
+		if (!c->whole)
+			IGNORE_RESULT(record_remove(c->record_path, &ignored));
+		return -1;
+	}
+	rc = fsck_run(c->fd, c->dev.path, c->whole, err);
 	metric_observe(METRIC_CHECKS, monotonic_ns() - since,
-	               LABELS(c->fs_type, rc ? "failed" : "ok"));
+	               LABELS(c->fs.type, rc ? "failed" : "ok"));
 	if (rc && err->code == ERR_PRECONDITION)
 		metric_add(METRIC_REFUSALS, 1, LABELS("damaged"));
 	kill_point("check: e2fsck done");
@@ -85,10 +114,10 @@ static int checking_run(void *arg, struct err *err)
 		IGNORE_RESULT(record_remove(c->record_path, &ignored));
 	kill_point("check: record removed");
 	if (rc)
-		return err_wrap(err, "the %s on %s %s (%s) and is not mounted", c->fs_type, c->name,
-		                err->code == ERR_PRECONDITION ? "is damaged"
-		                                              : "could not be checked",
-		                c->why);
+		return err_wrap(
+			err, "the %s on %s %s (%s) and is not mounted", c->fs.type, c->dev.path,
+			err->code == ERR_PRECONDITION ? "is damaged" : "could not be checked",
+			c->why);
 	log_check(LOG_WARNING, "checked", c, log_number("ms", log_ms(since, ms)));
 	return 0;
 }
@@ -126,9 +155,8 @@ static int run_job(struct node *n, const struct check_request *r, const char *wh
 	c->whole = whole;
 	c->record_path = job_record_path(n, r->volume_id, JOB_RECORD_E2FSCK);
 	c->record = TAKE(text);
-	snprintf(c->name, sizeof(c->name), "%s", r->dev->path);
-	snprintf(c->pci, sizeof(c->pci), "%s", r->dev->pci);
-	snprintf(c->fs_type, sizeof(c->fs_type), "%s", r->fs->type);
+	c->dev = *r->dev;
+	c->fs = *r->fs;
 	snprintf(c->why, sizeof(c->why), "%s", why);
 	return job_run(n->jobs,
 	               &(struct job_order) { .kind = JOB_CHECK,

@@ -14,10 +14,12 @@
  * The identity includes this very attachment: a volume that was attached to another node meanwhile
  * may hold data from there, about which an old record says nothing. Such a volume, and one without
  * a record on this node, is refused; the text says how to clear the device. A complete filesystem
- * always wins over a record.
+ * always wins over a record. A record ends when the disk is handed out (job_records_end()), when
+ * mkfs has refused without having written, and when somebody else is seen to use the disk.
  *
- * A volume that waited for its turn is looked at once more before mkfs runs: others had time to
- * write to it.
+ * The disk is looked at twice: before the record is written, since the record says that the disk
+ * was empty, and after it, immediately before mkfs runs. Waiting for a turn and syncing the record
+ * may take long, and others may write to the disk during that time.
  *
  * mkfs runs as a job (job.h), to its end even when its caller has gone; a retry waits for the job
  * and then finds the finished filesystem.
@@ -41,9 +43,6 @@
 #include "node/job_record.h"
 #include "node/record.h"
 #include "volume/context_keys.h"
-
-/* A device that was looked at longer ago is looked at again. */
-#define LOOK_AGAIN_NS 100000000LL
 
 /* A request, and what was decided about it. */
 struct format_plan {
@@ -142,6 +141,26 @@ static int check_may_format(const struct format_request *r, bool again, struct e
 	return check_blank(r, err);
 }
 
+/*
+ * The record says that nothing but mkfs has written to the disk since it was empty, and that is not
+ * so, or not known any more. The call fails in any case: that it could not be removed is logged.
+ */
+static void forget(const char *record, const char *device)
+{
+	struct err failed = ERR_INIT;
+
+	if (record_remove_synced(record, &failed))
+		log_msg(LOG_WARNING, "%s is not formatted, and its formatting record stays: %s",
+		        device, failed.msg);
+}
+
+static void forget_record(const struct format_plan *p)
+{
+	char *record AUTO(free) = job_record_path(p->n, p->r->volume_id, JOB_RECORD_MKFS);
+
+	forget(record, p->r->dev->path);
+}
+
 static int probe_result(const struct device *dev, int fd, const char *fs_type, struct fsprobe *ret,
                         struct err *err)
 {
@@ -165,7 +184,6 @@ struct formatting {
 	char *volume_id, *fs_type;
 	bool again;      /* the record allows it */
 	bool unfinished; /* the superblock of an interrupted xfs is cleared first */
-	int64_t decided; /* when the device was looked at */
 	char *record_path, *record;
 	struct fsprobe made; /* for the call, once the job has succeeded */
 };
@@ -184,7 +202,22 @@ static void formatting_put(void *arg)
 	free(f);
 }
 
-/* Is it still as it was when it was decided to format it? */
+enum { SIGNATURE_CHANGED = 1 };
+static int look_at_signature(const struct formatting *f, struct fsprobe *ret, struct err *err)
+{
+	int rc = fsprobe_fd(f->fd, f->dev.path, ret, err);
+
+	if (rc)
+		return rc;
+	return (f->unfinished ? ret->unfinished : ret->kind == FSPROBE_NOTHING) ? 0
+	                                                                        : SIGNATURE_CHANGED;
+}
+
+/*
+ * Is it still as it was when it was decided to format it? The signature is the last thing that is
+ * looked at, since it is read faster than the places that must be blank. mkfs has not written yet:
+ * if the answer is no, the record ends, unless it is of an earlier mkfs and still may be true.
+ */
 static int look_again(const struct formatting *f, struct err *err)
 {
 	const struct format_request r = {
@@ -193,44 +226,57 @@ static int look_again(const struct formatting *f, struct err *err)
 		.params = &f->params,
 	};
 	struct fsprobe now;
+	int rc = look_at_signature(f, &now, err);
 
-	if (monotonic_ns() - f->decided < LOOK_AGAIN_NS)
-		return 0;
-	if (fsprobe_fd(f->fd, f->dev.path, &now, err))
-		return -1;
-	if (f->unfinished ? !now.unfinished : now.kind != FSPROBE_NOTHING) {
+	if (!rc)
+		rc = check_may_format(&r, f->again, err);
+	if (!rc)
+		rc = look_at_signature(f, &now, err);
+	if (rc == SIGNATURE_CHANGED) {
 		metric_add(METRIC_REFUSALS, 1, LABELS("changed"));
-		return err_set(err, ERR_PRECONDITION,
-		               "%s is not formatted: while it waited for its turn somebody else "
-		               "wrote to it, and now it holds %s",
-		               f->dev.path, now.found);
+		err_set(err, ERR_PRECONDITION,
+		        "%s is not formatted: another process has written to it since it was "
+		        "looked at, and now it holds %s",
+		        f->dev.path, now.found);
 	}
-	return check_may_format(&r, f->again, err);
+	if (rc && (!f->again || rc == SIGNATURE_CHANGED || err->sys == EBUSY))
+		forget(f->record_path, f->dev.path);
+	return rc ? -1 : 0;
 }
 
-static int run_mkfs(const struct formatting *f, struct err *err)
+/*
+ * After a mkfs that has failed: may what is on the disk be its work? Not when another process has
+ * the disk, since mkfs refuses that without writing, and not when the disk is still blank.
+ */
+static bool may_be_half_made(const struct formatting *f)
+{
+	struct err err = ERR_INIT;
+	struct fsprobe now;
+	struct blank blank;
+	int fd AUTO(fd) = -1;
+
+	if (device_check_unused(&f->dev, &err))
+		return err.sys != EBUSY;
+	return fsprobe_fd(f->fd, f->dev.path, &now, &err) || now.kind != FSPROBE_NOTHING ||
+	       device_open(&f->dev, O_RDONLY | O_DIRECT, &fd, NULL, &err) ||
+	       blank_check(fd, f->dev.path, f->dev.size, f->volume_id, &blank, &err) || !blank.is_blank;
+}
+
+static int run_mkfs(struct formatting *f, struct err *err)
 {
 	int64_t since = monotonic_ns();
-	int rc;
+	int rc = mkfs_run(f->fs_type, &f->params.mkfs, f->fd, f->dev.path, err);
+	bool missing = rc && err->code == ERR_NOT_FOUND;
 
-	if (record_write_synced(f->record_path, f->record, err))
-		return err_wrap(err, "%s is not formatted: its formatting record cannot be written",
-		                f->dev.path);
-	kill_point("format: record written");
-	rc = mkfs_run(f->fs_type, &f->params.mkfs, f->fd, f->dev.path, err);
 	metric_observe(METRIC_FORMATS, monotonic_ns() - since,
 	               LABELS(f->fs_type, rc ? "failed" : "ok"));
-	if (rc == 0) {
+	if (!rc) {
 		kill_point("format: mkfs done");
-		return 0;
+		rc = probe_result(&f->dev, f->fd, f->fs_type, &f->made, err);
 	}
-	if (err->code == ERR_NOT_FOUND) { /* mkfs was not started: the device is unchanged */
-		struct err ignored = ERR_INIT;
-
-		IGNORE_RESULT(record_remove(f->record_path, &ignored));
-		err_recode(err, ERR_INTERNAL);
-	}
-	return -1;
+	if (rc && ((missing && !f->again) || !may_be_half_made(f)))
+		forget(f->record_path, f->dev.path);
+	return missing ? err_recode(err, ERR_INTERNAL) : rc;
 }
 
 /* ms NULL: it begins. */
@@ -253,17 +299,19 @@ static int formatting_run(void *arg, struct err *err)
 	int64_t since = monotonic_ns();
 	char ms[32];
 
-	if (look_again(f, err))
-		return -1;
 	log_formatting(f, NULL);
 	kill_point("format: decided");
+	if (record_write_synced(f->record_path, f->record, err))
+		return err_wrap(err, "%s is not formatted: its formatting record cannot be written",
+		                f->dev.path);
+	kill_point("format: record written");
+	if (look_again(f, err))
+		return -1;
 	if (f->unfinished && mkfs_forget_unfinished(f->fd, f->dev.path, err))
 		return -1;
 	if (f->unfinished)
 		kill_point("format: unfinished xfs forgotten");
-	if (run_mkfs(f, err) || probe_result(&f->dev, f->fd, f->fs_type, &f->made, err))
-		return -1;
-	if (record_remove(f->record_path, err))
+	if (run_mkfs(f, err) || record_remove_synced(f->record_path, err))
 		return -1;
 	log_formatting(f, log_ms(since, ms));
 	kill_point("format: record removed");
@@ -297,7 +345,6 @@ static int run_job(const struct format_plan *p, bool again, struct deadline d, s
 		.fs_type = xstrdup(p->fs_type),
 		.again = again,
 		.unfinished = p->unfinished,
-		.decided = monotonic_ns(),
 		.record_path = job_record_path(p->n, r->volume_id, JOB_RECORD_MKFS),
 		.record = TAKE(text),
 	};
@@ -331,8 +378,12 @@ static int format(const struct format_plan *p, struct deadline d, struct fsprobe
 			"was attached: it is not formatted again. If this volume has never held "
 			"data, clear it with \"blkdiscard -z\"",
 			r->dev->path);
-	if (check_may_format(r, rc == 0, err) ||
-	    mkfs_check(p->fs_type, r->dev->size, &r->params->mkfs, err))
+	if (check_may_format(r, rc == 0, err)) {
+		if (err->sys == EBUSY)
+			forget_record(p);
+		return -1;
+	}
+	if (mkfs_check(p->fs_type, r->dev->size, &r->params->mkfs, err))
 		return -1;
 	return run_job(p, rc == 0, d, ret, err);
 }
@@ -345,12 +396,14 @@ static int accept(const struct format_plan *p, const struct fsprobe *found, stru
 	if (filesystem_normalise(found->type) == NULL ||
 	    (!str_empty(r->fs_type) && !str_eq(found->type, r->fs_type))) {
 		metric_add(METRIC_REFUSALS, 1, LABELS("other filesystem"));
+		if (!found->unfinished)
+			forget_record(p);
 		return err_set(err, ERR_PRECONDITION,
 		               "%s holds %s, but the volume wants %s: "
 		               "it is neither mounted nor formatted",
 		               r->dev->path, found->found, p->fs_type);
 	}
-	return job_record_remove(p->n, r->volume_id, JOB_RECORD_MKFS, err);
+	return 0;
 }
 
 int format_ensure(struct node *n, const struct format_request *r, struct deadline d,
@@ -374,6 +427,7 @@ int format_ensure(struct node *n, const struct format_request *r, struct deadlin
 		break;
 	}
 	metric_add(METRIC_REFUSALS, 1, LABELS("foreign signature"));
+	forget_record(&p);
 	return err_set(err, ERR_PRECONDITION,
 	               "%s holds %s, but the volume wants %s: it is neither mounted nor formatted",
 	               r->dev->path, ret->found, p.fs_type);

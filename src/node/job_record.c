@@ -11,6 +11,7 @@
 #include <sys/sysmacros.h>
 
 #include "common/cleanup.h"
+#include "common/file.h"
 #include "common/mem.h"
 #include "node/record.h"
 
@@ -133,12 +134,101 @@ int job_record_disk(const struct node *n, const char *volume_id, enum job_record
 	return is_about(boot, text, ret) ? 0 : JOB_RECORD_ABSENT;
 }
 
-int job_record_remove(const struct node *n, const char *volume_id, enum job_record_kind kind,
-                      struct err *err)
+/* May a later stage of any volume take this record for one of the disk? */
+static bool may_match(const char *text, const char *boot, const struct device *dev,
+                      uint64_t diskseq)
 {
-	char *path AUTO(free) = job_record_path(n, volume_id, kind);
+	char *uuid AUTO(free) = record_value(text, "uuid"), *seq AUTO(free) = NULL;
+	char nsid[16], size[24], now[24];
 
-	return record_remove(path, err);
+	if (!str_empty(uuid) && *dev->uuid)
+		return str_eq(uuid, dev->uuid);
+	snprintf(nsid, sizeof(nsid), "%u", dev->nsid);
+	snprintf(size, sizeof(size), "%llu", (unsigned long long)dev->size);
+	if (!record_has_line(text, "nsid", nsid) || !record_has_line(text, "size", size))
+		return false;
+	seq = record_value(text, "diskseq");
+	if (!diskseq || str_empty(seq) || str_eq(seq, "0") || !record_has_line(text, "boot", boot))
+		return true; /* nothing tells the two disks apart */
+	snprintf(now, sizeof(now), "%llu", (unsigned long long)diskseq);
+	return str_eq(seq, now);
+}
+
+/* A disk that is handed out. */
+struct handed_out {
+	const struct device *dev;
+	uint64_t diskseq;
+	char boot[BOOT_ID_SIZE];
+	const char *own[ARRAY_LEN(suffixes)]; /* names of the volume's own records */
+	bool read_only;
+};
+
+enum { RECORD_STAYS = 1 };
+/* 0: what the record says ends. A file that is no record stays: it never matches a disk. */
+static int judge(const struct handed_out *h, const char *name, const char *path, struct err *err)
+{
+	char *text AUTO(free) = NULL;
+	int rc;
+
+	/* What an interrupted check says is true of a filesystem that nobody writes to. */
+	if (h->read_only && str_has_suffix(name, suffixes[JOB_RECORD_E2FSCK]))
+		return RECORD_STAYS;
+	for (size_t i = 0; i < ARRAY_LEN(h->own); i++)
+		if (str_eq(name, h->own[i]))
+			return 0;
+	rc = record_read(path, &text, err);
+	if (rc < 0 && err->sys)
+		return -1;
+	err_clear(err);
+	return rc == 0 && may_match(text, h->boot, h->dev, h->diskseq) ? 0 : RECORD_STAYS;
+}
+
+static int end_records(struct node *n, const struct handed_out *h, bool *ret_ended, struct err *err)
+{
+	char *dir AUTO(free) = record_folder(n, RECORD_DIR_JOBS);
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+
+	if (!path_exists(dir))
+		return 0;
+	if (dir_list(dir, &names, err))
+		return -1;
+	for (size_t i = 0; i < names.n; i++) {
+		char *path AUTO(free) = xasprintf("%s/%s", dir, names.v[i]);
+		int rc = judge(h, names.v[i], path, err);
+
+		if (rc == 0) {
+			*ret_ended = true;
+			atomic_store(&n->records_synced, false);
+			rc = record_remove(path, err);
+		}
+		if (rc < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int job_records_end(struct node *n, const char *volume_id, const struct device *dev,
+                    uint64_t diskseq, bool read_only, struct err *err)
+{
+	struct handed_out h = { .dev = dev, .diskseq = diskseq, .read_only = read_only };
+	char *mkfs AUTO(free) = job_record_path(n, volume_id, JOB_RECORD_MKFS);
+	char *e2fsck AUTO(free) = job_record_path(n, volume_id, JOB_RECORD_E2FSCK);
+	/* A driver that was killed may have removed one without syncing. */
+	bool ended = !atomic_load(&n->records_synced);
+	struct err ignored = ERR_INIT;
+
+	h.own[JOB_RECORD_MKFS] = strrchr(mkfs, '/') + 1;
+	h.own[JOB_RECORD_E2FSCK] = strrchr(e2fsck, '/') + 1;
+	IGNORE_RESULT(node_boot_id(n, h.boot, &ignored));
+	if (end_records(n, &h, &ended, err) || (ended && record_sync(n, RECORD_DIR_JOBS, err))) {
+		err_wrap(err,
+		         "%s is not handed out: its records of earlier mkfs and e2fsck must be "
+		         "removed first",
+		         dev->path);
+		return err_recode(err, ERR_UNAVAILABLE);
+	}
+	atomic_store(&n->records_synced, true);
+	return 0;
 }
 
 bool job_record_is_outdated(const struct node *n, const char *text)

@@ -55,6 +55,7 @@ struct node {
 	struct guard *guard;              /* system calls that may hang: guard.h */
 	struct jobs *jobs;                /* mkfs and fsck that run: job.h */
 	atomic_bool lacks_topology;       /* topology.h: what kubelet was told */
+	atomic_bool records_synced;       /* job_record.c: none that was removed can come back */
 	_Atomic int64_t told_max_volumes; /* max_volumes.c: what the log has said last */
 	atomic_uint preparations;         /* node_prepare() that have begun: see max_volumes.c */
 	/* What may hang in sysfs, each on a thread of its own. */

@@ -19,6 +19,7 @@
 #include "common/cleanup.h"
 #include "common/kill_point.h"
 #include "node/busy.h"
+#include "node/job_record.h"
 #include "node/place.h"
 #include "node/propagation.h"
 #include "node/publish_disk.h"
@@ -32,6 +33,7 @@ struct publishing {
 	const struct publish_request *r;
 	struct mount_table *table;
 	struct place staged, target;
+	struct device dev; /* that is staged, unless it is a share */
 	bool read_only;
 };
 
@@ -70,11 +72,20 @@ static int check_staged_type(const struct publishing *p, struct err *err)
 	return 0;
 }
 
-static int check_staged(const struct publishing *p, struct err *err)
+static int check_staged(struct publishing *p, struct err *err)
 {
 	if (p->staged.kind == PLACE_SHARE)
 		return publish_check_share(p->node, p->r, &p->staged, err);
-	return publish_check_disk(p->node, p->r, &p->staged, err);
+	return publish_check_disk(p->node, p->r, &p->staged, &p->dev, err);
+}
+
+/* An earlier version of the driver may have staged it without this. */
+static int hand_out(const struct publishing *p, struct err *err)
+{
+	if (p->staged.kind == PLACE_SHARE)
+		return 0;
+	return job_records_end(p->node, p->r->volume_id, &p->dev, p->dev.diskseq,
+	                       p->staged.m->read_only, err);
 }
 
 /* A single-pod volume gets no second target. */
@@ -289,7 +300,7 @@ static int publish(struct publishing *p, struct err *err)
 	 */
 	if (rc != TARGET_FREE)
 		return rc;
-	return check_single_pod(p, err) ? -1 : make_and_bind(p, err);
+	return check_single_pod(p, err) || hand_out(p, err) ? -1 : make_and_bind(p, err);
 }
 
 int node_publish(struct node *n, const struct publish_request *r, struct deadline d,

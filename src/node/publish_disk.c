@@ -31,10 +31,9 @@ static int check_wanted(const struct node *n, const struct publish_request *r,
 }
 
 int publish_check_disk(const struct node *n, const struct publish_request *r, const struct place *p,
-                       struct err *err)
+                       struct device *ret, struct err *err)
 {
-	struct device dev;
-	int rc = device_by_number(&n->o.world, p->disk, &dev, err);
+	int rc = device_by_number(&n->o.world, p->disk, ret, err);
 
 	if (rc < 0)
 		return -1;
@@ -43,13 +42,13 @@ int publish_check_disk(const struct node *n, const struct publish_request *r, co
 		               "it is staged at %s, but its device %u:%u has gone: "
 		               "it was detached while in use",
 		               p->path, major(p->shown), minor(p->shown));
-	if (r->want && !device_is_surely(&n->o.world, &dev, r->want) &&
-	    check_wanted(n, r, p, &dev, err))
+	if (r->want && !device_is_surely(&n->o.world, ret, r->want) &&
+	    check_wanted(n, r, p, ret, err))
 		return -1;
-	rc = place_check_same(p, &dev, err);
+	rc = place_check_same(p, ret, err);
 	if (rc == PLACE_DISK_GONE)
 		return err_set(err, ERR_UNAVAILABLE,
 		               "it is staged at %s, but its disk has gone: %s is another one",
-		               p->path, dev.path);
+		               p->path, ret->path);
 	return rc;
 }

@@ -26,7 +26,7 @@
 #define RECORD_MAX 4096
 #define SPARE_SIZE 4096
 
-static char *folder_path(const struct node *n, const char *folder)
+char *record_folder(const struct node *n, const char *folder)
 {
 	return xasprintf("%s/%s", n->o.plugin_dir, folder);
 }
@@ -134,6 +134,32 @@ int record_remove(const char *path, struct err *err)
 	return file_remove(path, err) ? err_recode(err, ERR_UNAVAILABLE) : 0;
 }
 
+static int sync_dir(const char *dir, struct err *err)
+{
+	if (dir_sync(dir, err) == 0)
+		return 0;
+	if (err->sys != ENOENT)
+		return err_recode(err, ERR_UNAVAILABLE);
+	err_clear(err);
+	return 0;
+}
+
+int record_remove_synced(const char *path, struct err *err)
+{
+	char *dir AUTO(free) = xstrdup(path);
+	bool was_there = path_exists(path);
+
+	*strrchr(dir, '/') = '\0';
+	return record_remove(path, err) || (was_there && sync_dir(dir, err)) ? -1 : 0;
+}
+
+int record_sync(const struct node *n, const char *folder, struct err *err)
+{
+	char *dir AUTO(free) = record_folder(n, folder);
+
+	return sync_dir(dir, err);
+}
+
 /* btrfs would write each change to a new place, and find none. Others have no such flag. */
 static void keep_in_place(int fd)
 {
@@ -217,8 +243,8 @@ static int make_spare(const struct node *n, unsigned i, struct err *err)
 
 int record_make_spares(const struct node *n, struct err *err)
 {
-	char *dir AUTO(free) = folder_path(n, "spare");
-	char *needed_in AUTO(free) = folder_path(n, RECORD_DIR_UNSTAGING);
+	char *dir AUTO(free) = record_folder(n, "spare");
+	char *needed_in AUTO(free) = record_folder(n, RECORD_DIR_UNSTAGING);
 	struct err first = ERR_INIT;
 
 	if (dir_make(dir, 0700, err) || dir_make(needed_in, 0700, err))
@@ -323,7 +349,7 @@ int record_tidy(const struct node *n, const char *folder,
                 bool (*is_outdated)(void *arg, const char *name, const char *text), void *arg,
                 struct str *did, struct err *err)
 {
-	char *dir AUTO(free) = folder_path(n, folder);
+	char *dir AUTO(free) = record_folder(n, folder);
 	struct strs names AUTO(strs_clear) = STRS_INIT;
 	struct err first = ERR_INIT;
 

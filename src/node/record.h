@@ -12,6 +12,8 @@
 #define RECORD_DIR_JOBS "formatting"
 #define RECORD_DIR_UNSTAGING "unstaging"
 
+/* <plugin dir>/<folder>, malloc'ed. */
+char *record_folder(const struct node *n, const char *folder);
 /* <plugin dir>/<folder>/<hash of the volume id><suffix>, malloc'ed. */
 char *record_path(const struct node *n, const char *folder, const char *volume_id,
                   const char *suffix);
@@ -27,6 +29,10 @@ bool record_has_line(const char *text, const char *key, const char *value);
 char *record_value(const char *text, const char *key);
 /* That there is none is no error. UNAVAILABLE: it cannot be removed. */
 int record_remove(const char *path, struct err *err) MUST_CHECK;
+/* The same; a crash of the host does not bring it back. */
+int record_remove_synced(const char *path, struct err *err) MUST_CHECK;
+/* What was removed from the folder does not come back. That there is none is no error. */
+int record_sync(const struct node *n, const char *folder, struct err *err) MUST_CHECK;
 
 /*
  * Writes the file in its place and syncs it: after a crash of the host it may be missing, or cut.

@@ -24,6 +24,7 @@
 #include "node/check.h"
 #include "node/format.h"
 #include "node/job.h"
+#include "node/job_record.h"
 #include "node/mount/fsck.h"
 #include "node/mount/mkfs.h"
 #include "node/mount/mount_flags.h"
@@ -37,6 +38,15 @@
  * a smaller device.
  */
 #define GROW_SLACK (16ULL * 1024 * 1024)
+
+/* Right before the disk is mounted or bound: whoever gets it may write to it. */
+static int hand_out(const struct staging *s, struct err *err)
+{
+	if (job_records_end(s->node, s->r->volume_id, &s->dev, s->diskseq, s->read_only, err))
+		return -1;
+	kill_point("stage: records of the disk ended");
+	return 0;
+}
 
 /* ---- filesystem ---- */
 
@@ -262,7 +272,7 @@ static int stage_filesystem(struct staging *s, struct deadline d, struct err *er
 	    mount_flags_check_for(&s->flags, fs.type, err))
 		return -1;
 	mount_options(s, fs.type, &options);
-	if (staging_make_point(s, err))
+	if (staging_make_point(s, err) || hand_out(s, err))
 		return -1;
 	if (mount_filesystem(s->dev.path, s->path, fs.type, &options, err))
 		return explain_blocks(s, &fs, err);
@@ -302,7 +312,7 @@ static int stage_block(struct staging *s, struct err *err)
 	 * switched.
 	 */
 	if (device_check_unused(&s->dev, err) || set_device_read_only(s, err) ||
-	    staging_make_point(s, err) || mount_bind(s->dev.path, s->path, err))
+	    staging_make_point(s, err) || hand_out(s, err) || mount_bind(s->dev.path, s->path, err))
 		return -1;
 	s->mounted = true;
 	kill_point("stage: device bound");
@@ -337,6 +347,8 @@ static int stage_opened(struct staging *s, struct deadline d, struct err *err)
 		return -1;
 	want = wanted(s);
 	rc = staged_disk_look(&want, err);
+	if (rc == 0)
+		return hand_out(s, err);
 	if (rc != STAGED_ABSENT)
 		return rc;
 	if (staging_check_gate(s, err) || writers_refuse_of_partitions(s->node, &s->dev, d, err))

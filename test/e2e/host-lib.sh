@@ -14,6 +14,7 @@ host_begin() {
 	# shellcheck disable=SC2153 # world.sh sets it
 	driver=$(realpath "$DRIVER")
 	REPOSITORY=$PWD
+	host_through=() # in front of each command
 	mkdir "$WORLD/srv"
 	: >"$WORLD/stderr"
 }
@@ -26,7 +27,7 @@ fail() {
 snap-csi-plugin() {
 	local word=$1 command=$2
 	shift 2
-	set -- env SNAP_SIM_TAGS="$WORLD/sim/$NODE/tags" "$driver" "$word" "$command" --sysfs-root="$WORLD/sim/$NODE/sys" --dev-root="$DEV" \
+	set -- "${host_through[@]}" env SNAP_SIM_TAGS="$WORLD/sim/$NODE/tags" "$driver" "$word" "$command" --sysfs-root="$WORLD/sim/$NODE/sys" --dev-root="$DEV" \
 		--state-dir="$WORLD/state" --node-virtiofs-filesystem-type=snapsim "$@"
 	# In the background, a signal to it is meant for the command and not for a shell.
 	if [ "$BASHPID" = "$HOST_SHELL" ]; then

@@ -107,6 +107,26 @@ disks() {
 	nothing_is_left 'disks'
 }
 
+# What a killed mkfs has noted of a disk ends when the disk is handed out.
+handed_out() {
+	local mkfs
+	mkfs=$(readlink -f "$(PATH=/usr/sbin:/sbin command -v mkfs.ext4)")
+	printf '#!/bin/sh\necho half | dd of=/proc/self/fd/3 bs=1 seek=40960 status=none\nkill -9 $$\n' >"$WORLD/mkfs"
+	chmod +x "$WORLD/mkfs"
+	volume out Block pf true
+	# shellcheck disable=SC2016 # for the inner shell
+	host_through=(unshare --mount sh -c 'mount --bind "$0" "$1" && shift && exec "$@"' "$WORLD/mkfs" "$mkfs")
+	refused 1 'killed by signal 9' attach -f "$WORLD/out.json" --mount "$WORLD/srv/out" --format blank
+	host_through=()
+	[ "$(find "$WORLD/state/formatting" -type f | wc -l)" = 1 ] || fail 'a killed mkfs has left no record'
+	host attach -f "$WORLD/out.json" --device
+	echo precious | dd of="$said" bs=1M seek=1 conv=fsync,notrunc status=none
+	host detach out
+	refused 1 'is not blank' attach -f "$WORLD/out.json" --mount "$WORLD/srv/out" --format blank
+	gone out
+	nothing_is_left 'a disk that was handed out'
+}
+
 shares() {
 	volume share Filesystem pf true
 	refused 1 'attach it with --mount' attach -f "$WORLD/share.json"
@@ -212,6 +232,7 @@ nothing_is_left 'docs/zero-trust.md'
 [ "$(grep -c "^$WORLD/srv/data$" "$WORLD/story.log")" = 3 ] || { cat "$WORLD/story.log"; fail 'attach has not printed the directory'; }
 one_mount
 disks
+handed_out
 shares
 not_ready
 hostile

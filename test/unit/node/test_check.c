@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/file.h"
@@ -218,9 +219,68 @@ START_TEST(a_device_in_use_is_not_checked)
 }
 END_TEST
 
+/* ---- between the decision and e2fsck ---- */
+
+static const char *hook; /* run once, when the record is synced */
+static char *record;
+
+/* The driver's, in the place of the C library's. */
+int fsync(int fd)
+{
+	char link[64], path[512];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, path, sizeof(path) - 1);
+	path[n > 0 ? n : 0] = '\0';
+	if (hook && strcmp(path, record) == 0) {
+		run_tool("d=%s; r=%s; %s", disk->loop, w.nvme.root, hook);
+		hook = NULL;
+	}
+	return (int)syscall(SYS_fsync, fd);
+}
+
+START_TEST(what_happens_to_the_disk_while_the_record_is_synced_is_seen)
+{
+	static const struct {
+		const char *what, *text;
+		bool before; /* an earlier check was interrupted */
+	} rows[] = {
+		{ "/sbin/mkfs.ext4 -q -F $d && sync $d", "now it holds ext4", false },
+		{ "/sbin/wipefs -qa $d && sync $d", "now it holds no known signature", false },
+		{ "mkdir $r/theirs && mount $d $r/theirs", "is in use", false },
+		{ "mkdir $r/theirs && mount $d $r/theirs", "is in use", true },
+	};
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin("ext4");
+	record = job_record_path(&w.node, VOLUME_ID, JOB_RECORD_E2FSCK);
+	debugfs("ssv state 3\n");
+	if (rows[_i].before) {
+		run_tool("mv %s/e2fsck %s/kept && printf '#!/bin/sh\nkill -9 $$\n' > %s/e2fsck && "
+		         "chmod +x %s/e2fsck",
+		         tools, tools, tools, tools);
+		ck_assert_int_eq(stage("ext4", MODE_SINGLE_NODE_WRITER, &err), -1);
+		ck_assert(path_exists(record));
+		run_tool("mv %s/kept %s/e2fsck", tools, tools);
+		err_clear(&err);
+	}
+	hook = rows[_i].what;
+	ck_assert_int_eq(stage("ext4", MODE_SINGLE_NODE_WRITER, &err), -1);
+	ck_assert_msg(err.code == ERR_PRECONDITION && strstr(err.msg, rows[_i].text), "%s: %s",
+	              err_code_name(err.code), err.msg);
+	ran(0);
+	ck_assert_int_eq(path_exists(record), rows[_i].before);
+	free(record);
+	end();
+}
+END_TEST
+
 SUITE_TIMEOUT("check", 60, LOOP(what_does_not_ask_is_not_checked, 3),
               LOOP(an_error_flag_is_checked_and_cleared, 2),
               the_log_says_what_is_checked_why_and_how_long_it_took,
               more_damage_than_e2fsck_repairs_unasked_is_left_as_it_is,
               an_interrupted_check_is_begun_anew_and_looks_at_everything,
+              LOOP(what_happens_to_the_disk_while_the_record_is_synced_is_seen, 4),
               a_volume_that_is_only_read_is_not_checked, a_device_in_use_is_not_checked);

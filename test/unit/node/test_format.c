@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -321,6 +322,163 @@ START_TEST(a_record_does_not_lift_the_volumes_own_rules)
 }
 END_TEST
 
+/* ---- the disk is handed out ---- */
+
+static struct stage_request request(const char *fs_type)
+{
+	return stage_request(&w, disk, fs_type, MODE_SINGLE_NODE_WRITER);
+}
+
+static void stage_by(const struct stage_request *r)
+{
+	node_world_stage(&w, r);
+}
+
+static void stage_raw(void)
+{
+	struct stage_request r = request(NULL);
+
+	stage_by(&r);
+}
+
+static void stage_raw_for_another(void)
+{
+	struct stage_request r = request(NULL);
+
+	r.volume_id = "pvc-2";
+	stage_by(&r);
+}
+
+/* As a driver has done it that did not know this rule. */
+static void bind_by_hand(void)
+{
+	run_tool("touch %s && mount --bind %s %s", w.block_file, disk->node, w.block_file);
+}
+
+static void stage_again(void)
+{
+	bind_by_hand();
+	stage_raw();
+}
+
+static void publish_only(void)
+{
+	struct publish_request r = publish_request(&w, w.target, NULL, MODE_SINGLE_NODE_WRITER);
+
+	bind_by_hand();
+	node_world_publish(&w, &r);
+}
+
+static void mount_other_filesystem(void)
+{
+	struct stage_request r = request("xfs");
+
+	run_tool("mkfs.xfs -q %s", disk->loop);
+	stage_by(&r);
+}
+
+static void see_other_filesystem(void)
+{
+	run_tool("mkfs.xfs -q %s", disk->loop);
+	stage_refused("ext4", "holds xfs");
+}
+
+static void see_other_holder(void)
+{
+	int fd = open(disk->node, O_RDONLY | O_EXCL | O_CLOEXEC);
+
+	stage_refused("ext4", "is in use");
+	close(fd);
+}
+
+START_TEST(a_record_ends_before_anybody_else_can_write_to_the_disk)
+{
+	static void (*const rows[])(void) = {
+		stage_raw,        stage_raw_for_another,  stage_again,
+		publish_only,     mount_other_filesystem, see_other_filesystem,
+		see_other_holder,
+	};
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	interrupted("ext4", EXT4_HALF_WAY);
+	rows[_i]();
+	ck_assert_msg(!path_exists(record), "row %d", _i);
+	run_tool("grep -o ' %s/kubelet/[^ ]*' /proc/mounts | sort -r | xargs -r umount",
+	         w.nvme.root);
+	run_tool("wipefs -qa %s; echo data | dd of=%s bs=1M seek=100 conv=notrunc,fsync "
+	         "2>/dev/null",
+	         disk->loop, disk->loop);
+	stage_refused("ext4", "is not blank");
+	run_tool("dd if=%s bs=1M skip=100 count=1 2>/dev/null | grep -aq data", disk->loop);
+	end();
+}
+END_TEST
+
+START_TEST(a_folder_that_cannot_be_written_keeps_no_disk_without_a_record)
+{
+	struct stage_request r;
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	run_tool("mkdir -p %s/formatting %s/unstaging", w.plugin_dir, w.plugin_dir);
+	run_tool("mount --bind %s %s && mount -o remount,ro,bind %s", w.plugin_dir, w.plugin_dir,
+	         w.plugin_dir);
+	r = request(NULL);
+	stage_by(&r);
+	ck_assert_msg(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err) == 0, "%s",
+	              err.msg);
+	run_tool("umount %s", w.plugin_dir);
+	end();
+}
+END_TEST
+
+/* ---- between the last look and mkfs ---- */
+
+static const char *hook; /* run once, when the record is synced */
+
+/* The driver's, in the place of the C library's. */
+int fsync(int fd)
+{
+	char link[64], path[512];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, path, sizeof(path) - 1);
+	path[n > 0 ? n : 0] = '\0';
+	if (hook && record && strcmp(path, record) == 0) {
+		run_tool("d=%s; %s", disk->loop, hook);
+		hook = NULL;
+	}
+	return (int)syscall(SYS_fsync, fd);
+}
+
+START_TEST(what_is_written_while_the_record_is_synced_is_seen)
+{
+	static const struct {
+		const char *fs_type, *write, *text;
+	} rows[] = {
+		{ "ext4", "/sbin/mkfs.ext4 -q $d && sync $d", "now it holds ext4" },
+		/* The last MiB is one of the places that are looked at. */
+		{ "ext4", "echo data | dd of=$d bs=1M seek=319 conv=notrunc,fsync 2>/dev/null",
+		  "is not blank" },
+		{ "xfs", "printf 'LUKS\\272\\276\\0\\1' | dd of=$d conv=notrunc,fsync 2>/dev/null",
+		  "now it holds crypto_LUKS" },
+	};
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	hook = rows[_i].write;
+	wrap_tool("mkfs.ext4", "touch ${0%%/*}/ran");
+	stage_refused(rows[_i].fs_type, rows[_i].text);
+	spawn_set_path(NULL);
+	run_tool("! test -e %s/tools/ran", w.nvme.root);
+	ck_assert(!path_exists(record));
+	end();
+}
+END_TEST
+
 /* ---- turns ---- */
 
 START_TEST(only_so_many_are_formatted_at_once)
@@ -380,7 +538,7 @@ START_TEST(what_is_written_during_the_wait_for_a_turn_is_seen)
 		  "echo data | dd of=$d bs=1 seek=1000000 conv=notrunc 2>/dev/null && sync $d",
 		  "is not blank" },
 		{ "a filesystem", "mkfs.xfs -q $d && sync $d",
-		  "while it waited for its turn somebody else wrote to it, and now it holds xfs" },
+		  "another process has written to it since it was looked at, and now it holds xfs" },
 	};
 	struct job_order o = { .run = wait_for_go, .free = keep, .what = "mkfs" };
 	struct waiting_stage s = { .rc = 0 };
@@ -565,6 +723,9 @@ SUITE_TIMEOUT("format", 60, LOOP(an_interrupted_mkfs_is_finished_on_the_same_nod
               a_disk_that_was_away_meanwhile_is_not_formatted_again,
               a_reboot_during_mkfs_is_no_end_while_the_attachment_is_the_same,
               a_complete_filesystem_beats_the_record, a_record_does_not_lift_the_volumes_own_rules,
+              LOOP(a_record_ends_before_anybody_else_can_write_to_the_disk, 7),
+              a_folder_that_cannot_be_written_keeps_no_disk_without_a_record,
+              LOOP(what_is_written_while_the_record_is_synced_is_seen, 3),
               only_so_many_are_formatted_at_once,
               LOOP(what_is_written_during_the_wait_for_a_turn_is_seen, 2),
               mkfs_outlives_its_call_and_the_retry_joins_it,

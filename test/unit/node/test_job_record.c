@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/file.h"
@@ -107,8 +108,8 @@ START_TEST(a_record_speaks_of_its_own_attachment_only)
 		/* One of mkfs says nothing about e2fsck. */
 		ck_assert_int_eq(job_record_matches(&n, JOB_RECORD_E2FSCK, &rows[i].now, &err),
 		                 JOB_RECORD_ABSENT);
-		ck_assert_int_eq(job_record_remove(&n, "a", JOB_RECORD_MKFS, &err), 0);
-		ck_assert_int_eq(job_record_remove(&n, "a", JOB_RECORD_MKFS, &err), 0);
+		ck_assert_int_eq(record_remove_synced(path, &err), 0);
+		ck_assert_int_eq(record_remove_synced(path, &err), 0);
 	}
 	end();
 }
@@ -202,6 +203,97 @@ START_TEST(a_record_is_described_to_people_and_kept_while_it_may_match)
 }
 END_TEST
 
+START_TEST(a_disk_that_is_handed_out_ends_what_records_say_of_it)
+{
+	static const struct device unnamed = { .uuid = "", .nsid = 1, .size = 4096 };
+	static const struct job_record of_a = { "a", &disk, "ext4", 7, "uid-1" };
+	static const struct job_record of_unnamed = { "a", &unnamed, "ext4", 7, "uid-1" };
+	static const struct {
+		const char *what, *boot;
+		const struct job_record *written;
+		const char *volume; /* to which it is handed out */
+		const struct device *dev;
+		uint64_t diskseq;
+		bool read_only;
+		bool mkfs, e2fsck; /* which record ends */
+	} rows[] = {
+		{ "to its volume", "boot-1\n", &of_a, "a", &disk, 7, false, true, true },
+		{ "for reading", "boot-1\n", &of_a, "a", &disk, 7, true, true, false },
+		{ "its volume, another disk", "boot-1\n", &of_a, "a", &other_uuid, 8, false, true,
+		  true },
+		{ "to another volume", "boot-1\n", &of_a, "b", &disk, 7, false, true, true },
+		{ "after a reboot", "boot-2\n", &of_a, "b", &disk, 3, false, true, true },
+		{ "grown since", "boot-1\n", &of_a, "b", &other_size, 7, false, true, true },
+		{ "another disk", "boot-1\n", &of_a, "b", &other_uuid, 7, false, false, false },
+		{ "UUID unknown", "boot-1\n", &of_unnamed, "b", &unnamed, 7, false, true, true },
+		{ "UUID unknown, another disk of this boot", "boot-1\n", &of_unnamed, "b", &unnamed,
+		  8, false, false, false },
+		{ "UUID unknown, after a reboot", "boot-2\n", &of_unnamed, "b", &unnamed, 8, false,
+		  true, true },
+		{ "UUID unknown, number unknown", "boot-1\n", &of_unnamed, "b", &unnamed, 0, false,
+		  true, true },
+		{ "UUID known since", "boot-1\n", &of_unnamed, "b", &disk, 7, false, true, true },
+		{ "another namespace", "boot-2\n", &of_unnamed, "b", &other_nsid, 7, false, false,
+		  false },
+	};
+
+	begin();
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char *mkfs AUTO(free) = job_record_path(&n, "a", JOB_RECORD_MKFS);
+		char *e2fsck AUTO(free) = job_record_path(&n, "a", JOB_RECORD_E2FSCK);
+		char *text AUTO(free) = NULL;
+		struct err err = ERR_INIT;
+
+		boot("boot-1\n");
+		text = text_of(rows[i].written);
+		ck_assert_int_eq(record_write_synced(mkfs, text, &err), 0);
+		ck_assert_int_eq(record_write_synced(e2fsck, text, &err), 0);
+		boot(rows[i].boot);
+		ck_assert_msg(job_records_end(&n, rows[i].volume, rows[i].dev, rows[i].diskseq,
+		                              rows[i].read_only, &err) == 0,
+		              "%s: %s", rows[i].what, err.msg);
+		ck_assert_msg(path_exists(mkfs) == !rows[i].mkfs, "%s: mkfs", rows[i].what);
+		ck_assert_msg(path_exists(e2fsck) == !rows[i].e2fsck, "%s: e2fsck", rows[i].what);
+		ck_assert_int_eq(record_remove(mkfs, &err), 0);
+		ck_assert_int_eq(record_remove(e2fsck, &err), 0);
+	}
+	end();
+}
+END_TEST
+
+START_TEST(a_record_that_cannot_be_read_now_keeps_the_disk)
+{
+	struct err err = ERR_INIT;
+	struct rlimit was, few;
+	char *path AUTO(free) = NULL, *text AUTO(free) = NULL, *link AUTO(free) = NULL;
+	static const struct job_record of_b = { "b", &disk, "ext4", 7, "uid-1" };
+	int rc = -1;
+
+	begin();
+	ck_assert_int_eq(job_records_end(&n, "a", &disk, 7, false, &err), 0); /* no folder */
+	path = job_record_path(&n, "b", JOB_RECORD_MKFS);
+	text = text_of(&of_b);
+	ck_assert_int_eq(record_write_synced(path, text, &err), 0);
+	link = xasprintf("%s/" RECORD_DIR_JOBS "/link", root); /* no record, and so no matter */
+	ck_assert_int_eq(symlink("/nowhere", link), 0);
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &was), 0);
+	for (int more = 0; more < 5 && rc; more++) {
+		int next = dup(0);
+
+		close(next);
+		few = (struct rlimit) { (rlim_t)(next + more), was.rlim_max };
+		err_clear(&err);
+		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+		rc = job_records_end(&n, "a", &disk, 7, false, &err);
+		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &was), 0);
+		ck_assert_msg(rc == 0 || err.code == ERR_UNAVAILABLE, "%s", err.msg);
+		ck_assert_msg(rc != 0 || !path_exists(path), "%d descriptors", more);
+	}
+	ck_assert_msg(rc == 0, "%s", err.msg);
+	end();
+}
+END_TEST
+
 START_TEST(a_record_that_cannot_be_kept_is_an_error)
 {
 	static const struct job_record written = { "a", &disk, "ext4", 7, "uid-1" };
@@ -257,5 +349,6 @@ SUITE("job record", a_record_speaks_of_its_own_attachment_only,
       a_record_without_a_uid_goes_by_the_boot_and_the_disks_number,
       a_record_that_is_cut_matches_nothing,
       a_record_is_described_to_people_and_kept_while_it_may_match,
-      a_record_that_cannot_be_kept_is_an_error,
+      a_disk_that_is_handed_out_ends_what_records_say_of_it,
+      a_record_that_cannot_be_read_now_keeps_the_disk, a_record_that_cannot_be_kept_is_an_error,
       while_the_boot_is_not_known_a_record_is_neither_believed_nor_written_off);

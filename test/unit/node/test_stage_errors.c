@@ -211,6 +211,16 @@ static void locked(struct attempt *a)
 	ck_assert_int_eq(flock(a->held, LOCK_EX), 0);
 }
 
+/* As a disk of a record that cannot be removed. */
+static void record_cannot_be_removed(struct attempt *a)
+{
+	char *record AUTO(free) = job_record_path(&a->w.node, VOLUME_ID, JOB_RECORD_MKFS);
+
+	run_tool("d=$(dirname %s); mkdir -p $d && touch %s && mount --bind $d $d && "
+	         "mount -o remount,ro,bind $d",
+	         record, record);
+}
+
 static void held_exclusively(struct attempt *a)
 {
 	a->held = open(a->d->node, O_RDONLY | O_EXCL);
@@ -247,14 +257,21 @@ static void fake_mkfs(struct attempt *a, const char *body)
 	spawn_set_path(a->text);
 }
 
-static void mkfs_fails(struct attempt *a)
+#define HALF_WAY "echo half | dd of=/proc/self/fd/3 bs=1 seek=8192 2>/dev/null; "
+
+static void mkfs_refuses(struct attempt *a)
 {
 	fake_mkfs(a, "echo no space left for the log; exit 1");
 }
 
+static void mkfs_fails(struct attempt *a)
+{
+	fake_mkfs(a, HALF_WAY "echo no space left for the log; exit 1");
+}
+
 static void mkfs_is_killed(struct attempt *a)
 {
-	fake_mkfs(a, "kill -9 $$");
+	fake_mkfs(a, HALF_WAY "kill -9 $$");
 }
 
 static void mkfs_does_nothing(struct attempt *a)
@@ -459,6 +476,7 @@ enum left {
 	NOTHING,
 	THE_MOUNT_THAT_WAS_THERE,
 	A_FORMATTING_RECORD,
+	THE_MOUNT_AND_THE_RECORD, /* of the folder, read-only */
 	THE_DRIVER_FOR_THE_RETRY,
 };
 
@@ -538,12 +556,13 @@ static const struct {
 	  NOTHING },
 	{ "the disk goes before it is mounted", "xfs", disk_goes_after_mkfs, ERR_UNAVAILABLE,
 	  "has gone meanwhile, or another disk has its name", THE_DRIVER_FOR_THE_RETRY },
-	{ "mkfs fails", "xfs", mkfs_fails, ERR_INTERNAL, "no space left for the log",
+	{ "mkfs refuses", "xfs", mkfs_refuses, ERR_INTERNAL, "no space left for the log", NOTHING },
+	{ "mkfs fails half way", "xfs", mkfs_fails, ERR_INTERNAL, "no space left for the log",
 	  A_FORMATTING_RECORD },
-	{ "mkfs is killed", "xfs", mkfs_is_killed, ERR_INTERNAL, "killed by signal 9",
+	{ "mkfs is killed half way", "xfs", mkfs_is_killed, ERR_INTERNAL, "killed by signal 9",
 	  A_FORMATTING_RECORD },
 	{ "mkfs leaves nothing", "xfs", mkfs_does_nothing, ERR_INTERNAL, "what is found on it is",
-	  A_FORMATTING_RECORD },
+	  NOTHING },
 	{ "mount flag refused", "xfs", flag_refused, ERR_INVALID, "mount flag \"loop\" is refused",
 	  NOTHING },
 	{ "mount option unknown", "xfs", flag_unknown, ERR_INVALID, "none of those for xfs",
@@ -593,6 +612,8 @@ static const struct {
 	  THE_MOUNT_THAT_WAS_THERE },
 	{ "block: staged as ext4 before", NULL, staged_ext4_before, ERR_EXISTS,
 	  "as a filesystem, not as raw block", THE_MOUNT_THAT_WAS_THERE },
+	{ "block: a record of mkfs cannot be removed", NULL, record_cannot_be_removed,
+	  ERR_UNAVAILABLE, "Read-only file system", THE_MOUNT_AND_THE_RECORD },
 	{ "block: no device node", NULL, no_node, ERR_DEADLINE,
 	  "the driver's pod needs the host's /dev", NOTHING },
 };
@@ -641,13 +662,17 @@ static void check_unchanged(size_t i, const struct state *was, const struct stat
 
 	ck_assert_msg(was->mounts == is->mounts, "%s: %zu mounts, then %zu", what, was->mounts,
 	              is->mounts);
-	ck_assert_msg(was->mounts == (rows[i].left == THE_MOUNT_THAT_WAS_THERE), "%s", what);
+	ck_assert_msg(was->mounts == (rows[i].left == THE_MOUNT_THAT_WAS_THERE ||
+	                              rows[i].left == THE_MOUNT_AND_THE_RECORD),
+	              "%s", what);
 	ROW_STR_EQ(what, is->tree, was->tree);
 	ROW_STR_EQ(what, is->override, was->override);
 	ck_assert_msg(is->driver == (was->driver || rows[i].left == THE_DRIVER_FOR_THE_RETRY),
 	              "%s: driver", what);
 	ck_assert_msg(was->read_only == is->read_only, "%s", what);
-	ck_assert_msg(is->record == (rows[i].left == A_FORMATTING_RECORD), "%s: record", what);
+	ck_assert_msg(is->record == (rows[i].left == A_FORMATTING_RECORD ||
+	                             rows[i].left == THE_MOUNT_AND_THE_RECORD),
+	              "%s: record", what);
 }
 
 static bool is_final(enum err_code code)
@@ -662,6 +687,7 @@ static void write_row(size_t i, const struct attempt *a, const struct err *err)
 {
 	static const char *const left[] = { "nothing", "the mount that was there, untouched",
 		                            "the formatting record, for the retry",
+		                            "the formatting record",
 		                            "the driver's hold of the function, for the retry" };
 	struct str text AUTO(str_clear) = STR_INIT(4000), line AUTO(str_clear) = STR_INIT(8000);
 	const char *bold = is_final(err->code) ? "**" : "";
