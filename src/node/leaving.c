@@ -12,6 +12,7 @@
 #include <sys/sysmacros.h>
 
 #include "common/cleanup.h"
+#include "common/file.h"
 #include "common/mem.h"
 #include "node/record.h"
 
@@ -84,6 +85,47 @@ int leaving_read(const struct node *n, const char *volume_id, struct leaving *re
 		return rc;
 	err_wrap(err, "look for the disk that an earlier unstage has unmounted");
 	return err_recode(err, ERR_UNAVAILABLE);
+}
+
+/* LEAVING_NONE: the file is no record of this disk, or one of volume `but`. */
+static int read_one(const struct node *n, const char *path, const struct device *dev,
+                    const char *but, char **ret, struct err *err)
+{
+	char *text AUTO(free) = NULL, *volume AUTO(free) = NULL;
+	struct leaving l;
+	int rc = record_read(path, &text, err);
+
+	if (rc < 0 && !err->sys) /* it is no record */
+		err_clear(err);
+	if (rc)
+		return err->code ? -1 : LEAVING_NONE;
+	volume = record_value(text, "volume");
+	if (!volume || str_eq(volume, but))
+		return LEAVING_NONE;
+	rc = find_disk(n, volume, text, &l, err);
+	if (rc || l.dev.devno != dev->devno)
+		return rc < 0 ? -1 : LEAVING_NONE;
+	*ret = TAKE(volume);
+	return 0;
+}
+
+int leaving_volume(const struct node *n, const struct device *dev, const char *but, char **ret,
+                   struct err *err)
+{
+	char *dir AUTO(free) = record_folder(n, RECORD_DIR_UNSTAGING);
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+	int rc = LEAVING_NONE;
+
+	if (!path_exists(dir))
+		return LEAVING_NONE;
+	if (dir_list(dir, &names, err))
+		return err_recode(err, ERR_UNAVAILABLE);
+	for (size_t i = 0; i < names.n && rc == LEAVING_NONE; i++) {
+		char *path AUTO(free) = xasprintf("%s/%s", dir, names.v[i]);
+
+		rc = read_one(n, path, dev, but, ret, err);
+	}
+	return rc;
 }
 
 int leaving_remove(const struct node *n, const char *volume_id, struct err *err)

@@ -29,6 +29,11 @@ enum { LEAVING_NONE = 1 };
  */
 int leaving_read(const struct node *n, const char *volume_id, struct leaving *ret, struct err *err)
 	MUST_CHECK;
+/*
+ * The same by the disk: *ret, malloc'ed, is a volume other than `but` that is leaving it.
+ */
+int leaving_volume(const struct node *n, const struct device *dev, const char *but, char **ret,
+                   struct err *err) MUST_CHECK;
 int leaving_remove(const struct node *n, const char *volume_id, struct err *err) MUST_CHECK;
 /*
  * At the start: removes the records that surely are of other boots, and half written ones. Adds

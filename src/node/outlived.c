@@ -30,8 +30,8 @@ static int is_locked(const struct node *n, const struct device *dev, struct dead
 	names = h.first.n ? strs_join(&h.first, ", ")
 	                  : xasprintf("see lslocks, fuser %s", dev->path);
 	return err_set(err, ERR_ABORTED,
-	               "%s is locked by another process: a mkfs or e2fsck that was begun before "
-	               "the driver was restarted still runs (%s); retry when it has ended",
+	               "%s is locked by another process: a mkfs or e2fsck, or the stage of another "
+	               "volume, still runs (%s); retry when it has ended",
 	               dev->path, names);
 }
 

@@ -19,6 +19,7 @@
 #include "common/cleanup.h"
 #include "common/kill_point.h"
 #include "node/busy.h"
+#include "node/claim.h"
 #include "node/job_record.h"
 #include "node/place.h"
 #include "node/propagation.h"
@@ -79,13 +80,24 @@ static int check_staged(struct publishing *p, struct err *err)
 	return publish_check_disk(p->node, p->r, &p->staged, &p->dev, err);
 }
 
-/* An earlier version of the driver may have staged it without this. */
+/* An earlier version of the driver may have staged it without these checks. */
 static int hand_out(const struct publishing *p, struct err *err)
 {
-	if (p->staged.kind == PLACE_SHARE)
-		return 0;
-	return job_records_end(p->node, p->r->volume_id, &p->dev, p->dev.diskseq,
-	                       p->staged.m->read_only, err);
+	bool share = p->staged.kind == PLACE_SHARE;
+	const struct claim claim = {
+		.node = p->node,
+		.volume_id = p->r->volume_id,
+		.path = p->staged.path,
+		.dev = share ? NULL : &p->dev,
+		.share = p->staged.disk,
+		.staged = true,
+	};
+
+	if (claim_check(&claim, p->table, err))
+		return -1;
+	return share ? 0
+	             : job_records_end(p->node, p->r->volume_id, &p->dev, p->dev.diskseq,
+	                               p->staged.m->read_only, err);
 }
 
 /* A single-pod volume gets no second target. */

@@ -165,6 +165,13 @@ int share_look_mount(const struct node *n, const char *volume_id, const char *ta
 	return rc;
 }
 
+bool share_is_look(const struct node *n, const char *target)
+{
+	char *dir AUTO(free) = xasprintf("%s/" LOOKING "/", n->o.plugin_dir);
+
+	return str_has_prefix(target, dir);
+}
+
 static int tidy_one(const struct node *n, const char *dir, struct err *err)
 {
 	char *path AUTO(free) = NULL;

@@ -33,6 +33,8 @@ int share_look_mount(const struct node *n, const char *volume_id, const char *ta
 const struct mount *share_elsewhere(const struct node *n, const struct mount_table *t,
                                     const struct place *p, const struct place *but, bool whole,
                                     const struct mount *after);
+/* Is it such a mount? */
+bool share_is_look(const struct node *n, const char *target);
 /*
  * For the start, beside the calls: takes away what share_look_mount() of a killed driver has left,
  * whose names end in the token of another node, and adds it to `did`. One whose server hangs stays:

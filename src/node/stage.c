@@ -148,23 +148,17 @@ static int parse_flags(struct staging *s, struct err *err)
 	return 0;
 }
 
-/*
- * Would a pod see a mount at the staging path? Of the table only that path's mount is kept: the
- * wait for the device may be long.
- */
-static int look_at_point(struct staging *s, struct err *err)
+/* Would a pod see a mount at the staging path? Asked first: the wait for the device may be long. */
+static int look_at_point(const struct staging *s, struct err *err)
 {
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	const struct node_options *o = &s->node->o;
 
 	if (!o->own_mounts)
 		return 0;
-	if (mount_table_read(o->proc_root, &s->table, err) ||
-	    propagation_check(o, &s->table, s->asked, err) ||
-	    place_look_staged(&s->table, s->r->staging_path, s->r->volume_id, &s->place, err))
-		return -1;
-	mount_table_keep(&s->table, &s->place.m);
-	s->looked_at = monotonic_ns();
-	return 0;
+	return mount_table_read(o->proc_root, &t, err) || propagation_check(o, &t, s->asked, err)
+	               ? -1
+	               : 0;
 }
 
 /* What an operator asks first: which disk is this volume on this node? */
@@ -220,8 +214,6 @@ int node_stage(struct node *n, const struct stage_request *r, struct deadline d,
 	count_stage(r, rc);
 	if (!rc)
 		log_staged(&s, since);
-	place_clear(&s.place);
-	mount_table_clear(&s.table);
 	strs_clear(&s.flags);
 	free(s.asked);
 	free(s.path);

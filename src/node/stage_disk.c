@@ -22,6 +22,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "node/check.h"
+#include "node/claim.h"
 #include "node/format.h"
 #include "node/job.h"
 #include "node/job_record.h"
@@ -266,9 +267,8 @@ static int stage_filesystem(struct staging *s, struct deadline d, struct err *er
 		.attachment = s->r->attachment,
 	};
 
-	if (outlived_lock(s->node, &s->dev, s->fd, d, err) || protect_device(s, err))
-		return -1;
-	if (format_ensure(s->node, &fr, d, &fs, err) || check_filesystem(s->node, &cr, d, err) ||
+	if (protect_device(s, err) || format_ensure(s->node, &fr, d, &fs, err) ||
+	    check_filesystem(s->node, &cr, d, err) ||
 	    mount_flags_check_for(&s->flags, fs.type, err))
 		return -1;
 	mount_options(s, fs.type, &options);
@@ -285,17 +285,17 @@ static int stage_filesystem(struct staging *s, struct deadline d, struct err *er
 	return 0;
 }
 
-static struct staged_want wanted(const struct staging *s)
+static struct staged_want wanted(const struct staging *s, const struct mount_table *t)
 {
 	return (struct staged_want) {
 		.node = s->node,
 		.r = s->r,
 		.dev = &s->dev,
+		.mounts = t,
 		.diskseq = s->diskseq,
 		.flags = &s->flags,
 		.read_only = s->read_only,
 		.no_replay = must_not_replay(s),
-		.seen = staging_seen(s),
 	};
 }
 
@@ -303,7 +303,7 @@ static struct staged_want wanted(const struct staging *s)
 
 static int stage_block(struct staging *s, struct err *err)
 {
-	const struct staged_want want = wanted(s);
+	const struct staged_want want = wanted(s, NULL);
 	struct stat st;
 
 	/*
@@ -337,21 +337,47 @@ static void undo(struct staging *s)
 		ioctl(s->fd, BLKROSET, &was);
 }
 
+/* Is it staged already, and nowhere else? STAGED_ABSENT: nowhere, so the caller may stage it. */
+static int look(const struct staging *s, struct err *err)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	const struct staged_want want = wanted(s, &t);
+	struct claim claim = {
+		.node = s->node,
+		.volume_id = s->r->volume_id,
+		.path = s->asked,
+		.dev = &s->dev,
+	};
+	int rc;
+
+	if (mount_table_read(s->node->o.proc_root, &t, err))
+		return -1;
+	rc = staged_disk_look(&want, err);
+	claim.staged = rc == 0;
+	return rc < 0 || claim_check(&claim, &t, err) ? -1 : rc;
+}
+
 static int stage_opened(struct staging *s, struct deadline d, struct err *err)
 {
-	struct staged_want want;
+	struct err locked = ERR_INIT;
 	int rc;
 
 	/* A job that an earlier call began for this volume ends first; its error is this call's. */
 	if (!s->only_look && job_join(s->node->jobs, s->r->volume_id, d, err))
 		return -1;
-	want = wanted(s);
-	rc = staged_disk_look(&want, err);
+	/* Until the descriptor is closed no other stage works on the disk. */
+	if (!s->only_look)
+		IGNORE_RESULT(outlived_lock(s->node, &s->dev, s->fd, d, &locked));
+	rc = look(s, err);
 	if (rc == 0)
 		return hand_out(s, err);
-	if (rc != STAGED_ABSENT)
-		return rc;
-	if (staging_check_gate(s, err) || writers_refuse_of_partitions(s->node, &s->dev, d, err))
+	if (rc < 0 || staging_check_gate(s, err))
+		return -1;
+	if (locked.code) {
+		*err = locked;
+		return -1;
+	}
+	if (writers_refuse_of_partitions(s->node, &s->dev, d, err))
 		return -1;
 	rc = s->kind == TARGET_FILE ? stage_block(s, err) : stage_filesystem(s, d, err);
 	if (rc)
@@ -401,35 +427,14 @@ static void blame_disk(const struct staging *s, struct err *err)
 	        first.msg, s->dev.path);
 }
 
-/*
- * An orchestrator that gives a volume two staging paths on a node, one for each access mode, shall
- * read which other path has the disk.
- */
-static void say_where_used(const struct staging *s, struct err *err)
-{
-	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
-	struct err ignored = ERR_INIT;
-	const struct mount *m;
-
-	if (err->sys != EBUSY || mount_table_read(s->node->o.proc_root, &t, &ignored))
-		return;
-	m = mount_of(&t, s->dev.devno, NULL, NULL);
-	if (m)
-		IGNORE_RESULT(err_wrap(
-			err, "%s has it already, and a node stages a disk at one path only",
-			m->target));
-}
-
 int stage_disk(struct staging *s, struct deadline d, struct err *err)
 {
 	int rc = device_open(&s->dev, O_RDONLY, &s->fd, &s->diskseq, err);
 
 	if (!rc)
 		rc = stage_opened(s, d, err);
-	if (rc) {
+	if (rc)
 		blame_disk(s, err);
-		say_where_used(s, err);
-	}
 	if (s->fd >= 0)
 		close(TAKE_FD(s->fd));
 	return rc;

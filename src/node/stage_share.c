@@ -13,6 +13,7 @@
 
 #include "common/cleanup.h"
 #include "common/kill_point.h"
+#include "node/claim.h"
 #include "node/mount/mount_same.h"
 #include "node/prepare.h"
 #include "node/share.h"
@@ -138,19 +139,19 @@ static int check_flags(const struct staging *s, const struct mount *m, struct er
 		tag_of(s), what, major(m->devno), minor(m->devno));
 }
 
-/* Two volumes never show one share: kubelet's staging paths of others end so. */
-static int check_not_staged_elsewhere(const struct staging *s, const struct mount_table *t,
-                                      const struct place *p, struct err *err)
+/* `staged`: an earlier call has mounted it. */
+static int check_claim(const struct staging *s, const struct mount_table *t, dev_t share,
+                       bool staged, struct err *err)
 {
-	const struct mount *m = NULL;
+	const struct claim claim = {
+		.node = s->node,
+		.volume_id = s->r->volume_id,
+		.path = s->asked,
+		.share = share,
+		.staged = staged,
+	};
 
-	while ((m = share_elsewhere(s->node, t, p, NULL, true, m)))
-		if (str_has_suffix(m->target, "/globalmount"))
-			return err_set(err, ERR_PRECONDITION,
-			               "the virtio-fs tag %s leads to the share that is staged for "
-			               "another volume at %s: unstage that one first",
-			               p->m->source, m->target);
-	return 0;
+	return claim_check(&claim, t, err);
 }
 
 /* After mount(2): is it this tag that is mounted there, and as it was wanted? */
@@ -166,6 +167,9 @@ static int check_result(const struct staging *s, const struct strs *options, str
 		return err_set(err, ERR_UNAVAILABLE,
 		               "the tag %s was mounted on %s, but %s (%s) is there", tag_of(s),
 		               s->path, p.m ? p.m->fs_type : "nothing", p.m ? p.m->source : "");
+	/* First: another volume's mount decides what this one looks like. */
+	if (check_claim(s, &t, p.disk, false, err))
+		return -1;
 	if (p.m->read_only != s->read_only)
 		return err_set(
 			err, ERR_UNAVAILABLE,
@@ -173,8 +177,7 @@ static int check_result(const struct staging *s, const struct strs *options, str
 			"an earlier mount",
 			tag_of(s), s->path, p.m->read_only ? "only" : "write",
 			s->read_only ? "only" : "write");
-	if (staged_check_context(options, p.m, err) || check_flags(s, p.m, err) ||
-	    check_not_staged_elsewhere(s, &t, &p, err))
+	if (staged_check_context(options, p.m, err) || check_flags(s, p.m, err))
 		return -1;
 	rc = share_look(s->node, p.disk, p.path, err);
 	if (rc == SHARE_DEAD)
@@ -201,17 +204,34 @@ static int mount_and_look(struct staging *s, struct err *err)
 	return 0;
 }
 
-int stage_share(struct staging *s, struct err *err)
+/* Is it staged already, and nowhere else? Else STAGED_ABSENT. */
+static int look(const struct staging *s, struct err *err)
 {
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct place p AUTO(place_clear) = PLACE_INIT;
 	const struct staged_want want = {
 		.node = s->node,
 		.r = s->r,
 		.dev = &s->dev,
+		.mounts = &t,
 		.flags = &s->flags,
 		.read_only = s->read_only,
-		.seen = staging_seen(s),
 	};
-	int rc = staged_share_look(&want, err);
+	int rc;
+
+	if (mount_table_read(s->node->o.proc_root, &t, err))
+		return -1;
+	rc = staged_share_look(&want, err);
+	if (rc)
+		return rc;
+	if (place_look(&t, s->asked, &p, err))
+		return -1;
+	return check_claim(s, &t, p.disk, true, err);
+}
+
+int stage_share(struct staging *s, struct err *err)
+{
+	int rc = look(s, err);
 
 	/* What is staged was proven when it was staged: its superblock is the device's. */
 	if (rc != STAGED_ABSENT)

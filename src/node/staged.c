@@ -10,19 +10,6 @@
 #include "common/cleanup.h"
 #include "node/mount/mount_same.h"
 
-int staged_see(const struct staged_want *w, struct mount_table *t, struct place *looked,
-               const struct place **ret, struct err *err)
-{
-	*ret = w->seen ? w->seen : looked;
-	if (w->seen)
-		return 0;
-	return mount_table_read(w->node->o.proc_root, t, err) ||
-	                       place_look_staged(t, w->r->staging_path, w->r->volume_id, looked,
-	                                         err)
-	               ? -1
-	               : 0;
-}
-
 void staged_describe_disk(const struct node *n, dev_t disk, struct str *text)
 {
 	struct err ignored = ERR_INIT;

@@ -20,18 +20,13 @@ struct staged_want {
 	const struct device *dev; /* the volume's; a disk is held open by the caller */
 	const struct strs *flags; /* of the mount, one each */
 	bool read_only;
-	const struct place *seen; /* what was just seen at the staging path; NULL: not looked at */
+	const struct mount_table *mounts;
 	/* Of a disk alone. */
 	uint64_t diskseq; /* of the descriptor that holds it; 0: unknown */
 	bool no_replay;   /* the mount may have a flag that keeps its journal from being replayed */
 };
 
 enum { STAGED_ABSENT = 1 };
-/*
- * *ret: what is at the staging path, w->seen or else a look at it, for which `t` and `looked` are.
- */
-int staged_see(const struct staged_want *w, struct mount_table *t, struct place *looked,
-               const struct place **ret, struct err *err) MUST_CHECK;
 /* FAILED_PRECONDITION: the place shows something else than the volume's device, `wanted`. */
 int staged_foreign(const struct staged_want *w, const struct place *p, const char *wanted,
                    struct err *err) MUST_CHECK;

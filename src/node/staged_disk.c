@@ -80,35 +80,33 @@ int staged_check_block(const struct staged_want *w, const char *path, struct err
 
 int staged_disk_look(const struct staged_want *w, struct err *err)
 {
-	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
-	struct place looked AUTO(place_clear) = PLACE_INIT;
-	const struct place *p;
+	struct place p AUTO(place_clear) = PLACE_INIT;
 	bool block = w->r->cap.type == ACCESS_BLOCK;
 	int rc = PLACE_DISK_GONE;
 
-	if (staged_see(w, &t, &looked, &p, err))
+	if (place_look_staged(w->mounts, w->r->staging_path, w->r->volume_id, &p, err))
 		return -1;
-	if (p->kind == PLACE_NOTHING)
+	if (p.kind == PLACE_NOTHING)
 		return STAGED_ABSENT;
-	if (p->kind == PLACE_OTHER || p->kind == PLACE_SHARE)
-		return foreign(w, p, err);
-	if (p->disk != w->dev->devno) {
+	if (p.kind == PLACE_OTHER || p.kind == PLACE_SHARE)
+		return foreign(w, &p, err);
+	if (p.disk != w->dev->devno) {
 		struct device other;
-		int gone = device_by_number(&w->node->o.world, p->disk, &other, err);
+		int gone = device_by_number(&w->node->o.world, p.disk, &other, err);
 
 		if (gone < 0)
 			err_clear(err);
 		if (gone != DEVICE_ABSENT)
-			return foreign(w, p, err);
-	} else if (block != (p->kind == PLACE_BLOCK)) {
+			return foreign(w, &p, err);
+	} else if (block != (p.kind == PLACE_BLOCK)) {
 		return err_set(err, ERR_EXISTS,
-		               "the volume is already staged at %s as %s, not as %s", p->path,
+		               "the volume is already staged at %s as %s, not as %s", p.path,
 		               block ? "a filesystem" : "raw block",
 		               block ? "raw block" : "a filesystem");
 	} else {
-		rc = block ? staged_check_block(w, p->path, err) : check_mounted(w, p, err);
+		rc = block ? staged_check_block(w, p.path, err) : check_mounted(w, &p, err);
 	}
 	if (rc != PLACE_DISK_GONE)
 		return rc;
-	return place_unmount(p, w->node->o.proc_root, true, err) ? -1 : STAGED_ABSENT;
+	return place_unmount(&p, w->node->o.proc_root, true, err) ? -1 : STAGED_ABSENT;
 }

@@ -76,28 +76,26 @@ static int check_disk(const struct staged_want *w, const struct place *p, struct
 
 int staged_share_look(const struct staged_want *w, struct err *err)
 {
-	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
-	struct place looked AUTO(place_clear) = PLACE_INIT;
-	const struct place *p;
+	struct place p AUTO(place_clear) = PLACE_INIT;
 	int rc;
 
-	if (staged_see(w, &t, &looked, &p, err))
+	if (place_look_staged(w->mounts, w->r->staging_path, w->r->volume_id, &p, err))
 		return -1;
-	switch (p->kind) {
+	switch (p.kind) {
 	case PLACE_NOTHING:
 		return STAGED_ABSENT;
 	case PLACE_SHARE:
-		rc = check_mounted(w, p, err);
+		rc = check_mounted(w, &p, err);
 		break;
 	case PLACE_FILESYSTEM:
 	case PLACE_BLOCK:
-		rc = check_disk(w, p, err);
+		rc = check_disk(w, &p, err);
 		break;
 	case PLACE_OTHER:
 	default:
-		return foreign(w, p, err);
+		return foreign(w, &p, err);
 	}
 	if (rc != PLACE_DISK_GONE)
 		return rc;
-	return place_unmount(p, w->node->o.proc_root, true, err) ? -1 : STAGED_ABSENT;
+	return place_unmount(&p, w->node->o.proc_root, true, err) ? -1 : STAGED_ABSENT;
 }

@@ -4,11 +4,7 @@
  */
 #include "node/staging.h"
 
-#include "common/deadline.h"
 #include "common/kill_point.h"
-
-/* A staging path that was looked at longer ago is looked at again. */
-#define LOOK_AGAIN_NS 100000000LL
 
 int staging_make_point(struct staging *s, struct err *err)
 {
@@ -21,11 +17,6 @@ int staging_make_point(struct staging *s, struct err *err)
 	if (rc == MOUNT_DIR_ABSENT)
 		return err_set(err, ERR_UNAVAILABLE, "%s was removed by somebody", s->asked);
 	return rc;
-}
-
-const struct place *staging_seen(const struct staging *s)
-{
-	return s->looked_at && monotonic_ns() - s->looked_at < LOOK_AGAIN_NS ? &s->place : NULL;
 }
 
 int staging_check_gate(const struct staging *s, struct err *err)

@@ -26,10 +26,6 @@ struct staging {
 	bool read_only;
 	unsigned made; /* levels of `asked` that were made */
 	bool mounted;
-	/* In a container: what was at the staging path before the device was looked for. */
-	struct mount_table table;
-	struct place place;
-	int64_t looked_at;     /* when; 0: not yet */
 	struct gate_pass pass; /* unless only_look */
 	/* The gate is closed: it is looked whether the volume is staged, and nothing is begun. */
 	bool only_look;
@@ -46,8 +42,6 @@ struct staging {
 
 /* Makes the mount point, with the directories above it, and learns its name in mountinfo. */
 int staging_make_point(struct staging *s, struct err *err) MUST_CHECK;
-/* What was at the staging path a moment ago; NULL: it has to be looked at (again). */
-const struct place *staging_seen(const struct staging *s);
 /* -1 UNAVAILABLE: the volume is not staged, and the gate is closed. */
 int staging_check_gate(const struct staging *s, struct err *err) MUST_CHECK;
 /* Takes away the mount and what staging_make_point() has made. */

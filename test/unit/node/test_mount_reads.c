@@ -18,7 +18,6 @@
 #include "test/lib/skip.h"
 
 #define UUID "11111111-aaaa-4bbb-8ccc-000000000001"
-#define OLD_MS 100 /* staging.c takes what it saw longer ago for too old */
 
 static struct node_world w;
 static struct nvme_disk *disk;
@@ -129,8 +128,9 @@ static const struct {
 	{ "unpublish", unpublish, 1, 1, 1 },
 	{ "unstage", unstage, 1, 1, 1 },
 	{ "unstage again", unstage, 1, 1, 1 },
-	{ "stage in a container", stage_in_container, 2, 2, 1 },
-	{ "stage again in a container", stage_in_container, 1, 1, 1 },
+	/* Also before the wait for the device: would a pod see the mount? */
+	{ "stage in a container", stage_in_container, 3, 3, 2 },
+	{ "stage again in a container", stage_in_container, 2, 2, 2 },
 	{ "unstage", unstage, 1, 1, 1 },
 };
 
@@ -147,15 +147,12 @@ START_TEST(the_mounts_are_listed_once_and_after_a_change)
 		unsigned most = !fs_type                        ? rows[i].of_block
 		                : strcmp(fs_type, "btrfs") == 0 ? rows[i].of_btrfs
 		                                                : rows[i].of_filesystem;
-		int64_t since = monotonic_ns();
 		struct err err = ERR_INIT;
 		int rc;
 
 		reads = 0;
 		rc = rows[i].call(&err);
 		ck_assert_msg(rc == 0, "%s: %s", rows[i].what, err.msg);
-		if (monotonic_ns() - since > OLD_MS * INT64_C(1000000))
-			most++;
 		ck_assert_msg(reads && reads <= most, "%s, %s: %u times instead of %u",
 		              rows[i].what, fs_type ? fs_type : "raw block", reads, most);
 	}

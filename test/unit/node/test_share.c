@@ -394,6 +394,8 @@ START_TEST(a_share_that_is_staged_for_another_volume_is_not_staged_again)
 	stage_ok(&r);
 	r = request(MODE_MULTI_NODE_MULTI_WRITER);
 	refused(&r, ERR_PRECONDITION, "staged for another volume at");
+	r = request(MODE_MULTI_NODE_READER_ONLY);
+	refused(&r, ERR_PRECONDITION, "staged for another volume at");
 	share_world_clear(&w);
 }
 END_TEST

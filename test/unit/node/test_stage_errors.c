@@ -211,6 +211,42 @@ static void locked(struct attempt *a)
 	ck_assert_int_eq(flock(a->held, LOCK_EX), 0);
 }
 
+/* The disk where other volumes have it, by kubelet's names; `file` of raw block. */
+static void shown_at(struct attempt *a, const char *path, const char *file)
+{
+	char *dir AUTO(free) = xasprintf("%s/plugins/kubernetes.io/csi/%s", a->w.kubelet_dir, path);
+
+	if (file)
+		run_tool("mkdir -p %s && touch %s/%s && mount --bind %s %s/%s", dir, dir, file,
+		         a->d->node, dir, file);
+	else
+		run_tool("mkdir -p %s/globalmount && mkfs.xfs -q %s && mount -o nouuid %s "
+		         "%s/globalmount && echo '{\"driverName\":\"csi.snap.nvidia.com\","
+		         "\"volumeHandle\":\"pvc-2\"}' > %s/vol_data.json",
+		         dir, a->d->loop, a->d->node, dir, dir);
+}
+
+static void staged_for_another(struct attempt *a)
+{
+	shown_at(a, "csi.snap.nvidia.com/hash", NULL);
+}
+
+static void staged_as_block_for_another(struct attempt *a)
+{
+	shown_at(a, "volumeDevices/staging/pv-2", "pvc-2");
+}
+
+static void staged_at_another_path(struct attempt *a)
+{
+	shown_at(a, "volumeDevices/staging/pv-1", VOLUME_ID);
+}
+
+static void mounted_by_hand(struct attempt *a)
+{
+	run_tool("mkfs.xfs -q %s && mkdir %s/theirs && mount -o nouuid %s %s/theirs", a->d->loop,
+	         a->w.nvme.root, a->d->node, a->w.nvme.root);
+}
+
 /* As a disk of a record that cannot be removed. */
 static void record_cannot_be_removed(struct attempt *a)
 {
@@ -596,6 +632,14 @@ static const struct {
 	  "staged read-only, not", THE_MOUNT_THAT_WAS_THERE },
 	{ "staged with noexec before", "xfs", staged_noexec_before, ERR_EXISTS,
 	  "already staged with other mount flags (noexec differs", THE_MOUNT_THAT_WAS_THERE },
+	{ "staged for another volume", "xfs", staged_for_another, ERR_PRECONDITION,
+	  "staged for volume pvc-2 at ", THE_MOUNT_THAT_WAS_THERE },
+	{ "staged as block for another volume", "xfs", staged_as_block_for_another,
+	  ERR_PRECONDITION, "staged for volume pvc-2 at ", THE_MOUNT_THAT_WAS_THERE },
+	{ "staged at another path", "xfs", staged_at_another_path, ERR_PRECONDITION,
+	  "staged for this volume at ", THE_MOUNT_THAT_WAS_THERE },
+	{ "mounted by hand elsewhere", "xfs", mounted_by_hand, ERR_PRECONDITION,
+	  "is in use: mounted at ", THE_MOUNT_THAT_WAS_THERE },
 	{ "held by somebody, with largeio", "xfs", xfs_held_with_other_flags, ERR_UNAVAILABLE,
 	  "was mounted with other flags than were asked for (largeio differs)", NOTHING },
 	{ "held by somebody, without discard", "ext4", ext4_held_with_other_flags, ERR_UNAVAILABLE,
@@ -612,6 +656,10 @@ static const struct {
 	  THE_MOUNT_THAT_WAS_THERE },
 	{ "block: staged as ext4 before", NULL, staged_ext4_before, ERR_EXISTS,
 	  "as a filesystem, not as raw block", THE_MOUNT_THAT_WAS_THERE },
+	{ "block: staged for another volume", NULL, staged_for_another, ERR_PRECONDITION,
+	  "staged for volume pvc-2 at ", THE_MOUNT_THAT_WAS_THERE },
+	{ "block: staged as block for another volume", NULL, staged_as_block_for_another,
+	  ERR_PRECONDITION, "staged for volume pvc-2 at ", THE_MOUNT_THAT_WAS_THERE },
 	{ "block: a record of mkfs cannot be removed", NULL, record_cannot_be_removed,
 	  ERR_UNAVAILABLE, "Read-only file system", THE_MOUNT_AND_THE_RECORD },
 	{ "block: no device node", NULL, no_node, ERR_DEADLINE,

@@ -269,6 +269,7 @@ END_TEST
  */
 START_TEST(without_descriptors_a_staged_volume_is_asked_for_again)
 {
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	struct strs flags AUTO(strs_clear) = STRS_INIT;
 	struct stage_request r;
 	struct device dev;
@@ -282,12 +283,13 @@ START_TEST(without_descriptors_a_staged_volume_is_asked_for_again)
 	stage_ok("ext4", NULL, MODE_SINGLE_NODE_WRITER);
 	r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
 	ck_assert_int_eq(device_by_number(&w.node.o.world, disk->devno, &dev, &err), 0);
+	ck_assert_int_eq(mount_table_read("/proc", &t, &err), 0);
 	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &was), 0);
 	next = dup(0);
 	close(next);
 	for (int more = 0; more < 8; more++) {
 		const struct staged_want want = {
-			.node = &w.node, .r = &r, .dev = &dev, .flags = &flags
+			.node = &w.node, .r = &r, .dev = &dev, .mounts = &t, .flags = &flags
 		};
 		struct rlimit few = { (rlim_t)(next + more), was.rlim_max };
 

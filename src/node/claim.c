@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Compares the mount table with one disk or share. A filesystem is known by its number, so it is
+ * not touched; only a btrfs, which has an anonymous number, is asked for its UUID, through the
+ * guard. The volume of a place is read from kubelet's vol_data.json, or is the name of a raw-block
+ * file. Changes nothing.
+ */
+#include "node/claim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "common/cleanup.h"
+#include "common/mem.h"
+#include "node/device/sysfs.h"
+#include "node/guard.h"
+#include "node/kubelet.h"
+#include "node/leaving.h"
+#include "node/paths.h"
+#include "node/place.h"
+#include "node/share.h"
+
+/* One comparison. */
+struct claiming {
+	const struct claim *c;
+	const struct mount_table *t;
+	char *path;     /* of the claim, as mountinfo has it; NULL: its directory does not exist */
+	char *kubelet;  /* --kubelet-dir without links */
+	dev_t *numbers; /* of the disk and its partitions, or of the share */
+	size_t n;
+};
+
+static void claiming_clear_p(struct claiming *g)
+{
+	free(g->path);
+	free(g->kubelet);
+	free(g->numbers);
+}
+
+/* ---- its numbers ---- */
+
+static void add_number(struct claiming *g, dev_t number)
+{
+	g->numbers = xrealloc(g->numbers, (g->n + 1) * sizeof(*g->numbers));
+	g->numbers[g->n++] = number;
+}
+
+static bool has_number(const struct claiming *g, dev_t number)
+{
+	for (size_t i = 0; i < g->n; i++)
+		if (g->numbers[i] == number)
+			return true;
+	return false;
+}
+
+static int add_partition(struct claiming *g, const char *disk, const char *name, struct err *err)
+{
+	char *dir AUTO(free) = xasprintf("%s/%s", disk, name), *number AUTO(free) = NULL;
+	uint64_t partition;
+	unsigned major, minor;
+	int rc = sysfs_attr_u64(dir, "partition", &partition, err);
+
+	if (!rc)
+		rc = sysfs_attr(dir, "dev", &number, err);
+	if (!rc && sscanf(number, "%u:%u", &major, &minor) == 2)
+		add_number(g, makedev(major, minor));
+	return rc < 0 ? -1 : 0;
+}
+
+static int add_disk(struct claiming *g, const struct device *dev, struct err *err)
+{
+	char *dir AUTO(free) = xasprintf("%s/class/block/%s", g->c->node->o.world.sysfs, dev->name);
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+
+	add_number(g, dev->devno);
+	if (sysfs_list(dir, &names, err) < 0)
+		return -1;
+	for (size_t i = 0; i < names.n; i++)
+		if (str_has_prefix(names.v[i], dev->name) && add_partition(g, dir, names.v[i], err))
+			return -1;
+	return 0;
+}
+
+/* ---- where it is shown ---- */
+
+static bool is_below(const char *path, const char *dir)
+{
+	size_t n = strlen(dir);
+
+	return n && strncmp(path, dir, n) == 0 && path[n] == '/';
+}
+
+/* A path to a device of another disk may hang, so only nodes of this name are asked. */
+static bool is_bound_node(const struct claiming *g, const struct mount *m)
+{
+	const char *name = strrchr(m->root, '/');
+	struct stat st;
+
+	return name && str_has_prefix(name + 1, g->c->dev->name) && stat(m->target, &st) == 0 &&
+	       S_ISBLK(st.st_mode) && st.st_nlink > 0 && has_number(g, st.st_rdev);
+}
+
+static bool is_btrfs(const struct claiming *g, const struct mount *m)
+{
+	struct stat st;
+
+	return str_eq(m->fs_type, "btrfs") && stat(m->source, &st) == 0 && S_ISBLK(st.st_mode) &&
+	       has_number(g, st.st_rdev);
+}
+
+static bool shows_disk(const struct claiming *g, const struct mount *m)
+{
+	return (major(m->devno) != 0 && has_number(g, m->devno)) || is_btrfs(g, m) ||
+	       (!str_eq(m->root, "/") && is_bound_node(g, m));
+}
+
+enum { OTHER_DISK = 1 };
+/*
+ * mountinfo has the name of a btrfs's disk alone, and the kernel gives the names of disks that have
+ * gone to others. A btrfs that is dead shows no disk that this host has.
+ */
+static int confirm(const struct claiming *g, const struct mount *m, struct err *err)
+{
+	struct place p = {
+		.kind = PLACE_FILESYSTEM, .path = (char *)m->target, .m = m, .disk = m->devno
+	};
+	struct str ignored AUTO(str_clear) = STR_INIT(400);
+	struct statvfs fs;
+	int rc;
+
+	if (!g->c->dev || !place_is_known_by_name(&p))
+		return 0;
+	rc = guard_statvfs(g->c->node->guard, m->devno, m->target, &fs, err);
+	if (!rc)
+		rc = place_compare(&p, g->c->dev, &ignored, err);
+	if (rc >= 0)
+		return rc ? OTHER_DISK : 0;
+	if (!mount_errno_is_dead(err->sys))
+		return err_recode(err, ERR_UNAVAILABLE);
+	err_clear(err);
+	return OTHER_DISK;
+}
+
+/* A client outside the kernel has its share mounted for itself. */
+static bool shows_share(const struct claiming *g, const struct mount *m)
+{
+	const struct node *n = g->c->node;
+
+	return has_number(g, m->devno) && !share_is_look(n, m->target) &&
+	       (str_eq(m->fs_type, "virtiofs") || paths_allowed(&n->o, m->target));
+}
+
+/* ---- whose place it is ---- */
+
+static bool is_own_place(const struct claiming *g, const struct mount *m)
+{
+	const struct mount *own = g->path ? mount_at(g->t, g->path) : NULL;
+
+	return g->path && (str_eq(m->target, g->path) || (own && mount_same_place(g->t, m, own)));
+}
+
+static bool is_own_target(const struct claiming *g, const struct mount *m,
+                          const struct kubelet_place *k)
+{
+	char *pods AUTO(free) = xasprintf("%s/pods", g->kubelet);
+
+	if (k->role == KUBELET_PUBLISHED)
+		return !k->volume_id || str_eq(k->volume_id, g->c->volume_id);
+	return is_below(m->target, pods) || (g->c->staged && !is_below(m->target, g->kubelet));
+}
+
+/* Is it a bound device node, and no filesystem? */
+static bool is_raw_block(const struct claiming *g, const struct mount *m)
+{
+	return g->c->dev && !has_number(g, m->devno) && !str_eq(m->fs_type, "btrfs");
+}
+
+/* The volume of the place; malloc'ed; NULL: nothing tells. */
+static char *volume_of(const struct claiming *g, const struct mount *m,
+                       const struct kubelet_place *k)
+{
+	if (k->volume_id)
+		return xstrdup(k->volume_id);
+	return is_raw_block(g, m) && is_below(m->target, g->kubelet)
+	               ? xstrdup(strrchr(m->target, '/') + 1)
+	               : NULL;
+}
+
+static int refuse(const struct claiming *g, const struct mount *m, const struct kubelet_place *k,
+                  struct err *err)
+{
+	const struct claim *c = g->c;
+	char *volume AUTO(free) = volume_of(g, m, k);
+	struct str what AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
+	const char *next = "unstage";
+
+	if (volume && str_eq(volume, c->volume_id)) {
+		str_addf(&what, "staged for this volume at %s", m->target);
+	} else if (volume && k->role == KUBELET_PUBLISHED) {
+		str_addf(&what, "published for volume %s at %s", volume, m->target);
+		next = "unpublish";
+	} else if (volume) {
+		str_addf(&what, "staged for volume %s at %s", volume, m->target);
+	} else if (is_below(m->target, g->kubelet)) {
+		str_addf(&what,
+		         "staged for another volume at %s, or for this volume by another call",
+		         m->target);
+	} else {
+		str_addf(&what, "mounted at %s as %s", m->target,
+		         is_raw_block(g, m) ? "raw block" : m->fs_type);
+		next = "unmount";
+	}
+	return err_set(err, ERR_PRECONDITION,
+	               "%s%s is in use: %s; a %s belongs to one volume and one staging path on a "
+	               "node: %s it there first",
+	               c->dev ? "" : "the virtio-fs tag ", c->dev ? c->dev->path : m->source,
+	               what.ptr, c->dev ? "disk" : "share", next);
+}
+
+/* ---- the comparison ---- */
+
+static int check_mount(const struct claiming *g, const struct mount *m, struct err *err)
+{
+	struct kubelet_place k AUTO(kubelet_place_clear) = { .since = -1 };
+	int rc;
+
+	if (!(g->c->dev ? shows_disk(g, m) : shows_share(g, m)) || is_own_place(g, m))
+		return 0;
+	kubelet_place_of(g->kubelet, "", m->target, &k);
+	if (is_own_target(g, m, &k))
+		return 0;
+	rc = confirm(g, m, err);
+	if (rc)
+		return rc < 0 ? -1 : 0;
+	return refuse(g, m, &k, err);
+}
+
+/* Unmounted for another volume, but held by one of its processes. */
+static int check_leaving(const struct claim *c, struct err *err)
+{
+	char *volume AUTO(free) = NULL;
+	struct err held = ERR_INIT;
+	int rc = leaving_volume(c->node, c->dev, c->volume_id, &volume, err);
+
+	if (rc)
+		return rc < 0 ? -1 : 0;
+	if (device_check_unused(c->dev, &held) == 0 || held.sys != EBUSY)
+		return 0;
+	return err_set(err, ERR_PRECONDITION,
+	               "%s: still held by processes of volume %s, whose unstage has not ended; a "
+	               "disk belongs to one volume on a node: unstage %s first",
+	               c->dev->path, volume, volume);
+}
+
+int claim_check(const struct claim *c, const struct mount_table *t, struct err *err)
+{
+	struct claiming g AUTO(claiming_clear) = { .c = c, .t = t };
+	int rc = mount_place(c->path, &g.path, err);
+
+	if (rc < 0)
+		return -1;
+	g.kubelet = realpath(c->node->o.kubelet_dir, NULL);
+	if (!g.kubelet)
+		g.kubelet = xstrdup(c->node->o.kubelet_dir ? c->node->o.kubelet_dir : "");
+	if (!c->dev)
+		add_number(&g, c->share);
+	else if (add_disk(&g, c->dev, err))
+		return err_recode(err, ERR_UNAVAILABLE);
+	for (size_t i = 0; i < t->n; i++)
+		if (check_mount(&g, &t->v[i], err))
+			return -1;
+	return c->dev && !c->staged ? check_leaving(c, err) : 0;
+}

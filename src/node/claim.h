@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A disk or a share belongs to one volume on a node, which has it at one staging path. This is the
+ * one place that compares a volume with all other volumes of the node. No state, any thread.
+ *
+ * Other places of a disk are found in mountinfo, by its number, the numbers of its partitions, or
+ * the number of a bound device node. Published targets of the same volume are no other place. A
+ * disk that another volume's unstage has unmounted, and that is still held, belongs to that volume.
+ */
+#pragma once
+
+#include "node/mount/mount.h"
+#include "node/node.h"
+
+/* What a volume has, or is about to get. Everything is borrowed. */
+struct claim {
+	struct node *node;
+	const char *volume_id;
+	const char *path;         /* where the volume has it, or will have it */
+	const struct device *dev; /* the disk; NULL: a share */
+	dev_t share;              /* number of the share's superblock */
+	/*
+	 * An earlier call has staged it at `path`. Then a mount outside kubelet's directory counts
+	 * as one of this volume: of another orchestrator's paths nothing tells which are targets.
+	 */
+	bool staged;
+};
+
+/*
+ * `t`: all mounts of this process. FAILED_PRECONDITION: it is at another place, which the text
+ * names, with the volume where that is known. UNAVAILABLE: that cannot be found out now.
+ *
+ * Of two callers that stage one disk the second one sees the mount of the first, because each holds
+ * the lock of the disk (outlived.h) from before the table was read until its mount is there. Of two
+ * that stage one share each sees the other's, because it is asked after the mount.
+ */
+int claim_check(const struct claim *c, const struct mount_table *t, struct err *err) MUST_CHECK;
