@@ -163,7 +163,7 @@ static void find_read_only(const struct node_look *l, const struct sight *s, con
 {
 	if (s->place.kind != PLACE_FILESYSTEM)
 		return;
-	if (strstr(s->m->fs_options, "shutdown"))
+	if (mount_has_shut_down(s->m))
 		inspect_finding(l->report, object,
 		                "read the kernel log (dmesg) of this host for the cause, then end "
 		                "the pods that use it, so that it is mounted anew",

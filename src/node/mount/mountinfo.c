@@ -94,9 +94,26 @@ bool mount_is_share(const struct mount *m)
 	return str_eq(m->fs_type, "virtiofs") || str_eq(m->fs_type, "fuse.virtiofs");
 }
 
+/* Is the word one of the options, which stand between commas? */
+static bool has_option(const char *options, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *at = options; (at = strstr(at, word)); at += n)
+		if ((at == options || at[-1] == ',') && (at[n] == ',' || at[n] == '\0'))
+			return true;
+	return false;
+}
+
 bool mount_turned_read_only(const struct mount *m)
 {
-	return m->read_only && !is_read_only(m->options);
+	return !is_read_only(m->options) &&
+	       (m->read_only || has_option(m->fs_options, "emergency_ro"));
+}
+
+bool mount_has_shut_down(const struct mount *m)
+{
+	return has_option(m->fs_options, "shutdown");
 }
 
 /* False: it is no line of mountinfo. The strings of *m are parts of the line. */

@@ -87,8 +87,13 @@ bool mount_same_place(const struct mount_table *t, const struct mount *a, const 
  * (fuse.virtiofs)? Its source is the tag.
  */
 bool mount_is_share(const struct mount *m);
-/* Is the filesystem read-only although this mount point is not: did the kernel switch it? */
+/*
+ * Is the filesystem read-only although this mount point is not: did the kernel switch it? Since
+ * Linux 6.15 ext4 shows "emergency_ro" instead of "ro"; from 6.12 to 6.14 it shows neither.
+ */
 bool mount_turned_read_only(const struct mount *m);
+/* Has the filesystem shut itself down after an error? ext4 shows it since Linux 6.15, xfs never. */
+bool mount_has_shut_down(const struct mount *m);
 
 enum { MOUNT_DIR_ABSENT = 1 };
 /*

@@ -357,10 +357,45 @@ START_TEST(a_path_that_names_nothing_is_refused)
 }
 END_TEST
 
-SUITE("mountinfo", words_are_as_they_were_before_the_kernel_escaped_them,
-      a_mount_under_a_later_one_is_not_seen, mountinfo_is_read_as_the_kernel_writes_it,
-      each_of_many_thousand_mounts_is_found, mounts_of_a_disk_are_walked,
-      one_mount_point_seen_twice_is_one_place, a_table_that_cannot_be_understood_is_no_table,
-      one_mount_outlives_its_table, a_missing_table_is_an_error,
-      a_table_that_cannot_be_read_now_is_asked_for_again, a_place_is_named_as_mountinfo_names_it,
-      a_path_that_names_nothing_is_refused);
+START_TEST(the_kernel_shows_a_filesystem_that_has_stopped_by_a_word)
+{
+	static const struct {
+		const char *point, *fs;
+		bool turned, shut_down;
+	} rows[] = {
+		{ "rw", "rw", false, false },
+		{ "ro", "ro", false, false },
+		{ "ro", "rw", false, false },
+		{ "rw,relatime", "ro,errors=remount-ro", true, false },
+		{ "rw", "rw,errors=remount-ro,emergency_ro", true, false },
+		{ "rw", "rw,emergency_ro,errors=remount-ro", true, false },
+		{ "ro", "rw,emergency_ro", false, false }, /* a read-only mount stays what it is */
+		{ "rw", "rw,shutdown", false, true },
+		{ "rw", "rw,shutdown,errors=continue", false, true },
+		{ "rw", "rw,context=shutdown_t", false, false },
+		{ "rw", "rw,noshutdown,shutdowns", false, false },
+		{ "rw", "rw,not_emergency_ro", false, false },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char *text AUTO(free) = xasprintf("1 0 259:1 / /m %s - ext4 /dev/x %s\n",
+		                                  rows[i].point, rows[i].fs);
+		struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+		struct err err = ERR_INIT;
+
+		ck_assert_int_eq(mount_table_read(proc_with(text), &t, &err), 0);
+		ck_assert_msg(mount_turned_read_only(&t.v[0]) == rows[i].turned &&
+		                      mount_has_shut_down(&t.v[0]) == rows[i].shut_down,
+		              "%s", text);
+	}
+	remove_proc();
+}
+END_TEST
+
+SUITE("mountinfo", the_kernel_shows_a_filesystem_that_has_stopped_by_a_word,
+      words_are_as_they_were_before_the_kernel_escaped_them, a_mount_under_a_later_one_is_not_seen,
+      mountinfo_is_read_as_the_kernel_writes_it, each_of_many_thousand_mounts_is_found,
+      mounts_of_a_disk_are_walked, one_mount_point_seen_twice_is_one_place,
+      a_table_that_cannot_be_understood_is_no_table, one_mount_outlives_its_table,
+      a_missing_table_is_an_error, a_table_that_cannot_be_read_now_is_asked_for_again,
+      a_place_is_named_as_mountinfo_names_it, a_path_that_names_nothing_is_refused);
