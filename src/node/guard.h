@@ -3,7 +3,9 @@
  * A look at a filesystem that may never answer. statvfs(2) of a filesystem whose device hangs
  * blocks without end and cannot be interrupted; so a helper thread makes the call and the caller
  * stops waiting after GUARD_MS. One helper per filesystem: while it hangs, later callers get the
- * error at once, and no second thread is started.
+ * error at once, and no second thread is started. A filesystem that is frozen (fsfreeze -f) answers
+ * reads, and holds a write until it is thawed: a write that hangs does not keep reads from being
+ * asked.
  */
 #pragma once
 
@@ -26,12 +28,31 @@ struct guard *guard_free(struct guard *g);
  * with *ret. UNAVAILABLE: the filesystem has not answered within GUARD_MS (err->sys is ETIMEDOUT),
  * or no thread could be started.
  */
-int guard_ask(struct guard *g, dev_t devno, const char *path, struct statvfs *ret, int *ret_sys,
-              struct err *err) MUST_CHECK;
+int guard_read(struct guard *g, dev_t devno, const char *path, struct statvfs *ret, int *ret_sys,
+               struct err *err) MUST_CHECK;
 /*
- * guard_ask(); an answer with an errno is UNAVAILABLE, too, with that errno in err->sys.
+ * guard_read(); an answer with an errno is UNAVAILABLE, too, with that errno in err->sys.
  */
 int guard_statvfs(struct guard *g, dev_t devno, const char *path, struct statvfs *ret,
                   struct err *err) MUST_CHECK;
-/* For tests: `fn` is called instead of the look; NULL restores it. */
+enum guard_ask {
+	GUARD_READ,  /* statvfs() and the first directory entry */
+	GUARD_WRITE, /* would the kernel let a write begin? Writes nothing. */
+	/* The same, and does the filesystem begin a transaction? Writes an empty one. */
+	GUARD_COMMIT,
+	GUARD_THAW, /* ends a freeze of fsfreeze(8), if there is one */
+	GUARD_ASKS
+};
+/*
+ * Asks the filesystem in one of these ways. 0: it has answered, or it is thawed. UNAVAILABLE: no
+ * answer within GUARD_MS (err->sys is ETIMEDOUT). Otherwise err->sys is the errno; of a write only
+ * EROFS and those of mount_errno_is_dead() are errors of the filesystem.
+ */
+int guard_ask(struct guard *g, enum guard_ask ask, dev_t devno, const char *path, struct err *err)
+	MUST_CHECK;
+/* For tests: `fn` is called instead; NULL restores the real look. */
+void guard_set(struct guard *g, enum guard_ask ask,
+               int (*fn)(const char *path, struct statvfs *ret));
 void guard_set_statvfs(struct guard *g, int (*fn)(const char *path, struct statvfs *ret));
+/* For tests: instead of GUARD_MS. */
+void guard_set_wait(struct guard *g, int64_t ms);

@@ -24,6 +24,7 @@
 #include "common/mem.h"
 #include "common/running.h"
 #include "node/device/sysfs.h"
+#include "node/fs_fault.h"
 #include "node/guard.h"
 #include "node/job.h"
 #include "node/max_volumes.h"
@@ -121,24 +122,6 @@ static void check_ext_errors(const struct node *n, const struct place *p, const 
 		      p->m->fs_type, p->path, (unsigned long long)errors);
 }
 
-static int check_answers(struct node *n, const struct mount_table *t, const struct place *p,
-                         struct health *h, struct err *err)
-{
-	const char *path = place_to_look_through(t, p);
-	struct statvfs ignored;
-
-	if (!guard_statvfs(n->guard, p->disk, path, &ignored, err))
-		return 0;
-	if (mount_errno_is_dead(err->sys))
-		fault(h, HEALTH_INACCESSIBLE, "FilesystemDead", "%s", err->msg);
-	else if (err->sys == ETIMEDOUT)
-		fault(h, HEALTH_INACCESSIBLE, "FilesystemNotResponding", "%s", err->msg);
-	else /* it could not be asked: no descriptor or thread is left, or it was unmounted */
-		return err_recode(err, ERR_UNAVAILABLE);
-	err_clear(err);
-	return 0;
-}
-
 /* A server may refuse root, or have no statfs(2): the files may be sound. */
 static bool is_refusal(int errnum)
 {
@@ -153,7 +136,7 @@ static int check_share(struct node *n, const struct mount_table *t, const struct
 	struct statvfs ignored;
 	int sys;
 
-	if (guard_ask(n->guard, p->disk, path, &ignored, &sys, err)) {
+	if (guard_read(n->guard, p->disk, path, &ignored, &sys, err)) {
 		if (err->sys != ETIMEDOUT)
 			return -1; /* no thread was left to ask it */
 		fault(h, HEALTH_INACCESSIBLE, "FilesystemNotResponding", "%s", err->msg);
@@ -175,17 +158,26 @@ static int check_share(struct node *n, const struct mount_table *t, const struct
 static int check_filesystem(struct node *n, const struct mount_table *t, const struct place *p,
                             const struct device *dev, struct health *h, struct err *err)
 {
-	if (strstr(p->m->fs_options, "shutdown"))
-		fault(h, HEALTH_INACCESSIBLE, "FilesystemShutDown",
-		      "%s at %s has shut itself down after an error: unmount and mount it again",
-		      p->m->fs_type, p->path);
-	else if (mount_turned_read_only(p->m))
-		fault(h, HEALTH_DEGRADED, "ReadOnlyAfterError",
-		      "%s at %s was made read-only by the kernel after an error: "
-		      "see the node's kernel log",
-		      p->m->fs_type, p->path);
+	static const struct {
+		enum health_status status;
+		const char *reason;
+	} rows[FS_FAULTS] = {
+		[FS_SHUT_DOWN] = { HEALTH_INACCESSIBLE, "FilesystemShutDown" },
+		[FS_READ_ONLY] = { HEALTH_DEGRADED, "ReadOnlyAfterError" },
+		[FS_DEAD] = { HEALTH_INACCESSIBLE, "FilesystemDead" },
+		[FS_HANGS] = { HEALTH_INACCESSIBLE, "FilesystemNotResponding" },
+		[FS_FROZEN] = { HEALTH_DEGRADED, "FilesystemFrozen" },
+	};
+	int rc = fs_fault_look(n, t, p, GUARD_READ, err);
+
+	if (rc == FS_FINE && (!p->m->read_only || mount_turned_read_only(p->m)))
+		rc = fs_fault_look(n, t, p, GUARD_WRITE, err);
+	if (rc > 0) {
+		fault(h, rows[rc].status, rows[rc].reason, "%s", err->msg);
+		err_clear(err);
+	}
 	check_ext_errors(n, p, dev, h);
-	return check_answers(n, t, p, h, err);
+	return rc < 0 ? -1 : 0;
 }
 
 static int check_block(const struct place *p, const struct device *dev, struct health *h,

@@ -33,7 +33,7 @@ int share_look(const struct node *n, dev_t devno, const char *path, struct err *
 	struct statvfs ignored;
 	int sys;
 
-	if (guard_ask(n->guard, devno, path, &ignored, &sys, err))
+	if (guard_read(n->guard, devno, path, &ignored, &sys, err))
 		return -1;
 	return share_errno_is_dead(sys) ? SHARE_DEAD : 0;
 }

@@ -167,7 +167,64 @@ START_TEST(many_callers_get_their_own_answers)
 }
 END_TEST
 
+static atomic_bool frozen;
+static int write_held(const char *path, struct statvfs *ret)
+{
+	(void)path;
+	(void)ret;
+	while (frozen)
+		usleep(1000);
+	return 0;
+}
+
+static int thaw(const char *path, struct statvfs *ret)
+{
+	(void)path;
+	(void)ret;
+	frozen = false;
+	return 0;
+}
+
+static void expect_held(struct guard *g, enum guard_ask ask)
+{
+	struct err err = ERR_INIT;
+
+	ck_assert_int_eq(guard_ask(g, ask, 1, "/a", &err), -1);
+	ck_assert_msg(err.code == ERR_UNAVAILABLE && err.sys == ETIMEDOUT &&
+	                      strstr(err.msg, "frozen"),
+	              "%s", err.msg);
+}
+
+START_TEST(a_write_that_is_held_keeps_reads_from_nothing_and_ends_with_the_thaw)
+{
+	static const enum guard_ask writes[] = { GUARD_WRITE, GUARD_COMMIT };
+	struct guard *g = guard_new();
+	struct statvfs st = { 0 };
+	struct err err = ERR_INIT;
+
+	frozen = true;
+	guard_set_statvfs(g, fake);
+	guard_set(g, GUARD_THAW, thaw);
+	guard_set_wait(g, 50);
+	for (size_t i = 0; i < ARRAY_LEN(writes); i++)
+		guard_set(g, writes[i], write_held);
+	expect_held(g, writes[_i]);
+	/* Each way to write is held, without a second thread; a read is answered. */
+	for (size_t i = 0; i < ARRAY_LEN(writes); i++)
+		expect_held(g, writes[i]);
+	guard_set_wait(g, GUARD_MS);
+	ck_assert_int_eq(guard_statvfs(g, 1, "/a", &st, &err), 0);
+	ck_assert_int_eq(metric_value(METRIC_BACKENDS_HUNG, NULL), 0);
+	ck_assert_int_eq(guard_ask(g, GUARD_THAW, 1, "/a", &err), 0);
+	/* The held write has ended: the mount is not busy. */
+	for (size_t i = 0; i < ARRAY_LEN(writes); i++)
+		ck_assert_msg(guard_ask(g, writes[i], 1, "/a", &err) == 0, "%s", err.msg);
+	guard_free(g);
+}
+END_TEST
+
 SUITE_TIMEOUT("guard", 60, what_answers_is_handed_on,
+              LOOP(a_write_that_is_held_keeps_reads_from_nothing_and_ends_with_the_thaw, 2),
               a_hung_filesystem_costs_one_thread_and_three_seconds_once,
               a_hung_filesystem_counts_once_by_whatever_path_it_is_looked_at,
               the_guard_may_go_while_a_look_hangs, many_callers_get_their_own_answers);

@@ -18,6 +18,7 @@
 #include "node/device/sysfs.h"
 #include "node/health.h"
 #include "node/job.h"
+#include "test/lib/fs_state.h"
 #include "test/lib/node_world.h"
 #include "test/lib/wait.h"
 #include "test/lib/skip.h"
@@ -259,6 +260,26 @@ START_TEST(a_filesystem_turned_read_only_is_degraded)
 }
 END_TEST
 
+START_TEST(a_filesystem_that_is_frozen_is_told_and_thawed_is_sound)
+{
+	struct health h;
+
+	SKIP_UNLESS_LOOP();
+	set_up("ext4");
+	fs_state_set(FS_STATE_FROZEN, "ext4", disk->loop, w.staging);
+	guard_set_wait(w.node.guard, 200);
+	for (int i = 0; i < 2; i++) {
+		h = ask(VOLUME_ID, NULL, w.staging);
+		expect(&h, "FilesystemFrozen", HEALTH_DEGRADED);
+		ck_assert_ptr_nonnull(strstr(h.v[0].message, "fsfreeze -u "));
+	}
+	fs_state_thaw(w.staging, w.node.guard, disk->devno);
+	guard_set_wait(w.node.guard, GUARD_MS);
+	ck_assert_uint_eq(ask(VOLUME_ID, NULL, w.staging).n, 0);
+	node_world_clear(&w);
+}
+END_TEST
+
 START_TEST(errors_that_ext4_has_counted_are_told)
 {
 	struct err err = ERR_INIT;
@@ -452,7 +473,9 @@ SUITE("health", a_sound_volume_has_no_faults_by_path_and_by_id,
       a_filesystem_that_has_shut_down_is_told, a_filesystem_that_does_not_answer_is_told,
       a_controller_that_does_not_work_is_told,
       another_disk_with_the_number_of_a_raw_block_volume_is_told,
-      a_filesystem_turned_read_only_is_degraded, errors_that_ext4_has_counted_are_told,
-      the_storage_is_well_while_there_are_functions, functions_that_do_not_answer_are_told,
+      a_filesystem_turned_read_only_is_degraded,
+      a_filesystem_that_is_frozen_is_told_and_thawed_is_sound,
+      errors_that_ext4_has_counted_are_told, the_storage_is_well_while_there_are_functions,
+      functions_that_do_not_answer_are_told,
       health_of_a_host_that_does_not_answer_names_what_hangs, calls_that_the_kernel_holds_are_told,
       a_tool_that_is_slow_is_told_with_its_volume);

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See fs_state.h. Knows one frozen filesystem at a time, which a process of its own thaws when the
+ * test has ended.
+ */
+#include "test/lib/fs_state.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "test/lib/nvme_world.h"
+
+#define SHUT_DOWN _IOR('X', 125, uint32_t) /* EXT4_IOC_SHUTDOWN, XFS_IOC_GOINGDOWN */
+#define WITHOUT_A_SYNC 2U
+
+const char *const fs_state_names[FS_STATES] = {
+	[FS_STATE_FINE] = "fine",
+	[FS_STATE_FROZEN] = "frozen",
+	[FS_STATE_TURNED_READ_ONLY] = "turned read-only",
+	[FS_STATE_SHUT_DOWN] = "shut down",
+	[FS_STATE_ERROR] = "with an error",
+};
+
+static pid_t guardian;
+static int guardian_fd = -1; /* the end of a pipe that the guardian reads; -1: there is none */
+
+static int open_path(const char *path)
+{
+	return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* The image behind the loop device, as sysfs has it; "" when there is none any more. */
+static void image_of(const char *loop, char *ret, size_t size)
+{
+	char path[200];
+	ssize_t n;
+	int fd AUTO(fd) = -1;
+
+	snprintf(path, sizeof(path), "/sys/block/%s/loop/backing_file", strrchr(loop, '/') + 1);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, ret, size - 1);
+	ret[n > 0 ? n : 0] = '\0';
+	ret[strcspn(ret, " \n")] = '\0'; /* " (deleted)" */
+}
+
+/* Is the loop device still the test's, then its filesystem may be frozen without a mount. */
+static void thaw_unmounted(const char *loop, const char *image, const char *path)
+{
+	char command[4096], now[1000];
+
+	image_of(loop, now, sizeof(now));
+	if (!*image || strcmp(now, image) != 0)
+		return;
+	snprintf(command, sizeof(command),
+	         "mkdir -p %s; (mount -o ro %s %s || mount %s %s || mount -o nouuid %s %s) && "
+	         "fsfreeze -u %s; umount %s",
+	         path, loop, path, loop, path, loop, path, path, path);
+	execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+}
+
+/* Has the process ended? A thread that the freeze holds may keep the rest of it. */
+static bool has_ended(pid_t pid)
+{
+	char path[64], stat[400] = "";
+	const char *state;
+	int fd AUTO(fd) = -1;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || read(fd, stat, sizeof(stat) - 1) <= 0)
+		return true;
+	state = strrchr(stat, ')');
+	return !state || strchr("ZX", state[2]);
+}
+
+/*
+ * A process that holds nothing, and thaws when the test's process has ended before it said that it
+ * has thawed. A failed test ends by _exit(), and Check kills its process group.
+ */
+static void guard_thaw_of(const char *loop, const char *path)
+{
+	struct pollfd told = { .fd = 0, .events = POLLIN };
+	pid_t test = getpid();
+	char image[1000];
+	int ends[2], fd;
+
+	image_of(loop, image, sizeof(image));
+	ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+	guardian = fork();
+	if (guardian != 0) {
+		close(ends[0]);
+		guardian_fd = ends[1];
+		return;
+	}
+	setsid();
+	dup2(ends[0], 0);
+	closefrom(1);
+	while (poll(&told, 1, 100) <= 0 && !has_ended(test))
+		;
+	if (told.revents & POLLIN) /* a byte: it is thawed */
+		_exit(0);
+	fd = open_path(path);
+	if (fd < 0 || ioctl(fd, FITHAW, 0) < 0)
+		thaw_unmounted(loop, image, path);
+	_exit(0);
+}
+
+static void freeze(const char *loop, const char *path)
+{
+	int fd AUTO(fd) = open_path(path);
+
+	guard_thaw_of(loop, path);
+	ck_assert_msg(ioctl(fd, FIFREEZE, 0) == 0, "freeze %s: %s", path, strerror(errno));
+}
+
+static void shut_down(const char *path)
+{
+	uint32_t how = WITHOUT_A_SYNC;
+	int fd AUTO(fd) = open_path(path);
+
+	ck_assert_msg(ioctl(fd, SHUT_DOWN, &how) == 0, "shut %s down: %s", path, strerror(errno));
+}
+
+void fs_state_set(enum fs_state state, const char *fs_type, const char *loop, const char *path)
+{
+	switch (state) {
+	case FS_STATE_FROZEN:
+		freeze(loop, path);
+		break;
+	case FS_STATE_TURNED_READ_ONLY:
+		run_tool("mount -i -o remount,ro -t %s %s %s && mount -i -o remount,bind,rw %s",
+		         fs_type, loop, path, path);
+		break;
+	case FS_STATE_SHUT_DOWN:
+		shut_down(path);
+		break;
+	case FS_STATE_ERROR:
+		run_tool("echo test > /sys/fs/ext4/$(basename %s)/trigger_fs_error", loop);
+		break;
+	case FS_STATE_FINE:
+	case FS_STATES:
+		break;
+	}
+}
+
+void fs_state_thaw(const char *path, struct guard *g, dev_t devno)
+{
+	struct err err = ERR_INIT;
+	int fd AUTO(fd) = open_path(path);
+
+	ck_assert_msg(ioctl(fd, FITHAW, 0) == 0, "thaw %s: %s", path, strerror(errno));
+	ck_assert_int_eq(write(guardian_fd, "x", 1), 1);
+	close(guardian_fd);
+	guardian_fd = -1;
+	ck_assert_int_eq(waitpid(guardian, NULL, 0), guardian); /* it keeps the mount busy */
+	for (; g && guard_ask(g, GUARD_WRITE, devno, path, &err); err_clear(&err))
+		usleep(1000);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Brings a mounted filesystem of a test into a state in which it takes no writes. Needs root. What
+ * was frozen is thawed when the test ends, also when it fails: a frozen filesystem would keep its
+ * loop device for as long as the machine runs.
+ */
+#pragma once
+
+#include "node/guard.h"
+
+enum fs_state {
+	FS_STATE_FINE,
+	FS_STATE_FROZEN,
+	FS_STATE_TURNED_READ_ONLY, /* the superblock is read-only, the mount points are not */
+	FS_STATE_SHUT_DOWN,        /* ext4 and xfs */
+	FS_STATE_ERROR,            /* an error that ext4 has found itself */
+	FS_STATES
+};
+
+extern const char *const fs_state_names[FS_STATES];
+
+/* `path`: where it is mounted; `loop`: its device. fs_type: as mount(2) has it. */
+void fs_state_set(enum fs_state state, const char *fs_type, const char *loop, const char *path);
+/* With a guard: returns when it knows, since it does not ask again while a write is held. */
+void fs_state_thaw(const char *path, struct guard *g, dev_t devno);
