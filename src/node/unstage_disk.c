@@ -172,7 +172,8 @@ static int wait_for_release(const struct unstaging *u, struct deadline d, struct
 		kill_point("unstage: unmounted, but somebody holds the device");
 		name_holders(u,
 		             "its staging path is unmounted, but its filesystem is still in use by "
-		             "somebody, or something else holds the device; ",
+		             "somebody or frozen (fsfreeze -f), or something else holds the "
+		             "device; ",
 		             d, err);
 	}
 	return err_recode(err, ERR_UNAVAILABLE);
@@ -185,12 +186,35 @@ FRAME_OF_ITS_OWN static int write_record(const struct unstaging *u, struct err *
 	return leaving_write(u->node, u->volume_id, &l, err);
 }
 
+/*
+ * A freeze holds the superblock, and with it the disk, also when no mount shows it any more and
+ * nothing can end it. A filesystem that answers with the errno of a dead disk cannot be thawed, and
+ * one whose disk has gone is detached, whatever holds it.
+ */
+static int thaw(const struct unstaging *u, struct err *err)
+{
+	if (guard_ask(u->node->guard, GUARD_THAW, u->place.disk, u->place.path, err) == 0)
+		return 0;
+	if (u->gone || mount_errno_is_dead(err->sys)) {
+		err_clear(err);
+		return 0;
+	}
+	err_recode(err, ERR_UNAVAILABLE);
+	return err_wrap(err,
+	                "its filesystem may be frozen (fsfreeze -f) and stays mounted; next: "
+	                "fsfreeze -u %s",
+	                u->place.path);
+}
+
 static int unstage_filesystem(struct unstaging *u, struct deadline d, struct err *err)
 {
 	if (u->ours && (unstaging_refuse_captured(u, d, err) || write_record(u, err)))
 		return -1;
 	if (u->ours)
 		kill_point("unstage: record of the disk written");
+	if (thaw(u, err))
+		return -1;
+	kill_point("unstage: filesystem not frozen");
 	mount_table_keep(u->table, &u->place.m);
 	if (busy_unmount(u->node, &u->place, u->gone, d, err))
 		return -1;

@@ -26,11 +26,14 @@
 #include "common/file.h"
 #include "common/mem.h"
 #include "common/thread.h"
+#include "node/guard.h"
+#include "node/health.h"
 #include "node/holders.h"
 #include "node/leaving.h"
 #include "node/record.h"
 #include "node/recover.h"
 #include "node/mount/mount.h"
+#include "test/lib/fs_state.h"
 #include "test/lib/loop_over.h"
 #include "test/lib/node_world.h"
 #include "test/lib/skip.h"
@@ -1015,7 +1018,85 @@ START_TEST(a_call_that_waits_for_the_write_back_has_given_its_stack_back)
 }
 END_TEST
 
-SUITE_TIMEOUT("unstage", 60, LOOP(what_was_staged_goes_and_again_is_fine, 4),
+static void stage_for(const char *fs_type, enum access_mode mode)
+{
+	struct stage_request r = stage_request(&w, disk, fs_type, mode);
+
+	if (access_mode_is_reader_only(mode))
+		run_tool("mkfs.%s -q %s", fs_type, disk->loop);
+	node_world_stage(&w, &r);
+}
+
+/* A frozen superblock stays when its last mount goes, keeps the disk, and cannot be thawed then. */
+START_TEST(a_frozen_filesystem_is_thawed_before_its_last_unmount)
+{
+	static const enum access_mode modes[] = { MODE_SINGLE_NODE_WRITER,
+		                                  MODE_SINGLE_NODE_READER_ONLY };
+	struct err err = ERR_INIT;
+	struct health health;
+	struct device dev;
+	int fd AUTO(fd) = -1;
+
+	SKIP_UNLESS_LOOP();
+	node_world_init(&w);
+	disk = nvme_world_add(&w.nvme, 1, UUID, 320 * MIB);
+	stage_for(types[_i % 3], modes[_i / 3]);
+	fs_state_set(FS_STATE_FROZEN, types[_i % 3], disk->loop, w.staging);
+	/* A look that the freeze holds keeps the mount busy until it is thawed. */
+	guard_set_wait(w.node.guard, 200);
+	ck_assert_int_eq(node_volume_health(&w.node, VOLUME_ID, NULL, w.staging, &health, &err), 0);
+	guard_set_wait(w.node.guard, GUARD_MS);
+	ck_assert_int_eq(device_by_number(&w.node.o.world, disk->devno, &dev, &err), 0);
+	unstage_ok();
+	ck_assert_msg(device_open(&dev, O_RDONLY | O_EXCL, &fd, NULL, &err) == 0, "%s", err.msg);
+	node_world_clear(&w);
+}
+END_TEST
+
+static int thaw_errno;
+static int no_thaw(const char *path, struct statvfs *ret)
+{
+	(void)path;
+	(void)ret;
+	errno = thaw_errno;
+	return -1;
+}
+
+static const struct {
+	int sys;
+	bool unmounted;
+} thaw_rows[] = {
+	{ EPERM, false },
+	{ EMFILE, false },
+	{ EBUSY, false },
+	{ ETIMEDOUT, false },
+	/* A dead filesystem cannot be opened, so it cannot be thawed; it is unmounted. */
+	{ EIO, true },
+	{ ESHUTDOWN, true },
+};
+
+START_TEST(what_cannot_be_thawed_stays_mounted_with_a_next_step)
+{
+	SKIP_UNLESS_LOOP();
+	begin();
+	stage("ext4");
+	thaw_errno = thaw_rows[_i].sys;
+	guard_set(w.node.guard, GUARD_THAW, no_thaw);
+	if (thaw_rows[_i].unmounted) {
+		unstage_ok();
+	} else {
+		unstage_refused_with(ERR_UNAVAILABLE, "fsfreeze -u ", w.staging);
+		ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
+		guard_set(w.node.guard, GUARD_THAW, NULL);
+		unstage_ok();
+	}
+	node_world_clear(&w);
+}
+END_TEST
+
+SUITE_TIMEOUT("unstage", 60, LOOP(a_frozen_filesystem_is_thawed_before_its_last_unmount, 6),
+              LOOP(what_cannot_be_thawed_stays_mounted_with_a_next_step, ARRAY_LEN(thaw_rows)),
+              LOOP(what_was_staged_goes_and_again_is_fine, 4),
               LOOP(a_published_volume_stays_staged, 4), LOOP(an_open_file_keeps_the_filesystem, 3),
               LOOP(a_captured_mount_is_refused_each_time, 3),
               a_copy_that_our_unmount_reaches_holds_nothing,
