@@ -13,12 +13,14 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
 #include "common/cleanup.h"
 #include "common/kill_point.h"
 #include "node/busy.h"
+#include "node/fs_fault.h"
 #include "node/claim.h"
 #include "node/job_record.h"
 #include "node/place.h"
@@ -100,6 +102,33 @@ static int hand_out(const struct publishing *p, struct err *err)
 	                               p->staged.m->read_only, err);
 }
 
+/*
+ * A pod that is to write gets neither a read-only mount nor a filesystem that takes no writes. A
+ * reader gets each that can be read. A device node has no such state of its own.
+ */
+static int check_use(struct publishing *p, struct err *err)
+{
+	const struct mount *m = p->staged.m;
+	int rc;
+
+	if (p->staged.kind == PLACE_BLOCK) {
+		p->read_only |= m->read_only;
+		return 0;
+	}
+	if (!p->read_only && m->read_only && !mount_turned_read_only(m))
+		return err_set(
+			err, ERR_PRECONDITION,
+			"it is mounted read-only at %s, but requested for writing; next: delete "
+			"the pods that use it on this node, so that it is staged again, or "
+			"publish it read-only",
+			p->staged.path);
+	if (p->staged.kind == PLACE_SHARE)
+		return 0;
+	rc = fs_fault_look(p->node, p->table, &p->staged, p->read_only ? GUARD_READ : GUARD_COMMIT,
+	                   err);
+	return rc ? -1 : 0;
+}
+
 /* A single-pod volume gets no second target. */
 static int check_single_pod(const struct publishing *p, struct err *err)
 {
@@ -153,7 +182,7 @@ static int look_at_target(struct publishing *p, struct err *err)
 	if (t->kind == PLACE_NOTHING)
 		return TARGET_FREE;
 	if (t->kind == p->staged.kind && t->disk == p->staged.disk) {
-		if (t->m->read_only != p->staged.m->read_only && !p->read_only)
+		if (t->m->read_only && !p->read_only)
 			return err_set(err, ERR_EXISTS, "%s is already published read-only",
 			               t->path);
 		if (p->read_only && !t->m->read_only)
@@ -188,9 +217,10 @@ static int check_result(const struct publishing *p, const char *path, struct err
 		return -1;
 	if (now.kind != p->staged.kind || now.disk != p->staged.disk)
 		return not_this_disk(p, path, err);
-	if (p->read_only && !now.m->read_only)
-		return err_set(err, ERR_INTERNAL, "%s was bound read-only, but it is writable",
-		               path);
+	if (p->read_only != now.m->read_only)
+		return err_set(err, ERR_INTERNAL, "%s was bound read-%s, but it is read-%s", path,
+		               p->read_only ? "only" : "write",
+		               now.m->read_only ? "only" : "write");
 	return 0;
 }
 
@@ -302,9 +332,8 @@ static int publish(struct publishing *p, struct err *err)
 	    propagation_check(&p->node->o, p->table, p->r->target_path, err) ||
 	    place_look_staged(p->table, p->r->staging_path, p->r->volume_id, &p->staged, err) ||
 	    place_look(p->table, p->r->target_path, &p->target, err) || check_staged_type(p, err) ||
-	    check_staged(p, err))
+	    check_staged(p, err) || check_use(p, err))
 		return -1;
-	p->read_only |= p->staged.m->read_only;
 	rc = look_at_target(p, err);
 	/*
 	 * Only for a new target: when kubelet repeats a call, its own binds of the target are there
@@ -315,6 +344,20 @@ static int publish(struct publishing *p, struct err *err)
 	return check_single_pod(p, err) || hand_out(p, err) ? -1 : make_and_bind(p, err);
 }
 
+/* A volume with the mount flag "ro" is staged read-only. The flags were checked at the stage. */
+static bool flags_say_read_only(const struct volume_cap *cap)
+{
+	for (size_t i = 0; i < cap->n_mount_flags; i++)
+		for (const char *at = cap->mount_flags[i]; *at;) {
+			size_t n = strcspn(at, ",");
+
+			if (n == 2 && strncmp(at, "ro", 2) == 0)
+				return true;
+			at += n + (at[n] == ',');
+		}
+	return false;
+}
+
 int node_publish(struct node *n, const struct publish_request *r, struct deadline d,
                  struct err *err)
 {
@@ -323,7 +366,8 @@ int node_publish(struct node *n, const struct publish_request *r, struct deadlin
 		.node = n,
 		.r = r,
 		.table = &t,
-		.read_only = r->read_only || access_mode_is_reader_only(r->cap.mode),
+		.read_only = r->read_only || access_mode_is_reader_only(r->cap.mode) ||
+		             flags_say_read_only(&r->cap),
 	};
 	int rc = deadline_check(d, err, "publish");
 

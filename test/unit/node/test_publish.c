@@ -12,7 +12,9 @@
 
 #include "common/file.h"
 #include "common/mem.h"
+#include "node/guard.h"
 #include "node/mount/mount.h"
+#include "test/lib/fs_state.h"
 #include "test/lib/node_world.h"
 #include "test/lib/skip.h"
 
@@ -526,7 +528,89 @@ START_TEST(a_target_under_a_later_mount_is_refused_by_the_name_of_that_mount)
 }
 END_TEST
 
+static const struct {
+	const char *fs_type;
+	enum fs_state state;
+	enum err_code write, read; /* of a publish for writing, and of one for reading */
+	const char *text;
+} state_rows[] = {
+	{ "ext4", FS_STATE_FROZEN, ERR_UNAVAILABLE, ERR_OK, "fsfreeze -u " },
+	{ "xfs", FS_STATE_FROZEN, ERR_UNAVAILABLE, ERR_OK, "fsfreeze -u " },
+	{ "btrfs", FS_STATE_FROZEN, ERR_UNAVAILABLE, ERR_OK, "fsfreeze -u " },
+	{ "ext4", FS_STATE_TURNED_READ_ONLY, ERR_PRECONDITION, ERR_OK, "read-only by the kernel" },
+	{ "xfs", FS_STATE_TURNED_READ_ONLY, ERR_PRECONDITION, ERR_OK, "read-only by the kernel" },
+	{ "btrfs", FS_STATE_TURNED_READ_ONLY, ERR_PRECONDITION, ERR_OK, "read-only by the kernel" },
+	{ "ext4", FS_STATE_ERROR, ERR_PRECONDITION, ERR_OK, "read-only by the kernel" },
+	{ "ext4", FS_STATE_SHUT_DOWN, ERR_PRECONDITION, ERR_PRECONDITION, "shut itself down" },
+	{ "xfs", FS_STATE_SHUT_DOWN, ERR_UNAVAILABLE, ERR_UNAVAILABLE, "Input/output error" },
+};
+
+static void publish_as(const struct publish_request *r, enum err_code want, const char *text)
+{
+	if (want != ERR_OK) {
+		publish_refused(r, want, text);
+		return;
+	}
+	publish_ok(r);
+	unpublish_ok(r->target_path);
+}
+
+START_TEST(a_filesystem_that_takes_no_writes_is_published_for_reading_only)
+{
+	struct publish_request rw, ro;
+
+	SKIP_UNLESS_LOOP();
+	begin(state_rows[_i].fs_type, MODE_SINGLE_NODE_WRITER);
+	ro = rw = publish_request(&w, w.target, state_rows[_i].fs_type, MODE_SINGLE_NODE_WRITER);
+	ro.read_only = true;
+	publish_ok(&rw);
+	fs_state_set(state_rows[_i].state, state_rows[_i].fs_type, disk->loop, w.staging);
+	guard_set_wait(w.node.guard, state_rows[_i].state == FS_STATE_FROZEN ? 200 : GUARD_MS);
+	publish_refused(&rw, state_rows[_i].write, state_rows[_i].text); /* repeated by kubelet */
+	unpublish_ok(w.target);
+	publish_as(&rw, state_rows[_i].write, state_rows[_i].text);
+	publish_as(&ro, state_rows[_i].read, state_rows[_i].text);
+	if (state_rows[_i].state == FS_STATE_FROZEN) {
+		fs_state_thaw(w.staging, w.node.guard, disk->devno);
+		publish_as(&rw, ERR_OK, "");
+	}
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(a_volume_that_is_mounted_read_only_is_published_so_when_the_flags_say_it)
+{
+	static const struct {
+		const char *flag;
+		bool read_only, published;
+	} rows[] = {
+		{ NULL, false, false },
+		{ "noatime", false, false },
+		{ "noatime,errors", false, false },
+		{ "ro", false, true },
+		{ "noatime,ro", false, true },
+		{ NULL, true, true },
+	};
+	struct publish_request r;
+
+	SKIP_UNLESS_LOOP();
+	begin("ext4", MODE_SINGLE_NODE_WRITER);
+	run_tool("mount -i -o remount,ro -t ext4 %s %s", disk->loop, w.staging);
+	r = publish_request(&w, w.target, "ext4", MODE_SINGLE_NODE_WRITER);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		r.cap.mount_flags = &rows[i].flag;
+		r.cap.n_mount_flags = rows[i].flag ? 1 : 0;
+		r.read_only = rows[i].read_only;
+		publish_as(&r, rows[i].published ? ERR_OK : ERR_PRECONDITION, "read-only at ");
+	}
+	node_world_clear(&w);
+}
+END_TEST
+
 SUITE_TIMEOUT("publish", 60,
+              LOOP(a_filesystem_that_takes_no_writes_is_published_for_reading_only,
+                   ARRAY_LEN(state_rows)),
+              a_volume_that_is_mounted_read_only_is_published_so_when_the_flags_say_it,
               LOOP(a_target_under_a_later_mount_is_refused_by_the_name_of_that_mount, 2),
               LOOP(a_volume_is_published_once_and_taken_back, 4),
               LOOP(a_volume_for_one_pod_has_one_target, 4),

@@ -68,14 +68,23 @@ static void refused(const struct stage_request *r, enum err_code code, const cha
 	ck_assert_uint_eq(mounts_below(w.node.plugin_dir), 0);
 }
 
-static int publish(const char *target, enum access_mode mode, bool read_only, struct err *err)
+/* flag NULL: none. kubelet sends the mount flags with each call. */
+static int publish_with(const char *target, enum access_mode mode, const char *flag, bool read_only,
+                        struct err *err)
 {
 	struct stage_request s = request(mode);
 	struct publish_request p = share_publish_request(&w, target, mode);
 
 	p.want = &s.want;
 	p.read_only = read_only;
+	p.cap.mount_flags = &flag;
+	p.cap.n_mount_flags = flag ? 1 : 0;
 	return node_publish(&w.node.node, &p, soon(), err);
+}
+
+static int publish(const char *target, enum access_mode mode, bool read_only, struct err *err)
+{
+	return publish_with(target, mode, NULL, read_only, err);
 }
 
 static void publish_ok(const char *target)
@@ -189,8 +198,9 @@ START_TEST(read_only_comes_from_the_mode_the_flags_or_the_pod)
 		stage_ok(&r);
 		stage_ok(&r);
 		ck_assert_int_eq(mount_seen(w.node.staging)->read_only, rows[i].staged_ro);
-		ck_assert_msg(publish(w.node.target, rows[i].mode, rows[i].pod, &err) == 0, "%s",
-		              err.msg);
+		ck_assert_msg(publish_with(w.node.target, rows[i].mode, rows[i].flag, rows[i].pod,
+		                           &err) == 0,
+		              "%s", err.msg);
 		ck_assert(mount_seen(w.node.target)->read_only);
 		run_tool("cat %s/x && ! touch %s/y 2>/dev/null", w.node.target, w.node.target);
 		unpublish_ok(w.node.target);
