@@ -8,8 +8,9 @@
 
 #include "common/cleanup.h"
 #include "common/kill_point.h"
+#include "node/fs_fault.h"
+#include "node/grow.h"
 #include "node/located.h"
-#include "node/mount/mkfs.h"
 
 static int check_range(const struct expand_request *r, const struct device *dev, struct err *err)
 {
@@ -38,35 +39,35 @@ static int check_type(const struct expand_request *r, const struct located *l, s
 }
 
 /*
- * *ret: a read-write mount of the filesystem, through which the tools can grow it; NULL when this
- * node has none. A read-write mount whose filesystem the kernel made read-only after an error is
- * neither: nothing would grow, and no later stage is due that would do it.
+ * A read-write mount of the filesystem, through which the tools can grow it; NULL when this node
+ * has none. A mount whose filesystem the kernel made read-only counts: no later stage is due that
+ * would grow it, so the caller has to be told.
  */
-static int find_writable_mount(const struct located *l, const struct mount **ret, struct err *err)
+static const struct mount *find_writable_mount(const struct located *l)
 {
 	const struct mount *m = NULL;
 
-	*ret = NULL;
-	while ((m = mount_of(&l->table, l->place.m->devno, "/", m))) {
-		if (mount_turned_read_only(m))
-			return err_set(
-				err, ERR_PRECONDITION,
-				"the %s at %s was made read-only by the kernel after an error (see "
-				"the node's kernel log) and cannot grow: delete the pods that use "
-				"it, so that it is checked, mounted again and grown by their "
-				"successors",
-				m->fs_type, m->target);
-		if (!m->read_only && !*ret)
-			*ret = m;
-	}
-	return 0;
+	while ((m = mount_of(&l->table, l->place.m->devno, "/", m)))
+		if (!m->read_only || mount_turned_read_only(m))
+			return m;
+	return NULL;
+}
+
+static int grow(struct node *n, const struct expand_request *r, struct deadline d,
+                const struct located *l, struct err *err)
+{
+	const struct mount *m = find_writable_mount(l);
+
+	if (!m) /* it grows at the next read-write stage */
+		return 0;
+	if (fs_fault_look(n, &l->table, &l->place, GUARD_WRITE, err))
+		return err_wrap(err, "it cannot grow");
+	return grow_filesystem(n, r->volume_id, m->fs_type, l->dev.path, m->target, d, err);
 }
 
 static int expand(struct node *n, const struct expand_request *r, struct deadline d,
                   struct located *l, struct err *err)
 {
-	const struct mount *m;
-
 	if (locate(n, r->volume_id, r->path, l, err) || check_type(r, l, err))
 		return -1;
 	if (l->place.kind == PLACE_SHARE)
@@ -76,10 +77,7 @@ static int expand(struct node *n, const struct expand_request *r, struct deadlin
 	if (l->place.kind == PLACE_BLOCK)
 		return 0;
 	kill_point("expand: device is large enough");
-	if (find_writable_mount(l, &m, err))
-		return -1;
-	/* Without a read-write mount it grows at the next read-write stage. */
-	return m ? fs_grow(m->fs_type, l->dev.path, m->target, d, err) : 0;
+	return grow(n, r, d, l, err);
 }
 
 int node_expand(struct node *n, const struct expand_request *r, struct deadline d,

@@ -231,7 +231,9 @@ static unsigned count_running_locked(struct jobs *j, enum job_kind kind)
 /* At most this many run with 4 GiB: an mkfs takes 11 MB, an e2fsck 108 MB of a disk of 16 TiB. */
 static bool may_more_run_locked(struct jobs *j, enum job_kind kind)
 {
-	static const unsigned most[] = { [JOB_FORMAT] = 256, [JOB_CHECK] = JOB_MOST_CHECKS };
+	static const unsigned most[] = {
+		[JOB_FORMAT] = 256, [JOB_CHECK] = JOB_MOST_CHECKS, [JOB_GROW] = 256
+	};
 
 	return count_running_locked(j, kind) < most[kind];
 }
@@ -289,6 +291,9 @@ void jobs_old(struct jobs *j, struct strs *names)
 
 static int no_turn(struct jobs *j, enum job_kind kind, struct deadline d, struct err *err)
 {
+	static const char *const doing[] = {
+		[JOB_FORMAT] = "formatted", [JOB_CHECK] = "checked", [JOB_GROW] = "grown"
+	};
 	unsigned running;
 
 	{
@@ -298,7 +303,7 @@ static int no_turn(struct jobs *j, enum job_kind kind, struct deadline d, struct
 	return err_set(err, why_not(d),
 	               "%u other volumes are being %s on this node; %s before it was this one's "
 	               "turn",
-	               running, kind == JOB_FORMAT ? "formatted" : "checked",
+	               running, doing[kind],
 	               cancel_is_set(d.cancel) ? "the caller has gone" : "time ran out");
 }
 
@@ -367,7 +372,9 @@ static void thread_ends(struct jobs *j)
 
 static void *job_main(void *arg)
 {
-	static const char *const kinds[] = { [JOB_FORMAT] = "format", [JOB_CHECK] = "check" };
+	static const char *const kinds[] = {
+		[JOB_FORMAT] = "format", [JOB_CHECK] = "check", [JOB_GROW] = "grow"
+	};
 	struct job *job = arg;
 	struct jobs *j = job->jobs;
 	struct err err = ERR_INIT;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Work that may outlive the call which starts it: making and checking filesystems.
+ * Work that may outlive the call which starts it: making, checking and growing filesystems.
  *
  * One job per key (a volume id), on a thread of its own. A call waits for its job until its
  * deadline; the job keeps running after that, and the next call joins it: waits for the same job.
@@ -19,7 +19,7 @@
 struct jobs;
 
 /* Each has turns of its own: a long check keeps no new volume waiting. */
-enum job_kind { JOB_FORMAT, JOB_CHECK, JOB_KINDS };
+enum job_kind { JOB_FORMAT, JOB_CHECK, JOB_GROW, JOB_KINDS };
 
 struct job_order {
 	enum job_kind kind;

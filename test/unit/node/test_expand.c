@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "common/mem.h"
+#include "node/guard.h"
+#include "test/lib/fs_state.h"
 #include "test/lib/node_world.h"
 #include "test/lib/skip.h"
 
@@ -201,7 +203,31 @@ START_TEST(a_volume_whose_device_has_gone_does_not_grow)
 }
 END_TEST
 
-SUITE_TIMEOUT("expand", 60, LOOP(a_filesystem_follows_its_device, 2),
+START_TEST(a_frozen_filesystem_grows_once_it_is_thawed)
+{
+	static const char *const types[] = { "xfs", "btrfs" };
+	struct expand_request r = { .volume_id = VOLUME_ID, .required = 640 * MIB };
+	struct err err = ERR_INIT;
+	uint64_t bytes = 0;
+
+	SKIP_UNLESS_LOOP();
+	begin(types[_i]);
+	nvme_world_resize(disk, 640 * MIB);
+	r.path = w.target;
+	fs_state_set(FS_STATE_FROZEN, types[_i], disk->loop, w.staging);
+	guard_set_wait(w.node.guard, 200);
+	ck_assert_int_eq(node_expand(&w.node, &r, soon(), &bytes, &err), -1);
+	ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "fsfreeze -u "), "%s: %s",
+	              err_code_name(err.code), err.msg);
+	fs_state_thaw(w.staging, w.node.guard, disk->devno);
+	guard_set_wait(w.node.guard, GUARD_MS);
+	expand_ok(w.target, 640 * MIB, 640 * MIB);
+	node_world_clear(&w);
+}
+END_TEST
+
+SUITE_TIMEOUT("expand", 60, LOOP(a_frozen_filesystem_grows_once_it_is_thawed, 2),
+              LOOP(a_filesystem_follows_its_device, 2),
               a_read_only_publish_grows_through_the_staging_mount,
               a_filesystem_that_the_kernel_made_read_only_says_so, ext4_grows_or_says_why_not,
               raw_block_has_grown_with_its_device, what_does_not_fit_is_refused,
