@@ -24,10 +24,11 @@
 #include "node/check.h"
 #include "node/claim.h"
 #include "node/format.h"
+#include "node/fs_fault.h"
+#include "node/grow.h"
 #include "node/job.h"
 #include "node/job_record.h"
 #include "node/mount/fsck.h"
-#include "node/mount/mkfs.h"
 #include "node/mount/mount_flags.h"
 #include "node/mount/mount_same.h"
 #include "node/outlived.h"
@@ -177,6 +178,23 @@ static int check_flags(const struct staging *s, const struct mount *m, struct er
 	               s->dev.path, what, s->dev.path);
 }
 
+/*
+ * While a mount that no table shows holds the filesystem, mount(2) shows the same one again, with
+ * its fault. A freeze that has outlived the filesystem's last mount here can be ended only now.
+ */
+static int check_use(const struct staging *s, const struct mount_table *t, const struct place *p,
+                     struct err *err)
+{
+	enum guard_ask ask = s->read_only ? GUARD_READ : GUARD_COMMIT;
+	struct err ignored = ERR_INIT;
+	int rc = fs_fault_look(s->node, t, p, ask, err);
+
+	if (rc != FS_FROZEN || guard_ask(s->node->guard, GUARD_THAW, p->disk, p->path, &ignored))
+		return rc ? -1 : 0;
+	err_clear(err);
+	return fs_fault_look(s->node, t, p, ask, err) ? -1 : 0;
+}
+
 /* After mount(2): is it this disk that is mounted there, and as it was wanted? */
 static int check_result(const struct staging *s, const char *fs_type, const struct strs *options,
                         struct err *err)
@@ -204,7 +222,7 @@ static int check_result(const struct staging *s, const char *fs_type, const stru
 	if (rc == PLACE_DISK_GONE)
 		return err_set(err, ERR_UNAVAILABLE, "%s was mounted on %s and has gone since",
 		               s->dev.path, s->path);
-	return rc;
+	return rc ? -1 : check_use(s, &t, &p, err);
 }
 
 /*
@@ -217,7 +235,7 @@ static void grow(const struct staging *s, const struct fsprobe *fs, struct deadl
 
 	if (s->read_only || !fs->size || fs->size + GROW_SLACK >= s->dev.size)
 		return;
-	if (fs_grow(fs->type, s->dev.path, s->path, d, &err))
+	if (grow_filesystem(s->node, s->r->volume_id, fs->type, s->dev.path, s->path, d, &err))
 		log_msg(LOG_WARNING, "volume %s is staged but could not be grown to its device: %s",
 		        s->r->volume_id, err.msg);
 	kill_point("stage: filesystem grown");
@@ -285,7 +303,8 @@ static int stage_filesystem(struct staging *s, struct deadline d, struct err *er
 	return 0;
 }
 
-static struct staged_want wanted(const struct staging *s, const struct mount_table *t)
+static struct staged_want wanted(const struct staging *s, const struct mount_table *t,
+                                 struct deadline d)
 {
 	return (struct staged_want) {
 		.node = s->node,
@@ -296,14 +315,15 @@ static struct staged_want wanted(const struct staging *s, const struct mount_tab
 		.flags = &s->flags,
 		.read_only = s->read_only,
 		.no_replay = must_not_replay(s),
+		.deadline = d,
 	};
 }
 
 /* ---- raw block ---- */
 
-static int stage_block(struct staging *s, struct err *err)
+static int stage_block(struct staging *s, struct deadline d, struct err *err)
 {
-	const struct staged_want want = wanted(s, NULL);
+	const struct staged_want want = wanted(s, NULL, d);
 	struct stat st;
 
 	/*
@@ -338,10 +358,10 @@ static void undo(struct staging *s)
 }
 
 /* Is it staged already, and nowhere else? STAGED_ABSENT: nowhere, so the caller may stage it. */
-static int look(const struct staging *s, struct err *err)
+static int look(const struct staging *s, struct deadline d, struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
-	const struct staged_want want = wanted(s, &t);
+	const struct staged_want want = wanted(s, &t, d);
 	struct claim claim = {
 		.node = s->node,
 		.volume_id = s->r->volume_id,
@@ -368,7 +388,7 @@ static int stage_opened(struct staging *s, struct deadline d, struct err *err)
 	/* Until the descriptor is closed no other stage works on the disk. */
 	if (!s->only_look)
 		IGNORE_RESULT(outlived_lock(s->node, &s->dev, s->fd, d, &locked));
-	rc = look(s, err);
+	rc = look(s, d, err);
 	if (rc == 0)
 		return hand_out(s, err);
 	if (rc < 0 || staging_check_gate(s, err))
@@ -379,7 +399,7 @@ static int stage_opened(struct staging *s, struct deadline d, struct err *err)
 	}
 	if (writers_refuse_of_partitions(s->node, &s->dev, d, err))
 		return -1;
-	rc = s->kind == TARGET_FILE ? stage_block(s, err) : stage_filesystem(s, d, err);
+	rc = s->kind == TARGET_FILE ? stage_block(s, d, err) : stage_filesystem(s, d, err);
 	if (rc)
 		undo(s);
 	return rc;

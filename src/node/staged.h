@@ -22,6 +22,7 @@ struct staged_want {
 	bool read_only;
 	const struct mount_table *mounts;
 	/* Of a disk alone. */
+	struct deadline deadline;
 	uint64_t diskseq; /* of the descriptor that holds it; 0: unknown */
 	bool no_replay;   /* the mount may have a flag that keeps its journal from being replayed */
 };

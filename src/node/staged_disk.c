@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The comparison of what is at the staging path with what is wanted there. Takes away what a disk
- * that has gone has left, and changes nothing else.
+ * that has gone has left, unstages a filesystem that only a new mount can make usable, and changes
+ * nothing else.
  */
 #include "node/staged_disk.h"
 
@@ -13,8 +14,11 @@
 #include <sys/sysmacros.h>
 
 #include "common/cleanup.h"
-#include "node/guard.h"
+#include "common/log.h"
+#include "node/fs_fault.h"
+#include "node/leaving.h"
 #include "node/mount/mount_same.h"
+#include "node/unstage_disk.h"
 
 static int foreign(const struct staged_want *w, const struct place *p, struct err *err)
 {
@@ -37,23 +41,63 @@ static int check_flags(const struct staged_want *w, const struct place *p, struc
 	return staged_check_flags(&asked, p, err);
 }
 
-/* A filesystem of the right disk is mounted there. 0: as wanted; PLACE_DISK_GONE. */
-static int check_mounted(const struct staged_want *w, const struct place *p, struct err *err)
+/*
+ * The filesystem has stopped, which *err says. Unstages it, so that it is checked and mounted
+ * again. -1: it is in use elsewhere.
+ */
+static int unstage_stopped(const struct staged_want *w, struct err *err)
 {
-	struct statvfs ignored;
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct unstaging u = {
+		.node = w->node, .volume_id = w->r->volume_id, .table = &t, .place = PLACE_INIT
+	};
+	struct err why = *err;
+	int rc;
+
+	err_clear(err);
+	rc = mount_table_read(w->node->o.proc_root, &t, err) ||
+	                     place_look_staged(&t, w->r->staging_path, w->r->volume_id, &u.place,
+	                                       err) ||
+	                     unstage_disk(&u, w->deadline, err) ||
+	                     leaving_remove(w->node, w->r->volume_id, err)
+	             ? -1
+	             : 0;
+	place_clear(&u.place);
+	if (rc)
+		return err_wrap(err, "its filesystem has stopped (%s) and could not be unstaged",
+		                why.msg);
+	log_msg(LOG_WARNING, "volume %s was unmounted, to be mounted again: %s", w->r->volume_id,
+	        why.msg);
+	return STAGED_ABSENT;
+}
+
+/* A filesystem of the right disk is mounted there. 0: as wanted; PLACE_DISK_GONE. */
+static int check_same(const struct staged_want *w, const struct place *p, struct err *err)
+{
+	if (staged_check_read_only(w, p, err) || staged_check_context(w->flags, p->m, err) ||
+	    check_flags(w, p, err))
+		return -1;
+	return place_check_same(p, w->dev, err);
+}
+
+/*
+ * First whether it can be used: what a filesystem that has stopped was mounted with does not
+ * matter. One that is read-only by its own mount flag cannot be asked to write.
+ */
+static int check_mounted(const struct staged_want *w, const struct mount_table *t,
+                         const struct place *p, bool *ret_stopped, struct err *err)
+{
+	bool write = !w->read_only && (!p->m->read_only || mount_turned_read_only(p->m));
+	int rc;
 
 	if (!str_empty(w->r->cap.fs_type) && !str_eq(p->m->fs_type, w->r->cap.fs_type))
 		return err_set(err, ERR_EXISTS, "%s is already staged as %s, not as %s", p->path,
 		               p->m->fs_type, w->r->cap.fs_type);
-	if (staged_check_read_only(w, p, err) || staged_check_context(w->flags, p->m, err) ||
-	    check_flags(w, p, err))
-		return -1;
-	if (guard_statvfs(w->node->guard, p->disk, p->path, &ignored, err) == 0)
-		return place_check_same(p, w->dev, err);
-	if (!mount_errno_is_dead(err->sys))
-		return err_wrap(err, "volume is staged, but its filesystem cannot be looked at");
-	err_clear(err);
-	return PLACE_DISK_GONE;
+	rc = fs_fault_look(w->node, t, p, write ? GUARD_COMMIT : GUARD_READ, err);
+	if (rc == FS_FINE)
+		return check_same(w, p, err);
+	*ret_stopped = rc > 0 && fs_fault_needs_mount((enum fs_fault)rc);
+	return *ret_stopped ? -1 : err_wrap(err, "volume is staged, but cannot be used");
 }
 
 /*
@@ -81,7 +125,7 @@ int staged_check_block(const struct staged_want *w, const char *path, struct err
 int staged_disk_look(const struct staged_want *w, struct err *err)
 {
 	struct place p AUTO(place_clear) = PLACE_INIT;
-	bool block = w->r->cap.type == ACCESS_BLOCK;
+	bool block = w->r->cap.type == ACCESS_BLOCK, stopped = false;
 	int rc = PLACE_DISK_GONE;
 
 	if (place_look_staged(w->mounts, w->r->staging_path, w->r->volume_id, &p, err))
@@ -104,8 +148,11 @@ int staged_disk_look(const struct staged_want *w, struct err *err)
 		               block ? "a filesystem" : "raw block",
 		               block ? "raw block" : "a filesystem");
 	} else {
-		rc = block ? staged_check_block(w, p.path, err) : check_mounted(w, &p, err);
+		rc = block ? staged_check_block(w, p.path, err)
+		           : check_mounted(w, w->mounts, &p, &stopped, err);
 	}
+	if (stopped)
+		return unstage_stopped(w, err);
 	if (rc != PLACE_DISK_GONE)
 		return rc;
 	return place_unmount(&p, w->node->o.proc_root, true, err) ? -1 : STAGED_ABSENT;

@@ -13,7 +13,10 @@
 
 #include "common/cleanup.h"
 #include "common/mem.h"
+#include "node/guard.h"
+#include "node/leaving.h"
 #include "node/staged_disk.h"
+#include "test/lib/fs_state.h"
 #include "test/lib/node_world.h"
 #include "test/lib/skip.h"
 
@@ -308,7 +311,112 @@ START_TEST(without_descriptors_a_staged_volume_is_asked_for_again)
 }
 END_TEST
 
-SUITE_TIMEOUT("staged", 120, LOOP(the_same_flags_are_the_same_and_others_are_not, ARRAY_LEN(types)),
+static const struct {
+	const char *fs_type;
+	enum fs_state state;
+} stopped_rows[] = {
+	{ "ext4", FS_STATE_ERROR },
+	{ "ext4", FS_STATE_SHUT_DOWN },
+	{ "xfs", FS_STATE_SHUT_DOWN },
+	{ "ext4", FS_STATE_TURNED_READ_ONLY },
+	{ "btrfs", FS_STATE_TURNED_READ_ONLY },
+};
+
+static int mount_id(void)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct err err = ERR_INIT;
+	const struct mount *m;
+
+	ck_assert_int_eq(mount_table_read("/proc", &t, &err), 0);
+	m = mount_at(&t, w.staging);
+	return m ? m->id : -1;
+}
+
+START_TEST(a_filesystem_that_has_stopped_is_mounted_again_unless_it_is_used_elsewhere)
+{
+	const char *type = stopped_rows[_i].fs_type;
+	struct publish_request p;
+	struct err err = ERR_INIT;
+	struct leaving l;
+	int id;
+
+	SKIP_UNLESS_LOOP();
+	node_world_init(&w);
+	disk = nvme_world_add(&w.nvme, 1, "", 320 * MIB);
+	stage_ok(type, NULL, MODE_SINGLE_NODE_WRITER);
+	p = publish_request(&w, w.target, type, MODE_SINGLE_NODE_WRITER);
+	node_world_publish(&w, &p);
+	fs_state_set(stopped_rows[_i].state, type, disk->loop, w.staging);
+	id = mount_id();
+	ck_assert_int_eq(stage(type, NULL, MODE_SINGLE_NODE_WRITER, &err), -1);
+	ck_assert_msg(err.code == ERR_PRECONDITION && strstr(err.msg, w.target) &&
+	                      strstr(err.msg, "its filesystem has stopped ("),
+	              "%s: %s", err_code_name(err.code), err.msg);
+	ck_assert_int_eq(mount_id(), id);
+	err_clear(&err);
+	ck_assert_int_eq(node_unpublish(&w.node, VOLUME_ID, w.target, &err), 0);
+	stage_ok(type, NULL, MODE_SINGLE_NODE_WRITER);
+	run_tool("touch %s/f", w.staging);
+	ck_assert_int_eq(leaving_read(&w.node, VOLUME_ID, &l, &err), LEAVING_NONE);
+	id = mount_id();
+	stage_ok(type, NULL, MODE_SINGLE_NODE_WRITER);
+	ck_assert_int_eq(mount_id(), id);
+	unstage(type);
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(a_filesystem_that_is_frozen_is_not_staged_before_it_is_thawed)
+{
+	static const char *const frozen[] = { "ext4", "xfs", "btrfs" };
+	struct err err = ERR_INIT;
+	int id;
+
+	SKIP_UNLESS_LOOP();
+	node_world_init(&w);
+	disk = nvme_world_add(&w.nvme, 1, "", 320 * MIB);
+	stage_ok(frozen[_i], NULL, MODE_SINGLE_NODE_WRITER);
+	fs_state_set(FS_STATE_FROZEN, frozen[_i], disk->loop, w.staging);
+	guard_set_wait(w.node.guard, 200);
+	id = mount_id();
+	ck_assert_int_eq(stage(frozen[_i], NULL, MODE_SINGLE_NODE_WRITER, &err), -1);
+	ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "frozen"), "%s: %s",
+	              err_code_name(err.code), err.msg);
+	ck_assert_int_eq(mount_id(), id);
+	fs_state_thaw(w.staging, w.node.guard, disk->devno);
+	guard_set_wait(w.node.guard, GUARD_MS);
+	stage_ok(frozen[_i], NULL, MODE_SINGLE_NODE_WRITER);
+	ck_assert_int_eq(mount_id(), id);
+	unstage(frozen[_i]);
+	node_world_clear(&w);
+}
+END_TEST
+
+/* As an unmount by hand leaves it: the superblock lives on, and mount(2) shows the same one. */
+START_TEST(a_freeze_that_has_outlived_the_last_mount_ends_with_the_next_stage)
+{
+	static const char *const frozen[] = { "ext4", "xfs", "btrfs" };
+
+	SKIP_UNLESS_LOOP();
+	node_world_init(&w);
+	disk = nvme_world_add(&w.nvme, 1, "", 320 * MIB);
+	stage_ok(frozen[_i], NULL, MODE_SINGLE_NODE_WRITER);
+	fs_state_set(FS_STATE_FROZEN, frozen[_i], disk->loop, w.staging);
+	run_tool("umount %s", w.staging);
+	stage_ok(frozen[_i], NULL, MODE_SINGLE_NODE_WRITER);
+	run_tool("touch %s/f", w.staging);
+	unstage(frozen[_i]);
+	node_world_clear(&w);
+}
+END_TEST
+
+SUITE_TIMEOUT("staged", 120,
+              LOOP(a_filesystem_that_has_stopped_is_mounted_again_unless_it_is_used_elsewhere,
+                   ARRAY_LEN(stopped_rows)),
+              LOOP(a_filesystem_that_is_frozen_is_not_staged_before_it_is_thawed, 3),
+              LOOP(a_freeze_that_has_outlived_the_last_mount_ends_with_the_next_stage, 3),
+              LOOP(the_same_flags_are_the_same_and_others_are_not, ARRAY_LEN(types)),
               LOOP(a_reader_stages_again_what_another_driver_has_replayed, ARRAY_LEN(types)),
               flags_in_the_superblock_are_no_difference,
               without_descriptors_a_staged_volume_is_asked_for_again);
