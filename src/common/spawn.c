@@ -2,8 +2,9 @@
 /*
  * Child processes. posix_spawn(3) only: it runs no atfork handler and copies no address space, so
  * it is safe beside gRPC's threads. A child is watched by a pidfd in the caller's own poll loop: no
- * SIGCHLD, no thread, nothing shared between two callers. The tool directory of tests is the one
- * static, and where a thread shows its child's pid. Does not interpret what a tool prints.
+ * SIGCHLD, nothing shared between two callers, and no thread, except for a child that outlives
+ * SIGKILL. The tool directory of tests is the one static, and where a thread shows its child's pid.
+ * Does not interpret what a tool prints.
  */
 #include "common/spawn.h"
 
@@ -12,8 +13,10 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -23,7 +26,6 @@
 #include "common/cleanup.h"
 #include "common/kill_point.h"
 #include "common/limits.h"
-#include "common/thread.h"
 
 #define NORMAL_PATH "/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -213,7 +215,58 @@ static int killed(const char *name, int signal, struct err *err)
 	               abbreviation ? abbreviation : "?", hint);
 }
 
-/* Waits for the child and reaps it. When the deadline passes first, its group is killed before. */
+/* The child got SIGKILL. False: it has not ended within SPAWN_END_MS. Without a pidfd, polls. */
+static bool ends_soon(pid_t pid, int pidfd)
+{
+	struct deadline end = deadline_in_ms(SPAWN_END_MS);
+	struct pollfd fd = { .fd = pidfd, .events = POLLIN };
+
+	for (;;) {
+		pid_t rc = waitpid(pid, NULL, WNOHANG);
+
+		if (rc == pid || (rc < 0 && errno != EINTR))
+			return true;
+		if (deadline_passed(end))
+			return false;
+		(void)poll(&fd, 1, pidfd < 0 ? 10 : deadline_left_ms(end));
+	}
+}
+
+static void reap(pid_t pid, int *status)
+{
+	while (waitpid(pid, status, 0) < 0 && errno == EINTR)
+		;
+}
+
+static void *reaper_main(void *pid)
+{
+	reap((pid_t)(intptr_t)pid, NULL);
+	return NULL;
+}
+
+/* A child in an uninterruptible sleep. Without a thread it stays a zombie when it has ended. */
+static int leave_to_reaper(pid_t pid, struct err *err)
+{
+	struct err why = *err;
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, 128 * 1024);
+	IGNORE_RESULT(pthread_create(&thread, &attr, reaper_main, (void *)(intptr_t)pid));
+	pthread_attr_destroy(&attr);
+	err_clear(err);
+	return err_set(err, why.code,
+	               "%s; its process %d was killed, but has not ended: it waits in the kernel "
+	               "for its filesystem or device (see /proc/%d/stack)",
+	               why.msg, (int)pid, (int)pid);
+}
+
+/*
+ * Waits for the child and reaps it. When the deadline passes first, its group is killed, and the
+ * wait ends soon after, whatever the child does.
+ */
 static int finish(pid_t pid, int out, int wake, struct deadline d, struct str *output,
                   const char *name, struct err *err)
 {
@@ -222,13 +275,11 @@ static int finish(pid_t pid, int out, int wake, struct deadline d, struct str *o
 
 	rc = pidfd < 0 ? err_sys(err, errno, "%s: pidfd_open", name)
 	               : watch(pidfd, out, wake, d, output, err, name);
-	if (rc)
+	if (rc) {
 		kill(-pid, SIGKILL);
-	thread_rest();
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	if (rc)
-		return -1;
+		return ends_soon(pid, pidfd) ? -1 : leave_to_reaper(pid, err);
+	}
+	reap(pid, &status);
 	/* The tool has ended: what its own children may still print is not waited for. */
 	(void)drain(out, output);
 	if (WIFSIGNALED(status))

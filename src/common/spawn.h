@@ -23,7 +23,8 @@
  * NULL) gets what it printed to both streams; what exceeds the maximum of `output` is dropped. -1:
  * it could not be started (NOT_FOUND: no such program), was killed by a signal (INTERNAL), or its
  * process group was killed because the deadline passed (DEADLINE) or the caller cancelled
- * (CANCELLED).
+ * (CANCELLED). A child that waits in the kernel does not end then: after SPAWN_END_MS the call
+ * returns, the text has the child's pid, and a thread reaps the child when it has ended.
  */
 int spawn_run(const struct strs *argv, struct deadline deadline, struct str *output,
               struct err *err) MUST_CHECK;
@@ -33,6 +34,7 @@ int spawn_run(const struct strs *argv, struct deadline deadline, struct str *out
  */
 int spawn_run_fd(const struct strs *argv, int fd, struct deadline deadline, struct str *output,
                  struct err *err) MUST_CHECK;
+#define SPAWN_END_MS 500
 #define SPAWN_FD 3
 #define SPAWN_FD_PATH "/proc/self/fd/3"
 /*

@@ -17,6 +17,9 @@
 #include "common/limits.h"
 #include "common/mem.h"
 #include "common/spawn.h"
+#include "test/lib/fs_state.h"
+#include "test/lib/nvme_world.h"
+#include "test/lib/skip.h"
 
 static int sh(const char *script, struct deadline d, struct str *out, struct err *err)
 {
@@ -313,7 +316,40 @@ START_TEST(children_of_many_threads_do_not_mix)
 }
 END_TEST
 
-SUITE_TIMEOUT("spawn", 60, a_child_answers_with_its_status_and_output,
+/* A write to a frozen filesystem waits in the kernel, and SIGKILL does not end it. */
+START_TEST(a_child_that_outlives_its_end_is_named_and_reaped_later)
+{
+	struct nvme_world world;
+	struct nvme_disk *disk;
+	char *dir AUTO(free) = NULL, *script AUTO(free) = NULL;
+	struct err err = ERR_INIT;
+	const char *at;
+	pid_t pid;
+
+	SKIP_UNLESS_LOOP();
+	private_mounts();
+	nvme_world_init(&world);
+	disk = nvme_world_add(&world, 1, "", 64ULL << 20);
+	dir = xasprintf("%s/mnt", world.root);
+	run_tool("mkfs.ext4 -q %s && mkdir %s && mount %s %s", disk->loop, dir, disk->loop, dir);
+	fs_state_set(FS_STATE_FROZEN, "ext4", disk->loop, dir);
+	script = xasprintf("exec touch %s/f", dir);
+	ck_assert_int_eq(sh(script, deadline_in_ms(100), NULL, &err), -1);
+	ck_assert_int_eq(err.code, ERR_DEADLINE);
+	at = strstr(err.msg, "its process ");
+	ck_assert_msg(at != NULL, "%s", err.msg);
+	pid = (pid_t)strtol(at + strlen("its process "), NULL, 10);
+	ck_assert_int_eq(kill(pid, 0), 0);
+	fs_state_thaw(dir, NULL, 0);
+	while (kill(pid, 0) == 0)
+		usleep(1000);
+	run_tool("umount %s", dir);
+	nvme_world_clear(&world);
+}
+END_TEST
+
+SUITE_TIMEOUT("spawn", 60, a_child_that_outlives_its_end_is_named_and_reaped_later,
+              a_child_answers_with_its_status_and_output,
               a_child_has_no_descriptor_of_ours_but_the_one_given,
               a_low_descriptor_of_ours_is_not_overwritten_on_the_way, a_missing_program_is_named,
               the_deadline_ends_the_whole_group, the_callers_leaving_ends_it_at_once,
