@@ -259,7 +259,8 @@ static bool may_be_half_made(const struct formatting *f)
 		return err.sys != EBUSY;
 	return fsprobe_fd(f->fd, f->dev.path, &now, &err) || now.kind != FSPROBE_NOTHING ||
 	       device_open(&f->dev, O_RDONLY | O_DIRECT, &fd, NULL, &err) ||
-	       blank_check(fd, f->dev.path, f->dev.size, f->volume_id, &blank, &err) || !blank.is_blank;
+	       blank_check(fd, f->dev.path, f->dev.size, f->volume_id, &blank, &err) ||
+	       !blank.is_blank;
 }
 
 static int run_mkfs(struct formatting *f, struct err *err)

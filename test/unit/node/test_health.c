@@ -476,6 +476,5 @@ SUITE("health", a_sound_volume_has_no_faults_by_path_and_by_id,
       a_filesystem_turned_read_only_is_degraded,
       a_filesystem_that_is_frozen_is_told_and_thawed_is_sound,
       errors_that_ext4_has_counted_are_told, the_storage_is_well_while_there_are_functions,
-      functions_that_do_not_answer_are_told,
-      health_of_a_host_that_does_not_answer_names_what_hangs, calls_that_the_kernel_holds_are_told,
-      a_tool_that_is_slow_is_told_with_its_volume);
+      functions_that_do_not_answer_are_told, health_of_a_host_that_does_not_answer_names_what_hangs,
+      calls_that_the_kernel_holds_are_told, a_tool_that_is_slow_is_told_with_its_volume);
