@@ -184,7 +184,7 @@ START_TEST(a_version_is_a_number_or_unknown)
 	static const struct {
 		const char *text;
 		uint64_t number;
-	} rows[] = {
+	} versions[] = {
 		{ "1", 1 },
 		{ "4005", 4005 },
 		{ "18446744073709551615", UINT64_MAX },
@@ -197,10 +197,10 @@ START_TEST(a_version_is_a_number_or_unknown)
 		{ "7 ", 0 },
 		{ "7a", 0 },
 	};
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+	for (size_t i = 0; i < ARRAY_LEN(versions); i++)
 		ck_assert_msg(kube_version_number((struct line_span) {
-				      rows[i].text, strlen(rows[i].text) }) == rows[i].number,
-		              "%s", rows[i].text);
+				      versions[i].text, strlen(versions[i].text) }) == versions[i].number,
+		              "%s", versions[i].text);
 }
 END_TEST
 
