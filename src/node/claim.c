@@ -17,7 +17,7 @@
 
 #include "common/cleanup.h"
 #include "common/mem.h"
-#include "node/device/sysfs.h"
+#include "node/device/partitions.h"
 #include "node/guard.h"
 #include "node/kubelet.h"
 #include "node/leaving.h"
@@ -58,31 +58,15 @@ static bool has_number(const struct claiming *g, dev_t number)
 	return false;
 }
 
-static int add_partition(struct claiming *g, const char *disk, const char *name, struct err *err)
-{
-	char *dir AUTO(free) = xasprintf("%s/%s", disk, name), *number AUTO(free) = NULL;
-	uint64_t partition;
-	unsigned major, minor;
-	int rc = sysfs_attr_u64(dir, "partition", &partition, err);
-
-	if (!rc)
-		rc = sysfs_attr(dir, "dev", &number, err);
-	if (!rc && sscanf(number, "%u:%u", &major, &minor) == 2)
-		add_number(g, makedev(major, minor));
-	return rc < 0 ? -1 : 0;
-}
-
 static int add_disk(struct claiming *g, const struct device *dev, struct err *err)
 {
-	char *dir AUTO(free) = xasprintf("%s/class/block/%s", g->c->node->o.world.sysfs, dev->name);
-	struct strs names AUTO(strs_clear) = STRS_INIT;
+	struct partitions p AUTO(partitions_clear) = PARTITIONS_INIT;
 
 	add_number(g, dev->devno);
-	if (sysfs_list(dir, &names, err) < 0)
+	if (partitions_read(g->c->node->o.proc_root, dev->devno, &p, err))
 		return -1;
-	for (size_t i = 0; i < names.n; i++)
-		if (str_has_prefix(names.v[i], dev->name) && add_partition(g, dir, names.v[i], err))
-			return -1;
+	for (size_t i = 0; i < p.n; i++)
+		add_number(g, p.v[i].devno);
 	return 0;
 }
 
@@ -95,28 +79,37 @@ static bool is_below(const char *path, const char *dir)
 	return n && strncmp(path, dir, n) == 0 && path[n] == '/';
 }
 
+enum { IS_NODE = 1 };
+/* IS_NODE: the path is a device node of the disk. 0: it is not, or it was removed. */
+static int look_at_node(const struct claiming *g, const char *path, struct err *err)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0) {
+		if (errno == ENOENT || errno == ENOTDIR)
+			return 0;
+		err_sys(err, errno, "look at %s", path);
+		return err_recode(err, ERR_UNAVAILABLE);
+	}
+	return S_ISBLK(st.st_mode) && st.st_nlink > 0 && has_number(g, st.st_rdev) ? IS_NODE : 0;
+}
+
 /* A path to a device of another disk may hang, so only nodes of this name are asked. */
-static bool is_bound_node(const struct claiming *g, const struct mount *m)
+static bool may_be_bound_node(const struct claiming *g, const struct mount *m)
 {
 	const char *name = strrchr(m->root, '/');
-	struct stat st;
 
-	return name && str_has_prefix(name + 1, g->c->dev->name) && stat(m->target, &st) == 0 &&
-	       S_ISBLK(st.st_mode) && st.st_nlink > 0 && has_number(g, st.st_rdev);
+	return name && name[1] && str_has_prefix(name + 1, g->c->dev->name);
 }
 
-static bool is_btrfs(const struct claiming *g, const struct mount *m)
+enum { SHOWS = 1 };
+static int shows_disk(const struct claiming *g, const struct mount *m, struct err *err)
 {
-	struct stat st;
-
-	return str_eq(m->fs_type, "btrfs") && stat(m->source, &st) == 0 && S_ISBLK(st.st_mode) &&
-	       has_number(g, st.st_rdev);
-}
-
-static bool shows_disk(const struct claiming *g, const struct mount *m)
-{
-	return (major(m->devno) != 0 && has_number(g, m->devno)) || is_btrfs(g, m) ||
-	       (!str_eq(m->root, "/") && is_bound_node(g, m));
+	if (major(m->devno) != 0 && has_number(g, m->devno))
+		return SHOWS;
+	if (str_eq(m->fs_type, "btrfs") && look_at_node(g, m->source, err))
+		return err->code ? -1 : SHOWS;
+	return may_be_bound_node(g, m) ? look_at_node(g, m->target, err) : 0;
 }
 
 enum { OTHER_DISK = 1 };
@@ -229,8 +222,15 @@ static int check_mount(const struct claiming *g, const struct mount *m, struct e
 	struct kubelet_place k AUTO(kubelet_place_clear) = { .since = -1 };
 	int rc;
 
-	if (!(g->c->dev ? shows_disk(g, m) : shows_share(g, m)) || is_own_place(g, m))
+	rc = g->c->dev ? shows_disk(g, m, err) : shows_share(g, m);
+	if (rc == 0)
 		return 0;
+	if (is_own_place(g, m)) {
+		err_clear(err);
+		return 0;
+	}
+	if (rc < 0)
+		return -1;
 	kubelet_place_of(g->kubelet, "", m->target, &k);
 	if (is_own_target(g, m, &k))
 		return 0;

@@ -218,19 +218,19 @@ END_TEST
 
 START_TEST(a_mounted_partition_is_a_place_of_its_disk)
 {
-	struct nvme_disk *part;
+	struct nvme_part part;
 
 	SKIP_UNLESS_LOOP();
-	begin(32 * MIB);
-	part = nvme_world_add(&w.nvme, 1, "", 32 * MIB); /* whose number the partition has */
-	run_tool("mkfs.ext4 -q %s && mkdir %s/theirs && mount %s %s/theirs", part->loop,
-	         w.nvme.root, part->loop, w.nvme.root);
+	begin(64 * MIB);
 	stage_ok("pvc-a", NULL);
 	run_tool("umount %s/pvc-a/pvc-a", w.kubelet_dir);
-	run_tool("mkdir %s/%sp1 && echo 1 > %s/%sp1/partition && "
-	         "stat -c '%%Hr:%%Lr' %s > %s/%sp1/dev",
-	         disk->dir, disk->name, disk->dir, disk->name, part->loop, disk->dir, disk->name);
+	nvme_part_add(&w.nvme, disk, &part);
+	run_tool("mkfs.ext4 -q %s && mkdir %s/theirs && mount %s %s/theirs", part.node, w.nvme.root,
+	         part.node, w.nvme.root);
 	refused("pvc-a", NULL, "/theirs");
+	run_tool("umount %s/theirs", w.nvme.root);
+	nvme_part_remove(disk, &part);
+	stage_ok("pvc-a", NULL);
 	node_world_clear(&w);
 }
 END_TEST
