@@ -336,7 +336,9 @@ START_TEST(the_attachment_of_the_publish_context_reaches_the_record)
 	service = node_service(&w.node, locks);
 	record = job_record_path(&w.node, "pvc-1", JOB_RECORD_MKFS);
 	tools = xasprintf("%s/tools", w.nvme.root);
-	run_tool("mkdir %s && printf '#!/bin/sh\nexit 1\n' >%s/mkfs.ext4 && chmod +x %s/mkfs.ext4",
+	/* The record stays only if mkfs has written. */
+	run_tool("mkdir %s && printf '#!/bin/sh\nfor d; do :; done; echo x >$d; exit 1\n' "
+	         ">%s/mkfs.ext4 && chmod +x %s/mkfs.ext4",
 	         tools, tools, tools);
 	spawn_set_path(tools);
 	request = xasprintf("{\"volume_id\":\"pvc-1\",\"staging_target_path\":\"%s\"," CAP
