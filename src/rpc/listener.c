@@ -24,9 +24,11 @@
 
 #include "common/cleanup.h"
 #include "common/deadline.h"
+#include "common/file.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/metric.h"
+#include "common/str.h"
 #include "rpc/relay.h"
 
 #define BACKLOG 128
@@ -38,6 +40,7 @@
 #define DRAIN_MS 1000       /* for clients to read their last answers, at the end */
 #define STOP_UNREAD_MS 5000 /* for a client to read, while the server stops */
 #define TRIM_MS 2000        /* after bytes have passed, memory is given back */
+#define PROC_STAT_MAX 4096
 
 struct connection {
 	struct relay *relay; /* NULL: over, to be removed */
@@ -76,14 +79,39 @@ struct listener {
 
 /* ---- the socket file ---- */
 
+/*
+ * Was the process behind the socket killed? One of its threads in an uninterruptible sleep keeps
+ * its descriptors open, so the socket still takes connections. A process of a PID namespace that is
+ * not visible here counts as alive.
+ */
+static bool is_dead(int fd)
+{
+	struct ucred peer = { .pid = 0 };
+	socklen_t n = sizeof(peer);
+	char *path AUTO(free) = NULL, *stat AUTO(free) = NULL;
+	const char *name_end;
+	struct err ignored = ERR_INIT;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) || peer.pid <= 0)
+		return false;
+	path = xasprintf("/proc/%d/stat", (int)peer.pid);
+	if (file_read_line(path, PROC_STAT_MAX, &stat, &ignored))
+		return false;
+	name_end = strrchr(stat, ')');
+	return name_end && str_has_prefix(name_end, ") Z");
+}
+
 bool listener_answers(const char *path)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int fd AUTO(fd) = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 	snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
-	return fd >= 0 && (connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 ||
-	                   errno == EAGAIN);
+	if (fd < 0)
+		return false;
+	if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
+		return errno == EAGAIN;
+	return !is_dead(fd);
 }
 
 static const char *kind_of(mode_t mode)

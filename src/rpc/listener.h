@@ -43,7 +43,10 @@ struct listener_options {
  */
 int listener_new(const struct listener_options *options, struct listener **ret, struct err *err)
 	MUST_CHECK;
-/* Does a process listen on the socket at this path? Also one that is too busy to accept. */
+/*
+ * Does a living process listen on the socket at this path? A process that is too busy to accept
+ * does. A process that was killed and cannot end, because a thread sleeps in the kernel, does not.
+ */
 bool listener_answers(const char *path);
 /* Starts to accept. */
 int listener_run(struct listener *l, struct err *err) MUST_CHECK;

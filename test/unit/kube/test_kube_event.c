@@ -199,7 +199,8 @@ START_TEST(a_version_is_a_number_or_unknown)
 	};
 	for (size_t i = 0; i < ARRAY_LEN(versions); i++)
 		ck_assert_msg(kube_version_number((struct line_span) {
-				      versions[i].text, strlen(versions[i].text) }) == versions[i].number,
+				      versions[i].text, strlen(versions[i].text) }) ==
+		                      versions[i].number,
 		              "%s", versions[i].text);
 }
 END_TEST

@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -352,6 +353,63 @@ START_TEST(connections_made_before_it_runs_are_served)
 }
 END_TEST
 
+static void *sleep_on(void *arg)
+{
+	(void)arg;
+	for (;;)
+		pause();
+	return NULL;
+}
+
+/* A process that listens at the path. Told to, its first thread ends and leaves the other one. */
+static pid_t listen_in_a_process(const char *path, const int go[2], const int ready[2])
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	pthread_t thread;
+	pid_t pid = fork();
+	char byte = 0;
+	int fd;
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+	fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) || listen(fd, 8) ||
+	    pthread_create(&thread, NULL, sleep_on, NULL) || write(ready[1], &byte, 1) != 1 ||
+	    read(go[0], &byte, 1) != 1)
+		_exit(1);
+	syscall(SYS_exit, 0);
+	_exit(1);
+}
+
+START_TEST(a_killed_process_that_cannot_end_does_not_answer)
+{
+	char dir[] = "/tmp/listener-test.XXXXXX", path[64], byte = 0;
+	int go[2], ready[2];
+	pid_t pid;
+
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/s", dir);
+	ck_assert(pipe(go) == 0 && pipe(ready) == 0);
+	ck_assert(!listener_answers(path));
+	pid = listen_in_a_process(path, go, ready);
+	ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+	ck_assert(listener_answers(path));
+	ck_assert_int_eq(write(go[1], &byte, 1), 1);
+	WAIT_UNTIL(!listener_answers(path));
+	ck_assert_int_eq(kill(pid, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	ck_assert(!listener_answers(path));
+	unlink(path);
+	rmdir(dir);
+	for (int i = 0; i < 2; i++) {
+		close(go[i]);
+		close(ready[i]);
+	}
+}
+END_TEST
+
 START_TEST(one_that_never_ran_is_freed_and_its_name_removed)
 {
 	struct taker t;
@@ -543,7 +601,8 @@ SUITE("listener", who_does_not_read_is_closed, a_slow_reader_is_not_closed,
       places_are_kept_for_processes_of_this_program, a_connection_is_handed_over_with_all_it_said,
       silence_and_nonsense_are_not_handed_over, a_number_that_is_used_again_is_another_connection,
       a_closed_number_that_became_something_else_does_not_count,
-      connections_made_before_it_runs_are_served, one_that_never_ran_is_freed_and_its_name_removed,
+      connections_made_before_it_runs_are_served, a_killed_process_that_cannot_end_does_not_answer,
+      one_that_never_ran_is_freed_and_its_name_removed,
       a_connection_of_which_a_child_holds_a_copy_is_not_heard_of_again,
       a_connection_that_begins_to_speak_during_the_stop_does_no_harm,
       who_does_not_read_does_not_keep_a_stop_waiting);
