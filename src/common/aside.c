@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A run is held by its thread and its caller, an aside by its owner and the run; the last one frees
- * it. So a thread that never returns keeps its stack and some hundred bytes. The lock guards the
- * aside and its run; no work is done under it. Ends no work: the kernel alone can.
+ * A run is held by its thread and its caller, an aside by its owner and the run; the last holder
+ * frees it. So a thread that never returns keeps its stack and some hundred bytes. The lock guards
+ * the aside and its run; no work is done under it. Does not end work: only the kernel can.
  */
 #include "common/aside.h"
 

@@ -31,9 +31,9 @@ int file_replace(const char *path, const char *bytes, size_t n, mode_t mode, str
  */
 int file_write_synced(const char *path, const char *bytes, size_t n, mode_t mode, struct err *err)
 	MUST_CHECK;
-/* Removes a file; that there is none is no error, on a read-only filesystem either. */
+/* Removes a file. A missing file is not an error, even on a read-only filesystem. */
 int file_remove(const char *path, struct err *err) MUST_CHECK;
-/* After it, what was made, renamed or removed in the directory is on disk. */
+/* Syncs the directory: earlier creations, renames and removals in it are then on disk. */
 int dir_sync(const char *path, struct err *err) MUST_CHECK;
 /* mkdir -p; each new directory gets `mode`. An existing path that is no directory is an error. */
 int dir_make(const char *path, mode_t mode, struct err *err) MUST_CHECK;

@@ -59,11 +59,12 @@ static const struct json *value_of(const cJSON *item)
 	return (const struct json *)(const void *)item;
 }
 
-/* ---- what cJSON must not see ---- */
+/* ---- texts that cJSON rejects or misreads ---- */
 
 /*
  * cJSON ends a text at a NUL, refuses half of a surrogate pair, takes any bytes for UTF-8 and
- * recurses. One such text anywhere in an object, written by anybody, must not hide the object.
+ * recurses. Any client may write such a text into an object, and it must not make the object
+ * unreadable.
  */
 #define ESCAPE_BYTES 6 /* \u0000 */
 #define ESCAPED_REPLACEMENT "\\ufffd"
@@ -140,7 +141,10 @@ struct cleaning {
 	int depth;
 };
 
-/* Copies n bytes, or puts `instead` in their place. Of a value that is too deep nothing is left. */
+/*
+ * Copies n bytes, or puts `instead` in their place. Copies nothing of a value that is nested too
+ * deep.
+ */
 static void pass(struct cleaning *c, size_t n, const char *instead)
 {
 	if (c->depth <= MAX_DEPTH && instead)
@@ -177,9 +181,9 @@ static void clean_outside(struct cleaning *c)
 }
 
 /*
- * The same JSON with U+FFFD for what no text can have: NUL, halves of surrogate pairs, bytes that
- * are not UTF-8. So that names stay different, nothing is left out. A value deeper than MAX_DEPTH
- * is null.
+ * Returns the same JSON with U+FFFD for NUL, halves of surrogate pairs and bytes that are not
+ * UTF-8. Nothing is left out, so different names stay different. A value nested deeper than
+ * MAX_DEPTH becomes null.
  */
 static void clean(const char *text, size_t n, struct str *ret)
 {

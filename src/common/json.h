@@ -21,10 +21,10 @@
 struct json; /* a value: object, array, string, number, boolean or null */
 
 /*
- * Parses exactly one value. INVALID_ARGUMENT with the offset when the text is not JSON, or goes on
- * behind the value. No text in it makes the value unreadable: U+FFFD stands for each NUL, half of a
- * surrogate pair and byte that is not UTF-8, in names as well. What is nested deeper than 200 is
- * null. `what` names the source in the error.
+ * Parses exactly one value. INVALID_ARGUMENT with the offset when the text is not JSON, or has more
+ * text after the value. No text in it makes the value unreadable: U+FFFD stands for each NUL, half
+ * of a surrogate pair and byte that is not UTF-8, in names as well. A value nested deeper than 200
+ * levels is null. `what` names the source in the error.
  */
 int json_parse(const char *what, const char *text, size_t n, struct json **ret, struct err *err)
 	MUST_CHECK;

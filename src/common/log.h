@@ -31,10 +31,10 @@ int log_verbosity(void);
 int log_more(void);
 int log_as_set(void);
 /*
- * A server, after log_setup(): from now on a thread writes the lines, and no caller waits for
- * stderr. Lines that find no room in the queue (256 KiB) are dropped and counted; a line says how
- * many. log_flush(): at the end of the process and before _exit(); waits half a second at most.
- * Async-signal-safe.
+ * Servers call it after log_setup(): a thread then writes the lines, and no caller waits for
+ * stderr. Lines that do not fit in the queue (256 KiB) are dropped and counted; a log line reports
+ * their number. log_flush() is for the end of the process and before _exit(): it waits half a
+ * second at most and is async-signal-safe.
  */
 int log_start(struct err *err) MUST_CHECK;
 void log_flush(void);

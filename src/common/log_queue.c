@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A bounded list of lines, and the thread that writes them. A thread, because nothing else works
- * for every kind of stderr: O_NONBLOCK would change the descriptor of whoever shares it, and a pipe
+ * A bounded list of lines, and the thread that writes them. Only a thread works for every kind of
+ * stderr: O_NONBLOCK would also change the descriptor of processes that share stderr, and a pipe
  * with room for one page still blocks a longer line.
  *
  * After a line was dropped, lines are dropped until half of the queue is written. So there is one
@@ -35,7 +35,7 @@ struct line {
 };
 
 static struct {
-	pthread_mutex_t lock; /* guards what is below, but for `rests` */
+	pthread_mutex_t lock; /* guards the fields below, except `rests` */
 	struct line *first, **tail;
 	size_t bytes;
 	uint64_t lost;     /* since the last line of the list */
@@ -55,7 +55,7 @@ static void sleep_ms(long ms)
 	nanosleep(&t, NULL);
 }
 
-/* Whoever shares stderr may have made it non-blocking. */
+/* A process that shares stderr may have made it non-blocking. */
 static void wait_for_room(void)
 {
 	struct pollfd p = { .fd = STDERR_FILENO, .events = POLLOUT };
@@ -64,7 +64,7 @@ static void wait_for_room(void)
 	sleep_ms(1); /* not every file that has no room says so to poll() */
 }
 
-/* False: the line, or its end, is lost: stderr is closed, its reader is gone, its disk is full. */
+/* False: the line, or its end, is lost: stderr is closed, has no reader, or its disk is full. */
 static bool write_line(const char *text, size_t n)
 {
 	while (n) {
@@ -89,7 +89,7 @@ static size_t size_of(const struct line *l)
 	return sizeof(*l) + l->n;
 }
 
-/* The oldest line, NULL when there is none. Adds to *lost what is missing before it. */
+/* Takes the oldest line, or returns NULL. Adds to *lost the number of lines dropped before it. */
 static struct line *take(uint64_t *lost)
 {
 	struct line *l;
@@ -116,7 +116,7 @@ static bool say_lost(uint64_t lost)
 	return write_line(text, strlen(text));
 }
 
-/* False: there is a line. */
+/* False: a line is queued. */
 static bool begin_rest(void)
 {
 	WITH_LOCK(&queue.lock);
@@ -179,7 +179,7 @@ int log_queue_start(char *(*notice)(uint64_t lines), struct err *err)
 
 /* ---- the callers ---- */
 
-/* False: there is no room. */
+/* False: the queue has no room. */
 static bool append(struct line *l)
 {
 	bool wake;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The way of a log line to stderr. Until log_queue_start() the calling thread writes it. After that
- * a thread does, and no other thread waits for stderr: a pipe whose reader has stopped (a container
- * runtime, journald) would otherwise stop every call that logs. A line is one write(2), and lines
- * keep their order. Any thread.
+ * Writes log lines to stderr. Until log_queue_start() the calling thread writes its line. After
+ * that a thread of the queue does, and no other thread waits for stderr: a pipe whose reader has
+ * stopped (a container runtime, journald) would otherwise block every call that logs. A line is one
+ * write(2), and lines keep their order. Any thread.
  */
 #pragma once
 
@@ -12,15 +12,15 @@
 
 #include "common/err.h"
 
-/* Of queued lines, with 24 bytes for each. A line that finds no room is dropped. */
+/* Bytes of queued lines, plus 24 for each line. A line that does not fit is dropped. */
 #define LOG_QUEUE_BYTES ((size_t)256 * 1024)
 /* The longest wait of log_queue_flush(). */
 #define LOG_FLUSH_MS 500
 
 /*
  * Starts the thread, which ends with the process. `notice` returns the line (malloc'ed, with its
- * newline) that says how many lines were dropped; it is written where they are missing, once stderr
- * takes lines again. Dropped lines are counted in METRIC_LOG_DROPPED. Not called twice.
+ * newline) that says how many lines were dropped; it is written in their place, once stderr takes
+ * lines again. Dropped lines are counted in METRIC_LOG_DROPPED. Not called twice.
  */
 int log_queue_start(char *(*notice)(uint64_t lines), struct err *err) MUST_CHECK;
 /* `line` ends with its newline; it is copied. */

@@ -3,8 +3,8 @@
  * Child processes. posix_spawn(3) only: it runs no atfork handler and copies no address space, so
  * it is safe beside gRPC's threads. A child is watched by a pidfd in the caller's own poll loop: no
  * SIGCHLD, nothing shared between two callers, and no thread, except for a child that outlives
- * SIGKILL. The tool directory of tests is the one static, and where a thread shows its child's pid.
- * Does not interpret what a tool prints.
+ * SIGKILL. The only statics are the tool directory of tests and each thread's pointer to its
+ * child's pid. Does not interpret what a tool prints.
  */
 #include "common/spawn.h"
 

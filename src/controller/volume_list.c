@@ -48,7 +48,7 @@ struct listing {
 	size_t most;
 };
 
-/* It may be a volume that somebody has: what says so cannot be read. */
+/* The object may be a volume, but the fields that would show it are unreadable. */
 static bool hides_its_state(const struct json *item, const struct dpu_volume *v, bool unreadable)
 {
 	const struct json *status = json_at(item, "status"), *phase = json_member(status, "phase");

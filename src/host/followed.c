@@ -116,7 +116,7 @@ void followed_told(struct followed_table *t, const struct attachment_file *a, in
 	char facts[33];
 
 	if (!f) {
-		/* Of one that cannot be judged, these may be no names at all. */
+		/* These fields of an object that cannot be judged may not be valid names. */
 		if (!dns1123_subdomain(a->is.key.name) || !dns1123_subdomain(a->is.key.volume))
 			return;
 		end_others_of_the_name(t, &a->is.key, now);

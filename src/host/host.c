@@ -37,7 +37,7 @@ static void show(struct str *ret, const char *text)
 	}
 }
 
-/* As the log: `host watch` ends although nobody reads its stderr. */
+/* Written like a log line, so that `host watch` ends even if its stderr is not read. */
 static void complain(const char *text, const char *more)
 {
 	struct str shown AUTO(str_clear) = STR_INIT(SAID_MAX);

@@ -7,7 +7,7 @@
  *  - 150 parallel requests without a limit open up to 18 connections: hence the engine's queue, and
  *    PIPEWAIT.
  *  - CURLOPT_CAINFO_BLOB leaves CAPATH at /etc/ssl/certs, which is then trusted too: set to NULL.
- *  - libcurl takes the length of the pass phrase of a protected key, also when there is none, and
+ *  - libcurl computes the length of the pass phrase of a protected key even if none is set, which
  *    reads from address 0: hence an empty one.
  *  - Removing a handle whose name is being resolved waits for the resolver, unless QUICK_EXIT is
  *    set.

@@ -67,7 +67,7 @@ static int look(struct work *w)
 	node_look_host(&l);
 	if (o->volume_id)
 		node_look_holders(&l, o->volume_id);
-	/* A look that hangs keeps it. */
+	/* A thread that hangs keeps the node. */
 	if (!node_wait_host(n, deadline_in_ms(0)))
 		return 0;
 	node_clear(n);

@@ -39,7 +39,7 @@ static bool is_parent(const struct node_look *l, const struct strs *slots, const
 	return device_kind_of_pf(&l->node->o.world, pci) && !pci_in_slot(slots, pci);
 }
 
-/* Owns what it needs: a thread that hangs outlives the look. */
+/* Contains all its data: a thread that hangs outlives the caller. */
 struct override_look {
 	char dir[300];
 	char is[PCI_DRIVER_NAME_MAX];
@@ -56,9 +56,9 @@ static void look_at_override(void *box)
 }
 
 /*
- * Reading driver_override waits for the lock of the device, which a removal or a probe that hangs
- * keeps: so it shows functions on which each call would hang. Of several such functions, those are
- * named for which there is time. f: its entry; NULL: it has none.
+ * Reading driver_override waits for the lock of the device, and a removal or a probe that hangs
+ * keeps that lock. So the read shows functions on which each call would hang. With several such
+ * functions, those are named for which there is time. f: the function's entry, or NULL.
  */
 static void look_whether_hung(const struct node_look *l, const char *pci, struct json *f)
 {

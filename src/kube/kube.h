@@ -165,11 +165,11 @@ int kube_list_page(struct kube *k, const struct kube_kind *kind, const char *ns,
  * Waiting. Open the wait first, then read or create the object, then take its states one after the
  * other: no change in between is lost, but a state may be skipped when a newer one has come. One
  * watch per collection (kind, namespace) serves all waits; it starts with the first wait and stays
- * open. Nothing is cached: only the newest state of an awaited name is kept. What is waited for
- * without news is read every 5 s or so, at most ten objects a second of a collection: a watch that
- * is silent, or cannot be opened, is not the end of news. When the watch has lost its place (the
- * server no longer has it, or its data were replaced by older ones), all that is waited for is
- * read, a few objects at a time, outside the request limit.
+ * open. Nothing is cached: only the newest state of an awaited name is kept. An awaited object
+ * without an event is read about every 5 s, at most ten objects per second and collection, so a
+ * watch that is silent, or cannot be opened, hides no change. When the watch has lost its place
+ * (the server no longer has it, or its data were replaced by older data), all awaited objects are
+ * read, a few at a time, outside the request limit.
  */
 struct kube_wait;
 int kube_wait_open(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,

@@ -31,8 +31,8 @@ struct kube_event {
 bool kube_event_scan(const char *line, size_t n, struct kube_event *ret);
 bool line_span_eq(struct line_span s, const char *text);
 /*
- * The number that a resourceVersion is: those of a collection are ordered by it. 0: it is unknown,
- * or is not a number (digits, no leading zero, below 2^64).
+ * The number of a resourceVersion, which orders the versions of a collection. 0: the version is
+ * unknown or not a number (digits, no leading zero, below 2^64).
  */
 uint64_t kube_version_number(struct line_span version);
 

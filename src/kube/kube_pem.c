@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks the lines as OpenSSL does: what stands outside of a block, and spaces behind a line, do not
- * count. Does not decode: whether the bytes are a key, and the key of the certificate, is OpenSSL's
- * to say. No state.
+ * Walks the lines as OpenSSL does: text outside a block, and spaces at the end of a line, are
+ * ignored. Does not decode the blocks: OpenSSL checks that the bytes are a key, and that the key is
+ * the certificate's. No state.
  */
 #include "kube/kube_pem.h"
 
@@ -22,7 +22,7 @@ struct block {
 	const char *fault; /* NULL: it is sound */
 };
 
-/* The line at *at without spaces behind it; *at goes to the next one. False: there is none. */
+/* The line at *at, without trailing spaces; moves *at to the next line. False: no line is left. */
 static bool next_line(const char **at, const char **ret, size_t *ret_n)
 {
 	size_t n = strcspn(*at, "\n");

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The place of a watch: the newest resourceVersion that it has brought, and what refutes it.
+ * The place of a watch is the newest resourceVersion that the watch has delivered. This file
+ * detects a server that is at an earlier version.
  *
- * Versions of a collection only grow. So an object that was created, or a list that was read, after
- * the watch has brought version N has a version of at least N, whichever API server answers: both
- * go through etcd. A lower one proves that etcd's data were replaced by older ones. A watch from N
- * then brings nothing until the new history has passed N, and never what came before that.
+ * Versions of a collection only grow. After the watch has delivered version N, a created object or
+ * a list has a version of at least N, whichever API server answers, because both go through etcd. A
+ * lower version proves that etcd's data were replaced by older data. A watch from N is then silent
+ * until the new history has passed N, and misses all earlier changes of that history.
  *
  * An answer from an API server's cache (resourceVersion=0), a PATCH, which may change nothing, and
  * a further page of a list prove nothing, and are not compared.
@@ -24,7 +25,7 @@ static uint64_t number_of(const char *version)
 	return kube_version_number((struct line_span) { version, version ? strlen(version) : 0 });
 }
 
-/* Says so in the log when it is. */
+/* Logs a warning when the version is older. */
 static bool is_older(const struct kube_kind *kind, uint64_t version, uint64_t than)
 {
 	if (version == 0 || version >= than)
@@ -61,7 +62,7 @@ bool watch_is_reverted(const struct kube_watch *w, struct line_span version)
 	return is_older(&w->kind, kube_version_number(version), number_of(w->version));
 }
 
-/* An answer or a bookmark refutes the place; true: it counts. */
+/* An answer or a bookmark refutes the place. True: the watch must list again. */
 static bool may_revert(struct kube_watch *w)
 {
 	int64_t now = monotonic_ns();

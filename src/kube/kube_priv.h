@@ -86,16 +86,16 @@ char *kube_path(const struct kube_kind *kind, const char *ns, const char *name);
 void kube_path_encode(struct str *path, const char *text);
 
 /*
- * kube_place.c. Where the watch of a collection is. Its own answers can tell a client that the
- * server has gone back to an earlier state; the watch then lists all objects again.
+ * kube_place.c. The place of a collection's watch. Answers to the client's own requests can show
+ * that the server has returned to an earlier state; the watch then lists all objects again.
  */
 struct kube_place {
 	unsigned lists;   /* which list the watch began with */
-	uint64_t version; /* the newest resourceVersion that it has brought; 0: unknown */
+	uint64_t version; /* the newest resourceVersion that the watch has delivered; 0: unknown */
 };
-/* To be called before a request that goes through the server's store. */
+/* Call it before a request that goes through the server's store. */
 struct kube_place kube_place_of(struct kube *k, const struct kube_kind *kind, const char *ns);
-/* The version of an object that the request has made, or of a list that it has begun. */
+/* version: of the object that the request has created, or of the list that it has begun. */
 void kube_place_compare(struct kube *k, const struct kube_kind *kind, const char *ns,
                         struct kube_place before, const char *version);
 
@@ -115,7 +115,7 @@ struct kube_operation {
 	bool in_doubt;
 	/* Set by kube_exchange(): when an attempt was sent that had no answer; 0: there is none. */
 	int64_t unanswered_at;
-	struct kube_place before; /* the answer's version is compared with it; 0: it is not */
+	struct kube_place before; /* the answer's version is compared with it; 0: no comparison */
 };
 
 /*

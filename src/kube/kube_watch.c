@@ -9,9 +9,10 @@
  * it starts again with a list, and the objects that somebody waits for, no others, are read, a few
  * at a time (kube_watch_read.c).
  *
- * A place is opened again without a check only when the server itself has ended the stream. After
- * any other end the server's data may have been replaced by older ones (kube_place.c): a list of
- * one object is read first, and when its version is lower than the place, all is listed again.
+ * A stream resumes at the place without a check only if the server itself has ended the previous
+ * stream. After any other end the server's data may have been replaced by older data
+ * (kube_place.c): a list of one object is read first, and if its version is lower than the place,
+ * all objects are listed again.
  *
  *   phase      what happens                                          next phase
  *   IDLE       somebody waits or follows                             LISTING
@@ -29,8 +30,8 @@
  *              PLACE_EXPIRED, relisted: no longer live               as an end, but LISTING
  *              PLACE_UNCLEAR (another ERROR, an unusable line)       PAUSED, AWAY; no longer live
  *              PLACE_REVERTED (a bookmark or an answer is lower)     as PLACE_EXPIRED
- *   OPENING or STREAMING, its connection was retired: also when      LISTING: the check
- *              no answer begins for as long as any request has
+ *   OPENING or STREAMING, its connection was retired, or no answer   LISTING: the check
+ *              began in the time that any request has
  *   PAUSED     the time is over: live                                LISTING: the check
  *              the time is over: not live                            LISTING
  *              the time is over, TOLD, nobody waits                  IDLE
@@ -165,8 +166,8 @@ static bool may_be_repaired(const struct kube_watch *w)
 }
 
 /*
- * An answer has refuted the place. What is under way ends by itself (a pause, a check) or now, and
- * a list follows.
+ * An answer has refuted the place. A pause or a check ends by itself, a stream is cancelled; a list
+ * follows.
  */
 static void revert(struct kube_watch *w)
 {
@@ -177,7 +178,7 @@ static void revert(struct kube_watch *w)
 	http_cancel(w->k->http, w->stream);
 }
 
-/* Somebody opened a wait or asks for its object; or an answer has refuted the place. */
+/* A wait was opened, a caller asks for its object, or an answer has refuted the place. */
 static void watch_run(void *arg)
 {
 	struct kube_watch *w = arg;
@@ -294,7 +295,7 @@ static void watch_failed(struct kube_watch *w, const char *verb, const struct ht
 
 /* ---- list ---- */
 
-/* Where the server is, by an answered list: ret is malloc'ed. False: the answer is no list. */
+/* Takes the server's version from the answer to a list; *ret is malloc'ed. False: not a list. */
 static bool take_version(const struct kube_watch *w, const struct http_result *r, char **ret)
 {
 	struct json *metadata AUTO(json_free) = NULL;
@@ -323,7 +324,7 @@ static bool take_objects(struct kube_watch *w, const struct http_result *r)
 	return page == PAGE_LAST;
 }
 
-/* Goes on at the place; or the server has gone back behind it, and all objects are listed. */
+/* Resumes at the place, or lists all objects if the server is at an earlier version. */
 static void place_checked(struct kube_watch *w, struct line_span version)
 {
 	w->doubtful = false;
@@ -385,7 +386,7 @@ static void list_ask(struct kube_watch *w)
 
 /*
  * A list of one object, for its resourceVersion: while no stream was open, the server's data may
- * have been replaced by older ones.
+ * have been replaced by older data.
  */
 static void check_start(struct kube_watch *w)
 {

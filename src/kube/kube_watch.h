@@ -37,8 +37,8 @@ enum watch_place {
 	PLACE_KNOWN,   /* yes, at `version` */
 	PLACE_EXPIRED, /* no, the server no longer has it (410): list again, at once if possible */
 	/*
-	 * No, the server is at an earlier one: its data were restored from an older backup, and
-	 * what follows this place is not what followed the list. List again, as for EXPIRED.
+	 * No, the server is at an earlier version: its data were restored from an older backup, and
+	 * the events after this place do not continue the list. List again, as for EXPIRED.
 	 */
 	PLACE_REVERTED,
 	PLACE_UNCLEAR, /* no, the stream brought something unusable: list again after a pause */
@@ -119,19 +119,19 @@ struct kube_watch *watch_for(struct kube *k, const struct kube_kind *kind, const
 
 /* Lock held. The watch of this collection, or NULL. */
 struct kube_watch *watch_find(struct kube *k, const struct kube_kind *kind, const char *ns);
-/* The engine's thread. What the server tells from here on is newer than this version. */
+/* The engine's thread. Later events of the server are newer than this version. */
 void watch_set_version(struct kube_watch *w, struct line_span version);
 /*
- * The engine's thread. Is the version, which the server has now, an earlier one than the place's?
- * Then the server's data are older than what the watch has brought, and the log says so.
+ * The engine's thread. Is the server's current version lower than the place? Then the server's data
+ * are older than the delivered events; logs a warning.
  */
 bool watch_is_reverted(const struct kube_watch *w, struct line_span version);
 /*
- * The same of a version that came with an answer or a bookmark. A server whose versions are never
- * in order is believed once in watch_silence_ms only: else each of them would cost a list.
+ * The same for the version of an answer or a bookmark, but true at most once per watch_silence_ms:
+ * a server whose versions have no order would otherwise cause a list with each of them.
  */
 bool watch_is_refuted(struct kube_watch *w, struct line_span version);
-/* The engine's thread. An answer has refuted the place, and no list has come since. Once. */
+/* The engine's thread. True, once: an answer has refuted the place, and no list followed. */
 bool watch_take_refuted(struct kube_watch *w);
 
 /* ---- kube_watch_state.c ---- */

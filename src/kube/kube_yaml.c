@@ -43,7 +43,7 @@ static bool is_integer(const char *text, int64_t *ret)
 	return parse_i64("", text, ret, &ignored) == 0;
 }
 
-/* NULL: it has a NUL, and would be another text than its reader takes it for. */
+/* NULL: the text contains a NUL, so its reader would take it for a shorter text. */
 static char *scalar_text(const struct conversion *c, const yaml_node_t *node)
 {
 	const char *at = (const char *)node->data.scalar.value,

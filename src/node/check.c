@@ -7,8 +7,9 @@
  * A record (job_record.h) is there while e2fsck runs. One that was killed half way may have cleared
  * what its superblock asked with: the next stage finds the record and has all of it checked.
  *
- * Between the decision and e2fsck the job waits for a turn and syncs the record. So it looks again
- * immediately before e2fsck runs, which would repair an old ext4 into whatever was made over it.
+ * Between the decision and e2fsck the job waits for a turn and syncs the record. So the disk is
+ * checked again immediately before e2fsck runs, which would otherwise write repairs of an old ext4
+ * over newer data.
  */
 #include "node/check.h"
 
@@ -65,7 +66,7 @@ static void log_check(enum log_level level, const char *msg, const struct checki
 	log_pairs(level, msg, pairs, ARRAY_LEN(pairs));
 }
 
-/* Is it still the filesystem that asked for the check, and does nobody use it? */
+/* Is it still the filesystem that needed the check, and is it unused? */
 static int look_again(const struct checking *c, struct err *err)
 {
 	struct fsprobe now;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares the mount table with one disk or share. A filesystem is known by its number, so it is
- * not touched; only a btrfs, which has an anonymous number, is asked for its UUID, through the
+ * Compares the mount table with one disk or share. A filesystem is identified by its device number,
+ * without access to it. Only a btrfs, whose number is anonymous, is asked for its UUID, through the
  * guard. The volume of a place is read from kubelet's vol_data.json, or is the name of a raw-block
  * file. Changes nothing.
  */
@@ -114,8 +114,8 @@ static int shows_disk(const struct claiming *g, const struct mount *m, struct er
 
 enum { OTHER_DISK = 1 };
 /*
- * mountinfo has the name of a btrfs's disk alone, and the kernel gives the names of disks that have
- * gone to others. A btrfs that is dead shows no disk that this host has.
+ * mountinfo identifies the disk of a btrfs only by its name, which the kernel may give to another
+ * disk after a removal. A dead btrfs shows no disk of this host.
  */
 static int confirm(const struct claiming *g, const struct mount *m, struct err *err)
 {
@@ -173,7 +173,7 @@ static bool is_raw_block(const struct claiming *g, const struct mount *m)
 	return g->c->dev && !has_number(g, m->devno) && !str_eq(m->fs_type, "btrfs");
 }
 
-/* The volume of the place; malloc'ed; NULL: nothing tells. */
+/* The volume of the place; malloc'ed; NULL: it is unknown. */
 static char *volume_of(const struct claiming *g, const struct mount *m,
                        const struct kubelet_place *k)
 {

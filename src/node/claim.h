@@ -4,15 +4,15 @@
  * one place that compares a volume with all other volumes of the node. No state, any thread.
  *
  * Other places of a disk are found in mountinfo, by its number, the numbers of its partitions, or
- * the number of a bound device node. Published targets of the same volume are no other place. A
- * disk that another volume's unstage has unmounted, and that is still held, belongs to that volume.
+ * the number of a bound device node. Published targets of the same volume do not count. A disk that
+ * another volume's unstage has unmounted, and that is still held, belongs to that volume.
  */
 #pragma once
 
 #include "node/mount/mount.h"
 #include "node/node.h"
 
-/* What a volume has, or is about to get. Everything is borrowed. */
+/* A disk or share that a volume has or is about to get. All pointers are borrowed. */
 struct claim {
 	struct node *node;
 	const char *volume_id;
@@ -21,17 +21,17 @@ struct claim {
 	dev_t share;              /* number of the share's superblock */
 	/*
 	 * An earlier call has staged it at `path`. Then a mount outside kubelet's directory counts
-	 * as one of this volume: of another orchestrator's paths nothing tells which are targets.
+	 * as one of this volume: nothing tells which paths of another orchestrator are targets.
 	 */
 	bool staged;
 };
 
 /*
- * `t`: all mounts of this process. FAILED_PRECONDITION: it is at another place, which the text
- * names, with the volume where that is known. UNAVAILABLE: that cannot be found out now.
+ * `t`: all mounts of this process. FAILED_PRECONDITION: the disk or share is at another place; the
+ * text names the place and, if known, its volume. UNAVAILABLE: the check could not be completed.
  *
- * Of two callers that stage one disk the second one sees the mount of the first, because each holds
- * the lock of the disk (outlived.h) from before the table was read until its mount is there. Of two
- * that stage one share each sees the other's, because it is asked after the mount.
+ * When two callers stage one disk, the second one sees the mount of the first, because each holds
+ * the disk's lock (outlived.h) from before it reads the table until it has mounted. When two
+ * callers stage one share, each sees the other's mount, because the check follows the mount.
  */
 int claim_check(const struct claim *c, const struct mount_table *t, struct err *err) MUST_CHECK;

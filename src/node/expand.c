@@ -39,9 +39,9 @@ static int check_type(const struct expand_request *r, const struct located *l, s
 }
 
 /*
- * A read-write mount of the filesystem, through which the tools can grow it; NULL when this node
- * has none. A mount whose filesystem the kernel made read-only counts: no later stage is due that
- * would grow it, so the caller has to be told.
+ * Returns a read-write mount of the filesystem, which the tools need to grow it, or NULL. A mount
+ * whose filesystem the kernel made read-only counts: no later stage would grow it, so the call must
+ * report the fault.
  */
 static const struct mount *find_writable_mount(const struct located *l)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sorted array, searched by halves, so that n processes need n * log n comparisons. A comparison
- * is made of what both tasks have at this moment. An entry whose task has ended is dropped; one
- * whose task has got another table (exec, unshare) may lie in the wrong place, so that a search
- * misses a table, which is then read twice. No error makes a table count as read.
+ * A sorted array, searched by halves, so that n processes need n * log n comparisons. kcmp(2)
+ * compares the tables that both tasks have at that moment. An entry whose task has ended is
+ * dropped. An entry whose task has got another table (exec, unshare) may be at the wrong index; a
+ * search may then miss a table, which is read twice. No error makes a table count as read.
  */
 #include "node/fd_tables.h"
 
@@ -60,7 +60,7 @@ static void drop(struct fd_tables *t, size_t i)
 	memmove(t->v + i, t->v + i + 1, (t->n - i) * sizeof(*t->v));
 }
 
-/* 0: *ret_at is the entry's place. 1: there is none, and it belongs there. -1: not known. */
+/* 0: *ret_at is the entry's index. 1: no entry; *ret_at is where it belongs. -1: unknown. */
 static int search(struct fd_tables *t, pid_t task, size_t *ret_at)
 {
 	size_t from = 0, to = t->n;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables of file descriptors that a walk over processes has met, so that a table that many
- * processes or threads share (CLONE_FILES) is read once. kcmp(2) tells whether two tasks share a
- * table, and orders the tables; an entry is a task that had the table. Where kcmp(2) does not work,
- * there are no entries, and each process's table is read. One walk, one thread.
+ * The file descriptor tables that a walk over processes has found, so that a table shared by many
+ * processes or threads (CLONE_FILES) is read once. kcmp(2) shows whether two tasks share a table,
+ * and orders the tables; an entry is a task that had the table. Where kcmp(2) does not work, the
+ * list stays empty, and each process's table is read. One walk, one thread.
  */
 #pragma once
 
@@ -36,7 +36,7 @@ struct fd_tables {
 void fd_tables_begin(struct fd_tables *t, int proc, const char *proc_root);
 /*
  * The entry of the table that this task has now, or NULL. Valid until the next call. An entry whose
- * task has ended, or has another table by now, matches no task: its table is read again.
+ * task has ended, or has another table now, matches no task: its table is read again.
  */
 struct fd_table *fd_tables_find(struct fd_tables *t, pid_t task);
 /* Adds or replaces the entry of the task's table; does nothing if it cannot be compared. */

@@ -15,11 +15,11 @@
  * may hold data from there, about which an old record says nothing. Such a volume, and one without
  * a record on this node, is refused; the text says how to clear the device. A complete filesystem
  * always wins over a record. A record ends when the disk is handed out (job_records_end()), when
- * mkfs has refused without having written, and when somebody else is seen to use the disk.
+ * mkfs has refused without having written, and when another process is found to use the disk.
  *
- * The disk is looked at twice: before the record is written, since the record says that the disk
- * was empty, and after it, immediately before mkfs runs. Waiting for a turn and syncing the record
- * may take long, and others may write to the disk during that time.
+ * The disk is checked twice: before the record is written, since the record says that the disk was
+ * empty, and after it, immediately before mkfs runs. Waiting for a turn and syncing the record may
+ * take long, and other processes may write to the disk during that time.
  *
  * mkfs runs as a job (job.h), to its end even when its caller has gone; a retry waits for the job
  * and then finds the finished filesystem.
@@ -142,8 +142,8 @@ static int check_may_format(const struct format_request *r, bool again, struct e
 }
 
 /*
- * The record says that nothing but mkfs has written to the disk since it was empty, and that is not
- * so, or not known any more. The call fails in any case: that it could not be removed is logged.
+ * Removes a record whose statement (only mkfs has written to the disk since it was empty) is false
+ * or in doubt. The call fails in any case, so a failed removal is only logged.
  */
 static void forget(const char *record, const char *device)
 {
@@ -214,9 +214,9 @@ static int look_at_signature(const struct formatting *f, struct fsprobe *ret, st
 }
 
 /*
- * Is it still as it was when it was decided to format it? The signature is the last thing that is
- * looked at, since it is read faster than the places that must be blank. mkfs has not written yet:
- * if the answer is no, the record ends, unless it is of an earlier mkfs and still may be true.
+ * Is the disk unchanged since the decision to format it? The signature is read again at the end,
+ * since the blank check takes longer. mkfs has not written yet: if the answer is no, the record is
+ * removed, unless it is of an earlier mkfs and may still be true.
  */
 static int look_again(const struct formatting *f, struct err *err)
 {
@@ -245,8 +245,8 @@ static int look_again(const struct formatting *f, struct err *err)
 }
 
 /*
- * After a mkfs that has failed: may what is on the disk be its work? Not when another process has
- * the disk, since mkfs refuses that without writing, and not when the disk is still blank.
+ * After a failed mkfs: may mkfs have written to the disk? Not if another process uses the disk,
+ * since mkfs refuses that without writing, and not if the disk is still blank.
  */
 static bool may_be_half_made(const struct formatting *f)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tells a frozen filesystem from one whose device hangs by asking twice: both hold a write, but
- * only the frozen one answers a read. mountinfo alone would not do: no kernel shows a freeze there,
- * xfs shows no shutdown, and ext4 of Linux 6.12 to 6.14 shows no error. Changes nothing but what
- * GUARD_COMMIT writes.
+ * Distinguishes a frozen filesystem from one whose device hangs by two requests: both block a
+ * write, but only the frozen one answers a read. mountinfo alone is not enough: no kernel shows a
+ * freeze there, xfs shows no shutdown, and ext4 of Linux 6.12 to 6.14 shows no error. Changes
+ * nothing but what GUARD_COMMIT writes.
  */
 #include "node/fs_fault.h"
 
@@ -27,8 +27,8 @@ static int read_only(const struct place *p, struct err *err)
 }
 
 /*
- * A mount that shows the whole of the filesystem and may be written, the oldest first: that is
- * where it is staged (place_to_look_through()).
+ * The oldest writable mount of the filesystem's root: the filesystem is staged there
+ * (place_to_look_through()).
  */
 static const char *path_for_write(const struct mount_table *t, const struct place *p)
 {

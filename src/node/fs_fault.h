@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What keeps the mounted filesystem of a disk from being read or written: the one place that
- * decides, for stage, publish, expand and health. No state, any thread. Returns within GUARD_MS,
- * twice that for a write, whatever the device does.
+ * Finds the fault that keeps a disk's mounted filesystem from being read or written, for stage,
+ * publish, expand and health. No state, any thread. Returns within GUARD_MS, twice that for a
+ * write, whatever the device does.
  */
 #pragma once
 

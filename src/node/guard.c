@@ -232,8 +232,8 @@ static bool is_write(enum guard_ask ask)
 }
 
 /*
- * Would this question hang where that one hangs? Who cannot read cannot write either. A thaw is
- * always tried: it may end what the others wait for.
+ * Would the request `ask` hang if `that` hangs? A filesystem that cannot be read cannot be written
+ * either. A thaw is always tried: it may end the wait of the other requests.
  */
 static bool hangs_as(enum guard_ask ask, enum guard_ask that)
 {
@@ -270,7 +270,7 @@ static bool hangs_too_locked(struct shared *s, const struct look *l)
 	return false;
 }
 
-/* Counts filesystems, not looks; a frozen one is none of them, since its device answers. */
+/* Counts filesystems, not looks. A frozen filesystem does not count: its device answers. */
 static void count_hung_locked(struct shared *s, const struct look *l, int n)
 {
 	if (l->ask == GUARD_READ && !hangs_too_locked(s, l))
@@ -367,7 +367,7 @@ static const char *verb_of(enum guard_ask ask)
 	return ask == GUARD_READ ? "look at" : is_write(ask) ? "write to" : "thaw";
 }
 
-/* The look to wait for, held: one that is under way, or a new one. NULL with *err: none. */
+/* Takes a reference to a look in progress, or to a new one. NULL: *err is set. */
 static struct look *hold_locked(struct shared *s, enum guard_ask ask, dev_t devno, const char *path,
                                 struct err *err)
 {
@@ -399,7 +399,7 @@ static bool is_held_locked(struct shared *s, dev_t devno)
 	return false;
 }
 
-/* The writes that the freeze has held end: until then they keep the mount busy. */
+/* Waits for the writes that the freeze has blocked: until they end, the mount is busy. */
 static void await_writes_locked(struct shared *s, dev_t devno, const struct timespec *until)
 {
 	int rc = 0;

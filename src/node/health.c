@@ -338,7 +338,7 @@ static void check_functions(const struct host_look *l, struct health *h)
 		      l->ports, l->list);
 }
 
-/* What the kernel holds longer than `ms`. */
+/* Reports accesses to sysfs that have run for `ms` or longer. */
 static void check_sysfs(int64_t ms, const struct err *shares, struct health *h)
 {
 	struct strs at AUTO(strs_clear) = STRS_INIT;

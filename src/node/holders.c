@@ -5,10 +5,10 @@
  * process holds. Not looked at: memory maps without a descriptor, and, where kcmp(2) does not work,
  * threads with descriptors of their own. Keeps nothing between calls.
  *
- * What one process does shall not delay the answer about another one's volume. A table of
- * descriptors that many processes share is read once. A look for writers, which has no limit, reads
- * small tables first: one with more descriptors than the quota of the round is put off to the next
- * round, whose quota is larger.
+ * One process must not delay the answer about the volume of another one. A table of descriptors
+ * that many processes share is read once. A look for writers, which has no limit, reads small
+ * tables first: one with more descriptors than the quota of the round is put off to the next round,
+ * whose quota is larger.
  */
 #include "node/holders.h"
 
@@ -169,7 +169,7 @@ static bool is_of_filesystem(const struct holders_query *q, const struct statx *
  * A statx(2) has failed. The process has ended, or it closed the file (ENOENT): that is an answer.
  * If the link itself can be read, the error is that of the file's filesystem. A FUSE server of
  * another user refuses, and a dead filesystem fails: neither has a device node of this host, and an
- * error here would keep the volumes of all others staged. Any other error is no answer.
+ * error here would keep all other volumes staged. Any other error fails the look.
  */
 static void look_failed(const struct suspect *s, int dir, const char *path, int errnum)
 {

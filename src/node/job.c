@@ -11,8 +11,8 @@
  *
  * A job holds its turn for turn_ms at most, whatever state its tool is in: hung in the kernel,
  * stopped, or at work on a slow device. So at_once jobs of a kind begin in each turn_ms, and old
- * ones go on beside them. Their memory bounds them (docs/parameters.md): where as many as may run
- * do so, an old job keeps its turn until another one ends.
+ * ones go on beside them. Their number is bounded, because of their memory (docs/parameters.md): at
+ * the bound an old job keeps its turn until another job ends.
  */
 #include "node/job.h"
 
@@ -239,8 +239,8 @@ static bool may_more_run_locked(struct jobs *j, enum job_kind kind)
 }
 
 /*
- * Adds to `old` the jobs that are old, and to `now` those that were not at the last look. Gives
- * their turns back. Returns ms until the next job becomes old, LOOK_MS at most.
+ * Adds the old jobs to `old`, and to `now` those that were not old at the last call. Gives their
+ * turns back. Returns ms until the next job becomes old, LOOK_MS at most.
  */
 static int look_at_ages(struct jobs *j, struct strs *old, struct strs *now)
 {
@@ -534,7 +534,7 @@ int job_forget(struct jobs *j, const char *key, struct err *err)
 	return 0;
 }
 
-/* The first job that runs, held; NULL: none. */
+/* Takes a reference to the first running job; NULL: no job runs. */
 static struct job *hold_running(struct jobs *j)
 {
 	WITH_LOCK(&j->lock);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Work that may outlive the call which starts it: making, checking and growing filesystems.
+ * Work that may outlive the call that starts it: creating, checking and growing filesystems.
  *
  * One job per key (a volume id), on a thread of its own. A call waits for its job until its
  * deadline; the job keeps running after that, and the next call joins it: waits for the same job.
@@ -31,9 +31,9 @@ struct job_order {
 };
 
 /*
- * at_once: turns of each kind. A job that has run for turn_ms is old, whatever its tool does: it is
- * logged, and its turn is another job's, unless JOB_MOST_CHECKS checks (for JOB_FORMAT: 256 jobs,
- * more than a node has volumes) run already.
+ * at_once: the number of turns of each kind. A job that has run for turn_ms is old, whatever its
+ * tool does: it is logged, and its turn goes to another job, unless JOB_MOST_CHECKS checks (for
+ * JOB_FORMAT: 256 jobs, more than a node has volumes) run already.
  */
 #define JOB_MOST_CHECKS 32
 struct jobs *jobs_new(unsigned at_once, int64_t turn_ms);

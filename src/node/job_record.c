@@ -164,13 +164,13 @@ struct handed_out {
 };
 
 enum { RECORD_STAYS = 1 };
-/* 0: what the record says ends. A file that is no record stays: it never matches a disk. */
+/* 0: the record is to be removed. A file that is not a record stays: it never matches a disk. */
 static int judge(const struct handed_out *h, const char *name, const char *path, struct err *err)
 {
 	char *text AUTO(free) = NULL;
 	int rc;
 
-	/* What an interrupted check says is true of a filesystem that nobody writes to. */
+	/* A record of an interrupted check stays true while the filesystem is not written. */
 	if (h->read_only && str_has_suffix(name, suffixes[JOB_RECORD_E2FSCK]))
 		return RECORD_STAYS;
 	for (size_t i = 0; i < ARRAY_LEN(h->own); i++)

@@ -45,10 +45,10 @@ int job_record_matches(const struct node *n, enum job_record_kind kind, const st
 int job_record_disk(const struct node *n, const char *volume_id, enum job_record_kind kind,
                     struct device *ret, struct err *err) MUST_CHECK;
 /*
- * The disk is about to be handed out: what the records say of it ends now, of whichever volume they
- * are, and does not come back after a crash. read_only: records of e2fsck stay, because a reader
- * does not end an interrupted check. UNAVAILABLE: one cannot be removed (the text names it), or the
- * folder cannot be read.
+ * Before a disk is handed out: removes the volume's records, and those of other volumes about this
+ * disk; they do not come back after a crash. read_only: records of e2fsck stay, because a reader
+ * does not complete an interrupted check. UNAVAILABLE: a record cannot be removed (the text names
+ * it), or the folder cannot be read.
  */
 int job_records_end(struct node *n, const char *volume_id, const struct device *dev,
                     uint64_t diskseq, bool read_only, struct err *err) MUST_CHECK;

@@ -87,7 +87,7 @@ int leaving_read(const struct node *n, const char *volume_id, struct leaving *re
 	return err_recode(err, ERR_UNAVAILABLE);
 }
 
-/* LEAVING_NONE: the file is no record of this disk, or one of volume `but`. */
+/* LEAVING_NONE: the file is not a record of this disk, or is one of volume `but`. */
 static int read_one(const struct node *n, const char *path, const struct device *dev,
                     const char *but, char **ret, struct err *err)
 {
@@ -95,7 +95,7 @@ static int read_one(const struct node *n, const char *path, const struct device 
 	struct leaving l;
 	int rc = record_read(path, &text, err);
 
-	if (rc < 0 && !err->sys) /* it is no record */
+	if (rc < 0 && !err->sys) /* it is not a record */
 		err_clear(err);
 	if (rc)
 		return err->code ? -1 : LEAVING_NONE;

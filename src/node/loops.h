@@ -13,9 +13,9 @@
 #include "node/mount/mount.h"
 
 /*
- * Adds "loop3 (over /path)" of each loop device over the disk or a partition of it: to `used` when
- * somebody has that loop device claimed, else to `idle`. -1: one could not be asked, so there may
- * be more; the others are in the lists.
+ * Adds "loop3 (over /path)" for each loop device over the disk or a partition of it: to `used` if
+ * the loop device is claimed, else to `idle`. -1: a loop device could not be checked, so the lists
+ * may be incomplete.
  */
 int loops_over(const struct device_world *w, const struct mount_table *t, dev_t disk,
                const struct partitions *partitions, struct strs *used, struct strs *idle,

@@ -164,9 +164,9 @@ static void tell(struct node *n, const struct max_volumes *m, const char *failed
 }
 
 /*
- * The kernel makes VFs one after the other, and the start prepares the host while calls are served
- * already: counts when nobody does so, and again when somebody has begun meanwhile. Some of the VFs
- * are no answer; so while the preparing hangs, nothing is counted.
+ * The kernel creates VFs one by one, and at the start the host is prepared while calls are served.
+ * So the VFs are counted when no preparation runs, and again if one has begun during the count.
+ * Nothing is counted while a preparation hangs: a part of the VFs would be a wrong answer.
  */
 static int look_when_prepared(struct node *n, struct deadline d, struct max_volumes *ret,
                               struct err *err)

@@ -14,7 +14,7 @@
 enum max_volumes_source {
 	MAX_VOLUMES_SET = 1,    /* by --max-volumes-per-node */
 	MAX_VOLUMES_COUNTED,    /* VFs and hot-plug slots for volumes, as they are now */
-	MAX_VOLUMES_LAST_KNOWN, /* there are none now, or unknown; what was last counted here */
+	MAX_VOLUMES_LAST_KNOWN, /* their number is 0 or unknown now: the last count of this node */
 	MAX_VOLUMES_GUESSED,    /* none now, and none before: MAX_VOLUMES_ASSUMED */
 };
 
@@ -23,22 +23,21 @@ struct max_volumes {
 	int64_t n;           /* never 0, which would mean "no limit" to the scheduler */
 	unsigned vfs, slots; /* of the DPU, for volumes, now */
 	bool seen;           /* there are such now, or were when this node last counted */
-	bool uncounted;      /* sysfs does not answer, or VFs are being made: vfs and slots are 0 */
-	char where[1000];    /* where was looked for those, and what is there; or why not */
+	bool uncounted;      /* sysfs hangs, or VFs are being created: vfs and slots are 0 */
+	char where[1000];    /* the places searched for those, and their content; or the error */
 };
 
 /*
- * Looks, and changes nothing. A thread looks; one that has not ended after host_wait_ms is left
- * alone, and while it hangs no other one is started.
+ * Counts on a thread, and changes nothing. A thread that has not ended after host_wait_ms is left
+ * alone, and no other one is started while it hangs.
  */
 void max_volumes_look(const struct node *n, struct max_volumes *ret);
 /*
  * The same for NodeGetInfo. Where there are no VFs, prepares the host again first, as main() did at
- * the start: the DPU may have come up since. Keeps a new count in a small file in plugin_dir
- * (with a number that is set: for topology.h alone), and
- * logs an answer that differs from the last one. Waits for a preparation as long as functions keep
- * appearing, and host_wait_ms after the last one; then the answer is an uncounted one. -1 DEADLINE
- * or CANCELLED: d has passed before.
+ * the start: the DPU may have come up since. Keeps a new count in a small file in plugin_dir (with
+ * a number that is set: only for topology.h), and logs an answer that differs from the last one.
+ * Waits for a preparation as long as functions keep appearing, and host_wait_ms after the last one;
+ * then the answer is uncounted. -1 DEADLINE or CANCELLED: d ended first.
  */
 int max_volumes_answer(struct node *n, struct deadline d, struct max_volumes *ret, struct err *err)
 	MUST_CHECK;

@@ -58,7 +58,7 @@ struct node {
 	atomic_bool records_synced;       /* job_record.c: none that was removed can come back */
 	_Atomic int64_t told_max_volumes; /* max_volumes.c: what the log has said last */
 	atomic_uint preparations;         /* node_prepare() that have begun: see max_volumes.c */
-	/* What may hang in sysfs, each on a thread of its own. */
+	/* Work that may hang in sysfs, each on a thread of its own. */
 	struct aside *recovery, *preparer, *counter;
 	atomic_uint walks; /* threads of recover.c that are at a function */
 	char token[24];    /* own_looks: no other process has it; else "" */
@@ -71,8 +71,8 @@ void node_init(struct node *n, const struct node_options *o);
  */
 void node_wait_jobs(struct node *n, struct deadline d);
 /*
- * Waits until nothing looks at this host's sysfs any more for the node. False: a thread hangs
- * there. It uses the node and its options, which then stay until the process has ended.
+ * Waits until no thread of the node accesses this host's sysfs any more. False: a thread hangs
+ * there; the node and its options must then stay until the process has ended.
  */
 bool node_wait_host(const struct node *n, struct deadline d) MUST_CHECK;
 void node_clear(struct node *n);

@@ -35,7 +35,7 @@ char *place_block_file(const char *staging_path, const char *volume_id)
 	return xasprintf("%s/%s", staging_path, volume_id);
 }
 
-/* stat(2) of what the mount table shows. An error is no answer: the caller may ask again. */
+/* stat(2) of a path from the mount table. An error is no answer: the caller may retry. */
 static int look_at(const char *path, struct stat *ret, struct err *err)
 {
 	if (stat(path, ret) == 0)
@@ -47,8 +47,8 @@ static int look_at(const char *path, struct stat *ret, struct err *err)
 /*
  * Sets the disk of a mounted filesystem. mountinfo has the disk's number, except for btrfs: there
  * the number is anonymous, and only the path of the device node tells the disk (place_check_same()
- * looks closer). When that node does not exist the disk has gone, and the number stays the
- * anonymous one, which no disk has. PLACE_OTHER: it is no filesystem of a disk.
+ * looks closer). When that node does not exist, the disk was removed, and the number stays the
+ * anonymous one, which no disk has. PLACE_OTHER: it is not a filesystem of a disk.
  */
 static int look_at_filesystem(struct place *p, struct err *err)
 {
@@ -101,8 +101,8 @@ static int btrfs_uuid(const char *path, char ret[37], struct err *err)
 }
 
 /*
- * A mounted filesystem has its device open exclusively: nobody else can open it so. 0: it is
- * claimed. PLACE_DISK_GONE: nobody has claimed it.
+ * A mounted filesystem has its device open exclusively, so another exclusive open fails. 0: the
+ * device is claimed. PLACE_DISK_GONE: it is not claimed.
  */
 static int check_claimed(const struct device *dev, struct err *err)
 {

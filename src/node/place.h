@@ -38,8 +38,8 @@ struct place {
 	}
 /*
  * FAILED_PRECONDITION: a mount at the path is hidden by a later one over a directory above it; the
- * text names both. UNAVAILABLE: a device node could not be looked at, so that it is not known what
- * is there.
+ * text names both. UNAVAILABLE: stat(2) of a device node failed, so the kind of the place is
+ * unknown.
  */
 int place_look(const struct mount_table *t, const char *path, struct place *ret, struct err *err)
 	MUST_CHECK;

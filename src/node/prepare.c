@@ -197,7 +197,7 @@ int node_prepare_beside(struct node *n, bool tell, int64_t quiet_ms, struct err 
 	size_t now = count_names(n), before;
 	int rc;
 
-	/* Where this one goes on and has ended, one more finds nothing to do and has its result. */
+	/* If this run ends late, the next one finds nothing to do and returns its result. */
 	do {
 		before = now;
 		rc = aside_run(n->preparer, prepare_and_log, &p, sizeof(p),

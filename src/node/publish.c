@@ -104,7 +104,7 @@ static int hand_out(const struct publishing *p, struct err *err)
 
 /*
  * A pod that is to write gets neither a read-only mount nor a filesystem that takes no writes. A
- * reader gets each that can be read. A device node has no such state of its own.
+ * reader gets any filesystem that can be read. A device node has no such state of its own.
  */
 static int check_use(struct publishing *p, struct err *err)
 {
@@ -383,7 +383,7 @@ int node_publish(struct node *n, const struct publish_request *r, struct deadlin
 
 /*
  * Sets *ret_gone as has_gone(). The last unmount of a share waits for its server, so it is refused
- * while the share hangs. Any other unmount does not wait, so that a pod ends also while it hangs.
+ * while the share hangs. Any other unmount does not wait, so a pod ends even while the share hangs.
  * The server is asked once: the second answer might not come.
  */
 static int look_before_unmount(const struct node *n, const struct mount_table *t,

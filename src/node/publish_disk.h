@@ -7,7 +7,7 @@
 
 /*
  * `staged` is PLACE_FILESYSTEM or PLACE_BLOCK. FAILED_PRECONDITION: another disk is staged.
- * UNAVAILABLE: its disk has gone, or the wanted one is not there. *ret: the disk.
+ * UNAVAILABLE: its disk was removed, or the wanted one is missing. *ret: the disk.
  */
 int publish_check_disk(const struct node *n, const struct publish_request *r,
                        const struct place *staged, struct device *ret, struct err *err) MUST_CHECK;

@@ -31,7 +31,7 @@ char *record_value(const char *text, const char *key);
 int record_remove(const char *path, struct err *err) MUST_CHECK;
 /* The same; a crash of the host does not bring it back. */
 int record_remove_synced(const char *path, struct err *err) MUST_CHECK;
-/* What was removed from the folder does not come back. That there is none is no error. */
+/* Makes removals from the folder durable. A missing folder is not an error. */
 int record_sync(const struct node *n, const char *folder, struct err *err) MUST_CHECK;
 
 /*

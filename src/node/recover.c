@@ -7,8 +7,8 @@
  * pci_driver.h keeps a call from binding the function at the same moment. Records of the boot
  * before say nothing any more. A look at a share (share.h) may have been under way.
  *
- * A walk over the functions is on a thread of its own. One that stops at a function is left there,
- * and another one goes on behind it.
+ * A walk over the functions is on a thread of its own. A walk that hangs at a function is left
+ * there, and another one continues after it.
  */
 #include "node/recover.h"
 
@@ -68,12 +68,12 @@ int node_recover_records(const struct node *n, struct str *did, struct strs *unf
 
 #define DID_MAX 2000
 
-/* Of the one who waits and of each thread that walks; the last one frees it. */
+/* Held by the waiting caller and each walking thread; the last holder frees it. */
 struct walk {
 	struct node *n;
 	struct strs functions;
 	atomic_size_t at;      /* index of the function that is being asked */
-	atomic_bool abandoned; /* the thread ends behind this function */
+	atomic_bool abandoned; /* the thread ends after this function */
 	atomic_uint holders;
 };
 
@@ -147,7 +147,7 @@ static void walk_on(void *box)
 	walk_put(w);
 }
 
-/* Until the end, or until a function hangs: *ret is its index, or how many there are. */
+/* Walks to the end, or until a function hangs. *ret: its index, or the number of functions. */
 static int walk(struct walk *w, size_t *ret, struct err *err)
 {
 	int64_t ms = device_hang_ms(&w->n->o.world);

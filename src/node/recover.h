@@ -10,16 +10,16 @@
  * To be called before the first call is served: only files of the driver's own folder, which later
  * calls write. Removes records that can match no disk any more: of a tool
  * (job_record_is_outdated(), or half written), and of an unstage (of another boot, or half
- * written). Makes the spare files of record.h. Adds what it did to `did` (nothing when nothing was
- * left), and to `unfinished` the mkfs and e2fsck that an earlier start has not seen ending. -1:
- * something failed; the rest was tried.
+ * written). Creates the spare files of record.h. Adds its removals to `did`, and to `unfinished`
+ * the mkfs and e2fsck that an earlier start did not see end. -1: a step failed; the others were
+ * tried.
  */
 int node_recover_records(const struct node *n, struct str *did, struct strs *unfinished,
                          struct err *err) MUST_CHECK;
 /*
- * What may hang, so beside the calls: clears driver_override of each function for volumes, and
- * removes mounts that were made only to look at a share. A function that does not answer for
- * hang_ms (struct device_world) is named in the log and left alone. Logs what it did. Other mounts,
- * bindings and records are left to the calls that will come for them.
+ * The part that may hang, so it runs beside the calls: clears driver_override of each function for
+ * volumes, and removes mounts that were made only to look at a share. A function that does not
+ * answer for hang_ms (struct device_world) is named in the log and left alone. Logs its changes.
+ * Other mounts, bindings and records are left to the calls that will come for them.
  */
 void node_recover_host(struct node *n);

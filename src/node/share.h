@@ -36,8 +36,8 @@ const struct mount *share_elsewhere(const struct node *n, const struct mount_tab
 /* Is it such a mount? */
 bool share_is_look(const struct node *n, const char *target);
 /*
- * For the start, beside the calls: takes away what share_look_mount() of a killed driver has left,
- * whose names end in the token of another node, and adds it to `did`. One whose server hangs stays:
- * -1 says which, the rest was tried.
+ * For the start, beside the calls: removes mounts that share_look_mount() of a killed driver has
+ * left (their names end in the token of another node), and adds them to `did`. -1: a mount whose
+ * server hangs stays; the text names it, and the others were tried.
  */
 int share_tidy(const struct node *n, struct str *did, struct err *err) MUST_CHECK;

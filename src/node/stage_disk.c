@@ -41,7 +41,7 @@
  */
 #define GROW_SLACK (16ULL * 1024 * 1024)
 
-/* Right before the disk is mounted or bound: whoever gets it may write to it. */
+/* Right before the disk is mounted or bound: its user may then write to it. */
 static int hand_out(const struct staging *s, struct err *err)
 {
 	if (job_records_end(s->node, s->r->volume_id, &s->dev, s->diskseq, s->read_only, err))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The comparison of what is at the staging path with what is wanted there. Takes away what a disk
- * that has gone has left, unstages a filesystem that only a new mount can make usable, and changes
- * nothing else.
+ * The comparison of what is at the staging path with what is wanted there. Removes the mounts of a
+ * removed disk, unstages a filesystem that only a new mount can make usable, and changes nothing
+ * else.
  */
 #include "node/staged_disk.h"
 
@@ -81,8 +81,8 @@ static int check_same(const struct staged_want *w, const struct place *p, struct
 }
 
 /*
- * First whether it can be used: what a filesystem that has stopped was mounted with does not
- * matter. One that is read-only by its own mount flag cannot be asked to write.
+ * Checks first whether the filesystem is usable: the mount options of one that has stopped do not
+ * matter. A filesystem that is read-only by its own mount flag cannot be asked to write.
  */
 static int check_mounted(const struct staged_want *w, const struct mount_table *t,
                          const struct place *p, bool *ret_stopped, struct err *err)

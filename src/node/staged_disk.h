@@ -5,11 +5,11 @@
 #include "node/staged.h"
 
 /*
- * 0: the volume is staged as wanted. STAGED_ABSENT: nothing is there; a mount of a disk that has
- * gone was taken away, or a filesystem that has stopped was unstaged. -1: FAILED_PRECONDITION
- * something else is there, or the filesystem has stopped and is in use elsewhere; ALREADY_EXISTS
- * the volume is staged in another way; UNAVAILABLE it may be staged, but that cannot be looked at
- * now, or it is frozen.
+ * 0: the volume is staged as wanted. STAGED_ABSENT: nothing is there; a mount of a removed disk was
+ * unmounted, or a filesystem that has stopped was unstaged. -1: FAILED_PRECONDITION something else
+ * is there, or the filesystem has stopped and is in use elsewhere; ALREADY_EXISTS the volume is
+ * staged in another way; UNAVAILABLE it may be staged, but that cannot be checked now, or it is
+ * frozen.
  */
 int staged_disk_look(const struct staged_want *w, struct err *err) MUST_CHECK;
 /*

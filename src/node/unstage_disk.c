@@ -121,8 +121,8 @@ static int write_back_fd(int fd, const char *path, struct err *err)
 }
 
 /*
- * A partition that was removed since it was listed was written back by the kernel, and so was, with
- * its last close, one that nobody has open.
+ * The kernel has written back a partition that was removed since it was listed, and, at its last
+ * close, a partition that no process has open.
  */
 static int write_back_partition(const struct unstaging *u, const struct partition *p, bool open,
                                 struct err *err)
@@ -137,7 +137,7 @@ static int write_back_partition(const struct unstaging *u, const struct partitio
 	return 0;
 }
 
-/* What is written back later is lost when the function goes. The kernel reports an error once. */
+/* Data written back later is lost with the function. The kernel reports an error only once. */
 static int write_back(const struct unstaging *u, const struct partitions *partitions, bool open,
                       struct err *err)
 {
@@ -187,9 +187,9 @@ FRAME_OF_ITS_OWN static int write_record(const struct unstaging *u, struct err *
 }
 
 /*
- * A freeze holds the superblock, and with it the disk, also when no mount shows it any more and
- * nothing can end it. A filesystem that answers with the errno of a dead disk cannot be thawed, and
- * one whose disk has gone is detached, whatever holds it.
+ * A freeze holds the superblock, and with it the disk, even after the last mount is removed; then
+ * nothing can end the freeze. A filesystem that answers with the errno of a dead disk cannot be
+ * thawed, and one whose disk was removed is detached in any case.
  */
 static int thaw(const struct unstaging *u, struct err *err)
 {
@@ -246,7 +246,7 @@ int unstage_disk_finish(struct unstaging *u, struct deadline d, struct err *err)
 	return 0;
 }
 
-/* 0: nobody uses the disk or one of these partitions, and all that was written is on the disk. */
+/* 0: no process uses the disk or one of these partitions, and all written data is on the disk. */
 static int settle_with(const struct unstaging *u, const struct partitions *partitions,
                        struct deadline d, struct err *err)
 {
@@ -259,7 +259,7 @@ static int settle_with(const struct unstaging *u, const struct partitions *parti
 	return write_back(u, partitions, open, err);
 }
 
-/* A partition that appeared during the look was not looked at: the look is repeated. */
+/* A partition that appeared during the check was not checked: the check is repeated. */
 static int settle(const struct unstaging *u, struct deadline d, struct err *err)
 {
 	struct partitions now AUTO(partitions_clear) = PARTITIONS_INIT;

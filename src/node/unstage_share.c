@@ -3,8 +3,8 @@
  * Unstaging a share. Refuses before it changes anything while it is mounted elsewhere, also in
  * another mount namespace. The last unmount writes back what the kernel has of it and waits for the
  * server, so one that hangs is not unmounted: its answer may yet come. One that answers with an
- * errno is unmounted. What is dead is taken away lazily: nobody can lose anything on it. There is
- * no disk that could be asked for other holders.
+ * errno is unmounted. A dead share is unmounted lazily: it has no data left to lose. A share has no
+ * disk that could be checked for other holders.
  */
 #include "node/unstage_share.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asks, before anything is unmounted, who else shows the staged volume: mounts of this namespace,
- * and of others. Changes nothing.
+ * Finds, before anything is unmounted, the other mounts of the staged volume, in this mount
+ * namespace and in others. Changes nothing.
  */
 #include "node/unstaging.h"
 
@@ -63,7 +63,8 @@ static bool is_shared_here(const struct unstaging *u)
 }
 
 /*
- * Of a disk the kernel is asked again after the unmount, by a claim; of a share this look decides.
+ * For a disk, a claim after the unmount asks the kernel again; for a share, only this check
+ * decides.
  */
 FRAME_OF_ITS_OWN int unstaging_refuse_captured(const struct unstaging *u, struct deadline d,
                                                struct err *err)

@@ -33,7 +33,7 @@ int unstaging_refuse_published(const struct unstaging *u, struct err *err) MUST_
 /*
  * FAILED_PRECONDITION: another mount namespace has a copy of the mount, to which our unmount will
  * not propagate. A container that is just being started has one for a moment: that is waited for.
- * UNAVAILABLE: of a share that is not known.
+ * UNAVAILABLE: for a share, this could not be found out.
  */
 int unstaging_refuse_captured(const struct unstaging *u, struct deadline d, struct err *err)
 	MUST_CHECK;

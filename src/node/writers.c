@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asks the loop devices first, which are few, then all processes. A partition is the disk: both are
- * looked for at each. An error is no answer: a look that failed has not found out that nobody
+ * Checks the few loop devices first, then all processes. A partition is the disk: both checks
+ * include the partitions. An error is no answer: a failed check does not prove that no process
  * writes.
  */
 #include "node/writers.h"

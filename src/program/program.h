@@ -68,12 +68,11 @@ void program_add_node(struct program *p);
  * call that needs it is refused.
  */
 void program_check_propagation(const struct program *p);
-/* Before calls are served: files of earlier starts that calls would meet. Nothing of a device. */
+/* Before calls are served: tidies up files of earlier starts. Accesses no device. */
 void program_recover_records(const struct program *p);
 /*
- * While calls are served: what an earlier start has left in sysfs and in mounts, and unless there
- * is a gate, what a host needs for its first volume. Each on a thread, which may hang. Logs what it
- * did.
+ * While calls are served: tidies up sysfs and mounts after an earlier start and, without a gate,
+ * prepares the host for its first volume. Each runs on a thread, which may hang. Logs its changes.
  */
 void program_begin_host(struct program *p);
 /* Waits a moment for these threads. False: one hangs, and keeps the node with its flags. */

@@ -14,7 +14,7 @@
 /* Modules are loaded in that time, and it goes on as long as VFs appear. */
 #define PREPARE_QUIET_MS 5000
 
-/* What goes on is told as a failure, and tried again: the driver registers nevertheless. */
+/* A preparation that still runs is reported as a failure and retried: the driver registers. */
 static int gate_prepare(void *arg, struct err *err)
 {
 	struct program *p = arg;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pages. /metrics is made from atomics and /proc/self, and waits for
- * nobody; what has to be asked of the host (sysfs may hang) is looked at beside it, and the page
- * shows what the last look has seen. Knows neither role: main.c says what health and readiness are.
+ * The pages. /metrics is rendered from atomics and /proc/self, so it never blocks. Host state
+ * (sysfs may hang) is collected in the background, and the page shows the last values. Knows
+ * neither role: main.c says what health and readiness are.
  */
 #include "web/web.h"
 

@@ -12,8 +12,8 @@ struct web_request {
 };
 
 /*
- * What web_request_parse() returns besides 0 (whole and fine): that the head is not complete, or
- * the status to answer with, 400, 405, 501 or 505.
+ * Results of web_request_parse() other than 0 (complete and valid): the head is incomplete, or the
+ * status to answer with, 400, 405, 501 or 505.
  */
 enum { WEB_MORE = 1 };
 /* *ret_used: the bytes of the head, when 0 is returned. */

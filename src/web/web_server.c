@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One thread accepts. Each connection has a thread, which reads one request, waits for its page,
- * sends the answer and ends. A page is made on a thread of its own, because what makes it may hang
- * in the kernel; the clients that ask for it at the same time share one answer.
+ * sends the answer and ends. A page is rendered on a thread of its own, because rendering may hang
+ * in the kernel. Clients that request a page at the same time share one answer.
  *
- * A new connection is always accepted, since only its request tells that it is a probe. When all
- * places are taken, the connection that makes the least of its place is cut (rank()). So no client
- * keeps a probe out: not by what it does not send, nor by what it does not read.
+ * A new connection is always accepted, since only its request identifies a probe. When all places
+ * are taken, the connection of the lowest rank() is cut. So a client that sends or reads nothing
+ * cannot keep a probe out.
  *
  * It knows no page: web.c does.
  */
@@ -33,7 +33,7 @@
 #define MAKE_MS 10000   /* more than any page takes unless the host hangs */
 #define STOP_MS 6000    /* pages being made at the end get so long in all: more than any takes */
 #define STUCK_MS 100    /* a client that has not taken its answer for so long is slow */
-#define GRACE_MS 50     /* a connection has so long for its request, whoever comes meanwhile */
+#define GRACE_MS 50     /* a connection has so long for its request before it may be cut */
 #define REFUSED_MS 1000 /* no connection is taken for so long when descriptors run out */
 #define BACKLOG 4096    /* the kernel may allow less */
 #define STACK (256 * 1024)
@@ -44,7 +44,7 @@ enum connection_step {
 	READING,   /* the request */
 	WAITING,   /* for the page */
 	WRITING,   /* the answer */
-	LINGERING, /* until the client closes: else its system may throw the answer away */
+	LINGERING, /* until the client closes: else its system may discard the answer */
 };
 
 /* A place. Its thread changes `step` and `since` under the lock, and closes fd there. */
@@ -273,7 +273,7 @@ static bool is_transient(ssize_t n)
 	return n < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
-/* 0, a status to refuse it with, or -1: none has come. *ret points into `head`. */
+/* 0, the status of a refusal, or -1: no request came. *ret points into `head`. */
 static int read_request(const struct connection *c, char head[WEB_HEAD_MAX],
                         struct web_request *ret)
 {
@@ -313,7 +313,7 @@ static bool send_all(const struct connection *c, const struct str *out)
 	return true;
 }
 
-/* Reads what else the client sends: unread bytes would make its system throw the answer away. */
+/* Reads what else the client sends: unread bytes would make its system discard the answer. */
 static void linger(struct connection *c, char buf[WEB_HEAD_MAX])
 {
 	struct deadline until = deadline_in_ms(LINGER_MS);
@@ -407,7 +407,7 @@ static int64_t due(const struct connection *c)
 	return c->step == READING ? c->since + GRACE_MS * NS_PER_MS : 0;
 }
 
-/* A free place; NULL: the server stops. One connection at a time is cut, until there is one. */
+/* A free place; NULL: the server stops. One connection at a time is cut, until a place is free. */
 static struct connection *place_locked(struct web_server *s)
 {
 	assert_locked(&s->lock);
@@ -583,7 +583,7 @@ static const struct maker *running_locked(const struct web_server *s)
 	return NULL;
 }
 
-/* NULL, or a page that is still being made: its maker hangs, and keeps what it needs. */
+/* NULL, or a page that is still being rendered: its thread hangs and keeps its data. */
 static const struct maker *end_all(struct web_server *s)
 {
 	struct deadline until = deadline_in_ms(s->tuning.stop_ms);

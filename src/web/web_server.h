@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A small HTTP/1.1 server for a few pages that are read: GET and HEAD, no bodies, no TLS, one
- * request for each connection. A page is made on a thread of its own, one at a time; the clients
- * that ask for it during that time get the same answer.
+ * A small HTTP/1.1 server for a few read-only pages: GET and HEAD, no bodies, no TLS, one request
+ * per connection. A page is rendered on a thread of its own, once at a time; clients that request
+ * it during that time get the same answer.
  *
- * Clients cannot make it grow, nor keep each other out: there are WEB_CONNECTIONS places, and a new
- * connection takes the place of the one that makes the least of it; a request has WEB_HEAD_MAX
- * bytes; each step has its time.
+ * Clients cannot make it grow, nor keep each other out: there are WEB_CONNECTIONS places, and when
+ * all are taken, a new connection replaces the one of the lowest rank; a request has at most
+ * WEB_HEAD_MAX bytes; each step has a time limit.
  */
 #pragma once
 
@@ -46,12 +46,12 @@ struct web_server;
 int web_server_start(const char *address, const struct web_page *pages, size_t n_pages,
                      const struct web_tuning *tuning, struct web_server **ret, struct err *err)
 	MUST_CHECK;
-/* In a page's make(): has another page be made that no client has asked for, unless it is made. */
+/* In a page's make(): has another page made without a client, unless that is in progress. */
 void web_server_make(struct web_server *s, size_t page);
 /* Where it listens, with the port that it got. */
 const char *web_server_address(const struct web_server *s);
 /*
  * Cuts all connections and waits for pages that are being made, stop_ms in all. Returns NULL; or
- * `s` when one hangs in the kernel: then what it may use must stay, too. NULL is fine.
+ * `s` if a page hangs in the kernel: then the data of that page must stay, too. NULL is allowed.
  */
 struct web_server *web_server_stop(struct web_server *s);

@@ -54,7 +54,7 @@ static void image_of(const char *loop, char *ret, size_t size)
 	ret[strcspn(ret, " \n")] = '\0'; /* " (deleted)" */
 }
 
-/* Is the loop device still the test's, then its filesystem may be frozen without a mount. */
+/* If the loop device is still the test's, its filesystem may be frozen without a mount. */
 static void thaw_unmounted(const char *loop, const char *image, const char *path)
 {
 	char command[4096], now[1000];

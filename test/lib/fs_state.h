@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Brings a mounted filesystem of a test into a state in which it takes no writes. Needs root. What
- * was frozen is thawed when the test ends, also when it fails: a frozen filesystem would keep its
- * loop device for as long as the machine runs.
+ * Brings a mounted filesystem of a test into a state in which it takes no writes. Needs root. A
+ * frozen filesystem is thawed when the test ends, even if it fails: otherwise it would keep its
+ * loop device until the machine restarts.
  */
 #pragma once
 

@@ -355,7 +355,7 @@ void nvme_part_add(const struct nvme_world *w, const struct nvme_disk *d, struct
 {
 	struct loop_info64 info;
 
-	/* With this flag the partition ends with the loop device, also when the test fails. */
+	/* With this flag the partition ends with the loop device, even if the test fails. */
 	need(ioctl(d->fd, LOOP_GET_STATUS64, &info) == 0, "LOOP_GET_STATUS64");
 	info.lo_flags |= LO_FLAGS_PARTSCAN;
 	need(ioctl(d->fd, LOOP_SET_STATUS64, &info) == 0, "LOOP_SET_STATUS64");

@@ -31,5 +31,5 @@ void sim_fault(const char *json);
 void sim_heal(void); /* removes all faults */
 /* The counts of requests since the last call, malloc'ed: {"create":{"dpuvolumes":1}}. */
 char *sim_requests(void);
-/* Until the requests of what was before have come. */
+/* Waits until earlier requests have arrived. */
 void sim_settle(void);

@@ -33,8 +33,8 @@ void tree_write_bytes(const struct tree *t, const char *path, const void *bytes,
 /* A symbolic link, replacing what is there; parents are made. */
 void tree_link(const struct tree *t, const char *path, const char *target);
 /*
- * A FIFO in the place of an attribute: who opens it waits, as for the kernel's lock of a device,
- * until tree_answer() gives one reader or writer the end of its wait (a reader this text).
+ * A FIFO in place of an attribute: a thread that opens it waits, as for the kernel's lock of a
+ * device, until tree_answer() ends the wait of one reader (with this text) or writer.
  */
 void tree_fifo(const struct tree *t, const char *path);
 void tree_answer(const struct tree *t, const char *path, const char *text);

@@ -33,8 +33,8 @@ static inline bool wait_a_moment(struct deadline limit)
 }
 
 /*
- * Waits until the thread whose number (gettid()) is, or comes, there waits for an event: it has
- * slept for 20 looks without a wake. Returns also when it has ended.
+ * Waits until the thread whose gettid() is stored there, now or later, waits for an event: 20
+ * samples show it asleep without a wake. Also returns when the thread has ended.
  */
 void wait_until_idle(const _Atomic pid_t *thread);
 

@@ -314,7 +314,7 @@ static bool is_ours(const struct device_world *w, const struct device_kind *kind
 	                                                    &why, &ignored) == 0);
 }
 
-/* Whether the function is ours is asked first: reading another one's driver_override may hang. */
+/* Checks first that the function is ours: reading driver_override of another one may hang. */
 int device_recover(const struct device_world *w, const char *pci, struct err *err)
 {
 	for (const struct device_kind *const *k = device_kinds(w); *k; k++) {

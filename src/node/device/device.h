@@ -179,13 +179,13 @@ int device_controllers_live(const struct device_world *w, const struct device *d
 int device_open(const struct device *dev, int flags, int *ret_fd, uint64_t *ret_diskseq,
                 struct err *err) MUST_CHECK;
 /*
- * Does this errno of device_open() say that no driver answers for the device's number any more?
- * Then nobody can write to it. Any other error says nothing about the device.
+ * Does this errno of device_open() mean that the device's number has no driver any more? Then no
+ * process can write to the device. Any other errno says nothing about the device.
  */
 bool device_errno_is_gone(int errnum);
 /*
- * Opens the node of a partition to read, and proves that it is this partition, of this disk. Errors
- * as of device_open(); ENOENT and ENXIO stay in err->sys.
+ * Opens the node of a partition for reading, and verifies that it is this partition of this disk.
+ * Errors as for device_open(); ENOENT and ENXIO stay in err->sys.
  */
 int device_open_partition(const struct device *disk, const struct partition *p, int *ret_fd,
                           struct err *err) MUST_CHECK;
@@ -212,16 +212,16 @@ int device_abandon(const struct device_world *w, const struct device *dev, struc
 int device_release(const struct device_world *w, const struct device *dev, struct err *err)
 	MUST_CHECK;
 /*
- * May a tag be mounted? mount(2) of any share takes a lock of the kernel's module virtiofs, which
- * the removal of a function that hangs keeps. -1 UNAVAILABLE: one is under way, or a thread of this
- * process hangs at one.
+ * May a tag be mounted? mount(2) of any share takes a lock of the kernel's virtiofs module, and the
+ * removal of a function keeps that lock while it hangs. -1 UNAVAILABLE: a removal is in progress,
+ * or a thread of this process hangs at a function.
  */
 int device_shares_answer(const struct device_world *w, struct err *err) MUST_CHECK;
 enum { DEVICE_NOT_SET = 1 };
 /*
  * The same for one function of the host, by its name in sysfs. 0: driver_override was cleared.
  * DEVICE_NOT_SET: it names none of our drivers, or the function is not one that this driver may
- * use: of such, only what the kernel answers from memory is read (sysfs.h).
+ * use: of such a function, only attributes that the kernel answers from memory are read (sysfs.h).
  */
 int device_recover(const struct device_world *w, const char *pci, struct err *err) MUST_CHECK;
 /* Adds the names of all PCI functions of this host. */

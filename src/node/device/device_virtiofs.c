@@ -495,8 +495,8 @@ static struct pci_match functions(const struct device_world *w)
 /* ---- a removal that does not end ---- */
 
 /*
- * The kernel takes a function from its driver, then removes what is below it, which waits for
- * requests that are under way.
+ * The kernel unbinds a function from its driver, then removes the function's virtio device, which
+ * waits for requests in flight.
  */
 static bool is_being_removed(const struct device_world *w, const char *pci)
 {

@@ -29,8 +29,8 @@ struct partitions {
 
 /*
  * Reads the partitions of the whole disk `disk` from <proc root>/partitions, where one read lists
- * all block devices. A disk without partitions, or one that is not listed, has none. UNAVAILABLE:
- * the list could not be read.
+ * all block devices. The list is empty for a disk without partitions, and for one that is not
+ * listed. UNAVAILABLE: the list could not be read.
  */
 int partitions_read(const char *proc_root, dev_t disk, struct partitions *ret, struct err *err)
 	MUST_CHECK;

@@ -159,7 +159,7 @@ static int write_failed(int errnum, const char *what, const char *pci, const cha
 
 /* ---- give back ---- */
 
-/* Keeps the first error; a function that has gone needs nothing. */
+/* Keeps the first error. A removed function needs no action. */
 static void note_failure(int e, const char *what, const struct pci_change *c, struct err *err)
 {
 	if (e && !sysfs_gone(e) && !err->code)

@@ -4,9 +4,9 @@
  * the function is ours to touch. Any thread.
  *
  * Each of these calls takes the kernel's lock of the device, which a removal or a probe that hangs
- * keeps permanently. So one thread of this process at a time is in them for a function; another one
- * waits for hang_ms (struct device_world) since the first one has begun, and gets UNAVAILABLE then,
- * which names the function. So a function that hangs costs one thread.
+ * keeps permanently. So only one thread of this process at a time calls them for a function.
+ * Another thread waits until hang_ms (struct device_world) after the first one began, then gets
+ * UNAVAILABLE with the function's name. So a function that hangs costs one thread.
  */
 #pragma once
 
@@ -48,7 +48,7 @@ int pci_give(const struct device_world *w, const char *pci, const char *driver,
  */
 int pci_give_back(const struct device_world *w, const struct pci_change *c, bool unbind,
                   struct err *err) MUST_CHECK;
-/* driver_override is not `driver`, or the function has gone. */
+/* driver_override is not `driver`, or the function was removed. */
 enum { PCI_NOT_SET = 2 };
 /* Clears driver_override when it names `driver`. */
 int pci_forget(const struct device_world *w, const char *pci, const char *driver, struct err *err)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads and writes sysfs by whole paths. Knows no devices: callers know what a missing attribute
- * means. Owns the list of accesses; the entries are on the stacks of the threads that are at them.
+ * means. Owns the list of accesses in progress; each entry is on the stack of its thread.
  */
 #include "node/device/sysfs.h"
 
@@ -16,11 +16,11 @@
 #include "common/mem.h"
 #include "common/thread.h"
 
-/* ---- what threads are at ---- */
+/* ---- accesses in progress ---- */
 
 struct access {
 	struct access *next;
-	const char *path, *text; /* text: what is written; NULL: it is read */
+	const char *path, *text; /* text: the text to write; NULL: a read */
 	int64_t since;           /* monotonic ns */
 };
 

@@ -4,7 +4,7 @@
  * read: a missing name and a removed object are both SYSFS_ABSENT. Any thread; the only state is
  * the list of attributes that threads are reading and writing now.
  *
- * Which attributes of a PCI function may block, each until the kernel lets go what it holds:
+ * These attributes of a PCI function may block while the kernel holds:
  *     driver_override, sriov_numvfs     read and write: the lock of the device, which a removal
  *     bind, unbind of its driver        or a probe that hangs keeps permanently
  *     config, vpd                       the bus: at most seconds on a function that does not answer
@@ -52,7 +52,7 @@ int sysfs_write(const struct sysfs_writer *w, const char *path, const char *text
 
 /*
  * Adds to ret the attributes that a thread of this process has been reading or writing for `ms` or
- * longer: "/sys/bus/pci/devices/0000:26:00.2/driver_override for 38 s". Blocks on none. Returns how
- * many there are; ret may be NULL.
+ * longer: "/sys/bus/pci/devices/0000:26:00.2/driver_override for 38 s". Does not block. Returns
+ * their number; ret may be NULL.
  */
 size_t sysfs_hung(int64_t ms, struct strs *ret);

@@ -42,7 +42,7 @@ struct scan {
 	atomic_size_t zero; /* how many places were read and are zero */
 	/* The first place that is not zero or unreadable, or places.n; the rest is not read. */
 	atomic_size_t decided;
-	pthread_mutex_t lock; /* of what that place gave: */
+	pthread_mutex_t lock; /* guards the result of that place: */
 	int rc;
 	struct blank found;
 	struct err err;
@@ -84,7 +84,7 @@ static void decide(struct scan *s, size_t i, int rc, const struct blank *found,
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* Takes place after place, in order: all in front of the one that decides are read, too. */
+/* Takes places in order, so all places before the deciding one are read, too. */
 static void *read_places(void *arg)
 {
 	struct scan *s = arg;
@@ -109,8 +109,8 @@ static void *read_places(void *arg)
 static atomic_uint helpers_left = ALL_HELPERS;
 
 /*
- * A share of those that are left, so that checks of devices that hang leave some to others. The
- * caller gives them back.
+ * Takes a share of the remaining helpers, so that checks of devices that hang leave some to other
+ * checks. The caller gives them back.
  */
 static unsigned take_helpers(void)
 {
@@ -150,7 +150,7 @@ int blank_check(int fd, const char *name, uint64_t size, const char *seed, struc
 		*err = s->err;
 		return -1;
 	}
-	/* Blank means that every place was read; "nothing was found" would not do. */
+	/* Blank means that every place was read; "nothing was found" is not enough. */
 	assert(s->rc || s->zero == s->places.n);
 	*ret = s->rc == PLACE_NOT_ZERO ? s->found : (struct blank) { .is_blank = true };
 	return 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Is a device empty? That it has no signature proves nothing: a killed mkfs, a database on the raw
- * device or an unknown filesystem has none. A device is blank when the places of blank_places.h are
- * zero. They are read in that order, several at a time; with O_DIRECT the device answers, not the
- * page cache.
+ * Is a device empty? A missing signature proves nothing: a killed mkfs, a database on the raw
+ * device and an unknown filesystem show no signature either. A device is blank when the places of
+ * blank_places.h are zero. They are read in that order, several at a time; with O_DIRECT the device
+ * answers, not the page cache.
  */
 #pragma once
 

@@ -142,7 +142,7 @@ START_TEST(no_caller_waits_for_a_full_stderr_and_what_is_missing_is_said_once_in
 	snprintf(expected, sizeof(expected), "%d dropped", LINES - kept);
 	ck_assert_str_eq(line, expected);
 	ck_assert_int_eq(dropped(), LINES - kept);
-	/* The queue has held what it may. */
+	/* The queue was full. */
 	ck_assert_uint_gt((size_t)kept * strlen(LINE), LOG_QUEUE_BYTES / 2);
 	ck_assert_uint_lt((size_t)kept * strlen(LINE), LOG_QUEUE_BYTES);
 	write_text("after\n");
@@ -210,7 +210,7 @@ START_TEST(lines_of_many_threads_are_whole)
 }
 END_TEST
 
-/* Whoever shares stderr has made it non-blocking. */
+/* A process that shares stderr has made it non-blocking. */
 START_TEST(a_stderr_that_does_not_block_loses_nothing)
 {
 	char line[256];

@@ -253,7 +253,7 @@ START_TEST(one_attachment_of_a_volume_at_a_time)
 }
 END_TEST
 
-/* What DPF, or anybody who may, writes into it later does not keep its disk attached. */
+/* Later writes to the object, by DPF or another client, do not keep its disk attached. */
 START_TEST(one_that_cannot_be_judged_still_ends)
 {
 	tell("a", "1", "v", "ready");

@@ -459,7 +459,7 @@ START_TEST(a_host_that_hangs_ends_at_the_deadline_and_is_named)
 	run_tool("mkdir -p %s/pods/uid-2/volumes/kubernetes.io~csi/pv-2 && "
 	         "mkfifo %s/pods/uid-2/volumes/kubernetes.io~csi/pv-2/vol_data.json",
 	         w.kubelet_dir, w.kubelet_dir);
-	inspect(&r, NULL, NULL); /* returns although nobody writes to the pipe */
+	inspect(&r, NULL, NULL); /* returns although the pipe has no writer */
 	given_up =
 		options; /* its thread may read them still: nobody frees them, as in the program */
 	options = NULL;

@@ -141,7 +141,7 @@ START_TEST(all_objects_come_in_one_stream_and_their_changes_behind_them)
 	ck_assert_int_eq(kube_follow_closed_ms(w.follow, why), 0);
 	seen = fake_http_last(w.f.server, FULL);
 	ck_assert_ptr_nonnull(strstr(seen, "&resourceVersionMatch=NotOlderThan&"));
-	/* A stream that is cut is opened behind what it brought, and nothing is told again. */
+	/* A stream that is cut resumes after its last event, and no event is delivered twice. */
 	on(&w, (struct fake_reply) { .on = CHECK, .body = PAGE("30", "", "") });
 	fake_http_cut_streams(w.f.server, FULL);
 	push(&w, FROM("30"), EVENT("ADDED", OBJECT("d", "31")));

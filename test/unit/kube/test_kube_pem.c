@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which PEM texts are taken, and what is said of the others. */
+/* Which PEM texts are accepted, and the errors of the others. */
 #include <string.h>
 
 #include "kube/kube_pem.h"

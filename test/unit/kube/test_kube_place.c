@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An API server whose data are replaced by older ones, as etcd's are by a restore: how a watch
- * notices it, and what it does not take for that.
+ * An API server whose data are replaced by older data, as by a restore of etcd: how a watch notices
+ * it, and which answers it must not mistake for that.
  */
 #include "kube/kube_follow.h"
 
@@ -33,7 +33,7 @@
 	"{\"kind\":\"DPUVolumeList\",\"metadata\":{\"resourceVersion\":\"%s" \
 	"\",\"continue\":\"%s\"},\"items\":[]}"
 
-/* What was told, as words: "begin a b complete +c". */
+/* The delivered events, as words: "begin a b complete +c". */
 struct told {
 	pthread_mutex_t lock;
 	pthread_cond_t more;
@@ -59,7 +59,7 @@ static void on_news(void *arg, enum kube_news news, const char *text, size_t n)
 	pthread_cond_signal(&t->more);
 }
 
-/* Waits until exactly this was told since the last time. */
+/* Waits until exactly these events were delivered since the last call. */
 static void hears(struct told *t, const char *want)
 {
 	struct timespec ts = deadline_timespec(deadline_in_ms(20000));

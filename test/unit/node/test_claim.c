@@ -83,7 +83,7 @@ START_TEST(a_second_volume_does_not_get_the_disk)
 }
 END_TEST
 
-/* As an earlier version of the driver, or somebody by hand, has left it. */
+/* As an earlier version of the driver, or a user by hand, has left it. */
 START_TEST(two_volumes_that_have_one_disk_are_neither_staged_again_nor_published)
 {
 	static const char *const types[] = { "ext4", "btrfs", NULL };
@@ -164,9 +164,9 @@ START_TEST(of_two_volumes_that_are_staged_at_the_same_time_one_gets_the_disk)
 }
 END_TEST
 
-/* ---- what is another place ---- */
+/* ---- other places ---- */
 
-/* Binds what is staged for pvc-a to a path below kubelet's folder, with kubelet's file beside. */
+/* Binds the staged volume pvc-a to a path below kubelet's folder, with kubelet's file beside it. */
 static void show(const char *dir, const char *name, const char *volume)
 {
 	char *path AUTO(free) = xasprintf("%s/%s", w.kubelet_dir, dir);

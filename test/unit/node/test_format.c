@@ -349,7 +349,7 @@ static void stage_raw_for_another(void)
 	stage_by(&r);
 }
 
-/* As a driver has done it that did not know this rule. */
+/* As a driver without this rule has done it. */
 static void bind_by_hand(void)
 {
 	run_tool("touch %s && mount --bind %s %s", w.block_file, disk->node, w.block_file);

@@ -337,7 +337,7 @@ END_TEST
 
 /* What the processes of a PID namespace of their own share with the test. */
 static struct {
-	atomic_uint ready; /* tasks that have opened what they open */
+	atomic_uint ready; /* tasks that have opened their files */
 	unsigned n, tables, files;
 	bool saw_all;
 	char first[200];

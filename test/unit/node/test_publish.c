@@ -488,7 +488,7 @@ START_TEST(a_busy_target_is_tried_again_and_a_dead_one_goes)
 	r = publish_request(&w, w.target, type, MODE_SINGLE_NODE_WRITER);
 	publish_ok(&r);
 	fd = open(w.target, O_RDONLY);
-	/* Unpublish has two seconds to find who holds it, and a busy machine has many processes. */
+	/* Unpublish has two seconds to find the holder, and a busy machine has many processes. */
 	node_world_restart(&w, true);
 	run_tool("cd %s/proc && ln -s /proc/%d %d && ln -sfn %d self", w.nvme.root, getpid(),
 	         getpid(), getpid());

@@ -865,7 +865,7 @@ START_TEST(a_share_that_another_mount_namespace_has_stays_staged_unless_it_is_de
 }
 END_TEST
 
-/* There is no disk that could be claimed, so the look at the mount namespaces decides. */
+/* A share has no disk to claim, so only the look at the mount namespaces decides. */
 START_TEST(a_share_that_may_be_mounted_elsewhere_stays_staged)
 {
 	char *proc AUTO(free) = NULL;

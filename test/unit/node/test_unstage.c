@@ -485,7 +485,7 @@ END_TEST
 
 /*
  * A partition has a page cache of its own, which the kernel keeps while a process has the partition
- * open, also one that only reads.
+ * open, even only for reading.
  */
 START_TEST(a_partition_is_written_back)
 {
@@ -513,7 +513,7 @@ START_TEST(a_partition_is_written_back)
 }
 END_TEST
 
-/* Without its node nobody can have opened it, or its pages could not be written back. */
+/* A partition without a node: either no process has it open, or it cannot be written back. */
 START_TEST(a_partition_without_a_node_is_only_left_if_nobody_has_it_open)
 {
 	struct nvme_part p;

@@ -65,7 +65,7 @@ static void stage_refused(const struct stage_request *r, const char *text, size_
 	ck_assert_uint_eq(mounts_below(w.nvme.root), mounts);
 }
 
-/* What is in the partition's page cache would be written over the new filesystem. */
+/* Dirty pages of the partition would be written over the new filesystem. */
 START_TEST(a_disk_whose_partition_is_written_is_not_staged)
 {
 	struct stage_request r;

@@ -470,7 +470,7 @@ START_TEST(while_a_plugged_function_hangs_no_share_is_mounted)
 }
 END_TEST
 
-/* Kernels whose driver_override needs no lock: the removal shows in what is left. */
+/* Kernels whose driver_override needs no lock: the remaining virtio device shows the removal. */
 START_TEST(while_a_function_is_being_removed_no_share_is_mounted)
 {
 	struct share_tree s AUTO(share_tree_clear);
