@@ -30,7 +30,7 @@ static struct tree tree;
 static struct node node;
 static char plugin_dir[128];
 static struct strs lines;
-static int64_t wait_ms = 20000;
+static int64_t wait_ms = WAIT_LIMIT_MS;
 static bool create_vfs;
 
 static void keep_line(void *arg, const char *line)
@@ -193,7 +193,7 @@ END_TEST
 
 static void wait_until_nothing_hangs(void)
 {
-	ck_assert(node_wait_host(&node, deadline_in_ms(20000)));
+	ck_assert(node_wait_host(&node, wait_limit()));
 	ck_assert_uint_eq(sysfs_hung(0, NULL), 0);
 }
 
@@ -204,10 +204,10 @@ static void tells_the_last_known(int64_t n, const char *at)
 	struct err err = ERR_INIT;
 	char *kept AUTO(free) = NULL;
 
-	ck_assert_msg(!max_volumes_answer(&node, deadline_in_ms(20000), &m, &err), "%s", err.msg);
+	/* On a loaded machine the thread that counts may get there after the answer. */
+	WAIT_UNTIL(!max_volumes_answer(&node, wait_limit(), &m, &err) && strstr(m.where, at));
 	ck_assert_int_eq(m.n, n);
 	ck_assert(m.source == MAX_VOLUMES_LAST_KNOWN && m.uncounted);
-	ck_assert_msg(strstr(m.where, at) != NULL, "%s", m.where);
 	kept = tree_read(&tree, "/plugin/max-volumes");
 	ck_assert_str_eq(kept, "4");
 }
@@ -230,7 +230,7 @@ START_TEST(while_sysfs_does_not_answer_the_last_count_holds)
 	logged(1, "W", "it cannot be counted now");
 	tree_answer(&tree, path, "0x0\n");
 	wait_until_nothing_hangs();
-	wait_ms = 20000;
+	wait_ms = WAIT_LIMIT_MS;
 	restart();
 	add_vfs(4);
 	answers(4, MAX_VOLUMES_COUNTED);
@@ -263,7 +263,7 @@ START_TEST(while_the_preparing_hangs_the_last_count_holds)
 	ck_assert_uint_eq(sysfs_hung(0, NULL), 1);
 	tree_answer(&tree, PF "/sriov_numvfs", "4\n");
 	wait_until_nothing_hangs();
-	wait_ms = 20000;
+	wait_ms = WAIT_LIMIT_MS;
 	create_vfs = false;
 	end();
 }
