@@ -408,7 +408,7 @@ START_TEST(a_client_key_that_openssl_cannot_use_fails_each_request)
 					      .url = url, .ca = ca, .cert = cert, .key = key },
 				      NULL, &h, &err),
 		              "%s", err.msg);
-		http_do(h, &q, deadline_in_ms(20000), &result);
+		http_do(h, &q, wait_limit(), &result);
 		ck_assert_msg(result.end == HTTP_NOT_SENT, "%s: %d", rows[i].what, result.end);
 		ck_assert_msg(strstr(result.why, "rivate key"), "%s: %s", rows[i].what, result.why);
 		free(result.body);

@@ -35,7 +35,7 @@ void node_world_init(struct node_world *w)
 	                                             .proc_root = "/proc",
 	                                             .plugin_dir = w->plugin_dir,
 	                                             .kubelet_dir = w->kubelet_dir,
-	                                             .host_wait_ms = 20000 });
+	                                             .host_wait_ms = WAIT_LIMIT_MS });
 }
 
 void node_world_tell_boot(const struct node_world *w)

@@ -5,6 +5,7 @@
 
 #include "common/aside.h"
 #include "test/lib/suite.h"
+#include "test/lib/wait.h"
 
 static sem_t begun, may_end;
 static atomic_int runs;
@@ -36,7 +37,7 @@ static struct deadline now(void)
 
 static struct deadline soon(void)
 {
-	return deadline_in_ms(20000);
+	return wait_limit();
 }
 
 static struct aside *begin(void)

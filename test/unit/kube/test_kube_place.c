@@ -13,6 +13,7 @@
 #include "kube/kube_event.h"
 #include "test/lib/kube_fake.h"
 #include "test/lib/suite.h"
+#include "test/lib/wait.h"
 
 #define FULL "GET " VOLUMES "?watch=1&allowWatchBookmarks=true&sendInitialEvents=true*"
 #define WATCH "GET " VOLUMES "?watch=1*"
@@ -62,7 +63,7 @@ static void on_news(void *arg, enum kube_news news, const char *text, size_t n)
 /* Waits until exactly these events were delivered since the last call. */
 static void hears(struct told *t, const char *want)
 {
-	struct timespec ts = deadline_timespec(deadline_in_ms(20000));
+	struct timespec ts = deadline_timespec(wait_limit());
 	WITH_LOCK(&t->lock);
 	while (t->words.len < strlen(want))
 		if (pthread_cond_clockwait(&t->more, &t->lock, CLOCK_MONOTONIC, &ts))
@@ -147,9 +148,8 @@ static void create(struct world *w, const char *version)
 	struct err err = ERR_INIT;
 	on(w, (struct fake_reply) { .on = "POST " VOLUMES, .status = 201, .body = body });
 	json_set_str(json_sub(object, "metadata"), "name", "new");
-	ck_assert_int_eq(kube_create(w->f.kube, &kind_volume, "ns", object, deadline_in_ms(20000),
-	                             NULL, &err),
-	                 0);
+	ck_assert_int_eq(
+		kube_create(w->f.kube, &kind_volume, "ns", object, wait_limit(), NULL, &err), 0);
 }
 
 static void patch(struct world *w, const char *version)
@@ -158,9 +158,9 @@ static void patch(struct world *w, const char *version)
 	struct json *change AUTO(json_free) = json_object();
 	struct err err = ERR_INIT;
 	on(w, (struct fake_reply) { .on = "PATCH " VOLUMES "/a", .body = body });
-	ck_assert_int_eq(kube_patch(w->f.kube, &kind_volume, "ns", "a", change,
-	                            deadline_in_ms(20000), NULL, &err),
-	                 0);
+	ck_assert_int_eq(
+		kube_patch(w->f.kube, &kind_volume, "ns", "a", change, wait_limit(), NULL, &err),
+		0);
 }
 
 static void get(struct world *w, const char *version)
@@ -169,9 +169,9 @@ static void get(struct world *w, const char *version)
 	struct json *object AUTO(json_free) = NULL;
 	struct err err = ERR_INIT;
 	on(w, (struct fake_reply) { .on = "GET " VOLUMES "/a", .body = body });
-	ck_assert_int_eq(kube_get_cached(w->f.kube, &kind_volume, "ns", "a", deadline_in_ms(20000),
-	                                 &object, &err),
-	                 0);
+	ck_assert_int_eq(
+		kube_get_cached(w->f.kube, &kind_volume, "ns", "a", wait_limit(), &object, &err),
+		0);
 }
 
 static int ignore(void *arg, const struct json *item, struct err *err)
@@ -186,9 +186,9 @@ static void list(struct world *w, const char *version)
 {
 	struct err err = ERR_INIT;
 	answer_lists(w, version);
-	ck_assert_int_eq(kube_list(w->f.kube, &kind_volume, "ns", NULL, ignore, NULL,
-	                           deadline_in_ms(20000), &err),
-	                 0);
+	ck_assert_int_eq(
+		kube_list(w->f.kube, &kind_volume, "ns", NULL, ignore, NULL, wait_limit(), &err),
+		0);
 }
 
 /* Of an earlier list's snapshot: it is as old as that list. */
@@ -198,7 +198,7 @@ static void list_second_page(struct world *w, const char *version)
 	struct err err = ERR_INIT;
 	on(w, (struct fake_reply) { .on = LIST "&continue=t", .body = page });
 	ck_assert_int_eq(kube_list_page(w->f.kube, &kind_volume, "ns", 0, "t", ignore, NULL, &next,
-	                                deadline_in_ms(20000), &err),
+	                                wait_limit(), &err),
 	                 0);
 }
 
@@ -292,7 +292,7 @@ static void wait_is_told(struct kube_wait *w, const char *version)
 {
 	struct json *object AUTO(json_free) = NULL;
 	struct err err = ERR_INIT;
-	ck_assert_int_eq(kube_wait_next(w, deadline_in_ms(20000), &object, &err), 0);
+	ck_assert_int_eq(kube_wait_next(w, wait_limit(), &object, &err), 0);
 	ck_assert_str_eq(json_str(object, "metadata.resourceVersion"), version);
 }
 

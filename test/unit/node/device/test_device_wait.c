@@ -516,7 +516,7 @@ START_TEST(a_stage_waits_while_the_start_is_at_its_function)
 
 	wait_world_init(&f, "s2-vfs-unbound");
 	f.kernel.on_bind = namespace_on_bind;
-	f.world.hang_ms = 20000;
+	f.world.hang_ms = WAIT_LIMIT_MS;
 	tree_write(&f.tree, OVERRIDE, "nvme\n");
 	for (int i = 0; i < 20; i++) {
 		ck_assert_int_eq(pthread_create(&thread, NULL, recover_function, &f), 0);
