@@ -2,6 +2,7 @@
 /* How a test says that this machine cannot run it; run-suites.sh shows the line. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -14,6 +15,12 @@
 			return;                                    \
 		}                                                  \
 	} while (0)
+/* Of tests that count the threads of processes, or make some by clone(2). */
+#ifdef __SANITIZE_THREAD__
+#define SKIP_UNDER_TSAN() SKIP_IF(true, "ThreadSanitizer has a thread in each process")
+#else
+#define SKIP_UNDER_TSAN() ((void)0)
+#endif
 #define SKIP_UNLESS_ROOT(why) SKIP_IF(geteuid() != 0, "needs root: " why)
 /* Loop devices and mounts. */
 #define SKIP_UNLESS_LOOP()                                                       \

@@ -475,6 +475,7 @@ START_TEST(a_table_is_read_once_and_small_ones_first)
 	int status = 1;
 	pid_t pid;
 
+	SKIP_UNDER_TSAN();
 	SKIP_UNLESS_LOOP();
 	begin();
 	seen = mmap(NULL, sizeof(*seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
