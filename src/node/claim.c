@@ -157,14 +157,27 @@ static bool is_own_place(const struct claiming *g, const struct mount *m)
 	return g->path && (str_eq(m->target, g->path) || (own && mount_same_place(g->t, m, own)));
 }
 
+/* Where orchestrators publish: kubelet, Nomad. They stage in other folders beside these. */
+static bool is_in_target_folder(const struct claiming *g, const char *path)
+{
+	static const char *const folders[] = { "pods", "per-alloc" };
+
+	for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
+		char *folder AUTO(free) = xasprintf("%s/%s", g->kubelet, folders[i]);
+
+		if (is_below(path, folder))
+			return true;
+	}
+	return false;
+}
+
 static bool is_own_target(const struct claiming *g, const struct mount *m,
                           const struct kubelet_place *k)
 {
-	char *pods AUTO(free) = xasprintf("%s/pods", g->kubelet);
-
 	if (k->role == KUBELET_PUBLISHED)
 		return !k->volume_id || str_eq(k->volume_id, g->c->volume_id);
-	return is_below(m->target, pods) || (g->c->staged && !is_below(m->target, g->kubelet));
+	return is_in_target_folder(g, m->target) ||
+	       (g->c->staged && !is_below(m->target, g->kubelet));
 }
 
 /* Is it a bound device node, and no filesystem? */

@@ -188,6 +188,8 @@ START_TEST(targets_of_the_volume_are_no_other_place)
 		  false },
 		{ "a target of nobody knows whom", "pods/u/volumes/kubernetes.io~csi/pv", "mount",
 		  NULL, NULL, false },
+		{ "a target of Nomad", "per-alloc/a1/data", "rw-file-system-single-node-writer",
+		  NULL, NULL, false },
 		{ "a target of another volume", "pods/u/volumes/kubernetes.io~csi/pv", "mount",
 		  "pvc-b", "published for volume pvc-b at ", true },
 		{ "another staging path of it", CSI "/csi.snap.nvidia.com/other", "globalmount",
@@ -288,7 +290,7 @@ END_TEST
 SUITE_TIMEOUT("claim", 60, LOOP(a_second_volume_does_not_get_the_disk, 9),
               LOOP(two_volumes_that_have_one_disk_are_neither_staged_again_nor_published, 3),
               LOOP(of_two_volumes_that_are_staged_at_the_same_time_one_gets_the_disk, 3),
-              LOOP(targets_of_the_volume_are_no_other_place, 7),
+              LOOP(targets_of_the_volume_are_no_other_place, 8),
               a_mounted_partition_is_a_place_of_its_disk,
               a_btrfs_whose_name_was_given_away_is_no_place_of_the_new_disk,
               a_disk_that_is_held_after_its_unmount_belongs_to_its_volume_yet);
