@@ -37,10 +37,11 @@ def flood(folder):
     """A client of HTTP/2 that sends PING after PING until it is closed."""
     ping = b"\0\0\x08\x06\0\0\0\0\0" + bytes(8)
     with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(100)
         s.connect(f"{folder}/csi.sock")
         try:
             s.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\x04\0\0\0\0\0")
-            for _ in range(100000):
+            while True:
                 s.sendall(ping)
         except OSError:
             pass
