@@ -262,8 +262,12 @@ static int check_leaving(const struct claim *c, struct err *err)
 
 	if (rc)
 		return rc < 0 ? -1 : 0;
-	if (device_check_unused(c->dev, &held) == 0 || held.sys != EBUSY)
+	if (device_check_unused(c->dev, &held) == 0)
 		return 0;
+	if (held.sys != EBUSY) {
+		*err = held;
+		return err_recode(err, ERR_UNAVAILABLE);
+	}
 	return err_set(err, ERR_PRECONDITION,
 	               "%s: still held by processes of volume %s, whose unstage has not ended; a "
 	               "disk belongs to one volume on a node: unstage %s first",
