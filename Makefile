@@ -209,8 +209,8 @@ UNIT_SHARED := $(shell find test/unit -name '*.c' ! -name 'test_*' 2>/dev/null)
 $(foreach file,$(UNIT_SHARED),$(eval $(filter $(OUT)/$(dir $(file))%,$(UNIT_BINS)): $(OUT)/$(file:.c=.o)))
 
 # They wait more than they work: begun first, they end beside the others.
-UNIT_LONG := $(filter %/node/test_unstage %/kube/test_kube_wait %/node/test_plugin_dir %/controller/test_attachment_index %/node/test_stage \
-	%/node/test_share %/web/test_web_server %/node/test_format,$(UNIT_BINS))
+UNIT_LONG := $(filter %/test_unstage %/test_kube_wait %/test_plugin_dir %/test_attachment_index %/test_stage %/test_share \
+	%/test_web_server %/test_format,$(UNIT_BINS))
 
 .PHONY: unit
 ## unit: the unit tests of one FLAVOUR, with counts

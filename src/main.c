@@ -38,7 +38,7 @@
 #include "kube/kube_yaml.h"
 #include "node/mount/fsprobe.h"
 #include "node/mount/mount.h"
-#include "node/pre_stop.h"
+#include "node/host/pre_stop.h"
 #include "program/program.h"
 #include "rpc/identity_csi.h"
 #include "rpc/rpc_probe.h"

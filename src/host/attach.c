@@ -24,8 +24,8 @@
 #include "host/host_node.h"
 #include "host/lock.h"
 #include "host/request.h"
-#include "node/located.h"
-#include "node/prepare.h"
+#include "node/target/located.h"
+#include "node/host/prepare.h"
 
 /* One attach in progress. */
 struct attaching {

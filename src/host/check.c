@@ -16,7 +16,7 @@
 #include "common/mem.h"
 #include "host/host.h"
 #include "host/host_node.h"
-#include "node/prepare.h"
+#include "node/host/prepare.h"
 
 #define CMDLINE_MAX 65536
 

@@ -18,7 +18,8 @@
 #include "host/host_node.h"
 #include "host/lock.h"
 #include "node/context.h"
-#include "node/place.h"
+#include "node/target/place.h"
+#include "node/stage/stage.h"
 
 static int not_ours(const struct place *p, const struct attached *is, struct err *err)
 {

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "host/args.h"
-#include "node/node.h"
+#include "node/service.h"
 
 struct host_node {
 	struct node node;

@@ -14,7 +14,7 @@
 #include "host/host_node.h"
 #include "node/context.h"
 #include "node/mount/mount_flags.h"
-#include "node/paths.h"
+#include "node/target/paths.h"
 #include "volume/context_keys.h"
 
 /* Where to mount, with the links above it followed; "" without --mount. */

@@ -9,7 +9,7 @@
 #include "common/mem.h"
 #include "host/args.h"
 #include "host/attachment_file.h"
-#include "node/node.h"
+#include "node/stage/stage.h"
 
 /* Borrows arguments and file. */
 struct host_request {

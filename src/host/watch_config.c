@@ -12,8 +12,8 @@
 #include "common/json.h"
 #include "common/mem.h"
 #include "kube/kube_yaml.h"
-#include "node/node.h"
-#include "node/paths.h"
+#include "node/options.h"
+#include "node/target/paths.h"
 
 #define CONFIG_MAX_BYTES (1024 * 1024)
 

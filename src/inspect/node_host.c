@@ -14,8 +14,8 @@
 #include "node/device/device_states.h"
 #include "node/device/pci_driver.h"
 #include "node/device/pci_slots.h"
-#include "node/max_volumes.h"
-#include "node/propagation.h"
+#include "node/host/max_volumes.h"
+#include "node/target/propagation.h"
 
 /* With less, kubelet and the driver's records are in trouble. */
 #define LITTLE_ROOM (16LL * 1024 * 1024)

@@ -6,10 +6,10 @@
 #pragma once
 
 #include "inspect/inspect.h"
-#include "node/kubelet.h"
+#include "node/target/kubelet.h"
 #include "node/mount/mountinfo.h"
-#include "node/node.h"
-#include "node/place.h"
+#include "node/service.h"
+#include "node/target/place.h"
 
 /* A look at the host. `step` is what it does now: what is said when it is given up. */
 struct node_look {

@@ -13,7 +13,7 @@
 #include "common/mem.h"
 #include "inspect/node_look.h"
 #include "node/device/pci.h"
-#include "node/paths.h"
+#include "node/target/paths.h"
 
 enum tag_seen { TAG_UNKNOWN, TAG_GONE, TAG_THERE };
 

@@ -13,10 +13,10 @@
 #include "common/file.h"
 #include "common/mem.h"
 #include "inspect/node_look.h"
-#include "node/holders.h"
-#include "node/job_record.h"
-#include "node/leaving.h"
-#include "node/record.h"
+#include "node/holders/holders.h"
+#include "node/work/job_record.h"
+#include "node/work/leaving.h"
+#include "node/work/record.h"
 
 /* A call does its work in moments; a record that is older tells of one that does not. */
 #define MOMENT_S 10

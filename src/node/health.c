@@ -24,12 +24,12 @@
 #include "common/mem.h"
 #include "common/running.h"
 #include "node/device/sysfs.h"
-#include "node/fs_fault.h"
-#include "node/guard.h"
-#include "node/job.h"
-#include "node/max_volumes.h"
-#include "node/place.h"
-#include "node/share.h"
+#include "node/disk/fs_fault.h"
+#include "node/target/guard.h"
+#include "node/work/job.h"
+#include "node/host/max_volumes.h"
+#include "node/target/place.h"
+#include "node/target/share.h"
 
 #define VOL_DATA_MAX 65536
 #define HUNG_SHOWN 8 /* of the calls that hang, looked at for the oldest */

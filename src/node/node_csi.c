@@ -13,11 +13,15 @@
 #include "volume/topology.h"
 #include "volume/volume_cap_csi.h"
 #include "node/context.h"
-#include "node/gatekeeper.h"
+#include "node/gate/gatekeeper.h"
 #include "node/health.h"
-#include "node/max_volumes.h"
-#include "node/paths.h"
-#include "node/topology.h"
+#include "node/host/max_volumes.h"
+#include "node/target/paths.h"
+#include "node/host/topology.h"
+#include "node/stage/expand.h"
+#include "node/stage/publish.h"
+#include "node/stage/stage.h"
+#include "node/stage/stats.h"
 
 /* ---- argument rules ---- */
 

@@ -6,10 +6,10 @@
 #include "program/program.h"
 
 #include "common/log.h"
-#include "node/control_csi.h"
-#include "node/count.h"
-#include "node/max_volumes.h"
-#include "node/prepare.h"
+#include "node/gate/control_csi.h"
+#include "node/host/count.h"
+#include "node/host/max_volumes.h"
+#include "node/host/prepare.h"
 
 /* Modules are loaded in that time, and it goes on as long as VFs appear. */
 #define PREPARE_QUIET_MS 5000

@@ -9,10 +9,10 @@
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "node/node_csi.h"
-#include "node/prepare.h"
-#include "node/propagation.h"
-#include "node/recover.h"
-#include "node/topology.h"
+#include "node/host/prepare.h"
+#include "node/target/propagation.h"
+#include "node/host/recover.h"
+#include "node/host/topology.h"
 #include "settings/node_settings.h"
 
 /* A look at the host ends sooner; modprobe and VFs that are being made go on without the driver. */

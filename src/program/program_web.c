@@ -8,7 +8,7 @@
 #include "common/cleanup.h"
 #include "common/metric.h"
 #include "controller/ready.h"
-#include "node/count.h"
+#include "node/host/count.h"
 #include "rpc/failing.h"
 #include "rpc/rpc_probe.h"
 

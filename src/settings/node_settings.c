@@ -3,7 +3,7 @@
 #include "settings/node_settings.h"
 
 #include "common/str.h"
-#include "node/propagation.h"
+#include "node/target/propagation.h"
 
 enum emulation settings_emulation(const struct flags *f)
 {

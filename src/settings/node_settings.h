@@ -6,7 +6,7 @@
 #pragma once
 
 #include "flags/flags.h"
-#include "node/node.h"
+#include "node/options.h"
 
 /* Of volumes that do not say themselves which kind they are. */
 enum emulation settings_emulation(const struct flags *f);

@@ -12,7 +12,7 @@
 #include "common/mem.h"
 #include "volume/volume_params.h"
 #include "node/device/pci.h"
-#include "node/node.h"
+#include "node/context.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "node/guard.h"
+#include "node/target/guard.h"
 
 enum fs_state {
 	FS_STATE_FINE,

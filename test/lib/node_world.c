@@ -12,7 +12,7 @@
 #include "common/file.h"
 #include "common/mem.h"
 #include "common/spawn.h"
-#include "node/holders.h"
+#include "node/holders/holders.h"
 #include "node/mount/mount.h"
 #include "test/lib/wait.h"
 

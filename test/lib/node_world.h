@@ -5,7 +5,11 @@
  */
 #pragma once
 
-#include "node/node.h"
+#include "node/service.h"
+#include "node/stage/expand.h"
+#include "node/stage/publish.h"
+#include "node/stage/stage.h"
+#include "node/stage/stats.h"
 #include "test/lib/nvme_world.h"
 
 #define MIB (1024ULL * 1024)

@@ -8,6 +8,7 @@ find src test/sim -name '*.[ch]' ! -path src/main.c ! -path 'test/sim/*.[ch]' -o
 function room(path) {
 	sub(/^src\//, "", path)
 	sub(/^test\/sim\//, "sim/", path)
+	if (path ~ /^node\/(node|options)\.[ch]$/) return "node.h"
 	sub(/\/[^\/]*$/, "", path)
 	return path
 }
@@ -23,11 +24,25 @@ BEGIN {
 	may["controller"] = " common volume rpc kube dpf controller "
 	may["node/device"] = " common volume node/device "
 	may["node/mount"] = " common volume node/mount "
-	may["node"] = " common volume rpc node/device node/mount node "
-	may["host"] = " common volume kube dpf node/device node/mount node host "
-	may["settings"] = " common flags node settings "
-	may["program"] = " common flags settings rpc controller node web program "
-	may["inspect"] = " common flags settings volume kube dpf controller node/device node/mount node inspect "
+	node = " common volume node.h node/device node/mount "
+	may["node.h"] = " common node.h node/device "
+	may["node/holders"] = node "node/holders "
+	may["node/work"] = node "node/holders node/work "
+	may["node/target"] = node "node/holders node/work node/target "
+	may["node/gate"] = " common rpc node/gate "
+	may["node/host"] = node "node/work node/target node/gate node/host "
+	node = node "node/holders node/work node/target node/gate node/staged "
+	may["node/staged"] = node
+	may["node/disk"] = node "node/disk "
+	may["node/share"] = node "node/host node/share "
+	node = node "node/host node/disk node/share node/stage "
+	may["node/stage"] = node
+	node = node "node "
+	may["node"] = node "rpc "
+	may["host"] = node "kube dpf host "
+	may["settings"] = " common flags node.h node/target settings "
+	may["program"] = node "flags settings rpc controller web program "
+	may["inspect"] = node "flags settings kube dpf controller inspect "
 
 	may["sim/base"] = " common sim/base "
 	may["sim/kinds"] = " common sim/kinds "

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The table of pains in test/README.md: every row names at least one proof, and every test, scenario and check that is
 # named exists. In its last column:
-#   `node/test_unstage: a_name`   a test function (or the whole program, without a name) of test/unit or test/
+#   `node/stage/test_unstage: a_name`   a test function (or the whole program, without a name) of test/unit or test/
 #   VM "title"                    a scenario of test/vm that begins so
 #   kube "title"                  a scenario of test/kube that begins so
 #   e2e "title", main "title"     a case of test/e2e, a check of test/main/main.sh

@@ -13,7 +13,7 @@
 #include "csi/sriovdp_control.pb-c.h"
 
 #include "common/log.h"
-#include "node/control_csi.h"
+#include "node/gate/control_csi.h"
 #include "test/lib/rpc_fixture.h"
 #include "test/lib/wait.h"
 

@@ -17,7 +17,7 @@
 #include "common/mem.h"
 #include "controller/volume_health.h"
 #include "node/health.h"
-#include "node/holders.h"
+#include "node/holders/holders.h"
 
 int __real_err_set(struct err *err, enum err_code code, const char *fmt, ...) PRINTF_(3, 4);
 int __real_err_sys(struct err *err, int errnum, const char *fmt, ...) PRINTF_(3, 4);

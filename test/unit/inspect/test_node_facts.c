@@ -16,8 +16,8 @@
 #include "common/file.h"
 #include "common/mem.h"
 #include "inspect/inspect.h"
-#include "node/job_record.h"
-#include "node/leaving.h"
+#include "node/work/job_record.h"
+#include "node/work/leaving.h"
 #include "test/lib/node_world.h"
 #include "test/lib/skip.h"
 

@@ -17,7 +17,7 @@
 #include "common/spawn.h"
 #include "node/node_csi.h"
 #include "test/lib/message_json.h"
-#include "node/job_record.h"
+#include "node/work/job_record.h"
 #include "test/lib/node_world.h"
 #include "test/lib/skip.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Flags asked for against what mountinfo shows: recorded lines of several kernels. What this
- * kernel shows is tested where volumes are staged: node/test_staged_disk.c.
+ * kernel shows is tested where volumes are staged: node/disk/test_staged_disk.c.
  */
 #include "test/lib/suite.h"
 

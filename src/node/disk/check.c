@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decides when a filesystem is checked: an ext3 or ext4 that will be written, when its superblock
+ * asks for a check and nobody else uses the device (e2fsck destroys a filesystem that is mounted).
+ * xfs and btrfs are never checked here: mounting them finds their damage.
+ *
+ * A record (job_record.h) is there while e2fsck runs. One that was killed half way may have cleared
+ * what its superblock asked with: the next stage finds the record and has all of it checked.
+ *
+ * Between the decision and e2fsck the job waits for a turn and syncs the record. So the disk is
+ * checked again immediately before e2fsck runs, which would otherwise write repairs of an old ext4
+ * over newer data.
+ */
+#include "node/disk/check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/kill_point.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/metric.h"
+#include "common/str.h"
+#include "node/work/job.h"
+#include "node/mount/fsck.h"
+#include "node/work/job_record.h"
+#include "node/work/record.h"
+
+/* Everything the job needs: the call that starts it may end first. */
+struct checking {
+	int fd;
+	char *volume_id;
+	struct device dev;
+	struct fsprobe fs;
+	char why[48];
+	bool whole;
+	char *record_path, *record;
+};
+
+static void checking_free(void *arg)
+{
+	struct checking *c = arg;
+
+	close(c->fd);
+	free(c->volume_id);
+	free(c->record_path);
+	free(c->record);
+	free(c);
+}
+
+static void log_check(enum log_level level, const char *msg, const struct checking *c,
+                      struct log_pair more)
+{
+	const struct log_pair pairs[] = {
+		log_text("volume", c->volume_id),
+		log_text("device", c->dev.path),
+		log_text("pci", c->dev.pci),
+		log_text("fs", c->fs.type),
+		more,
+	};
+
+	log_pairs(level, msg, pairs, ARRAY_LEN(pairs));
+}
+
+/* Is it still the filesystem that needed the check, and is it unused? */
+static int look_again(const struct checking *c, struct err *err)
+{
+	struct fsprobe now;
+
+	if (fsprobe_fd(c->fd, c->dev.path, &now, err))
+		return -1;
+	if (!str_eq(now.type, c->fs.type) || !str_eq(now.uuid, c->fs.uuid)) {
+		metric_add(METRIC_REFUSALS, 1, LABELS("changed"));
+		return err_set(err, ERR_PRECONDITION,
+		               "%s is not checked: another process has written to it since it was "
+		               "looked at, and now it holds %s",
+		               c->dev.path, now.found);
+	}
+	if (device_check_unused(&c->dev, err) == 0)
+		return 0;
+	return err_wrap(err, "the %s on %s asks for a check (%s)", c->fs.type, c->dev.path, c->why);
+}
+
+static int checking_run(void *arg, struct err *err)
+{
+	const struct checking *c = arg;
+	int64_t since = monotonic_ns();
+	struct err ignored = ERR_INIT;
+	char ms[32];
+	int rc;
+
+	log_check(LOG_INFO, "checking", c, log_text("why", c->why));
+	kill_point("check: decided");
+	if (record_write_synced(c->record_path, c->record, err))
+		return err_wrap(err, "%s is not checked: its record cannot be written",
+		                c->dev.path);
+	kill_point("check: record written");
+	if (look_again(c, err)) {
+		if (!c->whole)
+			IGNORE_RESULT(record_remove(c->record_path, &ignored));
+		return -1;
+	}
+	rc = fsck_run(c->fd, c->dev.path, c->whole, err);
+	metric_observe(METRIC_CHECKS, monotonic_ns() - since,
+	               LABELS(c->fs.type, rc ? "failed" : "ok"));
+	if (rc && err->code == ERR_PRECONDITION)
+		metric_add(METRIC_REFUSALS, 1, LABELS("damaged"));
+	kill_point("check: e2fsck done");
+	/* After another error it was not run to its end: the record stays. */
+	if (!rc || err->code == ERR_PRECONDITION)
+		IGNORE_RESULT(record_remove(c->record_path, &ignored));
+	kill_point("check: record removed");
+	if (rc)
+		return err_wrap(
+			err, "the %s on %s %s (%s) and is not mounted", c->fs.type, c->dev.path,
+			err->code == ERR_PRECONDITION ? "is damaged" : "could not be checked",
+			c->why);
+	log_check(LOG_WARNING, "checked", c, log_number("ms", log_ms(since, ms)));
+	return 0;
+}
+
+static struct job_record record_of(const struct check_request *r)
+{
+	return (struct job_record) {
+		.volume_id = r->volume_id,
+		.dev = r->dev,
+		.fs_type = r->fs->type,
+		.diskseq = r->diskseq,
+		.attachment = r->attachment,
+	};
+}
+
+static int run_job(struct node *n, const struct check_request *r, const char *why, bool whole,
+                   struct deadline d, struct err *err)
+{
+	const struct job_record record = record_of(r);
+	struct checking *c;
+	char *what AUTO(free) = xasprintf("e2fsck of %s", r->dev->path);
+	char *text AUTO(free) = NULL;
+	int fd;
+
+	if (job_record_text(n, &record, &text, err))
+		return -1;
+	fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 3);
+	if (fd < 0) {
+		err_sys(err, errno, "keep %s open for e2fsck", r->dev->path);
+		return err_recode(err, ERR_UNAVAILABLE);
+	}
+	c = xcalloc(1, sizeof(*c));
+	c->fd = fd;
+	c->volume_id = xstrdup(r->volume_id);
+	c->whole = whole;
+	c->record_path = job_record_path(n, r->volume_id, JOB_RECORD_E2FSCK);
+	c->record = TAKE(text);
+	c->dev = *r->dev;
+	c->fs = *r->fs;
+	snprintf(c->why, sizeof(c->why), "%s", why);
+	return job_run(n->jobs,
+	               &(struct job_order) { .kind = JOB_CHECK,
+	                                     .key = r->volume_id,
+	                                     .what = what,
+	                                     .run = checking_run,
+	                                     .free = checking_free,
+	                                     .arg = c },
+	               d, err);
+}
+
+int check_filesystem(struct node *n, const struct check_request *r, struct deadline d,
+                     struct err *err)
+{
+	const struct job_record record = record_of(r);
+	const struct device *dev = r->dev;
+	struct ext_state state;
+	const char *why;
+	int rc;
+
+	if (r->read_only || (!str_eq(r->fs->type, "ext4") && !str_eq(r->fs->type, "ext3")))
+		return 0;
+	if (ext_state_read(r->fd, dev->path, &state, err))
+		return -1;
+	rc = job_record_matches(n, JOB_RECORD_E2FSCK, &record, err);
+	if (rc < 0)
+		return err_wrap(err, "read the record of this volume's last check");
+	why = rc == 0 ? "an earlier check was interrupted" : ext_state_asks(&state);
+	if (!why)
+		return 0;
+	if (dev->read_only)
+		return err_set(err, ERR_PRECONDITION,
+		               "the %s on %s asks for a check (%s), but the device is read-only",
+		               r->fs->type, dev->path, why);
+	if (device_check_unused(dev, err))
+		return err_wrap(err, "the %s on %s asks for a check (%s)", r->fs->type, dev->path,
+		                why);
+	return run_job(n, r, why, rc == 0, d, err);
+}

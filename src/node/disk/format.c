@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Formatting, and refusing to.
+ *
+ * Theory of operation. A device may be formatted only when (1) it can be read, (2) libblkid finds
+ * no signature anywhere it knows, (3) it is blank (blank.h), (4) nobody has it open exclusively,
+ * and (5) the volume's formatPolicy and access mode allow it. With formatPolicy `unformatted` (3)
+ * is not required; with `never`, and with reader-only modes, nothing is formatted.
+ *
+ * A killed mkfs leaves a device that is neither blank nor formatted, or an xfs that is marked "in
+ * progress". Rule (3) would refuse such a volume for ever. So, before mkfs runs, a record is
+ * written (job_record.h): this disk was empty and is being formatted. It is removed after mkfs. A
+ * later stage that finds the record, the same identity and no complete filesystem formats again.
+ * The identity includes this very attachment: a volume that was attached to another node meanwhile
+ * may hold data from there, about which an old record says nothing. Such a volume, and one without
+ * a record on this node, is refused; the text says how to clear the device. A complete filesystem
+ * always wins over a record. A record ends when the disk is handed out (job_records_end()), when
+ * mkfs has refused without having written, and when another process is found to use the disk.
+ *
+ * The disk is checked twice: before the record is written, since the record says that the disk was
+ * empty, and after it, immediately before mkfs runs. Waiting for a turn and syncing the record may
+ * take long, and other processes may write to the disk during that time.
+ *
+ * mkfs runs as a job (job.h), to its end even when its caller has gone; a retry waits for the job
+ * and then finds the finished filesystem.
+ */
+#include "node/disk/format.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/kill_point.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/metric.h"
+#include "node/work/job.h"
+#include "node/mount/blank.h"
+#include "node/mount/mkfs.h"
+#include "node/work/job_record.h"
+#include "node/work/record.h"
+#include "volume/context_keys.h"
+#include "volume/volume_cap.h"
+
+/* A request, and what was decided about it. */
+struct format_plan {
+	struct node *n;
+	const struct format_request *r;
+	const char *fs_type; /* the one to make when there is none */
+	bool unfinished;     /* an xfs is there whose mkfs was interrupted */
+};
+
+static struct job_record record_of(const struct format_plan *p)
+{
+	return (struct job_record) {
+		.volume_id = p->r->volume_id,
+		.dev = p->r->dev,
+		.fs_type = p->fs_type,
+		.diskseq = p->r->diskseq,
+		.attachment = p->r->attachment,
+	};
+}
+
+/* ---- decisions ---- */
+
+static int not_blank(const struct format_request *r, const struct blank *blank, struct err *err)
+{
+	char *otherwise AUTO(free) =
+		r->format_option
+			? xasprintf("%s=unformatted formats it all the same", r->format_option)
+			: xasprintf("for volumes yet to be made a StorageClass can have %s: "
+	                            "unformatted (docs/formatting.md)",
+	                            PARAM_FORMAT_POLICY);
+
+	metric_add(METRIC_REFUSALS, 1, LABELS("not blank"));
+	return err_set(
+		err, ERR_PRECONDITION,
+		"%s has no known signature but is not blank (byte %llu is 0x%02x): it is not "
+		"formatted. If this volume has never held data (an interrupted mkfs on another "
+		"node, or a backend that does not zero what it frees), clear it with "
+		"\"blkdiscard -z\"; %s",
+		r->dev->path, (unsigned long long)blank->offset, blank->byte, otherwise);
+}
+
+static int check_blank(const struct format_request *r, struct err *err)
+{
+	const struct device *dev = r->dev;
+	struct blank blank;
+	int fd AUTO(fd) = -1;
+
+	if (device_open(dev, O_RDONLY | O_DIRECT, &fd, NULL, err) ||
+	    blank_check(fd, dev->path, dev->size, r->volume_id, &blank, err))
+		return err_wrap(err, "%s is not formatted", dev->path);
+	return blank.is_blank ? 0 : not_blank(r, &blank, err);
+}
+
+static int never_formatted(const struct format_request *r, struct err *err)
+{
+	metric_add(METRIC_REFUSALS, 1, LABELS("format never"));
+	if (r->format_option)
+		return err_set(err, ERR_PRECONDITION,
+		               "%s has no filesystem, and without %s none is made: a new volume "
+		               "needs %s=blank",
+		               r->dev->path, r->format_option, r->format_option);
+	return err_set(err, ERR_PRECONDITION,
+	               "%s has no filesystem, and its StorageClass has %s: never; make one by "
+	               "hand, or take a claim of another class",
+	               r->dev->path, PARAM_FORMAT_POLICY);
+}
+
+/*
+ * May this device, which has no filesystem, be formatted? `again`: the record proves that an
+ * earlier mkfs of this driver was interrupted.
+ */
+static int check_may_format(const struct format_request *r, bool again, struct err *err)
+{
+	const struct device *dev = r->dev;
+
+	if (r->read_only || dev->read_only)
+		metric_add(METRIC_REFUSALS, 1, LABELS("read only"));
+	if (r->read_only)
+		return err_set(
+			err, ERR_PRECONDITION,
+			"%s has no filesystem, and a volume that is only read is never formatted",
+			dev->path);
+	if (dev->read_only)
+		return err_set(
+			err, ERR_PRECONDITION,
+			"%s has no filesystem and is write-protected by its controller: it cannot "
+			"be formatted. Let the backend lift the protection, or make the "
+			"filesystem where the volume can be written",
+			dev->path);
+	if (r->params->format_policy == FORMAT_NEVER)
+		return never_formatted(r, err);
+	if (device_check_unused(dev, err))
+		return err_wrap(err, "%s is not formatted", dev->path);
+	if (again || r->params->format_policy == FORMAT_UNFORMATTED)
+		return 0;
+	return check_blank(r, err);
+}
+
+/*
+ * Removes a record whose statement (only mkfs has written to the disk since it was empty) is false
+ * or in doubt. The call fails in any case, so a failed removal is only logged.
+ */
+static void forget(const char *record, const char *device)
+{
+	struct err failed = ERR_INIT;
+
+	if (record_remove_synced(record, &failed))
+		log_msg(LOG_WARNING, "%s is not formatted, and its formatting record stays: %s",
+		        device, failed.msg);
+}
+
+static void forget_record(const struct format_plan *p)
+{
+	char *record AUTO(free) = job_record_path(p->n, p->r->volume_id, JOB_RECORD_MKFS);
+
+	forget(record, p->r->dev->path);
+}
+
+static int probe_result(const struct device *dev, int fd, const char *fs_type, struct fsprobe *ret,
+                        struct err *err)
+{
+	if (fsprobe_fd(fd, dev->path, ret, err))
+		return -1;
+	if (ret->kind != FSPROBE_FILESYSTEM || !str_eq(ret->type, fs_type) || ret->unfinished)
+		return err_set(err, ERR_INTERNAL,
+		               "%s was formatted as %s, but what is found on it is: %s", dev->path,
+		               fs_type, ret->found);
+	return 0;
+}
+
+/* ---- the job ---- */
+
+/* Everything the job needs: the call that starts it may end first. */
+struct formatting {
+	atomic_int holders; /* the job and the call */
+	struct device dev;
+	struct volume_params params;
+	int fd;
+	char *volume_id, *fs_type;
+	bool again;      /* the record allows it */
+	bool unfinished; /* the superblock of an interrupted xfs is cleared first */
+	char *record_path, *record;
+	struct fsprobe made; /* for the call, once the job has succeeded */
+};
+
+static void formatting_put(void *arg)
+{
+	struct formatting *f = arg;
+
+	if (atomic_fetch_sub(&f->holders, 1) > 1)
+		return;
+	close(f->fd);
+	free(f->volume_id);
+	free(f->fs_type);
+	free(f->record_path);
+	free(f->record);
+	free(f);
+}
+
+enum { SIGNATURE_CHANGED = 1 };
+static int look_at_signature(const struct formatting *f, struct fsprobe *ret, struct err *err)
+{
+	int rc = fsprobe_fd(f->fd, f->dev.path, ret, err);
+
+	if (rc)
+		return rc;
+	return (f->unfinished ? ret->unfinished : ret->kind == FSPROBE_NOTHING) ? 0
+	                                                                        : SIGNATURE_CHANGED;
+}
+
+/*
+ * Is the disk unchanged since the decision to format it? The signature is read again at the end,
+ * since the blank check takes longer. mkfs has not written yet: if the answer is no, the record is
+ * removed, unless it is of an earlier mkfs and may still be true.
+ */
+static int look_again(const struct formatting *f, struct err *err)
+{
+	const struct format_request r = {
+		.volume_id = f->volume_id,
+		.dev = &f->dev,
+		.params = &f->params,
+	};
+	struct fsprobe now;
+	int rc = look_at_signature(f, &now, err);
+
+	if (!rc)
+		rc = check_may_format(&r, f->again, err);
+	if (!rc)
+		rc = look_at_signature(f, &now, err);
+	if (rc == SIGNATURE_CHANGED) {
+		metric_add(METRIC_REFUSALS, 1, LABELS("changed"));
+		err_set(err, ERR_PRECONDITION,
+		        "%s is not formatted: another process has written to it since it was "
+		        "looked at, and now it holds %s",
+		        f->dev.path, now.found);
+	}
+	if (rc && (!f->again || rc == SIGNATURE_CHANGED || err->sys == EBUSY))
+		forget(f->record_path, f->dev.path);
+	return rc ? -1 : 0;
+}
+
+/*
+ * After a failed mkfs: may mkfs have written to the disk? Not if another process uses the disk,
+ * since mkfs refuses that without writing, and not if the disk is still blank.
+ */
+static bool may_be_half_made(const struct formatting *f)
+{
+	struct err err = ERR_INIT;
+	struct fsprobe now;
+	struct blank blank;
+	int fd AUTO(fd) = -1;
+
+	if (device_check_unused(&f->dev, &err))
+		return err.sys != EBUSY;
+	return fsprobe_fd(f->fd, f->dev.path, &now, &err) || now.kind != FSPROBE_NOTHING ||
+	       device_open(&f->dev, O_RDONLY | O_DIRECT, &fd, NULL, &err) ||
+	       blank_check(fd, f->dev.path, f->dev.size, f->volume_id, &blank, &err) ||
+	       !blank.is_blank;
+}
+
+static int run_mkfs(struct formatting *f, struct err *err)
+{
+	int64_t since = monotonic_ns();
+	int rc = mkfs_run(f->fs_type, &f->params.mkfs, f->fd, f->dev.path, err);
+	bool missing = rc && err->code == ERR_NOT_FOUND;
+
+	metric_observe(METRIC_FORMATS, monotonic_ns() - since,
+	               LABELS(f->fs_type, rc ? "failed" : "ok"));
+	if (!rc) {
+		kill_point("format: mkfs done");
+		rc = probe_result(&f->dev, f->fd, f->fs_type, &f->made, err);
+	}
+	if (rc && ((missing && !f->again) || !may_be_half_made(f)))
+		forget(f->record_path, f->dev.path);
+	return missing ? err_recode(err, ERR_INTERNAL) : rc;
+}
+
+/* ms NULL: it begins. */
+static void log_formatting(const struct formatting *f, const char *ms)
+{
+	const struct log_pair pairs[] = {
+		log_text("volume", f->volume_id),
+		log_text("device", f->dev.path),
+		log_text("pci", f->dev.pci),
+		log_text("fs", f->fs_type),
+		log_number("ms", ms),
+	};
+
+	log_pairs(LOG_INFO, ms ? "formatted" : "formatting", pairs, ARRAY_LEN(pairs));
+}
+
+static int formatting_run(void *arg, struct err *err)
+{
+	struct formatting *f = arg;
+	int64_t since = monotonic_ns();
+	char ms[32];
+
+	log_formatting(f, NULL);
+	kill_point("format: decided");
+	if (record_write_synced(f->record_path, f->record, err))
+		return err_wrap(err, "%s is not formatted: its formatting record cannot be written",
+		                f->dev.path);
+	kill_point("format: record written");
+	if (look_again(f, err))
+		return -1;
+	if (f->unfinished && mkfs_forget_unfinished(f->fd, f->dev.path, err))
+		return -1;
+	if (f->unfinished)
+		kill_point("format: unfinished xfs forgotten");
+	if (run_mkfs(f, err) || record_remove_synced(f->record_path, err))
+		return -1;
+	log_formatting(f, log_ms(since, ms));
+	kill_point("format: record removed");
+	return 0;
+}
+
+static int run_job(const struct format_plan *p, bool again, struct deadline d, struct fsprobe *ret,
+                   struct err *err)
+{
+	const struct format_request *r = p->r;
+	const struct job_record record = record_of(p);
+	struct formatting *f;
+	char *what AUTO(free) = xasprintf("mkfs.%s of %s", p->fs_type, r->dev->path);
+	char *text AUTO(free) = NULL;
+	int fd, rc;
+
+	if (job_record_text(p->n, &record, &text, err))
+		return -1;
+	fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 3);
+	if (fd < 0) {
+		err_sys(err, errno, "keep %s open for mkfs", r->dev->path);
+		return err_recode(err, ERR_UNAVAILABLE);
+	}
+	f = xcalloc(1, sizeof(*f));
+	*f = (struct formatting) {
+		.holders = 2,
+		.dev = *r->dev,
+		.params = *r->params,
+		.fd = fd,
+		.volume_id = xstrdup(r->volume_id),
+		.fs_type = xstrdup(p->fs_type),
+		.again = again,
+		.unfinished = p->unfinished,
+		.record_path = job_record_path(p->n, r->volume_id, JOB_RECORD_MKFS),
+		.record = TAKE(text),
+	};
+	rc = job_run(p->n->jobs,
+	             &(struct job_order) { .kind = JOB_FORMAT,
+	                                   .key = r->volume_id,
+	                                   .what = what,
+	                                   .run = formatting_run,
+	                                   .free = formatting_put,
+	                                   .arg = f },
+	             d, err);
+	if (!rc)
+		*ret = f->made;
+	formatting_put(f);
+	return rc;
+}
+
+static int format(const struct format_plan *p, struct deadline d, struct fsprobe *ret,
+                  struct err *err)
+{
+	const struct format_request *r = p->r;
+	const struct job_record record = record_of(p);
+	int rc = job_record_matches(p->n, JOB_RECORD_MKFS, &record, err);
+
+	if (rc < 0)
+		return err_wrap(err, "read the formatting record of this volume");
+	if (p->unfinished && rc == JOB_RECORD_ABSENT)
+		return err_set(
+			err, ERR_PRECONDITION,
+			"%s has an xfs whose mkfs was interrupted, but not on this node since it "
+			"was attached: it is not formatted again. If this volume has never held "
+			"data, clear it with \"blkdiscard -z\"",
+			r->dev->path);
+	if (check_may_format(r, rc == 0, err)) {
+		if (err->sys == EBUSY)
+			forget_record(p);
+		return -1;
+	}
+	if (mkfs_check(p->fs_type, r->dev->size, &r->params->mkfs, err))
+		return -1;
+	return run_job(p, rc == 0, d, ret, err);
+}
+
+/* The device has a filesystem: is it one that the volume wants? */
+static int accept(const struct format_plan *p, const struct fsprobe *found, struct err *err)
+{
+	const struct format_request *r = p->r;
+
+	if (filesystem_normalise(found->type) == NULL ||
+	    (!str_empty(r->fs_type) && !str_eq(found->type, r->fs_type))) {
+		metric_add(METRIC_REFUSALS, 1, LABELS("other filesystem"));
+		if (!found->unfinished)
+			forget_record(p);
+		return err_set(err, ERR_PRECONDITION,
+		               "%s holds %s, but the volume wants %s: "
+		               "it is neither mounted nor formatted",
+		               r->dev->path, found->found, p->fs_type);
+	}
+	return 0;
+}
+
+int format_ensure(struct node *n, const struct format_request *r, struct deadline d,
+                  struct fsprobe *ret, struct err *err)
+{
+	struct format_plan p = {
+		.n = n,
+		.r = r,
+		.fs_type = str_empty(r->fs_type) ? "ext4" : r->fs_type,
+	};
+
+	if (fsprobe_fd(r->fd, r->dev->path, ret, err))
+		return -1;
+	switch (ret->kind) {
+	case FSPROBE_FILESYSTEM:
+		p.unfinished = ret->unfinished && str_eq(ret->type, p.fs_type);
+		return p.unfinished ? format(&p, d, ret, err) : accept(&p, ret, err);
+	case FSPROBE_NOTHING:
+		return format(&p, d, ret, err);
+	case FSPROBE_FOREIGN:
+		break;
+	}
+	metric_add(METRIC_REFUSALS, 1, LABELS("foreign signature"));
+	forget_record(&p);
+	return err_set(err, ERR_PRECONDITION,
+	               "%s holds %s, but the volume wants %s: it is neither mounted nor formatted",
+	               r->dev->path, ret->found, p.fs_type);
+}

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Staging a disk: proves what is on it (format.c), makes the mount point and mounts. Then it looks
+ * again: the number in mountinfo, the disk sequence number, the read-only state and the flags must
+ * be the wanted ones. While our descriptor is open the kernel gives the device's number to no other
+ * disk; the device's name is trusted only for the moment of mount(2) and checked afterwards. Does
+ * not know how the disk was found, nor what becomes of its function.
+ */
+#include "node/disk/stage_disk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/kill_point.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "node/disk/check.h"
+#include "node/staged/claim.h"
+#include "node/disk/format.h"
+#include "node/disk/fs_fault.h"
+#include "node/disk/grow.h"
+#include "node/work/job.h"
+#include "node/work/job_record.h"
+#include "node/mount/fsck.h"
+#include "node/mount/mount_flags.h"
+#include "node/mount/mount_same.h"
+#include "node/work/outlived.h"
+#include "node/disk/staged_disk.h"
+#include "node/disk/writers.h"
+
+/*
+ * mkfs rounds a filesystem's size down by less than this: one that is smaller by more was made for
+ * a smaller device.
+ */
+#define GROW_SLACK (16ULL * 1024 * 1024)
+
+/* Right before the disk is mounted or bound: its user may then write to it. */
+static int hand_out(const struct staging *s, struct err *err)
+{
+	if (job_records_end(s->node, s->r->volume_id, &s->dev, s->diskseq, s->read_only, err))
+		return -1;
+	kill_point("stage: records of the disk ended");
+	return 0;
+}
+
+/* ---- filesystem ---- */
+
+/*
+ * The option that keeps a read-only mount from replaying the journal, which writes to the device:
+ * ext4(5), xfs(5), btrfs(5).
+ */
+static const char *no_replay_option(const char *fs_type)
+{
+	static const struct {
+		const char *fs_type, *option;
+	} rows[] = {
+		{ "ext4", "noload" },
+		{ "ext3", "noload" },
+		{ "xfs", "norecovery" },
+		{ "btrfs", "rescue=nologreplay" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (str_eq(rows[i].fs_type, fs_type))
+			return rows[i].option;
+	return NULL;
+}
+
+/*
+ * A reader-only volume may be written on another node at this very moment, and on a write-protected
+ * device nothing can be replayed. A writer's volume with the mount flag "ro" is replayed: only that
+ * makes its files whole.
+ */
+static bool must_not_replay(const struct staging *s)
+{
+	return s->read_only && (s->dev.read_only || access_mode_is_reader_only(s->r->cap.mode));
+}
+
+/* ---- the device ---- */
+
+static int set_device_read_only(struct staging *s, struct err *err)
+{
+	int was = 0, want = s->read_only;
+
+	if (ioctl(s->fd, BLKROGET, &was) < 0)
+		return err_sys(err, errno, "read-only state of %s", s->dev.path);
+	if (was == want)
+		return 0;
+	if (ioctl(s->fd, BLKROSET, &want) < 0)
+		return err_sys(err, errno, "make %s read-%s", s->dev.path, want ? "only" : "write");
+	s->set_ro = true;
+	s->was_ro = was;
+	kill_point("stage: device switched to read-only or back");
+	if (ioctl(s->fd, BLKROGET, &was) < 0 || was != want)
+		return err_set(err, ERR_PRECONDITION,
+		               "%s is write-protected by its controller, and %s wants to write",
+		               s->dev.path, access_mode_name(s->r->cap.mode));
+	return 0;
+}
+
+/*
+ * ext4 cleans up files that were removed while they were open at each mount, also at one that is
+ * read-only and leaves the journal alone: only a device that cannot be written stops it. Not a
+ * device in use, whose holder may write.
+ */
+static int protect_device(struct staging *s, struct err *err)
+{
+	int ro = 0;
+
+	if (!must_not_replay(s))
+		return 0;
+	if (ioctl(s->fd, BLKROGET, &ro) == 0 && ro)
+		return 0;
+	return device_check_unused(&s->dev, err) ? -1 : set_device_read_only(s, err);
+}
+
+static void warn_of_journal(const struct staging *s, const char *fs_type)
+{
+	struct ext_state state;
+	struct err ignored = ERR_INIT;
+
+	if ((str_eq(fs_type, "ext4") || str_eq(fs_type, "ext3")) &&
+	    !ext_state_read(s->fd, s->dev.path, &state, &ignored) && state.journal_dirty)
+		log_msg(LOG_WARNING,
+		        "volume %s is staged read-only with a journal that was not replayed: what "
+		        "was written last may be missing; a read-write stage replays it",
+		        s->r->volume_id);
+}
+
+static void mount_options(const struct staging *s, const char *fs_type, struct strs *ret)
+{
+	const char *no_replay = must_not_replay(s) ? no_replay_option(fs_type) : NULL;
+
+	for (size_t i = 0; i < s->flags.n; i++)
+		strs_add(ret, s->flags.v[i]);
+	/*
+	 * A clone or restored copy has its origin's UUID; xfs would refuse the second one on a
+	 * node.
+	 */
+	if (str_eq(fs_type, "xfs") && !strs_has(ret, "nouuid"))
+		strs_add(ret, "nouuid");
+	mount_flags_add_safe(fs_type, ret);
+	if (s->read_only) /* again, behind an "rw" of the flags: the last one counts */
+		strs_add(ret, "ro");
+	if (no_replay && !strs_has(ret, no_replay)) {
+		strs_add(ret, no_replay);
+		warn_of_journal(s, fs_type);
+	}
+}
+
+/*
+ * While somebody holds the filesystem by an earlier mount, also one that no table shows any more,
+ * mount(2) shows the same one again and drops the flags that it was not mounted with.
+ */
+static int check_flags(const struct staging *s, const struct mount *m, struct err *err)
+{
+	const struct mount_asked asked = {
+		.flags = &s->flags,
+		.no_replay = must_not_replay(s),
+		.superblock_has_flags =
+			str_has_prefix(m->fs_type, "ext") && ext_superblock_has_flags(s->fd),
+	};
+	const char *what;
+
+	if (!mount_flags_differ(&asked, m, &what))
+		return 0;
+	return err_set(err, ERR_UNAVAILABLE,
+	               "%s was mounted with other flags than were asked for (%s differs): somebody "
+	               "still holds its filesystem by an earlier mount, whose flags it keeps; end "
+	               "who holds it (fuser -vm %s), or wait until they have ended",
+	               s->dev.path, what, s->dev.path);
+}
+
+/*
+ * While a mount that no table shows holds the filesystem, mount(2) shows the same one again, with
+ * its fault. A freeze that has outlived the filesystem's last mount here can be ended only now.
+ */
+static int check_use(const struct staging *s, const struct mount_table *t, const struct place *p,
+                     struct err *err)
+{
+	enum guard_ask ask = s->read_only ? GUARD_READ : GUARD_COMMIT;
+	struct err ignored = ERR_INIT;
+	int rc = fs_fault_look(s->node, t, p, ask, err);
+
+	if (rc != FS_FROZEN || guard_ask(s->node->guard, GUARD_THAW, p->disk, p->path, &ignored))
+		return rc ? -1 : 0;
+	err_clear(err);
+	return fs_fault_look(s->node, t, p, ask, err) ? -1 : 0;
+}
+
+/* After mount(2): is it this disk that is mounted there, and as it was wanted? */
+static int check_result(const struct staging *s, const char *fs_type, const struct strs *options,
+                        struct err *err)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct place p AUTO(place_clear) = PLACE_INIT;
+	const struct mount *m;
+	int rc;
+
+	if (mount_table_read(s->node->o.proc_root, &t, err) || place_look(&t, s->path, &p, err))
+		return -1;
+	m = p.m;
+	if (p.kind != PLACE_FILESYSTEM || p.disk != s->dev.devno)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "%s was mounted on %s, but device %u:%u is there: "
+		               "the disk has changed meanwhile",
+		               s->dev.path, s->path, major(p.disk), minor(p.disk));
+	if (!str_eq(m->fs_type, fs_type) || m->read_only != s->read_only)
+		return err_set(err, ERR_INTERNAL, "%s is mounted on %s as %s %s, not as %s %s",
+		               s->dev.path, s->path, m->fs_type, m->read_only ? "ro" : "rw",
+		               fs_type, s->read_only ? "ro" : "rw");
+	if (staged_check_context(options, m, err) || check_flags(s, m, err))
+		return -1;
+	rc = place_check_same(&p, &s->dev, err);
+	if (rc == PLACE_DISK_GONE)
+		return err_set(err, ERR_UNAVAILABLE, "%s was mounted on %s and has gone since",
+		               s->dev.path, s->path);
+	return rc ? -1 : check_use(s, &t, &p, err);
+}
+
+/*
+ * Grows a filesystem that is smaller than its disk (a restored or expanded volume). The data can be
+ * used either way, so a failure is only logged; NodeExpandVolume reports it to the user.
+ */
+static void grow(const struct staging *s, const struct fsprobe *fs, struct deadline d)
+{
+	struct err err = ERR_INIT;
+
+	if (s->read_only || !fs->size || fs->size + GROW_SLACK >= s->dev.size)
+		return;
+	if (grow_filesystem(s->node, s->r->volume_id, fs->type, s->dev.path, s->path, d, &err))
+		log_msg(LOG_WARNING, "volume %s is staged but could not be grown to its device: %s",
+		        s->r->volume_id, err.msg);
+	kill_point("stage: filesystem grown");
+}
+
+/*
+ * A host with pages of 64 KiB may have made it with blocks of that size. Some kernels mount such a
+ * filesystem also with smaller pages (xfs since 6.12), so nothing is refused before it is tried.
+ */
+static int explain_blocks(const struct staging *s, const struct fsprobe *fs, struct err *err)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	if (fs->block_size <= page || (err->sys != EINVAL && err->sys != ENOSYS))
+		return -1;
+	err_recode(err, ERR_PRECONDITION);
+	return err_wrap(err,
+	                "the %s on %s has blocks of %ju bytes, which are larger than the pages of "
+	                "this host's kernel (%ju bytes), and few kernels can mount that: use the "
+	                "volume on nodes whose kernel has pages of that size, and copy its files "
+	                "there to a volume that this driver formats, which every node mounts",
+	                fs->type, s->dev.path, (uintmax_t)fs->block_size, (uintmax_t)page);
+}
+
+static int stage_filesystem(struct staging *s, struct deadline d, struct err *err)
+{
+	const struct format_request fr = {
+		.volume_id = s->r->volume_id,
+		.dev = &s->dev,
+		.fd = s->fd,
+		.fs_type = s->r->cap.fs_type,
+		.params = &s->r->params,
+		.read_only = s->read_only,
+		.diskseq = s->diskseq,
+		.attachment = s->r->attachment,
+		.format_option = s->r->format_option,
+	};
+	struct strs options AUTO(strs_clear) = STRS_INIT;
+	struct fsprobe fs;
+	const struct check_request cr = {
+		.volume_id = s->r->volume_id,
+		.dev = &s->dev,
+		.fd = s->fd,
+		.fs = &fs,
+		.read_only = s->read_only,
+		.diskseq = s->diskseq,
+		.attachment = s->r->attachment,
+	};
+
+	if (protect_device(s, err) || format_ensure(s->node, &fr, d, &fs, err) ||
+	    check_filesystem(s->node, &cr, d, err) ||
+	    mount_flags_check_for(&s->flags, fs.type, err))
+		return -1;
+	mount_options(s, fs.type, &options);
+	if (staging_make_point(s, err) || hand_out(s, err))
+		return -1;
+	if (mount_filesystem(s->dev.path, s->path, fs.type, &options, err))
+		return explain_blocks(s, &fs, err);
+	s->mounted = true;
+	kill_point("stage: filesystem mounted");
+	if (check_result(s, fs.type, &options, err))
+		return -1;
+	kill_point("stage: mount looked at again");
+	grow(s, &fs, d);
+	return 0;
+}
+
+static struct staged_want wanted(const struct staging *s, const struct mount_table *t,
+                                 struct deadline d)
+{
+	return (struct staged_want) {
+		.node = s->node,
+		.r = s->r,
+		.dev = &s->dev,
+		.mounts = t,
+		.diskseq = s->diskseq,
+		.flags = &s->flags,
+		.read_only = s->read_only,
+		.no_replay = must_not_replay(s),
+		.deadline = d,
+	};
+}
+
+/* ---- raw block ---- */
+
+static int stage_block(struct staging *s, struct deadline d, struct err *err)
+{
+	const struct staged_want want = wanted(s, NULL, d);
+	struct stat st;
+
+	/*
+	 * A pod with the raw device would write to it unseen by whatever has it mounted or claimed.
+	 * The read-only flag of a bind mount means nothing for a device node: the device itself is
+	 * switched.
+	 */
+	if (device_check_unused(&s->dev, err) || set_device_read_only(s, err) ||
+	    staging_make_point(s, err) || hand_out(s, err) || mount_bind(s->dev.path, s->path, err))
+		return -1;
+	s->mounted = true;
+	kill_point("stage: device bound");
+	if (stat(s->path, &st) < 0)
+		return err_sys(err, errno, "look at the staged device %s", s->path);
+	if (!S_ISBLK(st.st_mode) || st.st_rdev != s->dev.devno)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "%s was bound to %s, but device %u:%u is there: "
+		               "the disk has changed meanwhile",
+		               s->dev.path, s->path, major(st.st_rdev), minor(st.st_rdev));
+	return staged_check_block(&want, s->path, err);
+}
+
+/* ---- stage ---- */
+
+static void undo(struct staging *s)
+{
+	int was = s->was_ro;
+
+	staging_undo(s);
+	if (s->set_ro)
+		ioctl(s->fd, BLKROSET, &was);
+}
+
+/* Is it staged already, and nowhere else? STAGED_ABSENT: nowhere, so the caller may stage it. */
+static int look(const struct staging *s, struct deadline d, struct err *err)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	const struct staged_want want = wanted(s, &t, d);
+	struct claim claim = {
+		.node = s->node,
+		.volume_id = s->r->volume_id,
+		.path = s->asked,
+		.dev = &s->dev,
+	};
+	int rc;
+
+	if (mount_table_read(s->node->o.proc_root, &t, err))
+		return -1;
+	rc = staged_disk_look(&want, err);
+	claim.staged = rc == 0;
+	return rc < 0 || claim_check(&claim, &t, err) ? -1 : rc;
+}
+
+static int stage_opened(struct staging *s, struct deadline d, struct err *err)
+{
+	struct err locked = ERR_INIT;
+	int rc;
+
+	/* A job that an earlier call began for this volume ends first; its error is this call's. */
+	if (!s->only_look && job_join(s->node->jobs, s->r->volume_id, d, err))
+		return -1;
+	/* Until the descriptor is closed no other stage works on the disk. */
+	if (!s->only_look)
+		IGNORE_RESULT(outlived_lock(s->node, &s->dev, s->fd, d, &locked));
+	rc = look(s, d, err);
+	if (rc == 0)
+		return hand_out(s, err);
+	if (rc < 0 || staging_check_gate(s, err))
+		return -1;
+	if (locked.code) {
+		*err = locked;
+		return -1;
+	}
+	if (writers_refuse_of_partitions(s->node, &s->dev, d, err))
+		return -1;
+	rc = s->kind == TARGET_FILE ? stage_block(s, d, err) : stage_filesystem(s, d, err);
+	if (rc)
+		undo(s);
+	return rc;
+}
+
+/* Is it no longer the disk that was opened? */
+static bool opened_has_gone(const struct staging *s)
+{
+	struct err ignored = ERR_INIT;
+	uint64_t diskseq = 0;
+	int fd AUTO(fd) = -1;
+
+	return device_open(&s->dev, O_RDONLY, &fd, &diskseq, &ignored) || diskseq != s->diskseq;
+}
+
+/*
+ * It could not be opened as what device_wait() has found. Is something else there now, or can it be
+ * opened now? A /dev that does not fit to sysfs stays as it is.
+ */
+static bool found_has_gone(const struct staging *s)
+{
+	struct err ignored = ERR_INIT;
+	struct device now;
+	int fd AUTO(fd) = -1;
+
+	return device_find(&s->node->o.world, &s->r->want, &now, NULL, &ignored) ||
+	       now.devno != s->dev.devno || now.diskseq != s->dev.diskseq ||
+	       now.size != s->dev.size || !device_open(&now, O_RDONLY, &fd, NULL, &ignored);
+}
+
+/*
+ * When the disk goes or comes anew in the middle of a stage, mount(2) and others call it a missing
+ * file or an invalid argument. Nothing is wrong with the request.
+ */
+static void blame_disk(const struct staging *s, struct err *err)
+{
+	struct err first = *err;
+
+	if (staging_is_retried(err->code) || !(s->fd < 0 ? found_has_gone(s) : opened_has_gone(s)))
+		return;
+	err_clear(err);
+	err_set(err, ERR_UNAVAILABLE,
+	        "%s; %s has gone meanwhile, or another disk has its name; retry when its DPU shows "
+	        "it again",
+	        first.msg, s->dev.path);
+}
+
+int stage_disk(struct staging *s, struct deadline d, struct err *err)
+{
+	int rc = device_open(&s->dev, O_RDONLY, &s->fd, &s->diskseq, err);
+
+	if (!rc)
+		rc = stage_opened(s, d, err);
+	if (rc)
+		blame_disk(s, err);
+	if (s->fd >= 0)
+		close(TAKE_FD(s->fd));
+	return rc;
+}

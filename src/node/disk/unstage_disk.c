@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Unstaging a disk. Refuses before it changes anything when the volume is mounted elsewhere, also
+ * in another mount namespace that this process sees, and for raw block when somebody has the device
+ * open exclusively or for writing, or uses a loop device over it. A partition is the disk.
+ *
+ * Some holders of a filesystem show only when its mount here has gone, since only then can the
+ * device be claimed: files open in a mount that was detached lazily, namespaces of processes that
+ * this one does not see. The filesystem is not mounted again then: a mount of our own could replay
+ * a journal that a reader-only volume must not touch, and would lack options of the old one. The
+ * volume is left unmounted, the answer is UNAVAILABLE, and a record of the disk (leaving.h) makes
+ * each retry ask again until the disk is free.
+ */
+#include "node/disk/unstage_disk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/kill_point.h"
+#include "common/log.h"
+#include "common/metric.h"
+#include "common/thread.h"
+#include "node/target/busy.h"
+#include "node/target/guard.h"
+#include "node/work/leaving.h"
+#include "node/work/outlived.h"
+#include "node/disk/writers.h"
+
+/* ---- who holds it ---- */
+
+/* Puts `what` and the names of the device's holders in front of the error. */
+static int name_holders(const struct unstaging *u, const char *what, struct deadline d,
+                        struct err *err)
+{
+	struct str text AUTO(str_clear) = STR_INIT(600);
+	struct holders h AUTO(holders_clear) = { 0 };
+	struct holders_query q = unstaging_query(u);
+
+	q.mounts = true;
+	holders_find(&q, d, &h);
+	holders_say(&h, &q, u->dev.path, &text);
+	metric_add(METRIC_UNSTAGE_BLOCKED, 1, LABELS("process"));
+	return err_wrap(err, "%s%s", what, text.ptr);
+}
+
+/* A mount here of the disk itself was refused before: unstaging_refuse_published(). */
+static const struct mount *mounted_partition(const struct unstaging *u,
+                                             const struct partitions *partitions)
+{
+	const struct mount *m = NULL;
+
+	for (size_t i = 0; !m && i < partitions->n; i++)
+		m = mount_of(u->table, partitions->v[i].devno, NULL, NULL);
+	return m;
+}
+
+/* Raw block is claimed: which mount or process has it? */
+static int name_claim(const struct unstaging *u, const struct partitions *partitions,
+                      struct deadline d, struct err *err)
+{
+	const struct mount *m = mounted_partition(u, partitions);
+
+	if (!m)
+		return name_holders(u, "", d, err);
+	metric_add(METRIC_UNSTAGE_BLOCKED, 1, LABELS("mount"));
+	return err_wrap(err, "its partition %s is mounted at %s: unmount it", m->source, m->target);
+}
+
+/*
+ * Raw block may be open without being claimed. A reader loses nothing when it goes, a writer does.
+ * A loop device that nobody uses was left behind by kubelet: it is logged, and the unstage goes on.
+ */
+static int refuse_while_written(const struct unstaging *u, const struct partitions *partitions,
+                                struct deadline d, bool *ret_open, struct err *err)
+{
+	const struct written_disk disk = { u->node, u->table, &u->dev, partitions };
+	struct writers w;
+
+	if (writers_refuse(&disk, d, &w, err)) {
+		if (w.kind)
+			metric_add(METRIC_UNSTAGE_BLOCKED, 1, LABELS(w.kind));
+		return -1;
+	}
+	if (*w.idle)
+		log_msg(LOG_WARNING,
+		        "volume %s is unstaged, but a loop device was left over it: %s; free it "
+		        "with losetup -d",
+		        u->volume_id, w.idle);
+	*ret_open = w.open;
+	return 0;
+}
+
+/* ---- the device ---- */
+
+/* 0: nobody else has the device open exclusively. Waits a moment for a user to let go. */
+FRAME_OF_ITS_OWN static int wait_until_free(const struct unstaging *u, struct deadline d,
+                                            struct err *err)
+{
+	struct deadline end = deadline_clamp(d, UNSTAGING_WAIT_MS);
+
+	for (;;) {
+		struct err ignored = ERR_INIT;
+		int fd AUTO(fd) = -1;
+
+		if (device_open(&u->dev, O_RDONLY | O_EXCL, &fd, NULL, err) == 0)
+			return 0;
+		if (err->sys != EBUSY || deadline_sleep(end, UNSTAGING_STEP_MS, &ignored, ""))
+			return -1;
+		err_clear(err);
+	}
+}
+
+static int write_back_fd(int fd, const char *path, struct err *err)
+{
+	thread_rest(); /* it may hang */
+	return fsync(fd) < 0 ? err_sys(err, errno, "write back %s", path) : 0;
+}
+
+/*
+ * The kernel has written back a partition that was removed since it was listed, and, at its last
+ * close, a partition that no process has open.
+ */
+static int write_back_partition(const struct unstaging *u, const struct partition *p, bool open,
+                                struct err *err)
+{
+	int fd AUTO(fd) = -1;
+
+	if (device_open_partition(&u->dev, p, &fd, err) == 0)
+		return write_back_fd(fd, p->name, err);
+	if (!device_errno_is_gone(err->sys) && (err->sys != ENOENT || open))
+		return -1;
+	err_clear(err);
+	return 0;
+}
+
+/* Data written back later is lost with the function. The kernel reports an error only once. */
+static int write_back(const struct unstaging *u, const struct partitions *partitions, bool open,
+                      struct err *err)
+{
+	int fd AUTO(fd) = -1;
+
+	for (size_t i = 0; i < partitions->n; i++)
+		if (write_back_partition(u, &partitions->v[i], open, err))
+			return -1;
+	return device_open(&u->dev, O_RDONLY, &fd, NULL, err) ? -1
+	                                                      : write_back_fd(fd, u->dev.path, err);
+}
+
+FRAME_OF_ITS_OWN static void make_writable(const struct unstaging *u)
+{
+	struct err ignored = ERR_INIT;
+	int fd AUTO(fd) = -1, off = 0;
+
+	if (device_open(&u->dev, O_RDONLY, &fd, NULL, &ignored) == 0)
+		ioctl(fd, BLKROSET, &off);
+}
+
+/* The filesystem is not mounted here any more. Who holds its disk now is no mount of ours. */
+static int wait_for_release(const struct unstaging *u, struct deadline d, struct err *err)
+{
+	if (wait_until_free(u, d, err) == 0)
+		return 0;
+	if (device_errno_is_gone(err->sys)) { /* it died since identify() */
+		err_clear(err);
+		return 0;
+	}
+	if (err->sys == EBUSY) {
+		kill_point("unstage: unmounted, but somebody holds the device");
+		name_holders(u,
+		             "its staging path is unmounted, but its filesystem is still in use by "
+		             "somebody or frozen (fsfreeze -f), or something else holds the "
+		             "device; ",
+		             d, err);
+	}
+	return err_recode(err, ERR_UNAVAILABLE);
+}
+
+FRAME_OF_ITS_OWN static int write_record(const struct unstaging *u, struct err *err)
+{
+	const struct leaving l = { .dev = u->dev, .fs = u->fs };
+
+	return leaving_write(u->node, u->volume_id, &l, err);
+}
+
+/*
+ * A freeze holds the superblock, and with it the disk, even after the last mount is removed; then
+ * nothing can end the freeze. A filesystem that answers with the errno of a dead disk cannot be
+ * thawed, and one whose disk was removed is detached in any case.
+ */
+static int thaw(const struct unstaging *u, struct err *err)
+{
+	if (guard_ask(u->node->guard, GUARD_THAW, u->place.disk, u->place.path, err) == 0)
+		return 0;
+	if (u->gone || mount_errno_is_dead(err->sys)) {
+		err_clear(err);
+		return 0;
+	}
+	err_recode(err, ERR_UNAVAILABLE);
+	return err_wrap(err,
+	                "its filesystem may be frozen (fsfreeze -f) and stays mounted; next: "
+	                "fsfreeze -u %s",
+	                u->place.path);
+}
+
+static int unstage_filesystem(struct unstaging *u, struct deadline d, struct err *err)
+{
+	if (u->ours && (unstaging_refuse_captured(u, d, err) || write_record(u, err)))
+		return -1;
+	if (u->ours)
+		kill_point("unstage: record of the disk written");
+	if (thaw(u, err))
+		return -1;
+	kill_point("unstage: filesystem not frozen");
+	mount_table_keep(u->table, &u->place.m);
+	if (busy_unmount(u->node, &u->place, u->gone, d, err))
+		return -1;
+	if (!u->ours)
+		return 0;
+	if (wait_for_release(u, d, err))
+		return -1;
+	make_writable(u); /* stage has switched it, if the volume was only read */
+	return 0;
+}
+
+int unstage_disk_finish(struct unstaging *u, struct deadline d, struct err *err)
+{
+	struct err ignored = ERR_INIT;
+	struct leaving l;
+	int rc = outlived_check(u->node, u->volume_id, d, err);
+
+	if (!rc)
+		rc = leaving_read(u->node, u->volume_id, &l, err);
+	if (rc)
+		return rc < 0 ? -1 : 0;
+	u->dev = l.dev;
+	u->fs = l.fs;
+	u->place.disk = l.dev.devno;
+	if (wait_for_release(u, d, err))
+		return -1;
+	make_writable(u);
+	IGNORE_RESULT(device_release(&u->node->o.world, &u->dev, &ignored));
+	return 0;
+}
+
+/* 0: no process uses the disk or one of these partitions, and all written data is on the disk. */
+static int settle_with(const struct unstaging *u, const struct partitions *partitions,
+                       struct deadline d, struct err *err)
+{
+	bool open = false;
+
+	if (wait_until_free(u, d, err))
+		return err->sys == EBUSY ? name_claim(u, partitions, d, err) : -1;
+	if (refuse_while_written(u, partitions, d, &open, err))
+		return -1;
+	return write_back(u, partitions, open, err);
+}
+
+/* A partition that appeared during the check was not checked: the check is repeated. */
+static int settle(const struct unstaging *u, struct deadline d, struct err *err)
+{
+	struct partitions now AUTO(partitions_clear) = PARTITIONS_INIT;
+
+	if (partitions_read(u->node->o.proc_root, u->place.disk, &now, err))
+		return -1;
+	for (;;) {
+		struct partitions seen AUTO(partitions_clear) = now;
+
+		now = (struct partitions)PARTITIONS_INIT;
+		if (settle_with(u, &seen, d, err) ||
+		    partitions_read(u->node->o.proc_root, u->place.disk, &now, err))
+			return -1;
+		if (partitions_equal(&now, &seen))
+			return 0;
+		if (deadline_check(d, err, "its partitions changed during the look"))
+			return -1;
+	}
+}
+
+static int unstage_block(struct unstaging *u, struct deadline d, struct err *err)
+{
+	if (u->ours && settle(u, d, err))
+		return -1;
+	kill_point("unstage: device written back");
+	mount_table_keep(u->table, &u->place.m);
+	if (busy_unmount(u->node, &u->place, u->gone, d, err))
+		return -1;
+	if (u->ours)
+		make_writable(u);
+	kill_point("unstage: device made writable");
+	return 0;
+}
+
+/*
+ * The disk that was opened may be another one than the filesystem's, which has gone: then it is no
+ * concern of this volume. Through the guard first, so that a filesystem that hangs keeps no thread.
+ */
+static int look_again(struct unstaging *u, struct err *err)
+{
+	struct str ignored AUTO(str_clear) = STR_INIT(400);
+	struct statvfs fs;
+	int rc;
+
+	if (!place_is_known_by_name(&u->place))
+		return 0;
+	if (guard_statvfs(u->node->guard, u->place.disk, u->place.path, &fs, err) &&
+	    !mount_errno_is_dead(err->sys))
+		return -1;
+	err_clear(err);
+	rc = place_compare(&u->place, &u->dev, &ignored, err);
+	if (rc == 0 || (rc < 0 && !mount_errno_is_dead(err->sys)))
+		return rc;
+	err_clear(err); /* a dead disk, which nobody can read, is as good as gone */
+	u->gone = rc > 0;
+	u->ours = false;
+	u->dev = (struct device) { .kind = NULL };
+	u->place.disk = 0;
+	return 0;
+}
+
+/*
+ * Which disk is it, and does this host still have it? One that is no NVMe namespace is only
+ * unmounted, and one that is dead: nobody can lose anything on it. One that cannot be opened for
+ * another reason (no descriptor is left, /dev is not the host's) may be in use.
+ */
+static int identify(struct unstaging *u, struct err *err)
+{
+	int fd AUTO(fd) = -1;
+	int rc = device_by_number(&u->node->o.world, u->place.disk, &u->dev, err);
+
+	u->gone = rc == DEVICE_ABSENT;
+	if (rc == 0 && u->dev.nsid != 0) {
+		rc = device_open(&u->dev, O_RDONLY, &fd, NULL, err);
+		u->ours = rc == 0;
+		if (rc == 0) {
+			rc = look_again(u, err);
+		} else if (device_errno_is_gone(err->sys)) {
+			err_clear(err);
+			rc = 0;
+		}
+	}
+	if (rc >= 0)
+		return 0;
+	err_wrap(err, "it is not known whether somebody uses the disk that is mounted at %s",
+	         u->place.path);
+	return err_recode(err, ERR_UNAVAILABLE);
+}
+
+FRAME_OF_ITS_OWN static void let_go(const struct unstaging *u)
+{
+	struct err ignored = ERR_INIT;
+
+	IGNORE_RESULT(device_release(&u->node->o.world, &u->dev, &ignored));
+}
+
+int unstage_disk(struct unstaging *u, struct deadline d, struct err *err)
+{
+	int rc;
+
+	u->fs = u->place.kind == PLACE_FILESYSTEM ? u->place.m->devno : 0;
+	if (identify(u, err) || unstaging_refuse_published(u, err))
+		return -1;
+	kill_point("unstage: nobody else shows it");
+	rc = u->place.kind == PLACE_BLOCK ? unstage_block(u, d, err)
+	                                  : unstage_filesystem(u, d, err);
+	if (rc)
+		return -1;
+	kill_point("unstage: device let go");
+	if (u->ours)
+		let_go(u);
+	return 0;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of the gate. The permission is the stream: as long as one is held, functions may be
+ * used, whatever became of the preparing, as without the gate a host that is not ready serves what
+ * it can. test_gate.c goes through all cells, and makes the table of docs/gate.md of them.
+ */
+#include "node/gate/gate.h"
+
+#include <assert.h>
+
+#include "common/str.h"
+
+#define GIVEN_UP "nothing changes: what this stream had prepared no longer counts"
+#define NOBODY "nothing changes: nobody held the gate"
+#define OTHER_NODE "the call is refused, INVALID_ARGUMENT, with both names; nothing else changes"
+#define GOES_ON_WITHOUT                                                                  \
+	"stages that wait are UNAVAILABLE, those that already mount finish; the driver " \
+	"leaves kubelet unless something is staged"
+#define OLDER \
+	"the call is refused, FAILED_PRECONDITION, with both generations; the stream that is held stays"
+#define NEWER                                                                                \
+	"the stream that was held is told STOPPING and ended, ABORTED; the new one is told " \
+	"INITIALIZING, and the host is prepared again; stages and registration go on"
+#define STOPS "the stream is told STOPPING and ended, UNAVAILABLE; stages that wait are UNAVAILABLE"
+#define STOPPING "the call is refused, UNAVAILABLE: the driver stops"
+
+#define BEGIN_NEW (GATE_RETIRE | GATE_TAKE | GATE_PREPARE | GATE_ANNOUNCE)
+
+static const struct gate_step steps[GATE_STATES][GATE_EVENTS] = {
+	[GATE_CLOSED] = {
+		[GATE_ENABLE] = { GATE_PREPARING, GATE_TAKE | GATE_PREPARE | GATE_ANNOUNCE,
+			"the stream is held and told INITIALIZING; modules are loaded and VFs made" },
+		[GATE_OUTDATED] = { GATE_CLOSED, GATE_REFUSE,
+			"cannot be: where no stream is held, any generation is taken" },
+		[GATE_WRONG_NODE] = { GATE_CLOSED, GATE_REFUSE, OTHER_NODE },
+		[GATE_PREPARED] = { GATE_CLOSED, 0, GIVEN_UP },
+		[GATE_UNPREPARED] = { GATE_CLOSED, 0, GIVEN_UP },
+		[GATE_LEFT] = { GATE_CLOSED, 0, NOBODY },
+		[GATE_STOP] = { GATE_STOPPED, 0, "new calls are refused" },
+	},
+	[GATE_PREPARING] = {
+		[GATE_ENABLE] = { GATE_PREPARING, BEGIN_NEW, NEWER },
+		[GATE_OUTDATED] = { GATE_PREPARING, GATE_REFUSE, OLDER },
+		[GATE_WRONG_NODE] = { GATE_PREPARING, GATE_REFUSE, OTHER_NODE },
+		[GATE_PREPARED] = { GATE_OPEN, GATE_ANNOUNCE,
+			"the stream is told SERVING, with counts; the driver registers with kubelet" },
+		[GATE_UNPREPARED] = { GATE_FAILED, GATE_ANNOUNCE,
+			"the stream is told ERROR, with the text; the driver registers all the same, "
+			"since volumes may work (hot-plugged ones need no VFs)" },
+		[GATE_LEFT] = { GATE_CLOSED, GATE_WITHDRAW | GATE_DROP, GOES_ON_WITHOUT },
+		[GATE_STOP] = { GATE_STOPPED, GATE_RETIRE | GATE_WITHDRAW | GATE_DROP, STOPS },
+	},
+	[GATE_OPEN] = {
+		[GATE_ENABLE] = { GATE_PREPARING, BEGIN_NEW, NEWER },
+		[GATE_OUTDATED] = { GATE_OPEN, GATE_REFUSE, OLDER },
+		[GATE_WRONG_NODE] = { GATE_OPEN, GATE_REFUSE, OTHER_NODE },
+		[GATE_PREPARED] = { GATE_OPEN, 0, "nothing changes: it is open" },
+		[GATE_UNPREPARED] = { GATE_OPEN, 0, "cannot be: an open gate prepares nothing" },
+		[GATE_LEFT] = { GATE_CLOSED, GATE_WITHDRAW | GATE_DROP, GOES_ON_WITHOUT },
+		[GATE_STOP] = { GATE_STOPPED, GATE_RETIRE | GATE_WITHDRAW | GATE_DROP, STOPS },
+	},
+	[GATE_FAILED] = {
+		[GATE_ENABLE] = { GATE_PREPARING, BEGIN_NEW, NEWER },
+		[GATE_OUTDATED] = { GATE_FAILED, GATE_REFUSE, OLDER },
+		[GATE_WRONG_NODE] = { GATE_FAILED, GATE_REFUSE, OTHER_NODE },
+		[GATE_PREPARED] = { GATE_OPEN, GATE_ANNOUNCE,
+			"the stream is told SERVING, with counts: it was tried again" },
+		[GATE_UNPREPARED] = { GATE_FAILED, GATE_ANNOUNCE,
+			"the stream is told ERROR again, with the text of the last try" },
+		[GATE_LEFT] = { GATE_CLOSED, GATE_WITHDRAW | GATE_DROP, GOES_ON_WITHOUT },
+		[GATE_STOP] = { GATE_STOPPED, GATE_RETIRE | GATE_WITHDRAW | GATE_DROP, STOPS },
+	},
+	[GATE_STOPPED] = {
+		[GATE_ENABLE] = { GATE_STOPPED, GATE_REFUSE, STOPPING },
+		[GATE_OUTDATED] = { GATE_STOPPED, GATE_REFUSE, STOPPING },
+		[GATE_WRONG_NODE] = { GATE_STOPPED, GATE_REFUSE, OTHER_NODE },
+		[GATE_PREPARED] = { GATE_STOPPED, 0, GIVEN_UP },
+		[GATE_UNPREPARED] = { GATE_STOPPED, 0, GIVEN_UP },
+		[GATE_LEFT] = { GATE_STOPPED, 0, NOBODY },
+		[GATE_STOP] = { GATE_STOPPED, 0, "nothing changes" },
+	},
+};
+
+const struct gate_step *gate_step(enum gate_state state, enum gate_event event)
+{
+	assert(state < GATE_STATES && event < GATE_EVENTS);
+	return &steps[state][event];
+}
+
+enum gate_event gate_event_of(const char *node, const char *asked_node, bool is_held, int64_t held,
+                              int64_t asked)
+{
+	if (!str_eq(node, asked_node))
+		return GATE_WRONG_NODE;
+	return is_held && asked < held ? GATE_OUTDATED : GATE_ENABLE;
+}
+
+bool gate_permits(enum gate_state state)
+{
+	return state == GATE_PREPARING || state == GATE_OPEN || state == GATE_FAILED;
+}
+
+enum gate_registration gate_registration(enum gate_state state)
+{
+	static const enum gate_registration of[GATE_STATES] = {
+		[GATE_CLOSED] = GATE_WHILE_STAGED, [GATE_PREPARING] = GATE_AS_BEFORE,
+		[GATE_OPEN] = GATE_REGISTERED,     [GATE_FAILED] = GATE_REGISTERED,
+		[GATE_STOPPED] = GATE_AS_BEFORE,
+	};
+
+	return of[state];
+}
+
+const char *gate_state_name(enum gate_state state)
+{
+	static const char *const names[GATE_STATES] = {
+		[GATE_CLOSED] = "closed", [GATE_PREPARING] = "preparing", [GATE_OPEN] = "open",
+		[GATE_FAILED] = "failed", [GATE_STOPPED] = "stopped",
+	};
+
+	return names[state];
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A sorted array, searched by halves, so that n processes need n * log n comparisons. kcmp(2)
+ * compares the tables that both tasks have at that moment. An entry whose task has ended is
+ * dropped. An entry whose task has got another table (exec, unshare) may be at the wrong index; a
+ * search may then miss a table, which is read twice. No error makes a table count as read.
+ */
+#include "node/holders/fd_tables.h"
+
+#include <linux/kcmp.h>
+#include <linux/magic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/mem.h"
+
+#define STATUS_MAX (64 * 1024)
+enum { SAME = 0, LESS = 1, GREATER = 2 }; /* answers of kcmp(2) */
+
+static int compare(pid_t a, pid_t b)
+{
+	return (int)syscall(SYS_kcmp, a, b, KCMP_FILES, 0, 0);
+}
+
+/*
+ * NSpid has the ids of this process from the PID namespace of that procfs down to the innermost: a
+ * single one when both namespaces are the same.
+ */
+static bool has_our_ids(const char *proc_root)
+{
+	char *path AUTO(free) = xasprintf("%s/self/status", proc_root), *text AUTO(free) = NULL;
+	char *line AUTO(free) = xasprintf("\nNSpid:\t%d\n", (int)getpid());
+	struct err ignored = ERR_INIT;
+
+	return file_read(path, STATUS_MAX, &text, NULL, &ignored) == 0 && strstr(text, line);
+}
+
+void fd_tables_begin(struct fd_tables *t, int proc, const char *proc_root)
+{
+	struct statfs fs;
+
+	*t = (struct fd_tables) { .v = NULL };
+	t->comparable = fstatfs(proc, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC &&
+	                has_our_ids(proc_root) && compare(getpid(), getpid()) == SAME;
+}
+
+bool fd_tables_same(const struct fd_tables *t, pid_t a, pid_t b)
+{
+	return t->comparable && compare(a, b) == SAME;
+}
+
+static void drop(struct fd_tables *t, size_t i)
+{
+	t->n--;
+	memmove(t->v + i, t->v + i + 1, (t->n - i) * sizeof(*t->v));
+}
+
+/* 0: *ret_at is the entry's index. 1: no entry; *ret_at is where it belongs. -1: unknown. */
+static int search(struct fd_tables *t, pid_t task, size_t *ret_at)
+{
+	size_t from = 0, to = t->n;
+
+	if (!t->comparable)
+		return -1;
+	while (from < to) {
+		size_t middle = from + (to - from) / 2;
+		pid_t other = t->v[middle].task;
+
+		switch (compare(task, other)) {
+		case SAME:
+			*ret_at = middle;
+			return 0;
+		case LESS:
+			to = middle;
+			break;
+		case GREATER:
+			from = middle + 1;
+			break;
+		default:
+			if (compare(other, other) == SAME)
+				return -1; /* it is `task` that cannot be compared */
+			drop(t, middle);
+			to--;
+		}
+	}
+	*ret_at = from;
+	return 1;
+}
+
+struct fd_table *fd_tables_find(struct fd_tables *t, pid_t task)
+{
+	size_t at = 0;
+
+	return search(t, task, &at) == 0 ? &t->v[at] : NULL;
+}
+
+void fd_tables_put(struct fd_tables *t, struct fd_table entry)
+{
+	size_t at = 0;
+	int rc = search(t, entry.task, &at);
+
+	if (rc < 0)
+		return;
+	if (rc == 0) {
+		t->v[at] = entry;
+		return;
+	}
+	if (t->n == t->room) {
+		t->room = t->room ? t->room * 2 : 256;
+		t->v = xrealloc(t->v, t->room * sizeof(*t->v));
+	}
+	memmove(t->v + at + 1, t->v + at, (t->n - at) * sizeof(*t->v));
+	t->v[at] = entry;
+	t->n++;
+}
+
+void fd_tables_clear(struct fd_tables *t)
+{
+	free(t->v);
+	*t = (struct fd_tables) { .v = NULL };
+}

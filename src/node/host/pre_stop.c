@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is mounted comes from mountinfo, whose it is from kubelet's directories, and whether a pod
+ * lives from the control groups of all processes, whose names have the pod's UID. Nothing that is
+ * mounted is touched.
+ */
+#include "node/host/pre_stop.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/mem.h"
+#include "node/target/kubelet.h"
+#include "node/mount/mountinfo.h"
+
+#define CGROUP_MAX 65536
+#define LOOK_AGAIN_MS 250
+
+/* A place of this driver. */
+struct spot {
+	char *path, *pod, *volume; /* pod NULL: staged */
+	bool lives;                /* its pod does */
+};
+
+struct spots {
+	struct spot *v;
+	size_t n;
+};
+
+static void spots_clear(struct spots *s)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		free(s->v[i].path);
+		free(s->v[i].pod);
+		free(s->v[i].volume);
+	}
+	free(s->v);
+}
+static void spots_clear_p(struct spots *s)
+{
+	spots_clear(s);
+}
+
+/* What a volume is called in all of its places. */
+static const char *name_of(const struct kubelet_place *p)
+{
+	return p->persistent_volume ? p->persistent_volume : p->volume_id;
+}
+
+static int find_spots(const struct pre_stop_options *o, struct spots *ret, struct err *err)
+{
+	struct mount_table table AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+
+	if (mount_table_read(o->proc_root, &table, err))
+		return -1;
+	ret->v = xcalloc(table.n + 1, sizeof(*ret->v));
+	for (size_t i = 0; i < table.n; i++) {
+		struct kubelet_place p AUTO(kubelet_place_clear) = { .since = -1 };
+
+		kubelet_place_of(o->kubelet_dir, o->driver, table.v[i].target, &p);
+		/* Without vol_data.json it is not known whose it is: not ours to wait for. */
+		if (p.role == KUBELET_OTHER || p.foreign || !p.volume_id || p.since < 0)
+			continue;
+		ret->v[ret->n++] = (struct spot) {
+			.path = xstrdup(table.v[i].target),
+			.pod = p.role == KUBELET_PUBLISHED ? xstrdup_or_null(p.pod) : NULL,
+			.volume = xstrdup(name_of(&p)),
+		};
+	}
+	return 0;
+}
+
+/* ---- which pods live ---- */
+
+/* A process that has ended and waits for its parent stays in a group that has gone. */
+static bool names_a_living_group(const char *text, const char *uid)
+{
+	for (const char *at = text; (at = strstr(at, uid)); at++) {
+		const char *end = at + strcspn(at, "\n");
+
+		if ((size_t)(end - at) < strlen(" (deleted)") ||
+		    strncmp(end - strlen(" (deleted)"), " (deleted)", strlen(" (deleted)")) != 0)
+			return true;
+	}
+	return false;
+}
+
+/* kubelet writes a UID with dashes, and for systemd, where a dash is a level, with underlines. */
+static void see_process(struct spots *s, const char *cgroup)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		char *other AUTO(free) = NULL;
+
+		if (!s->v[i].pod || s->v[i].lives)
+			continue;
+		other = xstrdup(s->v[i].pod);
+		for (char *at = other; *at; at++)
+			if (*at == '-')
+				*at = '_';
+		s->v[i].lives = names_a_living_group(cgroup, s->v[i].pod) ||
+		                names_a_living_group(cgroup, other);
+	}
+}
+
+static int see_processes(const struct pre_stop_options *o, struct spots *s, struct err *err)
+{
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+
+	if (dir_list(o->proc_root, &names, err))
+		return -1;
+	for (size_t i = 0; i < names.n; i++) {
+		char *path AUTO(free) = NULL, *text AUTO(free) = NULL;
+		struct err ignored = ERR_INIT;
+		size_t n;
+
+		if (!isdigit((unsigned char)*names.v[i]))
+			continue;
+		path = xasprintf("%s/%s/cgroup", o->proc_root, names.v[i]);
+		if (file_read(path, CGROUP_MAX, &text, &n, &ignored) == 0)
+			see_process(s, text);
+	}
+	return 0;
+}
+
+static char *program_of(const struct pre_stop_options *o, const char *process)
+{
+	char *path AUTO(free) = xasprintf("%s/%s/exe", o->proc_root, process), *name = NULL;
+	struct err ignored = ERR_INIT;
+
+	return link_basename(path, &name, &ignored) == 0 ? name : NULL;
+}
+
+/* Is the first process that is to be seen the driver itself, so that this is its own world? */
+static bool is_blind(const struct pre_stop_options *o)
+{
+	char *first AUTO(free) = program_of(o, "1"), *own AUTO(free) = program_of(o, "self");
+
+	return first && own && str_eq(first, own);
+}
+
+/* ---- what is on its way out ---- */
+
+static bool lives_somewhere(const struct spots *s, const char *volume)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (s->v[i].lives && str_eq(s->v[i].volume, volume))
+			return true;
+	return false;
+}
+
+int pre_stop_look(const struct pre_stop_options *o, struct strs *ret, struct err *err)
+{
+	struct spots s AUTO(spots_clear) = { .n = 0 };
+
+	if (find_spots(o, &s, err))
+		return -1;
+	if (!s.n)
+		return 0;
+	if (is_blind(o))
+		return PRE_STOP_BLIND;
+	if (see_processes(o, &s, err))
+		return -1;
+	for (size_t i = 0; i < s.n; i++)
+		if (s.v[i].pod ? !s.v[i].lives : !lives_somewhere(&s, s.v[i].volume))
+			strs_add(ret, s.v[i].path);
+	return 0;
+}
+
+int pre_stop_wait(const struct pre_stop_options *o, struct deadline d, struct strs *left,
+                  struct err *err)
+{
+	for (;;) {
+		struct err over = ERR_INIT;
+		int rc;
+
+		strs_clear(left);
+		*left = (struct strs)STRS_INIT;
+		rc = pre_stop_look(o, left, err);
+		if (rc || !left->n)
+			return rc;
+		if (deadline_sleep(d, LOOK_AGAIN_MS, &over, "waiting for unmounts"))
+			return PRE_STOP_LEFT;
+	}
+}

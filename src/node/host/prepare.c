@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes a host ready for volumes: loads the kernel modules of its devices, and makes VFs where
+ * there are none.
+ *
+ * Both may have been done already, at boot; then nothing is written and no process started. The
+ * caller reports a failure and serves nevertheless, because the volumes of running pods must be
+ * unpublished also on a host whose DPU is away.
+ */
+#include "node/host/prepare.h"
+
+#include "common/aside.h"
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/spawn.h"
+#include "node/device/sysfs.h"
+#include "node/gate/gatekeeper.h"
+
+#define MODPROBE_MS 20000
+
+/* A kernel module, and where its driver is in sysfs. */
+struct module {
+	const char *name, *driver;
+	const char *advice; /* follows modprobe's own words */
+};
+
+static const struct module nvme = { "nvme", "bus/pci/drivers/nvme", "" };
+
+#define VIRTIOFS_ADVICE                                                                             \
+	" (a kernel that was built without CONFIG_VIRTIO_FS cannot serve virtio-fs volumes; where " \
+	"distributions pack its module apart, as Ubuntu does in linux-modules-extra, install that " \
+	"for this kernel)"
+
+static const struct module virtiofs[] = {
+	{ "virtio_pci", "bus/pci/drivers/virtio-pci", "" },
+	{ "virtiofs", "bus/virtio/drivers/virtiofs", VIRTIOFS_ADVICE },
+};
+
+static int load(const char *sysfs, const struct module *m, struct str *did, struct err *err)
+{
+	char *driver AUTO(free) = xasprintf("%s/%s", sysfs, m->driver);
+	struct strs argv AUTO(strs_clear) = STRS_INIT;
+	struct str output AUTO(str_clear) = STR_INIT(1000);
+	int rc;
+
+	if (path_exists(driver))
+		return 0;
+	strs_add(&argv, "modprobe");
+	strs_add(&argv, m->name);
+	rc = spawn_run(&argv, deadline_in_ms(MODPROBE_MS), &output, err);
+	if (rc > 0)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "load the kernel module %s: modprobe exited with %d: %s%s", m->name,
+		               rc, spawn_last_line(&output), m->advice);
+	if (rc)
+		return err_wrap(err, "load the kernel module %s", m->name);
+	str_addf(did, "%sloaded %s", did->len ? ", " : "", m->name);
+	return 0;
+}
+
+static int load_virtiofs(const char *sysfs, struct str *did, struct err *err)
+{
+	for (size_t i = 0; i < ARRAY_LEN(virtiofs); i++)
+		if (load(sysfs, &virtiofs[i], did, err))
+			return -1;
+	return 0;
+}
+
+static enum node_module look_at(const struct node *n, const struct module *m, bool may_load)
+{
+	char *driver AUTO(free) = xasprintf("%s/%s", n->o.world.sysfs, m->driver);
+	struct strs argv AUTO(strs_clear) = STRS_INIT;
+	struct err ignored = ERR_INIT;
+
+	if (path_exists(driver))
+		return MODULE_LOADED;
+	strs_add(&argv, "modprobe");
+	strs_add(&argv, "--dry-run");
+	strs_add(&argv, m->name);
+	return may_load && spawn_run(&argv, deadline_in_ms(MODPROBE_MS), NULL, &ignored) == 0
+	               ? MODULE_LOADABLE
+	               : MODULE_MISSING;
+}
+
+void node_each_module(const struct node *n, node_module_fn *fn, void *arg)
+{
+	fn(arg, nvme.name, EMULATION_NVME, look_at(n, &nvme, n->o.load_driver), nvme.advice);
+	for (size_t i = 0; i < ARRAY_LEN(virtiofs); i++)
+		fn(arg, virtiofs[i].name, EMULATION_VIRTIOFS,
+		   look_at(n, &virtiofs[i], n->o.load_virtiofs), virtiofs[i].advice);
+}
+
+int node_load_virtiofs(const struct node *n, struct err *err)
+{
+	struct str did AUTO(str_clear) = STR_INIT(100);
+	int rc = n->o.load_virtiofs ? load_virtiofs(n->o.world.sysfs, &did, err) : 0;
+
+	if (did.len)
+		log_event(LOG_INFO, "prepared this host for virtio-fs", "did", did.ptr, NULL);
+	return rc ? err_recode(err, ERR_UNAVAILABLE) : 0;
+}
+
+/* Keeps what failed first, and appends the rest. */
+static int also(struct err *all, const struct err *failed)
+{
+	struct err first = *all;
+
+	if (!first.code) {
+		*all = *failed;
+		return -1;
+	}
+	err_clear(all);
+	return err_set(all, first.code, "%.480s; %.480s", first.msg, failed->msg);
+}
+
+static int prepare(const struct node *n, struct str *did, struct err *err)
+{
+	const struct node_options *o = &n->o;
+	struct str made AUTO(str_clear) = STR_INIT(1000);
+	struct err failed = ERR_INIT;
+	int rc = 0;
+
+	if (o->load_driver && load(o->world.sysfs, &nvme, did, &failed))
+		rc = also(err, &failed);
+	err_clear(&failed);
+	/* Else they are loaded for the first volume that needs them. */
+	if (o->load_virtiofs && o->emulation == EMULATION_VIRTIOFS &&
+	    load_virtiofs(o->world.sysfs, did, &failed))
+		rc = also(err, &failed);
+	err_clear(&failed);
+	/* The gate may have been closed while modules were loaded. */
+	if (o->create_vfs && gatekeeper_permits(o->gate) &&
+	    device_create_vfs(&o->world, &made, &failed))
+		rc = also(err, &failed);
+	if (made.len)
+		str_addf(did, "%s%s", did->len ? ", " : "", made.ptr);
+	return rc;
+}
+
+int node_prepare(struct node *n, struct str *did, struct err *err)
+{
+	if (gatekeeper_check(n->o.gate, err))
+		return -1;
+	atomic_fetch_add(&n->preparations, 1);
+	return prepare(n, did, err);
+}
+
+/* ---- beside the calls ---- */
+
+struct preparing {
+	struct node *n;
+	bool tell;
+	int rc;
+	struct err err;
+};
+
+static void prepare_and_log(void *box)
+{
+	struct str did AUTO(str_clear) = STR_INIT(2000);
+	struct preparing *p = box;
+
+	p->rc = node_prepare(p->n, &did, &p->err);
+	if (did.len)
+		log_event(LOG_INFO, "prepared this host", "did", did.ptr, NULL);
+	if (p->rc && p->tell)
+		log_event(LOG_WARNING, "this host is not ready for new volumes", "error",
+		          p->err.msg, NULL);
+}
+
+static int goes_on(const struct node *n, struct err *err)
+{
+	struct strs at AUTO(strs_clear) = STRS_INIT;
+	char *list AUTO(free) = NULL;
+
+	sysfs_hung(n->o.host_wait_ms / 2, &at);
+	list = strs_join(&at, ", ");
+	err_clear(err);
+	err_set(err, ERR_UNAVAILABLE, "this host has been prepared for %.1f s, and it goes on%s%s",
+	        aside_seconds(n->preparer), at.n ? ": the kernel is at " : "", list);
+	return NODE_PREPARES;
+}
+
+static size_t count_names(const struct node *n)
+{
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+	struct err ignored = ERR_INIT;
+
+	IGNORE_RESULT(device_functions(&n->o.world, &names, &ignored));
+	return names.n;
+}
+
+int node_prepare_beside(struct node *n, bool tell, int64_t quiet_ms, struct err *err)
+{
+	struct preparing p = { .n = n, .tell = tell };
+	size_t now = count_names(n), before;
+	int rc;
+
+	/* If this run ends late, the next one finds nothing to do and returns its result. */
+	do {
+		before = now;
+		rc = aside_run(n->preparer, prepare_and_log, &p, sizeof(p),
+		               deadline_in_ms(quiet_ms), err);
+		now = count_names(n);
+	} while (rc == ASIDE_RUNS && now != before);
+	if (rc)
+		return rc < 0 ? -1 : goes_on(n, err);
+	*err = p.err;
+	return p.rc;
+}
+
+int node_prepare_wait(const struct node *n, int64_t quiet_ms, struct deadline d, struct err *err)
+{
+	size_t now = count_names(n), before;
+
+	do {
+		before = now;
+		if (aside_wait(n->preparer, deadline_clamp(d, quiet_ms)))
+			return 0;
+		if (deadline_check(d, err, "waiting until the VFs have been made"))
+			return -1;
+		now = count_names(n);
+	} while (now != before);
+	return goes_on(n, err);
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tidies up after a killed driver. Kubelet repeats its call, or unpublishes and unstages, and those
+ * find mounts, files and disks by themselves. An unstage cannot find a function that was bound for
+ * a disk which was never mounted, because its request names no function. driver_override has an
+ * effect only while a function is being bound, so clearing it does no harm to a volume in use, and
+ * pci_driver.h keeps a call from binding the function at the same moment. Records of the boot
+ * before say nothing any more. A look at a share (share.h) may have been under way.
+ *
+ * A walk over the functions is on a thread of its own. A walk that hangs at a function is left
+ * there, and another one continues after it.
+ */
+#include "node/host/recover.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/aside.h"
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "node/device/sysfs.h"
+#include "node/work/job_record.h"
+#include "node/work/leaving.h"
+#include "node/work/record.h"
+#include "node/target/share.h"
+
+struct tidying {
+	const struct node *n;
+	struct strs *unfinished;
+};
+
+/* Others stay when they can match a disk yet, and are told. */
+static bool is_outdated(void *arg, const char *name, const char *text)
+{
+	const struct tidying *t = arg;
+	char *what AUTO(free) = job_record_describe(name, text);
+
+	if (!what || job_record_is_outdated(t->n, text))
+		return true;
+	strs_add(t->unfinished, what);
+	return false;
+}
+
+int node_recover_records(const struct node *n, struct str *did, struct strs *unfinished,
+                         struct err *err)
+{
+	struct err records = ERR_INIT, ignored = ERR_INIT, full = ERR_INIT;
+	struct tidying t = { n, unfinished };
+	int rc = 0;
+
+	if (record_tidy(n, RECORD_DIR_JOBS, is_outdated, &t, did, &records))
+		rc = -1;
+	if (leaving_remove_outdated(n, did, records.code ? &ignored : &records))
+		rc = -1;
+	if (record_make_spares(n, &full))
+		log_event(
+			LOG_WARNING,
+			"while the disk of the driver's folder is full, volumes cannot be unstaged",
+			"error", full.msg, NULL);
+	if (rc)
+		*err = records;
+	return rc;
+}
+
+/* ---- functions ---- */
+
+#define DID_MAX 2000
+
+/* Held by the waiting caller and each walking thread; the last holder frees it. */
+struct walk {
+	struct node *n;
+	struct strs functions;
+	atomic_size_t at;      /* index of the function that is being asked */
+	atomic_bool abandoned; /* the thread ends after this function */
+	atomic_uint holders;
+};
+
+static void walk_put(struct walk *w)
+{
+	if (atomic_fetch_sub(&w->holders, 1) > 1)
+		return;
+	strs_clear(&w->functions);
+	free(w);
+}
+
+/* Of the functions from `from` on. */
+static struct walk *walk_new(struct node *n, const struct strs *functions, size_t from)
+{
+	struct walk *w = xcalloc(1, sizeof(*w));
+
+	w->n = n;
+	for (size_t i = from; i < functions->n; i++)
+		strs_add(&w->functions, functions->v[i]);
+	atomic_init(&w->holders, 1);
+	return w;
+}
+
+static void log_did(const char *did)
+{
+	if (*did)
+		log_event(LOG_INFO, "tidied up after an earlier start", "removed", did, NULL);
+}
+
+static void log_failure(const struct err *err)
+{
+	log_event(LOG_WARNING, "what an earlier start has left cannot be tidied up", "error",
+	          err->msg, NULL);
+}
+
+static void log_hung(const char *pci)
+{
+	struct strs all AUTO(strs_clear) = STRS_INIT;
+	const char *at = NULL;
+
+	sysfs_hung(0, &all);
+	for (size_t i = 0; i < all.n && !at; i++)
+		at = strstr(all.v[i], pci) ? all.v[i] : NULL;
+	log_event(LOG_WARNING,
+	          "a PCI function does not answer: its volume is UNAVAILABLE, others are served",
+	          "function", pci, "at", at, "see",
+	          "dmesg of the node, for a removal or a probe that hangs", NULL);
+}
+
+static void walk_on(void *box)
+{
+	struct walk *w = *(struct walk **)box;
+	struct str did AUTO(str_clear) = STR_INIT(DID_MAX);
+	size_t i = atomic_load(&w->at);
+
+	while (i < w->functions.n && !atomic_load(&w->abandoned)) {
+		struct err failed = ERR_INIT;
+		int rc = device_recover(&w->n->o.world, w->functions.v[i], &failed);
+
+		if (rc == 0)
+			str_addf(&did, "%sdriver_override of %s", did.len ? ", " : "",
+			         w->functions.v[i]);
+		if (rc < 0 && failed.code == ERR_UNAVAILABLE)
+			log_hung(w->functions.v[i]);
+		else if (rc < 0)
+			log_failure(&failed);
+		i = atomic_fetch_add(&w->at, 1) + 1;
+	}
+	log_did(did.ptr);
+	atomic_fetch_sub(&w->n->walks, 1);
+	walk_put(w);
+}
+
+/* Walks to the end, or until a function hangs. *ret: its index, or the number of functions. */
+static int walk(struct walk *w, size_t *ret, struct err *err)
+{
+	int64_t ms = device_hang_ms(&w->n->o.world);
+	struct aside *aside = aside_new();
+	size_t before = 0;
+	int rc;
+
+	atomic_fetch_add(&w->holders, 1);
+	atomic_fetch_add(&w->n->walks, 1);
+	rc = aside_run(aside, walk_on, &w, sizeof(struct walk *), deadline_in_ms(ms), err);
+	if (rc < 0) {
+		atomic_fetch_sub(&w->n->walks, 1);
+		walk_put(w);
+	}
+	*ret = atomic_load(&w->at);
+	while (rc == ASIDE_RUNS && *ret != before) {
+		before = *ret;
+		rc = aside_wait(aside, deadline_in_ms(ms)) ? 0 : ASIDE_RUNS;
+		*ret = atomic_load(&w->at);
+	}
+	atomic_store(&w->abandoned, true);
+	aside_free(aside);
+	return rc < 0 ? -1 : 0;
+}
+
+static void recover_functions(struct node *n)
+{
+	struct strs functions AUTO(strs_clear) = STRS_INIT;
+	struct err err = ERR_INIT;
+	size_t from = 0;
+
+	if (device_functions(&n->o.world, &functions, &err)) {
+		log_failure(&err);
+		return;
+	}
+	while (from < functions.n) {
+		struct walk *w = walk_new(n, &functions, from);
+		size_t done;
+		int rc = walk(w, &done, &err);
+
+		walk_put(w);
+		if (rc) {
+			log_failure(&err);
+			return;
+		}
+		from += done;
+		if (from < functions.n)
+			log_hung(functions.v[from++]);
+	}
+}
+
+struct shares_look {
+	const struct node *n;
+	struct err err;
+};
+
+static void look_at_shares(void *box)
+{
+	struct shares_look *l = box;
+
+	IGNORE_RESULT(device_shares_answer(&l->n->o.world, &l->err));
+}
+
+/* Not every kernel keeps a reader of driver_override while it removes a function. */
+static void log_shares(const struct node *n)
+{
+	struct shares_look l = { .n = n };
+	struct err ignored = ERR_INIT;
+
+	if (!aside_run(n->counter, look_at_shares, &l, sizeof(l),
+	               deadline_in_ms(device_hang_ms(&n->o.world)), &ignored) &&
+	    l.err.code)
+		log_event(LOG_WARNING, "virtio-fs volumes are UNAVAILABLE, others are served",
+		          "error", l.err.msg, NULL);
+}
+
+void node_recover_host(struct node *n)
+{
+	struct str did AUTO(str_clear) = STR_INIT(DID_MAX);
+	struct err err = ERR_INIT;
+
+	recover_functions(n);
+	log_shares(n);
+	if (share_tidy(n, &did, &err))
+		log_failure(&err);
+	log_did(did.ptr);
+}

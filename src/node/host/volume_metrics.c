@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The last look is kept as text; `lock` guards it, and is held for a copy only. A volume is named
+ * by the file that kubelet keeps beside its staging path (vol_data.json), or as raw block by its
+ * own name; one that neither names does not show.
+ */
+#include "node/host/volume_metrics.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/json.h"
+#include "common/mem.h"
+#include "common/metric.h"
+#include "node/host/count.h"
+#include "node/target/guard.h"
+
+#define TEXT_MAX (2 * 1024 * 1024)
+#define STAT_MAX 4096
+#define VOL_DATA_MAX 65536
+#define GLOBAL_MOUNT "/globalmount"
+#define ASK_MS 5000 /* for all filesystems of a look; each that hangs costs GUARD_MS once */
+#define SECTOR 512
+#define NS_PER_MS INT64_C(1000000)
+
+struct volume_metrics {
+	pthread_mutex_t lock;
+	char *text; /* NULL: nothing was seen yet */
+};
+
+/* One look. */
+struct looking {
+	struct node *node;
+	struct deadline ask_until;
+	struct volume_numbers *v;
+	size_t n;
+};
+
+struct volume_metrics *volume_metrics_new(void)
+{
+	struct volume_metrics *v = xcalloc(1, sizeof(*v));
+
+	pthread_mutex_init(&v->lock, NULL);
+	return v;
+}
+
+struct volume_metrics *volume_metrics_free(struct volume_metrics *v)
+{
+	if (!v)
+		return NULL;
+	pthread_mutex_destroy(&v->lock);
+	free(v->text);
+	free(v);
+	return NULL;
+}
+
+/* ---- whose it is ---- */
+
+/* malloc'ed; NULL: unknown. */
+static char *volume_of(const struct place *p)
+{
+	char *path AUTO(free) = NULL, *text AUTO(free) = NULL;
+	struct json *tree AUTO(json_free) = NULL;
+	struct err ignored = ERR_INIT;
+	size_t n;
+
+	if (p->kind == PLACE_BLOCK)
+		return xstrdup(strrchr(p->path, '/') + 1);
+	if (!str_has_suffix(p->path, GLOBAL_MOUNT))
+		return NULL;
+	path = xasprintf("%.*s/vol_data.json", (int)(strlen(p->path) - strlen(GLOBAL_MOUNT)),
+	                 p->path);
+	if (file_read(path, VOL_DATA_MAX, &text, &n, &ignored) ||
+	    json_parse(path, text, n, &tree, &ignored))
+		return NULL;
+	return xstrdup_or_null(json_str(tree, "volumeHandle"));
+}
+
+/* ---- its numbers ---- */
+
+static void set(struct volume_numbers *v, enum volume_metric m, int64_t value)
+{
+	v->values[m] = value;
+	v->known[m] = true;
+}
+
+/* Documentation/block/stat.rst */
+static void look_at_io(const struct node *n, const char *device, struct volume_numbers *v)
+{
+	char *path AUTO(free) = xasprintf("%s/class/block/%s/stat", n->o.world.sysfs, device);
+	char *text AUTO(free) = NULL;
+	struct err ignored = ERR_INIT;
+	unsigned long long f[10];
+
+	if (file_read_line(path, STAT_MAX, &text, &ignored) ||
+	    sscanf(text, "%llu %llu %llu %llu %llu %llu %llu %llu %llu %llu", &f[0], &f[1], &f[2],
+	           &f[3], &f[4], &f[5], &f[6], &f[7], &f[8], &f[9]) != 10)
+		return;
+	set(v, VOLUME_METRIC_READS, (int64_t)f[0]);
+	set(v, VOLUME_METRIC_READ_BYTES, (int64_t)f[2] * SECTOR);
+	set(v, VOLUME_METRIC_WRITES, (int64_t)f[4]);
+	set(v, VOLUME_METRIC_WRITTEN_BYTES, (int64_t)f[6] * SECTOR);
+	set(v, VOLUME_METRIC_IO, (int64_t)f[9] * NS_PER_MS);
+}
+
+static void look_at_bytes(const struct looking *l, const struct place *p, struct volume_numbers *v)
+{
+	struct err ignored = ERR_INIT;
+	struct statvfs fs;
+
+	if (deadline_passed(l->ask_until) ||
+	    guard_statvfs(l->node->guard, p->disk, p->path, &fs, &ignored))
+		return;
+	set(v, VOLUME_METRIC_SIZE, (int64_t)(fs.f_blocks * fs.f_frsize));
+	set(v, VOLUME_METRIC_USED, (int64_t)((fs.f_blocks - fs.f_bfree) * fs.f_frsize));
+	set(v, VOLUME_METRIC_AVAILABLE, (int64_t)(fs.f_bavail * fs.f_frsize));
+}
+
+static void look_at_one(void *arg, const struct place *p, const struct device *dev)
+{
+	struct looking *l = arg;
+	char *volume = volume_of(p);
+	struct volume_numbers *v;
+
+	if (!volume)
+		return;
+	l->v = xrealloc(l->v, (l->n + 1) * sizeof(*l->v));
+	v = &l->v[l->n++];
+	*v = (struct volume_numbers) {
+		.volume = volume,
+		.device = xstrdup(*dev->name ? dev->name : p->m->source),
+	};
+	if (*dev->name)
+		look_at_io(l->node, dev->name, v);
+	if (p->kind == PLACE_BLOCK)
+		set(v, VOLUME_METRIC_SIZE, (int64_t)dev->size);
+	else
+		look_at_bytes(l, p, v);
+}
+
+/* ---- a look ---- */
+
+static int by_volume(const void *a, const void *b)
+{
+	return strcmp(((const struct volume_numbers *)a)->volume,
+	              ((const struct volume_numbers *)b)->volume);
+}
+
+/* Of two with one name the first: a page with both would be refused as a whole. */
+static void drop_doubles(struct looking *l)
+{
+	size_t kept = 0;
+
+	if (l->n)
+		qsort(l->v, l->n, sizeof(*l->v), by_volume);
+	for (size_t i = 0; i < l->n; i++) {
+		if (kept && str_eq(l->v[kept - 1].volume, l->v[i].volume)) {
+			free(l->v[i].volume);
+			free(l->v[i].device);
+		} else {
+			l->v[kept++] = l->v[i];
+		}
+	}
+	l->n = kept;
+}
+
+void volume_metrics_look(struct volume_metrics *v, struct node *n)
+{
+	struct looking l = { .node = n, .ask_until = deadline_in_ms(ASK_MS) };
+	struct str text = STR_INIT(TEXT_MAX);
+	char *before;
+
+	node_each_staged(n, look_at_one, &l);
+	drop_doubles(&l);
+	metric_print_volumes(&text, l.v, l.n);
+	for (size_t i = 0; i < l.n; i++) {
+		free(l.v[i].volume);
+		free(l.v[i].device);
+	}
+	free(l.v);
+	{
+		WITH_LOCK(&v->lock);
+		before = v->text;
+		v->text = str_take(&text);
+	}
+	free(before);
+}
+
+void volume_metrics_print(struct volume_metrics *v, struct str *out)
+{
+	WITH_LOCK(&v->lock);
+	if (v->text)
+		str_add(out, v->text);
+}

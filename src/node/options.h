@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options of a node: where the host's files are, and what the driver may do to the host. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/str.h"
+#include "node/device/device.h"
+
+struct node_options {
+	const char *id; /* this node's name: the DPUNode's and the Kubernetes node's */
+	struct device_world world;
+	const char *proc_root;          /* "/proc" */
+	const char *plugin_dir;         /* <kubelet>/plugins/<driver>: records and the last count of
+	                                   functions live below; survives restarts */
+	const char *kubelet_dir;        /* kubelet's root directory: paths.h */
+	const struct strs *volume_dirs; /* further ones; NULL: none */
+	bool own_mounts;          /* propagation_matters(): refuse mounts that no pod would see */
+	const char *topology_key; /* what a node with functions says of itself; NULL: nothing */
+	int64_t max_volumes;      /* > 0: this many; else max_volumes.h counts */
+	enum emulation emulation; /* of volumes whose context does not say */
+	unsigned max_formats;     /* how many mkfs, and how many fsck, run at once; 0: 2 */
+	int64_t job_turn_ms;      /* jobs_new(); 0: a minute */
+	/* What may be done to the host: prepare.h. load_driver is nvme's. */
+	bool load_driver, load_virtiofs, create_vfs;
+	const char *virtiofs_type; /* of mounts of shares: mount_share(); NULL: "virtiofs" */
+	struct running *running;   /* the calls that run, for health; NULL: unknown */
+	struct gatekeeper *gate;   /* --controlled-mode; NULL: without it */
+	bool own_looks; /* the names of its looks at shares are this process's: share_tidy() */
+	int64_t host_wait_ms; /* how long a call waits for sysfs: max_volumes.h; 0: 750 ms */
+};

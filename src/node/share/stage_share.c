@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Staging a share. mount(2) knows a share by its tag alone, so it is proven first that the tag is
+ * the one of the volume's function: the kernel or the function shows it (device.h), or the tag
+ * could not be mounted before the function had its driver, or the driver holds no other device.
+ * Then it is mounted once, and looked at: mountinfo must show it as it was wanted, and its server
+ * must answer. A share is never formatted, checked or grown.
+ */
+#include "node/share/stage_share.h"
+
+#include <string.h>
+#include <sys/sysmacros.h>
+
+#include "common/cleanup.h"
+#include "common/kill_point.h"
+#include "node/staged/claim.h"
+#include "node/mount/mount_same.h"
+#include "node/host/prepare.h"
+#include "node/target/share.h"
+#include "node/share/staged_share.h"
+
+/*
+ * How long a device may need to show itself once it can be mounted: hotplug scripts and the
+ * kernel's probing run beside this.
+ */
+#define SETTLE_MS 1000
+#define SETTLE_STEP_MS 50
+
+static const char *tag_of(const struct staging *s)
+{
+	return s->r->want.tag;
+}
+
+/* ---- whose tag is it ---- */
+
+static int not_ours(const struct staging *s, const char *why, struct err *err)
+{
+	return err_set(err, ERR_PRECONDITION,
+	               "the virtio-fs tag %s can be mounted although the volume's device is not "
+	               "there (%s), so another device of this host has it; nothing is mounted",
+	               tag_of(s), why);
+}
+
+/* It is there, so its tag can no longer be looked at as it was without it. */
+static int is_there(struct staging *s)
+{
+	s->was_there = !s->dev.tag_proven;
+	return 0;
+}
+
+/* The device may have come between the look at it and the mount of its tag. */
+static int look_again(struct staging *s, struct deadline d, struct err *err)
+{
+	struct deadline end = deadline_clamp(d, SETTLE_MS);
+	struct str why AUTO(str_clear) = STR_INIT(400);
+
+	for (;;) {
+		struct err ignored = ERR_INIT;
+		int rc = device_find(&s->node->o.world, &s->r->want, &s->dev, &why, err);
+
+		if (rc <= 0)
+			return rc ? rc : is_there(s);
+		if (deadline_sleep(end, SETTLE_STEP_MS, &ignored, ""))
+			return not_ours(s, why.ptr, err);
+	}
+}
+
+int stage_share_prepare(struct staging *s, struct deadline d, struct err *err)
+{
+	dev_t ignored;
+	int rc = node_load_virtiofs(s->node, err);
+
+	if (!rc)
+		rc = device_shares_answer(&s->node->o.world, err);
+	if (!rc)
+		rc = device_find(&s->node->o.world, &s->r->want, &s->dev, NULL, err);
+	if (rc <= 0)
+		return rc ? rc : is_there(s);
+	rc = share_look_mount(s->node, s->r->volume_id, tag_of(s), &s->flags, &ignored, err);
+	if (rc < 0)
+		return -1;
+	s->tag_was_absent = rc == SHARE_NO_TAG;
+	return s->tag_was_absent ? 0 : look_again(s, d, err);
+}
+
+static int check_tag(const struct staging *s, struct err *err)
+{
+	if (s->dev.tag_proven || s->dev.alone || s->tag_was_absent)
+		return 0;
+	return err_set(
+		err, ERR_PRECONDITION,
+		"it is not certain that the virtio-fs tag %s is the one of PCI function %s: "
+		"this kernel shows no tags (those from 6.9 on do, in /sys/fs/virtiofs), the "
+		"function's own configuration cannot be read (does the kernel's lockdown "
+		"forbid it?), and it had its driver before, as other virtio-fs devices have; "
+		"unbind it (echo %s > /sys/bus/pci/drivers/virtio-pci/unbind), then it is "
+		"tried again",
+		tag_of(s), s->dev.pci, s->dev.pci);
+}
+
+/* ---- the mount ---- */
+
+static void mount_options(const struct staging *s, struct strs *ret)
+{
+	for (size_t i = 0; i < s->flags.n; i++)
+		strs_add(ret, s->flags.v[i]);
+	if (s->read_only) /* again, behind an "rw" of the flags: the last one counts */
+		strs_add(ret, "ro");
+}
+
+static int mount_tag(struct staging *s, const struct strs *options, struct err *err)
+{
+	int rc = mount_share(tag_of(s), s->path, s->node->o.virtiofs_type, options, err);
+
+	if (rc == MOUNT_NO_TAG)
+		return err_set(
+			err, ERR_UNAVAILABLE,
+			"the tag %s of PCI function %s cannot be mounted as %s: the kernel "
+			"knows no such tag (any more), see dmesg; or the helper of that type "
+			"has refused it, see the driver's stderr",
+			tag_of(s), s->dev.pci, s->node->o.virtiofs_type);
+	return rc;
+}
+
+/* While somebody holds the share by an earlier mount, it keeps the flags of that one. */
+static int check_flags(const struct staging *s, const struct mount *m, struct err *err)
+{
+	const struct mount_asked asked = { .flags = &s->flags };
+	const char *what;
+
+	if (!mount_flags_differ(&asked, m, &what))
+		return 0;
+	return err_set(
+		err, ERR_UNAVAILABLE,
+		"the share %s was mounted with other flags than were asked for (%s differs): "
+		"somebody still holds it by an earlier mount, whose flags it keeps; end who "
+		"holds it (grep -l ' %u:%u ' /proc/*/mountinfo), or wait until they have "
+		"ended",
+		tag_of(s), what, major(m->devno), minor(m->devno));
+}
+
+/* `staged`: an earlier call has mounted it. */
+static int check_claim(const struct staging *s, const struct mount_table *t, dev_t share,
+                       bool staged, struct err *err)
+{
+	const struct claim claim = {
+		.node = s->node,
+		.volume_id = s->r->volume_id,
+		.path = s->asked,
+		.share = share,
+		.staged = staged,
+	};
+
+	return claim_check(&claim, t, err);
+}
+
+/* After mount(2): is it this tag that is mounted there, and as it was wanted? */
+static int check_result(const struct staging *s, const struct strs *options, struct err *err)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct place p AUTO(place_clear) = PLACE_INIT;
+	int rc;
+
+	if (mount_table_read(s->node->o.proc_root, &t, err) || place_look(&t, s->path, &p, err))
+		return -1;
+	if (p.kind != PLACE_SHARE || !str_eq(p.m->source, tag_of(s)))
+		return err_set(err, ERR_UNAVAILABLE,
+		               "the tag %s was mounted on %s, but %s (%s) is there", tag_of(s),
+		               s->path, p.m ? p.m->fs_type : "nothing", p.m ? p.m->source : "");
+	/* First: another volume's mount decides what this one looks like. */
+	if (check_claim(s, &t, p.disk, false, err))
+		return -1;
+	if (p.m->read_only != s->read_only)
+		return err_set(
+			err, ERR_UNAVAILABLE,
+			"the tag %s is mounted on %s read-%s, not read-%s: somebody holds it by "
+			"an earlier mount",
+			tag_of(s), s->path, p.m->read_only ? "only" : "write",
+			s->read_only ? "only" : "write");
+	if (staged_check_context(options, p.m, err) || check_flags(s, p.m, err))
+		return -1;
+	rc = share_look(s->node, p.disk, p.path, err);
+	if (rc == SHARE_DEAD)
+		return err_set(
+			err, ERR_UNAVAILABLE,
+			"the tag %s was mounted on %s, but its device, or the server behind it, "
+			"has gone",
+			tag_of(s), s->path);
+	return rc;
+}
+
+static int mount_and_look(struct staging *s, struct err *err)
+{
+	struct strs options AUTO(strs_clear) = STRS_INIT;
+
+	mount_options(s, &options);
+	if (staging_make_point(s, err) || mount_tag(s, &options, err))
+		return -1;
+	s->mounted = true;
+	kill_point("stage: share mounted");
+	if (check_result(s, &options, err))
+		return -1;
+	kill_point("stage: share looked at");
+	return 0;
+}
+
+/* Is it staged already, and nowhere else? Else STAGED_ABSENT. */
+static int look(const struct staging *s, struct err *err)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct place p AUTO(place_clear) = PLACE_INIT;
+	const struct staged_want want = {
+		.node = s->node,
+		.r = s->r,
+		.dev = &s->dev,
+		.mounts = &t,
+		.flags = &s->flags,
+		.read_only = s->read_only,
+	};
+	int rc;
+
+	if (mount_table_read(s->node->o.proc_root, &t, err))
+		return -1;
+	rc = staged_share_look(&want, err);
+	if (rc)
+		return rc;
+	if (place_look(&t, s->asked, &p, err))
+		return -1;
+	return check_claim(s, &t, p.disk, true, err);
+}
+
+int stage_share(struct staging *s, struct err *err)
+{
+	int rc = look(s, err);
+
+	/* What is staged was proven when it was staged: its superblock is the device's. */
+	if (rc != STAGED_ABSENT)
+		return rc;
+	if (staging_check_gate(s, err))
+		return -1;
+	rc = check_tag(s, err) ? -1 : mount_and_look(s, err);
+	if (rc)
+		staging_undo(s);
+	return rc;
+}

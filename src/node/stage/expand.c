@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Grows a volume's filesystem to the size that its device already has. A device that has not grown
+ * is OUT_OF_RANGE. Raw block has nothing to grow here, and a share is as large as its server says.
+ * Never shrinks; a repeated expansion changes nothing.
+ */
+#include "node/stage/expand.h"
+
+#include "common/cleanup.h"
+#include "common/kill_point.h"
+#include "node/disk/fs_fault.h"
+#include "node/disk/grow.h"
+#include "node/target/located.h"
+
+static int check_range(const struct expand_request *r, const struct device *dev, struct err *err)
+{
+	char want[64], have[64];
+
+	if (r->required > dev->size)
+		return err_set(err, ERR_RANGE,
+		               "%s asked for, but its device %s has %s: "
+		               "the backend has not grown it",
+		               str_bytes(r->required, want), dev->path, str_bytes(dev->size, have));
+	if (r->limit && dev->size > r->limit)
+		return err_set(err, ERR_RANGE, "at most %s asked for, but its device %s has %s",
+		               str_bytes(r->limit, want), dev->path, str_bytes(dev->size, have));
+	return 0;
+}
+
+static int check_type(const struct expand_request *r, const struct located *l, struct err *err)
+{
+	bool block = l->place.kind == PLACE_BLOCK;
+
+	if (!r->cap || (r->cap->type == ACCESS_BLOCK) == block)
+		return 0;
+	return err_set(err, ERR_INVALID, "VolumeCapability says %s, but %s shows %s",
+	               access_type_name(r->cap->type), l->place.path,
+	               block ? "raw block" : "a filesystem");
+}
+
+/*
+ * Returns a read-write mount of the filesystem, which the tools need to grow it, or NULL. A mount
+ * whose filesystem the kernel made read-only counts: no later stage would grow it, so the call must
+ * report the fault.
+ */
+static const struct mount *find_writable_mount(const struct located *l)
+{
+	const struct mount *m = NULL;
+
+	while ((m = mount_of(&l->table, l->place.m->devno, "/", m)))
+		if (!m->read_only || mount_turned_read_only(m))
+			return m;
+	return NULL;
+}
+
+static int grow(struct node *n, const struct expand_request *r, struct deadline d,
+                const struct located *l, struct err *err)
+{
+	const struct mount *m = find_writable_mount(l);
+
+	if (!m) /* it grows at the next read-write stage */
+		return 0;
+	if (fs_fault_look(n, &l->table, &l->place, GUARD_WRITE, err))
+		return err_wrap(err, "it cannot grow");
+	return grow_filesystem(n, r->volume_id, m->fs_type, l->dev.path, m->target, d, err);
+}
+
+static int expand(struct node *n, const struct expand_request *r, struct deadline d,
+                  struct located *l, struct err *err)
+{
+	if (locate(n, r->volume_id, r->path, l, err) || check_type(r, l, err))
+		return -1;
+	if (l->place.kind == PLACE_SHARE)
+		return 0;
+	if (located_open(l, err) || check_range(r, &l->dev, err))
+		return -1;
+	if (l->place.kind == PLACE_BLOCK)
+		return 0;
+	kill_point("expand: device is large enough");
+	return grow(n, r, d, l, err);
+}
+
+int node_expand(struct node *n, const struct expand_request *r, struct deadline d,
+                uint64_t *ret_bytes, struct err *err)
+{
+	struct located l AUTO(located_clear) = LOCATED_INIT;
+
+	if (expand(n, r, deadline_reserve(d, 1000, 5), &l, err))
+		return err_wrap(err, "expand volume %s", r->volume_id);
+	kill_point("expand: done, not answered");
+	*ret_bytes = l.dev.size;
+	return 0;
+}

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Publishing: the staged volume shown at one pod's path, by one bind mount.
+ *
+ * What is staged decides what can be published: the type must be the staged one, and the disk must
+ * still be the one that the publish context names. "Already published" means the same disk, the
+ * whole of it, with the same read-only state; the source column of mountinfo is never compared (its
+ * text differs from distribution to distribution). A read-only publish is a read-only bind. For raw
+ * block that alone protects nothing, because a device node ignores it: kubelet's device cgroup
+ * does, and the device of a reader-only volume was switched to read-only when it was staged.
+ */
+#include "node/stage/publish.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "common/cleanup.h"
+#include "common/kill_point.h"
+#include "node/target/busy.h"
+#include "node/disk/fs_fault.h"
+#include "node/staged/claim.h"
+#include "node/work/job_record.h"
+#include "node/target/place.h"
+#include "node/target/propagation.h"
+#include "node/stage/publish_disk.h"
+#include "node/stage/publish_share.h"
+#include "node/target/share.h"
+#include "node/target/target.h"
+
+/* One publish in progress. */
+struct publishing {
+	struct node *node;
+	const struct publish_request *r;
+	struct mount_table *table;
+	struct place staged, target;
+	struct device dev; /* that is staged, unless it is a share */
+	bool read_only;
+};
+
+/* ---- what is staged ---- */
+
+static const char *name_of(enum place_kind kind)
+{
+	return kind == PLACE_BLOCK        ? "raw block"
+	       : kind == PLACE_FILESYSTEM ? "a filesystem"
+	       : kind == PLACE_SHARE      ? "a virtio-fs share"
+	                                  : "something unknown";
+}
+
+/* What the request can mean. A mount without a publish context is of what is staged. */
+static enum place_kind wanted_kind(const struct publishing *p)
+{
+	if (p->r->cap.type == ACCESS_BLOCK)
+		return PLACE_BLOCK;
+	if (p->r->want)
+		return p->r->want->emulation == EMULATION_VIRTIOFS ? PLACE_SHARE : PLACE_FILESYSTEM;
+	return p->staged.kind == PLACE_SHARE ? PLACE_SHARE : PLACE_FILESYSTEM;
+}
+
+static int check_staged_type(const struct publishing *p, struct err *err)
+{
+	enum place_kind want = wanted_kind(p);
+
+	if (p->staged.kind == PLACE_NOTHING)
+		return err_set(err, ERR_PRECONDITION,
+		               "it is not staged: nothing is mounted at %s (NodeStageVolume first)",
+		               p->r->staging_path);
+	if (p->staged.kind != want)
+		return err_set(err, ERR_PRECONDITION,
+		               "it is staged as %s, and cannot be published as %s",
+		               name_of(p->staged.kind), name_of(want));
+	return 0;
+}
+
+static int check_staged(struct publishing *p, struct err *err)
+{
+	if (p->staged.kind == PLACE_SHARE)
+		return publish_check_share(p->node, p->r, &p->staged, err);
+	return publish_check_disk(p->node, p->r, &p->staged, &p->dev, err);
+}
+
+/* An earlier version of the driver may have staged it without these checks. */
+static int hand_out(const struct publishing *p, struct err *err)
+{
+	bool share = p->staged.kind == PLACE_SHARE;
+	const struct claim claim = {
+		.node = p->node,
+		.volume_id = p->r->volume_id,
+		.path = p->staged.path,
+		.dev = share ? NULL : &p->dev,
+		.share = p->staged.disk,
+		.staged = true,
+	};
+
+	if (claim_check(&claim, p->table, err))
+		return -1;
+	return share ? 0
+	             : job_records_end(p->node, p->r->volume_id, &p->dev, p->dev.diskseq,
+	                               p->staged.m->read_only, err);
+}
+
+/*
+ * A pod that is to write gets neither a read-only mount nor a filesystem that takes no writes. A
+ * reader gets any filesystem that can be read. A device node has no such state of its own.
+ */
+static int check_use(struct publishing *p, struct err *err)
+{
+	const struct mount *m = p->staged.m;
+	int rc;
+
+	if (p->staged.kind == PLACE_BLOCK) {
+		p->read_only |= m->read_only;
+		return 0;
+	}
+	if (!p->read_only && m->read_only && !mount_turned_read_only(m))
+		return err_set(
+			err, ERR_PRECONDITION,
+			"it is mounted read-only at %s, but requested for writing; next: delete "
+			"the pods that use it on this node, so that it is staged again, or "
+			"publish it read-only",
+			p->staged.path);
+	if (p->staged.kind == PLACE_SHARE)
+		return 0;
+	rc = fs_fault_look(p->node, p->table, &p->staged, p->read_only ? GUARD_READ : GUARD_COMMIT,
+	                   err);
+	return rc ? -1 : 0;
+}
+
+/* A single-pod volume gets no second target. */
+static int check_single_pod(const struct publishing *p, struct err *err)
+{
+	const struct mount *other;
+
+	if (!access_mode_is_single_pod(p->r->cap.mode))
+		return 0;
+	if (p->staged.kind == PLACE_SHARE)
+		other = share_elsewhere(p->node, p->table, &p->staged, &p->target, true, NULL);
+	else
+		other = place_elsewhere(p->table, &p->staged, &p->target, true, NULL);
+	if (!other)
+		return 0;
+	return err_set(
+		err, ERR_PRECONDITION,
+		"its claim is ReadWriteOncePod (%s) and another pod has it, at %s: it can be "
+		"mounted here once that pod has ended",
+		access_mode_name(p->r->cap.mode), other->target);
+}
+
+/* ---- what is at the target ---- */
+
+/* Is it certain that what is at the place will never answer again? Of PLACE_OTHER nothing is. */
+static bool has_gone(const struct node *n, const struct mount_table *t, const struct place *p)
+{
+	struct err ignored = ERR_INIT;
+	struct device dev;
+
+	switch (p->kind) {
+	case PLACE_FILESYSTEM:
+	case PLACE_BLOCK:
+		return device_by_number(&n->o.world, p->disk, &dev, &ignored) == DEVICE_ABSENT;
+	case PLACE_SHARE:
+		return share_look(n, p->disk, place_to_look_through(t, p), &ignored) == SHARE_DEAD;
+	case PLACE_NOTHING:
+	case PLACE_OTHER:
+		break;
+	}
+	return false;
+}
+
+enum { TARGET_FREE = 1 };
+/*
+ * 0: published as wanted. TARGET_FREE: nothing is there; a mount of a disk that has gone was taken
+ * away.
+ */
+static int look_at_target(struct publishing *p, struct err *err)
+{
+	const struct place *t = &p->target;
+
+	if (t->kind == PLACE_NOTHING)
+		return TARGET_FREE;
+	if (t->kind == p->staged.kind && t->disk == p->staged.disk) {
+		if (t->m->read_only && !p->read_only)
+			return err_set(err, ERR_EXISTS, "%s is already published read-only",
+			               t->path);
+		if (p->read_only && !t->m->read_only)
+			return err_set(err, ERR_EXISTS, "%s is already published read-write",
+			               t->path);
+		return 0;
+	}
+	if (has_gone(p->node, p->table, t)) /* left by a disk or a share that has gone */
+		return place_unmount(t, p->node->o.proc_root, true, err) ? -1 : TARGET_FREE;
+	return err_set(err, ERR_PRECONDITION,
+	               "%s already shows something else (%s on device %u:%u), not device %u:%u",
+	               t->path, t->m->fs_type, major(t->m->devno), minor(t->m->devno),
+	               major(p->staged.disk), minor(p->staged.disk));
+}
+
+/* ---- the bind ---- */
+
+static int not_this_disk(const struct publishing *p, const char *path, struct err *err)
+{
+	return err_set(err, ERR_UNAVAILABLE,
+	               "device %u:%u was bound to %s, but something else is there: it was "
+	               "unstaged meanwhile",
+	               major(p->staged.disk), minor(p->staged.disk), path);
+}
+
+static int check_result(const struct publishing *p, const char *path, struct err *err)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct place now AUTO(place_clear) = PLACE_INIT;
+
+	if (mount_table_read(p->node->o.proc_root, &t, err) || place_look(&t, path, &now, err))
+		return -1;
+	if (now.kind != p->staged.kind || now.disk != p->staged.disk)
+		return not_this_disk(p, path, err);
+	if (p->read_only != now.m->read_only)
+		return err_set(err, ERR_INTERNAL, "%s was bound read-%s, but it is read-%s", path,
+		               p->read_only ? "only" : "write",
+		               now.m->read_only ? "only" : "write");
+	return 0;
+}
+
+enum { TREE_NOT_KNOWN = 1 };
+/*
+ * Is the tree a copy of the mount that was found staged, and does it show its disk? Of a filesystem
+ * that has a number of its own (btrfs), or that answers no stat(2) any more, only the mount table
+ * knows the disk. A device node that was removed since belongs to a disk that has gone.
+ */
+static int check_tree(const struct publishing *p, int fd, int id, const char *path, struct err *err)
+{
+	bool block = p->staged.kind == PLACE_BLOCK;
+	struct stat st;
+
+	/*
+	 * A server that hangs would be asked by fstat(2); the superblock of a mount never changes.
+	 */
+	if (p->staged.kind == PLACE_SHARE)
+		return id == p->staged.m->id ? 0
+		       : id                  ? not_this_disk(p, path, err)
+		                             : TREE_NOT_KNOWN;
+	if (fstat(fd, &st) < 0 || (!block && major(p->staged.m->devno) == 0))
+		return TREE_NOT_KNOWN;
+	if (id == p->staged.m->id &&
+	    (block ? S_ISBLK(st.st_mode) && st.st_nlink > 0 && st.st_rdev == p->staged.disk
+	           : st.st_dev == p->staged.disk))
+		return 0;
+	return id ? not_this_disk(p, path, err) : TREE_NOT_KNOWN;
+}
+
+/*
+ * What is looked at before it is put there needs no second look: the target never shows another
+ * disk, and a read-only one is read-only from its first moment, so that a killed driver leaves
+ * either the wanted mount or none.
+ */
+static int bind_tree(const struct publishing *p, const char *path, bool *ret_checked,
+                     struct err *err)
+{
+	int fd AUTO(fd) = -1, id = 0;
+	int rc = mount_tree_open(p->staged.path, p->read_only, &fd, &id, err);
+
+	if (rc)
+		return rc;
+	rc = check_tree(p, fd, id, path, err);
+	if (rc < 0)
+		return -1;
+	*ret_checked = rc == 0;
+	return mount_tree_put(fd, p->staged.path, path, err);
+}
+
+/* Where the kernel cannot do that. */
+static int bind_path(const struct publishing *p, const char *path, struct err *err)
+{
+	struct err ignored = ERR_INIT;
+
+	if (mount_bind(p->staged.path, path, err))
+		return -1;
+	if (!p->read_only || mount_set_read_only(path, err) == 0)
+		return 0;
+	IGNORE_RESULT(mount_remove(path, true, &ignored));
+	return -1;
+}
+
+static int bind_at(const struct publishing *p, const char *path, struct err *err)
+{
+	struct err ignored = ERR_INIT;
+	bool checked = false;
+	int rc = bind_tree(p, path, &checked, err);
+
+	if (rc == MOUNT_UNSUPPORTED) {
+		checked = false;
+		rc = bind_path(p, path, err);
+	}
+	if (rc)
+		return -1;
+	kill_point("publish: bound");
+	if (checked || check_result(p, path, err) == 0)
+		return 0;
+	IGNORE_RESULT(mount_remove(path, true, &ignored));
+	return -1;
+}
+
+static int make_and_bind(const struct publishing *p, struct err *err)
+{
+	enum target_kind kind = p->staged.kind == PLACE_BLOCK ? TARGET_FILE : TARGET_DIR;
+	const char *asked = p->r->target_path;
+	char *path AUTO(free) = NULL;
+	unsigned made = 0;
+	int rc;
+
+	if (target_make(asked, kind, &made, err))
+		return -1;
+	kill_point("publish: target made");
+	rc = mount_place(asked, &path, err);
+	if (rc == MOUNT_DIR_ABSENT)
+		rc = err_set(err, ERR_UNAVAILABLE, "%s was removed by somebody", asked);
+	if (!rc)
+		rc = bind_at(p, path, err);
+	if (rc)
+		target_unmake(asked, made);
+	return rc;
+}
+
+static int publish(struct publishing *p, struct err *err)
+{
+	int rc;
+
+	if (mount_table_read(p->node->o.proc_root, p->table, err) ||
+	    propagation_check(&p->node->o, p->table, p->r->target_path, err) ||
+	    place_look_staged(p->table, p->r->staging_path, p->r->volume_id, &p->staged, err) ||
+	    place_look(p->table, p->r->target_path, &p->target, err) || check_staged_type(p, err) ||
+	    check_staged(p, err) || check_use(p, err))
+		return -1;
+	rc = look_at_target(p, err);
+	/*
+	 * Only for a new target: when kubelet repeats a call, its own binds of the target are there
+	 * already.
+	 */
+	if (rc != TARGET_FREE)
+		return rc;
+	return check_single_pod(p, err) || hand_out(p, err) ? -1 : make_and_bind(p, err);
+}
+
+/* A volume with the mount flag "ro" is staged read-only. The flags were checked at the stage. */
+static bool flags_say_read_only(const struct volume_cap *cap)
+{
+	for (size_t i = 0; i < cap->n_mount_flags; i++)
+		for (const char *at = cap->mount_flags[i]; *at;) {
+			size_t n = strcspn(at, ",");
+
+			if (n == 2 && strncmp(at, "ro", 2) == 0)
+				return true;
+			at += n + (at[n] == ',');
+		}
+	return false;
+}
+
+int node_publish(struct node *n, const struct publish_request *r, struct deadline d,
+                 struct err *err)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct publishing p = {
+		.node = n,
+		.r = r,
+		.table = &t,
+		.read_only = r->read_only || access_mode_is_reader_only(r->cap.mode) ||
+		             flags_say_read_only(&r->cap),
+	};
+	int rc = deadline_check(d, err, "publish");
+
+	if (!rc)
+		rc = publish(&p, err);
+	kill_point("publish: done, not answered");
+	place_clear(&p.staged);
+	place_clear(&p.target);
+	return rc ? err_wrap(err, "publish volume %s at %s", r->volume_id, r->target_path) : 0;
+}
+
+/* ---- unpublish ---- */
+
+/*
+ * Sets *ret_gone as has_gone(). The last unmount of a share waits for its server, so it is refused
+ * while the share hangs. Any other unmount does not wait, so a pod ends even while the share hangs.
+ * The server is asked once: the second answer might not come.
+ */
+static int look_before_unmount(const struct node *n, const struct mount_table *t,
+                               const struct place *p, bool *ret_gone, struct err *err)
+{
+	int rc;
+
+	if (p->kind != PLACE_SHARE || place_elsewhere(t, p, NULL, false, NULL)) {
+		*ret_gone = has_gone(n, t, p);
+		return 0;
+	}
+	rc = share_look(n, p->disk, p->path, err);
+	if (rc < 0)
+		return err_wrap(err, "its share is not unmounted, which would wait for its server");
+	*ret_gone = rc == SHARE_DEAD;
+	return 0;
+}
+
+int node_unpublish(struct node *n, const char *volume_id, const char *target_path, struct err *err)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct place p AUTO(place_clear) = PLACE_INIT;
+	bool gone = false;
+	int rc = mount_table_read(n->o.proc_root, &t, err);
+
+	if (!rc)
+		rc = place_look(&t, target_path, &p, err);
+	if (!rc)
+		rc = look_before_unmount(n, &t, &p, &gone, err);
+	if (!rc)
+		mount_table_keep(&t, &p.m);
+	if (!rc && p.kind != PLACE_NOTHING)
+		rc = busy_unmount(n, &p, gone, deadline_in_ms(2000), err);
+	if (!rc && p.path)
+		rc = target_remove(p.path, err);
+	kill_point("unpublish: target removed, not answered");
+	return rc ? err_wrap(err, "unpublish volume %s from %s", volume_id, target_path) : 0;
+}

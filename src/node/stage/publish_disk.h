@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Is a staged disk still the one that the publish context names? Private to publish.c; no state. */
+#pragma once
+
+#include "node/stage/publish.h"
+#include "node/target/place.h"
+
+/*
+ * `staged` is PLACE_FILESYSTEM or PLACE_BLOCK. FAILED_PRECONDITION: another disk is staged.
+ * UNAVAILABLE: its disk was removed, or the wanted one is missing. *ret: the disk.
+ */
+int publish_check_disk(const struct node *n, const struct publish_request *r,
+                       const struct place *staged, struct device *ret, struct err *err) MUST_CHECK;

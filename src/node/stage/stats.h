@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NodeGetVolumeStats. */
+#pragma once
+
+#include "node/node.h"
+
+struct volume_stats {
+	bool block; /* then only total_bytes has a meaning */
+	uint64_t total_bytes, available_bytes, used_bytes;
+	uint64_t total_inodes, free_inodes, used_inodes;
+};
+/*
+ * path: where the volume is staged or published. NOT_FOUND: nothing is there. Returns within 3 s,
+ * whatever the device does.
+ */
+int node_stats(struct node *n, const char *volume_id, const char *path, struct volume_stats *ret,
+               struct err *err) MUST_CHECK;

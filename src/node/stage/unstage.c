@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Unstaging undoes stage.c, also what the Go plugin has staged. The request has only a volume id
+ * and a path, so what is staged is what mountinfo shows there: unstage_disk.c
+ * and unstage_share.c have the rest. Errors
+ * name the processes that hold the volume, as far as this process can see them.
+ */
+#include "node/stage/stage.h"
+
+#include <stdlib.h>
+
+#include "common/cleanup.h"
+#include "common/kill_point.h"
+#include "node/target/busy.h"
+#include "node/gate/gatekeeper.h"
+#include "node/work/job.h"
+#include "node/work/leaving.h"
+#include "node/target/target.h"
+#include "node/disk/unstage_disk.h"
+#include "node/share/unstage_share.h"
+
+/* The file that raw block was bound over. A crash after the unmount may have left it. */
+static int remove_block_file(const char *staging_path, const char *volume_id, struct err *err)
+{
+	char *file AUTO(free) = place_block_file(staging_path, volume_id);
+
+	return target_remove(file, err);
+}
+
+static int unstage(struct unstaging *u, struct deadline d, struct err *err)
+{
+	switch (u->place.kind) {
+	case PLACE_NOTHING:
+		return unstage_disk_finish(u, d, err);
+	case PLACE_FILESYSTEM:
+	case PLACE_BLOCK:
+		return unstage_disk(u, d, err);
+	case PLACE_SHARE:
+		return unstage_share(u, d, err);
+	case PLACE_OTHER:
+		break;
+	}
+	return busy_unmount(u->node, &u->place, false, d, err);
+}
+
+int node_unstage(struct node *n, const char *volume_id, const char *staging_path, struct deadline d,
+                 struct err *err)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct unstaging u = {
+		.node = n, .volume_id = volume_id, .table = &t, .place = PLACE_INIT
+	};
+	int rc = job_forget(n->jobs, volume_id, err);
+
+	if (!rc)
+		rc = mount_table_read(n->o.proc_root, &t, err);
+	if (!rc)
+		rc = place_look_staged(&t, staging_path, volume_id, &u.place, err);
+	d = deadline_reserve(d, 1000, 5);
+	if (!rc)
+		rc = unstage(&u, d, err);
+	place_clear(&u.place);
+	if (!rc)
+		rc = remove_block_file(staging_path, volume_id, err);
+	if (!rc)
+		rc = leaving_remove(n, volume_id, err);
+	kill_point("unstage: done, not answered");
+	gatekeeper_look(n->o.gate);
+	return rc ? err_wrap(err, "unstage volume %s", volume_id) : 0;
+}

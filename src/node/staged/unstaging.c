@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds, before anything is unmounted, the other mounts of the staged volume, in this mount
+ * namespace and in others. Changes nothing.
+ */
+#include "node/staged/unstaging.h"
+
+#include <stdio.h>
+
+#include "common/cleanup.h"
+#include "common/metric.h"
+#include "common/thread.h"
+#include "node/target/share.h"
+
+struct holders_query unstaging_query(const struct unstaging *u)
+{
+	return (struct holders_query) {
+		.proc_root = u->node->o.proc_root,
+		.disk = u->place.disk,
+		.fs = u->fs,
+	};
+}
+
+const char *unstaging_shown(const struct unstaging *u)
+{
+	return *u->dev.path ? u->dev.path : u->place.path;
+}
+
+static const struct mount *next_elsewhere(const struct unstaging *u, const struct mount *after)
+{
+	if (u->place.kind == PLACE_SHARE)
+		return share_elsewhere(u->node, u->table, &u->place, NULL, false, after);
+	return place_elsewhere(u->table, &u->place, NULL, false, after);
+}
+
+FRAME_OF_ITS_OWN int unstaging_refuse_published(const struct unstaging *u, struct err *err)
+{
+	const struct mount *m = next_elsewhere(u, NULL);
+	char others[40] = "";
+	unsigned more = 0;
+
+	if (!m)
+		return 0;
+	for (const struct mount *o = m; (o = next_elsewhere(u, o));)
+		more++;
+	if (more)
+		snprintf(others, sizeof(others), " and %u more place%s", more,
+		         more == 1 ? "" : "s");
+	metric_add(METRIC_UNSTAGE_BLOCKED, 1, LABELS("published"));
+	return err_set(err, ERR_PRECONDITION,
+	               "its %s is still mounted at %s%s: end the pod%s, or unmount it there",
+	               u->place.kind == PLACE_SHARE ? "share" : "disk", m->target, others,
+	               more ? "s that use it" : " that uses it");
+}
+
+/* Does what is mounted or unmounted where this volume is staged propagate to other namespaces? */
+static bool is_shared_here(const struct unstaging *u)
+{
+	for (size_t i = 0; i < u->table->n; i++)
+		if (u->table->v[i].id == u->place.m->parent_id)
+			return u->table->v[i].shared;
+	return true;
+}
+
+/*
+ * For a disk, a claim after the unmount asks the kernel again; for a share, only this check
+ * decides.
+ */
+FRAME_OF_ITS_OWN int unstaging_refuse_captured(const struct unstaging *u, struct deadline d,
+                                               struct err *err)
+{
+	struct deadline end = deadline_clamp(d, UNSTAGING_WAIT_MS);
+	struct holders_query q = unstaging_query(u);
+
+	q.captured = true;
+	q.exhaustive = u->place.kind == PLACE_SHARE;
+	q.unshared = !is_shared_here(u);
+	for (;;) {
+		struct str text AUTO(str_clear) = STR_INIT(600);
+		struct holders h AUTO(holders_clear) = { 0 };
+		struct err ignored = ERR_INIT;
+
+		holders_find(&q, d, &h);
+		if (!h.n && q.exhaustive && !holders_saw_all(&h)) {
+			holders_say(&h, &q, unstaging_shown(u), &text);
+			return err_set(err, ERR_UNAVAILABLE,
+			               "it is not known whether its share is mounted in another "
+			               "mount namespace: %s",
+			               text.ptr);
+		}
+		if (!h.n)
+			return 0;
+		if (deadline_sleep(end, UNSTAGING_STEP_MS, &ignored, "") == 0)
+			continue;
+		holders_say(&h, &q, unstaging_shown(u), &text);
+		metric_add(METRIC_UNSTAGE_BLOCKED, 1, LABELS("mount"));
+		return err_set(err, ERR_PRECONDITION,
+		               "its filesystem is still mounted in another mount namespace or "
+		               "container; it stays staged; %s",
+		               text.ptr);
+	}
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Unmounts, and finds why the kernel refuses to. Tries again for a moment, because many users of a
+ * mount are gone at once: this driver's own look at the filesystem, a backup, a du. Then looks, in
+ * this order, for a mount below it, a loop device over it, and processes that use this very mount
+ * (other mounts of the same disk do not keep it busy). Owns nothing.
+ */
+#include "node/target/busy.h"
+
+#include <errno.h>
+
+#include "common/cleanup.h"
+#include "common/metric.h"
+#include "common/thread.h"
+#include "node/holders/holders.h"
+#include "node/holders/loops.h"
+
+#define BUSY_STEP_MS 20
+
+static int64_t wait_ms = 1000;
+
+void busy_limit(int64_t ms)
+{
+	wait_ms = ms;
+}
+
+static const struct mount *mount_below(const struct mount_table *t, const struct mount *m)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (t->v[i].parent_id == m->id && t->v[i].id != m->id)
+			return &t->v[i];
+	return NULL;
+}
+
+static void say_processes(const struct node *n, const struct place *p, const struct mount *m,
+                          struct deadline d, struct str *text)
+{
+	const struct holders_query q = {
+		.proc_root = n->o.proc_root,
+		.disk = p->disk,
+		.fs = p->kind == PLACE_BLOCK ? 0 : m->devno,
+		.mount_id = m->id,
+	};
+	struct holders h AUTO(holders_clear) = { 0 };
+
+	holders_find(&q, d, &h);
+	holders_say(&h, &q, m->target, text);
+}
+
+FRAME_OF_ITS_OWN static int explain(const struct node *n, const struct place *p, struct deadline d,
+                                    struct err *err)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct strs used AUTO(strs_clear) = STRS_INIT, idle AUTO(strs_clear) = STRS_INIT;
+	struct str text AUTO(str_clear) = STR_INIT(600);
+	const struct partitions none = PARTITIONS_INIT; /* they do not keep this mount busy */
+	struct err ignored = ERR_INIT;
+	const struct mount *m, *below;
+
+	if (mount_table_read(n->o.proc_root, &t, &ignored) || !(m = mount_at(&t, p->path)))
+		return -1;
+	below = mount_below(&t, m);
+	if (below) {
+		metric_add(METRIC_UNSTAGE_BLOCKED, 1, LABELS("mount"));
+		return err_wrap(err, "%s is mounted below it", below->target);
+	}
+	if (p->kind == PLACE_BLOCK)
+		IGNORE_RESULT(loops_over(&n->o.world, &t, p->disk, &none, &used, &idle, &ignored));
+	if (used.n + idle.n) {
+		metric_add(METRIC_UNSTAGE_BLOCKED, 1, LABELS("loop device"));
+		return err_wrap(err, "the loop device %s uses it (losetup -d frees it)",
+		                used.n ? used.v[0] : idle.v[0]);
+	}
+	metric_add(METRIC_UNSTAGE_BLOCKED, 1, LABELS("process"));
+	say_processes(n, p, m, d, &text);
+	return err_wrap(err, "%s", text.ptr);
+}
+
+/* False: the time is over. */
+FRAME_OF_ITS_OWN static bool wait_a_step(struct deadline end)
+{
+	struct err ignored = ERR_INIT;
+
+	return deadline_sleep(end, BUSY_STEP_MS, &ignored, "") == 0;
+}
+
+int busy_unmount(const struct node *n, const struct place *p, bool lazy, struct deadline d,
+                 struct err *err)
+{
+	struct deadline end = deadline_clamp(d, wait_ms);
+
+	for (;;) {
+		if (place_unmount(p, n->o.proc_root, lazy, err) == 0)
+			return 0;
+		if (err->sys != EBUSY)
+			return -1;
+		if (!wait_a_step(end))
+			return explain(n, p, d, err);
+		err_clear(err);
+	}
+}

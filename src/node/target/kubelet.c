@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The names of kubelet's directories, and its vol_data.json. Opens regular files of kubelet's own
+ * filesystem only; keeps nothing.
+ */
+#include "node/target/kubelet.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/json.h"
+#include "common/mem.h"
+
+#define VOL_DATA_MAX 65536
+#define CSI_DIR "plugins/kubernetes.io/csi/"
+#define GLOBAL_MOUNT "/globalmount"
+#define PARTS_MAX 7
+
+void kubelet_place_clear(struct kubelet_place *p)
+{
+	free(p->volume_id);
+	free(p->persistent_volume);
+	free(p->attachment);
+	free(p->pod);
+	*p = (struct kubelet_place) { .since = -1 };
+}
+
+/* ---- vol_data.json ---- */
+
+static void age_of(const char *path, struct kubelet_place *ret)
+{
+	struct stat st;
+
+	if (lstat(path, &st) == 0)
+		ret->since = time(NULL) - st.st_mtime;
+}
+
+/* What kubelet has written in `dir`; that there is nothing is no error. */
+static void read_vol_data(const char *dir, const char *driver, struct kubelet_place *ret)
+{
+	char *path AUTO(free) = xasprintf("%s/vol_data.json", dir);
+	struct json *tree AUTO(json_free) = NULL;
+	struct err ignored = ERR_INIT;
+	char *text AUTO(free) = NULL;
+	const char *pv;
+	size_t n;
+
+	if (file_read(path, VOL_DATA_MAX, &text, &n, &ignored) ||
+	    json_parse(path, text, n, &tree, &ignored))
+		return;
+	ret->foreign = !str_eq(json_str(tree, "driverName"), driver);
+	free(ret->volume_id);
+	ret->volume_id = xstrdup_or_null(json_str(tree, "volumeHandle"));
+	ret->attachment = xstrdup_or_null(json_str(tree, "attachmentID"));
+	pv = json_str(tree, "specVolID");
+	if (pv && !ret->persistent_volume)
+		ret->persistent_volume = xstrdup(pv);
+	age_of(path, ret);
+}
+
+/* ---- names ---- */
+
+/* The parts of a relative path; false: there are more than `PARTS_MAX`. */
+static bool split(const char *path, struct strs *ret)
+{
+	while (*path) {
+		size_t n = strcspn(path, "/");
+
+		if (n && ret->n == PARTS_MAX)
+			return false;
+		if (n)
+			strs_addf(ret, "%.*s", (int)n, path);
+		path += n + (path[n] == '/');
+	}
+	return true;
+}
+
+/* Does part i have this name? */
+static bool is(const struct strs *parts, size_t i, const char *name)
+{
+	return i < parts->n && str_eq(parts->v[i], name);
+}
+
+/* pods/UID/volumes/kubernetes.io~csi/PV/mount, pods/UID/volumeDevices/kubernetes.io~csi/PV */
+static void look_in_pod(const char *kubelet_dir, const char *driver, const struct strs *parts,
+                        struct kubelet_place *ret)
+{
+	char *dir AUTO(free) = NULL;
+	bool block = is(parts, 2, "volumeDevices");
+
+	if (parts->n != (block ? 5 : 6) || !is(parts, 3, "kubernetes.io~csi") ||
+	    !(block || (is(parts, 2, "volumes") && is(parts, 5, "mount"))))
+		return;
+	ret->role = KUBELET_PUBLISHED;
+	ret->block = block;
+	ret->pod = xstrdup(parts->v[1]);
+	ret->persistent_volume = xstrdup(parts->v[4]);
+	dir = block ? xasprintf("%s/" CSI_DIR "volumeDevices/%s/data", kubelet_dir, parts->v[4])
+	            : xasprintf("%s/pods/%s/volumes/kubernetes.io~csi/%s", kubelet_dir, parts->v[1],
+	                        parts->v[4]);
+	read_vol_data(dir, driver, ret);
+}
+
+/* staging/PV/ID, publish/PV/UID, PV/dev/UID */
+static void look_at_block(const char *kubelet_dir, const char *driver, const struct strs *parts,
+                          struct kubelet_place *ret)
+{
+	bool staged = is(parts, 4, "staging"), mapped = is(parts, 5, "dev");
+	char *dir AUTO(free) = NULL;
+
+	if (parts->n != 7 || !(staged || mapped || is(parts, 4, "publish")))
+		return;
+	ret->block = true;
+	ret->role = staged ? KUBELET_STAGED : KUBELET_PUBLISHED;
+	ret->persistent_volume = xstrdup(parts->v[mapped ? 4 : 5]);
+	if (staged)
+		ret->volume_id = xstrdup(parts->v[6]);
+	else
+		ret->pod = xstrdup(parts->v[6]);
+	dir = xasprintf("%s/" CSI_DIR "volumeDevices/%s/data", kubelet_dir, ret->persistent_volume);
+	read_vol_data(dir, driver, ret);
+}
+
+void kubelet_place_of(const char *kubelet_dir, const char *driver, const char *path,
+                      struct kubelet_place *ret)
+{
+	struct strs parts AUTO(strs_clear) = STRS_INIT;
+	size_t n = strlen(kubelet_dir);
+
+	*ret = (struct kubelet_place) { .since = -1 };
+	while (n && kubelet_dir[n - 1] == '/')
+		n--;
+	if (strncmp(path, kubelet_dir, n) != 0 || path[n] != '/' || !split(path + n + 1, &parts))
+		return;
+	if (is(&parts, 0, "pods")) {
+		look_in_pod(kubelet_dir, driver, &parts, ret);
+	} else if (str_has_prefix(path + n + 1, CSI_DIR) && is(&parts, 3, "volumeDevices")) {
+		look_at_block(kubelet_dir, driver, &parts, ret);
+	} else if (str_has_prefix(path + n + 1, CSI_DIR) && str_has_suffix(path, GLOBAL_MOUNT)) {
+		char *dir AUTO(free) =
+			xasprintf("%.*s", (int)(strlen(path) - strlen(GLOBAL_MOUNT)), path);
+
+		ret->role = KUBELET_STAGED;
+		read_vol_data(dir, driver, ret);
+	}
+}
+
+/* ---- what is wanted ---- */
+
+/* <dir>/<name>/<rest> for each name in it. */
+static void add_each(const char *dir, const char *rest, struct strs *ret)
+{
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+	struct err ignored = ERR_INIT;
+
+	if (dir_list(dir, &names, &ignored))
+		return;
+	for (size_t i = 0; i < names.n; i++)
+		strs_addf(ret, "%s/%s/%s", dir, names.v[i], rest);
+}
+
+void kubelet_wanted(const char *kubelet_dir, const char *driver, struct strs *ret)
+{
+	char *staging AUTO(free) = xasprintf("%s/" CSI_DIR "%s", kubelet_dir, driver);
+	char *pods AUTO(free) = xasprintf("%s/pods", kubelet_dir);
+	struct strs volumes AUTO(strs_clear) = STRS_INIT;
+	struct strs targets AUTO(strs_clear) = STRS_INIT;
+
+	add_each(staging, "globalmount", &targets);
+	add_each(pods, "volumes/kubernetes.io~csi", &volumes);
+	for (size_t i = 0; i < volumes.n; i++)
+		add_each(volumes.v[i], "mount", &targets);
+	for (size_t i = 0; i < targets.n; i++) {
+		struct kubelet_place p AUTO(kubelet_place_clear) = { .since = -1 };
+
+		kubelet_place_of(kubelet_dir, driver, targets.v[i], &p);
+		if (p.volume_id && !p.foreign)
+			strs_add(ret, targets.v[i]);
+	}
+}

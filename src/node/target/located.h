@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A volume, with its disk, found by a path where it is staged or published: the first step of stats
+ * and expand.
+ */
+#pragma once
+
+#include "node/node.h"
+#include "node/target/place.h"
+
+struct located {
+	struct mount_table table;
+	struct place place; /* PLACE_FILESYSTEM, PLACE_BLOCK or PLACE_SHARE */
+	struct device dev;  /* the disk, as sysfs has it; empty for a share */
+};
+
+#define LOCATED_INIT                                           \
+	{                                                      \
+		.table = MOUNT_TABLE_INIT, .place = PLACE_INIT \
+	}
+/*
+ * `path` is the staging path (for raw block: the directory or the file in it) or a target path.
+ * NOT_FOUND: no volume is there; UNAVAILABLE: its device has gone.
+ */
+int locate(struct node *n, const char *volume_id, const char *path, struct located *ret,
+           struct err *err) MUST_CHECK;
+/* Opens the device of a disk and proves that it is still this disk, of this size. */
+int located_open(const struct located *l, struct err *err) MUST_CHECK;
+void located_clear(struct located *l);
+static inline void located_clear_p(struct located *l)
+{
+	located_clear(l);
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tells a mounted filesystem from a bound device node by mountinfo: the root of the first is "/",
+ * that of the second the node's name on devtmpfs. Owns only the resolved path. Does not know which
+ * disk should be there.
+ */
+#include "node/target/place.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/btrfs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "common/cleanup.h"
+#include "common/kill_point.h"
+#include "common/mem.h"
+#include "node/mount/fsprobe.h"
+
+/* More layers than retries have ever stacked: ends the loop of place_unmount(). */
+#define MAX_LAYERS 256
+#define NO_DISK makedev(0, 0)
+
+void place_clear(struct place *p)
+{
+	free(p->path);
+	*p = (struct place)PLACE_INIT;
+}
+
+char *place_block_file(const char *staging_path, const char *volume_id)
+{
+	return xasprintf("%s/%s", staging_path, volume_id);
+}
+
+/* stat(2) of a path from the mount table. An error is no answer: the caller may retry. */
+static int look_at(const char *path, struct stat *ret, struct err *err)
+{
+	if (stat(path, ret) == 0)
+		return 0;
+	err_sys(err, errno, "look at %s, which the mount table shows", path);
+	return err_recode(err, ERR_UNAVAILABLE);
+}
+
+/*
+ * Sets the disk of a mounted filesystem. mountinfo has the disk's number, except for btrfs: there
+ * the number is anonymous, and only the path of the device node tells the disk (place_check_same()
+ * looks closer). When that node does not exist, the disk was removed, and the number stays the
+ * anonymous one, which no disk has. PLACE_OTHER: it is not a filesystem of a disk.
+ */
+static int look_at_filesystem(struct place *p, struct err *err)
+{
+	const struct mount *m = p->m;
+	struct stat st;
+
+	p->kind = PLACE_FILESYSTEM;
+	p->shown = p->disk = m->devno;
+	if (major(m->devno) != 0)
+		return 0;
+	p->kind = PLACE_OTHER;
+	if (!str_eq(m->fs_type, "btrfs"))
+		return 0;
+	if (look_at(m->source, &st, err)) {
+		if (err->sys != ENOENT)
+			return -1;
+		err_clear(err);
+		p->kind = PLACE_FILESYSTEM;
+	} else if (S_ISBLK(st.st_mode)) {
+		p->kind = PLACE_FILESYSTEM;
+		p->shown = p->disk = st.st_rdev;
+	}
+	return 0;
+}
+
+/*
+ * Was the bound device node removed? Then "//deleted" follows its name (proc_pid_mountinfo(5)). The
+ * kernel removes the node when the disk goes; the bind stays, and leads to the disk that gets the
+ * number next.
+ */
+static bool node_is_removed(const struct mount *m)
+{
+	return str_has_suffix(m->root, "//deleted");
+}
+
+/* The UUID of a mounted btrfs as blkid writes it. */
+static int btrfs_uuid(const char *path, char ret[37], struct err *err)
+{
+	struct btrfs_ioctl_fs_info_args info = { 0 };
+	int fd AUTO(fd) = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0 || ioctl(fd, BTRFS_IOC_FS_INFO, &info) < 0)
+		return err_sys(err, errno, "read the UUID of the btrfs at %s", path);
+	for (unsigned i = 0, n = 0; i < sizeof(info.fsid); i++) {
+		if (i == 4 || i == 6 || i == 8 || i == 10)
+			ret[n++] = '-';
+		n += (unsigned)snprintf(ret + n, 3, "%02x", info.fsid[i]);
+	}
+	return 0;
+}
+
+/*
+ * A mounted filesystem has its device open exclusively, so another exclusive open fails. 0: the
+ * device is claimed. PLACE_DISK_GONE: it is not claimed.
+ */
+static int check_claimed(const struct device *dev, struct err *err)
+{
+	int fd AUTO(fd) = -1;
+
+	if (device_open(dev, O_RDONLY | O_EXCL, &fd, NULL, err) == 0)
+		return PLACE_DISK_GONE;
+	if (err->sys != EBUSY)
+		return -1;
+	err_clear(err);
+	return 0;
+}
+
+bool place_is_known_by_name(const struct place *p)
+{
+	return p->kind == PLACE_FILESYSTEM && str_eq(p->m->fs_type, "btrfs");
+}
+
+int place_compare(const struct place *p, const struct device *dev, struct str *other,
+                  struct err *err)
+{
+	struct fsprobe fs;
+	char uuid[37];
+	int fd AUTO(fd) = -1;
+
+	if (!place_is_known_by_name(p))
+		return 0;
+	if (btrfs_uuid(p->path, uuid, err) || device_open(dev, O_RDONLY, &fd, NULL, err) ||
+	    fsprobe_fd(fd, dev->path, &fs, err))
+		return -1;
+	if (str_eq(fs.uuid, uuid))
+		return check_claimed(dev, err);
+	str_addf(other,
+	         "%s shows the btrfs %s, but on %s is %s with UUID %s: its disk has gone and its "
+	         "name was given to another",
+	         p->path, uuid, dev->path, fs.found, *fs.uuid ? fs.uuid : "none");
+	return PLACE_OTHER_DISK;
+}
+
+int place_check_same(const struct place *p, const struct device *dev, struct err *err)
+{
+	struct str other AUTO(str_clear) = STR_INIT(400);
+	int rc = place_compare(p, dev, &other, err);
+
+	return rc == PLACE_OTHER_DISK ? err_set(err, ERR_PRECONDITION, "%s", other.ptr) : rc;
+}
+
+/*
+ * What cannot be seen can be neither used nor unmounted, and "nothing is there" would be a lie:
+ * the volume is still mounted.
+ */
+static int refuse_hidden(const struct mount_table *t, const char *path, struct err *err)
+{
+	const struct mount *hidden = mount_hidden_at(t, path), *cover;
+
+	if (!hidden)
+		return 0;
+	cover = mount_containing(t, path);
+	return err_set(err, ERR_PRECONDITION,
+	               "%s of device %u:%u is mounted at %s, but %s (%s) was mounted over it at "
+	               "%s: unmount %s, then it is found again",
+	               hidden->fs_type, major(hidden->devno), minor(hidden->devno), path,
+	               cover ? cover->fs_type : "something", cover ? cover->source : "unknown",
+	               cover ? cover->target : "/", cover ? cover->target : "that");
+}
+
+/* Only a device node is looked at, or something that this driver does not mount. */
+static int look_at_node(struct place *p, struct err *err)
+{
+	struct stat st;
+
+	p->kind = PLACE_OTHER;
+	if (look_at(p->path, &st, err))
+		return -1;
+	if (S_ISBLK(st.st_mode)) {
+		p->kind = PLACE_BLOCK;
+		p->shown = st.st_rdev;
+		p->disk = node_is_removed(p->m) ? NO_DISK : st.st_rdev;
+	}
+	return 0;
+}
+
+int place_look(const struct mount_table *t, const char *path, struct place *ret, struct err *err)
+{
+	struct place p AUTO(place_clear) = PLACE_INIT;
+	int rc = mount_place(path, &p.path, err);
+
+	if (rc < 0 || refuse_hidden(t, p.path ? p.path : path, err))
+		return -1;
+	p.m = rc == 0 ? mount_at(t, p.path) : NULL;
+	if (p.m && mount_is_share(p.m)) { /* never touched: its server may hang */
+		p.kind = str_eq(p.m->root, "/") ? PLACE_SHARE : PLACE_OTHER;
+		p.shown = p.disk = p.m->devno;
+	} else if (p.m &&
+	           (str_eq(p.m->root, "/") ? look_at_filesystem(&p, err) : look_at_node(&p, err))) {
+		return -1;
+	}
+	*ret = p;
+	p = (struct place)PLACE_INIT;
+	return 0;
+}
+
+bool place_may_be_volume(const struct mount *m)
+{
+	static const char *const types[] = {
+		"ext4", "ext3", "xfs", "btrfs", "devtmpfs", "virtiofs"
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(types); i++)
+		if (str_eq(m->fs_type, types[i]))
+			return true;
+	return str_has_prefix(m->fs_type, "fuse.virtiofs");
+}
+
+int place_look_staged(const struct mount_table *t, const char *staging_path, const char *volume_id,
+                      struct place *ret, struct err *err)
+{
+	char *file AUTO(free) = place_block_file(staging_path, volume_id);
+	struct place p AUTO(place_clear) = PLACE_INIT;
+
+	if (place_look(t, staging_path, ret, err))
+		return -1;
+	if (ret->kind != PLACE_NOTHING)
+		return 0;
+	if (place_look(t, file, &p, err)) {
+		place_clear(ret);
+		return -1;
+	}
+	if (p.kind != PLACE_NOTHING) {
+		place_clear(ret);
+		*ret = p;
+		p = (struct place)PLACE_INIT;
+	}
+	return 0;
+}
+
+/*
+ * Names of removed device nodes are given to others, which may be removed as well: there the name
+ * does not tell that two mounts show one node, and its inode does. A node that cannot be looked at
+ * may be the same one.
+ */
+static bool is_other_node(const struct place *p, const struct mount *m)
+{
+	struct stat ours, theirs;
+
+	return p->kind == PLACE_BLOCK && node_is_removed(m) && stat(p->path, &ours) == 0 &&
+	       stat(m->target, &theirs) == 0 && ours.st_ino != theirs.st_ino;
+}
+
+const struct mount *place_elsewhere(const struct mount_table *t, const struct place *p,
+                                    const struct place *but, bool whole, const struct mount *after)
+{
+	const char *root = p->kind == PLACE_BLOCK || whole ? p->m->root : NULL;
+	const struct mount *m = after;
+
+	assert(p->kind != PLACE_NOTHING && p->kind != PLACE_OTHER);
+	while ((m = mount_of(t, p->m->devno, root, m))) {
+		if (mount_same_place(t, m, p->m) || is_other_node(p, m))
+			continue;
+		if (but && but->path &&
+		    (str_eq(m->target, but->path) || (but->m && mount_same_place(t, m, but->m))))
+			continue;
+		return m;
+	}
+	return NULL;
+}
+
+const char *place_to_look_through(const struct mount_table *t, const struct place *p)
+{
+	const struct mount *m = NULL;
+
+	assert(p->kind == PLACE_FILESYSTEM || p->kind == PLACE_SHARE);
+	while ((m = mount_of(t, p->m->devno, "/", m)))
+		if (mount_at(t, m->target) == m)
+			return m->target;
+	return p->path;
+}
+
+/*
+ * A filesystem of the kernel's memory is somebody else's for certain: an emptyDir, a Secret. Of
+ * others that this driver does not mount that is not certain, as its predecessor mounted more.
+ */
+static int refuse_foreign(const struct place *p, struct err *err)
+{
+	static const char *const memory[] = { "tmpfs", "ramfs", "devtmpfs", "overlay",
+		                              "proc",  "sysfs", NULL };
+
+	for (const char *const *type = memory; p->kind == PLACE_OTHER && p->m && *type; type++)
+		if (str_eq(p->m->fs_type, *type) && str_eq(p->m->root, "/"))
+			return err_set(err, ERR_PRECONDITION,
+			               "%s shows %s (%s), which this driver does not mount: it is "
+			               "left alone; unmount it by hand if it is a leftover",
+			               p->path, *type, p->m->source);
+	return 0;
+}
+
+static int unmount_layer(const char *path, bool lazy, struct err *err)
+{
+	int rc = mount_remove(path, lazy, err);
+
+	if (rc < 0 && !lazy && mount_errno_is_dead(err->sys)) {
+		err_clear(err);
+		rc = mount_remove(path, true, err);
+	}
+	return rc;
+}
+
+/*
+ * umount(2) takes nothing away. Usually nothing is left there; but a namespace may not take apart
+ * what it was given by the one that made it.
+ */
+static int check_gone(const char *path, const char *proc_root, struct err *err)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+
+	if (mount_table_read(proc_root, &t, err))
+		return -1;
+	if (!mount_at(&t, path))
+		return 0;
+	return err_set(err, ERR_PRECONDITION,
+	               "%s cannot be unmounted in this mount namespace: the kernel has locked the "
+	               "mount, which came from the host; unmount it there",
+	               path);
+}
+
+/*
+ * Where a share's server says that a directory is a mount point of its own, the kernel's client
+ * mounts it as soon as somebody goes there (fuse_dentry_automount() of fs/fuse/dir.c; the source is
+ * "none"), and that keeps the share's mount busy. One that is in use itself stays.
+ */
+static void unmount_within_share(const struct place *p, const char *proc_root)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	char *below AUTO(free) = xasprintf("%s/", p->path);
+	struct err ignored = ERR_INIT;
+
+	if (mount_table_read(proc_root, &t, &ignored))
+		return;
+	for (size_t i = t.n; i > 0; i--) {
+		const struct mount *m = &t.v[i - 1];
+		struct err in_use = ERR_INIT;
+
+		if (str_has_prefix(m->target, below) && mount_is_share(m) &&
+		    str_eq(m->source, "none"))
+			IGNORE_RESULT(mount_remove(m->target, false, &in_use));
+	}
+}
+
+int place_unmount(const struct place *p, const char *proc_root, bool lazy, struct err *err)
+{
+	if (refuse_foreign(p, err))
+		return -1;
+	if (p->kind == PLACE_SHARE && !lazy)
+		unmount_within_share(p, proc_root);
+	for (unsigned i = 0; i < MAX_LAYERS; i++) {
+		int rc = unmount_layer(p->path, lazy, err);
+
+		if (rc == MOUNT_ABSENT)
+			return i ? 0 : check_gone(p->path, proc_root, err);
+		if (rc)
+			return -1;
+		kill_point("unmount: one layer taken away");
+	}
+	return err_set(err, ERR_INTERNAL, "unmount %s: there is still something after %d layers",
+	               p->path, MAX_LAYERS);
+}

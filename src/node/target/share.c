@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Looks at shares: by the guard, because their server may hang, and by a mount of the tag. Such a
+ * mount lies below the driver's folder, whose directories are its own. Does not know what is
+ * staged.
+ */
+#include "node/target/share.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/kill_point.h"
+#include "common/mem.h"
+#include "node/target/guard.h"
+#include "node/target/paths.h"
+#include "node/work/record.h"
+#include "node/target/target.h"
+
+#define LOOKING "looking"
+
+bool share_errno_is_dead(int errnum)
+{
+	return errnum == ENOTCONN || errnum == ECONNABORTED || errnum == ENODEV ||
+	       errnum == ESHUTDOWN;
+}
+
+int share_look(const struct node *n, dev_t devno, const char *path, struct err *err)
+{
+	struct statvfs ignored;
+	int sys;
+
+	if (guard_read(n->guard, devno, path, &ignored, &sys, err))
+		return -1;
+	return share_errno_is_dead(sys) ? SHARE_DEAD : 0;
+}
+
+const struct mount *share_elsewhere(const struct node *n, const struct mount_table *t,
+                                    const struct place *p, const struct place *but, bool whole,
+                                    const struct mount *after)
+{
+	const struct mount *m = after;
+
+	while ((m = place_elsewhere(t, p, but, whole, m)))
+		if (str_eq(m->fs_type, "virtiofs") || paths_allowed(&n->o, m->target))
+			return m;
+	return NULL;
+}
+
+/* Does anything else in the table show the same share? Then an unmount does not wait for it. */
+static bool is_shown_elsewhere(const struct mount_table *t, const struct mount *m)
+{
+	const struct mount *first = mount_of(t, m->devno, NULL, NULL);
+
+	return first != m || mount_of(t, m->devno, NULL, m);
+}
+
+/*
+ * Takes away what is mounted at `path`, as mountinfo has it, but not what hangs: the last unmount
+ * of a share waits for its server. Lazily, because another process may just be looking at all
+ * mounts of this host.
+ */
+static int clear_path(const struct node *n, const char *path, struct err *err)
+{
+	for (;;) {
+		struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+		const struct mount *m;
+
+		if (mount_table_read(n->o.proc_root, &t, err))
+			return -1;
+		m = mount_at(&t, path);
+		if (!m)
+			return 0;
+		if (!is_shown_elsewhere(&t, m) && share_look(n, m->devno, path, err) < 0)
+			return -1;
+		if (mount_remove(path, true, err) < 0)
+			return -1;
+		kill_point("look at a tag: unmounted");
+	}
+}
+
+static int read_devno(const struct node *n, const char *path, dev_t *ret, struct err *err)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	const struct mount *m;
+
+	if (mount_table_read(n->o.proc_root, &t, err))
+		return -1;
+	m = mount_at(&t, path);
+	if (!m || !mount_is_share(m))
+		return err_set(err, ERR_UNAVAILABLE,
+		               "it was mounted at %s to look at it, but %s is there", path,
+		               m ? m->fs_type : "nothing");
+	*ret = m->devno;
+	return 0;
+}
+
+/*
+ * A superblock that was mounted with a security context can only be mounted again with the same
+ * one; other options are those of the first mount anyway.
+ */
+static void look_options(const struct strs *flags, struct strs *ret)
+{
+	strs_add(ret, "ro");
+	strs_add(ret, "nosuid");
+	strs_add(ret, "nodev");
+	strs_add(ret, "noexec");
+	for (size_t i = 0; i < flags->n; i++)
+		if (str_has_prefix(flags->v[i], "context=") || strstr(flags->v[i], "fscontext=") ||
+		    strstr(flags->v[i], "defcontext=") || strstr(flags->v[i], "rootcontext="))
+			strs_add(ret, flags->v[i]);
+}
+
+/* The directory to mount at; what a killed driver has left there is taken away. */
+static int make_dir(const struct node *n, const char *dir, char **ret_path, struct err *err)
+{
+	char *parent AUTO(free) = xasprintf("%s/" LOOKING, n->o.plugin_dir);
+	unsigned made = 0;
+	int rc;
+
+	if (target_make(parent, TARGET_DIR, &made, err))
+		return -1;
+	rc = mount_place(dir, ret_path, err);
+	if (rc)
+		return rc < 0 ? -1 : err_set(err, ERR_UNAVAILABLE, "%s was removed", parent);
+	if (clear_path(n, *ret_path, err) || target_make(*ret_path, TARGET_DIR, &made, err))
+		return -1;
+	kill_point("look at a tag: directory made");
+	return 0;
+}
+
+static int look_at(const struct node *n, const char *path, const char *tag,
+                   const struct strs *flags, dev_t *ret, struct err *err)
+{
+	struct strs options AUTO(strs_clear) = STRS_INIT;
+	struct err ignored = ERR_INIT;
+	int rc;
+
+	look_options(flags, &options);
+	rc = mount_share(tag, path, n->o.virtiofs_type, &options, err);
+	if (rc)
+		return rc < 0 ? -1 : SHARE_NO_TAG;
+	kill_point("look at a tag: mounted");
+	rc = read_devno(n, path, ret, err);
+	if (clear_path(n, path, rc ? &ignored : err))
+		rc = -1;
+	return rc;
+}
+
+int share_look_mount(const struct node *n, const char *volume_id, const char *tag,
+                     const struct strs *flags, dev_t *ret, struct err *err)
+{
+	char *dir AUTO(free) = record_path(n, LOOKING, volume_id, n->token);
+	char *path AUTO(free) = NULL;
+	int rc = make_dir(n, dir, &path, err);
+
+	if (!rc)
+		rc = look_at(n, path, tag, flags, ret, err);
+	if (rc < 0)
+		return err_wrap(err, "see which share the tag %s leads to", tag);
+	rmdir(path);
+	return rc;
+}
+
+bool share_is_look(const struct node *n, const char *target)
+{
+	char *dir AUTO(free) = xasprintf("%s/" LOOKING "/", n->o.plugin_dir);
+
+	return str_has_prefix(target, dir);
+}
+
+static int tidy_one(const struct node *n, const char *dir, struct err *err)
+{
+	char *path AUTO(free) = NULL;
+	int rc = mount_place(dir, &path, err);
+
+	if (rc)
+		return rc < 0 ? -1 : 0;
+	if (clear_path(n, path, err))
+		return -1;
+	return target_remove(path, err);
+}
+
+int share_tidy(const struct node *n, struct str *did, struct err *err)
+{
+	char *dir AUTO(free) = xasprintf("%s/" LOOKING, n->o.plugin_dir);
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+	struct err first = ERR_INIT;
+
+	if (!path_exists(dir))
+		return 0;
+	if (dir_list(dir, &names, err))
+		return -1;
+	for (size_t i = 0; i < names.n; i++) {
+		char *one AUTO(free) = xasprintf("%s/%s", dir, names.v[i]);
+		struct err failed = ERR_INIT;
+
+		/* Calls are served already, and look. */
+		if (*n->token && str_has_suffix(names.v[i], n->token))
+			continue;
+		if (tidy_one(n, one, &failed) == 0)
+			str_addf(did, "%s%s", did->len ? ", " : "", one);
+		else if (!first.code)
+			first = failed;
+	}
+	if (!first.code)
+		return 0;
+	*err = first;
+	return -1;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Asks by the lock, which the kernel ends with its last holder; the processes that can be seen only
+ * name it. Not all tools open the device exclusively, so that would not do. Ends no tool.
+ */
+#include "node/work/outlived.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/mem.h"
+#include "node/holders/holders.h"
+#include "node/work/job_record.h"
+
+#define LOCK_WAIT_MS 1000
+#define LOCK_STEP_MS 20
+
+static int is_locked(const struct node *n, const struct device *dev, struct deadline d,
+                     struct err *err)
+{
+	const struct holders_query q = { .proc_root = n->o.proc_root, .disk = dev->devno };
+	struct holders h AUTO(holders_clear) = { 0 };
+	char *names AUTO(free) = NULL;
+
+	holders_find(&q, d, &h);
+	names = h.first.n ? strs_join(&h.first, ", ")
+	                  : xasprintf("see lslocks, fuser %s", dev->path);
+	return err_set(err, ERR_ABORTED,
+	               "%s is locked by another process: a mkfs or e2fsck, or the stage of another "
+	               "volume, still runs (%s); retry when it has ended",
+	               dev->path, names);
+}
+
+int outlived_lock(const struct node *n, const struct device *dev, int fd, struct deadline d,
+                  struct err *err)
+{
+	struct deadline end = deadline_clamp(d, LOCK_WAIT_MS);
+
+	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		struct err ignored = ERR_INIT;
+
+		if (errno != EWOULDBLOCK)
+			return err_sys(err, errno, "lock %s", dev->path);
+		if (deadline_sleep(end, LOCK_STEP_MS, &ignored, ""))
+			return is_locked(n, dev, d, err);
+	}
+	return 0;
+}
+
+static int check_disk(const struct node *n, const struct device *dev, struct deadline d,
+                      struct err *err)
+{
+	int fd AUTO(fd) = -1;
+
+	if (device_open(dev, O_RDONLY, &fd, NULL, err) == 0)
+		return outlived_lock(n, dev, fd, d, err);
+	if (!device_errno_is_gone(err->sys))
+		return -1;
+	err_clear(err);
+	return 0;
+}
+
+int outlived_check(const struct node *n, const char *volume_id, struct deadline d, struct err *err)
+{
+	static const enum job_record_kind kinds[] = { JOB_RECORD_MKFS, JOB_RECORD_E2FSCK };
+
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		struct device dev;
+		int rc = job_record_disk(n, volume_id, kinds[i], &dev, err);
+
+		if (!rc)
+			rc = check_disk(n, &dev, d, err);
+		if (rc >= 0)
+			continue;
+		if (err->code == ERR_ABORTED)
+			return -1;
+		err_wrap(err, "it is not known whether a mkfs or e2fsck still works on its disk");
+		return err_recode(err, ERR_UNAVAILABLE);
+	}
+	return 0;
+}

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads, writes, removes and lists records. A file is looked at through the descriptor that is
+ * read: a link is not followed, and a pipe blocks nobody. Does not know what a record says.
+ *
+ * A spare file is renamed, written in its place and renamed again. That takes no block of a full
+ * disk: its own is there, and the directories have had these names before. A file without a block
+ * is no spare one: writing it would fail just when it is needed.
+ */
+#include "node/work/record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/mem.h"
+
+#define RECORD_MAX 4096
+#define SPARE_SIZE 4096
+
+char *record_folder(const struct node *n, const char *folder)
+{
+	return xasprintf("%s/%s", n->o.plugin_dir, folder);
+}
+
+char *record_path(const struct node *n, const char *folder, const char *volume_id,
+                  const char *suffix)
+{
+	char hash[33];
+
+	fnv128_hex(volume_id, "", hash);
+	return xasprintf("%s/%s/%s%s", n->o.plugin_dir, folder, hash, suffix);
+}
+
+/* ---- reading ---- */
+
+/* ENOENT stays in err->sys. */
+static int open_record(const char *path, struct err *err)
+{
+	int fd AUTO(fd) = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 && errno == ELOOP)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "%s is a symbolic link, and no record: remove it", path);
+	if (fd < 0)
+		return err_sys(err, errno, "open %s", path);
+	if (fstat(fd, &st))
+		return err_sys(err, errno, "look at %s", path);
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, ERR_UNAVAILABLE, "%s is no file, and so no record: remove it",
+		               path);
+	return TAKE_FD(fd);
+}
+
+static int read_record(const char *path, char **ret, struct err *err)
+{
+	char *text AUTO(free) = xcalloc(1, RECORD_MAX + 2);
+	int fd AUTO(fd) = open_record(path, err);
+	size_t len = 0;
+	ssize_t n = 0;
+
+	if (fd < 0)
+		return -1;
+	while (len <= RECORD_MAX && (n = read(fd, text + len, RECORD_MAX + 1 - len)) > 0)
+		len += (size_t)n;
+	if (n < 0)
+		return err_sys(err, errno, "read %s", path);
+	if (len > RECORD_MAX)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "%s is longer than any record (%d bytes): remove it", path,
+		               RECORD_MAX);
+	*ret = TAKE(text);
+	return 0;
+}
+
+int record_read(const char *path, char **ret, struct err *err)
+{
+	if (read_record(path, ret, err) == 0)
+		return 0;
+	if (err->sys != ENOENT)
+		return err_recode(err, ERR_UNAVAILABLE);
+	err_clear(err);
+	return RECORD_NONE;
+}
+
+bool record_has_line(const char *text, const char *key, const char *value)
+{
+	char *line AUTO(free) = xasprintf("%s=%s\n", key, value);
+	const char *at = text;
+
+	while ((at = strstr(at, line)) && at != text && at[-1] != '\n')
+		at++;
+	return at != NULL;
+}
+
+char *record_value(const char *text, const char *key)
+{
+	size_t n = strlen(key);
+
+	for (; *text; text = strchrnul(text, '\n'), text += *text == '\n')
+		if (strncmp(text, key, n) == 0 && text[n] == '=')
+			return xstrndup(text + n + 1, strcspn(text + n + 1, "\n"));
+	return NULL;
+}
+
+/* ---- writing ---- */
+
+static int make_dir_of(const char *path, struct err *err)
+{
+	char *dir AUTO(free) = xstrdup(path);
+
+	*strrchr(dir, '/') = '\0';
+	return dir_make(dir, 0700, err);
+}
+
+int record_write_synced(const char *path, const char *text, struct err *err)
+{
+	if (make_dir_of(path, err) || file_write_synced(path, text, strlen(text), 0600, err))
+		return err_recode(err, ERR_UNAVAILABLE);
+	return 0;
+}
+
+int record_remove(const char *path, struct err *err)
+{
+	return file_remove(path, err) ? err_recode(err, ERR_UNAVAILABLE) : 0;
+}
+
+static int sync_dir(const char *dir, struct err *err)
+{
+	if (dir_sync(dir, err) == 0)
+		return 0;
+	if (err->sys != ENOENT)
+		return err_recode(err, ERR_UNAVAILABLE);
+	err_clear(err);
+	return 0;
+}
+
+int record_remove_synced(const char *path, struct err *err)
+{
+	char *dir AUTO(free) = xstrdup(path);
+	bool was_there = path_exists(path);
+
+	*strrchr(dir, '/') = '\0';
+	return record_remove(path, err) || (was_there && sync_dir(dir, err)) ? -1 : 0;
+}
+
+int record_sync(const struct node *n, const char *folder, struct err *err)
+{
+	char *dir AUTO(free) = record_folder(n, folder);
+
+	return sync_dir(dir, err);
+}
+
+/* btrfs would write each change to a new place, and find none. Others have no such flag. */
+static void keep_in_place(int fd)
+{
+	int flags = 0;
+
+	if (ioctl(fd, FS_IOC_GETFLAGS, &flags) == 0) {
+		flags |= FS_NOCOW_FL;
+		IGNORE_RESULT(ioctl(fd, FS_IOC_SETFLAGS, &flags));
+	}
+}
+
+/* Writes from the start, in the blocks that the file has. */
+static int write_over(const char *path, int flags, const char *bytes, size_t n, struct err *err)
+{
+	int fd AUTO(fd) = open(path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | flags, 0600);
+	struct stat st;
+	ssize_t done;
+
+	if (fd < 0 || fstat(fd, &st))
+		return err_sys(err, errno, "write %s", path);
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, ERR_UNAVAILABLE, "%s is no file, and so no record: remove it",
+		               path);
+	if (st.st_size == 0)
+		keep_in_place(fd);
+	done = write(fd, bytes, n);
+	if (done != (ssize_t)n)
+		return err_sys(err, done < 0 ? errno : ENOSPC, "write %s", path);
+	if (ftruncate(fd, (off_t)n) || ((flags & O_EXCL) && fsync(fd)))
+		return err_sys(err, errno, "write %s", path);
+	return 0;
+}
+
+/* ---- spare files ---- */
+
+static char *spare_path(const struct node *n, unsigned i)
+{
+	return xasprintf("%s/spare/%u", n->o.plugin_dir, i);
+}
+
+static bool is_regular(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/*
+ * Also: no other name leads to it. A driver that was killed in move_to_free() has left one that is
+ * a record yet.
+ */
+static bool has_block(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_blocks > 0 && st.st_nlink == 1;
+}
+
+/* The block is on the disk when it returns, not just promised. */
+static int make_file(const char *path, struct err *err)
+{
+	static const char bytes[SPARE_SIZE];
+
+	return write_over(path, O_CREAT | O_EXCL, bytes, sizeof(bytes), err);
+}
+
+static int make_spare(const struct node *n, unsigned i, struct err *err)
+{
+	char *path AUTO(free) = spare_path(n, i);
+
+	if (has_block(path) || make_file(path, err) == 0)
+		return 0;
+	if (unlink(path) < 0 || err->sys != EEXIST)
+		return -1;
+	err_clear(err);
+	if (make_file(path, err) == 0)
+		return 0;
+	unlink(path);
+	return -1;
+}
+
+int record_make_spares(const struct node *n, struct err *err)
+{
+	char *dir AUTO(free) = record_folder(n, "spare");
+	char *needed_in AUTO(free) = record_folder(n, RECORD_DIR_UNSTAGING);
+	struct err first = ERR_INIT;
+
+	if (dir_make(dir, 0700, err) || dir_make(needed_in, 0700, err))
+		return -1;
+	for (unsigned i = 0; i < RECORD_SPARES; i++) {
+		struct err failed = ERR_INIT;
+
+		if (make_spare(n, i, &failed) && !first.code)
+			first = failed;
+	}
+	if (!first.code)
+		return 0;
+	*err = first;
+	return -1;
+}
+
+/* A rename is the claim: another call does not find the file any more. */
+static bool take_spare(const struct node *n, const char *as)
+{
+	for (unsigned i = 0; i < RECORD_SPARES; i++) {
+		char *path AUTO(free) = spare_path(n, i);
+
+		if (has_block(path) && rename(path, as) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* EEXIST: `to` is there. Where no rename can refuse that (NFS, older ZFS), a link does. */
+static int move_to_free(const char *from, const char *to)
+{
+	if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+		return 0;
+	if (errno != EINVAL || link(from, to) < 0)
+		return -1;
+	if (unlink(from) == 0)
+		return 0;
+	unlink(to);
+	errno = EIO;
+	return -1;
+}
+
+static bool return_spare(const struct node *n, const char *path)
+{
+	if (!has_block(path))
+		return false;
+	for (unsigned i = 0; i < RECORD_SPARES; i++) {
+		char *spare AUTO(free) = spare_path(n, i);
+
+		if (move_to_free(path, spare) == 0)
+			return true;
+		if (errno != EEXIST)
+			return false;
+	}
+	return false;
+}
+
+int record_give_back(const struct node *n, const char *path, struct err *err)
+{
+	return return_spare(n, path) ? 0 : record_remove(path, err);
+}
+
+static int put(const struct node *n, const char *path, const char *text, struct err *err)
+{
+	char *tmp AUTO(free) = xasprintf("%s.tmp", path);
+	struct err ignored = ERR_INIT;
+	int rc;
+
+	if (make_dir_of(path, err))
+		return -1;
+	rc = write_over(tmp, take_spare(n, tmp) ? 0 : O_CREAT, text, strlen(text), err);
+	if (!rc && is_regular(path) &&
+	    renameat2(AT_FDCWD, tmp, AT_FDCWD, path, RENAME_EXCHANGE) == 0)
+		IGNORE_RESULT(record_give_back(n, tmp, &ignored)); /* the one before */
+	else if (!rc && rename(tmp, path) < 0)
+		rc = err_sys(err, errno, "rename %s to %s", tmp, path);
+	if (rc)
+		IGNORE_RESULT(record_give_back(n, tmp, &ignored));
+	return rc;
+}
+
+int record_put(const struct node *n, const char *path, const char *text, struct err *err)
+{
+	return put(n, path, text, err) ? err_recode(err, ERR_UNAVAILABLE) : 0;
+}
+
+/* ---- listing ---- */
+
+static bool is_half_written(const char *name)
+{
+	return str_has_suffix(name, ".tmp");
+}
+
+/* Those of an unstage have been made of spare files. */
+static int tidy_away(const struct node *n, const char *folder, const char *path, struct err *err)
+{
+	return str_eq(folder, RECORD_DIR_UNSTAGING) ? record_give_back(n, path, err)
+	                                            : record_remove(path, err);
+}
+
+int record_tidy(const struct node *n, const char *folder,
+                bool (*is_outdated)(void *arg, const char *name, const char *text), void *arg,
+                struct str *did, struct err *err)
+{
+	char *dir AUTO(free) = record_folder(n, folder);
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+	struct err first = ERR_INIT;
+
+	if (!path_exists(dir))
+		return 0;
+	if (dir_list(dir, &names, err))
+		return -1;
+	for (size_t i = 0; i < names.n; i++) {
+		char *path AUTO(free) = xasprintf("%s/%s", dir, names.v[i]),
+			   *text AUTO(free) = NULL;
+		struct err failed = ERR_INIT;
+
+		if (!is_half_written(names.v[i]) &&
+		    (record_read(path, &text, &failed) || !is_outdated(arg, names.v[i], text)))
+			continue;
+		if (tidy_away(n, folder, path, &failed) == 0)
+			str_addf(did, "%s%s record %s", did->len ? ", " : "", folder, names.v[i]);
+		else if (!first.code)
+			first = failed;
+	}
+	if (!first.code)
+		return 0;
+	*err = first;
+	return -1;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Unmounts that the kernel refuses: of all processes that have the filesystem open, those that keep
+ * this one mount busy are named.
+ */
+#include "test/lib/suite.h"
+#include "test/lib/wait.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/mem.h"
+#include "node/target/busy.h"
+#include "test/lib/node_world.h"
+#include "test/lib/skip.h"
+
+#define UUID "11111111-aaaa-4bbb-8ccc-000000000001"
+
+static struct node_world w;
+
+static void begin(const char *fs_type)
+{
+	struct nvme_disk *disk;
+	struct stage_request r;
+
+	node_world_init(&w);
+	disk = nvme_world_add(&w.nvme, 1, UUID, 320 * MIB);
+	r = stage_request(&w, disk, fs_type, MODE_SINGLE_NODE_WRITER);
+	node_world_stage(&w, &r);
+	run_tool("mkdir -p %s %s && mount --bind %s %s && mount --bind %s %s", w.target,
+	         w.other_target, w.staging, w.target, w.staging, w.other_target);
+}
+
+static void end(void)
+{
+	run_tool("umount %s %s", w.other_target, w.staging);
+	node_world_clear(&w);
+}
+
+static int unmount_once(const char *path, struct err *err)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct place p AUTO(place_clear) = PLACE_INIT;
+
+	ck_assert_int_eq(mount_table_read("/proc", &t, err), 0);
+	ck_assert_int_eq(place_look(&t, path, &p, err), 0);
+	return busy_unmount(&w.node, &p, false, soon(), err);
+}
+
+/* The look at all processes has two seconds: on a machine that is busy enough, it needs another. */
+static int unmount(const char *path, struct err *err)
+{
+	int rc;
+
+	for (int i = 0; (rc = unmount_once(path, err)) < 0 && i < 5; i++) {
+		if (!strstr(err->msg, "there are more") && !strstr(err->msg, "no time was left"))
+			break;
+		err_clear(err);
+	}
+	return rc;
+}
+
+/* A child with the directory open, which is ready when this returns. */
+static pid_t open_elsewhere(const char *path)
+{
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		if (open(path, O_RDONLY | O_DIRECTORY) < 0 || write(ready[1], "x", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	close(ready[1]);
+	return pid;
+}
+
+static void let_go(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+static const char *const types[] = { "ext4", "xfs", "btrfs" };
+
+START_TEST(only_who_holds_this_mount_is_named)
+{
+	struct err err = ERR_INIT;
+	char *held AUTO(free) = NULL;
+	pid_t other, pid;
+
+	SKIP_UNLESS_LOOP();
+	begin(types[_i]);
+	other = open_elsewhere(w.other_target);
+	pid = open_elsewhere(w.target);
+	held = xasprintf(
+		"pid %d (test_busy) has %s open; end it, or wait until it has ended: unmount ",
+		(int)pid, w.target);
+	ck_assert_int_eq(unmount(w.target, &err), -1);
+	ck_assert_msg(err.code == ERR_UNAVAILABLE && str_has_prefix(err.msg, held), "%s", err.msg);
+	err_clear(&err);
+	let_go(pid);
+	/* The other mount is not busy. */
+	ck_assert_msg(unmount(w.target, &err) == 0, "%s", err.msg);
+	let_go(other);
+	end();
+}
+END_TEST
+
+START_TEST(a_mount_below_is_named_before_any_process)
+{
+	struct err err = ERR_INIT;
+	int fd AUTO(fd) = -1;
+
+	SKIP_UNLESS_LOOP();
+	begin("ext4");
+	fd = open(w.target, O_RDONLY);
+	run_tool("mkdir %s/sub && mount -t tmpfs none %s/sub", w.target, w.target);
+	ck_assert_int_eq(unmount(w.target, &err), -1);
+	ck_assert_msg(strstr(err.msg, "p1/target/sub is mounted below it: unmount ") != NULL, "%s",
+	              err.msg);
+	err_clear(&err);
+	run_tool("umount %s/sub", w.target);
+	close(TAKE_FD(fd));
+	ck_assert_msg(unmount(w.target, &err) == 0, "%s", err.msg);
+	end();
+}
+END_TEST
+
+/* Closes the descriptor that it is given a third of a second later. */
+static void *close_later(void *fd)
+{
+	usleep(300000);
+	close(*(int *)fd);
+	return NULL;
+}
+
+START_TEST(who_is_gone_in_a_moment_is_waited_for)
+{
+	struct err err = ERR_INIT;
+	pthread_t thread;
+	int fd;
+
+	SKIP_UNLESS_LOOP();
+	begin("ext4");
+	fd = open(w.target, O_RDONLY);
+	ck_assert_int_ge(fd, 0);
+	busy_limit(WAIT_LIMIT_MS);
+	ck_assert_int_eq(pthread_create(&thread, NULL, close_later, &fd), 0);
+	ck_assert_msg(unmount(w.target, &err) == 0, "%s", err.msg);
+	pthread_join(thread, NULL);
+	busy_limit(1000);
+	end();
+}
+END_TEST
+
+START_TEST(this_driver_does_not_name_itself)
+{
+	struct err err = ERR_INIT;
+	int fd;
+
+	SKIP_UNLESS_LOOP();
+	begin("ext4");
+	fd = open(w.target, O_RDONLY);
+	ck_assert_int_eq(unmount(w.target, &err), -1);
+	ck_assert_msg(err.code == ERR_UNAVAILABLE &&
+	                      str_has_prefix(err.msg, "only this driver has it open"),
+	              "%s", err.msg);
+	close(fd);
+	err_clear(&err);
+	ck_assert_msg(unmount(w.target, &err) == 0, "%s", err.msg);
+	end();
+}
+END_TEST
+
+SUITE_TIMEOUT("busy", 60, LOOP(only_who_holds_this_mount_is_named, ARRAY_LEN(types)),
+              a_mount_below_is_named_before_any_process, who_is_gone_in_a_moment_is_waited_for,
+              this_driver_does_not_name_itself);
