@@ -2,7 +2,7 @@
 /* Judges one state of one object. Neither waits nor asks anybody. */
 #include "controller/judge.h"
 
-#include "dpf/publish_context.h"
+#include "dpf/attachment_context.h"
 #include "dpf/conditions.h"
 
 static void why_not_bound(const struct json *object, const struct dpu_volume *v, struct str *why)

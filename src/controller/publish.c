@@ -18,7 +18,7 @@
 #include "controller/judge.h"
 #include "controller/names.h"
 #include "controller/nodes.h"
-#include "dpf/publish_context.h"
+#include "dpf/attachment_context.h"
 #include "controller/publish_rival.h"
 #include "controller/publish_volume.h"
 #include "controller/record.h"
@@ -207,6 +207,6 @@ int volume_attach(struct controller *c, const struct attach_request *r, struct d
 	/* What is answered is listed, also when the index has not heard of it yet. */
 	attachment_there(c, a.last);
 	kill_point("attach: done, not answered");
-	*ret = publish_context(&attachment.is, attachment.kind, v.capacity, arena);
+	*ret = attachment_publish_context(&attachment.is, attachment.kind, v.capacity, arena);
 	return 0;
 }

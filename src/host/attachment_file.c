@@ -11,7 +11,7 @@
 #include "common/file.h"
 #include "common/mem.h"
 #include "dpf/conditions.h"
-#include "dpf/publish_context.h"
+#include "dpf/attachment_context.h"
 #include "kube/kube_yaml.h"
 
 #define FILE_MAX_BYTES (1024 * 1024)

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
-#include "dpf/publish_context.h"
+#include "dpf/attachment_context.h"
 #include "host/host_node.h"
 #include "node/context.h"
 #include "node/mount/mount_flags.h"
@@ -102,7 +102,7 @@ int host_request_make(struct host_request *q, const struct node *n, struct err *
 		                            .attachment = q->f->is.key.uid,
 		                            .format_option = "--format" };
 	context = volume_context(q);
-	publish = publish_context(&q->f->is, q->f->kind, 0, &q->arena);
+	publish = attachment_publish_context(&q->f->is, q->f->kind, 0, &q->arena);
 	if (check_options(q, err) || context_check_id(volume, err) ||
 	    volume_cap_check(&q->stage.cap, q->f->kind, "--fstype", err))
 		return -1;

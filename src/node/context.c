@@ -4,84 +4,9 @@
  */
 #include "node/context.h"
 
-#include <stdint.h>
-
 #include "common/str.h"
 #include "volume/context_keys.h"
-
-bool publish_context_given(const struct kvs *map)
-{
-	return !str_empty(kvs_get(map, PUBLISH_PCI_ADDRESS));
-}
-
-enum emulation publish_context_emulation(const struct kvs *map, enum emulation otherwise)
-{
-	bool nsid = !str_empty(kvs_get(map, PUBLISH_NVME_NSID));
-	bool tag = !str_empty(kvs_get(map, PUBLISH_VIRTIOFS_TAG));
-
-	if (nsid == tag)
-		return otherwise;
-	return tag ? EMULATION_VIRTIOFS : EMULATION_NVME;
-}
-
-static int parse_nvme(const struct kvs *map, struct device_want *want, struct err *err)
-{
-	const char *nsid = kvs_get(map, PUBLISH_NVME_NSID);
-	const char *capacity = kvs_get(map, PUBLISH_CAPACITY);
-	struct err ignored = ERR_INIT;
-	uint64_t n = 0;
-
-	if (str_empty(nsid))
-		return err_set(err, ERR_INVALID, "PublishContext.nvmeNsID: field is required");
-	if (parse_u64("", nsid, &n, &ignored) || n == 0 || n > UINT32_MAX)
-		return err_set(err, ERR_INVALID,
-		               "PublishContext.nvmeNsID contains invalid NVME NS ID");
-	want->nsid = (uint32_t)n;
-	want->uuid = kvs_get_or(map, PUBLISH_NVME_UUID, "");
-	if (str_empty(capacity))
-		return 0;
-	return parse_u64("PublishContext." PUBLISH_CAPACITY, capacity, &want->capacity, err);
-}
-
-/* The capacity is a quota of the share: the device has no size that could be compared. */
-static int parse_virtiofs(const struct kvs *map, struct device_want *want, struct err *err)
-{
-	want->tag = kvs_get_or(map, PUBLISH_VIRTIOFS_TAG, "");
-	if (!*want->tag)
-		return err_set(err, ERR_INVALID, "PublishContext.virtioFSTag: field is required");
-	if (device_tag_check(want->tag, err))
-		return err_wrap(err, "PublishContext.virtioFSTag");
-	/* The DPU has no VFs that share files. */
-	want->function = DEVICE_FUNCTION_PF;
-	return 0;
-}
-
-int publish_context_parse(const struct kvs *map, enum emulation expected, struct device_want *ret,
-                          struct err *err)
-{
-	struct device_want want = {
-		.volume_id = "", /* error texts of the callers name it already */
-		.pci = kvs_get_or(map, PUBLISH_PCI_ADDRESS, ""),
-		.vuid = kvs_get_or(map, PUBLISH_FUNC_VUID, ""),
-		.uuid = "",
-		.emulation = publish_context_emulation(map, expected),
-	};
-
-	if (str_empty(want.pci))
-		return err_set(err, ERR_INVALID,
-		               "PublishContext.pciDeviceAddress: field is required");
-	if (!str_empty(kvs_get(map, PUBLISH_NVME_NSID)) &&
-	    !str_empty(kvs_get(map, PUBLISH_VIRTIOFS_TAG)))
-		return err_set(
-			err, ERR_INVALID,
-			"PublishContext: nvmeNsID and virtioFSTag are both given; a volume is "
-			"an NVMe namespace or a virtio-fs share");
-	if (want.emulation == EMULATION_VIRTIOFS ? parse_virtiofs(map, &want, err)
-	                                         : parse_nvme(map, &want, err))
-		return -1;
-	*ret = want;
-	return 0;
-}
+#include "volume/publish_context.h"
 
 int context_check_id(const char *id, struct err *err)
 {
@@ -121,13 +46,31 @@ int context_check(const struct node *n, const struct kvs *volume_context,
 int context_want(const struct kvs *publish_context, const struct volume_params *p,
                  struct device_want *ret, struct err *err)
 {
-	if (publish_context_parse(publish_context, p->emulation, ret, err))
+	struct publish_context c;
+	bool share;
+
+	if (publish_context_read(publish_context, p->emulation, &c, err))
 		return -1;
-	if (ret->emulation != p->emulation)
+	share = c.emulation == EMULATION_VIRTIOFS;
+	if (share && device_tag_check(c.tag, err))
+		return err_wrap(err, "PublishContext.virtioFSTag");
+	if (c.emulation != p->emulation)
 		return err_set(err, ERR_INVALID,
 		               "VolumeContext." PARAM_EMULATION
 		               " is %s, but the publish context leads to %s",
-		               emulation_name(p->emulation), emulation_name(ret->emulation));
+		               emulation_name(p->emulation), emulation_name(c.emulation));
+	*ret = (struct device_want) {
+		.volume_id = "", /* error texts of the callers name it already */
+		.pci = c.pci,
+		.vuid = c.vuid,
+		.nsid = (uint32_t)c.nsid,
+		.uuid = c.uuid,
+		.capacity = c.capacity,
+		.tag = share ? c.tag : NULL,
+		/* The DPU has no VFs that share files. */
+		.function = share ? DEVICE_FUNCTION_PF : DEVICE_FUNCTION_ANY,
+		.emulation = c.emulation,
+	};
 	/* Without function keys the volume is on whatever function DPF has published. */
 	if (p->function_given)
 		ret->function = p->pf ? DEVICE_FUNCTION_PF : DEVICE_FUNCTION_VF;

@@ -10,6 +10,7 @@
 
 #include "rpc/csi_wire.h"
 #include "volume/context_keys.h"
+#include "volume/publish_context.h"
 #include "volume/topology.h"
 #include "volume/volume_cap_csi.h"
 #include "node/context.h"

@@ -10,6 +10,7 @@
 #include "volume/context_keys.h"
 #include "common/cleanup.h"
 #include "common/mem.h"
+#include "volume/publish_context.h"
 #include "volume/volume_params.h"
 #include "node/device/pci.h"
 #include "node/context.h"
@@ -43,8 +44,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	struct device_want want;
 	struct err err = ERR_INIT;
 	struct pci_address address;
+	const struct volume_params of_kind = { .emulation = publish_context_emulation(
+						       &map, EMULATION_NVME) };
 
-	if (publish_context_parse(&map, EMULATION_NVME, &want, &err) == 0) {
+	if (context_want(&map, &of_kind, &want, &err) == 0) {
 		if (str_empty(want.pci) ||
 		    (want.emulation == EMULATION_NVME ? !want.nsid : str_empty(want.tag)))
 			abort();

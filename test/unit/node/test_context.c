@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The publish context. */
+/* The device that a publish context names. */
 #include "test/lib/suite.h"
 
 #include <stdlib.h>
@@ -127,7 +127,8 @@ START_TEST(the_publish_context_says_which_device)
 		struct kvs map = { rows[i].v, rows[i].n };
 		struct device_want want;
 		struct err err = ERR_INIT;
-		int rc = publish_context_parse(&map, rows[i].want.emulation, &want, &err);
+		const struct volume_params params = { .emulation = rows[i].want.emulation };
+		int rc = context_want(&map, &params, &want, &err);
 
 		ck_assert_msg(rc == (rows[i].error ? -1 : 0), "%s: %s", rows[i].what, err.msg);
 		if (rc) {
@@ -147,47 +148,20 @@ START_TEST(the_publish_context_says_which_device)
 }
 END_TEST
 
-START_TEST(a_context_says_its_kind_whatever_the_flag_says)
-{
-	static const struct {
-		struct kv v[3];
-		enum emulation kind;
-	} rows[] = {
-		{ { { PUBLISH_PCI_ADDRESS, "a" }, { PUBLISH_NVME_NSID, "1" }, { "x", "y" } },
-		  EMULATION_NVME },
-		{ { { PUBLISH_PCI_ADDRESS, "a" }, { PUBLISH_VIRTIOFS_TAG, "t" }, { "x", "y" } },
-		  EMULATION_VIRTIOFS },
-	};
-	static const enum emulation flags[] = { EMULATION_NVME, EMULATION_VIRTIOFS };
-
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		for (size_t k = 0; k < ARRAY_LEN(flags); k++) {
-			struct kvs map = { rows[i].v, 3 };
-			struct device_want want;
-			struct err err = ERR_INIT;
-
-			ck_assert_msg(!publish_context_parse(&map, flags[k], &want, &err), "%s",
-			              err.msg);
-			ck_assert_int_eq(want.emulation, rows[i].kind);
-			ck_assert_int_eq(publish_context_emulation(&map, flags[k]), rows[i].kind);
-		}
-}
-END_TEST
-
 START_TEST(a_bad_capacity_is_named)
 {
 	static const struct kv v[] = { { PUBLISH_PCI_ADDRESS, "a" },
 		                       { PUBLISH_NVME_NSID, "1" },
 		                       { PUBLISH_CAPACITY, "1Gi" } };
 	struct kvs map = { v, 3 };
+	const struct volume_params params = { .emulation = EMULATION_NVME };
 	struct device_want want;
 	struct err err = ERR_INIT;
 
-	ck_assert_int_eq(publish_context_parse(&map, EMULATION_NVME, &want, &err), -1);
+	ck_assert_int_eq(context_want(&map, &params, &want, &err), -1);
 	ck_assert_int_eq(err.code, ERR_INVALID);
 	ck_assert_msg(strstr(err.msg, "PublishContext." PUBLISH_CAPACITY) != NULL, "%s", err.msg);
 }
 END_TEST
 
-SUITE("node", the_publish_context_says_which_device, a_context_says_its_kind_whatever_the_flag_says,
-      a_bad_capacity_is_named);
+SUITE("context", the_publish_context_says_which_device, a_bad_capacity_is_named);

@@ -17,5 +17,5 @@ bool attachment_is_complete(const struct dpu_attachment *a, enum emulation kind,
  * In the arena. The attachment must be complete. Exactly one of nv-nvmeNsID and nv-virtioFsTag is
  * there: it tells the node the kind. capacity: bytes; 0: not known, no key.
  */
-struct kvs publish_context(const struct dpu_attachment *a, enum emulation kind, int64_t capacity,
-                           struct arena *arena);
+struct kvs attachment_publish_context(const struct dpu_attachment *a, enum emulation kind,
+                                      int64_t capacity, struct arena *arena);
