@@ -3,10 +3,9 @@
  * Log lines on stderr, one write(2) each, text or JSON.
  *
  * A line is a message and key=value pairs. Values are quoted when they need it; in JSON those that
- * are numbers are not.
- * Code below the RPC layer logs only what it cannot return to a caller (a watch
- * that reconnects, an environment variable that is ignored). Any thread;
- * log_setup() and log_redirect() before other threads start.
+ * are numbers are not. Code below the RPC layer logs only what it cannot return to a caller (a
+ * watch that reconnects, an environment variable that is ignored). Any thread; log_setup() and
+ * log_redirect() before other threads start.
  */
 #pragma once
 

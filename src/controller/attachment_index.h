@@ -58,10 +58,9 @@ void attachment_index_gone(struct attachment_index *x, const char *volume, const
                            const char *uid);
 /*
  * Waits until the watch has told of this attachment, so that all that are older are known, until it
- * has told of none for INDEX_PATIENCE_MS in which no answer told of one either, and twice as
- * long at most. Returns its place in
- * time; ATTACHMENT_UNSEEN: the watch keeps it back, and the index is not to be used until one such
- * event comes.
+ * has told of none for INDEX_PATIENCE_MS in which no answer told of one either, and twice as long
+ * at most. Returns its place in time; ATTACHMENT_UNSEEN: the watch keeps it back, and the index is
+ * not to be used until one such event comes.
  */
 #define INDEX_PATIENCE_MS 5000
 uint32_t attachment_index_await(struct attachment_index *x, const char *volume, const char *node,

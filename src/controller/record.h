@@ -14,10 +14,10 @@ struct json *record_encode(const struct controller *c, const char *object_name,
                            const struct volume_request *r);
 
 enum record_owner {
-	RECORD_OWN,      /* ours, made for this name */
-	RECORD_OTHER,    /* made for another name that maps to the same object */
-	RECORD_UNMARKED, /* the Go plugin's or made by hand: compatible when it fits, never deleted
-	                    by CreateVolume */
+	RECORD_OWN,   /* ours, made for this name */
+	RECORD_OTHER, /* made for another name that maps to the same object */
+	/* The Go plugin's or made by hand: compatible when it fits, never deleted by CreateVolume. */
+	RECORD_UNMARKED,
 };
 enum record_owner record_owner(const struct controller *c, const struct dpu_volume *v,
                                const char *name);

@@ -51,8 +51,8 @@ struct flags_report {
 /*
  * Fills *f from defaults, argv[1..] and env (getenv, or a test's), and checks it. Returns 0, or -1
  * with all errors in report->errors, not only the first. With --help or --version nothing is
- * checked, with --probe only the endpoint, with --pre-stop only the
- * directories. flags_clear() afterwards, also after -1.
+ * checked, with --probe only the endpoint, with --pre-stop only the directories. flags_clear()
+ * afterwards, also after -1.
  */
 int flags_parse(struct flags *f, int argc, char *const argv[], char *(*env)(const char *name),
                 struct flags_report *report) MUST_CHECK;

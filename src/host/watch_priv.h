@@ -15,8 +15,8 @@ struct watch {
 	struct watch_config config;
 	struct kube *kube;
 	struct running *running; /* the steps that run, for the end of the process */
-	struct host_node
-		looks; /* for looks at what is attached: one, so that what hangs is known */
+	/* For looks at what is attached: one, so that what hangs is known. */
+	struct host_node looks;
 
 	struct cancel stopping; /* of what the thread of looks asks */
 

@@ -22,11 +22,12 @@
 #include "inspect/api_object.h"
 #include "inspect/inspect.h"
 
+struct api_name {
+	char *from, *to;
+};
 /* Names that lead to other names, sorted by the first. */
 struct api_names {
-	struct api_name {
-		char *from, *to;
-	} * v;
+	struct api_name *v;
 	size_t n, room;
 	bool sorted;
 };

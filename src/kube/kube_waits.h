@@ -53,8 +53,8 @@ struct kube_wait {
 	 * make it 0.
 	 */
 	int64_t unread_since;
-	int64_t look_at; /* when it is to be read although nothing is known to be missed; 0: unset
-	                  */
+	/* When it is to be read although nothing is known to be missed; 0: unset. */
+	int64_t look_at;
 	/*
 	 * The number of the read under way whose result counts, or 0. An event makes it 0: what the
 	 * read brings may be older than the event, and all that is newer comes as events too.

@@ -82,8 +82,8 @@ struct kube_watch {
 	enum watch_phase phase;
 	enum watch_trouble trouble;
 	enum watch_place place;
-	char version[RESOURCE_VERSION_MAX]; /* of the last event, or of the list; written under lock
-	                                     */
+	/* Of the last event, or of the list; written under the lock. */
+	char version[RESOURCE_VERSION_MAX];
 	bool doubtful; /* the place is to be checked before a stream is asked for from there */
 	bool checking; /* the list under way (WATCH_LISTING) is that check */
 	int64_t reverted_at; /* an answer or a bookmark refuted the place; monotonic ns; 0: never */

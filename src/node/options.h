@@ -11,9 +11,9 @@
 struct node_options {
 	const char *id; /* this node's name: the DPUNode's and the Kubernetes node's */
 	struct device_world world;
-	const char *proc_root;          /* "/proc" */
-	const char *plugin_dir;         /* <kubelet>/plugins/<driver>: records and the last count of
-	                                   functions live below; survives restarts */
+	const char *proc_root; /* "/proc" */
+	/* <kubelet>/plugins/<driver>: records and the last count of functions; survives restarts. */
+	const char *plugin_dir;
 	const char *kubelet_dir;        /* kubelet's root directory: paths.h */
 	const struct strs *volume_dirs; /* further ones; NULL: none */
 	bool own_mounts;          /* propagation_matters(): refuse mounts that no pod would see */

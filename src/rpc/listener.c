@@ -65,8 +65,8 @@ struct listener {
 	int64_t active_at;    /* when something passed last */
 	size_t unfinished;    /* bytes of messages whose end has not come; the thread's */
 	int64_t end_by;       /* for clients to read their last answers; 0: not ending */
-	unsigned
-		max_connections; /* of the options, or fewer when the process has few descriptors */
+	/* Of the options, or fewer when the process has few descriptors. */
+	unsigned max_connections;
 	struct relay *over[EVENTS]; /* freed after the events that may name them */
 	unsigned n_over;
 	pthread_t thread;

@@ -88,8 +88,8 @@ ProtobufCMessage *rpc_new_message(struct rpc_call *call, const ProtobufCMessageD
  * A unary call except the transport, in two halves. The first one checks the bytes (NUL, UTF-8,
  * lengths: wire_check.h) and unpacks into the arena what is known of them (of a map key that was
  * sent twice the last value counts). *ret points to nothing of `in`: who has the bytes frees them
- * before the second half, in which a call may wait for an hour.
- * INVALID_ARGUMENT: malformed bytes. RESOURCE_EXHAUSTED: too large when unpacked.
+ * before the second half, in which a call may wait for an hour. INVALID_ARGUMENT: malformed bytes.
+ * RESOURCE_EXHAUSTED: too large when unpacked.
  */
 int rpc_unpack(const struct rpc_service *service, const struct rpc_method *method,
                struct rpc_call *call, const uint8_t *in, size_t n_in, ProtobufCMessage **ret,

@@ -28,8 +28,8 @@ struct bytes {
 struct open_message {
 	const struct open_message *up;
 	const ProtobufCMessageDescriptor *message;
-	const ProtobufCFieldDescriptor
-		*field;   /* of `up` that this message is in; NULL: the request */
+	/* The field of `up` that holds this message; NULL: the request. */
+	const ProtobufCFieldDescriptor *field;
 	size_t index;     /* when that field is repeated */
 	struct bytes key; /* when it is a map */
 	unsigned depth;

@@ -19,10 +19,9 @@ enum {
 
 /*
  * Checks the bytes of one message of type `d`: 0 or WIRE_HAS_UNKNOWN. INVALID_ARGUMENT names the
- * field by its path
- * ("volume_capabilities[1].mount.fs_type", volume_context["k"]) and shows neither a value nor a key
- * of a secrets map. It is stricter than protobuf in one point: a message field that is not repeated
- * must not be sent twice.
+ * field by its path ("volume_capabilities[1].mount.fs_type", volume_context["k"]) and shows neither
+ * a value nor a key of a secrets map. It is stricter than protobuf in one point: a message field
+ * that is not repeated must not be sent twice.
  */
 int wire_check(const ProtobufCMessageDescriptor *d, const uint8_t *in, size_t n, struct err *err)
 	MUST_CHECK;

@@ -33,11 +33,10 @@ struct volume_params {
 /*
  * Parses the known keys. INVALID_ARGUMENT: a key that resembles a known one (param_meant.h), naming
  * it; an unknown key with our prefix, listing the known ones. Others are skipped. An empty
- * functionType or hotplugFunction counts as absent. Combination rules are the Go plugin's. A key
- * of formatting is refused for virtio-fs.
- * `fs_type` (NULL: unknown, or raw block) is what the mkfs keys are checked against: ext4BigAlloc
- * with xfs is refused. A volume context without formatPolicy and without any key of ours gives
- * FORMAT_BLANK.
+ * functionType or hotplugFunction counts as absent. Combination rules are the Go plugin's. A key of
+ * formatting is refused for virtio-fs. `fs_type` (NULL: unknown, or raw block) is what the mkfs
+ * keys are checked against: ext4BigAlloc with xfs is refused. A volume context without formatPolicy
+ * and without any key of ours gives FORMAT_BLANK.
  */
 int volume_params_parse(const struct kvs *map, enum emulation default_emulation,
                         const char *fs_type, struct volume_params *ret, struct err *err) MUST_CHECK;

@@ -26,8 +26,8 @@ struct pair {
 
 struct relay {
 	pthread_t thread;
-	pthread_mutex_t
-		lock; /* guards what follows; the thread closes, so fds stay valid in poll() */
+	/* Guards what follows; the thread closes, so fds stay valid in poll(). */
+	pthread_mutex_t lock;
 	int listener, port, target;
 	bool stop;
 	unsigned accepted;

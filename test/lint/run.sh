@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.." || exit 1
 passed=0 failed=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-for check in layers circles foreign banned words dialect heads untested format analyse shell yaml rules manifests help flags unread \
+for check in layers circles foreign banned words dialect comments heads untested format analyse shell yaml rules manifests help flags unread \
 	parameters tables pains references readme packaging version pages; do
 	start=$EPOCHREALTIME
 	if "test/lint/$check.sh" >"$log" 2>&1; then

@@ -170,11 +170,11 @@ int device_controllers_live(const struct device_world *w, const struct device *d
                             struct err *err) MUST_CHECK;
 /*
  * Opens the node and proves that it is this device: a block special file, st_rdev == devno, size by
- * BLKGETSIZE64, disk number by BLKGETDISKSEQ where both sides have one.
- * flags: O_RDONLY, plus O_EXCL to learn whether it is in use; O_NONBLOCK and O_CLOEXEC are always
- * added. *ret_diskseq (may be NULL) is 0 when the kernel has no such number. -1
- * FAILED_PRECONDITION: it is another device, it is in use (O_EXCL), or the dev root is on a nodev
- * mount (named). -1 UNAVAILABLE: there is no node.
+ * BLKGETSIZE64, disk number by BLKGETDISKSEQ where both sides have one. flags: O_RDONLY, plus
+ * O_EXCL to learn whether it is in use; O_NONBLOCK and O_CLOEXEC are always added. *ret_diskseq
+ * (may be NULL) is 0 when the kernel has no such number. -1 FAILED_PRECONDITION: it is another
+ * device, it is in use (O_EXCL), or the dev root is on a nodev mount (named). -1 UNAVAILABLE: there
+ * is no node.
  */
 int device_open(const struct device *dev, int flags, int *ret_fd, uint64_t *ret_diskseq,
                 struct err *err) MUST_CHECK;

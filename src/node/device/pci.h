@@ -45,9 +45,8 @@ struct pci_match {
 /* <sysfs>/bus/pci/devices/<pci>, malloc'ed. */
 char *pci_dir(const struct device_world *w, const char *pci);
 /*
- * May this driver touch the function? 0: yes. PCI_ABSENT. -1
- * FAILED_PRECONDITION: no, and why: its class, vendor or device id is another, or it is a VF of
- * another PF.
+ * May this driver touch the function? 0: yes. PCI_ABSENT. -1 FAILED_PRECONDITION: no, and why: its
+ * class, vendor or device id is another, or it is a VF of another PF.
  */
 int pci_usable(const struct device_world *w, const char *pci, const struct pci_match *match,
                struct err *err) MUST_CHECK;

@@ -8,6 +8,7 @@
  *     driver_override, sriov_numvfs     read and write: the lock of the device, which a removal
  *     bind, unbind of its driver        or a probe that hangs keeps permanently
  *     config, vpd                       the bus: at most seconds on a function that does not answer
+ *
  * class, vendor, device, resource, sriov_totalvfs, secondary_bus_number, the links and the lists of
  * names are answered from memory.
  */

@@ -43,8 +43,8 @@ enum { VIRTIO_TAG_UNKNOWN = 1 };
  * Reads the tag of the function whose sysfs directory this is, whether a driver holds it or not. 0,
  * or VIRTIO_TAG_UNKNOWN: `why` says what keeps it from being read (lockdown, a function that does
  * not answer yet). -1 UNAVAILABLE: this process lacks what it needs for reading it (descriptors).
- * Only for a function that the driver may use: it writes the place into the
- * function's window, and nothing else.
+ * Only for a function that the driver may use: it writes the place into the function's window, and
+ * nothing else.
  */
 int virtio_tag_read(const char *dir, char ret[DEVICE_TAG_MAX + 4], struct str *why, struct err *err)
 	MUST_CHECK;

@@ -44,9 +44,9 @@ enum gate_action {
 
 /* What a state means for the rest of the driver. */
 enum gate_registration {
-	GATE_WHILE_STAGED, /* with kubelet only while something is staged, which it has to unmount
-	                    */
-	GATE_AS_BEFORE,    /* as it was, or while something is staged */
+	/* With kubelet only while something is staged, which kubelet has to unmount. */
+	GATE_WHILE_STAGED,
+	GATE_AS_BEFORE, /* as it was, or while something is staged */
 	GATE_REGISTERED,
 };
 

@@ -12,10 +12,10 @@
 /*
  * Does what is missing, as far as node_options allows: loads the kernel module nvme unless sysfs
  * has its driver, with EMULATION_VIRTIOFS as the default also those of virtio-fs, and makes VFs
- * (device_create_vfs()). Adds what it did to `did` ("loaded nvme, 125
- * VFs on 0000:26:00.0"; nothing when nothing was missing). -1: something failed; the rest was
- * tried, and volumes may work nevertheless. Takes seconds when VFs are made. While the gate is
- * closed (gatekeeper.h) nothing is done, and -1 UNAVAILABLE says so.
+ * (device_create_vfs()). Adds what it did to `did` ("loaded nvme, 125 VFs on 0000:26:00.0"; nothing
+ * when nothing was missing). -1: something failed; the rest was tried, and volumes may work
+ * nevertheless. Takes seconds when VFs are made. While the gate is closed (gatekeeper.h) nothing is
+ * done, and -1 UNAVAILABLE says so.
  */
 int node_prepare(struct node *n, struct str *did, struct err *err) MUST_CHECK;
 enum { NODE_PREPARES = 1 };

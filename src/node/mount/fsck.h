@@ -27,10 +27,10 @@ int ext_state_read(int fd, const char *name, struct ext_state *ret, struct err *
 /* Why it asks for a check ("its error flag is set"), or NULL. */
 const char *ext_state_asks(const struct ext_state *s);
 /*
- * whole: look at all of it, also when its superblock calls it clean.
- * Runs e2fsck -p to its end, on the device that fd is open on. 0: clean or repaired.
- * FAILED_PRECONDITION: more is broken than -p repairs; the text has the problem and the command for
- * a person. INTERNAL: e2fsck could not be run. UNAVAILABLE: not now. The caller has made sure that
- * the device is neither mounted nor read-only.
+ * whole: look at all of it, also when its superblock calls it clean. Runs e2fsck -p to its end, on
+ * the device that fd is open on. 0: clean or repaired. FAILED_PRECONDITION: more is broken than -p
+ * repairs; the text has the problem and the command for a person. INTERNAL: e2fsck could not be
+ * run. UNAVAILABLE: not now. The caller has made sure that the device is neither mounted nor
+ * read-only.
  */
 int fsck_run(int fd, const char *name, bool whole, struct err *err) MUST_CHECK;

@@ -14,8 +14,8 @@
 enum fsprobe_kind {
 	FSPROBE_NOTHING,    /* no known signature; there may be data all the same: see blank.h */
 	FSPROBE_FILESYSTEM, /* one filesystem; other signatures lie in its files at most */
-	FSPROBE_FOREIGN, /* anything else: partition table, LUKS, RAID or LVM member, swap, several
-	                    at once */
+	/* Anything else: partition table, LUKS, RAID or LVM member, swap, several at once. */
+	FSPROBE_FOREIGN,
 };
 
 struct fsprobe {
@@ -23,10 +23,10 @@ struct fsprobe {
 	char type[32];   /* of a filesystem: "ext4", "xfs" */
 	char uuid[48];   /* of a filesystem, "" when it has none */
 	char found[256]; /* all of it, for people: "gpt partition table (signature at byte 512)" */
-	uint64_t size; /* of the filesystem by its superblock, in bytes; 0: not known for this type
-	                */
-	uint64_t block_size; /* by its superblock; 0: not known for this type */
-	bool unfinished;     /* xfs: mkfs was interrupted (superblock "in progress") */
+	/* By the superblock; 0: not known for this type. */
+	uint64_t size; /* of the filesystem, in bytes */
+	uint64_t block_size;
+	bool unfinished; /* xfs: mkfs was interrupted (superblock "in progress") */
 };
 
 const char *fsprobe_library(void); /* version of libblkid */

@@ -11,8 +11,8 @@
 
 struct superblock {
 	uint64_t size; /* of the filesystem, in bytes */
-	uint64_t
-		block_size; /* what the kernel's pages are compared with; btrfs calls it a sector */
+	/* What the kernel's pages are compared with; btrfs calls it a sector. */
+	uint64_t block_size;
 	/*
 	 * Up to here nothing but the filesystem's own structures can be; files may lie from here to
 	 * `size`.

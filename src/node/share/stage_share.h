@@ -8,8 +8,8 @@
 /*
  * Before device_wait(), which may give the function its driver: loads the kernel's modules where
  * they are missing, and looks whether the tag is somebody else's. UNAVAILABLE: the kernel has no
- * such module. FAILED_PRECONDITION: the tag can be
- * mounted although the volume's device is not there yet, so it is another device's.
+ * such module. FAILED_PRECONDITION: the tag can be mounted although the volume's device is not
+ * there yet, so it is another device's.
  */
 int stage_share_prepare(struct staging *s, struct deadline d, struct err *err) MUST_CHECK;
 /*

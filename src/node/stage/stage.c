@@ -8,10 +8,11 @@
  *   absent    nothing is mounted at the staging path (filesystem) nor at <staging>/<volume id>
  *             (raw block)
  *   staged    the wanted disk or share is there: mountinfo's device number, or st_rdev of the bound
- * node, is the number to which the publish context leads now; of a share, the tag and the number of
- * the superblock to which the tag leads now (staged_share.c) stale     a disk or share is there
- * that this host no longer has: it is unmounted (lazily, since it may be dead), and the volume is
- * absent foreign   another disk, or something else, is there: stage refuses, names both and changes
+ *             node, is the number to which the publish context leads now; of a share, the tag and
+ *             the number of the superblock to which the tag leads now (staged_share.c)
+ *   stale     a disk or share is there that this host no longer has: it is unmounted (lazily, since
+ *             it may be dead), and the volume is absent
+ *   foreign   another disk, or something else, is there: stage refuses, names both and changes
  *             nothing
  *
  * Stage goes absent -> staged. It finds the device (device_wait), and stage_disk.c or stage_share.c

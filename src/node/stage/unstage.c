@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Unstaging undoes stage.c, also what the Go plugin has staged. The request has only a volume id
- * and a path, so what is staged is what mountinfo shows there: unstage_disk.c
- * and unstage_share.c have the rest. Errors
- * name the processes that hold the volume, as far as this process can see them.
+ * and a path, so what is staged is what mountinfo shows there: unstage_disk.c and unstage_share.c
+ * have the rest. Errors name the processes that hold the volume, as far as this process can see
+ * them.
  */
 #include "node/stage/stage.h"
 

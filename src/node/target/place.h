@@ -93,9 +93,8 @@ const char *place_to_look_through(const struct mount_table *t, const struct plac
 char *place_block_file(const char *staging_path, const char *volume_id);
 /*
  * Unmounts every layer at the place; lazily when `lazy`, or when a layer is dead. Of a share also
- * what the kernel has mounted within it by itself.
- * FAILED_PRECONDITION: the kernel does not let this mount namespace do that, or what is there is
- * certainly not this driver's.
+ * what the kernel has mounted within it by itself. FAILED_PRECONDITION: the kernel does not let
+ * this mount namespace do that, or what is there is certainly not this driver's.
  */
 int place_unmount(const struct place *p, const char *proc_root, bool lazy, struct err *err)
 	MUST_CHECK;

@@ -43,8 +43,8 @@ int record_write_synced(const char *path, const char *text, struct err *err) MUS
 /*
  * A volume must be unstaged also when the disk of the driver's folder is full. So this many files
  * that have their block already wait in <plugin dir>/spare: record_put() makes the record of one,
- * and record_give_back() returns it. Only where a rename can exchange
- * two names does a record that is replaced return to them, too.
+ * and record_give_back() returns it. Only where a rename can exchange two names does a record that
+ * is replaced return to them, too.
  */
 #define RECORD_SPARES 16
 /*

@@ -33,8 +33,8 @@ struct watch_stream {
 	char *ns;
 	struct selectors selectors;
 	struct watcher *watcher;
-	struct store_page
-		initial; /* objects to be shown as ADDED; next_initial is the first not yet shown */
+	/* Objects to be shown as ADDED; next_initial is the first not yet shown. */
+	struct store_page initial;
 	size_t next_initial;
 	struct deadline end, bookmark;
 	bool bookmarks, ended, cut;

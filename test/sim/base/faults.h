@@ -33,8 +33,8 @@ struct request_fault {
 	unsigned latency_ms;
 	unsigned status;
 	unsigned retry_after;
-	unsigned late_ms; /* with applied: carried out so much later, also when the client has left
-	                   */
+	/* With applied: carried out so much later, also when the client has left. */
+	unsigned late_ms;
 	char reason[64];
 	char message[512];
 	bool applied;  /* carried out all the same: only the answer is lost */

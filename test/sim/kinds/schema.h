@@ -11,10 +11,10 @@ struct schema_field {
 	const char *name; /* below spec */
 	enum schema_type type;
 	bool required;
-	unsigned min;          /* least number of characters of a string, of items of a list */
-	unsigned max;          /* greatest number of items of a list; 0: no limit */
-	const char *immutable; /* the message of the CEL rule that forbids a change; NULL: there is
-	                          none */
+	unsigned min; /* least number of characters of a string, of items of a list */
+	unsigned max; /* greatest number of items of a list; 0: no limit */
+	/* The message of the CEL rule that forbids a change; NULL: there is none. */
+	const char *immutable;
 	/* Instead of `immutable`: the message of the rule that requests.storage may only grow. */
 	const char *grows;
 	const char *fallback;       /* JSON of the default; NULL: none */

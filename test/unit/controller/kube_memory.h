@@ -69,10 +69,10 @@ struct kube_memory {
 	bool expired;            /* the server knows no token of a page any more */
 	enum err_code end;       /* how a wait ends when no change is left */
 	const char *watch_error; /* why there was no watch; NULL: there was */
-	const char
-		*before_patch; /* a patch just before the next PATCH, which then conflicts; JSON */
-	bool lost_patch;       /* the next PATCH is carried out, and answered as a conflict */
-	const char *schema;    /* what kube_schema() gives; NULL: it cannot be read */
+	/* A patch just before the next PATCH, which then conflicts; JSON. */
+	const char *before_patch;
+	bool lost_patch;    /* the next PATCH is carried out, and answered as a conflict */
+	const char *schema; /* what kube_schema() gives; NULL: it cannot be read */
 	int version, uid;
 	int patches, schemas; /* requests */
 	int creates, gets, lists, listed, deletes, waits_open;

@@ -336,12 +336,13 @@ END_TEST
 #define THREAD (CLONE_VM | CLONE_THREAD | CLONE_SIGHAND | CLONE_FILES | CLONE_FS)
 
 /* What the processes of a PID namespace of their own share with the test. */
-static struct {
+struct crowd {
 	atomic_uint ready; /* tasks that have opened their files */
 	unsigned n, tables, files;
 	bool saw_all;
 	char first[200];
-} * seen;
+};
+static struct crowd *seen;
 
 static int wait_for_a_signal(void *arg)
 {
