@@ -9,7 +9,7 @@ passed=0 failed=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 for check in layers circles foreign banned words dialect comments heads homonyms untested format analyse shell yaml rules manifests help flags unread \
-	parameters tables pains references readme packaging version pages commits; do
+	parameters tables pains references readme packaging version pages english commits; do
 	start=$EPOCHREALTIME
 	if "test/lint/$check.sh" >"$log" 2>&1; then
 		printf 'ok   %-12s %5.1f s\n' "$check" "$(awk "BEGIN {print $EPOCHREALTIME - $start}")"
