@@ -73,7 +73,7 @@ machine_boot() {
 }
 
 machine_gone() {
-	! kill -0 "$MACHINE_UNSHARE" 2>/dev/null
+	! child_runs "$MACHINE_UNSHARE"
 }
 
 machine_poweroff() {
@@ -85,8 +85,10 @@ machine_poweroff() {
 # Idempotent. With the first process of a PID namespace all others end.
 machine_end() {
 	if [ -n "$MACHINE_UNSHARE" ]; then
-		[ -z "$MACHINE_PID" ] || kill -KILL "$MACHINE_PID" 2>/dev/null
-		kill -KILL "$MACHINE_UNSHARE" 2>/dev/null
+		if child_runs "$MACHINE_UNSHARE"; then
+			[ -z "$MACHINE_PID" ] || kill -KILL "$MACHINE_PID" 2>/dev/null
+			child_signal KILL "$MACHINE_UNSHARE"
+		fi
 		wait "$MACHINE_UNSHARE" 2>/dev/null
 		MACHINE_UNSHARE='' MACHINE_PID=''
 	fi

@@ -42,7 +42,7 @@ start_daemon() {
 }
 # Ends it as a crash does, without a word of the shell.
 crash() { # PID...
-	kill -KILL "$@" 2>/dev/null
+	child_signal KILL "$@"
 	wait "$@" 2>/dev/null
 }
 told() { # NAME WORDS...: all of them in one of its lines
@@ -174,7 +174,7 @@ six=$daemon
 check 'the gate opens again, SERVING with counts' soon told six SERVING '"pools": 1' "\"devices\": $FUNCTIONS" '"generation": 6'
 start_daemon older "$NODE" 5
 check 'an older generation is refused, with both' soon told older FAILED_PRECONDITION ' 5 ' ' 6'
-check 'and the stream of the newer one stays' eval 'kill -0 "$six" && shows metrics "snap_csi_gate_generation 6"'
+check 'and the stream of the newer one stays' eval 'child_runs "$six" && shows metrics "snap_csi_gate_generation 6"'
 start_daemon seven "$NODE" 7
 seven=$daemon
 check 'a newer generation takes the gate' soon told seven SERVING '"generation": 7'

@@ -206,7 +206,7 @@ kills() {
 		snap-csi-plugin host attach -f "$WORLD/killed.json" --mount "$WORLD/srv/killed" --fstype ext4 --format blank >"$WORLD/killed.log" 2>&1 &
 		pid=$!
 		sleep "$after"
-		kill -KILL "$pid" 2>/dev/null
+		child_signal KILL "$pid"
 		wait "$pid" 2>/dev/null
 		host attach -f "$WORLD/killed.json" --mount "$WORLD/srv/killed" --fstype ext4 --format blank
 		[ "$after" = 0.005 ] || [ "$(cat "$WORLD/srv/killed/file")" = data ] || fail "the data are lost after a kill at $after"

@@ -35,13 +35,13 @@ watch_start() {
 }
 
 watch_stop() {
-	kill -TERM "$WATCH_PID"
+	child_signal TERM "$WATCH_PID"
 	world_until 30 world_is_gone "$WATCH_PID" || fail 'SIGTERM does not end it'
 	wait "$WATCH_PID" || fail "it ends with status $? after SIGTERM"
 }
 
 watch_kill() {
-	kill -KILL "$WATCH_PID"
+	child_signal KILL "$WATCH_PID"
 	wait "$WATCH_PID" 2>/dev/null
 }
 

@@ -88,7 +88,7 @@ hot_unplugged() { # TYPE FS KILL
 	hot_volume "e2e-hot-away-$1" "$1" "$2" && attach_stage_publish && write_data || return
 	plugging unplug "{\"volume\":\"$id\"}" || return
 	if [ "$3" = kill ]; then
-		kill -KILL "$DRIVER_PID"
+		child_signal KILL "$DRIVER_PID"
 		wait "$DRIVER_PID" 2>/dev/null
 		world_stream_end
 		world_driver all --v=2 || return

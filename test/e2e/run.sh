@@ -48,7 +48,7 @@ kill_and_retry() {
 	local after=$1 method=$2 request=$3
 	printf '%s %s\n' "$method" "$request" >&"${CSI[1]}"
 	sleep "$after"
-	kill -KILL "$DRIVER_PID"
+	child_signal KILL "$DRIVER_PID"
 	wait "$DRIVER_PID" 2>/dev/null
 	world_stream_end
 	world_driver all --v=2 || return 1

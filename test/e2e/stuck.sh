@@ -79,7 +79,7 @@ still_stuck() { # METHOD JSON
 	esac
 }
 ended() {
-	grep -q "not stopped 25 s after the signal" "$WORLD/node.log" || ! kill -0 "$DRIVER_PID" 2>/dev/null
+	grep -q "not stopped 25 s after the signal" "$WORLD/node.log" || ! child_runs "$DRIVER_PID"
 }
 until_ok() { # METHOD JSON
 	local end=$((SECONDS + 400))
@@ -135,7 +135,7 @@ for id in in-umount in-fsync in-mkfs; do
 done
 live 'their callers have gone'
 
-kill -TERM "$DRIVER_PID"
+child_signal TERM "$DRIVER_PID"
 world_stream_end
 world_until 40 ended || fail 'the driver does not end'
 for id in in-umount in-fsync; do

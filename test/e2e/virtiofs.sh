@@ -90,7 +90,7 @@ share_two_nodes() {
 	mkdir "$other/dir" && mv "$target/log" "$target/dir/log" || return
 	[ -s "$other/dir/log" ] || { echo 'a rename is not seen'; return 1; }
 	# The other node's driver is killed, and its share goes on.
-	kill -KILL "$OTHER_PID"
+	child_signal KILL "$OTHER_PID"
 	wait "$OTHER_PID" 2>/dev/null
 	echo more >>"$other/dir/log" && other_driver || return
 	[ "$(wc -l <"$target/dir/log")" = 7 ] || { echo 'a line of the other node is missing'; return 1; }
@@ -165,10 +165,10 @@ share_unplugged() { # KILL
 	(while echo line >>"$target/log"; do sleep 0.01; done 2>/dev/null) &
 	writer=$!
 	sleep 0.1
-	plugging unplug "{\"volume\":\"$id\"}" >"$WORLD/switched" || { kill "$writer"; cat "$WORLD/switched"; return 1; }
+	plugging unplug "{\"volume\":\"$id\"}" >"$WORLD/switched" || { child_signal TERM "$writer"; cat "$WORLD/switched"; return 1; }
 	wait "$writer"
 	if [ "$1" = kill ]; then
-		kill -KILL "$DRIVER_PID"
+		child_signal KILL "$DRIVER_PID"
 		wait "$DRIVER_PID" 2>/dev/null
 		world_stream_end
 		world_driver all --v=2 || return

@@ -5,6 +5,7 @@
 # API_ONLY="token 429" runs only rows with one of the words; the word cases stands for all of cases.json.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
+. test/lib/children.sh
 export PYTHONPATH=$PWD/test/lib/py
 [ "$(id -u)" -eq 0 ] || {
 	echo 'kube-api: needs root, for a network namespace' >&2
@@ -15,7 +16,7 @@ DIR=$(mktemp -d "/var/tmp/${CLUSTER_NAME:-snap-csi}-api-XXXXXX")
 finish() {
 	local status=$?
 	trap '' EXIT INT TERM HUP
-	[ -z "${child:-}" ] || kill -s KILL "$child" 2>/dev/null
+	[ -z "${child:-}" ] || child_signal KILL "$child"
 	mkdir -p "${BUILD:-build}/kube/logs/$program" && cp "$DIR"/*.log "${BUILD:-build}/kube/logs/$program/" 2>/dev/null
 	[ "$status" -eq 0 ] || echo "logs are in ${BUILD:-build}/kube/logs/$program"
 	rm -rf --one-file-system "$DIR"

@@ -12,6 +12,7 @@
 # E2E_REPORT, where the report is left (BUILD/kube/external). The cluster ends with process 1, it cannot be kept.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
+. test/lib/children.sh
 export BUILD
 BUILD=$(realpath -m "${BUILD:-build}")
 export CLUSTER_NAME=${CLUSTER_NAME:-snap-csi-external}
@@ -65,7 +66,7 @@ finish() {
 	local status=$?
 	trap - EXIT
 	trap '' INT TERM HUP
-	[ -z "$suite" ] || kill "$suite" 2>/dev/null
+	[ -z "$suite" ] || child_signal TERM "$suite"
 	cp "$CLUSTER_DIR"/log/*.log "$report/" 2>/dev/null
 	test/kube/cluster.sh down
 	exit "$status"

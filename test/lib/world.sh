@@ -19,6 +19,7 @@
 # Takes BUILD and FLAVOUR from the environment as make does. Only what was started or made here is ever touched.
 
 . test/lib/own-mounts.sh
+. test/lib/children.sh
 
 BUILD=${BUILD:-build}
 FLAVOUR=${FLAVOUR:-release}
@@ -94,7 +95,7 @@ world_sim() {
 }
 
 world_sim_ready() {
-	kill -0 "$SIM_PID" 2>/dev/null || return 2
+	child_runs "$SIM_PID" || return 2
 	[ -s "$WORLD/port" ] && [ -s "$KUBECONFIG_FILE" ]
 }
 
@@ -120,7 +121,7 @@ world_mount_helper_end() {
 }
 
 world_is_gone() {
-	! kill -0 "$1" 2>/dev/null
+	! child_runs "$1"
 }
 
 # Starts the driver and does not wait. A virtio-fs tag of the node is mounted by mount.snapsim.
@@ -145,7 +146,7 @@ world_driver() {
 }
 
 world_driver_ready() {
-	kill -0 "$DRIVER_PID" 2>/dev/null || return 2
+	child_runs "$DRIVER_PID" || return 2
 	[ -S "$SOCKET" ] && "$CSI_CALL" -e "$ENDPOINT" -t 20 Probe >/dev/null 2>&1
 }
 
@@ -214,9 +215,9 @@ world_switch() {
 
 world_stop() {
 	local pid=$1 signal=${2:-TERM} end=$((SECONDS + 100))
-	kill -s "$signal" "$pid" 2>/dev/null || return 0
-	while kill -0 "$pid" 2>/dev/null; do
-		[ "$SECONDS" -lt "$end" ] || kill -s KILL "$pid" 2>/dev/null
+	child_signal "$signal" "$pid" || return 0
+	while child_runs "$pid"; do
+		[ "$SECONDS" -lt "$end" ] || child_signal KILL "$pid"
 		sleep 0.02
 	done
 	wait "$pid" 2>/dev/null

@@ -5,6 +5,7 @@
 # shellcheck disable=SC2016 # what is given to eval stands in single quotes
 set -u
 cd "$(dirname "$0")/../.." || exit 1
+. test/lib/children.sh
 DRIVER=$(realpath "${DRIVER:-build/release/snap-csi-plugin}")
 DRIVER_ELF=$(realpath "${DRIVER_ELF:-$DRIVER}")
 CSI_CALL=$(realpath "${CSI_CALL:-build/release/csi-call}")
@@ -13,7 +14,7 @@ dir=$(mktemp -d)
 pid=
 passed=0 failed=0
 clean_up() {
-	[ -z "$pid" ] || kill -KILL "$pid" 2>/dev/null
+	[ -z "$pid" ] || child_signal KILL "$pid"
 	rm -rf "$dir"
 }
 trap clean_up EXIT
@@ -79,10 +80,10 @@ begin() {
 	pid=$!
 	until_true 10 probe "$socket"
 }
-stopped() { ! kill -0 "$pid" 2>/dev/null; }
+stopped() { ! child_runs "$pid"; }
 end_with() { # signal: ends the program, status in $rc
-	kill -s "$1" "$pid"
-	until_true 60 stopped || kill -KILL "$pid"
+	child_signal "$1" "$pid"
+	until_true 60 stopped || child_signal KILL "$pid"
 	wait "$pid" 2>/dev/null
 	rc=$?
 	pid=
@@ -360,9 +361,9 @@ tried_again() { [ "$(tries)" -gt "$tried" ]; }
 call 60 CreateVolume "$create" >"$dir/answer" &
 caller=$!
 until_true 20 tried_again
-kill -TERM "$pid"
+child_signal TERM "$pid"
 sleep 0.3
-check 'a call that runs keeps it alive after SIGTERM' kill -0 "$pid"
+check 'a call that runs keeps it alive after SIGTERM' child_runs "$pid"
 end_with TERM
 check 'a second signal ends it at once' ended 1
 wait "$caller" 2>/dev/null
@@ -387,7 +388,7 @@ call 60 CreateVolume "$create" >"$dir/answer" &
 caller=$!
 runs() { page metrics && shows 'snap_csi_operations_running{method="CreateVolume"} 1'; }
 check 'and another one' until_true 20 runs
-kill -TERM "$pid"
+child_signal TERM "$pid"
 until_true 5 catches_term
 end_with TERM
 check 'a second signal ends it' ended 1

@@ -1,0 +1,25 @@
+# shellcheck shell=bash
+# Sourced. Once a process has ended, its number is soon another process's: with 32,768 numbers, within minutes on a busy
+# machine. So a script signals a number only while that is a child of this shell ($$, also in a subshell).
+
+child_runs() { # PID
+	local key value
+	while read -r key value; do
+		if [ "$key" = PPid: ]; then
+			[ "$value" = "$$" ]
+			return
+		fi
+	done 2>/dev/null <"/proc/$1/status"
+	return 1
+}
+
+child_signal() { # SIGNAL PID...: fails if one is no longer a child
+	local signal=$1 pid status=0
+	shift
+	for pid; do
+		if ! child_runs "$pid" || ! kill -s "$signal" "$pid" 2>/dev/null; then
+			status=1
+		fi
+	done
+	return "$status"
+}
