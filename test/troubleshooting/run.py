@@ -34,15 +34,16 @@ NODE = ["--mode=node", "--node-id=n1", "--bind-address=unix://{dir}/csi.sock", "
 
 
 def flood(folder):
-    """A client of HTTP/2 that sends PING after PING until it is closed."""
-    ping = b"\0\0\x08\x06\0\0\0\0\0" + bytes(8)
+    """A client of HTTP/2 that sends frames until it is closed. Their type is unknown, so gRPC ignores them; gRPC itself would
+    close the connection after a few PINGs."""
+    frame = b"\0\x40\0\xfa\0\0\0\0\0" + bytes(0x4000)
     with socket.socket(socket.AF_UNIX) as s:
         s.settimeout(100)
         s.connect(f"{folder}/csi.sock")
         try:
             s.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\x04\0\0\0\0\0")
             while True:
-                s.sendall(ping)
+                s.sendall(frame)
         except OSError:
             pass
 
