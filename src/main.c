@@ -29,7 +29,7 @@
 #include "controller/attachment_lists.h"
 #include "controller/controller_csi.h"
 #include "controller/expandable.h"
-#include "controller/known_nodes.h"
+#include "controller/node_cache.h"
 #include "controller/startup_taint.h"
 #include "host/host.h"
 #include "http/http.h"
@@ -138,12 +138,12 @@ static int add_controller(struct program *p, struct err *err)
 	p->controller_locks = keylock_new();
 	p->attachments = attachment_index_new(p->kube, f->namespace_, f->name);
 	p->lists = attachment_lists_new();
-	p->known_nodes = known_nodes_new();
+	p->node_cache = node_cache_new();
 	p->controller = (struct controller) {
 		.kube = p->kube,
 		.attachments = p->attachments,
 		.lists = p->lists,
-		.known_nodes = p->known_nodes,
+		.node_cache = p->node_cache,
 		.namespace = f->namespace_,
 		.driver_name = f->name,
 		.emulation = settings_emulation(f),
@@ -209,7 +209,7 @@ static void stop(struct program *p)
 	p->startup_taint = startup_taint_free(p->startup_taint);
 	p->attachments = attachment_index_free(p->attachments);
 	p->lists = attachment_lists_free(p->lists);
-	p->known_nodes = known_nodes_free(p->known_nodes);
+	p->node_cache = node_cache_free(p->node_cache);
 	if (!p->hangs)
 		free(TAKE(p->topology_key));
 	p->node_locks = keylock_free(p->node_locks);

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "controller/attached_nodes.h"
+#include "controller/node_table.h"
 #include "controller/attachment_crowds.h"
 #include "controller/attachment_uid.h"
 
@@ -20,7 +20,7 @@ struct attachment_entry {
 	uint64_t volume;
 	struct attachment_uid uid;
 	uint32_t seq;
-	uint32_t node : ATTACHED_NODE_BITS;
+	uint32_t node : NODE_NUMBER_BITS;
 	uint32_t flags : 7;   /* the owner's; 0: the entry is free */
 	uint32_t crowded : 1; /* in its volume's crowd, and in a chain by volume and node */
 	uint32_t next;        /* in the chain */

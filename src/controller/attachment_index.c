@@ -465,7 +465,7 @@ uint32_t attachment_index_await(struct attachment_index *x, const char *volume, 
 /* ---- questions and corrections ---- */
 
 bool attachment_index_find(struct attachment_index *x, const char *volume, const char *except,
-                           uint32_t than, size_t most, struct attachment_places *ret)
+                           uint32_t than, size_t most, struct attachment_refs *ret)
 {
 	WITH_LOCK(&x->lock);
 	attachment_table_find(x->table, volume, except, than, most, ret);
@@ -494,7 +494,7 @@ bool attachment_index_uid(struct attachment_index *x, const char *volume, const 
 }
 
 void attachment_index_drop(struct attachment_index *x, const char *volume,
-                           const struct attachment_place *p)
+                           const struct attachment_ref *p)
 {
 	WITH_LOCK(&x->lock);
 	attachment_table_drop(x->table, volume, p);

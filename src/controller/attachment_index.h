@@ -42,14 +42,14 @@ int attachment_index_ready(struct attachment_index *x, struct deadline d, struct
  * what is not found may be there.
  */
 bool attachment_index_find(struct attachment_index *x, const char *volume, const char *except,
-                           uint32_t than, size_t most, struct attachment_places *ret);
+                           uint32_t than, size_t most, struct attachment_refs *ret);
 bool attachment_index_is_on(struct attachment_index *x, const char *volume, const char *node,
                             bool *ret);
 struct attachment_count attachment_index_count(struct attachment_index *x, const char *node);
 bool attachment_index_uid(struct attachment_index *x, const char *volume, const char *node,
                           char ret[ATTACHMENT_UID_MAX + 1]);
 void attachment_index_drop(struct attachment_index *x, const char *volume,
-                           const struct attachment_place *p);
+                           const struct attachment_ref *p);
 
 /* Our POST was answered with 201: the attachment is there before its event comes. */
 void attachment_index_made(struct attachment_index *x, const struct attachment_fact *f);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is known of attachments, over their entries (attachment_entries.h), the names of their nodes
- * (attached_nodes.h), and lists of the names that are not made of node and volume.
+ * (node_table.h), and lists of the names that are not made of node and volume.
  *
  * Hashes stand for volumes. Two volumes of one 64-bit hash would show as attached where the other
  * is, which a read of the attachment refutes. The hash has a random key, so that nobody can choose
@@ -19,7 +19,7 @@
 #include "common/keyed_hash.h"
 #include "common/mem.h"
 #include "common/str.h"
-#include "controller/attached_nodes.h"
+#include "controller/node_table.h"
 #include "controller/attachment_entries.h"
 #include "controller/names.h"
 
@@ -49,7 +49,7 @@ struct attachment_table {
 	uint32_t seq; /* the last one given */
 
 	struct attachment_entries entries;
-	struct attached_nodes nodes;
+	struct node_table nodes;
 
 	struct hash_table names; /* that are not made of node and volume */
 
@@ -62,7 +62,7 @@ struct attachment_table {
 static void start(struct attachment_table *t)
 {
 	attachment_entries_init(&t->entries);
-	attached_nodes_init(&t->nodes, t->key);
+	node_table_init(&t->nodes, t->key);
 }
 
 static void free_name(struct hash_link *l)
@@ -74,7 +74,7 @@ static void empty(struct attachment_table *t)
 {
 	hash_table_each(&t->names, free_name);
 	hash_table_clear(&t->names);
-	attached_nodes_clear(&t->nodes);
+	node_table_clear(&t->nodes);
 	attachment_entries_clear(&t->entries);
 }
 
@@ -115,7 +115,7 @@ static uint64_t hash_of(const struct attachment_table *t, const char *text)
 /* The entry counts for its node, or no longer does. */
 static void count(struct attachment_table *t, const struct attachment_entry *e, uint32_t by)
 {
-	struct attached_node *node = &t->nodes.v[e->node];
+	struct node_table_entry *node = &t->nodes.v[e->node];
 
 	node->all += by;
 	if (e->flags & IS_OURS)
@@ -200,7 +200,7 @@ static void remove_entry(struct attachment_table *t, struct attachment_entry *e)
 		drop_name(t, e);
 	count(t, e, (uint32_t)-1);
 	if (!t->nodes.v[node].all)
-		attached_nodes_forget(&t->nodes, node);
+		node_table_forget(&t->nodes, node);
 	attachment_entries_remove(&t->entries, e);
 }
 
@@ -210,7 +210,7 @@ static struct attachment_entry *add_entry(struct attachment_table *t,
 {
 	struct attachment_uid whole;
 	struct attachment_entry like = { .volume = volume,
-		                         .node = node & ((1u << ATTACHED_NODE_BITS) - 1),
+		                         .node = node & ((1u << NODE_NUMBER_BITS) - 1),
 		                         .uid = uid_of(t, f->uid),
 		                         .flags = IS_USED };
 
@@ -257,7 +257,7 @@ bool attachment_table_put(struct attachment_table *t, const struct attachment_fa
 
 	if (source == ATTACHMENT_WRITTEN && has_gone(t, uid))
 		return false;
-	node = attached_nodes_put(&t->nodes, f->node);
+	node = node_table_put(&t->nodes, f->node);
 	e = find_entry(t, volume, node, uid);
 	written = e != NULL;
 	if (!e)
@@ -278,9 +278,9 @@ bool attachment_table_put(struct attachment_table *t, const struct attachment_fa
 static struct attachment_entry *find_by_names(const struct attachment_table *t, const char *volume,
                                               const char *node, struct attachment_uid uid)
 {
-	uint32_t i = attached_nodes_find(&t->nodes, node);
+	uint32_t i = node_table_find(&t->nodes, node);
 
-	return i == ATTACHED_NODE_NONE ? NULL : find_entry(t, hash_of(t, volume), i, uid);
+	return i == NODE_NUMBER_NONE ? NULL : find_entry(t, hash_of(t, volume), i, uid);
 }
 
 void attachment_table_remove(struct attachment_table *t, const char *volume, const char *node,
@@ -296,7 +296,7 @@ void attachment_table_remove(struct attachment_table *t, const char *volume, con
 }
 
 void attachment_table_drop(struct attachment_table *t, const char *volume,
-                           const struct attachment_place *p)
+                           const struct attachment_ref *p)
 {
 	struct attachment_entry *e = find_by_names(t, volume, p->node, p->uid);
 
@@ -329,7 +329,7 @@ bool attachment_table_uid(const struct attachment_table *t, const char *volume, 
                           char ret[ATTACHMENT_UID_MAX + 1])
 {
 	uint64_t hash = hash_of(t, volume);
-	uint32_t its_node = attached_nodes_find(&t->nodes, node);
+	uint32_t its_node = node_table_find(&t->nodes, node);
 	const struct attachment_entry *found = NULL;
 
 	for (const struct attachment_entry *e = NULL;
@@ -349,17 +349,17 @@ bool attachment_table_uid(const struct attachment_table *t, const char *volume, 
 bool attachment_table_is_on(const struct attachment_table *t, const char *volume, const char *node)
 {
 	return attachment_entries_at(&t->entries, hash_of(t, volume),
-	                             attached_nodes_find(&t->nodes, node), NULL);
+	                             node_table_find(&t->nodes, node), NULL);
 }
 
-static struct attachment_place place_of(const struct attachment_table *t,
-                                        const struct attachment_entry *e, const char *volume)
+static struct attachment_ref attachment_ref_of(const struct attachment_table *t,
+                                               const struct attachment_entry *e, const char *volume)
 {
 	const char *node = t->nodes.v[e->node].name;
 	char name[OBJECT_NAME_MAX + 1];
 	bool derived = !(e->flags & HAS_NAME) && attachment_object_name(node, volume, name);
 
-	return (struct attachment_place) {
+	return (struct attachment_ref) {
 		.node = xstrdup(node),
 		.name = xstrdup(derived               ? name
 		                : e->flags & HAS_NAME ? find_name(t, e->volume, e->uid)->name
@@ -405,8 +405,8 @@ static void add_candidate(struct candidates *s, struct candidate one)
 }
 
 /* In their nodes' order, which is that of a list, too. */
-static void add_places(const struct attachment_table *t, const char *volume, struct candidates *s,
-                       struct attachment_places *ret)
+static void add_refs(const struct attachment_table *t, const char *volume, struct candidates *s,
+                     struct attachment_refs *ret)
 {
 	if (!s->n)
 		return;
@@ -414,19 +414,19 @@ static void add_places(const struct attachment_table *t, const char *volume, str
 	ret->n = s->n;
 	ret->v = xcalloc(ret->n, sizeof(*ret->v));
 	for (size_t i = 0; i < ret->n; i++)
-		ret->v[i] = place_of(t, s->v[i].entry, volume);
+		ret->v[i] = attachment_ref_of(t, s->v[i].entry, volume);
 }
 
 void attachment_table_find(const struct attachment_table *t, const char *volume, const char *except,
-                           uint32_t than, size_t most, struct attachment_places *ret)
+                           uint32_t than, size_t most, struct attachment_refs *ret)
 {
 	uint64_t hash = hash_of(t, volume);
-	uint32_t node = except ? attached_nodes_find(&t->nodes, except) : ATTACHED_NODE_NONE;
+	uint32_t node = except ? node_table_find(&t->nodes, except) : NODE_NUMBER_NONE;
 	struct attachment_walk walk = attachment_entries_of(&t->entries, hash);
 	struct candidates found = { .most = most };
 	const struct attachment_entry *e;
 
-	*ret = (struct attachment_places) { .n = 0 };
+	*ret = (struct attachment_refs) { .n = 0 };
 	while ((e = attachment_entries_next(&t->entries, &walk))) {
 		if (than != ATTACHMENT_ANY_AGE && !attachment_is_older(seq_of(e), than))
 			continue;
@@ -435,25 +435,25 @@ void attachment_table_find(const struct attachment_table *t, const char *volume,
 		ret->all++;
 		add_candidate(&found, (struct candidate) { e, t->nodes.v[e->node].name });
 	}
-	add_places(t, volume, &found, ret);
+	add_refs(t, volume, &found, ret);
 	free(found.v);
 }
 
-void attachment_places_clear(struct attachment_places *p)
+void attachment_refs_clear(struct attachment_refs *p)
 {
 	for (size_t i = 0; i < p->n; i++) {
 		free(p->v[i].node);
 		free(p->v[i].name);
 	}
 	free(p->v);
-	*p = (struct attachment_places) { .n = 0 };
+	*p = (struct attachment_refs) { .n = 0 };
 }
 
 struct attachment_count attachment_table_count(const struct attachment_table *t, const char *node)
 {
-	uint32_t i = attached_nodes_find(&t->nodes, node);
+	uint32_t i = node_table_find(&t->nodes, node);
 
-	if (i == ATTACHED_NODE_NONE)
+	if (i == NODE_NUMBER_NONE)
 		return (struct attachment_count) { .all = 0 };
 	return (struct attachment_count) { .all = t->nodes.v[i].all,
 		                           .ours = t->nodes.v[i].ours,
@@ -463,7 +463,7 @@ struct attachment_count attachment_table_count(const struct attachment_table *t,
 struct attachment_size attachment_table_size(const struct attachment_table *t)
 {
 	size_t bytes = sizeof(*t) + attachment_entries_size(&t->entries) +
-	               hash_table_size(&t->names) + attached_nodes_size(&t->nodes);
+	               hash_table_size(&t->names) + node_table_size(&t->nodes);
 
 	return (struct attachment_size) { .attachments = t->entries.n,
 		                          .nodes = t->nodes.used,

@@ -42,7 +42,7 @@ void attachment_table_remove(struct attachment_table *t, const char *volume, con
                              const char *uid);
 
 /* One attachment of a volume. */
-struct attachment_place {
+struct attachment_ref {
 	char *node, *name; /* owned */
 	bool attached;
 	struct attachment_uid uid; /* for attachment_table_drop(); a hash where it is no UUID */
@@ -55,8 +55,8 @@ struct attachment_place {
 #define ATTACHMENT_UNSEEN UINT32_MAX
 #define ATTACHMENT_ANY_AGE (UINT32_MAX - 1)
 
-struct attachment_places {
-	struct attachment_place *v;
+struct attachment_refs {
+	struct attachment_ref *v;
 	size_t n;
 	size_t all; /* also of those above `most` */
 };
@@ -67,15 +67,15 @@ bool attachment_table_is_on(const struct attachment_table *t, const char *volume
  * a place in time, or ATTACHMENT_ANY_AGE. In the order of their nodes' names, the first `most`.
  */
 void attachment_table_find(const struct attachment_table *t, const char *volume, const char *except,
-                           uint32_t than, size_t most, struct attachment_places *ret);
-void attachment_places_clear(struct attachment_places *p);
-static inline void attachment_places_clear_p(struct attachment_places *p)
+                           uint32_t than, size_t most, struct attachment_refs *ret);
+void attachment_refs_clear(struct attachment_refs *p);
+static inline void attachment_refs_clear_p(struct attachment_refs *p)
 {
-	attachment_places_clear(p);
+	attachment_refs_clear(p);
 }
 /* It has proved wrong. */
 void attachment_table_drop(struct attachment_table *t, const char *volume,
-                           const struct attachment_place *p);
+                           const struct attachment_ref *p);
 /*
  * The uid of the volume's attachment to the node that has the name made of both. False: none is
  * known, or several are (at most one of them is still there), or the uid is none of an API server.

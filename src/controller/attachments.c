@@ -44,9 +44,8 @@ static int index_ready(const struct controller *c, struct deadline d, struct err
 enum { REFUTED = 1 };
 
 /* What has been read may be the same volume on another node: the index learns that first. */
-static int read_place(const struct controller *c, const char *volume,
-                      const struct attachment_place *p, struct deadline d, struct json **ret,
-                      struct err *err)
+static int read_ref(const struct controller *c, const char *volume, const struct attachment_ref *p,
+                    struct deadline d, struct json **ret, struct err *err)
 {
 	struct dpu_attachment_key key;
 	char ref[OBJECT_REF_MAX];
@@ -66,13 +65,12 @@ static int read_place(const struct controller *c, const char *volume,
 	return REFUTED;
 }
 
-static int each_place(const struct controller *c, const char *volume,
-                      const struct attachment_places *p, each_fn *fn, void *arg, struct deadline d,
-                      struct err *err)
+static int each_ref(const struct controller *c, const char *volume, const struct attachment_refs *p,
+                    each_fn *fn, void *arg, struct deadline d, struct err *err)
 {
 	for (size_t i = 0; i < p->n; i++) {
 		struct json *item AUTO(json_free) = NULL;
-		int rc = read_place(c, volume, &p->v[i], d, &item, err);
+		int rc = read_ref(c, volume, &p->v[i], d, &item, err);
 
 		/* fn itself looks at whose it is now. */
 		if (rc == 0 || (rc == REFUTED && item))
@@ -91,24 +89,24 @@ enum { NOT_READY = 2 };
 static int each_of_index(const struct controller *c, const char *volume, each_fn *fn, void *arg,
                          struct deadline d, struct err *err)
 {
-	struct attachment_places p AUTO(attachment_places_clear) = { .n = 0 };
+	struct attachment_refs p AUTO(attachment_refs_clear) = { .n = 0 };
 
 	if (!attachment_index_find(c->attachments, volume, NULL, ATTACHMENT_ANY_AGE, SIZE_MAX, &p))
 		return NOT_READY;
-	return each_place(c, volume, &p, fn, arg, d, err) < 0 ? -1 : 0;
+	return each_ref(c, volume, &p, fn, arg, d, err) < 0 ? -1 : 0;
 }
 
 /* Where the attachments of one volume are, as lists say. */
-struct listed_places {
+struct listed_refs {
 	const char *volume;
-	struct attachment_places places;
+	struct attachment_refs refs;
 };
 
-static void find_places(void *arg, const struct attachment_table *t)
+static void find_refs(void *arg, const struct attachment_table *t)
 {
-	struct listed_places *l = arg;
+	struct listed_refs *l = arg;
 
-	attachment_table_find(t, l->volume, NULL, ATTACHMENT_ANY_AGE, SIZE_MAX, &l->places);
+	attachment_table_find(t, l->volume, NULL, ATTACHMENT_ANY_AGE, SIZE_MAX, &l->refs);
 }
 
 static int each_of_lists(const struct controller *c, const char *volume, each_fn *fn, void *arg,
@@ -119,12 +117,12 @@ static int each_of_lists(const struct controller *c, const char *volume, each_fn
 	int rc = 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(both) && rc == 0; i++) {
-		struct listed_places l = { .volume = volume };
+		struct listed_refs l = { .volume = volume };
 
-		rc = attachment_lists_ask(c->lists, c, both[i], volume, d, find_places, &l, err);
+		rc = attachment_lists_ask(c->lists, c, both[i], volume, d, find_refs, &l, err);
 		if (rc == 0)
-			rc = each_place(c, volume, &l.places, fn, arg, d, err);
-		attachment_places_clear(&l.places);
+			rc = each_ref(c, volume, &l.refs, fn, arg, d, err);
+		attachment_refs_clear(&l.refs);
 	}
 	return rc < 0 ? -1 : 0;
 }
@@ -147,7 +145,7 @@ int attachments_each(const struct controller *c, const char *volume, each_fn *fn
 static void look_for_volume(void *arg, const struct attachment_table *t)
 {
 	struct attachment_scan *scan = arg;
-	struct attachment_places found AUTO(attachment_places_clear) = { .n = 0 };
+	struct attachment_refs found AUTO(attachment_refs_clear) = { .n = 0 };
 
 	attachment_table_find(t, scan->volume, scan->node, ATTACHMENT_ANY_AGE, 1, &found);
 	if (scan->node && attachment_table_is_on(t, scan->volume, scan->node))
@@ -196,7 +194,7 @@ static int confirm_elsewhere(const struct controller *c, struct deadline d,
                              struct attachment_scan *scan, struct err *err)
 {
 	for (;;) {
-		struct attachment_places p AUTO(attachment_places_clear) = { .n = 0 };
+		struct attachment_refs p AUTO(attachment_refs_clear) = { .n = 0 };
 		struct json *item AUTO(json_free) = NULL;
 		int rc;
 
@@ -206,7 +204,7 @@ static int confirm_elsewhere(const struct controller *c, struct deadline d,
 			return NOT_READY;
 		if (!p.n)
 			return 0;
-		rc = read_place(c, scan->volume, &p.v[0], d, &item, err);
+		rc = read_ref(c, scan->volume, &p.v[0], d, &item, err);
 		if (rc < 0)
 			return -1;
 		if (rc == REFUTED)

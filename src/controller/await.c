@@ -277,7 +277,7 @@ static int next_state(struct await *a, const char *uid, struct err *err)
 	return 0;
 }
 
-/* A judge's text follows the object's name: "... is being deleted". */
+/* The text of an await_readiness follows the object's name: "... is being deleted". */
 static int judged(struct await *a, struct err *err)
 {
 	struct err words = *err;
@@ -296,14 +296,14 @@ const char *object_uid(const struct json *object, const char *ref, struct err *e
 	return NULL;
 }
 
-/* The judge describes what is missing only now: most states are soon followed by another one. */
-static int gave_up_unready(struct await *a, const char *goal, await_judge *judge, void *arg,
+/* `readiness` describes what is missing only now: most states are soon followed by another one. */
+static int gave_up_unready(struct await *a, const char *goal, await_readiness *readiness, void *arg,
                            struct err *err)
 {
 	struct str why AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
 	struct err ignored = ERR_INIT;
 
-	IGNORE_RESULT(judge(arg, a->last, &why, &ignored));
+	IGNORE_RESULT(readiness(arg, a->last, &why, &ignored));
 	return gave_up(a, goal, why.ptr, err);
 }
 
@@ -326,8 +326,8 @@ void await_news(struct await *a, const struct json *first, int ms)
 	kube_wait_news(a->wait, d);
 }
 
-static int wait_ready(struct await *a, struct json *first, const char *goal, await_judge *judge,
-                      void *arg, struct err *err)
+static int wait_ready(struct await *a, struct json *first, const char *goal,
+                      await_readiness *readiness, void *arg, struct err *err)
 {
 	char *uid AUTO(free) = NULL;
 	int rc = 0;
@@ -337,7 +337,7 @@ static int wait_ready(struct await *a, struct json *first, const char *goal, awa
 	uid = xstrdup(json_str(first, "metadata.uid"));
 	expect_news(a, first);
 	for (;;) {
-		rc = judge(arg, a->last, NULL, err);
+		rc = readiness(arg, a->last, NULL, err);
 		if (rc < 0)
 			return judged(a, err);
 		if (rc != AWAIT_NOT_YET)
@@ -347,18 +347,18 @@ static int wait_ready(struct await *a, struct json *first, const char *goal, awa
 		if (rc == GONE || rc == REPLACED)
 			rc = confirm_gone(a, uid, err);
 		if (rc < 0)
-			return gave_up_unready(a, goal, judge, arg, err);
+			return gave_up_unready(a, goal, readiness, arg, err);
 		if (rc == GONE || rc == REPLACED)
 			return err_set(err, ERR_ABORTED, "%s was deleted while it was waited for",
 			               a->ref);
 	}
 }
 
-int await_ready(struct await *a, struct json *first, const char *goal, await_judge *judge,
+int await_ready(struct await *a, struct json *first, const char *goal, await_readiness *readiness,
                 void *arg, struct err *err)
 {
 	begin_wait(a, false);
-	return end_wait(a, wait_ready(a, first, goal, judge, arg, err), err);
+	return end_wait(a, wait_ready(a, first, goal, readiness, arg, err), err);
 }
 
 static void why_still_there(const struct await *a, struct str *why)

@@ -30,14 +30,15 @@ struct await {
 	char *ref; /* the object, as errors name it; owned */
 };
 
-/* What an await_judge returns besides 0 and -1. */
+/* An await_readiness returns it besides 0 and -1. */
 enum { AWAIT_NOT_YET = 1 };
 
 /*
- * Judges a state of the object. 0: the object is ready. AWAIT_NOT_YET: it is not, and `why` (may be
- * NULL) says what is missing. -1: it will never be; the error's text follows the object's name.
+ * The readiness of a state of the object. 0: the object is ready. AWAIT_NOT_YET: it is not, and
+ * `why` (may be NULL) says what is missing. -1: it will never be; the error's text follows the
+ * object's name.
  */
-typedef int await_judge(void *arg, const struct json *object, struct str *why, struct err *err);
+typedef int await_readiness(void *arg, const struct json *object, struct str *why, struct err *err);
 
 int await_open(const struct controller *c, const struct kube_kind *kind, const char *name,
                struct deadline d, struct await *ret, struct err *err) MUST_CHECK;
@@ -71,11 +72,11 @@ const char *object_uid(const struct json *object, const char *ref, struct err *e
  */
 void await_news(struct await *a, const struct json *first, int ms);
 /*
- * Waits until the judge finds the object ready; a->last is then that state. `first` is its first
+ * Waits until `readiness` returns 0; a->last is then that state. `first` is its first
  * state, which has a uid and is taken over; a later object of the name is another one. When time
  * runs out: DEADLINE or CANCELLED "<goal>: <object> <why>". Deleted meanwhile: ABORTED.
  */
-int await_ready(struct await *a, struct json *first, const char *goal, await_judge *judge,
+int await_ready(struct await *a, struct json *first, const char *goal, await_readiness *readiness,
                 void *arg, struct err *err) MUST_CHECK;
 /*
  * Waits until there is no object of that name with that uid: proven by the event of its deletion or
@@ -102,7 +103,7 @@ int await_deleted_as_is(struct await *a, const struct json *object, const char *
  */
 int await_settled(const struct await *a, struct err *err) MUST_CHECK;
 /*
- * For judges: -1 when a condition says that the object has failed for good (reason Failure).
- * RESOURCE_EXHAUSTED when its message speaks of space or quota, else UNAVAILABLE.
+ * For an await_readiness: -1 when a condition says that the object has failed for good (reason
+ * Failure). RESOURCE_EXHAUSTED when its message speaks of space or quota, else UNAVAILABLE.
  */
 int await_failed(const struct json *object, struct err *err) MUST_CHECK;

@@ -13,7 +13,7 @@
 
 struct attachment_index;
 struct attachment_lists;
-struct known_nodes;
+struct node_cache;
 
 /* A kind that is read if the API server allows it; after a refusal not again before again_at. */
 struct optional_kind {
@@ -30,7 +30,7 @@ struct controller {
 	const char *topology_key; /* of nodes that can have volumes; NULL: without --topology */
 	struct attachment_index *attachments; /* NULL: lists are used instead */
 	struct attachment_lists *lists;       /* NULL: each call lists for itself */
-	struct known_nodes *known_nodes;      /* NULL: every call reads its node */
+	struct node_cache *node_cache;        /* NULL: every call reads its node */
 	int wait_timeout_ms; /* longest wait for an object's state; 0: CONTROLLER_WAIT_TIMEOUT_MS */
 	struct optional_kind dpu_nodes, nodes, csi_nodes;
 	atomic_bool node_check_warned;

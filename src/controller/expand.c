@@ -2,7 +2,7 @@
 /*
  * Growing a volume: one PATCH of what is asked for, then the wait for the storage.
  *
- * The PATCH carries the resourceVersion of the state that was judged, so that a larger size which
+ * The PATCH carries the resourceVersion of the state that was checked, so that a larger size which
  * somebody else has asked for meanwhile is never made smaller. It may be repeated, also when its
  * answer was lost: if it was carried out, the next one is a conflict, and the size is read again.
  * From the PATCH on no code is final. Owns nothing beyond a call.
@@ -13,7 +13,7 @@
 #include "controller/await.h"
 #include "controller/expandable.h"
 #include "controller/names.h"
-#include "controller/record.h"
+#include "controller/volume_provenance.h"
 #include "volume/context_keys.h"
 #include "dpf/conditions.h"
 
@@ -70,8 +70,8 @@ static int check_volume(const struct dpu_volume *v, const struct volume_growth *
 {
 	if (v->deleting)
 		return err_set(err, ERR_ABORTED, "volume %s is being deleted", v->name);
-	if (r->cap && (volume_cap_check(r->cap, record_emulation(v), "VolumeCapability", err) ||
-	               record_check_type(v, r->cap->type, err)))
+	if (r->cap && (volume_cap_check(r->cap, provenance_emulation(v), "VolumeCapability", err) ||
+	               provenance_check_type(v, r->cap->type, err)))
 		return -1;
 	return check_limit(v, r, err) ? err_wrap(err, "CapacityRange: volume %s", v->name) : 0;
 }
@@ -126,7 +126,7 @@ static int ask(const struct volume_growth *r, struct await *a, struct json **ret
 			*ret = TAKE(object);
 			return 0;
 		}
-		/* The state that was judged is not there any more, and the PATCH never comes. */
+		/* The state that was checked is not there any more, and the PATCH never comes. */
 		if (err->code != ERR_ABORTED || i == TRIES - 1)
 			return await_wrap(a, err);
 		err_clear(err);
@@ -153,7 +153,7 @@ struct growth_wait {
 	struct dpu_volume v;
 };
 
-static int judge_grown(void *arg, const struct json *object, struct str *why, struct err *err)
+static int grown_readiness(void *arg, const struct json *object, struct str *why, struct err *err)
 {
 	struct growth_wait *w = arg;
 	char have[64], want[64];
@@ -182,7 +182,7 @@ static int wait_grown(const struct volume_growth *r, struct await *a, struct jso
 		json_free(object);
 		return -1;
 	}
-	if (await_ready(a, object, EXPAND_GOAL, judge_grown, &w, err))
+	if (await_ready(a, object, EXPAND_GOAL, grown_readiness, &w, err))
 		return code_is_open(err->code) ? -1 : err_recode(err, ERR_UNAVAILABLE);
 	*ret = w.v;
 	if (check_limit(&w.v, r, err))
@@ -195,9 +195,9 @@ static int wait_grown(const struct volume_growth *r, struct await *a, struct jso
 /* A share is as large as its server says, and raw block has nothing on it that could grow. */
 static bool node_grows(const struct dpu_volume *v, const struct volume_growth *r)
 {
-	const char *type = record_get(v, ANNOTATION_ACCESS_TYPE);
+	const char *type = provenance_get(v, ANNOTATION_ACCESS_TYPE);
 
-	if (record_emulation(v) == EMULATION_VIRTIOFS)
+	if (provenance_emulation(v) == EMULATION_VIRTIOFS)
 		return false;
 	if (r->cap)
 		return r->cap->type == ACCESS_MOUNT;

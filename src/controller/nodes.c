@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The node check and its fallbacks. What was found is remembered for a while (known_nodes.h), so
- * that attaching asks about a node once and not each time. The Go plugin reads no nodes, so under
+ * The node check and its fallbacks. Nodes that were found are cached for a while (node_cache.h), so
+ * that attaching reads a node once and not each time. The Go plugin reads no nodes, so under
  * its ClusterRole some of these reads are forbidden. A kind that was refused is not read again for
  * a minute, so that not every publish pays for requests that fail. kube_get() believes a refusal
  * only when it is the API server's own and comes twice.
@@ -10,7 +10,7 @@
 
 #include "common/cleanup.h"
 #include "controller/attachments.h"
-#include "controller/known_nodes.h"
+#include "controller/node_cache.h"
 #include "dpf/dpu_node.h"
 #include "common/log.h"
 #include "common/str.h"
@@ -87,7 +87,7 @@ static int check_core_node(struct controller *c, const char *node, struct deadli
 static bool is_known(const struct controller *c, const char *node)
 {
 	return attachments_know_node(c, node) ||
-	       (c->known_nodes && known_nodes_is_there(c->known_nodes, node, monotonic_ns()));
+	       (c->node_cache && node_cache_exists(c->node_cache, node, monotonic_ns()));
 }
 
 /* 0, UNREADABLE, or -1. */
@@ -123,8 +123,8 @@ int node_check(struct controller *c, const char *node, struct deadline d, struct
 	if (rc < 0)
 		return -1;
 	/* What could not be looked for passes, but is looked for again. */
-	if (rc == 0 && c->known_nodes)
-		known_nodes_exists(c->known_nodes, node, monotonic_ns());
+	if (rc == 0 && c->node_cache)
+		node_cache_put_exists(c->node_cache, node, monotonic_ns());
 	return 0;
 }
 
@@ -135,15 +135,15 @@ int64_t node_limit(struct controller *c, const char *node, bool fresh, struct de
 	int64_t limit = 0;
 	int rc;
 
-	if (!fresh && c->known_nodes &&
-	    known_nodes_limit(c->known_nodes, node, monotonic_ns(), &limit))
+	if (!fresh && c->node_cache &&
+	    node_cache_get_limit(c->node_cache, node, monotonic_ns(), &limit))
 		return limit;
 	rc = get_optional(c, &c->csi_nodes, &csi_node_kind, NULL, node, d, &object, &ignored);
 	if (rc != 0 && rc != KUBE_ABSENT)
 		return 0;
 	if (rc == 0)
 		limit = csi_node_limit(object, c->driver_name);
-	if (c->known_nodes)
-		known_nodes_takes(c->known_nodes, node, limit, monotonic_ns());
+	if (c->node_cache)
+		node_cache_put_limit(c->node_cache, node, limit, monotonic_ns());
 	return limit;
 }

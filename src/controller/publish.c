@@ -15,13 +15,13 @@
 #include "dpf/dpu_volume.h"
 #include "controller/attachments.h"
 #include "controller/await.h"
-#include "controller/judge.h"
+#include "controller/readiness.h"
 #include "controller/names.h"
 #include "controller/nodes.h"
 #include "dpf/attachment_context.h"
-#include "controller/publish_rival.h"
+#include "controller/attach_conflict.h"
 #include "controller/publish_volume.h"
-#include "controller/record.h"
+#include "controller/volume_provenance.h"
 
 #define PUBLISH_GOAL "timeout occurred while waiting for volume attachment"
 
@@ -85,7 +85,7 @@ static int look_around(struct controller *c, const struct attach_request *r, str
 		return -1;
 	if (attachments_scan(c, d, &scan, err))
 		return err_wrap(err, "listing the attachments of volume %s", r->volume);
-	/* Where there is one on this node already, their age decides (publish_rival.h). */
+	/* Where there is one on this node already, their age decides (attach_conflict.h). */
 	if (!(scan.here && scan.by_index) && check_elsewhere(r, &scan, err))
 		return -1;
 	return check_full(c, r, &scan, d, err);
@@ -146,11 +146,12 @@ struct attaching {
 	struct dpu_attachment is; /* its newest state */
 };
 
-static int judge_attached(void *arg, const struct json *object, struct str *why, struct err *err)
+static int attached_readiness(void *arg, const struct json *object, struct str *why,
+                              struct err *err)
 {
 	struct attaching *a = arg;
 
-	return judge_attachment(object, a->kind, &a->is, why, err);
+	return attachment_readiness(object, a->kind, &a->is, why, err);
 }
 
 /*
@@ -179,9 +180,9 @@ static int attach(struct controller *c, const struct attach_request *r,
 		return -1;
 	if (!object_uid(object, a->ref, err))
 		return recode_after_create(err, &ret->is);
-	if (rival_check(c, r, object, made, a, err))
+	if (attach_conflict_check(c, r, object, made, a, err))
 		return -1;
-	if (await_ready(a, TAKE(object), PUBLISH_GOAL, judge_attached, ret, err))
+	if (await_ready(a, TAKE(object), PUBLISH_GOAL, attached_readiness, ret, err))
 		return recode_after_create(err, &ret->is);
 	return 0;
 }

@@ -10,7 +10,7 @@
  */
 #include "controller/publish_volume.h"
 
-#include "controller/record.h"
+#include "controller/volume_provenance.h"
 #include "controller/volume_read.h"
 #include "volume/context_keys.h"
 
@@ -32,29 +32,29 @@ static int read_function(const struct kvs *context, const struct dpu_volume *v,
 		if (value)
 			kept[map.n++] = (struct kv) { keys[i], value };
 	}
-	if (volume_params_parse(&map, record_emulation(v), NULL, ret, err))
+	if (volume_params_parse(&map, provenance_emulation(v), NULL, ret, err))
 		return err_wrap(err, "invalid function type config");
-	if (ret->emulation == record_emulation(v))
+	if (ret->emulation == provenance_emulation(v))
 		return 0;
 	return err_set(err, ERR_INVALID,
 	               "VolumeContext: " PARAM_EMULATION
 	               " is %s, but volume %s has volumeMode %s, which is %s; correct the "
 	               "PersistentVolume",
 	               emulation_name(ret->emulation), v->name, v->block ? "Block" : "Filesystem",
-	               emulation_name(record_emulation(v)));
+	               emulation_name(provenance_emulation(v)));
 }
 
 static int check_volume(const struct dpu_volume *v, const struct attach_request *r, struct err *err)
 {
 	char have[64];
 
-	if (volume_cap_check(&r->cap, record_emulation(v), "VolumeCapability", err))
+	if (volume_cap_check(&r->cap, provenance_emulation(v), "VolumeCapability", err))
 		return -1;
 	if (v->deleting)
 		return err_set(err, ERR_ABORTED, "volume %s is being deleted", v->name);
-	if (record_check_type(v, r->cap.type, err))
+	if (provenance_check_type(v, r->cap.type, err))
 		return -1;
-	if (!record_allows(v, &r->cap))
+	if (!provenance_allows(v, &r->cap))
 		return err_set(
 			err, ERR_INVALID,
 			"VolumeCapability.AccessMode: volume %s has %s, which does not allow %s",

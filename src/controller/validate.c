@@ -8,7 +8,7 @@
 
 #include "volume/context_keys.h"
 #include "common/str.h"
-#include "controller/record.h"
+#include "controller/volume_provenance.h"
 #include "controller/volume_read.h"
 
 static bool is_ignored(const char *key)
@@ -24,13 +24,13 @@ static bool caps_hold(const struct dpu_volume *v, const struct validate_request 
 	for (size_t i = 0; i < r->n_caps; i++) {
 		struct err err = ERR_INIT;
 
-		if (volume_cap_check(&r->caps[i], record_emulation(v), "VolumeCapabilities",
+		if (volume_cap_check(&r->caps[i], provenance_emulation(v), "VolumeCapabilities",
 		                     &err) ||
-		    record_check_type(v, r->caps[i].type, &err)) {
+		    provenance_check_type(v, r->caps[i].type, &err)) {
 			str_add(why, err.msg);
 			return false;
 		}
-		if (!record_allows(v, &r->caps[i])) {
+		if (!provenance_allows(v, &r->caps[i])) {
 			str_addf(why,
 			         "accessModes mismatch: the volume has %s, which does not allow %s",
 			         dpu_access_modes_text(v->access_modes, have),
@@ -45,7 +45,7 @@ static bool caps_hold(const struct dpu_volume *v, const struct validate_request 
 static bool context_holds(const struct dpu_volume *v, const struct kvs *given, struct arena *arena,
                           struct str *why)
 {
-	struct kvs real = record_context(v, given, arena);
+	struct kvs real = provenance_context(v, given, arena);
 
 	for (size_t i = 0; i < given->n; i++) {
 		const struct kv *kv = &given->v[i];
@@ -62,13 +62,13 @@ static bool context_holds(const struct dpu_volume *v, const struct kvs *given, s
 /* The volume's value of a StorageClass key, "" when it has none, NULL when that is not known. */
 static const char *known_parameter(const struct dpu_volume *v, const char *key)
 {
-	bool marked = record_get(v, ANNOTATION_NAME);
+	bool marked = provenance_get(v, ANNOTATION_NAME);
 	const char *value;
 
 	if (str_eq(key, PARAM_POLICY))
 		return v->policy;
 	if (volume_param_is_prefixed(key))
-		value = record_get(v, key);
+		value = provenance_get(v, key);
 	else
 		value = json_text(json_member(v->parameters, key));
 	return value ? value : marked || !volume_param_is_ours(key) ? "" : NULL;
@@ -77,18 +77,18 @@ static const char *known_parameter(const struct dpu_volume *v, const char *key)
 static bool function_holds(const struct dpu_volume *v, const struct validate_request *r,
                            struct str *why)
 {
-	const char *type = record_get(v, ANNOTATION_FUNCTION_TYPE);
-	const char *hotplug = record_get(v, ANNOTATION_HOTPLUG);
+	const char *type = provenance_get(v, ANNOTATION_FUNCTION_TYPE);
+	const char *hotplug = provenance_get(v, ANNOTATION_HOTPLUG);
 	struct err err = ERR_INIT;
 	struct volume_params p;
 
-	if (volume_params_parse(&r->parameters, record_emulation(v), NULL, &p, &err)) {
+	if (volume_params_parse(&r->parameters, provenance_emulation(v), NULL, &p, &err)) {
 		str_addf(why, "parameters mismatch: %s", err.msg);
 		return false;
 	}
-	if (p.emulation != record_emulation(v)) {
+	if (p.emulation != provenance_emulation(v)) {
 		str_addf(why, "volumeMode mismatch: the volume is emulated by %s",
-		         emulation_name(record_emulation(v)));
+		         emulation_name(provenance_emulation(v)));
 		return false;
 	}
 	if ((!type || str_eq(type, p.pf ? "pf" : "vf")) &&

@@ -2,7 +2,7 @@
 /*
  * The life of a DPUVolume.
  *
- * Create: watch the name, POST, judge each state until the volume is bound. When the POST finds an
+ * Create: watch the name, POST, check each state until the volume is bound. When the POST finds an
  * object of that name, it is read and compared instead. Before an error that the sidecar takes as
  * final ("nothing happened") the object is removed, or the error becomes ABORTED: volume_undo.c.
  * Owns nothing beyond a call; waits hold no lock but the caller's volume key.
@@ -16,9 +16,9 @@
 #include "common/thread.h"
 #include "controller/attachments.h"
 #include "controller/await.h"
-#include "controller/judge.h"
+#include "controller/readiness.h"
 #include "controller/names.h"
-#include "controller/record.h"
+#include "controller/volume_provenance.h"
 #include "controller/volume_read.h"
 #include "controller/volume_undo.h"
 
@@ -26,9 +26,9 @@
 #define DELETE_GOAL "timeout occurred while waiting for volume deletion"
 #define POST_TRIES 3 /* for objects that are deleted between our POST and our GET */
 
-static int judge_bound(void *arg, const struct json *object, struct str *why, struct err *err)
+static int bound_readiness(void *arg, const struct json *object, struct str *why, struct err *err)
 {
-	return judge_volume(object, arg, why, err);
+	return volume_readiness(object, arg, why, err);
 }
 
 static int check_capacity(const struct dpu_volume *v, const struct volume_request *r,
@@ -37,7 +37,7 @@ static int check_capacity(const struct dpu_volume *v, const struct volume_reques
 	char have[64], bound[64];
 	bool small = v->capacity < r->required;
 
-	if (record_capacity_fits(v, r->required, r->limit))
+	if (provenance_capacity_fits(v, r->required, r->limit))
 		return 0;
 	return await_fail(a, err, ERR_RANGE, "CapacityRange: ", "was made with %s, %s %s",
 	                  str_bytes((uint64_t)v->capacity, have),
@@ -56,15 +56,15 @@ static int check_capacity(const struct dpu_volume *v, const struct volume_reques
 static bool nobody_has_it(const struct dpu_volume *v, const struct volume_request *r)
 {
 	return str_eq(kvs_get(&r->parameters, PARAM_PV_NAME), r->name) &&
-	       str_eq(record_get(v, ANNOTATION_PV_NAME), r->name);
+	       str_eq(provenance_get(v, ANNOTATION_PV_NAME), r->name);
 }
 
 /* The volume of this very request got another size, after the call that made it had given up. */
 static int refuse_size(const struct dpu_volume *v, const struct volume_request *r, const char *ref,
-                       const char *why, enum record_owner owner, struct err *err)
+                       const char *why, enum provenance_owner owner, struct err *err)
 {
 	/* Final, so it is removed: volume_undo(). */
-	if (owner == RECORD_OWN && nobody_has_it(v, r))
+	if (owner == PROVENANCE_OWN && nobody_has_it(v, r))
 		return err_set(err, ERR_RANGE, "CapacityRange: %s: %s", ref, why);
 	return err_set(err, ERR_ABORTED,
 	               "%s was made for this request, but %s. Whether somebody has got it is not "
@@ -77,31 +77,31 @@ static int check_found(const struct controller *c, const struct json *found,
                        const struct volume_request *r, const char *ref, struct err *err)
 {
 	struct str why AUTO(str_clear) = STR_INIT(ERR_MSG_MAX / 2);
-	enum record_owner owner;
-	enum record_size size;
+	enum provenance_owner owner;
+	enum provenance_size size;
 	struct dpu_volume v;
 
 	if (dpu_volume_decode(found, &v, err))
 		return err_wrap(err, "%s", ref);
-	owner = record_owner(c, &v, r->name);
-	if (owner == RECORD_OTHER)
+	owner = provenance_owner(c, &v, r->name);
+	if (owner == PROVENANCE_OTHER)
 		return err_set(err, ERR_EXISTS, "%s already exists for another volume, \"%s\"", ref,
-		               record_get(&v, ANNOTATION_NAME));
+		               provenance_get(&v, ANNOTATION_NAME));
 	if (v.deleting)
 		return err_set(err, ERR_ABORTED, "%s is being deleted; retry when it is gone", ref);
-	size = record_fits(&v, r, &why) ? record_size(&v, r, &why) : RECORD_SIZE_OTHER;
-	if (size == RECORD_SIZE_OTHER)
+	size = provenance_fits(&v, r, &why) ? provenance_size(&v, r, &why) : PROVENANCE_SIZE_OTHER;
+	if (size == PROVENANCE_SIZE_OTHER)
 		return err_set(err, ERR_EXISTS,
 		               "volume already exist but with different parameters: %s: %s", ref,
 		               why.ptr);
-	return size == RECORD_SIZE_FITS ? 0 : refuse_size(&v, r, ref, why.ptr, owner, err);
+	return size == PROVENANCE_SIZE_FITS ? 0 : refuse_size(&v, r, ref, why.ptr, owner, err);
 }
 
 /* Creates the object of this request, or reads the one that exists. */
 static int obtain(const struct controller *c, const struct volume_request *r, struct await *a,
                   struct json **ret, struct err *err)
 {
-	struct json *object AUTO(json_free) = record_encode(c, a->name, r);
+	struct json *object AUTO(json_free) = provenance_encode(c, a->name, r);
 
 	for (int i = 0; i < POST_TRIES; i++) {
 		struct json *got AUTO(json_free) = NULL;
@@ -143,7 +143,7 @@ static int create_and_wait(const struct controller *c, const struct volume_reque
 	if (obtain(c, r, a, &object, err) || !object_uid(object, a->ref, err))
 		return -1;
 	*was_bound = was_bound_before(object);
-	if (await_ready(a, TAKE(object), CREATE_GOAL, judge_bound, v, err))
+	if (await_ready(a, TAKE(object), CREATE_GOAL, bound_readiness, v, err))
 		return -1;
 	if (check_capacity(v, r, a, err) == 0)
 		return 0;
@@ -176,7 +176,7 @@ int volume_create(const struct controller *c, const struct volume_request *r, st
 	*ret = (struct created_volume) {
 		.id = name,
 		.capacity = v.capacity,
-		.context = record_context(&v, &r->parameters, arena),
+		.context = provenance_context(&v, &r->parameters, arena),
 	};
 	return 0;
 }

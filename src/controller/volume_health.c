@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Faults out of the conditions of a DPUVolume and its DPUVolumeAttachments, by the rules that calls
- * wait by (judge.h). A volume that DPF has unbound is accessible from nowhere; whether data flow
- * through one with another condition nobody says, so it is degraded.
+ * wait by (readiness.h). A volume that DPF has unbound is accessible from nowhere; whether data
+ * flow through one with another condition nobody says, so it is degraded.
  */
 #include "controller/volume_health.h"
 
 #include "common/str.h"
 #include "controller/attachments.h"
-#include "controller/judge.h"
-#include "controller/record.h"
+#include "controller/readiness.h"
+#include "controller/volume_provenance.h"
 #include "controller/volume_read.h"
 #include "dpf/conditions.h"
 
@@ -25,7 +25,7 @@ static void fault(struct volume_health *h, enum volume_fault_status status, cons
 		                               .message = arena_strdup(arena, message) };
 }
 
-static void judge_the_volume(const struct json *object, const char *ref, struct arena *arena,
+static void health_of_volume(const struct json *object, const char *ref, struct arena *arena,
                              struct volume_health *h)
 {
 	struct str message AUTO(str_clear) = STR_INIT(MESSAGE_MAX);
@@ -33,7 +33,7 @@ static void judge_the_volume(const struct json *object, const char *ref, struct 
 	struct dpu_volume v;
 
 	str_addf(&message, "%s ", ref);
-	if (judge_volume(object, &v, &message, &ignored) == 0)
+	if (volume_readiness(object, &v, &message, &ignored) == 0)
 		return;
 	if (v.deleting) {
 		str_add(&message, "is being deleted, and goes when nothing is attached any more");
@@ -45,7 +45,7 @@ static void judge_the_volume(const struct json *object, const char *ref, struct 
 	}
 }
 
-struct looking {
+struct health_scan {
 	const struct controller *c;
 	const char *volume;
 	enum emulation kind;
@@ -53,10 +53,10 @@ struct looking {
 	bool attached;                /* to any node */
 };
 
-static int judge_one(void *arg, const struct json *item, struct err *err)
+static int health_of_attachment(void *arg, const struct json *item, struct err *err)
 {
 	struct str why AUTO(str_clear) = STR_INIT(MESSAGE_MAX);
-	struct looking *l = arg;
+	struct health_scan *l = arg;
 	struct dpu_attachment_key key = dpu_attachment_key(item);
 	char ref[OBJECT_REF_MAX];
 	struct err failed = ERR_INIT;
@@ -67,7 +67,7 @@ static int judge_one(void *arg, const struct json *item, struct err *err)
 	if (!str_eq(key.volume, l->volume))
 		return 0;
 	l->attached |= key.attached;
-	if (key.deleting || judge_attachment(item, l->kind, &a, &why, &failed) == 0)
+	if (key.deleting || attachment_readiness(item, l->kind, &a, &why, &failed) == 0)
 		return 0;
 	out = key.attached ? &l->not_ready : &l->failed;
 	if (key.attached || failed.code)
@@ -77,10 +77,10 @@ static int judge_one(void *arg, const struct json *item, struct err *err)
 	return 0;
 }
 
-static int judge_attachments(struct looking *l, struct deadline d, struct arena *arena,
-                             struct volume_health *h, struct err *err)
+static int health_of_attachments(struct health_scan *l, struct deadline d, struct arena *arena,
+                                 struct volume_health *h, struct err *err)
 {
-	if (attachments_each(l->c, l->volume, judge_one, l, d, err))
+	if (attachments_each(l->c, l->volume, health_of_attachment, l, d, err))
 		return err_wrap(err, "reading the attachments of volume %s", l->volume);
 	fault(h, VOLUME_IS_DEGRADED, "AttachmentNotReady", l->not_ready.ptr, arena);
 	fault(h, VOLUME_IS_DEGRADED, "AttachmentFailed", l->failed.ptr, arena);
@@ -91,7 +91,7 @@ int volume_health(const struct controller *c, const char *id, struct deadline d,
                   struct arena *arena, struct volume_health *ret, struct err *err)
 {
 	struct json *object AUTO(json_free) = NULL;
-	struct looking l = { .c = c, .volume = id };
+	struct health_scan l = { .c = c, .volume = id };
 	char ref[OBJECT_REF_MAX];
 	struct dpu_volume v;
 	int rc;
@@ -101,11 +101,11 @@ int volume_health(const struct controller *c, const char *id, struct deadline d,
 	if (volume_read(c, id, d, &object, &v, err))
 		return -1;
 	object_ref(c, &dpu_volume_kind, id, ref);
-	l.kind = record_emulation(&v);
+	l.kind = provenance_emulation(&v);
 	l.not_ready = (struct str)STR_INIT(MESSAGE_MAX);
 	l.failed = (struct str)STR_INIT(MESSAGE_MAX);
-	judge_the_volume(object, ref, arena, ret);
-	rc = judge_attachments(&l, d, arena, ret, err);
+	health_of_volume(object, ref, arena, ret);
+	rc = health_of_attachments(&l, d, arena, ret, err);
 	str_clear(&l.not_ready);
 	str_clear(&l.failed);
 	if (rc || dpu_volume_was_bound(&v) || l.attached)

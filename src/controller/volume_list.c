@@ -17,7 +17,7 @@
 #include "controller/attachment_index.h"
 #include "controller/attachments.h"
 #include "controller/list_token.h"
-#include "controller/record.h"
+#include "controller/volume_provenance.h"
 #include "controller/volume_read.h"
 #include "dpf/dpu_attachment.h"
 
@@ -26,7 +26,7 @@ static struct listed_volume volume_of(const struct dpu_volume *v, struct arena *
 	return (struct listed_volume) {
 		.id = arena_strdup(arena, v->name),
 		.capacity = v->capacity,
-		.context = record_context(v, NULL, arena),
+		.context = provenance_context(v, NULL, arena),
 	};
 }
 
@@ -112,7 +112,7 @@ static int read_page(struct listing *l, const char *token, struct deadline d, st
 /* False: the attachments are being read anew. */
 static bool add_nodes(const struct controller *c, struct listed_volume *v, struct arena *arena)
 {
-	struct attachment_places p AUTO(attachment_places_clear) = { .n = 0 };
+	struct attachment_refs p AUTO(attachment_refs_clear) = { .n = 0 };
 	bool known = attachment_index_find(c->attachments, v->id, NULL, ATTACHMENT_ANY_AGE,
 	                                   SIZE_MAX, &p);
 

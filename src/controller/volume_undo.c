@@ -12,7 +12,7 @@
 #include "common/kill_point.h"
 #include "common/mem.h"
 #include "controller/attachments.h"
-#include "controller/record.h"
+#include "controller/volume_provenance.h"
 
 /* The answer when the first error, a final one, would be untrue: open, so the sidecar retries. */
 static int instead(const struct await *a, const char *state, const char *reason, struct err *err)
@@ -37,7 +37,7 @@ static int instead_of_unknown(struct err *err, const struct err *second)
  */
 static bool may_be_in_use(const struct dpu_volume *v, bool was_bound, const struct err *first)
 {
-	bool wrong = v->capacity && !record_capacity_fits(v, v->requested, v->limit);
+	bool wrong = v->capacity && !provenance_capacity_fits(v, v->requested, v->limit);
 
 	return was_bound || (dpu_volume_was_bound(v) && !(first->code == ERR_RANGE && wrong));
 }
@@ -72,7 +72,7 @@ static int undo(const struct controller *c, const char *name, bool was_bound, st
 {
 	struct json *left AUTO(json_free) = NULL;
 	struct err second = ERR_INIT;
-	enum record_owner owner;
+	enum provenance_owner owner;
 	struct dpu_volume v;
 	int rc;
 
@@ -88,11 +88,11 @@ static int undo(const struct controller *c, const char *name, bool was_bound, st
 		return -1;
 	if (rc < 0 || dpu_volume_decode(left, &v, &second))
 		return instead_of_unknown(err, &second);
-	owner = record_owner(c, &v, name);
-	if (owner == RECORD_OTHER)
+	owner = provenance_owner(c, &v, name);
+	if (owner == PROVENANCE_OTHER)
 		return -1;
 	/* The Go plugin may have begun it for this request: it is left, so the end is open. */
-	if (owner == RECORD_UNMARKED || may_be_in_use(&v, was_bound, err))
+	if (owner == PROVENANCE_UNMARKED || may_be_in_use(&v, was_bound, err))
 		return err_recode(err, ERR_UNAVAILABLE);
 	return remove_left(c, left, a, reason, err);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Facts of one object. Whether it is ready is judged by the controller's own rule (judge.h). Keeps
- * nothing and asks nobody.
+ * Facts of one object. Whether it is ready is decided by the controller's own rule (readiness.h).
+ * Keeps nothing and asks nobody.
  */
 #include "inspect/api_object.h"
 
@@ -9,9 +9,9 @@
 
 #include "common/mem.h"
 #include "common/str.h"
-#include "controller/judge.h"
+#include "controller/readiness.h"
 #include "controller/names.h"
-#include "controller/record.h"
+#include "controller/volume_provenance.h"
 #include "dpf/conditions.h"
 #include "inspect/inspect.h"
 #include "volume/context_keys.h"
@@ -106,7 +106,7 @@ static void add_conditions(struct json *facts, const struct api_eye *e, const st
 	json_set(facts, "conditions", list);
 }
 
-/* rc: of the judge. `since`: for how long the first unmet condition has been so. */
+/* rc: of readiness.h. `since`: for how long the first unmet condition has been so. */
 static void add_verdict(struct json *facts, const struct api_eye *e, const struct json *object,
                         int rc, const char *why, const struct err *err)
 {
@@ -140,17 +140,17 @@ static bool is_marked_by_others(const struct controller *c, const struct json *l
 
 static const char *maker_of(const struct controller *c, const struct dpu_volume *v)
 {
-	const char *name = record_get(v, ANNOTATION_NAME);
+	const char *name = provenance_get(v, ANNOTATION_NAME);
 
-	if (name && record_owner(c, v, name) == RECORD_OWN)
+	if (name && provenance_owner(c, v, name) == PROVENANCE_OWN)
 		return "driver";
 	return is_provisioned(v) && !is_marked_by_others(c, v->labels) ? "goPlugin" : "others";
 }
 
 static void add_claim(struct json *facts, const struct dpu_volume *v)
 {
-	const char *ns = record_get(v, ANNOTATION_PVC_NAMESPACE);
-	const char *name = record_get(v, ANNOTATION_PVC_NAME);
+	const char *ns = provenance_get(v, ANNOTATION_PVC_NAMESPACE);
+	const char *name = provenance_get(v, ANNOTATION_PVC_NAME);
 	char *claim AUTO(free) = NULL;
 
 	if (!ns || !name)
@@ -179,7 +179,7 @@ struct json *api_volume_facts(const struct api_eye *e, const struct json *object
 	struct json *facts = json_object();
 	struct err err = ERR_INIT;
 	struct dpu_volume v = { .name = NULL };
-	int rc = judge_volume(object, &v, &why, &err);
+	int rc = volume_readiness(object, &v, &why, &err);
 
 	set_text(facts, "uid", json_str(object, "metadata.uid"));
 	add_ages(facts, e, object);
@@ -222,7 +222,7 @@ struct json *api_attachment_facts(const struct api_eye *e, const struct json *ob
 	struct dpu_attachment a = { .key.name = NULL };
 	struct json *facts = json_object();
 	struct err err = ERR_INIT;
-	int rc = judge_attachment(object, kind, &a, &why, &err);
+	int rc = attachment_readiness(object, kind, &a, &why, &err);
 
 	json_set_str(facts, "name", key.name);
 	json_set_str(facts, "uid", key.uid);

@@ -36,7 +36,7 @@ struct program {
 	struct controller controller;
 	struct attachment_index *attachments;
 	struct attachment_lists *lists;
-	struct known_nodes *known_nodes;
+	struct node_cache *node_cache;
 	char *topology_key;                  /* NULL: without --topology */
 	struct startup_taint *startup_taint; /* NULL: without --startup-taint */
 	struct keylock *controller_locks;

@@ -18,7 +18,7 @@
 #include "dpf/dpu_volume.h"
 #include "controller/attachment_index.h"
 #include "controller/attachment_lists.h"
-#include "controller/known_nodes.h"
+#include "controller/node_cache.h"
 #include "controller/volume.h"
 #include "kube/kube_priv.h"
 #include "test/lib/controller_door.h"
@@ -55,7 +55,7 @@ static void start_with(const char *const *options)
 		.wait_timeout_ms = 10000,
 	};
 	c.attachments = attachment_index_new(c.kube, c.namespace, c.driver_name);
-	c.known_nodes = known_nodes_new();
+	c.node_cache = node_cache_new();
 	c.lists = attachment_lists_new();
 	locks = keylock_new();
 }
@@ -70,7 +70,7 @@ static void stop(void)
 	locks = keylock_free(locks);
 	sim_stop();
 	c.attachments = attachment_index_free(c.attachments);
-	c.known_nodes = known_nodes_free(c.known_nodes);
+	c.node_cache = node_cache_free(c.node_cache);
 	c.lists = attachment_lists_free(c.lists);
 }
 
@@ -803,7 +803,7 @@ static bool knows_the_truth(void)
 	if (attachment_index_ready(c.attachments, wait_limit(), &err))
 		return false;
 	for (int i = 0; i < SOME_VOLUMES; i++) {
-		struct attachment_places p AUTO(attachment_places_clear) = { .n = 0 };
+		struct attachment_refs p AUTO(attachment_refs_clear) = { .n = 0 };
 		char *volume AUTO(free) = xasprintf("v%d", i);
 
 		attachment_index_find(c.attachments, volume, NULL, ATTACHMENT_ANY_AGE, 0, &p);
@@ -876,7 +876,7 @@ static struct controller second_controller(void)
 
 	ck_assert_msg(kube_new(&o, &second.kube, &err) == 0, "%s", err.msg);
 	second.attachments = attachment_index_new(second.kube, SIM_NS, second.driver_name);
-	second.known_nodes = NULL;
+	second.node_cache = NULL;
 	return second;
 }
 

@@ -19,7 +19,7 @@
 #include "controller/attachment_index.h"
 #include "controller/attachment_lists.h"
 #include "controller/controller.h"
-#include "controller/known_nodes.h"
+#include "controller/node_cache.h"
 #include "dpf/dpu_attachment.h"
 #include "dpf/dpu_volume.h"
 #include "kube/kube_priv.h"
@@ -261,7 +261,7 @@ static struct controller driver_new(void)
 	struct controller c = controller_of(client(&tuning), 800);
 
 	c.attachments = attachment_index_new(c.kube, c.namespace, c.driver_name);
-	c.known_nodes = known_nodes_new();
+	c.node_cache = node_cache_new();
 	c.lists = attachment_lists_new();
 	return c;
 }
@@ -270,7 +270,7 @@ static void driver_free(struct controller *c)
 {
 	kube_free(c->kube);
 	attachment_index_free(c->attachments);
-	known_nodes_free(c->known_nodes);
+	node_cache_free(c->node_cache);
 	attachment_lists_free(c->lists);
 }
 

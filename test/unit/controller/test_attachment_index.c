@@ -23,7 +23,7 @@ static struct attachment_index *begin(void)
 
 static size_t found(struct attachment_index *x, const char *volume)
 {
-	struct attachment_places p AUTO(attachment_places_clear) = { .n = 0 };
+	struct attachment_refs p AUTO(attachment_refs_clear) = { .n = 0 };
 
 	attachment_index_find(x, volume, NULL, ATTACHMENT_ANY_AGE, 10, &p);
 	return p.all;
@@ -104,7 +104,7 @@ START_TEST(it_is_attached_when_its_status_says_so)
 
 	for (size_t i = 0; i < ARRAY_LEN(rows) * 2; i++) {
 		bool tree = i % 2; /* an escape makes it be read as a tree */
-		struct attachment_places p AUTO(attachment_places_clear) = { .n = 0 };
+		struct attachment_refs p AUTO(attachment_refs_clear) = { .n = 0 };
 		char *object AUTO(free) =
 			xasprintf("{\"metadata\":{\"name\":\"n-v\"},\"spec\":{"
 		                  "\"dpuVolumeName\":\"%s\",\"dpuNodeName\":\"n\"},"
@@ -127,7 +127,7 @@ START_TEST(texts_that_need_a_tree_are_read_as_well)
 {
 	char longer[400];
 	char *object AUTO(free) = NULL;
-	struct attachment_places p = { .n = 0 };
+	struct attachment_refs p = { .n = 0 };
 	struct attachment_index *x;
 
 	memset(longer, 'n', sizeof(longer) - 1);
@@ -143,7 +143,7 @@ START_TEST(texts_that_need_a_tree_are_read_as_well)
 	ck_assert_uint_eq(p.n, 1);
 	ck_assert_str_eq(p.v[0].node, longer);
 	ck_assert_str_eq(p.v[0].name, "x");
-	attachment_places_clear(&p);
+	attachment_refs_clear(&p);
 	fake.follower.fn(fake.follower.arg, KUBE_NEWS_DELETED, object, strlen(object));
 	ck_assert_uint_eq(found(x, "v"), 0);
 	/* What is no JSON at all is ignored. */
@@ -216,7 +216,7 @@ static void *cancel_soon(void *arg)
 
 START_TEST(while_all_are_read_anew_nothing_is_said_and_that_is_waited_for)
 {
-	struct attachment_places p = { .n = 0 };
+	struct attachment_refs p = { .n = 0 };
 	struct err err = ERR_INIT;
 	struct attachment_index *x;
 

@@ -82,7 +82,7 @@ static void teardown(void)
 static void look(void *arg, const struct attachment_table *t)
 {
 	struct caller *x = arg;
-	struct attachment_places p AUTO(attachment_places_clear) = { .n = 0 };
+	struct attachment_refs p AUTO(attachment_refs_clear) = { .n = 0 };
 
 	if (x->which == ATTACHMENTS_ON_NODE) {
 		x->found = attachment_table_count(t, x->name).all;

@@ -24,7 +24,7 @@ static void put(struct attachment_table *t, const char *volume, const char *node
 static void finds(const struct attachment_table *t, const char *volume, const char *except,
                   const char *want)
 {
-	struct attachment_places p AUTO(attachment_places_clear) = { .n = 0 };
+	struct attachment_refs p AUTO(attachment_refs_clear) = { .n = 0 };
 	struct strs found AUTO(strs_clear) = STRS_INIT;
 	char *text AUTO(free) = NULL;
 
@@ -43,7 +43,7 @@ START_TEST(a_volumes_attachments_are_found_with_their_names)
 	struct attachment_fact own = {
 		.volume = "v", .node = "n3", .name = "by-hand", .uid = "u3", .ours = false
 	};
-	struct attachment_places p = { .n = 0 };
+	struct attachment_refs p = { .n = 0 };
 
 	put(t, "v", "n1", "u1", ATTACHMENT_LISTED);
 	put(t, "v", "n2", "u2", ATTACHMENT_CHANGED);
@@ -57,10 +57,10 @@ START_TEST(a_volumes_attachments_are_found_with_their_names)
 	ck_assert(attachment_table_is_on(t, "v", "n1") && attachment_table_is_on(t, "v", "n3"));
 	ck_assert(!attachment_table_is_on(t, "w", "n1") && !attachment_table_is_on(t, "v", "n9"));
 	attachment_table_drop(t, "v", &p.v[0]);
-	attachment_places_clear(&p);
+	attachment_refs_clear(&p);
 	attachment_table_find(t, "v", NULL, ATTACHMENT_ANY_AGE, 9, &p);
 	ck_assert_uint_eq(p.n, 2);
-	attachment_places_clear(&p);
+	attachment_refs_clear(&p);
 	attachment_table_remove(t, "v", "n3", "u3");
 	attachment_table_free(t);
 }
@@ -81,7 +81,7 @@ START_TEST(what_is_attached_stays_so_until_the_watch_says_otherwise)
 	struct attachment_fact f = { .volume = "v", .node = "n", .name = "n-v", .uid = "u" };
 
 	for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
-		struct attachment_places p AUTO(attachment_places_clear) = { .n = 0 };
+		struct attachment_refs p AUTO(attachment_refs_clear) = { .n = 0 };
 
 		f.attached = steps[i].says;
 		attachment_table_put(t, &f, steps[i].source);
@@ -269,7 +269,7 @@ START_TEST(two_hundred_thousand_take_42_bytes_each_at_most_and_none_when_they_ha
 		attachment_table_remove(t, volume, node, uid);
 	}
 	for (unsigned i = 0; i < MANY; i++) {
-		struct attachment_places p AUTO(attachment_places_clear) = { .n = 0 };
+		struct attachment_refs p AUTO(attachment_refs_clear) = { .n = 0 };
 
 		of_number(i, volume, node, uid);
 		attachment_table_find(t, volume, NULL, ATTACHMENT_ANY_AGE, 9, &p);
@@ -356,7 +356,7 @@ enum { NODES_N = 5, UIDS_N = 2 };
 static void ck_as_list(const struct attachment_table *t, const char *volume,
                        bool there[NODES_N][UIDS_N], size_t most)
 {
-	struct attachment_places p AUTO(attachment_places_clear) = { .n = 0 };
+	struct attachment_refs p AUTO(attachment_refs_clear) = { .n = 0 };
 	size_t all = 0;
 	bool same = true;
 

@@ -13,7 +13,7 @@
 #include "common/str.h"
 #include "controller/attachment_index.h"
 #include "controller/attachments.h"
-#include "controller/known_nodes.h"
+#include "controller/node_cache.h"
 #include "controller/nodes.h"
 #include "test/lib/controller_door.h"
 #include "test/lib/suite.h"
@@ -61,7 +61,7 @@ static void teardown(void)
 	ck_assert_int_eq(fake.waits_open, 0);
 	locks = keylock_free(locks);
 	c.attachments = attachment_index_free(c.attachments);
-	c.known_nodes = known_nodes_free(c.known_nodes);
+	c.node_cache = node_cache_free(c.node_cache);
 	fake_reset();
 }
 
@@ -851,14 +851,14 @@ START_TEST(a_node_that_could_not_be_looked_for_is_not_remembered)
 	struct err err = ERR_INIT;
 
 	setup();
-	c.known_nodes = known_nodes_new();
+	c.node_cache = node_cache_new();
 	neither_nodes();
 	ck_assert_int_eq(node_check(&c, "n9", deadline_in_ms(1000), &err), 0);
 	fake.n_refusals = 0;
 	c.dpu_nodes.again_at = 1;
 	ck_assert_int_eq(node_check(&c, "n9", deadline_in_ms(1000), &err), -1);
 	ck_assert_msg(err.code == ERR_NOT_FOUND, "%s", err.msg);
-	c.known_nodes = known_nodes_free(c.known_nodes);
+	c.node_cache = node_cache_free(c.node_cache);
 	teardown();
 }
 END_TEST
@@ -969,7 +969,7 @@ START_TEST(a_csinode_that_is_not_there_is_not_asked_for_each_time)
 
 	indexed = true;
 	setup();
-	c.known_nodes = known_nodes_new();
+	c.node_cache = node_cache_new();
 	fake_put(A, LABELLED("n1-pvc-2", "pvc-2", "n1"));
 	fake.on_create = fake_json(STATUS(""));
 	ck_assert_msg(publish("{}", NULL, &err) == 0, "%s", err.msg);
@@ -1113,7 +1113,7 @@ START_TEST(a_node_that_was_found_is_not_asked_for_again)
 
 	indexed = true;
 	setup();
-	c.known_nodes = known_nodes_new();
+	c.node_cache = node_cache_new();
 	fake_put("csinodes", csi_node);
 	fake.on_create = fake_json(STATUS(""));
 	ck_assert_msg(publish("{}", NULL, &err) == 0, "%s", err.msg);

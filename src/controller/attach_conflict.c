@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The watch brings the attachments of a namespace to everybody in one order, that of their making.
+ * The watch delivers the attachments of a namespace to every client in one order, by creation.
  * Once our own has come, every older one is known: the index has it. So no second request is
  * needed, and of two drivers that attach at the same time the one that was first goes on.
  *
@@ -10,7 +10,7 @@
  * A watch that does not bring ours is not waited for: lists are asked, which tell no order. Then
  * any other attachment counts, and it may be that neither driver goes on, until the callers retry.
  */
-#include "controller/publish_rival.h"
+#include "controller/attach_conflict.h"
 
 #include "controller/attachment_index.h"
 #include "controller/attachments.h"
@@ -21,7 +21,7 @@
 /* DPF may take longer; an attachment that is not to be there is not left for longer. */
 #define DPF_MS 200
 
-/* Looks for a rival: scan->n_elsewhere says whether there is one. */
+/* Searches for an older attachment; scan->n_elsewhere is 0 when there is none. */
 static int look(const struct controller *c, const struct json *object, bool made, struct await *a,
                 struct attachment_scan *scan, struct err *err)
 {
@@ -50,14 +50,14 @@ static int withdraw(const struct controller *c, const struct json *object, struc
 	return 0;
 }
 
-/* Ours may be there: no error is final that does not name a rival. */
+/* Ours may be there: no error is final that does not name another attachment. */
 static int open_error(struct err *err)
 {
 	return code_is_open(err->code) ? -1 : err_recode(err, ERR_UNAVAILABLE);
 }
 
-int rival_check(const struct controller *c, const struct attach_request *r,
-                const struct json *object, bool made, struct await *a, struct err *err)
+int attach_conflict_check(const struct controller *c, const struct attach_request *r,
+                          const struct json *object, bool made, struct await *a, struct err *err)
 {
 	struct attachment_scan scan AUTO(attachment_scan_clear) = { .volume = r->volume,
 		                                                    .node = r->node };

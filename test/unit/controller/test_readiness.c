@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "controller/judge.h"
+#include "controller/readiness.h"
 #include "kube_memory.h"
 
 #define BOUND "\"phase\":\"Bound\",\"state\":{\"volumeInfo\":{\"capacity\":{\"storage\":\"1Gi\"}}}"
@@ -49,7 +49,7 @@ START_TEST(a_volume_is_ready_when_all_that_a_call_needs_is_there)
 	struct str why AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
 	struct err err = ERR_INIT;
 	struct dpu_volume v;
-	int rc = judge_volume(object, &v, &why, &err);
+	int rc = volume_readiness(object, &v, &why, &err);
 
 	check(volumes[_i].what, rc, volumes[_i].rc, volumes[_i].says, why.ptr, err.msg);
 }
@@ -61,11 +61,11 @@ START_TEST(an_attachment_is_ready_when_a_node_can_find_its_device)
 	struct str why AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
 	struct err err = ERR_INIT;
 	struct dpu_attachment a;
-	int rc = judge_attachment(object, EMULATION_NVME, &a, &why, &err);
+	int rc = attachment_readiness(object, EMULATION_NVME, &a, &why, &err);
 
 	check(attachments[_i].what, rc, attachments[_i].rc, attachments[_i].says, why.ptr, err.msg);
 }
 END_TEST
 
-SUITE("judge", LOOP(a_volume_is_ready_when_all_that_a_call_needs_is_there, ARRAY_LEN(volumes)),
+SUITE("readiness", LOOP(a_volume_is_ready_when_all_that_a_call_needs_is_there, ARRAY_LEN(volumes)),
       LOOP(an_attachment_is_ready_when_a_node_can_find_its_device, ARRAY_LEN(attachments)));

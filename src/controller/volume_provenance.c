@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The request and its record. The CR has fields for policy, parameters, modes and size; the name,
- * access type, function and our own keys are in annotations. An object without annotations was made
- * by the Go plugin or by hand: what it does not record fits any request.
+ * The request and its provenance. The CR has fields for policy, parameters, modes and size; the
+ * name, access type, function and our own keys are in annotations. An object without annotations
+ * was made by the Go plugin or by hand: what it does not record fits any request.
  */
-#include "controller/record.h"
+#include "controller/volume_provenance.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -32,12 +32,12 @@ static const char *bool_word(bool b)
 	return b ? "true" : "false";
 }
 
-enum emulation record_emulation(const struct dpu_volume *v)
+enum emulation provenance_emulation(const struct dpu_volume *v)
 {
 	return v->block ? EMULATION_NVME : EMULATION_VIRTIOFS;
 }
 
-const char *record_get(const struct dpu_volume *v, const char *annotation)
+const char *provenance_get(const struct dpu_volume *v, const char *annotation)
 {
 	return json_text(json_member(v->annotations, annotation));
 }
@@ -60,8 +60,8 @@ static void encode_annotations(struct json *notes, const struct volume_request *
 		             kvs_get(&r->parameters, metadata_keys[i].parameter));
 }
 
-struct json *record_encode(const struct controller *c, const char *object_name,
-                           const struct volume_request *r)
+struct json *provenance_encode(const struct controller *c, const char *object_name,
+                               const struct volume_request *r)
 {
 	struct dpu_volume_spec spec = {
 		.policy = r->policy,
@@ -81,18 +81,18 @@ struct json *record_encode(const struct controller *c, const char *object_name,
 
 /* ---- comparing ---- */
 
-enum record_owner record_owner(const struct controller *c, const struct dpu_volume *v,
-                               const char *name)
+enum provenance_owner provenance_owner(const struct controller *c, const struct dpu_volume *v,
+                                       const char *name)
 {
-	const char *recorded = record_get(v, ANNOTATION_NAME);
+	const char *recorded = provenance_get(v, ANNOTATION_NAME);
 
 	if (!recorded)
-		return RECORD_UNMARKED;
+		return PROVENANCE_UNMARKED;
 	if (!str_eq(recorded, name))
-		return RECORD_OTHER;
+		return PROVENANCE_OTHER;
 	return str_eq(json_text(json_member(v->labels, LABEL_MANAGED_BY)), c->driver_name)
-	               ? RECORD_OWN
-	               : RECORD_UNMARKED;
+	               ? PROVENANCE_OWN
+	               : PROVENANCE_UNMARKED;
 }
 
 /* Always false. `is` and `asked` are NULL or "" when there is no value. */
@@ -132,7 +132,7 @@ static bool parameters_fit(const struct dpu_volume *v, const struct volume_reque
 static bool choice_fits(const struct dpu_volume *v, const char *annotation, const char *asked,
                         struct str *why)
 {
-	const char *have = record_get(v, annotation);
+	const char *have = provenance_get(v, annotation);
 
 	return !have || str_eq(have, asked) || differs(why, annotation, have, asked);
 }
@@ -140,13 +140,14 @@ static bool choice_fits(const struct dpu_volume *v, const char *annotation, cons
 static bool prefixed_keys_fit(const struct dpu_volume *v, const struct volume_request *r,
                               struct str *why)
 {
-	if (!record_get(v, ANNOTATION_NAME))
+	if (!provenance_get(v, ANNOTATION_NAME))
 		return true;
 	for (size_t i = 0; i < r->parameters.n; i++) {
 		const struct kv *kv = &r->parameters.v[i];
 
-		if (volume_param_is_prefixed(kv->key) && !str_eq(record_get(v, kv->key), kv->value))
-			return differs(why, kv->key, record_get(v, kv->key), kv->value);
+		if (volume_param_is_prefixed(kv->key) &&
+		    !str_eq(provenance_get(v, kv->key), kv->value))
+			return differs(why, kv->key, provenance_get(v, kv->key), kv->value);
 	}
 	json_foreach (note, v->annotations)
 		if (volume_param_is_prefixed(json_name(note)) &&
@@ -165,29 +166,29 @@ static bool modes_fit(const struct dpu_volume *v, const struct volume_request *r
 	               dpu_access_modes_text(r->access_modes, asked));
 }
 
-bool record_capacity_fits(const struct dpu_volume *v, int64_t required, int64_t limit)
+bool provenance_capacity_fits(const struct dpu_volume *v, int64_t required, int64_t limit)
 {
 	int64_t have = v->capacity ? v->capacity : v->requested;
 
 	return have >= required && (limit <= 0 || have <= limit);
 }
 
-enum record_size record_size(const struct dpu_volume *v, const struct volume_request *r,
-                             struct str *why)
+enum provenance_size provenance_size(const struct dpu_volume *v, const struct volume_request *r,
+                                     struct str *why)
 {
 	bool same = v->requested == volume_request_bytes(r) && v->limit == r->limit;
 
-	/* A volume of exactly this range that has no capacity yet is judged once it has. */
-	if ((same && !v->capacity) || record_capacity_fits(v, r->required, r->limit))
-		return RECORD_SIZE_FITS;
+	/* A volume of exactly this range that has no capacity yet is compared once it has. */
+	if ((same && !v->capacity) || provenance_capacity_fits(v, r->required, r->limit))
+		return PROVENANCE_SIZE_FITS;
 	str_addf(why,
 	         "its size is %" PRId64 ", not in the range of required %" PRId64
 	         " and limit %" PRId64,
 	         v->capacity ? v->capacity : v->requested, r->required, r->limit);
-	return same ? RECORD_SIZE_WRONG : RECORD_SIZE_OTHER;
+	return same ? PROVENANCE_SIZE_WRONG : PROVENANCE_SIZE_OTHER;
 }
 
-bool record_fits(const struct dpu_volume *v, const struct volume_request *r, struct str *why)
+bool provenance_fits(const struct dpu_volume *v, const struct volume_request *r, struct str *why)
 {
 	bool block = r->params.emulation == EMULATION_NVME;
 
@@ -206,9 +207,9 @@ bool record_fits(const struct dpu_volume *v, const struct volume_request *r, str
 
 /* ---- reading back ---- */
 
-int record_check_type(const struct dpu_volume *v, enum access_type type, struct err *err)
+int provenance_check_type(const struct dpu_volume *v, enum access_type type, struct err *err)
 {
-	const char *have = record_get(v, ANNOTATION_ACCESS_TYPE);
+	const char *have = provenance_get(v, ANNOTATION_ACCESS_TYPE);
 
 	if (!have || str_eq(have, access_type_name(type)))
 		return 0;
@@ -224,7 +225,7 @@ int record_check_type(const struct dpu_volume *v, enum access_type type, struct 
  * filesystem of an NVMe volume on many nodes needs ReadOnlyMany itself: what others write through
  * ReadWriteMany would change under the readers' caches.
  */
-bool record_allows(const struct dpu_volume *v, const struct volume_cap *cap)
+bool provenance_allows(const struct dpu_volume *v, const struct volume_cap *cap)
 {
 	static const unsigned allowed_by[] = {
 		[MODE_SINGLE_NODE_WRITER] = DPU_READ_WRITE_ONCE,
@@ -258,22 +259,24 @@ static void add_function(struct kv *list, size_t *n, const struct dpu_volume *v,
 	struct volume_params p;
 	struct err ignored = ERR_INIT;
 
-	if (str_eq(record_get(v, ANNOTATION_CONTEXT_FUNCTION), "true")) {
-		add(list, n, PARAM_FUNCTION_TYPE, record_get(v, ANNOTATION_FUNCTION_TYPE), arena);
-		add(list, n, PARAM_HOTPLUG_FUNCTION, record_get(v, ANNOTATION_HOTPLUG), arena);
-	} else if (asked && !record_get(v, ANNOTATION_NAME) &&
-	           !volume_params_parse(asked, record_emulation(v), NULL, &p, &ignored) &&
+	if (str_eq(provenance_get(v, ANNOTATION_CONTEXT_FUNCTION), "true")) {
+		add(list, n, PARAM_FUNCTION_TYPE, provenance_get(v, ANNOTATION_FUNCTION_TYPE),
+		    arena);
+		add(list, n, PARAM_HOTPLUG_FUNCTION, provenance_get(v, ANNOTATION_HOTPLUG), arena);
+	} else if (asked && !provenance_get(v, ANNOTATION_NAME) &&
+	           !volume_params_parse(asked, provenance_emulation(v), NULL, &p, &ignored) &&
 	           p.function_given) {
 		add(list, n, PARAM_FUNCTION_TYPE, function_word(&p), arena);
 		add(list, n, PARAM_HOTPLUG_FUNCTION, bool_word(p.hotplug), arena);
 	}
 }
 
-struct kvs record_context(const struct dpu_volume *v, const struct kvs *asked, struct arena *arena)
+struct kvs provenance_context(const struct dpu_volume *v, const struct kvs *asked,
+                              struct arena *arena)
 {
 	size_t room = 5 + json_count(v->annotations) + (asked ? asked->n : 0);
 	struct kv *list = arena_alloc(arena, room * sizeof(*list));
-	bool marked = record_get(v, ANNOTATION_NAME);
+	bool marked = provenance_get(v, ANNOTATION_NAME);
 	size_t n = 0;
 
 	add(list, &n, CONTEXT_POLICY_NAME, v->policy, arena);

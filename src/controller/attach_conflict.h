@@ -13,5 +13,6 @@
  * 0: no. FAILED_PRECONDITION naming the other: yes; what this call has made is gone again, what was
  * there before is left. Other codes: that could not be learnt, or ours is still there.
  */
-int rival_check(const struct controller *c, const struct attach_request *r,
-                const struct json *object, bool made, struct await *a, struct err *err) MUST_CHECK;
+int attach_conflict_check(const struct controller *c, const struct attach_request *r,
+                          const struct json *object, bool made, struct await *a, struct err *err)
+	MUST_CHECK;

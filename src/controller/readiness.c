@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Judges one state of one object. Neither waits nor asks anybody. */
-#include "controller/judge.h"
+/* The readiness of one state of one object. Does not wait, sends no request. */
+#include "controller/readiness.h"
 
 #include "dpf/attachment_context.h"
 #include "dpf/conditions.h"
@@ -17,8 +17,8 @@ static void why_not_bound(const struct json *object, const struct dpu_volume *v,
 	state_describe(object, "", why);
 }
 
-int judge_volume(const struct json *object, struct dpu_volume *ret, struct str *why,
-                 struct err *err)
+int volume_readiness(const struct json *object, struct dpu_volume *ret, struct str *why,
+                     struct err *err)
 {
 	struct err unreadable = ERR_INIT;
 	int rc = dpu_volume_decode(object, ret, &unreadable);
@@ -43,8 +43,8 @@ static bool is_attached(const struct json *object, const struct dpu_attachment *
 	       condition_holds_or_absent(object, CONDITION_DPU_ATTACHED);
 }
 
-int judge_attachment(const struct json *object, enum emulation kind, struct dpu_attachment *ret,
-                     struct str *why, struct err *err)
+int attachment_readiness(const struct json *object, enum emulation kind, struct dpu_attachment *ret,
+                         struct str *why, struct err *err)
 {
 	struct str missing AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
 	struct err unreadable = ERR_INIT;

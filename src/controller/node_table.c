@@ -3,7 +3,7 @@
  * An array of nodes, whose numbers are linked from buckets by the hash of the name. It never
  * shrinks: as many nodes as there were once may come back.
  */
-#include "controller/attached_nodes.h"
+#include "controller/node_table.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -14,40 +14,40 @@
 
 #define LEAST 64 /* nodes that there is room for at first, a power of 2 */
 
-void attached_nodes_init(struct attached_nodes *s, struct hash_key key)
+void node_table_init(struct node_table *s, struct hash_key key)
 {
-	*s = (struct attached_nodes) { .key = key, .free = ATTACHED_NODE_NONE };
+	*s = (struct node_table) { .key = key, .free = NODE_NUMBER_NONE };
 }
 
-void attached_nodes_clear(struct attached_nodes *s)
+void node_table_clear(struct node_table *s)
 {
 	for (uint32_t i = 0; i < s->n; i++)
 		free(s->v[i].name);
 	free(s->v);
 	free(s->buckets);
-	attached_nodes_init(s, s->key);
+	node_table_init(s, s->key);
 }
 
-static uint32_t *bucket_of(const struct attached_nodes *s, uint64_t hash)
+static uint32_t *bucket_of(const struct node_table *s, uint64_t hash)
 {
 	return &s->buckets[hash & (s->cap - 1)];
 }
 
-static uint32_t find(const struct attached_nodes *s, const char *name, uint64_t hash)
+static uint32_t find(const struct node_table *s, const char *name, uint64_t hash)
 {
-	uint32_t i = s->cap ? *bucket_of(s, hash) : ATTACHED_NODE_NONE;
+	uint32_t i = s->cap ? *bucket_of(s, hash) : NODE_NUMBER_NONE;
 
-	while (i != ATTACHED_NODE_NONE && (s->v[i].hash != hash || strcmp(s->v[i].name, name)))
+	while (i != NODE_NUMBER_NONE && (s->v[i].hash != hash || strcmp(s->v[i].name, name)))
 		i = s->v[i].next;
 	return i;
 }
 
-uint32_t attached_nodes_find(const struct attached_nodes *s, const char *name)
+uint32_t node_table_find(const struct node_table *s, const char *name)
 {
 	return find(s, name, keyed_hash(&s->key, name, strlen(name)));
 }
 
-static void link_node(struct attached_nodes *s, uint32_t i)
+static void link_node(struct node_table *s, uint32_t i)
 {
 	uint32_t *bucket = bucket_of(s, s->v[i].hash);
 
@@ -55,7 +55,7 @@ static void link_node(struct attached_nodes *s, uint32_t i)
 	*bucket = i;
 }
 
-static void grow(struct attached_nodes *s)
+static void grow(struct node_table *s)
 {
 	s->cap = s->cap ? s->cap * 2 : LEAST;
 	s->v = xrealloc(s->v, s->cap * sizeof(*s->v));
@@ -65,36 +65,36 @@ static void grow(struct attached_nodes *s)
 		link_node(s, i);
 }
 
-static uint32_t free_number(struct attached_nodes *s)
+static uint32_t free_number(struct node_table *s)
 {
 	uint32_t i = s->free;
 
-	if (i != ATTACHED_NODE_NONE) {
+	if (i != NODE_NUMBER_NONE) {
 		s->free = s->v[i].next;
 		return i;
 	}
 	if (s->n == s->cap)
 		grow(s); /* no number is free, so each has a name */
 	/* Each node has an object of kilobytes in the API server. */
-	assert(s->n < 1u << ATTACHED_NODE_BITS);
+	assert(s->n < 1u << NODE_NUMBER_BITS);
 	return s->n++;
 }
 
-uint32_t attached_nodes_put(struct attached_nodes *s, const char *name)
+uint32_t node_table_put(struct node_table *s, const char *name)
 {
 	uint64_t hash = keyed_hash(&s->key, name, strlen(name));
 	uint32_t i = find(s, name, hash);
 
-	if (i != ATTACHED_NODE_NONE)
+	if (i != NODE_NUMBER_NONE)
 		return i;
 	i = free_number(s);
-	s->v[i] = (struct attached_node) { .name = xstrdup(name), .hash = hash };
+	s->v[i] = (struct node_table_entry) { .name = xstrdup(name), .hash = hash };
 	s->used++;
 	link_node(s, i);
 	return i;
 }
 
-void attached_nodes_forget(struct attached_nodes *s, uint32_t i)
+void node_table_forget(struct node_table *s, uint32_t i)
 {
 	uint32_t *at = bucket_of(s, s->v[i].hash);
 
@@ -107,7 +107,7 @@ void attached_nodes_forget(struct attached_nodes *s, uint32_t i)
 	s->used--;
 }
 
-size_t attached_nodes_size(const struct attached_nodes *s)
+size_t node_table_size(const struct node_table *s)
 {
 	size_t bytes = s->cap * (sizeof(*s->v) + sizeof(*s->buckets));
 
