@@ -4,11 +4,11 @@
  * Once our own has come, every older one is known: the index has it. So no second request is
  * needed, and of two drivers that attach at the same time the one that was first goes on.
  *
- * What DPF makes of ours comes behind its making, mostly soon. So it is waited for first: then ours
- * has been heard of, and one wake-up is enough for both.
+ * DPF's first change of ours comes after its creation, mostly soon. So that event is waited for
+ * first: the one of the creation has come by then, and one wake-up is enough for both.
  *
- * A watch that does not bring ours is not waited for: lists are asked, which tell no order. Then
- * any other attachment counts, and it may be that neither driver goes on, until the callers retry.
+ * A watch that does not deliver ours is not waited for: lists are read, which have no order. Then
+ * any other attachment counts, and perhaps neither driver goes on until the callers retry.
  */
 #include "controller/attach_conflict.h"
 
@@ -22,8 +22,8 @@
 #define DPF_MS 200
 
 /* Searches for an older attachment; scan->n_elsewhere is 0 when there is none. */
-static int look(const struct controller *c, const struct json *object, bool made, struct await *a,
-                struct attachment_scan *scan, struct err *err)
+static int scan_conflicts(const struct controller *c, const struct json *object, bool made,
+                          struct await *a, struct attachment_scan *scan, struct err *err)
 {
 	struct dpu_attachment_key ours = dpu_attachment_key(object);
 	/* While all are read anew, that is no fault of the watch. */
@@ -32,7 +32,7 @@ static int look(const struct controller *c, const struct json *object, bool made
 	if (rc < 0)
 		return -1;
 	if (rc == 0 && made)
-		await_news(a, object, DPF_MS);
+		await_event(a, object, DPF_MS);
 	scan->older_only = true;
 	scan->than = attachment_index_await(c->attachments, ours.volume, ours.node, ours.uid, a->d);
 	return attachments_scan(c, a->d, scan, err);
@@ -64,7 +64,7 @@ int attach_conflict_check(const struct controller *c, const struct attach_reques
 
 	if (!c->attachments || access_mode_is_multi_node(r->cap.mode))
 		return 0;
-	if (look(c, object, made, a, &scan, err)) {
+	if (scan_conflicts(c, object, made, a, &scan, err)) {
 		open_error(err);
 		return err_wrap(err, "looking for other attachments of volume %s", r->volume);
 	}

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The news of the watch, turned into entries of the table. An object is cut up without a tree;
- * only one whose texts have escapes or are longer than a name is parsed. Objects that name no
- * volume or no node are nobody's attachment.
+ * Turns the events of the watch into entries of the table. An object is cut up without a tree; only
+ * one whose strings have escapes or are longer than a name is parsed. Objects without a volume or
+ * without a node are ignored.
  *
- * One mutex guards the table and what is below it. It is held for one object at a time.
+ * One mutex guards the table and the fields below it. It is held for one object at a time.
  */
 #include "controller/attachment_index.h"
 
@@ -35,13 +35,13 @@
 #define LATE_MS 200
 
 /*
- * A call that waits: until all have been read, or for the news of one attachment. Each has a
- * semaphore of its own, because one event concerns one call.
+ * A call that waits until all attachments have been read, or for the event of one attachment. Each
+ * has a semaphore of its own, because one event concerns one call.
  */
 struct index_waiter {
 	struct hash_link link; /* by uid, or by nothing: see waiter_hash() */
 	const char *uid;       /* of the attachment; NULL: all of them */
-	sem_t woken;           /* posted when there is news, and when the call is cancelled */
+	sem_t woken;           /* posted by an event, and by the cancellation of the call */
 };
 _Static_assert(offsetof(struct index_waiter, link) == 0, "waiters are cast");
 
@@ -52,12 +52,12 @@ struct attachment_index {
 	pthread_mutex_t lock;
 	/* Under the lock. */
 	struct attachment_table *table;
-	size_t read;      /* objects since the last KUBE_NEWS_BEGIN */
-	bool complete;    /* all were told, the rest are changes */
-	bool refused;     /* to read or watch them; until it works */
-	int64_t heard_at; /* the last object; monotonic ns */
-	int64_t wrote_at; /* the last answer to a request of ours that made or showed one */
-	bool late;        /* the watch did not bring an attachment that is there */
+	size_t read;         /* objects since the last KUBE_NEWS_BEGIN */
+	bool complete;       /* all were listed, the rest are changes */
+	bool refused;        /* to read or watch them; until it works */
+	int64_t received_at; /* when the last object came; monotonic ns */
+	int64_t wrote_at;    /* the last answer to a request of ours that made or showed one */
+	bool late;           /* the watch did not bring an attachment that is there */
 	struct hash_table waiters;
 };
 
@@ -161,7 +161,7 @@ static bool parse(const char *driver_name, struct line_span object, struct cut_f
 	return true;
 }
 
-/* ---- news ---- */
+/* ---- events ---- */
 
 static uint64_t hash_of(const struct attachment_index *x, const char *uid)
 {
@@ -193,13 +193,13 @@ static void wake_all(struct attachment_index *x)
 	hash_table_each(&x->waiters, wake_one);
 }
 
-static void hear_object(struct attachment_index *x, enum kube_news news,
+static void apply_event(struct attachment_index *x, enum kube_news event,
                         const struct attachment_fact *f)
 {
 	enum attachment_source source =
-		news == KUBE_NEWS_LISTED ? ATTACHMENT_LISTED : ATTACHMENT_CHANGED;
+		event == KUBE_NEWS_LISTED ? ATTACHMENT_LISTED : ATTACHMENT_CHANGED;
 
-	if (news == KUBE_NEWS_DELETED) {
+	if (event == KUBE_NEWS_DELETED) {
 		attachment_table_remove(x->table, f->volume, f->node, f->uid);
 	} else if (attachment_table_put(x->table, f, source)) {
 		/* One of ours, however late: all that is older has come, too. */
@@ -208,7 +208,7 @@ static void hear_object(struct attachment_index *x, enum kube_news news,
 	}
 }
 
-static void on_object(struct attachment_index *x, enum kube_news news, struct line_span object)
+static void on_object(struct attachment_index *x, enum kube_news event, struct line_span object)
 {
 	struct cut_fact f = { .tree = NULL };
 	bool readable = cut_up(x->driver_name, object, &f) || parse(x->driver_name, object, &f);
@@ -216,9 +216,9 @@ static void on_object(struct attachment_index *x, enum kube_news news, struct li
 	{
 		WITH_LOCK(&x->lock);
 		x->read++;
-		x->heard_at = monotonic_ns();
+		x->received_at = monotonic_ns();
 		if (readable && attachment_fact_is_whole(&f.fact))
-			hear_object(x, news, &f.fact);
+			apply_event(x, event, &f.fact);
 	}
 	json_free(f.tree);
 }
@@ -228,9 +228,9 @@ static void on_begin(struct attachment_index *x)
 	WITH_LOCK(&x->lock);
 	attachment_table_clear(x->table);
 	x->read = 0;
-	/* All is well until nothing comes now; a listing that fails and begins again is no news. */
+	/* The stall begins to count here; a list that fails and begins again is no progress. */
 	if (x->complete)
-		x->heard_at = monotonic_ns();
+		x->received_at = monotonic_ns();
 	x->complete = x->late = false;
 }
 
@@ -242,22 +242,22 @@ static void on_end(struct attachment_index *x, bool complete)
 	wake_all(x);
 }
 
-static void on_news(void *arg, enum kube_news news, const char *text, size_t n)
+static void on_attachment_event(void *arg, enum kube_news event, const char *text, size_t n)
 {
 	struct attachment_index *x = arg;
 
-	switch (news) {
+	switch (event) {
 	case KUBE_NEWS_BEGIN:
 		on_begin(x);
 		break;
 	case KUBE_NEWS_LISTED:
 	case KUBE_NEWS_CHANGED:
 	case KUBE_NEWS_DELETED:
-		on_object(x, news, (struct line_span) { text, n });
+		on_object(x, event, (struct line_span) { text, n });
 		break;
 	case KUBE_NEWS_COMPLETE:
 	case KUBE_NEWS_REFUSED:
-		on_end(x, news == KUBE_NEWS_COMPLETE);
+		on_end(x, event == KUBE_NEWS_COMPLETE);
 		break;
 	}
 }
@@ -274,8 +274,8 @@ struct attachment_index *attachment_index_new(struct kube *k, const char *ns,
 	x->ns = xstrdup(ns);
 	x->driver_name = xstrdup(driver_name);
 	x->table = attachment_table_new();
-	x->heard_at = monotonic_ns();
-	x->follow = kube_follow(k, &dpu_attachment_kind, ns, on_news, x);
+	x->received_at = monotonic_ns();
+	x->follow = kube_follow(k, &dpu_attachment_kind, ns, on_attachment_event, x);
 	return x;
 }
 
@@ -356,7 +356,7 @@ static struct progress progress_now(struct attachment_index *x)
 	WITH_LOCK(&x->lock);
 	p.complete = x->complete;
 	p.read = x->read;
-	p.stalled_at = x->heard_at + STALLED_MS * NS_PER_MS;
+	p.stalled_at = x->received_at + STALLED_MS * NS_PER_MS;
 	p.unusable = x->refused || x->late || (!p.complete && monotonic_ns() >= p.stalled_at);
 	return p;
 }
@@ -399,9 +399,9 @@ int attachment_index_ready(struct attachment_index *x, struct deadline d, struct
 /*
  * Until when the watch is waited for. Events keep their order, so while those of others come, ours
  * is on its way. While other writes of ours are still being answered, the API server is in the
- * middle of a storm: with 1,000 attaches at once it tells and answers nothing for 2 s and more.
- * Lists would be what it can do least then. Who has been late is not waited for that long a second
- * time, nor what cannot come.
+ * middle of a storm: with 1,000 attaches at once it sends no event and no answer for 2 s and more,
+ * and lists would load it most. After one late event, and while the watch is refused, the wait is
+ * LATE_MS.
  */
 static int64_t patient_until(const struct attachment_index *x, int64_t asked_at)
 {
@@ -410,35 +410,35 @@ static int64_t patient_until(const struct attachment_index *x, int64_t asked_at)
 
 	if (x->late || x->refused)
 		return asked_at + LATE_MS * NS_PER_MS;
-	if (x->heard_at > last)
-		last = x->heard_at;
+	if (x->received_at > last)
+		last = x->received_at;
 	if (x->wrote_at > last)
 		last = x->wrote_at;
 	return last + patience < most ? last + patience : most;
 }
 
-/* The attachment's place in time, or ATTACHMENT_UNSEEN, and when to give the watch up. */
-struct sight {
+/* The attachment's sequence number, or ATTACHMENT_UNSEEN, and when to give the watch up. */
+struct probe {
 	uint32_t seq;
-	int64_t until; /* 0: it is given up now */
+	int64_t until; /* monotonic ns; 0: the watch is given up now */
 };
 
-/* A caller who gives up before says nothing about the watch. */
-static struct sight look(struct attachment_index *x, const struct attachment_fact *f,
-                         int64_t asked_at, bool given_up)
+/* A caller that gives up earlier proves nothing about the watch. */
+static struct probe probe_attachment(struct attachment_index *x, const struct attachment_fact *f,
+                                     int64_t asked_at, bool given_up)
 {
-	struct sight s;
+	struct probe p;
 
 	WITH_LOCK(&x->lock);
-	s.seq = attachment_table_seq(x->table, f->volume, f->node, f->uid);
-	s.until = patient_until(x, asked_at);
-	if (s.seq != ATTACHMENT_UNSEEN) {
+	p.seq = attachment_table_seq(x->table, f->volume, f->node, f->uid);
+	p.until = patient_until(x, asked_at);
+	if (p.seq != ATTACHMENT_UNSEEN) {
 		x->late = false;
-	} else if (!given_up && monotonic_ns() >= s.until) {
+	} else if (!given_up && monotonic_ns() >= p.until) {
 		x->late = x->late || x->complete;
-		s.until = 0;
+		p.until = 0;
 	}
-	return s;
+	return p;
 }
 
 uint32_t attachment_index_await(struct attachment_index *x, const char *volume, const char *node,
@@ -447,19 +447,19 @@ uint32_t attachment_index_await(struct attachment_index *x, const char *volume, 
 	const struct attachment_fact f = { .volume = volume, .node = node, .uid = uid };
 	int64_t asked_at = monotonic_ns();
 	struct index_waiter w;
-	struct sight s;
+	struct probe p;
 
 	waiter_begin(x, &w, uid, d);
 	for (;;) {
 		bool given_up = deadline_given_up(d);
 
-		s = look(x, &f, asked_at, given_up);
-		if (s.seq != ATTACHMENT_UNSEEN || given_up || !s.until)
+		p = probe_attachment(x, &f, asked_at, given_up);
+		if (p.seq != ATTACHMENT_UNSEEN || given_up || !p.until)
 			break;
-		waiter_wait(&w, s.until, d);
+		waiter_wait(&w, p.until, d);
 	}
 	waiter_end(x, &w, d);
-	return s.seq;
+	return p.seq;
 }
 
 /* ---- questions and corrections ---- */

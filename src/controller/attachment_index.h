@@ -21,8 +21,8 @@ struct attachment_fact attachment_fact_of(const struct json *object, const char 
 bool attachment_fact_is_whole(const struct attachment_fact *f);
 
 /*
- * Begins to follow the attachments of the namespace. To be freed after the client: its thread tells
- * the index what it hears.
+ * Begins to follow the attachments of the namespace. To be freed after the client, whose thread
+ * passes its events to the index.
  */
 struct attachment_index *attachment_index_new(struct kube *k, const char *ns,
                                               const char *driver_name);
@@ -57,10 +57,10 @@ void attachment_index_made(struct attachment_index *x, const struct attachment_f
 void attachment_index_gone(struct attachment_index *x, const char *volume, const char *node,
                            const char *uid);
 /*
- * Waits until the watch has told of this attachment, so that all that are older are known, until it
- * has told of none for INDEX_PATIENCE_MS in which no answer told of one either, and twice as long
- * at most. Returns its place in time; ATTACHMENT_UNSEEN: the watch keeps it back, and the index is
- * not to be used until one such event comes.
+ * Waits for the first event of this attachment; after it the index has all older attachments. Gives
+ * up when neither an event nor an answer has brought an attachment for INDEX_PATIENCE_MS, and after
+ * twice that time at the latest. Returns the attachment's sequence number; ATTACHMENT_UNSEEN: the
+ * event did not come, and the index must not be used until such an event comes.
  */
 #define INDEX_PATIENCE_MS 5000
 uint32_t attachment_index_await(struct attachment_index *x, const char *volume, const char *node,

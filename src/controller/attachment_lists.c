@@ -250,8 +250,8 @@ static int out_of_time(struct list_queue *q, const struct controller *c, struct 
 }
 
 /* NULL: *err says why not. */
-static struct listed *take(struct list_queue *q, const char *name, const struct controller *c,
-                           struct deadline d, struct err *err)
+static struct listed *obtain_listed(struct list_queue *q, const char *name,
+                                    const struct controller *c, struct deadline d, struct err *err)
 {
 	struct list_caller me = { .name = name };
 	enum next next;
@@ -296,7 +296,7 @@ int attachment_lists_ask(struct attachment_lists *l, const struct controller *c,
 	if (!l)
 		return ask_once(c, which, name, d, ask, arg, err);
 	q = &l->queues[which];
-	got = take(q, name, c, d, err);
+	got = obtain_listed(q, name, c, d, err);
 	if (!got)
 		return -1;
 	ask(arg, got->table);

@@ -28,12 +28,12 @@ void attachment_table_clear(struct attachment_table *t);
 
 enum attachment_source {
 	ATTACHMENT_LISTED,  /* it was there when all were read */
-	ATTACHMENT_CHANGED, /* an event of the watch: the first one gives it its place in time */
-	ATTACHMENT_WRITTEN, /* our own POST, of which the watch has told nothing yet */
+	ATTACHMENT_CHANGED, /* an event of the watch: the first one sets its sequence number */
+	ATTACHMENT_WRITTEN, /* our own POST, whose event has not come yet */
 };
 /*
- * True: the watch tells for the first time of what our own POST had made. What is attached stays so
- * until the watch says otherwise: an answer may be older than an event.
+ * True: this is the first event of an attachment that our own POST has created. An attachment that
+ * is attached stays so until an event says otherwise: an answer may be older than an event.
  */
 bool attachment_table_put(struct attachment_table *t, const struct attachment_fact *f,
                           enum attachment_source source);
@@ -47,8 +47,8 @@ struct attachment_ref {
 	bool attached;
 	struct attachment_uid uid; /* for attachment_table_drop(); a hash where it is no UUID */
 	/*
-	 * Its place in time among those of the watch, from 1; 0: it was listed, so it is older than
-	 * any of these; ATTACHMENT_UNSEEN: the watch has not told of it.
+	 * The sequence number of its first event, from 1; 0: it was listed, so it is older than any
+	 * of these; ATTACHMENT_UNSEEN: no event has come yet.
 	 */
 	uint32_t seq;
 };
@@ -64,7 +64,8 @@ struct attachment_refs {
 bool attachment_table_is_on(const struct attachment_table *t, const char *volume, const char *node);
 /*
  * Those of the volume, but not to the node `except` (may be NULL), and only such as are older than
- * a place in time, or ATTACHMENT_ANY_AGE. In the order of their nodes' names, the first `most`.
+ * the sequence number `than`, or ATTACHMENT_ANY_AGE. In the order of their nodes' names, the first
+ * `most`.
  */
 void attachment_table_find(const struct attachment_table *t, const char *volume, const char *except,
                            uint32_t than, size_t most, struct attachment_refs *ret);
@@ -82,9 +83,9 @@ void attachment_table_drop(struct attachment_table *t, const char *volume,
  */
 bool attachment_table_uid(const struct attachment_table *t, const char *volume, const char *node,
                           char ret[ATTACHMENT_UID_MAX + 1]);
-/* Is `a` older than `b`, both told by the watch, or can that not be said? */
+/* Is the attachment of sequence number `a` older than that of `b`, or is their order unknown? */
 bool attachment_is_older(uint32_t a, uint32_t b);
-/* The place in time of this very attachment; ATTACHMENT_UNSEEN also when it is not there. */
+/* The sequence number of this attachment; ATTACHMENT_UNSEEN also when it is not in the table. */
 uint32_t attachment_table_seq(const struct attachment_table *t, const char *volume,
                               const char *node, const char *uid);
 

@@ -72,7 +72,7 @@ static int each_ref(const struct controller *c, const char *volume, const struct
 		struct json *item AUTO(json_free) = NULL;
 		int rc = read_ref(c, volume, &p->v[i], d, &item, err);
 
-		/* fn itself looks at whose it is now. */
+		/* fn checks which volume and node it has now. */
 		if (rc == 0 || (rc == REFUTED && item))
 			rc = fn(arg, item, err);
 		else if (rc == REFUTED)
@@ -141,8 +141,8 @@ int attachments_each(const struct controller *c, const char *volume, each_fn *fn
 	return rc;
 }
 
-/* What a list tells about the volume that is asked for. */
-static void look_for_volume(void *arg, const struct attachment_table *t)
+/* Adds the attachments of the volume that a list has. */
+static void scan_volume(void *arg, const struct attachment_table *t)
 {
 	struct attachment_scan *scan = arg;
 	struct attachment_refs found AUTO(attachment_refs_clear) = { .n = 0 };
@@ -161,11 +161,11 @@ static void look_for_volume(void *arg, const struct attachment_table *t)
  * Only this driver's attachments count: others may use functions that are not in its limit. Those
  * with labels are counted by attachments_count().
  */
-static void look_at_unlabelled(void *arg, const struct attachment_table *t)
+static void scan_unlabelled(void *arg, const struct attachment_table *t)
 {
 	struct attachment_scan *scan = arg;
 
-	look_for_volume(scan, t);
+	scan_volume(scan, t);
 	if (scan->node)
 		scan->unlabelled = attachment_table_count(t, scan->node).ours;
 }
@@ -180,9 +180,9 @@ static void count_labelled(void *arg, const struct attachment_table *t)
 static int scan_lists(const struct controller *c, struct deadline d, struct attachment_scan *scan,
                       struct err *err)
 {
-	if (attachment_lists_ask(c->lists, c, ATTACHMENTS_OF_VOLUME, scan->volume, d,
-	                         look_for_volume, scan, err) ||
-	    attachment_lists_ask(c->lists, c, ATTACHMENTS_UNLABELLED, NULL, d, look_at_unlabelled,
+	if (attachment_lists_ask(c->lists, c, ATTACHMENTS_OF_VOLUME, scan->volume, d, scan_volume,
+	                         scan, err) ||
+	    attachment_lists_ask(c->lists, c, ATTACHMENTS_UNLABELLED, NULL, d, scan_unlabelled,
 	                         scan, err))
 		return -1;
 	scan->on_node = scan->unlabelled;

@@ -21,8 +21,8 @@ struct attachment_scan {
 	const char *node; /* NULL: no particular one */
 	bool anywhere;    /* other nodes do not matter: nothing is asked about them */
 	/*
-	 * Only those count that are older than this place in time (attachment_table.h). Lists tell
-	 * no order: with them all count. UNSEEN: only lists are believed.
+	 * Only attachments older than this sequence number count (attachment_table.h). Lists have
+	 * no order: with them all count. UNSEEN: only lists are used.
 	 */
 	bool older_only;
 	uint32_t than;

@@ -25,8 +25,8 @@
 #define POST_RETRIES 4
 #define POST_PAUSE_MS 100
 /* An object that may not be watched is read so many times, over 3.2 s. */
-#define LOOKS 7
-#define LOOK_PAUSE_MS 50
+#define POLLS 7
+#define POLL_PAUSE_MS 50
 
 FRAME_OF_ITS_OWN static char *ref_of(const struct controller *c, const struct kube_kind *kind,
                                      const char *name)
@@ -307,14 +307,14 @@ static int gave_up_unready(struct await *a, const char *goal, await_readiness *r
 	return gave_up(a, goal, why.ptr, err);
 }
 
-/* What the watch brings of another object of the name, or of this very state, is no news. */
-static void expect_news(struct await *a, const struct json *first)
+/* Events of another object of the name, and of the state `first`, do not end the wait. */
+static void expect_event(struct await *a, const struct json *first)
 {
 	kube_wait_expect(a->wait, json_str(first, "metadata.uid"));
 	kube_wait_seen(a->wait, json_str(first, "metadata.resourceVersion"));
 }
 
-void await_news(struct await *a, const struct json *first, int ms)
+void await_event(struct await *a, const struct json *first, int ms)
 {
 	struct deadline d = deadline_in_ms(ms);
 
@@ -322,7 +322,7 @@ void await_news(struct await *a, const struct json *first, int ms)
 		d.at = a->d.at;
 	d.cancel = a->d.cancel;
 	begin_wait(a, false);
-	expect_news(a, first);
+	expect_event(a, first);
 	kube_wait_news(a->wait, d);
 }
 
@@ -335,7 +335,7 @@ static int wait_ready(struct await *a, struct json *first, const char *goal,
 	assert(first && json_str(first, "metadata.uid"));
 	keep(a, first);
 	uid = xstrdup(json_str(first, "metadata.uid"));
-	expect_news(a, first);
+	expect_event(a, first);
 	for (;;) {
 		rc = readiness(arg, a->last, NULL, err);
 		if (rc < 0)
@@ -372,17 +372,17 @@ static void why_still_there(const struct await *a, struct str *why)
  * Without permission to watch there are no events, but reading may be allowed: reads the object a
  * few times, with growing pauses.
  */
-static bool look_until_gone(struct await *a, const char *uid)
+static bool poll_until_gone(struct await *a, const char *uid)
 {
-	int64_t pause = LOOK_PAUSE_MS;
+	int64_t pause = POLL_PAUSE_MS;
 
-	for (int i = 0; i < LOOKS; i++, pause *= 2) {
+	for (int i = 0; i < POLLS; i++, pause *= 2) {
 		struct err ignored = ERR_INIT;
 		int rc = confirm_gone(a, uid, &ignored);
 
 		if (rc)
 			return rc == GONE;
-		if (deadline_sleep(a->d, pause, &ignored, "look"))
+		if (deadline_sleep(a->d, pause, &ignored, "poll"))
 			return false;
 	}
 	return false;
@@ -411,12 +411,12 @@ static int wait_gone(struct await *a, const char *uid, const char *goal, struct 
 		return 0;
 	if (rc == REPLACED)
 		return await_replaced(a, err);
-	if (a->unwatchable && look_until_gone(a, uid)) {
+	if (a->unwatchable && poll_until_gone(a, uid)) {
 		err_clear(err);
 		return 0;
 	}
 	if (rc == 0)
-		err_set(err, ERR_DEADLINE, "looked %d times", LOOKS);
+		err_set(err, ERR_DEADLINE, "polled %d times", POLLS);
 	why_still_there(a, &why);
 	IGNORE_RESULT(gave_up(a, goal, why.ptr, err));
 	/* Its deletion has begun, so no code may say that nothing has happened. */

@@ -67,10 +67,10 @@ int await_find(struct await *a, struct json **ret, struct err *err) MUST_CHECK;
 /* metadata.uid, or NULL with the error UNAVAILABLE: an API server always sets it. */
 const char *object_uid(const struct json *object, const char *ref, struct err *err) MUST_CHECK;
 /*
- * Waits until there is news behind the state `first`, for so long at most; await_ready() takes
- * them. For what else is to be done before that, and is quicker when the news have come.
+ * Waits for an event after the state `first`, for `ms` at most; await_ready() consumes it. For work
+ * that comes before await_ready(), and is quicker once the event has come.
  */
-void await_news(struct await *a, const struct json *first, int ms);
+void await_event(struct await *a, const struct json *first, int ms);
 /*
  * Waits until `readiness` returns 0; a->last is then that state. `first` is its first
  * state, which has a uid and is taken over; a later object of the name is another one. When time

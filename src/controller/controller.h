@@ -49,10 +49,10 @@ const char *object_ref(const struct controller *c, const struct kube_kind *kind,
                        char buf[OBJECT_REF_MAX]);
 
 /*
- * Does the code tell the sidecars that the operation may have happened, so that they retry or undo
- * it? All other codes are final: nothing may be left behind. There is one exception, since only
- * CreateVolume's sidecar takes RESOURCE_EXHAUSTED as final: ControllerPublishVolume says it of an
- * attachment that is there and waits for a free function.
+ * Does the code say to the sidecars that the operation may have happened, so that they retry or
+ * undo it? All other codes are final: nothing may be left behind. There is one exception, since
+ * only CreateVolume's sidecar takes RESOURCE_EXHAUSTED as final: ControllerPublishVolume says it of
+ * an attachment that is there and waits for a free function.
  */
 bool code_is_open(enum err_code code);
 /* Does the text of a failure say that capacity, a quota or functions are used up? */

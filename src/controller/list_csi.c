@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The wire door of what tells about volumes and changes none: messages to plain structs and back.
- * No call takes a volume's lock.
+ * The wire door of the calls that report volumes and change none: messages to plain structs and
+ * back. No call takes a volume's lock.
  */
 #include "controller/list_csi.h"
 

@@ -20,7 +20,7 @@ enum {
 };
 /*
  * Takes the taint off, if the driver is registered there. Changes the node in no other state than
- * the one that was judged, so that other taints and a new Node of the same name stay as they are.
+ * the one that was read, so that other taints and a new Node of the same name stay as they are.
  * 0, TAINT_NOT_THERE, TAINT_WAITS, or -1: to be tried again, for good only where a right is
  * missing (PERMISSION_DENIED).
  */

@@ -122,7 +122,7 @@ int node_check(struct controller *c, const char *node, struct deadline d, struct
 	rc = check_dpu_node(c, node, d, err);
 	if (rc < 0)
 		return -1;
-	/* What could not be looked for passes, but is looked for again. */
+	/* A node that could not be read passes, and is read again by the next call. */
 	if (rc == 0 && c->node_cache)
 		node_cache_put_exists(c->node_cache, node, monotonic_ns());
 	return 0;

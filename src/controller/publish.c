@@ -72,8 +72,8 @@ static int check_full(struct controller *c, const struct attach_request *r,
 	               r->node, scan->on_node, limit, r->node);
 }
 
-static int look_around(struct controller *c, const struct attach_request *r, struct deadline d,
-                       struct err *err)
+static int check_attachable(struct controller *c, const struct attach_request *r, struct deadline d,
+                            struct err *err)
 {
 	struct attachment_scan scan AUTO(attachment_scan_clear) = {
 		.volume = r->volume,
@@ -198,14 +198,14 @@ int volume_attach(struct controller *c, const struct attach_request *r, struct d
 	struct dpu_volume v;
 
 	d = controller_deadline(c, d);
-	if (publish_volume(c, r, d, &object, &v, &p, err) || look_around(c, r, d, err))
+	if (publish_volume(c, r, d, &object, &v, &p, err) || check_attachable(c, r, d, err))
 		return -1;
 	if (!attachment_object_name(r->node, r->volume, name))
 		return err_set(err, ERR_INVALID,
 		               "NodeId: \"%s\" cannot be part of an object's name", r->node);
 	if (attach(c, r, &p, name, d, &a, &attachment, err))
 		return -1;
-	/* What is answered is listed, also when the index has not heard of it yet. */
+	/* An attachment that is answered is listed, even when its event has not come yet. */
 	attachment_there(c, a.last);
 	kill_point("attach: done, not answered");
 	*ret = attachment_publish_context(&attachment.is, attachment.kind, v.capacity, arena);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The queue of names, and the thread that works on it. Judges nothing: that is node_taint.c, which
- * reads anew what it judges, so a name too many costs a request and no more.
+ * The queue of names, and the thread that works on it. node_taint.c decides whether a taint is
+ * removed, and reads the node again, so a superfluous name costs a request and no more.
  *
  * What fails stays in the queue and is tried again after a pause. When the queue is full, all Nodes
  * are read instead.
@@ -73,7 +73,7 @@ static void add_name(struct startup_taint *t, const char *name)
 }
 
 /* The oldest; malloc'ed. NULL: there is none. */
-static char *take_name_locked(struct startup_taint *t)
+static char *pop_name_locked(struct startup_taint *t)
 {
 	char *name = t->names[0];
 
@@ -85,9 +85,9 @@ static char *take_name_locked(struct startup_taint *t)
 	return name;
 }
 
-/* ---- news of CSINodes, on the HTTP engine's thread ---- */
+/* ---- events of CSINodes, on the HTTP engine's thread ---- */
 
-/* Who lists the driver's name somewhere is worth a look. */
+/* Only a CSINode that has the driver's name somewhere is queued. */
 static bool speaks_of(struct line_span drivers, const char *driver)
 {
 	return drivers.n && memmem(drivers.at, drivers.n, driver, strlen(driver));
@@ -109,20 +109,20 @@ static void on_csi_node(struct startup_taint *t, struct line_span object)
 	add_name(t, name);
 }
 
-static void on_news(void *arg, enum kube_news news, const char *text, size_t n)
+static void on_csi_node_event(void *arg, enum kube_news event, const char *text, size_t n)
 {
 	struct startup_taint *t = arg;
 
-	if (news == KUBE_NEWS_CHANGED)
+	if (event == KUBE_NEWS_CHANGED)
 		on_csi_node(t, (struct line_span) { text, n });
-	if (news == KUBE_NEWS_REFUSED)
+	if (event == KUBE_NEWS_REFUSED)
 		log_limited(
 			LOG_WARNING, 600,
 			"--startup-taint: CSINodes cannot be watched, so taints are removed late "
 			"(manifests/components/startup-taint has the rights): %.*s",
 			(int)n, text);
-	/* Who was registered before that is found among all Nodes, who is later by an event. */
-	if (news == KUBE_NEWS_COMPLETE) {
+	/* Earlier registrations are found by reading all Nodes, later ones by an event. */
+	if (event == KUBE_NEWS_COMPLETE) {
 		WITH_LOCK(&t->lock);
 		t->read_all = true;
 		pthread_cond_broadcast(&t->changed);
@@ -149,7 +149,7 @@ static void failed(struct startup_taint *t, const struct err *err)
 	log_limited(LOG_WARNING, 60, "--startup-taint: %s; it is tried again", err->msg);
 }
 
-static void look_at(struct startup_taint *t, const char *name)
+static void remove_taint(struct startup_taint *t, const char *name)
 {
 	struct err err = ERR_INIT;
 	int rc = node_taint_remove(t->o.kube, t->o.driver, name, one_request(t), &err);
@@ -208,7 +208,7 @@ static void start_over_locked(struct startup_taint *t)
 	free(TAKE(t->token));
 }
 
-/* Waits for work. False: the end. *ret: a name to look at, malloc'ed, or NULL: a page to read. */
+/* Waits for work. False: the end. *ret: a name to check, malloc'ed, or NULL: a page to read. */
 static bool await_work(struct startup_taint *t, char **ret)
 {
 	WITH_LOCK(&t->lock);
@@ -218,7 +218,7 @@ static bool await_work(struct startup_taint *t, char **ret)
 
 		start_over_locked(t);
 		/* Names go first, but a node that always fails keeps no page back for ever. */
-		if (now >= t->retry_at && now < t->page_at && (*ret = take_name_locked(t)))
+		if (now >= t->retry_at && now < t->page_at && (*ret = pop_name_locked(t)))
 			return true;
 		at = t->n_names || t->reading_all || t->page_at < t->retry_at ? t->retry_at
 		                                                              : t->page_at;
@@ -238,7 +238,7 @@ static void *run(void *arg)
 	pthread_setname_np(pthread_self(), "startup-taint");
 	while (await_work(t, &name)) {
 		if (name)
-			look_at(t, name);
+			remove_taint(t, name);
 		else
 			read_page(t);
 		free(TAKE(name));
@@ -266,7 +266,7 @@ int startup_taint_start(const struct startup_taint_options *o, struct startup_ta
 		startup_taint_free(t);
 		return err_sys(err, rc, "start the thread that removes start-up taints");
 	}
-	kube_follow(o->kube, &csi_node_kind, NULL, on_news, t);
+	kube_follow(o->kube, &csi_node_kind, NULL, on_csi_node_event, t);
 	*ret = t;
 	return 0;
 }

@@ -3,10 +3,10 @@
  * Takes the start-up taint (node_taint.h) off nodes on which kubelet has registered the driver
  * (--startup-taint). One thread of its own, beside all calls.
  *
- * Follows the CSINodes, of which nothing is kept; a name waits in a queue of STARTUP_TAINT_NAMES at
- * most while its node is looked at. All Nodes are read, a page at a time, when the watch has begun,
- * and from then on one page a minute, for what nobody has told of: a taint that was put on later,
- * or a registration that kubelet had no reason to write down again.
+ * Watches the CSINodes and caches none; their names wait in a queue of STARTUP_TAINT_NAMES at most.
+ * All Nodes are read, a page at a time, when the watch has begun, and after that one page a minute,
+ * for changes without an event: a taint that was added later, or a registration that kubelet had no
+ * reason to write again.
  */
 #pragma once
 
@@ -30,5 +30,5 @@ int startup_taint_start(const struct startup_taint_options *o, struct startup_ta
                         struct err *err) MUST_CHECK;
 /* Ends the thread, and with it the requests; before kube_free(). NULL is fine. */
 void startup_taint_stop(struct startup_taint *t);
-/* After kube_free(), whose thread tells of CSINodes until then. Returns NULL. */
+/* After kube_free(), whose thread passes events until then. Returns NULL. */
 struct startup_taint *startup_taint_free(struct startup_taint *t);

@@ -137,7 +137,7 @@ static int collect(void *arg, const struct json *item, struct err *err)
 
 /*
  * Sends the DELETE also when the attachment is being deleted: it may have gone before its events
- * were watched, and then only the answer tells that.
+ * were watched, and then only the answer shows that.
  */
 static int begin(const struct controller *c, struct detachment *one, struct deadline d,
                  struct err *err)

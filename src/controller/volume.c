@@ -200,7 +200,7 @@ static int refuse_attached(const struct controller *c, const char *id, struct de
 	               scan.elsewhere, c->namespace, scan.elsewhere_name, more);
 }
 
-/* Besides 0 and -1: nothing was done, and only a read from etcd tells what there is. */
+/* Besides 0 and -1: nothing was done, and only a read from etcd shows what there is. */
 enum { NOT_PROVEN = 1 };
 
 /*

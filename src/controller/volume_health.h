@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What DPF says is wrong with a volume and with what it is attached to (CSI 1.13, volume health).
- * The node tells what it sees of the device itself.
+ * The node reports the state of the device itself.
  */
 #pragma once
 

@@ -2,11 +2,11 @@
 /*
  * A page costs one list of DPUVolumes: attachments are not asked for, because a read of each would
  * be hundreds of requests, and the API selects them by labels only, with a walk through all of them
- * for each page. The index of attachments knows the nodes, as the watch has told them.
+ * for each page. The index of attachments has the nodes, as of the last event.
  *
  * What it does not know it does not say: without a working watch the answer is UNAVAILABLE, never a
  * page without nodes, which external-attacher would take for "attached nowhere". A node that has
- * just been attached or detached may be told a moment late; both make external-attacher repeat a
+ * just been attached or detached may be listed a moment late; both make external-attacher repeat a
  * call that changes nothing.
  */
 #include "controller/volume_list.h"

@@ -4,8 +4,8 @@
  * that stays is a leak. Only an object is deleted that has our label and was made for this name, is
  * not attached, and was never returned to a caller: CreateVolume never deletes a volume that could
  * hold data. One that stays makes the code open. It is deleted only in the very state that was
- * looked at: another driver, which has taken over while this one was stopped, may have handed the
- * volume out meanwhile.
+ * read: another driver, which has taken over while this one was stopped, may have returned the
+ * volume in between.
  */
 #include "controller/volume_undo.h"
 
@@ -44,7 +44,7 @@ static bool may_be_in_use(const struct dpu_volume *v, bool was_bound, const stru
 
 #define TRIES 3 /* for a volume whose status DPF is just writing */
 
-/* AWAIT_CHANGED: it was not removed, and is to be looked at once more. */
+/* AWAIT_CHANGED: it was not removed, and is to be read again. */
 static int remove_left(const struct controller *c, const struct json *left, struct await *a,
                        const char *reason, struct err *err)
 {
@@ -66,7 +66,7 @@ static int remove_left(const struct controller *c, const struct json *left, stru
 	return instead(a, "was to be removed, which is refused,", reason, err);
 }
 
-/* One look. -1: *err is what to answer. AWAIT_CHANGED: another look. */
+/* One attempt. -1: *err is the answer. AWAIT_CHANGED: another attempt. */
 static int undo(const struct controller *c, const char *name, bool was_bound, struct await *a,
                 const char *reason, struct err *err)
 {
