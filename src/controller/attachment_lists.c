@@ -235,8 +235,8 @@ static enum next wait_for_turn(struct list_queue *q, struct list_caller *me, str
 	return next;
 }
 
-static int out_of_time(struct list_queue *q, const struct controller *c, struct deadline d,
-                       struct err *err)
+static int refuse_listing(struct list_queue *q, const struct controller *c, struct deadline d,
+                          struct err *err)
 {
 	WITH_LOCK(&q->lock);
 	return err_set(err, cancel_is_set(d.cancel) ? ERR_CANCELLED : ERR_DEADLINE,
@@ -263,7 +263,7 @@ static struct listed *obtain_listed(struct list_queue *q, const char *name,
 	if (next == READ)
 		rc = read_for_all(q, &me, c, d, err);
 	else if (next == LEAVE)
-		rc = out_of_time(q, c, d, err);
+		rc = refuse_listing(q, c, d, err);
 	sem_destroy(&me.woken);
 	return rc ? NULL : me.got;
 }

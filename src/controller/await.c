@@ -127,7 +127,7 @@ int await_wrap(struct await *a, struct err *err)
  * whose answer did not come is not known: it may even be carried out after a read has found
  * nothing.
  */
-static int perhaps_left(struct err *err)
+static int refuse_perhaps_created(struct err *err)
 {
 	IGNORE_RESULT(err_recode(err, ERR_UNAVAILABLE));
 	return err_wrap(err, KUBE_PERHAPS_DONE);
@@ -145,7 +145,7 @@ int await_create(struct await *a, struct json *object, struct json **ret, struct
 			return rc;
 		if (err->code != ERR_UNAVAILABLE || i == POST_RETRIES ||
 		    deadline_sleep(a->d, pause, &ignored, "POST"))
-			return i > 0 && !code_is_open(err->code) ? perhaps_left(err) : -1;
+			return i > 0 && !code_is_open(err->code) ? refuse_perhaps_created(err) : -1;
 		err_clear(err);
 	}
 }
@@ -171,7 +171,7 @@ static bool same_uid(const struct json *object, const char *uid)
 }
 
 /* The error of a wait that could not go on: what was waited for, then why the object is not so. */
-static int gave_up(struct await *a, const char *goal, const char *why, struct err *err)
+static int refuse_given_up(struct await *a, const char *goal, const char *why, struct err *err)
 {
 	enum err_code code = err->code;
 
@@ -278,7 +278,7 @@ static int next_state(struct await *a, const char *uid, struct err *err)
 }
 
 /* The text of an await_readiness follows the object's name: "... is being deleted". */
-static int judged(struct await *a, struct err *err)
+static int refuse_by_readiness(struct await *a, struct err *err)
 {
 	struct err words = *err;
 
@@ -297,14 +297,14 @@ const char *object_uid(const struct json *object, const char *ref, struct err *e
 }
 
 /* `readiness` describes what is missing only now: most states are soon followed by another one. */
-static int gave_up_unready(struct await *a, const char *goal, await_readiness *readiness, void *arg,
-                           struct err *err)
+static int refuse_unready(struct await *a, const char *goal, await_readiness *readiness, void *arg,
+                          struct err *err)
 {
 	struct str why AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
 	struct err ignored = ERR_INIT;
 
 	IGNORE_RESULT(readiness(arg, a->last, &why, &ignored));
-	return gave_up(a, goal, why.ptr, err);
+	return refuse_given_up(a, goal, why.ptr, err);
 }
 
 /* Events of another object of the name, and of the state `first`, do not end the wait. */
@@ -339,7 +339,7 @@ static int wait_ready(struct await *a, struct json *first, const char *goal,
 	for (;;) {
 		rc = readiness(arg, a->last, NULL, err);
 		if (rc < 0)
-			return judged(a, err);
+			return refuse_by_readiness(a, err);
 		if (rc != AWAIT_NOT_YET)
 			return 0;
 		kill_point("wait: not ready yet");
@@ -347,7 +347,7 @@ static int wait_ready(struct await *a, struct json *first, const char *goal,
 		if (rc == GONE || rc == REPLACED)
 			rc = confirm_gone(a, uid, err);
 		if (rc < 0)
-			return gave_up_unready(a, goal, readiness, arg, err);
+			return refuse_unready(a, goal, readiness, arg, err);
 		if (rc == GONE || rc == REPLACED)
 			return err_set(err, ERR_ABORTED, "%s was deleted while it was waited for",
 			               a->ref);
@@ -389,7 +389,7 @@ static bool poll_until_gone(struct await *a, const char *uid)
 }
 
 /* What was asked for is that there is none of this name: the next call sees to the new one. */
-int await_replaced(const struct await *a, struct err *err)
+int await_refuse_replaced(const struct await *a, struct err *err)
 {
 	return err_set(err, ERR_ABORTED, "%s was made anew by somebody while it was deleted; retry",
 	               a->ref);
@@ -410,7 +410,7 @@ static int wait_gone(struct await *a, const char *uid, const char *goal, struct 
 	if (rc == GONE)
 		return 0;
 	if (rc == REPLACED)
-		return await_replaced(a, err);
+		return await_refuse_replaced(a, err);
 	if (a->unwatchable && poll_until_gone(a, uid)) {
 		err_clear(err);
 		return 0;
@@ -418,7 +418,7 @@ static int wait_gone(struct await *a, const char *uid, const char *goal, struct 
 	if (rc == 0)
 		err_set(err, ERR_DEADLINE, "polled %d times", POLLS);
 	why_still_there(a, &why);
-	IGNORE_RESULT(gave_up(a, goal, why.ptr, err));
+	IGNORE_RESULT(refuse_given_up(a, goal, why.ptr, err));
 	/* Its deletion has begun, so no code may say that nothing has happened. */
 	return code_is_open(err->code) ? -1 : err_recode(err, ERR_UNAVAILABLE);
 }
@@ -438,7 +438,7 @@ static int wait_for_end(struct await *a, int rc, const char *uid, const char *go
 	if (rc == KUBE_CHANGED)
 		return AWAIT_CHANGED;
 	if (rc == KUBE_REPLACED)
-		return await_replaced(a, err);
+		return await_refuse_replaced(a, err);
 	return rc == KUBE_ABSENT ? 0 : await_gone(a, uid, goal, err);
 }
 

@@ -85,7 +85,7 @@ int await_ready(struct await *a, struct json *first, const char *goal, await_rea
  */
 int await_gone(struct await *a, const char *uid, const char *goal, struct err *err) MUST_CHECK;
 /* Always -1, ABORTED: the object was to be deleted, and there is another one of its name now. */
-int await_replaced(const struct await *a, struct err *err);
+int await_refuse_replaced(const struct await *a, struct err *err);
 /* Deletes the object of that uid, unless it is being deleted, and waits until it is gone. */
 int await_deleted(struct await *a, const struct json *object, const char *goal, struct err *err)
 	MUST_CHECK;

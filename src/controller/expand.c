@@ -137,7 +137,7 @@ static int ask(const struct volume_growth *r, struct await *a, struct json **ret
 }
 
 /* What an earlier call has asked for, whose PATCH had no answer, may still be carried out. */
-static int unproven(const struct await *a, struct err *err)
+static int refuse_unproven(const struct await *a, struct err *err)
 {
 	if (code_is_open(err->code) ||
 	    !kube_may_change(a->c->kube, a->kind, a->c->namespace, a->name))
@@ -221,7 +221,7 @@ int volume_expand(struct controller *c, const struct volume_growth *r, struct de
 	if (await_open(c, &dpu_volume_kind, r->volume, d, &a, err))
 		return err_recode(err, ERR_UNAVAILABLE);
 	if (ask(r, &a, &object, err))
-		return unproven(&a, err);
+		return refuse_unproven(&a, err);
 	if (wait_grown(r, &a, object, &v, err))
 		return -1;
 	kill_point("expand volume: done, not answered");

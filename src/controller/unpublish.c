@@ -39,7 +39,7 @@ static int detach_known(const char *volume, const char *node, struct await *a, s
 	if (rc < 0)
 		return -1;
 	attachment_gone(a->c, volume, node, uid);
-	return rc == AWAIT_CHANGED ? await_replaced(a, err) : await_settled(a, err);
+	return rc == AWAIT_CHANGED ? await_refuse_replaced(a, err) : await_settled(a, err);
 }
 
 static int detach_read(const char *volume, const char *node, struct await *a, struct err *err)
@@ -152,7 +152,7 @@ static int begin(const struct controller *c, struct detachment *one, struct dead
 	if (rc < 0)
 		return err_wrap(err, "%s", one->a.ref);
 	if (rc == KUBE_REPLACED)
-		return await_replaced(&one->a, err);
+		return await_refuse_replaced(&one->a, err);
 	if (rc == KUBE_ABSENT)
 		await_close(&one->a);
 	return 0;

@@ -183,8 +183,8 @@ int volume_create(const struct controller *c, const struct volume_request *r, st
 
 /* ---- delete ---- */
 
-static int refuse_attached(const struct controller *c, const char *id, struct deadline d,
-                           struct err *err)
+static int check_detached(const struct controller *c, const char *id, struct deadline d,
+                          struct err *err)
 {
 	struct attachment_scan scan AUTO(attachment_scan_clear) = { .volume = id };
 	char more[40] = "";
@@ -219,10 +219,10 @@ static int delete_cached(const struct controller *c, struct await *a, struct err
 	if (rc == KUBE_ABSENT || json_at(object, "metadata.deletionTimestamp"))
 		return NOT_PROVEN;
 	uid = object_uid(object, a->ref, err);
-	if (!uid || refuse_attached(c, a->name, a->d, err))
+	if (!uid || check_detached(c, a->name, a->d, err))
 		return -1;
 	rc = await_deleted_uid(a, uid, DELETE_GOAL, err);
-	return rc == AWAIT_CHANGED ? await_replaced(a, err) : rc;
+	return rc == AWAIT_CHANGED ? await_refuse_replaced(a, err) : rc;
 }
 
 static int delete_read(const struct controller *c, struct await *a, struct err *err)
@@ -234,7 +234,7 @@ static int delete_read(const struct controller *c, struct await *a, struct err *
 		return err_wrap(err, "%s", a->ref);
 	if (rc == KUBE_ABSENT)
 		return 0;
-	if (refuse_attached(c, a->name, a->d, err))
+	if (check_detached(c, a->name, a->d, err))
 		return -1;
 	return await_deleted(a, object, DELETE_GOAL, err);
 }

@@ -110,5 +110,5 @@ int volume_health(const struct controller *c, const char *id, struct deadline d,
 	str_clear(&l.failed);
 	if (rc || dpu_volume_was_bound(&v) || l.attached)
 		return rc;
-	return volume_is_being_made(c, id, err);
+	return volume_refuse_unbound(c, id, err);
 }

@@ -218,5 +218,5 @@ int volume_get(const struct controller *c, const char *id, struct deadline d, st
 		return err_wrap(err, "reading the attachments of volume %s", id);
 	if (dpu_volume_was_bound(&v) || ret->n_nodes)
 		return 0;
-	return volume_is_being_made(c, id, err);
+	return volume_refuse_unbound(c, id, err);
 }

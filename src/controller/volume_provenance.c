@@ -96,7 +96,7 @@ enum provenance_owner provenance_owner(const struct controller *c, const struct 
 }
 
 /* Always false. `is` and `asked` are NULL or "" when there is no value. */
-static bool differs(struct str *why, const char *what, const char *is, const char *asked)
+static bool refuse_value(struct str *why, const char *what, const char *is, const char *asked)
 {
 	str_addf(why, "%s is %s, asked for is %s", what, str_empty(is) ? "not set" : is,
 	         str_empty(asked) ? "a volume without it" : asked);
@@ -134,7 +134,7 @@ static bool choice_fits(const struct dpu_volume *v, const char *annotation, cons
 {
 	const char *have = provenance_get(v, annotation);
 
-	return !have || str_eq(have, asked) || differs(why, annotation, have, asked);
+	return !have || str_eq(have, asked) || refuse_value(why, annotation, have, asked);
 }
 
 static bool prefixed_keys_fit(const struct dpu_volume *v, const struct volume_request *r,
@@ -147,12 +147,12 @@ static bool prefixed_keys_fit(const struct dpu_volume *v, const struct volume_re
 
 		if (volume_param_is_prefixed(kv->key) &&
 		    !str_eq(provenance_get(v, kv->key), kv->value))
-			return differs(why, kv->key, provenance_get(v, kv->key), kv->value);
+			return refuse_value(why, kv->key, provenance_get(v, kv->key), kv->value);
 	}
 	json_foreach (note, v->annotations)
 		if (volume_param_is_prefixed(json_name(note)) &&
 		    !kvs_get(&r->parameters, json_name(note)))
-			return differs(why, json_name(note), json_text(note), NULL);
+			return refuse_value(why, json_name(note), json_text(note), NULL);
 	return true;
 }
 
@@ -162,8 +162,8 @@ static bool modes_fit(const struct dpu_volume *v, const struct volume_request *r
 
 	if ((r->access_modes & ~v->access_modes) == 0)
 		return true;
-	return differs(why, "accessModes", dpu_access_modes_text(v->access_modes, have),
-	               dpu_access_modes_text(r->access_modes, asked));
+	return refuse_value(why, "accessModes", dpu_access_modes_text(v->access_modes, have),
+	                    dpu_access_modes_text(r->access_modes, asked));
 }
 
 bool provenance_capacity_fits(const struct dpu_volume *v, int64_t required, int64_t limit)
@@ -193,10 +193,10 @@ bool provenance_fits(const struct dpu_volume *v, const struct volume_request *r,
 	bool block = r->params.emulation == EMULATION_NVME;
 
 	if (!str_eq(v->policy, r->policy))
-		return differs(why, "policy", v->policy, r->policy);
+		return refuse_value(why, "policy", v->policy, r->policy);
 	if (v->block != block)
-		return differs(why, "volumeMode", v->block ? "Block" : "Filesystem",
-		               block ? "Block" : "Filesystem");
+		return refuse_value(why, "volumeMode", v->block ? "Block" : "Filesystem",
+		                    block ? "Block" : "Filesystem");
 	return parameters_fit(v, r, why) && modes_fit(v, r, why) &&
 	       choice_fits(v, ANNOTATION_ACCESS_TYPE, access_type_name(volume_request_type(r)),
 	                   why) &&

@@ -32,7 +32,7 @@ int volume_read_cached(const struct controller *c, const char *id, struct deadli
 	return rc < 0 ? err_wrap(err, "%s", object_ref(c, &dpu_volume_kind, id, ref)) : rc;
 }
 
-int volume_is_being_made(const struct controller *c, const char *id, struct err *err)
+int volume_refuse_unbound(const struct controller *c, const char *id, struct err *err)
 {
 	char ref[OBJECT_REF_MAX];
 

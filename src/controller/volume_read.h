@@ -21,4 +21,4 @@ int volume_read(const struct controller *c, const char *id, struct deadline d,
 int volume_read_cached(const struct controller *c, const char *id, struct deadline d,
                        struct json **ret_object, struct err *err) MUST_CHECK;
 /* NOT_FOUND: nobody has got this id yet. For volumes never bound and nowhere attached. */
-int volume_is_being_made(const struct controller *c, const char *id, struct err *err) MUST_CHECK;
+int volume_refuse_unbound(const struct controller *c, const char *id, struct err *err) MUST_CHECK;

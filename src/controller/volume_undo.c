@@ -15,13 +15,14 @@
 #include "controller/volume_provenance.h"
 
 /* The answer when the first error, a final one, would be untrue: open, so the sidecar retries. */
-static int instead(const struct await *a, const char *state, const char *reason, struct err *err)
+static int refuse_undo(const struct await *a, const char *state, const char *reason,
+                       struct err *err)
 {
 	err_clear(err);
 	return err_set(err, ERR_ABORTED, "%s %s because %s", a->ref, state, reason);
 }
 
-static int instead_of_unknown(struct err *err, const struct err *second)
+static int refuse_unknown(struct err *err, const struct err *second)
 {
 	struct err first = *err;
 
@@ -53,7 +54,7 @@ static int remove_left(const struct controller *c, const struct json *left, stru
 	int rc;
 
 	if (attachments_scan(c, a->d, &scan, &second))
-		return instead_of_unknown(err, &second);
+		return refuse_unknown(err, &second);
 	if (scan.n_elsewhere)
 		return err_recode(err, ERR_UNAVAILABLE);
 	rc = await_deleted_as_is(a, left, "removal", &second);
@@ -62,8 +63,8 @@ static int remove_left(const struct controller *c, const struct json *left, stru
 	if (rc >= 0)
 		return rc ? AWAIT_CHANGED : -1;
 	if (code_is_open(second.code) || json_at(a->last, "metadata.deletionTimestamp"))
-		return instead(a, "is being removed", reason, err);
-	return instead(a, "was to be removed, which is refused,", reason, err);
+		return refuse_undo(a, "is being removed", reason, err);
+	return refuse_undo(a, "was to be removed, which is refused,", reason, err);
 }
 
 /* One attempt. -1: *err is the answer. AWAIT_CHANGED: another attempt. */
@@ -87,7 +88,7 @@ static int undo(const struct controller *c, const char *name, bool was_bound, st
 	if (rc == KUBE_ABSENT)
 		return -1;
 	if (rc < 0 || dpu_volume_decode(left, &v, &second))
-		return instead_of_unknown(err, &second);
+		return refuse_unknown(err, &second);
 	owner = provenance_owner(c, &v, name);
 	if (owner == PROVENANCE_OTHER)
 		return -1;
@@ -111,9 +112,9 @@ int volume_undo(const struct controller *c, const char *name, bool was_bound, st
 	for (int i = 0; i < TRIES && rc == AWAIT_CHANGED; i++)
 		rc = undo(c, name, was_bound, a, reason, err);
 	if (rc == AWAIT_CHANGED)
-		return instead(a, "is to be removed, but changes all the time,", reason, err);
+		return refuse_undo(a, "is to be removed, but changes all the time,", reason, err);
 	/* Where another's object has the name, none of ours comes. */
 	if (code_is_open(err->code) || err->code == ERR_EXISTS || await_settled(a, &second) == 0)
 		return -1;
-	return instead_of_unknown(err, &second);
+	return refuse_unknown(err, &second);
 }
