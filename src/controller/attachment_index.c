@@ -93,7 +93,7 @@ struct cut_fact {
 };
 
 /* False: it takes a tree to read this. A value that is not there is "". */
-static bool cut(struct line_span value, char ret[OBJECT_NAME_MAX + 1])
+static bool cut_name(struct line_span value, char ret[OBJECT_NAME_MAX + 1])
 {
 	struct line_span text;
 
@@ -113,7 +113,7 @@ enum { MANAGED_BY, LABEL };
 enum { STATUS = 2 };
 
 /* False: it takes a tree. */
-static bool cut_up(const char *driver_name, struct line_span object, struct cut_fact *ret)
+static bool cut_object(const char *driver_name, struct line_span object, struct cut_fact *ret)
 {
 	struct kube_member top[] = {
 		{ .name = "metadata" }, { .name = "spec" }, [STATUS] = { .name = "status" }
@@ -137,9 +137,9 @@ static bool cut_up(const char *driver_name, struct line_span object, struct cut_
 	     !kube_members(meta[LABELS].value, labels, ARRAY_LEN(labels))) ||
 	    (top[STATUS].value.n && !kube_members(top[STATUS].value, status, ARRAY_LEN(status))))
 		return false;
-	if (!cut(meta[NAME].value, ret->name) || !cut(meta[UID].value, ret->uid) ||
-	    !cut(spec[NODE].value, ret->node) || !cut(spec[VOLUME].value, ret->volume) ||
-	    !cut(labels[MANAGED_BY].value, manager))
+	if (!cut_name(meta[NAME].value, ret->name) || !cut_name(meta[UID].value, ret->uid) ||
+	    !cut_name(spec[NODE].value, ret->node) || !cut_name(spec[VOLUME].value, ret->volume) ||
+	    !cut_name(labels[MANAGED_BY].value, manager))
 		return false;
 	ret->fact = (struct attachment_fact) { .volume = ret->volume,
 		                               .node = ret->node,
@@ -151,7 +151,7 @@ static bool cut_up(const char *driver_name, struct line_span object, struct cut_
 	return true;
 }
 
-static bool parse(const char *driver_name, struct line_span object, struct cut_fact *ret)
+static bool parse_object(const char *driver_name, struct line_span object, struct cut_fact *ret)
 {
 	struct err ignored = ERR_INIT;
 
@@ -211,7 +211,8 @@ static void apply_event(struct attachment_index *x, enum kube_news event,
 static void on_object(struct attachment_index *x, enum kube_news event, struct line_span object)
 {
 	struct cut_fact f = { .tree = NULL };
-	bool readable = cut_up(x->driver_name, object, &f) || parse(x->driver_name, object, &f);
+	bool readable =
+		cut_object(x->driver_name, object, &f) || parse_object(x->driver_name, object, &f);
 
 	{
 		WITH_LOCK(&x->lock);
@@ -294,7 +295,7 @@ struct attachment_index *attachment_index_free(struct attachment_index *x)
 
 /* ---- waiting ---- */
 
-static void wake(void *arg)
+static void wake_waiter(void *arg)
 {
 	struct index_waiter *w = arg;
 
@@ -322,8 +323,8 @@ static void waiter_begin(struct attachment_index *x, struct index_waiter *w, con
 		WITH_LOCK(&x->lock);
 		hash_table_add(&x->waiters, &w->link, hash);
 	}
-	if (cancel_on_set(d.cancel, wake, w))
-		wake(w);
+	if (cancel_on_set(d.cancel, wake_waiter, w))
+		wake_waiter(w);
 }
 
 static void waiter_end(struct attachment_index *x, struct index_waiter *w, struct deadline d)

@@ -88,7 +88,7 @@ struct reading {
 	struct attachment_table *into;
 };
 
-static int put(void *arg, const struct json *item, struct err *err)
+static int put_item(void *arg, const struct json *item, struct err *err)
 {
 	struct reading *r = arg;
 	struct attachment_fact f = attachment_fact_of(item, r->c->driver_name);
@@ -100,12 +100,12 @@ static int put(void *arg, const struct json *item, struct err *err)
 }
 
 /* NULL: *err says why not. */
-static struct attachment_table *read_all(const struct controller *c, const char *selector,
-                                         struct deadline d, struct err *err)
+static struct attachment_table *list_into_table(const struct controller *c, const char *selector,
+                                                struct deadline d, struct err *err)
 {
 	struct reading r = { .c = c, .into = attachment_table_new() };
 
-	if (kube_list(c->kube, &dpu_attachment_kind, c->namespace, selector, put, &r, d, err))
+	if (kube_list(c->kube, &dpu_attachment_kind, c->namespace, selector, put_item, &r, d, err))
 		return attachment_table_free(r.into);
 	return r.into;
 }
@@ -151,7 +151,7 @@ static void let_go_locked(struct list_queue *q, struct listed *x)
 }
 
 /* Who is in the list that begins now: the one that reads, and those behind it. */
-static void choose(struct list_queue *q, struct attachment_selector *selector)
+static void choose_callers(struct list_queue *q, struct attachment_selector *selector)
 {
 	WITH_LOCK(&q->lock);
 	for (struct list_caller *x = q->first; x && attachment_selector_add(selector, x->name);
@@ -181,8 +181,8 @@ static int read_for_all(struct list_queue *q, struct list_caller *me, const stru
 		attachment_selector_new(q->which);
 	struct attachment_table *table;
 
-	choose(q, &selector);
-	table = read_all(c, attachment_selector_end(&selector), d, err);
+	choose_callers(q, &selector);
+	table = list_into_table(c, attachment_selector_end(&selector), d, err);
 	WITH_LOCK(&q->lock);
 	assert(q->first == me);
 	if (table) {
@@ -199,7 +199,7 @@ static int read_for_all(struct list_queue *q, struct list_caller *me, const stru
 /* ---- waiting ---- */
 
 /* Under the lock of the cancellation: no lock is taken here. */
-static void wake(void *arg)
+static void wake_caller(void *arg)
 {
 	struct list_caller *me = arg;
 
@@ -227,8 +227,8 @@ static enum next wait_for_turn(struct list_queue *q, struct list_caller *me, str
 {
 	enum next next;
 
-	if (cancel_on_set(d.cancel, wake, me))
-		wake(me);
+	if (cancel_on_set(d.cancel, wake_caller, me))
+		wake_caller(me);
 	while ((next = next_step(q, me, deadline_given_up(d))) == WAIT)
 		sem_wait_until(&me->woken, d.at);
 	(void)cancel_on_set(d.cancel, NULL, NULL);
@@ -277,7 +277,7 @@ static int ask_once(const struct controller *c, enum attachment_listed which, co
 	struct attachment_table *t;
 
 	(void)attachment_selector_add(&selector, name);
-	t = read_all(c, attachment_selector_end(&selector), d, err);
+	t = list_into_table(c, attachment_selector_end(&selector), d, err);
 	if (!t)
 		return -1;
 	ask(arg, t);

@@ -59,7 +59,7 @@ struct attachment_table {
 
 /* ---- life ---- */
 
-static void start(struct attachment_table *t)
+static void table_start(struct attachment_table *t)
 {
 	attachment_entries_init(&t->entries);
 	node_table_init(&t->nodes, t->key);
@@ -83,7 +83,7 @@ struct attachment_table *attachment_table_new(void)
 	struct attachment_table *t = xcalloc(1, sizeof(*t));
 
 	t->key = hash_key_random();
-	start(t);
+	table_start(t);
 	return t;
 }
 
@@ -102,7 +102,7 @@ void attachment_table_clear(struct attachment_table *t)
 
 	empty(t);
 	*t = (struct attachment_table) { .key = key };
-	start(t);
+	table_start(t);
 }
 
 static uint64_t hash_of(const struct attachment_table *t, const char *text)
@@ -113,7 +113,7 @@ static uint64_t hash_of(const struct attachment_table *t, const char *text)
 /* ---- counts ---- */
 
 /* The entry counts for its node, or no longer does. */
-static void count(struct attachment_table *t, const struct attachment_entry *e, uint32_t by)
+static void count_entry(struct attachment_table *t, const struct attachment_entry *e, uint32_t by)
 {
 	struct node_table_entry *node = &t->nodes.v[e->node];
 
@@ -198,7 +198,7 @@ static void remove_entry(struct attachment_table *t, struct attachment_entry *e)
 
 	if (e->flags & HAS_NAME)
 		drop_name(t, e);
-	count(t, e, (uint32_t)-1);
+	count_entry(t, e, (uint32_t)-1);
 	if (!t->nodes.v[node].all)
 		node_table_forget(&t->nodes, node);
 	attachment_entries_remove(&t->entries, e);
@@ -220,7 +220,7 @@ static struct attachment_entry *add_entry(struct attachment_table *t,
 		like.flags |= HAS_NAME;
 		keep_name(t, &like, f->name);
 	}
-	count(t, &like, 1);
+	count_entry(t, &like, 1);
 	return attachment_entries_add(&t->entries, &like);
 }
 
@@ -238,7 +238,7 @@ static void set_flag(struct attachment_entry *e, unsigned flag, bool on)
 }
 
 /* An answer may be read after the event of the same object's end, which no later event repeats. */
-static bool has_gone(const struct attachment_table *t, struct attachment_uid uid)
+static bool uid_is_gone(const struct attachment_table *t, struct attachment_uid uid)
 {
 	for (unsigned i = 0; i < RECENT && i < t->n_gone; i++)
 		if (attachment_uid_same(t->gone[i], uid))
@@ -255,17 +255,17 @@ bool attachment_table_put(struct attachment_table *t, const struct attachment_fa
 	struct attachment_entry *e;
 	bool written;
 
-	if (source == ATTACHMENT_WRITTEN && has_gone(t, uid))
+	if (source == ATTACHMENT_WRITTEN && uid_is_gone(t, uid))
 		return false;
 	node = node_table_put(&t->nodes, f->node);
 	e = find_entry(t, volume, node, uid);
 	written = e != NULL;
 	if (!e)
 		e = add_entry(t, f, volume, node);
-	count(t, e, (uint32_t)-1);
+	count_entry(t, e, (uint32_t)-1);
 	set_flag(e, IS_OURS, f->ours);
 	set_flag(e, IS_LABELLED, f->labelled);
-	count(t, e, 1);
+	count_entry(t, e, 1);
 	set_flag(e, IS_ATTACHED,
 	         f->attached || (source == ATTACHMENT_WRITTEN && e->flags & IS_ATTACHED));
 	if (source == ATTACHMENT_WRITTEN || e->flags & IS_SEEN)

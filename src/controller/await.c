@@ -430,7 +430,7 @@ int await_gone(struct await *a, const char *uid, const char *goal, struct err *e
 }
 
 /* rc: what the DELETE of the object with that uid has returned. */
-static int wait_for_end(struct await *a, int rc, const char *uid, const char *goal, struct err *err)
+static int await_end(struct await *a, int rc, const char *uid, const char *goal, struct err *err)
 {
 	if (rc < 0)
 		return err_wrap(err, "%s", a->ref);
@@ -458,7 +458,7 @@ static int delete_and_wait(struct await *a, const struct json *object, bool as_i
 		rc = kube_delete_state(a->c->kube, a->kind, a->c->namespace, object, a->d, err);
 	else
 		rc = kube_delete(a->c->kube, a->kind, a->c->namespace, a->name, uid, a->d, err);
-	return wait_for_end(a, rc, uid, goal, err);
+	return await_end(a, rc, uid, goal, err);
 }
 
 int await_deleted(struct await *a, const struct json *object, const char *goal, struct err *err)
@@ -472,7 +472,7 @@ int await_deleted_uid(struct await *a, const char *uid, const char *goal, struct
 
 	kube_wait_expect(a->wait, uid);
 	rc = kube_delete(a->c->kube, a->kind, a->c->namespace, a->name, uid, a->d, err);
-	return wait_for_end(a, rc == KUBE_REPLACED ? KUBE_CHANGED : rc, uid, goal, err);
+	return await_end(a, rc == KUBE_REPLACED ? KUBE_CHANGED : rc, uid, goal, err);
 }
 
 int await_deleted_as_is(struct await *a, const struct json *object, const char *goal,

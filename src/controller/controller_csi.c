@@ -157,8 +157,8 @@ static int read_attach_cap(const Csi__V1__VolumeCapability *wire, struct arena *
 }
 
 /* `readonly` is ignored: PUBLISH_READONLY is not advertised, and the node mounts read-only. */
-static int publish_volume(void *self, struct rpc_call *call, const void *req,
-                          ProtobufCMessage **resp, struct err *err)
+static int controller_publish_volume(void *self, struct rpc_call *call, const void *req,
+                                     ProtobufCMessage **resp, struct err *err)
 {
 	const Csi__V1__ControllerPublishVolumeRequest *q = req;
 	Csi__V1__ControllerPublishVolumeResponse *reply =
@@ -177,8 +177,8 @@ static int publish_volume(void *self, struct rpc_call *call, const void *req,
 	return 0;
 }
 
-static int unpublish_volume(void *self, struct rpc_call *call, const void *req,
-                            ProtobufCMessage **resp, struct err *err)
+static int controller_unpublish_volume(void *self, struct rpc_call *call, const void *req,
+                                       ProtobufCMessage **resp, struct err *err)
 {
 	const Csi__V1__ControllerUnpublishVolumeRequest *q = req;
 
@@ -191,9 +191,9 @@ static int unpublish_volume(void *self, struct rpc_call *call, const void *req,
 
 /* ---- Validate, capabilities ---- */
 
-static void confirm(struct rpc_call *call, const Csi__V1__ValidateVolumeCapabilitiesRequest *q,
-                    const struct validate_request *r,
-                    Csi__V1__ValidateVolumeCapabilitiesResponse *reply)
+static void confirm_caps(struct rpc_call *call, const Csi__V1__ValidateVolumeCapabilitiesRequest *q,
+                         const struct validate_request *r,
+                         Csi__V1__ValidateVolumeCapabilitiesResponse *reply)
 {
 	Csi__V1__ValidateVolumeCapabilitiesResponse__Confirmed *ok =
 		RPC_NEW(call, csi__v1__validate_volume_capabilities_response__confirmed);
@@ -232,7 +232,7 @@ static int validate_volume(void *self, struct rpc_call *call, const void *req,
 	if (rc == VALIDATE_DIFFERS)
 		reply->message = csi_shown(call, why);
 	else
-		confirm(call, q, &r, reply);
+		confirm_caps(call, q, &r, reply);
 	return 0;
 }
 
@@ -259,8 +259,8 @@ static void add_capability(struct rpc_call *call, Csi__V1__ControllerGetCapabili
 	reply->capabilities[reply->n_capabilities++] = cap;
 }
 
-static int get_capabilities(void *self, struct rpc_call *call, const void *req,
-                            ProtobufCMessage **resp, struct err *err)
+static int get_controller_capabilities(void *self, struct rpc_call *call, const void *req,
+                                       ProtobufCMessage **resp, struct err *err)
 {
 	Csi__V1__ControllerGetCapabilitiesResponse *reply =
 		CSI_REPLY(call, resp, csi__v1__controller_get_capabilities_response);
@@ -286,14 +286,20 @@ static int get_capabilities(void *self, struct rpc_call *call, const void *req,
 static const struct rpc_method controller_methods[] = {
 	{ .name = "CreateVolume", .handler = create_volume, .key = create_key },
 	{ .name = "DeleteVolume", .handler = delete_volume, .key = csi_volume_id },
-	{ .name = "ControllerPublishVolume", .handler = publish_volume, .key = csi_volume_id },
-	{ .name = "ControllerUnpublishVolume", .handler = unpublish_volume, .key = csi_volume_id },
+	{ .name = "ControllerPublishVolume",
+	  .handler = controller_publish_volume,
+	  .key = csi_volume_id },
+	{ .name = "ControllerUnpublishVolume",
+	  .handler = controller_unpublish_volume,
+	  .key = csi_volume_id },
 	{ .name = "ValidateVolumeCapabilities", .handler = validate_volume },
 	{ .name = "ControllerExpandVolume", .handler = expand_volume, .key = csi_volume_id },
 	{ .name = "ListVolumes", .handler = csi_list_volumes, .quiet = true },
 	{ .name = "ControllerGetVolume", .handler = csi_get_volume },
 	{ .name = "ControllerGetVolumeHealth", .handler = csi_get_volume_health },
-	{ .name = "ControllerGetCapabilities", .handler = get_capabilities, .quiet = true },
+	{ .name = "ControllerGetCapabilities",
+	  .handler = get_controller_capabilities,
+	  .quiet = true },
 };
 
 struct rpc_service controller_service(struct controller *controller, struct keylock *locks)

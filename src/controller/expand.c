@@ -22,7 +22,7 @@
 
 /* ---- what can be refused at once ---- */
 
-static int check_range(const struct volume_growth *r, struct err *err)
+static int check_growth_range(const struct volume_growth *r, struct err *err)
 {
 	char a[64], b[64];
 
@@ -54,7 +54,8 @@ static int check_offered(struct controller *c, struct deadline d, struct err *er
 }
 
 /* The text follows the object's name. */
-static int check_limit(const struct dpu_volume *v, const struct volume_growth *r, struct err *err)
+static int check_growth_limit(const struct dpu_volume *v, const struct volume_growth *r,
+                              struct err *err)
 {
 	int64_t have = v->capacity > v->requested ? v->capacity : v->requested;
 	char is[64], most[64];
@@ -66,14 +67,16 @@ static int check_limit(const struct dpu_volume *v, const struct volume_growth *r
 	               str_bytes((uint64_t)r->limit, most));
 }
 
-static int check_volume(const struct dpu_volume *v, const struct volume_growth *r, struct err *err)
+static int check_growing_volume(const struct dpu_volume *v, const struct volume_growth *r,
+                                struct err *err)
 {
 	if (v->deleting)
 		return err_set(err, ERR_ABORTED, "volume %s is being deleted", v->name);
 	if (r->cap && (volume_cap_check(r->cap, provenance_emulation(v), "VolumeCapability", err) ||
 	               provenance_check_type(v, r->cap->type, err)))
 		return -1;
-	return check_limit(v, r, err) ? err_wrap(err, "CapacityRange: volume %s", v->name) : 0;
+	return check_growth_limit(v, r, err) ? err_wrap(err, "CapacityRange: volume %s", v->name)
+	                                     : 0;
 }
 
 /* ---- asking ---- */
@@ -94,7 +97,8 @@ static struct json *patch_of(const struct json *object, const struct dpu_volume 
 }
 
 /* Reads the volume and asks for the size, unless that was done before. *ret is its newest state. */
-static int ask(const struct volume_growth *r, struct await *a, struct json **ret, struct err *err)
+static int request_growth(const struct volume_growth *r, struct await *a, struct json **ret,
+                          struct err *err)
 {
 	const struct controller *c = a->c;
 	struct dpu_volume v;
@@ -107,7 +111,7 @@ static int ask(const struct volume_growth *r, struct await *a, struct json **ret
 			break;
 		if (rc < 0 || dpu_volume_decode(object, &v, err))
 			return await_wrap(a, err);
-		if (check_volume(&v, r, err))
+		if (check_growing_volume(&v, r, err))
 			return -1;
 		if (v.requested < r->required) {
 			/* Without it a PATCH could make smaller what somebody has made larger. */
@@ -185,7 +189,7 @@ static int wait_grown(const struct volume_growth *r, struct await *a, struct jso
 	if (await_ready(a, object, EXPAND_GOAL, grown_readiness, &w, err))
 		return code_is_open(err->code) ? -1 : err_recode(err, ERR_UNAVAILABLE);
 	*ret = w.v;
-	if (check_limit(&w.v, r, err))
+	if (check_growth_limit(&w.v, r, err))
 		return err_wrap(err, "CapacityRange: volume %s", a->name);
 	return 0;
 }
@@ -211,7 +215,7 @@ int volume_expand(struct controller *c, const struct volume_growth *r, struct de
 	struct json *object = NULL;
 	struct dpu_volume v;
 
-	if (check_offered(c, d, err) || check_range(r, err))
+	if (check_offered(c, d, err) || check_growth_range(r, err))
 		return -1;
 	d = controller_deadline(c, d);
 	/* No object can have another name. */
@@ -220,7 +224,7 @@ int volume_expand(struct controller *c, const struct volume_growth *r, struct de
 		               c->namespace, r->volume);
 	if (await_open(c, &dpu_volume_kind, r->volume, d, &a, err))
 		return err_recode(err, ERR_UNAVAILABLE);
-	if (ask(r, &a, &object, err))
+	if (request_growth(r, &a, &object, err))
 		return refuse_unproven(&a, err);
 	if (wait_grown(r, &a, object, &v, err))
 		return -1;

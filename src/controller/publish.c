@@ -27,8 +27,8 @@
 
 /* ---- where it is attached already ---- */
 
-static int check_elsewhere(const struct attach_request *r, const struct attachment_scan *scan,
-                           struct err *err)
+static int check_attached_elsewhere(const struct attach_request *r,
+                                    const struct attachment_scan *scan, struct err *err)
 {
 	if (access_mode_is_multi_node(r->cap.mode) || !scan->n_elsewhere)
 		return 0;
@@ -40,9 +40,9 @@ static int check_elsewhere(const struct attach_request *r, const struct attachme
 }
 
 /* limit: what it takes. fresh: that is read anew. */
-static bool is_full(struct controller *c, const struct attach_request *r,
-                    const struct attachment_scan *scan, bool fresh, struct deadline d,
-                    int64_t *limit)
+static bool node_is_full(struct controller *c, const struct attach_request *r,
+                         const struct attachment_scan *scan, bool fresh, struct deadline d,
+                         int64_t *limit)
 {
 	*limit = scan->on_node ? node_limit(c, r->node, fresh, d) : 0;
 	return *limit && scan->on_node >= (uint64_t)*limit;
@@ -60,11 +60,11 @@ static int check_full(struct controller *c, const struct attach_request *r,
 	if (scan->here)
 		return 0;
 	/* What is remembered may be behind the truth: what is read now refuses. */
-	if (scan->by_index && !is_full(c, r, scan, false, d, &limit))
+	if (scan->by_index && !node_is_full(c, r, scan, false, d, &limit))
 		return 0;
 	if (attachments_count(c, d, scan, err))
 		return err_wrap(err, "counting the attachments of node %s", r->node);
-	if (!is_full(c, r, scan, true, d, &limit))
+	if (!node_is_full(c, r, scan, true, d, &limit))
 		return 0;
 	return err_set(err, ERR_EXHAUSTED,
 	               "node %s is full: %zu volumes are attached to it, and it takes %" PRId64
@@ -86,15 +86,15 @@ static int check_attachable(struct controller *c, const struct attach_request *r
 	if (attachments_scan(c, d, &scan, err))
 		return err_wrap(err, "listing the attachments of volume %s", r->volume);
 	/* Where there is one on this node already, their age decides (attach_conflict.h). */
-	if (!(scan.here && scan.by_index) && check_elsewhere(r, &scan, err))
+	if (!(scan.here && scan.by_index) && check_attached_elsewhere(r, &scan, err))
 		return -1;
 	return check_full(c, r, &scan, d, err);
 }
 
 /* ---- the attachment ---- */
 
-static int check_found(const struct json *found, const struct attach_request *r,
-                       const struct volume_params *p, const char *ref, struct err *err)
+static int check_found_attachment(const struct json *found, const struct attach_request *r,
+                                  const struct volume_params *p, const char *ref, struct err *err)
 {
 	struct dpu_attachment a;
 
@@ -113,9 +113,9 @@ static int check_found(const struct json *found, const struct attach_request *r,
 	return 0;
 }
 
-static int obtain(struct controller *c, const struct attach_request *r,
-                  const struct volume_params *p, struct await *a, struct json **ret, bool *made,
-                  struct err *err)
+static int obtain_attachment(struct controller *c, const struct attach_request *r,
+                             const struct volume_params *p, struct await *a, struct json **ret,
+                             bool *made, struct err *err)
 {
 	struct json *object AUTO(json_free) =
 		dpu_attachment_encode(a->name, r->node, r->volume, p->pf, p->hotplug);
@@ -130,7 +130,7 @@ static int obtain(struct controller *c, const struct attach_request *r,
 		rc = await_find(a, &got, err);
 		if (rc == KUBE_ABSENT)
 			return err_set(err, ERR_ABORTED, "%s was just deleted; retry", a->ref);
-		if (rc == 0 && check_found(got, r, p, a->ref, err))
+		if (rc == 0 && check_found_attachment(got, r, p, a->ref, err))
 			return -1;
 	}
 	if (rc < 0)
@@ -167,16 +167,16 @@ static int recode_after_create(struct err *err, const struct dpu_attachment *a)
 	return -1;
 }
 
-static int attach(struct controller *c, const struct attach_request *r,
-                  const struct volume_params *p, const char *name, struct deadline d,
-                  struct await *a, struct attaching *ret, struct err *err)
+static int attach_and_wait(struct controller *c, const struct attach_request *r,
+                           const struct volume_params *p, const char *name, struct deadline d,
+                           struct await *a, struct attaching *ret, struct err *err)
 {
 	struct json *object AUTO(json_free) = NULL;
 	bool made = false;
 
 	*ret = (struct attaching) { .kind = p->emulation, .is = { .message = "" } };
 	if (await_open(c, &dpu_attachment_kind, name, d, a, err) ||
-	    obtain(c, r, p, a, &object, &made, err))
+	    obtain_attachment(c, r, p, a, &object, &made, err))
 		return -1;
 	if (!object_uid(object, a->ref, err))
 		return recode_after_create(err, &ret->is);
@@ -203,7 +203,7 @@ int volume_attach(struct controller *c, const struct attach_request *r, struct d
 	if (!attachment_object_name(r->node, r->volume, name))
 		return err_set(err, ERR_INVALID,
 		               "NodeId: \"%s\" cannot be part of an object's name", r->node);
-	if (attach(c, r, &p, name, d, &a, &attachment, err))
+	if (attach_and_wait(c, r, &p, name, d, &a, &attachment, err))
 		return -1;
 	/* An attachment that is answered is listed, even when its event has not come yet. */
 	attachment_there(c, a.last);

@@ -44,7 +44,8 @@ static int read_function(const struct kvs *context, const struct dpu_volume *v,
 	               emulation_name(provenance_emulation(v)));
 }
 
-static int check_volume(const struct dpu_volume *v, const struct attach_request *r, struct err *err)
+static int check_published_volume(const struct dpu_volume *v, const struct attach_request *r,
+                                  struct err *err)
 {
 	char have[64];
 
@@ -63,10 +64,10 @@ static int check_volume(const struct dpu_volume *v, const struct attach_request 
 	return 0;
 }
 
-static int check(const struct dpu_volume *v, const struct attach_request *r,
-                 struct volume_params *ret, struct err *err)
+static int check_publish(const struct dpu_volume *v, const struct attach_request *r,
+                         struct volume_params *ret, struct err *err)
 {
-	if (check_volume(v, r, err))
+	if (check_published_volume(v, r, err))
 		return -1;
 	return read_function(&r->volume_context, v, ret, err);
 }
@@ -84,7 +85,7 @@ static int by_cache(const struct controller *c, const struct attach_request *r, 
 	if (rc < 0)
 		return -1;
 	if (rc || dpu_volume_decode(*ret_object, ret, &refused) || !ret->capacity ||
-	    check(ret, r, ret_params, &refused))
+	    check_publish(ret, r, ret_params, &refused))
 		return NOT_PROVEN;
 	return 0;
 }
@@ -100,5 +101,5 @@ int publish_volume(const struct controller *c, const struct attach_request *r, s
 	json_free(TAKE(*ret_object));
 	if (volume_read(c, r->volume, d, ret_object, ret, err))
 		return -1;
-	return check(ret, r, ret_params, err);
+	return check_publish(ret, r, ret_params, err);
 }

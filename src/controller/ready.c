@@ -9,8 +9,8 @@
 /* No volume has this name: the provisioner's begin with its prefix and have a uid behind it. */
 #define NOBODYS_NAME "snap-csi-readiness"
 
-static int check_kind(const struct controller *c, const struct kube_kind *kind, struct deadline d,
-                      struct err *err)
+static int check_kind_served(const struct controller *c, const struct kube_kind *kind,
+                             struct deadline d, struct err *err)
 {
 	struct json *object AUTO(json_free) = NULL;
 
@@ -19,7 +19,8 @@ static int check_kind(const struct controller *c, const struct kube_kind *kind, 
 
 int controller_check_api(const struct controller *c, struct deadline d, struct err *err)
 {
-	if (check_kind(c, &dpu_volume_kind, d, err) || check_kind(c, &dpu_attachment_kind, d, err))
+	if (check_kind_served(c, &dpu_volume_kind, d, err) ||
+	    check_kind_served(c, &dpu_attachment_kind, d, err))
 		return -1;
 	return 0;
 }

@@ -65,7 +65,7 @@ static int check_caps(struct volume_request *r, enum emulation kind, struct err 
 	return 0;
 }
 
-static int check_range(const struct volume_request *r, struct err *err)
+static int check_requested_range(const struct volume_request *r, struct err *err)
 {
 	char a[64], b[64];
 
@@ -175,7 +175,7 @@ int volume_request_check(const struct controller *c, struct volume_request *r, s
 	assert(r->n_caps > 0);
 	r->access_modes = 0;
 	if (check_caps(r, kind, err) || parse_parameters(c, r, err) || check_readers(r, err) ||
-	    check_range(r, err))
+	    check_requested_range(r, err))
 		return -1;
 	for (size_t i = 0; is_for_mkfs(r) && i < r->n_caps; i++)
 		if (check_filesystem_size(r, &r->caps[i], err))

@@ -178,7 +178,7 @@ static int on_node(void *arg, const struct json *node, struct err *err)
 	return 0;
 }
 
-static void read_page(struct startup_taint *t)
+static void read_node_page(struct startup_taint *t)
 {
 	struct err err = ERR_INIT;
 	char *next AUTO(free) = NULL;
@@ -230,7 +230,7 @@ static bool await_work(struct startup_taint *t, char **ret)
 	return false;
 }
 
-static void *run(void *arg)
+static void *run_startup_taint(void *arg)
 {
 	struct startup_taint *t = arg;
 	char *name = NULL;
@@ -240,7 +240,7 @@ static void *run(void *arg)
 		if (name)
 			remove_taint(t, name);
 		else
-			read_page(t);
+			read_node_page(t);
 		free(TAKE(name));
 	}
 	return NULL;
@@ -261,7 +261,7 @@ int startup_taint_start(const struct startup_taint_options *o, struct startup_ta
 	cancel_init(&t->cancel);
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_cond_init(&t->changed, NULL);
-	rc = pthread_create(&t->thread, NULL, run, t);
+	rc = pthread_create(&t->thread, NULL, run_startup_taint, t);
 	if (rc) {
 		startup_taint_free(t);
 		return err_sys(err, rc, "start the thread that removes start-up taints");

@@ -63,8 +63,8 @@ static int detach_read(const char *volume, const char *node, struct await *a, st
 	return await_settled(a, err);
 }
 
-static int detach(const struct controller *c, const char *volume, const char *node,
-                  struct deadline d, struct err *err)
+static int detach_from_node(const struct controller *c, const char *volume, const char *node,
+                            struct deadline d, struct err *err)
 {
 	struct await a AUTO(await_close) = { .c = c };
 	char name[OBJECT_NAME_MAX + 1];
@@ -105,7 +105,7 @@ static void detachments_clear_p(struct detachments *all)
 	detachments_clear(all);
 }
 
-static bool is_there(const struct detachments *all, const char *uid)
+static bool has_detachment(const struct detachments *all, const char *uid)
 {
 	for (size_t i = 0; i < all->n; i++)
 		if (str_eq(all->v[i].uid, uid))
@@ -113,7 +113,7 @@ static bool is_there(const struct detachments *all, const char *uid)
 	return false;
 }
 
-static int collect(void *arg, const struct json *item, struct err *err)
+static int collect_detachment(void *arg, const struct json *item, struct err *err)
 {
 	struct detachments *all = arg;
 	struct dpu_attachment_key key = dpu_attachment_key(item);
@@ -122,7 +122,7 @@ static int collect(void *arg, const struct json *item, struct err *err)
 
 	if (!str_eq(key.volume, all->volume) ||
 	    !attachment_object_name(key.node, key.volume, name) || !str_eq(name, key.name) ||
-	    is_there(all, key.uid))
+	    has_detachment(all, key.uid))
 		return 0;
 	if (!object_uid(item, key.name, err))
 		return -1;
@@ -139,8 +139,8 @@ static int collect(void *arg, const struct json *item, struct err *err)
  * Sends the DELETE also when the attachment is being deleted: it may have gone before its events
  * were watched, and then only the answer shows that.
  */
-static int begin(const struct controller *c, struct detachment *one, struct deadline d,
-                 struct err *err)
+static int begin_detachment(const struct controller *c, struct detachment *one, struct deadline d,
+                            struct err *err)
 {
 	int rc;
 
@@ -159,13 +159,13 @@ static int begin(const struct controller *c, struct detachment *one, struct dead
 }
 
 /* Goes on after an error, so that the other attachments are deleted. Returns the first error. */
-static int begin_all(const struct controller *c, struct detachments *all, struct deadline d,
-                     struct err *err)
+static int begin_detachments(const struct controller *c, struct detachments *all, struct deadline d,
+                             struct err *err)
 {
 	for (size_t i = 0; i < all->n; i++) {
 		struct err another = ERR_INIT;
 
-		IGNORE_RESULT(begin(c, &all->v[i], d, err->code ? &another : err));
+		IGNORE_RESULT(begin_detachment(c, &all->v[i], d, err->code ? &another : err));
 	}
 	return err->code ? -1 : 0;
 }
@@ -176,9 +176,9 @@ static int detach_everywhere(const struct controller *c, const char *volume, str
 {
 	struct detachments all AUTO(detachments_clear) = { .volume = volume };
 
-	if (attachments_each(c, volume, collect, &all, d, err))
+	if (attachments_each(c, volume, collect_detachment, &all, d, err))
 		return err_wrap(err, "listing the attachments of volume %s", volume);
-	if (begin_all(c, &all, d, err))
+	if (begin_detachments(c, &all, d, err))
 		return -1;
 	for (size_t i = 0; i < all.n; i++) {
 		if (all.v[i].a.wait && await_gone(&all.v[i].a, all.v[i].uid, UNPUBLISH_GOAL, err))
@@ -193,7 +193,7 @@ int volume_detach(const struct controller *c, const char *volume, const char *no
 {
 	d = controller_deadline(c, d);
 	if (str_empty(node) ? detach_everywhere(c, volume, d, err)
-	                    : detach(c, volume, node, d, err))
+	                    : detach_from_node(c, volume, node, d, err))
 		return -1;
 	kill_point("detach: done, not answered");
 	return 0;

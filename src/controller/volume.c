@@ -73,8 +73,8 @@ static int refuse_size(const struct dpu_volume *v, const struct volume_request *
 }
 
 /* Can the object that exists already be the volume of this request? */
-static int check_found(const struct controller *c, const struct json *found,
-                       const struct volume_request *r, const char *ref, struct err *err)
+static int check_found_volume(const struct controller *c, const struct json *found,
+                              const struct volume_request *r, const char *ref, struct err *err)
 {
 	struct str why AUTO(str_clear) = STR_INIT(ERR_MSG_MAX / 2);
 	enum provenance_owner owner;
@@ -98,8 +98,8 @@ static int check_found(const struct controller *c, const struct json *found,
 }
 
 /* Creates the object of this request, or reads the one that exists. */
-static int obtain(const struct controller *c, const struct volume_request *r, struct await *a,
-                  struct json **ret, struct err *err)
+static int obtain_volume(const struct controller *c, const struct volume_request *r,
+                         struct await *a, struct json **ret, struct err *err)
 {
 	struct json *object AUTO(json_free) = provenance_encode(c, a->name, r);
 
@@ -112,7 +112,7 @@ static int obtain(const struct controller *c, const struct volume_request *r, st
 			rc = await_find(a, &got, err);
 			if (rc == KUBE_ABSENT)
 				continue;
-			if (rc == 0 && check_found(c, got, r, a->ref, err))
+			if (rc == 0 && check_found_volume(c, got, r, a->ref, err))
 				return -1;
 		}
 		if (rc < 0)
@@ -140,7 +140,7 @@ static int create_and_wait(const struct controller *c, const struct volume_reque
 {
 	struct json *object AUTO(json_free) = NULL;
 
-	if (obtain(c, r, a, &object, err) || !object_uid(object, a->ref, err))
+	if (obtain_volume(c, r, a, &object, err) || !object_uid(object, a->ref, err))
 		return -1;
 	*was_bound = was_bound_before(object);
 	if (await_ready(a, TAKE(object), CREATE_GOAL, bound_readiness, v, err))

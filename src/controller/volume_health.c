@@ -15,8 +15,8 @@
 
 #define MESSAGE_MAX 2000
 
-static void fault(struct volume_health *h, enum volume_fault_status status, const char *reason,
-                  const char *message, struct arena *arena)
+static void add_fault(struct volume_health *h, enum volume_fault_status status, const char *reason,
+                      const char *message, struct arena *arena)
 {
 	if (!*message)
 		return;
@@ -37,11 +37,11 @@ static void health_of_volume(const struct json *object, const char *ref, struct 
 		return;
 	if (v.deleting) {
 		str_add(&message, "is being deleted, and goes when nothing is attached any more");
-		fault(h, VOLUME_IS_DEGRADED, "BeingDeleted", message.ptr, arena);
+		add_fault(h, VOLUME_IS_DEGRADED, "BeingDeleted", message.ptr, arena);
 	} else if (!dpu_volume_is_bound(&v)) {
-		fault(h, VOLUME_IS_INACCESSIBLE, "VolumeNotBound", message.ptr, arena);
+		add_fault(h, VOLUME_IS_INACCESSIBLE, "VolumeNotBound", message.ptr, arena);
 	} else if (!condition_holds_or_absent(object, CONDITION_READY)) {
-		fault(h, VOLUME_IS_DEGRADED, "VolumeNotReady", message.ptr, arena);
+		add_fault(h, VOLUME_IS_DEGRADED, "VolumeNotReady", message.ptr, arena);
 	}
 }
 
@@ -82,8 +82,8 @@ static int health_of_attachments(struct health_scan *l, struct deadline d, struc
 {
 	if (attachments_each(l->c, l->volume, health_of_attachment, l, d, err))
 		return err_wrap(err, "reading the attachments of volume %s", l->volume);
-	fault(h, VOLUME_IS_DEGRADED, "AttachmentNotReady", l->not_ready.ptr, arena);
-	fault(h, VOLUME_IS_DEGRADED, "AttachmentFailed", l->failed.ptr, arena);
+	add_fault(h, VOLUME_IS_DEGRADED, "AttachmentNotReady", l->not_ready.ptr, arena);
+	add_fault(h, VOLUME_IS_DEGRADED, "AttachmentFailed", l->failed.ptr, arena);
 	return 0;
 }
 

@@ -21,7 +21,7 @@
 #include "controller/volume_read.h"
 #include "dpf/dpu_attachment.h"
 
-static struct listed_volume volume_of(const struct dpu_volume *v, struct arena *arena)
+static struct listed_volume listed_volume_of(const struct dpu_volume *v, struct arena *arena)
 {
 	return (struct listed_volume) {
 		.id = arena_strdup(arena, v->name),
@@ -60,7 +60,7 @@ static bool hides_its_state(const struct json *item, const struct dpu_volume *v,
 	        (json_at(status, "state.volumeInfo.capacity.storage") && !v->capacity));
 }
 
-static int add_volume(void *arg, const struct json *item, struct err *err)
+static int add_listed_volume(void *arg, const struct json *item, struct err *err)
 {
 	struct listing *l = arg;
 	struct err why = ERR_INIT;
@@ -80,11 +80,12 @@ static int add_volume(void *arg, const struct json *item, struct err *err)
 	if (!*v.name)
 		return 0;
 	l->made[l->page->n] = dpu_volume_was_bound(&v) || hides_its_state(item, &v, unreadable);
-	l->page->v[l->page->n++] = volume_of(&v, l->arena);
+	l->page->v[l->page->n++] = listed_volume_of(&v, l->arena);
 	return 0;
 }
 
-static int read_page(struct listing *l, const char *token, struct deadline d, struct err *err)
+static int read_volume_page(struct listing *l, const char *token, struct deadline d,
+                            struct err *err)
 {
 	const char *from = list_token_read(l->c->namespace, token, l->arena);
 	char *next AUTO(free) = NULL;
@@ -92,7 +93,7 @@ static int read_page(struct listing *l, const char *token, struct deadline d, st
 
 	if (from)
 		rc = kube_list_page(l->c->kube, &dpu_volume_kind, l->c->namespace, (int)l->most,
-		                    from, add_volume, l, &next, d, err);
+		                    from, add_listed_volume, l, &next, d, err);
 	if (rc == KUBE_NO_SUCH_PAGE)
 		return err_set(err, ERR_ABORTED, "StartingToken: %s; begin again without a token",
 		               from ? "the API server does not know it any more"
@@ -166,7 +167,7 @@ int volume_list(const struct controller *c, size_t most, const char *token, stru
 	*ret = (struct volume_page) { .v = arena_alloc(arena, l.most * sizeof(*ret->v)) };
 	d = controller_deadline(c, d);
 	/* Before the list, so that no request is made for an answer that cannot be given. */
-	if (await_index(c, d, err) || read_page(&l, token, d, err))
+	if (await_index(c, d, err) || read_volume_page(&l, token, d, err))
 		return -1;
 	while (!add_all_nodes(&l))
 		if (await_index(c, d, err))
@@ -213,7 +214,7 @@ int volume_get(const struct controller *c, const char *id, struct deadline d, st
 	d = controller_deadline(c, d);
 	if (volume_read(c, id, d, &object, &v, err))
 		return -1;
-	*ret = volume_of(&v, arena);
+	*ret = listed_volume_of(&v, arena);
 	if (attachments_each(c, id, add_attached, &f, d, err))
 		return err_wrap(err, "reading the attachments of volume %s", id);
 	if (dpu_volume_was_bound(&v) || ret->n_nodes)

@@ -246,28 +246,30 @@ bool provenance_allows(const struct dpu_volume *v, const struct volume_cap *cap)
 	       (v->access_modes & allowed_by[cap->mode]);
 }
 
-static void add(struct kv *list, size_t *n, const char *key, const char *value, struct arena *arena)
+static void provenance_add(struct kv *list, size_t *n, const char *key, const char *value,
+                           struct arena *arena)
 {
 	if (str_empty(value))
 		return;
 	list[(*n)++] = (struct kv) { key, arena_strdup(arena, value) };
 }
 
-static void add_function(struct kv *list, size_t *n, const struct dpu_volume *v,
-                         const struct kvs *asked, struct arena *arena)
+static void provenance_add_function(struct kv *list, size_t *n, const struct dpu_volume *v,
+                                    const struct kvs *asked, struct arena *arena)
 {
 	struct volume_params p;
 	struct err ignored = ERR_INIT;
 
 	if (str_eq(provenance_get(v, ANNOTATION_CONTEXT_FUNCTION), "true")) {
-		add(list, n, PARAM_FUNCTION_TYPE, provenance_get(v, ANNOTATION_FUNCTION_TYPE),
-		    arena);
-		add(list, n, PARAM_HOTPLUG_FUNCTION, provenance_get(v, ANNOTATION_HOTPLUG), arena);
+		provenance_add(list, n, PARAM_FUNCTION_TYPE,
+		               provenance_get(v, ANNOTATION_FUNCTION_TYPE), arena);
+		provenance_add(list, n, PARAM_HOTPLUG_FUNCTION,
+		               provenance_get(v, ANNOTATION_HOTPLUG), arena);
 	} else if (asked && !provenance_get(v, ANNOTATION_NAME) &&
 	           !volume_params_parse(asked, provenance_emulation(v), NULL, &p, &ignored) &&
 	           p.function_given) {
-		add(list, n, PARAM_FUNCTION_TYPE, function_word(&p), arena);
-		add(list, n, PARAM_HOTPLUG_FUNCTION, bool_word(p.hotplug), arena);
+		provenance_add(list, n, PARAM_FUNCTION_TYPE, function_word(&p), arena);
+		provenance_add(list, n, PARAM_HOTPLUG_FUNCTION, bool_word(p.hotplug), arena);
 	}
 }
 
@@ -279,19 +281,19 @@ struct kvs provenance_context(const struct dpu_volume *v, const struct kvs *aske
 	bool marked = provenance_get(v, ANNOTATION_NAME);
 	size_t n = 0;
 
-	add(list, &n, CONTEXT_POLICY_NAME, v->policy, arena);
-	add(list, &n, CONTEXT_VENDOR_NAME, v->vendor, arena);
-	add(list, &n, CONTEXT_VENDOR_PLUGIN, v->vendor_plugin, arena);
-	add_function(list, &n, v, asked, arena);
+	provenance_add(list, &n, CONTEXT_POLICY_NAME, v->policy, arena);
+	provenance_add(list, &n, CONTEXT_VENDOR_NAME, v->vendor, arena);
+	provenance_add(list, &n, CONTEXT_VENDOR_PLUGIN, v->vendor_plugin, arena);
+	provenance_add_function(list, &n, v, asked, arena);
 	if (marked) {
 		json_foreach (note, v->annotations)
 			if (volume_param_is_prefixed(json_name(note)))
-				add(list, &n, arena_strdup(arena, json_name(note)), json_text(note),
-				    arena);
+				provenance_add(list, &n, arena_strdup(arena, json_name(note)),
+				               json_text(note), arena);
 	} else {
 		for (size_t i = 0; asked && i < asked->n; i++)
 			if (volume_param_is_prefixed(asked->v[i].key))
-				add(list, &n, asked->v[i].key, asked->v[i].value, arena);
+				provenance_add(list, &n, asked->v[i].key, asked->v[i].value, arena);
 	}
 	assert(n <= room);
 	return (struct kvs) { list, n };

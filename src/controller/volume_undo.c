@@ -22,7 +22,7 @@ static int refuse_undo(const struct await *a, const char *state, const char *rea
 	return err_set(err, ERR_ABORTED, "%s %s because %s", a->ref, state, reason);
 }
 
-static int refuse_unknown(struct err *err, const struct err *second)
+static int refuse_unknown_undo(struct err *err, const struct err *second)
 {
 	struct err first = *err;
 
@@ -54,7 +54,7 @@ static int remove_left(const struct controller *c, const struct json *left, stru
 	int rc;
 
 	if (attachments_scan(c, a->d, &scan, &second))
-		return refuse_unknown(err, &second);
+		return refuse_unknown_undo(err, &second);
 	if (scan.n_elsewhere)
 		return err_recode(err, ERR_UNAVAILABLE);
 	rc = await_deleted_as_is(a, left, "removal", &second);
@@ -68,8 +68,8 @@ static int remove_left(const struct controller *c, const struct json *left, stru
 }
 
 /* One attempt. -1: *err is the answer. AWAIT_CHANGED: another attempt. */
-static int undo(const struct controller *c, const char *name, bool was_bound, struct await *a,
-                const char *reason, struct err *err)
+static int undo_once(const struct controller *c, const char *name, bool was_bound, struct await *a,
+                     const char *reason, struct err *err)
 {
 	struct json *left AUTO(json_free) = NULL;
 	struct err second = ERR_INIT;
@@ -88,7 +88,7 @@ static int undo(const struct controller *c, const char *name, bool was_bound, st
 	if (rc == KUBE_ABSENT)
 		return -1;
 	if (rc < 0 || dpu_volume_decode(left, &v, &second))
-		return refuse_unknown(err, &second);
+		return refuse_unknown_undo(err, &second);
 	owner = provenance_owner(c, &v, name);
 	if (owner == PROVENANCE_OTHER)
 		return -1;
@@ -110,11 +110,11 @@ int volume_undo(const struct controller *c, const char *name, bool was_bound, st
 	if (!reason)
 		reason = xstrdup(err->msg);
 	for (int i = 0; i < TRIES && rc == AWAIT_CHANGED; i++)
-		rc = undo(c, name, was_bound, a, reason, err);
+		rc = undo_once(c, name, was_bound, a, reason, err);
 	if (rc == AWAIT_CHANGED)
 		return refuse_undo(a, "is to be removed, but changes all the time,", reason, err);
 	/* Where another's object has the name, none of ours comes. */
 	if (code_is_open(err->code) || err->code == ERR_EXISTS || await_settled(a, &second) == 0)
 		return -1;
-	return refuse_unknown(err, &second);
+	return refuse_unknown_undo(err, &second);
 }
