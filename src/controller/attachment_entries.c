@@ -1,204 +1,204 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An array, whose entries are linked by their numbers. Free ones are used again; the array is
- * written anew without them when it is full, an eighth larger, and when half of it is free.
+ * An array, whose entries are linked by their numbers. Free ones are used again. The array is
+ * rebuilt without them when it is full, an eighth larger, and when half of it is free.
  *
- * An entry is in one chain only, which costs least memory. The first few of a volume are in the
- * chain that the volume's hash chooses. A volume that many nodes have would make that one long, for
- * itself and for the volumes beside it, so its further entries are in chains that volume and node
- * choose together, and their numbers in the volume's crowd.
+ * Each entry is in the chain that its volume and node choose together. Of each volume only the
+ * first entry is in the chain that the volume chooses, and the others are in a list behind it, with
+ * links in both directions. So a volume that many nodes have makes no chain longer, and its entries
+ * are removed without a search.
  */
 #include "controller/attachment_entries.h"
 
 #include <assert.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/mem.h"
 
-#define LEAST 64   /* entries of the smallest array, and by how many it grows at least */
-#define HOME_MAX 8 /* entries that a volume has in the chain of its own hash */
+#define LEAST 64 /* entries of the smallest array, and by how many it grows at least */
 
 static uint32_t heads_n(const struct attachment_entries *s)
 {
 	return s->cap / 4;
 }
 
-static uint32_t *head(const struct attachment_entries *s, uint64_t hash)
+static uint32_t *head_of(const struct attachment_entries *s, uint32_t *heads, uint64_t hash)
 {
-	return &s->heads[(hash >> 32) * heads_n(s) >> 32];
+	return &heads[(hash >> 32) * heads_n(s) >> 32];
 }
 
-/* The hash of a volume has a random key, so what is made of it cannot be foreseen either. */
-static uint32_t *head_of_place(const struct attachment_entries *s, uint64_t volume, uint32_t node)
+/* The hash of a volume has a random key, so nobody can predict the hash of a pair either. */
+static uint32_t *head_of_pair(const struct attachment_entries *s, uint64_t volume, uint32_t node)
 {
-	return head(s, volume + (node + UINT64_C(1)) * UINT64_C(0x9e3779b97f4a7c15));
+	return head_of(s, s->pairs, volume + (node + UINT64_C(1)) * UINT64_C(0x9e3779b97f4a7c15));
 }
 
-static uint32_t *head_of(const struct attachment_entries *s, const struct attachment_entry *e)
+/* The link to the volume's first entry; it is NO_ENTRY if there is none. */
+static uint32_t *link_to_first(const struct attachment_entries *s, uint64_t volume)
 {
-	return e->crowded ? head_of_place(s, e->volume, e->node) : head(s, e->volume);
+	uint32_t *link = head_of(s, s->volumes, volume);
+
+	while (*link != NO_ENTRY && s->v[*link].volume != volume)
+		link = &s->v[*link].next_volume;
+	return link;
 }
 
-static bool is_home(const struct attachment_entry *e, uint64_t volume)
+static uint32_t *new_heads(const struct attachment_entries *s)
 {
-	return e->volume == volume && !e->crowded;
+	return memset(xcalloc(heads_n(s), sizeof(uint32_t)), 0xff, heads_n(s) * sizeof(uint32_t));
 }
 
-static unsigned count_home(const struct attachment_entries *s, uint64_t volume)
-{
-	unsigned n = 0;
-
-	for (uint32_t i = *head(s, volume); i != NO_ENTRY; i = s->v[i].next)
-		n += is_home(&s->v[i], volume);
-	return n;
-}
-
-static void begin(struct attachment_entries *s, uint32_t cap)
+static void begin_entries(struct attachment_entries *s, uint32_t cap)
 {
 	*s = (struct attachment_entries) { .cap = cap, .free = NO_ENTRY };
 	s->v = xcalloc(cap, sizeof(*s->v));
-	s->heads = xcalloc(heads_n(s), sizeof(*s->heads));
-	memset(s->heads, 0xff, heads_n(s) * sizeof(*s->heads));
+	s->pairs = new_heads(s);
+	s->volumes = new_heads(s);
 }
 
 void attachment_entries_init(struct attachment_entries *s)
 {
-	begin(s, LEAST);
+	begin_entries(s, LEAST);
 }
 
 void attachment_entries_clear(struct attachment_entries *s)
 {
-	attachment_crowds_clear(&s->crowds);
-	free(s->heads);
+	free(s->volumes);
+	free(s->pairs);
 	free(s->v);
 	*s = (struct attachment_entries) { .n = 0 };
 }
 
-static struct attachment_entry *put(struct attachment_entries *s, uint32_t i,
-                                    const struct attachment_entry *like, bool crowded)
+/* first: of its volume; NO_ENTRY: the volume has none yet. */
+static void link_to_volume(struct attachment_entries *s, uint32_t i, uint32_t first)
 {
 	struct attachment_entry *e = &s->v[i];
-	uint32_t *first;
+	uint32_t *head = head_of(s, s->volumes, e->volume);
+
+	e->is_first = first == NO_ENTRY;
+	if (e->is_first) {
+		e->next_of = NO_ENTRY;
+		e->next_volume = *head;
+		*head = i;
+		return;
+	}
+	e->next_of = s->v[first].next_of;
+	e->previous_of = first;
+	s->v[first].next_of = i;
+	if (e->next_of != NO_ENTRY)
+		s->v[e->next_of].previous_of = i;
+}
+
+static struct attachment_entry *put_entry(struct attachment_entries *s, uint32_t i,
+                                          const struct attachment_entry *like, uint32_t first)
+{
+	struct attachment_entry *e = &s->v[i];
+	uint32_t *pair = head_of_pair(s, like->volume, like->node);
 
 	*e = *like;
-	e->crowded = crowded;
-	if (crowded)
-		attachment_crowds_add(&s->crowds, e->volume, i);
-	first = head_of(s, e);
-	e->next = *first;
-	*first = i;
+	e->next_at = *pair;
+	*pair = i;
+	link_to_volume(s, i, first);
 	s->n++;
 	return e;
 }
 
-static void resize(struct attachment_entries *s, uint32_t cap)
+/* Volume by volume, so that no first entry is searched for. */
+static void resize_entries(struct attachment_entries *s, uint32_t cap)
 {
 	struct attachment_entries old = *s;
 
-	begin(s, cap);
-	for (uint32_t i = 0; i < old.ever; i++)
-		if (old.v[i].flags)
-			put(s, s->ever++, &old.v[i], old.v[i].crowded);
+	begin_entries(s, cap);
+	for (uint32_t i = 0; i < old.ever; i++) {
+		uint32_t first = s->ever;
+
+		if (!old.v[i].flags || !old.v[i].is_first)
+			continue;
+		put_entry(s, s->ever++, &old.v[i], NO_ENTRY);
+		for (uint32_t k = old.v[i].next_of; k != NO_ENTRY; k = old.v[k].next_of)
+			put_entry(s, s->ever++, &old.v[k], first);
+	}
 	attachment_entries_clear(&old);
 }
 
 struct attachment_entry *attachment_entries_add(struct attachment_entries *s,
                                                 const struct attachment_entry *like)
 {
-	bool crowded = count_home(s, like->volume) >= HOME_MAX;
 	uint32_t i = s->free;
 
 	assert(like->flags);
 	if (i != NO_ENTRY) {
-		s->free = s->v[i].next;
-		return put(s, i, like, crowded);
+		s->free = s->v[i].next_at;
+	} else {
+		if (s->ever == s->cap)
+			resize_entries(s, s->cap + (s->cap / 8 > LEAST ? s->cap / 8 : LEAST));
+		i = s->ever++;
 	}
-	if (s->ever == s->cap)
-		resize(s, s->cap + (s->cap / 8 > LEAST ? s->cap / 8 : LEAST));
-	return put(s, s->ever++, like, crowded);
+	return put_entry(s, i, like, *link_to_first(s, like->volume));
 }
 
-/* Takes it out of its chain. Links only lead forwards: the one before it is sought. */
-static void take_out(struct attachment_entries *s, uint32_t i)
+static void unlink_from_pair(struct attachment_entries *s, uint32_t i)
 {
 	const struct attachment_entry *e = &s->v[i];
-	uint32_t *first = head_of(s, e), before = *first;
+	uint32_t *link = head_of_pair(s, e->volume, e->node);
 
-	if (before == i) {
-		*first = e->next;
+	while (*link != i)
+		link = &s->v[*link].next_at;
+	*link = e->next_at;
+}
+
+/* The entry behind the first one of a volume becomes the first one. */
+static void unlink_from_volume(struct attachment_entries *s, const struct attachment_entry *e)
+{
+	struct attachment_entry *next = e->next_of == NO_ENTRY ? NULL : &s->v[e->next_of];
+
+	if (!e->is_first) {
+		s->v[e->previous_of].next_of = e->next_of;
+		if (next)
+			next->previous_of = e->previous_of;
 		return;
 	}
-	while (s->v[before].next != i)
-		before = s->v[before].next;
-	s->v[before].next = e->next;
+	*link_to_first(s, e->volume) = next ? e->next_of : e->next_volume;
+	if (next) {
+		next->is_first = 1;
+		next->next_volume = e->next_volume;
+	}
 }
 
 void attachment_entries_remove(struct attachment_entries *s, struct attachment_entry *e)
 {
 	uint32_t i = (uint32_t)(e - s->v);
 
-	take_out(s, i);
-	if (e->crowded)
-		attachment_crowds_remove(&s->crowds, e->volume, i);
+	unlink_from_pair(s, i);
+	unlink_from_volume(s, e);
 	e->flags = 0;
-	e->next = s->free;
+	e->next_at = s->free;
 	s->free = i;
 	s->n--;
 	if (s->cap > LEAST && s->n < s->cap / 2)
-		resize(s, s->cap / 4 * 3 > LEAST ? s->cap / 4 * 3 : LEAST);
-}
-
-/* The next one of the volume on the node in a chain, which may be that of many others. */
-static struct attachment_entry *in_chain(const struct attachment_entries *s, uint32_t i,
-                                         uint64_t volume, uint32_t node, bool crowded)
-{
-	for (; i != NO_ENTRY; i = s->v[i].next) {
-		struct attachment_entry *e = &s->v[i];
-
-		if (e->volume == volume && e->node == node && e->crowded == crowded)
-			return e;
-	}
-	return NULL;
+		resize_entries(s, s->cap / 4 * 3 > LEAST ? s->cap / 4 * 3 : LEAST);
 }
 
 struct attachment_entry *attachment_entries_at(const struct attachment_entries *s, uint64_t volume,
                                                uint32_t node, const struct attachment_entry *last)
 {
-	struct attachment_entry *e;
+	uint32_t i = last ? last->next_at : *head_of_pair(s, volume, node);
 
-	if (last && last->crowded)
-		return in_chain(s, last->next, volume, node, true);
-	e = in_chain(s, last ? last->next : *head(s, volume), volume, node, false);
-	if (e || !attachment_crowds_find(&s->crowds, volume))
-		return e;
-	return in_chain(s, *head_of_place(s, volume, node), volume, node, true);
+	while (i != NO_ENTRY && (s->v[i].volume != volume || s->v[i].node != node))
+		i = s->v[i].next_at;
+	return i == NO_ENTRY ? NULL : &s->v[i];
 }
 
-struct attachment_walk attachment_entries_of(const struct attachment_entries *s, uint64_t volume)
+struct attachment_entry *attachment_entries_of(const struct attachment_entries *s, uint64_t volume,
+                                               const struct attachment_entry *last)
 {
-	return (struct attachment_walk) { .volume = volume, .in_chain = *head(s, volume) };
-}
+	uint32_t i = last ? last->next_of : *link_to_first(s, volume);
 
-const struct attachment_entry *attachment_entries_next(const struct attachment_entries *s,
-                                                       struct attachment_walk *walk)
-{
-	const struct attachment_crowd *crowd;
-
-	while (walk->in_chain != NO_ENTRY) {
-		const struct attachment_entry *e = &s->v[walk->in_chain];
-
-		walk->in_chain = e->next;
-		if (is_home(e, walk->volume))
-			return e;
-	}
-	crowd = attachment_crowds_find(&s->crowds, walk->volume);
-	return crowd && walk->in_crowd < crowd->n ? &s->v[crowd->members[walk->in_crowd++]] : NULL;
+	return i == NO_ENTRY ? NULL : &s->v[i];
 }
 
 size_t attachment_entries_size(const struct attachment_entries *s)
 {
-	return s->cap * sizeof(*s->v) + heads_n(s) * sizeof(*s->heads) +
-	       attachment_crowds_size(&s->crowds);
+	return s->cap * sizeof(*s->v) + 2 * heads_n(s) * sizeof(uint32_t);
 }

@@ -422,12 +422,11 @@ void attachment_table_find(const struct attachment_table *t, const char *volume,
 {
 	uint64_t hash = hash_of(t, volume);
 	uint32_t node = except ? node_table_find(&t->nodes, except) : NODE_NUMBER_NONE;
-	struct attachment_walk walk = attachment_entries_of(&t->entries, hash);
 	struct candidates found = { .most = most };
-	const struct attachment_entry *e;
 
 	*ret = (struct attachment_refs) { .n = 0 };
-	while ((e = attachment_entries_next(&t->entries, &walk))) {
+	for (const struct attachment_entry *e = NULL;
+	     (e = attachment_entries_of(&t->entries, hash, e));) {
 		if (than != ATTACHMENT_ANY_AGE && !attachment_is_older(seq_of(e), than))
 			continue;
 		if (e->node == node)

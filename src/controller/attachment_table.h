@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All attachments of a namespace, an entry of 36 bytes each: which volume is on which node, and the
+ * All attachments of a namespace, an entry of 44 bytes each: which volume is on which node, and the
  * uid of the attachment. Names of nodes are kept once, names of attachments only where they are not
  * made of node and volume. Not thread-safe, asks nobody.
  */
