@@ -115,7 +115,7 @@ static uint64_t hash_of(const struct attachment_table *t, const char *text)
 /* The entry counts for its node, or no longer does. */
 static void count_entry(struct attachment_table *t, const struct attachment_entry *e, uint32_t by)
 {
-	struct node_table_entry *node = &t->nodes.v[e->node];
+	struct node_table_entry *node = t->nodes.v[e->node];
 
 	node->all += by;
 	if (e->flags & IS_OURS)
@@ -199,7 +199,7 @@ static void remove_entry(struct attachment_table *t, struct attachment_entry *e)
 	if (e->flags & HAS_NAME)
 		drop_name(t, e);
 	count_entry(t, e, (uint32_t)-1);
-	if (!t->nodes.v[node].all)
+	if (!t->nodes.v[node]->all)
 		node_table_forget(&t->nodes, node);
 	attachment_entries_remove(&t->entries, e);
 }
@@ -355,7 +355,7 @@ bool attachment_table_is_on(const struct attachment_table *t, const char *volume
 static struct attachment_ref attachment_ref_of(const struct attachment_table *t,
                                                const struct attachment_entry *e, const char *volume)
 {
-	const char *node = t->nodes.v[e->node].name;
+	const char *node = t->nodes.v[e->node]->name;
 	char name[OBJECT_NAME_MAX + 1];
 	bool derived = !(e->flags & HAS_NAME) && attachment_object_name(node, volume, name);
 
@@ -432,7 +432,7 @@ void attachment_table_find(const struct attachment_table *t, const char *volume,
 		if (e->node == node)
 			continue;
 		ret->all++;
-		add_candidate(&found, (struct candidate) { e, t->nodes.v[e->node].name });
+		add_candidate(&found, (struct candidate) { e, t->nodes.v[e->node]->name });
 	}
 	add_refs(t, volume, &found, ret);
 	free(found.v);
@@ -454,9 +454,9 @@ struct attachment_count attachment_table_count(const struct attachment_table *t,
 
 	if (i == NODE_NUMBER_NONE)
 		return (struct attachment_count) { .all = 0 };
-	return (struct attachment_count) { .all = t->nodes.v[i].all,
-		                           .ours = t->nodes.v[i].ours,
-		                           .unlabelled = t->nodes.v[i].unlabelled };
+	return (struct attachment_count) { .all = t->nodes.v[i]->all,
+		                           .ours = t->nodes.v[i]->ours,
+		                           .unlabelled = t->nodes.v[i]->unlabelled };
 }
 
 struct attachment_size attachment_table_size(const struct attachment_table *t)
@@ -465,7 +465,7 @@ struct attachment_size attachment_table_size(const struct attachment_table *t)
 	               hash_table_size(&t->names) + node_table_size(&t->nodes);
 
 	return (struct attachment_size) { .attachments = t->entries.n,
-		                          .nodes = t->nodes.used,
+		                          .nodes = t->nodes.names.n,
 		                          .names = t->names.n,
 		                          .bytes = bytes };
 }

@@ -9,26 +9,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/hash_table.h"
 #include "common/keyed_hash.h"
 
 #define NODE_NUMBER_BITS 24
 #define NODE_NUMBER_NONE UINT32_MAX
 
 struct node_table_entry {
-	char *name; /* NULL: the number is free */
-	uint64_t hash;
-	uint32_t next; /* of the same bucket, or of the free numbers */
-	uint32_t all, ours, unlabelled;
+	struct hash_link link;
+	uint32_t number;
+	uint32_t all, ours, unlabelled; /* attachments */
+	char name[];
 };
 
 struct node_table {
 	struct hash_key key;
-	struct node_table_entry *v; /* by number */
-	uint32_t n;                 /* numbers ever given */
-	uint32_t cap;               /* 0 or a power of 2 */
-	uint32_t free;              /* the first free number, or NODE_NUMBER_NONE */
-	size_t used;
-	uint32_t *buckets; /* as many as cap */
+	struct hash_table names;
+	struct node_table_entry **v; /* by number; NULL: the number is free */
+	uint32_t cap;                /* numbers that there is room for */
+	uint32_t first_free;         /* no smaller number is free */
 };
 
 void node_table_init(struct node_table *s, struct hash_key key);
@@ -36,9 +35,9 @@ void node_table_clear(struct node_table *s);
 
 /* A number, or NODE_NUMBER_NONE. */
 uint32_t node_table_find(const struct node_table *s, const char *name);
-/* A number, of a new one without attachments where the name has none. Nodes move by that. */
+/* Returns the node's number, adding the node without attachments if needed. */
 uint32_t node_table_put(struct node_table *s, const char *name);
-/* Its number is free from now on. */
+/* Frees the node and its number. */
 void node_table_forget(struct node_table *s, uint32_t i);
 /* Bytes, without what malloc() adds. */
 size_t node_table_size(const struct node_table *s);
