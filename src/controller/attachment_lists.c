@@ -209,7 +209,7 @@ static void wake_caller(void *arg)
 enum next { HAS_IT, READ, WAIT, LEAVE };
 
 /* LEAVE: it has left the queue. It was not the first one, so the turn stays where it is. */
-static enum next next_step(struct list_queue *q, struct list_caller *me, bool given_up)
+static enum next caller_next_step(struct list_queue *q, struct list_caller *me, bool given_up)
 {
 	WITH_LOCK(&q->lock);
 	if (me->got)
@@ -229,7 +229,7 @@ static enum next wait_for_turn(struct list_queue *q, struct list_caller *me, str
 
 	if (cancel_on_set(d.cancel, wake_caller, me))
 		wake_caller(me);
-	while ((next = next_step(q, me, deadline_given_up(d))) == WAIT)
+	while ((next = caller_next_step(q, me, deadline_given_up(d))) == WAIT)
 		sem_wait_until(&me->woken, d.at);
 	(void)cancel_on_set(d.cancel, NULL, NULL);
 	return next;

@@ -38,7 +38,7 @@ FRAME_OF_ITS_OWN static char *ref_of(const struct controller *c, const struct ku
 }
 
 /* For the log and /metrics: what is waited for now, as the last state says. */
-FRAME_OF_ITS_OWN static void announce(struct await *a)
+FRAME_OF_ITS_OWN static void announce_wait(struct await *a)
 {
 	struct str why AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
 	struct condition c;
@@ -62,7 +62,7 @@ static void keep_as_text(void *arg)
 {
 	struct await *a = arg;
 
-	announce(a);
+	announce_wait(a);
 	if (!a->last)
 		return;
 	a->last_text = json_print(a->last);
@@ -257,7 +257,7 @@ static int end_wait(struct await *a, int rc, const struct err *err)
 }
 
 /* Waits for the next state of the object with that uid, which becomes a->last; GONE; REPLACED. */
-static int next_state(struct await *a, const char *uid, struct err *err)
+static int await_next_state(struct await *a, const char *uid, struct err *err)
 {
 	struct json *next = NULL;
 	int rc = kube_wait_next(a->wait, a->d, &next, err);
@@ -343,7 +343,7 @@ static int wait_ready(struct await *a, struct json *first, const char *goal,
 		if (rc != AWAIT_NOT_YET)
 			return 0;
 		kill_point("wait: not ready yet");
-		rc = next_state(a, uid, err);
+		rc = await_next_state(a, uid, err);
 		if (rc == GONE || rc == REPLACED)
 			rc = confirm_gone(a, uid, err);
 		if (rc < 0)
@@ -403,7 +403,7 @@ static int wait_gone(struct await *a, const char *uid, const char *goal, struct 
 	kill_point("wait: not gone yet");
 	kube_wait_expect(a->wait, uid);
 	while (!a->unwatchable && rc == 0) {
-		rc = next_state(a, uid, err);
+		rc = await_next_state(a, uid, err);
 		if (rc == REPLACED)
 			rc = confirm_gone(a, uid, err);
 	}

@@ -81,8 +81,8 @@ static int check_growing_volume(const struct dpu_volume *v, const struct volume_
 
 /* ---- asking ---- */
 
-static struct json *patch_of(const struct json *object, const struct dpu_volume *v,
-                             const struct volume_growth *r)
+static struct json *growth_patch(const struct json *object, const struct dpu_volume *v,
+                                 const struct volume_growth *r)
 {
 	struct json *patch = json_object();
 
@@ -118,7 +118,7 @@ static int request_growth(const struct volume_growth *r, struct await *a, struct
 			if (str_empty(json_str(object, "metadata.resourceVersion")))
 				return err_set(err, ERR_UNAVAILABLE,
 				               "%s: metadata.resourceVersion is missing", a->ref);
-			patch = patch_of(object, &v, r);
+			patch = growth_patch(object, &v, r);
 			json_free(TAKE(object));
 			rc = kube_patch(c->kube, a->kind, c->namespace, a->name, patch, a->d,
 			                &object, err);

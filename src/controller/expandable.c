@@ -13,7 +13,7 @@
 /* What c->expands is. */
 enum { NOT_KNOWN, YES, NO };
 
-static int learn(struct controller *c, struct deadline d, struct err *err)
+static int learn_expandable(struct controller *c, struct deadline d, struct err *err)
 {
 	struct str why AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
 	struct json *schema AUTO(json_free) = NULL;
@@ -38,7 +38,7 @@ int controller_expandable(struct controller *c, struct deadline d, struct err *e
 	int known = atomic_load(&c->expands);
 
 	if (known == NOT_KNOWN)
-		known = learn(c, d, err);
+		known = learn_expandable(c, d, err);
 	if (known < 0)
 		return -1;
 	return known == YES ? 0 : EXPANDABLE_NOT;

@@ -26,8 +26,8 @@ void csi_set_volume_topology(const struct controller *c, struct rpc_call *call,
 		csi_topology(call, c->topology_key, TOPOLOGY_VALUE);
 }
 
-static Csi__V1__Volume *volume(const struct controller *c, struct rpc_call *call,
-                               const struct listed_volume *v)
+static Csi__V1__Volume *csi_listed_volume(const struct controller *c, struct rpc_call *call,
+                                          const struct listed_volume *v)
 {
 	Csi__V1__Volume *r = RPC_NEW(call, csi__v1__volume);
 
@@ -38,13 +38,14 @@ static Csi__V1__Volume *volume(const struct controller *c, struct rpc_call *call
 	return r;
 }
 
-static Csi__V1__ListVolumesResponse__Entry *entry(const struct controller *c, struct rpc_call *call,
-                                                  const struct listed_volume *v)
+static Csi__V1__ListVolumesResponse__Entry *csi_list_entry(const struct controller *c,
+                                                           struct rpc_call *call,
+                                                           const struct listed_volume *v)
 {
 	Csi__V1__ListVolumesResponse__Entry *r =
 		RPC_NEW(call, csi__v1__list_volumes_response__entry);
 
-	r->volume = volume(c, call, v);
+	r->volume = csi_listed_volume(c, call, v);
 	r->status = RPC_NEW(call, csi__v1__list_volumes_response__volume_status);
 	r->status->published_node_ids = (char **)v->nodes;
 	r->status->n_published_node_ids = v->n_nodes;
@@ -61,7 +62,7 @@ static int fill_page(void *self, struct rpc_call *call, size_t most, const char 
 	reply->entries = arena_alloc(&call->arena, (page.n + 1) * sizeof(*reply->entries));
 	reply->n_entries = 0;
 	for (size_t i = 0; i < page.n; i++)
-		reply->entries[reply->n_entries++] = entry(self, call, &page.v[i]);
+		reply->entries[reply->n_entries++] = csi_list_entry(self, call, &page.v[i]);
 	reply->next_token = (char *)page.next;
 	return 0;
 }
@@ -96,7 +97,7 @@ int csi_get_volume(void *self, struct rpc_call *call, const void *req, ProtobufC
 	if (csi_require(q->volume_id, "VolumeId", err) ||
 	    volume_get(self, q->volume_id, call->deadline, &call->arena, &v, err))
 		return -1;
-	reply->volume = volume(self, call, &v);
+	reply->volume = csi_listed_volume(self, call, &v);
 	reply->status = RPC_NEW(call, csi__v1__controller_get_volume_response__volume_status);
 	reply->status->published_node_ids = (char **)v.nodes;
 	reply->status->n_published_node_ids = v.n_nodes;

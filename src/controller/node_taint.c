@@ -29,7 +29,7 @@ bool node_taint_is_on(const struct json *node, const char *key)
 }
 
 /* A merge patch replaces a list as a whole, and is a conflict when the version is another. */
-static struct json *without(const struct json *node, const char *key)
+static struct json *patch_without_taint(const struct json *node, const char *key)
 {
 	struct json *patch = json_object(), *others = json_array();
 	struct json *metadata = json_sub(patch, "metadata");
@@ -59,8 +59,8 @@ static int check_registered(struct kube *k, const char *driver, const struct jso
 	return 0;
 }
 
-static int try_once(struct kube *k, const char *driver, const char *key, const char *name,
-                    struct deadline d, struct err *err)
+static int remove_taint_once(struct kube *k, const char *driver, const char *key, const char *name,
+                             struct deadline d, struct err *err)
 {
 	struct json *node AUTO(json_free) = NULL, *patch AUTO(json_free) = NULL;
 	int rc = kube_get(k, &core_node_kind, NULL, name, d, &node, err);
@@ -72,7 +72,7 @@ static int try_once(struct kube *k, const char *driver, const char *key, const c
 	rc = check_registered(k, driver, node, d, err);
 	if (rc)
 		return rc;
-	patch = without(node, key);
+	patch = patch_without_taint(node, key);
 	rc = kube_patch(k, &core_node_kind, NULL, name, patch, d, NULL, err);
 	if (rc < 0)
 		return err_wrap(err, "Node %s", name);
@@ -86,7 +86,7 @@ int node_taint_remove(struct kube *k, const char *driver, const char *node, stru
 	int rc;
 
 	for (int tries = 1;; tries++) {
-		rc = try_once(k, driver, key, node, d, err);
+		rc = remove_taint_once(k, driver, key, node, d, err);
 		if (rc >= 0 || err->code != ERR_ABORTED || tries == TRIES)
 			return rc;
 		err_clear(err);

@@ -26,7 +26,7 @@ enum { UNREADABLE = 2 };
  * long cost a second and a line of the log, in which they are asked. again_at: as this caller left
  * it when it asked. Many may have asked at once; the first refusal counts for all of them.
  */
-static void rest(struct optional_kind *optional, int64_t again_at)
+static void rest_optional_kind(struct optional_kind *optional, int64_t again_at)
 {
 	int64_t pause = atomic_load(&optional->pause) * 2;
 
@@ -56,7 +56,7 @@ static int get_optional(struct controller *c, struct optional_kind *optional,
 		if (!again_at)
 			log_msg(LOG_INFO, "%s objects are not read: %s", kind->kind, err->msg);
 		err_clear(err);
-		rest(optional, mine);
+		rest_optional_kind(optional, mine);
 		return UNREADABLE;
 	}
 	if (rc >= 0)

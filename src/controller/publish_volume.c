@@ -75,9 +75,9 @@ static int check_publish(const struct dpu_volume *v, const struct attach_request
 /* Besides 0 and -1. */
 enum { NOT_PROVEN = 1 };
 
-static int by_cache(const struct controller *c, const struct attach_request *r, struct deadline d,
-                    struct json **ret_object, struct dpu_volume *ret,
-                    struct volume_params *ret_params, struct err *err)
+static int publish_by_cache(const struct controller *c, const struct attach_request *r,
+                            struct deadline d, struct json **ret_object, struct dpu_volume *ret,
+                            struct volume_params *ret_params, struct err *err)
 {
 	struct err refused = ERR_INIT;
 	int rc = volume_read_cached(c, r->volume, d, ret_object, err);
@@ -94,7 +94,7 @@ int publish_volume(const struct controller *c, const struct attach_request *r, s
                    struct json **ret_object, struct dpu_volume *ret,
                    struct volume_params *ret_params, struct err *err)
 {
-	int rc = by_cache(c, r, d, ret_object, ret, ret_params, err);
+	int rc = publish_by_cache(c, r, d, ret_object, ret, ret_params, err);
 
 	if (rc != NOT_PROVEN)
 		return rc;

@@ -136,7 +136,7 @@ static struct deadline one_request(struct startup_taint *t)
 	return (struct deadline) { .at = deadline_in_ms(REQUEST_MS).at, .cancel = &t->cancel };
 }
 
-static void failed(struct startup_taint *t, const struct err *err)
+static void startup_taint_failed(struct startup_taint *t, const struct err *err)
 {
 	int first = t->o.retry_ms ? t->o.retry_ms : RETRY_MS;
 	int64_t ms = (int64_t)first << (t->failures < 16 ? t->failures : 16);
@@ -155,7 +155,7 @@ static void remove_taint(struct startup_taint *t, const char *name)
 	int rc = node_taint_remove(t->o.kube, t->o.driver, name, one_request(t), &err);
 
 	if (rc < 0) {
-		failed(t, &err);
+		startup_taint_failed(t, &err);
 		add_name(t, name);
 		return;
 	}
@@ -187,7 +187,7 @@ static void read_node_page(struct startup_taint *t)
 
 	t->page_at = monotonic_ns() + (t->o.page_ms ? t->o.page_ms : PAGE_MS) * NS_PER_MS;
 	if (rc < 0) {
-		failed(t, &err);
+		startup_taint_failed(t, &err);
 		return;
 	}
 	t->failures = 0;
