@@ -85,7 +85,7 @@ bool attachment_table_uid(const struct attachment_table *t, const char *volume, 
                           char ret[ATTACHMENT_UID_MAX + 1]);
 /* Is the attachment of sequence number `a` older than that of `b`, or is their order unknown? */
 bool attachment_is_older(uint32_t a, uint32_t b);
-/* The sequence number of this attachment; ATTACHMENT_UNSEEN also when it is not in the table. */
+/* The sequence number of this attachment; ATTACHMENT_UNSEEN if it has none or is not there. */
 uint32_t attachment_table_seq(const struct attachment_table *t, const char *volume,
                               const char *node, const char *uid);
 

@@ -2,8 +2,7 @@
 /*
  * The provenance of a DPUVolume: the CreateVolume request that created it, in its spec, label and
  * annotations. They are written from a request, compared with a later one, and turned back into the
- * volume context.
- * Pure functions.
+ * volume context. Pure functions.
  */
 #pragma once
 
