@@ -67,3 +67,17 @@ void thread_rest(void)
 		return;
 	IGNORE_RESULT(madvise((void *)stack_end, here / page * page - stack_end, MADV_DONTNEED));
 }
+
+int thread_start(void *(*fn)(void *arg), void *arg)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	int rc;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, THREAD_STACK_BYTES);
+	rc = pthread_create(&thread, &attr, fn, arg);
+	pthread_attr_destroy(&attr);
+	return rc;
+}

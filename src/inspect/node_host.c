@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <sys/statvfs.h>
 
-#include "common/aside.h"
+#include "common/detached.h"
 #include "common/file.h"
 #include "common/mem.h"
 #include "inspect/node_look.h"
@@ -63,7 +63,7 @@ static void look_at_override(void *box)
 static void look_whether_hung(const struct node_look *l, const char *pci, struct json *f)
 {
 	char *dir AUTO(free) = pci_dir(&l->node->o.world, pci);
-	struct aside *aside AUTO(aside_free) = NULL;
+	struct detached_slot *slot AUTO(detached_slot_free) = NULL;
 	struct override_look o = { .is = "" };
 	struct err ignored = ERR_INIT;
 	int rc;
@@ -71,12 +71,12 @@ static void look_whether_hung(const struct node_look *l, const char *pci, struct
 	if (deadline_passed(l->deadline))
 		return;
 	snprintf(o.dir, sizeof(o.dir), "%s", dir);
-	aside = aside_new();
-	rc = aside_run(aside, look_at_override, &o, sizeof(o), deadline_in_ms(OVERRIDE_MS),
-	               &ignored);
+	slot = detached_slot_new();
+	rc = detached_slot_run(slot, look_at_override, &o, sizeof(o), deadline_in_ms(OVERRIDE_MS),
+	                       &ignored);
 	if (f && *o.is)
 		node_look_text(f, "override", o.is);
-	if (rc != ASIDE_RUNS)
+	if (rc != DETACHED_RUNS)
 		return;
 	if (f)
 		json_set_bool(f, "hangs", true);

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
-#include "common/aside.h"
+#include "common/detached.h"
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/json.h"
@@ -358,8 +358,8 @@ static void check_sysfs(int64_t ms, const struct err *shares, struct health *h)
 int node_storage_health(struct node *n, struct health *ret, struct err *err)
 {
 	struct host_look l = { .n = n };
-	int rc = aside_run(n->counter, look_at_host, &l, sizeof(l),
-	                   deadline_in_ms(n->o.host_wait_ms), err);
+	int rc = detached_slot_run(n->counter, look_at_host, &l, sizeof(l),
+	                           deadline_in_ms(n->o.host_wait_ms), err);
 
 	ret->n = 0;
 	if (rc == 0 && l.rc)
@@ -369,8 +369,8 @@ int node_storage_health(struct node *n, struct health *ret, struct err *err)
 	if (rc == 0)
 		check_functions(&l, ret);
 	check_limit(n, ret);
-	check_sysfs(rc == ASIDE_RUNS ? n->o.host_wait_ms : device_hang_ms(&n->o.world), &l.shares,
-	            ret);
+	check_sysfs(rc == DETACHED_RUNS ? n->o.host_wait_ms : device_hang_ms(&n->o.world),
+	            &l.shares, ret);
 	check_calls(n, ret);
 	check_jobs(n, ret);
 	return 0;

@@ -15,7 +15,7 @@
 #include "common/err.h"
 #include "node/options.h"
 
-struct aside;
+struct detached_slot;
 struct guard;
 struct jobs;
 
@@ -32,7 +32,7 @@ struct node {
 	_Atomic int64_t told_max_volumes; /* max_volumes.c: what the log has said last */
 	atomic_uint preparations;         /* node_prepare() that have begun: see max_volumes.c */
 	/* Work that may hang in sysfs, each on a thread of its own. */
-	struct aside *recovery, *preparer, *counter;
+	struct detached_slot *recovery, *preparer, *counter;
 	atomic_uint walks; /* threads of recover.c that are at a function */
 	char token[24];    /* own_looks: no other process has it; else "" */
 };

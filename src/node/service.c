@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Owns the guard, the jobs and the asides of a node; everything else is borrowed. */
+/*
+ * Owns the guard, the jobs and the slots of detached work of a node; everything else is borrowed.
+ */
 #include "node/service.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "common/aside.h"
+#include "common/detached.h"
 #include "common/keyed_hash.h"
 #include "common/log.h"
 #include "common/str.h"
@@ -24,9 +26,9 @@ void node_init(struct node *n, const struct node_options *o)
 
 	*n = (struct node) { .o = *o,
 		             .guard = guard_new(),
-		             .recovery = aside_new(),
-		             .preparer = aside_new(),
-		             .counter = aside_new() };
+		             .recovery = detached_slot_new(),
+		             .preparer = detached_slot_new(),
+		             .counter = detached_slot_new() };
 	if (o->own_looks)
 		snprintf(n->token, sizeof(n->token), "%016" PRIx64, hash_key_random().k0);
 	if (o->proc_root)
@@ -57,15 +59,15 @@ void node_wait_jobs(struct node *n, struct deadline d)
 
 bool node_wait_host(const struct node *n, struct deadline d)
 {
-	return aside_wait(n->recovery, d) && aside_wait(n->preparer, d) &&
-	       aside_wait(n->counter, d) && !atomic_load(&n->walks);
+	return detached_slot_wait(n->recovery, d) && detached_slot_wait(n->preparer, d) &&
+	       detached_slot_wait(n->counter, d) && !atomic_load(&n->walks);
 }
 
 void node_clear(struct node *n)
 {
-	n->recovery = aside_free(n->recovery);
-	n->preparer = aside_free(n->preparer);
-	n->counter = aside_free(n->counter);
+	n->recovery = detached_slot_free(n->recovery);
+	n->preparer = detached_slot_free(n->preparer);
+	n->counter = detached_slot_free(n->counter);
 	n->guard = guard_free(n->guard);
 	n->jobs = jobs_free(n->jobs);
 }

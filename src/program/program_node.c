@@ -5,7 +5,7 @@
  */
 #include "program/program.h"
 
-#include "common/aside.h"
+#include "common/detached.h"
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "node/node_csi.h"
@@ -78,7 +78,8 @@ void program_begin_host(struct program *p)
 	struct node *n = &p->node;
 	struct err err = ERR_INIT, unfinished = ERR_INIT;
 
-	if (aside_run(n->recovery, recover, &n, sizeof(struct node *), deadline_in_ms(0), &err) < 0)
+	if (detached_slot_run(n->recovery, recover, &n, sizeof(struct node *), deadline_in_ms(0),
+	                      &err) < 0)
 		log_event(LOG_WARNING, "what an earlier start has left cannot be tidied up",
 		          "error", err.msg, NULL);
 	if (!p->gate)

@@ -29,22 +29,6 @@
 /* Between two malloc_trim() while many threads end. */
 #define TRIM_NS INT64_C(1000000000)
 
-#ifdef __has_feature
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define SANITIZED
-#endif
-#endif
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define SANITIZED
-#endif
-
-/* The deepest handler needs a quarter of it. Sanitizers need more for the same frames. */
-#ifdef SANITIZED
-#define STACK_BYTES (4 * 1024 * 1024)
-#else
-#define STACK_BYTES (256 * 1024)
-#endif
-
 /* One thread. */
 struct worker {
 	void *stack; /* its mapping, with a guard page at the low end */
@@ -77,7 +61,7 @@ struct workers *workers_new(int idle_ms)
 
 	w->idle_ms = idle_ms;
 	w->guard_bytes = (size_t)sysconf(_SC_PAGESIZE);
-	w->stack_bytes = STACK_BYTES + w->guard_bytes;
+	w->stack_bytes = THREAD_STACK_BYTES + w->guard_bytes;
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->changed, NULL);
 	return w;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/aside.h"
+#include "common/detached.h"
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/log.h"
@@ -115,8 +115,8 @@ void max_volumes_look(const struct node *n, struct max_volumes *ret)
 	struct strs at AUTO(strs_clear) = STRS_INIT;
 	char *list AUTO(free) = NULL, *why AUTO(free) = NULL;
 	struct err err = ERR_INIT;
-	int rc =
-		aside_run(n->counter, look, &l, sizeof(l), deadline_in_ms(n->o.host_wait_ms), &err);
+	int rc = detached_slot_run(n->counter, look, &l, sizeof(l),
+	                           deadline_in_ms(n->o.host_wait_ms), &err);
 
 	if (rc == 0) {
 		*ret = l.seen;
@@ -127,7 +127,7 @@ void max_volumes_look(const struct node *n, struct max_volumes *ret)
 	list = strs_join(&at, ", ");
 	why = rc < 0 ? xstrdup(err.msg)
 	             : xasprintf("counting in %s has taken %.1f s, and goes on%s%s",
-	                         n->o.world.sysfs, aside_seconds(n->counter),
+	                         n->o.world.sysfs, detached_slot_seconds(n->counter),
 	                         at.n ? ": the kernel is at " : "", list);
 	answer_uncounted(n, why, ret);
 }
@@ -187,7 +187,7 @@ static int look_when_prepared(struct node *n, struct deadline d, struct max_volu
 		}
 		seen = atomic_load(&n->preparations);
 		max_volumes_look(n, ret);
-	} while (atomic_load(&n->preparations) != seen || aside_seconds(n->preparer) > 0);
+	} while (atomic_load(&n->preparations) != seen || detached_slot_seconds(n->preparer) > 0);
 	return 0;
 }
 

@@ -9,7 +9,7 @@
  */
 #include "node/host/prepare.h"
 
-#include "common/aside.h"
+#include "common/detached.h"
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/log.h"
@@ -178,7 +178,7 @@ static int goes_on(const struct node *n, struct err *err)
 	list = strs_join(&at, ", ");
 	err_clear(err);
 	err_set(err, ERR_UNAVAILABLE, "this host has been prepared for %.1f s, and it goes on%s%s",
-	        aside_seconds(n->preparer), at.n ? ": the kernel is at " : "", list);
+	        detached_slot_seconds(n->preparer), at.n ? ": the kernel is at " : "", list);
 	return NODE_PREPARES;
 }
 
@@ -200,10 +200,10 @@ int node_prepare_beside(struct node *n, bool tell, int64_t quiet_ms, struct err 
 	/* If this run ends late, the next one finds nothing to do and returns its result. */
 	do {
 		before = now;
-		rc = aside_run(n->preparer, prepare_and_log, &p, sizeof(p),
-		               deadline_in_ms(quiet_ms), err);
+		rc = detached_slot_run(n->preparer, prepare_and_log, &p, sizeof(p),
+		                       deadline_in_ms(quiet_ms), err);
 		now = count_names(n);
-	} while (rc == ASIDE_RUNS && now != before);
+	} while (rc == DETACHED_RUNS && now != before);
 	if (rc)
 		return rc < 0 ? -1 : goes_on(n, err);
 	*err = p.err;
@@ -216,7 +216,7 @@ int node_prepare_wait(const struct node *n, int64_t quiet_ms, struct deadline d,
 
 	do {
 		before = now;
-		if (aside_wait(n->preparer, deadline_clamp(d, quiet_ms)))
+		if (detached_slot_wait(n->preparer, deadline_clamp(d, quiet_ms)))
 			return 0;
 		if (deadline_check(d, err, "waiting until the VFs have been made"))
 			return -1;

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/aside.h"
+#include "common/detached.h"
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "common/mem.h"
@@ -68,19 +68,18 @@ int node_recover_records(const struct node *n, struct str *did, struct strs *unf
 
 #define DID_MAX 2000
 
-/* Held by the waiting caller and each walking thread; the last holder frees it. */
+/* Shared by the waiting caller and the walking thread. */
 struct walk {
 	struct node *n;
 	struct strs functions;
 	atomic_size_t at;      /* index of the function that is being asked */
 	atomic_bool abandoned; /* the thread ends after this function */
-	atomic_uint holders;
 };
 
-static void walk_put(struct walk *w)
+static void walk_free(void *box)
 {
-	if (atomic_fetch_sub(&w->holders, 1) > 1)
-		return;
+	struct walk *w = box;
+
 	strs_clear(&w->functions);
 	free(w);
 }
@@ -93,7 +92,6 @@ static struct walk *walk_new(struct node *n, const struct strs *functions, size_
 	w->n = n;
 	for (size_t i = from; i < functions->n; i++)
 		strs_add(&w->functions, functions->v[i]);
-	atomic_init(&w->holders, 1);
 	return w;
 }
 
@@ -125,7 +123,7 @@ static void log_hung(const char *pci)
 
 static void walk_on(void *box)
 {
-	struct walk *w = *(struct walk **)box;
+	struct walk *w = box;
 	struct str did AUTO(str_clear) = STR_INIT(DID_MAX);
 	size_t i = atomic_load(&w->at);
 
@@ -144,33 +142,32 @@ static void walk_on(void *box)
 	}
 	log_did(did.ptr);
 	atomic_fetch_sub(&w->n->walks, 1);
-	walk_put(w);
 }
 
 /* Walks to the end, or until a function hangs. *ret: its index, or the number of functions. */
 static int walk(struct walk *w, size_t *ret, struct err *err)
 {
 	int64_t ms = device_hang_ms(&w->n->o.world);
-	struct aside *aside = aside_new();
-	size_t before = 0;
-	int rc;
+	struct detached *work;
+	size_t before;
+	bool ended;
 
-	atomic_fetch_add(&w->holders, 1);
+	*ret = 0;
 	atomic_fetch_add(&w->n->walks, 1);
-	rc = aside_run(aside, walk_on, &w, sizeof(struct walk *), deadline_in_ms(ms), err);
-	if (rc < 0) {
+	work = detached_start(walk_on, walk_free, w, err);
+	if (!work) {
 		atomic_fetch_sub(&w->n->walks, 1);
-		walk_put(w);
+		walk_free(w);
+		return -1;
 	}
-	*ret = atomic_load(&w->at);
-	while (rc == ASIDE_RUNS && *ret != before) {
+	do {
 		before = *ret;
-		rc = aside_wait(aside, deadline_in_ms(ms)) ? 0 : ASIDE_RUNS;
+		ended = detached_wait(work, deadline_in_ms(ms));
 		*ret = atomic_load(&w->at);
-	}
+	} while (!ended && *ret != before);
 	atomic_store(&w->abandoned, true);
-	aside_free(aside);
-	return rc < 0 ? -1 : 0;
+	detached_put(work);
+	return 0;
 }
 
 static void recover_functions(struct node *n)
@@ -184,12 +181,9 @@ static void recover_functions(struct node *n)
 		return;
 	}
 	while (from < functions.n) {
-		struct walk *w = walk_new(n, &functions, from);
 		size_t done;
-		int rc = walk(w, &done, &err);
 
-		walk_put(w);
-		if (rc) {
+		if (walk(walk_new(n, &functions, from), &done, &err)) {
 			log_failure(&err);
 			return;
 		}
@@ -217,8 +211,8 @@ static void log_shares(const struct node *n)
 	struct shares_look l = { .n = n };
 	struct err ignored = ERR_INIT;
 
-	if (!aside_run(n->counter, look_at_shares, &l, sizeof(l),
-	               deadline_in_ms(device_hang_ms(&n->o.world)), &ignored) &&
+	if (!detached_slot_run(n->counter, look_at_shares, &l, sizeof(l),
+	                       deadline_in_ms(device_hang_ms(&n->o.world)), &ignored) &&
 	    l.err.code)
 		log_event(LOG_WARNING, "virtio-fs volumes are UNAVAILABLE, others are served",
 		          "error", l.err.msg, NULL);

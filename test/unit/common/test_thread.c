@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A thread that rests keeps what it uses and gives back what it has used. */
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,6 +14,7 @@
 #include "common/thread.h"
 #include "test/lib/skip.h"
 #include "test/lib/suite.h"
+#include "test/lib/wait.h"
 
 #define STACK (8 * 1024 * 1024) /* ThreadSanitizer takes the half of it */
 #define DEEP (256 * 1024)       /* what the work before the wait touches */
@@ -144,5 +146,32 @@ START_TEST(a_thread_is_woken_without_a_walk_through_all_that_wait)
 }
 END_TEST
 
-SUITE("thread", a_thread_that_rests_gives_its_stack_back, so_does_one_whose_wait_lasts_and_no_other,
-      other_threads_keep_theirs, a_thread_is_woken_without_a_walk_through_all_that_wait);
+static sem_t measured;
+static size_t stack_bytes;
+
+static void *measure_stack(void *arg)
+{
+	pthread_attr_t attr;
+	void *low;
+
+	(void)arg;
+	ck_assert_int_eq(pthread_getattr_np(pthread_self(), &attr), 0);
+	ck_assert_int_eq(pthread_attr_getstack(&attr, &low, &stack_bytes), 0);
+	pthread_attr_destroy(&attr);
+	sem_post(&measured);
+	return NULL;
+}
+
+START_TEST(a_started_thread_has_the_common_stack)
+{
+	sem_init(&measured, 0, 0);
+	ck_assert_int_eq(thread_start(measure_stack, NULL), 0);
+	ck_assert(sem_wait_until(&measured, wait_limit().at));
+	ck_assert_uint_ge(stack_bytes, THREAD_STACK_BYTES - 64 * 1024);
+	ck_assert_uint_le(stack_bytes, THREAD_STACK_BYTES + 64 * 1024);
+}
+END_TEST
+
+SUITE("thread", a_started_thread_has_the_common_stack, a_thread_that_rests_gives_its_stack_back,
+      so_does_one_whose_wait_lasts_and_no_other, other_threads_keep_theirs,
+      a_thread_is_woken_without_a_walk_through_all_that_wait);

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/aside.h"
+#include "common/detached.h"
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/log.h"
@@ -181,9 +181,9 @@ START_TEST(vfs_that_are_being_made_are_waited_for)
 
 	begin();
 	add_vfs(1);
-	ck_assert_int_eq(aside_run(node.preparer, finish_vfs, &unused, sizeof(unused),
-	                           deadline_in_ms(0), &err),
-	                 ASIDE_RUNS);
+	ck_assert_int_eq(detached_slot_run(node.preparer, finish_vfs, &unused, sizeof(unused),
+	                                   deadline_in_ms(0), &err),
+	                 DETACHED_RUNS);
 	ck_assert_int_eq(max_volumes_answer(&node, deadline_in_ms(10), &m, &err), -1);
 	ck_assert_msg(err.code == ERR_DEADLINE && strstr(err.msg, "VFs"), "%s", err.msg);
 	ck_assert(!path_exists(plugin_dir));

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The lock guards the references, the end of the work and the list of waiting callers; no work is
+ * done under it. A caller waits for a semaphore of its own, so that a cancellation wakes only that
+ * caller. Does not end work: only the kernel can.
+ */
+#include "common/detached.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "common/thread.h"
+
+struct waiter {
+	struct waiter *next;
+	sem_t woken;
+};
+
+struct detached {
+	void (*run)(void *box);
+	void (*free_box)(void *box);
+	void *box;
+	int64_t since; /* monotonic ns */
+	pthread_mutex_t lock;
+	unsigned refs;
+	bool ended;
+	struct waiter *waiters;
+};
+
+static void detached_free(struct detached *d)
+{
+	d->free_box(d->box);
+	pthread_mutex_destroy(&d->lock);
+	free(d);
+}
+
+struct detached *detached_get(struct detached *d)
+{
+	WITH_LOCK(&d->lock);
+	d->refs++;
+	return d;
+}
+
+struct detached *detached_put(struct detached *d)
+{
+	bool last = false;
+
+	if (d) {
+		WITH_LOCK(&d->lock);
+		assert(d->refs);
+		last = --d->refs == 0;
+	}
+	if (last)
+		detached_free(d);
+	return NULL;
+}
+
+/* The end and the thread's reference in one step: a caller that has waited frees the box itself. */
+static void *detached_main(void *arg)
+{
+	struct detached *d = arg;
+	bool last;
+
+	d->run(d->box);
+	{
+		WITH_LOCK(&d->lock);
+		d->ended = true;
+		for (struct waiter *w = d->waiters; w; w = w->next)
+			sem_post(&w->woken);
+		last = --d->refs == 0;
+	}
+	if (last)
+		detached_free(d);
+	return NULL;
+}
+
+struct detached *detached_start(void (*run)(void *box), void (*free_box)(void *box), void *box,
+                                struct err *err)
+{
+	struct detached *d = xcalloc(1, sizeof(*d));
+	int rc;
+
+	*d = (struct detached) {
+		.run = run, .free_box = free_box, .box = box, .since = monotonic_ns(), .refs = 2
+	};
+	pthread_mutex_init(&d->lock, NULL);
+	rc = thread_start(detached_main, d);
+	if (rc == 0)
+		return d;
+	pthread_mutex_destroy(&d->lock);
+	free(d);
+	err_sys(err, rc, "start a thread");
+	err_recode(err, ERR_UNAVAILABLE);
+	return NULL;
+}
+
+/* ---- waiting ---- */
+
+static bool add_waiter(struct detached *d, struct waiter *w)
+{
+	WITH_LOCK(&d->lock);
+	w->next = d->waiters;
+	d->waiters = w;
+	return d->ended;
+}
+
+static bool remove_waiter(struct detached *d, const struct waiter *w)
+{
+	struct waiter **p = &d->waiters;
+
+	WITH_LOCK(&d->lock);
+	while (*p != w)
+		p = &(*p)->next;
+	*p = w->next;
+	return d->ended;
+}
+
+static void wake(void *sem)
+{
+	sem_post(sem);
+}
+
+bool detached_wait(struct detached *d, struct deadline until)
+{
+	struct waiter me;
+	bool ended;
+
+	sem_init(&me.woken, 0, 0);
+	if (!add_waiter(d, &me) && !cancel_on_set(until.cancel, wake, &me.woken))
+		sem_wait_until(&me.woken, until.at);
+	(void)cancel_on_set(until.cancel, NULL, NULL);
+	ended = remove_waiter(d, &me);
+	sem_destroy(&me.woken);
+	return ended;
+}
+
+bool detached_ended(struct detached *d)
+{
+	WITH_LOCK(&d->lock);
+	return d->ended;
+}
+
+double detached_seconds(struct detached *d)
+{
+	return d && !detached_ended(d) ? (double)(monotonic_ns() - d->since) / 1e9 : 0;
+}
+
+/* ---- one at a time ---- */
+
+struct detached_slot {
+	pthread_mutex_t lock;
+	struct detached *last; /* under the lock; NULL: none was started yet */
+};
+
+struct slot_box {
+	void (*fn)(void *box);
+	_Alignas(max_align_t) char bytes[];
+};
+
+struct detached_slot *detached_slot_new(void)
+{
+	struct detached_slot *s = xcalloc(1, sizeof(*s));
+
+	pthread_mutex_init(&s->lock, NULL);
+	return s;
+}
+
+struct detached_slot *detached_slot_free(struct detached_slot *s)
+{
+	if (!s)
+		return NULL;
+	detached_put(s->last);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+	return NULL;
+}
+
+static void slot_main(void *box)
+{
+	struct slot_box *b = box;
+
+	b->fn(b->bytes);
+}
+
+/* A reference to the work that runs. NULL: none does. */
+static struct detached *slot_running_locked(struct detached_slot *s)
+{
+	assert_locked(&s->lock);
+	return s->last && !detached_ended(s->last) ? detached_get(s->last) : NULL;
+}
+
+static bool wait_and_put(struct detached *d, struct deadline until)
+{
+	bool ended = detached_wait(d, (struct deadline) { .at = until.at });
+
+	detached_put(d);
+	return ended;
+}
+
+/* 0: the slot's work is `b`, *ret a reference to it. */
+static int slot_start(struct detached_slot *s, struct slot_box *b, struct deadline d,
+                      struct detached **ret, struct err *err)
+{
+	struct detached *previous;
+
+	do {
+		WITH_LOCK(&s->lock);
+		previous = slot_running_locked(s);
+		if (previous)
+			continue;
+		*ret = detached_start(slot_main, free, b, err);
+		if (!*ret)
+			return -1;
+		detached_put(s->last);
+		s->last = detached_get(*ret);
+		return 0;
+	} while (wait_and_put(previous, d));
+	return DETACHED_RUNS;
+}
+
+int detached_slot_run(struct detached_slot *s, void (*fn)(void *box), void *box, size_t size,
+                      struct deadline d, struct err *err)
+{
+	struct slot_box *b = xmalloc(sizeof(*b) + size);
+	struct detached *work;
+	bool ended;
+	int rc;
+
+	b->fn = fn;
+	memcpy(b->bytes, box, size);
+	rc = slot_start(s, b, d, &work, err);
+	if (rc) {
+		free(b);
+		return rc;
+	}
+	ended = detached_wait(work, (struct deadline) { .at = d.at });
+	if (ended)
+		memcpy(box, b->bytes, size);
+	detached_put(work);
+	return ended ? 0 : DETACHED_RUNS;
+}
+
+bool detached_slot_wait(struct detached_slot *s, struct deadline d)
+{
+	struct detached *running;
+
+	{
+		WITH_LOCK(&s->lock);
+		running = slot_running_locked(s);
+	}
+	return !running || wait_and_put(running, d);
+}
+
+double detached_slot_seconds(struct detached_slot *s)
+{
+	WITH_LOCK(&s->lock);
+	return detached_seconds(s->last);
+}
