@@ -20,6 +20,7 @@
 #include "common/mem.h"
 #include "common/sd_notify.h"
 #include "common/signals.h"
+#include "common/thread.h"
 #include "dpf/dpu_attachment.h"
 #include "host/attached.h"
 #include "host/lock.h"
@@ -30,12 +31,6 @@
 #include "host/watch_tell.h"
 #include "host/watch_work.h"
 
-/* The deepest handler of the node needs a quarter of it. Sanitizers need more. */
-#ifdef SANITIZED
-#define STACK_BYTES (4 * 1024 * 1024)
-#else
-#define STACK_BYTES (256 * 1024)
-#endif
 /* So many steps run at once, those not counted that have run for SLOW_MS: they wait, or hang. */
 #define STEPS_AT_ONCE 8
 #define SLOW_MS 10000
@@ -111,20 +106,6 @@ static void *run_step(void *arg)
 	return NULL;
 }
 
-static int start_thread(void *(*fn)(void *arg), void *arg)
-{
-	pthread_attr_t attr;
-	pthread_t thread;
-	int rc;
-
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	rc = pthread_create(&thread, &attr, fn, arg);
-	pthread_attr_destroy(&attr);
-	return rc;
-}
-
 /* False: no thread can be started. */
 static bool start_step_locked(struct watch *w, struct followed *f, int64_t now)
 {
@@ -141,7 +122,7 @@ static bool start_step_locked(struct watch *w, struct followed *f, int64_t now)
 		                        .missing = f->missing,
 		                        .gone = f->gone,
 		                        .cancel = &f->cancel } };
-	if (start_thread(run_step, s)) {
+	if (thread_start(run_step, s)) {
 		free(s);
 		followed_done(&w->table, f, FOLLOWED_FAILED, "no thread can be started", now);
 		return false;

@@ -2,13 +2,13 @@
 /*
  * The facts of a node, by a thread of their own that the caller gives up at its deadline: sysfs and
  * kubelet's directories may hang, too. The thread fills a report of its own; only a finished one is
- * taken over, of which `inspect volume` leaves the other volumes out. The last of the two, caller
- * and thread, frees what they share; the options must outlive both.
+ * taken over, of which `inspect volume` leaves the other volumes out. The options must outlive
+ * caller and thread.
  */
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "common/cleanup.h"
+#include "common/detached.h"
 #include "common/mem.h"
 #include "inspect/node_look.h"
 #include "node/device/sysfs.h"
@@ -19,12 +19,8 @@
 
 /* Shared by the caller and the thread. */
 struct work {
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	bool done;                 /* under lock */
-	unsigned holders;          /* under lock: caller and thread */
 	const char *_Atomic step;  /* what it does now */
-	struct inspect_report own; /* the thread's until done */
+	struct inspect_report own; /* the thread's until it has ended */
 	const struct inspect_options *options;
 	struct deadline deadline;
 	int rc;
@@ -75,34 +71,19 @@ static int look(struct work *w)
 	return 0;
 }
 
-static void put(struct work *w)
+static void work_main(void *box)
 {
-	bool last;
-
-	{
-		WITH_LOCK(&w->lock);
-		last = --w->holders == 0;
-	}
-	if (!last)
-		return;
-	pthread_cond_destroy(&w->changed);
-	pthread_mutex_destroy(&w->lock);
-	inspect_report_clear(&w->own);
-	free(w);
-}
-
-static void *work_main(void *arg)
-{
-	struct work *w = arg;
+	struct work *w = box;
 
 	w->rc = look(w);
-	{
-		WITH_LOCK(&w->lock);
-		w->done = true;
-		pthread_cond_signal(&w->changed);
-	}
-	put(w);
-	return NULL;
+}
+
+static void work_free(void *box)
+{
+	struct work *w = box;
+
+	inspect_report_clear(&w->own);
+	free(w);
 }
 
 /* ---- taking over ---- */
@@ -150,51 +131,30 @@ static void find_hung(struct inspect_report *r, const struct work *w)
 
 /* ---- waiting ---- */
 
-static struct work *begin(const struct inspect_options *o, struct deadline d, struct err *err)
+static struct work *work_new(const struct inspect_options *o, struct deadline d)
 {
 	struct work *w = xcalloc(1, sizeof(*w));
-	pthread_t thread;
-	int rc;
 
-	pthread_mutex_init(&w->lock, NULL);
-	pthread_cond_init(&w->changed, NULL);
 	w->options = o;
 	/* A walk over many processes ends by its deadline: what follows it needs time, too. */
 	w->deadline = deadline_reserve(d, WALKS_LEAVE_MS, 0);
-	w->holders = 2;
 	w->step = "mountinfo";
 	inspect_report_init(&w->own);
-	rc = pthread_create(&thread, NULL, work_main, w);
-	if (rc == 0) {
-		pthread_detach(thread);
-		return w;
-	}
-	w->holders = 1;
-	put(w);
-	err_sys(err, rc, "start a thread to look at this host");
-	return NULL;
-}
-
-static bool wait_for(struct work *w, struct deadline d)
-{
-	struct timespec until = deadline_timespec(d);
-	int rc = 0;
-
-	WITH_LOCK(&w->lock);
-	while (!w->done && rc == 0)
-		rc = pthread_cond_clockwait(&w->changed, &w->lock, CLOCK_MONOTONIC, &until);
-	return w->done;
+	return w;
 }
 
 int inspect_node_facts(struct inspect_report *r, const struct inspect_options *o, struct deadline d,
                        struct err *err)
 {
-	struct work *w = begin(o, d, err);
+	struct work *w = work_new(o, d);
+	struct detached *thread = detached_start(work_main, work_free, w, err);
 	int rc = 0;
 
-	if (!w)
-		return -1;
-	if (!wait_for(w, d)) {
+	if (!thread) {
+		work_free(w);
+		return err_wrap(err, "look at this host");
+	}
+	if (!detached_wait(thread, d)) {
 		find_hung(r, w);
 	} else if (w->rc) {
 		rc = w->rc;
@@ -202,6 +162,6 @@ int inspect_node_facts(struct inspect_report *r, const struct inspect_options *o
 	} else {
 		take_over(r, w);
 	}
-	put(w);
+	detached_put(thread);
 	return rc;
 }
