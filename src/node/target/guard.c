@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Guarded looks. Owns a list of looks in progress. A look is shared by its helper thread and its
- * callers and freed by the last of them, so a helper that never returns keeps 300 bytes and its
- * small stack, once per filesystem and way to ask. The lock guards the list and the looks' fields;
- * no filesystem is asked under it.
+ * Requests to filesystems, each on a detached thread. Owns the list of requests in progress. A
+ * helper that never returns keeps its request and its small stack, once per filesystem and kind of
+ * request. The lock guards the list and the fields of the requests; no filesystem is asked under
+ * it.
  */
 #include "node/target/guard.h"
 
@@ -22,44 +22,36 @@
 
 #include "common/cleanup.h"
 #include "common/deadline.h"
+#include "common/detached.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/metric.h"
 #include "common/str.h"
 #include "node/mount/mount.h"
 
-/* All fields under shared->lock. */
+/* The box of a helper. `done`, `hung` and the result are under guard->lock. */
 struct look {
 	struct look *next;
+	struct guard *guard;
+	struct detached *work;
 	enum guard_ask ask;
+	int (*fn)(const char *path, struct statvfs *ret);
 	dev_t devno;
 	char *path;
 	int64_t since;
-	unsigned holders; /* helper and waiting callers */
 	bool done;
-	bool hung; /* somebody has waited GUARD_MS for it */
+	bool hung; /* a caller has waited GUARD_MS for it */
 	int sys;   /* errno, 0 when it worked */
 	struct statvfs result;
 };
 
-/* Outlives the guard while a helper hangs. */
-struct shared {
+/* Outlives its owner while a helper hangs. */
+struct guard {
 	pthread_mutex_t lock;
-	pthread_cond_t changed;
 	struct look *looks;
-	unsigned holders; /* the guard and each helper */
+	unsigned holders; /* the owner and each look */
 	int64_t wait_ms;
 	int (*ask[GUARD_ASKS])(const char *path, struct statvfs *ret);
-};
-
-struct guard {
-	struct shared *shared;
-};
-
-struct helper {
-	struct shared *shared;
-	struct look *look;
-	int (*ask)(const char *path, struct statvfs *ret);
 };
 
 static struct statvfs as_statvfs(const struct statfs *fs)
@@ -75,7 +67,7 @@ static struct statvfs as_statvfs(const struct statfs *fs)
 	};
 }
 
-static int read_first_entry(const char *path)
+static int guard_read_entry(const char *path)
 {
 	struct stat st;
 	DIR *dir;
@@ -105,7 +97,7 @@ static int look(const char *path, struct statvfs *ret)
 	if (statfs(path, &fs) < 0)
 		return -1;
 	*ret = as_statvfs(&fs);
-	return fs.f_type == FUSE_SUPER_MAGIC ? 0 : read_first_entry(path);
+	return fs.f_type == FUSE_SUPER_MAGIC ? 0 : guard_read_entry(path);
 }
 
 static int open_directory(const char *path)
@@ -118,7 +110,7 @@ static int open_directory(const char *path)
  * then the filesystem begins a transaction and looks the name up. Any other errno is the answer of
  * a filesystem that can be written.
  */
-static int remove_absent(const char *path, const char *name)
+static int guard_remove_absent(const char *path, const char *name)
 {
 	int fd AUTO(fd) = open_directory(path);
 
@@ -132,17 +124,17 @@ static int remove_absent(const char *path, const char *name)
 static int begin_write(const char *path, struct statvfs *ignored)
 {
 	(void)ignored;
-	return remove_absent(path, "snap-csi.absent");
+	return guard_remove_absent(path, "snap-csi.absent");
 }
 
 static int begin_transaction(const char *path, struct statvfs *ignored)
 {
 	(void)ignored;
-	return remove_absent(path, "trusted.snap-csi.absent");
+	return guard_remove_absent(path, "trusted.snap-csi.absent");
 }
 
 /* A freeze of the device counts apart from one of fsfreeze(8), and a call may end only one. */
-static int thaw(const char *path, struct statvfs *ignored)
+static int guard_thaw(const char *path, struct statvfs *ignored)
 {
 	enum { FREEZES_MAX = 8 };
 	int fd AUTO(fd) = open_directory(path);
@@ -167,52 +159,48 @@ static int (*const asks[GUARD_ASKS])(const char *path, struct statvfs *ret) = {
 	[GUARD_READ] = look,
 	[GUARD_WRITE] = begin_write,
 	[GUARD_COMMIT] = begin_transaction,
-	[GUARD_THAW] = thaw,
+	[GUARD_THAW] = guard_thaw,
 };
 
 struct guard *guard_new(void)
 {
 	struct guard *g = xcalloc(1, sizeof(*g));
 
-	g->shared = xcalloc(1, sizeof(*g->shared));
-	pthread_mutex_init(&g->shared->lock, NULL);
-	pthread_cond_init(&g->shared->changed, NULL);
-	g->shared->holders = 1;
-	g->shared->wait_ms = GUARD_MS;
-	memcpy(g->shared->ask, asks, sizeof(asks));
+	pthread_mutex_init(&g->lock, NULL);
+	g->holders = 1;
+	g->wait_ms = GUARD_MS;
+	memcpy(g->ask, asks, sizeof(asks));
 	metric_add(METRIC_BACKENDS_HUNG, 0, NULL);
 	return g;
 }
 
-static void shared_put(struct shared *s)
+static void guard_put(struct guard *g)
 {
 	bool last;
 
 	{
-		WITH_LOCK(&s->lock);
-		assert(s->holders);
-		last = --s->holders == 0;
+		WITH_LOCK(&g->lock);
+		assert(g->holders);
+		last = --g->holders == 0;
 	}
 	if (!last)
 		return;
-	pthread_cond_destroy(&s->changed);
-	pthread_mutex_destroy(&s->lock);
-	free(s);
+	pthread_mutex_destroy(&g->lock);
+	free(g);
 }
 
 struct guard *guard_free(struct guard *g)
 {
 	if (g)
-		shared_put(g->shared);
-	free(g);
+		guard_put(g);
 	return NULL;
 }
 
 void guard_set(struct guard *g, enum guard_ask ask,
                int (*fn)(const char *path, struct statvfs *ret))
 {
-	WITH_LOCK(&g->shared->lock);
-	g->shared->ask[ask] = fn ? fn : asks[ask];
+	WITH_LOCK(&g->lock);
+	g->ask[ask] = fn ? fn : asks[ask];
 }
 
 void guard_set_statvfs(struct guard *g, int (*fn)(const char *path, struct statvfs *ret))
@@ -222,8 +210,8 @@ void guard_set_statvfs(struct guard *g, int (*fn)(const char *path, struct statv
 
 void guard_set_wait(struct guard *g, int64_t ms)
 {
-	WITH_LOCK(&g->shared->lock);
-	g->shared->wait_ms = ms;
+	WITH_LOCK(&g->lock);
+	g->wait_ms = ms;
 }
 
 static bool is_write(enum guard_ask ask)
@@ -240,20 +228,10 @@ static bool hangs_as(enum guard_ask ask, enum guard_ask that)
 	return ask == that || (is_write(ask) && (is_write(that) || that == GUARD_READ));
 }
 
-static void look_put_locked(struct shared *s, struct look *l)
+static void unlink_locked(struct guard *g, struct look *l)
 {
-	assert_locked(&s->lock);
-	assert(l->holders);
-	if (--l->holders)
-		return;
-	free(l->path);
-	free(l);
-}
-
-static void unlink_locked(struct shared *s, struct look *l)
-{
-	assert_locked(&s->lock);
-	for (struct look **p = &s->looks; *p; p = &(*p)->next)
+	assert_locked(&g->lock);
+	for (struct look **p = &g->looks; *p; p = &(*p)->next)
 		if (*p == l) {
 			*p = l->next;
 			return;
@@ -261,92 +239,73 @@ static void unlink_locked(struct shared *s, struct look *l)
 }
 
 /* Another look at the same filesystem, by another path, that hangs as well. */
-static bool hangs_too_locked(struct shared *s, const struct look *l)
+static bool hangs_too_locked(struct guard *g, const struct look *l)
 {
-	assert_locked(&s->lock);
-	for (const struct look *other = s->looks; other; other = other->next)
+	assert_locked(&g->lock);
+	for (const struct look *other = g->looks; other; other = other->next)
 		if (other != l && other->ask == l->ask && other->devno == l->devno && other->hung)
 			return true;
 	return false;
 }
 
 /* Counts filesystems, not looks. A frozen filesystem does not count: its device answers. */
-static void count_hung_locked(struct shared *s, const struct look *l, int n)
+static void count_hung_locked(struct guard *g, const struct look *l, int n)
 {
-	if (l->ask == GUARD_READ && !hangs_too_locked(s, l))
+	if (l->ask == GUARD_READ && !hangs_too_locked(g, l))
 		metric_add(METRIC_BACKENDS_HUNG, n, NULL);
 }
 
-static void *helper_main(void *arg)
+static void guard_helper(void *box)
 {
-	struct helper h = *(struct helper *)arg;
+	struct look *l = box;
 	struct statvfs result = { 0 };
-	int sys;
+	int sys = l->fn(l->path, &result) < 0 ? errno : 0;
 
-	free(arg);
-	sys = h.ask(h.look->path, &result) < 0 ? errno : 0;
-	{
-		WITH_LOCK(&h.shared->lock);
-		h.look->result = result;
-		h.look->sys = sys;
-		h.look->done = true;
-		if (h.look->hung)
-			count_hung_locked(h.shared, h.look, -1);
-		unlink_locked(h.shared, h.look);
-		look_put_locked(h.shared, h.look);
-		pthread_cond_broadcast(&h.shared->changed);
-	}
-	shared_put(h.shared);
-	return NULL;
+	WITH_LOCK(&l->guard->lock);
+	l->result = result;
+	l->sys = sys;
+	l->done = true;
+	if (l->hung)
+		count_hung_locked(l->guard, l, -1);
+	unlink_locked(l->guard, l);
 }
 
-static int start_helper(struct shared *s, struct look *l)
+static void look_free(void *box)
 {
-	struct helper *h = xmalloc(sizeof(*h));
-	pthread_attr_t attr;
-	pthread_t thread;
-	int rc;
+	struct look *l = box;
 
-	*h = (struct helper) { s, l, s->ask[l->ask] };
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, 128 * 1024);
-	rc = pthread_create(&thread, &attr, helper_main, h);
-	pthread_attr_destroy(&attr);
-	if (rc)
-		free(h);
-	return rc;
+	guard_put(l->guard);
+	free(l->path);
+	free(l);
 }
 
-/* Starts a look, which the caller then holds. NULL with *err: no thread could be started. */
-static struct look *begin_locked(struct shared *s, enum guard_ask ask, dev_t devno,
-                                 const char *path, struct err *err)
+/* Starts a look, of which the caller gets a reference. NULL with *err: no thread can be started. */
+static struct look *guard_begin_locked(struct guard *g, enum guard_ask ask, dev_t devno,
+                                       const char *path, struct err *err)
 {
 	struct look *l = xcalloc(1, sizeof(*l));
-	int rc;
 
-	assert_locked(&s->lock);
-	*l = (struct look) { .next = s->looks,
+	assert_locked(&g->lock);
+	*l = (struct look) { .next = g->looks,
+		             .guard = g,
 		             .ask = ask,
+		             .fn = g->ask[ask],
 		             .devno = devno,
 		             .path = xstrdup(path),
-		             .since = monotonic_ns(),
-		             .holders = 2 };
-	s->holders++;
-	s->looks = l;
-	rc = start_helper(s, l);
-	if (rc == 0)
-		return l;
-	s->holders--;
-	s->looks = l->next;
-	l->holders = 1;
-	look_put_locked(s, l);
-	err_sys(err, rc, "start a thread to look at %s", path);
-	err_recode(err, ERR_UNAVAILABLE);
-	return NULL;
+		             .since = monotonic_ns() };
+	l->work = detached_start(guard_helper, look_free, l, err);
+	if (!l->work) {
+		err_wrap(err, "look at %s", path);
+		free(l->path);
+		free(l);
+		return NULL;
+	}
+	g->holders++;
+	g->looks = l;
+	return l;
 }
 
-static int hangs(const struct look *l, const char *path, struct err *err)
+static int refuse_hung(const struct look *l, const char *path, struct err *err)
 {
 	const char *fact = l->ask == GUARD_READ ? "has not answered"
 	                   : is_write(l->ask)   ? "has held a write"
@@ -368,78 +327,89 @@ static const char *verb_of(enum guard_ask ask)
 }
 
 /* Takes a reference to a look in progress, or to a new one. NULL: *err is set. */
-static struct look *hold_locked(struct shared *s, enum guard_ask ask, dev_t devno, const char *path,
-                                struct err *err)
+static struct look *guard_hold_locked(struct guard *g, enum guard_ask ask, dev_t devno,
+                                      const char *path, struct err *err)
 {
 	struct look *l = NULL;
 
-	assert_locked(&s->lock);
-	for (struct look *other = s->looks; other; other = other->next) {
+	assert_locked(&g->lock);
+	for (struct look *other = g->looks; other; other = other->next) {
 		if (other->devno != devno)
 			continue;
 		if (other->hung && hangs_as(ask, other->ask)) {
-			hangs(other, path, err);
+			refuse_hung(other, path, err);
 			return NULL;
 		}
 		if (other->ask == ask && str_eq(other->path, path))
 			l = other;
 	}
 	if (!l)
-		return begin_locked(s, ask, devno, path, err);
-	l->holders++;
+		return guard_begin_locked(g, ask, devno, path, err);
+	detached_get(l->work);
 	return l;
 }
 
-static bool is_held_locked(struct shared *s, dev_t devno)
+/* A reference to a write of this filesystem that is in progress. NULL: there is none. */
+static struct detached *hold_write(struct guard *g, dev_t devno)
 {
-	assert_locked(&s->lock);
-	for (const struct look *l = s->looks; l; l = l->next)
+	WITH_LOCK(&g->lock);
+	for (const struct look *l = g->looks; l; l = l->next)
 		if (l->devno == devno && is_write(l->ask))
-			return true;
-	return false;
+			return detached_get(l->work);
+	return NULL;
 }
 
 /* Waits for the writes that the freeze has blocked: until they end, the mount is busy. */
-static void await_writes_locked(struct shared *s, dev_t devno, const struct timespec *until)
+static void await_writes(struct guard *g, dev_t devno, struct deadline until)
 {
-	int rc = 0;
+	struct detached *write;
+	bool ended = true;
 
-	while (is_held_locked(s, devno) && rc == 0)
-		rc = pthread_cond_clockwait(&s->changed, &s->lock, CLOCK_MONOTONIC, until);
+	while (ended && (write = hold_write(g, devno))) {
+		ended = detached_wait(write, until);
+		detached_put(write);
+	}
 }
 
-static int ask_and_wait(struct guard *g, enum guard_ask ask, dev_t devno, const char *path,
-                        struct statvfs *ret, int *ret_sys, struct err *err)
+/* After the wait: the answer, or that the filesystem hangs. */
+static int guard_result(struct look *l, const char *path, struct statvfs *ret, int *ret_sys,
+                        struct err *err)
 {
-	struct shared *s = g->shared;
-	struct timespec until;
-	struct look *l;
-	int rc = 0;
-
-	WITH_LOCK(&s->lock);
-	until = deadline_timespec(deadline_in_ms(s->wait_ms));
-	l = hold_locked(s, ask, devno, path, err);
-	if (!l)
-		return -1;
-	while (!l->done && rc == 0)
-		rc = pthread_cond_clockwait(&s->changed, &s->lock, CLOCK_MONOTONIC, &until);
-	if (!l->done) {
-		if (!l->hung)
-			count_hung_locked(s, l, 1);
-		l->hung = true;
-		rc = hangs(l, path, err);
-	} else {
+	WITH_LOCK(&l->guard->lock);
+	if (l->done) {
 		*ret = l->result;
 		*ret_sys = l->sys;
-		rc = 0;
+		return 0;
 	}
-	if (l->done && !l->sys && ask == GUARD_THAW)
-		await_writes_locked(s, devno, &until);
-	look_put_locked(s, l);
+	if (!l->hung)
+		count_hung_locked(l->guard, l, 1);
+	l->hung = true;
+	return refuse_hung(l, path, err);
+}
+
+static int guard_request(struct guard *g, enum guard_ask ask, dev_t devno, const char *path,
+                         struct statvfs *ret, int *ret_sys, struct err *err)
+{
+	struct deadline until;
+	struct look *l;
+	int rc;
+
+	{
+		WITH_LOCK(&g->lock);
+		until = deadline_in_ms(g->wait_ms);
+		l = guard_hold_locked(g, ask, devno, path, err);
+	}
+	if (!l)
+		return -1;
+	IGNORE_RESULT(detached_wait(l->work, until));
+	rc = guard_result(l, path, ret, ret_sys, err);
+	if (rc == 0 && !*ret_sys && ask == GUARD_THAW)
+		await_writes(g, devno, until);
+	detached_put(l->work);
 	return rc;
 }
 
-static int answered(enum guard_ask ask, int sys, const char *path, struct err *err)
+static int refuse_errno(enum guard_ask ask, int sys, const char *path, struct err *err)
 {
 	err_sys(err, sys, "%s the filesystem at %s", verb_of(ask), path);
 	return err_recode(err, ERR_UNAVAILABLE);
@@ -448,7 +418,7 @@ static int answered(enum guard_ask ask, int sys, const char *path, struct err *e
 int guard_read(struct guard *g, dev_t devno, const char *path, struct statvfs *ret, int *ret_sys,
                struct err *err)
 {
-	return ask_and_wait(g, GUARD_READ, devno, path, ret, ret_sys, err);
+	return guard_request(g, GUARD_READ, devno, path, ret, ret_sys, err);
 }
 
 int guard_statvfs(struct guard *g, dev_t devno, const char *path, struct statvfs *ret,
@@ -458,7 +428,7 @@ int guard_statvfs(struct guard *g, dev_t devno, const char *path, struct statvfs
 
 	if (guard_read(g, devno, path, ret, &sys, err))
 		return -1;
-	return sys ? answered(GUARD_READ, sys, path, err) : 0;
+	return sys ? refuse_errno(GUARD_READ, sys, path, err) : 0;
 }
 
 int guard_ask(struct guard *g, enum guard_ask ask, dev_t devno, const char *path, struct err *err)
@@ -466,7 +436,7 @@ int guard_ask(struct guard *g, enum guard_ask ask, dev_t devno, const char *path
 	struct statvfs ignored;
 	int sys;
 
-	if (ask_and_wait(g, ask, devno, path, &ignored, &sys, err))
+	if (guard_request(g, ask, devno, path, &ignored, &sys, err))
 		return -1;
-	return sys ? answered(ask, sys, path, err) : 0;
+	return sys ? refuse_errno(ask, sys, path, err) : 0;
 }
