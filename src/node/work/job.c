@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Owns the list of jobs that run, and of those that failed and whose error no call has fetched yet.
- * A job that succeeds leaves the list at once, since its result is on the disk. A job is held by
- * its thread, the list and the calls that wait for it; struct jobs lives until its last job has
- * ended, also after jobs_free(). A thread lets go what it holds a moment after its job has ended,
- * which jobs_wait() waits for, too. The lock guards the list and the jobs' fields; no work runs
- * under it. Free turns and the end of a job are eventfds, so that a call waits for them and for its
+ * A job that succeeds leaves the list at once, since its result is on the disk. A job is the box of
+ * its detached thread, shared with the list and the calls that wait for it; struct jobs lives until
+ * its last job is freed, also after jobs_free(). The lock guards the list and the jobs' fields; no
+ * work runs under it. Free turns are eventfds, so that a call waits for one and for its
  * cancellation in one poll(). Stops no job: a tool runs in a process group of its own, and is not
  * signalled when the driver stops.
  *
@@ -25,6 +24,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/detached.h"
 #include "common/log.h"
 #include "common/metric.h"
 #include "common/mem.h"
@@ -32,8 +32,8 @@
 #include "common/str.h"
 #include "common/thread.h"
 
-#define LOOK_MS 1000   /* the longest between two looks of a call that waits for a turn */
-#define LET_GO_MS 5000 /* the most that a thread needs between its job's end and its own */
+#define LOOK_MS 1000 /* the longest between two looks of a call that waits for a turn */
+#define FREE_MS 5000 /* the most that the last holder of an ended job needs to free it */
 #define MS 1000000LL
 
 struct job {
@@ -42,21 +42,19 @@ struct job {
 	struct job_order order; /* strings are ours */
 	int64_t since;
 	unsigned span;      /* its entry in the metric */
-	int ended_fd;       /* readable once it has ended */
 	_Atomic pid_t tool; /* 0: none runs */
 	/* Under jobs->lock: */
-	unsigned holders;
-	bool listed, ended, awaited, has_turn, old;
+	struct detached *work; /* its references are the job's */
+	bool ended, awaited, has_turn, old;
 	int rc;
 	struct err err;
 };
 
 struct jobs {
 	pthread_mutex_t lock;
-	pthread_cond_t let_go; /* threads has become 0 */
+	pthread_cond_t freed; /* a job was */
 	struct job *list;
-	unsigned holders; /* the owner, each job and each thread */
-	unsigned threads;
+	unsigned holders; /* the owner and each job */
 	int64_t turn_ms;
 	int turns_fd[JOB_KINDS]; /* semaphores: how many more jobs may run */
 };
@@ -66,7 +64,7 @@ struct jobs *jobs_new(unsigned at_once, int64_t turn_ms)
 	struct jobs *j = xcalloc(1, sizeof(*j));
 
 	pthread_mutex_init(&j->lock, NULL);
-	pthread_cond_init(&j->let_go, NULL);
+	pthread_cond_init(&j->freed, NULL);
 	j->holders = 1;
 	j->turn_ms = turn_ms;
 	metric_add(METRIC_JOBS_OLD, 0, NULL);
@@ -83,48 +81,35 @@ static void jobs_put(struct jobs *j)
 		WITH_LOCK(&j->lock);
 		assert(j->holders);
 		last = --j->holders == 0;
+		pthread_cond_broadcast(&j->freed);
 	}
 	if (!last)
 		return;
 	for (size_t i = 0; i < JOB_KINDS; i++)
 		close(j->turns_fd[i]);
-	pthread_cond_destroy(&j->let_go);
+	pthread_cond_destroy(&j->freed);
 	pthread_mutex_destroy(&j->lock);
 	free(j);
 }
 
-static void job_free(struct job *job)
+static void job_free(void *box)
 {
+	struct job *job = box;
 	struct jobs *j = job->jobs;
 
-	close(job->ended_fd);
 	free((char *)job->order.key);
 	free((char *)job->order.what);
 	free(job);
 	jobs_put(j);
 }
 
-static void job_put(struct job *job)
-{
-	bool last;
-
-	{
-		WITH_LOCK(&job->jobs->lock);
-		assert(job->holders);
-		last = --job->holders == 0;
-	}
-	if (last)
-		job_free(job);
-}
-
-/* True: it was on the list; the caller puts the list's hold, outside the lock. */
+/* True: it was on the list; the caller puts the list's reference, outside the lock. */
 static bool unlist_locked(struct job *job)
 {
 	assert_locked(&job->jobs->lock);
 	for (struct job **p = &job->jobs->list; *p; p = &(*p)->next)
 		if (*p == job) {
 			*p = job->next;
-			job->listed = false;
 			return true;
 		}
 	return false;
@@ -141,7 +126,7 @@ struct jobs *jobs_free(struct jobs *j)
 		}
 		if (!job)
 			break;
-		job_put(job);
+		detached_put(job->work);
 	}
 	if (j)
 		jobs_put(j);
@@ -156,7 +141,7 @@ static void wake(void *arg)
 }
 
 /* True: fd is readable. False: the deadline has passed or the caller has gone. */
-static bool wait_readable(int fd, struct deadline d)
+static bool job_wait_readable(int fd, struct deadline d)
 {
 	int wake_fd AUTO(fd) = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	struct pollfd fds[] = {
@@ -186,7 +171,7 @@ static enum err_code why_not(struct deadline d)
 }
 
 /* Nobody waits any more: the log is the only place where this can be read. */
-static void log_end(const struct job *job, int rc, const struct err *err)
+static void job_log_end(const struct job *job, int rc, const struct err *err)
 {
 	char ms[32];
 	const struct log_pair pairs[] = {
@@ -207,7 +192,7 @@ static double seconds_since(int64_t since)
 /* ---- turns ---- */
 
 /* "mkfs.ext4 of /dev/nvme0n1 (volume pvc-1, process 4711) for 61 s" */
-static void name(const struct job *job, struct strs *names)
+static void job_name(const struct job *job, struct strs *names)
 {
 	char process[32] = "";
 	pid_t tool = job->tool;
@@ -242,7 +227,7 @@ static bool may_more_run_locked(struct jobs *j, enum job_kind kind)
  * Adds the old jobs to `old`, and to `now` those that were not old at the last call. Gives their
  * turns back. Returns ms until the next job becomes old, LOOK_MS at most.
  */
-static int look_at_ages(struct jobs *j, struct strs *old, struct strs *now)
+static int job_scan_ages(struct jobs *j, struct strs *old, struct strs *now)
 {
 	int64_t next = LOOK_MS;
 
@@ -256,10 +241,10 @@ static int look_at_ages(struct jobs *j, struct strs *old, struct strs *now)
 			next = left < next ? left : next;
 			continue;
 		}
-		name(job, old);
+		job_name(job, old);
 		if (!job->old) {
 			job->old = true;
-			name(job, now);
+			job_name(job, now);
 			metric_add(METRIC_JOBS_OLD, 1, NULL);
 		}
 		if (!job->has_turn || !may_more_run_locked(j, job->order.kind))
@@ -274,7 +259,7 @@ static int look_at_ages(struct jobs *j, struct strs *old, struct strs *now)
 static int give_turns_back(struct jobs *j, struct strs *old)
 {
 	struct strs now AUTO(strs_clear) = STRS_INIT;
-	int next = look_at_ages(j, old, &now);
+	int next = job_scan_ages(j, old, &now);
 
 	for (size_t i = 0; i < now.n; i++)
 		log_msg(LOG_WARNING,
@@ -289,7 +274,7 @@ void jobs_old(struct jobs *j, struct strs *names)
 	give_turns_back(j, names);
 }
 
-static int no_turn(struct jobs *j, enum job_kind kind, struct deadline d, struct err *err)
+static int refuse_turn(struct jobs *j, enum job_kind kind, struct deadline d, struct err *err)
 {
 	static const char *const doing[] = {
 		[JOB_FORMAT] = "formatted", [JOB_CHECK] = "checked", [JOB_GROW] = "grown"
@@ -307,7 +292,7 @@ static int no_turn(struct jobs *j, enum job_kind kind, struct deadline d, struct
 	               cancel_is_set(d.cancel) ? "the caller has gone" : "time ran out");
 }
 
-static int take_turn(struct jobs *j, enum job_kind kind, struct deadline d, struct err *err)
+static int job_take_turn(struct jobs *j, enum job_kind kind, struct deadline d, struct err *err)
 {
 	eventfd_t ignored;
 
@@ -317,9 +302,9 @@ static int take_turn(struct jobs *j, enum job_kind kind, struct deadline d, stru
 
 		if (eventfd_read(j->turns_fd[kind], &ignored) == 0)
 			return 0;
-		if (!wait_readable(j->turns_fd[kind], deadline_clamp(d, next)) &&
+		if (!job_wait_readable(j->turns_fd[kind], deadline_clamp(d, next)) &&
 		    deadline_given_up(d))
-			return no_turn(j, kind, d, err);
+			return refuse_turn(j, kind, d, err);
 	}
 }
 
@@ -327,7 +312,7 @@ static int take_turn(struct jobs *j, enum job_kind kind, struct deadline d, stru
 
 static void end_job(struct job *job, int rc, const struct err *err)
 {
-	bool listed, alone, turn, old;
+	bool alone, turn, old, listed;
 
 	{
 		WITH_LOCK(&job->jobs->lock);
@@ -338,45 +323,28 @@ static void end_job(struct job *job, int rc, const struct err *err)
 		turn = job->has_turn;
 		old = job->old;
 		job->has_turn = false;
-		listed = job->listed && rc == 0 && unlist_locked(job);
 	}
 	metric_end(job->span);
 	if (old)
 		metric_add(METRIC_JOBS_OLD, -1, NULL);
 	if (alone)
-		log_end(job, rc, err);
+		job_log_end(job, rc, err);
 	if (turn)
 		eventfd_write(job->jobs->turns_fd[job->order.kind], 1);
-	eventfd_write(job->ended_fd, 1);
-	if (listed)
-		job_put(job);
-}
-
-static void thread_begins(struct jobs *j)
-{
-	WITH_LOCK(&j->lock);
-	j->holders++;
-	j->threads++;
-}
-
-/* The last that a thread does. */
-static void thread_ends(struct jobs *j)
-{
 	{
-		WITH_LOCK(&j->lock);
-		if (--j->threads == 0)
-			pthread_cond_broadcast(&j->let_go);
+		WITH_LOCK(&job->jobs->lock);
+		listed = rc == 0 && unlist_locked(job);
 	}
-	jobs_put(j);
+	if (listed)
+		detached_put(job->work);
 }
 
-static void *job_main(void *arg)
+static void job_main(void *box)
 {
 	static const char *const kinds[] = {
 		[JOB_FORMAT] = "format", [JOB_CHECK] = "check", [JOB_GROW] = "grow"
 	};
-	struct job *job = arg;
-	struct jobs *j = job->jobs;
+	struct job *job = box;
 	struct err err = ERR_INIT;
 	int rc;
 
@@ -385,28 +353,8 @@ static void *job_main(void *arg)
 	rc = job->order.run(job->order.arg, &err);
 	job->order.free(job->order.arg);
 	end_job(job, rc, &err);
-	job_put(job);
-	thread_ends(j);
-	return NULL;
 }
 
-static int start_thread(struct job *job)
-{
-	pthread_attr_t attr;
-	pthread_t thread;
-	int rc;
-
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	thread_begins(job->jobs);
-	rc = pthread_create(&thread, &attr, job_main, job);
-	if (rc)
-		thread_ends(job->jobs);
-	pthread_attr_destroy(&attr);
-	return rc;
-}
-
-/* The job with one hold for the list and one for its thread. */
 static struct job *job_new(struct jobs *j, const struct job_order *o)
 {
 	struct job *job = xcalloc(1, sizeof(*job));
@@ -415,9 +363,6 @@ static struct job *job_new(struct jobs *j, const struct job_order *o)
 		.jobs = j,
 		.order = *o,
 		.since = monotonic_ns(),
-		.ended_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC),
-		.holders = 2,
-		.listed = true,
 		.awaited = true, /* by the call that starts it */
 		.has_turn = true,
 	};
@@ -425,9 +370,21 @@ static struct job *job_new(struct jobs *j, const struct job_order *o)
 	job->order.what = xstrdup(o->what);
 	WITH_LOCK(&j->lock);
 	j->holders++;
+	return job;
+}
+
+/* Puts the job on the list, which gets a reference. */
+static int job_start(struct job *job, struct err *err)
+{
+	struct jobs *j = job->jobs;
+
+	WITH_LOCK(&j->lock);
+	job->work = detached_start(job_main, job_free, job, err);
+	if (!job->work)
+		return -1;
 	job->next = j->list;
 	j->list = job;
-	return job;
+	return 0;
 }
 
 /* ---- what calls use ---- */
@@ -443,9 +400,9 @@ static struct job *find_locked(struct jobs *j, const char *key)
 
 /*
  * After the wait: *ret and *err are the job's result, or say that it still runs. True: it was taken
- * off the list, and the caller puts the list's hold.
+ * off the list, and the caller puts the list's reference.
  */
-static bool claim(struct job *job, struct deadline d, int *ret, struct err *err)
+static bool job_claim(struct job *job, struct deadline d, int *ret, struct err *err)
 {
 	WITH_LOCK(&job->jobs->lock);
 	job->awaited = false;
@@ -458,7 +415,7 @@ static bool claim(struct job *job, struct deadline d, int *ret, struct err *err)
 	*ret = job->rc;
 	if (job->rc)
 		*err = job->err;
-	return job->listed && unlist_locked(job);
+	return unlist_locked(job);
 }
 
 int job_join(struct jobs *j, const char *key, struct deadline d, struct err *err)
@@ -471,13 +428,13 @@ int job_join(struct jobs *j, const char *key, struct deadline d, struct err *err
 		job = find_locked(j, key);
 		if (!job)
 			return 0;
-		job->holders++;
+		detached_get(job->work);
 		job->awaited = true;
 	}
-	(void)wait_readable(job->ended_fd, d);
-	if (claim(job, d, &rc, err))
-		job_put(job);
-	job_put(job);
+	IGNORE_RESULT(detached_wait(job->work, d));
+	if (job_claim(job, d, &rc, err))
+		detached_put(job->work);
+	detached_put(job->work);
 	return rc;
 }
 
@@ -493,26 +450,20 @@ bool job_runs(struct jobs *j, const char *key)
 int job_run(struct jobs *j, const struct job_order *o, struct deadline d, struct err *err)
 {
 	struct job *job;
-	int rc = take_turn(j, o->kind, d, err);
+	int rc = job_take_turn(j, o->kind, d, err);
 
 	if (rc) {
 		o->free(o->arg);
 		return rc;
 	}
 	job = job_new(j, o);
-	rc = job->ended_fd < 0 ? EMFILE : start_thread(job);
-	if (!rc)
+	if (job_start(job, err) == 0)
 		return job_join(j, o->key, d, err);
-	o->free(o->arg);
+	job_free(job);
 	eventfd_write(j->turns_fd[o->kind], 1);
-	{
-		WITH_LOCK(&j->lock);
-		unlist_locked(job);
-	}
-	job_put(job);
-	job_put(job);
-	err_sys(err, rc, "a thread for %s", o->what);
-	return err_recode(err, ERR_UNAVAILABLE);
+	err_wrap(err, "%s", o->what);
+	o->free(o->arg);
+	return -1;
 }
 
 int job_forget(struct jobs *j, const char *key, struct err *err)
@@ -530,19 +481,17 @@ int job_forget(struct jobs *j, const char *key, struct err *err)
 			               job->order.what, seconds_since(job->since));
 		unlist_locked(job);
 	}
-	job_put(job);
+	detached_put(job->work);
 	return 0;
 }
 
-/* Takes a reference to the first running job; NULL: no job runs. */
-static struct job *hold_running(struct jobs *j)
+/* A reference to the first job whose thread runs. NULL: none does. */
+static struct detached *hold_running(struct jobs *j)
 {
 	WITH_LOCK(&j->lock);
 	for (struct job *job = j->list; job; job = job->next)
-		if (!job->ended) {
-			job->holders++;
-			return job;
-		}
+		if (!detached_ended(job->work))
+			return detached_get(job->work);
 	return NULL;
 }
 
@@ -550,33 +499,44 @@ static void name_running(struct jobs *j, struct strs *names)
 {
 	WITH_LOCK(&j->lock);
 	for (const struct job *job = j->list; job; job = job->next)
-		if (!job->ended)
-			name(job, names);
+		if (!detached_ended(job->work))
+			job_name(job, names);
 }
 
-static void wait_until_let_go(struct jobs *j)
+/* Only failed jobs whose result is kept are left, and no thread or call holds another one. */
+static bool are_freed_locked(struct jobs *j)
 {
-	struct timespec until = deadline_timespec(deadline_in_ms(LET_GO_MS));
+	unsigned listed = 0;
+
+	assert_locked(&j->lock);
+	for (const struct job *job = j->list; job; job = job->next)
+		listed++;
+	return j->holders <= 1 + listed;
+}
+
+static void wait_until_freed(struct jobs *j)
+{
+	struct timespec until = deadline_timespec(deadline_in_ms(FREE_MS));
 	int rc = 0;
 
 	WITH_LOCK(&j->lock);
-	while (j->threads && rc == 0)
-		rc = pthread_cond_clockwait(&j->let_go, &j->lock, CLOCK_MONOTONIC, &until);
+	while (!are_freed_locked(j) && rc == 0)
+		rc = pthread_cond_clockwait(&j->freed, &j->lock, CLOCK_MONOTONIC, &until);
 }
 
 int jobs_wait(struct jobs *j, struct deadline d, struct err *err)
 {
 	struct strs names AUTO(strs_clear) = STRS_INIT;
 	char *list AUTO(free) = NULL;
-	struct job *job;
+	struct detached *work;
 	bool ended = true;
 
-	while (ended && (job = hold_running(j))) {
-		ended = wait_readable(job->ended_fd, d);
-		job_put(job);
+	while (ended && (work = hold_running(j))) {
+		ended = detached_wait(work, d);
+		detached_put(work);
 	}
 	if (ended) {
-		wait_until_let_go(j);
+		wait_until_freed(j);
 		return 0;
 	}
 	name_running(j, &names);
