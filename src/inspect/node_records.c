@@ -16,7 +16,7 @@
 #include "node/holders/holders.h"
 #include "node/work/job_record.h"
 #include "node/work/leaving.h"
-#include "node/work/record.h"
+#include "node/work/state_file.h"
 
 /* A call does its work in moments; a record that is older tells of one that does not. */
 #define MOMENT_S 10
@@ -144,7 +144,7 @@ static void look_at(const struct node_look *l, const char *dir, const char *name
 	struct found f = { .name = name };
 	struct stat st;
 
-	if (lstat(path, &st) || record_read(path, &f.text, &err)) {
+	if (lstat(path, &st) || state_file_read(path, &f.text, &err)) {
 		if (err.code)
 			inspect_finding(l->report, "this node",
 			                "remove the file when no call of the driver runs", "%s",
@@ -152,7 +152,7 @@ static void look_at(const struct node_look *l, const char *dir, const char *name
 		return;
 	}
 	f.age = time(NULL) - st.st_mtime;
-	f.volume_id = record_value(f.text, "volume");
+	f.volume_id = state_file_value(f.text, "volume");
 	if (f.volume_id) {
 		f.object = node_look_object(f.volume_id);
 		f.entry = json_object();
@@ -186,8 +186,8 @@ static void look_into(const struct node_look *l, const char *folder, bool job)
 void node_look_records(const struct node_look *l)
 {
 	atomic_store(l->step, "the records below --plugin-dir, and the processes that hold disks");
-	look_into(l, RECORD_DIR_JOBS, true);
-	look_into(l, RECORD_DIR_UNSTAGING, false);
+	look_into(l, STATE_DIR_JOBS, true);
+	look_into(l, STATE_DIR_UNSTAGING, false);
 }
 
 /* ---- holders ---- */

@@ -28,7 +28,7 @@
 #include "node/work/job.h"
 #include "node/mount/fsck.h"
 #include "node/work/job_record.h"
-#include "node/work/record.h"
+#include "node/work/state_file.h"
 
 /* Everything the job needs: the call that starts it may end first. */
 struct checking {
@@ -95,13 +95,13 @@ static int checking_run(void *arg, struct err *err)
 
 	log_check(LOG_INFO, "checking", c, log_text("why", c->why));
 	kill_point("check: decided");
-	if (record_write_synced(c->record_path, c->record, err))
+	if (state_file_write_synced(c->record_path, c->record, err))
 		return err_wrap(err, "%s is not checked: its record cannot be written",
 		                c->dev.path);
 	kill_point("check: record written");
 	if (look_again(c, err)) {
 		if (!c->whole)
-			IGNORE_RESULT(record_remove(c->record_path, &ignored));
+			IGNORE_RESULT(state_file_remove(c->record_path, &ignored));
 		return -1;
 	}
 	rc = fsck_run(c->fd, c->dev.path, c->whole, err);
@@ -112,7 +112,7 @@ static int checking_run(void *arg, struct err *err)
 	kill_point("check: e2fsck done");
 	/* After another error it was not run to its end: the record stays. */
 	if (!rc || err->code == ERR_PRECONDITION)
-		IGNORE_RESULT(record_remove(c->record_path, &ignored));
+		IGNORE_RESULT(state_file_remove(c->record_path, &ignored));
 	kill_point("check: record removed");
 	if (rc)
 		return err_wrap(

@@ -41,7 +41,7 @@
 #include "node/mount/blank.h"
 #include "node/mount/mkfs.h"
 #include "node/work/job_record.h"
-#include "node/work/record.h"
+#include "node/work/state_file.h"
 #include "volume/context_keys.h"
 #include "volume/volume_cap.h"
 
@@ -150,7 +150,7 @@ static void forget(const char *record, const char *device)
 {
 	struct err failed = ERR_INIT;
 
-	if (record_remove_synced(record, &failed))
+	if (state_file_remove_synced(record, &failed))
 		log_msg(LOG_WARNING, "%s is not formatted, and its formatting record stays: %s",
 		        device, failed.msg);
 }
@@ -303,7 +303,7 @@ static int formatting_run(void *arg, struct err *err)
 
 	log_formatting(f, NULL);
 	kill_point("format: decided");
-	if (record_write_synced(f->record_path, f->record, err))
+	if (state_file_write_synced(f->record_path, f->record, err))
 		return err_wrap(err, "%s is not formatted: its formatting record cannot be written",
 		                f->dev.path);
 	kill_point("format: record written");
@@ -313,7 +313,7 @@ static int formatting_run(void *arg, struct err *err)
 		return -1;
 	if (f->unfinished)
 		kill_point("format: unfinished xfs forgotten");
-	if (run_mkfs(f, err) || record_remove_synced(f->record_path, err))
+	if (run_mkfs(f, err) || state_file_remove_synced(f->record_path, err))
 		return -1;
 	log_formatting(f, log_ms(since, ms));
 	kill_point("format: record removed");

@@ -31,7 +31,7 @@
 #include "node/mount/fsck.h"
 #include "node/mount/mount_flags.h"
 #include "node/mount/mount_same.h"
-#include "node/work/outlived.h"
+#include "node/work/orphan_tool.h"
 #include "node/disk/staged_disk.h"
 #include "node/disk/writers.h"
 
@@ -387,7 +387,7 @@ static int stage_opened(struct staging *s, struct deadline d, struct err *err)
 		return -1;
 	/* Until the descriptor is closed no other stage works on the disk. */
 	if (!s->only_look)
-		IGNORE_RESULT(outlived_lock(s->node, &s->dev, s->fd, d, &locked));
+		IGNORE_RESULT(orphan_tool_lock(s->node, &s->dev, s->fd, d, &locked));
 	rc = look(s, d, err);
 	if (rc == 0)
 		return hand_out(s, err);

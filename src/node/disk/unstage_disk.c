@@ -27,7 +27,7 @@
 #include "node/target/busy.h"
 #include "node/target/guard.h"
 #include "node/work/leaving.h"
-#include "node/work/outlived.h"
+#include "node/work/orphan_tool.h"
 #include "node/disk/writers.h"
 
 /* ---- who holds it ---- */
@@ -230,7 +230,7 @@ int unstage_disk_finish(struct unstaging *u, struct deadline d, struct err *err)
 {
 	struct err ignored = ERR_INIT;
 	struct leaving l;
-	int rc = outlived_check(u->node, u->volume_id, d, err);
+	int rc = orphan_tool_check(u->node, u->volume_id, d, err);
 
 	if (!rc)
 		rc = leaving_read(u->node, u->volume_id, &l, err);

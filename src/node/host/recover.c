@@ -23,7 +23,7 @@
 #include "node/device/sysfs.h"
 #include "node/work/job_record.h"
 #include "node/work/leaving.h"
-#include "node/work/record.h"
+#include "node/work/state_file.h"
 #include "node/target/share.h"
 
 struct tidying {
@@ -50,11 +50,11 @@ int node_recover_records(const struct node *n, struct str *did, struct strs *unf
 	struct tidying t = { n, unfinished };
 	int rc = 0;
 
-	if (record_tidy(n, RECORD_DIR_JOBS, is_outdated, &t, did, &records))
+	if (state_file_tidy(n, STATE_DIR_JOBS, is_outdated, &t, did, &records))
 		rc = -1;
 	if (leaving_remove_outdated(n, did, records.code ? &ignored : &records))
 		rc = -1;
-	if (record_make_spares(n, &full))
+	if (state_file_make_spares(n, &full))
 		log_event(
 			LOG_WARNING,
 			"while the disk of the driver's folder is full, volumes cannot be unstaged",

@@ -31,7 +31,7 @@ struct claim {
  * text names the place and, if known, its volume. UNAVAILABLE: the check could not be completed.
  *
  * When two callers stage one disk, the second one sees the mount of the first, because each holds
- * the disk's lock (outlived.h) from before it reads the table until it has mounted. When two
+ * the disk's lock (orphan_tool.h) from before it reads the table until it has mounted. When two
  * callers stage one share, each sees the other's mount, because the check follows the mount.
  */
 int claim_check(const struct claim *c, const struct mount_table *t, struct err *err) MUST_CHECK;

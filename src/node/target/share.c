@@ -17,7 +17,7 @@
 #include "common/mem.h"
 #include "node/target/guard.h"
 #include "node/target/paths.h"
-#include "node/work/record.h"
+#include "node/work/state_file.h"
 #include "node/target/target.h"
 
 #define LOOKING "looking"
@@ -153,7 +153,7 @@ static int look_at(const struct node *n, const char *path, const char *tag,
 int share_look_mount(const struct node *n, const char *volume_id, const char *tag,
                      const struct strs *flags, dev_t *ret, struct err *err)
 {
-	char *dir AUTO(free) = record_path(n, LOOKING, volume_id, n->token);
+	char *dir AUTO(free) = state_file_path(n, LOOKING, volume_id, n->token);
 	char *path AUTO(free) = NULL;
 	int rc = make_dir(n, dir, &path, err);
 

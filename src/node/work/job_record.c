@@ -13,7 +13,7 @@
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/mem.h"
-#include "node/work/record.h"
+#include "node/work/state_file.h"
 
 static const char *const suffixes[] = {
 	[JOB_RECORD_MKFS] = "",
@@ -22,7 +22,7 @@ static const char *const suffixes[] = {
 
 char *job_record_path(const struct node *n, const char *volume_id, enum job_record_kind kind)
 {
-	return record_path(n, RECORD_DIR_JOBS, volume_id, suffixes[kind]);
+	return state_file_path(n, STATE_DIR_JOBS, volume_id, suffixes[kind]);
 }
 
 /* The lines that must be the same in any case. */
@@ -89,7 +89,7 @@ int job_record_matches(const struct node *n, enum job_record_kind kind, const st
 	char *path AUTO(free) = job_record_path(n, r->volume_id, kind);
 	char *first AUTO(free) = identity(r);
 	char *text AUTO(free) = NULL, *boot AUTO(free) = NULL;
-	int rc = record_read(path, &text, err);
+	int rc = state_file_read(path, &text, err);
 
 	if (rc)
 		return rc < 0 ? -1 : JOB_RECORD_ABSENT;
@@ -107,8 +107,10 @@ static bool is_about(const char *boot, const char *text, const struct device *de
 
 	snprintf(nsid, sizeof(nsid), "%u", dev->nsid);
 	snprintf(diskseq, sizeof(diskseq), "%llu", (unsigned long long)dev->diskseq);
-	return record_has_line(text, "boot", boot) && record_has_line(text, "uuid", dev->uuid) &&
-	       record_has_line(text, "nsid", nsid) && record_has_line(text, "diskseq", diskseq);
+	return state_file_has_line(text, "boot", boot) &&
+	       state_file_has_line(text, "uuid", dev->uuid) &&
+	       state_file_has_line(text, "nsid", nsid) &&
+	       state_file_has_line(text, "diskseq", diskseq);
 }
 
 int job_record_disk(const struct node *n, const char *volume_id, enum job_record_kind kind,
@@ -119,7 +121,7 @@ int job_record_disk(const struct node *n, const char *volume_id, enum job_record
 	char boot[BOOT_ID_SIZE];
 	const char *line;
 	unsigned disk[2];
-	int rc = record_read(path, &text, err);
+	int rc = state_file_read(path, &text, err);
 
 	if (rc)
 		return rc < 0 ? -1 : JOB_RECORD_ABSENT;
@@ -138,17 +140,18 @@ int job_record_disk(const struct node *n, const char *volume_id, enum job_record
 static bool may_match(const char *text, const char *boot, const struct device *dev,
                       uint64_t diskseq)
 {
-	char *uuid AUTO(free) = record_value(text, "uuid"), *seq AUTO(free) = NULL;
+	char *uuid AUTO(free) = state_file_value(text, "uuid"), *seq AUTO(free) = NULL;
 	char nsid[16], size[24], now[24];
 
 	if (!str_empty(uuid) && *dev->uuid)
 		return str_eq(uuid, dev->uuid);
 	snprintf(nsid, sizeof(nsid), "%u", dev->nsid);
 	snprintf(size, sizeof(size), "%llu", (unsigned long long)dev->size);
-	if (!record_has_line(text, "nsid", nsid) || !record_has_line(text, "size", size))
+	if (!state_file_has_line(text, "nsid", nsid) || !state_file_has_line(text, "size", size))
 		return false;
-	seq = record_value(text, "diskseq");
-	if (!diskseq || str_empty(seq) || str_eq(seq, "0") || !record_has_line(text, "boot", boot))
+	seq = state_file_value(text, "diskseq");
+	if (!diskseq || str_empty(seq) || str_eq(seq, "0") ||
+	    !state_file_has_line(text, "boot", boot))
 		return true; /* nothing tells the two disks apart */
 	snprintf(now, sizeof(now), "%llu", (unsigned long long)diskseq);
 	return str_eq(seq, now);
@@ -176,7 +179,7 @@ static int judge(const struct handed_out *h, const char *name, const char *path,
 	for (size_t i = 0; i < ARRAY_LEN(h->own); i++)
 		if (str_eq(name, h->own[i]))
 			return 0;
-	rc = record_read(path, &text, err);
+	rc = state_file_read(path, &text, err);
 	if (rc < 0 && err->sys)
 		return -1;
 	err_clear(err);
@@ -185,7 +188,7 @@ static int judge(const struct handed_out *h, const char *name, const char *path,
 
 static int end_records(struct node *n, const struct handed_out *h, bool *ret_ended, struct err *err)
 {
-	char *dir AUTO(free) = record_folder(n, RECORD_DIR_JOBS);
+	char *dir AUTO(free) = state_file_folder(n, STATE_DIR_JOBS);
 	struct strs names AUTO(strs_clear) = STRS_INIT;
 
 	if (!path_exists(dir))
@@ -199,7 +202,7 @@ static int end_records(struct node *n, const struct handed_out *h, bool *ret_end
 		if (rc == 0) {
 			*ret_ended = true;
 			atomic_store(&n->records_synced, false);
-			rc = record_remove(path, err);
+			rc = state_file_remove(path, err);
 		}
 		if (rc < 0)
 			return -1;
@@ -220,7 +223,7 @@ int job_records_end(struct node *n, const char *volume_id, const struct device *
 	h.own[JOB_RECORD_MKFS] = strrchr(mkfs, '/') + 1;
 	h.own[JOB_RECORD_E2FSCK] = strrchr(e2fsck, '/') + 1;
 	IGNORE_RESULT(node_boot_id(n, h.boot, &ignored));
-	if (end_records(n, &h, &ended, err) || (ended && record_sync(n, RECORD_DIR_JOBS, err))) {
+	if (end_records(n, &h, &ended, err) || (ended && state_file_sync(n, STATE_DIR_JOBS, err))) {
 		err_wrap(err,
 		         "%s is not handed out: its records of earlier mkfs and e2fsck must be "
 		         "removed first",
@@ -237,7 +240,7 @@ bool job_record_is_outdated(const struct node *n, const char *text)
 	struct err ignored = ERR_INIT;
 	char boot[BOOT_ID_SIZE];
 
-	if (node_boot_id(n, boot, &ignored) || record_has_line(text, "boot", boot))
+	if (node_boot_id(n, boot, &ignored) || state_file_has_line(text, "boot", boot))
 		return false;
 	return !attachment || !str_has_suffix(text, "\n") ||
 	       attachment[strlen("\nattachment=")] == '\n';

@@ -14,11 +14,11 @@
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/mem.h"
-#include "node/work/record.h"
+#include "node/work/state_file.h"
 
 static char *path_of(const struct node *n, const char *volume_id)
 {
-	return record_path(n, RECORD_DIR_UNSTAGING, volume_id, "");
+	return state_file_path(n, STATE_DIR_UNSTAGING, volume_id, "");
 }
 
 static int record_text(const struct node *n, const char *volume_id, const struct leaving *l,
@@ -42,7 +42,8 @@ int leaving_write(const struct node *n, const char *volume_id, const struct leav
 	char *path AUTO(free) = path_of(n, volume_id);
 	char *text AUTO(free) = NULL;
 
-	if (record_text(n, volume_id, l, &text, err) == 0 && record_put(n, path, text, err) == 0)
+	if (record_text(n, volume_id, l, &text, err) == 0 &&
+	    state_file_put(n, path, text, err) == 0)
 		return 0;
 	if (err->sys == ENOSPC || err->sys == EDQUOT)
 		err_wrap(err, "make room on the disk of %s", n->o.plugin_dir);
@@ -75,9 +76,9 @@ int leaving_read(const struct node *n, const char *volume_id, struct leaving *re
 {
 	char *path AUTO(free) = path_of(n, volume_id);
 	char *text AUTO(free) = NULL;
-	int rc = record_read(path, &text, err);
+	int rc = state_file_read(path, &text, err);
 
-	if (rc == RECORD_NONE)
+	if (rc == STATE_FILE_NONE)
 		return LEAVING_NONE;
 	if (!rc)
 		rc = find_disk(n, volume_id, text, ret, err);
@@ -93,13 +94,13 @@ static int read_one(const struct node *n, const char *path, const struct device 
 {
 	char *text AUTO(free) = NULL, *volume AUTO(free) = NULL;
 	struct leaving l;
-	int rc = record_read(path, &text, err);
+	int rc = state_file_read(path, &text, err);
 
 	if (rc < 0 && !err->sys) /* it is not a record */
 		err_clear(err);
 	if (rc)
 		return err->code ? -1 : LEAVING_NONE;
-	volume = record_value(text, "volume");
+	volume = state_file_value(text, "volume");
 	if (!volume || str_eq(volume, but))
 		return LEAVING_NONE;
 	rc = find_disk(n, volume, text, &l, err);
@@ -112,7 +113,7 @@ static int read_one(const struct node *n, const char *path, const struct device 
 int leaving_volume(const struct node *n, const struct device *dev, const char *but, char **ret,
                    struct err *err)
 {
-	char *dir AUTO(free) = record_folder(n, RECORD_DIR_UNSTAGING);
+	char *dir AUTO(free) = state_file_folder(n, STATE_DIR_UNSTAGING);
 	struct strs names AUTO(strs_clear) = STRS_INIT;
 	int rc = LEAVING_NONE;
 
@@ -132,13 +133,13 @@ int leaving_remove(const struct node *n, const char *volume_id, struct err *err)
 {
 	char *path AUTO(free) = path_of(n, volume_id);
 
-	return record_give_back(n, path, err);
+	return state_file_give_back(n, path, err);
 }
 
 static bool is_outdated(void *boot, const char *name, const char *text)
 {
 	(void)name;
-	return boot && !record_has_line(text, "boot", boot);
+	return boot && !state_file_has_line(text, "boot", boot);
 }
 
 int leaving_remove_outdated(const struct node *n, struct str *did, struct err *err)
@@ -147,5 +148,5 @@ int leaving_remove_outdated(const struct node *n, struct str *did, struct err *e
 	char boot[BOOT_ID_SIZE];
 	bool known = node_boot_id(n, boot, &ignored) == 0;
 
-	return record_tidy(n, RECORD_DIR_UNSTAGING, is_outdated, known ? boot : NULL, did, err);
+	return state_file_tidy(n, STATE_DIR_UNSTAGING, is_outdated, known ? boot : NULL, did, err);
 }

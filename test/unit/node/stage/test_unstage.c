@@ -30,7 +30,7 @@
 #include "node/health.h"
 #include "node/holders/holders.h"
 #include "node/work/leaving.h"
-#include "node/work/record.h"
+#include "node/work/state_file.h"
 #include "node/host/recover.h"
 #include "node/mount/mount.h"
 #include "test/lib/fs_state.h"
@@ -905,7 +905,7 @@ START_TEST(a_full_disk_below_the_driver_keeps_no_volume_staged)
 	recover();
 	stage("ext4");
 	fill_plugin_dir();
-	for (unsigned i = 0; i < RECORD_SPARES + 2; i++) {
+	for (unsigned i = 0; i < STATE_FILE_SPARES + 2; i++) {
 		ck_assert_msg(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err) == 0, "%s",
 		              err.msg);
 		stage("ext4");

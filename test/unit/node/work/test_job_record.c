@@ -10,7 +10,7 @@
 #include "common/file.h"
 #include "common/mem.h"
 #include "node/work/job_record.h"
-#include "node/work/record.h"
+#include "node/work/state_file.h"
 
 static char root[64];
 static struct node n;
@@ -100,7 +100,7 @@ START_TEST(a_record_speaks_of_its_own_attachment_only)
 
 		boot("boot-1\n");
 		text = text_of(&written);
-		ck_assert_int_eq(record_write_synced(path, text, &err), 0);
+		ck_assert_int_eq(state_file_write_synced(path, text, &err), 0);
 		boot(rows[i].boot);
 		rc = job_record_matches(&n, JOB_RECORD_MKFS, &rows[i].now, &err);
 		ck_assert_msg(rc == (rows[i].matches ? 0 : JOB_RECORD_ABSENT), "%s: %d",
@@ -108,8 +108,8 @@ START_TEST(a_record_speaks_of_its_own_attachment_only)
 		/* One of mkfs says nothing about e2fsck. */
 		ck_assert_int_eq(job_record_matches(&n, JOB_RECORD_E2FSCK, &rows[i].now, &err),
 		                 JOB_RECORD_ABSENT);
-		ck_assert_int_eq(record_remove_synced(path, &err), 0);
-		ck_assert_int_eq(record_remove_synced(path, &err), 0);
+		ck_assert_int_eq(state_file_remove_synced(path, &err), 0);
+		ck_assert_int_eq(state_file_remove_synced(path, &err), 0);
 	}
 	end();
 }
@@ -145,7 +145,7 @@ START_TEST(a_record_without_a_uid_goes_by_the_boot_and_the_disks_number)
 
 		boot("boot-1\n");
 		text = text_of(&then);
-		ck_assert_int_eq(record_write_synced(path, text, &err), 0);
+		ck_assert_int_eq(state_file_write_synced(path, text, &err), 0);
 		boot(rows[i].boot);
 		rc = job_record_matches(&n, JOB_RECORD_MKFS, &now, &err);
 		ck_assert_msg(rc == (rows[i].matches ? 0 : JOB_RECORD_ABSENT), "%s: %d",
@@ -167,7 +167,7 @@ START_TEST(a_record_that_is_cut_matches_nothing)
 	text = text_of(&written);
 	for (size_t n_bytes = strlen(text); n_bytes-- > 0;) {
 		text[n_bytes] = '\0';
-		ck_assert_int_eq(record_write_synced(path, text, &err), 0);
+		ck_assert_int_eq(state_file_write_synced(path, text, &err), 0);
 		ck_assert_msg(job_record_matches(&n, JOB_RECORD_MKFS, &written, &err) ==
 		                      JOB_RECORD_ABSENT,
 		              "%s", text);
@@ -246,16 +246,16 @@ START_TEST(a_disk_that_is_handed_out_ends_what_records_say_of_it)
 
 		boot("boot-1\n");
 		text = text_of(rows[i].written);
-		ck_assert_int_eq(record_write_synced(mkfs, text, &err), 0);
-		ck_assert_int_eq(record_write_synced(e2fsck, text, &err), 0);
+		ck_assert_int_eq(state_file_write_synced(mkfs, text, &err), 0);
+		ck_assert_int_eq(state_file_write_synced(e2fsck, text, &err), 0);
 		boot(rows[i].boot);
 		ck_assert_msg(job_records_end(&n, rows[i].volume, rows[i].dev, rows[i].diskseq,
 		                              rows[i].read_only, &err) == 0,
 		              "%s: %s", rows[i].what, err.msg);
 		ck_assert_msg(path_exists(mkfs) == !rows[i].mkfs, "%s: mkfs", rows[i].what);
 		ck_assert_msg(path_exists(e2fsck) == !rows[i].e2fsck, "%s: e2fsck", rows[i].what);
-		ck_assert_int_eq(record_remove(mkfs, &err), 0);
-		ck_assert_int_eq(record_remove(e2fsck, &err), 0);
+		ck_assert_int_eq(state_file_remove(mkfs, &err), 0);
+		ck_assert_int_eq(state_file_remove(e2fsck, &err), 0);
 	}
 	end();
 }
@@ -273,8 +273,8 @@ START_TEST(a_record_that_cannot_be_read_now_keeps_the_disk)
 	ck_assert_int_eq(job_records_end(&n, "a", &disk, 7, false, &err), 0); /* no folder */
 	path = job_record_path(&n, "b", JOB_RECORD_MKFS);
 	text = text_of(&of_b);
-	ck_assert_int_eq(record_write_synced(path, text, &err), 0);
-	link = xasprintf("%s/" RECORD_DIR_JOBS "/link", root); /* no record, and so no matter */
+	ck_assert_int_eq(state_file_write_synced(path, text, &err), 0);
+	link = xasprintf("%s/" STATE_DIR_JOBS "/link", root); /* no record, and so no matter */
 	ck_assert_int_eq(symlink("/nowhere", link), 0);
 	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &was), 0);
 	for (int more = 0; more < 5 && rc; more++) {
@@ -302,9 +302,9 @@ START_TEST(a_record_that_cannot_be_kept_is_an_error)
 
 	begin();
 	path = job_record_path(&n, "a", JOB_RECORD_MKFS);
-	dir = xasprintf("%s/" RECORD_DIR_JOBS, root);
+	dir = xasprintf("%s/" STATE_DIR_JOBS, root);
 	ck_assert_int_eq(file_replace(dir, "", 0, 0644, &err), 0);
-	ck_assert_int_eq(record_write_synced(path, "x", &err), -1);
+	ck_assert_int_eq(state_file_write_synced(path, "x", &err), -1);
 	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
 	err_clear(&err);
 	ck_assert_int_eq(job_record_matches(&n, JOB_RECORD_MKFS, &written, &err), -1);
@@ -325,7 +325,7 @@ START_TEST(while_the_boot_is_not_known_a_record_is_neither_believed_nor_written_
 	begin();
 	path = job_record_path(&n, "a", JOB_RECORD_MKFS);
 	text = text_of(&written);
-	ck_assert_int_eq(record_write_synced(path, text, &err), 0);
+	ck_assert_int_eq(state_file_write_synced(path, text, &err), 0);
 	for (size_t i = 0; i < ARRAY_LEN(unknown); i++) {
 		boot(unknown[i]);
 		ck_assert_int_eq(job_record_matches(&n, JOB_RECORD_MKFS, &written, &err), -1);

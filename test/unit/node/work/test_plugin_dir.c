@@ -19,7 +19,7 @@
 
 #include "common/mem.h"
 #include "node/host/max_volumes.h"
-#include "node/work/record.h"
+#include "node/work/state_file.h"
 #include "node/host/recover.h"
 #include "test/lib/node_world.h"
 #include "test/lib/skip.h"
@@ -180,7 +180,7 @@ static void staged_with_spares(void)
 {
 	struct err err = ERR_INIT;
 
-	ck_assert_msg(record_make_spares(&w.node, &err) == 0, "%s", err.msg);
+	ck_assert_msg(state_file_make_spares(&w.node, &err) == 0, "%s", err.msg);
 	staged();
 }
 

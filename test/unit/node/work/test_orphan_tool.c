@@ -19,7 +19,7 @@
 #include "common/spawn.h"
 #include "node/work/job_record.h"
 #include "node/mount/mount.h"
-#include "node/work/outlived.h"
+#include "node/work/orphan_tool.h"
 #include "test/lib/node_world.h"
 #include "test/lib/skip.h"
 
@@ -168,18 +168,18 @@ START_TEST(a_record_leads_to_its_own_disk_only)
 		ck_assert_int_eq(file_replace(path, text, strlen(text), 0600, &err), 0);
 		run_tool("sed -i '%s' %s", rows[i].sed, path);
 		err_clear(&err);
-		rc = outlived_check(&w.node, VOLUME_ID, soon(), &err);
+		rc = orphan_tool_check(&w.node, VOLUME_ID, soon(), &err);
 		ck_assert_msg((rc == -1) == rows[i].leads, "%s: %s", rows[i].what, err.msg);
 		ck_assert_msg(!rc || err.code == ERR_ABORTED, "%s: %s", rows[i].what, err.msg);
 		err_clear(&err);
 	}
 	close(fd);
 	ck_assert_int_eq(file_replace(path, text, strlen(text), 0600, &err), 0);
-	ck_assert_int_eq(outlived_check(&w.node, VOLUME_ID, soon(), &err), 0);
+	ck_assert_int_eq(orphan_tool_check(&w.node, VOLUME_ID, soon(), &err), 0);
 	nvme_world_hide(&w.nvme, disk);
-	ck_assert_int_eq(outlived_check(&w.node, VOLUME_ID, soon(), &err), 0);
+	ck_assert_int_eq(orphan_tool_check(&w.node, VOLUME_ID, soon(), &err), 0);
 	run_tool("rm %s && mkdir %s", path, path);
-	ck_assert_int_eq(outlived_check(&w.node, VOLUME_ID, soon(), &err), -1);
+	ck_assert_int_eq(orphan_tool_check(&w.node, VOLUME_ID, soon(), &err), -1);
 	ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, path), "%s", err.msg);
 	node_world_clear(&w);
 }
@@ -213,7 +213,7 @@ START_TEST(a_tool_is_not_passed_over_while_the_boot_is_not_known)
 }
 END_TEST
 
-SUITE_TIMEOUT("outlived", 60,
+SUITE_TIMEOUT("orphan_tool", 60,
               LOOP(a_volume_whose_tool_outlived_the_driver_is_neither_staged_nor_unstaged,
                    ARRAY_LEN(kinds)),
               a_record_leads_to_its_own_disk_only,

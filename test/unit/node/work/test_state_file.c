@@ -14,7 +14,7 @@
 
 #include "common/file.h"
 #include "common/mem.h"
-#include "node/work/record.h"
+#include "node/work/state_file.h"
 #include "test/lib/nvme_world.h"
 #include "test/lib/skip.h"
 
@@ -40,7 +40,7 @@ static void begin(void)
 	snprintf(root, sizeof(root), "/tmp/record-test-XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(root));
 	n.o = (struct node_options) { .proc_root = root, .plugin_dir = root };
-	path = record_path(&n, RECORD_DIR_UNSTAGING, "a", "");
+	path = state_file_path(&n, STATE_DIR_UNSTAGING, "a", "");
 }
 
 static void sh(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -65,7 +65,7 @@ static void put(const char *text)
 {
 	struct err err = ERR_INIT;
 
-	ck_assert_msg(record_put(&n, path, text, &err) == 0, "%s", err.msg);
+	ck_assert_msg(state_file_put(&n, path, text, &err) == 0, "%s", err.msg);
 }
 
 /* The text, or "none", or the error's. */
@@ -73,11 +73,11 @@ static char *content(void)
 {
 	struct err err = ERR_INIT;
 	char *text = NULL;
-	int rc = record_read(path, &text, &err);
+	int rc = state_file_read(path, &text, &err);
 
 	if (rc < 0)
 		ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
-	return rc ? xstrdup(rc == RECORD_NONE ? "none" : err.msg) : text;
+	return rc ? xstrdup(rc == STATE_FILE_NONE ? "none" : err.msg) : text;
 }
 
 static void check_content(const char *what, const char *want)
@@ -104,8 +104,8 @@ static void make_spares(void)
 {
 	struct err err = ERR_INIT;
 
-	ck_assert_msg(record_make_spares(&n, &err) == 0, "%s", err.msg);
-	ck_assert_uint_eq(spares(), RECORD_SPARES);
+	ck_assert_msg(state_file_make_spares(&n, &err) == 0, "%s", err.msg);
+	ck_assert_uint_eq(spares(), STATE_FILE_SPARES);
 }
 
 START_TEST(a_record_is_whole_and_goes_with_or_without_spare_files)
@@ -122,10 +122,10 @@ START_TEST(a_record_is_whole_and_goes_with_or_without_spare_files)
 			put(TEXT "a longer one\n");
 		put(TEXT);
 		check_content("written", TEXT);
-		ck_assert_int_eq(record_give_back(&n, path, &err), 0);
-		ck_assert_int_eq(record_give_back(&n, path, &err), 0);
+		ck_assert_int_eq(state_file_give_back(&n, path, &err), 0);
+		ck_assert_int_eq(state_file_give_back(&n, path, &err), 0);
 	}
-	ck_assert_uint_eq(spares(), _i ? RECORD_SPARES : 0);
+	ck_assert_uint_eq(spares(), _i ? STATE_FILE_SPARES : 0);
 	end();
 }
 END_TEST
@@ -136,20 +136,20 @@ START_TEST(more_records_than_spare_files_are_made_anew)
 
 	begin();
 	make_spares();
-	for (unsigned i = 0; i < RECORD_SPARES + 4; i++) {
+	for (unsigned i = 0; i < STATE_FILE_SPARES + 4; i++) {
 		free(path);
-		path = xasprintf("%s/" RECORD_DIR_UNSTAGING "/%u", root, i);
+		path = xasprintf("%s/" STATE_DIR_UNSTAGING "/%u", root, i);
 		put(TEXT);
 		check_content("many", TEXT);
 	}
 	ck_assert_uint_eq(spares(), 0);
-	for (unsigned i = 0; i < RECORD_SPARES + 4; i++) {
+	for (unsigned i = 0; i < STATE_FILE_SPARES + 4; i++) {
 		free(path);
-		path = xasprintf("%s/" RECORD_DIR_UNSTAGING "/%u", root, i);
-		ck_assert_int_eq(record_give_back(&n, path, &err), 0);
+		path = xasprintf("%s/" STATE_DIR_UNSTAGING "/%u", root, i);
+		ck_assert_int_eq(state_file_give_back(&n, path, &err), 0);
 		check_content("gone", "none");
 	}
-	ck_assert_uint_eq(spares(), RECORD_SPARES);
+	ck_assert_uint_eq(spares(), STATE_FILE_SPARES);
 	end();
 }
 END_TEST
@@ -178,9 +178,9 @@ static void end_full(void)
 
 static int put_numbered(unsigned i, struct err *err)
 {
-	char *numbered AUTO(free) = xasprintf("%s/" RECORD_DIR_UNSTAGING "/%u", root, i);
+	char *numbered AUTO(free) = xasprintf("%s/" STATE_DIR_UNSTAGING "/%u", root, i);
 
-	return record_put(&n, numbered, TEXT, err);
+	return state_file_put(&n, numbered, TEXT, err);
 }
 
 /* As many volumes as there are spare files are unstaged, one more is refused, all end. */
@@ -188,17 +188,17 @@ static void use_all_spares(void)
 {
 	struct err err = ERR_INIT;
 
-	for (unsigned i = 0; i < RECORD_SPARES; i++)
+	for (unsigned i = 0; i < STATE_FILE_SPARES; i++)
 		ck_assert_msg(put_numbered(i, &err) == 0, "record %u: %s", i, err.msg);
-	ck_assert_int_eq(put_numbered(RECORD_SPARES, &err), -1);
+	ck_assert_int_eq(put_numbered(STATE_FILE_SPARES, &err), -1);
 	ck_assert_int_eq(err.sys, ENOSPC);
 	err_clear(&err);
-	for (unsigned i = 0; i <= RECORD_SPARES; i++) {
-		char *numbered AUTO(free) = xasprintf("%s/" RECORD_DIR_UNSTAGING "/%u", root, i);
+	for (unsigned i = 0; i <= STATE_FILE_SPARES; i++) {
+		char *numbered AUTO(free) = xasprintf("%s/" STATE_DIR_UNSTAGING "/%u", root, i);
 
-		ck_assert_int_eq(record_give_back(&n, numbered, &err), 0);
+		ck_assert_int_eq(state_file_give_back(&n, numbered, &err), 0);
 	}
-	sh("test -z \"$(ls %s/" RECORD_DIR_UNSTAGING ")\"", root);
+	sh("test -z \"$(ls %s/" STATE_DIR_UNSTAGING ")\"", root);
 }
 
 START_TEST(one_record_too_many_costs_no_spare_file)
@@ -207,7 +207,7 @@ START_TEST(one_record_too_many_costs_no_spare_file)
 	begin_full();
 	for (int again = 0; again < 3; again++) {
 		use_all_spares();
-		ck_assert_uint_eq(spares(), RECORD_SPARES);
+		ck_assert_uint_eq(spares(), STATE_FILE_SPARES);
 		fill();
 	}
 	end_full();
@@ -243,9 +243,9 @@ START_TEST(a_spare_file_that_cannot_be_made_is_told_and_the_others_are_there)
 
 	begin();
 	sh("mkdir -p %s/spare/0/x", root);
-	ck_assert_int_eq(record_make_spares(&n, &err), -1);
+	ck_assert_int_eq(state_file_make_spares(&n, &err), -1);
 	ck_assert_msg(strstr(err.msg, "spare/0") != NULL, "%s", err.msg);
-	ck_assert_uint_eq(spares(), RECORD_SPARES);
+	ck_assert_uint_eq(spares(), STATE_FILE_SPARES);
 	end();
 }
 END_TEST
@@ -259,9 +259,9 @@ START_TEST(a_spare_file_that_is_a_record_too_is_left_alone)
 	sh("cd %s/spare && rm -f * && ln %s 0", root, path);
 	sh("cp %s %s/was", path, root);
 	free(path);
-	path = record_path(&n, RECORD_DIR_UNSTAGING, "b", "");
+	path = state_file_path(&n, STATE_DIR_UNSTAGING, "b", "");
 	put("another\n");
-	sh("cd %s && cmp was $(ls -d " RECORD_DIR_UNSTAGING "/* | grep -v %s)", root,
+	sh("cd %s && cmp was $(ls -d " STATE_DIR_UNSTAGING "/* | grep -v %s)", root,
 	   strrchr(path, '/') + 1);
 	end();
 }
@@ -271,7 +271,7 @@ static bool is_of_that_boot(void *arg, const char *name, const char *text)
 {
 	(void)arg;
 	(void)name;
-	return record_has_line(text, "boot", "that-boot");
+	return state_file_has_line(text, "boot", "that-boot");
 }
 
 static const struct {
@@ -302,20 +302,21 @@ START_TEST(what_stands_in_a_records_place_is_neither_followed_nor_waited_for)
 
 	begin();
 	put(TEXT);
-	command = xasprintf("cd %s/" RECORD_DIR_UNSTAGING " && rm * && sh -ec \"$PLACE\" %s", root,
+	command = xasprintf("cd %s/" STATE_DIR_UNSTAGING " && rm * && sh -ec \"$PLACE\" %s", root,
 	                    strrchr(path, '/') + 1);
 	ck_assert_int_eq(setenv("PLACE", places[_i].command, 1), 0);
 	sh("%s", command);
 	check_content(places[_i].what, places[_i].reads);
-	ck_assert_msg(record_tidy(&n, RECORD_DIR_UNSTAGING, is_of_that_boot, NULL, &did, &err) == 0,
+	ck_assert_msg(state_file_tidy(&n, STATE_DIR_UNSTAGING, is_of_that_boot, NULL, &did, &err) ==
+	                      0,
 	              "%s: %s", places[_i].what, err.msg);
 	ck_assert_msg(path_exists(path), "%s was removed", places[_i].what);
-	if (record_put(&n, path, TEXT, &err))
+	if (state_file_put(&n, path, TEXT, &err))
 		ck_assert_msg(places[_i].cannot_be_written && strstr(err.msg, path), "%s: %s",
 		              places[_i].what, err.msg);
 	else
 		check_content(places[_i].what, TEXT);
-	sh("! grep -qs device %s/" RECORD_DIR_UNSTAGING "/other", root);
+	sh("! grep -qs device %s/" STATE_DIR_UNSTAGING "/other", root);
 	end();
 }
 END_TEST
@@ -328,12 +329,12 @@ START_TEST(what_stands_where_a_record_is_made_is_not_written_through)
 
 	begin();
 	make_spares();
-	command = xasprintf("mkdir %s/w && cd %s/w && for at in ../" RECORD_DIR_UNSTAGING
+	command = xasprintf("mkdir %s/w && cd %s/w && for at in ../" STATE_DIR_UNSTAGING
 	                    "/%s.tmp ../spare/0; do rm -rf $at other; sh -ec \"$PLACE\" $at; done",
 	                    root, root, strrchr(path, '/') + 1);
 	ck_assert_int_eq(setenv("PLACE", places[_i].command, 1), 0);
 	sh("%s", command);
-	if (record_put(&n, path, TEXT, &err))
+	if (state_file_put(&n, path, TEXT, &err))
 		ck_assert_msg(places[_i].cannot_be_written && strstr(err.msg, path), "%s: %s",
 		              places[_i].what, err.msg);
 	else
@@ -349,18 +350,18 @@ START_TEST(what_is_outdated_or_half_written_goes_and_the_rest_stays)
 	struct err err = ERR_INIT;
 
 	begin();
-	ck_assert_int_eq(record_tidy(&n, RECORD_DIR_UNSTAGING, is_of_that_boot, NULL, &did, &err),
-	                 0);
+	ck_assert_int_eq(
+		state_file_tidy(&n, STATE_DIR_UNSTAGING, is_of_that_boot, NULL, &did, &err), 0);
 	put(TEXT);
-	sh("cd %s/" RECORD_DIR_UNSTAGING " && echo boot=that-boot > old && mkdir x.tmp && "
+	sh("cd %s/" STATE_DIR_UNSTAGING " && echo boot=that-boot > old && mkdir x.tmp && "
 	   "echo boot=this > half.tmp && echo boot=that-boot-2 > z",
 	   root);
 	/* One that cannot be removed is told, and keeps nothing else. */
-	ck_assert_int_eq(record_tidy(&n, RECORD_DIR_UNSTAGING, is_of_that_boot, NULL, &did, &err),
-	                 -1);
+	ck_assert_int_eq(
+		state_file_tidy(&n, STATE_DIR_UNSTAGING, is_of_that_boot, NULL, &did, &err), -1);
 	ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "x.tmp"), "%s", err.msg);
 	ck_assert_str_eq(did.ptr, "unstaging record half.tmp, unstaging record old");
-	sh("cd %s/" RECORD_DIR_UNSTAGING " && test \"$(ls | wc -l)\" = 3", root);
+	sh("cd %s/" STATE_DIR_UNSTAGING " && test \"$(ls | wc -l)\" = 3", root);
 	end();
 }
 END_TEST
@@ -373,14 +374,13 @@ START_TEST(a_spare_file_comes_back_from_a_driver_that_was_killed_while_it_wrote)
 	begin();
 	make_spares();
 	put(TEXT);
-	sh("cd %s && mv spare/5 " RECORD_DIR_UNSTAGING
-	   "/half.tmp && mv spare/6 " RECORD_DIR_UNSTAGING
-	   "/old && printf 'boot=that-boot\\n' > " RECORD_DIR_UNSTAGING "/old",
+	sh("cd %s && mv spare/5 " STATE_DIR_UNSTAGING "/half.tmp && mv spare/6 " STATE_DIR_UNSTAGING
+	   "/old && printf 'boot=that-boot\\n' > " STATE_DIR_UNSTAGING "/old",
 	   root);
-	ck_assert_int_eq(record_tidy(&n, RECORD_DIR_UNSTAGING, is_of_that_boot, NULL, &did, &err),
-	                 0);
+	ck_assert_int_eq(
+		state_file_tidy(&n, STATE_DIR_UNSTAGING, is_of_that_boot, NULL, &did, &err), 0);
 	ck_assert_str_eq(did.ptr, "unstaging record half.tmp, unstaging record old");
-	ck_assert_uint_eq(spares(), RECORD_SPARES - 1);
+	ck_assert_uint_eq(spares(), STATE_FILE_SPARES - 1);
 	end();
 }
 END_TEST
@@ -398,7 +398,7 @@ START_TEST(a_line_is_a_whole_line)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		ck_assert_msg(record_has_line(rows[i].text, "boot", "a") == rows[i].has, "%s",
+		ck_assert_msg(state_file_has_line(rows[i].text, "boot", "a") == rows[i].has, "%s",
 		              rows[i].text);
 }
 END_TEST
@@ -418,7 +418,7 @@ START_TEST(a_value_is_that_of_its_whole_key)
 		{ "\n\n", "volume", NULL },
 	};
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		char *value AUTO(free) = record_value(rows[i].text, rows[i].key);
+		char *value AUTO(free) = state_file_value(rows[i].text, rows[i].key);
 
 		ck_assert_msg(rows[i].value ? str_eq(value, rows[i].value) : !value, "row %zu: %s",
 		              i, value ? value : "(none)");
@@ -426,7 +426,7 @@ START_TEST(a_value_is_that_of_its_whole_key)
 }
 END_TEST
 
-SUITE("record", LOOP(a_record_is_whole_and_goes_with_or_without_spare_files, 3),
+SUITE("state_file", LOOP(a_record_is_whole_and_goes_with_or_without_spare_files, 3),
       one_record_too_many_costs_no_spare_file, a_start_repairs_what_is_no_spare_file,
       a_spare_file_that_cannot_be_made_is_told_and_the_others_are_there,
       a_spare_file_that_is_a_record_too_is_left_alone,

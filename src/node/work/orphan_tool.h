@@ -13,11 +13,11 @@
  * Locks the device that fd is open on. ABORTED: a tool, or somebody else, has it locked; the text
  * names who. udev does so for a moment, too, which is waited for.
  */
-int outlived_lock(const struct node *n, const struct device *dev, int fd, struct deadline d,
-                  struct err *err) MUST_CHECK;
+int orphan_tool_lock(const struct node *n, const struct device *dev, int fd, struct deadline d,
+                     struct err *err) MUST_CHECK;
 /*
  * Does no tool work on the disk of this volume, as far as the records of tools (job_record.h) say?
  * ABORTED: one does. UNAVAILABLE: it is not known.
  */
-int outlived_check(const struct node *n, const char *volume_id, struct deadline d, struct err *err)
-	MUST_CHECK;
+int orphan_tool_check(const struct node *n, const char *volume_id, struct deadline d,
+                      struct err *err) MUST_CHECK;

@@ -7,7 +7,7 @@
  * disk: its own is there, and the directories have had these names before. A file without a block
  * is no spare one: writing it would fail just when it is needed.
  */
-#include "node/work/record.h"
+#include "node/work/state_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,16 +23,16 @@
 #include "common/file.h"
 #include "common/mem.h"
 
-#define RECORD_MAX 4096
+#define STATE_FILE_MAX 4096
 #define SPARE_SIZE 4096
 
-char *record_folder(const struct node *n, const char *folder)
+char *state_file_folder(const struct node *n, const char *folder)
 {
 	return xasprintf("%s/%s", n->o.plugin_dir, folder);
 }
 
-char *record_path(const struct node *n, const char *folder, const char *volume_id,
-                  const char *suffix)
+char *state_file_path(const struct node *n, const char *folder, const char *volume_id,
+                      const char *suffix)
 {
 	char hash[33];
 
@@ -43,7 +43,7 @@ char *record_path(const struct node *n, const char *folder, const char *volume_i
 /* ---- reading ---- */
 
 /* ENOENT stays in err->sys. */
-static int open_record(const char *path, struct err *err)
+static int state_file_open(const char *path, struct err *err)
 {
 	int fd AUTO(fd) = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct stat st;
@@ -61,38 +61,38 @@ static int open_record(const char *path, struct err *err)
 	return TAKE_FD(fd);
 }
 
-static int read_record(const char *path, char **ret, struct err *err)
+static int state_file_read_text(const char *path, char **ret, struct err *err)
 {
-	char *text AUTO(free) = xcalloc(1, RECORD_MAX + 2);
-	int fd AUTO(fd) = open_record(path, err);
+	char *text AUTO(free) = xcalloc(1, STATE_FILE_MAX + 2);
+	int fd AUTO(fd) = state_file_open(path, err);
 	size_t len = 0;
 	ssize_t n = 0;
 
 	if (fd < 0)
 		return -1;
-	while (len <= RECORD_MAX && (n = read(fd, text + len, RECORD_MAX + 1 - len)) > 0)
+	while (len <= STATE_FILE_MAX && (n = read(fd, text + len, STATE_FILE_MAX + 1 - len)) > 0)
 		len += (size_t)n;
 	if (n < 0)
 		return err_sys(err, errno, "read %s", path);
-	if (len > RECORD_MAX)
+	if (len > STATE_FILE_MAX)
 		return err_set(err, ERR_UNAVAILABLE,
 		               "%s is longer than any record (%d bytes): remove it", path,
-		               RECORD_MAX);
+		               STATE_FILE_MAX);
 	*ret = TAKE(text);
 	return 0;
 }
 
-int record_read(const char *path, char **ret, struct err *err)
+int state_file_read(const char *path, char **ret, struct err *err)
 {
-	if (read_record(path, ret, err) == 0)
+	if (state_file_read_text(path, ret, err) == 0)
 		return 0;
 	if (err->sys != ENOENT)
 		return err_recode(err, ERR_UNAVAILABLE);
 	err_clear(err);
-	return RECORD_NONE;
+	return STATE_FILE_NONE;
 }
 
-bool record_has_line(const char *text, const char *key, const char *value)
+bool state_file_has_line(const char *text, const char *key, const char *value)
 {
 	char *line AUTO(free) = xasprintf("%s=%s\n", key, value);
 	const char *at = text;
@@ -102,7 +102,7 @@ bool record_has_line(const char *text, const char *key, const char *value)
 	return at != NULL;
 }
 
-char *record_value(const char *text, const char *key)
+char *state_file_value(const char *text, const char *key)
 {
 	size_t n = strlen(key);
 
@@ -122,14 +122,14 @@ static int make_dir_of(const char *path, struct err *err)
 	return dir_make(dir, 0700, err);
 }
 
-int record_write_synced(const char *path, const char *text, struct err *err)
+int state_file_write_synced(const char *path, const char *text, struct err *err)
 {
 	if (make_dir_of(path, err) || file_write_synced(path, text, strlen(text), 0600, err))
 		return err_recode(err, ERR_UNAVAILABLE);
 	return 0;
 }
 
-int record_remove(const char *path, struct err *err)
+int state_file_remove(const char *path, struct err *err)
 {
 	return file_remove(path, err) ? err_recode(err, ERR_UNAVAILABLE) : 0;
 }
@@ -144,18 +144,18 @@ static int sync_dir(const char *dir, struct err *err)
 	return 0;
 }
 
-int record_remove_synced(const char *path, struct err *err)
+int state_file_remove_synced(const char *path, struct err *err)
 {
 	char *dir AUTO(free) = xstrdup(path);
 	bool was_there = path_exists(path);
 
 	*strrchr(dir, '/') = '\0';
-	return record_remove(path, err) || (was_there && sync_dir(dir, err)) ? -1 : 0;
+	return state_file_remove(path, err) || (was_there && sync_dir(dir, err)) ? -1 : 0;
 }
 
-int record_sync(const struct node *n, const char *folder, struct err *err)
+int state_file_sync(const struct node *n, const char *folder, struct err *err)
 {
-	char *dir AUTO(free) = record_folder(n, folder);
+	char *dir AUTO(free) = state_file_folder(n, folder);
 
 	return sync_dir(dir, err);
 }
@@ -172,7 +172,8 @@ static void keep_in_place(int fd)
 }
 
 /* Writes from the start, in the blocks that the file has. */
-static int write_over(const char *path, int flags, const char *bytes, size_t n, struct err *err)
+static int state_file_overwrite(const char *path, int flags, const char *bytes, size_t n,
+                                struct err *err)
 {
 	int fd AUTO(fd) = open(path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | flags, 0600);
 	struct stat st;
@@ -223,7 +224,7 @@ static int make_file(const char *path, struct err *err)
 {
 	static const char bytes[SPARE_SIZE];
 
-	return write_over(path, O_CREAT | O_EXCL, bytes, sizeof(bytes), err);
+	return state_file_overwrite(path, O_CREAT | O_EXCL, bytes, sizeof(bytes), err);
 }
 
 static int make_spare(const struct node *n, unsigned i, struct err *err)
@@ -241,15 +242,15 @@ static int make_spare(const struct node *n, unsigned i, struct err *err)
 	return -1;
 }
 
-int record_make_spares(const struct node *n, struct err *err)
+int state_file_make_spares(const struct node *n, struct err *err)
 {
-	char *dir AUTO(free) = record_folder(n, "spare");
-	char *needed_in AUTO(free) = record_folder(n, RECORD_DIR_UNSTAGING);
+	char *dir AUTO(free) = state_file_folder(n, "spare");
+	char *needed_in AUTO(free) = state_file_folder(n, STATE_DIR_UNSTAGING);
 	struct err first = ERR_INIT;
 
 	if (dir_make(dir, 0700, err) || dir_make(needed_in, 0700, err))
 		return -1;
-	for (unsigned i = 0; i < RECORD_SPARES; i++) {
+	for (unsigned i = 0; i < STATE_FILE_SPARES; i++) {
 		struct err failed = ERR_INIT;
 
 		if (make_spare(n, i, &failed) && !first.code)
@@ -264,7 +265,7 @@ int record_make_spares(const struct node *n, struct err *err)
 /* A rename is the claim: another call does not find the file any more. */
 static bool take_spare(const struct node *n, const char *as)
 {
-	for (unsigned i = 0; i < RECORD_SPARES; i++) {
+	for (unsigned i = 0; i < STATE_FILE_SPARES; i++) {
 		char *path AUTO(free) = spare_path(n, i);
 
 		if (has_block(path) && rename(path, as) == 0)
@@ -287,11 +288,11 @@ static int move_to_free(const char *from, const char *to)
 	return -1;
 }
 
-static bool return_spare(const struct node *n, const char *path)
+static bool give_spare_back(const struct node *n, const char *path)
 {
 	if (!has_block(path))
 		return false;
-	for (unsigned i = 0; i < RECORD_SPARES; i++) {
+	for (unsigned i = 0; i < STATE_FILE_SPARES; i++) {
 		char *spare AUTO(free) = spare_path(n, i);
 
 		if (move_to_free(path, spare) == 0)
@@ -302,12 +303,13 @@ static bool return_spare(const struct node *n, const char *path)
 	return false;
 }
 
-int record_give_back(const struct node *n, const char *path, struct err *err)
+int state_file_give_back(const struct node *n, const char *path, struct err *err)
 {
-	return return_spare(n, path) ? 0 : record_remove(path, err);
+	return give_spare_back(n, path) ? 0 : state_file_remove(path, err);
 }
 
-static int put(const struct node *n, const char *path, const char *text, struct err *err)
+static int state_file_replace(const struct node *n, const char *path, const char *text,
+                              struct err *err)
 {
 	char *tmp AUTO(free) = xasprintf("%s.tmp", path);
 	struct err ignored = ERR_INIT;
@@ -315,20 +317,20 @@ static int put(const struct node *n, const char *path, const char *text, struct 
 
 	if (make_dir_of(path, err))
 		return -1;
-	rc = write_over(tmp, take_spare(n, tmp) ? 0 : O_CREAT, text, strlen(text), err);
+	rc = state_file_overwrite(tmp, take_spare(n, tmp) ? 0 : O_CREAT, text, strlen(text), err);
 	if (!rc && is_regular(path) &&
 	    renameat2(AT_FDCWD, tmp, AT_FDCWD, path, RENAME_EXCHANGE) == 0)
-		IGNORE_RESULT(record_give_back(n, tmp, &ignored)); /* the one before */
+		IGNORE_RESULT(state_file_give_back(n, tmp, &ignored)); /* the one before */
 	else if (!rc && rename(tmp, path) < 0)
 		rc = err_sys(err, errno, "rename %s to %s", tmp, path);
 	if (rc)
-		IGNORE_RESULT(record_give_back(n, tmp, &ignored));
+		IGNORE_RESULT(state_file_give_back(n, tmp, &ignored));
 	return rc;
 }
 
-int record_put(const struct node *n, const char *path, const char *text, struct err *err)
+int state_file_put(const struct node *n, const char *path, const char *text, struct err *err)
 {
-	return put(n, path, text, err) ? err_recode(err, ERR_UNAVAILABLE) : 0;
+	return state_file_replace(n, path, text, err) ? err_recode(err, ERR_UNAVAILABLE) : 0;
 }
 
 /* ---- listing ---- */
@@ -341,15 +343,15 @@ static bool is_half_written(const char *name)
 /* Those of an unstage have been made of spare files. */
 static int tidy_away(const struct node *n, const char *folder, const char *path, struct err *err)
 {
-	return str_eq(folder, RECORD_DIR_UNSTAGING) ? record_give_back(n, path, err)
-	                                            : record_remove(path, err);
+	return str_eq(folder, STATE_DIR_UNSTAGING) ? state_file_give_back(n, path, err)
+	                                           : state_file_remove(path, err);
 }
 
-int record_tidy(const struct node *n, const char *folder,
-                bool (*is_outdated)(void *arg, const char *name, const char *text), void *arg,
-                struct str *did, struct err *err)
+int state_file_tidy(const struct node *n, const char *folder,
+                    bool (*is_outdated)(void *arg, const char *name, const char *text), void *arg,
+                    struct str *did, struct err *err)
 {
-	char *dir AUTO(free) = record_folder(n, folder);
+	char *dir AUTO(free) = state_file_folder(n, folder);
 	struct strs names AUTO(strs_clear) = STRS_INIT;
 	struct err first = ERR_INIT;
 
@@ -363,7 +365,7 @@ int record_tidy(const struct node *n, const char *folder,
 		struct err failed = ERR_INIT;
 
 		if (!is_half_written(names.v[i]) &&
-		    (record_read(path, &text, &failed) || !is_outdated(arg, names.v[i], text)))
+		    (state_file_read(path, &text, &failed) || !is_outdated(arg, names.v[i], text)))
 			continue;
 		if (tidy_away(n, folder, path, &failed) == 0)
 			str_addf(did, "%s%s record %s", did->len ? ", " : "", folder, names.v[i]);

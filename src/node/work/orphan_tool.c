@@ -3,7 +3,7 @@
  * Asks by the lock, which the kernel ends with its last holder; the processes that can be seen only
  * name it. Not all tools open the device exclusively, so that would not do. Ends no tool.
  */
-#include "node/work/outlived.h"
+#include "node/work/orphan_tool.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,8 +19,8 @@
 #define LOCK_WAIT_MS 1000
 #define LOCK_STEP_MS 20
 
-static int is_locked(const struct node *n, const struct device *dev, struct deadline d,
-                     struct err *err)
+static int refuse_locked(const struct node *n, const struct device *dev, struct deadline d,
+                         struct err *err)
 {
 	const struct holders_query q = { .proc_root = n->o.proc_root, .disk = dev->devno };
 	struct holders h AUTO(holders_clear) = { 0 };
@@ -35,8 +35,8 @@ static int is_locked(const struct node *n, const struct device *dev, struct dead
 	               dev->path, names);
 }
 
-int outlived_lock(const struct node *n, const struct device *dev, int fd, struct deadline d,
-                  struct err *err)
+int orphan_tool_lock(const struct node *n, const struct device *dev, int fd, struct deadline d,
+                     struct err *err)
 {
 	struct deadline end = deadline_clamp(d, LOCK_WAIT_MS);
 
@@ -46,25 +46,26 @@ int outlived_lock(const struct node *n, const struct device *dev, int fd, struct
 		if (errno != EWOULDBLOCK)
 			return err_sys(err, errno, "lock %s", dev->path);
 		if (deadline_sleep(end, LOCK_STEP_MS, &ignored, ""))
-			return is_locked(n, dev, d, err);
+			return refuse_locked(n, dev, d, err);
 	}
 	return 0;
 }
 
-static int check_disk(const struct node *n, const struct device *dev, struct deadline d,
-                      struct err *err)
+static int orphan_tool_check_disk(const struct node *n, const struct device *dev, struct deadline d,
+                                  struct err *err)
 {
 	int fd AUTO(fd) = -1;
 
 	if (device_open(dev, O_RDONLY, &fd, NULL, err) == 0)
-		return outlived_lock(n, dev, fd, d, err);
+		return orphan_tool_lock(n, dev, fd, d, err);
 	if (!device_errno_is_gone(err->sys))
 		return -1;
 	err_clear(err);
 	return 0;
 }
 
-int outlived_check(const struct node *n, const char *volume_id, struct deadline d, struct err *err)
+int orphan_tool_check(const struct node *n, const char *volume_id, struct deadline d,
+                      struct err *err)
 {
 	static const enum job_record_kind kinds[] = { JOB_RECORD_MKFS, JOB_RECORD_E2FSCK };
 
@@ -73,7 +74,7 @@ int outlived_check(const struct node *n, const char *volume_id, struct deadline 
 		int rc = job_record_disk(n, volume_id, kinds[i], &dev, err);
 
 		if (!rc)
-			rc = check_disk(n, &dev, d, err);
+			rc = orphan_tool_check_disk(n, &dev, d, err);
 		if (rc >= 0)
 			continue;
 		if (err->code == ERR_ABORTED)
