@@ -14,8 +14,7 @@
 #include "common/mem.h"
 #include "inspect/node_look.h"
 #include "node/holders/holders.h"
-#include "node/work/job_record.h"
-#include "node/work/leaving.h"
+#include "node/work/disk_record.h"
 #include "node/work/state_file.h"
 
 /* A call does its work in moments; a record that is older tells of one that does not. */
@@ -31,9 +30,9 @@ struct found {
 	int64_t age;
 };
 
-static bool names_job(const char *name, enum job_record_kind *ret)
+static bool names_job(const char *name, enum disk_record_kind *ret)
 {
-	*ret = str_has_suffix(name, ".e2fsck") ? JOB_RECORD_E2FSCK : JOB_RECORD_MKFS;
+	*ret = str_has_suffix(name, ".e2fsck") ? DISK_RECORD_E2FSCK : DISK_RECORD_MKFS;
 	return !str_has_suffix(name, ".tmp");
 }
 
@@ -72,23 +71,24 @@ static void find_worker(const struct node_look *l, const struct found *f, const 
 
 static void look_at_job(const struct node_look *l, const struct found *f)
 {
-	char *what AUTO(free) = job_record_describe(f->name, f->text);
+	char *what AUTO(free) = disk_record_describe(f->name, f->text);
 	struct err err = ERR_INIT;
-	enum job_record_kind kind;
+	enum disk_record_kind kind;
 	struct device dev;
+	dev_t ignored;
 	char age[64];
 	int rc;
 
 	if (!what || !names_job(f->name, &kind))
 		return;
 	node_look_text(f->entry, "what", what);
-	rc = job_record_disk(l->node, f->volume_id, kind, &dev, &err);
+	rc = disk_record_read(l->node, f->volume_id, kind, &dev, &ignored, &err);
 	if (rc == 0) {
 		node_look_text(f->entry, "device", dev.path);
 		find_worker(l, f, what, &dev);
 	} else if (rc < 0) {
 		node_look_text(f->entry, "state", err.msg);
-	} else if (job_record_is_outdated(l->node, f->text)) {
+	} else if (disk_record_is_outdated(l->node, f->text)) {
 		json_set_str(f->entry, "state", "of an earlier boot, and without meaning");
 	} else {
 		inspect_finding(l->report, f->object,
@@ -102,14 +102,15 @@ static void look_at_job(const struct node_look *l, const struct found *f)
 
 /* ---- unstages ---- */
 
-static void look_at_leaving(const struct node_look *l, const struct found *f)
+static void look_at_unstage(const struct node_look *l, const struct found *f)
 {
 	struct str who AUTO(str_clear) = STR_INIT(600);
 	struct holders h AUTO(holders_clear) = { 0 };
 	struct err err = ERR_INIT;
-	struct leaving leaving;
+	struct holders_query q = { .proc_root = l->node->o.proc_root, .mounts = true };
+	struct device dev;
 	char age[64];
-	int rc = leaving_read(l->node, f->volume_id, &leaving, &err);
+	int rc = disk_record_read(l->node, f->volume_id, DISK_RECORD_UNSTAGE, &dev, &q.fs, &err);
 
 	json_set_str(f->entry, "what", "unstage");
 	if (rc) {
@@ -117,14 +118,10 @@ static void look_at_leaving(const struct node_look *l, const struct found *f)
 		               rc < 0 ? err.msg : "of a disk that this host has no more");
 		return;
 	}
-	holders_find(&(struct holders_query) { .proc_root = l->node->o.proc_root,
-	                                       .disk = leaving.dev.devno,
-	                                       .fs = leaving.fs,
-	                                       .mounts = true },
-	             l->deadline, &h);
-	holders_say(&h, &(struct holders_query) { .disk = leaving.dev.devno, .fs = leaving.fs },
-	            leaving.dev.path, &who);
-	node_look_text(f->entry, "device", leaving.dev.path);
+	q.disk = dev.devno;
+	holders_find(&q, l->deadline, &h);
+	holders_say(&h, &q, dev.path, &who);
+	node_look_text(f->entry, "device", dev.path);
 	node_look_text(f->entry, "holders", who.ptr);
 	if (f->age >= MOMENT_S)
 		inspect_finding(
@@ -132,7 +129,7 @@ static void look_at_leaving(const struct node_look *l, const struct found *f)
 			"end who holds it; kubelet repeats the unstage by itself. As long as "
 			"it is held, the volume is not detached",
 			"its unstage was begun %s ago and has not ended: %s is held; %s",
-			inspect_age(f->age, age), leaving.dev.path, who.ptr);
+			inspect_age(f->age, age), dev.path, who.ptr);
 }
 
 /* ---- files ---- */
@@ -162,7 +159,7 @@ static void look_at(const struct node_look *l, const char *dir, const char *name
 		if (job)
 			look_at_job(l, &f);
 		else
-			look_at_leaving(l, &f);
+			look_at_unstage(l, &f);
 		json_set_int(f.entry, "since", f.age < 0 ? 0 : f.age);
 	}
 	free(f.text);

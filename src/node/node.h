@@ -4,7 +4,7 @@
  * of src/node may read it; service.h creates it.
  *
  * Everything known about a volume is in the request or in the kernel; the exceptions are the
- * records of a tool at work and of an unstage that has begun (work/job_record.h, work/leaving.h).
+ * records of a tool at work and of an unstage that has begun (work/disk_record.h).
  */
 #pragma once
 
@@ -28,7 +28,7 @@ struct node {
 	struct guard *guard;              /* system calls that may hang: guard.h */
 	struct jobs *jobs;                /* mkfs and fsck that run: job.h */
 	atomic_bool lacks_topology;       /* topology.h: what kubelet was told */
-	atomic_bool records_synced;       /* job_record.c: none that was removed can come back */
+	atomic_bool records_synced;       /* disk_record.c: none that was removed can come back */
 	_Atomic int64_t told_max_volumes; /* max_volumes.c: what the log has said last */
 	atomic_uint preparations;         /* node_prepare() that have begun: see max_volumes.c */
 	/* Work that may hang in sysfs, each on a thread of its own. */

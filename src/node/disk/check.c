@@ -4,8 +4,9 @@
  * asks for a check and nobody else uses the device (e2fsck destroys a filesystem that is mounted).
  * xfs and btrfs are never checked here: mounting them finds their damage.
  *
- * A record (job_record.h) is there while e2fsck runs. One that was killed half way may have cleared
- * what its superblock asked with: the next stage finds the record and has all of it checked.
+ * A record (disk_record.h) is there while e2fsck runs. One that was killed half way may have
+ * cleared what its superblock asked with: the next stage finds the record and has all of it
+ * checked.
  *
  * Between the decision and e2fsck the job waits for a turn and syncs the record. So the disk is
  * checked again immediately before e2fsck runs, which would otherwise write repairs of an old ext4
@@ -27,7 +28,7 @@
 #include "common/str.h"
 #include "node/work/job.h"
 #include "node/mount/fsck.h"
-#include "node/work/job_record.h"
+#include "node/work/disk_record.h"
 #include "node/work/state_file.h"
 
 /* Everything the job needs: the call that starts it may end first. */
@@ -123,9 +124,9 @@ static int checking_run(void *arg, struct err *err)
 	return 0;
 }
 
-static struct job_record record_of(const struct check_request *r)
+static struct disk_record record_of(const struct check_request *r)
 {
-	return (struct job_record) {
+	return (struct disk_record) {
 		.volume_id = r->volume_id,
 		.dev = r->dev,
 		.fs_type = r->fs->type,
@@ -137,13 +138,13 @@ static struct job_record record_of(const struct check_request *r)
 static int run_job(struct node *n, const struct check_request *r, const char *why, bool whole,
                    struct deadline d, struct err *err)
 {
-	const struct job_record record = record_of(r);
+	const struct disk_record record = record_of(r);
 	struct checking *c;
 	char *what AUTO(free) = xasprintf("e2fsck of %s", r->dev->path);
 	char *text AUTO(free) = NULL;
 	int fd;
 
-	if (job_record_text(n, &record, &text, err))
+	if (disk_record_text(n, DISK_RECORD_E2FSCK, &record, &text, err))
 		return -1;
 	fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 3);
 	if (fd < 0) {
@@ -154,7 +155,7 @@ static int run_job(struct node *n, const struct check_request *r, const char *wh
 	c->fd = fd;
 	c->volume_id = xstrdup(r->volume_id);
 	c->whole = whole;
-	c->record_path = job_record_path(n, r->volume_id, JOB_RECORD_E2FSCK);
+	c->record_path = disk_record_path(n, r->volume_id, DISK_RECORD_E2FSCK);
 	c->record = TAKE(text);
 	c->dev = *r->dev;
 	c->fs = *r->fs;
@@ -172,7 +173,7 @@ static int run_job(struct node *n, const struct check_request *r, const char *wh
 int check_filesystem(struct node *n, const struct check_request *r, struct deadline d,
                      struct err *err)
 {
-	const struct job_record record = record_of(r);
+	const struct disk_record record = record_of(r);
 	const struct device *dev = r->dev;
 	struct ext_state state;
 	const char *why;
@@ -182,7 +183,7 @@ int check_filesystem(struct node *n, const struct check_request *r, struct deadl
 		return 0;
 	if (ext_state_read(r->fd, dev->path, &state, err))
 		return -1;
-	rc = job_record_matches(n, JOB_RECORD_E2FSCK, &record, err);
+	rc = disk_record_matches(n, DISK_RECORD_E2FSCK, &record, err);
 	if (rc < 0)
 		return err_wrap(err, "read the record of this volume's last check");
 	why = rc == 0 ? "an earlier check was interrupted" : ext_state_asks(&state);

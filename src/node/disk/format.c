@@ -9,12 +9,12 @@
  *
  * A killed mkfs leaves a device that is neither blank nor formatted, or an xfs that is marked "in
  * progress". Rule (3) would refuse such a volume for ever. So, before mkfs runs, a record is
- * written (job_record.h): this disk was empty and is being formatted. It is removed after mkfs. A
+ * written (disk_record.h): this disk was empty and is being formatted. It is removed after mkfs. A
  * later stage that finds the record, the same identity and no complete filesystem formats again.
  * The identity includes this very attachment: a volume that was attached to another node meanwhile
  * may hold data from there, about which an old record says nothing. Such a volume, and one without
  * a record on this node, is refused; the text says how to clear the device. A complete filesystem
- * always wins over a record. A record ends when the disk is handed out (job_records_end()), when
+ * always wins over a record. A record ends when the disk is handed out (disk_records_end()), when
  * mkfs has refused without having written, and when another process is found to use the disk.
  *
  * The disk is checked twice: before the record is written, since the record says that the disk was
@@ -40,7 +40,7 @@
 #include "node/work/job.h"
 #include "node/mount/blank.h"
 #include "node/mount/mkfs.h"
-#include "node/work/job_record.h"
+#include "node/work/disk_record.h"
 #include "node/work/state_file.h"
 #include "volume/context_keys.h"
 #include "volume/volume_cap.h"
@@ -53,9 +53,9 @@ struct format_plan {
 	bool unfinished;     /* an xfs is there whose mkfs was interrupted */
 };
 
-static struct job_record record_of(const struct format_plan *p)
+static struct disk_record record_of(const struct format_plan *p)
 {
-	return (struct job_record) {
+	return (struct disk_record) {
 		.volume_id = p->r->volume_id,
 		.dev = p->r->dev,
 		.fs_type = p->fs_type,
@@ -157,7 +157,7 @@ static void forget(const char *record, const char *device)
 
 static void forget_record(const struct format_plan *p)
 {
-	char *record AUTO(free) = job_record_path(p->n, p->r->volume_id, JOB_RECORD_MKFS);
+	char *record AUTO(free) = disk_record_path(p->n, p->r->volume_id, DISK_RECORD_MKFS);
 
 	forget(record, p->r->dev->path);
 }
@@ -324,13 +324,13 @@ static int run_job(const struct format_plan *p, bool again, struct deadline d, s
                    struct err *err)
 {
 	const struct format_request *r = p->r;
-	const struct job_record record = record_of(p);
+	const struct disk_record record = record_of(p);
 	struct formatting *f;
 	char *what AUTO(free) = xasprintf("mkfs.%s of %s", p->fs_type, r->dev->path);
 	char *text AUTO(free) = NULL;
 	int fd, rc;
 
-	if (job_record_text(p->n, &record, &text, err))
+	if (disk_record_text(p->n, DISK_RECORD_MKFS, &record, &text, err))
 		return -1;
 	fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 3);
 	if (fd < 0) {
@@ -347,7 +347,7 @@ static int run_job(const struct format_plan *p, bool again, struct deadline d, s
 		.fs_type = xstrdup(p->fs_type),
 		.again = again,
 		.unfinished = p->unfinished,
-		.record_path = job_record_path(p->n, r->volume_id, JOB_RECORD_MKFS),
+		.record_path = disk_record_path(p->n, r->volume_id, DISK_RECORD_MKFS),
 		.record = TAKE(text),
 	};
 	rc = job_run(p->n->jobs,
@@ -368,12 +368,12 @@ static int format(const struct format_plan *p, struct deadline d, struct fsprobe
                   struct err *err)
 {
 	const struct format_request *r = p->r;
-	const struct job_record record = record_of(p);
-	int rc = job_record_matches(p->n, JOB_RECORD_MKFS, &record, err);
+	const struct disk_record record = record_of(p);
+	int rc = disk_record_matches(p->n, DISK_RECORD_MKFS, &record, err);
 
 	if (rc < 0)
 		return err_wrap(err, "read the formatting record of this volume");
-	if (p->unfinished && rc == JOB_RECORD_ABSENT)
+	if (p->unfinished && rc == DISK_RECORD_ABSENT)
 		return err_set(
 			err, ERR_PRECONDITION,
 			"%s has an xfs whose mkfs was interrupted, but not on this node since it "

@@ -27,7 +27,7 @@
 #include "node/disk/fs_fault.h"
 #include "node/disk/grow.h"
 #include "node/work/job.h"
-#include "node/work/job_record.h"
+#include "node/work/disk_record.h"
 #include "node/mount/fsck.h"
 #include "node/mount/mount_flags.h"
 #include "node/mount/mount_same.h"
@@ -44,7 +44,7 @@
 /* Right before the disk is mounted or bound: its user may then write to it. */
 static int hand_out(const struct staging *s, struct err *err)
 {
-	if (job_records_end(s->node, s->r->volume_id, &s->dev, s->diskseq, s->read_only, err))
+	if (disk_records_end(s->node, s->r->volume_id, &s->dev, s->diskseq, s->read_only, err))
 		return -1;
 	kill_point("stage: records of the disk ended");
 	return 0;

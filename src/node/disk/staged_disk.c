@@ -16,7 +16,7 @@
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "node/disk/fs_fault.h"
-#include "node/work/leaving.h"
+#include "node/work/disk_record.h"
 #include "node/mount/mount_same.h"
 #include "node/disk/unstage_disk.h"
 
@@ -59,7 +59,7 @@ static int unstage_stopped(const struct staged_want *w, struct err *err)
 	                     place_look_staged(&t, w->r->staging_path, w->r->volume_id, &u.place,
 	                                       err) ||
 	                     unstage_disk(&u, w->deadline, err) ||
-	                     leaving_remove(w->node, w->r->volume_id, err)
+	                     disk_record_remove_unstage(w->node, w->r->volume_id, err)
 	             ? -1
 	             : 0;
 	place_clear(&u.place);

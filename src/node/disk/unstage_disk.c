@@ -8,8 +8,8 @@
  * device be claimed: files open in a mount that was detached lazily, namespaces of processes that
  * this one does not see. The filesystem is not mounted again then: a mount of our own could replay
  * a journal that a reader-only volume must not touch, and would lack options of the old one. The
- * volume is left unmounted, the answer is UNAVAILABLE, and a record of the disk (leaving.h) makes
- * each retry ask again until the disk is free.
+ * volume is left unmounted, the answer is UNAVAILABLE, and a record of the disk (disk_record.h)
+ * makes each retry ask again until the disk is free.
  */
 #include "node/disk/unstage_disk.h"
 
@@ -26,7 +26,7 @@
 #include "common/thread.h"
 #include "node/target/busy.h"
 #include "node/target/guard.h"
-#include "node/work/leaving.h"
+#include "node/work/disk_record.h"
 #include "node/work/orphan_tool.h"
 #include "node/disk/writers.h"
 
@@ -181,9 +181,11 @@ static int wait_for_release(const struct unstaging *u, struct deadline d, struct
 
 FRAME_OF_ITS_OWN static int write_record(const struct unstaging *u, struct err *err)
 {
-	const struct leaving l = { .dev = u->dev, .fs = u->fs };
+	const struct disk_record r = {
+		.volume_id = u->volume_id, .dev = &u->dev, .diskseq = u->dev.diskseq, .fs = u->fs
+	};
 
-	return leaving_write(u->node, u->volume_id, &l, err);
+	return disk_record_put_unstage(u->node, &r, err);
 }
 
 /*
@@ -229,16 +231,17 @@ static int unstage_filesystem(struct unstaging *u, struct deadline d, struct err
 int unstage_disk_finish(struct unstaging *u, struct deadline d, struct err *err)
 {
 	struct err ignored = ERR_INIT;
-	struct leaving l;
+	struct device dev;
+	dev_t fs;
 	int rc = orphan_tool_check(u->node, u->volume_id, d, err);
 
 	if (!rc)
-		rc = leaving_read(u->node, u->volume_id, &l, err);
+		rc = disk_record_read(u->node, u->volume_id, DISK_RECORD_UNSTAGE, &dev, &fs, err);
 	if (rc)
 		return rc < 0 ? -1 : 0;
-	u->dev = l.dev;
-	u->fs = l.fs;
-	u->place.disk = l.dev.devno;
+	u->dev = dev;
+	u->fs = fs;
+	u->place.disk = dev.devno;
 	if (wait_for_release(u, d, err))
 		return -1;
 	make_writable(u);

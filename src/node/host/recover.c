@@ -21,23 +21,24 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "node/device/sysfs.h"
-#include "node/work/job_record.h"
-#include "node/work/leaving.h"
+#include "node/work/disk_record.h"
 #include "node/work/state_file.h"
 #include "node/target/share.h"
 
 struct tidying {
 	const struct node *n;
-	struct strs *unfinished;
+	struct strs *unfinished; /* NULL: of unstages */
 };
 
-/* Others stay when they can match a disk yet, and are told. */
+/* Others stay while they can match a disk; those of tools are reported. */
 static bool is_outdated(void *arg, const char *name, const char *text)
 {
 	const struct tidying *t = arg;
-	char *what AUTO(free) = job_record_describe(name, text);
+	char *what AUTO(free) = disk_record_describe(name, text);
 
-	if (!what || job_record_is_outdated(t->n, text))
+	if (!t->unfinished)
+		return disk_record_is_outdated(t->n, text);
+	if (!what || disk_record_is_outdated(t->n, text))
 		return true;
 	strs_add(t->unfinished, what);
 	return false;
@@ -52,7 +53,9 @@ int node_recover_records(const struct node *n, struct str *did, struct strs *unf
 
 	if (state_file_tidy(n, STATE_DIR_JOBS, is_outdated, &t, did, &records))
 		rc = -1;
-	if (leaving_remove_outdated(n, did, records.code ? &ignored : &records))
+	t.unfinished = NULL;
+	if (state_file_tidy(n, STATE_DIR_UNSTAGING, is_outdated, &t, did,
+	                    records.code ? &ignored : &records))
 		rc = -1;
 	if (state_file_make_spares(n, &full))
 		log_event(

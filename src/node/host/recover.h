@@ -9,10 +9,10 @@
 /*
  * To be called before the first call is served: only files of the driver's own folder, which later
  * calls write. Removes records that can match no disk any more: of a tool
- * (job_record_is_outdated(), or half written), and of an unstage (of another boot, or half
- * written). Creates the spare files of record.h. Adds its removals to `did`, and to `unfinished`
- * the mkfs and e2fsck that an earlier start did not see end. -1: a step failed; the others were
- * tried.
+ * (disk_record_is_outdated(), or half written), and of an unstage (of another boot, or half
+ * written). Creates the spare files of state_file.h. Adds its removals to `did`, and to
+ * `unfinished` the mkfs and e2fsck that an earlier start did not see end. -1: a step failed; the
+ * others were tried.
  */
 int node_recover_records(const struct node *n, struct str *did, struct strs *unfinished,
                          struct err *err) MUST_CHECK;

@@ -22,7 +22,7 @@
 #include "node/target/busy.h"
 #include "node/disk/fs_fault.h"
 #include "node/staged/claim.h"
-#include "node/work/job_record.h"
+#include "node/work/disk_record.h"
 #include "node/target/place.h"
 #include "node/target/propagation.h"
 #include "node/stage/publish_disk.h"
@@ -98,8 +98,8 @@ static int hand_out(const struct publishing *p, struct err *err)
 	if (claim_check(&claim, p->table, err))
 		return -1;
 	return share ? 0
-	             : job_records_end(p->node, p->r->volume_id, &p->dev, p->dev.diskseq,
-	                               p->staged.m->read_only, err);
+	             : disk_records_end(p->node, p->r->volume_id, &p->dev, p->dev.diskseq,
+	                                p->staged.m->read_only, err);
 }
 
 /*

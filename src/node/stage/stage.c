@@ -26,7 +26,7 @@
  * Unstage (unstage.c) goes staged -> absent. It refuses while anything else shows the disk,
  * unmounts every layer (the Go plugin stacked them), proves that nobody holds the disk, writes
  * back, and clears the function's driver override. Unmounted but still held by somebody, a volume
- * is absent for stage; unstage keeps a record until it is free (leaving.h).
+ * is absent for stage; unstage keeps a record until it is free (disk_record.h).
  */
 #include "node/stage/stage.h"
 

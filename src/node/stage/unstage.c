@@ -14,7 +14,7 @@
 #include "node/target/busy.h"
 #include "node/gate/gatekeeper.h"
 #include "node/work/job.h"
-#include "node/work/leaving.h"
+#include "node/work/disk_record.h"
 #include "node/target/target.h"
 #include "node/disk/unstage_disk.h"
 #include "node/share/unstage_share.h"
@@ -63,7 +63,7 @@ int node_unstage(struct node *n, const char *volume_id, const char *staging_path
 	if (!rc)
 		rc = remove_block_file(staging_path, volume_id, err);
 	if (!rc)
-		rc = leaving_remove(n, volume_id, err);
+		rc = disk_record_remove_unstage(n, volume_id, err);
 	kill_point("unstage: done, not answered");
 	gatekeeper_look(n->o.gate);
 	return rc ? err_wrap(err, "unstage volume %s", volume_id) : 0;

@@ -20,7 +20,7 @@
 #include "node/device/partitions.h"
 #include "node/target/guard.h"
 #include "node/target/kubelet.h"
-#include "node/work/leaving.h"
+#include "node/work/disk_record.h"
 #include "node/target/paths.h"
 #include "node/target/place.h"
 #include "node/target/share.h"
@@ -254,11 +254,11 @@ static int check_mount(const struct claiming *g, const struct mount *m, struct e
 }
 
 /* Unmounted for another volume, but held by one of its processes. */
-static int check_leaving(const struct claim *c, struct err *err)
+static int claim_check_unstaging(const struct claim *c, struct err *err)
 {
 	char *volume AUTO(free) = NULL;
 	struct err held = ERR_INIT;
-	int rc = leaving_volume(c->node, c->dev, c->volume_id, &volume, err);
+	int rc = disk_record_unstaging(c->node, c->dev, c->volume_id, &volume, err);
 
 	if (rc)
 		return rc < 0 ? -1 : 0;
@@ -291,5 +291,5 @@ int claim_check(const struct claim *c, const struct mount_table *t, struct err *
 	for (size_t i = 0; i < t->n; i++)
 		if (check_mount(&g, &t->v[i], err))
 			return -1;
-	return c->dev && !c->staged ? check_leaving(c, err) : 0;
+	return c->dev && !c->staged ? claim_check_unstaging(c, err) : 0;
 }

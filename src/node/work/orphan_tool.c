@@ -14,7 +14,7 @@
 #include "common/cleanup.h"
 #include "common/mem.h"
 #include "node/holders/holders.h"
-#include "node/work/job_record.h"
+#include "node/work/disk_record.h"
 
 #define LOCK_WAIT_MS 1000
 #define LOCK_STEP_MS 20
@@ -67,11 +67,12 @@ static int orphan_tool_check_disk(const struct node *n, const struct device *dev
 int orphan_tool_check(const struct node *n, const char *volume_id, struct deadline d,
                       struct err *err)
 {
-	static const enum job_record_kind kinds[] = { JOB_RECORD_MKFS, JOB_RECORD_E2FSCK };
+	static const enum disk_record_kind kinds[] = { DISK_RECORD_MKFS, DISK_RECORD_E2FSCK };
 
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
 		struct device dev;
-		int rc = job_record_disk(n, volume_id, kinds[i], &dev, err);
+		dev_t ignored;
+		int rc = disk_record_read(n, volume_id, kinds[i], &dev, &ignored, err);
 
 		if (!rc)
 			rc = orphan_tool_check_disk(n, &dev, d, err);

@@ -16,7 +16,7 @@
 int orphan_tool_lock(const struct node *n, const struct device *dev, int fd, struct deadline d,
                      struct err *err) MUST_CHECK;
 /*
- * Does no tool work on the disk of this volume, as far as the records of tools (job_record.h) say?
+ * Does no tool work on the disk of this volume, as far as the records of tools (disk_record.h) say?
  * ABORTED: one does. UNAVAILABLE: it is not known.
  */
 int orphan_tool_check(const struct node *n, const char *volume_id, struct deadline d,

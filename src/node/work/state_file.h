@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small files below the driver's own folder, by which a later call, also of a new driver, learns
- * what the kernel does not tell: job_record.h and leaving.h say what. One folder for each of the
- * two, one file for a volume, lines of key=value. What is no regular file, or too long, is no
- * record: it is neither followed nor waited for, and reading it is an error that names it.
+ * State files: small files below the driver's own folder, by which a later call, also of a new
+ * driver, learns what the kernel does not tell (disk_record.h). There are two folders, with one
+ * file for each volume, of lines key=value. A path that is not a regular file, or is too long, is
+ * not a record: it is neither followed nor waited for, and reading it is an error that names it.
  */
 #pragma once
 

@@ -16,8 +16,7 @@
 #include "common/file.h"
 #include "common/mem.h"
 #include "inspect/inspect.h"
-#include "node/work/job_record.h"
-#include "node/work/leaving.h"
+#include "node/work/disk_record.h"
 #include "test/lib/node_world.h"
 #include "test/lib/skip.h"
 
@@ -321,16 +320,16 @@ static void format_is_interrupted(void)
 {
 	struct device dev;
 	struct err err = ERR_INIT;
-	char *path AUTO(free) = job_record_path(&w.node, VOLUME_ID, JOB_RECORD_MKFS);
+	char *path AUTO(free) = disk_record_path(&w.node, VOLUME_ID, DISK_RECORD_MKFS);
 	char *text = NULL;
 
 	ck_assert_int_eq(device_by_number(&w.node.o.world, disk->devno, &dev, &err), 0);
-	ck_assert_int_eq(job_record_text(&w.node,
-	                                 &(struct job_record) { .volume_id = VOLUME_ID,
-	                                                        .dev = &dev,
-	                                                        .fs_type = "ext4",
-	                                                        .diskseq = dev.diskseq },
-	                                 &text, &err),
+	ck_assert_int_eq(disk_record_text(&w.node, DISK_RECORD_MKFS,
+	                                  &(struct disk_record) { .volume_id = VOLUME_ID,
+	                                                          .dev = &dev,
+	                                                          .fs_type = "ext4",
+	                                                          .diskseq = dev.diskseq },
+	                                  &text, &err),
 	                 0);
 	run_tool("mkdir -p %s/formatting", w.plugin_dir);
 	ck_assert_int_eq(file_replace(path, text, strlen(text), 0600, &err), 0);
@@ -340,11 +339,14 @@ static void format_is_interrupted(void)
 
 static void unstage_is_stuck(void)
 {
-	struct leaving l = { .fs = disk->devno };
+	struct disk_record r = { .volume_id = VOLUME_ID, .fs = disk->devno };
+	struct device dev;
 	struct err err = ERR_INIT;
 
-	ck_assert_int_eq(device_by_number(&w.node.o.world, disk->devno, &l.dev, &err), 0);
-	ck_assert_msg(leaving_write(&w.node, VOLUME_ID, &l, &err) == 0, "%s", err.msg);
+	ck_assert_int_eq(device_by_number(&w.node.o.world, disk->devno, &dev, &err), 0);
+	r.dev = &dev;
+	r.diskseq = dev.diskseq;
+	ck_assert_msg(disk_record_put_unstage(&w.node, &r, &err) == 0, "%s", err.msg);
 	run_tool("touch -d '20 minutes ago' %s/unstaging/*", w.plugin_dir);
 	/* Started by a shell, so that it is another process. */
 	run_tool("(exec sleep 30 <%s >/dev/null 2>&1) & echo $! >%s/holder; "

@@ -17,7 +17,7 @@
 #include "common/spawn.h"
 #include "node/node_csi.h"
 #include "test/lib/message_json.h"
-#include "node/work/job_record.h"
+#include "node/work/disk_record.h"
 #include "test/lib/node_world.h"
 #include "test/lib/skip.h"
 
@@ -334,7 +334,7 @@ START_TEST(the_attachment_of_the_publish_context_reaches_the_record)
 	node_world_init(&w);
 	d = nvme_world_add(&w.nvme, 3, UUID, 64 * MIB);
 	service = node_service(&w.node, locks);
-	record = job_record_path(&w.node, "pvc-1", JOB_RECORD_MKFS);
+	record = disk_record_path(&w.node, "pvc-1", DISK_RECORD_MKFS);
 	tools = xasprintf("%s/tools", w.nvme.root);
 	/* The record stays only if mkfs has written. */
 	run_tool("mkdir %s && printf '#!/bin/sh\nfor d; do :; done; echo x >$d; exit 1\n' "

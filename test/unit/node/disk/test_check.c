@@ -14,7 +14,7 @@
 #include "common/mem.h"
 #include "common/spawn.h"
 #include "node/mount/fsck.h"
-#include "node/work/job_record.h"
+#include "node/work/disk_record.h"
 #include "test/lib/node_world.h"
 #include "test/lib/skip.h"
 
@@ -165,7 +165,7 @@ START_TEST(an_interrupted_check_is_begun_anew_and_looks_at_everything)
 
 	SKIP_UNLESS_LOOP();
 	begin("ext4");
-	record = job_record_path(&w.node, VOLUME_ID, JOB_RECORD_E2FSCK);
+	record = disk_record_path(&w.node, VOLUME_ID, DISK_RECORD_E2FSCK);
 	debugfs("ssv state 3\n");
 	/* It clears the flag that it was called for, and is killed. */
 	run_tool("printf '#!/bin/sh\necho \"$*\" >> %s/notes\necho ssv state 1 | debugfs -w -f "
@@ -255,7 +255,7 @@ START_TEST(what_happens_to_the_disk_while_the_record_is_synced_is_seen)
 
 	SKIP_UNLESS_LOOP();
 	begin("ext4");
-	record = job_record_path(&w.node, VOLUME_ID, JOB_RECORD_E2FSCK);
+	record = disk_record_path(&w.node, VOLUME_ID, DISK_RECORD_E2FSCK);
 	debugfs("ssv state 3\n");
 	if (rows[_i].before) {
 		run_tool("mv %s/e2fsck %s/kept && printf '#!/bin/sh\nkill -9 $$\n' > %s/e2fsck && "

@@ -20,7 +20,7 @@
 #include "common/metric.h"
 #include "common/spawn.h"
 #include "node/work/job.h"
-#include "node/work/job_record.h"
+#include "node/work/disk_record.h"
 #include "node/mount/blank_places.h"
 #include "test/lib/node_world.h"
 #include "test/lib/skip.h"
@@ -37,7 +37,7 @@ static void begin(void)
 {
 	node_world_init(&w);
 	disk = nvme_world_add(&w.nvme, 1, UUID, 320 * MIB);
-	record = job_record_path(&w.node, VOLUME_ID, JOB_RECORD_MKFS);
+	record = disk_record_path(&w.node, VOLUME_ID, DISK_RECORD_MKFS);
 }
 
 static void end(void)

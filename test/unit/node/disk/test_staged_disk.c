@@ -14,7 +14,7 @@
 #include "common/cleanup.h"
 #include "common/mem.h"
 #include "node/target/guard.h"
-#include "node/work/leaving.h"
+#include "node/work/disk_record.h"
 #include "node/disk/staged_disk.h"
 #include "test/lib/fs_state.h"
 #include "test/lib/node_world.h"
@@ -338,7 +338,8 @@ START_TEST(a_filesystem_that_has_stopped_is_mounted_again_unless_it_is_used_else
 	const char *type = stopped_rows[_i].fs_type;
 	struct publish_request p;
 	struct err err = ERR_INIT;
-	struct leaving l;
+	struct device dev;
+	dev_t fs;
 	int id;
 
 	SKIP_UNLESS_LOOP();
@@ -358,7 +359,8 @@ START_TEST(a_filesystem_that_has_stopped_is_mounted_again_unless_it_is_used_else
 	ck_assert_int_eq(node_unpublish(&w.node, VOLUME_ID, w.target, &err), 0);
 	stage_ok(type, NULL, MODE_SINGLE_NODE_WRITER);
 	run_tool("touch %s/f", w.staging);
-	ck_assert_int_eq(leaving_read(&w.node, VOLUME_ID, &l, &err), LEAVING_NONE);
+	ck_assert_int_eq(disk_record_read(&w.node, VOLUME_ID, DISK_RECORD_UNSTAGE, &dev, &fs, &err),
+	                 DISK_RECORD_ABSENT);
 	id = mount_id();
 	stage_ok(type, NULL, MODE_SINGLE_NODE_WRITER);
 	ck_assert_int_eq(mount_id(), id);

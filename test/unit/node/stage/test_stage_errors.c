@@ -21,7 +21,7 @@
 #include "common/mem.h"
 #include "common/spawn.h"
 #include "node/device/device_kind.h"
-#include "node/work/job_record.h"
+#include "node/work/disk_record.h"
 #include "node/work/job.h"
 #include "test/lib/doc_lines.h"
 #include "test/lib/node_world.h"
@@ -250,7 +250,7 @@ static void mounted_by_hand(struct attempt *a)
 /* As a disk of a record that cannot be removed. */
 static void record_cannot_be_removed(struct attempt *a)
 {
-	char *record AUTO(free) = job_record_path(&a->w.node, VOLUME_ID, JOB_RECORD_MKFS);
+	char *record AUTO(free) = disk_record_path(&a->w.node, VOLUME_ID, DISK_RECORD_MKFS);
 
 	run_tool("d=$(dirname %s); mkdir -p $d && touch %s && mount --bind $d $d && "
 	         "mount -o remount,ro,bind $d",
@@ -688,7 +688,7 @@ static struct state state_of(const struct attempt *a)
 		xasprintf("%s/bus/pci/devices/%s/driver_override", a->w.nvme.sysfs, a->d->pci);
 	char *driver AUTO(free) =
 		xasprintf("%s/bus/pci/devices/%s/driver", a->w.nvme.sysfs, a->d->pci);
-	char *record AUTO(free) = job_record_path(&a->w.node, VOLUME_ID, JOB_RECORD_MKFS);
+	char *record AUTO(free) = disk_record_path(&a->w.node, VOLUME_ID, DISK_RECORD_MKFS);
 	struct err err = ERR_INIT;
 
 	s.driver = path_exists(driver);

@@ -29,7 +29,7 @@
 #include "node/target/guard.h"
 #include "node/health.h"
 #include "node/holders/holders.h"
-#include "node/work/leaving.h"
+#include "node/work/disk_record.h"
 #include "node/work/state_file.h"
 #include "node/host/recover.h"
 #include "node/mount/mount.h"
@@ -809,7 +809,9 @@ END_TEST
  */
 START_TEST(a_disk_that_died_after_the_unmount_is_waited_for_by_nobody)
 {
-	struct leaving l = { .fs = 0 };
+	struct disk_record r = { .volume_id = VOLUME_ID };
+	struct device dev;
+	dev_t fs;
 	struct err err = ERR_INIT;
 	int fd;
 
@@ -820,11 +822,14 @@ START_TEST(a_disk_that_died_after_the_unmount_is_waited_for_by_nobody)
 	nvme_world_show(&w.nvme, disk);
 	fd = open(disk->node, O_RDONLY);
 	ck_assert(fd < 0 && errno == ENXIO);
-	ck_assert_int_eq(device_by_number(&w.node.o.world, disk->devno, &l.dev, &err), 0);
-	l.fs = disk->devno;
-	ck_assert_int_eq(leaving_write(&w.node, VOLUME_ID, &l, &err), 0);
+	ck_assert_int_eq(device_by_number(&w.node.o.world, disk->devno, &dev, &err), 0);
+	r.dev = &dev;
+	r.diskseq = dev.diskseq;
+	r.fs = disk->devno;
+	ck_assert_int_eq(disk_record_put_unstage(&w.node, &r, &err), 0);
 	unstage_ok();
-	ck_assert_int_eq(leaving_read(&w.node, VOLUME_ID, &l, &err), LEAVING_NONE);
+	ck_assert_int_eq(disk_record_read(&w.node, VOLUME_ID, DISK_RECORD_UNSTAGE, &dev, &fs, &err),
+	                 DISK_RECORD_ABSENT);
 	node_world_clear(&w);
 }
 END_TEST

@@ -17,7 +17,7 @@
 #include "common/file.h"
 #include "common/mem.h"
 #include "common/spawn.h"
-#include "node/work/job_record.h"
+#include "node/work/disk_record.h"
 #include "node/mount/mount.h"
 #include "node/work/orphan_tool.h"
 #include "test/lib/node_world.h"
@@ -146,7 +146,7 @@ START_TEST(a_record_leads_to_its_own_disk_only)
 		{ "of a driver that wrote no number", "/^device/d", false },
 		{ "half of it", "2,$d", false },
 	};
-	struct job_record r = { .volume_id = VOLUME_ID, .fs_type = "ext4" };
+	struct disk_record r = { .volume_id = VOLUME_ID, .fs_type = "ext4" };
 	struct device dev;
 	struct err err = ERR_INIT;
 	char *path AUTO(free) = NULL, *text AUTO(free) = NULL;
@@ -157,8 +157,8 @@ START_TEST(a_record_leads_to_its_own_disk_only)
 	ck_assert_int_eq(device_by_number(&w.node.o.world, disk->devno, &dev, &err), 0);
 	r.dev = &dev;
 	r.diskseq = dev.diskseq;
-	path = job_record_path(&w.node, VOLUME_ID, JOB_RECORD_MKFS);
-	ck_assert_int_eq(job_record_text(&w.node, &r, &text, &err), 0);
+	path = disk_record_path(&w.node, VOLUME_ID, DISK_RECORD_MKFS);
+	ck_assert_int_eq(disk_record_text(&w.node, DISK_RECORD_MKFS, &r, &text, &err), 0);
 	fd = open(disk->node, O_RDONLY | O_CLOEXEC);
 	ck_assert_int_eq(flock(fd, LOCK_EX), 0);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {

@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "common/file.h"
 #include "common/mem.h"
-#include "node/work/job_record.h"
+#include "node/work/disk_record.h"
 #include "node/work/state_file.h"
 
 static char root[64];
@@ -45,55 +46,58 @@ static const struct device other_uuid = { .uuid = "v", .nsid = 1, .size = 4096 }
 static const struct device other_nsid = { .uuid = "u", .nsid = 2, .size = 4096 };
 static const struct device other_size = { .uuid = "u", .nsid = 1, .size = 8192 };
 
-static char *text_of(const struct job_record *r)
+static char *text_of(const struct disk_record *r)
 {
 	struct err err = ERR_INIT;
 	char *text = NULL;
 
-	ck_assert_msg(job_record_text(&n, r, &text, &err) == 0, "%s", err.msg);
+	ck_assert_msg(disk_record_text(&n, DISK_RECORD_MKFS, r, &text, &err) == 0, "%s", err.msg);
 	return text;
 }
 
 START_TEST(a_record_speaks_of_its_own_attachment_only)
 {
-	static const struct job_record written = { "a", &disk, "ext4", 7, "uid-1" };
+	static const struct disk_record written = { "a", &disk, "ext4", 7, "uid-1", 0 };
 	static const struct {
 		const char *what, *boot;
-		struct job_record now;
+		struct disk_record now;
 		bool matches;
 	} rows[] = {
-		{ "the same", "boot-1\n", { "a", &disk, "ext4", 7, "uid-1" }, true },
-		{ "the same, unsaid", "boot-1\n", { "a", &disk, "ext4", 7, NULL }, true },
-		{ "after a reboot", "boot-2\n", { "a", &disk, "ext4", 3, "uid-1" }, true },
+		{ "the same", "boot-1\n", { "a", &disk, "ext4", 7, "uid-1", 0 }, true },
+		{ "the same, unsaid", "boot-1\n", { "a", &disk, "ext4", 7, NULL, 0 }, true },
+		{ "after a reboot", "boot-2\n", { "a", &disk, "ext4", 3, "uid-1", 0 }, true },
 		{ "reattached, but with this UID",
 		  "boot-1\n",
-		  { "a", &disk, "ext4", 8, "uid-1" },
+		  { "a", &disk, "ext4", 8, "uid-1", 0 },
 		  true },
-		{ "another attachment", "boot-2\n", { "a", &disk, "ext4", 7, "uid-2" }, false },
-		{ "a part of the UID", "boot-2\n", { "a", &disk, "ext4", 7, "uid-" }, false },
+		{ "another attachment", "boot-2\n", { "a", &disk, "ext4", 7, "uid-2", 0 }, false },
+		{ "a part of the UID", "boot-2\n", { "a", &disk, "ext4", 7, "uid-", 0 }, false },
 		{ "another attachment of this boot",
 		  "boot-1\n",
-		  { "a", &disk, "ext4", 7, "uid-2" },
+		  { "a", &disk, "ext4", 7, "uid-2", 0 },
 		  false },
 		{ "a part of the UID in this boot",
 		  "boot-1\n",
-		  { "a", &disk, "ext4", 7, "uid-" },
+		  { "a", &disk, "ext4", 7, "uid-", 0 },
 		  false },
-		{ "unsaid after a reboot", "boot-2\n", { "a", &disk, "ext4", 7, "" }, false },
-		{ "another disk of this boot", "boot-1\n", { "a", &disk, "ext4", 8, "" }, false },
-		{ "another volume", "boot-1\n", { "b", &disk, "ext4", 7, "uid-1" }, false },
-		{ "another filesystem", "boot-1\n", { "a", &disk, "ext3", 7, "uid-1" }, false },
-		{ "another UUID", "boot-1\n", { "a", &other_uuid, "ext4", 7, "uid-1" }, false },
+		{ "unsaid after a reboot", "boot-2\n", { "a", &disk, "ext4", 7, "", 0 }, false },
+		{ "another disk of this boot",
+		  "boot-1\n",
+		  { "a", &disk, "ext4", 8, "", 0 },
+		  false },
+		{ "another volume", "boot-1\n", { "b", &disk, "ext4", 7, "uid-1", 0 }, false },
+		{ "another filesystem", "boot-1\n", { "a", &disk, "ext3", 7, "uid-1", 0 }, false },
+		{ "another UUID", "boot-1\n", { "a", &other_uuid, "ext4", 7, "uid-1", 0 }, false },
 		{ "another namespace",
 		  "boot-1\n",
-		  { "a", &other_nsid, "ext4", 7, "uid-1" },
+		  { "a", &other_nsid, "ext4", 7, "uid-1", 0 },
 		  false },
-		{ "another size", "boot-1\n", { "a", &other_size, "ext4", 7, "uid-1" }, false },
+		{ "another size", "boot-1\n", { "a", &other_size, "ext4", 7, "uid-1", 0 }, false },
 	};
 
 	begin();
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		char *path AUTO(free) = job_record_path(&n, "a", JOB_RECORD_MKFS),
+		char *path AUTO(free) = disk_record_path(&n, "a", DISK_RECORD_MKFS),
 			   *text AUTO(free) = NULL;
 		struct err err = ERR_INIT;
 		int rc;
@@ -102,12 +106,12 @@ START_TEST(a_record_speaks_of_its_own_attachment_only)
 		text = text_of(&written);
 		ck_assert_int_eq(state_file_write_synced(path, text, &err), 0);
 		boot(rows[i].boot);
-		rc = job_record_matches(&n, JOB_RECORD_MKFS, &rows[i].now, &err);
-		ck_assert_msg(rc == (rows[i].matches ? 0 : JOB_RECORD_ABSENT), "%s: %d",
+		rc = disk_record_matches(&n, DISK_RECORD_MKFS, &rows[i].now, &err);
+		ck_assert_msg(rc == (rows[i].matches ? 0 : DISK_RECORD_ABSENT), "%s: %d",
 		              rows[i].what, rc);
 		/* One of mkfs says nothing about e2fsck. */
-		ck_assert_int_eq(job_record_matches(&n, JOB_RECORD_E2FSCK, &rows[i].now, &err),
-		                 JOB_RECORD_ABSENT);
+		ck_assert_int_eq(disk_record_matches(&n, DISK_RECORD_E2FSCK, &rows[i].now, &err),
+		                 DISK_RECORD_ABSENT);
 		ck_assert_int_eq(state_file_remove_synced(path, &err), 0);
 		ck_assert_int_eq(state_file_remove_synced(path, &err), 0);
 	}
@@ -134,11 +138,13 @@ START_TEST(a_record_without_a_uid_goes_by_the_boot_and_the_disks_number)
 
 	begin();
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct job_record then = { "a", &disk, "ext4", rows[i].diskseq_then,
-			                   rows[i].attachment_then };
-		struct job_record now = { "a", &disk, "ext4", rows[i].diskseq_now,
-			                  rows[i].attachment_now };
-		char *path AUTO(free) = job_record_path(&n, "a", JOB_RECORD_MKFS),
+		struct disk_record then = {
+			"a", &disk, "ext4", rows[i].diskseq_then, rows[i].attachment_then, 0
+		};
+		struct disk_record now = {
+			"a", &disk, "ext4", rows[i].diskseq_now, rows[i].attachment_now, 0
+		};
+		char *path AUTO(free) = disk_record_path(&n, "a", DISK_RECORD_MKFS),
 			   *text AUTO(free) = NULL;
 		struct err err = ERR_INIT;
 		int rc;
@@ -147,8 +153,8 @@ START_TEST(a_record_without_a_uid_goes_by_the_boot_and_the_disks_number)
 		text = text_of(&then);
 		ck_assert_int_eq(state_file_write_synced(path, text, &err), 0);
 		boot(rows[i].boot);
-		rc = job_record_matches(&n, JOB_RECORD_MKFS, &now, &err);
-		ck_assert_msg(rc == (rows[i].matches ? 0 : JOB_RECORD_ABSENT), "%s: %d",
+		rc = disk_record_matches(&n, DISK_RECORD_MKFS, &now, &err);
+		ck_assert_msg(rc == (rows[i].matches ? 0 : DISK_RECORD_ABSENT), "%s: %d",
 		              rows[i].what, rc);
 	}
 	end();
@@ -158,18 +164,18 @@ END_TEST
 /* However much of it a crash has left. */
 START_TEST(a_record_that_is_cut_matches_nothing)
 {
-	static const struct job_record written = { "a", &disk, "ext4", 7, "uid-1" };
+	static const struct disk_record written = { "a", &disk, "ext4", 7, "uid-1", 0 };
 	char *path AUTO(free) = NULL, *text AUTO(free) = NULL;
 	struct err err = ERR_INIT;
 
 	begin();
-	path = job_record_path(&n, "a", JOB_RECORD_MKFS);
+	path = disk_record_path(&n, "a", DISK_RECORD_MKFS);
 	text = text_of(&written);
 	for (size_t n_bytes = strlen(text); n_bytes-- > 0;) {
 		text[n_bytes] = '\0';
 		ck_assert_int_eq(state_file_write_synced(path, text, &err), 0);
-		ck_assert_msg(job_record_matches(&n, JOB_RECORD_MKFS, &written, &err) ==
-		                      JOB_RECORD_ABSENT,
+		ck_assert_msg(disk_record_matches(&n, DISK_RECORD_MKFS, &written, &err) ==
+		                      DISK_RECORD_ABSENT,
 		              "%s", text);
 	}
 	end();
@@ -178,9 +184,9 @@ END_TEST
 
 START_TEST(a_record_is_described_to_people_and_kept_while_it_may_match)
 {
-	static const struct job_record rows[] = {
-		{ "a", &disk, "ext4", 7, "uid-1" },
-		{ "a", &disk, "xfs", 7, "" },
+	static const struct disk_record rows[] = {
+		{ "a", &disk, "ext4", 7, "uid-1", 0 },
+		{ "a", &disk, "xfs", 7, "", 0 },
 	};
 
 	begin();
@@ -189,16 +195,16 @@ START_TEST(a_record_is_described_to_people_and_kept_while_it_may_match)
 
 		boot("boot-1\n");
 		text = text_of(&rows[i]);
-		mkfs = job_record_describe("0123", text);
-		check = job_record_describe("0123.e2fsck", text);
+		mkfs = disk_record_describe("0123", text);
+		check = disk_record_describe("0123.e2fsck", text);
 		ck_assert_str_eq(mkfs, i ? "mkfs.xfs of volume a" : "mkfs.ext4 of volume a");
 		ck_assert_str_eq(check,
 		                 i ? "check of xfs of volume a" : "check of ext4 of volume a");
-		ck_assert(!job_record_is_outdated(&n, text));
+		ck_assert(!disk_record_is_outdated(&n, text));
 		boot("boot-2\n");
-		ck_assert(job_record_is_outdated(&n, text) == (i == 1));
+		ck_assert(disk_record_is_outdated(&n, text) == (i == 1));
 	}
-	ck_assert_ptr_null(job_record_describe("0123", ""));
+	ck_assert_ptr_null(disk_record_describe("0123", ""));
 	end();
 }
 END_TEST
@@ -206,11 +212,11 @@ END_TEST
 START_TEST(a_disk_that_is_handed_out_ends_what_records_say_of_it)
 {
 	static const struct device unnamed = { .uuid = "", .nsid = 1, .size = 4096 };
-	static const struct job_record of_a = { "a", &disk, "ext4", 7, "uid-1" };
-	static const struct job_record of_unnamed = { "a", &unnamed, "ext4", 7, "uid-1" };
+	static const struct disk_record of_a = { "a", &disk, "ext4", 7, "uid-1", 0 };
+	static const struct disk_record of_unnamed = { "a", &unnamed, "ext4", 7, "uid-1", 0 };
 	static const struct {
 		const char *what, *boot;
-		const struct job_record *written;
+		const struct disk_record *written;
 		const char *volume; /* to which it is handed out */
 		const struct device *dev;
 		uint64_t diskseq;
@@ -239,8 +245,8 @@ START_TEST(a_disk_that_is_handed_out_ends_what_records_say_of_it)
 
 	begin();
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		char *mkfs AUTO(free) = job_record_path(&n, "a", JOB_RECORD_MKFS);
-		char *e2fsck AUTO(free) = job_record_path(&n, "a", JOB_RECORD_E2FSCK);
+		char *mkfs AUTO(free) = disk_record_path(&n, "a", DISK_RECORD_MKFS);
+		char *e2fsck AUTO(free) = disk_record_path(&n, "a", DISK_RECORD_E2FSCK);
 		char *text AUTO(free) = NULL;
 		struct err err = ERR_INIT;
 
@@ -249,8 +255,8 @@ START_TEST(a_disk_that_is_handed_out_ends_what_records_say_of_it)
 		ck_assert_int_eq(state_file_write_synced(mkfs, text, &err), 0);
 		ck_assert_int_eq(state_file_write_synced(e2fsck, text, &err), 0);
 		boot(rows[i].boot);
-		ck_assert_msg(job_records_end(&n, rows[i].volume, rows[i].dev, rows[i].diskseq,
-		                              rows[i].read_only, &err) == 0,
+		ck_assert_msg(disk_records_end(&n, rows[i].volume, rows[i].dev, rows[i].diskseq,
+		                               rows[i].read_only, &err) == 0,
 		              "%s: %s", rows[i].what, err.msg);
 		ck_assert_msg(path_exists(mkfs) == !rows[i].mkfs, "%s: mkfs", rows[i].what);
 		ck_assert_msg(path_exists(e2fsck) == !rows[i].e2fsck, "%s: e2fsck", rows[i].what);
@@ -266,12 +272,12 @@ START_TEST(a_record_that_cannot_be_read_now_keeps_the_disk)
 	struct err err = ERR_INIT;
 	struct rlimit was, few;
 	char *path AUTO(free) = NULL, *text AUTO(free) = NULL, *link AUTO(free) = NULL;
-	static const struct job_record of_b = { "b", &disk, "ext4", 7, "uid-1" };
+	static const struct disk_record of_b = { "b", &disk, "ext4", 7, "uid-1", 0 };
 	int rc = -1;
 
 	begin();
-	ck_assert_int_eq(job_records_end(&n, "a", &disk, 7, false, &err), 0); /* no folder */
-	path = job_record_path(&n, "b", JOB_RECORD_MKFS);
+	ck_assert_int_eq(disk_records_end(&n, "a", &disk, 7, false, &err), 0); /* no folder */
+	path = disk_record_path(&n, "b", DISK_RECORD_MKFS);
 	text = text_of(&of_b);
 	ck_assert_int_eq(state_file_write_synced(path, text, &err), 0);
 	link = xasprintf("%s/" STATE_DIR_JOBS "/link", root); /* no record, and so no matter */
@@ -284,7 +290,7 @@ START_TEST(a_record_that_cannot_be_read_now_keeps_the_disk)
 		few = (struct rlimit) { (rlim_t)(next + more), was.rlim_max };
 		err_clear(&err);
 		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
-		rc = job_records_end(&n, "a", &disk, 7, false, &err);
+		rc = disk_records_end(&n, "a", &disk, 7, false, &err);
 		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &was), 0);
 		ck_assert_msg(rc == 0 || err.code == ERR_UNAVAILABLE, "%s", err.msg);
 		ck_assert_msg(rc != 0 || !path_exists(path), "%d descriptors", more);
@@ -296,18 +302,18 @@ END_TEST
 
 START_TEST(a_record_that_cannot_be_kept_is_an_error)
 {
-	static const struct job_record written = { "a", &disk, "ext4", 7, "uid-1" };
+	static const struct disk_record written = { "a", &disk, "ext4", 7, "uid-1", 0 };
 	char *path AUTO(free) = NULL, *dir AUTO(free) = NULL;
 	struct err err = ERR_INIT;
 
 	begin();
-	path = job_record_path(&n, "a", JOB_RECORD_MKFS);
+	path = disk_record_path(&n, "a", DISK_RECORD_MKFS);
 	dir = xasprintf("%s/" STATE_DIR_JOBS, root);
 	ck_assert_int_eq(file_replace(dir, "", 0, 0644, &err), 0);
 	ck_assert_int_eq(state_file_write_synced(path, "x", &err), -1);
 	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
 	err_clear(&err);
-	ck_assert_int_eq(job_record_matches(&n, JOB_RECORD_MKFS, &written, &err), -1);
+	ck_assert_int_eq(disk_record_matches(&n, DISK_RECORD_MKFS, &written, &err), -1);
 	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
 	end();
 }
@@ -315,7 +321,7 @@ END_TEST
 
 START_TEST(while_the_boot_is_not_known_a_record_is_neither_believed_nor_written_off)
 {
-	static const struct job_record written = { "a", &disk, "ext4", 7, "" };
+	static const struct disk_record written = { "a", &disk, "ext4", 7, "", 0 };
 	static const char *const unknown[] = { "", "\n",
 		                               "an id that is longer than those of any "
 		                               "kernel, and would be cut to another" };
@@ -323,29 +329,60 @@ START_TEST(while_the_boot_is_not_known_a_record_is_neither_believed_nor_written_
 	struct err err = ERR_INIT;
 
 	begin();
-	path = job_record_path(&n, "a", JOB_RECORD_MKFS);
+	path = disk_record_path(&n, "a", DISK_RECORD_MKFS);
 	text = text_of(&written);
 	ck_assert_int_eq(state_file_write_synced(path, text, &err), 0);
 	for (size_t i = 0; i < ARRAY_LEN(unknown); i++) {
 		boot(unknown[i]);
-		ck_assert_int_eq(job_record_matches(&n, JOB_RECORD_MKFS, &written, &err), -1);
+		ck_assert_int_eq(disk_record_matches(&n, DISK_RECORD_MKFS, &written, &err), -1);
 		ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "boot_id"), "%s",
 		              err.msg);
 		err_clear(&err);
-		ck_assert_int_eq(job_record_text(&n, &written, &none, &err), -1);
+		ck_assert_int_eq(disk_record_text(&n, DISK_RECORD_MKFS, &written, &none, &err), -1);
 		ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
 		err_clear(&err);
-		ck_assert(!job_record_is_outdated(&n, text));
-		ck_assert_int_eq(job_record_matches(&n, JOB_RECORD_E2FSCK, &written, &err),
-		                 JOB_RECORD_ABSENT);
+		ck_assert(!disk_record_is_outdated(&n, text));
+		ck_assert_int_eq(disk_record_matches(&n, DISK_RECORD_E2FSCK, &written, &err),
+		                 DISK_RECORD_ABSENT);
 	}
 	boot("boot-1\n");
-	ck_assert_int_eq(job_record_matches(&n, JOB_RECORD_MKFS, &written, &err), 0);
+	ck_assert_int_eq(disk_record_matches(&n, DISK_RECORD_MKFS, &written, &err), 0);
 	end();
 }
 END_TEST
 
-SUITE("job record", a_record_speaks_of_its_own_attachment_only,
+/* A driver is upgraded, and rolled back, while such files exist. */
+START_TEST(the_text_is_that_of_older_versions)
+{
+	static const char mkfs[] =
+		"volume=a\nuuid=u\nnsid=1\nsize=4096\nfilesystem=ext4\ndevice=0:0\n"
+		"boot=boot-1\ndiskseq=7\nattachment=uid-1\n";
+	static const char without_device[] =
+		"volume=a\nuuid=u\nnsid=1\nsize=4096\nfilesystem=ext4\n"
+		"boot=boot-1\ndiskseq=7\nattachment=\n";
+	static const char unstage[] = "device=0:0 filesystem=0:77\nvolume=a\nuuid=u\nnsid=1\n"
+				      "boot=boot-1\ndiskseq=7\n";
+	const struct disk_record r = { "a", &disk, "ext4", 7, "uid-1", makedev(0, 77) };
+	char *path AUTO(free) = NULL, *text AUTO(free) = NULL, *leaving AUTO(free) = NULL;
+	struct err err = ERR_INIT;
+
+	begin();
+	path = disk_record_path(&n, "a", DISK_RECORD_MKFS);
+	text = text_of(&r);
+	ck_assert_str_eq(text, mkfs);
+	ck_assert_int_eq(disk_record_text(&n, DISK_RECORD_UNSTAGE, &r, &leaving, &err), 0);
+	ck_assert_str_eq(leaving, unstage);
+	ck_assert(!disk_record_is_outdated(&n, unstage));
+	ck_assert_int_eq(state_file_write_synced(path, without_device, &err), 0);
+	ck_assert_int_eq(disk_record_matches(&n, DISK_RECORD_MKFS, &r, &err), 0);
+	boot("boot-2\n");
+	ck_assert(disk_record_is_outdated(&n, unstage));
+	ck_assert_int_eq(disk_record_matches(&n, DISK_RECORD_MKFS, &r, &err), DISK_RECORD_ABSENT);
+	end();
+}
+END_TEST
+
+SUITE("disk_record", the_text_is_that_of_older_versions, a_record_speaks_of_its_own_attachment_only,
       a_record_without_a_uid_goes_by_the_boot_and_the_disks_number,
       a_record_that_is_cut_matches_nothing,
       a_record_is_described_to_people_and_kept_while_it_may_match,

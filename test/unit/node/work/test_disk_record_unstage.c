@@ -8,7 +8,8 @@
 
 #include "common/file.h"
 #include "common/mem.h"
-#include "node/work/leaving.h"
+#include "node/work/disk_record.h"
+#include "node/host/recover.h"
 #include "test/lib/node_world.h"
 #include "test/lib/skip.h"
 
@@ -17,21 +18,53 @@
 static struct node_world w;
 static struct nvme_disk *disk;
 
+struct found {
+	struct device dev;
+	dev_t fs;
+};
+
+static int write_of(const char *volume_id, const struct found *f, struct err *err)
+{
+	return disk_record_put_unstage(&w.node,
+	                               &(struct disk_record) { .volume_id = volume_id,
+	                                                       .dev = &f->dev,
+	                                                       .diskseq = f->dev.diskseq,
+	                                                       .fs = f->fs },
+	                               err);
+}
+
+static int try_read(const char *volume_id, struct found *f, struct err *err)
+{
+	return disk_record_read(&w.node, volume_id, DISK_RECORD_UNSTAGE, &f->dev, &f->fs, err);
+}
+
+/* The node's start. */
+static void tidy(const char *removed)
+{
+	struct strs unfinished AUTO(strs_clear) = STRS_INIT;
+	struct str did AUTO(str_clear) = STR_INIT(500);
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(node_recover_records(&w.node, &did, &unfinished, &err) == 0, "%s", err.msg);
+	ck_assert_str_eq(did.len ? did.ptr : "", removed);
+	ck_assert_uint_eq(unfinished.n, 0);
+}
+
 static void begin(void)
 {
 	struct err err = ERR_INIT;
-	struct leaving l = { .fs = makedev(0, 77) };
+	struct found f = { .fs = makedev(0, 77) };
 
 	node_world_init(&w);
 	disk = nvme_world_add(&w.nvme, 1, UUID, 16 * MIB);
-	ck_assert_int_eq(device_by_number(&w.node.o.world, disk->devno, &l.dev, &err), 0);
-	ck_assert_msg(leaving_write(&w.node, VOLUME_ID, &l, &err) == 0, "%s", err.msg);
+	ck_assert_int_eq(device_by_number(&w.node.o.world, disk->devno, &f.dev, &err), 0);
+	ck_assert_msg(write_of(VOLUME_ID, &f, &err) == 0, "%s", err.msg);
 }
 
-static int read_of(const char *volume_id, struct leaving *l)
+static int read_of(const char *volume_id, struct found *f)
 {
 	struct err err = ERR_INIT;
-	int rc = leaving_read(&w.node, volume_id, l, &err);
+	int rc = try_read(volume_id, f, &err);
 
 	ck_assert_msg(rc >= 0, "%s", err.msg);
 	return rc;
@@ -39,18 +72,18 @@ static int read_of(const char *volume_id, struct leaving *l)
 
 START_TEST(what_was_written_is_read_until_it_is_removed)
 {
-	struct leaving l;
+	struct found f;
 	struct err err = ERR_INIT;
 
 	SKIP_UNLESS_LOOP();
 	begin();
-	ck_assert_int_eq(read_of(VOLUME_ID, &l), 0);
-	ck_assert(l.dev.devno == disk->devno && l.fs == makedev(0, 77));
-	ck_assert_str_eq(l.dev.uuid, UUID);
-	ck_assert_int_eq(read_of("pvc-2", &l), LEAVING_NONE);
-	ck_assert_int_eq(leaving_remove(&w.node, VOLUME_ID, &err), 0);
-	ck_assert_int_eq(read_of(VOLUME_ID, &l), LEAVING_NONE);
-	ck_assert_int_eq(leaving_remove(&w.node, VOLUME_ID, &err), 0);
+	ck_assert_int_eq(read_of(VOLUME_ID, &f), 0);
+	ck_assert(f.dev.devno == disk->devno && f.fs == makedev(0, 77));
+	ck_assert_str_eq(f.dev.uuid, UUID);
+	ck_assert_int_eq(read_of("pvc-2", &f), DISK_RECORD_ABSENT);
+	ck_assert_int_eq(disk_record_remove_unstage(&w.node, VOLUME_ID, &err), 0);
+	ck_assert_int_eq(read_of(VOLUME_ID, &f), DISK_RECORD_ABSENT);
+	ck_assert_int_eq(disk_record_remove_unstage(&w.node, VOLUME_ID, &err), 0);
 	node_world_clear(&w);
 }
 END_TEST
@@ -65,6 +98,7 @@ START_TEST(another_disk_or_boot_is_not_what_it_is_about)
 	static const struct {
 		const char *what, *sed;
 	} rows[] = {
+		{ "another volume", "s/^volume=.*/volume=pvc-9/" },
 		{ "another boot", "s/^boot=.*/boot=that-boot/" },
 		{ "another disk with this number", "s/^diskseq=.*/diskseq=1/" },
 		{ "another UUID", "s/^uuid=.*/uuid=2/" },
@@ -76,11 +110,11 @@ START_TEST(another_disk_or_boot_is_not_what_it_is_about)
 
 	SKIP_UNLESS_LOOP();
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct leaving l;
+		struct found f;
 
 		begin();
 		changed(rows[i].sed);
-		ck_assert_msg(read_of(VOLUME_ID, &l) == LEAVING_NONE, "%s", rows[i].what);
+		ck_assert_msg(read_of(VOLUME_ID, &f) == DISK_RECORD_ABSENT, "%s", rows[i].what);
 		node_world_clear(&w);
 	}
 }
@@ -88,29 +122,29 @@ END_TEST
 
 START_TEST(a_disk_that_has_gone_is_left)
 {
-	struct leaving l;
+	struct found f;
 
 	SKIP_UNLESS_LOOP();
 	begin();
 	nvme_world_hide(&w.nvme, disk);
-	ck_assert_int_eq(read_of(VOLUME_ID, &l), LEAVING_NONE);
+	ck_assert_int_eq(read_of(VOLUME_ID, &f), DISK_RECORD_ABSENT);
 	node_world_clear(&w);
 }
 END_TEST
 
 START_TEST(a_record_that_cannot_be_written_or_read_is_an_error)
 {
-	struct leaving l = { .fs = 1 };
+	struct found f = { .fs = 1 };
 	struct err err = ERR_INIT;
 
 	SKIP_UNLESS_LOOP();
 	begin();
 	run_tool("cd %s/unstaging && f=$(ls) && rm $f && mkdir $f", w.plugin_dir);
-	ck_assert_int_eq(leaving_read(&w.node, VOLUME_ID, &l, &err), -1);
+	ck_assert_int_eq(try_read(VOLUME_ID, &f, &err), -1);
 	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
 	err_clear(&err);
 	w.node.o.plugin_dir = "/proc/nowhere";
-	ck_assert_int_eq(leaving_write(&w.node, VOLUME_ID, &l, &err), -1);
+	ck_assert_int_eq(write_of(VOLUME_ID, &f, &err), -1);
 	ck_assert_msg(err.code == ERR_UNAVAILABLE &&
 	                      strstr(err.msg, "record of its disk cannot be written") != NULL,
 	              "%s", err.msg);
@@ -120,22 +154,17 @@ END_TEST
 
 START_TEST(records_of_other_boots_are_removed_at_the_start)
 {
-	struct str did AUTO(str_clear) = STR_INIT(500);
-	struct err err = ERR_INIT;
-	struct leaving l;
+	struct found f;
 
 	SKIP_UNLESS_LOOP();
 	begin();
 	run_tool("cd %s/unstaging && sed 's/^boot=.*/boot=that-boot/' * > other && echo > half.tmp",
 	         w.plugin_dir);
-	ck_assert_int_eq(leaving_remove_outdated(&w.node, &did, &err), 0);
-	ck_assert_str_eq(did.ptr, "unstaging record half.tmp, unstaging record other");
-	ck_assert_int_eq(read_of(VOLUME_ID, &l), 0);
-	str_reset(&did);
-	ck_assert_int_eq(leaving_remove_outdated(&w.node, &did, &err), 0);
-	ck_assert_uint_eq(did.len, 0);
+	tidy("unstaging record half.tmp, unstaging record other");
+	ck_assert_int_eq(read_of(VOLUME_ID, &f), 0);
+	tidy("");
 	run_tool("rm -r %s/unstaging", w.plugin_dir);
-	ck_assert_int_eq(leaving_remove_outdated(&w.node, &did, &err), 0);
+	tidy("");
 	node_world_clear(&w);
 }
 END_TEST
@@ -152,32 +181,30 @@ static void not_known(int rc, struct err *err)
 /* Which boot this is may be not known for lack of a descriptor. */
 START_TEST(a_boot_that_cannot_be_named_is_not_taken_for_another_one)
 {
-	struct str did AUTO(str_clear) = STR_INIT(500);
-	struct leaving l;
+	struct found f;
 	struct err err = ERR_INIT;
 
 	SKIP_UNLESS_LOOP();
 	begin();
 	node_world_restart(&w, false);
-	not_known(leaving_read(&w.node, VOLUME_ID, &l, &err), &err);
-	ck_assert_int_eq(read_of("pvc-2", &l), LEAVING_NONE);
-	ck_assert_int_eq(leaving_remove_outdated(&w.node, &did, &err), 0);
-	ck_assert_str_eq(did.ptr, "");
+	not_known(try_read(VOLUME_ID, &f, &err), &err);
+	ck_assert_int_eq(read_of("pvc-2", &f), DISK_RECORD_ABSENT);
+	tidy("");
 	node_world_tell_boot(&w);
-	ck_assert_int_eq(read_of(VOLUME_ID, &l), 0);
+	ck_assert_int_eq(read_of(VOLUME_ID, &f), 0);
 	node_world_restart(&w, false);
-	not_known(leaving_write(&w.node, "pvc-2", &l, &err), &err);
+	not_known(write_of("pvc-2", &f, &err), &err);
 	node_world_tell_boot(&w);
-	ck_assert_int_eq(read_of("pvc-2", &l), LEAVING_NONE);
+	ck_assert_int_eq(read_of("pvc-2", &f), DISK_RECORD_ABSENT);
 	/* A driver that has read it once does not ask again. */
 	node_world_restart(&w, true);
 	run_tool("rm -r %s/proc/sys", w.nvme.root);
-	ck_assert_int_eq(read_of(VOLUME_ID, &l), 0);
+	ck_assert_int_eq(read_of(VOLUME_ID, &f), 0);
 	node_world_clear(&w);
 }
 END_TEST
 
-SUITE_TIMEOUT("leaving", 60, what_was_written_is_read_until_it_is_removed,
+SUITE_TIMEOUT("disk_record_unstage", 60, what_was_written_is_read_until_it_is_removed,
               another_disk_or_boot_is_not_what_it_is_about, a_disk_that_has_gone_is_left,
               a_record_that_cannot_be_written_or_read_is_an_error,
               records_of_other_boots_are_removed_at_the_start,
