@@ -33,7 +33,7 @@ static void count_limit(const struct node *n)
 			           LABELS(sources[i]));
 }
 
-static void count_functions(const struct node *n)
+static void count_host_functions(const struct node *n)
 {
 	struct device_states seen;
 	struct err ignored = ERR_INIT;
@@ -173,6 +173,6 @@ void node_count_hung(const struct node *n)
 void node_count(struct node *n)
 {
 	count_limit(n);
-	count_functions(n);
+	count_host_functions(n);
 	metric_set(METRIC_VOLUMES_STAGED, staged(n), NULL);
 }

@@ -41,7 +41,7 @@ static int64_t last_known(const struct node *n)
 	return (int64_t)value;
 }
 
-static void remember(const struct node *n, int64_t value)
+static void max_volumes_remember(const struct node *n, int64_t value)
 {
 	char *path AUTO(free) = file_path(n);
 	struct err err = ERR_INIT;
@@ -168,8 +168,8 @@ static void tell(struct node *n, const struct max_volumes *m, const char *failed
  * So the VFs are counted when no preparation runs, and again if one has begun during the count.
  * Nothing is counted while a preparation hangs: a part of the VFs would be a wrong answer.
  */
-static int look_when_prepared(struct node *n, struct deadline d, struct max_volumes *ret,
-                              struct err *err)
+static int max_volumes_when_prepared(struct node *n, struct deadline d, struct max_volumes *ret,
+                                     struct err *err)
 {
 	struct err unfinished = ERR_INIT;
 	unsigned seen;
@@ -195,17 +195,17 @@ int max_volumes_answer(struct node *n, struct deadline d, struct max_volumes *re
 {
 	struct err failed = ERR_INIT;
 
-	if (look_when_prepared(n, d, ret, err))
+	if (max_volumes_when_prepared(n, d, ret, err))
 		return -1;
 	if (ret->source != MAX_VOLUMES_SET && !ret->vfs && !ret->uncounted) {
 		if (node_prepare_beside(n, false, n->o.host_wait_ms, &failed) == NODE_PREPARES)
 			answer_uncounted(n, failed.msg, ret);
-		else if (look_when_prepared(n, d, ret, err))
+		else if (max_volumes_when_prepared(n, d, ret, err))
 			return -1;
 	}
 	if (!ret->uncounted && (ret->source == MAX_VOLUMES_COUNTED ||
 	                        (n->o.topology_key && ret->vfs + ret->slots > 0)))
-		remember(n, (int64_t)ret->vfs + ret->slots);
+		max_volumes_remember(n, (int64_t)ret->vfs + ret->slots);
 	tell(n, ret, failed.code ? failed.msg : "");
 	return 0;
 }

@@ -50,7 +50,7 @@ static const char *name_of(const struct kubelet_place *p)
 	return p->persistent_volume ? p->persistent_volume : p->volume_id;
 }
 
-static int find_spots(const struct pre_stop_options *o, struct spots *ret, struct err *err)
+static int pre_stop_find_spots(const struct pre_stop_options *o, struct spots *ret, struct err *err)
 {
 	struct mount_table table AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 
@@ -89,7 +89,7 @@ static bool names_a_living_group(const char *text, const char *uid)
 }
 
 /* kubelet writes a UID with dashes, and for systemd, where a dash is a level, with underlines. */
-static void see_process(struct spots *s, const char *cgroup)
+static void pre_stop_scan_process(struct spots *s, const char *cgroup)
 {
 	for (size_t i = 0; i < s->n; i++) {
 		char *other AUTO(free) = NULL;
@@ -105,7 +105,8 @@ static void see_process(struct spots *s, const char *cgroup)
 	}
 }
 
-static int see_processes(const struct pre_stop_options *o, struct spots *s, struct err *err)
+static int pre_stop_scan_processes(const struct pre_stop_options *o, struct spots *s,
+                                   struct err *err)
 {
 	struct strs names AUTO(strs_clear) = STRS_INIT;
 
@@ -120,7 +121,7 @@ static int see_processes(const struct pre_stop_options *o, struct spots *s, stru
 			continue;
 		path = xasprintf("%s/%s/cgroup", o->proc_root, names.v[i]);
 		if (file_read(path, CGROUP_MAX, &text, &n, &ignored) == 0)
-			see_process(s, text);
+			pre_stop_scan_process(s, text);
 	}
 	return 0;
 }
@@ -155,13 +156,13 @@ int pre_stop_look(const struct pre_stop_options *o, struct strs *ret, struct err
 {
 	struct spots s AUTO(spots_clear) = { .n = 0 };
 
-	if (find_spots(o, &s, err))
+	if (pre_stop_find_spots(o, &s, err))
 		return -1;
 	if (!s.n)
 		return 0;
 	if (is_blind(o))
 		return PRE_STOP_BLIND;
-	if (see_processes(o, &s, err))
+	if (pre_stop_scan_processes(o, &s, err))
 		return -1;
 	for (size_t i = 0; i < s.n; i++)
 		if (s.v[i].pod ? !s.v[i].lives : !lives_somewhere(&s, s.v[i].volume))

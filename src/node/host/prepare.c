@@ -38,7 +38,7 @@ static const struct module virtiofs[] = {
 	{ "virtiofs", "bus/virtio/drivers/virtiofs", VIRTIOFS_ADVICE },
 };
 
-static int load(const char *sysfs, const struct module *m, struct str *did, struct err *err)
+static int prepare_load(const char *sysfs, const struct module *m, struct str *did, struct err *err)
 {
 	char *driver AUTO(free) = xasprintf("%s/%s", sysfs, m->driver);
 	struct strs argv AUTO(strs_clear) = STRS_INIT;
@@ -63,12 +63,13 @@ static int load(const char *sysfs, const struct module *m, struct str *did, stru
 static int load_virtiofs(const char *sysfs, struct str *did, struct err *err)
 {
 	for (size_t i = 0; i < ARRAY_LEN(virtiofs); i++)
-		if (load(sysfs, &virtiofs[i], did, err))
+		if (prepare_load(sysfs, &virtiofs[i], did, err))
 			return -1;
 	return 0;
 }
 
-static enum node_module look_at(const struct node *n, const struct module *m, bool may_load)
+static enum node_module prepare_probe_module(const struct node *n, const struct module *m,
+                                             bool may_load)
 {
 	char *driver AUTO(free) = xasprintf("%s/%s", n->o.world.sysfs, m->driver);
 	struct strs argv AUTO(strs_clear) = STRS_INIT;
@@ -86,10 +87,11 @@ static enum node_module look_at(const struct node *n, const struct module *m, bo
 
 void node_each_module(const struct node *n, node_module_fn *fn, void *arg)
 {
-	fn(arg, nvme.name, EMULATION_NVME, look_at(n, &nvme, n->o.load_driver), nvme.advice);
+	fn(arg, nvme.name, EMULATION_NVME, prepare_probe_module(n, &nvme, n->o.load_driver),
+	   nvme.advice);
 	for (size_t i = 0; i < ARRAY_LEN(virtiofs); i++)
 		fn(arg, virtiofs[i].name, EMULATION_VIRTIOFS,
-		   look_at(n, &virtiofs[i], n->o.load_virtiofs), virtiofs[i].advice);
+		   prepare_probe_module(n, &virtiofs[i], n->o.load_virtiofs), virtiofs[i].advice);
 }
 
 int node_load_virtiofs(const struct node *n, struct err *err)
@@ -115,14 +117,14 @@ static int also(struct err *all, const struct err *failed)
 	return err_set(all, first.code, "%.480s; %.480s", first.msg, failed->msg);
 }
 
-static int prepare(const struct node *n, struct str *did, struct err *err)
+static int prepare_host(const struct node *n, struct str *did, struct err *err)
 {
 	const struct node_options *o = &n->o;
 	struct str made AUTO(str_clear) = STR_INIT(1000);
 	struct err failed = ERR_INIT;
 	int rc = 0;
 
-	if (o->load_driver && load(o->world.sysfs, &nvme, did, &failed))
+	if (o->load_driver && prepare_load(o->world.sysfs, &nvme, did, &failed))
 		rc = also(err, &failed);
 	err_clear(&failed);
 	/* Else they are loaded for the first volume that needs them. */
@@ -144,7 +146,7 @@ int node_prepare(struct node *n, struct str *did, struct err *err)
 	if (gatekeeper_check(n->o.gate, err))
 		return -1;
 	atomic_fetch_add(&n->preparations, 1);
-	return prepare(n, did, err);
+	return prepare_host(n, did, err);
 }
 
 /* ---- beside the calls ---- */

@@ -124,7 +124,7 @@ static void log_hung(const char *pci)
 	          "dmesg of the node, for a removal or a probe that hangs", NULL);
 }
 
-static void walk_on(void *box)
+static void recover_next(void *box)
 {
 	struct walk *w = box;
 	struct str did AUTO(str_clear) = STR_INIT(DID_MAX);
@@ -148,7 +148,7 @@ static void walk_on(void *box)
 }
 
 /* Walks to the end, or until a function hangs. *ret: its index, or the number of functions. */
-static int walk(struct walk *w, size_t *ret, struct err *err)
+static int recover_walk(struct walk *w, size_t *ret, struct err *err)
 {
 	int64_t ms = device_hang_ms(&w->n->o.world);
 	struct detached *work;
@@ -157,7 +157,7 @@ static int walk(struct walk *w, size_t *ret, struct err *err)
 
 	*ret = 0;
 	atomic_fetch_add(&w->n->walks, 1);
-	work = detached_start(walk_on, walk_free, w, err);
+	work = detached_start(recover_next, walk_free, w, err);
 	if (!work) {
 		atomic_fetch_sub(&w->n->walks, 1);
 		walk_free(w);
@@ -186,7 +186,7 @@ static void recover_functions(struct node *n)
 	while (from < functions.n) {
 		size_t done;
 
-		if (walk(walk_new(n, &functions, from), &done, &err)) {
+		if (recover_walk(walk_new(n, &functions, from), &done, &err)) {
 			log_failure(&err);
 			return;
 		}

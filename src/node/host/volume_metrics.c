@@ -60,7 +60,7 @@ struct volume_metrics *volume_metrics_free(struct volume_metrics *v)
 /* ---- whose it is ---- */
 
 /* malloc'ed; NULL: unknown. */
-static char *volume_of(const struct place *p)
+static char *volume_metrics_id(const struct place *p)
 {
 	char *path AUTO(free) = NULL, *text AUTO(free) = NULL;
 	struct json *tree AUTO(json_free) = NULL;
@@ -88,7 +88,8 @@ static void set(struct volume_numbers *v, enum volume_metric m, int64_t value)
 }
 
 /* Documentation/block/stat.rst */
-static void look_at_io(const struct node *n, const char *device, struct volume_numbers *v)
+static void volume_metrics_read_io(const struct node *n, const char *device,
+                                   struct volume_numbers *v)
 {
 	char *path AUTO(free) = xasprintf("%s/class/block/%s/stat", n->o.world.sysfs, device);
 	char *text AUTO(free) = NULL;
@@ -119,10 +120,10 @@ static void look_at_bytes(const struct looking *l, const struct place *p, struct
 	set(v, VOLUME_METRIC_AVAILABLE, (int64_t)(fs.f_bavail * fs.f_frsize));
 }
 
-static void look_at_one(void *arg, const struct place *p, const struct device *dev)
+static void volume_metrics_add(void *arg, const struct place *p, const struct device *dev)
 {
 	struct looking *l = arg;
-	char *volume = volume_of(p);
+	char *volume = volume_metrics_id(p);
 	struct volume_numbers *v;
 
 	if (!volume)
@@ -134,7 +135,7 @@ static void look_at_one(void *arg, const struct place *p, const struct device *d
 		.device = xstrdup(*dev->name ? dev->name : p->m->source),
 	};
 	if (*dev->name)
-		look_at_io(l->node, dev->name, v);
+		volume_metrics_read_io(l->node, dev->name, v);
 	if (p->kind == PLACE_BLOCK)
 		set(v, VOLUME_METRIC_SIZE, (int64_t)dev->size);
 	else
@@ -150,7 +151,7 @@ static int by_volume(const void *a, const void *b)
 }
 
 /* Of two with one name the first: a page with both would be refused as a whole. */
-static void drop_doubles(struct looking *l)
+static void volume_metrics_deduplicate(struct looking *l)
 {
 	size_t kept = 0;
 
@@ -173,8 +174,8 @@ void volume_metrics_look(struct volume_metrics *v, struct node *n)
 	struct str text = STR_INIT(TEXT_MAX);
 	char *before;
 
-	node_each_staged(n, look_at_one, &l);
-	drop_doubles(&l);
+	node_each_staged(n, volume_metrics_add, &l);
+	volume_metrics_deduplicate(&l);
 	metric_print_volumes(&text, l.v, l.n);
 	for (size_t i = 0; i < l.n; i++) {
 		free(l.v[i].volume);

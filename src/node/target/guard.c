@@ -305,7 +305,7 @@ static struct look *guard_begin_locked(struct guard *g, enum guard_ask ask, dev_
 	return l;
 }
 
-static int refuse_hung(const struct look *l, const char *path, struct err *err)
+static int refuse_guard_hang(const struct look *l, const char *path, struct err *err)
 {
 	const char *fact = l->ask == GUARD_READ ? "has not answered"
 	                   : is_write(l->ask)   ? "has held a write"
@@ -337,7 +337,7 @@ static struct look *guard_hold_locked(struct guard *g, enum guard_ask ask, dev_t
 		if (other->devno != devno)
 			continue;
 		if (other->hung && hangs_as(ask, other->ask)) {
-			refuse_hung(other, path, err);
+			refuse_guard_hang(other, path, err);
 			return NULL;
 		}
 		if (other->ask == ask && str_eq(other->path, path))
@@ -384,7 +384,7 @@ static int guard_result(struct look *l, const char *path, struct statvfs *ret, i
 	if (!l->hung)
 		count_hung_locked(l->guard, l, 1);
 	l->hung = true;
-	return refuse_hung(l, path, err);
+	return refuse_guard_hang(l, path, err);
 }
 
 static int guard_request(struct guard *g, enum guard_ask ask, dev_t devno, const char *path,

@@ -274,7 +274,7 @@ void jobs_old(struct jobs *j, struct strs *names)
 	give_turns_back(j, names);
 }
 
-static int refuse_turn(struct jobs *j, enum job_kind kind, struct deadline d, struct err *err)
+static int refuse_job_turn(struct jobs *j, enum job_kind kind, struct deadline d, struct err *err)
 {
 	static const char *const doing[] = {
 		[JOB_FORMAT] = "formatted", [JOB_CHECK] = "checked", [JOB_GROW] = "grown"
@@ -304,7 +304,7 @@ static int job_take_turn(struct jobs *j, enum job_kind kind, struct deadline d, 
 			return 0;
 		if (!job_wait_readable(j->turns_fd[kind], deadline_clamp(d, next)) &&
 		    deadline_given_up(d))
-			return refuse_turn(j, kind, d, err);
+			return refuse_job_turn(j, kind, d, err);
 	}
 }
 

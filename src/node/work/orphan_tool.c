@@ -19,8 +19,8 @@
 #define LOCK_WAIT_MS 1000
 #define LOCK_STEP_MS 20
 
-static int refuse_locked(const struct node *n, const struct device *dev, struct deadline d,
-                         struct err *err)
+static int refuse_orphan_tool(const struct node *n, const struct device *dev, struct deadline d,
+                              struct err *err)
 {
 	const struct holders_query q = { .proc_root = n->o.proc_root, .disk = dev->devno };
 	struct holders h AUTO(holders_clear) = { 0 };
@@ -46,7 +46,7 @@ int orphan_tool_lock(const struct node *n, const struct device *dev, int fd, str
 		if (errno != EWOULDBLOCK)
 			return err_sys(err, errno, "lock %s", dev->path);
 		if (deadline_sleep(end, LOCK_STEP_MS, &ignored, ""))
-			return refuse_locked(n, dev, d, err);
+			return refuse_orphan_tool(n, dev, d, err);
 	}
 	return 0;
 }

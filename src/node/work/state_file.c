@@ -227,7 +227,7 @@ static int make_file(const char *path, struct err *err)
 	return state_file_overwrite(path, O_CREAT | O_EXCL, bytes, sizeof(bytes), err);
 }
 
-static int make_spare(const struct node *n, unsigned i, struct err *err)
+static int state_file_make_spare(const struct node *n, unsigned i, struct err *err)
 {
 	char *path AUTO(free) = spare_path(n, i);
 
@@ -253,7 +253,7 @@ int state_file_make_spares(const struct node *n, struct err *err)
 	for (unsigned i = 0; i < STATE_FILE_SPARES; i++) {
 		struct err failed = ERR_INIT;
 
-		if (make_spare(n, i, &failed) && !first.code)
+		if (state_file_make_spare(n, i, &failed) && !first.code)
 			first = failed;
 	}
 	if (!first.code)
@@ -288,7 +288,7 @@ static int move_to_free(const char *from, const char *to)
 	return -1;
 }
 
-static bool give_spare_back(const struct node *n, const char *path)
+static bool state_file_return_spare(const struct node *n, const char *path)
 {
 	if (!has_block(path))
 		return false;
@@ -305,7 +305,7 @@ static bool give_spare_back(const struct node *n, const char *path)
 
 int state_file_give_back(const struct node *n, const char *path, struct err *err)
 {
-	return give_spare_back(n, path) ? 0 : state_file_remove(path, err);
+	return state_file_return_spare(n, path) ? 0 : state_file_remove(path, err);
 }
 
 static int state_file_replace(const struct node *n, const char *path, const char *text,
