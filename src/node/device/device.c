@@ -37,7 +37,7 @@ static int look_at_driver(const struct device_world *w, struct device_sight *sig
 		return 0;
 	}
 	if (driver && !pci_driver_parks(driver))
-		return pci_held_by_other(w, sight->pci, driver, err);
+		return pci_refuse_held(w, sight->pci, driver, err);
 	sight->stage = driver ? DEVICE_PARKED : DEVICE_NO_DRIVER;
 	str_addf(why, "PCI function %s %s%s; %s is expected", sight->pci,
 	         driver ? "is held by driver " : "has no driver", driver ? driver : "",

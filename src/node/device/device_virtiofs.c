@@ -234,8 +234,8 @@ static int read_shown(const struct device_world *w, const char *pci, const char 
 	return 0;
 }
 
-static int tag_is_elsewhere(const struct shown *s, const char *pci, const char *tag,
-                            struct err *err)
+static int refuse_tag_elsewhere(const struct shown *s, const char *pci, const char *tag,
+                                struct err *err)
 {
 	metric_add(METRIC_REFUSALS, 1, LABELS("wrong tag"));
 	return err_set(err, ERR_PRECONDITION,
@@ -244,7 +244,7 @@ static int tag_is_elsewhere(const struct shown *s, const char *pci, const char *
 	               tag, s->other, pci);
 }
 
-static int tag_differs(const char *pci, const char *has, const char *wanted, struct err *err)
+static int refuse_other_tag(const char *pci, const char *has, const char *wanted, struct err *err)
 {
 	metric_add(METRIC_REFUSALS, 1, LABELS("wrong tag"));
 	return err_set(err, ERR_PRECONDITION,
@@ -261,7 +261,7 @@ static int check_elsewhere(const struct device_world *w, const char *pci, const 
 
 	if (read_shown(w, pci, NULL, tag, &shown, err))
 		return -1;
-	return shown.other ? tag_is_elsewhere(&shown, pci, tag, err) : 0;
+	return shown.other ? refuse_tag_elsewhere(&shown, pci, tag, err) : 0;
 }
 
 /* ---- before it is bound ---- */
@@ -279,7 +279,7 @@ static int check_unbound(const struct device_world *w, const char *pci,
 	/* A function that does not show its tag yet proves nothing. */
 	rc = virtio_tag_read(dir, tag, &why, err);
 	if (rc == 0 && !str_eq(tag, want->tag))
-		return tag_differs(pci, tag, want->tag, err);
+		return refuse_other_tag(pci, tag, want->tag, err);
 	return rc < 0 ? -1 : 0;
 }
 
@@ -355,9 +355,9 @@ static int prove_tag(const struct device_world *w, const char *pci, const struct
 	if (read_shown(w, pci, d->name, want->tag, &shown, err))
 		return -1;
 	if (shown.other)
-		return tag_is_elsewhere(&shown, pci, want->tag, err);
+		return refuse_tag_elsewhere(&shown, pci, want->tag, err);
 	if (shown.own && !str_eq(shown.own, want->tag))
-		return tag_differs(pci, shown.own, want->tag, err);
+		return refuse_other_tag(pci, shown.own, want->tag, err);
 	if (shown.any && !shown.own) {
 		str_addf(why, "%s/fs/virtiofs does not show the tag of %s yet", w->sysfs, d->name);
 		return DEVICE_ABSENT;
@@ -367,7 +367,7 @@ static int prove_tag(const struct device_world *w, const char *pci, const struct
 	if (rc)
 		return rc < 0 ? -1 : 0;
 	if (!str_eq(tag, want->tag))
-		return tag_differs(pci, tag, want->tag, err);
+		return refuse_other_tag(pci, tag, want->tag, err);
 	d->tag_proven = true;
 	return 0;
 }

@@ -247,7 +247,7 @@ static int same_in_any_domain(const struct device_world *w, const struct pci_add
 	return 0;
 }
 
-static int several_match(const struct strs *found, const char *what, struct err *err)
+static int refuse_ambiguous(const struct strs *found, const char *what, struct err *err)
 {
 	char *names AUTO(free) = strs_join(found, ", ");
 
@@ -285,7 +285,8 @@ static int by_vuid(const struct device_world *w, const struct strs *usable, cons
 			str_addf(why, "; %s has VUID %s", usable->v[i], has);
 	}
 	if (found.n > 1)
-		return several_match(&found, "several PCI functions have the published VUID", err);
+		return refuse_ambiguous(&found, "several PCI functions have the published VUID",
+		                        err);
 	/*
 	 * In one domain another device may have this address, while ours is still to be plugged
 	 * into another domain: never take one whose VUID is not proven.
@@ -346,10 +347,11 @@ static int in_only_domain(const struct device_world *w, const struct strs *candi
                           char ret[PCI_NAME_MAX], struct err *err)
 {
 	if (usable->n > 1)
-		return several_match(usable,
-		                     "the PCI address was published without a domain, and several "
-		                     "domains have it",
-		                     err);
+		return refuse_ambiguous(
+			usable,
+			"the PCI address was published without a domain, and several "
+			"domains have it",
+			err);
 	if (usable->n == 1) {
 		snprintf(ret, PCI_NAME_MAX, "%s", usable->v[0]);
 		return 0;

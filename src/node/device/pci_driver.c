@@ -43,7 +43,7 @@ static const struct turn *other_locked(const struct device_world *w, const char 
 	return t;
 }
 
-static int does_not_answer(const struct turn *t, struct err *err)
+static int refuse_hung_function(const struct turn *t, struct err *err)
 {
 	return err_set(err, ERR_UNAVAILABLE,
 	               "PCI function %s does not answer: the kernel has been at it for %.0f s (a "
@@ -68,7 +68,7 @@ static int turn_begin(struct turn *t, const struct device_world *w, const char *
 			(struct deadline) { .at = other->since + device_hang_ms(w) * NS_PER_MS });
 
 		if (hangs(w, other))
-			return does_not_answer(other, err);
+			return refuse_hung_function(other, err);
 		pthread_cond_clockwait(&changed, &lock, CLOCK_MONOTONIC, &until);
 	}
 	*t = (struct turn) { turns, w->sysfs, pci, driver, monotonic_ns() };
@@ -92,7 +92,7 @@ int pci_driver_answers(const struct device_world *w, const char *driver, struct 
 	WITH_LOCK(&lock);
 	for (const struct turn *t = turns; t; t = t->next)
 		if (str_eq(t->driver, driver) && str_eq(t->sysfs, w->sysfs) && hangs(w, t))
-			return does_not_answer(t, err);
+			return refuse_hung_function(t, err);
 	return 0;
 }
 
@@ -101,8 +101,8 @@ bool pci_driver_parks(const char *driver)
 	return str_eq(driver, "pci-stub");
 }
 
-int pci_held_by_other(const struct device_world *w, const char *pci, const char *driver,
-                      struct err *err)
+int pci_refuse_held(const struct device_world *w, const char *pci, const char *driver,
+                    struct err *err)
 {
 	return err_set(err, ERR_PRECONDITION,
 	               "PCI function %s is held by driver %s and is not taken away from it; if "
@@ -232,7 +232,7 @@ static int look_before(const struct device_world *w, const char *pci, const char
 	if (str_eq(holder, driver))
 		return HELD_ALREADY;
 	if (holder && !pci_driver_parks(holder))
-		return pci_held_by_other(w, pci, holder, err);
+		return pci_refuse_held(w, pci, holder, err);
 	if (holder)
 		snprintf(parked_by, PCI_DRIVER_NAME_MAX, "%s", holder);
 	rc = read_override(w, pci, c->override_before, err);

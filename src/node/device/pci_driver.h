@@ -64,5 +64,5 @@ int pci_driver_answers(const struct device_world *w, const char *driver, struct 
  */
 bool pci_driver_parks(const char *driver);
 /* Sets the error for a function that another driver holds; returns -1. */
-int pci_held_by_other(const struct device_world *w, const char *pci, const char *driver,
-                      struct err *err);
+int pci_refuse_held(const struct device_world *w, const char *pci, const char *driver,
+                    struct err *err);

@@ -118,7 +118,7 @@ static int look_at_mounts(const struct device_world *w, const char *process, str
 
 /* ---- the module ---- */
 
-static int not_certain(const char *why, struct err *err)
+static int refuse_uncertain_tag(const char *why, struct err *err)
 {
 	return err_set(err, ERR_PRECONDITION, "it is not certain that its tag is not mounted: %s",
 	               why);
@@ -134,7 +134,7 @@ int virtiofs_unused(const struct device_world *w, const char *tag, struct err *e
 	int rc = sysfs_attr_u64(dir, "refcnt", &references, &unread);
 
 	if (look_at_mounts(w, "self", &s, err))
-		return not_certain(err->msg, err);
+		return refuse_uncertain_tag(err->msg, err);
 	/* The host's, where the driver runs in a container; without it, less can be certain. */
 	IGNORE_RESULT(look_at_mounts(w, "1", &s, &ignored));
 	if (s.mounted_at && *tag)
@@ -147,5 +147,5 @@ int virtiofs_unused(const struct device_world *w, const char *tag, struct err *e
 	else if (references != s.filesystems.n)
 		why = xasprintf("%s/refcnt is %" PRIu64 ", but %zu filesystems are to be seen", dir,
 		                references, s.filesystems.n);
-	return why ? not_certain(why, err) : 0;
+	return why ? refuse_uncertain_tag(why, err) : 0;
 }

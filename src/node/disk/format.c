@@ -66,7 +66,8 @@ static struct disk_record record_of(const struct format_plan *p)
 
 /* ---- decisions ---- */
 
-static int not_blank(const struct format_request *r, const struct blank *blank, struct err *err)
+static int refuse_not_blank(const struct format_request *r, const struct blank *blank,
+                            struct err *err)
 {
 	char *otherwise AUTO(free) =
 		r->format_option
@@ -94,10 +95,10 @@ static int check_blank(const struct format_request *r, struct err *err)
 	if (device_open(dev, O_RDONLY | O_DIRECT, &fd, NULL, err) ||
 	    blank_check(fd, dev->path, dev->size, r->volume_id, &blank, err))
 		return err_wrap(err, "%s is not formatted", dev->path);
-	return blank.is_blank ? 0 : not_blank(r, &blank, err);
+	return blank.is_blank ? 0 : refuse_not_blank(r, &blank, err);
 }
 
-static int never_formatted(const struct format_request *r, struct err *err)
+static int refuse_unformatted(const struct format_request *r, struct err *err)
 {
 	metric_add(METRIC_REFUSALS, 1, LABELS("format never"));
 	if (r->format_option)
@@ -134,7 +135,7 @@ static int check_may_format(const struct format_request *r, bool again, struct e
 			"filesystem where the volume can be written",
 			dev->path);
 	if (r->params->format_policy == FORMAT_NEVER)
-		return never_formatted(r, err);
+		return refuse_unformatted(r, err);
 	if (device_check_unused(dev, err))
 		return err_wrap(err, "%s is not formatted", dev->path);
 	if (again || r->params->format_policy == FORMAT_UNFORMATTED)

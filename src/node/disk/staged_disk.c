@@ -25,7 +25,7 @@ static int foreign(const struct staged_want *w, const struct place *p, struct er
 	struct str wanted AUTO(str_clear) = STR_INIT(400);
 
 	staged_describe_disk(w->node, w->dev->devno, &wanted);
-	return staged_foreign(w, p, wanted.ptr, err);
+	return staged_refuse_foreign(w, p, wanted.ptr, err);
 }
 
 static int check_flags(const struct staged_want *w, const struct place *p, struct err *err)

@@ -13,7 +13,7 @@
 #include "node/holders/holders.h"
 #include "node/holders/loops.h"
 
-static int not_known(const struct written_disk *w, const char *why, struct err *err)
+static int refuse_unknown_writer(const struct written_disk *w, const char *why, struct err *err)
 {
 	return err_set(err, ERR_UNAVAILABLE, "it is not known whether somebody writes to %s: %s",
 	               w->dev->path, why);
@@ -42,7 +42,7 @@ FRAME_OF_ITS_OWN int writers_refuse(const struct written_disk *w, struct deadlin
 			w->dev->path, used.v[0]);
 	}
 	if (rc)
-		return not_known(w, unasked.msg, err);
+		return refuse_unknown_writer(w, unasked.msg, err);
 	holders_find(&q, d, &h);
 	holders_say(&h, &q, w->dev->path, &text);
 	if (h.n) {
@@ -51,7 +51,7 @@ FRAME_OF_ITS_OWN int writers_refuse(const struct written_disk *w, struct deadlin
 		               w->dev->path, text.ptr);
 	}
 	if (!holders_saw_all(&h))
-		return not_known(w, text.ptr, err);
+		return refuse_unknown_writer(w, text.ptr, err);
 	ret->open = h.device_open || idle.n;
 	snprintf(ret->idle, sizeof(ret->idle), "%.*s", (int)sizeof(ret->idle) - 1,
 	         idle.n ? idle.v[0] : "");

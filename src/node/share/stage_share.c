@@ -33,7 +33,7 @@ static const char *tag_of(const struct staging *s)
 
 /* ---- whose tag is it ---- */
 
-static int not_ours(const struct staging *s, const char *why, struct err *err)
+static int refuse_foreign_tag(const struct staging *s, const char *why, struct err *err)
 {
 	return err_set(err, ERR_PRECONDITION,
 	               "the virtio-fs tag %s can be mounted although the volume's device is not "
@@ -61,7 +61,7 @@ static int look_again(struct staging *s, struct deadline d, struct err *err)
 		if (rc <= 0)
 			return rc ? rc : is_there(s);
 		if (deadline_sleep(end, SETTLE_STEP_MS, &ignored, ""))
-			return not_ours(s, why.ptr, err);
+			return refuse_foreign_tag(s, why.ptr, err);
 	}
 }
 

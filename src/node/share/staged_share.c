@@ -17,7 +17,7 @@ static int foreign(const struct staged_want *w, const struct place *p, struct er
 	char wanted[80];
 
 	snprintf(wanted, sizeof(wanted), "the virtio-fs tag %s", w->r->want.tag);
-	return staged_foreign(w, p, wanted, err);
+	return staged_refuse_foreign(w, p, wanted, err);
 }
 
 /*

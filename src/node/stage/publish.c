@@ -200,7 +200,7 @@ static int look_at_target(struct publishing *p, struct err *err)
 
 /* ---- the bind ---- */
 
-static int not_this_disk(const struct publishing *p, const char *path, struct err *err)
+static int refuse_replaced_disk(const struct publishing *p, const char *path, struct err *err)
 {
 	return err_set(err, ERR_UNAVAILABLE,
 	               "device %u:%u was bound to %s, but something else is there: it was "
@@ -216,7 +216,7 @@ static int check_result(const struct publishing *p, const char *path, struct err
 	if (mount_table_read(p->node->o.proc_root, &t, err) || place_look(&t, path, &now, err))
 		return -1;
 	if (now.kind != p->staged.kind || now.disk != p->staged.disk)
-		return not_this_disk(p, path, err);
+		return refuse_replaced_disk(p, path, err);
 	if (p->read_only != now.m->read_only)
 		return err_set(err, ERR_INTERNAL, "%s was bound read-%s, but it is read-%s", path,
 		               p->read_only ? "only" : "write",
@@ -240,7 +240,7 @@ static int check_tree(const struct publishing *p, int fd, int id, const char *pa
 	 */
 	if (p->staged.kind == PLACE_SHARE)
 		return id == p->staged.m->id ? 0
-		       : id                  ? not_this_disk(p, path, err)
+		       : id                  ? refuse_replaced_disk(p, path, err)
 		                             : TREE_NOT_KNOWN;
 	if (fstat(fd, &st) < 0 || (!block && major(p->staged.m->devno) == 0))
 		return TREE_NOT_KNOWN;
@@ -248,7 +248,7 @@ static int check_tree(const struct publishing *p, int fd, int id, const char *pa
 	    (block ? S_ISBLK(st.st_mode) && st.st_nlink > 0 && st.st_rdev == p->staged.disk
 	           : st.st_dev == p->staged.disk))
 		return 0;
-	return id ? not_this_disk(p, path, err) : TREE_NOT_KNOWN;
+	return id ? refuse_replaced_disk(p, path, err) : TREE_NOT_KNOWN;
 }
 
 /*

@@ -22,8 +22,8 @@ void staged_describe_disk(const struct node *n, dev_t disk, struct str *text)
 		         *dev.uuid ? ", UUID " : "", dev.uuid);
 }
 
-int staged_foreign(const struct staged_want *w, const struct place *p, const char *wanted,
-                   struct err *err)
+int staged_refuse_foreign(const struct staged_want *w, const struct place *p, const char *wanted,
+                          struct err *err)
 {
 	struct str there AUTO(str_clear) = STR_INIT(400);
 

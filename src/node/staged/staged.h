@@ -29,8 +29,8 @@ struct staged_want {
 
 enum { STAGED_ABSENT = 1 };
 /* FAILED_PRECONDITION: the place shows something else than the volume's device, `wanted`. */
-int staged_foreign(const struct staged_want *w, const struct place *p, const char *wanted,
-                   struct err *err) MUST_CHECK;
+int staged_refuse_foreign(const struct staged_want *w, const struct place *p, const char *wanted,
+                          struct err *err) MUST_CHECK;
 /* Adds "device 259:3 (/dev/nvme0n1 of function 0000:26:00.1)". */
 void staged_describe_disk(const struct node *n, dev_t disk, struct str *text);
 /* ALREADY_EXISTS: the place is read-only, and the volume is wanted read-write, or vice versa. */

@@ -51,7 +51,7 @@ static char *kubelet_dir_of(const char *path)
 	return xstrdup(dirname(copy));
 }
 
-static int not_shared(const struct mount *m, const char *path, struct err *err)
+static int refuse_unshared_mount(const struct mount *m, const char *path, struct err *err)
 {
 	char *dir AUTO(free) = kubelet_dir_of(path);
 
@@ -78,7 +78,7 @@ static int check(const struct mount_table *t, const char *path, struct err *err)
 	char *dir AUTO(free) = paths_directory(path, NULL);
 	const struct mount *m = mount_containing(t, dir ? dir : path);
 
-	return m && m->shared ? 0 : not_shared(m, path, err);
+	return m && m->shared ? 0 : refuse_unshared_mount(m, path, err);
 }
 
 int propagation_check(const struct node_options *o, const struct mount_table *t, const char *path,
