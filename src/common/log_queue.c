@@ -24,6 +24,7 @@
 #include "common/deadline.h"
 #include "common/mem.h"
 #include "common/metric.h"
+#include "common/thread.h"
 
 #define NS_PER_MS 1000000L
 
@@ -156,20 +157,15 @@ static void on_abort(int number)
 int log_queue_start(char *(*notice)(uint64_t lines), struct err *err)
 {
 	struct sigaction aborts = { .sa_handler = on_abort, .sa_flags = (int)SA_RESETHAND };
-	pthread_attr_t detached;
-	pthread_t thread;
 	sigset_t all, before;
 	int rc;
 
 	queue.notice = notice;
 	sem_init(&queue.wake, 0, 0);
 	sigfillset(&all);
-	pthread_attr_init(&detached);
-	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&thread, &detached, write_lines, NULL);
+	rc = thread_start(write_lines, NULL);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&detached);
 	if (rc)
 		return err_sys(err, rc, "start the thread that writes the log");
 	queue.started = true;

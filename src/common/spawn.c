@@ -13,7 +13,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdint.h>
@@ -26,6 +25,7 @@
 #include "common/cleanup.h"
 #include "common/kill_point.h"
 #include "common/limits.h"
+#include "common/thread.h"
 
 #define NORMAL_PATH "/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -248,14 +248,8 @@ static void *reaper_main(void *pid)
 static int leave_to_reaper(pid_t pid, struct err *err)
 {
 	struct err why = *err;
-	pthread_attr_t attr;
-	pthread_t thread;
 
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, 128 * 1024);
-	IGNORE_RESULT(pthread_create(&thread, &attr, reaper_main, (void *)(intptr_t)pid));
-	pthread_attr_destroy(&attr);
+	IGNORE_RESULT(thread_start(reaper_main, (void *)(intptr_t)pid));
 	err_clear(err);
 	return err_set(err, why.code,
 	               "%s; its process %d was killed, but has not ended: it waits in the kernel "
