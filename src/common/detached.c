@@ -1,24 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lock guards the references, the end of the work and the list of waiting callers; no work is
- * done under it. A caller waits for a semaphore of its own, so that a cancellation wakes only that
- * caller. Does not end work: only the kernel can.
+ * The lock guards the references and the end of the work; no work is done under it. Does not end
+ * work: only the kernel can.
  */
 #include "common/detached.h"
 
 #include <assert.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/mem.h"
 #include "common/thread.h"
-
-struct waiter {
-	struct waiter *next;
-	sem_t woken;
-};
+#include "common/wait_queue.h"
 
 struct detached {
 	void (*run)(void *box);
@@ -28,7 +22,7 @@ struct detached {
 	pthread_mutex_t lock;
 	unsigned refs;
 	bool ended;
-	struct waiter *waiters;
+	struct wait_queue end;
 };
 
 static void detached_free(struct detached *d)
@@ -69,8 +63,7 @@ static void *detached_main(void *arg)
 	{
 		WITH_LOCK(&d->lock);
 		d->ended = true;
-		for (struct waiter *w = d->waiters; w; w = w->next)
-			sem_post(&w->woken);
+		wait_queue_wake(&d->end);
 		last = --d->refs == 0;
 	}
 	if (last)
@@ -98,44 +91,12 @@ struct detached *detached_start(void (*run)(void *box), void (*free_box)(void *b
 	return NULL;
 }
 
-/* ---- waiting ---- */
-
-static bool add_waiter(struct detached *d, struct waiter *w)
-{
-	WITH_LOCK(&d->lock);
-	w->next = d->waiters;
-	d->waiters = w;
-	return d->ended;
-}
-
-static bool remove_waiter(struct detached *d, const struct waiter *w)
-{
-	struct waiter **p = &d->waiters;
-
-	WITH_LOCK(&d->lock);
-	while (*p != w)
-		p = &(*p)->next;
-	*p = w->next;
-	return d->ended;
-}
-
-static void wake(void *sem)
-{
-	sem_post(sem);
-}
-
 bool detached_wait(struct detached *d, struct deadline until)
 {
-	struct waiter me;
-	bool ended;
-
-	sem_init(&me.woken, 0, 0);
-	if (!add_waiter(d, &me) && !cancel_on_set(until.cancel, wake, &me.woken))
-		sem_wait_until(&me.woken, until.at);
-	(void)cancel_on_set(until.cancel, NULL, NULL);
-	ended = remove_waiter(d, &me);
-	sem_destroy(&me.woken);
-	return ended;
+	WITH_LOCK(&d->lock);
+	while (!d->ended && wait_queue_wait(&d->end, &d->lock, until))
+		;
+	return d->ended;
 }
 
 bool detached_ended(struct detached *d)

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Entries live on the stacks of the waiting threads. A cancellation posts without the lock of the
+ * condition, which it could not take: cancel_set() must not block.
+ */
+#include "common/wait_queue.h"
+
+#include <semaphore.h>
+
+#include "common/cleanup.h"
+
+struct wait_queue_entry {
+	struct wait_queue_entry *next;
+	sem_t woken;
+};
+
+static void wake_entry(void *sem)
+{
+	sem_post(sem);
+}
+
+bool wait_queue_wait(struct wait_queue *q, pthread_mutex_t *lock, struct deadline d)
+{
+	struct wait_queue_entry me = { .next = q->first }, **p = &q->first;
+
+	assert_locked(lock);
+	sem_init(&me.woken, 0, 0);
+	q->first = &me;
+	mutex_unlock_p(&lock);
+	if (!cancel_on_set(d.cancel, wake_entry, &me.woken))
+		sem_wait_until(&me.woken, d.at);
+	(void)cancel_on_set(d.cancel, NULL, NULL);
+	mutex_lock_(lock);
+	while (*p != &me)
+		p = &(*p)->next;
+	*p = me.next;
+	sem_destroy(&me.woken);
+	return !deadline_given_up(d);
+}
+
+void wait_queue_wake(struct wait_queue *q)
+{
+	for (struct wait_queue_entry *e = q->first; e; e = e->next)
+		sem_post(&e->woken);
+}
