@@ -162,25 +162,20 @@ static bool wait_and_put(struct detached *d, struct deadline until)
 	return ended;
 }
 
-/* 0: the slot's work is `b`, *ret a reference to it. */
-static int slot_start(struct detached_slot *s, struct slot_box *b, struct deadline d,
-                      struct detached **ret, struct err *err)
+/* 0: *ret is the new work. DETACHED_RUNS: *ret is the previous work. Both are references. */
+static int slot_try(struct detached_slot *s, struct slot_box *b, struct detached **ret,
+                    struct err *err)
 {
-	struct detached *previous;
-
-	do {
-		WITH_LOCK(&s->lock);
-		previous = slot_running_locked(s);
-		if (previous)
-			continue;
-		*ret = detached_start(slot_main, free, b, err);
-		if (!*ret)
-			return -1;
-		detached_put(s->last);
-		s->last = detached_get(*ret);
-		return 0;
-	} while (wait_and_put(previous, d));
-	return DETACHED_RUNS;
+	WITH_LOCK(&s->lock);
+	*ret = slot_running_locked(s);
+	if (*ret)
+		return DETACHED_RUNS;
+	*ret = detached_start(slot_main, free, b, err);
+	if (!*ret)
+		return -1;
+	detached_put(s->last);
+	s->last = detached_get(*ret);
+	return 0;
 }
 
 int detached_slot_run(struct detached_slot *s, void (*fn)(void *box), void *box, size_t size,
@@ -193,7 +188,9 @@ int detached_slot_run(struct detached_slot *s, void (*fn)(void *box), void *box,
 
 	b->fn = fn;
 	memcpy(b->bytes, box, size);
-	rc = slot_start(s, b, d, &work, err);
+	do
+		rc = slot_try(s, b, &work, err);
+	while (rc == DETACHED_RUNS && wait_and_put(work, d));
 	if (rc) {
 		free(b);
 		return rc;

@@ -3,10 +3,9 @@
  * Owns the list of jobs that run, and of those that failed and whose error no call has fetched yet.
  * A job that succeeds leaves the list at once, since its result is on the disk. A job is the box of
  * its detached thread, shared with the list and the calls that wait for it; struct jobs lives until
- * its last job is freed, also after jobs_free(). The lock guards the list and the jobs' fields; no
- * work runs under it. Free turns are eventfds, so that a call waits for one and for its
- * cancellation in one poll(). Stops no job: a tool runs in a process group of its own, and is not
- * signalled when the driver stops.
+ * its last job is freed, also after jobs_free(). The lock guards the list, the turns and the jobs'
+ * fields; no work runs under it. Stops no job: a tool runs in a process group of its own, and is
+ * not signalled when the driver stops.
  *
  * A job holds its turn for turn_ms at most, whatever state its tool is in: hung in the kernel,
  * stopped, or at work on a slow device. So at_once jobs of a kind begin in each turn_ms, and old
@@ -15,13 +14,8 @@
  */
 #include "node/work/job.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/detached.h"
@@ -30,10 +24,9 @@
 #include "common/mem.h"
 #include "common/spawn.h"
 #include "common/str.h"
-#include "common/thread.h"
+#include "common/wait_queue.h"
 
-#define LOOK_MS 1000 /* the longest between two looks of a call that waits for a turn */
-#define FREE_MS 5000 /* the most that the last holder of an ended job needs to free it */
+#define LOOK_MS 1000 /* the longest between two checks of a call that waits for a turn */
 #define MS 1000000LL
 
 struct job {
@@ -52,11 +45,11 @@ struct job {
 
 struct jobs {
 	pthread_mutex_t lock;
-	pthread_cond_t freed; /* a job was */
 	struct job *list;
 	unsigned holders; /* the owner and each job */
 	int64_t turn_ms;
-	int turns_fd[JOB_KINDS]; /* semaphores: how many more jobs may run */
+	unsigned turns[JOB_KINDS]; /* how many more jobs may run */
+	struct wait_queue freed;   /* a turn was */
 };
 
 struct jobs *jobs_new(unsigned at_once, int64_t turn_ms)
@@ -64,12 +57,11 @@ struct jobs *jobs_new(unsigned at_once, int64_t turn_ms)
 	struct jobs *j = xcalloc(1, sizeof(*j));
 
 	pthread_mutex_init(&j->lock, NULL);
-	pthread_cond_init(&j->freed, NULL);
 	j->holders = 1;
 	j->turn_ms = turn_ms;
 	metric_add(METRIC_JOBS_OLD, 0, NULL);
 	for (size_t i = 0; i < JOB_KINDS; i++)
-		j->turns_fd[i] = eventfd(at_once, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
+		j->turns[i] = at_once;
 	return j;
 }
 
@@ -81,13 +73,9 @@ static void jobs_put(struct jobs *j)
 		WITH_LOCK(&j->lock);
 		assert(j->holders);
 		last = --j->holders == 0;
-		pthread_cond_broadcast(&j->freed);
 	}
 	if (!last)
 		return;
-	for (size_t i = 0; i < JOB_KINDS; i++)
-		close(j->turns_fd[i]);
-	pthread_cond_destroy(&j->freed);
 	pthread_mutex_destroy(&j->lock);
 	free(j);
 }
@@ -133,38 +121,6 @@ struct jobs *jobs_free(struct jobs *j)
 	return NULL;
 }
 
-/* ---- waiting ---- */
-
-static void wake(void *arg)
-{
-	IGNORE_RESULT(eventfd_write(*(int *)arg, 1));
-}
-
-/* True: fd is readable. False: the deadline has passed or the caller has gone. */
-static bool job_wait_readable(int fd, struct deadline d)
-{
-	int wake_fd AUTO(fd) = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	struct pollfd fds[] = {
-		{ .fd = fd, .events = POLLIN },
-		{ .fd = wake_fd, .events = POLLIN },
-	};
-
-	if (cancel_on_set(d.cancel, wake, &wake_fd))
-		wake(&wake_fd);
-	thread_rest();
-	for (;;) {
-		int left = deadline_left_ms(d);
-		int n = poll(fds, ARRAY_LEN(fds), left == INT_MAX ? -1 : left);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0 || fds[0].revents || fds[1].revents)
-			break;
-	}
-	(void)cancel_on_set(d.cancel, NULL, NULL);
-	return fds[0].revents & POLLIN;
-}
-
 static enum err_code why_not(struct deadline d)
 {
 	return cancel_is_set(d.cancel) ? ERR_CANCELLED : ERR_DEADLINE;
@@ -201,6 +157,13 @@ static void job_name(const struct job *job, struct strs *names)
 		snprintf(process, sizeof(process), ", process %d", (int)tool);
 	strs_addf(names, "%s (volume %s%s) for %.0f s", job->order.what, job->order.key, process,
 	          seconds_since(job->since));
+}
+
+static void free_turn_locked(struct jobs *j, enum job_kind kind)
+{
+	assert_locked(&j->lock);
+	j->turns[kind]++;
+	wait_queue_wake(&j->freed);
 }
 
 static unsigned count_running_locked(struct jobs *j, enum job_kind kind)
@@ -250,7 +213,7 @@ static int job_scan_ages(struct jobs *j, struct strs *old, struct strs *now)
 		if (!job->has_turn || !may_more_run_locked(j, job->order.kind))
 			continue;
 		job->has_turn = false;
-		eventfd_write(j->turns_fd[job->order.kind], 1);
+		free_turn_locked(j, job->order.kind);
 	}
 	return (int)next;
 }
@@ -292,47 +255,53 @@ static int refuse_job_turn(struct jobs *j, enum job_kind kind, struct deadline d
 	               cancel_is_set(d.cancel) ? "the caller has gone" : "time ran out");
 }
 
+/* Takes a turn, or waits until one may be free. */
+static bool try_turn(struct jobs *j, enum job_kind kind, struct deadline d)
+{
+	WITH_LOCK(&j->lock);
+	if (!j->turns[kind])
+		IGNORE_RESULT(wait_queue_wait(&j->freed, &j->lock, d));
+	if (!j->turns[kind])
+		return false;
+	j->turns[kind]--;
+	return true;
+}
+
 static int job_take_turn(struct jobs *j, enum job_kind kind, struct deadline d, struct err *err)
 {
-	eventfd_t ignored;
-
-	for (;;) {
+	do {
 		struct strs old AUTO(strs_clear) = STRS_INIT;
 		int next = give_turns_back(j, &old);
 
-		if (eventfd_read(j->turns_fd[kind], &ignored) == 0)
+		if (try_turn(j, kind, deadline_clamp(d, next)))
 			return 0;
-		if (!job_wait_readable(j->turns_fd[kind], deadline_clamp(d, next)) &&
-		    deadline_given_up(d))
-			return refuse_job_turn(j, kind, d, err);
-	}
+	} while (!deadline_given_up(d));
+	return refuse_job_turn(j, kind, d, err);
 }
 
 /* ---- a job's thread ---- */
 
-static void end_job(struct job *job, int rc, const struct err *err)
+static void job_end(struct job *job, int rc, const struct err *err)
 {
-	bool alone, turn, old, listed;
+	struct jobs *j = job->jobs;
+	bool alone, listed;
 
 	{
-		WITH_LOCK(&job->jobs->lock);
+		WITH_LOCK(&j->lock);
 		job->rc = rc;
 		job->err = *err;
 		job->ended = true;
 		alone = !job->awaited;
-		turn = job->has_turn;
-		old = job->old;
+		metric_end(job->span);
+		metric_add(METRIC_JOBS_OLD, job->old ? -1 : 0, NULL);
+		if (job->has_turn)
+			free_turn_locked(j, job->order.kind);
 		job->has_turn = false;
 	}
-	metric_end(job->span);
-	if (old)
-		metric_add(METRIC_JOBS_OLD, -1, NULL);
 	if (alone)
 		job_log_end(job, rc, err);
-	if (turn)
-		eventfd_write(job->jobs->turns_fd[job->order.kind], 1);
 	{
-		WITH_LOCK(&job->jobs->lock);
+		WITH_LOCK(&j->lock);
 		listed = rc == 0 && unlist_locked(job);
 	}
 	if (listed)
@@ -352,7 +321,7 @@ static void job_main(void *box)
 	spawn_show_pid(&job->tool);
 	rc = job->order.run(job->order.arg, &err);
 	job->order.free(job->order.arg);
-	end_job(job, rc, &err);
+	job_end(job, rc, &err);
 }
 
 static struct job *job_new(struct jobs *j, const struct job_order *o)
@@ -460,7 +429,10 @@ int job_run(struct jobs *j, const struct job_order *o, struct deadline d, struct
 	if (job_start(job, err) == 0)
 		return job_join(j, o->key, d, err);
 	job_free(job);
-	eventfd_write(j->turns_fd[o->kind], 1);
+	{
+		WITH_LOCK(&j->lock);
+		free_turn_locked(j, o->kind);
+	}
 	err_wrap(err, "%s", o->what);
 	o->free(o->arg);
 	return -1;
@@ -503,27 +475,6 @@ static void name_running(struct jobs *j, struct strs *names)
 			job_name(job, names);
 }
 
-/* Only failed jobs whose result is kept are left, and no thread or call holds another one. */
-static bool are_freed_locked(struct jobs *j)
-{
-	unsigned listed = 0;
-
-	assert_locked(&j->lock);
-	for (const struct job *job = j->list; job; job = job->next)
-		listed++;
-	return j->holders <= 1 + listed;
-}
-
-static void wait_until_freed(struct jobs *j)
-{
-	struct timespec until = deadline_timespec(deadline_in_ms(FREE_MS));
-	int rc = 0;
-
-	WITH_LOCK(&j->lock);
-	while (!are_freed_locked(j) && rc == 0)
-		rc = pthread_cond_clockwait(&j->freed, &j->lock, CLOCK_MONOTONIC, &until);
-}
-
 int jobs_wait(struct jobs *j, struct deadline d, struct err *err)
 {
 	struct strs names AUTO(strs_clear) = STRS_INIT;
@@ -535,11 +486,9 @@ int jobs_wait(struct jobs *j, struct deadline d, struct err *err)
 		ended = detached_wait(work, d);
 		detached_put(work);
 	}
-	if (ended) {
-		wait_until_freed(j);
-		return 0;
-	}
 	name_running(j, &names);
+	if (!names.n)
+		return 0;
 	list = strs_join(&names, ", ");
 	return err_set(err, ERR_DEADLINE, "%s", list);
 }

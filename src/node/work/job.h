@@ -56,9 +56,8 @@ bool job_runs(struct jobs *j, const char *key);
 /* Drops the result of this key's job, if there is one. ABORTED: it still runs. */
 int job_forget(struct jobs *j, const char *key, struct err *err) MUST_CHECK;
 /*
- * Waits until no job runs. 0, or -1 with how many still run and what they are (DEADLINE_EXCEEDED).
- * After 0 the threads of those that have run hold nothing any more, no descriptor either, and the
- * log has what they had to say; that is waited for also when d has passed, but for moments only.
+ * Waits until no job runs. 0, or -1 with the jobs that still run (DEADLINE_EXCEEDED). After 0 no
+ * thread of a job has an open descriptor, and all of them have written their log lines.
  */
 int jobs_wait(struct jobs *j, struct deadline d, struct err *err) MUST_CHECK;
 /*
