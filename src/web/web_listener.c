@@ -34,7 +34,7 @@ static int remove_stale(const struct listen_address *a, struct err *err)
 /* Where the host has no IPv6, every address is every IPv4 address. */
 static int open_socket(struct listen_address *a, struct err *err)
 {
-	int fd = socket(a->to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), off = 0;
+	int fd = socket(a->to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0), off = 0;
 
 	if (fd < 0 && errno == EAFNOSUPPORT && a->any) {
 		struct sockaddr_in v4 = { .sin_family = AF_INET,
@@ -42,7 +42,7 @@ static int open_socket(struct listen_address *a, struct err *err)
 
 		memcpy(&a->to, &v4, sizeof(v4));
 		a->n = sizeof(v4);
-		fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	}
 	if (fd < 0)
 		return err_sys(err, errno, "socket");

@@ -5,8 +5,8 @@
  * it during that time get the same answer.
  *
  * Clients cannot make it grow, nor keep each other out: there are WEB_CONNECTIONS places, and when
- * all are taken, a new connection replaces the one of the lowest rank; a request has at most
- * WEB_HEAD_MAX bytes; each step has a time limit.
+ * all are taken, a new connection replaces another one; a request has at most WEB_HEAD_MAX bytes;
+ * each step has a time limit.
  */
 #pragma once
 
@@ -31,17 +31,19 @@ struct web_page {
 	void *arg;
 };
 
+/* Times in ms. */
 struct web_tuning {
-	int head_ms; /* from the connection to the end of the request's head; 0: 10 s */
-	int send_ms; /* for the client to take an answer; 0: 30 s */
-	int make_ms; /* for a page to be made, before its clients get a 503; 0: 10 s */
-	int stop_ms; /* for pages that are being made when the server stops; 0: 6 s */
+	int head_ms; /* from the connection to the end of the request's head */
+	int send_ms; /* for the client to take an answer */
+	int make_ms; /* for a page to be rendered, before its clients get a 503 */
+	int stop_ms; /* for pages that are being rendered when the server stops */
 };
 
 struct web_server;
 /*
  * Listens at the address (listen_address.h) and starts the thread; a stale unix socket is replaced.
- * `pages` outlive the server. UNAVAILABLE, or what the errno means: the text names the address.
+ * `pages` outlive the server. `tuning` NULL: the defaults. UNAVAILABLE, or what the errno means:
+ * the text names the address.
  */
 int web_server_start(const char *address, const struct web_page *pages, size_t n_pages,
                      const struct web_tuning *tuning, struct web_server **ret, struct err *err)

@@ -19,7 +19,7 @@
 #include "test/lib/suite.h"
 #include "web/web_server.h"
 
-static atomic_int slow_begun, slow_at_once, slow_made, slow_may_end;
+static atomic_int slow_begun, slow_at_once, slow_made, slow_may_end, lone_begun, lone_may_end;
 
 /* No time is over but the one that a test is about. */
 #define NEVER 600000
@@ -53,10 +53,22 @@ static void slow(void *arg, struct web_answer *ret)
 	str_addf(&ret->body, "made %d times\n", atomic_fetch_add(&slow_made, 1) + 1);
 }
 
+static void lone(void *arg, struct web_answer *ret)
+{
+	const struct timespec pause = { .tv_nsec = 5000000 };
+
+	(void)arg;
+	atomic_store(&lone_begun, 1);
+	while (!atomic_load(&lone_may_end))
+		nanosleep(&pause, NULL);
+	str_add(&ret->body, "for one client\n");
+}
+
 static const struct web_page pages[] = {
 	{ "/fast", fast, (void *)"hello\n" },
 	{ "/large", large, NULL },
 	{ "/slow", slow, NULL },
+	{ "/lone", lone, NULL },
 };
 
 static struct web_server *serve(const char *address, const struct web_tuning *tuning)
@@ -153,7 +165,7 @@ static const struct {
 	                    "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n" },
 	{ "GET /fast HTTP/1.1\r\nConnection: keep-alive\r\n\r\n", "hello\n" },
 	{ "GET /fast" END "GET /none" END, "hello\n" },
-	{ "GET /none" END, "there is no such page; there are /fast /large /slow\n" },
+	{ "GET /none" END, "there is no such page; there are /fast /large /slow /lone\n" },
 };
 
 START_TEST(a_connection_serves_one_request)
@@ -235,7 +247,9 @@ END_TEST
 
 START_TEST(a_page_that_hangs_is_said)
 {
-	const struct web_tuning tuning = { .make_ms = 50 };
+	const struct web_tuning tuning = {
+		.head_ms = NEVER, .send_ms = NEVER, .make_ms = 50, .stop_ms = NEVER
+	};
 	struct web_server *s = serve("127.0.0.1:0", &tuning);
 
 	atomic_store(&slow_may_end, 0);
@@ -300,6 +314,30 @@ START_TEST(many_clients_keep_no_probe_out)
 	attack(s, _i, fds);
 	for (int probe = 0; probe < 20; probe++)
 		is_answered(s, "GET /fast" END, "hello");
+	atomic_store(&slow_may_end, 1);
+	for (size_t n = 0; n < MANY; n++)
+		close(fds[n]);
+	ck_assert_ptr_null(web_server_stop(s));
+}
+END_TEST
+
+/* Whatever the others do: nobody else waits for its page. */
+START_TEST(a_client_that_waits_for_its_page_is_cut_last)
+{
+	struct web_server *s = serve("127.0.0.1:0", &patient);
+	int fds[MANY], fd = client(s);
+	char *all;
+
+	say(fd, "GET /lone" END);
+	wait_until(&lone_begun, 1);
+	atomic_store(&slow_may_end, 0);
+	attack(s, _i, fds);
+	is_answered(s, "GET /fast" END, "hello"); /* all others have been accepted */
+	atomic_store(&lone_may_end, 1);
+	all = hear(fd);
+	expect(all, "for one client\n");
+	free(all);
+	close(fd);
 	atomic_store(&slow_may_end, 1);
 	for (size_t n = 0; n < MANY; n++)
 		close(fds[n]);
@@ -373,7 +411,9 @@ END_TEST
 START_TEST(a_page_that_hangs_keeps_what_it_needs)
 {
 	static struct web_server *s; /* found by the leak checker: it stays */
-	const struct web_tuning tuning = { .stop_ms = 50 };
+	const struct web_tuning tuning = {
+		.head_ms = NEVER, .send_ms = NEVER, .make_ms = NEVER, .stop_ms = 50
+	};
 	int fd;
 
 	s = serve("127.0.0.1:0", &tuning);
@@ -432,14 +472,24 @@ END_TEST
 
 START_TEST(clients_that_take_too_long_are_left)
 {
-	const struct web_tuning tuning = { .head_ms = 100, .send_ms = 100 };
+	const struct web_tuning tuning = {
+		.head_ms = 100, .send_ms = 100, .make_ms = NEVER, .stop_ms = NEVER
+	};
 	struct web_server *s = serve("127.0.0.1:0", &tuning);
-	int silent = client(s), half = client(s), small = 4096, deaf = client(s);
+	const struct timespec pause = { .tv_nsec = 5000000 };
+	int silent = client(s), half = client(s), dripping = client(s), small = 4096;
+	int deaf = client(s);
 	char *all, c;
+	ssize_t n;
 
 	setsockopt(deaf, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
 	say(deaf, "GET /large" END);
 	say(half, "GET /fa");
+	while ((n = recv(dripping, &c, 1, MSG_DONTWAIT)) < 0 && errno == EAGAIN) {
+		IGNORE_RESULT(send(dripping, "G", 1, MSG_NOSIGNAL));
+		nanosleep(&pause, NULL);
+	}
+	ck_assert_int_le(n, 0);
 	all = hear(silent);
 	ck_assert_str_eq(all, "");
 	free(all);
@@ -448,10 +498,10 @@ START_TEST(clients_that_take_too_long_are_left)
 	free(all);
 	while (recv(deaf, &c, 1, MSG_PEEK | MSG_DONTWAIT) != 1)
 		sched_yield();
-	all = NULL;
 	ck_assert_ptr_null(web_server_stop(s));
 	close(silent);
 	close(half);
+	close(dripping);
 	close(deaf);
 }
 END_TEST
@@ -531,6 +581,7 @@ SUITE("web_server", a_page_is_served, LOOP(a_connection_serves_one_request, ARRA
       a_request_may_come_in_pieces, a_large_page_arrives_whole_at_a_slow_reader,
       a_page_is_made_once_at_a_time_and_keeps_no_client_from_another, a_page_that_hangs_is_said,
       LOOP(many_clients_keep_no_probe_out, ARRAY_LEN(attacks)),
+      LOOP(a_client_that_waits_for_its_page_is_cut_last, ARRAY_LEN(attacks)),
       LOOP(a_server_stops_beside_clients_that_hang, ARRAY_LEN(attacks)),
       a_flood_of_connections_keeps_no_probe_out, a_server_waits_for_a_page_that_is_made,
       a_page_that_hangs_keeps_what_it_needs,
