@@ -29,6 +29,17 @@
 	}                                  \
 	struct auto_semicolon_
 
+/*
+ * The same for a value that AUTO(fn) releases by its address: fn is always called, so it allows an
+ * empty value.
+ */
+#define DEFINE_AUTO_VALUE(type, fn)        \
+	static inline void fn##_p(type *p) \
+	{                                  \
+		fn(p);                     \
+	}                                  \
+	struct auto_semicolon_
+
 static inline void free_p(void *p)
 {
 	free(*(void **)p);

@@ -34,10 +34,7 @@ char *str_take(struct str *s);
 	{                                                                          \
 		.ptr = (char *)"", .len = 0, .cap = 0, .max = (max_), .cut = false \
 	}
-static inline void str_clear_p(struct str *s)
-{
-	str_clear(s);
-}
+DEFINE_AUTO_VALUE(struct str, str_clear);
 
 struct strs {
 	char **v; /* NULL-terminated once something was added; else NULL */
@@ -54,10 +51,7 @@ bool strs_has(const struct strs *l, const char *s);
 void strs_sort(struct strs *l); /* by strcmp */
 void strs_clear(struct strs *l);
 char *strs_join(const struct strs *l, const char *separator); /* malloc'ed */
-static inline void strs_clear_p(struct strs *l)
-{
-	strs_clear(l);
-}
+DEFINE_AUTO_VALUE(struct strs, strs_clear);
 
 static inline bool str_eq(const char *a, const char *b)
 {

@@ -2,6 +2,7 @@
 /* The label selector of one list of attachments, for as many calls as an address has room for. */
 #pragma once
 
+#include "common/cleanup.h"
 #include "common/str.h"
 #include "controller/attachment_lists.h"
 
@@ -14,10 +15,7 @@ struct attachment_selector {
 /* To be freed by attachment_selector_clear(). */
 struct attachment_selector attachment_selector_new(enum attachment_listed which);
 void attachment_selector_clear(struct attachment_selector *s);
-static inline void attachment_selector_clear_p(struct attachment_selector *s)
-{
-	attachment_selector_clear(s);
-}
+DEFINE_AUTO_VALUE(struct attachment_selector, attachment_selector_clear);
 
 /*
  * One more volume or node; without labels there is room for any. False: there is no room, and

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/cleanup.h"
 #include "controller/attachment_uid.h"
 
 struct attachment_table;
@@ -70,10 +71,7 @@ bool attachment_table_is_on(const struct attachment_table *t, const char *volume
 void attachment_table_find(const struct attachment_table *t, const char *volume, const char *except,
                            uint32_t than, size_t most, struct attachment_refs *ret);
 void attachment_refs_clear(struct attachment_refs *p);
-static inline void attachment_refs_clear_p(struct attachment_refs *p)
-{
-	attachment_refs_clear(p);
-}
+DEFINE_AUTO_VALUE(struct attachment_refs, attachment_refs_clear);
 /* It has proved wrong. */
 void attachment_table_drop(struct attachment_table *t, const char *volume,
                            const struct attachment_ref *p);

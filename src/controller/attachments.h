@@ -7,9 +7,10 @@
  */
 #pragma once
 
-#include "dpf/dpu_attachment.h"
+#include "common/cleanup.h"
 #include "controller/attachment_table.h"
 #include "controller/controller.h"
+#include "dpf/dpu_attachment.h"
 
 /* The labels of a new attachment. */
 void attachment_label(const struct controller *c, struct json *object, const char *node,
@@ -62,10 +63,7 @@ void attachment_gone(const struct controller *c, const char *volume, const char 
                      const char *uid);
 
 void attachment_scan_clear(struct attachment_scan *scan);
-static inline void attachment_scan_clear_p(struct attachment_scan *scan)
-{
-	attachment_scan_clear(scan);
-}
+DEFINE_AUTO_VALUE(struct attachment_scan, attachment_scan_clear);
 
 /*
  * Calls fn, as kube_list() does, for every attachment that may be of the volume, as a read shows it

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "common/cleanup.h"
 #include "common/str.h"
 #include "controller/controller.h"
 
@@ -43,10 +44,7 @@ typedef int await_readiness(void *arg, const struct json *object, struct str *wh
 int await_open(const struct controller *c, const struct kube_kind *kind, const char *name,
                struct deadline d, struct await *ret, struct err *err) MUST_CHECK;
 void await_close(struct await *a);
-static inline void await_close_p(struct await *a)
-{
-	await_close(a);
-}
+DEFINE_AUTO_VALUE(struct await, await_close);
 
 /*
  * Errors that name the object and keep their reason. await_fail() sets "<before><object> <text>",

@@ -100,10 +100,7 @@ static void detachments_clear(struct detachments *all)
 	}
 	free(all->v);
 }
-static void detachments_clear_p(struct detachments *all)
-{
-	detachments_clear(all);
-}
+DEFINE_AUTO_VALUE(struct detachments, detachments_clear);
 
 static bool has_detachment(const struct detachments *all, const char *uid)
 {

@@ -31,10 +31,7 @@ struct attached {
 };
 
 void attached_clear(struct attached *a);
-static inline void attached_clear_p(struct attached *a)
-{
-	attached_clear(a);
-}
+DEFINE_AUTO_VALUE(struct attached, attached_clear);
 
 enum { ATTACHED_NOT = 1 };
 /*

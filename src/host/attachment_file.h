@@ -31,9 +31,6 @@ void attachment_take(struct json *tree, struct attachment_file *ret);
 /* The same from a file, "-": standard input. At most 1 MiB. */
 int attachment_file_read(const char *path, struct attachment_file *ret, struct err *err) MUST_CHECK;
 void attachment_file_clear(struct attachment_file *f);
-static inline void attachment_file_clear_p(struct attachment_file *f)
-{
-	attachment_file_clear(f);
-}
+DEFINE_AUTO_VALUE(struct attachment_file, attachment_file_clear);
 /* May it be attached? False: `why` says what is missing. */
 bool attachment_is_ready(const struct attachment_file *f, struct str *why);

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+#include "common/cleanup.h"
 #include "common/deadline.h"
 #include "common/err.h"
 
@@ -31,7 +32,4 @@ int host_lock_take(struct host_lock *l, const char *state_dir, const char *name,
 /* Has anybody a lock whose name begins so? */
 bool host_lock_is_taken(const char *state_dir, const char *prefix);
 void host_lock_release(struct host_lock *l);
-static inline void host_lock_release_p(struct host_lock *l)
-{
-	host_lock_release(l);
-}
+DEFINE_AUTO_VALUE(struct host_lock, host_lock_release);

@@ -39,10 +39,7 @@ int watch_config_parse(const char *what, const char *text, size_t n, struct watc
  */
 int watch_config_read(const char *path, struct watch_config *ret, struct err *err) MUST_CHECK;
 void watch_config_clear(struct watch_config *c);
-static inline void watch_config_clear_p(struct watch_config *c)
-{
-	watch_config_clear(c);
-}
+DEFINE_AUTO_VALUE(struct watch_config, watch_config_clear);
 
 enum { WATCH_IGNORED = 1 };
 /*

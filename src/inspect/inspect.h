@@ -29,6 +29,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+#include "common/cleanup.h"
 #include "common/deadline.h"
 #include "common/err.h"
 #include "common/json.h"
@@ -57,10 +58,7 @@ struct inspect_report {
 
 void inspect_report_init(struct inspect_report *r);
 void inspect_report_clear(struct inspect_report *r);
-static inline void inspect_report_clear_p(struct inspect_report *r)
-{
-	inspect_report_clear(r);
-}
+DEFINE_AUTO_VALUE(struct inspect_report, inspect_report_clear);
 /* The volume of this id, made when it is missing; it belongs to the tree. */
 struct json *inspect_volume(struct inspect_report *r, const char *id);
 /* NULL: the tree has none of this id. */

@@ -14,13 +14,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/cleanup.h"
 #include "common/file.h"
 #include "common/json.h"
-#include "kube/kube_pem.h"
-#include "kube/kube_yaml.h"
 #include "common/limits.h"
 #include "common/mem.h"
 #include "common/str.h"
+#include "kube/kube_pem.h"
+#include "kube/kube_yaml.h"
 
 #define SERVICE_ACCOUNT_DIR "/var/run/secrets/kubernetes.io/serviceaccount"
 
@@ -113,10 +114,7 @@ void kube_access_free(struct kube_access *a)
 	free(a);
 }
 
-static void kube_access_free_p(struct kube_access **a)
-{
-	kube_access_free(*a);
-}
+DEFINE_AUTO(struct kube_access *, kube_access_free);
 
 static struct kube_access *access_new(void)
 {

@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "common/cleanup.h"
+#include "common/str.h"
 #include "http/http.h"
 #include "kube/kube.h"
 #include "kube/kube_access.h"
@@ -12,7 +14,6 @@
 #include "kube/kube_limiter.h"
 #include "kube/kube_retry.h"
 #include "kube/kube_status.h"
-#include "common/str.h"
 
 /* How long the client waits; 0 takes the default. Tests make these short. */
 struct kube_tuning {
@@ -60,10 +61,7 @@ int kube_new_tuned(const struct kube_options *options, const struct kube_tuning 
 /* Each running call of kube.h counts as a user; kube_free() waits until there is none. */
 void kube_enter(struct kube *k);
 void kube_leave(struct kube *k);
-static inline void kube_leave_p(struct kube **k)
-{
-	kube_leave(*k);
-}
+DEFINE_AUTO(struct kube *, kube_leave);
 #define KUBE_CALL(k_) \
 	struct kube *kube_call_ AUTO(kube_leave) __attribute__((unused)) = (kube_enter(k_), (k_))
 

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
+#include "common/cleanup.h"
 #include "common/str.h"
 #include "node/device/sysfs.h"
 #include "test/lib/tree.h"
@@ -33,10 +34,7 @@ struct kernel {
 
 void kernel_init(struct kernel *k, const struct tree *t);
 void kernel_clear(struct kernel *k);
-static inline void kernel_clear_p(struct kernel *k)
-{
-	kernel_clear(k);
-}
+DEFINE_AUTO_VALUE(struct kernel, kernel_clear);
 /* All writes so far, joined by "; ". malloc'ed. */
 char *kernel_writes(struct kernel *k);
 

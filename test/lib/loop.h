@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "common/cleanup.h"
 #include "test/lib/tree.h"
 
 struct loop {
@@ -21,9 +22,6 @@ struct loop {
 /* Waits while others use all loop devices; after half a minute the test fails. */
 void loop_attach(struct loop *l, const struct tree *t, uint64_t size);
 void loop_detach(struct loop *l);
-static inline void loop_detach_p(struct loop *l)
-{
-	loop_detach(l);
-}
+DEFINE_AUTO_VALUE(struct loop, loop_detach);
 /* A node of the device, <dev root>/<name>. */
 void loop_node(const struct loop *l, const struct tree *t, const char *name);

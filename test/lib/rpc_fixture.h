@@ -8,9 +8,10 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "test/lib/suite.h"
+#include "common/cleanup.h"
 #include "test/lib/rpc_client.h"
 #include "test/lib/rpc_stub.h"
+#include "test/lib/suite.h"
 
 struct rpc_fixture {
 	char dir[64], path[108];
@@ -23,10 +24,7 @@ struct rpc_fixture {
 void rpc_fixture_init(struct rpc_fixture *f);  /* directory and options */
 void rpc_fixture_start(struct rpc_fixture *f); /* server and client in this process */
 void rpc_fixture_clear(struct rpc_fixture *f);
-static inline void rpc_fixture_clear_p(struct rpc_fixture *f)
-{
-	rpc_fixture_clear(f);
-}
+DEFINE_AUTO_VALUE(struct rpc_fixture, rpc_fixture_clear);
 static inline bool rpc_fixture_set_up(struct rpc_fixture *f)
 {
 	rpc_fixture_init(f);

@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "common/cleanup.h"
+
 /* A running snap-share. */
 struct share {
 	pid_t pid;
@@ -25,10 +27,7 @@ void share_start(struct share *s, const char *tag, const char *folder, const cha
 void share_signal(struct share *s, int number);
 /* Ends the daemon, whatever it does, and unmounts its mountpoint. Copies of the mount stay. */
 void share_end(struct share *s);
-static inline void share_end_p(struct share *s)
-{
-	share_end(s);
-}
+DEFINE_AUTO_VALUE(struct share, share_end);
 
 /*
  * Puts mount.snapsim into /sbin, or takes this program's part in it away; it stays while another

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "common/cleanup.h"
 #include "node/device/device.h"
 #include "test/lib/kernel.h"
 #include "test/lib/tree.h"
@@ -48,10 +49,7 @@ struct share_tree {
 void share_tree_init(struct share_tree *s, bool modern);
 /* Fails the test when a function was touched that is not ours. */
 void share_tree_clear(struct share_tree *s);
-static inline void share_tree_clear_p(struct share_tree *s)
-{
-	share_tree_clear(s);
-}
+DEFINE_AUTO_VALUE(struct share_tree, share_tree_clear);
 
 /* An attribute of a function. */
 void share_attr(struct share_tree *s, const char *pci, const char *name, const char *text);

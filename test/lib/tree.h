@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 
+#include "common/cleanup.h"
 #include "common/str.h"
 
 struct tree {
@@ -20,10 +21,7 @@ struct tree {
 void tree_unpack(struct tree *t, const char *name);
 /* Removes the directory. */
 void tree_clear(struct tree *t);
-static inline void tree_clear_p(struct tree *t)
-{
-	tree_clear(t);
-}
+DEFINE_AUTO_VALUE(struct tree, tree_clear);
 
 /* <root><path>, malloc'ed. */
 char *tree_path(const struct tree *t, const char *path);

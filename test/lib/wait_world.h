@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include "common/cleanup.h"
 #include "common/deadline.h"
 #include "node/device/device.h"
 #include "test/lib/kernel.h"
@@ -36,10 +37,7 @@ struct wait_world {
 /* In the recorded state of that name (tree_unpack()). */
 void wait_world_init(struct wait_world *w, const char *state);
 void wait_world_clear(struct wait_world *w);
-static inline void wait_world_clear_p(struct wait_world *w)
-{
-	wait_world_clear(w);
-}
+DEFINE_AUTO_VALUE(struct wait_world, wait_world_clear);
 
 /* device_wait() for the volume, into w->dev and w->err. */
 int wait_ms(struct wait_world *w, int ms);

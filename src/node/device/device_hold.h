@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 
+#include "common/cleanup.h"
 #include "node/device/device.h"
 
 struct device_kind; /* device_kind.h */
@@ -20,10 +21,7 @@ struct device_hold {
 };
 
 void device_hold_release(struct device_hold *h);
-static inline void device_hold_release_p(struct device_hold *h)
-{
-	device_hold_release(h);
-}
+DEFINE_AUTO_VALUE(struct device_hold, device_hold_release);
 
 /*
  * hold() of struct device_kind for kinds of disks: opens every disk that the kind lists below the

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "common/cleanup.h"
 #include "common/err.h"
 
 struct partition {
@@ -38,7 +39,4 @@ bool partitions_have(const struct partitions *p, dev_t devno);
 /* Do both lists have the same devices, in the same order? */
 bool partitions_equal(const struct partitions *a, const struct partitions *b);
 void partitions_clear(struct partitions *p);
-static inline void partitions_clear_p(struct partitions *p)
-{
-	partitions_clear(p);
-}
+DEFINE_AUTO_VALUE(struct partitions, partitions_clear);

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "common/cleanup.h"
+
 enum fd_table_state {
 	FD_TABLE_READ,    /* to its end, and it does not hold what the walk looks for */
 	FD_TABLE_HOLDS,   /* it holds what the walk looks for */
@@ -44,7 +46,4 @@ void fd_tables_put(struct fd_tables *t, struct fd_table entry);
 /* Do both tasks have the same table? False, too, if that is not known. */
 bool fd_tables_same(const struct fd_tables *t, pid_t a, pid_t b);
 void fd_tables_clear(struct fd_tables *t);
-static inline void fd_tables_clear_p(struct fd_tables *t)
-{
-	fd_tables_clear(t);
-}
+DEFINE_AUTO_VALUE(struct fd_tables, fd_tables_clear);

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "common/cleanup.h"
 #include "common/deadline.h"
 #include "common/str.h"
 
@@ -69,7 +70,4 @@ void holders_find(const struct holders_query *q, struct deadline d, struct holde
 void holders_say(const struct holders *h, const struct holders_query *q, const char *device,
                  struct str *text);
 void holders_clear(struct holders *h);
-static inline void holders_clear_p(struct holders *h)
-{
-	holders_clear(h);
-}
+DEFINE_AUTO_VALUE(struct holders, holders_clear);

@@ -39,10 +39,7 @@ static void spots_clear(struct spots *s)
 	}
 	free(s->v);
 }
-static void spots_clear_p(struct spots *s)
-{
-	spots_clear(s);
-}
+DEFINE_AUTO_VALUE(struct spots, spots_clear);
 
 /* What a volume is called in all of its places. */
 static const char *name_of(const struct kubelet_place *p)

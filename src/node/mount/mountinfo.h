@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "common/cleanup.h"
 #include "common/err.h"
 
 /* One line of mountinfo. */
@@ -48,10 +49,7 @@ struct mount_table {
  */
 int mount_table_read(const char *proc_root, struct mount_table *ret, struct err *err) MUST_CHECK;
 void mount_table_clear(struct mount_table *t);
-static inline void mount_table_clear_p(struct mount_table *t)
-{
-	mount_table_clear(t);
-}
+DEFINE_AUTO_VALUE(struct mount_table, mount_table_clear);
 /*
  * Forgets all mounts but *m (NULL: all), which moves. Before what may hang in the kernel: the table
  * of a full node is 100 KB, for each of its threads.

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/cleanup.h"
 #include "common/err.h"
 #include "common/str.h"
 
@@ -31,10 +32,7 @@ struct kubelet_place {
 void kubelet_place_of(const char *kubelet_dir, const char *driver, const char *path,
                       struct kubelet_place *ret);
 void kubelet_place_clear(struct kubelet_place *p);
-static inline void kubelet_place_clear_p(struct kubelet_place *p)
-{
-	kubelet_place_clear(p);
-}
+DEFINE_AUTO_VALUE(struct kubelet_place, kubelet_place_clear);
 /*
  * Adds the paths where kubelet has, or wants, a filesystem of this driver staged or published,
  * whether or not one is mounted there. What cannot be listed is left out.

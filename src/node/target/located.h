@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "common/cleanup.h"
 #include "node/node.h"
 #include "node/target/place.h"
 
@@ -27,7 +28,4 @@ int locate(struct node *n, const char *volume_id, const char *path, struct locat
 /* Opens the device of a disk and proves that it is still this disk, of this size. */
 int located_open(const struct located *l, struct err *err) MUST_CHECK;
 void located_clear(struct located *l);
-static inline void located_clear_p(struct located *l)
-{
-	located_clear(l);
-}
+DEFINE_AUTO_VALUE(struct located, located_clear);

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+#include "common/cleanup.h"
 #include "node/device/device.h"
 #include "node/mount/mount.h"
 
@@ -71,10 +72,7 @@ int place_check_same(const struct place *p, const struct device *dev, struct err
 int place_look_staged(const struct mount_table *t, const char *staging_path, const char *volume_id,
                       struct place *ret, struct err *err) MUST_CHECK;
 void place_clear(struct place *p);
-static inline void place_clear_p(struct place *p)
-{
-	place_clear(p);
-}
+DEFINE_AUTO_VALUE(struct place, place_clear);
 
 /*
  * The next mount, after `after` (NULL: the first), that shows the disk or share of `p` somewhere

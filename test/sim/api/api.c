@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "common/cleanup.h"
 #include "common/mem.h"
 #include "test/sim/api/api_discovery.h"
 #include "test/sim/api/api_openapi.h"
@@ -24,10 +25,7 @@ static void target_clear(struct target *t)
 	free(t->name);
 	free(t->sub);
 }
-static inline void target_clear_p(struct target *t)
-{
-	target_clear(t);
-}
+DEFINE_AUTO_VALUE(struct target, target_clear);
 
 static void split_path(const char *path, struct strs *ret)
 {

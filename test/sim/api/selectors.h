@@ -2,6 +2,7 @@
 /* labelSelector and fieldSelector of a request; fields are metadata.name and metadata.namespace. */
 #pragma once
 
+#include "common/cleanup.h"
 #include "test/sim/api/label_selector.h"
 #include "test/sim/store/store.h"
 
@@ -15,9 +16,6 @@ struct selectors {
 int selectors_parse(const char *labels, const char *fields, struct selectors *ret, struct err *err)
 	MUST_CHECK;
 void selectors_clear(struct selectors *s);
-static inline void selectors_clear_p(struct selectors *s)
-{
-	selectors_clear(s);
-}
+DEFINE_AUTO_VALUE(struct selectors, selectors_clear);
 /* For store_query.match; arg is a struct selectors. */
 bool selectors_match(const void *arg, const struct object_version *v);

@@ -2,6 +2,7 @@
 /* What the validation finds wrong with an object: the causes of a 422. */
 #pragma once
 
+#include "common/cleanup.h"
 #include "common/json.h"
 #include "common/str.h"
 
@@ -13,10 +14,7 @@ struct invalid {
 };
 void invalid_init(struct invalid *i);
 void invalid_clear(struct invalid *i);
-static inline void invalid_clear_p(struct invalid *i)
-{
-	invalid_clear(i);
-}
+DEFINE_AUTO_VALUE(struct invalid, invalid_clear);
 /* reason is the type of a field error: "FieldValueRequired", ... */
 void invalid_add(struct invalid *i, const char *reason, const char *field, const char *fmt, ...)
 	PRINTF_(4, 5);

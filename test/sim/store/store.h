@@ -76,10 +76,7 @@ struct store_page {
 };
 void store_list(struct store *s, const struct store_query *q, struct store_page *ret);
 void store_page_clear(struct store_page *p);
-static inline void store_page_clear_p(struct store_page *p)
-{
-	store_page_clear(p);
-}
+DEFINE_AUTO_VALUE(struct store_page, store_page_clear);
 
 /* What store_put() and store_remove() return when another writer was faster. */
 enum { STORE_CHANGED = 1 };

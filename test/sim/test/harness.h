@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "common/cleanup.h"
 #include "common/json.h"
 #include "test/sim/api/status.h"
 #include "test/sim/base/options.h"
@@ -27,10 +28,7 @@ struct sim_world {
  */
 bool world_start(struct sim_world *w, const char *const *args);
 void world_end(struct sim_world *w); /* one that was not started is fine */
-static inline void world_end_p(struct sim_world *w)
-{
-	world_end(w);
-}
+DEFINE_AUTO_VALUE(struct sim_world, world_end);
 #define WORLD_ARGS(...) ((const char *const[]) { __VA_ARGS__, NULL })
 /* Declares a world that runs to the end of the scope; stands among the declarations. */
 #define WORLD(w, ...)                               \
@@ -51,10 +49,7 @@ struct api_answer {
 	struct reply reply; /* retry_after, cut, stream */
 };
 void answer_clear(struct api_answer *a);
-static inline void answer_clear_p(struct api_answer *a)
-{
-	answer_clear(a);
-}
+DEFINE_AUTO_VALUE(struct api_answer, answer_clear);
 /* One request. path may have a query, body may be NULL; PATCH is a merge patch. */
 struct api_answer world_call(struct sim_world *w, const char *method, const char *path,
                              const char *body);

@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
+#include "common/cleanup.h"
 #include "common/deadline.h"
 #include "common/mem.h"
 #include "test/lib/suite.h"
@@ -60,10 +61,7 @@ static void client_close(struct client *c)
 		close(TAKE_FD(c->fd));
 	str_clear(&c->in);
 }
-static void client_close_p(struct client *c)
-{
-	client_close(c);
-}
+DEFINE_AUTO_VALUE(struct client, client_close);
 
 static void send_text(struct client *c, const char *text)
 {

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <sys/xattr.h>
 
+#include "common/cleanup.h"
 #include "common/deadline.h"
 #include "common/file.h"
 #include "common/mem.h"
@@ -67,10 +68,7 @@ static void world_clear(struct share_world *w)
 	free(w->mnt);
 	tree_clear(&w->tree);
 }
-static void world_clear_p(struct share_world *w)
-{
-	world_clear(w);
-}
+DEFINE_AUTO_VALUE(struct share_world, world_clear);
 
 #define SHARE_WORLD(w) struct share_world w AUTO(world_clear) = { 0 }
 
