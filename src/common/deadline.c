@@ -11,7 +11,6 @@
 #include "common/cleanup.h"
 #include "common/thread.h"
 
-#define NS_PER_MS 1000000
 #define NS_PER_S 1000000000
 
 void cancel_init(struct cancel *c)

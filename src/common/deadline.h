@@ -42,6 +42,7 @@ bool cancel_is_set(struct cancel *c);  /* NULL: false */
  */
 bool cancel_on_set(struct cancel *c, void (*fn)(void *arg), void *arg);
 
+#define NS_PER_MS INT64_C(1000000)
 #define DEADLINE_NEVER INT64_MAX
 
 struct deadline {

@@ -26,8 +26,6 @@
 #include "common/metric.h"
 #include "common/thread.h"
 
-#define NS_PER_MS 1000000L
-
 struct line {
 	struct line *next;
 	uint64_t lost; /* lines that were dropped between the one before and this one */

@@ -24,7 +24,6 @@
 #define SLOTS 16384
 /* A metric of so many series at most shows all from the start, if their words are known. */
 #define SHOWN_SERIES 64
-#define NS_PER_MS INT64_C(1000000)
 
 /* ---- the tables ---- */
 

@@ -20,7 +20,6 @@
 #include "common/metric.h"
 #include "common/thread.h"
 
-#define NS_PER_MS INT64_C(1000000)
 #define TOLD_AT_ONCE 16
 #define TELL_VERBOSITY 2 /* as all calls */
 

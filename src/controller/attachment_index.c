@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/deadline.h"
 #include "common/hash_table.h"
 #include "common/json.h"
 #include "common/keyed_hash.h"
@@ -28,7 +29,6 @@
 #define CLOSED_MS 5000
 /* Nothing has come for so long although not all attachments have been read. */
 #define STALLED_MS 5000
-#define NS_PER_MS INT64_C(1000000)
 /* While others' attachments come, or answers, ours is waited for so much longer. */
 #define LIVELY_FACTOR 2
 /* So long a watch is waited for that has been late before. */

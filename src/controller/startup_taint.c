@@ -29,7 +29,6 @@
 #define RETRY_MS 1000
 #define RETRY_MOST_MS 60000
 #define REQUEST_MS 30000
-#define NS_PER_MS INT64_C(1000000)
 
 struct startup_taint {
 	struct startup_taint_options o;

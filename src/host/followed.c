@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/deadline.h"
 #include "common/mem.h"
 
-#define NS_PER_MS INT64_C(1000000)
 #define PAUSE_MS 1000
 
 static struct followed *find(struct followed_table *t, const char *uid)

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/deadline.h"
 #include "common/file.h"
 #include "common/log.h"
 #include "common/mem.h"
@@ -36,7 +37,6 @@
 #define SLOW_MS 10000
 #define TICK_MS 5000
 #define LOOK_MS 5000
-#define NS_PER_MS INT64_C(1000000)
 
 /* ---- a step on its thread ---- */
 

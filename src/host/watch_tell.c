@@ -9,10 +9,10 @@
 #include <stdlib.h>
 
 #include "common/cleanup.h"
+#include "common/deadline.h"
 #include "common/log.h"
 #include "common/sd_notify.h"
 
-#define NS_PER_MS INT64_C(1000000)
 /* A stream that ends is opened again at once: so long it is only late. */
 #define CLOSED_MS 10000
 #define STATUS_MAX 500

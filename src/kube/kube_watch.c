@@ -66,12 +66,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/deadline.h"
 #include "common/limits.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/metric.h"
 
-#define NS_PER_MS INT64_C(1000000)
 #define HEALTHY_MS 1000  /* a stream that lived so long was no failure */
 #define APART_MS 200     /* between two lists, or two streams, whatever the server says */
 #define HOPELESS_MS 1000 /* the first pause after an error that does not pass */

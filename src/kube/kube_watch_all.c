@@ -20,12 +20,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/deadline.h"
 #include "common/log.h"
 #include "common/mem.h"
 
 #define FULL_TRIES 2
 #define FULL_ERRORS 8
-#define NS_PER_MS INT64_C(1000000)
 #define NS_EACH \
 	INT64_C(2000000) /* nowhere are 500 objects made each second, and many more are sent */
 #define SMALLER 4 /* a page that was too large is asked for with so many times fewer objects */

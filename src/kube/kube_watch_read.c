@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/deadline.h"
 #include "common/log.h"
 #include "common/mem.h"
 
-#define NS_PER_MS INT64_C(1000000)
 /*
  * Reads of a collection under way. A lost place concerns each of 2,000 waits, and the engine's
  * queue knows no turns: what callers ask for would stand behind all of their reads. So many leave

@@ -33,7 +33,6 @@
 #define REFUSED_MS 1000 /* no connection is accepted for so long when descriptors run out */
 #define BACKLOG 4096    /* the kernel may allow less */
 #define STACK (256 * 1024)
-#define NS_PER_MS INT64_C(1000000)
 #define PLAIN "text/plain; charset=utf-8"
 
 /* A page takes less than make_ms and stop_ms unless the host hangs. */

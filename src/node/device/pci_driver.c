@@ -20,8 +20,6 @@
 
 /* ---- turns ---- */
 
-#define NS_PER_MS INT64_C(1000000)
-
 /* On the stack of the thread whose turn it is. */
 struct turn {
 	struct turn *next;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/deadline.h"
 #include "common/file.h"
 #include "common/json.h"
 #include "common/mem.h"
@@ -24,7 +25,6 @@
 #define GLOBAL_MOUNT "/globalmount"
 #define ASK_MS 5000 /* for all filesystems of a look; each that hangs costs GUARD_MS once */
 #define SECTOR 512
-#define NS_PER_MS INT64_C(1000000)
 
 struct volume_metrics {
 	pthread_mutex_t lock;
