@@ -11,18 +11,10 @@
 #include <stdlib.h>
 
 #include "common/mem.h"
-
-#ifdef __has_feature
-#if __has_feature(address_sanitizer)
-#define ADDRESS_SANITIZER
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__)
-#define ADDRESS_SANITIZER
-#endif
+#include "common/sanitizer.h"
 
 /* So that it sees an access to what was freed, or between two pieces. */
-#ifdef ADDRESS_SANITIZER
+#if SANITIZE_ADDRESS
 #include <sanitizer/asan_interface.h>
 #define POISON(p, n) __asan_poison_memory_region(p, n)
 #define UNPOISON(p, n) __asan_unpoison_memory_region(p, n)
@@ -45,7 +37,7 @@ struct json_block {
 /* What stands before a piece's first byte. */
 struct piece {
 	struct json_block *block;
-#ifdef ADDRESS_SANITIZER
+#if SANITIZE_ADDRESS
 	size_t bytes; /* with this head */
 #endif
 };
@@ -90,7 +82,7 @@ static struct piece *cut(struct json_text_memory *m, size_t n)
 	m->block->pieces++;
 	UNPOISON(p, n);
 	p->block = m->block;
-#ifdef ADDRESS_SANITIZER
+#if SANITIZE_ADDRESS
 	p->bytes = n;
 #endif
 	POISON(p, sizeof(*p));
@@ -145,7 +137,7 @@ void json_memory_give(void *bytes)
 		return;
 	}
 	b = p->block;
-#ifdef ADDRESS_SANITIZER
+#if SANITIZE_ADDRESS
 	POISON(p, p->bytes);
 #endif
 	release(b);

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "common/err.h"
+#include "common/sanitizer.h"
 
 /* At the top of main(), before any thread: one heap, of which malloc_trim() gives back all. */
 void thread_one_heap(void);
@@ -24,16 +25,7 @@ void thread_rest(void);
 #define THREAD_REST_AFTER_MS 250
 
 /* The deepest handler needs a quarter of it. Sanitizers need more for the same frames. */
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define THREAD_STACK_BYTES ((size_t)4 * 1024 * 1024)
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define THREAD_STACK_BYTES ((size_t)4 * 1024 * 1024)
-#endif
-#endif
-#ifndef THREAD_STACK_BYTES
-#define THREAD_STACK_BYTES ((size_t)256 * 1024)
-#endif
+#define THREAD_STACK_BYTES ((size_t)(SANITIZED ? 4096 : 256) * 1024)
 /* Calls `fn` on a detached thread with a stack of THREAD_STACK_BYTES. 0, or an errno. */
 int thread_start(void *(*fn)(void *arg), void *arg) MUST_CHECK;
 

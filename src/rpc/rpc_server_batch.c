@@ -7,16 +7,9 @@
 
 #include <assert.h>
 
-#ifdef __has_feature
-#if __has_feature(thread_sanitizer)
-#define TSAN
-#endif
-#endif
-#ifdef __SANITIZE_THREAD__
-#define TSAN
-#endif
+#include "common/sanitizer.h"
 
-#ifdef TSAN
+#if SANITIZE_THREAD
 #include <sanitizer/tsan_interface.h>
 #else
 #define __tsan_acquire(address) ((void)(address))

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "common/sanitizer.h"
+
 /* First lines of a START_TEST. */
 #define SKIP_IF(condition, why)                                    \
 	do {                                                       \
@@ -16,11 +18,7 @@
 		}                                                  \
 	} while (0)
 /* Of tests that count the threads of processes, or make some by clone(2). */
-#ifdef __SANITIZE_THREAD__
-#define SKIP_UNDER_TSAN() SKIP_IF(true, "ThreadSanitizer has a thread in each process")
-#else
-#define SKIP_UNDER_TSAN() ((void)0)
-#endif
+#define SKIP_UNDER_TSAN() SKIP_IF(SANITIZE_THREAD, "ThreadSanitizer has a thread in each process")
 #define SKIP_UNLESS_ROOT(why) SKIP_IF(geteuid() != 0, "needs root: " why)
 /* Loop devices and mounts. */
 #define SKIP_UNLESS_LOOP()                                                       \

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/sanitizer.h"
+
 /* What LOOP() said in the list of tests. All other tests run once. */
 static struct {
 	const TTest *test;
@@ -43,11 +45,7 @@ static int rows_of(const TTest *test)
  * CK_TIMEOUT_MULTIPLIER comes on top (test/cross/run.sh).
  */
 #define LOAD_FACTOR 4
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZER_FACTOR 4
-#else
-#define SANITIZER_FACTOR 1
-#endif
+#define SANITIZER_FACTOR (SANITIZED ? 4 : 1)
 
 static bool is_word_of(const char *list, const char *word)
 {

@@ -18,19 +18,11 @@
 
 #include "common/deadline.h"
 #include "common/mem.h"
+#include "common/sanitizer.h"
 #include "test/lib/rpc_fixture.h"
 #include "test/lib/wait.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define MEMORY_COUNTS false /* freed memory stays, and more is used */
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define MEMORY_COUNTS false
-#endif
-#endif
-#ifndef MEMORY_COUNTS
-#define MEMORY_COUNTS true
-#endif
+#define MEMORY_COUNTS (!SANITIZED) /* else freed memory stays, and more is used */
 
 enum frame_type {
 	DATA = 0,

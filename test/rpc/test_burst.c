@@ -14,23 +14,14 @@
 
 #include "common/limits.h"
 #include "common/log.h"
+#include "common/sanitizer.h"
 #include "common/str.h"
 #include "rpc/csi_wire.h"
 #include "test/lib/rpc_fixture.h"
 #include "test/lib/wait.h"
 
 /* ThreadSanitizer needs megabytes for each thread; both sanitizers keep what is freed. */
-#ifdef __SANITIZE_THREAD__
-#define CALLS 300
-#define SANITIZED true
-#else
-#define CALLS 2000
-#ifdef __SANITIZE_ADDRESS__
-#define SANITIZED true
-#else
-#define SANITIZED false
-#endif
-#endif
+#define CALLS (SANITIZE_THREAD ? 300 : 2000)
 
 _Static_assert(CALLS < LIMIT_RPC_STREAMS, "some are left for short calls");
 
