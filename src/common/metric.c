@@ -100,11 +100,6 @@ const char *metric_label_name(enum metric_label l)
 	return labels_[l].name;
 }
 
-const char *metric_label_values(enum metric_label l)
-{
-	return labels_[l].values;
-}
-
 /* ---- words ---- */
 
 static bool is_fit(const char *word, size_t n)

@@ -32,7 +32,6 @@ struct metric_row {
 extern const struct metric_row metric_rows[METRICS];
 
 const char *metric_label_name(enum metric_label l);
-const char *metric_label_values(enum metric_label l); /* as in metrics.def */
 /* The words of a series, "" where there is no label. */
 void metric_series_words(const struct metric_row *r, size_t series, const char *ret[METRIC_LABELS]);
 /* Has the series been counted, or is it to show before? */

@@ -6,7 +6,6 @@
  */
 #include "volume/volume_params.h"
 
-#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 #include <strings.h>
@@ -81,12 +80,6 @@ enum emulation volume_params_emulation(const struct kvs *map, enum emulation def
 	if (str_eq(text, "nvme"))
 		return EMULATION_NVME;
 	return str_eq(text, "virtiofs") ? EMULATION_VIRTIOFS : default_emulation;
-}
-
-const char *format_policy_name(enum format_policy p)
-{
-	assert((size_t)p < ARRAY_LEN(format_policies));
-	return format_policies[p];
 }
 
 bool volume_param_is_ours(const char *key)

@@ -45,8 +45,7 @@ int volume_params_parse(const struct kvs *map, enum emulation default_emulation,
  * `default_emulation`: volume_params_parse() refuses it.
  */
 enum emulation volume_params_emulation(const struct kvs *map, enum emulation default_emulation);
-const char *emulation_name(enum emulation e);         /* "nvme", "virtiofs" */
-const char *format_policy_name(enum format_policy p); /* "blank", ... */
+const char *emulation_name(enum emulation e); /* "nvme", "virtiofs" */
 /* Does this key belong to the driver (functionType, hotplugFunction, or a key with our prefix)? */
 bool volume_param_is_ours(const char *key);
 /* May this key, which has our prefix, stand in a StorageClass (annotations share the prefix)? */
