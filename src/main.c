@@ -154,7 +154,7 @@ static int add_controller(struct program *p, struct err *err)
 	return start_startup_taint(p, err);
 }
 
-static int start(struct program *p, struct err *err)
+static int driver_start(struct program *p, struct err *err)
 {
 	const struct rpc_server_options options = {
 		.path = p->flags.socket_path,
@@ -186,7 +186,7 @@ static int start(struct program *p, struct err *err)
 	return p->gate ? program_start_gate(p, err) : program_start_registration(p, err);
 }
 
-static void stop(struct program *p)
+static void driver_stop(struct program *p)
 {
 	struct deadline end = deadline_in_ms(STOP_JOBS_MS);
 
@@ -223,7 +223,7 @@ static void run(struct program *p)
 	signals_wait(&p->signals);
 }
 
-static int serve(struct program *p, const struct strs *warnings)
+static int driver_serve(struct program *p, const struct strs *warnings)
 {
 	struct err err = ERR_INIT;
 	int rc;
@@ -239,12 +239,12 @@ static int serve(struct program *p, const struct strs *warnings)
 		log_event(LOG_ERROR, "cannot start", "error", err.msg, NULL);
 		return EXIT_FAILURE;
 	}
-	rc = start(p, &err);
+	rc = driver_start(p, &err);
 	if (rc)
 		log_event(LOG_ERROR, "cannot serve", "error", err.msg, NULL);
 	else
 		run(p);
-	stop(p);
+	driver_stop(p);
 	signals_end(&p->signals);
 	p->running = running_free(p->running);
 	if (!rc)
@@ -278,7 +278,7 @@ static int pre_stop(const struct flags *flags)
 	return EXIT_FAILURE;
 }
 
-static int probe(const struct flags *flags)
+static int driver_probe(const struct flags *flags)
 {
 	struct err err = ERR_INIT;
 
@@ -340,10 +340,10 @@ int main(int argc, char *argv[])
 	} else if (p.flags.question == ASK_PRE_STOP) {
 		status = pre_stop(&p.flags);
 	} else if (p.flags.question) {
-		status = probe(&p.flags);
+		status = driver_probe(&p.flags);
 	} else {
 		log_setup((int)p.flags.verbosity, str_eq(p.flags.logging_format, "json"));
-		status = serve(&p, &report.warnings);
+		status = driver_serve(&p, &report.warnings);
 		log_flush();
 	}
 	flags_report_clear(&report);

@@ -14,7 +14,7 @@
 
 #include "common/mem.h"
 
-static int read_all(int fd, const char *path, size_t max, struct str *out, struct err *err)
+static int file_read_all(int fd, const char *path, size_t max, struct str *out, struct err *err)
 {
 	char chunk[16384];
 
@@ -40,7 +40,7 @@ int file_read(const char *path, size_t max, char **ret, size_t *ret_len, struct 
 
 	if (fd < 0)
 		return err_sys(err, errno, "open %s", path);
-	if (read_all(fd, path, max, &out, err))
+	if (file_read_all(fd, path, max, &out, err))
 		return -1;
 	if (ret_len)
 		*ret_len = out.len;

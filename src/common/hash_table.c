@@ -37,7 +37,7 @@ static struct hash_link *reverse(struct hash_link *first)
 }
 
 /* From the oldest on, so that the order in a chain stays. */
-static void resize(struct hash_table *t, size_t n_chains)
+static void hash_table_resize(struct hash_table *t, size_t n_chains)
 {
 	struct hash_table old = *t;
 
@@ -56,7 +56,7 @@ static void resize(struct hash_table *t, size_t n_chains)
 void hash_table_add(struct hash_table *t, struct hash_link *l, uint64_t hash)
 {
 	if (t->n == t->n_chains)
-		resize(t, t->n_chains ? 2 * t->n_chains : LEAST);
+		hash_table_resize(t, t->n_chains ? 2 * t->n_chains : LEAST);
 	l->hash = hash;
 	push(chain(t, hash), l);
 	t->n++;
@@ -73,7 +73,7 @@ void hash_table_remove(struct hash_table *t, struct hash_link *l)
 	l->next = NULL;
 	t->n--;
 	if (t->n_chains > LEAST && t->n < t->n_chains / 8)
-		resize(t, t->n_chains / 2);
+		hash_table_resize(t, t->n_chains / 2);
 }
 
 static struct hash_link *of_hash(struct hash_link *l, uint64_t hash)

@@ -71,7 +71,7 @@ static void next_block(struct json_text_memory *m, size_t n)
 	POISON(m->at, bytes);
 }
 
-static struct piece *cut(struct json_text_memory *m, size_t n)
+static struct piece *json_memory_cut(struct json_text_memory *m, size_t n)
 {
 	struct piece *p;
 
@@ -117,7 +117,7 @@ void *json_memory_take(size_t n)
 	struct piece *p;
 
 	if (parsing)
-		return cut(parsing, whole) + 1;
+		return json_memory_cut(parsing, whole) + 1;
 	p = xmalloc(whole);
 	p->block = NULL;
 	return p + 1;

@@ -51,7 +51,8 @@ struct keylock *keylock_free(struct keylock *k)
 	return NULL;
 }
 
-static const struct keylock_hold *find_locked(struct keylock *k, uint64_t hash, const char *key)
+static const struct keylock_hold *keylock_find_locked(struct keylock *k, uint64_t hash,
+                                                      const char *key)
 {
 	assert_locked(&k->mutex);
 	for (const struct hash_link *l = hash_table_first(&k->held, hash); l;
@@ -82,7 +83,7 @@ int keylock_take(struct keylock *k, const char *key, const char *what, struct ke
 	const struct keylock_hold *other;
 
 	WITH_LOCK(&k->mutex);
-	other = find_locked(k, hash, key);
+	other = keylock_find_locked(k, hash, key);
 	if (other)
 		return err_set(err, ERR_ABORTED,
 		               "volume %s: %s has been running for %.1f s; retry when it has ended",

@@ -93,7 +93,7 @@ static bool plain(const char *s)
 	return *s && s[strcspn(s, " \t\n\"\\={}")] == '\0' && is_shown_as_it_is(s);
 }
 
-static void add_pair(struct str *line, const char *key, const char *value, bool number)
+static void log_add_pair(struct str *line, const char *key, const char *value, bool number)
 {
 	if (json_ && number) {
 		str_addf(line, ",\"%s\":%s", key, value);
@@ -123,7 +123,7 @@ static void add_pair_if_it_fits(struct str *line, const char *key, const char *v
 {
 	size_t before = line->len;
 
-	add_pair(line, key, value, number);
+	log_add_pair(line, key, value, number);
 	if (json_ && line->cut)
 		take_back(line, before);
 }
@@ -143,7 +143,7 @@ static void add_json_message(struct str *line, const char *msg)
 	}
 }
 
-static void add_head(struct str *line, enum log_level level, const char *msg)
+static void log_add_head(struct str *line, enum log_level level, const char *msg)
 {
 	struct timespec now;
 	struct tm tm;
@@ -177,7 +177,7 @@ static void add_call(struct str *line)
 	if (!call_)
 		return;
 	snprintf(id, sizeof(id), "%" PRIu64, call_);
-	add_pair(line, "call", id, true);
+	log_add_pair(line, "call", id, true);
 }
 
 static void emit(struct str *line)
@@ -200,8 +200,8 @@ static char *dropped_line(uint64_t lines)
 	char n[32];
 
 	snprintf(n, sizeof(n), "%" PRIu64, lines);
-	add_head(&line, LOG_WARNING, "log lines were dropped: stderr was not read");
-	add_pair(&line, "lines", n, true);
+	log_add_head(&line, LOG_WARNING, "log lines were dropped: stderr was not read");
+	log_add_pair(&line, "lines", n, true);
 	str_add(&line, json_ ? JSON_END "\n" : "\n");
 	return str_take(&line);
 }
@@ -222,7 +222,7 @@ void log_pairs(enum log_level level, const char *msg, const struct log_pair *pai
 
 	if (level == LOG_DEBUG && verbosity_ < 5)
 		return;
-	add_head(&line, level, msg);
+	log_add_head(&line, level, msg);
 	for (size_t i = 0; i < n; i++)
 		if (pairs[i].value)
 			add_pair_if_it_fits(&line, pairs[i].key, pairs[i].value, pairs[i].number);
@@ -242,7 +242,7 @@ void log_event(enum log_level level, const char *msg, ...)
 
 	if (level == LOG_DEBUG && verbosity_ < 5)
 		return;
-	add_head(&line, level, msg);
+	log_add_head(&line, level, msg);
 	va_start(ap, msg);
 	for (const char *key = va_arg(ap, const char *); key; key = va_arg(ap, const char *)) {
 		const char *value = va_arg(ap, const char *);

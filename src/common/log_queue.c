@@ -89,7 +89,7 @@ static size_t size_of(const struct line *l)
 }
 
 /* Takes the oldest line, or returns NULL. Adds to *lost the number of lines dropped before it. */
-static struct line *take(uint64_t *lost)
+static struct line *log_queue_take(uint64_t *lost)
 {
 	struct line *l;
 
@@ -123,13 +123,13 @@ static bool begin_rest(void)
 	return queue.rests;
 }
 
-static void *write_lines(void *arg)
+static void *log_queue_run(void *arg)
 {
 	uint64_t lost = 0;
 
 	pthread_setname_np(pthread_self(), "log");
 	for (;;) {
-		struct line *l = take(&lost);
+		struct line *l = log_queue_take(&lost);
 
 		if (lost && say_lost(lost))
 			lost = 0;
@@ -162,7 +162,7 @@ int log_queue_start(char *(*notice)(uint64_t lines), struct err *err)
 	sem_init(&queue.wake, 0, 0);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = thread_start(write_lines, NULL);
+	rc = thread_start(log_queue_run, NULL);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (rc)
 		return err_sys(err, rc, "start the thread that writes the log");

@@ -111,7 +111,7 @@ static bool is_fit(const char *word, size_t n)
 }
 
 /* Its number among the label's words; it becomes one if there is room. */
-static size_t number_of(enum metric_label l, const char *word, size_t length)
+static size_t metric_word_number(enum metric_label l, const char *word, size_t length)
 {
 	size_t n = labels_[l].n;
 	char *copy = NULL;
@@ -143,7 +143,7 @@ static void learn_words(void)
 		for (const char *at = labels_[l].values; *at;) {
 			size_t n = strcspn(at, "|");
 
-			IGNORE_RESULT(number_of((enum metric_label)l, at, n));
+			IGNORE_RESULT(metric_word_number((enum metric_label)l, at, n));
 			at += n + (at[n] == '|');
 		}
 }
@@ -160,9 +160,10 @@ static size_t series_of(enum metric_id m, const char *const *words_)
 		size_t n = labels_[l].n;
 
 		if (l != METRIC_LABEL_NONE)
-			series = series * (n + 1) + (word && !str_eq(word, WORD_OTHER)
-			                                     ? number_of(l, word, strlen(word))
-			                                     : n);
+			series = series * (n + 1) +
+			         (word && !str_eq(word, WORD_OTHER)
+			                  ? metric_word_number(l, word, strlen(word))
+			                  : n);
 	}
 	return series;
 }

@@ -58,7 +58,7 @@ static bool tell_main(struct signals *s)
 }
 
 /* False: everything was taken down before the end came. */
-static bool wait_for_end(struct signals *s)
+static bool signals_wait_for_end(struct signals *s)
 {
 	struct timespec until;
 	int rc = 0;
@@ -118,7 +118,7 @@ static void *take_signals(void *arg)
 	sigaction(SIGINT, &second, NULL);
 	pthread_sigmask(SIG_UNBLOCK, &s->set, NULL);
 	log_event(LOG_INFO, "stopping", "signal", number == SIGTERM ? "SIGTERM" : "SIGINT", NULL);
-	if (!wait_for_end(s))
+	if (!signals_wait_for_end(s))
 		return NULL;
 	name_what_runs(s->running);
 	log_flush();

@@ -109,8 +109,8 @@ static int plan_signals(posix_spawnattr_t *attr)
 	return rc;
 }
 
-static int start(const char *program, char **argv, const char *path_list, int out, int fd,
-                 pid_t *ret)
+static int spawn_start(const char *program, char **argv, const char *path_list, int out, int fd,
+                       pid_t *ret)
 {
 	struct str path AUTO(str_clear) = STR_INIT(2 * PATH_MAX);
 	char *envp[] = { NULL, (char *)"LC_ALL=C", NULL };
@@ -154,7 +154,7 @@ static void offer_to_oom(pid_t pid)
  * Reads all that is there now, also when `output` is full: a full pipe would block the child.
  * Returns false at the end of the output.
  */
-static bool drain(int fd, struct str *output)
+static bool spawn_drain(int fd, struct str *output)
 {
 	char buf[4096];
 
@@ -179,8 +179,8 @@ static void wake_fd(void *arg)
 }
 
 /* Blocks until the child has ended (0) or the deadline has (-1 with err). */
-static int watch(int pidfd, int out, int wake, struct deadline d, struct str *output,
-                 struct err *err, const char *what)
+static int spawn_watch(int pidfd, int out, int wake, struct deadline d, struct str *output,
+                       struct err *err, const char *what)
 {
 	struct pollfd fds[] = {
 		{ .fd = pidfd, .events = POLLIN },
@@ -194,7 +194,7 @@ static int watch(int pidfd, int out, int wake, struct deadline d, struct str *ou
 
 		if (n < 0 && errno != EINTR)
 			return err_sys(err, errno, "%s: poll", what);
-		if (fds[1].revents && !drain(out, output))
+		if (fds[1].revents && !spawn_drain(out, output))
 			fds[1].fd = -1;
 		if (fds[0].revents)
 			return 0;
@@ -268,14 +268,14 @@ static int finish(pid_t pid, int out, int wake, struct deadline d, struct str *o
 	int status = 0, rc;
 
 	rc = pidfd < 0 ? err_sys(err, errno, "%s: pidfd_open", name)
-	               : watch(pidfd, out, wake, d, output, err, name);
+	               : spawn_watch(pidfd, out, wake, d, output, err, name);
 	if (rc) {
 		kill(-pid, SIGKILL);
 		return ends_soon(pid, pidfd) ? -1 : leave_to_reaper(pid, err);
 	}
 	reap(pid, &status);
 	/* The tool has ended: what its own children may still print is not waited for. */
-	(void)drain(out, output);
+	(void)spawn_drain(out, output);
 	if (WIFSIGNALED(status))
 		return killed(name, WTERMSIG(status), err);
 	return WEXITSTATUS(status);
@@ -316,7 +316,7 @@ int spawn_run_fd(const struct strs *argv, int fd, struct deadline d, struct str 
 	if (out < 0 || (fd >= 0 && kept < 0) || fcntl(in, F_SETFL, O_NONBLOCK) < 0)
 		return err_sys(err, errno, "%s: pipe", argv->v[0]);
 
-	rc = start(program.ptr, argv->v, path_list.ptr, out, kept, &pid);
+	rc = spawn_start(program.ptr, argv->v, path_list.ptr, out, kept, &pid);
 	if (rc)
 		return err_sys(err, rc, "start %s", program.ptr);
 	show_pid(pid);

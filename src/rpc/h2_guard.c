@@ -97,7 +97,7 @@ static uint32_t number(const uint8_t *p, size_t n)
  * Takes bytes up to the end of a head, or of what has come of a payload. Returns whether a head is
  * complete; the bytes that were taken have gone from *p and *n.
  */
-static bool take(struct h2_frames *f, const uint8_t **p, size_t *n)
+static bool h2_frame_take(struct h2_frames *f, const uint8_t **p, size_t *n)
 {
 	size_t want = sizeof(f->head) - f->n_head, k = *n < want ? *n : want;
 
@@ -232,7 +232,7 @@ static int64_t price(struct h2_guard *g, const struct h2_frames *f)
 
 /* ---- the client's direction ---- */
 
-static const char *open_stream(struct h2_guard *g, uint32_t stream)
+static const char *h2_stream_open(struct h2_guard *g, uint32_t stream)
 {
 	if (stream <= g->last_stream)
 		return NULL; /* trailers, or an error that gRPC answers */
@@ -286,7 +286,7 @@ static const char *on_client_frame(struct h2_guard *g, const struct h2_frames *f
 	switch (f->type) {
 	case HEADERS:
 		g->block = 0;
-		reason = open_stream(g, f->stream);
+		reason = h2_stream_open(g, f->stream);
 		return reason ? reason : add_to_block(g, f->length);
 	case CONTINUATION:
 		return add_to_block(g, f->length);
@@ -377,7 +377,7 @@ const char *h2_guard_client(struct h2_guard *g, const uint8_t *p, size_t n, int6
 
 			if (f->type == DATA)
 				reason = on_data(g, payload, k);
-		} else if (take(f, &p, &n)) {
+		} else if (h2_frame_take(f, &p, &n)) {
 			reason = on_client_frame(g, f);
 		} else {
 			break;
@@ -430,7 +430,7 @@ void h2_guard_server(struct h2_guard *g, const uint8_t *p, size_t n, int64_t now
 	while (n)
 		if (f->left)
 			skip(f, &p, &n);
-		else if (take(f, &p, &n))
+		else if (h2_frame_take(f, &p, &n))
 			on_server_frame(g, f, now);
 }
 

@@ -9,8 +9,8 @@
 
 #include "common/str.h"
 
-static int check(void *self, struct rpc_call *call, const void *req, ProtobufCMessage **resp,
-                 struct err *err)
+static int health_check(void *self, struct rpc_call *call, const void *req, ProtobufCMessage **resp,
+                        struct err *err)
 {
 	const struct health *health = self;
 	const Grpc__Health__V1__HealthCheckRequest *request = req;
@@ -31,7 +31,7 @@ static int check(void *self, struct rpc_call *call, const void *req, ProtobufCMe
 }
 
 static const struct rpc_method methods[] = {
-	{ .name = "Check", .handler = check, .on_poller = true, .quiet = true },
+	{ .name = "Check", .handler = health_check, .on_poller = true, .quiet = true },
 };
 
 struct rpc_service health_service(struct health *health)

@@ -65,8 +65,8 @@ static int get_plugin_capabilities(void *self, struct rpc_call *call, const void
 	return 0;
 }
 
-static int probe(void *self, struct rpc_call *call, const void *req, ProtobufCMessage **resp,
-                 struct err *err)
+static int identity_probe(void *self, struct rpc_call *call, const void *req,
+                          ProtobufCMessage **resp, struct err *err)
 {
 	Csi__V1__ProbeResponse *r = RPC_NEW(call, csi__v1__probe_response);
 
@@ -82,13 +82,13 @@ static int probe(void *self, struct rpc_call *call, const void *req, ProtobufCMe
 static const struct rpc_method methods[] = {
 	{ .name = "GetPluginInfo", .handler = get_plugin_info, .on_poller = true },
 	{ .name = "GetPluginCapabilities", .handler = get_plugin_capabilities, .on_poller = true },
-	{ .name = "Probe", .handler = probe, .on_poller = true, .quiet = true },
+	{ .name = "Probe", .handler = identity_probe, .on_poller = true, .quiet = true },
 };
 
 static const struct rpc_method asking_methods[] = {
 	{ .name = "GetPluginInfo", .handler = get_plugin_info, .on_poller = true },
 	{ .name = "GetPluginCapabilities", .handler = get_plugin_capabilities },
-	{ .name = "Probe", .handler = probe, .on_poller = true, .quiet = true },
+	{ .name = "Probe", .handler = identity_probe, .on_poller = true, .quiet = true },
 };
 
 struct rpc_service identity_service(struct identity *identity)

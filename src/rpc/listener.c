@@ -114,7 +114,7 @@ bool listener_answers(const char *path)
 	return !is_dead(fd);
 }
 
-static const char *kind_of(mode_t mode)
+static const char *file_kind(mode_t mode)
 {
 	switch (mode & S_IFMT) {
 	case S_IFREG:
@@ -128,7 +128,7 @@ static const char *kind_of(mode_t mode)
 	}
 }
 
-static int check_name(const char *path, struct err *err)
+static int listener_check_name(const char *path, struct err *err)
 {
 	struct stat st;
 
@@ -137,7 +137,7 @@ static int check_name(const char *path, struct err *err)
 	if (lstat(path, &st) == 0 && !S_ISSOCK(st.st_mode))
 		return err_set(err, ERR_PRECONDITION,
 		               "%s is %s, not a socket: remove it or serve on another path", path,
-		               kind_of(st.st_mode));
+		               file_kind(st.st_mode));
 	return 0;
 }
 
@@ -186,11 +186,11 @@ static int put_in_place(struct listener *l, const char *name, struct err *err)
 	return 0;
 }
 
-static int bind_socket(struct listener *l, struct err *err)
+static int listener_bind(struct listener *l, struct err *err)
 {
 	struct sockaddr_un address;
 
-	if (check_name(l->path, err) || temporary_name(l->path, &address, err))
+	if (listener_check_name(l->path, err) || temporary_name(l->path, &address, err))
 		return -1;
 	l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (l->fd < 0)
@@ -283,7 +283,7 @@ int listener_peer_pid(struct listener *l, int fd)
 /* ---- accepting ---- */
 
 /* On the thread: a relay has got its client's first words, gRPC gets fd. */
-static void on_connected(void *arg, struct relay *relay, int fd)
+static void listener_on_connected(void *arg, struct relay *relay, int fd)
 {
 	struct listener *l = arg;
 
@@ -458,7 +458,7 @@ static void obey(struct listener *l)
 	pthread_cond_broadcast(&l->changed);
 }
 
-static void on_event(struct listener *l, const struct epoll_event *event)
+static void listener_on_event(struct listener *l, const struct epoll_event *event)
 {
 	void *what = event->data.ptr;
 	struct relay *relay;
@@ -488,7 +488,7 @@ static void *listen_thread(void *arg)
 		int n = epoll_wait(l->epoll, events, EVENTS, next_timeout_ms(l));
 
 		for (int i = 0; i < n; i++)
-			on_event(l, &events[i]);
+			listener_on_event(l, &events[i]);
 		free_over(l);
 		if (l->woken)
 			obey(l);
@@ -522,7 +522,7 @@ int listener_run(struct listener *l, struct err *err)
 		.ack_ms = l->options.ack_timeout_ms,
 		.unread_ms = l->options.unread_timeout_ms,
 		.unfinished = &l->unfinished,
-		.connected = on_connected,
+		.connected = listener_on_connected,
 		.arg = l,
 	};
 	rc = pthread_create(&l->thread, NULL, listen_thread, l);
@@ -557,7 +557,7 @@ int listener_new(const struct listener_options *options, struct listener **ret, 
 	l->fd = l->epoll = l->wake = -1;
 	pthread_mutex_init(&l->lock, NULL);
 	pthread_cond_init(&l->changed, NULL);
-	if (bind_socket(l, err)) {
+	if (listener_bind(l, err)) {
 		listener_free(l);
 		return -1;
 	}
@@ -566,7 +566,7 @@ int listener_new(const struct listener_options *options, struct listener **ret, 
 	return 0;
 }
 
-static void ask(struct listener *l, enum phase phase)
+static void listener_enter(struct listener *l, enum phase phase)
 {
 	{
 		WITH_LOCK(&l->lock);
@@ -585,7 +585,7 @@ void listener_stop(struct listener *l)
 		unlink(l->path);
 	l->bound = false;
 	if (l->running)
-		ask(l, NO_MORE_CONNECTIONS);
+		listener_enter(l, NO_MORE_CONNECTIONS);
 }
 
 struct listener *listener_free(struct listener *l)
@@ -594,7 +594,7 @@ struct listener *listener_free(struct listener *l)
 		return NULL;
 	listener_stop(l);
 	if (l->running) {
-		ask(l, END);
+		listener_enter(l, END);
 		pthread_join(l->thread, NULL);
 	}
 	for (unsigned i = 0; i < l->n; i++)

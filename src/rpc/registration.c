@@ -52,8 +52,8 @@ struct registration {
 
 /* ---- what kubelet calls ---- */
 
-static int get_info(void *self, struct rpc_call *call, const void *req, ProtobufCMessage **resp,
-                    struct err *err)
+static int registration_get_info(void *self, struct rpc_call *call, const void *req,
+                                 ProtobufCMessage **resp, struct err *err)
 {
 	static char *versions[] = { (char *)"1.0.0" };
 	const struct registration *r = self;
@@ -98,7 +98,7 @@ static int notify(void *self, struct rpc_call *call, const void *req, ProtobufCM
 }
 
 static const struct rpc_method methods[] = {
-	{ .name = "GetInfo", .handler = get_info, .on_poller = true, .quiet = true },
+	{ .name = "GetInfo", .handler = registration_get_info, .on_poller = true, .quiet = true },
 	{ .name = "NotifyRegistrationStatus", .handler = notify, .on_poller = true, .quiet = true },
 };
 
@@ -111,7 +111,7 @@ static void stop_serving(struct registration *r)
 	tell(r, false);
 }
 
-static int serve(struct registration *r, struct err *err)
+static int registration_serve(struct registration *r, struct err *err)
 {
 	const struct rpc_server_options options = {
 		.path = r->path,
@@ -167,7 +167,7 @@ static void restore(struct registration *r)
 	if (r->inotify < 0)
 		IGNORE_RESULT(watch_folder(r, &err));
 	if (r->inotify >= 0 && !r->server && !superseded(r))
-		IGNORE_RESULT(serve(r, &err));
+		IGNORE_RESULT(registration_serve(r, &err));
 	if (err.code)
 		log_limited(LOG_WARNING, 60, "cannot be registered with kubelet yet: %s", err.msg);
 }
@@ -204,7 +204,7 @@ static int patience_ms(const struct registration *r)
 	return o->outdated_ms ? o->outdated_ms : OUTDATED_MS;
 }
 
-static void *run(void *arg)
+static void *registration_run(void *arg)
 {
 	struct registration *r = arg;
 	struct pollfd fds[] = {
@@ -245,7 +245,7 @@ static struct registration *release(struct registration *r)
 	return NULL;
 }
 
-static int start(struct registration *r, struct err *err)
+static int registration_begin(struct registration *r, struct err *err)
 {
 	int rc;
 
@@ -256,7 +256,7 @@ static int start(struct registration *r, struct err *err)
 	r->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (r->stop < 0)
 		return err_sys(err, errno, "eventfd");
-	rc = pthread_create(&r->thread, NULL, run, r);
+	rc = pthread_create(&r->thread, NULL, registration_run, r);
 	return rc ? err_sys(err, rc, "start the thread that registers with kubelet") : 0;
 }
 
@@ -274,7 +274,7 @@ int registration_start(const struct registration_options *options, struct regist
 		.n_methods = ARRAY_LEN(methods),
 		.self = r,
 	};
-	if (start(r, err)) {
+	if (registration_begin(r, err)) {
 		release(r);
 		return -1;
 	}

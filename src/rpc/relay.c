@@ -81,7 +81,7 @@ static void drop_waiting(struct side *s)
 }
 
 /* How many of the bytes the side takes now. */
-static size_t give(struct side *s, const uint8_t *p, size_t n, int64_t now)
+static size_t relay_send(struct side *s, const uint8_t *p, size_t n, int64_t now)
 {
 	size_t given = 0;
 
@@ -107,7 +107,7 @@ static bool give_waiting(struct side *s, int64_t now)
 
 	if (!s->n_waiting)
 		return true;
-	given = give(s, s->waiting, s->n_waiting, now);
+	given = relay_send(s, s->waiting, s->n_waiting, now);
 	s->n_waiting -= given;
 	memmove(s->waiting, s->waiting + given, s->n_waiting);
 	if (!s->n_waiting)
@@ -120,7 +120,7 @@ static bool give_or_keep(struct side *s, const uint8_t *p, size_t n, int64_t now
 	size_t given;
 
 	s->full_since = 0;
-	given = give(s, p, n, now);
+	given = relay_send(s, p, n, now);
 	if (given == n)
 		return true;
 	s->n_waiting = n - given;
@@ -155,7 +155,7 @@ static enum relay_state outcome_of(const struct relay *r)
 }
 
 /* Reads `from` until it has nothing, or `to` is full. */
-static enum relay_state pass(struct relay *r, struct side *from, struct side *to, int64_t now)
+static enum relay_state relay_pass(struct relay *r, struct side *from, struct side *to, int64_t now)
 {
 	uint8_t chunk[CHUNK];
 
@@ -300,9 +300,9 @@ enum relay_state relay_event(void *epoll_data, uint32_t events, int64_t now)
 	if (r->grpc.fd < 0 || state != RELAY_OPEN)
 		return state;
 	if (events & ~(uint32_t)EPOLLOUT)
-		state = pass(r, side, other, now);
+		state = relay_pass(r, side, other, now);
 	if (state == RELAY_OPEN && events & EPOLLOUT)
-		state = pass(r, other, side, now);
+		state = relay_pass(r, other, side, now);
 	watch_room(&r->client);
 	watch_room(&r->grpc);
 	return state;

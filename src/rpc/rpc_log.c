@@ -50,7 +50,8 @@ static void add_prefix(struct str *s, const struct prefix *p)
 	str_addf(s, "%s.", p->name);
 }
 
-static void add_pair(struct rpc_call *call, const struct prefix *prefix, struct log_pair pair)
+static void rpc_log_add_pair(struct rpc_call *call, const struct prefix *prefix,
+                             struct log_pair pair)
 {
 	struct str path AUTO(str_clear) = STR_INIT(200);
 
@@ -67,7 +68,7 @@ static void add_pair(struct rpc_call *call, const struct prefix *prefix, struct 
 static void add(struct rpc_call *call, const struct prefix *prefix, const char *key,
                 const char *value)
 {
-	add_pair(call, prefix, log_text(key, value));
+	rpc_log_add_pair(call, prefix, log_text(key, value));
 }
 
 static void add_string(struct rpc_call *call, const struct prefix *prefix, const char *name,
@@ -107,15 +108,15 @@ static void add_submessage(struct rpc_call *call, const struct prefix *prefix, c
 		add(call, prefix, name, "set"); /* an empty message: its presence is all it says */
 }
 
-static void add_number(struct rpc_call *call, const struct prefix *prefix,
-                       const ProtobufCFieldDescriptor *field, const void *member)
+static void rpc_log_add_number(struct rpc_call *call, const struct prefix *prefix,
+                               const ProtobufCFieldDescriptor *field, const void *member)
 {
 	int64_t v;
 
 	switch ((int)field->type) {
 	case PROTOBUF_C_TYPE_BOOL:
 		if (*(const protobuf_c_boolean *)member)
-			add_pair(call, prefix, log_number(field->name, "true"));
+			rpc_log_add_pair(call, prefix, log_number(field->name, "true"));
 		return;
 	case PROTOBUF_C_TYPE_INT64:
 		v = *(const int64_t *)member;
@@ -138,8 +139,9 @@ static void add_number(struct rpc_call *call, const struct prefix *prefix,
 		}
 	}
 	if (v)
-		add_pair(call, prefix,
-		         log_number(field->name, arena_printf(&call->arena, "%" PRId64, v)));
+		rpc_log_add_pair(
+			call, prefix,
+			log_number(field->name, arena_printf(&call->arena, "%" PRId64, v)));
 }
 
 static void add_repeated(struct rpc_call *call, const struct prefix *prefix,
@@ -158,8 +160,9 @@ static void add_repeated(struct rpc_call *call, const struct prefix *prefix,
 		               messages[i]);
 }
 
-static void add_field(struct rpc_call *call, const struct prefix *prefix,
-                      const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
+static void rpc_log_add_field(struct rpc_call *call, const struct prefix *prefix,
+                              const ProtobufCMessage *message,
+                              const ProtobufCFieldDescriptor *field)
 {
 	const char *base = (const char *)message;
 	const void *member = base + field->offset, *quantifier = base + field->quantifier_offset;
@@ -179,7 +182,7 @@ static void add_field(struct rpc_call *call, const struct prefix *prefix,
 	if (field->label == PROTOBUF_C_LABEL_REPEATED)
 		add_repeated(call, prefix, field, member, *(const size_t *)quantifier);
 	else if (field->type != PROTOBUF_C_TYPE_MESSAGE)
-		add_number(call, prefix, field, member);
+		rpc_log_add_number(call, prefix, field, member);
 	else if (*(const ProtobufCMessage *const *)member)
 		add_submessage(call, prefix, field->name, *(const ProtobufCMessage *const *)member);
 }
@@ -188,7 +191,7 @@ static void add_message(struct rpc_call *call, const struct prefix *prefix,
                         const ProtobufCMessage *message)
 {
 	for (unsigned i = 0; i < message->descriptor->n_fields; i++)
-		add_field(call, prefix, message, &message->descriptor->fields[i]);
+		rpc_log_add_field(call, prefix, message, &message->descriptor->fields[i]);
 }
 
 void rpc_log_request(struct rpc_call *call, const ProtobufCMessage *req)

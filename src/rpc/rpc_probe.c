@@ -86,8 +86,8 @@ static bool is_good(const struct question *q, grpc_byte_buffer *message)
 	return good;
 }
 
-static int judge(const struct question *q, const char *path, const struct probe_answer *a,
-                 struct err *err)
+static int probe_evaluate(const struct question *q, const char *path, const struct probe_answer *a,
+                          struct err *err)
 {
 	if (q->unknown &&
 	    (a->status == GRPC_STATUS_NOT_FOUND || a->status == GRPC_STATUS_UNIMPLEMENTED))
@@ -151,7 +151,7 @@ static grpc_channel *open_channel(const char *path)
 	return channel;
 }
 
-static int ask(const struct question *q, const char *path, int timeout_ms, struct err *err)
+static int probe_call(const struct question *q, const char *path, int timeout_ms, struct err *err)
 {
 	struct probe_answer answer = { .status = GRPC_STATUS_UNKNOWN };
 	grpc_completion_queue *queue;
@@ -172,7 +172,7 @@ static int ask(const struct question *q, const char *path, int timeout_ms, struc
 	grpc_metadata_array_init(&answer.initial);
 	grpc_metadata_array_init(&answer.trailing);
 	exchange(q, call, queue, &answer);
-	rc = judge(q, path, &answer, err);
+	rc = probe_evaluate(q, path, &answer, err);
 	answer_clear(&answer);
 	grpc_call_unref(call);
 	grpc_completion_queue_shutdown(queue);
@@ -193,7 +193,7 @@ int rpc_probe(const char *path, int timeout_ms, struct err *err)
 		.bad = "answers that it is not ready",
 	};
 
-	return ask(&q, path, timeout_ms, err);
+	return probe_call(&q, path, timeout_ms, err);
 }
 
 int rpc_probe_registered(const char *path, int timeout_ms, struct err *err)
@@ -210,5 +210,5 @@ int rpc_probe_registered(const char *path, int timeout_ms, struct err *err)
 	};
 
 	request.service = (char *)HEALTH_REGISTERED;
-	return ask(&q, path, timeout_ms, err);
+	return probe_call(&q, path, timeout_ms, err);
 }

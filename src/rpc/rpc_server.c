@@ -125,8 +125,8 @@ static grpc_server *new_grpc_server(unsigned max_streams)
 	return grpc_server_create(&all, NULL);
 }
 
-static struct rpc_server *server_new(const struct rpc_server_options *o,
-                                     const struct rpc_service *services, size_t n_services)
+static struct rpc_server *rpc_server_new(const struct rpc_server_options *o,
+                                         const struct rpc_service *services, size_t n_services)
 {
 	struct rpc_server *s = xcalloc(1, sizeof(*s));
 
@@ -191,7 +191,7 @@ static int start_threads(struct rpc_server *s, struct err *err)
 int rpc_server_start(const struct rpc_server_options *options, const struct rpc_service *services,
                      size_t n_services, struct rpc_server **ret, struct err *err)
 {
-	struct rpc_server *s = server_new(options, services, n_services);
+	struct rpc_server *s = rpc_server_new(options, services, n_services);
 
 	if (bind_listener(s, options, err) || start_threads(s, err)) {
 		rpc_server_stop(s, 0);
@@ -246,7 +246,7 @@ static void begin_stop(struct rpc_server *s)
 	grpc_server_shutdown_and_notify(s->grpc, s->queue, &s->shut);
 }
 
-static void release(struct rpc_server *s)
+static void rpc_server_release(struct rpc_server *s)
 {
 	grpc_completion_queue_destroy(s->queue);
 	grpc_server_destroy(s->grpc);
@@ -275,5 +275,5 @@ void rpc_server_stop(struct rpc_server *s, int grace_ms)
 		pthread_join(s->poller, NULL);
 	else
 		rpc_poll(s);
-	release(s);
+	rpc_server_release(s);
 }

@@ -118,7 +118,8 @@ static void call_unref(struct server_call *c)
  * Gives the answer to gRPC, which owns `out` (may be NULL) then. The caller must not touch the call
  * afterwards.
  */
-static void send_answer(struct server_call *c, uint8_t *out, size_t n_out, const struct err *err)
+static void call_send_answer(struct server_call *c, uint8_t *out, size_t n_out,
+                             const struct err *err)
 {
 	grpc_op ops[3] = { { .op = GRPC_OP_SEND_INITIAL_METADATA } };
 	struct str text AUTO(str_clear) = STR_INIT(SHOWN_BYTES_MAX * ERR_MSG_MAX);
@@ -155,7 +156,7 @@ static void answer(struct server_call *c, uint8_t *out, size_t n_out, const stru
 	metric_observe(METRIC_OPERATIONS, monotonic_ns() - c->rpc.started,
 	               LABELS(method, err_code_name(err ? err->code : ERR_OK)));
 	rpc_log_call(&c->rpc, c->method, err);
-	send_answer(c, out, n_out, err);
+	call_send_answer(c, out, n_out, err);
 }
 
 /* ---- running it ---- */
@@ -200,7 +201,7 @@ static void dispatch(struct server_call *c, struct err *err, uint8_t **out, size
 		assert(err->code != ERR_OK);
 }
 
-static void run(struct server_call *c)
+static void call_run(struct server_call *c)
 {
 	uint8_t *out = NULL;
 	size_t n_out = 0;
@@ -216,7 +217,7 @@ static void run(struct server_call *c)
 }
 
 /* Its owner has it until it ends it, or learns that the caller has gone. */
-static void open_stream(struct server_call *c)
+static void call_open_stream(struct server_call *c)
 {
 	ProtobufCMessage *req;
 
@@ -234,7 +235,7 @@ _Static_assert(offsetof(struct server_call, task) == 0, "run_task() casts");
 
 static void run_task(struct task *task)
 {
-	run((struct server_call *)task);
+	call_run((struct server_call *)task);
 }
 
 /* ---- its message ---- */
@@ -344,7 +345,7 @@ static void answer_unread(struct server_call *c)
 	c->no_message = true;
 	if (c->ended)
 		log_unread(c);
-	send_answer(c, NULL, 0, &err);
+	call_send_answer(c, NULL, 0, &err);
 }
 
 static void on_received(struct server_call *c)
@@ -356,9 +357,9 @@ static void on_received(struct server_call *c)
 	if (!c->request || c->dropped || (c->method->opened && c->ended))
 		answer_unread(c);
 	else if (c->method->opened)
-		open_stream(c);
+		call_open_stream(c);
 	else if (c->method->on_poller)
-		run(c);
+		call_run(c);
 	else if (submit(c, &err))
 		answer(c, NULL, 0, &err);
 }
@@ -466,7 +467,7 @@ static void on_left(struct server_call *c)
 	c->server->watch_at = running_watch(c->server->running);
 }
 
-static void on_event(struct rpc_server *s, struct tag *tag, bool success)
+static void call_on_event(struct rpc_server *s, struct tag *tag, bool success)
 {
 	struct server_call *c = tag->call;
 
@@ -539,6 +540,6 @@ void rpc_poll(struct rpc_server *s)
 			continue;
 		}
 		rpc_unhand(tag->call ? (void *)tag->call : s);
-		on_event(s, tag, event.success);
+		call_on_event(s, tag, event.success);
 	}
 }

@@ -12,7 +12,7 @@
 #define STOP_MS 1000
 #define CONNECTIONS 16 /* a daemon needs one, and another when it starts anew */
 
-static int serve(struct shared_path *s, struct err *err)
+static int shared_path_serve(struct shared_path *s, struct err *err)
 {
 	const struct rpc_server_options options = {
 		.path = s->path,
@@ -39,7 +39,7 @@ int shared_path_keep(struct shared_path *s, struct err *err)
 		          "socket", s->path, NULL);
 		shared_path_stop(s);
 	}
-	return s->server ? 0 : serve(s, err);
+	return s->server ? 0 : shared_path_serve(s, err);
 }
 
 void shared_path_stop(struct shared_path *s)

@@ -114,8 +114,8 @@ static void add_path(struct str *path, const struct open_message *p)
  * Adds the path of `field` in the message `at`. In a map entry, that is the path of the entry and
  * whether it is its key or its value.
  */
-static void add_field(struct str *path, const struct open_message *at,
-                      const ProtobufCFieldDescriptor *field)
+static void wire_add_field(struct str *path, const struct open_message *at,
+                           const ProtobufCFieldDescriptor *field)
 {
 	add_path(path, at);
 	if (!field)
@@ -131,11 +131,11 @@ static int refuse(const struct open_message *at, const ProtobufCFieldDescriptor 
 {
 	struct str path AUTO(str_clear) = STR_INIT(400);
 
-	add_field(&path, at, field);
+	wire_add_field(&path, at, field);
 	return err_set(err, ERR_INVALID, "%s %s", path.ptr, what);
 }
 
-static int malformed(const struct open_message *at, struct err *err, const char *what)
+static int refuse_malformed(const struct open_message *at, struct err *err, const char *what)
 {
 	struct str path AUTO(str_clear) = STR_INIT(400);
 
@@ -280,7 +280,7 @@ static int check_submessage(const struct open_message *at, const ProtobufCFieldD
 		                      .unknown = at->unknown };
 
 	if (below.depth > MAX_DEPTH)
-		return malformed(at, err, "nested too deeply");
+		return refuse_malformed(at, err, "nested too deeply");
 	if (wire_is_map(field)) {
 		if (check_map_size(at, field, value, tally, err))
 			return -1;
@@ -307,10 +307,10 @@ static int check_message(const struct open_message *at, struct bytes in, struct 
 		uint32_t id;
 
 		if (!take_tag(&in, &id, &type))
-			return malformed(at, err, "no field number where one is due");
+			return refuse_malformed(at, err, "no field number where one is due");
 		if (!take_value(&in, type, &value))
-			return malformed(at, err,
-			                 "a value is cut off or of a type that does not exist");
+			return refuse_malformed(
+				at, err, "a value is cut off or of a type that does not exist");
 		field = protobuf_c_message_descriptor_get_field(at->message, id);
 		if (!field) {
 			*at->unknown = true; /* of a newer CSI */
@@ -319,7 +319,8 @@ static int check_message(const struct open_message *at, struct bytes in, struct 
 		if (field->type != PROTOBUF_C_TYPE_STRING && field->type != PROTOBUF_C_TYPE_MESSAGE)
 			continue;
 		if (type != WIRE_LEN)
-			return malformed(at, err, "a value does not have the type of its field");
+			return refuse_malformed(at, err,
+			                        "a value does not have the type of its field");
 		if (field - at->message->fields >= MAX_FIELDS)
 			return err_set(err, ERR_INTERNAL,
 			               "%s has more fields than wire_check knows",

@@ -32,7 +32,7 @@ static int by_key_then_rank(const void *a, const void *b)
 	return c ? c : (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-static void settle(struct entry **entries, size_t *n)
+static void wire_maps_settle(struct entry **entries, size_t *n)
 {
 	struct ranked *sorted;
 	size_t kept = 0;
@@ -62,7 +62,7 @@ static void settle_field(ProtobufCMessage *message, const ProtobufCFieldDescript
 	ProtobufCMessage **one = member;
 
 	if (wire_is_map(field)) {
-		settle(*(struct entry ***)member, n);
+		wire_maps_settle(*(struct entry ***)member, n);
 	} else if (field->label == PROTOBUF_C_LABEL_REPEATED) {
 		for (size_t i = 0; i < *n; i++)
 			wire_settle((*(ProtobufCMessage ***)member)[i]);

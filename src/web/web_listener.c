@@ -32,7 +32,7 @@ static int remove_stale(const struct listen_address *a, struct err *err)
 }
 
 /* Where the host has no IPv6, every address is every IPv4 address. */
-static int open_socket(struct listen_address *a, struct err *err)
+static int web_open_socket(struct listen_address *a, struct err *err)
 {
 	int fd = socket(a->to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0), off = 0;
 
@@ -51,13 +51,13 @@ static int open_socket(struct listen_address *a, struct err *err)
 	return fd;
 }
 
-static int bind_socket(struct web_listener *l, int backlog, struct err *err)
+static int web_bind_socket(struct web_listener *l, int backlog, struct err *err)
 {
 	int on = 1;
 
 	if (*l->address.path && remove_stale(&l->address, err))
 		return -1;
-	l->fd = open_socket(&l->address, err);
+	l->fd = web_open_socket(&l->address, err);
 	if (l->fd < 0)
 		return -1;
 	IGNORE_RESULT(setsockopt(l->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)));
@@ -82,7 +82,7 @@ static void remove_own(const struct web_listener *l)
 int web_listener_open(struct web_listener *l, const char *address, int backlog, struct err *err)
 {
 	l->fd = -1;
-	if (!listen_address_parse(address, &l->address, err) && !bind_socket(l, backlog, err))
+	if (!listen_address_parse(address, &l->address, err) && !web_bind_socket(l, backlog, err))
 		return 0;
 	web_listener_close(l);
 	return -1;

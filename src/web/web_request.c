@@ -20,7 +20,7 @@ static bool is(struct text t, const char *what)
 }
 
 /* The text up to `end`, which is taken away with it; false: it is not there. */
-static bool cut(struct text *rest, char end, struct text *ret)
+static bool web_text_cut(struct text *rest, char end, struct text *ret)
 {
 	const char *at = memchr(rest->at, end, rest->n);
 
@@ -54,7 +54,7 @@ static int parse_line(struct text line, struct web_request *ret)
 	struct text method, target;
 	const char *query;
 
-	if (!cut(&line, ' ', &method) || !cut(&line, ' ', &target) || !method.n)
+	if (!web_text_cut(&line, ' ', &method) || !web_text_cut(&line, ' ', &target) || !method.n)
 		return 400;
 	if (line.n != 8 || memcmp(line.at, "HTTP/1.", 7) != 0)
 		return line.n >= 5 && memcmp(line.at, "HTTP/", 5) == 0 ? 505 : 400;
@@ -76,7 +76,7 @@ static int parse_header(struct text line)
 {
 	struct text name;
 
-	if (!cut(&line, ':', &name) || !name.n || has(name, ' ') || has(name, '\t'))
+	if (!web_text_cut(&line, ':', &name) || !name.n || has(name, ' ') || has(name, '\t'))
 		return 400;
 	line = trim(line);
 	if (is(name, "Transfer-Encoding"))
@@ -89,7 +89,7 @@ static int parse_header(struct text line)
 /* Each line without its CRLF; the head ends with an empty one. */
 static bool next_line(struct text *rest, struct text *ret)
 {
-	if (!cut(rest, '\n', ret))
+	if (!web_text_cut(rest, '\n', ret))
 		return false;
 	if (ret->n)
 		ret->n--; /* the CR, as web_request_parse() has made sure */

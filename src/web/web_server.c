@@ -256,7 +256,7 @@ static void end_reading(struct connection *c)
 }
 
 /* One send() for all: the system counts the time-out for the whole of it. */
-static bool send_answer(const struct connection *c, const struct web_answer *a, bool head)
+static bool web_send_answer(const struct connection *c, const struct web_answer *a, bool head)
 {
 	struct str out AUTO(str_clear) = STR_INIT(WEB_BODY_MAX + WEB_HEAD_MAX);
 
@@ -272,7 +272,7 @@ static bool send_answer(const struct connection *c, const struct web_answer *a, 
 	return send(c->fd, out.ptr, out.len, MSG_NOSIGNAL) == (ssize_t)out.len;
 }
 
-static void serve(struct connection *c)
+static void web_serve(struct connection *c)
 {
 	struct web_answer a = answer_new(200);
 	struct web_request q = { .head = false };
@@ -289,7 +289,7 @@ static void serve(struct connection *c)
 	} else if (wanted) {
 		wanted = find_page(c, &q, &a);
 	}
-	wanted = wanted && send_answer(c, &a, q.head) && shutdown(c->fd, SHUT_WR) == 0;
+	wanted = wanted && web_send_answer(c, &a, q.head) && shutdown(c->fd, SHUT_WR) == 0;
 	str_clear(&a.body);
 	/* Unread bytes would make the client's system discard the answer. */
 	until = deadline_in_ms(LINGER_MS);
@@ -302,7 +302,7 @@ static void *run_connection(void *arg)
 	struct connection *c = arg;
 
 	pthread_setname_np(pthread_self(), "web");
-	serve(c);
+	web_serve(c);
 	WITH_LOCK(&c->server->lock);
 	close(TAKE_FD(c->fd));
 	c->server->threads--;
@@ -425,8 +425,8 @@ static struct web_server *release(struct web_server *s)
 	return NULL;
 }
 
-static struct web_server *server_new(const struct web_page *pages, size_t n_pages,
-                                     const struct web_tuning *tuning)
+static struct web_server *web_server_new(const struct web_page *pages, size_t n_pages,
+                                         const struct web_tuning *tuning)
 {
 	struct web_server *s = xcalloc(1, sizeof(*s));
 
@@ -451,7 +451,7 @@ static struct web_server *server_new(const struct web_page *pages, size_t n_page
 int web_server_start(const char *address, const struct web_page *pages, size_t n_pages,
                      const struct web_tuning *tuning, struct web_server **ret, struct err *err)
 {
-	struct web_server *s = server_new(pages, n_pages, tuning);
+	struct web_server *s = web_server_new(pages, n_pages, tuning);
 	int rc;
 
 	*ret = s; /* before the thread, whose pages may use it */
