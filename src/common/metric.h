@@ -64,5 +64,3 @@ struct volume_numbers {
 };
 /* Adds the metrics of these volumes. */
 void metric_print_volumes(struct str *out, const struct volume_numbers *v, size_t n);
-/* Adds the table of docs/metrics.md. */
-void metric_print_docs(struct str *out);

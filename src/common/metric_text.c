@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /metrics in Prometheus' text format (version 0.0.4), and the table of docs/metrics.md. Reads the
- * numbers of metric.c and changes none; printing takes no lock.
+ * /metrics in Prometheus' text format (version 0.0.4). Reads the numbers of metric.c and changes
+ * none; printing takes no lock.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -175,37 +175,4 @@ void metric_print_volumes(struct str *out, const struct volume_numbers *v, size_
 			if (v[i].known[m])
 				print_of_volume(out, m, &v[i]);
 	}
-}
-
-/* ---- docs/metrics.md ---- */
-
-static void docs_labels(struct str *out, const struct metric_row *r)
-{
-	for (size_t i = 0; i < METRIC_LABELS && r->labels[i]; i++)
-		str_addf(out, "%s`%s`", i ? ", " : "", metric_label_name(r->labels[i]));
-}
-
-static void docs_row(struct str *out, const struct metric_row *r, const char *suffix,
-                     const char *before, const char *text)
-{
-	str_addf(out, "| `%s%s` | %s | ", r->name, suffix, types[r->kind]);
-	docs_labels(out, r);
-	str_addf(out, " | %s | %s%s |\n", str_empty(r->modes) ? "all" : r->modes, before, text);
-}
-
-void metric_print_docs(struct str *out)
-{
-	str_add(out,
-	        "| Metric | Type | Labels | Modes | Meaning |\n| --- | --- | --- | --- | --- |\n");
-	for (enum metric_id m = 0; m < METRICS; m++) {
-		const struct metric_row *r = &metric_rows[m];
-
-		docs_row(out, r, "", "", r->text);
-		if (r->kind == METRIC_KIND_SPANS)
-			docs_row(out, r, "_oldest_seconds", "age of the oldest of ", r->name);
-	}
-	for (enum volume_metric m = 0; m < VOLUME_METRICS; m++)
-		str_addf(out,
-		         "| `%s` | %s | `volume`, `device` | node, with --volume-metrics | %s |\n",
-		         volume_rows[m].name, types[volume_rows[m].kind], volume_rows[m].text);
 }
