@@ -206,22 +206,38 @@ static bool find_page(struct connection *c, const struct web_request *q, struct 
 
 /* ---- a connection ---- */
 
-static void set_timeout(int fd, int option, int ms)
-{
-	struct timeval t = { .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
-
-	IGNORE_RESULT(setsockopt(fd, SOL_SOCKET, option, &t, sizeof(t)));
-}
-
-/* recv() until a deadline. <= 0: the client has closed, or it is too late. */
-static ssize_t receive(int fd, char *buf, size_t n, struct deadline until)
+/* For the next call; false: the time is over. */
+static bool set_timeout(int fd, int option, struct deadline until)
 {
 	int ms = deadline_left_ms(until);
+	struct timeval t = { .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
 
-	if (ms == 0)
-		return -1;
-	set_timeout(fd, SO_RCVTIMEO, ms);
-	return recv(fd, buf, n, 0);
+	return ms && setsockopt(fd, SOL_SOCKET, option, &t, sizeof(t)) == 0;
+}
+
+/* <= 0: the client has closed, or the time is over. */
+static ssize_t receive(int fd, char *buf, size_t n, struct deadline until)
+{
+	ssize_t got;
+
+	do
+		got = set_timeout(fd, SO_RCVTIMEO, until) ? recv(fd, buf, n, 0) : 0;
+	while (got < 0 && errno == EINTR);
+	return got;
+}
+
+static bool send_all(int fd, const struct str *out, struct deadline until)
+{
+	size_t sent = 0;
+
+	while (sent < out->len && set_timeout(fd, SO_SNDTIMEO, until)) {
+		ssize_t n = send(fd, out->ptr + sent, out->len - sent, MSG_NOSIGNAL);
+
+		if (n < 0 && errno != EINTR)
+			return false;
+		sent += n > 0 ? (size_t)n : 0;
+	}
+	return sent == out->len;
 }
 
 /* 0, the status of a refusal, or -1: no request came. *ret points into `head`. */
@@ -255,7 +271,6 @@ static void end_reading(struct connection *c)
 	pthread_cond_broadcast(&c->server->changed);
 }
 
-/* One send() for all: the system counts the time-out for the whole of it. */
 static bool web_send_answer(const struct connection *c, const struct web_answer *a, bool head)
 {
 	struct str out AUTO(str_clear) = STR_INIT(WEB_BODY_MAX + WEB_HEAD_MAX);
@@ -268,8 +283,7 @@ static bool web_send_answer(const struct connection *c, const struct web_answer 
 	         a->status == 405 ? "Allow: GET, HEAD\r\n" : "");
 	if (!head)
 		str_addn(&out, a->body.ptr, a->body.len);
-	set_timeout(c->fd, SO_SNDTIMEO, c->server->tuning.send_ms);
-	return send(c->fd, out.ptr, out.len, MSG_NOSIGNAL) == (ssize_t)out.len;
+	return send_all(c->fd, &out, deadline_in_ms(c->server->tuning.send_ms));
 }
 
 static void web_serve(struct connection *c)
