@@ -359,7 +359,7 @@ int node_storage_health(struct node *n, struct health *ret, struct err *err)
 {
 	struct host_look l = { .n = n };
 	int rc = detached_slot_run(n->counter, look_at_host, &l, sizeof(l),
-	                           deadline_in_ms(n->o.host_wait_ms), err);
+	                           deadline_in_ms(n->o.tuning.host_wait_ms), err);
 
 	ret->n = 0;
 	if (rc == 0 && l.rc)
@@ -369,7 +369,7 @@ int node_storage_health(struct node *n, struct health *ret, struct err *err)
 	if (rc == 0)
 		check_functions(&l, ret);
 	check_limit(n, ret);
-	check_sysfs(rc == DETACHED_RUNS ? n->o.host_wait_ms : device_hang_ms(&n->o.world),
+	check_sysfs(rc == DETACHED_RUNS ? n->o.tuning.host_wait_ms : device_hang_ms(&n->o.world),
 	            &l.shares, ret);
 	check_calls(n, ret);
 	check_jobs(n, ret);

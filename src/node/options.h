@@ -8,6 +8,19 @@
 #include "common/str.h"
 #include "node/device/device.h"
 
+/*
+ * How long calls wait, in ms. 0: the default (service.c). Only tests set other values; the deadline
+ * of a call ends each of these waits.
+ */
+struct node_tuning {
+	int64_t busy_ms;      /* busy_unmount(): until a busy mount is free */
+	int64_t unstaging_ms; /* unstaging.h: until the other users of a volume have closed it */
+	int64_t lock_ms;      /* outlived_lock(): until another process unlocks the device */
+	int64_t settle_ms; /* stage_share.c: until a device whose tag can be mounted is in sysfs */
+	int64_t job_turn_ms;  /* jobs_new() */
+	int64_t host_wait_ms; /* max_volumes.h, health.h: until a thread has read sysfs */
+};
+
 struct node_options {
 	const char *id; /* this node's name: the DPUNode's and the Kubernetes node's */
 	struct device_world world;
@@ -21,12 +34,11 @@ struct node_options {
 	int64_t max_volumes;      /* > 0: this many; else max_volumes.h counts */
 	enum emulation emulation; /* of volumes whose context does not say */
 	unsigned max_formats;     /* how many mkfs, and how many fsck, run at once; 0: 2 */
-	int64_t job_turn_ms;      /* jobs_new(); 0: a minute */
 	/* What may be done to the host: prepare.h. load_driver is nvme's. */
 	bool load_driver, load_virtiofs, create_vfs;
 	const char *virtiofs_type; /* of mounts of shares: mount_share(); NULL: "virtiofs" */
 	struct running *running;   /* the calls that run, for health; NULL: unknown */
 	struct gatekeeper *gate;   /* --controlled-mode; NULL: without it */
 	bool own_looks; /* the names of its looks at shares are this process's: share_tidy() */
-	int64_t host_wait_ms; /* how long a call waits for sysfs: max_volumes.h; 0: 750 ms */
+	struct node_tuning tuning;
 };

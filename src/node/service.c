@@ -15,10 +15,25 @@
 #include "node/work/job.h"
 
 #define DEFAULT_FORMATS 2
-/* NodeGetInfo waits twice at most, and kubelet is to register the driver within two seconds. */
-#define DEFAULT_HOST_WAIT_MS 750
-/* kubelet gives a stage two minutes: one that waits for two slow tools has half of them left. */
-#define JOB_TURN_MS 60000
+
+static void set_default(int64_t *ms, int64_t value)
+{
+	if (!*ms)
+		*ms = value;
+}
+
+static void complete_tuning(struct node_tuning *t)
+{
+	set_default(&t->busy_ms, 1000);
+	set_default(&t->unstaging_ms, 3000);
+	set_default(&t->lock_ms, 1000);
+	/* Hotplug scripts and the kernel's probing run while a call waits. */
+	set_default(&t->settle_ms, 1000);
+	/* kubelet gives a stage two minutes; after two such waits half of them is left. */
+	set_default(&t->job_turn_ms, 60000);
+	/* NodeGetInfo waits at most twice, and kubelet must register the driver within 2 s. */
+	set_default(&t->host_wait_ms, 750);
+}
 
 void node_init(struct node *n, const struct node_options *o)
 {
@@ -37,9 +52,8 @@ void node_init(struct node *n, const struct node_options *o)
 		n->o.virtiofs_type = "virtiofs";
 	if (!n->o.max_formats)
 		n->o.max_formats = DEFAULT_FORMATS;
-	if (!n->o.host_wait_ms)
-		n->o.host_wait_ms = DEFAULT_HOST_WAIT_MS;
-	n->jobs = jobs_new(n->o.max_formats, n->o.job_turn_ms ? n->o.job_turn_ms : JOB_TURN_MS);
+	complete_tuning(&n->o.tuning);
+	n->jobs = jobs_new(n->o.max_formats, n->o.tuning.job_turn_ms);
 }
 
 void node_wait_jobs(struct node *n, struct deadline d)

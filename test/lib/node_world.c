@@ -35,7 +35,21 @@ void node_world_init(struct node_world *w)
 	                                             .proc_root = "/proc",
 	                                             .plugin_dir = w->plugin_dir,
 	                                             .kubelet_dir = w->kubelet_dir,
-	                                             .host_wait_ms = WAIT_LIMIT_MS });
+	                                             .tuning.host_wait_ms = WAIT_LIMIT_MS });
+	w->tuning = w->node.o.tuning;
+}
+
+void node_world_impatient(struct node_world *w)
+{
+	w->node.o.tuning.busy_ms = 20;
+	w->node.o.tuning.unstaging_ms = 20;
+	w->node.o.tuning.lock_ms = 20;
+	w->node.o.tuning.settle_ms = 20;
+}
+
+void node_world_patient(struct node_world *w)
+{
+	w->node.o.tuning = w->tuning;
 }
 
 void node_world_tell_boot(const struct node_world *w)

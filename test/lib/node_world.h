@@ -17,6 +17,7 @@
 struct node_world {
 	struct nvme_world nvme;
 	struct node node;
+	struct node_tuning tuning; /* the driver's own */
 	char *plugin_dir, *kubelet_dir;
 	char *staging; /* <root>/kubelet/staging: made, empty */
 	char *target;  /* <root>/kubelet/pods/p1/target: not made, nor its parents */
@@ -43,6 +44,13 @@ struct stage_request stage_request(const struct node_world *w, const struct nvme
 struct publish_request publish_request(const struct node_world *w, const char *target,
                                        const char *fs_type, enum access_mode mode);
 struct deadline soon(void); /* wait_limit() */
+
+/*
+ * Until patient: a call gives up after 20 ms what other processes keep busy. For calls that must
+ * fail so; a call that must succeed gets the driver's own times, whatever the machine's load.
+ */
+void node_world_impatient(struct node_world *w);
+void node_world_patient(struct node_world *w);
 
 /* These must succeed. */
 void node_world_stage(struct node_world *w, const struct stage_request *r);

@@ -100,7 +100,7 @@ static int refuse_while_written(const struct unstaging *u, const struct partitio
 FRAME_OF_ITS_OWN static int wait_until_free(const struct unstaging *u, struct deadline d,
                                             struct err *err)
 {
-	struct deadline end = deadline_clamp(d, UNSTAGING_WAIT_MS);
+	struct deadline end = deadline_clamp(d, u->node->o.tuning.unstaging_ms);
 
 	for (;;) {
 		struct err ignored = ERR_INIT;

@@ -116,14 +116,14 @@ void max_volumes_look(const struct node *n, struct max_volumes *ret)
 	char *list AUTO(free) = NULL, *why AUTO(free) = NULL;
 	struct err err = ERR_INIT;
 	int rc = detached_slot_run(n->counter, look, &l, sizeof(l),
-	                           deadline_in_ms(n->o.host_wait_ms), &err);
+	                           deadline_in_ms(n->o.tuning.host_wait_ms), &err);
 
 	if (rc == 0) {
 		*ret = l.seen;
 		choose_all(n, ret);
 		return;
 	}
-	sysfs_hung(n->o.host_wait_ms / 2, &at);
+	sysfs_hung(n->o.tuning.host_wait_ms / 2, &at);
 	list = strs_join(&at, ", ");
 	why = rc < 0 ? xstrdup(err.msg)
 	             : xasprintf("counting in %s has taken %.1f s, and goes on%s%s",
@@ -175,7 +175,7 @@ static int max_volumes_when_prepared(struct node *n, struct deadline d, struct m
 	unsigned seen;
 
 	do {
-		int rc = node_prepare_wait(n, n->o.host_wait_ms, d, &unfinished);
+		int rc = node_prepare_wait(n, n->o.tuning.host_wait_ms, d, &unfinished);
 
 		if (rc < 0) {
 			*err = unfinished;
@@ -198,7 +198,8 @@ int max_volumes_answer(struct node *n, struct deadline d, struct max_volumes *re
 	if (max_volumes_when_prepared(n, d, ret, err))
 		return -1;
 	if (ret->source != MAX_VOLUMES_SET && !ret->vfs && !ret->uncounted) {
-		if (node_prepare_beside(n, false, n->o.host_wait_ms, &failed) == NODE_PREPARES)
+		if (node_prepare_beside(n, false, n->o.tuning.host_wait_ms, &failed) ==
+		    NODE_PREPARES)
 			answer_uncounted(n, failed.msg, ret);
 		else if (max_volumes_when_prepared(n, d, ret, err))
 			return -1;

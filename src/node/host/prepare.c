@@ -176,7 +176,7 @@ static int goes_on(const struct node *n, struct err *err)
 	struct strs at AUTO(strs_clear) = STRS_INIT;
 	char *list AUTO(free) = NULL;
 
-	sysfs_hung(n->o.host_wait_ms / 2, &at);
+	sysfs_hung(n->o.tuning.host_wait_ms / 2, &at);
 	list = strs_join(&at, ", ");
 	err_clear(err);
 	err_set(err, ERR_UNAVAILABLE, "this host has been prepared for %.1f s, and it goes on%s%s",

@@ -19,11 +19,6 @@
 #include "node/target/share.h"
 #include "node/share/staged_share.h"
 
-/*
- * How long a device may need to show itself once it can be mounted: hotplug scripts and the
- * kernel's probing run beside this.
- */
-#define SETTLE_MS 1000
 #define SETTLE_STEP_MS 50
 
 static const char *tag_of(const struct staging *s)
@@ -51,7 +46,7 @@ static int is_there(struct staging *s)
 /* The device may have come between the look at it and the mount of its tag. */
 static int look_again(struct staging *s, struct deadline d, struct err *err)
 {
-	struct deadline end = deadline_clamp(d, SETTLE_MS);
+	struct deadline end = deadline_clamp(d, s->node->o.tuning.settle_ms);
 	struct str why AUTO(str_clear) = STR_INIT(400);
 
 	for (;;) {

@@ -69,7 +69,7 @@ static bool is_shared_here(const struct unstaging *u)
 FRAME_OF_ITS_OWN int unstaging_refuse_captured(const struct unstaging *u, struct deadline d,
                                                struct err *err)
 {
-	struct deadline end = deadline_clamp(d, UNSTAGING_WAIT_MS);
+	struct deadline end = deadline_clamp(d, u->node->o.tuning.unstaging_ms);
 	struct holders_query q = unstaging_query(u);
 
 	q.captured = true;

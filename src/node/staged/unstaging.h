@@ -12,8 +12,7 @@
 #include "node/node.h"
 #include "node/target/place.h"
 
-/* How long an unstage waits for who is just letting go, and how often it looks. */
-#define UNSTAGING_WAIT_MS 3000
+/* How often an unstage looks, for unstaging_ms (struct node_tuning) at most. */
 #define UNSTAGING_STEP_MS 50
 
 struct unstaging {

@@ -17,13 +17,6 @@
 
 #define BUSY_STEP_MS 20
 
-static int64_t wait_ms = 1000;
-
-void busy_limit(int64_t ms)
-{
-	wait_ms = ms;
-}
-
 static const struct mount *mount_below(const struct mount_table *t, const struct mount *m)
 {
 	for (size_t i = 0; i < t->n; i++)
@@ -87,7 +80,7 @@ FRAME_OF_ITS_OWN static bool wait_a_step(struct deadline end)
 int busy_unmount(const struct node *n, const struct place *p, bool lazy, struct deadline d,
                  struct err *err)
 {
-	struct deadline end = deadline_clamp(d, wait_ms);
+	struct deadline end = deadline_clamp(d, n->o.tuning.busy_ms);
 
 	for (;;) {
 		if (place_unmount(p, n->o.proc_root, lazy, err) == 0)

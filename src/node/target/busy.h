@@ -10,11 +10,8 @@
 #include "node/target/place.h"
 
 /*
- * UNAVAILABLE when the mount is still busy after a second; the text names what is mounted below it,
- * the loop device over it, or the processes that hold it.
+ * UNAVAILABLE: the mount is still busy after busy_ms (struct node_tuning). The text names what is
+ * mounted below it, the loop device over it, or the processes that hold it.
  */
 int busy_unmount(const struct node *n, const struct place *p, bool lazy, struct deadline d,
                  struct err *err) MUST_CHECK;
-
-/* Sets how long a busy mount is waited for, in ms, for tests; before the first call. */
-void busy_limit(int64_t ms);

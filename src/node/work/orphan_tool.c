@@ -16,7 +16,6 @@
 #include "node/holders/holders.h"
 #include "node/work/disk_record.h"
 
-#define LOCK_WAIT_MS 1000
 #define LOCK_STEP_MS 20
 
 static int refuse_orphan_tool(const struct node *n, const struct device *dev, struct deadline d,
@@ -38,7 +37,7 @@ static int refuse_orphan_tool(const struct node *n, const struct device *dev, st
 int orphan_tool_lock(const struct node *n, const struct device *dev, int fd, struct deadline d,
                      struct err *err)
 {
-	struct deadline end = deadline_clamp(d, LOCK_WAIT_MS);
+	struct deadline end = deadline_clamp(d, n->o.tuning.lock_ms);
 
 	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
 		struct err ignored = ERR_INIT;

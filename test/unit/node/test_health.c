@@ -373,7 +373,7 @@ START_TEST(health_of_a_host_that_does_not_answer_names_what_hangs)
 	SKIP_UNLESS_LOOP();
 	node_world_init(&w);
 	nvme_world_add(&w.nvme, 1, "", 64 * MIB);
-	w.node.o.host_wait_ms = 20;
+	w.node.o.tuning.host_wait_ms = 20;
 	dir = xasprintf("%s/bus/pci/devices/0000:77:00.0", w.nvme.sysfs);
 	run_tool("mkdir -p %s && mkfifo %s/class", dir, dir);
 	/* The thread that counts may get there after the first answer. */
@@ -454,7 +454,7 @@ START_TEST(a_tool_that_is_slow_is_told_with_its_volume)
 	                                            .world = w.nvme.world,
 	                                            .proc_root = "/proc",
 	                                            .plugin_dir = w.plugin_dir,
-	                                            .job_turn_ms = 1 });
+	                                            .tuning.job_turn_ms = 1 });
 	ck_assert_int_eq(job_run(w.node.jobs, &o, deadline_in_ms(1), &err), -1);
 	err_clear(&err);
 	do

@@ -51,7 +51,7 @@ static void start(void)
 	                                          .proc_root = "/proc",
 	                                          .plugin_dir = plugin_dir,
 	                                          .create_vfs = create_vfs,
-	                                          .host_wait_ms = wait_ms });
+	                                          .tuning.host_wait_ms = wait_ms });
 	strs_clear(&lines);
 	lines = (struct strs)STRS_INIT;
 }

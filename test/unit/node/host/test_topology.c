@@ -33,7 +33,7 @@ static void start(const char *key, int64_t max_volumes)
 	                                          .proc_root = "/proc",
 	                                          .topology_key = key,
 	                                          .max_volumes = max_volumes,
-	                                          .host_wait_ms = WAIT_LIMIT_MS,
+	                                          .tuning.host_wait_ms = WAIT_LIMIT_MS,
 	                                          .plugin_dir = plugin_dir });
 }
 

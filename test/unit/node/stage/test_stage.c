@@ -529,7 +529,9 @@ START_TEST(a_tool_that_has_outlived_a_driver_is_waited_for)
 	fd = open(disk->node, O_RDONLY | O_CLOEXEC);
 
 	ck_assert_int_eq(flock(fd, LOCK_EX), 0);
+	node_world_impatient(&w);
 	ck_assert_int_eq(node_stage(&w.node, &r, soon(), &err), -1);
+	node_world_patient(&w);
 	ck_assert_int_eq(err.code, ERR_ABORTED);
 	ck_assert_ptr_nonnull(strstr(err.msg, "is locked by another process"));
 	ck_assert_ptr_null(only_mount(NULL));

@@ -76,7 +76,9 @@ static void unstage_refused_with(enum err_code code, const char *text, const cha
 {
 	struct err err = ERR_INIT;
 
+	node_world_impatient(&w);
 	ck_assert_int_eq(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err), -1);
+	node_world_patient(&w);
 	ck_assert_msg(err.code == code, "%s: %s", err_code_name(err.code), err.msg);
 	ck_assert_msg(strstr(err.msg, text) && strstr(err.msg, also), "%s", err.msg);
 }

@@ -67,6 +67,13 @@ static int unmount(const char *path, struct err *err)
 	return rc;
 }
 
+static void unmount_refused(struct err *err)
+{
+	node_world_impatient(&w);
+	ck_assert_int_eq(unmount(w.target, err), -1);
+	node_world_patient(&w);
+}
+
 /* A child with the directory open, which is ready when this returns. */
 static pid_t open_elsewhere(const char *path)
 {
@@ -109,7 +116,7 @@ START_TEST(only_who_holds_this_mount_is_named)
 	held = xasprintf(
 		"pid %d (test_busy) has %s open; end it, or wait until it has ended: unmount ",
 		(int)pid, w.target);
-	ck_assert_int_eq(unmount(w.target, &err), -1);
+	unmount_refused(&err);
 	ck_assert_msg(err.code == ERR_UNAVAILABLE && str_has_prefix(err.msg, held), "%s", err.msg);
 	err_clear(&err);
 	let_go(pid);
@@ -129,7 +136,7 @@ START_TEST(a_mount_below_is_named_before_any_process)
 	begin("ext4");
 	fd = open(w.target, O_RDONLY);
 	run_tool("mkdir %s/sub && mount -t tmpfs none %s/sub", w.target, w.target);
-	ck_assert_int_eq(unmount(w.target, &err), -1);
+	unmount_refused(&err);
 	ck_assert_msg(strstr(err.msg, "p1/target/sub is mounted below it: unmount ") != NULL, "%s",
 	              err.msg);
 	err_clear(&err);
@@ -158,11 +165,10 @@ START_TEST(who_is_gone_in_a_moment_is_waited_for)
 	begin("ext4");
 	fd = open(w.target, O_RDONLY);
 	ck_assert_int_ge(fd, 0);
-	busy_limit(WAIT_LIMIT_MS);
+	w.node.o.tuning.busy_ms = WAIT_LIMIT_MS;
 	ck_assert_int_eq(pthread_create(&thread, NULL, close_later, &fd), 0);
 	ck_assert_msg(unmount(w.target, &err) == 0, "%s", err.msg);
 	pthread_join(thread, NULL);
-	busy_limit(1000);
 	end();
 }
 END_TEST
@@ -175,7 +181,7 @@ START_TEST(this_driver_does_not_name_itself)
 	SKIP_UNLESS_LOOP();
 	begin("ext4");
 	fd = open(w.target, O_RDONLY);
-	ck_assert_int_eq(unmount(w.target, &err), -1);
+	unmount_refused(&err);
 	ck_assert_msg(err.code == ERR_UNAVAILABLE &&
 	                      str_has_prefix(err.msg, "only this driver has it open"),
 	              "%s", err.msg);

@@ -116,7 +116,9 @@ static void unstage_refused(enum err_code code, const char *says)
 {
 	struct err err = ERR_INIT;
 
+	node_world_impatient(&w.node);
 	ck_assert_int_eq(node_unstage(&w.node.node, VOLUME_ID, w.node.staging, soon(), &err), -1);
+	node_world_patient(&w.node);
 	ck_assert_msg(err.code == code && strstr(err.msg, says), "%s: %s", err_code_name(err.code),
 	              err.msg);
 }

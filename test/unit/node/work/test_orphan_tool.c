@@ -113,10 +113,12 @@ START_TEST(a_volume_whose_tool_outlived_the_driver_is_neither_staged_nor_unstage
 		         disk->loop, disk->loop);
 	slow_tool(kinds[_i].tool);
 	kill_driver_during(kinds[_i].fs_type);
+	node_world_impatient(&w);
 	for (int again = 0; again < 2; again++) {
 		aborted(unstage(&err), &err, kinds[_i].tool);
 		aborted(stage(kinds[_i].fs_type, &err), &err, kinds[_i].tool);
 	}
+	node_world_patient(&w);
 	run_tool("touch %s/go", w.nvme.root);
 	WAIT_UNTIL(!there("busy"));
 	/* The lock ends with the tool's last process, a moment later. */
@@ -161,6 +163,7 @@ START_TEST(a_record_leads_to_its_own_disk_only)
 	ck_assert_int_eq(disk_record_text(&w.node, DISK_RECORD_MKFS, &r, &text, &err), 0);
 	fd = open(disk->node, O_RDONLY | O_CLOEXEC);
 	ck_assert_int_eq(flock(fd, LOCK_EX), 0);
+	node_world_impatient(&w);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		int rc;
 
@@ -173,6 +176,7 @@ START_TEST(a_record_leads_to_its_own_disk_only)
 		ck_assert_msg(!rc || err.code == ERR_ABORTED, "%s: %s", rows[i].what, err.msg);
 		err_clear(&err);
 	}
+	node_world_patient(&w);
 	close(fd);
 	ck_assert_int_eq(file_replace(path, text, strlen(text), 0600, &err), 0);
 	ck_assert_int_eq(orphan_tool_check(&w.node, VOLUME_ID, soon(), &err), 0);
@@ -202,7 +206,9 @@ START_TEST(a_tool_is_not_passed_over_while_the_boot_is_not_known)
 	}
 	node_world_tell_boot(&w);
 	/* Who holds the lock is not seen in this procfs. */
+	node_world_impatient(&w);
 	ck_assert_int_eq(unstage(&err), -1);
+	node_world_patient(&w);
 	ck_assert_msg(err.code == ERR_ABORTED && strstr(err.msg, "still runs"), "%s: %s",
 	              err_code_name(err.code), err.msg);
 	run_tool("touch %s/go", w.nvme.root);
