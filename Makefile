@@ -209,13 +209,20 @@ UNIT_SHARED := $(shell find test/unit -name '*.c' ! -name 'test_*' 2>/dev/null)
 $(foreach file,$(UNIT_SHARED),$(eval $(filter $(OUT)/$(dir $(file))%,$(UNIT_BINS)): $(OUT)/$(file:.c=.o)))
 
 # They wait more than they work: begun first, they end beside the others.
-UNIT_LONG := $(filter %/test_unstage %/test_kube_wait %/test_plugin_dir %/test_attachment_index %/test_stage %/test_share \
-	%/test_web_server %/test_format,$(UNIT_BINS))
+UNIT_LONG := $(filter %/test_plugin_dir %/test_kube_wait %/test_stage %/test_staged_disk %/test_share %/test_attachment_index \
+	%/test_web_server %/test_unstage %/test_few_descriptors,$(UNIT_BINS))
 
 .PHONY: unit
 ## unit: the unit tests of one FLAVOUR, with counts
 unit: $(UNIT_BINS)
 	$(Q)RUN_JOBS=8 $(if $(filter tsan,$(FLAVOUR)),ONLY_CALLING=pthread_create) test/lib/run-suites.sh "unit $(FLAVOUR)" $(UNIT_LONG) $(filter-out $(UNIT_LONG),$(UNIT_BINS))
+
+# The programs that ask malloc() for its use: a sanitizer's allocator answers 0, so only these prove more without sanitizers.
+MEMORY_BINS := $(patsubst %.c,$(OUT)/%,$(shell grep -l 'mallinfo2()' $(UNIT_SRCS)))
+.PHONY: unit-memory
+## unit-memory: the unit tests that measure the heap, of one FLAVOUR without sanitizers, with counts
+unit-memory: $(MEMORY_BINS)
+	$(Q)RUN_JOBS=8 test/lib/run-suites.sh "unit memory" $(MEMORY_BINS)
 
 -include $(wildcard test/*/rules.mk) packaging/rules.mk packaging/images.mk
 

@@ -12,7 +12,7 @@ suites=$(cat <<END
 build-gcc|the driver by gcc, warnings are errors|$make $jobs WERROR=-Werror BUILD=build/strict
 build-clang|the driver by clang, warnings are errors|$make $jobs WERROR=-Werror CC=clang FLAVOUR=debug BUILD=build/clang
 build|the driver, snap-sim and csi-call|$make $jobs all sim tools
-unit-debug|unit tests|$make $jobs unit FLAVOUR=debug
+unit-memory&|unit tests that measure the heap, without sanitizers|$make $jobs unit-memory FLAVOUR=debug
 unit-asan|unit tests, AddressSanitizer and UBSan|$make $jobs unit FLAVOUR=asan
 unit-tsan|unit tests, ThreadSanitizer|$make $jobs unit FLAVOUR=tsan
 rpc|the RPC server on a socket|$make $jobs rpc-test
