@@ -212,6 +212,17 @@ static const struct {
 	{ EROFS, false }, { EIO, true },     { EIO, false },
 };
 
+/* A driver that has just started, on a blank disk, without records. */
+static void begin_attempt(void)
+{
+	struct node_options o = w.node.o;
+
+	node_clear(&w.node);
+	node_init(&w.node, &o);
+	run_tool("blkdiscard --zeroout %s && rm -rf %s && mkdir -p %s", disk->loop, w.plugin_dir,
+	         w.plugin_dir);
+}
+
 /* True: the call has a step that failed. */
 static bool fail_at(size_t row, size_t kind, unsigned at)
 {
@@ -219,9 +230,7 @@ static bool fail_at(size_t row, size_t kind, unsigned at)
 	unsigned steps;
 	int rc;
 
-	node_world_init(&w);
-	disk = nvme_world_add(&w.nvme, 1, UUID, 64 * MIB);
-	run_tool("mkdir -p %s", w.plugin_dir);
+	begin_attempt();
 	rows[row].before();
 	faults.steps = 0;
 	faults.at = at;
@@ -247,7 +256,6 @@ static bool fail_at(size_t row, size_t kind, unsigned at)
 	run_tool("cd %s && ls -d formatting/* unstaging/* 2>/dev/null >left; test ! -s left || "
 	         "{ echo '%s, step %u:'; cat left; exit 1; }",
 	         w.plugin_dir, rows[row].what, at);
-	node_world_clear(&w);
 	return steps > at;
 }
 
@@ -256,8 +264,11 @@ START_TEST(a_disk_that_fails_below_the_driver_is_told_and_forgotten)
 	unsigned at = 0;
 
 	SKIP_UNLESS_LOOP();
+	node_world_init(&w);
+	disk = nvme_world_add(&w.nvme, 1, UUID, 64 * MIB);
 	while (fail_at((size_t)_i / ARRAY_LEN(disks), (size_t)_i % ARRAY_LEN(disks), at))
 		ck_assert_uint_lt(at++, STEPS_MAX);
+	node_world_clear(&w);
 }
 END_TEST
 
