@@ -274,7 +274,9 @@ START_TEST(a_disk_that_is_held_after_its_unmount_belongs_to_its_volume_yet)
 	fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
 	ck_assert_int_ge(fd, 0);
 	run_tool("umount -l %s/bound", w.nvme.root);
+	node_world_impatient(&w);
 	ck_assert_int_eq(node_unstage(&w.node, "pvc-a", a.staging_path, soon(), &err), -1);
+	node_world_patient(&w);
 	ck_assert_msg(err.code == ERR_UNAVAILABLE, "%s", err.msg);
 	refused("pvc-b", "ext4", "held by processes of volume pvc-a");
 	stage_ok("pvc-a", "ext4"); /* its own */
