@@ -27,8 +27,8 @@ struct host_args {
 	bool device, read_only, json;
 	const char *kubeconfig, *node, *namespace, *config; /* of watch */
 	/*
-	 * No option: the namespace of the attachments that are followed, when `host watch` is who
-	 * asks; "": somebody at a shell.
+	 * Set by `host watch`, not by an option: the namespace of the attachments that it watches.
+	 * "": a command in a shell.
 	 */
 	const char *watched;
 	const char *output;

@@ -18,8 +18,8 @@
 #include "common/file.h"
 #include "common/log.h"
 #include "common/mem.h"
-#include "host/attached.h"
-#include "host/held.h"
+#include "host/state_file.h"
+#include "host/manual_detach.h"
 #include "host/host.h"
 #include "host/host_node.h"
 #include "host/lock.h"
@@ -49,7 +49,7 @@ static const char *shown(const char *text, const char *otherwise)
 }
 
 /* The volume is attached already: in this very way? */
-static int compare(const struct attaching *g, const struct attached *is, struct err *err)
+static int compare(const struct attaching *g, const struct host_state *is, struct err *err)
 {
 	const char *volume = is->volume;
 
@@ -83,7 +83,7 @@ static bool is_same_address(const char *a, const char *b)
 }
 
 /* Until a device was found, all that is known of it is what its attachment says. */
-static bool is_same_device(const struct attaching *g, const struct attached *is,
+static bool is_same_device(const struct attaching *g, const struct host_state *is,
                            const struct device *dev)
 {
 	const struct dpu_attachment *f = &g->f->is;
@@ -100,8 +100,8 @@ static bool is_same_device(const struct attaching *g, const struct attached *is,
 static int check_other(const struct attaching *g, const char *name, const struct device *dev,
                        struct err *err)
 {
-	struct attached is AUTO(attached_clear) = { .tree = NULL };
-	int rc = attached_read(g->a->state_dir, g->h.boot, name, &is, err);
+	struct host_state is AUTO(host_state_clear) = { .tree = NULL };
+	int rc = host_state_read(g->a->state_dir, g->h.boot, name, &is, err);
 
 	if (rc)
 		return rc < 0 ? -1 : 0;
@@ -127,7 +127,7 @@ static int check_others(const struct attaching *g, struct err *err)
 	struct device dev;
 	bool there = device_find(&g->h.node.o.world, &g->q.stage.want, &dev, NULL, &absent) == 0;
 
-	if (attached_names(g->a->state_dir, &names, err))
+	if (host_state_list(g->a->state_dir, &names, err))
 		return -1;
 	for (size_t i = 0; i < names.n; i++)
 		if (!str_eq(names.v[i], g->f->is.key.volume) &&
@@ -138,11 +138,11 @@ static int check_others(const struct attaching *g, struct err *err)
 
 /* ---- records and links ---- */
 
-static struct attached record_of(const struct attaching *g, const struct device *dev)
+static struct host_state record_of(const struct attaching *g, const struct device *dev)
 {
 	const struct dpu_attachment *is = &g->f->is;
 
-	return (struct attached) {
+	return (struct host_state) {
 		.volume = is->key.volume,
 		.attachment = is->key.name,
 		.uid = is->key.uid,
@@ -165,9 +165,9 @@ static struct attached record_of(const struct attaching *g, const struct device 
 
 static int write_record(const struct attaching *g, const struct device *dev, struct err *err)
 {
-	struct attached is = record_of(g, dev);
+	struct host_state is = record_of(g, dev);
 
-	return attached_write(g->a->state_dir, g->h.boot, &is, err);
+	return host_state_write(g->a->state_dir, g->h.boot, &is, err);
 }
 
 static int check_link(const struct attaching *g, struct err *err)
@@ -273,47 +273,48 @@ static void forget(const struct attaching *g)
 	if (g->recorded_before || g->staged)
 		return;
 	if (g->occupied || (!look_at_place(g, &occupied, &ignored) && !occupied))
-		IGNORE_RESULT(attached_remove(g->a->state_dir, g->q.stage.volume_id, &ignored));
+		IGNORE_RESULT(host_state_remove(g->a->state_dir, g->q.stage.volume_id, &ignored));
 }
 
-/* Of two who have asked, the one at a shell has the last word. */
-static int check_held(const struct attaching *g, struct err *err)
+/* A detach from a shell takes precedence over watch. */
+static int refuse_manual_detach(const struct attaching *g, struct err *err)
 {
 	const char *volume = g->q.stage.volume_id;
 	struct err why = ERR_INIT;
 
-	if (!*g->a->watched || !held_is(g->a->state_dir, g->h.boot, volume, g->f->is.key.uid, &why))
+	if (!*g->a->watched ||
+	    !manual_detach_applies(g->a->state_dir, g->h.boot, volume, g->f->is.key.uid, &why))
 		return 0;
 	return err_set(err, ERR_ABORTED, "volume %s was detached by hand%s%s", volume,
 	               *why.msg ? ", as far as can be read: " : "", why.msg);
 }
 
-static int end_hold(const struct attaching *g, struct err *err)
+static int end_manual_detach(const struct attaching *g, struct err *err)
 {
 	if (*g->a->watched)
 		return 0;
-	return held_end(g->a->state_dir, g->q.stage.volume_id, err) < 0
+	return manual_detach_remove(g->a->state_dir, g->q.stage.volume_id, err) < 0
 	               ? err_wrap(err, "it is attached, but")
 	               : 0;
 }
 
 static int attach_locked(struct attaching *g, struct err *err)
 {
-	struct attached is AUTO(attached_clear) = { .tree = NULL };
-	int rc = attached_read(g->a->state_dir, g->h.boot, g->q.stage.volume_id, &is, err);
+	struct host_state is AUTO(host_state_clear) = { .tree = NULL };
+	int rc = host_state_read(g->a->state_dir, g->h.boot, g->q.stage.volume_id, &is, err);
 
 	g->recorded_before = rc == 0;
 	g->since = rc == 0 ? is.since : time(NULL);
 	g->watched = rc == 0 ? is.watched : g->a->watched;
 	if (rc < 0 || (rc == 0 && compare(g, &is, err)))
 		return -1;
-	if (check_held(g, err) || check_link(g, err) || look_at_place(g, &g->occupied, err) ||
-	    prepare(g, err) || claim(g, err))
+	if (refuse_manual_detach(g, err) || check_link(g, err) ||
+	    look_at_place(g, &g->occupied, err) || prepare(g, err) || claim(g, err))
 		return -1;
 	rc = stage(g, err);
 	if (rc)
 		forget(g);
-	return rc ? rc : end_hold(g, err);
+	return rc ? rc : end_manual_detach(g, err);
 }
 
 /*

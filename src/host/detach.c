@@ -12,16 +12,16 @@
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/mem.h"
-#include "host/attached.h"
+#include "host/state_file.h"
 #include "host/attachment_file.h"
-#include "host/held.h"
+#include "host/manual_detach.h"
 #include "host/host_node.h"
 #include "host/lock.h"
 #include "node/context.h"
 #include "node/target/place.h"
 #include "node/stage/stage.h"
 
-static int not_ours(const struct place *p, const struct attached *is, struct err *err)
+static int not_ours(const struct place *p, const struct host_state *is, struct err *err)
 {
 	return err_set(err, ERR_PRECONDITION,
 	               "%s shows %s of %s, which is not volume %s: it is left alone; unmount it, "
@@ -29,7 +29,7 @@ static int not_ours(const struct place *p, const struct attached *is, struct err
 	               p->path, p->m->fs_type, p->m->source, is->volume);
 }
 
-static int check_disk(const struct node *n, const struct place *p, const struct attached *is,
+static int check_disk(const struct node *n, const struct place *p, const struct host_state *is,
                       struct err *err)
 {
 	struct device dev;
@@ -44,7 +44,7 @@ static int check_disk(const struct node *n, const struct place *p, const struct 
 	return 0;
 }
 
-static int check_place(const struct node *n, const char *path, const struct attached *is,
+static int check_place(const struct node *n, const char *path, const struct host_state *is,
                        struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
@@ -67,7 +67,7 @@ static int check_place(const struct node *n, const char *path, const struct atta
 	return not_ours(&p, is, err);
 }
 
-static int unstage(const struct host_args *a, const struct attached *is, struct deadline d,
+static int unstage(const struct host_args *a, const struct host_state *is, struct deadline d,
                    struct err *err)
 {
 	char *path AUTO(free) = *is->mount ? xstrdup(is->mount) : host_device_staging(a);
@@ -84,68 +84,68 @@ static int unstage(const struct host_args *a, const struct attached *is, struct 
 	if (!rc && !*is->mount)
 		rc = file_remove(link, err);
 	if (!rc)
-		rc = attached_remove(a->state_dir, is->volume, err);
+		rc = host_state_remove(a->state_dir, is->volume, err);
 	host_node_end(&h);
 	return rc;
 }
 
 /* The boot alone decides whether a record counts. */
 static int read_record(const struct host_args *a, const char *volume, char boot[BOOT_ID_SIZE],
-                       struct attached *ret, struct err *err)
+                       struct host_state *ret, struct err *err)
 {
 	struct host_node h;
 	int rc = host_node_begin(&h, a, EMULATION_NVME, false, "", err);
 
 	if (!rc)
-		rc = attached_read(a->state_dir, h.boot, volume, ret, err);
+		rc = host_state_read(a->state_dir, h.boot, volume, ret, err);
 	memcpy(boot, h.boot, BOOT_ID_SIZE);
 	host_node_end(&h);
 	return rc;
 }
 
 /*
- * Before the first change, so that watch attaches it again in no case; not, when that has failed
- * and the volume is still there. `is`: its record; NULL: it is not attached.
+ * Before the first change, so that watch never attaches the volume between detach and marker. When
+ * the detach fails, the caller removes the marker. `is`: the state; NULL: not attached.
  */
-static int hold(const struct host_args *a, const char *volume, const char *boot,
-                const struct attached *is, bool *ret_held, struct err *err)
+static int mark_manual(const struct host_args *a, const char *volume, const char *boot,
+                       const struct host_state *is, bool *ret_marked, struct err *err)
 {
-	*ret_held = false;
+	*ret_marked = false;
 	if (!(is && *is->watched) && !host_lock_is_taken(a->state_dir, HOST_WATCH_LOCK))
 		return 0;
-	*ret_held = true;
-	return held_put(a->state_dir, boot, volume, is ? is->uid : "", err);
+	*ret_marked = true;
+	return manual_detach_add(a->state_dir, boot, volume, is ? is->uid : "", err);
 }
 
 static int detach(const struct host_args *a, const char *volume, struct str *said, struct err *err)
 {
 	struct deadline d = deadline_in_ms(a->timeout_ms);
-	struct attached is AUTO(attached_clear) = { .tree = NULL };
+	struct host_state is AUTO(host_state_clear) = { .tree = NULL };
 	struct host_lock lock AUTO(host_lock_release) = HOST_LOCK_INIT;
 	struct err ignored = ERR_INIT;
 	char boot[BOOT_ID_SIZE];
-	bool held;
+	bool manual;
 	int rc, absent;
 
 	if (host_lock_take(&lock, a->state_dir, volume, volume, d, err))
 		return -1;
 	absent = read_record(a, volume, boot, &is, err);
-	if (absent < 0 || hold(a, volume, boot, absent ? NULL : &is, &held, err))
+	if (absent < 0 || mark_manual(a, volume, boot, absent ? NULL : &is, &manual, err))
 		return -1;
 	str_addf(said, "volume %s is %s%s", volume,
 	         absent ? "not attached to this host" : "detached",
-	         held ? "; host watch attaches it again after \"host resume\"" : "");
+	         manual ? "; host watch attaches it again after \"host resume\"" : "");
 	/* A record of another boot has nothing to be taken away but itself. */
-	rc = absent ? attached_remove(a->state_dir, volume, err) : unstage(a, &is, d, err);
-	if (rc && held)
-		IGNORE_RESULT(held_end(a->state_dir, volume, &ignored));
+	rc = absent ? host_state_remove(a->state_dir, volume, err) : unstage(a, &is, d, err);
+	if (rc && manual)
+		IGNORE_RESULT(manual_detach_remove(a->state_dir, volume, &ignored));
 	return rc;
 }
 
 int host_detach_attachment(const struct host_args *a, const char *volume, const char *uid,
                            bool gone, struct deadline d, struct err *err)
 {
-	struct attached is AUTO(attached_clear) = { .tree = NULL };
+	struct host_state is AUTO(host_state_clear) = { .tree = NULL };
 	struct host_lock lock AUTO(host_lock_release) = HOST_LOCK_INIT;
 	struct err ignored = ERR_INIT;
 	char boot[BOOT_ID_SIZE];
@@ -157,8 +157,8 @@ int host_detach_attachment(const struct host_args *a, const char *volume, const 
 	if (rc < 0)
 		return -1;
 	rc = rc || !str_eq(is.uid, uid) ? 0 : unstage(a, &is, d, err);
-	if (!rc && gone && held_is(a->state_dir, boot, volume, uid, &ignored))
-		rc = held_end(a->state_dir, volume, err) < 0 ? -1 : 0;
+	if (!rc && gone && manual_detach_applies(a->state_dir, boot, volume, uid, &ignored))
+		rc = manual_detach_remove(a->state_dir, volume, err) < 0 ? -1 : 0;
 	return rc;
 }
 

@@ -8,7 +8,7 @@
 /*
  * 0: the volume is not attached to this host (any more), and `said` says so. -1
  * FAILED_PRECONDITION: somebody holds it, and the text names who; or something else is mounted in
- * its place, which is left alone. `host watch` does not attach it again (held.h).
+ * its place, which is left alone. `host watch` does not attach it again (manual_detach.h).
  */
 int host_detach(const struct host_args *a, struct str *said, struct err *err) MUST_CHECK;
 /*

@@ -18,7 +18,7 @@
 #include "host/check.h"
 #include "host/detach.h"
 #include "host/list.h"
-#include "host/held.h"
+#include "host/manual_detach.h"
 #include "host/watch.h"
 
 #define SAID_MAX (16 * 1024 * 1024)

@@ -13,16 +13,16 @@
 #include "common/cleanup.h"
 #include "common/json.h"
 #include "common/mem.h"
-#include "host/attached.h"
+#include "host/state_file.h"
 #include "host/host_node.h"
 #include "node/health.h"
 
-static char *where_of(const struct host_args *a, const struct attached *is)
+static char *where_of(const struct host_args *a, const struct host_state *is)
 {
 	return *is->mount ? xstrdup(is->mount) : host_link_path(a, is->volume);
 }
 
-static void look(struct host_node *h, const struct host_args *a, const struct attached *is,
+static void look(struct host_node *h, const struct host_args *a, const struct host_state *is,
                  struct health *ret)
 {
 	char *path AUTO(free) = *is->mount ? xstrdup(is->mount) : host_device_staging(a);
@@ -36,7 +36,7 @@ static void look(struct host_node *h, const struct host_args *a, const struct at
 	         (int)sizeof(ret->v[0].message) - 1, err.msg);
 }
 
-static void add_line(const struct host_args *a, const struct attached *is, const struct health *h,
+static void add_line(const struct host_args *a, const struct host_state *is, const struct health *h,
                      struct str *said)
 {
 	char *where AUTO(free) = where_of(a, is);
@@ -48,8 +48,8 @@ static void add_line(const struct host_args *a, const struct attached *is, const
 		str_addf(said, "\t%s: %s\n", h->v[i].reason, h->v[i].message);
 }
 
-static void add_object(const struct host_args *a, const struct attached *is, const struct health *h,
-                       struct json *list)
+static void add_object(const struct host_args *a, const struct host_state *is,
+                       const struct health *h, struct json *list)
 {
 	char *where AUTO(free) = where_of(a, is);
 	struct json *object = json_object(), *faults = json_array();
@@ -85,9 +85,9 @@ static void add_object(const struct host_args *a, const struct attached *is, con
 static int add_one(struct host_node *h, const struct host_args *a, const char *name,
                    struct str *said, struct json *list, struct err *err)
 {
-	struct attached is AUTO(attached_clear) = { .tree = NULL };
+	struct host_state is AUTO(host_state_clear) = { .tree = NULL };
 	struct health health;
-	int rc = attached_read(a->state_dir, h->boot, name, &is, err);
+	int rc = host_state_read(a->state_dir, h->boot, name, &is, err);
 
 	if (rc)
 		return rc < 0 ? -1 : 0;
@@ -107,7 +107,7 @@ int host_list(const struct host_args *a, struct str *said, struct err *err)
 	int rc = host_node_begin(&h, a, EMULATION_NVME, false, "", err);
 
 	if (!rc)
-		rc = attached_names(a->state_dir, &names, err);
+		rc = host_state_list(a->state_dir, &names, err);
 	for (size_t i = 0; !rc && i < names.n; i++)
 		rc = add_one(&h, a, names.v[i], said, list, err);
 	if (!rc && a->json) {

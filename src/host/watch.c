@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host watch. The HTTP engine's thread tells what there is (watch_news), the loop starts what is
- * due, each step on a thread of its own, so that one that hangs stops no other; a thread looks at
- * what is attached. The main thread waits for the signal.
+ * host watch. The HTTP engine's thread receives the events (watch_event), the loop starts the steps
+ * that are due, each on its own thread, so that a step that hangs delays no other. A thread scans
+ * the attached volumes. The main thread waits for the signal.
  *
  * The API has no selector for spec.dpuNodeName, so the attachments of all nodes of the namespace
  * pass; those of others are not even parsed.
@@ -23,65 +23,65 @@
 #include "common/signals.h"
 #include "common/thread.h"
 #include "dpf/dpu_attachment.h"
-#include "host/attached.h"
+#include "host/state_file.h"
 #include "host/lock.h"
-#include "host/watch_ask.h"
-#include "host/watch_look.h"
-#include "host/watch_news.h"
+#include "host/watch_poll.h"
+#include "host/watch_scan.h"
+#include "host/watch_event.h"
 #include "host/watch_priv.h"
-#include "host/watch_tell.h"
-#include "host/watch_work.h"
+#include "host/watch_notify.h"
+#include "host/watch_step.h"
 
 /* So many steps run at once, those not counted that have run for SLOW_MS: they wait, or hang. */
 #define STEPS_AT_ONCE 8
 #define SLOW_MS 10000
 #define TICK_MS 5000
-#define LOOK_MS 5000
+#define SCAN_MS 5000
 
 /* ---- a step on its thread ---- */
 
 struct step {
 	struct watch *w;
-	struct followed *f;
+	struct tracked *f;
 	struct watch_order order;
 };
 
 static void tell_end(const struct watch_order *o, const struct watch_outcome *r)
 {
 	static const char *const texts[] = {
-		[FOLLOWED_ATTACHED] = "attached",
-		[FOLLOWED_DETACHED] = "detached",
-		[FOLLOWED_HELD] = "not attached",
-		[FOLLOWED_IGNORED] = "ignored, as the configuration says",
+		[TRACKED_ATTACHED] = "attached",
+		[TRACKED_DETACHED] = "detached",
+		[TRACKED_MANUAL_DETACH] = "not attached",
+		[TRACKED_IGNORED] = "ignored, as the configuration says",
 	};
 
-	if (r->state == FOLLOWED_FAILED)
+	if (r->state == TRACKED_FAILED)
 		log_event(LOG_WARNING,
 		          o->step == STEP_ATTACH ? "cannot be attached yet"
 		                                 : "cannot be detached yet",
 		          "volume", o->volume, "error", r->why, NULL);
-	else if (r->state != FOLLOWED_WAITING)
+	else if (r->state != TRACKED_WAITING)
 		log_event(LOG_INFO, texts[r->state], "volume", o->volume, "attachment", o->name,
 		          "why", *r->why ? r->why : NULL, NULL);
 }
 
-static bool end_step(struct watch *w, struct followed *f, const struct watch_outcome *r)
+static bool end_step(struct watch *w, struct tracked *f, const struct watch_outcome *r)
 {
 	int64_t now = monotonic_ns();
-	bool is_news;
+	bool to_log;
 
 	WITH_LOCK(&w->lock);
 	if (r->gone)
-		followed_gone(&w->table, f->uid, now);
+		tracked_gone(&w->table, f->uid, now);
 	if (r->found)
-		followed_found(f);
+		tracked_found(f);
 	/* Cancelled because something has changed: that failure is none. */
-	is_news = !(f->changed && r->state == FOLLOWED_FAILED);
-	is_news &= followed_done(&w->table, f, r->state, r->why, now);
+	to_log = !(f->changed && r->state == TRACKED_FAILED);
+	to_log &= tracked_done(&w->table, f, r->state, r->why, now);
 	w->steps--;
-	w->heard = true;
+	w->notified = true;
 	pthread_cond_broadcast(&w->changed);
-	return is_news;
+	return to_log;
 }
 
 static void *run_step(void *arg)
@@ -97,7 +97,7 @@ static void *run_step(void *arg)
 	running_begin(s->w->running, &call, told.step == STEP_ATTACH ? "attach" : "detach");
 	running_about(&call, volume);
 	running_on_thread(&call);
-	watch_work(s->w, &s->order, &r);
+	watch_step(s->w, &s->order, &r);
 	running_end(&call);
 	told.volume = volume;
 	told.name = name;
@@ -107,15 +107,15 @@ static void *run_step(void *arg)
 }
 
 /* False: no thread can be started. */
-static bool start_step_locked(struct watch *w, struct followed *f, int64_t now)
+static bool start_step_locked(struct watch *w, struct tracked *f, int64_t now)
 {
 	struct step *s = xcalloc(1, sizeof(*s));
 
 	assert_locked(&w->lock);
-	followed_run(f, now);
+	tracked_start(f, now);
 	*s = (struct step) { .w = w,
 		             .f = f,
-		             .order = { .step = followed_step(f),
+		             .order = { .step = tracked_step(f),
 		                        .name = f->name,
 		                        .uid = f->uid,
 		                        .volume = f->volume,
@@ -124,7 +124,7 @@ static bool start_step_locked(struct watch *w, struct followed *f, int64_t now)
 		                        .cancel = &f->cancel } };
 	if (thread_start(run_step, s)) {
 		free(s);
-		followed_done(&w->table, f, FOLLOWED_FAILED, "no thread can be started", now);
+		tracked_done(&w->table, f, TRACKED_FAILED, "no thread can be started", now);
 		return false;
 	}
 	w->steps++;
@@ -138,7 +138,7 @@ static bool has_room_locked(const struct watch *w, int64_t now)
 	unsigned fresh = 0;
 
 	assert_locked((pthread_mutex_t *)&w->lock);
-	for (const struct followed *f = w->table.first; f; f = f->next)
+	for (const struct tracked *f = w->table.first; f; f = f->next)
 		fresh += f->running && now - f->since < SLOW_MS * NS_PER_MS;
 	return fresh < STEPS_AT_ONCE;
 }
@@ -146,12 +146,12 @@ static bool has_room_locked(const struct watch *w, int64_t now)
 static void start_due_locked(struct watch *w)
 {
 	int64_t now = monotonic_ns();
-	struct followed *f;
+	struct tracked *f;
 
 	assert_locked(&w->lock);
-	while (has_room_locked(w, now) && (f = followed_due(&w->table, now, NULL)))
-		if (followed_step(f) == STEP_NOTHING)
-			followed_rest(f);
+	while (has_room_locked(w, now) && (f = tracked_due(&w->table, now, NULL)))
+		if (tracked_step(f) == STEP_NOTHING)
+			tracked_idle(f);
 		else if (!start_step_locked(w, f, now))
 			break;
 }
@@ -163,12 +163,12 @@ static void wait_locked(struct watch *w, int64_t most_ms)
 	struct timespec t;
 
 	assert_locked(&w->lock);
-	IGNORE_RESULT(followed_due(&w->table, monotonic_ns(), &at));
+	IGNORE_RESULT(tracked_due(&w->table, monotonic_ns(), &at));
 	t = deadline_timespec((struct deadline) { .at = at < until ? at : until });
-	while (!w->heard && !w->stop)
+	while (!w->notified && !w->stop)
 		if (pthread_cond_clockwait(&w->changed, &w->lock, CLOCK_MONOTONIC, &t))
 			break;
-	w->heard = false;
+	w->notified = false;
 }
 
 /* After a burst of steps, their memory goes back to the system. */
@@ -190,7 +190,7 @@ static void remember_records(struct watch *w);
 static void *loop(void *arg)
 {
 	struct watch *w = arg;
-	struct watch_tell tell = WATCH_TELL_INIT;
+	struct watch_notify tell = WATCH_NOTIFY_INIT;
 	bool remembered = false, complete, work = false, stop = false;
 
 	pthread_setname_np(pthread_self(), "loop");
@@ -206,7 +206,7 @@ static void *loop(void *arg)
 			remembered = true;
 			continue;
 		}
-		watch_tell(w, &tell);
+		watch_notify(w, &tell);
 		trim(w, &work);
 		{
 			WITH_LOCK(&w->lock);
@@ -215,22 +215,22 @@ static void *loop(void *arg)
 			                       : TICK_MS);
 		}
 	}
-	watch_tell_end(&tell);
+	watch_notify_end(&tell);
 	return NULL;
 }
 
-static void *looks(void *arg)
+static void *scan_loop(void *arg)
 {
 	struct watch *w = arg;
 	struct timespec until;
 	bool stop;
 
-	pthread_setname_np(pthread_self(), "looks");
+	pthread_setname_np(pthread_self(), "scan");
 	do {
-		watch_look(w);
-		watch_ask(w);
+		watch_scan(w);
+		watch_poll(w);
 		WITH_LOCK(&w->lock);
-		until = deadline_timespec(deadline_in_ms(LOOK_MS));
+		until = deadline_timespec(deadline_in_ms(SCAN_MS));
 		while (!w->stop &&
 		       !pthread_cond_clockwait(&w->changed, &w->lock, CLOCK_MONOTONIC, &until))
 			;
@@ -245,12 +245,13 @@ static void *looks(void *arg)
 static void remove_outdated(const struct watch *w, const char *volume)
 {
 	struct host_lock lock AUTO(host_lock_release) = HOST_LOCK_INIT;
-	struct attached is AUTO(attached_clear) = { .tree = NULL };
+	struct host_state is AUTO(host_state_clear) = { .tree = NULL };
 	struct err ignored = ERR_INIT;
 
 	if (!host_lock_take(&lock, w->a->state_dir, volume, volume, deadline_in_ms(1), &ignored) &&
-	    attached_read(w->a->state_dir, w->looks.boot, volume, &is, &ignored) == ATTACHED_NOT)
-		IGNORE_RESULT(attached_remove(w->a->state_dir, volume, &ignored));
+	    host_state_read(w->a->state_dir, w->scan_node.boot, volume, &is, &ignored) ==
+	            HOST_STATE_NONE)
+		IGNORE_RESULT(host_state_remove(w->a->state_dir, volume, &ignored));
 }
 
 /*
@@ -259,9 +260,9 @@ static void remove_outdated(const struct watch *w, const char *volume)
  */
 static void remember_record(struct watch *w, const char *volume)
 {
-	struct attached is AUTO(attached_clear) = { .tree = NULL };
+	struct host_state is AUTO(host_state_clear) = { .tree = NULL };
 	struct err err = ERR_INIT;
-	int rc = attached_read(w->a->state_dir, w->looks.boot, volume, &is, &err);
+	int rc = host_state_read(w->a->state_dir, w->scan_node.boot, volume, &is, &err);
 
 	if (rc < 0)
 		log_event(LOG_WARNING, "a record cannot be read", "volume", volume, "error",
@@ -271,7 +272,7 @@ static void remember_record(struct watch *w, const char *volume)
 	if (rc || !str_eq(is.watched, w->a->namespace) || !str_eq(is.node, w->a->node))
 		return;
 	WITH_LOCK(&w->lock);
-	followed_remember(&w->table, is.attachment, is.uid, is.volume, monotonic_ns());
+	tracked_restore(&w->table, is.attachment, is.uid, is.volume, monotonic_ns());
 }
 
 static void remember_records(struct watch *w)
@@ -279,7 +280,7 @@ static void remember_records(struct watch *w)
 	struct strs names AUTO(strs_clear) = STRS_INIT;
 	struct err err = ERR_INIT;
 
-	if (attached_names(w->a->state_dir, &names, &err))
+	if (host_state_list(w->a->state_dir, &names, &err))
 		log_event(LOG_WARNING, "the records cannot be read", "error", err.msg, NULL);
 	for (size_t i = 0; i < names.n; i++)
 		remember_record(w, names.v[i]);
@@ -292,7 +293,7 @@ static void stop_all(struct watch *w)
 	cancel_set(&w->stopping);
 	WITH_LOCK(&w->lock);
 	w->stop = true;
-	for (struct followed *f = w->table.first; f; f = f->next)
+	for (struct tracked *f = w->table.first; f; f = f->next)
 		if (f->running)
 			cancel_set(&f->cancel);
 	pthread_cond_broadcast(&w->changed);
@@ -309,7 +310,7 @@ static void wait_for_steps(struct watch *w)
 static void begin_to_follow(struct watch *w)
 {
 	struct kube_follow *f =
-		kube_follow(w->kube, &dpu_attachment_kind, w->a->namespace, watch_news, w);
+		kube_follow(w->kube, &dpu_attachment_kind, w->a->namespace, watch_event, w);
 
 	WITH_LOCK(&w->lock);
 	w->follow = f;
@@ -317,8 +318,8 @@ static void begin_to_follow(struct watch *w)
 
 static int follow(struct watch *w, struct signals *signals, struct err *err)
 {
-	pthread_t loop_thread, looks_thread;
-	int rc = pthread_create(&looks_thread, NULL, looks, w);
+	pthread_t loop_thread, scan_thread;
+	int rc = pthread_create(&scan_thread, NULL, scan_loop, w);
 
 	if (rc)
 		return err_sys(err, rc, "start a thread");
@@ -330,7 +331,7 @@ static int follow(struct watch *w, struct signals *signals, struct err *err)
 		signals_wait(signals);
 	}
 	stop_all(w);
-	pthread_join(looks_thread, NULL);
+	pthread_join(scan_thread, NULL);
 	if (!rc)
 		pthread_join(loop_thread, NULL);
 	wait_for_steps(w);
@@ -383,12 +384,12 @@ int host_watch(const struct host_args *a, struct err *err)
 	if (!rc)
 		rc = lock_watch(&w, &lock, err);
 	if (!rc) {
-		rc = host_node_begin(&w.looks, a, EMULATION_NVME, false, "", err);
+		rc = host_node_begin(&w.scan_node, a, EMULATION_NVME, false, "", err);
 		if (!rc)
 			rc = with_signals(&w, err);
-		host_node_end(&w.looks);
+		host_node_end(&w.scan_node);
 	}
-	followed_clear(&w.table);
+	tracked_clear(&w.table);
 	running_free(w.running);
 	watch_config_clear(&w.config);
 	pthread_mutex_destroy(&w.lock);

@@ -5,7 +5,7 @@
 #include <pthread.h>
 
 #include "common/running.h"
-#include "host/followed.h"
+#include "host/tracked.h"
 #include "host/host_node.h"
 #include "host/watch_config.h"
 #include "kube/kube_follow.h"
@@ -14,20 +14,18 @@ struct watch {
 	const struct host_args *a;
 	struct watch_config config;
 	struct kube *kube;
-	struct running *running; /* the steps that run, for the end of the process */
-	/* For looks at what is attached: one, so that what hangs is known. */
-	struct host_node looks;
-
-	struct cancel stopping; /* of what the thread of looks asks */
+	struct running *running;    /* the steps that run, for the end of the process */
+	struct host_node scan_node; /* of all scans: it knows which probes hang */
+	struct cancel stopping;     /* cancels the requests of the scan thread */
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	/* Under the lock. */
-	struct followed_table table;
+	struct tracked_table table;
 	struct kube_follow *follow; /* NULL: not yet */
 	unsigned steps;             /* that run */
-	bool heard;                 /* something was told since the loop has looked */
-	bool complete;              /* all attachments were told once */
+	bool notified;              /* an event since the last pass of the loop */
+	bool complete;              /* a list of all attachments has ended once */
 	bool stop;
-	char refused[FOLLOWED_WHY_MAX]; /* why the API server does not let us follow; "" */
+	char refused[TRACKED_WHY_MAX]; /* why the API server refuses the watch; "" */
 };

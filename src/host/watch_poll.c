@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A server may leave a watch unanswered for minutes and answer everything else. One GET for each
- * attachment of this host is all that is asked; a list would be the attachments of all nodes, from
- * all hosts at once, of a server that is in trouble.
+ * A server may leave a watch unanswered for minutes while it answers other requests. The poll is
+ * one GET for each attachment of this host. A list would return the attachments of all nodes, to
+ * all hosts at once, from a server that is overloaded.
  */
-#include "host/watch_ask.h"
+#include "host/watch_poll.h"
 
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@
 #include "common/mem.h"
 #include "dpf/dpu_attachment.h"
 
-/* A stream that ends is opened again at once: so long it is only late. */
+/* A stream that ends is opened again at once; before this time it is only late. */
 #define CLOSED_MS 5000
 #define ANSWER_MS 5000
 
@@ -28,10 +28,10 @@ static bool is_closed(struct watch *w)
 	return f && kube_follow_closed_ms(f, why) > CLOSED_MS;
 }
 
-static void take_names(struct watch *w, struct strs *names, struct strs *uids)
+static void collect_names(struct watch *w, struct strs *names, struct strs *uids)
 {
 	WITH_LOCK(&w->lock);
-	for (const struct followed *f = w->table.first; f && !w->stop; f = f->next)
+	for (const struct tracked *f = w->table.first; f && !w->stop; f = f->next)
 		if (!f->gone) {
 			strs_add(names, f->name);
 			strs_add(uids, f->uid);
@@ -41,20 +41,20 @@ static void take_names(struct watch *w, struct strs *names, struct strs *uids)
 static void set_gone(struct watch *w, const char *uid)
 {
 	WITH_LOCK(&w->lock);
-	followed_gone(&w->table, uid, monotonic_ns());
-	w->heard = true;
+	tracked_gone(&w->table, uid, monotonic_ns());
+	w->notified = true;
 	pthread_cond_broadcast(&w->changed);
 }
 
-static void set_told(struct watch *w, const struct attachment_file *f)
+static void set_state(struct watch *w, const struct attachment_file *f)
 {
 	WITH_LOCK(&w->lock);
-	followed_told(&w->table, f, monotonic_ns());
-	w->heard = true;
+	tracked_update(&w->table, f, monotonic_ns());
+	w->notified = true;
 	pthread_cond_broadcast(&w->changed);
 }
 
-static int ask(struct watch *w, const char *name, const char *uid)
+static int poll_attachment(struct watch *w, const char *name, const char *uid)
 {
 	struct attachment_file f AUTO(attachment_file_clear) = { .tree = NULL };
 	struct deadline d = deadline_in_ms(ANSWER_MS);
@@ -71,19 +71,19 @@ static int ask(struct watch *w, const char *name, const char *uid)
 		set_gone(w, uid);
 	} else {
 		attachment_take(tree, &f);
-		set_told(w, &f);
+		set_state(w, &f);
 	}
 	return 0;
 }
 
-void watch_ask(struct watch *w)
+void watch_poll(struct watch *w)
 {
 	struct strs names AUTO(strs_clear) = STRS_INIT, uids AUTO(strs_clear) = STRS_INIT;
 
 	if (!is_closed(w))
 		return;
-	take_names(w, &names, &uids);
+	collect_names(w, &names, &uids);
 	for (size_t i = 0; i < names.n; i++)
-		if (ask(w, names.v[i], uids.v[i]))
+		if (poll_attachment(w, names.v[i], uids.v[i]))
 			break;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A list, since a host has a few dozen attachments at most, and each event is looked up once. Owns
- * the entries; does not do the steps.
+ * the entries; does not run the steps.
  */
-#include "host/followed.h"
+#include "host/tracked.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,34 +14,34 @@
 
 #define PAUSE_MS 1000
 
-static struct followed *find(struct followed_table *t, const char *uid)
+static struct tracked *find(struct tracked_table *t, const char *uid)
 {
-	for (struct followed *f = t->first; f; f = f->next)
+	for (struct tracked *f = t->first; f; f = f->next)
 		if (str_eq(f->uid, uid))
 			return f;
 	return NULL;
 }
 
-/* At the end: of two for one volume the first that was told of has it. */
-static struct followed *add(struct followed_table *t, const char *name, const char *uid,
-                            const char *volume)
+/* Appends: of two attachments of one volume, the first reported one has it. */
+static struct tracked *add(struct tracked_table *t, const char *name, const char *uid,
+                           const char *volume)
 {
-	struct followed **at = &t->first, *f = xcalloc(1, sizeof(*f));
+	struct tracked **at = &t->first, *f = xcalloc(1, sizeof(*f));
 
 	while (*at)
 		at = &(*at)->next;
 	f->name = xstrdup(name);
 	f->uid = xstrdup(uid);
 	f->volume = xstrdup(volume);
-	f->due_at = FOLLOWED_NEVER;
+	f->due_at = TRACKED_NEVER;
 	cancel_init(&f->cancel);
 	*at = f;
 	return f;
 }
 
-static void drop(struct followed_table *t, struct followed *f)
+static void drop(struct tracked_table *t, struct tracked *f)
 {
-	struct followed **at = &t->first;
+	struct tracked **at = &t->first;
 
 	while (*at != f)
 		at = &(*at)->next;
@@ -53,19 +53,19 @@ static void drop(struct followed_table *t, struct followed *f)
 	free(f);
 }
 
-/* Something is another way now: at once, and without the pauses of before. */
-static void set_due(struct followed *f, int64_t now)
+/* The entry has changed: its step is due at once, without the back-off of earlier failures. */
+static void set_due(struct tracked *f, int64_t now)
 {
 	f->failures = 0;
 	f->due_at = now;
 	if (!f->running)
 		return;
 	f->changed = true;
-	if (f->doing == STEP_ATTACH && followed_step(f) != STEP_ATTACH)
+	if (f->doing == STEP_ATTACH && tracked_step(f) != STEP_ATTACH)
 		cancel_set(&f->cancel);
 }
 
-/* ---- what is told ---- */
+/* ---- events ---- */
 
 static void add_fact(struct str *s, const char *text)
 {
@@ -86,33 +86,33 @@ static void hash_facts(const struct attachment_file *f, bool ready, char ret[33]
 	fnv128_hex(s.ptr, "", ret);
 }
 
-void followed_begin(struct followed_table *t)
+void tracked_list_begin(struct tracked_table *t)
 {
-	for (struct followed *f = t->first; f; f = f->next)
+	for (struct tracked *f = t->first; f; f = f->next)
 		f->listed = false;
 }
 
-void followed_complete(struct followed_table *t, int64_t now)
+void tracked_list_end(struct tracked_table *t, int64_t now)
 {
-	for (struct followed *f = t->first; f; f = f->next)
+	for (struct tracked *f = t->first; f; f = f->next)
 		if (!f->listed && !f->gone && !f->missing) {
 			f->missing = true;
 			set_due(f, now);
 		}
 }
 
-static void end_others_of_the_name(struct followed_table *t, const struct dpu_attachment_key *key,
+static void end_others_of_the_name(struct tracked_table *t, const struct dpu_attachment_key *key,
                                    int64_t now)
 {
-	for (struct followed *f = t->first; f; f = f->next)
+	for (struct tracked *f = t->first; f; f = f->next)
 		if (str_eq(f->name, key->name) && !str_eq(f->uid, key->uid))
-			followed_gone(t, f->uid, now);
+			tracked_gone(t, f->uid, now);
 }
 
-void followed_told(struct followed_table *t, const struct attachment_file *a, int64_t now)
+void tracked_update(struct tracked_table *t, const struct attachment_file *a, int64_t now)
 {
-	struct followed *f = find(t, a->is.key.uid);
-	struct str why AUTO(str_clear) = STR_INIT(FOLLOWED_WHY_MAX - 1);
+	struct tracked *f = find(t, a->is.key.uid);
+	struct str why AUTO(str_clear) = STR_INIT(TRACKED_WHY_MAX - 1);
 	char facts[33];
 
 	if (!f) {
@@ -126,7 +126,7 @@ void followed_told(struct followed_table *t, const struct attachment_file *a, in
 	f->missing = false;
 	f->ready = attachment_is_ready(a, &why);
 	f->deleting = a->is.key.deleting;
-	if (!f->ready && f->state != FOLLOWED_ATTACHED)
+	if (!f->ready && f->state != TRACKED_ATTACHED)
 		snprintf(f->why, sizeof(f->why), "%s", why.ptr);
 	hash_facts(a, f->ready, facts);
 	if (str_eq(facts, f->facts))
@@ -135,10 +135,10 @@ void followed_told(struct followed_table *t, const struct attachment_file *a, in
 	set_due(f, now);
 }
 
-void followed_remember(struct followed_table *t, const char *name, const char *uid,
-                       const char *volume, int64_t now)
+void tracked_restore(struct tracked_table *t, const char *name, const char *uid, const char *volume,
+                     int64_t now)
 {
-	struct followed *f;
+	struct tracked *f;
 
 	if (find(t, uid))
 		return;
@@ -147,9 +147,9 @@ void followed_remember(struct followed_table *t, const char *name, const char *u
 	set_due(f, now);
 }
 
-void followed_gone(struct followed_table *t, const char *uid, int64_t now)
+void tracked_gone(struct tracked_table *t, const char *uid, int64_t now)
 {
-	struct followed *f = find(t, uid);
+	struct tracked *f = find(t, uid);
 
 	if (!f || f->gone)
 		return;
@@ -158,7 +158,7 @@ void followed_gone(struct followed_table *t, const char *uid, int64_t now)
 	set_due(f, now);
 }
 
-void followed_found(struct followed *f)
+void tracked_found(struct tracked *f)
 {
 	f->missing = false;
 	f->changed = true;
@@ -166,7 +166,7 @@ void followed_found(struct followed *f)
 
 /* ---- steps ---- */
 
-enum followed_step followed_step(const struct followed *f)
+enum tracked_step tracked_step(const struct tracked *f)
 {
 	if (f->gone || f->missing || f->deleting)
 		return STEP_DETACH;
@@ -174,21 +174,21 @@ enum followed_step followed_step(const struct followed *f)
 }
 
 /* Does this other attachment have the volume, or has it not let it go yet? */
-static bool comes_first(const struct followed *g)
+static bool comes_first(const struct tracked *g)
 {
 	if (g->running)
 		return true;
-	if (followed_step(g) == STEP_DETACH)
-		return g->state != FOLLOWED_DETACHED || g->due_at != FOLLOWED_NEVER;
-	return g->state == FOLLOWED_ATTACHED;
+	if (tracked_step(g) == STEP_DETACH)
+		return g->state != TRACKED_DETACHED || g->due_at != TRACKED_NEVER;
+	return g->state == TRACKED_ATTACHED;
 }
 
-static bool may_run(struct followed_table *t, struct followed *f)
+static bool may_run(struct tracked_table *t, struct tracked *f)
 {
-	for (const struct followed *g = t->first; g; g = g->next) {
+	for (const struct tracked *g = t->first; g; g = g->next) {
 		if (g == f || !str_eq(g->volume, f->volume) || !comes_first(g))
 			continue;
-		if (followed_step(f) == STEP_DETACH && !g->running)
+		if (tracked_step(f) == STEP_DETACH && !g->running)
 			continue;
 		snprintf(f->why, sizeof(f->why), "attachment %s has this volume", g->name);
 		return false;
@@ -196,13 +196,13 @@ static bool may_run(struct followed_table *t, struct followed *f)
 	return true;
 }
 
-struct followed *followed_due(struct followed_table *t, int64_t now, int64_t *ret_at)
+struct tracked *tracked_due(struct tracked_table *t, int64_t now, int64_t *ret_at)
 {
-	struct followed *due = NULL;
-	int64_t at = FOLLOWED_NEVER;
+	struct tracked *due = NULL;
+	int64_t at = TRACKED_NEVER;
 
-	for (struct followed *f = t->first; f; f = f->next) {
-		if (f->running || f->due_at == FOLLOWED_NEVER)
+	for (struct tracked *f = t->first; f; f = f->next) {
+		if (f->running || f->due_at == TRACKED_NEVER)
 			continue;
 		if (f->due_at > now)
 			at = f->due_at < at ? f->due_at : at;
@@ -214,71 +214,71 @@ struct followed *followed_due(struct followed_table *t, int64_t now, int64_t *re
 	return due;
 }
 
-void followed_rest(struct followed *f)
+void tracked_idle(struct tracked *f)
 {
-	f->due_at = FOLLOWED_NEVER;
+	f->due_at = TRACKED_NEVER;
 	f->tried = true;
-	if (f->state == FOLLOWED_FAILED)
-		f->state = FOLLOWED_WAITING;
+	if (f->state == TRACKED_FAILED)
+		f->state = TRACKED_WAITING;
 }
 
-void followed_run(struct followed *f, int64_t now)
+void tracked_start(struct tracked *f, int64_t now)
 {
 	f->running = true;
-	f->doing = followed_step(f);
+	f->doing = tracked_step(f);
 	f->changed = false;
 	f->since = now;
-	f->due_at = FOLLOWED_NEVER;
+	f->due_at = TRACKED_NEVER;
 	cancel_destroy(&f->cancel);
 	cancel_init(&f->cancel);
 }
 
 static int64_t pause_ms(unsigned failures)
 {
-	int64_t ms = failures > 5 ? FOLLOWED_PAUSE_MOST_MS : (int64_t)PAUSE_MS << (failures - 1);
+	int64_t ms = failures > 5 ? TRACKED_PAUSE_MOST_MS : (int64_t)PAUSE_MS << (failures - 1);
 
-	return ms > FOLLOWED_PAUSE_MOST_MS ? FOLLOWED_PAUSE_MOST_MS : ms;
+	return ms > TRACKED_PAUSE_MOST_MS ? TRACKED_PAUSE_MOST_MS : ms;
 }
 
-static bool set_why(struct followed *f, enum followed_state state, const char *why)
+static bool set_why(struct tracked *f, enum tracked_state state, const char *why)
 {
-	bool is_news = f->state != state || strncmp(f->why, why, sizeof(f->why) - 1) != 0;
+	bool to_log = f->state != state || strncmp(f->why, why, sizeof(f->why) - 1) != 0;
 
 	f->state = state;
 	snprintf(f->why, sizeof(f->why), "%s", why);
-	return is_news;
+	return to_log;
 }
 
-bool followed_done(struct followed_table *t, struct followed *f, enum followed_state state,
-                   const char *why, int64_t now)
+bool tracked_done(struct tracked_table *t, struct tracked *f, enum tracked_state state,
+                  const char *why, int64_t now)
 {
-	bool is_news;
+	bool to_log;
 
 	f->running = false;
 	f->tried = true;
 	if (f->changed) {
 		f->due_at = now;
 		f->failures = 0;
-	} else if (state == FOLLOWED_FAILED) {
+	} else if (state == TRACKED_FAILED) {
 		f->due_at = now + pause_ms(++f->failures) * NS_PER_MS;
 	} else {
 		f->failures = 0;
 	}
-	is_news = set_why(f, state, why);
-	if (f->gone && state == FOLLOWED_DETACHED)
+	to_log = set_why(f, state, why);
+	if (f->gone && state == TRACKED_DETACHED)
 		drop(t, f);
-	return is_news;
+	return to_log;
 }
 
-bool followed_again(struct followed *f, const char *why, int64_t now)
+bool tracked_retry(struct tracked *f, const char *why, int64_t now)
 {
-	if (f->running || f->due_at != FOLLOWED_NEVER)
+	if (f->running || f->due_at != TRACKED_NEVER)
 		return false;
 	f->due_at = now;
-	return set_why(f, FOLLOWED_FAILED, why);
+	return set_why(f, TRACKED_FAILED, why);
 }
 
-void followed_clear(struct followed_table *t)
+void tracked_clear(struct tracked_table *t)
 {
 	while (t->first)
 		drop(t, t->first);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An object is cut up first: of a namespace with thousands of attachments, those of other nodes
- * cost no tree. An object that cannot be judged still ends when it is deleted.
+ * The node's name is read from the text before it is parsed: in a namespace with thousands of
+ * attachments, those of other nodes cost no tree. The deletion of an invalid object is an event
+ * too.
  */
-#include "host/watch_news.h"
+#include "host/watch_event.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 #include "common/log.h"
 #include "kube/kube_event.h"
 
-/* True also when only a parser can tell. */
+/* True also when only a parser can decide. */
 static bool may_be_ours(const struct watch *w, struct line_span object)
 {
 	struct kube_member spec = { .name = "spec" }, node = { .name = "dpuNodeName" };
@@ -23,20 +24,20 @@ static bool may_be_ours(const struct watch *w, struct line_span object)
 	return name.n == strlen(w->a->node) && memcmp(name.at, w->a->node, name.n) == 0;
 }
 
-static void take(struct watch *w, bool deleted, const struct attachment_file *f)
+static void apply(struct watch *w, bool deleted, const struct attachment_file *f)
 {
 	int64_t now = monotonic_ns();
 
 	WITH_LOCK(&w->lock);
 	if (deleted)
-		followed_gone(&w->table, f->is.key.uid, now);
+		tracked_gone(&w->table, f->is.key.uid, now);
 	else
-		followed_told(&w->table, f, now);
-	w->heard = true;
+		tracked_update(&w->table, f, now);
+	w->notified = true;
 	pthread_cond_broadcast(&w->changed);
 }
 
-static void hear(struct watch *w, bool deleted, const char *text, size_t n)
+static void consume_object(struct watch *w, bool deleted, const char *text, size_t n)
 {
 	struct attachment_file f AUTO(attachment_file_clear) = { .tree = NULL };
 	struct json *tree = NULL;
@@ -54,31 +55,31 @@ static void hear(struct watch *w, bool deleted, const char *text, size_t n)
 	if (*f.fault)
 		log_limited(LOG_WARNING, 60, "attachment %s cannot be judged: %s", f.is.key.name,
 		            f.fault);
-	take(w, deleted, &f);
+	apply(w, deleted, &f);
 }
 
 static void set_refused(struct watch *w, const char *text, size_t n)
 {
 	WITH_LOCK(&w->lock);
 	snprintf(w->refused, sizeof(w->refused), "%.*s", (int)n, text);
-	w->heard = true;
+	w->notified = true;
 	pthread_cond_broadcast(&w->changed);
 }
 
 static void begin(struct watch *w)
 {
 	WITH_LOCK(&w->lock);
-	followed_begin(&w->table);
+	tracked_list_begin(&w->table);
 }
 
 static void complete(struct watch *w)
 {
 	WITH_LOCK(&w->lock);
-	followed_complete(&w->table, monotonic_ns());
+	tracked_list_end(&w->table, monotonic_ns());
 	w->complete = true;
 }
 
-void watch_news(void *arg, enum kube_news news, const char *text, size_t n)
+void watch_event(void *arg, enum kube_news news, const char *text, size_t n)
 {
 	struct watch *w = arg;
 
@@ -89,7 +90,7 @@ void watch_news(void *arg, enum kube_news news, const char *text, size_t n)
 	case KUBE_NEWS_LISTED:
 	case KUBE_NEWS_CHANGED:
 	case KUBE_NEWS_DELETED:
-		hear(w, news == KUBE_NEWS_DELETED, text, n);
+		consume_object(w, news == KUBE_NEWS_DELETED, text, n);
 		break;
 	case KUBE_NEWS_COMPLETE:
 		complete(w);

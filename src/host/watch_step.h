@@ -6,18 +6,18 @@
 
 /* What a step is to do; the texts are the entry's, which stays as long as its step runs. */
 struct watch_order {
-	enum followed_step step;
+	enum tracked_step step;
 	const char *name, *uid, *volume;
 	bool missing, gone;
 	struct cancel *cancel;
 };
 
 struct watch_outcome {
-	enum followed_state state;
+	enum tracked_state state;
 	bool found; /* of one that was missing: it is there */
 	bool gone;  /* this uid is no more */
-	char why[FOLLOWED_WHY_MAX];
+	char why[TRACKED_WHY_MAX];
 };
 
 /* Any thread, without the lock. */
-void watch_work(struct watch *w, const struct watch_order *o, struct watch_outcome *ret);
+void watch_step(struct watch *w, const struct watch_order *o, struct watch_outcome *ret);

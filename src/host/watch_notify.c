@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The counts are made of the table each time; one sentence of it is the status. Nothing waits for
- * its readers.
+ * The status is one sentence, computed from the table each time and sent when it differs from the
+ * last one. Sending does not block.
  */
-#include "host/watch_tell.h"
+#include "host/watch_notify.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "common/log.h"
 #include "common/sd_notify.h"
 
-/* A stream that ends is opened again at once: so long it is only late. */
+/* A stream that ends is opened again at once; before this time it is only late. */
 #define CLOSED_MS 10000
 #define STATUS_MAX 500
 
@@ -37,14 +37,14 @@ static void send_status(const char *status)
 
 static void add_table(struct watch *w, struct str *s, bool *ret_tried)
 {
-	const struct followed *trouble = NULL;
+	const struct tracked *trouble = NULL;
 	unsigned attached = 0, others = 0;
 
 	WITH_LOCK(&w->lock);
 	*ret_tried = w->complete;
-	for (const struct followed *f = w->table.first; f; f = f->next) {
-		attached += f->state == FOLLOWED_ATTACHED;
-		others += f->state != FOLLOWED_ATTACHED;
+	for (const struct tracked *f = w->table.first; f; f = f->next) {
+		attached += f->state == TRACKED_ATTACHED;
+		others += f->state != TRACKED_ATTACHED;
 		*ret_tried &= f->tried;
 		if (!trouble && *f->why)
 			trouble = f;
@@ -71,7 +71,7 @@ static void add_outage(struct watch *w, struct str *s)
 		str_addf(s, "; the API server is away: %s", why);
 }
 
-void watch_tell(struct watch *w, struct watch_tell *t)
+void watch_notify(struct watch *w, struct watch_notify *t)
 {
 	struct str status AUTO(str_clear) = STR_INIT(STATUS_MAX);
 	int64_t now = monotonic_ns();
@@ -99,7 +99,7 @@ void watch_tell(struct watch *w, struct watch_tell *t)
 	}
 }
 
-void watch_tell_end(struct watch_tell *t)
+void watch_notify_end(struct watch_notify *t)
 {
 	send("STOPPING=1\nSTATUS=stopping; what is attached stays");
 	free(t->status);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An attachment is read anew before it is attached, and before one that a list has not had counts
- * as gone: what the watch has told may be over. To detach, nobody has to be asked; while the API
- * server is away, what is being deleted is let go all the same.
+ * The attachment is read again before it is attached, and before a missing one counts as gone,
+ * because the last event may be outdated. A detach of a deleted attachment needs no read, so it
+ * works while the API server is unreachable.
  */
-#include "host/watch_work.h"
+#include "host/watch_step.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +14,9 @@
 #include "dpf/dpu_attachment.h"
 #include "host/attach.h"
 #include "host/detach.h"
-#include "host/held.h"
+#include "host/manual_detach.h"
 
-/* One try; the volume's lock is held so long, and somebody at a shell may want it. */
+/* One try. The volume's lock is held for this time, and a command in a shell may wait for it. */
 #define TRY_MS 30000
 
 static struct deadline end_of_try(const struct watch *w, const struct watch_order *o)
@@ -27,15 +27,15 @@ static struct deadline end_of_try(const struct watch *w, const struct watch_orde
 	return d;
 }
 
-static void set(struct watch_outcome *ret, enum followed_state state, const char *why)
+static void set(struct watch_outcome *ret, enum tracked_state state, const char *why)
 {
 	ret->state = state;
 	snprintf(ret->why, sizeof(ret->why), "%.*s", (int)sizeof(ret->why) - 1, why);
 }
 
-/* 0; KUBE_ABSENT: this attachment, whatever has its name now, is no more. */
-static int read_anew(struct watch *w, const struct watch_order *o, struct attachment_file *ret,
-                     struct err *err)
+/* KUBE_ABSENT: there is no attachment of this name and uid. */
+static int read_again(struct watch *w, const struct watch_order *o, struct attachment_file *ret,
+                      struct err *err)
 {
 	struct json *tree = NULL;
 	int rc = kube_get(w->kube, &dpu_attachment_kind, w->a->namespace, o->name, end_of_try(w, o),
@@ -60,7 +60,7 @@ static int attach(struct watch *w, const struct watch_order *o, const struct att
 	int rc;
 
 	if (watch_config_way(&w->config, o->volume, w->a, &a, &mount)) {
-		set(ret, FOLLOWED_IGNORED, "");
+		set(ret, TRACKED_IGNORED, "");
 		return 0;
 	}
 	a.watched = w->a->namespace;
@@ -68,7 +68,7 @@ static int attach(struct watch *w, const struct watch_order *o, const struct att
 	if (rc < 0)
 		return -1;
 	/* Not ready any more: its event is on the way. */
-	set(ret, rc ? FOLLOWED_WAITING : FOLLOWED_ATTACHED, rc ? said.ptr : "");
+	set(ret, rc ? TRACKED_WAITING : TRACKED_ATTACHED, rc ? said.ptr : "");
 	return 0;
 }
 
@@ -79,16 +79,16 @@ static int do_attach(struct watch *w, const struct watch_order *o, struct watch_
 	struct err why = ERR_INIT;
 	int rc;
 
-	if (held_is(w->a->state_dir, w->looks.boot, o->volume, o->uid, &why)) {
-		set(ret, FOLLOWED_HELD, "was detached by hand: \"host resume\" ends that");
+	if (manual_detach_applies(w->a->state_dir, w->scan_node.boot, o->volume, o->uid, &why)) {
+		set(ret, TRACKED_MANUAL_DETACH, "was detached by hand: \"host resume\" ends that");
 		return 0;
 	}
-	rc = read_anew(w, o, &f, err);
+	rc = read_again(w, o, &f, err);
 	if (rc < 0)
 		return -1;
 	if (rc) {
 		ret->gone = true;
-		set(ret, FOLLOWED_FAILED, "has gone");
+		set(ret, TRACKED_FAILED, "has gone");
 		return 0;
 	}
 	if (*f.fault)
@@ -100,29 +100,29 @@ static int do_detach(struct watch *w, const struct watch_order *o, struct watch_
                      struct err *err)
 {
 	struct attachment_file f AUTO(attachment_file_clear) = { .tree = NULL };
-	int rc = o->missing ? read_anew(w, o, &f, err) : 0;
+	int rc = o->missing ? read_again(w, o, &f, err) : 0;
 
 	if (rc < 0)
 		return -1;
 	if (o->missing && !rc) {
 		ret->found = true;
-		set(ret, FOLLOWED_WAITING, "");
+		set(ret, TRACKED_WAITING, "");
 		return 0;
 	}
 	ret->gone = o->gone || o->missing;
 	if (host_detach_attachment(w->a, o->volume, o->uid, ret->gone, end_of_try(w, o), err))
 		return -1;
-	set(ret, FOLLOWED_DETACHED, "");
+	set(ret, TRACKED_DETACHED, "");
 	return 0;
 }
 
-void watch_work(struct watch *w, const struct watch_order *o, struct watch_outcome *ret)
+void watch_step(struct watch *w, const struct watch_order *o, struct watch_outcome *ret)
 {
 	struct err err = ERR_INIT;
 	int rc;
 
-	*ret = (struct watch_outcome) { .state = FOLLOWED_FAILED };
+	*ret = (struct watch_outcome) { .state = TRACKED_FAILED };
 	rc = o->step == STEP_ATTACH ? do_attach(w, o, ret, &err) : do_detach(w, o, ret, &err);
 	if (rc)
-		set(ret, FOLLOWED_FAILED, err.msg);
+		set(ret, TRACKED_FAILED, err.msg);
 }

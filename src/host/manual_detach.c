@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file of two lines, the boot and the uid. Writing or removing one needs the volume's lock,
- * so that watch, which asks under it, attaches nothing that is being detached by hand.
+ * A file of two lines: the boot id and the attachment's uid. Callers that write or remove it have
+ * the volume's lock; watch reads it under that lock, so it attaches no volume while `host detach`
+ * runs.
  */
-#include "host/held.h"
+#include "host/manual_detach.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,15 +14,15 @@
 #include "common/mem.h"
 #include "host/lock.h"
 
-#define HELD_MAX 1024
+#define MANUAL_DETACH_MAX 1024
 
 static char *path_of(const char *state_dir, const char *volume)
 {
 	return xasprintf("%s/held/%s", state_dir, volume);
 }
 
-int held_put(const char *state_dir, const char *boot, const char *volume, const char *uid,
-             struct err *err)
+int manual_detach_add(const char *state_dir, const char *boot, const char *volume, const char *uid,
+                      struct err *err)
 {
 	char *dir AUTO(free) = xasprintf("%s/held", state_dir);
 	char *path AUTO(free) = path_of(state_dir, volume);
@@ -32,15 +33,15 @@ int held_put(const char *state_dir, const char *boot, const char *volume, const 
 	return 0;
 }
 
-bool held_is(const char *state_dir, const char *boot, const char *volume, const char *uid,
-             struct err *why)
+bool manual_detach_applies(const char *state_dir, const char *boot, const char *volume,
+                           const char *uid, struct err *why)
 {
 	char *path AUTO(free) = path_of(state_dir, volume);
 	char *text AUTO(free) = NULL, *line;
 
 	if (!path_exists(path))
 		return false;
-	if (file_read(path, HELD_MAX, &text, NULL, why)) {
+	if (file_read(path, MANUAL_DETACH_MAX, &text, NULL, why)) {
 		bool gone = why->code == ERR_NOT_FOUND;
 
 		if (gone)
@@ -55,12 +56,12 @@ bool held_is(const char *state_dir, const char *boot, const char *volume, const 
 	return str_eq(text, boot) && (!*line || str_eq(line, uid));
 }
 
-int held_end(const char *state_dir, const char *volume, struct err *err)
+int manual_detach_remove(const char *state_dir, const char *volume, struct err *err)
 {
 	char *path AUTO(free) = path_of(state_dir, volume);
 
 	if (!path_exists(path))
-		return HELD_NOT;
+		return MANUAL_DETACH_NONE;
 	return file_remove(path, err);
 }
 
@@ -74,7 +75,7 @@ int host_resume(const struct host_args *a, struct str *said, struct err *err)
 	if (host_lock_take(&lock, a->state_dir, a->name, a->name, deadline_in_ms(a->timeout_ms),
 	                   err))
 		return -1;
-	rc = held_end(a->state_dir, a->name, err);
+	rc = manual_detach_remove(a->state_dir, a->name, err);
 	if (rc < 0)
 		return -1;
 	str_addf(said, "volume %s %s", a->name,

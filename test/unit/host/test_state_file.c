@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is recorded of a volume, and the lock between two commands. */
+/* The state file of a volume, and the lock between two commands. */
 #include "test/lib/suite.h"
 
 #include <stdio.h>
@@ -9,12 +9,12 @@
 
 #include "common/file.h"
 #include "common/mem.h"
-#include "host/attached.h"
+#include "host/state_file.h"
 #include "host/lock.h"
 
-static char dir[] = "/tmp/test_attached.XXXXXX";
+static char dir[] = "/tmp/test_state_file.XXXXXX";
 
-static const struct attached data = {
+static const struct host_state data = {
 	.volume = "data-1",
 	.attachment = "node-data-1",
 	.uid = "u",
@@ -37,7 +37,7 @@ static void begin(void)
 	struct err err = ERR_INIT;
 
 	ck_assert_ptr_nonnull(mkdtemp(dir));
-	ck_assert_msg(attached_write(dir, "boot-1", &data, &err) == 0, "%s", err.msg);
+	ck_assert_msg(host_state_write(dir, "boot-1", &data, &err) == 0, "%s", err.msg);
 }
 
 /* Removes what the test has made; a folder that is not empty stays, and rmdir() says so. */
@@ -54,12 +54,12 @@ static void end(void)
 
 START_TEST(a_record_is_read_as_it_was_written)
 {
-	struct attached is AUTO(attached_clear) = { .tree = NULL };
+	struct host_state is AUTO(host_state_clear) = { .tree = NULL };
 	struct strs names AUTO(strs_clear) = STRS_INIT;
 	struct err err = ERR_INIT;
 
 	begin();
-	ck_assert_int_eq(attached_read(dir, "boot-1", "data-1", &is, &err), 0);
+	ck_assert_int_eq(host_state_read(dir, "boot-1", "data-1", &is, &err), 0);
 	ck_assert_str_eq(is.volume, "data-1");
 	ck_assert_str_eq(is.mount, "/srv/a \"b\"");
 	ck_assert_str_eq(is.tag, "t");
@@ -67,13 +67,13 @@ START_TEST(a_record_is_read_as_it_was_written)
 	ck_assert_int_eq(is.kind, EMULATION_VIRTIOFS);
 	ck_assert(is.read_only);
 	ck_assert_int_eq(is.since, 1767225600);
-	ck_assert_int_eq(attached_names(dir, &names, &err), 0);
+	ck_assert_int_eq(host_state_list(dir, &names, &err), 0);
 	ck_assert_uint_eq(names.n, 1);
 	ck_assert_str_eq(names.v[0], "data-1");
-	ck_assert_int_eq(attached_remove(dir, "data-1", &err), 0);
-	ck_assert_int_eq(attached_remove(dir, "data-1", &err), 0);
-	attached_clear(&is);
-	ck_assert_int_eq(attached_read(dir, "boot-1", "data-1", &is, &err), ATTACHED_NOT);
+	ck_assert_int_eq(host_state_remove(dir, "data-1", &err), 0);
+	ck_assert_int_eq(host_state_remove(dir, "data-1", &err), 0);
+	host_state_clear(&is);
+	ck_assert_int_eq(host_state_read(dir, "boot-1", "data-1", &is, &err), HOST_STATE_NONE);
 	end();
 }
 END_TEST
@@ -81,14 +81,14 @@ END_TEST
 /* As `host attach --mount` may have it; JSON has no way for such bytes. */
 START_TEST(a_mount_point_that_is_no_utf8_is_read_as_it_was_written)
 {
-	struct attached odd = data;
-	struct attached is AUTO(attached_clear) = { .tree = NULL };
+	struct host_state odd = data;
+	struct host_state is AUTO(host_state_clear) = { .tree = NULL };
 	struct err err = ERR_INIT;
 
 	begin();
 	odd.mount = "/srv/\xff\x01\"caf\xe9";
-	ck_assert_msg(attached_write(dir, "boot-1", &odd, &err) == 0, "%s", err.msg);
-	ck_assert_msg(attached_read(dir, "boot-1", "data-1", &is, &err) == 0, "%s", err.msg);
+	ck_assert_msg(host_state_write(dir, "boot-1", &odd, &err) == 0, "%s", err.msg);
+	ck_assert_msg(host_state_read(dir, "boot-1", "data-1", &is, &err) == 0, "%s", err.msg);
 	ck_assert_str_eq(is.mount, odd.mount);
 	ck_assert_str_eq(is.options, "ro");
 	end();
@@ -97,11 +97,11 @@ END_TEST
 
 START_TEST(a_record_of_another_boot_says_nothing)
 {
-	struct attached is AUTO(attached_clear) = { .tree = NULL };
+	struct host_state is AUTO(host_state_clear) = { .tree = NULL };
 	struct err err = ERR_INIT;
 
 	begin();
-	ck_assert_int_eq(attached_read(dir, "boot-2", "data-1", &is, &err), ATTACHED_NOT);
+	ck_assert_int_eq(host_state_read(dir, "boot-2", "data-1", &is, &err), HOST_STATE_NONE);
 	ck_assert_ptr_null(is.tree);
 	end();
 }
@@ -125,14 +125,14 @@ static const struct {
 START_TEST(a_damaged_record_is_named)
 {
 	char *path AUTO(free) = NULL;
-	struct attached is AUTO(attached_clear) = { .tree = NULL };
+	struct host_state is AUTO(host_state_clear) = { .tree = NULL };
 	struct err err = ERR_INIT;
 
 	begin();
 	path = xasprintf("%s/volumes/data-1.json", dir);
 	ck_assert_int_eq(file_replace(path, damaged[_i].text, strlen(damaged[_i].text), 0600, &err),
 	                 0);
-	ck_assert_msg(attached_read(dir, "boot-1", "data-1", &is, &err) == -1, "%s",
+	ck_assert_msg(host_state_read(dir, "boot-1", "data-1", &is, &err) == -1, "%s",
 	              damaged[_i].what);
 	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
 	ck_assert_msg(strstr(err.msg, "data-1") != NULL, "%s", err.msg);
@@ -167,7 +167,7 @@ START_TEST(one_command_has_the_lock_and_leaves_no_file)
 }
 END_TEST
 
-SUITE("host records", a_record_is_read_as_it_was_written,
+SUITE("host state files", a_record_is_read_as_it_was_written,
       a_mount_point_that_is_no_utf8_is_read_as_it_was_written,
       a_record_of_another_boot_says_nothing, LOOP(a_damaged_record_is_named, ARRAY_LEN(damaged)),
       one_command_has_the_lock_and_leaves_no_file);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes and reads the records. The name of a volume is a name of an object (attachment_file.h), so
- * it is one of a file, too.
+ * Writes and reads the state files. The name of a volume is an object's name (attachment_file.h),
+ * so it is a valid file name.
  *
- * The path of a mount may be any bytes, and JSON is UTF-8: a text that is not is written as the hex
- * digits of its bytes, under its name with BYTES behind it.
+ * The path of a mount may be any bytes, and JSON is UTF-8: a text that is not UTF-8 is written as
+ * the hex digits of its bytes, under its name with BYTES behind it.
  */
-#include "host/attached.h"
+#include "host/state_file.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "common/file.h"
 #include "common/mem.h"
 
-#define RECORD_MAX 65536
+#define STATE_FILE_MAX 65536
 #define SUFFIX ".json"
 #define BYTES ".bytes"
 
@@ -28,13 +28,13 @@ static char *path_of(const char *state_dir, const char *volume)
 	return xasprintf("%s/volumes/%s%s", state_dir, volume, SUFFIX);
 }
 
-void attached_clear(struct attached *a)
+void host_state_clear(struct host_state *a)
 {
 	json_free(a->tree);
-	*a = (struct attached) { .tree = NULL };
+	*a = (struct host_state) { .tree = NULL };
 }
 
-#define AT(member) offsetof(struct attached, member)
+#define AT(member) offsetof(struct host_state, member)
 static const struct {
 	const char *name;
 	size_t at;
@@ -100,9 +100,9 @@ static const char *get_text(struct json *tree, const char *name, struct err *err
 	return json_str(tree, name) ? json_str(tree, name) : "";
 }
 
-static int decode(struct json *tree, struct attached *ret, struct err *err)
+static int decode(struct json *tree, struct host_state *ret, struct err *err)
 {
-	struct attached a = { .tree = tree };
+	struct host_state a = { .tree = tree };
 
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		const char *text = get_text(tree, texts[i].name, err);
@@ -121,8 +121,8 @@ static int decode(struct json *tree, struct attached *ret, struct err *err)
 	return 0;
 }
 
-int attached_read(const char *state_dir, const char *boot, const char *volume, struct attached *ret,
-                  struct err *err)
+int host_state_read(const char *state_dir, const char *boot, const char *volume,
+                    struct host_state *ret, struct err *err)
 {
 	char *path AUTO(free) = path_of(state_dir, volume);
 	char *text AUTO(free) = NULL;
@@ -130,24 +130,24 @@ int attached_read(const char *state_dir, const char *boot, const char *volume, s
 	size_t n;
 
 	if (!path_exists(path))
-		return ATTACHED_NOT;
+		return HOST_STATE_NONE;
 	/* Its texts are paths: they are taken as they are, or not at all. */
-	if (file_read(path, RECORD_MAX, &text, &n, err) ||
+	if (file_read(path, STATE_FILE_MAX, &text, &n, err) ||
 	    (!utf8_valid(text, n) && err_set(err, ERR_INVALID, "%s: is damaged", path)) ||
 	    json_parse(path, text, n, &tree, err) || decode(tree, ret, err)) {
 		err_wrap(err, "what is recorded of volume %s", volume);
 		return err_recode(err, ERR_UNAVAILABLE);
 	}
 	if (!str_eq(json_str(tree, "boot"), boot) || !str_eq(ret->volume, volume)) {
-		*ret = (struct attached) { .tree = NULL };
-		return ATTACHED_NOT;
+		*ret = (struct host_state) { .tree = NULL };
+		return HOST_STATE_NONE;
 	}
 	ret->tree = TAKE(tree);
 	return 0;
 }
 
-int attached_write(const char *state_dir, const char *boot, const struct attached *a,
-                   struct err *err)
+int host_state_write(const char *state_dir, const char *boot, const struct host_state *a,
+                     struct err *err)
 {
 	char *dir AUTO(free) = folder(state_dir), *path AUTO(free) = path_of(state_dir, a->volume);
 	struct json *tree AUTO(json_free) = json_object();
@@ -169,14 +169,14 @@ int attached_write(const char *state_dir, const char *boot, const struct attache
 	return 0;
 }
 
-int attached_remove(const char *state_dir, const char *volume, struct err *err)
+int host_state_remove(const char *state_dir, const char *volume, struct err *err)
 {
 	char *path AUTO(free) = path_of(state_dir, volume);
 
 	return file_remove(path, err);
 }
 
-int attached_names(const char *state_dir, struct strs *ret, struct err *err)
+int host_state_list(const char *state_dir, struct strs *ret, struct err *err)
 {
 	char *dir AUTO(free) = folder(state_dir);
 	struct strs all AUTO(strs_clear) = STRS_INIT;
