@@ -4,7 +4,7 @@
  * --node-report was written, and what the API server says of it. A side that is not known
  * contradicts nothing.
  */
-#include "inspect/api_look.h"
+#include "inspect/api_scan.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@
 	"anything while it is staged"
 
 struct pair {
-	struct api_look *l;
+	struct api_scan *l;
 	const char *id, *node; /* the volume; the node id of the host that was looked at */
 	const char *when;      /* that look's time; NULL: just now */
 	const struct json *api, *device;
@@ -165,7 +165,7 @@ static const char *node_of(const struct json *tree, const char *otherwise)
 }
 
 /* tree: of the host's side; the API server's is in the report. */
-static void compare_all(struct api_look *l, const struct json *tree, const char *node,
+static void compare_all(struct api_scan *l, const struct json *tree, const char *node,
                         const char *when)
 {
 	json_foreach (v, json_member(tree, "volumes")) {
@@ -182,7 +182,7 @@ static void compare_all(struct api_look *l, const struct json *tree, const char 
 	}
 }
 
-static void compare_report(struct api_look *l, const char *path)
+static void compare_report(struct api_scan *l, const char *path)
 {
 	struct json *tree AUTO(json_free) = NULL;
 	char *text AUTO(free) = NULL;
@@ -199,7 +199,7 @@ static void compare_report(struct api_look *l, const char *path)
 		compare_all(l, tree, node_of(tree, NULL), api_text(tree, "time"));
 }
 
-void api_find_contradictions(struct api_look *l)
+void api_find_contradictions(struct api_scan *l)
 {
 	compare_all(l, l->r->tree, node_of(l->r->tree, l->o->flags.node_id), NULL);
 	for (size_t i = 0; i < l->o->node_reports.n; i++)

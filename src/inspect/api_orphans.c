@@ -5,7 +5,7 @@
  * kubelet has the driver, Kubernetes is not who attaches. No step is advised that loses data
  * without saying what has to be looked at before.
  */
-#include "inspect/api_look.h"
+#include "inspect/api_scan.h"
 
 #include <stdlib.h>
 
@@ -20,7 +20,7 @@
 #define YOUNG_S 300
 
 /* 0: the object is there as it was read. KUBE_ABSENT: it is not, or is another. -1: not known. */
-static int read_again(const struct api_look *l, const struct kube_kind *kind, const char *name,
+static int read_again(const struct api_scan *l, const struct kube_kind *kind, const char *name,
                       const char *uid)
 {
 	struct json *object AUTO(json_free) = NULL;
@@ -62,7 +62,7 @@ static bool may_be_anywhere(const struct json *wishes)
 
 /* ---- attachments without a VolumeAttachment ---- */
 
-static bool is_staged_here(const struct api_look *l, const struct json *volume, const char *node)
+static bool is_staged_here(const struct api_scan *l, const struct json *volume, const char *node)
 {
 	const struct json *side = json_member(volume, "node");
 
@@ -71,7 +71,7 @@ static bool is_staged_here(const struct api_look *l, const struct json *volume, 
 	        json_count(json_member(side, "published")));
 }
 
-static void tell_unwanted(struct api_look *l, const struct json *volume, const struct json *a)
+static void tell_unwanted(struct api_scan *l, const struct json *volume, const struct json *a)
 {
 	const char *id = api_text(volume, "id"), *node = api_text(a, "node");
 	char *ref AUTO(free) = api_ref(l, &dpu_attachment_kind, api_text(a, "name"));
@@ -97,7 +97,7 @@ static void tell_unwanted(struct api_look *l, const struct json *volume, const s
 
 static void look_for_unwanted(struct api_sort *s, const struct json *volume)
 {
-	struct api_look *l = s->l;
+	struct api_scan *l = s->l;
 	const struct json *wanted = json_at(volume, "api.volumeAttachments");
 
 	if (is_full(s) || may_be_anywhere(wanted) || json_at(volume, "api.otherDriver"))
@@ -114,7 +114,7 @@ static void look_for_unwanted(struct api_sort *s, const struct json *volume)
 
 /* ---- volumes without a PersistentVolume ---- */
 
-static void tell_unclaimed(struct api_look *l, const char *id, const struct json *facts,
+static void tell_unclaimed(struct api_scan *l, const char *id, const struct json *facts,
                            bool attached)
 {
 	char *ref AUTO(free) = api_ref(l, &dpu_volume_kind, id);
@@ -155,7 +155,7 @@ static void look_for_unclaimed(struct api_sort *s, const struct json *volume)
 
 /* ---- what Kubernetes believes and DPF does not have ---- */
 
-static void tell_missing(struct api_look *l, const char *id, const struct json *wish)
+static void tell_missing(struct api_scan *l, const char *id, const struct json *wish)
 {
 	char *ref AUTO(free) = xasprintf("VolumeAttachment %s", api_text(wish, "name"));
 	char *next AUTO(free) = xasprintf(
@@ -208,7 +208,7 @@ static void look_for_lost(struct api_sort *s, const struct json *volume)
 
 /* ---- nodes ---- */
 
-static bool is_registered(const struct api_look *l, const char *node)
+static bool is_registered(const struct api_scan *l, const char *node)
 {
 	for (size_t i = 0; i < l->nodes.n; i++)
 		if (str_eq(l->nodes.v[i].to, node))
@@ -217,14 +217,14 @@ static bool is_registered(const struct api_look *l, const char *node)
 }
 
 /* node_check() is the driver's own rule: DPUNode, or Node where those may not be read. */
-static bool is_gone(struct api_look *l, const char *node)
+static bool is_gone(struct api_scan *l, const char *node)
 {
 	struct err err = ERR_INIT;
 
 	return node_check(&l->c, node, l->d, &err) && err.code == ERR_NOT_FOUND;
 }
 
-static void tell_homeless(struct api_look *l, const char *id, const struct json *a)
+static void tell_homeless(struct api_scan *l, const char *id, const struct json *a)
 {
 	char *ref AUTO(free) = api_ref(l, &dpu_attachment_kind, api_text(a, "name"));
 	char *next AUTO(free) = xasprintf(
@@ -243,7 +243,7 @@ struct asked {
 	struct strs there, gone;
 };
 
-static bool is_on_no_node(struct api_look *l, const char *node, struct asked *asked)
+static bool is_on_no_node(struct api_scan *l, const char *node, struct asked *asked)
 {
 	if (is_registered(l, node) || strs_has(&asked->there, node))
 		return false;
@@ -257,7 +257,7 @@ static bool is_on_no_node(struct api_look *l, const char *node, struct asked *as
 
 static void look_for_homeless(struct api_sort *s, const struct json *volume, struct asked *asked)
 {
-	struct api_look *l = s->l;
+	struct api_scan *l = s->l;
 
 	json_foreach (a, json_at(volume, "api.attachments")) {
 		if (is_full(s) || !is_grown(a) || !is_on_no_node(l, api_text(a, "node"), asked))
@@ -268,7 +268,7 @@ static void look_for_homeless(struct api_sort *s, const struct json *volume, str
 	}
 }
 
-void api_find_orphans(struct api_look *l)
+void api_find_orphans(struct api_scan *l)
 {
 	struct api_sort lost = { l, "PersistentVolumes without DPUVolume", 0 };
 	struct api_sort missing = { l, "VolumeAttachments without DPUVolumeAttachment", 0 };

@@ -4,7 +4,7 @@
  * made first (the DPUVolume, the DPUVolumeAttachment) is read first, so that what is missing in a
  * later list did not come in between.
  */
-#include "inspect/api_look.h"
+#include "inspect/api_scan.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -56,13 +56,13 @@ static void names_clear(struct api_names *names)
 	*names = (struct api_names) { .n = 0 };
 }
 
-void api_look_clear(struct api_look *l)
+void api_scan_clear(struct api_scan *l)
 {
 	names_clear(&l->pvs);
 	names_clear(&l->nodes);
 }
 
-char *api_ref(const struct api_look *l, const struct kube_kind *kind, const char *name)
+char *api_ref(const struct api_scan *l, const struct kube_kind *kind, const char *name)
 {
 	char ref[OBJECT_REF_MAX];
 
@@ -80,17 +80,17 @@ bool api_one_more(struct api_sort *s)
 
 /* ---- one object of each kind ---- */
 
-static bool is_wanted(const struct api_look *l, const char *volume)
+static bool is_wanted(const struct api_scan *l, const char *volume)
 {
 	return *volume && (!l->o->volume_id || str_eq(l->o->volume_id, volume));
 }
 
-static struct json *facts_of(struct api_look *l, const char *volume)
+static struct json *facts_of(struct api_scan *l, const char *volume)
 {
 	return json_sub(inspect_volume(l->r, volume), "api");
 }
 
-static void count(struct api_look *l, const char *what)
+static void count(struct api_scan *l, const char *what)
 {
 	struct json *api = json_sub(l->r->tree, "api");
 	int64_t n = api_seconds(api, what);
@@ -100,7 +100,7 @@ static void count(struct api_look *l, const char *what)
 
 static int take_volume(void *arg, const struct json *item, struct err *err)
 {
-	struct api_look *l = arg;
+	struct api_scan *l = arg;
 	const char *name = json_str(item, "metadata.name");
 
 	(void)err;
@@ -121,7 +121,7 @@ static bool is_told_already(const struct json *api, const char *attachment)
 
 static int take_attachment(void *arg, const struct json *item, struct err *err)
 {
-	struct api_look *l = arg;
+	struct api_scan *l = arg;
 	struct dpu_attachment_key key = dpu_attachment_key(item);
 	enum emulation kind = EMULATION_NVME;
 	struct json *api;
@@ -141,7 +141,7 @@ static int take_attachment(void *arg, const struct json *item, struct err *err)
 
 static int take_csi_node(void *arg, const struct json *item, struct err *err)
 {
-	struct api_look *l = arg;
+	struct api_scan *l = arg;
 	const char *node = json_str(item, "metadata.name");
 	const char *id = csi_node_id(item, l->c.driver_name);
 
@@ -152,7 +152,7 @@ static int take_csi_node(void *arg, const struct json *item, struct err *err)
 }
 
 /* A driver of another name in this namespace: the volume is in its care. */
-static void note_other_driver(struct api_look *l, const struct persistent_volume *pv)
+static void note_other_driver(struct api_scan *l, const struct persistent_volume *pv)
 {
 	struct json *volume = *pv->driver ? inspect_volume_known(l->r, pv->handle) : NULL;
 
@@ -162,7 +162,7 @@ static void note_other_driver(struct api_look *l, const struct persistent_volume
 
 static int take_persistent_volume(void *arg, const struct json *item, struct err *err)
 {
-	struct api_look *l = arg;
+	struct api_scan *l = arg;
 	struct persistent_volume pv = persistent_volume_decode(item);
 
 	(void)err;
@@ -180,7 +180,7 @@ static int take_persistent_volume(void *arg, const struct json *item, struct err
 
 static int take_volume_attachment(void *arg, const struct json *item, struct err *err)
 {
-	struct api_look *l = arg;
+	struct api_scan *l = arg;
 	struct volume_attachment a = volume_attachment_decode(item);
 	const char *volume = api_names_find(&l->pvs, a.persistent_volume);
 	const char *node = api_names_find(&l->nodes, a.node);
@@ -199,7 +199,7 @@ static int take_volume_attachment(void *arg, const struct json *item, struct err
 
 typedef int take_fn(void *arg, const struct json *item, struct err *err);
 
-static int read_volumes(struct api_look *l, struct err *err)
+static int read_volumes(struct api_scan *l, struct err *err)
 {
 	const char *id = l->o->volume_id;
 	struct json *object AUTO(json_free) = NULL;
@@ -214,7 +214,7 @@ static int read_volumes(struct api_look *l, struct err *err)
 	return rc ? (rc < 0 ? -1 : 0) : take_volume(l, object, err);
 }
 
-static int read_attachments(struct api_look *l, struct err *err)
+static int read_attachments(struct api_scan *l, struct err *err)
 {
 	if (l->o->volume_id)
 		return attachments_each(&l->c, l->o->volume_id, take_attachment, l, l->d, err);
@@ -223,7 +223,7 @@ static int read_attachments(struct api_look *l, struct err *err)
 }
 
 /* What the report can do without: true when it was read. */
-static bool read_optional(struct api_look *l, const struct kube_kind *kind, const char *what_for,
+static bool read_optional(struct api_scan *l, const struct kube_kind *kind, const char *what_for,
                           take_fn *take)
 {
 	struct err err = ERR_INIT;
@@ -238,7 +238,7 @@ static bool read_optional(struct api_look *l, const struct kube_kind *kind, cons
 }
 
 /* That there are none is an answer; that they could not be read is another one. */
-static void none_is_told_too(struct api_look *l)
+static void none_is_told_too(struct api_scan *l)
 {
 	static const char *const counted[] = { "dpuVolumes", "dpuVolumeAttachments" };
 	struct json *api = json_sub(l->r->tree, "api");
@@ -248,7 +248,7 @@ static void none_is_told_too(struct api_look *l)
 			json_set_int(api, counted[i], 0);
 }
 
-int api_read(struct api_look *l, struct err *err)
+int api_read(struct api_scan *l, struct err *err)
 {
 	if (read_volumes(l, err) || read_attachments(l, err))
 		return -1;

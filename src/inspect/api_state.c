@@ -3,7 +3,7 @@
  * Findings about the state of single objects: not ready, being deleted for long, refused by the
  * driver. What was read is in the tree; nobody is asked.
  */
-#include "inspect/api_look.h"
+#include "inspect/api_scan.h"
 
 #include <stdlib.h>
 
@@ -23,7 +23,7 @@ static int64_t unready_for(const struct json *facts)
 	return since >= 0 ? since : age;
 }
 
-static void tell_unready(struct api_look *l, const struct kube_kind *kind, const char *name,
+static void tell_unready(struct api_scan *l, const struct kube_kind *kind, const char *name,
                          const struct json *facts)
 {
 	char *ref AUTO(free) = api_ref(l, kind, name);
@@ -37,7 +37,7 @@ static void tell_unready(struct api_look *l, const struct kube_kind *kind, const
 	                inspect_age(unready_for(facts), buf));
 }
 
-static void tell_deleting(struct api_look *l, const struct kube_kind *kind, const char *name,
+static void tell_deleting(struct api_scan *l, const struct kube_kind *kind, const char *name,
                           const struct json *facts)
 {
 	char *ref AUTO(free) = api_ref(l, kind, name);
@@ -61,7 +61,7 @@ struct sorts {
 	struct api_sort unready, deleting, places, wishes;
 };
 
-static void look_at(struct api_look *l, struct sorts *s, const struct kube_kind *kind,
+static void look_at(struct api_scan *l, struct sorts *s, const struct kube_kind *kind,
                     const char *name, const struct json *facts)
 {
 	int64_t deleting = api_seconds(facts, "deleting");
@@ -74,7 +74,7 @@ static void look_at(struct api_look *l, struct sorts *s, const struct kube_kind 
 }
 
 /* A volume for one node on several of them: two kernels may write its blocks. */
-static void look_at_places(struct api_look *l, struct sorts *s, const char *id,
+static void look_at_places(struct api_scan *l, struct sorts *s, const char *id,
                            const struct json *api)
 {
 	struct str places AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
@@ -99,7 +99,7 @@ static void look_at_places(struct api_look *l, struct sorts *s, const char *id,
 		                "is for one node and attached elsewhere, too: %s", places.ptr);
 }
 
-static void look_at_wishes(struct api_look *l, struct sorts *s, const char *id,
+static void look_at_wishes(struct api_scan *l, struct sorts *s, const char *id,
                            const struct json *api)
 {
 	json_foreach (a, json_member(api, "volumeAttachments")) {
@@ -121,7 +121,7 @@ static void look_at_wishes(struct api_look *l, struct sorts *s, const char *id,
 	}
 }
 
-void api_find_stuck(struct api_look *l)
+void api_find_stuck(struct api_scan *l)
 {
 	struct sorts s = {
 		.unready = { l, "objects that are not ready", 0 },

@@ -12,7 +12,7 @@
 #include "dpf/core_volume.h"
 #include "dpf/dpu_attachment.h"
 #include "dpf/dpu_volume.h"
-#include "inspect/api_look.h"
+#include "inspect/api_scan.h"
 #include "inspect/redact.h"
 
 #define FILE_BYTES (1024 * 1024)

@@ -9,7 +9,7 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
-#include "inspect/apart.h"
+#include "inspect/subprocess.h"
 #include "inspect/bundle.h"
 #include "inspect/pods.h"
 
@@ -86,5 +86,5 @@ static int look_and_say(int argc, char *const argv[])
 /* Where a thread of the look is given up, the process may be for ever about to end. */
 int inspect_main(int argc, char *const argv[])
 {
-	return run_apart(look_and_say, argc, argv);
+	return run_in_subprocess(look_and_say, argc, argv);
 }

@@ -4,7 +4,7 @@
  * are in api_read.c, what follows from them in the other api_*.c.
  */
 
-#include "inspect/api_look.h"
+#include "inspect/api_scan.h"
 
 #define NO_ACCESS                                                                             \
 	"a node has no access to the API server: ask in the controller's pod (kubectl exec "  \
@@ -21,7 +21,7 @@ static int say(struct inspect_report *r, const char *why)
 }
 
 /* That the API server refuses or is away may be the very incident. */
-static int say_failed(struct api_look *l, const struct err *err)
+static int say_failed(struct api_scan *l, const struct err *err)
 {
 	const char *next =
 		"is the API server up (kubectl get --raw /readyz), and reached from here?";
@@ -40,7 +40,7 @@ static int say_failed(struct api_look *l, const struct err *err)
 	return say(l->r, err->msg);
 }
 
-static void set_eye(struct api_look *l)
+static void set_eye(struct api_scan *l)
 {
 	l->eye = (struct api_eye) {
 		.c = &l->c,
@@ -49,7 +49,7 @@ static void set_eye(struct api_look *l)
 	};
 }
 
-static int look(struct api_look *l)
+static int look(struct api_scan *l)
 {
 	struct err err = ERR_INIT;
 	int rc = api_read(l, &err);
@@ -77,7 +77,7 @@ int inspect_api_facts(struct inspect_report *r, const struct inspect_options *o,
                       struct err *err)
 {
 	const struct flags *f = &o->flags;
-	struct api_look l = { .r = r, .o = o, .d = d };
+	struct api_scan l = { .r = r, .o = o, .d = d };
 	struct json *api = json_sub(r->tree, "api");
 	struct err failed = ERR_INIT;
 	int rc;
@@ -95,7 +95,7 @@ int inspect_api_facts(struct inspect_report *r, const struct inspect_options *o,
 	l.c.driver_name = f->name;
 	set_eye(&l);
 	rc = look(&l);
-	api_look_clear(&l);
+	api_scan_clear(&l);
 	kube_free(l.c.kube);
 	return rc;
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "common/mem.h"
-#include "inspect/node_look.h"
+#include "inspect/node_scan.h"
 
 /* A volume is being staged or published for so long before that is worth a word. */
 #define MOMENT_S 120
@@ -17,7 +17,7 @@ static const struct json *first_staged(const struct json *node)
 }
 
 /* A target that shows something else than what is staged now. */
-static void compare_targets(const struct node_look *l, const char *object, const struct json *node)
+static void compare_targets(const struct node_scan *l, const char *object, const struct json *node)
 {
 	const char *staged = json_str(first_staged(node), "number");
 
@@ -37,7 +37,7 @@ static void compare_targets(const struct node_look *l, const char *object, const
 	}
 }
 
-static void find_unstaged(const struct node_look *l, const char *object, const struct json *node)
+static void find_unstaged(const struct node_scan *l, const char *object, const struct json *node)
 {
 	const struct json *target = json_at(node, "published.0");
 
@@ -50,7 +50,7 @@ static void find_unstaged(const struct node_look *l, const char *object, const s
 }
 
 /* Two volumes with one device: one of them writes to the other's. */
-static void find_shared_device(const struct node_look *l, const char *object, const struct json *v)
+static void find_shared_device(const struct node_scan *l, const char *object, const struct json *v)
 {
 	const char *number = json_str(v, "node.device.number");
 
@@ -66,7 +66,7 @@ static void find_shared_device(const struct node_look *l, const char *object, co
 				json_str(other, "id"));
 }
 
-static void find_two_stagings(const struct node_look *l, const char *object,
+static void find_two_stagings(const struct node_scan *l, const char *object,
                               const struct json *node)
 {
 	const char *first = NULL;
@@ -94,7 +94,7 @@ static bool has_path(const struct json *list, const char *path)
 	return false;
 }
 
-static void find_unmounted(const struct node_look *l, const char *path)
+static void find_unmounted(const struct node_scan *l, const char *path)
 {
 	struct kubelet_place p AUTO(kubelet_place_clear) = { .since = -1 };
 	char *object AUTO(free) = NULL;
@@ -104,12 +104,12 @@ static void find_unmounted(const struct node_look *l, const char *path)
 	kubelet_place_of(l->node->o.kubelet_dir, l->options->flags.name, path, &p);
 	if (!p.volume_id)
 		return;
-	object = node_look_object(p.volume_id);
+	object = node_scan_object(p.volume_id);
 	node = json_sub(inspect_volume(l->report, p.volume_id), "node");
 	if (has_path(json_member(node, p.role == KUBELET_STAGED ? "staged" : "published"), path))
 		return;
-	node_look_text(node, "persistentVolume", p.persistent_volume);
-	node_look_text(node, "volumeAttachment", p.attachment);
+	node_scan_text(node, "persistentVolume", p.persistent_volume);
+	node_scan_text(node, "volumeAttachment", p.attachment);
 	if (p.role == KUBELET_STAGED)
 		json_set_bool(node, "notStaged", true);
 	if (p.since >= MOMENT_S)
@@ -125,12 +125,12 @@ static void find_unmounted(const struct node_look *l, const char *path)
 			p.role == KUBELET_STAGED ? "" : p.pod, inspect_age(p.since, age), path);
 }
 
-void node_look_compare(const struct node_look *l)
+void node_scan_compare(const struct node_scan *l)
 {
 	struct strs wanted AUTO(strs_clear) = STRS_INIT;
 
 	json_foreach (v, json_at(l->report->tree, "volumes")) {
-		char *object AUTO(free) = node_look_object(json_str(v, "id"));
+		char *object AUTO(free) = node_scan_object(json_str(v, "id"));
 		const struct json *node = json_member(v, "node");
 
 		compare_targets(l, object, node);

@@ -10,7 +10,7 @@
 #include "common/cleanup.h"
 #include "common/detached.h"
 #include "common/mem.h"
-#include "inspect/node_look.h"
+#include "inspect/node_scan.h"
 #include "node/device/sysfs.h"
 #include "settings/node_settings.h"
 
@@ -42,7 +42,7 @@ static int look(struct work *w)
 	const struct inspect_options *o = w->options;
 	struct json *node = json_sub(w->own.tree, "node");
 	struct node *n = xcalloc(1, sizeof(*n));
-	const struct node_look l = { .report = &w->own,
+	const struct node_scan l = { .report = &w->own,
 		                     .options = o,
 		                     .node = n,
 		                     .table = &table,
@@ -57,12 +57,12 @@ static int look(struct work *w)
 		return -1;
 	}
 	init_node(n, o);
-	node_look_mounts(&l);
-	node_look_compare(&l);
-	node_look_records(&l);
-	node_look_host(&l);
+	node_scan_mounts(&l);
+	node_scan_compare(&l);
+	node_scan_records(&l);
+	node_scan_host(&l);
 	if (o->volume_id)
-		node_look_holders(&l, o->volume_id);
+		node_scan_holders(&l, o->volume_id);
 	/* A thread that hangs keeps the node. */
 	if (!node_wait_host(n, deadline_in_ms(0)))
 		return 0;
@@ -90,7 +90,7 @@ static void work_free(void *box)
 
 static bool concerns(const struct inspect_options *o, const struct json *finding)
 {
-	char *object AUTO(free) = o->volume_id ? node_look_object(o->volume_id) : NULL;
+	char *object AUTO(free) = o->volume_id ? node_scan_object(o->volume_id) : NULL;
 	const char *of = json_str(finding, "object");
 
 	return !object || str_eq(of, object) || !str_has_prefix(of, "volume ");

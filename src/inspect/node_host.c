@@ -9,7 +9,7 @@
 #include "common/detached.h"
 #include "common/file.h"
 #include "common/mem.h"
-#include "inspect/node_look.h"
+#include "inspect/node_scan.h"
 #include "node/device/device_kind.h"
 #include "node/device/device_states.h"
 #include "node/device/pci_driver.h"
@@ -25,7 +25,7 @@
 /* ---- functions ---- */
 
 /* The volume whose device this function has; NULL: none is known here. */
-static const char *volume_of(const struct node_look *l, const char *pci)
+static const char *volume_of(const struct node_scan *l, const char *pci)
 {
 	json_foreach (v, json_at(l->report->tree, "volumes"))
 		if (str_eq(json_str(v, "node.device.pci"), pci))
@@ -34,7 +34,7 @@ static const char *volume_of(const struct node_look *l, const char *pci)
 }
 
 /* A PF of the DPU that is there for its VFs, and no volume's. */
-static bool is_parent(const struct node_look *l, const struct strs *slots, const char *pci)
+static bool is_parent(const struct node_scan *l, const struct strs *slots, const char *pci)
 {
 	return device_kind_of_pf(&l->node->o.world, pci) && !pci_in_slot(slots, pci);
 }
@@ -60,7 +60,7 @@ static void look_at_override(void *box)
  * keeps that lock. So the read shows functions on which each call would hang. With several such
  * functions, those are named for which there is time. f: the function's entry, or NULL.
  */
-static void look_whether_hung(const struct node_look *l, const char *pci, struct json *f)
+static void look_whether_hung(const struct node_scan *l, const char *pci, struct json *f)
 {
 	char *dir AUTO(free) = pci_dir(&l->node->o.world, pci);
 	struct detached_slot *slot AUTO(detached_slot_free) = NULL;
@@ -75,7 +75,7 @@ static void look_whether_hung(const struct node_look *l, const char *pci, struct
 	rc = detached_slot_run(slot, look_at_override, &o, sizeof(o), deadline_in_ms(OVERRIDE_MS),
 	                       &ignored);
 	if (f && *o.is)
-		node_look_text(f, "override", o.is);
+		node_scan_text(f, "override", o.is);
 	if (rc != DETACHED_RUNS)
 		return;
 	if (f)
@@ -87,7 +87,7 @@ static void look_whether_hung(const struct node_look *l, const char *pci, struct
 	                dir);
 }
 
-static struct json *describe(const struct node_look *l, const struct device_kind *kind,
+static struct json *describe(const struct node_scan *l, const struct device_kind *kind,
                              const char *pci)
 {
 	const struct device_world *w = &l->node->o.world;
@@ -102,16 +102,16 @@ static struct json *describe(const struct node_look *l, const struct device_kind
 	if (kind->list && driver)
 		IGNORE_RESULT(kind->list(w, pci, &disks, &ignored));
 	list = strs_join(&disks, " ");
-	node_look_text(f, "pci", pci);
+	node_scan_text(f, "pci", pci);
 	json_set_str(f, "kind", kind->name);
-	node_look_text(f, "driver", driver ? driver : "none");
-	node_look_text(f, "disks", list);
-	node_look_text(f, "volume", volume);
+	node_scan_text(f, "driver", driver ? driver : "none");
+	node_scan_text(f, "disks", list);
+	node_scan_text(f, "volume", volume);
 	look_whether_hung(l, pci, f);
 	return f;
 }
 
-static void look_at_functions(const struct node_look *l, struct json *node)
+static void look_at_functions(const struct node_scan *l, struct json *node)
 {
 	const struct device_world *w = &l->node->o.world;
 	char *dir AUTO(free) = xasprintf("%s/bus/pci/devices", w->sysfs);
@@ -137,7 +137,7 @@ static void look_at_functions(const struct node_look *l, struct json *node)
 	}
 }
 
-static void look_at_shares(const struct node_look *l)
+static void look_at_shares(const struct node_scan *l)
 {
 	struct err err = ERR_INIT;
 
@@ -155,7 +155,7 @@ static void add_states(struct json *node, const char *name, const unsigned count
 			json_set_int(json_sub(node, name), device_state_name(i), counts[i]);
 }
 
-static void count_functions(const struct node_look *l, struct json *node)
+static void count_functions(const struct node_scan *l, struct json *node)
 {
 	struct device_states seen;
 	struct err ignored = ERR_INIT;
@@ -166,7 +166,7 @@ static void count_functions(const struct node_look *l, struct json *node)
 	add_states(node, "slots", seen.slots);
 }
 
-static void look_at_limit(const struct node_look *l, struct json *node)
+static void look_at_limit(const struct node_scan *l, struct json *node)
 {
 	static const char *const sources[] = {
 		[MAX_VOLUMES_SET] = "set by --max-volumes-per-node",
@@ -194,7 +194,7 @@ static void look_at_limit(const struct node_look *l, struct json *node)
 
 /* ---- the rest of the host ---- */
 
-static void look_at_modules(const struct node_look *l, struct json *node)
+static void look_at_modules(const struct node_scan *l, struct json *node)
 {
 	static const char *const names[] = { "nvme", "virtio_pci", "virtiofs" };
 	struct strs loaded AUTO(strs_clear) = STRS_INIT;
@@ -210,7 +210,7 @@ static void look_at_modules(const struct node_look *l, struct json *node)
 	json_set_str(node, "modules", list);
 }
 
-static void look_at_propagation(const struct node_look *l, struct json *node)
+static void look_at_propagation(const struct node_scan *l, struct json *node)
 {
 	struct strs errors AUTO(strs_clear) = STRS_INIT, warnings AUTO(strs_clear) = STRS_INIT;
 	struct err ignored = ERR_INIT;
@@ -226,7 +226,7 @@ static void look_at_propagation(const struct node_look *l, struct json *node)
 	json_set_bool(node, "podsSeeMounts", !errors.n);
 }
 
-static void look_at_room(const struct node_look *l, struct json *node)
+static void look_at_room(const struct node_scan *l, struct json *node)
 {
 	struct statvfs room;
 	char bytes[64];
@@ -241,7 +241,7 @@ static void look_at_room(const struct node_look *l, struct json *node)
 		                l->node->o.plugin_dir, bytes);
 }
 
-static void look_at_registration(const struct node_look *l, struct json *node)
+static void look_at_registration(const struct node_scan *l, struct json *node)
 {
 	const struct flags *f = &l->options->flags;
 	char *path AUTO(free) = xasprintf("%s/%s-reg.sock", f->registration_dir, f->name);
@@ -258,7 +258,7 @@ static void look_at_registration(const struct node_look *l, struct json *node)
 			"the socket %s, by which kubelet finds the driver, is not there", path);
 }
 
-void node_look_host(const struct node_look *l)
+void node_scan_host(const struct node_scan *l)
 {
 	struct json *node = json_sub(l->report->tree, "node");
 

@@ -11,7 +11,7 @@
 #include <sys/sysmacros.h>
 
 #include "common/mem.h"
-#include "inspect/node_look.h"
+#include "inspect/node_scan.h"
 #include "node/device/pci.h"
 #include "node/target/paths.h"
 
@@ -28,12 +28,12 @@ struct sight {
 	char pci[PCI_NAME_MAX];
 };
 
-char *node_look_object(const char *volume_id)
+char *node_scan_object(const char *volume_id)
 {
 	return xasprintf("volume %s", volume_id);
 }
 
-void node_look_text(struct json *object, const char *name, const char *text)
+void node_scan_text(struct json *object, const char *name, const char *text)
 {
 	struct str s AUTO(str_clear) = STR_INIT(8000);
 
@@ -43,28 +43,28 @@ void node_look_text(struct json *object, const char *name, const char *text)
 	json_set_str(object, name, s.ptr);
 }
 
-const char *node_look_number(dev_t number, char buf[32])
+const char *node_scan_number(dev_t number, char buf[32])
 {
 	snprintf(buf, 32, "%u:%u", major(number), minor(number));
 	return buf;
 }
 
-void node_look_device(struct json *object, const struct device *dev)
+void node_scan_device(struct json *object, const struct device *dev)
 {
 	char number[32];
 
-	node_look_text(object, "name", *dev->path ? dev->path : dev->name);
+	node_scan_text(object, "name", *dev->path ? dev->path : dev->name);
 	if (dev->devno)
-		json_set_str(object, "number", node_look_number(dev->devno, number));
-	node_look_text(object, "pci", dev->pci);
+		json_set_str(object, "number", node_scan_number(dev->devno, number));
+	node_scan_text(object, "pci", dev->pci);
 	if (dev->nsid)
 		json_set_int(object, "nsid", dev->nsid);
-	node_look_text(object, "uuid", dev->uuid);
+	node_scan_text(object, "uuid", dev->uuid);
 	if (dev->size)
 		json_set_int(object, "size", (int64_t)dev->size);
 	if (dev->diskseq)
 		json_set_int(object, "diskseq", (int64_t)dev->diskseq);
-	node_look_text(object, "tag", dev->tag);
+	node_scan_text(object, "tag", dev->tag);
 }
 
 static const char *kind_of(const struct place *p)
@@ -103,7 +103,7 @@ static void function_above(const char *link, char ret[PCI_NAME_MAX])
 }
 
 /* Does the kernel have a device of this tag? It shows tags since Linux 6.9. */
-static enum tag_seen see_tag(const struct node_look *l, const struct mount *m,
+static enum tag_seen see_tag(const struct node_scan *l, const struct mount *m,
                              char ret_pci[PCI_NAME_MAX])
 {
 	char *top AUTO(free) = xasprintf("%s/fs/virtiofs", l->node->o.world.sysfs);
@@ -132,7 +132,7 @@ static const char again[] =
 	"end the pods that use it; kubelet unmounts it and the next pod gets its new device. If the "
 	"device should be there, look at the DPUVolumeAttachment and at the DPU";
 
-static void find_gone(const struct node_look *l, const struct sight *s, const char *object)
+static void find_gone(const struct node_scan *l, const struct sight *s, const char *object)
 {
 	if (s->place.kind == PLACE_SHARE)
 		inspect_finding(l->report, object, again,
@@ -146,7 +146,7 @@ static void find_gone(const struct node_look *l, const struct sight *s, const ch
 		                s->m->target, major(s->place.shown), minor(s->place.shown));
 }
 
-static void find_not_live(const struct node_look *l, const struct sight *s, const char *object)
+static void find_not_live(const struct node_scan *l, const struct sight *s, const char *object)
 {
 	struct str why AUTO(str_clear) = STR_INIT(300);
 	struct err ignored = ERR_INIT;
@@ -159,7 +159,7 @@ static void find_not_live(const struct node_look *l, const struct sight *s, cons
 			"the controller of %s does not work: %s", s->dev.name, why.ptr);
 }
 
-static void find_read_only(const struct node_look *l, const struct sight *s, const char *object)
+static void find_read_only(const struct node_scan *l, const struct sight *s, const char *object)
 {
 	if (s->place.kind != PLACE_FILESYSTEM)
 		return;
@@ -184,19 +184,19 @@ static bool is_gone(const struct sight *s)
 	return s->place.kind == PLACE_SHARE ? s->tag == TAG_GONE : !s->has_dev;
 }
 
-static void describe(const struct node_look *l, const struct sight *s, struct json *entry)
+static void describe(const struct node_scan *l, const struct sight *s, struct json *entry)
 {
 	char number[32];
 
 	(void)l;
-	node_look_text(entry, "path", s->m->target);
-	node_look_text(entry, "pod", s->kubelet.pod);
+	node_scan_text(entry, "path", s->m->target);
+	node_scan_text(entry, "pod", s->kubelet.pod);
 	json_set_str(entry, "kind", kind_of(&s->place));
 	if (s->place.kind != PLACE_BLOCK)
-		node_look_text(entry, "filesystem", s->m->fs_type);
+		node_scan_text(entry, "filesystem", s->m->fs_type);
 	if (s->place.kind == PLACE_SHARE)
-		node_look_text(entry, "tag", s->m->source);
-	json_set_str(entry, "number", node_look_number(s->place.shown, number));
+		node_scan_text(entry, "tag", s->m->source);
+	json_set_str(entry, "number", node_scan_number(s->place.shown, number));
 	json_set_bool(entry, "readOnly", s->m->read_only);
 	json_set_bool(entry, "gone", is_gone(s));
 	if (s->kubelet.since >= 0)
@@ -212,25 +212,25 @@ static void add_device(const struct sight *s, struct json *node)
 		return;
 	device = json_sub(node, "device");
 	if (s->has_dev)
-		node_look_device(device, &s->dev);
+		node_scan_device(device, &s->dev);
 	if (s->place.kind == PLACE_SHARE) {
 		char number[32];
 
-		node_look_text(device, "tag", s->m->source);
-		node_look_text(device, "pci", s->pci);
-		json_set_str(device, "number", node_look_number(s->place.disk, number));
+		node_scan_text(device, "tag", s->m->source);
+		node_scan_text(device, "pci", s->pci);
+		json_set_str(device, "number", node_scan_number(s->place.disk, number));
 	}
 	json_set_bool(device, "gone", is_gone(s));
 }
 
-static void add_to_volume(const struct node_look *l, const struct sight *s, const char *id)
+static void add_to_volume(const struct node_scan *l, const struct sight *s, const char *id)
 {
 	struct json *node = json_sub(inspect_volume(l->report, id), "node");
 	struct json *entry = json_object();
-	char *object AUTO(free) = node_look_object(id);
+	char *object AUTO(free) = node_scan_object(id);
 
-	node_look_text(node, "persistentVolume", s->kubelet.persistent_volume);
-	node_look_text(node, "volumeAttachment", s->kubelet.attachment);
+	node_scan_text(node, "persistentVolume", s->kubelet.persistent_volume);
+	node_scan_text(node, "volumeAttachment", s->kubelet.attachment);
 	describe(l, s, entry);
 	add_device(s, node);
 	if (s->kubelet.role == KUBELET_PUBLISHED) {
@@ -248,11 +248,11 @@ static void add_to_volume(const struct node_look *l, const struct sight *s, cons
 }
 
 /* The volume whose device has this number; NULL: none is known yet. */
-static const char *id_by_number(const struct node_look *l, dev_t number)
+static const char *id_by_number(const struct node_scan *l, dev_t number)
 {
 	char wanted[32];
 
-	node_look_number(number, wanted);
+	node_scan_number(number, wanted);
 	json_foreach (v, json_at(l->report->tree, "volumes"))
 		if (str_eq(json_str(v, "node.device.number"), wanted))
 			return json_str(v, "id");
@@ -260,7 +260,7 @@ static const char *id_by_number(const struct node_look *l, dev_t number)
 }
 
 /* A mount of which kubelet does not say whose it is: of the volume whose device it shows. */
-static void add_unnamed(const struct node_look *l, const struct sight *s)
+static void add_unnamed(const struct node_scan *l, const struct sight *s)
 {
 	const char *id = id_by_number(l, s->place.disk);
 	struct json *entry;
@@ -276,15 +276,15 @@ static void add_unnamed(const struct node_look *l, const struct sight *s)
 	entry = json_object();
 	describe(l, s, entry);
 	if (s->has_dev)
-		node_look_device(json_sub(entry, "device"), &s->dev);
+		node_scan_device(json_sub(entry, "device"), &s->dev);
 	json_append(inspect_list(json_sub(l->report->tree, "node"), "unnamedMounts"), entry);
 }
 
 /* place_look() has refused it: another mount lies over it. False, so that it ends there. */
-static bool find_hidden(const struct node_look *l, const struct sight *s, const char *why)
+static bool find_hidden(const struct node_scan *l, const struct sight *s, const char *why)
 {
 	char *object AUTO(free) =
-		s->kubelet.volume_id ? node_look_object(s->kubelet.volume_id) : NULL;
+		s->kubelet.volume_id ? node_scan_object(s->kubelet.volume_id) : NULL;
 
 	if (*why && object && !s->kubelet.foreign)
 		inspect_finding(l->report, object,
@@ -305,7 +305,7 @@ static bool is_safe(const struct mount *m, const struct kubelet_place *k)
 }
 
 /* Is the mount one of ours, or may it be? */
-static bool see(const struct node_look *l, const struct mount *m, struct sight *ret)
+static bool see(const struct node_scan *l, const struct mount *m, struct sight *ret)
 {
 	struct err ignored = ERR_INIT;
 
@@ -334,7 +334,7 @@ static void clear(struct sight *s)
 }
 
 /* named: those of which kubelet says whose they are; the others may belong to them. */
-static void look(const struct node_look *l, bool named)
+static void look(const struct node_scan *l, bool named)
 {
 	for (size_t i = 0; i < l->table->n; i++) {
 		struct sight s;
@@ -349,7 +349,7 @@ static void look(const struct node_look *l, bool named)
 	}
 }
 
-void node_look_mounts(const struct node_look *l)
+void node_scan_mounts(const struct node_scan *l)
 {
 	atomic_store(l->step, "the devices of mounts in sysfs");
 	look(l, true);

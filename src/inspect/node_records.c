@@ -12,7 +12,7 @@
 
 #include "common/file.h"
 #include "common/mem.h"
-#include "inspect/node_look.h"
+#include "inspect/node_scan.h"
 #include "node/holders/holders.h"
 #include "node/work/disk_record.h"
 #include "node/work/state_file.h"
@@ -38,7 +38,7 @@ static bool names_job(const char *name, enum disk_record_kind *ret)
 
 /* ---- tools ---- */
 
-static void find_worker(const struct node_look *l, const struct found *f, const char *what,
+static void find_worker(const struct node_scan *l, const struct found *f, const char *what,
                         const struct device *dev)
 {
 	const struct holders_query q = { .proc_root = l->node->o.proc_root,
@@ -51,7 +51,7 @@ static void find_worker(const struct node_look *l, const struct found *f, const 
 	holders_find(&q, l->deadline, &h);
 	who = strs_join(&h.first, ", ");
 	if (h.n)
-		node_look_text(f->entry, "by", who);
+		node_scan_text(f->entry, "by", who);
 	if (h.n && f->age >= LONG_S)
 		inspect_finding(l->report, f->object,
 		                "if its device hangs, the kernel log (dmesg) says so; the driver "
@@ -69,7 +69,7 @@ static void find_worker(const struct node_look *l, const struct found *f, const 
 		json_set_str(f->entry, "state", "not known whether it still runs");
 }
 
-static void look_at_job(const struct node_look *l, const struct found *f)
+static void look_at_job(const struct node_scan *l, const struct found *f)
 {
 	char *what AUTO(free) = disk_record_describe(f->name, f->text);
 	struct err err = ERR_INIT;
@@ -81,13 +81,13 @@ static void look_at_job(const struct node_look *l, const struct found *f)
 
 	if (!what || !names_job(f->name, &kind))
 		return;
-	node_look_text(f->entry, "what", what);
+	node_scan_text(f->entry, "what", what);
 	rc = disk_record_read(l->node, f->volume_id, kind, &dev, &ignored, &err);
 	if (rc == 0) {
-		node_look_text(f->entry, "device", dev.path);
+		node_scan_text(f->entry, "device", dev.path);
 		find_worker(l, f, what, &dev);
 	} else if (rc < 0) {
-		node_look_text(f->entry, "state", err.msg);
+		node_scan_text(f->entry, "state", err.msg);
 	} else if (disk_record_is_outdated(l->node, f->text)) {
 		json_set_str(f->entry, "state", "of an earlier boot, and without meaning");
 	} else {
@@ -102,7 +102,7 @@ static void look_at_job(const struct node_look *l, const struct found *f)
 
 /* ---- unstages ---- */
 
-static void look_at_unstage(const struct node_look *l, const struct found *f)
+static void look_at_unstage(const struct node_scan *l, const struct found *f)
 {
 	struct str who AUTO(str_clear) = STR_INIT(600);
 	struct holders h AUTO(holders_clear) = { 0 };
@@ -114,15 +114,15 @@ static void look_at_unstage(const struct node_look *l, const struct found *f)
 
 	json_set_str(f->entry, "what", "unstage");
 	if (rc) {
-		node_look_text(f->entry, "state",
+		node_scan_text(f->entry, "state",
 		               rc < 0 ? err.msg : "of a disk that this host has no more");
 		return;
 	}
 	q.disk = dev.devno;
 	holders_find(&q, l->deadline, &h);
 	holders_say(&h, &q, dev.path, &who);
-	node_look_text(f->entry, "device", dev.path);
-	node_look_text(f->entry, "holders", who.ptr);
+	node_scan_text(f->entry, "device", dev.path);
+	node_scan_text(f->entry, "holders", who.ptr);
 	if (f->age >= MOMENT_S)
 		inspect_finding(
 			l->report, f->object,
@@ -134,7 +134,7 @@ static void look_at_unstage(const struct node_look *l, const struct found *f)
 
 /* ---- files ---- */
 
-static void look_at(const struct node_look *l, const char *dir, const char *name, bool job)
+static void look_at(const struct node_scan *l, const char *dir, const char *name, bool job)
 {
 	char *path AUTO(free) = xasprintf("%s/%s", dir, name);
 	struct err err = ERR_INIT;
@@ -151,7 +151,7 @@ static void look_at(const struct node_look *l, const char *dir, const char *name
 	f.age = time(NULL) - st.st_mtime;
 	f.volume_id = state_file_value(f.text, "volume");
 	if (f.volume_id) {
-		f.object = node_look_object(f.volume_id);
+		f.object = node_scan_object(f.volume_id);
 		f.entry = json_object();
 		json_append(inspect_list(json_sub(inspect_volume(l->report, f.volume_id), "node"),
 		                         "records"),
@@ -167,7 +167,7 @@ static void look_at(const struct node_look *l, const char *dir, const char *name
 	free(f.object);
 }
 
-static void look_into(const struct node_look *l, const char *folder, bool job)
+static void look_into(const struct node_scan *l, const char *folder, bool job)
 {
 	char *dir AUTO(free) = xasprintf("%s/%s", l->node->o.plugin_dir, folder);
 	struct strs names AUTO(strs_clear) = STRS_INIT;
@@ -180,7 +180,7 @@ static void look_into(const struct node_look *l, const char *folder, bool job)
 			look_at(l, dir, names.v[i], job);
 }
 
-void node_look_records(const struct node_look *l)
+void node_scan_records(const struct node_scan *l)
 {
 	atomic_store(l->step, "the records below --plugin-dir, and the processes that hold disks");
 	look_into(l, STATE_DIR_JOBS, true);
@@ -189,7 +189,7 @@ void node_look_records(const struct node_look *l)
 
 /* ---- holders ---- */
 
-void node_look_holders(const struct node_look *l, const char *volume_id)
+void node_scan_holders(const struct node_scan *l, const char *volume_id)
 {
 	struct json *node = json_sub(inspect_volume(l->report, volume_id), "node");
 	const char *number = json_str(node, "device.number");
@@ -205,5 +205,5 @@ void node_look_holders(const struct node_look *l, const char *volume_id)
 	holders_find(&q, l->deadline, &h);
 	holders_say(&h, &q, json_str(node, "device.name") ? json_str(node, "device.name") : number,
 	            &who);
-	node_look_text(node, "holders", who.ptr);
+	node_scan_text(node, "holders", who.ptr);
 }

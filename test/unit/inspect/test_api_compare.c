@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inspect/api_look.h"
+#include "inspect/api_scan.h"
 #include "test/lib/doc_table.h"
 
 #define STAGED "\"staged\":[{\"path\":\"/s\"}]"
@@ -65,7 +65,7 @@ START_TEST(what_is_staged_is_compared_with_what_is_attached)
 {
 	struct inspect_report r AUTO(inspect_report_clear) = { .tree = NULL };
 	struct inspect_options o = { .flags = { .node_id = "n1" } };
-	struct api_look l = { .r = &r, .o = &o };
+	struct api_scan l = { .r = &r, .o = &o };
 	const char *says;
 
 	inspect_report_init(&r);
@@ -84,7 +84,7 @@ START_TEST(a_file_of_another_host_is_compared_too)
 {
 	struct inspect_report r AUTO(inspect_report_clear) = { .tree = NULL };
 	struct inspect_options o = { .node_reports = STRS_INIT };
-	struct api_look l = { .r = &r, .o = &o };
+	struct api_scan l = { .r = &r, .o = &o };
 	char path[] = "/tmp/test_api_compare.XXXXXX";
 	int fd AUTO(fd) = mkstemp(path);
 	const char *text =

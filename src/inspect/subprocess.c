@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The child says its exit status through a pipe, and is not waited for when it does not end then.
- * It ends with its parent. _Fork() and not spawn.h, since the child is this program and needs what
- * the caller has; that is safe because there are neither threads nor gRPC yet.
+ * The child writes its exit status into a pipe; the parent does not wait for a child that does not
+ * end after that. The child is killed when its parent ends. _Fork() instead of spawn.h, because the
+ * child is this program and needs the caller's memory; there are no threads and no gRPC yet, so it
+ * is safe.
  */
-#include "inspect/apart.h"
+#include "inspect/subprocess.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +51,7 @@ static int end_as(pid_t pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE;
 }
 
-int run_apart(int (*fn)(int argc, char *const argv[]), int argc, char *const argv[])
+int run_in_subprocess(int (*fn)(int argc, char *const argv[]), int argc, char *const argv[])
 {
 	unsigned char status;
 	pid_t parent = getpid(), pid;

@@ -11,8 +11,8 @@
 #include "node/service.h"
 #include "node/target/place.h"
 
-/* A look at the host. `step` is what it does now: what is said when it is given up. */
-struct node_look {
+/* A scan of the host. `step` names its current part, for the finding when the scan hangs. */
+struct node_scan {
 	struct inspect_report *report;
 	const struct inspect_options *options;
 	struct node *node;
@@ -22,21 +22,21 @@ struct node_look {
 };
 
 /* What is mounted, and where; the devices of it. */
-void node_look_mounts(const struct node_look *l);
+void node_scan_mounts(const struct node_scan *l);
 /* What kubelet wants and is not mounted, and what contradicts in what is. */
-void node_look_compare(const struct node_look *l);
+void node_scan_compare(const struct node_scan *l);
 /* Records of tools and of unstages that have begun. */
-void node_look_records(const struct node_look *l);
+void node_scan_records(const struct node_scan *l);
 /* Functions, modules, directories, registration. */
-void node_look_host(const struct node_look *l);
+void node_scan_host(const struct node_scan *l);
 /* The processes that have the device of the volume open, into its `holders`. */
-void node_look_holders(const struct node_look *l, const char *volume_id);
+void node_scan_holders(const struct node_scan *l, const char *volume_id);
 
 /* "volume pvc-1", as findings name it; malloc'ed. */
-char *node_look_object(const char *volume_id);
+char *node_scan_object(const char *volume_id);
 /* Members of a device, in `object`. */
-void node_look_device(struct json *object, const struct device *dev);
+void node_scan_device(struct json *object, const struct device *dev);
 /* json_set_str() of a text from outside. */
-void node_look_text(struct json *object, const char *name, const char *text);
+void node_scan_text(struct json *object, const char *name, const char *text);
 /* "259:3"; returns buf. */
-const char *node_look_number(dev_t number, char buf[32]);
+const char *node_scan_number(dev_t number, char buf[32]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One look at the API server, as its parts share it: lists are read into the report's tree, then
- * findings are made of the tree. Of each object a few facts are kept, not the object.
+ * One scan of the API server, as its parts share it: the lists are read into the report's tree,
+ * then findings are derived from the tree. The tree has a few facts of each object, not the object.
  *
  * volumes[].api, as far as known (ages are seconds):
  *   volume             {uid, ready, reason, since, conditions, age, deleting, finalizers, phase,
@@ -34,7 +34,7 @@ struct api_names {
 /* NULL: it leads nowhere. */
 const char *api_names_find(struct api_names *names, const char *from);
 
-struct api_look {
+struct api_scan {
 	struct inspect_report *r;
 	const struct inspect_options *o;
 	struct controller c;
@@ -50,8 +50,8 @@ struct api_look {
 int api_connect(const struct inspect_options *o, struct kube **ret, struct err *err) MUST_CHECK;
 
 /* api_read.c. -1: the driver's own objects cannot be read. What else is missing is in `unread`. */
-int api_read(struct api_look *l, struct err *err) MUST_CHECK;
-void api_look_clear(struct api_look *l);
+int api_read(struct api_scan *l, struct err *err) MUST_CHECK;
+void api_scan_clear(struct api_scan *l);
 
 /*
  * Findings of one sort: of thousands that have one cause, a person reads the first. True: there is
@@ -59,18 +59,18 @@ void api_look_clear(struct api_look *l);
  */
 #define API_SORT_MOST 100
 struct api_sort {
-	struct api_look *l;
+	struct api_scan *l;
 	const char *what; /* "attachments without VolumeAttachment" */
 	size_t n;
 };
 bool api_one_more(struct api_sort *s);
 
 /* api_state.c: what is not ready, or is being deleted for long. */
-void api_find_stuck(struct api_look *l);
+void api_find_stuck(struct api_scan *l);
 /* api_orphans.c: what belongs to nobody. Each is read once more before it is told. */
-void api_find_orphans(struct api_look *l);
+void api_find_orphans(struct api_scan *l);
 /* api_compare.c: where the host and the API server contradict each other. */
-void api_find_contradictions(struct api_look *l);
+void api_find_contradictions(struct api_scan *l);
 
 /* "DPUVolume ns/name" or of another kind; malloc'ed. */
-char *api_ref(const struct api_look *l, const struct kube_kind *kind, const char *name);
+char *api_ref(const struct api_scan *l, const struct kube_kind *kind, const char *name);

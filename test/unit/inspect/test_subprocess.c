@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "common/deadline.h"
-#include "inspect/apart.h"
+#include "inspect/subprocess.h"
 #include "test/lib/skip.h"
 
 static char dir[64];
@@ -46,7 +46,7 @@ static void begin(void)
 {
 	char options[100];
 
-	snprintf(dir, sizeof(dir), "/tmp/test_apart.XXXXXX");
+	snprintf(dir, sizeof(dir), "/tmp/test_subprocess.XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	server = open("/dev/fuse", O_RDWR | O_CLOEXEC);
 	ck_assert_int_ge(server, 0);
@@ -108,7 +108,7 @@ static int run(int (*fn)(int argc, char *const argv[]), char *said, size_t n)
 		dup2(ends[1], 1);
 		close(ends[0]);
 		close(ends[1]);
-		_exit(run_apart(fn, 7, NULL));
+		_exit(run_in_subprocess(fn, 7, NULL));
 	}
 	close(ends[1]);
 	while (waitpid(pid, &status, WNOHANG) == 0 && wait_a_moment(limit))
@@ -148,4 +148,4 @@ START_TEST(it_is_killed_as_its_child_was)
 }
 END_TEST
 
-SUITE("apart", it_ends_although_one_of_its_threads_does_not, it_is_killed_as_its_child_was);
+SUITE("subprocess", it_ends_although_one_of_its_threads_does_not, it_is_killed_as_its_child_was);
