@@ -30,7 +30,7 @@ static bool one_of(const char *text, const char *const *list)
 	return false;
 }
 
-static void check_mode(struct flags *f, struct strs *errors)
+static void flags_check_mode(struct flags *f, struct strs *errors)
 {
 	static const char *const modes[] = { "controller", "node", "all", NULL };
 
@@ -56,7 +56,7 @@ static bool unexpanded(const char *flag, const char *text, struct strs *errors)
 	return true;
 }
 
-static void check_names(const struct flags *f, struct strs *errors)
+static void flags_check_names(const struct flags *f, struct strs *errors)
 {
 	if (str_empty(f->name))
 		strs_add(errors, "--name is empty; the default is csi.snap.nvidia.com");
@@ -122,7 +122,7 @@ int flags_endpoint_path(const char *url, char **ret, struct err *err)
 	return 0;
 }
 
-static void check_endpoint(struct flags *f, struct strs *errors)
+static void flags_check_endpoint(struct flags *f, struct strs *errors)
 {
 	struct err err = ERR_INIT;
 	const char *slash;
@@ -142,7 +142,7 @@ static void check_endpoint(struct flags *f, struct strs *errors)
 		f->plugin_dir = f->socket_dir;
 }
 
-static void check_http(const struct flags *f, struct strs *errors)
+static void flags_check_http(const struct flags *f, struct strs *errors)
 {
 	struct listen_address ignored;
 	struct err err = ERR_INIT;
@@ -151,7 +151,7 @@ static void check_http(const struct flags *f, struct strs *errors)
 		strs_addf(errors, "--http-endpoint: %s", err.msg);
 }
 
-static void check_group(struct flags *f, struct strs *errors)
+static void flags_check_group(struct flags *f, struct strs *errors)
 {
 	struct err err = ERR_INIT;
 	uint64_t gid;
@@ -168,7 +168,7 @@ static void check_group(struct flags *f, struct strs *errors)
 		strs_addf(errors, "--socket-group: there is no group \"%s\"", f->socket_group);
 }
 
-static void check_ranges(const struct flags *f, struct strs *errors)
+static void flags_check_ranges(const struct flags *f, struct strs *errors)
 {
 	const struct {
 		const char *flag;
@@ -197,7 +197,7 @@ static bool pci_id(const char *text)
 	return strlen(text) == 4 && strspn(text, "0123456789abcdef") == 4;
 }
 
-static void check_choices(const struct flags *f, struct strs *errors)
+static void flags_check_choices(const struct flags *f, struct strs *errors)
 {
 	static const char *const emulations[] = { "nvme", "virtiofs", NULL };
 	static const char *const formats[] = { "text", "json", NULL };
@@ -210,7 +210,7 @@ static void check_choices(const struct flags *f, struct strs *errors)
 		          f->logging_format);
 }
 
-static void check_roots(const struct flags *f, struct strs *errors)
+static void flags_check_roots(const struct flags *f, struct strs *errors)
 {
 	const struct {
 		const char *flag, *value;
@@ -232,7 +232,7 @@ static void check_roots(const struct flags *f, struct strs *errors)
 			          f->volume_dirs.v[i]);
 }
 
-static void check_node(const struct flags *f, struct strs *errors)
+static void flags_check_node(const struct flags *f, struct strs *errors)
 {
 	if (!pci_id(f->snap_device_id))
 		strs_addf(
@@ -259,7 +259,7 @@ static void check_node(const struct flags *f, struct strs *errors)
 		          f->registration_path);
 }
 
-static void check_startup_taint(const struct flags *f, struct strs *errors)
+static void flags_check_startup_taint(const struct flags *f, struct strs *errors)
 {
 	if (f->startup_taint && !f->controller)
 		strs_addf(errors,
@@ -268,7 +268,7 @@ static void check_startup_taint(const struct flags *f, struct strs *errors)
 		          f->mode);
 }
 
-static void check_gate(const struct flags *f, struct strs *errors)
+static void flags_check_gate(const struct flags *f, struct strs *errors)
 {
 	if (!f->controlled_mode)
 		return;
@@ -285,7 +285,7 @@ static void check_gate(const struct flags *f, struct strs *errors)
 		          f->control_socket);
 }
 
-static void check_probe(struct flags *f, struct strs *errors)
+static void flags_check_probe(struct flags *f, struct strs *errors)
 {
 	struct err ignored = ERR_INIT;
 	bool ready = false;
@@ -303,25 +303,25 @@ static void check_probe(struct flags *f, struct strs *errors)
 
 void flags_check(struct flags *f, struct strs *errors)
 {
-	check_probe(f, errors);
+	flags_check_probe(f, errors);
 	if (f->pre_stop_ms > 0) {
 		f->question = ASK_PRE_STOP;
-		check_roots(f, errors);
+		flags_check_roots(f, errors);
 		return;
 	}
 	if (f->question) { /* nothing but the endpoint is used */
-		check_endpoint(f, errors);
+		flags_check_endpoint(f, errors);
 		return;
 	}
-	check_mode(f, errors);
-	check_names(f, errors);
-	check_endpoint(f, errors);
-	check_http(f, errors);
-	check_group(f, errors);
-	check_ranges(f, errors);
-	check_choices(f, errors);
-	check_node(f, errors);
-	check_gate(f, errors);
-	check_startup_taint(f, errors);
-	check_roots(f, errors);
+	flags_check_mode(f, errors);
+	flags_check_names(f, errors);
+	flags_check_endpoint(f, errors);
+	flags_check_http(f, errors);
+	flags_check_group(f, errors);
+	flags_check_ranges(f, errors);
+	flags_check_choices(f, errors);
+	flags_check_node(f, errors);
+	flags_check_gate(f, errors);
+	flags_check_startup_taint(f, errors);
+	flags_check_roots(f, errors);
 }

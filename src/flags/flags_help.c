@@ -32,7 +32,7 @@ static bool worth_a_default(const struct flag_row *row)
 }
 
 /* Prints the text, broken at spaces; the cursor is at column INDENT already. */
-static void wrap(FILE *out, const char *text)
+static void help_wrap(FILE *out, const char *text)
 {
 	size_t column = INDENT;
 
@@ -50,7 +50,7 @@ static void wrap(FILE *out, const char *text)
 	fputc('\n', out);
 }
 
-static void print_row(FILE *out, const struct flag_row *row)
+static void help_print_row(FILE *out, const struct flag_row *row)
 {
 	struct str left AUTO(str_clear) = STR_INIT(200);
 	struct str right AUTO(str_clear) = STR_INIT(1000);
@@ -62,7 +62,7 @@ static void print_row(FILE *out, const struct flag_row *row)
 	fprintf(out, "  %-*s", INDENT - 2, left.ptr);
 	if (left.len + 2 >= INDENT)
 		fprintf(out, "\n%*s", INDENT, "");
-	wrap(out, right.ptr);
+	help_wrap(out, right.ptr);
 }
 
 /* Adds "--a, --b": all flags without effect. */
@@ -89,10 +89,10 @@ void flags_print_help(FILE *out)
 		if (rows[i].kind == FLAG_GROUP)
 			fprintf(out, "\n%s\n", rows[i].text);
 		else if (!rows[i].ignored)
-			print_row(out, &rows[i]);
+			help_print_row(out, &rows[i]);
 	list_ignored(&ignored, rows, n);
 	fprintf(out, "  %-*s", INDENT - 2, "(no effect)");
-	wrap(out, ignored.ptr);
+	help_wrap(out, ignored.ptr);
 	fputs("\nexit status: 0 after SIGTERM or SIGINT, 1 it cannot serve, 2 unknown flag,\n"
 	      "             3 a call still ran 25 s after SIGTERM (the log names it)\n",
 	      out);

@@ -49,7 +49,7 @@ static const char *shown(const char *text, const char *otherwise)
 }
 
 /* The volume is attached already: in this very way? */
-static int compare(const struct attaching *g, const struct host_state *is, struct err *err)
+static int attach_compare(const struct attaching *g, const struct host_state *is, struct err *err)
 {
 	const char *volume = is->volume;
 
@@ -75,7 +75,7 @@ static int compare(const struct attaching *g, const struct host_state *is, struc
 }
 
 /* Attachments have addresses in upper or lower case, and without the domain. */
-static bool is_same_address(const char *a, const char *b)
+static bool is_same_pci_address(const char *a, const char *b)
 {
 	size_t n = strlen(a), m = strlen(b);
 
@@ -92,13 +92,14 @@ static bool is_same_device(const struct attaching *g, const struct host_state *i
 		return false;
 	if (dev && *is->pci)
 		return str_eq(is->pci, dev->pci);
-	return is_same_address(is->published, f->pci_address) ||
-	       is_same_address(*is->pci ? is->pci : is->published, dev ? dev->pci : f->pci_address);
+	return is_same_pci_address(is->published, f->pci_address) ||
+	       is_same_pci_address(*is->pci ? is->pci : is->published,
+	                           dev ? dev->pci : f->pci_address);
 }
 
 /* Another volume with this mount point, or on this device? `dev` NULL: it is not there yet. */
-static int check_other(const struct attaching *g, const char *name, const struct device *dev,
-                       struct err *err)
+static int attach_check_other(const struct attaching *g, const char *name, const struct device *dev,
+                              struct err *err)
 {
 	struct host_state is AUTO(host_state_clear) = { .tree = NULL };
 	int rc = host_state_read(g->a->state_dir, g->h.boot, name, &is, err);
@@ -120,7 +121,7 @@ static int check_other(const struct attaching *g, const char *name, const struct
 	return 0;
 }
 
-static int check_others(const struct attaching *g, struct err *err)
+static int attach_check_others(const struct attaching *g, struct err *err)
 {
 	struct strs names AUTO(strs_clear) = STRS_INIT;
 	struct err absent = ERR_INIT;
@@ -131,14 +132,14 @@ static int check_others(const struct attaching *g, struct err *err)
 		return -1;
 	for (size_t i = 0; i < names.n; i++)
 		if (!str_eq(names.v[i], g->f->is.key.volume) &&
-		    check_other(g, names.v[i], there ? &dev : NULL, err))
+		    attach_check_other(g, names.v[i], there ? &dev : NULL, err))
 			return -1;
 	return 0;
 }
 
 /* ---- records and links ---- */
 
-static struct host_state record_of(const struct attaching *g, const struct device *dev)
+static struct host_state attach_state(const struct attaching *g, const struct device *dev)
 {
 	const struct dpu_attachment *is = &g->f->is;
 
@@ -163,9 +164,9 @@ static struct host_state record_of(const struct attaching *g, const struct devic
 	};
 }
 
-static int write_record(const struct attaching *g, const struct device *dev, struct err *err)
+static int attach_write_state(const struct attaching *g, const struct device *dev, struct err *err)
 {
-	struct host_state is = record_of(g, dev);
+	struct host_state is = attach_state(g, dev);
 
 	return host_state_write(g->a->state_dir, g->h.boot, &is, err);
 }
@@ -177,7 +178,7 @@ static int check_link(const struct attaching *g, struct err *err)
 	return *g->q.mount ? 0 : host_link_check(path, err);
 }
 
-static int make_link(const struct attaching *g, const struct device *dev, struct err *err)
+static int attach_make_link(const struct attaching *g, const struct device *dev, struct err *err)
 {
 	char *path AUTO(free) = host_link_path(g->a, g->f->is.key.volume);
 	char *dir AUTO(free) = xasprintf("%s/snap-csi", g->a->dev);
@@ -195,7 +196,7 @@ static int make_link(const struct attaching *g, const struct device *dev, struct
 /* ---- the work ---- */
 
 /* Modules, and VFs: one command at a time. A failure is told, and the stage tried nevertheless. */
-static int prepare(struct attaching *g, struct err *err)
+static int attach_prepare(struct attaching *g, struct err *err)
 {
 	struct host_lock lock AUTO(host_lock_release) = HOST_LOCK_INIT;
 	struct str did AUTO(str_clear) = STR_INIT(1000);
@@ -212,19 +213,19 @@ static int prepare(struct attaching *g, struct err *err)
 }
 
 /* One command at a time: of two for one device the second sees the record of the first. */
-static int claim(struct attaching *g, struct err *err)
+static int attach_claim(struct attaching *g, struct err *err)
 {
 	struct host_lock lock AUTO(host_lock_release) = HOST_LOCK_INIT;
 
 	if (host_lock_take(&lock, g->a->state_dir, "_records", "the records of this host", g->d,
 	                   err) ||
-	    check_others(g, err))
+	    attach_check_others(g, err))
 		return -1;
-	return g->recorded_before ? 0 : write_record(g, NULL, err);
+	return g->recorded_before ? 0 : attach_write_state(g, NULL, err);
 }
 
 /* What is staged now. *ret is of a share what its function is. */
-static int staged_device(struct attaching *g, struct device *ret, struct err *err)
+static int attached_device(struct attaching *g, struct device *ret, struct err *err)
 {
 	struct located l AUTO(located_clear) = LOCATED_INIT;
 
@@ -237,19 +238,19 @@ static int staged_device(struct attaching *g, struct device *ret, struct err *er
 	return 0;
 }
 
-static int stage(struct attaching *g, struct err *err)
+static int attach_stage(struct attaching *g, struct err *err)
 {
 	struct device dev = { .kind = NULL };
 
 	if (node_stage(&g->h.node, &g->q.stage, g->d, err))
 		return -1;
 	g->staged = true;
-	if (staged_device(g, &dev, err) || write_record(g, &dev, err))
+	if (attached_device(g, &dev, err) || attach_write_state(g, &dev, err))
 		return err_wrap(err, "it is attached, but");
-	return *g->q.mount ? 0 : make_link(g, &dev, err);
+	return *g->q.mount ? 0 : attach_make_link(g, &dev, err);
 }
 
-static int look_at_place(const struct attaching *g, bool *ret_occupied, struct err *err)
+static int attach_probe_place(const struct attaching *g, bool *ret_occupied, struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	struct place p AUTO(place_clear) = PLACE_INIT;
@@ -265,14 +266,14 @@ static int look_at_place(const struct attaching *g, bool *ret_occupied, struct e
  * A failed stage has mounted nothing: what is mounted there was before, and is somebody else's.
  * Unless its undoing has failed, too; then the record is what detach needs.
  */
-static void forget(const struct attaching *g)
+static void attach_forget_state(const struct attaching *g)
 {
 	struct err ignored = ERR_INIT;
 	bool occupied;
 
 	if (g->recorded_before || g->staged)
 		return;
-	if (g->occupied || (!look_at_place(g, &occupied, &ignored) && !occupied))
+	if (g->occupied || (!attach_probe_place(g, &occupied, &ignored) && !occupied))
 		IGNORE_RESULT(host_state_remove(g->a->state_dir, g->q.stage.volume_id, &ignored));
 }
 
@@ -306,14 +307,15 @@ static int attach_locked(struct attaching *g, struct err *err)
 	g->recorded_before = rc == 0;
 	g->since = rc == 0 ? is.since : time(NULL);
 	g->watched = rc == 0 ? is.watched : g->a->watched;
-	if (rc < 0 || (rc == 0 && compare(g, &is, err)))
+	if (rc < 0 || (rc == 0 && attach_compare(g, &is, err)))
 		return -1;
 	if (refuse_manual_detach(g, err) || check_link(g, err) ||
-	    look_at_place(g, &g->occupied, err) || prepare(g, err) || claim(g, err))
+	    attach_probe_place(g, &g->occupied, err) || attach_prepare(g, err) ||
+	    attach_claim(g, err))
 		return -1;
-	rc = stage(g, err);
+	rc = attach_stage(g, err);
 	if (rc)
-		forget(g);
+		attach_forget_state(g);
 	return rc ? rc : end_manual_detach(g, err);
 }
 
@@ -321,7 +323,7 @@ static int attach_locked(struct attaching *g, struct err *err)
  * Two locks: of the volume, and of the mount point, for which another volume may be on its way. No
  * volume's name has an underscore.
  */
-static int attach(struct attaching *g, struct err *err)
+static int attach_volume(struct attaching *g, struct err *err)
 {
 	struct host_lock volume AUTO(host_lock_release) = HOST_LOCK_INIT;
 	struct host_lock point AUTO(host_lock_release) = HOST_LOCK_INIT;
@@ -337,7 +339,7 @@ static int attach(struct attaching *g, struct err *err)
 	return attach_locked(g, err);
 }
 
-static int run(struct attaching *g, struct err *err)
+static int attach_run(struct attaching *g, struct err *err)
 {
 	const struct attachment_file *f = g->f;
 	bool vf = str_eq(f->is.function_type, "vf");
@@ -349,7 +351,7 @@ static int run(struct attaching *g, struct err *err)
 	if (!rc)
 		rc = host_request_make(&g->q, &g->h.node, err);
 	if (!rc)
-		rc = attach(g, err);
+		rc = attach_volume(g, err);
 	host_node_end(&g->h);
 	return rc;
 }
@@ -366,7 +368,7 @@ int host_attach_object(const struct host_args *a, const struct attachment_file *
 		         why.ptr);
 		return HOST_NOT_READY;
 	}
-	rc = run(&g, err);
+	rc = attach_run(&g, err);
 	if (!rc && *g.q.mount) {
 		str_add(said, g.q.mount);
 	} else if (!rc) {

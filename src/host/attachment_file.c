@@ -28,7 +28,7 @@ static int parse_text(const char *what, const char *text, size_t n, struct json 
 	return kube_yaml_parse_object(what, text, n, ret, err);
 }
 
-static int check_kind(const char *what, const struct json *tree, struct err *err)
+static int attachment_check_kind(const char *what, const struct json *tree, struct err *err)
 {
 	char *version AUTO(free) =
 		xasprintf("%s/%s", dpu_attachment_kind.group, dpu_attachment_kind.version);
@@ -48,7 +48,8 @@ static int check_kind(const char *what, const struct json *tree, struct err *err
 	               dpu_attachment_kind.kind, version);
 }
 
-static int check_name(const char *what, const char *path, const char *name, struct err *err)
+static int attachment_check_name(const char *what, const char *path, const char *name,
+                                 struct err *err)
 {
 	if (!*name)
 		return err_set(err, ERR_INVALID, "%s: %s is missing", what, path);
@@ -58,14 +59,14 @@ static int check_name(const char *what, const char *path, const char *name, stru
 	return 0;
 }
 
-static int check_shape(const char *what, struct attachment_file *f, struct err *err)
+static int attachment_check_shape(const char *what, struct attachment_file *f, struct err *err)
 {
 	if (dpu_attachment_decode(f->tree, &f->is, err)) {
 		err_wrap(err, "%s", what);
 		return err_recode(err, ERR_INVALID);
 	}
-	if (check_name(what, "metadata.name", f->is.key.name, err) ||
-	    check_name(what, "spec.dpuVolumeName", f->is.key.volume, err))
+	if (attachment_check_name(what, "metadata.name", f->is.key.name, err) ||
+	    attachment_check_name(what, "spec.dpuVolumeName", f->is.key.volume, err))
 		return -1;
 	if (!*f->is.function_type)
 		return err_set(err, ERR_INVALID, "%s: spec.functionType is missing", what);
@@ -84,8 +85,8 @@ int attachment_parse(const char *what, const char *text, size_t n, struct attach
 {
 	struct attachment_file f AUTO(attachment_file_clear) = { .tree = NULL };
 
-	if (parse_text(what, text, n, &f.tree, err) || check_kind(what, f.tree, err) ||
-	    check_shape(what, &f, err))
+	if (parse_text(what, text, n, &f.tree, err) || attachment_check_kind(what, f.tree, err) ||
+	    attachment_check_shape(what, &f, err))
 		return -1;
 	*ret = f;
 	f.tree = NULL;
@@ -97,7 +98,7 @@ void attachment_take(struct json *tree, struct attachment_file *ret)
 	struct err err = ERR_INIT;
 
 	*ret = (struct attachment_file) { .tree = tree };
-	if (check_shape("an attachment of the API server", ret, &err))
+	if (attachment_check_shape("an attachment of the API server", ret, &err))
 		snprintf(ret->fault, sizeof(ret->fault), "%s", err.msg);
 }
 

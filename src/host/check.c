@@ -25,9 +25,9 @@ struct findings {
 	bool bad;
 };
 
-static void find(struct findings *f, const char *level, const char *fmt, ...) PRINTF_(3, 4);
+static void add_finding(struct findings *f, const char *level, const char *fmt, ...) PRINTF_(3, 4);
 
-static void find(struct findings *f, const char *level, const char *fmt, ...)
+static void add_finding(struct findings *f, const char *level, const char *fmt, ...)
 {
 	char text[1200];
 	va_list ap;
@@ -39,29 +39,30 @@ static void find(struct findings *f, const char *level, const char *fmt, ...)
 	str_addf(f->said, "%-5s %s\n", level, text);
 }
 
-static void check_root(struct findings *f)
+static void host_check_root(struct findings *f)
 {
 	if (geteuid() != 0)
-		find(f, "bad",
-		     "not root: attach and detach mount, and give functions their driver; "
-		     "run the commands with sudo");
+		add_finding(f, "bad",
+		            "not root: attach and detach mount, and give functions their driver; "
+		            "run the commands with sudo");
 }
 
-static void add_module(void *arg, const char *name, enum emulation kind, enum node_module is,
-                       const char *advice)
+static void host_check_module(void *arg, const char *name, enum emulation kind, enum node_module is,
+                              const char *advice)
 {
 	struct findings *f = arg;
 	bool nvme = kind == EMULATION_NVME;
 
 	if (is == MODULE_LOADED)
-		find(f, "ok", "the kernel module %s is loaded", name);
+		add_finding(f, "ok", "the kernel module %s is loaded", name);
 	else if (is == MODULE_LOADABLE)
-		find(f, "ok", "the kernel module %s is loaded when it is needed", name);
+		add_finding(f, "ok", "the kernel module %s is loaded when it is needed", name);
 	else
-		find(f, nvme ? "bad" : "note",
-		     "the kernel module %s is missing, so no %s volume can be attached: install it "
-		     "for this kernel (modprobe %s)%s",
-		     name, nvme ? "NVMe" : "virtio-fs", name, advice);
+		add_finding(
+			f, nvme ? "bad" : "note",
+			"the kernel module %s is missing, so no %s volume can be attached: install it "
+			"for this kernel (modprobe %s)%s",
+			name, nvme ? "NVMe" : "virtio-fs", name, advice);
 }
 
 static bool has_word(const char *line, const char *word)
@@ -74,25 +75,25 @@ static bool has_word(const char *line, const char *word)
 	return false;
 }
 
-static void check_arguments(struct findings *f, const struct host_args *a)
+static void host_check_arguments(struct findings *f, const struct host_args *a)
 {
 	char *path AUTO(free) = xasprintf("%s/cmdline", a->proc), *line AUTO(free) = NULL;
 	struct err err = ERR_INIT;
 	size_t n;
 
 	if (file_read(path, CMDLINE_MAX, &line, &n, &err)) {
-		find(f, "note", "the kernel's arguments are not known: %s", err.msg);
+		add_finding(f, "note", "the kernel's arguments are not known: %s", err.msg);
 		return;
 	}
 	if (has_word(line, "pcie_ports=compat"))
-		find(f, "note",
-		     "the kernel's argument pcie_ports=compat turns hot-plug off: remove "
-		     "it for volumes on hot-plugged functions");
+		add_finding(f, "note",
+		            "the kernel's argument pcie_ports=compat turns hot-plug off: remove "
+		            "it for volumes on hot-plugged functions");
 	else
-		find(f, "ok", "the kernel's arguments do not turn hot-plug off");
+		add_finding(f, "ok", "the kernel's arguments do not turn hot-plug off");
 }
 
-static void check_ports(struct findings *f, const struct device_world *w)
+static void host_check_ports(struct findings *f, const struct device_world *w)
 {
 	struct strs ports AUTO(strs_clear) = STRS_INIT;
 	struct err ignored = ERR_INIT;
@@ -101,13 +102,13 @@ static void check_ports(struct findings *f, const struct device_world *w)
 	if (device_ports_without_bus(w, &ports, &ignored) || !ports.n)
 		return;
 	list = strs_join(&ports, ", ");
-	find(f, "note",
-	     "%zu hot-plug ports of the DPU have no bus number, and nothing can be plugged "
-	     "there: add pci=realloc to the kernel's arguments (%s)",
-	     ports.n, list);
+	add_finding(f, "note",
+	            "%zu hot-plug ports of the DPU have no bus number, and nothing can be plugged "
+	            "there: add pci=realloc to the kernel's arguments (%s)",
+	            ports.n, list);
 }
 
-static int check_functions(struct findings *f, const struct device_world *w, struct err *err)
+static int host_check_functions(struct findings *f, const struct device_world *w, struct err *err)
 {
 	struct str where AUTO(str_clear) = STR_INIT(500), slots_at AUTO(str_clear) = STR_INIT(500);
 	unsigned vfs, slots;
@@ -118,19 +119,21 @@ static int check_functions(struct findings *f, const struct device_world *w, str
 		return -1;
 	level = vfs || slots ? "note" : "bad";
 	if (vfs)
-		find(f, "ok", "%u VFs of the DPU are there for NVMe volumes", vfs);
+		add_finding(f, "ok", "%u VFs of the DPU are there for NVMe volumes", vfs);
 	else
-		find(f, level,
-		     "there are no VFs of the DPU (%s): host attach makes them where SR-IOV is on in "
-		     "the firmware of the host, and NVME_EMULATION_NUM_VF set in that of the DPU",
-		     where.ptr);
+		add_finding(
+			f, level,
+			"there are no VFs of the DPU (%s): host attach makes them where SR-IOV is on in "
+			"the firmware of the host, and NVME_EMULATION_NUM_VF set in that of the DPU",
+			where.ptr);
 	if (slots)
-		find(f, "ok", "%u hot-plug slots of the DPU are there", slots);
+		add_finding(f, "ok", "%u hot-plug slots of the DPU are there", slots);
 	else
-		find(f, level,
-		     "there are no hot-plug slots of the DPU (%s): for hot-plugged NVMe and for "
-		     "virtio-fs turn its PCIe switch on (PCI_SWITCH_EMULATION_ENABLE=1)",
-		     slots_at.ptr);
+		add_finding(
+			f, level,
+			"there are no hot-plug slots of the DPU (%s): for hot-plugged NVMe and for "
+			"virtio-fs turn its PCIe switch on (PCI_SWITCH_EMULATION_ENABLE=1)",
+			slots_at.ptr);
 	return 0;
 }
 
@@ -141,11 +144,11 @@ int host_check(const struct host_args *a, struct str *said, struct err *err)
 	int rc = host_node_begin(&h, a, EMULATION_NVME, false, "", err);
 
 	if (!rc) {
-		check_root(&f);
-		node_each_module(&h.node, add_module, &f);
-		check_arguments(&f, a);
-		check_ports(&f, &h.node.o.world);
-		rc = check_functions(&f, &h.node.o.world, err);
+		host_check_root(&f);
+		node_each_module(&h.node, host_check_module, &f);
+		host_check_arguments(&f, a);
+		host_check_ports(&f, &h.node.o.world);
+		rc = host_check_functions(&f, &h.node.o.world, err);
 	}
 	host_node_end(&h);
 	return rc ? -1 : f.bad ? HOST_FAILED : 0;

@@ -21,7 +21,7 @@
 #include "node/target/place.h"
 #include "node/stage/stage.h"
 
-static int not_ours(const struct place *p, const struct host_state *is, struct err *err)
+static int refuse_foreign_mount(const struct place *p, const struct host_state *is, struct err *err)
 {
 	return err_set(err, ERR_PRECONDITION,
 	               "%s shows %s of %s, which is not volume %s: it is left alone; unmount it, "
@@ -29,8 +29,8 @@ static int not_ours(const struct place *p, const struct host_state *is, struct e
 	               p->path, p->m->fs_type, p->m->source, is->volume);
 }
 
-static int check_disk(const struct node *n, const struct place *p, const struct host_state *is,
-                      struct err *err)
+static int detach_check_disk(const struct node *n, const struct place *p,
+                             const struct host_state *is, struct err *err)
 {
 	struct device dev;
 	int rc = device_by_number(&n->o.world, p->disk, &dev, err);
@@ -40,12 +40,12 @@ static int check_disk(const struct node *n, const struct place *p, const struct 
 	if (dev.nsid != (uint64_t)is->nsid ||
 	    (*is->uuid && *dev.uuid && !str_eq(is->uuid, dev.uuid)) ||
 	    (*is->pci && !str_eq(is->pci, dev.pci)))
-		return not_ours(p, is, err);
+		return refuse_foreign_mount(p, is, err);
 	return 0;
 }
 
-static int check_place(const struct node *n, const char *path, const struct host_state *is,
-                       struct err *err)
+static int detach_check_place(const struct node *n, const char *path, const struct host_state *is,
+                              struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	struct place p AUTO(place_clear) = PLACE_INIT;
@@ -58,17 +58,17 @@ static int check_place(const struct node *n, const char *path, const struct host
 		return 0;
 	case PLACE_FILESYSTEM:
 	case PLACE_BLOCK:
-		return check_disk(n, &p, is, err);
+		return detach_check_disk(n, &p, is, err);
 	case PLACE_SHARE:
-		return str_eq(p.m->source, is->tag) ? 0 : not_ours(&p, is, err);
+		return str_eq(p.m->source, is->tag) ? 0 : refuse_foreign_mount(&p, is, err);
 	case PLACE_OTHER:
 		break;
 	}
-	return not_ours(&p, is, err);
+	return refuse_foreign_mount(&p, is, err);
 }
 
-static int unstage(const struct host_args *a, const struct host_state *is, struct deadline d,
-                   struct err *err)
+static int detach_unstage(const struct host_args *a, const struct host_state *is, struct deadline d,
+                          struct err *err)
 {
 	char *path AUTO(free) = *is->mount ? xstrdup(is->mount) : host_device_staging(a);
 	char *link AUTO(free) = host_link_path(a, is->volume);
@@ -76,7 +76,7 @@ static int unstage(const struct host_args *a, const struct host_state *is, struc
 	int rc = host_node_begin(&h, a, is->kind, false, is->mount, err);
 
 	if (!rc)
-		rc = check_place(&h.node, path, is, err);
+		rc = detach_check_place(&h.node, path, is, err);
 	if (!rc && !*is->mount)
 		rc = host_link_check(link, err);
 	if (!rc)
@@ -90,8 +90,8 @@ static int unstage(const struct host_args *a, const struct host_state *is, struc
 }
 
 /* The boot alone decides whether a record counts. */
-static int read_record(const struct host_args *a, const char *volume, char boot[BOOT_ID_SIZE],
-                       struct host_state *ret, struct err *err)
+static int detach_read_state(const struct host_args *a, const char *volume, char boot[BOOT_ID_SIZE],
+                             struct host_state *ret, struct err *err)
 {
 	struct host_node h;
 	int rc = host_node_begin(&h, a, EMULATION_NVME, false, "", err);
@@ -117,7 +117,8 @@ static int mark_manual(const struct host_args *a, const char *volume, const char
 	return manual_detach_add(a->state_dir, boot, volume, is ? is->uid : "", err);
 }
 
-static int detach(const struct host_args *a, const char *volume, struct str *said, struct err *err)
+static int detach_volume(const struct host_args *a, const char *volume, struct str *said,
+                         struct err *err)
 {
 	struct deadline d = deadline_in_ms(a->timeout_ms);
 	struct host_state is AUTO(host_state_clear) = { .tree = NULL };
@@ -129,14 +130,14 @@ static int detach(const struct host_args *a, const char *volume, struct str *sai
 
 	if (host_lock_take(&lock, a->state_dir, volume, volume, d, err))
 		return -1;
-	absent = read_record(a, volume, boot, &is, err);
+	absent = detach_read_state(a, volume, boot, &is, err);
 	if (absent < 0 || mark_manual(a, volume, boot, absent ? NULL : &is, &manual, err))
 		return -1;
 	str_addf(said, "volume %s is %s%s", volume,
 	         absent ? "not attached to this host" : "detached",
 	         manual ? "; host watch attaches it again after \"host resume\"" : "");
 	/* A record of another boot has nothing to be taken away but itself. */
-	rc = absent ? host_state_remove(a->state_dir, volume, err) : unstage(a, &is, d, err);
+	rc = absent ? host_state_remove(a->state_dir, volume, err) : detach_unstage(a, &is, d, err);
 	if (rc && manual)
 		IGNORE_RESULT(manual_detach_remove(a->state_dir, volume, &ignored));
 	return rc;
@@ -153,10 +154,10 @@ int host_detach_attachment(const struct host_args *a, const char *volume, const 
 
 	if (host_lock_take(&lock, a->state_dir, volume, volume, d, err))
 		return -1;
-	rc = read_record(a, volume, boot, &is, err);
+	rc = detach_read_state(a, volume, boot, &is, err);
 	if (rc < 0)
 		return -1;
-	rc = rc || !str_eq(is.uid, uid) ? 0 : unstage(a, &is, d, err);
+	rc = rc || !str_eq(is.uid, uid) ? 0 : detach_unstage(a, &is, d, err);
 	if (!rc && gone && manual_detach_applies(a->state_dir, boot, volume, uid, &ignored))
 		rc = manual_detach_remove(a->state_dir, volume, err) < 0 ? -1 : 0;
 	return rc;
@@ -174,5 +175,5 @@ int host_detach(const struct host_args *a, struct str *said, struct err *err)
 	}
 	if (!dns1123_subdomain(volume))
 		return err_set(err, ERR_INVALID, "\"%s\" is no name of a volume", volume);
-	return context_check_id(volume, err) ? -1 : detach(a, volume, said, err);
+	return context_check_id(volume, err) ? -1 : detach_volume(a, volume, said, err);
 }

@@ -53,7 +53,7 @@ static int bad_usage(const struct err *err)
 	return HOST_USAGE;
 }
 
-static int run(const struct host_args *a, struct str *said, struct err *err)
+static int host_run(const struct host_args *a, struct str *said, struct err *err)
 {
 	switch (a->command) {
 	case HOST_ATTACH:
@@ -72,12 +72,12 @@ static int run(const struct host_args *a, struct str *said, struct err *err)
 	return err_set(err, ERR_INTERNAL, "no command");
 }
 
-static int command(const struct host_args *a)
+static int host_command(const struct host_args *a)
 {
 	struct str said AUTO(str_clear) = STR_INIT(SAID_MAX),
 			shown AUTO(str_clear) = STR_INIT(SAID_MAX);
 	struct err err = ERR_INIT;
-	int rc = run(a, &said, &err);
+	int rc = host_run(a, &said, &err);
 	const char *end = said.len && said.ptr[said.len - 1] != '\n' ? "\n" : "";
 
 	if (rc < 0 || rc == HOST_NOT_READY) {
@@ -106,7 +106,7 @@ int host_main(int argc, char *argv[])
 	else if (a.help)
 		host_args_print_help(stdout);
 	else
-		status = command(&a);
+		status = host_command(&a);
 	host_args_clear(&a);
 	log_flush();
 	return status;

@@ -17,13 +17,13 @@
 #include "host/host_node.h"
 #include "node/health.h"
 
-static char *where_of(const struct host_args *a, const struct host_state *is)
+static char *list_path(const struct host_args *a, const struct host_state *is)
 {
 	return *is->mount ? xstrdup(is->mount) : host_link_path(a, is->volume);
 }
 
-static void look(struct host_node *h, const struct host_args *a, const struct host_state *is,
-                 struct health *ret)
+static void list_probe_health(struct host_node *h, const struct host_args *a,
+                              const struct host_state *is, struct health *ret)
 {
 	char *path AUTO(free) = *is->mount ? xstrdup(is->mount) : host_device_staging(a);
 	struct err err = ERR_INIT;
@@ -36,10 +36,10 @@ static void look(struct host_node *h, const struct host_args *a, const struct ho
 	         (int)sizeof(ret->v[0].message) - 1, err.msg);
 }
 
-static void add_line(const struct host_args *a, const struct host_state *is, const struct health *h,
-                     struct str *said)
+static void list_add_line(const struct host_args *a, const struct host_state *is,
+                          const struct health *h, struct str *said)
 {
-	char *where AUTO(free) = where_of(a, is);
+	char *where AUTO(free) = list_path(a, is);
 
 	str_addf(said, "%s\t%s\t%s\t%s\t%s\n", is->volume,
 	         is->kind == EMULATION_VIRTIOFS ? is->tag : is->device, is->pci, where,
@@ -48,10 +48,10 @@ static void add_line(const struct host_args *a, const struct host_state *is, con
 		str_addf(said, "\t%s: %s\n", h->v[i].reason, h->v[i].message);
 }
 
-static void add_object(const struct host_args *a, const struct host_state *is,
-                       const struct health *h, struct json *list)
+static void list_add_object(const struct host_args *a, const struct host_state *is,
+                            const struct health *h, struct json *list)
 {
-	char *where AUTO(free) = where_of(a, is);
+	char *where AUTO(free) = list_path(a, is);
 	struct json *object = json_object(), *faults = json_array();
 	char since[32] = "";
 	time_t seconds = (time_t)is->since;
@@ -82,8 +82,8 @@ static void add_object(const struct host_args *a, const struct host_state *is,
 	json_append(list, object);
 }
 
-static int add_one(struct host_node *h, const struct host_args *a, const char *name,
-                   struct str *said, struct json *list, struct err *err)
+static int list_volume(struct host_node *h, const struct host_args *a, const char *name,
+                       struct str *said, struct json *list, struct err *err)
 {
 	struct host_state is AUTO(host_state_clear) = { .tree = NULL };
 	struct health health;
@@ -91,11 +91,11 @@ static int add_one(struct host_node *h, const struct host_args *a, const char *n
 
 	if (rc)
 		return rc < 0 ? -1 : 0;
-	look(h, a, &is, &health);
+	list_probe_health(h, a, &is, &health);
 	if (a->json)
-		add_object(a, &is, &health, list);
+		list_add_object(a, &is, &health, list);
 	else
-		add_line(a, &is, &health, said);
+		list_add_line(a, &is, &health, said);
 	return 0;
 }
 
@@ -109,7 +109,7 @@ int host_list(const struct host_args *a, struct str *said, struct err *err)
 	if (!rc)
 		rc = host_state_list(a->state_dir, &names, err);
 	for (size_t i = 0; !rc && i < names.n; i++)
-		rc = add_one(&h, a, names.v[i], said, list, err);
+		rc = list_volume(&h, a, names.v[i], said, list, err);
 	if (!rc && a->json) {
 		char *text AUTO(free) = json_print_shown(list);
 

@@ -20,7 +20,7 @@
 
 enum { LOCK_HELD = 1 };
 
-static int try_lock(struct host_lock *l, struct err *err)
+static int host_lock_try(struct host_lock *l, struct err *err)
 {
 	struct stat st;
 	int fd AUTO(fd) = open(l->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -46,7 +46,7 @@ int host_lock_take(struct host_lock *l, const char *state_dir, const char *name,
 	if (dir_make(dir, 0700, err))
 		return -1;
 	l->path = xasprintf("%s/%s", dir, name);
-	while ((rc = try_lock(l, err)) == LOCK_HELD) {
+	while ((rc = host_lock_try(l, err)) == LOCK_HELD) {
 		struct err passed = ERR_INIT;
 
 		if (deadline_sleep(d, STEP_MS, &passed, ""))
@@ -57,7 +57,7 @@ int host_lock_take(struct host_lock *l, const char *state_dir, const char *name,
 	return rc;
 }
 
-static bool is_locked(const char *path)
+static bool host_lock_is_held(const char *path)
 {
 	int fd AUTO(fd) = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 
@@ -75,7 +75,7 @@ bool host_lock_is_taken(const char *state_dir, const char *prefix)
 	for (size_t i = 0; i < names.n; i++) {
 		char *path AUTO(free) = xasprintf("%s/%s", dir, names.v[i]);
 
-		if (str_has_prefix(names.v[i], prefix) && is_locked(path))
+		if (str_has_prefix(names.v[i], prefix) && host_lock_is_held(path))
 			return true;
 	}
 	return false;

@@ -16,7 +16,7 @@
 
 #define MANUAL_DETACH_MAX 1024
 
-static char *path_of(const char *state_dir, const char *volume)
+static char *manual_detach_path(const char *state_dir, const char *volume)
 {
 	return xasprintf("%s/held/%s", state_dir, volume);
 }
@@ -25,7 +25,7 @@ int manual_detach_add(const char *state_dir, const char *boot, const char *volum
                       struct err *err)
 {
 	char *dir AUTO(free) = xasprintf("%s/held", state_dir);
-	char *path AUTO(free) = path_of(state_dir, volume);
+	char *path AUTO(free) = manual_detach_path(state_dir, volume);
 	char *text AUTO(free) = xasprintf("%s\n%s\n", boot, uid);
 
 	if (dir_make(dir, 0700, err) || file_replace(path, text, strlen(text), 0600, err))
@@ -36,7 +36,7 @@ int manual_detach_add(const char *state_dir, const char *boot, const char *volum
 bool manual_detach_applies(const char *state_dir, const char *boot, const char *volume,
                            const char *uid, struct err *why)
 {
-	char *path AUTO(free) = path_of(state_dir, volume);
+	char *path AUTO(free) = manual_detach_path(state_dir, volume);
 	char *text AUTO(free) = NULL, *line;
 
 	if (!path_exists(path))
@@ -58,7 +58,7 @@ bool manual_detach_applies(const char *state_dir, const char *boot, const char *
 
 int manual_detach_remove(const char *state_dir, const char *volume, struct err *err)
 {
-	char *path AUTO(free) = path_of(state_dir, volume);
+	char *path AUTO(free) = manual_detach_path(state_dir, volume);
 
 	if (!path_exists(path))
 		return MANUAL_DETACH_NONE;

@@ -18,7 +18,7 @@
 #include "volume/context_keys.h"
 
 /* Where to mount, with the links above it followed; "" without --mount. */
-static int read_mount(struct host_request *q, struct err *err)
+static int request_read_mount(struct host_request *q, struct err *err)
 {
 	struct strs everywhere AUTO(strs_clear) = STRS_INIT;
 	struct node_options o = { .kubelet_dir = "/", .volume_dirs = &everywhere };
@@ -41,7 +41,7 @@ static int read_mount(struct host_request *q, struct err *err)
 }
 
 /* What of a StorageClass would say it. */
-static struct kvs volume_context(struct host_request *q)
+static struct kvs request_volume_context(struct host_request *q)
 {
 	struct kv *list = arena_alloc(&q->arena, 4 * sizeof(*list));
 	size_t n = 0;
@@ -55,7 +55,7 @@ static struct kvs volume_context(struct host_request *q)
 	return (struct kvs) { list, n };
 }
 
-static struct volume_cap capability(struct host_request *q)
+static struct volume_cap request_capability(struct host_request *q)
 {
 	struct volume_cap cap = {
 		.type = *q->mount ? ACCESS_MOUNT : ACCESS_BLOCK,
@@ -70,7 +70,7 @@ static struct volume_cap capability(struct host_request *q)
 	return cap;
 }
 
-static int check_options(const struct host_request *q, struct err *err)
+static int request_check_options(const struct host_request *q, struct err *err)
 {
 	struct strs flags AUTO(strs_clear) = STRS_INIT;
 	bool share = q->f->kind == EMULATION_VIRTIOFS;
@@ -98,12 +98,12 @@ int host_request_make(struct host_request *q, const struct node *n, struct err *
 
 	q->stage = (struct stage_request) { .volume_id = volume,
 		                            .staging_path = q->staging,
-		                            .cap = capability(q),
+		                            .cap = request_capability(q),
 		                            .attachment = q->f->is.key.uid,
 		                            .format_option = "--format" };
-	context = volume_context(q);
+	context = request_volume_context(q);
 	publish = attachment_publish_context(&q->f->is, q->f->kind, 0, &q->arena);
-	if (check_options(q, err) || context_check_id(volume, err) ||
+	if (request_check_options(q, err) || context_check_id(volume, err) ||
 	    volume_cap_check(&q->stage.cap, q->f->kind, "--fstype", err))
 		return -1;
 	if (context_check(n, &context, &publish, &q->stage.cap, &q->stage.params, err) ||
@@ -117,7 +117,7 @@ int host_request_paths(struct host_request *q, const struct host_args *a,
 {
 	q->a = a;
 	q->f = f;
-	if (read_mount(q, err))
+	if (request_read_mount(q, err))
 		return -1;
 	q->staging = *q->mount ? xstrdup(q->mount) : host_device_staging(a);
 	return 0;

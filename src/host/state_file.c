@@ -18,12 +18,12 @@
 #define SUFFIX ".json"
 #define BYTES ".bytes"
 
-static char *folder(const char *state_dir)
+static char *host_state_dir(const char *state_dir)
 {
 	return xasprintf("%s/volumes", state_dir);
 }
 
-static char *path_of(const char *state_dir, const char *volume)
+static char *host_state_path(const char *state_dir, const char *volume)
 {
 	return xasprintf("%s/volumes/%s%s", state_dir, volume, SUFFIX);
 }
@@ -50,7 +50,7 @@ static const struct {
 
 /* ---- texts that are no UTF-8 ---- */
 
-static void set_text(struct json *tree, const char *name, const char *text)
+static void host_state_set_text(struct json *tree, const char *name, const char *text)
 {
 	size_t n = strlen(text);
 	struct str hex AUTO(str_clear) = STR_INIT(2 * n);
@@ -67,7 +67,7 @@ static void set_text(struct json *tree, const char *name, const char *text)
 }
 
 /* The text of two hex digits for each byte, none of them 0; NULL: it is none. */
-static char *text_of(const char *hex)
+static char *host_state_unhex(const char *hex)
 {
 	static const char digits[] = "0123456789abcdef";
 	size_t n = strlen(hex);
@@ -84,13 +84,13 @@ static char *text_of(const char *hex)
 	return TAKE(text);
 }
 
-static const char *get_text(struct json *tree, const char *name, struct err *err)
+static const char *host_state_text(struct json *tree, const char *name, struct err *err)
 {
 	char *member AUTO(free) = xasprintf("%s" BYTES, name), *text AUTO(free) = NULL;
 	const char *hex = json_text(json_member(tree, member));
 
 	if (hex) {
-		text = text_of(hex);
+		text = host_state_unhex(hex);
 		if (!text) {
 			err_set(err, ERR_INVALID, "%s is not the bytes of a text", member);
 			return NULL;
@@ -100,12 +100,12 @@ static const char *get_text(struct json *tree, const char *name, struct err *err
 	return json_str(tree, name) ? json_str(tree, name) : "";
 }
 
-static int decode(struct json *tree, struct host_state *ret, struct err *err)
+static int host_state_decode(struct json *tree, struct host_state *ret, struct err *err)
 {
 	struct host_state a = { .tree = tree };
 
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-		const char *text = get_text(tree, texts[i].name, err);
+		const char *text = host_state_text(tree, texts[i].name, err);
 
 		if (!text)
 			return -1;
@@ -124,7 +124,7 @@ static int decode(struct json *tree, struct host_state *ret, struct err *err)
 int host_state_read(const char *state_dir, const char *boot, const char *volume,
                     struct host_state *ret, struct err *err)
 {
-	char *path AUTO(free) = path_of(state_dir, volume);
+	char *path AUTO(free) = host_state_path(state_dir, volume);
 	char *text AUTO(free) = NULL;
 	struct json *tree AUTO(json_free) = NULL;
 	size_t n;
@@ -134,7 +134,7 @@ int host_state_read(const char *state_dir, const char *boot, const char *volume,
 	/* Its texts are paths: they are taken as they are, or not at all. */
 	if (file_read(path, STATE_FILE_MAX, &text, &n, err) ||
 	    (!utf8_valid(text, n) && err_set(err, ERR_INVALID, "%s: is damaged", path)) ||
-	    json_parse(path, text, n, &tree, err) || decode(tree, ret, err)) {
+	    json_parse(path, text, n, &tree, err) || host_state_decode(tree, ret, err)) {
 		err_wrap(err, "what is recorded of volume %s", volume);
 		return err_recode(err, ERR_UNAVAILABLE);
 	}
@@ -149,14 +149,15 @@ int host_state_read(const char *state_dir, const char *boot, const char *volume,
 int host_state_write(const char *state_dir, const char *boot, const struct host_state *a,
                      struct err *err)
 {
-	char *dir AUTO(free) = folder(state_dir), *path AUTO(free) = path_of(state_dir, a->volume);
+	char *dir AUTO(free) = host_state_dir(state_dir),
+		  *path AUTO(free) = host_state_path(state_dir, a->volume);
 	struct json *tree AUTO(json_free) = json_object();
 	char *text AUTO(free) = NULL;
 
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		const char *value = *(const char *const *)((const char *)a + texts[i].at);
 
-		set_text(tree, texts[i].name, value ? value : "");
+		host_state_set_text(tree, texts[i].name, value ? value : "");
 	}
 	json_set_str(tree, "kind", emulation_name(a->kind));
 	json_set_str(tree, "boot", boot);
@@ -171,14 +172,14 @@ int host_state_write(const char *state_dir, const char *boot, const struct host_
 
 int host_state_remove(const char *state_dir, const char *volume, struct err *err)
 {
-	char *path AUTO(free) = path_of(state_dir, volume);
+	char *path AUTO(free) = host_state_path(state_dir, volume);
 
 	return file_remove(path, err);
 }
 
 int host_state_list(const char *state_dir, struct strs *ret, struct err *err)
 {
-	char *dir AUTO(free) = folder(state_dir);
+	char *dir AUTO(free) = host_state_dir(state_dir);
 	struct strs all AUTO(strs_clear) = STRS_INIT;
 
 	if (!path_exists(dir))

@@ -14,7 +14,7 @@
 
 #define PAUSE_MS 1000
 
-static struct tracked *find(struct tracked_table *t, const char *uid)
+static struct tracked *tracked_find(struct tracked_table *t, const char *uid)
 {
 	for (struct tracked *f = t->first; f; f = f->next)
 		if (str_eq(f->uid, uid))
@@ -23,8 +23,8 @@ static struct tracked *find(struct tracked_table *t, const char *uid)
 }
 
 /* Appends: of two attachments of one volume, the first reported one has it. */
-static struct tracked *add(struct tracked_table *t, const char *name, const char *uid,
-                           const char *volume)
+static struct tracked *tracked_add(struct tracked_table *t, const char *name, const char *uid,
+                                   const char *volume)
 {
 	struct tracked **at = &t->first, *f = xcalloc(1, sizeof(*f));
 
@@ -39,7 +39,7 @@ static struct tracked *add(struct tracked_table *t, const char *name, const char
 	return f;
 }
 
-static void drop(struct tracked_table *t, struct tracked *f)
+static void tracked_drop(struct tracked_table *t, struct tracked *f)
 {
 	struct tracked **at = &t->first;
 
@@ -111,7 +111,7 @@ static void end_others_of_the_name(struct tracked_table *t, const struct dpu_att
 
 void tracked_update(struct tracked_table *t, const struct attachment_file *a, int64_t now)
 {
-	struct tracked *f = find(t, a->is.key.uid);
+	struct tracked *f = tracked_find(t, a->is.key.uid);
 	struct str why AUTO(str_clear) = STR_INIT(TRACKED_WHY_MAX - 1);
 	char facts[33];
 
@@ -120,7 +120,7 @@ void tracked_update(struct tracked_table *t, const struct attachment_file *a, in
 		if (!dns1123_subdomain(a->is.key.name) || !dns1123_subdomain(a->is.key.volume))
 			return;
 		end_others_of_the_name(t, &a->is.key, now);
-		f = add(t, a->is.key.name, a->is.key.uid, a->is.key.volume);
+		f = tracked_add(t, a->is.key.name, a->is.key.uid, a->is.key.volume);
 	}
 	f->listed = true;
 	f->missing = false;
@@ -140,16 +140,16 @@ void tracked_restore(struct tracked_table *t, const char *name, const char *uid,
 {
 	struct tracked *f;
 
-	if (find(t, uid))
+	if (tracked_find(t, uid))
 		return;
-	f = add(t, name, uid, volume);
+	f = tracked_add(t, name, uid, volume);
 	f->missing = true;
 	set_due(f, now);
 }
 
 void tracked_gone(struct tracked_table *t, const char *uid, int64_t now)
 {
-	struct tracked *f = find(t, uid);
+	struct tracked *f = tracked_find(t, uid);
 
 	if (!f || f->gone)
 		return;
@@ -266,7 +266,7 @@ bool tracked_done(struct tracked_table *t, struct tracked *f, enum tracked_state
 	}
 	to_log = set_why(f, state, why);
 	if (f->gone && state == TRACKED_DETACHED)
-		drop(t, f);
+		tracked_drop(t, f);
 	return to_log;
 }
 
@@ -281,5 +281,5 @@ bool tracked_retry(struct tracked *f, const char *why, int64_t now)
 void tracked_clear(struct tracked_table *t)
 {
 	while (t->first)
-		drop(t, t->first);
+		tracked_drop(t, t->first);
 }

@@ -157,7 +157,7 @@ static void start_due_locked(struct watch *w)
 }
 
 /* Until something is told, a step is due, or it is time to tell systemd. */
-static void wait_locked(struct watch *w, int64_t most_ms)
+static void watch_wait_locked(struct watch *w, int64_t most_ms)
 {
 	int64_t at, until = deadline_in_ms(most_ms).at;
 	struct timespec t;
@@ -172,7 +172,7 @@ static void wait_locked(struct watch *w, int64_t most_ms)
 }
 
 /* After a burst of steps, their memory goes back to the system. */
-static void trim(struct watch *w, bool *work)
+static void watch_trim(struct watch *w, bool *work)
 {
 	bool idle;
 
@@ -185,9 +185,9 @@ static void trim(struct watch *w, bool *work)
 	*work = !idle;
 }
 
-static void remember_records(struct watch *w);
+static void watch_restore_all(struct watch *w);
 
-static void *loop(void *arg)
+static void *watch_loop(void *arg)
 {
 	struct watch *w = arg;
 	struct watch_notify tell = WATCH_NOTIFY_INIT;
@@ -202,24 +202,24 @@ static void *loop(void *arg)
 			stop = w->stop;
 		}
 		if (complete && !remembered) {
-			remember_records(w);
+			watch_restore_all(w);
 			remembered = true;
 			continue;
 		}
 		watch_notify(w, &tell);
-		trim(w, &work);
+		watch_trim(w, &work);
 		{
 			WITH_LOCK(&w->lock);
-			wait_locked(w, tell.watchdog_ms && tell.watchdog_ms < TICK_MS
-			                       ? tell.watchdog_ms
-			                       : TICK_MS);
+			watch_wait_locked(w, tell.watchdog_ms && tell.watchdog_ms < TICK_MS
+			                             ? tell.watchdog_ms
+			                             : TICK_MS);
 		}
 	}
 	watch_notify_end(&tell);
 	return NULL;
 }
 
-static void *scan_loop(void *arg)
+static void *watch_scan_loop(void *arg)
 {
 	struct watch *w = arg;
 	struct timespec until;
@@ -242,7 +242,7 @@ static void *scan_loop(void *arg)
 /* ---- the records of an earlier watch ---- */
 
 /* Of another boot nothing is attached: what is left is taken away, unless somebody works on it. */
-static void remove_outdated(const struct watch *w, const char *volume)
+static void watch_remove_outdated(const struct watch *w, const char *volume)
 {
 	struct host_lock lock AUTO(host_lock_release) = HOST_LOCK_INIT;
 	struct host_state is AUTO(host_state_clear) = { .tree = NULL };
@@ -258,7 +258,7 @@ static void remove_outdated(const struct watch *w, const char *volume)
  * Once all attachments are known: what was attached by one that ended while nobody watched. A
  * record of another node, of another namespace or of somebody at a shell is not ours to judge.
  */
-static void remember_record(struct watch *w, const char *volume)
+static void watch_restore(struct watch *w, const char *volume)
 {
 	struct host_state is AUTO(host_state_clear) = { .tree = NULL };
 	struct err err = ERR_INIT;
@@ -268,14 +268,14 @@ static void remember_record(struct watch *w, const char *volume)
 		log_event(LOG_WARNING, "a record cannot be read", "volume", volume, "error",
 		          err.msg, NULL);
 	if (rc)
-		remove_outdated(w, volume);
+		watch_remove_outdated(w, volume);
 	if (rc || !str_eq(is.watched, w->a->namespace) || !str_eq(is.node, w->a->node))
 		return;
 	WITH_LOCK(&w->lock);
 	tracked_restore(&w->table, is.attachment, is.uid, is.volume, monotonic_ns());
 }
 
-static void remember_records(struct watch *w)
+static void watch_restore_all(struct watch *w)
 {
 	struct strs names AUTO(strs_clear) = STRS_INIT;
 	struct err err = ERR_INIT;
@@ -283,7 +283,7 @@ static void remember_records(struct watch *w)
 	if (host_state_list(w->a->state_dir, &names, &err))
 		log_event(LOG_WARNING, "the records cannot be read", "error", err.msg, NULL);
 	for (size_t i = 0; i < names.n; i++)
-		remember_record(w, names.v[i]);
+		watch_restore(w, names.v[i]);
 }
 
 /* ---- from the start to the end ---- */
@@ -307,7 +307,7 @@ static void wait_for_steps(struct watch *w)
 		pthread_cond_wait(&w->changed, &w->lock);
 }
 
-static void begin_to_follow(struct watch *w)
+static void watch_begin(struct watch *w)
 {
 	struct kube_follow *f =
 		kube_follow(w->kube, &dpu_attachment_kind, w->a->namespace, watch_event, w);
@@ -316,16 +316,16 @@ static void begin_to_follow(struct watch *w)
 	w->follow = f;
 }
 
-static int follow(struct watch *w, struct signals *signals, struct err *err)
+static int watch_follow(struct watch *w, struct signals *signals, struct err *err)
 {
 	pthread_t loop_thread, scan_thread;
-	int rc = pthread_create(&scan_thread, NULL, scan_loop, w);
+	int rc = pthread_create(&scan_thread, NULL, watch_scan_loop, w);
 
 	if (rc)
 		return err_sys(err, rc, "start a thread");
-	rc = pthread_create(&loop_thread, NULL, loop, w);
+	rc = pthread_create(&loop_thread, NULL, watch_loop, w);
 	if (!rc) {
-		begin_to_follow(w);
+		watch_begin(w);
 		log_event(LOG_INFO, "watching", "node", w->a->node, "namespace", w->a->namespace,
 		          NULL);
 		signals_wait(signals);
@@ -338,7 +338,7 @@ static int follow(struct watch *w, struct signals *signals, struct err *err)
 	return rc ? err_sys(err, rc, "start a thread") : 0;
 }
 
-static int with_signals(struct watch *w, struct err *err)
+static int watch_with_signals(struct watch *w, struct err *err)
 {
 	const struct kube_options o = { .kubeconfig = w->a->kubeconfig,
 		                        .user_agent = "snap-csi-host/" SNAP_CSI_VERSION };
@@ -351,7 +351,7 @@ static int with_signals(struct watch *w, struct err *err)
 		return -1;
 	rc = kube_new(&o, &w->kube, err);
 	if (!rc)
-		rc = follow(w, &signals, err);
+		rc = watch_follow(w, &signals, err);
 	w->kube = kube_free(w->kube);
 	signals_end(&signals);
 	return rc;
@@ -386,7 +386,7 @@ int host_watch(const struct host_args *a, struct err *err)
 	if (!rc) {
 		rc = host_node_begin(&w.scan_node, a, EMULATION_NVME, false, "", err);
 		if (!rc)
-			rc = with_signals(&w, err);
+			rc = watch_with_signals(&w, err);
 		host_node_end(&w.scan_node);
 	}
 	tracked_clear(&w.table);

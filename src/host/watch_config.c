@@ -47,7 +47,7 @@ static const struct watch_way as_device = {
 	.device = true,
 };
 
-static int64_t line_of(const struct json *lines, const char *key)
+static int64_t config_line(const struct json *lines, const char *key)
 {
 	struct err ignored = ERR_INIT;
 	int64_t line = 0;
@@ -57,7 +57,7 @@ static int64_t line_of(const struct json *lines, const char *key)
 	return line;
 }
 
-static int wrong(const char *what, int64_t line, struct err *err)
+static int refuse_line(const char *what, int64_t line, struct err *err)
 {
 	err_wrap(err, "%s: line %lld", what, (long long)line);
 	return err_recode(err, ERR_INVALID);
@@ -65,7 +65,7 @@ static int wrong(const char *what, int64_t line, struct err *err)
 
 /* ---- an entry ---- */
 
-static int unknown(const char *key, struct err *err)
+static int refuse_key(const char *key, struct err *err)
 {
 	struct str known AUTO(str_clear) = STR_INIT(200);
 
@@ -74,7 +74,7 @@ static int unknown(const char *key, struct err *err)
 	return err_set(err, ERR_INVALID, "\"%s\" is no key; there are %s", key, known.ptr);
 }
 
-static int set(struct watch_way *w, const struct json *value, struct err *err)
+static int config_set(struct watch_way *w, const struct json *value, struct err *err)
 {
 	const char *key = json_name(value), *text = json_text(value);
 
@@ -91,10 +91,10 @@ static int set(struct watch_way *w, const struct json *value, struct err *err)
 		               ? err_wrap(err, "%s is neither true nor false", key)
 		               : 0;
 	}
-	return unknown(key, err);
+	return refuse_key(key, err);
 }
 
-static int check_path(const char *key, const char *path, struct err *err)
+static int config_check_path(const char *key, const char *path, struct err *err)
 {
 	struct strs everywhere AUTO(strs_clear) = STRS_INIT;
 	struct node_options o = { .kubelet_dir = "/", .volume_dirs = &everywhere };
@@ -108,7 +108,7 @@ static int check_path(const char *key, const char *path, struct err *err)
 }
 
 /* By the rules of the command line, whose options have the names of the keys. */
-static int check_way(const struct watch_way *w, struct err *err)
+static int config_check_way(const struct watch_way *w, struct err *err)
 {
 	struct host_args a = {
 		.mount = *w->below ? w->below : w->mount,
@@ -128,13 +128,13 @@ static int check_way(const struct watch_way *w, struct err *err)
 		               "directory; below makes one for each");
 	if (*w->mount && *w->below)
 		return err_set(err, ERR_INVALID, "mount and below exclude each other");
-	if (check_path("mount", w->mount, err) || check_path("below", w->below, err))
+	if (config_check_path("mount", w->mount, err) || config_check_path("below", w->below, err))
 		return -1;
 	return host_args_check_way(&a, err);
 }
 
-static int read_way(const char *what, const struct json *entry, const struct json *lines,
-                    const char *volume, int64_t line, struct watch_way *ret, struct err *err)
+static int config_read_way(const char *what, const struct json *entry, const struct json *lines,
+                           const char *volume, int64_t line, struct watch_way *ret, struct err *err)
 {
 	struct watch_way w = as_device;
 
@@ -143,20 +143,21 @@ static int read_way(const char *what, const struct json *entry, const struct jso
 	w.device = false;
 	if (!json_is_object(entry)) {
 		err_set(err, ERR_INVALID, "is no map of keys: write {device: true} for a device");
-		return wrong(what, line, err);
+		return refuse_line(what, line, err);
 	}
 	json_foreach (value, entry)
-		if (set(&w, value, err))
-			return wrong(what, line_of(lines, json_name(value)), err);
-	if (check_way(&w, err))
-		return wrong(what, line, err);
+		if (config_set(&w, value, err))
+			return refuse_line(what, config_line(lines, json_name(value)), err);
+	if (config_check_way(&w, err))
+		return refuse_line(what, line, err);
 	*ret = w;
 	return 0;
 }
 
 /* ---- the file ---- */
 
-static int check_volume(const struct watch_config *c, const struct watch_way *w, struct err *err)
+static int config_check_volume(const struct watch_config *c, const struct watch_way *w,
+                               struct err *err)
 {
 	if (!dns1123_subdomain(w->volume))
 		return err_set(err, ERR_INVALID, "\"%s\" is no name of a volume", w->volume);
@@ -169,34 +170,34 @@ static int check_volume(const struct watch_config *c, const struct watch_way *w,
 	return 0;
 }
 
-static int read_volumes(const char *what, const struct json *volumes, const struct json *lines,
-                        struct watch_config *c, struct err *err)
+static int config_read_volumes(const char *what, const struct json *volumes,
+                               const struct json *lines, struct watch_config *c, struct err *err)
 {
 	c->volumes = xcalloc(json_count(volumes) + 1, sizeof(*c->volumes));
 	json_foreach (entry, volumes) {
 		const char *volume = json_name(entry);
-		int64_t line = line_of(lines, volume);
+		int64_t line = config_line(lines, volume);
 		struct watch_way *w = &c->volumes[c->n];
 
-		if (read_way(what, entry, json_member(lines, volume), volume, line, w, err))
+		if (config_read_way(what, entry, json_member(lines, volume), volume, line, w, err))
 			return -1;
-		if (check_volume(c, w, err))
-			return wrong(what, line, err);
+		if (config_check_volume(c, w, err))
+			return refuse_line(what, line, err);
 		c->n++;
 	}
 	return 0;
 }
 
-static int read_default(const char *what, const struct json *entry, const struct json *lines,
-                        struct watch_config *c, struct err *err)
+static int config_read_default(const char *what, const struct json *entry, const struct json *lines,
+                               struct watch_config *c, struct err *err)
 {
 	c->otherwise = xcalloc(1, sizeof(*c->otherwise));
-	return read_way(what, entry, json_member(lines, "default"), "", line_of(lines, "default"),
-	                c->otherwise, err);
+	return config_read_way(what, entry, json_member(lines, "default"), "",
+	                       config_line(lines, "default"), c->otherwise, err);
 }
 
-static int read_tree(const char *what, const struct json *lines, struct watch_config *c,
-                     struct err *err)
+static int config_read_tree(const char *what, const struct json *lines, struct watch_config *c,
+                            struct err *err)
 {
 	if (!json_is_object(c->tree))
 		return err_set(err, ERR_INVALID, "%s: has no keys: default and volumes", what);
@@ -205,16 +206,16 @@ static int read_tree(const char *what, const struct json *lines, struct watch_co
 		int rc = 0;
 
 		if (str_eq(key, "default"))
-			rc = read_default(what, entry, lines, c, err);
+			rc = config_read_default(what, entry, lines, c, err);
 		else if (str_eq(key, "volumes") && json_is_object(entry))
-			rc = read_volumes(what, entry, json_member(lines, key), c, err);
+			rc = config_read_volumes(what, entry, json_member(lines, key), c, err);
 		else if (str_eq(key, "volumes"))
 			rc = err_set(err, ERR_INVALID, "%s: line %lld: volumes is no map", what,
-			             (long long)line_of(lines, key));
+			             (long long)config_line(lines, key));
 		else
 			rc = err_set(err, ERR_INVALID,
 			             "%s: line %lld: \"%s\" is no key; there are default, volumes",
-			             what, (long long)line_of(lines, key), key);
+			             what, (long long)config_line(lines, key), key);
 		if (rc)
 			return -1;
 	}
@@ -228,7 +229,7 @@ int watch_config_parse(const char *what, const char *text, size_t n, struct watc
 	struct json *lines AUTO(json_free) = NULL;
 
 	if (kube_yaml_parse_lined(what, text, n, &c.tree, &lines, err) ||
-	    read_tree(what, lines, &c, err))
+	    config_read_tree(what, lines, &c, err))
 		return -1;
 	*ret = c;
 	c = (struct watch_config)WATCH_CONFIG_INIT;

@@ -13,7 +13,7 @@
 #include "kube/kube_event.h"
 
 /* True also when only a parser can decide. */
-static bool may_be_ours(const struct watch *w, struct line_span object)
+static bool event_may_concern(const struct watch *w, struct line_span object)
 {
 	struct kube_member spec = { .name = "spec" }, node = { .name = "dpuNodeName" };
 	struct line_span name;
@@ -24,7 +24,7 @@ static bool may_be_ours(const struct watch *w, struct line_span object)
 	return name.n == strlen(w->a->node) && memcmp(name.at, w->a->node, name.n) == 0;
 }
 
-static void apply(struct watch *w, bool deleted, const struct attachment_file *f)
+static void event_apply(struct watch *w, bool deleted, const struct attachment_file *f)
 {
 	int64_t now = monotonic_ns();
 
@@ -37,13 +37,13 @@ static void apply(struct watch *w, bool deleted, const struct attachment_file *f
 	pthread_cond_broadcast(&w->changed);
 }
 
-static void consume_object(struct watch *w, bool deleted, const char *text, size_t n)
+static void event_consume_object(struct watch *w, bool deleted, const char *text, size_t n)
 {
 	struct attachment_file f AUTO(attachment_file_clear) = { .tree = NULL };
 	struct json *tree = NULL;
 	struct err err = ERR_INIT;
 
-	if (!may_be_ours(w, (struct line_span) { text, n }))
+	if (!event_may_concern(w, (struct line_span) { text, n }))
 		return;
 	if (json_parse("an attachment", text, n, &tree, &err)) {
 		log_limited(LOG_WARNING, 60, "an attachment cannot be read: %s", err.msg);
@@ -55,7 +55,7 @@ static void consume_object(struct watch *w, bool deleted, const char *text, size
 	if (*f.fault)
 		log_limited(LOG_WARNING, 60, "attachment %s cannot be judged: %s", f.is.key.name,
 		            f.fault);
-	apply(w, deleted, &f);
+	event_apply(w, deleted, &f);
 }
 
 static void set_refused(struct watch *w, const char *text, size_t n)
@@ -66,13 +66,13 @@ static void set_refused(struct watch *w, const char *text, size_t n)
 	pthread_cond_broadcast(&w->changed);
 }
 
-static void begin(struct watch *w)
+static void event_list_begin(struct watch *w)
 {
 	WITH_LOCK(&w->lock);
 	tracked_list_begin(&w->table);
 }
 
-static void complete(struct watch *w)
+static void event_list_end(struct watch *w)
 {
 	WITH_LOCK(&w->lock);
 	tracked_list_end(&w->table, monotonic_ns());
@@ -85,15 +85,15 @@ void watch_event(void *arg, enum kube_news news, const char *text, size_t n)
 
 	switch (news) {
 	case KUBE_NEWS_BEGIN:
-		begin(w);
+		event_list_begin(w);
 		break;
 	case KUBE_NEWS_LISTED:
 	case KUBE_NEWS_CHANGED:
 	case KUBE_NEWS_DELETED:
-		consume_object(w, news == KUBE_NEWS_DELETED, text, n);
+		event_consume_object(w, news == KUBE_NEWS_DELETED, text, n);
 		break;
 	case KUBE_NEWS_COMPLETE:
-		complete(w);
+		event_list_end(w);
 		set_refused(w, "", 0);
 		break;
 	case KUBE_NEWS_REFUSED:

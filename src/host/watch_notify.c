@@ -35,7 +35,7 @@ static void send_status(const char *status)
 	send(text.ptr);
 }
 
-static void add_table(struct watch *w, struct str *s, bool *ret_tried)
+static void notify_add_table(struct watch *w, struct str *s, bool *ret_tried)
 {
 	const struct tracked *trouble = NULL;
 	unsigned attached = 0, others = 0;
@@ -58,7 +58,7 @@ static void add_table(struct watch *w, struct str *s, bool *ret_tried)
 		str_add(s, "; the attachments are not known yet");
 }
 
-static void add_outage(struct watch *w, struct str *s)
+static void notify_add_outage(struct watch *w, struct str *s)
 {
 	char why[KUBE_WATCH_ERROR_MAX];
 	struct kube_follow *f;
@@ -82,8 +82,8 @@ void watch_notify(struct watch *w, struct watch_notify *t)
 		t->begun_at = now;
 		t->watchdog_ms = sd_notify_watchdog_ms();
 	}
-	add_table(w, &status, &tried);
-	add_outage(w, &status);
+	notify_add_table(w, &status, &tried);
+	notify_add_outage(w, &status);
 	if (!str_eq(t->status, status.ptr)) {
 		send_status(status.ptr);
 		free(t->status);

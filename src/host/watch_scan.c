@@ -30,8 +30,8 @@ static bool is_lost(const char *reason)
 }
 
 /* True: the volume has to be attached again. `why` is its fault, or "". */
-static bool has_to_be_attached(struct watch *w, const char *volume, const char *uid,
-                               char why[TRACKED_WHY_MAX])
+static bool scan_is_lost(struct watch *w, const char *volume, const char *uid,
+                         char why[TRACKED_WHY_MAX])
 {
 	struct host_state is AUTO(host_state_clear) = { .tree = NULL };
 	struct health health = { .n = 0 };
@@ -59,7 +59,7 @@ struct scan {
 	bool manual;
 };
 
-static struct scan *collect_scans(struct watch *w, size_t *ret_n)
+static struct scan *scan_collect(struct watch *w, size_t *ret_n)
 {
 	struct scan *list;
 	size_t n = 0;
@@ -79,7 +79,7 @@ static struct scan *collect_scans(struct watch *w, size_t *ret_n)
 	return list;
 }
 
-static bool set_result(struct watch *w, const struct scan *l, bool due, const char *why)
+static bool scan_set_result(struct watch *w, const struct scan *l, bool due, const char *why)
 {
 	bool to_log = false;
 
@@ -109,8 +109,8 @@ static void scan_volume(struct watch *w, const struct scan *l)
 		due = !manual_detach_applies(w->a->state_dir, w->scan_node.boot, l->volume, l->uid,
 		                             &ignored);
 	else
-		due = has_to_be_attached(w, l->volume, l->uid, why);
-	if ((due || !l->manual) && set_result(w, l, due, why) && *why)
+		due = scan_is_lost(w, l->volume, l->uid, why);
+	if ((due || !l->manual) && scan_set_result(w, l, due, why) && *why)
 		log_event(LOG_WARNING, "something is wrong with a volume", "volume", l->volume,
 		          "fault", why, NULL);
 }
@@ -124,7 +124,7 @@ static bool stops(struct watch *w)
 void watch_scan(struct watch *w)
 {
 	size_t n;
-	struct scan *list AUTO(free) = collect_scans(w, &n);
+	struct scan *list AUTO(free) = scan_collect(w, &n);
 
 	for (size_t i = 0; i < n; i++) {
 		if (!stops(w))

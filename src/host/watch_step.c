@@ -27,15 +27,15 @@ static struct deadline end_of_try(const struct watch *w, const struct watch_orde
 	return d;
 }
 
-static void set(struct watch_outcome *ret, enum tracked_state state, const char *why)
+static void step_set_outcome(struct watch_outcome *ret, enum tracked_state state, const char *why)
 {
 	ret->state = state;
 	snprintf(ret->why, sizeof(ret->why), "%.*s", (int)sizeof(ret->why) - 1, why);
 }
 
 /* KUBE_ABSENT: there is no attachment of this name and uid. */
-static int read_again(struct watch *w, const struct watch_order *o, struct attachment_file *ret,
-                      struct err *err)
+static int step_read_again(struct watch *w, const struct watch_order *o,
+                           struct attachment_file *ret, struct err *err)
 {
 	struct json *tree = NULL;
 	int rc = kube_get(w->kube, &dpu_attachment_kind, w->a->namespace, o->name, end_of_try(w, o),
@@ -51,8 +51,9 @@ static int read_again(struct watch *w, const struct watch_order *o, struct attac
 	return 0;
 }
 
-static int attach(struct watch *w, const struct watch_order *o, const struct attachment_file *f,
-                  struct watch_outcome *ret, struct err *err)
+static int step_attach_object(struct watch *w, const struct watch_order *o,
+                              const struct attachment_file *f, struct watch_outcome *ret,
+                              struct err *err)
 {
 	struct str said AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
 	char *mount AUTO(free) = NULL;
@@ -60,7 +61,7 @@ static int attach(struct watch *w, const struct watch_order *o, const struct att
 	int rc;
 
 	if (watch_config_way(&w->config, o->volume, w->a, &a, &mount)) {
-		set(ret, TRACKED_IGNORED, "");
+		step_set_outcome(ret, TRACKED_IGNORED, "");
 		return 0;
 	}
 	a.watched = w->a->namespace;
@@ -68,51 +69,52 @@ static int attach(struct watch *w, const struct watch_order *o, const struct att
 	if (rc < 0)
 		return -1;
 	/* Not ready any more: its event is on the way. */
-	set(ret, rc ? TRACKED_WAITING : TRACKED_ATTACHED, rc ? said.ptr : "");
+	step_set_outcome(ret, rc ? TRACKED_WAITING : TRACKED_ATTACHED, rc ? said.ptr : "");
 	return 0;
 }
 
-static int do_attach(struct watch *w, const struct watch_order *o, struct watch_outcome *ret,
-                     struct err *err)
+static int step_attach(struct watch *w, const struct watch_order *o, struct watch_outcome *ret,
+                       struct err *err)
 {
 	struct attachment_file f AUTO(attachment_file_clear) = { .tree = NULL };
 	struct err why = ERR_INIT;
 	int rc;
 
 	if (manual_detach_applies(w->a->state_dir, w->scan_node.boot, o->volume, o->uid, &why)) {
-		set(ret, TRACKED_MANUAL_DETACH, "was detached by hand: \"host resume\" ends that");
+		step_set_outcome(ret, TRACKED_MANUAL_DETACH,
+		                 "was detached by hand: \"host resume\" ends that");
 		return 0;
 	}
-	rc = read_again(w, o, &f, err);
+	rc = step_read_again(w, o, &f, err);
 	if (rc < 0)
 		return -1;
 	if (rc) {
 		ret->gone = true;
-		set(ret, TRACKED_FAILED, "has gone");
+		step_set_outcome(ret, TRACKED_FAILED, "has gone");
 		return 0;
 	}
 	if (*f.fault)
 		return err_set(err, ERR_UNAVAILABLE, "attachment %s: %s", o->name, f.fault);
-	return attach(w, o, &f, ret, err);
+	return step_attach_object(w, o, &f, ret, err);
 }
 
-static int do_detach(struct watch *w, const struct watch_order *o, struct watch_outcome *ret,
-                     struct err *err)
+static int step_detach(struct watch *w, const struct watch_order *o, struct watch_outcome *ret,
+                       struct err *err)
 {
 	struct attachment_file f AUTO(attachment_file_clear) = { .tree = NULL };
-	int rc = o->missing ? read_again(w, o, &f, err) : 0;
+	int rc = o->missing ? step_read_again(w, o, &f, err) : 0;
 
 	if (rc < 0)
 		return -1;
 	if (o->missing && !rc) {
 		ret->found = true;
-		set(ret, TRACKED_WAITING, "");
+		step_set_outcome(ret, TRACKED_WAITING, "");
 		return 0;
 	}
 	ret->gone = o->gone || o->missing;
 	if (host_detach_attachment(w->a, o->volume, o->uid, ret->gone, end_of_try(w, o), err))
 		return -1;
-	set(ret, TRACKED_DETACHED, "");
+	step_set_outcome(ret, TRACKED_DETACHED, "");
 	return 0;
 }
 
@@ -122,7 +124,7 @@ void watch_step(struct watch *w, const struct watch_order *o, struct watch_outco
 	int rc;
 
 	*ret = (struct watch_outcome) { .state = TRACKED_FAILED };
-	rc = o->step == STEP_ATTACH ? do_attach(w, o, ret, &err) : do_detach(w, o, ret, &err);
+	rc = o->step == STEP_ATTACH ? step_attach(w, o, ret, &err) : step_detach(w, o, ret, &err);
 	if (rc)
-		set(ret, TRACKED_FAILED, err.msg);
+		step_set_outcome(ret, TRACKED_FAILED, err.msg);
 }

@@ -45,7 +45,7 @@ static bool is_same_by_uuid(const struct pair *p)
 }
 
 /* "3b:00.4" is "0000:3b:00.4". */
-static bool is_same_address(const char *a, const char *b)
+static bool is_same_function(const char *a, const char *b)
 {
 	return str_has_suffix(a, b) || str_has_suffix(b, a);
 }
@@ -67,7 +67,7 @@ static void compare_device(const struct pair *p)
 	const char *says = api_text(p->attachment, "pci"), *is = api_text(p->device, "pci");
 	int64_t nsid = api_seconds(p->attachment, "nsid"), here = api_seconds(p->device, "nsid");
 
-	if (!is_same_address(says, is) && !is_same_by_uuid(p))
+	if (!is_same_function(says, is) && !is_same_by_uuid(p))
 		compare_text(p, "function", says, is);
 	compare_text(p, "UUID", api_text(p->attachment, "uuid"), api_text(p->device, "uuid"));
 	compare_text(p, "tag", api_text(p->attachment, "tag"), api_text(p->device, "tag"));
@@ -120,7 +120,7 @@ static void compare_state(const struct pair *p)
 			api_text(p->attachment, "reason"));
 }
 
-static void tell_unattached(const struct pair *p)
+static void compare_report_unattached(const struct pair *p)
 {
 	struct str where AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
 	char *object AUTO(free) = object_of(p);
@@ -140,13 +140,13 @@ static void tell_unattached(const struct pair *p)
 			"device away, or will");
 }
 
-static void compare(struct pair *p)
+static void compare_volume(struct pair *p)
 {
 	json_foreach (a, json_member(p->api, "attachments"))
 		if (str_eq(api_text(a, "node"), p->node))
 			p->attachment = a;
 	if (!p->attachment) {
-		tell_unattached(p);
+		compare_report_unattached(p);
 		return;
 	}
 	compare_device(p);
@@ -178,7 +178,7 @@ static void compare_all(struct api_scan *l, const struct json *tree, const char 
 			continue;
 		p.device = json_member(there, "device");
 		p.api = when ? json_member(inspect_volume(l->r, id), "api") : json_member(v, "api");
-		compare(&p);
+		compare_volume(&p);
 	}
 }
 

@@ -50,7 +50,7 @@ const char *api_text(const struct json *facts, const char *name)
 	return s ? s : "";
 }
 
-static void set_text(struct json *facts, const char *name, const char *text)
+static void object_set_text(struct json *facts, const char *name, const char *text)
 {
 	if (!str_empty(text))
 		json_set_str(facts, name, text);
@@ -77,7 +77,7 @@ static void add_ages(struct json *facts, const struct api_eye *e, const struct j
 }
 
 /* "Ready=False since 50 s (Pending: the text)" */
-static void add_condition(struct json *list, const struct condition *c, time_t now)
+static void object_add_condition(struct json *list, const struct condition *c, time_t now)
 {
 	struct str text AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
 	int64_t age = api_age(c->since, now);
@@ -101,7 +101,7 @@ static void add_conditions(struct json *facts, const struct api_eye *e, const st
 	json_foreach (item, json_at(object, "status.conditions")) {
 		struct condition c = condition_decode(item);
 
-		add_condition(list, &c, e->now);
+		object_add_condition(list, &c, e->now);
 	}
 	json_set(facts, "conditions", list);
 }
@@ -138,7 +138,7 @@ static bool is_marked_by_others(const struct controller *c, const struct json *l
 	return manager && !str_eq(manager, c->driver_name);
 }
 
-static const char *maker_of(const struct controller *c, const struct dpu_volume *v)
+static const char *object_maker(const struct controller *c, const struct dpu_volume *v)
 {
 	const char *name = provenance_get(v, ANNOTATION_NAME);
 
@@ -159,17 +159,18 @@ static void add_claim(struct json *facts, const struct dpu_volume *v)
 	json_set_str(facts, "claim", claim);
 }
 
-static void add_volume(struct json *facts, const struct controller *c, const struct dpu_volume *v)
+static void object_add_volume(struct json *facts, const struct controller *c,
+                              const struct dpu_volume *v)
 {
-	set_text(facts, "phase", v->phase);
+	object_set_text(facts, "phase", v->phase);
 	json_set_str(facts, "kind", v->block ? "disk" : "share");
-	set_text(facts, "policy", v->policy);
+	object_set_text(facts, "policy", v->policy);
 	json_set_int(facts, "requested", v->requested);
 	if (v->capacity)
 		json_set_int(facts, "capacity", v->capacity);
 	if (v->access_modes == DPU_READ_WRITE_ONCE)
 		json_set_bool(facts, "oneNode", true);
-	json_set_str(facts, "madeBy", maker_of(c, v));
+	json_set_str(facts, "madeBy", object_maker(c, v));
 	add_claim(facts, v);
 }
 
@@ -181,28 +182,28 @@ struct json *api_volume_facts(const struct api_eye *e, const struct json *object
 	struct dpu_volume v = { .name = NULL };
 	int rc = volume_readiness(object, &v, &why, &err);
 
-	set_text(facts, "uid", json_str(object, "metadata.uid"));
+	object_set_text(facts, "uid", json_str(object, "metadata.uid"));
 	add_ages(facts, e, object);
 	add_verdict(facts, e, object, rc, why.ptr, &err);
 	if (v.name)
-		add_volume(facts, e->c, &v);
+		object_add_volume(facts, e->c, &v);
 	return facts;
 }
 
-static void add_device(struct json *facts, const struct dpu_attachment *a)
+static void object_add_device(struct json *facts, const struct dpu_attachment *a)
 {
-	set_text(facts, "function", a->function_type);
-	set_text(facts, "pci", a->pci_address);
-	set_text(facts, "vuid", a->func_vuid);
+	object_set_text(facts, "function", a->function_type);
+	object_set_text(facts, "pci", a->pci_address);
+	object_set_text(facts, "vuid", a->func_vuid);
 	if (a->nvme_nsid > 0)
 		json_set_int(facts, "nsid", a->nvme_nsid);
-	set_text(facts, "uuid", a->nvme_uuid);
-	set_text(facts, "tag", a->virtiofs_tag);
+	object_set_text(facts, "uuid", a->nvme_uuid);
+	object_set_text(facts, "tag", a->virtiofs_tag);
 }
 
 /* Ours carry a label; the Go plugin's have names of this form, which a person hardly writes. */
-static bool is_drivers(const struct controller *c, const struct json *object,
-                       const struct dpu_attachment_key *key)
+static bool object_is_drivers(const struct controller *c, const struct json *object,
+                              const struct dpu_attachment_key *key)
 {
 	const struct json *labels = json_at(object, "metadata.labels");
 	char name[OBJECT_NAME_MAX + 1];
@@ -227,11 +228,11 @@ struct json *api_attachment_facts(const struct api_eye *e, const struct json *ob
 	json_set_str(facts, "name", key.name);
 	json_set_str(facts, "uid", key.uid);
 	json_set_str(facts, "node", key.node);
-	json_set_str(facts, "madeBy", is_drivers(e->c, object, &key) ? "driver" : "others");
+	json_set_str(facts, "madeBy", object_is_drivers(e->c, object, &key) ? "driver" : "others");
 	add_ages(facts, e, object);
 	add_verdict(facts, e, object, rc, why.ptr, &err);
 	if (a.key.name)
-		add_device(facts, &a);
+		object_add_device(facts, &a);
 	return facts;
 }
 
@@ -240,8 +241,8 @@ struct json *api_persistent_volume_facts(const struct persistent_volume *pv)
 	struct json *facts = json_object();
 
 	json_set_str(facts, "name", pv->name);
-	set_text(facts, "phase", pv->phase);
-	set_text(facts, "reclaimPolicy", pv->reclaim_policy);
+	object_set_text(facts, "phase", pv->phase);
+	object_set_text(facts, "reclaimPolicy", pv->reclaim_policy);
 	if (*pv->claim_name) {
 		char *claim AUTO(free) = xasprintf("%s/%s", pv->claim_namespace, pv->claim_name);
 
@@ -260,7 +261,7 @@ struct json *api_volume_attachment_facts(const struct api_eye *e, const struct j
 	if (!node)
 		json_set_bool(facts, "nodeUnregistered", true);
 	json_set_bool(facts, "attached", a->attached);
-	set_text(facts, "error", a->error);
+	object_set_text(facts, "error", a->error);
 	add_ages(facts, e, object);
 	return facts;
 }

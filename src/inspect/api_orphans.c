@@ -33,7 +33,7 @@ static int read_again(const struct api_scan *l, const struct kube_kind *kind, co
 }
 
 /* Nothing more of this sort is told, so nothing more is read for it. */
-static bool is_full(const struct api_sort *s)
+static bool orphans_are_full(const struct api_sort *s)
 {
 	return s->n > API_SORT_MOST;
 }
@@ -71,7 +71,8 @@ static bool is_staged_here(const struct api_scan *l, const struct json *volume, 
 	        json_count(json_member(side, "published")));
 }
 
-static void tell_unwanted(struct api_scan *l, const struct json *volume, const struct json *a)
+static void orphans_report_unwanted(struct api_scan *l, const struct json *volume,
+                                    const struct json *a)
 {
 	const char *id = api_text(volume, "id"), *node = api_text(a, "node");
 	char *ref AUTO(free) = api_ref(l, &dpu_attachment_kind, api_text(a, "name"));
@@ -95,27 +96,28 @@ static void tell_unwanted(struct api_scan *l, const struct json *volume, const s
 	                id, node, inspect_age(api_seconds(a, "age"), buf));
 }
 
-static void look_for_unwanted(struct api_sort *s, const struct json *volume)
+static void orphans_find_unwanted(struct api_sort *s, const struct json *volume)
 {
 	struct api_scan *l = s->l;
 	const struct json *wanted = json_at(volume, "api.volumeAttachments");
 
-	if (is_full(s) || may_be_anywhere(wanted) || json_at(volume, "api.otherDriver"))
+	if (orphans_are_full(s) || may_be_anywhere(wanted) || json_at(volume, "api.otherDriver"))
 		return;
 	json_foreach (a, json_at(volume, "api.attachments")) {
-		if (is_full(s) || !is_grown(a) || !str_eq(api_text(a, "madeBy"), "driver") ||
+		if (orphans_are_full(s) || !is_grown(a) ||
+		    !str_eq(api_text(a, "madeBy"), "driver") ||
 		    has_on_node(wanted, api_text(a, "node")))
 			continue;
 		if (!read_again(l, &dpu_attachment_kind, api_text(a, "name"), api_text(a, "uid")) &&
 		    api_one_more(s))
-			tell_unwanted(l, volume, a);
+			orphans_report_unwanted(l, volume, a);
 	}
 }
 
 /* ---- volumes without a PersistentVolume ---- */
 
-static void tell_unclaimed(struct api_scan *l, const char *id, const struct json *facts,
-                           bool attached)
+static void orphans_report_unclaimed(struct api_scan *l, const char *id, const struct json *facts,
+                                     bool attached)
 {
 	char *ref AUTO(free) = api_ref(l, &dpu_volume_kind, id);
 	char *next AUTO(free) = NULL;
@@ -138,24 +140,25 @@ static void tell_unclaimed(struct api_scan *l, const char *id, const struct json
 	                *claim ? ", and was made for claim " : "", claim);
 }
 
-static void look_for_unclaimed(struct api_sort *s, const struct json *volume)
+static void orphans_find_unclaimed(struct api_sort *s, const struct json *volume)
 {
 	const struct json *api = json_member(volume, "api");
 	const struct json *facts = json_member(api, "volume");
 	const char *id = api_text(volume, "id");
 
 	/* One that is not ready is a finding of its own: its claim may still be waiting for it. */
-	if (is_full(s) || !facts || json_member(api, "persistentVolume") ||
+	if (orphans_are_full(s) || !facts || json_member(api, "persistentVolume") ||
 	    json_member(api, "otherDriver") || !is_grown(facts) || !api_is(facts, "ready") ||
 	    str_eq(api_text(facts, "madeBy"), "others"))
 		return;
 	if (!read_again(s->l, &dpu_volume_kind, id, api_text(facts, "uid")) && api_one_more(s))
-		tell_unclaimed(s->l, id, facts, json_count(json_member(api, "attachments")) > 0);
+		orphans_report_unclaimed(s->l, id, facts,
+		                         json_count(json_member(api, "attachments")) > 0);
 }
 
 /* ---- what Kubernetes believes and DPF does not have ---- */
 
-static void tell_missing(struct api_scan *l, const char *id, const struct json *wish)
+static void orphans_report_missing(struct api_scan *l, const char *id, const struct json *wish)
 {
 	char *ref AUTO(free) = xasprintf("VolumeAttachment %s", api_text(wish, "name"));
 	char *next AUTO(free) = xasprintf(
@@ -170,7 +173,7 @@ static void tell_missing(struct api_scan *l, const char *id, const struct json *
 	                id, api_text(wish, "node"));
 }
 
-static void look_for_missing(struct api_sort *s, const struct json *volume)
+static void orphans_find_missing(struct api_sort *s, const struct json *volume)
 {
 	const struct json *there = json_at(volume, "api.attachments");
 	const char *id = api_text(volume, "id");
@@ -179,23 +182,23 @@ static void look_for_missing(struct api_sort *s, const struct json *volume)
 	json_foreach (wish, json_at(volume, "api.volumeAttachments")) {
 		const char *node = api_text(wish, "node");
 
-		if (is_full(s) || !api_is(wish, "attached") || api_is(wish, "nodeUnregistered") ||
-		    api_seconds(wish, "deleting") >= 0 || has_on_node(there, node) ||
-		    !attachment_object_name(node, id, name))
+		if (orphans_are_full(s) || !api_is(wish, "attached") ||
+		    api_is(wish, "nodeUnregistered") || api_seconds(wish, "deleting") >= 0 ||
+		    has_on_node(there, node) || !attachment_object_name(node, id, name))
 			continue;
 		if (read_again(s->l, &dpu_attachment_kind, name, "") == KUBE_ABSENT &&
 		    api_one_more(s))
-			tell_missing(s->l, id, wish);
+			orphans_report_missing(s->l, id, wish);
 	}
 }
 
-static void look_for_lost(struct api_sort *s, const struct json *volume)
+static void orphans_find_lost(struct api_sort *s, const struct json *volume)
 {
 	const struct json *api = json_member(volume, "api");
 	const char *id = api_text(volume, "id"), *pv = json_str(api, "persistentVolume.name");
 	char *ref AUTO(free) = NULL;
 
-	if (is_full(s) || !pv || json_member(api, "volume") ||
+	if (orphans_are_full(s) || !pv || json_member(api, "volume") ||
 	    (dns1123_subdomain(id) && read_again(s->l, &dpu_volume_kind, id, "") != KUBE_ABSENT) ||
 	    !api_one_more(s))
 		return;
@@ -208,7 +211,7 @@ static void look_for_lost(struct api_sort *s, const struct json *volume)
 
 /* ---- nodes ---- */
 
-static bool is_registered(const struct api_scan *l, const char *node)
+static bool orphans_registered(const struct api_scan *l, const char *node)
 {
 	for (size_t i = 0; i < l->nodes.n; i++)
 		if (str_eq(l->nodes.v[i].to, node))
@@ -217,7 +220,7 @@ static bool is_registered(const struct api_scan *l, const char *node)
 }
 
 /* node_check() is the driver's own rule: DPUNode, or Node where those may not be read. */
-static bool is_gone(struct api_scan *l, const char *node)
+static bool orphan_is_gone(struct api_scan *l, const char *node)
 {
 	struct err err = ERR_INIT;
 
@@ -245,12 +248,12 @@ struct asked {
 
 static bool is_on_no_node(struct api_scan *l, const char *node, struct asked *asked)
 {
-	if (is_registered(l, node) || strs_has(&asked->there, node))
+	if (orphans_registered(l, node) || strs_has(&asked->there, node))
 		return false;
 	if (!strs_has(&asked->gone, node)) {
 		if (asked->there.n + asked->gone.n >= API_SORT_MOST)
 			return false;
-		strs_add(is_gone(l, node) ? &asked->gone : &asked->there, node);
+		strs_add(orphan_is_gone(l, node) ? &asked->gone : &asked->there, node);
 	}
 	return strs_has(&asked->gone, node);
 }
@@ -260,7 +263,8 @@ static void look_for_homeless(struct api_sort *s, const struct json *volume, str
 	struct api_scan *l = s->l;
 
 	json_foreach (a, json_at(volume, "api.attachments")) {
-		if (is_full(s) || !is_grown(a) || !is_on_no_node(l, api_text(a, "node"), asked))
+		if (orphans_are_full(s) || !is_grown(a) ||
+		    !is_on_no_node(l, api_text(a, "node"), asked))
 			continue;
 		if (!read_again(l, &dpu_attachment_kind, api_text(a, "name"), api_text(a, "uid")) &&
 		    api_one_more(s))
@@ -280,14 +284,14 @@ void api_find_orphans(struct api_scan *l)
 
 	json_foreach (v, json_member(l->r->tree, "volumes")) {
 		if (l->persistent_volumes)
-			look_for_lost(&lost, v);
+			orphans_find_lost(&lost, v);
 		if (l->volume_attachments)
-			look_for_missing(&missing, v);
+			orphans_find_missing(&missing, v);
 		look_for_homeless(&homeless, v, &asked);
 		if (l->volume_attachments && kubernetes)
-			look_for_unwanted(&unwanted, v);
+			orphans_find_unwanted(&unwanted, v);
 		if (l->persistent_volumes && kubernetes)
-			look_for_unclaimed(&unclaimed, v);
+			orphans_find_unclaimed(&unclaimed, v);
 	}
 	strs_clear(&asked.there);
 	strs_clear(&asked.gone);

@@ -90,7 +90,7 @@ static struct json *facts_of(struct api_scan *l, const char *volume)
 	return json_sub(inspect_volume(l->r, volume), "api");
 }
 
-static void count(struct api_scan *l, const char *what)
+static void api_count(struct api_scan *l, const char *what)
 {
 	struct json *api = json_sub(l->r->tree, "api");
 	int64_t n = api_seconds(api, what);
@@ -98,7 +98,7 @@ static void count(struct api_scan *l, const char *what)
 	json_set_int(api, what, n < 0 ? 1 : n + 1);
 }
 
-static int take_volume(void *arg, const struct json *item, struct err *err)
+static int api_read_volume(void *arg, const struct json *item, struct err *err)
 {
 	struct api_scan *l = arg;
 	const char *name = json_str(item, "metadata.name");
@@ -107,7 +107,7 @@ static int take_volume(void *arg, const struct json *item, struct err *err)
 	if (!name || !is_wanted(l, name))
 		return 0;
 	json_set(facts_of(l, name), "volume", api_volume_facts(&l->eye, item));
-	count(l, "dpuVolumes");
+	api_count(l, "dpuVolumes");
 	return 0;
 }
 
@@ -119,7 +119,7 @@ static bool is_told_already(const struct json *api, const char *attachment)
 	return false;
 }
 
-static int take_attachment(void *arg, const struct json *item, struct err *err)
+static int api_read_attachment(void *arg, const struct json *item, struct err *err)
 {
 	struct api_scan *l = arg;
 	struct dpu_attachment_key key = dpu_attachment_key(item);
@@ -135,11 +135,11 @@ static int take_attachment(void *arg, const struct json *item, struct err *err)
 	if (str_eq(api_text(json_member(api, "volume"), "kind"), "share"))
 		kind = EMULATION_VIRTIOFS;
 	json_append(inspect_list(api, "attachments"), api_attachment_facts(&l->eye, item, kind));
-	count(l, "dpuVolumeAttachments");
+	api_count(l, "dpuVolumeAttachments");
 	return 0;
 }
 
-static int take_csi_node(void *arg, const struct json *item, struct err *err)
+static int api_read_csi_node(void *arg, const struct json *item, struct err *err)
 {
 	struct api_scan *l = arg;
 	const char *node = json_str(item, "metadata.name");
@@ -160,7 +160,7 @@ static void note_other_driver(struct api_scan *l, const struct persistent_volume
 		json_set_str(json_sub(volume, "api"), "otherDriver", pv->driver);
 }
 
-static int take_persistent_volume(void *arg, const struct json *item, struct err *err)
+static int api_read_persistent_volume(void *arg, const struct json *item, struct err *err)
 {
 	struct api_scan *l = arg;
 	struct persistent_volume pv = persistent_volume_decode(item);
@@ -170,7 +170,7 @@ static int take_persistent_volume(void *arg, const struct json *item, struct err
 		note_other_driver(l, &pv);
 		return 0;
 	}
-	count(l, "persistentVolumes");
+	api_count(l, "persistentVolumes");
 	names_add(&l->pvs, pv.name, pv.handle);
 	if (is_wanted(l, pv.handle))
 		json_set(facts_of(l, pv.handle), "persistentVolume",
@@ -178,7 +178,7 @@ static int take_persistent_volume(void *arg, const struct json *item, struct err
 	return 0;
 }
 
-static int take_volume_attachment(void *arg, const struct json *item, struct err *err)
+static int api_read_volume_attachment(void *arg, const struct json *item, struct err *err)
 {
 	struct api_scan *l = arg;
 	struct volume_attachment a = volume_attachment_decode(item);
@@ -188,7 +188,7 @@ static int take_volume_attachment(void *arg, const struct json *item, struct err
 	(void)err;
 	if (!str_eq(a.attacher, l->c.driver_name))
 		return 0;
-	count(l, "volumeAttachments");
+	api_count(l, "volumeAttachments");
 	if (volume && is_wanted(l, volume))
 		json_append(inspect_list(facts_of(l, volume), "volumeAttachments"),
 		            api_volume_attachment_facts(&l->eye, item, &a, node));
@@ -197,39 +197,39 @@ static int take_volume_attachment(void *arg, const struct json *item, struct err
 
 /* ---- the lists ---- */
 
-typedef int take_fn(void *arg, const struct json *item, struct err *err);
+typedef int read_fn(void *arg, const struct json *item, struct err *err);
 
-static int read_volumes(struct api_scan *l, struct err *err)
+static int api_read_volumes(struct api_scan *l, struct err *err)
 {
 	const char *id = l->o->volume_id;
 	struct json *object AUTO(json_free) = NULL;
 	int rc;
 
 	if (!id)
-		return kube_list(l->c.kube, &dpu_volume_kind, l->c.namespace, NULL, take_volume, l,
-		                 l->d, err);
+		return kube_list(l->c.kube, &dpu_volume_kind, l->c.namespace, NULL, api_read_volume,
+		                 l, l->d, err);
 	if (!dns1123_subdomain(id))
 		return 0;
 	rc = kube_get(l->c.kube, &dpu_volume_kind, l->c.namespace, id, l->d, &object, err);
-	return rc ? (rc < 0 ? -1 : 0) : take_volume(l, object, err);
+	return rc ? (rc < 0 ? -1 : 0) : api_read_volume(l, object, err);
 }
 
-static int read_attachments(struct api_scan *l, struct err *err)
+static int api_read_attachments(struct api_scan *l, struct err *err)
 {
 	if (l->o->volume_id)
-		return attachments_each(&l->c, l->o->volume_id, take_attachment, l, l->d, err);
-	return kube_list(l->c.kube, &dpu_attachment_kind, l->c.namespace, NULL, take_attachment, l,
-	                 l->d, err);
+		return attachments_each(&l->c, l->o->volume_id, api_read_attachment, l, l->d, err);
+	return kube_list(l->c.kube, &dpu_attachment_kind, l->c.namespace, NULL, api_read_attachment,
+	                 l, l->d, err);
 }
 
 /* What the report can do without: true when it was read. */
-static bool read_optional(struct api_scan *l, const struct kube_kind *kind, const char *what_for,
-                          take_fn *take)
+static bool api_read_optional(struct api_scan *l, const struct kube_kind *kind,
+                              const char *what_for, read_fn *read)
 {
 	struct err err = ERR_INIT;
 	struct str text AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
 
-	if (!kube_list(l->c.kube, kind, NULL, NULL, take, l, l->d, &err))
+	if (!kube_list(l->c.kube, kind, NULL, NULL, read, l, l->d, &err))
 		return true;
 	str_addf(&text, "%s: ", what_for);
 	str_add_shown(&text, err.msg);
@@ -250,18 +250,18 @@ static void none_is_told_too(struct api_scan *l)
 
 int api_read(struct api_scan *l, struct err *err)
 {
-	if (read_volumes(l, err) || read_attachments(l, err))
+	if (api_read_volumes(l, err) || api_read_attachments(l, err))
 		return -1;
 	none_is_told_too(l);
-	l->csi_nodes = read_optional(l, &csi_node_kind,
-	                             "nodes are taken to have their names as ids", take_csi_node);
-	l->persistent_volumes = read_optional(
+	l->csi_nodes = api_read_optional(
+		l, &csi_node_kind, "nodes are taken to have their names as ids", api_read_csi_node);
+	l->persistent_volumes = api_read_optional(
 		l, &persistent_volume_kind, "volumes without a PersistentVolume are not looked for",
-		take_persistent_volume);
+		api_read_persistent_volume);
 	l->volume_attachments =
 		l->persistent_volumes &&
-		read_optional(l, &volume_attachment_kind,
-	                      "attachments without a VolumeAttachment are not looked for",
-	                      take_volume_attachment);
+		api_read_optional(l, &volume_attachment_kind,
+	                          "attachments without a VolumeAttachment are not looked for",
+	                          api_read_volume_attachment);
 	return 0;
 }

@@ -23,8 +23,8 @@ static int64_t unready_for(const struct json *facts)
 	return since >= 0 ? since : age;
 }
 
-static void tell_unready(struct api_scan *l, const struct kube_kind *kind, const char *name,
-                         const struct json *facts)
+static void state_report_unready(struct api_scan *l, const struct kube_kind *kind, const char *name,
+                                 const struct json *facts)
 {
 	char *ref AUTO(free) = api_ref(l, kind, name);
 	char *next AUTO(free) = xasprintf(
@@ -37,8 +37,8 @@ static void tell_unready(struct api_scan *l, const struct kube_kind *kind, const
 	                inspect_age(unready_for(facts), buf));
 }
 
-static void tell_deleting(struct api_scan *l, const struct kube_kind *kind, const char *name,
-                          const struct json *facts)
+static void state_report_deleting(struct api_scan *l, const struct kube_kind *kind,
+                                  const char *name, const struct json *facts)
 {
 	char *ref AUTO(free) = api_ref(l, kind, name);
 	char *next AUTO(free) = xasprintf(
@@ -61,21 +61,21 @@ struct sorts {
 	struct api_sort unready, deleting, places, wishes;
 };
 
-static void look_at(struct api_scan *l, struct sorts *s, const struct kube_kind *kind,
-                    const char *name, const struct json *facts)
+static void state_check_object(struct api_scan *l, struct sorts *s, const struct kube_kind *kind,
+                               const char *name, const struct json *facts)
 {
 	int64_t deleting = api_seconds(facts, "deleting");
 
 	if (deleting >= DELETING_S && api_one_more(&s->deleting))
-		tell_deleting(l, kind, name, facts);
+		state_report_deleting(l, kind, name, facts);
 	else if (deleting < 0 && !api_is(facts, "ready") && unready_for(facts) >= UNREADY_S &&
 	         api_one_more(&s->unready))
-		tell_unready(l, kind, name, facts);
+		state_report_unready(l, kind, name, facts);
 }
 
 /* A volume for one node on several of them: two kernels may write its blocks. */
-static void look_at_places(struct api_scan *l, struct sorts *s, const char *id,
-                           const struct json *api)
+static void state_check_nodes(struct api_scan *l, struct sorts *s, const char *id,
+                              const struct json *api)
 {
 	struct str places AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
 	char *ref AUTO(free) = api_ref(l, &dpu_volume_kind, id);
@@ -99,8 +99,8 @@ static void look_at_places(struct api_scan *l, struct sorts *s, const char *id,
 		                "is for one node and attached elsewhere, too: %s", places.ptr);
 }
 
-static void look_at_wishes(struct api_scan *l, struct sorts *s, const char *id,
-                           const struct json *api)
+static void state_check_errors(struct api_scan *l, struct sorts *s, const char *id,
+                               const struct json *api)
 {
 	json_foreach (a, json_member(api, "volumeAttachments")) {
 		char *ref AUTO(free) = NULL, *next AUTO(free) = NULL;
@@ -138,10 +138,10 @@ void api_find_stuck(struct api_scan *l)
 		if (!api)
 			continue;
 		if (volume)
-			look_at(l, &s, &dpu_volume_kind, id, volume);
+			state_check_object(l, &s, &dpu_volume_kind, id, volume);
 		json_foreach (a, json_member(api, "attachments"))
-			look_at(l, &s, &dpu_attachment_kind, api_text(a, "name"), a);
-		look_at_places(l, &s, id, api);
-		look_at_wishes(l, &s, id, api);
+			state_check_object(l, &s, &dpu_attachment_kind, api_text(a, "name"), a);
+		state_check_nodes(l, &s, id, api);
+		state_check_errors(l, &s, id, api);
 	}
 }

@@ -30,7 +30,7 @@ static const char about[] =
 	"Messages of conditions are what DPF and the vendor wrote: read them before this file is\n"
 	"given away.\n";
 
-static int add_report(struct bundle *b, struct err *err)
+static int bundle_report(struct bundle *b, struct err *err)
 {
 	char *json AUTO(free) = json_print_shown(b->r->tree);
 	char *table AUTO(free) = NULL;
@@ -49,7 +49,7 @@ static int add_report(struct bundle *b, struct err *err)
 
 static int fill(struct bundle *b, struct err *err)
 {
-	if (bundle_add(b, "README.txt", about, err) || add_report(b, err) ||
+	if (bundle_add(b, "README.txt", about, err) || bundle_report(b, err) ||
 	    bundle_add(b, "version.txt", "snap-csi-plugin " SNAP_CSI_VERSION "\n", err) ||
 	    bundle_flags(b, err) || bundle_objects(b, err) || bundle_mounts(b, err) ||
 	    bundle_metrics(b, err))

@@ -74,7 +74,7 @@ int bundle_flags(struct bundle *b, struct err *err)
 
 /* ---- mounts ---- */
 
-static bool is_path_of_ours(const struct bundle *b, const char *line)
+static bool bundle_has_path(const struct bundle *b, const char *line)
 {
 	static const char *const lists[] = { "node.staged", "node.published" };
 
@@ -92,7 +92,7 @@ static bool is_path_of_ours(const struct bundle *b, const char *line)
 
 static void keep_line(const struct bundle *b, const char *line, struct str *out)
 {
-	if (!strstr(line, b->o->flags.name) && !is_path_of_ours(b, line))
+	if (!strstr(line, b->o->flags.name) && !bundle_has_path(b, line))
 		return;
 	str_add(out, line);
 	str_add(out, "\n");
@@ -119,7 +119,7 @@ int bundle_mounts(struct bundle *b, struct err *err)
 
 /* ---- metrics ---- */
 
-static int read_page(int fd, struct str *page, struct err *err)
+static int bundle_read_page(int fd, struct str *page, struct err *err)
 {
 	static const char request[] =
 		"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
@@ -138,7 +138,7 @@ static int read_page(int fd, struct str *page, struct err *err)
 	return n < 0 ? err_sys(err, errno, "receive") : 0;
 }
 
-static int get_metrics(const char *address, struct str *page, struct err *err)
+static int bundle_get_metrics(const char *address, struct str *page, struct err *err)
 {
 	struct listen_address a;
 	struct timeval patience = { .tv_sec = METRICS_S };
@@ -154,7 +154,7 @@ static int get_metrics(const char *address, struct str *page, struct err *err)
 	/* "Every address" leads to the loopback. */
 	if (connect(fd, (const struct sockaddr *)&a.to, a.n))
 		return err_sys(err, errno, "connect to %s", address);
-	return read_page(fd, page, err);
+	return bundle_read_page(fd, page, err);
 }
 
 int bundle_metrics(struct bundle *b, struct err *err)
@@ -167,7 +167,7 @@ int bundle_metrics(struct bundle *b, struct err *err)
 	if (str_empty(address))
 		return bundle_add(b, "metrics.error.txt",
 		                  "no --http-endpoint of the running driver is known\n", err);
-	if (get_metrics(address, &page, &failed))
+	if (bundle_get_metrics(address, &page, &failed))
 		return bundle_add(b, "metrics.error.txt", failed.msg, err);
 	body = strstr(page.ptr, "\r\n\r\n");
 	return bundle_add(b, "metrics.txt", body ? body + 4 : page.ptr, err);

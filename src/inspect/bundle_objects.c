@@ -24,7 +24,7 @@ struct lines {
 	unsigned n_files;
 };
 
-static int write_lines(struct lines *l, struct err *err)
+static int bundle_write_lines(struct lines *l, struct err *err)
 {
 	char name[64];
 
@@ -38,8 +38,8 @@ static int write_lines(struct lines *l, struct err *err)
 }
 
 /* Objects of other drivers are nobody's business here. */
-static bool is_drivers(const struct bundle *b, const struct kube_kind *kind,
-                       const struct json *object)
+static bool bundle_is_drivers(const struct bundle *b, const struct kube_kind *kind,
+                              const struct json *object)
 {
 	const char *driver = b->o->flags.name;
 
@@ -51,8 +51,8 @@ static bool is_drivers(const struct bundle *b, const struct kube_kind *kind,
 }
 
 /* Is it of the one volume that is asked for? */
-static bool is_of_volume(const struct bundle *b, const struct kube_kind *kind,
-                         const struct json *object)
+static bool bundle_is_of_volume(const struct bundle *b, const struct kube_kind *kind,
+                                const struct json *object)
 {
 	const char *id = b->o->volume_id, *pv;
 
@@ -68,36 +68,36 @@ static bool is_of_volume(const struct bundle *b, const struct kube_kind *kind,
 	return str_eq(volume_attachment_decode(object).persistent_volume, pv);
 }
 
-static int take(void *arg, const struct json *item, struct err *err)
+static int bundle_object(void *arg, const struct json *item, struct err *err)
 {
 	struct lines *l = arg;
 	struct json *copy AUTO(json_free) = NULL;
 	char *text AUTO(free) = NULL;
 
-	if (!is_drivers(l->b, l->kind, item) || !is_of_volume(l->b, l->kind, item))
+	if (!bundle_is_drivers(l->b, l->kind, item) || !bundle_is_of_volume(l->b, l->kind, item))
 		return 0;
 	copy = redact_object(item);
 	text = json_print(copy);
 	str_add(&l->text, text);
 	str_add(&l->text, "\n");
-	return l->text.len >= FILE_BYTES ? write_lines(l, err) : 0;
+	return l->text.len >= FILE_BYTES ? bundle_write_lines(l, err) : 0;
 }
 
 /* A failure of the API server is a file; one of the archive ends it. */
-static int add_kind(struct bundle *b, struct kube *k, const struct kube_kind *kind, const char *ns,
-                    struct err *err)
+static int bundle_kind(struct bundle *b, struct kube *k, const struct kube_kind *kind,
+                       const char *ns, struct err *err)
 {
 	struct lines l = { .b = b, .kind = kind, .text = STR_INIT(FILE_BYTES * 4) };
 	struct err failed = ERR_INIT;
 	char name[64];
-	int rc = kube_list(k, kind, ns, NULL, take, &l, b->d, &failed);
+	int rc = kube_list(k, kind, ns, NULL, bundle_object, &l, b->d, &failed);
 
 	if (rc) {
 		snprintf(name, sizeof(name), "%s.error.txt", kind->plural);
 		rc = bundle_add(b, name, failed.msg, err);
 	}
 	if (rc == 0)
-		rc = write_lines(&l, err);
+		rc = bundle_write_lines(&l, err);
 	str_clear(&l.text);
 	return rc;
 }
@@ -116,13 +116,13 @@ int bundle_objects(struct bundle *b, struct err *err)
 			err);
 	if (api_connect(b->o, &k, &failed))
 		return bundle_add(b, "objects.error.txt", failed.msg, err);
-	rc = add_kind(b, k, &dpu_volume_kind, ns, err);
+	rc = bundle_kind(b, k, &dpu_volume_kind, ns, err);
 	if (rc == 0)
-		rc = add_kind(b, k, &dpu_attachment_kind, ns, err);
+		rc = bundle_kind(b, k, &dpu_attachment_kind, ns, err);
 	if (rc == 0)
-		rc = add_kind(b, k, &persistent_volume_kind, NULL, err);
+		rc = bundle_kind(b, k, &persistent_volume_kind, NULL, err);
 	if (rc == 0)
-		rc = add_kind(b, k, &volume_attachment_kind, NULL, err);
+		rc = bundle_kind(b, k, &volume_attachment_kind, NULL, err);
 	kube_free(k);
 	return rc;
 }

@@ -19,7 +19,7 @@
 
 enum { NOTHING_WRONG = 0, FINDINGS = 1, COULD_NOT_LOOK = 2 };
 
-static int look(struct inspect_report *r, const struct inspect_options *o, struct err *err)
+static int inspect_scan(struct inspect_report *r, const struct inspect_options *o, struct err *err)
 {
 	if (o->flags.node && inspect_node_facts(r, o, deadline_in_ms(NODE_MS), err))
 		return -1;
@@ -28,7 +28,7 @@ static int look(struct inspect_report *r, const struct inspect_options *o, struc
 	return o->node_only ? 0 : inspect_api_facts(r, o, deadline_in_ms(API_MS), err);
 }
 
-static void print(const struct inspect_report *r, const struct inspect_options *o)
+static void inspect_print_report(const struct inspect_report *r, const struct inspect_options *o)
 {
 	char *text AUTO(free) = NULL;
 
@@ -40,13 +40,13 @@ static void print(const struct inspect_report *r, const struct inspect_options *
 	}
 }
 
-static int run(const struct inspect_options *o)
+static int inspect_run(const struct inspect_options *o)
 {
 	struct inspect_report r AUTO(inspect_report_clear) = { .tree = NULL };
 	struct err err = ERR_INIT;
 
 	inspect_report_init(&r);
-	if (look(&r, o, &err)) {
+	if (inspect_scan(&r, o, &err)) {
 		fprintf(stderr, "cannot look: %s\n", err.msg);
 		return COULD_NOT_LOOK;
 	}
@@ -55,7 +55,7 @@ static int run(const struct inspect_options *o)
 		return COULD_NOT_LOOK;
 	}
 	if (!o->bundle)
-		print(&r, o);
+		inspect_print_report(&r, o);
 	if (fflush(stdout) || ferror(stdout)) {
 		fputs("cannot look: the output could not be written\n", stderr);
 		return COULD_NOT_LOOK;
@@ -63,7 +63,7 @@ static int run(const struct inspect_options *o)
 	return r.n_findings ? FINDINGS : NOTHING_WRONG;
 }
 
-static int look_and_say(int argc, char *const argv[])
+static int inspect_command(int argc, char *const argv[])
 {
 	struct strs errors AUTO(strs_clear) = STRS_INIT;
 	static struct inspect_options o; /* a look that was given up reads it to the end */
@@ -78,7 +78,7 @@ static int look_and_say(int argc, char *const argv[])
 		inspect_print_help(stdout);
 		status = NOTHING_WRONG;
 	} else {
-		status = run(&o);
+		status = inspect_run(&o);
 	}
 	return status;
 }
@@ -86,5 +86,5 @@ static int look_and_say(int argc, char *const argv[])
 /* Where a thread of the look is given up, the process may be for ever about to end. */
 int inspect_main(int argc, char *const argv[])
 {
-	return run_in_subprocess(look_and_say, argc, argv);
+	return run_in_subprocess(inspect_command, argc, argv);
 }

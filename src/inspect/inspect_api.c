@@ -11,7 +11,7 @@
 	"deploy/snap-csi-controller -c snap-csi-plugin -- snap-csi-plugin inspect), or here " \
 	"with --kubeconfig and --namespace"
 
-static int say(struct inspect_report *r, const char *why)
+static int report_error(struct inspect_report *r, const char *why)
 {
 	struct str text AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
 
@@ -21,7 +21,7 @@ static int say(struct inspect_report *r, const char *why)
 }
 
 /* That the API server refuses or is away may be the very incident. */
-static int say_failed(struct api_scan *l, const struct err *err)
+static int report_failure(struct api_scan *l, const struct err *err)
 {
 	const char *next =
 		"is the API server up (kubectl get --raw /readyz), and reached from here?";
@@ -37,7 +37,7 @@ static int say_failed(struct api_scan *l, const struct err *err)
 		next = "is DPF installed in this cluster (kubectl get crd "
 		       "dpuvolumes.storage.dpu.nvidia.com)?";
 	inspect_finding(l->r, "API server", next, "%s", err->msg);
-	return say(l->r, err->msg);
+	return report_error(l->r, err->msg);
 }
 
 static void set_eye(struct api_scan *l)
@@ -49,13 +49,13 @@ static void set_eye(struct api_scan *l)
 	};
 }
 
-static int look(struct api_scan *l)
+static int api_scan_all(struct api_scan *l)
 {
 	struct err err = ERR_INIT;
 	int rc = api_read(l, &err);
 
 	if (rc)
-		return say_failed(l, &err);
+		return report_failure(l, &err);
 	api_find_contradictions(l);
 	api_find_stuck(l);
 	api_find_orphans(l);
@@ -84,17 +84,17 @@ int inspect_api_facts(struct inspect_report *r, const struct inspect_options *o,
 
 	(void)err;
 	if (!f->controller && str_empty(f->kubeconfig))
-		return say(r, NO_ACCESS);
+		return report_error(r, NO_ACCESS);
 	if (str_empty(f->namespace_))
-		return say(r, "--namespace is needed: that of the DPUVolumes");
+		return report_error(r, "--namespace is needed: that of the DPUVolumes");
 	json_set_str(api, "namespace", f->namespace_);
 	json_set_str(api, "driver", f->name);
 	if (api_connect(o, &l.c.kube, &failed))
-		return say_failed(&l, &failed);
+		return report_failure(&l, &failed);
 	l.c.namespace = f->namespace_;
 	l.c.driver_name = f->name;
 	set_eye(&l);
-	rc = look(&l);
+	rc = api_scan_all(&l);
 	api_scan_clear(&l);
 	kube_free(l.c.kube);
 	return rc;

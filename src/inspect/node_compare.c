@@ -17,7 +17,8 @@ static const struct json *first_staged(const struct json *node)
 }
 
 /* A target that shows something else than what is staged now. */
-static void compare_targets(const struct node_scan *l, const char *object, const struct json *node)
+static void node_compare_targets(const struct node_scan *l, const char *object,
+                                 const struct json *node)
 {
 	const char *staged = json_str(first_staged(node), "number");
 
@@ -50,7 +51,8 @@ static void find_unstaged(const struct node_scan *l, const char *object, const s
 }
 
 /* Two volumes with one device: one of them writes to the other's. */
-static void find_shared_device(const struct node_scan *l, const char *object, const struct json *v)
+static void compare_shared_device(const struct node_scan *l, const char *object,
+                                  const struct json *v)
 {
 	const char *number = json_str(v, "node.device.number");
 
@@ -66,8 +68,8 @@ static void find_shared_device(const struct node_scan *l, const char *object, co
 				json_str(other, "id"));
 }
 
-static void find_two_stagings(const struct node_scan *l, const char *object,
-                              const struct json *node)
+static void compare_two_stagings(const struct node_scan *l, const char *object,
+                                 const struct json *node)
 {
 	const char *first = NULL;
 
@@ -94,7 +96,7 @@ static bool has_path(const struct json *list, const char *path)
 	return false;
 }
 
-static void find_unmounted(const struct node_scan *l, const char *path)
+static void compare_unmounted(const struct node_scan *l, const char *path)
 {
 	struct kubelet_place p AUTO(kubelet_place_clear) = { .since = -1 };
 	char *object AUTO(free) = NULL;
@@ -133,13 +135,13 @@ void node_scan_compare(const struct node_scan *l)
 		char *object AUTO(free) = node_scan_object(json_str(v, "id"));
 		const struct json *node = json_member(v, "node");
 
-		compare_targets(l, object, node);
+		node_compare_targets(l, object, node);
 		find_unstaged(l, object, node);
-		find_two_stagings(l, object, node);
-		find_shared_device(l, object, v);
+		compare_two_stagings(l, object, node);
+		compare_shared_device(l, object, v);
 	}
 	atomic_store(l->step, "the directories of kubelet");
 	kubelet_wanted(l->node->o.kubelet_dir, l->options->flags.name, &wanted);
 	for (size_t i = 0; i < wanted.n; i++)
-		find_unmounted(l, wanted.v[i]);
+		compare_unmounted(l, wanted.v[i]);
 }

@@ -36,7 +36,7 @@ static void init_node(struct node *n, const struct inspect_options *o)
 	node_init(n, &options);
 }
 
-static int look(struct work *w)
+static int facts_scan(struct work *w)
 {
 	struct mount_table table AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	const struct inspect_options *o = w->options;
@@ -75,7 +75,7 @@ static void work_main(void *box)
 {
 	struct work *w = box;
 
-	w->rc = look(w);
+	w->rc = facts_scan(w);
 }
 
 static void work_free(void *box)
@@ -96,7 +96,7 @@ static bool concerns(const struct inspect_options *o, const struct json *finding
 	return !object || str_eq(of, object) || !str_has_prefix(of, "volume ");
 }
 
-static void take_over(struct inspect_report *r, const struct work *w)
+static void facts_merge(struct inspect_report *r, const struct work *w)
 {
 	json_set(r->tree, "node", json_copy(json_at(w->own.tree, "node")));
 	json_foreach (f, json_at(w->own.tree, "findings"))
@@ -111,7 +111,7 @@ static void take_over(struct inspect_report *r, const struct work *w)
 	}
 }
 
-static void find_hung(struct inspect_report *r, const struct work *w)
+static void facts_find_hung(struct inspect_report *r, const struct work *w)
 {
 	const char *step = atomic_load(&w->step);
 	struct strs at AUTO(strs_clear) = STRS_INIT;
@@ -155,12 +155,12 @@ int inspect_node_facts(struct inspect_report *r, const struct inspect_options *o
 		return err_wrap(err, "look at this host");
 	}
 	if (!detached_wait(thread, d)) {
-		find_hung(r, w);
+		facts_find_hung(r, w);
 	} else if (w->rc) {
 		rc = w->rc;
 		*err = w->err;
 	} else {
-		take_over(r, w);
+		facts_merge(r, w);
 	}
 	detached_put(thread);
 	return rc;

@@ -25,7 +25,7 @@
 /* ---- functions ---- */
 
 /* The volume whose device this function has; NULL: none is known here. */
-static const char *volume_of(const struct node_scan *l, const char *pci)
+static const char *host_function_volume(const struct node_scan *l, const char *pci)
 {
 	json_foreach (v, json_at(l->report->tree, "volumes"))
 		if (str_eq(json_str(v, "node.device.pci"), pci))
@@ -45,7 +45,7 @@ struct override_look {
 	char is[PCI_DRIVER_NAME_MAX];
 };
 
-static void look_at_override(void *box)
+static void host_read_override(void *box)
 {
 	struct override_look *o = box;
 	char *text AUTO(free) = NULL;
@@ -60,7 +60,7 @@ static void look_at_override(void *box)
  * keeps that lock. So the read shows functions on which each call would hang. With several such
  * functions, those are named for which there is time. f: the function's entry, or NULL.
  */
-static void look_whether_hung(const struct node_scan *l, const char *pci, struct json *f)
+static void host_probe_hung(const struct node_scan *l, const char *pci, struct json *f)
 {
 	char *dir AUTO(free) = pci_dir(&l->node->o.world, pci);
 	struct detached_slot *slot AUTO(detached_slot_free) = NULL;
@@ -72,7 +72,7 @@ static void look_whether_hung(const struct node_scan *l, const char *pci, struct
 		return;
 	snprintf(o.dir, sizeof(o.dir), "%s", dir);
 	slot = detached_slot_new();
-	rc = detached_slot_run(slot, look_at_override, &o, sizeof(o), deadline_in_ms(OVERRIDE_MS),
+	rc = detached_slot_run(slot, host_read_override, &o, sizeof(o), deadline_in_ms(OVERRIDE_MS),
 	                       &ignored);
 	if (f && *o.is)
 		node_scan_text(f, "override", o.is);
@@ -87,15 +87,15 @@ static void look_whether_hung(const struct node_scan *l, const char *pci, struct
 	                dir);
 }
 
-static struct json *describe(const struct node_scan *l, const struct device_kind *kind,
-                             const char *pci)
+static struct json *host_function(const struct node_scan *l, const struct device_kind *kind,
+                                  const char *pci)
 {
 	const struct device_world *w = &l->node->o.world;
 	struct strs disks AUTO(strs_clear) = STRS_INIT;
 	struct json *f = json_object();
 	struct err ignored = ERR_INIT;
 	char *driver AUTO(free) = NULL, *list AUTO(free) = NULL;
-	const char *volume = volume_of(l, pci);
+	const char *volume = host_function_volume(l, pci);
 
 	if (pci_driver(w, pci, &driver, &ignored))
 		driver = NULL;
@@ -107,11 +107,11 @@ static struct json *describe(const struct node_scan *l, const struct device_kind
 	node_scan_text(f, "driver", driver ? driver : "none");
 	node_scan_text(f, "disks", list);
 	node_scan_text(f, "volume", volume);
-	look_whether_hung(l, pci, f);
+	host_probe_hung(l, pci, f);
 	return f;
 }
 
-static void look_at_functions(const struct node_scan *l, struct json *node)
+static void host_scan_functions(const struct node_scan *l, struct json *node)
 {
 	const struct device_world *w = &l->node->o.world;
 	char *dir AUTO(free) = xasprintf("%s/bus/pci/devices", w->sysfs);
@@ -131,13 +131,14 @@ static void look_at_functions(const struct node_scan *l, struct json *node)
 		if (pci_usable(w, names.v[i], &match, &unusable))
 			continue;
 		if (is_parent(l, &slots, names.v[i]))
-			look_whether_hung(l, names.v[i], NULL);
+			host_probe_hung(l, names.v[i], NULL);
 		else
-			json_append(inspect_list(node, "functions"), describe(l, kind, names.v[i]));
+			json_append(inspect_list(node, "functions"),
+			            host_function(l, kind, names.v[i]));
 	}
 }
 
-static void look_at_shares(const struct node_scan *l)
+static void host_scan_shares(const struct node_scan *l)
 {
 	struct err err = ERR_INIT;
 
@@ -155,7 +156,7 @@ static void add_states(struct json *node, const char *name, const unsigned count
 			json_set_int(json_sub(node, name), device_state_name(i), counts[i]);
 }
 
-static void count_functions(const struct node_scan *l, struct json *node)
+static void host_count_functions(const struct node_scan *l, struct json *node)
 {
 	struct device_states seen;
 	struct err ignored = ERR_INIT;
@@ -166,7 +167,7 @@ static void count_functions(const struct node_scan *l, struct json *node)
 	add_states(node, "slots", seen.slots);
 }
 
-static void look_at_limit(const struct node_scan *l, struct json *node)
+static void host_scan_limit(const struct node_scan *l, struct json *node)
 {
 	static const char *const sources[] = {
 		[MAX_VOLUMES_SET] = "set by --max-volumes-per-node",
@@ -194,7 +195,7 @@ static void look_at_limit(const struct node_scan *l, struct json *node)
 
 /* ---- the rest of the host ---- */
 
-static void look_at_modules(const struct node_scan *l, struct json *node)
+static void host_scan_modules(const struct node_scan *l, struct json *node)
 {
 	static const char *const names[] = { "nvme", "virtio_pci", "virtiofs" };
 	struct strs loaded AUTO(strs_clear) = STRS_INIT;
@@ -210,7 +211,7 @@ static void look_at_modules(const struct node_scan *l, struct json *node)
 	json_set_str(node, "modules", list);
 }
 
-static void look_at_propagation(const struct node_scan *l, struct json *node)
+static void host_scan_propagation(const struct node_scan *l, struct json *node)
 {
 	struct strs errors AUTO(strs_clear) = STRS_INIT, warnings AUTO(strs_clear) = STRS_INIT;
 	struct err ignored = ERR_INIT;
@@ -226,7 +227,7 @@ static void look_at_propagation(const struct node_scan *l, struct json *node)
 	json_set_bool(node, "podsSeeMounts", !errors.n);
 }
 
-static void look_at_room(const struct node_scan *l, struct json *node)
+static void host_scan_space(const struct node_scan *l, struct json *node)
 {
 	struct statvfs room;
 	char bytes[64];
@@ -241,7 +242,7 @@ static void look_at_room(const struct node_scan *l, struct json *node)
 		                l->node->o.plugin_dir, bytes);
 }
 
-static void look_at_registration(const struct node_scan *l, struct json *node)
+static void host_scan_registration(const struct node_scan *l, struct json *node)
 {
 	const struct flags *f = &l->options->flags;
 	char *path AUTO(free) = xasprintf("%s/%s-reg.sock", f->registration_dir, f->name);
@@ -263,14 +264,14 @@ void node_scan_host(const struct node_scan *l)
 	struct json *node = json_sub(l->report->tree, "node");
 
 	atomic_store(l->step, "the functions of the DPU in sysfs");
-	look_at_limit(l, node);
-	count_functions(l, node);
-	look_at_functions(l, node);
-	look_at_shares(l);
-	look_at_modules(l, node);
+	host_scan_limit(l, node);
+	host_count_functions(l, node);
+	host_scan_functions(l, node);
+	host_scan_shares(l);
+	host_scan_modules(l, node);
 	atomic_store(l->step, "kubelet's directories");
-	look_at_propagation(l, node);
-	look_at_registration(l, node);
+	host_scan_propagation(l, node);
+	host_scan_registration(l, node);
 	atomic_store(l->step, "the room on the disk of --plugin-dir");
-	look_at_room(l, node);
+	host_scan_space(l, node);
 }

@@ -67,7 +67,7 @@ void node_scan_device(struct json *object, const struct device *dev)
 	node_scan_text(object, "tag", dev->tag);
 }
 
-static const char *kind_of(const struct place *p)
+static const char *mounts_kind(const struct place *p)
 {
 	switch (p->kind) {
 	case PLACE_FILESYSTEM:
@@ -86,7 +86,7 @@ static const char *kind_of(const struct place *p)
 /* ---- shares ---- */
 
 /* The PCI function of a link .../0000:28:00.0/virtio3; "" when it is none. */
-static void function_above(const char *link, char ret[PCI_NAME_MAX])
+static void mounts_function_above(const char *link, char ret[PCI_NAME_MAX])
 {
 	char *path AUTO(free) = realpath(link, NULL);
 	struct err no_address = ERR_INIT;
@@ -103,8 +103,8 @@ static void function_above(const char *link, char ret[PCI_NAME_MAX])
 }
 
 /* Does the kernel have a device of this tag? It shows tags since Linux 6.9. */
-static enum tag_seen see_tag(const struct node_scan *l, const struct mount *m,
-                             char ret_pci[PCI_NAME_MAX])
+static enum tag_seen mounts_probe_tag(const struct node_scan *l, const struct mount *m,
+                                      char ret_pci[PCI_NAME_MAX])
 {
 	char *top AUTO(free) = xasprintf("%s/fs/virtiofs", l->node->o.world.sysfs);
 	struct strs names AUTO(strs_clear) = STRS_INIT;
@@ -119,7 +119,7 @@ static enum tag_seen see_tag(const struct node_scan *l, const struct mount *m,
 		char *tag AUTO(free) = NULL;
 
 		if (sysfs_attr(dir, "tag", &tag, &ignored) == 0 && str_eq(tag, m->source)) {
-			function_above(link, ret_pci);
+			mounts_function_above(link, ret_pci);
 			return TAG_THERE;
 		}
 	}
@@ -159,7 +159,8 @@ static void find_not_live(const struct node_scan *l, const struct sight *s, cons
 			"the controller of %s does not work: %s", s->dev.name, why.ptr);
 }
 
-static void find_read_only(const struct node_scan *l, const struct sight *s, const char *object)
+static void mounts_find_read_only(const struct node_scan *l, const struct sight *s,
+                                  const char *object)
 {
 	if (s->place.kind != PLACE_FILESYSTEM)
 		return;
@@ -179,32 +180,32 @@ static void find_read_only(const struct node_scan *l, const struct sight *s, con
 
 /* ---- one mount ---- */
 
-static bool is_gone(const struct sight *s)
+static bool mounts_is_gone(const struct sight *s)
 {
 	return s->place.kind == PLACE_SHARE ? s->tag == TAG_GONE : !s->has_dev;
 }
 
-static void describe(const struct node_scan *l, const struct sight *s, struct json *entry)
+static void mounts_describe(const struct node_scan *l, const struct sight *s, struct json *entry)
 {
 	char number[32];
 
 	(void)l;
 	node_scan_text(entry, "path", s->m->target);
 	node_scan_text(entry, "pod", s->kubelet.pod);
-	json_set_str(entry, "kind", kind_of(&s->place));
+	json_set_str(entry, "kind", mounts_kind(&s->place));
 	if (s->place.kind != PLACE_BLOCK)
 		node_scan_text(entry, "filesystem", s->m->fs_type);
 	if (s->place.kind == PLACE_SHARE)
 		node_scan_text(entry, "tag", s->m->source);
 	json_set_str(entry, "number", node_scan_number(s->place.shown, number));
 	json_set_bool(entry, "readOnly", s->m->read_only);
-	json_set_bool(entry, "gone", is_gone(s));
+	json_set_bool(entry, "gone", mounts_is_gone(s));
 	if (s->kubelet.since >= 0)
 		json_set_int(entry, "since", s->kubelet.since);
 }
 
 /* The first mount that shows a device says which one is the volume's. */
-static void add_device(const struct sight *s, struct json *node)
+static void mounts_add_device(const struct sight *s, struct json *node)
 {
 	struct json *device;
 
@@ -220,10 +221,10 @@ static void add_device(const struct sight *s, struct json *node)
 		node_scan_text(device, "pci", s->pci);
 		json_set_str(device, "number", node_scan_number(s->place.disk, number));
 	}
-	json_set_bool(device, "gone", is_gone(s));
+	json_set_bool(device, "gone", mounts_is_gone(s));
 }
 
-static void add_to_volume(const struct node_scan *l, const struct sight *s, const char *id)
+static void mounts_add_to_volume(const struct node_scan *l, const struct sight *s, const char *id)
 {
 	struct json *node = json_sub(inspect_volume(l->report, id), "node");
 	struct json *entry = json_object();
@@ -231,19 +232,19 @@ static void add_to_volume(const struct node_scan *l, const struct sight *s, cons
 
 	node_scan_text(node, "persistentVolume", s->kubelet.persistent_volume);
 	node_scan_text(node, "volumeAttachment", s->kubelet.attachment);
-	describe(l, s, entry);
-	add_device(s, node);
+	mounts_describe(l, s, entry);
+	mounts_add_device(s, node);
 	if (s->kubelet.role == KUBELET_PUBLISHED) {
 		json_append(inspect_list(node, "published"), entry);
 		return;
 	}
 	json_append(inspect_list(node, s->kubelet.role == KUBELET_STAGED ? "staged" : "mounted"),
 	            entry);
-	if (is_gone(s)) {
+	if (mounts_is_gone(s)) {
 		find_gone(l, s, object);
 	} else if (s->has_dev) {
 		find_not_live(l, s, object);
-		find_read_only(l, s, object);
+		mounts_find_read_only(l, s, object);
 	}
 }
 
@@ -260,7 +261,7 @@ static const char *id_by_number(const struct node_scan *l, dev_t number)
 }
 
 /* A mount of which kubelet does not say whose it is: of the volume whose device it shows. */
-static void add_unnamed(const struct node_scan *l, const struct sight *s)
+static void mounts_add_unnamed(const struct node_scan *l, const struct sight *s)
 {
 	const char *id = id_by_number(l, s->place.disk);
 	struct json *entry;
@@ -268,13 +269,13 @@ static void add_unnamed(const struct node_scan *l, const struct sight *s)
 	if (id) {
 		char *copy AUTO(free) = xstrdup(id);
 
-		add_to_volume(l, s, copy);
+		mounts_add_to_volume(l, s, copy);
 		return;
 	}
 	if (!s->has_dev && s->place.kind != PLACE_SHARE)
 		return; /* nothing says that it is ours */
 	entry = json_object();
-	describe(l, s, entry);
+	mounts_describe(l, s, entry);
 	if (s->has_dev)
 		node_scan_device(json_sub(entry, "device"), &s->dev);
 	json_append(inspect_list(json_sub(l->report->tree, "node"), "unnamedMounts"), entry);
@@ -305,7 +306,7 @@ static bool is_safe(const struct mount *m, const struct kubelet_place *k)
 }
 
 /* Is the mount one of ours, or may it be? */
-static bool see(const struct node_scan *l, const struct mount *m, struct sight *ret)
+static bool mounts_probe(const struct node_scan *l, const struct mount *m, struct sight *ret)
 {
 	struct err ignored = ERR_INIT;
 
@@ -317,10 +318,10 @@ static bool see(const struct node_scan *l, const struct mount *m, struct sight *
 		return false;
 	if (ret->kubelet.foreign || place_look(l->table, m->target, &ret->place, &ignored))
 		return find_hidden(l, ret, ignored.code == ERR_PRECONDITION ? ignored.msg : "");
-	if (!kind_of(&ret->place) || ret->place.m != m)
+	if (!mounts_kind(&ret->place) || ret->place.m != m)
 		return false;
 	if (ret->place.kind == PLACE_SHARE)
-		ret->tag = see_tag(l, m, ret->pci);
+		ret->tag = mounts_probe_tag(l, m, ret->pci);
 	ret->has_dev = ret->place.kind != PLACE_SHARE &&
 	               !device_by_number(&l->node->o.world, ret->place.disk, &ret->dev, &ignored);
 	/* Another disk of the host, which somebody has mounted there. */
@@ -334,16 +335,17 @@ static void clear(struct sight *s)
 }
 
 /* named: those of which kubelet says whose they are; the others may belong to them. */
-static void look(const struct node_scan *l, bool named)
+static void mounts_scan(const struct node_scan *l, bool named)
 {
 	for (size_t i = 0; i < l->table->n; i++) {
 		struct sight s;
 
-		if (see(l, &l->table->v[i], &s) && (s.kubelet.volume_id != NULL) == named) {
+		if (mounts_probe(l, &l->table->v[i], &s) &&
+		    (s.kubelet.volume_id != NULL) == named) {
 			if (named)
-				add_to_volume(l, &s, s.kubelet.volume_id);
+				mounts_add_to_volume(l, &s, s.kubelet.volume_id);
 			else
-				add_unnamed(l, &s);
+				mounts_add_unnamed(l, &s);
 		}
 		clear(&s);
 	}
@@ -352,6 +354,6 @@ static void look(const struct node_scan *l, bool named)
 void node_scan_mounts(const struct node_scan *l)
 {
 	atomic_store(l->step, "the devices of mounts in sysfs");
-	look(l, true);
-	look(l, false);
+	mounts_scan(l, true);
+	mounts_scan(l, false);
 }

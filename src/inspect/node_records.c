@@ -38,8 +38,8 @@ static bool names_job(const char *name, enum disk_record_kind *ret)
 
 /* ---- tools ---- */
 
-static void find_worker(const struct node_scan *l, const struct found *f, const char *what,
-                        const struct device *dev)
+static void records_find_worker(const struct node_scan *l, const struct found *f, const char *what,
+                                const struct device *dev)
 {
 	const struct holders_query q = { .proc_root = l->node->o.proc_root,
 		                         .disk = dev->devno,
@@ -69,7 +69,7 @@ static void find_worker(const struct node_scan *l, const struct found *f, const 
 		json_set_str(f->entry, "state", "not known whether it still runs");
 }
 
-static void look_at_job(const struct node_scan *l, const struct found *f)
+static void records_read_job(const struct node_scan *l, const struct found *f)
 {
 	char *what AUTO(free) = disk_record_describe(f->name, f->text);
 	struct err err = ERR_INIT;
@@ -85,7 +85,7 @@ static void look_at_job(const struct node_scan *l, const struct found *f)
 	rc = disk_record_read(l->node, f->volume_id, kind, &dev, &ignored, &err);
 	if (rc == 0) {
 		node_scan_text(f->entry, "device", dev.path);
-		find_worker(l, f, what, &dev);
+		records_find_worker(l, f, what, &dev);
 	} else if (rc < 0) {
 		node_scan_text(f->entry, "state", err.msg);
 	} else if (disk_record_is_outdated(l->node, f->text)) {
@@ -102,7 +102,7 @@ static void look_at_job(const struct node_scan *l, const struct found *f)
 
 /* ---- unstages ---- */
 
-static void look_at_unstage(const struct node_scan *l, const struct found *f)
+static void records_read_unstage(const struct node_scan *l, const struct found *f)
 {
 	struct str who AUTO(str_clear) = STR_INIT(600);
 	struct holders h AUTO(holders_clear) = { 0 };
@@ -134,7 +134,8 @@ static void look_at_unstage(const struct node_scan *l, const struct found *f)
 
 /* ---- files ---- */
 
-static void look_at(const struct node_scan *l, const char *dir, const char *name, bool job)
+static void records_read_file(const struct node_scan *l, const char *dir, const char *name,
+                              bool job)
 {
 	char *path AUTO(free) = xasprintf("%s/%s", dir, name);
 	struct err err = ERR_INIT;
@@ -157,9 +158,9 @@ static void look_at(const struct node_scan *l, const char *dir, const char *name
 		                         "records"),
 		            f.entry);
 		if (job)
-			look_at_job(l, &f);
+			records_read_job(l, &f);
 		else
-			look_at_unstage(l, &f);
+			records_read_unstage(l, &f);
 		json_set_int(f.entry, "since", f.age < 0 ? 0 : f.age);
 	}
 	free(f.text);
@@ -167,7 +168,7 @@ static void look_at(const struct node_scan *l, const char *dir, const char *name
 	free(f.object);
 }
 
-static void look_into(const struct node_scan *l, const char *folder, bool job)
+static void records_read_dir(const struct node_scan *l, const char *folder, bool job)
 {
 	char *dir AUTO(free) = xasprintf("%s/%s", l->node->o.plugin_dir, folder);
 	struct strs names AUTO(strs_clear) = STRS_INIT;
@@ -177,14 +178,14 @@ static void look_into(const struct node_scan *l, const char *folder, bool job)
 		return; /* it is made when it is needed */
 	for (size_t i = 0; i < names.n; i++)
 		if (!str_has_suffix(names.v[i], ".tmp"))
-			look_at(l, dir, names.v[i], job);
+			records_read_file(l, dir, names.v[i], job);
 }
 
 void node_scan_records(const struct node_scan *l)
 {
 	atomic_store(l->step, "the records below --plugin-dir, and the processes that hold disks");
-	look_into(l, STATE_DIR_JOBS, true);
-	look_into(l, STATE_DIR_UNSTAGING, false);
+	records_read_dir(l, STATE_DIR_JOBS, true);
+	records_read_dir(l, STATE_DIR_UNSTAGING, false);
 }
 
 /* ---- holders ---- */

@@ -30,7 +30,7 @@ static void add_uid(const char *at, struct strs *seen)
 		strs_add(seen, uid);
 }
 
-static void look_at_process(const char *proc_root, const char *pid, struct strs *seen)
+static void pods_read_process(const char *proc_root, const char *pid, struct strs *seen)
 {
 	char *path AUTO(free) = xasprintf("%s/%s/cgroup", proc_root, pid);
 	char *text AUTO(free) = NULL;
@@ -45,7 +45,7 @@ static void look_at_process(const char *proc_root, const char *pid, struct strs 
 	}
 }
 
-static void look_at_processes(const char *proc_root, struct strs *seen)
+static void pods_read_all(const char *proc_root, struct strs *seen)
 {
 	struct strs names AUTO(strs_clear) = STRS_INIT;
 	struct err ignored = ERR_INIT;
@@ -54,10 +54,11 @@ static void look_at_processes(const char *proc_root, struct strs *seen)
 		return;
 	for (size_t i = 0; i < names.n; i++)
 		if (isdigit((unsigned char)*names.v[i]))
-			look_at_process(proc_root, names.v[i], seen);
+			pods_read_process(proc_root, names.v[i], seen);
 }
 
-static void tell(struct inspect_report *r, const char *id, const struct json *target, int64_t since)
+static void pods_report(struct inspect_report *r, const char *id, const struct json *target,
+                        int64_t since)
 {
 	const char *pod = json_str(target, "pod"), *path = json_str(target, "path");
 	char *object AUTO(free) = xasprintf("volume %s", id);
@@ -75,8 +76,8 @@ static void tell(struct inspect_report *r, const char *id, const struct json *ta
 		pod, inspect_age(since, buf));
 }
 
-static void look_at_target(struct inspect_report *r, const struct strs *seen, const char *id,
-                           const struct json *target)
+static void pods_check_target(struct inspect_report *r, const struct strs *seen, const char *id,
+                              const struct json *target)
 {
 	const char *pod = json_str(target, "pod");
 	struct err ignored = ERR_INIT;
@@ -85,18 +86,18 @@ static void look_at_target(struct inspect_report *r, const struct strs *seen, co
 	if (!pod || strlen(pod) < UID_MIN || strs_has(seen, pod) ||
 	    json_get_i64(target, "since", &since, &ignored) || since < YOUNG_S)
 		return;
-	tell(r, id, target, since);
+	pods_report(r, id, target, since);
 }
 
 void inspect_find_podless(struct inspect_report *r, const char *proc_root)
 {
 	struct strs seen AUTO(strs_clear) = STRS_INIT;
 
-	look_at_processes(proc_root, &seen);
+	pods_read_all(proc_root, &seen);
 	/* Who sees one pod at most sees his own: its processes are not the host's. */
 	if (seen.n < 2)
 		return;
 	json_foreach (v, json_member(r->tree, "volumes"))
 		json_foreach (target, json_at(v, "node.published"))
-			look_at_target(r, &seen, json_str(v, "id"), target);
+			pods_check_target(r, &seen, json_str(v, "id"), target);
 }

@@ -25,7 +25,7 @@ static bool is_age(const char *name)
 }
 
 /* "name" for true, "name value" for the rest; nothing for false and for "". */
-static void add_scalar(struct str *s, const char *name, const struct json *v)
+static void print_add_scalar(struct str *s, const char *name, const struct json *v)
 {
 	struct err ignored = ERR_INIT;
 	char age[64];
@@ -68,11 +68,11 @@ static void print_line(FILE *out, unsigned depth, const char *name, const struct
 	if (is_nested(v))
 		json_foreach (member, v) {
 			if (!is_nested(member))
-				add_scalar(&s, json_is_object(v) ? json_name(member) : NULL,
-				           member);
+				print_add_scalar(&s, json_is_object(v) ? json_name(member) : NULL,
+				                 member);
 		}
 	else
-		add_scalar(&s, NULL, v);
+		print_add_scalar(&s, NULL, v);
 	if (s.len)
 		fprintf(out, "%*s%-*s %s\n", (int)depth * 2, "", name ? 14 : 0, name ? name : "-",
 		        s.ptr);
@@ -105,7 +105,7 @@ static void print_value(FILE *out, unsigned depth, const char *name, const struc
 	struct str s AUTO(str_clear) = STR_INIT(200);
 
 	if (is_age_member(name, v)) {
-		add_scalar(&s, name, v);
+		print_add_scalar(&s, name, v);
 		fprintf(out, "%*s%s\n", (int)depth * 2, "", s.ptr);
 	} else if (!is_nested(v) || (json_is_object(v) && is_flat(v)) || depth > DEPTH_MAX) {
 		print_line(out, depth, name, v);
@@ -118,7 +118,7 @@ static void print_value(FILE *out, unsigned depth, const char *name, const struc
 }
 
 /* Text with what a terminal would obey spelled out. */
-static void put(FILE *out, const char *before, const char *text)
+static void print_put(FILE *out, const char *before, const char *text)
 {
 	struct str s AUTO(str_clear) = STR_INIT(LINE_MAX_BYTES);
 
@@ -137,9 +137,9 @@ static void print_findings(const struct inspect_report *r, FILE *out)
 	fprintf(out, "\nFINDINGS: %u\n", r->n_findings);
 	json_foreach (f, json_at(r->tree, "findings")) {
 		fprintf(out, "%3u. ", ++n);
-		put(out, "", json_str(f, "object"));
-		put(out, ": ", json_str(f, "what"));
-		put(out, "\n     next: ", json_str(f, "next"));
+		print_put(out, "", json_str(f, "object"));
+		print_put(out, ": ", json_str(f, "what"));
+		print_put(out, "\n     next: ", json_str(f, "next"));
 		fputc('\n', out);
 	}
 }
@@ -158,7 +158,7 @@ static void print_volumes(const struct json *volumes, FILE *out)
 		return;
 	fprintf(out, "\nVOLUMES: %zu\n", json_count(volumes));
 	json_foreach (v, volumes) {
-		put(out, "  ", json_str(v, "id"));
+		print_put(out, "  ", json_str(v, "id"));
 		fputc('\n', out);
 		json_foreach (side, v)
 			if (json_is_object(side))
@@ -168,8 +168,8 @@ static void print_volumes(const struct json *volumes, FILE *out)
 
 void inspect_print(const struct inspect_report *r, FILE *out)
 {
-	put(out, "inspected ", json_str(r->tree, "time"));
-	put(out, " on ", json_str(r->tree, "host"));
+	print_put(out, "inspected ", json_str(r->tree, "time"));
+	print_put(out, " on ", json_str(r->tree, "host"));
 	fputc('\n', out);
 	print_findings(r, out);
 	print_section(out, "NODE", json_at(r->tree, "node"));

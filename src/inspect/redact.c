@@ -42,7 +42,7 @@ static bool is_named_like_a_secret(const char *name)
 	return false;
 }
 
-static bool is_known(const char *key)
+static bool redact_is_known(const char *key)
 {
 	for (size_t i = 0; i < ARRAY_LEN(known_prefixes); i++)
 		if (str_has_prefix(key, known_prefixes[i]))
@@ -64,13 +64,13 @@ static struct json *only_known(const struct json *map)
 	struct json *copy = json_object();
 
 	json_foreach (member, map)
-		if (is_known(json_name(member)))
+		if (redact_is_known(json_name(member)))
 			json_set(copy, json_name(member), json_copy(member));
 	return copy;
 }
 
 /* A reference to a Secret is an object with its name; whatever else it has may be the secret. */
-static struct json *only_reference(const struct json *value)
+static struct json *redact_to_reference(const struct json *value)
 {
 	static const char *const members[] = { "name", "namespace", "kind", "apiVersion", "key" };
 	struct json *copy;
@@ -89,7 +89,7 @@ static struct json *only_reference(const struct json *value)
 	return copy;
 }
 
-static struct json *redact(const struct json *value, int depth)
+static struct json *redact_tree(const struct json *value, int depth)
 {
 	struct json *copy;
 
@@ -102,7 +102,7 @@ static struct json *redact(const struct json *value, int depth)
 		const char *name = json_name(member);
 
 		if (json_is_array(value))
-			json_append(copy, redact(member, depth + 1));
+			json_append(copy, redact_tree(member, depth + 1));
 		else if (str_eq(name, "managedFields"))
 			continue;
 		else if (str_eq(name, "annotations") || str_eq(name, "labels"))
@@ -112,14 +112,14 @@ static struct json *redact(const struct json *value, int depth)
 		else if (is_filled_by_others(name))
 			json_set_str(copy, name, REDACTED);
 		else if (is_named_like_a_secret(name))
-			json_set(copy, name, only_reference(member));
+			json_set(copy, name, redact_to_reference(member));
 		else
-			json_set(copy, name, redact(member, depth + 1));
+			json_set(copy, name, redact_tree(member, depth + 1));
 	}
 	return copy;
 }
 
 struct json *redact_object(const struct json *object)
 {
-	return redact(object, 0);
+	return redact_tree(object, 0);
 }

@@ -16,7 +16,7 @@ struct inspect_index {
 	struct json **v;  /* members of the tree's volumes; NULL: free */
 };
 
-static uint64_t hash_of(const char *id)
+static uint64_t index_hash(const char *id)
 {
 	uint64_t h = 14695981039346656037U; /* FNV-1a */
 
@@ -26,23 +26,23 @@ static uint64_t hash_of(const char *id)
 }
 
 /* Where this volume is, or belongs. */
-static struct json **place_of(const struct inspect_index *x, const char *id)
+static struct json **index_place(const struct inspect_index *x, const char *id)
 {
-	size_t i = hash_of(id) & (x->places - 1);
+	size_t i = index_hash(id) & (x->places - 1);
 
 	while (x->v[i] && !str_eq(json_str(x->v[i], "id"), id))
 		i = (i + 1) & (x->places - 1);
 	return &x->v[i];
 }
 
-static void grow(struct inspect_index *x)
+static void index_grow(struct inspect_index *x)
 {
 	struct inspect_index larger = { .n = x->n, .places = x->places ? x->places * 2 : 64 };
 
 	larger.v = xcalloc(larger.places, sizeof(struct json *));
 	for (size_t i = 0; i < x->places; i++)
 		if (x->v[i])
-			*place_of(&larger, json_str(x->v[i], "id")) = x->v[i];
+			*index_place(&larger, json_str(x->v[i], "id")) = x->v[i];
 	free(x->v);
 	*x = larger;
 }
@@ -85,8 +85,8 @@ struct json *inspect_volume(struct inspect_report *r, const char *id)
 	struct json **place;
 
 	if (r->index->n * 2 >= r->index->places)
-		grow(r->index);
-	place = place_of(r->index, id);
+		index_grow(r->index);
+	place = index_place(r->index, id);
 	if (!*place) {
 		*place = json_object();
 		json_set_str(*place, "id", id);
@@ -98,7 +98,7 @@ struct json *inspect_volume(struct inspect_report *r, const char *id)
 
 struct json *inspect_volume_known(const struct inspect_report *r, const char *id)
 {
-	return r->index->places ? *place_of(r->index, id) : NULL;
+	return r->index->places ? *index_place(r->index, id) : NULL;
 }
 
 void inspect_finding(struct inspect_report *r, const char *object, const char *next,

@@ -16,7 +16,7 @@
 #define PROGRAM "snap-csi-plugin" /* as long as the kernel keeps names */
 
 /* Is it the driver's command line, and not that of a command of it (inspect, host, --probe)? */
-static bool is_driver(const char *line, size_t n)
+static bool running_is_driver(const char *line, size_t n)
 {
 	const char *name = strrchr(line, '/');
 	const char *first = line + strlen(line) + 1;
@@ -39,7 +39,7 @@ static bool arguments_of(const char *proc_root, const char *pid, struct strs *re
 	char *line AUTO(free) = NULL;
 	size_t n;
 
-	if (file_read(path, COMMAND_LINE_MAX, &line, &n, &ignored) || !is_driver(line, n))
+	if (file_read(path, COMMAND_LINE_MAX, &line, &n, &ignored) || !running_is_driver(line, n))
 		return false;
 	for (const char *p = line + strlen(line) + 1; p < line + n; p += strlen(p) + 1)
 		strs_add(ret, p);
@@ -72,8 +72,8 @@ static char *mounts_of(const char *proc_root, const char *pid)
  * Chooses the only driver; `mounts`: of those with this mount namespace (a node's pod may see the
  * host's processes, and a controller among them). *ret is 0 when there is none.
  */
-static int choose(const char *proc_root, const struct strs *names, const char *mounts,
-                  struct strs *words, pid_t *ret, struct err *err)
+static int running_choose(const char *proc_root, const struct strs *names, const char *mounts,
+                          struct strs *words, pid_t *ret, struct err *err)
 {
 	for (size_t i = 0; i < names->n; i++) {
 		struct strs args AUTO(strs_clear) = STRS_INIT;
@@ -100,7 +100,7 @@ static int choose(const char *proc_root, const struct strs *names, const char *m
 }
 
 /* One that is not the first process of the container. */
-static int search(const char *proc_root, struct strs *words, pid_t *ret, struct err *err)
+static int running_search(const char *proc_root, struct strs *words, pid_t *ret, struct err *err)
 {
 	struct strs names AUTO(strs_clear) = STRS_INIT;
 	char *own AUTO(free) = mounts_of(proc_root, "self");
@@ -108,9 +108,9 @@ static int search(const char *proc_root, struct strs *words, pid_t *ret, struct 
 	*ret = 0;
 	if (dir_list(proc_root, &names, err))
 		return -1;
-	if (own && choose(proc_root, &names, own, words, ret, err))
+	if (own && running_choose(proc_root, &names, own, words, ret, err))
 		return -1;
-	return *ret ? 0 : choose(proc_root, &names, NULL, words, ret, err);
+	return *ret ? 0 : running_choose(proc_root, &names, NULL, words, ret, err);
 }
 
 int inspect_running_driver(const char *proc_root, pid_t pid, struct strs *words, pid_t *ret,
@@ -126,5 +126,5 @@ int inspect_running_driver(const char *proc_root, pid_t pid, struct strs *words,
 	if (pid)
 		return err_set(err, ERR_NOT_FOUND, "process %d is no snap-csi-plugin that serves",
 		               (int)pid);
-	return search(proc_root, words, ret, err);
+	return running_search(proc_root, words, ret, err);
 }

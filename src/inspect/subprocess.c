@@ -20,8 +20,8 @@
 
 #define REAP_MS 200
 
-static _Noreturn void be_child(int (*fn)(int argc, char *const argv[]), int argc,
-                               char *const argv[], int out)
+static _Noreturn void subprocess_child(int (*fn)(int argc, char *const argv[]), int argc,
+                                       char *const argv[], int out)
 {
 	unsigned char status = (unsigned char)fn(argc, argv);
 
@@ -34,13 +34,13 @@ static _Noreturn void be_child(int (*fn)(int argc, char *const argv[]), int argc
 }
 
 /* A child that does not end is left to the process that takes orphans. */
-static void reap(pid_t pid)
+static void subprocess_reap(pid_t pid)
 {
 	for (int i = 0; i < REAP_MS && waitpid(pid, NULL, WNOHANG) == 0; i++)
 		usleep(1000);
 }
 
-static int end_as(pid_t pid)
+static int subprocess_end_as(pid_t pid)
 {
 	int status = 0;
 
@@ -64,7 +64,7 @@ int run_in_subprocess(int (*fn)(int argc, char *const argv[]), int argc, char *c
 	if (pid == 0) {
 		if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() != parent)
 			_exit(EXIT_FAILURE);
-		be_child(fn, argc, argv, ends[1]);
+		subprocess_child(fn, argc, argv, ends[1]);
 	}
 	close(ends[1]);
 	do
@@ -74,7 +74,7 @@ int run_in_subprocess(int (*fn)(int argc, char *const argv[]), int argc, char *c
 	if (pid < 0)
 		return fn(argc, argv);
 	if (n != 1)
-		return end_as(pid);
-	reap(pid);
+		return subprocess_end_as(pid);
+	subprocess_reap(pid);
 	return status;
 }

@@ -20,7 +20,7 @@ struct header {
 };
 _Static_assert(sizeof(struct header) == BLOCK, "a header is one block");
 
-static int put(const struct tar *t, const void *bytes, size_t n, struct err *err)
+static int tar_write(const struct tar *t, const void *bytes, size_t n, struct err *err)
 {
 	const char *at = bytes;
 
@@ -73,14 +73,14 @@ int tar_add(const struct tar *t, const char *name, const char *bytes, size_t n, 
 	set_octal(h.size, sizeof(h.size), n);
 	set_octal(h.mtime, sizeof(h.mtime), (unsigned long long)t->mtime);
 	set_sum(&h);
-	if (put(t, &h, sizeof(h), err) || put(t, bytes, n, err))
+	if (tar_write(t, &h, sizeof(h), err) || tar_write(t, bytes, n, err))
 		return -1;
-	return n % BLOCK ? put(t, zeros, BLOCK - n % BLOCK, err) : 0;
+	return n % BLOCK ? tar_write(t, zeros, BLOCK - n % BLOCK, err) : 0;
 }
 
 int tar_end(const struct tar *t, struct err *err)
 {
 	static const char zeros[2 * BLOCK];
 
-	return put(t, zeros, sizeof(zeros), err);
+	return tar_write(t, zeros, sizeof(zeros), err);
 }
