@@ -14,21 +14,22 @@
 #define INDENT 38
 
 /* Adds "--wait-timeout=TIME". */
-static void spell(struct str *s, const struct flag_row *row)
+static void spell(struct str *s, const struct option_row *row)
 {
 	str_addf(s, "--%s", row->name);
-	if (row->kind == FLAG_WORD)
+	if (row->kind == OPTION_WORD)
 		str_addf(s, "[=%s]", row->value);
 	else if (!str_empty(row->value))
 		str_addf(s, "=%s", row->value);
-	else if (row->kind == FLAG_BOOL && str_eq(row->default_, "true"))
+	else if (row->kind == OPTION_BOOL && str_eq(row->default_, "true"))
 		str_add(s, "=false");
 }
 
-static bool worth_a_default(const struct flag_row *row)
+static bool worth_a_default(const struct option_row *row)
 {
-	return !str_empty(row->default_) && !((row->kind == FLAG_BOOL || row->kind == FLAG_WORD) &&
-	                                      str_eq(row->default_, "false"));
+	return !str_empty(row->default_) &&
+	       !((row->kind == OPTION_BOOL || row->kind == OPTION_WORD) &&
+	         str_eq(row->default_, "false"));
 }
 
 /* Prints the text, broken at spaces; the cursor is at column INDENT already. */
@@ -50,7 +51,7 @@ static void help_wrap(FILE *out, const char *text)
 	fputc('\n', out);
 }
 
-static void help_print_row(FILE *out, const struct flag_row *row)
+static void help_print_row(FILE *out, const struct option_row *row)
 {
 	struct str left AUTO(str_clear) = STR_INIT(200);
 	struct str right AUTO(str_clear) = STR_INIT(1000);
@@ -66,7 +67,7 @@ static void help_print_row(FILE *out, const struct flag_row *row)
 }
 
 /* Adds "--a, --b": all flags without effect. */
-static void list_ignored(struct str *s, const struct flag_row *rows, size_t n)
+static void list_ignored(struct str *s, const struct option_row *rows, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (rows[i].ignored)
@@ -77,7 +78,7 @@ void flags_print_help(FILE *out)
 {
 	struct str ignored AUTO(str_clear) = STR_INIT(4000);
 	size_t n;
-	const struct flag_row *rows = flag_rows(&n);
+	const struct option_row *rows = flag_rows(&n);
 
 	fputs("snap-csi-plugin " SNAP_CSI_VERSION
 	      ": CSI driver for storage on NVIDIA BlueField DPUs\n\n"
@@ -86,7 +87,7 @@ void flags_print_help(FILE *out)
 	      "       snap-csi-plugin host --help    volumes on a host without Kubernetes\n",
 	      out);
 	for (size_t i = 0; i < n; i++)
-		if (rows[i].kind == FLAG_GROUP)
+		if (rows[i].kind == OPTION_GROUP)
 			fprintf(out, "\n%s\n", rows[i].text);
 		else if (!rows[i].ignored)
 			help_print_row(out, &rows[i]);
@@ -102,14 +103,14 @@ void flags_print_markdown(FILE *out)
 {
 	struct str ignored AUTO(str_clear) = STR_INIT(4000);
 	size_t n;
-	const struct flag_row *rows = flag_rows(&n);
+	const struct option_row *rows = flag_rows(&n);
 
 	fputs("| Flag | Default | Modes | Meaning |\n| --- | --- | --- | --- |\n", out);
 	for (size_t i = 0; i < n; i++) {
-		const struct flag_row *r = &rows[i];
+		const struct option_row *r = &rows[i];
 		const char *quote = str_empty(r->default_) ? "" : "`";
 
-		if (r->kind == FLAG_GROUP || r->ignored)
+		if (r->kind == OPTION_GROUP || r->ignored)
 			continue;
 		fprintf(out, "| `--%s` | %s%s%s | %s | %s |\n", r->name, quote, r->default_, quote,
 		        str_empty(r->modes) ? "all" : r->modes, r->text);

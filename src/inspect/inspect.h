@@ -45,7 +45,8 @@ struct inspect_options {
 	const char *bundle;    /* file for a support case; NULL: none */
 	/* Files with what `inspect -o json` has said on nodes, to be compared. */
 	struct strs node_reports;
-	bool node_only; /* the API server is not asked */
+	const char *output, *pid; /* as given; NULL */
+	bool node_only;           /* the API server is not asked */
 	bool json;
 	bool help;
 };

@@ -3,9 +3,11 @@
  * The command line of inspect: its own words, and around them flags of the driver. The words that
  * the flags borrow from live in the options.
  */
+#include <stddef.h>
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/option_table.h"
 #include "inspect/inspect.h"
 
 /* Where the driver records what runs, when no flag says so: as in the manifests. */
@@ -13,57 +15,33 @@
 
 /* What is left of the command line, and where its parts go. */
 struct words {
-	char *const *argv;
+	struct option_table t;
 	struct inspect_options *o;
 	struct strs flags; /* of the driver */
 	struct strs *errors;
-	const char *pid, *proc_root;
+	const char *proc_root;
 	bool has_mode;
 };
 
-/* "--name=value", or "--name" with the value apart. NULL: it is another flag. */
-static const char *value_of(struct words *w, const char *arg, const char *name)
-{
-	size_t n = strlen(name);
+#define AT(member) offsetof(struct inspect_options, member)
+static const struct option_row rows[] = {
+	{ .kind = OPTION_STRING, .name = "output", .letter = 'o', .offset = AT(output) },
+	{ .kind = OPTION_STRING, .name = "bundle", .offset = AT(bundle) },
+	{ .kind = OPTION_STRINGS, .name = "node-report", .offset = AT(node_reports) },
+	{ .kind = OPTION_STRING, .name = "pid", .offset = AT(pid) },
+	{ .kind = OPTION_BOOL, .name = "help", .letter = 'h', .offset = AT(help) },
+};
 
-	if (strncmp(arg, name, n) != 0 || (arg[n] != '\0' && arg[n] != '='))
-		return NULL;
-	if (arg[n] == '=')
-		return arg + n + 1;
-	if (*w->argv)
-		return *w->argv++;
-	strs_addf(w->errors, "%s needs a value", name);
-	return "";
-}
-
-static void take_format(struct words *w, const char *format)
+static void options_check_format(struct words *w)
 {
+	const char *format = w->o->output;
+
 	w->o->json = str_eq(format, "json");
-	if (!w->o->json && !str_eq(format, "table") && *format)
+	if (!w->o->json && !str_empty(format) && !str_eq(format, "table"))
 		strs_addf(w->errors, "-o %s: is neither json nor table", format);
 }
 
-/* One of inspect's own; false: it is the driver's. */
-static bool take_own(struct words *w, const char *arg)
-{
-	const char *value;
-
-	if (str_eq(arg, "--help") || str_eq(arg, "-h"))
-		w->o->help = true;
-	else if ((value = value_of(w, arg, "-o")) || (value = value_of(w, arg, "--output")))
-		take_format(w, value);
-	else if ((value = value_of(w, arg, "--bundle")))
-		w->o->bundle = value;
-	else if ((value = value_of(w, arg, "--node-report")))
-		strs_add(&w->o->node_reports, value);
-	else if ((value = value_of(w, arg, "--pid")))
-		w->pid = value;
-	else
-		return false;
-	return true;
-}
-
-static void take_flag(struct words *w, const char *arg)
+static void options_add_flag(struct words *w, const char *arg)
 {
 	const char *value;
 
@@ -75,18 +53,18 @@ static void take_flag(struct words *w, const char *arg)
 		w->proc_root = value + 1;
 	}
 	/* A value that stands apart is no word of ours; booleans are given with "=" here. */
-	if (!strchr(arg, '=') && *w->argv && **w->argv != '-')
-		strs_add(&w->flags, *w->argv++);
+	if (!strchr(arg, '=') && *w->t.argv && **w->t.argv != '-')
+		strs_add(&w->flags, *w->t.argv++);
 }
 
 /* "volume ID", "node", or nothing. */
-static void take_subject(struct words *w, const char *word)
+static void options_read_subject(struct words *w, const char *word)
 {
 	if (str_eq(word, "node") && !w->o->volume_id) {
 		w->o->node_only = true;
 	} else if (str_eq(word, "volume") && !w->o->node_only) {
-		if (*w->argv && **w->argv && **w->argv != '-')
-			w->o->volume_id = *w->argv++;
+		if (*w->t.argv && **w->t.argv && **w->t.argv != '-')
+			w->o->volume_id = *w->t.argv++;
 		else
 			strs_add(w->errors, "inspect volume: which one? Its id is missing");
 	} else {
@@ -95,7 +73,7 @@ static void take_subject(struct words *w, const char *word)
 }
 
 /* The flags in front of those of the command line: the running driver's, or those of no driver. */
-static void take_running(struct words *w)
+static void options_find_driver(struct words *w)
 {
 	struct inspect_options *o = w->o;
 	struct err err = ERR_INIT;
@@ -103,8 +81,8 @@ static void take_running(struct words *w)
 	int64_t pid = 0;
 
 	strs_add(&o->words, "snap-csi-plugin");
-	if (w->pid && (parse_i64("--pid", w->pid, &pid, &err) || pid < 1 || pid > INT32_MAX)) {
-		strs_addf(w->errors, "--pid %s: is no process id", w->pid);
+	if (o->pid && (parse_i64("--pid", o->pid, &pid, &err) || pid < 1 || pid > INT32_MAX)) {
+		strs_addf(w->errors, "--pid %s: is no process id", o->pid);
 		return;
 	}
 	if (!w->has_mode && inspect_running_driver(w->proc_root ? w->proc_root : "/proc",
@@ -122,7 +100,7 @@ static void take_running(struct words *w)
 	strs_add(&o->words, "--plugin-dir=" PLUGIN_DIR);
 }
 
-static void parse_flags(struct words *w)
+static void options_parse_flags(struct words *w)
 {
 	struct flags_report report = FLAGS_REPORT_INIT;
 	struct inspect_options *o = w->o;
@@ -135,24 +113,41 @@ static void parse_flags(struct words *w)
 	flags_report_clear(&report);
 }
 
+static void options_read_option(struct words *w)
+{
+	struct option_arg arg;
+	struct err err = ERR_INIT;
+	int rc = option_next(&w->t, &arg);
+
+	if (rc == OPTION_UNKNOWN)
+		options_add_flag(w, arg.word);
+	else if (rc)
+		strs_addf(w->errors, "%s needs a value", arg.word);
+	else if (option_store(&w->t, arg.row, arg.value, &err))
+		strs_add(w->errors, err.msg);
+}
+
 int inspect_options_read(struct inspect_options *o, int argc, char *const argv[],
                          struct strs *errors)
 {
-	struct words w = { .argv = argv + (argc < 2 ? argc : 2), .o = o, .errors = errors };
+	struct words w = { .t = { .rows = rows,
+		                  .n = ARRAY_LEN(rows),
+		                  .fields = o,
+		                  .argv = argv + (argc < 2 ? argc : 2) },
+		           .o = o,
+		           .errors = errors };
 
 	*o = (struct inspect_options) { .driver_pid = 0 };
-	while (*w.argv) {
-		const char *arg = *w.argv++;
-
-		if (*arg != '-')
-			take_subject(&w, arg);
-		else if (!take_own(&w, arg))
-			take_flag(&w, arg);
-	}
+	while (*w.t.argv)
+		if (**w.t.argv == '-')
+			options_read_option(&w);
+		else
+			options_read_subject(&w, *w.t.argv++);
+	options_check_format(&w);
 	if (!errors->n && !o->help)
-		take_running(&w);
+		options_find_driver(&w);
 	if (!errors->n && !o->help)
-		parse_flags(&w);
+		options_parse_flags(&w);
 	strs_clear(&w.flags);
 	return errors->n ? -1 : 0;
 }

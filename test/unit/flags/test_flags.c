@@ -518,12 +518,12 @@ START_TEST(help_names_every_flag_within_100_columns)
 {
 	char *text = printed(flags_print_help), *table = printed(flags_print_markdown);
 	size_t n;
-	const struct flag_row *rows = flag_rows(&n);
+	const struct option_row *rows = flag_rows(&n);
 
 	for (size_t i = 0; i < n; i++) {
 		char flag[100], cell[100];
 
-		if (rows[i].kind == FLAG_GROUP)
+		if (rows[i].kind == OPTION_GROUP)
 			continue;
 		snprintf(flag, sizeof(flag), "--%s", rows[i].name);
 		snprintf(cell, sizeof(cell), rows[i].ignored ? "--%s" : "| `--%s` |", rows[i].name);
