@@ -25,12 +25,7 @@
 #include "dpf/dpu_attachment.h"
 #include "host/state_file.h"
 #include "host/lock.h"
-#include "host/watch_poll.h"
-#include "host/watch_scan.h"
-#include "host/watch_event.h"
 #include "host/watch_priv.h"
-#include "host/watch_notify.h"
-#include "host/watch_step.h"
 
 /* So many steps run at once, those not counted that have run for SLOW_MS: they wait, or hang. */
 #define STEPS_AT_ONCE 8
@@ -190,7 +185,7 @@ static void watch_restore_all(struct watch *w);
 static void *watch_loop(void *arg)
 {
 	struct watch *w = arg;
-	struct watch_notify tell = WATCH_NOTIFY_INIT;
+	struct watch_notify tell = { .begun = false };
 	bool remembered = false, complete, work = false, stop = false;
 
 	pthread_setname_np(pthread_self(), "loop");

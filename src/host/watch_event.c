@@ -4,7 +4,7 @@
  * attachments, those of other nodes cost no tree. The deletion of an invalid object is an event
  * too.
  */
-#include "host/watch_event.h"
+#include "host/watch_priv.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -24,15 +24,15 @@ static bool event_may_concern(const struct watch *w, struct line_span object)
 	return name.n == strlen(w->a->node) && memcmp(name.at, w->a->node, name.n) == 0;
 }
 
-static void event_apply(struct watch *w, bool deleted, const struct attachment_file *f)
+void watch_apply(struct watch *w, const char *uid, const struct attachment_file *f)
 {
 	int64_t now = monotonic_ns();
 
 	WITH_LOCK(&w->lock);
-	if (deleted)
-		tracked_gone(&w->table, f->is.key.uid, now);
-	else
+	if (f)
 		tracked_update(&w->table, f, now);
+	else
+		tracked_gone(&w->table, uid, now);
 	w->notified = true;
 	pthread_cond_broadcast(&w->changed);
 }
@@ -55,7 +55,7 @@ static void event_consume_object(struct watch *w, bool deleted, const char *text
 	if (*f.fault)
 		log_limited(LOG_WARNING, 60, "attachment %s cannot be judged: %s", f.is.key.name,
 		            f.fault);
-	event_apply(w, deleted, &f);
+	watch_apply(w, f.is.key.uid, deleted ? NULL : &f);
 }
 
 static void set_refused(struct watch *w, const char *text, size_t n)

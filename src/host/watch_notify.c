@@ -3,7 +3,7 @@
  * The status is one sentence, computed from the table each time and sent when it differs from the
  * last one. Sending does not block.
  */
-#include "host/watch_notify.h"
+#include "host/watch_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>

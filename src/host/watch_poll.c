@@ -4,7 +4,7 @@
  * one GET for each attachment of this host. A list would return the attachments of all nodes, to
  * all hosts at once, from a server that is overloaded.
  */
-#include "host/watch_poll.h"
+#include "host/watch_priv.h"
 
 #include <stdlib.h>
 
@@ -38,22 +38,6 @@ static void collect_names(struct watch *w, struct strs *names, struct strs *uids
 		}
 }
 
-static void set_gone(struct watch *w, const char *uid)
-{
-	WITH_LOCK(&w->lock);
-	tracked_gone(&w->table, uid, monotonic_ns());
-	w->notified = true;
-	pthread_cond_broadcast(&w->changed);
-}
-
-static void set_state(struct watch *w, const struct attachment_file *f)
-{
-	WITH_LOCK(&w->lock);
-	tracked_update(&w->table, f, monotonic_ns());
-	w->notified = true;
-	pthread_cond_broadcast(&w->changed);
-}
-
 static int poll_attachment(struct watch *w, const char *name, const char *uid)
 {
 	struct attachment_file f AUTO(attachment_file_clear) = { .tree = NULL };
@@ -68,10 +52,10 @@ static int poll_attachment(struct watch *w, const char *name, const char *uid)
 		return -1;
 	if (rc || !str_eq(dpu_attachment_key(tree).uid, uid)) {
 		json_free(tree);
-		set_gone(w, uid);
+		watch_apply(w, uid, NULL);
 	} else {
 		attachment_take(tree, &f);
-		set_state(w, &f);
+		watch_apply(w, uid, &f);
 	}
 	return 0;
 }

@@ -4,7 +4,7 @@
  * mount that answers with errors; it stays, so that nobody writes into the directory below, and the
  * next attach puts the new disk in its place once there is one.
  */
-#include "host/watch_scan.h"
+#include "host/watch_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>

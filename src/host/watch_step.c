@@ -4,7 +4,7 @@
  * because the last event may be outdated. A detach of a deleted attachment needs no read, so it
  * works while the API server is unreachable.
  */
-#include "host/watch_step.h"
+#include "host/watch_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
