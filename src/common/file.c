@@ -61,7 +61,7 @@ int file_read_line(const char *path, size_t max, char **ret, struct err *err)
 	return 0;
 }
 
-static int write_all(int fd, const char *path, const char *bytes, size_t n, struct err *err)
+int file_write_all(int fd, const char *path, const char *bytes, size_t n, struct err *err)
 {
 	while (n > 0) {
 		ssize_t done = write(fd, bytes, n);
@@ -122,7 +122,7 @@ int file_write_synced(const char *path, const char *bytes, size_t n, mode_t mode
 
 	if (fd < 0)
 		return err_sys(err, errno, "create %s", path);
-	if (write_all(fd, path, bytes, n, err))
+	if (file_write_all(fd, path, bytes, n, err))
 		return -1;
 	if (fsync(fd))
 		return err_sys(err, errno, "sync %s", path);

@@ -17,6 +17,9 @@ int file_read(const char *path, size_t max, char **ret, size_t *ret_len, struct 
 	MUST_CHECK;
 /* The same without the last newline and white space before it: a sysfs attribute. */
 int file_read_line(const char *path, size_t max, char **ret, struct err *err) MUST_CHECK;
+/* Writes all bytes to fd at its offset; `path` names it in errors. */
+int file_write_all(int fd, const char *path, const char *bytes, size_t n, struct err *err)
+	MUST_CHECK;
 /* Writes the text to an existing file by a single write(2), as attributes of sysfs need it. */
 int file_write(const char *path, const char *text, struct err *err) MUST_CHECK;
 /*

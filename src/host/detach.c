@@ -70,7 +70,7 @@ static int detach_check_place(const struct node *n, const char *path, const stru
 static int detach_unstage(const struct host_args *a, const struct host_state *is, struct deadline d,
                           struct err *err)
 {
-	char *path AUTO(free) = *is->mount ? xstrdup(is->mount) : host_device_staging(a);
+	char *path AUTO(free) = host_staging_path(a, is->mount);
 	char *link AUTO(free) = host_link_path(a, is->volume);
 	struct host_node h;
 	int rc = host_node_begin(&h, a, is->kind, false, is->mount, err);

@@ -52,9 +52,9 @@ void host_node_end(struct host_node *h)
 	strs_clear(&h->dirs);
 }
 
-char *host_device_staging(const struct host_args *a)
+char *host_staging_path(const struct host_args *a, const char *mount)
 {
-	return xasprintf("%s/devices", a->state_dir);
+	return *mount ? xstrdup(mount) : xasprintf("%s/devices", a->state_dir);
 }
 
 char *host_link_path(const struct host_args *a, const char *volume)

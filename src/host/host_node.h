@@ -22,8 +22,8 @@ int host_node_begin(struct host_node *h, const struct host_args *a, enum emulati
                     const char *mount, struct err *err) MUST_CHECK;
 /* Waits for a tool that still runs. */
 void host_node_end(struct host_node *h);
-/* Where a volume is staged that is available as a device: in the state directory. */
-char *host_device_staging(const struct host_args *a);
+/* The staging path: `mount`, or with "" (as a device) one in the state directory. malloc'ed. */
+char *host_staging_path(const struct host_args *a, const char *mount);
 /* /dev/snap-csi/VOLUME, malloc'ed. */
 char *host_link_path(const struct host_args *a, const char *volume);
 /* ALREADY_EXISTS: something is there that is no link, which nobody here has made. */

@@ -25,7 +25,7 @@ static char *list_path(const struct host_args *a, const struct host_state *is)
 static void list_probe_health(struct host_node *h, const struct host_args *a,
                               const struct host_state *is, struct health *ret)
 {
-	char *path AUTO(free) = *is->mount ? xstrdup(is->mount) : host_device_staging(a);
+	char *path AUTO(free) = host_staging_path(a, is->mount);
 	struct err err = ERR_INIT;
 
 	if (node_volume_health(&h->node, is->volume, NULL, path, ret, &err) == 0)

@@ -119,7 +119,7 @@ int host_request_paths(struct host_request *q, const struct host_args *a,
 	q->f = f;
 	if (request_read_mount(q, err))
 		return -1;
-	q->staging = *q->mount ? xstrdup(q->mount) : host_device_staging(a);
+	q->staging = host_staging_path(a, q->mount);
 	return 0;
 }
 

@@ -46,7 +46,7 @@ static bool scan_is_lost(struct watch *w, const char *volume, const char *uid,
 			snprintf(why, TRACKED_WHY_MAX, "it is not attached any more");
 		return rc >= 0;
 	}
-	path = *is.mount ? xstrdup(is.mount) : host_device_staging(w->a);
+	path = host_staging_path(w->a, is.mount);
 	if (node_volume_health(&w->scan_node.node, volume, NULL, path, &health, &err) || !health.n)
 		return false;
 	snprintf(why, TRACKED_WHY_MAX, "%s: %.280s", health.v[0].reason, health.v[0].message);

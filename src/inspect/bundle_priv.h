@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "inspect/bundle.h"
+#include "inspect/inspect.h"
 #include "inspect/tar.h"
 
 struct bundle {

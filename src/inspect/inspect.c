@@ -10,8 +10,6 @@
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "inspect/subprocess.h"
-#include "inspect/bundle.h"
-#include "inspect/pods.h"
 
 /* The host answers at once, or hangs. Lists of a large cluster take a while, and once more each. */
 #define NODE_MS 2500

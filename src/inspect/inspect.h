@@ -92,6 +92,20 @@ int inspect_node_facts(struct inspect_report *r, const struct inspect_options *o
  */
 int inspect_api_facts(struct inspect_report *r, const struct inspect_options *o, struct deadline d,
                       struct err *err) MUST_CHECK;
+/*
+ * pods.c. Adds a finding for each volume that is published to a pod without any process, not even
+ * of its sandbox, on this host. A volume that is published for less than five minutes has none: its
+ * pod may be about to start. Adds none where the host's processes are not visible.
+ */
+void inspect_find_podless(struct inspect_report *r, const char *proc_root);
+
+/*
+ * bundle.c. Writes o->bundle, which must not exist (mode 0600), or with "-" the standard output: a
+ * tape archive of the report, the objects without secrets, and facts of the host. A part that is
+ * not available is replaced by its error. -1: nothing was written, or the file was removed.
+ */
+int inspect_bundle(const struct inspect_report *r, const struct inspect_options *o,
+                   struct deadline d, struct err *err) MUST_CHECK;
 
 /*
  * Reads the command line. argv[1] is "inspect"; what is no word of this command is a flag of the

@@ -3,7 +3,7 @@
  * A node has no account at the API server, and kubelet's directories outlive pods. So pods are
  * known by the cgroups of the host's processes, whose names have the pod's UID.
  */
-#include "inspect/pods.h"
+#include "inspect/inspect.h"
 
 #include <ctype.h>
 #include <stdlib.h>

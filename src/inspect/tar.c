@@ -6,10 +6,10 @@
 #include "inspect/tar.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "common/file.h"
 
 #define BLOCK 512
 
@@ -22,19 +22,7 @@ _Static_assert(sizeof(struct header) == BLOCK, "a header is one block");
 
 static int tar_write(const struct tar *t, const void *bytes, size_t n, struct err *err)
 {
-	const char *at = bytes;
-
-	while (n > 0) {
-		ssize_t done = write(t->fd, at, n);
-
-		if (done < 0 && errno == EINTR)
-			continue;
-		if (done < 0)
-			return err_sys(err, errno, "write the archive");
-		at += done;
-		n -= (size_t)done;
-	}
-	return 0;
+	return file_write_all(t->fd, "the archive", bytes, n, err);
 }
 
 /* All but the last character are digits. */

@@ -21,7 +21,6 @@
 #include "common/mem.h"
 #include "dpf/dpu_attachment.h"
 #include "dpf/dpu_volume.h"
-#include "inspect/bundle.h"
 #include "inspect/inspect.h"
 #include "test/lib/doc_table.h"
 #include "test/lib/fake_http.h"

@@ -8,7 +8,7 @@
 
 #include "common/file.h"
 #include "common/mem.h"
-#include "inspect/pods.h"
+#include "inspect/inspect.h"
 
 #define UID_A "aaaaaaaa-0000-4000-8000-000000000001"
 #define UID_B "bbbbbbbb-0000-4000-8000-000000000002"
