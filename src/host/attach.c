@@ -5,7 +5,7 @@
  * doing it once; the record adds what no mount tells: which volume it is, and the options as they
  * were given.
  */
-#include "host/attach.h"
+#include "host/commands.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +20,6 @@
 #include "common/mem.h"
 #include "host/state_file.h"
 #include "host/manual_detach.h"
-#include "host/host.h"
 #include "host/host_node.h"
 #include "host/lock.h"
 #include "host/request.h"

@@ -3,7 +3,7 @@
  * host check: what a host needs before its first volume, in the order in which it is put right:
  * root, the kernel's modules and arguments, the DPU's functions and slots.
  */
-#include "host/check.h"
+#include "host/commands.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,7 +14,6 @@
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/mem.h"
-#include "host/host.h"
 #include "host/host_node.h"
 #include "node/host/prepare.h"
 

@@ -4,7 +4,7 @@
  * administrator may have unmounted the volume and mounted something else there, so first it is seen
  * that what is there is the volume.
  */
-#include "host/detach.h"
+#include "host/commands.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,6 @@
 #include "common/file.h"
 #include "common/mem.h"
 #include "host/state_file.h"
-#include "host/attachment_file.h"
 #include "host/manual_detach.h"
 #include "host/host_node.h"
 #include "host/lock.h"

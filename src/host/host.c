@@ -14,12 +14,8 @@
 #include "common/mem.h"
 #include "common/str.h"
 #include "host/args.h"
-#include "host/attach.h"
-#include "host/check.h"
-#include "host/detach.h"
-#include "host/list.h"
+#include "host/commands.h"
 #include "host/manual_detach.h"
-#include "host/watch.h"
 
 #define SAID_MAX (16 * 1024 * 1024)
 

@@ -3,7 +3,7 @@
  * host list: the records, and what the node says of each volume's health. A record of another boot
  * is not shown: nothing of it is mounted any more.
  */
-#include "host/list.h"
+#include "host/commands.h"
 
 #include <stdio.h>
 #include <stdlib.h>

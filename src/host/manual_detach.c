@@ -12,6 +12,7 @@
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/mem.h"
+#include "host/commands.h"
 #include "host/lock.h"
 
 #define MANUAL_DETACH_MAX 1024

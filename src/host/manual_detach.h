@@ -9,7 +9,6 @@
 #include <stdbool.h>
 
 #include "common/err.h"
-#include "host/args.h"
 
 /* `uid` of the attachment; "": every attachment of the volume. */
 int manual_detach_add(const char *state_dir, const char *boot, const char *volume, const char *uid,
@@ -23,6 +22,3 @@ bool manual_detach_applies(const char *state_dir, const char *boot, const char *
 enum { MANUAL_DETACH_NONE = 1 };
 /* 0; MANUAL_DETACH_NONE: there was no marker, of this boot or an earlier one. */
 int manual_detach_remove(const char *state_dir, const char *volume, struct err *err) MUST_CHECK;
-
-/* host resume: says in `said` what is so now. */
-int host_resume(const struct host_args *a, struct str *said, struct err *err) MUST_CHECK;

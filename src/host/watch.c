@@ -7,7 +7,7 @@
  * The API has no selector for spec.dpuNodeName, so the attachments of all nodes of the namespace
  * pass; those of others are not even parsed.
  */
-#include "host/watch.h"
+#include "host/commands.h"
 
 #include <malloc.h>
 #include <stdio.h>

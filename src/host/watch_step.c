@@ -12,8 +12,7 @@
 
 #include "common/cleanup.h"
 #include "dpf/dpu_attachment.h"
-#include "host/attach.h"
-#include "host/detach.h"
+#include "host/commands.h"
 #include "host/manual_detach.h"
 
 /* One try. The volume's lock is held for this time, and a command in a shell may wait for it. */
