@@ -32,7 +32,9 @@
 #include "common/cleanup.h"
 #include "common/deadline.h"
 #include "common/err.h"
+#include "common/hash_table.h"
 #include "common/json.h"
+#include "common/keyed_hash.h"
 #include "common/str.h"
 #include "flags/flags.h"
 
@@ -53,7 +55,8 @@ struct inspect_options {
 
 struct inspect_report {
 	struct json *tree;
-	struct inspect_index *index; /* volumes by id; NULL: none yet */
+	struct hash_table volumes; /* the tree's volumes by id */
+	struct hash_key key;
 	unsigned n_findings;
 };
 

@@ -5,46 +5,20 @@
  */
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "common/mem.h"
 #include "inspect/inspect.h"
 
-/* Open addressing; at most half of the places are taken. */
-struct inspect_index {
-	size_t n, places; /* places is a power of two */
-	struct json **v;  /* members of the tree's volumes; NULL: free */
+struct volume_link {
+	struct hash_link link;
+	struct json *volume; /* a member of the tree's volumes */
 };
 
-static uint64_t index_hash(const char *id)
+static uint64_t volume_hash(const struct inspect_report *r, const char *id)
 {
-	uint64_t h = 14695981039346656037U; /* FNV-1a */
-
-	while (*id)
-		h = (h ^ (unsigned char)*id++) * 1099511628211U;
-	return h;
-}
-
-/* Where this volume is, or belongs. */
-static struct json **index_place(const struct inspect_index *x, const char *id)
-{
-	size_t i = index_hash(id) & (x->places - 1);
-
-	while (x->v[i] && !str_eq(json_str(x->v[i], "id"), id))
-		i = (i + 1) & (x->places - 1);
-	return &x->v[i];
-}
-
-static void index_grow(struct inspect_index *x)
-{
-	struct inspect_index larger = { .n = x->n, .places = x->places ? x->places * 2 : 64 };
-
-	larger.v = xcalloc(larger.places, sizeof(struct json *));
-	for (size_t i = 0; i < x->places; i++)
-		if (x->v[i])
-			*index_place(&larger, json_str(x->v[i], "id")) = x->v[i];
-	free(x->v);
-	*x = larger;
+	return keyed_hash(&r->key, id, strlen(id));
 }
 
 void inspect_report_init(struct inspect_report *r)
@@ -61,14 +35,18 @@ void inspect_report_init(struct inspect_report *r)
 	json_set_str(r->tree, "time", now);
 	json_set_str(r->tree, "host", host);
 	json_set(r->tree, "findings", json_array());
-	r->index = xcalloc(1, sizeof(*r->index));
+	r->key = hash_key_random();
+}
+
+static void free_volume_link(struct hash_link *l)
+{
+	free(l);
 }
 
 void inspect_report_clear(struct inspect_report *r)
 {
-	if (r->index)
-		free(r->index->v);
-	free(r->index);
+	hash_table_each(&r->volumes, free_volume_link);
+	hash_table_clear(&r->volumes);
 	json_free(r->tree);
 	*r = (struct inspect_report) { .tree = NULL };
 }
@@ -82,23 +60,26 @@ struct json *inspect_list(struct json *object, const char *name)
 
 struct json *inspect_volume(struct inspect_report *r, const char *id)
 {
-	struct json **place;
+	struct json *volume = inspect_volume_known(r, id);
+	struct volume_link *l;
 
-	if (r->index->n * 2 >= r->index->places)
-		index_grow(r->index);
-	place = index_place(r->index, id);
-	if (!*place) {
-		*place = json_object();
-		json_set_str(*place, "id", id);
-		json_append(inspect_list(r->tree, "volumes"), *place);
-		r->index->n++;
-	}
-	return *place;
+	if (volume)
+		return volume;
+	l = xcalloc(1, sizeof(*l));
+	l->volume = json_object();
+	json_set_str(l->volume, "id", id);
+	json_append(inspect_list(r->tree, "volumes"), l->volume);
+	hash_table_add(&r->volumes, &l->link, volume_hash(r, id));
+	return l->volume;
 }
 
 struct json *inspect_volume_known(const struct inspect_report *r, const char *id)
 {
-	return r->index->places ? *index_place(r->index, id) : NULL;
+	struct hash_link *l = hash_table_first(&r->volumes, volume_hash(r, id));
+
+	while (l && !str_eq(json_str(((struct volume_link *)l)->volume, "id"), id))
+		l = hash_table_next(l);
+	return l ? ((struct volume_link *)l)->volume : NULL;
 }
 
 void inspect_finding(struct inspect_report *r, const char *object, const char *next,
