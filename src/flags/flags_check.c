@@ -22,22 +22,23 @@
 /* And what is before the slash of a topology's key, "topology.<name>". */
 #define TOPOLOGY_NAME_MAX 54
 
-static bool one_of(const char *text, const char *const *list)
+/* `words` is the list of the error, separated by ", ". */
+static void check_word(const char *flag, const char *text, const char *words, struct strs *errors)
 {
-	for (; *list; list++)
-		if (str_eq(text, *list))
-			return true;
-	return false;
+	size_t n = strlen(text);
+
+	for (const char *w = words; w; w = strchr(w, ' ') ? strchr(w, ' ') + 1 : NULL)
+		if (n && strcspn(w, ",") == n && strncmp(w, text, n) == 0)
+			return;
+	strs_addf(errors, "--%s: \"%s\" is none of %s", flag, text, words);
 }
 
 static void flags_check_mode(struct flags *f, struct strs *errors)
 {
-	static const char *const modes[] = { "controller", "node", "all", NULL };
-
 	if (str_empty(f->mode))
 		strs_add(errors, "--mode is required: controller, node or all");
-	else if (!one_of(f->mode, modes))
-		strs_addf(errors, "--mode: \"%s\" is none of controller, node, all", f->mode);
+	else
+		check_word("mode", f->mode, "controller, node, all", errors);
 	f->controller = str_eq(f->mode, "controller") || str_eq(f->mode, "all");
 	f->node = str_eq(f->mode, "node") || str_eq(f->mode, "all");
 }
@@ -199,15 +200,8 @@ static bool pci_id(const char *text)
 
 static void flags_check_choices(const struct flags *f, struct strs *errors)
 {
-	static const char *const emulations[] = { "nvme", "virtiofs", NULL };
-	static const char *const formats[] = { "text", "json", NULL };
-
-	if (!one_of(f->emulation_mode, emulations))
-		strs_addf(errors, "--emulation-mode: \"%s\" is none of nvme, virtiofs",
-		          f->emulation_mode);
-	if (!one_of(f->logging_format, formats))
-		strs_addf(errors, "--logging-format: \"%s\" is none of text, json",
-		          f->logging_format);
+	check_word("emulation-mode", f->emulation_mode, "nvme, virtiofs", errors);
+	check_word("logging-format", f->logging_format, "text, json", errors);
 }
 
 static void flags_check_roots(const struct flags *f, struct strs *errors)
