@@ -32,10 +32,7 @@ struct host_state {
 };
 
 void host_state_clear(struct host_state *a);
-static inline void host_state_clear_p(struct host_state *a)
-{
-	host_state_clear(a);
-}
+DEFINE_AUTO_VALUE(struct host_state, host_state_clear);
 
 enum { HOST_STATE_NONE = 1 };
 /*
