@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The HTTP engine (see http.h for what it promises): its thread, and the ways in from other
- * threads. http_call.c has the calls and the generations of connections, http_expire.c what time
+ * threads. http_call.c has the calls and the epochs of connections, http_expire.c what time
  * ends.
  *
  * Life of a call: http_start() puts it on `incoming`. The thread moves it to `queued` and, when
  * fewer than LIMIT_HTTP_IN_FLIGHT requests are out, hands it to libcurl over the current
- * generation. It ends by an answer, an error, its deadline, a cancellation or a retirement, always
+ * epoch. It ends by an answer, an error, its deadline, a cancellation or a retirement, always
  * in call_finish().
  *
  * Threads: the engine's thread owns everything but the fields under `lock`. The lock is never held
@@ -43,7 +43,7 @@
 
 /* ---- the thread ---- */
 
-static void start_queued(struct http *h)
+static void http_start_queued(struct http *h)
 {
 	for (struct http_call **at = &h->queued; *at;) {
 		struct http_call *c = *at;
@@ -78,10 +78,10 @@ static void run_tasks(struct task *tasks)
 	}
 }
 
-static void take_endpoint(struct http *h, struct http_endpoint *endpoint)
+static void apply_endpoint(struct http *h, struct http_endpoint *endpoint)
 {
 	if (endpoint && !http_endpoint_equal(endpoint, h->current->endpoint))
-		generation_retire(h, "server, trust or client certificate changed", endpoint);
+		epoch_retire(h, "server, trust or client certificate changed", endpoint);
 	else
 		http_endpoint_free(endpoint);
 }
@@ -99,7 +99,7 @@ static void end_calls(struct http *h)
 }
 
 /* Takes over what other threads have handed in. False: the thread is to end. */
-static bool take_incoming(struct http *h)
+static bool http_consume_incoming(struct http *h)
 {
 	struct task *tasks;
 	struct http_endpoint *endpoint;
@@ -118,7 +118,7 @@ static bool take_incoming(struct http *h)
 		leave = h->leave;
 		stopped = h->stopped;
 	}
-	take_endpoint(h, endpoint);
+	apply_endpoint(h, endpoint);
 	run_tasks(tasks);
 	if (stopped)
 		end_calls(h);
@@ -157,9 +157,9 @@ static void gather(const struct http *h, int64_t last)
 
 static void perform(struct http *h)
 {
-	for (struct generation *g = h->current; g; g = g->next)
-		transfers_perform(g, call_end);
-	generations_reap(h);
+	for (struct pool_epoch *ep = h->current; ep; ep = ep->next)
+		transfers_perform(ep, call_end);
+	epochs_reap(h);
 }
 
 static void publish_stats(struct http *h)
@@ -167,8 +167,8 @@ static void publish_stats(struct http *h)
 	unsigned queued = 0, streams = 0;
 	for (struct http_call *c = h->queued; c; c = c->next)
 		queued++;
-	for (struct generation *g = h->current; g; g = g->next)
-		streams += g->streams;
+	for (struct pool_epoch *ep = h->current; ep; ep = ep->next)
+		streams += ep->streams;
 	WITH_LOCK(&h->lock);
 	h->stats.in_flight = h->in_flight;
 	h->stats.queued = queued;
@@ -180,23 +180,23 @@ static void end_everything(struct http *h)
 {
 	do {
 		end_calls(h);
-		(void)take_incoming(h);
+		(void)http_consume_incoming(h);
 	} while (h->queued);
 	while (h->current) {
-		struct generation *g = h->current;
-		h->current = g->next;
-		generation_free(g);
+		struct pool_epoch *ep = h->current;
+		h->current = ep->next;
+		epoch_free(ep);
 	}
 }
 
-static void *engine(void *arg)
+static void *http_engine_thread(void *arg)
 {
 	struct http *h = arg;
-	while (take_incoming(h)) {
+	while (http_consume_incoming(h)) {
 		int64_t now = monotonic_ns();
 		run_timers(h, now);
 		calls_expire(h, now);
-		start_queued(h);
+		http_start_queued(h);
 		perform(h);
 		if (!h->in_flight)
 			transfers_rest(h->current);
@@ -227,7 +227,7 @@ static int start_thread(struct http *h, struct err *err)
 	int rc;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&h->thread, NULL, engine, h);
+	rc = pthread_create(&h->thread, NULL, http_engine_thread, h);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (rc)
 		return err_sys(err, rc, "start the HTTP thread");
@@ -250,7 +250,7 @@ int http_new(const struct http_endpoint *endpoint, const struct http_tuning *tun
 	h->tasks_tail = &h->tasks;
 	h->queued_tail = &h->queued;
 	h->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	generation_start(h, http_endpoint_copy(endpoint));
+	epoch_start(h, http_endpoint_copy(endpoint));
 	if (h->wake < 0 ? err_sys(err, errno, "eventfd") : start_thread(h, err)) {
 		end_everything(h);
 		if (h->wake >= 0)

@@ -7,10 +7,10 @@
  * of on_done on the engine's thread. All callbacks run there, without locks, and must not block.
  *
  * libcurl has no timeout for a request that it queues, nor for a connection whose peer hangs while
- * another stream keeps it in use. So the engine keeps the deadlines and the queue itself. Requests
- * that share connections are a generation. When its peer has gone silent or the endpoint changes,
- * the generation is retired: everything new, and what was not sent yet, goes over fresh
- * connections.
+ * another stream keeps it in use. So the engine keeps the deadlines and the queue itself. The
+ * connections that are open at one time are an epoch of the connection pool. When the peer has
+ * gone silent or the endpoint changes, the epoch is retired: new requests, and queued ones, go over
+ * new connections.
  */
 #pragma once
 
@@ -53,7 +53,7 @@ struct http_tuning {
 	int connect_ms; /* until a new connection is usable; default 10 s */
 	/*
 	 * A request was sent and no byte came over its connection for so long: it ends (HTTP_CUT),
-	 * and the generation is retired; default 12 s. Likewise when a request ends without an
+	 * and the epoch is retired; default 12 s. Likewise when a request ends without an
 	 * answer and no byte came over any connection for so long.
 	 */
 	int silence_ms;
@@ -71,7 +71,7 @@ enum http_end {
 	HTTP_CUT,
 	HTTP_DEADLINE,  /* its deadline passed; sent says whether the server may have seen it */
 	HTTP_CANCELLED, /* http_cancel(), http_stop() or http_free() */
-	HTTP_RETIRED,   /* a stream whose generation was retired: open it again */
+	HTTP_RETIRED,   /* a stream whose epoch was retired: open it again */
 	HTTP_TOO_LARGE, /* the body is larger than max_body */
 };
 
@@ -101,9 +101,9 @@ struct http_request {
 	/*
 	 * A stream: the body of a 2xx answer goes to on_bytes as it arrives. on_bytes is called
 	 * with n 0 when the answer begins, and returns false to break off (HTTP_CUT). A stream does
-	 * not count as a request in flight and ends when its generation is retired. When no byte
+	 * not count as a request in flight and ends when its epoch is retired. When no byte
 	 * comes for silence_ms (0: no limit), or before the first one for open_ms (0: as
-	 * silence_ms), the generation is retired.
+	 * silence_ms), the epoch is retired.
 	 */
 	bool stream;
 	int silence_ms, open_ms;
@@ -122,7 +122,7 @@ int http_new(const struct http_endpoint *endpoint, const struct http_tuning *tun
 struct http *http_free(struct http *h);
 /* Ends all calls, and from now on each that is started, with HTTP_CANCELLED; the thread goes on. */
 void http_stop(struct http *h);
-/* Any thread. A different endpoint retires the current generation. */
+/* Any thread. A different endpoint retires the current epoch. */
 void http_set_endpoint(struct http *h, const struct http_endpoint *endpoint);
 /* Any thread. The handle is valid until on_done is called. */
 struct http_call *http_start(struct http *h, const struct http_request *request);
@@ -152,7 +152,7 @@ void http_do(struct http *h, struct http_request *request, struct deadline d,
 struct http_stats {
 	unsigned long requests;    /* ended, however */
 	unsigned long connections; /* opened */
-	unsigned long generations; /* made */
+	unsigned long epochs;      /* made */
 	unsigned long http2;       /* answers that came over HTTP/2 */
 	unsigned in_flight, queued, streams;
 };

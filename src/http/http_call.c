@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The calls and generations of the HTTP engine and the lists that they are on. A call is told its
+ * The calls and epochs of the HTTP engine and the lists that they are on. A call is told its
  * end in one place, call_finish(). When something ends is decided elsewhere.
  */
 #include "http/http_engine.h"
@@ -17,7 +17,7 @@
 
 /* ---- calls ---- */
 
-static void call_free(struct http_call *c)
+static void http_call_free(struct http_call *c)
 {
 	if (c->q.bearer)
 		explicit_bzero((char *)c->q.bearer, strlen(c->q.bearer));
@@ -68,19 +68,19 @@ static void answer_took(struct http *h, int64_t ns)
 
 void call_detach(struct http *h, struct http_call *c, struct http_result *result)
 {
-	struct generation *g = c->generation;
+	struct pool_epoch *ep = c->epoch;
 	unsigned connects = transfer_end(c, result);
 	active_remove(h, c);
 	if (c->q.stream) {
-		g->streams--;
-		generation_limit(g);
+		ep->streams--;
+		epoch_limit(ep);
 	} else {
-		g->requests--;
+		ep->requests--;
 		h->in_flight--;
 	}
 	if (result->end == HTTP_ANSWERED) {
 		int64_t now = monotonic_ns();
-		generation_heard(g, now);
+		epoch_received(ep, now);
 		if (!c->q.stream)
 			answer_took(h, now - result->sent_at);
 	}
@@ -95,7 +95,7 @@ static void call_requeue(struct http *h, struct http_call *c)
 {
 	struct http_result ignored = { .end = HTTP_RETIRED };
 	call_detach(h, c, &ignored);
-	c->generation = NULL;
+	c->epoch = NULL;
 	c->curl_error[0] = 0;
 	c->next = h->queued;
 	h->queued = c;
@@ -117,72 +117,72 @@ void call_finish(struct http_call *c, struct http_result *result, const char *wh
 	}
 	c->q.on_done(c->q.arg, result);
 	free(result->body);
-	call_free(c);
+	http_call_free(c);
 }
 
 void call_end(struct http_call *c, enum http_end end, const char *why)
 {
 	struct http_result result = { .end = end };
-	if (c->generation)
+	if (c->epoch)
 		call_detach(c->http, c, &result);
 	call_finish(c, &result, why);
 }
 
 void call_activate(struct http *h, struct http_call *c)
 {
-	struct generation *g = h->current;
-	c->generation = g;
+	struct pool_epoch *ep = h->current;
+	c->epoch = ep;
 	c->last_byte = monotonic_ns();
 	c->next = h->active;
 	h->active = c;
 	if (c->q.stream) {
-		g->streams++;
-		generation_limit(g);
+		ep->streams++;
+		epoch_limit(ep);
 	} else {
-		g->requests++;
+		ep->requests++;
 		h->in_flight++;
-		if (!g->owed)
-			generation_heard(g, c->last_byte);
+		if (!ep->owed)
+			epoch_received(ep, c->last_byte);
 	}
 	transfer_start(c);
 }
 
-/* ---- generations ---- */
+/* ---- epochs ---- */
 
-void generation_start(struct http *h, struct http_endpoint *endpoint)
+void epoch_start(struct http *h, struct http_endpoint *endpoint)
 {
-	struct generation *g = generation_new(endpoint, h->connect_ms);
-	g->next = h->current;
-	h->current = g;
+	struct pool_epoch *ep = epoch_new(endpoint, h->connect_ms);
+	ep->next = h->current;
+	h->current = ep;
 	WITH_LOCK(&h->lock);
-	h->stats.generations++;
+	h->stats.epochs++;
 }
 
-void generation_retire(struct http *h, const char *why, struct http_endpoint *endpoint)
+void epoch_retire(struct http *h, const char *why, struct http_endpoint *endpoint)
 {
-	struct generation *old = h->current;
+	struct pool_epoch *old = h->current;
 	if (!endpoint)
 		endpoint = http_endpoint_copy(old->endpoint);
 	log_limited(LOG_INFO, 10, "connections to %s are replaced: %s", endpoint->url, why);
-	generation_start(h, endpoint);
+	epoch_start(h, endpoint);
 	for (struct http_call *c = h->active, *next; c; c = next) {
 		next = c->next;
-		if (c->generation == old && c->q.stream)
+		if (c->epoch == old && c->q.stream)
 			call_end(c, HTTP_RETIRED, why);
-		else if (c->generation == old && !transfer_is_sent(c))
+		else if (c->epoch == old && !transfer_is_sent(c))
 			call_requeue(h, c);
 	}
 }
 
-void generations_reap(struct http *h)
+void epochs_reap(struct http *h)
 {
-	for (struct generation **at = &h->current->next; *at;) {
-		struct generation *g = *at;
-		if (g->requests + g->streams > 0) {
-			at = &g->next;
+	for (struct pool_epoch **at = &h->current->next; *at;) {
+		struct pool_epoch *ep = *at;
+		if (ep->requests + ep->streams > 0) {
+			at = &ep->next;
 			continue;
 		}
-		*at = g->next;
-		generation_free(g);
+		*at = ep->next;
+		epoch_free(ep);
 	}
 }

@@ -6,7 +6,7 @@
  * Why the code looks as it does (measured with libcurl 7.88):
  *  - With MAX_HOST_CONNECTIONS 1, a GOAWAY during an open watch queues everything that follows for
  *    ever. So 2 + streams over HTTP/2, and 8 + streams when the server speaks HTTP/1.1 only.
- *  - libcurl waits for one multi handle at a time: the sockets of retired generations are added as
+ *  - libcurl waits for one multi handle at a time: the sockets of retired epochs are added as
  *    extra descriptors.
  *  - Over HTTP/2 any transfer of a connection reads for all of them; the watch, which comes first,
  *    reads most. When the last bytes of an answer do not fit into its transfer's buffer any more,
@@ -36,43 +36,43 @@
 #define PEER_LOST_MS 30000
 #define BUFFER_SPARE (256 * 1024) /* libcurl takes headers of 128 KiB, trailers as well */
 #define RETRY_AFTER_MAX_S 3600
-#define LOOK_AGAIN_MS 10 /* an answer that libcurl forgot takes so much longer */
+#define POLL_AGAIN_MS 10 /* an answer that libcurl forgot takes so much longer */
 
-/* ---- generations ---- */
+/* ---- epochs ---- */
 
-void generation_limit(struct generation *g)
+void epoch_limit(struct pool_epoch *ep)
 {
-	unsigned base = g->http1 ? HTTP1_CONNECTIONS : HTTP2_CONNECTIONS;
-	curl.multi_setopt(g->multi, CURLMOPT_MAX_HOST_CONNECTIONS, (long)(base + g->streams));
+	unsigned base = ep->http1 ? HTTP1_CONNECTIONS : HTTP2_CONNECTIONS;
+	curl.multi_setopt(ep->multi, CURLMOPT_MAX_HOST_CONNECTIONS, (long)(base + ep->streams));
 }
 
-struct generation *generation_new(struct http_endpoint *endpoint, int connect_ms)
+struct pool_epoch *epoch_new(struct http_endpoint *endpoint, int connect_ms)
 {
-	struct generation *g = xcalloc(1, sizeof(*g));
-	g->multi = curl.multi_init();
-	if (!g->multi)
+	struct pool_epoch *ep = xcalloc(1, sizeof(*ep));
+	ep->multi = curl.multi_init();
+	if (!ep->multi)
 		abort();
-	g->endpoint = endpoint;
-	g->connect_ms = connect_ms;
-	g->http1 = str_has_prefix(endpoint->url, "http:");
-	curl.multi_setopt(g->multi, CURLMOPT_PIPELINING, CURLPIPE_MULTIPLEX);
-	generation_limit(g);
-	return g;
+	ep->endpoint = endpoint;
+	ep->connect_ms = connect_ms;
+	ep->http1 = str_has_prefix(endpoint->url, "http:");
+	curl.multi_setopt(ep->multi, CURLMOPT_PIPELINING, CURLPIPE_MULTIPLEX);
+	epoch_limit(ep);
+	return ep;
 }
 
-void generation_heard(struct generation *g, int64_t now)
+void epoch_received(struct pool_epoch *ep, int64_t now)
 {
-	g->owed = g->requests > 0;
-	g->owed_since = now;
+	ep->owed = ep->requests > 0;
+	ep->owed_since = now;
 }
 
-void generation_free(struct generation *g)
+void epoch_free(struct pool_epoch *ep)
 {
-	assert(g->requests + g->streams == 0);
-	transfers_rest(g);
-	curl.multi_cleanup(g->multi);
-	http_endpoint_free(g->endpoint);
-	free(g);
+	assert(ep->requests + ep->streams == 0);
+	transfers_rest(ep);
+	curl.multi_cleanup(ep->multi);
+	http_endpoint_free(ep->endpoint);
+	free(ep);
 }
 
 /* ---- libcurl's callbacks ---- */
@@ -94,38 +94,38 @@ static long port_of(struct http_call *c)
 }
 
 /* The entry of a connection; a new one takes the place of the one that was silent for longest. */
-static struct heard *heard_of(struct generation *g, long port)
+static struct last_byte *last_byte_of(struct pool_epoch *ep, long port)
 {
-	struct heard *oldest = g->heard;
-	for (size_t i = 0; i < ARRAY_LEN(g->heard); i++) {
-		if (g->heard[i].port == port)
-			return &g->heard[i];
-		if (g->heard[i].at < oldest->at)
-			oldest = &g->heard[i];
+	struct last_byte *oldest = ep->last_bytes;
+	for (size_t i = 0; i < ARRAY_LEN(ep->last_bytes); i++) {
+		if (ep->last_bytes[i].port == port)
+			return &ep->last_bytes[i];
+		if (ep->last_bytes[i].at < oldest->at)
+			oldest = &ep->last_bytes[i];
 	}
-	*oldest = (struct heard) { .port = port };
+	*oldest = (struct last_byte) { .port = port };
 	return oldest;
 }
 
-static void call_heard(struct http_call *c)
+static void call_received(struct http_call *c)
 {
-	c->generation->moved = true;
+	c->epoch->moved = true;
 	c->last_byte = monotonic_ns();
 	c->answered = true;
-	heard_of(c->generation, port_of(c))->at = c->last_byte;
-	generation_heard(c->generation, c->last_byte);
+	last_byte_of(c->epoch, port_of(c))->at = c->last_byte;
+	epoch_received(c->epoch, c->last_byte);
 }
 
 static size_t on_header(char *bytes, size_t size, size_t n, void *arg)
 {
 	struct http_call *c = arg;
-	struct generation *g = c->generation;
+	struct pool_epoch *ep = c->epoch;
 	size_t length = size * n;
 	bool last = length <= 2; /* the empty line behind the headers */
-	call_heard(c);
-	if (!g->http1 && length >= 7 && memcmp(bytes, "HTTP/1.", 7) == 0) {
-		g->http1 = true;
-		generation_limit(g);
+	call_received(c);
+	if (!ep->http1 && length >= 7 && memcmp(bytes, "HTTP/1.", 7) == 0) {
+		ep->http1 = true;
+		epoch_limit(ep);
 	}
 	return !last || !is_streaming(c) || c->q.on_bytes(c->q.arg, "", 0) ? length : length + 1;
 }
@@ -135,7 +135,7 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
 	struct http_call *c = arg;
 	size_t length = size * n;
 	bool wanted;
-	call_heard(c);
+	call_received(c);
 	wanted = is_streaming(c) ? c->q.on_bytes(c->q.arg, bytes, length)
 	                         : str_addn(&c->body, bytes, length);
 	return wanted ? length : length + 1; /* any other number makes libcurl break off */
@@ -175,9 +175,9 @@ static int on_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
  * that have ended well serve the next. The buffer for the answer goes with each transfer.
  */
 
-static CURL *easy_take(struct generation *g)
+static CURL *easy_reuse(struct pool_epoch *ep)
 {
-	CURL *easy = g->n_spare > 0 ? g->spare[--g->n_spare] : curl.easy_init();
+	CURL *easy = ep->n_spare > 0 ? ep->spare[--ep->n_spare] : curl.easy_init();
 	if (!easy)
 		abort();
 	return easy;
@@ -189,20 +189,20 @@ static CURL *easy_take(struct generation *g)
  */
 static void easy_give(struct http_call *c, bool answered)
 {
-	struct generation *g = c->generation;
-	if (!answered || c->q.stream || g->n_spare == ARRAY_LEN(g->spare)) {
+	struct pool_epoch *ep = c->epoch;
+	if (!answered || c->q.stream || ep->n_spare == ARRAY_LEN(ep->spare)) {
 		curl.easy_cleanup(c->easy);
 		return;
 	}
 	curl.easy_reset(c->easy);
 	curl.easy_setopt(c->easy, CURLOPT_NOSIGNAL, 1L);
-	g->spare[g->n_spare++] = c->easy;
+	ep->spare[ep->n_spare++] = c->easy;
 }
 
-void transfers_rest(struct generation *g)
+void transfers_rest(struct pool_epoch *ep)
 {
-	while (g->n_spare > 0)
-		curl.easy_cleanup(g->spare[--g->n_spare]);
+	while (ep->n_spare > 0)
+		curl.easy_cleanup(ep->spare[--ep->n_spare]);
 }
 
 /* ---- starting ---- */
@@ -214,7 +214,7 @@ static long buffer_size(const struct http_call *c)
 	return size < CURL_MAX_READ_SIZE ? (long)size : CURL_MAX_READ_SIZE;
 }
 
-static void setup_callbacks(struct http_call *c)
+static void curl_setup_callbacks(struct http_call *c)
 {
 	CURL *easy = c->easy;
 	curl.easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, on_socket);
@@ -231,13 +231,13 @@ static void setup_callbacks(struct http_call *c)
 
 void transfer_start(struct http_call *c)
 {
-	struct generation *g = c->generation;
+	struct pool_epoch *ep = c->epoch;
 	_Static_assert(sizeof(c->curl_error) >= CURL_ERROR_SIZE, "libcurl's error text");
 	c->sent_at = 0;
-	c->easy = easy_take(g);
-	setup_callbacks(c);
+	c->easy = easy_reuse(ep);
+	curl_setup_callbacks(c);
 	transfer_setup(c);
-	if (curl.multi_add_handle(g->multi, c->easy) != CURLM_OK)
+	if (curl.multi_add_handle(ep->multi, c->easy) != CURLM_OK)
 		abort();
 }
 
@@ -248,9 +248,9 @@ bool transfer_is_sent(struct http_call *c)
 	return request_size > 0 || c->lost;
 }
 
-int64_t transfer_heard(struct http_call *c)
+int64_t transfer_received_at(struct http_call *c)
 {
-	int64_t connection = heard_of(c->generation, port_of(c))->at;
+	int64_t connection = last_byte_of(c->epoch, port_of(c))->at;
 	return connection > c->last_byte ? connection : c->last_byte;
 }
 
@@ -278,7 +278,7 @@ unsigned transfer_end(struct http_call *c, struct http_result *result)
 	result->http2 = version == CURL_HTTP_VERSION_2_0;
 	result->retry_after_s = whole_seconds(retry_after);
 
-	curl.multi_remove_handle(c->generation->multi, c->easy);
+	curl.multi_remove_handle(c->epoch->multi, c->easy);
 	easy_give(c, result->end == HTTP_ANSWERED);
 	transfer_setup_free(c);
 	c->easy = NULL;
@@ -308,19 +308,20 @@ static enum http_end end_of_code(struct http_call *c, CURLcode code)
 	return transfer_is_sent(c) ? HTTP_CUT : HTTP_NOT_SENT;
 }
 
-static void take_ended(struct generation *g,
-                       void (*ended)(struct http_call *c, enum http_end end, const char *why))
+static void curl_consume_ended(struct pool_epoch *ep,
+                               void (*ended)(struct http_call *c, enum http_end end,
+                                             const char *why))
 {
 	CURLMsg *message;
 	int left;
-	while ((message = curl.multi_info_read(g->multi, &left))) {
+	while ((message = curl.multi_info_read(ep->multi, &left))) {
 		struct http_call *c = NULL;
 		char text[CURL_ERROR_SIZE + 64];
 		CURLcode code = message->data.result;
 		enum http_end end;
 		if (message->msg != CURLMSG_DONE)
 			continue;
-		g->moved = true;
+		ep->moved = true;
 		curl.easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&c);
 		failure_text(c, code, text, sizeof(text));
 		end = end_of_code(c, code);
@@ -331,30 +332,31 @@ static void take_ended(struct generation *g,
 	}
 }
 
-void transfers_perform(struct generation *g,
+void transfers_perform(struct pool_epoch *ep,
                        void (*ended)(struct http_call *c, enum http_end end, const char *why))
 {
 	int running;
-	curl.multi_perform(g->multi, &running);
-	take_ended(g, ended);
+	curl.multi_perform(ep->multi, &running);
+	curl_consume_ended(ep, ended);
 }
 
 /* ---- waiting ---- */
 
 /*
- * The sockets of the retired generations, of which calls are still open: libcurl waits for one
+ * The sockets of the retired epochs, of which calls are still open: libcurl waits for one
  * multi handle at a time. Descriptors that an fd_set cannot hold are served every DRAIN_POLL_MS.
  */
-static unsigned drain_sockets(const struct generation *g, struct curl_waitfd *fds, unsigned max)
+static unsigned curl_drain_sockets(const struct pool_epoch *ep, struct curl_waitfd *fds,
+                                   unsigned max)
 {
 	unsigned n = 0;
-	for (; g; g = g->next) {
+	for (; ep; ep = ep->next) {
 		fd_set in, out, bad;
 		int last = -1;
 		FD_ZERO(&in);
 		FD_ZERO(&out);
 		FD_ZERO(&bad);
-		curl.multi_fdset(g->multi, &in, &out, &bad, &last);
+		curl.multi_fdset(ep->multi, &in, &out, &bad, &last);
 		for (int fd = 0; fd <= last && n < max; fd++) {
 			short events = (short)((FD_ISSET(fd, &in) ? CURL_WAIT_POLLIN : 0) |
 			                       (FD_ISSET(fd, &out) ? CURL_WAIT_POLLOUT : 0));
@@ -365,14 +367,14 @@ static unsigned drain_sockets(const struct generation *g, struct curl_waitfd *fd
 	return n;
 }
 
-/* `ms`, or less: as soon as libcurl wants to be called for a retired generation. */
-static int drain_timeout(const struct generation *g, int ms)
+/* `ms`, or less: as soon as libcurl wants to be called for a retired epoch. */
+static int drain_timeout(const struct pool_epoch *ep, int ms)
 {
-	if (g && ms > DRAIN_POLL_MS)
+	if (ep && ms > DRAIN_POLL_MS)
 		ms = DRAIN_POLL_MS;
-	for (; g; g = g->next) {
+	for (; ep; ep = ep->next) {
 		long wants = -1;
-		curl.multi_timeout(g->multi, &wants);
+		curl.multi_timeout(ep->multi, &wants);
 		if (wants >= 0 && wants < ms)
 			ms = (int)wants;
 	}
@@ -380,24 +382,24 @@ static int drain_timeout(const struct generation *g, int ms)
 }
 
 /* True when something has moved since the last wait. */
-static bool take_moved(struct generation *g)
+static bool consume_moved(struct pool_epoch *ep)
 {
 	bool moved = false;
-	for (; g; g = g->next) {
-		moved = moved || g->moved;
-		g->moved = false;
+	for (; ep; ep = ep->next) {
+		moved = moved || ep->moved;
+		ep->moved = false;
 	}
 	return moved;
 }
 
-void transfers_wait(struct generation *g, int wake, int ms)
+void transfers_wait(struct pool_epoch *ep, int wake, int ms)
 {
 	struct curl_waitfd fds[64] = { { .fd = wake, .events = CURL_WAIT_POLLIN } };
-	unsigned n = 1 + drain_sockets(g->next, fds + 1, ARRAY_LEN(fds) - 1);
+	unsigned n = 1 + curl_drain_sockets(ep->next, fds + 1, ARRAY_LEN(fds) - 1);
 	int ready = 0;
-	ms = drain_timeout(g->next, ms);
-	if (take_moved(g) && ms > LOOK_AGAIN_MS)
-		ms = LOOK_AGAIN_MS;
-	curl.multi_poll(g->multi, fds, n, ms, &ready);
-	g->moved = ready > 0;
+	ms = drain_timeout(ep->next, ms);
+	if (consume_moved(ep) && ms > POLL_AGAIN_MS)
+		ms = POLL_AGAIN_MS;
+	curl.multi_poll(ep->multi, fds, n, ms, &ready);
+	ep->moved = ready > 0;
 }

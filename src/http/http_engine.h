@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The HTTP engine from inside: http.c runs the thread and hands calls in, http_call.c keeps the
- * lists of calls and generations, http_expire.c says when one is given up. Nobody else includes
+ * lists of calls and epochs, http_expire.c says when one is given up. Nobody else includes
  * this. Only the engine's thread calls these functions.
  */
 #pragma once
@@ -32,7 +32,7 @@ struct http {
 	/* The engine's thread only. */
 	struct http_call *queued, **queued_tail;
 	struct http_call *active;
-	struct generation *current; /* head of the list; behind it those that were retired */
+	struct pool_epoch *current; /* head of the list; behind it those that were retired */
 	struct http_timer *timers;  /* by time */
 	unsigned in_flight;
 	int64_t answer_ns; /* what the last answers took, ANSWER_LONGEST_NS at most */
@@ -48,13 +48,13 @@ void call_detach(struct http *h, struct http_call *c, struct http_result *result
 void call_finish(struct http_call *c, struct http_result *result, const char *why);
 void call_end(struct http_call *c, enum http_end end, const char *why); /* both */
 /* Takes over the endpoint. From now on calls go over new connections. */
-void generation_start(struct http *h, struct http_endpoint *endpoint);
+void epoch_start(struct http *h, struct http_endpoint *endpoint);
 /*
  * New calls go over fresh connections, and so do those for which there was none yet. Open streams
  * end now, open requests run to their end. Takes over the endpoint; NULL: the same as before.
  */
-void generation_retire(struct http *h, const char *why, struct http_endpoint *endpoint);
-void generations_reap(struct http *h); /* frees those that no call uses any more */
+void epoch_retire(struct http *h, const char *why, struct http_endpoint *endpoint);
+void epochs_reap(struct http *h); /* frees those that no call uses any more */
 
 /* ---- http_expire.c ---- */
 

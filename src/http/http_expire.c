@@ -3,7 +3,7 @@
  * When a call of the HTTP engine is given up: cancelled, out of time, or sent over a connection
  * that brings nothing.
  *
- * Why generations: libcurl never gives up a peer that acknowledges bytes but never answers, least
+ * Why epochs: libcurl never gives up a peer that acknowledges bytes but never answers, least
  * of all while a watch keeps the connection in use. A request is given up when its own connection
  * brings nothing for silence_ms (patience_ms if it is a patient one): behind one address there may
  * be a server that lives and one that does not, and what the first sends says nothing about the
@@ -13,21 +13,22 @@
 
 #include "common/cleanup.h"
 
-/* A request has ended without an answer: retires the generation if nothing else came either. */
-static void judge_silence(struct http *h, const struct generation *g, int64_t now)
+/* A request has ended without an answer: retires the epoch if nothing else came either. */
+static void check_silence(struct http *h, const struct pool_epoch *ep, int64_t now)
 {
-	if (g == h->current && g->owed && now - g->owed_since >= h->silence_ms * INT64_C(1000000))
-		generation_retire(h, "requests get no answer", NULL);
+	if (ep == h->current && ep->owed &&
+	    now - ep->owed_since >= h->silence_ms * INT64_C(1000000))
+		epoch_retire(h, "requests get no answer", NULL);
 }
 
 /* Detached first: the retirement would put it back into the queue if it was never sent. */
 static void call_give_up(struct http *h, struct http_call *c, enum http_end end, const char *why)
 {
 	struct http_result result = { .end = end };
-	if (c->generation)
+	if (c->epoch)
 		call_detach(h, c, &result);
-	if (c->generation && !c->q.stream)
-		judge_silence(h, c->generation, monotonic_ns());
+	if (c->epoch && !c->q.stream)
+		check_silence(h, c->epoch, monotonic_ns());
 	call_finish(c, &result, why);
 }
 
@@ -41,7 +42,7 @@ static bool is_cancelled(struct http *h, struct http_call *c)
 static int64_t silent_at(const struct http_call *c)
 {
 	int ms = !c->answered && c->q.open_ms ? c->q.open_ms : c->q.silence_ms;
-	if (!c->generation || !c->q.stream || ms <= 0)
+	if (!c->epoch || !c->q.stream || ms <= 0)
 		return DEADLINE_NEVER;
 	return c->last_byte + ms * INT64_C(1000000);
 }
@@ -54,17 +55,17 @@ static int64_t silent_at(const struct http_call *c)
 static int64_t hung_at(struct http *h, struct http_call *c, int64_t now)
 {
 	int64_t silence = (c->q.patient ? h->patience_ms : h->silence_ms) * INT64_C(1000000);
-	if (!c->generation || c->q.stream)
+	if (!c->epoch || c->q.stream)
 		return DEADLINE_NEVER;
 	if (now < c->last_byte + silence)
 		return c->last_byte + silence;
-	return transfer_is_sent(c) ? transfer_heard(c) + silence : DEADLINE_NEVER;
+	return transfer_is_sent(c) ? transfer_received_at(c) + silence : DEADLINE_NEVER;
 }
 
 static void call_cut(struct http *h, struct http_call *c)
 {
-	if (c->generation == h->current)
-		generation_retire(h, "requests get no answer", NULL);
+	if (c->epoch == h->current)
+		epoch_retire(h, "requests get no answer", NULL);
 	call_end(c, HTTP_CUT, "no answer, and nothing else came over its connection");
 }
 
@@ -77,10 +78,9 @@ static bool expire_one(struct http *h, struct http_call *c, int64_t now)
 		call_give_up(h, c, HTTP_DEADLINE, "no answer in time");
 	else if (now >= hung_at(h, c, now))
 		call_cut(h, c);
-	else if (now >= silent_at(c) && c->generation == h->current)
-		generation_retire(
-			h, c->answered ? "a watch has gone silent" : "a watch gets no answer",
-			NULL);
+	else if (now >= silent_at(c) && c->epoch == h->current)
+		epoch_retire(h, c->answered ? "a watch has gone silent" : "a watch gets no answer",
+		             NULL);
 	else if (now >= silent_at(c))
 		call_end(c, HTTP_RETIRED, "silent");
 	else

@@ -129,7 +129,7 @@ static void setup_connection(struct http_call *c, const struct http_endpoint *e)
 	curl.easy_setopt(easy, CURLOPT_PROXY, e->proxy ? e->proxy : "");
 	curl.easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
 	curl.easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
-	curl.easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)c->generation->connect_ms);
+	curl.easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)c->epoch->connect_ms);
 	curl.easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
 	curl.easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
 	curl.easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
@@ -137,7 +137,7 @@ static void setup_connection(struct http_call *c, const struct http_endpoint *e)
 
 void transfer_setup(struct http_call *c)
 {
-	const struct http_endpoint *e = c->generation->endpoint;
+	const struct http_endpoint *e = c->epoch->endpoint;
 	setup_connection(c, e);
 	setup_trust(c->easy, e);
 	setup_url(c, e);

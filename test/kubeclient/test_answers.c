@@ -85,7 +85,7 @@ static void world_stop(struct answers_world *w)
 {
 	char *command AUTO(free) = xasprintf("rm -r %s", w->dir);
 	struct http_stats s = http_stats(w->http);
-	ck_assert_uint_eq(s.generations, 1);
+	ck_assert_uint_eq(s.epochs, 1);
 	w->http = http_free(w->http);
 	front_stop(&w->peer);
 	shell(command);

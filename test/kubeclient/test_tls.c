@@ -421,14 +421,14 @@ END_TEST
 START_TEST(a_rotated_ca_is_followed_and_the_watch_moves)
 {
 	char *command AUTO(free) = NULL;
-	unsigned long generations;
+	unsigned long epochs;
 	struct kube_wait *wait;
 	struct tls_world w;
 
 	world_start(&w);
 	serve_object(&w, "1", "Pending", 0);
 	wait = watch(&w);
-	generations = stats(&w).generations;
+	epochs = stats(&w).epochs;
 
 	command = xasprintf("cd %s && rm ca.pem", w.fake.dir);
 	front_stop(&w.front);
@@ -442,7 +442,7 @@ START_TEST(a_rotated_ca_is_followed_and_the_watch_moves)
 	ck_assert(fake_http_wait_streams(w.fake.server, WATCH, 1));
 	fake_http_push(w.fake.server, WATCH, EVENT("MODIFIED", OBJECT("a", "2", "Bound")));
 	told(wait, "Bound");
-	ck_assert_uint_eq(stats(&w).generations, generations + 1);
+	ck_assert_uint_eq(stats(&w).epochs, epochs + 1);
 	kube_wait_close(wait);
 	world_stop(&w);
 }
@@ -451,7 +451,7 @@ END_TEST
 START_TEST(a_rotated_token_needs_no_new_connection)
 {
 	char *seen AUTO(free) = NULL;
-	unsigned long generations;
+	unsigned long epochs;
 	struct tls_world w;
 
 	world_start(&w);
@@ -459,12 +459,12 @@ START_TEST(a_rotated_token_needs_no_new_connection)
 	kube_fake_file(&w.fake, "token", "first");
 	config(&w, w.front.port, w.ca, "    tokenFile: token\n");
 	get_works(&w, "first");
-	generations = stats(&w).generations;
+	epochs = stats(&w).epochs;
 	kube_fake_file(&w.fake, "token", "second");
 	get_works(&w, "second");
 	seen = fake_http_last(w.fake.server, "GET " VOLUMES "/a");
 	ck_assert_msg(strcasestr(seen, "authorization: Bearer second\r\n") != NULL, "%s", seen);
-	ck_assert_uint_eq(stats(&w).generations, generations);
+	ck_assert_uint_eq(stats(&w).epochs, epochs);
 	ck_assert_uint_eq(stats(&w).connections, 1);
 	world_stop(&w);
 }
@@ -537,7 +537,7 @@ START_TEST(a_slow_answer_over_a_lively_connection_is_waited_for)
 	pusher.leave = true;
 	pthread_join(thread, NULL);
 	ck_assert_uint_eq(fake_http_count(w.fake.server, "GET " VOLUMES "/slow"), 1);
-	ck_assert_uint_eq(stats(&w).generations, before.generations);
+	ck_assert_uint_eq(stats(&w).epochs, before.epochs);
 	ck_assert_uint_eq(stats(&w).connections, before.connections);
 	kube_wait_close(wait);
 	world_stop(&w);

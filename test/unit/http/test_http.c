@@ -478,7 +478,7 @@ START_TEST(a_silent_stream_is_retired)
 	(void)http_start(h, &q);
 	stream_wait(&s, NULL);
 	ck_assert_int_eq(s.end, HTTP_RETIRED);
-	ck_assert_uint_eq(http_stats(h).generations, 2);
+	ck_assert_uint_eq(http_stats(h).epochs, 2);
 	str_clear(&s.bytes);
 	http_free(h);
 	fake_http_stop(f);
@@ -498,7 +498,7 @@ START_TEST(a_stream_that_is_not_answered_is_retired_sooner)
 	(void)http_start(h, &q);
 	stream_wait(&s, NULL);
 	ck_assert_int_eq(s.end, HTTP_RETIRED);
-	ck_assert_uint_eq(http_stats(h).generations, 2);
+	ck_assert_uint_eq(http_stats(h).epochs, 2);
 	str_clear(&s.bytes);
 	http_free(h);
 	fake_http_stop(f);
@@ -534,7 +534,7 @@ START_TEST(a_new_endpoint_retires_streams_and_lets_requests_finish)
 	ck_assert_int_eq(s.end, HTTP_RETIRED);
 	stream_wait(&slow, NULL);
 	ck_assert_int_eq(slow.end, HTTP_ANSWERED);
-	ck_assert_uint_eq(http_stats(h).generations, 2);
+	ck_assert_uint_eq(http_stats(h).epochs, 2);
 	str_clear(&s.bytes);
 	str_clear(&slow.bytes);
 	http_free(h);
@@ -543,7 +543,7 @@ START_TEST(a_new_endpoint_retires_streams_and_lets_requests_finish)
 }
 END_TEST
 
-START_TEST(requests_without_an_answer_for_long_retire_the_generation)
+START_TEST(requests_without_an_answer_for_long_retire_the_epoch)
 {
 	static const int silences[] = { NEVER_MS, 250 };
 	for (size_t i = 0; i < ARRAY_LEN(silences); i++) {
@@ -551,13 +551,13 @@ START_TEST(requests_without_an_answer_for_long_retire_the_generation)
 		struct http *h = engine_for(fake_http_url(f),
 		                            &(struct http_tuning) { .silence_ms = silences[i] });
 		fake_http_on(f, (struct fake_reply) { .on = "GET /hang", .hang = true });
-		for (int n = 0; n < 3 || (i && http_stats(h).generations == 1); n++) {
+		for (int n = 0; n < 3 || (i && http_stats(h).epochs == 1); n++) {
 			struct http_request q = request_for("GET", "/hang");
 			struct http_result r;
 			http_do(h, &q, deadline_in_ms(100), &r);
 			ck_assert_int_eq(r.end, HTTP_DEADLINE);
 		}
-		ck_assert(i || http_stats(h).generations == 1);
+		ck_assert(i || http_stats(h).epochs == 1);
 		http_free(h);
 		fake_http_stop(f);
 	}
@@ -578,7 +578,7 @@ static int mute_port(int *ret_fd)
 }
 
 /* Over TLS nothing of a request is sent before the server has answered the handshake. */
-START_TEST(a_request_that_was_never_sent_ends_once_when_its_generation_is_retired)
+START_TEST(a_request_that_was_never_sent_ends_once_when_its_epoch_is_retired)
 {
 	int fd AUTO(fd) = -1;
 	char *url AUTO(free) = xasprintf("https://127.0.0.1:%d", mute_port(&fd));
@@ -590,7 +590,7 @@ START_TEST(a_request_that_was_never_sent_ends_once_when_its_generation_is_retire
 		ck_assert_msg(r.end == HTTP_DEADLINE && !r.sent, "%d %s", r.end, r.why);
 	}
 	ck_assert_uint_eq(http_stats(h).requests, 3);
-	ck_assert_uint_eq(http_stats(h).generations, 4);
+	ck_assert_uint_eq(http_stats(h).epochs, 4);
 	http_free(h);
 }
 END_TEST
@@ -632,7 +632,7 @@ START_TEST(a_request_over_a_silent_connection_ends_whatever_other_connections_br
 		q = request_for(methods[i], "/hang");
 		http_do(h, &q, wait_limit(), &r);
 		ck_assert_msg(r.end == HTTP_CUT && r.sent, "%s: %d %s", methods[i], r.end, r.why);
-		ck_assert_uint_eq(http_stats(h).generations, 2);
+		ck_assert_uint_eq(http_stats(h).epochs, 2);
 		pusher.leave = true;
 		pthread_join(t, NULL);
 		http_free(h);
@@ -882,8 +882,8 @@ SUITE("http", libcurl_is_loaded_with_the_first_engine_only,
       a_stream_brings_bytes_as_they_come_and_says_how_it_ended, a_silent_stream_is_retired,
       a_stream_that_is_not_answered_is_retired_sooner,
       a_new_endpoint_retires_streams_and_lets_requests_finish,
-      requests_without_an_answer_for_long_retire_the_generation,
-      a_request_that_was_never_sent_ends_once_when_its_generation_is_retired,
+      requests_without_an_answer_for_long_retire_the_epoch,
+      a_request_that_was_never_sent_ends_once_when_its_epoch_is_retired,
       a_request_over_a_silent_connection_ends_whatever_other_connections_bring,
       a_patient_request_is_waited_for_longer, hung_requests_hold_up_no_others,
       nothing_of_a_request_is_left_for_the_next_one,

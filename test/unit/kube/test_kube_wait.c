@@ -1036,7 +1036,7 @@ START_TEST(a_silent_watch_is_opened_again)
 	w = wait_for(&f, "a");
 	NEXT_IS(w, "gone");
 	ck_assert(fake_http_wait(f.server, WATCH, 3));
-	ck_assert_uint_ge(http_stats(f.kube->http).generations, 3);
+	ck_assert_uint_ge(http_stats(f.kube->http).epochs, 3);
 	/* The place is checked each time; it is the same, so the object is not read again. */
 	ck_assert_uint_ge(fake_http_count(f.server, LIST), 3);
 	ck_assert_uint_eq(fake_http_count(f.server, "GET " VOLUMES "/a"), 1);
