@@ -58,7 +58,7 @@ static struct kube *kube_destroy(struct kube *k)
 	kube_watches_free(k);
 	kube_config_free(k->config);
 	kube_limiter_destroy(&k->limiter);
-	kube_doubts_destroy(&k->doubts);
+	kube_indeterminate_destroy(&k->indeterminate);
 	pthread_mutex_destroy(&k->lock);
 	pthread_cond_destroy(&k->changed);
 	free(k->user_agent);
@@ -90,7 +90,7 @@ int kube_new_tuned(const struct kube_options *o, const struct kube_tuning *tunin
 	pthread_cond_init(&k->changed, NULL);
 	kube_trim_init(k);
 	kube_limiter_init(&k->limiter, o->qps, o->burst);
-	kube_doubts_init(&k->doubts, k->tuning.late_ms);
+	kube_indeterminate_init(&k->indeterminate, k->tuning.late_ms);
 	k->user_agent = xstrdup(agent);
 	k->field_manager = xstrndup(agent, strcspn(agent, "/"));
 	if (kube_config_new(&source, endpoint_changed, k, &k->config, err) ||

@@ -143,7 +143,7 @@ static void send_once(struct kube *k, struct kube_operation *op, const char *pat
 	unanswered = is_unanswered(ret);
 	/* What its caller has cancelled says nothing of the server. */
 	if (ret->end == HTTP_ANSWERED || (unanswered && ret->end != HTTP_CANCELLED))
-		kube_doubts_hear(&k->doubts, !unanswered, monotonic_ns());
+		kube_indeterminate_response(&k->indeterminate, !unanswered, monotonic_ns());
 	if (changes(op) && unanswered)
 		op->unanswered_at = ret->sent_at ? ret->sent_at : at;
 	if (ret->end == HTTP_ANSWERED)
@@ -172,7 +172,7 @@ static void keep_the_better_reason(struct kube_operation *op, struct http_result
 	}
 	free(result->body);
 	*result = *before;
-	op->in_doubt = true;
+	op->indeterminate = true;
 }
 
 static void log_retry(struct kube *k, const struct kube_operation *op,
@@ -196,7 +196,7 @@ int kube_exchange(struct kube *k, struct kube_operation *op, struct deadline d,
 	bool refused = false, asked_again = false;
 	char text[512];
 	kube_target_text(&op->target, text);
-	op->in_doubt = false;
+	op->indeterminate = false;
 	op->unanswered_at = 0;
 	for (unsigned n = 1;; n++) {
 		bool mistaken;
@@ -216,12 +216,12 @@ int kube_exchange(struct kube *k, struct kube_operation *op, struct deadline d,
 			pause_ms = k->tuning.mistake_ms + kube_asked_ms(ret);
 		at = monotonic_ns() + pause_ms * INT64_C(1000000);
 		if (pause_ms < 0 || at >= d.at) {
-			op->in_doubt |= mistaken;
+			op->indeterminate |= mistaken;
 			keep_the_better_reason(op, ret, &before);
 			return 0;
 		}
 		asked_again |= mistaken;
-		op->in_doubt |= changes(op) && !kube_status_is_refusal(ret);
+		op->indeterminate |= changes(op) && !kube_status_is_refusal(ret);
 		if (worth(ret) > 0) {
 			free(before.body);
 			before = *ret;
@@ -235,7 +235,7 @@ int kube_exchange(struct kube *k, struct kube_operation *op, struct deadline d,
 	if (err->code == ERR_DEADLINE && worth(&before) > 0) {
 		err_clear(err);
 		*ret = before;
-		op->in_doubt = true;
+		op->indeterminate = true;
 		return 0;
 	}
 	free(before.body);
@@ -246,7 +246,7 @@ int kube_operation_failed(struct kube *k, const struct kube_operation *op,
                           const struct http_result *result, struct err *err)
 {
 	(void)kube_target_failed(k, &op->target, result, err);
-	if (!op->in_doubt || kube_passes_by_itself(err))
+	if (!op->indeterminate || kube_passes_by_itself(err))
 		return -1;
 	IGNORE_RESULT(err_recode(err, ERR_UNAVAILABLE));
 	return changes(op) ? err_wrap(err, KUBE_PERHAPS_DONE) : -1;

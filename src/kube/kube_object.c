@@ -107,7 +107,7 @@ static int64_t late_until(const struct kube *k, int64_t sent_at)
 	return sent_at + patience_s(k) * INT64_C(1000000000) + k->tuning.late_ms * INT64_C(1000000);
 }
 
-/* No object has such a name: an unanswered PATCH makes no object, so it has a doubt of its own. */
+/* No object has such a name: an unanswered PATCH makes no object, so it has an entry of its own. */
 static char *change_of(const char *name)
 {
 	return xasprintf("change of %s", name);
@@ -117,12 +117,12 @@ bool kube_may_change(struct kube *k, const struct kube_kind *kind, const char *n
 {
 	char *change AUTO(free) = change_of(name);
 
-	return kube_doubts_has(&k->doubts, kind, ns, change, monotonic_ns());
+	return kube_indeterminate_has(&k->indeterminate, kind, ns, change, monotonic_ns());
 }
 
 bool kube_may_come(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name)
 {
-	return kube_doubts_has(&k->doubts, kind, ns, name, monotonic_ns());
+	return kube_indeterminate_has(&k->indeterminate, kind, ns, name, monotonic_ns());
 }
 
 int kube_create(struct kube *k, const struct kube_kind *kind, const char *ns, struct json *object,
@@ -149,8 +149,8 @@ int kube_create(struct kube *k, const struct kube_kind *kind, const char *ns, st
 	op.again = kube_may_come(k, kind, ns, name);
 	rc = operate(k, &op, name, d, already_exists, KUBE_EXISTS, ret, err);
 	if (op.unanswered_at)
-		kube_doubts_add(&k->doubts, kind, ns, name, monotonic_ns(),
-		                late_until(k, op.unanswered_at));
+		kube_indeterminate_add(&k->indeterminate, kind, ns, name, monotonic_ns(),
+		                       late_until(k, op.unanswered_at));
 	return rc;
 }
 
@@ -172,8 +172,8 @@ int kube_patch(struct kube *k, const struct kube_kind *kind, const char *ns, con
 	};
 	rc = operate(k, &op, name, d, kube_status_no_object, KUBE_ABSENT, ret, err);
 	if (op.unanswered_at)
-		kube_doubts_add(&k->doubts, kind, ns, change, monotonic_ns(),
-		                late_until(k, op.unanswered_at));
+		kube_indeterminate_add(&k->indeterminate, kind, ns, change, monotonic_ns(),
+		                       late_until(k, op.unanswered_at));
 	return rc;
 }
 

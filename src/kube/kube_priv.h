@@ -10,7 +10,7 @@
 #include "http/http.h"
 #include "kube/kube.h"
 #include "kube/kube_access.h"
-#include "kube/kube_doubt.h"
+#include "kube/kube_indeterminate.h"
 #include "kube/kube_limiter.h"
 #include "kube/kube_retry.h"
 #include "kube/kube_status.h"
@@ -29,7 +29,7 @@ struct kube_tuning {
 	/*
 	 * A POST that was given up is not carried out later than attempt_ms (which the server is
 	 * told) and this after it was sent, nor, when etcd has stood still, later than this after
-	 * requests are answered again (kube_doubt.h); 5 s.
+	 * requests are answered again (kube_indeterminate.h); 5 s.
 	 */
 	int late_ms;
 	int page; /* objects per page of a list; LIMIT_KUBE_PAGE */
@@ -41,7 +41,7 @@ struct kube {
 	struct http *http;
 	struct kube_config *config;
 	struct kube_limiter limiter;
-	struct kube_doubts doubts;
+	struct kube_indeterminate indeterminate;
 	struct kube_tuning tuning;
 	char *user_agent, *field_manager;
 	struct http_timer trim; /* this and the next: the engine's thread only */
@@ -110,7 +110,7 @@ struct kube_operation {
 	 * earlier attempt may have been carried out although its answer did not come; or there was
 	 * no time to ask again what may be a mistake.
 	 */
-	bool in_doubt;
+	bool indeterminate;
 	/* Set by kube_exchange(): when an attempt was sent that had no answer; 0: there is none. */
 	int64_t unanswered_at;
 	struct kube_place before; /* the answer's version is compared with it; 0: no comparison */
@@ -123,7 +123,8 @@ struct kube_operation {
  */
 int kube_exchange(struct kube *k, struct kube_operation *op, struct deadline d,
                   struct http_result *ret, struct err *err) MUST_CHECK;
-/* Always -1: as kube_target_failed(), but the code is not final when the operation is in doubt. */
+/* Always -1: as kube_target_failed(), but the code is not final when the operation is
+ * indeterminate. */
 int kube_operation_failed(struct kube *k, const struct kube_operation *op,
                           const struct http_result *result, struct err *err);
 /* For /metrics: a request that began at `since` (monotonic ns) has ended so. */

@@ -3,7 +3,7 @@
  * An array that is looked through from its beginning: it is empty unless the API server does not
  * answer, and it is only asked about objects that are not there.
  */
-#include "kube/kube_doubt.h"
+#include "kube/kube_indeterminate.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,20 +12,20 @@
 #include "common/keyed_hash.h"
 #include "common/mem.h"
 
-void kube_doubts_init(struct kube_doubts *d, int late_ms)
+void kube_indeterminate_init(struct kube_indeterminate *d, int late_ms)
 {
-	*d = (struct kube_doubts) { .late_ns = late_ms * INT64_C(1000000) };
+	*d = (struct kube_indeterminate) { .late_ns = late_ms * INT64_C(1000000) };
 	pthread_mutex_init(&d->lock, NULL);
 }
 
-void kube_doubts_destroy(struct kube_doubts *d)
+void kube_indeterminate_destroy(struct kube_indeterminate *d)
 {
 	pthread_mutex_destroy(&d->lock);
 	free(d->v);
 }
 
-/* Two names of one hash would be in doubt together, which is no harm. */
-static uint64_t hash_of(const struct kube_kind *kind, const char *ns, const char *name)
+/* Two objects of one hash are indeterminate together, which is harmless. */
+static uint64_t object_hash(const struct kube_kind *kind, const char *ns, const char *name)
 {
 	static const struct hash_key key;
 	char *text AUTO(free) = xasprintf("%s/%s/%s", kind->plural, ns ? ns : "", name);
@@ -33,12 +33,12 @@ static uint64_t hash_of(const struct kube_kind *kind, const char *ns, const char
 	return keyed_hash(&key, text, strlen(text));
 }
 
-static bool in_gap_locked(const struct kube_doubts *d, int64_t now)
+static bool in_gap_locked(const struct kube_indeterminate *d, int64_t now)
 {
 	return d->unanswered && now - d->answered_at >= 2 * d->late_ns;
 }
 
-void kube_doubts_hear(struct kube_doubts *d, bool answered, int64_t now)
+void kube_indeterminate_response(struct kube_indeterminate *d, bool answered, int64_t now)
 {
 	WITH_LOCK(&d->lock);
 	if (!answered) {
@@ -52,12 +52,12 @@ void kube_doubts_hear(struct kube_doubts *d, bool answered, int64_t now)
 }
 
 /* Whether none of them ends because of a gap. */
-static bool all_stay_locked(const struct kube_doubts *d, int64_t now)
+static bool all_stay_locked(const struct kube_indeterminate *d, int64_t now)
 {
 	return in_gap_locked(d, now) || now < d->gap_until;
 }
 
-static void drop_old_locked(struct kube_doubts *d, int64_t now)
+static void indeterminate_drop_old_locked(struct kube_indeterminate *d, int64_t now)
 {
 	size_t kept = 0;
 
@@ -76,13 +76,13 @@ static void drop_old_locked(struct kube_doubts *d, int64_t now)
 	d->room = 0;
 }
 
-void kube_doubts_add(struct kube_doubts *d, const struct kube_kind *kind, const char *ns,
-                     const char *name, int64_t now, int64_t until)
+void kube_indeterminate_add(struct kube_indeterminate *d, const struct kube_kind *kind,
+                            const char *ns, const char *name, int64_t now, int64_t until)
 {
 	WITH_LOCK(&d->lock);
 	if (d->n == d->room)
-		drop_old_locked(d, now);
-	if (d->n == KUBE_DOUBTS_MAX) {
+		indeterminate_drop_old_locked(d, now);
+	if (d->n == KUBE_INDETERMINATE_MAX) {
 		if (d->all_until < until)
 			d->all_until = until;
 		return;
@@ -91,16 +91,17 @@ void kube_doubts_add(struct kube_doubts *d, const struct kube_kind *kind, const 
 		d->room = d->room ? 2 * d->room : 16;
 		d->v = xrealloc(d->v, d->room * sizeof(*d->v));
 	}
-	d->v[d->n++] = (struct kube_doubt_of) { .object = hash_of(kind, ns, name), .until = until };
+	d->v[d->n++] = (struct kube_indeterminate_write) { .object = object_hash(kind, ns, name),
+		                                           .until = until };
 }
 
-bool kube_doubts_has(struct kube_doubts *d, const struct kube_kind *kind, const char *ns,
-                     const char *name, int64_t now)
+bool kube_indeterminate_has(struct kube_indeterminate *d, const struct kube_kind *kind,
+                            const char *ns, const char *name, int64_t now)
 {
-	uint64_t object = hash_of(kind, ns, name);
+	uint64_t object = object_hash(kind, ns, name);
 
 	WITH_LOCK(&d->lock);
-	drop_old_locked(d, now);
+	indeterminate_drop_old_locked(d, now);
 	for (size_t i = 0; i < d->n; i++)
 		if (d->v[i].object == object)
 			return true;
