@@ -167,9 +167,9 @@ int kube_list_page(struct kube *k, const struct kube_kind *kind, const char *ns,
  * watch per collection (kind, namespace) serves all waits; it starts with the first wait and stays
  * open. Nothing is cached: only the newest state of an awaited name is kept. An awaited object
  * without an event is read about every 5 s, at most ten objects per second and collection, so a
- * watch that is silent, or cannot be opened, hides no change. When the watch has lost its place
- * (the server no longer has it, or its data were replaced by older data), all awaited objects are
- * read, a few at a time, outside the request limit.
+ * watch that is silent, or cannot be opened, hides no change. When the watch has lost its resume
+ * point (the server no longer has it, or its data were replaced by older data), all awaited objects
+ * are read, a few at a time, outside the request limit.
  */
 struct kube_wait;
 int kube_wait_open(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,

@@ -91,8 +91,8 @@ static int take_token(struct listing *l, struct line_span metadata, struct err *
 	if (metadata.n > 0 && json_parse("metadata", metadata.at, metadata.n, &tree, &malformed))
 		return unusable(l, malformed.msg, err);
 	if (str_empty(l->token))
-		kube_place_compare(l->k, l->op.target.kind, l->op.target.ns, l->op.before,
-		                   json_str(tree, "resourceVersion"));
+		kube_resume_point_compare(l->k, l->op.target.kind, l->op.target.ns, l->op.before,
+		                          json_str(tree, "resourceVersion"));
 	next_page_at(l, json_str(tree, "continue"));
 	return 0;
 }
@@ -167,7 +167,7 @@ static int list_pages(struct listing *l, struct deadline d, struct err *err)
 	int rc;
 	l->op.method = "GET";
 	l->op.target.verb = "list";
-	l->op.before = kube_place_of(l->k, l->op.target.kind, l->op.target.ns);
+	l->op.before = kube_resume_point_of(l->k, l->op.target.kind, l->op.target.ns);
 	do
 		rc = list_page(l, d, err);
 	while (rc == 0);

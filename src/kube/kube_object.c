@@ -33,8 +33,8 @@ static int take_object(struct kube *k, const struct kube_operation *op, const ch
 	struct json *object AUTO(json_free) = NULL;
 	if (kube_parse_answer(op, r, &object, err) || check_object(op, name, object, err))
 		return -1;
-	kube_place_compare(k, op->target.kind, op->target.ns, op->before,
-	                   json_str(object, "metadata.resourceVersion"));
+	kube_resume_point_compare(k, op->target.kind, op->target.ns, op->before,
+	                          json_str(object, "metadata.resourceVersion"));
 	if (ret)
 		*ret = TAKE(object);
 	return 0;
@@ -141,7 +141,7 @@ int kube_create(struct kube *k, const struct kube_kind *kind, const char *ns, st
 		                     .target = { .verb = "create", .kind = kind, .ns = ns },
 		                     .query = query,
 		                     .content_type = "application/json",
-		                     .before = kube_place_of(k, kind, ns) };
+		                     .before = kube_resume_point_of(k, kind, ns) };
 	json_set_str(object, "apiVersion", version);
 	json_set_str(object, "kind", kind->kind);
 	body = json_print(object);

@@ -84,18 +84,20 @@ char *kube_path(const struct kube_kind *kind, const char *ns, const char *name);
 void kube_path_encode(struct str *path, const char *text);
 
 /*
- * kube_place.c. The place of a collection's watch. Answers to the client's own requests can show
- * that the server has returned to an earlier state; the watch then lists all objects again.
+ * kube_resume_point.c. The resume point of a collection's watch. Answers to the client's own
+ * requests can show that the server has returned to an earlier state; the watch then lists all
+ * objects again.
  */
-struct kube_place {
+struct kube_resume_point {
 	unsigned lists;   /* which list the watch began with */
 	uint64_t version; /* the newest resourceVersion that the watch has delivered; 0: unknown */
 };
 /* Call it before a request that goes through the server's store. */
-struct kube_place kube_place_of(struct kube *k, const struct kube_kind *kind, const char *ns);
+struct kube_resume_point kube_resume_point_of(struct kube *k, const struct kube_kind *kind,
+                                              const char *ns);
 /* version: of the object that the request has created, or of the list that it has begun. */
-void kube_place_compare(struct kube *k, const struct kube_kind *kind, const char *ns,
-                        struct kube_place before, const char *version);
+void kube_resume_point_compare(struct kube *k, const struct kube_kind *kind, const char *ns,
+                               struct kube_resume_point before, const char *version);
 
 struct kube_operation {
 	const char *method;
@@ -113,7 +115,8 @@ struct kube_operation {
 	bool indeterminate;
 	/* Set by kube_exchange(): when an attempt was sent that had no answer; 0: there is none. */
 	int64_t unanswered_at;
-	struct kube_place before; /* the answer's version is compared with it; 0: no comparison */
+	struct kube_resume_point
+		before; /* the answer's version is compared with it; 0: no comparison */
 };
 
 /*

@@ -51,14 +51,14 @@ void waits_add(struct kube_waits *all, struct kube_wait *w)
 	assert_locked(all->lock);
 	w->all = all;
 	w->next = all->first;
-	w->place = &all->first;
+	w->prev_next = &all->first;
 	if (w->next)
-		w->next->place = &w->next;
+		w->next->prev_next = &w->next;
 	all->first = w;
 	hash_table_add(&all->by_name, &w->link, hash_of(all, span_of(w->name)));
 }
 
-/* Who is to be read already keeps the turn, however often the place is lost. */
+/* Who is to be read already keeps the turn, however often the resume point is lost. */
 static void must_read_since(struct kube_wait *w, int64_t now)
 {
 	assert_locked(w->all->lock);
@@ -79,9 +79,9 @@ static void need_not_read(struct kube_wait *w)
 void waits_remove(struct kube_waits *all, struct kube_wait *w)
 {
 	assert_locked(all->lock);
-	*w->place = w->next;
+	*w->prev_next = w->next;
 	if (w->next)
-		w->next->place = w->place;
+		w->next->prev_next = w->prev_next;
 	hash_table_remove(&all->by_name, &w->link);
 	need_not_read(w);
 }
@@ -305,7 +305,8 @@ void waits_begin_live(struct kube_waits *all)
 {
 	assert_locked(all->lock);
 	all->live = true;
-	/* Also what was read meanwhile is read again: it may be older than the watch's place. */
+	/* Also what was read meanwhile is read again: it may be older than the watch's resume
+	 * point. */
 	for (struct kube_wait *i = all->first; i; i = i->next)
 		i->failed = false;
 	all_must_read(all);

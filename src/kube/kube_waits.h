@@ -23,9 +23,9 @@ struct kube_waits;
 
 /* One caller who waits for one name. It is told `state`, `gone` or `err`, in this order. */
 struct kube_wait {
-	struct hash_link link;           /* by name */
-	struct kube_waits *all;          /* its table */
-	struct kube_wait *next, **place; /* of all; what points to it there */
+	struct hash_link link;               /* by name */
+	struct kube_waits *all;              /* its table */
+	struct kube_wait *next, **prev_next; /* of all; the pointer that points here */
 	char *name;
 	struct kube_watch *watch;
 	char *uid;           /* the object that the caller means, or NULL: any of this name */
@@ -111,9 +111,11 @@ void waits_tell_read_error(struct kube_waits *all, const char *name, unsigned lo
                            const struct err *err);
 /* The read failed and is to be made again. */
 void waits_read_again(struct kube_waits *all, const char *name, unsigned long read);
-/* The watch has its place: every change comes as an event. Errors not yet told are dropped. */
+/* The watch has its resume point: every change comes as an event. Errors not yet told are dropped.
+ */
 void waits_begin_live(struct kube_waits *all);
-/* The watch has lost its place: events may be missed, so every awaited object is to be read. */
+/* The watch has lost its resume point: events may be missed, so every awaited object is to be read.
+ */
 void waits_end_live(struct kube_waits *all);
 /* Watching failed for good: tells everybody. */
 void waits_tell_error(struct kube_waits *all, const struct err *err);

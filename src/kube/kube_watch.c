@@ -3,33 +3,33 @@
  * One watch per collection: the state machine on the HTTP engine's thread. What the lines of a
  * stream say is in kube_watch_events.c, what others see of a watch in kube_watch_state.c.
  *
- * Theory of operation. A list of one object gives a resourceVersion, the place; a stream from there
- * brings every change, in order. A stream that ends is opened again behind the last event that
- * came, so nothing is missed. When the server no longer has that place, or a line cannot be read,
- * it starts again with a list, and the objects that somebody waits for, no others, are read, a few
- * at a time (kube_watch_read.c).
+ * Theory of operation. A list of one object gives a resourceVersion, the resume point; a stream
+ * from there brings every change, in order. A stream that ends is opened again behind the last
+ * event that came, so nothing is missed. When the server no longer has that resume point, or a line
+ * cannot be read, it starts again with a list, and the objects that somebody waits for, no others,
+ * are read, a few at a time (kube_watch_read.c).
  *
- * A stream resumes at the place without a check only if the server itself has ended the previous
- * stream. After any other end the server's data may have been replaced by older data
- * (kube_place.c): a list of one object is read first, and if its version is lower than the place,
- * all objects are listed again.
+ * A stream resumes at the resume point without a check only if the server itself has ended the
+ * previous stream. After any other end the server's data may have been replaced by older data
+ * (kube_resume_point.c): a list of one object is read first, and if its version is lower than the
+ * resume point, all objects are listed again.
  *
  *   phase      what happens                                          next phase
  *   IDLE       somebody waits or follows                             LISTING
  *   LISTING    the list came: live from here on                      OPENING
- *              the check of a place came, and is not lower           OPENING
- *              the check of a place came, lower: no longer live      LISTING
+ *              the check of a resume point came, and is not lower           OPENING
+ *              the check of a resume point came, lower: no longer live      LISTING
  *              a page came, and there is another (a follower)        LISTING
  *              failure                                               PAUSED, see below
  *   OPENING    the answer begins with 2xx                            STREAMING
- *              410: PLACE_EXPIRED                                    as an expired STREAMING
+ *              410: RESUME_EXPIRED                                    as an expired STREAMING
  *              failure                                               PAUSED, see below
  *   STREAMING  it ends after HEALTHY_MS, or the first time           OPENING, or the check
  *              it ends early again                                   PAUSED, AWAY
- *              PLACE_EXPIRED (410), not relisted: no longer live     LISTING
- *              PLACE_EXPIRED, relisted: no longer live               as an end, but LISTING
- *              PLACE_UNCLEAR (another ERROR, an unusable line)       PAUSED, AWAY; no longer live
- *              PLACE_REVERTED (a bookmark or an answer is lower)     as PLACE_EXPIRED
+ *              RESUME_EXPIRED (410), not relisted: no longer live     LISTING
+ *              RESUME_EXPIRED, relisted: no longer live               as an end, but LISTING
+ *              RESUME_UNCLEAR (another ERROR, an unusable line)       PAUSED, AWAY; no longer live
+ *              RESUME_REVERTED (a bookmark or an answer is lower)     as RESUME_EXPIRED
  *   OPENING or STREAMING, its connection was retired, or no answer   LISTING: the check
  *              began in the time that any request has
  *   PAUSED     the time is over: live                                LISTING: the check
@@ -55,8 +55,8 @@
  * not live until the last of them has come. When it ends before, the next phase is LISTING again;
  * kube_watch_all.c decides between it and pages.
  *
- * After PLACE_TRIES failures and pauses in a row a further failure ends `live`: perhaps the server
- * cannot serve this place (it is another server, or restored from a backup).
+ * After RESUME_TRIES failures and pauses in a row a further failure ends `live`: perhaps the server
+ * cannot serve this resume point (it is another server, or restored from a backup).
  *
  * Everything here runs on the engine's thread but watch_for() and kube_watches_stop(); fields
  * marked so in kube_watch.h are under the client's lock.
@@ -75,7 +75,7 @@
 #define HEALTHY_MS 1000  /* a stream that lived so long was no failure */
 #define APART_MS 200     /* between two lists, or two streams, whatever the server says */
 #define HOPELESS_MS 1000 /* the first pause after an error that does not pass */
-#define PLACE_TRIES 3    /* failures in a row before the place is given up */
+#define RESUME_TRIES 3   /* failures in a row before the resume point is given up */
 
 static void watch_run(void *arg);
 static void list_start(struct kube_watch *w);
@@ -166,19 +166,19 @@ static bool may_be_repaired(const struct kube_watch *w)
 }
 
 /*
- * An answer has refuted the place. A pause or a check ends by itself, a stream is cancelled; a list
- * follows.
+ * An answer has refuted the resume point. A pause or a check ends by itself, a stream is cancelled;
+ * a list follows.
  */
 static void revert(struct kube_watch *w)
 {
 	watch_end_live(w);
 	if (w->phase != WATCH_OPENING && w->phase != WATCH_STREAMING)
 		return;
-	w->place = PLACE_REVERTED;
+	w->resume = RESUME_REVERTED;
 	http_cancel(w->k->http, w->stream);
 }
 
-/* A wait was opened, a caller asks for its object, or an answer has refuted the place. */
+/* A wait was opened, a caller asks for its object, or an answer has refuted the resume point. */
 static void watch_run(void *arg)
 {
 	struct kube_watch *w = arg;
@@ -209,7 +209,7 @@ static void go_on(struct kube_watch *w)
 {
 	if (!watch_is_live(w))
 		list_start(w);
-	else if (w->doubtful)
+	else if (w->unverified)
 		check_start(w);
 	else
 		stream_start(w);
@@ -286,7 +286,7 @@ static void watch_failed(struct kube_watch *w, const char *verb, const struct ht
 		backoff(w, HOPELESS_MS, 0);
 		return;
 	}
-	if (w->failures >= PLACE_TRIES) {
+	if (w->failures >= RESUME_TRIES) {
 		watch_end_live(w);
 		watch_all_restart(w);
 	}
@@ -324,10 +324,10 @@ static bool take_objects(struct kube_watch *w, const struct http_result *r)
 	return page == PAGE_LAST;
 }
 
-/* Resumes at the place, or lists all objects if the server is at an earlier version. */
-static void place_checked(struct kube_watch *w, struct line_span version)
+/* Resumes at the resume point, or lists all objects if the server is at an earlier version. */
+static void resume_point_checked(struct kube_watch *w, struct line_span version)
 {
-	w->doubtful = false;
+	w->unverified = false;
 	if (watch_is_reverted(w, version)) {
 		metric_add(METRIC_WATCH_RESTARTS, 1, LABELS(w->kind.plural, "reverted"));
 		watch_end_live(w);
@@ -346,14 +346,14 @@ static void list_done(void *arg, struct http_result *r)
 		return;
 	}
 	if (r->end != HTTP_ANSWERED || r->status != 200 || !take_version(w, r, &version)) {
-		if (!w->checking && watch_all_page_failed(w, r))
+		if (!w->verifying && watch_all_page_failed(w, r))
 			list_ask(w);
 		else
 			watch_failed(w, "list", r);
 		return;
 	}
-	if (w->checking) {
-		place_checked(w, (struct line_span) { version, strlen(version) });
+	if (w->verifying) {
+		resume_point_checked(w, (struct line_span) { version, strlen(version) });
 		return;
 	}
 	watch_set_version(w, (struct line_span) { version, strlen(version) });
@@ -380,7 +380,7 @@ static void list_send(struct kube_watch *w, const char *query)
 static void list_ask(struct kube_watch *w)
 {
 	char *query AUTO(free) = w->follow ? watch_all_page_query(w) : xstrdup("?limit=1");
-	w->checking = false;
+	w->verifying = false;
 	list_send(w, query);
 }
 
@@ -392,7 +392,7 @@ static void check_start(struct kube_watch *w)
 {
 	if (is_too_soon(w, w->listed_at))
 		return;
-	w->checking = true;
+	w->verifying = true;
 	list_send(w, "?limit=1");
 }
 
@@ -434,27 +434,27 @@ static bool was_healthy(const struct kube_watch *w)
 
 static void stream_pause(struct kube_watch *w, const char *why)
 {
-	if (w->place != PLACE_UNCLEAR) /* else `down` says more already */
+	if (w->resume != RESUME_UNCLEAR) /* else `down` says more already */
 		watch_set_down(w, why);
 	log_limited(LOG_WARNING, 30, "watch %s: %s; trying again", w->kind.plural, why);
 	backoff(w, w->k->tuning.watch_backoff_ms, 0);
 }
 
-/* The end of a stream that had begun, or whose place has expired. */
+/* The end of a stream that had begun, or whose resume point has expired. */
 static void stream_ended(struct kube_watch *w, const char *why)
 {
 	if (was_healthy(w))
 		w->failures = 0;
-	if (w->place != PLACE_KNOWN)
+	if (w->resume != RESUME_KNOWN)
 		watch_end_live(w);
 	/* A server that says 410 works again, whatever it did before: no pause, but only once. */
-	if ((w->place == PLACE_EXPIRED || w->place == PLACE_REVERTED) && !w->relisted) {
+	if ((w->resume == RESUME_EXPIRED || w->resume == RESUME_REVERTED) && !w->relisted) {
 		w->relisted = true;
 		list_start(w);
 		return;
 	}
 	w->trouble = TROUBLE_AWAY;
-	if (w->place == PLACE_UNCLEAR || w->failures > 0) {
+	if (w->resume == RESUME_UNCLEAR || w->failures > 0) {
 		stream_pause(w, why);
 		return;
 	}
@@ -464,8 +464,8 @@ static void stream_ended(struct kube_watch *w, const char *why)
 
 static const char *why_ended(const struct kube_watch *w, const struct http_result *r)
 {
-	if (w->place != PLACE_KNOWN)
-		return "lost its place";
+	if (w->resume != RESUME_KNOWN)
+		return "lost its resume point";
 	return r->why[0] ? r->why : "the server ended it at once";
 }
 
@@ -474,11 +474,11 @@ static const char *restart_word(const struct kube_watch *w, const struct http_re
 {
 	if (r->end == HTTP_RETIRED)
 		return "retired";
-	if (w->place == PLACE_EXPIRED || (r->end == HTTP_ANSWERED && r->status == 410))
+	if (w->resume == RESUME_EXPIRED || (r->end == HTTP_ANSWERED && r->status == 410))
 		return "expired";
-	if (w->place == PLACE_REVERTED)
+	if (w->resume == RESUME_REVERTED)
 		return "reverted";
-	if (w->place == PLACE_UNCLEAR)
+	if (w->resume == RESUME_UNCLEAR)
 		return "unclear";
 	if (r->end == HTTP_ANSWERED)
 		return w->phase == WATCH_STREAMING ? "ended" : "refused";
@@ -491,22 +491,22 @@ static void stream_done(void *arg, struct http_result *r)
 	bool gave_up = watch_all_gave_up(w);
 	assert(w->phase == WATCH_OPENING || w->phase == WATCH_STREAMING);
 	w->stream = NULL;
-	if (r->end == HTTP_CANCELLED && !gave_up && w->place == PLACE_KNOWN) {
+	if (r->end == HTTP_CANCELLED && !gave_up && w->resume == RESUME_KNOWN) {
 		w->phase = WATCH_IDLE;
 		return;
 	}
 	watch_set_closed(w);
 	metric_add(METRIC_WATCH_RESTARTS, 1, LABELS(w->kind.plural, restart_word(w, r)));
-	w->doubtful = w->phase == WATCH_OPENING || r->end != HTTP_ANSWERED;
+	w->unverified = w->phase == WATCH_OPENING || r->end != HTTP_ANSWERED;
 	if (watch_all_fill_ended(w, r) && (w->phase == WATCH_OPENING || gave_up)) {
 		list_ask(w);
 		return;
 	}
 	if (r->end == HTTP_ANSWERED && r->status == 410)
-		w->place = PLACE_EXPIRED;
+		w->resume = RESUME_EXPIRED;
 	if (r->end == HTTP_RETIRED)
 		go_on(w);
-	else if (w->phase == WATCH_STREAMING || w->place != PLACE_KNOWN)
+	else if (w->phase == WATCH_STREAMING || w->resume != RESUME_KNOWN)
 		stream_ended(w, why_ended(w, r));
 	else
 		watch_failed(w, "watch", r);
@@ -531,12 +531,13 @@ static void stream_ask(struct kube_watch *w, const char *from)
 	http_timer_clear(k->http, &w->pause);
 	w->phase = WATCH_OPENING;
 	w->tried_at = w->streamed_at = monotonic_ns();
-	w->place = PLACE_KNOWN;
+	w->resume = RESUME_KNOWN;
 	str_reset(&w->line);
 	w->stream = kube_get_start(w->k, &q, w->reread_credentials);
 }
 
-/* Takes the part of a list: there is no place to begin from, the stream brings all objects. */
+/* Takes the part of a list: there is no resume point to begin from, the stream brings all objects.
+ */
 static void full_stream_ask(struct kube_watch *w)
 {
 	w->listed_at = monotonic_ns();

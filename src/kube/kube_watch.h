@@ -11,9 +11,10 @@
 
 /* What is under way. The head of kube_watch.c has the table of transitions. */
 enum watch_phase {
-	WATCH_IDLE,      /* nothing: nobody has waited yet, or nobody waits any more */
-	WATCH_LISTING,   /* a list is asked for: its resourceVersion is the place to start from */
-	WATCH_OPENING,   /* a stream is asked for, the server has not answered yet */
+	WATCH_IDLE,    /* nothing: nobody has waited yet, or nobody waits any more */
+	WATCH_LISTING, /* a list is asked for: its resourceVersion is the resume point to start from
+	                */
+	WATCH_OPENING, /* a stream is asked for, the server has not answered yet */
 	WATCH_STREAMING, /* the stream is open and brings events */
 	WATCH_PAUSED,    /* something failed; ends with the timer `pause`, or earlier */
 };
@@ -33,15 +34,15 @@ enum watch_trouble {
 };
 
 /* Whether the stream can be opened again behind the last event that it brought. */
-enum watch_place {
-	PLACE_KNOWN,   /* yes, at `version` */
-	PLACE_EXPIRED, /* no, the server no longer has it (410): list again, at once if possible */
+enum watch_resume {
+	RESUME_KNOWN,   /* yes, at `version` */
+	RESUME_EXPIRED, /* no, the server no longer has it (410): list again, at once if possible */
 	/*
 	 * No, the server is at an earlier version: its data were restored from an older backup, and
-	 * the events after this place do not continue the list. List again, as for EXPIRED.
+	 * the events after this resume point do not continue the list. List again, as for EXPIRED.
 	 */
-	PLACE_REVERTED,
-	PLACE_UNCLEAR, /* no, the stream brought something unusable: list again after a pause */
+	RESUME_REVERTED,
+	RESUME_UNCLEAR, /* no, the stream brought something unusable: list again after a pause */
 };
 
 /* Who is told of all objects of a collection. The engine's thread only. */
@@ -72,8 +73,8 @@ struct kube_watch {
 	bool run_posted;   /* watch_run() is posted to the engine's thread and has not begun */
 	char down[256];    /* why there is no stream at the moment; "" when there is */
 	int64_t closed_at; /* since when there is none; monotonic ns; 0: there is one */
-	unsigned lists;    /* how often the place came from a list */
-	unsigned refuted;  /* `lists` of a place that an answer refutes; 0: none */
+	unsigned lists;    /* how often the resume point came from a list */
+	unsigned refuted;  /* `lists` of a resume point that an answer refutes; 0: none */
 	struct kube_follow *follow; /* constant once somebody waits or follows; NULL: nobody does */
 
 	void (*run)(void *arg); /* constant: has the engine's thread look what is to be done */
@@ -81,12 +82,14 @@ struct kube_watch {
 	/* The engine's thread only. */
 	enum watch_phase phase;
 	enum watch_trouble trouble;
-	enum watch_place place;
-	/* Of the last event, or of the list; written under the lock. */
-	char version[RESOURCE_VERSION_MAX];
-	bool doubtful; /* the place is to be checked before a stream is asked for from there */
-	bool checking; /* the list under way (WATCH_LISTING) is that check */
-	int64_t reverted_at; /* an answer or a bookmark refuted the place; monotonic ns; 0: never */
+	enum watch_resume resume;
+	char version[RESOURCE_VERSION_MAX]; /* of the last event, or of the list; written under lock
+	                                     */
+	bool unverified;     /* the resume point is to be checked before a stream is asked for from
+	                        there */
+	bool verifying;      /* the list under way (WATCH_LISTING) is that check */
+	int64_t reverted_at; /* an answer or a bookmark refuted the resume point; monotonic ns; 0:
+	                        never */
 	bool relisted;       /* 410 was answered by a list, and no event has come since */
 	unsigned failures;   /* since a stream has lived for HEALTHY_MS */
 	int64_t tried_at;    /* the last list or stream was asked for; monotonic ns */
@@ -115,15 +118,15 @@ struct kube_watch {
 /* The watch of this collection, made when it is asked for first. */
 struct kube_watch *watch_for(struct kube *k, const struct kube_kind *kind, const char *ns);
 
-/* ---- kube_place.c ---- */
+/* ---- kube_resume_point.c ---- */
 
 /* Lock held. The watch of this collection, or NULL. */
 struct kube_watch *watch_find(struct kube *k, const struct kube_kind *kind, const char *ns);
 /* The engine's thread. Later events of the server are newer than this version. */
 void watch_set_version(struct kube_watch *w, struct line_span version);
 /*
- * The engine's thread. Is the server's current version lower than the place? Then the server's data
- * are older than the delivered events; logs a warning.
+ * The engine's thread. Is the server's current version lower than the resume point? Then the
+ * server's data are older than the delivered events; logs a warning.
  */
 bool watch_is_reverted(const struct kube_watch *w, struct line_span version);
 /*
@@ -131,7 +134,7 @@ bool watch_is_reverted(const struct kube_watch *w, struct line_span version);
  * a server whose versions have no order would otherwise cause a list with each of them.
  */
 bool watch_is_refuted(struct kube_watch *w, struct line_span version);
-/* The engine's thread. True, once: an answer has refuted the place, and no list followed. */
+/* The engine's thread. True, once: an answer has refuted the resume point, and no list followed. */
 bool watch_take_refuted(struct kube_watch *w);
 
 /* ---- kube_watch_state.c ---- */
@@ -142,7 +145,8 @@ void watch_kick(struct kube_watch *w);
 void watch_set_down(struct kube_watch *w, const char *why);
 void watch_set_open(struct kube_watch *w); /* there is one */
 void watch_set_closed(struct kube_watch *w);
-/* The place is known, and a follower has been told all objects: events tell all from here on. */
+/* The resume point is known, and a follower has been told all objects: events tell all from here
+ * on. */
 void watch_begin_live(struct kube_watch *w);
 void watch_end_live(struct kube_watch *w);
 static inline bool watch_is_live(struct kube_watch *w)
@@ -154,7 +158,7 @@ static inline bool watch_is_live(struct kube_watch *w)
 /* ---- kube_watch_events.c, the engine's thread ---- */
 
 /*
- * The next bytes of the stream. False: it has ended or is of no use any more, and w->place says
+ * The next bytes of the stream. False: it has ended or is of no use any more, and w->resume says
  * why. Where it is unclear, the reason is set down.
  */
 bool watch_take_bytes(struct kube_watch *w, const char *bytes, size_t n);
@@ -186,7 +190,7 @@ bool watch_all_fill_ended(struct kube_watch *w, const struct http_result *r);
 /* An event, no ERROR, while all objects are brought. */
 enum watch_fill {
 	FILL_GOES_ON,
-	FILL_COMPLETE,   /* it was the last: the event's resourceVersion is the place */
+	FILL_COMPLETE,   /* it was the last: the event's resourceVersion is the resume point */
 	FILL_NOT_SERVED, /* the server did not understand what it was asked for */
 };
 enum watch_fill watch_all_filled(struct kube_watch *w, const struct kube_event *e);

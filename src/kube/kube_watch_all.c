@@ -107,7 +107,7 @@ bool watch_all_gave_up(const struct kube_watch *w)
 bool watch_all_fill_ended(struct kube_watch *w, const struct http_result *r)
 {
 	struct kube_follow *f = w->follow;
-	unsigned most = w->place == PLACE_KNOWN ? FULL_TRIES : FULL_ERRORS;
+	unsigned most = w->resume == RESUME_KNOWN ? FULL_TRIES : FULL_ERRORS;
 	if (!f || !f->filling)
 		return false;
 	end_filling(w);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From the bytes of a stream to lines, and from lines to events: who waits or follows is told, the
- * place goes on. What ends the stream (410, a line that cannot be read) is only put down here, in
- * w->place: what follows from it is kube_watch.c's. On the engine's thread.
+ * resume point advances. What ends the stream (410, a line that cannot be read) is only put down
+ * here, in w->resume: what follows from it is kube_watch.c's. On the engine's thread.
  */
 #include "kube/kube_watch.h"
 
@@ -13,13 +13,13 @@
 
 #define LINE_KEEP (64 * 1024) /* memory kept between lines */
 
-static void place_unclear(struct kube_watch *w, const char *why)
+static void watch_set_unclear(struct kube_watch *w, const char *why)
 {
-	w->place = PLACE_UNCLEAR;
+	w->resume = RESUME_UNCLEAR;
 	watch_set_down(w, why);
 }
 
-/* The server ends a watch with a Status: 410 when it no longer has the place. */
+/* The server ends a watch with a Status: 410 when it no longer has the resume point. */
 static void error_event(struct kube_watch *w, const struct kube_event *e)
 {
 	struct json *status AUTO(json_free) = NULL;
@@ -30,11 +30,11 @@ static void error_event(struct kube_watch *w, const struct kube_event *e)
 	    json_get_i64(status, "code", &code, &err) < 0)
 		err_clear(&err);
 	if (code == 410) {
-		w->place = PLACE_EXPIRED;
+		w->resume = RESUME_EXPIRED;
 		return;
 	}
 	kube_status_error_of(&t, (int)code, status, &err);
-	place_unclear(w, err.msg);
+	watch_set_unclear(w, err.msg);
 }
 
 static void object_event(struct kube_watch *w, const struct kube_event *e)
@@ -45,21 +45,22 @@ static void object_event(struct kube_watch *w, const struct kube_event *e)
 		watch_kick(w);
 }
 
-static void take_place(struct kube_watch *w, struct line_span version)
+static void advance(struct kube_watch *w, struct line_span version)
 {
 	if (version.n > 0)
 		watch_set_version(w, version);
 }
 
-/* The objects that exist have no order among them: the place is known behind the last one. */
+/* The objects that exist have no order among them: the resume point is known behind the last one.
+ */
 static void filling_event(struct kube_watch *w, const struct kube_event *e)
 {
 	switch (watch_all_filled(w, e)) {
 	case FILL_NOT_SERVED:
-		place_unclear(w, "the server does not send all objects in a stream");
+		watch_set_unclear(w, "the server does not send all objects in a stream");
 		break;
 	case FILL_COMPLETE:
-		take_place(w, e->resource_version);
+		advance(w, e->resource_version);
 		watch_begin_live(w);
 		watch_reads_start(w);
 		break;
@@ -75,7 +76,7 @@ static void line_event(struct kube_watch *w)
 	kube_heard();
 	if (!kube_event_scan(w->line.ptr, w->line.len, &e) ||
 	    e.resource_version.n >= sizeof(w->version)) {
-		place_unclear(w, "the watch brought a line that is no event");
+		watch_set_unclear(w, "the watch brought a line that is no event");
 		return;
 	}
 	if (e.type == EVENT_ERROR) {
@@ -87,13 +88,13 @@ static void line_event(struct kube_watch *w)
 		return;
 	}
 	if (e.type == EVENT_BOOKMARK && watch_is_refuted(w, e.resource_version)) {
-		w->place = PLACE_REVERTED;
+		w->resume = RESUME_REVERTED;
 		return;
 	}
 	w->relisted = false;
 	if (e.type != EVENT_BOOKMARK)
 		object_event(w, &e);
-	take_place(w, e.resource_version);
+	advance(w, e.resource_version);
 }
 
 static void line_end(struct kube_watch *w)
@@ -108,16 +109,16 @@ static void line_end(struct kube_watch *w)
 
 bool watch_take_bytes(struct kube_watch *w, const char *bytes, size_t n)
 {
-	while (n > 0 && w->place == PLACE_KNOWN) {
+	while (n > 0 && w->resume == RESUME_KNOWN) {
 		const char *newline = memchr(bytes, '\n', n);
 		size_t piece = newline ? (size_t)(newline - bytes) : n;
 		if (!str_addn(&w->line, bytes, piece))
-			place_unclear(w, "the watch brought a line above the limit");
+			watch_set_unclear(w, "the watch brought a line above the limit");
 		else if (newline)
 			line_end(w);
 		piece += newline ? 1 : 0;
 		bytes += piece;
 		n -= piece;
 	}
-	return w->place == PLACE_KNOWN;
+	return w->resume == RESUME_KNOWN;
 }

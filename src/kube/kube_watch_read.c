@@ -16,10 +16,10 @@
 #include "common/mem.h"
 
 /*
- * Reads of a collection under way. A lost place concerns each of 2,000 waits, and the engine's
- * queue knows no turns: what callers ask for would stand behind all of their reads. So many leave
- * callers half of the engine (LIMIT_HTTP_IN_FLIGHT) when three collections read at once, and with
- * answers after 5 ms all 2,000 are read in less than a second.
+ * Reads of a collection under way. A lost resume point concerns each of 2,000 waits, and the
+ * engine's queue knows no turns: what callers ask for would stand behind all of their reads. So
+ * many leave callers half of the engine (LIMIT_HTTP_IN_FLIGHT) when three collections read at once,
+ * and with answers after 5 ms all 2,000 are read in less than a second.
  */
 #define READS_AT_ONCE 16
 #define LOOK_TICK_MS 500

@@ -47,7 +47,7 @@ void watch_begin_live(struct kube_watch *w)
 	w->asked_again = false;
 	if (w->trouble == TROUBLE_TOLD)
 		w->trouble = TROUBLE_BUSY;
-	w->doubtful = false;
+	w->unverified = false;
 	WITH_LOCK(&w->k->lock);
 	w->lists++;
 	waits_begin_live(&w->waits);

@@ -14,7 +14,7 @@
 #define FULL "GET " VOLUMES "?watch=1&allowWatchBookmarks=true&sendInitialEvents=true*"
 #define FROM(version) \
 	"GET " VOLUMES "?watch=1&allowWatchBookmarks=true&resourceVersion=" version "*"
-/* By which a place is checked after a stream that the server has not ended itself. */
+/* By which a resume point is checked after a stream that the server has not ended itself. */
 #define CHECK "GET " VOLUMES "?limit=1"
 #define PAGES "GET " VOLUMES "?limit=*"
 #define FIRST "GET " VOLUMES "?limit=2"
@@ -222,7 +222,7 @@ START_TEST(full_streams_that_break_twice_are_followed_by_pages)
 END_TEST
 
 /* The server compacts, or is exchanged, while it sends all objects. */
-START_TEST(a_place_that_is_lost_among_the_objects_makes_it_begin_again)
+START_TEST(a_resume_point_lost_in_the_initial_list_restarts_the_follower)
 {
 	struct world w;
 	start(&w);
@@ -421,7 +421,7 @@ START_TEST(pages_begin_again_where_the_next_one_is_never_answered)
 }
 END_TEST
 
-START_TEST(a_lost_place_makes_it_begin_again)
+START_TEST(a_lost_resume_point_restarts_the_follower)
 {
 	static const struct {
 		const char *what, *event;
@@ -517,13 +517,13 @@ SUITE_TIMEOUT("kube_follow", 60, all_objects_come_in_one_stream_and_their_change
               an_object_that_goes_before_all_have_come_is_told_as_gone,
               where_streams_do_not_bring_all_objects_they_come_in_pages,
               full_streams_that_break_twice_are_followed_by_pages,
-              a_place_that_is_lost_among_the_objects_makes_it_begin_again,
+              a_resume_point_lost_in_the_initial_list_restarts_the_follower,
               a_token_that_is_replaced_among_the_objects_is_read_again,
               a_plain_watch_in_place_of_a_full_stream_is_followed_by_pages,
               a_full_stream_of_many_objects_has_time_for_them,
               a_server_whose_cache_lags_is_not_asked_for_pages,
               pages_go_on_where_they_failed_and_begin_again_where_the_token_has_expired,
               pages_begin_again_where_the_next_one_is_never_answered,
-              a_lost_place_makes_it_begin_again, a_refusal_is_told_and_tried_again,
+              a_lost_resume_point_restarts_the_follower, a_refusal_is_told_and_tried_again,
               how_long_no_stream_is_open_is_known,
               who_waits_is_told_of_changes_and_not_of_the_objects_that_are_listed);

@@ -212,7 +212,7 @@ START_TEST(a_stream_that_ends_is_resumed_behind_the_last_event)
 {
 	static const struct {
 		const char *what, *event, *version;
-		bool cut; /* the place is checked, by a second list */
+		bool cut; /* the resume point is checked, by a second list */
 	} rows[] = {
 		{ "ended after an event", EVENT("ADDED", OBJECT("x", "u", "150", "p")),
 		  "resourceVersion=150&", false },
@@ -258,7 +258,7 @@ START_TEST(a_stream_that_ends_is_resumed_behind_the_last_event)
 }
 END_TEST
 
-START_TEST(a_lost_place_is_made_good_by_reading_exactly_the_awaited_names)
+START_TEST(after_a_lost_resume_point_exactly_the_awaited_names_are_read)
 {
 	static const char expired[] = "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\","
 				      "\"metadata\":{},\"code\":410,\"reason\":\"Expired\"}}\n";
@@ -634,7 +634,9 @@ START_TEST(a_server_is_not_asked_without_a_pause_whatever_it_says)
 		{ "a read, Retry-After in the past",
 		  "GET " VOLUMES "/a",
 		  { .on = "GET " VOLUMES "/a", .status = 503, .headers = old, .body = "{}" } },
-		{ "a place that expires after each event", LIST, { .on = WATCH, .body = expired } },
+		{ "a resume point that expires after each event",
+		  LIST,
+		  { .on = WATCH, .body = expired } },
 	};
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct kube_tuning defaults = { 0 };
@@ -683,7 +685,7 @@ START_TEST(a_watch_refused_by_a_server_that_has_just_started_is_asked_for_again)
 }
 END_TEST
 
-START_TEST(a_place_that_is_lost_behind_failures_is_sought_without_a_pause)
+START_TEST(a_resume_point_lost_after_failures_is_listed_without_a_pause)
 {
 	struct kube_wait *w;
 	static const char expired[] = "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\","
@@ -833,7 +835,7 @@ START_TEST(few_of_many_that_wait_are_read_per_second)
 }
 END_TEST
 
-/* ---- many waits whose place is lost ---- */
+/* ---- many waits whose resume point is lost ---- */
 
 #define EXPIRED "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410}}\n"
 #define AT_ONCE 16 /* reads under way, at most */
@@ -902,7 +904,7 @@ static unsigned most_until(struct kube_fake *f, unsigned reads)
 	return most;
 }
 
-START_TEST(few_reads_behind_a_lost_place_are_under_way_and_callers_do_not_wait_for_the_others)
+START_TEST(few_reads_after_a_lost_resume_point_run_at_once_and_callers_do_not_wait)
 {
 	struct kube_wait *waits[MANY], *first;
 	struct json *object AUTO(json_free) = NULL;
@@ -929,7 +931,7 @@ START_TEST(few_reads_behind_a_lost_place_are_under_way_and_callers_do_not_wait_f
 END_TEST
 
 /* In the time between two losses a quarter of them can be read. */
-START_TEST(everybody_is_read_though_the_place_is_lost_again_and_again)
+START_TEST(all_waits_are_read_though_the_resume_point_is_lost_repeatedly)
 {
 	struct kube_wait *waits[MANY / 3];
 	struct kube_fake f;
@@ -943,7 +945,7 @@ START_TEST(everybody_is_read_though_the_place_is_lost_again_and_again)
 }
 END_TEST
 
-START_TEST(a_read_that_is_older_than_a_lost_place_is_not_the_last)
+START_TEST(a_read_older_than_a_lost_resume_point_is_not_the_last)
 {
 	struct kube_wait *waits[3 * AT_ONCE], *first, *w;
 	char *got AUTO(free) = NULL;
@@ -960,8 +962,8 @@ START_TEST(a_read_that_is_older_than_a_lost_place_is_not_the_last)
 	ck_assert(fake_http_wait(f.server, "GET " VOLUMES "/a", 1));
 	ck_assert(fake_http_wait_streams(f.server, WATCH, 1));
 	/*
-	 * The object is made between the read and the new place, so no event tells of it. When the
-	 * answer comes, the turn of the next read has not come.
+	 * The object is made between the read and the new resume point, so no event tells of it.
+	 * When the answer comes, the turn of the next read has not come.
 	 */
 	fake_http_push(f.server, WATCH, BOOKMARK("901") EXPIRED);
 	got = next(w, 20000);
@@ -1037,7 +1039,8 @@ START_TEST(a_silent_watch_is_opened_again)
 	NEXT_IS(w, "gone");
 	ck_assert(fake_http_wait(f.server, WATCH, 3));
 	ck_assert_uint_ge(http_stats(f.kube->http).epochs, 3);
-	/* The place is checked each time; it is the same, so the object is not read again. */
+	/* The resume point is checked each time; it is the same, so the object is not read again.
+	 */
 	ck_assert_uint_ge(fake_http_count(f.server, LIST), 3);
 	ck_assert_uint_eq(fake_http_count(f.server, "GET " VOLUMES "/a"), 1);
 	kube_wait_close(w);
@@ -1184,7 +1187,7 @@ SUITE_TIMEOUT("kube_wait", 60, states_come_one_after_the_other_and_only_for_awai
               news_are_waited_for_and_left_to_who_takes_them,
               the_first_read_is_made_after_the_question,
               a_stream_that_ends_is_resumed_behind_the_last_event,
-              a_lost_place_is_made_good_by_reading_exactly_the_awaited_names,
+              after_a_lost_resume_point_exactly_the_awaited_names_are_read,
               a_deletion_is_told_by_its_event_when_the_uid_is_known,
               a_deletion_without_known_uid_is_confirmed_by_a_read,
               a_read_that_is_older_than_the_uid_says_nothing,
@@ -1196,13 +1199,13 @@ SUITE_TIMEOUT("kube_wait", 60, states_come_one_after_the_other_and_only_for_awai
               a_watch_that_may_not_be_opened_names_the_verb, what_passes_is_waited_for,
               a_server_is_not_asked_without_a_pause_whatever_it_says,
               a_watch_refused_by_a_server_that_has_just_started_is_asked_for_again,
-              a_place_that_is_lost_behind_failures_is_sought_without_a_pause,
+              a_resume_point_lost_after_failures_is_listed_without_a_pause,
               a_server_that_answers_again_ends_the_pause_of_a_watch,
               a_watch_that_brings_nothing_is_not_the_end_of_news,
               few_of_many_that_wait_are_read_per_second,
-              few_reads_behind_a_lost_place_are_under_way_and_callers_do_not_wait_for_the_others,
-              everybody_is_read_though_the_place_is_lost_again_and_again,
-              a_read_that_is_older_than_a_lost_place_is_not_the_last,
+              few_reads_after_a_lost_resume_point_run_at_once_and_callers_do_not_wait,
+              all_waits_are_read_though_the_resume_point_is_lost_repeatedly,
+              a_read_older_than_a_lost_resume_point_is_not_the_last,
               a_read_that_was_refused_is_made_again_when_its_caller_asks_and_not_before,
               out_of_time_says_why_there_is_no_watch, a_silent_watch_is_opened_again,
               a_watch_that_is_not_answered_is_asked_for_again,

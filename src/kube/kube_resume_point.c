@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The place of a watch is the newest resourceVersion that the watch has delivered. This file
+ * The resume point of a watch is the newest resourceVersion that the watch has delivered. This file
  * detects a server that is at an earlier version.
  *
  * Versions of a collection only grow. After the watch has delivered version N, a created object or
@@ -62,7 +62,7 @@ bool watch_is_reverted(const struct kube_watch *w, struct line_span version)
 	return is_older(&w->kind, kube_version_number(version), number_of(w->version));
 }
 
-/* An answer or a bookmark refutes the place. True: the watch must list again. */
+/* An answer or a bookmark refutes the resume point. True: the watch must list again. */
 static bool may_revert(struct kube_watch *w)
 {
 	int64_t now = monotonic_ns();
@@ -91,18 +91,19 @@ bool watch_take_refuted(struct kube_watch *w)
 
 /* ---- callers' threads ---- */
 
-struct kube_place kube_place_of(struct kube *k, const struct kube_kind *kind, const char *ns)
+struct kube_resume_point kube_resume_point_of(struct kube *k, const struct kube_kind *kind,
+                                              const char *ns)
 {
 	const struct kube_watch *w;
 	WITH_LOCK(&k->lock);
 	w = watch_find(k, kind, ns);
 	if (!w || !w->waits.live)
-		return (struct kube_place) { 0 };
-	return (struct kube_place) { w->lists, number_of(w->version) };
+		return (struct kube_resume_point) { 0 };
+	return (struct kube_resume_point) { w->lists, number_of(w->version) };
 }
 
-void kube_place_compare(struct kube *k, const struct kube_kind *kind, const char *ns,
-                        struct kube_place before, const char *version)
+void kube_resume_point_compare(struct kube *k, const struct kube_kind *kind, const char *ns,
+                               struct kube_resume_point before, const char *version)
 {
 	struct kube_watch *w;
 	if (!is_older(kind, number_of(version), before.version))

@@ -19,7 +19,9 @@
 #define WATCH "GET " VOLUMES "?watch=1*"
 #define FROM(version) \
 	"GET " VOLUMES "?watch=1&allowWatchBookmarks=true&resourceVersion=" version "*"
-#define ONE "GET " VOLUMES "?limit=1" /* the check of a place; also a list without a follower */
+#define ONE                                                                                      \
+	"GET " VOLUMES "?limit=1" /* the check of a resume point; also a list without a follower \
+	                           */
 #define LIST "GET " VOLUMES "?limit=2"
 #define OBJECT(name, version)                                                               \
 	"{\"kind\":\"DPUVolume\",\"metadata\":{\"name\":\"" name "\",\"namespace\":\"ns\"," \
@@ -104,7 +106,7 @@ static void start(struct world *w, int silence_ms)
 	kube_follow(w->f.kube, &kind_volume, "ns", on_news, &w->told);
 	hears(&w->told, "begin a complete");
 	ck_assert(fake_http_wait_streams(w->f.server, FULL, 1));
-	/* Behind "complete" the place is set: once a change is told, it is. */
+	/* Behind "complete" the resume point is set: once a change is told, it is. */
 	fake_http_push(w->f.server, FULL, EVENT("MODIFIED", OBJECT("a", "4005")));
 	hears(&w->told, "+a");
 }
@@ -322,6 +324,7 @@ START_TEST(who_waits_is_told_the_older_state)
 }
 END_TEST
 
-SUITE_TIMEOUT("kube_place", 60, LOOP(older_data_of_the_server_are_listed_again, ARRAY_LEN(older)),
+SUITE_TIMEOUT("kube_resume_point", 60,
+              LOOP(older_data_of_the_server_are_listed_again, ARRAY_LEN(older)),
               LOOP(data_that_are_not_older_are_not_listed_again, ARRAY_LEN(not_older)),
               answers_that_are_always_lower_make_it_list_once, who_waits_is_told_the_older_state);
